@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* One end of the connection between sonded and a worker. */
+#pragma once
+
+#include <gio/gio.h>
+
+#include "daemon/base/message.h"
+
+/**
+ * SECTION: channel
+ *
+ * Non-blocking both ways on the thread-default main context. Sending queues when the socket is full,
+ * up to a bound; a peer that lets the queue fill is dead to us. Every received message has passed
+ * sonde_message_check(). Plain struct, main thread only.
+ */
+typedef struct SondeChannel SondeChannel;
+
+#define SONDE_CHANNEL_MAX_QUEUE 4096 /* messages */
+
+typedef struct
+{
+  /* @fds are owned by the channel and closed after the call: take what is needed with
+   * sonde_channel_steal_fd() semantics, i.e. set fds[i] = -1. */
+  void (*message) (SondeChannel *channel, const SondeMessageHeader *message, int *fds, unsigned n_fds,
+                   gpointer user_data);
+  /* @error NULL: orderly end of file. The channel is shut; only sonde_channel_free() may follow. */
+  void (*closed) (SondeChannel *channel, const GError *error, gpointer user_data);
+} SondeChannelHandler;
+
+/**
+ * sonde_channel_new:
+ * @fd: (transfer full): a connected SOCK_SEQPACKET socket
+ * @from_worker: whether the peer is a worker (decides which messages are legal)
+ */
+SondeChannel *sonde_channel_new (int fd,
+                                 gboolean from_worker,
+                                 const SondeChannelHandler *handler,
+                                 gpointer user_data);
+
+/* Safe inside the handler's callbacks. Accepts NULL. */
+void sonde_channel_free (SondeChannel *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeChannel, sonde_channel_free)
+
+/**
+ * sonde_channel_send:
+ * @message: header.type set; header.size is filled in from @size_bytes
+ * @fds: (transfer full): closed by the channel once sent or on failure, whatever happens
+ *
+ * Returns: FALSE with SONDE_ERROR_FAILED when the peer is gone or the queue is full
+ */
+gboolean sonde_channel_send (SondeChannel *self,
+                             gpointer message,
+                             gsize size_bytes,
+                             const int *fds,
+                             unsigned n_fds,
+                             GError **error);
+/* A message that is a header only. */
+gboolean sonde_channel_send_simple (SondeChannel *self, SondeMessageType type, GError **error);
+/* Messages queued because the socket was full. */
+guint sonde_channel_queued (const SondeChannel *self);

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The unwind data of mapped files, shared by all processes of a worker. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * SECTION: module
+ *
+ * A module is what a file's mapping tells an unwinder: program headers, .eh_frame_hdr and .eh_frame
+ * (.debug_frame when there is no .eh_frame), read once with bounded pread() into private memory. The
+ * file is hostile: nothing is mapped, nothing is decompressed, sizes are bounded, and bad data makes
+ * a module without CFI, never a crash.
+ *
+ * The store finds modules by the identity that the kernel gives in mappings (SondeFileId); two ids
+ * that lead to the same opened file (device, inode, size, mtime, ctime) share one module. Main thread
+ * only. Plain structs, negative errno.
+ */
+
+#define SONDE_MODULE_MAX_BYTES (32u << 20)      /* unwind data of one module */
+#define SONDE_MODULE_STORE_MAX_BYTES (64u << 20) /* default cap of a store */
+
+/* As in a maps line or MMAP2 record. generation is 0 where unknown and then not compared. */
+typedef struct
+{
+  uint64_t inode;
+  uint64_t generation;
+  uint32_t dev_major;
+  uint32_t dev_minor;
+} SondeFileId;
+
+typedef struct SondeModule SondeModule;
+typedef struct SondeModuleStore SondeModuleStore;
+
+/* Errors: NULL on ENOMEM. */
+SondeModuleStore *sonde_module_store_new (size_t max_bytes);
+void sonde_module_store_free (SondeModuleStore *self);
+
+typedef enum
+{
+  SONDE_MODULE_UNKNOWN,  /* never asked for: ask control for the file */
+  SONDE_MODULE_ASKED,    /* an answer is awaited */
+  SONDE_MODULE_READY,
+  SONDE_MODULE_FAILED,   /* could not be had; not to be asked again soon */
+} SondeModuleState;
+
+/* *@module is set when READY; a borrowed reference, see sonde_module_ref(). */
+SondeModuleState sonde_module_store_lookup (SondeModuleStore *self,
+                                            const SondeFileId *id,
+                                            SondeModule **module);
+/* The request was sent. */
+void sonde_module_store_set_asked (SondeModuleStore *self, const SondeFileId *id);
+/* The answer: @fd (transfer full) is a read-only regular file. Returns 0 or a negative errno, after
+ * which the state is FAILED. */
+int sonde_module_store_load (SondeModuleStore *self, const SondeFileId *id, int fd);
+/* The answer was no; @error is an errno. */
+void sonde_module_store_set_failed (SondeModuleStore *self, const SondeFileId *id, int error);
+/* This process's own vdso, or NULL. Borrowed. */
+SondeModule *sonde_module_store_vdso (SondeModuleStore *self);
+size_t sonde_module_store_bytes (const SondeModuleStore *self);
+size_t sonde_module_store_n_modules (const SondeModuleStore *self);
+
+SondeModule *sonde_module_ref (SondeModule *self);
+void sonde_module_unref (SondeModule *self); /* accepts NULL */
+
+/* A small number, unique in the store's life. */
+uint32_t sonde_module_id (const SondeModule *self);
+
+/* The file, still open for reading symbols; -1 for the vdso. The module's. */
+int sonde_module_fd (const SondeModule *self);
+
+/**
+ * sonde_module_bias:
+ * @file_offset: the mapping's offset
+ * @start: the mapping's address
+ * @bias: (out): address minus virtual address in the file
+ *
+ * Uses the PT_LOAD that contains @file_offset. Returns false if none does.
+ */
+bool sonde_module_bias (const SondeModule *self, uint64_t start, uint64_t file_offset, uint64_t *bias);
+
+/* The image's lowest and highest virtual address (page-aligned PT_LOADs), before the bias. */
+void sonde_module_extent (const SondeModule *self, uint64_t *low, uint64_t *high);
+
+/* The function range that CFI gives around @vaddr (file addresses). False if none. */
+bool sonde_module_find_function (const SondeModule *self,
+                                 uint64_t vaddr,
+                                 uint64_t *begin,
+                                 uint64_t *end);
+
+/* For the libdwfl reference: a small ELF image (header, program headers, the CFI sections at their
+ * relative addresses) in private memory, as an Elf * from elf_memory(); NULL if the module has no
+ * CFI. Owned by the module, one for all processes. */
+struct Elf;
+struct Elf *sonde_module_elf (SondeModule *self);
