@@ -19,7 +19,7 @@ configure() {
   local dir=$1
   shift
   if [ -f "$dir/meson-private/coredata.dat" ]; then
-    meson configure "$dir" "$@" >/dev/null
+    [ $# -eq 0 ] || meson configure "$dir" "$@" >/dev/null
   else
     meson setup "$dir" "$root" "$@" >"$dir.log" 2>&1 || {
       cat "$dir.log" >&2
