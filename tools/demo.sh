@@ -52,10 +52,10 @@ main()
 PYTHON
 
 sondectl=$build/client/sondectl
-export SONDE_DAEMON=$build/daemon/control/sonded SONDE_WORKER=$build/daemon/capture/sonde-capture
 echo "demo: profiling /usr/bin/python3 for $seconds s"
 rm -f "$capture"
-"$sondectl" record --embedded -d "$seconds" -o "$capture" -- /usr/bin/python3 "$workload" ||
+"$sondectl" record --embedded --sonded="$build/daemon/control/sonded" \
+  --worker="$build/daemon/capture/sonde-capture" -d "$seconds" -o "$capture" -- /usr/bin/python3 "$workload" ||
   die "the recording failed"
 "$sondectl" verify "$capture" >/dev/null || die "the capture does not add up: $sondectl verify $capture"
 

@@ -45,8 +45,6 @@ class System:
         self.n_cases = n_cases
         self.n_done = self.n_failed = 0
         self.folder = tempfile.mkdtemp(prefix='sonde-system-')
-        os.environ['SONDE_DAEMON'] = self.program('daemon/control/sonded')
-        os.environ['SONDE_WORKER'] = self.program('daemon/capture/sonde-capture')
 
     def program(self, path):
         return os.path.join(self.build, path)
@@ -91,8 +89,10 @@ class System:
         return self.run(self.program('client/sondectl'), *arguments, timeout=timeout)
 
     def start_recording(self, name, *arguments):
-        return subprocess.Popen([self.program('client/sondectl'), 'record', '--embedded', '-o',
-                                 self.path(name), *arguments], stdin=subprocess.DEVNULL,
+        command = [self.program('client/sondectl'), 'record', '--embedded',
+                   f"--sonded={self.program('daemon/control/sonded')}",
+                   f"--worker={self.program('daemon/capture/sonde-capture')}", '-o', self.path(name)]
+        return subprocess.Popen(command + list(arguments), stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def finish_recording(self, process, name, timeout=120):
@@ -109,8 +109,13 @@ class System:
 
     def dump_counts(self, name):
         """Frames per type, as sondectl counts them."""
-        text = self.sondectl('dump', '--counts', self.path(name))
-        return {match[1].upper(): int(match[2]) for match in re.finditer(r'^\s*(\w+)\s+(\d+)\s*$', text, re.M)}
+        return read_counts(self.sondectl('dump', '--counts', self.path(name)))
+
+
+def read_counts(text):
+    """Lines such as "file-chunk 3" as {'FILE_CHUNK': 3}."""
+    return {match[1].upper().replace('-', '_'): int(match[2])
+            for match in re.finditer(r'^([\w-]+) (\d+)$', text, re.M)}
 
 
 def check(condition, text):

@@ -42,7 +42,7 @@ def profile_with_perf(system):
 
 
 def profile_with_sonde(system):
-    capture, _ = system.record('recurse.syscap', '-F', '1000', '-e', 'cpu-clock', '--',
+    capture, _ = system.record('recurse.syscap', '-F', '1000', '--event', 'cpu-clock', '--',
                                system.program('tests/system/recurse'), ROUNDS)
     pids = collections.Counter(sample.pid for sample in capture.samples)
     pid = pids.most_common(1)[0][0]

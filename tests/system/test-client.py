@@ -18,8 +18,6 @@ def is_subsequence(wanted, names):
 
 def test_demo(system):
     environment = dict(os.environ, SONDE_BUILD=system.build)
-    for name in ('SONDE_DAEMON', 'SONDE_WORKER'):
-        environment.pop(name)
     result = subprocess.run([os.path.join(sys.argv[2], 'tools/demo.sh'), system.path('demo.syscap')],
                             cwd='/', env=environment, stdin=subprocess.DEVNULL, capture_output=True,
                             text=True, timeout=300, check=False)
@@ -67,10 +65,10 @@ def test_user(system):
     for name in ('client/sondectl', 'daemon/control/sonded', 'daemon/capture/sonde-capture',
                  'tests/system/burn'):
         subprocess.run(['install', '-m755', system.program(name), folder], check=True)
-    environment = dict(os.environ, SONDE_DAEMON=f'{folder}/sonded', SONDE_WORKER=f'{folder}/sonde-capture')
     result = subprocess.run(['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups',
-                             f'{folder}/sondectl', 'record', '--embedded', '-o', f'{folder}/user.syscap',
-                             '--', f'{folder}/burn', '2'], env=environment, cwd=folder, timeout=60,
+                             f'{folder}/sondectl', 'record', '--embedded', f'--sonded={folder}/sonded',
+                             f'--worker={folder}/sonde-capture', '-o', f'{folder}/user.syscap', '--',
+                             f'{folder}/burn', '2'], cwd=folder, timeout=60,
                             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     check(result.returncode == 0, f'exit status {result.returncode}: {result.stderr}')
     counts = system.dump_counts('nobody/user.syscap')
