@@ -62,7 +62,9 @@ sonde_writer_add_jitmap (SondeWriter *self,
                          const SondeJitName *names,
                          size_t n_names)
 {
-  for (size_t i = 0, n; i < n_names; i += n)
+  size_t n = 0;
+
+  for (size_t i = 0; i < n_names; i += n)
     {
       int r = add_jit_names (self, origin, names + i, n_names - i, &n);
 
