@@ -12,15 +12,18 @@ sonde_cli_parse (int *argc,
                  const char *summary,
                  const char *description,
                  const GOptionEntry *entries,
-                 gboolean is_strict)
+                 gboolean is_strict,
+                 gpointer user_data)
 {
   g_autoptr (GOptionContext) context = g_option_context_new (parameters);
+  GOptionGroup *group = g_option_group_new ("sondectl", "", "", user_data, NULL);
   g_autoptr (GError) error = NULL;
 
+  g_option_group_add_entries (group, entries);
+  g_option_context_set_main_group (context, group);
   g_option_context_set_summary (context, summary);
   g_option_context_set_description (context, description);
   g_option_context_set_strict_posix (context, is_strict);
-  g_option_context_add_main_entries (context, entries, NULL);
   if (g_option_context_parse (context, argc, argv, &error))
     return TRUE;
 

@@ -10,6 +10,7 @@
  * @summary: one or more sentences above the options in --help
  * @description: (nullable): below them
  * @is_strict: options end at the first word that is none, which then begins a command
+ * @user_data: for callbacks among @entries
  *
  * Removes the options from the vector; prints what is wrong with them. --help prints and exits.
  */
@@ -19,7 +20,8 @@ gboolean sonde_cli_parse (int *argc,
                           const char *summary,
                           const char *description,
                           const GOptionEntry *entries,
-                          gboolean is_strict);
+                          gboolean is_strict,
+                          gpointer user_data);
 
 /* "sondectl: ..." and a newline on standard error. */
 void sonde_cli_complain (const char *format, ...) G_GNUC_PRINTF (1, 2);

@@ -58,7 +58,7 @@ sonde_cmd_dump (int argc, char **argv)
   if (!sonde_cli_parse (&argc, &argv, "FILE",
                         "Prints each frame of a capture as a line of text. Times are nanoseconds of\n"
                         "the monotonic clock. FILE may be - (standard input).",
-                        NULL, entries, FALSE))
+                        NULL, entries, FALSE, NULL))
     return 1;
   if (argc != 2)
     {

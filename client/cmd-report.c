@@ -34,7 +34,7 @@ parse (int *argc, char ***argv, ReportOptions *options)
 
   if (!sonde_cli_parse (argc, argv, "FILE",
                         "Shows the heaviest call tree of a capture. FILE may be - (standard input).",
-                        NULL, entries, FALSE))
+                        NULL, entries, FALSE, NULL))
     return FALSE;
   if (*argc != 2)
     sonde_cli_complain ("report needs one FILE; see sondectl report --help");

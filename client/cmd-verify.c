@@ -57,7 +57,7 @@ sonde_cmd_verify (int argc, char **argv)
                         "Checks the structure of a capture and recomputes its loss ledger.\n"
                         "FILE may be - (standard input).",
                         "Exit status: 0 all holds; 1 broken or false; 2 whole, but cut short.",
-                        entries, FALSE))
+                        entries, FALSE, NULL))
     return EXIT_FALSE;
   if (argc != 2)
     {
