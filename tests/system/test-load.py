@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from system import System, check, find_descendant
+from system import System, check, find_descendant, read_seconds
 
 LOSSES = ('lost-kernel', 'lost-ring', 'lost-queue', 'stream-lost', 'stream-samples-lost')
 
@@ -45,7 +45,7 @@ def test_stopped_worker(system):
     time.sleep(3)
     os.kill(worker, signal.SIGCONT)
     capture, output = system.finish_recording(recording, 'stopped.syscap')
-    seconds = float(output.split()[0])
+    seconds = read_seconds(output)
     ledger = capture.ledger
     system.note(f"{seconds:.3f} s of CPU time, {ledger['produced']} produced, {ledger['recorded']} recorded")
     system.note(', '.join(f'{name} {ledger[name]}' for name in LOSSES))
