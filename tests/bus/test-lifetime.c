@@ -351,7 +351,7 @@ int
 main (int argc, char **argv)
 {
   bus_child_main (argc, argv);
-  g_test_init (&argc, &argv, G_TEST_OPTION_ISOLATE_DIRS, NULL);
+  g_test_init (&argc, &argv, NULL);
 
 #define ADD(path, function) g_test_add_func ("/lifetime/" path, function)
   ADD ("worker-killed-ends-its-session-alone", test_worker_killed);
