@@ -10,17 +10,19 @@
  * SECTION: module
  *
  * A module is what a file's mapping tells an unwinder: program headers, .eh_frame_hdr and .eh_frame
- * (.debug_frame when there is no .eh_frame), read once with bounded pread() into private memory. The
- * file is hostile: nothing is mapped, nothing is decompressed, sizes are bounded, and bad data makes
- * a module without CFI, never a crash.
+ * (.debug_frame when there is no .eh_frame), read once with bounded pread() into private memory.
+ * The file is hostile: nothing is mapped, nothing is decompressed, sizes are bounded, and bad data
+ * makes a module without CFI, never a crash.
  *
  * The store finds modules by the identity that the kernel gives in mappings (SondeFileId); two ids
- * that lead to the same opened file (device, inode, size, mtime, ctime) share one module. Main thread
- * only. Plain structs, negative errno.
+ * that lead to the same opened file (device, inode, size, mtime, ctime) share one module. Main
+ * thread only. Plain structs, negative errno.
  */
 
-#define SONDE_MODULE_MAX_BYTES (32u << 20)      /* unwind data of one module */
-#define SONDE_MODULE_STORE_MAX_BYTES (64u << 20) /* default cap of a store */
+#define SONDE_MODULE_MAX_BYTES         (32u << 20) /* unwind data of one module */
+#define SONDE_MODULE_STORE_MAX_BYTES   (64u << 20) /* default cap of a store */
+#define SONDE_MODULE_STORE_MAX_MODULES 16384       /* and as many ids, failed ones included */
+#define SONDE_MODULE_STORE_MAX_FDS     1024        /* kept open for symbols */
 
 /* As in a maps line or MMAP2 record. generation is 0 where unknown and then not compared. */
 typedef struct
@@ -40,20 +42,21 @@ void sonde_module_store_free (SondeModuleStore *self);
 
 typedef enum
 {
-  SONDE_MODULE_UNKNOWN,  /* never asked for: ask control for the file */
-  SONDE_MODULE_ASKED,    /* an answer is awaited */
+  SONDE_MODULE_UNKNOWN, /* never asked for: ask control for the file */
+  SONDE_MODULE_ASKED,   /* an answer is awaited */
   SONDE_MODULE_READY,
-  SONDE_MODULE_FAILED,   /* could not be had; not to be asked again soon */
+  SONDE_MODULE_FAILED, /* could not be had; not to be asked again soon */
 } SondeModuleState;
 
 /* *@module is set when READY; a borrowed reference, see sonde_module_ref(). */
-SondeModuleState sonde_module_store_lookup (SondeModuleStore *self,
-                                            const SondeFileId *id,
-                                            SondeModule **module);
+SondeModuleState
+sonde_module_store_lookup (SondeModuleStore *self, const SondeFileId *id, SondeModule **module);
 /* The request was sent. */
 void sonde_module_store_set_asked (SondeModuleStore *self, const SondeFileId *id);
 /* The answer: @fd (transfer full) is a read-only regular file. Returns 0 or a negative errno, after
- * which the state is FAILED. */
+ * which the state is FAILED: -ENOEXEC not an ELF file of this machine's class, -EBADMSG impossible
+ * headers, -ENOSPC the store is full of modules in use, -EINVAL not a regular file, -ENOMEM, or
+ * what fstat() and pread() said. A file without usable unwind data is a module all the same. */
 int sonde_module_store_load (SondeModuleStore *self, const SondeFileId *id, int fd);
 /* The answer was no; @error is an errno. */
 void sonde_module_store_set_failed (SondeModuleStore *self, const SondeFileId *id, int error);
@@ -68,7 +71,8 @@ void sonde_module_unref (SondeModule *self); /* accepts NULL */
 /* A small number, unique in the store's life. */
 uint32_t sonde_module_id (const SondeModule *self);
 
-/* The file, still open for reading symbols; -1 for the vdso. The module's. */
+/* The file, still open for reading symbols. The module's. -1 for the vdso, and for the least
+ * recently used modules beyond SONDE_MODULE_STORE_MAX_FDS. */
 int sonde_module_fd (const SondeModule *self);
 
 /**
@@ -79,7 +83,8 @@ int sonde_module_fd (const SondeModule *self);
  *
  * Uses the PT_LOAD that contains @file_offset. Returns false if none does.
  */
-bool sonde_module_bias (const SondeModule *self, uint64_t start, uint64_t file_offset, uint64_t *bias);
+bool
+sonde_module_bias (const SondeModule *self, uint64_t start, uint64_t file_offset, uint64_t *bias);
 
 /* The image's lowest and highest virtual address (page-aligned PT_LOADs), before the bias. */
 void sonde_module_extent (const SondeModule *self, uint64_t *low, uint64_t *high);
@@ -90,8 +95,15 @@ bool sonde_module_find_function (const SondeModule *self,
                                  uint64_t *begin,
                                  uint64_t *end);
 
+/* Is @vaddr in the code that the kernel jumps to at exec, which has no caller? The dynamic linker's
+ * has no CFI that would say so. */
+bool sonde_module_is_entry (const SondeModule *self, uint64_t vaddr);
+/* Has it such code without CFI at all? */
+bool sonde_module_has_bare_entry (const SondeModule *self);
+
 /* For the libdwfl reference: a small ELF image (header, program headers, the CFI sections at their
  * relative addresses) in private memory, as an Elf * from elf_memory(); NULL if the module has no
- * CFI. Owned by the module, one for all processes. */
+ * CFI. Owned by the module, one for all processes; elf_begin (-1, ELF_C_READ, elf) adds a
+ * reference. What libdw must not see is left out of its table. */
 struct Elf;
 struct Elf *sonde_module_elf (SondeModule *self);
