@@ -18,36 +18,41 @@
  * over a process's mapping cap new mappings are refused and counted. Main thread only.
  */
 #define SONDE_PROCESS_TABLE_MAX_PROCESSES 8192
-#define SONDE_PROCESS_MAX_MAPPINGS 4096
-#define SONDE_PROCESS_MAX_PATH 4096 /* bytes */
+#define SONDE_PROCESS_MAX_MAPPINGS        4096
+#define SONDE_PROCESS_MAX_PATH            4096 /* bytes */
+#define SONDE_PROCESS_TABLE_MAX_BYTES                                                              \
+  (128u << 20) /* of mappings and paths; shared ones count once */
 
 typedef struct SondeProcessTable SondeProcessTable;
 typedef struct SondeProcess SondeProcess;
 
 typedef struct
 {
-  uint64_t start;  /* bytes */
-  uint64_t end;    /* bytes, first address behind */
-  uint64_t offset; /* bytes into the file */
-  SondeFileId file;     /* inode 0: not a file ([vdso], anonymous, JIT) */
-  const char *path;     /* interned, the table's; never NULL; hostile text */
-  SondeModule *module;  /* owned reference; NULL until known */
-  uint64_t bias;        /* valid with module */
+  uint64_t start;      /* bytes */
+  uint64_t end;        /* bytes, first address behind */
+  uint64_t offset;     /* bytes into the file */
+  SondeFileId file;    /* inode 0: not a file ([vdso], anonymous, JIT) */
+  const char *path;    /* interned, the table's; never NULL; hostile text */
+  SondeModule *module; /* owned reference; NULL until known */
+  uint64_t bias;       /* valid with module */
   bool vdso;
 } SondeMapping;
 
 /* How much the table knows of a process's mappings. */
 typedef enum
 {
-  SONDE_PROCESS_UNKNOWN,  /* only its pid: ask control for it */
-  SONDE_PROCESS_ASKED,    /* an answer is awaited */
-  SONDE_PROCESS_KNOWN,    /* complete: snapshot, fork of a known one, or exec seen */
-  SONDE_PROCESS_GONE,     /* control could not tell; use what is there */
+  SONDE_PROCESS_UNKNOWN, /* only its pid: ask control for it */
+  SONDE_PROCESS_ASKED,   /* an answer is awaited */
+  SONDE_PROCESS_KNOWN,   /* complete: snapshot, fork of a known one, or exec seen */
+  SONDE_PROCESS_GONE,    /* control could not tell; use what is there */
 } SondeProcessState;
 
 SondeProcessTable *sonde_process_table_new (SondeModuleStore *modules);
 void sonde_process_table_free (SondeProcessTable *self);
 size_t sonde_process_table_n_processes (const SondeProcessTable *self);
+size_t sonde_process_table_bytes (const SondeProcessTable *self);
+/* Mappings that did not fit under a cap. */
+uint64_t sonde_process_table_n_refused (const SondeProcessTable *self);
 
 /* NULL if the pid is not in the table. */
 SondeProcess *sonde_process_table_find (SondeProcessTable *self, int32_t pid);
@@ -55,12 +60,11 @@ SondeProcess *sonde_process_table_find (SondeProcessTable *self, int32_t pid);
 SondeProcess *sonde_process_table_ensure (SondeProcessTable *self, int32_t pid, int64_t time_ns);
 
 /* FORK record of a new process (not of a thread). */
-SondeProcess *sonde_process_table_fork (SondeProcessTable *self,
-                                        int32_t parent,
-                                        int32_t child,
-                                        int64_t time_ns);
+SondeProcess *
+sonde_process_table_fork (SondeProcessTable *self, int32_t parent, int32_t child, int64_t time_ns);
 /* COMM record with the exec flag: mappings are cleared, what follows is complete. */
-void sonde_process_table_exec (SondeProcessTable *self, int32_t pid, const char *comm, int64_t time_ns);
+void
+sonde_process_table_exec (SondeProcessTable *self, int32_t pid, const char *comm, int64_t time_ns);
 void sonde_process_table_set_comm (SondeProcessTable *self, int32_t pid, const char *comm);
 void sonde_process_table_exit (SondeProcessTable *self, int32_t pid, int64_t time_ns);
 /* LOST side-band records: every KNOWN process becomes UNKNOWN again, mappings stay meanwhile. */
@@ -76,11 +80,11 @@ typedef enum
 
 /**
  * sonde_process_add_mapping:
- * @mapping: copied; path may be any NUL-terminated text up to SONDE_PROCESS_MAX_PATH; module, bias and
- *   vdso are ignored and found out here
+ * @mapping: copied; path may be any NUL-terminated text up to SONDE_PROCESS_MAX_PATH; module, bias
+ * and vdso are ignored and found out here
  *
- * Returns: 1 added, 0 an equal mapping was there already, -ENOSPC over the cap, -EINVAL start >= end,
- *   -ENOMEM
+ * Returns: 1 added, 0 an equal mapping was there already (or, of a snapshot, nothing was left to
+ * fill), -ENOSPC over a cap, -EINVAL start >= end or too long a path, -ENOMEM
  */
 int sonde_process_add_mapping (SondeProcessTable *self,
                                SondeProcess *process,
@@ -94,6 +98,8 @@ int32_t sonde_process_pid (const SondeProcess *self);
 /* Unique for (pid, start): changes when the pid is reused. */
 uint64_t sonde_process_generation (const SondeProcess *self);
 uint64_t sonde_process_start_ticks (const SondeProcess *self); /* 0 unknown */
+/* A value other than the known one means that the pid was reused unnoticed: the process starts
+ * over. */
 void sonde_process_set_start_ticks (SondeProcess *self, uint64_t start_ticks);
 SondeProcessState sonde_process_state (const SondeProcess *self);
 void sonde_process_set_state (SondeProcess *self, SondeProcessState state);
@@ -102,12 +108,14 @@ bool sonde_process_exited (const SondeProcess *self);
 
 /* The mapping that holds @address, its module looked up in the store if it became ready; or NULL.
  * Valid until the table changes. */
-const SondeMapping *sonde_process_find_mapping (SondeProcessTable *self,
-                                                SondeProcess *process,
-                                                uint64_t address);
-/* All of them, sorted by start; valid until the table changes. Changes of the list bump the serial. */
+const SondeMapping *
+sonde_process_find_mapping (SondeProcessTable *self, SondeProcess *process, uint64_t address);
+/* All of them, sorted by start; valid until the table changes. Changes of the list bump the serial.
+ */
 const SondeMapping *sonde_process_mappings (const SondeProcess *self, size_t *n_mappings);
 uint64_t sonde_process_serial (const SondeProcess *self);
+/* Looks for all modules that became ready; rises with the serial and whenever one was found. */
+uint64_t sonde_process_resolve_modules (SondeProcessTable *self, SondeProcess *process);
 
 /* Room for the layers above (e.g. "its PROCESS frame is written"), and for an unwinder's own state
  * (freed by @destroy when the process goes or execs). */
