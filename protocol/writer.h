@@ -65,7 +65,9 @@ uint64_t sonde_writer_n_frames (const SondeWriter *self);
  * Each of the following adds one frame (or, where said, several) and returns 0, or a negative errno:
  * -EMSGSIZE what was given can never fit a frame (nothing was added), -EPIPE the callback failed,
  * -EINVAL an argument is out of its range. Strings longer than fit are cut at a UTF-8 boundary where
- * possible. Invalid UTF-8 and newlines are stored as given: the reader decides how to show them.
+ * possible; the paths of embedded files and overlays are refused instead, for half a path is another
+ * one. Invalid UTF-8 and newlines are stored as given: the reader decides how to show them. An empty
+ * array of names or counters adds no frame.
  */
 int sonde_writer_add_file_header (SondeWriter *self, int64_t realtime_ns, int64_t start_ns);
 int sonde_writer_add_timestamp (SondeWriter *self, const SondeFrameOrigin *origin);
@@ -155,5 +157,5 @@ int sonde_writer_add_overlay (SondeWriter *self,
                               uint8_t layer,
                               const char *src,
                               const char *dst);
-/* Copies a whole frame that sonde_frame_check() accepted. */
+/* Copies a whole frame that sonde_frame_check() accepted; its header's padding becomes zero. */
 int sonde_writer_add_frame (SondeWriter *self, const SondeFrame *frame);
