@@ -9,10 +9,11 @@
 
 typedef struct SondeKallsyms SondeKallsyms;
 
-/* @fd: an open /proc/kallsyms; stays the caller's. 0, -EPERM all addresses are zero (hidden from the
- * opener), -ENODATA, -ENOMEM, or what read() said. Malformed lines are skipped. */
+/* @fd: an open /proc/kallsyms; stays the caller's. 0, -EPERM all addresses are zero (hidden from
+ * the opener), -ENODATA, -ENOMEM, or what read() said. Malformed lines are skipped. */
 int sonde_kallsyms_new (int fd, SondeKallsyms **self);
 void sonde_kallsyms_free (SondeKallsyms *self); /* accepts NULL */
 
-/* @name: (out) (transfer none): "do_syscall_64", modules as "name [module]"; false: no text symbol there */
+/* @name: (out) (transfer none): "do_syscall_64", modules as "name [module]"; false: no text symbol
+ * there */
 bool sonde_kallsyms_lookup (const SondeKallsyms *self, uint64_t address, const char **name);

@@ -9,8 +9,8 @@
 /**
  * SECTION: symbol-table
  *
- * Reads .symtab and .dynsym (both, merged) of a hostile file: bounded sizes, nothing mapped, nothing
- * decompressed. Names come out as stored; see demangle.h. One thread per table.
+ * Reads .symtab and .dynsym (both, merged) of a hostile file: bounded sizes, nothing mapped,
+ * nothing decompressed. Names come out as stored; see demangle.h. One thread per table.
  */
 #define SONDE_SYMBOL_TABLE_MAX_BYTES (256u << 20) /* symbols and strings of one file */
 
@@ -18,8 +18,8 @@ typedef struct SondeSymbolTable SondeSymbolTable;
 
 typedef struct
 {
-  uint64_t begin;   /* bytes, virtual address in the file */
-  uint64_t end;     /* bytes, first address behind; from st_size, or the next symbol where that is 0 */
+  uint64_t begin; /* bytes, virtual address in the file */
+  uint64_t end; /* bytes, first address behind; from st_size, or the next symbol where that is 0 */
   const char *name; /* the table's; may be invalid UTF-8 */
 } SondeSymbol;
 
@@ -30,8 +30,8 @@ int sonde_symbol_table_new (int fd, SondeSymbolTable **self);
 void sonde_symbol_table_free (SondeSymbolTable *self); /* accepts NULL */
 size_t sonde_symbol_table_n_symbols (const SondeSymbolTable *self);
 
-/* The function that holds @vaddr. Of several at one address: global before weak before local, then the
- * one with fewer leading underscores, then the shorter name. */
+/* The function that holds @vaddr. Of several at one address: global before weak before local, then
+ * the one with fewer leading underscores, then the shorter name. */
 bool sonde_symbol_table_lookup (const SondeSymbolTable *self, uint64_t vaddr, SondeSymbol *symbol);
 
 /* Turns a file offset into a virtual address through PT_LOAD. For readers of MAP frames. */

@@ -10,16 +10,16 @@
  * SECTION: module
  *
  * A module is what a file's mapping tells an unwinder: program headers, .eh_frame_hdr and .eh_frame
- * (.debug_frame when there is no .eh_frame), read once with bounded pread() into private memory. The
- * file is hostile: nothing is mapped, nothing is decompressed, sizes are bounded, and bad data makes
- * a module without CFI, never a crash.
+ * (.debug_frame when there is no .eh_frame), read once with bounded pread() into private memory.
+ * The file is hostile: nothing is mapped, nothing is decompressed, sizes are bounded, and bad data
+ * makes a module without CFI, never a crash.
  *
  * The store finds modules by the identity that the kernel gives in mappings (SondeFileId); two ids
- * that lead to the same opened file (device, inode, size, mtime, ctime) share one module. Main thread
- * only. Plain structs, negative errno.
+ * that lead to the same opened file (device, inode, size, mtime, ctime) share one module. Main
+ * thread only. Plain structs, negative errno.
  */
 
-#define SONDE_MODULE_MAX_BYTES (32u << 20)      /* unwind data of one module */
+#define SONDE_MODULE_MAX_BYTES       (32u << 20) /* unwind data of one module */
 #define SONDE_MODULE_STORE_MAX_BYTES (64u << 20) /* default cap of a store */
 
 /* As in a maps line or MMAP2 record. generation is 0 where unknown and then not compared. */
@@ -40,16 +40,15 @@ void sonde_module_store_free (SondeModuleStore *self);
 
 typedef enum
 {
-  SONDE_MODULE_UNKNOWN,  /* never asked for: ask control for the file */
-  SONDE_MODULE_ASKED,    /* an answer is awaited */
+  SONDE_MODULE_UNKNOWN, /* never asked for: ask control for the file */
+  SONDE_MODULE_ASKED,   /* an answer is awaited */
   SONDE_MODULE_READY,
-  SONDE_MODULE_FAILED,   /* could not be had; not to be asked again soon */
+  SONDE_MODULE_FAILED, /* could not be had; not to be asked again soon */
 } SondeModuleState;
 
 /* *@module is set when READY; a borrowed reference, see sonde_module_ref(). */
-SondeModuleState sonde_module_store_lookup (SondeModuleStore *self,
-                                            const SondeFileId *id,
-                                            SondeModule **module);
+SondeModuleState
+sonde_module_store_lookup (SondeModuleStore *self, const SondeFileId *id, SondeModule **module);
 /* The request was sent. */
 void sonde_module_store_set_asked (SondeModuleStore *self, const SondeFileId *id);
 /* The answer: @fd (transfer full) is a read-only regular file. Returns 0 or a negative errno, after
@@ -79,7 +78,8 @@ int sonde_module_fd (const SondeModule *self);
  *
  * Uses the PT_LOAD that contains @file_offset. Returns false if none does.
  */
-bool sonde_module_bias (const SondeModule *self, uint64_t start, uint64_t file_offset, uint64_t *bias);
+bool
+sonde_module_bias (const SondeModule *self, uint64_t start, uint64_t file_offset, uint64_t *bias);
 
 /* The image's lowest and highest virtual address (page-aligned PT_LOADs), before the bias. */
 void sonde_module_extent (const SondeModule *self, uint64_t *low, uint64_t *high);

@@ -18,31 +18,31 @@
  * over a process's mapping cap new mappings are refused and counted. Main thread only.
  */
 #define SONDE_PROCESS_TABLE_MAX_PROCESSES 8192
-#define SONDE_PROCESS_MAX_MAPPINGS 4096
-#define SONDE_PROCESS_MAX_PATH 4096 /* bytes */
+#define SONDE_PROCESS_MAX_MAPPINGS        4096
+#define SONDE_PROCESS_MAX_PATH            4096 /* bytes */
 
 typedef struct SondeProcessTable SondeProcessTable;
 typedef struct SondeProcess SondeProcess;
 
 typedef struct
 {
-  uint64_t start;  /* bytes */
-  uint64_t end;    /* bytes, first address behind */
-  uint64_t offset; /* bytes into the file */
-  SondeFileId file;     /* inode 0: not a file ([vdso], anonymous, JIT) */
-  const char *path;     /* interned, the table's; never NULL; hostile text */
-  SondeModule *module;  /* owned reference; NULL until known */
-  uint64_t bias;        /* valid with module */
+  uint64_t start;      /* bytes */
+  uint64_t end;        /* bytes, first address behind */
+  uint64_t offset;     /* bytes into the file */
+  SondeFileId file;    /* inode 0: not a file ([vdso], anonymous, JIT) */
+  const char *path;    /* interned, the table's; never NULL; hostile text */
+  SondeModule *module; /* owned reference; NULL until known */
+  uint64_t bias;       /* valid with module */
   bool vdso;
 } SondeMapping;
 
 /* How much the table knows of a process's mappings. */
 typedef enum
 {
-  SONDE_PROCESS_UNKNOWN,  /* only its pid: ask control for it */
-  SONDE_PROCESS_ASKED,    /* an answer is awaited */
-  SONDE_PROCESS_KNOWN,    /* complete: snapshot, fork of a known one, or exec seen */
-  SONDE_PROCESS_GONE,     /* control could not tell; use what is there */
+  SONDE_PROCESS_UNKNOWN, /* only its pid: ask control for it */
+  SONDE_PROCESS_ASKED,   /* an answer is awaited */
+  SONDE_PROCESS_KNOWN,   /* complete: snapshot, fork of a known one, or exec seen */
+  SONDE_PROCESS_GONE,    /* control could not tell; use what is there */
 } SondeProcessState;
 
 SondeProcessTable *sonde_process_table_new (SondeModuleStore *modules);
@@ -55,12 +55,11 @@ SondeProcess *sonde_process_table_find (SondeProcessTable *self, int32_t pid);
 SondeProcess *sonde_process_table_ensure (SondeProcessTable *self, int32_t pid, int64_t time_ns);
 
 /* FORK record of a new process (not of a thread). */
-SondeProcess *sonde_process_table_fork (SondeProcessTable *self,
-                                        int32_t parent,
-                                        int32_t child,
-                                        int64_t time_ns);
+SondeProcess *
+sonde_process_table_fork (SondeProcessTable *self, int32_t parent, int32_t child, int64_t time_ns);
 /* COMM record with the exec flag: mappings are cleared, what follows is complete. */
-void sonde_process_table_exec (SondeProcessTable *self, int32_t pid, const char *comm, int64_t time_ns);
+void
+sonde_process_table_exec (SondeProcessTable *self, int32_t pid, const char *comm, int64_t time_ns);
 void sonde_process_table_set_comm (SondeProcessTable *self, int32_t pid, const char *comm);
 void sonde_process_table_exit (SondeProcessTable *self, int32_t pid, int64_t time_ns);
 /* LOST side-band records: every KNOWN process becomes UNKNOWN again, mappings stay meanwhile. */
@@ -76,11 +75,11 @@ typedef enum
 
 /**
  * sonde_process_add_mapping:
- * @mapping: copied; path may be any NUL-terminated text up to SONDE_PROCESS_MAX_PATH; module, bias and
- *   vdso are ignored and found out here
+ * @mapping: copied; path may be any NUL-terminated text up to SONDE_PROCESS_MAX_PATH; module, bias
+ * and vdso are ignored and found out here
  *
- * Returns: 1 added, 0 an equal mapping was there already, -ENOSPC over the cap, -EINVAL start >= end,
- *   -ENOMEM
+ * Returns: 1 added, 0 an equal mapping was there already, -ENOSPC over the cap, -EINVAL start >=
+ * end, -ENOMEM
  */
 int sonde_process_add_mapping (SondeProcessTable *self,
                                SondeProcess *process,
@@ -102,10 +101,10 @@ bool sonde_process_exited (const SondeProcess *self);
 
 /* The mapping that holds @address, its module looked up in the store if it became ready; or NULL.
  * Valid until the table changes. */
-const SondeMapping *sonde_process_find_mapping (SondeProcessTable *self,
-                                                SondeProcess *process,
-                                                uint64_t address);
-/* All of them, sorted by start; valid until the table changes. Changes of the list bump the serial. */
+const SondeMapping *
+sonde_process_find_mapping (SondeProcessTable *self, SondeProcess *process, uint64_t address);
+/* All of them, sorted by start; valid until the table changes. Changes of the list bump the serial.
+ */
 const SondeMapping *sonde_process_mappings (const SondeProcess *self, size_t *n_mappings);
 uint64_t sonde_process_serial (const SondeProcess *self);
 

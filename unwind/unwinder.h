@@ -17,7 +17,7 @@ typedef enum
   SONDE_UNWIND_END_BAD_CFI,        /* rules that make no sense, wild reads, no progress possible */
   SONDE_UNWIND_END_NO_MODULE,      /* pc in no mapping, or its file could not be had */
   SONDE_UNWIND_END_DEPTH_LIMIT,
-  SONDE_UNWIND_END_LOOP,           /* the CFA did not rise */
+  SONDE_UNWIND_END_LOOP, /* the CFA did not rise */
   SONDE_N_UNWIND_ENDS,
 } SondeUnwindEnd;
 
@@ -27,9 +27,9 @@ const char *sonde_unwind_end_name (SondeUnwindEnd end);
 /* The user part of one sample, in the ring or a copy of it. All of it is hostile. */
 typedef struct
 {
-  uint64_t abi;            /* PERF_SAMPLE_REGS_ABI_NONE, _32 or _64 */
-  uint64_t regs_mask;      /* perf_event_attr.sample_regs_user */
-  const uint64_t *regs;    /* one per bit of the mask, lowest bit first */
+  uint64_t abi;         /* PERF_SAMPLE_REGS_ABI_NONE, _32 or _64 */
+  uint64_t regs_mask;   /* perf_event_attr.sample_regs_user */
+  const uint64_t *regs; /* one per bit of the mask, lowest bit first */
   size_t n_regs;
   const uint8_t *stack;    /* from the stack pointer upwards; 8-aligned */
   size_t stack_size_bytes; /* valid bytes (dyn_size) */

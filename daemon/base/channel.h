@@ -9,9 +9,9 @@
 /**
  * SECTION: channel
  *
- * Non-blocking both ways on the thread-default main context. Sending queues when the socket is full,
- * up to a bound; a peer that lets the queue fill is dead to us. Every received message has passed
- * sonde_message_check(). Plain struct, main thread only.
+ * Non-blocking both ways on the thread-default main context. Sending queues when the socket is
+ * full, up to a bound; a peer that lets the queue fill is dead to us. Every received message has
+ * passed sonde_message_check(). Plain struct, main thread only.
  */
 typedef struct SondeChannel SondeChannel;
 
@@ -21,7 +21,10 @@ typedef struct
 {
   /* @fds are owned by the channel and closed after the call: take what is needed with
    * sonde_channel_steal_fd() semantics, i.e. set fds[i] = -1. */
-  void (*message) (SondeChannel *channel, const SondeMessageHeader *message, int *fds, unsigned n_fds,
+  void (*message) (SondeChannel *channel,
+                   const SondeMessageHeader *message,
+                   int *fds,
+                   unsigned n_fds,
                    gpointer user_data);
   /* @error NULL: orderly end of file. The channel is shut; only sonde_channel_free() may follow. */
   void (*closed) (SondeChannel *channel, const GError *error, gpointer user_data);

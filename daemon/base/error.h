@@ -21,7 +21,8 @@ typedef enum
 #define SONDE_ERROR sonde_error_quark ()
 GQuark sonde_error_quark (void);
 
-/* Sets "@format...: strerror" with the code that fits @error_number (EACCES and EPERM: NOT_AUTHORIZED,
- * ESRCH: NO_SUCH_PROCESS, EMFILE and ENFILE: LIMIT_EXCEEDED, else FAILED). Always returns FALSE. */
+/* Sets "@format...: strerror" with the code that fits @error_number (EACCES and EPERM:
+ * NOT_AUTHORIZED, ESRCH: NO_SUCH_PROCESS, EMFILE and ENFILE: LIMIT_EXCEEDED, else FAILED). Always
+ * returns FALSE. */
 gboolean sonde_error_set_errno (GError **error, int error_number, const char *format, ...)
-  G_GNUC_PRINTF (3, 4);
+    G_GNUC_PRINTF (3, 4);

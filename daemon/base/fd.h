@@ -25,6 +25,6 @@ sonde_steal_fd (int *fd)
 
 #define sonde_autofd __attribute__ ((cleanup (sonde_clear_fd)))
 
-/* A connected AF_UNIX pair, close-on-exec; @type is SOCK_STREAM or SOCK_SEQPACKET, may be or-ed with
- * SOCK_NONBLOCK. */
+/* A connected AF_UNIX pair, close-on-exec; @type is SOCK_STREAM or SOCK_SEQPACKET, may be or-ed
+ * with SOCK_NONBLOCK. */
 gboolean sonde_socketpair (int type, int fds[2], GError **error);

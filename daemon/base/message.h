@@ -11,52 +11,53 @@
  *
  * One SOCK_SEQPACKET connection per worker. One packet is one message: SondeMessageHeader, then the
  * fixed struct of its type, with file descriptors in SCM_RIGHTS. Both sides run the same binary
- * version or differ by a daemon restart, so the first message each way carries the version; there is
- * no other negotiation. All structs are host-endian with explicit padding, no pointers, strings
+ * version or differ by a daemon restart, so the first message each way carries the version; there
+ * is no other negotiation. All structs are host-endian with explicit padding, no pointers, strings
  * NUL-terminated inside their fixed arrays. sonde_message_check() is the one judge of a received
  * message, on both sides.
  *
  * Conversation: worker → HELLO; control → SETUP, DOCUMENT*, RINGS; worker → RINGS_MAPPED; control →
  * SINK, EVENTS*, START, PROCESS*; then in any order worker → PROCESS_REQUEST, FILE_REQUEST,
- * STATISTICS, SINK_CLOSED and control → PROCESS, FILE, EVENTS, SINK, PAUSE, RESUME, REPORT; control →
- * STOP; worker → DRAINED, then (when all sinks have taken everything or are closed) FINISHED, and
+ * STATISTICS, SINK_CLOSED and control → PROCESS, FILE, EVENTS, SINK, PAUSE, RESUME, REPORT; control
+ * → STOP; worker → DRAINED, then (when all sinks have taken everything or are closed) FINISHED, and
  * exits. End of file from control after START means the same as STOP. Worker → FAILED at any time,
  * then it exits.
  *
- * REPORT asks the worker to tell its whole state again (STATISTICS and every unanswered request), for
- * a sonded that adopts a running worker.
+ * REPORT asks the worker to tell its whole state again (STATISTICS and every unanswered request),
+ * for a sonded that adopts a running worker.
  *
  * Source: docs/protocol.md, "Between sonded and its workers"
  */
-#define SONDE_MESSAGE_VERSION 1
-#define SONDE_MESSAGE_MAX_FDS 253 /* SCM_MAX_FD in linux/net/scm.h */
+#define SONDE_MESSAGE_VERSION  1
+#define SONDE_MESSAGE_MAX_FDS  253  /* SCM_MAX_FD in linux/net/scm.h */
 #define SONDE_MESSAGE_MAX_SIZE 8192 /* bytes */
 
 typedef enum
 {
   /* control → worker */
-  SONDE_MESSAGE_SETUP = 1,     /* SondeMessageSetup, no fd */
-  SONDE_MESSAGE_DOCUMENT = 2,  /* SondeMessageDocument, 1 fd: a /proc text to embed or use */
-  SONDE_MESSAGE_RINGS = 3,     /* SondeMessageEvents, n fds: dummy events that own rings, to be mapped */
-  SONDE_MESSAGE_EVENTS = 4,    /* SondeMessageEvents, n fds: events, enabled and redirected, to keep */
-  SONDE_MESSAGE_SINK = 5,      /* SondeMessageSink, 1 fd: our end of a stream socketpair */
-  SONDE_MESSAGE_START = 6,     /* header only: the events are on */
-  SONDE_MESSAGE_PROCESS = 7,   /* SondeMessageProcess, 0 ... 2 fds */
-  SONDE_MESSAGE_FILE = 8,      /* SondeMessageFile, 1 fd if status is 0, else none */
-  SONDE_MESSAGE_STOP = 9,      /* header only */
-  SONDE_MESSAGE_PAUSE = 10,    /* header only */
-  SONDE_MESSAGE_RESUME = 11,   /* header only */
-  SONDE_MESSAGE_REPORT = 12,   /* header only */
+  SONDE_MESSAGE_SETUP = 1,    /* SondeMessageSetup, no fd */
+  SONDE_MESSAGE_DOCUMENT = 2, /* SondeMessageDocument, 1 fd: a /proc text to embed or use */
+  SONDE_MESSAGE_RINGS
+  = 3, /* SondeMessageEvents, n fds: dummy events that own rings, to be mapped */
+  SONDE_MESSAGE_EVENTS = 4, /* SondeMessageEvents, n fds: events, enabled and redirected, to keep */
+  SONDE_MESSAGE_SINK = 5,   /* SondeMessageSink, 1 fd: our end of a stream socketpair */
+  SONDE_MESSAGE_START = 6,  /* header only: the events are on */
+  SONDE_MESSAGE_PROCESS = 7, /* SondeMessageProcess, 0 ... 2 fds */
+  SONDE_MESSAGE_FILE = 8,    /* SondeMessageFile, 1 fd if status is 0, else none */
+  SONDE_MESSAGE_STOP = 9,    /* header only */
+  SONDE_MESSAGE_PAUSE = 10,  /* header only */
+  SONDE_MESSAGE_RESUME = 11, /* header only */
+  SONDE_MESSAGE_REPORT = 12, /* header only */
   /* worker → control, never with fds */
   SONDE_MESSAGE_HELLO = 101,           /* SondeMessageHello */
   SONDE_MESSAGE_RINGS_MAPPED = 102,    /* SondeMessageRingsMapped */
   SONDE_MESSAGE_PROCESS_REQUEST = 103, /* SondeMessageProcessRequest */
   SONDE_MESSAGE_FILE_REQUEST = 104,    /* SondeMessageFileRequest */
-  SONDE_MESSAGE_STATISTICS = 105,      /* SondeMessageStatistics: about four a second while running */
-  SONDE_MESSAGE_DRAINED = 106,         /* SondeMessageStatistics: answer to STOP */
-  SONDE_MESSAGE_SINK_CLOSED = 107,     /* SondeMessageSinkClosed */
-  SONDE_MESSAGE_FINISHED = 108,        /* SondeMessageStatistics: the last message */
-  SONDE_MESSAGE_FAILED = 109,          /* SondeMessageFailed */
+  SONDE_MESSAGE_STATISTICS = 105,  /* SondeMessageStatistics: about four a second while running */
+  SONDE_MESSAGE_DRAINED = 106,     /* SondeMessageStatistics: answer to STOP */
+  SONDE_MESSAGE_SINK_CLOSED = 107, /* SondeMessageSinkClosed */
+  SONDE_MESSAGE_FINISHED = 108,    /* SondeMessageStatistics: the last message */
+  SONDE_MESSAGE_FAILED = 109,      /* SondeMessageFailed */
 } SondeMessageType;
 
 typedef struct
@@ -75,36 +76,38 @@ typedef enum
 
 enum
 {
-  SONDE_SPEC_KERNEL_TIME = 1 << 0,  /* the events see kernel time (else the kernel refused: user only) */
-  SONDE_SPEC_KERNEL_NAMES = 1 << 1, /* option `kernel`: name kernel functions; else one leaf [kernel] */
-  SONDE_SPEC_SYMBOLS = 1 << 2,      /* option `symbols` = end */
+  SONDE_SPEC_KERNEL_TIME
+  = 1 << 0, /* the events see kernel time (else the kernel refused: user only) */
+  SONDE_SPEC_KERNEL_NAMES
+  = 1 << 1,                    /* option `kernel`: name kernel functions; else one leaf [kernel] */
+  SONDE_SPEC_SYMBOLS = 1 << 2, /* option `symbols` = end */
   SONDE_SPEC_CHILDREN = 1 << 3,
-  SONDE_SPEC_SYSTEM = 1 << 4,       /* whole machine: unknown pids are asked for when first seen */
-  SONDE_SPEC_USER_STACK = 1 << 5,   /* samples carry registers and stack */
-  SONDE_SPEC_CALLCHAIN = 1 << 6,    /* samples carry the kernel's callchain */
+  SONDE_SPEC_SYSTEM = 1 << 4,     /* whole machine: unknown pids are asked for when first seen */
+  SONDE_SPEC_USER_STACK = 1 << 5, /* samples carry registers and stack */
+  SONDE_SPEC_CALLCHAIN = 1 << 6,  /* samples carry the kernel's callchain */
 };
 
 /* The frozen request, as the worker needs it. */
 typedef struct
 {
   SondeMessageHeader header;
-  uint32_t version;            /* SONDE_MESSAGE_VERSION */
-  uint32_t flags;              /* SONDE_SPEC_* */
+  uint32_t version; /* SONDE_MESSAGE_VERSION */
+  uint32_t flags;   /* SONDE_SPEC_* */
   uint64_t session_id;
   uint32_t owner_uid;
-  uint32_t unwind;             /* SondeUnwindMode */
-  uint32_t stack_size_bytes;   /* asked for in each sample */
-  uint32_t max_depth;          /* frames kept, leaf first */
-  uint64_t frequency_hz;       /* 0 when period is used */
-  uint64_t period;             /* event counts (ns for cpu-clock); 0 when frequency is used */
-  uint64_t sample_type;        /* perf_event_attr.sample_type of the sampling events */
-  uint64_t sample_regs_user;   /* register mask of the sampling events */
-  uint64_t read_format;        /* of the sampling events; PERF_FORMAT_LOST absent on old kernels */
-  uint64_t duration_us;        /* 0 until stopped */
+  uint32_t unwind;           /* SondeUnwindMode */
+  uint32_t stack_size_bytes; /* asked for in each sample */
+  uint32_t max_depth;        /* frames kept, leaf first */
+  uint64_t frequency_hz;     /* 0 when period is used */
+  uint64_t period;           /* event counts (ns for cpu-clock); 0 when frequency is used */
+  uint64_t sample_type;      /* perf_event_attr.sample_type of the sampling events */
+  uint64_t sample_regs_user; /* register mask of the sampling events */
+  uint64_t read_format;      /* of the sampling events; PERF_FORMAT_LOST absent on old kernels */
+  uint64_t duration_us;      /* 0 until stopped */
   int64_t start_realtime_ns;
-  int64_t start_ns;            /* CLOCK_MONOTONIC, before the events were on */
-  char event[64];              /* "cpu-clock" */
-  char scope[16];              /* "targets", "launch", "pids", "system" */
+  int64_t start_ns; /* CLOCK_MONOTONIC, before the events were on */
+  char event[64];   /* "cpu-clock" */
+  char scope[16];   /* "targets", "launch", "pids", "system" */
   char sonde_version[16];
 } SondeMessageSetup;
 
@@ -130,7 +133,7 @@ typedef enum
 
 typedef struct
 {
-  uint64_t id;   /* PERF_EVENT_IOC_ID */
+  uint64_t id; /* PERF_EVENT_IOC_ID */
   int32_t cpu;
   int32_t tid;   /* -1 whole CPU */
   uint32_t kind; /* SondeEventKind */
@@ -165,11 +168,11 @@ typedef struct
   SondeMessageHeader header;
   uint64_t request_id;
   int32_t pid;
-  int32_t status;        /* 0, or errno: ESRCH gone, EACCES not for this session */
-  uint64_t start_ticks;  /* /proc/PID/stat field 22, clock ticks; with pid the process handle */
-  uint32_t fds;          /* SONDE_PROCESS_FD_* in the order of the bits */
+  int32_t status;       /* 0, or errno: ESRCH gone, EACCES not for this session */
+  uint64_t start_ticks; /* /proc/PID/stat field 22, clock ticks; with pid the process handle */
+  uint32_t fds;         /* SONDE_PROCESS_FD_* in the order of the bits */
   uint32_t padding;
-  char comm[32];         /* bytes as the kernel gives them, may be invalid UTF-8 */
+  char comm[32]; /* bytes as the kernel gives them, may be invalid UTF-8 */
 } SondeMessageProcess;
 
 typedef struct
@@ -190,9 +193,9 @@ typedef struct
 typedef struct
 {
   SondeMessageHeader header;
-  int32_t status;               /* 0, or errno of the mapping that failed */
+  int32_t status; /* 0, or errno of the mapping that failed */
   uint32_t n_rings;
-  uint64_t sample_ring_bytes;   /* of each CPU's ring */
+  uint64_t sample_ring_bytes; /* of each CPU's ring */
   uint64_t sideband_ring_bytes;
 } SondeMessageRingsMapped;
 
@@ -224,21 +227,21 @@ typedef enum
 {
   SONDE_STATISTIC_LEDGER = 0, /* SONDE_N_LEDGER entries; the stream-* ones summed over all sinks */
   SONDE_STATISTIC_UNWIND_COMPLETE = SONDE_N_LEDGER, /* samples, here and in the next seven */
-  SONDE_STATISTIC_UNWIND_TRUNCATED_DUMP,  /* cut at the dump's size */
-  SONDE_STATISTIC_UNWIND_TRUNCATED_PAGE,  /* cut at a page the program never touched */
+  SONDE_STATISTIC_UNWIND_TRUNCATED_DUMP,            /* cut at the dump's size */
+  SONDE_STATISTIC_UNWIND_TRUNCATED_PAGE,            /* cut at a page the program never touched */
   SONDE_STATISTIC_UNWIND_NO_CFI,
   SONDE_STATISTIC_UNWIND_BAD_CFI,
   SONDE_STATISTIC_UNWIND_NO_MODULE,
   SONDE_STATISTIC_UNWIND_DEPTH_LIMIT,
   SONDE_STATISTIC_UNWIND_LOOP,
-  SONDE_STATISTIC_KERNEL_ONLY,        /* samples without a user part (kernel threads) */
-  SONDE_STATISTIC_LATE,               /* records older than the reorder window; used all the same */
-  SONDE_STATISTIC_THROTTLED,          /* THROTTLE records */
-  SONDE_STATISTIC_LOST_SIDEBAND,      /* side-band records the kernel dropped (maps were read again) */
-  SONDE_STATISTIC_RING_BYTES,         /* mapped for perf rings, all CPUs */
-  SONDE_STATISTIC_PROCESSES,          /* in the table now */
-  SONDE_STATISTIC_MODULES,            /* in the store now */
-  SONDE_STATISTIC_BYTES,              /* put into sinks */
+  SONDE_STATISTIC_KERNEL_ONLY,   /* samples without a user part (kernel threads) */
+  SONDE_STATISTIC_LATE,          /* records older than the reorder window; used all the same */
+  SONDE_STATISTIC_THROTTLED,     /* THROTTLE records */
+  SONDE_STATISTIC_LOST_SIDEBAND, /* side-band records the kernel dropped (maps were read again) */
+  SONDE_STATISTIC_RING_BYTES,    /* mapped for perf rings, all CPUs */
+  SONDE_STATISTIC_PROCESSES,     /* in the table now */
+  SONDE_STATISTIC_MODULES,       /* in the store now */
+  SONDE_STATISTIC_BYTES,         /* put into sinks */
   SONDE_N_STATISTICS,
 } SondeStatistic;
 
@@ -263,13 +266,14 @@ typedef struct
   char text[200]; /* one sentence, printable ASCII */
 } SondeMessageFailed;
 
-_Static_assert (sizeof (SondeMessageHeader) == 8, "message header");
-_Static_assert (sizeof (SondeMessageEvent) == 24, "event entry");
-_Static_assert (sizeof (SondeMessageSetup) % 8 == 0, "setup is padded explicitly");
-_Static_assert (sizeof (SondeMessageEvents) + SONDE_MESSAGE_MAX_FDS * sizeof (SondeMessageEvent)
-                  <= SONDE_MESSAGE_MAX_SIZE, "a full EVENTS message fits");
-_Static_assert (sizeof (SondeMessageProcess) == 72, "process");
-_Static_assert (sizeof (SondeMessageFileRequest) == 64, "file request");
+_Static_assert(sizeof (SondeMessageHeader) == 8, "message header");
+_Static_assert(sizeof (SondeMessageEvent) == 24, "event entry");
+_Static_assert(sizeof (SondeMessageSetup) % 8 == 0, "setup is padded explicitly");
+_Static_assert(sizeof (SondeMessageEvents) + SONDE_MESSAGE_MAX_FDS * sizeof (SondeMessageEvent)
+                   <= SONDE_MESSAGE_MAX_SIZE,
+               "a full EVENTS message fits");
+_Static_assert(sizeof (SondeMessageProcess) == 72, "process");
+_Static_assert(sizeof (SondeMessageFileRequest) == 64, "file request");
 
 /**
  * sonde_message_check:
@@ -278,19 +282,17 @@ _Static_assert (sizeof (SondeMessageFileRequest) == 64, "file request");
  * @n_fds: descriptors that came with it
  * @from_worker: which side sent it
  *
- * Judges type (known and of that direction), size, descriptor count, counts, enums, padding that must
- * be zero and string termination. Says nothing of order: that is the receiver's state machine.
+ * Judges type (known and of that direction), size, descriptor count, counts, enums, padding that
+ * must be zero and string termination. Says nothing of order: that is the receiver's state machine.
  *
  * Returns: 0, or -EBADMSG and *@why (a static sentence)
  */
-int sonde_message_check (const void *bytes,
-                         uint64_t size_bytes,
-                         unsigned n_fds,
-                         int from_worker,
-                         const char **why);
+int sonde_message_check (
+    const void *bytes, uint64_t size_bytes, unsigned n_fds, int from_worker, const char **why);
 
 /* "setup", "file-request", ...; "?" for a foreign type. */
 const char *sonde_message_type_to_string (uint32_t type);
 
-/* The key in the D-Bus property Statistics: ledger names, then "unwind-complete", ... "ring-bytes". */
+/* The key in the D-Bus property Statistics: ledger names, then "unwind-complete", ... "ring-bytes".
+ */
 const char *sonde_statistic_name (SondeStatistic statistic);

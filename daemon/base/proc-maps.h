@@ -9,15 +9,15 @@
 /* One line. Source: proc_pid_maps(5). */
 typedef struct
 {
-  uint64_t start;     /* bytes */
-  uint64_t end;       /* bytes, first address behind */
-  uint64_t offset;    /* bytes into the file */
-  uint64_t inode;     /* 0 for anonymous memory */
+  uint64_t start;  /* bytes */
+  uint64_t end;    /* bytes, first address behind */
+  uint64_t offset; /* bytes into the file */
+  uint64_t inode;  /* 0 for anonymous memory */
   uint32_t dev_major;
   uint32_t dev_minor;
   bool executable;
-  const char *path;   /* into the text, NOT NUL-terminated; as the kernel escapes it (\012) */
-  size_t path_len;    /* bytes; 0 none */
+  const char *path; /* into the text, NOT NUL-terminated; as the kernel escapes it (\012) */
+  size_t path_len;  /* bytes; 0 none */
 } SondeProcMap;
 
 /**

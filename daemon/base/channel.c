@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* One end of the connection between sonded and a worker. */
+#include "config.h"
+
+#include "daemon/base/channel.h"
+
+#include <errno.h>
+#include <glib-unix.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/error.h"
+
+#define MAX_MESSAGES_PER_TURN 32
+#define RETRY_MS              10 /* while too many descriptors are in flight: the socket itself looks writable \
+                                  */
+
+/* A message that did not fit into the socket yet. */
+typedef struct
+{
+  gpointer bytes;
+  gsize size_bytes;
+  int *fds;
+  unsigned n_fds;
+} Pending;
+
+struct SondeChannel
+{
+  gatomicrefcount refs; /* the owner's, and one while a callback runs */
+  int fd;
+  gboolean from_worker;
+  gboolean freed; /* by the owner: no callback any more */
+  const SondeChannelHandler *handler;
+  gpointer user_data;
+  GSource *readable;
+  GSource *retry; /* only while something is queued: on_writable() or on_retry() */
+  GQueue pending; /* Pending */
+};
+
+static void
+close_fds (const int *fds, unsigned n_fds)
+{
+  for (unsigned i = 0; i < n_fds; i++)
+    if (fds[i] >= 0)
+      close (fds[i]);
+}
+
+static void
+pending_free (gpointer data)
+{
+  Pending *pending = data;
+
+  close_fds (pending->fds, pending->n_fds);
+  g_free (pending->fds);
+  g_free (pending->bytes);
+  g_free (pending);
+}
+
+static void
+remove_source (GSource **source)
+{
+  if (*source == NULL)
+    return;
+  g_source_destroy (*source);
+  g_clear_pointer (source, g_source_unref);
+}
+
+/* No more traffic; queued messages and their descriptors go. */
+static void
+shut (SondeChannel *self)
+{
+  remove_source (&self->readable);
+  remove_source (&self->retry);
+  g_queue_clear_full (&self->pending, pending_free);
+  if (self->fd >= 0)
+    close (self->fd);
+  self->fd = -1;
+}
+
+static void
+channel_unref (SondeChannel *self)
+{
+  if (!g_atomic_ref_count_dec (&self->refs))
+    return;
+  shut (self);
+  g_free (self);
+}
+
+static void
+fail (SondeChannel *self, const GError *error)
+{
+  shut (self);
+  if (!self->freed && self->handler->closed != NULL)
+    self->handler->closed (self, error, self->user_data);
+}
+
+/* Collects the descriptors of all control messages. Returns FALSE if there were too many. */
+static gboolean
+take_fds (struct msghdr *header, int *fds, unsigned *n_fds)
+{
+  *n_fds = 0;
+  for (struct cmsghdr *control = CMSG_FIRSTHDR (header); control != NULL;
+       control = CMSG_NXTHDR (header, control))
+    {
+      unsigned n;
+
+      if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS)
+        continue;
+      n = (control->cmsg_len - CMSG_LEN (0)) / sizeof (int);
+      if (n > SONDE_MESSAGE_MAX_FDS - *n_fds)
+        {
+          close_fds ((const int *) (void *) CMSG_DATA (control), n);
+          return FALSE;
+        }
+      memcpy (fds + *n_fds, CMSG_DATA (control), n * sizeof (int));
+      *n_fds += n;
+    }
+  return (header->msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
+}
+
+static void
+deliver (SondeChannel *self,
+         const SondeMessageHeader *message,
+         gsize size_bytes,
+         int *fds,
+         unsigned n_fds,
+         gboolean whole)
+{
+  const char *why = "too many descriptors or too long";
+
+  if (whole && sonde_message_check (message, size_bytes, n_fds, self->from_worker, &why) == 0)
+    {
+      self->handler->message (self, message, fds, n_fds, self->user_data);
+    }
+  else
+    {
+      g_autoptr (GError) error = g_error_new (
+          SONDE_ERROR, SONDE_ERROR_FAILED,
+          "Refused a message \"%s\" of %" G_GSIZE_FORMAT " bytes: %s",
+          size_bytes >= sizeof *message ? sonde_message_type_to_string (message->type) : "?",
+          size_bytes, why);
+
+      fail (self, error);
+    }
+  close_fds (fds, n_fds);
+}
+
+/* Takes one message. Returns FALSE when there is none (or no channel) any more. */
+static gboolean
+receive_one (SondeChannel *self)
+{
+  union
+  {
+    SondeMessageHeader header;
+    guint64 align;
+    char bytes[SONDE_MESSAGE_MAX_SIZE];
+  } packet;
+  union
+  {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE (SONDE_MESSAGE_MAX_FDS * sizeof (int))];
+  } control;
+  struct iovec vector = { .iov_base = packet.bytes, .iov_len = sizeof packet.bytes };
+  struct msghdr header = {
+    .msg_iov = &vector,
+    .msg_iovlen = 1,
+    .msg_control = control.bytes,
+    .msg_controllen = sizeof control.bytes,
+  };
+  int fds[SONDE_MESSAGE_MAX_FDS];
+  unsigned n_fds;
+  gboolean whole;
+  ssize_t got;
+
+  got = recvmsg (self->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR))
+    return FALSE;
+  if (got <= 0)
+    {
+      g_autoptr (GError) error = NULL;
+
+      if (got < 0 && errno != ECONNRESET)
+        sonde_error_set_errno (&error, errno, "Cannot receive");
+      fail (self, error);
+      return FALSE;
+    }
+  whole = take_fds (&header, fds, &n_fds);
+  deliver (self, &packet.header, (gsize) got, fds, n_fds, whole);
+  return self->fd >= 0 && !self->freed;
+}
+
+static gboolean
+on_readable (int fd, GIOCondition condition, gpointer user_data)
+{
+  SondeChannel *self = user_data;
+
+  g_atomic_ref_count_inc (&self->refs);
+  for (unsigned i = 0; i < MAX_MESSAGES_PER_TURN && receive_one (self); i++)
+    continue;
+  channel_unref (self);
+  return G_SOURCE_CONTINUE; /* shut() destroyed the source where it had to go */
+}
+
+/* Returns 1 sent, 0 the socket is full, or a negative errno. */
+static int
+send_now (SondeChannel *self, gconstpointer bytes, gsize size_bytes, const int *fds, unsigned n_fds)
+{
+  union
+  {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE (SONDE_MESSAGE_MAX_FDS * sizeof (int))];
+  } control = { 0 };
+  struct iovec vector = { .iov_base = (void *) bytes, .iov_len = size_bytes };
+  struct msghdr header = { .msg_iov = &vector, .msg_iovlen = 1 };
+
+  if (n_fds > 0)
+    {
+      struct cmsghdr *rights;
+
+      header.msg_control = control.bytes;
+      header.msg_controllen = CMSG_SPACE (n_fds * sizeof (int));
+      rights = CMSG_FIRSTHDR (&header);
+      rights->cmsg_level = SOL_SOCKET;
+      rights->cmsg_type = SCM_RIGHTS;
+      rights->cmsg_len = CMSG_LEN (n_fds * sizeof (int));
+      memcpy (CMSG_DATA (rights), fds, n_fds * sizeof (int));
+    }
+  if (sendmsg (self->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+    return 1;
+  return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+}
+
+static GSource *
+watch (SondeChannel *self, GIOCondition condition, GUnixFDSourceFunc callback, const char *name)
+{
+  GSource *source = g_unix_fd_source_new (self->fd, condition);
+
+  g_source_set_callback (source, G_SOURCE_FUNC (callback), self, NULL);
+  g_source_set_static_name (source, name);
+  g_source_attach (source, g_main_context_get_thread_default ());
+  return source;
+}
+
+static gboolean on_writable (int fd, GIOCondition condition, gpointer user_data);
+
+static gboolean
+on_retry (gpointer user_data)
+{
+  SondeChannel *self = user_data;
+
+  on_writable (self->fd, G_IO_OUT, self);
+  return G_SOURCE_REMOVE;
+}
+
+static void
+send_later (SondeChannel *self, int result)
+{
+  remove_source (&self->retry);
+  if (result != -ETOOMANYREFS)
+    {
+      self->retry = watch (self, G_IO_OUT, on_writable, "sonde-channel-out");
+      return;
+    }
+  self->retry = g_timeout_source_new (RETRY_MS);
+  g_source_set_callback (self->retry, on_retry, self, NULL);
+  g_source_set_static_name (self->retry, "sonde-channel-retry");
+  g_source_attach (self->retry, g_main_context_get_thread_default ());
+}
+
+static gboolean
+on_writable (int fd, GIOCondition condition, gpointer user_data)
+{
+  SondeChannel *self = user_data;
+  Pending *pending;
+
+  while ((pending = g_queue_peek_head (&self->pending)) != NULL)
+    {
+      int result
+          = send_now (self, pending->bytes, pending->size_bytes, pending->fds, pending->n_fds);
+
+      if (result == 0 || result == -ETOOMANYREFS)
+        {
+          send_later (self, result);
+          return G_SOURCE_REMOVE;
+        }
+      /* A dead peer shows as end of file to on_readable(), which tells the owner. */
+      pending_free (g_queue_pop_head (&self->pending));
+    }
+  remove_source (&self->retry);
+  return G_SOURCE_REMOVE;
+}
+
+SondeChannel *
+sonde_channel_new (int fd,
+                   gboolean from_worker,
+                   const SondeChannelHandler *handler,
+                   gpointer user_data)
+{
+  SondeChannel *self = g_new0 (SondeChannel, 1);
+
+  g_atomic_ref_count_init (&self->refs);
+  self->fd = fd;
+  self->from_worker = from_worker;
+  self->handler = handler;
+  self->user_data = user_data;
+  g_queue_init (&self->pending);
+  self->readable = watch (self, G_IO_IN | G_IO_HUP | G_IO_ERR, on_readable, "sonde-channel-in");
+  return self;
+}
+
+void
+sonde_channel_free (SondeChannel *self)
+{
+  if (self == NULL)
+    return;
+  self->freed = TRUE;
+  shut (self);
+  channel_unref (self);
+}
+
+static void
+enqueue (SondeChannel *self,
+         gconstpointer message,
+         gsize size_bytes,
+         const int *fds,
+         unsigned n_fds,
+         int result)
+{
+  Pending *pending = g_new0 (Pending, 1);
+
+  pending->bytes = g_memdup2 (message, size_bytes);
+  pending->size_bytes = size_bytes;
+  pending->fds = g_memdup2 (fds, n_fds * sizeof (int));
+  pending->n_fds = n_fds;
+  g_queue_push_tail (&self->pending, pending);
+  if (self->retry == NULL)
+    send_later (self, result);
+}
+
+gboolean
+sonde_channel_send (SondeChannel *self,
+                    gpointer message,
+                    gsize size_bytes,
+                    const int *fds,
+                    unsigned n_fds,
+                    GError **error)
+{
+  SondeMessageHeader *header = message;
+  int result = -EPIPE;
+
+  g_assert (size_bytes <= SONDE_MESSAGE_MAX_SIZE && n_fds <= SONDE_MESSAGE_MAX_FDS);
+  header->size = (guint32) size_bytes;
+  if (self->fd >= 0)
+    result
+        = g_queue_is_empty (&self->pending) ? send_now (self, message, size_bytes, fds, n_fds) : 0;
+  if ((result == 0 || result == -ETOOMANYREFS)
+      && g_queue_get_length (&self->pending) < SONDE_CHANNEL_MAX_QUEUE)
+    {
+      enqueue (self, message, size_bytes, fds, n_fds, result);
+      return TRUE;
+    }
+  close_fds (fds, n_fds);
+  if (result > 0)
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED, "Cannot send \"%s\": %s",
+               sonde_message_type_to_string (header->type),
+               result == 0 ? "the other side does not read" : g_strerror (-result));
+  return FALSE;
+}
+
+gboolean
+sonde_channel_send_simple (SondeChannel *self, SondeMessageType type, GError **error)
+{
+  SondeMessageHeader header = { .type = type };
+
+  return sonde_channel_send (self, &header, sizeof header, NULL, 0, error);
+}
+
+guint
+sonde_channel_queued (const SondeChannel *self)
+{
+  return g_queue_get_length ((GQueue *) &self->pending);
+}

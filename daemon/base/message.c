@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The one judge of what came over the connection between sonded and a worker. */
+#include "config.h"
+
+#include "daemon/base/message.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+typedef struct
+{
+  const char *name;
+  uint64_t size_bytes; /* of the fixed struct */
+  unsigned min_fds;
+  unsigned max_fds;
+  bool from_worker;
+  bool has_entries; /* SondeMessageEvents: more bytes follow */
+} MessageShape;
+
+static const MessageShape control_shapes[] = {
+  [SONDE_MESSAGE_SETUP] = { "setup", sizeof (SondeMessageSetup), 0, 0, false, false },
+  [SONDE_MESSAGE_DOCUMENT] = { "document", sizeof (SondeMessageDocument), 1, 1, false, false },
+  [SONDE_MESSAGE_RINGS]
+  = { "rings", sizeof (SondeMessageEvents), 1, SONDE_MESSAGE_MAX_FDS, false, true },
+  [SONDE_MESSAGE_EVENTS]
+  = { "events", sizeof (SondeMessageEvents), 1, SONDE_MESSAGE_MAX_FDS, false, true },
+  [SONDE_MESSAGE_SINK] = { "sink", sizeof (SondeMessageSink), 1, 1, false, false },
+  [SONDE_MESSAGE_START] = { "start", sizeof (SondeMessageHeader), 0, 0, false, false },
+  [SONDE_MESSAGE_PROCESS] = { "process", sizeof (SondeMessageProcess), 0, 2, false, false },
+  [SONDE_MESSAGE_FILE] = { "file", sizeof (SondeMessageFile), 0, 1, false, false },
+  [SONDE_MESSAGE_STOP] = { "stop", sizeof (SondeMessageHeader), 0, 0, false, false },
+  [SONDE_MESSAGE_PAUSE] = { "pause", sizeof (SondeMessageHeader), 0, 0, false, false },
+  [SONDE_MESSAGE_RESUME] = { "resume", sizeof (SondeMessageHeader), 0, 0, false, false },
+  [SONDE_MESSAGE_REPORT] = { "report", sizeof (SondeMessageHeader), 0, 0, false, false },
+};
+
+static const MessageShape worker_shapes[] = {
+  [SONDE_MESSAGE_HELLO - SONDE_MESSAGE_HELLO]
+  = { "hello", sizeof (SondeMessageHello), 0, 0, true, false },
+  [SONDE_MESSAGE_RINGS_MAPPED - SONDE_MESSAGE_HELLO]
+  = { "rings-mapped", sizeof (SondeMessageRingsMapped), 0, 0, true, false },
+  [SONDE_MESSAGE_PROCESS_REQUEST - SONDE_MESSAGE_HELLO]
+  = { "process-request", sizeof (SondeMessageProcessRequest), 0, 0, true, false },
+  [SONDE_MESSAGE_FILE_REQUEST - SONDE_MESSAGE_HELLO]
+  = { "file-request", sizeof (SondeMessageFileRequest), 0, 0, true, false },
+  [SONDE_MESSAGE_STATISTICS - SONDE_MESSAGE_HELLO]
+  = { "statistics", sizeof (SondeMessageStatistics), 0, 0, true, false },
+  [SONDE_MESSAGE_DRAINED - SONDE_MESSAGE_HELLO]
+  = { "drained", sizeof (SondeMessageStatistics), 0, 0, true, false },
+  [SONDE_MESSAGE_SINK_CLOSED - SONDE_MESSAGE_HELLO]
+  = { "sink-closed", sizeof (SondeMessageSinkClosed), 0, 0, true, false },
+  [SONDE_MESSAGE_FINISHED - SONDE_MESSAGE_HELLO]
+  = { "finished", sizeof (SondeMessageStatistics), 0, 0, true, false },
+  [SONDE_MESSAGE_FAILED - SONDE_MESSAGE_HELLO]
+  = { "failed", sizeof (SondeMessageFailed), 0, 0, true, false },
+};
+
+#define N_ELEMENTS(array) (sizeof (array) / sizeof ((array)[0]))
+
+static const MessageShape *
+shape_of (uint32_t type)
+{
+  const MessageShape *shape = NULL;
+
+  if (type < N_ELEMENTS (control_shapes))
+    shape = &control_shapes[type];
+  else if (type >= SONDE_MESSAGE_HELLO && type - SONDE_MESSAGE_HELLO < N_ELEMENTS (worker_shapes))
+    shape = &worker_shapes[type - SONDE_MESSAGE_HELLO];
+  return shape != NULL && shape->name != NULL ? shape : NULL;
+}
+
+static bool
+is_terminated (const char *text, size_t size_bytes)
+{
+  return memchr (text, '\0', size_bytes) != NULL;
+}
+
+static const char *
+check_setup (const SondeMessageSetup *setup)
+{
+  const uint32_t known_flags = SONDE_SPEC_KERNEL_TIME | SONDE_SPEC_KERNEL_NAMES | SONDE_SPEC_SYMBOLS
+                               | SONDE_SPEC_CHILDREN | SONDE_SPEC_SYSTEM | SONDE_SPEC_USER_STACK
+                               | SONDE_SPEC_CALLCHAIN;
+
+  if (setup->version != SONDE_MESSAGE_VERSION)
+    return "another version of the protocol";
+  if ((setup->flags & ~known_flags) != 0)
+    return "unknown flags";
+  if (setup->unwind > SONDE_UNWIND_LIBDWFL)
+    return "unknown unwind mode";
+  if (setup->stack_size_bytes % 8 != 0 || setup->stack_size_bytes > 65528)
+    return "stack size out of range";
+  if (setup->max_depth == 0 || setup->max_depth > 4096)
+    return "depth out of range";
+  if (!is_terminated (setup->event, sizeof setup->event)
+      || !is_terminated (setup->scope, sizeof setup->scope)
+      || !is_terminated (setup->sonde_version, sizeof setup->sonde_version))
+    return "a text without its end";
+  return NULL;
+}
+
+static const char *
+check_events (const SondeMessageEvents *events, unsigned n_fds)
+{
+  if (events->n_events == 0 || events->n_events > SONDE_MESSAGE_MAX_FDS)
+    return "number of events out of range";
+  if (events->n_events != n_fds)
+    return "not one descriptor per event";
+  if (events->header.size != sizeof *events + events->n_events * sizeof events->events[0])
+    return "size does not fit the number of events";
+  if (events->padding != 0)
+    return "padding is not zero";
+  for (uint32_t i = 0; i < events->n_events; i++)
+    {
+      const SondeMessageEvent *event = &events->events[i];
+
+      if (event->kind != SONDE_EVENT_SAMPLES && event->kind != SONDE_EVENT_SIDEBAND)
+        return "unknown kind of event";
+      if (event->cpu < 0 || event->tid < -1 || event->padding != 0)
+        return "impossible event";
+    }
+  return NULL;
+}
+
+static const char *
+check_process (const SondeMessageProcess *process, unsigned n_fds)
+{
+  const uint32_t known_fds = SONDE_PROCESS_FD_MAPS | SONDE_PROCESS_FD_CMDLINE;
+
+  if ((process->fds & ~known_fds) != 0)
+    return "unknown descriptors";
+  if ((unsigned) __builtin_popcount (process->fds) != n_fds)
+    return "descriptors do not fit their flags";
+  if (process->pid < 0 || process->status < 0 || process->padding != 0)
+    return "impossible process";
+  if (!is_terminated (process->comm, sizeof process->comm))
+    return "a text without its end";
+  return NULL;
+}
+
+static const char *
+check_document (const SondeMessageDocument *document)
+{
+  if (document->kind < SONDE_DOCUMENT_KALLSYMS || document->kind > SONDE_DOCUMENT_MOUNTS)
+    return "unknown document";
+  return document->padding == 0 ? NULL : "padding is not zero";
+}
+
+static const char *
+check_file (const SondeMessageFile *file, unsigned n_fds)
+{
+  if (file->status < 0 || file->padding != 0)
+    return "impossible file";
+  if ((file->status == 0) != (n_fds == 1))
+    return "descriptor does not fit the status";
+  return NULL;
+}
+
+static const char *
+check_sink (const SondeMessageSink *sink)
+{
+  return sink->sink_id != 0 && sink->buffer_size_bytes != 0 ? NULL : "impossible sink";
+}
+
+static const char *
+check_file_request (const SondeMessageFileRequest *request)
+{
+  if (request->request_id == 0 || request->pid <= 0 || request->padding != 0)
+    return "impossible request";
+  return NULL;
+}
+
+static const char *
+check_process_request (const SondeMessageProcessRequest *request)
+{
+  if (request->request_id == 0 || request->pid <= 0 || request->padding != 0)
+    return "impossible request";
+  return NULL;
+}
+
+static const char *
+check_failed (const SondeMessageFailed *failed)
+{
+  if (!is_terminated (failed->text, sizeof failed->text))
+    return "a text without its end";
+  for (const char *c = failed->text; *c != '\0'; c++)
+    if (*c < ' ' || *c > '~')
+      return "text is not printable";
+  return failed->padding == 0 && failed->error >= 0 ? NULL : "impossible failure";
+}
+
+/* What is particular to one type; size and direction hold already. */
+static const char *
+check_content (const SondeMessageHeader *header, unsigned n_fds)
+{
+  const void *message = header;
+
+  switch ((SondeMessageType) header->type)
+    {
+    case SONDE_MESSAGE_SETUP:
+      return check_setup (message);
+    case SONDE_MESSAGE_DOCUMENT:
+      return check_document (message);
+    case SONDE_MESSAGE_RINGS:
+    case SONDE_MESSAGE_EVENTS:
+      return check_events (message, n_fds);
+    case SONDE_MESSAGE_SINK:
+      return check_sink (message);
+    case SONDE_MESSAGE_PROCESS:
+      return check_process (message, n_fds);
+    case SONDE_MESSAGE_FILE:
+      return check_file (message, n_fds);
+    case SONDE_MESSAGE_PROCESS_REQUEST:
+      return check_process_request (message);
+    case SONDE_MESSAGE_FILE_REQUEST:
+      return check_file_request (message);
+    case SONDE_MESSAGE_FAILED:
+      return check_failed (message);
+    case SONDE_MESSAGE_HELLO:
+      return ((const SondeMessageHello *) message)->version == SONDE_MESSAGE_VERSION
+                 ? NULL
+                 : "another version of the protocol";
+    case SONDE_MESSAGE_START:
+    case SONDE_MESSAGE_STOP:
+    case SONDE_MESSAGE_PAUSE:
+    case SONDE_MESSAGE_RESUME:
+    case SONDE_MESSAGE_REPORT:
+    case SONDE_MESSAGE_RINGS_MAPPED:
+    case SONDE_MESSAGE_STATISTICS:
+    case SONDE_MESSAGE_DRAINED:
+    case SONDE_MESSAGE_SINK_CLOSED:
+    case SONDE_MESSAGE_FINISHED:
+      return NULL;
+    default:
+      return "unknown type";
+    }
+}
+
+static const char *
+check_message (const void *bytes, uint64_t size_bytes, unsigned n_fds, int from_worker)
+{
+  const SondeMessageHeader *header = bytes;
+  const MessageShape *shape;
+
+  if (size_bytes < sizeof *header || size_bytes > SONDE_MESSAGE_MAX_SIZE)
+    return "size out of range";
+  if (header->size != size_bytes)
+    return "size is not the packet's";
+  shape = shape_of (header->type);
+  if (shape == NULL)
+    return "unknown type";
+  if (shape->from_worker != !!from_worker)
+    return "not this side's to send";
+  if (shape->has_entries ? size_bytes < shape->size_bytes : size_bytes != shape->size_bytes)
+    return "size is not the type's";
+  if (n_fds < shape->min_fds || n_fds > shape->max_fds)
+    return "wrong number of descriptors";
+  return check_content (header, n_fds);
+}
+
+int
+sonde_message_check (
+    const void *bytes, uint64_t size_bytes, unsigned n_fds, int from_worker, const char **why)
+{
+  const char *fault = check_message (bytes, size_bytes, n_fds, from_worker);
+
+  if (fault == NULL)
+    return 0;
+  *why = fault;
+  return -EBADMSG;
+}
+
+const char *
+sonde_message_type_to_string (uint32_t type)
+{
+  const MessageShape *shape = shape_of (type);
+
+  return shape != NULL ? shape->name : "?";
+}
+
+const char *
+sonde_statistic_name (SondeStatistic statistic)
+{
+  static const char *const names[SONDE_N_STATISTICS - SONDE_N_LEDGER] = {
+    "unwind-complete",
+    "unwind-truncated-dump",
+    "unwind-truncated-page",
+    "unwind-no-cfi",
+    "unwind-bad-cfi",
+    "unwind-no-module",
+    "unwind-depth-limit",
+    "unwind-loop",
+    "kernel-only",
+    "late",
+    "throttled",
+    "lost-sideband",
+    "ring-bytes",
+    "processes",
+    "modules",
+    "bytes",
+  };
+
+  if ((unsigned) statistic < SONDE_N_LEDGER)
+    return sonde_ledger_name ((SondeLedger) statistic);
+  return (unsigned) statistic < SONDE_N_STATISTICS ? names[statistic - SONDE_N_LEDGER] : "?";
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Tests of the connection between sonded and a worker. */
+#include "daemon/base/channel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/error.h"
+#include "daemon/base/fd.h"
+
+typedef struct
+{
+  SondeChannel *channel; /* the end under test: it plays control, its peer is a worker */
+  int peer;
+  guint n_messages;
+  guint n_closed;
+  guint32 last_type;
+  char *close_reason;
+  gboolean free_in_callback;
+} Fixture;
+
+static void
+on_message (SondeChannel *channel,
+            const SondeMessageHeader *message,
+            int *fds,
+            unsigned n_fds,
+            gpointer user_data)
+{
+  Fixture *self = user_data;
+
+  self->n_messages++;
+  self->last_type = message->type;
+  if (self->free_in_callback)
+    g_clear_pointer (&self->channel, sonde_channel_free);
+}
+
+static void
+on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
+{
+  Fixture *self = user_data;
+
+  self->n_closed++;
+  g_free (self->close_reason);
+  self->close_reason = g_strdup (error != NULL ? error->message : "");
+}
+
+static const SondeChannelHandler handler = { on_message, on_closed };
+
+static void
+set_up (Fixture *self, gconstpointer data)
+{
+  int fds[2];
+
+  g_assert_true (sonde_socketpair (SOCK_SEQPACKET | SOCK_NONBLOCK, fds, NULL));
+  self->channel = sonde_channel_new (fds[0], TRUE, &handler, self);
+  self->peer = fds[1];
+}
+
+static void
+tear_down (Fixture *self, gconstpointer data)
+{
+  sonde_channel_free (self->channel);
+  sonde_clear_fd (&self->peer);
+  g_free (self->close_reason);
+}
+
+static void
+send_hello (int fd)
+{
+  SondeMessageHello hello
+      = { .header = { SONDE_MESSAGE_HELLO, sizeof hello }, .version = SONDE_MESSAGE_VERSION };
+
+  g_assert_cmpint (send (fd, &hello, sizeof hello, MSG_NOSIGNAL), ==, sizeof hello);
+}
+
+static void
+spin (void)
+{
+  while (g_main_context_iteration (NULL, FALSE))
+    continue;
+}
+
+static void
+delivers_messages (Fixture *self, gconstpointer data)
+{
+  send_hello (self->peer);
+  send_hello (self->peer);
+  spin ();
+  g_assert_cmpuint (self->n_messages, ==, 2);
+  g_assert_cmpuint (self->last_type, ==, SONDE_MESSAGE_HELLO);
+}
+
+static void
+tells_end_of_file_once (Fixture *self, gconstpointer data)
+{
+  send_hello (self->peer);
+  sonde_clear_fd (&self->peer);
+  spin ();
+  g_assert_cmpuint (self->n_messages, ==, 1);
+  g_assert_cmpuint (self->n_closed, ==, 1);
+  g_assert_cmpstr (self->close_reason, ==, "");
+}
+
+static void
+closes_on_rubbish_and_says_why (Fixture *self, gconstpointer data)
+{
+  g_assert_cmpint (send (self->peer, "rubbish!", 8, MSG_NOSIGNAL), ==, 8);
+  send_hello (self->peer);
+  spin ();
+  g_assert_cmpuint (self->n_messages, ==, 0);
+  g_assert_cmpuint (self->n_closed, ==, 1);
+  g_assert_nonnull (strstr (self->close_reason, "size is not the packet's"));
+}
+
+static void
+may_be_freed_while_it_delivers (Fixture *self, gconstpointer data)
+{
+  self->free_in_callback = TRUE;
+  send_hello (self->peer);
+  send_hello (self->peer);
+  spin ();
+  g_assert_cmpuint (self->n_messages, ==, 1);
+  g_assert_cmpuint (self->n_closed, ==, 0);
+}
+
+static int
+count_fds (void)
+{
+  g_autoptr (GDir) dir = g_dir_open ("/proc/self/fd", 0, NULL);
+  int n = 0;
+
+  while (g_dir_read_name (dir) != NULL)
+    n++;
+  return n;
+}
+
+static void
+closes_descriptors_that_nobody_took (Fixture *self, gconstpointer data)
+{
+  int before = count_fds ();
+  int pipe_fds[2];
+  SondeMessageHello hello
+      = { .header = { SONDE_MESSAGE_HELLO, sizeof hello }, .version = SONDE_MESSAGE_VERSION };
+  struct iovec vector = { &hello, sizeof hello };
+  union
+  {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE (2 * sizeof (int))];
+  } control = { 0 };
+  struct msghdr header = { .msg_iov = &vector,
+                           .msg_iovlen = 1,
+                           .msg_control = control.bytes,
+                           .msg_controllen = sizeof control.bytes };
+  struct cmsghdr *rights = CMSG_FIRSTHDR (&header);
+
+  g_assert_cmpint (pipe2 (pipe_fds, O_CLOEXEC), ==, 0);
+  *rights = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+                              .cmsg_type = SCM_RIGHTS,
+                              .cmsg_len = CMSG_LEN (sizeof pipe_fds) };
+  memcpy (CMSG_DATA (rights), pipe_fds, sizeof pipe_fds);
+  g_assert_cmpint (sendmsg (self->peer, &header, MSG_NOSIGNAL), ==, sizeof hello);
+  close (pipe_fds[0]);
+  close (pipe_fds[1]);
+  spin ();
+  g_assert_cmpuint (self->n_closed, ==, 1);
+  g_assert_cmpint (count_fds (), ==, before - 1); /* the channel's own socket went as well */
+}
+
+static void
+queues_in_order_while_the_socket_is_full (Fixture *self, gconstpointer data)
+{
+  guint sent = 0, received = 0;
+
+  while (sonde_channel_queued (self->channel) < 100)
+    {
+      SondeMessageFile file
+          = { .header = { .type = SONDE_MESSAGE_FILE }, .request_id = ++sent, .status = ENOENT };
+
+      g_assert_true (sonde_channel_send (self->channel, &file, sizeof file, NULL, 0, NULL));
+    }
+  while (received < sent)
+    {
+      SondeMessageFile file;
+
+      if (recv (self->peer, &file, sizeof file, MSG_DONTWAIT) != sizeof file)
+        g_main_context_iteration (NULL, TRUE);
+      else
+        g_assert_cmpuint (file.request_id, ==, ++received);
+    }
+  g_assert_cmpuint (sonde_channel_queued (self->channel), ==, 0);
+}
+
+static void
+refuses_more_than_its_queue_holds (Fixture *self, gconstpointer data)
+{
+  g_autoptr (GError) error = NULL;
+
+  for (guint i = 0; i < 2 * SONDE_CHANNEL_MAX_QUEUE && error == NULL; i++)
+    sonde_channel_send_simple (self->channel, SONDE_MESSAGE_PAUSE, &error);
+  g_assert_error (error, SONDE_ERROR, SONDE_ERROR_FAILED);
+  g_assert_cmpuint (sonde_channel_queued (self->channel), ==, SONDE_CHANNEL_MAX_QUEUE);
+}
+
+static void
+sending_to_a_dead_peer_fails (Fixture *self, gconstpointer data)
+{
+  g_autoptr (GError) error = NULL;
+  int fds[2];
+
+  sonde_clear_fd (&self->peer);
+  g_assert_cmpint (pipe2 (fds, O_CLOEXEC), ==, 0);
+  SondeMessageFile file = { .header = { .type = SONDE_MESSAGE_FILE } };
+  g_assert_false (sonde_channel_send (self->channel, &file, sizeof file, fds, 1, &error));
+  g_assert_error (error, SONDE_ERROR, SONDE_ERROR_FAILED);
+  g_assert_cmpint (fcntl (fds[0], F_GETFD), ==, -1); /* taken and closed all the same */
+  close (fds[1]);
+}
+
+#define ADD(path, function)                                                                        \
+  g_test_add ("/channel/" path, Fixture, NULL, set_up, function, tear_down)
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  ADD ("delivers-messages", delivers_messages);
+  ADD ("tells-end-of-file-once", tells_end_of_file_once);
+  ADD ("closes-on-rubbish-and-says-why", closes_on_rubbish_and_says_why);
+  ADD ("may-be-freed-while-it-delivers", may_be_freed_while_it_delivers);
+  ADD ("closes-descriptors-that-nobody-took", closes_descriptors_that_nobody_took);
+  ADD ("queues-in-order-while-the-socket-is-full", queues_in_order_while_the_socket_is_full);
+  ADD ("refuses-more-than-its-queue-holds", refuses_more_than_its_queue_holds);
+  ADD ("sending-to-a-dead-peer-fails", sending_to_a_dead_peer_fails);
+  return g_test_run ();
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Tests of the judge of control messages. */
+#include "daemon/base/message.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <string.h>
+
+static void
+assert_refused (
+    const void *bytes, uint64_t size, unsigned n_fds, int from_worker, const char *expected)
+{
+  const char *why = NULL;
+
+  g_assert_cmpint (sonde_message_check (bytes, size, n_fds, from_worker, &why), ==, -EBADMSG);
+  g_assert_cmpstr (why, ==, expected);
+}
+
+static SondeMessageSetup
+good_setup (void)
+{
+  SondeMessageSetup setup = {
+    .header = { SONDE_MESSAGE_SETUP, sizeof setup },
+    .version = SONDE_MESSAGE_VERSION,
+    .stack_size_bytes = 16384,
+    .max_depth = 256,
+    .unwind = SONDE_UNWIND_DWARF,
+    .event = "cpu-clock",
+    .scope = "targets",
+  };
+
+  return setup;
+}
+
+static void
+accepts_setup (void)
+{
+  SondeMessageSetup setup = good_setup ();
+  const char *why = NULL;
+
+  g_assert_cmpint (sonde_message_check (&setup, sizeof setup, 0, FALSE, &why), ==, 0);
+}
+
+static void
+refuses_every_truncation (void)
+{
+  SondeMessageSetup setup = good_setup ();
+  const char *why = NULL;
+
+  for (size_t size = 0; size < sizeof setup; size++)
+    {
+      g_assert_cmpint (sonde_message_check (&setup, size, 0, FALSE, &why), ==, -EBADMSG);
+      setup.header.size = (uint32_t) size;
+      g_assert_cmpint (sonde_message_check (&setup, size, 0, FALSE, &why), ==, -EBADMSG);
+      setup.header.size = sizeof setup;
+    }
+}
+
+static void
+refuses_setup_fields_out_of_range (void)
+{
+  SondeMessageSetup setup = good_setup ();
+
+  setup.version++;
+  assert_refused (&setup, sizeof setup, 0, FALSE, "another version of the protocol");
+  setup = good_setup ();
+  setup.flags = 1u << 31;
+  assert_refused (&setup, sizeof setup, 0, FALSE, "unknown flags");
+  setup = good_setup ();
+  setup.unwind = 4;
+  assert_refused (&setup, sizeof setup, 0, FALSE, "unknown unwind mode");
+  setup = good_setup ();
+  setup.stack_size_bytes = 12;
+  assert_refused (&setup, sizeof setup, 0, FALSE, "stack size out of range");
+  setup = good_setup ();
+  setup.max_depth = 0;
+  assert_refused (&setup, sizeof setup, 0, FALSE, "depth out of range");
+  setup = good_setup ();
+  memset (setup.event, 'x', sizeof setup.event);
+  assert_refused (&setup, sizeof setup, 0, FALSE, "a text without its end");
+}
+
+static void
+refuses_the_other_sides_messages (void)
+{
+  SondeMessageSetup setup = good_setup ();
+  SondeMessageHello hello
+      = { .header = { SONDE_MESSAGE_HELLO, sizeof hello }, .version = SONDE_MESSAGE_VERSION };
+
+  assert_refused (&setup, sizeof setup, 0, TRUE, "not this side's to send");
+  assert_refused (&hello, sizeof hello, 0, FALSE, "not this side's to send");
+}
+
+static void
+refuses_foreign_types (void)
+{
+  static const uint32_t types[] = { 0, 13, 100, 110, 255, UINT32_MAX };
+
+  for (size_t i = 0; i < G_N_ELEMENTS (types); i++)
+    {
+      SondeMessageHeader header = { types[i], sizeof header };
+
+      assert_refused (&header, sizeof header, 0, FALSE, "unknown type");
+      assert_refused (&header, sizeof header, 0, TRUE, "unknown type");
+    }
+}
+
+static void
+refuses_descriptors_that_do_not_belong (void)
+{
+  SondeMessageSetup setup = good_setup ();
+  SondeMessageFile file = { .header = { SONDE_MESSAGE_FILE, sizeof file }, .request_id = 1 };
+  SondeMessageProcess process = { .header = { SONDE_MESSAGE_PROCESS, sizeof process },
+                                  .pid = 1,
+                                  .fds = SONDE_PROCESS_FD_MAPS };
+
+  assert_refused (&setup, sizeof setup, 1, FALSE, "wrong number of descriptors");
+  assert_refused (&file, sizeof file, 0, FALSE, "descriptor does not fit the status");
+  file.status = ENOENT;
+  assert_refused (&file, sizeof file, 1, FALSE, "descriptor does not fit the status");
+  assert_refused (&process, sizeof process, 0, FALSE, "descriptors do not fit their flags");
+  assert_refused (&process, sizeof process, 2, FALSE, "descriptors do not fit their flags");
+  process.fds = 1u << 7;
+  assert_refused (&process, sizeof process, 1, FALSE, "unknown descriptors");
+}
+
+static void
+refuses_event_counts_that_lie (void)
+{
+  union
+  {
+    SondeMessageEvents events;
+    char bytes[sizeof (SondeMessageEvents) + 2 * sizeof (SondeMessageEvent)];
+  } message = { .events = { .header = { SONDE_MESSAGE_EVENTS, sizeof message }, .n_events = 2 } };
+  const char *why = NULL;
+
+  for (unsigned i = 0; i < 2; i++)
+    message.events.events[i]
+        = (SondeMessageEvent){ .cpu = 0, .tid = -1, .kind = SONDE_EVENT_SAMPLES };
+  g_assert_cmpint (sonde_message_check (&message, sizeof message, 2, FALSE, &why), ==, 0);
+  assert_refused (&message, sizeof message, 1, FALSE, "not one descriptor per event");
+  message.events.n_events = 3;
+  assert_refused (&message, sizeof message, 3, FALSE, "size does not fit the number of events");
+  message.events.n_events = 0;
+  assert_refused (&message, sizeof message, 2, FALSE, "number of events out of range");
+  message.events.n_events = 2;
+  message.events.events[1].kind = 9;
+  assert_refused (&message, sizeof message, 2, FALSE, "unknown kind of event");
+  message.events.events[1].kind = SONDE_EVENT_SIDEBAND;
+  message.events.events[1].cpu = -1;
+  assert_refused (&message, sizeof message, 2, FALSE, "impossible event");
+}
+
+static void
+refuses_requests_without_a_process (void)
+{
+  SondeMessageFileRequest request
+      = { .header = { SONDE_MESSAGE_FILE_REQUEST, sizeof request }, .request_id = 1 };
+
+  assert_refused (&request, sizeof request, 0, TRUE, "impossible request");
+  request.pid = -5;
+  assert_refused (&request, sizeof request, 0, TRUE, "impossible request");
+}
+
+static void
+refuses_failure_texts_that_could_forge_a_log_line (void)
+{
+  SondeMessageFailed failed = { .header = { SONDE_MESSAGE_FAILED, sizeof failed } };
+
+  g_strlcpy (failed.text, "bad\nroot: all is well", sizeof failed.text);
+  assert_refused (&failed, sizeof failed, 0, TRUE, "text is not printable");
+}
+
+static void
+names_every_statistic_once (void)
+{
+  g_autoptr (GHashTable) seen = g_hash_table_new (g_str_hash, g_str_equal);
+
+  for (int i = 0; i < SONDE_N_STATISTICS; i++)
+    {
+      const char *name = sonde_statistic_name ((SondeStatistic) i);
+
+      g_assert_nonnull (name);
+      g_assert_true (g_hash_table_add (seen, (char *) name));
+    }
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/message/accepts-setup", accepts_setup);
+  g_test_add_func ("/message/refuses-every-truncation", refuses_every_truncation);
+  g_test_add_func ("/message/refuses-setup-fields-out-of-range", refuses_setup_fields_out_of_range);
+  g_test_add_func ("/message/refuses-the-other-sides-messages", refuses_the_other_sides_messages);
+  g_test_add_func ("/message/refuses-foreign-types", refuses_foreign_types);
+  g_test_add_func ("/message/refuses-descriptors-that-do-not-belong",
+                   refuses_descriptors_that_do_not_belong);
+  g_test_add_func ("/message/refuses-event-counts-that-lie", refuses_event_counts_that_lie);
+  g_test_add_func ("/message/refuses-requests-without-a-process",
+                   refuses_requests_without_a_process);
+  g_test_add_func ("/message/refuses-failure-texts-that-could-forge-a-log-line",
+                   refuses_failure_texts_that_could_forge_a_log_line);
+  g_test_add_func ("/message/names-every-statistic-once", names_every_statistic_once);
+  return g_test_run ();
+}
