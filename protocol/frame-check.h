@@ -19,7 +19,7 @@ typedef enum
   SONDE_FRAME_FAULT_TYPE,            /* type 0 or >= SONDE_FRAME_LAST */
   SONDE_FRAME_FAULT_COUNT,           /* addresses, counters, groups, names or data do not fit len */
   SONDE_FRAME_FAULT_TERMINATION,     /* a string lacks its NUL */
-  SONDE_FRAME_FAULT_VALUE,           /* counter type, data_len, overlay lengths impossible */
+  SONDE_FRAME_FAULT_VALUE,           /* counter type, MAP range or allocation size impossible */
   SONDE_N_FRAME_FAULTS,
 } SondeFrameFault;
 
