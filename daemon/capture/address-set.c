@@ -106,6 +106,7 @@ sonde_address_set_add (SondeAddressSet *self,
                        uint64_t address,
                        SondeModule *module,
                        uint64_t vaddr,
+                       gboolean is_return,
                        const char *path)
 {
   SondeAddressHit *slot;
@@ -126,7 +127,8 @@ sonde_address_set_add (SondeAddressSet *self,
   slot->vaddr = vaddr;
   slot->module = sonde_module_ref (module);
   slot->pid = pid;
-  slot->name = name_index (self, module, path);
+  slot->name = name_index (self, module, path) & 0x7fffffffu;
+  slot->is_return = is_return ? 1 : 0;
   self->n_hits++;
 
   return TRUE;
@@ -160,8 +162,8 @@ compare_hits (const void *first, const void *second)
 
   if (a_id != b_id)
     return a_id < b_id ? -1 : 1;
-  if (a->vaddr != b->vaddr)
-    return a->vaddr < b->vaddr ? -1 : 1;
+  if (a->vaddr - a->is_return != b->vaddr - b->is_return)
+    return a->vaddr - a->is_return < b->vaddr - b->is_return ? -1 : 1;
   return (a->pid > b->pid) - (a->pid < b->pid);
 }
 

@@ -12,10 +12,11 @@
 typedef struct
 {
   uint64_t address; /* bytes, in the process */
-  uint64_t vaddr;   /* bytes, in the file: where to look, which is one less for return addresses */
+  uint64_t vaddr;   /* bytes, in the file */
   SondeModule *module;
   int32_t pid;
-  uint32_t name; /* see sonde_address_set_module_name() */
+  uint32_t name : 31;     /* see sonde_address_set_module_name() */
+  uint32_t is_return : 1; /* the call before it is what ran: look one byte lower */
 } SondeAddressHit;
 
 typedef struct SondeAddressSet SondeAddressSet;
@@ -32,19 +33,21 @@ gboolean sonde_address_set_contains (const SondeAddressSet *self, int32_t pid, u
  * @module: its reference is taken
  * @path: of the mapping; the last part of it is kept once for each module
  *
- * What is there already stays. Returns FALSE if it is full; the address is then counted as left out.
+ * What is there already stays. Returns FALSE if it is full; the address is then counted as left
+ * out.
  */
 gboolean sonde_address_set_add (SondeAddressSet *self,
                                 int32_t pid,
                                 uint64_t address,
                                 SondeModule *module,
                                 uint64_t vaddr,
+                                gboolean is_return,
                                 const char *path);
 
 guint sonde_address_set_size (const SondeAddressSet *self);
 guint64 sonde_address_set_n_left_out (const SondeAddressSet *self);
 const char *sonde_address_set_module_name (const SondeAddressSet *self, const SondeAddressHit *hit);
 
-/* All of them sorted by module, then vaddr, then pid; the set's hash is given up for it, so nothing
- * can be added any more. */
+/* All of them sorted by module, then place in it, then pid; the set's hash is given up for it, so
+ * nothing can be added any more. */
 const SondeAddressHit *sonde_address_set_sort (SondeAddressSet *self, guint *n_hits);

@@ -8,9 +8,9 @@
 /**
  * SECTION: chunk
  *
- * A chunk is filled by one writer, front to back, while sinks already send what is in it: bytes that
- * were handed on as a span never change. The pool keeps a few empty chunks, so that a session in
- * steady state allocates nothing. Main thread only.
+ * A chunk is filled by one writer, front to back, while sinks already send what is in it: bytes
+ * that were handed on as a span never change. The pool keeps a few empty chunks, so that a session
+ * in steady state allocates nothing. Main thread only.
  */
 #define SONDE_CHUNK_SIZE 65536 /* bytes; one frame of the largest size fits */
 
@@ -22,7 +22,7 @@ struct SondeChunk
   SondeChunkPool *pool;
   SondeChunk *next; /* in the pool's list of empty ones */
   guint n_refs;
-  _Alignas (8) uint8_t bytes[SONDE_CHUNK_SIZE];
+  _Alignas(8) uint8_t bytes[SONDE_CHUNK_SIZE];
 };
 
 /* A part of a chunk that holds whole frames only. */

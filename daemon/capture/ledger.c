@@ -41,7 +41,7 @@ sonde_tally_adds_up (const SondeTally *self)
 {
   return self->values[SONDE_LEDGER_PRODUCED]
          == self->values[SONDE_LEDGER_RECORDED] + self->values[SONDE_LEDGER_LOST_KERNEL]
-              + self->values[SONDE_LEDGER_LOST_RING] + self->values[SONDE_LEDGER_LOST_QUEUE];
+                + self->values[SONDE_LEDGER_LOST_RING] + self->values[SONDE_LEDGER_LOST_QUEUE];
 }
 
 int

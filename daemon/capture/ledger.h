@@ -7,7 +7,8 @@
 #include "daemon/base/message.h"
 #include "protocol/writer.h"
 
-/* One per session. The stream entries of @values are sums over sinks, filled in for messages only. */
+/* One per session. The stream entries of @values are sums over sinks, filled in for messages only.
+ */
 typedef struct
 {
   guint64 values[SONDE_N_STATISTICS];

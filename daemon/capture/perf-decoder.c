@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 
 #define KNOWN_SAMPLE_TYPE                                                                          \
-  (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID    \
-   | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN           \
+  (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID   \
+   | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN          \
    | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
 
 /* What remains of a record. */
@@ -255,8 +255,8 @@ typedef struct
   uint32_t prot, flags;
 } Map2Fields;
 
-_Static_assert (sizeof (MapFields) == 32, "MMAP");
-_Static_assert (sizeof (Map2Fields) == 32, "MMAP2");
+_Static_assert(sizeof (MapFields) == 32, "MMAP");
+_Static_assert(sizeof (Map2Fields) == 32, "MMAP2");
 
 static SondeRecordFault
 decode_map (const struct perf_event_header *header, Cursor *cursor, SondeRecord *record)
@@ -426,7 +426,7 @@ sonde_perf_decoder_time (const SondePerfDecoder *self, const struct perf_event_h
   if (header->type == PERF_RECORD_SAMPLE)
     at += sizeof (uint64_t)
           * (size_t) __builtin_popcountll (
-            type & (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID));
+              type & (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID));
   else if (size_bytes >= at + trailer_size (type))
     at = size_bytes - trailer_size (type) + ((type & PERF_SAMPLE_TID) ? sizeof (uint64_t) : 0);
   else

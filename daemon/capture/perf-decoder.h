@@ -37,7 +37,7 @@ typedef struct
   uint64_t period;
   const uint64_t *chain; /* PERF_CONTEXT_* markers inline */
   size_t n_chain;
-  uint64_t abi;          /* PERF_SAMPLE_REGS_ABI_* */
+  uint64_t abi; /* PERF_SAMPLE_REGS_ABI_* */
   const uint64_t *regs;
   size_t n_regs;
   const uint8_t *stack;
@@ -92,10 +92,10 @@ typedef struct
 typedef enum
 {
   SONDE_RECORD_OK = 0,
-  SONDE_RECORD_FAULT_SHORT,       /* ends within a fixed field */
-  SONDE_RECORD_FAULT_CHAIN,       /* more addresses than bytes */
-  SONDE_RECORD_FAULT_REGS,        /* an unknown ABI, or fewer bytes than registers */
-  SONDE_RECORD_FAULT_STACK,       /* the copy is longer than the record, or its valid part than it */
+  SONDE_RECORD_FAULT_SHORT, /* ends within a fixed field */
+  SONDE_RECORD_FAULT_CHAIN, /* more addresses than bytes */
+  SONDE_RECORD_FAULT_REGS,  /* an unknown ABI, or fewer bytes than registers */
+  SONDE_RECORD_FAULT_STACK, /* the copy is longer than the record, or its valid part than it */
   SONDE_RECORD_FAULT_TERMINATION, /* a name lacks its NUL */
   SONDE_RECORD_FAULT_RANGE,       /* a mapping ends before it starts */
   SONDE_N_RECORD_FAULTS,
@@ -127,4 +127,5 @@ SondeRecordFault sonde_perf_decoder_decode (const SondePerfDecoder *self,
                                             SondeRecord *record);
 
 /* The record's time alone, for ordering: cheap; 0 if it has none. */
-int64_t sonde_perf_decoder_time (const SondePerfDecoder *self, const struct perf_event_header *header);
+int64_t sonde_perf_decoder_time (const SondePerfDecoder *self,
+                                 const struct perf_event_header *header);

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define BOUNCE_SIZE 65536 /* bytes; perf_event_header.size is 16 bits */
+#define BOUNCE_SIZE  65536 /* bytes; perf_event_header.size is 16 bits */
 #define RECORD_ALIGN 8
 
 struct SondePerfRing
@@ -17,9 +17,9 @@ struct SondePerfRing
   size_t size_bytes; /* power of two */
   void *mapping;     /* NULL: somebody else's memory */
   size_t mapping_bytes;
-  uint64_t tail; /* ours; the kernel only reads the published copy */
-  uint64_t head; /* as last loaded */
-  size_t front_bytes;      /* 0: the front is not looked at yet */
+  uint64_t tail;      /* ours; the kernel only reads the published copy */
+  uint64_t head;      /* as last loaded */
+  size_t front_bytes; /* 0: the front is not looked at yet */
   const void *front;
   uint8_t *bounce; /* made when the first record wraps */
 };
@@ -83,8 +83,8 @@ load_head (const SondePerfRing *self)
 static void
 publish_tail (SondePerfRing *self)
 {
-  /* Pairs with the control dependency on data_tail in __perf_output_begin(): our reads of the record
-   * are done before the kernel may write over it. */
+  /* Pairs with the control dependency on data_tail in __perf_output_begin(): our reads of the
+   * record are done before the kernel may write over it. */
   __atomic_store_n (&self->page->data_tail, self->tail, __ATOMIC_RELEASE);
 }
 

@@ -32,8 +32,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondePerfRing, sonde_perf_ring_close)
  * The record lies in the ring itself; one that wraps is copied. Its size was checked: at least
  * sizeof (struct perf_event_header), a multiple of 8, within what the kernel published.
  *
- * Returns: 1 a record; 0 the ring is empty; -EBADMSG the ring is damaged: all that it held was skipped,
- *   and what comes next is read again
+ * Returns: 1 a record; 0 the ring is empty; -EBADMSG the ring is damaged: all that it held was
+ * skipped, and what comes next is read again
  */
 int sonde_perf_ring_front (SondePerfRing *self, const struct perf_event_header **record);
 

@@ -208,11 +208,8 @@ sonde_recorder_rename (SondeRecorder *self, SondeProcess *process, gint64 time_n
 }
 
 void
-sonde_recorder_fork (SondeRecorder *self,
-                     int32_t parent_tid,
-                     int32_t child_tid,
-                     int cpu,
-                     gint64 time_ns)
+sonde_recorder_fork (
+    SondeRecorder *self, int32_t parent_tid, int32_t child_tid, int cpu, gint64 time_ns)
 {
   SondeFrameOrigin origin = { time_ns, cpu, parent_tid };
 
@@ -236,7 +233,7 @@ sonde_recorder_name (SondeRecorder *self, const char *name, gint64 time_ns)
   if (is_new)
     {
       const char *kept
-        = sonde_jit_names_get (self->names, sonde_jit_names_count (self->names) - 1, &address);
+          = sonde_jit_names_get (self->names, sonde_jit_names_count (self->names) - 1, &address);
 
       sonde_stream_state_write_name (address, kept, time_ns, self->writer);
     }
@@ -278,7 +275,7 @@ warn_of_losses (SondeRecorder *self)
 {
   gint64 now = now_ns ();
   g_autofree char *text
-    = sonde_tally_describe_losses (self->tally, &self->told, self->told_ns, now);
+      = sonde_tally_describe_losses (self->tally, &self->told, self->told_ns, now);
 
   if (text != NULL)
     sonde_recorder_warn (self, text);

@@ -11,9 +11,9 @@
 /**
  * SECTION: recorder
  *
- * One shared stream of frames is built once and pushed to every sink as spans of chunks. State frames
- * of a process come before its first sample; a made-up name comes before the first sample that uses
- * it. Main thread only.
+ * One shared stream of frames is built once and pushed to every sink as spans of chunks. State
+ * frames of a process come before its first sample; a made-up name comes before the first sample
+ * that uses it. Main thread only.
  */
 typedef struct SondeRecorder SondeRecorder;
 
@@ -44,7 +44,8 @@ void sonde_recorder_map (SondeRecorder *self,
                          gint64 time_ns);
 /* The PROCESS frame again: a new name. */
 void sonde_recorder_rename (SondeRecorder *self, SondeProcess *process, gint64 time_ns);
-void sonde_recorder_fork (SondeRecorder *self, int32_t parent_tid, int32_t child_tid, int cpu, gint64 time_ns);
+void sonde_recorder_fork (
+    SondeRecorder *self, int32_t parent_tid, int32_t child_tid, int cpu, gint64 time_ns);
 void sonde_recorder_exit (SondeRecorder *self, int32_t pid, int cpu, gint64 time_ns);
 
 /* The address that stands for @name; its JITMAP frame is in the stream when this returns. */
@@ -71,8 +72,8 @@ void sonde_recorder_flush (SondeRecorder *self);
 /* Sets the counters in every stream, and warns if losses grew; about once a second. */
 void sonde_recorder_report (SondeRecorder *self);
 
-/* Nothing more is recorded: each sink gets its rest, @symbols (nullable), its closing CTRSET, and is
- * closed, as fast as its reader takes it. */
+/* Nothing more is recorded: each sink gets its rest, @symbols (nullable), its closing CTRSET, and
+ * is closed, as fast as its reader takes it. */
 void sonde_recorder_finish (SondeRecorder *self, GBytes *symbols);
 
 /* Fills in the stream-* entries, summed over all sinks of the session's life, and the bytes. */

@@ -197,7 +197,8 @@ sonde_ring_merge_size (const SondeRingMerge *self)
   guint64 size_bytes = 0;
 
   for (guint i = 0; i < self->sources->len; i++)
-    size_bytes += sonde_perf_ring_size (((const Source *) g_ptr_array_index (self->sources, i))->ring);
+    size_bytes
+        += sonde_perf_ring_size (((const Source *) g_ptr_array_index (self->sources, i))->ring);
 
   return size_bytes;
 }

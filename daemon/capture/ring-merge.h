@@ -7,9 +7,9 @@
 /**
  * SECTION: ring-merge
  *
- * A heap over the front records of all rings; the rings themselves are the reorder queue, nothing is
- * copied. A record is handed on when it is older than SONDE_RING_MERGE_WINDOW_NS, when some ring is
- * more than half full, or when draining. Plain struct, main thread only.
+ * A heap over the front records of all rings; the rings themselves are the reorder queue, nothing
+ * is copied. A record is handed on when it is older than SONDE_RING_MERGE_WINDOW_NS, when some ring
+ * is more than half full, or when draining. Plain struct, main thread only.
  */
 #define SONDE_RING_MERGE_WINDOW_NS 2000000
 
@@ -56,10 +56,8 @@ void sonde_ring_merge_add (SondeRingMerge *self, SondePerfRing *ring, unsigned k
  * @draining: hand everything on, whatever its age
  * @budget: records to hand on at most
  */
-SondeRingMergeState sonde_ring_merge_run (SondeRingMerge *self,
-                                          int64_t now_ns,
-                                          gboolean draining,
-                                          guint budget);
+SondeRingMergeState
+sonde_ring_merge_run (SondeRingMerge *self, int64_t now_ns, gboolean draining, guint budget);
 
 /* Records that were older than one handed on before. */
 guint64 sonde_ring_merge_n_late (const SondeRingMerge *self);

@@ -10,17 +10,17 @@
 #include "daemon/base/fd.h"
 #include "daemon/capture/span-queue.h"
 
-#define SENDS_A_TURN 16         /* of up to 512 KiB, then other work gets its turn */
-#define STATE_CHUNKS 64         /* one piece of state is a few chunks at most */
+#define SENDS_A_TURN        16 /* of up to 512 KiB, then other work gets its turn */
+#define STATE_CHUNKS        64 /* one piece of state is a few chunks at most */
 #define STUCK_CHECK_SECONDS 5
-#define SEVERITY_WARNING (1 << 4) /* G_LOG_LEVEL_WARNING */
+#define SEVERITY_WARNING    (1 << 4) /* G_LOG_LEVEL_WARNING */
 
 typedef enum
 {
-  PHASE_STATE,   /* the state is being sent; live spans queue behind it */
+  PHASE_STATE, /* the state is being sent; live spans queue behind it */
   PHASE_LIVE,
   PHASE_SYMBOLS,
-  PHASE_LAST,    /* the closing CTRSET waits */
+  PHASE_LAST, /* the closing CTRSET waits */
   PHASE_CLOSED,
 } Phase;
 
@@ -34,11 +34,11 @@ struct SondeSink
   gpointer user_data;
 
   SondeSpanQueue *live;
-  SondeSpanQueue *own; /* state and symbols: sent before what is live */
+  SondeSpanQueue *own;    /* state and symbols: sent before what is live */
   SondeSpanQueue *target; /* which of them the writer fills */
   SondeSpanWriter *writer;
-  gpointer cursor; /* in PHASE_STATE */
-  gboolean had_state; /* the header was written */
+  gpointer cursor;     /* in PHASE_STATE */
+  gboolean had_state;  /* the header was written */
   gboolean lost_state; /* since the cursor was made: what waits is sent, what comes is dropped */
 
   gboolean finishing;
@@ -117,7 +117,7 @@ own_span (const SondeSpan *span, gpointer user_data)
 
   self->counters[SONDE_LEDGER_STREAM_RESENT] += span->n_frames;
   self->counters[queued ? SONDE_LEDGER_STREAM_DELIVERED : SONDE_LEDGER_STREAM_LOST]
-    += span->n_frames;
+      += span->n_frames;
 }
 
 static gboolean
@@ -220,11 +220,11 @@ write_notice (SondeSink *self, SondeSpanQueue *target)
   if (self->missed_frames == 0)
     return;
 
-  text = g_strdup_printf ("This reader was too slow: %" G_GUINT64_FORMAT " frames, %" G_GUINT64_FORMAT
-                          " of them samples, were dropped between %.3f s and %.3f s",
-                          self->missed_frames, self->missed_samples,
-                          (double) self->missed_since_us / G_USEC_PER_SEC,
-                          (double) origin.time_ns / (1000.0 * G_USEC_PER_SEC));
+  text = g_strdup_printf (
+      "This reader was too slow: %" G_GUINT64_FORMAT " frames, %" G_GUINT64_FORMAT
+      " of them samples, were dropped between %.3f s and %.3f s",
+      self->missed_frames, self->missed_samples, (double) self->missed_since_us / G_USEC_PER_SEC,
+      (double) origin.time_ns / (1000.0 * G_USEC_PER_SEC));
   self->target = target;
   sonde_writer_add_log (sonde_span_writer_plain (self->writer), &origin, SEVERITY_WARNING, "sonde",
                         text);

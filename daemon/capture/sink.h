@@ -10,10 +10,10 @@
 /**
  * SECTION: sink
  *
- * Life: the state (header, processes, ...) → live spans → the embedded symbols → the closing CTRSET →
- * end of file. Spans that find the queue full are dropped and counted; if one of them held state, all
- * that follow are dropped too until the queue is empty, then the reader gets the state again, a LOG
- * frame that says what it missed, and live spans. Never blocks. Main thread only.
+ * Life: the state (header, processes, ...) → live spans → the embedded symbols → the closing CTRSET
+ * → end of file. Spans that find the queue full are dropped and counted; if one of them held state,
+ * all that follow are dropped too until the queue is empty, then the reader gets the state again, a
+ * LOG frame that says what it missed, and live spans. Never blocks. Main thread only.
  */
 #define SONDE_SINK_STUCK_US (30 * G_USEC_PER_SEC) /* full and nothing taken: the sink is closed */
 

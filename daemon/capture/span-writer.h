@@ -10,9 +10,8 @@ typedef void (*SondeSpanHandler) (const SondeSpan *span, gpointer user_data);
 
 typedef struct SondeSpanWriter SondeSpanWriter;
 
-SondeSpanWriter *sonde_span_writer_new (SondeChunkPool *pool,
-                                        SondeSpanHandler handler,
-                                        gpointer user_data);
+SondeSpanWriter *
+sonde_span_writer_new (SondeChunkPool *pool, SondeSpanHandler handler, gpointer user_data);
 /* What was not published is dropped. Accepts NULL. */
 void sonde_span_writer_free (SondeSpanWriter *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSpanWriter, sonde_span_writer_free)

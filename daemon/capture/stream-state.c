@@ -6,8 +6,8 @@
 
 #include "daemon/capture/ledger.h"
 
-#define MAX_CMDLINE 4096   /* bytes kept of a command line */
-#define MAPS_A_PIECE 16    /* mappings, of at most SONDE_PROCESS_MAX_PATH each */
+#define MAX_CMDLINE   4096 /* bytes kept of a command line */
+#define MAPS_A_PIECE  16   /* mappings, of at most SONDE_PROCESS_MAX_PATH each */
 #define NAMES_A_PIECE 256  /* made-up names */
 
 typedef struct
@@ -288,8 +288,8 @@ write_piece (SondeStateCursor *self, SondeSpanWriter *out)
       return FALSE;
     case PART_METADATA:
       if (state->metadata != NULL)
-        sonde_writer_add_metadata (sonde_span_writer_state (out), &origin, "sonde",
-                                   state->metadata, strlen (state->metadata));
+        sonde_writer_add_metadata (sonde_span_writer_state (out), &origin, "sonde", state->metadata,
+                                   strlen (state->metadata));
       return FALSE;
     case PART_DOCUMENTS:
       return write_document (self, out);

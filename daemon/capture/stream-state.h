@@ -9,9 +9,9 @@
 /**
  * SECTION: stream-state
  *
- * The file header, METADATA, embedded documents, counter definitions, processes with their mappings,
- * and made-up names. Each sink gets all of it when it opens and, when it had to miss a part, again: in
- * pieces of about 64 KiB, as its socket takes them. Main thread only.
+ * The file header, METADATA, embedded documents, counter definitions, processes with their
+ * mappings, and made-up names. Each sink gets all of it when it opens and, when it had to miss a
+ * part, again: in pieces of about 64 KiB, as its socket takes them. Main thread only.
  */
 #define SONDE_STREAM_STATE_MAX_DOCUMENT (4u << 20) /* bytes of one embedded file */
 
