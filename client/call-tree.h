@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Sums stacks into a tree whose size depends on the distinct stacks, not on the samples. */
+#pragma once
+
+#include <glib.h>
+
+/**
+ * SECTION: call-tree
+ *
+ * Node 0 is the root and stands for no frame. A node's children come after it, so that walking the
+ * numbers downwards visits children before parents. What an id stands for is the caller's business.
+ */
+typedef struct SondeCallTree SondeCallTree;
+
+typedef struct
+{
+  guint32 id;           /* as given; 0 for the root */
+  guint32 parent;       /* node */
+  guint32 first_child;  /* node, 0: none */
+  guint32 next_sibling; /* node, 0: none */
+  guint64 self;         /* weight of the stacks that end here */
+  guint64 total;        /* self and all below */
+} SondeCallNode;
+
+SondeCallTree *sonde_call_tree_new (void);
+void sonde_call_tree_free (SondeCallTree *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCallTree, sonde_call_tree_free)
+
+/**
+ * sonde_call_tree_add:
+ * @path: ids, outermost first
+ * @weight: samples
+ */
+void sonde_call_tree_add (SondeCallTree *self, const guint32 *path, gsize n_path, guint64 weight);
+
+guint32 sonde_call_tree_n_nodes (const SondeCallTree *self);
+
+/* Valid until the next sonde_call_tree_add(). */
+const SondeCallNode *sonde_call_tree_node (const SondeCallTree *self, guint32 node);
+
+/* A new tree where each id is replaced by @new_ids[id]; siblings that become equal are merged. */
+SondeCallTree *sonde_call_tree_remap (const SondeCallTree *self, const guint32 *new_ids);
+
+/**
+ * sonde_call_tree_sum_flat:
+ * @self_sums: (inout): per id, weight where the id was the leaf
+ * @total_sums: (inout): per id, weight of the stacks that contain it, recursion counted once
+ */
+void sonde_call_tree_sum_flat (const SondeCallTree *self,
+                               guint64 *self_sums,
+                               guint64 *total_sums,
+                               gsize n_ids);
+
+/* The children of @node, heaviest first, equal ones in the order of @compare (of ids). Elements are
+ * guint32 nodes. */
+GArray *sonde_call_tree_dup_children (const SondeCallTree *self,
+                                      guint32 node,
+                                      GCompareDataFunc compare,
+                                      gpointer user_data);

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a capture says: processes, mappings over time, names, and each sample in these terms. */
+#include "client/capture-model.h"
+
+#include <string.h>
+
+#include "client/id-map.h"
+#include "client/ledger-counters.h"
+
+#define COMM_MAX 15              /* bytes, as TASK_COMM_LEN without the NUL */
+#define JIT_ADDRESS_END 0xF000000000000000ull
+#define CONTEXT_MAX ((guint64) -4095) /* PERF_CONTEXT_MAX: markers lie at or above it */
+
+/* The address space of one pid. */
+typedef struct
+{
+  guint process;         /* the name it goes by now */
+  GPtrArray *mappings;   /* in order of arrival: of two that overlap the newer one holds */
+  gboolean is_shared;    /* @mappings belongs to another space too: copy before writing */
+  guint32 generation;    /* raised by each new mapping */
+  SondeIdMap *locations; /* address → location */
+} Space;
+
+typedef struct
+{
+  SondeLocation location;
+  guint32 generation; /* of the space when the mapping was looked up last */
+} Location;
+
+struct SondeCaptureModel
+{
+  SondeModelSampleFunc func;
+  gpointer user_data;
+
+  GPtrArray *processes;     /* SondeModelProcess */
+  GHashTable *by_name;      /* "PID COMM" → number of a process */
+  GHashTable *spaces;       /* pid → Space */
+  GPtrArray *mappings;      /* owns every SondeMapping */
+  GStringChunk *paths;
+  GArray *locations;        /* Location */
+  SondeIdMap *shared;       /* address → location, for JIT names and the kernel */
+  SondeIdMap *jit_ids;      /* address → index of jit_names */
+  GPtrArray *jit_names;     /* char *, in jit_chunk */
+  GStringChunk *jit_chunk;
+  GHashTable *metadata;     /* id → text */
+  GByteArray *symbol_bytes; /* of an unfinished "__symbols__" */
+  SondeEmbeddedSymbols *symbols;
+  SondeLedgerCounters ledger;
+  GArray *stack; /* guint32: the sample at hand */
+  guint64 n_samples;
+  gint64 first_ns;
+  gint64 last_ns;
+};
+
+static void
+process_free (gpointer data)
+{
+  SondeModelProcess *process = data;
+
+  g_free (process->comm);
+  g_free (process->cmdline);
+  g_free (process);
+}
+
+static void
+space_free (gpointer data)
+{
+  Space *space = data;
+
+  g_ptr_array_unref (space->mappings);
+  sonde_id_map_free (space->locations);
+  g_free (space);
+}
+
+SondeCaptureModel *
+sonde_capture_model_new (SondeModelSampleFunc func, gpointer user_data)
+{
+  SondeCaptureModel *self = g_new0 (SondeCaptureModel, 1);
+
+  self->func = func;
+  self->user_data = user_data;
+  self->processes = g_ptr_array_new_with_free_func (process_free);
+  self->by_name = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  self->spaces = g_hash_table_new_full (NULL, NULL, NULL, space_free);
+  self->mappings = g_ptr_array_new_with_free_func (g_free);
+  self->paths = g_string_chunk_new (4096);
+  self->locations = g_array_new (FALSE, FALSE, sizeof (Location));
+  self->shared = sonde_id_map_new ();
+  self->jit_ids = sonde_id_map_new ();
+  self->jit_names = g_ptr_array_new ();
+  self->jit_chunk = g_string_chunk_new (4096);
+  self->metadata = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  self->stack = g_array_new (FALSE, FALSE, sizeof (guint32));
+  sonde_ledger_counters_init (&self->ledger);
+  return self;
+}
+
+void
+sonde_capture_model_free (SondeCaptureModel *self)
+{
+  if (self == NULL)
+    return;
+  g_ptr_array_unref (self->processes);
+  g_hash_table_unref (self->by_name);
+  g_hash_table_unref (self->spaces);
+  g_ptr_array_unref (self->mappings);
+  g_string_chunk_free (self->paths);
+  g_array_unref (self->locations);
+  sonde_id_map_free (self->shared);
+  sonde_id_map_free (self->jit_ids);
+  g_ptr_array_unref (self->jit_names);
+  g_string_chunk_free (self->jit_chunk);
+  g_hash_table_unref (self->metadata);
+  g_array_unref (self->stack);
+  g_clear_pointer (&self->symbol_bytes, g_byte_array_unref);
+  sonde_embedded_symbols_free (self->symbols);
+  sonde_ledger_counters_clear (&self->ledger);
+  g_free (self);
+}
+
+/* "/usr/bin/python3 work.py" and the kernel's own "python3" are one name. */
+static char *
+dup_comm (const char *cmdline)
+{
+  const char *word = cmdline;
+  gsize len = strcspn (cmdline, " ");
+
+  if (*cmdline == '/' || *cmdline == '.')
+    {
+      const char *slash = memrchr (cmdline, '/', len);
+
+      if (slash != NULL && slash + 1 < cmdline + len)
+        word = slash + 1;
+    }
+  len -= (gsize) (word - cmdline);
+  return g_strndup (word, MIN (len, COMM_MAX));
+}
+
+static guint
+ensure_process (SondeCaptureModel *self, gint32 pid, const char *cmdline)
+{
+  g_autofree char *comm = dup_comm (cmdline);
+  g_autofree char *key = g_strdup_printf ("%d %s", pid, comm);
+  gpointer found;
+  SondeModelProcess *process;
+
+  if (g_hash_table_lookup_extended (self->by_name, key, NULL, &found))
+    {
+      process = g_ptr_array_index (self->processes, GPOINTER_TO_UINT (found));
+      if (strlen (cmdline) > strlen (process->comm))
+        {
+          g_free (process->cmdline);
+          process->cmdline = g_strdup (cmdline);
+        }
+      return GPOINTER_TO_UINT (found);
+    }
+
+  process = g_new0 (SondeModelProcess, 1);
+  process->pid = pid;
+  process->comm = g_steal_pointer (&comm);
+  process->cmdline = g_strdup (cmdline);
+  g_hash_table_insert (self->by_name, g_steal_pointer (&key), GUINT_TO_POINTER (self->processes->len));
+  g_ptr_array_add (self->processes, process);
+  return self->processes->len - 1;
+}
+
+static Space *
+find_space (SondeCaptureModel *self, gint32 pid)
+{
+  return g_hash_table_lookup (self->spaces, GINT_TO_POINTER (pid));
+}
+
+static Space *
+ensure_space (SondeCaptureModel *self, gint32 pid)
+{
+  Space *space = find_space (self, pid);
+
+  if (space != NULL)
+    return space;
+  space = g_new0 (Space, 1);
+  space->process = G_MAXUINT;
+  space->mappings = g_ptr_array_new ();
+  space->locations = sonde_id_map_new ();
+  g_hash_table_insert (self->spaces, GINT_TO_POINTER (pid), space);
+  return space;
+}
+
+/* The newest mapping that holds @address. */
+static const SondeMapping *
+find_mapping (const Space *space, guint64 address)
+{
+  for (guint i = space->mappings->len; i > 0; i--)
+    {
+      const SondeMapping *mapping = g_ptr_array_index (space->mappings, i - 1);
+
+      if (address >= mapping->start && address < mapping->end)
+        return mapping;
+    }
+  return NULL;
+}
+
+static void
+add_map (SondeCaptureModel *self, const SondeFrameMap *frame)
+{
+  Space *space = ensure_space (self, frame->frame.pid);
+  const SondeMapping *old = find_mapping (space, frame->start);
+  SondeMapping *mapping;
+
+  /* the state of a process may be told more than once */
+  if (old != NULL && old->start == frame->start && old->end == frame->end
+      && old->offset == frame->offset && old->inode == frame->inode
+      && g_str_equal (old->path, frame->path))
+    return;
+
+  mapping = g_new0 (SondeMapping, 1);
+  mapping->start = frame->start;
+  mapping->end = frame->end;
+  mapping->offset = frame->offset;
+  mapping->inode = frame->inode;
+  mapping->path = g_string_chunk_insert_const (self->paths, frame->path);
+  g_ptr_array_add (self->mappings, mapping);
+
+  if (space->is_shared)
+    {
+      GPtrArray *copy = g_ptr_array_copy (space->mappings, NULL, NULL);
+
+      g_ptr_array_unref (space->mappings);
+      space->mappings = copy;
+      space->is_shared = FALSE;
+    }
+  g_ptr_array_add (space->mappings, mapping);
+  space->generation++;
+}
+
+/* The numbers in FORK are thread ids; a thread's space is never asked for, but it may fork in turn. */
+static void
+add_fork (SondeCaptureModel *self, const SondeFrameFork *frame)
+{
+  Space *parent = find_space (self, frame->frame.pid);
+  Space *child;
+
+  if (parent == NULL || frame->child == frame->frame.pid)
+    return;
+  child = ensure_space (self, frame->child);
+  if (child->mappings->len > 0)
+    return;
+
+  parent->is_shared = TRUE;
+  child->is_shared = TRUE;
+  g_ptr_array_unref (child->mappings);
+  child->mappings = g_ptr_array_ref (parent->mappings);
+  child->generation++;
+  if (child->process == G_MAXUINT && parent->process != G_MAXUINT)
+    {
+      const SondeModelProcess *process = g_ptr_array_index (self->processes, parent->process);
+      g_autofree char *cmdline = g_strdup (process->cmdline);
+
+      child->process = ensure_process (self, frame->child, cmdline);
+    }
+}
+
+static void
+add_jitmap (SondeCaptureModel *self, const SondeFrameJitmap *frame)
+{
+  const guint8 *at = frame->data;
+
+  for (guint32 i = 0; i < frame->n_names; i++)
+    {
+      const char *name = (const char *) at + sizeof (guint64);
+      guint64 address;
+
+      memcpy (&address, at, sizeof address);
+      sonde_id_map_set (self->jit_ids, address, self->jit_names->len);
+      g_ptr_array_add (self->jit_names, g_string_chunk_insert_const (self->jit_chunk, name));
+      at += sizeof (guint64) + strlen (name) + 1;
+    }
+}
+
+static void
+add_file_chunk (SondeCaptureModel *self, const SondeFrameFileChunk *frame)
+{
+  if (strncmp (frame->path, SONDE_EMBEDDED_SYMBOLS_PATH, sizeof frame->path) != 0)
+    return;
+
+  if (self->symbol_bytes == NULL)
+    self->symbol_bytes = g_byte_array_new ();
+  if (self->symbol_bytes->len + frame->data_len > SONDE_EMBEDDED_SYMBOLS_MAX_BYTES)
+    return;
+  g_byte_array_append (self->symbol_bytes, frame->data, frame->data_len);
+  if (frame->is_last & 1)
+    {
+      sonde_embedded_symbols_free (self->symbols);
+      self->symbols = sonde_embedded_symbols_new (g_steal_pointer (&self->symbol_bytes));
+    }
+}
+
+static gboolean
+is_jit_address (guint64 address)
+{
+  return address >= SONDE_JIT_ADDRESS_BASE && address < JIT_ADDRESS_END;
+}
+
+static guint32
+add_location (SondeCaptureModel *self,
+              guint64 address,
+              gint32 pid,
+              gboolean in_kernel,
+              const SondeMapping *mapping,
+              guint32 generation)
+{
+  Location location = {
+    .location = { .address = address, .pid = pid, .in_kernel = in_kernel, .mapping = mapping },
+    .generation = generation,
+  };
+
+  g_array_append_val (self->locations, location);
+  return self->locations->len - 1;
+}
+
+static guint32
+locate_shared (SondeCaptureModel *self, guint64 address, gboolean in_kernel)
+{
+  guint32 number;
+
+  if (!sonde_id_map_lookup (self->shared, address, &number))
+    {
+      number = add_location (self, address, -1, in_kernel, NULL, 0);
+      sonde_id_map_set (self->shared, address, number);
+    }
+  return number;
+}
+
+static guint32
+locate_user (SondeCaptureModel *self, Space *space, gint32 pid, guint64 address)
+{
+  const SondeMapping *mapping;
+  guint32 number;
+
+  if (sonde_id_map_lookup (space->locations, address, &number))
+    {
+      Location *known = &g_array_index (self->locations, Location, number);
+
+      if (known->generation == space->generation)
+        return number;
+      mapping = find_mapping (space, address);
+      if (mapping == known->location.mapping)
+        {
+          known->generation = space->generation;
+          return number;
+        }
+    }
+  else
+    mapping = find_mapping (space, address);
+
+  number = add_location (self, address, pid, FALSE, mapping, space->generation);
+  sonde_id_map_set (space->locations, address, number);
+  return number;
+}
+
+/* Fills self->stack, outermost first. A return address is looked up one byte lower, inside the call:
+ * the next instruction may belong to another function. */
+static void
+locate_stack (SondeCaptureModel *self, Space *space, const SondeFrameSample *frame)
+{
+  gboolean in_kernel = FALSE;
+  gboolean is_caller = FALSE;
+
+  g_array_set_size (self->stack, 0);
+  for (guint i = 0; i < frame->n_addrs; i++)
+    {
+      guint64 address = frame->addrs[i];
+      guint32 number;
+
+      if (address >= CONTEXT_MAX)
+        {
+          in_kernel = address == SONDE_CONTEXT_KERNEL;
+          is_caller = FALSE;
+          continue;
+        }
+      if (is_jit_address (address))
+        number = locate_shared (self, address, in_kernel);
+      else if (in_kernel)
+        number = locate_shared (self, address, TRUE);
+      else
+        number = locate_user (self, space, frame->frame.pid,
+                              is_caller && address > 0 ? address - 1 : address);
+      is_caller = TRUE;
+      g_array_append_val (self->stack, number);
+    }
+
+  for (guint i = 0, j = self->stack->len; i + 1 < j; i++)
+    {
+      guint32 *numbers = &g_array_index (self->stack, guint32, 0);
+      guint32 swapped = numbers[i];
+
+      numbers[i] = numbers[--j];
+      numbers[j] = swapped;
+    }
+}
+
+static void
+add_sample (SondeCaptureModel *self, const SondeFrameSample *frame)
+{
+  Space *space = ensure_space (self, frame->frame.pid);
+  SondeModelSample sample;
+
+  if (space->process == G_MAXUINT)
+    space->process = ensure_process (self, frame->frame.pid, "?");
+  locate_stack (self, space, frame);
+
+  if (self->n_samples++ == 0)
+    self->first_ns = self->last_ns = frame->frame.time_ns;
+  self->first_ns = MIN (self->first_ns, frame->frame.time_ns);
+  self->last_ns = MAX (self->last_ns, frame->frame.time_ns);
+
+  sample = (SondeModelSample){
+    .process = space->process,
+    .tid = frame->tid,
+    .time_ns = frame->frame.time_ns,
+    .locations = &g_array_index (self->stack, guint32, 0),
+    .n_locations = self->stack->len,
+  };
+  self->func (&sample, self->user_data);
+}
+
+static void
+add_metadata (SondeCaptureModel *self, const SondeFrameMetadata *frame)
+{
+  g_hash_table_replace (self->metadata, g_strndup (frame->id, sizeof frame->id),
+                        g_strdup (frame->metadata));
+}
+
+void
+sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
+{
+  switch (frame->type)
+    {
+    case SONDE_FRAME_SAMPLE:
+      add_sample (self, (const SondeFrameSample *) frame);
+      break;
+    case SONDE_FRAME_MAP:
+      add_map (self, (const SondeFrameMap *) frame);
+      break;
+    case SONDE_FRAME_PROCESS:
+      {
+        const SondeFrameProcess *process = (const SondeFrameProcess *) frame;
+
+        ensure_space (self, frame->pid)->process
+          = ensure_process (self, frame->pid, process->cmdline);
+        break;
+      }
+    case SONDE_FRAME_FORK:
+      add_fork (self, (const SondeFrameFork *) frame);
+      break;
+    case SONDE_FRAME_JITMAP:
+      add_jitmap (self, (const SondeFrameJitmap *) frame);
+      break;
+    case SONDE_FRAME_CTRDEF:
+      sonde_ledger_counters_define (&self->ledger, (const SondeFrameCounterDefine *) frame);
+      break;
+    case SONDE_FRAME_CTRSET:
+      sonde_ledger_counters_set (&self->ledger, (const SondeFrameCounterSet *) frame);
+      break;
+    case SONDE_FRAME_METADATA:
+      add_metadata (self, (const SondeFrameMetadata *) frame);
+      break;
+    case SONDE_FRAME_FILE_CHUNK:
+      add_file_chunk (self, (const SondeFrameFileChunk *) frame);
+      break;
+    default: /* says nothing about samples */
+      break;
+    }
+}
+
+guint
+sonde_capture_model_n_processes (const SondeCaptureModel *self)
+{
+  return self->processes->len;
+}
+
+const SondeModelProcess *
+sonde_capture_model_process (const SondeCaptureModel *self, guint process)
+{
+  return g_ptr_array_index (self->processes, process);
+}
+
+guint32
+sonde_capture_model_n_locations (const SondeCaptureModel *self)
+{
+  return self->locations->len;
+}
+
+const SondeLocation *
+sonde_capture_model_location (const SondeCaptureModel *self, guint32 location)
+{
+  return &g_array_index (self->locations, Location, location).location;
+}
+
+const char *
+sonde_capture_model_jit_name (const SondeCaptureModel *self, guint64 address)
+{
+  guint32 index;
+
+  if (!sonde_id_map_lookup (self->jit_ids, address, &index))
+    return NULL;
+  return g_ptr_array_index (self->jit_names, index);
+}
+
+const SondeEmbeddedSymbols *
+sonde_capture_model_symbols (const SondeCaptureModel *self)
+{
+  return self->symbols;
+}
+
+const char *
+sonde_capture_model_metadata (const SondeCaptureModel *self, const char *id)
+{
+  return g_hash_table_lookup (self->metadata, id);
+}
+
+gboolean
+sonde_capture_model_ledger (const SondeCaptureModel *self, SondeLedger entry, guint64 *value)
+{
+  if ((self->ledger.set & 1u << entry) == 0)
+    return FALSE;
+  *value = (guint64) MAX (self->ledger.values[entry], 0);
+  return TRUE;
+}
+
+guint64
+sonde_capture_model_n_samples (const SondeCaptureModel *self)
+{
+  return self->n_samples;
+}
+
+gint64
+sonde_capture_model_duration_ns (const SondeCaptureModel *self)
+{
+  return self->last_ns - self->first_ns;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a capture says: processes, mappings over time, names, and each sample in these terms. */
+#pragma once
+
+#include <glib.h>
+
+#include "client/embedded-symbols.h"
+#include "protocol/frame.h"
+#include "protocol/ledger.h"
+
+/**
+ * SECTION: capture-model
+ *
+ * Frames go in, in the order of the capture; samples come out at once, their addresses replaced by
+ * numbers of locations. A location is an address within the mapping that held it at that time, so a
+ * mapping that replaces another one makes new locations. Names are looked up later
+ * (symbol-resolver.h), because a capture brings most of them at its end. Memory grows with processes,
+ * mappings and distinct addresses, not with samples.
+ */
+typedef struct SondeCaptureModel SondeCaptureModel;
+
+typedef struct
+{
+  guint64 start; /* bytes, virtual address */
+  guint64 end;
+  guint64 offset; /* bytes into the file */
+  guint64 inode;
+  const char *path; /* may be invalid UTF-8 */
+} SondeMapping;
+
+/* One pid under one name: an exec or a rename makes a new one. */
+typedef struct
+{
+  gint32 pid;
+  char *comm;    /* short name; may be invalid UTF-8 */
+  char *cmdline; /* newest PROCESS text of that name; may be invalid UTF-8 */
+} SondeModelProcess;
+
+typedef struct
+{
+  guint64 address;             /* callers: the byte before the return address, inside the call */
+  gint32 pid;                  /* -1: a JIT name or a kernel address, the same in every process */
+  gboolean in_kernel;          /* stood behind the kernel marker */
+  const SondeMapping *mapping; /* NULL: none known */
+} SondeLocation;
+
+typedef struct
+{
+  guint process;            /* number of the process */
+  gint32 tid;
+  gint64 time_ns;           /* CLOCK_MONOTONIC */
+  const guint32 *locations; /* outermost first */
+  gsize n_locations;
+} SondeModelSample;
+
+typedef void (*SondeModelSampleFunc) (const SondeModelSample *sample, gpointer user_data);
+
+SondeCaptureModel *sonde_capture_model_new (SondeModelSampleFunc func, gpointer user_data);
+void sonde_capture_model_free (SondeCaptureModel *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCaptureModel, sonde_capture_model_free)
+
+/* @frame: accepted by sonde_frame_check() */
+void sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame);
+
+guint sonde_capture_model_n_processes (const SondeCaptureModel *self);
+const SondeModelProcess *sonde_capture_model_process (const SondeCaptureModel *self, guint process);
+guint32 sonde_capture_model_n_locations (const SondeCaptureModel *self);
+const SondeLocation *sonde_capture_model_location (const SondeCaptureModel *self, guint32 location);
+
+/* The JITMAP name of @address, or NULL. */
+const char *sonde_capture_model_jit_name (const SondeCaptureModel *self, guint64 address);
+
+/* NULL if the capture carries none, or not yet. */
+const SondeEmbeddedSymbols *sonde_capture_model_symbols (const SondeCaptureModel *self);
+
+/* The text of the last METADATA frame with @id, or NULL. */
+const char *sonde_capture_model_metadata (const SondeCaptureModel *self, const char *id);
+
+/* FALSE if the capture never set that counter of the ledger. */
+gboolean sonde_capture_model_ledger (const SondeCaptureModel *self,
+                                     SondeLedger entry,
+                                     guint64 *value);
+
+guint64 sonde_capture_model_n_samples (const SondeCaptureModel *self);
+
+/* From the first sample to the last, in ns. */
+gint64 sonde_capture_model_duration_ns (const SondeCaptureModel *self);

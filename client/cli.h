@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the commands share: options, messages, output. */
+#pragma once
+
+#include <glib.h>
+
+/**
+ * sonde_cli_parse:
+ * @parameters: what follows the options: "FILE"
+ * @summary: one or more sentences above the options in --help
+ * @description: (nullable): below them
+ * @is_strict: options end at the first word that is none, which then begins a command
+ * @user_data: for callbacks among @entries
+ *
+ * Removes the options from the vector; prints what is wrong with them. --help prints and exits.
+ */
+gboolean sonde_cli_parse (int *argc,
+                          char ***argv,
+                          const char *parameters,
+                          const char *summary,
+                          const char *description,
+                          const GOptionEntry *entries,
+                          gboolean is_strict,
+                          gpointer user_data);
+
+/* "sondectl: ..." and a newline on standard error. */
+void sonde_cli_complain (const char *format, ...) G_GNUC_PRINTF (1, 2);
+
+/* Writes @text to standard output; FALSE, having complained, if that fails. A reader that left (a
+ * pager, head) is no failure to complain about. */
+gboolean sonde_cli_print (const GString *text);

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* sondectl dump: each frame of a capture as a line of text. */
+#include "client/commands.h"
+
+#include "client/capture-file.h"
+#include "client/cli.h"
+#include "client/frame-text.h"
+
+#define FLUSH_BYTES 65536 /* text gathered before it is written */
+
+static gboolean
+dump_frames (SondeCaptureFile *file, GError **error)
+{
+  g_autoptr (GString) out = g_string_sized_new (FLUSH_BYTES * 2);
+  const SondeFrame *frame;
+
+  sonde_frame_text_append_header (out, sonde_capture_file_header (file));
+  while (sonde_capture_file_next (file, &frame, error))
+    {
+      sonde_frame_text_append (out, frame);
+      if (out->len < FLUSH_BYTES)
+        continue;
+      if (!sonde_cli_print (out))
+        return FALSE;
+      g_string_truncate (out, 0);
+    }
+  return sonde_cli_print (out);
+}
+
+static gboolean
+dump_counts (SondeCaptureFile *file, GError **error)
+{
+  g_autoptr (GString) out = g_string_new (NULL);
+  guint64 counts[SONDE_FRAME_LAST] = { 0 };
+  const SondeFrame *frame;
+
+  while (sonde_capture_file_next (file, &frame, error))
+    counts[frame->type]++;
+  for (guint type = 1; type < SONDE_FRAME_LAST; type++)
+    if (counts[type] > 0)
+      g_string_append_printf (out, "%s %" G_GUINT64_FORMAT "\n", sonde_frame_type_to_string (type),
+                              counts[type]);
+  return sonde_cli_print (out);
+}
+
+int
+sonde_cmd_dump (int argc, char **argv)
+{
+  gboolean counts = FALSE;
+  const GOptionEntry entries[] = {
+    { "counts", 'c', 0, G_OPTION_ARG_NONE, &counts, "Only the number of frames of each type", NULL },
+    G_OPTION_ENTRY_NULL
+  };
+  g_autoptr (SondeCaptureFile) file = NULL;
+  g_autoptr (GError) error = NULL;
+  gboolean was_printed;
+
+  if (!sonde_cli_parse (&argc, &argv, "FILE",
+                        "Prints each frame of a capture as a line of text. Times are nanoseconds of\n"
+                        "the monotonic clock. FILE may be - (standard input).",
+                        NULL, entries, FALSE, NULL))
+    return 1;
+  if (argc != 2)
+    {
+      sonde_cli_complain ("dump needs one FILE; see sondectl dump --help");
+      return 1;
+    }
+  file = sonde_capture_file_open (argv[1], &error);
+  if (file == NULL)
+    {
+      sonde_cli_complain ("%s", error->message);
+      return 1;
+    }
+
+  was_printed = counts ? dump_counts (file, &error) : dump_frames (file, &error);
+  if (error != NULL)
+    sonde_cli_complain ("%s", error->message);
+  return was_printed && error == NULL ? 0 : 1;
+}

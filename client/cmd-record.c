@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* sondectl record: records a command, processes or the machine into a file. */
+#include "client/commands.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glib-unix.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "client/cli.h"
+#include "client/fd.h"
+#include "client/record-options.h"
+#include "client/record-summary.h"
+#include "client/recording.h"
+#include "client/spawn.h"
+#include "client/text.h"
+
+enum
+{
+  EXIT_OUR_FAILURE = 125, /* as of timeout(1), env(1) */
+  EXIT_CANNOT_RUN = 126,
+  EXIT_NOT_FOUND = 127,
+  EXIT_SIGNAL_BASE = 128,
+};
+
+#define MAX_NAME_TRIES 100
+
+typedef struct
+{
+  const SondeRecordOptions *options;
+  GMainLoop *loop;
+  SondeConnection *connection;
+  SondeRecording *recording;
+  SondeSpawn *spawn; /* NULL without a command */
+  char *file;
+  int file_fd;
+  gboolean is_progress_shown;
+  gboolean has_ended;   /* the recording */
+  gboolean has_failed;  /* it, or the start of the command */
+  gboolean was_told_to_end; /* by a signal */
+  gboolean terminated_command;
+  int command_status; /* exit status of the command, -1 before */
+  int exec_error;     /* errno, 0 if the command ran */
+} Record;
+
+static void
+check_done (Record *self)
+{
+  if (self->has_ended && (self->spawn == NULL || self->command_status >= 0))
+    g_main_loop_quit (self->loop);
+}
+
+static void
+complain (Record *self, const char *what, const char *message)
+{
+  if (self->is_progress_shown)
+    g_printerr ("\n");
+  self->is_progress_shown = FALSE;
+  sonde_cli_complain ("%s%s", what, message);
+}
+
+static void
+give_up (Record *self, const char *what, const char *message)
+{
+  complain (self, what, message);
+  self->has_failed = TRUE;
+  sonde_recording_stop (self->recording);
+}
+
+static void
+recording_started (gpointer user_data)
+{
+  Record *self = user_data;
+  sonde_autofd int maps = -1;
+  g_autofree char *path = NULL;
+
+  if (self->spawn == NULL)
+    return;
+  path = g_strdup_printf ("/proc/%d/maps", sonde_spawn_pid (self->spawn));
+  maps = open (path, O_RDONLY | O_CLOEXEC);
+  if (maps < 0)
+    give_up (self, "Cannot open the command's mappings: ", g_strerror (errno));
+  else
+    sonde_recording_add_process (self->recording, sonde_spawn_pid (self->spawn), maps);
+}
+
+static void
+process_added (const GError *error, gpointer user_data)
+{
+  Record *self = user_data;
+
+  if (error != NULL)
+    give_up (self, "Cannot record the command: ", error->message);
+  else if (!self->was_told_to_end)
+    sonde_spawn_release (self->spawn);
+}
+
+/* A command that we started does not outlive a recording that was ended on purpose; one whose
+ * recording broke goes on. */
+static void
+recording_ended (const GError *error, gpointer user_data)
+{
+  Record *self = user_data;
+
+  self->has_ended = TRUE;
+  if (error != NULL && !g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
+    {
+      complain (self, "", error->message);
+      self->has_failed = TRUE;
+    }
+  if (self->spawn != NULL && !sonde_spawn_is_running (self->spawn))
+    sonde_spawn_kill (self->spawn, SIGKILL);
+  else if (self->spawn != NULL && !self->has_failed)
+    {
+      self->terminated_command = TRUE;
+      sonde_spawn_kill (self->spawn, SIGTERM);
+    }
+  check_done (self);
+}
+
+static void
+exec_failed (int error_number, gpointer user_data)
+{
+  Record *self = user_data;
+  g_autofree char *command = sonde_text_escape (self->options->command[0], -1);
+  g_autofree char *what = g_strdup_printf ("Cannot run %s: ", command);
+
+  self->exec_error = error_number;
+  give_up (self, what, g_strerror (error_number));
+}
+
+static void
+command_exited (int wait_status, gpointer user_data)
+{
+  Record *self = user_data;
+
+  if (WIFSIGNALED (wait_status))
+    self->command_status = EXIT_SIGNAL_BASE + WTERMSIG (wait_status);
+  else
+    self->command_status = WEXITSTATUS (wait_status);
+  sonde_recording_stop (self->recording);
+  check_done (self);
+}
+
+/* The first request ends the recording and keeps it; the second does not wait any longer. The
+ * terminal sends ^C to the command too, the other signals reach us alone. */
+static gboolean
+end_requested (Record *self, int signal_number)
+{
+  if (self->was_told_to_end)
+    {
+      self->has_failed = self->has_failed || !self->has_ended;
+      g_main_loop_quit (self->loop);
+      return G_SOURCE_CONTINUE;
+    }
+  self->was_told_to_end = TRUE;
+  if (self->spawn != NULL && signal_number != SIGINT && sonde_spawn_is_running (self->spawn))
+    sonde_spawn_kill (self->spawn, signal_number);
+  sonde_recording_stop (self->recording);
+  return G_SOURCE_CONTINUE;
+}
+
+static gboolean
+on_interrupt (gpointer user_data)
+{
+  return end_requested (user_data, SIGINT);
+}
+
+static gboolean
+on_terminate (gpointer user_data)
+{
+  return end_requested (user_data, SIGTERM);
+}
+
+static gboolean
+on_hangup (gpointer user_data)
+{
+  return end_requested (user_data, SIGHUP);
+}
+
+static gboolean
+show_progress (gpointer user_data)
+{
+  Record *self = user_data;
+  g_autofree char *line = sonde_record_summary_progress (self->recording);
+
+  if (self->has_ended)
+    return G_SOURCE_CONTINUE;
+  g_printerr ("\r\033[K%s", line);
+  self->is_progress_shown = TRUE;
+  sonde_recording_refresh (self->recording);
+  return G_SOURCE_CONTINUE;
+}
+
+/* A name of our own never replaces a file. */
+static gboolean
+open_new_file (Record *self)
+{
+  g_autofree char *subject = sonde_record_options_dup_subject (self->options);
+  g_autoptr (GDateTime) now = g_date_time_new_now_local ();
+  g_autofree char *time = g_date_time_format (now, "%Y%m%d-%H%M%S");
+
+  for (guint i = 1; i <= MAX_NAME_TRIES; i++)
+    {
+      g_free (self->file);
+      self->file = i == 1 ? g_strdup_printf ("sonde-%s-%s.syscap", subject, time)
+                          : g_strdup_printf ("sonde-%s-%s-%u.syscap", subject, time, i);
+      self->file_fd = open (self->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (self->file_fd >= 0 || errno != EEXIST)
+        break;
+    }
+  return self->file_fd >= 0;
+}
+
+static gboolean
+open_file (Record *self)
+{
+  gboolean opened;
+
+  if (self->options->output != NULL)
+    {
+      self->file = g_strdup (self->options->output);
+      self->file_fd = open (self->file, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+      opened = self->file_fd >= 0;
+    }
+  else
+    opened = open_new_file (self);
+  if (!opened)
+    sonde_cli_complain ("Cannot write %s: %s", self->file, g_strerror (errno));
+  return opened;
+}
+
+/* An older capture of that name stays until there is a new one. */
+static void
+close_file (Record *self)
+{
+  guint64 size = self->recording != NULL ? sonde_recording_bytes (self->recording) : 0;
+
+  if (size > 0 && self->exec_error == 0)
+    {
+      if (ftruncate (self->file_fd, (off_t) size) < 0 && errno != EINVAL)
+        sonde_cli_complain ("Cannot cut %s to its size: %s", self->file, g_strerror (errno));
+    }
+  else if (self->options->output == NULL)
+    unlink (self->file);
+  sonde_clear_fd (&self->file_fd);
+}
+
+static gboolean
+connect_service (Record *self, gboolean may_fall_back)
+{
+  g_autoptr (GError) error = NULL;
+  const SondeRecordOptions *options = self->options;
+
+  if (!options->embedded)
+    self->connection = sonde_connection_open_bus (&error);
+  if (self->connection == NULL && (options->embedded || may_fall_back))
+    {
+      g_clear_error (&error);
+      self->connection
+        = sonde_connection_open_embedded (options->daemon_path, options->worker_path, &error);
+    }
+  if (self->connection == NULL)
+    {
+      if (g_dbus_error_is_remote_error (error))
+        g_dbus_error_strip_remote_error (error);
+      sonde_cli_complain ("%s", error->message);
+    }
+  return self->connection != NULL;
+}
+
+static int
+exit_status (const Record *self)
+{
+  if (self->exec_error != 0)
+    return self->exec_error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+  if (self->has_failed)
+    return EXIT_OUR_FAILURE;
+  /* what we ended ourselves, because the time was over, did not fail */
+  if (self->terminated_command && !self->was_told_to_end
+      && self->command_status == EXIT_SIGNAL_BASE + SIGTERM)
+    return 0;
+  return MAX (self->command_status, 0);
+}
+
+static void
+run_loop (Record *self, GVariant *request, GUnixFDList *fds)
+{
+  static const SondeRecordingHandler recording_handler = { recording_started, process_added,
+                                                           recording_ended };
+  static const SondeSpawnHandler spawn_handler = { exec_failed, command_exited };
+  guint sources[] = {
+    g_unix_signal_add (SIGINT, on_interrupt, self),
+    g_unix_signal_add (SIGTERM, on_terminate, self),
+    g_unix_signal_add (SIGHUP, on_hangup, self),
+    isatty (STDERR_FILENO) ? g_timeout_add_seconds (1, show_progress, self) : 0,
+  };
+
+  self->loop = g_main_loop_new (NULL, FALSE);
+  self->recording
+    = sonde_recording_new (self->connection, self->file_fd, &recording_handler, self);
+  if (self->spawn != NULL)
+    sonde_spawn_watch (self->spawn, &spawn_handler, self);
+  sonde_recording_start (self->recording, request, fds);
+  g_main_loop_run (self->loop);
+
+  for (guint i = 0; i < G_N_ELEMENTS (sources); i++)
+    g_clear_handle_id (&sources[i], g_source_remove);
+}
+
+static void
+print_summary (const Record *self)
+{
+  g_autofree char *text = NULL;
+
+  if (self->is_progress_shown)
+    g_printerr ("\r\033[K");
+  if (self->exec_error != 0 || sonde_recording_bytes (self->recording) == 0)
+    return;
+  text = sonde_record_summary_end (self->recording, self->file);
+  g_printerr ("%s", text);
+}
+
+static void
+record_clear (Record *self)
+{
+  sonde_recording_free (self->recording);
+  sonde_spawn_free (self->spawn);
+  sonde_connection_free (self->connection);
+  g_clear_pointer (&self->loop, g_main_loop_unref);
+  sonde_clear_fd (&self->file_fd);
+  g_free (self->file);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Record, record_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SondeRecordOptions, sonde_record_options_clear)
+
+static int
+record (const SondeRecordOptions *options, gboolean may_fall_back)
+{
+  g_auto (Record) self = { .options = options, .file_fd = -1, .command_status = -1 };
+  g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) request = NULL;
+
+  /* first of all, because GDBus starts threads */
+  if (options->command != NULL)
+    self.spawn = sonde_spawn_new (options->command, &error);
+  if (error == NULL)
+    request = sonde_record_options_build (options, &fds, &error);
+  if (error != NULL)
+    {
+      sonde_cli_complain ("%s", error->message);
+      return EXIT_OUR_FAILURE;
+    }
+  g_variant_ref_sink (request);
+  if (!open_file (&self))
+    return EXIT_OUR_FAILURE;
+  if (!connect_service (&self, may_fall_back))
+    {
+      close_file (&self);
+      return EXIT_OUR_FAILURE;
+    }
+
+  run_loop (&self, request, fds);
+  close_file (&self);
+  print_summary (&self);
+  return exit_status (&self);
+}
+
+int
+sonde_cmd_record (int argc, char **argv)
+{
+  g_auto (SondeRecordOptions) options = { 0 };
+
+  if (!sonde_record_options_parse (&options, &argc, &argv))
+    return EXIT_OUR_FAILURE;
+  return record (&options, FALSE);
+}
+
+int
+sonde_cmd_record_program (char **argv)
+{
+  g_auto (SondeRecordOptions) options = { .command = argv };
+
+  options.pids = g_array_new (FALSE, FALSE, sizeof (GPid));
+  return record (&options, TRUE);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* sondectl verify: whether a capture is whole and its ledger adds up. */
+#include "client/commands.h"
+
+#include "client/capture-file.h"
+#include "client/cli.h"
+#include "client/ledger-check.h"
+#include "client/text.h"
+
+enum
+{
+  EXIT_HOLDS = 0,
+  EXIT_FALSE = 1,
+  EXIT_CUT_SHORT = 2,
+};
+
+static void
+append_finding (GString *out, const char *subject, SondeVerdict verdict, const char *text)
+{
+  g_string_append_printf (out, "%-10s %-8s %s\n", subject, sonde_verdict_to_string (verdict), text);
+}
+
+static int
+print_findings (const SondeLedgerCheck *check)
+{
+  g_autoptr (GPtrArray) findings = sonde_ledger_check_dup_findings (check);
+  g_autofree char *frames
+    = sonde_text_plural (sonde_ledger_check_n_frames (check), "frame", "frames");
+  g_autoptr (GString) out = g_string_new (NULL);
+  gboolean has_failed = FALSE;
+  gboolean is_open = FALSE;
+
+  append_finding (out, "structure", SONDE_VERDICT_PASSED, frames);
+  for (guint i = 0; i < findings->len; i++)
+    {
+      const SondeFinding *finding = g_ptr_array_index (findings, i);
+
+      append_finding (out, finding->subject, finding->verdict, finding->text);
+      has_failed = has_failed || finding->verdict == SONDE_VERDICT_FAILED;
+      is_open = is_open || finding->verdict == SONDE_VERDICT_OPEN;
+    }
+  if (!sonde_cli_print (out) || has_failed)
+    return EXIT_FALSE;
+  return is_open ? EXIT_CUT_SHORT : EXIT_HOLDS;
+}
+
+int
+sonde_cmd_verify (int argc, char **argv)
+{
+  const GOptionEntry entries[] = { G_OPTION_ENTRY_NULL };
+  g_autoptr (SondeCaptureFile) file = NULL;
+  g_autoptr (SondeLedgerCheck) check = sonde_ledger_check_new ();
+  g_autoptr (GError) error = NULL;
+  const SondeFrame *frame;
+
+  if (!sonde_cli_parse (&argc, &argv, "FILE",
+                        "Checks the structure of a capture and recomputes its loss ledger.\n"
+                        "FILE may be - (standard input).",
+                        "Exit status: 0 all holds; 1 broken or false; 2 whole, but cut short.",
+                        entries, FALSE, NULL))
+    return EXIT_FALSE;
+  if (argc != 2)
+    {
+      sonde_cli_complain ("verify needs one FILE; see sondectl verify --help");
+      return EXIT_FALSE;
+    }
+  file = sonde_capture_file_open (argv[1], &error);
+  if (file == NULL)
+    {
+      sonde_cli_complain ("%s", error->message);
+      return EXIT_FALSE;
+    }
+
+  while (sonde_capture_file_next (file, &frame, &error))
+    sonde_ledger_check_add_frame (check, frame);
+  if (error != NULL)
+    {
+      g_autofree char *frames
+        = sonde_text_plural (sonde_ledger_check_n_frames (check), "frame", "frames");
+
+      g_print ("%-10s %-8s %s after %s\n", "structure",
+               sonde_verdict_to_string (SONDE_VERDICT_FAILED), error->message, frames);
+      return EXIT_FALSE;
+    }
+  return print_findings (check);
+}

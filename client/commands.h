@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The commands of sondectl. */
+#pragma once
+
+/*
+ * Each takes its own argument vector (argv[0] is its name), prints to standard output and standard
+ * error, and returns the exit status. What the numbers mean is in docs/sondectl.1.rst.
+ */
+int sonde_cmd_record (int argc, char **argv);
+int sonde_cmd_report (int argc, char **argv);
+int sonde_cmd_dump (int argc, char **argv);
+int sonde_cmd_verify (int argc, char **argv);
+
+/* "sondectl PROGRAM ...": records @argv as a command, embedded if there is no service. */
+int sonde_cmd_record_program (char **argv);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The way to a sonded: the system bus, or one of our own. */
+#pragma once
+
+#include <gio/gio.h>
+
+#include "sonde-profiler1-generated.h"
+
+typedef struct
+{
+  GDBusConnection *bus;
+  const char *name;         /* NULL between peers */
+  SondeDBusManager *manager;
+  GSubprocess *daemon;      /* NULL on the system bus */
+} SondeConnection;
+
+/* Reaches the system's service; the error names --embedded. Blocks: for start-up only. */
+SondeConnection *sonde_connection_open_bus (GError **error);
+
+/**
+ * sonde_connection_open_embedded:
+ * @daemon_path: sonded, or NULL: what SONDE_DAEMON says, else the installed one
+ * @worker_path: sonde-capture, or NULL: what SONDE_WORKER says, else the installed one
+ *
+ * Starts a sonded with the caller's own rights, in a process group of its own so that a ^C in the
+ * terminal does not reach it. It ends when the connection does. Blocks: for start-up only.
+ */
+SondeConnection *sonde_connection_open_embedded (const char *daemon_path,
+                                                 const char *worker_path,
+                                                 GError **error);
+
+/* Accepts NULL. */
+void sonde_connection_free (SondeConnection *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeConnection, sonde_connection_free)

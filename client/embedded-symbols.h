@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The names that a capture carries in its embedded file "__symbols__". */
+#pragma once
+
+#include <glib.h>
+
+#define SONDE_EMBEDDED_SYMBOLS_PATH "__symbols__"
+#define SONDE_EMBEDDED_SYMBOLS_MAX_BYTES (512u << 20) /* what a report keeps in memory at most */
+
+typedef struct SondeEmbeddedSymbols SondeEmbeddedSymbols;
+
+/**
+ * sonde_embedded_symbols_new:
+ * @bytes: (transfer full): the whole file, of foreign origin; records need not be sorted
+ *
+ * Records whose strings lie outside of the file or lack their NUL are left out.
+ */
+SondeEmbeddedSymbols *sonde_embedded_symbols_new (GByteArray *bytes);
+void sonde_embedded_symbols_free (SondeEmbeddedSymbols *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeEmbeddedSymbols, sonde_embedded_symbols_free)
+
+gsize sonde_embedded_symbols_size (const SondeEmbeddedSymbols *self);
+
+/**
+ * sonde_embedded_symbols_lookup:
+ * @name: (out) (transfer none): may be invalid UTF-8
+ * @tag: (out) (transfer none): the module's base name, or NULL
+ */
+gboolean sonde_embedded_symbols_lookup (const SondeEmbeddedSymbols *self,
+                                        gint32 pid,
+                                        guint64 address,
+                                        const char **name,
+                                        const char **tag);

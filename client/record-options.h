@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the user asked sondectl record for, and the request it becomes. */
+#pragma once
+
+#include <gio/gio.h>
+#include <gio/gunixfdlist.h>
+
+#define SONDE_RECORD_MAX_PIDS 16 /* as the service takes them in one call */
+
+/* Strings of option parsing live as long as the struct. */
+typedef struct
+{
+  gboolean embedded;
+  char *daemon_path;
+  char *worker_path;
+  char *output; /* NULL: a name is made up */
+
+  GArray *pids;     /* GPid */
+  gboolean system;
+  char **command;   /* NULL-terminated, or NULL; the caller's */
+
+  char *event;
+  int frequency_hz; /* 0: the service's default, here and below */
+  gint64 period;
+  double seconds;
+  gboolean kernel;
+  gboolean no_children;
+  gboolean no_symbols;
+  char *unwind;
+  int stack_size_bytes;
+  int max_depth;
+} SondeRecordOptions;
+
+/* Removes the options from the vector and complains about what is wrong with them. */
+gboolean sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv);
+void sonde_record_options_clear (SondeRecordOptions *self);
+
+/**
+ * sonde_record_options_build:
+ * @fds: (out) (transfer full): the descriptors that the request's handles mean
+ *
+ * For processes opens each /proc/PID/maps: with them the request proves that the caller may read these
+ * processes. If one cannot be opened, it asks by number alone, which needs more rights.
+ *
+ * Returns: (transfer floating): a{sv}; NULL with @error if a process is not there
+ */
+GVariant *
+sonde_record_options_build (const SondeRecordOptions *self, GUnixFDList **fds, GError **error);
+
+/* "python3": what the capture is named after. */
+char *sonde_record_options_dup_subject (const SondeRecordOptions *self);

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Numbers and untrusted names as people read them. */
+#pragma once
+
+#include <glib.h>
+
+/**
+ * sonde_text_append_escaped:
+ * @bytes: of foreign origin
+ * @len: in bytes, or -1 up to the NUL
+ *
+ * Appends @bytes so that they can neither move the cursor nor break a line: control and formatting
+ * characters and invalid UTF-8 become \n, \t, \xNN or \u{NNNN}, a backslash becomes two.
+ */
+void sonde_text_append_escaped (GString *out, const char *bytes, gssize len);
+
+/* The same between double quotes; quotes inside are escaped. */
+void sonde_text_append_quoted (GString *out, const char *bytes, gssize len);
+
+char *sonde_text_escape (const char *bytes, gssize len);
+
+/* "11,934" */
+char *sonde_text_count (guint64 n);
+
+/* "1 sample", "11,934 samples" */
+char *sonde_text_plural (guint64 n, const char *singular, const char *plural);
+
+/* "812 B", "3.1 MiB" */
+char *sonde_text_size (guint64 n_bytes);
+
+/* "5.02 s", "2 min 05 s"; negative times count as none */
+char *sonde_text_duration (gint64 duration_ns);
+
+/* @part in percent of @whole; 0 if @whole is 0. */
+double sonde_text_percent (guint64 part, guint64 whole);
