@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Builds capture frames in place in a buffer and hands full buffers on. */
-#include "protocol/writer.h"
+#include "protocol/writer-private.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -8,9 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-#define NS_PER_S                    INT64_C (1000000000)
-#define MAX_BUILD_ID                256 /* digits; a SHA-1 has 40, the note itself no limit */
-#define MAX_PER_FRAME(fixed, entry) ((SONDE_FRAME_MAX_SIZE - sizeof (fixed)) / sizeof (entry))
+#define NS_PER_S     INT64_C (1000000000)
+#define MAX_BUILD_ID 256 /* digits; a SHA-1 has 40, the note itself no limit */
 
 struct SondeWriter
 {
@@ -103,36 +102,38 @@ reserve (SondeWriter *self, size_t size_bytes)
 
   place = self->buffer + self->used_bytes;
   self->used_bytes += size_bytes;
-  self->n_frames++;
 
   return place;
 }
 
-/* Begins a frame: its header is set, the rest of its fixed part and its last 8 bytes are zero, so
- * that text copied behind the fixed part ends with a NUL and zero padding. The caller fills in the
- * rest.
- *
- * Returns: the frame; NULL with *@error -EMSGSIZE, -EINVAL or -EPIPE */
-static void *
-begin_frame (SondeWriter *self,
-             const SondeFrameOrigin *origin,
-             SondeFrameType type,
-             size_t fixed_bytes,
-             size_t body_bytes,
-             int *error)
+void *
+sonde_writer_begin_frame (SondeWriter *self,
+                          const SondeFrameOrigin *origin,
+                          SondeFrameType type,
+                          size_t fixed_bytes,
+                          size_t body_bytes,
+                          int *error)
 {
   size_t size_bytes = align_up (fixed_bytes + body_bytes);
   SondeFrame *frame;
 
-  *error = size_bytes > SONDE_FRAME_MAX_SIZE             ? -EMSGSIZE
-           : origin->cpu < -1 || origin->cpu > INT16_MAX ? -EINVAL
-                                                         : -EPIPE;
-  if (*error != -EPIPE)
-    return NULL;
+  if (size_bytes > SONDE_FRAME_MAX_SIZE)
+    {
+      *error = -EMSGSIZE;
+      return NULL;
+    }
+  if (origin->cpu < -1 || origin->cpu > INT16_MAX)
+    {
+      *error = -EINVAL;
+      return NULL;
+    }
 
   frame = reserve (self, size_bytes);
   if (frame == NULL)
-    return NULL;
+    {
+      *error = -EPIPE;
+      return NULL;
+    }
 
   memset (frame, 0, fixed_bytes);
   memset ((uint8_t *) frame + size_bytes - SONDE_FRAME_ALIGN, 0, SONDE_FRAME_ALIGN);
@@ -141,6 +142,7 @@ begin_frame (SondeWriter *self,
   frame->pid = origin->pid;
   frame->time_ns = origin->time_ns;
   frame->type = (uint8_t) type;
+  self->n_frames++;
 
   return frame;
 }
@@ -161,16 +163,14 @@ cut_length (const char *text, size_t len, size_t max_bytes)
   return ((uint8_t) text[cut] & 0xC0) == 0x80 ? max_bytes : cut;
 }
 
-/* Into a fixed array that is zero already; the NUL stays inside. */
-static void
-set_text (char *array, size_t array_bytes, const char *text)
+void
+sonde_writer_set_text (char *array, size_t array_bytes, const char *text)
 {
   memcpy (array, text, cut_length (text, strlen (text), array_bytes - 1));
 }
 
-/* The part of @text that fits a frame of this fixed size, its NUL included. */
-static size_t
-tail_length (const char *text, size_t len, size_t fixed_bytes)
+size_t
+sonde_writer_tail_length (const char *text, size_t len, size_t fixed_bytes)
 {
   return cut_length (text, len, SONDE_FRAME_MAX_SIZE - fixed_bytes - 1);
 }
@@ -189,7 +189,6 @@ sonde_writer_add_file_header (SondeWriter *self, int64_t realtime_ns, int64_t st
   if (header == NULL)
     return -EPIPE;
 
-  self->n_frames--; /* the header is no frame */
   memset (header, 0, sizeof *header);
   header->magic = htole32 (SONDE_CAPTURE_MAGIC);
   header->version = SONDE_CAPTURE_VERSION;
@@ -205,7 +204,9 @@ sonde_writer_add_timestamp (SondeWriter *self, const SondeFrameOrigin *origin)
 {
   int r;
 
-  return begin_frame (self, origin, SONDE_FRAME_TIMESTAMP, sizeof (SondeFrame), 0, &r) ? 0 : r;
+  return sonde_writer_begin_frame (self, origin, SONDE_FRAME_TIMESTAMP, sizeof (SondeFrame), 0, &r)
+             ? 0
+             : r;
 }
 
 int
@@ -218,11 +219,11 @@ sonde_writer_add_sample (SondeWriter *self,
   SondeFrameSample *sample;
   int r;
 
-  if (n_addrs > MAX_PER_FRAME (*sample, *addrs))
+  if (n_addrs > SONDE_WRITER_MAX_PER_FRAME (*sample, *addrs))
     return -EMSGSIZE;
 
-  sample
-      = begin_frame (self, origin, SONDE_FRAME_SAMPLE, sizeof *sample, n_addrs * sizeof *addrs, &r);
+  sample = sonde_writer_begin_frame (self, origin, SONDE_FRAME_SAMPLE, sizeof *sample,
+                                     n_addrs * sizeof *addrs, &r);
   if (sample == NULL)
     return r;
 
@@ -259,8 +260,9 @@ sonde_writer_add_map (SondeWriter *self,
   if (end < start || (build_id != NULL && !is_build_id (build_id, id_len)))
     return -EINVAL;
 
-  path_len = tail_length (path, strlen (path), sizeof *map + id_bytes);
-  map = begin_frame (self, origin, SONDE_FRAME_MAP, sizeof *map, path_len + 1 + id_bytes, &r);
+  path_len = sonde_writer_tail_length (path, strlen (path), sizeof *map + id_bytes);
+  map = sonde_writer_begin_frame (self, origin, SONDE_FRAME_MAP, sizeof *map,
+                                  path_len + 1 + id_bytes, &r);
   if (map == NULL)
     return r;
 
@@ -282,11 +284,12 @@ sonde_writer_add_map (SondeWriter *self,
 int
 sonde_writer_add_process (SondeWriter *self, const SondeFrameOrigin *origin, const char *cmdline)
 {
-  size_t len = tail_length (cmdline, strlen (cmdline), sizeof (SondeFrameProcess));
+  size_t len = sonde_writer_tail_length (cmdline, strlen (cmdline), sizeof (SondeFrameProcess));
   SondeFrameProcess *process;
   int r;
 
-  process = begin_frame (self, origin, SONDE_FRAME_PROCESS, sizeof *process, len + 1, &r);
+  process
+      = sonde_writer_begin_frame (self, origin, SONDE_FRAME_PROCESS, sizeof *process, len + 1, &r);
   if (process == NULL)
     return r;
 
@@ -300,7 +303,7 @@ sonde_writer_add_fork (SondeWriter *self, const SondeFrameOrigin *origin, int32_
   SondeFrameFork *fork;
   int r;
 
-  fork = begin_frame (self, origin, SONDE_FRAME_FORK, sizeof *fork, 0, &r);
+  fork = sonde_writer_begin_frame (self, origin, SONDE_FRAME_FORK, sizeof *fork, 0, &r);
   if (fork == NULL)
     return r;
 
@@ -313,185 +316,9 @@ sonde_writer_add_exit (SondeWriter *self, const SondeFrameOrigin *origin)
 {
   int r;
 
-  return begin_frame (self, origin, SONDE_FRAME_EXIT, sizeof (SondeFrameExit), 0, &r) ? 0 : r;
-}
-
-static size_t
-jit_name_length (const char *name)
-{
-  return tail_length (name, strlen (name), sizeof (SondeFrameJitmap) + sizeof (uint64_t));
-}
-
-/* One frame with as many of @names as fit; *@n_taken says how many those were. */
-static int
-add_jit_names (SondeWriter *self,
-               const SondeFrameOrigin *origin,
-               const SondeJitName *names,
-               size_t n_names,
-               size_t *n_taken)
-{
-  SondeFrameJitmap *jitmap;
-  size_t body = 0;
-  size_t n = 0;
-  uint8_t *at;
-  int r;
-
-  for (; n < n_names; n++)
-    {
-      size_t entry = sizeof names[n].address + jit_name_length (names[n].name) + 1;
-
-      if (entry > SONDE_FRAME_MAX_SIZE - sizeof *jitmap - body)
-        break;
-      body += entry;
-    }
-
-  jitmap = begin_frame (self, origin, SONDE_FRAME_JITMAP, sizeof *jitmap, body, &r);
-  if (jitmap == NULL)
-    return r;
-
-  jitmap->n_names = (uint32_t) n;
-  at = jitmap->data;
-  for (size_t i = 0; i < n; i++)
-    {
-      size_t len = jit_name_length (names[i].name);
-
-      memcpy (at, &names[i].address, sizeof names[i].address);
-      at += sizeof names[i].address;
-      memcpy (at, names[i].name, len);
-      at += len;
-      *at++ = '\0';
-    }
-
-  *n_taken = n;
-  return 0;
-}
-
-int
-sonde_writer_add_jitmap (SondeWriter *self,
-                         const SondeFrameOrigin *origin,
-                         const SondeJitName *names,
-                         size_t n_names)
-{
-  for (size_t i = 0, n; i < n_names; i += n)
-    {
-      int r = add_jit_names (self, origin, names + i, n_names - i, &n);
-
-      if (r < 0)
-        return r;
-    }
-
-  return 0;
-}
-
-static int
-add_definitions (SondeWriter *self,
-                 const SondeFrameOrigin *origin,
-                 const SondeCounter *counters,
-                 size_t n_counters)
-{
-  SondeFrameCounterDefine *define;
-  size_t body = n_counters * sizeof *define->counters;
-  int r;
-
-  define = begin_frame (self, origin, SONDE_FRAME_CTRDEF, sizeof *define, body, &r);
-  if (define == NULL)
-    return r;
-
-  memset ((uint8_t *) define + sizeof *define, 0, body);
-  define->n_counters = (uint16_t) n_counters;
-  for (size_t i = 0; i < n_counters; i++)
-    {
-      SondeCounterDefinition *to = &define->counters[i];
-
-      set_text (to->category, sizeof to->category, counters[i].category);
-      set_text (to->name, sizeof to->name, counters[i].name);
-      set_text (to->description, sizeof to->description, counters[i].description);
-      to->id_type = counters[i].id << SONDE_COUNTER_ID_SHIFT
-                    | (uint32_t) counters[i].type << SONDE_COUNTER_TYPE_SHIFT;
-      to->value = counters[i].value;
-    }
-
-  return 0;
-}
-
-int
-sonde_writer_add_counter_define (SondeWriter *self,
-                                 const SondeFrameOrigin *origin,
-                                 const SondeCounter *counters,
-                                 size_t n_counters)
-{
-  const size_t max = MAX_PER_FRAME (SondeFrameCounterDefine, SondeCounterDefinition);
-
-  for (size_t i = 0; i < n_counters; i++)
-    if (counters[i].id == 0 || counters[i].id > SONDE_COUNTER_MAX_ID
-        || counters[i].type > SONDE_COUNTER_DOUBLE)
-      return -EINVAL;
-
-  for (size_t i = 0; i < n_counters; i += max)
-    {
-      size_t n = n_counters - i < max ? n_counters - i : max;
-      int r = add_definitions (self, origin, counters + i, n);
-
-      if (r < 0)
-        return r;
-    }
-
-  return 0;
-}
-
-static int
-add_groups (SondeWriter *self,
-            const SondeFrameOrigin *origin,
-            const uint32_t *ids,
-            const SondeCounterValue *values,
-            size_t n_counters)
-{
-  SondeFrameCounterSet *set;
-  size_t n_groups = (n_counters + SONDE_COUNTERS_PER_GROUP - 1) / SONDE_COUNTERS_PER_GROUP;
-  size_t body = n_groups * sizeof *set->groups;
-  int r;
-
-  set = begin_frame (self, origin, SONDE_FRAME_CTRSET, sizeof *set, body, &r);
-  if (set == NULL)
-    return r;
-
-  memset ((uint8_t *) set + sizeof *set, 0, body);
-  set->n_groups = (uint16_t) n_groups;
-  for (size_t i = 0; i < n_counters; i++)
-    {
-      SondeCounterGroup *group = &set->groups[i / SONDE_COUNTERS_PER_GROUP];
-
-      group->ids[i % SONDE_COUNTERS_PER_GROUP] = ids[i];
-      group->values[i % SONDE_COUNTERS_PER_GROUP] = values[i];
-    }
-
-  return 0;
-}
-
-int
-sonde_writer_add_counter_set (SondeWriter *self,
-                              const SondeFrameOrigin *origin,
-                              const uint32_t *ids,
-                              const SondeCounterValue *values,
-                              size_t n_counters)
-{
-  const size_t max
-      = MAX_PER_FRAME (SondeFrameCounterSet, SondeCounterGroup) * SONDE_COUNTERS_PER_GROUP;
-
-  for (size_t i = 0; i < n_counters; i++)
-    if (ids[i] == 0 || ids[i] > SONDE_COUNTER_MAX_ID)
-      return -EINVAL;
-
-  for (size_t i = 0; i < n_counters; i += max)
-    {
-      size_t n = n_counters - i < max ? n_counters - i : max;
-      int r = add_groups (self, origin, ids + i, values + i, n);
-
-      if (r < 0)
-        return r;
-    }
-
-  return 0;
+  return sonde_writer_begin_frame (self, origin, SONDE_FRAME_EXIT, sizeof (SondeFrameExit), 0, &r)
+             ? 0
+             : r;
 }
 
 int
@@ -502,17 +329,17 @@ sonde_writer_add_mark (SondeWriter *self,
                        const char *name,
                        const char *message)
 {
-  size_t len = tail_length (message, strlen (message), sizeof (SondeFrameMark));
+  size_t len = sonde_writer_tail_length (message, strlen (message), sizeof (SondeFrameMark));
   SondeFrameMark *mark;
   int r;
 
-  mark = begin_frame (self, origin, SONDE_FRAME_MARK, sizeof *mark, len + 1, &r);
+  mark = sonde_writer_begin_frame (self, origin, SONDE_FRAME_MARK, sizeof *mark, len + 1, &r);
   if (mark == NULL)
     return r;
 
   mark->duration_ns = duration_ns;
-  set_text (mark->group, sizeof mark->group, group);
-  set_text (mark->name, sizeof mark->name, name);
+  sonde_writer_set_text (mark->group, sizeof mark->group, group);
+  sonde_writer_set_text (mark->name, sizeof mark->name, name);
   memcpy (mark->message, message, len);
 
   return 0;
@@ -525,15 +352,16 @@ sonde_writer_add_metadata (SondeWriter *self,
                            const char *text,
                            size_t text_len)
 {
-  size_t len = tail_length (text, text_len, sizeof (SondeFrameMetadata));
+  size_t len = sonde_writer_tail_length (text, text_len, sizeof (SondeFrameMetadata));
   SondeFrameMetadata *metadata;
   int r;
 
-  metadata = begin_frame (self, origin, SONDE_FRAME_METADATA, sizeof *metadata, len + 1, &r);
+  metadata = sonde_writer_begin_frame (self, origin, SONDE_FRAME_METADATA, sizeof *metadata,
+                                       len + 1, &r);
   if (metadata == NULL)
     return r;
 
-  set_text (metadata->id, sizeof metadata->id, id);
+  sonde_writer_set_text (metadata->id, sizeof metadata->id, id);
   memcpy (metadata->metadata, text, len);
 
   return 0;
@@ -546,16 +374,16 @@ sonde_writer_add_log (SondeWriter *self,
                       const char *domain,
                       const char *message)
 {
-  size_t len = tail_length (message, strlen (message), sizeof (SondeFrameLog));
+  size_t len = sonde_writer_tail_length (message, strlen (message), sizeof (SondeFrameLog));
   SondeFrameLog *log;
   int r;
 
-  log = begin_frame (self, origin, SONDE_FRAME_LOG, sizeof *log, len + 1, &r);
+  log = sonde_writer_begin_frame (self, origin, SONDE_FRAME_LOG, sizeof *log, len + 1, &r);
   if (log == NULL)
     return r;
 
   log->severity = severity;
-  set_text (log->domain, sizeof log->domain, domain);
+  sonde_writer_set_text (log->domain, sizeof log->domain, domain);
   memcpy (log->message, message, len);
 
   return 0;
@@ -575,13 +403,14 @@ sonde_writer_add_file_chunk (SondeWriter *self,
   if (size_bytes > SONDE_WRITER_MAX_CHUNK || strlen (path) >= sizeof chunk->path)
     return -EMSGSIZE;
 
-  chunk = begin_frame (self, origin, SONDE_FRAME_FILE_CHUNK, sizeof *chunk, size_bytes, &r);
+  chunk = sonde_writer_begin_frame (self, origin, SONDE_FRAME_FILE_CHUNK, sizeof *chunk, size_bytes,
+                                    &r);
   if (chunk == NULL)
     return r;
 
   chunk->is_last = is_last ? SONDE_FILE_CHUNK_LAST : 0;
   chunk->data_len = (uint16_t) size_bytes;
-  set_text (chunk->path, sizeof chunk->path, path);
+  sonde_writer_set_text (chunk->path, sizeof chunk->path, path);
   if (size_bytes > 0)
     memcpy (chunk->data, data, size_bytes);
 
@@ -602,11 +431,11 @@ sonde_writer_add_allocation (SondeWriter *self,
 
   if (size_bytes < 0)
     return -EINVAL;
-  if (n_addrs > MAX_PER_FRAME (*allocation, *addrs))
+  if (n_addrs > SONDE_WRITER_MAX_PER_FRAME (*allocation, *addrs))
     return -EMSGSIZE;
 
-  allocation = begin_frame (self, origin, SONDE_FRAME_ALLOCATION, sizeof *allocation,
-                            n_addrs * sizeof *addrs, &r);
+  allocation = sonde_writer_begin_frame (self, origin, SONDE_FRAME_ALLOCATION, sizeof *allocation,
+                                         n_addrs * sizeof *addrs, &r);
   if (allocation == NULL)
     return r;
 
@@ -636,8 +465,8 @@ sonde_writer_add_overlay (SondeWriter *self,
   if (src_len > UINT16_MAX || dst_len > UINT16_MAX)
     return -EMSGSIZE;
 
-  overlay = begin_frame (self, origin, SONDE_FRAME_OVERLAY, sizeof *overlay,
-                         src_len + 1 + dst_len + 1, &r);
+  overlay = sonde_writer_begin_frame (self, origin, SONDE_FRAME_OVERLAY, sizeof *overlay,
+                                      src_len + 1 + dst_len + 1, &r);
   if (overlay == NULL)
     return r;
 
@@ -663,6 +492,7 @@ sonde_writer_add_frame (SondeWriter *self, const SondeFrame *frame)
   memcpy (copy, frame, frame->len);
   memset (copy->padding1, 0, sizeof copy->padding1);
   copy->padding2 = 0;
+  self->n_frames++;
 
   return 0;
 }

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* How sessions end, by kindness and by force, and that nothing of them stays. */
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/lib/bus-client.h"
+#include "tests/lib/capture-summary.h"
+
+/* The daemon as it was before a session: that is what it must be like again. */
+typedef struct
+{
+  GDBusConnection *root;
+  pid_t pid;
+  guint n_fds;
+  guint n_children;
+} Daemon;
+
+static guint
+count_children (pid_t pid)
+{
+  g_autoptr (GArray) children = bus_list_children (pid);
+
+  return children->len;
+}
+
+/* One session runs first, so that what the daemon opens once is open. */
+static void
+daemon_init (Daemon *self)
+{
+  g_autofree char *session = NULL;
+  pid_t target = bus_spawn (0, BUS_CHILD_SPIN);
+  CaptureSummary summary;
+  int capture = -1;
+
+  self->root = bus_connect (0);
+  bus_profile_pid (self->root, target,
+                   g_variant_new_parsed ("{'duration': <%t>}", (guint64) 300000), &session,
+                   &capture);
+  capture_summary_read (&summary, capture, target);
+  capture_summary_assert_whole (&summary);
+  bus_end (target, SIGKILL);
+  self->pid = bus_service_pid (self->root);
+}
+
+static gboolean
+has_no_child (gpointer user_data)
+{
+  return count_children (((Daemon *) user_data)->pid) == 0;
+}
+
+/* To be called when nothing runs. */
+static void
+daemon_remember (Daemon *self)
+{
+  bus_wait (has_no_child, self, "the end of all workers");
+  self->n_children = count_children (self->pid);
+  self->n_fds = bus_count_fds (self->pid);
+}
+
+static gboolean
+is_as_before (gpointer user_data)
+{
+  Daemon *self = user_data;
+
+  return count_children (self->pid) == self->n_children && bus_count_fds (self->pid) == self->n_fds;
+}
+
+static void
+daemon_clear (Daemon *self)
+{
+  g_clear_object (&self->root);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Daemon, daemon_clear)
+
+/* The daemon still is the same process, and makes a whole capture for @uid. */
+static void
+assert_alive (Daemon *self)
+{
+  g_autofree char *session = NULL;
+  g_autoptr (GDBusConnection) bus = NULL;
+  uid_t uid = bus_next_uid ();
+  pid_t target = bus_spawn (uid, BUS_CHILD_SPIN);
+  CaptureSummary summary;
+  int capture = -1;
+
+  bus = bus_connect (uid);
+  bus_profile_pid (bus, target, g_variant_new_parsed ("{'duration': <%t>}", (guint64) 300000),
+                   &session, &capture);
+  capture_summary_read (&summary, capture, target);
+  capture_summary_assert_whole (&summary);
+  bus_end (target, SIGKILL);
+  g_assert_cmpint (bus_service_pid (self->root), ==, self->pid);
+}
+
+static gboolean
+has_child (gpointer user_data)
+{
+  return !has_no_child (user_data);
+}
+
+static void
+test_worker_killed (void)
+{
+  g_auto (Daemon) daemon = { 0 };
+  g_autoptr (GDBusConnection) bus = NULL;
+  g_autoptr (GArray) children = NULL;
+  g_autofree char *session = NULL;
+  uid_t uid = bus_next_uid ();
+  pid_t target = bus_spawn (uid, BUS_CHILD_SPIN);
+  BusFinished finished;
+  CaptureSummary summary;
+  int capture = -1;
+
+  daemon_init (&daemon);
+  daemon_remember (&daemon);
+  bus = bus_connect (uid);
+  bus_profile_pid (bus, target, NULL, &session, &capture);
+  bus_watch_finished (&finished, bus, session);
+  bus_wait (has_child, &daemon, "the worker");
+  g_usleep (500000);
+  children = bus_list_children (daemon.pid);
+  g_assert_cmpuint (children->len, ==, 1);
+  kill (g_array_index (children, pid_t, 0), SIGKILL);
+
+  bus_wait_finished (&finished, bus);
+  g_test_message ("%s", finished.reason);
+  /* None of the reasons of a good end. */
+  g_assert_nonnull (strchr (finished.reason, ' '));
+  capture_summary_read (&summary, capture, target);
+  g_assert_false (summary.is_closed);
+  g_assert_true (summary.status == 0 || summary.fault == SONDE_FRAME_FAULT_SHORT_HEADER
+                 || summary.fault == SONDE_FRAME_FAULT_LENGTH_PAST_END);
+  g_assert_cmpuint (summary.n_samples_of_pid, >, 0);
+  bus_end (target, SIGKILL);
+  g_free (finished.reason);
+
+  bus_wait (is_as_before, &daemon, "the daemon letting go of the dead session");
+  assert_alive (&daemon);
+}
+
+static void
+test_client_killed (void)
+{
+  g_auto (Daemon) daemon = { 0 };
+  pid_t client;
+
+  daemon_init (&daemon);
+  daemon_remember (&daemon);
+  client = bus_spawn (bus_next_uid (), BUS_CHILD_CLIENT);
+  g_assert_cmpuint (count_children (daemon.pid), ==, 1);
+  bus_end (client, SIGKILL);
+  bus_wait (is_as_before, &daemon, "the daemon letting go of the dead client's session");
+  assert_alive (&daemon);
+}
+
+static void
+test_owner_leaves (void)
+{
+  g_auto (Daemon) daemon = { 0 };
+  g_autoptr (GDBusConnection) bus = NULL;
+  g_autofree char *session = NULL;
+  uid_t uid = bus_next_uid ();
+  pid_t target = bus_spawn (uid, BUS_CHILD_SPIN);
+  CaptureSummary summary;
+  int capture = -1;
+
+  daemon_init (&daemon);
+  daemon_remember (&daemon);
+  bus = bus_connect (uid);
+  bus_profile_pid (bus, target, NULL, &session, &capture);
+  g_usleep (300000);
+  g_assert_true (g_dbus_connection_close_sync (bus, NULL, NULL));
+
+  /* He may still read to the end what was recorded. */
+  capture_summary_read (&summary, capture, target);
+  capture_summary_assert_whole (&summary);
+  bus_end (target, SIGKILL);
+  bus_wait (is_as_before, &daemon, "the daemon letting go of the session");
+}
+
+/* Ends as @reason says, whatever makes it end. */
+static void
+assert_ends (GVariant *options,
+             BusChild what,
+             gboolean kill_target,
+             gboolean close_capture,
+             const char *reason)
+{
+  g_auto (Daemon) daemon = { 0 };
+  g_autoptr (GDBusConnection) bus = NULL;
+  g_autofree char *session = NULL;
+  uid_t uid = bus_next_uid ();
+  pid_t target = bus_spawn (uid, what);
+  BusFinished finished;
+  CaptureSummary summary;
+  int capture = -1;
+
+  daemon_init (&daemon);
+  daemon_remember (&daemon);
+  bus = bus_connect (uid);
+  bus_profile_pid (bus, target, options, &session, &capture);
+  bus_watch_finished (&finished, bus, session);
+  if (kill_target)
+    {
+      g_usleep (300000);
+      bus_end (target, SIGKILL);
+    }
+  if (close_capture)
+    close (capture);
+  else
+    {
+      capture_summary_read (&summary, capture, target);
+      capture_summary_assert_whole (&summary);
+    }
+  bus_wait_finished (&finished, bus);
+  g_assert_cmpstr (finished.reason, ==, reason);
+  g_free (finished.reason);
+  if (!kill_target)
+    bus_end (target, SIGKILL);
+  bus_wait (is_as_before, &daemon, "the daemon letting go of the session");
+}
+
+static void
+test_duration (void)
+{
+  assert_ends (g_variant_new_parsed ("{'duration': <%t>}", (guint64) 300000), BUS_CHILD_SPIN, FALSE,
+               FALSE, "duration");
+}
+
+static void
+test_targets_exit (void)
+{
+  assert_ends (NULL, BUS_CHILD_SPIN, TRUE, FALSE, "targets-exited");
+}
+
+static void
+test_reader_leaves (void)
+{
+  assert_ends (NULL, BUS_CHILD_SPIN, FALSE, TRUE, "reader-left");
+}
+
+static void
+test_reader_that_never_reads (void)
+{
+  g_auto (Daemon) daemon = { 0 };
+  pid_t clients[2];
+
+  daemon_init (&daemon);
+  daemon_remember (&daemon);
+  for (guint i = 0; i < G_N_ELEMENTS (clients); i++)
+    clients[i] = bus_spawn (bus_next_uid (), BUS_CHILD_CLIENT);
+  assert_alive (&daemon);
+  assert_alive (&daemon);
+  for (guint i = 0; i < G_N_ELEMENTS (clients); i++)
+    bus_end (clients[i], SIGKILL);
+  bus_wait (is_as_before, &daemon, "the daemon letting go of stuck readers");
+}
+
+/* A target and the quota: the fifth session of a uid is one too many. */
+static void
+test_session_quota (void)
+{
+  g_auto (Daemon) daemon = { 0 };
+  g_autoptr (GDBusConnection) bus = NULL;
+  g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GError) error = NULL;
+  uid_t uid = bus_next_uid ();
+  pid_t target = bus_spawn (uid, BUS_CHILD_WAIT);
+  char *sessions[5] = { NULL };
+  int captures[5];
+
+  daemon_init (&daemon);
+  daemon_remember (&daemon);
+  bus = bus_connect (uid);
+  for (guint i = 0; i < 4; i++)
+    bus_profile_pid (bus, target, NULL, &sessions[i], &captures[i]);
+  fds = bus_open_proc (target, "maps", O_RDONLY);
+  g_assert_false (
+      bus_profile (bus, g_variant_new_parsed ("{'targets': <[(%u, %h)]>}", (guint32) target, 0),
+                   fds, &sessions[4], &captures[4], &error));
+  bus_assert_error (error, "LimitExceeded");
+  assert_alive (&daemon);
+  for (guint i = 0; i < 4; i++)
+    {
+      close (captures[i]);
+      g_free (sessions[i]);
+    }
+  bus_end (target, SIGKILL);
+  bus_wait (is_as_before, &daemon, "the daemon letting go of all sessions");
+}
+
+typedef struct
+{
+  guint n_pending;
+  guint n_limited;
+} Flood;
+
+static void
+count_answer (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  Flood *flood = user_data;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) answer = NULL;
+  g_autofree char *name = NULL;
+
+  answer = g_dbus_connection_call_with_unix_fd_list_finish (G_DBUS_CONNECTION (source), NULL,
+                                                            result, &error);
+  g_assert_null (answer);
+  name = g_dbus_error_get_remote_error (error);
+  if (g_strcmp0 (name, "org.sonde.Profiler1.Error.LimitExceeded") == 0)
+    flood->n_limited++;
+  else
+    g_assert_cmpstr (name, ==, "org.sonde.Profiler1.Error.NotAuthorized");
+  flood->n_pending--;
+}
+
+static gboolean
+is_over (gpointer user_data)
+{
+  return ((Flood *) user_data)->n_pending == 0;
+}
+
+/* Each of these calls makes the daemon ask polkit; only so many of one user may wait at a time. */
+static void
+test_flood (void)
+{
+  g_auto (Daemon) daemon = { 0 };
+  g_autoptr (GDBusConnection) bus = NULL;
+  Flood flood = { 0 };
+
+  daemon_init (&daemon);
+  daemon_remember (&daemon);
+  bus = bus_connect (bus_next_uid ());
+  for (guint i = 0; i < 500; i++)
+    {
+      flood.n_pending++;
+      g_dbus_connection_call_with_unix_fd_list (
+          bus, "org.sonde.Profiler1", "/org/sonde/Profiler1", "org.sonde.Profiler1.Manager",
+          "Profile", g_variant_new_parsed ("({'system': <true>},)"), NULL, G_DBUS_CALL_FLAGS_NONE,
+          -1, NULL, NULL, count_answer, &flood);
+    }
+  assert_alive (&daemon);
+  bus_wait (is_over, &flood, "an answer to every call");
+  g_assert_cmpuint (flood.n_limited, >, 0);
+  g_assert_true (g_dbus_connection_close_sync (bus, NULL, NULL));
+  bus_wait (is_as_before, &daemon, "the daemon letting go of the flood");
+}
+
+int
+main (int argc, char **argv)
+{
+  bus_child_main (argc, argv);
+  g_test_init (&argc, &argv, G_TEST_OPTION_ISOLATE_DIRS, NULL);
+
+#define ADD(path, function) g_test_add_func ("/lifetime/" path, function)
+  ADD ("worker-killed-ends-its-session-alone", test_worker_killed);
+  ADD ("client-killed-leaves-nothing", test_client_killed);
+  ADD ("owner-leaving-ends-the-session", test_owner_leaves);
+  ADD ("duration-ends-the-session", test_duration);
+  ADD ("exit-of-the-targets-ends-the-session", test_targets_exit);
+  ADD ("reader-leaving-ends-the-session", test_reader_leaves);
+  ADD ("reader-that-never-reads-disturbs-nobody", test_reader_that_never_reads);
+  ADD ("fifth-session-of-a-user-is-refused", test_session_quota);
+  ADD ("flood-of-calls-disturbs-nobody", test_flood);
+#undef ADD
+  return g_test_run ();
+}

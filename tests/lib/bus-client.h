@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Clients of sonded under several uids, and processes for them to profile. */
+#pragma once
+
+#include <gio/gio.h>
+#include <gio/gunixfdlist.h>
+#include <sys/types.h>
+
+/* What a child made by bus_spawn() does. */
+typedef enum
+{
+  BUS_CHILD_SPIN,    /* burns CPU time */
+  BUS_CHILD_WAIT,    /* sleeps */
+  BUS_CHILD_EXEC,    /* sleeps; execs a program that sleeps when it gets SIGUSR1 */
+  BUS_CHILD_CLIENT,  /* profiles itself without ever reading, and sleeps */
+  BUS_CHILD_PROFILE, /* profiles itself to the end and exits with 0 if the capture is whole */
+} BusChild;
+
+/* To be called first in main(): in a child of bus_spawn() it does not return. */
+void bus_child_main (int argc, char **argv);
+
+/* A uid that no other case of this program has used, so that quotas do not meet. */
+uid_t bus_next_uid (void);
+
+/* A connection that the bus knows as @uid's. */
+GDBusConnection *bus_connect (uid_t uid);
+
+/* A process of @uid, ready to be profiled: it has executed a program since it has that uid. */
+pid_t bus_spawn (uid_t uid, BusChild what);
+
+/* Ends the child with @signum and reaps it; returns its wait status. */
+int bus_end (pid_t pid, int signum);
+
+/* A new descriptor list with /proc/PID/@name, opened with @flags. */
+GUnixFDList *bus_open_proc (pid_t pid, const char *name, int flags);
+
+/* Calls Manager.Profile; @options is consumed. Returns FALSE with @error on refusal. */
+gboolean bus_profile (GDBusConnection *bus,
+                      GVariant *options,
+                      GUnixFDList *fds,
+                      char **session,
+                      int *capture,
+                      GError **error);
+
+/* Profiles @pid through a proof of its own; fails the test if that is refused. @more may be NULL or
+ * further options (consumed). */
+void
+bus_profile_pid (GDBusConnection *bus, pid_t pid, GVariant *more, char **session, int *capture);
+
+/* A call on a session object; the answer or NULL. */
+GVariant *bus_session_call (GDBusConnection *bus,
+                            const char *session,
+                            const char *method,
+                            GVariant *arguments,
+                            GUnixFDList *fds,
+                            GError **error);
+
+/* Stops and returns the statistics (a{st}). */
+GVariant *bus_stop (GDBusConnection *bus, const char *session);
+
+/* A property of the Session interface, or NULL. */
+GVariant *
+bus_session_get (GDBusConnection *bus, const char *session, const char *name, GError **error);
+
+/* Fails the test unless @error is org.sonde.Profiler1.Error.@name. */
+void bus_assert_error (const GError *error, const char *name);
+
+/* The process that owns the service's name. */
+pid_t bus_service_pid (GDBusConnection *bus);
+
+/* Its child processes, and its open descriptors. */
+GArray *bus_list_children (pid_t pid);
+guint bus_count_fds (pid_t pid);
+
+/* Iterates the main context until @done (@user_data), and fails the test after half a minute. */
+typedef gboolean (*BusCondition) (gpointer user_data);
+void bus_wait (BusCondition done, gpointer user_data, const char *what);
+
+/* The Finished signal of a session, as it comes. */
+typedef struct
+{
+  char *reason; /* NULL before it came */
+  guint subscription;
+} BusFinished;
+
+void bus_watch_finished (BusFinished *self, GDBusConnection *bus, const char *session);
+void bus_wait_finished (BusFinished *self, GDBusConnection *bus);

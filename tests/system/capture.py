@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A second reader of captures, written from docs/protocol.md alone, so that ours has a witness."""
+
+import bisect
+import collections
+import struct
+
+HEADER_BYTES = 256
+FRAME_BYTES = 24
+NAMES = {1: 'TIMESTAMP', 2: 'SAMPLE', 3: 'MAP', 4: 'PROCESS', 5: 'FORK', 6: 'EXIT', 7: 'JITMAP',
+         8: 'CTRDEF', 9: 'CTRSET', 10: 'MARK', 11: 'METADATA', 12: 'LOG', 13: 'FILE_CHUNK',
+         14: 'ALLOCATION', 15: 'OVERLAY'}
+JIT_BASE = 0xE000000000000000
+CONTEXTS = 0xFFFFFFFFFFFFF001  # PERF_CONTEXT_* and above: markers, not addresses
+
+Sample = collections.namedtuple('Sample', 'pid tid time_ns addresses')
+
+
+def c_string(data):
+    return data.split(b'\0', 1)[0].decode('utf-8', 'replace')
+
+
+class Capture:
+    """Everything in memory: counts (by type name), samples, ledger, and names for addresses."""
+
+    def __init__(self, path):
+        with open(path, 'rb') as file:
+            data = file.read()
+        magic, version, little_endian = struct.unpack_from('<IBB', data)
+        if (magic, version, little_endian) != (0xFDCA975E, 1, 1):
+            raise ValueError(f'{path} is no capture of this machine')
+        self.counts = collections.Counter()
+        self.samples = []
+        self.jit_names = {}
+        self.counters = {}  # id: name
+        self.ledger = {}    # name: value
+        self.files = collections.defaultdict(bytes)
+        at = HEADER_BYTES
+        while at < len(data):
+            length, _, pid, time_ns, kind = struct.unpack_from('<HhiqB', data, at)
+            if length < FRAME_BYTES or length % 8 or at + length > len(data):
+                raise ValueError(f'{path} is broken at {at}')
+            self._take(NAMES[kind], pid, time_ns, data[at:at + length])
+            at += length
+        self._read_symbols(self.files.get('__symbols__', b''))
+
+    def _take(self, kind, pid, time_ns, frame):
+        self.counts[kind] += 1
+        if kind == 'SAMPLE':
+            n_addresses, _, tid = struct.unpack_from('<HHi', frame, FRAME_BYTES)
+            addresses = struct.unpack_from(f'<{n_addresses}Q', frame, 32)
+            self.samples.append(Sample(pid, tid, time_ns, addresses))
+        elif kind == 'JITMAP':
+            at = 28
+            for _ in range(struct.unpack_from('<I', frame, FRAME_BYTES)[0]):
+                name = c_string(frame[at + 8:])
+                self.jit_names[struct.unpack_from('<Q', frame, at)[0]] = name
+                at = frame.index(b'\0', at + 8) + 1
+        elif kind == 'CTRDEF':
+            for at in range(32, 32 + 128 * struct.unpack_from('<H', frame, FRAME_BYTES)[0], 128):
+                if c_string(frame[at:at + 32]) == 'Sonde':
+                    identifier = struct.unpack_from('<I', frame, at + 116)[0] & 0xFFFFFF
+                    self.counters[identifier] = c_string(frame[at + 32:at + 64])
+        elif kind == 'CTRSET':
+            for at in range(32, 32 + 96 * struct.unpack_from('<H', frame, FRAME_BYTES)[0], 96):
+                group = struct.unpack_from('<8I8q', frame, at)
+                self.ledger.update((self.counters[identifier], value)
+                                   for identifier, value in zip(group[:8], group[8:])
+                                   if identifier in self.counters)
+        elif kind == 'FILE_CHUNK':
+            size = struct.unpack_from('<H', frame, 26)[0]
+            self.files[c_string(frame[28:284])] += frame[284:284 + size]
+
+    def _read_symbols(self, data):
+        """Records sorted by (pid, begin), ended by zeroes, with offsets of strings."""
+        self._begins = collections.defaultdict(list)
+        self._symbols = collections.defaultdict(list)
+        for record in struct.iter_unpack('<QQIIII', data[:len(data) // 32 * 32]):
+            begin, end, pid, name, _, _ = record
+            if not any(record):
+                break
+            self._begins[pid].append(begin)
+            self._symbols[pid].append((end, c_string(data[name:name + 4096])))
+
+    def name(self, pid, address):
+        """Of the function at address, or None. Kernel functions have pid 0 or are JIT names."""
+        if address >= JIT_BASE and address in self.jit_names:
+            return self.jit_names[address]
+        for owner in (pid, 0):
+            index = bisect.bisect_right(self._begins[owner], address) - 1
+            if index >= 0 and address <= self._symbols[owner][index][0]:
+                return self._symbols[owner][index][1]
+        return None
+
+    def stack(self, sample):
+        """Names, leaf first; None where there is none. A return address names its call."""
+        names = []
+        is_leaf = True
+        for address in sample.addresses:
+            if address >= CONTEXTS:
+                is_leaf = True
+                continue
+            is_call = not is_leaf and address < JIT_BASE
+            names.append(self.name(sample.pid, address - 1 if is_call else address))
+            is_leaf = False
+        return names
+
+    def ledger_faults(self):
+        """Sums that do not come out, as sentences."""
+        ledger, faults = self.ledger, []
+        for left, right in (
+                (('produced',), ('recorded', 'lost-kernel', 'lost-ring', 'lost-queue')),
+                (('stream-recorded', 'stream-resent'),
+                 ('stream-delivered', 'stream-lost', 'stream-filtered')),
+                (('recorded',), ('stream-samples', 'stream-samples-lost'))):
+            if sum(ledger[key] for key in left) != sum(ledger[key] for key in right):
+                faults.append(' + '.join(left) + ' is not ' + ' + '.join(right) + f': {ledger}')
+        if ledger['stream-delivered'] != sum(self.counts.values()):
+            faults.append(f"{ledger['stream-delivered']} frames delivered, "
+                          f'{sum(self.counts.values())} are there')
+        if ledger['stream-samples'] != self.counts['SAMPLE']:
+            faults.append(f"{ledger['stream-samples']} samples delivered, "
+                          f"{self.counts['SAMPLE']} are there")
+        return faults

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the system tests share: the built programs, a place for captures, TAP."""
+
+import contextlib
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import capture
+
+PERF_EVENT_OPEN = {'x86_64': 298, 'aarch64': 241}
+
+
+def find_obstacle():
+    """Why perf events cannot be had here, or None."""
+    if os.geteuid() != 0:
+        return 'needs root'
+    number = PERF_EVENT_OPEN.get(os.uname().machine)
+    if number is None:
+        return f'not for {os.uname().machine}'
+    # A disabled cpu-clock event (type 1, size 64, config 0) on this thread.
+    attributes = (ctypes.c_uint64 * 16)(1 | 64 << 32, 0, 0, 0, 0, 1)
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = libc.syscall(number, attributes, 0, -1, -1, 0)
+    if fd < 0:
+        return f'the kernel refuses perf_event_open: {os.strerror(ctypes.get_errno())}'
+    os.close(fd)
+    return None
+
+
+class System:
+    """One test program. The first argument is the build tree."""
+
+    def __init__(self, n_cases):
+        self.build = sys.argv[1]
+        obstacle = find_obstacle()
+        if obstacle:
+            print(f'1..0 # SKIP {obstacle}')
+            sys.exit(0)
+        print(f'1..{n_cases}', flush=True)
+        self.n_cases = n_cases
+        self.n_done = self.n_failed = 0
+        self.folder = tempfile.mkdtemp(prefix='sonde-system-')
+
+    def program(self, path):
+        return os.path.join(self.build, path)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def note(self, text):
+        for line in str(text).splitlines():
+            print(f'# {line}', flush=True)
+
+    @contextlib.contextmanager
+    def case(self, name):
+        """The case fails if its block raises; check() raises with a sentence."""
+        self.n_done += 1
+        try:
+            yield
+        except (AssertionError, ValueError, KeyError, OSError, subprocess.SubprocessError) as error:
+            self.n_failed += 1
+            self.note(error)
+            print(f'not ok {self.n_done} - {name}', flush=True)
+        else:
+            print(f'ok {self.n_done} - {name}', flush=True)
+
+    def skip(self, name, reason):
+        self.n_done += 1
+        print(f'ok {self.n_done} - {name} # SKIP {reason}', flush=True)
+
+    def finish(self):
+        shutil.rmtree(self.folder)
+        sys.exit(1 if self.n_failed or self.n_done != self.n_cases else 0)
+
+    def run(self, *arguments, timeout=120):
+        """Output of a program that must succeed."""
+        result = subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                timeout=timeout, check=False)
+        check(result.returncode == 0, f'{" ".join(arguments)}: exit status {result.returncode}\n'
+              f'{result.stdout}{result.stderr}')
+        return result.stdout
+
+    def sondectl(self, *arguments, timeout=120):
+        return self.run(self.program('client/sondectl'), *arguments, timeout=timeout)
+
+    def start_recording(self, name, *arguments):
+        command = [self.program('client/sondectl'), 'record', '--embedded',
+                   f"--sonded={self.program('daemon/control/sonded')}",
+                   f"--worker={self.program('daemon/capture/sonde-capture')}", '-o', self.path(name)]
+        return subprocess.Popen(command + list(arguments), stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def finish_recording(self, process, name, timeout=120):
+        """Waits, verifies and reads. Returns (Capture, what the command printed)."""
+        output, errors = process.communicate(timeout=timeout)
+        check(process.returncode == 0, f'record: exit status {process.returncode}\n{output}{errors}')
+        self.sondectl('verify', self.path(name))
+        result = capture.Capture(self.path(name))
+        check(not result.ledger_faults(), '\n'.join(result.ledger_faults()))
+        return result, output
+
+    def record(self, name, *arguments):
+        return self.finish_recording(self.start_recording(name, *arguments), name)
+
+    def dump_counts(self, name):
+        """Frames per type, as sondectl counts them."""
+        return read_counts(self.sondectl('dump', '--counts', self.path(name)))
+
+
+def read_counts(text):
+    """Lines such as "file-chunk 3" as {'FILE_CHUNK': 3}."""
+    return {match[1].upper().replace('-', '_'): int(match[2])
+            for match in re.finditer(r'^([\w-]+) (\d+)$', text, re.M)}
+
+
+def check(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+def find_descendant(pid, name):
+    """The pid of the process called name below pid, or None."""
+    parents = {}
+    for entry in filter(str.isdigit, os.listdir('/proc')):
+        with contextlib.suppress(OSError):
+            with open(f'/proc/{entry}/stat', encoding='utf-8', errors='replace') as stat:
+                comm, rest = stat.read().split('(', 1)[1].rsplit(')', 1)
+            parents[int(entry)] = int(rest.split()[1]), comm
+    for candidate, (parent, comm) in parents.items():
+        if comm == name[:15]:
+            while parent in parents and parent != pid:
+                parent = parents[parent][0]
+            if parent == pid:
+                return candidate
+    return None

@@ -1,0 +1,95 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a user of sondectl and of tools/demo.sh meets: test-client.py BUILD [SOURCE]"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from system import System, check
+
+
+def is_subsequence(wanted, names):
+    rest = iter(names)
+    return all(any(name and name.startswith(part) for name in rest) for part in wanted)
+
+
+def test_demo(system):
+    environment = dict(os.environ, SONDE_BUILD=system.build)
+    result = subprocess.run([os.path.join(sys.argv[2], 'tools/demo.sh'), system.path('demo.syscap')],
+                            cwd='/', env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+                            text=True, timeout=300, check=False)
+    check(result.returncode == 0, f'exit status {result.returncode}\n{result.stdout}{result.stderr}')
+    for line in result.stdout.splitlines():
+        if '%' in line:
+            system.note(line)
+    # The tree is printed outermost function first.
+    chain = ['__libc_start_main', '_PyEval_EvalFrameDefault', 'adler32']
+    found = [next((number for number, line in enumerate(result.stdout.splitlines()) if name in line), -1)
+             for name in chain]
+    check(found == sorted(found) and found[0] >= 0, f'{chain} are not below one another: {found}')
+
+
+def test_interrupt(system):
+    recording = system.start_recording('interrupt.syscap', '-a')
+    time.sleep(2)
+    recording.send_signal(signal.SIGINT)
+    capture, _ = system.finish_recording(recording, 'interrupt.syscap')
+    system.note(f"{capture.counts['SAMPLE']} samples")
+
+
+def test_exit_status(system):
+    recording = system.start_recording('status.syscap', '--', 'sh', '-c', 'exit 7')
+    recording.communicate(timeout=60)
+    check(recording.returncode == 7, f'exit status {recording.returncode}')
+
+
+def test_no_service(system):
+    environment = dict(os.environ, DBUS_SYSTEM_BUS_ADDRESS='unix:path=/nonexistent')
+    result = subprocess.run([system.program('client/sondectl'), 'record', '-d', '1', '-o',
+                             system.path('none.syscap'), '-a'], env=environment, timeout=60,
+                            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    check(result.returncode != 0 and '--embedded' in result.stderr,
+          f'exit status {result.returncode}: {result.stderr}')
+    system.note(result.stderr)
+
+
+def test_user(system):
+    """As nobody, who may read neither the build tree nor anything of root's."""
+    folder = system.path('nobody')
+    os.mkdir(folder)
+    os.chown(folder, 65534, 65534)
+    os.chmod(system.folder, 0o711)
+    for name in ('client/sondectl', 'daemon/control/sonded', 'daemon/capture/sonde-capture',
+                 'tests/system/burn'):
+        subprocess.run(['install', '-m755', system.program(name), folder], check=True)
+    result = subprocess.run(['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups',
+                             f'{folder}/sondectl', 'record', '--embedded', f'--sonded={folder}/sonded',
+                             f'--worker={folder}/sonde-capture', '-o', f'{folder}/user.syscap', '--',
+                             f'{folder}/burn', '2'], cwd=folder, timeout=60,
+                            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    check(result.returncode == 0, f'exit status {result.returncode}: {result.stderr}')
+    counts = system.dump_counts('nobody/user.syscap')
+    system.note(counts)
+    check(abs(counts['SAMPLE'] - 2000) <= 100, 'two seconds are 2000 samples')
+
+
+def main():
+    system = System(5 if len(sys.argv) > 2 else 4)
+    with system.case('the exit status of a command is passed on'):
+        test_exit_status(system)
+    with system.case('an interrupt ends a recording and keeps the file'):
+        test_interrupt(system)
+    with system.case('without a service the error names --embedded'):
+        test_no_service(system)
+    with system.case('an ordinary user may profile his own program'):
+        test_user(system)
+    if len(sys.argv) > 2:
+        with system.case("the demo's tree goes from __libc_start_main to the hot function"):
+            test_demo(system)
+    system.finish()
+
+
+main()

@@ -1,0 +1,58 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Samples are all there, and other readers see what ours sees: test-samples.py BUILD [SYSPROF-COUNT]"""
+
+import re
+import sys
+
+from system import System, check, read_counts
+
+FREQUENCY = 1000
+TOLERANCE = 0.05
+
+
+
+def check_count(system, capture, seconds):
+    expected = FREQUENCY * seconds
+    system.note(f'{seconds:.3f} s of CPU time, {capture.counts["SAMPLE"]} samples: '
+                f'{100 * capture.counts["SAMPLE"] / expected:.1f} %')
+    check(abs(capture.counts['SAMPLE'] - expected) <= TOLERANCE * expected,
+          f'{expected:.0f} samples were to be expected')
+
+
+def main():
+    system = System(4)
+    burn = system.program('tests/system/burn')
+
+    with system.case('ten seconds of user time give ten thousand samples'):
+        capture, output = system.record('burn.syscap', '-F', str(FREQUENCY), '--', burn, '10')
+        check_count(system, capture, float(re.search(r'^(\d+\.\d+)$', output, re.M)[1]))
+
+    with system.case('sondectl counts the frames that are in the file'):
+        counts = system.dump_counts('burn.syscap')
+        system.note(', '.join(f'{kind} {n}' for kind, n in sorted(capture.counts.items())))
+        check(capture.counts == counts, f'sondectl says {counts}')
+
+    name = "Debian's libsysprof counts them too"
+    if len(sys.argv) < 3:
+        system.skip(name, 'libsysprof-capture is not there: tests/lib/get-libsysprof.sh gets it')
+    else:
+        with system.case(name):
+            counts = read_counts(system.run(sys.argv[2], system.path('burn.syscap')))
+            check(capture.counts == counts, f'libsysprof says {counts}')
+
+    with system.case('time in the kernel is sampled as well'):
+        # dd tells nothing of its CPU time, the shell does.
+        script = 'dd if=/dev/zero of=/dev/null bs=1M count=60000 2>/dev/null; times'
+        capture, output = system.record('dd.syscap', '-F', str(FREQUENCY), '--', 'sh', '-c', script)
+        numbers = re.findall(r'(\d+)m([\d.]+)s', output)
+        seconds = sum(60 * int(minutes) + float(rest) for minutes, rest in numbers)
+        check_count(system, capture, seconds)
+        in_kernel = sum('[kernel]' in capture.stack(sample) for sample in capture.samples)
+        system.note(f'{in_kernel} of {capture.counts["SAMPLE"]} samples are in the kernel')
+        check(in_kernel > capture.counts['SAMPLE'] / 2, 'dd spends its time in the kernel')
+
+    system.finish()
+
+
+main()
