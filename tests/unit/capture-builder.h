@@ -35,7 +35,7 @@ capture_builder_new (void)
   self->bytes = g_byte_array_new ();
   self->buffer = aligned_alloc (8, SONDE_WRITER_MIN_BUFFER_SIZE);
   self->writer
-    = sonde_writer_new (self->buffer, SONDE_WRITER_MIN_BUFFER_SIZE, capture_builder_take, self);
+      = sonde_writer_new (self->buffer, SONDE_WRITER_MIN_BUFFER_SIZE, capture_builder_take, self);
   g_assert_nonnull (self->writer);
   g_assert_cmpint (sonde_writer_add_file_header (self->writer, 0, 1000), ==, 0);
   return self;

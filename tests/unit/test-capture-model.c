@@ -195,7 +195,7 @@ static void
 embedded_symbols_name_what_was_sampled_before (void)
 {
   SondeSymbolRecord records[2]
-    = { { .begin = 0x1800, .end = 0x18ff, .pid = 5, .name_offset = 64, .tag_offset = 75 } };
+      = { { .begin = 0x1800, .end = 0x18ff, .pid = 5, .name_offset = 64, .tag_offset = 75 } };
   g_autoptr (CaptureBuilder) capture = capture_builder_new ();
   g_autoptr (SondeReport) report = NULL;
   g_autoptr (GString) flat = g_string_new (NULL);
@@ -207,7 +207,8 @@ embedded_symbols_name_what_was_sampled_before (void)
   g_byte_array_append (file, (const guint8 *) "_Z3foov\0\0\0\0one.so", 18);
   add_process (capture, 5, "prog");
   add_sample (capture, 5, 0x1880);
-  ADD (sonde_writer_add_file_chunk (capture->writer, &origin, "__symbols__", file->data, 40, false));
+  ADD (
+      sonde_writer_add_file_chunk (capture->writer, &origin, "__symbols__", file->data, 40, false));
   ADD (sonde_writer_add_file_chunk (capture->writer, &origin, "__symbols__", file->data + 40,
                                     file->len - 40, true));
   report = make_report (capture, NULL);

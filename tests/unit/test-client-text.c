@@ -22,14 +22,20 @@ control_characters_cannot_reach_the_terminal (void)
 static void
 characters_that_turn_text_round_are_escaped (void)
 {
-  assert_escaped ("a\xe2\x80\xae" "b", -1, "a\\u{202e}b");
-  assert_escaped ("a\xe2\x80\xa8" "b", -1, "a\\u{2028}b");
+  assert_escaped ("a\xe2\x80\xae"
+                  "b",
+                  -1, "a\\u{202e}b");
+  assert_escaped ("a\xe2\x80\xa8"
+                  "b",
+                  -1, "a\\u{2028}b");
 }
 
 static void
 invalid_utf8_is_shown_byte_by_byte (void)
 {
-  assert_escaped ("a\xff" "b", -1, "a\\xffb");
+  assert_escaped ("a\xff"
+                  "b",
+                  -1, "a\\xffb");
   assert_escaped ("\xc3", -1, "\\xc3");
   assert_escaped ("\xe2\x82", 2, "\\xe2\\x82");
   assert_escaped ("\xed\xa0\x80", -1, "\\xed\\xa0\\x80");

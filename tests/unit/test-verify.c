@@ -11,12 +11,12 @@
 
 /* Frames: CTRDEF, PROCESS, MAP, JITMAP, 3 SAMPLE, closing CTRSET. */
 static const gint64 good[SONDE_N_LEDGER] = {
-  [SONDE_LEDGER_PRODUCED] = 10,         [SONDE_LEDGER_RECORDED] = 4,
-  [SONDE_LEDGER_LOST_KERNEL] = 3,       [SONDE_LEDGER_LOST_RING] = 2,
-  [SONDE_LEDGER_LOST_QUEUE] = 1,        [SONDE_LEDGER_STREAM_RECORDED] = 7,
-  [SONDE_LEDGER_STREAM_RESENT] = 2,     [SONDE_LEDGER_STREAM_DELIVERED] = 8,
-  [SONDE_LEDGER_STREAM_LOST] = 1,       [SONDE_LEDGER_STREAM_FILTERED] = 0,
-  [SONDE_LEDGER_STREAM_SAMPLES] = 3,    [SONDE_LEDGER_STREAM_SAMPLES_LOST] = 1,
+  [SONDE_LEDGER_PRODUCED] = 10,      [SONDE_LEDGER_RECORDED] = 4,
+  [SONDE_LEDGER_LOST_KERNEL] = 3,    [SONDE_LEDGER_LOST_RING] = 2,
+  [SONDE_LEDGER_LOST_QUEUE] = 1,     [SONDE_LEDGER_STREAM_RECORDED] = 7,
+  [SONDE_LEDGER_STREAM_RESENT] = 2,  [SONDE_LEDGER_STREAM_DELIVERED] = 8,
+  [SONDE_LEDGER_STREAM_LOST] = 1,    [SONDE_LEDGER_STREAM_FILTERED] = 0,
+  [SONDE_LEDGER_STREAM_SAMPLES] = 3, [SONDE_LEDGER_STREAM_SAMPLES_LOST] = 1,
 };
 
 static CaptureBuilder *
@@ -69,7 +69,8 @@ judge (CaptureBuilder *capture, const char *subject)
   return worst;
 }
 
-/* The exit status of the command on the first @size bytes. Its output would disturb the test's own. */
+/* The exit status of the command on the first @size bytes. Its output would disturb the test's own.
+ */
 static int
 run_verify (CaptureBuilder *capture, gssize size)
 {
