@@ -36,8 +36,8 @@ typedef struct
   char *file;
   int file_fd;
   gboolean is_progress_shown;
-  gboolean has_ended;   /* the recording */
-  gboolean has_failed;  /* it, or the start of the command */
+  gboolean has_ended;       /* the recording */
+  gboolean has_failed;      /* it, or the start of the command */
   gboolean was_told_to_end; /* by a signal */
   gboolean terminated_command;
   int command_status; /* exit status of the command, -1 before */
@@ -259,7 +259,7 @@ connect_service (Record *self, gboolean may_fall_back)
     {
       g_clear_error (&error);
       self->connection
-        = sonde_connection_open_embedded (options->daemon_path, options->worker_path, &error);
+          = sonde_connection_open_embedded (options->daemon_path, options->worker_path, &error);
     }
   if (self->connection == NULL)
     {
@@ -287,8 +287,8 @@ exit_status (const Record *self)
 static void
 run_loop (Record *self, GVariant *request, GUnixFDList *fds)
 {
-  static const SondeRecordingHandler recording_handler = { recording_started, process_added,
-                                                           recording_ended };
+  static const SondeRecordingHandler recording_handler
+      = { recording_started, process_added, recording_ended };
   static const SondeSpawnHandler spawn_handler = { exec_failed, command_exited };
   guint sources[] = {
     g_unix_signal_add (SIGINT, on_interrupt, self),
@@ -298,8 +298,7 @@ run_loop (Record *self, GVariant *request, GUnixFDList *fds)
   };
 
   self->loop = g_main_loop_new (NULL, FALSE);
-  self->recording
-    = sonde_recording_new (self->connection, self->file_fd, &recording_handler, self);
+  self->recording = sonde_recording_new (self->connection, self->file_fd, &recording_handler, self);
   if (self->spawn != NULL)
     sonde_spawn_watch (self->spawn, &spawn_handler, self);
   sonde_recording_start (self->recording, request, fds);

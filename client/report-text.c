@@ -36,14 +36,17 @@ append_labelled (GString *out, const char *label, const char *text)
   g_string_append_printf (out, "%-10s%s\n", label, text);
 }
 
-/* "cpu-clock at 1000 Hz" from the key file in the capture's own metadata. */
+/* Group and keys of the METADATA frame "sonde": docs/protocol.md. */
+#define SETTINGS "sonde"
+
+/* "cpu-clock at 1000 Hz" */
 static char *
 describe_event (GKeyFile *settings)
 {
-  g_autofree char *event = g_key_file_get_string (settings, "options", "event", NULL);
+  g_autofree char *event = g_key_file_get_string (settings, SETTINGS, "event", NULL);
   g_autofree char *shown = sonde_text_escape (event != NULL ? event : "unknown", -1);
-  guint64 frequency = g_key_file_get_uint64 (settings, "options", "frequency", NULL);
-  guint64 period = g_key_file_get_uint64 (settings, "options", "period", NULL);
+  guint64 frequency = g_key_file_get_uint64 (settings, SETTINGS, "frequency", NULL);
+  guint64 period = g_key_file_get_uint64 (settings, SETTINGS, "period", NULL);
 
   if (frequency > 0)
     return g_strdup_printf ("%s at %" G_GUINT64_FORMAT " Hz", shown, frequency);
@@ -55,14 +58,20 @@ describe_event (GKeyFile *settings)
 static void
 append_event (GString *out, const SondeCaptureModel *model)
 {
-  const char *text = sonde_capture_model_metadata (model, "sonde");
+  const char *text = sonde_capture_model_metadata (model, SETTINGS);
   g_autoptr (GKeyFile) settings = g_key_file_new ();
   g_autofree char *event = NULL;
+  g_autofree char *kernel_time = NULL;
+  g_autofree char *line = NULL;
 
   if (text == NULL || !g_key_file_load_from_data (settings, text, strlen (text), 0, NULL))
     return;
   event = describe_event (settings);
-  append_labelled (out, "Event", event);
+  kernel_time = g_key_file_get_string (settings, SETTINGS, "kernel-time", NULL);
+  line = g_strdup_printf ("%s, %s", event,
+                          g_strcmp0 (kernel_time, "yes") == 0 ? "user and kernel time"
+                                                              : "user time only");
+  append_labelled (out, "Event", line);
 }
 
 static void
@@ -129,7 +138,7 @@ sonde_report_append_header (GString *out, const SondeReport *report)
   const SondeCaptureModel *model = sonde_report_model (report);
   g_autofree char *duration = sonde_text_duration (sonde_capture_model_duration_ns (model));
   g_autofree char *samples
-    = sonde_text_plural (sonde_capture_model_n_samples (model), "sample", "samples");
+      = sonde_text_plural (sonde_capture_model_n_samples (model), "sample", "samples");
   guint64 n_shown = sonde_report_n_samples (report);
 
   if (sonde_report_n_processes (report) > 0)
@@ -224,7 +233,7 @@ append_below (Printer *printer, guint32 node, guint depth)
   for (; depth < printer->style->max_depth; depth++)
     {
       g_autoptr (GArray) children = sonde_call_tree_dup_children (
-        printer->tree, node, compare_functions, (gpointer) printer->report);
+          printer->tree, node, compare_functions, (gpointer) printer->report);
       guint n_shown = count_shown (printer, children);
 
       if (n_shown > 1)
