@@ -322,6 +322,8 @@ sends_the_state_again_after_some_was_lost (Fixture *fixture, gconstpointer data)
   guint64 n_before;
 
   sonde_sink_pump (fixture->sink);
+  /* The first fills the socket, the second the queue. */
+  record_samples (fixture, 4000);
   record_samples (fixture, 4000);
   record_state (fixture);
   n_before = sonde_sink_counters (fixture->sink)[SONDE_LEDGER_STREAM_SAMPLES];
@@ -342,7 +344,7 @@ sends_the_state_again_after_some_was_lost (Fixture *fixture, gconstpointer data)
   g_assert_cmpuint (summary.n_types[SONDE_FRAME_METADATA], ==, 3);
   g_assert_cmpuint (summary.n_states_before_last_sample, ==, 3);
   g_assert_cmpuint (summary.n_types[SONDE_FRAME_PROCESS], ==, 0);
-  g_assert_cmpuint (summary.n_types[SONDE_FRAME_LOG], ==, 1);
+  g_assert_cmpuint (summary.n_types[SONDE_FRAME_LOG], >, 0);
 }
 
 static void
