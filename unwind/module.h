@@ -19,8 +19,10 @@
  * thread only. Plain structs, negative errno.
  */
 
-#define SONDE_MODULE_MAX_BYTES       (32u << 20) /* unwind data of one module */
-#define SONDE_MODULE_STORE_MAX_BYTES (64u << 20) /* default cap of a store */
+#define SONDE_MODULE_MAX_BYTES         (32u << 20) /* unwind data of one module */
+#define SONDE_MODULE_STORE_MAX_BYTES   (64u << 20) /* default cap of a store */
+#define SONDE_MODULE_STORE_MAX_MODULES 16384       /* and as many ids, failed ones included */
+#define SONDE_MODULE_STORE_MAX_FDS     1024        /* kept open for symbols */
 
 /* As in a maps line or MMAP2 record. generation is 0 where unknown and then not compared. */
 typedef struct
@@ -52,7 +54,9 @@ sonde_module_store_lookup (SondeModuleStore *self, const SondeFileId *id, SondeM
 /* The request was sent. */
 void sonde_module_store_set_asked (SondeModuleStore *self, const SondeFileId *id);
 /* The answer: @fd (transfer full) is a read-only regular file. Returns 0 or a negative errno, after
- * which the state is FAILED. */
+ * which the state is FAILED: -ENOEXEC not an ELF file of this machine's class, -EBADMSG impossible
+ * headers, -ENOSPC the store is full of modules in use, -EINVAL not a regular file, -ENOMEM, or
+ * what fstat() and pread() said. A file without usable unwind data is a module all the same. */
 int sonde_module_store_load (SondeModuleStore *self, const SondeFileId *id, int fd);
 /* The answer was no; @error is an errno. */
 void sonde_module_store_set_failed (SondeModuleStore *self, const SondeFileId *id, int error);
@@ -67,7 +71,8 @@ void sonde_module_unref (SondeModule *self); /* accepts NULL */
 /* A small number, unique in the store's life. */
 uint32_t sonde_module_id (const SondeModule *self);
 
-/* The file, still open for reading symbols; -1 for the vdso. The module's. */
+/* The file, still open for reading symbols. The module's. -1 for the vdso, and for the least
+ * recently used modules beyond SONDE_MODULE_STORE_MAX_FDS. */
 int sonde_module_fd (const SondeModule *self);
 
 /**
@@ -90,8 +95,15 @@ bool sonde_module_find_function (const SondeModule *self,
                                  uint64_t *begin,
                                  uint64_t *end);
 
+/* Is @vaddr in the code that the kernel jumps to at exec, which has no caller? The dynamic linker's
+ * has no CFI that would say so. */
+bool sonde_module_is_entry (const SondeModule *self, uint64_t vaddr);
+/* Has it such code without CFI at all? */
+bool sonde_module_has_bare_entry (const SondeModule *self);
+
 /* For the libdwfl reference: a small ELF image (header, program headers, the CFI sections at their
  * relative addresses) in private memory, as an Elf * from elf_memory(); NULL if the module has no
- * CFI. Owned by the module, one for all processes. */
+ * CFI. Owned by the module, one for all processes; elf_begin (-1, ELF_C_READ, elf) adds a
+ * reference. What libdw must not see is left out of its table. */
 struct Elf;
 struct Elf *sonde_module_elf (SondeModule *self);

@@ -20,6 +20,8 @@
 #define SONDE_PROCESS_TABLE_MAX_PROCESSES 8192
 #define SONDE_PROCESS_MAX_MAPPINGS        4096
 #define SONDE_PROCESS_MAX_PATH            4096 /* bytes */
+#define SONDE_PROCESS_TABLE_MAX_BYTES                                                              \
+  (128u << 20) /* of mappings and paths; shared ones count once */
 
 typedef struct SondeProcessTable SondeProcessTable;
 typedef struct SondeProcess SondeProcess;
@@ -48,6 +50,9 @@ typedef enum
 SondeProcessTable *sonde_process_table_new (SondeModuleStore *modules);
 void sonde_process_table_free (SondeProcessTable *self);
 size_t sonde_process_table_n_processes (const SondeProcessTable *self);
+size_t sonde_process_table_bytes (const SondeProcessTable *self);
+/* Mappings that did not fit under a cap. */
+uint64_t sonde_process_table_n_refused (const SondeProcessTable *self);
 
 /* NULL if the pid is not in the table. */
 SondeProcess *sonde_process_table_find (SondeProcessTable *self, int32_t pid);
@@ -78,8 +83,8 @@ typedef enum
  * @mapping: copied; path may be any NUL-terminated text up to SONDE_PROCESS_MAX_PATH; module, bias
  * and vdso are ignored and found out here
  *
- * Returns: 1 added, 0 an equal mapping was there already, -ENOSPC over the cap, -EINVAL start >=
- * end, -ENOMEM
+ * Returns: 1 added, 0 an equal mapping was there already (or, of a snapshot, nothing was left to
+ * fill), -ENOSPC over a cap, -EINVAL start >= end or too long a path, -ENOMEM
  */
 int sonde_process_add_mapping (SondeProcessTable *self,
                                SondeProcess *process,
@@ -93,6 +98,8 @@ int32_t sonde_process_pid (const SondeProcess *self);
 /* Unique for (pid, start): changes when the pid is reused. */
 uint64_t sonde_process_generation (const SondeProcess *self);
 uint64_t sonde_process_start_ticks (const SondeProcess *self); /* 0 unknown */
+/* A value other than the known one means that the pid was reused unnoticed: the process starts
+ * over. */
 void sonde_process_set_start_ticks (SondeProcess *self, uint64_t start_ticks);
 SondeProcessState sonde_process_state (const SondeProcess *self);
 void sonde_process_set_state (SondeProcess *self, SondeProcessState state);
@@ -107,6 +114,8 @@ sonde_process_find_mapping (SondeProcessTable *self, SondeProcess *process, uint
  */
 const SondeMapping *sonde_process_mappings (const SondeProcess *self, size_t *n_mappings);
 uint64_t sonde_process_serial (const SondeProcess *self);
+/* Looks for all modules that became ready; rises with the serial and whenever one was found. */
+uint64_t sonde_process_resolve_modules (SondeProcessTable *self, SondeProcess *process);
 
 /* Room for the layers above (e.g. "its PROCESS frame is written"), and for an unwinder's own state
  * (freed by @destroy when the process goes or execs). */

@@ -2,6 +2,7 @@
 /* From a sample's registers and stack copy to return addresses. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,7 +41,7 @@ typedef struct
 uint64_t sonde_unwinder_regs_mask (void);
 
 /* Instruction and stack pointer of @state. False if they are not among its registers. */
-int sonde_user_state_pc (const SondeUserState *state, uint64_t *pc, uint64_t *sp);
+bool sonde_user_state_pc (const SondeUserState *state, uint64_t *pc, uint64_t *sp);
 
 typedef struct SondeUnwinder SondeUnwinder;
 

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Section and program headers of a hostile file. */
+#pragma once
+
+#include <elf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SONDE_ELF_HEADERS_MAX 65535 /* of each kind */
+
+typedef struct
+{
+  int fd; /* not owned */
+  uint64_t size_bytes;
+  Elf64_Shdr *sections; /* owned */
+  size_t n_sections;
+  Elf64_Phdr *loads; /* owned; PT_LOAD only */
+  size_t n_loads;
+} SondeElfHeaders;
+
+/* Reads what @fd has. Errors: -ENOEXEC not of this machine's class and order, -EBADMSG impossible
+ * headers, -ENOMEM, or what fstat() and pread() said. */
+int sonde_elf_headers_load (SondeElfHeaders *self);
+void sonde_elf_headers_clear (SondeElfHeaders *self);
+/* Do these bytes lie within the file? */
+bool sonde_elf_headers_holds (const SondeElfHeaders *self, uint64_t offset, uint64_t size_bytes);
+/* All bytes or an error; -EBADMSG behind the end. */
+int sonde_elf_headers_read (const SondeElfHeaders *self,
+                            uint64_t offset,
+                            void *buffer,
+                            size_t size_bytes);
+bool sonde_elf_headers_vaddr (const SondeElfHeaders *self, uint64_t file_offset, uint64_t *vaddr);

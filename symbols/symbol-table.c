@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Function names of one ELF file, read with bounded pread(). */
+#include "symbols/symbol-table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbols/elf-headers.h"
+#include "symbols/name-rank.h"
+
+enum
+{
+  SYMBOLS_PER_READ = 2048,
+  MAX_NESTING = 32, /* symbols that begin between a function's begin and an address in it */
+};
+
+typedef struct
+{
+  uint64_t begin;
+  uint64_t end;   /* until complete() has run: 0 if the file does not say */
+  uint64_t limit; /* end of its section */
+  uint32_t name;  /* offset into the names */
+  uint8_t rank;   /* the lower the better */
+} Symbol;
+
+struct SondeSymbolTable
+{
+  SondeElfHeaders elf;
+  Symbol *symbols; /* sorted by begin, one for each */
+  size_t n_symbols;
+  size_t n_allocated;
+  char *names; /* the string tables, each followed by a NUL */
+  size_t names_size;
+  size_t n_bytes; /* of symbols and names, against the bound */
+};
+
+/* Functions before labels of assembly code; of each kind global, weak, local. */
+static bool
+rank_symbol (const Elf64_Sym *symbol, bool is_code, uint8_t *rank)
+{
+  unsigned type = ELF64_ST_TYPE (symbol->st_info);
+  unsigned binding = ELF64_ST_BIND (symbol->st_info);
+
+  if (type != STT_FUNC && type != STT_GNU_IFUNC && !(type == STT_NOTYPE && is_code))
+    return false;
+  *rank = binding == STB_GLOBAL || binding == STB_GNU_UNIQUE ? 0 : binding == STB_WEAK ? 1 : 2;
+  if (type == STT_NOTYPE)
+    *rank = (uint8_t) (*rank + 3);
+  return true;
+}
+
+/* Mapping symbols ($x, $d of ARM) and local labels name no function. */
+static bool
+is_name (const char *name)
+{
+  return name[0] != '\0' && name[0] != '$' && !(name[0] == '.' && name[1] == 'L');
+}
+
+static int
+append (SondeSymbolTable *self, const Symbol *symbol)
+{
+  if (self->n_symbols == self->n_allocated)
+    {
+      size_t n_allocated = self->n_allocated * 2 + 256;
+      Symbol *symbols = reallocarray (self->symbols, n_allocated, sizeof *symbols);
+
+      if (symbols == NULL)
+        return -ENOMEM;
+      self->symbols = symbols;
+      self->n_allocated = n_allocated;
+    }
+  self->symbols[self->n_symbols++] = *symbol;
+  return 0;
+}
+
+static int
+take_symbol (SondeSymbolTable *self,
+             const Elf64_Sym *symbol,
+             size_t names_offset,
+             size_t names_size)
+{
+  const Elf64_Shdr *section = NULL;
+  Symbol taken;
+  bool is_code;
+
+  if (symbol->st_shndx == SHN_UNDEF || symbol->st_name >= names_size)
+    return 0;
+  if (symbol->st_shndx < self->elf.n_sections)
+    section = &self->elf.sections[symbol->st_shndx];
+  is_code = section != NULL && (section->sh_flags & SHF_EXECINSTR) != 0;
+  if (!rank_symbol (symbol, is_code, &taken.rank)
+      || !is_name (self->names + names_offset + symbol->st_name))
+    return 0;
+
+  taken.begin = symbol->st_value;
+  taken.end = symbol->st_value + symbol->st_size;
+  if (taken.end <= taken.begin)
+    taken.end = 0;
+  taken.limit = UINT64_MAX;
+  if (section != NULL && section->sh_addr + section->sh_size > taken.begin
+      && section->sh_addr <= taken.begin)
+    taken.limit = section->sh_addr + section->sh_size;
+  taken.name = (uint32_t) (names_offset + symbol->st_name);
+  return append (self, &taken);
+}
+
+static int
+charge (SondeSymbolTable *self, uint64_t n_bytes)
+{
+  if (n_bytes > SONDE_SYMBOL_TABLE_MAX_BYTES - self->n_bytes)
+    return -EFBIG;
+  self->n_bytes += n_bytes;
+  return 0;
+}
+
+static int
+read_names (SondeSymbolTable *self, const Elf64_Shdr *section)
+{
+  char *names;
+  int r = charge (self, section->sh_size + 1);
+
+  if (r < 0)
+    return r;
+  names = realloc (self->names, self->names_size + section->sh_size + 1);
+  if (names == NULL)
+    return -ENOMEM;
+  self->names = names;
+  r = sonde_elf_headers_read (&self->elf, section->sh_offset, names + self->names_size,
+                              section->sh_size);
+  if (r < 0)
+    return r;
+  self->names_size += section->sh_size;
+  names[self->names_size++] = '\0';
+  return 0;
+}
+
+static int
+read_symbols (SondeSymbolTable *self, const Elf64_Shdr *section)
+{
+  const Elf64_Shdr *strings = &self->elf.sections[section->sh_link];
+  size_t names_offset = self->names_size;
+  size_t n_symbols = section->sh_size / sizeof (Elf64_Sym);
+  Elf64_Sym *chunk;
+  int r = charge (self, section->sh_size);
+
+  if (r == 0)
+    r = read_names (self, strings);
+  if (r < 0)
+    return r;
+  chunk = calloc (SYMBOLS_PER_READ, sizeof *chunk);
+  if (chunk == NULL)
+    return -ENOMEM;
+
+  for (size_t done = 0; done < n_symbols && r == 0;)
+    {
+      size_t n = n_symbols - done < SYMBOLS_PER_READ ? n_symbols - done : SYMBOLS_PER_READ;
+
+      r = sonde_elf_headers_read (&self->elf, section->sh_offset + done * sizeof *chunk, chunk,
+                                  n * sizeof *chunk);
+      for (size_t i = 0; i < n && r == 0; i++)
+        r = take_symbol (self, &chunk[i], names_offset, strings->sh_size);
+      done += n;
+    }
+  free (chunk);
+  return r;
+}
+
+/* A table that can be read; others in the same file may be sound. */
+static bool
+is_symbol_table (const SondeElfHeaders *elf, const Elf64_Shdr *section)
+{
+  const Elf64_Shdr *strings;
+
+  if ((section->sh_type != SHT_SYMTAB && section->sh_type != SHT_DYNSYM)
+      || section->sh_entsize != sizeof (Elf64_Sym) || (section->sh_flags & SHF_COMPRESSED) != 0
+      || section->sh_link >= elf->n_sections)
+    return false;
+  strings = &elf->sections[section->sh_link];
+  return strings->sh_type == SHT_STRTAB && (strings->sh_flags & SHF_COMPRESSED) == 0
+         && sonde_elf_headers_holds (elf, section->sh_offset, section->sh_size)
+         && sonde_elf_headers_holds (elf, strings->sh_offset, strings->sh_size);
+}
+
+static int
+compare_symbols (const void *a, const void *b, void *names)
+{
+  const Symbol *left = a;
+  const Symbol *right = b;
+
+  if (left->begin != right->begin)
+    return left->begin < right->begin ? -1 : 1;
+  if (left->rank != right->rank)
+    return left->rank < right->rank ? -1 : 1;
+  return sonde_name_compare ((char *) names + left->name, (char *) names + right->name);
+}
+
+/* One symbol for each address, with the longest size that any of its names has. */
+static void
+sort (SondeSymbolTable *self)
+{
+  size_t n_kept = 0;
+
+  qsort_r (self->symbols, self->n_symbols, sizeof *self->symbols, compare_symbols, self->names);
+  for (size_t i = 0; i < self->n_symbols; i++)
+    {
+      Symbol *last = n_kept > 0 ? &self->symbols[n_kept - 1] : NULL;
+
+      if (last == NULL || last->begin != self->symbols[i].begin)
+        self->symbols[n_kept++] = self->symbols[i];
+      else if (self->symbols[i].end > last->end)
+        last->end = self->symbols[i].end;
+    }
+  self->n_symbols = n_kept;
+}
+
+/* Where the file gives no size, a symbol goes up to the next one or to the end of its section. */
+static void
+complete (SondeSymbolTable *self)
+{
+  for (size_t i = 0; i < self->n_symbols; i++)
+    {
+      Symbol *symbol = &self->symbols[i];
+      uint64_t next = i + 1 < self->n_symbols ? self->symbols[i + 1].begin : UINT64_MAX;
+
+      if (symbol->end == 0)
+        symbol->end = next < symbol->limit ? next : symbol->limit;
+      if (symbol->end == UINT64_MAX) /* the last one, in no section */
+        symbol->end = symbol->begin + 1;
+    }
+}
+
+static int
+load (SondeSymbolTable *self)
+{
+  int r = sonde_elf_headers_load (&self->elf);
+
+  for (size_t i = 0; i < self->elf.n_sections && r == 0; i++)
+    if (is_symbol_table (&self->elf, &self->elf.sections[i]))
+      r = read_symbols (self, &self->elf.sections[i]);
+  if (r < 0)
+    return r;
+  sort (self);
+  complete (self);
+  return self->n_symbols > 0 ? 0 : -ENODATA;
+}
+
+int
+sonde_symbol_table_new (int fd, SondeSymbolTable **self)
+{
+  SondeSymbolTable *result = calloc (1, sizeof *result);
+  int r;
+
+  if (result == NULL)
+    return -ENOMEM;
+  result->elf.fd = fd;
+  r = load (result);
+  if (r < 0)
+    {
+      sonde_symbol_table_free (result);
+      return r;
+    }
+  *self = result;
+  return 0;
+}
+
+void
+sonde_symbol_table_free (SondeSymbolTable *self)
+{
+  if (self == NULL)
+    return;
+  sonde_elf_headers_clear (&self->elf);
+  free (self->symbols);
+  free (self->names);
+  free (self);
+}
+
+size_t
+sonde_symbol_table_n_symbols (const SondeSymbolTable *self)
+{
+  return self->n_symbols;
+}
+
+bool
+sonde_symbol_table_lookup (const SondeSymbolTable *self, uint64_t vaddr, SondeSymbol *symbol)
+{
+  size_t low = 0;
+  size_t high = self->n_symbols;
+
+  while (low < high)
+    {
+      size_t middle = low + (high - low) / 2;
+
+      if (self->symbols[middle].begin <= vaddr)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  /* The nearest may be a label within the function, and end before @vaddr. */
+  for (size_t n = 0; low > 0 && n < MAX_NESTING; n++)
+    {
+      const Symbol *found = &self->symbols[--low];
+
+      if (vaddr < found->end)
+        {
+          *symbol = (SondeSymbol){ found->begin, found->end, self->names + found->name };
+          return true;
+        }
+    }
+  return false;
+}
+
+bool
+sonde_symbol_table_vaddr (const SondeSymbolTable *self, uint64_t file_offset, uint64_t *vaddr)
+{
+  return sonde_elf_headers_vaddr (&self->elf, file_offset, vaddr);
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The reference unwinder: libdwfl, one Dwfl for each process, one Elf for each file. */
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unwind/dwfl-modules.h"
+#include "unwind/elf-file.h"
+#include "unwind/user-registers.h"
+
+enum
+{
+  MAX_DWFLS = 512, /* about 10 KiB each, and more with the functions it has met */
+  N_OUTERMOST = 256,
+  RED_ZONE_BYTES = 128, /* below the stack pointer, of leaf functions */
+};
+
+/* Farther above the stack pointer than this is not the same stack. */
+#define MAX_STACK_BYTES (UINT64_C (1) << 30)
+
+#define RUNNING         SONDE_N_UNWIND_ENDS
+
+/* One call of sonde_unwinder_unwind(). The flags tell of the step from the last frame stored. */
+typedef struct
+{
+  const SondeUserState *state;
+  uint64_t *addrs;
+  size_t max_addrs;
+  size_t n_addrs;
+  uint64_t sp;        /* where the copy begins */
+  uint64_t frame_sp;  /* of the last frame */
+  uint64_t lookup_pc; /* of the last frame: within the call, not behind it */
+  SondeUnwindEnd stop;
+  bool crossed_signal;
+  bool read_above;
+  bool read_wild;
+  bool read_zero;
+} Walk;
+
+typedef struct ProcessData ProcessData;
+struct ProcessData
+{
+  SondeUnwinder *unwinder;
+  SondeProcess *process;
+  Dwfl *dwfl;
+  SondeDwflModules modules;
+  uint64_t serial; /* of the modules */
+  ProcessData *newer;
+  ProcessData *older;
+};
+
+struct SondeUnwinder
+{
+  SondeProcessTable *processes;
+  Elf64_Ehdr header; /* tells libdwfl the architecture */
+  Elf *elf;
+  ProcessData *newest;
+  ProcessData *oldest;
+  size_t n_dwfls;
+  Walk walk;
+  /* Places known to have no caller, so that not every sample asks for the rule. Module id in the
+   * upper half, virtual address below. */
+  uint64_t outermost[N_OUTERMOST];
+};
+
+static pid_t
+next_thread (Dwfl *dwfl, void *arg, void **thread_arg)
+{
+  return 0; /* never asked: get_thread answers */
+}
+
+static bool
+get_thread (Dwfl *dwfl, pid_t tid, void *arg, void **thread_arg)
+{
+  *thread_arg = arg;
+  return true;
+}
+
+/* All eight bytes or nothing, and nothing but the copy. */
+static bool
+read_memory (Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *result, void *arg)
+{
+  Walk *walk = &((ProcessData *) arg)->unwinder->walk;
+  uint64_t offset = address - walk->sp;
+  size_t size = walk->state->stack_size_bytes;
+
+  if (address >= walk->sp && offset < size && size - offset >= sizeof *result)
+    {
+      memcpy (result, walk->state->stack + offset, sizeof *result);
+      walk->read_zero = walk->read_zero || *result == 0;
+      return true;
+    }
+  if (walk->crossed_signal || (address >= walk->sp && offset < MAX_STACK_BYTES))
+    walk->read_above = true;
+  else if (address >= walk->sp || walk->sp - address > RED_ZONE_BYTES)
+    walk->read_wild = true;
+  return false;
+}
+
+static bool
+set_registers (Dwfl_Thread *thread, void *arg)
+{
+  const Walk *walk = &((ProcessData *) arg)->unwinder->walk;
+  Dwarf_Word run[SONDE_N_DWARF_REGISTERS];
+  unsigned n_run = 0;
+  uint64_t pc;
+  uint64_t sp;
+
+  for (unsigned i = 0; i <= SONDE_N_DWARF_REGISTERS; i++)
+    {
+      if (sonde_user_state_dwarf_register (walk->state, i, &run[n_run]))
+        n_run++;
+      else if (n_run > 0)
+        {
+          if (!dwfl_thread_state_registers (thread, (int) (i - n_run), n_run, run))
+            return false;
+          n_run = 0;
+        }
+    }
+  if (!sonde_user_state_pc (walk->state, &pc, &sp))
+    return false;
+  dwfl_thread_state_register_pc (thread, pc);
+  return true;
+}
+
+static const Dwfl_Thread_Callbacks thread_callbacks = {
+  .next_thread = next_thread,
+  .get_thread = get_thread,
+  .memory_read = read_memory,
+  .set_initial_registers = set_registers,
+};
+
+static int
+stop (Walk *walk, SondeUnwindEnd end)
+{
+  walk->stop = end;
+  return DWARF_CB_ABORT;
+}
+
+/* Each frame must lie above the one before; a leaf without a frame of its own may share its
+ * caller's stack pointer, and behind a signal handler there may be another stack. */
+static bool
+has_progress (const Walk *walk, uint64_t sp, bool is_activation)
+{
+  if (walk->n_addrs == 0 || is_activation)
+    return true;
+  return sp > walk->frame_sp || (walk->n_addrs == 1 && sp == walk->frame_sp);
+}
+
+static int
+take_frame (Dwfl_Frame *frame, void *arg)
+{
+  ProcessData *data = arg;
+  Walk *walk = &data->unwinder->walk;
+  Dwarf_Addr pc;
+  Dwarf_Word sp;
+  bool is_activation;
+
+  if (!dwfl_frame_pc (frame, &pc, NULL) || dwfl_frame_reg (frame, SONDE_DWARF_SP, &sp) != 0)
+    return stop (walk, SONDE_UNWIND_END_BAD_CFI);
+  if (pc == 0 && walk->n_addrs > 0)
+    return stop (walk, SONDE_UNWIND_END_COMPLETE);
+  if (walk->n_addrs == walk->max_addrs)
+    return stop (walk, SONDE_UNWIND_END_DEPTH_LIMIT);
+
+  /* Whether this frame was interrupted makes libdwfl unwind it, hence read memory for the next. */
+  walk->read_above = walk->read_wild = walk->read_zero = false;
+  if (!dwfl_frame_pc (frame, &pc, &is_activation))
+    return stop (walk, SONDE_UNWIND_END_BAD_CFI);
+  if (!has_progress (walk, sp, is_activation))
+    return stop (walk, SONDE_UNWIND_END_LOOP);
+  if (is_activation && walk->n_addrs > 0)
+    walk->crossed_signal = true;
+
+  walk->addrs[walk->n_addrs++] = pc;
+  walk->frame_sp = sp;
+  walk->lookup_pc = is_activation ? pc : pc - 1;
+  if (sonde_dwfl_modules_is_entry (&data->modules, walk->lookup_pc))
+    return stop (walk, SONDE_UNWIND_END_COMPLETE);
+  return DWARF_CB_OK;
+}
+
+static void
+unlink_data (ProcessData *data)
+{
+  SondeUnwinder *unwinder = data->unwinder;
+
+  *(data->newer != NULL ? &data->newer->older : &unwinder->newest) = data->older;
+  *(data->older != NULL ? &data->older->newer : &unwinder->oldest) = data->newer;
+  unwinder->n_dwfls--;
+}
+
+static void
+link_data (ProcessData *data)
+{
+  SondeUnwinder *unwinder = data->unwinder;
+
+  data->newer = NULL;
+  data->older = unwinder->newest;
+  *(data->older != NULL ? &data->older->newer : &unwinder->oldest) = data;
+  unwinder->newest = data;
+  unwinder->n_dwfls++;
+}
+
+static void
+free_data (void *pointer)
+{
+  ProcessData *data = pointer;
+
+  unlink_data (data);
+  dwfl_end (data->dwfl);
+  sonde_dwfl_modules_clear (&data->modules);
+  free (data);
+}
+
+static ProcessData *
+new_data (SondeUnwinder *self, SondeProcess *process)
+{
+  ProcessData *data = calloc (1, sizeof *data);
+
+  if (data == NULL)
+    return NULL;
+  data->unwinder = self;
+  data->process = process;
+  data->dwfl = dwfl_begin (&sonde_dwfl_callbacks);
+  if (data->dwfl == NULL
+      || !dwfl_attach_state (data->dwfl, self->elf, sonde_process_pid (process), &thread_callbacks,
+                             data))
+    {
+      dwfl_end (data->dwfl);
+      free (data);
+      return NULL;
+    }
+  if (self->n_dwfls >= MAX_DWFLS)
+    sonde_process_set_unwind_data (self->oldest->process, NULL, NULL);
+  link_data (data);
+  sonde_process_set_unwind_data (process, data, free_data);
+  return data;
+}
+
+/* The process's Dwfl with the modules that the table knows now. */
+static ProcessData *
+ensure_data (SondeUnwinder *self, SondeProcess *process)
+{
+  ProcessData *data = sonde_process_unwind_data (process);
+  uint64_t serial = sonde_process_resolve_modules (self->processes, process);
+
+  if (data == NULL)
+    data = new_data (self, process);
+  else
+    {
+      unlink_data (data);
+      link_data (data);
+    }
+  if (data != NULL && data->serial != serial)
+    {
+      if (sonde_dwfl_modules_update (&data->modules, data->dwfl, process) < 0)
+        {
+          sonde_process_set_unwind_data (process, NULL, NULL);
+          return NULL;
+        }
+      data->serial = serial;
+    }
+  return data;
+}
+
+/* libdwfl calls a return address that it could not compute "undefined" as well; the rule tells. */
+static bool
+has_no_caller (Dwfl *dwfl, uint64_t pc)
+{
+  Dwarf_Addr bias;
+  Dwfl_Module *module = dwfl_addrmodule (dwfl, pc);
+  Dwarf_CFI *cfi = module != NULL ? dwfl_module_eh_cfi (module, &bias) : NULL;
+  Dwarf_Frame *frame;
+  Dwarf_Op ops_memory[3];
+  Dwarf_Op *ops;
+  size_t n_ops;
+  bool is_undefined;
+
+  if (cfi == NULL || dwarf_cfi_addrframe (cfi, pc - bias, &frame) != 0)
+    return false;
+  is_undefined = dwarf_frame_register (frame, dwarf_frame_info (frame, NULL, NULL, NULL),
+                                       ops_memory, &ops, &n_ops)
+                     == 0
+                 && n_ops == 0 && ops == ops_memory;
+  free (frame);
+  return is_undefined;
+}
+
+static bool
+is_outermost (SondeUnwinder *self, Dwfl *dwfl, uint64_t pc, const SondeMapping *mapping)
+{
+  uint64_t key = (uint64_t) sonde_module_id (mapping->module) << 32 ^ (pc - mapping->bias);
+  uint64_t *slot = &self->outermost[(key ^ key >> 32) % N_OUTERMOST];
+
+  if (*slot != key && has_no_caller (dwfl, pc))
+    *slot = key;
+  return *slot == key;
+}
+
+static SondeUnwindEnd
+truncation (const SondeUserState *state)
+{
+  return state->stack_size_bytes < state->dump_size_bytes ? SONDE_UNWIND_END_TRUNCATED_PAGE
+                                                          : SONDE_UNWIND_END_TRUNCATED_DUMP;
+}
+
+/* libdwfl stopped by itself: why? */
+static SondeUnwindEnd
+explain (SondeUnwinder *self, ProcessData *data, bool is_undefined)
+{
+  const Walk *walk = &self->walk;
+  const SondeMapping *mapping
+      = sonde_process_find_mapping (self->processes, data->process, walk->lookup_pc);
+  bool has_module = mapping != NULL && mapping->module != NULL;
+  uint64_t begin;
+  uint64_t end;
+
+  if (!has_module
+      || !sonde_module_find_function (mapping->module, walk->lookup_pc - mapping->bias, &begin,
+                                      &end))
+    {
+      /* Frame pointers were tried; where there are none, what they hold proves nothing. */
+      if (walk->read_above && walk->state->stack_size_bytes == walk->state->dump_size_bytes)
+        return SONDE_UNWIND_END_TRUNCATED_DUMP;
+      return has_module ? SONDE_UNWIND_END_NO_CFI : SONDE_UNWIND_END_NO_MODULE;
+    }
+  if (walk->read_above)
+    return truncation (walk->state);
+  if (is_undefined && !walk->read_wild
+      && (walk->read_zero || is_outermost (self, data->dwfl, walk->lookup_pc, mapping)))
+    return SONDE_UNWIND_END_COMPLETE;
+  return SONDE_UNWIND_END_BAD_CFI;
+}
+
+SondeUnwinder *
+sonde_unwinder_new_libdwfl (SondeProcessTable *processes)
+{
+  SondeUnwinder *self = calloc (1, sizeof *self);
+
+  if (self == NULL)
+    return NULL;
+  self->processes = processes;
+  self->header = (Elf64_Ehdr){
+    .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+    .e_type = ET_DYN,
+    .e_machine = SONDE_ELF_NATIVE_MACHINE,
+    .e_version = EV_CURRENT,
+    .e_ehsize = sizeof self->header,
+  };
+  elf_version (EV_CURRENT);
+  self->elf = elf_memory ((char *) &self->header, sizeof self->header);
+  if (self->elf == NULL)
+    {
+      free (self);
+      return NULL;
+    }
+  return self;
+}
+
+void
+sonde_unwinder_free (SondeUnwinder *self)
+{
+  if (self == NULL)
+    return;
+  while (self->newest != NULL)
+    sonde_process_set_unwind_data (self->newest->process, NULL, NULL);
+  elf_end (self->elf);
+  free (self);
+}
+
+SondeUnwindEnd
+sonde_unwinder_unwind (SondeUnwinder *self,
+                       SondeProcess *process,
+                       const SondeUserState *state,
+                       uint64_t *addrs,
+                       size_t max_addrs,
+                       size_t *n_addrs)
+{
+  Walk *walk = &self->walk;
+  ProcessData *data;
+  uint64_t pc;
+  int r;
+
+  *n_addrs = 0;
+  *walk = (Walk){ .state = state, .addrs = addrs, .max_addrs = max_addrs, .stop = RUNNING };
+  if (!sonde_user_state_pc (state, &pc, &walk->sp))
+    return SONDE_UNWIND_END_NO_MODULE;
+  addrs[0] = pc;
+  *n_addrs = 1;
+  if (state->abi != PERF_SAMPLE_REGS_ABI_64)
+    return SONDE_UNWIND_END_NO_CFI;
+  data = ensure_data (self, process);
+  if (data == NULL)
+    return SONDE_UNWIND_END_NO_MODULE;
+
+  r = dwfl_getthread_frames (data->dwfl, sonde_process_pid (process), take_frame, data);
+  if (walk->n_addrs > 0)
+    *n_addrs = walk->n_addrs;
+  else
+    walk->lookup_pc = pc;
+  return walk->stop != RUNNING ? walk->stop : explain (self, data, r == 0);
+}

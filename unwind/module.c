@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The unwind data of one mapped file. */
+#include "unwind/module.h"
+
+#include <errno.h>
+#include <libelf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "unwind/module-private.h"
+
+#define MAX_ENTRY_BYTES 256 /* the dynamic linker's entry code has about 80 */
+#define MAX_ELF_USES    1024
+
+static uint64_t
+page_size (void)
+{
+  return (uint64_t) sysconf (_SC_PAGESIZE);
+}
+
+/* The page-aligned range of all PT_LOAD; none of them wraps around. */
+static int
+find_extent (SondeModule *self)
+{
+  uint64_t page = page_size ();
+  uint64_t low = UINT64_MAX;
+  uint64_t high = 0;
+
+  for (size_t i = 0; i < self->n_loads; i++)
+    {
+      uint64_t end = self->loads[i].vaddr + self->loads[i].memory_size_bytes;
+
+      if (self->loads[i].vaddr < low)
+        low = self->loads[i].vaddr;
+      if (end > high)
+        high = end;
+    }
+  if (high > UINT64_MAX - page)
+    return -EBADMSG;
+  self->low = low & -page;
+  self->high = (high + page - 1) & -page;
+  return 0;
+}
+
+/* Without unwind data, or with useless data, there are still its names. */
+static int
+load_cfi (SondeModule *self, const SondeElfFile *file)
+{
+  int r = sonde_cfi_index_load (&self->cfi, file, self->low, self->high);
+
+  return r == -ENODATA || r == -EFBIG || r == -EBADMSG ? 0 : r;
+}
+
+int
+sonde_module_new (int fd, const uint8_t *memory, uint64_t size_bytes, SondeModule **module)
+{
+  SondeElfFile file
+      = { .fd = memory != NULL ? -1 : fd, .memory = memory, .size_bytes = size_bytes };
+  SondeModule *self;
+  int r = sonde_elf_file_read_headers (&file);
+
+  if (r < 0)
+    return r;
+  self = calloc (1, sizeof *self);
+  if (self == NULL)
+    {
+      sonde_elf_file_clear (&file);
+      return -ENOMEM;
+    }
+
+  self->n_refs = 1;
+  self->fd = -1;
+  self->entry = file.entry;
+  self->loads = file.loads;
+  self->n_loads = file.n_loads;
+  r = find_extent (self);
+  if (r == 0)
+    r = load_cfi (self, &file);
+  if (r < 0)
+    {
+      sonde_module_free (self);
+      return r;
+    }
+  self->fd = fd;
+  self->n_bytes = sizeof *self + self->n_loads * sizeof *self->loads + self->cfi.image_size_bytes;
+  *module = self;
+  return 0;
+}
+
+void
+sonde_module_free (SondeModule *self)
+{
+  if (self == NULL)
+    return;
+  elf_end (self->elf);
+  sonde_cfi_index_clear (&self->cfi);
+  free (self->loads);
+  if (self->fd >= 0)
+    close (self->fd);
+  free (self);
+}
+
+SondeModule *
+sonde_module_ref (SondeModule *self)
+{
+  self->n_refs++;
+  return self;
+}
+
+void
+sonde_module_unref (SondeModule *self)
+{
+  if (self == NULL)
+    return;
+  self->n_refs--;
+  if (self->n_refs == 0)
+    sonde_module_free (self);
+  else if (self->n_refs == 1 && self->store != NULL)
+    sonde_module_store_set_idle (self->store, self);
+}
+
+uint32_t
+sonde_module_id (const SondeModule *self)
+{
+  return self->id;
+}
+
+int
+sonde_module_fd (const SondeModule *self)
+{
+  return self->fd;
+}
+
+/* A mapping begins at a page, a segment anywhere in one. */
+static bool
+holds_offset (const SondeElfSegment *load, uint64_t file_offset, uint64_t page)
+{
+  uint64_t begin = load->offset & -page;
+
+  return file_offset >= begin && file_offset < load->offset + load->file_size_bytes;
+}
+
+bool
+sonde_module_bias (const SondeModule *self, uint64_t start, uint64_t file_offset, uint64_t *bias)
+{
+  const SondeElfSegment *found = NULL;
+  uint64_t page = page_size ();
+
+  /* Two segments may share a page of the file. The mappings we hear of are executable, so the
+   * executable segment is meant, and that which begins in this page rather than one that ends
+   * there. */
+  for (size_t i = 0; i < self->n_loads; i++)
+    {
+      const SondeElfSegment *load = &self->loads[i];
+
+      if (!holds_offset (load, file_offset, page))
+        continue;
+      if (found == NULL || load->executable > found->executable
+          || (load->executable == found->executable && load->offset > found->offset))
+        found = load;
+    }
+  if (found == NULL)
+    return false;
+  *bias = start - file_offset + found->offset - found->vaddr;
+  return true;
+}
+
+void
+sonde_module_extent (const SondeModule *self, uint64_t *low, uint64_t *high)
+{
+  *low = self->low;
+  *high = self->high;
+}
+
+bool
+sonde_module_find_function (const SondeModule *self, uint64_t vaddr, uint64_t *begin, uint64_t *end)
+{
+  SondeCfiFde fde;
+  SondeCfiCie cie;
+
+  if (!sonde_cfi_index_find (&self->cfi, vaddr, &fde, &cie))
+    return false;
+  *begin = fde.begin;
+  *end = fde.end;
+  return true;
+}
+
+bool
+sonde_module_is_entry (const SondeModule *self, uint64_t vaddr)
+{
+  uint64_t begin;
+  uint64_t end;
+
+  return self->entry != 0 && vaddr >= self->entry && vaddr - self->entry < MAX_ENTRY_BYTES
+         && !sonde_module_find_function (self, vaddr, &begin, &end)
+         && !sonde_cfi_index_has_function_in (&self->cfi, self->entry, vaddr + 1);
+}
+
+bool
+sonde_module_has_bare_entry (const SondeModule *self)
+{
+  return sonde_module_is_entry (self, self->entry);
+}
+
+/* libdw 0.188 leaves two small allocations in the Elf for each Dwfl that used it, so a new one
+ * takes over from time to time; the old one lives until its last user ends it. */
+struct Elf *
+sonde_module_elf (SondeModule *self)
+{
+  if (self->cfi.image == NULL)
+    return NULL;
+  if (!self->is_checked)
+    {
+      sonde_cfi_index_drop_unsafe (&self->cfi);
+      self->is_checked = true;
+    }
+  if (self->elf == NULL || ++self->n_elf_uses >= MAX_ELF_USES)
+    {
+      elf_end (self->elf);
+      elf_version (EV_CURRENT);
+      self->elf = elf_memory ((char *) self->cfi.image, self->cfi.image_size_bytes);
+      self->n_elf_uses = 0;
+    }
+  return self->elf;
+}

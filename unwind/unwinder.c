@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What all unwinders share: names of ends, and which register is where in a sample. */
+#include "unwind/unwinder.h"
+
+#include "unwind/user-registers.h"
+
+#if defined(__x86_64__)
+#include <asm/perf_regs.h>
+
+/* Without flags and segments: what DWARF numbers 0 to 16 name. */
+#define REGS_MASK UINT64_C (0xff01ff)
+#define PERF_PC   PERF_REG_X86_IP
+#define PERF_SP   PERF_REG_X86_SP
+
+static const uint8_t perf_register[SONDE_N_DWARF_REGISTERS] = {
+  PERF_REG_X86_AX,  PERF_REG_X86_DX,  PERF_REG_X86_CX,  PERF_REG_X86_BX,  PERF_REG_X86_SI,
+  PERF_REG_X86_DI,  PERF_REG_X86_BP,  PERF_REG_X86_SP,  PERF_REG_X86_R8,  PERF_REG_X86_R9,
+  PERF_REG_X86_R10, PERF_REG_X86_R11, PERF_REG_X86_R12, PERF_REG_X86_R13, PERF_REG_X86_R14,
+  PERF_REG_X86_R15, PERF_REG_X86_IP,
+};
+#elif defined(__aarch64__)
+#include <asm/perf_regs.h>
+
+/* What a caller may rely on: X19 to X30, then SP and PC. */
+#define REGS_MASK UINT64_C (0x1fff80000)
+#define PERF_PC   PERF_REG_ARM64_PC
+#define PERF_SP   PERF_REG_ARM64_SP
+
+/* The numbers are DWARF's own; the PC has none there. */
+static const uint8_t perf_register[SONDE_N_DWARF_REGISTERS] = {
+  0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+  16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+};
+#endif
+
+const char *
+sonde_unwind_end_name (SondeUnwindEnd end)
+{
+  static const char *const names[SONDE_N_UNWIND_ENDS] = {
+    [SONDE_UNWIND_END_COMPLETE] = "complete",
+    [SONDE_UNWIND_END_TRUNCATED_DUMP] = "truncated-dump",
+    [SONDE_UNWIND_END_TRUNCATED_PAGE] = "truncated-page",
+    [SONDE_UNWIND_END_NO_CFI] = "no-cfi",
+    [SONDE_UNWIND_END_BAD_CFI] = "bad-cfi",
+    [SONDE_UNWIND_END_NO_MODULE] = "no-module",
+    [SONDE_UNWIND_END_DEPTH_LIMIT] = "depth-limit",
+    [SONDE_UNWIND_END_LOOP] = "loop",
+  };
+
+  return (unsigned) end < SONDE_N_UNWIND_ENDS ? names[end] : "unknown";
+}
+
+uint64_t
+sonde_unwinder_regs_mask (void)
+{
+  return REGS_MASK;
+}
+
+/* Only the registers in the mask were written, lowest bit first. */
+static bool
+get_register (const SondeUserState *state, unsigned perf_number, uint64_t *value)
+{
+  uint64_t bit = UINT64_C (1) << perf_number;
+  size_t slot = (size_t) __builtin_popcountll (state->regs_mask & (bit - 1));
+
+  if ((state->regs_mask & bit) == 0 || slot >= state->n_regs)
+    return false;
+  *value = state->regs[slot];
+  return true;
+}
+
+bool
+sonde_user_state_pc (const SondeUserState *state, uint64_t *pc, uint64_t *sp)
+{
+  return state->abi != PERF_SAMPLE_REGS_ABI_NONE && get_register (state, PERF_PC, pc)
+         && get_register (state, PERF_SP, sp);
+}
+
+bool
+sonde_user_state_dwarf_register (const SondeUserState *state, unsigned number, uint64_t *value)
+{
+  return number < SONDE_N_DWARF_REGISTERS && get_register (state, perf_register[number], value);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A sample's registers by their DWARF numbers. */
+#pragma once
+
+#include <linux/perf_event.h>
+
+#include "unwind/unwinder.h"
+
+#if defined(__x86_64__)
+#define SONDE_N_DWARF_REGISTERS 17 /* rax to r15, return address */
+#define SONDE_DWARF_SP          7
+#elif defined(__aarch64__)
+#define SONDE_N_DWARF_REGISTERS 32 /* x0 to x30, sp */
+#define SONDE_DWARF_SP          31
+#endif
+
+/* False if the sample does not have it. */
+bool
+sonde_user_state_dwarf_register (const SondeUserState *state, unsigned number, uint64_t *value);
