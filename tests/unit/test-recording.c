@@ -34,6 +34,7 @@ typedef struct
   int out_fd;
   gboolean is_started;
   guint n_added;
+  guint n_refreshed;
   guint n_ended;
   char *error;
 } Fixture;
@@ -178,6 +179,14 @@ on_added (const GError *error, gpointer user_data)
 }
 
 static void
+on_refreshed (gpointer user_data)
+{
+  Fixture *self = user_data;
+
+  self->n_refreshed++;
+}
+
+static void
 on_ended (const GError *error, gpointer user_data)
 {
   Fixture *self = user_data;
@@ -189,7 +198,7 @@ on_ended (const GError *error, gpointer user_data)
 static void
 set_up (Fixture *self, gconstpointer mode)
 {
-  static const SondeRecordingHandler handler = { on_started, on_added, on_ended };
+  static const SondeRecordingHandler handler = { on_started, on_added, on_refreshed, on_ended };
 
   self->mode = GPOINTER_TO_INT (mode);
   self->capture_fd = -1;
@@ -351,6 +360,19 @@ a_process_is_added_with_its_proof (Fixture *self, gconstpointer mode)
   g_assert_cmpuint (self->added_pid, ==, 4711);
 }
 
+static void
+statistics_are_told_when_asked_for (Fixture *self, gconstpointer mode)
+{
+  run_until_started (self);
+  g_assert_false (sonde_recording_has_statistics (self->recording));
+  sonde_dbus_session_set_statistics (self->session,
+                                     g_variant_new_parsed ("{'recorded': uint64 5}"));
+  sonde_recording_refresh (self->recording);
+  while (self->n_refreshed == 0)
+    g_main_context_iteration (NULL, TRUE);
+  g_assert_cmpuint (sonde_recording_statistic (self->recording, "recorded"), ==, 5);
+}
+
 #define ADD_CASE(name, mode, function)                                                             \
   g_test_add ("/recording/" name, Fixture, GINT_TO_POINTER (mode), set_up, function, tear_down)
 
@@ -374,5 +396,6 @@ main (int argc, char **argv)
             a_session_that_ends_at_once_is_not_missed);
   ADD_CASE ("stop-is-asked-for-once", FAKE_ACCEPT, stop_is_asked_for_once);
   ADD_CASE ("a-process-is-added-with-its-proof", FAKE_ACCEPT, a_process_is_added_with_its_proof);
+  ADD_CASE ("statistics-are-told-when-asked-for", FAKE_ACCEPT, statistics_are_told_when_asked_for);
   return g_test_run ();
 }
