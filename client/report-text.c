@@ -56,22 +56,33 @@ describe_event (GKeyFile *settings)
 }
 
 static void
-append_event (GString *out, const SondeCaptureModel *model)
+append_event (GString *out, GKeyFile *settings)
 {
-  const char *text = sonde_capture_model_metadata (model, SETTINGS);
-  g_autoptr (GKeyFile) settings = g_key_file_new ();
-  g_autofree char *event = NULL;
-  g_autofree char *kernel_time = NULL;
-  g_autofree char *line = NULL;
+  g_autofree char *event = describe_event (settings);
+  g_autofree char *kernel_time = g_key_file_get_string (settings, SETTINGS, "kernel-time", NULL);
+  g_autofree char *line = g_strdup_printf (
+      "%s, %s", event,
+      g_strcmp0 (kernel_time, "yes") == 0 ? "user and kernel time" : "user time only");
 
-  if (text == NULL || !g_key_file_load_from_data (settings, text, strlen (text), 0, NULL))
-    return;
-  event = describe_event (settings);
-  kernel_time = g_key_file_get_string (settings, SETTINGS, "kernel-time", NULL);
-  line = g_strdup_printf ("%s, %s", event,
-                          g_strcmp0 (kernel_time, "yes") == 0 ? "user and kernel time"
-                                                              : "user time only");
   append_labelled (out, "Event", line);
+}
+
+/* What was recorded, by the heaviest process if it is not everything. */
+static void
+append_subject (GString *out, const SondeReport *report, GKeyFile *settings)
+{
+  g_autofree char *scope = g_key_file_get_string (settings, SETTINGS, "scope", NULL);
+  g_autofree char *cmdline = NULL;
+
+  if (g_strcmp0 (scope, "system") == 0)
+    {
+      append_labelled (out, "Scope", "whole machine");
+      return;
+    }
+  if (sonde_report_n_processes (report) == 0)
+    return;
+  cmdline = sonde_text_escape (sonde_report_process (report, 0)->process->cmdline, -1);
+  append_labelled (out, g_strcmp0 (scope, "launch") == 0 ? "Command" : "Process", cmdline);
 }
 
 static void
@@ -125,8 +136,8 @@ append_stacks (GString *out, const SondeReport *report)
       if (n == 0)
         continue;
       n_complete -= n;
-      g_string_append_printf (detail, "; %.1f%% %s", sonde_text_percent (n, n_samples),
-                              ends[i].text);
+      g_string_append_printf (detail, "; %" G_GUINT64_FORMAT " (%.1f%%) %s", n,
+                              sonde_text_percent (n, n_samples), ends[i].text);
     }
   g_string_append_printf (out, "%-10s%.1f%% complete%s\n", "Stacks",
                           sonde_text_percent (n_complete, n_samples), detail->str);
@@ -136,19 +147,18 @@ void
 sonde_report_append_header (GString *out, const SondeReport *report)
 {
   const SondeCaptureModel *model = sonde_report_model (report);
+  const char *metadata = sonde_capture_model_metadata (model, SETTINGS);
+  g_autoptr (GKeyFile) settings = g_key_file_new ();
   g_autofree char *duration = sonde_text_duration (sonde_capture_model_duration_ns (model));
-  g_autofree char *samples
-      = sonde_text_plural (sonde_capture_model_n_samples (model), "sample", "samples");
+  g_autofree char *samples = sonde_text_count (sonde_capture_model_n_samples (model));
   guint64 n_shown = sonde_report_n_samples (report);
+  gboolean has_settings
+      = metadata != NULL
+        && g_key_file_load_from_data (settings, metadata, strlen (metadata), 0, NULL);
 
-  if (sonde_report_n_processes (report) > 0)
-    {
-      const SondeModelProcess *process = sonde_report_process (report, 0)->process;
-      g_autofree char *command = sonde_text_escape (process->cmdline, -1);
-
-      append_labelled (out, "Command", command);
-    }
-  append_event (out, model);
+  append_subject (out, report, settings);
+  if (has_settings)
+    append_event (out, settings);
   g_string_append_printf (out, "%-10s%s in %s\n", "Samples", samples, duration);
   if (n_shown < sonde_capture_model_n_samples (model))
     g_string_append_printf (out, "%-10s%" G_GUINT64_FORMAT " of them match\n", "Filter", n_shown);

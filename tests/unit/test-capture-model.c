@@ -251,7 +251,8 @@ the_header_tells_losses_and_cut_stacks (void)
   report = make_report (capture, NULL);
   sonde_report_append_header (header, report);
   assert_has (header->str, "Lost      2 samples, 50.0% (lost-kernel 2)\n");
-  assert_has (header->str, "Stacks    50.0% complete; 50.0% end at the copied part of the stack");
+  assert_has (header->str,
+              "Stacks    50.0% complete; 1 (50.0%) end at the copied part of the stack");
 }
 
 int
