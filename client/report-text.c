@@ -7,6 +7,9 @@
 #include "client/text.h"
 
 #define ASIDE_MIN_PERCENT 0.05 /* a line that would say 0.0% is left out */
+#define IN_LINE_FACTOR                                                                             \
+  10 /* a callee this many times heavier than its siblings goes on in line                         \
+      */
 
 /* How a stack may end before its outermost function, and the option that would help. */
 static const struct
@@ -197,21 +200,39 @@ append_line (const Printer *printer, const SondeCallNode *node, const char *bran
                           sonde_report_function (printer->report, node->id)->name);
 }
 
+static guint64
+sum_rest (const Printer *printer, const GArray *children, guint n_shown)
+{
+  guint64 total = 0;
+
+  for (guint i = n_shown; i < children->len; i++)
+    total += sonde_call_tree_node (printer->tree, g_array_index (children, guint32, i))->total;
+  return total;
+}
+
 /* Sums up what is below the limit in one line. */
 static void
 append_rest (const Printer *printer, const GArray *children, guint n_shown, const char *branch)
 {
-  guint64 total = 0;
-  double percent;
+  guint64 total = sum_rest (printer, children, n_shown);
+  double percent = sonde_text_percent (total, printer->n_samples);
 
-  for (guint i = n_shown; i < children->len; i++)
-    total += sonde_call_tree_node (printer->tree, g_array_index (children, guint32, i))->total;
-  percent = sonde_text_percent (total, printer->n_samples);
   if (percent < ASIDE_MIN_PERCENT)
     return;
   append_numbers (printer, total, 0);
   g_string_append_printf (printer->out, "%s%s[%u more, %.1f%%]\n", printer->prefix->str, branch,
                           children->len - n_shown, percent);
+}
+
+/* Whether the lines go on in their column: one callee is shown, and the others hardly weigh. */
+static gboolean
+goes_on_in_line (const Printer *printer, const GArray *children, guint n_shown)
+{
+  if (n_shown != 1)
+    return n_shown == 0;
+  return sum_rest (printer, children, 1)
+         <= sonde_call_tree_node (printer->tree, g_array_index (children, guint32, 0))->total
+                / IN_LINE_FACTOR;
 }
 
 static guint
@@ -233,8 +254,7 @@ count_shown (const Printer *printer, const GArray *children)
 
 static void append_branches (Printer *printer, const GArray *children, guint n_shown, guint depth);
 
-/* Everything below @node. While only one child is heavy enough the lines stay in their column, so a
- * deep stack reads as a list; a real branch indents. */
+/* Everything below @node. A deep stack reads as a list in one column; a real branch indents. */
 static void
 append_below (Printer *printer, guint32 node, guint depth)
 {
@@ -246,7 +266,7 @@ append_below (Printer *printer, guint32 node, guint depth)
           printer->tree, node, compare_functions, (gpointer) printer->report);
       guint n_shown = count_shown (printer, children);
 
-      if (n_shown > 1)
+      if (!goes_on_in_line (printer, children, n_shown))
         {
           append_branches (printer, children, n_shown, depth);
           return;
@@ -268,11 +288,13 @@ append_branches (Printer *printer, const GArray *children, guint n_shown, guint 
 {
   gboolean utf8 = printer->style->utf8;
   gsize prefix_len = printer->prefix->len;
+  gboolean has_rest = sonde_text_percent (sum_rest (printer, children, n_shown), printer->n_samples)
+                      >= ASIDE_MIN_PERCENT;
 
   for (guint i = 0; i < n_shown; i++)
     {
       guint32 node = g_array_index (children, guint32, i);
-      gboolean is_last = i + 1 == n_shown && n_shown == children->len;
+      gboolean is_last = i + 1 == n_shown && !has_rest;
       const char *branch = is_last ? (utf8 ? "└─ " : "`- ") : (utf8 ? "├─ " : "|- ");
 
       append_line (printer, sonde_call_tree_node (printer->tree, node), branch);
