@@ -14,7 +14,6 @@
 #define NS_PER_S        INT64_C (1000000000)
 #define MIN_BACK_OFF_NS (1 * NS_PER_S)
 #define MAX_BACK_OFF    6 /* doublings: about a minute */
-#define MISS_NS         (20 * 1000 * 1000) /* longer than records of an exec take to get here */
 
 /* What is known of one SondeFileId. */
 typedef struct Entry Entry;
@@ -292,8 +291,7 @@ sonde_module_store_lookup (SondeModuleStore *self, const SondeFileId *id, SondeM
       touch_module (self, entry->module);
       *module = entry->module;
     }
-  else if ((entry->state == SONDE_MODULE_FAILED || entry->state == SONDE_MODULE_MISSED)
-           && self->now_ns () >= entry->retry_ns)
+  else if (entry->state == SONDE_MODULE_FAILED && self->now_ns () >= entry->retry_ns)
     return SONDE_MODULE_UNKNOWN;
   return entry->state;
 }
@@ -327,22 +325,6 @@ sonde_module_store_set_failed (SondeModuleStore *self, const SondeFileId *id, in
 
   if (entry != NULL && entry->state != SONDE_MODULE_READY)
     set_failed (self, entry);
-}
-
-void
-sonde_module_store_set_missed (SondeModuleStore *self, const SondeFileId *id)
-{
-  Entry *entry = ensure_entry (self, id);
-
-  if (entry == NULL || entry->state == SONDE_MODULE_READY)
-    return;
-  if (entry->n_failures >= MAX_BACK_OFF)
-    {
-      set_failed (self, entry);
-      return;
-    }
-  entry->state = SONDE_MODULE_MISSED;
-  entry->retry_ns = self->now_ns () + (MISS_NS << entry->n_failures++);
 }
 
 static int

@@ -46,7 +46,6 @@ typedef enum
   SONDE_MODULE_ASKED,   /* an answer is awaited */
   SONDE_MODULE_READY,
   SONDE_MODULE_FAILED, /* could not be had; not to be asked again soon */
-  SONDE_MODULE_MISSED, /* the mapping asked by was gone: becomes UNKNOWN in a moment */
 } SondeModuleState;
 
 /* *@module is set when READY; a borrowed reference, see sonde_module_ref(). */
@@ -61,9 +60,6 @@ void sonde_module_store_set_asked (SondeModuleStore *self, const SondeFileId *id
 int sonde_module_store_load (SondeModuleStore *self, const SondeFileId *id, int fd);
 /* The answer was no; @error is an errno. */
 void sonde_module_store_set_failed (SondeModuleStore *self, const SondeFileId *id, int error);
-/* The answer was that the process no longer has that mapping, as after an exec, which says nothing of
- * the file: it may be asked for by another mapping soon. After the sixth time it is FAILED. */
-void sonde_module_store_set_missed (SondeModuleStore *self, const SondeFileId *id);
 /* This process's own vdso, or NULL. Borrowed. */
 SondeModule *sonde_module_store_vdso (SondeModuleStore *self);
 size_t sonde_module_store_bytes (const SondeModuleStore *self);

@@ -76,7 +76,6 @@ lacks_module (SondeTracker *self, SondeProcess *process, const SondeMapping *map
     case SONDE_MODULE_FAILED:
       return FALSE;
     case SONDE_MODULE_ASKED:
-    case SONDE_MODULE_MISSED:
       return TRUE;
     case SONDE_MODULE_UNKNOWN:
     default:
@@ -434,11 +433,7 @@ sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, i
   id.dev_minor = request.file.dev_minor;
   if (answer->status == 0 && owned >= 0)
     sonde_module_store_load (self->modules, &id, sonde_steal_fd (&owned));
-  else if (ask_another (self, &request))
-    return;
-  else if (answer->status == ENOENT || answer->status == ESRCH)
-    sonde_module_store_set_missed (self->modules, &id);
-  else
+  else if (!ask_another (self, &request))
     sonde_module_store_set_failed (self->modules, &id, answer->status);
 }
 

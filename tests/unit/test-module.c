@@ -572,28 +572,6 @@ test_back_off (Fixture *f, gconstpointer data)
 }
 
 static void
-test_missed_mapping (Fixture *f, gconstpointer data)
-{
-  SondeFileId id = { .inode = 6 };
-  SondeModule *module;
-  int64_t wait_ns = 20000000;
-
-  sonde_module_store_set_clock (f->store, fake_clock);
-  for (guint i = 0; i < 6; i++)
-    {
-      sonde_module_store_set_missed (f->store, &id);
-      fake_now_ns += wait_ns - 1;
-      g_assert_cmpint (sonde_module_store_lookup (f->store, &id, &module), ==, SONDE_MODULE_MISSED);
-      fake_now_ns += 1;
-      g_assert_cmpint (sonde_module_store_lookup (f->store, &id, &module), ==,
-                       SONDE_MODULE_UNKNOWN);
-      wait_ns *= 2;
-    }
-  sonde_module_store_set_missed (f->store, &id);
-  g_assert_cmpint (sonde_module_store_lookup (f->store, &id, &module), ==, SONDE_MODULE_FAILED);
-}
-
-static void
 test_eviction (Fixture *f, gconstpointer data)
 {
   g_autoptr (GByteArray) file = NULL;
@@ -663,7 +641,6 @@ main (int argc, char **argv)
   ADD ("shares-one-module-between-ids-of-one-file", test_one_module_for_one_file);
   ADD ("tells-generations-apart-where-known", test_generations);
   ADD ("asks-again-later-and-later", test_back_off);
-  ADD ("asks-again-soon-by-another-mapping", test_missed_mapping);
   ADD ("drops-the-oldest-unused-under-the-cap", test_eviction);
   ADD ("is-full-when-all-is-in-use", test_full_of_modules_in_use);
   return g_test_run ();
