@@ -284,7 +284,7 @@ test_too_many_targets (void)
   for (guint i = 0; i < 17; i++)
     g_string_append_printf (text, "%s(uint32 %d, handle 0)", i ? ", " : "", user.target);
   g_string_append (text, "]>}");
-  g_free (assert_refused (user.bus, g_variant_new_parsed (text->str), fds, "LimitExceeded"));
+  g_free (assert_refused (user.bus, g_variant_new_parsed (text->str), fds, "InvalidOption"));
 }
 
 static void
