@@ -34,7 +34,8 @@ configure() {
   if [ ! -f "$dir/meson-private/coredata.dat" ]; then
     quietly "configuring $dir" meson setup "$dir" "$root" "$@"
   elif [ $# -gt 0 ]; then
-    quietly "configuring $dir" meson configure "$dir" "$@"
+    # Not `meson configure`: that does not know options that are newer than the tree.
+    quietly "configuring $dir" meson setup --reconfigure "$dir" "$root" "$@"
   fi
 }
 
