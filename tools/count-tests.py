@@ -64,7 +64,8 @@ def read_log(path):
 def print_output(entry):
     """The end of what a failed program said; sanitizers speak on stderr."""
     for stream in ('stdout', 'stderr'):
-        for line in entry.get(stream, '').splitlines()[-80:]:
+        lines = [line for line in entry.get(stream, '').splitlines() if not line.startswith('ok ')]
+        for line in lines[-80:]:
             print(f'    {line}')
 
 

@@ -14,13 +14,13 @@ die() {
   exit 1
 }
 
-# quietly WHAT COMMAND…: shows the command's output only if it fails, which ends the script.
+# quietly WHAT COMMAND…: shows the end of the command's output only if it fails, which ends the script.
 quietly() {
   local what=$1 log
   shift
   log=$(mktemp)
   if ! "$@" >"$log" 2>&1; then
-    cat "$log" >&2
+    tail -n 60 "$log" >&2
     rm -f "$log"
     die "$what failed"
   fi

@@ -58,10 +58,11 @@ if [[ " ${suites[*]} " == *" system "* ]]; then
 fi
 
 CC=gcc make_build plain -Dsysprof_capture_dir="$sysprof"
-run_suites plain "${all_suites[@]}"
 CC=gcc make_build sanitize -Db_sanitize=address,undefined -Db_lundef=false
-run_suites sanitize "${all_suites[@]}"
 CC=clang make_build clang
+
+run_suites plain "${all_suites[@]}"
+run_suites sanitize "${all_suites[@]}"
 run_suites clang style unit fuzz
 
 exec /usr/bin/python3 -B "$tools/count-tests.py" --may-skip system --figures system "${logs[@]}"
