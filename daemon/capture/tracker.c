@@ -21,6 +21,7 @@ struct SondeTracker
   SondeStreamState *state;
   SondeRecorder *recorder;
   SondeRequests *requests;
+  gboolean has_failed; /* a file could not be had */
 };
 
 static gint64
@@ -60,39 +61,34 @@ sonde_tracker_free (SondeTracker *self)
 
 /* --- files --- */
 
-/* Whether the store still lacks the mapping's file; asks for it when nobody did. */
-static gboolean
-lacks_module (SondeTracker *self, SondeProcess *process, const SondeMapping *mapping, gint64 now)
+/* Asks for the file through this mapping. */
+static void
+ask_for_file (SondeTracker *self, SondeProcess *process, const SondeMapping *mapping, gint64 now)
 {
-  SondeMessageFileRequest request = { 0 };
+  SondeMessageFileRequest request = {
+    .pid = sonde_process_pid (process),
+    .start_ticks = sonde_process_start_ticks (process),
+    .start = mapping->start,
+    .offset = mapping->offset,
+    .inode = mapping->file.inode,
+    .dev_major = mapping->file.dev_major,
+    .dev_minor = mapping->file.dev_minor,
+  };
+
+  if (sonde_requests_ask_file (self->requests, &request, 1, now))
+    sonde_module_store_set_asked (self->modules, &mapping->file);
+}
+
+/* What the store knows of the mapping's file; READY as well for what is no file. */
+static SondeModuleState
+module_state (SondeTracker *self, const SondeMapping *mapping)
+{
   SondeModule *module;
 
   if (mapping->module != NULL || mapping->vdso || mapping->file.inode == 0)
-    return FALSE;
+    return SONDE_MODULE_READY;
 
-  switch (sonde_module_store_lookup (self->modules, &mapping->file, &module))
-    {
-    case SONDE_MODULE_READY:
-    case SONDE_MODULE_FAILED:
-      return FALSE;
-    case SONDE_MODULE_ASKED:
-      return TRUE;
-    case SONDE_MODULE_UNKNOWN:
-    default:
-      break;
-    }
-
-  request.pid = sonde_process_pid (process);
-  request.start_ticks = sonde_process_start_ticks (process);
-  request.start = mapping->start;
-  request.offset = mapping->offset;
-  request.inode = mapping->file.inode;
-  request.dev_major = mapping->file.dev_major;
-  request.dev_minor = mapping->file.dev_minor;
-  if (sonde_requests_ask_file (self->requests, &request, 1, now))
-    sonde_module_store_set_asked (self->modules, &mapping->file);
-
-  return TRUE;
+  return sonde_module_store_lookup (self->modules, &mapping->file, &module);
 }
 
 /* Returns the number of mappings whose file is still awaited and young enough to wait for. */
@@ -106,9 +102,13 @@ ask_for_files (SondeTracker *self, SondeProcess *process, gint64 now, gboolean *
   *lacks_any = FALSE;
   for (size_t i = 0; i < n_mappings; i++)
     {
-      if (!lacks_module (self, process, &mappings[i], now))
+      SondeModuleState state = module_state (self, &mappings[i]);
+
+      if (state == SONDE_MODULE_READY || state == SONDE_MODULE_FAILED)
         continue;
       *lacks_any = TRUE;
+      if (state == SONDE_MODULE_UNKNOWN)
+        ask_for_file (self, process, &mappings[i], now);
       n_waiting += sonde_requests_wait_for_file (self->requests, &mappings[i].file, now);
     }
 
@@ -130,6 +130,7 @@ add_map (SondeTracker *self, const SondeRecord *record)
   };
   SondeProcess *process;
   const SondeMapping *added;
+  SondeModuleState state;
 
   if (!map->executable || record->pid <= 0)
     return;
@@ -143,8 +144,11 @@ add_map (SondeTracker *self, const SondeRecord *record)
   if (added == NULL)
     return;
   sonde_recorder_map (self->recorder, process, added, record->time_ns);
-  /* Early, since a short-lived process takes the way to its files with it. */
-  lacks_module (self, process, added, now_ns ());
+  /* Early, since a short-lived process takes the way to its files with it; and again if it could
+   * not be had through another mapping. */
+  state = module_state (self, added);
+  if (state == SONDE_MODULE_UNKNOWN || state == SONDE_MODULE_FAILED)
+    ask_for_file (self, process, added, now_ns ());
 }
 
 static void
@@ -220,6 +224,13 @@ sonde_tracker_lost_records (SondeTracker *self)
 {
   sonde_process_table_set_stale (self->processes);
   sonde_process_table_foreach (self->processes, forget_completeness, NULL);
+}
+
+void
+sonde_tracker_retry (SondeTracker *self)
+{
+  if (self->has_failed)
+    sonde_process_table_foreach (self->processes, forget_completeness, NULL);
 }
 
 /* --- samples --- */
@@ -374,7 +385,7 @@ typedef struct
   SondeMessageFileRequest found; /* pid 0: none */
 } OtherOwner;
 
-/* Another live process that has the file mapped. */
+/* Another live mapping of the file: of another process, or where this one has it since its exec. */
 static void
 find_other_owner (SondeProcess *process, void *user_data)
 {
@@ -383,8 +394,7 @@ find_other_owner (SondeProcess *process, void *user_data)
   size_t n_mappings = 0;
   const SondeMapping *mappings;
 
-  if (search->found.pid != 0 || sonde_process_exited (process)
-      || sonde_process_pid (process) == asked->pid)
+  if (search->found.pid != 0 || sonde_process_exited (process))
     return;
 
   mappings = sonde_process_mappings (process, &n_mappings);
@@ -393,7 +403,8 @@ find_other_owner (SondeProcess *process, void *user_data)
       const SondeFileId *file = &mappings[i].file;
 
       if (file->inode != asked->inode || file->dev_major != asked->dev_major
-          || file->dev_minor != asked->dev_minor)
+          || file->dev_minor != asked->dev_minor
+          || (sonde_process_pid (process) == asked->pid && mappings[i].start == asked->start))
         continue;
       search->found = *asked;
       search->found.pid = sonde_process_pid (process);
@@ -432,9 +443,13 @@ sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, i
   id.dev_major = request.file.dev_major;
   id.dev_minor = request.file.dev_minor;
   if (answer->status == 0 && owned >= 0)
-    sonde_module_store_load (self->modules, &id, sonde_steal_fd (&owned));
+    /* A file that makes no sense is FAILED then, and its samples say so. */
+    (void) sonde_module_store_load (self->modules, &id, sonde_steal_fd (&owned));
   else if (!ask_another (self, &request))
-    sonde_module_store_set_failed (self->modules, &id, answer->status);
+    {
+      sonde_module_store_set_failed (self->modules, &id, answer->status);
+      self->has_failed = TRUE;
+    }
 }
 
 void
