@@ -61,34 +61,39 @@ sonde_tracker_free (SondeTracker *self)
 
 /* --- files --- */
 
-/* Asks for the file through this mapping. */
-static void
-ask_for_file (SondeTracker *self, SondeProcess *process, const SondeMapping *mapping, gint64 now)
+/* Whether the store still lacks the mapping's file; asks for it when nobody did. */
+static gboolean
+lacks_module (SondeTracker *self, SondeProcess *process, const SondeMapping *mapping, gint64 now)
 {
-  SondeMessageFileRequest request = {
-    .pid = sonde_process_pid (process),
-    .start_ticks = sonde_process_start_ticks (process),
-    .start = mapping->start,
-    .offset = mapping->offset,
-    .inode = mapping->file.inode,
-    .dev_major = mapping->file.dev_major,
-    .dev_minor = mapping->file.dev_minor,
-  };
-
-  if (sonde_requests_ask_file (self->requests, &request, 1, now))
-    sonde_module_store_set_asked (self->modules, &mapping->file);
-}
-
-/* What the store knows of the mapping's file; READY as well for what is no file. */
-static SondeModuleState
-module_state (SondeTracker *self, const SondeMapping *mapping)
-{
+  SondeMessageFileRequest request = { 0 };
   SondeModule *module;
 
-  if (mapping->module != NULL || mapping->vdso || mapping->file.inode == 0)
-    return SONDE_MODULE_READY;
+  if (mapping->module != NULL || mapping->vdso || mapping->file.inode == 0 || mapping->unreachable)
+    return FALSE;
 
-  return sonde_module_store_lookup (self->modules, &mapping->file, &module);
+  switch (sonde_module_store_lookup (self->modules, &mapping->file, &module))
+    {
+    case SONDE_MODULE_READY:
+    case SONDE_MODULE_FAILED:
+      return FALSE;
+    case SONDE_MODULE_ASKED:
+      return TRUE;
+    case SONDE_MODULE_UNKNOWN:
+    default:
+      break;
+    }
+
+  request.pid = sonde_process_pid (process);
+  request.start_ticks = sonde_process_start_ticks (process);
+  request.start = mapping->start;
+  request.offset = mapping->offset;
+  request.inode = mapping->file.inode;
+  request.dev_major = mapping->file.dev_major;
+  request.dev_minor = mapping->file.dev_minor;
+  if (sonde_requests_ask_file (self->requests, &request, 1, now))
+    sonde_module_store_set_asked (self->modules, &mapping->file);
+
+  return TRUE;
 }
 
 /* Returns the number of mappings whose file is still awaited and young enough to wait for. */
@@ -102,13 +107,9 @@ ask_for_files (SondeTracker *self, SondeProcess *process, gint64 now, gboolean *
   *lacks_any = FALSE;
   for (size_t i = 0; i < n_mappings; i++)
     {
-      SondeModuleState state = module_state (self, &mappings[i]);
-
-      if (state == SONDE_MODULE_READY || state == SONDE_MODULE_FAILED)
+      if (!lacks_module (self, process, &mappings[i], now))
         continue;
       *lacks_any = TRUE;
-      if (state == SONDE_MODULE_UNKNOWN)
-        ask_for_file (self, process, &mappings[i], now);
       n_waiting += sonde_requests_wait_for_file (self->requests, &mappings[i].file, now);
     }
 
@@ -130,7 +131,6 @@ add_map (SondeTracker *self, const SondeRecord *record)
   };
   SondeProcess *process;
   const SondeMapping *added;
-  SondeModuleState state;
 
   if (!map->executable || record->pid <= 0)
     return;
@@ -144,11 +144,8 @@ add_map (SondeTracker *self, const SondeRecord *record)
   if (added == NULL)
     return;
   sonde_recorder_map (self->recorder, process, added, record->time_ns);
-  /* Early, since a short-lived process takes the way to its files with it; and again if it could
-   * not be had through another mapping. */
-  state = module_state (self, added);
-  if (state == SONDE_MODULE_UNKNOWN || state == SONDE_MODULE_FAILED)
-    ask_for_file (self, process, added, now_ns ());
+  /* Early, since a short-lived process takes the way to its files with it. */
+  lacks_module (self, process, added, now_ns ());
 }
 
 static void
@@ -385,7 +382,7 @@ typedef struct
   SondeMessageFileRequest found; /* pid 0: none */
 } OtherOwner;
 
-/* Another live mapping of the file: of another process, or where this one has it since its exec. */
+/* Another mapping of the file in a live process. */
 static void
 find_other_owner (SondeProcess *process, void *user_data)
 {
@@ -403,8 +400,9 @@ find_other_owner (SondeProcess *process, void *user_data)
       const SondeFileId *file = &mappings[i].file;
 
       if (file->inode != asked->inode || file->dev_major != asked->dev_major
-          || file->dev_minor != asked->dev_minor
-          || (sonde_process_pid (process) == asked->pid && mappings[i].start == asked->start))
+          || file->dev_minor != asked->dev_minor || mappings[i].unreachable)
+        continue;
+      if (sonde_process_pid (process) == asked->pid && mappings[i].start == asked->start)
         continue;
       search->found = *asked;
       search->found.pid = sonde_process_pid (process);
@@ -429,6 +427,26 @@ ask_another (SondeTracker *self, const SondeRequest *request)
                                      now_ns ());
 }
 
+/* The process or the mapping was gone when control looked: an exec, dlclose() or exit that its
+ * records will tell of, or told of already. It says nothing of the file, which the new image may
+ * map just as well. */
+static void
+file_unreachable (SondeTracker *self, const SondeRequest *request, const SondeFileId *id)
+{
+  SondeProcess *process = sonde_process_table_find (self->processes, request->file.pid);
+
+  if (process != NULL)
+    sonde_process_set_unreachable (process, request->file.start);
+  if (!ask_another (self, request))
+    sonde_module_store_set_unknown (self->modules, id);
+}
+
+static gboolean
+says_nothing_of_the_file (int status)
+{
+  return status == ESRCH || status == ENOENT || status == ESTALE;
+}
+
 void
 sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, int fd)
 {
@@ -445,6 +463,8 @@ sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, i
   if (answer->status == 0 && owned >= 0)
     /* A file that makes no sense is FAILED then, and its samples say so. */
     (void) sonde_module_store_load (self->modules, &id, sonde_steal_fd (&owned));
+  else if (says_nothing_of_the_file (answer->status))
+    file_unreachable (self, &request, &id);
   else if (!ask_another (self, &request))
     {
       sonde_module_store_set_failed (self->modules, &id, answer->status);
