@@ -7,9 +7,9 @@
 #include "client/id-map.h"
 #include "client/ledger-counters.h"
 
-#define COMM_MAX 15              /* bytes, as TASK_COMM_LEN without the NUL */
+#define COMM_MAX        15 /* bytes, as TASK_COMM_LEN without the NUL */
 #define JIT_ADDRESS_END 0xF000000000000000ull
-#define CONTEXT_MAX ((guint64) -4095) /* PERF_CONTEXT_MAX: markers lie at or above it */
+#define CONTEXT_MAX     ((guint64) -4095) /* PERF_CONTEXT_MAX: markers lie at or above it */
 
 /* The address space of one pid. */
 typedef struct
@@ -32,15 +32,15 @@ struct SondeCaptureModel
   SondeModelSampleFunc func;
   gpointer user_data;
 
-  GPtrArray *processes;     /* SondeModelProcess */
-  GHashTable *by_name;      /* "PID COMM" → number of a process */
-  GHashTable *spaces;       /* pid → Space */
-  GPtrArray *mappings;      /* owns every SondeMapping */
+  GPtrArray *processes; /* SondeModelProcess */
+  GHashTable *by_name;  /* "PID COMM" → number of a process */
+  GHashTable *spaces;   /* pid → Space */
+  GPtrArray *mappings;  /* owns every SondeMapping */
   GStringChunk *paths;
-  GArray *locations;        /* Location */
-  SondeIdMap *shared;       /* address → location, for JIT names and the kernel */
-  SondeIdMap *jit_ids;      /* address → index of jit_names */
-  GPtrArray *jit_names;     /* char *, in jit_chunk */
+  GArray *locations;    /* Location */
+  SondeIdMap *shared;   /* address → location, for JIT names and the kernel */
+  SondeIdMap *jit_ids;  /* address → index of jit_names */
+  GPtrArray *jit_names; /* char *, in jit_chunk */
   GStringChunk *jit_chunk;
   GHashTable *metadata;     /* id → text */
   GByteArray *symbol_bytes; /* of an unfinished "__symbols__" */
@@ -159,7 +159,8 @@ ensure_process (SondeCaptureModel *self, gint32 pid, const char *cmdline)
   process->pid = pid;
   process->comm = g_steal_pointer (&comm);
   process->cmdline = g_strdup (cmdline);
-  g_hash_table_insert (self->by_name, g_steal_pointer (&key), GUINT_TO_POINTER (self->processes->len));
+  g_hash_table_insert (self->by_name, g_steal_pointer (&key),
+                       GUINT_TO_POINTER (self->processes->len));
   g_ptr_array_add (self->processes, process);
   return self->processes->len - 1;
 }
@@ -232,7 +233,8 @@ add_map (SondeCaptureModel *self, const SondeFrameMap *frame)
   space->generation++;
 }
 
-/* The numbers in FORK are thread ids; a thread's space is never asked for, but it may fork in turn. */
+/* The numbers in FORK are thread ids; a thread's space is never asked for, but it may fork in turn.
+ */
 static void
 add_fork (SondeCaptureModel *self, const SondeFrameFork *frame)
 {
@@ -357,8 +359,8 @@ locate_user (SondeCaptureModel *self, Space *space, gint32 pid, guint64 address)
   return number;
 }
 
-/* Fills self->stack, outermost first. A return address is looked up one byte lower, inside the call:
- * the next instruction may belong to another function. */
+/* Fills self->stack, outermost first. A return address is looked up one byte lower, inside the
+ * call: the next instruction may belong to another function. */
 static void
 locate_stack (SondeCaptureModel *self, Space *space, const SondeFrameSample *frame)
 {
@@ -446,7 +448,7 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
         const SondeFrameProcess *process = (const SondeFrameProcess *) frame;
 
         ensure_space (self, frame->pid)->process
-          = ensure_process (self, frame->pid, process->cmdline);
+            = ensure_process (self, frame->pid, process->cmdline);
         break;
       }
     case SONDE_FRAME_FORK:

@@ -14,8 +14,8 @@
  * Frames go in, in the order of the capture; samples come out at once, their addresses replaced by
  * numbers of locations. A location is an address within the mapping that held it at that time, so a
  * mapping that replaces another one makes new locations. Names are looked up later
- * (symbol-resolver.h), because a capture brings most of them at its end. Memory grows with processes,
- * mappings and distinct addresses, not with samples.
+ * (symbol-resolver.h), because a capture brings most of them at its end. Memory grows with
+ * processes, mappings and distinct addresses, not with samples.
  */
 typedef struct SondeCaptureModel SondeCaptureModel;
 
@@ -46,7 +46,7 @@ typedef struct
 
 typedef struct
 {
-  guint process;            /* number of the process */
+  guint process; /* number of the process */
   gint32 tid;
   gint64 time_ns;           /* CLOCK_MONOTONIC */
   const guint32 *locations; /* outermost first */
@@ -77,9 +77,8 @@ const SondeEmbeddedSymbols *sonde_capture_model_symbols (const SondeCaptureModel
 const char *sonde_capture_model_metadata (const SondeCaptureModel *self, const char *id);
 
 /* FALSE if the capture never set that counter of the ledger. */
-gboolean sonde_capture_model_ledger (const SondeCaptureModel *self,
-                                     SondeLedger entry,
-                                     guint64 *value);
+gboolean
+sonde_capture_model_ledger (const SondeCaptureModel *self, SondeLedger entry, guint64 *value);
 
 guint64 sonde_capture_model_n_samples (const SondeCaptureModel *self);
 

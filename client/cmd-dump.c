@@ -47,18 +47,18 @@ int
 sonde_cmd_dump (int argc, char **argv)
 {
   gboolean counts = FALSE;
-  const GOptionEntry entries[] = {
-    { "counts", 'c', 0, G_OPTION_ARG_NONE, &counts, "Only the number of frames of each type", NULL },
-    G_OPTION_ENTRY_NULL
-  };
+  const GOptionEntry entries[] = { { "counts", 'c', 0, G_OPTION_ARG_NONE, &counts,
+                                     "Only the number of frames of each type", NULL },
+                                   G_OPTION_ENTRY_NULL };
   g_autoptr (SondeCaptureFile) file = NULL;
   g_autoptr (GError) error = NULL;
   gboolean was_printed;
 
-  if (!sonde_cli_parse (&argc, &argv, "FILE",
-                        "Prints each frame of a capture as a line of text. Times are nanoseconds of\n"
-                        "the monotonic clock. FILE may be - (standard input).",
-                        NULL, entries, FALSE, NULL))
+  if (!sonde_cli_parse (
+          &argc, &argv, "FILE",
+          "Prints each frame of a capture as a line of text. Times are nanoseconds of\n"
+          "the monotonic clock. FILE may be - (standard input).",
+          NULL, entries, FALSE, NULL))
     return 1;
   if (argc != 2)
     {

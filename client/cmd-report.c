@@ -7,7 +7,7 @@
 #include "client/report-text.h"
 
 #define DEFAULT_PERCENT_LIMIT 0.5
-#define DEFAULT_MAX_DEPTH 512
+#define DEFAULT_MAX_DEPTH     512
 
 typedef struct
 {
@@ -32,9 +32,10 @@ parse (int *argc, char ***argv, ReportOptions *options)
     G_OPTION_ENTRY_NULL
   };
 
-  if (!sonde_cli_parse (argc, argv, "FILE",
-                        "Shows the heaviest call tree of a capture. FILE may be - (standard input).",
-                        NULL, entries, FALSE, NULL))
+  if (!sonde_cli_parse (
+          argc, argv, "FILE",
+          "Shows the heaviest call tree of a capture. FILE may be - (standard input).", NULL,
+          entries, FALSE, NULL))
     return FALSE;
   if (*argc != 2)
     sonde_cli_complain ("report needs one FILE; see sondectl report --help");
@@ -85,9 +86,8 @@ print_report (const SondeReport *report, const ReportOptions *options)
 int
 sonde_cmd_report (int argc, char **argv)
 {
-  ReportOptions options = {
-    .percent_limit = DEFAULT_PERCENT_LIMIT, .max_depth = DEFAULT_MAX_DEPTH, .pid = -1
-  };
+  ReportOptions options
+      = { .percent_limit = DEFAULT_PERCENT_LIMIT, .max_depth = DEFAULT_MAX_DEPTH, .pid = -1 };
   g_autoptr (SondeCaptureFile) file = NULL;
   g_autoptr (SondeReport) report = NULL;
   g_autoptr (GError) error = NULL;

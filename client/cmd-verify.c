@@ -25,7 +25,7 @@ print_findings (const SondeLedgerCheck *check)
 {
   g_autoptr (GPtrArray) findings = sonde_ledger_check_dup_findings (check);
   g_autofree char *frames
-    = sonde_text_plural (sonde_ledger_check_n_frames (check), "frame", "frames");
+      = sonde_text_plural (sonde_ledger_check_n_frames (check), "frame", "frames");
   g_autoptr (GString) out = g_string_new (NULL);
   gboolean has_failed = FALSE;
   gboolean is_open = FALSE;
@@ -76,7 +76,7 @@ sonde_cmd_verify (int argc, char **argv)
   if (error != NULL)
     {
       g_autofree char *frames
-        = sonde_text_plural (sonde_ledger_check_n_frames (check), "frame", "frames");
+          = sonde_text_plural (sonde_ledger_check_n_frames (check), "frame", "frames");
 
       g_print ("%-10s %-8s %s after %s\n", "structure",
                sonde_verdict_to_string (SONDE_VERDICT_FAILED), error->message, frames);

@@ -9,9 +9,9 @@
 #include "client/fd.h"
 #include "config.h"
 
-#define BUS_NAME "org.sonde.Profiler1"
+#define BUS_NAME     "org.sonde.Profiler1"
 #define MANAGER_PATH "/org/sonde/Profiler1"
-#define PEER_FD 3 /* the number the embedded daemon finds its socket at */
+#define PEER_FD      3 /* the number the embedded daemon finds its socket at */
 
 /* GDBus' own default of 25 s is too short for somebody who is asked for a password. */
 #define CALL_TIMEOUT_MS G_MAXINT
@@ -20,8 +20,9 @@ static gboolean
 open_manager (SondeConnection *self, GError **error)
 {
   self->manager = sonde_dbus_manager_proxy_new_sync (
-    self->bus, G_DBUS_PROXY_FLAGS_DO_NOT_LOAD_PROPERTIES | G_DBUS_PROXY_FLAGS_DO_NOT_CONNECT_SIGNALS,
-    self->name, MANAGER_PATH, NULL, error);
+      self->bus,
+      G_DBUS_PROXY_FLAGS_DO_NOT_LOAD_PROPERTIES | G_DBUS_PROXY_FLAGS_DO_NOT_CONNECT_SIGNALS,
+      self->name, MANAGER_PATH, NULL, error);
   if (self->manager == NULL)
     return FALSE;
   g_dbus_proxy_set_default_timeout (G_DBUS_PROXY (self->manager), CALL_TIMEOUT_MS);
@@ -67,7 +68,7 @@ static GSubprocess *
 start_daemon (const char *daemon_path, const char *worker_path, int fd, GError **error)
 {
   g_autoptr (GSubprocessLauncher) launcher
-    = g_subprocess_launcher_new (G_SUBPROCESS_FLAGS_STDOUT_SILENCE);
+      = g_subprocess_launcher_new (G_SUBPROCESS_FLAGS_STDOUT_SILENCE);
   g_autofree char *peer = g_strdup_printf ("--peer-fd=%d", PEER_FD);
   g_autofree char *worker = g_strdup_printf ("--worker=%s", worker_path);
 
@@ -89,9 +90,8 @@ connect_peer (int fd, GError **error)
       return NULL;
     }
   stream = g_socket_connection_factory_create_connection (socket);
-  return g_dbus_connection_new_sync (G_IO_STREAM (stream), NULL,
-                                     G_DBUS_CONNECTION_FLAGS_AUTHENTICATION_CLIENT, NULL, NULL,
-                                     error);
+  return g_dbus_connection_new_sync (
+      G_IO_STREAM (stream), NULL, G_DBUS_CONNECTION_FLAGS_AUTHENTICATION_CLIENT, NULL, NULL, error);
 }
 
 /* The first of: what was asked for, the environment, the installed program. The environment may

@@ -9,9 +9,9 @@
 typedef struct
 {
   GDBusConnection *bus;
-  const char *name;         /* NULL between peers */
+  const char *name; /* NULL between peers */
   SondeDBusManager *manager;
-  GSubprocess *daemon;      /* NULL on the system bus */
+  GSubprocess *daemon; /* NULL on the system bus */
 } SondeConnection;
 
 /* Reaches the system's service; the error names --embedded. Blocks: for start-up only. */
@@ -22,12 +22,11 @@ SondeConnection *sonde_connection_open_bus (GError **error);
  * @daemon_path: sonded, or NULL: what SONDE_DAEMON says, else the installed one
  * @worker_path: sonde-capture, or NULL: what SONDE_WORKER says, else the installed one
  *
- * Starts a sonded with the caller's own rights, in a process group of its own so that a ^C in the
- * terminal does not reach it. It ends when the connection does. Blocks: for start-up only.
+ * Starts a sonded with the caller's own rights. It ignores ^C, which is ours to handle, and ends
+ * when the connection does. Blocks: for start-up only.
  */
-SondeConnection *sonde_connection_open_embedded (const char *daemon_path,
-                                                 const char *worker_path,
-                                                 GError **error);
+SondeConnection *
+sonde_connection_open_embedded (const char *daemon_path, const char *worker_path, GError **error);
 
 /* Accepts NULL. */
 void sonde_connection_free (SondeConnection *self);

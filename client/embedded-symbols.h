@@ -4,7 +4,7 @@
 
 #include <glib.h>
 
-#define SONDE_EMBEDDED_SYMBOLS_PATH "__symbols__"
+#define SONDE_EMBEDDED_SYMBOLS_PATH      "__symbols__"
 #define SONDE_EMBEDDED_SYMBOLS_MAX_BYTES (512u << 20) /* what a report keeps in memory at most */
 
 typedef struct SondeEmbeddedSymbols SondeEmbeddedSymbols;

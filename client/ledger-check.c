@@ -27,7 +27,7 @@ struct SondeLedgerCheck
   SondeIdMap *jit_names;
   guint64 n_jit_unnamed;
   guint64 first_unnamed; /* address */
-  SondeIdMap *pids; /* pid → SEEN_* */
+  SondeIdMap *pids;      /* pid → SEEN_* */
   guint64 n_stateless;
   gint32 first_stateless; /* pid */
 };
@@ -172,7 +172,7 @@ sonde_ledger_check_add_frame (SondeLedgerCheck *self, const SondeFrame *frame)
       break;
     case SONDE_FRAME_CTRSET:
       self->last_set
-        = sonde_ledger_counters_set (&self->counters, (const SondeFrameCounterSet *) frame);
+          = sonde_ledger_counters_set (&self->counters, (const SondeFrameCounterSet *) frame);
       break;
     default: /* nothing to be held against it */
       break;
@@ -234,13 +234,11 @@ static const Sum sums[] = {
     2 },
 };
 
-/* Adds @n entries up and writes them as "recorded 12 + lost-kernel 0". False on an impossible value. */
+/* Adds @n entries up and writes them as "recorded 12 + lost-kernel 0". False on an impossible
+ * value. */
 static gboolean
-add_up (const SondeLedgerCheck *self,
-        const SondeLedger *entries,
-        guint n,
-        guint64 *sum,
-        GString *text)
+add_up (
+    const SondeLedgerCheck *self, const SondeLedger *entries, guint n, guint64 *sum, GString *text)
 {
   gboolean valid = TRUE;
 
@@ -267,9 +265,9 @@ check_sum (const SondeLedgerCheck *self, const Sum *sum, GPtrArray *findings)
   gboolean right_valid = add_up (self, sum->right, sum->n_right, &right, right_text);
   gboolean holds = left_valid && right_valid && left == right;
 
-  add_finding (findings, holds ? SONDE_VERDICT_PASSED : SONDE_VERDICT_FAILED, sum->subject,
-               g_strdup_printf ("%s %s %s", left_text->str, holds ? "=" : "is not",
-                                right_text->str));
+  add_finding (
+      findings, holds ? SONDE_VERDICT_PASSED : SONDE_VERDICT_FAILED, sum->subject,
+      g_strdup_printf ("%s %s %s", left_text->str, holds ? "=" : "is not", right_text->str));
 }
 
 static void

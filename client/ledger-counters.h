@@ -11,9 +11,9 @@
 /* Which counter id stands for which entry is read from the definitions, never assumed. */
 typedef struct
 {
-  SondeIdMap *entries;         /* counter id → SondeLedger */
-  guint defined;               /* bit per entry */
-  guint set;                   /* bit per entry: has had a value */
+  SondeIdMap *entries;           /* counter id → SondeLedger */
+  guint defined;                 /* bit per entry */
+  guint set;                     /* bit per entry: has had a value */
   gint64 values[SONDE_N_LEDGER]; /* newest */
 } SondeLedgerCounters;
 

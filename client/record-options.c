@@ -9,8 +9,8 @@
 #include "client/fd.h"
 
 #define MAX_SECONDS (366.0 * 86400)
-#define DESCRIPTION \
-  "Exit status: the command's own (128+n if signal n ended it), else 0; 125 if recording\n" \
+#define DESCRIPTION                                                                                \
+  "Exit status: the command's own (128+n if signal n ended it), else 0; 125 if recording\n"        \
   "failed, 126 or 127 if the command could not be run or found."
 
 static gboolean
@@ -62,9 +62,11 @@ sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
       "Without the system's service, with your own rights", NULL },
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &self->output,
       "Write to FILE, replacing it (sonde-NAME-TIME.syscap)", "FILE" },
-    { "pid", 'p', 0, G_OPTION_ARG_CALLBACK, add_pid, "Record this process; may be repeated", "PID" },
+    { "pid", 'p', 0, G_OPTION_ARG_CALLBACK, add_pid, "Record this process; may be repeated",
+      "PID" },
     { "all", 'a', 0, G_OPTION_ARG_NONE, &self->system, "Record the whole machine", NULL },
-    { "frequency", 'F', 0, G_OPTION_ARG_INT, &self->frequency_hz, "Samples per second (1000)", "HZ" },
+    { "frequency", 'F', 0, G_OPTION_ARG_INT, &self->frequency_hz, "Samples per second (1000)",
+      "HZ" },
     { "period", 0, 0, G_OPTION_ARG_INT64, &self->period, "Or: events per sample", "N" },
     { "duration", 'd', 0, G_OPTION_ARG_DOUBLE, &self->seconds,
       "End after SECONDS (0: when the command ends, or ^C)", "SECONDS" },
@@ -107,7 +109,8 @@ sonde_record_options_clear (SondeRecordOptions *self)
   g_clear_pointer (&self->unwind, g_free);
 }
 
-/* Appends (pid, handle) to @targets. FALSE without @error: the process is there but not ours to read. */
+/* Appends (pid, handle) to @targets. FALSE without @error: the process is there but not ours to
+ * read. */
 static gboolean
 add_target (GVariantBuilder *targets, GUnixFDList *fds, GPid pid, GError **error)
 {
@@ -234,7 +237,7 @@ sonde_record_options_dup_subject (const SondeRecordOptions *self)
   else
     {
       g_autofree char *path
-        = g_strdup_printf ("/proc/%d/comm", g_array_index (self->pids, GPid, 0));
+          = g_strdup_printf ("/proc/%d/comm", g_array_index (self->pids, GPid, 0));
 
       if (!g_file_get_contents (path, &name, NULL, NULL))
         name = g_strdup ("process");

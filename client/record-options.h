@@ -15,9 +15,9 @@ typedef struct
   char *worker_path;
   char *output; /* NULL: a name is made up */
 
-  GArray *pids;     /* GPid */
+  GArray *pids; /* GPid */
   gboolean system;
-  char **command;   /* NULL-terminated, or NULL; the caller's */
+  char **command; /* NULL-terminated, or NULL; the caller's */
 
   char *event;
   int frequency_hz; /* 0: the service's default, here and below */
@@ -39,8 +39,8 @@ void sonde_record_options_clear (SondeRecordOptions *self);
  * sonde_record_options_build:
  * @fds: (out) (transfer full): the descriptors that the request's handles mean
  *
- * For processes opens each /proc/PID/maps: with them the request proves that the caller may read these
- * processes. If one cannot be opened, it asks by number alone, which needs more rights.
+ * For processes opens each /proc/PID/maps: with them the request proves that the caller may read
+ * these processes. If one cannot be opened, it asks by number alone, which needs more rights.
  *
  * Returns: (transfer floating): a{sv}; NULL with @error if a process is not there
  */

@@ -53,7 +53,7 @@ char *
 sonde_record_summary_progress (const SondeRecording *recording)
 {
   g_autofree char *samples
-    = sonde_text_plural (sonde_recording_statistic (recording, "recorded"), "sample", "samples");
+      = sonde_text_plural (sonde_recording_statistic (recording, "recorded"), "sample", "samples");
   g_autofree char *lost = sonde_text_count (count_lost (recording));
   g_autofree char *size = sonde_text_size (sonde_recording_bytes (recording));
 
@@ -71,8 +71,7 @@ append_losses (GString *out, const SondeRecording *recording)
       g_autofree char *count = sonde_text_count (n);
 
       if (n > 0)
-        g_string_append_printf (out, "Lost: %s %s; %s.\n", count, losses[i].what,
-                                losses[i].advice);
+        g_string_append_printf (out, "Lost: %s %s; %s.\n", count, losses[i].what, losses[i].advice);
     }
 }
 
@@ -83,8 +82,8 @@ append_cuts (GString *out, const SondeRecording *recording)
 
   for (guint i = 0; i < G_N_ELEMENTS (cuts); i++)
     {
-      double percent = sonde_text_percent (sonde_recording_statistic (recording, cuts[i].key),
-                                           n_samples);
+      double percent
+          = sonde_text_percent (sonde_recording_statistic (recording, cuts[i].key), n_samples);
 
       if (percent >= CUT_MIN_PERCENT)
         g_string_append_printf (out, "%.1f%% of the stacks %s%s%s.\n", percent, cuts[i].what,
@@ -104,15 +103,16 @@ sonde_record_summary_end (const SondeRecording *recording, const char *file)
   g_autofree char *quoted = g_shell_quote (file);
   GString *out = g_string_new (NULL);
 
-  g_string_append_printf (out, "Recorded %s in %s", samples, duration);
+  g_string_append_printf (out, "Recorded %s in %s",
+                          sonde_recording_has_statistics (recording) ? samples : "something",
+                          duration);
   if (n_samples > 0 && count_lost (recording) == 0)
     g_string_append (out, ", none lost");
   g_string_append_printf (out, ": %s (%s)\n", shown, size);
   append_losses (out, recording);
   append_cuts (out, recording);
-  g_string_append_printf (out, "Now: sondectl report %s\n",
-                          g_str_equal (shown, file) && !strpbrk (file, " '\"$`&;|<>()*?[#~")
-                            ? file
-                            : quoted);
+  g_string_append_printf (
+      out, "Now: sondectl report %s\n",
+      g_str_equal (shown, file) && !strpbrk (file, " '\"$`&;|<>()*?[#~") ? file : quoted);
   return g_string_free (out, FALSE);
 }

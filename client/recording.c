@@ -8,10 +8,10 @@
 
 #include "client/fd.h"
 
-#define SESSION_INTERFACE "org.sonde.Profiler1.Session"
-#define READ_BYTES (256 * 1024)
+#define SESSION_INTERFACE  "org.sonde.Profiler1.Session"
+#define READ_BYTES         (256 * 1024)
 #define READS_PER_DISPATCH 16
-#define FINISHED_GRACE_S 5 /* between the end of the capture and the signal that says why */
+#define FINISHED_GRACE_S   5 /* between the end of the capture and the signal that says why */
 
 struct SondeRecording
 {
@@ -70,8 +70,8 @@ end (SondeRecording *self)
 static gboolean
 is_normal_reason (const char *reason)
 {
-  static const char *const normal[] = { "stopped", "duration", "targets-exited", "owner-left",
-                                        "reader-left", NULL };
+  static const char *const normal[]
+      = { "stopped", "duration", "targets-exited", "owner-left", "reader-left", NULL };
 
   return g_strv_contains (normal, reason);
 }
@@ -85,7 +85,8 @@ check_end (SondeRecording *self)
   if (self->reason == NULL && !self->is_service_gone)
     return;
   if (self->reason == NULL)
-    fail (self, g_error_new (G_IO_ERROR, G_IO_ERROR_FAILED, "The service ended during the recording"));
+    fail (self,
+          g_error_new (G_IO_ERROR, G_IO_ERROR_FAILED, "The service ended during the recording"));
   else if (!is_normal_reason (self->reason))
     fail (self, g_error_new_literal (G_IO_ERROR, G_IO_ERROR_FAILED, self->reason));
   end (self);
@@ -164,15 +165,14 @@ sonde_recording_new (SondeConnection *connection,
 
   /* before the session is asked for: it may be over before a proxy could listen */
   self->finished_id = g_dbus_connection_signal_subscribe (
-    connection->bus, connection->name, SESSION_INTERFACE, "Finished", NULL, NULL,
-    G_DBUS_SIGNAL_FLAGS_NONE, session_finished, self, NULL);
+      connection->bus, connection->name, SESSION_INTERFACE, "Finished", NULL, NULL,
+      G_DBUS_SIGNAL_FLAGS_NONE, session_finished, self, NULL);
   self->closed_id
-    = g_signal_connect (connection->bus, "closed", G_CALLBACK (connection_closed), self);
+      = g_signal_connect (connection->bus, "closed", G_CALLBACK (connection_closed), self);
   if (connection->name != NULL)
-    self->watch_id
-      = g_bus_watch_name_on_connection (connection->bus, connection->name,
-                                        G_BUS_NAME_WATCHER_FLAGS_NONE, NULL, name_vanished, self,
-                                        NULL);
+    self->watch_id = g_bus_watch_name_on_connection (connection->bus, connection->name,
+                                                     G_BUS_NAME_WATCHER_FLAGS_NONE, NULL,
+                                                     name_vanished, self, NULL);
   return self;
 }
 
@@ -331,11 +331,11 @@ profile_ready (GObject *source, GAsyncResult *result, gpointer user_data)
   self->path = g_steal_pointer (&path);
   self->start_us = g_get_monotonic_time ();
   self->capture_source
-    = g_unix_fd_add (self->capture_fd, G_IO_IN | G_IO_HUP | G_IO_ERR, capture_ready, self);
+      = g_unix_fd_add (self->capture_fd, G_IO_IN | G_IO_HUP | G_IO_ERR, capture_ready, self);
   sonde_dbus_session_proxy_new (
-    self->connection->bus,
-    G_DBUS_PROXY_FLAGS_DO_NOT_LOAD_PROPERTIES | G_DBUS_PROXY_FLAGS_DO_NOT_CONNECT_SIGNALS,
-    self->connection->name, self->path, self->cancellable, session_ready, self);
+      self->connection->bus,
+      G_DBUS_PROXY_FLAGS_DO_NOT_LOAD_PROPERTIES | G_DBUS_PROXY_FLAGS_DO_NOT_CONNECT_SIGNALS,
+      self->connection->name, self->path, self->cancellable, session_ready, self);
 }
 
 void
@@ -352,7 +352,8 @@ process_added (GObject *source, GAsyncResult *result, gpointer user_data)
   SondeRecording *self = user_data;
   g_autoptr (GError) error = NULL;
 
-  if (!sonde_dbus_session_call_add_process_finish (SONDE_DBUS_SESSION (source), NULL, result, &error))
+  if (!sonde_dbus_session_call_add_process_finish (SONDE_DBUS_SESSION (source), NULL, result,
+                                                   &error))
     {
       if (g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
         return;
@@ -374,10 +375,10 @@ sonde_recording_add_process (SondeRecording *self, GPid pid, int maps_fd)
       self->handler->added (error, self->user_data);
       return;
     }
-  sonde_dbus_session_call_add_process (
-    self->session, g_variant_new_parsed ("[(%u, %h)]", (guint32) pid, index),
-    G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION, G_MAXINT, fds, self->cancellable,
-    process_added, self);
+  sonde_dbus_session_call_add_process (self->session,
+                                       g_variant_new_parsed ("[(%u, %h)]", (guint32) pid, index),
+                                       G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION, G_MAXINT,
+                                       fds, self->cancellable, process_added, self);
 }
 
 void
@@ -402,7 +403,7 @@ statistics_ready (GObject *source, GAsyncResult *result, gpointer user_data)
   SondeRecording *self = user_data;
   g_autoptr (GError) error = NULL;
   g_autoptr (GVariant) reply
-    = g_dbus_connection_call_finish (G_DBUS_CONNECTION (source), result, &error);
+      = g_dbus_connection_call_finish (G_DBUS_CONNECTION (source), result, &error);
   g_autoptr (GVariant) value = NULL;
 
   /* after Finished the object is gone, and better figures are here */
@@ -413,6 +414,7 @@ statistics_ready (GObject *source, GAsyncResult *result, gpointer user_data)
     return;
   g_clear_pointer (&self->statistics, g_variant_unref);
   self->statistics = g_steal_pointer (&value);
+  self->handler->refreshed (self->user_data);
 }
 
 void
@@ -420,11 +422,16 @@ sonde_recording_refresh (SondeRecording *self)
 {
   if (self->session == NULL || self->reason != NULL)
     return;
-  g_dbus_connection_call (self->connection->bus, self->connection->name, self->path,
-                          "org.freedesktop.DBus.Properties", "Get",
-                          g_variant_new ("(ss)", SESSION_INTERFACE, "Statistics"),
-                          G_VARIANT_TYPE ("(v)"), G_DBUS_CALL_FLAGS_NONE, -1, self->cancellable,
-                          statistics_ready, self);
+  g_dbus_connection_call (
+      self->connection->bus, self->connection->name, self->path, "org.freedesktop.DBus.Properties",
+      "Get", g_variant_new ("(ss)", SESSION_INTERFACE, "Statistics"), G_VARIANT_TYPE ("(v)"),
+      G_DBUS_CALL_FLAGS_NONE, -1, self->cancellable, statistics_ready, self);
+}
+
+gboolean
+sonde_recording_has_statistics (const SondeRecording *self)
+{
+  return self->statistics != NULL;
 }
 
 guint64

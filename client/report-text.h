@@ -12,9 +12,7 @@ typedef struct
 } SondeReportStyle;
 
 void sonde_report_append_header (GString *out, const SondeReport *report);
-void sonde_report_append_tree (GString *out,
-                               const SondeReport *report,
-                               const SondeReportStyle *style);
-void sonde_report_append_flat (GString *out,
-                               const SondeReport *report,
-                               const SondeReportStyle *style);
+void
+sonde_report_append_tree (GString *out, const SondeReport *report, const SondeReportStyle *style);
+void
+sonde_report_append_flat (GString *out, const SondeReport *report, const SondeReportStyle *style);

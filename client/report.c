@@ -8,7 +8,7 @@ struct SondeReport
   char *comm;
   SondeCaptureModel *model;
   SondeSymbolResolver *resolver;
-  GPtrArray *trees;     /* SondeCallTree of locations or NULL, by the model's number of the process */
+  GPtrArray *trees; /* SondeCallTree of locations or NULL, by the model's number of the process */
   GPtrArray *processes; /* SondeReportProcess, after the end */
   guint64 n_samples;
 };

@@ -31,13 +31,13 @@ print_help (void)
 
   for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
     g_string_append_printf (out, "  sondectl %-34s %s\n", commands[i].usage, commands[i].text);
-  g_string_append (out,
-                   "\n  sondectl COMMAND --help            the options of a command\n"
-                   "  sondectl --version\n"
-                   "\nrecord asks the system's profiling service; record --embedded does without it,\n"
-                   "with the rights you have. For a first look:\n"
-                   "\n  sondectl record --embedded -d 5 -- python3 program.py\n"
-                   "\nMore in sondectl(1).\n");
+  g_string_append (
+      out, "\n  sondectl COMMAND --help            the options of a command\n"
+           "  sondectl --version\n"
+           "\nrecord asks the system's profiling service; record --embedded does without it,\n"
+           "with the rights you have. For a first look:\n"
+           "\n  sondectl record --embedded -d 5 -- python3 program.py\n"
+           "\nMore in sondectl(1).\n");
   return sonde_cli_print (out) ? 0 : 1;
 }
 

@@ -12,7 +12,7 @@
 
 struct SondeSpawn
 {
-  GPid pid; /* 0 once reaped */
+  GPid pid;      /* 0 once reaped */
   int gate_fd;   /* one byte opens, end of file means we are gone */
   int status_fd; /* errno of a failed exec, or end of file */
   gboolean is_released;

@@ -21,9 +21,9 @@ typedef struct
 struct SondeSymbolResolver
 {
   const SondeCaptureModel *model;
-  GHashTable *modules;   /* "INODE PATH" → Module */
-  GHashTable *by_name;   /* "NAME\nMODULE" → number of a function */
-  GPtrArray *functions;  /* SondeFunction */
+  GHashTable *modules;  /* "INODE PATH" → Module */
+  GHashTable *by_name;  /* "NAME\nMODULE" → number of a function */
+  GPtrArray *functions; /* SondeFunction */
 };
 
 static void
@@ -69,7 +69,8 @@ sonde_symbol_resolver_free (SondeSymbolResolver *self)
 }
 
 /* Opens @path only if it is the regular file with that inode. The path comes out of the capture, so
- * nothing is opened for reading before its type is known: opening a device or a FIFO has effects. */
+ * nothing is opened for reading before its type is known: opening a device or a FIFO has effects.
+ */
 static int
 open_mapped_file (const char *path, guint64 inode)
 {
@@ -86,7 +87,8 @@ open_mapped_file (const char *path, guint64 inode)
 static SondeSymbolTable *
 ensure_table (SondeSymbolResolver *self, const SondeMapping *mapping)
 {
-  g_autofree char *key = g_strdup_printf ("%" G_GUINT64_FORMAT " %s", mapping->inode, mapping->path);
+  g_autofree char *key
+      = g_strdup_printf ("%" G_GUINT64_FORMAT " %s", mapping->inode, mapping->path);
   Module *module = g_hash_table_lookup (self->modules, key);
 
   if (module == NULL)
@@ -119,7 +121,8 @@ ensure_function (SondeSymbolResolver *self, const char *name, const char *module
   function = g_new0 (SondeFunction, 1);
   function->name = g_steal_pointer (&shown);
   function->module = g_steal_pointer (&shown_module);
-  g_hash_table_insert (self->by_name, g_steal_pointer (&key), GUINT_TO_POINTER (self->functions->len));
+  g_hash_table_insert (self->by_name, g_steal_pointer (&key),
+                       GUINT_TO_POINTER (self->functions->len));
   g_ptr_array_add (self->functions, function);
   return self->functions->len - 1;
 }

@@ -7,9 +7,9 @@
 /**
  * SECTION: symbol-resolver
  *
- * Names come, in this order, from the capture's JITMAP, from its embedded symbols, from the ELF file
- * on this machine if it is still the one that was mapped (same inode), else they are made of module
- * and offset, or of the address. What comes out is escaped and safe to print.
+ * Names come, in this order, from the capture's JITMAP, from its embedded symbols, from the ELF
+ * file on this machine if it is still the one that was mapped (same inode), else they are made of
+ * module and offset, or of the address. What comes out is escaped and safe to print.
  */
 typedef struct SondeSymbolResolver SondeSymbolResolver;
 

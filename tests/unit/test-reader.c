@@ -271,6 +271,134 @@ waits_for_no_more_than_the_next_frame (void)
   sonde_reader_free (reader);
 }
 
+static const SondeFrame *
+next_of_type (SondeReader *reader, guint8 type)
+{
+  const SondeFrame *frame = NULL;
+
+  g_assert_cmpint (sonde_reader_next (reader, &frame), ==, 1);
+  g_assert_cmpuint (frame->type, ==, type);
+  g_assert_cmpint (frame->time_ns, ==, 1000 + type);
+  g_assert_cmpint (frame->cpu, ==, 1);
+  g_assert_cmpint (frame->pid, ==, 42);
+
+  return frame;
+}
+
+static void
+check_process_frames (SondeReader *reader)
+{
+  const SondeFrameSample *sample;
+  const SondeFrameMap *map;
+
+  next_of_type (reader, SONDE_FRAME_TIMESTAMP);
+  sample = (const void *) next_of_type (reader, SONDE_FRAME_SAMPLE);
+  g_assert_cmpuint (sample->n_addrs, ==, 3);
+  g_assert_cmpint (sample->tid, ==, 43);
+  g_assert_cmpuint (sample->addrs[0], ==, SONDE_CONTEXT_USER);
+  g_assert_cmpuint (sample->addrs[2], ==, 0x402000);
+
+  map = (const void *) next_of_type (reader, SONDE_FRAME_MAP);
+  g_assert_cmpuint (map->start, ==, 0x400000);
+  g_assert_cmpuint (map->end, ==, 0x403000);
+  g_assert_cmpuint (map->offset, ==, 0x1000);
+  g_assert_cmpuint (map->inode, ==, 99);
+  g_assert_cmpmem (map->path, 18, "/bin/x\0@0badc0de\0", 18);
+
+  g_assert_cmpstr (
+      ((const SondeFrameProcess *) next_of_type (reader, SONDE_FRAME_PROCESS))->cmdline, ==,
+      "x --fast\nline\xc3");
+  g_assert_cmpint (((const SondeFrameFork *) next_of_type (reader, SONDE_FRAME_FORK))->child, ==,
+                   44);
+  next_of_type (reader, SONDE_FRAME_EXIT);
+}
+
+static void
+check_table_frames (SondeReader *reader)
+{
+  const SondeFrameJitmap *jitmap;
+  const SondeFrameCounterDefine *define;
+  const SondeFrameCounterSet *set;
+  guint64 address = SONDE_JIT_ADDRESS_BASE;
+
+  jitmap = (const void *) next_of_type (reader, SONDE_FRAME_JITMAP);
+  g_assert_cmpuint (jitmap->n_names, ==, 2);
+  g_assert_cmpmem (jitmap->data, 8, &address, 8);
+  g_assert_cmpstr ((const char *) jitmap->data + 8, ==, "[kernel]");
+  g_assert_cmpstr ((const char *) jitmap->data + 8 + 9 + 8, ==, "a\nb\xff");
+
+  define = (const void *) next_of_type (reader, SONDE_FRAME_CTRDEF);
+  g_assert_cmpuint (define->n_counters, ==, 2);
+  g_assert_cmpstr (define->counters[0].category, ==, "Sonde");
+  g_assert_cmpstr (define->counters[0].name, ==, "produced");
+  g_assert_cmpstr (define->counters[0].description, ==, "samples");
+  g_assert_cmpuint (sonde_counter_id (define->counters[0].id_type), ==, 1);
+  g_assert_cmpint (define->counters[0].value.v64, ==, 7);
+  g_assert_cmpuint (sonde_counter_id (define->counters[1].id_type), ==, 2);
+  g_assert_cmpuint (sonde_counter_type (define->counters[1].id_type), ==, SONDE_COUNTER_DOUBLE);
+  g_assert_cmpfloat (define->counters[1].value.vdbl, >, 0.49);
+
+  set = (const void *) next_of_type (reader, SONDE_FRAME_CTRSET);
+  g_assert_cmpuint (set->n_groups, ==, 1);
+  g_assert_cmpuint (set->groups[0].ids[0], ==, 1);
+  g_assert_cmpuint (set->groups[0].ids[1], ==, 2);
+  g_assert_cmpuint (set->groups[0].ids[2], ==, 0);
+  g_assert_cmpint (set->groups[0].values[0].v64, ==, 8);
+}
+
+static void
+check_other_frames (SondeReader *reader)
+{
+  const SondeFrameMark *mark;
+  const SondeFrameMetadata *metadata;
+  const SondeFrameLog *log;
+  const SondeFrameFileChunk *chunk;
+  const SondeFrameAllocation *allocation;
+  const SondeFrameOverlay *overlay;
+
+  mark = (const void *) next_of_type (reader, SONDE_FRAME_MARK);
+  g_assert_cmpint (mark->duration_ns, ==, 5);
+  g_assert_cmpstr (mark->group, ==, "group");
+  g_assert_cmpstr (mark->name, ==, "name");
+  g_assert_cmpstr (mark->message, ==, "message");
+  metadata = (const void *) next_of_type (reader, SONDE_FRAME_METADATA);
+  g_assert_cmpstr (metadata->id, ==, "sonde");
+  g_assert_cmpstr (metadata->metadata, ==, "[sonde]\nversion=1\n");
+  log = (const void *) next_of_type (reader, SONDE_FRAME_LOG);
+  g_assert_cmpuint (log->severity, ==, 16);
+  g_assert_cmpstr (log->domain, ==, "sonde");
+  g_assert_cmpstr (log->message, ==, "Lost 3 samples");
+  chunk = (const void *) next_of_type (reader, SONDE_FRAME_FILE_CHUNK);
+  g_assert_cmpuint (chunk->is_last, ==, SONDE_FILE_CHUNK_LAST);
+  g_assert_cmpstr (chunk->path, ==, "/proc/cpuinfo");
+  g_assert_cmpmem (chunk->data, chunk->data_len, "Processor\t: 0\n", 14);
+  allocation = (const void *) next_of_type (reader, SONDE_FRAME_ALLOCATION);
+  g_assert_cmpuint (allocation->address, ==, 0x5000);
+  g_assert_cmpint (allocation->size_bytes, ==, 64);
+  g_assert_cmpint (allocation->tid, ==, 43);
+  g_assert_cmpuint (allocation->n_addrs, ==, 2);
+  g_assert_cmpuint (allocation->addrs[1], ==, 0x402000);
+  overlay = (const void *) next_of_type (reader, SONDE_FRAME_OVERLAY);
+  g_assert_cmpuint (sonde_overlay_layer (overlay->layer), ==, 3);
+  g_assert_cmpstr (overlay->data, ==, "/lower");
+  g_assert_cmpstr (overlay->data + overlay->src_len + 1, ==, "/");
+}
+
+static void
+reads_all_types_back (void)
+{
+  g_autoptr (MemoryCapture) capture = new_capture ();
+  Memory memory = { capture->bytes->data, capture->bytes->len, 0, 4096, 0 };
+  SondeReader *reader = open_memory (&memory);
+  const SondeFrame *frame;
+
+  check_process_frames (reader);
+  check_table_frames (reader);
+  check_other_frames (reader);
+  g_assert_cmpint (sonde_reader_next (reader, &frame), ==, 0);
+  sonde_reader_free (reader);
+}
+
 static void
 reads_a_byte_at_a_time (void)
 {
@@ -439,6 +567,7 @@ main (int argc, char *argv[])
                    breaks_at_lengths_and_types_that_cannot_be);
   g_test_add_func ("/reader/next/waits-for-no-more-than-the-next-frame",
                    waits_for_no_more_than_the_next_frame);
+  g_test_add_func ("/reader/next/reads-all-types-back", reads_all_types_back);
   g_test_add_func ("/reader/next/reads-a-byte-at-a-time", reads_a_byte_at_a_time);
   g_test_add_func ("/reader/next/reads-captures-larger-than-its-buffer",
                    reads_captures_larger_than_its_buffer);

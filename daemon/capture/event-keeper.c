@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The perf events of a session, kept open for all of its life. */
+#include "daemon/capture/event-keeper.h"
+
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "daemon/base/fd.h"
+
+#ifndef PERF_FORMAT_LOST
+#define PERF_FORMAT_LOST (1U << 4) /* Linux 6.0 */
+#endif
+#define MAX_READ_VALUES 5 /* value, two times, id, lost */
+
+typedef struct
+{
+  int fd;
+  gboolean samples;
+  guint64 n_lost; /* as last read */
+} Event;
+
+struct SondeEventKeeper
+{
+  guint64 read_format;
+  GArray *events;
+  guint next; /* to be read */
+  guint64 n_lost;
+};
+
+static void
+event_clear (gpointer data)
+{
+  Event *event = data;
+
+  sonde_clear_fd (&event->fd);
+}
+
+SondeEventKeeper *
+sonde_event_keeper_new (guint64 read_format)
+{
+  SondeEventKeeper *self = g_new0 (SondeEventKeeper, 1);
+
+  self->read_format = read_format;
+  self->events = g_array_new (FALSE, FALSE, sizeof (Event));
+  g_array_set_clear_func (self->events, event_clear);
+
+  return self;
+}
+
+void
+sonde_event_keeper_free (SondeEventKeeper *self)
+{
+  if (self == NULL)
+    return;
+
+  g_array_unref (self->events);
+  g_free (self);
+}
+
+gboolean
+sonde_event_keeper_add (SondeEventKeeper *self, int fd, gboolean samples)
+{
+  Event event = { fd, samples, 0 };
+
+  if (self->events->len >= SONDE_EVENT_KEEPER_MAX)
+    {
+      close (fd);
+      return FALSE;
+    }
+  g_array_append_val (self->events, event);
+
+  return TRUE;
+}
+
+void
+sonde_event_keeper_enable (SondeEventKeeper *self, gboolean enable)
+{
+  unsigned long request = enable ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
+
+  /* Fails for nothing but a descriptor that is no event; its absence shows in the samples. */
+  for (guint i = 0; i < self->events->len; i++)
+    (void) ioctl (g_array_index (self->events, Event, i).fd, request, 0);
+}
+
+gboolean
+sonde_event_keeper_counts_lost (const SondeEventKeeper *self)
+{
+  return (self->read_format & PERF_FORMAT_LOST) != 0
+         && (self->read_format & PERF_FORMAT_GROUP) == 0;
+}
+
+static void
+read_event (SondeEventKeeper *self, Event *event)
+{
+  const guint64 before
+      = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING | PERF_FORMAT_ID;
+  gsize at = 1 + (gsize) __builtin_popcountll (self->read_format & before);
+  guint64 values[MAX_READ_VALUES];
+  gssize size_bytes = read (event->fd, values, sizeof values);
+
+  if (size_bytes < (gssize) ((at + 1) * sizeof values[0]) || values[at] <= event->n_lost)
+    return;
+  self->n_lost += values[at] - event->n_lost;
+  event->n_lost = values[at];
+}
+
+guint64
+sonde_event_keeper_read_lost (SondeEventKeeper *self, guint budget)
+{
+  if (!sonde_event_keeper_counts_lost (self))
+    return 0;
+
+  for (guint i = MIN (budget, self->events->len); i > 0; i--)
+    {
+      Event *event = &g_array_index (self->events, Event, self->next);
+
+      self->next = (self->next + 1) % self->events->len;
+      if (event->samples)
+        read_event (self, event);
+    }
+
+  return self->n_lost;
+}

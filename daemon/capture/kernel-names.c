@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Kernel addresses as made-up ones with names, so that no kernel address leaves the worker. */
+#include "daemon/capture/kernel-names.h"
+
+#include <linux/perf_event.h>
+
+#define CACHE_SLOTS 4096 /* a power of two */
+
+typedef struct
+{
+  uint64_t address; /* 0: empty */
+  uint64_t made_up;
+} Slot;
+
+struct SondeKernelNames
+{
+  SondeRecorder *recorder;
+  SondeKallsyms *kallsyms;
+  Slot cache[CACHE_SLOTS];
+};
+
+SondeKernelNames *
+sonde_kernel_names_new (SondeRecorder *recorder, SondeKallsyms *kallsyms)
+{
+  SondeKernelNames *self = g_new0 (SondeKernelNames, 1);
+
+  self->recorder = recorder;
+  self->kallsyms = kallsyms;
+
+  return self;
+}
+
+void
+sonde_kernel_names_free (SondeKernelNames *self)
+{
+  if (self == NULL)
+    return;
+
+  sonde_kallsyms_free (self->kallsyms);
+  g_free (self);
+}
+
+static uint64_t
+replace_one (SondeKernelNames *self, uint64_t address, gint64 time_ns)
+{
+  Slot *slot = &self->cache[(address * UINT64_C (0x9E3779B97F4A7C15)) >> 52 & (CACHE_SLOTS - 1)];
+  const char *name = "[kernel]";
+
+  if (slot->address == address && address != 0)
+    return slot->made_up;
+
+  if (self->kallsyms != NULL && !sonde_kallsyms_lookup (self->kallsyms, address, &name))
+    name = "[kernel]";
+  slot->address = address;
+  slot->made_up = sonde_recorder_name (self->recorder, name, time_ns);
+
+  return slot->made_up;
+}
+
+static gboolean
+is_context (uint64_t address)
+{
+  return address >= (uint64_t) PERF_CONTEXT_MAX;
+}
+
+size_t
+sonde_kernel_names_replace (SondeKernelNames *self,
+                            const uint64_t *chain,
+                            size_t n_chain,
+                            uint64_t ip,
+                            gint64 time_ns,
+                            uint64_t *addrs,
+                            size_t max_addrs)
+{
+  gboolean in_kernel = FALSE;
+  size_t n_addrs = 0;
+
+  g_assert (max_addrs > 0);
+  for (size_t i = 0; self->kallsyms != NULL && i < n_chain && n_addrs < max_addrs; i++)
+    {
+      if (is_context (chain[i]))
+        in_kernel = chain[i] == (uint64_t) PERF_CONTEXT_KERNEL;
+      else if (in_kernel)
+        /* All but the first are return addresses: the call is one byte lower. */
+        addrs[n_addrs] = replace_one (self, chain[i] - (n_addrs > 0), time_ns), n_addrs++;
+    }
+  if (n_addrs == 0)
+    addrs[n_addrs++] = replace_one (self, self->kallsyms != NULL ? ip : 1, time_ns);
+
+  return n_addrs;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a session counts, and the counters that carry it in a capture. */
+#include "daemon/capture/ledger.h"
+
+#define NS_PER_SECOND 1e9
+
+static const char *const descriptions[SONDE_N_LEDGER] = {
+  "samples the kernel made",
+  "samples that became frames",
+  "samples lost: the kernel's ring was full",
+  "samples lost: malformed in the ring",
+  "samples lost: a later stage could not take them",
+  "frames recorded while this stream was open",
+  "frames made for this stream alone",
+  "frames put into this stream",
+  "frames lost: this stream's queue was full",
+  "frames this stream did not ask for",
+  "samples put into this stream",
+  "samples lost to or not asked for by this stream",
+};
+
+void
+sonde_tally_sample_read (SondeTally *self)
+{
+  self->values[SONDE_LEDGER_PRODUCED]++;
+}
+
+void
+sonde_tally_set_lost_kernel (SondeTally *self, guint64 n)
+{
+  guint64 *lost = &self->values[SONDE_LEDGER_LOST_KERNEL];
+
+  if (n <= *lost)
+    return;
+  self->values[SONDE_LEDGER_PRODUCED] += n - *lost;
+  *lost = n;
+}
+
+gboolean
+sonde_tally_adds_up (const SondeTally *self)
+{
+  return self->values[SONDE_LEDGER_PRODUCED]
+         == self->values[SONDE_LEDGER_RECORDED] + self->values[SONDE_LEDGER_LOST_KERNEL]
+                + self->values[SONDE_LEDGER_LOST_RING] + self->values[SONDE_LEDGER_LOST_QUEUE];
+}
+
+int
+sonde_ledger_define (SondeWriter *writer, const SondeFrameOrigin *origin)
+{
+  SondeCounter counters[SONDE_N_LEDGER] = { 0 };
+
+  for (guint i = 0; i < SONDE_N_LEDGER; i++)
+    {
+      counters[i].category = SONDE_LEDGER_CATEGORY;
+      counters[i].name = sonde_ledger_name ((SondeLedger) i);
+      counters[i].description = descriptions[i];
+      counters[i].id = i + 1;
+      counters[i].type = SONDE_COUNTER_INT64;
+    }
+
+  return sonde_writer_add_counter_define (writer, origin, counters, SONDE_N_LEDGER);
+}
+
+int
+sonde_ledger_set (SondeWriter *writer,
+                  const SondeFrameOrigin *origin,
+                  const guint64 *values,
+                  guint n_values)
+{
+  uint32_t ids[SONDE_N_LEDGER];
+  SondeCounterValue set[SONDE_N_LEDGER];
+
+  g_assert (n_values <= SONDE_N_LEDGER);
+  for (guint i = 0; i < n_values; i++)
+    {
+      ids[i] = i + 1;
+      set[i].v64 = (int64_t) values[i];
+    }
+
+  return sonde_writer_add_counter_set (writer, origin, ids, set, n_values);
+}
+
+static void
+append_loss (GString *text,
+             const SondeTally *self,
+             const SondeTally *before,
+             unsigned statistic,
+             const char *what)
+{
+  guint64 n = self->values[statistic] - before->values[statistic];
+
+  if (n > 0)
+    g_string_append_printf (text, "%s%" G_GUINT64_FORMAT " %s", text->len > 0 ? ", " : "", n, what);
+}
+
+char *
+sonde_tally_describe_losses (const SondeTally *self,
+                             const SondeTally *before,
+                             gint64 from_ns,
+                             gint64 to_ns)
+{
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  append_loss (text, self, before, SONDE_LEDGER_LOST_KERNEL, "samples in the kernel's ring");
+  append_loss (text, self, before, SONDE_LEDGER_LOST_RING, "samples refused by the decoder");
+  append_loss (text, self, before, SONDE_LEDGER_LOST_QUEUE, "samples before the recorder");
+  append_loss (text, self, before, SONDE_STATISTIC_LOST_SIDEBAND,
+               "records of mappings in the kernel's ring (read again)");
+  if (text->len == 0)
+    return NULL;
+
+  return g_strdup_printf ("Lost %s between %.3f s and %.3f s", text->str,
+                          (double) from_ns / NS_PER_SECOND, (double) to_ns / NS_PER_SECOND);
+}

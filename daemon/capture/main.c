@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* sonde-capture: the data plane of one session. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/capture/pipeline.h"
+#include "daemon/capture/sandbox.h"
+
+#define FIRST_ACTIVATED_FD 3 /* SD_LISTEN_FDS_START */
+
+typedef struct
+{
+  GMainLoop *loop;
+  int status;
+} Worker;
+
+static void
+on_done (int status, gpointer user_data)
+{
+  Worker *worker = user_data;
+
+  worker->status = status;
+  g_main_loop_quit (worker->loop);
+}
+
+/* --fd=N from the daemon that spawned us, or the one descriptor of socket activation. */
+static int
+connection_fd (int argc, char **argv)
+{
+  const char *pid = g_getenv ("LISTEN_PID");
+  guint64 fd;
+
+  if (argc == 2 && g_str_has_prefix (argv[1], "--fd=")
+      && g_ascii_string_to_unsigned (argv[1] + strlen ("--fd="), 10, 0, INT_MAX, &fd, NULL))
+    return (int) fd;
+  if (argc == 1 && pid != NULL && g_ascii_strtoll (pid, NULL, 10) == getpid ()
+      && g_strcmp0 (g_getenv ("LISTEN_FDS"), "1") == 0)
+    return FIRST_ACTIVATED_FD;
+
+  return -1;
+}
+
+static gboolean
+is_connection (int fd)
+{
+  int type = 0;
+  socklen_t size_bytes = sizeof type;
+
+  return fd >= FIRST_ACTIVATED_FD && getsockopt (fd, SOL_SOCKET, SO_TYPE, &type, &size_bytes) == 0
+         && type == SOCK_SEQPACKET && fcntl (fd, F_SETFD, FD_CLOEXEC) == 0;
+}
+
+int
+main (int argc, char **argv)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GMainLoop) loop = NULL;
+  g_autoptr (SondePipeline) pipeline = NULL;
+  Worker worker = { NULL, EXIT_SUCCESS };
+  int fd = connection_fd (argc, argv);
+
+  if (!is_connection (fd))
+    {
+      g_printerr ("sonde-capture is started by sonded, with --fd=N or by socket activation\n");
+      return EXIT_FAILURE;
+    }
+  if (!sonde_sandbox_enter (fd, &error))
+    {
+      g_printerr ("sonde-capture: %s\n", error->message);
+      return EXIT_FAILURE;
+    }
+
+  loop = worker.loop = g_main_loop_new (NULL, FALSE);
+  pipeline = sonde_pipeline_new (fd, on_done, &worker);
+  g_main_loop_run (loop);
+
+  return worker.status;
+}

@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Owns and joins the stages of one session, as control tells it to. */
+#include "daemon/capture/pipeline.h"
+
+#include <errno.h>
+#include <glib-unix.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "daemon/base/channel.h"
+#include "daemon/base/fd.h"
+#include "daemon/capture/ring-set.h"
+#include "daemon/capture/stages.h"
+#include "daemon/capture/symbolizer.h"
+
+#define FIRST_DRAIN_US    2000
+#define BUSY_DRAIN_US     10000
+#define IDLE_DRAIN_US     100000
+#define TICK_MS           100                                 /* flush */
+#define TICKS_A_STATISTIC 3                                   /* about three a second */
+#define TICKS_A_REPORT    10                                  /* one a second */
+#define STOP_WAIT_NS      (300 * G_GINT64_CONSTANT (1000000)) /* for answers, in all */
+#define LINGER_MS         10 /* between looks at the channel's queue before we exit */
+#define MAX_LINGERS       100
+
+typedef enum
+{
+  STATE_NEW = 1 << 0,    /* nothing is known */
+  STATE_SET_UP = 1 << 1, /* the request is known */
+  STATE_READY = 1 << 2,  /* rings are mapped */
+  STATE_RUNNING = 1 << 3,
+  STATE_PAUSED = 1 << 4,
+  STATE_DRAINING = 1 << 5,  /* events are off, rings are being emptied */
+  STATE_FINISHING = 1 << 6, /* symbols, and what sinks have not taken yet */
+  STATE_DONE = 1 << 7,
+} State;
+
+struct SondePipeline
+{
+  State state;
+  SondeChannel *channel; /* NULL once control is gone */
+  SondePipelineDone done;
+  gpointer user_data;
+  SondeStages *stages;
+  SondeSymbolizer *symbolizer;
+  gsize wanted_ring_bytes;
+
+  GSource *drain; /* its ready time is the next drain */
+  gint64 drain_interval_us;
+  guint64 n_records; /* at the last drain */
+  gboolean first_flushed;
+  gint64 stop_wait_until_ns;
+  guint tick_source;
+  guint n_ticks;
+  guint end_source;
+  guint n_lingers;
+  GArray *ring_sources; /* guint, 0: gone */
+  int status;
+};
+
+static gint64
+now_ns (void)
+{
+  return g_get_monotonic_time () * 1000;
+}
+
+static void begin_end (SondePipeline *self, int status);
+
+/* --- to control --- */
+
+static void
+send_to_control (SondePipeline *self, gpointer message, gsize size_bytes)
+{
+  /* A failure comes back as the channel's end. */
+  if (self->channel != NULL)
+    sonde_channel_send (self->channel, message, size_bytes, NULL, 0, NULL);
+}
+
+static void
+send_statistics (SondePipeline *self, SondeMessageType type)
+{
+  SondeMessageStatistics message = { .header.type = type };
+
+  sonde_stages_statistics (self->stages, &message);
+  send_to_control (self, &message, sizeof message);
+}
+
+static void
+fail (SondePipeline *self, int error_number, const char *text)
+{
+  SondeMessageFailed message = { .header.type = SONDE_MESSAGE_FAILED, .error = error_number };
+
+  g_strlcpy (message.text, text, sizeof message.text);
+  send_to_control (self, &message, sizeof message);
+  begin_end (self, EXIT_FAILURE);
+}
+
+static gboolean
+send_request (const SondeRequest *request, gpointer user_data)
+{
+  SondePipeline *self = user_data;
+
+  if (request->is_file)
+    {
+      SondeMessageFileRequest message = request->file;
+
+      message.header.type = SONDE_MESSAGE_FILE_REQUEST;
+      send_to_control (self, &message, sizeof message);
+    }
+  else
+    {
+      SondeMessageProcessRequest message = { .header.type = SONDE_MESSAGE_PROCESS_REQUEST,
+                                             .request_id = request->id,
+                                             .pid = request->pid };
+
+      send_to_control (self, &message, sizeof message);
+    }
+
+  return self->channel != NULL;
+}
+
+static void
+sink_closed (guint32 sink_id, int reason, gpointer user_data)
+{
+  SondePipeline *self = user_data;
+  SondeMessageSinkClosed message
+      = { .header.type = SONDE_MESSAGE_SINK_CLOSED, .sink_id = sink_id, .reason = reason };
+
+  send_to_control (self, &message, sizeof message);
+  if (self->state == STATE_FINISHING && self->symbolizer == NULL
+      && sonde_recorder_n_sinks (sonde_stages_recorder (self->stages)) == 0)
+    begin_end (self, EXIT_SUCCESS);
+}
+
+/* --- the end --- */
+
+/* What was sent to control may still wait in the channel. */
+static gboolean
+on_linger (gpointer user_data)
+{
+  SondePipeline *self = user_data;
+
+  if (self->channel != NULL && sonde_channel_queued (self->channel) > 0
+      && self->n_lingers++ < MAX_LINGERS)
+    return G_SOURCE_CONTINUE;
+
+  self->end_source = 0;
+  self->done (self->status, self->user_data);
+
+  return G_SOURCE_REMOVE;
+}
+
+/* Called from within stages, so all that is left is done from the main loop. */
+static void
+begin_end (SondePipeline *self, int status)
+{
+  if (self->state == STATE_DONE)
+    return;
+
+  if (self->state == STATE_FINISHING && status == EXIT_SUCCESS)
+    send_statistics (self, SONDE_MESSAGE_FINISHED);
+  self->state = STATE_DONE;
+  self->status = status;
+  g_source_set_ready_time (self->drain, -1);
+  self->end_source = g_timeout_add (LINGER_MS, on_linger, self);
+}
+
+static void
+finish_sinks (SondePipeline *self, GBytes *symbols)
+{
+  SondeRecorder *recorder = sonde_stages_recorder (self->stages);
+
+  g_clear_pointer (&self->symbolizer, sonde_symbolizer_free);
+  sonde_recorder_finish (recorder, symbols);
+  if (sonde_recorder_n_sinks (recorder) == 0)
+    begin_end (self, EXIT_SUCCESS);
+}
+
+static void
+on_symbols (GBytes *symbols, gpointer user_data)
+{
+  finish_sinks (user_data, symbols);
+}
+
+static void
+unwatch_rings (SondePipeline *self)
+{
+  for (guint i = 0; i < self->ring_sources->len; i++)
+    if (g_array_index (self->ring_sources, guint, i) != 0)
+      g_source_remove (g_array_index (self->ring_sources, guint, i));
+  g_array_set_size (self->ring_sources, 0);
+}
+
+static void
+end_drain (SondePipeline *self)
+{
+  SondeAddressSet *addresses = sonde_stages_addresses (self->stages);
+
+  unwatch_rings (self);
+  sonde_stages_end (self->stages);
+  sonde_recorder_report (sonde_stages_recorder (self->stages));
+  self->state = STATE_FINISHING;
+  g_source_set_ready_time (self->drain, -1);
+  send_statistics (self, SONDE_MESSAGE_DRAINED);
+
+  if (addresses != NULL)
+    self->symbolizer = sonde_symbolizer_start (addresses, on_symbols, self);
+  else
+    finish_sinks (self, NULL);
+}
+
+static void
+begin_drain (SondePipeline *self)
+{
+  sonde_event_keeper_enable (sonde_stages_events (self->stages), FALSE);
+  self->state = STATE_DRAINING;
+  self->stop_wait_until_ns = now_ns () + STOP_WAIT_NS;
+  g_source_set_ready_time (self->drain, 0);
+}
+
+/* --- turns --- */
+
+static gint64
+next_drain_us (SondePipeline *self, SondeRingMergeState result)
+{
+  guint64 n_records = sonde_stages_n_records (self->stages);
+  gboolean idle = n_records == self->n_records && result == SONDE_RING_MERGE_EMPTY;
+
+  self->n_records = n_records;
+  if (result == SONDE_RING_MERGE_BUDGET)
+    return 0;
+  self->drain_interval_us = idle ? MIN (self->drain_interval_us * 2, IDLE_DRAIN_US) : BUSY_DRAIN_US;
+
+  return g_get_monotonic_time () + self->drain_interval_us;
+}
+
+static gboolean
+on_drain (gpointer user_data)
+{
+  SondePipeline *self = user_data;
+  gboolean draining = self->state == STATE_DRAINING;
+  gint64 wait_until_ns = draining ? self->stop_wait_until_ns : G_MAXINT64;
+  SondeRingMergeState result = sonde_stages_drain (self->stages, draining, wait_until_ns);
+
+  if (draining && result == SONDE_RING_MERGE_EMPTY)
+    {
+      end_drain (self);
+      return G_SOURCE_CONTINUE;
+    }
+  g_source_set_ready_time (self->drain, next_drain_us (self, result));
+  if (!self->first_flushed && self->n_records > 0)
+    {
+      self->first_flushed = TRUE;
+      sonde_recorder_flush (sonde_stages_recorder (self->stages));
+    }
+
+  return G_SOURCE_CONTINUE;
+}
+
+static gboolean
+on_ring (gint fd, GIOCondition condition, gpointer user_data)
+{
+  SondePipeline *self = user_data;
+
+  if (self->state & (STATE_RUNNING | STATE_PAUSED))
+    g_source_set_ready_time (self->drain, 0);
+  if ((condition & (G_IO_HUP | G_IO_ERR | G_IO_NVAL)) == 0)
+    return G_SOURCE_CONTINUE;
+
+  /* Its task is gone: poll would say so for ever. The timer still looks at the ring. */
+  for (guint i = 0; i < self->ring_sources->len; i++)
+    if (g_array_index (self->ring_sources, guint, i) == g_source_get_id (g_main_current_source ()))
+      g_array_index (self->ring_sources, guint, i) = 0;
+
+  return G_SOURCE_REMOVE;
+}
+
+static gboolean
+on_tick (gpointer user_data)
+{
+  SondePipeline *self = user_data;
+  SondeRecorder *recorder = sonde_stages_recorder (self->stages);
+
+  if ((self->state & (STATE_RUNNING | STATE_PAUSED)) == 0)
+    return G_SOURCE_CONTINUE;
+
+  self->n_ticks++;
+  sonde_stages_read_lost (self->stages, FALSE);
+  if (self->n_ticks % TICKS_A_REPORT == 0)
+    {
+      sonde_stages_expire (self->stages);
+      sonde_recorder_report (recorder);
+    }
+  else
+    {
+      sonde_recorder_flush (recorder);
+    }
+  if (self->n_ticks % TICKS_A_STATISTIC == 0)
+    send_statistics (self, SONDE_MESSAGE_STATISTICS);
+
+  return G_SOURCE_CONTINUE;
+}
+
+static gboolean
+dispatch_drain (GSource *source, GSourceFunc callback, gpointer user_data)
+{
+  return callback (user_data);
+}
+
+static GSourceFuncs drain_functions = { .dispatch = dispatch_drain };
+
+/* --- from control: one function a message --- */
+
+typedef void (*MessageHandler) (SondePipeline *self,
+                                const SondeMessageHeader *message,
+                                int *fds,
+                                unsigned n_fds);
+
+static void
+handle_setup (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
+{
+  static const SondeStagesHandler handler = { send_request, sink_closed };
+  const SondeMessageSetup *setup = (const void *) message;
+  const char *why;
+
+  if (!sonde_stages_supports (setup, &why))
+    {
+      fail (self, EPROTO, why);
+      return;
+    }
+  self->stages = sonde_stages_new (setup, &handler, self);
+  self->wanted_ring_bytes = sonde_ring_set_wanted (setup);
+  self->tick_source = g_timeout_add (TICK_MS, on_tick, self);
+  self->state = STATE_SET_UP;
+}
+
+static void
+handle_document (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
+{
+  const SondeMessageDocument *document = (const void *) message;
+
+  sonde_stages_add_document (self->stages, document->kind, fds[0]);
+}
+
+static void
+watch_ring (SondePipeline *self, int fd)
+{
+  guint source = g_unix_fd_add (fd, G_IO_IN | G_IO_HUP | G_IO_ERR, on_ring, self);
+
+  g_array_append_val (self->ring_sources, source);
+}
+
+static void
+handle_rings (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
+{
+  const SondeMessageEvents *events = (const void *) message;
+  SondeMessageRingsMapped answer = { .header.type = SONDE_MESSAGE_RINGS_MAPPED };
+  SondePerfRing *rings[SONDE_MESSAGE_MAX_FDS];
+  gsize sample_bytes = self->wanted_ring_bytes;
+  gsize sideband_bytes = SONDE_RING_SIDEBAND_BYTES;
+
+  answer.status
+      = -sonde_ring_set_open (events->events, fds, n_fds, rings, &sample_bytes, &sideband_bytes);
+  if (answer.status == 0)
+    {
+      for (unsigned i = 0; i < n_fds; i++)
+        {
+          sonde_stages_add_ring (self->stages, rings[i], events->events[i].kind);
+          watch_ring (self, fds[i]);
+          sonde_event_keeper_add (sonde_stages_events (self->stages), sonde_steal_fd (&fds[i]),
+                                  FALSE);
+        }
+      sonde_stages_describe (self->stages, sample_bytes, sideband_bytes);
+      answer.n_rings = n_fds;
+      answer.sample_ring_bytes = sample_bytes;
+      answer.sideband_ring_bytes = sideband_bytes;
+      self->state = STATE_READY;
+    }
+  send_to_control (self, &answer, sizeof answer);
+}
+
+static void
+handle_events (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
+{
+  const SondeMessageEvents *events = (const void *) message;
+
+  for (unsigned i = 0; i < n_fds; i++)
+    if (!sonde_event_keeper_add (sonde_stages_events (self->stages), sonde_steal_fd (&fds[i]),
+                                 events->events[i].kind == SONDE_EVENT_SAMPLES))
+      {
+        fail (self, EMFILE, "too many perf events");
+        return;
+      }
+}
+
+static void
+handle_sink (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
+{
+  const SondeMessageSink *sink = (const void *) message;
+
+  if (!sonde_recorder_add_sink (sonde_stages_recorder (self->stages), sonde_steal_fd (&fds[0]),
+                                sink->sink_id, sink->buffer_size_bytes))
+    sink_closed (sink->sink_id, EMFILE, self);
+}
+
+static void
+handle_start (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
+{
+  sonde_stages_start (self->stages);
+  self->state = STATE_RUNNING;
+  self->drain_interval_us = BUSY_DRAIN_US;
+  g_source_set_ready_time (self->drain, g_get_monotonic_time () + FIRST_DRAIN_US);
+}
+
+/* The rings' records may have waited for this answer. */
+static void
+drain_soon (SondePipeline *self)
+{
+  if (self->state & (STATE_RUNNING | STATE_PAUSED | STATE_DRAINING))
+    g_source_set_ready_time (self->drain, 0);
+}
+
+static void
+handle_process (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
+{
+  const SondeMessageProcess *process = (const void *) message;
+  unsigned next = 0;
+  int maps_fd = process->fds & SONDE_PROCESS_FD_MAPS && next < n_fds ? fds[next++] : -1;
+  int cmdline_fd = process->fds & SONDE_PROCESS_FD_CMDLINE && next < n_fds ? fds[next++] : -1;
+
+  sonde_tracker_answer_process (sonde_stages_tracker (self->stages), process, maps_fd, cmdline_fd);
+  drain_soon (self);
+}
+
+static void
+handle_file (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
+{
+  const SondeMessageFile *file = (const void *) message;
+
+  sonde_tracker_answer_file (sonde_stages_tracker (self->stages), file,
+                             n_fds > 0 ? sonde_steal_fd (&fds[0]) : -1);
+  drain_soon (self);
+}
+
+static void
+handle_pause (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
+{
+  sonde_event_keeper_enable (sonde_stages_events (self->stages), FALSE);
+  self->state = STATE_PAUSED;
+}
+
+static void
+handle_resume (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
+{
+  sonde_event_keeper_enable (sonde_stages_events (self->stages), TRUE);
+  self->state = STATE_RUNNING;
+}
+
+static void
+handle_stop (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
+{
+  /* Before START nothing was recorded, but the stages end in the same way. */
+  if (self->state & (STATE_SET_UP | STATE_READY))
+    sonde_stages_start (self->stages);
+  begin_drain (self);
+}
+
+static void
+handle_report (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
+{
+  send_statistics (self, SONDE_MESSAGE_STATISTICS);
+  sonde_tracker_ask_again (sonde_stages_tracker (self->stages));
+}
+
+#define FROM_SETUP                                                                                 \
+  (STATE_SET_UP | STATE_READY | STATE_RUNNING | STATE_PAUSED | STATE_DRAINING | STATE_FINISHING)
+#define WHILE_ON (STATE_READY | STATE_RUNNING | STATE_PAUSED)
+
+/* Messages may cross: one that comes too late is ignored, one that comes too early is an error. */
+static const struct
+{
+  MessageHandler handle;
+  unsigned takes;   /* states in which it is handled */
+  unsigned ignores; /* states in which it is nothing */
+} messages[] = {
+  [SONDE_MESSAGE_SETUP] = { handle_setup, STATE_NEW, 0 },
+  [SONDE_MESSAGE_DOCUMENT] = { handle_document, STATE_SET_UP, 0 },
+  [SONDE_MESSAGE_RINGS] = { handle_rings, STATE_SET_UP, 0 },
+  [SONDE_MESSAGE_EVENTS] = { handle_events, WHILE_ON, STATE_DRAINING | STATE_FINISHING },
+  [SONDE_MESSAGE_SINK] = { handle_sink, FROM_SETUP, 0 },
+  [SONDE_MESSAGE_START] = { handle_start, STATE_SET_UP | STATE_READY, 0 },
+  [SONDE_MESSAGE_PROCESS] = { handle_process, WHILE_ON | STATE_DRAINING, STATE_FINISHING },
+  [SONDE_MESSAGE_FILE] = { handle_file, WHILE_ON | STATE_DRAINING, STATE_FINISHING },
+  [SONDE_MESSAGE_STOP] = { handle_stop, STATE_SET_UP | WHILE_ON, STATE_DRAINING | STATE_FINISHING },
+  [SONDE_MESSAGE_PAUSE]
+  = { handle_pause, STATE_RUNNING, STATE_PAUSED | STATE_DRAINING | STATE_FINISHING },
+  [SONDE_MESSAGE_RESUME]
+  = { handle_resume, STATE_PAUSED, STATE_RUNNING | STATE_DRAINING | STATE_FINISHING },
+  [SONDE_MESSAGE_REPORT] = { handle_report, FROM_SETUP, 0 },
+};
+
+static void
+on_message (SondeChannel *channel,
+            const SondeMessageHeader *message,
+            int *fds,
+            unsigned n_fds,
+            gpointer user_data)
+{
+  SondePipeline *self = user_data;
+  g_autofree char *text = NULL;
+  guint32 type = message->type;
+
+  if (self->state == STATE_DONE)
+    return;
+  if (type < G_N_ELEMENTS (messages) && (messages[type].takes & self->state))
+    {
+      messages[type].handle (self, message, fds, n_fds);
+      return;
+    }
+  if (type < G_N_ELEMENTS (messages) && (messages[type].ignores & self->state))
+    return;
+
+  text
+      = g_strdup_printf ("message %s came too early or twice", sonde_message_type_to_string (type));
+  fail (self, EPROTO, text);
+}
+
+static void
+on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
+{
+  SondePipeline *self = user_data;
+
+  g_clear_pointer (&self->channel, sonde_channel_free);
+  if (self->state & (STATE_RUNNING | STATE_PAUSED))
+    begin_drain (self);
+  else if (self->state & (STATE_NEW | STATE_SET_UP | STATE_READY))
+    begin_end (self, EXIT_FAILURE);
+}
+
+SondePipeline *
+sonde_pipeline_new (int control_fd, SondePipelineDone done, gpointer user_data)
+{
+  static const SondeChannelHandler handler = { on_message, on_closed };
+  SondePipeline *self = g_new0 (SondePipeline, 1);
+  SondeMessageHello hello
+      = { .header.type = SONDE_MESSAGE_HELLO, .version = SONDE_MESSAGE_VERSION, .pid = getpid () };
+
+  self->state = STATE_NEW;
+  self->done = done;
+  self->user_data = user_data;
+  self->ring_sources = g_array_new (FALSE, FALSE, sizeof (guint));
+  self->drain = g_source_new (&drain_functions, sizeof (GSource));
+  g_source_set_static_name (self->drain, "drain");
+  g_source_set_callback (self->drain, on_drain, self, NULL);
+  g_source_attach (self->drain, g_main_context_get_thread_default ());
+  self->channel = sonde_channel_new (control_fd, FALSE, &handler, self);
+  send_to_control (self, &hello, sizeof hello);
+
+  return self;
+}
+
+void
+sonde_pipeline_free (SondePipeline *self)
+{
+  if (self == NULL)
+    return;
+
+  if (self->tick_source != 0)
+    g_source_remove (self->tick_source);
+  if (self->end_source != 0)
+    g_source_remove (self->end_source);
+  unwatch_rings (self);
+  g_array_unref (self->ring_sources);
+  g_source_destroy (self->drain);
+  g_source_unref (self->drain);
+  sonde_symbolizer_free (self->symbolizer);
+  sonde_stages_free (self->stages);
+  sonde_channel_free (self->channel);
+  g_free (self);
+}

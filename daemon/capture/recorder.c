@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Where all flows meet: turns what happened into frames for all sinks. */
+#include "daemon/capture/recorder.h"
+
+#include <string.h>
+
+#include "daemon/base/fd.h"
+#include "daemon/capture/ledger.h"
+
+#define SEVERITY_WARNING (1 << 4) /* G_LOG_LEVEL_WARNING */
+
+struct SondeRecorder
+{
+  SondeStreamState *state;
+  SondeJitNames *names;
+  SondeTally *tally;
+  SondeRecorderSinkClosed closed;
+  gpointer user_data;
+
+  SondeChunkPool *pool;
+  SondeSpanWriter *writer;
+  GPtrArray *sinks;
+  guint reap_source;
+  gboolean finished;
+  guint64 past[SONDE_N_STATISTICS]; /* of sinks that are gone */
+
+  SondeTally told; /* as of the last warning about losses */
+  gint64 told_ns;
+};
+
+static gint64
+now_ns (void)
+{
+  return g_get_monotonic_time () * 1000;
+}
+
+static void
+push_span (const SondeSpan *span, gpointer user_data)
+{
+  SondeRecorder *self = user_data;
+
+  for (guint i = 0; i < self->sinks->len; i++)
+    sonde_sink_push (g_ptr_array_index (self->sinks, i), span);
+}
+
+SondeRecorder *
+sonde_recorder_new (SondeStreamState *state,
+                    SondeJitNames *names,
+                    SondeTally *tally,
+                    SondeRecorderSinkClosed closed,
+                    gpointer user_data)
+{
+  SondeRecorder *self = g_new0 (SondeRecorder, 1);
+
+  self->state = state;
+  self->names = names;
+  self->tally = tally;
+  self->closed = closed;
+  self->user_data = user_data;
+  self->pool = sonde_chunk_pool_new ();
+  self->writer = sonde_span_writer_new (self->pool, push_span, self);
+  self->sinks = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_sink_free);
+  self->told_ns = now_ns ();
+
+  return self;
+}
+
+void
+sonde_recorder_free (SondeRecorder *self)
+{
+  if (self == NULL)
+    return;
+
+  if (self->reap_source != 0)
+    g_source_remove (self->reap_source);
+  g_ptr_array_unref (self->sinks);
+  sonde_span_writer_free (self->writer);
+  sonde_chunk_pool_unref (self->pool);
+  g_free (self);
+}
+
+/* --- sinks --- */
+
+static void
+add_up (guint64 values[SONDE_N_STATISTICS], const SondeSink *sink)
+{
+  const guint64 *counters = sonde_sink_counters (sink);
+
+  for (guint i = SONDE_LEDGER_STREAM_RECORDED; i < SONDE_N_LEDGER; i++)
+    values[i] += counters[i];
+  values[SONDE_STATISTIC_BYTES] += sonde_sink_bytes (sink);
+}
+
+static gboolean
+reap_sinks (gpointer user_data)
+{
+  SondeRecorder *self = user_data;
+
+  self->reap_source = 0;
+  for (guint i = self->sinks->len; i > 0; i--)
+    {
+      const SondeSink *sink = g_ptr_array_index (self->sinks, i - 1);
+
+      if (!sonde_sink_is_closed (sink))
+        continue;
+      add_up (self->past, sink);
+      g_ptr_array_remove_index (self->sinks, i - 1);
+    }
+
+  return G_SOURCE_REMOVE;
+}
+
+static gpointer
+begin_state (gboolean first, gpointer user_data)
+{
+  SondeRecorder *self = user_data;
+
+  return sonde_state_cursor_new (self->state, first);
+}
+
+static gboolean
+write_state (gpointer cursor, SondeSpanWriter *out)
+{
+  return sonde_state_cursor_write (cursor, out);
+}
+
+static void
+end_state (gpointer cursor)
+{
+  sonde_state_cursor_free (cursor);
+}
+
+/* Called from within the sink: it is freed later, from the main loop. */
+static void
+sink_closed (SondeSink *sink, int reason, gpointer user_data)
+{
+  SondeRecorder *self = user_data;
+
+  if (self->reap_source == 0)
+    self->reap_source = g_idle_add_full (G_PRIORITY_DEFAULT, reap_sinks, self, NULL);
+  self->closed (sonde_sink_id (sink), reason, self->user_data);
+}
+
+gboolean
+sonde_recorder_add_sink (SondeRecorder *self, int fd, guint32 id, gsize buffer_size_bytes)
+{
+  static const SondeSinkHandler handler = { begin_state, write_state, end_state, sink_closed };
+  sonde_autofd int owned = fd;
+  SondeSink *sink;
+
+  if (self->finished || self->sinks->len >= SONDE_RECORDER_MAX_SINKS)
+    return FALSE;
+
+  /* What was recorded before it came is not its. */
+  sonde_recorder_flush (self);
+  sink = sonde_sink_new (sonde_steal_fd (&owned), id, buffer_size_bytes, self->pool, self->tally,
+                         &handler, self);
+  g_ptr_array_add (self->sinks, sink);
+  sonde_sink_pump (sink);
+
+  return TRUE;
+}
+
+guint
+sonde_recorder_n_sinks (const SondeRecorder *self)
+{
+  guint n_open = 0;
+
+  for (guint i = 0; i < self->sinks->len; i++)
+    n_open += !sonde_sink_is_closed (g_ptr_array_index (self->sinks, i));
+
+  return n_open;
+}
+
+/* --- frames --- */
+
+void
+sonde_recorder_process (SondeRecorder *self, SondeProcess *process, gint64 time_ns)
+{
+  const SondeMapping *mappings;
+  size_t n_mappings = 0;
+
+  if (sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN))
+    return;
+
+  sonde_process_set_flag (process, SONDE_PROCESS_FLAG_WRITTEN, true);
+  sonde_stream_state_write_process (self->state, process, time_ns, self->writer);
+  mappings = sonde_process_mappings (process, &n_mappings);
+  for (size_t i = 0; i < n_mappings; i++)
+    sonde_stream_state_write_map (sonde_process_pid (process), &mappings[i], time_ns, self->writer);
+}
+
+void
+sonde_recorder_map (SondeRecorder *self,
+                    SondeProcess *process,
+                    const SondeMapping *mapping,
+                    gint64 time_ns)
+{
+  if (sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN))
+    sonde_stream_state_write_map (sonde_process_pid (process), mapping, time_ns, self->writer);
+}
+
+void
+sonde_recorder_rename (SondeRecorder *self, SondeProcess *process, gint64 time_ns)
+{
+  if (sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN))
+    sonde_stream_state_write_process (self->state, process, time_ns, self->writer);
+}
+
+void
+sonde_recorder_fork (
+    SondeRecorder *self, int32_t parent_tid, int32_t child_tid, int cpu, gint64 time_ns)
+{
+  SondeFrameOrigin origin = { time_ns, cpu, parent_tid };
+
+  sonde_writer_add_fork (sonde_span_writer_state (self->writer), &origin, child_tid);
+}
+
+void
+sonde_recorder_exit (SondeRecorder *self, int32_t pid, int cpu, gint64 time_ns)
+{
+  SondeFrameOrigin origin = { time_ns, cpu, pid };
+
+  sonde_writer_add_exit (sonde_span_writer_plain (self->writer), &origin);
+}
+
+uint64_t
+sonde_recorder_name (SondeRecorder *self, const char *name, gint64 time_ns)
+{
+  gboolean is_new;
+  uint64_t address = sonde_jit_names_intern (self->names, name, &is_new);
+
+  if (is_new)
+    {
+      const char *kept
+          = sonde_jit_names_get (self->names, sonde_jit_names_count (self->names) - 1, &address);
+
+      sonde_stream_state_write_name (address, kept, time_ns, self->writer);
+    }
+
+  return address;
+}
+
+void
+sonde_recorder_sample (SondeRecorder *self, const SondeStack *stack)
+{
+  SondeFrameOrigin origin = { stack->time_ns, stack->cpu, stack->pid };
+  int r = sonde_span_writer_add_sample (self->writer, &origin, stack->tid, stack->addrs,
+                                        stack->n_addrs);
+
+  sonde_tally_add (self->tally, r == 0 ? SONDE_LEDGER_RECORDED : SONDE_LEDGER_LOST_QUEUE, 1);
+}
+
+void
+sonde_recorder_warn (SondeRecorder *self, const char *text)
+{
+  SondeFrameOrigin origin = { now_ns (), -1, -1 };
+
+  sonde_writer_add_log (sonde_span_writer_plain (self->writer), &origin, SEVERITY_WARNING, "sonde",
+                        text);
+}
+
+/* --- turns --- */
+
+void
+sonde_recorder_flush (SondeRecorder *self)
+{
+  sonde_span_writer_publish (self->writer);
+  for (guint i = 0; i < self->sinks->len; i++)
+    sonde_sink_pump (g_ptr_array_index (self->sinks, i));
+}
+
+static void
+warn_of_losses (SondeRecorder *self)
+{
+  gint64 now = now_ns ();
+  g_autofree char *text
+      = sonde_tally_describe_losses (self->tally, &self->told, self->told_ns, now);
+
+  if (text != NULL)
+    sonde_recorder_warn (self, text);
+  self->told = *self->tally;
+  self->told_ns = now;
+}
+
+void
+sonde_recorder_report (SondeRecorder *self)
+{
+  warn_of_losses (self);
+  sonde_span_writer_publish (self->writer);
+  for (guint i = 0; i < self->sinks->len; i++)
+    {
+      SondeSink *sink = g_ptr_array_index (self->sinks, i);
+
+      sonde_sink_push_counters (sink);
+      sonde_sink_pump (sink);
+    }
+}
+
+void
+sonde_recorder_finish (SondeRecorder *self, GBytes *symbols)
+{
+  if (self->finished)
+    return;
+
+  warn_of_losses (self);
+  sonde_span_writer_publish (self->writer);
+  self->finished = TRUE;
+  for (guint i = 0; i < self->sinks->len; i++)
+    sonde_sink_finish (g_ptr_array_index (self->sinks, i), symbols);
+}
+
+void
+sonde_recorder_sum (const SondeRecorder *self, guint64 values[SONDE_N_STATISTICS])
+{
+  for (guint i = SONDE_LEDGER_STREAM_RECORDED; i < SONDE_N_LEDGER; i++)
+    values[i] = self->past[i];
+  values[SONDE_STATISTIC_BYTES] = self->past[SONDE_STATISTIC_BYTES];
+  for (guint i = 0; i < self->sinks->len; i++)
+    add_up (values, g_ptr_array_index (self->sinks, i));
+}

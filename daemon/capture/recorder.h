@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Where all flows meet: turns what happened into frames for all sinks. */
+#pragma once
+
+#include <gio/gio.h>
+
+#include "daemon/capture/sink.h"
+#include "daemon/capture/stream-state.h"
+#include "unwind/unwinder.h"
+
+/**
+ * SECTION: recorder
+ *
+ * One shared stream of frames is built once and pushed to every sink as spans of chunks. State
+ * frames of a process come before its first sample; a made-up name comes before the first sample
+ * that uses it. Main thread only.
+ */
+typedef struct SondeRecorder SondeRecorder;
+
+/* The sink is freed after this call. */
+typedef void (*SondeRecorderSinkClosed) (guint32 sink_id, int reason, gpointer user_data);
+
+/* All borrowed, and outliving the recorder. */
+SondeRecorder *sonde_recorder_new (SondeStreamState *state,
+                                   SondeJitNames *names,
+                                   SondeTally *tally,
+                                   SondeRecorderSinkClosed closed,
+                                   gpointer user_data);
+void sonde_recorder_free (SondeRecorder *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeRecorder, sonde_recorder_free)
+
+/* @fd: (transfer full): a stream socket. FALSE: there are SONDE_RECORDER_MAX_SINKS already, or no
+ * more are taken. */
+#define SONDE_RECORDER_MAX_SINKS 16
+gboolean sonde_recorder_add_sink (SondeRecorder *self, int fd, guint32 id, gsize buffer_size_bytes);
+guint sonde_recorder_n_sinks (const SondeRecorder *self);
+
+/* PROCESS and MAP frames, unless they are in the stream already. */
+void sonde_recorder_process (SondeRecorder *self, SondeProcess *process, gint64 time_ns);
+/* One more mapping of a process; left to sonde_recorder_process() if that comes anyway. */
+void sonde_recorder_map (SondeRecorder *self,
+                         SondeProcess *process,
+                         const SondeMapping *mapping,
+                         gint64 time_ns);
+/* The PROCESS frame again: a new name. */
+void sonde_recorder_rename (SondeRecorder *self, SondeProcess *process, gint64 time_ns);
+void sonde_recorder_fork (
+    SondeRecorder *self, int32_t parent_tid, int32_t child_tid, int cpu, gint64 time_ns);
+void sonde_recorder_exit (SondeRecorder *self, int32_t pid, int cpu, gint64 time_ns);
+
+/* The address that stands for @name; its JITMAP frame is in the stream when this returns. */
+uint64_t sonde_recorder_name (SondeRecorder *self, const char *name, gint64 time_ns);
+
+typedef struct
+{
+  gint64 time_ns;
+  int cpu;
+  int32_t pid;
+  int32_t tid;
+  const uint64_t *addrs; /* with context markers, leaf first */
+  size_t n_addrs;
+} SondeStack;
+
+/* Counts it as recorded, or as lost before the recorder if it fits no frame. */
+void sonde_recorder_sample (SondeRecorder *self, const SondeStack *stack);
+
+/* A LOG frame of level warning. */
+void sonde_recorder_warn (SondeRecorder *self, const char *text);
+
+/* Pushes what was recorded to the sinks; about every 100 ms. */
+void sonde_recorder_flush (SondeRecorder *self);
+/* Sets the counters in every stream, and warns if losses grew; about once a second. */
+void sonde_recorder_report (SondeRecorder *self);
+
+/* Nothing more is recorded: each sink gets its rest, @symbols (nullable), its closing CTRSET, and
+ * is closed, as fast as its reader takes it. */
+void sonde_recorder_finish (SondeRecorder *self, GBytes *symbols);
+
+/* Fills in the stream-* entries, summed over all sinks of the session's life, and the bytes. */
+void sonde_recorder_sum (const SondeRecorder *self, guint64 values[SONDE_N_STATISTICS]);

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* From a SAMPLE record to a recorded stack. */
+#include "daemon/capture/sampler.h"
+
+#include <linux/perf_event.h>
+
+/* Two context markers and the reason why a stack ends. */
+#define MAX_ADDRS (SONDE_SAMPLER_MAX_KERNEL_DEPTH + SONDE_SAMPLER_MAX_DEPTH + 3)
+
+struct SondeSampler
+{
+  SondeSamplerOptions options;
+  SondeProcessTable *processes;
+  SondeUnwinder *unwinder;
+  SondeKernelNames *kernel_names;
+  SondeAddressSet *addresses;
+  SondeRecorder *recorder;
+  SondeTally *tally;
+  uint64_t addrs[MAX_ADDRS];
+};
+
+SondeSampler *
+sonde_sampler_new (const SondeSamplerOptions *options,
+                   SondeProcessTable *processes,
+                   SondeUnwinder *unwinder,
+                   SondeKernelNames *kernel_names,
+                   SondeAddressSet *addresses,
+                   SondeRecorder *recorder,
+                   SondeTally *tally)
+{
+  SondeSampler *self = g_new0 (SondeSampler, 1);
+
+  self->options = *options;
+  self->options.max_depth = CLAMP (options->max_depth, 1, SONDE_SAMPLER_MAX_DEPTH);
+  self->processes = processes;
+  self->unwinder = unwinder;
+  self->kernel_names = kernel_names;
+  self->addresses = addresses;
+  self->recorder = recorder;
+  self->tally = tally;
+
+  return self;
+}
+
+void
+sonde_sampler_free (SondeSampler *self)
+{
+  g_free (self);
+}
+
+gboolean
+sonde_sampler_has_user_part (const SondeRecordSample *sample)
+{
+  if (sample->mode == SONDE_RECORD_MODE_USER || sample->abi != PERF_SAMPLE_REGS_ABI_NONE)
+    return TRUE;
+  for (size_t i = 0; i < sample->n_chain; i++)
+    if (sample->chain[i] == (uint64_t) PERF_CONTEXT_USER)
+      return TRUE;
+
+  return FALSE;
+}
+
+/* --- how a stack ends --- */
+
+static const char *
+end_marker (SondeUnwindEnd end)
+{
+  switch (end)
+    {
+    case SONDE_UNWIND_END_TRUNCATED_DUMP:
+    case SONDE_UNWIND_END_TRUNCATED_PAGE:
+      return "[stack truncated]";
+    case SONDE_UNWIND_END_NO_CFI:
+    case SONDE_UNWIND_END_NO_MODULE:
+      return "[no unwind data]";
+    case SONDE_UNWIND_END_BAD_CFI:
+    case SONDE_UNWIND_END_LOOP:
+      return "[unwind error]";
+    case SONDE_UNWIND_END_DEPTH_LIMIT:
+      return "[depth limit]";
+    case SONDE_UNWIND_END_COMPLETE:
+    case SONDE_N_UNWIND_ENDS:
+    default:
+      return NULL;
+    }
+}
+
+_Static_assert(SONDE_STATISTIC_UNWIND_LOOP - SONDE_STATISTIC_UNWIND_COMPLETE
+                   == SONDE_UNWIND_END_LOOP - SONDE_UNWIND_END_COMPLETE,
+               "statistics are in the order of SondeUnwindEnd");
+
+static size_t
+unwind_stack (SondeSampler *self,
+              SondeProcess *process,
+              const SondeRecord *record,
+              uint64_t *addrs,
+              const char **marker)
+{
+  const SondeRecordSample *sample = &record->sample;
+  SondeUserState state = {
+    .abi = sample->abi,
+    .regs_mask = self->options.regs_user,
+    .regs = sample->regs,
+    .n_regs = sample->n_regs,
+    .stack = sample->stack,
+    .stack_size_bytes = sample->stack_size_bytes,
+    .dump_size_bytes = sample->dump_size_bytes,
+  };
+  size_t n_addrs = 0;
+  SondeUnwindEnd end = sonde_unwinder_unwind (self->unwinder, process, &state, addrs,
+                                              self->options.max_depth, &n_addrs);
+
+  sonde_tally_add (self->tally, SONDE_STATISTIC_UNWIND_COMPLETE + end, 1);
+  *marker = end_marker (end);
+
+  return n_addrs;
+}
+
+/* The user part of the kernel's own chain. */
+static size_t
+copy_chain (SondeSampler *self, const SondeRecord *record, uint64_t *addrs, const char **marker)
+{
+  const SondeRecordSample *sample = &record->sample;
+  gboolean in_user = FALSE;
+  size_t n_addrs = 0;
+
+  for (size_t i = 0; i < sample->n_chain; i++)
+    {
+      uint64_t address = sample->chain[i];
+
+      if (address >= (uint64_t) PERF_CONTEXT_MAX)
+        in_user = address == (uint64_t) PERF_CONTEXT_USER;
+      else if (in_user && n_addrs == self->options.max_depth)
+        {
+          *marker = end_marker (SONDE_UNWIND_END_DEPTH_LIMIT);
+          sonde_tally_add (self->tally, SONDE_STATISTIC_UNWIND_DEPTH_LIMIT, 1);
+          break;
+        }
+      else if (in_user)
+        addrs[n_addrs++] = address;
+    }
+
+  return n_addrs;
+}
+
+static size_t
+user_stack (SondeSampler *self,
+            SondeProcess *process,
+            const SondeRecord *record,
+            uint64_t *addrs,
+            const char **marker)
+{
+  const SondeRecordSample *sample = &record->sample;
+  size_t n_addrs = 0;
+
+  switch (self->options.mode)
+    {
+    case SONDE_UNWIND_DWARF:
+    case SONDE_UNWIND_LIBDWFL:
+      if (sample->abi != PERF_SAMPLE_REGS_ABI_NONE)
+        n_addrs = unwind_stack (self, process, record, addrs, marker);
+      break;
+    case SONDE_UNWIND_FRAME_POINTER:
+      n_addrs = copy_chain (self, record, addrs, marker);
+      break;
+    case SONDE_UNWIND_NONE:
+    default:
+      break;
+    }
+  if (n_addrs == 0 && sample->mode == SONDE_RECORD_MODE_USER)
+    addrs[n_addrs++] = sample->ip;
+
+  return n_addrs;
+}
+
+/* --- which addresses are to be named --- */
+
+static void
+collect_address (SondeSampler *self, SondeProcess *process, uint64_t address, gboolean is_return)
+{
+  int32_t pid = sonde_process_pid (process);
+  const SondeMapping *mapping;
+
+  if (sonde_address_set_contains (self->addresses, pid, address))
+    return;
+  mapping = sonde_process_find_mapping (self->processes, process, address - is_return);
+  if (mapping != NULL && mapping->module != NULL)
+    sonde_address_set_add (self->addresses, pid, address, mapping->module, address - mapping->bias,
+                           is_return, mapping->vdso ? "[vdso]" : mapping->path);
+}
+
+/* --- one sample --- */
+
+static size_t
+add_kernel_part (SondeSampler *self, const SondeRecord *record)
+{
+  const SondeRecordSample *sample = &record->sample;
+
+  switch (sample->mode)
+    {
+    case SONDE_RECORD_MODE_KERNEL:
+      self->addrs[0] = SONDE_CONTEXT_KERNEL;
+      return 1
+             + sonde_kernel_names_replace (self->kernel_names, sample->chain, sample->n_chain,
+                                           sample->ip, record->time_ns, self->addrs + 1,
+                                           SONDE_SAMPLER_MAX_KERNEL_DEPTH);
+    case SONDE_RECORD_MODE_OTHER:
+      self->addrs[0] = SONDE_CONTEXT_KERNEL;
+      self->addrs[1] = sonde_recorder_name (self->recorder, "[guest]", record->time_ns);
+      return 2;
+    case SONDE_RECORD_MODE_USER:
+    case SONDE_RECORD_MODE_UNKNOWN:
+    default:
+      return 0;
+    }
+}
+
+static size_t
+add_user_part (SondeSampler *self, SondeProcess *process, const SondeRecord *record, size_t n_addrs)
+{
+  uint64_t *addrs = self->addrs + n_addrs;
+  const char *marker = NULL;
+  size_t n_user = user_stack (self, process, record, addrs + 1, &marker);
+
+  if (n_user == 0 && marker == NULL)
+    return n_addrs;
+
+  addrs[0] = SONDE_CONTEXT_USER;
+  for (size_t i = 0; self->addresses != NULL && i < n_user; i++)
+    collect_address (self, process, addrs[1 + i], i > 0);
+  n_addrs += 1 + n_user;
+  if (marker != NULL)
+    self->addrs[n_addrs++] = sonde_recorder_name (self->recorder, marker, record->time_ns);
+
+  return n_addrs;
+}
+
+void
+sonde_sampler_take (SondeSampler *self, SondeProcess *process, const SondeRecord *record)
+{
+  SondeStack stack = { record->time_ns, record->cpu, record->pid, record->tid, self->addrs, 0 };
+  size_t n_kernel = add_kernel_part (self, record);
+
+  stack.n_addrs = n_kernel;
+  if (process != NULL)
+    {
+      sonde_recorder_process (self->recorder, process, record->time_ns);
+      if (sonde_sampler_has_user_part (&record->sample))
+        stack.n_addrs = add_user_part (self, process, record, n_kernel);
+    }
+  if (stack.n_addrs == n_kernel)
+    sonde_tally_add (self->tally, SONDE_STATISTIC_KERNEL_ONLY, 1);
+  if (stack.n_addrs == 0)
+    {
+      /* Neither a program nor the kernel: a task that is being torn down. */
+      self->addrs[0] = SONDE_CONTEXT_KERNEL;
+      self->addrs[1] = sonde_recorder_name (self->recorder, "[unknown]", record->time_ns);
+      stack.n_addrs = 2;
+    }
+  sonde_recorder_sample (self->recorder, &stack);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* From a SAMPLE record to a recorded stack. */
+#pragma once
+
+#include "daemon/capture/address-set.h"
+#include "daemon/capture/kernel-names.h"
+#include "daemon/capture/perf-decoder.h"
+#include "daemon/capture/recorder.h"
+#include "unwind/unwinder.h"
+
+#define SONDE_SAMPLER_MAX_DEPTH        1024 /* user frames */
+#define SONDE_SAMPLER_MAX_KERNEL_DEPTH 512  /* kernel frames */
+
+typedef struct SondeSampler SondeSampler;
+
+typedef struct
+{
+  SondeUnwindMode mode;
+  guint max_depth;
+  guint64 regs_user; /* mask of the registers in a sample */
+} SondeSamplerOptions;
+
+/* All borrowed, and outliving the sampler. @addresses: (nullable): not to be collected. */
+SondeSampler *sonde_sampler_new (const SondeSamplerOptions *options,
+                                 SondeProcessTable *processes,
+                                 SondeUnwinder *unwinder,
+                                 SondeKernelNames *kernel_names,
+                                 SondeAddressSet *addresses,
+                                 SondeRecorder *recorder,
+                                 SondeTally *tally);
+void sonde_sampler_free (SondeSampler *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSampler, sonde_sampler_free)
+
+/* Whether the sample has frames of a program: then its process has to be known. */
+gboolean sonde_sampler_has_user_part (const SondeRecordSample *sample);
+
+/* @process: (nullable): NULL for tasks without one. Records exactly one sample. */
+void sonde_sampler_take (SondeSampler *self, SondeProcess *process, const SondeRecord *record);

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a worker takes from itself before it reads its first message. */
+#include "daemon/capture/sandbox.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <linux/close_range.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/base/error.h"
+#include "daemon/capture/ring-set.h"
+
+#define NOBODY       65534
+#define WANTED_FILES 70000 /* events, sinks and module files of the largest session */
+
+static void
+raise_limit (int resource, rlim_t wanted)
+{
+  struct rlimit limit;
+
+  if (getrlimit (resource, &limit) < 0 || limit.rlim_cur >= wanted)
+    return;
+  limit.rlim_cur = wanted;
+  limit.rlim_max = MAX (limit.rlim_max, wanted);
+  if (setrlimit (resource, &limit) == 0)
+    return;
+
+  /* Not allowed to: then as far as it goes. */
+  if (getrlimit (resource, &limit) == 0)
+    {
+      limit.rlim_cur = MIN (wanted, limit.rlim_max);
+      (void) setrlimit (resource, &limit);
+    }
+}
+
+static gboolean
+close_other_fds (int keep_fd, GError **error)
+{
+  if ((keep_fd > 3 && close_range (3, (unsigned) keep_fd - 1, 0) < 0)
+      || close_range (MAX (3u, (unsigned) keep_fd + 1), ~0u, 0) < 0)
+    return sonde_error_set_errno (error, errno, "Cannot close inherited descriptors");
+
+  return TRUE;
+}
+
+static gboolean
+become_nobody (GError **error)
+{
+  if (geteuid () != 0)
+    return TRUE;
+  if (setgroups (0, NULL) < 0 || setresgid (NOBODY, NOBODY, NOBODY) < 0
+      || setresuid (NOBODY, NOBODY, NOBODY) < 0)
+    return sonde_error_set_errno (error, errno, "Cannot become nobody");
+
+  return TRUE;
+}
+
+static gboolean
+drop_capabilities (GError **error)
+{
+  cap_t none = cap_init ();
+  gboolean dropped = none != NULL && cap_set_proc (none) == 0;
+
+  if (!dropped)
+    sonde_error_set_errno (error, errno, "Cannot drop capabilities");
+  if (none != NULL)
+    cap_free (none);
+
+  return dropped;
+}
+
+gboolean
+sonde_sandbox_enter (int keep_fd, GError **error)
+{
+  rlim_t ring_bytes = SONDE_RING_MAX_SAMPLE_BYTES + (1u << 20);
+
+  if (!close_other_fds (keep_fd, error))
+    return FALSE;
+  raise_limit (RLIMIT_MEMLOCK, ring_bytes * (rlim_t) sysconf (_SC_NPROCESSORS_CONF));
+  raise_limit (RLIMIT_NOFILE, WANTED_FILES);
+  umask (077);
+  if (chdir ("/") < 0)
+    return sonde_error_set_errno (error, errno, "Cannot change to /");
+
+  if (!become_nobody (error) || !drop_capabilities (error))
+    return FALSE;
+  if (prctl (PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+    return sonde_error_set_errno (error, errno, "Cannot give up new privileges");
+  if (prctl (PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+    return sonde_error_set_errno (error, errno, "Cannot become undumpable");
+
+  return TRUE;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a worker takes from itself before it reads its first message. */
+#pragma once
+
+#include <gio/gio.h>
+
+/**
+ * sonde_sandbox_enter:
+ * @keep_fd: the connection to control; with stdio the only descriptor left open
+ *
+ * As root: raises the limits that rings and events need and becomes nobody. In any case: no new
+ * privileges, no capabilities, not dumpable, umask 077, working directory /. Call it before there
+ * are threads, and before GLib opens descriptors of its own.
+ *
+ * Source: capabilities(7), prctl(2)
+ */
+gboolean sonde_sandbox_enter (int keep_fd, GError **error);

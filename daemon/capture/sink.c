@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* One reader's stream: a bounded queue in front of a socket that may be slow. */
+#include "daemon/capture/sink.h"
+
+#include <errno.h>
+#include <glib-unix.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/fd.h"
+#include "daemon/capture/span-queue.h"
+
+#define SENDS_A_TURN        16 /* of up to 512 KiB, then other work gets its turn */
+#define STATE_CHUNKS        64 /* one piece of state is a few chunks at most */
+#define STUCK_CHECK_SECONDS 5
+#define SEVERITY_WARNING    (1 << 4) /* G_LOG_LEVEL_WARNING */
+
+typedef enum
+{
+  PHASE_STATE, /* the state is being sent; live spans queue behind it */
+  PHASE_LIVE,
+  PHASE_SYMBOLS,
+  PHASE_LAST, /* the closing CTRSET waits */
+  PHASE_CLOSED,
+} Phase;
+
+struct SondeSink
+{
+  int fd;
+  guint32 id;
+  Phase phase;
+  const SondeTally *tally;
+  SondeSinkHandler handler;
+  gpointer user_data;
+
+  SondeSpanQueue *live;
+  SondeSpanQueue *own;    /* state and symbols: sent before what is live */
+  SondeSpanQueue *target; /* which of them the writer fills */
+  SondeSpanWriter *writer;
+  gpointer cursor;     /* in PHASE_STATE */
+  gboolean had_state;  /* the header was written */
+  gboolean lost_state; /* since the cursor was made: what waits is sent, what comes is dropped */
+
+  gboolean finishing;
+  GBytes *symbols;
+  gsize symbols_sent;
+
+  guint64 counters[SONDE_N_LEDGER];
+  guint64 n_bytes;
+  guint64 missed_frames; /* since the last notice */
+  guint64 missed_samples;
+  gint64 missed_since_us;
+  gint64 last_taken_us;
+
+  guint hup_source;
+  guint out_source;
+  guint stuck_source;
+};
+
+static gint64
+now_ns (void)
+{
+  return g_get_monotonic_time () * 1000;
+}
+
+static SondeFrameOrigin
+origin_now (void)
+{
+  return (SondeFrameOrigin){ now_ns (), -1, -1 };
+}
+
+static void
+remove_source (guint *source)
+{
+  if (*source != 0)
+    g_source_remove (*source);
+  *source = 0;
+}
+
+static void
+close_sink (SondeSink *self, int reason)
+{
+  guint64 n_frames[2], n_samples[2];
+
+  if (self->phase == PHASE_CLOSED)
+    return;
+
+  /* What still waits will not be delivered. */
+  sonde_span_queue_count (self->live, &n_frames[0], &n_samples[0]);
+  sonde_span_queue_count (self->own, &n_frames[1], &n_samples[1]);
+  self->counters[SONDE_LEDGER_STREAM_DELIVERED] -= n_frames[0] + n_frames[1];
+  self->counters[SONDE_LEDGER_STREAM_LOST] += n_frames[0] + n_frames[1];
+  self->counters[SONDE_LEDGER_STREAM_SAMPLES] -= n_samples[0] + n_samples[1];
+  self->counters[SONDE_LEDGER_STREAM_SAMPLES_LOST] += n_samples[0] + n_samples[1];
+
+  self->phase = PHASE_CLOSED;
+  remove_source (&self->hup_source);
+  remove_source (&self->out_source);
+  remove_source (&self->stuck_source);
+  if (self->cursor != NULL)
+    self->handler.end_state (g_steal_pointer (&self->cursor));
+  shutdown (self->fd, SHUT_WR);
+  sonde_clear_fd (&self->fd);
+  g_clear_pointer (&self->live, sonde_span_queue_free);
+  g_clear_pointer (&self->own, sonde_span_queue_free);
+  g_clear_pointer (&self->writer, sonde_span_writer_free);
+  g_clear_pointer (&self->symbols, g_bytes_unref);
+  self->handler.closed (self, reason, self->user_data);
+}
+
+/* Frames made for this stream alone. */
+static void
+own_span (const SondeSpan *span, gpointer user_data)
+{
+  SondeSink *self = user_data;
+  gboolean queued = sonde_span_queue_push (self->target, span);
+
+  self->counters[SONDE_LEDGER_STREAM_RESENT] += span->n_frames;
+  self->counters[queued ? SONDE_LEDGER_STREAM_DELIVERED : SONDE_LEDGER_STREAM_LOST]
+      += span->n_frames;
+}
+
+static gboolean
+on_hup (gint fd, GIOCondition condition, gpointer user_data)
+{
+  SondeSink *self = user_data;
+
+  self->hup_source = 0;
+  close_sink (self, EPIPE);
+
+  return G_SOURCE_REMOVE;
+}
+
+static gboolean
+on_writable (gint fd, GIOCondition condition, gpointer user_data)
+{
+  SondeSink *self = user_data;
+
+  /* Adds the source again while something waits. */
+  self->out_source = 0;
+  sonde_sink_pump (self);
+
+  return G_SOURCE_REMOVE;
+}
+
+static gboolean
+on_stuck_check (gpointer user_data)
+{
+  SondeSink *self = user_data;
+  gboolean full = sonde_span_queue_room (self->live) == 0 || self->missed_frames > 0;
+
+  if ((full || self->finishing)
+      && g_get_monotonic_time () - self->last_taken_us > SONDE_SINK_STUCK_US)
+    {
+      self->stuck_source = 0;
+      close_sink (self, ETIMEDOUT);
+      return G_SOURCE_REMOVE;
+    }
+
+  return G_SOURCE_CONTINUE;
+}
+
+SondeSink *
+sonde_sink_new (int fd,
+                guint32 id,
+                gsize buffer_size_bytes,
+                SondeChunkPool *pool,
+                const SondeTally *tally,
+                const SondeSinkHandler *handler,
+                gpointer user_data)
+{
+  SondeSink *self = g_new0 (SondeSink, 1);
+
+  self->fd = fd;
+  self->id = id;
+  self->tally = tally;
+  self->handler = *handler;
+  self->user_data = user_data;
+  self->live = sonde_span_queue_new ((guint) CLAMP (buffer_size_bytes / SONDE_CHUNK_SIZE, 2, 1024));
+  self->own = sonde_span_queue_new (STATE_CHUNKS);
+  self->target = self->own;
+  self->writer = sonde_span_writer_new (pool, own_span, self);
+  self->phase = PHASE_STATE;
+  self->last_taken_us = g_get_monotonic_time ();
+  self->hup_source = g_unix_fd_add (fd, G_IO_HUP | G_IO_ERR, on_hup, self);
+  self->stuck_source = g_timeout_add_seconds (STUCK_CHECK_SECONDS, on_stuck_check, self);
+
+  return self;
+}
+
+void
+sonde_sink_free (SondeSink *self)
+{
+  if (self == NULL)
+    return;
+
+  if (self->phase != PHASE_CLOSED)
+    {
+      remove_source (&self->hup_source);
+      remove_source (&self->out_source);
+      remove_source (&self->stuck_source);
+      if (self->cursor != NULL)
+        self->handler.end_state (self->cursor);
+      sonde_clear_fd (&self->fd);
+      sonde_span_queue_free (self->live);
+      sonde_span_queue_free (self->own);
+      sonde_span_writer_free (self->writer);
+      g_clear_pointer (&self->symbols, g_bytes_unref);
+    }
+  g_free (self);
+}
+
+/* Says what the reader did not get, once. */
+static void
+write_notice (SondeSink *self, SondeSpanQueue *target)
+{
+  SondeFrameOrigin origin = origin_now ();
+  g_autofree char *text = NULL;
+
+  if (self->missed_frames == 0)
+    return;
+
+  text = g_strdup_printf (
+      "This reader was too slow: %" G_GUINT64_FORMAT " frames, %" G_GUINT64_FORMAT
+      " of them samples, were dropped between %.3f s and %.3f s",
+      self->missed_frames, self->missed_samples, (double) self->missed_since_us / G_USEC_PER_SEC,
+      (double) origin.time_ns / (1000.0 * G_USEC_PER_SEC));
+  self->target = target;
+  sonde_writer_add_log (sonde_span_writer_plain (self->writer), &origin, SEVERITY_WARNING, "sonde",
+                        text);
+  sonde_span_writer_publish (self->writer);
+  self->missed_frames = self->missed_samples = 0;
+}
+
+static void
+write_counters (SondeSink *self, SondeSpanQueue *target)
+{
+  SondeFrameOrigin origin = origin_now ();
+  guint64 values[SONDE_N_LEDGER];
+
+  for (guint i = 0; i < SONDE_N_LEDGER; i++)
+    values[i] = self->tally->values[i];
+  for (guint i = SONDE_LEDGER_STREAM_RECORDED; i < SONDE_N_LEDGER; i++)
+    values[i] = self->counters[i];
+  /* It counts itself. */
+  values[SONDE_LEDGER_STREAM_RESENT]++;
+  values[SONDE_LEDGER_STREAM_DELIVERED]++;
+
+  self->target = target;
+  sonde_ledger_set (sonde_span_writer_plain (self->writer), &origin, values, SONDE_N_LEDGER);
+  sonde_span_writer_publish (self->writer);
+}
+
+static void
+drop (SondeSink *self, const SondeSpan *span)
+{
+  self->counters[SONDE_LEDGER_STREAM_LOST] += span->n_frames;
+  self->counters[SONDE_LEDGER_STREAM_SAMPLES_LOST] += span->n_samples;
+  if (self->missed_frames == 0)
+    self->missed_since_us = g_get_monotonic_time ();
+  self->missed_frames += span->n_frames;
+  self->missed_samples += span->n_samples;
+  if (span->has_state)
+    self->lost_state = TRUE;
+}
+
+void
+sonde_sink_push (SondeSink *self, const SondeSpan *span)
+{
+  if (self->phase == PHASE_CLOSED || self->finishing)
+    return;
+
+  self->counters[SONDE_LEDGER_STREAM_RECORDED] += span->n_frames;
+  if (self->phase == PHASE_LIVE && !self->lost_state && sonde_span_queue_room (self->live) > 1)
+    write_notice (self, self->live);
+
+  if (self->lost_state || !sonde_span_queue_push (self->live, span))
+    {
+      drop (self, span);
+      return;
+    }
+  self->counters[SONDE_LEDGER_STREAM_DELIVERED] += span->n_frames;
+  self->counters[SONDE_LEDGER_STREAM_SAMPLES] += span->n_samples;
+}
+
+void
+sonde_sink_push_counters (SondeSink *self)
+{
+  if (self->phase == PHASE_LIVE && !self->finishing
+      && sonde_span_queue_room (self->live) > sonde_span_queue_n_chunks (self->live))
+    write_counters (self, self->live);
+}
+
+void
+sonde_sink_finish (SondeSink *self, GBytes *symbols)
+{
+  if (self->phase == PHASE_CLOSED || self->finishing)
+    return;
+
+  self->finishing = TRUE;
+  self->symbols = symbols != NULL ? g_bytes_ref (symbols) : NULL;
+  self->last_taken_us = g_get_monotonic_time ();
+  sonde_sink_pump (self);
+}
+
+static void
+write_state_piece (SondeSink *self)
+{
+  gboolean more;
+
+  if (self->cursor == NULL)
+    {
+      self->cursor = self->handler.begin_state (!self->had_state, self->user_data);
+      self->had_state = TRUE;
+      self->lost_state = FALSE;
+    }
+
+  self->target = self->own;
+  more = self->handler.write_state (self->cursor, self->writer);
+  sonde_span_writer_publish (self->writer);
+  if (more)
+    return;
+
+  self->handler.end_state (g_steal_pointer (&self->cursor));
+  write_notice (self, self->own);
+  self->phase = PHASE_LIVE;
+}
+
+static void
+write_symbols_piece (SondeSink *self)
+{
+  SondeFrameOrigin origin = origin_now ();
+  const guint8 *content;
+  gsize size_bytes, piece;
+
+  content = g_bytes_get_data (self->symbols, &size_bytes);
+  piece = MIN (size_bytes - self->symbols_sent, SONDE_WRITER_MAX_CHUNK);
+  self->target = self->own;
+  sonde_writer_add_file_chunk (sonde_span_writer_state (self->writer), &origin, "__symbols__",
+                               content + self->symbols_sent, piece,
+                               self->symbols_sent + piece == size_bytes);
+  sonde_span_writer_publish (self->writer);
+  self->symbols_sent += piece;
+  if (self->symbols_sent == size_bytes)
+    g_clear_pointer (&self->symbols, g_bytes_unref);
+}
+
+/* Nothing waits: makes the next thing to send. Returns whether there is one. */
+static gboolean
+refill (SondeSink *self)
+{
+  switch (self->phase)
+    {
+    case PHASE_STATE:
+      write_state_piece (self);
+      return TRUE;
+    case PHASE_LIVE:
+      if (self->finishing)
+        self->phase = PHASE_SYMBOLS;
+      else if (self->lost_state)
+        self->phase = PHASE_STATE;
+      return self->phase != PHASE_LIVE;
+    case PHASE_SYMBOLS:
+      write_notice (self, self->own);
+      if (self->symbols != NULL && g_bytes_get_size (self->symbols) > 0)
+        {
+          write_symbols_piece (self);
+        }
+      else
+        {
+          write_counters (self, self->own);
+          self->phase = PHASE_LAST;
+        }
+      return TRUE;
+    case PHASE_LAST:
+      close_sink (self, 0);
+      return FALSE;
+    case PHASE_CLOSED:
+    default:
+      return FALSE;
+    }
+}
+
+/* What goes next; NULL: it has to be made. */
+static SondeSpanQueue *
+next_queue (SondeSink *self)
+{
+  if (sonde_span_queue_n_chunks (self->own) > 0)
+    return self->own;
+  if (self->phase != PHASE_STATE && sonde_span_queue_n_chunks (self->live) > 0)
+    return self->live;
+
+  return NULL;
+}
+
+void
+sonde_sink_pump (SondeSink *self)
+{
+  guint sends = 0;
+
+  while (self->phase != PHASE_CLOSED && sends < SENDS_A_TURN)
+    {
+      SondeSpanQueue *queue = next_queue (self);
+      gssize sent;
+
+      if (queue == NULL)
+        {
+          if (!refill (self))
+            return;
+          continue;
+        }
+      sent = sonde_span_queue_send (queue, self->fd);
+      if (sent == -EAGAIN)
+        break;
+      if (sent < 0)
+        {
+          close_sink (self, (int) -sent);
+          return;
+        }
+      self->last_taken_us = g_get_monotonic_time ();
+      self->n_bytes += (guint64) sent;
+      sends++;
+    }
+
+  if (self->phase != PHASE_CLOSED && self->out_source == 0)
+    self->out_source = g_unix_fd_add (self->fd, G_IO_OUT, on_writable, self);
+}
+
+guint32
+sonde_sink_id (const SondeSink *self)
+{
+  return self->id;
+}
+
+gboolean
+sonde_sink_is_closed (const SondeSink *self)
+{
+  return self->phase == PHASE_CLOSED;
+}
+
+const guint64 *
+sonde_sink_counters (const SondeSink *self)
+{
+  return self->counters;
+}
+
+guint64
+sonde_sink_bytes (const SondeSink *self)
+{
+  return self->n_bytes;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* One reader's stream: a bounded queue in front of a socket that may be slow. */
+#pragma once
+
+#include <gio/gio.h>
+
+#include "daemon/capture/ledger.h"
+#include "daemon/capture/span-writer.h"
+
+/**
+ * SECTION: sink
+ *
+ * Life: the state (header, processes, ...) → live spans → the embedded symbols → the closing CTRSET
+ * → end of file. Spans that find the queue full are dropped and counted; if one of them held state,
+ * all that follow are dropped too until the queue is empty, then the reader gets the state again, a
+ * LOG frame that says what it missed, and live spans. Never blocks. Main thread only.
+ */
+#define SONDE_SINK_STUCK_US (30 * G_USEC_PER_SEC) /* full and nothing taken: the sink is closed */
+
+typedef struct SondeSink SondeSink;
+
+typedef struct
+{
+  /* A cursor over the session's state; @first: of this stream, so with the file header. */
+  gpointer (*begin_state) (gboolean first, gpointer user_data);
+  /* Writes about 64 KiB of it; FALSE: that was the last piece. */
+  gboolean (*write_state) (gpointer cursor, SondeSpanWriter *out);
+  void (*end_state) (gpointer cursor);
+  /* @reason: 0 all delivered, or errno. Called once; the sink may not be freed in it. */
+  void (*closed) (SondeSink *sink, int reason, gpointer user_data);
+} SondeSinkHandler;
+
+/**
+ * sonde_sink_new:
+ * @fd: (transfer full): an AF_UNIX stream socket
+ * @buffer_size_bytes: memory that its queue may hold on to; at least two chunks are kept
+ * @tally: the session's counters, for its CTRSETs
+ */
+SondeSink *sonde_sink_new (int fd,
+                           guint32 id,
+                           gsize buffer_size_bytes,
+                           SondeChunkPool *pool,
+                           const SondeTally *tally,
+                           const SondeSinkHandler *handler,
+                           gpointer user_data);
+void sonde_sink_free (SondeSink *self); /* accepts NULL; does not call closed() */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSink, sonde_sink_free)
+
+/* Queues @span, or counts it as lost. */
+void sonde_sink_push (SondeSink *self, const SondeSpan *span);
+
+/* Queues a CTRSET with all counters, if there is room to spare. */
+void sonde_sink_push_counters (SondeSink *self);
+
+/* No more spans will come. @symbols (nullable): content of the embedded file "__symbols__". */
+void sonde_sink_finish (SondeSink *self, GBytes *symbols);
+
+/* Sends what the socket takes now, a bounded amount. */
+void sonde_sink_pump (SondeSink *self);
+
+guint32 sonde_sink_id (const SondeSink *self);
+gboolean sonde_sink_is_closed (const SondeSink *self);
+/* The stream-* entries of the ledger; other entries are zero. */
+const guint64 *sonde_sink_counters (const SondeSink *self);
+guint64 sonde_sink_bytes (const SondeSink *self);

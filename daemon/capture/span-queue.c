@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Spans that wait for a socket. */
+#include "daemon/capture/span-queue.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#define SPANS_A_SEND 8
+
+struct SondeSpanQueue
+{
+  SondeSpan *spans; /* a ring of max_chunks */
+  guint max_chunks;
+  guint first;
+  guint n_chunks;
+};
+
+SondeSpanQueue *
+sonde_span_queue_new (guint max_chunks)
+{
+  SondeSpanQueue *self = g_new0 (SondeSpanQueue, 1);
+
+  self->max_chunks = max_chunks;
+  self->spans = g_new0 (SondeSpan, max_chunks);
+
+  return self;
+}
+
+static SondeSpan *
+entry (const SondeSpanQueue *self, guint index)
+{
+  return &self->spans[(self->first + index) % self->max_chunks];
+}
+
+static void
+drop_first (SondeSpanQueue *self)
+{
+  sonde_chunk_unref (entry (self, 0)->chunk);
+  self->first = (self->first + 1) % self->max_chunks;
+  self->n_chunks--;
+}
+
+void
+sonde_span_queue_free (SondeSpanQueue *self)
+{
+  if (self == NULL)
+    return;
+
+  while (self->n_chunks > 0)
+    drop_first (self);
+  g_free (self->spans);
+  g_free (self);
+}
+
+gboolean
+sonde_span_queue_push (SondeSpanQueue *self, const SondeSpan *span)
+{
+  SondeSpan *last = self->n_chunks > 0 ? entry (self, self->n_chunks - 1) : NULL;
+
+  if (last != NULL && last->chunk == span->chunk && last->end == span->start)
+    {
+      last->end = span->end;
+      last->n_frames += span->n_frames;
+      last->n_samples += span->n_samples;
+      return TRUE;
+    }
+  if (self->n_chunks == self->max_chunks)
+    return FALSE;
+
+  *entry (self, self->n_chunks++) = *span;
+  sonde_chunk_ref (span->chunk);
+
+  return TRUE;
+}
+
+guint
+sonde_span_queue_n_chunks (const SondeSpanQueue *self)
+{
+  return self->n_chunks;
+}
+
+guint
+sonde_span_queue_room (const SondeSpanQueue *self)
+{
+  return self->max_chunks - self->n_chunks;
+}
+
+gssize
+sonde_span_queue_send (SondeSpanQueue *self, int fd)
+{
+  struct iovec parts[SPANS_A_SEND];
+  struct msghdr message = { .msg_iov = parts };
+  gssize sent, left;
+
+  for (guint i = 0; i < MIN (self->n_chunks, SPANS_A_SEND); i++)
+    {
+      const SondeSpan *span = entry (self, i);
+
+      parts[i].iov_base = span->chunk->bytes + span->start;
+      parts[i].iov_len = span->end - span->start;
+      message.msg_iovlen++;
+    }
+  if (message.msg_iovlen == 0)
+    return 0;
+
+  do
+    sent = sendmsg (fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  if (sent < 0)
+    return -errno;
+
+  for (left = sent; left > 0;)
+    {
+      SondeSpan *span = entry (self, 0);
+      gssize size_bytes = span->end - span->start;
+
+      if (left < size_bytes)
+        {
+          span->start += (uint32_t) left;
+          break;
+        }
+      left -= size_bytes;
+      drop_first (self);
+    }
+
+  return sent;
+}
+
+void
+sonde_span_queue_count (const SondeSpanQueue *self, guint64 *n_frames, guint64 *n_samples)
+{
+  *n_frames = *n_samples = 0;
+  for (guint i = 0; i < self->n_chunks; i++)
+    {
+      *n_frames += entry (self, i)->n_frames;
+      *n_samples += entry (self, i)->n_samples;
+    }
+}

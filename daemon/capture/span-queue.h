@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Spans that wait for a socket. */
+#pragma once
+
+#include "daemon/capture/chunk.h"
+
+/* Its cost is memory held on to, not bytes waiting: each entry counts as a whole chunk, and
+ * neighbouring spans of one chunk are one entry. */
+typedef struct SondeSpanQueue SondeSpanQueue;
+
+SondeSpanQueue *sonde_span_queue_new (guint max_chunks);
+void sonde_span_queue_free (SondeSpanQueue *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSpanQueue, sonde_span_queue_free)
+
+/* Returns FALSE if it is full. Takes a reference to the chunk. */
+gboolean sonde_span_queue_push (SondeSpanQueue *self, const SondeSpan *span);
+guint sonde_span_queue_n_chunks (const SondeSpanQueue *self);
+guint sonde_span_queue_room (const SondeSpanQueue *self); /* chunks */
+
+/* Sends from the front without waiting. Returns bytes taken, 0 if there is nothing to send, or a
+ * negative errno (-EAGAIN: the socket is full). */
+gssize sonde_span_queue_send (SondeSpanQueue *self, int fd);
+
+/* Frames and samples in entries that were not sent whole. */
+void sonde_span_queue_count (const SondeSpanQueue *self, guint64 *n_frames, guint64 *n_samples);

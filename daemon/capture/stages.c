@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The stages of one session, joined: bytes in rings become frames in sinks. */
+#include "daemon/capture/stages.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "daemon/capture/description.h"
+#include "daemon/capture/perf-decoder.h"
+#include "daemon/capture/sampler.h"
+
+#define RECORDS_A_TURN    256
+#define LOST_READS_A_TURN 1024
+#define EXPIRY_NS                                                                                  \
+  (10 * G_GINT64_CONSTANT (1000000000)) /* after exit: queued samples may want it                  \
+                                         */
+
+struct SondeStages
+{
+  SondeMessageSetup setup;
+  SondePerfDecoder decoder;
+  SondeTally tally;
+
+  SondeModuleStore *modules;
+  SondeProcessTable *processes;
+  SondeJitNames *names;
+  SondeStreamState *state;
+  SondeRecorder *recorder;
+  SondeTracker *tracker;
+  SondeUnwinder *unwinder;
+  SondeKallsyms *kallsyms; /* until the start */
+  SondeKernelNames *kernel_names;
+  SondeAddressSet *addresses;
+  SondeSampler *sampler;
+  SondeRingMerge *merge;
+  SondeEventKeeper *events;
+
+  gint64 wait_until_ns;   /* while draining */
+  guint64 n_lost_records; /* as LOST records tell, where events do not */
+  guint64 n_lost_hardware;
+  guint64 n_incomplete; /* samples recorded before all of their process was known */
+};
+
+static gint64
+now_ns (void)
+{
+  return g_get_monotonic_time () * 1000;
+}
+
+/* --- records --- */
+
+static int64_t
+record_time (const struct perf_event_header *record, gpointer user_data)
+{
+  const SondeStages *self = user_data;
+
+  return sonde_perf_decoder_time (&self->decoder, record);
+}
+
+static SondeRingMergeAnswer
+take_sample (SondeStages *self, const SondeRecord *record, gboolean pressed)
+{
+  SondeProcess *process = sonde_tracker_process (self->tracker, record->pid, record->time_ns);
+
+  if (process != NULL && !sonde_tracker_is_complete (process))
+    {
+      gint64 now = now_ns ();
+      gboolean ready = sonde_tracker_is_ready (self->tracker, process, now);
+
+      if (!ready && !pressed && now < self->wait_until_ns)
+        return SONDE_RING_MERGE_WAIT;
+      self->n_incomplete += !sonde_tracker_is_complete (process);
+    }
+
+  sonde_tally_sample_read (&self->tally);
+  sonde_sampler_take (self->sampler, process, record);
+
+  return SONDE_RING_MERGE_TAKEN;
+}
+
+static void
+take_lost (SondeStages *self, const SondeRecord *record, unsigned kind)
+{
+  if (record->type == SONDE_RECORD_LOST_SAMPLES)
+    self->n_lost_hardware += record->n_lost;
+  else if (kind == SONDE_EVENT_SAMPLES)
+    self->n_lost_records += record->n_lost;
+  else
+    {
+      sonde_tally_add (&self->tally, SONDE_STATISTIC_LOST_SIDEBAND, record->n_lost);
+      sonde_tracker_lost_records (self->tracker);
+    }
+}
+
+static SondeRingMergeAnswer
+take_record (const struct perf_event_header *header,
+             unsigned kind,
+             gboolean pressed,
+             gpointer user_data)
+{
+  SondeStages *self = user_data;
+  SondeRecord record;
+
+  if (sonde_perf_decoder_decode (&self->decoder, header, &record) != SONDE_RECORD_OK)
+    {
+      if (header->type == PERF_RECORD_SAMPLE)
+        {
+          sonde_tally_sample_read (&self->tally);
+          sonde_tally_add (&self->tally, SONDE_LEDGER_LOST_RING, 1);
+        }
+      return SONDE_RING_MERGE_TAKEN;
+    }
+
+  switch (record.type)
+    {
+    case SONDE_RECORD_SAMPLE:
+      return take_sample (self, &record, pressed);
+    case SONDE_RECORD_LOST:
+    case SONDE_RECORD_LOST_SAMPLES:
+      take_lost (self, &record, kind);
+      break;
+    case SONDE_RECORD_THROTTLE:
+      sonde_tally_add (&self->tally, SONDE_STATISTIC_THROTTLED, 1);
+      break;
+    case SONDE_RECORD_MAP:
+    case SONDE_RECORD_COMM:
+    case SONDE_RECORD_FORK:
+    case SONDE_RECORD_EXIT:
+      sonde_tracker_take (self->tracker, &record);
+      break;
+    case SONDE_RECORD_OTHER:
+    case SONDE_RECORD_UNTHROTTLE:
+    default:
+      break;
+    }
+
+  return SONDE_RING_MERGE_TAKEN;
+}
+
+static void
+ring_damaged (unsigned kind, gpointer user_data)
+{
+  SondeStages *self = user_data;
+
+  if (kind == SONDE_EVENT_SIDEBAND)
+    sonde_tracker_lost_records (self->tracker);
+  sonde_recorder_warn (self->recorder,
+                       "A ring held an impossible record; what was in it could not be read");
+}
+
+/* --- life --- */
+
+gboolean
+sonde_stages_supports (const SondeMessageSetup *setup, const char **why)
+{
+  const guint64 wanted = PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+
+  if (!sonde_perf_decoder_supports (setup->sample_type))
+    *why = "samples have fields that this worker cannot read";
+  else if ((setup->sample_type & wanted) != wanted)
+    *why = "samples lack thread or time";
+  else
+    return TRUE;
+
+  return FALSE;
+}
+
+SondeStages *
+sonde_stages_new (const SondeMessageSetup *setup,
+                  const SondeStagesHandler *handler,
+                  gpointer user_data)
+{
+  static const SondeRingMergeHandler merge_handler = { record_time, take_record, ring_damaged };
+  SondeStages *self = g_new0 (SondeStages, 1);
+
+  self->setup = *setup;
+  self->decoder.sample_type = setup->sample_type;
+  self->decoder.regs_user = setup->sample_regs_user;
+  self->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
+  self->processes = sonde_process_table_new (self->modules);
+  self->names = sonde_jit_names_new ();
+  self->state = sonde_stream_state_new (self->processes, self->names);
+  self->recorder = sonde_recorder_new (self->state, self->names, &self->tally, handler->sink_closed,
+                                       user_data);
+  self->tracker = sonde_tracker_new (self->processes, self->modules, self->state, self->recorder,
+                                     handler->send, user_data);
+  if (setup->flags & SONDE_SPEC_SYMBOLS)
+    self->addresses = sonde_address_set_new ();
+  self->merge = sonde_ring_merge_new (&merge_handler, self);
+  self->events = sonde_event_keeper_new (setup->read_format);
+  sonde_stages_describe (self, 0, 0);
+
+  return self;
+}
+
+void
+sonde_stages_free (SondeStages *self)
+{
+  if (self == NULL)
+    return;
+
+  sonde_ring_merge_free (self->merge);
+  sonde_sampler_free (self->sampler);
+  sonde_kernel_names_free (self->kernel_names);
+  sonde_kallsyms_free (self->kallsyms);
+  sonde_tracker_free (self->tracker);
+  sonde_recorder_free (self->recorder);
+  sonde_stream_state_free (self->state);
+  sonde_jit_names_free (self->names);
+  sonde_address_set_free (self->addresses);
+  sonde_unwinder_free (self->unwinder);
+  sonde_process_table_free (self->processes);
+  sonde_module_store_free (self->modules);
+  sonde_event_keeper_free (self->events);
+  g_free (self);
+}
+
+static GBytes *
+read_document (int fd)
+{
+  g_autoptr (GByteArray) content = g_byte_array_new ();
+  guint8 piece[16384];
+  gssize size_bytes;
+
+  while (
+      content->len < SONDE_STREAM_STATE_MAX_DOCUMENT
+      && ((size_bytes = read (fd, piece, sizeof piece)) > 0 || (size_bytes < 0 && errno == EINTR)))
+    if (size_bytes > 0)
+      g_byte_array_append (content, piece, (guint) size_bytes);
+
+  return g_byte_array_free_to_bytes (g_steal_pointer (&content));
+}
+
+void
+sonde_stages_add_document (SondeStages *self, SondeDocumentKind kind, int fd)
+{
+  g_autoptr (GBytes) content = NULL;
+
+  if (kind == SONDE_DOCUMENT_KALLSYMS)
+    {
+      /* Without it kernel code is one leaf. */
+      if ((self->setup.flags & SONDE_SPEC_KERNEL_NAMES) && self->kallsyms == NULL
+          && sonde_kallsyms_new (fd, &self->kallsyms) < 0)
+        self->kallsyms = NULL;
+      return;
+    }
+  content = read_document (fd);
+  sonde_stream_state_add_document (
+      self->state, kind == SONDE_DOCUMENT_CPUINFO ? "/proc/cpuinfo" : "/proc/mounts", content);
+}
+
+void
+sonde_stages_add_ring (SondeStages *self, SondePerfRing *ring, SondeEventKind kind)
+{
+  sonde_ring_merge_add (self->merge, ring, kind);
+}
+
+void
+sonde_stages_describe (SondeStages *self, gsize sample_ring_bytes, gsize sideband_ring_bytes)
+{
+  sonde_stream_state_describe (
+      self->state, self->setup.start_realtime_ns, self->setup.start_ns,
+      sonde_description_new (&self->setup, sample_ring_bytes, sideband_ring_bytes));
+  self->tally.values[SONDE_STATISTIC_RING_BYTES] = sonde_ring_merge_size (self->merge);
+}
+
+void
+sonde_stages_start (SondeStages *self)
+{
+  SondeSamplerOptions options = {
+    .mode = self->setup.unwind,
+    .max_depth = self->setup.max_depth,
+    .regs_user = self->setup.sample_regs_user,
+  };
+
+  g_assert (self->sampler == NULL);
+  self->unwinder = sonde_unwinder_new_libdwfl (self->processes);
+  self->kernel_names = sonde_kernel_names_new (self->recorder, g_steal_pointer (&self->kallsyms));
+  self->sampler = sonde_sampler_new (&options, self->processes, self->unwinder, self->kernel_names,
+                                     self->addresses, self->recorder, &self->tally);
+}
+
+SondeRecorder *
+sonde_stages_recorder (SondeStages *self)
+{
+  return self->recorder;
+}
+
+SondeTracker *
+sonde_stages_tracker (SondeStages *self)
+{
+  return self->tracker;
+}
+
+SondeEventKeeper *
+sonde_stages_events (SondeStages *self)
+{
+  return self->events;
+}
+
+SondeAddressSet *
+sonde_stages_addresses (SondeStages *self)
+{
+  return self->addresses;
+}
+
+/* --- turns --- */
+
+SondeRingMergeState
+sonde_stages_drain (SondeStages *self, gboolean draining, gint64 wait_until_ns)
+{
+  self->wait_until_ns = wait_until_ns;
+
+  return sonde_ring_merge_run (self->merge, now_ns (), draining, RECORDS_A_TURN);
+}
+
+guint64
+sonde_stages_n_records (const SondeStages *self)
+{
+  return sonde_ring_merge_n_handed_on (self->merge);
+}
+
+void
+sonde_stages_read_lost (SondeStages *self, gboolean all)
+{
+  guint64 n = self->n_lost_records;
+
+  if (sonde_event_keeper_counts_lost (self->events))
+    n = sonde_event_keeper_read_lost (self->events, all ? G_MAXUINT : LOST_READS_A_TURN);
+  sonde_tally_set_lost_kernel (&self->tally, n + self->n_lost_hardware);
+}
+
+void
+sonde_stages_expire (SondeStages *self)
+{
+  sonde_process_table_expire (self->processes, now_ns () - EXPIRY_NS);
+  sonde_tracker_retry (self->tracker);
+}
+
+void
+sonde_stages_end (SondeStages *self)
+{
+  g_autofree char *text = NULL;
+
+  sonde_stages_read_lost (self, TRUE);
+  if (self->n_incomplete > 0)
+    {
+      text = g_strdup_printf ("%" G_GUINT64_FORMAT
+                              " samples were recorded before all files of their process were known",
+                              self->n_incomplete);
+      sonde_recorder_warn (self->recorder, text);
+    }
+}
+
+void
+sonde_stages_statistics (const SondeStages *self, SondeMessageStatistics *message)
+{
+  for (guint i = 0; i < SONDE_N_STATISTICS; i++)
+    message->values[i] = self->tally.values[i];
+  sonde_recorder_sum (self->recorder, message->values);
+  message->values[SONDE_STATISTIC_LATE] = sonde_ring_merge_n_late (self->merge);
+  message->values[SONDE_STATISTIC_PROCESSES] = sonde_process_table_n_processes (self->processes);
+  message->values[SONDE_STATISTIC_MODULES] = sonde_module_store_n_modules (self->modules);
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a stream must hold before its first sample so that it decodes alone. */
+#include "daemon/capture/stream-state.h"
+
+#include <string.h>
+
+#include "daemon/capture/ledger.h"
+
+#define MAX_CMDLINE   4096 /* bytes kept of a command line */
+#define MAPS_A_PIECE  16   /* mappings, of at most SONDE_PROCESS_MAX_PATH each */
+#define NAMES_A_PIECE 256  /* made-up names */
+
+typedef struct
+{
+  char *path;
+  GBytes *content;
+} Document;
+
+struct SondeStreamState
+{
+  SondeProcessTable *processes;
+  SondeJitNames *names;
+  gint64 realtime_ns;
+  gint64 start_ns;
+  char *metadata;
+  GArray *documents;
+  GHashTable *cmdlines; /* pid → text */
+};
+
+typedef enum
+{
+  PART_HEADER,
+  PART_METADATA,
+  PART_DOCUMENTS,
+  PART_COUNTERS,
+  PART_NAMES,
+  PART_PROCESSES,
+  PART_END,
+} Part;
+
+struct SondeStateCursor
+{
+  SondeStreamState *state;
+  Part part;
+  guint index;  /* of the document, name or pid */
+  gsize offset; /* into the document, or the process's mappings */
+  GArray *pids;
+};
+
+static void
+document_clear (gpointer data)
+{
+  Document *document = data;
+
+  g_free (document->path);
+  g_bytes_unref (document->content);
+}
+
+SondeStreamState *
+sonde_stream_state_new (SondeProcessTable *processes, SondeJitNames *names)
+{
+  SondeStreamState *self = g_new0 (SondeStreamState, 1);
+
+  self->processes = processes;
+  self->names = names;
+  self->documents = g_array_new (FALSE, FALSE, sizeof (Document));
+  g_array_set_clear_func (self->documents, document_clear);
+  self->cmdlines = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+
+  return self;
+}
+
+void
+sonde_stream_state_free (SondeStreamState *self)
+{
+  if (self == NULL)
+    return;
+
+  g_free (self->metadata);
+  g_array_unref (self->documents);
+  g_hash_table_unref (self->cmdlines);
+  g_free (self);
+}
+
+void
+sonde_stream_state_describe (SondeStreamState *self,
+                             gint64 realtime_ns,
+                             gint64 start_ns,
+                             char *metadata)
+{
+  g_free (self->metadata);
+  self->metadata = metadata;
+  self->realtime_ns = realtime_ns;
+  self->start_ns = start_ns;
+}
+
+void
+sonde_stream_state_add_document (SondeStreamState *self, const char *path, GBytes *content)
+{
+  Document document = { g_strdup (path), g_bytes_ref (content) };
+
+  g_array_append_val (self->documents, document);
+}
+
+void
+sonde_stream_state_set_cmdline (SondeStreamState *self, int32_t pid, const char *cmdline)
+{
+  if (cmdline == NULL || cmdline[0] == '\0')
+    g_hash_table_remove (self->cmdlines, GINT_TO_POINTER (pid));
+  else if (g_hash_table_size (self->cmdlines) < SONDE_PROCESS_TABLE_MAX_PROCESSES
+           || g_hash_table_contains (self->cmdlines, GINT_TO_POINTER (pid)))
+    g_hash_table_replace (self->cmdlines, GINT_TO_POINTER (pid), g_strndup (cmdline, MAX_CMDLINE));
+}
+
+void
+sonde_stream_state_write_process (const SondeStreamState *self,
+                                  const SondeProcess *process,
+                                  gint64 time_ns,
+                                  SondeSpanWriter *out)
+{
+  SondeFrameOrigin origin = { time_ns, -1, sonde_process_pid (process) };
+  const char *text = g_hash_table_lookup (self->cmdlines, GINT_TO_POINTER (origin.pid));
+
+  sonde_writer_add_process (sonde_span_writer_state (out), &origin,
+                            text != NULL ? text : sonde_process_comm (process));
+}
+
+void
+sonde_stream_state_write_map (int32_t pid,
+                              const SondeMapping *mapping,
+                              gint64 time_ns,
+                              SondeSpanWriter *out)
+{
+  SondeFrameOrigin origin = { time_ns, -1, pid };
+  g_autofree char *whole = NULL;
+  const char *path = mapping->path;
+
+  if (mapping->vdso)
+    path = "[vdso]";
+  else if (path[0] == '\0')
+    path = "//anon";
+  else if (g_str_has_suffix (path, " (deleted)"))
+    path = whole = g_strndup (path, strlen (path) - strlen (" (deleted)"));
+
+  sonde_writer_add_map (sonde_span_writer_state (out), &origin, mapping->start, mapping->end,
+                        mapping->vdso ? 0 : mapping->offset, mapping->file.inode, path, NULL);
+}
+
+void
+sonde_stream_state_write_name (uint64_t address,
+                               const char *name,
+                               gint64 time_ns,
+                               SondeSpanWriter *out)
+{
+  SondeFrameOrigin origin = { time_ns, -1, -1 };
+  SondeJitName entry = { address, name };
+
+  sonde_writer_add_jitmap (sonde_span_writer_state (out), &origin, &entry, 1);
+}
+
+static void
+collect_pid (SondeProcess *process, void *user_data)
+{
+  GArray *pids = user_data;
+  int32_t pid = sonde_process_pid (process);
+
+  if (sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN))
+    g_array_append_val (pids, pid);
+}
+
+SondeStateCursor *
+sonde_state_cursor_new (SondeStreamState *state, gboolean with_header)
+{
+  SondeStateCursor *self = g_new0 (SondeStateCursor, 1);
+
+  self->state = state;
+  self->part = with_header ? PART_HEADER : PART_METADATA;
+  self->pids = g_array_new (FALSE, FALSE, sizeof (int32_t));
+  sonde_process_table_foreach (state->processes, collect_pid, self->pids);
+
+  return self;
+}
+
+void
+sonde_state_cursor_free (SondeStateCursor *self)
+{
+  if (self == NULL)
+    return;
+
+  g_array_unref (self->pids);
+  g_free (self);
+}
+
+/* Returns whether there was a piece. */
+static gboolean
+write_document (SondeStateCursor *self, SondeSpanWriter *out)
+{
+  SondeFrameOrigin origin = { self->state->start_ns, -1, -1 };
+  const Document *document;
+  const guint8 *content;
+  gsize size_bytes, piece;
+
+  if (self->index >= self->state->documents->len)
+    return FALSE;
+
+  document = &g_array_index (self->state->documents, Document, self->index);
+  content = g_bytes_get_data (document->content, &size_bytes);
+  piece = MIN (size_bytes - self->offset, SONDE_WRITER_MAX_CHUNK);
+  sonde_writer_add_file_chunk (sonde_span_writer_state (out), &origin, document->path,
+                               piece > 0 ? content + self->offset : (const guint8 *) "", piece,
+                               self->offset + piece == size_bytes);
+  self->offset += piece;
+  if (self->offset == size_bytes)
+    {
+      self->index++;
+      self->offset = 0;
+    }
+
+  return TRUE;
+}
+
+static gboolean
+write_names (SondeStateCursor *self, SondeSpanWriter *out)
+{
+  SondeFrameOrigin origin = { self->state->start_ns, -1, -1 };
+  SondeJitName names[NAMES_A_PIECE];
+  guint n_names = 0;
+
+  while (n_names < NAMES_A_PIECE)
+    {
+      SondeJitName *name = &names[n_names];
+
+      name->name = sonde_jit_names_get (self->state->names, self->index, &name->address);
+      if (name->name == NULL)
+        break;
+      self->index++;
+      n_names++;
+    }
+  if (n_names > 0)
+    sonde_writer_add_jitmap (sonde_span_writer_state (out), &origin, names, n_names);
+
+  return n_names > 0;
+}
+
+static gboolean
+write_process (SondeStateCursor *self, SondeSpanWriter *out)
+{
+  const SondeMapping *mappings;
+  SondeProcess *process;
+  size_t n_mappings, end;
+  int32_t pid;
+
+  if (self->index >= self->pids->len)
+    return FALSE;
+
+  pid = g_array_index (self->pids, int32_t, self->index);
+  process = sonde_process_table_find (self->state->processes, pid);
+  mappings = process != NULL ? sonde_process_mappings (process, &n_mappings) : NULL;
+  if (mappings == NULL)
+    n_mappings = 0;
+  if (process != NULL && self->offset == 0)
+    sonde_stream_state_write_process (self->state, process, self->state->start_ns, out);
+
+  end = MIN (n_mappings, self->offset + MAPS_A_PIECE);
+  for (; self->offset < end; self->offset++)
+    sonde_stream_state_write_map (pid, &mappings[self->offset], self->state->start_ns, out);
+  if (self->offset >= n_mappings)
+    {
+      self->index++;
+      self->offset = 0;
+    }
+
+  return TRUE;
+}
+
+/* Returns whether the part has more. */
+static gboolean
+write_piece (SondeStateCursor *self, SondeSpanWriter *out)
+{
+  SondeStreamState *state = self->state;
+  SondeFrameOrigin origin = { state->start_ns, -1, -1 };
+
+  switch (self->part)
+    {
+    case PART_HEADER:
+      sonde_writer_add_file_header (sonde_span_writer_state (out), state->realtime_ns,
+                                    state->start_ns);
+      return FALSE;
+    case PART_METADATA:
+      if (state->metadata != NULL)
+        sonde_writer_add_metadata (sonde_span_writer_state (out), &origin, "sonde", state->metadata,
+                                   strlen (state->metadata));
+      return FALSE;
+    case PART_DOCUMENTS:
+      return write_document (self, out);
+    case PART_COUNTERS:
+      sonde_ledger_define (sonde_span_writer_state (out), &origin);
+      return FALSE;
+    case PART_NAMES:
+      return write_names (self, out);
+    case PART_PROCESSES:
+      return write_process (self, out);
+    case PART_END:
+    default:
+      return FALSE;
+    }
+}
+
+gboolean
+sonde_state_cursor_write (SondeStateCursor *self, SondeSpanWriter *out)
+{
+  if (!write_piece (self, out) && self->part != PART_END)
+    {
+      self->part++;
+      self->index = 0;
+      self->offset = 0;
+    }
+
+  return self->part != PART_END;
+}

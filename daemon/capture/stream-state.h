@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a stream must hold before its first sample so that it decodes alone. */
+#pragma once
+
+#include "daemon/capture/jit-names.h"
+#include "daemon/capture/span-writer.h"
+#include "unwind/process-table.h"
+
+/**
+ * SECTION: stream-state
+ *
+ * The file header, METADATA, embedded documents, counter definitions, processes with their
+ * mappings, and made-up names. Each sink gets all of it when it opens and, when it had to miss a
+ * part, again: in pieces of about 64 KiB, as its socket takes them. Main thread only.
+ */
+#define SONDE_STREAM_STATE_MAX_DOCUMENT (4u << 20) /* bytes of one embedded file */
+
+typedef struct SondeStreamState SondeStreamState;
+
+SondeStreamState *sonde_stream_state_new (SondeProcessTable *processes, SondeJitNames *names);
+void sonde_stream_state_free (SondeStreamState *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeStreamState, sonde_stream_state_free)
+
+/* @metadata: (transfer full): a key file */
+void sonde_stream_state_describe (SondeStreamState *self,
+                                  gint64 realtime_ns,
+                                  gint64 start_ns,
+                                  char *metadata);
+void sonde_stream_state_add_document (SondeStreamState *self, const char *path, GBytes *content);
+
+/* Bounded; NULL forgets it, as after exec and exit. */
+void sonde_stream_state_set_cmdline (SondeStreamState *self, int32_t pid, const char *cmdline);
+
+/* The PROCESS frame, from the command line if known, else the name. */
+void sonde_stream_state_write_process (const SondeStreamState *self,
+                                       const SondeProcess *process,
+                                       gint64 time_ns,
+                                       SondeSpanWriter *out);
+void sonde_stream_state_write_map (int32_t pid,
+                                   const SondeMapping *mapping,
+                                   gint64 time_ns,
+                                   SondeSpanWriter *out);
+void sonde_stream_state_write_name (uint64_t address,
+                                    const char *name,
+                                    gint64 time_ns,
+                                    SondeSpanWriter *out);
+
+/* A process with this flag has its PROCESS and MAP frames in the shared stream; others come there
+ * before their first sample and are left out of snapshots. */
+#define SONDE_PROCESS_FLAG_WRITTEN 1u
+
+/* Where a snapshot stands. */
+typedef struct SondeStateCursor SondeStateCursor;
+
+/* @with_header: begin with the capture's file header. */
+SondeStateCursor *sonde_state_cursor_new (SondeStreamState *state, gboolean with_header);
+void sonde_state_cursor_free (SondeStateCursor *self); /* accepts NULL */
+/* Writes the next piece. Returns FALSE when that was the last. */
+gboolean sonde_state_cursor_write (SondeStateCursor *self, SondeSpanWriter *out);

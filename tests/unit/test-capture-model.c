@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The model of a capture, and the report that is made of it. */
+#include "client/report-text.h"
+#include "tests/unit/capture-builder.h"
+
+#define JIT(n) (SONDE_JIT_ADDRESS_BASE + (n))
+
+static void
+feed_report (gpointer receiver, const SondeFrame *frame)
+{
+  sonde_report_add_frame (receiver, frame);
+}
+
+static SondeReport *
+make_report (CaptureBuilder *capture, const SondeReportFilter *filter)
+{
+  SondeReport *report = sonde_report_new (filter);
+
+  capture_foreach (capture, feed_report, report);
+  sonde_report_finish (report);
+  return report;
+}
+
+static char *
+make_tree (CaptureBuilder *capture, double percent_limit)
+{
+  g_autoptr (SondeReport) report = make_report (capture, NULL);
+  SondeReportStyle style = { .percent_limit = percent_limit, .max_depth = 512, .utf8 = TRUE };
+  GString *out = g_string_new (NULL);
+
+  sonde_report_append_tree (out, report, &style);
+  return g_string_free (out, FALSE);
+}
+
+static void
+assert_has (const char *text, const char *part)
+{
+  if (strstr (text, part) == NULL)
+    g_error ("\"%s\" is not in:\n%s", part, text);
+}
+
+static void
+names_of_foreign_origin_are_escaped (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autofree char *tree = NULL;
+
+  add_process (capture, 5, "evil\033[2J");
+  add_jit_name (capture, JIT (1), "name\nwith newline\xff");
+  add_sample (capture, 5, JIT (1));
+  tree = make_tree (capture, 0);
+  assert_has (tree, "evil\\x1b[2J (pid 5)\n");
+  assert_has (tree, "name\\nwith newline\\xff\n");
+}
+
+static void
+symbols_that_point_outside_are_left_out (void)
+{
+  SondeSymbolRecord records[4] = {
+    { .begin = 0x1000, .end = 0x1fff, .pid = 5, .name_offset = 200 },
+    { .begin = 0x2000, .end = 0x1fff, .pid = 5, .name_offset = 128 },
+    { .begin = 0x3000, .end = 0x3fff, .pid = 5, .name_offset = 128, .tag_offset = 9999 },
+  };
+  GByteArray *bytes = g_byte_array_new ();
+  g_autoptr (SondeEmbeddedSymbols) symbols = NULL;
+  const char *name = NULL;
+  const char *tag = NULL;
+
+  g_byte_array_append (bytes, (const guint8 *) records, sizeof records);
+  g_byte_array_append (bytes, (const guint8 *) "good", 5);
+  g_byte_array_append (bytes, (const guint8 *) "open", 4);
+  symbols = sonde_embedded_symbols_new (bytes);
+
+  g_assert_cmpuint (sonde_embedded_symbols_size (symbols), ==, 1);
+  g_assert_false (sonde_embedded_symbols_lookup (symbols, 5, 0x1800, &name, &tag));
+  g_assert_false (sonde_embedded_symbols_lookup (symbols, 6, 0x3000, &name, &tag));
+  g_assert_false (sonde_embedded_symbols_lookup (symbols, 5, 0x4000, &name, &tag));
+  g_assert_true (sonde_embedded_symbols_lookup (symbols, 5, 0x3fff, &name, &tag));
+  g_assert_cmpstr (name, ==, "good");
+  g_assert_null (tag);
+}
+
+static void
+symbols_cut_anywhere_are_safe (void)
+{
+  SondeSymbolRecord records[2] = { { .begin = 1, .end = 2, .pid = 5, .name_offset = 64 } };
+  guint8 whole[sizeof records + 2] = { 0 };
+
+  memcpy (whole, records, sizeof records);
+  whole[sizeof records] = 'x';
+  for (guint size = 0; size <= sizeof whole; size++)
+    {
+      GByteArray *bytes = g_byte_array_new ();
+      g_autoptr (SondeEmbeddedSymbols) symbols = NULL;
+
+      g_byte_array_append (bytes, whole, size);
+      symbols = sonde_embedded_symbols_new (bytes);
+      g_assert_cmpuint (sonde_embedded_symbols_size (symbols), ==, size == sizeof whole ? 1 : 0);
+    }
+}
+
+static void
+a_stack_reads_from_the_outermost_frame_down (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autofree char *tree = NULL;
+
+  add_process (capture, 5, "/usr/bin/prog --flag");
+  add_jit_name (capture, JIT (1), "leaf");
+  add_jit_name (capture, JIT (2), "middle");
+  add_jit_name (capture, JIT (3), "main");
+  add_sample (capture, 5, SONDE_CONTEXT_USER, JIT (1), JIT (2), JIT (3));
+  tree = make_tree (capture, 0);
+  assert_has (tree, "100.0%          prog (pid 5)\n"
+                    " 100.0%          main\n"
+                    " 100.0%          middle\n"
+                    " 100.0%  100.0%  leaf\n");
+}
+
+static void
+branches_indent_and_light_ones_are_summed_up (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autofree char *tree = NULL;
+
+  add_process (capture, 5, "prog");
+  add_jit_name (capture, JIT (1), "main");
+  add_jit_name (capture, JIT (2), "heavy");
+  add_jit_name (capture, JIT (3), "half");
+  add_jit_name (capture, JIT (4), "light");
+  add_jit_name (capture, JIT (5), "lighter");
+  for (guint i = 0; i < 50; i++)
+    add_sample (capture, 5, JIT (2), JIT (1));
+  for (guint i = 0; i < 46; i++)
+    add_sample (capture, 5, JIT (3), JIT (1));
+  for (guint i = 0; i < 3; i++)
+    add_sample (capture, 5, JIT (4), JIT (1));
+  add_sample (capture, 5, JIT (5), JIT (1));
+  tree = make_tree (capture, 5);
+  assert_has (tree, " 100.0%          main\n"
+                    "  50.0%   50.0%  ├─ heavy\n"
+                    "  46.0%   46.0%  ├─ half\n"
+                    "   4.0%          └─ [2 more, 4.0%]\n");
+}
+
+static void
+a_heavy_callee_goes_on_in_its_column (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autofree char *tree = NULL;
+
+  add_process (capture, 5, "prog");
+  add_jit_name (capture, JIT (1), "main");
+  add_jit_name (capture, JIT (2), "heavy");
+  add_jit_name (capture, JIT (3), "light");
+  add_jit_name (capture, JIT (4), "leaf");
+  for (guint i = 0; i < 98; i++)
+    add_sample (capture, 5, JIT (4), JIT (2), JIT (1));
+  add_sample (capture, 5, JIT (3), JIT (1));
+  add_sample (capture, 5, JIT (1));
+  tree = make_tree (capture, 5);
+  assert_has (tree, " 100.0%    1.0%  main\n"
+                    "   1.0%          ╶ [1 more, 1.0%]\n"
+                    "  98.0%          heavy\n"
+                    "  98.0%   98.0%  leaf\n");
+}
+
+static void
+return_addresses_are_looked_up_inside_the_call (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autofree char *tree = NULL;
+
+  add_process (capture, 5, "prog");
+  add_map (capture, 5, 0x1000, 0x2000, "/lib/one.so");
+  add_map (capture, 5, 0x2000, 0x3000, "/lib/two.so");
+  add_sample (capture, 5, SONDE_CONTEXT_USER, 0x2000, 0x2000);
+  tree = make_tree (capture, 0);
+  assert_has (tree, "one.so+0xfff\n 100.0%  100.0%  two.so+0x0\n");
+}
+
+static void
+a_new_mapping_hides_the_old_one_from_then_on (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autofree char *tree = NULL;
+
+  add_process (capture, 5, "prog");
+  add_map (capture, 5, 0x1000, 0x2000, "/lib/old.so");
+  add_sample (capture, 5, 0x1800);
+  add_map (capture, 5, 0x1000, 0x2000, "/lib/new.so");
+  add_sample (capture, 5, 0x1800);
+  add_map (capture, 5, 0x1000, 0x2000, "/lib/new.so");
+  add_sample (capture, 5, 0x1800);
+  tree = make_tree (capture, 0);
+  assert_has (tree, "33.3%   33.3%  └─ old.so+0x800");
+  assert_has (tree, "66.7%   66.7%  ├─ new.so+0x800");
+}
+
+static void
+a_forked_child_has_its_parents_mappings (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  SondeFrameOrigin parent = at (5, 1500);
+  g_autofree char *tree = NULL;
+
+  add_process (capture, 5, "prog");
+  add_map (capture, 5, 0x1000, 0x2000, "/lib/one.so");
+  ADD (sonde_writer_add_fork (capture->writer, &parent, 6));
+  add_map (capture, 5, 0x1000, 0x2000, "/lib/two.so");
+  add_sample (capture, 6, 0x1800);
+  tree = make_tree (capture, 0);
+  assert_has (tree, "prog (pid 6)\n 100.0%  100.0%  one.so+0x800\n");
+}
+
+static void
+embedded_symbols_name_what_was_sampled_before (void)
+{
+  SondeSymbolRecord records[2]
+      = { { .begin = 0x1800, .end = 0x18ff, .pid = 5, .name_offset = 64, .tag_offset = 75 } };
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autoptr (SondeReport) report = NULL;
+  g_autoptr (GString) flat = g_string_new (NULL);
+  g_autoptr (GByteArray) file = g_byte_array_new ();
+  SondeReportStyle style = { .percent_limit = 0, .max_depth = 512 };
+  SondeFrameOrigin origin = at (-1, 3000);
+
+  g_byte_array_append (file, (const guint8 *) records, sizeof records);
+  g_byte_array_append (file, (const guint8 *) "_Z3foov\0\0\0\0one.so", 18);
+  add_process (capture, 5, "prog");
+  add_sample (capture, 5, 0x1880);
+  ADD (
+      sonde_writer_add_file_chunk (capture->writer, &origin, "__symbols__", file->data, 40, false));
+  ADD (sonde_writer_add_file_chunk (capture->writer, &origin, "__symbols__", file->data + 40,
+                                    file->len - 40, true));
+  report = make_report (capture, NULL);
+  sonde_report_append_flat (flat, report, &style);
+  assert_has (flat->str, "100.0%  100.0%  foo()");
+  assert_has (flat->str, "one.so\n");
+}
+
+static void
+filters_choose_by_pid_and_by_name (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autoptr (SondeReport) by_pid = NULL;
+  g_autoptr (SondeReport) by_name = NULL;
+
+  add_process (capture, 5, "one");
+  add_process (capture, 6, "two");
+  add_sample (capture, 5, 0x1000);
+  add_sample (capture, 6, 0x1000);
+  add_sample (capture, 6, 0x1000);
+  by_pid = make_report (capture, &(SondeReportFilter){ .pid = 5 });
+  by_name = make_report (capture, &(SondeReportFilter){ .pid = -1, .comm = "two" });
+  g_assert_cmpuint (sonde_report_n_samples (by_pid), ==, 1);
+  g_assert_cmpuint (sonde_report_n_samples (by_name), ==, 2);
+}
+
+static void
+the_header_tells_losses_and_cut_stacks (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autoptr (SondeReport) report = NULL;
+  g_autoptr (GString) header = g_string_new (NULL);
+
+  add_process (capture, 5, "prog");
+  add_jit_name (capture, JIT (1), "[stack truncated]");
+  define_ledger (capture);
+  add_sample (capture, 5, 0x1000, JIT (1));
+  add_sample (capture, 5, 0x1000);
+  set_ledger (capture, (const gint64[]){ 4, 2, 2, 0, 0, 0, 0, 0, 0, 0, 2, 0 }, SONDE_N_LEDGER);
+  report = make_report (capture, NULL);
+  sonde_report_append_header (header, report);
+  assert_has (header->str, "Lost      2 samples, 50.0% (lost-kernel 2)\n");
+  assert_has (header->str,
+              "Stacks    50.0% complete; 1 (50.0%) end at the copied part of the stack");
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/capture-model/names-of-foreign-origin-are-escaped",
+                   names_of_foreign_origin_are_escaped);
+  g_test_add_func ("/capture-model/symbols-that-point-outside-are-left-out",
+                   symbols_that_point_outside_are_left_out);
+  g_test_add_func ("/capture-model/symbols-cut-anywhere-are-safe", symbols_cut_anywhere_are_safe);
+  g_test_add_func ("/capture-model/a-stack-reads-from-the-outermost-frame-down",
+                   a_stack_reads_from_the_outermost_frame_down);
+  g_test_add_func ("/capture-model/branches-indent-and-light-ones-are-summed-up",
+                   branches_indent_and_light_ones_are_summed_up);
+  g_test_add_func ("/capture-model/a-heavy-callee-goes-on-in-its-column",
+                   a_heavy_callee_goes_on_in_its_column);
+  g_test_add_func ("/capture-model/return-addresses-are-looked-up-inside-the-call",
+                   return_addresses_are_looked_up_inside_the_call);
+  g_test_add_func ("/capture-model/a-new-mapping-hides-the-old-one-from-then-on",
+                   a_new_mapping_hides_the_old_one_from_then_on);
+  g_test_add_func ("/capture-model/a-forked-child-has-its-parents-mappings",
+                   a_forked_child_has_its_parents_mappings);
+  g_test_add_func ("/capture-model/embedded-symbols-name-what-was-sampled-before",
+                   embedded_symbols_name_what_was_sampled_before);
+  g_test_add_func ("/capture-model/filters-choose-by-pid-and-by-name",
+                   filters_choose_by_pid_and_by_name);
+  g_test_add_func ("/capture-model/the-header-tells-losses-and-cut-stacks",
+                   the_header_tells_losses_and_cut_stacks);
+  return g_test_run ();
+}
