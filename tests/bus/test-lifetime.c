@@ -333,12 +333,7 @@ test_flood (void)
   daemon_init (&daemon);
   daemon_remember (&daemon);
   bus = bus_connect (bus_next_uid ());
-<<<<<<< HEAD
   for (guint i = 0; i < 120; i++)
-=======
-  /* fewer than the bus itself lets one connection wait for */
-  for (guint i = 0; i < 100; i++)
->>>>>>> refs/heads/main
     {
       flood.n_pending++;
       g_dbus_connection_call_with_unix_fd_list (
