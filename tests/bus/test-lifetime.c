@@ -332,7 +332,8 @@ test_flood (void)
   daemon_init (&daemon);
   daemon_remember (&daemon);
   bus = bus_connect (bus_next_uid ());
-  for (guint i = 0; i < 500; i++)
+  /* fewer than the bus itself lets one connection wait for */
+  for (guint i = 0; i < 100; i++)
     {
       flood.n_pending++;
       g_dbus_connection_call_with_unix_fd_list (
@@ -351,7 +352,7 @@ int
 main (int argc, char **argv)
 {
   bus_child_main (argc, argv);
-  g_test_init (&argc, &argv, G_TEST_OPTION_ISOLATE_DIRS, NULL);
+  g_test_init (&argc, &argv, NULL);
 
 #define ADD(path, function) g_test_add_func ("/lifetime/" path, function)
   ADD ("worker-killed-ends-its-session-alone", test_worker_killed);

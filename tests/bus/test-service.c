@@ -510,7 +510,7 @@ int
 main (int argc, char **argv)
 {
   bus_child_main (argc, argv);
-  g_test_init (&argc, &argv, G_TEST_OPTION_ISOLATE_DIRS, NULL);
+  g_test_init (&argc, &argv, NULL);
 
 #define ADD(path, function) g_test_add_func ("/service/" path, function)
   ADD ("profile/refuses-a-root-process-by-number", test_root_process_by_number);
