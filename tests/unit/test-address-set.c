@@ -61,6 +61,7 @@ name_all (Fixture *fixture)
   g_autoptr (SondeSymbolizer) symbolizer
       = sonde_symbolizer_start (fixture->set, on_symbols, fixture);
 
+  g_assert_nonnull (symbolizer);
   while (!fixture->done)
     g_main_context_iteration (NULL, TRUE);
 }

@@ -146,6 +146,7 @@ takes_no_sink_when_it_is_finished (Fixture *fixture, gconstpointer data)
   g_assert_false (sonde_recorder_add_sink (fixture->recorder, fds[0], 2, 1 << 20));
   close (fds[1]);
   g_assert_cmpuint (fixture->n_closed, ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 0);
 }
 
 static void
