@@ -337,19 +337,26 @@ sonde_stages_expire (SondeStages *self)
   sonde_tracker_retry (self->tracker);
 }
 
-void
-sonde_stages_end (SondeStages *self)
+static void
+warn_of (SondeStages *self, guint64 n, const char *what)
 {
   g_autofree char *text = NULL;
 
+  if (n == 0)
+    return;
+  text = g_strdup_printf ("%" G_GUINT64_FORMAT " %s", n, what);
+  sonde_recorder_warn (self->recorder, text);
+}
+
+void
+sonde_stages_end (SondeStages *self)
+{
   sonde_stages_read_lost (self, TRUE);
-  if (self->n_incomplete > 0)
-    {
-      text = g_strdup_printf ("%" G_GUINT64_FORMAT
-                              " samples were recorded before all files of their process were known",
-                              self->n_incomplete);
-      sonde_recorder_warn (self->recorder, text);
-    }
+  warn_of (self, self->n_incomplete,
+           "samples were recorded before all files of their process were known");
+  if (self->addresses != NULL)
+    warn_of (self, sonde_address_set_n_left_out (self->addresses),
+             "addresses have no name: there were too many different ones");
 }
 
 void

@@ -197,6 +197,7 @@ sonde_tracker_take (SondeTracker *self, const SondeRecord *record)
       if (record->pid != record->tid)
         break;
       sonde_process_table_exit (self->processes, record->pid, record->time_ns);
+      sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
       sonde_recorder_exit (self->recorder, record->pid, record->cpu, record->time_ns);
       break;
     case SONDE_RECORD_OTHER:
