@@ -199,6 +199,23 @@ open_mapping (const Process *process, const SondeProcMap *map, gboolean *by_path
   return fd < 0 ? -errno : fd;
 }
 
+/* The list that tells of a mount: the process's, or that of the first process for one outside of the
+ * root it lives in, as in a chroot whose root is no mount point. NULL: neither knows it. */
+static char *
+read_mountinfo (const Process *process, gint64 mount_id)
+{
+  g_autofree char *of_process
+      = sonde_proc_text_read (process->fd, "mountinfo", SONDE_LIMIT_PROC_TEXT_BYTES);
+  g_autofree char *of_first = NULL;
+
+  if (of_process != NULL && sonde_mountinfo_has (of_process, mount_id))
+    return g_steal_pointer (&of_process);
+  of_first = sonde_proc_text_read (AT_FDCWD, "/proc/1/mountinfo", SONDE_LIMIT_PROC_TEXT_BYTES);
+  if (of_first != NULL && sonde_mountinfo_has (of_first, mount_id))
+    return g_steal_pointer (&of_first);
+  return NULL;
+}
+
 /* The gate before anything that could wait: 0, or -EACCES for a file system that is not a local
  * one. */
 static int
@@ -206,11 +223,12 @@ check_mount (const Process *process, int path_fd, gboolean *is_layered)
 {
   g_autofree char *fdinfo_path = g_strdup_printf ("/proc/self/fdinfo/%d", path_fd);
   g_autofree char *fdinfo = sonde_proc_text_read (AT_FDCWD, fdinfo_path, 4096);
-  g_autofree char *mountinfo
-      = sonde_proc_text_read (process->fd, "mountinfo", SONDE_LIMIT_PROC_TEXT_BYTES);
+  g_autofree char *mountinfo = NULL;
   gint64 mount_id = fdinfo != NULL ? sonde_fdinfo_mount_id (fdinfo) : -1;
 
-  if (mountinfo == NULL || mount_id < 0 || !sonde_mountinfo_is_trusted (mountinfo, mount_id))
+  if (mount_id >= 0)
+    mountinfo = read_mountinfo (process, mount_id);
+  if (mountinfo == NULL || !sonde_mountinfo_is_trusted (mountinfo, mount_id))
     return -EACCES;
   *is_layered = sonde_mountinfo_is_layered (mountinfo, mount_id);
   return 0;

@@ -83,6 +83,8 @@ static const char mountinfo[]
 static void
 test_mounts (void)
 {
+  g_assert_true (sonde_mountinfo_has (mountinfo, 22));
+  g_assert_false (sonde_mountinfo_has (mountinfo, 2));
   g_assert_true (sonde_mountinfo_is_trusted (mountinfo, 22));
   g_assert_true (sonde_mountinfo_is_trusted (mountinfo, 25));
   g_assert_false (sonde_mountinfo_is_layered (mountinfo, 22));
