@@ -78,6 +78,26 @@ take_sample (SondeStages *self, const SondeRecord *record, gboolean pressed)
   return SONDE_RING_MERGE_TAKEN;
 }
 
+/* A child begins with its parent's mappings, which nobody can tell any more once it execs. */
+static SondeRingMergeAnswer
+take_fork (SondeStages *self, const SondeRecord *record, gboolean pressed)
+{
+  gint64 now = now_ns ();
+
+  if (record->pid != record->task.parent_pid)
+    {
+      SondeProcess *parent
+          = sonde_tracker_process (self->tracker, record->task.parent_pid, record->time_ns);
+
+      if (parent != NULL && !sonde_tracker_is_known (self->tracker, parent, now) && !pressed
+          && now < self->wait_until_ns)
+        return SONDE_RING_MERGE_WAIT;
+    }
+  sonde_tracker_take (self->tracker, record);
+
+  return SONDE_RING_MERGE_TAKEN;
+}
+
 static void
 take_lost (SondeStages *self, const SondeRecord *record, unsigned kind)
 {
@@ -115,6 +135,8 @@ take_record (const struct perf_event_header *header,
     {
     case SONDE_RECORD_SAMPLE:
       return take_sample (self, &record, pressed);
+    case SONDE_RECORD_FORK:
+      return take_fork (self, &record, pressed);
     case SONDE_RECORD_LOST:
     case SONDE_RECORD_LOST_SAMPLES:
       take_lost (self, &record, kind);
@@ -124,7 +146,6 @@ take_record (const struct perf_event_header *header,
       break;
     case SONDE_RECORD_MAP:
     case SONDE_RECORD_COMM:
-    case SONDE_RECORD_FORK:
     case SONDE_RECORD_EXIT:
       sonde_tracker_take (self->tracker, &record);
       break;
