@@ -35,6 +35,7 @@ typedef struct
   SondeSpawn *spawn; /* NULL without a command */
   char *file;
   int file_fd;
+  gboolean is_new_file; /* nothing is lost if it goes again */
   gboolean is_progress_shown;
   gboolean has_ended;       /* the recording */
   gboolean has_failed;      /* it, or the start of the command */
@@ -94,6 +95,18 @@ process_added (const GError *error, gpointer user_data)
     give_up (self, "Cannot record the command: ", error->message);
   else if (!self->was_told_to_end)
     sonde_spawn_release (self->spawn);
+}
+
+static void
+show_progress (gpointer user_data)
+{
+  Record *self = user_data;
+  g_autofree char *line = sonde_record_summary_progress (self->recording);
+
+  if (self->has_ended)
+    return;
+  g_printerr ("\r\033[K%s", line);
+  self->is_progress_shown = TRUE;
 }
 
 /* A command that we started does not outlive a recording that was ended on purpose; one whose
@@ -180,17 +193,20 @@ on_hangup (gpointer user_data)
 }
 
 static gboolean
-show_progress (gpointer user_data)
+ask_progress (gpointer user_data)
 {
   Record *self = user_data;
-  g_autofree char *line = sonde_record_summary_progress (self->recording);
 
-  if (self->has_ended)
-    return G_SOURCE_CONTINUE;
-  g_printerr ("\r\033[K%s", line);
-  self->is_progress_shown = TRUE;
   sonde_recording_refresh (self->recording);
   return G_SOURCE_CONTINUE;
+}
+
+static gboolean
+create_file (Record *self)
+{
+  self->file_fd = open (self->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  self->is_new_file = self->file_fd >= 0;
+  return self->is_new_file;
 }
 
 /* A name of our own never replaces a file. */
@@ -206,11 +222,12 @@ open_new_file (Record *self)
       g_free (self->file);
       self->file = i == 1 ? g_strdup_printf ("sonde-%s-%s.syscap", subject, time)
                           : g_strdup_printf ("sonde-%s-%s-%u.syscap", subject, time, i);
-      self->file_fd = open (self->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      if (self->file_fd >= 0 || errno != EEXIST)
+      if (create_file (self))
+        return TRUE;
+      if (errno != EEXIST)
         break;
     }
-  return self->file_fd >= 0;
+  return FALSE;
 }
 
 static gboolean
@@ -221,8 +238,12 @@ open_file (Record *self)
   if (self->options->output != NULL)
     {
       self->file = g_strdup (self->options->output);
-      self->file_fd = open (self->file, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-      opened = self->file_fd >= 0;
+      opened = create_file (self);
+      if (!opened && errno == EEXIST)
+        {
+          self->file_fd = open (self->file, O_WRONLY | O_CLOEXEC);
+          opened = self->file_fd >= 0;
+        }
     }
   else
     opened = open_new_file (self);
@@ -242,7 +263,7 @@ close_file (Record *self)
       if (ftruncate (self->file_fd, (off_t) size) < 0 && errno != EINVAL)
         sonde_cli_complain ("Cannot cut %s to its size: %s", self->file, g_strerror (errno));
     }
-  else if (self->options->output == NULL)
+  else if (self->is_new_file)
     unlink (self->file);
   sonde_clear_fd (&self->file_fd);
 }
@@ -288,13 +309,13 @@ static void
 run_loop (Record *self, GVariant *request, GUnixFDList *fds)
 {
   static const SondeRecordingHandler recording_handler
-      = { recording_started, process_added, recording_ended };
+      = { recording_started, process_added, show_progress, recording_ended };
   static const SondeSpawnHandler spawn_handler = { exec_failed, command_exited };
   guint sources[] = {
     g_unix_signal_add (SIGINT, on_interrupt, self),
     g_unix_signal_add (SIGTERM, on_terminate, self),
     g_unix_signal_add (SIGHUP, on_hangup, self),
-    isatty (STDERR_FILENO) ? g_timeout_add_seconds (1, show_progress, self) : 0,
+    isatty (STDERR_FILENO) ? g_timeout_add_seconds (1, ask_progress, self) : 0,
   };
 
   self->loop = g_main_loop_new (NULL, FALSE);

@@ -57,6 +57,13 @@ sonde_connection_open_bus (GError **error)
   return g_steal_pointer (&self);
 }
 
+/* Runs between fork and exec: async-signal-safe calls only. */
+static void
+leave_process_group (gpointer user_data)
+{
+  setpgid (0, 0);
+}
+
 static GSubprocess *
 start_daemon (const char *daemon_path, const char *worker_path, int fd, GError **error)
 {
@@ -66,6 +73,7 @@ start_daemon (const char *daemon_path, const char *worker_path, int fd, GError *
   g_autofree char *worker = g_strdup_printf ("--worker=%s", worker_path);
 
   g_subprocess_launcher_take_fd (launcher, fd, PEER_FD);
+  g_subprocess_launcher_set_child_setup (launcher, leave_process_group, NULL, NULL);
   return g_subprocess_launcher_spawn (launcher, error, daemon_path, peer, worker, NULL);
 }
 

@@ -103,7 +103,9 @@ sonde_record_summary_end (const SondeRecording *recording, const char *file)
   g_autofree char *quoted = g_shell_quote (file);
   GString *out = g_string_new (NULL);
 
-  g_string_append_printf (out, "Recorded %s in %s", samples, duration);
+  g_string_append_printf (out, "Recorded %s in %s",
+                          sonde_recording_has_statistics (recording) ? samples : "something",
+                          duration);
   if (n_samples > 0 && count_lost (recording) == 0)
     g_string_append (out, ", none lost");
   g_string_append_printf (out, ": %s (%s)\n", shown, size);

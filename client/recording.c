@@ -414,6 +414,7 @@ statistics_ready (GObject *source, GAsyncResult *result, gpointer user_data)
     return;
   g_clear_pointer (&self->statistics, g_variant_unref);
   self->statistics = g_steal_pointer (&value);
+  self->handler->refreshed (self->user_data);
 }
 
 void
@@ -425,6 +426,12 @@ sonde_recording_refresh (SondeRecording *self)
       self->connection->bus, self->connection->name, self->path, "org.freedesktop.DBus.Properties",
       "Get", g_variant_new ("(ss)", SESSION_INTERFACE, "Statistics"), G_VARIANT_TYPE ("(v)"),
       G_DBUS_CALL_FLAGS_NONE, -1, self->cancellable, statistics_ready, self);
+}
+
+gboolean
+sonde_recording_has_statistics (const SondeRecording *self)
+{
+  return self->statistics != NULL;
 }
 
 guint64

@@ -15,6 +15,8 @@ typedef struct
   void (*started) (gpointer user_data);
   /* Answer to sonde_recording_add_process(). @error NULL: it is being recorded. */
   void (*added) (const GError *error, gpointer user_data);
+  /* Answer to sonde_recording_refresh(); does not come once the session is over. */
+  void (*refreshed) (gpointer user_data);
   /* Comes once, last. @error NULL: everything that the session recorded was written. */
   void (*ended) (const GError *error, gpointer user_data);
 } SondeRecordingHandler;
@@ -44,8 +46,11 @@ void sonde_recording_add_process (SondeRecording *self, GPid pid, int maps_fd);
 /* Ends the session, or takes the request for it back. May be called at any time, more than once. */
 void sonde_recording_stop (SondeRecording *self);
 
-/* Asks for the statistics; the answer shows in sonde_recording_statistic() later. */
+/* Asks for the statistics. */
 void sonde_recording_refresh (SondeRecording *self);
+
+/* Whether the service has told any statistics yet. */
+gboolean sonde_recording_has_statistics (const SondeRecording *self);
 
 /* The newest known value of a key of Statistics, else 0. */
 guint64 sonde_recording_statistic (const SondeRecording *self, const char *key);

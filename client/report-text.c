@@ -7,6 +7,9 @@
 #include "client/text.h"
 
 #define ASIDE_MIN_PERCENT 0.05 /* a line that would say 0.0% is left out */
+#define IN_LINE_FACTOR                                                                             \
+  10 /* a callee this many times heavier than its siblings goes on in line                         \
+      */
 
 /* How a stack may end before its outermost function, and the option that would help. */
 static const struct
@@ -56,22 +59,33 @@ describe_event (GKeyFile *settings)
 }
 
 static void
-append_event (GString *out, const SondeCaptureModel *model)
+append_event (GString *out, GKeyFile *settings)
 {
-  const char *text = sonde_capture_model_metadata (model, SETTINGS);
-  g_autoptr (GKeyFile) settings = g_key_file_new ();
-  g_autofree char *event = NULL;
-  g_autofree char *kernel_time = NULL;
-  g_autofree char *line = NULL;
+  g_autofree char *event = describe_event (settings);
+  g_autofree char *kernel_time = g_key_file_get_string (settings, SETTINGS, "kernel-time", NULL);
+  g_autofree char *line = g_strdup_printf (
+      "%s, %s", event,
+      g_strcmp0 (kernel_time, "yes") == 0 ? "user and kernel time" : "user time only");
 
-  if (text == NULL || !g_key_file_load_from_data (settings, text, strlen (text), 0, NULL))
-    return;
-  event = describe_event (settings);
-  kernel_time = g_key_file_get_string (settings, SETTINGS, "kernel-time", NULL);
-  line = g_strdup_printf ("%s, %s", event,
-                          g_strcmp0 (kernel_time, "yes") == 0 ? "user and kernel time"
-                                                              : "user time only");
   append_labelled (out, "Event", line);
+}
+
+/* What was recorded, by the heaviest process if it is not everything. */
+static void
+append_subject (GString *out, const SondeReport *report, GKeyFile *settings)
+{
+  g_autofree char *scope = g_key_file_get_string (settings, SETTINGS, "scope", NULL);
+  g_autofree char *cmdline = NULL;
+
+  if (g_strcmp0 (scope, "system") == 0)
+    {
+      append_labelled (out, "Scope", "whole machine");
+      return;
+    }
+  if (sonde_report_n_processes (report) == 0)
+    return;
+  cmdline = sonde_text_escape (sonde_report_process (report, 0)->process->cmdline, -1);
+  append_labelled (out, g_strcmp0 (scope, "launch") == 0 ? "Command" : "Process", cmdline);
 }
 
 static void
@@ -125,8 +139,8 @@ append_stacks (GString *out, const SondeReport *report)
       if (n == 0)
         continue;
       n_complete -= n;
-      g_string_append_printf (detail, "; %.1f%% %s", sonde_text_percent (n, n_samples),
-                              ends[i].text);
+      g_string_append_printf (detail, "; %" G_GUINT64_FORMAT " (%.1f%%) %s", n,
+                              sonde_text_percent (n, n_samples), ends[i].text);
     }
   g_string_append_printf (out, "%-10s%.1f%% complete%s\n", "Stacks",
                           sonde_text_percent (n_complete, n_samples), detail->str);
@@ -136,19 +150,18 @@ void
 sonde_report_append_header (GString *out, const SondeReport *report)
 {
   const SondeCaptureModel *model = sonde_report_model (report);
+  const char *metadata = sonde_capture_model_metadata (model, SETTINGS);
+  g_autoptr (GKeyFile) settings = g_key_file_new ();
   g_autofree char *duration = sonde_text_duration (sonde_capture_model_duration_ns (model));
-  g_autofree char *samples
-      = sonde_text_plural (sonde_capture_model_n_samples (model), "sample", "samples");
+  g_autofree char *samples = sonde_text_count (sonde_capture_model_n_samples (model));
   guint64 n_shown = sonde_report_n_samples (report);
+  gboolean has_settings
+      = metadata != NULL
+        && g_key_file_load_from_data (settings, metadata, strlen (metadata), 0, NULL);
 
-  if (sonde_report_n_processes (report) > 0)
-    {
-      const SondeModelProcess *process = sonde_report_process (report, 0)->process;
-      g_autofree char *command = sonde_text_escape (process->cmdline, -1);
-
-      append_labelled (out, "Command", command);
-    }
-  append_event (out, model);
+  append_subject (out, report, settings);
+  if (has_settings)
+    append_event (out, settings);
   g_string_append_printf (out, "%-10s%s in %s\n", "Samples", samples, duration);
   if (n_shown < sonde_capture_model_n_samples (model))
     g_string_append_printf (out, "%-10s%" G_GUINT64_FORMAT " of them match\n", "Filter", n_shown);
@@ -187,21 +200,39 @@ append_line (const Printer *printer, const SondeCallNode *node, const char *bran
                           sonde_report_function (printer->report, node->id)->name);
 }
 
+static guint64
+sum_rest (const Printer *printer, const GArray *children, guint n_shown)
+{
+  guint64 total = 0;
+
+  for (guint i = n_shown; i < children->len; i++)
+    total += sonde_call_tree_node (printer->tree, g_array_index (children, guint32, i))->total;
+  return total;
+}
+
 /* Sums up what is below the limit in one line. */
 static void
 append_rest (const Printer *printer, const GArray *children, guint n_shown, const char *branch)
 {
-  guint64 total = 0;
-  double percent;
+  guint64 total = sum_rest (printer, children, n_shown);
+  double percent = sonde_text_percent (total, printer->n_samples);
 
-  for (guint i = n_shown; i < children->len; i++)
-    total += sonde_call_tree_node (printer->tree, g_array_index (children, guint32, i))->total;
-  percent = sonde_text_percent (total, printer->n_samples);
   if (percent < ASIDE_MIN_PERCENT)
     return;
   append_numbers (printer, total, 0);
   g_string_append_printf (printer->out, "%s%s[%u more, %.1f%%]\n", printer->prefix->str, branch,
                           children->len - n_shown, percent);
+}
+
+/* Whether the lines go on in their column: one callee is shown, and the others hardly weigh. */
+static gboolean
+goes_on_in_line (const Printer *printer, const GArray *children, guint n_shown)
+{
+  if (n_shown != 1)
+    return n_shown == 0;
+  return sum_rest (printer, children, 1)
+         <= sonde_call_tree_node (printer->tree, g_array_index (children, guint32, 0))->total
+                / IN_LINE_FACTOR;
 }
 
 static guint
@@ -223,8 +254,7 @@ count_shown (const Printer *printer, const GArray *children)
 
 static void append_branches (Printer *printer, const GArray *children, guint n_shown, guint depth);
 
-/* Everything below @node. While only one child is heavy enough the lines stay in their column, so a
- * deep stack reads as a list; a real branch indents. */
+/* Everything below @node. A deep stack reads as a list in one column; a real branch indents. */
 static void
 append_below (Printer *printer, guint32 node, guint depth)
 {
@@ -236,7 +266,7 @@ append_below (Printer *printer, guint32 node, guint depth)
           printer->tree, node, compare_functions, (gpointer) printer->report);
       guint n_shown = count_shown (printer, children);
 
-      if (n_shown > 1)
+      if (!goes_on_in_line (printer, children, n_shown))
         {
           append_branches (printer, children, n_shown, depth);
           return;
@@ -258,11 +288,13 @@ append_branches (Printer *printer, const GArray *children, guint n_shown, guint 
 {
   gboolean utf8 = printer->style->utf8;
   gsize prefix_len = printer->prefix->len;
+  gboolean has_rest = sonde_text_percent (sum_rest (printer, children, n_shown), printer->n_samples)
+                      >= ASIDE_MIN_PERCENT;
 
   for (guint i = 0; i < n_shown; i++)
     {
       guint32 node = g_array_index (children, guint32, i);
-      gboolean is_last = i + 1 == n_shown && n_shown == children->len;
+      gboolean is_last = i + 1 == n_shown && !has_rest;
       const char *branch = is_last ? (utf8 ? "└─ " : "`- ") : (utf8 ? "├─ " : "|- ");
 
       append_line (printer, sonde_call_tree_node (printer->tree, node), branch);

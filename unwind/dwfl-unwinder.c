@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The reference unwinder: libdwfl, one Dwfl for each process, one Elf for each file. */
+#include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <stdlib.h>
@@ -80,6 +81,60 @@ get_thread (Dwfl *dwfl, pid_t tid, void *arg, void **thread_arg)
   return true;
 }
 
+/* What the call frame instructions say of a place; free() it. */
+static Dwarf_Frame *
+find_rules (Dwfl *dwfl, uint64_t pc)
+{
+  Dwarf_Addr bias;
+  Dwfl_Module *module = dwfl_addrmodule (dwfl, pc);
+  Dwarf_CFI *cfi = module != NULL ? dwfl_module_eh_cfi (module, &bias) : NULL;
+  Dwarf_Frame *rules;
+
+  return cfi != NULL && dwarf_cfi_addrframe (cfi, pc - bias, &rules) == 0 ? rules : NULL;
+}
+
+static bool
+find_cfa (const SondeUserState *state, Dwarf_Frame *rules, uint64_t *cfa)
+{
+  Dwarf_Op *ops;
+  size_t n_ops;
+
+  if (dwarf_frame_cfa (rules, &ops, &n_ops) != 0 || n_ops != 1 || ops[0].atom != DW_OP_bregx
+      || ops[0].number >= SONDE_N_DWARF_REGISTERS
+      || !sonde_user_state_dwarf_register (state, (unsigned) ops[0].number, cfa))
+    return false;
+  *cfa += ops[0].number2;
+  return true;
+}
+
+/* Compilers let a rule point into the red zone when an epilogue has just popped the register from
+ * there. The copy begins above, but the register itself has the value. */
+static bool
+read_popped (Dwfl *dwfl, const Walk *walk, uint64_t address, Dwarf_Word *result)
+{
+  Dwarf_Frame *rules = find_rules (dwfl, walk->addrs[0]);
+  bool found = false;
+  uint64_t cfa;
+
+  if (rules != NULL && find_cfa (walk->state, rules, &cfa))
+    {
+      for (unsigned i = 0; i < SONDE_N_DWARF_REGISTERS && !found; i++)
+        {
+          Dwarf_Op ops_memory[3];
+          Dwarf_Op *ops;
+          size_t n_ops;
+
+          /* "saved at CFA + number", and not at CFA itself */
+          found = dwarf_frame_register (rules, (int) i, ops_memory, &ops, &n_ops) == 0 && n_ops == 2
+                  && ops[0].atom == DW_OP_call_frame_cfa && ops[1].atom == DW_OP_plus_uconst
+                  && cfa + ops[1].number == address
+                  && sonde_user_state_dwarf_register (walk->state, i, result);
+        }
+    }
+  free (rules);
+  return found;
+}
+
 /* All eight bytes or nothing, and nothing but the copy. */
 static bool
 read_memory (Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *result, void *arg)
@@ -98,6 +153,8 @@ read_memory (Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *result, void *arg)
     walk->read_above = true;
   else if (address >= walk->sp || walk->sp - address > RED_ZONE_BYTES)
     walk->read_wild = true;
+  else
+    return walk->n_addrs == 1 && read_popped (dwfl, walk, address, result);
   return false;
 }
 
@@ -272,22 +329,19 @@ ensure_data (DwflUnwinder *self, SondeProcess *process)
 static bool
 has_no_caller (Dwfl *dwfl, uint64_t pc)
 {
-  Dwarf_Addr bias;
-  Dwfl_Module *module = dwfl_addrmodule (dwfl, pc);
-  Dwarf_CFI *cfi = module != NULL ? dwfl_module_eh_cfi (module, &bias) : NULL;
-  Dwarf_Frame *frame;
+  Dwarf_Frame *rules = find_rules (dwfl, pc);
   Dwarf_Op ops_memory[3];
   Dwarf_Op *ops;
   size_t n_ops;
   bool is_undefined;
 
-  if (cfi == NULL || dwarf_cfi_addrframe (cfi, pc - bias, &frame) != 0)
+  if (rules == NULL)
     return false;
-  is_undefined = dwarf_frame_register (frame, dwarf_frame_info (frame, NULL, NULL, NULL),
+  is_undefined = dwarf_frame_register (rules, dwarf_frame_info (rules, NULL, NULL, NULL),
                                        ops_memory, &ops, &n_ops)
                      == 0
                  && n_ops == 0 && ops == ops_memory;
-  free (frame);
+  free (rules);
   return is_undefined;
 }
 

@@ -319,6 +319,15 @@ set_failed (SondeModuleStore *self, Entry *entry)
 }
 
 void
+sonde_module_store_set_unknown (SondeModuleStore *self, const SondeFileId *id)
+{
+  Entry *entry = find_entry (self, id);
+
+  if (entry != NULL && entry->state == SONDE_MODULE_ASKED)
+    entry->state = SONDE_MODULE_UNKNOWN;
+}
+
+void
 sonde_module_store_set_failed (SondeModuleStore *self, const SondeFileId *id, int error)
 {
   Entry *entry = ensure_entry (self, id);

@@ -60,6 +60,8 @@ void sonde_module_store_set_asked (SondeModuleStore *self, const SondeFileId *id
  * headers, -ENOSPC the store is full of modules in use, -EINVAL not a regular file, -ENOMEM, or
  * what fstat() and pread() said. A file without usable unwind data is a module all the same. */
 int sonde_module_store_load (SondeModuleStore *self, const SondeFileId *id, int fd);
+/* The answer was no, but said nothing about the file: it may be asked for in another way. */
+void sonde_module_store_set_unknown (SondeModuleStore *self, const SondeFileId *id);
 /* The answer was no; @error is an errno. */
 void sonde_module_store_set_failed (SondeModuleStore *self, const SondeFileId *id, int error);
 /* This process's own vdso, or NULL. Borrowed. */

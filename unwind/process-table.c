@@ -506,6 +506,16 @@ sonde_process_find_mapping (SondeProcessTable *self, SondeProcess *process, uint
   return mapping;
 }
 
+void
+sonde_process_set_unreachable (SondeProcess *process, uint64_t start)
+{
+  SondeMapping *mapping
+      = process->list != NULL ? sonde_mapping_list_find (process->list, start) : NULL;
+
+  if (mapping != NULL && mapping->start == start)
+    mapping->unreachable = true;
+}
+
 const SondeMapping *
 sonde_process_mappings (const SondeProcess *self, size_t *n_mappings)
 {

@@ -183,10 +183,20 @@ on_symbols (GBytes *symbols, gpointer user_data)
 }
 
 static void
+unwatch_rings (SondePipeline *self)
+{
+  for (guint i = 0; i < self->ring_sources->len; i++)
+    if (g_array_index (self->ring_sources, guint, i) != 0)
+      g_source_remove (g_array_index (self->ring_sources, guint, i));
+  g_array_set_size (self->ring_sources, 0);
+}
+
+static void
 end_drain (SondePipeline *self)
 {
   SondeAddressSet *addresses = sonde_stages_addresses (self->stages);
 
+  unwatch_rings (self);
   sonde_stages_end (self->stages);
   sonde_recorder_report (sonde_stages_recorder (self->stages));
   self->state = STATE_FINISHING;
@@ -559,9 +569,7 @@ sonde_pipeline_free (SondePipeline *self)
     g_source_remove (self->tick_source);
   if (self->end_source != 0)
     g_source_remove (self->end_source);
-  for (guint i = 0; i < self->ring_sources->len; i++)
-    if (g_array_index (self->ring_sources, guint, i) != 0)
-      g_source_remove (g_array_index (self->ring_sources, guint, i));
+  unwatch_rings (self);
   g_array_unref (self->ring_sources);
   g_source_destroy (self->drain);
   g_source_unref (self->drain);

@@ -137,7 +137,7 @@ sink_closed (SondeSink *sink, int reason, gpointer user_data)
   SondeRecorder *self = user_data;
 
   if (self->reap_source == 0)
-    self->reap_source = g_idle_add (reap_sinks, self);
+    self->reap_source = g_idle_add_full (G_PRIORITY_DEFAULT, reap_sinks, self, NULL);
   self->closed (sonde_sink_id (sink), reason, self->user_data);
 }
 

@@ -154,14 +154,10 @@ sonde_stages_supports (const SondeMessageSetup *setup, const char **why)
 {
   const guint64 wanted = PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
 
-  if (setup->version != SONDE_MESSAGE_VERSION)
-    *why = "control speaks another version of the protocol";
-  else if (!sonde_perf_decoder_supports (setup->sample_type))
+  if (!sonde_perf_decoder_supports (setup->sample_type))
     *why = "samples have fields that this worker cannot read";
   else if ((setup->sample_type & wanted) != wanted)
     *why = "samples lack thread or time";
-  else if (setup->unwind > SONDE_UNWIND_LIBDWFL)
-    *why = "the way of unwinding is unknown";
   else
     return TRUE;
 

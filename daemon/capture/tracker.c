@@ -67,7 +67,7 @@ lacks_module (SondeTracker *self, SondeProcess *process, const SondeMapping *map
   SondeMessageFileRequest request = { 0 };
   SondeModule *module;
 
-  if (mapping->module != NULL || mapping->vdso || mapping->file.inode == 0)
+  if (mapping->module != NULL || mapping->vdso || mapping->file.inode == 0 || mapping->unreachable)
     return FALSE;
 
   switch (sonde_module_store_lookup (self->modules, &mapping->file, &module))
@@ -374,7 +374,7 @@ typedef struct
   SondeMessageFileRequest found; /* pid 0: none */
 } OtherOwner;
 
-/* Another live process that has the file mapped. */
+/* Another mapping of the file in a live process. */
 static void
 find_other_owner (SondeProcess *process, void *user_data)
 {
@@ -383,8 +383,7 @@ find_other_owner (SondeProcess *process, void *user_data)
   size_t n_mappings = 0;
   const SondeMapping *mappings;
 
-  if (search->found.pid != 0 || sonde_process_exited (process)
-      || sonde_process_pid (process) == asked->pid)
+  if (search->found.pid != 0 || sonde_process_exited (process))
     return;
 
   mappings = sonde_process_mappings (process, &n_mappings);
@@ -393,7 +392,9 @@ find_other_owner (SondeProcess *process, void *user_data)
       const SondeFileId *file = &mappings[i].file;
 
       if (file->inode != asked->inode || file->dev_major != asked->dev_major
-          || file->dev_minor != asked->dev_minor)
+          || file->dev_minor != asked->dev_minor || mappings[i].unreachable)
+        continue;
+      if (sonde_process_pid (process) == asked->pid && mappings[i].start == asked->start)
         continue;
       search->found = *asked;
       search->found.pid = sonde_process_pid (process);
@@ -418,6 +419,26 @@ ask_another (SondeTracker *self, const SondeRequest *request)
                                      now_ns ());
 }
 
+/* The process or the mapping was gone when control looked: an exec, dlclose() or exit that its
+ * records will tell of, or told of already. It says nothing of the file, which the new image may
+ * map just as well. */
+static void
+file_unreachable (SondeTracker *self, const SondeRequest *request, const SondeFileId *id)
+{
+  SondeProcess *process = sonde_process_table_find (self->processes, request->file.pid);
+
+  if (process != NULL)
+    sonde_process_set_unreachable (process, request->file.start);
+  if (!ask_another (self, request))
+    sonde_module_store_set_unknown (self->modules, id);
+}
+
+static gboolean
+says_nothing_of_the_file (int status)
+{
+  return status == ESRCH || status == ENOENT || status == ESTALE;
+}
+
 void
 sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, int fd)
 {
@@ -433,6 +454,8 @@ sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, i
   id.dev_minor = request.file.dev_minor;
   if (answer->status == 0 && owned >= 0)
     sonde_module_store_load (self->modules, &id, sonde_steal_fd (&owned));
+  else if (says_nothing_of_the_file (answer->status))
+    file_unreachable (self, &request, &id);
   else if (!ask_another (self, &request))
     sonde_module_store_set_failed (self->modules, &id, answer->status);
 }

@@ -144,6 +144,28 @@ branches_indent_and_light_ones_are_summed_up (void)
 }
 
 static void
+a_heavy_callee_goes_on_in_its_column (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autofree char *tree = NULL;
+
+  add_process (capture, 5, "prog");
+  add_jit_name (capture, JIT (1), "main");
+  add_jit_name (capture, JIT (2), "heavy");
+  add_jit_name (capture, JIT (3), "light");
+  add_jit_name (capture, JIT (4), "leaf");
+  for (guint i = 0; i < 98; i++)
+    add_sample (capture, 5, JIT (4), JIT (2), JIT (1));
+  add_sample (capture, 5, JIT (3), JIT (1));
+  add_sample (capture, 5, JIT (1));
+  tree = make_tree (capture, 5);
+  assert_has (tree, " 100.0%    1.0%  main\n"
+                    "   1.0%          ╶ [1 more, 1.0%]\n"
+                    "  98.0%          heavy\n"
+                    "  98.0%   98.0%  leaf\n");
+}
+
+static void
 return_addresses_are_looked_up_inside_the_call (void)
 {
   g_autoptr (CaptureBuilder) capture = capture_builder_new ();
@@ -251,7 +273,8 @@ the_header_tells_losses_and_cut_stacks (void)
   report = make_report (capture, NULL);
   sonde_report_append_header (header, report);
   assert_has (header->str, "Lost      2 samples, 50.0% (lost-kernel 2)\n");
-  assert_has (header->str, "Stacks    50.0% complete; 50.0% end at the copied part of the stack");
+  assert_has (header->str,
+              "Stacks    50.0% complete; 1 (50.0%) end at the copied part of the stack");
 }
 
 int
@@ -267,6 +290,8 @@ main (int argc, char **argv)
                    a_stack_reads_from_the_outermost_frame_down);
   g_test_add_func ("/capture-model/branches-indent-and-light-ones-are-summed-up",
                    branches_indent_and_light_ones_are_summed_up);
+  g_test_add_func ("/capture-model/a-heavy-callee-goes-on-in-its-column",
+                   a_heavy_callee_goes_on_in_its_column);
   g_test_add_func ("/capture-model/return-addresses-are-looked-up-inside-the-call",
                    return_addresses_are_looked_up_inside_the_call);
   g_test_add_func ("/capture-model/a-new-mapping-hides-the-old-one-from-then-on",

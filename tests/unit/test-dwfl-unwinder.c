@@ -322,29 +322,69 @@ test_other_stack (Fixture *f, gconstpointer data)
   g_assert_cmpuint (f->n_addrs, >=, 3);
 }
 
-static void *
-run_thread (void *arg)
+/* Any instruction may be sampled: prologues, epilogues, procedure linkage, the dynamic linker. */
+static void
+test_each_instruction (Fixture *f, gconstpointer data)
 {
-  descend (arg, 0, stop_here);
-  return NULL;
+  size_t n_steps = 0;
+  size_t n_complete = 0;
+
+  start (f, stop_here);
+  ptrace (PTRACE_SINGLESTEP, f->child, NULL, NULL);
+  while (n_steps < 2000)
+    {
+      int status;
+
+      g_assert_cmpint (waitpid (f->child, &status, 0), ==, f->child);
+      if (!WIFSTOPPED (status) || WSTOPSIG (status) != SIGTRAP)
+        break;
+      read_state (f);
+      n_steps++;
+      SondeUnwindEnd end = unwind (f);
+      if (end == SONDE_UNWIND_END_COMPLETE) n_complete++;
+      else dump (f, end);
+      ptrace (PTRACE_SINGLESTEP, f->child, NULL, NULL);
+    }
+  g_test_message ("%zu of %zu", n_complete, n_steps);
 }
 
 static void
-start_thread (Fixture *f)
+test_entry (Fixture *f, gconstpointer data)
 {
-  pthread_t thread;
+  size_t n_steps = 0;
+  size_t n_complete = 0;
   int status;
 
   f->child = fork ();
   if (f->child == 0)
     {
-      pthread_create (&thread, NULL, run_thread, f->shared);
-      pthread_join (thread, NULL);
-      _exit (0);
+      ptrace (PTRACE_TRACEME, 0, NULL, NULL);
+      execl ("/bin/true", "true", NULL);
+      _exit (1);
     }
-  /* the thread is no tracee; its stop stops the process */
-  g_assert_cmpint (waitpid (f->child, &status, WUNTRACED), ==, f->child);
-  g_assert_true (WIFSTOPPED (status));
+  wait_for_stop (f);
+  read_mappings (f);
+  read_state (f);
+  g_assert_cmpstr (sonde_unwind_end_name (unwind (f)), ==, "complete");
+  g_assert_cmpuint (f->n_addrs, ==, 1);
+  while (n_steps < 100000)
+    {
+      ptrace (PTRACE_SINGLESTEP, f->child, NULL, NULL);
+      g_assert_cmpint (waitpid (f->child, &status, 0), ==, f->child);
+      if (!WIFSTOPPED (status) || WSTOPSIG (status) != SIGTRAP)
+        break;
+      read_state (f);
+      n_steps++;
+      SondeUnwindEnd end = unwind (f);
+      if (end == SONDE_UNWIND_END_NO_MODULE)
+        {
+          read_mappings (f);
+          end = unwind (f);
+        }
+      if (end == SONDE_UNWIND_END_COMPLETE) n_complete++;
+      else dump (f, end);
+    }
+  g_test_message ("%zu of %zu", n_complete, n_steps);
 }
 
 /* Every size of the copy gives either all frames, or the first ones and a word that they are not all. */
@@ -390,7 +430,9 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-  (void) start_thread; (void) wait_for_stop;
+  
+  g_test_add ("/dwfl-unwinder/each-instruction", Fixture, NULL, set_up, test_each_instruction, tear_down);
+  g_test_add ("/dwfl-unwinder/entry", Fixture, NULL, set_up, test_entry, tear_down);
 #define ADD(path, test) g_test_add (path, Fixture, NULL, set_up, test, tear_down)
   ADD ("/dwfl-unwinder/finds-the-known-returns", test_known_returns);
   ADD ("/dwfl-unwinder/unwinds-through-a-signal-handler", test_signal);

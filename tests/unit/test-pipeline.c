@@ -1,0 +1,657 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A whole worker: control is played by this test, the kernel by a memfd. */
+#include "daemon/capture/pipeline.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/channel.h"
+#include "daemon/base/fd.h"
+#include "daemon/capture/ring-set.h"
+#include "protocol/reader.h"
+
+#define SAMPLE_TYPE                                                                                \
+  (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU  \
+   | PERF_SAMPLE_PERIOD)
+#ifndef PERF_FORMAT_LOST
+#define PERF_FORMAT_LOST (1U << 4)
+#endif
+#define PAGE 4096u
+
+typedef struct
+{
+  uint64_t id, ip;
+  uint32_t pid, tid;
+  int64_t time_ns;
+  uint32_t cpu, reserved;
+  uint64_t period;
+} SampleBody;
+
+typedef struct
+{
+  SondePipeline *pipeline;
+  SondeChannel *control;
+  int status; /* of the worker; -1: it runs */
+  int reader;
+  GByteArray *stream;
+  gboolean stream_ended;
+  GPtrArray *received; /* copies of messages */
+  guint8 *ring;        /* the mapping of the fake ring */
+  gsize ring_bytes;
+  int ring_fd;
+} Fixture;
+
+static void
+on_message (SondeChannel *channel,
+            const SondeMessageHeader *message,
+            int *fds,
+            unsigned n_fds,
+            gpointer user_data)
+{
+  Fixture *fixture = user_data;
+
+  g_ptr_array_add (fixture->received, g_memdup2 (message, message->size));
+}
+
+static void
+on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
+{
+}
+
+static void
+on_done (int status, gpointer user_data)
+{
+  Fixture *fixture = user_data;
+
+  fixture->status = status;
+}
+
+static void
+read_some (Fixture *fixture)
+{
+  guint8 bytes[65536];
+  gssize size_bytes;
+
+  while (fixture->reader >= 0
+         && (size_bytes = recv (fixture->reader, bytes, sizeof bytes, MSG_DONTWAIT)) >= 0)
+    {
+      if (size_bytes == 0)
+        {
+          fixture->stream_ended = TRUE;
+          return;
+        }
+      g_byte_array_append (fixture->stream, bytes, (guint) size_bytes);
+    }
+}
+
+static const void *
+find_message (Fixture *fixture, SondeMessageType type)
+{
+  for (guint i = fixture->received->len; i > 0; i--)
+    {
+      const SondeMessageHeader *message = g_ptr_array_index (fixture->received, i - 1);
+
+      if (message->type == type)
+        return message;
+    }
+
+  return NULL;
+}
+
+static const void *
+wait_for (Fixture *fixture, SondeMessageType type)
+{
+  const void *message;
+
+  while ((message = find_message (fixture, type)) == NULL)
+    {
+      g_main_context_iteration (NULL, FALSE);
+      read_some (fixture);
+    }
+
+  return message;
+}
+
+static void
+wait_for_end (Fixture *fixture)
+{
+  while (fixture->status < 0)
+    {
+      g_main_context_iteration (NULL, FALSE);
+      read_some (fixture);
+    }
+}
+
+static void
+set_up (Fixture *fixture, gconstpointer data)
+{
+  static const SondeChannelHandler handler = { on_message, on_closed };
+  int fds[2];
+
+  fixture->status = -1;
+  fixture->reader = -1;
+  fixture->ring_fd = -1;
+  fixture->stream = g_byte_array_new ();
+  fixture->received = g_ptr_array_new_with_free_func (g_free);
+  g_assert_true (sonde_socketpair (SOCK_SEQPACKET | SOCK_NONBLOCK, fds, NULL));
+  fixture->control = sonde_channel_new (fds[0], TRUE, &handler, fixture);
+  fixture->pipeline = sonde_pipeline_new (fds[1], on_done, fixture);
+}
+
+static void
+tear_down (Fixture *fixture, gconstpointer data)
+{
+  sonde_pipeline_free (fixture->pipeline);
+  sonde_channel_free (fixture->control);
+  sonde_clear_fd (&fixture->reader);
+  sonde_clear_fd (&fixture->ring_fd);
+  if (fixture->ring != NULL)
+    munmap (fixture->ring, PAGE + fixture->ring_bytes);
+  g_byte_array_unref (fixture->stream);
+  g_ptr_array_unref (fixture->received);
+}
+
+/* --- control --- */
+
+static void
+send_setup (Fixture *fixture, uint32_t version, uint64_t sample_type)
+{
+  SondeMessageSetup setup = {
+    .header.type = SONDE_MESSAGE_SETUP,
+    .version = version,
+    .flags = SONDE_SPEC_SYMBOLS | SONDE_SPEC_KERNEL_TIME,
+    .session_id = 1,
+    .unwind = SONDE_UNWIND_NONE,
+    .max_depth = 16,
+    .frequency_hz = 1000,
+    .sample_type = sample_type,
+    .read_format = PERF_FORMAT_ID | PERF_FORMAT_LOST,
+    .event = "cpu-clock",
+    .scope = "targets",
+    .sonde_version = "0",
+  };
+
+  g_assert_true (sonde_channel_send (fixture->control, &setup, sizeof setup, NULL, 0, NULL));
+}
+
+static void
+send_events (Fixture *fixture, SondeMessageType type, int fd)
+{
+  gsize size_bytes = sizeof (SondeMessageEvents) + sizeof (SondeMessageEvent);
+  g_autofree SondeMessageEvents *events = g_malloc0 (size_bytes);
+
+  events->header.type = type;
+  events->n_events = 1;
+  events->events[0].tid = -1;
+  events->events[0].kind = SONDE_EVENT_SAMPLES;
+  g_assert_true (sonde_channel_send (fixture->control, events, size_bytes, &fd, 1, NULL));
+}
+
+static void
+send_ring (Fixture *fixture)
+{
+  SondeMessageSetup setup = { .frequency_hz = 1000 };
+  const SondeMessageRingsMapped *mapped;
+
+  fixture->ring_bytes = sonde_ring_set_wanted (&setup);
+  fixture->ring_fd = memfd_create ("ring", MFD_CLOEXEC);
+  g_assert_cmpint (ftruncate (fixture->ring_fd, (off_t) (PAGE + fixture->ring_bytes)), ==, 0);
+  fixture->ring = mmap (NULL, PAGE + fixture->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                        fixture->ring_fd, 0);
+  g_assert_true (fixture->ring != MAP_FAILED);
+  send_events (fixture, SONDE_MESSAGE_RINGS, dup (fixture->ring_fd));
+
+  mapped = wait_for (fixture, SONDE_MESSAGE_RINGS_MAPPED);
+  g_assert_cmpint (mapped->status, ==, 0);
+  g_assert_cmpuint (mapped->sample_ring_bytes, ==, fixture->ring_bytes);
+}
+
+/* An event of which the kernel lost @n_lost samples. */
+static void
+send_event (Fixture *fixture, uint64_t n_lost)
+{
+  uint64_t values[3] = { 0, 77, n_lost };
+  int fd = memfd_create ("event", MFD_CLOEXEC);
+
+  g_assert_cmpint (write (fd, values, sizeof values), ==, sizeof values);
+  g_assert_cmpint (lseek (fd, 0, SEEK_SET), ==, 0);
+  send_events (fixture, SONDE_MESSAGE_EVENTS, fd);
+}
+
+static void
+send_sink (Fixture *fixture)
+{
+  SondeMessageSink sink
+      = { .header.type = SONDE_MESSAGE_SINK, .sink_id = 3, .buffer_size_bytes = 1 << 20 };
+  int fds[2];
+
+  g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
+  fixture->reader = fds[1];
+  g_assert_true (sonde_channel_send (fixture->control, &sink, sizeof sink, &fds[0], 1, NULL));
+}
+
+static void
+send_simple (Fixture *fixture, SondeMessageType type)
+{
+  g_assert_true (sonde_channel_send_simple (fixture->control, type, NULL));
+}
+
+/* The test's own process, as control would tell of it. */
+static void
+send_process (Fixture *fixture, guint64 request_id, int32_t pid)
+{
+  SondeMessageProcess process = { .header.type = SONDE_MESSAGE_PROCESS,
+                                  .request_id = request_id,
+                                  .pid = pid,
+                                  .start_ticks = 1,
+                                  .fds = SONDE_PROCESS_FD_MAPS | SONDE_PROCESS_FD_CMDLINE,
+                                  .comm = "program" };
+  int fds[2] = { open ("/proc/self/maps", O_RDONLY | O_CLOEXEC),
+                 open ("/proc/self/cmdline", O_RDONLY | O_CLOEXEC) };
+
+  g_assert_true (sonde_channel_send (fixture->control, &process, sizeof process, fds, 2, NULL));
+}
+
+/* Says yes (with this program) or no to all file requests. */
+static guint
+answer_files (Fixture *fixture, gboolean yes)
+{
+  guint n_answers = 0;
+
+  for (guint i = 0; i < fixture->received->len; i++)
+    {
+      SondeMessageFileRequest *request = g_ptr_array_index (fixture->received, i);
+      SondeMessageFile answer = { .header.type = SONDE_MESSAGE_FILE };
+      int fd;
+
+      if (request->header.type != SONDE_MESSAGE_FILE_REQUEST)
+        continue;
+      answer.request_id = request->request_id;
+      answer.status = yes ? 0 : EACCES;
+      fd = yes ? open ("/proc/self/exe", O_RDONLY | O_CLOEXEC) : -1;
+      g_assert_true (
+          sonde_channel_send (fixture->control, &answer, sizeof answer, &fd, yes ? 1 : 0, NULL));
+      request->header.type = 0;
+      n_answers++;
+    }
+
+  return n_answers;
+}
+
+/* --- the kernel --- */
+
+static void
+write_sample (Fixture *fixture, uint32_t pid, uint64_t ip, int64_t time_ns, uint16_t misc)
+{
+  struct perf_event_mmap_page *page = (void *) fixture->ring;
+  struct perf_event_header header
+      = { .type = PERF_RECORD_SAMPLE, .misc = misc, .size = sizeof header + sizeof (SampleBody) };
+  SampleBody body = { 77, ip, pid, pid, time_ns, 1, 0, 1000000 };
+  guint8 *at = fixture->ring + PAGE + page->data_head;
+
+  memcpy (at, &header, sizeof header);
+  memcpy (at + sizeof header, &body, sizeof body);
+  __atomic_store_n (&page->data_head, page->data_head + header.size, __ATOMIC_RELEASE);
+}
+
+static void
+start (Fixture *fixture, guint64 n_lost)
+{
+  send_setup (fixture, SONDE_MESSAGE_VERSION, SAMPLE_TYPE);
+  send_ring (fixture);
+  send_sink (fixture);
+  send_event (fixture, n_lost);
+  send_simple (fixture, SONDE_MESSAGE_START);
+}
+
+/* --- the capture --- */
+
+static int64_t
+stream_source (void *user_data, void *buffer, size_t size_bytes)
+{
+  GByteArray *left = user_data;
+  gsize taken = MIN (size_bytes, left->len);
+
+  memcpy (buffer, left->data, taken);
+  g_byte_array_remove_range (left, 0, (guint) taken);
+
+  return (int64_t) taken;
+}
+
+typedef struct
+{
+  guint n_frames;
+  guint n_types[SONDE_FRAME_LAST];
+  uint64_t last_addrs[4]; /* of the last sample */
+  guint n_addrs;
+  GHashTable *names; /* JIT address → name, as of the sample that uses it */
+  char *last_name;   /* of the last address of the last sample */
+  gint64 ledger[SONDE_N_LEDGER];
+} Summary;
+
+static void
+read_jitmap (const SondeFrame *frame, GHashTable *names)
+{
+  const SondeFrameJitmap *jitmap = (const void *) frame;
+  const uint8_t *at = jitmap->data;
+
+  for (guint i = 0; i < jitmap->n_names; i++)
+    {
+      uint64_t address;
+
+      memcpy (&address, at, sizeof address);
+      g_hash_table_insert (names, g_memdup2 (&address, sizeof address),
+                           g_strdup ((const char *) at + sizeof address));
+      at += sizeof address + strlen ((const char *) at + sizeof address) + 1;
+    }
+}
+
+static void
+read_frame (const SondeFrame *frame, Summary *summary)
+{
+  summary->n_frames++;
+  summary->n_types[frame->type]++;
+  if (frame->type == SONDE_FRAME_JITMAP)
+    read_jitmap (frame, summary->names);
+  if (frame->type == SONDE_FRAME_SAMPLE)
+    {
+      const SondeFrameSample *sample = (const void *) frame;
+
+      summary->n_addrs = sample->n_addrs;
+      memcpy (summary->last_addrs, sample->addrs, MIN (sample->n_addrs, 4) * sizeof (uint64_t));
+      g_free (summary->last_name);
+      summary->last_name = g_strdup (
+          g_hash_table_lookup (summary->names, &(uint64_t){ sample->addrs[sample->n_addrs - 1] }));
+    }
+  if (frame->type == SONDE_FRAME_CTRSET)
+    {
+      const SondeFrameCounterSet *set = (const void *) frame;
+
+      for (guint i = 0; i < set->n_groups; i++)
+        for (guint j = 0; j < 8; j++)
+          if (set->groups[i].ids[j] != 0)
+            summary->ledger[set->groups[i].ids[j] - 1] = set->groups[i].values[j].v64;
+    }
+}
+
+static void
+summarize (Fixture *fixture, Summary *summary)
+{
+  SondeReader *reader = NULL;
+  const SondeFrame *frame;
+  const gint64 *v = summary->ledger;
+  int r;
+
+  memset (summary, 0, sizeof *summary);
+  summary->names = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, g_free);
+  g_assert_cmpint (sonde_reader_new (stream_source, fixture->stream, &reader), ==, 0);
+  while ((r = sonde_reader_next (reader, &frame)) == 1)
+    read_frame (frame, summary);
+  g_assert_cmpint (r, ==, 0);
+  sonde_reader_free (reader);
+
+  g_assert_cmpint (v[SONDE_LEDGER_PRODUCED], ==,
+                   v[SONDE_LEDGER_RECORDED] + v[SONDE_LEDGER_LOST_KERNEL]
+                       + v[SONDE_LEDGER_LOST_RING] + v[SONDE_LEDGER_LOST_QUEUE]);
+  g_assert_cmpint (v[SONDE_LEDGER_STREAM_DELIVERED], ==, summary->n_frames);
+  g_assert_cmpint (v[SONDE_LEDGER_STREAM_SAMPLES], ==, summary->n_types[SONDE_FRAME_SAMPLE]);
+  g_assert_cmpint (v[SONDE_LEDGER_RECORDED], ==, summary->n_types[SONDE_FRAME_SAMPLE]);
+}
+
+static void
+summary_clear (Summary *summary)
+{
+  g_hash_table_unref (summary->names);
+  g_free (summary->last_name);
+}
+
+/* --- cases --- */
+
+static void
+refuses_another_version (Fixture *fixture, gconstpointer data)
+{
+  send_setup (fixture, SONDE_MESSAGE_VERSION + 1, SAMPLE_TYPE);
+  wait_for_end (fixture);
+  g_assert_cmpint (fixture->status, !=, 0);
+}
+
+static void
+refuses_samples_it_cannot_read (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageFailed *failed;
+
+  send_setup (fixture, SONDE_MESSAGE_VERSION, SAMPLE_TYPE | PERF_SAMPLE_RAW);
+  failed = wait_for (fixture, SONDE_MESSAGE_FAILED);
+  g_assert_cmpint (failed->error, ==, EPROTO);
+  wait_for_end (fixture);
+}
+
+static void
+refuses_messages_out_of_order (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageFailed *failed;
+
+  send_simple (fixture, SONDE_MESSAGE_START);
+  failed = wait_for (fixture, SONDE_MESSAGE_FAILED);
+  g_assert_nonnull (strstr (failed->text, "start"));
+  wait_for_end (fixture);
+}
+
+static void
+refuses_a_second_setup (Fixture *fixture, gconstpointer data)
+{
+  send_setup (fixture, SONDE_MESSAGE_VERSION, SAMPLE_TYPE);
+  send_setup (fixture, SONDE_MESSAGE_VERSION, SAMPLE_TYPE);
+  wait_for (fixture, SONDE_MESSAGE_FAILED);
+  wait_for_end (fixture);
+}
+
+static void
+ends_when_control_goes_before_the_start (Fixture *fixture, gconstpointer data)
+{
+  g_clear_pointer (&fixture->control, sonde_channel_free);
+  wait_for_end (fixture);
+  g_assert_cmpint (fixture->status, !=, 0);
+}
+
+static void
+says_hello_first (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageHello *hello = wait_for (fixture, SONDE_MESSAGE_HELLO);
+
+  g_assert_cmpuint (hello->version, ==, SONDE_MESSAGE_VERSION);
+  g_assert_true (g_ptr_array_index (fixture->received, 0) == hello);
+}
+
+static void
+stops_without_a_sample (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageSinkClosed *closed;
+  Summary summary;
+
+  start (fixture, 0);
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  wait_for (fixture, SONDE_MESSAGE_DRAINED);
+  wait_for (fixture, SONDE_MESSAGE_FINISHED);
+  wait_for_end (fixture);
+  g_assert_cmpint (fixture->status, ==, 0);
+  closed = find_message (fixture, SONDE_MESSAGE_SINK_CLOSED);
+  g_assert_cmpuint (closed->sink_id, ==, 3);
+  g_assert_cmpint (closed->reason, ==, 0);
+  read_some (fixture);
+  g_assert_true (fixture->stream_ended);
+  summarize (fixture, &summary);
+  g_assert_cmpuint (summary.n_types[SONDE_FRAME_METADATA], ==, 1);
+  g_assert_cmpuint (summary.n_types[SONDE_FRAME_CTRDEF], ==, 1);
+  g_assert_cmpuint (summary.n_types[SONDE_FRAME_SAMPLE], ==, 0);
+  summary_clear (&summary);
+}
+
+static void
+records_a_sample_of_a_target (Fixture *fixture, gconstpointer data)
+{
+  uint64_t ip = (uint64_t) (uintptr_t) records_a_sample_of_a_target;
+  const SondeMessageStatistics *statistics;
+  Summary summary;
+
+  start (fixture, 4);
+  send_process (fixture, 0, 100);
+  write_sample (fixture, 100, ip, 5000, PERF_RECORD_MISC_USER);
+  wait_for (fixture, SONDE_MESSAGE_FILE_REQUEST);
+  g_assert_cmpuint (answer_files (fixture, TRUE), >, 0);
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  statistics = wait_for (fixture, SONDE_MESSAGE_DRAINED);
+  g_assert_cmpuint (statistics->values[SONDE_LEDGER_PRODUCED], ==, 5);
+  g_assert_cmpuint (statistics->values[SONDE_LEDGER_RECORDED], ==, 1);
+  g_assert_cmpuint (statistics->values[SONDE_LEDGER_LOST_KERNEL], ==, 4);
+  wait_for_end (fixture);
+  read_some (fixture);
+  summarize (fixture, &summary);
+  g_assert_cmpuint (summary.n_types[SONDE_FRAME_SAMPLE], ==, 1);
+  g_assert_cmpuint (summary.n_types[SONDE_FRAME_PROCESS], ==, 1);
+  g_assert_cmpuint (summary.n_types[SONDE_FRAME_MAP], >, 1);
+  g_assert_cmpuint (summary.n_types[SONDE_FRAME_LOG], ==, 1);
+  g_assert_cmpuint (summary.n_types[SONDE_FRAME_FILE_CHUNK], ==, 1);
+  g_assert_cmpuint (summary.n_addrs, ==, 2);
+  g_assert_cmpuint (summary.last_addrs[0], ==, SONDE_CONTEXT_USER);
+  g_assert_cmpuint (summary.last_addrs[1], ==, ip);
+  summary_clear (&summary);
+}
+
+static void
+asks_for_an_unknown_process_and_waits (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageProcessRequest *request;
+  Summary summary;
+
+  start (fixture, 0);
+  write_sample (fixture, 200, 0x1000, 5000, PERF_RECORD_MISC_USER);
+  write_sample (fixture, 200, 0x1000, 6000, PERF_RECORD_MISC_USER);
+  request = wait_for (fixture, SONDE_MESSAGE_PROCESS_REQUEST);
+  g_assert_cmpint (request->pid, ==, 200);
+  send_process (fixture, request->request_id, 200);
+  wait_for (fixture, SONDE_MESSAGE_FILE_REQUEST);
+  answer_files (fixture, FALSE);
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  wait_for_end (fixture);
+  read_some (fixture);
+  summarize (fixture, &summary);
+  g_assert_cmpuint (summary.n_types[SONDE_FRAME_SAMPLE], ==, 2);
+  g_assert_cmpuint (summary.n_types[SONDE_FRAME_PROCESS], ==, 1);
+  g_assert_cmpuint (summary.n_types[SONDE_FRAME_MAP], >, 1);
+  summary_clear (&summary);
+}
+
+static void
+goes_on_when_no_answer_comes (Fixture *fixture, gconstpointer data)
+{
+  Summary summary;
+
+  start (fixture, 0);
+  write_sample (fixture, 300, 0x1000, 5000, PERF_RECORD_MISC_USER);
+  wait_for (fixture, SONDE_MESSAGE_PROCESS_REQUEST);
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  wait_for_end (fixture);
+  read_some (fixture);
+  summarize (fixture, &summary);
+  g_assert_cmpuint (summary.n_types[SONDE_FRAME_SAMPLE], ==, 1);
+  /* It says so. */
+  g_assert_cmpuint (summary.n_types[SONDE_FRAME_LOG], ==, 1);
+  summary_clear (&summary);
+}
+
+static void
+hides_kernel_addresses (Fixture *fixture, gconstpointer data)
+{
+  Summary summary;
+
+  start (fixture, 0);
+  write_sample (fixture, 0, 0xffffffff81000000, 5000, PERF_RECORD_MISC_KERNEL);
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  wait_for_end (fixture);
+  read_some (fixture);
+  summarize (fixture, &summary);
+  g_assert_cmpuint (summary.n_types[SONDE_FRAME_SAMPLE], ==, 1);
+  g_assert_cmpuint (summary.n_addrs, ==, 2);
+  g_assert_cmpuint (summary.last_addrs[0], ==, SONDE_CONTEXT_KERNEL);
+  g_assert_cmpstr (summary.last_name, ==, "[kernel]");
+  summary_clear (&summary);
+}
+
+static void
+asks_again_when_told_to_report (Fixture *fixture, gconstpointer data)
+{
+  start (fixture, 0);
+  write_sample (fixture, 400, 0x1000, 5000, PERF_RECORD_MISC_USER);
+  wait_for (fixture, SONDE_MESSAGE_PROCESS_REQUEST);
+  g_ptr_array_set_size (fixture->received, 0);
+  send_simple (fixture, SONDE_MESSAGE_REPORT);
+  wait_for (fixture, SONDE_MESSAGE_STATISTICS);
+  wait_for (fixture, SONDE_MESSAGE_PROCESS_REQUEST);
+}
+
+static void
+finishes_the_capture_when_control_goes (Fixture *fixture, gconstpointer data)
+{
+  Summary summary;
+
+  start (fixture, 0);
+  send_simple (fixture, SONDE_MESSAGE_REPORT);
+  wait_for (fixture, SONDE_MESSAGE_STATISTICS);
+  write_sample (fixture, 0, 0xffffffff81000000, 5000, PERF_RECORD_MISC_KERNEL);
+  g_clear_pointer (&fixture->control, sonde_channel_free);
+  wait_for_end (fixture);
+  g_assert_cmpint (fixture->status, ==, 0);
+  read_some (fixture);
+  summarize (fixture, &summary);
+  g_assert_cmpuint (summary.n_types[SONDE_FRAME_SAMPLE], ==, 1);
+  summary_clear (&summary);
+}
+
+static void
+counts_a_malformed_sample_as_lost (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageStatistics *statistics;
+  struct perf_event_mmap_page *page;
+  struct perf_event_header *header;
+
+  start (fixture, 0);
+  page = (void *) fixture->ring;
+  header = (void *) (fixture->ring + PAGE);
+  *header = (struct perf_event_header){ .type = PERF_RECORD_SAMPLE, .size = 16 };
+  __atomic_store_n (&page->data_head, 16, __ATOMIC_RELEASE);
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  statistics = wait_for (fixture, SONDE_MESSAGE_DRAINED);
+  g_assert_cmpuint (statistics->values[SONDE_LEDGER_PRODUCED], ==, 1);
+  g_assert_cmpuint (statistics->values[SONDE_LEDGER_LOST_RING], ==, 1);
+  wait_for_end (fixture);
+}
+
+#define ADD(name, function)                                                                        \
+  g_test_add ("/pipeline/" name, Fixture, NULL, set_up, function, tear_down)
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  ADD ("refuses-another-version", refuses_another_version);
+  ADD ("refuses-samples-it-cannot-read", refuses_samples_it_cannot_read);
+  ADD ("refuses-messages-out-of-order", refuses_messages_out_of_order);
+  ADD ("refuses-a-second-setup", refuses_a_second_setup);
+  ADD ("ends-when-control-goes-before-the-start", ends_when_control_goes_before_the_start);
+  ADD ("says-hello-first", says_hello_first);
+  ADD ("stops-without-a-sample", stops_without_a_sample);
+  ADD ("counts-a-malformed-sample-as-lost", counts_a_malformed_sample_as_lost);
+  ADD ("records-a-sample-of-a-target", records_a_sample_of_a_target);
+  ADD ("asks-for-an-unknown-process-and-waits", asks_for_an_unknown_process_and_waits);
+  ADD ("goes-on-when-no-answer-comes", goes_on_when_no_answer_comes);
+  ADD ("hides-kernel-addresses", hides_kernel_addresses);
+  ADD ("asks-again-when-told-to-report", asks_again_when_told_to_report);
+  ADD ("finishes-the-capture-when-control-goes", finishes_the_capture_when_control_goes);
+  return g_test_run ();
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The gate in front of a command. */
+#include "client/spawn.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+typedef struct
+{
+  int exec_error;
+  int wait_status;
+  gboolean has_exited;
+} Seen;
+
+static void
+on_exec_failed (int error_number, gpointer user_data)
+{
+  Seen *seen = user_data;
+
+  g_assert_false (seen->has_exited);
+  seen->exec_error = error_number;
+}
+
+static void
+on_exited (int wait_status, gpointer user_data)
+{
+  Seen *seen = user_data;
+
+  seen->wait_status = wait_status;
+  seen->has_exited = TRUE;
+}
+
+static const SondeSpawnHandler handler = { on_exec_failed, on_exited };
+
+static void
+run (const char *const *argv, Seen *seen)
+{
+  g_autoptr (SondeSpawn) spawn = sonde_spawn_new ((char **) argv, NULL);
+
+  g_assert_nonnull (spawn);
+  sonde_spawn_watch (spawn, &handler, seen);
+  g_assert_false (sonde_spawn_is_running (spawn));
+  sonde_spawn_release (spawn);
+  while (!seen->has_exited)
+    g_main_context_iteration (NULL, TRUE);
+  g_assert_false (sonde_spawn_is_running (spawn));
+}
+
+static void
+a_command_that_is_not_there_is_told_before_its_exit (void)
+{
+  Seen seen = { 0 };
+
+  run ((const char *const[]){ "/nonexistent/program", NULL }, &seen);
+  g_assert_cmpint (seen.exec_error, ==, ENOENT);
+  g_assert_cmpint (WEXITSTATUS (seen.wait_status), ==, 127);
+}
+
+static void
+a_file_that_is_no_program_is_told_too (void)
+{
+  Seen seen = { 0 };
+
+  run ((const char *const[]){ "/etc/passwd", NULL }, &seen);
+  g_assert_cmpint (seen.exec_error, ==, EACCES);
+  g_assert_cmpint (WEXITSTATUS (seen.wait_status), ==, 126);
+}
+
+static void
+a_command_that_is_never_released_is_killed (void)
+{
+  const char *const argv[] = { "true", NULL };
+  SondeSpawn *spawn = sonde_spawn_new ((char **) argv, NULL);
+  GPid pid = sonde_spawn_pid (spawn);
+
+  g_assert_cmpint (kill (pid, 0), ==, 0);
+  sonde_spawn_free (spawn);
+  g_assert_cmpint (kill (pid, 0), ==, -1);
+  g_assert_cmpint (errno, ==, ESRCH);
+}
+
+static void
+the_exit_status_comes_through (void)
+{
+  Seen seen = { 0 };
+
+  run ((const char *const[]){ "sh", "-c", "exit 7", NULL }, &seen);
+  g_assert_cmpint (seen.exec_error, ==, 0);
+  g_assert_true (WIFEXITED (seen.wait_status));
+  g_assert_cmpint (WEXITSTATUS (seen.wait_status), ==, 7);
+}
+
+static void
+a_deadly_signal_comes_through (void)
+{
+  Seen seen = { 0 };
+
+  run ((const char *const[]){ "sh", "-c", "kill -KILL $$", NULL }, &seen);
+  g_assert_true (WIFSIGNALED (seen.wait_status));
+  g_assert_cmpint (WTERMSIG (seen.wait_status), ==, SIGKILL);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/spawn/a-command-that-is-not-there-is-told-before-its-exit",
+                   a_command_that_is_not_there_is_told_before_its_exit);
+  g_test_add_func ("/spawn/a-file-that-is-no-program-is-told-too",
+                   a_file_that_is_no_program_is_told_too);
+  g_test_add_func ("/spawn/a-command-that-is-never-released-is-killed",
+                   a_command_that_is_never_released_is_killed);
+  g_test_add_func ("/spawn/the-exit-status-comes-through", the_exit_status_comes_through);
+  g_test_add_func ("/spawn/a-deadly-signal-comes-through", a_deadly_signal_comes_through);
+  return g_test_run ();
+}
