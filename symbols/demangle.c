@@ -2,22 +2,76 @@
 /* C++ names as people write them. */
 #include "symbols/demangle.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_NAME_BYTES 4096
+enum
+{
+  MAX_NAME_BYTES = 4096,
+  MAX_SUBSTITUTIONS = 64, /* told apart; the ones above count as one */
+};
+
+#define MAX_RESULT_BYTES (4.0 * (1 << 20))
 
 /* Of the C++ runtime; its header is C++. Source: Itanium C++ ABI, section 3.4. */
 extern char *__cxa_demangle (const char *name, char *buffer, size_t *size, int *status);
 
+typedef struct
+{
+  unsigned n_uses[MAX_SUBSTITUTIONS]; /* of "S_", "S0_", ... */
+  unsigned n_parameters;              /* uses of "T_", "T0_", ... */
+} References;
+
+/* "S<seq-id>_" or "T<number>_", wherever it might be one. */
+static void
+count_reference (const char *at, References *references)
+{
+  size_t n_digits = strspn (at + 1, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+  unsigned index = 0;
+
+  if (at[1 + n_digits] != '_')
+    return;
+  if (*at == 'T')
+    {
+      references->n_parameters++;
+      return;
+    }
+  for (size_t i = 1; i <= n_digits && index < MAX_SUBSTITUTIONS; i++)
+    index = index * 36 + (unsigned) (at[i] <= '9' ? at[i] - '0' : at[i] - 'A' + 10);
+  if (n_digits > 0)
+    index++;
+  references->n_uses[index < MAX_SUBSTITUTIONS ? index : MAX_SUBSTITUTIONS - 1]++;
+}
+
+/* A few hundred bytes can stand for terabytes, each substitution being twice the one before. One
+ * may hold those with lower numbers only, at most all their uses; that bounds the result well
+ * enough: of 70,000 names in LLVM and clang it refuses a few hundred. */
+static bool
+may_explode (const char *name, size_t length)
+{
+  References references = { 0 };
+  double size = (double) length;
+
+  for (const char *at = name; *at != '\0'; at++)
+    if (*at == 'S' || *at == 'T')
+      count_reference (at, &references);
+  for (unsigned i = 0; i < MAX_SUBSTITUTIONS; i++)
+    size += references.n_uses[i] * size;
+  if (references.n_parameters > 0) /* each of them may be as long as a template's arguments */
+    size *= size / (double) length;
+  return size > MAX_RESULT_BYTES;
+}
+
 char *
 sonde_demangle (const char *name)
 {
+  size_t length = strnlen (name, MAX_NAME_BYTES + 1);
   char *result = NULL;
   int status;
 
   /* Without the prefix it would take "i" for the type int. */
-  if (name[0] == '_' && name[1] == 'Z' && strnlen (name, MAX_NAME_BYTES + 1) <= MAX_NAME_BYTES)
+  if (name[0] == '_' && name[1] == 'Z' && length <= MAX_NAME_BYTES && !may_explode (name, length))
     result = __cxa_demangle (name, NULL, NULL, &status);
   return result != NULL ? result : strdup (name);
 }

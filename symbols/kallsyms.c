@@ -175,6 +175,8 @@ sort (SondeKallsyms *self)
 {
   size_t n_kept = 0;
 
+  if (self->n_symbols == 0)
+    return;
   qsort_r (self->symbols, self->n_symbols, sizeof *self->symbols, compare_symbols, self->names);
   for (size_t i = 0; i < self->n_symbols; i++)
     if (n_kept == 0 || self->symbols[n_kept - 1].address != self->symbols[i].address)

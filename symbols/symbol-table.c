@@ -201,6 +201,8 @@ sort (SondeSymbolTable *self)
 {
   size_t n_kept = 0;
 
+  if (self->n_symbols == 0)
+    return;
   qsort_r (self->symbols, self->n_symbols, sizeof *self->symbols, compare_symbols, self->names);
   for (size_t i = 0; i < self->n_symbols; i++)
     {

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Counts the test cases in logs of `meson test`: count-tests.py [--may-skip SUITE] BUILD:SUITE:LOG…
+"""Counts the test cases in logs of `meson test`: count-tests.py [OPTION…] BUILD:SUITE:LOG…
 
 Every TAP line counts. A program that died, timed out or printed no plan counts as one failure more,
 whatever its cases said. Exits with 1 if anything failed, if a suite that may not skip did, or if
@@ -61,9 +61,25 @@ def read_log(path):
         return []
 
 
+def print_output(entry):
+    """The end of what a failed program said; sanitizers speak on stderr."""
+    for stream in ('stdout', 'stderr'):
+        lines = [line for line in entry.get(stream, '').splitlines() if not line.startswith('ok ')]
+        for line in lines[-80:]:
+            print(f'    {line}')
+
+
+def print_figures(entry):
+    for line in entry['stdout'].splitlines():
+        if CASE.match(line) or line.startswith('# '):
+            print(f'    {line}')
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument('--may-skip', action='append', default=[])
+    parser.add_argument('--may-skip', action='append', default=[], metavar='SUITE')
+    parser.add_argument('--figures', action='append', default=[], metavar='SUITE',
+                        help='show the diagnostics of this suite')
     parser.add_argument('logs', nargs='+', metavar='BUILD:SUITE:LOG')
     args = parser.parse_args()
 
@@ -73,10 +89,15 @@ def main():
     for build, suite, path in (log.split(':', 2) for log in args.logs):
         counts = collections.Counter()
         for entry in read_log(path):
-            for kind, text in read_test(entry):
+            cases = read_test(entry)
+            for kind, text in cases:
                 counts[kind] += 1
                 if kind != 'passed':
                     print(f"{kind}: {build}: {entry['name'].split(' / ')[-1]}: {text}")
+            if any(kind == 'failed' for kind, _ in cases):
+                print_output(entry)
+            elif suite in args.figures:
+                print_figures(entry)
         print(f"{build + ':':10}{suite:8}{counts['passed']:5} passed, {counts['failed']} failed, "
               f"{counts['skipped']} skipped")
         if not counts:

@@ -14,29 +14,32 @@ die() {
   exit 1
 }
 
-# configure DIR ARG…: sets up or reconfigures the build tree DIR.
+# quietly WHAT COMMAND…: shows the end of the command's output only if it fails, which ends the script.
+quietly() {
+  local what=$1 log
+  shift
+  log=$(mktemp)
+  if ! "$@" >"$log" 2>&1; then
+    tail -n 60 "$log" >&2
+    rm -f "$log"
+    die "$what failed"
+  fi
+  rm -f "$log"
+}
+
+# configure DIR ARG…: sets up the build tree DIR, or changes its options.
 configure() {
   local dir=$1
   shift
-  if [ -f "$dir/meson-private/coredata.dat" ]; then
-    [ $# -eq 0 ] || meson configure "$dir" "$@" >/dev/null
-  else
-    meson setup "$dir" "$root" "$@" >"$dir.log" 2>&1 || {
-      cat "$dir.log" >&2
-      die "cannot configure $dir"
-    }
-    rm -f "$dir.log"
+  if [ ! -f "$dir/meson-private/coredata.dat" ]; then
+    quietly "configuring $dir" meson setup "$dir" "$root" "$@"
+  elif [ $# -gt 0 ]; then
+    # Not `meson configure`: that does not know options that are newer than the tree.
+    quietly "configuring $dir" meson setup --reconfigure "$dir" "$root" "$@"
   fi
 }
 
-# compile DIR: builds it; says nothing unless that fails.
+# compile DIR: builds it.
 compile() {
-  local log
-  log=$(mktemp)
-  if ! meson compile -C "$1" >"$log" 2>&1; then
-    cat "$log" >&2
-    rm -f "$log"
-    die "the build in $1 failed"
-  fi
-  rm -f "$log"
+  quietly "the build in $1" meson compile -C "$1"
 }

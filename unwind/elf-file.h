@@ -15,7 +15,8 @@
 #error "no unwinding on this architecture"
 #endif
 
-#define SONDE_ELF_MAX_SEGMENTS 1024 /* the kernel itself takes at most 64 KiB of program headers   \
+#define SONDE_ELF_MAX_SEGMENTS                                                                     \
+  1024                              /* the kernel itself takes at most 64 KiB of program headers   \
                                      */
 #define SONDE_ELF_MAX_SECTIONS 4096 /* more: as if the file had none */
 

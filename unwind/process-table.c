@@ -509,9 +509,13 @@ sonde_process_find_mapping (SondeProcessTable *self, SondeProcess *process, uint
 void
 sonde_process_set_unreachable (SondeProcess *process, uint64_t start)
 {
-  SondeMapping *mapping
-      = process->list != NULL ? sonde_mapping_list_find (process->list, start) : NULL;
+  SondeMapping *mapping;
 
+  /* A relative by fork has the same mapping, and may still be there. */
+  if (process->list == NULL
+      || sonde_mapping_list_make_own (&process->list, &process->table->pool) < 0)
+    return;
+  mapping = sonde_mapping_list_find (process->list, start);
   if (mapping != NULL && mapping->start == start)
     mapping->unreachable = true;
 }

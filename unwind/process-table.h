@@ -91,8 +91,8 @@ int sonde_process_add_mapping (SondeProcessTable *self,
                                SondeProcess *process,
                                const SondeMapping *mapping,
                                SondeMapOrigin origin);
-/* The mapping that begins at @start is gone in the living process, so its file is not to be asked for
- * there again; another mapping of the same file may still lead to it. */
+/* The mapping that begins at @start is gone in the living process, so its file is not to be asked
+ * for there again; another mapping of the same file may still lead to it. */
 void sonde_process_set_unreachable (SondeProcess *process, uint64_t start);
 /* Before a snapshot after SONDE_PROCESS_UNKNOWN that replaces a stale list: what events told since
  * the loss stays. */

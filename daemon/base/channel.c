@@ -176,11 +176,14 @@ receive_one (SondeChannel *self)
   got = recvmsg (self->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (got < 0 && (errno == EAGAIN || errno == EINTR))
     return FALSE;
+  /* The peer left without reading everything; what it said before comes behind this, reported once. */
+  if (got < 0 && errno == ECONNRESET)
+    return TRUE;
   if (got <= 0)
     {
       g_autoptr (GError) error = NULL;
 
-      if (got < 0 && errno != ECONNRESET)
+      if (got < 0)
         sonde_error_set_errno (&error, errno, "Cannot receive");
       fail (self, error);
       return FALSE;

@@ -4,11 +4,12 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/close_range.h>
-#include <sys/capability.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/base/error.h"
@@ -62,15 +63,13 @@ become_nobody (GError **error)
 static gboolean
 drop_capabilities (GError **error)
 {
-  cap_t none = cap_init ();
-  gboolean dropped = none != NULL && cap_set_proc (none) == 0;
+  struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+  struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
 
-  if (!dropped)
-    sonde_error_set_errno (error, errno, "Cannot drop capabilities");
-  if (none != NULL)
-    cap_free (none);
+  if (syscall (SYS_capset, &header, none) < 0)
+    return sonde_error_set_errno (error, errno, "Cannot drop capabilities");
 
-  return dropped;
+  return TRUE;
 }
 
 gboolean

@@ -11,8 +11,9 @@
 
 #define RECORDS_A_TURN    256
 #define LOST_READS_A_TURN 1024
-#define EXPIRY_NS         (10 * G_GINT64_CONSTANT (1000000000)) /* after exit: queued samples may want it \
-                                                                 */
+#define EXPIRY_NS                                                                                  \
+  (10 * G_GINT64_CONSTANT (1000000000)) /* after exit: queued samples may want it                  \
+                                         */
 
 struct SondeStages
 {
@@ -333,6 +334,7 @@ void
 sonde_stages_expire (SondeStages *self)
 {
   sonde_process_table_expire (self->processes, now_ns () - EXPIRY_NS);
+  sonde_tracker_retry (self->tracker);
 }
 
 void

@@ -46,7 +46,7 @@ guint64 sonde_stages_n_records (const SondeStages *self);
 
 /* Reads the kernel's count of lost samples, of some events or of all. */
 void sonde_stages_read_lost (SondeStages *self, gboolean all);
-/* Forgets processes that are gone for long. */
+/* About once a second: forgets processes that are gone for long, tries again what failed. */
 void sonde_stages_expire (SondeStages *self);
 /* Rings are drained and the kernel's counts read: says what was odd. */
 void sonde_stages_end (SondeStages *self);

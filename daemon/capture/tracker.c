@@ -21,6 +21,7 @@ struct SondeTracker
   SondeStreamState *state;
   SondeRecorder *recorder;
   SondeRequests *requests;
+  gboolean has_failed; /* a file could not be had */
 };
 
 static gint64
@@ -220,6 +221,13 @@ sonde_tracker_lost_records (SondeTracker *self)
 {
   sonde_process_table_set_stale (self->processes);
   sonde_process_table_foreach (self->processes, forget_completeness, NULL);
+}
+
+void
+sonde_tracker_retry (SondeTracker *self)
+{
+  if (self->has_failed)
+    sonde_process_table_foreach (self->processes, forget_completeness, NULL);
 }
 
 /* --- samples --- */
@@ -453,11 +461,15 @@ sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, i
   id.dev_major = request.file.dev_major;
   id.dev_minor = request.file.dev_minor;
   if (answer->status == 0 && owned >= 0)
-    sonde_module_store_load (self->modules, &id, sonde_steal_fd (&owned));
+    /* A file that makes no sense is FAILED then, and its samples say so. */
+    (void) sonde_module_store_load (self->modules, &id, sonde_steal_fd (&owned));
   else if (says_nothing_of_the_file (answer->status))
     file_unreachable (self, &request, &id);
   else if (!ask_another (self, &request))
-    sonde_module_store_set_failed (self->modules, &id, answer->status);
+    {
+      sonde_module_store_set_failed (self->modules, &id, answer->status);
+      self->has_failed = TRUE;
+    }
 }
 
 void

@@ -29,13 +29,16 @@ void sonde_tracker_take (SondeTracker *self, const SondeRecord *record);
 /* Side-band records were lost: every process is to be asked for again. */
 void sonde_tracker_lost_records (SondeTracker *self);
 
+/* Now and then: files that could not be had are asked for again, as often as their store allows. */
+void sonde_tracker_retry (SondeTracker *self);
+
 /* The process of a sample; NULL for the idle task and for tasks that the kernel no longer names. */
 SondeProcess *sonde_tracker_process (SondeTracker *self, int32_t pid, gint64 time_ns);
 
 /* Whether everything needed to unwind @process is known, or is not worth waiting for any longer.
  * Asks for what is missing. */
 gboolean sonde_tracker_is_ready (SondeTracker *self, SondeProcess *process, gint64 now_ns);
-/* Like it, but only whether there is anything that was asked for and did not come. */
+/* Whether nothing is missing: cheap, asks for nothing. */
 gboolean sonde_tracker_is_complete (const SondeProcess *process);
 
 /* Answers of control. @maps_fd and @cmdline_fd may be -1 and stay the caller's; @fd is taken. */

@@ -321,7 +321,8 @@ is_over (gpointer user_data)
   return ((Flood *) user_data)->n_pending == 0;
 }
 
-/* Each of these calls makes the daemon ask polkit; only so many of one user may wait at a time. */
+/* Each of these calls makes the daemon ask polkit; only so many of one user may wait at a time. The bus
+ * itself stops at 128 unanswered ones. */
 static void
 test_flood (void)
 {
@@ -332,7 +333,7 @@ test_flood (void)
   daemon_init (&daemon);
   daemon_remember (&daemon);
   bus = bus_connect (bus_next_uid ());
-  for (guint i = 0; i < 500; i++)
+  for (guint i = 0; i < 120; i++)
     {
       flood.n_pending++;
       g_dbus_connection_call_with_unix_fd_list (
@@ -351,7 +352,7 @@ int
 main (int argc, char **argv)
 {
   bus_child_main (argc, argv);
-  g_test_init (&argc, &argv, G_TEST_OPTION_ISOLATE_DIRS, NULL);
+  g_test_init (&argc, &argv, NULL);
 
 #define ADD(path, function) g_test_add_func ("/lifetime/" path, function)
   ADD ("worker-killed-ends-its-session-alone", test_worker_killed);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NOINLINE __attribute__ ((noinline, noclone))
+#define NOINLINE __attribute__ ((noinline))
 
 static volatile unsigned sink;
 

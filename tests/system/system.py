@@ -112,6 +112,11 @@ class System:
         return read_counts(self.sondectl('dump', '--counts', self.path(name)))
 
 
+def read_seconds(output):
+    """What burn printed, wherever sondectl's own lines are."""
+    return float(re.search(r'^(\d+\.\d+)$', output, re.M)[1])
+
+
 def read_counts(text):
     """Lines such as "file-chunk 3" as {'FILE_CHUNK': 3}."""
     return {match[1].upper().replace('-', '_'): int(match[2])

@@ -1,35 +1,26 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Unwinds stopped children of known shape, and samples that lie. */
-#include <errno.h>
-#include <fcntl.h>
+/* Samples that lie, files that lie, and how the unwinder says where it ended. */
 #include <glib.h>
 #include <linux/perf_event.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/ptrace.h>
-#include <sys/sysmacros.h>
-#include <sys/uio.h>
-#include <sys/user.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "unwind/module-private.h"
+#include "tests/lib/fake-elf.h"
 #include "unwind/unwinder.h"
 
-#define DEPTH      12
-#define MAX_FRAMES 256
-#define MAX_STACK  (256 * 1024)
+#define BASE   UINT64_C (0x7f0000000000)
+#define SP     UINT64_C (0x7ffe00001000)
+#define PC     (BASE + FAKE_ELF_TEXT + 0x10)
+#define CALLER (BASE + FAKE_ELF_TEXT + 0x20)
 
-/* Where each level of the child returns to, written by the child itself. */
-typedef struct
+/* Slots in a sample with the registers that the unwinder asks for. */
+enum
 {
-  uint64_t returns[DEPTH];
-  size_t n_returns;
-} Shared;
+  RAX = 0,
+  RBP = 6,
+  RSP = 7,
+  RIP = 8,
+  N_REGS = 17,
+};
 
 typedef struct
 {
@@ -37,13 +28,10 @@ typedef struct
   SondeProcessTable *processes;
   SondeUnwinder *unwinder;
   SondeProcess *process;
-  Shared *shared;
-  pid_t child;
-  uint64_t regs[17];
-  uint8_t *stack;
-  size_t stack_size;
+  uint64_t regs[N_REGS];
+  uint64_t stack[16];
   SondeUserState state;
-  uint64_t addrs[MAX_FRAMES];
+  uint64_t addrs[64];
   size_t n_addrs;
 } Fixture;
 
@@ -53,390 +41,248 @@ set_up (Fixture *f, gconstpointer data)
   f->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
   f->processes = sonde_process_table_new (f->modules);
   f->unwinder = sonde_unwinder_new_libdwfl (f->processes);
-  f->stack = g_malloc (MAX_STACK);
-  f->shared
-      = mmap (NULL, sizeof *f->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  g_assert_true (f->shared != MAP_FAILED);
+  f->process = sonde_process_table_ensure (f->processes, 1, 0);
+  f->regs[RSP] = SP;
+  f->regs[RIP] = PC;
+  f->state = (SondeUserState){ .abi = PERF_SAMPLE_REGS_ABI_64,
+                               .regs_mask = sonde_unwinder_regs_mask (),
+                               .regs = f->regs,
+                               .n_regs = N_REGS,
+                               .stack = (const uint8_t *) f->stack };
 }
 
 static void
 tear_down (Fixture *f, gconstpointer data)
 {
-  if (f->child > 0)
-    {
-      kill (f->child, SIGKILL);
-      waitpid (f->child, NULL, 0);
-    }
-  munmap (f->shared, sizeof *f->shared);
   sonde_unwinder_free (f->unwinder);
   sonde_process_table_free (f->processes);
   sonde_module_store_free (f->modules);
-  g_free (f->stack);
-}
-
-/* As the worker does, but with files that this test may open itself. */
-static void
-add_mapping (Fixture *f, const char *line)
-{
-  unsigned long start, end, offset, inode;
-  unsigned dev_major, dev_minor;
-  char perms[5];
-  char path[512] = "";
-  SondeMapping mapping = { 0 };
-  SondeModule *module;
-
-  if (sscanf (line,
-              "%lx-%lx %4s %lx %x:%x %lu %511[^\n]",
-              &start,
-              &end,
-              perms,
-              &offset,
-              &dev_major,
-              &dev_minor,
-              &inode,
-              path)
-          < 7
-      || perms[2] != 'x')
-    return;
-  mapping = (SondeMapping){
-    .start = start,
-    .end = end,
-    .offset = offset,
-    .file = { .inode = inode, .dev_major = dev_major, .dev_minor = dev_minor },
-    .path = path,
-  };
-  sonde_process_add_mapping (f->processes, f->process, &mapping, SONDE_MAP_FROM_SNAPSHOT);
-  if (inode != 0
-      && sonde_module_store_lookup (f->modules, &mapping.file, &module) == SONDE_MODULE_UNKNOWN)
-    g_assert_cmpint (
-        sonde_module_store_load (f->modules, &mapping.file, open (path, O_RDONLY | O_CLOEXEC)),
-        ==,
-        0);
 }
 
 static void
-read_mappings (Fixture *f)
+set_stack (Fixture *f, const uint64_t *words, size_t n_words)
 {
-  g_autofree char *path = g_strdup_printf ("/proc/%d/maps", f->child);
-  g_autofree char *text = NULL;
-  g_auto (GStrv) lines = NULL;
-
-  g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
-  f->process = sonde_process_table_ensure (f->processes, f->child, 0);
-  lines = g_strsplit (text, "\n", -1);
-  for (size_t i = 0; lines[i] != NULL; i++)
-    add_mapping (f, lines[i]);
+  memcpy (f->stack, words, n_words * sizeof *words);
+  f->state.stack_size_bytes = f->state.dump_size_bytes = n_words * sizeof *words;
 }
 
-/* Registers in the order of the mask, and as much stack as there is above the stack pointer. */
+/* The file @inode: one function, and rules for it. */
 static void
-read_state (Fixture *f)
+load_file (Fixture *f, uint64_t inode, const void *rules, guint size)
 {
-  struct user_regs_struct r;
-  struct iovec local = { f->stack, MAX_STACK };
-  struct iovec remote = { 0 };
-  ssize_t n_read = -1;
+  g_autoptr (GByteArray) cfi = g_byte_array_new ();
+  g_autoptr (GByteArray) file = NULL;
+  guint cie = fake_elf_add_cie (cfi, "zR", NULL, 0);
+  SondeFileId id = { .inode = inode };
 
-  g_assert_cmpint (ptrace (PTRACE_GETREGS, f->child, NULL, &r), ==, 0);
-  memcpy (f->regs,
-          ((uint64_t[]){ r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.rip, r.r8, r.r9,
-                         r.r10, r.r11, r.r12, r.r13, r.r14, r.r15 }),
-          sizeof f->regs);
-  remote.iov_base = (void *) r.rsp;
-  for (local.iov_len = MAX_STACK; n_read < 0 && local.iov_len >= 8;)
+  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT, 0x100, rules, size);
+  file = fake_elf_build (cfi, &(FakeElf){ .section = ".eh_frame" });
+  g_assert_cmpint (sonde_module_store_load (f->modules, &id, fake_elf_open (file->data, file->len)),
+                   ==, 0);
+}
+
+static void
+map_file (Fixture *f, uint64_t inode)
+{
+  SondeMapping mapping
+      = { .start = BASE, .end = BASE + FAKE_ELF_SIZE, .file.inode = inode, .path = "/fake" };
+
+  g_assert_cmpint (
+      sonde_process_add_mapping (f->processes, f->process, &mapping, SONDE_MAP_FROM_EVENT), ==, 1);
+}
+
+static const guint8 rsp_rules[] = { 0x0c, 7, 8, 0x90, 1 }; /* CFA rsp+8, caller at CFA-8 */
+static const guint8 undefined_rules[] = { 0x0c, 7, 8, 0x07, 16 };
+
+static void
+assert_end (Fixture *f, const char *expected, size_t n_addrs)
+{
+  SondeUnwindEnd end = sonde_unwinder_unwind (f->unwinder, f->process, &f->state, f->addrs,
+                                              G_N_ELEMENTS (f->addrs), &f->n_addrs);
+
+  g_assert_cmpstr (sonde_unwind_end_name (end), ==, expected);
+  g_assert_cmpuint (f->n_addrs, ==, n_addrs);
+  if (n_addrs > 0)
+    g_assert_cmphex (f->addrs[0], ==, f->regs[RIP]);
+}
+
+static void
+test_states_without_use (Fixture *f, gconstpointer data)
+{
+  assert_end (f, "no-module", 1);
+  f->state.abi = PERF_SAMPLE_REGS_ABI_32;
+  assert_end (f, "no-cfi", 1);
+  f->state.abi = PERF_SAMPLE_REGS_ABI_NONE;
+  assert_end (f, "no-module", 0);
+  f->state.abi = PERF_SAMPLE_REGS_ABI_64;
+  f->state.n_regs = RIP;
+  assert_end (f, "no-module", 0);
+  f->state.n_regs = N_REGS;
+  f->state.regs_mask = 1;
+  assert_end (f, "no-module", 0);
+}
+
+static void
+test_no_cfi (Fixture *f, gconstpointer data)
+{
+  load_file (f, 1, rsp_rules, sizeof rsp_rules);
+  map_file (f, 1);
+  f->regs[RIP] = BASE + FAKE_ELF_TEXT + 0x8000;
+  assert_end (f, "no-cfi", 1);
+  f->regs[RIP] = BASE - 0x1000;
+  assert_end (f, "no-module", 1);
+}
+
+static void
+test_zero_ends (Fixture *f, gconstpointer data)
+{
+  load_file (f, 1, rsp_rules, sizeof rsp_rules);
+  map_file (f, 1);
+  set_stack (f, (uint64_t[]){ CALLER, CALLER, 0, CALLER }, 4);
+  assert_end (f, "complete", 3);
+  f->state.stack_size_bytes = 16;
+  assert_end (f, "truncated-page", 3);
+  f->state.stack_size_bytes = 20; /* half a word is none */
+  assert_end (f, "truncated-page", 3);
+  f->state.stack_size_bytes = f->state.dump_size_bytes = 16;
+  assert_end (f, "truncated-dump", 3);
+  f->state.stack_size_bytes = 0;
+  assert_end (f, "truncated-page", 1);
+}
+
+static void
+test_undefined_ends (Fixture *f, gconstpointer data)
+{
+  load_file (f, 1, undefined_rules, sizeof undefined_rules);
+  map_file (f, 1);
+  set_stack (f, (uint64_t[]){ CALLER }, 1);
+  assert_end (f, "complete", 1);
+  assert_end (f, "complete", 1);
+}
+
+/* libdwfl also says "undefined" when it could not compute the address: here from register 17, which
+ * no sample has. */
+static void
+test_unknown_register (Fixture *f, gconstpointer data)
+{
+  static const guint8 rules[] = { 0x0c, 7, 8, 0x09, 16, 17 };
+
+  load_file (f, 1, rules, sizeof rules);
+  map_file (f, 1);
+  set_stack (f, (uint64_t[]){ CALLER }, 1);
+  assert_end (f, "bad-cfi", 1);
+}
+
+static void
+test_wild_reads (Fixture *f, gconstpointer data)
+{
+  static const guint8 rules[] = { 0x0c, 6, 8, 0x90, 1 }; /* CFA rbp+8 */
+  static const uint64_t wild[] = { 0, 8, BASE, SP - 0x1000, UINT64_MAX, UINT64_MAX - 15 };
+
+  load_file (f, 1, rules, sizeof rules);
+  map_file (f, 1);
+  set_stack (f, (uint64_t[]){ CALLER }, 1);
+  for (size_t i = 0; i < G_N_ELEMENTS (wild); i++)
     {
-      remote.iov_len = local.iov_len;
-      n_read = process_vm_readv (f->child, &local, 1, &remote, 1, 0);
-      if (n_read < 0)
-        local.iov_len /= 2;
+      f->regs[RBP] = wild[i];
+      assert_end (f, "bad-cfi", 1);
     }
-  g_assert_cmpint (n_read, >, 0);
-  f->stack_size = (size_t) n_read & ~(size_t) 7;
-  f->state = (SondeUserState){
-    .abi = PERF_SAMPLE_REGS_ABI_64,
-    .regs_mask = sonde_unwinder_regs_mask (),
-    .regs = f->regs,
-    .n_regs = G_N_ELEMENTS (f->regs),
-    .stack = f->stack,
-    .stack_size_bytes = f->stack_size,
-    .dump_size_bytes = f->stack_size,
-  };
-}
-
-static SondeUnwindEnd
-unwind (Fixture *f)
-{
-  return sonde_unwinder_unwind (
-      f->unwinder, f->process, &f->state, f->addrs, MAX_FRAMES, &f->n_addrs);
+  f->regs[RBP] = SP + 0x100000;
+  assert_end (f, "truncated-dump", 1);
 }
 
 static void
-dump (Fixture *f, SondeUnwindEnd end)
+test_loops (Fixture *f, gconstpointer data)
 {
-  for (size_t i = 0; i < f->n_addrs; i++)
+  /* the caller is in rax; the CFA is rsp, and rsp-8 */
+  static const guint8 still[] = { 0x0c, 7, 0, 0x09, 16, 0 };
+  static const guint8 down[] = { 0x12, 7, 1, 0x09, 16, 0 };
+
+  load_file (f, 1, still, sizeof still);
+  load_file (f, 2, down, sizeof down);
+  f->regs[RAX] = CALLER;
+  set_stack (f, (uint64_t[]){ CALLER }, 1);
+  map_file (f, 1);
+  assert_end (f, "loop", 2);
+  map_file (f, 2);
+  assert_end (f, "loop", 1);
+}
+
+static void
+test_remapping (Fixture *f, gconstpointer data)
+{
+  load_file (f, 1, rsp_rules, sizeof rsp_rules);
+  map_file (f, 1);
+  set_stack (f, (uint64_t[]){ CALLER, 0 }, 2);
+  assert_end (f, "complete", 2);
+  map_file (f, 2);
+  assert_end (f, "no-module", 1);
+  load_file (f, 2, undefined_rules, sizeof undefined_rules);
+  assert_end (f, "complete", 1);
+  map_file (f, 1);
+  assert_end (f, "complete", 2);
+  sonde_process_table_exec (f->processes, 1, "new", 1);
+  assert_end (f, "no-module", 1);
+}
+
+/* Its segment claims all the address space, and shadows nobody else's mapping. */
+static void
+test_overlap (Fixture *f, gconstpointer data)
+{
+  SondeMapping mapping = { .start = BASE - 0x1000, .end = BASE, .file.inode = 2, .path = "/big" };
+  g_autoptr (GByteArray) cfi = g_byte_array_new ();
+  g_autoptr (GByteArray) file = fake_elf_build (cfi, &(FakeElf){ 0 });
+  Elf64_Phdr *load = (gpointer) (file->data + sizeof (Elf64_Ehdr));
+
+  load->p_memsz = UINT64_C (1) << 62;
+  g_assert_cmpint (
+      sonde_module_store_load (f->modules, &mapping.file, fake_elf_open (file->data, file->len)),
+      ==, 0);
+  load_file (f, 1, rsp_rules, sizeof rsp_rules);
+  sonde_process_add_mapping (f->processes, f->process, &mapping, SONDE_MAP_FROM_EVENT);
+  map_file (f, 1);
+  set_stack (f, (uint64_t[]){ CALLER, 0 }, 2);
+  assert_end (f, "complete", 2);
+}
+
+/* More processes than may have a Dwfl at a time, all of one file. */
+static void
+test_many_processes (Fixture *f, gconstpointer data)
+{
+  SondeProcess *first = f->process;
+
+  load_file (f, 1, rsp_rules, sizeof rsp_rules);
+  map_file (f, 1);
+  set_stack (f, (uint64_t[]){ CALLER, 0 }, 2);
+  sonde_process_set_state (first, SONDE_PROCESS_KNOWN);
+  for (int32_t i = 0; i < 10000; i++)
     {
-      const SondeMapping *m = sonde_process_find_mapping (f->processes, f->process, f->addrs[i]);
+      int32_t pid = 2 + i % 3000;
 
-      g_test_message ("%2zu %#lx %s+%#lx",
-                      i,
-                      f->addrs[i],
-                      m != NULL ? m->path : "?",
-                      m != NULL && m->module != NULL ? f->addrs[i] - m->bias : 0);
+      f->process = sonde_process_table_fork (f->processes, 1, pid, i);
+      assert_end (f, "complete", 2);
+      if (i % 2 == 0)
+        sonde_process_table_exit (f->processes, pid, i);
+      sonde_process_table_expire (f->processes, i - 1000);
     }
-  g_test_message ("%s", sonde_unwind_end_name (end));
-}
-
-/* The child's own returns, innermost first, one after the other. */
-static void
-assert_has_returns (Fixture *f)
-{
-  const Shared *shared = f->shared;
-  size_t first = 0;
-
-  g_assert_cmpuint (shared->n_returns, ==, DEPTH);
-  while (first < f->n_addrs && f->addrs[first] != shared->returns[DEPTH - 1])
-    first++;
-  g_assert_cmpuint (first + DEPTH, <=, f->n_addrs);
-  for (size_t i = 0; i < DEPTH; i++)
-    g_assert_cmphex (f->addrs[first + i], ==, shared->returns[DEPTH - 1 - i]);
-}
-
-static void
-assert_complete (Fixture *f)
-{
-  SondeUnwindEnd end = unwind (f);
-
-  if (end != SONDE_UNWIND_END_COMPLETE)
-    dump (f, end);
-  g_assert_cmpstr (sonde_unwind_end_name (end), ==, "complete");
-  assert_has_returns (f);
-}
-
-static __attribute__ ((noinline)) int
-descend (Shared *shared, unsigned level, void (*bottom) (void))
-{
-  volatile uint8_t room[200];
-  int r = 0;
-
-  room[level] = (uint8_t) level;
-  shared->returns[level] = (uint64_t) __builtin_return_address (0);
-  shared->n_returns = level + 1;
-  if (level + 1 < DEPTH)
-    r = descend (shared, level + 1, bottom);
-  else
-    bottom ();
-  return r + room[level];
-}
-
-static void
-stop_here (void)
-{
-  raise (SIGSTOP);
-}
-
-static void
-handle_signal (int number)
-{
-  raise (SIGSTOP);
-}
-
-static void
-stop_in_handler (void)
-{
-  struct sigaction action = { .sa_handler = handle_signal };
-
-  sigaction (SIGUSR1, &action, NULL);
-  raise (SIGUSR1);
-}
-
-static void
-stop_on_other_stack (void)
-{
-  struct sigaction action = { .sa_handler = handle_signal, .sa_flags = SA_ONSTACK };
-  stack_t stack = { .ss_size = 65536 };
-
-  stack.ss_sp = mmap (
-      NULL, stack.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  sigaltstack (&stack, NULL);
-  sigaction (SIGUSR1, &action, NULL);
-  raise (SIGUSR1);
-}
-
-static void
-wait_for_stop (Fixture *f)
-{
-  int status;
-
-  g_assert_cmpint (waitpid (f->child, &status, 0), ==, f->child);
-  g_assert_true (WIFSTOPPED (status));
-}
-
-/* A child that stops in @bottom, DEPTH levels down. Signals before the SIGSTOP are let through. */
-static void
-start (Fixture *f, void (*bottom) (void))
-{
-  int status;
-
-  f->child = fork ();
-  g_assert_cmpint (f->child, >=, 0);
-  if (f->child == 0)
-    {
-      ptrace (PTRACE_TRACEME, 0, NULL, NULL);
-      _exit (descend (f->shared, 0, bottom));
-    }
-  for (;;)
-    {
-      g_assert_cmpint (waitpid (f->child, &status, 0), ==, f->child);
-      g_assert_true (WIFSTOPPED (status));
-      if (WSTOPSIG (status) == SIGSTOP)
-        break;
-      ptrace (PTRACE_CONT, f->child, NULL, WSTOPSIG (status));
-    }
-  read_mappings (f);
-  read_state (f);
-}
-
-static void
-test_known_returns (Fixture *f, gconstpointer data)
-{
-  start (f, stop_here);
-  assert_complete (f);
-  g_assert_cmphex (f->addrs[0], ==, f->regs[8]);
-}
-
-static void
-test_signal (Fixture *f, gconstpointer data)
-{
-  start (f, stop_in_handler);
-  assert_complete (f);
-}
-
-static void
-test_other_stack (Fixture *f, gconstpointer data)
-{
-  SondeUnwindEnd end;
-
-  start (f, stop_on_other_stack);
-  end = unwind (f);
-  g_assert_true (end == SONDE_UNWIND_END_TRUNCATED_DUMP || end == SONDE_UNWIND_END_TRUNCATED_PAGE);
-  g_assert_cmpuint (f->n_addrs, >=, 3);
-}
-
-/* Any instruction may be sampled: prologues, epilogues, procedure linkage, the dynamic linker. */
-static void
-test_each_instruction (Fixture *f, gconstpointer data)
-{
-  size_t n_steps = 0;
-  size_t n_complete = 0;
-
-  start (f, stop_here);
-  ptrace (PTRACE_SINGLESTEP, f->child, NULL, NULL);
-  while (n_steps < 2000)
-    {
-      int status;
-
-      g_assert_cmpint (waitpid (f->child, &status, 0), ==, f->child);
-      if (!WIFSTOPPED (status) || WSTOPSIG (status) != SIGTRAP)
-        break;
-      read_state (f);
-      n_steps++;
-      SondeUnwindEnd end = unwind (f);
-      if (end == SONDE_UNWIND_END_COMPLETE) n_complete++;
-      else dump (f, end);
-      ptrace (PTRACE_SINGLESTEP, f->child, NULL, NULL);
-    }
-  g_test_message ("%zu of %zu", n_complete, n_steps);
-}
-
-static void
-test_entry (Fixture *f, gconstpointer data)
-{
-  size_t n_steps = 0;
-  size_t n_complete = 0;
-  int status;
-
-  f->child = fork ();
-  if (f->child == 0)
-    {
-      ptrace (PTRACE_TRACEME, 0, NULL, NULL);
-      execl ("/bin/true", "true", NULL);
-      _exit (1);
-    }
-  wait_for_stop (f);
-  read_mappings (f);
-  read_state (f);
-  g_assert_cmpstr (sonde_unwind_end_name (unwind (f)), ==, "complete");
-  g_assert_cmpuint (f->n_addrs, ==, 1);
-  while (n_steps < 100000)
-    {
-      ptrace (PTRACE_SINGLESTEP, f->child, NULL, NULL);
-      g_assert_cmpint (waitpid (f->child, &status, 0), ==, f->child);
-      if (!WIFSTOPPED (status) || WSTOPSIG (status) != SIGTRAP)
-        break;
-      read_state (f);
-      n_steps++;
-      SondeUnwindEnd end = unwind (f);
-      if (end == SONDE_UNWIND_END_NO_MODULE)
-        {
-          read_mappings (f);
-          end = unwind (f);
-        }
-      if (end == SONDE_UNWIND_END_COMPLETE) n_complete++;
-      else dump (f, end);
-    }
-  g_test_message ("%zu of %zu", n_complete, n_steps);
-}
-
-/* Every size of the copy gives either all frames, or the first ones and a word that they are not all. */
-static void
-test_truncation (Fixture *f, gconstpointer data)
-{
-  uint64_t whole[MAX_FRAMES];
-  size_t n_whole;
-  size_t n_complete = 0;
-  size_t n_truncated = 0;
-
-  start (f, stop_here);
-  assert_complete (f);
-  n_whole = f->n_addrs;
-  memcpy (whole, f->addrs, sizeof whole);
-
-  for (size_t size = 0; size <= f->stack_size; size += size < 16384 ? 8 : 1024)
-    {
-      SondeUnwindEnd end;
-
-      f->state.stack_size_bytes = size;
-      f->state.dump_size_bytes = size % 16 == 0 ? size : size + 8;
-      end = unwind (f);
-      g_assert_cmpuint (f->n_addrs, <=, n_whole);
-      g_assert_cmpmem (whole, f->n_addrs * 8, f->addrs, f->n_addrs * 8);
-      if (end == SONDE_UNWIND_END_COMPLETE)
-        {
-          g_assert_cmpuint (f->n_addrs, ==, n_whole);
-          n_complete++;
-          continue;
-        }
-      if (size % 16 == 0)
-        g_assert_cmpint (end, ==, SONDE_UNWIND_END_TRUNCATED_DUMP);
-      else
-        g_assert_cmpint (end, ==, SONDE_UNWIND_END_TRUNCATED_PAGE);
-      n_truncated++;
-    }
-  g_assert_cmpuint (n_complete, >, 0);
-  g_assert_cmpuint (n_truncated, >, 0);
+  f->process = first;
+  assert_end (f, "complete", 2);
 }
 
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-  
-  g_test_add ("/dwfl-unwinder/each-instruction", Fixture, NULL, set_up, test_each_instruction, tear_down);
-  g_test_add ("/dwfl-unwinder/entry", Fixture, NULL, set_up, test_entry, tear_down);
-#define ADD(path, test) g_test_add (path, Fixture, NULL, set_up, test, tear_down)
-  ADD ("/dwfl-unwinder/finds-the-known-returns", test_known_returns);
-  ADD ("/dwfl-unwinder/unwinds-through-a-signal-handler", test_signal);
-  ADD ("/dwfl-unwinder/says-that-another-stack-is-not-in-the-copy", test_other_stack);
-  ADD ("/dwfl-unwinder/never-calls-a-cut-stack-complete", test_truncation);
+#define ADD(path, test) g_test_add ("/dwfl-unwinder/" path, Fixture, NULL, set_up, test, tear_down)
+  ADD ("refuses-states-without-registers", test_states_without_use);
+  ADD ("says-where-there-is-no-cfi", test_no_cfi);
+  ADD ("says-when-an-address-could-not-be-computed", test_unknown_register);
+  ADD ("says-when-reads-are-wild", test_wild_reads);
+  ADD ("stops-when-the-stack-does-not-rise", test_loops);
+  ADD ("ends-at-a-zero-return-address", test_zero_ends);
+  ADD ("ends-at-an-undefined-return-address", test_undefined_ends);
+  ADD ("follows-remapping-and-exec", test_remapping);
+  ADD ("lets-no-image-shadow-another", test_overlap);
+  ADD ("unwinds-ten-thousand-processes-of-one-file", test_many_processes);
   return g_test_run ();
 }

@@ -13,7 +13,7 @@
 #include "daemon/base/channel.h"
 #include "daemon/base/fd.h"
 #include "daemon/capture/ring-set.h"
-#include "protocol/reader.h"
+#include "tests/lib/stream-summary.h"
 
 #define SAMPLE_TYPE                                                                                \
   (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU  \
@@ -74,19 +74,8 @@ on_done (int status, gpointer user_data)
 static void
 read_some (Fixture *fixture)
 {
-  guint8 bytes[65536];
-  gssize size_bytes;
-
-  while (fixture->reader >= 0
-         && (size_bytes = recv (fixture->reader, bytes, sizeof bytes, MSG_DONTWAIT)) >= 0)
-    {
-      if (size_bytes == 0)
-        {
-          fixture->stream_ended = TRUE;
-          return;
-        }
-      g_byte_array_append (fixture->stream, bytes, (guint) size_bytes);
-    }
+  if (fixture->reader >= 0 && !fixture->stream_ended)
+    fixture->stream_ended = stream_receive (fixture->reader, fixture->stream);
 }
 
 static const void *
@@ -309,105 +298,14 @@ start (Fixture *fixture, guint64 n_lost)
   send_simple (fixture, SONDE_MESSAGE_START);
 }
 
-/* --- the capture --- */
-
-static int64_t
-stream_source (void *user_data, void *buffer, size_t size_bytes)
+/* What its reader got. */
+static StreamSummary *
+summarize (Fixture *fixture)
 {
-  GByteArray *left = user_data;
-  gsize taken = MIN (size_bytes, left->len);
+  read_some (fixture);
+  g_assert_true (fixture->stream_ended);
 
-  memcpy (buffer, left->data, taken);
-  g_byte_array_remove_range (left, 0, (guint) taken);
-
-  return (int64_t) taken;
-}
-
-typedef struct
-{
-  guint n_frames;
-  guint n_types[SONDE_FRAME_LAST];
-  uint64_t last_addrs[4]; /* of the last sample */
-  guint n_addrs;
-  GHashTable *names; /* JIT address → name, as of the sample that uses it */
-  char *last_name;   /* of the last address of the last sample */
-  gint64 ledger[SONDE_N_LEDGER];
-} Summary;
-
-static void
-read_jitmap (const SondeFrame *frame, GHashTable *names)
-{
-  const SondeFrameJitmap *jitmap = (const void *) frame;
-  const uint8_t *at = jitmap->data;
-
-  for (guint i = 0; i < jitmap->n_names; i++)
-    {
-      uint64_t address;
-
-      memcpy (&address, at, sizeof address);
-      g_hash_table_insert (names, g_memdup2 (&address, sizeof address),
-                           g_strdup ((const char *) at + sizeof address));
-      at += sizeof address + strlen ((const char *) at + sizeof address) + 1;
-    }
-}
-
-static void
-read_frame (const SondeFrame *frame, Summary *summary)
-{
-  summary->n_frames++;
-  summary->n_types[frame->type]++;
-  if (frame->type == SONDE_FRAME_JITMAP)
-    read_jitmap (frame, summary->names);
-  if (frame->type == SONDE_FRAME_SAMPLE)
-    {
-      const SondeFrameSample *sample = (const void *) frame;
-
-      summary->n_addrs = sample->n_addrs;
-      memcpy (summary->last_addrs, sample->addrs, MIN (sample->n_addrs, 4) * sizeof (uint64_t));
-      g_free (summary->last_name);
-      summary->last_name = g_strdup (
-          g_hash_table_lookup (summary->names, &(uint64_t){ sample->addrs[sample->n_addrs - 1] }));
-    }
-  if (frame->type == SONDE_FRAME_CTRSET)
-    {
-      const SondeFrameCounterSet *set = (const void *) frame;
-
-      for (guint i = 0; i < set->n_groups; i++)
-        for (guint j = 0; j < 8; j++)
-          if (set->groups[i].ids[j] != 0)
-            summary->ledger[set->groups[i].ids[j] - 1] = set->groups[i].values[j].v64;
-    }
-}
-
-static void
-summarize (Fixture *fixture, Summary *summary)
-{
-  SondeReader *reader = NULL;
-  const SondeFrame *frame;
-  const gint64 *v = summary->ledger;
-  int r;
-
-  memset (summary, 0, sizeof *summary);
-  summary->names = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, g_free);
-  g_assert_cmpint (sonde_reader_new (stream_source, fixture->stream, &reader), ==, 0);
-  while ((r = sonde_reader_next (reader, &frame)) == 1)
-    read_frame (frame, summary);
-  g_assert_cmpint (r, ==, 0);
-  sonde_reader_free (reader);
-
-  g_assert_cmpint (v[SONDE_LEDGER_PRODUCED], ==,
-                   v[SONDE_LEDGER_RECORDED] + v[SONDE_LEDGER_LOST_KERNEL]
-                       + v[SONDE_LEDGER_LOST_RING] + v[SONDE_LEDGER_LOST_QUEUE]);
-  g_assert_cmpint (v[SONDE_LEDGER_STREAM_DELIVERED], ==, summary->n_frames);
-  g_assert_cmpint (v[SONDE_LEDGER_STREAM_SAMPLES], ==, summary->n_types[SONDE_FRAME_SAMPLE]);
-  g_assert_cmpint (v[SONDE_LEDGER_RECORDED], ==, summary->n_types[SONDE_FRAME_SAMPLE]);
-}
-
-static void
-summary_clear (Summary *summary)
-{
-  g_hash_table_unref (summary->names);
-  g_free (summary->last_name);
+  return stream_summary_new (fixture->stream);
 }
 
 /* --- cases --- */
@@ -472,7 +370,7 @@ static void
 stops_without_a_sample (Fixture *fixture, gconstpointer data)
 {
   const SondeMessageSinkClosed *closed;
-  Summary summary;
+  g_autoptr (StreamSummary) summary = NULL;
 
   start (fixture, 0);
   send_simple (fixture, SONDE_MESSAGE_STOP);
@@ -483,13 +381,10 @@ stops_without_a_sample (Fixture *fixture, gconstpointer data)
   closed = find_message (fixture, SONDE_MESSAGE_SINK_CLOSED);
   g_assert_cmpuint (closed->sink_id, ==, 3);
   g_assert_cmpint (closed->reason, ==, 0);
-  read_some (fixture);
-  g_assert_true (fixture->stream_ended);
-  summarize (fixture, &summary);
-  g_assert_cmpuint (summary.n_types[SONDE_FRAME_METADATA], ==, 1);
-  g_assert_cmpuint (summary.n_types[SONDE_FRAME_CTRDEF], ==, 1);
-  g_assert_cmpuint (summary.n_types[SONDE_FRAME_SAMPLE], ==, 0);
-  summary_clear (&summary);
+  summary = summarize (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_METADATA], ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_CTRDEF], ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 0);
 }
 
 static void
@@ -497,7 +392,7 @@ records_a_sample_of_a_target (Fixture *fixture, gconstpointer data)
 {
   uint64_t ip = (uint64_t) (uintptr_t) records_a_sample_of_a_target;
   const SondeMessageStatistics *statistics;
-  Summary summary;
+  g_autoptr (StreamSummary) summary = NULL;
 
   start (fixture, 4);
   send_process (fixture, 0, 100);
@@ -510,24 +405,22 @@ records_a_sample_of_a_target (Fixture *fixture, gconstpointer data)
   g_assert_cmpuint (statistics->values[SONDE_LEDGER_RECORDED], ==, 1);
   g_assert_cmpuint (statistics->values[SONDE_LEDGER_LOST_KERNEL], ==, 4);
   wait_for_end (fixture);
-  read_some (fixture);
-  summarize (fixture, &summary);
-  g_assert_cmpuint (summary.n_types[SONDE_FRAME_SAMPLE], ==, 1);
-  g_assert_cmpuint (summary.n_types[SONDE_FRAME_PROCESS], ==, 1);
-  g_assert_cmpuint (summary.n_types[SONDE_FRAME_MAP], >, 1);
-  g_assert_cmpuint (summary.n_types[SONDE_FRAME_LOG], ==, 1);
-  g_assert_cmpuint (summary.n_types[SONDE_FRAME_FILE_CHUNK], ==, 1);
-  g_assert_cmpuint (summary.n_addrs, ==, 2);
-  g_assert_cmpuint (summary.last_addrs[0], ==, SONDE_CONTEXT_USER);
-  g_assert_cmpuint (summary.last_addrs[1], ==, ip);
-  summary_clear (&summary);
+  summary = summarize (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_PROCESS], ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_MAP], >, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_LOG], ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_FILE_CHUNK], ==, 1);
+  g_assert_cmpuint (summary->n_addrs, ==, 2);
+  g_assert_cmpuint (summary->addrs[0], ==, SONDE_CONTEXT_USER);
+  g_assert_cmpuint (summary->addrs[1], ==, ip);
 }
 
 static void
 asks_for_an_unknown_process_and_waits (Fixture *fixture, gconstpointer data)
 {
   const SondeMessageProcessRequest *request;
-  Summary summary;
+  g_autoptr (StreamSummary) summary = NULL;
 
   start (fixture, 0);
   write_sample (fixture, 200, 0x1000, 5000, PERF_RECORD_MISC_USER);
@@ -539,48 +432,42 @@ asks_for_an_unknown_process_and_waits (Fixture *fixture, gconstpointer data)
   answer_files (fixture, FALSE);
   send_simple (fixture, SONDE_MESSAGE_STOP);
   wait_for_end (fixture);
-  read_some (fixture);
-  summarize (fixture, &summary);
-  g_assert_cmpuint (summary.n_types[SONDE_FRAME_SAMPLE], ==, 2);
-  g_assert_cmpuint (summary.n_types[SONDE_FRAME_PROCESS], ==, 1);
-  g_assert_cmpuint (summary.n_types[SONDE_FRAME_MAP], >, 1);
-  summary_clear (&summary);
+  summary = summarize (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 2);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_PROCESS], ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_MAP], >, 1);
 }
 
 static void
 goes_on_when_no_answer_comes (Fixture *fixture, gconstpointer data)
 {
-  Summary summary;
+  g_autoptr (StreamSummary) summary = NULL;
 
   start (fixture, 0);
   write_sample (fixture, 300, 0x1000, 5000, PERF_RECORD_MISC_USER);
   wait_for (fixture, SONDE_MESSAGE_PROCESS_REQUEST);
   send_simple (fixture, SONDE_MESSAGE_STOP);
   wait_for_end (fixture);
-  read_some (fixture);
-  summarize (fixture, &summary);
-  g_assert_cmpuint (summary.n_types[SONDE_FRAME_SAMPLE], ==, 1);
+  summary = summarize (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
   /* It says so. */
-  g_assert_cmpuint (summary.n_types[SONDE_FRAME_LOG], ==, 1);
-  summary_clear (&summary);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_LOG], ==, 1);
 }
 
 static void
 hides_kernel_addresses (Fixture *fixture, gconstpointer data)
 {
-  Summary summary;
+  g_autoptr (StreamSummary) summary = NULL;
 
   start (fixture, 0);
   write_sample (fixture, 0, 0xffffffff81000000, 5000, PERF_RECORD_MISC_KERNEL);
   send_simple (fixture, SONDE_MESSAGE_STOP);
   wait_for_end (fixture);
-  read_some (fixture);
-  summarize (fixture, &summary);
-  g_assert_cmpuint (summary.n_types[SONDE_FRAME_SAMPLE], ==, 1);
-  g_assert_cmpuint (summary.n_addrs, ==, 2);
-  g_assert_cmpuint (summary.last_addrs[0], ==, SONDE_CONTEXT_KERNEL);
-  g_assert_cmpstr (summary.last_name, ==, "[kernel]");
-  summary_clear (&summary);
+  summary = summarize (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
+  g_assert_cmpuint (summary->n_addrs, ==, 2);
+  g_assert_cmpuint (summary->addrs[0], ==, SONDE_CONTEXT_KERNEL);
+  g_assert_cmpstr (summary->last_name, ==, "[kernel]");
 }
 
 static void
@@ -598,7 +485,7 @@ asks_again_when_told_to_report (Fixture *fixture, gconstpointer data)
 static void
 finishes_the_capture_when_control_goes (Fixture *fixture, gconstpointer data)
 {
-  Summary summary;
+  g_autoptr (StreamSummary) summary = NULL;
 
   start (fixture, 0);
   send_simple (fixture, SONDE_MESSAGE_REPORT);
@@ -607,10 +494,8 @@ finishes_the_capture_when_control_goes (Fixture *fixture, gconstpointer data)
   g_clear_pointer (&fixture->control, sonde_channel_free);
   wait_for_end (fixture);
   g_assert_cmpint (fixture->status, ==, 0);
-  read_some (fixture);
-  summarize (fixture, &summary);
-  g_assert_cmpuint (summary.n_types[SONDE_FRAME_SAMPLE], ==, 1);
-  summary_clear (&summary);
+  summary = summarize (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
 }
 
 static void

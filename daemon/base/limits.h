@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Every maximum of the daemon and its workers, with unit and reason. */
+#pragma once
+
+/* Sessions of one uid at a time: each is a process and a set of rings. Root profiles for others. */
+#define SONDE_LIMIT_SESSIONS      4
+#define SONDE_LIMIT_SESSIONS_ROOT 32
+
+/* Starts of one uid: a burst, then one per interval (µs). A start costs a fork and many events. */
+#define SONDE_LIMIT_START_BURST       5
+#define SONDE_LIMIT_START_INTERVAL_US 1000000
+
+/* Method calls of one uid that are not answered yet; polkit can keep one open for minutes. */
+#define SONDE_LIMIT_CALLS 32
+
+/* Processes named in one call: as many descriptors as dbus-daemon passes in a message. */
+#define SONDE_LIMIT_TARGETS 16
+/* Processes in a session, AddProcess included: each holds a pidfd. */
+#define SONDE_LIMIT_SESSION_TARGETS 256
+
+/* Perf events of a session; each is a descriptor of the worker and about 1 KiB of kernel memory. */
+#define SONDE_LIMIT_EVENTS 16384
+/* Passes over /proc/PID/task: a process that makes threads faster than we look is refused. */
+#define SONDE_LIMIT_TASK_PASSES 64
+
+/* Hz. */
+#define SONDE_LIMIT_FREQUENCY 20000
+/* ns or counts; the lower bound keeps a sample's cost below its distance. */
+#define SONDE_LIMIT_PERIOD_MIN G_GUINT64_CONSTANT (100000)
+#define SONDE_LIMIT_PERIOD_MAX G_GUINT64_CONSTANT (10000000000)
+/* Bytes of user stack per sample: a perf record is at most 64 KiB. */
+#define SONDE_LIMIT_STACK_SIZE_MIN 1024
+#define SONDE_LIMIT_STACK_SIZE_MAX 65280
+/* Frames kept of a sample. */
+#define SONDE_LIMIT_DEPTH 1024
+/* µs: longer than a year is a mistake. */
+#define SONDE_LIMIT_DURATION_US (G_GUINT64_CONSTANT (366) * 24 * 3600 * 1000000)
+
+/* Bytes of one CPU's perf rings, locked memory apart from the worker's own. */
+#define SONDE_LIMIT_RING_BYTES (16 * 1024 * 1024)
+/* Bytes queued for one reader before frames are dropped for it. */
+#define SONDE_LIMIT_SINK_BUFFER (4 * 1024 * 1024)
+
+/* Bytes of a /proc/PID/maps that are looked at: 65,530 mappings (vm.max_map_count) of 256 bytes. */
+#define SONDE_LIMIT_MAPS_BYTES (16 * 1024 * 1024)
+/* Bytes of any other /proc text that sonded reads. */
+#define SONDE_LIMIT_PROC_TEXT_BYTES (1024 * 1024)
+
+/* ms: a worker says it is there, and maps its rings. */
+#define SONDE_LIMIT_START_MS 10000
+/* ms: Stop answers within 2 s, even of a worker that hangs. */
+#define SONDE_LIMIT_DRAIN_MS 1900
+/* ms: after Stop, for readers that do read; the worker itself drops one that is stuck for 30 s. */
+#define SONDE_LIMIT_DELIVERY_MS 120000
+/* ms: the same when nobody who asked is left. */
+#define SONDE_LIMIT_DELIVERY_ORPHAN_MS 5000
+/* ms: between the end of a worker's connection and its exit. */
+#define SONDE_LIMIT_WORKER_EXIT_MS 2000
+/* ms: sonded itself, from SIGTERM until sessions that still deliver are killed. */
+#define SONDE_LIMIT_SHUTDOWN_MS 5000
+/* ms: polkit without a person, and with one who types a password. */
+#define SONDE_LIMIT_POLKIT_MS             20000
+#define SONDE_LIMIT_POLKIT_INTERACTIVE_MS 180000

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Who may do what: one asynchronous question per call. */
+#pragma once
+
+#include <gio/gio.h>
+
+#include "daemon/control/caller.h"
+
+/**
+ * SECTION: authority
+ *
+ * No answer is no: a missing polkit, an error, a timeout and a caller that has left all refuse.
+ * Root is always allowed and never asked about.
+ */
+typedef struct SondeAuthority SondeAuthority;
+
+/* Asks polkit about the caller's unique bus name; in a build without polkit only root is allowed.
+ */
+SondeAuthority *sonde_authority_new_polkit (void);
+/* For a private connection: we have exactly the caller's rights, so there is nothing to guard. */
+SondeAuthority *sonde_authority_new_peer (void);
+/* Accepts NULL. */
+void sonde_authority_free (SondeAuthority *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeAuthority, sonde_authority_free)
+
+/**
+ * sonde_authority_check_async:
+ * @action: a polkit action
+ * @is_interactive: whether the caller's message allows a password dialog
+ *
+ * Errors: SONDE_ERROR_NOT_AUTHORIZED, naming @action
+ */
+void sonde_authority_check_async (SondeAuthority *self,
+                                  SondeCaller *caller,
+                                  const char *action,
+                                  gboolean is_interactive,
+                                  GAsyncReadyCallback callback,
+                                  gpointer user_data);
+gboolean sonde_authority_check_finish (SondeAuthority *self, GAsyncResult *result, GError **error);

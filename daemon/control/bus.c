@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The D-Bus side: objects, the single gate, the name. */
+#include "config.h"
+
+#include "daemon/control/bus.h"
+
+#include <string.h>
+
+#include "daemon/base/error.h"
+#include "daemon/control/audit.h"
+#include "daemon/control/authority.h"
+#include "daemon/control/proc-text.h"
+#include "daemon/control/service.h"
+#include "sonde-profiler1-generated.h"
+
+#define PROPERTIES_INTERFACE "org.freedesktop.DBus.Properties"
+
+struct SondeBus
+{
+  GDBusConnection *connection;
+  gboolean is_peer;
+  SondeCallers *callers;
+  SondeAuthority *authority;
+  SondeSessionManager *manager;
+  guint manager_object;
+  guint session_subtree;
+};
+
+static void
+call_free (SondeCall *call)
+{
+  g_clear_pointer (&call->caller, sonde_caller_end);
+  g_clear_pointer (&call->options, sonde_options_free);
+  g_free (call);
+}
+
+void
+sonde_call_return (SondeCall *call, GVariant *value, GUnixFDList *fds)
+{
+  g_dbus_method_invocation_return_value_with_unix_fd_list (call->invocation, value, fds);
+  call_free (call);
+}
+
+void
+sonde_call_fail (SondeCall *call, const GError *error)
+{
+  gboolean is_refusal = g_error_matches (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED)
+                        || g_error_matches (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED);
+
+  if (is_refusal && call->caller != NULL)
+    sonde_audit ("refused", call->session_id, sonde_caller_uid (call->caller), error->message);
+  if (error->domain == SONDE_ERROR)
+    g_dbus_method_invocation_return_gerror (call->invocation, error);
+  else
+    g_dbus_method_invocation_return_error_literal (call->invocation, SONDE_ERROR,
+                                                   SONDE_ERROR_FAILED, error->message);
+  call_free (call);
+}
+
+static void
+fail_with (SondeCall *call, SondeError code, const char *message)
+{
+  g_autoptr (GError) error = g_error_new_literal (SONDE_ERROR, (gint) code, message);
+
+  sonde_call_fail (call, error);
+}
+
+static GVariant *
+get_all (SondeCall *call)
+{
+  GVariantBuilder builder;
+  gsize n_properties;
+  const SondeProperty *properties = sonde_service_properties (&n_properties);
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{sv}"));
+  for (gsize i = 0; i < n_properties; i++)
+    if (g_str_equal (properties[i].interface, call->property->interface))
+      g_variant_builder_add (&builder, "{sv}", properties[i].name, properties[i].get (call));
+  return g_variant_new ("(a{sv})", &builder);
+}
+
+/* Behind the gate. */
+static void
+run (SondeCall *call)
+{
+  if (call->method != NULL)
+    call->method->handler (call);
+  else if (g_str_equal (g_dbus_method_invocation_get_method_name (call->invocation), "GetAll"))
+    sonde_call_return (call, get_all (call), NULL);
+  else
+    sonde_call_return (call, g_variant_new ("(v)", call->property->get (call)), NULL);
+}
+
+static void
+on_authorized (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  SondeCall *call = user_data;
+  g_autoptr (GError) error = NULL;
+
+  if (!sonde_authority_check_finish (call->bus->authority, result, &error))
+    sonde_call_fail (call, error);
+  else if (g_cancellable_is_cancelled (sonde_caller_left (call->caller)))
+    fail_with (call, SONDE_ERROR_NOT_AUTHORIZED, "The caller has left");
+  else
+    run (call);
+}
+
+/* The request is frozen first; polkit is asked about what will run. */
+static void
+gate_profile (SondeCall *call)
+{
+  GDBusMessage *message = g_dbus_method_invocation_get_message (call->invocation);
+  GVariant *parameters = g_dbus_method_invocation_get_parameters (call->invocation);
+  g_autoptr (GVariant) dict = g_variant_get_child_value (parameters, 0);
+  gboolean is_interactive
+      = (g_dbus_message_get_flags (message) & G_DBUS_MESSAGE_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION)
+        != 0;
+  g_autoptr (GError) error = NULL;
+
+  call->options = sonde_options_parse (dict, g_dbus_message_get_unix_fd_list (message), &error);
+  if (call->options == NULL)
+    {
+      sonde_call_fail (call, error);
+      return;
+    }
+  sonde_authority_check_async (
+      call->bus->authority, call->caller,
+      sonde_options_action (call->options,
+                            sonde_proc_number_read ("/proc/sys/kernel/perf_event_paranoid", 2)),
+      is_interactive, on_authorized, call);
+}
+
+/* "/org/sonde/Profiler1/session/N"; 0 if N is not the one spelling of a number. */
+static guint64
+parse_session_path (const char *path)
+{
+  const char *number = path + strlen (SONDE_SESSION_PATH);
+  guint64 id;
+
+  if (!g_str_has_prefix (path, SONDE_SESSION_PATH "/") || number[1] == '0'
+      || !g_ascii_string_to_unsigned (number + 1, 10, 1, G_MAXUINT64, &id, NULL))
+    return 0;
+  return id;
+}
+
+static void
+gate_owner (SondeCall *call)
+{
+  gboolean may_know = call->bus->is_peer || sonde_caller_uid (call->caller) == 0;
+
+  call->session_id
+      = parse_session_path (g_dbus_method_invocation_get_object_path (call->invocation));
+  call->session = sonde_session_manager_lookup (call->manager, call->session_id);
+  if (call->session == NULL && may_know)
+    fail_with (call, SONDE_ERROR_NO_SUCH_SESSION, "There is no such session");
+  else if (may_know
+           || (call->session != NULL
+               && g_str_equal (sonde_session_owner (call->session),
+                               sonde_caller_name (call->caller))))
+    run (call);
+  else
+    fail_with (call, SONDE_ERROR_NOT_AUTHORIZED, "Only its owner may use a session");
+}
+
+static void
+on_caller (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  SondeCall *call = user_data;
+  g_autoptr (GError) error = NULL;
+  SondeGate gate = call->method != NULL ? call->method->gate : call->property->gate;
+
+  call->caller = sonde_callers_begin_finish (call->bus->callers, result, &error);
+  if (call->caller == NULL)
+    {
+      sonde_call_fail (call, error);
+      return;
+    }
+  switch (gate)
+    {
+    case SONDE_GATE_ANYONE:
+      run (call);
+      break;
+    case SONDE_GATE_PROFILE:
+      gate_profile (call);
+      break;
+    case SONDE_GATE_OWNER:
+      gate_owner (call);
+      break;
+    default:
+      g_assert_not_reached ();
+    }
+}
+
+/* GDBus has checked interface, member and types against the XML. Without a getter in the object's
+ * vtable it sends property reads here too, so that they pass the same gate. */
+static void
+on_method_call (GDBusConnection *connection,
+                const char *sender,
+                const char *object_path,
+                const char *interface,
+                const char *method,
+                GVariant *parameters,
+                GDBusMethodInvocation *invocation,
+                gpointer user_data)
+{
+  SondeBus *self = user_data;
+  SondeCall *call = g_new0 (SondeCall, 1);
+
+  call->bus = self;
+  call->manager = self->manager;
+  call->invocation = invocation;
+  if (g_str_equal (interface, PROPERTIES_INTERFACE))
+    {
+      const char *of_interface;
+      const char *name = NULL;
+
+      g_variant_get_child (parameters, 0, "&s", &of_interface);
+      if (g_str_equal (method, "Get"))
+        g_variant_get_child (parameters, 1, "&s", &name);
+      call->property = sonde_service_find_property (of_interface, name);
+    }
+  else
+    call->method = sonde_service_find_method (interface, method);
+  if (call->method == NULL && call->property == NULL)
+    fail_with (call, SONDE_ERROR_NOT_SUPPORTED, "There is no such member");
+  else
+    sonde_callers_begin_async (self->callers, sender, on_caller, call);
+}
+
+/* Sessions are not listed: a stranger does not learn which there are. */
+static char **
+enumerate_sessions (GDBusConnection *connection,
+                    const char *sender,
+                    const char *object_path,
+                    gpointer user_data)
+{
+  return g_new0 (char *, 1);
+}
+
+static GDBusInterfaceInfo **
+introspect_session (GDBusConnection *connection,
+                    const char *sender,
+                    const char *object_path,
+                    const char *node,
+                    gpointer user_data)
+{
+  GDBusInterfaceInfo **infos;
+
+  if (node == NULL)
+    return NULL;
+  infos = g_new0 (GDBusInterfaceInfo *, 2);
+  infos[0] = g_dbus_interface_info_ref (sonde_dbus_session_interface_info ());
+  return infos;
+}
+
+static const GDBusInterfaceVTable object_vtable = { .method_call = on_method_call };
+
+static const GDBusInterfaceVTable *
+dispatch_session (GDBusConnection *connection,
+                  const char *sender,
+                  const char *object_path,
+                  const char *interface,
+                  const char *node,
+                  gpointer *out_user_data,
+                  gpointer user_data)
+{
+  *out_user_data = user_data;
+  return &object_vtable;
+}
+
+gboolean
+sonde_bus_register (SondeBus *self, GError **error)
+{
+  static const GDBusSubtreeVTable subtree_vtable = { .enumerate = enumerate_sessions,
+                                                     .introspect = introspect_session,
+                                                     .dispatch = dispatch_session };
+
+  self->manager_object = g_dbus_connection_register_object (self->connection, SONDE_MANAGER_PATH,
+                                                            sonde_dbus_manager_interface_info (),
+                                                            &object_vtable, self, NULL, error);
+  if (self->manager_object == 0)
+    return FALSE;
+  self->session_subtree = g_dbus_connection_register_subtree (
+      self->connection, SONDE_SESSION_PATH, &subtree_vtable,
+      G_DBUS_SUBTREE_FLAGS_DISPATCH_TO_UNENUMERATED_NODES, self, NULL, error);
+  return self->session_subtree != 0;
+}
+
+/* To the owner alone. */
+static void
+emit (SondeBus *self,
+      SondeSession *session,
+      const char *interface,
+      const char *name,
+      GVariant *parameters)
+{
+  g_autofree char *path
+      = g_strdup_printf (SONDE_SESSION_PATH "/%" G_GUINT64_FORMAT, sonde_session_id (session));
+  const char *destination = self->is_peer ? NULL : sonde_session_owner (session);
+
+  /* Fails only when the connection is closed: then nobody is left to be told. */
+  g_dbus_connection_emit_signal (self->connection, destination, path, interface, name, parameters,
+                                 NULL);
+}
+
+static void
+on_state_changed (SondeSession *session, gpointer user_data)
+{
+  GVariantBuilder changed;
+
+  g_variant_builder_init (&changed, G_VARIANT_TYPE ("a{sv}"));
+  g_variant_builder_add (
+      &changed, "{sv}", "State",
+      g_variant_new_string (sonde_session_state_name (sonde_session_state (session))));
+  emit (user_data, session, PROPERTIES_INTERFACE, "PropertiesChanged",
+        g_variant_new ("(sa{sv}as)", SONDE_SESSION_INTERFACE, &changed, NULL));
+}
+
+static void
+on_ended (SondeSession *session, gpointer user_data)
+{
+  emit (user_data, session, SONDE_SESSION_INTERFACE, "Finished",
+        g_variant_new ("(s@a{st})", sonde_session_reason (session),
+                       sonde_session_statistics (session)));
+}
+
+static void
+on_caller_left (const char *name, gpointer user_data)
+{
+  SondeBus *self = user_data;
+
+  sonde_session_manager_owner_left (self->manager, name);
+}
+
+SondeBus *
+sonde_bus_new (GDBusConnection *connection, gboolean is_peer, const char *worker_path)
+{
+  static const SondeSessionManagerHandler handler
+      = { .state_changed = on_state_changed, .ended = on_ended };
+  SondeBus *self = g_new0 (SondeBus, 1);
+
+  self->connection = g_object_ref (connection);
+  self->is_peer = is_peer;
+  self->callers = sonde_callers_new (connection, is_peer, on_caller_left, self);
+  self->authority = is_peer ? sonde_authority_new_peer () : sonde_authority_new_polkit ();
+  self->manager = sonde_session_manager_new (worker_path, &handler, self);
+  return self;
+}
+
+void
+sonde_bus_free (SondeBus *self)
+{
+  if (self == NULL)
+    return;
+  if (self->manager_object != 0)
+    g_dbus_connection_unregister_object (self->connection, self->manager_object);
+  if (self->session_subtree != 0)
+    g_dbus_connection_unregister_subtree (self->connection, self->session_subtree);
+  g_clear_pointer (&self->manager, sonde_session_manager_free);
+  g_clear_pointer (&self->authority, sonde_authority_free);
+  g_clear_pointer (&self->callers, sonde_callers_free);
+  g_clear_object (&self->connection);
+  g_free (self);
+}
+
+void
+sonde_bus_shut_down (SondeBus *self,
+                     const char *reason,
+                     void (*done) (gpointer user_data),
+                     gpointer user_data)
+{
+  sonde_session_manager_shut_down (self->manager, reason, done, user_data);
+}

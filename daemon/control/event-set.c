@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The perf events of one session: rings, tasks, hand-over to the worker. */
+#include "daemon/control/event-set.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+
+#include "daemon/base/error.h"
+#include "daemon/base/fd.h"
+#include "daemon/base/limits.h"
+#include "daemon/control/proc-text.h"
+
+typedef struct
+{
+  int fd;
+  SondeMessageEvent entry;
+} Event;
+
+struct SondeEventSet
+{
+  SondePerfPlan plan;
+  GArray *cpus;        /* int */
+  GArray *rings;       /* Event: for each CPU samples (if there are any), then side-band */
+  GArray *fresh;       /* Event: opened, disabled, not handed over */
+  GHashTable *tids;    /* threads that have events of their own */
+  guint n_handed_over; /* events */
+};
+
+static void
+clear_event (gpointer event)
+{
+  sonde_clear_fd (&((Event *) event)->fd);
+}
+
+static GArray *
+events_new (void)
+{
+  GArray *events = g_array_new (FALSE, FALSE, sizeof (Event));
+
+  g_array_set_clear_func (events, clear_event);
+  return events;
+}
+
+static guint
+n_kinds (const SondeEventSet *self)
+{
+  return self->plan.has_samples ? 2 : 1;
+}
+
+static gboolean
+add_event (GArray *events, int fd, SondeEventKind kind, pid_t tid, int cpu, GError **error)
+{
+  Event event = { .fd = fd, .entry = { .cpu = cpu, .tid = tid, .kind = kind } };
+
+  g_array_append_val (events, event);
+  if (ioctl (fd, PERF_EVENT_IOC_ID, &g_array_index (events, Event, events->len - 1).entry.id) < 0)
+    return sonde_error_set_errno (error, errno, "Cannot identify a perf event");
+  return TRUE;
+}
+
+/* A whole-CPU dummy never goes away. Without the right to one, a dummy on our own main thread lives
+ * as long as this process does. */
+static gboolean
+open_ring (SondeEventSet *self, SondeEventKind kind, int cpu, GError **error)
+{
+  const struct perf_event_attr *attr
+      = kind == SONDE_EVENT_SAMPLES ? &self->plan.samples_ring : &self->plan.sideband_ring;
+  pid_t tid = -1;
+  int fd = sonde_perf_event_open (attr, tid, cpu);
+
+  if (fd == -EACCES || fd == -EPERM)
+    {
+      tid = getpid ();
+      fd = sonde_perf_event_open (attr, 0, cpu);
+    }
+  if (fd < 0)
+    {
+      sonde_perf_event_set_error (error, -fd, "dummy");
+      return FALSE;
+    }
+  return add_event (self->rings, fd, kind, tid, cpu, error);
+}
+
+static gboolean
+open_rings (SondeEventSet *self, GError **error)
+{
+  if (self->cpus->len * n_kinds (self) > SONDE_MESSAGE_MAX_FDS)
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+                   "This machine has %u processors; at most %u can be recorded", self->cpus->len,
+                   SONDE_MESSAGE_MAX_FDS / n_kinds (self));
+      return FALSE;
+    }
+  for (guint i = 0; i < self->cpus->len; i++)
+    {
+      int cpu = g_array_index (self->cpus, int, i);
+
+      if (self->plan.has_samples && !open_ring (self, SONDE_EVENT_SAMPLES, cpu, error))
+        return FALSE;
+      if (!open_ring (self, SONDE_EVENT_SIDEBAND, cpu, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+SondeEventSet *
+sonde_event_set_new (const SondeOptions *options, GError **error)
+{
+  g_autoptr (SondeEventSet) self = g_new0 (SondeEventSet, 1);
+  g_autofree char *online = sonde_proc_text_read (AT_FDCWD, "/sys/devices/system/cpu/online",
+                                                  SONDE_LIMIT_PROC_TEXT_BYTES);
+
+  self->rings = events_new ();
+  self->fresh = events_new ();
+  self->tids = g_hash_table_new (NULL, NULL);
+  self->cpus = online != NULL ? sonde_cpu_list_parse (online) : NULL;
+  if (self->cpus == NULL)
+    {
+      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                           "Cannot read which processors are online in /sys/devices/system/cpu");
+      return NULL;
+    }
+  sonde_perf_plan_init (&self->plan, options);
+  if (!sonde_perf_plan_probe (&self->plan, options, g_array_index (self->cpus, int, 0), error)
+      || !open_rings (self, error))
+    return NULL;
+  return g_steal_pointer (&self);
+}
+
+void
+sonde_event_set_free (SondeEventSet *self)
+{
+  if (self == NULL)
+    return;
+  g_clear_pointer (&self->cpus, g_array_unref);
+  g_clear_pointer (&self->rings, g_array_unref);
+  g_clear_pointer (&self->fresh, g_array_unref);
+  g_clear_pointer (&self->tids, g_hash_table_unref);
+  g_free (self);
+}
+
+const SondePerfPlan *
+sonde_event_set_plan (const SondeEventSet *self)
+{
+  return &self->plan;
+}
+
+/* @fds are taken. */
+static gboolean
+send_batch (SondeWorker *worker,
+            SondeMessageType type,
+            const Event *events,
+            const int *fds,
+            guint n_events,
+            GError **error)
+{
+  gsize size_bytes = sizeof (SondeMessageEvents) + n_events * sizeof (SondeMessageEvent);
+  g_autofree SondeMessageEvents *message = g_malloc0 (size_bytes);
+
+  message->header.type = type;
+  message->n_events = n_events;
+  for (guint i = 0; i < n_events; i++)
+    message->events[i] = events[i].entry;
+  return sonde_worker_send (worker, message, size_bytes, fds, n_events, error);
+}
+
+gboolean
+sonde_event_set_send_rings (SondeEventSet *self, SondeWorker *worker, GError **error)
+{
+  int fds[SONDE_MESSAGE_MAX_FDS];
+
+  /* Ours stay open: later events are redirected through them. */
+  for (guint i = 0; i < self->rings->len; i++)
+    {
+      fds[i] = fcntl (g_array_index (self->rings, Event, i).fd, F_DUPFD_CLOEXEC, 3);
+      if (fds[i] < 0)
+        {
+          sonde_error_set_errno (error, errno, "Cannot duplicate a ring's event");
+          while (i-- > 0)
+            close (fds[i]);
+          return FALSE;
+        }
+    }
+  return send_batch (worker, SONDE_MESSAGE_RINGS, (const Event *) (void *) self->rings->data, fds,
+                     self->rings->len, error);
+}
+
+static gboolean
+check_room (const SondeEventSet *self, guint n_tasks, GError **error)
+{
+  guint64 wanted = (guint64) n_tasks * self->cpus->len * n_kinds (self);
+
+  if (wanted + self->fresh->len + self->n_handed_over <= SONDE_LIMIT_EVENTS)
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+               "Limit events: %u threads on %u processors need more than %d perf events", n_tasks,
+               self->cpus->len, SONDE_LIMIT_EVENTS);
+  return FALSE;
+}
+
+/* Returns: FALSE with @error, or TRUE; *is_gone when the thread has exited meanwhile */
+static gboolean
+open_event (SondeEventSet *self,
+            SondeEventKind kind,
+            pid_t tid,
+            guint cpu_index,
+            gboolean *is_gone,
+            GError **error)
+{
+  int cpu = g_array_index (self->cpus, int, cpu_index);
+  guint ring_index
+      = cpu_index * n_kinds (self) + (kind == SONDE_EVENT_SIDEBAND ? n_kinds (self) - 1 : 0);
+  int ring_fd = g_array_index (self->rings, Event, ring_index).fd;
+  int fd = sonde_perf_event_open (
+      kind == SONDE_EVENT_SAMPLES ? &self->plan.samples : &self->plan.sideband, tid, cpu);
+
+  if (fd == -ESRCH)
+    {
+      *is_gone = TRUE;
+      return TRUE;
+    }
+  if (fd < 0)
+    {
+      sonde_perf_event_set_error (error, -fd,
+                                  kind == SONDE_EVENT_SAMPLES ? self->plan.event_name : "dummy");
+      return FALSE;
+    }
+  if (!add_event (self->fresh, fd, kind, tid, cpu, error))
+    return FALSE;
+  if (ioctl (fd, PERF_EVENT_IOC_SET_OUTPUT, ring_fd) < 0)
+    return sonde_error_set_errno (error, errno, "Cannot redirect a perf event to its ring");
+  return TRUE;
+}
+
+/* @tid: -1 for whole CPUs */
+static gboolean
+open_task (SondeEventSet *self, pid_t tid, GError **error)
+{
+  gboolean is_gone = FALSE;
+
+  for (guint i = 0; i < self->cpus->len && !is_gone; i++)
+    {
+      /* Side-band first: a mapping is known before a sample in it. */
+      if (!open_event (self, SONDE_EVENT_SIDEBAND, tid, i, &is_gone, error))
+        return FALSE;
+      if (self->plan.has_samples && !is_gone
+          && !open_event (self, SONDE_EVENT_SAMPLES, tid, i, &is_gone, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+gboolean
+sonde_event_set_open_system (SondeEventSet *self, GError **error)
+{
+  return check_room (self, 1, error) && open_task (self, -1, error);
+}
+
+/* Threads of @directory that are not in the set, at most as many as events may be. */
+static GArray *
+find_new_tasks (SondeEventSet *self, const char *directory)
+{
+  g_autoptr (GArray) found = g_array_new (FALSE, FALSE, sizeof (pid_t));
+  DIR *tasks = opendir (directory);
+  const struct dirent *entry;
+
+  if (tasks == NULL)
+    return g_steal_pointer (&found);
+  while (found->len <= SONDE_LIMIT_EVENTS && (entry = readdir (tasks)) != NULL)
+    {
+      pid_t tid = (pid_t) strtol (entry->d_name, NULL, 10);
+
+      if (tid > 0 && !g_hash_table_contains (self->tids, GINT_TO_POINTER (tid)))
+        g_array_append_val (found, tid);
+    }
+  closedir (tasks);
+  return g_steal_pointer (&found);
+}
+
+gboolean
+sonde_event_set_open_process (SondeEventSet *self, pid_t pid, GError **error)
+{
+  g_autofree char *directory = g_strdup_printf ("/proc/%d/task", (int) pid);
+
+  for (guint pass = 0; pass < SONDE_LIMIT_TASK_PASSES; pass++)
+    {
+      g_autoptr (GArray) tids = find_new_tasks (self, directory);
+
+      if (tids->len == 0)
+        return TRUE;
+      if (!check_room (self, tids->len, error))
+        return FALSE;
+      for (guint i = 0; i < tids->len; i++)
+        {
+          pid_t tid = g_array_index (tids, pid_t, i);
+
+          g_hash_table_add (self->tids, GINT_TO_POINTER (tid));
+          if (!open_task (self, tid, error))
+            return FALSE;
+        }
+    }
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+               "Process %d makes threads faster than they can be found", (int) pid);
+  return FALSE;
+}
+
+void
+sonde_event_set_discard (SondeEventSet *self)
+{
+  for (guint i = 0; i < self->fresh->len; i++)
+    g_hash_table_remove (self->tids,
+                         GINT_TO_POINTER (g_array_index (self->fresh, Event, i).entry.tid));
+  g_array_set_size (self->fresh, 0);
+}
+
+gboolean
+sonde_event_set_hand_over (SondeEventSet *self, SondeWorker *worker, GError **error)
+{
+  for (guint i = 0; i < self->fresh->len; i++)
+    if (ioctl (g_array_index (self->fresh, Event, i).fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
+      return sonde_error_set_errno (error, errno, "Cannot enable a perf event");
+
+  for (guint first = 0; first < self->fresh->len; first += SONDE_MESSAGE_MAX_FDS)
+    {
+      guint n_events = MIN (self->fresh->len - first, SONDE_MESSAGE_MAX_FDS);
+      Event *events = &g_array_index (self->fresh, Event, first);
+      int fds[SONDE_MESSAGE_MAX_FDS];
+
+      for (guint i = 0; i < n_events; i++)
+        fds[i] = sonde_steal_fd (&events[i].fd);
+      if (!send_batch (worker, SONDE_MESSAGE_EVENTS, events, fds, n_events, error))
+        return FALSE;
+    }
+  self->n_handed_over += self->fresh->len;
+  g_array_set_size (self->fresh, 0);
+  return TRUE;
+}

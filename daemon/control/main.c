@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* sonded: options, connection, signals, loop. */
+#include "config.h"
+
+#include <fcntl.h>
+#include <gio/gio.h>
+#include <glib-unix.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#if HAVE_SYSTEMD
+#include <systemd/sd-daemon.h>
+#endif
+
+#include "daemon/control/bus.h"
+
+typedef struct
+{
+  GMainLoop *loop;
+  char *worker_path;
+  int peer_fd; /* -1: the system bus */
+  GDBusConnection *connection;
+  SondeBus *bus;
+  guint name;
+  gboolean is_leaving;
+  int status;
+} Daemon;
+
+static void
+notify (const char *state)
+{
+#if HAVE_SYSTEMD
+  sd_notify (0, state);
+#endif
+}
+
+static void
+on_flushed (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  Daemon *self = user_data;
+
+  /* What could not be flushed has nobody to read it. */
+  g_dbus_connection_flush_finish (G_DBUS_CONNECTION (source), result, NULL);
+  g_main_loop_quit (self->loop);
+}
+
+static void
+on_sessions_gone (gpointer user_data)
+{
+  Daemon *self = user_data;
+
+  g_clear_handle_id (&self->name, g_bus_unown_name);
+  g_dbus_connection_flush (self->connection, NULL, on_flushed, self);
+}
+
+static void
+leave (Daemon *self, const char *reason, int status)
+{
+  if (self->is_leaving)
+    return;
+  self->is_leaving = TRUE;
+  self->status = status;
+  notify ("STOPPING=1");
+  if (self->bus != NULL)
+    sonde_bus_shut_down (self->bus, reason, on_sessions_gone, self);
+  else
+    g_main_loop_quit (self->loop);
+}
+
+static gboolean
+on_terminate (gpointer user_data)
+{
+  leave (user_data, "stopped", EXIT_SUCCESS);
+  return G_SOURCE_CONTINUE;
+}
+
+static void
+on_closed (GDBusConnection *connection,
+           gboolean remote_peer_vanished,
+           GError *error,
+           gpointer user_data)
+{
+  Daemon *self = user_data;
+
+  /* A private connection ends when its only caller does; the system bus ends when something is
+   * wrong. */
+  leave (self, "owner-left", self->peer_fd >= 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+static void
+on_name_acquired (GDBusConnection *connection, const char *name, gpointer user_data)
+{
+  notify ("READY=1");
+}
+
+static void
+on_name_lost (GDBusConnection *connection, const char *name, gpointer user_data)
+{
+  Daemon *self = user_data;
+
+  if (!self->is_leaving)
+    g_printerr ("sonded: the bus does not give us the name %s\n", name);
+  leave (self, "stopped", EXIT_FAILURE);
+}
+
+/* Objects first: whoever sees the name finds them. */
+static void
+serve (Daemon *self)
+{
+  gboolean is_peer = self->peer_fd >= 0;
+  g_autoptr (GError) error = NULL;
+
+  g_dbus_connection_set_exit_on_close (self->connection, FALSE);
+  g_signal_connect (self->connection, "closed", G_CALLBACK (on_closed), self);
+  self->bus = sonde_bus_new (self->connection, is_peer, self->worker_path);
+  if (!sonde_bus_register (self->bus, &error))
+    {
+      g_printerr ("sonded: %s\n", error->message);
+      leave (self, "stopped", EXIT_FAILURE);
+      return;
+    }
+  if (is_peer)
+    g_dbus_connection_start_message_processing (self->connection);
+  else
+    self->name = g_bus_own_name_on_connection (self->connection, SONDE_BUS_NAME,
+                                               G_BUS_NAME_OWNER_FLAGS_DO_NOT_QUEUE,
+                                               on_name_acquired, on_name_lost, self, NULL);
+}
+
+static void
+on_connected (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  Daemon *self = user_data;
+  g_autoptr (GError) error = NULL;
+
+  self->connection = self->peer_fd >= 0 ? g_dbus_connection_new_finish (result, &error)
+                                        : g_bus_get_finish (result, &error);
+  if (self->connection == NULL)
+    {
+      g_printerr ("sonded: cannot connect: %s\n", error->message);
+      leave (self, "stopped", EXIT_FAILURE);
+      return;
+    }
+  serve (self);
+}
+
+static gboolean
+connect_peer (Daemon *self, GError **error)
+{
+  g_autoptr (GSocket) socket = NULL;
+  g_autoptr (GSocketConnection) stream = NULL;
+  g_autofree char *guid = g_dbus_generate_guid ();
+
+  /* It came to us by inheritance; no worker may have it. */
+  if (fcntl (self->peer_fd, F_SETFD, FD_CLOEXEC) < 0
+      || (socket = g_socket_new_from_fd (self->peer_fd, error)) == NULL)
+    {
+      if (*error == NULL)
+        g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "--peer-fd: %d is not open",
+                     self->peer_fd);
+      return FALSE;
+    }
+  stream = g_socket_connection_factory_create_connection (socket);
+  g_dbus_connection_new (G_IO_STREAM (stream), guid,
+                         G_DBUS_CONNECTION_FLAGS_AUTHENTICATION_SERVER
+                             | G_DBUS_CONNECTION_FLAGS_AUTHENTICATION_REQUIRE_SAME_USER
+                             | G_DBUS_CONNECTION_FLAGS_DELAY_MESSAGE_PROCESSING,
+                         NULL, NULL, on_connected, self);
+  return TRUE;
+}
+
+/* Journal records keep their fields; elsewhere only what is wrong is shown. */
+static GLogWriterOutput
+write_log (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpointer user_data)
+{
+  if (g_log_writer_is_journald (fileno (stderr)))
+    return g_log_writer_journald (level, fields, n_fields, user_data);
+  return g_log_writer_default (level, fields, n_fields, user_data);
+}
+
+/* Workers inherit it and keep thousands of events open. */
+static void
+raise_file_limit (void)
+{
+  struct rlimit limit;
+
+  if (getrlimit (RLIMIT_NOFILE, &limit) == 0)
+    {
+      limit.rlim_cur = limit.rlim_max;
+      setrlimit (RLIMIT_NOFILE, &limit);
+    }
+}
+
+/* In a private sonded ^C is the client's to handle: it wants to end its recording. Our workers
+ * inherit what is ignored here. */
+static void
+set_up_signals (Daemon *self)
+{
+  signal (SIGPIPE, SIG_IGN);
+  g_unix_signal_add (SIGTERM, on_terminate, self);
+  if (self->peer_fd >= 0)
+    {
+      signal (SIGINT, SIG_IGN);
+      signal (SIGQUIT, SIG_IGN);
+    }
+  else
+    g_unix_signal_add (SIGINT, on_terminate, self);
+}
+
+static gboolean
+parse_arguments (Daemon *self, int *argc, char ***argv, gboolean *show_version, GError **error)
+{
+  gboolean on_system_bus = FALSE;
+  const GOptionEntry entries[] = {
+    { "system", 0, 0, G_OPTION_ARG_NONE, &on_system_bus, "Serve on the system bus (default)",
+      NULL },
+    { "peer-fd", 0, 0, G_OPTION_ARG_INT, &self->peer_fd,
+      "Serve one client on an inherited socket, with its rights", "N" },
+    { "worker", 0, 0, G_OPTION_ARG_FILENAME, &self->worker_path, "The worker's executable",
+      "PATH" },
+    { "version", 0, 0, G_OPTION_ARG_NONE, show_version, "Print the version", NULL },
+    G_OPTION_ENTRY_NULL,
+  };
+  g_autoptr (GOptionContext) context = g_option_context_new ("- profiling service");
+
+  g_option_context_add_main_entries (context, entries, NULL);
+  if (!g_option_context_parse (context, argc, argv, error))
+    return FALSE;
+  if (*argc > 1 || (on_system_bus && self->peer_fd >= 0))
+    {
+      g_set_error_literal (error, G_OPTION_ERROR, G_OPTION_ERROR_FAILED,
+                           *argc > 1 ? "too many arguments" : "--system excludes --peer-fd");
+      return FALSE;
+    }
+  if (self->worker_path == NULL)
+    self->worker_path = g_strdup (SONDE_LIBEXECDIR "/sonde-capture");
+  return TRUE;
+}
+
+static void
+run (Daemon *self)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_log_set_writer_func (write_log, NULL, NULL);
+  raise_file_limit ();
+  set_up_signals (self);
+  self->loop = g_main_loop_new (NULL, FALSE);
+  if (self->peer_fd < 0)
+    g_bus_get (G_BUS_TYPE_SYSTEM, NULL, on_connected, self);
+  else if (!connect_peer (self, &error))
+    {
+      g_printerr ("sonded: %s\n", error->message);
+      self->status = EXIT_FAILURE;
+      return;
+    }
+  g_main_loop_run (self->loop);
+}
+
+int
+main (int argc, char **argv)
+{
+  Daemon self = { .peer_fd = -1, .status = EXIT_SUCCESS };
+  gboolean show_version = FALSE;
+  g_autoptr (GError) error = NULL;
+
+  setlocale (LC_ALL, "");
+  if (!parse_arguments (&self, &argc, &argv, &show_version, &error))
+    {
+      g_printerr ("sonded: %s\n", error->message);
+      return EXIT_FAILURE;
+    }
+  if (show_version)
+    g_print ("sonded %s\n", SONDE_VERSION);
+  else
+    run (&self);
+
+  g_clear_pointer (&self.bus, sonde_bus_free);
+  g_clear_object (&self.connection);
+  g_clear_pointer (&self.loop, g_main_loop_unref);
+  g_free (self.worker_path);
+  return self.status;
+}

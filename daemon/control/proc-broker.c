@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Opens /proc texts and mapped files on behalf of a worker. */
+#include "daemon/control/proc-broker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+
+#include "daemon/base/fd.h"
+#include "daemon/base/limits.h"
+#include "daemon/base/proc-maps.h"
+#include "daemon/control/proc-text.h"
+
+struct SondeProcBroker
+{
+  uid_t owner_uid;
+  gboolean is_unlimited;
+  gboolean allows_named;
+  GHashTable *named; /* pid → start ticks, in boxes */
+};
+
+/* A process directory: its entries belong to this very process, whatever becomes of the number. */
+typedef struct
+{
+  int fd;
+  uid_t uid; /* of the process while it is dumpable, else root's */
+  SondeProcStat stat;
+} Process;
+
+SondeProcBroker *
+sonde_proc_broker_new (uid_t owner_uid, SondeScope scope)
+{
+  SondeProcBroker *self = g_new0 (SondeProcBroker, 1);
+
+  self->owner_uid = owner_uid;
+  self->is_unlimited = owner_uid == 0 || scope == SONDE_SCOPE_SYSTEM;
+  self->allows_named = scope == SONDE_SCOPE_PIDS;
+  self->named = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  return self;
+}
+
+void
+sonde_proc_broker_free (SondeProcBroker *self)
+{
+  if (self == NULL)
+    return;
+  g_hash_table_unref (self->named);
+  g_free (self);
+}
+
+void
+sonde_proc_broker_allow (SondeProcBroker *self, pid_t pid, guint64 start_ticks)
+{
+  if (self->allows_named)
+    g_hash_table_replace (self->named, GINT_TO_POINTER (pid),
+                          g_memdup2 (&start_ticks, sizeof start_ticks));
+}
+
+static gboolean
+is_allowed (const SondeProcBroker *self, pid_t pid, const Process *process)
+{
+  const guint64 *named = g_hash_table_lookup (self->named, GINT_TO_POINTER (pid));
+
+  return self->is_unlimited || process->uid == self->owner_uid
+         || (named != NULL && *named == process->stat.start_ticks);
+}
+
+/* Returns: 0 and an open process->fd, or a negative errno */
+static int
+open_process (const SondeProcBroker *self, pid_t pid, Process *process)
+{
+  g_autofree char *directory = g_strdup_printf ("/proc/%d", (int) pid);
+  sonde_autofd int fd = open (directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  g_autofree char *text = NULL;
+  struct stat st;
+
+  if (fd < 0 || fstat (fd, &st) < 0)
+    return errno == ENOENT ? -ESRCH : -errno;
+  text = sonde_proc_text_read (fd, "stat", 4096);
+  if (text == NULL || !sonde_proc_stat_parse (text, &process->stat))
+    return -ESRCH;
+  process->uid = st.st_uid;
+  if (!is_allowed (self, pid, process))
+    return -EACCES;
+  process->fd = sonde_steal_fd (&fd);
+  return 0;
+}
+
+static gboolean
+add_text (const Process *process,
+          const char *name,
+          guint32 bit,
+          SondeMessageProcess *reply,
+          int fds[2],
+          unsigned *n_fds)
+{
+  int fd = openat (process->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+  if (fd < 0)
+    return FALSE;
+  reply->fds |= bit;
+  fds[(*n_fds)++] = fd;
+  return TRUE;
+}
+
+unsigned
+sonde_proc_broker_open_process (const SondeProcBroker *self,
+                                guint64 request_id,
+                                pid_t pid,
+                                SondeMessageProcess *reply,
+                                int fds[2])
+{
+  Process process = { .fd = -1 };
+  unsigned n_fds = 0;
+  int result = open_process (self, pid, &process);
+
+  *reply = (SondeMessageProcess){ .request_id = request_id, .pid = pid, .status = -result };
+  if (result < 0)
+    return 0;
+
+  reply->start_ticks = process.stat.start_ticks;
+  memcpy (reply->comm, process.stat.comm, MIN (sizeof reply->comm, sizeof process.stat.comm));
+  reply->comm[sizeof reply->comm - 1] = '\0';
+  if (!add_text (&process, "maps", SONDE_PROCESS_FD_MAPS, reply, fds, &n_fds))
+    reply->status = errno == ENOENT ? ESRCH : errno;
+  /* Command lines hold secrets: foreign ones are for root alone. */
+  else if (self->owner_uid == 0 || process.uid == self->owner_uid)
+    add_text (&process, "cmdline", SONDE_PROCESS_FD_CMDLINE, reply, fds, &n_fds);
+  sonde_clear_fd (&process.fd);
+  return n_fds;
+}
+
+/* The mapping now at the place the worker names; the kernel may have split the one it heard of. */
+static gboolean
+find_mapping (const char *text,
+              gsize size_bytes,
+              const SondeMessageFileRequest *request,
+              SondeProcMap *map)
+{
+  int result;
+
+  while ((result = sonde_proc_maps_next (&text, &size_bytes, map)) != 0)
+    if (result > 0 && map->inode != 0 && map->inode == request->inode
+        && map->dev_major == request->dev_major && map->dev_minor == request->dev_minor
+        && request->start >= map->start && request->start < map->end
+        && map->offset + (request->start - map->start) == request->offset)
+      return TRUE;
+  return FALSE;
+}
+
+/* The one escape in these names. Source: proc_pid_maps(5). */
+static char *
+unescape_path (const SondeProcMap *map)
+{
+  g_autoptr (GString) path = g_string_new_len (map->path, (gssize) map->path_len);
+
+  g_string_replace (path, "\\012", "\n", 0);
+  return g_string_free (g_steal_pointer (&path), FALSE);
+}
+
+/* By name, for those whom the kernel keeps from map_files: that needs CAP_CHECKPOINT_RESTORE. The
+ * walk stays below the process's own root. */
+static int
+open_by_path (const Process *process, const SondeProcMap *map)
+{
+  struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+                          .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+  g_autofree char *path = unescape_path (map);
+  sonde_autofd int root_fd = -1;
+  long fd;
+
+  if (path[0] != '/')
+    return -ENOENT;
+  root_fd = openat (process->fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (root_fd < 0)
+    return -errno;
+  fd = syscall (SYS_openat2, root_fd, path, &how, sizeof how);
+  return fd < 0 ? -errno : (int) fd;
+}
+
+/* Returns: an O_PATH descriptor or a negative errno */
+static int
+open_mapping (const Process *process, const SondeProcMap *map, gboolean *by_path)
+{
+  char name[64];
+  int fd;
+
+  g_snprintf (name, sizeof name, "map_files/%" G_GINT64_MODIFIER "x-%" G_GINT64_MODIFIER "x",
+              (guint64) map->start, (guint64) map->end);
+  fd = openat (process->fd, name, O_PATH | O_CLOEXEC);
+  *by_path = fd < 0 && (errno == EPERM || errno == EACCES);
+  if (*by_path)
+    return open_by_path (process, map);
+  return fd < 0 ? -errno : fd;
+}
+
+/* The gate before anything that could wait: 0, or -EACCES for a file system that is not a local
+ * one. */
+static int
+check_mount (const Process *process, int path_fd, gboolean *is_layered)
+{
+  g_autofree char *fdinfo_path = g_strdup_printf ("/proc/self/fdinfo/%d", path_fd);
+  g_autofree char *fdinfo = sonde_proc_text_read (AT_FDCWD, fdinfo_path, 4096);
+  g_autofree char *mountinfo
+      = sonde_proc_text_read (process->fd, "mountinfo", SONDE_LIMIT_PROC_TEXT_BYTES);
+  gint64 mount_id = fdinfo != NULL ? sonde_fdinfo_mount_id (fdinfo) : -1;
+
+  if (mountinfo == NULL || mount_id < 0 || !sonde_mountinfo_is_trusted (mountinfo, mount_id))
+    return -EACCES;
+  *is_layered = sonde_mountinfo_is_layered (mountinfo, mount_id);
+  return 0;
+}
+
+/* A mapping's own link is the file itself; a name may lead to another one by now. */
+static gboolean
+is_mapped_file (const struct stat *st, const SondeProcMap *map, gboolean is_layered)
+{
+  if (st->st_ino != map->inode)
+    return FALSE;
+  return is_layered
+         || (major (st->st_dev) == map->dev_major && minor (st->st_dev) == map->dev_minor);
+}
+
+static int
+open_checked (const Process *process, const SondeProcMap *map)
+{
+  gboolean by_path;
+  gboolean is_layered;
+  sonde_autofd int path_fd = open_mapping (process, map, &by_path);
+  char name[64];
+  struct stat st;
+  int result;
+  int fd;
+
+  if (path_fd < 0)
+    return path_fd;
+  result = check_mount (process, path_fd, &is_layered);
+  if (result < 0)
+    return result;
+  if (fstat (path_fd, &st) < 0)
+    return -errno;
+  if (!S_ISREG (st.st_mode) || (by_path && !is_mapped_file (&st, map, is_layered)))
+    return -ESTALE;
+  g_snprintf (name, sizeof name, "/proc/self/fd/%d", path_fd);
+  fd = open (name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  return fd < 0 ? -errno : fd;
+}
+
+int
+sonde_proc_broker_open_file (const SondeProcBroker *self, const SondeMessageFileRequest *request)
+{
+  Process process = { .fd = -1 };
+  sonde_autofd int process_fd = -1;
+  sonde_autofd int maps_fd = -1;
+  char *text = NULL;
+  int64_t size_bytes;
+  SondeProcMap map;
+  int result = open_process (self, request->pid, &process);
+
+  if (result < 0)
+    return result;
+  process_fd = process.fd;
+  if (request->start_ticks != 0 && request->start_ticks != process.stat.start_ticks)
+    return -ESRCH;
+  maps_fd = openat (process_fd, "maps", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (maps_fd < 0)
+    return -errno;
+  size_bytes = sonde_proc_maps_read (maps_fd, SONDE_LIMIT_MAPS_BYTES, &text);
+  if (size_bytes < 0)
+    return (int) size_bytes;
+  result = find_mapping (text, (gsize) size_bytes, request, &map) ? open_checked (&process, &map)
+                                                                  : -ENOENT;
+  free (text);
+  return result;
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* All sessions, by number, and what one uid may have of them. */
+#include "daemon/control/session-manager.h"
+
+#include <unistd.h>
+
+#include "daemon/base/error.h"
+#include "daemon/base/limits.h"
+
+/* What a uid has used of its start rate. */
+typedef struct
+{
+  guint n_starts;     /* of the burst, not given back yet */
+  gint64 refilled_us; /* monotonic: up to when starts were given back */
+} Rate;
+
+struct SondeSessionManager
+{
+  char *worker_path;
+  const SondeSessionManagerHandler *handler;
+  gpointer user_data;
+  GHashTable *sessions; /* number → SondeSession */
+  GHashTable *starting; /* SondeSession → GTask */
+  GHashTable *rates;    /* uid → Rate; dropped when it is as new */
+  guint64 last_id;
+  GSource *reaper; /* frees the dead outside their own callbacks */
+  GPtrArray *dead; /* SondeSession */
+  gboolean is_shutting_down;
+  guint shutdown_timer;
+  void (*done) (gpointer user_data);
+  gpointer done_data;
+};
+
+SondeSessionManager *
+sonde_session_manager_new (const char *worker_path,
+                           const SondeSessionManagerHandler *handler,
+                           gpointer user_data)
+{
+  SondeSessionManager *self = g_new0 (SondeSessionManager, 1);
+
+  self->worker_path = g_strdup (worker_path);
+  self->handler = handler;
+  self->user_data = user_data;
+  self->sessions = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free,
+                                          (GDestroyNotify) sonde_session_free);
+  self->starting = g_hash_table_new_full (NULL, NULL, NULL, g_object_unref);
+  self->rates = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  self->dead = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_session_free);
+  return self;
+}
+
+void
+sonde_session_manager_free (SondeSessionManager *self)
+{
+  if (self == NULL)
+    return;
+  g_clear_handle_id (&self->shutdown_timer, g_source_remove);
+  if (self->reaper != NULL)
+    g_source_destroy (self->reaper);
+  g_clear_pointer (&self->reaper, g_source_unref);
+  g_clear_pointer (&self->sessions, g_hash_table_unref);
+  g_clear_pointer (&self->starting, g_hash_table_unref);
+  g_clear_pointer (&self->rates, g_hash_table_unref);
+  g_clear_pointer (&self->dead, g_ptr_array_unref);
+  g_free (self->worker_path);
+  g_free (self);
+}
+
+static gboolean
+on_reap (gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+
+  g_clear_pointer (&self->reaper, g_source_unref);
+  g_ptr_array_set_size (self->dead, 0);
+  if (self->is_shutting_down && g_hash_table_size (self->sessions) == 0)
+    {
+      g_clear_handle_id (&self->shutdown_timer, g_source_remove);
+      self->done (self->done_data);
+    }
+  return G_SOURCE_REMOVE;
+}
+
+static void
+schedule_reap (SondeSessionManager *self)
+{
+  if (self->reaper != NULL)
+    return;
+  self->reaper = g_idle_source_new ();
+  g_source_set_callback (self->reaper, on_reap, self, NULL);
+  g_source_set_static_name (self->reaper, "sonde-session-reaper");
+  g_source_attach (self->reaper, g_main_context_get_thread_default ());
+}
+
+/* The answer to a start: the number, and the descriptor until somebody takes it. */
+typedef struct
+{
+  guint64 id;
+  int capture_fd;
+} Started;
+
+static void
+started_free (gpointer data)
+{
+  Started *started = data;
+
+  if (started->capture_fd >= 0)
+    close (started->capture_fd);
+  g_free (started);
+}
+
+static void
+on_started (SondeSession *session, int capture_fd, const GError *error, gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+  g_autoptr (GTask) task = NULL;
+  Started *started;
+
+  if (!g_hash_table_steal_extended (self->starting, session, NULL, (gpointer *) &task))
+    g_assert_not_reached ();
+  if (error != NULL)
+    {
+      g_task_return_error (task, g_error_copy (error));
+      return;
+    }
+  started = g_new0 (Started, 1);
+  started->id = sonde_session_id (session);
+  started->capture_fd = capture_fd;
+  g_task_return_pointer (task, started, started_free);
+}
+
+static void
+on_state_changed (SondeSession *session, gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+
+  self->handler->state_changed (session, self->user_data);
+}
+
+static void
+on_ended (SondeSession *session, gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+  guint64 id = sonde_session_id (session);
+  g_autofree guint64 *key = NULL;
+
+  g_hash_table_steal_extended (self->sessions, &id, (gpointer *) &key, NULL);
+  g_ptr_array_add (self->dead, session);
+  self->handler->ended (session, self->user_data);
+  schedule_reap (self);
+}
+
+static gboolean
+check_sessions (SondeSessionManager *self, uid_t uid, GError **error)
+{
+  guint limit = uid == 0 ? SONDE_LIMIT_SESSIONS_ROOT : SONDE_LIMIT_SESSIONS;
+  guint n_sessions = 0;
+  GHashTableIter iter;
+  gpointer session;
+
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    n_sessions += sonde_session_owner_uid (session) == uid;
+  if (n_sessions < limit)
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+               "Limit sessions: at most %u at a time for uid %u", limit, (guint) uid);
+  return FALSE;
+}
+
+/* A token bucket, counted in used tokens. Gives back what time has earned, and forgets who has used
+ * none. */
+static void
+refill_rates (SondeSessionManager *self)
+{
+  gint64 now_us = g_get_monotonic_time ();
+  GHashTableIter iter;
+  gpointer value;
+
+  g_hash_table_iter_init (&iter, self->rates);
+  while (g_hash_table_iter_next (&iter, NULL, &value))
+    {
+      Rate *rate = value;
+      gint64 n_refills = (now_us - rate->refilled_us) / SONDE_LIMIT_START_INTERVAL_US;
+
+      rate->n_starts -= (guint) MIN ((gint64) rate->n_starts, n_refills);
+      rate->refilled_us += n_refills * SONDE_LIMIT_START_INTERVAL_US;
+      if (rate->n_starts == 0)
+        g_hash_table_iter_remove (&iter);
+    }
+}
+
+static gboolean
+check_rate (SondeSessionManager *self, uid_t uid, GError **error)
+{
+  const Rate *rate;
+
+  refill_rates (self);
+  rate = g_hash_table_lookup (self->rates, GUINT_TO_POINTER (uid));
+  if (rate != NULL && rate->n_starts >= SONDE_LIMIT_START_BURST)
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                   "Limit starts: at most %d at once, then one a second", SONDE_LIMIT_START_BURST);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+/* Only what costs a process counts, not a refusal. */
+static void
+count_start (SondeSessionManager *self, uid_t uid)
+{
+  Rate *rate = g_hash_table_lookup (self->rates, GUINT_TO_POINTER (uid));
+
+  if (uid == 0)
+    return;
+  if (rate == NULL)
+    {
+      rate = g_new0 (Rate, 1);
+      rate->refilled_us = g_get_monotonic_time ();
+      g_hash_table_insert (self->rates, GUINT_TO_POINTER (uid), rate);
+    }
+  rate->n_starts++;
+}
+
+static gboolean
+check_start (SondeSessionManager *self, uid_t uid, GError **error)
+{
+  if (self->is_shutting_down)
+    {
+      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_INVALID_STATE, "sonded is going down");
+      return FALSE;
+    }
+  return check_sessions (self, uid, error) && check_rate (self, uid, error);
+}
+
+void
+sonde_session_manager_start_async (SondeSessionManager *self,
+                                   SondeCaller *owner,
+                                   SondeOptions *options,
+                                   GAsyncReadyCallback callback,
+                                   gpointer user_data)
+{
+  static const SondeSessionHandler handler
+      = { .started = on_started, .state_changed = on_state_changed, .ended = on_ended };
+  g_autoptr (GTask) task = g_task_new (NULL, NULL, callback, user_data);
+  g_autoptr (SondeSession) session = NULL;
+  uid_t owner_uid = sonde_caller_uid (owner);
+  GError *error = NULL;
+  guint64 id;
+
+  g_task_set_source_tag (task, sonde_session_manager_start_async);
+  if (!check_start (self, owner_uid, &error))
+    {
+      sonde_options_free (options);
+      g_task_return_error (task, error);
+      return;
+    }
+  id = ++self->last_id;
+  session = sonde_session_new (id, owner, options, &handler, self);
+  if (!sonde_session_start (session, self->worker_path, &error))
+    {
+      g_task_return_error (task, error);
+      return;
+    }
+  count_start (self, owner_uid);
+  g_hash_table_insert (self->starting, session, g_steal_pointer (&task));
+  g_hash_table_insert (self->sessions, g_memdup2 (&id, sizeof id), g_steal_pointer (&session));
+}
+
+guint64
+sonde_session_manager_start_finish (SondeSessionManager *self,
+                                    GAsyncResult *result,
+                                    int *capture_fd,
+                                    GError **error)
+{
+  Started *started = g_task_propagate_pointer (G_TASK (result), error);
+  guint64 id;
+
+  if (started == NULL)
+    return 0;
+  id = started->id;
+  *capture_fd = started->capture_fd;
+  started->capture_fd = -1;
+  started_free (started);
+  return id;
+}
+
+SondeSession *
+sonde_session_manager_lookup (SondeSessionManager *self, guint64 id)
+{
+  return g_hash_table_lookup (self->sessions, &id);
+}
+
+/* Stopping one never takes it out of the table at once: its worker is reaped first. */
+static void
+stop_sessions (SondeSessionManager *self, const char *owner, const char *reason)
+{
+  GHashTableIter iter;
+  gpointer session;
+
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    if (owner == NULL || g_str_equal (sonde_session_owner (session), owner))
+      sonde_session_stop (session, reason);
+}
+
+void
+sonde_session_manager_owner_left (SondeSessionManager *self, const char *owner)
+{
+  stop_sessions (self, owner, "owner-left");
+}
+
+static gboolean
+on_shutdown_timeout (gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+  GHashTableIter iter;
+  gpointer session;
+
+  self->shutdown_timer = 0;
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    sonde_session_abort (session, "sonded goes down");
+  return G_SOURCE_REMOVE;
+}
+
+void
+sonde_session_manager_shut_down (SondeSessionManager *self,
+                                 const char *reason,
+                                 void (*done) (gpointer user_data),
+                                 gpointer user_data)
+{
+  if (self->is_shutting_down)
+    return;
+  self->is_shutting_down = TRUE;
+  self->done = done;
+  self->done_data = user_data;
+  self->shutdown_timer = g_timeout_add (SONDE_LIMIT_SHUTDOWN_MS, on_shutdown_timeout, self);
+  stop_sessions (self, NULL, reason);
+  if (g_hash_table_size (self->sessions) == 0)
+    schedule_reap (self);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* All sessions, by number, and what one uid may have of them. */
+#pragma once
+
+#include "daemon/control/session.h"
+
+typedef struct SondeSessionManager SondeSessionManager;
+
+typedef struct
+{
+  void (*state_changed) (SondeSession *session, gpointer user_data);
+  /* Its last sign of life; it cannot be looked up any more and is freed soon after. */
+  void (*ended) (SondeSession *session, gpointer user_data);
+} SondeSessionManagerHandler;
+
+SondeSessionManager *sonde_session_manager_new (const char *worker_path,
+                                                const SondeSessionManagerHandler *handler,
+                                                gpointer user_data);
+/* Kills what is left. Accepts NULL. */
+void sonde_session_manager_free (SondeSessionManager *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSessionManager, sonde_session_manager_free)
+
+/**
+ * sonde_session_manager_start_async:
+ * @options: (transfer full):
+ *
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED, naming the limit, and those of sonde_session_start()
+ */
+void sonde_session_manager_start_async (SondeSessionManager *self,
+                                        SondeCaller *owner,
+                                        SondeOptions *options,
+                                        GAsyncReadyCallback callback,
+                                        gpointer user_data);
+/* @capture_fd: (out): the reader's end
+ * Returns: the session's number, 0 on failure */
+guint64 sonde_session_manager_start_finish (SondeSessionManager *self,
+                                            GAsyncResult *result,
+                                            int *capture_fd,
+                                            GError **error);
+
+/* NULL if there is none. */
+SondeSession *sonde_session_manager_lookup (SondeSessionManager *self, guint64 id);
+/* Ends the sessions of @owner. */
+void sonde_session_manager_owner_left (SondeSessionManager *self, const char *owner);
+
+/* Stops all; refuses new ones from now on; calls @done when the last is gone, at most
+ * SONDE_LIMIT_SHUTDOWN_MS later. */
+void sonde_session_manager_shut_down (SondeSessionManager *self,
+                                      const char *reason,
+                                      void (*done) (gpointer user_data),
+                                      gpointer user_data);

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* One profiling session: its states, its worker, its end. */
+#pragma once
+
+#include <gio/gio.h>
+#include <sys/types.h>
+
+#include "daemon/control/caller.h"
+#include "daemon/control/options.h"
+#include "daemon/control/session-state.h"
+
+typedef struct SondeSession SondeSession;
+
+/* All on the main loop. The session may not be freed inside a callback. */
+typedef struct
+{
+  /* Once, unless sonde_session_start() failed. @capture_fd: the reader's end, ours to keep; -1 with
+   * @error. A session that did not start ends all the same. */
+  void (*started) (SondeSession *session, int capture_fd, const GError *error, gpointer user_data);
+  void (*state_changed) (SondeSession *session, gpointer user_data);
+  /* Last: finished or failed, and its worker is reaped. */
+  void (*ended) (SondeSession *session, gpointer user_data);
+} SondeSessionHandler;
+
+/**
+ * sonde_session_new:
+ * @owner: its only master; watched for as long as the session lives
+ * @options: (transfer full):
+ */
+SondeSession *sonde_session_new (guint64 id,
+                                 SondeCaller *owner,
+                                 SondeOptions *options,
+                                 const SondeSessionHandler *handler,
+                                 gpointer user_data);
+/* Kills what is left. Accepts NULL. */
+void sonde_session_free (SondeSession *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSession, sonde_session_free)
+
+/* Proves the targets, opens the rings, spawns the worker; `started` follows. On failure nothing is
+ * left and no callback comes. */
+gboolean sonde_session_start (SondeSession *self, const char *worker_path, GError **error);
+
+/**
+ * sonde_session_stop:
+ * @reason: for Finished: "stopped", "owner-left", ...
+ *
+ * Does nothing if it is stopping already. Before `started` it fails the session.
+ */
+void sonde_session_stop (SondeSession *self, const char *reason);
+
+/* As sonde_session_stop() with "stopped"; answers when the rings are drained or the session failed,
+ * within SONDE_LIMIT_DRAIN_MS. Errors: SONDE_ERROR_INVALID_STATE, FAILED */
+void
+sonde_session_stop_async (SondeSession *self, GAsyncReadyCallback callback, gpointer user_data);
+/* Returns: (transfer full): a{st} */
+GVariant *sonde_session_stop_finish (GAsyncResult *result, GError **error);
+
+/* Fails it now, without waiting for its worker to drain. */
+void sonde_session_abort (SondeSession *self, const char *reason);
+
+/* @targets: (transfer none) (element-type SondeTarget): taken one by one when all of them are in */
+gboolean sonde_session_add_targets (SondeSession *self, GPtrArray *targets, GError **error);
+
+guint64 sonde_session_id (const SondeSession *self);
+/* Unique bus name; "" on a private connection. */
+const char *sonde_session_owner (const SondeSession *self);
+uid_t sonde_session_owner_uid (const SondeSession *self);
+SondeSessionState sonde_session_state (const SondeSession *self);
+/* Why it ended; NULL while it lives. */
+const char *sonde_session_reason (const SondeSession *self);
+/* (transfer floating): a{st} */
+GVariant *sonde_session_statistics (const SondeSession *self);

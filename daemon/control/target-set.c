@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The targets of one session, and the moment when the last of them exits. */
+#include "daemon/control/target-set.h"
+
+#include <glib-unix.h>
+
+#include "daemon/base/error.h"
+#include "daemon/base/limits.h"
+
+struct SondeTargetSet
+{
+  GPtrArray *targets; /* SondeTarget */
+  GArray *watches;    /* guint: the source on each target's pidfd, 0 when it has exited */
+  guint n_alive;
+  void (*all_exited) (gpointer user_data);
+  gpointer user_data;
+};
+
+SondeTargetSet *
+sonde_target_set_new (void (*all_exited) (gpointer user_data), gpointer user_data)
+{
+  SondeTargetSet *self = g_new0 (SondeTargetSet, 1);
+
+  self->targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
+  self->watches = g_array_new (FALSE, FALSE, sizeof (guint));
+  self->all_exited = all_exited;
+  self->user_data = user_data;
+  return self;
+}
+
+void
+sonde_target_set_unwatch (SondeTargetSet *self)
+{
+  for (guint i = 0; i < self->watches->len; i++)
+    g_clear_handle_id (&g_array_index (self->watches, guint, i), g_source_remove);
+}
+
+void
+sonde_target_set_free (SondeTargetSet *self)
+{
+  if (self == NULL)
+    return;
+  sonde_target_set_unwatch (self);
+  g_array_unref (self->watches);
+  g_ptr_array_unref (self->targets);
+  g_free (self);
+}
+
+/* Looks at the first @n_targets. */
+static gboolean
+contains (GPtrArray *targets, guint n_targets, pid_t pid)
+{
+  for (guint i = 0; i < n_targets; i++)
+    if (sonde_target_pid (g_ptr_array_index (targets, i)) == pid)
+      return TRUE;
+  return FALSE;
+}
+
+gboolean
+sonde_target_set_prove (const SondeTargetSet *self,
+                        GPtrArray *targets,
+                        uid_t owner_uid,
+                        GError **error)
+{
+  if (self->targets->len + targets->len > SONDE_LIMIT_SESSION_TARGETS)
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                   "Limit session-targets: at most %d processes in a session",
+                   SONDE_LIMIT_SESSION_TARGETS);
+      return FALSE;
+    }
+  for (guint i = 0; i < targets->len; i++)
+    {
+      SondeTarget *target = g_ptr_array_index (targets, i);
+      pid_t pid = sonde_target_pid (target);
+
+      if (!sonde_target_prove (target, owner_uid, error))
+        return FALSE;
+      if (contains (self->targets, self->targets->len, pid) || contains (targets, i, pid))
+        {
+          g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
+                       "Option targets: process %d is given twice", (int) pid);
+          return FALSE;
+        }
+    }
+  return TRUE;
+}
+
+static gboolean
+on_exited (int fd, GIOCondition condition, gpointer user_data)
+{
+  SondeTargetSet *self = user_data;
+
+  for (guint i = 0; i < self->targets->len; i++)
+    if (sonde_target_pidfd (g_ptr_array_index (self->targets, i)) == fd)
+      g_array_index (self->watches, guint, i) = 0;
+  if (--self->n_alive == 0)
+    self->all_exited (self->user_data);
+  return G_SOURCE_REMOVE;
+}
+
+void
+sonde_target_set_take (SondeTargetSet *self, SondeTarget *target)
+{
+  guint watch = g_unix_fd_add (sonde_target_pidfd (target), G_IO_IN, on_exited, self);
+
+  g_ptr_array_add (self->targets, target);
+  g_array_append_val (self->watches, watch);
+  self->n_alive++;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The targets of one session, and the moment when the last of them exits. */
+#pragma once
+
+#include "daemon/control/target.h"
+
+typedef struct SondeTargetSet SondeTargetSet;
+
+/* @all_exited: each time that no target is left */
+SondeTargetSet *sonde_target_set_new (void (*all_exited) (gpointer user_data), gpointer user_data);
+/* Accepts NULL. */
+void sonde_target_set_free (SondeTargetSet *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTargetSet, sonde_target_set_free)
+
+/**
+ * sonde_target_set_prove:
+ * @targets: (element-type SondeTarget): to be proven, and then not in the set nor in @targets twice
+ *
+ * Errors: as sonde_target_prove(); SONDE_ERROR_INVALID_OPTION, LIMIT_EXCEEDED
+ */
+gboolean sonde_target_set_prove (const SondeTargetSet *self,
+                                 GPtrArray *targets,
+                                 uid_t owner_uid,
+                                 GError **error);
+
+/* @target: (transfer full): watched from now on */
+void sonde_target_set_take (SondeTargetSet *self, SondeTarget *target);
+
+/* Exits are of no interest any more. */
+void sonde_target_set_unwatch (SondeTargetSet *self);

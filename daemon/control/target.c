@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A process to be profiled, and the proof that its profiler may see it. */
+#include "daemon/control/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "daemon/base/error.h"
+#include "daemon/base/fd.h"
+#include "daemon/control/proc-text.h"
+
+struct SondeTarget
+{
+  pid_t pid;
+  bool has_proof;
+  int maps_fd; /* until confirmed */
+  int pidfd;
+  guint64 start_ticks;
+};
+
+SondeTarget *
+sonde_target_new (pid_t pid, int maps_fd)
+{
+  SondeTarget *self = sonde_target_new_unproven (pid);
+
+  self->has_proof = true;
+  self->maps_fd = maps_fd;
+  return self;
+}
+
+SondeTarget *
+sonde_target_new_unproven (pid_t pid)
+{
+  SondeTarget *self = g_new0 (SondeTarget, 1);
+
+  self->pid = pid;
+  self->maps_fd = -1;
+  self->pidfd = -1;
+  return self;
+}
+
+void
+sonde_target_free (SondeTarget *self)
+{
+  if (self == NULL)
+    return;
+  sonde_clear_fd (&self->maps_fd);
+  sonde_clear_fd (&self->pidfd);
+  g_free (self);
+}
+
+pid_t
+sonde_target_pid (const SondeTarget *self)
+{
+  return self->pid;
+}
+
+int
+sonde_target_pidfd (const SondeTarget *self)
+{
+  return self->pidfd;
+}
+
+guint64
+sonde_target_start_ticks (const SondeTarget *self)
+{
+  return self->start_ticks;
+}
+
+static bool
+refuse (const SondeTarget *self, GError **error)
+{
+  if (self->has_proof)
+    g_set_error (
+        error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED,
+        "Process %d: the descriptor is not an open /proc/%d/maps that proves the right to it",
+        (int) self->pid, (int) self->pid);
+  else
+    g_set_error (error, SONDE_ERROR, SONDE_ERROR_NO_SUCH_PROCESS, "There is no process %d",
+                 (int) self->pid);
+  return false;
+}
+
+/* Device and inode without asking the file system's server: on a hostile FUSE mount fstat() would
+ * wait for as long as its owner likes. */
+static bool
+identify (int dir_fd, const char *path, int flags, struct statx *identity)
+{
+  return statx (dir_fd, path, flags | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO | STATX_UID,
+                identity)
+             == 0
+         && (identity->stx_mask & STATX_INO) != 0;
+}
+
+static bool
+is_same_file (const struct statx *a, const struct statx *b)
+{
+  return a->stx_dev_major == b->stx_dev_major && a->stx_dev_minor == b->stx_dev_minor
+         && a->stx_ino == b->stx_ino;
+}
+
+/* A descriptor of an image that is gone gives no bytes. Only for a file known to be of procfs. */
+static bool
+has_bytes (int maps_fd)
+{
+  char byte;
+
+  return pread (maps_fd, &byte, 1, 0) == 1;
+}
+
+static bool
+check_proof (const SondeTarget *self, int process_fd, uid_t owner_uid)
+{
+  struct statx theirs;
+  struct statx ours;
+  struct statx process;
+
+  if (!identify (self->maps_fd, "", AT_EMPTY_PATH, &theirs)
+      || !identify (process_fd, "maps", AT_SYMLINK_NOFOLLOW, &ours)
+      || !is_same_file (&theirs, &ours))
+    return false;
+  /* The directory belongs to the process's uid while it is dumpable, else to root. */
+  if (!identify (process_fd, "", AT_EMPTY_PATH, &process)
+      || (owner_uid != 0 && process.stx_uid != owner_uid))
+    return false;
+  return has_bytes (self->maps_fd);
+}
+
+static bool
+is_alive (const SondeTarget *self)
+{
+  struct pollfd poll_fd = { .fd = self->pidfd, .events = POLLIN };
+
+  return poll (&poll_fd, 1, 0) == 0;
+}
+
+bool
+sonde_target_prove (SondeTarget *self, uid_t owner_uid, GError **error)
+{
+  g_autofree char *directory = g_strdup_printf ("/proc/%d", (int) self->pid);
+  g_autofree char *text = NULL;
+  sonde_autofd int process_fd = -1;
+  SondeProcStat stat;
+
+  sonde_clear_fd (&self->pidfd);
+  self->pidfd = (int) syscall (SYS_pidfd_open, self->pid, 0);
+  if (self->pidfd < 0)
+    return refuse (self, error);
+  process_fd = open (directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (process_fd < 0 || (self->has_proof && !check_proof (self, process_fd, owner_uid)))
+    return refuse (self, error);
+  text = sonde_proc_text_read (process_fd, "stat", 4096);
+  /* Alive after all of that: the pid meant one process throughout. */
+  if (text == NULL || !sonde_proc_stat_parse (text, &stat) || !is_alive (self))
+    return refuse (self, error);
+
+  self->start_ticks = stat.start_ticks;
+  return true;
+}
+
+bool
+sonde_target_confirm (SondeTarget *self, GError **error)
+{
+  if (self->has_proof && !has_bytes (self->maps_fd))
+    return refuse (self, error);
+  if (!is_alive (self))
+    return refuse (self, error);
+
+  sonde_clear_fd (&self->maps_fd);
+  return true;
+}

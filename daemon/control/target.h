@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A process to be profiled, and the proof that its profiler may see it. */
+#pragma once
+
+#include <gio/gio.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+/**
+ * SECTION: target
+ *
+ * A caller proves its right with a descriptor of /proc/PID/maps that it opened itself: that open is
+ * the kernel's ptrace-read check with the caller's credentials, and the descriptor is tied to the
+ * memory image that was checked. The order is: sonde_target_prove(), events opened disabled,
+ * sonde_target_confirm(), events enabled. An exec before the events were opened is caught by
+ * confirm, a later one by the kernel, which drops inherited events when a task executes a setuid
+ * program.
+ *
+ * Every refusal reads the same, so that it does not tell whether a foreign process exists.
+ */
+typedef struct SondeTarget SondeTarget;
+
+/* @maps_fd: (transfer full): the caller's proof */
+SondeTarget *sonde_target_new (pid_t pid, int maps_fd);
+/* For a caller who may name any process. */
+SondeTarget *sonde_target_new_unproven (pid_t pid);
+/* Accepts NULL. */
+void sonde_target_free (SondeTarget *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTarget, sonde_target_free)
+
+pid_t sonde_target_pid (const SondeTarget *self);
+/* -1 before sonde_target_prove(); readable when the process has exited. */
+int sonde_target_pidfd (const SondeTarget *self);
+/* /proc/PID/stat field 22. */
+guint64 sonde_target_start_ticks (const SondeTarget *self);
+
+/**
+ * sonde_target_prove:
+ * @owner_uid: who asks
+ *
+ * Errors: with a proof always SONDE_ERROR_NOT_AUTHORIZED, else SONDE_ERROR_NO_SUCH_PROCESS
+ */
+bool sonde_target_prove (SondeTarget *self, uid_t owner_uid, GError **error);
+
+/* Once the events are open: still the same image, still alive. Gives the proof back to the kernel.
+ */
+bool sonde_target_confirm (SondeTarget *self, GError **error);

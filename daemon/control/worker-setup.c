@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a worker is told before it starts. */
+#include "config.h"
+
+#include "daemon/control/worker-setup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include "daemon/base/error.h"
+#include "daemon/base/fd.h"
+#include "daemon/base/limits.h"
+
+static gboolean
+send_setup (SondeWorker *worker,
+            guint64 session_id,
+            uid_t owner_uid,
+            const SondeOptions *options,
+            const SondePerfPlan *plan,
+            GError **error)
+{
+  SondeMessageSetup message = {
+    .header.type = SONDE_MESSAGE_SETUP,
+    .version = SONDE_MESSAGE_VERSION,
+    .flags = sonde_perf_plan_flags (plan, options),
+    .session_id = session_id,
+    .owner_uid = owner_uid,
+    .unwind = options->unwind,
+    .stack_size_bytes = options->stack_size_bytes,
+    .max_depth = options->max_depth,
+    .frequency_hz = options->frequency_hz,
+    .period = options->period,
+    .sample_type = plan->samples.sample_type,
+    .sample_regs_user = plan->samples.sample_regs_user,
+    .read_format = plan->samples.read_format,
+    .duration_us = options->duration_us,
+    .start_realtime_ns = g_get_real_time () * 1000,
+    .start_ns = g_get_monotonic_time () * 1000,
+  };
+
+  g_strlcpy (message.event, plan->event_name, sizeof message.event);
+  g_strlcpy (message.scope, sonde_scope_name (options->scope), sizeof message.scope);
+  g_strlcpy (message.sonde_version, SONDE_VERSION, sizeof message.sonde_version);
+  return sonde_worker_send (worker, &message, sizeof message, NULL, 0, error);
+}
+
+/* A text that cannot be had is not worth a session: captures without it are complete enough. */
+static gboolean
+send_document (SondeWorker *worker, SondeDocumentKind kind, const char *path, GError **error)
+{
+  SondeMessageDocument message = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = kind };
+  int fd = open (path, O_RDONLY | O_CLOEXEC);
+
+  return fd < 0 || sonde_worker_send (worker, &message, sizeof message, &fd, 1, error);
+}
+
+gboolean
+sonde_worker_setup_send (SondeWorker *worker,
+                         guint64 session_id,
+                         uid_t owner_uid,
+                         const SondeOptions *options,
+                         const SondePerfPlan *plan,
+                         GError **error)
+{
+  if (!send_setup (worker, session_id, owner_uid, options, plan, error)
+      || !send_document (worker, SONDE_DOCUMENT_CPUINFO, "/proc/cpuinfo", error)
+      || !send_document (worker, SONDE_DOCUMENT_MOUNTS, "/proc/mounts", error))
+    return FALSE;
+  return !options->kernel
+         || send_document (worker, SONDE_DOCUMENT_KALLSYMS, "/proc/kallsyms", error);
+}
+
+int
+sonde_worker_setup_send_sink (SondeWorker *worker, guint32 sink_id, GError **error)
+{
+  SondeMessageSink message = { .header.type = SONDE_MESSAGE_SINK,
+                               .sink_id = sink_id,
+                               .buffer_size_bytes = SONDE_LIMIT_SINK_BUFFER };
+  sonde_autofd int reader = -1;
+  int fds[2];
+
+  if (!sonde_socketpair (SOCK_STREAM, fds, error))
+    return -1;
+  reader = fds[0];
+  if (shutdown (fds[1], SHUT_RD) < 0)
+    {
+      sonde_error_set_errno (error, errno, "Cannot close the reading side of a stream");
+      close (fds[1]);
+      return -1;
+    }
+  if (!sonde_worker_send (worker, &message, sizeof message, &fds[1], 1, error))
+    return -1;
+  return sonde_steal_fd (&reader);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a worker is told before it starts. */
+#pragma once
+
+#include "daemon/control/options.h"
+#include "daemon/control/perf-event.h"
+#include "daemon/control/worker.h"
+
+/* SETUP, then the DOCUMENTs. */
+gboolean sonde_worker_setup_send (SondeWorker *worker,
+                                  guint64 session_id,
+                                  uid_t owner_uid,
+                                  const SondeOptions *options,
+                                  const SondePerfPlan *plan,
+                                  GError **error);
+
+/**
+ * sonde_worker_setup_send_sink:
+ *
+ * Makes a stream and gives the worker its writing end.
+ *
+ * Returns: the reader's end, which nothing can be written to, or -1
+ */
+int sonde_worker_setup_send_sink (SondeWorker *worker, guint32 sink_id, GError **error);

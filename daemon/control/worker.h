@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* One sonde-capture process: its start, its connection, its end. */
+#pragma once
+
+#include <gio/gio.h>
+
+#include "daemon/base/channel.h"
+
+/**
+ * SECTION: worker
+ *
+ * A worker gets exactly one descriptor, its end of the connection, as number SONDE_WORKER_FD;
+ * everything else comes by message. So it does not matter to anybody else that we spawn it
+ * ourselves.
+ */
+typedef struct SondeWorker SondeWorker;
+
+#define SONDE_WORKER_FD 3
+
+typedef struct
+{
+  /* @message has passed sonde_message_check(). */
+  void (*message) (SondeWorker *worker, const SondeMessageHeader *message, gpointer user_data);
+  /* Once: its connection has ended and its process is reaped. @how is a sentence without a full
+   * stop. Nothing but sonde_worker_free() may follow. */
+  void (*gone) (SondeWorker *worker, const char *how, gpointer user_data);
+} SondeWorkerHandler;
+
+/* @path: the executable; never a caller's word */
+SondeWorker *sonde_worker_spawn (const char *path,
+                                 const SondeWorkerHandler *handler,
+                                 gpointer user_data,
+                                 GError **error);
+/* Kills a process that is still there. Safe inside the handler's callbacks. Accepts NULL. */
+void sonde_worker_free (SondeWorker *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeWorker, sonde_worker_free)
+
+/* SIGKILL; @gone follows. */
+void sonde_worker_kill (SondeWorker *self);
+
+/* As sonde_channel_send(): @fds are taken whatever happens. */
+gboolean sonde_worker_send (SondeWorker *self,
+                            gpointer message,
+                            gsize size_bytes,
+                            const int *fds,
+                            unsigned n_fds,
+                            GError **error);
+gboolean sonde_worker_send_simple (SondeWorker *self, SondeMessageType type, GError **error);

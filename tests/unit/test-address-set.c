@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Addresses of samples, and the names that they get. */
+#include "daemon/capture/address-set.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <search.h>
+#include <string.h>
+
+#include "daemon/capture/symbolizer.h"
+#include "protocol/frame.h"
+
+typedef struct
+{
+  SondeModuleStore *modules;
+  SondeModule *module; /* libc */
+  uint64_t bias;
+  SondeAddressSet *set;
+  GBytes *symbols;
+  gboolean done;
+} Fixture;
+
+static void
+set_up (Fixture *fixture, gconstpointer data)
+{
+  SondeFileId id = { .inode = 1, .dev_major = 1 };
+  Dl_info info;
+
+  g_assert_cmpint (dladdr ((void *) (uintptr_t) lsearch, &info), !=, 0);
+  fixture->bias = (uint64_t) (uintptr_t) info.dli_fbase;
+  fixture->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
+  g_assert_cmpint (
+      sonde_module_store_load (fixture->modules, &id, open (info.dli_fname, O_RDONLY | O_CLOEXEC)),
+      ==, 0);
+  g_assert_cmpint (sonde_module_store_lookup (fixture->modules, &id, &fixture->module), ==,
+                   SONDE_MODULE_READY);
+  fixture->set = sonde_address_set_new ();
+}
+
+static void
+tear_down (Fixture *fixture, gconstpointer data)
+{
+  sonde_address_set_free (fixture->set);
+  sonde_module_store_free (fixture->modules);
+  g_clear_pointer (&fixture->symbols, g_bytes_unref);
+}
+
+static void
+on_symbols (GBytes *symbols, gpointer user_data)
+{
+  Fixture *fixture = user_data;
+
+  fixture->symbols = symbols != NULL ? g_bytes_ref (symbols) : NULL;
+  fixture->done = TRUE;
+}
+
+static void
+name_all (Fixture *fixture)
+{
+  g_autoptr (SondeSymbolizer) symbolizer
+      = sonde_symbolizer_start (fixture->set, on_symbols, fixture);
+
+  g_assert_nonnull (symbolizer);
+  while (!fixture->done)
+    g_main_context_iteration (NULL, TRUE);
+}
+
+static void
+add (Fixture *fixture, int32_t pid, uint64_t address, gboolean is_return)
+{
+  g_assert_true (sonde_address_set_add (fixture->set, pid, address, fixture->module,
+                                        address - fixture->bias, is_return, "/lib/libx.so.6"));
+}
+
+/* The name of @address, or NULL; checks that records are sorted and apart. */
+static const char *
+find_name (Fixture *fixture, uint32_t pid, uint64_t address, const char **tag)
+{
+  gsize size_bytes;
+  const char *file = g_bytes_get_data (fixture->symbols, &size_bytes);
+  const SondeSymbolRecord *records = (const void *) file;
+  const char *name = NULL;
+
+  for (guint i = 0; records[i].begin != 0; i++)
+    {
+      g_assert_cmpuint ((i + 2) * sizeof *records, <=, size_bytes);
+      g_assert_cmpuint (records[i].begin, <=, records[i].end);
+      g_assert_cmpuint (records[i].name_offset, <, size_bytes);
+      if (i > 0 && records[i].pid == records[i - 1].pid)
+        g_assert_cmpuint (records[i].begin, >, records[i - 1].end);
+      if (records[i].pid == pid && records[i].begin <= address && address <= records[i].end)
+        {
+          name = file + records[i].name_offset;
+          *tag = file + records[i].tag_offset;
+        }
+    }
+
+  return name;
+}
+
+/* --- cases --- */
+
+static void
+refuses_more_than_its_bound (Fixture *fixture, gconstpointer data)
+{
+  for (uint64_t i = 0; i < SONDE_ADDRESS_SET_MAX; i++)
+    add (fixture, 1, fixture->bias + i, FALSE);
+  g_assert_false (sonde_address_set_add (fixture->set, 2, 1, fixture->module, 1, FALSE, ""));
+  g_assert_cmpuint (sonde_address_set_n_left_out (fixture->set), ==, 1);
+  g_assert_cmpuint (sonde_address_set_size (fixture->set), ==, SONDE_ADDRESS_SET_MAX);
+  /* What is there already is no loss. */
+  add (fixture, 1, fixture->bias, FALSE);
+  g_assert_cmpuint (sonde_address_set_n_left_out (fixture->set), ==, 1);
+}
+
+static void
+keeps_processes_apart (Fixture *fixture, gconstpointer data)
+{
+  add (fixture, 1, 0x1000, FALSE);
+  g_assert_true (sonde_address_set_contains (fixture->set, 1, 0x1000));
+  g_assert_false (sonde_address_set_contains (fixture->set, 2, 0x1000));
+  g_assert_false (sonde_address_set_contains (fixture->set, 1, 0x1001));
+  add (fixture, 2, 0x1000, FALSE);
+  g_assert_cmpuint (sonde_address_set_size (fixture->set), ==, 2);
+}
+
+static void
+finds_all_after_it_grew (Fixture *fixture, gconstpointer data)
+{
+  for (uint64_t i = 0; i < 50000; i++)
+    add (fixture, (int32_t) (i % 7), i * 4096, FALSE);
+  for (uint64_t i = 0; i < 50000; i++)
+    g_assert_true (sonde_address_set_contains (fixture->set, (int32_t) (i % 7), i * 4096));
+  g_assert_cmpuint (sonde_address_set_size (fixture->set), ==, 50000);
+}
+
+static void
+gives_nothing_when_empty (Fixture *fixture, gconstpointer data)
+{
+  name_all (fixture);
+  g_assert_null (fixture->symbols);
+}
+
+static void
+names_functions_of_each_process (Fixture *fixture, gconstpointer data)
+{
+  uint64_t address = (uint64_t) (uintptr_t) dlsym (RTLD_DEFAULT, "lsearch");
+  const char *tag = NULL;
+
+  add (fixture, 1, address + 4, FALSE);
+  add (fixture, 1, address + 9, FALSE);
+  add (fixture, 3, address + 4, FALSE);
+  name_all (fixture);
+  g_assert_cmpstr (find_name (fixture, 1, address + 4, &tag), ==, "lsearch");
+  g_assert_cmpstr (tag, ==, "libx.so.6");
+  g_assert_cmpstr (find_name (fixture, 1, address + 9, &tag), ==, "lsearch");
+  g_assert_cmpstr (find_name (fixture, 3, address, &tag), ==, "lsearch");
+  g_assert_null (find_name (fixture, 2, address, &tag));
+}
+
+static void
+names_the_call_before_a_return_address (Fixture *fixture, gconstpointer data)
+{
+  uint64_t address = (uint64_t) (uintptr_t) dlsym (RTLD_DEFAULT, "lsearch");
+  const char *tag = NULL;
+  const char *name;
+
+  /* Where lsearch begins is where a call at the end of what stands before it returns to. */
+  add (fixture, 1, address, TRUE);
+  name_all (fixture);
+  name = fixture->symbols != NULL ? find_name (fixture, 1, address, &tag) : NULL;
+  g_assert_nonnull (name);
+  g_assert_cmpstr (name, !=, "lsearch");
+}
+
+static void
+says_module_and_place_where_there_is_no_name (Fixture *fixture, gconstpointer data)
+{
+  const char *tag = NULL;
+
+  /* The ELF header is no function. */
+  add (fixture, 1, fixture->bias + 0x10, FALSE);
+  name_all (fixture);
+  g_assert_cmpstr (find_name (fixture, 1, fixture->bias + 0x10, &tag), ==, "libx.so.6+0x10");
+}
+
+#define ADD(name, function)                                                                        \
+  g_test_add ("/address-set/" name, Fixture, NULL, set_up, function, tear_down)
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  ADD ("refuses-more-than-its-bound", refuses_more_than_its_bound);
+  ADD ("keeps-processes-apart", keeps_processes_apart);
+  ADD ("finds-all-after-it-grew", finds_all_after_it_grew);
+  ADD ("gives-nothing-when-empty", gives_nothing_when_empty);
+  ADD ("names-functions-of-each-process", names_functions_of_each_process);
+  ADD ("names-the-call-before-a-return-address", names_the_call_before_a_return_address);
+  ADD ("says-module-and-place-where-there-is-no-name",
+       says_module_and_place_where_there_is_no_name);
+  return g_test_run ();
+}

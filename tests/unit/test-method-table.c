@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The tables of service.c against the interface that the XML describes. */
+#include "daemon/control/service.h"
+#include "sonde-profiler1-generated.h"
+
+static gsize
+count_methods (const GDBusInterfaceInfo *info)
+{
+  gsize n = 0;
+
+  while (info->methods != NULL && info->methods[n] != NULL)
+    n++;
+  return n;
+}
+
+static gsize
+count_properties (const GDBusInterfaceInfo *info)
+{
+  gsize n = 0;
+
+  while (info->properties != NULL && info->properties[n] != NULL)
+    n++;
+  return n;
+}
+
+static void
+test_rows_for_xml (void)
+{
+  const GDBusInterfaceInfo *infos[]
+      = { sonde_dbus_manager_interface_info (), sonde_dbus_session_interface_info () };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (infos); i++)
+    {
+      for (gsize n = 0; n < count_methods (infos[i]); n++)
+        g_assert_nonnull (sonde_service_find_method (infos[i]->name, infos[i]->methods[n]->name));
+      for (gsize n = 0; n < count_properties (infos[i]); n++)
+        g_assert_nonnull (
+            sonde_service_find_property (infos[i]->name, infos[i]->properties[n]->name));
+    }
+}
+
+static void
+test_no_row_too_many (void)
+{
+  gsize n_methods;
+  gsize n_properties;
+  const GDBusInterfaceInfo *manager = sonde_dbus_manager_interface_info ();
+  const GDBusInterfaceInfo *session = sonde_dbus_session_interface_info ();
+
+  sonde_service_methods (&n_methods);
+  sonde_service_properties (&n_properties);
+  g_assert_cmpuint (n_methods, ==, count_methods (manager) + count_methods (session));
+  g_assert_cmpuint (n_properties, ==, count_properties (manager) + count_properties (session));
+}
+
+/* GetAll passes one gate for all that it gives. */
+static void
+test_one_gate (void)
+{
+  gsize n_properties;
+  const SondeProperty *properties = sonde_service_properties (&n_properties);
+
+  for (gsize i = 0; i < n_properties; i++)
+    g_assert_cmpint (properties[i].gate, ==,
+                     sonde_service_find_property (properties[i].interface, NULL)->gate);
+}
+
+static void
+test_session_is_guarded (void)
+{
+  gsize n_methods;
+  const SondeMethod *methods = sonde_service_methods (&n_methods);
+
+  for (gsize i = 0; i < n_methods; i++)
+    g_assert_cmpint (methods[i].gate, ==,
+                     g_str_equal (methods[i].interface, SONDE_SESSION_INTERFACE)
+                         ? SONDE_GATE_OWNER
+                         : SONDE_GATE_PROFILE);
+  g_assert_cmpint (sonde_service_find_property (SONDE_SESSION_INTERFACE, NULL)->gate, ==,
+                   SONDE_GATE_OWNER);
+}
+
+static void
+test_foreign_members (void)
+{
+  g_assert_null (sonde_service_find_method (SONDE_MANAGER_INTERFACE, "Stop"));
+  g_assert_null (sonde_service_find_method ("org.freedesktop.DBus", "Profile"));
+  g_assert_null (sonde_service_find_property (SONDE_MANAGER_INTERFACE, "State"));
+  g_assert_null (sonde_service_find_property ("", NULL));
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/method-table/refuses-members-of-others", test_foreign_members);
+  g_test_add_func ("/method-table/has-a-row-for-each-member-of-the-xml", test_rows_for_xml);
+  g_test_add_func ("/method-table/has-no-row-that-the-xml-lacks", test_no_row_too_many);
+  g_test_add_func ("/method-table/guards-all-properties-of-an-interface-alike", test_one_gate);
+  g_test_add_func ("/method-table/guards-every-member-of-a-session", test_session_is_guarded);
+  return g_test_run ();
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What happened, as frames in a stream. */
+#include "daemon/capture/recorder.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/base/fd.h"
+#include "daemon/capture/kernel-names.h"
+#include "daemon/capture/sampler.h"
+#include "tests/lib/stream-summary.h"
+
+#define PID 10
+
+typedef struct
+{
+  SondeModuleStore *modules;
+  SondeProcessTable *processes;
+  SondeJitNames *names;
+  SondeStreamState *state;
+  SondeTally tally;
+  SondeRecorder *recorder;
+  int reader;
+  GByteArray *stream;
+  guint n_closed;
+} Fixture;
+
+static void
+sink_closed (guint32 sink_id, int reason, gpointer user_data)
+{
+  Fixture *fixture = user_data;
+
+  g_assert_cmpuint (sink_id, ==, 1);
+  g_assert_cmpint (reason, ==, 0);
+  fixture->n_closed++;
+}
+
+static int
+add_sink (Fixture *fixture)
+{
+  int fds[2];
+
+  g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
+  g_assert_true (sonde_recorder_add_sink (fixture->recorder, fds[0], 1, 1 << 20));
+
+  return fds[1];
+}
+
+static void
+set_up (Fixture *fixture, gconstpointer data)
+{
+  fixture->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
+  fixture->processes = sonde_process_table_new (fixture->modules);
+  fixture->names = sonde_jit_names_new ();
+  fixture->state = sonde_stream_state_new (fixture->processes, fixture->names);
+  sonde_stream_state_describe (fixture->state, 0, 0, g_strdup ("[sonde]\n"));
+  fixture->recorder
+      = sonde_recorder_new (fixture->state, fixture->names, &fixture->tally, sink_closed, fixture);
+  fixture->stream = g_byte_array_new ();
+  fixture->reader = add_sink (fixture);
+}
+
+static void
+tear_down (Fixture *fixture, gconstpointer data)
+{
+  sonde_recorder_free (fixture->recorder);
+  sonde_stream_state_free (fixture->state);
+  sonde_jit_names_free (fixture->names);
+  sonde_process_table_free (fixture->processes);
+  sonde_module_store_free (fixture->modules);
+  sonde_clear_fd (&fixture->reader);
+  g_byte_array_unref (fixture->stream);
+}
+
+static StreamSummary *
+finish (Fixture *fixture)
+{
+  sonde_recorder_finish (fixture->recorder, NULL);
+  while (!stream_receive (fixture->reader, fixture->stream))
+    g_main_context_iteration (NULL, FALSE);
+
+  return stream_summary_new (fixture->stream);
+}
+
+static void
+record_addrs (Fixture *fixture, const uint64_t *addrs, size_t n_addrs)
+{
+  SondeStack stack = { 5000, 0, PID, PID, addrs, n_addrs };
+
+  sonde_tally_sample_read (&fixture->tally);
+  sonde_recorder_sample (fixture->recorder, &stack);
+}
+
+static void
+record_sample (Fixture *fixture)
+{
+  static const uint64_t addrs[] = { SONDE_CONTEXT_USER, 0x1000 };
+
+  record_addrs (fixture, addrs, G_N_ELEMENTS (addrs));
+}
+
+static SondeProcess *
+add_process (Fixture *fixture, guint n_mappings)
+{
+  SondeProcess *process = sonde_process_table_ensure (fixture->processes, PID, 1);
+
+  for (guint i = 0; i < n_mappings; i++)
+    {
+      SondeMapping mapping = { .start = 0x100000ull * (i + 1),
+                               .end = 0x100000ull * (i + 1) + 0x1000,
+                               .file = { .inode = i + 1, .dev_major = 8 },
+                               .path = "/usr/bin/program (deleted)" };
+
+      g_assert_cmpint (
+          sonde_process_add_mapping (fixture->processes, process, &mapping, SONDE_MAP_FROM_EVENT),
+          ==, 1);
+    }
+
+  return process;
+}
+
+/* --- cases --- */
+
+static void
+counts_a_sample_that_fits_no_frame (Fixture *fixture, gconstpointer data)
+{
+  g_autofree uint64_t *addrs = g_new0 (uint64_t, 8192);
+  g_autoptr (StreamSummary) summary = NULL;
+
+  record_addrs (fixture, addrs, 8192);
+  record_sample (fixture);
+  g_assert_cmpuint (fixture->tally.values[SONDE_LEDGER_LOST_QUEUE], ==, 1);
+  g_assert_true (sonde_tally_adds_up (&fixture->tally));
+  summary = finish (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
+  g_assert_nonnull (strstr (summary->log, "1 samples before the recorder"));
+}
+
+static void
+takes_no_sink_when_it_is_finished (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = finish (fixture);
+  int fds[2];
+
+  g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
+  g_assert_false (sonde_recorder_add_sink (fixture->recorder, fds[0], 2, 1 << 20));
+  close (fds[1]);
+  g_assert_cmpuint (fixture->n_closed, ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 0);
+}
+
+static void
+warns_of_losses_once (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+
+  sonde_tally_set_lost_kernel (&fixture->tally, 7);
+  sonde_recorder_report (fixture->recorder);
+  sonde_recorder_report (fixture->recorder);
+  /* The kernel's count never shrinks. */
+  sonde_tally_set_lost_kernel (&fixture->tally, 3);
+  summary = finish (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_LOG], ==, 1);
+  g_assert_nonnull (strstr (summary->log, "Lost 7 samples in the kernel's ring between"));
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_LOST_KERNEL], ==, 7);
+}
+
+static void
+writes_a_name_before_its_first_use (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+  uint64_t addrs[] = { SONDE_CONTEXT_USER, 0 };
+
+  addrs[1] = sonde_recorder_name (fixture->recorder, "[stack truncated]", 5000);
+  g_assert_cmpuint (addrs[1], >=, SONDE_JIT_ADDRESS_BASE);
+  record_addrs (fixture, addrs, 2);
+  g_assert_cmpuint (sonde_recorder_name (fixture->recorder, "[stack truncated]", 6000), ==,
+                    addrs[1]);
+  g_assert_cmpuint (sonde_recorder_name (fixture->recorder, "[kernel]", 6000), !=, addrs[1]);
+  summary = finish (fixture);
+  g_assert_cmpstr (summary->last_name, ==, "[stack truncated]");
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_JITMAP], ==, 2);
+}
+
+static void
+bounds_the_names (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+  uint64_t last = 0;
+
+  for (guint i = 0; i < SONDE_JIT_NAMES_MAX + 10; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("function_%u", i);
+
+      last = sonde_recorder_name (fixture->recorder, name, 5000);
+      if (i % 1000 == 0)
+        {
+          sonde_recorder_flush (fixture->recorder);
+          stream_receive (fixture->reader, fixture->stream);
+        }
+    }
+  g_assert_cmpuint (sonde_jit_names_count (fixture->names), ==, SONDE_JIT_NAMES_MAX);
+  g_assert_cmpuint (last, ==, SONDE_JIT_ADDRESS_BASE + SONDE_JIT_NAMES_MAX - 1);
+  record_addrs (fixture, (uint64_t[]){ SONDE_CONTEXT_KERNEL, last }, 2);
+  summary = finish (fixture);
+  g_assert_cmpstr (summary->last_name, ==, "[too many names]");
+}
+
+static void
+writes_a_process_once_with_all_its_mappings (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+  SondeProcess *process = add_process (fixture, 40);
+
+  sonde_recorder_process (fixture->recorder, process, 5000);
+  sonde_recorder_process (fixture->recorder, process, 6000);
+  record_sample (fixture);
+  summary = finish (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_PROCESS], ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_MAP], ==, 40);
+}
+
+static void
+leaves_mappings_of_unwritten_processes_for_later (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+  SondeProcess *process = add_process (fixture, 1);
+  size_t n_mappings;
+  const SondeMapping *mappings = sonde_process_mappings (process, &n_mappings);
+
+  sonde_recorder_map (fixture->recorder, process, &mappings[0], 5000);
+  sonde_recorder_rename (fixture->recorder, process, 5000);
+  summary = finish (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_MAP], ==, 0);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_PROCESS], ==, 0);
+}
+
+static void
+gives_a_late_reader_the_whole_state (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+  SondeProcess *process = add_process (fixture, 40);
+  uint64_t address = sonde_recorder_name (fixture->recorder, "[kernel]", 5000);
+
+  sonde_recorder_process (fixture->recorder, process, 5000);
+  sonde_recorder_flush (fixture->recorder);
+  /* The first reader leaves, another one comes. */
+  sonde_clear_fd (&fixture->reader);
+  sonde_recorder_free (fixture->recorder);
+  fixture->recorder
+      = sonde_recorder_new (fixture->state, fixture->names, &fixture->tally, sink_closed, fixture);
+  fixture->reader = add_sink (fixture);
+  record_addrs (fixture, (uint64_t[]){ SONDE_CONTEXT_KERNEL, address }, 2);
+  summary = finish (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_PROCESS], ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_MAP], ==, 40);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_CTRDEF], ==, 1);
+  g_assert_cmpstr (summary->last_name, ==, "[kernel]");
+}
+
+/* A sample whose unwinding needs what nobody knows. */
+static void
+marks_a_stack_that_does_not_reach_the_end (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+  SondeSamplerOptions options = { SONDE_UNWIND_DWARF, 16, sonde_unwinder_regs_mask () };
+  SondeUnwinder *unwinder = sonde_unwinder_new_libdwfl (fixture->processes);
+  g_autoptr (SondeKernelNames) names = sonde_kernel_names_new (fixture->recorder, NULL);
+  g_autoptr (SondeSampler) sampler = sonde_sampler_new (
+      &options, fixture->processes, unwinder, names, NULL, fixture->recorder, &fixture->tally);
+  uint64_t regs[64];
+  uint64_t stack[16];
+  SondeRecord record = { .type = SONDE_RECORD_SAMPLE,
+                         .cpu = 0,
+                         .pid = PID,
+                         .tid = PID,
+                         .time_ns = 5000,
+                         .sample = { .mode = SONDE_RECORD_MODE_USER,
+                                     .ip = 0x100010,
+                                     .abi = PERF_SAMPLE_REGS_ABI_64,
+                                     .regs = regs,
+                                     .n_regs = (size_t) __builtin_popcountll (options.regs_user),
+                                     .stack = (const uint8_t *) stack,
+                                     .stack_size_bytes = sizeof stack,
+                                     .dump_size_bytes = sizeof stack } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (regs); i++)
+    regs[i] = 0x100010;
+  for (guint i = 0; i < G_N_ELEMENTS (stack); i++)
+    stack[i] = 0x4141414141;
+  sonde_tally_sample_read (&fixture->tally);
+  sonde_sampler_take (sampler, add_process (fixture, 1), &record);
+  sonde_unwinder_free (unwinder);
+  summary = finish (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
+  g_assert_cmpuint (summary->addrs[0], ==, SONDE_CONTEXT_USER);
+  g_assert_cmpuint (summary->addrs[1], ==, 0x100010);
+  g_assert_nonnull (summary->last_name);
+  g_assert_true (summary->last_name[0] == '[');
+}
+
+static void
+cuts_deep_chains_and_says_so (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+  SondeSamplerOptions options = { SONDE_UNWIND_FRAME_POINTER, 4, 0 };
+  g_autoptr (SondeKernelNames) names = sonde_kernel_names_new (fixture->recorder, NULL);
+  g_autoptr (SondeSampler) sampler = sonde_sampler_new (&options, fixture->processes, NULL, names,
+                                                        NULL, fixture->recorder, &fixture->tally);
+  uint64_t chain[] = {
+    (uint64_t) PERF_CONTEXT_KERNEL, 0xffffffff81000000, (uint64_t) PERF_CONTEXT_USER, 1, 2, 3, 4, 5
+  };
+  SondeRecord record
+      = { .type = SONDE_RECORD_SAMPLE,
+          .pid = PID,
+          .tid = PID,
+          .sample
+          = { .mode = SONDE_RECORD_MODE_KERNEL, .chain = chain, .n_chain = G_N_ELEMENTS (chain) } };
+
+  sonde_tally_sample_read (&fixture->tally);
+  sonde_sampler_take (sampler, add_process (fixture, 0), &record);
+  summary = finish (fixture);
+  /* kernel, [kernel], user, four addresses, the reason */
+  g_assert_cmpuint (summary->n_addrs, ==, 8);
+  g_assert_cmpuint (summary->addrs[1], >=, SONDE_JIT_ADDRESS_BASE);
+  g_assert_cmpuint (summary->addrs[1], <, 0xffffffff81000000);
+  g_assert_cmpuint (summary->addrs[6], ==, 4);
+  g_assert_cmpstr (summary->last_name, ==, "[depth limit]");
+}
+
+#define ADD(name, function)                                                                        \
+  g_test_add ("/recorder/" name, Fixture, NULL, set_up, function, tear_down)
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  ADD ("counts-a-sample-that-fits-no-frame", counts_a_sample_that_fits_no_frame);
+  ADD ("takes-no-sink-when-it-is-finished", takes_no_sink_when_it_is_finished);
+  ADD ("warns-of-losses-once", warns_of_losses_once);
+  ADD ("writes-a-name-before-its-first-use", writes_a_name_before_its_first_use);
+  ADD ("bounds-the-names", bounds_the_names);
+  ADD ("writes-a-process-once-with-all-its-mappings", writes_a_process_once_with_all_its_mappings);
+  ADD ("leaves-mappings-of-unwritten-processes-for-later",
+       leaves_mappings_of_unwritten_processes_for_later);
+  ADD ("gives-a-late-reader-the-whole-state", gives_a_late_reader_the_whole_state);
+  ADD ("marks-a-stack-that-does-not-reach-the-end", marks_a_stack_that_does_not_reach_the_end);
+  ADD ("cuts-deep-chains-and-says-so", cuts_deep_chains_and_says_so);
+  return g_test_run ();
+}

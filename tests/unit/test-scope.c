@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What /proc says, and what a worker may have of it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "daemon/base/proc-maps.h"
+#include "daemon/control/proc-broker.h"
+#include "daemon/control/proc-text.h"
+
+#define NOBODY 65534
+
+static const char stat_rest[] = " S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 21\n";
+
+static void
+assert_stat (const char *name, const char *comm)
+{
+  g_autofree char *text = g_strdup_printf ("77 (%s)%s", name, stat_rest);
+  SondeProcStat stat;
+
+  g_assert_true (sonde_proc_stat_parse (text, &stat));
+  g_assert_cmpuint (stat.start_ticks, ==, 4242);
+  g_assert_cmpstr (stat.comm, ==, comm);
+}
+
+static void
+test_stat (void)
+{
+  assert_stat ("bash", "bash");
+  assert_stat ("", "");
+  assert_stat ("a b) R 1 2 (c", "a b) R 1 2 (c");
+  assert_stat (")", ")");
+  assert_stat ("new\nline", "new\nline");
+  assert_stat ("\xff\xfe", "\xff\xfe");
+  assert_stat ("a name of far more than 31 bytes which is cut", "a name of far more than 31 byte");
+}
+
+static void
+test_stat_refusals (void)
+{
+  static const char *const texts[]
+      = { "",
+          "77",
+          "77 (a",
+          "77 a) S 1",
+          ")(",
+          "1 (a)",
+          "1 (a) S 1 2",
+          "1 (a)S 1",
+          "1 (a) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 -1 2",
+          "1 (a) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 99999999999999999999999 2" };
+  SondeProcStat stat;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (texts); i++)
+    g_assert_false (sonde_proc_stat_parse (texts[i], &stat));
+}
+
+static void
+test_fdinfo (void)
+{
+  g_assert_cmpint (sonde_fdinfo_mount_id ("pos:\t0\nflags:\t012\nmnt_id:\t29\nino:\t5\n"), ==, 29);
+  g_assert_cmpint (sonde_fdinfo_mount_id ("pos:\t0\nflags:\t012\n"), ==, -1);
+  g_assert_cmpint (sonde_fdinfo_mount_id ("mnt_id:\t-3\n"), ==, -1);
+  g_assert_cmpint (sonde_fdinfo_mount_id ("mnt_id:"), ==, -1);
+  g_assert_cmpint (sonde_fdinfo_mount_id (""), ==, -1);
+}
+
+static const char mountinfo[]
+    = "22 1 254:1 / / rw,relatime shared:1 master:2 - ext4 /dev/vda1 rw\n"
+      "23 22 0:21 / /home/u/a\\040-\\040ext4\\040x rw - fuse.sshfs host: rw\n"
+      "24 22 0:22 / /mnt rw,nosuid - nfs4 host:/ rw\n"
+      "25 22 0:23 / /o rw - overlay overlay rw\n"
+      "26 22 0:24 / /b rw - btrfs /dev/vdb rw\n"
+      "27 22 0:25 / /cut rw\n"
+      "228 22 0:26 / /x rw - ext4x /dev/vdc rw\n"
+      "29 22 0:27 / /y rw - ";
+
+static void
+test_mounts (void)
+{
+  g_assert_true (sonde_mountinfo_is_trusted (mountinfo, 22));
+  g_assert_true (sonde_mountinfo_is_trusted (mountinfo, 25));
+  g_assert_false (sonde_mountinfo_is_layered (mountinfo, 22));
+  g_assert_true (sonde_mountinfo_is_layered (mountinfo, 25));
+  g_assert_true (sonde_mountinfo_is_layered (mountinfo, 26));
+}
+
+static void
+test_mount_refusals (void)
+{
+  g_assert_false (sonde_mountinfo_is_trusted (mountinfo, 23));
+  g_assert_false (sonde_mountinfo_is_trusted (mountinfo, 24));
+  g_assert_false (sonde_mountinfo_is_trusted (mountinfo, 27));
+  g_assert_false (sonde_mountinfo_is_trusted (mountinfo, 228));
+  g_assert_false (sonde_mountinfo_is_trusted (mountinfo, 29));
+  g_assert_false (sonde_mountinfo_is_trusted (mountinfo, 2));
+  g_assert_false (sonde_mountinfo_is_trusted (mountinfo, 28));
+  g_assert_false (sonde_mountinfo_is_trusted ("", 22));
+}
+
+static void
+assert_cpus (const char *text, guint n_cpus, int last)
+{
+  g_autoptr (GArray) cpus = sonde_cpu_list_parse (text);
+
+  g_assert_nonnull (cpus);
+  g_assert_cmpuint (cpus->len, ==, n_cpus);
+  g_assert_cmpint (g_array_index (cpus, int, n_cpus - 1), ==, last);
+}
+
+static void
+test_cpus (void)
+{
+  static const char *const refused[]
+      = { "",    "\n",      "a", "1-", "-1", "3-1", "0,", "0-1-2", "0-99999999999999999999",
+          "0 1", "0-8191,0" };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (refused); i++)
+    g_assert_null (sonde_cpu_list_parse (refused[i]));
+  assert_cpus ("0\n", 1, 0);
+  assert_cpus ("0-3\n", 4, 3);
+  assert_cpus ("0-1,4,6-7\n", 5, 7);
+}
+
+/* Our own executable mapping of this program. */
+static SondeMessageFileRequest
+own_request (void)
+{
+  SondeMessageFileRequest request = { .request_id = 1, .pid = getpid () };
+  struct stat st;
+  int fd = open ("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  char *text = NULL;
+  int64_t n_bytes = sonde_proc_maps_read (fd, 1 << 20, &text);
+  const char *rest = text;
+  size_t rest_bytes = (size_t) n_bytes;
+  SondeProcMap map;
+
+  g_assert_cmpint (n_bytes, >, 0);
+  g_assert_cmpint (stat ("/proc/self/exe", &st), ==, 0);
+  while (sonde_proc_maps_next (&rest, &rest_bytes, &map) == 1)
+    if (map.executable && map.inode == st.st_ino)
+      {
+        request.start = map.start;
+        request.offset = map.offset;
+        request.inode = map.inode;
+        request.dev_major = map.dev_major;
+        request.dev_minor = map.dev_minor;
+      }
+  g_assert_cmpuint (request.inode, !=, 0);
+  free (text);
+  close (fd);
+  return request;
+}
+
+static void
+assert_file (uid_t owner, SondeScope scope, const SondeMessageFileRequest *request, int expected)
+{
+  g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (owner, scope);
+  int fd = sonde_proc_broker_open_file (broker, request);
+
+  if (expected < 0)
+    g_assert_cmpint (fd, ==, expected);
+  else
+    {
+      struct stat ours;
+      struct stat theirs;
+
+      g_assert_cmpint (fd, >=, 0);
+      g_assert_cmpint (fcntl (fd, F_GETFL) & O_ACCMODE, ==, O_RDONLY);
+      g_assert_cmpint (fstat (fd, &theirs), ==, 0);
+      g_assert_cmpint (stat ("/proc/self/exe", &ours), ==, 0);
+      g_assert_cmpuint (ours.st_ino, ==, theirs.st_ino);
+      close (fd);
+    }
+}
+
+static void
+test_file_refusals (void)
+{
+  SondeMessageFileRequest request = own_request ();
+
+  request.start_ticks = 1;
+  assert_file (getuid (), SONDE_SCOPE_LAUNCH, &request, -ESRCH);
+  request = own_request ();
+  request.inode++;
+  assert_file (getuid (), SONDE_SCOPE_LAUNCH, &request, -ENOENT);
+  request = own_request ();
+  request.offset += 4096;
+  assert_file (getuid (), SONDE_SCOPE_LAUNCH, &request, -ENOENT);
+  request = own_request ();
+  request.dev_minor++;
+  assert_file (getuid (), SONDE_SCOPE_LAUNCH, &request, -ENOENT);
+  request = own_request ();
+  request.start = 0;
+  assert_file (getuid (), SONDE_SCOPE_LAUNCH, &request, -ENOENT);
+  request.pid = 0;
+  assert_file (getuid (), SONDE_SCOPE_LAUNCH, &request, -ESRCH);
+  request.pid = -1;
+  assert_file (getuid (), SONDE_SCOPE_LAUNCH, &request, -ESRCH);
+}
+
+/* Memory that was shared by memfd lies on a mount that no mount table shows. */
+static void
+test_memfd (void)
+{
+  SondeMessageFileRequest request = { .request_id = 1, .pid = getpid () };
+  int fd = memfd_create ("code", MFD_CLOEXEC);
+  struct stat st;
+  void *map;
+
+  g_assert_cmpint (ftruncate (fd, 4096), ==, 0);
+  map = mmap (NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+  g_assert_true (map != MAP_FAILED);
+  g_assert_cmpint (fstat (fd, &st), ==, 0);
+  request.start = (guint64) (guintptr) map;
+  request.inode = st.st_ino;
+  request.dev_major = major (st.st_dev);
+  request.dev_minor = minor (st.st_dev);
+  {
+    g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (getuid (), SONDE_SCOPE_LAUNCH);
+
+    g_assert_cmpint (sonde_proc_broker_open_file (broker, &request), <, 0);
+  }
+  munmap (map, 4096);
+  close (fd);
+}
+
+static void
+test_file (void)
+{
+  SondeMessageFileRequest request = own_request ();
+
+  assert_file (getuid (), SONDE_SCOPE_LAUNCH, &request, 0);
+  assert_file (0, SONDE_SCOPE_LAUNCH, &request, 0);
+  request.start += 64; /* the kernel has merged what the worker heard of in two pieces */
+  request.offset += 64;
+  assert_file (getuid (), SONDE_SCOPE_LAUNCH, &request, 0);
+}
+
+static int
+open_process (SondeProcBroker *broker, pid_t pid, SondeMessageProcess *reply)
+{
+  int fds[2];
+  unsigned n_fds = sonde_proc_broker_open_process (broker, 9, pid, reply, fds);
+
+  for (unsigned i = 0; i < n_fds; i++)
+    close (fds[i]);
+  g_assert_cmpuint (reply->request_id, ==, 9);
+  g_assert_cmpint (reply->pid, ==, pid);
+  return (int) n_fds;
+}
+
+static void
+test_process_refusals (void)
+{
+  /* A uid that is neither root's nor ours. */
+  uid_t stranger = getuid () == NOBODY ? 1 : NOBODY;
+  g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (stranger, SONDE_SCOPE_LAUNCH);
+  SondeMessageFileRequest request = own_request ();
+  SondeMessageProcess reply;
+
+  g_assert_cmpint (open_process (broker, getpid (), &reply), ==, 0);
+  g_assert_cmpint (reply.status, ==, EACCES);
+  g_assert_cmpuint (reply.fds, ==, 0);
+  g_assert_cmpuint (reply.start_ticks, ==, 0);
+  g_assert_cmpint (open_process (broker, 0x7ffffff0, &reply), ==, 0);
+  g_assert_cmpint (reply.status, ==, ESRCH);
+  assert_file (stranger, SONDE_SCOPE_LAUNCH, &request, -EACCES);
+  /* Naming a process is of use in the scope that an administrator allows alone. */
+  sonde_proc_broker_allow (broker, getpid (), 1);
+  g_assert_cmpint (open_process (broker, getpid (), &reply), ==, 0);
+}
+
+static void
+test_process_by_handle (void)
+{
+  uid_t stranger = getuid () == NOBODY ? 1 : NOBODY;
+  g_autoptr (SondeProcBroker) ours = sonde_proc_broker_new (getuid (), SONDE_SCOPE_LAUNCH);
+  g_autoptr (SondeProcBroker) named = sonde_proc_broker_new (stranger, SONDE_SCOPE_PIDS);
+  SondeMessageProcess reply;
+
+  g_assert_cmpint (open_process (ours, getpid (), &reply), ==, 2);
+  g_assert_cmpuint (reply.fds, ==, SONDE_PROCESS_FD_MAPS | SONDE_PROCESS_FD_CMDLINE);
+  g_assert_cmpuint (reply.start_ticks, !=, 0);
+  sonde_proc_broker_allow (named, getpid (), reply.start_ticks + 1);
+  g_assert_cmpint (open_process (named, getpid (), &reply), ==, 0);
+  open_process (ours, getpid (), &reply);
+  sonde_proc_broker_allow (named, getpid (), reply.start_ticks);
+  /* its mappings, but not its command line */
+  g_assert_cmpint (open_process (named, getpid (), &reply), ==, 1);
+  g_assert_cmpuint (reply.fds, ==, SONDE_PROCESS_FD_MAPS);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/scope/stat/refuses-what-is-not-of-its-form", test_stat_refusals);
+  g_test_add_func ("/scope/stat/takes-any-name", test_stat);
+  g_test_add_func ("/scope/fdinfo/finds-the-mount-or-none", test_fdinfo);
+  g_test_add_func ("/scope/mounts/trusts-no-remote-unknown-or-missing-one", test_mount_refusals);
+  g_test_add_func ("/scope/mounts/trusts-local-file-systems", test_mounts);
+  g_test_add_func ("/scope/cpus/parses-lists-within-bounds", test_cpus);
+  g_test_add_func ("/scope/file/refuses-what-is-not-mapped-there", test_file_refusals);
+  g_test_add_func ("/scope/file/refuses-anonymous-memory", test_memfd);
+  g_test_add_func ("/scope/file/opens-the-mapped-file-read-only", test_file);
+  g_test_add_func ("/scope/process/refuses-those-of-others", test_process_refusals);
+  g_test_add_func ("/scope/process/knows-named-ones-by-handle", test_process_by_handle);
+  return g_test_run ();
+}
