@@ -184,13 +184,13 @@ fill_saved (SondeRule *rule,
       const SondeCfiColumn *column = &row->columns[arch->saved[i]];
       bool from_base;
 
-      rule->saved_offset[i] = SONDE_RULE_SAME;
       if (column->kind == SONDE_CFI_SAME || column->kind == SONDE_CFI_UNDEFINED)
         continue;
       if (column->kind != SONDE_CFI_OFFSET && column->kind != SONDE_CFI_EXPRESSION)
         return false;
       if (!fill_place (column, section, rule->cfa_register, &rule->saved_offset[i], &from_base))
         return false;
+      rule->saved_mask |= (uint8_t) (1 << i);
       n_base += from_base;
       n_cfa += !from_base;
     }
@@ -220,30 +220,125 @@ failed_read (const SondeStackCopy *stack)
   return stack->ran_out ? SONDE_STEP_RAN_OUT : SONDE_STEP_BAD;
 }
 
-/* A pointer-authentication code sits above the 48 (or 52) address bits; perf does not tell the mask. */
+/* A pointer-authentication code sits above the 48 (or 52) address bits; perf does not tell the
+ * mask. */
 static uint64_t
 strip_pac (SondeArch arch, uint64_t address)
 {
   return arch == SONDE_ARCH_AARCH64 ? address & 0x0000ffffffffffffull : address;
 }
 
-/* The new frame stands: checks the progress and takes it over. */
-static SondeStep
-commit (SondeFrameState *frame,
-        const SondeFrameState *next,
-        SondeArch arch,
-        uint64_t cfa,
-        bool is_first)
+/* Each frame must lie above the one before; the sampled one may not have moved the stack pointer
+ * yet. Behind a signal handler there may be another stack, which the copy does not hold: nothing
+ * can be read there, so that is no way to run in circles. */
+static bool
+check_progress (uint64_t sp, uint64_t cfa, SondeStackCopy *stack, bool is_first, bool is_signal)
 {
-  uint8_t sp_register = sonde_arch_registers (arch)->sp;
-  uint64_t sp = frame->registers.values[sp_register];
+  if (is_signal && cfa < stack->address)
+    stack->ran_out = true;
+  return cfa > sp || (cfa == sp && is_first) || (is_signal && cfa < stack->address);
+}
 
-  if (cfa < sp || (cfa == sp && !is_first))
-    return SONDE_STEP_LOOP;
-  *frame = *next;
-  frame->registers.valid &= sonde_arch_registers (arch)->kept;
-  frame->pc = strip_pac (arch, frame->pc);
+/* The caller's registers stand, its pc too. */
+static SondeStep
+enter_caller (SondeFrameState *frame, SondeArch arch, uint64_t cfa, uint64_t pc, bool is_signal)
+{
+  const SondeArchRegisters *registers = sonde_arch_registers (arch);
+
+  frame->registers.values[registers->sp] = cfa;
+  frame->registers.valid &= registers->kept;
+  frame->pc = strip_pac (arch, pc);
+  frame->exact_pc = is_signal;
   return frame->pc == 0 ? SONDE_STEP_END : SONDE_STEP_OK;
+}
+
+#define RED_ZONE_BYTES 128
+
+/* A caller's register whose place is not in the copy. Just below it: an epilogue has popped the
+ * register from there, so it has the caller's value already. Elsewhere it is unknown, which matters
+ * only if a frame is found through it. */
+static void
+miss_register (SondeCfiRegisters *registers,
+               unsigned reg,
+               const SondeStackCopy *stack,
+               uint64_t address,
+               bool is_first)
+{
+  if (!is_first || address >= stack->address || stack->address - address > RED_ZONE_BYTES)
+    registers->valid &= ~((uint64_t) 1 << reg);
+}
+
+static void
+restore_saved (const SondeRule *rule,
+               const SondeArchRegisters *registers,
+               uint64_t base,
+               SondeCfiRegisters *values,
+               SondeStackCopy *stack,
+               bool is_first)
+{
+  for (unsigned saved = rule->saved_mask; saved != 0; saved &= saved - 1)
+    {
+      unsigned i = (unsigned) __builtin_ctz (saved);
+      unsigned reg = registers->saved[i];
+      uint64_t address = base + (uint64_t) ((int64_t) rule->saved_offset[i] * 8);
+      uint64_t value;
+
+      if (sonde_stack_copy_read (stack, address, 8, &value))
+        sonde_cfi_registers_set (values, reg, value);
+      else
+        miss_register (values, reg, stack, address, is_first);
+    }
+}
+
+static SondeStep
+rule_cfa (const SondeRule *rule, uint64_t pc, uint64_t base, SondeStackCopy *stack, uint64_t *cfa)
+{
+  *cfa = base + (uint64_t) (int64_t) rule->cfa_offset;
+  if (rule->kind == SONDE_RULE_PLT)
+    *cfa = base + 8 + ((pc & 15) >= (uint64_t) rule->cfa_offset ? 8 : 0);
+  if (rule->kind == SONDE_RULE_DEREF && !sonde_stack_copy_read (stack, *cfa, 8, cfa))
+    return failed_read (stack);
+  return SONDE_STEP_OK;
+}
+
+static SondeStep
+rule_return (const SondeRule *rule,
+             const SondeCfiRegisters *registers,
+             uint64_t base,
+             uint64_t cfa,
+             SondeStackCopy *stack,
+             uint64_t *pc)
+{
+  uint64_t place = (rule->flags & SONDE_RULE_RA_FROM_BASE) != 0 ? base : cfa;
+  bool found;
+
+  if ((rule->flags & SONDE_RULE_RA_IN_REGISTER) != 0)
+    found = sonde_cfi_registers_get (registers, rule->ra_register, pc);
+  else
+    found
+        = sonde_stack_copy_read (stack, place + (uint64_t) ((int64_t) rule->ra_offset * 8), 8, pc);
+  return found ? SONDE_STEP_OK : failed_read (stack);
+}
+
+/* What a rule says that does not lead to a caller. */
+static SondeStep
+rule_verdict (const SondeRule *rule)
+{
+  switch ((SondeRuleKind) rule->kind)
+    {
+    case SONDE_RULE_REGISTER:
+    case SONDE_RULE_DEREF:
+    case SONDE_RULE_PLT:
+      return SONDE_STEP_OK;
+    case SONDE_RULE_END:
+      return SONDE_STEP_END;
+    case SONDE_RULE_NONE:
+      return SONDE_STEP_NO_RULE;
+    case SONDE_RULE_SLOW:
+    case SONDE_RULE_BAD:
+    default:
+      return SONDE_STEP_BAD;
+    }
 }
 
 SondeStep
@@ -254,125 +349,108 @@ sonde_rule_step (const SondeRule *rule,
                  bool is_first)
 {
   const SondeArchRegisters *registers = sonde_arch_registers (arch);
-  SondeFrameState next;
-  uint64_t base, cfa, value;
+  bool is_signal = (rule->flags & SONDE_RULE_SIGNAL) != 0;
+  SondeStep step = rule_verdict (rule);
+  uint64_t base, cfa, pc;
 
-  switch ((SondeRuleKind) rule->kind)
-    {
-    case SONDE_RULE_REGISTER:
-    case SONDE_RULE_DEREF:
-    case SONDE_RULE_PLT:
-      break;
-    case SONDE_RULE_END:
-      return SONDE_STEP_END;
-    case SONDE_RULE_NONE:
-      return SONDE_STEP_NO_RULE;
-    case SONDE_RULE_SLOW:
-    case SONDE_RULE_BAD:
-    default:
-      return SONDE_STEP_BAD;
-    }
+  if (step != SONDE_STEP_OK)
+    return step;
   if (!sonde_cfi_registers_get (&frame->registers, rule->cfa_register, &base))
-    return SONDE_STEP_BAD;
-  cfa = base + (uint64_t) (int64_t) rule->cfa_offset;
-  if (rule->kind == SONDE_RULE_PLT)
-    cfa = base + 8 + ((frame->pc & 15) >= (uint64_t) rule->cfa_offset ? 8 : 0);
-  else if (rule->kind == SONDE_RULE_DEREF && !sonde_stack_copy_read (stack, cfa, 8, &cfa))
     return failed_read (stack);
-
-  next = *frame;
-  next.exact_pc = (rule->flags & SONDE_RULE_SIGNAL) != 0;
-  if ((rule->flags & SONDE_RULE_RA_IN_REGISTER) != 0)
-    {
-      if (!sonde_cfi_registers_get (&frame->registers, rule->ra_register, &next.pc))
-        return SONDE_STEP_BAD;
-    }
-  else
-    {
-      value = (rule->flags & SONDE_RULE_RA_FROM_BASE) != 0 ? base : cfa;
-      value += (uint64_t) ((int64_t) rule->ra_offset * 8);
-      if (!sonde_stack_copy_read (stack, value, 8, &next.pc))
-        return failed_read (stack);
-    }
-  value = (rule->flags & SONDE_RULE_SAVED_FROM_BASE) != 0 ? base : cfa;
-  for (unsigned i = 0; i < SONDE_RULE_N_SAVED; i++)
-    if (rule->saved_offset[i] != SONDE_RULE_SAME
-        && !sonde_stack_copy_read (stack, value + (uint64_t) ((int64_t) rule->saved_offset[i] * 8),
-                                   8, &next.registers.values[registers->saved[i]]))
-      return failed_read (stack);
-  next.registers.values[registers->sp] = cfa;
-  return commit (frame, &next, arch, cfa, is_first);
+  step = rule_cfa (rule, frame->pc, base, stack, &cfa);
+  if (step == SONDE_STEP_OK)
+    step = rule_return (rule, &frame->registers, base, cfa, stack, &pc);
+  if (step != SONDE_STEP_OK)
+    return step;
+  if (!check_progress (frame->registers.values[registers->sp], cfa, stack, is_first, is_signal))
+    return SONDE_STEP_LOOP;
+  restore_saved (rule, registers, (rule->flags & SONDE_RULE_SAVED_FROM_BASE) != 0 ? base : cfa,
+                 &frame->registers, stack, is_first);
+  return enter_caller (frame, arch, cfa, pc, is_signal);
 }
 
 /* A row being applied: what every column needs. */
 typedef struct
 {
   const SondeCfiSection *section;
-  const SondeFrameState *frame;
+  const SondeCfiRegisters *registers;
   SondeStackCopy *stack;
   uint64_t cfa;
 } RowContext;
 
-static SondeStep
-evaluate (const RowContext *self, int64_t at, uint16_t length, const uint64_t *initial,
-          uint64_t *value)
+/* Columns come from sonde_cfi_row_find() over the same section, which checked the place. */
+static bool
+evaluate (
+    const RowContext *self, int64_t at, uint16_t length, const uint64_t *initial, uint64_t *value)
 {
-  int result;
-
-  /* columns come from sonde_cfi_row_find() over the same section, which checked the place */
-  result = sonde_cfi_expression_evaluate (self->section->bytes + at, length,
-                                          &self->frame->registers, self->stack, initial, value);
-  if (result == 0)
-    return SONDE_STEP_OK;
-  return result == -EFAULT ? failed_read (self->stack) : SONDE_STEP_BAD;
+  return sonde_cfi_expression_evaluate (self->section->bytes + at, length, self->registers,
+                                        self->stack, initial, value)
+         == 0;
 }
 
-static SondeStep
-load (const RowContext *self, uint64_t address, uint64_t *value)
-{
-  return sonde_stack_copy_read (self->stack, address, 8, value) ? SONDE_STEP_OK
-                                                                : failed_read (self->stack);
-}
+#define NOT_IN_MEMORY UINT64_MAX
 
-/* The caller's value of one register. SAME: @value stays as it is. */
-static SondeStep
-apply_column (const RowContext *self, const SondeCfiColumn *column, uint64_t *value)
+/* The caller's value of one register that has a rule, and where it was saved. */
+static bool
+find_column (const RowContext *self,
+             const SondeCfiColumn *column,
+             uint64_t *address,
+             uint64_t *value)
 {
-  uint64_t address;
-  SondeStep step;
-
+  *address = NOT_IN_MEMORY;
   switch ((SondeCfiColumnKind) column->kind)
     {
     case SONDE_CFI_OFFSET:
-      return load (self, self->cfa + (uint64_t) column->offset, value);
+      *address = self->cfa + (uint64_t) column->offset;
+      break;
+    case SONDE_CFI_EXPRESSION:
+      if (!evaluate (self, column->offset, column->length, &self->cfa, address))
+        return false;
+      break;
     case SONDE_CFI_VAL_OFFSET:
       *value = self->cfa + (uint64_t) column->offset;
-      return SONDE_STEP_OK;
-    case SONDE_CFI_REGISTER:
-      return sonde_cfi_registers_get (&self->frame->registers, (uint64_t) column->offset, value)
-               ? SONDE_STEP_OK
-               : SONDE_STEP_BAD;
-    case SONDE_CFI_EXPRESSION:
-      step = evaluate (self, column->offset, column->length, &self->cfa, &address);
-      return step == SONDE_STEP_OK ? load (self, address, value) : step;
+      return true;
     case SONDE_CFI_VAL_EXPRESSION:
       return evaluate (self, column->offset, column->length, &self->cfa, value);
+    case SONDE_CFI_REGISTER:
+      return sonde_cfi_registers_get (self->registers, (uint64_t) column->offset, value);
     case SONDE_CFI_SAME:
     case SONDE_CFI_UNDEFINED:
     default:
-      return SONDE_STEP_OK;
+      return false;
     }
+  return sonde_stack_copy_read (self->stack, *address, 8, value);
 }
 
-static SondeStep
+static bool
 row_cfa (const RowContext *self, const SondeCfiRow *row, uint64_t *cfa)
 {
   if (row->cfa_is_expression)
     return evaluate (self, row->cfa_offset, row->cfa_length, NULL, cfa);
-  if (!sonde_cfi_registers_get (&self->frame->registers, row->cfa_register, cfa))
-    return SONDE_STEP_BAD;
+  if (!sonde_cfi_registers_get (self->registers, row->cfa_register, cfa))
+    return false;
   *cfa += (uint64_t) row->cfa_offset;
-  return SONDE_STEP_OK;
+  return true;
+}
+
+static void
+restore_columns (const RowContext *self,
+                 const SondeCfiRow *row,
+                 SondeCfiRegisters *caller,
+                 bool is_first)
+{
+  for (unsigned reg = 0; reg < SONDE_CFI_N_REGISTERS; reg++)
+    {
+      const SondeCfiColumn *column = &row->columns[reg];
+      uint64_t address, value;
+
+      if (column->kind == SONDE_CFI_SAME || column->kind == SONDE_CFI_UNDEFINED)
+        continue;
+      if (find_column (self, column, &address, &value))
+        sonde_cfi_registers_set (caller, reg, value);
+      else
+        miss_register (caller, reg, self->stack, address, is_first);
+    }
 }
 
 SondeStep
@@ -383,29 +461,23 @@ sonde_row_step (const SondeCfiRow *row,
                 SondeStackCopy *stack,
                 bool is_first)
 {
-  uint8_t sp = sonde_arch_registers (arch)->sp;
-  RowContext context = { section, frame, stack, 0 };
-  SondeFrameState next = *frame;
-  SondeStep step = row_cfa (&context, row, &context.cfa);
+  uint8_t sp_register = sonde_arch_registers (arch)->sp;
+  RowContext context = { section, &frame->registers, stack, 0 };
+  SondeCfiRegisters caller = frame->registers;
+  uint64_t sp, pc;
 
-  if (step != SONDE_STEP_OK)
-    return step;
   if (row->columns[row->return_register].kind == SONDE_CFI_UNDEFINED)
     return SONDE_STEP_END;
-  next.registers.values[sp] = context.cfa;
-  for (unsigned reg = 0; reg < SONDE_CFI_N_REGISTERS; reg++)
-    {
-      const SondeCfiColumn *column = &row->columns[reg];
-
-      if (column->kind == SONDE_CFI_SAME || column->kind == SONDE_CFI_UNDEFINED)
-        continue;
-      step = apply_column (&context, column, &next.registers.values[reg]);
-      if (step != SONDE_STEP_OK)
-        return step;
-      next.registers.valid |= (uint64_t) 1 << reg;
-    }
-  if (!sonde_cfi_registers_get (&next.registers, row->return_register, &next.pc))
-    return SONDE_STEP_BAD;
-  next.exact_pc = row->is_signal_frame;
-  return commit (frame, &next, arch, next.registers.values[sp], is_first);
+  if (!row_cfa (&context, row, &context.cfa))
+    return failed_read (stack);
+  sonde_cfi_registers_set (&caller, sp_register, context.cfa);
+  restore_columns (&context, row, &caller, is_first);
+  if (!sonde_cfi_registers_get (&caller, row->return_register, &pc)
+      || !sonde_cfi_registers_get (&caller, sp_register, &sp))
+    return failed_read (stack);
+  if (!check_progress (frame->registers.values[sp_register], sp, stack, is_first,
+                       row->is_signal_frame))
+    return SONDE_STEP_LOOP;
+  frame->registers = caller;
+  return enter_caller (frame, arch, sp, pc, row->is_signal_frame);
 }

@@ -35,7 +35,6 @@ enum
 };
 
 #define SONDE_RULE_N_SAVED 6
-#define SONDE_RULE_SAME INT16_MIN /* saved_offset: the register keeps its value */
 
 typedef struct
 {
@@ -45,8 +44,9 @@ typedef struct
   uint8_t cfa_register; /* DWARF number */
   uint8_t ra_register;  /* DWARF number */
   int16_t ra_offset;    /* words of 8 bytes */
-  int16_t saved_offset[SONDE_RULE_N_SAVED]; /* words of 8 bytes; see sonde_rule_saved_registers() */
-  int16_t padding;
+  int16_t saved_offset[SONDE_RULE_N_SAVED]; /* words of 8 bytes, in SondeArchRegisters' order */
+  uint8_t saved_mask; /* bit n: saved_offset[n] counts; the other registers keep their values */
+  uint8_t padding;
 } SondeRule;
 
 _Static_assert (sizeof (SondeRule) == 24, "rules are cached by the thousand");

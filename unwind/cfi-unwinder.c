@@ -10,7 +10,7 @@ typedef struct
 {
   SondeUnwinder base;
   SondeProcessTable *processes;
-  uint64_t regs_mask; /* that slots was made for */
+  uint64_t regs_mask;                     /* that slots was made for */
   uint8_t slots[SONDE_N_DWARF_REGISTERS]; /* where a sample has each register; NO_SLOT */
   SondeRuleCache cache;
 } CfiUnwinder;
@@ -23,6 +23,8 @@ typedef struct
   CfiUnwinder *unwinder;
   SondeProcess *process;
   const SondeMapping *mapping; /* of the last pc; NULL none */
+  uint64_t key_base;           /* of the rules in its module; see cached_rule() */
+  uint64_t low;                /* vaddr of its module */
   SondeFrameState frame;
   SondeStackCopy stack;
   SondeArch arch;
@@ -31,7 +33,7 @@ typedef struct
 static bool
 holds (const SondeMapping *mapping, uint64_t address)
 {
-  return mapping != NULL && address >= mapping->start && address < mapping->end;
+  return mapping != NULL && address - mapping->start < mapping->end - mapping->start;
 }
 
 /* Return addresses may lie behind a call that does not return, at the next function's begin. */
@@ -42,11 +44,24 @@ lookup_pc (const SondeFrameState *frame)
 }
 
 static bool
+has_module (const Walk *self)
+{
+  return self->mapping != NULL && self->mapping->module != NULL;
+}
+
+static bool
 find_mapping (Walk *self, uint64_t address)
 {
-  if (!holds (self->mapping, address))
-    self->mapping = sonde_process_find_mapping (self->unwinder->processes, self->process, address);
-  return self->mapping != NULL && self->mapping->module != NULL;
+  uint64_t high;
+
+  if (holds (self->mapping, address))
+    return has_module (self);
+  self->mapping = sonde_process_find_mapping (self->unwinder->processes, self->process, address);
+  if (!has_module (self))
+    return false;
+  sonde_module_extent (self->mapping->module, &self->low, &high);
+  self->key_base = sonde_rule_cache_key (sonde_module_id (self->mapping->module), 0);
+  return true;
 }
 
 static SondeRule
@@ -71,16 +86,15 @@ find_rule (Walk *self, uint64_t vaddr)
 static const SondeRule *
 cached_rule (Walk *self, uint64_t vaddr, SondeRule *uncached)
 {
-  uint64_t low, high, key;
+  uint64_t offset = vaddr - self->low;
+  uint64_t key = self->key_base | offset;
   SondeRuleCacheEntry *slot;
 
-  sonde_module_extent (self->mapping->module, &low, &high);
-  if (vaddr < low || vaddr - low > UINT32_MAX)
+  if (offset > UINT32_MAX)
     {
       *uncached = find_rule (self, vaddr);
       return uncached;
     }
-  key = sonde_rule_cache_key (sonde_module_id (self->mapping->module), (uint32_t) (vaddr - low));
   slot = sonde_rule_cache_slot (&self->unwinder->cache, key);
   if (slot->key != key)
     {
@@ -104,7 +118,8 @@ step_slowly (Walk *self, uint64_t vaddr, bool is_first)
   return sonde_row_step (&row, section, self->arch, &self->frame, &self->stack, is_first);
 }
 
-/* Code without rules (hand-written assembly, JIT): the frame pointer, if everything speaks for it. */
+/* Code without rules (hand-written assembly, JIT): the frame pointer, if everything speaks for it.
+ */
 static SondeStep
 step_by_frame_pointer (Walk *self)
 {
@@ -113,8 +128,8 @@ step_by_frame_pointer (Walk *self)
   uint64_t sp = self->frame.registers.values[registers->sp];
   uint64_t fp, return_address;
 
-  if (!sonde_cfi_registers_get (&self->frame.registers, registers->fp, &fp) || fp % 8 != 0 || fp < sp
-      || !sonde_stack_copy_read (&self->stack, fp + 8, 8, &return_address)
+  if (!sonde_cfi_registers_get (&self->frame.registers, registers->fp, &fp) || fp % 8 != 0
+      || fp < sp || !sonde_stack_copy_read (&self->stack, fp + 8, 8, &return_address)
       || !sonde_stack_copy_read (&self->stack, fp, 8, &next.registers.values[registers->fp]))
     {
       self->stack.ran_out = false; /* a wild frame pointer says nothing of the stack */
@@ -122,7 +137,7 @@ step_by_frame_pointer (Walk *self)
     }
   if (return_address == 0
       || sonde_process_find_mapping (self->unwinder->processes, self->process, return_address - 1)
-           == NULL)
+             == NULL)
     return SONDE_STEP_NO_RULE;
   next.registers.values[registers->sp] = fp + 16;
   next.pc = return_address;
@@ -162,8 +177,7 @@ end_of_step (const Walk *self, const SondeUserState *state, SondeStep step)
     case SONDE_STEP_RAN_OUT:
       return sonde_user_state_truncation (state);
     case SONDE_STEP_NO_RULE:
-      return self->mapping != NULL && self->mapping->module != NULL ? SONDE_UNWIND_END_NO_CFI
-                                                                    : SONDE_UNWIND_END_NO_MODULE;
+      return has_module (self) ? SONDE_UNWIND_END_NO_CFI : SONDE_UNWIND_END_NO_MODULE;
     case SONDE_STEP_LOOP:
       return SONDE_UNWIND_END_LOOP;
     case SONDE_STEP_OK:
