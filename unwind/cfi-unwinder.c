@@ -10,12 +10,12 @@ typedef struct
 {
   SondeUnwinder base;
   SondeProcessTable *processes;
-  uint64_t regs_mask;                     /* that slots was made for */
-  uint8_t slots[SONDE_N_DWARF_REGISTERS]; /* where a sample has each register; NO_SLOT */
-  SondeRuleCache cache;
+  SondeRuleCache *cache;
+  uint64_t regs_mask;                     /* that the following were made for */
+  size_t n_slots;                         /* a sample must have */
+  uint64_t registers;                     /* bit mask by DWARF number: which there are */
+  uint8_t slots[SONDE_N_DWARF_REGISTERS]; /* where each of them is in a sample, or 0 */
 } CfiUnwinder;
-
-#define NO_SLOT UINT8_MAX
 
 /* One stack being walked. */
 typedef struct
@@ -95,7 +95,7 @@ cached_rule (Walk *self, uint64_t vaddr, SondeRule *uncached)
       *uncached = find_rule (self, vaddr);
       return uncached;
     }
-  slot = sonde_rule_cache_slot (&self->unwinder->cache, key);
+  slot = sonde_rule_cache_slot (self->unwinder->cache, key);
   if (slot->key != key)
     {
       slot->rule = find_rule (self, vaddr);
@@ -189,23 +189,30 @@ end_of_step (const Walk *self, const SondeUserState *state, SondeStep step)
 
 /* All samples of a session have the same registers: where they are is worked out once. */
 static void
-fill_slots (CfiUnwinder *self, uint64_t regs_mask)
+learn_registers (CfiUnwinder *self, uint64_t regs_mask)
 {
   self->regs_mask = regs_mask;
+  self->registers = 0;
+  self->n_slots = (size_t) __builtin_popcountll (regs_mask);
   for (unsigned reg = 0; reg < SONDE_N_DWARF_REGISTERS; reg++)
-    if (!sonde_regs_mask_slot (regs_mask, reg, &self->slots[reg]))
-      self->slots[reg] = NO_SLOT;
+    {
+      self->slots[reg] = 0;
+      if (sonde_regs_mask_slot (regs_mask, reg, &self->slots[reg]))
+        self->registers |= (uint64_t) 1 << reg;
+    }
 }
 
-static void
+static bool
 fill_registers (CfiUnwinder *self, const SondeUserState *state, SondeCfiRegisters *registers)
 {
   if (self->regs_mask != state->regs_mask)
-    fill_slots (self, state->regs_mask);
-  registers->valid = 0;
+    learn_registers (self, state->regs_mask);
+  if (state->n_regs < self->n_slots || self->n_slots == 0)
+    return false;
   for (unsigned reg = 0; reg < SONDE_N_DWARF_REGISTERS; reg++)
-    if (self->slots[reg] < state->n_regs)
-      sonde_cfi_registers_set (registers, reg, state->regs[self->slots[reg]]);
+    registers->values[reg] = state->regs[self->slots[reg]];
+  registers->valid = self->registers;
+  return true;
 }
 
 static SondeUnwindEnd
@@ -217,35 +224,39 @@ unwind (SondeUnwinder *base,
         size_t *n_addrs)
 {
   CfiUnwinder *self = (CfiUnwinder *) base;
-  Walk walk = {
-    .unwinder = self,
-    .process = process,
-    .frame.exact_pc = true,
-    .stack = { .bytes = state->stack, .size_bytes = state->stack_size_bytes },
-    .arch = sonde_arch_native (),
-  };
+  SondeStep result;
   size_t n = 0;
+  Walk walk; /* its registers are many, and written before they are read: their bits say which */
 
-  fill_registers (self, state, &walk.frame.registers);
+  walk.unwinder = self;
+  walk.process = process;
+  walk.mapping = NULL;
+  walk.stack = (SondeStackCopy){ .bytes = state->stack, .size_bytes = state->stack_size_bytes };
+  walk.arch = sonde_arch_native ();
+  walk.frame.exact_pc = true;
+  if (!fill_registers (self, state, &walk.frame.registers))
+    return SONDE_UNWIND_END_BAD_CFI;
   sonde_user_state_pc (state, &walk.frame.pc, &walk.stack.address);
-  for (;;)
+  do
     {
-      SondeStep result;
-
+      if (n == max_addrs)
+        return SONDE_UNWIND_END_DEPTH_LIMIT;
       addrs[n++] = walk.frame.pc;
       *n_addrs = n;
       result = step (&walk, n == 1);
-      if (result != SONDE_STEP_OK)
-        return end_of_step (&walk, state, result);
-      if (n == max_addrs)
-        return SONDE_UNWIND_END_DEPTH_LIMIT;
     }
+  while (result == SONDE_STEP_OK);
+
+  return end_of_step (&walk, state, result);
 }
 
 static void
 unwinder_free (SondeUnwinder *base)
 {
-  free (base);
+  CfiUnwinder *self = (CfiUnwinder *) base;
+
+  sonde_rule_cache_free (self->cache);
+  free (self);
 }
 
 static const SondeUnwinderOps ops = { unwinder_free, unwind };
@@ -257,6 +268,12 @@ sonde_unwinder_new_cfi (SondeProcessTable *processes)
 
   if (self == NULL)
     return NULL;
+  self->cache = sonde_rule_cache_new ();
+  if (self->cache == NULL)
+    {
+      free (self);
+      return NULL;
+    }
   self->base.ops = &ops;
   self->processes = processes;
   return &self->base;

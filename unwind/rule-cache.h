@@ -12,9 +12,11 @@
  *
  * One direct-mapped table for all processes. A module's id is never used again, so an entry of a
  * module that is gone can never answer; it is overwritten some day. "No rule" is cached as well.
- * 32 bytes an entry. One thread.
+ * 32 bytes an entry; all of them make up one huge page where the kernel gives one, since each frame
+ * looks at another corner of the table. One thread.
  */
-#define SONDE_RULE_CACHE_ENTRIES 32768u /* a power of two; 1 MiB */
+#define SONDE_RULE_CACHE_BITS    16u
+#define SONDE_RULE_CACHE_ENTRIES (1u << SONDE_RULE_CACHE_BITS)
 
 typedef struct
 {
@@ -22,14 +24,21 @@ typedef struct
   SondeRule rule;
 } SondeRuleCacheEntry;
 
-_Static_assert (sizeof (SondeRuleCacheEntry) == 32, "two entries a cache line");
+_Static_assert(sizeof (SondeRuleCacheEntry) == 32, "two entries a cache line");
 
 typedef struct
 {
   SondeRuleCacheEntry entries[SONDE_RULE_CACHE_ENTRIES];
 } SondeRuleCache;
 
-/* @offset: of the pc from the module's lowest address; below 4 GiB (else the caller does not cache) */
+_Static_assert(sizeof (SondeRuleCache) == 2u << 20, "a huge page");
+
+/* Empty. NULL on ENOMEM. */
+SondeRuleCache *sonde_rule_cache_new (void);
+void sonde_rule_cache_free (SondeRuleCache *self); /* accepts NULL */
+
+/* @offset: of the pc from the module's lowest address; below 4 GiB (else the caller does not cache)
+ */
 static inline uint64_t
 sonde_rule_cache_key (uint32_t module_id, uint32_t offset)
 {
@@ -40,7 +49,8 @@ sonde_rule_cache_key (uint32_t module_id, uint32_t offset)
 static inline SondeRuleCacheEntry *
 sonde_rule_cache_slot (SondeRuleCache *self, uint64_t key)
 {
-  uint64_t hash = key * 0x9E3779B97F4A7C15ull; /* Fibonacci hashing: the upper bits are well mixed */
+  uint64_t hash
+      = key * 0x9E3779B97F4A7C15ull; /* Fibonacci hashing: the upper bits are well mixed */
 
-  return &self->entries[hash >> 49 & (SONDE_RULE_CACHE_ENTRIES - 1)];
+  return &self->entries[hash >> (64 - SONDE_RULE_CACHE_BITS)];
 }

@@ -258,17 +258,35 @@ typedef struct
   size_t n_bytes;
 } Batch;
 
+/* The kernel leaves out what of the dump is above the stack, and so do we. */
+static void
+copy_sample (const SondePerfDecoder *decoder, guint8 *to, const struct perf_event_header *header)
+{
+  const guint8 *bytes = (const guint8 *) header;
+  SondeRecord record;
+  size_t valid_end, dump_end;
+
+  if (sonde_perf_decoder_decode (decoder, header, &record) != SONDE_RECORD_OK)
+    g_error ("A record that was kept has become malformed");
+  valid_end = (size_t) (record.sample.stack - bytes) + record.sample.stack_size_bytes;
+  dump_end = (size_t) (record.sample.stack - bytes) + record.sample.dump_size_bytes;
+  memcpy (to, bytes, valid_end);
+  memcpy (to + dump_end, bytes + dump_end, header->size - dump_end);
+}
+
 static gboolean
 batch_add (Batch *batch, Replay *self, const ReplayEvent *event)
 {
-  const guint8 *bytes = self->recording->bytes->data + event->at;
-  size_t size = ((const struct perf_event_header *) bytes)->size;
+  const struct perf_event_header *header
+      = (const struct perf_event_header *) (self->recording->bytes->data + event->at);
+  guint8 *to = self->hot + batch->n_bytes;
 
-  if (batch->n == MAX_BATCH || BATCH_BYTES - batch->n_bytes < size)
+  if (batch->n == MAX_BATCH || BATCH_BYTES - batch->n_bytes < header->size)
     return FALSE;
-  batch->headers[batch->n] = memcpy (self->hot + batch->n_bytes, bytes, size);
+  copy_sample (&self->recording->decoder, to, header);
+  batch->headers[batch->n] = (const struct perf_event_header *) to;
   batch->pids[batch->n++] = event->pid;
-  batch->n_bytes += size;
+  batch->n_bytes += header->size;
 
   return TRUE;
 }

@@ -12,7 +12,7 @@
 
 enum
 {
-  DUMP_SIZE_BYTES = 32 << 10,
+  DUMP_SIZE_BYTES = 16 << 10,
   N_WARM = 5,
   SKIPPED = 77, /* what meson takes for "skipped" */
 };
