@@ -9,10 +9,12 @@
 
 #include "daemon/base/fd.h"
 #include "daemon/base/proc-maps.h"
+#include "daemon/capture/reused-places.h"
 
-#define FLAG_COMPLETE  2u   /* nothing is missing for an unwind */
-#define MAX_CMDLINE    4096 /* bytes read of /proc/PID/cmdline */
-#define MAX_FILE_TRIES 4    /* processes asked about one file, as they may exit meanwhile */
+#define FLAG_COMPLETE     2u /* nothing is missing for an unwind */
+#define FLAGS_OF_MAPPINGS (FLAG_COMPLETE | SONDE_PROCESS_FLAG_SETTLED)
+#define MAX_CMDLINE       4096 /* bytes read of /proc/PID/cmdline */
+#define MAX_FILE_TRIES    4    /* processes asked about one file, as they may exit meanwhile */
 
 struct SondeTracker
 {
@@ -139,7 +141,7 @@ add_map (SondeTracker *self, const SondeRecord *record)
       || sonde_process_add_mapping (self->processes, process, &mapping, SONDE_MAP_FROM_EVENT) != 1)
     return;
 
-  sonde_process_set_flag (process, FLAG_COMPLETE, false);
+  sonde_process_set_flag (process, FLAGS_OF_MAPPINGS, false);
   added = sonde_process_find_mapping (self->processes, process, map->start);
   if (added == NULL)
     return;
@@ -163,7 +165,7 @@ rename_process (SondeTracker *self, const SondeRecord *record)
     {
       sonde_process_table_exec (self->processes, record->pid, record->comm.name, record->time_ns);
       sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
-      sonde_process_set_flag (process, FLAG_COMPLETE, false);
+      sonde_process_set_flag (process, FLAGS_OF_MAPPINGS, false);
     }
   else
     {
@@ -345,7 +347,7 @@ learn_process (SondeTracker *self,
   if (maps_fd >= 0)
     add_snapshot (self, process, maps_fd);
   sonde_process_set_state (process, SONDE_PROCESS_KNOWN);
-  sonde_process_set_flag (process, FLAG_COMPLETE, false);
+  sonde_process_set_flag (process, FLAGS_OF_MAPPINGS, false);
   /* Its frames are written again with all mappings: at once if they were before. */
   if (sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN) || answer->request_id == 0)
     {
