@@ -11,9 +11,8 @@
 
 #define RECORDS_A_TURN    256
 #define LOST_READS_A_TURN 1024
-#define EXPIRY_NS                                                                                  \
-  (10 * G_GINT64_CONSTANT (1000000000)) /* after exit: queued samples may want it                  \
-                                         */
+/* After exit. Still later samples are another process's, as the process table sees it, too. */
+#define EXPIRY_NS (2 * G_GINT64_CONSTANT (1000000000))
 
 struct SondeStages
 {
@@ -295,7 +294,9 @@ sonde_stages_start (SondeStages *self)
   };
 
   g_assert (self->sampler == NULL);
-  self->unwinder = self->setup.unwind == SONDE_UNWIND_LIBDWFL ? sonde_unwinder_new_libdwfl (self->processes) : sonde_unwinder_new_cfi (self->processes);
+  self->unwinder = self->setup.unwind == SONDE_UNWIND_LIBDWFL
+                       ? sonde_unwinder_new_libdwfl (self->processes)
+                       : sonde_unwinder_new_cfi (self->processes);
   self->kernel_names = sonde_kernel_names_new (self->recorder, g_steal_pointer (&self->kallsyms));
   self->sampler = sonde_sampler_new (&options, self->processes, self->unwinder, self->kernel_names,
                                      self->addresses, self->recorder, &self->tally);
