@@ -10,7 +10,7 @@
 struct SondeAddressSet
 {
   SondeAddressHit *slots; /* module NULL: empty */
-  guint capacity;         /* a power of two, at most half full while it can grow */
+  guint capacity;         /* a power of two, at most three quarters full while it can grow */
   guint n_hits;
   guint64 n_left_out;
   gboolean sorted;
@@ -119,7 +119,7 @@ sonde_address_set_add (SondeAddressSet *self,
       self->n_left_out++;
       return FALSE;
     }
-  if (self->n_hits >= self->capacity / 2)
+  if (self->n_hits >= self->capacity / 4 * 3)
     grow (self);
 
   slot = &self->slots[slot_of (self->slots, self->capacity, pid, address)];
