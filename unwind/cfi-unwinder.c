@@ -24,10 +24,11 @@ typedef struct
   SondeProcess *process;
   const SondeMapping *mapping; /* of the last pc; NULL none */
   uint64_t key_base;           /* of the rules in its module; see cached_rule() */
-  uint64_t low;                /* vaddr of its module */
+  uint64_t origin;             /* where its module's lowest address is in the process */
   SondeFrameState frame;
   SondeStackCopy stack;
-  SondeArch arch;
+  bool plainly;   /* follow only what nearly all stacks need */
+  bool needs_all; /* that was not enough for this one */
 } Walk;
 
 static bool
@@ -52,14 +53,13 @@ has_module (const Walk *self)
 static bool
 find_mapping (Walk *self, uint64_t address)
 {
-  uint64_t high;
+  uint64_t low, high;
 
-  if (holds (self->mapping, address))
-    return has_module (self);
   self->mapping = sonde_process_find_mapping (self->unwinder->processes, self->process, address);
   if (!has_module (self))
     return false;
-  sonde_module_extent (self->mapping->module, &self->low, &high);
+  sonde_module_extent (self->mapping->module, &low, &high);
+  self->origin = self->mapping->bias + low;
   self->key_base = sonde_rule_cache_key (sonde_module_id (self->mapping->module), 0);
   return true;
 }
@@ -76,7 +76,7 @@ find_rule (Walk *self, uint64_t vaddr)
   if (!sonde_module_find_cfi (self->mapping->module, vaddr, &section, &cie, &fde))
     return rule;
   if (sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) == 0)
-    sonde_rule_from_row (&rule, &row, section, self->arch);
+    sonde_rule_from_row (&rule, &row, section, sonde_arch_native ());
   else
     rule.kind = SONDE_RULE_BAD;
   return rule;
@@ -84,21 +84,21 @@ find_rule (Walk *self, uint64_t vaddr)
 
 /* The rule of a pc whose mapping is found, from the cache or decoded now. */
 static const SondeRule *
-cached_rule (Walk *self, uint64_t vaddr, SondeRule *uncached)
+cached_rule (Walk *self, uint64_t address, SondeRule *uncached)
 {
-  uint64_t offset = vaddr - self->low;
+  uint64_t offset = address - self->origin;
   uint64_t key = self->key_base | offset;
   SondeRuleCacheEntry *slot;
 
   if (offset > UINT32_MAX)
     {
-      *uncached = find_rule (self, vaddr);
+      *uncached = find_rule (self, address - self->mapping->bias);
       return uncached;
     }
   slot = sonde_rule_cache_slot (self->unwinder->cache, key);
   if (slot->key != key)
     {
-      slot->rule = find_rule (self, vaddr);
+      slot->rule = find_rule (self, address - self->mapping->bias);
       slot->key = key;
     }
   return &slot->rule;
@@ -115,7 +115,7 @@ step_slowly (Walk *self, uint64_t vaddr, bool is_first)
   if (!sonde_module_find_cfi (self->mapping->module, vaddr, &section, &cie, &fde)
       || sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0)
     return SONDE_STEP_BAD;
-  return sonde_row_step (&row, section, self->arch, &self->frame, &self->stack, is_first);
+  return sonde_row_step (&row, section, sonde_arch_native (), &self->frame, &self->stack, is_first);
 }
 
 /* Code without rules (hand-written assembly, JIT): the frame pointer, if everything speaks for it.
@@ -123,7 +123,7 @@ step_slowly (Walk *self, uint64_t vaddr, bool is_first)
 static SondeStep
 step_by_frame_pointer (Walk *self)
 {
-  const SondeArchRegisters *registers = sonde_arch_registers (self->arch);
+  const SondeArchRegisters *registers = sonde_arch_registers (sonde_arch_native ());
   SondeFrameState next = self->frame;
   uint64_t sp = self->frame.registers.values[registers->sp];
   uint64_t fp, return_address;
@@ -147,22 +147,38 @@ step_by_frame_pointer (Walk *self)
 }
 
 static SondeStep
+step_by_rule (Walk *self, const SondeRule *rule, uint64_t vaddr, bool is_first)
+{
+  SondeStep result;
+
+  if (rule->kind == SONDE_RULE_SLOW)
+    result = step_slowly (self, vaddr, is_first);
+  else
+    result = sonde_rule_step (rule, sonde_arch_native (), &self->frame, &self->stack, is_first);
+  /* whatever it was, if it concerns a register that was not followed, it does not count */
+  if (self->plainly && result != SONDE_STEP_OK && result != SONDE_STEP_END
+      && (rule->kind == SONDE_RULE_SLOW
+          || (self->frame.registers.valid >> rule->cfa_register & 1) == 0))
+    self->needs_all = true;
+  return result;
+}
+
+static SondeStep
 step (Walk *self, bool is_first)
 {
   uint64_t address = lookup_pc (&self->frame);
   const SondeRule *rule;
   SondeRule uncached;
-  uint64_t vaddr;
 
-  if (!find_mapping (self, address))
+  if (holds (self->mapping, address) ? !has_module (self) : !find_mapping (self, address))
     return step_by_frame_pointer (self);
-  vaddr = address - self->mapping->bias;
-  rule = cached_rule (self, vaddr, &uncached);
-  if (rule->kind == SONDE_RULE_SLOW)
-    return step_slowly (self, vaddr, is_first);
+  rule = cached_rule (self, address, &uncached);
+  if (self->plainly
+      && sonde_rule_step_plain (rule, sonde_arch_native (), &self->frame, &self->stack))
+    return SONDE_STEP_OK;
   if (rule->kind != SONDE_RULE_NONE)
-    return sonde_rule_step (rule, self->arch, &self->frame, &self->stack, is_first);
-  if (sonde_module_is_entry (self->mapping->module, vaddr))
+    return step_by_rule (self, rule, address - self->mapping->bias, is_first);
+  if (sonde_module_is_entry (self->mapping->module, address - self->mapping->bias))
     return SONDE_STEP_END;
   return step_by_frame_pointer (self);
 }
@@ -215,6 +231,37 @@ fill_registers (CfiUnwinder *self, const SondeUserState *state, SondeCfiRegister
   return true;
 }
 
+static bool
+begin (Walk *self, const SondeUserState *state, bool plainly)
+{
+  self->mapping = NULL;
+  self->stack = (SondeStackCopy){ .bytes = state->stack, .size_bytes = state->stack_size_bytes };
+  self->frame.exact_pc = true;
+  self->plainly = plainly;
+  self->needs_all = false;
+  return sonde_user_state_pc (state, &self->frame.pc, &self->stack.address)
+         && fill_registers (self->unwinder, state, &self->frame.registers);
+}
+
+static SondeUnwindEnd
+walk (Walk *self, const SondeUserState *state, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
+{
+  SondeStep result;
+  size_t n = 0;
+
+  do
+    {
+      if (n == max_addrs)
+        return SONDE_UNWIND_END_DEPTH_LIMIT;
+      addrs[n++] = self->frame.pc;
+      *n_addrs = n;
+      result = step (self, n == 1);
+    }
+  while (result == SONDE_STEP_OK);
+
+  return end_of_step (self, state, result);
+}
+
 static SondeUnwindEnd
 unwind (SondeUnwinder *base,
         SondeProcess *process,
@@ -223,31 +270,20 @@ unwind (SondeUnwinder *base,
         size_t max_addrs,
         size_t *n_addrs)
 {
-  CfiUnwinder *self = (CfiUnwinder *) base;
-  SondeStep result;
-  size_t n = 0;
-  Walk walk; /* its registers are many, and written before they are read: their bits say which */
+  SondeUnwindEnd end;
+  Walk self; /* its registers are many, and written before they are read: their bits say which */
 
-  walk.unwinder = self;
-  walk.process = process;
-  walk.mapping = NULL;
-  walk.stack = (SondeStackCopy){ .bytes = state->stack, .size_bytes = state->stack_size_bytes };
-  walk.arch = sonde_arch_native ();
-  walk.frame.exact_pc = true;
-  if (!fill_registers (self, state, &walk.frame.registers))
+  self.unwinder = (CfiUnwinder *) base;
+  self.process = process;
+  if (!begin (&self, state, true))
     return SONDE_UNWIND_END_BAD_CFI;
-  sonde_user_state_pc (state, &walk.frame.pc, &walk.stack.address);
-  do
+  end = walk (&self, state, addrs, max_addrs, n_addrs);
+  if (self.needs_all)
     {
-      if (n == max_addrs)
-        return SONDE_UNWIND_END_DEPTH_LIMIT;
-      addrs[n++] = walk.frame.pc;
-      *n_addrs = n;
-      result = step (&walk, n == 1);
+      begin (&self, state, false);
+      end = walk (&self, state, addrs, max_addrs, n_addrs);
     }
-  while (result == SONDE_STEP_OK);
-
-  return end_of_step (&walk, state, result);
+  return end;
 }
 
 static void
