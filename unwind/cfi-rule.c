@@ -121,15 +121,15 @@ fill_return (SondeRule *rule, const SondeCfiRow *row, const SondeCfiSection *sec
       return true;
     case SONDE_CFI_SAME:
       rule->flags |= SONDE_RULE_RA_IN_REGISTER;
-      rule->ra_register = row->return_register;
+      rule->ra_place = row->return_register;
       return true;
     case SONDE_CFI_REGISTER:
       rule->flags |= SONDE_RULE_RA_IN_REGISTER;
-      rule->ra_register = (uint8_t) column->offset;
+      rule->ra_place = (int16_t) column->offset;
       return column->offset >= 0 && column->offset < SONDE_CFI_N_REGISTERS;
     case SONDE_CFI_OFFSET:
     case SONDE_CFI_EXPRESSION:
-      if (!fill_place (column, section, rule->cfa_register, &rule->ra_offset, &from_base))
+      if (!fill_place (column, section, rule->cfa_register, &rule->ra_place, &from_base))
         return false;
       rule->flags |= from_base ? SONDE_RULE_RA_FROM_BASE : 0;
       return true;
@@ -275,10 +275,9 @@ rule_return (const SondeRule *rule,
   bool found;
 
   if ((rule->flags & SONDE_RULE_RA_IN_REGISTER) != 0)
-    found = sonde_cfi_registers_get (registers, rule->ra_register, pc);
+    found = sonde_cfi_registers_get (registers, (uint64_t) rule->ra_place, pc);
   else
-    found
-        = sonde_stack_copy_read (stack, place + (uint64_t) ((int64_t) rule->ra_offset * 8), 8, pc);
+    found = sonde_stack_copy_read (stack, place + (uint64_t) ((int64_t) rule->ra_place * 8), 8, pc);
   return found ? SONDE_STEP_OK : failed_read (stack);
 }
 

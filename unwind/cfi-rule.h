@@ -29,8 +29,8 @@ typedef enum
 enum
 {
   SONDE_RULE_SIGNAL = 1 << 0,         /* signal frame: the caller's pc is exact */
-  SONDE_RULE_RA_IN_REGISTER = 1 << 1, /* return address in ra_register, not in memory */
-  SONDE_RULE_RA_FROM_BASE = 1 << 2, /* ra_offset counts from the CFA's base register, not the CFA */
+  SONDE_RULE_RA_IN_REGISTER = 1 << 1, /* return address in the register ra_place, not in memory */
+  SONDE_RULE_RA_FROM_BASE = 1 << 2, /* ra_place counts from the CFA's base register, not the CFA */
   SONDE_RULE_SAVED_FROM_BASE = 1 << 3, /* so do saved_offset */
 };
 
@@ -38,15 +38,15 @@ enum
 
 typedef struct
 {
-  int32_t cfa_offset;                       /* bytes */
-  uint8_t kind;                             /* SondeRuleKind */
-  uint8_t flags;                            /* SONDE_RULE_* bits */
-  uint8_t cfa_register;                     /* DWARF number */
-  uint8_t ra_register;                      /* DWARF number */
-  int16_t ra_offset;                        /* words of 8 bytes */
+  int32_t cfa_offset;   /* bytes */
+  uint8_t kind;         /* SondeRuleKind */
+  uint8_t flags;        /* SONDE_RULE_* bits */
+  uint8_t cfa_register; /* DWARF number */
+  uint8_t saved_mask;   /* bit n: saved_offset[n] counts; the other registers keep their values */
+  int16_t ra_place;     /* words of 8 bytes; or a register's number */
   int16_t saved_offset[SONDE_RULE_N_SAVED]; /* words of 8 bytes, in SondeArchRegisters' order */
-  uint8_t saved_mask; /* bit n: saved_offset[n] counts; the other registers keep their values */
-  uint8_t padding;
+  uint8_t first; /* the cache's: where in its block of code the rule begins to hold */
+  uint8_t last;  /* and the last byte that it holds for */
 } SondeRule;
 
 _Static_assert(sizeof (SondeRule) == 24, "rules are cached by the thousand");
@@ -187,18 +187,21 @@ sonde_rule_step_plain (const SondeRule *rule,
 
   if (rule->kind != SONDE_RULE_REGISTER || rule->flags != 0
       || (known->valid >> rule->cfa_register & 1) == 0 || cfa <= known->values[registers->sp]
-      || !sonde_rule_read_plain (stack, cfa, rule->ra_offset, &pc) || pc == 0
+      || !sonde_rule_read_plain (stack, cfa, rule->ra_place, &pc)
       || ((rule->saved_mask & 1) != 0
           && !sonde_rule_read_plain (stack, cfa, rule->saved_offset[0], &first))
       || ((rule->saved_mask & 2) != 0
           && !sonde_rule_read_plain (stack, cfa, rule->saved_offset[1], &second)))
+    return false;
+  pc = sonde_arch_strip_pac (arch, pc);
+  if (pc == 0)
     return false;
   known->values[registers->saved[0]] = first;
   known->values[registers->saved[1]] = second;
   known->values[registers->sp] = cfa;
   known->valid = (known->valid & bits) | (rule->saved_mask & 1) << registers->saved[0]
                  | (rule->saved_mask >> 1 & 1) << registers->saved[1];
-  frame->pc = sonde_arch_strip_pac (arch, pc);
+  frame->pc = pc;
   frame->exact_pc = false;
-  return frame->pc != 0;
+  return true;
 }

@@ -6,15 +6,34 @@
 #include "unwind/unwinder-private.h"
 #include "unwind/user-registers.h"
 
+/* A mapping that was found, and what is needed of it for each frame. */
+typedef struct
+{
+  const SondeMapping *mapping; /* NULL none */
+  uint64_t origin;             /* where its module's lowest address is in the process */
+  uint64_t rules;              /* sonde_rule_cache_module() */
+} Place;
+
+enum
+{
+  N_RECENT = 16,
+  RECENT_SHIFT = 20, /* libraries lie about this far apart */
+};
+
 typedef struct
 {
   SondeUnwinder base;
   SondeProcessTable *processes;
   SondeRuleCache *cache;
+
   uint64_t regs_mask;                     /* that the following were made for */
   size_t n_slots;                         /* a sample must have */
   uint64_t registers;                     /* bit mask by DWARF number: which there are */
   uint8_t slots[SONDE_N_DWARF_REGISTERS]; /* where each of them is in a sample, or 0 */
+
+  /* Mappings with a module, by address, as long as the process's list is what it was. */
+  uint64_t serial;
+  Place recent[N_RECENT];
 } CfiUnwinder;
 
 /* One stack being walked. */
@@ -22,9 +41,7 @@ typedef struct
 {
   CfiUnwinder *unwinder;
   SondeProcess *process;
-  const SondeMapping *mapping; /* of the last pc; NULL none */
-  uint64_t key_base;           /* of the rules in its module; see cached_rule() */
-  uint64_t origin;             /* where its module's lowest address is in the process */
+  Place place; /* of the last pc */
   SondeFrameState frame;
   SondeStackCopy stack;
   bool plainly;   /* follow only what nearly all stacks need */
@@ -47,61 +64,96 @@ lookup_pc (const SondeFrameState *frame)
 static bool
 has_module (const Walk *self)
 {
-  return self->mapping != NULL && self->mapping->module != NULL;
+  return self->place.mapping != NULL && self->place.mapping->module != NULL;
 }
 
+static void
+look_up_mapping (Walk *self, uint64_t address, Place *recent)
+{
+  const SondeMapping *mapping
+      = sonde_process_find_mapping (self->unwinder->processes, self->process, address);
+  uint64_t low, high;
+
+  self->place = (Place){ .mapping = mapping };
+  if (!has_module (self))
+    return;
+  sonde_module_extent (mapping->module, &low, &high);
+  self->place.origin = mapping->bias + low;
+  self->place.rules = sonde_rule_cache_module (sonde_module_id (mapping->module));
+  *recent = self->place;
+}
+
+/* False: no mapping, or none with a module. */
 static bool
 find_mapping (Walk *self, uint64_t address)
 {
-  uint64_t low, high;
+  Place *recent = &self->unwinder->recent[address >> RECENT_SHIFT & (N_RECENT - 1)];
 
-  self->mapping = sonde_process_find_mapping (self->unwinder->processes, self->process, address);
-  if (!has_module (self))
-    return false;
-  sonde_module_extent (self->mapping->module, &low, &high);
-  self->origin = self->mapping->bias + low;
-  self->key_base = sonde_rule_cache_key (sonde_module_id (self->mapping->module), 0);
-  return true;
+  if (holds (self->place.mapping, address))
+    return has_module (self);
+  if (holds (recent->mapping, address))
+    {
+      self->place = *recent;
+      return true;
+    }
+  look_up_mapping (self, address, recent);
+  return has_module (self);
 }
 
-static SondeRule
-find_rule (Walk *self, uint64_t vaddr)
+/* Serials are never used twice, so an equal one means the same list of the same process. */
+static void
+check_recent (CfiUnwinder *self, const SondeProcess *process)
+{
+  uint64_t serial = sonde_process_serial (process);
+
+  if (self->serial == serial)
+    return;
+  self->serial = serial;
+  for (unsigned i = 0; i < N_RECENT; i++)
+    self->recent[i].mapping = NULL;
+}
+
+/* Decodes the rule for a pc and finds out how far it holds. */
+static void
+find_rule (Walk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint64_t *end)
 {
   const SondeCfiSection *section;
   SondeCfiCie cie;
   SondeCfiFde fde;
   SondeCfiRow row;
-  SondeRule rule = { .kind = SONDE_RULE_NONE };
 
-  if (!sonde_module_find_cfi (self->mapping->module, vaddr, &section, &cie, &fde))
-    return rule;
-  if (sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) == 0)
-    sonde_rule_from_row (&rule, &row, section, sonde_arch_native ());
-  else
-    rule.kind = SONDE_RULE_BAD;
-  return rule;
+  *rule = (SondeRule){ .kind = SONDE_RULE_NONE };
+  *begin = vaddr;
+  *end = vaddr + 1;
+  if (!sonde_module_find_cfi (self->place.mapping->module, vaddr, &section, &cie, &fde))
+    return;
+  rule->kind = SONDE_RULE_BAD;
+  if (sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0)
+    return;
+  sonde_rule_from_row (rule, &row, section, sonde_arch_native ());
+  *begin = row.begin;
+  *end = row.end;
 }
 
 /* The rule of a pc whose mapping is found, from the cache or decoded now. */
 static const SondeRule *
-cached_rule (Walk *self, uint64_t address, SondeRule *uncached)
+get_rule (Walk *self, uint64_t address, SondeRule *decoded)
 {
-  uint64_t offset = address - self->origin;
-  uint64_t key = self->key_base | offset;
-  SondeRuleCacheEntry *slot;
+  uint64_t offset = address - self->place.origin;
+  SondeRuleCachePlace place = { self->place.rules, (uint32_t) offset };
+  const SondeRule *cached = NULL;
+  uint64_t vaddr, begin, end;
 
+  if (offset <= UINT32_MAX)
+    cached = sonde_rule_cache_find (self->unwinder->cache, place);
+  if (cached != NULL)
+    return cached;
+  vaddr = address - self->place.mapping->bias;
+  find_rule (self, vaddr, decoded, &begin, &end);
   if (offset > UINT32_MAX)
-    {
-      *uncached = find_rule (self, address - self->mapping->bias);
-      return uncached;
-    }
-  slot = sonde_rule_cache_slot (self->unwinder->cache, key);
-  if (slot->key != key)
-    {
-      slot->rule = find_rule (self, address - self->mapping->bias);
-      slot->key = key;
-    }
-  return &slot->rule;
+    return decoded;
+  return sonde_rule_cache_add (self->unwinder->cache, place, decoded, begin - vaddr + offset,
+                               end - vaddr + offset);
 }
 
 static SondeStep
@@ -112,7 +164,7 @@ step_slowly (Walk *self, uint64_t vaddr, bool is_first)
   SondeCfiFde fde;
   SondeCfiRow row;
 
-  if (!sonde_module_find_cfi (self->mapping->module, vaddr, &section, &cie, &fde)
+  if (!sonde_module_find_cfi (self->place.mapping->module, vaddr, &section, &cie, &fde)
       || sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0)
     return SONDE_STEP_BAD;
   return sonde_row_step (&row, section, sonde_arch_native (), &self->frame, &self->stack, is_first);
@@ -168,17 +220,19 @@ step (Walk *self, bool is_first)
 {
   uint64_t address = lookup_pc (&self->frame);
   const SondeRule *rule;
-  SondeRule uncached;
+  SondeRule decoded;
+  uint64_t vaddr;
 
-  if (holds (self->mapping, address) ? !has_module (self) : !find_mapping (self, address))
+  if (!find_mapping (self, address))
     return step_by_frame_pointer (self);
-  rule = cached_rule (self, address, &uncached);
+  rule = get_rule (self, address, &decoded);
   if (self->plainly
       && sonde_rule_step_plain (rule, sonde_arch_native (), &self->frame, &self->stack))
     return SONDE_STEP_OK;
+  vaddr = address - self->place.mapping->bias;
   if (rule->kind != SONDE_RULE_NONE)
-    return step_by_rule (self, rule, address - self->mapping->bias, is_first);
-  if (sonde_module_is_entry (self->mapping->module, address - self->mapping->bias))
+    return step_by_rule (self, rule, vaddr, is_first);
+  if (sonde_module_is_entry (self->place.mapping->module, vaddr))
     return SONDE_STEP_END;
   return step_by_frame_pointer (self);
 }
@@ -232,15 +286,19 @@ fill_registers (CfiUnwinder *self, const SondeUserState *state, SondeCfiRegister
 }
 
 static bool
-begin (Walk *self, const SondeUserState *state, bool plainly)
+begin (Walk *self, const SondeUserState *state, uint64_t pc, bool plainly)
 {
-  self->mapping = NULL;
+  SondeCfiRegisters *registers = &self->frame.registers;
+
+  if (!fill_registers (self->unwinder, state, registers))
+    return false;
+  self->place.mapping = NULL;
   self->stack = (SondeStackCopy){ .bytes = state->stack, .size_bytes = state->stack_size_bytes };
+  self->frame.pc = pc;
   self->frame.exact_pc = true;
   self->plainly = plainly;
   self->needs_all = false;
-  return sonde_user_state_pc (state, &self->frame.pc, &self->stack.address)
-         && fill_registers (self->unwinder, state, &self->frame.registers);
+  return sonde_cfi_registers_get (registers, SONDE_DWARF_SP, &self->stack.address);
 }
 
 static SondeUnwindEnd
@@ -275,12 +333,13 @@ unwind (SondeUnwinder *base,
 
   self.unwinder = (CfiUnwinder *) base;
   self.process = process;
-  if (!begin (&self, state, true))
+  check_recent (self.unwinder, process);
+  if (!begin (&self, state, addrs[0], true))
     return SONDE_UNWIND_END_BAD_CFI;
   end = walk (&self, state, addrs, max_addrs, n_addrs);
   if (self.needs_all)
     {
-      begin (&self, state, false);
+      begin (&self, state, addrs[0], false);
       end = walk (&self, state, addrs, max_addrs, n_addrs);
     }
   return end;
