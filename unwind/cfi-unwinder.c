@@ -6,17 +6,21 @@
 #include "unwind/unwinder-private.h"
 #include "unwind/user-registers.h"
 
-/* A mapping that was found, and what is needed of it for each frame. */
+/* A mapping with a module, and what is needed of both for each frame. */
 typedef struct
 {
-  const SondeMapping *mapping; /* NULL none */
-  uint64_t origin;             /* where its module's lowest address is in the process */
-  uint64_t rules;              /* sonde_rule_cache_module() */
+  uint64_t serial; /* of the process; never used twice, so an equal one means that all this holds */
+  uint64_t start;
+  uint64_t size_bytes;
+  uint64_t bias;
+  uint64_t origin; /* where the module's lowest address is in the process */
+  uint64_t rules;  /* sonde_rule_cache_module() */
+  const SondeModule *module;
 } Place;
 
 enum
 {
-  N_RECENT = 16,
+  N_RECENT = 64,
   RECENT_SHIFT = 20, /* libraries lie about this far apart */
 };
 
@@ -31,9 +35,7 @@ typedef struct
   uint64_t registers;                     /* bit mask by DWARF number: which there are */
   uint8_t slots[SONDE_N_DWARF_REGISTERS]; /* where each of them is in a sample, or 0 */
 
-  /* Mappings with a module, by address, as long as the process's list is what it was. */
-  uint64_t serial;
-  Place recent[N_RECENT];
+  Place recent[N_RECENT]; /* by address and serial */
 } CfiUnwinder;
 
 /* One stack being walked. */
@@ -41,18 +43,13 @@ typedef struct
 {
   CfiUnwinder *unwinder;
   SondeProcess *process;
-  Place place; /* of the last pc */
+  uint64_t serial;
+  const Place *place; /* of the last pc; NULL: it has no module */
   SondeFrameState frame;
   SondeStackCopy stack;
   bool plainly;   /* follow only what nearly all stacks need */
   bool needs_all; /* that was not enough for this one */
 } Walk;
-
-static bool
-holds (const SondeMapping *mapping, uint64_t address)
-{
-  return mapping != NULL && address - mapping->start < mapping->end - mapping->start;
-}
 
 /* Return addresses may lie behind a call that does not return, at the next function's begin. */
 static uint64_t
@@ -62,55 +59,47 @@ lookup_pc (const SondeFrameState *frame)
 }
 
 static bool
-has_module (const Walk *self)
+holds (const Place *place, uint64_t address)
 {
-  return self->place.mapping != NULL && self->place.mapping->module != NULL;
+  return address - place->start < place->size_bytes;
 }
 
-static void
-look_up_mapping (Walk *self, uint64_t address, Place *recent)
+/* NULL: no mapping, or none with a module. */
+static const Place *
+look_up_place (Walk *self, uint64_t address, Place *place)
 {
   const SondeMapping *mapping
       = sonde_process_find_mapping (self->unwinder->processes, self->process, address);
   uint64_t low, high;
 
-  self->place = (Place){ .mapping = mapping };
-  if (!has_module (self))
-    return;
+  if (mapping == NULL || mapping->module == NULL)
+    return NULL;
   sonde_module_extent (mapping->module, &low, &high);
-  self->place.origin = mapping->bias + low;
-  self->place.rules = sonde_rule_cache_module (sonde_module_id (mapping->module));
-  *recent = self->place;
+  *place = (Place){
+    .serial = self->serial,
+    .start = mapping->start,
+    .size_bytes = mapping->end - mapping->start,
+    .bias = mapping->bias,
+    .origin = mapping->bias + low,
+    .rules = sonde_rule_cache_module (sonde_module_id (mapping->module)),
+    .module = mapping->module,
+  };
+  return place;
 }
 
-/* False: no mapping, or none with a module. */
 static bool
-find_mapping (Walk *self, uint64_t address)
+find_place (Walk *self, uint64_t address)
 {
-  Place *recent = &self->unwinder->recent[address >> RECENT_SHIFT & (N_RECENT - 1)];
+  uint64_t i = (address >> RECENT_SHIFT ^ self->serial) % N_RECENT;
+  Place *recent = &self->unwinder->recent[i];
 
-  if (holds (self->place.mapping, address))
-    return has_module (self);
-  if (holds (recent->mapping, address))
-    {
-      self->place = *recent;
-      return true;
-    }
-  look_up_mapping (self, address, recent);
-  return has_module (self);
-}
-
-/* Serials are never used twice, so an equal one means the same list of the same process. */
-static void
-check_recent (CfiUnwinder *self, const SondeProcess *process)
-{
-  uint64_t serial = sonde_process_serial (process);
-
-  if (self->serial == serial)
-    return;
-  self->serial = serial;
-  for (unsigned i = 0; i < N_RECENT; i++)
-    self->recent[i].mapping = NULL;
+  if (self->place != NULL && holds (self->place, address))
+    return true;
+  if (recent->serial == self->serial && holds (recent, address))
+    self->place = recent;
+  else
+    self->place = look_up_place (self, address, recent);
+  return self->place != NULL;
 }
 
 /* Decodes the rule for a pc and finds out how far it holds. */
@@ -125,7 +114,7 @@ find_rule (Walk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint64_
   *rule = (SondeRule){ .kind = SONDE_RULE_NONE };
   *begin = vaddr;
   *end = vaddr + 1;
-  if (!sonde_module_find_cfi (self->place.mapping->module, vaddr, &section, &cie, &fde))
+  if (!sonde_module_find_cfi (self->place->module, vaddr, &section, &cie, &fde))
     return;
   rule->kind = SONDE_RULE_BAD;
   if (sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0)
@@ -139,8 +128,8 @@ find_rule (Walk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint64_
 static const SondeRule *
 get_rule (Walk *self, uint64_t address, SondeRule *decoded)
 {
-  uint64_t offset = address - self->place.origin;
-  SondeRuleCachePlace place = { self->place.rules, (uint32_t) offset };
+  uint64_t offset = address - self->place->origin;
+  SondeRuleCachePlace place = { self->place->rules, (uint32_t) offset };
   const SondeRule *cached = NULL;
   uint64_t vaddr, begin, end;
 
@@ -148,7 +137,7 @@ get_rule (Walk *self, uint64_t address, SondeRule *decoded)
     cached = sonde_rule_cache_find (self->unwinder->cache, place);
   if (cached != NULL)
     return cached;
-  vaddr = address - self->place.mapping->bias;
+  vaddr = address - self->place->bias;
   find_rule (self, vaddr, decoded, &begin, &end);
   if (offset > UINT32_MAX)
     return decoded;
@@ -164,7 +153,7 @@ step_slowly (Walk *self, uint64_t vaddr, bool is_first)
   SondeCfiFde fde;
   SondeCfiRow row;
 
-  if (!sonde_module_find_cfi (self->place.mapping->module, vaddr, &section, &cie, &fde)
+  if (!sonde_module_find_cfi (self->place->module, vaddr, &section, &cie, &fde)
       || sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0)
     return SONDE_STEP_BAD;
   return sonde_row_step (&row, section, sonde_arch_native (), &self->frame, &self->stack, is_first);
@@ -223,16 +212,16 @@ step (Walk *self, bool is_first)
   SondeRule decoded;
   uint64_t vaddr;
 
-  if (!find_mapping (self, address))
+  if (!find_place (self, address))
     return step_by_frame_pointer (self);
   rule = get_rule (self, address, &decoded);
   if (self->plainly
       && sonde_rule_step_plain (rule, sonde_arch_native (), &self->frame, &self->stack))
     return SONDE_STEP_OK;
-  vaddr = address - self->place.mapping->bias;
+  vaddr = address - self->place->bias;
   if (rule->kind != SONDE_RULE_NONE)
     return step_by_rule (self, rule, vaddr, is_first);
-  if (sonde_module_is_entry (self->place.mapping->module, vaddr))
+  if (sonde_module_is_entry (self->place->module, vaddr))
     return SONDE_STEP_END;
   return step_by_frame_pointer (self);
 }
@@ -247,7 +236,7 @@ end_of_step (const Walk *self, const SondeUserState *state, SondeStep step)
     case SONDE_STEP_RAN_OUT:
       return sonde_user_state_truncation (state);
     case SONDE_STEP_NO_RULE:
-      return has_module (self) ? SONDE_UNWIND_END_NO_CFI : SONDE_UNWIND_END_NO_MODULE;
+      return self->place != NULL ? SONDE_UNWIND_END_NO_CFI : SONDE_UNWIND_END_NO_MODULE;
     case SONDE_STEP_LOOP:
       return SONDE_UNWIND_END_LOOP;
     case SONDE_STEP_OK:
@@ -292,7 +281,7 @@ begin (Walk *self, const SondeUserState *state, uint64_t pc, bool plainly)
 
   if (!fill_registers (self->unwinder, state, registers))
     return false;
-  self->place.mapping = NULL;
+  self->place = NULL;
   self->stack = (SondeStackCopy){ .bytes = state->stack, .size_bytes = state->stack_size_bytes };
   self->frame.pc = pc;
   self->frame.exact_pc = true;
@@ -333,7 +322,7 @@ unwind (SondeUnwinder *base,
 
   self.unwinder = (CfiUnwinder *) base;
   self.process = process;
-  check_recent (self.unwinder, process);
+  self.serial = sonde_process_serial (process);
   if (!begin (&self, state, addrs[0], true))
     return SONDE_UNWIND_END_BAD_CFI;
   end = walk (&self, state, addrs, max_addrs, n_addrs);
