@@ -13,7 +13,7 @@ enum
 {
   /* Samples are copied to a hot place first, as if the kernel had just written them; both fit into
    * a second-level cache. */
-  MAX_BATCH = 8,
+  MAX_BATCH = 16,
   BATCH_BYTES = 256 << 10,
 };
 
