@@ -30,9 +30,10 @@ typedef struct
   SondeProcessTable *processes;
   SondeRuleCache *cache;
 
-  uint64_t regs_mask;                     /* that the following were made for */
-  size_t n_slots;                         /* a sample must have */
-  uint64_t registers;                     /* bit mask by DWARF number: which there are */
+  uint64_t regs_mask; /* that the following were made for */
+  size_t n_slots;     /* a sample must have */
+  uint64_t registers; /* bit mask by DWARF number: which there are */
+  uint8_t pc_slot;
   uint8_t slots[SONDE_N_DWARF_REGISTERS]; /* where each of them is in a sample, or 0 */
 
   Place recent[N_RECENT]; /* by address and serial */
@@ -100,6 +101,16 @@ find_place (Walk *self, uint64_t address)
   else
     self->place = look_up_place (self, address, recent);
   return self->place != NULL;
+}
+
+/* Samples are spread wider than callers, so the first rule is often far away: fetch it early. */
+static void
+expect_rule (const Walk *self, uint64_t address)
+{
+  SondeRuleCachePlace place = { self->place->rules, (uint32_t) (address - self->place->origin) };
+
+  __builtin_prefetch (
+      sonde_rule_cache_set (self->unwinder->cache, sonde_rule_cache_block_key (place)));
 }
 
 /* Decodes the rule for a pc and finds out how far it holds. */
@@ -252,42 +263,47 @@ learn_registers (CfiUnwinder *self, uint64_t regs_mask)
 {
   self->regs_mask = regs_mask;
   self->registers = 0;
-  self->n_slots = (size_t) __builtin_popcountll (regs_mask);
   for (unsigned reg = 0; reg < SONDE_N_DWARF_REGISTERS; reg++)
     {
       self->slots[reg] = 0;
       if (sonde_regs_mask_slot (regs_mask, reg, &self->slots[reg]))
         self->registers |= (uint64_t) 1 << reg;
     }
+  self->n_slots = 0;
+  if (sonde_regs_mask_pc_slot (regs_mask, &self->pc_slot)
+      && (self->registers >> SONDE_DWARF_SP & 1) != 0)
+    self->n_slots = (size_t) __builtin_popcountll (regs_mask);
 }
 
 static bool
-fill_registers (CfiUnwinder *self, const SondeUserState *state, SondeCfiRegisters *registers)
+has_registers (CfiUnwinder *self, const SondeUserState *state)
 {
   if (self->regs_mask != state->regs_mask)
     learn_registers (self, state->regs_mask);
-  if (state->n_regs < self->n_slots || self->n_slots == 0)
-    return false;
-  for (unsigned reg = 0; reg < SONDE_N_DWARF_REGISTERS; reg++)
-    registers->values[reg] = state->regs[self->slots[reg]];
-  registers->valid = self->registers;
-  return true;
+  return self->n_slots > 0 && state->n_regs >= self->n_slots;
 }
 
-static bool
-begin (Walk *self, const SondeUserState *state, uint64_t pc, bool plainly)
+static void
+begin (Walk *self, const SondeUserState *state, bool plainly)
 {
+  const CfiUnwinder *unwinder = self->unwinder;
   SondeCfiRegisters *registers = &self->frame.registers;
 
-  if (!fill_registers (self->unwinder, state, registers))
-    return false;
-  self->place = NULL;
-  self->stack = (SondeStackCopy){ .bytes = state->stack, .size_bytes = state->stack_size_bytes };
-  self->frame.pc = pc;
+  self->frame.pc = state->regs[unwinder->pc_slot];
   self->frame.exact_pc = true;
+  self->place = NULL;
+  if (find_place (self, self->frame.pc))
+    expect_rule (self, self->frame.pc);
+  for (unsigned reg = 0; reg < SONDE_N_DWARF_REGISTERS; reg++)
+    registers->values[reg] = state->regs[unwinder->slots[reg]];
+  registers->valid = unwinder->registers;
+  self->stack = (SondeStackCopy){
+    .bytes = state->stack,
+    .size_bytes = state->stack_size_bytes,
+    .address = registers->values[SONDE_DWARF_SP],
+  };
   self->plainly = plainly;
   self->needs_all = false;
-  return sonde_cfi_registers_get (registers, SONDE_DWARF_SP, &self->stack.address);
 }
 
 static SondeUnwindEnd
@@ -323,12 +339,13 @@ unwind (SondeUnwinder *base,
   self.unwinder = (CfiUnwinder *) base;
   self.process = process;
   self.serial = sonde_process_serial (process);
-  if (!begin (&self, state, addrs[0], true))
-    return SONDE_UNWIND_END_BAD_CFI;
+  if (!has_registers (self.unwinder, state))
+    return SONDE_UNWIND_END_NO_MODULE;
+  begin (&self, state, true);
   end = walk (&self, state, addrs, max_addrs, n_addrs);
   if (self.needs_all)
     {
-      begin (&self, state, addrs[0], false);
+      begin (&self, state, false);
       end = walk (&self, state, addrs, max_addrs, n_addrs);
     }
   return end;
