@@ -13,6 +13,7 @@
 #include "daemon/base/error.h"
 
 #define MAX_MESSAGES_PER_TURN 32
+#define MAX_US_PER_TURN       5000 /* a peer whose messages cost much waits for its next turn */
 #define RETRY_MS              10 /* while too many descriptors are in flight: the socket itself looks writable \
                                   */
 
@@ -197,10 +198,12 @@ static gboolean
 on_readable (int fd, GIOCondition condition, gpointer user_data)
 {
   SondeChannel *self = user_data;
+  gint64 end_us = g_get_monotonic_time () + MAX_US_PER_TURN;
 
   g_atomic_ref_count_inc (&self->refs);
   for (unsigned i = 0; i < MAX_MESSAGES_PER_TURN && receive_one (self); i++)
-    continue;
+    if (g_get_monotonic_time () >= end_us)
+      break;
   channel_unref (self);
   return G_SOURCE_CONTINUE; /* shut() destroyed the source where it had to go */
 }
