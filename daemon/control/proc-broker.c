@@ -232,8 +232,8 @@ open_mapping (const Process *process, const SondeProcMap *map, gboolean *by_path
   return fd < 0 ? -errno : fd;
 }
 
-/* The list that tells of a mount: the process's, or that of the first process for one outside of the
- * root it lives in, as in a chroot whose root is no mount point. NULL: neither knows it. */
+/* The list that tells of a mount: the process's, or that of the first process for one outside of
+ * the root it lives in, as in a chroot whose root is no mount point. NULL: neither knows it. */
 static char *
 read_mountinfo (const Process *process, gint64 mount_id)
 {
