@@ -46,7 +46,7 @@ typedef struct
 
 typedef struct
 {
-  SondeCfiRow *rows;
+  SondeCfiIndexRow *rows;
   size_t n_rows;
   size_t n_allocated;
 } RowList;
@@ -59,14 +59,14 @@ add_row (RowList *list, int64_t begin, int64_t fde)
   if (list->n_rows == list->n_allocated)
     {
       size_t n = list->n_allocated == 0 ? 256 : list->n_allocated * 2;
-      SondeCfiRow *rows = reallocarray (list->rows, n, sizeof *rows);
+      SondeCfiIndexRow *rows = reallocarray (list->rows, n, sizeof *rows);
 
       if (rows == NULL)
         return -ENOMEM;
       list->rows = rows;
       list->n_allocated = n;
     }
-  list->rows[list->n_rows++] = (SondeCfiRow){ (int32_t) begin, (int32_t) fde };
+  list->rows[list->n_rows++] = (SondeCfiIndexRow){ (int32_t) begin, (int32_t) fde };
   return 0;
 }
 
@@ -192,7 +192,7 @@ trim (SondeCfiIndex *self)
 }
 
 static bool
-is_sorted (const SondeCfiRow *rows, size_t n_rows)
+is_sorted (const SondeCfiIndexRow *rows, size_t n_rows)
 {
   for (size_t i = 1; i < n_rows; i++)
     if (rows[i].begin < rows[i - 1].begin)
@@ -209,7 +209,7 @@ take_table (const SondeCfiIndex *self, const SondeElfFile *file, RowList *list)
   uint64_t eh_frame_vaddr;
   uint64_t n_rows;
   uint64_t table_offset;
-  SondeCfiRow *rows;
+  SondeCfiIndexRow *rows;
 
   if (!read_frame_header (file, &header, &eh_frame_vaddr, &n_rows, &table_offset)
       || header.table_encoding != TABLE_ENCODING || eh_frame_vaddr != self->section.vaddr
@@ -234,7 +234,7 @@ take_table (const SondeCfiIndex *self, const SondeElfFile *file, RowList *list)
 
       if (offset >= self->section.size_bytes || begin != (int32_t) begin || fde != (int32_t) fde)
         return 0;
-      rows[i] = (SondeCfiRow){ (int32_t) begin, (int32_t) fde };
+      rows[i] = (SondeCfiIndexRow){ (int32_t) begin, (int32_t) fde };
     }
   return 1;
 }
@@ -243,8 +243,8 @@ take_table (const SondeCfiIndex *self, const SondeElfFile *file, RowList *list)
 static int
 compare_rows (const void *a, const void *b)
 {
-  const SondeCfiRow *left = a;
-  const SondeCfiRow *right = b;
+  const SondeCfiIndexRow *left = a;
+  const SondeCfiIndexRow *right = b;
 
   if (left->begin != right->begin)
     return left->begin < right->begin ? -1 : 1;
@@ -441,7 +441,7 @@ count_rows_up_to (const SondeCfiIndex *self, int64_t begin)
 }
 
 static bool
-read_row (const SondeCfiIndex *self, const SondeCfiRow *row, SondeCfiFde *fde, SondeCfiCie *cie)
+read_row (const SondeCfiIndex *self, const SondeCfiIndexRow *row, SondeCfiFde *fde, SondeCfiCie *cie)
 {
   uint64_t offset = self->rows_vaddr + (uint64_t) (int64_t) row->fde - self->section.vaddr;
   SondeCfiEntry entry;

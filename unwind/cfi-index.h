@@ -23,14 +23,14 @@ typedef struct
 {
   int32_t begin;
   int32_t fde;
-} SondeCfiRow;
+} SondeCfiIndexRow;
 
 typedef struct
 {
   uint8_t *image; /* owned; NULL: the module has no usable CFI */
   size_t image_size_bytes;
   SondeCfiSection section; /* into the image */
-  SondeCfiRow *rows;       /* into the image; sorted by begin */
+  SondeCfiIndexRow *rows;       /* into the image; sorted by begin */
   size_t n_rows;
   uint64_t rows_vaddr; /* of the image's .eh_frame_hdr */
 } SondeCfiIndex;

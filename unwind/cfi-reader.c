@@ -28,7 +28,19 @@ sonde_cfi_read_u8 (SondeCfiCursor *cursor, uint8_t *value)
 }
 
 bool
+sonde_cfi_read_u16 (SondeCfiCursor *cursor, uint16_t *value)
+{
+  return read_bytes (cursor, value, sizeof *value);
+}
+
+bool
 sonde_cfi_read_u32 (SondeCfiCursor *cursor, uint32_t *value)
+{
+  return read_bytes (cursor, value, sizeof *value);
+}
+
+bool
+sonde_cfi_read_u64 (SondeCfiCursor *cursor, uint64_t *value)
 {
   return read_bytes (cursor, value, sizeof *value);
 }

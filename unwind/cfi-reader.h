@@ -21,7 +21,9 @@ typedef struct
 } SondeCfiCursor;
 
 bool sonde_cfi_read_u8 (SondeCfiCursor *cursor, uint8_t *value);
+bool sonde_cfi_read_u16 (SondeCfiCursor *cursor, uint16_t *value);
 bool sonde_cfi_read_u32 (SondeCfiCursor *cursor, uint32_t *value);
+bool sonde_cfi_read_u64 (SondeCfiCursor *cursor, uint64_t *value);
 bool sonde_cfi_read_uleb128 (SondeCfiCursor *cursor, uint64_t *value);
 bool sonde_cfi_read_sleb128 (SondeCfiCursor *cursor, int64_t *value);
 bool sonde_cfi_skip (SondeCfiCursor *cursor, uint64_t n_bytes);

@@ -8,6 +8,7 @@
 
 #include "unwind/dwfl-modules.h"
 #include "unwind/elf-file.h"
+#include "unwind/unwinder-private.h"
 #include "unwind/user-registers.h"
 
 enum
@@ -39,10 +40,11 @@ typedef struct
   bool read_zero;
 } Walk;
 
+typedef struct DwflUnwinder DwflUnwinder;
 typedef struct ProcessData ProcessData;
 struct ProcessData
 {
-  SondeUnwinder *unwinder;
+  DwflUnwinder *unwinder;
   SondeProcess *process;
   Dwfl *dwfl;
   SondeDwflModules modules;
@@ -51,8 +53,9 @@ struct ProcessData
   ProcessData *older;
 };
 
-struct SondeUnwinder
+struct DwflUnwinder
 {
+  SondeUnwinder base;
   SondeProcessTable *processes;
   Elf64_Ehdr header; /* tells libdwfl the architecture */
   Elf *elf;
@@ -241,7 +244,7 @@ take_frame (Dwfl_Frame *frame, void *arg)
 static void
 unlink_data (ProcessData *data)
 {
-  SondeUnwinder *unwinder = data->unwinder;
+  DwflUnwinder *unwinder = data->unwinder;
 
   *(data->newer != NULL ? &data->newer->older : &unwinder->newest) = data->older;
   *(data->older != NULL ? &data->older->newer : &unwinder->oldest) = data->newer;
@@ -251,7 +254,7 @@ unlink_data (ProcessData *data)
 static void
 link_data (ProcessData *data)
 {
-  SondeUnwinder *unwinder = data->unwinder;
+  DwflUnwinder *unwinder = data->unwinder;
 
   data->newer = NULL;
   data->older = unwinder->newest;
@@ -272,7 +275,7 @@ free_data (void *pointer)
 }
 
 static ProcessData *
-new_data (SondeUnwinder *self, SondeProcess *process)
+new_data (DwflUnwinder *self, SondeProcess *process)
 {
   ProcessData *data = calloc (1, sizeof *data);
 
@@ -298,7 +301,7 @@ new_data (SondeUnwinder *self, SondeProcess *process)
 
 /* The process's Dwfl with the modules that the table knows now. */
 static ProcessData *
-ensure_data (SondeUnwinder *self, SondeProcess *process)
+ensure_data (DwflUnwinder *self, SondeProcess *process)
 {
   ProcessData *data = sonde_process_unwind_data (process);
   uint64_t serial = sonde_process_resolve_modules (self->processes, process);
@@ -343,7 +346,7 @@ has_no_caller (Dwfl *dwfl, uint64_t pc)
 }
 
 static bool
-is_outermost (SondeUnwinder *self, Dwfl *dwfl, uint64_t pc, const SondeMapping *mapping)
+is_outermost (DwflUnwinder *self, Dwfl *dwfl, uint64_t pc, const SondeMapping *mapping)
 {
   uint64_t key = (uint64_t) sonde_module_id (mapping->module) << 32 ^ (pc - mapping->bias);
   uint64_t *slot = &self->outermost[(key ^ key >> 32) % N_OUTERMOST];
@@ -353,16 +356,9 @@ is_outermost (SondeUnwinder *self, Dwfl *dwfl, uint64_t pc, const SondeMapping *
   return *slot == key;
 }
 
-static SondeUnwindEnd
-truncation (const SondeUserState *state)
-{
-  return state->stack_size_bytes < state->dump_size_bytes ? SONDE_UNWIND_END_TRUNCATED_PAGE
-                                                          : SONDE_UNWIND_END_TRUNCATED_DUMP;
-}
-
 /* libdwfl stopped by itself: why? */
 static SondeUnwindEnd
-explain (SondeUnwinder *self, ProcessData *data, bool is_undefined)
+explain (DwflUnwinder *self, ProcessData *data, bool is_undefined)
 {
   const Walk *walk = &self->walk;
   const SondeMapping *mapping
@@ -381,20 +377,59 @@ explain (SondeUnwinder *self, ProcessData *data, bool is_undefined)
       return has_module ? SONDE_UNWIND_END_NO_CFI : SONDE_UNWIND_END_NO_MODULE;
     }
   if (walk->read_above)
-    return truncation (walk->state);
+    return sonde_user_state_truncation (walk->state);
   if (is_undefined && !walk->read_wild
       && (walk->read_zero || is_outermost (self, data->dwfl, walk->lookup_pc, mapping)))
     return SONDE_UNWIND_END_COMPLETE;
   return SONDE_UNWIND_END_BAD_CFI;
 }
 
+static void
+unwinder_free (SondeUnwinder *base)
+{
+  DwflUnwinder *self = (DwflUnwinder *) base;
+
+  while (self->newest != NULL)
+    sonde_process_set_unwind_data (self->newest->process, NULL, NULL);
+  elf_end (self->elf);
+  free (self);
+}
+
+static SondeUnwindEnd
+unwind (SondeUnwinder *base,
+        SondeProcess *process,
+        const SondeUserState *state,
+        uint64_t *addrs,
+        size_t max_addrs,
+        size_t *n_addrs)
+{
+  DwflUnwinder *self = (DwflUnwinder *) base;
+  Walk *walk = &self->walk;
+  ProcessData *data;
+  int r;
+
+  *walk = (Walk){ .state = state, .addrs = addrs, .max_addrs = max_addrs, .stop = RUNNING };
+  sonde_user_state_pc (state, &walk->lookup_pc, &walk->sp);
+  data = ensure_data (self, process);
+  if (data == NULL)
+    return SONDE_UNWIND_END_NO_MODULE;
+
+  r = dwfl_getthread_frames (data->dwfl, sonde_process_pid (process), take_frame, data);
+  if (walk->n_addrs > 0)
+    *n_addrs = walk->n_addrs;
+  return walk->stop != RUNNING ? walk->stop : explain (self, data, r == 0);
+}
+
+static const SondeUnwinderOps ops = { unwinder_free, unwind };
+
 SondeUnwinder *
 sonde_unwinder_new_libdwfl (SondeProcessTable *processes)
 {
-  SondeUnwinder *self = calloc (1, sizeof *self);
+  DwflUnwinder *self = calloc (1, sizeof *self);
 
   if (self == NULL)
     return NULL;
+  self->base.ops = &ops;
   self->processes = processes;
   self->header = (Elf64_Ehdr){
     .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
@@ -410,49 +445,5 @@ sonde_unwinder_new_libdwfl (SondeProcessTable *processes)
       free (self);
       return NULL;
     }
-  return self;
-}
-
-void
-sonde_unwinder_free (SondeUnwinder *self)
-{
-  if (self == NULL)
-    return;
-  while (self->newest != NULL)
-    sonde_process_set_unwind_data (self->newest->process, NULL, NULL);
-  elf_end (self->elf);
-  free (self);
-}
-
-SondeUnwindEnd
-sonde_unwinder_unwind (SondeUnwinder *self,
-                       SondeProcess *process,
-                       const SondeUserState *state,
-                       uint64_t *addrs,
-                       size_t max_addrs,
-                       size_t *n_addrs)
-{
-  Walk *walk = &self->walk;
-  ProcessData *data;
-  uint64_t pc;
-  int r;
-
-  *n_addrs = 0;
-  *walk = (Walk){ .state = state, .addrs = addrs, .max_addrs = max_addrs, .stop = RUNNING };
-  if (!sonde_user_state_pc (state, &pc, &walk->sp))
-    return SONDE_UNWIND_END_NO_MODULE;
-  addrs[0] = pc;
-  *n_addrs = 1;
-  if (state->abi != PERF_SAMPLE_REGS_ABI_64)
-    return SONDE_UNWIND_END_NO_CFI;
-  data = ensure_data (self, process);
-  if (data == NULL)
-    return SONDE_UNWIND_END_NO_MODULE;
-
-  r = dwfl_getthread_frames (data->dwfl, sonde_process_pid (process), take_frame, data);
-  if (walk->n_addrs > 0)
-    *n_addrs = walk->n_addrs;
-  else
-    walk->lookup_pc = pc;
-  return walk->stop != RUNNING ? walk->stop : explain (self, data, r == 0);
+  return &self->base;
 }

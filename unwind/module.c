@@ -174,6 +174,17 @@ sonde_module_extent (const SondeModule *self, uint64_t *low, uint64_t *high)
 }
 
 bool
+sonde_module_find_cfi (const SondeModule *self,
+                       uint64_t vaddr,
+                       const SondeCfiSection **section,
+                       SondeCfiCie *cie,
+                       SondeCfiFde *fde)
+{
+  *section = &self->cfi.section;
+  return sonde_cfi_index_find (&self->cfi, vaddr, fde, cie);
+}
+
+bool
 sonde_module_find_function (const SondeModule *self, uint64_t vaddr, uint64_t *begin, uint64_t *end)
 {
   SondeCfiFde fde;

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "unwind/cfi-reader.h"
+
 /**
  * SECTION: module
  *
@@ -96,6 +98,13 @@ bool sonde_module_find_function (const SondeModule *self,
                                  uint64_t vaddr,
                                  uint64_t *begin,
                                  uint64_t *end);
+
+/* The CFI around @vaddr, bytes and decoded headers, valid as long as the module. False if none. */
+bool sonde_module_find_cfi (const SondeModule *self,
+                            uint64_t vaddr,
+                            const SondeCfiSection **section,
+                            SondeCfiCie *cie,
+                            SondeCfiFde *fde);
 
 /* Is @vaddr in the code that the kernel jumps to at exec, which has no caller? The dynamic linker's
  * has no CFI that would say so. */

@@ -2,6 +2,7 @@
 /* What all unwinders share: names of ends, and which register is where in a sample. */
 #include "unwind/unwinder.h"
 
+#include "unwind/unwinder-private.h"
 #include "unwind/user-registers.h"
 
 #if defined(__x86_64__)
@@ -58,12 +59,26 @@ sonde_unwinder_regs_mask (void)
 
 /* Only the registers in the mask were written, lowest bit first. */
 static bool
-get_register (const SondeUserState *state, unsigned perf_number, uint64_t *value)
+mask_slot (uint64_t regs_mask, unsigned perf_number, uint8_t *slot)
 {
   uint64_t bit = UINT64_C (1) << perf_number;
-  size_t slot = (size_t) __builtin_popcountll (state->regs_mask & (bit - 1));
 
-  if ((state->regs_mask & bit) == 0 || slot >= state->n_regs)
+  *slot = (uint8_t) __builtin_popcountll (regs_mask & (bit - 1));
+  return (regs_mask & bit) != 0;
+}
+
+bool
+sonde_regs_mask_slot (uint64_t regs_mask, unsigned number, uint8_t *slot)
+{
+  return number < SONDE_N_DWARF_REGISTERS && mask_slot (regs_mask, perf_register[number], slot);
+}
+
+static bool
+get_register (const SondeUserState *state, unsigned perf_number, uint64_t *value)
+{
+  uint8_t slot;
+
+  if (!mask_slot (state->regs_mask, perf_number, &slot) || slot >= state->n_regs)
     return false;
   *value = state->regs[slot];
   return true;
@@ -80,4 +95,37 @@ bool
 sonde_user_state_dwarf_register (const SondeUserState *state, unsigned number, uint64_t *value)
 {
   return number < SONDE_N_DWARF_REGISTERS && get_register (state, perf_register[number], value);
+}
+
+SondeUnwindEnd
+sonde_user_state_truncation (const SondeUserState *state)
+{
+  return state->stack_size_bytes < state->dump_size_bytes ? SONDE_UNWIND_END_TRUNCATED_PAGE
+                                                          : SONDE_UNWIND_END_TRUNCATED_DUMP;
+}
+
+void
+sonde_unwinder_free (SondeUnwinder *self)
+{
+  if (self != NULL)
+    self->ops->free (self);
+}
+
+SondeUnwindEnd
+sonde_unwinder_unwind (SondeUnwinder *self,
+                       SondeProcess *process,
+                       const SondeUserState *state,
+                       uint64_t *addrs,
+                       size_t max_addrs,
+                       size_t *n_addrs)
+{
+  uint64_t sp;
+
+  *n_addrs = 0;
+  if (!sonde_user_state_pc (state, &addrs[0], &sp))
+    return SONDE_UNWIND_END_NO_MODULE;
+  *n_addrs = 1;
+  if (state->abi != PERF_SAMPLE_REGS_ABI_64)
+    return SONDE_UNWIND_END_NO_CFI;
+  return self->ops->unwind (self, process, state, addrs, max_addrs, n_addrs);
 }

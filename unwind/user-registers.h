@@ -17,3 +17,7 @@
 /* False if the sample does not have it. */
 bool
 sonde_user_state_dwarf_register (const SondeUserState *state, unsigned number, uint64_t *value);
+
+/* Which of a sample's registers, in the order of @regs_mask's bits, has DWARF's @number. False if
+ * none. */
+bool sonde_regs_mask_slot (uint64_t regs_mask, unsigned number, uint8_t *slot);

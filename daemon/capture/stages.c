@@ -295,7 +295,7 @@ sonde_stages_start (SondeStages *self)
   };
 
   g_assert (self->sampler == NULL);
-  self->unwinder = sonde_unwinder_new_libdwfl (self->processes);
+  self->unwinder = self->setup.unwind == SONDE_UNWIND_LIBDWFL ? sonde_unwinder_new_libdwfl (self->processes) : sonde_unwinder_new_cfi (self->processes);
   self->kernel_names = sonde_kernel_names_new (self->recorder, g_steal_pointer (&self->kallsyms));
   self->sampler = sonde_sampler_new (&options, self->processes, self->unwinder, self->kernel_names,
                                      self->addresses, self->recorder, &self->tally);

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Runs one function's call frame program up to an address. */
+#include "unwind/cfi-program.h"
+
+#include <errno.h>
+
+enum
+{
+  CFA_ADVANCE_LOC = 0x40, /* low six bits: delta */
+  CFA_OFFSET = 0x80,      /* low six bits: register */
+  CFA_RESTORE = 0xc0,     /* low six bits: register */
+  CFA_NOP = 0x00,
+  CFA_SET_LOC = 0x01,
+  CFA_ADVANCE_LOC1 = 0x02,
+  CFA_ADVANCE_LOC2 = 0x03,
+  CFA_ADVANCE_LOC4 = 0x04,
+  CFA_OFFSET_EXTENDED = 0x05,
+  CFA_RESTORE_EXTENDED = 0x06,
+  CFA_UNDEFINED = 0x07,
+  CFA_SAME_VALUE = 0x08,
+  CFA_REGISTER = 0x09,
+  CFA_REMEMBER_STATE = 0x0a,
+  CFA_RESTORE_STATE = 0x0b,
+  CFA_DEF_CFA = 0x0c,
+  CFA_DEF_CFA_REGISTER = 0x0d,
+  CFA_DEF_CFA_OFFSET = 0x0e,
+  CFA_DEF_CFA_EXPRESSION = 0x0f,
+  CFA_EXPRESSION = 0x10,
+  CFA_OFFSET_EXTENDED_SF = 0x11,
+  CFA_DEF_CFA_SF = 0x12,
+  CFA_DEF_CFA_OFFSET_SF = 0x13,
+  CFA_VAL_OFFSET = 0x14,
+  CFA_VAL_OFFSET_SF = 0x15,
+  CFA_VAL_EXPRESSION = 0x16,
+  CFA_AARCH64_NEGATE_RA_STATE = 0x2d, /* GNU_window_save on SPARC only */
+  CFA_GNU_ARGS_SIZE = 0x2e,
+  CFA_GNU_NEGATIVE_OFFSET_EXTENDED = 0x2f,
+};
+
+/* A program being run. */
+typedef struct
+{
+  const SondeCfiSection *section;
+  const SondeCfiCie *cie;
+  SondeCfiCursor cursor;
+  bool bad; /* an operand was cut; what was taken since is 0 */
+  SondeCfiRow row;
+  SondeCfiRow *initial;               /* after the CIE's program; NULL while that one runs */
+  SondeCfiRow states[SONDE_CFI_MAX_STATES];
+  unsigned n_states;
+  uint64_t at;  /* vaddr the row is valid from */
+  uint64_t end; /* and up to */
+} Machine;
+
+#define DEFINE_TAKE(name, type, read)                                                              \
+  static type name (Machine *self)                                                                 \
+  {                                                                                                \
+    type value = 0;                                                                                \
+                                                                                                   \
+    self->bad = !read (&self->cursor, &value) || self->bad;                                        \
+    return value;                                                                                  \
+  }
+DEFINE_TAKE (take_u8, uint8_t, sonde_cfi_read_u8)
+DEFINE_TAKE (take_u16, uint16_t, sonde_cfi_read_u16)
+DEFINE_TAKE (take_u32, uint32_t, sonde_cfi_read_u32)
+DEFINE_TAKE (take_unsigned, uint64_t, sonde_cfi_read_uleb128)
+DEFINE_TAKE (take_signed, int64_t, sonde_cfi_read_sleb128)
+
+static void
+set_column (Machine *self, uint64_t reg, SondeCfiColumnKind kind, int64_t offset)
+{
+  if (reg < SONDE_CFI_N_REGISTERS)
+    self->row.columns[reg] = (SondeCfiColumn){ .kind = kind, .offset = offset };
+}
+
+static void
+restore_column (Machine *self, uint64_t reg)
+{
+  if (reg < SONDE_CFI_N_REGISTERS && self->initial != NULL)
+    self->row.columns[reg] = self->initial->columns[reg];
+}
+
+/* Multiplication of hostile numbers: wraps, and a wrapped offset only leads to an address that the
+ * stack copy does not hold. */
+static int64_t
+factored (const Machine *self, uint64_t value)
+{
+  return (int64_t) (value * (uint64_t) self->cie->data_alignment);
+}
+
+static bool
+take_expression (Machine *self, int64_t *offset, uint16_t *length)
+{
+  uint64_t size = take_unsigned (self);
+  const uint8_t *at = self->cursor.at;
+
+  if (size > UINT16_MAX || !sonde_cfi_skip (&self->cursor, size))
+    return false;
+  *offset = at - self->section->bytes;
+  *length = (uint16_t) size;
+  return true;
+}
+
+static bool
+set_expression (Machine *self, SondeCfiColumnKind kind)
+{
+  uint64_t reg = take_unsigned (self);
+  SondeCfiColumn column = { .kind = kind };
+
+  if (!take_expression (self, &column.offset, &column.length))
+    return false;
+  if (reg < SONDE_CFI_N_REGISTERS)
+    self->row.columns[reg] = column;
+  return true;
+}
+
+static bool
+define_cfa (Machine *self, uint64_t reg, int64_t offset)
+{
+  if (reg >= SONDE_CFI_N_REGISTERS)
+    return false;
+  self->row.cfa_register = (uint8_t) reg;
+  self->row.cfa_offset = offset;
+  self->row.cfa_is_expression = false;
+  return true;
+}
+
+static bool
+remember (Machine *self)
+{
+  if (self->n_states == SONDE_CFI_MAX_STATES)
+    return false;
+  self->states[self->n_states++] = self->row;
+  return true;
+}
+
+static bool
+recall (Machine *self)
+{
+  if (self->n_states == 0)
+    return false;
+  self->row = self->states[--self->n_states];
+  return true;
+}
+
+/* The instructions that have an opcode of their own. False: malformed or unknown. */
+static bool
+run_extended (Machine *self, uint8_t opcode)
+{
+  uint64_t reg;
+
+  switch (opcode)
+    {
+    case CFA_NOP:
+      return true;
+    case CFA_OFFSET_EXTENDED:
+      reg = take_unsigned (self);
+      set_column (self, reg, SONDE_CFI_OFFSET, factored (self, take_unsigned (self)));
+      return true;
+    case CFA_OFFSET_EXTENDED_SF:
+      reg = take_unsigned (self);
+      set_column (self, reg, SONDE_CFI_OFFSET, factored (self, (uint64_t) take_signed (self)));
+      return true;
+    case CFA_GNU_NEGATIVE_OFFSET_EXTENDED:
+      reg = take_unsigned (self);
+      set_column (self, reg, SONDE_CFI_OFFSET, -factored (self, take_unsigned (self)));
+      return true;
+    case CFA_VAL_OFFSET:
+      reg = take_unsigned (self);
+      set_column (self, reg, SONDE_CFI_VAL_OFFSET, factored (self, take_unsigned (self)));
+      return true;
+    case CFA_VAL_OFFSET_SF:
+      reg = take_unsigned (self);
+      set_column (self, reg, SONDE_CFI_VAL_OFFSET,
+                  factored (self, (uint64_t) take_signed (self)));
+      return true;
+    case CFA_RESTORE_EXTENDED:
+      restore_column (self, take_unsigned (self));
+      return true;
+    case CFA_UNDEFINED:
+      set_column (self, take_unsigned (self), SONDE_CFI_UNDEFINED, 0);
+      return true;
+    case CFA_SAME_VALUE:
+      set_column (self, take_unsigned (self), SONDE_CFI_SAME, 0);
+      return true;
+    case CFA_REGISTER:
+      reg = take_unsigned (self);
+      set_column (self, reg, SONDE_CFI_REGISTER, (int64_t) take_unsigned (self));
+      return true;
+    case CFA_EXPRESSION:
+      return set_expression (self, SONDE_CFI_EXPRESSION);
+    case CFA_VAL_EXPRESSION:
+      return set_expression (self, SONDE_CFI_VAL_EXPRESSION);
+    case CFA_REMEMBER_STATE:
+      return remember (self);
+    case CFA_RESTORE_STATE:
+      return recall (self);
+    case CFA_AARCH64_NEGATE_RA_STATE:
+      self->row.ra_signed = !self->row.ra_signed;
+      return true;
+    case CFA_GNU_ARGS_SIZE:
+      take_unsigned (self);
+      return true;
+    default:
+      return false;
+    }
+}
+
+static bool
+run_define_cfa (Machine *self, uint8_t opcode)
+{
+  uint64_t reg;
+
+  switch (opcode)
+    {
+    case CFA_DEF_CFA:
+      reg = take_unsigned (self);
+      return define_cfa (self, reg, (int64_t) take_unsigned (self));
+    case CFA_DEF_CFA_SF:
+      reg = take_unsigned (self);
+      return define_cfa (self, reg, factored (self, (uint64_t) take_signed (self)));
+    case CFA_DEF_CFA_REGISTER:
+      return !self->row.cfa_is_expression
+             && define_cfa (self, take_unsigned (self), self->row.cfa_offset);
+    case CFA_DEF_CFA_OFFSET:
+      return !self->row.cfa_is_expression
+             && define_cfa (self, self->row.cfa_register, (int64_t) take_unsigned (self));
+    case CFA_DEF_CFA_OFFSET_SF:
+      return !self->row.cfa_is_expression
+             && define_cfa (self, self->row.cfa_register,
+                            factored (self, (uint64_t) take_signed (self)));
+    default: /* CFA_DEF_CFA_EXPRESSION */
+      self->row.cfa_is_expression = true;
+      return take_expression (self, &self->row.cfa_offset, &self->row.cfa_length);
+    }
+}
+
+#define NO_ADVANCE UINT64_MAX
+
+/* Bytes the location moves by; NO_ADVANCE: not a location instruction. */
+static uint64_t
+take_advance (Machine *self, uint8_t opcode)
+{
+  uint64_t delta;
+
+  switch (opcode)
+    {
+    case CFA_ADVANCE_LOC1:
+      delta = take_u8 (self);
+      break;
+    case CFA_ADVANCE_LOC2:
+      delta = take_u16 (self);
+      break;
+    case CFA_ADVANCE_LOC4:
+      delta = take_u32 (self);
+      break;
+    default:
+      if ((opcode & 0xc0) != CFA_ADVANCE_LOC)
+        return NO_ADVANCE;
+      delta = opcode & 0x3f;
+    }
+  return delta * self->cie->code_alignment;
+}
+
+/* Runs until the row for @pc stands. Each turn eats a byte, so it ends. */
+static bool
+run (Machine *self, const SondeCfiCursor *instructions, uint64_t pc)
+{
+  self->cursor = *instructions;
+  if (instructions->end - instructions->at > SONDE_CFI_MAX_PROGRAM)
+    return false;
+  while (self->cursor.at < self->cursor.end)
+    {
+      uint8_t opcode = take_u8 (self);
+      uint64_t advance = take_advance (self, opcode);
+      bool good = true;
+
+      if (advance != NO_ADVANCE)
+        {
+          if (self->bad)
+            return false;
+          if (advance > pc - self->at)
+            {
+              self->end = advance < self->end - self->at ? self->at + advance : self->end;
+              return true;
+            }
+          self->at += advance;
+        }
+      else if ((opcode & 0xc0) == CFA_OFFSET)
+        set_column (self, opcode & 0x3f, SONDE_CFI_OFFSET, factored (self, take_unsigned (self)));
+      else if ((opcode & 0xc0) == CFA_RESTORE)
+        restore_column (self, opcode & 0x3f);
+      else if ((opcode >= CFA_DEF_CFA && opcode <= CFA_DEF_CFA_EXPRESSION)
+               || opcode == CFA_DEF_CFA_SF || opcode == CFA_DEF_CFA_OFFSET_SF)
+        good = run_define_cfa (self, opcode);
+      else
+        good = run_extended (self, opcode);
+      if (!good || self->bad)
+        return false;
+    }
+  return true;
+}
+
+int
+sonde_cfi_row_find (const SondeCfiSection *section,
+                    const SondeCfiCie *cie,
+                    const SondeCfiFde *fde,
+                    uint64_t pc,
+                    SondeCfiRow *row)
+{
+  SondeCfiRow initial;
+  Machine machine; /* its states are written before they are read */
+
+  if (pc < fde->begin || pc >= fde->end)
+    return -ENODATA;
+  if (cie->return_register >= SONDE_CFI_N_REGISTERS)
+    return -EBADMSG;
+  machine.section = section;
+  machine.cie = cie;
+  machine.bad = false;
+  machine.row = (SondeCfiRow){ .is_signal_frame = cie->is_signal_frame,
+                               .return_register = (uint8_t) cie->return_register };
+  machine.initial = NULL;
+  machine.n_states = 0;
+  machine.at = fde->begin;
+  machine.end = fde->end;
+  /* The CIE's program sets the row that all its functions begin with: it has no locations. */
+  if (!run (&machine, &cie->instructions, fde->begin))
+    return -EBADMSG;
+  initial = machine.row;
+  machine.initial = &initial;
+  machine.n_states = 0;
+  machine.at = fde->begin;
+  machine.end = fde->end;
+  if (!run (&machine, &fde->instructions, pc))
+    return -EBADMSG;
+  *row = machine.row;
+  row->begin = machine.at;
+  row->end = machine.end;
+  return 0;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Runs one function's call frame program up to an address. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "unwind/cfi-check.h" /* SONDE_CFI_MAX_STATES */
+#include "unwind/cfi-reader.h"
+
+/**
+ * SECTION: cfi-program
+ *
+ * Pure functions over bytes in memory: no allocation, no calls out, async-signal-safe; bounded
+ * whatever the bytes say. Registers have DWARF numbers; those behind SONDE_CFI_N_REGISTERS (vector
+ * registers) are skipped, since no return address depends on them.
+ *
+ * Source: DWARF 5 §6.4; Linux Standard Base, "Exception Frames"; psABI x86-64 and AArch64
+ */
+#define SONDE_CFI_N_REGISTERS 35      /* x86-64: 0-16, aarch64: 0-31, 34 */
+#define SONDE_CFI_MAX_PROGRAM 262144u /* bytes of one FDE */
+
+typedef enum
+{
+  SONDE_CFI_SAME = 0,       /* keeps the callee's value (or undefined for what nobody saves) */
+  SONDE_CFI_UNDEFINED,
+  SONDE_CFI_OFFSET,         /* saved at CFA + offset */
+  SONDE_CFI_VAL_OFFSET,     /* is CFA + offset */
+  SONDE_CFI_REGISTER,       /* in register `offset` */
+  SONDE_CFI_EXPRESSION,     /* saved at the expression's value */
+  SONDE_CFI_VAL_EXPRESSION, /* is the expression's value */
+} SondeCfiColumnKind;
+
+/* offset is in bytes; for expressions the program's place: offset and length in the section. */
+typedef struct
+{
+  int64_t offset;
+  uint16_t length;
+  uint8_t kind; /* SondeCfiColumnKind */
+} SondeCfiColumn;
+
+typedef struct
+{
+  SondeCfiColumn columns[SONDE_CFI_N_REGISTERS];
+  int64_t cfa_offset;       /* bytes; or the expression's place in the section */
+  uint16_t cfa_length;      /* of the expression */
+  uint8_t cfa_register;
+  bool cfa_is_expression;
+  bool is_signal_frame;
+  bool ra_signed; /* aarch64: return addresses carry an authentication code here */
+  uint8_t return_register;
+  uint64_t begin; /* vaddr from which the row holds */
+  uint64_t end;   /* first vaddr behind */
+} SondeCfiRow;
+
+/* The row for @pc (vaddr). @cie is the FDE's. 0, -ENODATA @pc is not in the FDE, -EBADMSG malformed
+ * or over a bound. */
+int sonde_cfi_row_find (const SondeCfiSection *section,
+                        const SondeCfiCie *cie,
+                        const SondeCfiFde *fde,
+                        uint64_t pc,
+                        SondeCfiRow *row);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The copy of a thread's stack that a sample carries. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Which memory an unwinder may read: nothing else. Inside a profiled program `bytes` is the stack
+ * itself. */
+typedef struct
+{
+  const uint8_t *bytes;
+  uint64_t address;    /* of the first byte: the sampled stack pointer */
+  uint64_t size_bytes; /* valid bytes */
+  bool ran_out;        /* a read wanted bytes above the copy: the stack goes on there */
+} SondeStackCopy;
+
+/* False: not in the copy; then ran_out tells "above" from "below or across an overflow". */
+static inline bool
+sonde_stack_copy_read (SondeStackCopy *self, uint64_t address, unsigned size_bytes, uint64_t *value)
+{
+  uint64_t offset = address - self->address;
+  uint64_t word = 0;
+
+  if (address < self->address)
+    return false;
+  if (offset > self->size_bytes || self->size_bytes - offset < size_bytes)
+    {
+      self->ran_out = true;
+      return false;
+    }
+  memcpy (&word, self->bytes + offset, size_bytes);
+  *value = word;
+  return true;
+}

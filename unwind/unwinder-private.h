@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the unwinders behind unwinder.h have in common. */
+#pragma once
+
+#include "unwind/unwinder.h"
+
+typedef struct
+{
+  void (*free) (SondeUnwinder *self);
+  /* @state has a pc and is of this machine's word size. */
+  SondeUnwindEnd (*unwind) (SondeUnwinder *self,
+                            SondeProcess *process,
+                            const SondeUserState *state,
+                            uint64_t *addrs,
+                            size_t max_addrs,
+                            size_t *n_addrs);
+} SondeUnwinderOps;
+
+struct SondeUnwinder
+{
+  const SondeUnwinderOps *ops;
+};
+
+/* The stack went on above its copy: because that was the size asked for, or because the kernel met
+ * a page that was never touched. */
+SondeUnwindEnd sonde_user_state_truncation (const SondeUserState *state);
