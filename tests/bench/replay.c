@@ -201,8 +201,7 @@ unwind (Replay *self,
     .dump_size_bytes = record.sample.dump_size_bytes,
   };
 
-  return sonde_unwinder_unwind (self->unwinder, process, &state, addrs, REPLAY_MAX_FRAMES,
-                                n_addrs);
+  return sonde_unwinder_unwind (self->unwinder, process, &state, addrs, REPLAY_MAX_FRAMES, n_addrs);
 }
 
 gboolean
@@ -216,16 +215,15 @@ replay_feed (Replay *self, size_t i, ReplayStack *stack)
 
   if (header->type != PERF_RECORD_SAMPLE)
     {
-      if (sonde_perf_decoder_decode (&self->recording->decoder, header, &record)
-          == SONDE_RECORD_OK)
+      if (sonde_perf_decoder_decode (&self->recording->decoder, header, &record) == SONDE_RECORD_OK)
         feed_other (self, event, &record);
       return FALSE;
     }
   sonde_process_table_ensure (self->processes, event->pid, 0);
   memcpy (self->hot, header, header->size);
   begin_ns = now_ns ();
-  stack->end = unwind (self, (const struct perf_event_header *) self->hot, event->pid,
-                       stack->addrs, &stack->n_addrs);
+  stack->end = unwind (self, (const struct perf_event_header *) self->hot, event->pid, stack->addrs,
+                       &stack->n_addrs);
   stack->duration_ns = now_ns () - begin_ns;
 
   return TRUE;
