@@ -40,7 +40,7 @@ static const GOptionEntry entries[] = {
   { "samples", 0, 0, G_OPTION_ARG_INT, &max_samples, "At most so many of each workload", "N" },
   { "programs", 0, 0, G_OPTION_ARG_FILENAME, &programs, "Where bench-deep and bench-signals are",
     "FOLDER" },
-  { NULL },
+  G_OPTION_ENTRY_NULL,
 };
 
 /* One unwinder on one workload. */

@@ -224,6 +224,7 @@ stop (Daemon *self)
                                      "Stop", NULL, NULL, G_DBUS_CALL_FLAGS_NONE, -1, NULL, &error);
 
   g_assert_no_error (error);
+  g_assert_nonnull (answer);
 }
 
 static void
