@@ -78,6 +78,26 @@ take_sample (SondeStages *self, const SondeRecord *record, gboolean pressed)
   return SONDE_RING_MERGE_TAKEN;
 }
 
+/* A child begins with its parent's mappings, which nobody can tell any more once it execs. */
+static SondeRingMergeAnswer
+take_fork (SondeStages *self, const SondeRecord *record, gboolean pressed)
+{
+  gint64 now = now_ns ();
+
+  if (record->pid != record->task.parent_pid)
+    {
+      SondeProcess *parent
+          = sonde_tracker_process (self->tracker, record->task.parent_pid, record->time_ns);
+
+      if (parent != NULL && !sonde_tracker_is_known (self->tracker, parent, now) && !pressed
+          && now < self->wait_until_ns)
+        return SONDE_RING_MERGE_WAIT;
+    }
+  sonde_tracker_take (self->tracker, record);
+
+  return SONDE_RING_MERGE_TAKEN;
+}
+
 static void
 take_lost (SondeStages *self, const SondeRecord *record, unsigned kind)
 {
@@ -115,6 +135,8 @@ take_record (const struct perf_event_header *header,
     {
     case SONDE_RECORD_SAMPLE:
       return take_sample (self, &record, pressed);
+    case SONDE_RECORD_FORK:
+      return take_fork (self, &record, pressed);
     case SONDE_RECORD_LOST:
     case SONDE_RECORD_LOST_SAMPLES:
       take_lost (self, &record, kind);
@@ -124,7 +146,6 @@ take_record (const struct perf_event_header *header,
       break;
     case SONDE_RECORD_MAP:
     case SONDE_RECORD_COMM:
-    case SONDE_RECORD_FORK:
     case SONDE_RECORD_EXIT:
       sonde_tracker_take (self->tracker, &record);
       break;
@@ -337,19 +358,26 @@ sonde_stages_expire (SondeStages *self)
   sonde_tracker_retry (self->tracker);
 }
 
-void
-sonde_stages_end (SondeStages *self)
+static void
+warn_of (SondeStages *self, guint64 n, const char *what)
 {
   g_autofree char *text = NULL;
 
+  if (n == 0)
+    return;
+  text = g_strdup_printf ("%" G_GUINT64_FORMAT " %s", n, what);
+  sonde_recorder_warn (self->recorder, text);
+}
+
+void
+sonde_stages_end (SondeStages *self)
+{
   sonde_stages_read_lost (self, TRUE);
-  if (self->n_incomplete > 0)
-    {
-      text = g_strdup_printf ("%" G_GUINT64_FORMAT
-                              " samples were recorded before all files of their process were known",
-                              self->n_incomplete);
-      sonde_recorder_warn (self->recorder, text);
-    }
+  warn_of (self, self->n_incomplete,
+           "samples were recorded before all files of their process were known");
+  if (self->addresses != NULL)
+    warn_of (self, sonde_address_set_n_left_out (self->addresses),
+             "addresses have no name: there were too many different ones");
 }
 
 void

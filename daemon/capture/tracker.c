@@ -197,6 +197,7 @@ sonde_tracker_take (SondeTracker *self, const SondeRecord *record)
       if (record->pid != record->tid)
         break;
       sonde_process_table_exit (self->processes, record->pid, record->time_ns);
+      sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
       sonde_recorder_exit (self->recorder, record->pid, record->cpu, record->time_ns);
       break;
     case SONDE_RECORD_OTHER:
@@ -245,20 +246,29 @@ sonde_tracker_is_complete (const SondeProcess *process)
 }
 
 gboolean
-sonde_tracker_is_ready (SondeTracker *self, SondeProcess *process, gint64 now)
+sonde_tracker_is_known (SondeTracker *self, SondeProcess *process, gint64 now)
 {
   int32_t pid = sonde_process_pid (process);
+
+  if (sonde_process_state (process) == SONDE_PROCESS_UNKNOWN
+      && sonde_requests_ask_process (self->requests, pid, now))
+    sonde_process_set_state (process, SONDE_PROCESS_ASKED);
+  return sonde_process_state (process) != SONDE_PROCESS_ASKED
+         || !sonde_requests_wait_for_process (self->requests, pid, now);
+}
+
+gboolean
+sonde_tracker_is_ready (SondeTracker *self, SondeProcess *process, gint64 now)
+{
   gboolean lacks_any;
   guint n_waiting;
 
   if (sonde_process_flag (process, FLAG_COMPLETE))
     return TRUE;
-
-  if (sonde_process_state (process) == SONDE_PROCESS_UNKNOWN
-      && sonde_requests_ask_process (self->requests, pid, now))
-    sonde_process_set_state (process, SONDE_PROCESS_ASKED);
+  if (!sonde_tracker_is_known (self, process, now))
+    return FALSE;
   if (sonde_process_state (process) == SONDE_PROCESS_ASKED)
-    return !sonde_requests_wait_for_process (self->requests, pid, now);
+    return TRUE;
 
   n_waiting = ask_for_files (self, process, now, &lacks_any);
   if (!lacks_any && sonde_process_state (process) != SONDE_PROCESS_UNKNOWN)

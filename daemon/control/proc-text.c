@@ -102,6 +102,14 @@ mountinfo_find_type (const char *mountinfo, gint64 mount_id, char type[32])
 }
 
 bool
+sonde_mountinfo_has (const char *mountinfo, gint64 mount_id)
+{
+  char type[32];
+
+  return mountinfo_find_type (mountinfo, mount_id, type);
+}
+
+bool
 sonde_mountinfo_is_trusted (const char *mountinfo, gint64 mount_id)
 {
   static const char *const trusted[]

@@ -19,6 +19,8 @@ bool sonde_proc_stat_parse (const char *text, SondeProcStat *stat);
 /* The line "mnt_id:" of /proc/PID/fdinfo/N; -1 if there is none. */
 gint64 sonde_fdinfo_mount_id (const char *text);
 
+/* Whether the text has a line for that mount. */
+bool sonde_mountinfo_has (const char *mountinfo, gint64 mount_id);
 /* Whether files of mount @mount_id may be opened: its type in @mountinfo is one that cannot make
  * open() wait for another process. Unknown mounts and types may not. Source: proc_pid_mountinfo(5).
  */

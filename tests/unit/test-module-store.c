@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One module for one file, asked for now and then, and never too many of them. */
+/* One module for one file, asked for again only after a while, and never too many of them. */
 #include <errno.h>
 #include <libelf.h>
 

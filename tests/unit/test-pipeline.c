@@ -13,6 +13,7 @@
 #include "daemon/base/channel.h"
 #include "daemon/base/fd.h"
 #include "daemon/capture/ring-set.h"
+#include "tests/lib/fake-perf-record.h"
 #include "tests/lib/stream-summary.h"
 
 #define SAMPLE_TYPE                                                                                \
@@ -22,15 +23,6 @@
 #define PERF_FORMAT_LOST (1U << 4)
 #endif
 #define PAGE 4096u
-
-typedef struct
-{
-  uint64_t id, ip;
-  uint32_t pid, tid;
-  int64_t time_ns;
-  uint32_t cpu, reserved;
-  uint64_t period;
-} SampleBody;
 
 typedef struct
 {
@@ -289,6 +281,35 @@ write_sample (Fixture *fixture, uint32_t pid, uint64_t ip, int64_t time_ns, uint
 }
 
 static void
+write_fork (Fixture *fixture, uint32_t parent, uint32_t child, int64_t time_ns)
+{
+  struct perf_event_mmap_page *page = (void *) fixture->ring;
+  ForkRecord record = { .header = { .type = PERF_RECORD_FORK, .size = sizeof record },
+                        .pid = child,
+                        .parent_pid = parent,
+                        .tid = child,
+                        .parent_tid = parent,
+                        .time_ns = time_ns,
+                        .id_pid = parent,
+                        .id_tid = parent,
+                        .id_time_ns = time_ns,
+                        .id = 77 };
+
+  memcpy (fixture->ring + PAGE + page->data_head, &record, sizeof record);
+  __atomic_store_n (&page->data_head, page->data_head + sizeof record, __ATOMIC_RELEASE);
+}
+
+static guint
+count_received (Fixture *fixture, uint32_t type)
+{
+  guint n = 0;
+
+  for (guint i = 0; i < fixture->received->len; i++)
+    n += ((const SondeMessageHeader *) g_ptr_array_index (fixture->received, i))->type == type;
+  return n;
+}
+
+static void
 start (Fixture *fixture, guint64 n_lost)
 {
   send_setup (fixture, SONDE_MESSAGE_VERSION, SAMPLE_TYPE);
@@ -439,6 +460,29 @@ asks_for_an_unknown_process_and_waits (Fixture *fixture, gconstpointer data)
 }
 
 static void
+asks_for_the_parent_of_a_fork (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageProcessRequest *request;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  start (fixture, 0);
+  write_fork (fixture, 200, 201, 4000);
+  write_sample (fixture, 201, 0x1000, 5000, PERF_RECORD_MISC_USER);
+  request = wait_for (fixture, SONDE_MESSAGE_PROCESS_REQUEST);
+  g_assert_cmpint (request->pid, ==, 200);
+  send_process (fixture, request->request_id, 200);
+  wait_for (fixture, SONDE_MESSAGE_FILE_REQUEST);
+  answer_files (fixture, FALSE);
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  wait_for_end (fixture);
+  /* The child has its parent's mappings: nobody had to be asked, and it may be gone. */
+  g_assert_cmpuint (count_received (fixture, SONDE_MESSAGE_PROCESS_REQUEST), ==, 1);
+  summary = summarize (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_MAP], >, 1);
+}
+
+static void
 goes_on_when_no_answer_comes (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
@@ -534,6 +578,7 @@ main (int argc, char **argv)
   ADD ("counts-a-malformed-sample-as-lost", counts_a_malformed_sample_as_lost);
   ADD ("records-a-sample-of-a-target", records_a_sample_of_a_target);
   ADD ("asks-for-an-unknown-process-and-waits", asks_for_an_unknown_process_and_waits);
+  ADD ("asks-for-the-parent-of-a-fork", asks_for_the_parent_of_a_fork);
   ADD ("goes-on-when-no-answer-comes", goes_on_when_no_answer_comes);
   ADD ("hides-kernel-addresses", hides_kernel_addresses);
   ADD ("asks-again-when-told-to-report", asks_again_when_told_to_report);
