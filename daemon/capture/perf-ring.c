@@ -10,7 +10,7 @@
 #define BOUNCE_SIZE      65536 /* bytes; perf_event_header.size is 16 bits */
 #define RECORD_ALIGN     8
 #define CACHE_LINE_BYTES 64
-#define PREFETCH_BYTES   1024
+#define PREFETCH_BYTES   512
 
 struct SondePerfRing
 {
