@@ -5,6 +5,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import statistics
@@ -37,18 +38,24 @@ def read_cpu_seconds(pid):
 
 
 def read_resident_mib(pid):
-    """(rings, all else), as the kernel maps them now."""
-    rings_kib = others_kib = 0
+    """Without the rings, which some kernels count and others do not."""
+    total_kib = 0
     in_ring = False
     for line in pathlib.Path(f'/proc/{pid}/smaps').read_text(encoding='utf-8', errors='replace').splitlines():
         name, *values = line.split()
         if not name.endswith(':'):
             in_ring = line.endswith(RING)
-        elif name == 'Rss:' and in_ring:
-            rings_kib += int(values[0])
-        elif name == 'Rss:':
-            others_kib += int(values[0])
-    return rings_kib / 1024, others_kib / 1024
+        elif name == 'Rss:' and not in_ring:
+            total_kib += int(values[0])
+    return total_kib / 1024
+
+
+def read_ring_mib(path):
+    """Of all CPUs, as the capture says: it may be less than is wanted, for want of lockable memory."""
+    with open(path, 'rb') as file:
+        text = file.read(1 << 20)
+    return sum(int(re.search(key + rb'=(\d+)', text)[1]) for key in (b'sample-ring-bytes', b'sideband-ring-bytes')
+               ) * os.cpu_count() / (1 << 20)
 
 
 @contextlib.contextmanager
@@ -100,10 +107,11 @@ def run_sonde(build, path):
          str(FREQUENCY_HZ), '-a'], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     worker, daemon = find_worker(recorder)
     time.sleep(SECONDS)
-    rings_mib, rss_mib = read_resident_mib(worker)
+    rss_mib = read_resident_mib(worker)
     result = {'worker': read_cpu_seconds(worker), 'sonded': read_cpu_seconds(daemon),
-              'sondectl': read_cpu_seconds(recorder.pid), 'rings_mib': rings_mib, 'rss_mib': rss_mib}
+              'sondectl': read_cpu_seconds(recorder.pid), 'rss_mib': rss_mib}
     result['naming'] = follow_to_end(recorder, worker) - result['worker']
+    result['rings_mib'] = read_ring_mib(path)
     capture = Capture(path)
     result['samples'] = capture.ledger['recorded']
     result['losses'] = {name: capture.ledger[name] for name in LOSSES if capture.ledger[name]}
@@ -118,11 +126,11 @@ def run_perf(path):
          str(FREQUENCY_HZ), '-a', '-o', path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL)
     time.sleep(SECONDS)
-    rings_mib, rss_mib = read_resident_mib(recorder.pid)
+    rss_mib = read_resident_mib(recorder.pid)
     seconds = end(recorder)
     samples = os.path.getsize(path) // STACK_BYTES
     os.unlink(path)
-    return {'cpu': seconds, 'rss_mib': rss_mib, 'rings_mib': rings_mib, 'samples': samples}
+    return {'cpu': seconds, 'rss_mib': rss_mib, 'samples': samples}
 
 
 def median(results, key):
@@ -135,12 +143,13 @@ def report(ours, theirs):
     print(f'medians of {N_REPEATS} times {SECONDS} s, {FREQUENCY_HZ} Hz, {STACK_BYTES} bytes of stack, '
           f'{os.cpu_count()} busy CPUs')
     print(f'  perf record    {perf:.3f} s of CPU, {perf / median(theirs, "samples") * 1e6:5.1f} µs a sample, '
-          f'{median(theirs, "rss_mib"):.1f} MiB beside {median(theirs, "rings_mib"):.1f} MiB of rings')
+          f'{median(theirs, "rss_mib"):.1f} MiB beside its rings')
     print(f'  sonde-capture  {worker:.3f} s of CPU, {worker / n_samples * 1e6:5.1f} µs a sample, '
           f'{median(ours, "rss_mib"):.1f} MiB beside {median(ours, "rings_mib"):.1f} MiB of rings')
     print(f'  apart: sonded {median(ours, "sonded"):.3f} s, sondectl {median(ours, "sondectl"):.3f} s, '
           f'names in the end {median(ours, "naming"):.3f} s')
-    print(f'  samples {[run["samples"] for run in ours]}, losses {[run["losses"] for run in ours]}')
+    for run in ours:
+        print(f'  {run["samples"]} samples, rings of {run["rings_mib"]:.1f} MiB, losses {run["losses"] or "none"}')
     print(f'bench record cpu_x={worker / perf:.3f} lost={sum(run["lost"] for run in ours)} '
           f'rss_mib={max(run["rss_mib"] for run in ours):.1f}')
 
