@@ -189,6 +189,17 @@ collect_address (SondeSampler *self, SondeProcess *process, uint64_t address, gb
                            is_return, mapping->vdso ? "[vdso]" : mapping->path);
 }
 
+static void
+collect_addresses (SondeSampler *self, SondeProcess *process, const uint64_t *addrs, size_t n_addrs)
+{
+  if (self->addresses == NULL)
+    return;
+
+  sonde_address_set_expect (self->addresses, sonde_process_pid (process), addrs, n_addrs);
+  for (size_t i = 0; i < n_addrs; i++)
+    collect_address (self, process, addrs[i], i > 0);
+}
+
 /* --- one sample --- */
 
 static size_t
@@ -226,8 +237,7 @@ add_user_part (SondeSampler *self, SondeProcess *process, const SondeRecord *rec
     return n_addrs;
 
   addrs[0] = SONDE_CONTEXT_USER;
-  for (size_t i = 0; self->addresses != NULL && i < n_user; i++)
-    collect_address (self, process, addrs[1 + i], i > 0);
+  collect_addresses (self, process, addrs + 1, n_user);
   n_addrs += 1 + n_user;
   if (marker != NULL)
     self->addrs[n_addrs++] = sonde_recorder_name (self->recorder, marker, record->time_ns);
