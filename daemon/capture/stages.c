@@ -157,6 +157,18 @@ take_record (const struct perf_event_header *header,
   return SONDE_RING_MERGE_TAKEN;
 }
 
+/* Before the order of time is known: a program may be over by then, and its file out of reach. */
+static void
+foresee_record (const struct perf_event_header *header, gpointer user_data)
+{
+  SondeStages *self = user_data;
+  SondeRecord record;
+
+  if (sonde_perf_decoder_decode (&self->decoder, header, &record) == SONDE_RECORD_OK
+      && record.type == SONDE_RECORD_MAP)
+    sonde_tracker_foresee_map (self->tracker, &record);
+}
+
 static void
 ring_damaged (unsigned kind, gpointer user_data)
 {
@@ -190,7 +202,8 @@ sonde_stages_new (const SondeMessageSetup *setup,
                   const SondeStagesHandler *handler,
                   gpointer user_data)
 {
-  static const SondeRingMergeHandler merge_handler = { record_time, take_record, ring_damaged };
+  static const SondeRingMergeHandler merge_handler
+      = { record_time, take_record, ring_damaged, foresee_record };
   SondeStages *self = g_new0 (SondeStages, 1);
 
   self->setup = *setup;
@@ -332,6 +345,7 @@ SondeRingMergeState
 sonde_stages_drain (SondeStages *self, gboolean draining, gint64 wait_until_ns)
 {
   self->wait_until_ns = wait_until_ns;
+  sonde_ring_merge_foresee (self->merge, SONDE_EVENT_SIDEBAND, RECORDS_A_TURN);
 
   return sonde_ring_merge_run (self->merge, now_ns (), draining, RECORDS_A_TURN);
 }

@@ -63,15 +63,13 @@ sonde_tracker_free (SondeTracker *self)
 
 /* --- files --- */
 
-/* Whether the store still lacks the mapping's file; asks for it when nobody did. */
+/* Whether the store still lacks the file; asks for it when nobody did. */
 static gboolean
-lacks_module (SondeTracker *self, SondeProcess *process, const SondeMapping *mapping, gint64 now)
+lacks_file (
+    SondeTracker *self, int32_t pid, guint64 start_ticks, const SondeMapping *mapping, gint64 now)
 {
   SondeMessageFileRequest request = { 0 };
   SondeModule *module;
-
-  if (mapping->module != NULL || mapping->vdso || mapping->file.inode == 0 || mapping->unreachable)
-    return FALSE;
 
   switch (sonde_module_store_lookup (self->modules, &mapping->file, &module))
     {
@@ -85,8 +83,8 @@ lacks_module (SondeTracker *self, SondeProcess *process, const SondeMapping *map
       break;
     }
 
-  request.pid = sonde_process_pid (process);
-  request.start_ticks = sonde_process_start_ticks (process);
+  request.pid = pid;
+  request.start_ticks = start_ticks;
   request.start = mapping->start;
   request.offset = mapping->offset;
   request.inode = mapping->file.inode;
@@ -96,6 +94,16 @@ lacks_module (SondeTracker *self, SondeProcess *process, const SondeMapping *map
     sonde_module_store_set_asked (self->modules, &mapping->file);
 
   return TRUE;
+}
+
+static gboolean
+lacks_module (SondeTracker *self, SondeProcess *process, const SondeMapping *mapping, gint64 now)
+{
+  if (mapping->module != NULL || mapping->vdso || mapping->file.inode == 0 || mapping->unreachable)
+    return FALSE;
+
+  return lacks_file (self, sonde_process_pid (process), sonde_process_start_ticks (process),
+                     mapping, now);
 }
 
 /* Returns the number of mappings whose file is still awaited and young enough to wait for. */
@@ -120,17 +128,32 @@ ask_for_files (SondeTracker *self, SondeProcess *process, gint64 now, gboolean *
 
 /* --- records --- */
 
-static void
-add_map (SondeTracker *self, const SondeRecord *record)
+static SondeMapping
+mapping_of (const SondeRecordMap *map)
 {
-  const SondeRecordMap *map = &record->map;
-  SondeMapping mapping = {
+  return (SondeMapping){
     .start = map->start,
     .end = map->end,
     .offset = map->offset,
     .file = { map->inode, map->inode_generation, map->dev_major, map->dev_minor },
     .path = map->path,
   };
+}
+
+void
+sonde_tracker_foresee_map (SondeTracker *self, const SondeRecord *record)
+{
+  SondeMapping mapping = mapping_of (&record->map);
+
+  if (record->map.executable && record->pid > 0 && mapping.file.inode != 0)
+    lacks_file (self, record->pid, 0, &mapping, now_ns ());
+}
+
+static void
+add_map (SondeTracker *self, const SondeRecord *record)
+{
+  const SondeRecordMap *map = &record->map;
+  SondeMapping mapping = mapping_of (map);
   SondeProcess *process;
   const SondeMapping *added;
 
