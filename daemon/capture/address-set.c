@@ -13,7 +13,7 @@ _Static_assert(CACHE_LINE_BYTES % sizeof (SondeAddressHit) == 0, "slots share li
 struct SondeAddressSet
 {
   SondeAddressHit *slots; /* module NULL: empty */
-  guint capacity;         /* a power of two, at most half full while it can grow */
+  guint capacity;         /* a power of two, at most three quarters full while it can grow */
   guint n_hits;
   guint64 n_left_out;
   gboolean sorted;
@@ -145,7 +145,7 @@ sonde_address_set_add (SondeAddressSet *self,
       self->n_left_out++;
       return FALSE;
     }
-  if (self->n_hits >= self->capacity / 2)
+  if (self->n_hits >= self->capacity / 4 * 3)
     grow (self);
 
   slot = &self->slots[slot_of (self->slots, self->capacity, pid, address)];

@@ -172,6 +172,39 @@ sonde_perf_ring_pop (SondePerfRing *self)
   publish_tail (self);
 }
 
+gboolean
+sonde_perf_ring_peek (const SondePerfRing *self,
+                      uint64_t *position,
+                      const struct perf_event_header **record)
+{
+  uint64_t head = load_head (self);
+
+  /* Both may be behind the wrap of the counters. */
+  if (*position - self->tail > head - self->tail)
+    *position = self->tail;
+  while (*position != head)
+    {
+      uint64_t waiting = head - *position;
+      size_t at = (size_t) (*position & (self->size_bytes - 1));
+      const struct perf_event_header *header = (const void *) (self->data + at);
+      size_t size_bytes;
+
+      if (waiting > self->size_bytes || waiting < sizeof *header || waiting % RECORD_ALIGN != 0)
+        break;
+      size_bytes = header->size;
+      if (size_bytes < sizeof *header || size_bytes % RECORD_ALIGN != 0 || size_bytes > waiting)
+        break;
+      *position += size_bytes;
+      if (size_bytes > self->size_bytes - at)
+        continue;
+      *record = header;
+      return TRUE;
+    }
+  *position = head;
+
+  return FALSE;
+}
+
 size_t
 sonde_perf_ring_size (const SondePerfRing *self)
 {
