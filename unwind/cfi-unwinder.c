@@ -2,19 +2,42 @@
 /* The bounded evaluator of call frame information, with one rule cache for all processes. */
 #include <stdlib.h>
 
+#include "unwind/plain-frame.h"
 #include "unwind/rule-cache.h"
 #include "unwind/unwinder-private.h"
 #include "unwind/user-registers.h"
+
+/* A mapping with a module, and what is needed of both for each frame. */
+typedef struct
+{
+  uint64_t serial; /* of the process; never used twice, so an equal one means that all this holds */
+  uint64_t start;
+  uint64_t size_bytes;
+  uint64_t bias;
+  uint64_t origin; /* where the module's lowest address is in the process */
+  uint64_t rules;  /* sonde_rule_cache_module() */
+  const SondeModule *module;
+} Place;
+
+enum
+{
+  N_RECENT = 64,
+  RECENT_SHIFT = 20, /* libraries lie about this far apart */
+};
 
 typedef struct
 {
   SondeUnwinder base;
   SondeProcessTable *processes;
   SondeRuleCache *cache;
-  uint64_t regs_mask;                     /* that the following were made for */
-  size_t n_slots;                         /* a sample must have */
-  uint64_t registers;                     /* bit mask by DWARF number: which there are */
+
+  uint64_t regs_mask; /* that the following were made for */
+  size_t n_slots;     /* a sample must have */
+  uint64_t registers; /* bit mask by DWARF number: which there are */
+  uint8_t pc_slot;
   uint8_t slots[SONDE_N_DWARF_REGISTERS]; /* where each of them is in a sample, or 0 */
+
+  Place recent[N_RECENT]; /* by address and serial */
 } CfiUnwinder;
 
 /* One stack being walked. */
@@ -22,19 +45,13 @@ typedef struct
 {
   CfiUnwinder *unwinder;
   SondeProcess *process;
-  const SondeMapping *mapping; /* of the last pc; NULL none */
-  uint64_t key_base;           /* of the rules in its module; see cached_rule() */
-  uint64_t low;                /* vaddr of its module */
+  uint64_t serial;
+  const Place *place; /* of the last pc; NULL: it has no module */
   SondeFrameState frame;
   SondeStackCopy stack;
-  SondeArch arch;
+  bool plainly;   /* follow only what nearly all stacks need */
+  bool needs_all; /* that was not enough for this one */
 } Walk;
-
-static bool
-holds (const SondeMapping *mapping, uint64_t address)
-{
-  return mapping != NULL && address - mapping->start < mapping->end - mapping->start;
-}
 
 /* Return addresses may lie behind a call that does not return, at the next function's begin. */
 static uint64_t
@@ -44,64 +61,108 @@ lookup_pc (const SondeFrameState *frame)
 }
 
 static bool
-has_module (const Walk *self)
+holds (const Place *place, uint64_t address)
 {
-  return self->mapping != NULL && self->mapping->module != NULL;
+  return address - place->start < place->size_bytes;
+}
+
+/* NULL: no mapping, or none with a module. */
+static const Place *
+look_up_place (Walk *self, uint64_t address, Place *place)
+{
+  const SondeMapping *mapping
+      = sonde_process_find_mapping (self->unwinder->processes, self->process, address);
+  uint64_t low, high;
+
+  if (mapping == NULL || mapping->module == NULL)
+    return NULL;
+  sonde_module_extent (mapping->module, &low, &high);
+  *place = (Place){
+    .serial = self->serial,
+    .start = mapping->start,
+    .size_bytes = mapping->end - mapping->start,
+    .bias = mapping->bias,
+    .origin = mapping->bias + low,
+    .rules = sonde_rule_cache_module (sonde_module_id (mapping->module)),
+    .module = mapping->module,
+  };
+  return place;
 }
 
 static bool
-find_mapping (Walk *self, uint64_t address)
+find_place (Walk *self, uint64_t address)
 {
-  uint64_t high;
+  uint64_t i = (address >> RECENT_SHIFT ^ self->serial) % N_RECENT;
+  Place *recent = &self->unwinder->recent[i];
 
-  if (holds (self->mapping, address))
-    return has_module (self);
-  self->mapping = sonde_process_find_mapping (self->unwinder->processes, self->process, address);
-  if (!has_module (self))
-    return false;
-  sonde_module_extent (self->mapping->module, &self->low, &high);
-  self->key_base = sonde_rule_cache_key (sonde_module_id (self->mapping->module), 0);
-  return true;
+  if (self->place != NULL && holds (self->place, address))
+    return true;
+  if (recent->serial == self->serial && holds (recent, address))
+    self->place = recent;
+  else
+    self->place = look_up_place (self, address, recent);
+  return self->place != NULL;
 }
 
-static SondeRule
-find_rule (Walk *self, uint64_t vaddr)
+/* Samples are spread wider than callers, so the first rule is often far away: fetch it early. */
+static void
+expect_rule (const Walk *self, uint64_t address)
+{
+  SondeRuleCachePlace place = { self->place->rules, (uint32_t) (address - self->place->origin) };
+
+  __builtin_prefetch (
+      sonde_rule_cache_set (self->unwinder->cache, sonde_rule_cache_block_key (place)));
+}
+
+/* Decodes the rule for a pc and finds out how far it holds. */
+static void
+find_rule (Walk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint64_t *end)
 {
   const SondeCfiSection *section;
   SondeCfiCie cie;
   SondeCfiFde fde;
   SondeCfiRow row;
-  SondeRule rule = { .kind = SONDE_RULE_NONE };
 
-  if (!sonde_module_find_cfi (self->mapping->module, vaddr, &section, &cie, &fde))
-    return rule;
-  if (sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) == 0)
-    sonde_rule_from_row (&rule, &row, section, self->arch);
-  else
-    rule.kind = SONDE_RULE_BAD;
-  return rule;
+  *rule = (SondeRule){ .kind = SONDE_RULE_NONE };
+  *begin = vaddr;
+  *end = vaddr + 1;
+  if (!sonde_module_find_cfi (self->place->module, vaddr, &section, &cie, &fde))
+    return;
+  rule->kind = SONDE_RULE_BAD;
+  if (sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0)
+    return;
+  sonde_rule_from_row (rule, &row, section, sonde_arch_native ());
+  *begin = row.begin;
+  *end = row.end;
 }
 
-/* The rule of a pc whose mapping is found, from the cache or decoded now. */
+/* The rule of a pc whose place is found, if the cache has it. */
 static const SondeRule *
-cached_rule (Walk *self, uint64_t vaddr, SondeRule *uncached)
+find_known_rule (const Walk *self, uint64_t address)
 {
-  uint64_t offset = vaddr - self->low;
-  uint64_t key = self->key_base | offset;
-  SondeRuleCacheEntry *slot;
+  uint64_t offset = address - self->place->origin;
+  SondeRuleCachePlace place = { self->place->rules, (uint32_t) offset };
 
+  return offset <= UINT32_MAX ? sonde_rule_cache_find (self->unwinder->cache, place) : NULL;
+}
+
+/* The same, decoded now if need be. */
+static const SondeRule *
+get_rule (Walk *self, uint64_t address, SondeRule *decoded)
+{
+  const SondeRule *known = find_known_rule (self, address);
+  uint64_t offset = address - self->place->origin;
+  SondeRuleCachePlace place = { self->place->rules, (uint32_t) offset };
+  uint64_t vaddr = address - self->place->bias;
+  uint64_t begin, end;
+
+  if (known != NULL)
+    return known;
+  find_rule (self, vaddr, decoded, &begin, &end);
   if (offset > UINT32_MAX)
-    {
-      *uncached = find_rule (self, vaddr);
-      return uncached;
-    }
-  slot = sonde_rule_cache_slot (self->unwinder->cache, key);
-  if (slot->key != key)
-    {
-      slot->rule = find_rule (self, vaddr);
-      slot->key = key;
-    }
-  return &slot->rule;
+    return decoded;
+  return sonde_rule_cache_add (self->unwinder->cache, place, decoded, begin - vaddr + offset,
+                               end - vaddr + offset);
 }
 
 static SondeStep
@@ -112,10 +173,10 @@ step_slowly (Walk *self, uint64_t vaddr, bool is_first)
   SondeCfiFde fde;
   SondeCfiRow row;
 
-  if (!sonde_module_find_cfi (self->mapping->module, vaddr, &section, &cie, &fde)
+  if (!sonde_module_find_cfi (self->place->module, vaddr, &section, &cie, &fde)
       || sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0)
     return SONDE_STEP_BAD;
-  return sonde_row_step (&row, section, self->arch, &self->frame, &self->stack, is_first);
+  return sonde_row_step (&row, section, sonde_arch_native (), &self->frame, &self->stack, is_first);
 }
 
 /* Code without rules (hand-written assembly, JIT): the frame pointer, if everything speaks for it.
@@ -123,7 +184,7 @@ step_slowly (Walk *self, uint64_t vaddr, bool is_first)
 static SondeStep
 step_by_frame_pointer (Walk *self)
 {
-  const SondeArchRegisters *registers = sonde_arch_registers (self->arch);
+  const SondeArchRegisters *registers = sonde_arch_registers (sonde_arch_native ());
   SondeFrameState next = self->frame;
   uint64_t sp = self->frame.registers.values[registers->sp];
   uint64_t fp, return_address;
@@ -147,22 +208,37 @@ step_by_frame_pointer (Walk *self)
 }
 
 static SondeStep
+step_by_rule (Walk *self, const SondeRule *rule, uint64_t vaddr, bool is_first)
+{
+  SondeStep result;
+
+  if (rule->kind == SONDE_RULE_SLOW)
+    result = step_slowly (self, vaddr, is_first);
+  else
+    result = sonde_rule_step (rule, sonde_arch_native (), &self->frame, &self->stack, is_first);
+  /* whatever it was, if it concerns a register that was not followed, it does not count */
+  if (self->plainly && result != SONDE_STEP_OK && result != SONDE_STEP_END
+      && (rule->kind == SONDE_RULE_SLOW
+          || (self->frame.registers.valid >> rule->cfa_register & 1) == 0))
+    self->needs_all = true;
+  return result;
+}
+
+static SondeStep
 step (Walk *self, bool is_first)
 {
   uint64_t address = lookup_pc (&self->frame);
   const SondeRule *rule;
-  SondeRule uncached;
+  SondeRule decoded;
   uint64_t vaddr;
 
-  if (!find_mapping (self, address))
+  if (!find_place (self, address))
     return step_by_frame_pointer (self);
-  vaddr = address - self->mapping->bias;
-  rule = cached_rule (self, vaddr, &uncached);
-  if (rule->kind == SONDE_RULE_SLOW)
-    return step_slowly (self, vaddr, is_first);
+  rule = get_rule (self, address, &decoded);
+  vaddr = address - self->place->bias;
   if (rule->kind != SONDE_RULE_NONE)
-    return sonde_rule_step (rule, self->arch, &self->frame, &self->stack, is_first);
-  if (sonde_module_is_entry (self->mapping->module, vaddr))
+    return step_by_rule (self, rule, vaddr, is_first);
+  if (sonde_module_is_entry (self->place->module, vaddr))
     return SONDE_STEP_END;
   return step_by_frame_pointer (self);
 }
@@ -177,7 +253,7 @@ end_of_step (const Walk *self, const SondeUserState *state, SondeStep step)
     case SONDE_STEP_RAN_OUT:
       return sonde_user_state_truncation (state);
     case SONDE_STEP_NO_RULE:
-      return has_module (self) ? SONDE_UNWIND_END_NO_CFI : SONDE_UNWIND_END_NO_MODULE;
+      return self->place != NULL ? SONDE_UNWIND_END_NO_CFI : SONDE_UNWIND_END_NO_MODULE;
     case SONDE_STEP_LOOP:
       return SONDE_UNWIND_END_LOOP;
     case SONDE_STEP_OK:
@@ -193,26 +269,92 @@ learn_registers (CfiUnwinder *self, uint64_t regs_mask)
 {
   self->regs_mask = regs_mask;
   self->registers = 0;
-  self->n_slots = (size_t) __builtin_popcountll (regs_mask);
   for (unsigned reg = 0; reg < SONDE_N_DWARF_REGISTERS; reg++)
     {
       self->slots[reg] = 0;
       if (sonde_regs_mask_slot (regs_mask, reg, &self->slots[reg]))
         self->registers |= (uint64_t) 1 << reg;
     }
+  self->n_slots = 0;
+  if (sonde_regs_mask_pc_slot (regs_mask, &self->pc_slot)
+      && (self->registers >> SONDE_DWARF_SP & 1) != 0)
+    self->n_slots = (size_t) __builtin_popcountll (regs_mask);
 }
 
 static bool
-fill_registers (CfiUnwinder *self, const SondeUserState *state, SondeCfiRegisters *registers)
+has_registers (CfiUnwinder *self, const SondeUserState *state)
 {
   if (self->regs_mask != state->regs_mask)
     learn_registers (self, state->regs_mask);
-  if (state->n_regs < self->n_slots || self->n_slots == 0)
-    return false;
+  return self->n_slots > 0 && state->n_regs >= self->n_slots;
+}
+
+static void
+begin (Walk *self, const SondeUserState *state, bool plainly)
+{
+  const CfiUnwinder *unwinder = self->unwinder;
+  SondeCfiRegisters *registers = &self->frame.registers;
+
+  self->frame.pc = state->regs[unwinder->pc_slot];
+  self->frame.exact_pc = true;
+  self->place = NULL;
+  if (find_place (self, self->frame.pc))
+    expect_rule (self, self->frame.pc);
   for (unsigned reg = 0; reg < SONDE_N_DWARF_REGISTERS; reg++)
-    registers->values[reg] = state->regs[self->slots[reg]];
-  registers->valid = self->registers;
-  return true;
+    registers->values[reg] = state->regs[unwinder->slots[reg]];
+  registers->valid = unwinder->registers;
+  self->stack = (SondeStackCopy){
+    .bytes = state->stack,
+    .size_bytes = state->stack_size_bytes,
+    .address = registers->values[SONDE_DWARF_SP],
+  };
+  self->plainly = plainly;
+  self->needs_all = false;
+}
+
+/* As far as rules are known and frames are plain. */
+static void
+walk_plainly (Walk *self, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
+{
+  const SondeStackCopy stack = self->stack;
+  SondePlainFrame frame;
+  uint64_t back = self->frame.exact_pc ? 0 : 1; /* see lookup_pc() */
+  size_t n = *n_addrs;
+
+  if (!sonde_plain_frame_enter (&frame, sonde_arch_native (), &self->frame))
+    return;
+  while (n < max_addrs && find_place (self, frame.pc - back))
+    {
+      const SondeRule *rule = find_known_rule (self, frame.pc - back);
+
+      if (rule == NULL || !sonde_plain_frame_step (&frame, sonde_arch_native (), rule, &stack))
+        break;
+      addrs[n++] = frame.pc;
+      back = 1;
+    }
+  if (n > *n_addrs)
+    sonde_plain_frame_leave (&frame, sonde_arch_native (), &self->frame);
+  *n_addrs = n;
+}
+
+static SondeUnwindEnd
+walk (Walk *self, const SondeUserState *state, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
+{
+  addrs[0] = self->frame.pc;
+  *n_addrs = 1;
+  for (;;)
+    {
+      SondeStep result;
+
+      if (self->plainly)
+        walk_plainly (self, addrs, max_addrs, n_addrs);
+      result = step (self, *n_addrs == 1);
+      if (result != SONDE_STEP_OK)
+        return end_of_step (self, state, result);
+      if (*n_addrs == max_addrs)
+        return SONDE_UNWIND_END_DEPTH_LIMIT;
+      addrs[(*n_addrs)++] = self->frame.pc;
+    }
 }
 
 static SondeUnwindEnd
@@ -223,31 +365,22 @@ unwind (SondeUnwinder *base,
         size_t max_addrs,
         size_t *n_addrs)
 {
-  CfiUnwinder *self = (CfiUnwinder *) base;
-  SondeStep result;
-  size_t n = 0;
-  Walk walk; /* its registers are many, and written before they are read: their bits say which */
+  SondeUnwindEnd end;
+  Walk self; /* its registers are many, and written before they are read: their bits say which */
 
-  walk.unwinder = self;
-  walk.process = process;
-  walk.mapping = NULL;
-  walk.stack = (SondeStackCopy){ .bytes = state->stack, .size_bytes = state->stack_size_bytes };
-  walk.arch = sonde_arch_native ();
-  walk.frame.exact_pc = true;
-  if (!fill_registers (self, state, &walk.frame.registers))
-    return SONDE_UNWIND_END_BAD_CFI;
-  sonde_user_state_pc (state, &walk.frame.pc, &walk.stack.address);
-  do
+  self.unwinder = (CfiUnwinder *) base;
+  self.process = process;
+  self.serial = sonde_process_serial (process);
+  if (!has_registers (self.unwinder, state))
+    return SONDE_UNWIND_END_NO_MODULE;
+  begin (&self, state, true);
+  end = walk (&self, state, addrs, max_addrs, n_addrs);
+  if (self.needs_all)
     {
-      if (n == max_addrs)
-        return SONDE_UNWIND_END_DEPTH_LIMIT;
-      addrs[n++] = walk.frame.pc;
-      *n_addrs = n;
-      result = step (&walk, n == 1);
+      begin (&self, state, false);
+      end = walk (&self, state, addrs, max_addrs, n_addrs);
     }
-  while (result == SONDE_STEP_OK);
-
-  return end_of_step (&walk, state, result);
+  return end;
 }
 
 static void

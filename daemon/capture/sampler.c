@@ -214,8 +214,12 @@ static void
 collect_addresses (
     SondeSampler *self, SondeProcess *process, uint64_t *addrs, size_t n_addrs, gint64 time_ns)
 {
-  gboolean is_contested = sonde_reused_places_is_contested (self->reused_places, process);
+  gboolean is_contested;
 
+  if (self->addresses == NULL)
+    return;
+  is_contested = sonde_reused_places_is_contested (self->reused_places, process);
+  sonde_address_set_expect (self->addresses, sonde_process_pid (process), addrs, n_addrs);
   for (size_t i = 0; i < n_addrs; i++)
     addrs[i] = collect_address (self, process, addrs[i], i > 0, is_contested, time_ns);
 }
@@ -257,8 +261,7 @@ add_user_part (SondeSampler *self, SondeProcess *process, const SondeRecord *rec
     return n_addrs;
 
   addrs[0] = SONDE_CONTEXT_USER;
-  if (self->addresses != NULL)
-    collect_addresses (self, process, addrs + 1, n_user, record->time_ns);
+  collect_addresses (self, process, addrs + 1, n_user, record->time_ns);
   n_addrs += 1 + n_user;
   if (marker != NULL)
     self->addrs[n_addrs++] = sonde_recorder_name (self->recorder, marker, record->time_ns);

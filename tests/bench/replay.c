@@ -13,7 +13,7 @@ enum
 {
   /* Samples are copied to a hot place first, as if the kernel had just written them; both fit into
    * a second-level cache. */
-  MAX_BATCH = 8,
+  MAX_BATCH = 16,
   BATCH_BYTES = 256 << 10,
 };
 
@@ -201,8 +201,7 @@ unwind (Replay *self,
     .dump_size_bytes = record.sample.dump_size_bytes,
   };
 
-  return sonde_unwinder_unwind (self->unwinder, process, &state, addrs, REPLAY_MAX_FRAMES,
-                                n_addrs);
+  return sonde_unwinder_unwind (self->unwinder, process, &state, addrs, REPLAY_MAX_FRAMES, n_addrs);
 }
 
 gboolean
@@ -210,22 +209,21 @@ replay_feed (Replay *self, size_t i, ReplayStack *stack)
 {
   const ReplayEvent *event = &g_array_index (self->events, ReplayEvent, i);
   const struct perf_event_header *header
-      = (const struct perf_event_header *) (self->recording->bytes->data + event->at);
+      = (const void *) (self->recording->bytes->data + event->at);
   SondeRecord record;
   gint64 begin_ns;
 
   if (header->type != PERF_RECORD_SAMPLE)
     {
-      if (sonde_perf_decoder_decode (&self->recording->decoder, header, &record)
-          == SONDE_RECORD_OK)
+      if (sonde_perf_decoder_decode (&self->recording->decoder, header, &record) == SONDE_RECORD_OK)
         feed_other (self, event, &record);
       return FALSE;
     }
   sonde_process_table_ensure (self->processes, event->pid, 0);
   memcpy (self->hot, header, header->size);
+  __atomic_thread_fence (__ATOMIC_SEQ_CST);
   begin_ns = now_ns ();
-  stack->end = unwind (self, (const struct perf_event_header *) self->hot, event->pid,
-                       stack->addrs, &stack->n_addrs);
+  stack->end = unwind (self, (const void *) self->hot, event->pid, stack->addrs, &stack->n_addrs);
   stack->duration_ns = now_ns () - begin_ns;
 
   return TRUE;
@@ -278,13 +276,13 @@ static gboolean
 batch_add (Batch *batch, Replay *self, const ReplayEvent *event)
 {
   const struct perf_event_header *header
-      = (const struct perf_event_header *) (self->recording->bytes->data + event->at);
+      = (const void *) (self->recording->bytes->data + event->at);
   guint8 *to = self->hot + batch->n_bytes;
 
   if (batch->n == MAX_BATCH || BATCH_BYTES - batch->n_bytes < header->size)
     return FALSE;
   copy_sample (&self->recording->decoder, to, header);
-  batch->headers[batch->n] = (const struct perf_event_header *) to;
+  batch->headers[batch->n] = (const void *) to;
   batch->pids[batch->n++] = event->pid;
   batch->n_bytes += header->size;
 
@@ -296,8 +294,10 @@ batch_run (Batch *batch, Replay *self, ReplayPass *pass)
 {
   uint64_t addrs[REPLAY_MAX_FRAMES];
   guint64 n_allocations = allocations_count ();
-  gint64 begin_ns = now_ns ();
+  gint64 begin_ns, duration_ns;
 
+  __atomic_thread_fence (__ATOMIC_SEQ_CST); /* the copies shall have arrived */
+  begin_ns = now_ns ();
   for (size_t i = 0; i < batch->n; i++)
     {
       size_t n_addrs;
@@ -305,16 +305,17 @@ batch_run (Batch *batch, Replay *self, ReplayPass *pass)
       unwind (self, batch->headers[i], batch->pids[i], addrs, &n_addrs);
       pass->n_frames += n_addrs;
     }
-  pass->duration_ns += now_ns () - begin_ns;
+  duration_ns = now_ns () - begin_ns;
   pass->n_allocations += allocations_count () - n_allocations;
   pass->n_samples += batch->n;
+  g_array_append_val (pass->durations_ns, duration_ns);
   batch->n = batch->n_bytes = 0;
 }
 
 ReplayPass
 replay_run (Replay *self)
 {
-  ReplayPass pass = { 0 };
+  ReplayPass pass = { .durations_ns = g_array_new (FALSE, FALSE, sizeof (gint64)) };
   Batch batch = { .n = 0 };
 
   for (guint i = 0; i < self->events->len; i++)
@@ -322,7 +323,7 @@ replay_run (Replay *self)
       const ReplayEvent *event = &g_array_index (self->events, ReplayEvent, i);
       const guint8 *bytes = self->recording->bytes->data + event->at;
 
-      if (((const struct perf_event_header *) bytes)->type != PERF_RECORD_SAMPLE)
+      if (((const struct perf_event_header *) (const void *) bytes)->type != PERF_RECORD_SAMPLE)
         continue;
       if (!batch_add (&batch, self, event))
         {
@@ -333,4 +334,10 @@ replay_run (Replay *self)
   batch_run (&batch, self, &pass);
 
   return pass;
+}
+
+void
+replay_pass_clear (ReplayPass *pass)
+{
+  g_array_unref (pass->durations_ns);
 }

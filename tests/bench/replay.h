@@ -17,8 +17,8 @@
  */
 typedef struct
 {
-  gsize at;   /* of the record in the recording's bytes */
-  gint32 pid; /* the number of its life */
+  gsize at;      /* of the record in the recording's bytes */
+  gint32 pid;    /* the number of its life */
   gint32 parent; /* FORK: that of the parent */
 } ReplayEvent;
 
@@ -28,7 +28,8 @@ GArray *replay_events_new (const Recording *recording);
 typedef struct Replay Replay;
 typedef SondeUnwinder *(*ReplayUnwinderNew) (SondeProcessTable *processes);
 
-Replay *replay_new (const Recording *recording, const GArray *events, ReplayUnwinderNew unwinder_new);
+Replay *
+replay_new (const Recording *recording, const GArray *events, ReplayUnwinderNew unwinder_new);
 void replay_free (Replay *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Replay, replay_free)
 
@@ -47,13 +48,16 @@ gboolean replay_feed (Replay *self, size_t i, ReplayStack *stack);
 /* Where @address of the @i-th event's process lies, as "file+0xvaddr". */
 char *replay_describe (Replay *self, size_t i, uint64_t address);
 
+/* All samples once more, some at a time. */
 typedef struct
 {
-  gint64 duration_ns;
+  GArray *durations_ns; /* of gint64, for each batch of samples */
   guint64 n_samples;
   guint64 n_frames;
   guint64 n_allocations;
 } ReplayPass;
 
-/* All samples once more, after everything was fed: parsing, lookups and unwinding. */
+void replay_pass_clear (ReplayPass *pass);
+
+/* After everything was fed: parsing, lookups and unwinding. */
 ReplayPass replay_run (Replay *self);
