@@ -177,7 +177,7 @@ joins_a_record_that_wraps (void)
 static void
 works_past_the_wrap_of_its_counters (void)
 {
-  g_autoptr (Fake) fake = fake_new (UINT64_MAX - 47);
+  g_autoptr (Fake) fake = fake_new (UINT64_MAX - 31);
   const struct perf_event_header *record;
 
   write_record (fake, 64, 64, 3);
