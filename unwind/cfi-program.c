@@ -48,7 +48,8 @@ typedef struct
   SondeCfiRow *initial;               /* after the CIE's program; NULL while that one runs */
   SondeCfiRow states[SONDE_CFI_MAX_STATES];
   unsigned n_states;
-  uint64_t at; /* vaddr the row is valid from */
+  uint64_t at;  /* vaddr the row is valid from */
+  uint64_t end; /* and up to */
 } Machine;
 
 #define DEFINE_TAKE(name, type, read)                                                              \
@@ -276,8 +277,13 @@ run (Machine *self, const SondeCfiCursor *instructions, uint64_t pc)
 
       if (advance != NO_ADVANCE)
         {
-          if (self->bad || advance > pc - self->at)
-            return !self->bad;
+          if (self->bad)
+            return false;
+          if (advance > pc - self->at)
+            {
+              self->end = advance < self->end - self->at ? self->at + advance : self->end;
+              return true;
+            }
           self->at += advance;
         }
       else if ((opcode & 0xc0) == CFA_OFFSET)
@@ -317,6 +323,7 @@ sonde_cfi_row_find (const SondeCfiSection *section,
   machine.initial = NULL;
   machine.n_states = 0;
   machine.at = fde->begin;
+  machine.end = fde->end;
   /* The CIE's program sets the row that all its functions begin with: it has no locations. */
   if (!run (&machine, &cie->instructions, fde->begin))
     return -EBADMSG;
@@ -324,8 +331,11 @@ sonde_cfi_row_find (const SondeCfiSection *section,
   machine.initial = &initial;
   machine.n_states = 0;
   machine.at = fde->begin;
+  machine.end = fde->end;
   if (!run (&machine, &fde->instructions, pc))
     return -EBADMSG;
   *row = machine.row;
+  row->begin = machine.at;
+  row->end = machine.end;
   return 0;
 }

@@ -50,6 +50,8 @@ typedef struct
   bool is_signal_frame;
   bool ra_signed; /* aarch64: return addresses carry an authentication code here */
   uint8_t return_register;
+  uint64_t begin; /* vaddr from which the row holds */
+  uint64_t end;   /* first vaddr behind */
 } SondeCfiRow;
 
 /* The row for @pc (vaddr). @cie is the FDE's. 0, -ENODATA @pc is not in the FDE, -EBADMSG malformed

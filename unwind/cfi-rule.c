@@ -14,36 +14,6 @@ enum
   OP_LIT15 = 0x3f,
 };
 
-static const SondeArchRegisters x86_64_registers = {
-  .sp = 7,
-  .fp = 6,
-  .saved = { 6, 3, 12, 13, 14, 15 }, /* rbp rbx r12-r15 */
-  .kept = 1 << 3 | 1 << 6 | 1 << 7 | 0xf << 12,
-};
-
-static const SondeArchRegisters aarch64_registers = {
-  .sp = 31,
-  .fp = 29,
-  .saved = { 29, 30, 19, 20, 21, 28 },
-  .kept = UINT64_C (0x1fff) << 19, /* x19-x30, sp */
-};
-
-const SondeArchRegisters *
-sonde_arch_registers (SondeArch arch)
-{
-  return arch == SONDE_ARCH_AARCH64 ? &aarch64_registers : &x86_64_registers;
-}
-
-SondeArch
-sonde_arch_native (void)
-{
-#ifdef __aarch64__
-  return SONDE_ARCH_AARCH64;
-#else
-  return SONDE_ARCH_X86_64;
-#endif
-}
-
 /* "register + constant", and nothing else or a dereference behind it. */
 static bool
 parse_base (const SondeCfiSection *section,
@@ -106,7 +76,7 @@ fill_cfa (SondeRule *rule, const SondeCfiRow *row, const SondeCfiSection *sectio
           && parse_plt (section, row->cfa_offset, row->cfa_length, &rule->cfa_offset))
         {
           rule->kind = SONDE_RULE_PLT;
-          rule->cfa_register = x86_64_registers.sp;
+          rule->cfa_register = sonde_x86_64_registers.sp;
           return true;
         }
       if (!parse_base (section, row->cfa_offset, row->cfa_length, &deref, &rule->cfa_register,
@@ -151,15 +121,15 @@ fill_return (SondeRule *rule, const SondeCfiRow *row, const SondeCfiSection *sec
       return true;
     case SONDE_CFI_SAME:
       rule->flags |= SONDE_RULE_RA_IN_REGISTER;
-      rule->ra_register = row->return_register;
+      rule->ra_place = row->return_register;
       return true;
     case SONDE_CFI_REGISTER:
       rule->flags |= SONDE_RULE_RA_IN_REGISTER;
-      rule->ra_register = (uint8_t) column->offset;
+      rule->ra_place = (int16_t) column->offset;
       return column->offset >= 0 && column->offset < SONDE_CFI_N_REGISTERS;
     case SONDE_CFI_OFFSET:
     case SONDE_CFI_EXPRESSION:
-      if (!fill_place (column, section, rule->cfa_register, &rule->ra_offset, &from_base))
+      if (!fill_place (column, section, rule->cfa_register, &rule->ra_place, &from_base))
         return false;
       rule->flags |= from_base ? SONDE_RULE_RA_FROM_BASE : 0;
       return true;
@@ -220,14 +190,6 @@ failed_read (const SondeStackCopy *stack)
   return stack->ran_out ? SONDE_STEP_RAN_OUT : SONDE_STEP_BAD;
 }
 
-/* A pointer-authentication code sits above the 48 (or 52) address bits; perf does not tell the
- * mask. */
-static uint64_t
-strip_pac (SondeArch arch, uint64_t address)
-{
-  return arch == SONDE_ARCH_AARCH64 ? address & 0x0000ffffffffffffull : address;
-}
-
 /* Each frame must lie above the one before; the sampled one may not have moved the stack pointer
  * yet. Behind a signal handler there may be another stack, which the copy does not hold: nothing
  * can be read there, so that is no way to run in circles. */
@@ -247,7 +209,7 @@ enter_caller (SondeFrameState *frame, SondeArch arch, uint64_t cfa, uint64_t pc,
 
   frame->registers.values[registers->sp] = cfa;
   frame->registers.valid &= registers->kept;
-  frame->pc = strip_pac (arch, pc);
+  frame->pc = sonde_arch_strip_pac (arch, pc);
   frame->exact_pc = is_signal;
   return frame->pc == 0 ? SONDE_STEP_END : SONDE_STEP_OK;
 }
@@ -313,10 +275,9 @@ rule_return (const SondeRule *rule,
   bool found;
 
   if ((rule->flags & SONDE_RULE_RA_IN_REGISTER) != 0)
-    found = sonde_cfi_registers_get (registers, rule->ra_register, pc);
+    found = sonde_cfi_registers_get (registers, (uint64_t) rule->ra_place, pc);
   else
-    found
-        = sonde_stack_copy_read (stack, place + (uint64_t) ((int64_t) rule->ra_offset * 8), 8, pc);
+    found = sonde_stack_copy_read (stack, place + (uint64_t) ((int64_t) rule->ra_place * 8), 8, pc);
   return found ? SONDE_STEP_OK : failed_read (stack);
 }
 

@@ -6,15 +6,36 @@
 #include "unwind/unwinder-private.h"
 #include "unwind/user-registers.h"
 
+/* A mapping with a module, and what is needed of both for each frame. */
+typedef struct
+{
+  uint64_t serial; /* of the process; never used twice, so an equal one means that all this holds */
+  uint64_t start;
+  uint64_t size_bytes;
+  uint64_t bias;
+  uint64_t origin; /* where the module's lowest address is in the process */
+  uint64_t rules;  /* sonde_rule_cache_module() */
+  const SondeModule *module;
+} Place;
+
+enum
+{
+  N_RECENT = 64,
+  RECENT_SHIFT = 20, /* libraries lie about this far apart */
+};
+
 typedef struct
 {
   SondeUnwinder base;
   SondeProcessTable *processes;
   SondeRuleCache *cache;
+
   uint64_t regs_mask;                     /* that the following were made for */
   size_t n_slots;                         /* a sample must have */
   uint64_t registers;                     /* bit mask by DWARF number: which there are */
   uint8_t slots[SONDE_N_DWARF_REGISTERS]; /* where each of them is in a sample, or 0 */
+
+  Place recent[N_RECENT]; /* by address and serial */
 } CfiUnwinder;
 
 /* One stack being walked. */
@@ -22,19 +43,13 @@ typedef struct
 {
   CfiUnwinder *unwinder;
   SondeProcess *process;
-  const SondeMapping *mapping; /* of the last pc; NULL none */
-  uint64_t key_base;           /* of the rules in its module; see cached_rule() */
-  uint64_t low;                /* vaddr of its module */
+  uint64_t serial;
+  const Place *place; /* of the last pc; NULL: it has no module */
   SondeFrameState frame;
   SondeStackCopy stack;
-  SondeArch arch;
+  bool plainly;   /* follow only what nearly all stacks need */
+  bool needs_all; /* that was not enough for this one */
 } Walk;
-
-static bool
-holds (const SondeMapping *mapping, uint64_t address)
-{
-  return mapping != NULL && address - mapping->start < mapping->end - mapping->start;
-}
 
 /* Return addresses may lie behind a call that does not return, at the next function's begin. */
 static uint64_t
@@ -44,64 +59,90 @@ lookup_pc (const SondeFrameState *frame)
 }
 
 static bool
-has_module (const Walk *self)
+holds (const Place *place, uint64_t address)
 {
-  return self->mapping != NULL && self->mapping->module != NULL;
+  return address - place->start < place->size_bytes;
+}
+
+/* NULL: no mapping, or none with a module. */
+static const Place *
+look_up_place (Walk *self, uint64_t address, Place *place)
+{
+  const SondeMapping *mapping
+      = sonde_process_find_mapping (self->unwinder->processes, self->process, address);
+  uint64_t low, high;
+
+  if (mapping == NULL || mapping->module == NULL)
+    return NULL;
+  sonde_module_extent (mapping->module, &low, &high);
+  *place = (Place){
+    .serial = self->serial,
+    .start = mapping->start,
+    .size_bytes = mapping->end - mapping->start,
+    .bias = mapping->bias,
+    .origin = mapping->bias + low,
+    .rules = sonde_rule_cache_module (sonde_module_id (mapping->module)),
+    .module = mapping->module,
+  };
+  return place;
 }
 
 static bool
-find_mapping (Walk *self, uint64_t address)
+find_place (Walk *self, uint64_t address)
 {
-  uint64_t high;
+  uint64_t i = (address >> RECENT_SHIFT ^ self->serial) % N_RECENT;
+  Place *recent = &self->unwinder->recent[i];
 
-  if (holds (self->mapping, address))
-    return has_module (self);
-  self->mapping = sonde_process_find_mapping (self->unwinder->processes, self->process, address);
-  if (!has_module (self))
-    return false;
-  sonde_module_extent (self->mapping->module, &self->low, &high);
-  self->key_base = sonde_rule_cache_key (sonde_module_id (self->mapping->module), 0);
-  return true;
+  if (self->place != NULL && holds (self->place, address))
+    return true;
+  if (recent->serial == self->serial && holds (recent, address))
+    self->place = recent;
+  else
+    self->place = look_up_place (self, address, recent);
+  return self->place != NULL;
 }
 
-static SondeRule
-find_rule (Walk *self, uint64_t vaddr)
+/* Decodes the rule for a pc and finds out how far it holds. */
+static void
+find_rule (Walk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint64_t *end)
 {
   const SondeCfiSection *section;
   SondeCfiCie cie;
   SondeCfiFde fde;
   SondeCfiRow row;
-  SondeRule rule = { .kind = SONDE_RULE_NONE };
 
-  if (!sonde_module_find_cfi (self->mapping->module, vaddr, &section, &cie, &fde))
-    return rule;
-  if (sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) == 0)
-    sonde_rule_from_row (&rule, &row, section, self->arch);
-  else
-    rule.kind = SONDE_RULE_BAD;
-  return rule;
+  *rule = (SondeRule){ .kind = SONDE_RULE_NONE };
+  *begin = vaddr;
+  *end = vaddr + 1;
+  if (!sonde_module_find_cfi (self->place->module, vaddr, &section, &cie, &fde))
+    return;
+  rule->kind = SONDE_RULE_BAD;
+  if (sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0)
+    return;
+  sonde_rule_from_row (rule, &row, section, sonde_arch_native ());
+  *begin = row.begin;
+  *end = row.end;
 }
 
 /* The rule of a pc whose mapping is found, from the cache or decoded now. */
 static const SondeRule *
-cached_rule (Walk *self, uint64_t vaddr, SondeRule *uncached)
+get_rule (Walk *self, uint64_t address, SondeRule *decoded)
 {
-  uint64_t offset = vaddr - self->low;
-  uint64_t key = self->key_base | offset;
-  SondeRuleCacheEntry *slot;
+  uint64_t offset = address - self->place->origin;
+  SondeRuleCachePlace place = { self->place->rules, (uint32_t) offset };
+  const SondeRule *cached = NULL;
+  uint64_t vaddr, begin, end;
 
+  if (offset <= UINT32_MAX)
+    cached = sonde_rule_cache_find (self->unwinder->cache, place);
+  if (cached != NULL)
+    return cached;
+  vaddr = address - self->place->bias;
+  find_rule (self, vaddr, decoded, &begin, &end);
   if (offset > UINT32_MAX)
-    {
-      *uncached = find_rule (self, vaddr);
-      return uncached;
-    }
-  slot = sonde_rule_cache_slot (self->unwinder->cache, key);
-  if (slot->key != key)
-    {
-      slot->rule = find_rule (self, vaddr);
-      slot->key = key;
-    }
-  return &slot->rule;
+    return decoded;
+  return sonde_rule_cache_add (self->unwinder->cache, place, decoded, begin - vaddr + offset,
+                               end - vaddr + offset);
 }
 
 static SondeStep
@@ -112,10 +153,10 @@ step_slowly (Walk *self, uint64_t vaddr, bool is_first)
   SondeCfiFde fde;
   SondeCfiRow row;
 
-  if (!sonde_module_find_cfi (self->mapping->module, vaddr, &section, &cie, &fde)
+  if (!sonde_module_find_cfi (self->place->module, vaddr, &section, &cie, &fde)
       || sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0)
     return SONDE_STEP_BAD;
-  return sonde_row_step (&row, section, self->arch, &self->frame, &self->stack, is_first);
+  return sonde_row_step (&row, section, sonde_arch_native (), &self->frame, &self->stack, is_first);
 }
 
 /* Code without rules (hand-written assembly, JIT): the frame pointer, if everything speaks for it.
@@ -123,7 +164,7 @@ step_slowly (Walk *self, uint64_t vaddr, bool is_first)
 static SondeStep
 step_by_frame_pointer (Walk *self)
 {
-  const SondeArchRegisters *registers = sonde_arch_registers (self->arch);
+  const SondeArchRegisters *registers = sonde_arch_registers (sonde_arch_native ());
   SondeFrameState next = self->frame;
   uint64_t sp = self->frame.registers.values[registers->sp];
   uint64_t fp, return_address;
@@ -147,22 +188,40 @@ step_by_frame_pointer (Walk *self)
 }
 
 static SondeStep
+step_by_rule (Walk *self, const SondeRule *rule, uint64_t vaddr, bool is_first)
+{
+  SondeStep result;
+
+  if (rule->kind == SONDE_RULE_SLOW)
+    result = step_slowly (self, vaddr, is_first);
+  else
+    result = sonde_rule_step (rule, sonde_arch_native (), &self->frame, &self->stack, is_first);
+  /* whatever it was, if it concerns a register that was not followed, it does not count */
+  if (self->plainly && result != SONDE_STEP_OK && result != SONDE_STEP_END
+      && (rule->kind == SONDE_RULE_SLOW
+          || (self->frame.registers.valid >> rule->cfa_register & 1) == 0))
+    self->needs_all = true;
+  return result;
+}
+
+static SondeStep
 step (Walk *self, bool is_first)
 {
   uint64_t address = lookup_pc (&self->frame);
   const SondeRule *rule;
-  SondeRule uncached;
+  SondeRule decoded;
   uint64_t vaddr;
 
-  if (!find_mapping (self, address))
+  if (!find_place (self, address))
     return step_by_frame_pointer (self);
-  vaddr = address - self->mapping->bias;
-  rule = cached_rule (self, vaddr, &uncached);
-  if (rule->kind == SONDE_RULE_SLOW)
-    return step_slowly (self, vaddr, is_first);
+  rule = get_rule (self, address, &decoded);
+  if (self->plainly
+      && sonde_rule_step_plain (rule, sonde_arch_native (), &self->frame, &self->stack))
+    return SONDE_STEP_OK;
+  vaddr = address - self->place->bias;
   if (rule->kind != SONDE_RULE_NONE)
-    return sonde_rule_step (rule, self->arch, &self->frame, &self->stack, is_first);
-  if (sonde_module_is_entry (self->mapping->module, vaddr))
+    return step_by_rule (self, rule, vaddr, is_first);
+  if (sonde_module_is_entry (self->place->module, vaddr))
     return SONDE_STEP_END;
   return step_by_frame_pointer (self);
 }
@@ -177,7 +236,7 @@ end_of_step (const Walk *self, const SondeUserState *state, SondeStep step)
     case SONDE_STEP_RAN_OUT:
       return sonde_user_state_truncation (state);
     case SONDE_STEP_NO_RULE:
-      return has_module (self) ? SONDE_UNWIND_END_NO_CFI : SONDE_UNWIND_END_NO_MODULE;
+      return self->place != NULL ? SONDE_UNWIND_END_NO_CFI : SONDE_UNWIND_END_NO_MODULE;
     case SONDE_STEP_LOOP:
       return SONDE_UNWIND_END_LOOP;
     case SONDE_STEP_OK:
@@ -215,6 +274,41 @@ fill_registers (CfiUnwinder *self, const SondeUserState *state, SondeCfiRegister
   return true;
 }
 
+static bool
+begin (Walk *self, const SondeUserState *state, uint64_t pc, bool plainly)
+{
+  SondeCfiRegisters *registers = &self->frame.registers;
+
+  if (!fill_registers (self->unwinder, state, registers))
+    return false;
+  self->place = NULL;
+  self->stack = (SondeStackCopy){ .bytes = state->stack, .size_bytes = state->stack_size_bytes };
+  self->frame.pc = pc;
+  self->frame.exact_pc = true;
+  self->plainly = plainly;
+  self->needs_all = false;
+  return sonde_cfi_registers_get (registers, SONDE_DWARF_SP, &self->stack.address);
+}
+
+static SondeUnwindEnd
+walk (Walk *self, const SondeUserState *state, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
+{
+  SondeStep result;
+  size_t n = 0;
+
+  do
+    {
+      if (n == max_addrs)
+        return SONDE_UNWIND_END_DEPTH_LIMIT;
+      addrs[n++] = self->frame.pc;
+      *n_addrs = n;
+      result = step (self, n == 1);
+    }
+  while (result == SONDE_STEP_OK);
+
+  return end_of_step (self, state, result);
+}
+
 static SondeUnwindEnd
 unwind (SondeUnwinder *base,
         SondeProcess *process,
@@ -223,31 +317,21 @@ unwind (SondeUnwinder *base,
         size_t max_addrs,
         size_t *n_addrs)
 {
-  CfiUnwinder *self = (CfiUnwinder *) base;
-  SondeStep result;
-  size_t n = 0;
-  Walk walk; /* its registers are many, and written before they are read: their bits say which */
+  SondeUnwindEnd end;
+  Walk self; /* its registers are many, and written before they are read: their bits say which */
 
-  walk.unwinder = self;
-  walk.process = process;
-  walk.mapping = NULL;
-  walk.stack = (SondeStackCopy){ .bytes = state->stack, .size_bytes = state->stack_size_bytes };
-  walk.arch = sonde_arch_native ();
-  walk.frame.exact_pc = true;
-  if (!fill_registers (self, state, &walk.frame.registers))
+  self.unwinder = (CfiUnwinder *) base;
+  self.process = process;
+  self.serial = sonde_process_serial (process);
+  if (!begin (&self, state, addrs[0], true))
     return SONDE_UNWIND_END_BAD_CFI;
-  sonde_user_state_pc (state, &walk.frame.pc, &walk.stack.address);
-  do
+  end = walk (&self, state, addrs, max_addrs, n_addrs);
+  if (self.needs_all)
     {
-      if (n == max_addrs)
-        return SONDE_UNWIND_END_DEPTH_LIMIT;
-      addrs[n++] = walk.frame.pc;
-      *n_addrs = n;
-      result = step (&walk, n == 1);
+      begin (&self, state, addrs[0], false);
+      end = walk (&self, state, addrs, max_addrs, n_addrs);
     }
-  while (result == SONDE_STEP_OK);
-
-  return end_of_step (&walk, state, result);
+  return end;
 }
 
 static void

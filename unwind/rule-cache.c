@@ -23,3 +23,29 @@ sonde_rule_cache_free (SondeRuleCache *self)
 {
   free (self);
 }
+
+const SondeRule *
+sonde_rule_cache_add (SondeRuleCache *self,
+                      SondeRuleCachePlace place,
+                      const SondeRule *rule,
+                      uint64_t begin,
+                      uint64_t end)
+{
+  const uint32_t block_bytes = 1u << SONDE_RULE_CACHE_BLOCK_BITS;
+  uint64_t key = sonde_rule_cache_block_key (place);
+  SondeRuleCacheEntry *entry = sonde_rule_cache_entry (self, key);
+  uint64_t block = place.offset & ~(uint64_t) (block_bytes - 1);
+  uint8_t first = begin > block ? (uint8_t) (begin - block) : 0;
+  uint8_t last = end < block + block_bytes ? (uint8_t) (end - 1 - block) : UINT8_MAX;
+
+  if (entry->key == key && entry->rule.last - entry->rule.first >= last - first)
+    {
+      key = sonde_rule_cache_address_key (place);
+      entry = sonde_rule_cache_entry (self, key);
+    }
+  entry->key = key;
+  entry->rule = *rule;
+  entry->rule.first = first;
+  entry->rule.last = last;
+  return &entry->rule;
+}

@@ -4,6 +4,12 @@
 
 #include <stdarg.h>
 
+enum
+{
+  N_FUNCTIONS = 600,
+  TEXT_BYTES = 3 << 20,
+};
+
 static void
 workload_clear (gpointer data)
 {
@@ -30,7 +36,8 @@ add (GArray *list, const char *name, const char *program, ...)
     }
   g_ptr_array_add (argv, path);
   va_start (args, program);
-  for (const char *arg = va_arg (args, const char *); arg != NULL; arg = va_arg (args, const char *))
+  for (const char *arg = va_arg (args, const char *); arg != NULL;
+       arg = va_arg (args, const char *))
     g_ptr_array_add (argv, g_strdup (arg));
   va_end (args);
   g_ptr_array_add (argv, NULL);
@@ -69,9 +76,32 @@ add_own (GArray *list, const char *name, const char *programs, const char *progr
   " (select sum(length(b)) from (select b from t where b like '%' || i || '%' order by c desc))"   \
   " from n;"
 
+/* Four processes a turn, each twice: before and after exec. libdwfl's unwinder keeps the state of
+ * 512: with more of them than that we would measure how it makes them. */
 #define SHELL_SCRIPT                                                                               \
-  "i=0; while [ $i -lt 120 ]; do i=$((i + 1));"                                                    \
-  " /bin/sh -c 'x=$(ls -l / | sort | head -n 3); echo \"$x\" | grep -c r | tr 0-9 a-j'; done"
+  "i=0; while [ $i -lt 60 ]; do i=$((i + 1));"                                                     \
+  " /bin/sh -c 'i=0; while [ $i -lt 1500 ]; do i=$((i + 1)); case $i in *7*) x=$x$i;; esac; done;" \
+  " ls -l /usr/bin | sort -k 9 | head -n 5'; done"
+
+/* Text that packs, but not too well. */
+static char *
+write_text (const char *scratch)
+{
+  g_autoptr (GString) text = g_string_new (NULL);
+  g_autofree char *path = g_build_filename (scratch, "generated.txt", NULL);
+  g_autoptr (GError) error = NULL;
+  guint32 seed = 1;
+
+  while (text->len < TEXT_BYTES)
+    {
+      seed = seed * 1664525 + 1013904223;
+      g_string_append_printf (text, "%u %x\n", seed >> 16, (seed >> 20) * 77);
+    }
+  if (!g_file_set_contents (path, text->str, (gssize) text->len, &error))
+    g_error ("%s", error->message);
+
+  return g_steal_pointer (&path);
+}
 
 static char *
 write_source (const char *scratch)
@@ -80,7 +110,7 @@ write_source (const char *scratch)
   char *path = g_build_filename (scratch, "generated.c", NULL);
   g_autoptr (GError) error = NULL;
 
-  for (unsigned i = 0; i < 600; i++)
+  for (unsigned i = 0; i < N_FUNCTIONS; i++)
     g_string_append_printf (
         text,
         "struct s%1$u { int n; double v[%2$u]; char name[16]; };\n"
@@ -100,8 +130,7 @@ write_source (const char *scratch)
         "  for (int i = 0; i < k; i++) s.v[i %% %2$u] = (double) (i * k) / (g%1$u (&s, i) | 1);\n"
         "  return g%1$u (&s, k);\n"
         "}\n",
-        i,
-        4 + i % 13);
+        i, 4 + i % 13);
   if (!g_file_set_contents (path, text->str, (gssize) text->len, &error))
     g_error ("%s", error->message);
 
@@ -113,13 +142,14 @@ workloads_new (const char *programs, const char *scratch)
 {
   GArray *list = g_array_new (FALSE, FALSE, sizeof (Workload));
   g_autofree char *source = write_source (scratch);
+  g_autofree char *text = write_text (scratch);
   g_autofree char *object = g_build_filename (scratch, "generated.o", NULL);
 
   g_array_set_clear_func (list, workload_clear);
   add_own (list, "deep", programs, "bench-deep");
   add (list, "python3", "/usr/bin/python3", "-E", "-c", PYTHON_SCRIPT, NULL);
   add (list, "sqlite3", "sqlite3", ":memory:", SQL_SCRIPT, NULL);
-  add (list, "xz", "xz", "-9", "--stdout", "--keep", "/proc/self/exe", NULL);
+  add (list, "xz", "xz", "-9", "--stdout", "--keep", text, NULL);
   add (list, "compiler", "cc", "-O2", "-w", "-c", source, "-o", object, NULL);
   add (list, "shells", "/bin/sh", "-c", SHELL_SCRIPT, NULL);
   add_own (list, "signals", programs, "bench-signals");
