@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Samples that lie, files that lie, and how the unwinder says where it ended. */
+/* Samples that lie, files that lie, and how each unwinder says where it ended. */
 #include <glib.h>
 #include <linux/perf_event.h>
 #include <string.h>
@@ -22,6 +22,8 @@ enum
   N_REGS = 17,
 };
 
+typedef SondeUnwinder *NewUnwinder (SondeProcessTable *processes);
+
 typedef struct
 {
   SondeModuleStore *modules;
@@ -40,7 +42,7 @@ set_up (Fixture *f, gconstpointer data)
 {
   f->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
   f->processes = sonde_process_table_new (f->modules);
-  f->unwinder = sonde_unwinder_new_libdwfl (f->processes);
+  f->unwinder = ((NewUnwinder *) data) (f->processes);
   f->process = sonde_process_table_ensure (f->processes, 1, 0);
   f->regs[RSP] = SP;
   f->regs[RIP] = PC;
@@ -273,7 +275,10 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-#define ADD(path, test) g_test_add ("/dwfl-unwinder/" path, Fixture, NULL, set_up, test, tear_down)
+#define ADD(path, test)                                                                            \
+  g_test_add ("/unwinder/cfi/" path, Fixture, sonde_unwinder_new_cfi, set_up, test, tear_down);    \
+  g_test_add ("/unwinder/libdwfl/" path, Fixture, sonde_unwinder_new_libdwfl, set_up, test,        \
+              tear_down)
   ADD ("refuses-states-without-registers", test_states_without_use);
   ADD ("says-where-there-is-no-cfi", test_no_cfi);
   ADD ("says-when-an-address-could-not-be-computed", test_unknown_register);
