@@ -24,6 +24,39 @@ sonde_rule_cache_free (SondeRuleCache *self)
   free (self);
 }
 
+static SondeRuleCacheEntry *
+find_entry (SondeRuleCache *self, uint64_t key)
+{
+  SondeRuleCacheSet *set = sonde_rule_cache_set (self, key);
+
+  for (unsigned i = 0; i < 2; i++)
+    if (set->entries[i].key == key)
+      return &set->entries[i];
+  return NULL;
+}
+
+const SondeRule *
+sonde_rule_cache_find_elsewhere (SondeRuleCache *self, SondeRuleCachePlace place)
+{
+  uint64_t key = sonde_rule_cache_block_key (place);
+  const SondeRuleCacheEntry *entry = &sonde_rule_cache_set (self, key)->entries[1];
+
+  if (sonde_rule_cache_covers (entry, key, (uint8_t) place.offset))
+    return &entry->rule;
+  entry = find_entry (self, sonde_rule_cache_address_key (place));
+  return entry != NULL ? &entry->rule : NULL;
+}
+
+/* The place of the newest one, which takes that of the older one. */
+static SondeRuleCacheEntry *
+make_room (SondeRuleCache *self, uint64_t key)
+{
+  SondeRuleCacheSet *set = sonde_rule_cache_set (self, key);
+
+  set->entries[1] = set->entries[0];
+  return &set->entries[0];
+}
+
 const SondeRule *
 sonde_rule_cache_add (SondeRuleCache *self,
                       SondeRuleCachePlace place,
@@ -31,18 +64,20 @@ sonde_rule_cache_add (SondeRuleCache *self,
                       uint64_t begin,
                       uint64_t end)
 {
-  const uint32_t block_bytes = 1u << SONDE_RULE_CACHE_BLOCK_BITS;
-  uint64_t key = sonde_rule_cache_block_key (place);
-  SondeRuleCacheEntry *entry = sonde_rule_cache_entry (self, key);
-  uint64_t block = place.offset & ~(uint64_t) (block_bytes - 1);
+  const uint64_t block_bytes = 1u << SONDE_RULE_CACHE_BLOCK_BITS;
+  uint64_t block = place.offset & ~(block_bytes - 1);
   uint8_t first = begin > block ? (uint8_t) (begin - block) : 0;
   uint8_t last = end < block + block_bytes ? (uint8_t) (end - 1 - block) : UINT8_MAX;
+  uint64_t key = sonde_rule_cache_block_key (place);
+  SondeRuleCacheEntry *entry = find_entry (self, key);
 
-  if (entry->key == key && entry->rule.last - entry->rule.first >= last - first)
+  if (entry != NULL && entry->rule.last - entry->rule.first >= last - first)
     {
       key = sonde_rule_cache_address_key (place);
-      entry = sonde_rule_cache_entry (self, key);
+      entry = NULL; /* it was looked for, so it is not there */
     }
+  if (entry == NULL)
+    entry = make_room (self, key);
   entry->key = key;
   entry->rule = *rule;
   entry->rule.first = first;

@@ -15,16 +15,17 @@
  *
  * Most functions have one rule from end to end but for a few instructions, and sampled addresses
  * are spread over them. So each block of code has an entry for the longest piece of it that one
- * rule was seen to cover; other addresses in the block have entries of their own. Each entry has
- * one place, where the last one wins.
+ * rule was seen to cover; other addresses in the block have entries of their own. An entry may be
+ * in either of two places, which share a cache line; the older one gives way.
  *
  * 32 bytes an entry; all of them make up one huge page where the kernel gives one, since each frame
  * looks at another corner of the table.
  */
-#define SONDE_RULE_CACHE_BITS       16u
-#define SONDE_RULE_CACHE_ENTRIES    (1u << SONDE_RULE_CACHE_BITS)
-#define SONDE_RULE_CACHE_BLOCK_BITS 8u /* 256 bytes: SondeRule's first and last have a byte each   \
-                                        */
+#define SONDE_RULE_CACHE_BITS 15u
+#define SONDE_RULE_CACHE_SETS (1u << SONDE_RULE_CACHE_BITS)
+#define SONDE_RULE_CACHE_BLOCK_BITS                                                                \
+  8u /* 256 bytes: SondeRule's first and last have a byte each                                     \
+      */
 
 typedef struct
 {
@@ -32,13 +33,17 @@ typedef struct
   SondeRule rule;
 } SondeRuleCacheEntry;
 
-_Static_assert(sizeof (SondeRuleCacheEntry) == 32, "two entries a cache line");
+typedef struct
+{
+  SondeRuleCacheEntry entries[2]; /* newest first */
+} SondeRuleCacheSet;
 
 typedef struct
 {
-  SondeRuleCacheEntry entries[SONDE_RULE_CACHE_ENTRIES];
+  SondeRuleCacheSet sets[SONDE_RULE_CACHE_SETS];
 } SondeRuleCache;
 
+_Static_assert(sizeof (SondeRuleCacheSet) == 64, "a cache line");
 _Static_assert(sizeof (SondeRuleCache) == 2u << 20, "a huge page");
 
 /* Empty. NULL on ENOMEM. */
@@ -72,29 +77,35 @@ sonde_rule_cache_address_key (SondeRuleCachePlace place)
   return place.module | place.offset | (uint64_t) 1 << 63;
 }
 
-/* The one entry that may have @key. */
-static inline SondeRuleCacheEntry *
-sonde_rule_cache_entry (SondeRuleCache *self, uint64_t key)
+/* The one set that may have @key. */
+static inline SondeRuleCacheSet *
+sonde_rule_cache_set (SondeRuleCache *self, uint64_t key)
 {
   uint64_t hash
       = key * 0x9E3779B97F4A7C15ull; /* Fibonacci hashing: the upper bits are well mixed */
 
-  return &self->entries[hash >> (64 - SONDE_RULE_CACHE_BITS)];
+  return &self->sets[hash >> (64 - SONDE_RULE_CACHE_BITS)];
 }
+
+static inline bool
+sonde_rule_cache_covers (const SondeRuleCacheEntry *entry, uint64_t key, uint8_t low)
+{
+  return entry->key == key && low >= entry->rule.first && low <= entry->rule.last;
+}
+
+/* The other three places. */
+const SondeRule *sonde_rule_cache_find_elsewhere (SondeRuleCache *self, SondeRuleCachePlace place);
 
 /* NULL: not known. */
 static inline const SondeRule *
 sonde_rule_cache_find (SondeRuleCache *self, SondeRuleCachePlace place)
 {
   uint64_t key = sonde_rule_cache_block_key (place);
-  const SondeRuleCacheEntry *entry = sonde_rule_cache_entry (self, key);
-  uint8_t low = (uint8_t) place.offset;
+  const SondeRuleCacheEntry *entry = &sonde_rule_cache_set (self, key)->entries[0];
 
-  if (entry->key == key && low >= entry->rule.first && low <= entry->rule.last)
+  if (__builtin_expect (sonde_rule_cache_covers (entry, key, (uint8_t) place.offset), true))
     return &entry->rule;
-  key = sonde_rule_cache_address_key (place);
-  entry = sonde_rule_cache_entry (self, key);
-  return entry->key == key ? &entry->rule : NULL;
+  return sonde_rule_cache_find_elsewhere (self, place);
 }
 
 /* Adds what was not known: @rule holds from @begin up to @end, offsets around the place's. Returns

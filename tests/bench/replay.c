@@ -223,6 +223,7 @@ replay_feed (Replay *self, size_t i, ReplayStack *stack)
     }
   sonde_process_table_ensure (self->processes, event->pid, 0);
   memcpy (self->hot, header, header->size);
+  __atomic_thread_fence (__ATOMIC_SEQ_CST);
   begin_ns = now_ns ();
   stack->end = unwind (self, (const struct perf_event_header *) self->hot, event->pid,
                        stack->addrs, &stack->n_addrs);
@@ -296,7 +297,10 @@ batch_run (Batch *batch, Replay *self, ReplayPass *pass)
 {
   uint64_t addrs[REPLAY_MAX_FRAMES];
   guint64 n_allocations = allocations_count ();
-  gint64 begin_ns = now_ns ();
+  gint64 begin_ns;
+
+  __atomic_thread_fence (__ATOMIC_SEQ_CST); /* the copies shall have arrived */
+  begin_ns = now_ns ();
 
   for (size_t i = 0; i < batch->n; i++)
     {
