@@ -176,6 +176,7 @@ step_by_frame_pointer (Walk *self)
       self->stack.ran_out = false; /* a wild frame pointer says nothing of the stack */
       return SONDE_STEP_NO_RULE;
     }
+  return_address = sonde_arch_strip_pac (sonde_arch_native (), return_address);
   if (return_address == 0
       || sonde_process_find_mapping (self->unwinder->processes, self->process, return_address - 1)
              == NULL)

@@ -90,10 +90,11 @@ assert_same_column (const SondeCfiSection *section,
       g_assert_cmphex (ops[0].atom, ==, DW_OP_regx);
       g_assert_cmpuint (ops[0].number, ==, (guint64) column->offset);
       break;
-    case SONDE_CFI_EXPRESSION:
-    case SONDE_CFI_VAL_EXPRESSION:
-      /* call_frame_cfa stands before, stack_value behind: only what the file has is compared */
-      g_assert_cmpuint (n_ops, >, 0);
+    case SONDE_CFI_EXPRESSION: /* libdw puts call_frame_cfa before it */
+      assert_same_operations (section, column->offset, column->length, ops + 1, n_ops - 1);
+      break;
+    case SONDE_CFI_VAL_EXPRESSION: /* and stack_value behind */
+      assert_same_operations (section, column->offset, column->length, ops + 1, n_ops - 2);
       break;
     }
 }

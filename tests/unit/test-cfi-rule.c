@@ -142,7 +142,8 @@ test_wild_places (Fixture *f, gconstpointer data)
 
       sonde_cfi_registers_set (&f->frame.registers, RBP, rbp);
       if (rbp < SP || rbp - SP > sizeof f->words)
-        assert_step (f, SONDE_RULE_REGISTER, rbp < SP ? SONDE_STEP_BAD : SONDE_STEP_RAN_OUT, false);
+        assert_step (f, SONDE_RULE_REGISTER,
+                     rbp < SP || shift >= 30 ? SONDE_STEP_BAD : SONDE_STEP_RAN_OUT, false);
     }
   sonde_cfi_registers_set (&f->frame.registers, RBP, G_MAXUINT64 - 7);
   assert_step (f, SONDE_RULE_REGISTER, SONDE_STEP_BAD, false); /* wraps to 8 */
