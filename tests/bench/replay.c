@@ -297,11 +297,10 @@ batch_run (Batch *batch, Replay *self, ReplayPass *pass)
 {
   uint64_t addrs[REPLAY_MAX_FRAMES];
   guint64 n_allocations = allocations_count ();
-  gint64 begin_ns;
+  gint64 begin_ns, duration_ns;
 
   __atomic_thread_fence (__ATOMIC_SEQ_CST); /* the copies shall have arrived */
   begin_ns = now_ns ();
-
   for (size_t i = 0; i < batch->n; i++)
     {
       size_t n_addrs;
@@ -309,16 +308,17 @@ batch_run (Batch *batch, Replay *self, ReplayPass *pass)
       unwind (self, batch->headers[i], batch->pids[i], addrs, &n_addrs);
       pass->n_frames += n_addrs;
     }
-  pass->duration_ns += now_ns () - begin_ns;
+  duration_ns = now_ns () - begin_ns;
   pass->n_allocations += allocations_count () - n_allocations;
   pass->n_samples += batch->n;
+  g_array_append_val (pass->durations_ns, duration_ns);
   batch->n = batch->n_bytes = 0;
 }
 
 ReplayPass
 replay_run (Replay *self)
 {
-  ReplayPass pass = { 0 };
+  ReplayPass pass = { .durations_ns = g_array_new (FALSE, FALSE, sizeof (gint64)) };
   Batch batch = { .n = 0 };
 
   for (guint i = 0; i < self->events->len; i++)
@@ -337,4 +337,10 @@ replay_run (Replay *self)
   batch_run (&batch, self, &pass);
 
   return pass;
+}
+
+void
+replay_pass_clear (ReplayPass *pass)
+{
+  g_array_unref (pass->durations_ns);
 }

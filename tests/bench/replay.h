@@ -47,13 +47,16 @@ gboolean replay_feed (Replay *self, size_t i, ReplayStack *stack);
 /* Where @address of the @i-th event's process lies, as "file+0xvaddr". */
 char *replay_describe (Replay *self, size_t i, uint64_t address);
 
+/* All samples once more, some at a time. */
 typedef struct
 {
-  gint64 duration_ns;
+  GArray *durations_ns; /* of gint64, for each batch of samples */
   guint64 n_samples;
   guint64 n_frames;
   guint64 n_allocations;
 } ReplayPass;
 
-/* All samples once more, after everything was fed: parsing, lookups and unwinding. */
+void replay_pass_clear (ReplayPass *pass);
+
+/* After everything was fed: parsing, lookups and unwinding. */
 ReplayPass replay_run (Replay *self);

@@ -50,7 +50,9 @@ typedef struct
   guint64 ends[SONDE_N_UNWIND_ENDS];
   guint64 n_frames;
   gint64 cold_ns;
-  ReplayPass warm; /* the median one */
+  gint64 warm_ns;
+  guint64 n_warm_frames;
+  guint64 n_allocations; /* while warm */
 } Side;
 
 typedef struct
@@ -121,10 +123,40 @@ run_cold (Trial *self, const GArray *events)
 static int
 compare_durations (const void *a, const void *b)
 {
-  const ReplayPass *left = a;
-  const ReplayPass *right = b;
+  const gint64 *left = a;
+  const gint64 *right = b;
 
-  return (left->duration_ns > right->duration_ns) - (left->duration_ns < right->duration_ns);
+  return (*left > *right) - (*left < *right);
+}
+
+/* The sum of each batch's median: some batches of every pass are interrupted by other programs. */
+static gint64
+typical_duration (const ReplayPass passes[N_WARM])
+{
+  gint64 sum_ns = 0;
+
+  for (guint batch = 0; batch < passes[0].durations_ns->len; batch++)
+    {
+      gint64 durations_ns[N_WARM];
+
+      for (int i = 0; i < N_WARM; i++)
+        durations_ns[i] = g_array_index (passes[i].durations_ns, gint64, batch);
+      qsort (durations_ns, N_WARM, sizeof *durations_ns, compare_durations);
+      sum_ns += durations_ns[N_WARM / 2];
+    }
+  return sum_ns;
+}
+
+static void
+finish_warm (Side *self, ReplayPass passes[N_WARM])
+{
+  const ReplayPass *last = &passes[N_WARM - 1];
+
+  self->warm_ns = typical_duration (passes);
+  self->n_warm_frames = last->n_frames;
+  self->n_allocations = last->n_allocations;
+  for (int i = 0; i < N_WARM; i++)
+    replay_pass_clear (&passes[i]);
 }
 
 /* They take turns, so that what else the machine does meets both; the first pass of a turn brings
@@ -137,14 +169,13 @@ run_warm (Trial *self)
   for (int i = 0; i < N_WARM; i++)
     for (int k = 0; k < N_UNWINDERS; k++)
       {
-        replay_run (self->sides[k].replay);
+        ReplayPass first = replay_run (self->sides[k].replay);
+
+        replay_pass_clear (&first);
         passes[k][i] = replay_run (self->sides[k].replay);
       }
   for (int k = 0; k < N_UNWINDERS; k++)
-    {
-      qsort (passes[k], N_WARM, sizeof *passes[k], compare_durations);
-      self->sides[k].warm = passes[k][N_WARM / 2];
-    }
+    finish_warm (&self->sides[k], passes[k]);
 }
 
 static double
@@ -156,7 +187,7 @@ per (double total, guint64 n)
 static double
 frame_us (const Side *side)
 {
-  return per ((double) side->warm.duration_ns / 1000, side->warm.n_frames);
+  return per ((double) side->warm_ns / 1000, side->n_warm_frames);
 }
 
 static double
@@ -181,9 +212,9 @@ print_side (const Trial *self, int k)
           "  %5.1f frames/sample ",
           unwinder_names[k],
           frame_us (side),
-          per ((double) side->warm.duration_ns / 1000, side->warm.n_samples),
+          per ((double) side->warm_ns / 1000, self->n_samples),
           per ((double) side->cold_ns / 1000, self->n_samples),
-          per ((double) side->warm.n_allocations, side->warm.n_samples),
+          per ((double) side->n_allocations, self->n_samples),
           per ((double) side->n_frames, self->n_samples));
   for (int end = 0; end < SONDE_N_UNWIND_ENDS; end++)
     if (side->ends[end] > 0)
@@ -239,8 +270,7 @@ typedef struct
 static void
 summary_add (Summary *self, const Trial *trial)
 {
-  const Side *ours = &trial->sides[OURS];
-  double allocations = per ((double) ours->warm.n_allocations, ours->warm.n_samples);
+  double allocations = per ((double) trial->sides[OURS].n_allocations, trial->n_samples);
 
   self->worst_ratio = self->n == 0 ? ratio (trial) : fmin (self->worst_ratio, ratio (trial));
   self->worst_equal
