@@ -18,6 +18,10 @@ typedef struct
   const SondeModule *module;
 } Place;
 
+/* Bytes of programs and operations of expressions that one stack may cost: far more than a cold one
+ * of real programs does, and less than a millisecond of one made to cost. */
+#define MAX_WORK (1u << 18)
+
 enum
 {
   N_RECENT = 64,
@@ -49,6 +53,7 @@ typedef struct
   SondeStackCopy stack;
   bool plainly;   /* follow only what nearly all stacks need */
   bool needs_all; /* that was not enough for this one */
+  uint64_t work_left;
 } Walk;
 
 /* Return addresses may lie behind a call that does not return, at the next function's begin. */
@@ -102,8 +107,25 @@ find_place (Walk *self, uint64_t address)
   return self->place != NULL;
 }
 
-/* Decodes the rule for a pc and finds out how far it holds. */
-static void
+static bool
+spend (Walk *self, uint64_t work)
+{
+  if (work > self->work_left)
+    return false;
+  self->work_left -= work;
+  return true;
+}
+
+static bool
+spend_on_programs (Walk *self, const SondeCfiCie *cie, const SondeCfiFde *fde)
+{
+  return spend (self, (uint64_t) (cie->instructions.end - cie->instructions.at)
+                          + (uint64_t) (fde->instructions.end - fde->instructions.at));
+}
+
+/* Decodes the rule for a pc and finds out how far it holds. False: this stack has cost too much
+ * already, which is no reason to remember anything about its modules. */
+static bool
 find_rule (Walk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint64_t *end)
 {
   const SondeCfiSection *section;
@@ -115,13 +137,16 @@ find_rule (Walk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint64_
   *begin = vaddr;
   *end = vaddr + 1;
   if (!sonde_module_find_cfi (self->place->module, vaddr, &section, &cie, &fde))
-    return;
+    return true;
   rule->kind = SONDE_RULE_BAD;
+  if (!spend_on_programs (self, &cie, &fde))
+    return false;
   if (sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0)
-    return;
+    return true;
   sonde_rule_from_row (rule, &row, section, sonde_arch_native ());
   *begin = row.begin;
   *end = row.end;
+  return true;
 }
 
 /* The rule of a pc whose mapping is found, from the cache or decoded now. */
@@ -138,8 +163,7 @@ get_rule (Walk *self, uint64_t address, SondeRule *decoded)
   if (cached != NULL)
     return cached;
   vaddr = address - self->place->bias;
-  find_rule (self, vaddr, decoded, &begin, &end);
-  if (offset > UINT32_MAX)
+  if (!find_rule (self, vaddr, decoded, &begin, &end) || offset > UINT32_MAX)
     return decoded;
   return sonde_rule_cache_add (self->unwinder->cache, place, decoded, begin - vaddr + offset,
                                end - vaddr + offset);
@@ -154,7 +178,9 @@ step_slowly (Walk *self, uint64_t vaddr, bool is_first)
   SondeCfiRow row;
 
   if (!sonde_module_find_cfi (self->place->module, vaddr, &section, &cie, &fde)
-      || sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0)
+      || !spend_on_programs (self, &cie, &fde)
+      || sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0
+      || !spend (self, sonde_cfi_row_max_steps (&row)))
     return SONDE_STEP_BAD;
   return sonde_row_step (&row, section, sonde_arch_native (), &self->frame, &self->stack, is_first);
 }
@@ -323,6 +349,7 @@ unwind (SondeUnwinder *base,
 
   self.unwinder = (CfiUnwinder *) base;
   self.process = process;
+  self.work_left = MAX_WORK;
   self.serial = sonde_process_serial (process);
   if (!begin (&self, state, addrs[0], true))
     return SONDE_UNWIND_END_BAD_CFI;
