@@ -2,6 +2,7 @@
 /* The bounded evaluator of call frame information, with one rule cache for all processes. */
 #include <stdlib.h>
 
+#include "unwind/plain-frame.h"
 #include "unwind/rule-cache.h"
 #include "unwind/unwinder-private.h"
 #include "unwind/user-registers.h"
@@ -34,9 +35,10 @@ typedef struct
   SondeProcessTable *processes;
   SondeRuleCache *cache;
 
-  uint64_t regs_mask;                     /* that the following were made for */
-  size_t n_slots;                         /* a sample must have */
-  uint64_t registers;                     /* bit mask by DWARF number: which there are */
+  uint64_t regs_mask; /* that the following were made for */
+  size_t n_slots;     /* a sample must have */
+  uint64_t registers; /* bit mask by DWARF number: which there are */
+  uint8_t pc_slot;
   uint8_t slots[SONDE_N_DWARF_REGISTERS]; /* where each of them is in a sample, or 0 */
 
   Place recent[N_RECENT]; /* by address and serial */
@@ -107,6 +109,16 @@ find_place (Walk *self, uint64_t address)
   return self->place != NULL;
 }
 
+/* Samples are spread wider than callers, so the first rule is often far away: fetch it early. */
+static void
+expect_rule (const Walk *self, uint64_t address)
+{
+  SondeRuleCachePlace place = { self->place->rules, (uint32_t) (address - self->place->origin) };
+
+  __builtin_prefetch (
+      sonde_rule_cache_set (self->unwinder->cache, sonde_rule_cache_block_key (place)));
+}
+
 static bool
 spend (Walk *self, uint64_t work)
 {
@@ -149,20 +161,28 @@ find_rule (Walk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint64_
   return true;
 }
 
-/* The rule of a pc whose mapping is found, from the cache or decoded now. */
+/* The rule of a pc whose place is found, if the cache has it. */
 static const SondeRule *
-get_rule (Walk *self, uint64_t address, SondeRule *decoded)
+find_known_rule (const Walk *self, uint64_t address)
 {
   uint64_t offset = address - self->place->origin;
   SondeRuleCachePlace place = { self->place->rules, (uint32_t) offset };
-  const SondeRule *cached = NULL;
-  uint64_t vaddr, begin, end;
 
-  if (offset <= UINT32_MAX)
-    cached = sonde_rule_cache_find (self->unwinder->cache, place);
-  if (cached != NULL)
-    return cached;
-  vaddr = address - self->place->bias;
+  return offset <= UINT32_MAX ? sonde_rule_cache_find (self->unwinder->cache, place) : NULL;
+}
+
+/* The same, decoded now if need be. */
+static const SondeRule *
+get_rule (Walk *self, uint64_t address, SondeRule *decoded)
+{
+  const SondeRule *known = find_known_rule (self, address);
+  uint64_t offset = address - self->place->origin;
+  SondeRuleCachePlace place = { self->place->rules, (uint32_t) offset };
+  uint64_t vaddr = address - self->place->bias;
+  uint64_t begin, end;
+
+  if (known != NULL)
+    return known;
   if (!find_rule (self, vaddr, decoded, &begin, &end) || offset > UINT32_MAX)
     return decoded;
   return sonde_rule_cache_add (self->unwinder->cache, place, decoded, begin - vaddr + offset,
@@ -242,9 +262,6 @@ step (Walk *self, bool is_first)
   if (!find_place (self, address))
     return step_by_frame_pointer (self);
   rule = get_rule (self, address, &decoded);
-  if (self->plainly
-      && sonde_rule_step_plain (rule, sonde_arch_native (), &self->frame, &self->stack))
-    return SONDE_STEP_OK;
   vaddr = address - self->place->bias;
   if (rule->kind != SONDE_RULE_NONE)
     return step_by_rule (self, rule, vaddr, is_first);
@@ -279,61 +296,92 @@ learn_registers (CfiUnwinder *self, uint64_t regs_mask)
 {
   self->regs_mask = regs_mask;
   self->registers = 0;
-  self->n_slots = (size_t) __builtin_popcountll (regs_mask);
   for (unsigned reg = 0; reg < SONDE_N_DWARF_REGISTERS; reg++)
     {
       self->slots[reg] = 0;
       if (sonde_regs_mask_slot (regs_mask, reg, &self->slots[reg]))
         self->registers |= (uint64_t) 1 << reg;
     }
+  self->n_slots = 0;
+  if (sonde_regs_mask_pc_slot (regs_mask, &self->pc_slot)
+      && (self->registers >> SONDE_DWARF_SP & 1) != 0)
+    self->n_slots = (size_t) __builtin_popcountll (regs_mask);
 }
 
 static bool
-fill_registers (CfiUnwinder *self, const SondeUserState *state, SondeCfiRegisters *registers)
+has_registers (CfiUnwinder *self, const SondeUserState *state)
 {
   if (self->regs_mask != state->regs_mask)
     learn_registers (self, state->regs_mask);
-  if (state->n_regs < self->n_slots || self->n_slots == 0)
-    return false;
-  for (unsigned reg = 0; reg < SONDE_N_DWARF_REGISTERS; reg++)
-    registers->values[reg] = state->regs[self->slots[reg]];
-  registers->valid = self->registers;
-  return true;
+  return self->n_slots > 0 && state->n_regs >= self->n_slots;
 }
 
-static bool
-begin (Walk *self, const SondeUserState *state, uint64_t pc, bool plainly)
+static void
+begin (Walk *self, const SondeUserState *state, bool plainly)
 {
+  const CfiUnwinder *unwinder = self->unwinder;
   SondeCfiRegisters *registers = &self->frame.registers;
 
-  if (!fill_registers (self->unwinder, state, registers))
-    return false;
-  self->place = NULL;
-  self->stack = (SondeStackCopy){ .bytes = state->stack, .size_bytes = state->stack_size_bytes };
-  self->frame.pc = pc;
+  self->frame.pc = state->regs[unwinder->pc_slot];
   self->frame.exact_pc = true;
+  self->place = NULL;
+  if (find_place (self, self->frame.pc))
+    expect_rule (self, self->frame.pc);
+  for (unsigned reg = 0; reg < SONDE_N_DWARF_REGISTERS; reg++)
+    registers->values[reg] = state->regs[unwinder->slots[reg]];
+  registers->valid = unwinder->registers;
+  self->stack = (SondeStackCopy){
+    .bytes = state->stack,
+    .size_bytes = state->stack_size_bytes,
+    .address = registers->values[SONDE_DWARF_SP],
+  };
   self->plainly = plainly;
   self->needs_all = false;
-  return sonde_cfi_registers_get (registers, SONDE_DWARF_SP, &self->stack.address);
+}
+
+/* As far as rules are known and frames are plain. */
+static void
+walk_plainly (Walk *self, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
+{
+  const SondeStackCopy stack = self->stack;
+  SondePlainFrame frame;
+  uint64_t back = self->frame.exact_pc ? 0 : 1; /* see lookup_pc() */
+  size_t n = *n_addrs;
+
+  if (!sonde_plain_frame_enter (&frame, sonde_arch_native (), &self->frame))
+    return;
+  while (n < max_addrs && find_place (self, frame.pc - back))
+    {
+      const SondeRule *rule = find_known_rule (self, frame.pc - back);
+
+      if (rule == NULL || !sonde_plain_frame_step (&frame, sonde_arch_native (), rule, &stack))
+        break;
+      addrs[n++] = frame.pc;
+      back = 1;
+    }
+  if (n > *n_addrs)
+    sonde_plain_frame_leave (&frame, sonde_arch_native (), &self->frame);
+  *n_addrs = n;
 }
 
 static SondeUnwindEnd
 walk (Walk *self, const SondeUserState *state, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
 {
-  SondeStep result;
-  size_t n = 0;
-
-  do
+  addrs[0] = self->frame.pc;
+  *n_addrs = 1;
+  for (;;)
     {
-      if (n == max_addrs)
-        return SONDE_UNWIND_END_DEPTH_LIMIT;
-      addrs[n++] = self->frame.pc;
-      *n_addrs = n;
-      result = step (self, n == 1);
-    }
-  while (result == SONDE_STEP_OK);
+      SondeStep result;
 
-  return end_of_step (self, state, result);
+      if (self->plainly)
+        walk_plainly (self, addrs, max_addrs, n_addrs);
+      result = step (self, *n_addrs == 1);
+      if (result != SONDE_STEP_OK)
+        return end_of_step (self, state, result);
+      if (*n_addrs == max_addrs)
+        return SONDE_UNWIND_END_DEPTH_LIMIT;
+      addrs[(*n_addrs)++] = self->frame.pc;
+    }
 }
 
 static SondeUnwindEnd
@@ -351,12 +399,13 @@ unwind (SondeUnwinder *base,
   self.process = process;
   self.work_left = MAX_WORK;
   self.serial = sonde_process_serial (process);
-  if (!begin (&self, state, addrs[0], true))
-    return SONDE_UNWIND_END_BAD_CFI;
+  if (!has_registers (self.unwinder, state))
+    return SONDE_UNWIND_END_NO_MODULE;
+  begin (&self, state, true);
   end = walk (&self, state, addrs, max_addrs, n_addrs);
   if (self.needs_all)
     {
-      begin (&self, state, addrs[0], false);
+      begin (&self, state, false);
       end = walk (&self, state, addrs, max_addrs, n_addrs);
     }
   return end;

@@ -407,7 +407,10 @@ unwind (SondeUnwinder *base,
   int r;
 
   *walk = (Walk){ .state = state, .addrs = addrs, .max_addrs = max_addrs, .stop = RUNNING };
-  sonde_user_state_pc (state, &walk->lookup_pc, &walk->sp);
+  if (!sonde_user_state_pc (state, &walk->lookup_pc, &walk->sp))
+    return SONDE_UNWIND_END_NO_MODULE;
+  addrs[0] = walk->lookup_pc;
+  *n_addrs = 1;
   data = ensure_data (self, process);
   if (data == NULL)
     return SONDE_UNWIND_END_NO_MODULE;

@@ -7,7 +7,7 @@
 typedef struct
 {
   void (*free) (SondeUnwinder *self);
-  /* @state has a pc and is of this machine's word size. */
+  /* @state is of this machine's word size; *@n_addrs is 0. */
   SondeUnwindEnd (*unwind) (SondeUnwinder *self,
                             SondeProcess *process,
                             const SondeUserState *state,

@@ -73,6 +73,12 @@ sonde_regs_mask_slot (uint64_t regs_mask, unsigned number, uint8_t *slot)
   return number < SONDE_N_DWARF_REGISTERS && mask_slot (regs_mask, perf_register[number], slot);
 }
 
+bool
+sonde_regs_mask_pc_slot (uint64_t regs_mask, uint8_t *slot)
+{
+  return mask_slot (regs_mask, PERF_PC, slot);
+}
+
 static bool
 get_register (const SondeUserState *state, unsigned perf_number, uint64_t *value)
 {
@@ -122,10 +128,10 @@ sonde_unwinder_unwind (SondeUnwinder *self,
   uint64_t sp;
 
   *n_addrs = 0;
+  if (state->abi == PERF_SAMPLE_REGS_ABI_64)
+    return self->ops->unwind (self, process, state, addrs, max_addrs, n_addrs);
   if (!sonde_user_state_pc (state, &addrs[0], &sp))
     return SONDE_UNWIND_END_NO_MODULE;
   *n_addrs = 1;
-  if (state->abi != PERF_SAMPLE_REGS_ABI_64)
-    return SONDE_UNWIND_END_NO_CFI;
-  return self->ops->unwind (self, process, state, addrs, max_addrs, n_addrs);
+  return SONDE_UNWIND_END_NO_CFI;
 }

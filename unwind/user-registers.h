@@ -21,3 +21,5 @@ sonde_user_state_dwarf_register (const SondeUserState *state, unsigned number, u
 /* Which of a sample's registers, in the order of @regs_mask's bits, has DWARF's @number. False if
  * none. */
 bool sonde_regs_mask_slot (uint64_t regs_mask, unsigned number, uint8_t *slot);
+/* Which of them is the instruction pointer. */
+bool sonde_regs_mask_pc_slot (uint64_t regs_mask, uint8_t *slot);

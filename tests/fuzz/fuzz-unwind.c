@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "unwind/cfi-rule.h"
+#include "unwind/plain-frame.h"
 
 #define CODE_BEGIN UINT64_C (0x1000)
 #define CODE_END   UINT64_C (0x1100)
@@ -89,12 +89,13 @@ find_row (const Input *input, const SondeFrameState *frame, SondeCfiRow *row)
 static void
 compare (Input *input, const SondeCfiRow *row, SondeFrameState *frame, bool is_first)
 {
-  SondeFrameState by_rule, by_row, plain;
+  SondeFrameState by_rule, by_row;
+  SondePlainFrame plain;
   SondeRule rule;
   SondeStep step;
 
   sonde_cfi_registers_set (&frame->registers, 16, frame->pc);
-  by_rule = by_row = plain = *frame;
+  by_rule = by_row = *frame;
   sonde_rule_from_row (&rule, row, &input->section, input->arch);
   step = sonde_rule_step (&rule, input->arch, &by_rule, &input->stack, is_first);
   if (step != SONDE_STEP_OK || row->is_signal_frame)
@@ -103,7 +104,9 @@ compare (Input *input, const SondeCfiRow *row, SondeFrameState *frame, bool is_f
           != SONDE_STEP_OK
       || by_row.pc != by_rule.pc || by_row.registers.valid != by_rule.registers.valid)
     abort ();
-  if (sonde_rule_step_plain (&rule, input->arch, &plain, &input->stack) && plain.pc != by_row.pc)
+  if (sonde_plain_frame_enter (&plain, input->arch, frame)
+      && sonde_plain_frame_step (&plain, input->arch, &rule, &input->stack)
+      && plain.pc != by_row.pc)
     abort ();
 }
 
