@@ -5,12 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_CAPACITY 4096 /* slots, a power of two */
+#define FIRST_CAPACITY   4096 /* slots, a power of two */
+#define CACHE_LINE_BYTES 64   /* a slot is half of one, so that it never needs two */
+
+_Static_assert(CACHE_LINE_BYTES % sizeof (SondeAddressHit) == 0, "slots share lines evenly");
 
 struct SondeAddressSet
 {
   SondeAddressHit *slots; /* module NULL: empty */
-  guint capacity;         /* a power of two, at most half full while it can grow */
+  guint capacity;         /* a power of two, at most three quarters full while it can grow */
   guint n_hits;
   guint64 n_left_out;
   gboolean sorted;
@@ -18,13 +21,19 @@ struct SondeAddressSet
   GPtrArray *names;
 };
 
+static SondeAddressHit *
+make_slots (guint capacity)
+{
+  return g_aligned_alloc0 (capacity, sizeof (SondeAddressHit), CACHE_LINE_BYTES);
+}
+
 SondeAddressSet *
 sonde_address_set_new (void)
 {
   SondeAddressSet *self = g_new0 (SondeAddressSet, 1);
 
   self->capacity = FIRST_CAPACITY;
-  self->slots = g_new0 (SondeAddressHit, self->capacity);
+  self->slots = make_slots (self->capacity);
   self->name_indices = g_hash_table_new (NULL, NULL);
   self->names = g_ptr_array_new_with_free_func (g_free);
 
@@ -39,22 +48,39 @@ sonde_address_set_free (SondeAddressSet *self)
 
   for (guint i = 0; i < self->capacity; i++)
     sonde_module_unref (self->slots[i].module);
-  g_free (self->slots);
+  g_aligned_free (self->slots);
   g_hash_table_unref (self->name_indices);
   g_ptr_array_unref (self->names);
   g_free (self);
 }
 
 static guint
-slot_of (const SondeAddressHit *slots, guint capacity, int32_t pid, uint64_t address)
+first_slot_of (guint capacity, int32_t pid, uint64_t address)
 {
   uint64_t hash = (address ^ ((uint64_t) (uint32_t) pid << 40)) * UINT64_C (0x9E3779B97F4A7C15);
-  guint at = (guint) (hash >> 32) & (capacity - 1);
+
+  return (guint) (hash >> 40) & (capacity - 1);
+}
+
+static guint
+slot_of (const SondeAddressHit *slots, guint capacity, int32_t pid, uint64_t address)
+{
+  guint at = first_slot_of (capacity, pid, address);
 
   while (slots[at].module != NULL && (slots[at].address != address || slots[at].pid != pid))
     at = (at + 1) & (capacity - 1);
 
   return at;
+}
+
+void
+sonde_address_set_expect (const SondeAddressSet *self,
+                          int32_t pid,
+                          const uint64_t *addrs,
+                          size_t n_addrs)
+{
+  for (size_t i = 0; i < n_addrs; i++)
+    __builtin_prefetch (&self->slots[first_slot_of (self->capacity, pid, addrs[i])]);
 }
 
 gboolean
@@ -68,7 +94,7 @@ static void
 grow (SondeAddressSet *self)
 {
   guint capacity = self->capacity * 2;
-  SondeAddressHit *slots = g_new0 (SondeAddressHit, capacity);
+  SondeAddressHit *slots = make_slots (capacity);
 
   for (guint i = 0; i < self->capacity; i++)
     {
@@ -77,7 +103,7 @@ grow (SondeAddressSet *self)
       if (hit->module != NULL)
         slots[slot_of (slots, capacity, hit->pid, hit->address)] = *hit;
     }
-  g_free (self->slots);
+  g_aligned_free (self->slots);
   self->slots = slots;
   self->capacity = capacity;
 }
@@ -119,7 +145,7 @@ sonde_address_set_add (SondeAddressSet *self,
       self->n_left_out++;
       return FALSE;
     }
-  if (self->n_hits >= self->capacity / 2)
+  if (self->n_hits >= self->capacity / 4 * 3)
     grow (self);
 
   slot = &self->slots[slot_of (self->slots, self->capacity, pid, address)];

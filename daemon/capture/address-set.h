@@ -25,6 +25,13 @@ SondeAddressSet *sonde_address_set_new (void);
 void sonde_address_set_free (SondeAddressSet *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeAddressSet, sonde_address_set_free)
 
+/* These will be asked for: their places are fetched from memory all at once, as most are not in a
+ * cache that the profiled programs use, too. */
+void sonde_address_set_expect (const SondeAddressSet *self,
+                               int32_t pid,
+                               const uint64_t *addrs,
+                               size_t n_addrs);
+
 /* Asked for each frame of each sample: one probe, no allocation. */
 gboolean sonde_address_set_contains (const SondeAddressSet *self, int32_t pid, uint64_t address);
 

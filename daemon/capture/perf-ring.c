@@ -7,8 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define BOUNCE_SIZE  65536 /* bytes; perf_event_header.size is 16 bits */
-#define RECORD_ALIGN 8
+#define BOUNCE_SIZE      65536 /* bytes; perf_event_header.size is 16 bits */
+#define RECORD_ALIGN     8
+#define CACHE_LINE_BYTES 64
+#define PREFETCH_BYTES   512
 
 struct SondePerfRing
 {
@@ -101,6 +103,18 @@ copy_wrapped (SondePerfRing *self, size_t at, size_t size_bytes)
   return self->bounce;
 }
 
+/* The kernel wrote it on another CPU, or long ago: what is read first of it (identity, registers,
+ * the newest frames, and the length behind the stack) comes while its predecessor is worked on. */
+static void
+prefetch (const void *record, size_t size_bytes)
+{
+  const uint8_t *bytes = record;
+
+  for (size_t at = CACHE_LINE_BYTES; at < MIN (size_bytes, PREFETCH_BYTES); at += CACHE_LINE_BYTES)
+    __builtin_prefetch (bytes + at);
+  __builtin_prefetch (bytes + size_bytes - RECORD_ALIGN);
+}
+
 static int
 skip_damage (SondePerfRing *self)
 {
@@ -139,7 +153,10 @@ sonde_perf_ring_front (SondePerfRing *self, const struct perf_event_header **rec
     return skip_damage (self);
 
   self->front_bytes = size_bytes;
-  self->front = size_bytes > self->size_bytes - at ? copy_wrapped (self, at, size_bytes) : header;
+  if (size_bytes > self->size_bytes - at)
+    self->front = copy_wrapped (self, at, size_bytes);
+  else
+    prefetch (self->front = header, size_bytes);
   *record = self->front;
 
   return 1;
@@ -153,6 +170,39 @@ sonde_perf_ring_pop (SondePerfRing *self)
   self->tail += self->front_bytes;
   self->front_bytes = 0;
   publish_tail (self);
+}
+
+gboolean
+sonde_perf_ring_peek (const SondePerfRing *self,
+                      uint64_t *position,
+                      const struct perf_event_header **record)
+{
+  uint64_t head = load_head (self);
+
+  /* Both may be behind the wrap of the counters. */
+  if (*position - self->tail > head - self->tail)
+    *position = self->tail;
+  while (*position != head)
+    {
+      uint64_t waiting = head - *position;
+      size_t at = (size_t) (*position & (self->size_bytes - 1));
+      const struct perf_event_header *header = (const void *) (self->data + at);
+      size_t size_bytes;
+
+      if (waiting > self->size_bytes || waiting < sizeof *header || waiting % RECORD_ALIGN != 0)
+        break;
+      size_bytes = header->size;
+      if (size_bytes < sizeof *header || size_bytes % RECORD_ALIGN != 0 || size_bytes > waiting)
+        break;
+      *position += size_bytes;
+      if (size_bytes > self->size_bytes - at)
+        continue;
+      *record = header;
+      return TRUE;
+    }
+  *position = head;
+
+  return FALSE;
 }
 
 size_t

@@ -40,6 +40,20 @@ int sonde_perf_ring_front (SondePerfRing *self, const struct perf_event_header *
 /* Gives the front record's room back to the kernel. */
 void sonde_perf_ring_pop (SondePerfRing *self);
 
+/**
+ * sonde_perf_ring_peek:
+ * @position: (inout): 0 at first; where the next look begins
+ * @record: (out) (transfer none): as of sonde_perf_ring_front()
+ *
+ * Looks at waiting records, each once, and takes none. One that wraps is passed over, and so is the
+ * rest when the ring is damaged, which sonde_perf_ring_front() tells in its time.
+ *
+ * Returns: whether there was one
+ */
+gboolean sonde_perf_ring_peek (const SondePerfRing *self,
+                               uint64_t *position,
+                               const struct perf_event_header **record);
+
 size_t sonde_perf_ring_size (const SondePerfRing *self);
 /* Bytes that wait now, freshly read. */
 size_t sonde_perf_ring_fill (const SondePerfRing *self);

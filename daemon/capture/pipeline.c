@@ -13,8 +13,8 @@
 #include "daemon/capture/stages.h"
 #include "daemon/capture/symbolizer.h"
 
-#define FIRST_DRAIN_US    2000
-#define BUSY_DRAIN_US     10000
+#define FIRST_DRAIN_US    2000  /* a reader waits for the first sample */
+#define BUSY_DRAIN_US     20000 /* a ring that is half full before wakes us */
 #define IDLE_DRAIN_US     100000
 #define TICK_MS           100                                 /* flush */
 #define TICKS_A_STATISTIC 3                                   /* about three a second */
@@ -229,7 +229,10 @@ next_drain_us (SondePipeline *self, SondeRingMergeState result)
   self->n_records = n_records;
   if (result == SONDE_RING_MERGE_BUDGET)
     return 0;
-  self->drain_interval_us = idle ? MIN (self->drain_interval_us * 2, IDLE_DRAIN_US) : BUSY_DRAIN_US;
+  if (idle)
+    self->drain_interval_us = MIN (self->drain_interval_us * 2, IDLE_DRAIN_US);
+  else
+    self->drain_interval_us = n_records == 0 ? FIRST_DRAIN_US : BUSY_DRAIN_US;
 
   return g_get_monotonic_time () + self->drain_interval_us;
 }
@@ -285,7 +288,8 @@ on_tick (gpointer user_data)
     return G_SOURCE_CONTINUE;
 
   self->n_ticks++;
-  sonde_stages_read_lost (self->stages, FALSE);
+  if (self->n_ticks % TICKS_A_STATISTIC == 0)
+    sonde_stages_read_lost (self->stages, FALSE);
   if (self->n_ticks % TICKS_A_REPORT == 0)
     {
       sonde_stages_expire (self->stages);
@@ -345,9 +349,15 @@ handle_document (SondePipeline *self, const SondeMessageHeader *message, int *fd
 static void
 watch_ring (SondePipeline *self, int fd)
 {
-  guint source = g_unix_fd_add (fd, G_IO_IN | G_IO_HUP | G_IO_ERR, on_ring, self);
+  g_autoptr (GSource) source = g_unix_fd_source_new (fd, G_IO_IN | G_IO_HUP | G_IO_ERR);
+  guint id;
 
-  g_array_append_val (self->ring_sources, source);
+  g_source_set_callback (source, G_SOURCE_FUNC (on_ring), self, NULL);
+  /* It does not. But GLib takes its descriptor out of the poll for each call otherwise, and wakes
+   * itself up twice. */
+  g_source_set_can_recurse (source, TRUE);
+  id = g_source_attach (source, NULL);
+  g_array_append_val (self->ring_sources, id);
 }
 
 static void
@@ -408,7 +418,7 @@ handle_start (SondePipeline *self, const SondeMessageHeader *message, int *fds, 
 {
   sonde_stages_start (self->stages);
   self->state = STATE_RUNNING;
-  self->drain_interval_us = BUSY_DRAIN_US;
+  self->drain_interval_us = FIRST_DRAIN_US;
   g_source_set_ready_time (self->drain, g_get_monotonic_time () + FIRST_DRAIN_US);
 }
 

@@ -10,7 +10,8 @@ typedef struct
   unsigned kind;
   gboolean queued; /* its front record is in the heap */
   const struct perf_event_header *front;
-  int64_t time_ns; /* of the front */
+  int64_t time_ns;   /* of the front */
+  uint64_t foreseen; /* the end of what was looked at */
 } Source;
 
 struct SondeRingMerge
@@ -155,6 +156,24 @@ pop_oldest (SondeRingMerge *self)
     self->heap[0] = self->heap[--self->n_heap];
   if (self->n_heap > 0)
     sift_down (self);
+}
+
+void
+sonde_ring_merge_foresee (SondeRingMerge *self, unsigned kind, guint budget)
+{
+  const struct perf_event_header *record;
+
+  for (guint i = 0; i < self->sources->len; i++)
+    {
+      Source *source = g_ptr_array_index (self->sources, i);
+
+      while (source->kind == kind && budget > 0
+             && sonde_perf_ring_peek (source->ring, &source->foreseen, &record))
+        {
+          budget--;
+          self->handler.foreseen (record, self->user_data);
+        }
+    }
 }
 
 SondeRingMergeState

@@ -31,6 +31,8 @@ typedef struct
                                   gpointer user_data);
   /* A ring of @kind was damaged and skipped to its end. */
   void (*damaged) (unsigned kind, gpointer user_data);
+  /* For sonde_ring_merge_foresee(), in no order; the record comes to @record in its time. */
+  void (*foreseen) (const struct perf_event_header *record, gpointer user_data);
 } SondeRingMergeHandler;
 
 typedef enum
@@ -49,6 +51,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeRingMerge, sonde_ring_merge_free)
 
 /* @ring: (transfer full) */
 void sonde_ring_merge_add (SondeRingMerge *self, SondePerfRing *ring, unsigned kind);
+
+/* Looks at the records of rings of @kind that were not looked at before, at most @budget. */
+void sonde_ring_merge_foresee (SondeRingMerge *self, unsigned kind, guint budget);
 
 /**
  * sonde_ring_merge_run:

@@ -4,6 +4,8 @@
 
 #include <linux/perf_event.h>
 
+#include "daemon/capture/reused-places.h"
+
 /* Two context markers and the reason why a stack ends. */
 #define MAX_ADDRS (SONDE_SAMPLER_MAX_KERNEL_DEPTH + SONDE_SAMPLER_MAX_DEPTH + 3)
 
@@ -14,6 +16,7 @@ struct SondeSampler
   SondeUnwinder *unwinder;
   SondeKernelNames *kernel_names;
   SondeAddressSet *addresses;
+  SondeReusedPlaces *reused_places; /* NULL: addresses are not collected */
   SondeRecorder *recorder;
   SondeTally *tally;
   uint64_t addrs[MAX_ADDRS];
@@ -36,6 +39,8 @@ sonde_sampler_new (const SondeSamplerOptions *options,
   self->unwinder = unwinder;
   self->kernel_names = kernel_names;
   self->addresses = addresses;
+  if (addresses != NULL)
+    self->reused_places = sonde_reused_places_new (recorder);
   self->recorder = recorder;
   self->tally = tally;
 
@@ -45,6 +50,10 @@ sonde_sampler_new (const SondeSamplerOptions *options,
 void
 sonde_sampler_free (SondeSampler *self)
 {
+  if (self == NULL)
+    return;
+
+  sonde_reused_places_free (self->reused_places);
   g_free (self);
 }
 
@@ -175,18 +184,44 @@ user_stack (SondeSampler *self,
 
 /* --- which addresses are to be named --- */
 
-static void
-collect_address (SondeSampler *self, SondeProcess *process, uint64_t address, gboolean is_return)
+/* Returns the address to record: another one if the names at the end cannot tell of this one. */
+static uint64_t
+collect_address (SondeSampler *self,
+                 SondeProcess *process,
+                 uint64_t address,
+                 gboolean is_return,
+                 gboolean is_contested,
+                 gint64 time_ns)
 {
   int32_t pid = sonde_process_pid (process);
   const SondeMapping *mapping;
 
-  if (sonde_address_set_contains (self->addresses, pid, address))
-    return;
+  if (!is_contested && sonde_address_set_contains (self->addresses, pid, address))
+    return address;
   mapping = sonde_process_find_mapping (self->processes, process, address - is_return);
-  if (mapping != NULL && mapping->module != NULL)
+  if (mapping == NULL || (mapping->module == NULL && !is_contested))
+    return address;
+  if (!sonde_reused_places_claim (self->reused_places, pid, mapping))
+    return sonde_reused_places_name (self->reused_places, mapping, address - is_return, time_ns);
+  if (mapping->module != NULL)
     sonde_address_set_add (self->addresses, pid, address, mapping->module, address - mapping->bias,
                            is_return, mapping->vdso ? "[vdso]" : mapping->path);
+
+  return address;
+}
+
+static void
+collect_addresses (
+    SondeSampler *self, SondeProcess *process, uint64_t *addrs, size_t n_addrs, gint64 time_ns)
+{
+  gboolean is_contested;
+
+  if (self->addresses == NULL)
+    return;
+  is_contested = sonde_reused_places_is_contested (self->reused_places, process);
+  sonde_address_set_expect (self->addresses, sonde_process_pid (process), addrs, n_addrs);
+  for (size_t i = 0; i < n_addrs; i++)
+    addrs[i] = collect_address (self, process, addrs[i], i > 0, is_contested, time_ns);
 }
 
 /* --- one sample --- */
@@ -226,8 +261,7 @@ add_user_part (SondeSampler *self, SondeProcess *process, const SondeRecord *rec
     return n_addrs;
 
   addrs[0] = SONDE_CONTEXT_USER;
-  for (size_t i = 0; self->addresses != NULL && i < n_user; i++)
-    collect_address (self, process, addrs[1 + i], i > 0);
+  collect_addresses (self, process, addrs + 1, n_user, record->time_ns);
   n_addrs += 1 + n_user;
   if (marker != NULL)
     self->addrs[n_addrs++] = sonde_recorder_name (self->recorder, marker, record->time_ns);

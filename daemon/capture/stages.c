@@ -11,9 +11,8 @@
 
 #define RECORDS_A_TURN    256
 #define LOST_READS_A_TURN 1024
-#define EXPIRY_NS                                                                                  \
-  (10 * G_GINT64_CONSTANT (1000000000)) /* after exit: queued samples may want it                  \
-                                         */
+/* After exit. Still later samples are another process's, as the process table sees it, too. */
+#define EXPIRY_NS (2 * G_GINT64_CONSTANT (1000000000))
 
 struct SondeStages
 {
@@ -158,6 +157,18 @@ take_record (const struct perf_event_header *header,
   return SONDE_RING_MERGE_TAKEN;
 }
 
+/* Before the order of time is known: a program may be over by then, and its file out of reach. */
+static void
+foresee_record (const struct perf_event_header *header, gpointer user_data)
+{
+  SondeStages *self = user_data;
+  SondeRecord record;
+
+  if (sonde_perf_decoder_decode (&self->decoder, header, &record) == SONDE_RECORD_OK
+      && record.type == SONDE_RECORD_MAP)
+    sonde_tracker_foresee_map (self->tracker, &record);
+}
+
 static void
 ring_damaged (unsigned kind, gpointer user_data)
 {
@@ -191,7 +202,8 @@ sonde_stages_new (const SondeMessageSetup *setup,
                   const SondeStagesHandler *handler,
                   gpointer user_data)
 {
-  static const SondeRingMergeHandler merge_handler = { record_time, take_record, ring_damaged };
+  static const SondeRingMergeHandler merge_handler
+      = { record_time, take_record, ring_damaged, foresee_record };
   SondeStages *self = g_new0 (SondeStages, 1);
 
   self->setup = *setup;
@@ -295,7 +307,9 @@ sonde_stages_start (SondeStages *self)
   };
 
   g_assert (self->sampler == NULL);
-  self->unwinder = self->setup.unwind == SONDE_UNWIND_LIBDWFL ? sonde_unwinder_new_libdwfl (self->processes) : sonde_unwinder_new_cfi (self->processes);
+  self->unwinder = self->setup.unwind == SONDE_UNWIND_LIBDWFL
+                       ? sonde_unwinder_new_libdwfl (self->processes)
+                       : sonde_unwinder_new_cfi (self->processes);
   self->kernel_names = sonde_kernel_names_new (self->recorder, g_steal_pointer (&self->kallsyms));
   self->sampler = sonde_sampler_new (&options, self->processes, self->unwinder, self->kernel_names,
                                      self->addresses, self->recorder, &self->tally);
@@ -331,6 +345,7 @@ SondeRingMergeState
 sonde_stages_drain (SondeStages *self, gboolean draining, gint64 wait_until_ns)
 {
   self->wait_until_ns = wait_until_ns;
+  sonde_ring_merge_foresee (self->merge, SONDE_EVENT_SIDEBAND, RECORDS_A_TURN);
 
   return sonde_ring_merge_run (self->merge, now_ns (), draining, RECORDS_A_TURN);
 }

@@ -2,17 +2,10 @@
 /* Names for the addresses of a session: the embedded file "__symbols__". */
 #include "daemon/capture/symbolizer.h"
 
-#include <elf.h>
-#include <inttypes.h>
-#include <link.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <sys/mman.h>
 
-#include "daemon/base/fd.h"
+#include "daemon/capture/function-names.h"
 #include "protocol/frame.h"
-#include "symbols/demangle.h"
-#include "symbols/symbol-table.h"
 
 #define HITS_A_SLICE 2048
 
@@ -34,8 +27,7 @@ struct SondeSymbolizer
   gpointer user_data;
   guint source;
 
-  const SondeModule *module; /* whose table is loaded */
-  SondeSymbolTable *table;   /* NULL: it has none */
+  SondeFunctionNames *names; /* of the module the last hit was in */
   uint32_t tag;
   Function function;
 
@@ -56,81 +48,37 @@ add_string (SondeSymbolizer *self, const char *text, uint32_t *offset)
   return TRUE;
 }
 
-/* The kernel maps the vdso without a file; a copy of ours is the same for all 64-bit processes. */
-static int
-open_vdso (void)
-{
-  const ElfW (Ehdr) *image = (const void *) getauxval (AT_SYSINFO_EHDR);
-  sonde_autofd int fd = -1;
-  gsize size_bytes;
-
-  if (image == NULL)
-    return -1;
-  fd = memfd_create ("vdso", MFD_CLOEXEC);
-  size_bytes = image->e_shoff + (gsize) image->e_shnum * image->e_shentsize;
-  if (fd < 0 || write (fd, image, size_bytes) != (gssize) size_bytes)
-    return -1;
-
-  return sonde_steal_fd (&fd);
-}
-
 static void
 load_module (SondeSymbolizer *self, const SondeAddressHit *hit)
 {
-  int fd = sonde_module_fd (hit->module);
-  sonde_autofd int vdso = fd < 0 ? open_vdso () : -1;
+  const char *file_name = sonde_address_set_module_name (self->addresses, hit);
 
-  g_clear_pointer (&self->table, sonde_symbol_table_free);
-  self->module = hit->module;
+  sonde_function_names_free (self->names);
+  self->names = sonde_function_names_new (hit->module, file_name);
   self->function.end = 0;
-  if (!add_string (self, sonde_address_set_module_name (self->addresses, hit), &self->tag))
+  if (!add_string (self, file_name, &self->tag))
     self->tag = 0;
-  if (sonde_symbol_table_new (fd < 0 ? vdso : fd, &self->table) < 0)
-    self->table = NULL;
 }
 
 static gboolean
-name_by_symbol (SondeSymbolizer *self, uint64_t vaddr)
+find_function (SondeSymbolizer *self, uint64_t vaddr)
 {
-  SondeSymbol symbol;
-  char *name;
-  gboolean added;
-
-  if (self->table == NULL || !sonde_symbol_table_lookup (self->table, vaddr, &symbol))
-    return FALSE;
-
-  name = sonde_demangle (symbol.name);
-  added = add_string (self, name != NULL ? name : symbol.name, &self->function.name);
-  free (name);
-  if (added)
-    {
-      self->function.begin = symbol.begin;
-      self->function.end = symbol.end;
-    }
-
-  return added;
-}
-
-static gboolean
-name_by_place (SondeSymbolizer *self, const SondeAddressHit *hit, uint64_t vaddr)
-{
-  g_autofree char *name = NULL;
   uint64_t begin, end;
+  g_autofree char *name = sonde_function_names_find (self->names, vaddr, &begin, &end);
 
-  if (!sonde_module_find_function (hit->module, vaddr, &begin, &end) || vaddr < begin
-      || vaddr >= end)
-    {
-      begin = vaddr;
-      end = vaddr + 1;
-    }
-  name = g_strdup_printf ("%s+0x%" PRIx64, sonde_address_set_module_name (self->addresses, hit),
-                          begin);
+  self->function.end = 0;
   if (!add_string (self, name, &self->function.name))
     return FALSE;
   self->function.begin = begin;
   self->function.end = end;
 
   return TRUE;
+}
+
+static gboolean
+is_loaded (const SondeSymbolizer *self, const SondeModule *module)
+{
+  return self->names != NULL && sonde_function_names_module (self->names) == module;
 }
 
 static void
@@ -140,14 +88,10 @@ name_hit (SondeSymbolizer *self, const SondeAddressHit *hit)
   uint64_t bias = hit->address - hit->vaddr;
   SondeSymbolRecord record = { 0 };
 
-  if (hit->module != self->module)
+  if (!is_loaded (self, hit->module))
     load_module (self, hit);
-  if (vaddr < self->function.begin || vaddr >= self->function.end)
-    {
-      self->function.end = 0;
-      if (!name_by_symbol (self, vaddr) && !name_by_place (self, hit, vaddr))
-        return;
-    }
+  if ((vaddr < self->function.begin || vaddr >= self->function.end) && !find_function (self, vaddr))
+    return;
 
   record.begin = self->function.begin + bias;
   /* A call that never returns may be the last instruction: the address behind it counts too. */
@@ -233,7 +177,7 @@ on_slice (gpointer user_data)
   while (self->next < end)
     {
       const SondeAddressHit *hit = &self->hits[self->next++];
-      gboolean loads = hit->module != self->module;
+      gboolean loads = !is_loaded (self, hit->module);
 
       name_hit (self, hit);
       if (loads)
@@ -274,7 +218,7 @@ sonde_symbolizer_free (SondeSymbolizer *self)
 
   if (self->source != 0)
     g_source_remove (self->source);
-  sonde_symbol_table_free (self->table);
+  sonde_function_names_free (self->names);
   g_array_unref (self->records);
   g_string_free (self->strings, TRUE);
   g_free (self);

@@ -7,9 +7,7 @@
 /**
  * SECTION: symbolizer
  *
- * Works in slices from the main loop, one module's symbol table in memory at a time. A function
- * without a symbol is "MODULE+0xADDRESS", where the address is the function's begin if its unwind
- * data tells that, else the sampled one.
+ * Works in slices from the main loop, one module's symbol table in memory at a time.
  *
  * Source: docs/protocol.md, "Embedded symbols"
  */

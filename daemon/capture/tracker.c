@@ -9,10 +9,12 @@
 
 #include "daemon/base/fd.h"
 #include "daemon/base/proc-maps.h"
+#include "daemon/capture/reused-places.h"
 
-#define FLAG_COMPLETE  2u   /* nothing is missing for an unwind */
-#define MAX_CMDLINE    4096 /* bytes read of /proc/PID/cmdline */
-#define MAX_FILE_TRIES 4    /* processes asked about one file, as they may exit meanwhile */
+#define FLAG_COMPLETE     2u /* nothing is missing for an unwind */
+#define FLAGS_OF_MAPPINGS (FLAG_COMPLETE | SONDE_PROCESS_FLAG_SETTLED)
+#define MAX_CMDLINE       4096 /* bytes read of /proc/PID/cmdline */
+#define MAX_FILE_TRIES    4    /* processes asked about one file, as they may exit meanwhile */
 
 struct SondeTracker
 {
@@ -61,15 +63,13 @@ sonde_tracker_free (SondeTracker *self)
 
 /* --- files --- */
 
-/* Whether the store still lacks the mapping's file; asks for it when nobody did. */
+/* Whether the store still lacks the file; asks for it when nobody did. */
 static gboolean
-lacks_module (SondeTracker *self, SondeProcess *process, const SondeMapping *mapping, gint64 now)
+lacks_file (
+    SondeTracker *self, int32_t pid, guint64 start_ticks, const SondeMapping *mapping, gint64 now)
 {
   SondeMessageFileRequest request = { 0 };
   SondeModule *module;
-
-  if (mapping->module != NULL || mapping->vdso || mapping->file.inode == 0 || mapping->unreachable)
-    return FALSE;
 
   switch (sonde_module_store_lookup (self->modules, &mapping->file, &module))
     {
@@ -83,8 +83,8 @@ lacks_module (SondeTracker *self, SondeProcess *process, const SondeMapping *map
       break;
     }
 
-  request.pid = sonde_process_pid (process);
-  request.start_ticks = sonde_process_start_ticks (process);
+  request.pid = pid;
+  request.start_ticks = start_ticks;
   request.start = mapping->start;
   request.offset = mapping->offset;
   request.inode = mapping->file.inode;
@@ -94,6 +94,16 @@ lacks_module (SondeTracker *self, SondeProcess *process, const SondeMapping *map
     sonde_module_store_set_asked (self->modules, &mapping->file);
 
   return TRUE;
+}
+
+static gboolean
+lacks_module (SondeTracker *self, SondeProcess *process, const SondeMapping *mapping, gint64 now)
+{
+  if (mapping->module != NULL || mapping->vdso || mapping->file.inode == 0 || mapping->unreachable)
+    return FALSE;
+
+  return lacks_file (self, sonde_process_pid (process), sonde_process_start_ticks (process),
+                     mapping, now);
 }
 
 /* Returns the number of mappings whose file is still awaited and young enough to wait for. */
@@ -118,17 +128,32 @@ ask_for_files (SondeTracker *self, SondeProcess *process, gint64 now, gboolean *
 
 /* --- records --- */
 
-static void
-add_map (SondeTracker *self, const SondeRecord *record)
+static SondeMapping
+mapping_of (const SondeRecordMap *map)
 {
-  const SondeRecordMap *map = &record->map;
-  SondeMapping mapping = {
+  return (SondeMapping){
     .start = map->start,
     .end = map->end,
     .offset = map->offset,
     .file = { map->inode, map->inode_generation, map->dev_major, map->dev_minor },
     .path = map->path,
   };
+}
+
+void
+sonde_tracker_foresee_map (SondeTracker *self, const SondeRecord *record)
+{
+  SondeMapping mapping = mapping_of (&record->map);
+
+  if (record->map.executable && record->pid > 0 && mapping.file.inode != 0)
+    lacks_file (self, record->pid, 0, &mapping, now_ns ());
+}
+
+static void
+add_map (SondeTracker *self, const SondeRecord *record)
+{
+  const SondeRecordMap *map = &record->map;
+  SondeMapping mapping = mapping_of (map);
   SondeProcess *process;
   const SondeMapping *added;
 
@@ -139,7 +164,7 @@ add_map (SondeTracker *self, const SondeRecord *record)
       || sonde_process_add_mapping (self->processes, process, &mapping, SONDE_MAP_FROM_EVENT) != 1)
     return;
 
-  sonde_process_set_flag (process, FLAG_COMPLETE, false);
+  sonde_process_set_flag (process, FLAGS_OF_MAPPINGS, false);
   added = sonde_process_find_mapping (self->processes, process, map->start);
   if (added == NULL)
     return;
@@ -163,7 +188,7 @@ rename_process (SondeTracker *self, const SondeRecord *record)
     {
       sonde_process_table_exec (self->processes, record->pid, record->comm.name, record->time_ns);
       sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
-      sonde_process_set_flag (process, FLAG_COMPLETE, false);
+      sonde_process_set_flag (process, FLAGS_OF_MAPPINGS, false);
     }
   else
     {
@@ -345,7 +370,7 @@ learn_process (SondeTracker *self,
   if (maps_fd >= 0)
     add_snapshot (self, process, maps_fd);
   sonde_process_set_state (process, SONDE_PROCESS_KNOWN);
-  sonde_process_set_flag (process, FLAG_COMPLETE, false);
+  sonde_process_set_flag (process, FLAGS_OF_MAPPINGS, false);
   /* Its frames are written again with all mappings: at once if they were before. */
   if (sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN) || answer->request_id == 0)
     {

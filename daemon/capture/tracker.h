@@ -29,6 +29,9 @@ void sonde_tracker_take (SondeTracker *self, const SondeRecord *record);
 /* Side-band records were lost: every process is to be asked for again. */
 void sonde_tracker_lost_records (SondeTracker *self);
 
+/* A MAP record that is to be taken later: asks for its file at once if nobody did. */
+void sonde_tracker_foresee_map (SondeTracker *self, const SondeRecord *record);
+
 /* Now and then: files that could not be had are asked for again, as often as their store allows. */
 void sonde_tracker_retry (SondeTracker *self);
 

@@ -14,9 +14,9 @@
 #define PARANOID_PATH "/proc/sys/kernel/perf_event_paranoid"
 #define MAX_RATE_PATH "/proc/sys/kernel/perf_event_max_sample_rate"
 
-/* Bytes in a ring that wake its reader. Small rings (unprivileged: 128 KiB a CPU) must wake it well
- * before they are full; four samples with 16 KiB of stack are worth a wakeup. */
-#define SAMPLES_WATERMARK  (64 * 1024)
+/* Bytes in a ring that wake its reader, who looks at it by the clock as well. Half of the ring
+ * (0) is for those that fill it faster: rings may be small, unprivileged 128 KiB a CPU. */
+#define SAMPLES_WATERMARK  0
 #define SIDEBAND_WATERMARK (8 * 1024)
 
 /* The registers that unwinding needs: all general ones, instruction and stack pointer.

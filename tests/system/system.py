@@ -88,8 +88,9 @@ class System:
     def sondectl(self, *arguments, timeout=120):
         return self.run(self.program('client/sondectl'), *arguments, timeout=timeout)
 
-    def start_recording(self, name, *arguments):
-        command = [self.program('client/sondectl'), 'record', '--embedded',
+    def start_recording(self, name, *arguments, prefix=()):
+        """Through the program that prefix names, if any."""
+        command = [*prefix, self.program('client/sondectl'), 'record', '--embedded',
                    f"--sonded={self.program('daemon/control/sonded')}",
                    f"--worker={self.program('daemon/capture/sonde-capture')}", '-o', self.path(name)]
         return subprocess.Popen(command + list(arguments), stdin=subprocess.DEVNULL,
@@ -104,8 +105,8 @@ class System:
         check(not result.ledger_faults(), '\n'.join(result.ledger_faults()))
         return result, output
 
-    def record(self, name, *arguments):
-        return self.finish_recording(self.start_recording(name, *arguments), name)
+    def record(self, name, *arguments, prefix=()):
+        return self.finish_recording(self.start_recording(name, *arguments, prefix=prefix), name)
 
     def dump_counts(self, name):
         """Frames per type, as sondectl counts them."""

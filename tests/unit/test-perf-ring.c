@@ -177,13 +177,59 @@ joins_a_record_that_wraps (void)
 static void
 works_past_the_wrap_of_its_counters (void)
 {
-  g_autoptr (Fake) fake = fake_new (UINT64_MAX - 31);
+  g_autoptr (Fake) fake = fake_new (UINT64_MAX - 47);
   const struct perf_event_header *record;
 
   write_record (fake, 64, 64, 3);
   g_assert_cmpint (sonde_perf_ring_front (fake->ring, &record), ==, 1);
   sonde_perf_ring_pop (fake->ring);
   g_assert_cmpuint (fake->page.data_tail, ==, 32);
+}
+
+static void
+shows_each_record_once_and_takes_none (void)
+{
+  g_autoptr (Fake) fake = fake_new (UINT64_MAX - 47);
+  const struct perf_event_header *record;
+  uint64_t position = 0;
+
+  g_assert_false (sonde_perf_ring_peek (fake->ring, &position, &record));
+  write_record (fake, 16, 16, 1);
+  write_record (fake, 32, 32, 2);
+  g_assert_true (sonde_perf_ring_peek (fake->ring, &position, &record));
+  g_assert_cmpuint (record->size, ==, 16);
+  g_assert_true (sonde_perf_ring_peek (fake->ring, &position, &record));
+  g_assert_cmpuint (record->size, ==, 32);
+  g_assert_false (sonde_perf_ring_peek (fake->ring, &position, &record));
+
+  /* What was taken unseen is not shown. */
+  write_record (fake, 64, 64, 3);
+  for (guint i = 0; i < 3; i++)
+    {
+      g_assert_cmpint (sonde_perf_ring_front (fake->ring, &record), ==, 1);
+      sonde_perf_ring_pop (fake->ring);
+    }
+  write_record (fake, 24, 24, 4);
+  g_assert_true (sonde_perf_ring_peek (fake->ring, &position, &record));
+  g_assert_cmpuint (record->size, ==, 24);
+}
+
+static void
+shows_no_record_that_wraps_or_is_damaged (void)
+{
+  g_autoptr (Fake) fake = fake_new (RING_SIZE - 16);
+  const struct perf_event_header *record;
+  uint64_t position = 0;
+
+  write_record (fake, 32, 32, 1);
+  write_record (fake, 16, 16, 2);
+  g_assert_true (sonde_perf_ring_peek (fake->ring, &position, &record));
+  g_assert_cmpuint (record->size, ==, 16);
+  write_record (fake, 16, 7, 3);
+  write_record (fake, 16, 16, 4);
+  g_assert_false (sonde_perf_ring_peek (fake->ring, &position, &record));
+  fake->page.data_head = 8;
+  g_assert_false (sonde_perf_ring_peek (fake->ring, &position, &record));
 }
 
 int
@@ -196,6 +242,10 @@ main (int argc, char **argv)
   g_test_add_func ("/perf-ring/refuses-length-past-head", refuses_length_past_head);
   g_test_add_func ("/perf-ring/refuses-head-beyond-the-ring", refuses_head_beyond_the_ring);
   g_test_add_func ("/perf-ring/refuses-head-behind-tail", refuses_head_behind_tail);
+  g_test_add_func ("/perf-ring/shows-no-record-that-wraps-or-is-damaged",
+                   shows_no_record_that_wraps_or_is_damaged);
+  g_test_add_func ("/perf-ring/shows-each-record-once-and-takes-none",
+                   shows_each_record_once_and_takes_none);
   g_test_add_func ("/perf-ring/gives-nothing-when-empty", gives_nothing_when_empty);
   g_test_add_func ("/perf-ring/gives-records-in-place", gives_records_in_place);
   g_test_add_func ("/perf-ring/joins-a-record-that-wraps", joins_a_record_that_wraps);

@@ -24,7 +24,8 @@ typedef struct
 {
   FakeRing *rings[N_RINGS];
   SondeRingMerge *merge;
-  GArray *times; /* int64_t, as handed on */
+  GArray *times;    /* int64_t, as handed on */
+  GArray *foreseen; /* int64_t, as shown before */
   guint n_damaged;
   gboolean wait;
   gboolean pressed;
@@ -61,10 +62,20 @@ ring_damaged (unsigned kind, gpointer user_data)
 }
 
 static void
+foresee_record (const struct perf_event_header *record, gpointer user_data)
+{
+  Fixture *fixture = user_data;
+
+  g_array_append_val (fixture->foreseen, ((const Record *) (const void *) record)->time_ns);
+}
+
+static void
 set_up (Fixture *fixture, gconstpointer data)
 {
-  static const SondeRingMergeHandler handler = { record_time, take_record, ring_damaged };
+  static const SondeRingMergeHandler handler
+      = { record_time, take_record, ring_damaged, foresee_record };
 
+  fixture->foreseen = g_array_new (FALSE, FALSE, sizeof (int64_t));
   fixture->times = g_array_new (FALSE, FALSE, sizeof (int64_t));
   fixture->merge = sonde_ring_merge_new (&handler, fixture);
   for (guint i = 0; i < N_RINGS; i++)
@@ -84,6 +95,7 @@ tear_down (Fixture *fixture, gconstpointer data)
   for (guint i = 0; i < N_RINGS; i++)
     g_free (fixture->rings[i]);
   g_array_unref (fixture->times);
+  g_array_unref (fixture->foreseen);
 }
 
 static void
@@ -219,6 +231,25 @@ tells_of_a_damaged_ring_and_goes_on (Fixture *fixture, gconstpointer data)
 #define ADD(name, function)                                                                        \
   g_test_add ("/ring-merge/" name, Fixture, NULL, set_up, function, tear_down)
 
+static void
+shows_young_records_of_one_kind_before_their_time (Fixture *fixture, gconstpointer data)
+{
+  write_record (fixture, 0, NOW);
+  write_record (fixture, 1, NOW + 2);
+  write_record (fixture, 1, NOW + 1);
+  write_record (fixture, 1, NOW + 3);
+  sonde_ring_merge_foresee (fixture->merge, 1, 2);
+  g_assert_cmpuint (fixture->foreseen->len, ==, 2);
+  sonde_ring_merge_foresee (fixture->merge, 1, 2);
+  sonde_ring_merge_foresee (fixture->merge, 1, 2);
+  g_assert_cmpmem (fixture->foreseen->data, fixture->foreseen->len * sizeof (int64_t),
+                   ((const int64_t[]){ NOW + 2, NOW + 1, NOW + 3 }), 3 * sizeof (int64_t));
+  g_assert_cmpuint (fixture->times->len, ==, 0);
+  g_assert_cmpint (sonde_ring_merge_run (fixture->merge, NOW, TRUE, 100), ==,
+                   SONDE_RING_MERGE_EMPTY);
+  g_assert_cmpuint (fixture->times->len, ==, 4);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -226,6 +257,8 @@ main (int argc, char **argv)
   ADD ("tells-of-a-damaged-ring-and-goes-on", tells_of_a_damaged_ring_and_goes_on);
   ADD ("orders-records-of-all-rings", orders_records_of_all_rings);
   ADD ("keeps-what-is-within-the-window", keeps_what_is_within_the_window);
+  ADD ("shows-young-records-of-one-kind-before-their-time",
+       shows_young_records_of_one_kind_before_their_time);
   ADD ("hands-all-on-when-draining", hands_all_on_when_draining);
   ADD ("does-not-wait-when-a-ring-is-half-full", does_not_wait_when_a_ring_is_half_full);
   ADD ("counts-a-late-record-and-uses-it", counts_a_late_record_and_uses_it);

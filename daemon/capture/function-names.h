@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The functions of one module by name. */
+#pragma once
+
+#include <glib.h>
+#include <stdint.h>
+
+#include "unwind/module.h"
+
+typedef struct SondeFunctionNames SondeFunctionNames;
+
+/* Reads the symbol table, at most SONDE_SYMBOL_TABLE_MAX_BYTES. @module: its reference is taken;
+ * @file_name: for what has no symbol; copied */
+SondeFunctionNames *sonde_function_names_new (SondeModule *module, const char *file_name);
+void sonde_function_names_free (SondeFunctionNames *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeFunctionNames, sonde_function_names_free)
+
+const SondeModule *sonde_function_names_module (const SondeFunctionNames *self);
+
+/**
+ * sonde_function_names_find:
+ * @vaddr: in the file
+ * @begin: (out): of the function
+ * @end: (out): of the function, first address behind; always behind @vaddr
+ *
+ * Without a symbol the function is "FILE+0xADDRESS", where the address is its begin if the unwind
+ * data tells that, else @vaddr.
+ *
+ * Returns: (transfer full): the name, demangled
+ */
+char *sonde_function_names_find (const SondeFunctionNames *self,
+                                 uint64_t vaddr,
+                                 uint64_t *begin,
+                                 uint64_t *end);

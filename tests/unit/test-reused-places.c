@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Code that comes where a pid had other code. */
+#include "daemon/capture/reused-places.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <search.h>
+
+typedef struct
+{
+  SondeModuleStore *modules;
+  SondeProcessTable *processes;
+  SondeJitNames *names;
+  SondeStreamState *state;
+  SondeTally tally;
+  SondeRecorder *recorder;
+  SondeReusedPlaces *places;
+} Fixture;
+
+static void
+on_sink_closed (guint32 id, int reason, gpointer user_data)
+{
+  g_assert_not_reached ();
+}
+
+static void
+set_up (Fixture *fixture, gconstpointer data)
+{
+  fixture->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
+  fixture->processes = sonde_process_table_new (fixture->modules);
+  fixture->names = sonde_jit_names_new ();
+  fixture->state = sonde_stream_state_new (fixture->processes, fixture->names);
+  fixture->recorder = sonde_recorder_new (fixture->state, fixture->names, &fixture->tally,
+                                          on_sink_closed, fixture);
+  fixture->places = sonde_reused_places_new (fixture->recorder);
+}
+
+static void
+tear_down (Fixture *fixture, gconstpointer data)
+{
+  sonde_reused_places_free (fixture->places);
+  sonde_recorder_free (fixture->recorder);
+  sonde_stream_state_free (fixture->state);
+  sonde_jit_names_free (fixture->names);
+  sonde_process_table_free (fixture->processes);
+  sonde_module_store_free (fixture->modules);
+}
+
+static SondeMapping
+mapping_of (uint64_t inode, uint64_t start, uint64_t end, uint64_t offset)
+{
+  return (SondeMapping){ .start = start,
+                         .end = end,
+                         .offset = offset,
+                         .file = { .inode = inode, .dev_major = 1 },
+                         .path = "/lib/libx.so" };
+}
+
+static gboolean
+claim (Fixture *fixture, int32_t pid, uint64_t inode, uint64_t start, uint64_t end, uint64_t offset)
+{
+  SondeMapping mapping = mapping_of (inode, start, end, offset);
+
+  return sonde_reused_places_claim (fixture->places, pid, &mapping);
+}
+
+static const char *
+name_of (Fixture *fixture, const SondeMapping *mapping, uint64_t address)
+{
+  uint64_t made_up = sonde_reused_places_name (fixture->places, mapping, address, 1);
+  uint64_t found;
+  const char *name;
+
+  for (guint i = 0; (name = sonde_jit_names_get (fixture->names, i, &found)) != NULL; i++)
+    if (found == made_up)
+      return name;
+  return NULL;
+}
+
+/* --- cases --- */
+
+static void
+another_file_is_refused_where_one_is (Fixture *fixture, gconstpointer data)
+{
+  g_assert_true (claim (fixture, 1, 7, 0x2000, 0x4000, 0));
+  g_assert_false (claim (fixture, 1, 8, 0x2000, 0x4000, 0));
+  g_assert_false (claim (fixture, 1, 8, 0x1000, 0x2001, 0));
+  g_assert_false (claim (fixture, 1, 8, 0x3fff, 0x5000, 0));
+  g_assert_false (claim (fixture, 1, 8, 0, 0x9000, 0));
+}
+
+static void
+the_same_file_at_another_distance_is_refused (Fixture *fixture, gconstpointer data)
+{
+  g_assert_true (claim (fixture, 1, 7, 0x2000, 0x4000, 0x1000));
+  g_assert_false (claim (fixture, 1, 7, 0x3000, 0x4000, 0x1000));
+}
+
+static void
+a_piece_of_the_same_mapping_is_its_own (Fixture *fixture, gconstpointer data)
+{
+  g_assert_true (claim (fixture, 1, 7, 0x2000, 0x4000, 0x1000));
+  g_assert_true (claim (fixture, 1, 7, 0x3000, 0x6000, 0x2000));
+  g_assert_true (claim (fixture, 1, 7, 0x3000, 0x4000, 0x2000));
+  g_assert_false (claim (fixture, 1, 8, 0x5000, 0x6000, 0));
+}
+
+static void
+other_places_and_other_pids_are_free (Fixture *fixture, gconstpointer data)
+{
+  g_assert_true (claim (fixture, 1, 7, 0x2000, 0x4000, 0));
+  g_assert_true (claim (fixture, 1, 8, 0x1000, 0x2000, 0));
+  g_assert_true (claim (fixture, 1, 8, 0x4000, 0x5000, 0));
+  g_assert_true (claim (fixture, 2, 8, 0x2000, 0x4000, 0));
+}
+
+static void
+a_pid_keeps_no_more_than_its_bound (Fixture *fixture, gconstpointer data)
+{
+  for (uint64_t i = 0; i < SONDE_REUSED_PLACES_MAX_A_PID + 1; i++)
+    g_assert_true (claim (fixture, 1, 7 + i, (i + 1) << 12, (i + 2) << 12, 0));
+  g_assert_false (claim (fixture, 1, 6, 1 << 12, 2 << 12, 0));
+  /* The last was not kept. */
+  g_assert_true (claim (fixture, 1, 6, (SONDE_REUSED_PLACES_MAX_A_PID + 1) << 12,
+                        (SONDE_REUSED_PLACES_MAX_A_PID + 2) << 12, 0));
+}
+
+static void
+a_process_is_contested_from_the_change_on (Fixture *fixture, gconstpointer data)
+{
+  SondeProcess *process = sonde_process_table_ensure (fixture->processes, 1, 1);
+  SondeMapping first = mapping_of (7, 0x2000, 0x4000, 0);
+  SondeMapping second = mapping_of (8, 0x3000, 0x5000, 0);
+
+  sonde_process_add_mapping (fixture->processes, process, &first, SONDE_MAP_FROM_EVENT);
+  g_assert_true (sonde_reused_places_claim (fixture->places, 1, &first));
+  g_assert_false (sonde_reused_places_is_contested (fixture->places, process));
+  sonde_process_add_mapping (fixture->processes, process, &second, SONDE_MAP_FROM_EVENT);
+  g_assert_false (sonde_reused_places_is_contested (fixture->places, process));
+  sonde_process_set_flag (process, SONDE_PROCESS_FLAG_SETTLED, false);
+  g_assert_true (sonde_reused_places_is_contested (fixture->places, process));
+
+  /* Another process with this pid: what it has counts anew. */
+  process = sonde_process_table_fork (fixture->processes, 2, 1, 2);
+  g_assert_false (sonde_reused_places_is_contested (fixture->places, process));
+}
+
+static void
+names_are_those_of_the_functions (Fixture *fixture, gconstpointer data)
+{
+  SondeFileId id = { .inode = 7, .dev_major = 1 };
+  uint64_t address = (uint64_t) (uintptr_t) lsearch;
+  SondeMapping mapping = mapping_of (7, address & ~UINT64_C (0xfff), address + 0x1000, 0);
+  Dl_info info;
+
+  g_assert_cmpstr (name_of (fixture, &mapping, address), ==, "libx.so");
+  g_assert_cmpint (dladdr ((void *) (uintptr_t) lsearch, &info), !=, 0);
+  mapping.bias = (uint64_t) (uintptr_t) info.dli_fbase;
+  g_assert_cmpint (
+      sonde_module_store_load (fixture->modules, &id, open (info.dli_fname, O_RDONLY | O_CLOEXEC)),
+      ==, 0);
+  g_assert_cmpint (sonde_module_store_lookup (fixture->modules, &id, &mapping.module), ==,
+                   SONDE_MODULE_READY);
+  for (guint i = 0; i < 3; i++)
+    g_assert_cmpstr (name_of (fixture, &mapping, address + i % 2), ==, "lsearch");
+  g_assert_cmpstr (name_of (fixture, &mapping, mapping.bias + 8), ==, "libx.so+0x8");
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+#define ADD(path, function)                                                                        \
+  g_test_add ("/reused-places/" path, Fixture, NULL, set_up, function, tear_down)
+  ADD ("another file is refused where one is", another_file_is_refused_where_one_is);
+  ADD ("the same file at another distance is refused",
+       the_same_file_at_another_distance_is_refused);
+  ADD ("a piece of the same mapping is its own", a_piece_of_the_same_mapping_is_its_own);
+  ADD ("other places and other pids are free", other_places_and_other_pids_are_free);
+  ADD ("a pid keeps no more than its bound", a_pid_keeps_no_more_than_its_bound);
+  ADD ("a process is contested from the change on", a_process_is_contested_from_the_change_on);
+  ADD ("names are those of the functions", names_are_those_of_the_functions);
+#undef ADD
+  return g_test_run ();
+}
