@@ -9,7 +9,6 @@
 #include "unwind/cfi-program.h"
 #include "unwind/stack-copy.h"
 
-#define SONDE_CFI_MAX_EXPRESSION_STEPS 512
 #define SONDE_CFI_EXPRESSION_STACK 32
 
 /* DWARF-numbered registers; bit n of valid: registers[n] is known. */

@@ -2,12 +2,11 @@
 /* A module's unwind data: the bytes of .eh_frame and a sorted table of its functions. */
 #include "unwind/cfi-index.h"
 
-#include <dwarf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "unwind/cfi-check.h"
+#include "unwind/cfi-encoding.h"
 #include "unwind/module.h"
 
 enum
@@ -441,7 +440,10 @@ count_rows_up_to (const SondeCfiIndex *self, int64_t begin)
 }
 
 static bool
-read_row (const SondeCfiIndex *self, const SondeCfiIndexRow *row, SondeCfiFde *fde, SondeCfiCie *cie)
+read_row (const SondeCfiIndex *self,
+          const SondeCfiIndexRow *row,
+          SondeCfiFde *fde,
+          SondeCfiCie *cie)
 {
   uint64_t offset = self->rows_vaddr + (uint64_t) (int64_t) row->fde - self->section.vaddr;
   SondeCfiEntry entry;
@@ -468,19 +470,19 @@ sonde_cfi_index_has_function_in (const SondeCfiIndex *self, uint64_t begin, uint
 }
 
 void
-sonde_cfi_index_drop_unsafe (SondeCfiIndex *self)
+sonde_cfi_index_filter (SondeCfiIndex *self,
+                        bool (*keep) (const SondeCfiCie *cie, const SondeCfiFde *fde, void *data),
+                        void *data)
 {
-  SondeCfiCheck check;
   size_t n_kept = 0;
   uint32_t n_rows;
 
-  sonde_cfi_check_init (&check, self->section.size_bytes);
   for (size_t i = 0; i < self->n_rows; i++)
     {
       SondeCfiFde fde;
       SondeCfiCie cie;
 
-      if (read_row (self, &self->rows[i], &fde, &cie) && sonde_cfi_check_fde (&check, &cie, &fde))
+      if (read_row (self, &self->rows[i], &fde, &cie) && keep (&cie, &fde, data))
         self->rows[n_kept++] = self->rows[i];
     }
   self->n_rows = n_kept;

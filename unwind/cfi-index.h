@@ -30,7 +30,7 @@ typedef struct
   uint8_t *image; /* owned; NULL: the module has no usable CFI */
   size_t image_size_bytes;
   SondeCfiSection section; /* into the image */
-  SondeCfiIndexRow *rows;       /* into the image; sorted by begin */
+  SondeCfiIndexRow *rows;  /* into the image; sorted by begin */
   size_t n_rows;
   uint64_t rows_vaddr; /* of the image's .eh_frame_hdr */
 } SondeCfiIndex;
@@ -51,5 +51,8 @@ bool sonde_cfi_index_find (const SondeCfiIndex *self,
 /* Does a function begin in [@begin, @end)? */
 bool sonde_cfi_index_has_function_in (const SondeCfiIndex *self, uint64_t begin, uint64_t end);
 
-/* Removes the functions whose instructions libdw must not see (see cfi-check.h). */
-void sonde_cfi_index_drop_unsafe (SondeCfiIndex *self);
+/* Removes the functions that @keep does not want. */
+void
+sonde_cfi_index_filter (SondeCfiIndex *self,
+                        bool (*keep) (const SondeCfiCie *cie, const SondeCfiFde *fde, void *data),
+                        void *data);

@@ -339,3 +339,14 @@ sonde_cfi_row_find (const SondeCfiSection *section,
   row->end = machine.end;
   return 0;
 }
+
+uint64_t
+sonde_cfi_row_max_steps (const SondeCfiRow *row)
+{
+  uint64_t n_expressions = row->cfa_is_expression;
+
+  for (unsigned reg = 0; reg < SONDE_CFI_N_REGISTERS; reg++)
+    n_expressions += row->columns[reg].kind == SONDE_CFI_EXPRESSION
+                     || row->columns[reg].kind == SONDE_CFI_VAL_EXPRESSION;
+  return n_expressions * SONDE_CFI_MAX_EXPRESSION_STEPS;
+}

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "unwind/cfi-check.h" /* SONDE_CFI_MAX_STATES */
+#include "unwind/cfi-check.h" /* SONDE_CFI_MAX_STATES, _INSTRUCTIONS */
 #include "unwind/cfi-reader.h"
 
 /**
@@ -18,12 +18,13 @@
  *
  * Source: DWARF 5 §6.4; Linux Standard Base, "Exception Frames"; psABI x86-64 and AArch64
  */
-#define SONDE_CFI_N_REGISTERS 35      /* x86-64: 0-16, aarch64: 0-31, 34 */
-#define SONDE_CFI_MAX_PROGRAM 262144u /* bytes of one FDE */
+#define SONDE_CFI_N_REGISTERS          35 /* x86-64: 0-16, aarch64: 0-31, 34 */
+#define SONDE_CFI_MAX_EXPRESSION_STEPS 512
+#define SONDE_CFI_MAX_PROGRAM          SONDE_CFI_MAX_INSTRUCTIONS /* bytes of one CIE or FDE */
 
 typedef enum
 {
-  SONDE_CFI_SAME = 0,       /* keeps the callee's value (or undefined for what nobody saves) */
+  SONDE_CFI_SAME = 0, /* keeps the callee's value (or undefined for what nobody saves) */
   SONDE_CFI_UNDEFINED,
   SONDE_CFI_OFFSET,         /* saved at CFA + offset */
   SONDE_CFI_VAL_OFFSET,     /* is CFA + offset */
@@ -43,8 +44,8 @@ typedef struct
 typedef struct
 {
   SondeCfiColumn columns[SONDE_CFI_N_REGISTERS];
-  int64_t cfa_offset;       /* bytes; or the expression's place in the section */
-  uint16_t cfa_length;      /* of the expression */
+  int64_t cfa_offset;  /* bytes; or the expression's place in the section */
+  uint16_t cfa_length; /* of the expression */
   uint8_t cfa_register;
   bool cfa_is_expression;
   bool is_signal_frame;
@@ -61,3 +62,5 @@ int sonde_cfi_row_find (const SondeCfiSection *section,
                         const SondeCfiFde *fde,
                         uint64_t pc,
                         SondeCfiRow *row);
+/* How many operations its expressions may take at most. */
+uint64_t sonde_cfi_row_max_steps (const SondeCfiRow *row);

@@ -2,9 +2,10 @@
 /* Entries of .eh_frame: CIEs and FDEs, decoded with every bound checked. */
 #include "unwind/cfi-reader.h"
 
-#include <dwarf.h>
 #include <errno.h>
 #include <string.h>
+
+#include "unwind/cfi-encoding.h"
 
 enum
 {

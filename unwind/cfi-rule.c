@@ -196,7 +196,7 @@ failed_read (const SondeStackCopy *stack)
 static bool
 check_progress (uint64_t sp, uint64_t cfa, SondeStackCopy *stack, bool is_first, bool is_signal)
 {
-  if (is_signal && cfa < stack->address)
+  if (is_signal && cfa - stack->address >= stack->size_bytes)
     stack->ran_out = true;
   return cfa > sp || (cfa == sp && is_first) || (is_signal && cfa < stack->address);
 }

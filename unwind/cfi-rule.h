@@ -80,7 +80,7 @@ static const SondeArchRegisters sonde_aarch64_registers = {
   .sp = 31,
   .fp = 29,
   .saved = { 29, 30, 19, 20, 21, 28 },
-  .kept = UINT64_C (0x1fff) << 19, /* x19-x30, sp */
+  .kept = UINT64_C (0xf0380000), /* these and sp; a call keeps x22-x27 too, which rules cannot */
 };
 
 static inline const SondeArchRegisters *

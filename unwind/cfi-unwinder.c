@@ -19,6 +19,10 @@ typedef struct
   const SondeModule *module;
 } Place;
 
+/* Bytes of programs and operations of expressions that one stack may cost: far more than a cold one
+ * of real programs does, and less than a millisecond of one made to cost. */
+#define MAX_WORK (1u << 18)
+
 enum
 {
   N_RECENT = 64,
@@ -51,6 +55,7 @@ typedef struct
   SondeStackCopy stack;
   bool plainly;   /* follow only what nearly all stacks need */
   bool needs_all; /* that was not enough for this one */
+  uint64_t work_left;
 } Walk;
 
 /* Return addresses may lie behind a call that does not return, at the next function's begin. */
@@ -114,8 +119,25 @@ expect_rule (const Walk *self, uint64_t address)
       sonde_rule_cache_set (self->unwinder->cache, sonde_rule_cache_block_key (place)));
 }
 
-/* Decodes the rule for a pc and finds out how far it holds. */
-static void
+static bool
+spend (Walk *self, uint64_t work)
+{
+  if (work > self->work_left)
+    return false;
+  self->work_left -= work;
+  return true;
+}
+
+static bool
+spend_on_programs (Walk *self, const SondeCfiCie *cie, const SondeCfiFde *fde)
+{
+  return spend (self, (uint64_t) (cie->instructions.end - cie->instructions.at)
+                          + (uint64_t) (fde->instructions.end - fde->instructions.at));
+}
+
+/* Decodes the rule for a pc and finds out how far it holds. False: this stack has cost too much
+ * already, which is no reason to remember anything about its modules. */
+static bool
 find_rule (Walk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint64_t *end)
 {
   const SondeCfiSection *section;
@@ -127,13 +149,16 @@ find_rule (Walk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint64_
   *begin = vaddr;
   *end = vaddr + 1;
   if (!sonde_module_find_cfi (self->place->module, vaddr, &section, &cie, &fde))
-    return;
+    return true;
   rule->kind = SONDE_RULE_BAD;
+  if (!spend_on_programs (self, &cie, &fde))
+    return false;
   if (sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0)
-    return;
+    return true;
   sonde_rule_from_row (rule, &row, section, sonde_arch_native ());
   *begin = row.begin;
   *end = row.end;
+  return true;
 }
 
 /* The rule of a pc whose place is found, if the cache has it. */
@@ -158,8 +183,7 @@ get_rule (Walk *self, uint64_t address, SondeRule *decoded)
 
   if (known != NULL)
     return known;
-  find_rule (self, vaddr, decoded, &begin, &end);
-  if (offset > UINT32_MAX)
+  if (!find_rule (self, vaddr, decoded, &begin, &end) || offset > UINT32_MAX)
     return decoded;
   return sonde_rule_cache_add (self->unwinder->cache, place, decoded, begin - vaddr + offset,
                                end - vaddr + offset);
@@ -174,7 +198,9 @@ step_slowly (Walk *self, uint64_t vaddr, bool is_first)
   SondeCfiRow row;
 
   if (!sonde_module_find_cfi (self->place->module, vaddr, &section, &cie, &fde)
-      || sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0)
+      || !spend_on_programs (self, &cie, &fde)
+      || sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0
+      || !spend (self, sonde_cfi_row_max_steps (&row)))
     return SONDE_STEP_BAD;
   return sonde_row_step (&row, section, sonde_arch_native (), &self->frame, &self->stack, is_first);
 }
@@ -196,6 +222,7 @@ step_by_frame_pointer (Walk *self)
       self->stack.ran_out = false; /* a wild frame pointer says nothing of the stack */
       return SONDE_STEP_NO_RULE;
     }
+  return_address = sonde_arch_strip_pac (sonde_arch_native (), return_address);
   if (return_address == 0
       || sonde_process_find_mapping (self->unwinder->processes, self->process, return_address - 1)
              == NULL)
@@ -370,6 +397,7 @@ unwind (SondeUnwinder *base,
 
   self.unwinder = (CfiUnwinder *) base;
   self.process = process;
+  self.work_left = MAX_WORK;
   self.serial = sonde_process_serial (process);
   if (!has_registers (self.unwinder, state))
     return SONDE_UNWIND_END_NO_MODULE;

@@ -8,6 +8,7 @@
 
 #include "unwind/dwfl-modules.h"
 #include "unwind/elf-file.h"
+#include "unwind/stack-copy.h"
 #include "unwind/unwinder-private.h"
 #include "unwind/user-registers.h"
 
@@ -18,10 +19,7 @@ enum
   RED_ZONE_BYTES = 128, /* below the stack pointer, of leaf functions */
 };
 
-/* Farther above the stack pointer than this is not the same stack. */
-#define MAX_STACK_BYTES (UINT64_C (1) << 30)
-
-#define RUNNING         SONDE_N_UNWIND_ENDS
+#define RUNNING SONDE_N_UNWIND_ENDS
 
 /* One call of sonde_unwinder_unwind(). The flags tell of the step from the last frame stored. */
 typedef struct
@@ -149,7 +147,7 @@ read_memory (Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *result, void *arg)
       walk->read_zero = walk->read_zero || *result == 0;
       return true;
     }
-  if (walk->crossed_signal || (address >= walk->sp && offset < MAX_STACK_BYTES))
+  if (walk->crossed_signal || (address >= walk->sp && offset < SONDE_STACK_COPY_MAX_BYTES))
     walk->read_above = true;
   else if (address >= walk->sp || walk->sp - address > RED_ZONE_BYTES)
     walk->read_wild = true;

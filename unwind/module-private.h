@@ -32,6 +32,7 @@ struct SondeModule
   SondeCfiIndex cfi;
   size_t n_bytes; /* what the store accounts for it */
   struct Elf *elf;
+  void (*end_elf) (SondeModule *self); /* set with elf: only then libelf is there */
   unsigned n_elf_uses;
   bool is_checked; /* cfi was made safe for libdw */
 

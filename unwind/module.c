@@ -3,7 +3,6 @@
 #include "unwind/module.h"
 
 #include <errno.h>
-#include <libelf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +10,6 @@
 #include "unwind/module-private.h"
 
 #define MAX_ENTRY_BYTES 256 /* the dynamic linker's entry code has about 80 */
-#define MAX_ELF_USES    1024
 
 static uint64_t
 page_size (void)
@@ -93,7 +91,8 @@ sonde_module_free (SondeModule *self)
 {
   if (self == NULL)
     return;
-  elf_end (self->elf);
+  if (self->end_elf != NULL)
+    self->end_elf (self);
   sonde_cfi_index_clear (&self->cfi);
   free (self->loads);
   if (self->fd >= 0)
@@ -216,22 +215,3 @@ sonde_module_has_bare_entry (const SondeModule *self)
 
 /* libdw 0.188 leaves two small allocations in the Elf for each Dwfl that used it, so a new one
  * takes over from time to time; the old one lives until its last user ends it. */
-struct Elf *
-sonde_module_elf (SondeModule *self)
-{
-  if (self->cfi.image == NULL)
-    return NULL;
-  if (!self->is_checked)
-    {
-      sonde_cfi_index_drop_unsafe (&self->cfi);
-      self->is_checked = true;
-    }
-  if (self->elf == NULL || ++self->n_elf_uses >= MAX_ELF_USES)
-    {
-      elf_end (self->elf);
-      elf_version (EV_CURRENT);
-      self->elf = elf_memory ((char *) self->cfi.image, self->cfi.image_size_bytes);
-      self->n_elf_uses = 0;
-    }
-  return self->elf;
-}

@@ -6,6 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Farther above the stack pointer than this is not the same stack. */
+#define SONDE_STACK_COPY_MAX_BYTES (UINT64_C (1) << 30)
+
 /* Which memory an unwinder may read: nothing else. Inside a profiled program `bytes` is the stack
  * itself. */
 typedef struct
@@ -16,7 +19,7 @@ typedef struct
   bool ran_out;        /* a read wanted bytes above the copy: the stack goes on there */
 } SondeStackCopy;
 
-/* False: not in the copy; then ran_out tells "above" from "below or across an overflow". */
+/* False: not in the copy; then ran_out tells "above" from "below, or far from any stack". */
 static inline bool
 sonde_stack_copy_read (SondeStackCopy *self, uint64_t address, unsigned size_bytes, uint64_t *value)
 {
@@ -27,7 +30,7 @@ sonde_stack_copy_read (SondeStackCopy *self, uint64_t address, unsigned size_byt
     return false;
   if (offset > self->size_bytes || self->size_bytes - offset < size_bytes)
     {
-      self->ran_out = true;
+      self->ran_out = self->ran_out || offset < SONDE_STACK_COPY_MAX_BYTES;
       return false;
     }
   memcpy (&word, self->bytes + offset, size_bytes);

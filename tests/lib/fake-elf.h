@@ -147,7 +147,7 @@ fake_elf_build (GByteArray *cfi, const FakeElf *spec)
   segments[0] = (Elf64_Phdr){ .p_type = PT_LOAD,
                               .p_flags = PF_R | PF_X,
                               .p_filesz = file->len,
-                              .p_memsz = FAKE_ELF_SIZE,
+                              .p_memsz = MAX (file->len, FAKE_ELF_SIZE),
                               .p_align = 0x1000 };
   if (spec->has_header)
     segments[1] = (Elf64_Phdr){ .p_type = PT_GNU_EH_FRAME,

@@ -32,6 +32,8 @@ typedef struct
   pid_t tid;
 } Shared;
 
+typedef SondeUnwinder *NewUnwinder (SondeProcessTable *processes);
+
 typedef struct
 {
   SondeModuleStore *modules;
@@ -53,7 +55,7 @@ set_up (Fixture *f, gconstpointer data)
 {
   f->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
   f->processes = sonde_process_table_new (f->modules);
-  f->unwinder = sonde_unwinder_new_libdwfl (f->processes);
+  f->unwinder = ((NewUnwinder *) data) (f->processes);
   f->stack = g_malloc (MAX_STACK);
   f->shared
       = mmap (NULL, sizeof *f->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -473,7 +475,11 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-#define ADD(path, test) g_test_add ("/stopped-child/" path, Fixture, NULL, set_up, test, tear_down)
+#define ADD(path, test)                                                                            \
+  g_test_add ("/stopped-child/cfi/" path, Fixture, sonde_unwinder_new_cfi, set_up, test,           \
+              tear_down);                                                                          \
+  g_test_add ("/stopped-child/libdwfl/" path, Fixture, sonde_unwinder_new_libdwfl, set_up, test,   \
+              tear_down)
   ADD ("has-the-known-returns", test_known_returns);
   ADD ("is-unwound-through-a-signal-handler", test_signal);
   ADD ("is-unwound-in-a-thread", test_thread);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Samples that lie, files that lie, and how the unwinder says where it ended. */
+/* Samples that lie, files that lie, and how each unwinder says where it ended. */
 #include <glib.h>
 #include <linux/perf_event.h>
 #include <string.h>
@@ -16,11 +16,14 @@
 enum
 {
   RAX = 0,
+  RBX = 1,
   RBP = 6,
   RSP = 7,
   RIP = 8,
   N_REGS = 17,
 };
+
+typedef SondeUnwinder *NewUnwinder (SondeProcessTable *processes);
 
 typedef struct
 {
@@ -40,7 +43,7 @@ set_up (Fixture *f, gconstpointer data)
 {
   f->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
   f->processes = sonde_process_table_new (f->modules);
-  f->unwinder = sonde_unwinder_new_libdwfl (f->processes);
+  f->unwinder = ((NewUnwinder *) data) (f->processes);
   f->process = sonde_process_table_ensure (f->processes, 1, 0);
   f->regs[RSP] = SP;
   f->regs[RIP] = PC;
@@ -194,13 +197,15 @@ test_wild_reads (Fixture *f, gconstpointer data)
 static void
 test_loops (Fixture *f, gconstpointer data)
 {
-  /* the caller is in rax; the CFA is rsp, and rsp-8 */
-  static const guint8 still[] = { 0x0c, 7, 0, 0x09, 16, 0 };
-  static const guint8 down[] = { 0x12, 7, 1, 0x09, 16, 0 };
+  /* The caller is in a register: ours follows only those that a call keeps, libdwfl also rax. */
+  gboolean is_ours = data == sonde_unwinder_new_cfi;
+  const guint8 dwarf_register = is_ours ? 3 : 0;
+  const guint8 still[] = { 0x0c, 7, 0, 0x09, 16, dwarf_register }; /* the CFA is rsp */
+  const guint8 down[] = { 0x12, 7, 1, 0x09, 16, dwarf_register };  /* and rsp-8 */
 
   load_file (f, 1, still, sizeof still);
   load_file (f, 2, down, sizeof down);
-  f->regs[RAX] = CALLER;
+  f->regs[is_ours ? RBX : RAX] = CALLER;
   set_stack (f, (uint64_t[]){ CALLER }, 1);
   map_file (f, 1);
   assert_end (f, "loop", 2);
@@ -273,7 +278,10 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-#define ADD(path, test) g_test_add ("/dwfl-unwinder/" path, Fixture, NULL, set_up, test, tear_down)
+#define ADD(path, test)                                                                            \
+  g_test_add ("/unwinder/cfi/" path, Fixture, sonde_unwinder_new_cfi, set_up, test, tear_down);    \
+  g_test_add ("/unwinder/libdwfl/" path, Fixture, sonde_unwinder_new_libdwfl, set_up, test,        \
+              tear_down)
   ADD ("refuses-states-without-registers", test_states_without_use);
   ADD ("says-where-there-is-no-cfi", test_no_cfi);
   ADD ("says-when-an-address-could-not-be-computed", test_unknown_register);

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Feeds foreign bytes to the module store as a file, then looks at every function in it. */
+#include <libelf.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/fuzz/fuzz.h"
+#include "unwind/cfi-rule.h"
+#include "unwind/module-private.h"
+
+#define MAX_FUNCTIONS 256
+
+static void
+check_address (const SondeModule *module, uint64_t vaddr)
+{
+  const SondeCfiSection *section;
+  SondeCfiCie cie;
+  SondeCfiFde fde;
+  SondeCfiRow row;
+  SondeRule rule;
+
+  sonde_module_is_entry (module, vaddr);
+  if (!sonde_module_find_cfi (module, vaddr, &section, &cie, &fde))
+    return;
+  if (vaddr < fde.begin || vaddr >= fde.end)
+    abort ();
+  if (sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0)
+    return;
+  if (row.begin < fde.begin || row.begin > vaddr || row.end <= vaddr || row.end > fde.end)
+    abort ();
+  sonde_rule_from_row (&rule, &row, section, SONDE_ARCH_X86_64);
+  sonde_rule_from_row (&rule, &row, section, SONDE_ARCH_AARCH64);
+}
+
+static void
+check_functions (const SondeModule *module)
+{
+  const SondeCfiIndex *cfi = &module->cfi;
+
+  for (size_t i = 0; i < cfi->n_rows && i < MAX_FUNCTIONS; i++)
+    {
+      uint64_t vaddr = cfi->rows_vaddr + (uint64_t) (int64_t) cfi->rows[i].begin;
+      uint64_t begin, end;
+
+      check_address (module, vaddr - 1);
+      check_address (module, vaddr);
+      if (!sonde_module_find_function (module, vaddr, &begin, &end))
+        continue;
+      check_address (module, begin + (end - begin) / 2);
+      check_address (module, end - 1);
+    }
+}
+
+static int
+open_bytes (const uint8_t *data, size_t size)
+{
+  int fd = memfd_create ("module", MFD_CLOEXEC);
+
+  if (fd < 0 || write (fd, data, size) != (ssize_t) size)
+    abort ();
+  return fd;
+}
+
+int
+LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+{
+  SondeModuleStore *store = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
+  const SondeFileId id = { .inode = 1 };
+  SondeModule *module;
+  uint64_t bias;
+
+  elf_version (EV_CURRENT);
+  if (store == NULL || sonde_module_store_load (store, &id, open_bytes (data, size)) < 0)
+    {
+      sonde_module_store_free (store);
+      return 0;
+    }
+  if (sonde_module_store_lookup (store, &id, &module) != SONDE_MODULE_READY)
+    abort ();
+  sonde_module_bias (module, UINT64_C (0x7f0000000000), 0x1000, &bias);
+  sonde_module_has_bare_entry (module);
+  check_functions (module);
+  sonde_module_elf (module); /* drops what libdw must not see */
+  check_functions (module);
+  sonde_module_store_free (store);
+
+  return 0;
+}

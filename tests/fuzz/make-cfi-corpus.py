@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Writes the seeds of tests/fuzz/corpus/module and tests/fuzz/corpus/unwind: make-cfi-corpus.py CORPUS"""
+import os
+import struct
+import sys
+
+RSP_8 = bytes([0x0c, 7, 8, 0x90, 1])
+PROGRAMS = {
+    'plain': bytes([0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6, 0x02, 9, 0x0c, 7, 8]),
+    'remember': bytes([0x0a, 0x41, 0x0e, 16, 0x86, 2, 0x41, 0x0b, 0x41, 0xc6, 0x2e, 8]),
+    'extended': bytes([0x05, 6, 2, 0x11, 3, 0x7d, 0x14, 12, 1, 0x15, 13, 1, 0x2f, 14, 1, 0x06, 6]),
+    'plt': bytes([0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22]),
+    'realigned': bytes([0x0f, 3, 0x76, 0x78, 6, 0x10, 6, 2, 0x76, 0, 0x10, 3, 2, 0x76, 8]),
+    'in-register': bytes([0x09, 16, 5, 0x0e, 0]),
+    'undefined': bytes([0x07, 16]),
+    'val-expression': bytes([0x16, 16, 3, 0x0a, 0x10, 0x10, 0x16, 6, 2, 0x34, 0x22]),
+    'arithmetic': bytes([0x0f, 14, 0x77, 0, 0x12, 0x14, 0x17, 0x1c, 0x1e, 0x22, 0x23, 8, 0x31, 0x25, 0x26, 0x19]),
+    'jumps': bytes([0x0f, 10, 0x77, 8, 0x3a, 0x31, 0x1c, 0x12, 0x28, 0xfa, 0xff, 0x13]),
+    'huge-register': bytes([0x05, 0x80, 0x80, 0x80, 0x38, 1]),
+    'pile': bytes([0x0a] * 17),
+    'skip-loop': bytes([0x0f, 4, 0x31, 0x2f, 0xfd, 0xff]),
+    'constant': bytes([0x0f, 9, 0x0e]) + struct.pack('<Q', 0x7ffe00001010) + bytes([0x90, 1]),
+    'signed': bytes([0x2d, 0x0c, 31, 16, 0x9d, 2, 0x9e, 1, 0x44, 0x2d, 0x0e, 0, 0xdd, 0xde]),
+}
+
+
+def unwind_input(program, flags=0):
+    common = bytes([0x0c, 31, 0]) if flags & 1 else RSP_8
+    registers = struct.pack('<34h', *range(0, 34 * 16, 16))
+    stack = struct.pack('<16Q', *[0x7ffe00001000 + i * 8 if i % 3 else 0x1004 + i for i in range(16)])
+    return struct.pack('<BBHI', flags, len(common), len(program), 0xffffffff) + registers + common + program + stack
+
+
+def entry(body):
+    body += b'\0' * (-(4 + len(body)) % 8)
+    return struct.pack('<I', len(body)) + body
+
+
+def eh_frame(programs, letters=b'zR'):
+    cie = entry(struct.pack('<IB', 0, 1) + letters + b'\0' + bytes([1, 0x78, 16, 1, 0]) + RSP_8)
+    section = cie
+    for i, program in enumerate(programs):
+        body = struct.pack('<IQQB', len(section) + 4, 0x10000 + i * 0x100, 0x100, 0)
+        section += entry(body + program)
+    return section + b'\0' * 4
+
+
+def elf(section, name=b'.eh_frame', table=None):
+    at = 0x100
+    header = b''
+    if table is not None:
+        hdr_at = at + len(section)
+        header = struct.pack('<BBBBiI', 1, 0x1b, 3, 0x3b, at - hdr_at - 4, len(table))
+        header += b''.join(struct.pack('<ii', begin - hdr_at, fde + at - hdr_at) for begin, fde in table)
+    body = section + header
+    segments = struct.pack('<IIQQQQQQ', 1, 5, 0, 0, 0, at + len(body), 0x100000, 0x1000)
+    if header:
+        segments += struct.pack('<IIQQQQQQ', 0x6474e550, 4, at + len(section), at + len(section), 0, len(header), len(header), 4)
+    names = b'\0' + name + b'\0'
+    sections = b''
+    sections_at = at + len(body) + len(names)
+    sections_at += -sections_at % 8
+    if name:
+        sections = b'\0' * 64
+        sections += struct.pack('<IIQQQQIIQQ', 1, 1, 0, at, at, len(section), 0, 0, 1, 0)
+        sections += struct.pack('<IIQQQQIIQQ', 0, 3, 0, 0, at + len(body), len(names), 0, 0, 1, 0)
+    file = b'\x7fELF\2\1\1' + b'\0' * 9
+    file += struct.pack('<HHIQQQIHHHHHH', 3, 62, 1, 0x10000, 64, sections_at if sections else 0, 0, 64, 56,
+                        len(segments) // 56, 64, len(sections) // 64, 2 if sections else 0)
+    file += segments
+    file = file.ljust(at, b'\0') + body + names
+    return file.ljust(sections_at, b'\0') + sections
+
+
+def modules():
+    programs = list(PROGRAMS.values())
+    section = eh_frame(programs)
+    fdes, at = [], 0
+    while len(fdes) <= len(programs):
+        fdes.append(at)
+        at += 4 + struct.unpack_from('<I', section, at)[0]
+    table = [(0x10000 + i * 0x100, fde) for i, fde in enumerate(fdes[1:])]
+    yield 'sections', elf(section)
+    yield 'table', elf(section, table=table)
+    yield 'unsorted-table', elf(section, table=table[::-1])
+    yield 'no-sections', elf(section, name=b'', table=table)
+    yield 'signal-frame', elf(eh_frame(programs[:2], b'zRS'))
+    yield 'debug-frame', elf(b'\x14\0\0\0\xff\xff\xff\xff' + section[8:], name=b'.debug_frame')
+    yield 'cut', elf(section)[:0x180]
+    yield 'xz', b'\xfd7zXZ\0' + b'\0' * 58
+
+
+def main(corpus):
+    inputs = {f'module/{name}': data for name, data in modules()}
+    for name, program in PROGRAMS.items():
+        inputs[f'unwind/{name}'] = unwind_input(program)
+    inputs['unwind/signal'] = unwind_input(PROGRAMS['realigned'], 2)
+    inputs['unwind/aarch64'] = unwind_input(PROGRAMS['signed'], 1)
+    for name, data in inputs.items():
+        os.makedirs(os.path.dirname(os.path.join(corpus, name)), exist_ok=True)
+        with open(os.path.join(corpus, name), 'wb') as file:
+            file.write(data)
+
+
+if __name__ == '__main__':
+    main(sys.argv[1])
