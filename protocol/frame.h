@@ -10,26 +10,26 @@
  * SECTION: frame
  *
  * A capture is one 256-byte file header, then frames back to back until the end of the file. Every
- * frame starts at a multiple of 8 and its length is a multiple of 8. All numbers have the byte order
- * of the machine that wrote the capture; the magic alone is always little-endian. Times are
+ * frame starts at a multiple of 8 and its length is a multiple of 8. All numbers have the byte
+ * order of the machine that wrote the capture; the magic alone is always little-endian. Times are
  * nanoseconds of CLOCK_MONOTONIC. Frames are not sorted by time.
  *
  * Source: docs/protocol.md, "Frames"
  */
 
-#define SONDE_CAPTURE_MAGIC 0xFDCA975Eu
+#define SONDE_CAPTURE_MAGIC   0xFDCA975Eu
 #define SONDE_CAPTURE_VERSION 1
-#define SONDE_FRAME_ALIGN 8
-#define SONDE_FRAME_MIN_SIZE 24
-#define SONDE_FRAME_MAX_SIZE 65528
-#define SONDE_FRAME_PACKED __attribute__ ((packed))
+#define SONDE_FRAME_ALIGN     8
+#define SONDE_FRAME_MIN_SIZE  24
+#define SONDE_FRAME_MAX_SIZE  65528
+#define SONDE_FRAME_PACKED    __attribute__ ((packed))
 
 /* Made-up addresses of JIT names start here; the kernel never maps user or kernel text there. */
 #define SONDE_JIT_ADDRESS_BASE 0xE000000000000000ull
 
 /* Context markers that stand inline in SAMPLE addresses. Source: PERF_CONTEXT_* in perf_event.h */
 #define SONDE_CONTEXT_KERNEL ((uint64_t) -128)
-#define SONDE_CONTEXT_USER ((uint64_t) -512)
+#define SONDE_CONTEXT_USER   ((uint64_t) -512)
 
 typedef enum
 {
@@ -53,23 +53,23 @@ typedef enum
 
 typedef struct
 {
-  uint32_t magic;          /* SONDE_CAPTURE_MAGIC, little-endian */
-  uint8_t version;         /* SONDE_CAPTURE_VERSION */
-  uint8_t little_endian;   /* 1 or 0 */
-  uint16_t padding;        /* zero */
-  char capture_time[64];   /* ISO 8601 UTC wall clock of the start, NUL-padded */
-  int64_t time_ns;         /* start, CLOCK_MONOTONIC */
-  int64_t end_time_ns;     /* 0 or before the start: scan for it */
-  uint8_t suffix[168];     /* zero */
+  uint32_t magic;        /* SONDE_CAPTURE_MAGIC, little-endian */
+  uint8_t version;       /* SONDE_CAPTURE_VERSION */
+  uint8_t little_endian; /* 1 or 0 */
+  uint16_t padding;      /* zero */
+  char capture_time[64]; /* ISO 8601 UTC wall clock of the start, NUL-padded */
+  int64_t time_ns;       /* start, CLOCK_MONOTONIC */
+  int64_t end_time_ns;   /* 0 or before the start: scan for it */
+  uint8_t suffix[168];   /* zero */
 } SONDE_FRAME_PACKED SondeFileHeader;
 
 typedef struct
 {
-  uint16_t len;      /* bytes, this header and padding included */
-  int16_t cpu;       /* -1 unknown */
-  int32_t pid;       /* -1 none */
-  int64_t time_ns;   /* CLOCK_MONOTONIC */
-  uint8_t type;      /* SondeFrameType */
+  uint16_t len;    /* bytes, this header and padding included */
+  int16_t cpu;     /* -1 unknown */
+  int32_t pid;     /* -1 none */
+  int64_t time_ns; /* CLOCK_MONOTONIC */
+  uint8_t type;    /* SondeFrameType */
   uint8_t padding1[3];
   uint32_t padding2;
 } SONDE_FRAME_PACKED SondeFrame;
@@ -194,7 +194,7 @@ typedef struct
 typedef struct
 {
   SondeFrame frame;
-  uint16_t is_last; /* SONDE_FILE_CHUNK_LAST or zero */
+  uint16_t is_last;  /* SONDE_FILE_CHUNK_LAST or zero */
   uint16_t data_len; /* bytes */
   char path[256];
   uint8_t data[];
@@ -214,7 +214,7 @@ typedef struct
 typedef struct
 {
   SondeFrame frame;
-  uint32_t layer; /* 8 bits: see sonde_overlay_layer() */
+  uint32_t layer;   /* 8 bits: see sonde_overlay_layer() */
   uint16_t src_len; /* bytes without the NUL */
   uint16_t dst_len; /* bytes without the NUL */
   char data[];      /* src NUL dst NUL */
@@ -234,14 +234,14 @@ typedef struct
 
 /* These three fields were C bit fields first, so where their bits lie follows the byte order. */
 #if __BYTE_ORDER == __LITTLE_ENDIAN
-#define SONDE_FILE_CHUNK_LAST 0x0001
-#define SONDE_COUNTER_ID_SHIFT 0
-#define SONDE_COUNTER_TYPE_SHIFT 24
+#define SONDE_FILE_CHUNK_LAST     0x0001
+#define SONDE_COUNTER_ID_SHIFT    0
+#define SONDE_COUNTER_TYPE_SHIFT  24
 #define SONDE_OVERLAY_LAYER_SHIFT 0
 #else
-#define SONDE_FILE_CHUNK_LAST 0x8000
-#define SONDE_COUNTER_ID_SHIFT 8
-#define SONDE_COUNTER_TYPE_SHIFT 0
+#define SONDE_FILE_CHUNK_LAST     0x8000
+#define SONDE_COUNTER_ID_SHIFT    8
+#define SONDE_COUNTER_TYPE_SHIFT  0
 #define SONDE_OVERLAY_LAYER_SHIFT 24
 #endif
 #define SONDE_COUNTER_MAX_ID 0xFFFFFFu
@@ -267,10 +267,10 @@ sonde_overlay_layer (uint32_t layer)
   return (uint8_t) (layer >> SONDE_OVERLAY_LAYER_SHIFT);
 }
 
-#define SONDE_FRAME_ASSERT_SIZE(type, size) \
-  _Static_assert (sizeof (type) == (size), #type " has a wrong size")
-#define SONDE_FRAME_ASSERT_OFFSET(type, field, at) \
-  _Static_assert (offsetof (type, field) == (at), #type "." #field " is misplaced")
+#define SONDE_FRAME_ASSERT_SIZE(type, size)                                                        \
+  _Static_assert(sizeof (type) == (size), #type " has a wrong size")
+#define SONDE_FRAME_ASSERT_OFFSET(type, field, at)                                                 \
+  _Static_assert(offsetof (type, field) == (at), #type "." #field " is misplaced")
 
 SONDE_FRAME_ASSERT_SIZE (SondeFileHeader, 256);
 SONDE_FRAME_ASSERT_OFFSET (SondeFileHeader, version, 4);

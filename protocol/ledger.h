@@ -13,15 +13,16 @@
  *
  *     produced = recorded + lost-kernel + lost-ring + lost-queue
  *
- * where produced is what the kernel says it made (records in the rings plus PERF_FORMAT_LOST). For this
- * stream, in frames (file header not counted):
+ * where produced is what the kernel says it made (records in the rings plus PERF_FORMAT_LOST). For
+ * this stream, in frames (file header not counted):
  *
  *     stream-recorded + stream-resent = stream-delivered + stream-lost + stream-filtered
  *
  * and at the closing CTRSET stream-delivered counts every frame of the stream up to and including
  * that CTRSET; stream-samples counts the SAMPLE frames among them and
  *
- *     recorded = stream-samples + stream-samples-lost    (for a stream that was there from the start)
+ *     recorded = stream-samples + stream-samples-lost    (for a stream that was there from the
+ * start)
  *
  * The same names are the keys of the D-Bus property Statistics.
  *
@@ -31,17 +32,17 @@
 
 typedef enum
 {
-  SONDE_LEDGER_PRODUCED = 0,       /* samples: the kernel's count */
-  SONDE_LEDGER_RECORDED,           /* samples that became SAMPLE frames */
-  SONDE_LEDGER_LOST_KERNEL,        /* samples: PERF_FORMAT_LOST of the sampling events */
-  SONDE_LEDGER_LOST_RING,          /* samples refused by the decoder: malformed or cut */
-  SONDE_LEDGER_LOST_QUEUE,         /* samples that a later stage could not take */
-  SONDE_LEDGER_STREAM_RECORDED,    /* frames that the session recorded while this stream was open */
-  SONDE_LEDGER_STREAM_RESENT,      /* frames made for this stream alone: snapshots, symbols, notices */
-  SONDE_LEDGER_STREAM_DELIVERED,   /* frames put into this stream */
-  SONDE_LEDGER_STREAM_LOST,        /* frames dropped because this stream's queue was full */
-  SONDE_LEDGER_STREAM_FILTERED,    /* frames this stream did not ask for */
-  SONDE_LEDGER_STREAM_SAMPLES,     /* SAMPLE frames put into this stream */
+  SONDE_LEDGER_PRODUCED = 0,    /* samples: the kernel's count */
+  SONDE_LEDGER_RECORDED,        /* samples that became SAMPLE frames */
+  SONDE_LEDGER_LOST_KERNEL,     /* samples: PERF_FORMAT_LOST of the sampling events */
+  SONDE_LEDGER_LOST_RING,       /* samples refused by the decoder: malformed or cut */
+  SONDE_LEDGER_LOST_QUEUE,      /* samples that a later stage could not take */
+  SONDE_LEDGER_STREAM_RECORDED, /* frames that the session recorded while this stream was open */
+  SONDE_LEDGER_STREAM_RESENT,   /* frames made for this stream alone: snapshots, symbols, notices */
+  SONDE_LEDGER_STREAM_DELIVERED,    /* frames put into this stream */
+  SONDE_LEDGER_STREAM_LOST,         /* frames dropped because this stream's queue was full */
+  SONDE_LEDGER_STREAM_FILTERED,     /* frames this stream did not ask for */
+  SONDE_LEDGER_STREAM_SAMPLES,      /* SAMPLE frames put into this stream */
   SONDE_LEDGER_STREAM_SAMPLES_LOST, /* SAMPLE frames among the lost and filtered ones */
   SONDE_N_LEDGER,
 } SondeLedger;
@@ -51,9 +52,9 @@ static inline const char *
 sonde_ledger_name (SondeLedger entry)
 {
   static const char *const names[SONDE_N_LEDGER] = {
-    "produced",         "recorded",         "lost-kernel",   "lost-ring",
-    "lost-queue",       "stream-recorded",  "stream-resent", "stream-delivered",
-    "stream-lost",      "stream-filtered",  "stream-samples", "stream-samples-lost",
+    "produced",    "recorded",        "lost-kernel",    "lost-ring",
+    "lost-queue",  "stream-recorded", "stream-resent",  "stream-delivered",
+    "stream-lost", "stream-filtered", "stream-samples", "stream-samples-lost",
   };
 
   return (unsigned) entry < SONDE_N_LEDGER ? names[entry] : "?";

@@ -5,7 +5,7 @@
 #include "protocol/writer.h"
 
 /* Entries that fit a frame whose fixed part is @fixed. */
-#define SONDE_WRITER_MAX_PER_FRAME(fixed, entry) \
+#define SONDE_WRITER_MAX_PER_FRAME(fixed, entry)                                                   \
   ((SONDE_FRAME_MAX_SIZE - sizeof (fixed)) / sizeof (entry))
 
 /**
@@ -14,9 +14,9 @@
  * @body_bytes: what follows it, without padding
  * @error: (out): set on failure only
  *
- * Makes room for a frame. Its header is set; the rest of its fixed part and its last 8 bytes are zero,
- * so that text copied behind the fixed part ends with a NUL and zero padding. The caller fills in the
- * rest at once.
+ * Makes room for a frame. Its header is set; the rest of its fixed part and its last 8 bytes are
+ * zero, so that text copied behind the fixed part ends with a NUL and zero padding. The caller
+ * fills in the rest at once.
  *
  * Returns: the frame, or NULL
  * Errors: -EMSGSIZE too large for a frame; -EINVAL the CPU does not fit; -EPIPE the callback failed
@@ -28,7 +28,8 @@ void *sonde_writer_begin_frame (SondeWriter *self,
                                 size_t body_bytes,
                                 int *error);
 
-/* Bytes of @text that fit a frame of this fixed size together with a NUL, no UTF-8 sequence torn. */
+/* Bytes of @text that fit a frame of this fixed size together with a NUL, no UTF-8 sequence torn.
+ */
 size_t sonde_writer_tail_length (const char *text, size_t len, size_t fixed_bytes);
 
 /* Into a fixed array that is zero already; the NUL stays inside, no UTF-8 sequence is torn. */

@@ -14,8 +14,9 @@
  * @buffer: the buffer that is full or flushed
  * @used_bytes: how much of it holds whole frames; never a part of a frame, 0 only never
  *
- * Takes the filled buffer and returns the next one to fill, of the same size and 8-aligned: the same
- * pointer if its bytes are consumed already, another one if @buffer was kept (no copy is needed).
+ * Takes the filled buffer and returns the next one to fill, of the same size and 8-aligned: the
+ * same pointer if its bytes are consumed already, another one if @buffer was kept (no copy is
+ * needed).
  *
  * Returns: the next buffer; NULL is a failure: the writer then refuses frames with -EPIPE
  */
@@ -42,10 +43,8 @@ typedef struct
  *
  * Returns: NULL and errno EINVAL or ENOMEM
  */
-SondeWriter *sonde_writer_new (void *buffer,
-                               size_t buffer_size_bytes,
-                               SondeWriterFull full,
-                               void *user_data);
+SondeWriter *
+sonde_writer_new (void *buffer, size_t buffer_size_bytes, SondeWriterFull full, void *user_data);
 /* Does not flush; the current buffer stays the caller's. Accepts NULL. */
 void sonde_writer_free (SondeWriter *self);
 
@@ -62,12 +61,12 @@ void *sonde_writer_buffer (const SondeWriter *self);
 uint64_t sonde_writer_n_frames (const SondeWriter *self);
 
 /*
- * Each of the following adds one frame (or, where said, several) and returns 0, or a negative errno:
- * -EMSGSIZE what was given can never fit a frame (nothing was added), -EPIPE the callback failed,
- * -EINVAL an argument is out of its range. Strings longer than fit are cut at a UTF-8 boundary where
- * possible; the paths of embedded files and overlays are refused instead, for half a path is another
- * one. Invalid UTF-8 and newlines are stored as given: the reader decides how to show them. An empty
- * array of names or counters adds no frame.
+ * Each of the following adds one frame (or, where said, several) and returns 0, or a negative
+ * errno: -EMSGSIZE what was given can never fit a frame (nothing was added), -EPIPE the callback
+ * failed, -EINVAL an argument is out of its range. Strings longer than fit are cut at a UTF-8
+ * boundary where possible; the paths of embedded files and overlays are refused instead, for half a
+ * path is another one. Invalid UTF-8 and newlines are stored as given: the reader decides how to
+ * show them. An empty array of names or counters adds no frame.
  */
 int sonde_writer_add_file_header (SondeWriter *self, int64_t realtime_ns, int64_t start_ns);
 int sonde_writer_add_timestamp (SondeWriter *self, const SondeFrameOrigin *origin);
@@ -85,7 +84,8 @@ int sonde_writer_add_map (SondeWriter *self,
                           uint64_t inode,
                           const char *path,
                           const char *build_id);
-int sonde_writer_add_process (SondeWriter *self, const SondeFrameOrigin *origin, const char *cmdline);
+int
+sonde_writer_add_process (SondeWriter *self, const SondeFrameOrigin *origin, const char *cmdline);
 int sonde_writer_add_fork (SondeWriter *self, const SondeFrameOrigin *origin, int32_t child);
 int sonde_writer_add_exit (SondeWriter *self, const SondeFrameOrigin *origin);
 
@@ -106,8 +106,8 @@ typedef struct
   const char *category;
   const char *name;
   const char *description;
-  uint32_t id;   /* 1 ... 2^24-1 */
-  uint8_t type;  /* SONDE_COUNTER_INT64 or SONDE_COUNTER_DOUBLE */
+  uint32_t id;  /* 1 ... 2^24-1 */
+  uint8_t type; /* SONDE_COUNTER_INT64 or SONDE_COUNTER_DOUBLE */
   SondeCounterValue value;
 } SondeCounter;
 

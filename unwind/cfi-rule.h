@@ -68,7 +68,7 @@ typedef struct
       kept; /* bit mask: registers whose value a call preserves; the others are unknown above */
 } SondeArchRegisters;
 
-/* The first two saved ones are those that frames are found through: see sonde_rule_step_plain(). */
+/* The first two saved ones are those that frames are found through: see plain-frame.h. */
 static const SondeArchRegisters sonde_x86_64_registers = {
   .sp = 7,
   .fp = 6,
@@ -147,61 +147,3 @@ SondeStep sonde_row_step (const SondeCfiRow *row,
                           SondeFrameState *frame,
                           SondeStackCopy *stack,
                           bool is_first);
-
-/* A word of the stack that surely lies in the copy, or false. */
-static inline bool
-sonde_rule_read_plain (const SondeStackCopy *stack, uint64_t cfa, int16_t words, uint64_t *value)
-{
-  uint64_t offset = cfa + (uint64_t) ((int64_t) words * 8) - stack->address;
-
-  if (stack->size_bytes < 8 || offset > stack->size_bytes - 8)
-    return false;
-  memcpy (value, stack->bytes + offset, sizeof *value);
-  return true;
-}
-
-/**
- * sonde_rule_step_plain:
- *
- * The same as sonde_rule_step() for nearly all frames, faster: CFA from a register, everything in
- * memory and in the copy. Of the registers only sp and the first two saved ones are followed, the
- * others are unknown in the caller; a walk that turns out to need one starts again with
- * sonde_rule_step() alone.
- *
- * Returns: false if this frame is not so plain; @frame is then unchanged
- */
-static inline bool
-sonde_rule_step_plain (const SondeRule *rule,
-                       SondeArch arch,
-                       SondeFrameState *frame,
-                       const SondeStackCopy *stack)
-{
-  const SondeArchRegisters *registers = sonde_arch_registers (arch);
-  SondeCfiRegisters *known = &frame->registers;
-  uint64_t cfa = known->values[rule->cfa_register] + (uint64_t) (int64_t) rule->cfa_offset;
-  uint64_t bits = (uint64_t) 1 << registers->sp | (uint64_t) 1 << registers->saved[0]
-                  | (uint64_t) 1 << registers->saved[1];
-  uint64_t first = known->values[registers->saved[0]];
-  uint64_t second = known->values[registers->saved[1]];
-  uint64_t pc;
-
-  if (rule->kind != SONDE_RULE_REGISTER || rule->flags != 0
-      || (known->valid >> rule->cfa_register & 1) == 0 || cfa <= known->values[registers->sp]
-      || !sonde_rule_read_plain (stack, cfa, rule->ra_place, &pc)
-      || ((rule->saved_mask & 1) != 0
-          && !sonde_rule_read_plain (stack, cfa, rule->saved_offset[0], &first))
-      || ((rule->saved_mask & 2) != 0
-          && !sonde_rule_read_plain (stack, cfa, rule->saved_offset[1], &second)))
-    return false;
-  pc = sonde_arch_strip_pac (arch, pc);
-  if (pc == 0)
-    return false;
-  known->values[registers->saved[0]] = first;
-  known->values[registers->saved[1]] = second;
-  known->values[registers->sp] = cfa;
-  known->valid = (known->valid & bits) | (rule->saved_mask & 1) << registers->saved[0]
-                 | (rule->saved_mask >> 1 & 1) << registers->saved[1];
-  frame->pc = pc;
-  frame->exact_pc = false;
-  return true;
-}

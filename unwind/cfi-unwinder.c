@@ -2,6 +2,7 @@
 /* The bounded evaluator of call frame information, with one rule cache for all processes. */
 #include <stdlib.h>
 
+#include "unwind/plain-frame.h"
 #include "unwind/rule-cache.h"
 #include "unwind/unwinder-private.h"
 #include "unwind/user-registers.h"
@@ -135,20 +136,28 @@ find_rule (Walk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint64_
   *end = row.end;
 }
 
-/* The rule of a pc whose mapping is found, from the cache or decoded now. */
+/* The rule of a pc whose place is found, if the cache has it. */
 static const SondeRule *
-get_rule (Walk *self, uint64_t address, SondeRule *decoded)
+find_known_rule (const Walk *self, uint64_t address)
 {
   uint64_t offset = address - self->place->origin;
   SondeRuleCachePlace place = { self->place->rules, (uint32_t) offset };
-  const SondeRule *cached = NULL;
-  uint64_t vaddr, begin, end;
 
-  if (offset <= UINT32_MAX)
-    cached = sonde_rule_cache_find (self->unwinder->cache, place);
-  if (cached != NULL)
-    return cached;
-  vaddr = address - self->place->bias;
+  return offset <= UINT32_MAX ? sonde_rule_cache_find (self->unwinder->cache, place) : NULL;
+}
+
+/* The same, decoded now if need be. */
+static const SondeRule *
+get_rule (Walk *self, uint64_t address, SondeRule *decoded)
+{
+  const SondeRule *known = find_known_rule (self, address);
+  uint64_t offset = address - self->place->origin;
+  SondeRuleCachePlace place = { self->place->rules, (uint32_t) offset };
+  uint64_t vaddr = address - self->place->bias;
+  uint64_t begin, end;
+
+  if (known != NULL)
+    return known;
   find_rule (self, vaddr, decoded, &begin, &end);
   if (offset > UINT32_MAX)
     return decoded;
@@ -226,9 +235,6 @@ step (Walk *self, bool is_first)
   if (!find_place (self, address))
     return step_by_frame_pointer (self);
   rule = get_rule (self, address, &decoded);
-  if (self->plainly
-      && sonde_rule_step_plain (rule, sonde_arch_native (), &self->frame, &self->stack))
-    return SONDE_STEP_OK;
   vaddr = address - self->place->bias;
   if (rule->kind != SONDE_RULE_NONE)
     return step_by_rule (self, rule, vaddr, is_first);
@@ -306,23 +312,49 @@ begin (Walk *self, const SondeUserState *state, bool plainly)
   self->needs_all = false;
 }
 
+/* As far as rules are known and frames are plain. */
+static void
+walk_plainly (Walk *self, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
+{
+  const SondeStackCopy stack = self->stack;
+  SondePlainFrame frame;
+  uint64_t back = self->frame.exact_pc ? 0 : 1; /* see lookup_pc() */
+  size_t n = *n_addrs;
+
+  if (!sonde_plain_frame_enter (&frame, sonde_arch_native (), &self->frame))
+    return;
+  while (n < max_addrs && find_place (self, frame.pc - back))
+    {
+      const SondeRule *rule = find_known_rule (self, frame.pc - back);
+
+      if (rule == NULL || !sonde_plain_frame_step (&frame, sonde_arch_native (), rule, &stack))
+        break;
+      addrs[n++] = frame.pc;
+      back = 1;
+    }
+  if (n > *n_addrs)
+    sonde_plain_frame_leave (&frame, sonde_arch_native (), &self->frame);
+  *n_addrs = n;
+}
+
 static SondeUnwindEnd
 walk (Walk *self, const SondeUserState *state, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
 {
-  SondeStep result;
-  size_t n = 0;
-
-  do
+  addrs[0] = self->frame.pc;
+  *n_addrs = 1;
+  for (;;)
     {
-      if (n == max_addrs)
-        return SONDE_UNWIND_END_DEPTH_LIMIT;
-      addrs[n++] = self->frame.pc;
-      *n_addrs = n;
-      result = step (self, n == 1);
-    }
-  while (result == SONDE_STEP_OK);
+      SondeStep result;
 
-  return end_of_step (self, state, result);
+      if (self->plainly)
+        walk_plainly (self, addrs, max_addrs, n_addrs);
+      result = step (self, *n_addrs == 1);
+      if (result != SONDE_STEP_OK)
+        return end_of_step (self, state, result);
+      if (*n_addrs == max_addrs)
+        return SONDE_UNWIND_END_DEPTH_LIMIT;
+      addrs[(*n_addrs)++] = self->frame.pc;
+    }
 }
 
 static SondeUnwindEnd

@@ -13,8 +13,10 @@
 #include "daemon/base/error.h"
 
 #define MAX_MESSAGES_PER_TURN 32
-#define RETRY_MS              10 /* while too many descriptors are in flight: the socket itself looks writable \
-                                  */
+#define MAX_US_PER_TURN       5000 /* a peer whose messages cost much waits for its next turn */
+#define RETRY_MS                                                                                   \
+  10 /* while too many descriptors are in flight: the socket itself looks writable                 \
+      */
 
 /* A message that did not fit into the socket yet. */
 typedef struct
@@ -176,7 +178,8 @@ receive_one (SondeChannel *self)
   got = recvmsg (self->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (got < 0 && (errno == EAGAIN || errno == EINTR))
     return FALSE;
-  /* The peer left without reading everything; what it said before comes behind this, reported once. */
+  /* The peer left without reading everything; what it said before comes behind this, reported once.
+   */
   if (got < 0 && errno == ECONNRESET)
     return TRUE;
   if (got <= 0)
@@ -197,10 +200,12 @@ static gboolean
 on_readable (int fd, GIOCondition condition, gpointer user_data)
 {
   SondeChannel *self = user_data;
+  gint64 end_us = g_get_monotonic_time () + MAX_US_PER_TURN;
 
   g_atomic_ref_count_inc (&self->refs);
   for (unsigned i = 0; i < MAX_MESSAGES_PER_TURN && receive_one (self); i++)
-    continue;
+    if (g_get_monotonic_time () >= end_us)
+      break;
   channel_unref (self);
   return G_SOURCE_CONTINUE; /* shut() destroyed the source where it had to go */
 }
@@ -231,6 +236,8 @@ send_now (SondeChannel *self, gconstpointer bytes, gsize size_bytes, const int *
     }
   if (sendmsg (self->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
     return 1;
+  if (errno == ENOBUFS || errno == ENOMEM)
+    return -ETOOMANYREFS; /* passes as well, without the socket telling when */
   return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 }
 

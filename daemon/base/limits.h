@@ -54,7 +54,7 @@
 #define SONDE_LIMIT_DELIVERY_MS 120000
 /* ms: the same when nobody who asked is left. */
 #define SONDE_LIMIT_DELIVERY_ORPHAN_MS 5000
-/* ms: between the end of a worker's connection and its exit. */
+/* ms: between a worker's last word, the end of its connection and its exit. */
 #define SONDE_LIMIT_WORKER_EXIT_MS 2000
 /* ms: sonded itself, from SIGTERM until sessions that still deliver are killed. */
 #define SONDE_LIMIT_SHUTDOWN_MS 5000

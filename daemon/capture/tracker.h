@@ -35,8 +35,8 @@ void sonde_tracker_retry (SondeTracker *self);
 /* The process of a sample; NULL for the idle task and for tasks that the kernel no longer names. */
 SondeProcess *sonde_tracker_process (SondeTracker *self, int32_t pid, gint64 time_ns);
 
-/* Whether the mappings of @process are known, or are not worth waiting for any longer. Asks for them
- * if nobody did. */
+/* Whether the mappings of @process are known, or are not worth waiting for any longer. Asks for
+ * them if nobody did. */
 gboolean sonde_tracker_is_known (SondeTracker *self, SondeProcess *process, gint64 now_ns);
 /* Whether everything needed to unwind @process is known, or is not worth waiting for any longer.
  * Asks for what is missing. */

@@ -25,7 +25,6 @@ struct SondeEventSet
   GArray *cpus;        /* int */
   GArray *rings;       /* Event: for each CPU samples (if there are any), then side-band */
   GArray *fresh;       /* Event: opened, disabled, not handed over */
-  GHashTable *tids;    /* threads that have events of their own */
   guint n_handed_over; /* events */
 };
 
@@ -115,7 +114,6 @@ sonde_event_set_new (const SondeOptions *options, GError **error)
 
   self->rings = events_new ();
   self->fresh = events_new ();
-  self->tids = g_hash_table_new (NULL, NULL);
   self->cpus = online != NULL ? sonde_cpu_list_parse (online) : NULL;
   if (self->cpus == NULL)
     {
@@ -138,7 +136,6 @@ sonde_event_set_free (SondeEventSet *self)
   g_clear_pointer (&self->cpus, g_array_unref);
   g_clear_pointer (&self->rings, g_array_unref);
   g_clear_pointer (&self->fresh, g_array_unref);
-  g_clear_pointer (&self->tids, g_hash_table_unref);
   g_free (self);
 }
 
@@ -259,9 +256,9 @@ sonde_event_set_open_system (SondeEventSet *self, GError **error)
   return check_room (self, 1, error) && open_task (self, -1, error);
 }
 
-/* Threads of @directory that are not in the set, at most as many as events may be. */
+/* Threads of @directory that are not in @known, at most as many as events may be. */
 static GArray *
-find_new_tasks (SondeEventSet *self, const char *directory)
+find_new_tasks (const char *directory, GHashTable *known)
 {
   g_autoptr (GArray) found = g_array_new (FALSE, FALSE, sizeof (pid_t));
   DIR *tasks = opendir (directory);
@@ -273,7 +270,7 @@ find_new_tasks (SondeEventSet *self, const char *directory)
     {
       pid_t tid = (pid_t) strtol (entry->d_name, NULL, 10);
 
-      if (tid > 0 && !g_hash_table_contains (self->tids, GINT_TO_POINTER (tid)))
+      if (tid > 0 && !g_hash_table_contains (known, GINT_TO_POINTER (tid)))
         g_array_append_val (found, tid);
     }
   closedir (tasks);
@@ -284,10 +281,11 @@ gboolean
 sonde_event_set_open_process (SondeEventSet *self, pid_t pid, GError **error)
 {
   g_autofree char *directory = g_strdup_printf ("/proc/%d/task", (int) pid);
+  g_autoptr (GHashTable) opened = g_hash_table_new (NULL, NULL);
 
   for (guint pass = 0; pass < SONDE_LIMIT_TASK_PASSES; pass++)
     {
-      g_autoptr (GArray) tids = find_new_tasks (self, directory);
+      g_autoptr (GArray) tids = find_new_tasks (directory, opened);
 
       if (tids->len == 0)
         return TRUE;
@@ -297,7 +295,7 @@ sonde_event_set_open_process (SondeEventSet *self, pid_t pid, GError **error)
         {
           pid_t tid = g_array_index (tids, pid_t, i);
 
-          g_hash_table_add (self->tids, GINT_TO_POINTER (tid));
+          g_hash_table_add (opened, GINT_TO_POINTER (tid));
           if (!open_task (self, tid, error))
             return FALSE;
         }
@@ -310,9 +308,6 @@ sonde_event_set_open_process (SondeEventSet *self, pid_t pid, GError **error)
 void
 sonde_event_set_discard (SondeEventSet *self)
 {
-  for (guint i = 0; i < self->fresh->len; i++)
-    g_hash_table_remove (self->tids,
-                         GINT_TO_POINTER (g_array_index (self->fresh, Event, i).entry.tid));
   g_array_set_size (self->fresh, 0);
 }
 

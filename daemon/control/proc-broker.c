@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -28,7 +27,7 @@ struct SondeProcBroker
 typedef struct
 {
   int fd;
-  uid_t uid; /* of the process while it is dumpable, else root's */
+  uid_t uid; /* of the process while it is dumpable, else root's: the owner of its maps */
   SondeProcStat stat;
 } Process;
 
@@ -79,7 +78,8 @@ open_process (const SondeProcBroker *self, pid_t pid, Process *process)
   g_autofree char *text = NULL;
   struct stat st;
 
-  if (fd < 0 || fstat (fd, &st) < 0)
+  /* The directory itself belongs to the process's uid even when it is not dumpable. */
+  if (fd < 0 || fstatat (fd, "maps", &st, AT_SYMLINK_NOFOLLOW) < 0)
     return errno == ENOENT ? -ESRCH : -errno;
   text = sonde_proc_text_read (fd, "stat", 4096);
   if (text == NULL || !sonde_proc_stat_parse (text, &process->stat))
@@ -91,21 +91,50 @@ open_process (const SondeProcBroker *self, pid_t pid, Process *process)
   return 0;
 }
 
+/* A descriptor of an image that is gone gives no bytes. */
 static gboolean
-add_text (const Process *process,
-          const char *name,
-          guint32 bit,
-          SondeMessageProcess *reply,
-          int fds[2],
-          unsigned *n_fds)
+is_image_alive (int maps_fd)
 {
-  int fd = openat (process->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  char byte;
 
+  return pread (maps_fd, &byte, 1, 0) == 1;
+}
+
+/* The process may have executed a setuid program since open_process() judged it. So its owner is
+ * looked at again, and the image that is open was still there then.
+ * Returns: a descriptor or a negative errno */
+static int
+open_maps (const SondeProcBroker *self, pid_t pid, Process *process)
+{
+  sonde_autofd int fd = openat (process->fd, "maps", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  struct stat st;
+
+  if (fd < 0 || fstat (fd, &st) < 0)
+    return errno == ENOENT ? -ESRCH : -errno;
+  process->uid = st.st_uid;
+  if (!is_allowed (self, pid, process))
+    return -EACCES;
+  if (!self->is_unlimited && !is_image_alive (fd))
+    return -ESRCH;
+  return sonde_steal_fd (&fd);
+}
+
+static void
+add_fd (int fd, guint32 bit, SondeMessageProcess *reply, int fds[2], unsigned *n_fds)
+{
   if (fd < 0)
-    return FALSE;
+    return;
   reply->fds |= bit;
   fds[(*n_fds)++] = fd;
-  return TRUE;
+}
+
+/* Command lines hold secrets: foreign ones are for root alone. */
+static int
+open_cmdline (const SondeProcBroker *self, const Process *process)
+{
+  if (self->owner_uid != 0 && process->uid != self->owner_uid)
+    return -1;
+  return openat (process->fd, "cmdline", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 }
 
 unsigned
@@ -117,6 +146,7 @@ sonde_proc_broker_open_process (const SondeProcBroker *self,
 {
   Process process = { .fd = -1 };
   unsigned n_fds = 0;
+  int maps_fd;
   int result = open_process (self, pid, &process);
 
   *reply = (SondeMessageProcess){ .request_id = request_id, .pid = pid, .status = -result };
@@ -126,11 +156,14 @@ sonde_proc_broker_open_process (const SondeProcBroker *self,
   reply->start_ticks = process.stat.start_ticks;
   memcpy (reply->comm, process.stat.comm, MIN (sizeof reply->comm, sizeof process.stat.comm));
   reply->comm[sizeof reply->comm - 1] = '\0';
-  if (!add_text (&process, "maps", SONDE_PROCESS_FD_MAPS, reply, fds, &n_fds))
-    reply->status = errno == ENOENT ? ESRCH : errno;
-  /* Command lines hold secrets: foreign ones are for root alone. */
-  else if (self->owner_uid == 0 || process.uid == self->owner_uid)
-    add_text (&process, "cmdline", SONDE_PROCESS_FD_CMDLINE, reply, fds, &n_fds);
+  maps_fd = open_maps (self, pid, &process);
+  if (maps_fd < 0)
+    reply->status = -maps_fd;
+  else
+    {
+      add_fd (maps_fd, SONDE_PROCESS_FD_MAPS, reply, fds, &n_fds);
+      add_fd (open_cmdline (self, &process), SONDE_PROCESS_FD_CMDLINE, reply, fds, &n_fds);
+    }
   sonde_clear_fd (&process.fd);
   return n_fds;
 }
@@ -199,8 +232,8 @@ open_mapping (const Process *process, const SondeProcMap *map, gboolean *by_path
   return fd < 0 ? -errno : fd;
 }
 
-/* The list that tells of a mount: the process's, or that of the first process for one outside of the
- * root it lives in, as in a chroot whose root is no mount point. NULL: neither knows it. */
+/* The list that tells of a mount: the process's, or that of the first process for one outside of
+ * the root it lives in, as in a chroot whose root is no mount point. NULL: neither knows it. */
 static char *
 read_mountinfo (const Process *process, gint64 mount_id)
 {
@@ -275,7 +308,8 @@ sonde_proc_broker_open_file (const SondeProcBroker *self, const SondeMessageFile
   Process process = { .fd = -1 };
   sonde_autofd int process_fd = -1;
   sonde_autofd int maps_fd = -1;
-  char *text = NULL;
+  sonde_autofd int fd = -1;
+  g_autofree char *text = NULL; /* malloc()ed: the same to GLib */
   int64_t size_bytes;
   SondeProcMap map;
   int result = open_process (self, request->pid, &process);
@@ -285,14 +319,17 @@ sonde_proc_broker_open_file (const SondeProcBroker *self, const SondeMessageFile
   process_fd = process.fd;
   if (request->start_ticks != 0 && request->start_ticks != process.stat.start_ticks)
     return -ESRCH;
-  maps_fd = openat (process_fd, "maps", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  maps_fd = open_maps (self, request->pid, &process);
   if (maps_fd < 0)
-    return -errno;
+    return maps_fd;
   size_bytes = sonde_proc_maps_read (maps_fd, SONDE_LIMIT_MAPS_BYTES, &text);
   if (size_bytes < 0)
     return (int) size_bytes;
-  result = find_mapping (text, (gsize) size_bytes, request, &map) ? open_checked (&process, &map)
-                                                                  : -ENOENT;
-  free (text);
-  return result;
+  if (!find_mapping (text, (gsize) size_bytes, request, &map))
+    return -ENOENT;
+  fd = open_checked (&process, &map);
+  if (fd < 0)
+    return fd;
+  /* The file was found in the image whose mappings were read, not in a later one. */
+  return self->is_unlimited || is_image_alive (maps_fd) ? sonde_steal_fd (&fd) : -ESRCH;
 }

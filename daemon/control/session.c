@@ -83,7 +83,10 @@ on_deadline (gpointer user_data)
   SondeSession *self = user_data;
 
   self->deadline = 0;
-  session_fail (self, reasons[self->phase]);
+  if (self->phase == PHASE_OVER) /* finished, and only its process stays */
+    sonde_worker_kill (self->worker);
+  else
+    session_fail (self, reasons[self->phase]);
   return G_SOURCE_REMOVE;
 }
 
@@ -136,8 +139,7 @@ end (SondeSession *self)
     self->handler->ended (self, self->user_data);
 }
 
-/* Everything of a failed start or a dead worker goes here; `ended` follows when the worker is
- * reaped. */
+/* Of a failed start or a dead worker; `ended` follows when the worker is reaped. */
 static void
 session_fail_with (SondeSession *self, const GError *error)
 {
@@ -399,7 +401,7 @@ dispatch (SondeSession *self, const SondeMessageHeader *header, GError **error)
       return TRUE;
     case SONDE_MESSAGE_FINISHED:
       take_statistics (self, message);
-      enter_phase (self, PHASE_OVER, 0);
+      enter_phase (self, PHASE_OVER, SONDE_LIMIT_WORKER_EXIT_MS);
       return TRUE;
     case SONDE_MESSAGE_FAILED:
       on_failed (self, message);

@@ -116,15 +116,14 @@ check_proof (const SondeTarget *self, int process_fd, uid_t owner_uid)
 {
   struct statx theirs;
   struct statx ours;
-  struct statx process;
 
   if (!identify (self->maps_fd, "", AT_EMPTY_PATH, &theirs)
       || !identify (process_fd, "maps", AT_SYMLINK_NOFOLLOW, &ours)
       || !is_same_file (&theirs, &ours))
     return false;
-  /* The directory belongs to the process's uid while it is dumpable, else to root. */
-  if (!identify (process_fd, "", AT_EMPTY_PATH, &process)
-      || (owner_uid != 0 && process.stx_uid != owner_uid))
+  /* The file belongs to the process's uid while it is dumpable, else to root; the directory does not
+   * tell. */
+  if (owner_uid != 0 && ours.stx_uid != owner_uid)
     return false;
   return has_bytes (self->maps_fd);
 }

@@ -40,13 +40,21 @@ report_gone (SondeWorker *self)
     self->handler->gone (self, self->how, self->user_data);
 }
 
+/* The process stays without its connection, or has left it to somebody else. */
 static gboolean
 on_exit_timeout (gpointer user_data)
 {
   SondeWorker *self = user_data;
 
   self->exit_timer = 0;
-  sonde_worker_kill (self);
+  if (!self->is_reaped)
+    {
+      sonde_worker_kill (self);
+      return G_SOURCE_REMOVE;
+    }
+  g_clear_pointer (&self->channel, sonde_channel_free);
+  self->is_closed = TRUE;
+  report_gone (self);
   return G_SOURCE_REMOVE;
 }
 
@@ -69,6 +77,7 @@ on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
   SondeWorker *self = user_data;
 
   self->is_closed = TRUE;
+  g_clear_handle_id (&self->exit_timer, g_source_remove);
   if (error != NULL)
     {
       g_free (self->how);
@@ -95,6 +104,9 @@ on_reaped (GObject *source, GAsyncResult *result, gpointer user_data)
                                        g_subprocess_get_term_sig (process))
                     : g_strdup_printf ("The worker exited with status %d",
                                        g_subprocess_get_exit_status (process));
+  /* What it said last may still be on its way. */
+  if (!self->is_closed && self->handler != NULL)
+    self->exit_timer = g_timeout_add (SONDE_LIMIT_WORKER_EXIT_MS, on_exit_timeout, self);
   report_gone (self);
   worker_unref (self);
 }

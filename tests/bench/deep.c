@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A program without frame pointers, about 30 calls deep: it reads and computes nested expressions. */
+/* A program without frame pointers, about 30 calls deep: it reads and computes nested expressions.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,7 @@ static NOINLINE long
 parse_power (Parser *self)
 {
   size_t size = 8 + (self->n_nodes & 31);
-  char *room = __builtin_alloca (size);
+  char *room = __builtin_alloca (size); /* a frame of a size that only a frame pointer knows */
   long value;
 
   memset (room, (int) size, size);

@@ -73,10 +73,8 @@ differences_add (Differences *self,
     n_shared++;
   place = n_shared > 0 ? replay_describe (replay, event, ours->addrs[n_shared - 1])
                        : g_strdup ("the first frame");
-  key = g_strdup_printf ("%s, not %s, behind %s%s",
-                         sonde_unwind_end_name (ours->end),
-                         sonde_unwind_end_name (theirs->end),
-                         place,
+  key = g_strdup_printf ("%s, not %s, behind %s%s", sonde_unwind_end_name (ours->end),
+                         sonde_unwind_end_name (theirs->end), place,
                          n_shared == 1 ? " (sampled)" : "");
   class = g_hash_table_lookup (self->classes, key);
   if (class == NULL)

@@ -213,10 +213,10 @@ compare_times (gconstpointer a, gconstpointer b, gpointer user_data)
   const Recording *self = user_data;
   const gsize *left = a;
   const gsize *right = b;
-  int64_t left_ns = sonde_perf_decoder_time (
-      &self->decoder, (const struct perf_event_header *) (self->bytes->data + *left));
-  int64_t right_ns = sonde_perf_decoder_time (
-      &self->decoder, (const struct perf_event_header *) (self->bytes->data + *right));
+  int64_t left_ns
+      = sonde_perf_decoder_time (&self->decoder, (const void *) (self->bytes->data + *left));
+  int64_t right_ns
+      = sonde_perf_decoder_time (&self->decoder, (const void *) (self->bytes->data + *right));
 
   return left_ns < right_ns ? -1 : left_ns > right_ns;
 }
@@ -284,6 +284,5 @@ recording_free (Recording *self)
 const struct perf_event_header *
 recording_get (const Recording *self, size_t i)
 {
-  return (const struct perf_event_header *) (self->bytes->data
-                                             + g_array_index (self->order, gsize, i));
+  return (const void *) (self->bytes->data + g_array_index (self->order, gsize, i));
 }

@@ -201,8 +201,7 @@ unwind (Replay *self,
     .dump_size_bytes = record.sample.dump_size_bytes,
   };
 
-  return sonde_unwinder_unwind (self->unwinder, process, &state, addrs, REPLAY_MAX_FRAMES,
-                                n_addrs);
+  return sonde_unwinder_unwind (self->unwinder, process, &state, addrs, REPLAY_MAX_FRAMES, n_addrs);
 }
 
 gboolean
@@ -210,14 +209,13 @@ replay_feed (Replay *self, size_t i, ReplayStack *stack)
 {
   const ReplayEvent *event = &g_array_index (self->events, ReplayEvent, i);
   const struct perf_event_header *header
-      = (const struct perf_event_header *) (self->recording->bytes->data + event->at);
+      = (const void *) (self->recording->bytes->data + event->at);
   SondeRecord record;
   gint64 begin_ns;
 
   if (header->type != PERF_RECORD_SAMPLE)
     {
-      if (sonde_perf_decoder_decode (&self->recording->decoder, header, &record)
-          == SONDE_RECORD_OK)
+      if (sonde_perf_decoder_decode (&self->recording->decoder, header, &record) == SONDE_RECORD_OK)
         feed_other (self, event, &record);
       return FALSE;
     }
@@ -225,8 +223,7 @@ replay_feed (Replay *self, size_t i, ReplayStack *stack)
   memcpy (self->hot, header, header->size);
   __atomic_thread_fence (__ATOMIC_SEQ_CST);
   begin_ns = now_ns ();
-  stack->end = unwind (self, (const struct perf_event_header *) self->hot, event->pid,
-                       stack->addrs, &stack->n_addrs);
+  stack->end = unwind (self, (const void *) self->hot, event->pid, stack->addrs, &stack->n_addrs);
   stack->duration_ns = now_ns () - begin_ns;
 
   return TRUE;
@@ -279,13 +276,13 @@ static gboolean
 batch_add (Batch *batch, Replay *self, const ReplayEvent *event)
 {
   const struct perf_event_header *header
-      = (const struct perf_event_header *) (self->recording->bytes->data + event->at);
+      = (const void *) (self->recording->bytes->data + event->at);
   guint8 *to = self->hot + batch->n_bytes;
 
   if (batch->n == MAX_BATCH || BATCH_BYTES - batch->n_bytes < header->size)
     return FALSE;
   copy_sample (&self->recording->decoder, to, header);
-  batch->headers[batch->n] = (const struct perf_event_header *) to;
+  batch->headers[batch->n] = (const void *) to;
   batch->pids[batch->n++] = event->pid;
   batch->n_bytes += header->size;
 
@@ -326,7 +323,7 @@ replay_run (Replay *self)
       const ReplayEvent *event = &g_array_index (self->events, ReplayEvent, i);
       const guint8 *bytes = self->recording->bytes->data + event->at;
 
-      if (((const struct perf_event_header *) bytes)->type != PERF_RECORD_SAMPLE)
+      if (((const struct perf_event_header *) (const void *) bytes)->type != PERF_RECORD_SAMPLE)
         continue;
       if (!batch_add (&batch, self, event))
         {

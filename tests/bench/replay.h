@@ -17,8 +17,8 @@
  */
 typedef struct
 {
-  gsize at;   /* of the record in the recording's bytes */
-  gint32 pid; /* the number of its life */
+  gsize at;      /* of the record in the recording's bytes */
+  gint32 pid;    /* the number of its life */
   gint32 parent; /* FORK: that of the parent */
 } ReplayEvent;
 
@@ -28,7 +28,8 @@ GArray *replay_events_new (const Recording *recording);
 typedef struct Replay Replay;
 typedef SondeUnwinder *(*ReplayUnwinderNew) (SondeProcessTable *processes);
 
-Replay *replay_new (const Recording *recording, const GArray *events, ReplayUnwinderNew unwinder_new);
+Replay *
+replay_new (const Recording *recording, const GArray *events, ReplayUnwinderNew unwinder_new);
 void replay_free (Replay *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Replay, replay_free)
 

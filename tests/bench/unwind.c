@@ -40,7 +40,7 @@ static const GOptionEntry entries[] = {
   { "samples", 0, 0, G_OPTION_ARG_INT, &max_samples, "At most so many of each workload", "N" },
   { "programs", 0, 0, G_OPTION_ARG_FILENAME, &programs, "Where bench-deep and bench-signals are",
     "FOLDER" },
-  { NULL },
+  G_OPTION_ENTRY_NULL,
 };
 
 /* One unwinder on one workload. */
@@ -60,8 +60,8 @@ typedef struct
   const char *name;
   Side sides[N_UNWINDERS];
   guint64 n_samples;
-  guint64 n_untruncated; /* as the reference says */
-  guint64 n_equal;       /* of these */
+  guint64 n_untruncated;     /* as the reference says */
+  guint64 n_equal;           /* of these */
   guint64 n_truncated_alike; /* of the others: equal as far as both go */
   Differences *differences;
 } Trial;
@@ -210,9 +210,7 @@ print_side (const Trial *self, int k)
 
   printf ("  %-8s %7.4f us/frame %8.3f us/sample  cold %8.3f us/sample  %6.2f allocations/sample"
           "  %5.1f frames/sample ",
-          unwinder_names[k],
-          frame_us (side),
-          per ((double) side->warm_ns / 1000, self->n_samples),
+          unwinder_names[k], frame_us (side), per ((double) side->warm_ns / 1000, self->n_samples),
           per ((double) side->cold_ns / 1000, self->n_samples),
           per ((double) side->n_allocations, self->n_samples),
           per ((double) side->n_frames, self->n_samples));
@@ -228,11 +226,7 @@ print_trial (const Trial *self, const Recording *recording)
 {
   printf ("%s: %" G_GUINT64_FORMAT " samples, %" G_GUINT64_FORMAT " untruncated, %.2f%% of them "
           "equal, %" G_GUINT64_FORMAT " lost, %.1f times faster\n",
-          self->name,
-          self->n_samples,
-          self->n_untruncated,
-          equal_percent (self),
-          recording->n_lost,
+          self->name, self->n_samples, self->n_untruncated, equal_percent (self), recording->n_lost,
           ratio (self));
   for (int k = 0; k < N_UNWINDERS; k++)
     print_side (self, k);
@@ -328,9 +322,7 @@ run_workloads (const char *scratch)
   if (summary.n == 0)
     return EXIT_FAILURE;
   printf ("bench unwind geomean_x=%.1f worst_x=%.1f allocs_per_sample=%.3f equal_pct=%.3f\n",
-          exp (summary.log_sum / summary.n),
-          summary.worst_ratio,
-          summary.allocations,
+          exp (summary.log_sum / summary.n), summary.worst_ratio, summary.allocations,
           summary.worst_equal);
 
   return EXIT_SUCCESS;

@@ -20,6 +20,7 @@ typedef struct
   guint32 last_type;
   char *close_reason;
   gboolean free_in_callback;
+  gulong cost_us; /* of a message */
 } Fixture;
 
 static void
@@ -33,6 +34,7 @@ on_message (SondeChannel *channel,
 
   self->n_messages++;
   self->last_type = message->type;
+  g_usleep (self->cost_us);
   if (self->free_in_callback)
     g_clear_pointer (&self->channel, sonde_channel_free);
 }
@@ -91,6 +93,19 @@ delivers_messages (Fixture *self, gconstpointer data)
   spin ();
   g_assert_cmpuint (self->n_messages, ==, 2);
   g_assert_cmpuint (self->last_type, ==, SONDE_MESSAGE_HELLO);
+}
+
+/* Others on the loop wait for one of them, not for all. */
+static void
+yields_after_a_costly_message (Fixture *self, gconstpointer data)
+{
+  self->cost_us = 20000;
+  for (guint i = 0; i < 4; i++)
+    send_hello (self->peer);
+  g_main_context_iteration (NULL, FALSE);
+  g_assert_cmpuint (self->n_messages, ==, 1);
+  spin ();
+  g_assert_cmpuint (self->n_messages, ==, 4);
 }
 
 static void
@@ -227,6 +242,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   ADD ("delivers-messages", delivers_messages);
+  ADD ("yields-after-a-costly-message", yields_after_a_costly_message);
   ADD ("tells-end-of-file-once", tells_end_of_file_once);
   ADD ("closes-on-rubbish-and-says-why", closes_on_rubbish_and_says_why);
   ADD ("may-be-freed-while-it-delivers", may_be_freed_while_it_delivers);

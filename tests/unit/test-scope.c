@@ -5,8 +5,10 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/base/proc-maps.h"
@@ -278,6 +280,48 @@ test_process_refusals (void)
   g_assert_cmpint (open_process (broker, getpid (), &reply), ==, 0);
 }
 
+/* A process whose uid may not look into it, as an ssh-agent is. */
+static pid_t
+spawn_undumpable (uid_t uid)
+{
+  int ready[2];
+  char byte;
+  pid_t pid;
+
+  g_assert_cmpint (pipe2 (ready, O_CLOEXEC), ==, 0);
+  pid = fork ();
+  g_assert_cmpint (pid, >=, 0);
+  if (pid == 0)
+    {
+      if ((getuid () == 0 && setresuid (uid, uid, uid) < 0) || prctl (PR_SET_DUMPABLE, 0) < 0
+          || prctl (PR_SET_PDEATHSIG, SIGKILL) < 0 || write (ready[1], "x", 1) != 1)
+        _exit (127);
+      pause ();
+      _exit (0);
+    }
+  close (ready[1]);
+  g_assert_cmpint (read (ready[0], &byte, 1), ==, 1);
+  close (ready[0]);
+  return pid;
+}
+
+static void
+test_undumpable (void)
+{
+  uid_t owner = getuid () == 0 ? NOBODY : getuid ();
+  g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (owner, SONDE_SCOPE_LAUNCH);
+  SondeMessageFileRequest request = own_request ();
+  SondeMessageProcess reply;
+
+  request.pid = spawn_undumpable (owner);
+  g_assert_cmpint (open_process (broker, request.pid, &reply), ==, 0);
+  g_assert_cmpint (reply.status, ==, EACCES);
+  /* It is a copy of us: the mapping is there. */
+  assert_file (owner, SONDE_SCOPE_LAUNCH, &request, -EACCES);
+  kill (request.pid, SIGKILL);
+  waitpid (request.pid, NULL, 0);
+}
+
 static void
 test_process_by_handle (void)
 {
@@ -312,6 +356,7 @@ main (int argc, char **argv)
   g_test_add_func ("/scope/file/refuses-anonymous-memory", test_memfd);
   g_test_add_func ("/scope/file/opens-the-mapped-file-read-only", test_file);
   g_test_add_func ("/scope/process/refuses-those-of-others", test_process_refusals);
+  g_test_add_func ("/scope/process/refuses-what-the-kernel-closes-to-its-uid", test_undumpable);
   g_test_add_func ("/scope/process/knows-named-ones-by-handle", test_process_by_handle);
   return g_test_run ();
 }

@@ -109,6 +109,20 @@ test_foreign_owner (void)
   g_free (assert_refused (getpid (), open_proc (getpid (), "maps", O_RDONLY), stranger));
 }
 
+/* A descriptor from better days of a process that the kernel has closed to its own uid since. */
+static void
+test_undumpable (void)
+{
+  uid_t owner = getuid () == 0 ? NOBODY : getuid ();
+  int fd = open_proc (getpid (), "maps", O_RDONLY);
+
+  g_assert_cmpint (seteuid (owner), ==, 0);
+  g_assert_cmpint (prctl (PR_SET_DUMPABLE, 0), ==, 0);
+  g_free (assert_refused (getpid (), fd, owner));
+  g_assert_cmpint (seteuid (getuid ()), ==, 0);
+  g_assert_cmpint (prctl (PR_SET_DUMPABLE, 1), ==, 0);
+}
+
 static void
 test_no_process (void)
 {
@@ -188,6 +202,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/target/refuses-a-descriptor-that-is-no-proof", test_wrong_descriptors);
   g_test_add_func ("/target/refuses-a-process-of-another-uid", test_foreign_owner);
+  g_test_add_func ("/target/refuses-what-the-kernel-closes-to-its-uid", test_undumpable);
   g_test_add_func ("/target/refuses-the-dead-in-the-same-words", test_no_process);
   g_test_add_func ("/target/refuses-after-an-exec", test_exec_before);
   g_test_add_func ("/target/refuses-an-exec-while-events-are-opened", test_exec_between);
