@@ -8,8 +8,10 @@
 #include "daemon/base/error.h"
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
+#include "daemon/control/tracepoint.h"
+#include "daemon/control/unit.h"
 
-static const char *const scope_names[] = { "targets", "launch", "pids", "system" };
+static const char *const scope_names[] = { "targets", "launch", "pids", "unit", "system" };
 static const char *const event_names[]
     = { "auto", "cycles", "instructions", "cpu-clock", "none", NULL };
 /* In the order of SondeUnwindMode. */
@@ -97,7 +99,8 @@ set_scope (Parser *parser, const char *key, SondeScope scope, GError **error)
   if (parser->scope_key != NULL)
     {
       g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
-                   "Option %s: excludes option %s; exactly one of targets, launch, pids and system",
+                   "Option %s: excludes option %s; exactly one of targets, launch, pids, unit and "
+                   "system",
                    key, parser->scope_key);
       return FALSE;
     }
@@ -216,10 +219,31 @@ parse_system (Parser *parser, const char *key, GVariant *value, GError **error)
 }
 
 static gboolean
+parse_unit (Parser *parser, const char *key, GVariant *value, GError **error)
+{
+  const char *unit = g_variant_get_string (value, NULL);
+
+  if (!set_scope (parser, key, SONDE_SCOPE_UNIT, error))
+    return FALSE;
+  if (!sonde_unit_is_name (unit))
+    return refuse (error, key, "not the whole name of a service, scope or slice");
+  if (sonde_unit_is_everything (unit))
+    return refuse (error, key, "that is the whole machine: option system");
+  parser->options->unit = g_strdup (unit);
+  return TRUE;
+}
+
+static gboolean
 parse_event (Parser *parser, const char *key, GVariant *value, GError **error)
 {
   guint index;
 
+  parser->options->tracepoint = sonde_tracepoint_find (g_variant_get_string (value, NULL));
+  if (parser->options->tracepoint != NULL)
+    {
+      parser->options->event = SONDE_EVENT_TRACEPOINT;
+      return TRUE;
+    }
   if (!get_word (value, key, event_names, &index, error))
     return FALSE;
   parser->options->event = (SondeEventChoice) index;
@@ -237,14 +261,27 @@ static gboolean
 parse_period (Parser *parser, const char *key, GVariant *value, GError **error)
 {
   parser->has_period = TRUE;
-  return get_uint64 (value, key, SONDE_LIMIT_PERIOD_MIN, SONDE_LIMIT_PERIOD_MAX,
-                     &parser->options->period, error);
+  return get_uint64 (value, key, 1, SONDE_LIMIT_PERIOD_MAX, &parser->options->period, error);
 }
 
 static gboolean
 parse_kernel (Parser *parser, const char *key, GVariant *value, GError **error)
 {
   parser->options->kernel = g_variant_get_boolean (value);
+  return TRUE;
+}
+
+static gboolean
+parse_raw (Parser *parser, const char *key, GVariant *value, GError **error)
+{
+  parser->options->raw = g_variant_get_boolean (value);
+  return TRUE;
+}
+
+static gboolean
+parse_start_on_exec (Parser *parser, const char *key, GVariant *value, GError **error)
+{
+  parser->options->start_on_exec = g_variant_get_boolean (value);
   return TRUE;
 }
 
@@ -307,19 +344,14 @@ static const struct
   const char *type;
   gboolean (*parse) (Parser *parser, const char *key, GVariant *value, GError **error);
 } keys[] = {
-  { "targets", "a(uh)", parse_targets },
-  { "launch", "b", parse_launch },
-  { "pids", "au", parse_pids },
-  { "system", "b", parse_system },
-  { "event", "s", parse_event },
-  { "frequency", "u", parse_frequency },
-  { "period", "t", parse_period },
-  { "kernel", "b", parse_kernel },
-  { "children", "b", parse_children },
-  { "unwind", "s", parse_unwind },
-  { "stack-size", "u", parse_stack_size },
-  { "max-depth", "u", parse_max_depth },
-  { "duration", "t", parse_duration },
+  { "targets", "a(uh)", parse_targets }, { "launch", "b", parse_launch },
+  { "pids", "au", parse_pids },          { "unit", "s", parse_unit },
+  { "system", "b", parse_system },       { "event", "s", parse_event },
+  { "frequency", "u", parse_frequency }, { "period", "t", parse_period },
+  { "kernel", "b", parse_kernel },       { "raw", "b", parse_raw },
+  { "children", "b", parse_children },   { "start-on-exec", "b", parse_start_on_exec },
+  { "unwind", "s", parse_unwind },       { "stack-size", "u", parse_stack_size },
+  { "max-depth", "u", parse_max_depth }, { "duration", "t", parse_duration },
   { "symbols", "s", parse_symbols },
 };
 
@@ -353,6 +385,24 @@ parse_entry (Parser *parser, guint32 *seen, const char *key, GVariant *value, GE
   return FALSE;
 }
 
+/* Every hit of a tracepoint is a sample, unless something else is asked for. */
+static gboolean
+finish_rate (Parser *parser, GError **error)
+{
+  SondeOptions *options = parser->options;
+  gboolean is_tracepoint = options->event == SONDE_EVENT_TRACEPOINT;
+
+  if (parser->has_frequency && parser->has_period)
+    return refuse (error, "period", "excludes option frequency");
+  if (parser->has_period && !is_tracepoint && options->period < SONDE_LIMIT_PERIOD_MIN)
+    return refuse_range (error, "period", SONDE_LIMIT_PERIOD_MIN, SONDE_LIMIT_PERIOD_MAX);
+  if (is_tracepoint && !parser->has_frequency && !parser->has_period)
+    options->period = 1;
+  if (options->period != 0)
+    options->frequency_hz = 0;
+  return TRUE;
+}
+
 static gboolean
 finish (Parser *parser, GError **error)
 {
@@ -361,13 +411,17 @@ finish (Parser *parser, GError **error)
   if (parser->scope_key == NULL)
     {
       g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
-                           "Exactly one of the options targets, launch, pids and system is needed");
+                           "Exactly one of the options targets, launch, pids, unit and system is "
+                           "needed");
       return FALSE;
     }
-  if (parser->has_frequency && parser->has_period)
-    return refuse (error, "period", "excludes option frequency");
-  if (parser->has_period)
-    options->frequency_hz = 0;
+  if (!finish_rate (parser, error))
+    return FALSE;
+  if (options->start_on_exec
+      && (options->scope == SONDE_SCOPE_UNIT || options->scope == SONDE_SCOPE_SYSTEM))
+    return refuse (error, "start-on-exec", "needs the option targets, launch or pids");
+  /* Addresses are worth little without their names. */
+  options->kernel = options->kernel || options->raw;
   if (parser->fds != NULL && g_unix_fd_list_get_length (parser->fds) != 0)
     return refuse (error, "targets", "the message carries descriptors that no option uses");
   if (options->targets == NULL)
@@ -411,15 +465,18 @@ sonde_options_free (SondeOptions *self)
   if (self == NULL)
     return;
   g_clear_pointer (&self->targets, g_ptr_array_unref);
+  g_free (self->unit);
   g_free (self);
 }
 
 const char *
 sonde_options_action (const SondeOptions *self, gint64 paranoid)
 {
-  if (self->scope == SONDE_SCOPE_SYSTEM)
+  if (self->raw)
+    return "org.sonde.profiler1.raw-data";
+  if (self->scope == SONDE_SCOPE_SYSTEM || self->event == SONDE_EVENT_TRACEPOINT)
     return "org.sonde.profiler1.profile-system";
-  if (self->scope == SONDE_SCOPE_PIDS)
+  if (self->scope == SONDE_SCOPE_PIDS || self->scope == SONDE_SCOPE_UNIT)
     return "org.sonde.profiler1.profile-others";
   if (self->kernel)
     return "org.sonde.profiler1.profile-own-kernel";

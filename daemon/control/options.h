@@ -13,6 +13,7 @@ typedef enum
   SONDE_SCOPE_TARGETS,
   SONDE_SCOPE_LAUNCH,
   SONDE_SCOPE_PIDS,
+  SONDE_SCOPE_UNIT,
   SONDE_SCOPE_SYSTEM,
 } SondeScope;
 
@@ -24,6 +25,7 @@ typedef enum
   SONDE_EVENT_CPU_CLOCK,
   SONDE_EVENT_NONE,
   SONDE_N_EVENTS,
+  SONDE_EVENT_TRACEPOINT = SONDE_N_EVENTS, /* which one: SondeOptions.tracepoint */
 } SondeEventChoice;
 
 /* Read only once made. Keys, units and ranges: dbus/org.sonde.Profiler1.xml. */
@@ -31,11 +33,15 @@ typedef struct
 {
   SondeScope scope;
   GPtrArray *targets; /* SondeTarget: of `targets` or `pids`; the session takes them */
+  char *unit;         /* of the scope `unit` */
   SondeEventChoice event;
-  guint frequency_hz; /* 0: by period */
-  guint64 period;     /* 0: by frequency */
-  gboolean kernel;
+  const char *tracepoint; /* of sonde_tracepoint_find(); NULL for other events */
+  guint frequency_hz;     /* 0: by period */
+  guint64 period;         /* 0: by frequency */
+  gboolean kernel;        /* implied by raw */
+  gboolean raw;
   gboolean children;
+  gboolean start_on_exec;
   gboolean symbols;
   SondeUnwindMode unwind;
   guint stack_size_bytes;
@@ -62,7 +68,7 @@ sonde_options_parse_targets (GVariant *value, GUnixFDList *fds, const char *key,
 /* The polkit action that these options need. @paranoid: kernel.perf_event_paranoid */
 const char *sonde_options_action (const SondeOptions *self, gint64 paranoid);
 
-/* "targets", "launch", "pids", "system". */
+/* "targets", "launch", "pids", "unit", "system". */
 const char *sonde_scope_name (SondeScope scope);
-/* "auto", "cycles", ... */
+/* "auto", "cycles", ...; not for tracepoints */
 const char *sonde_event_choice_name (SondeEventChoice event);

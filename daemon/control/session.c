@@ -19,6 +19,7 @@ typedef enum
   PHASE_IDLE,     /* no worker yet */
   PHASE_HELLO,    /* waiting for it to say hello */
   PHASE_RINGS,    /* for its rings */
+  PHASE_SCOPE,    /* for systemd to tell where a unit is */
   PHASE_LIVE,     /* running or paused */
   PHASE_DRAIN,    /* STOP is sent */
   PHASE_DELIVERY, /* DRAINED has come; readers take the rest */
@@ -73,6 +74,7 @@ on_deadline (gpointer user_data)
   static const char *const reasons[N_PHASES] = {
     [PHASE_HELLO] = "The worker did not say hello in time",
     [PHASE_RINGS] = "The worker did not map its rings in time",
+    [PHASE_SCOPE] = "systemd did not tell in time where the unit is",
     [PHASE_DRAIN] = "The worker did not drain its rings in time",
     [PHASE_DELIVERY] = "The readers did not take the rest of the capture in time",
   };
@@ -220,13 +222,11 @@ start_duration (SondeSession *self)
 }
 
 static gboolean
-on_rings_mapped (SondeSession *self, const SondeMessageRingsMapped *message, GError **error)
+go_live (SondeSession *self, GError **error)
 {
   const SondeStreamOptions stream = SONDE_STREAM_OPTIONS_INIT;
   sonde_autofd int reader = -1;
 
-  if (message->status != 0)
-    return sonde_error_set_errno (error, message->status, "The worker cannot map its perf rings");
   reader = sonde_reader_set_open (self->readers, sonde_session_owner (self), &stream, self->worker,
                                   error);
   if (reader < 0 || !sonde_session_scope_open (self->scope, self->worker, error)
@@ -240,6 +240,30 @@ on_rings_mapped (SondeSession *self, const SondeMessageRingsMapped *message, GEr
   sonde_audit ("session-started", self->id, self->owner_uid,
                sonde_scope_name (self->options->scope));
   answer_start (self, sonde_steal_fd (&reader), NULL);
+  return TRUE;
+}
+
+static void
+on_scope_ready (const GError *refusal, gpointer user_data)
+{
+  SondeSession *self = user_data;
+  g_autoptr (GError) error = NULL;
+
+  if (self->phase != PHASE_SCOPE)
+    return;
+  if (refusal != NULL)
+    session_fail_with (self, refusal);
+  else if (!go_live (self, &error))
+    session_fail_with (self, error);
+}
+
+static gboolean
+on_rings_mapped (SondeSession *self, const SondeMessageRingsMapped *message, GError **error)
+{
+  if (message->status != 0)
+    return sonde_error_set_errno (error, message->status, "The worker cannot map its perf rings");
+  enter_phase (self, PHASE_SCOPE, SONDE_LIMIT_START_MS);
+  sonde_session_scope_when_ready (self->scope, on_scope_ready, self);
   return TRUE;
 }
 
