@@ -120,11 +120,14 @@ resume_session (SondeCall *call)
 static void
 open_capture (SondeCall *call)
 {
-  const SondeStreamOptions options = SONDE_STREAM_OPTIONS_INIT;
+  g_autoptr (GVariant) dict = sonde_call_argument (call, 0);
+  SondeStreamOptions options;
   g_autoptr (GError) error = NULL;
-  int fd = sonde_session_open_stream (call->session, sonde_caller_name (call->caller), &options,
-                                      &error);
+  int fd = -1;
 
+  if (sonde_stream_options_parse (dict, &options, &error))
+    fd = sonde_session_open_stream (call->session, sonde_caller_name (call->caller), &options,
+                                    &error);
   if (fd < 0)
     sonde_call_fail (call, error);
   else
