@@ -52,9 +52,8 @@ make_build() {
 # A reader of captures that is not ours, for one test. Without it that test is skipped and says so.
 sysprof=
 if [[ " ${suites[*]} " == *" system "* ]]; then
-  get_sysprof() { "$root/tests/lib/get-libsysprof.sh" "$base/libsysprof"; }
-  sysprof=$(get_sysprof 2>/dev/null) || { apt-get update -q >/dev/null 2>&1 && sysprof=$(get_sysprof); } ||
-    echo "test: no libsysprof: check the network"
+  sysprof=$("$root/tests/lib/get-packages.sh" "$(dpkg --print-architecture)" "$base/libsysprof" libsysprof-4-dev) ||
+    echo "test: no libsysprof"
 fi
 
 CC=gcc make_build plain -Dsysprof_capture_dir="$sysprof"
