@@ -38,6 +38,8 @@
 
 /* Bytes of one CPU's perf rings, locked memory apart from the worker's own. */
 #define SONDE_LIMIT_RING_BYTES (16 * 1024 * 1024)
+/* Readers of one session: each is a queue and a socket. */
+#define SONDE_LIMIT_SINKS 16
 /* Bytes queued for one reader before frames are dropped for it. */
 #define SONDE_LIMIT_SINK_BUFFER (4 * 1024 * 1024)
 

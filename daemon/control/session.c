@@ -8,13 +8,10 @@
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
 #include "daemon/control/audit.h"
-#include "daemon/control/event-set.h"
-#include "daemon/control/proc-broker.h"
-#include "daemon/control/target-set.h"
+#include "daemon/control/reader-set.h"
+#include "daemon/control/session-scope.h"
 #include "daemon/control/worker-setup.h"
 #include "daemon/control/worker.h"
-
-#define FIRST_SINK 1
 
 /* Where the conversation with the worker stands: finer than the state that the bus shows. */
 typedef enum
@@ -46,9 +43,8 @@ struct SondeSession
   guint64 statistics[SONDE_N_STATISTICS];
 
   SondeWorker *worker;
-  SondeEventSet *events;
-  SondeProcBroker *broker;
-  SondeTargetSet *targets;
+  SondeSessionScope *scope;
+  SondeReaderSet *readers;
   GPtrArray *stops; /* GTask: unanswered Stop calls */
 
   guint deadline; /* of the current phase */
@@ -146,14 +142,13 @@ session_fail_with (SondeSession *self, const GError *error)
   if (!step (self, SONDE_STEP_FAIL))
     return;
   g_clear_handle_id (&self->duration, g_source_remove);
-  sonde_target_set_unwatch (self->targets);
+  sonde_session_scope_close (self->scope);
   enter_phase (self, PHASE_OVER, 0);
   if (self->reason == NULL || !g_str_equal (self->reason, "owner-left"))
     {
       g_free (self->reason);
       self->reason = g_strdup (error->message);
     }
-  g_clear_pointer (&self->events, sonde_event_set_free);
   sonde_worker_kill (self->worker);
   answer_start (self, -1, error);
   answer_stops (self, error);
@@ -173,68 +168,16 @@ on_targets_exited (gpointer user_data)
   sonde_session_stop (user_data, "targets-exited");
 }
 
-static gboolean
-send_process (SondeSession *self, guint64 request_id, pid_t pid, GError **error)
-{
-  SondeMessageProcess message;
-  int fds[2];
-  unsigned n_fds = sonde_proc_broker_open_process (self->broker, request_id, pid, &message, fds);
-
-  message.header.type = SONDE_MESSAGE_PROCESS;
-  return sonde_worker_send (self->worker, &message, sizeof message, fds, n_fds, error);
-}
-
-/* Opened disabled, confirmed, enabled: in this order (see target.h). */
-static gboolean
-open_targets (SondeSession *self, GPtrArray *targets, GError **error)
-{
-  for (guint i = 0; i < targets->len; i++)
-    if (!sonde_event_set_open_process (self->events,
-                                       sonde_target_pid (g_ptr_array_index (targets, i)), error))
-      return FALSE;
-  for (guint i = 0; i < targets->len; i++)
-    if (!sonde_target_confirm (g_ptr_array_index (targets, i), error))
-      return FALSE;
-  return sonde_event_set_hand_over (self->events, self->worker, error);
-}
-
-/* The worker hears of targets once their events are on. @targets is empty afterwards. */
-static gboolean
-take_targets (SondeSession *self, GPtrArray *targets, GError **error)
-{
-  while (targets->len > 0)
-    {
-      SondeTarget *target = g_ptr_array_steal_index (targets, 0);
-
-      sonde_proc_broker_allow (self->broker, sonde_target_pid (target),
-                               sonde_target_start_ticks (target));
-      sonde_target_set_take (self->targets, target);
-      if (!send_process (self, 0, sonde_target_pid (target), error))
-        return FALSE;
-    }
-  return TRUE;
-}
-
 gboolean
 sonde_session_add_targets (SondeSession *self, GPtrArray *targets, GError **error)
 {
-  gboolean takes_targets
-      = self->options->scope == SONDE_SCOPE_TARGETS || self->options->scope == SONDE_SCOPE_LAUNCH;
-
-  if (!takes_targets || self->phase != PHASE_LIVE)
+  if (self->phase != PHASE_LIVE)
     {
-      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_INVALID_STATE,
-                           "Only a running session with targets or launch takes processes");
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_STATE, "The session is %s",
+                   sonde_session_state_name (self->state));
       return FALSE;
     }
-  if (!sonde_target_set_prove (self->targets, targets, self->owner_uid, error))
-    return FALSE;
-  if (!open_targets (self, targets, error))
-    {
-      sonde_event_set_discard (self->events);
-      return FALSE;
-    }
-  return take_targets (self, targets, error);
+  return sonde_session_scope_add (self->scope, targets, self->worker, error);
 }
 
 static gboolean
@@ -248,10 +191,10 @@ on_hello (SondeSession *self, const SondeMessageHello *message, GError **error)
       return FALSE;
     }
   if (!sonde_worker_setup_send (self->worker, self->id, self->owner_uid, self->options,
-                                sonde_event_set_plan (self->events), error))
+                                sonde_session_scope_plan (self->scope), error))
     return FALSE;
   enter_phase (self, PHASE_RINGS, SONDE_LIMIT_START_MS);
-  return sonde_event_set_send_rings (self->events, self->worker, error);
+  return sonde_session_scope_send_rings (self->scope, self->worker, error);
 }
 
 static gboolean
@@ -279,40 +222,25 @@ start_duration (SondeSession *self)
 static gboolean
 on_rings_mapped (SondeSession *self, const SondeMessageRingsMapped *message, GError **error)
 {
+  const SondeStreamOptions stream = SONDE_STREAM_OPTIONS_INIT;
   sonde_autofd int reader = -1;
 
   if (message->status != 0)
     return sonde_error_set_errno (error, message->status, "The worker cannot map its perf rings");
-  reader = sonde_worker_setup_send_sink (self->worker, FIRST_SINK, error);
-  if (reader < 0)
-    return FALSE;
-  if (self->options->scope == SONDE_SCOPE_SYSTEM
-      && (!sonde_event_set_open_system (self->events, error)
-          || !sonde_event_set_hand_over (self->events, self->worker, error)))
-    return FALSE;
-  if (!open_targets (self, self->options->targets, error)
+  reader = sonde_reader_set_open (self->readers, sonde_session_owner (self), &stream, self->worker,
+                                  error);
+  if (reader < 0 || !sonde_session_scope_open (self->scope, self->worker, error)
       || !sonde_worker_send_simple (self->worker, SONDE_MESSAGE_START, error))
     return FALSE;
   enter_phase (self, PHASE_LIVE, 0);
   step (self, SONDE_STEP_STARTED);
-  if (!take_targets (self, self->options->targets, error))
+  if (!sonde_session_scope_announce (self->scope, self->worker, error))
     return FALSE;
   start_duration (self);
   sonde_audit ("session-started", self->id, self->owner_uid,
                sonde_scope_name (self->options->scope));
   answer_start (self, sonde_steal_fd (&reader), NULL);
   return TRUE;
-}
-
-static gboolean
-on_file_request (SondeSession *self, const SondeMessageFileRequest *request, GError **error)
-{
-  SondeMessageFile message
-      = { .header.type = SONDE_MESSAGE_FILE, .request_id = request->request_id };
-  int fd = sonde_proc_broker_open_file (self->broker, request);
-
-  message.status = fd < 0 ? -fd : 0;
-  return sonde_worker_send (self->worker, &message, sizeof message, &fd, fd < 0 ? 0 : 1, error);
 }
 
 static void
@@ -332,11 +260,18 @@ on_drained (SondeSession *self, const SondeMessageStatistics *message)
   answer_stops (self, NULL);
 }
 
-static void
-on_sink_closed (SondeSession *self, const SondeMessageSinkClosed *message)
+static gboolean
+on_sink_closed (SondeSession *self, const SondeMessageSinkClosed *message, GError **error)
 {
-  if (self->phase == PHASE_LIVE)
+  if (!sonde_reader_set_closed (self->readers, message->sink_id))
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                   "The worker closed stream %u, which is not open", message->sink_id);
+      return FALSE;
+    }
+  if (self->phase == PHASE_LIVE && sonde_reader_set_n_open (self->readers) == 0)
     sonde_session_stop (self, "reader-left");
+  return TRUE;
 }
 
 static void
@@ -386,10 +321,9 @@ dispatch (SondeSession *self, const SondeMessageHeader *header, GError **error)
     case SONDE_MESSAGE_RINGS_MAPPED:
       return on_rings_mapped (self, message, error);
     case SONDE_MESSAGE_PROCESS_REQUEST:
-      return send_process (self, ((const SondeMessageProcessRequest *) message)->request_id,
-                           ((const SondeMessageProcessRequest *) message)->pid, error);
+      return sonde_session_scope_answer_process (self->scope, message, self->worker, error);
     case SONDE_MESSAGE_FILE_REQUEST:
-      return on_file_request (self, message, error);
+      return sonde_session_scope_answer_file (self->scope, message, self->worker, error);
     case SONDE_MESSAGE_STATISTICS:
       take_statistics (self, message);
       return TRUE;
@@ -397,8 +331,7 @@ dispatch (SondeSession *self, const SondeMessageHeader *header, GError **error)
       on_drained (self, message);
       return TRUE;
     case SONDE_MESSAGE_SINK_CLOSED:
-      on_sink_closed (self, message);
-      return TRUE;
+      return on_sink_closed (self, message, error);
     case SONDE_MESSAGE_FINISHED:
       take_statistics (self, message);
       enter_phase (self, PHASE_OVER, SONDE_LIMIT_WORKER_EXIT_MS);
@@ -460,8 +393,8 @@ sonde_session_new (guint64 id,
   self->handler = handler;
   self->user_data = user_data;
   self->state = SONDE_STATE_STARTING;
-  self->broker = sonde_proc_broker_new (self->owner_uid, options->scope);
-  self->targets = sonde_target_set_new (on_targets_exited, self);
+  self->scope = sonde_session_scope_new (options, self->owner_uid, on_targets_exited, self);
+  self->readers = sonde_reader_set_new ();
   self->stops = g_ptr_array_new_with_free_func (g_object_unref);
   return self;
 }
@@ -475,9 +408,8 @@ sonde_session_free (SondeSession *self)
   enter_phase (self, PHASE_OVER, 0);
   g_clear_handle_id (&self->duration, g_source_remove);
   g_clear_pointer (&self->worker, sonde_worker_free);
-  g_clear_pointer (&self->events, sonde_event_set_free);
-  g_clear_pointer (&self->broker, sonde_proc_broker_free);
-  g_clear_pointer (&self->targets, sonde_target_set_free);
+  g_clear_pointer (&self->scope, sonde_session_scope_free);
+  g_clear_pointer (&self->readers, sonde_reader_set_free);
   g_clear_pointer (&self->stops, g_ptr_array_unref);
   g_clear_pointer (&self->options, sonde_options_free);
   g_clear_pointer (&self->owner, sonde_caller_unref);
@@ -491,10 +423,7 @@ sonde_session_start (SondeSession *self, const char *worker_path, GError **error
   static const SondeWorkerHandler handler
       = { .message = on_worker_message, .gone = on_worker_gone };
 
-  if (!sonde_target_set_prove (self->targets, self->options->targets, self->owner_uid, error))
-    return FALSE;
-  self->events = sonde_event_set_new (self->options, error);
-  if (self->events == NULL)
+  if (!sonde_session_scope_prepare (self->scope, error))
     return FALSE;
   self->worker = sonde_worker_spawn (worker_path, &handler, self, error);
   if (self->worker == NULL)
@@ -521,8 +450,7 @@ sonde_session_stop (SondeSession *self, const char *reason)
     return;
   self->reason = g_strdup (reason);
   g_clear_handle_id (&self->duration, g_source_remove);
-  sonde_target_set_unwatch (self->targets);
-  g_clear_pointer (&self->events, sonde_event_set_free);
+  sonde_session_scope_close (self->scope);
   enter_phase (self, PHASE_DRAIN, SONDE_LIMIT_DRAIN_MS);
   if (!sonde_worker_send_simple (self->worker, SONDE_MESSAGE_STOP, &error))
     session_fail_with (self, error);
