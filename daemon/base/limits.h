@@ -40,8 +40,18 @@
 #define SONDE_LIMIT_RING_BYTES (16 * 1024 * 1024)
 /* Readers of one session: each is a queue and a socket. */
 #define SONDE_LIMIT_SINKS 16
-/* Bytes queued for one reader before frames are dropped for it. */
-#define SONDE_LIMIT_SINK_BUFFER (4 * 1024 * 1024)
+/* Bytes queued for one reader before frames are dropped for it: what it gets, and may ask for. */
+#define SONDE_LIMIT_SINK_BUFFER     (4 * 1024 * 1024)
+#define SONDE_LIMIT_SINK_BUFFER_MIN (64 * 1024)
+#define SONDE_LIMIT_SINK_BUFFER_MAX (8 * 1024 * 1024)
+
+/* Bytes of one capture file, and of all that one uid has. */
+#define SONDE_LIMIT_CAPTURE_BYTES     (G_GUINT64_CONSTANT (1) << 30)
+#define SONDE_LIMIT_CAPTURE_UID_BYTES (G_GUINT64_CONSTANT (4) << 30)
+/* Capture files of one uid: a directory that can be counted at each start. */
+#define SONDE_LIMIT_CAPTURE_FILES 1024
+/* Per cent of a disk that captures leave free. */
+#define SONDE_LIMIT_CAPTURE_FREE_PERCENT 10
 
 /* Bytes of a /proc/PID/maps that are looked at: 65,530 mappings (vm.max_map_count) of 256 bytes. */
 #define SONDE_LIMIT_MAPS_BYTES (16 * 1024 * 1024)
