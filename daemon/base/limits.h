@@ -36,6 +36,14 @@
 /* µs: longer than a year is a mistake. */
 #define SONDE_LIMIT_DURATION_US (G_GUINT64_CONSTANT (366) * 24 * 3600 * 1000000)
 
+/* Characters of a label, which is part of a file name. */
+#define SONDE_LIMIT_LABEL 64
+
+/* Bytes between heap samples: more than a terabyte is a mistake. */
+#define SONDE_LIMIT_MEMORY_INTERVAL (G_GUINT64_CONSTANT (1) << 40)
+/* µs that an allocation of a profiled program may wait for room: more would look like a hang. */
+#define SONDE_LIMIT_MEMORY_WAIT_US 1000000
+
 /* Bytes of one CPU's perf rings, locked memory apart from the worker's own. */
 #define SONDE_LIMIT_RING_BYTES (16 * 1024 * 1024)
 /* Readers of one session: each is a queue and a socket. */
