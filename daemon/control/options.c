@@ -16,6 +16,12 @@ static const char *const event_names[]
 /* In the order of SondeUnwindMode. */
 static const char *const unwind_names[] = { "none", "frame-pointer", "dwarf", "libdwfl", NULL };
 static const char *const symbols_names[] = { "none", "end", NULL };
+static const char *const memory_names[] = { "off", "all", "sampled", NULL };
+/* In the order of the bits of SONDE_COUNTERS_*. */
+static const char *const counters_names[] = { "cpu", "memory", "network", "disk", "process", NULL };
+static const char *const format_names[] = { "syscap", NULL };
+
+#define LABEL_CHARACTERS G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "_.-"
 
 const char *
 sonde_scope_name (SondeScope scope)
@@ -27,6 +33,24 @@ const char *
 sonde_event_choice_name (SondeEventChoice event)
 {
   return event_names[event];
+}
+
+const char *
+sonde_memory_mode_name (SondeMemoryMode mode)
+{
+  return memory_names[mode];
+}
+
+const char *
+sonde_unwind_mode_name (SondeUnwindMode mode)
+{
+  return unwind_names[mode];
+}
+
+const char *
+sonde_counters_name (gsize index)
+{
+  return counters_names[index];
 }
 
 /* What is found on the way, beside the options themselves. */
@@ -269,6 +293,87 @@ parse_symbols (gpointer user_data, const char *key, GVariant *value, GError **er
   return TRUE;
 }
 
+static gboolean
+parse_memory (gpointer user_data, const char *key, GVariant *value, GError **error)
+{
+  Parser *parser = user_data;
+  guint index;
+
+  if (!sonde_option_get_word (value, key, memory_names, &index, error))
+    return FALSE;
+  parser->options->memory = (SondeMemoryMode) index;
+  return TRUE;
+}
+
+static gboolean
+parse_memory_interval (gpointer user_data, const char *key, GVariant *value, GError **error)
+{
+  Parser *parser = user_data;
+
+  return sonde_option_get_uint64 (value, key, 1, SONDE_LIMIT_MEMORY_INTERVAL,
+                                  &parser->options->memory_interval_bytes, error);
+}
+
+static gboolean
+parse_memory_wait (gpointer user_data, const char *key, GVariant *value, GError **error)
+{
+  Parser *parser = user_data;
+
+  return sonde_option_get_uint32 (value, key, 0, SONDE_LIMIT_MEMORY_WAIT_US,
+                                  &parser->options->memory_wait_us, error);
+}
+
+static gboolean
+parse_counters (gpointer user_data, const char *key, GVariant *value, GError **error)
+{
+  Parser *parser = user_data;
+  gsize n_words = g_variant_n_children (value);
+
+  for (gsize i = 0; i < n_words; i++)
+    {
+      g_autoptr (GVariant) word = g_variant_get_child_value (value, i);
+      guint index;
+
+      if (!sonde_option_get_word (word, key, counters_names, &index, error))
+        return FALSE;
+      parser->options->counters |= 1u << index;
+    }
+  return TRUE;
+}
+
+static gboolean
+parse_format (gpointer user_data, const char *key, GVariant *value, GError **error)
+{
+  guint index;
+
+  return sonde_option_get_word (value, key, format_names, &index, error);
+}
+
+static gboolean
+parse_buffer_size (gpointer user_data, const char *key, GVariant *value, GError **error)
+{
+  Parser *parser = user_data;
+
+  return sonde_option_get_uint32 (value, key, SONDE_LIMIT_SINK_BUFFER_MIN,
+                                  SONDE_LIMIT_SINK_BUFFER_MAX, &parser->options->buffer_size_bytes,
+                                  error);
+}
+
+/* Part of a file name, but never one that stands for a folder: more is put behind it. */
+static gboolean
+parse_label (gpointer user_data, const char *key, GVariant *value, GError **error)
+{
+  Parser *parser = user_data;
+  const char *label = g_variant_get_string (value, NULL);
+  gsize length = strspn (label, LABEL_CHARACTERS);
+
+  if (length == 0 || length > SONDE_LIMIT_LABEL || label[length] != '\0')
+    return sonde_option_refuse (error, key, "must be 1 to 64 of the characters A-Z a-z 0-9 _ . -");
+  g_free (parser->options->label);
+  parser->options->label = g_strdup (label);
+  return TRUE;
+}
+
 static const SondeOptionRow rows[] = {
   { "targets", "a(uh)", parse_targets },
   { "launch", "b", parse_launch },
@@ -284,7 +389,35 @@ static const SondeOptionRow rows[] = {
   { "max-depth", "u", parse_max_depth },
   { "duration", "t", parse_duration },
   { "symbols", "s", parse_symbols },
+  { "memory", "s", parse_memory },
+  { "memory-interval", "t", parse_memory_interval },
+  { "memory-wait", "u", parse_memory_wait },
+  { "counters", "as", parse_counters },
+  { "format", "s", parse_format },
+  { "buffer-size", "u", parse_buffer_size },
+  { "label", "s", parse_label },
 };
+
+const char *
+sonde_options_key (gsize index)
+{
+  return index < G_N_ELEMENTS (rows) ? rows[index].key : NULL;
+}
+
+/* Whether the session needs rings of profiled programs. */
+static gboolean
+check_collectors (const SondeOptions *options, GError **error)
+{
+  const char *key = options->memory != SONDE_MEMORY_OFF ? "memory"
+                    : options->counters != 0            ? "counters"
+                                                        : NULL;
+
+  if (key == NULL)
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+               "Option %s: this service has no collectors (see the property Features)", key);
+  return FALSE;
+}
 
 static gboolean
 finish (Parser *parser, GError **error)
@@ -306,7 +439,9 @@ finish (Parser *parser, GError **error)
                                 "the message carries descriptors that no option uses");
   if (options->targets == NULL)
     options->targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
-  return TRUE;
+  if (options->label == NULL)
+    options->label = g_strdup ("session");
+  return check_collectors (options, error);
 }
 
 SondeOptions *
@@ -322,6 +457,8 @@ sonde_options_parse (GVariant *dict, GUnixFDList *fds, GError **error)
   self->unwind = SONDE_UNWIND_DWARF;
   self->stack_size_bytes = 16384;
   self->max_depth = 256;
+  self->memory_interval_bytes = 512 * 1024;
+  self->buffer_size_bytes = SONDE_LIMIT_SINK_BUFFER;
 
   if (!sonde_option_table_parse (dict, rows, G_N_ELEMENTS (rows), &parser, error))
     return NULL;
@@ -334,19 +471,6 @@ sonde_options_free (SondeOptions *self)
   if (self == NULL)
     return;
   g_clear_pointer (&self->targets, g_ptr_array_unref);
+  g_free (self->label);
   g_free (self);
-}
-
-const char *
-sonde_options_action (const SondeOptions *self, gint64 paranoid)
-{
-  if (self->scope == SONDE_SCOPE_SYSTEM)
-    return "org.sonde.profiler1.profile-system";
-  if (self->scope == SONDE_SCOPE_PIDS)
-    return "org.sonde.profiler1.profile-others";
-  if (self->kernel)
-    return "org.sonde.profiler1.profile-own-kernel";
-  /* An administrator who closed perf to users is not overruled silently. */
-  return paranoid >= 3 ? "org.sonde.profiler1.profile-own-restricted"
-                       : "org.sonde.profiler1.profile-own";
 }
