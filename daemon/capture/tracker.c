@@ -252,8 +252,9 @@ take_fork (SondeTracker *self, const SondeRecord *record)
 
       sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
       child = sonde_process_table_fork (self->processes, parent, record->pid, record->time_ns);
-      if (hidden && child != NULL)
-        sonde_process_set_flag (child, SONDE_PROCESS_FLAG_HIDDEN, true);
+      if (child != NULL)
+        sonde_process_set_flag (
+            child, hidden ? SONDE_PROCESS_FLAG_HIDDEN : SONDE_PROCESS_FLAG_FORKED, true);
     }
   if (!hidden)
     sonde_recorder_fork (self->recorder, record->task.parent_tid, record->tid, record->cpu,

@@ -3,6 +3,7 @@
 #include "daemon/control/reader-set.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "daemon/base/error.h"
@@ -11,7 +12,7 @@
 
 struct SondeReaderSet
 {
-  GHashTable *readers; /* sink number → name */
+  GHashTable *readers; /* sink number → name; NULL for a file */
   guint32 last_id;
 };
 
@@ -47,6 +48,31 @@ make_stream (int fds[2], GError **error)
   return FALSE;
 }
 
+/* @fd: (transfer full): the worker's end. Returns the sink's number, or 0. */
+static guint32
+send_sink (SondeReaderSet *self,
+           SondeMessageSink *message,
+           int fd,
+           const char *reader,
+           SondeWorker *worker,
+           GError **error)
+{
+  if (g_hash_table_size (self->readers) >= SONDE_LIMIT_SINKS)
+    {
+      close (fd);
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                   "Limit sinks: at most %d readers of a session", SONDE_LIMIT_SINKS);
+      return 0;
+    }
+  message->header.type = SONDE_MESSAGE_SINK;
+  message->sink_id = self->last_id + 1;
+  if (!sonde_worker_send (worker, message, sizeof *message, &fd, 1, error))
+    return 0;
+  self->last_id = message->sink_id;
+  g_hash_table_insert (self->readers, GUINT_TO_POINTER (message->sink_id), g_strdup (reader));
+  return message->sink_id;
+}
+
 int
 sonde_reader_set_open (SondeReaderSet *self,
                        const char *reader,
@@ -54,26 +80,32 @@ sonde_reader_set_open (SondeReaderSet *self,
                        SondeWorker *worker,
                        GError **error)
 {
-  SondeMessageSink message = { .header.type = SONDE_MESSAGE_SINK,
-                               .sink_id = self->last_id + 1,
-                               .buffer_size_bytes = options->buffer_size_bytes };
+  SondeMessageSink message = { .kind = SONDE_SINK_STREAM,
+                               .buffer_size_bytes = options->buffer_size_bytes,
+                               .frames = options->frames,
+                               .n_pids = options->n_pids };
   sonde_autofd int fd = -1;
   int fds[2];
 
-  if (g_hash_table_size (self->readers) >= SONDE_LIMIT_SINKS)
-    {
-      g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
-                   "Limit sinks: at most %d readers of a session", SONDE_LIMIT_SINKS);
-      return -1;
-    }
+  memcpy (message.pids, options->pids, options->n_pids * sizeof options->pids[0]);
   if (!make_stream (fds, error))
     return -1;
   fd = fds[0];
-  if (!sonde_worker_send (worker, &message, sizeof message, &fds[1], 1, error))
+  if (send_sink (self, &message, fds[1], reader, worker, error) == 0)
     return -1;
-  self->last_id = message.sink_id;
-  g_hash_table_insert (self->readers, GUINT_TO_POINTER (message.sink_id), g_strdup (reader));
   return sonde_steal_fd (&fd);
+}
+
+guint32
+sonde_reader_set_open_file (
+    SondeReaderSet *self, int fd, guint64 max_bytes, SondeWorker *worker, GError **error)
+{
+  SondeMessageSink message = { .kind = SONDE_SINK_FILE,
+                               .buffer_size_bytes = SONDE_LIMIT_SINK_BUFFER_MAX,
+                               .frames = SONDE_SINK_FRAMES_ALL,
+                               .max_bytes = max_bytes };
+
+  return send_sink (self, &message, fd, NULL, worker, error);
 }
 
 gboolean
@@ -97,7 +129,7 @@ sonde_reader_set_names (const SondeReaderSet *self)
 
   g_hash_table_iter_init (&iter, self->readers);
   while (g_hash_table_iter_next (&iter, NULL, &name))
-    if (!g_ptr_array_find_with_equal_func (names, name, g_str_equal, NULL))
+    if (name != NULL && !g_ptr_array_find_with_equal_func (names, name, g_str_equal, NULL))
       g_ptr_array_add (names, name);
   return names;
 }

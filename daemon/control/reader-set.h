@@ -9,7 +9,8 @@
  * SECTION: reader-set
  *
  * A stream is an AF_UNIX stream socketpair that we make: the worker gets the writing end, the
- * reader the other one, which nothing can be written to. Neither stays with us. Main loop only.
+ * reader the other one, which nothing can be written to. A capture file is one more. None of these
+ * descriptors stays with us. Main loop only.
  */
 typedef struct SondeReaderSet SondeReaderSet;
 
@@ -30,10 +31,21 @@ int sonde_reader_set_open (SondeReaderSet *self,
                            SondeWorker *worker,
                            GError **error);
 
+/**
+ * sonde_reader_set_open_file:
+ * @fd: (transfer full): a new and empty regular file, O_WRONLY
+ * @max_bytes: what the worker may write; it ends the file there at a whole frame
+ *
+ * Returns: the sink's number, or 0. Errors: SONDE_ERROR_LIMIT_EXCEEDED, FAILED
+ */
+guint32 sonde_reader_set_open_file (
+    SondeReaderSet *self, int fd, guint64 max_bytes, SondeWorker *worker, GError **error);
+
 /* The worker has closed a stream. FALSE: it never had one of that number. */
 gboolean sonde_reader_set_closed (SondeReaderSet *self, guint32 sink_id);
 
-/* Streams that are open. */
+/* Streams and files that are open. */
 guint sonde_reader_set_n_open (const SondeReaderSet *self);
-/* (transfer container) (element-type utf8): their readers, each once; the names are borrowed */
+/* (transfer container) (element-type utf8): their readers, each once, files
+ * have none; the names are borrowed */
 GPtrArray *sonde_reader_set_names (const SondeReaderSet *self);
