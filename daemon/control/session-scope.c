@@ -46,7 +46,7 @@ sonde_session_scope_prepare (SondeSessionScope *self, GError **error)
 {
   if (!sonde_target_set_prove (self->targets, self->options->targets, self->owner_uid, error))
     return FALSE;
-  self->events = sonde_event_set_new (self->options, error);
+  self->events = sonde_event_set_new (self->options, self->owner_uid, error);
   return self->events != NULL;
 }
 
@@ -62,10 +62,26 @@ sonde_session_scope_send_rings (SondeSessionScope *self, SondeWorker *worker, GE
   return sonde_event_set_send_rings (self->events, worker, error);
 }
 
+static gboolean
+check_room (const SondeSessionScope *self, GPtrArray *targets, GError **error)
+{
+  g_autoptr (GArray) pids = g_array_new (FALSE, FALSE, sizeof (gint));
+
+  for (guint i = 0; i < targets->len; i++)
+    {
+      gint pid = sonde_target_pid (g_ptr_array_index (targets, i));
+
+      g_array_append_val (pids, pid);
+    }
+  return sonde_event_set_check_room (self->events, self->owner_uid, pids, error);
+}
+
 /* Opened disabled, confirmed, enabled: in this order (see target.h). */
 static gboolean
 open_targets (SondeSessionScope *self, GPtrArray *targets, SondeWorker *worker, GError **error)
 {
+  if (!check_room (self, targets, error))
+    return FALSE;
   for (guint i = 0; i < targets->len; i++)
     if (!sonde_event_set_open_process (self->events,
                                        sonde_target_pid (g_ptr_array_index (targets, i)), error))
