@@ -407,10 +407,11 @@ static void
 handle_sink (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
 {
   const SondeMessageSink *sink = (const void *) message;
+  int status = sonde_recorder_add_sink (sonde_stages_recorder (self->stages),
+                                        sonde_steal_fd (&fds[0]), sink);
 
-  if (!sonde_recorder_add_sink (sonde_stages_recorder (self->stages), sonde_steal_fd (&fds[0]),
-                                sink->sink_id, sink->buffer_size_bytes))
-    sink_closed (sink->sink_id, EMFILE, self);
+  if (status != 0)
+    sink_closed (sink->sink_id, status, self);
 }
 
 static void

@@ -11,7 +11,10 @@
  *
  * The file header, METADATA, embedded documents, counter definitions, processes with their
  * mappings, and made-up names. Each sink gets all of it when it opens and, when it had to miss a
- * part, again: in pieces of about 64 KiB, as its socket takes them. Main thread only.
+ * part, again: in pieces of about 64 KiB, as its socket takes them. A snapshot is of the moment
+ * when its cursor was made, however long it takes to be written: a process that execs meanwhile is
+ * told as it was, and what the session records from that moment on tells of the exec. Main thread
+ * only.
  */
 #define SONDE_STREAM_STATE_MAX_DOCUMENT (4u << 20) /* bytes of one embedded file */
 
@@ -48,8 +51,11 @@ void sonde_stream_state_write_name (uint64_t address,
 /* A process with this flag has its PROCESS and MAP frames in the shared stream; others come there
  * before their first sample and are left out of snapshots. */
 #define SONDE_PROCESS_FLAG_WRITTEN 1u
+/* Its FORK frame is in the shared stream: a snapshot names it, if nothing more. */
+#define SONDE_PROCESS_FLAG_FORKED 16u
 
-/* Where a snapshot stands. */
+/* Where a snapshot stands. It shares the mappings of processes with the process table until they
+ * change. Lives no longer than the state and the table. */
 typedef struct SondeStateCursor SondeStateCursor;
 
 /* @with_header: begin with the capture's file header. */

@@ -197,6 +197,22 @@ rename_process (SondeTracker *self, const SondeRecord *record)
   sonde_recorder_rename (self->recorder, process, record->time_ns);
 }
 
+static void
+fork_process (SondeTracker *self, const SondeRecord *record)
+{
+  if (record->pid > 0 && record->pid != record->task.parent_pid)
+    {
+      SondeProcess *child = sonde_process_table_fork (self->processes, record->task.parent_pid,
+                                                      record->pid, record->time_ns);
+
+      sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
+      if (child != NULL)
+        sonde_process_set_flag (child, SONDE_PROCESS_FLAG_FORKED, true);
+    }
+  sonde_recorder_fork (self->recorder, record->task.parent_tid, record->tid, record->cpu,
+                       record->time_ns);
+}
+
 void
 sonde_tracker_take (SondeTracker *self, const SondeRecord *record)
 {
@@ -209,14 +225,7 @@ sonde_tracker_take (SondeTracker *self, const SondeRecord *record)
       rename_process (self, record);
       break;
     case SONDE_RECORD_FORK:
-      if (record->pid > 0 && record->pid != record->task.parent_pid)
-        {
-          sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
-          sonde_process_table_fork (self->processes, record->task.parent_pid, record->pid,
-                                    record->time_ns);
-        }
-      sonde_recorder_fork (self->recorder, record->task.parent_tid, record->tid, record->cpu,
-                           record->time_ns);
+      fork_process (self, record);
       break;
     case SONDE_RECORD_EXIT:
       if (record->pid != record->tid)

@@ -35,13 +35,18 @@ sink_closed (guint32 sink_id, int reason, gpointer user_data)
   fixture->n_closed++;
 }
 
+static const SondeMessageSink all_frames = { .sink_id = 1,
+                                             .kind = SONDE_SINK_STREAM,
+                                             .buffer_size_bytes = 1 << 20,
+                                             .frames = SONDE_SINK_FRAMES_ALL };
+
 static int
 add_sink (Fixture *fixture)
 {
   int fds[2];
 
   g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
-  g_assert_true (sonde_recorder_add_sink (fixture->recorder, fds[0], 1, 1 << 20));
+  g_assert_cmpint (sonde_recorder_add_sink (fixture->recorder, fds[0], &all_frames), ==, 0);
 
   return fds[1];
 }
@@ -143,7 +148,7 @@ takes_no_sink_when_it_is_finished (Fixture *fixture, gconstpointer data)
   int fds[2];
 
   g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
-  g_assert_false (sonde_recorder_add_sink (fixture->recorder, fds[0], 2, 1 << 20));
+  g_assert_cmpint (sonde_recorder_add_sink (fixture->recorder, fds[0], &all_frames), ==, ESHUTDOWN);
   close (fds[1]);
   g_assert_cmpuint (fixture->n_closed, ==, 1);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 0);
