@@ -26,6 +26,10 @@
 #define SONDE_LIMIT_AUDIT_BURST     10
 #define SONDE_LIMIT_AUDIT_WINDOW_US 60000000
 
+/* Per cent that one uid takes at most of a resource that all share and of which something is left:
+ * descriptors of sonded, memory for rings, the disk, sessions of the machine. */
+#define SONDE_LIMIT_SHARE_PERCENT 50
+
 /* Method calls of one uid that are not answered yet; polkit can keep one open for minutes. */
 #define SONDE_LIMIT_CALLS 32
 

@@ -12,6 +12,7 @@
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
 #include "daemon/control/proc-text.h"
+#include "daemon/control/quota.h"
 
 typedef struct
 {
@@ -108,7 +109,7 @@ open_rings (SondeEventSet *self, GError **error)
 }
 
 SondeEventSet *
-sonde_event_set_new (const SondeOptions *options, GError **error)
+sonde_event_set_new (const SondeOptions *options, uid_t owner_uid, GError **error)
 {
   g_autoptr (SondeEventSet) self = g_new0 (SondeEventSet, 1);
   g_autofree char *online = sonde_proc_text_read (AT_FDCWD, "/sys/devices/system/cpu/online",
@@ -125,6 +126,8 @@ sonde_event_set_new (const SondeOptions *options, GError **error)
     }
   self->start_on_exec = options->start_on_exec;
   sonde_perf_plan_init (&self->plan, options);
+  if (!sonde_quota_check_rings (owner_uid, self->cpus->len, error))
+    return NULL;
   if (!sonde_perf_plan_probe (&self->plan, options, g_array_index (self->cpus, int, 0), error)
       || !open_rings (self, error))
     return NULL;
@@ -297,6 +300,29 @@ find_new_tasks (int tasks_fd, GHashTable *known)
     }
   closedir (tasks);
   return g_steal_pointer (&found);
+}
+
+gboolean
+sonde_event_set_check_room (const SondeEventSet *self,
+                            uid_t owner_uid,
+                            GArray *pids,
+                            GError **error)
+{
+  g_autoptr (GHashTable) nothing_known = g_hash_table_new (NULL, NULL);
+  guint n_tasks = 0;
+
+  /* Each summand is bounded, and what is too much already is not counted further. */
+  for (guint i = 0; i < pids->len && n_tasks <= SONDE_LIMIT_EVENTS; i++)
+    {
+      g_autofree char *directory = g_strdup_printf ("/proc/%d/task", g_array_index (pids, gint, i));
+      sonde_autofd int tasks_fd = open (directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+      g_autoptr (GArray) tids = find_new_tasks (tasks_fd, nothing_known);
+
+      n_tasks += tids->len;
+    }
+  return check_room (self, n_tasks, error)
+         && sonde_quota_check_fds (owner_uid, (guint64) n_tasks * self->cpus->len * n_kinds (self),
+                                   error);
 }
 
 /* The number may have gone to a task of another process since it was found; then what was opened is

@@ -16,8 +16,9 @@
  */
 typedef struct SondeEventSet SondeEventSet;
 
-/* Makes and probes the plan, and opens the rings' events. */
-SondeEventSet *sonde_event_set_new (const SondeOptions *options, GError **error);
+/* Makes and probes the plan, and opens the rings' events.
+ * Errors: those of sonde_perf_plan_probe() and sonde_quota_check_rings() */
+SondeEventSet *sonde_event_set_new (const SondeOptions *options, uid_t owner_uid, GError **error);
 /* Accepts NULL. */
 void sonde_event_set_free (SondeEventSet *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeEventSet, sonde_event_set_free)
@@ -26,6 +27,19 @@ const SondePerfPlan *sonde_event_set_plan (const SondeEventSet *self);
 
 /* Sends the RINGS message. */
 gboolean sonde_event_set_send_rings (SondeEventSet *self, SondeWorker *worker, GError **error);
+
+/**
+ * sonde_event_set_check_room:
+ * @pids: (element-type gint): processes to be opened together
+ *
+ * Whether the events of all their threads are within the limits; opens none.
+ *
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED: events, descriptors
+ */
+gboolean sonde_event_set_check_room (const SondeEventSet *self,
+                                     uid_t owner_uid,
+                                     GArray *pids,
+                                     GError **error);
 
 /* Every CPU as a whole. */
 gboolean sonde_event_set_open_system (SondeEventSet *self, GError **error);

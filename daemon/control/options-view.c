@@ -87,16 +87,24 @@ sonde_options_to_variant (const SondeOptions *self)
 }
 
 static char *
-describe_scope (const SondeOptions *self)
+describe_pids (const SondeOptions *self)
+{
+  g_autoptr (GString) text = g_string_new (self->targets->len == 1 ? "process" : "processes");
+
+  for (guint i = 0; i < self->targets->len; i++)
+    g_string_append_printf (text, "%s %d", i > 0 ? "," : "",
+                            (int) sonde_target_pid (g_ptr_array_index (self->targets, i)));
+  return g_strdup (text->str);
+}
+
+char *
+sonde_options_describe_scope (const SondeOptions *self)
 {
   switch (self->scope)
     {
     case SONDE_SCOPE_TARGETS:
     case SONDE_SCOPE_PIDS:
-      if (self->targets->len == 1)
-        return g_strdup_printf ("process %d",
-                                (int) sonde_target_pid (g_ptr_array_index (self->targets, 0)));
-      return g_strdup_printf ("%u processes", self->targets->len);
+      return describe_pids (self);
     case SONDE_SCOPE_LAUNCH:
       return g_strdup ("a program to be started");
     case SONDE_SCOPE_UNIT:
@@ -111,7 +119,7 @@ describe_scope (const SondeOptions *self)
 char *
 sonde_options_describe (const SondeOptions *self)
 {
-  g_autofree char *scope = describe_scope (self);
+  g_autofree char *scope = sonde_options_describe_scope (self);
   const char *event = sonde_options_event_name (self);
 
   if (self->event == SONDE_EVENT_NONE)

@@ -81,7 +81,7 @@ sonde_session_scope_prepare (SondeSessionScope *self, GError **error)
 {
   if (!sonde_target_set_prove (self->targets, self->options->targets, self->owner_uid, error))
     return FALSE;
-  self->events = sonde_event_set_new (self->options, error);
+  self->events = sonde_event_set_new (self->options, self->owner_uid, error);
   if (self->events == NULL)
     return FALSE;
   if (self->options->scope == SONDE_SCOPE_UNIT)
@@ -118,12 +118,28 @@ sonde_session_scope_send_rings (SondeSessionScope *self, SondeWorker *worker, GE
   return sonde_event_set_send_rings (self->events, worker, error);
 }
 
+static gboolean
+check_room (const SondeSessionScope *self, GPtrArray *targets, GError **error)
+{
+  g_autoptr (GArray) pids = g_array_new (FALSE, FALSE, sizeof (gint));
+
+  for (guint i = 0; i < targets->len; i++)
+    {
+      gint pid = sonde_target_pid (g_ptr_array_index (targets, i));
+
+      g_array_append_val (pids, pid);
+    }
+  return sonde_event_set_check_room (self->events, self->owner_uid, pids, error);
+}
+
 /* Opened disabled, confirmed, enabled: in this order (see target.h). */
 static gboolean
 open_targets (SondeSessionScope *self, GPtrArray *targets, SondeWorker *worker, GError **error)
 {
   gboolean is_late = sonde_event_set_n_handed_over (self->events) > 0;
 
+  if (!check_room (self, targets, error))
+    return FALSE;
   for (guint i = 0; i < targets->len; i++)
     {
       const SondeTarget *target = g_ptr_array_index (targets, i);
@@ -147,8 +163,8 @@ sonde_session_scope_open (SondeSessionScope *self, SondeWorker *worker, GError *
       return sonde_event_set_open_system (self->events, error)
              && sonde_event_set_hand_over (self->events, worker, error);
     case SONDE_SCOPE_UNIT:
-      return sonde_unit_events_open (self->events, self->group, self->options->unit, &self->note,
-                                     error)
+      return sonde_unit_events_open (self->events, self->group, self->options->unit,
+                                     self->owner_uid, &self->note, error)
              && sonde_event_set_hand_over (self->events, worker, error);
     case SONDE_SCOPE_TARGETS:
     case SONDE_SCOPE_LAUNCH:

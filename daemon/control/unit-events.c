@@ -38,6 +38,7 @@ static gboolean
 open_members (SondeEventSet *events,
               const SondeControlGroup *group,
               const char *unit,
+              uid_t owner_uid,
               GError **error)
 {
   g_autoptr (GHashTable) known = g_hash_table_new (NULL, NULL);
@@ -47,7 +48,8 @@ open_members (SondeEventSet *events,
       g_autoptr (GArray) pids = sonde_control_group_list (group, error);
       guint n_new = 0;
 
-      if (pids == NULL)
+      if (pids == NULL
+          || (pass == 0 && !sonde_event_set_check_room (events, owner_uid, pids, error)))
         return FALSE;
       for (guint i = 0; i < pids->len; i++)
         {
@@ -77,6 +79,7 @@ gboolean
 sonde_unit_events_open (SondeEventSet *events,
                         const SondeControlGroup *group,
                         const char *unit,
+                        uid_t owner_uid,
                         char **note,
                         GError **error)
 {
@@ -87,7 +90,7 @@ sonde_unit_events_open (SondeEventSet *events,
   if (group_fd >= 0 && sonde_event_set_open_group (events, group_fd, &why))
     return TRUE;
   sonde_event_set_discard_from (events, 0);
-  if (!open_members (events, group, unit, error))
+  if (!open_members (events, group, unit, owner_uid, error))
     return FALSE;
   *note = g_strdup_printf (
       "The unit's processes are watched one by one, with those that they make; "

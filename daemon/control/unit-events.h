@@ -8,6 +8,7 @@
 /**
  * sonde_unit_events_open:
  * @unit: its name, for errors
+ * @owner_uid: whose share of the machine the events are
  * @note: (out) (nullable): a sentence for the capture if members are watched, NULL if the kernel
  * watches the group
  *
@@ -17,5 +18,6 @@
 gboolean sonde_unit_events_open (SondeEventSet *events,
                                  const SondeControlGroup *group,
                                  const char *unit,
+                                 uid_t owner_uid,
                                  char **note,
                                  GError **error);
