@@ -73,7 +73,7 @@ set_up (Fixture *fixture, gconstpointer data)
   fixture->recorder
       = sonde_recorder_new (fixture->state, fixture->names, &fixture->tally, sink_closed, fixture);
   fixture->tracker = sonde_tracker_new (fixture->processes, fixture->modules, fixture->state,
-                                        fixture->recorder, send_nothing, fixture);
+                                        fixture->recorder, 0, send_nothing, fixture);
   fixture->is_alive[0] = TRUE;
   for (guint i = 0; i < G_N_ELEMENTS (fixture->closed); i++)
     fixture->closed[i] = -1;
