@@ -213,6 +213,7 @@ sonde_bus_new (GDBusConnection *connection,
   self->context.is_peer = is_peer;
   self->context.callers = sonde_callers_new (connection, is_peer, on_caller_left, self);
   self->context.authority = is_peer ? sonde_authority_new_peer () : sonde_authority_new_polkit ();
+  self->context.refusals = sonde_refusals_new ();
   self->context.manager = sonde_session_manager_new (worker_path, store, &handler, self);
   return self;
 }
@@ -229,6 +230,7 @@ sonde_bus_free (SondeBus *self)
   g_clear_pointer (&self->context.manager, sonde_session_manager_free);
   g_clear_pointer (&self->context.authority, sonde_authority_free);
   g_clear_pointer (&self->context.callers, sonde_callers_free);
+  g_clear_pointer (&self->context.refusals, sonde_refusals_free);
   g_clear_object (&self->connection);
   g_free (self);
 }

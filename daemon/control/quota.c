@@ -17,7 +17,7 @@ sonde_quota_share (guint64 total, guint64 n_of_others)
 {
   guint64 left = total - MIN (total, n_of_others);
 
-  return left > 1 ? left / 2 : left;
+  return left > 1 ? left * SONDE_LIMIT_SHARE_PERCENT / 100 : left;
 }
 
 gboolean

@@ -21,6 +21,7 @@ struct SondeSessionManager
   guint kept_timer;
   GHashTable *starting; /* SondeSession → GTask */
   SondeUidRate *starts;
+  SondeUidRate *additions;
   guint64 last_id;
   GSource *reaper; /* frees the dead outside their own callbacks */
   GPtrArray *dead; /* SondeSession */
@@ -46,6 +47,7 @@ sonde_session_manager_new (const char *worker_path,
                                           (GDestroyNotify) sonde_session_free);
   self->starting = g_hash_table_new_full (NULL, NULL, NULL, g_object_unref);
   self->starts = sonde_uid_rate_new (SONDE_LIMIT_START_BURST, SONDE_LIMIT_START_INTERVAL_US);
+  self->additions = sonde_uid_rate_new (SONDE_LIMIT_ADD_BURST, SONDE_LIMIT_ADD_INTERVAL_US);
   self->kept = sonde_kept_list_new ((GDestroyNotify) sonde_session_free);
   self->dead = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_session_free);
   return self;
@@ -63,6 +65,7 @@ sonde_session_manager_free (SondeSessionManager *self)
   g_clear_pointer (&self->sessions, g_hash_table_unref);
   g_clear_pointer (&self->starting, g_hash_table_unref);
   g_clear_pointer (&self->starts, sonde_uid_rate_free);
+  g_clear_pointer (&self->additions, sonde_uid_rate_free);
   g_clear_pointer (&self->dead, g_ptr_array_unref);
   g_clear_handle_id (&self->kept_timer, g_source_remove);
   g_clear_pointer (&self->kept, sonde_kept_list_free);
@@ -281,6 +284,23 @@ sonde_session_manager_start_finish (SondeSessionManager *self,
   started->capture_fd = -1;
   started_free (started);
   return id;
+}
+
+gboolean
+sonde_session_manager_add_targets (
+    SondeSessionManager *self, SondeSession *session, uid_t uid, GPtrArray *targets, GError **error)
+{
+  gint64 now_us = g_get_monotonic_time ();
+
+  if (uid != 0 && !sonde_uid_rate_has_room (self->additions, uid, now_us))
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                   "Limit additions: at most %d at once, then five a second",
+                   SONDE_LIMIT_ADD_BURST);
+      return FALSE;
+    }
+  sonde_uid_rate_count (self->additions, uid, now_us);
+  return sonde_session_add_targets (session, targets, error);
 }
 
 gboolean

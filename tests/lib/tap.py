@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Test cases of Python programs, reported as TAP."""
+"""A test program in Python: numbered cases, printed as TAP."""
 
 import contextlib
 import subprocess
@@ -7,8 +7,6 @@ import sys
 
 
 class Tap:
-    """One test program."""
-
     def __init__(self, n_cases):
         print(f'1..{n_cases}', flush=True)
         self.n_cases = n_cases
@@ -24,7 +22,8 @@ class Tap:
         self.n_done += 1
         try:
             yield
-        except (AssertionError, ValueError, KeyError, OSError, subprocess.SubprocessError) as error:
+        except (AssertionError, LookupError, OSError, TypeError, ValueError,
+                subprocess.SubprocessError) as error:
             self.n_failed += 1
             self.note(error)
             print(f'not ok {self.n_done} - {name}', flush=True)

@@ -10,11 +10,10 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
-
 import capture
-import tap
-from tap import check
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
+from tap import Tap, check  # noqa: E402
 
 PERF_EVENT_OPEN = {'x86_64': 298, 'aarch64': 241}
 
@@ -36,7 +35,7 @@ def find_obstacle():
     return None
 
 
-class System(tap.Tap):
+class System(Tap):
     """One test program. The first argument is the build tree."""
 
     def __init__(self, n_cases):
