@@ -172,7 +172,10 @@ add_process (SondeCall *call)
   g_autoptr (GError) error = NULL;
   g_autoptr (GPtrArray) targets
       = sonde_options_parse_targets (value, sonde_call_fds (call), "targets", &error);
-  gboolean is_done = targets != NULL && sonde_session_add_targets (call->session, targets, &error);
+  gboolean is_done
+      = targets != NULL
+        && sonde_session_manager_add_targets (call->context->manager, call->session,
+                                              sonde_caller_uid (call->caller), targets, &error);
 
   answer (call, is_done, error);
 }
