@@ -38,6 +38,9 @@
 /* Processes in a session, AddProcess included: each holds a pidfd. */
 #define SONDE_LIMIT_SESSION_TARGETS 256
 
+/* Processes of the scope `pids` and their children that a worker has asked about. */
+#define SONDE_LIMIT_NAMED_PROCESSES 65536
+
 /* Perf events of a session; each is a descriptor of the worker and about 1 KiB of kernel memory. */
 #define SONDE_LIMIT_EVENTS 16384
 /* Passes over /proc/PID/task: a process that makes threads faster than we look is refused. */
@@ -91,6 +94,12 @@
 /* Bytes of any other /proc text that sonded reads. */
 #define SONDE_LIMIT_PROC_TEXT_BYTES (1024 * 1024)
 
+/* ms: for each of the two questions to systemd; together less than a worker's time to start. */
+#define SONDE_LIMIT_UNIT_MS 4000
+/* Control groups below a unit's: a container manager makes some dozens. */
+#define SONDE_LIMIT_UNIT_GROUPS 4096
+/* Levels of control groups below a unit's. */
+#define SONDE_LIMIT_UNIT_DEPTH 16
 /* ms: a worker says it is there, and maps its rings. */
 #define SONDE_LIMIT_START_MS 10000
 /* ms: Stop answers within 2 s, even of a worker that hangs. */

@@ -212,7 +212,7 @@ sonde_recorder_process (SondeRecorder *self, SondeProcess *process, gint64 time_
   const SondeMapping *mappings;
   size_t n_mappings = 0;
 
-  if (sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN))
+  if (sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN | SONDE_PROCESS_FLAG_HIDDEN))
     return;
 
   sonde_process_set_flag (process, SONDE_PROCESS_FLAG_WRITTEN, true);
@@ -271,6 +271,24 @@ sonde_recorder_name (SondeRecorder *self, const char *name, gint64 time_ns)
     }
 
   return address;
+}
+
+void
+sonde_recorder_name_address (SondeRecorder *self,
+                             uint64_t address,
+                             const char *name,
+                             gint64 time_ns)
+{
+  if (sonde_jit_names_add (self->names, address, name))
+    sonde_stream_state_write_name (address, name, time_ns, self->writer);
+}
+
+void
+sonde_recorder_document (SondeRecorder *self, const char *path, GBytes *content)
+{
+  sonde_stream_state_add_document (self->state, path, content);
+  if (self->sinks->len > 0)
+    sonde_stream_state_write_document (self->state, path, content, self->writer);
 }
 
 void
@@ -350,4 +368,10 @@ sonde_recorder_sum (const SondeRecorder *self, guint64 values[SONDE_N_STATISTICS
   values[SONDE_STATISTIC_BYTES] = self->past[SONDE_STATISTIC_BYTES];
   for (guint i = 0; i < self->sinks->len; i++)
     add_up (values, g_ptr_array_index (self->sinks, i));
+}
+
+guint64
+sonde_recorder_n_chunks (const SondeRecorder *self)
+{
+  return sonde_chunk_pool_n_allocated (self->pool);
 }

@@ -47,6 +47,11 @@ void sonde_recorder_fork (
     SondeRecorder *self, int32_t parent_tid, int32_t child_tid, int cpu, gint64 time_ns);
 void sonde_recorder_exit (SondeRecorder *self, int32_t pid, int cpu, gint64 time_ns);
 
+/* @name for an @address that it has already. */
+void sonde_recorder_name_address (SondeRecorder *self,
+                                  uint64_t address,
+                                  const char *name,
+                                  gint64 time_ns);
 /* The address that stands for @name; its JITMAP frame is in the stream when this returns. */
 uint64_t sonde_recorder_name (SondeRecorder *self, const char *name, gint64 time_ns);
 
@@ -62,6 +67,9 @@ typedef struct
 
 /* Counts it as recorded, or as lost before the recorder if it fits no frame. */
 void sonde_recorder_sample (SondeRecorder *self, const SondeStack *stack);
+
+/* An embedded file: part of the state, and in the stream of those who have the state already. */
+void sonde_recorder_document (SondeRecorder *self, const char *path, GBytes *content);
 
 /* A LOG frame of level warning. */
 void sonde_recorder_warn (SondeRecorder *self, const char *text);
@@ -80,3 +88,6 @@ void sonde_recorder_finish (SondeRecorder *self, GBytes *symbols);
 
 /* Fills in the stream-* entries, summed over all sinks of the session's life, and the bytes. */
 void sonde_recorder_sum (const SondeRecorder *self, guint64 values[SONDE_N_STATISTICS]);
+
+/* Chunks that were ever allocated for all sinks: constant in steady state, whatever they do. */
+guint64 sonde_recorder_n_chunks (const SondeRecorder *self);

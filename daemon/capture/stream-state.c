@@ -52,8 +52,9 @@ struct SondeStateCursor
 {
   SondeStreamState *state;
   Part part;
-  guint index;  /* of the document, name or process */
-  gsize offset; /* into the document, or the process's mappings */
+  guint index;       /* of the document, name or process */
+  gsize offset;      /* into the document, or the process's mappings */
+  guint n_documents; /* later ones come in the stream itself */
   guint n_names;
   GArray *processes; /* Held */
 };
@@ -188,6 +189,8 @@ hold_process (SondeProcess *process, void *user_data)
   Held held = { .pid = sonde_process_pid (process), .has_exited = sonde_process_exited (process) };
   char *text = g_hash_table_lookup (self->state->cmdlines, GINT_TO_POINTER (held.pid));
 
+  if (sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN))
+    return;
   if (!is_written && (held.has_exited || !sonde_process_flag (process, SONDE_PROCESS_FLAG_FORKED)))
     return;
 
@@ -204,6 +207,7 @@ sonde_state_cursor_new (SondeStreamState *state, gboolean with_header)
 
   self->state = state;
   self->part = with_header ? PART_HEADER : PART_METADATA;
+  self->n_documents = state->documents->len;
   self->n_names = sonde_jit_names_count (state->names);
   self->processes = g_array_new (FALSE, FALSE, sizeof (Held));
   g_array_set_clear_func (self->processes, held_clear);
@@ -222,26 +226,51 @@ sonde_state_cursor_free (SondeStateCursor *self)
   g_free (self);
 }
 
+/* Returns how many bytes of it were written. */
+static gsize
+write_chunk (const SondeStreamState *self,
+             const char *path,
+             GBytes *content,
+             gsize offset,
+             SondeSpanWriter *out)
+{
+  SondeFrameOrigin origin = { self->start_ns, -1, -1 };
+  gsize size_bytes;
+  const guint8 *bytes = g_bytes_get_data (content, &size_bytes);
+  gsize piece = MIN (size_bytes - offset, SONDE_WRITER_MAX_CHUNK);
+
+  sonde_writer_add_file_chunk (sonde_span_writer_state (out), &origin, path,
+                               piece > 0 ? bytes + offset : (const guint8 *) "", piece,
+                               offset + piece == size_bytes);
+
+  return piece;
+}
+
+void
+sonde_stream_state_write_document (const SondeStreamState *self,
+                                   const char *path,
+                                   GBytes *content,
+                                   SondeSpanWriter *out)
+{
+  gsize offset = 0;
+
+  do
+    offset += write_chunk (self, path, content, offset, out);
+  while (offset < g_bytes_get_size (content));
+}
+
 /* Returns whether there was a piece. */
 static gboolean
 write_document (SondeStateCursor *self, SondeSpanWriter *out)
 {
-  SondeFrameOrigin origin = { self->state->start_ns, -1, -1 };
   const Document *document;
-  const guint8 *content;
-  gsize size_bytes, piece;
 
-  if (self->index >= self->state->documents->len)
+  if (self->index >= self->n_documents)
     return FALSE;
 
   document = &g_array_index (self->state->documents, Document, self->index);
-  content = g_bytes_get_data (document->content, &size_bytes);
-  piece = MIN (size_bytes - self->offset, SONDE_WRITER_MAX_CHUNK);
-  sonde_writer_add_file_chunk (sonde_span_writer_state (out), &origin, document->path,
-                               piece > 0 ? content + self->offset : (const guint8 *) "", piece,
-                               self->offset + piece == size_bytes);
-  self->offset += piece;
-  if (self->offset == size_bytes)
+  self->offset += write_chunk (self->state, document->path, document->content, self->offset, out);
+  if (self->offset == g_bytes_get_size (document->content))
     {
       self->index++;
       self->offset = 0;

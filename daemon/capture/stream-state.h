@@ -43,6 +43,11 @@ void sonde_stream_state_write_map (int32_t pid,
                                    const SondeMapping *mapping,
                                    gint64 time_ns,
                                    SondeSpanWriter *out);
+/* One embedded file, for streams that have the state before it. */
+void sonde_stream_state_write_document (const SondeStreamState *self,
+                                        const char *path,
+                                        GBytes *content,
+                                        SondeSpanWriter *out);
 void sonde_stream_state_write_name (uint64_t address,
                                     const char *name,
                                     gint64 time_ns,
@@ -51,6 +56,8 @@ void sonde_stream_state_write_name (uint64_t address,
 /* A process with this flag has its PROCESS and MAP frames in the shared stream; others come there
  * before their first sample and are left out of snapshots. */
 #define SONDE_PROCESS_FLAG_WRITTEN 1u
+/* Not for the session's owner to see: nothing of it is written but how much time it took. */
+#define SONDE_PROCESS_FLAG_HIDDEN 64u
 /* Its FORK frame is in the shared stream: a snapshot names it, if nothing more. */
 #define SONDE_PROCESS_FLAG_FORKED 16u
 

@@ -42,12 +42,10 @@ open_output (SondeSession *self, int *reader, GError **error)
 }
 
 static gboolean
-on_rings_mapped (SondeSession *self, const SondeMessageRingsMapped *message, GError **error)
+go_live (SondeSession *self, GError **error)
 {
   sonde_autofd int reader = -1;
 
-  if (message->status != 0)
-    return sonde_error_set_errno (error, message->status, "The worker cannot map its perf rings");
   if (!open_output (self, &reader, error)
       || !sonde_session_scope_open (self->scope, self->worker, error)
       || !sonde_worker_send_simple (self->worker, SONDE_MESSAGE_START, error))
@@ -60,6 +58,30 @@ on_rings_mapped (SondeSession *self, const SondeMessageRingsMapped *message, GEr
   sonde_audit ("session-started", self->id, self->owner_uid,
                sonde_scope_name (self->options->scope));
   sonde_session_answer_start (self, sonde_steal_fd (&reader), NULL);
+  return TRUE;
+}
+
+static void
+on_scope_ready (const GError *refusal, gpointer user_data)
+{
+  SondeSession *self = user_data;
+  g_autoptr (GError) error = NULL;
+
+  if (self->phase != SONDE_PHASE_SCOPE)
+    return;
+  if (refusal != NULL)
+    sonde_session_fail (self, refusal);
+  else if (!go_live (self, &error))
+    sonde_session_fail (self, error);
+}
+
+static gboolean
+on_rings_mapped (SondeSession *self, const SondeMessageRingsMapped *message, GError **error)
+{
+  if (message->status != 0)
+    return sonde_error_set_errno (error, message->status, "The worker cannot map its perf rings");
+  sonde_session_enter_phase (self, SONDE_PHASE_SCOPE, SONDE_LIMIT_START_MS);
+  sonde_session_scope_when_ready (self->scope, on_scope_ready, self);
   return TRUE;
 }
 

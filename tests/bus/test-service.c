@@ -206,7 +206,7 @@ test_bad_options (void)
     { "max-depth", "uint32 0" },
     { "duration", "-1" },
     { "symbols", "'always'" },
-    { "raw", "true" },
+    { "raw", "1" },
   };
   g_auto (BusUser) user = { 0 };
 

@@ -270,7 +270,7 @@ marks_a_stack_that_does_not_reach_the_end (Fixture *fixture, gconstpointer data)
   g_autoptr (StreamSummary) summary = NULL;
   SondeSamplerOptions options = { SONDE_UNWIND_DWARF, 16, sonde_unwinder_regs_mask () };
   SondeUnwinder *unwinder = sonde_unwinder_new_libdwfl (fixture->processes);
-  g_autoptr (SondeKernelNames) names = sonde_kernel_names_new (fixture->recorder, NULL);
+  g_autoptr (SondeKernelNames) names = sonde_kernel_names_new (fixture->recorder, NULL, FALSE);
   g_autoptr (SondeSampler) sampler = sonde_sampler_new (
       &options, fixture->processes, unwinder, names, NULL, fixture->recorder, &fixture->tally);
   uint64_t regs[64];
@@ -309,7 +309,7 @@ cuts_deep_chains_and_says_so (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
   SondeSamplerOptions options = { SONDE_UNWIND_FRAME_POINTER, 4, 0 };
-  g_autoptr (SondeKernelNames) names = sonde_kernel_names_new (fixture->recorder, NULL);
+  g_autoptr (SondeKernelNames) names = sonde_kernel_names_new (fixture->recorder, NULL, FALSE);
   g_autoptr (SondeSampler) sampler = sonde_sampler_new (&options, fixture->processes, NULL, names,
                                                         NULL, fixture->recorder, &fixture->tally);
   uint64_t chain[] = {
