@@ -13,7 +13,8 @@
 #define RULES      "/etc/polkit-1/rules.d/50-test.rules"
 #define NO_SESSION "/org/sonde/Profiler1/session/987654"
 
-/* polkitd reads its rules again by itself, some time later. */
+/* polkitd reads its rules again by itself, some time later: wait for what follows from it, when a
+ * rule is set and when it is set to "false" for the next case. */
 static void
 set_rule (const char *condition)
 {
@@ -156,6 +157,15 @@ is_let_in (gpointer user_data)
   return answer != NULL;
 }
 
+static gboolean
+sees_nothing (gpointer user_data)
+{
+  const Try *try = user_data;
+  g_autofree char *listed = bus_list_paths (try->bus);
+
+  return listed[0] == '\0';
+}
+
 /* manage-sessions stops and lists, and shows nothing of the content. */
 static void
 test_manager (void)
@@ -182,9 +192,9 @@ test_manager (void)
   g_clear_error (&error);
   g_assert_null (bus_session_call (manager.bus, NO_SESSION, "Stop", NULL, NULL, &error));
   bus_assert_error (error, "NoSuchSession");
-  g_variant_unref (bus_stop (manager.bus, session));
-  close (capture);
   set_rule ("false");
+  bus_wait (sees_nothing, &(Try){ .bus = manager.bus }, "the end of the manager's right");
+  close (capture);
 }
 
 static gboolean
@@ -196,6 +206,12 @@ can_read (gpointer user_data)
   if (fd >= 0)
     close (fd);
   return fd >= 0;
+}
+
+static gboolean
+cannot_read (gpointer user_data)
+{
+  return !can_read (user_data);
 }
 
 /* Who may profile others by number may read along, and no more than that. */
@@ -216,8 +232,9 @@ test_reader (void)
   bus_assert_state (reader.bus, session, "running");
   g_assert_null (bus_session_call (reader.bus, session, "Stop", NULL, NULL, &error));
   bus_assert_error (error, "NotAuthorized");
-  close (capture);
   set_rule ("false");
+  bus_wait (cannot_read, &(Try){ reader.bus, session, NULL }, "the end of the reader's right");
+  close (capture);
 }
 
 static gboolean
