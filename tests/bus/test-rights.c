@@ -173,16 +173,16 @@ test_manager (void)
   g_auto (BusUser) owner = { 0 };
   g_auto (BusUser) manager = { 0 };
   g_autofree char *session = NULL;
-  g_autofree char *condition = NULL;
+  g_autofree char *stopped = NULL;
   g_autofree char *listed = NULL;
   g_autoptr (GError) error = NULL;
-  int capture;
+  int captures[2];
 
   bus_user_init (&owner, BUS_CHILD_WAIT);
   bus_user_init (&manager, BUS_CHILD_WAIT);
-  capture = start (&owner, &session);
-  condition = g_strdup ("action.id == 'org.sonde.profiler1.manage-sessions'");
-  set_rule (condition);
+  captures[0] = start (&owner, &session);
+  captures[1] = start (&owner, &stopped);
+  set_rule ("action.id == 'org.sonde.profiler1.manage-sessions'");
   bus_wait (is_let_in, &(Try){ manager.bus, session, "Pause" }, "the manager's right");
   bus_assert_state (owner.bus, session, "paused");
   listed = bus_list_paths (manager.bus);
@@ -192,9 +192,11 @@ test_manager (void)
   g_clear_error (&error);
   g_assert_null (bus_session_call (manager.bus, NO_SESSION, "Stop", NULL, NULL, &error));
   bus_assert_error (error, "NoSuchSession");
+  g_variant_unref (bus_stop (manager.bus, stopped));
   set_rule ("false");
   bus_wait (sees_nothing, &(Try){ .bus = manager.bus }, "the end of the manager's right");
-  close (capture);
+  for (guint i = 0; i < 2; i++)
+    close (captures[i]);
 }
 
 static gboolean
