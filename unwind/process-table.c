@@ -183,7 +183,7 @@ longest_idle (SondeProcessTable *self)
 }
 
 static SondeProcess *
-find (SondeProcessTable *self, int32_t pid)
+find (const SondeProcessTable *self, int32_t pid)
 {
   return sonde_hash_find (&self->processes, hash_pid (pid), has_pid, &pid);
 }
@@ -238,6 +238,12 @@ sonde_process_table_find (SondeProcessTable *self, int32_t pid)
   if (process != NULL)
     note_use (process);
   return process;
+}
+
+bool
+sonde_process_table_has (const SondeProcessTable *self, int32_t pid)
+{
+  return find (self, pid) != NULL;
 }
 
 SondeProcess *

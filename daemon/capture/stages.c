@@ -218,7 +218,7 @@ sonde_stages_new (const SondeMessageSetup *setup,
   self->tracker = sonde_tracker_new (self->processes, self->modules, self->state, self->recorder,
                                      handler->send, user_data);
   if (setup->flags & SONDE_SPEC_SYMBOLS)
-    self->addresses = sonde_address_set_new ();
+    self->addresses = sonde_address_set_new (self->processes);
   self->merge = sonde_ring_merge_new (&merge_handler, self);
   self->events = sonde_event_keeper_new (setup->read_format);
   sonde_stages_describe (self, 0, 0);

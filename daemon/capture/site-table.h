@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The distinct places in files that samples showed. */
+#pragma once
+
+#include <gio/gio.h>
+#include <stdint.h>
+
+#include "unwind/module.h"
+
+/**
+ * SECTION: site-table
+ *
+ * The same code is mapped at other addresses in each process, but it is one place in one file. So
+ * this grows with the code that ran, not with the processes that ran it. Main thread only.
+ */
+typedef struct
+{
+  uint64_t vaddr;     /* bytes, in the file */
+  uint32_t module;    /* see sonde_site_table_module() */
+  uint32_t is_return; /* the call before it is what ran: look one byte lower */
+} SondeSite;
+
+typedef struct SondeSiteTable SondeSiteTable;
+
+SondeSiteTable *sonde_site_table_new (void);
+void sonde_site_table_free (SondeSiteTable *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSiteTable, sonde_site_table_free)
+
+/**
+ * sonde_site_table_intern:
+ * @module: a reference is taken, one in all
+ * @path: of a mapping; the last part of it is kept once for each module
+ *
+ * Returns: the index of the place, which is added if it is new
+ */
+guint sonde_site_table_intern (SondeSiteTable *self,
+                               SondeModule *module,
+                               uint64_t vaddr,
+                               gboolean is_return,
+                               const char *path);
+
+guint sonde_site_table_size (const SondeSiteTable *self);
+/* Valid until one is added. */
+const SondeSite *sonde_site_table_get (const SondeSiteTable *self, guint index);
+SondeModule *sonde_site_table_module (const SondeSiteTable *self, const SondeSite *site);
+const char *sonde_site_table_module_name (const SondeSiteTable *self, const SondeSite *site);
