@@ -124,8 +124,9 @@ bump_serial (SondeProcess *process)
 }
 
 static void
-drop_list (SondeProcess *process)
+drop_image (SondeProcess *process)
 {
+  sonde_process_set_unwind_data (process, NULL, NULL);
   sonde_mapping_list_unref (process->list, &process->table->pool);
   process->list = NULL;
   bump_serial (process);
@@ -136,8 +137,7 @@ drop_process (SondeProcess *process)
 {
   SondeProcessTable *table = process->table;
 
-  sonde_process_set_unwind_data (process, NULL, NULL);
-  drop_list (process);
+  drop_image (process);
   dequeue (process);
   sonde_hash_remove (&table->processes, hash_pid (process->pid), process);
   free (process);
@@ -219,8 +219,7 @@ start_over (SondeProcess *process)
   process->exited = false;
   process->used_since_exit = false;
   enqueue (process);
-  sonde_process_set_unwind_data (process, NULL, NULL);
-  drop_list (process);
+  drop_image (process);
   process->generation = ++process->table->last_generation;
   process->start_ticks = 0;
   process->state = SONDE_PROCESS_UNKNOWN;
@@ -298,8 +297,7 @@ sonde_process_table_exec (SondeProcessTable *self, int32_t pid, const char *comm
 
   if (process == NULL)
     return;
-  sonde_process_set_unwind_data (process, NULL, NULL);
-  drop_list (process);
+  drop_image (process);
   process->state = SONDE_PROCESS_KNOWN;
   set_comm (process, comm);
 }
