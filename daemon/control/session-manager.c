@@ -16,7 +16,7 @@ typedef struct
 
 struct SondeSessionManager
 {
-  char *worker_path;
+  SondeWorkerLauncher *launcher;
   const SondeSessionManagerHandler *handler;
   gpointer user_data;
   GHashTable *sessions; /* number → SondeSession */
@@ -38,7 +38,7 @@ sonde_session_manager_new (const char *worker_path,
 {
   SondeSessionManager *self = g_new0 (SondeSessionManager, 1);
 
-  self->worker_path = g_strdup (worker_path);
+  self->launcher = sonde_worker_launcher_new (worker_path);
   self->handler = handler;
   self->user_data = user_data;
   self->sessions = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free,
@@ -62,7 +62,7 @@ sonde_session_manager_free (SondeSessionManager *self)
   g_clear_pointer (&self->starting, g_hash_table_unref);
   g_clear_pointer (&self->rates, g_hash_table_unref);
   g_clear_pointer (&self->dead, g_ptr_array_unref);
-  g_free (self->worker_path);
+  sonde_worker_launcher_unref (self->launcher);
   g_free (self);
 }
 
@@ -258,7 +258,7 @@ sonde_session_manager_start_async (SondeSessionManager *self,
     }
   id = ++self->last_id;
   session = sonde_session_new (id, owner, options, &handler, self);
-  if (!sonde_session_start (session, self->worker_path, &error))
+  if (!sonde_session_start (session, self->launcher, &error))
     {
       g_task_return_error (task, error);
       return;

@@ -486,7 +486,7 @@ sonde_session_free (SondeSession *self)
 }
 
 gboolean
-sonde_session_start (SondeSession *self, const char *worker_path, GError **error)
+sonde_session_start (SondeSession *self, SondeWorkerLauncher *launcher, GError **error)
 {
   static const SondeWorkerHandler handler
       = { .message = on_worker_message, .gone = on_worker_gone };
@@ -496,7 +496,7 @@ sonde_session_start (SondeSession *self, const char *worker_path, GError **error
   self->events = sonde_event_set_new (self->options, error);
   if (self->events == NULL)
     return FALSE;
-  self->worker = sonde_worker_spawn (worker_path, &handler, self, error);
+  self->worker = sonde_worker_spawn (launcher, &handler, self, error);
   if (self->worker == NULL)
     return FALSE;
   self->is_starting = TRUE;
