@@ -36,10 +36,30 @@
 /* µs: longer than a year is a mistake. */
 #define SONDE_LIMIT_DURATION_US (G_GUINT64_CONSTANT (366) * 24 * 3600 * 1000000)
 
+/* Characters of a label, which is part of a file name. */
+#define SONDE_LIMIT_LABEL 64
+
+/* Bytes between heap samples: more than a terabyte is a mistake. */
+#define SONDE_LIMIT_MEMORY_INTERVAL (G_GUINT64_CONSTANT (1) << 40)
+/* µs that an allocation of a profiled program may wait for room: more would look like a hang. */
+#define SONDE_LIMIT_MEMORY_WAIT_US 1000000
+
 /* Bytes of one CPU's perf rings, locked memory apart from the worker's own. */
 #define SONDE_LIMIT_RING_BYTES (16 * 1024 * 1024)
-/* Bytes queued for one reader before frames are dropped for it. */
-#define SONDE_LIMIT_SINK_BUFFER (4 * 1024 * 1024)
+/* Readers of one session: each is a queue and a socket. */
+#define SONDE_LIMIT_SINKS 16
+/* Bytes queued for one reader before frames are dropped for it: what it gets, and may ask for. */
+#define SONDE_LIMIT_SINK_BUFFER     (4 * 1024 * 1024)
+#define SONDE_LIMIT_SINK_BUFFER_MIN (64 * 1024)
+#define SONDE_LIMIT_SINK_BUFFER_MAX (8 * 1024 * 1024)
+
+/* Bytes of one capture file, and of all that one uid has. */
+#define SONDE_LIMIT_CAPTURE_BYTES     (G_GUINT64_CONSTANT (1) << 30)
+#define SONDE_LIMIT_CAPTURE_UID_BYTES (G_GUINT64_CONSTANT (4) << 30)
+/* Capture files of one uid: a directory that can be counted at each start. */
+#define SONDE_LIMIT_CAPTURE_FILES 1024
+/* Per cent of a disk that captures leave free. */
+#define SONDE_LIMIT_CAPTURE_FREE_PERCENT 10
 
 /* Bytes of a /proc/PID/maps that are looked at: 65,530 mappings (vm.max_map_count) of 256 bytes. */
 #define SONDE_LIMIT_MAPS_BYTES (16 * 1024 * 1024)

@@ -161,7 +161,20 @@ check_file (const SondeMessageFile *file, unsigned n_fds)
 static const char *
 check_sink (const SondeMessageSink *sink)
 {
-  return sink->sink_id != 0 && sink->buffer_size_bytes != 0 ? NULL : "impossible sink";
+  if (sink->sink_id == 0 || sink->buffer_size_bytes == 0 || sink->padding != 0)
+    return "impossible sink";
+  if (sink->kind != SONDE_SINK_STREAM && sink->kind != SONDE_SINK_FILE)
+    return "unknown kind of sink";
+  if ((sink->kind == SONDE_SINK_FILE) != (sink->max_bytes != 0))
+    return "size limit does not fit the kind of sink";
+  if ((sink->frames & ~(uint32_t) SONDE_SINK_FRAMES_ALL) != 0)
+    return "unknown kinds of frames";
+  if (sink->n_pids > SONDE_MESSAGE_SINK_MAX_PIDS)
+    return "too many processes";
+  for (uint32_t i = 0; i < SONDE_MESSAGE_SINK_MAX_PIDS; i++)
+    if (i < sink->n_pids ? sink->pids[i] <= 0 : sink->pids[i] != 0)
+      return "impossible process";
+  return NULL;
 }
 
 static const char *

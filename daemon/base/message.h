@@ -40,7 +40,7 @@ typedef enum
   SONDE_MESSAGE_RINGS
   = 3, /* SondeMessageEvents, n fds: dummy events that own rings, to be mapped */
   SONDE_MESSAGE_EVENTS = 4, /* SondeMessageEvents, n fds: events, enabled and redirected, to keep */
-  SONDE_MESSAGE_SINK = 5,   /* SondeMessageSink, 1 fd: our end of a stream socketpair */
+  SONDE_MESSAGE_SINK = 5,   /* SondeMessageSink, 1 fd: to write to */
   SONDE_MESSAGE_START = 6,  /* header only: the events are on */
   SONDE_MESSAGE_PROCESS = 7, /* SondeMessageProcess, 0 ... 2 fds */
   SONDE_MESSAGE_FILE = 8,    /* SondeMessageFile, 1 fd if status is 0, else none */
@@ -149,11 +149,37 @@ typedef struct
   SondeMessageEvent events[];
 } SondeMessageEvents;
 
+typedef enum
+{
+  SONDE_SINK_STREAM = 1, /* an AF_UNIX stream socket */
+  SONDE_SINK_FILE = 2,   /* a regular file, O_WRONLY and empty */
+} SondeSinkKind;
+
+/* What a sink gets beside the state, which is what any frame may need to be decoded (processes,
+ * mappings, forks, exits, names, counter definitions, embedded files). */
+enum
+{
+  SONDE_SINK_FRAMES_SAMPLES = 1 << 0,
+  SONDE_SINK_FRAMES_ALLOCATIONS = 1 << 1,
+  SONDE_SINK_FRAMES_MARKS = 1 << 2,
+  SONDE_SINK_FRAMES_COUNTERS = 1 << 3, /* except the ledger's, which every stream has */
+  SONDE_SINK_FRAMES_LOGS = 1 << 4,     /* except those that tell of the stream itself */
+  SONDE_SINK_FRAMES_ALL = (1 << 5) - 1,
+};
+
+#define SONDE_MESSAGE_SINK_MAX_PIDS 64
+
 typedef struct
 {
   SondeMessageHeader header;
   uint32_t sink_id;           /* unique in the session, from 1 */
+  uint32_t kind;              /* SondeSinkKind */
   uint32_t buffer_size_bytes; /* bound of its queue */
+  uint32_t frames;            /* SONDE_SINK_FRAMES_* */
+  uint64_t max_bytes;         /* of a file; 0 for a stream */
+  uint32_t n_pids;            /* whose frames it gets; 0: of all */
+  uint32_t padding;
+  int32_t pids[SONDE_MESSAGE_SINK_MAX_PIDS]; /* the rest is 0 */
 } SondeMessageSink;
 
 enum
@@ -273,6 +299,7 @@ _Static_assert(sizeof (SondeMessageEvents) + SONDE_MESSAGE_MAX_FDS * sizeof (Son
                    <= SONDE_MESSAGE_MAX_SIZE,
                "a full EVENTS message fits");
 _Static_assert(sizeof (SondeMessageProcess) == 72, "process");
+_Static_assert(sizeof (SondeMessageSink) == 296, "sink");
 _Static_assert(sizeof (SondeMessageFileRequest) == 64, "file request");
 
 /**

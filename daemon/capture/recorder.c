@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/fd.h"
+#include "daemon/base/limits.h"
 #include "daemon/capture/ledger.h"
 
 #define SEVERITY_WARNING (1 << 4) /* G_LOG_LEVEL_WARNING */
@@ -148,7 +149,7 @@ sonde_recorder_add_sink (SondeRecorder *self, int fd, guint32 id, gsize buffer_s
   sonde_autofd int owned = fd;
   SondeSink *sink;
 
-  if (self->finished || self->sinks->len >= SONDE_RECORDER_MAX_SINKS)
+  if (self->finished || self->sinks->len >= SONDE_LIMIT_SINKS)
     return FALSE;
 
   /* What was recorded before it came is not its. */

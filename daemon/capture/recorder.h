@@ -29,9 +29,8 @@ SondeRecorder *sonde_recorder_new (SondeStreamState *state,
 void sonde_recorder_free (SondeRecorder *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeRecorder, sonde_recorder_free)
 
-/* @fd: (transfer full): a stream socket. FALSE: there are SONDE_RECORDER_MAX_SINKS already, or no
+/* @fd: (transfer full): a stream socket. FALSE: there are SONDE_LIMIT_SINKS already, or no
  * more are taken. */
-#define SONDE_RECORDER_MAX_SINKS 16
 gboolean sonde_recorder_add_sink (SondeRecorder *self, int fd, guint32 id, gsize buffer_size_bytes);
 guint sonde_recorder_n_sinks (const SondeRecorder *self);
 

@@ -292,6 +292,42 @@ sonde_session_manager_lookup (SondeSessionManager *self, guint64 id)
   return g_hash_table_lookup (self->sessions, &id);
 }
 
+gboolean
+sonde_session_manager_has_others (SondeSessionManager *self, uid_t uid)
+{
+  GHashTableIter iter;
+  gpointer session;
+
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    if (sonde_session_owner_uid (session) != uid)
+      return TRUE;
+  return FALSE;
+}
+
+static int
+compare_ids (gconstpointer a, gconstpointer b)
+{
+  guint64 id_a = sonde_session_id (*(SondeSession *const *) a);
+  guint64 id_b = sonde_session_id (*(SondeSession *const *) b);
+
+  return (id_a > id_b) - (id_a < id_b);
+}
+
+GPtrArray *
+sonde_session_manager_list (SondeSessionManager *self)
+{
+  GPtrArray *sessions = g_ptr_array_new ();
+  GHashTableIter iter;
+  gpointer session;
+
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    g_ptr_array_add (sessions, session);
+  g_ptr_array_sort (sessions, compare_ids);
+  return sessions;
+}
+
 /* Stopping one never takes it out of the table at once: its worker is reaped first. */
 static void
 stop_sessions (SondeSessionManager *self, const char *owner, const char *reason)

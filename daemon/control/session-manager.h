@@ -40,6 +40,10 @@ guint64 sonde_session_manager_start_finish (SondeSessionManager *self,
 
 /* NULL if there is none. */
 SondeSession *sonde_session_manager_lookup (SondeSessionManager *self, guint64 id);
+/* Whether there is one of another uid. */
+gboolean sonde_session_manager_has_others (SondeSessionManager *self, uid_t uid);
+/* (transfer container) (element-type SondeSession): by number */
+GPtrArray *sonde_session_manager_list (SondeSessionManager *self);
 /* Ends the sessions of @owner. */
 void sonde_session_manager_owner_left (SondeSessionManager *self, const char *owner);
 

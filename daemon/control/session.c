@@ -8,26 +8,12 @@
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
 #include "daemon/control/audit.h"
-#include "daemon/control/event-set.h"
-#include "daemon/control/proc-broker.h"
-#include "daemon/control/target-set.h"
+#include "daemon/control/options-view.h"
+#include "daemon/control/reader-set.h"
+#include "daemon/control/session-phase.h"
+#include "daemon/control/session-scope.h"
 #include "daemon/control/worker-setup.h"
 #include "daemon/control/worker.h"
-
-#define FIRST_SINK 1
-
-/* Where the conversation with the worker stands: finer than the state that the bus shows. */
-typedef enum
-{
-  PHASE_IDLE,     /* no worker yet */
-  PHASE_HELLO,    /* waiting for it to say hello */
-  PHASE_RINGS,    /* for its rings */
-  PHASE_LIVE,     /* running or paused */
-  PHASE_DRAIN,    /* STOP is sent */
-  PHASE_DELIVERY, /* DRAINED has come; readers take the rest */
-  PHASE_OVER,     /* FINISHED or FAILED has come, or we gave up: nothing is heard any more */
-  N_PHASES,
-} Phase;
 
 struct SondeSession
 {
@@ -35,20 +21,22 @@ struct SondeSession
   SondeCaller *owner; /* held, so that its leaving is noticed */
   uid_t owner_uid;
   SondeOptions *options;
+  GVariant *options_view;
+  char *description;
+  guint64 start_time_us; /* since 1970 */
   const SondeSessionHandler *handler;
   gpointer user_data;
 
   SondeSessionState state;
-  Phase phase;
+  SondeSessionPhase phase;
   gboolean is_starting; /* `started` is owed */
   gboolean is_quiet;    /* free has begun: no callback any more */
   char *reason;
   guint64 statistics[SONDE_N_STATISTICS];
 
   SondeWorker *worker;
-  SondeEventSet *events;
-  SondeProcBroker *broker;
-  SondeTargetSet *targets;
+  SondeSessionScope *scope;
+  SondeReaderSet *readers;
   GPtrArray *stops; /* GTask: unanswered Stop calls */
 
   guint deadline; /* of the current phase */
@@ -74,25 +62,19 @@ step (SondeSession *self, SondeSessionStep step)
 static gboolean
 on_deadline (gpointer user_data)
 {
-  static const char *const reasons[N_PHASES] = {
-    [PHASE_HELLO] = "The worker did not say hello in time",
-    [PHASE_RINGS] = "The worker did not map its rings in time",
-    [PHASE_DRAIN] = "The worker did not drain its rings in time",
-    [PHASE_DELIVERY] = "The readers did not take the rest of the capture in time",
-  };
   SondeSession *self = user_data;
 
   self->deadline = 0;
-  if (self->phase == PHASE_OVER) /* finished, and only its process stays */
+  if (self->phase == SONDE_PHASE_OVER) /* finished, and only its process stays */
     sonde_worker_kill (self->worker);
   else
-    session_fail (self, reasons[self->phase]);
+    session_fail (self, sonde_session_phase_overdue (self->phase));
   return G_SOURCE_REMOVE;
 }
 
 /* @ms: 0 none */
 static void
-enter_phase (SondeSession *self, Phase phase, guint ms)
+enter_phase (SondeSession *self, SondeSessionPhase phase, guint ms)
 {
   g_clear_handle_id (&self->deadline, g_source_remove);
   self->phase = phase;
@@ -146,14 +128,13 @@ session_fail_with (SondeSession *self, const GError *error)
   if (!step (self, SONDE_STEP_FAIL))
     return;
   g_clear_handle_id (&self->duration, g_source_remove);
-  sonde_target_set_unwatch (self->targets);
-  enter_phase (self, PHASE_OVER, 0);
+  sonde_session_scope_close (self->scope);
+  enter_phase (self, SONDE_PHASE_OVER, 0);
   if (self->reason == NULL || !g_str_equal (self->reason, "owner-left"))
     {
       g_free (self->reason);
       self->reason = g_strdup (error->message);
     }
-  g_clear_pointer (&self->events, sonde_event_set_free);
   sonde_worker_kill (self->worker);
   answer_start (self, -1, error);
   answer_stops (self, error);
@@ -174,67 +155,57 @@ on_targets_exited (gpointer user_data)
 }
 
 static gboolean
-send_process (SondeSession *self, guint64 request_id, pid_t pid, GError **error)
+refuse_state (const SondeSession *self, GError **error)
 {
-  SondeMessageProcess message;
-  int fds[2];
-  unsigned n_fds = sonde_proc_broker_open_process (self->broker, request_id, pid, &message, fds);
-
-  message.header.type = SONDE_MESSAGE_PROCESS;
-  return sonde_worker_send (self->worker, &message, sizeof message, fds, n_fds, error);
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_STATE, "The session is %s",
+               sonde_session_state_name (self->state));
+  return FALSE;
 }
 
-/* Opened disabled, confirmed, enabled: in this order (see target.h). */
 static gboolean
-open_targets (SondeSession *self, GPtrArray *targets, GError **error)
+switch_sampling (SondeSession *self,
+                 SondeSessionStep which,
+                 SondeMessageType message,
+                 GError **error)
 {
-  for (guint i = 0; i < targets->len; i++)
-    if (!sonde_event_set_open_process (self->events,
-                                       sonde_target_pid (g_ptr_array_index (targets, i)), error))
-      return FALSE;
-  for (guint i = 0; i < targets->len; i++)
-    if (!sonde_target_confirm (g_ptr_array_index (targets, i), error))
-      return FALSE;
-  return sonde_event_set_hand_over (self->events, self->worker, error);
+  if (!step (self, which))
+    return refuse_state (self, error);
+  if (sonde_worker_send_simple (self->worker, message, error))
+    return TRUE;
+  session_fail (self, "The worker cannot be told to pause or resume");
+  return FALSE;
 }
 
-/* The worker hears of targets once their events are on. @targets is empty afterwards. */
-static gboolean
-take_targets (SondeSession *self, GPtrArray *targets, GError **error)
+gboolean
+sonde_session_pause (SondeSession *self, GError **error)
 {
-  while (targets->len > 0)
-    {
-      SondeTarget *target = g_ptr_array_steal_index (targets, 0);
+  return switch_sampling (self, SONDE_STEP_PAUSE, SONDE_MESSAGE_PAUSE, error);
+}
 
-      sonde_proc_broker_allow (self->broker, sonde_target_pid (target),
-                               sonde_target_start_ticks (target));
-      sonde_target_set_take (self->targets, target);
-      if (!send_process (self, 0, sonde_target_pid (target), error))
-        return FALSE;
-    }
-  return TRUE;
+gboolean
+sonde_session_resume (SondeSession *self, GError **error)
+{
+  return switch_sampling (self, SONDE_STEP_RESUME, SONDE_MESSAGE_RESUME, error);
+}
+
+int
+sonde_session_open_stream (SondeSession *self,
+                           const char *reader,
+                           const SondeStreamOptions *options,
+                           GError **error)
+{
+  if (self->phase == SONDE_PHASE_LIVE)
+    return sonde_reader_set_open (self->readers, reader, options, self->worker, error);
+  refuse_state (self, error);
+  return -1;
 }
 
 gboolean
 sonde_session_add_targets (SondeSession *self, GPtrArray *targets, GError **error)
 {
-  gboolean takes_targets
-      = self->options->scope == SONDE_SCOPE_TARGETS || self->options->scope == SONDE_SCOPE_LAUNCH;
-
-  if (!takes_targets || self->phase != PHASE_LIVE)
-    {
-      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_INVALID_STATE,
-                           "Only a running session with targets or launch takes processes");
-      return FALSE;
-    }
-  if (!sonde_target_set_prove (self->targets, targets, self->owner_uid, error))
-    return FALSE;
-  if (!open_targets (self, targets, error))
-    {
-      sonde_event_set_discard (self->events);
-      return FALSE;
-    }
-  return take_targets (self, targets, error);
+  if (self->phase != SONDE_PHASE_LIVE)
+    return refuse_state (self, error);
+  return sonde_session_scope_add (self->scope, targets, self->worker, error);
 }
 
 static gboolean
@@ -248,10 +219,10 @@ on_hello (SondeSession *self, const SondeMessageHello *message, GError **error)
       return FALSE;
     }
   if (!sonde_worker_setup_send (self->worker, self->id, self->owner_uid, self->options,
-                                sonde_event_set_plan (self->events), error))
+                                sonde_session_scope_plan (self->scope), error))
     return FALSE;
-  enter_phase (self, PHASE_RINGS, SONDE_LIMIT_START_MS);
-  return sonde_event_set_send_rings (self->events, self->worker, error);
+  enter_phase (self, SONDE_PHASE_RINGS, SONDE_LIMIT_START_MS);
+  return sonde_session_scope_send_rings (self->scope, self->worker, error);
 }
 
 static gboolean
@@ -279,40 +250,26 @@ start_duration (SondeSession *self)
 static gboolean
 on_rings_mapped (SondeSession *self, const SondeMessageRingsMapped *message, GError **error)
 {
+  SondeStreamOptions stream = SONDE_STREAM_OPTIONS_INIT;
   sonde_autofd int reader = -1;
 
   if (message->status != 0)
     return sonde_error_set_errno (error, message->status, "The worker cannot map its perf rings");
-  reader = sonde_worker_setup_send_sink (self->worker, FIRST_SINK, error);
-  if (reader < 0)
-    return FALSE;
-  if (self->options->scope == SONDE_SCOPE_SYSTEM
-      && (!sonde_event_set_open_system (self->events, error)
-          || !sonde_event_set_hand_over (self->events, self->worker, error)))
-    return FALSE;
-  if (!open_targets (self, self->options->targets, error)
+  stream.buffer_size_bytes = self->options->buffer_size_bytes;
+  reader = sonde_reader_set_open (self->readers, sonde_session_owner (self), &stream, self->worker,
+                                  error);
+  if (reader < 0 || !sonde_session_scope_open (self->scope, self->worker, error)
       || !sonde_worker_send_simple (self->worker, SONDE_MESSAGE_START, error))
     return FALSE;
-  enter_phase (self, PHASE_LIVE, 0);
+  enter_phase (self, SONDE_PHASE_LIVE, 0);
   step (self, SONDE_STEP_STARTED);
-  if (!take_targets (self, self->options->targets, error))
+  if (!sonde_session_scope_announce (self->scope, self->worker, error))
     return FALSE;
   start_duration (self);
   sonde_audit ("session-started", self->id, self->owner_uid,
                sonde_scope_name (self->options->scope));
   answer_start (self, sonde_steal_fd (&reader), NULL);
   return TRUE;
-}
-
-static gboolean
-on_file_request (SondeSession *self, const SondeMessageFileRequest *request, GError **error)
-{
-  SondeMessageFile message
-      = { .header.type = SONDE_MESSAGE_FILE, .request_id = request->request_id };
-  int fd = sonde_proc_broker_open_file (self->broker, request);
-
-  message.status = fd < 0 ? -fd : 0;
-  return sonde_worker_send (self->worker, &message, sizeof message, &fd, fd < 0 ? 0 : 1, error);
 }
 
 static void
@@ -327,16 +284,23 @@ on_drained (SondeSession *self, const SondeMessageStatistics *message)
   gboolean is_orphan = g_str_equal (self->reason, "owner-left");
 
   take_statistics (self, message);
-  enter_phase (self, PHASE_DELIVERY,
+  enter_phase (self, SONDE_PHASE_DELIVERY,
                is_orphan ? SONDE_LIMIT_DELIVERY_ORPHAN_MS : SONDE_LIMIT_DELIVERY_MS);
   answer_stops (self, NULL);
 }
 
-static void
-on_sink_closed (SondeSession *self, const SondeMessageSinkClosed *message)
+static gboolean
+on_sink_closed (SondeSession *self, const SondeMessageSinkClosed *message, GError **error)
 {
-  if (self->phase == PHASE_LIVE)
+  if (!sonde_reader_set_closed (self->readers, message->sink_id))
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                   "The worker closed stream %u, which is not open", message->sink_id);
+      return FALSE;
+    }
+  if (self->phase == SONDE_PHASE_LIVE && sonde_reader_set_n_open (self->readers) == 0)
     sonde_session_stop (self, "reader-left");
+  return TRUE;
 }
 
 static void
@@ -346,32 +310,6 @@ on_failed (SondeSession *self, const SondeMessageFailed *message)
       = g_utf8_make_valid (message->text, (gssize) strnlen (message->text, sizeof message->text));
 
   session_fail (self, text[0] != '\0' ? text : "The worker failed");
-}
-
-/* The order of the conversation: which message may come in which phase. */
-static gboolean
-is_expected (Phase phase, guint32 type)
-{
-  switch (type)
-    {
-    case SONDE_MESSAGE_HELLO:
-      return phase == PHASE_HELLO;
-    case SONDE_MESSAGE_RINGS_MAPPED:
-      return phase == PHASE_RINGS;
-    case SONDE_MESSAGE_PROCESS_REQUEST:
-    case SONDE_MESSAGE_FILE_REQUEST:
-    case SONDE_MESSAGE_STATISTICS:
-    case SONDE_MESSAGE_SINK_CLOSED:
-      return phase == PHASE_LIVE || phase == PHASE_DRAIN || phase == PHASE_DELIVERY;
-    case SONDE_MESSAGE_DRAINED:
-      return phase == PHASE_DRAIN;
-    case SONDE_MESSAGE_FINISHED:
-      return phase == PHASE_DELIVERY;
-    case SONDE_MESSAGE_FAILED:
-      return TRUE;
-    default:
-      return FALSE;
-    }
 }
 
 static gboolean
@@ -386,10 +324,9 @@ dispatch (SondeSession *self, const SondeMessageHeader *header, GError **error)
     case SONDE_MESSAGE_RINGS_MAPPED:
       return on_rings_mapped (self, message, error);
     case SONDE_MESSAGE_PROCESS_REQUEST:
-      return send_process (self, ((const SondeMessageProcessRequest *) message)->request_id,
-                           ((const SondeMessageProcessRequest *) message)->pid, error);
+      return sonde_session_scope_answer_process (self->scope, message, self->worker, error);
     case SONDE_MESSAGE_FILE_REQUEST:
-      return on_file_request (self, message, error);
+      return sonde_session_scope_answer_file (self->scope, message, self->worker, error);
     case SONDE_MESSAGE_STATISTICS:
       take_statistics (self, message);
       return TRUE;
@@ -397,11 +334,10 @@ dispatch (SondeSession *self, const SondeMessageHeader *header, GError **error)
       on_drained (self, message);
       return TRUE;
     case SONDE_MESSAGE_SINK_CLOSED:
-      on_sink_closed (self, message);
-      return TRUE;
+      return on_sink_closed (self, message, error);
     case SONDE_MESSAGE_FINISHED:
       take_statistics (self, message);
-      enter_phase (self, PHASE_OVER, SONDE_LIMIT_WORKER_EXIT_MS);
+      enter_phase (self, SONDE_PHASE_OVER, SONDE_LIMIT_WORKER_EXIT_MS);
       return TRUE;
     case SONDE_MESSAGE_FAILED:
       on_failed (self, message);
@@ -417,9 +353,9 @@ on_worker_message (SondeWorker *worker, const SondeMessageHeader *message, gpoin
   SondeSession *self = user_data;
   g_autoptr (GError) error = NULL;
 
-  if (self->phase == PHASE_OVER)
+  if (self->phase == SONDE_PHASE_OVER)
     return;
-  if (!is_expected (self->phase, message->type))
+  if (!sonde_session_phase_expects (self->phase, message->type))
     g_set_error (&error, SONDE_ERROR, SONDE_ERROR_FAILED, "The worker sent \"%s\" out of order",
                  sonde_message_type_to_string (message->type));
   else
@@ -434,7 +370,7 @@ on_worker_gone (SondeWorker *worker, const char *how, gpointer user_data)
   SondeSession *self = user_data;
 
   /* Over, but not failed: it has said that it is finished. */
-  if (self->phase == PHASE_OVER)
+  if (self->phase == SONDE_PHASE_OVER)
     step (self, SONDE_STEP_FINISH);
   else
     {
@@ -457,11 +393,14 @@ sonde_session_new (guint64 id,
   self->owner = sonde_caller_ref (owner);
   self->owner_uid = sonde_caller_uid (owner);
   self->options = options;
+  self->options_view = g_variant_ref_sink (sonde_options_to_variant (options));
+  self->description = sonde_options_describe (options);
+  self->start_time_us = (guint64) g_get_real_time ();
   self->handler = handler;
   self->user_data = user_data;
   self->state = SONDE_STATE_STARTING;
-  self->broker = sonde_proc_broker_new (self->owner_uid, options->scope);
-  self->targets = sonde_target_set_new (on_targets_exited, self);
+  self->scope = sonde_session_scope_new (options, self->owner_uid, on_targets_exited, self);
+  self->readers = sonde_reader_set_new ();
   self->stops = g_ptr_array_new_with_free_func (g_object_unref);
   return self;
 }
@@ -472,14 +411,15 @@ sonde_session_free (SondeSession *self)
   if (self == NULL)
     return;
   self->is_quiet = TRUE;
-  enter_phase (self, PHASE_OVER, 0);
+  enter_phase (self, SONDE_PHASE_OVER, 0);
   g_clear_handle_id (&self->duration, g_source_remove);
   g_clear_pointer (&self->worker, sonde_worker_free);
-  g_clear_pointer (&self->events, sonde_event_set_free);
-  g_clear_pointer (&self->broker, sonde_proc_broker_free);
-  g_clear_pointer (&self->targets, sonde_target_set_free);
+  g_clear_pointer (&self->scope, sonde_session_scope_free);
+  g_clear_pointer (&self->readers, sonde_reader_set_free);
   g_clear_pointer (&self->stops, g_ptr_array_unref);
   g_clear_pointer (&self->options, sonde_options_free);
+  g_clear_pointer (&self->options_view, g_variant_unref);
+  g_free (self->description);
   g_clear_pointer (&self->owner, sonde_caller_unref);
   g_free (self->reason);
   g_free (self);
@@ -491,16 +431,13 @@ sonde_session_start (SondeSession *self, SondeWorkerLauncher *launcher, GError *
   static const SondeWorkerHandler handler
       = { .message = on_worker_message, .gone = on_worker_gone };
 
-  if (!sonde_target_set_prove (self->targets, self->options->targets, self->owner_uid, error))
-    return FALSE;
-  self->events = sonde_event_set_new (self->options, error);
-  if (self->events == NULL)
+  if (!sonde_session_scope_prepare (self->scope, error))
     return FALSE;
   self->worker = sonde_worker_spawn (launcher, &handler, self, error);
   if (self->worker == NULL)
     return FALSE;
   self->is_starting = TRUE;
-  enter_phase (self, PHASE_HELLO, SONDE_LIMIT_START_MS);
+  enter_phase (self, SONDE_PHASE_HELLO, SONDE_LIMIT_START_MS);
   return TRUE;
 }
 
@@ -515,15 +452,14 @@ sonde_session_stop (SondeSession *self, const char *reason)
       return;
     }
   /* Those who would read the rest have less time if nobody is left. */
-  if (self->phase == PHASE_DELIVERY && g_str_equal (reason, "owner-left"))
-    enter_phase (self, PHASE_DELIVERY, SONDE_LIMIT_DELIVERY_ORPHAN_MS);
+  if (self->phase == SONDE_PHASE_DELIVERY && g_str_equal (reason, "owner-left"))
+    enter_phase (self, SONDE_PHASE_DELIVERY, SONDE_LIMIT_DELIVERY_ORPHAN_MS);
   if (!step (self, SONDE_STEP_STOP))
     return;
   self->reason = g_strdup (reason);
   g_clear_handle_id (&self->duration, g_source_remove);
-  sonde_target_set_unwatch (self->targets);
-  g_clear_pointer (&self->events, sonde_event_set_free);
-  enter_phase (self, PHASE_DRAIN, SONDE_LIMIT_DRAIN_MS);
+  sonde_session_scope_close (self->scope);
+  enter_phase (self, SONDE_PHASE_DRAIN, SONDE_LIMIT_DRAIN_MS);
   if (!sonde_worker_send_simple (self->worker, SONDE_MESSAGE_STOP, &error))
     session_fail_with (self, error);
 }
@@ -535,7 +471,7 @@ sonde_session_stop_async (SondeSession *self, GAsyncReadyCallback callback, gpoi
 
   g_task_set_source_tag (task, sonde_session_stop_async);
   sonde_session_stop (self, "stopped");
-  if (self->phase == PHASE_DRAIN)
+  if (self->phase == SONDE_PHASE_DRAIN)
     g_ptr_array_add (self->stops, g_steal_pointer (&task));
   else if (self->state == SONDE_STATE_DRAINING)
     g_task_return_pointer (task, g_variant_ref_sink (sonde_session_statistics (self)),
@@ -573,6 +509,30 @@ uid_t
 sonde_session_owner_uid (const SondeSession *self)
 {
   return self->owner_uid;
+}
+
+const SondeOptions *
+sonde_session_options (const SondeSession *self)
+{
+  return self->options;
+}
+
+guint64
+sonde_session_start_time_us (const SondeSession *self)
+{
+  return self->start_time_us;
+}
+
+const char *
+sonde_session_description (const SondeSession *self)
+{
+  return self->description;
+}
+
+GVariant *
+sonde_session_options_view (const SondeSession *self)
+{
+  return self->options_view;
 }
 
 SondeSessionState

@@ -9,6 +9,7 @@
 #include "daemon/control/options.h"
 #include "daemon/control/worker-launcher.h"
 #include "daemon/control/session-state.h"
+#include "daemon/control/stream-options.h"
 
 typedef struct SondeSession SondeSession;
 
@@ -56,6 +57,17 @@ sonde_session_stop_async (SondeSession *self, GAsyncReadyCallback callback, gpoi
 /* Returns: (transfer full): a{st} */
 GVariant *sonde_session_stop_finish (GAsyncResult *result, GError **error);
 
+/* Nothing is sampled in between. Errors: SONDE_ERROR_INVALID_STATE, FAILED */
+gboolean sonde_session_pause (SondeSession *self, GError **error);
+gboolean sonde_session_resume (SondeSession *self, GError **error);
+
+/* One more stream of a live session, for @reader (unique bus name). Returns: the reader's end, or
+ * -1. Errors: SONDE_ERROR_INVALID_STATE, and those of sonde_reader_set_open() */
+int sonde_session_open_stream (SondeSession *self,
+                               const char *reader,
+                               const SondeStreamOptions *options,
+                               GError **error);
+
 /* Fails it now, without waiting for its worker to drain. */
 void sonde_session_abort (SondeSession *self, const char *reason);
 
@@ -66,6 +78,12 @@ guint64 sonde_session_id (const SondeSession *self);
 /* Unique bus name; "" on a private connection. */
 const char *sonde_session_owner (const SondeSession *self);
 uid_t sonde_session_owner_uid (const SondeSession *self);
+/* Its targets are taken away once it runs. */
+const SondeOptions *sonde_session_options (const SondeSession *self);
+/* What the session's properties of these names say. Microseconds since 1970; one line; a{sv}. */
+guint64 sonde_session_start_time_us (const SondeSession *self);
+const char *sonde_session_description (const SondeSession *self);
+GVariant *sonde_session_options_view (const SondeSession *self);
 SondeSessionState sonde_session_state (const SondeSession *self);
 /* Why it ended; NULL while it lives. */
 const char *sonde_session_reason (const SondeSession *self);

@@ -6,6 +6,7 @@
 
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
+#include "daemon/control/action.h"
 #include "daemon/control/options.h"
 
 static GUnixFDList *
@@ -159,6 +160,52 @@ test_descriptors (void)
   assert_refused ("{'system': <true>}", 1, "targets");
 }
 
+/* Understood, but nobody could serve it. */
+static void
+assert_unsupported (const char *text, const char *key)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (parse (text, 0, &error));
+  g_assert_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED);
+  g_assert_nonnull (strstr (error->message, key));
+}
+
+static void
+test_collectors (void)
+{
+  assert_unsupported ("{'system': <true>, 'memory': <'all'>}", "memory");
+  assert_unsupported ("{'system': <true>, 'memory': <'sampled'>}", "memory");
+  assert_unsupported ("{'system': <true>, 'counters': <['cpu']>}", "counters");
+  assert_refused ("{'system': <true>, 'memory': <'some'>}", 0, "memory");
+  assert_refused ("{'system': <true>, 'memory': <true>}", 0, "memory");
+  assert_refused ("{'system': <true>, 'memory-interval': <uint64 0>}", 0, "memory-interval");
+  assert_refused ("{'system': <true>, 'memory-interval': <uint64 1099511627777>}", 0,
+                  "memory-interval");
+  assert_refused ("{'system': <true>, 'memory-wait': <uint32 1000001>}", 0, "memory-wait");
+  assert_refused ("{'system': <true>, 'memory-wait': <uint64 1>}", 0, "memory-wait");
+  assert_refused ("{'system': <true>, 'counters': <['cpu', 'gpu']>}", 0, "counters");
+  assert_refused ("{'system': <true>, 'counters': <'cpu'>}", 0, "counters");
+}
+
+static void
+test_streams (void)
+{
+  g_autofree char *long_label = g_strnfill (65, 'x');
+  g_autofree char *too_long = g_strdup_printf ("{'system': <true>, 'label': <'%s'>}", long_label);
+
+  assert_refused ("{'system': <true>, 'format': <'perfetto'>}", 0, "format");
+  assert_refused ("{'system': <true>, 'format': <1>}", 0, "format");
+  assert_refused ("{'system': <true>, 'buffer-size': <uint32 65535>}", 0, "buffer-size");
+  assert_refused ("{'system': <true>, 'buffer-size': <uint32 8388609>}", 0, "buffer-size");
+  assert_refused ("{'system': <true>, 'buffer-size': <uint64 65536>}", 0, "buffer-size");
+  assert_refused ("{'system': <true>, 'label': <''>}", 0, "label");
+  assert_refused ("{'system': <true>, 'label': <'a/b'>}", 0, "label");
+  assert_refused ("{'system': <true>, 'label': <'a b'>}", 0, "label");
+  assert_refused ("{'system': <true>, 'label': <'\xc3\xa4'>}", 0, "label");
+  assert_refused (too_long, 0, "label");
+}
+
 static void
 test_defaults (void)
 {
@@ -178,6 +225,12 @@ test_defaults (void)
   g_assert_cmpuint (options->stack_size_bytes, ==, 16384);
   g_assert_cmpuint (options->max_depth, ==, 256);
   g_assert_cmpuint (options->duration_us, ==, 0);
+  g_assert_cmpint (options->memory, ==, SONDE_MEMORY_OFF);
+  g_assert_cmpuint (options->memory_interval_bytes, ==, 512 * 1024);
+  g_assert_cmpuint (options->memory_wait_us, ==, 0);
+  g_assert_cmpuint (options->counters, ==, 0);
+  g_assert_cmpuint (options->buffer_size_bytes, ==, 4 * 1024 * 1024);
+  g_assert_cmpstr (options->label, ==, "session");
 }
 
 static void
@@ -188,7 +241,9 @@ test_all_keys (void)
       "{'targets': <@a(uh) [(7, 1), (8, 0)]>, 'event': <'cpu-clock'>, 'period': <uint64 100000>,"
       " 'kernel': <true>, 'children': <false>, 'unwind': <'frame-pointer'>,"
       " 'stack-size': <uint32 65280>, 'max-depth': <uint32 1024>, 'duration': <uint64 5>,"
-      " 'symbols': <'none'>}",
+      " 'symbols': <'none'>, 'memory': <'off'>, 'memory-interval': <uint64 4096>,"
+      " 'memory-wait': <uint32 50>, 'counters': <@as []>, 'format': <'syscap'>,"
+      " 'buffer-size': <uint32 65536>, 'label': <'a-B_3.c'>}",
       2, &error);
 
   g_assert_no_error (error);
@@ -205,28 +260,35 @@ test_all_keys (void)
   g_assert_cmpuint (options->stack_size_bytes, ==, 65280);
   g_assert_cmpuint (options->max_depth, ==, 1024);
   g_assert_cmpuint (options->duration_us, ==, 5);
+  g_assert_cmpuint (options->memory_interval_bytes, ==, 4096);
+  g_assert_cmpuint (options->memory_wait_us, ==, 50);
+  g_assert_cmpuint (options->buffer_size_bytes, ==, 65536);
+  g_assert_cmpstr (options->label, ==, "a-B_3.c");
 }
 
 static void
-assert_action (const char *text, gint64 paranoid, const char *action)
+assert_action (const char *text, gint64 paranoid, const char *to_start, const char *to_use)
 {
   g_autoptr (SondeOptions) options = parse (text, 0, NULL);
-  g_autofree char *name = g_strconcat ("org.sonde.profiler1.", action, NULL);
+  g_autofree char *start = g_strconcat ("org.sonde.profiler1.", to_start, NULL);
+  g_autofree char *use = g_strconcat ("org.sonde.profiler1.", to_use, NULL);
 
-  g_assert_cmpstr (sonde_options_action (options, paranoid), ==, name);
+  g_assert_cmpstr (sonde_action_id (sonde_action_to_start (options, paranoid)), ==, start);
+  g_assert_cmpstr (sonde_action_id (sonde_action_to_use (options)), ==, use);
 }
 
+/* To start, and for somebody else's session: never an action that everybody has. */
 static void
 test_actions (void)
 {
-  assert_action ("{'launch': <true>}", 2, "profile-own");
-  assert_action ("{'launch': <true>}", -1, "profile-own");
-  assert_action ("{'launch': <true>}", 3, "profile-own-restricted");
-  assert_action ("{'launch': <true>, 'kernel': <true>}", 2, "profile-own-kernel");
-  assert_action ("{'launch': <true>, 'kernel': <true>}", 4, "profile-own-kernel");
-  assert_action ("{'pids': <[uint32 1]>}", -1, "profile-others");
-  assert_action ("{'pids': <[uint32 1]>, 'kernel': <true>}", 2, "profile-others");
-  assert_action ("{'system': <true>}", -1, "profile-system");
+  assert_action ("{'launch': <true>}", 2, "profile-own", "profile-others");
+  assert_action ("{'launch': <true>}", -1, "profile-own", "profile-others");
+  assert_action ("{'launch': <true>}", 3, "profile-own-restricted", "profile-others");
+  assert_action ("{'launch': <true>, 'kernel': <true>}", 2, "profile-own-kernel", "profile-others");
+  assert_action ("{'launch': <true>, 'kernel': <true>}", 4, "profile-own-kernel", "profile-others");
+  assert_action ("{'pids': <[uint32 1]>}", -1, "profile-others", "profile-others");
+  assert_action ("{'pids': <[uint32 1]>, 'kernel': <true>}", 2, "profile-others", "profile-others");
+  assert_action ("{'system': <true>}", -1, "profile-system", "profile-system");
 }
 
 int
@@ -241,6 +303,8 @@ main (int argc, char **argv)
   g_test_add_func ("/options/refuses-a-key-given-twice", test_key_twice);
   g_test_add_func ("/options/refuses-what-is-no-process-number", test_pids);
   g_test_add_func ("/options/refuses-descriptors-that-do-not-match", test_descriptors);
+  g_test_add_func ("/options/refuses-what-needs-collectors", test_collectors);
+  g_test_add_func ("/options/refuses-bad-words-for-streams", test_streams);
   g_test_add_func ("/options/takes-the-documented-defaults", test_defaults);
   g_test_add_func ("/options/takes-every-key", test_all_keys);
   g_test_add_func ("/options/asks-for-the-action-that-fits", test_actions);
