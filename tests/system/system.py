@@ -12,6 +12,8 @@ import tempfile
 
 import capture
 
+# Of Debian's libllvm14, the largest unwind data there is, with two functions that do some work.
+LARGE_LIBRARY = ('libLLVM-14.so.1', 'LLVMContextCreate', 'LLVMContextDispose')
 PERF_EVENT_OPEN = {'x86_64': 298, 'aarch64': 241}
 
 
@@ -30,6 +32,14 @@ def find_obstacle():
         return f'the kernel refuses perf_event_open: {os.strerror(ctypes.get_errno())}'
     os.close(fd)
     return None
+
+
+def find_library(name):
+    """Its path, as the dynamic linker finds it, or None."""
+    listing = subprocess.run(['ldconfig', '-p'], capture_output=True, text=True, check=False,
+                             env={'PATH': f"{os.environ['PATH']}:/usr/sbin:/sbin"}).stdout
+    match = re.search(rf'^\s*{re.escape(name)} .*=> (.*)$', listing, re.M)
+    return match[1] if match else None
 
 
 class System:

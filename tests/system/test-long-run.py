@@ -6,6 +6,7 @@ import os
 import select
 import time
 
+from capture import MARKERS
 from system import System, check, find_descendant
 
 N_PROCESSES = 10000
@@ -16,7 +17,6 @@ MILLISECONDS = 300       # of CPU time of the processes that are compared
 # in the end; and of those that ended in the last two seconds there may be more than half-way.
 MAX_GROWTH_KIB = N_PROCESSES // 2 // 2
 SETTLE_SECONDS = 4.5     # for what is in the rings, and for processes that are over to be dropped
-MARKERS = ('[stack truncated]', '[no unwind data]', '[unwind error]', '[depth limit]')
 
 
 def read_status(pid):
