@@ -98,11 +98,11 @@ class System:
     def sondectl(self, *arguments, timeout=120):
         return self.run(self.program('client/sondectl'), *arguments, timeout=timeout)
 
-    def start_recording(self, name, *arguments, prefix=()):
-        """Through the program that prefix names, if any."""
+    def start_recording(self, name, *arguments, prefix=(), worker=None):
+        """Through the program that prefix names, if any; with another worker than the built one."""
         command = [*prefix, self.program('client/sondectl'), 'record', '--embedded',
                    f"--sonded={self.program('daemon/control/sonded')}",
-                   f"--worker={self.program('daemon/capture/sonde-capture')}", '-o', self.path(name)]
+                   f"--worker={worker or self.program('daemon/capture/sonde-capture')}", '-o', self.path(name)]
         return subprocess.Popen(command + list(arguments), stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
