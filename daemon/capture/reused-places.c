@@ -43,13 +43,19 @@ typedef struct
   uint64_t made_up;
 } Slot;
 
+typedef struct
+{
+  uint32_t module_id;
+  SondeFunctionNames *functions; /* NULL: empty */
+} Names;
+
 struct SondeReusedPlaces
 {
   SondeRecorder *recorder;
   GHashTable *claims; /* pid → Claims */
   GHashTable *files;  /* File, as a set */
   guint n_claims;
-  SondeFunctionNames *tables[N_TABLES]; /* used last first */
+  Names tables[N_TABLES]; /* used last first */
   guint n_loads;
   Slot cache[CACHE_SLOTS];
 };
@@ -90,7 +96,7 @@ sonde_reused_places_free (SondeReusedPlaces *self)
     return;
 
   for (guint i = 0; i < N_TABLES; i++)
-    sonde_function_names_free (self->tables[i]);
+    sonde_function_names_free (self->tables[i].functions);
   g_hash_table_unref (self->claims);
   g_hash_table_unref (self->files);
   g_free (self);
@@ -257,34 +263,37 @@ file_name (const SondeMapping *mapping)
 }
 
 /* NULL: too many were read already. */
-static const SondeFunctionNames *
+static SondeFunctionNames *
 find_table (SondeReusedPlaces *self, const SondeMapping *mapping)
 {
-  SondeFunctionNames *found = NULL;
+  uint32_t module_id = sonde_module_id (mapping->module);
+  Names found;
   guint i;
 
   for (i = 0; i < N_TABLES - 1; i++)
-    if (self->tables[i] != NULL && sonde_function_names_module (self->tables[i]) == mapping->module)
+    if (self->tables[i].functions != NULL && self->tables[i].module_id == module_id)
       break;
   found = self->tables[i];
-  if (found == NULL || sonde_function_names_module (found) != mapping->module)
+  if (found.functions == NULL || found.module_id != module_id)
     {
       if (self->n_loads >= SONDE_REUSED_PLACES_MAX_LOADS)
         return NULL;
       self->n_loads++;
-      sonde_function_names_free (found);
-      found = sonde_function_names_new (mapping->module, file_name (mapping));
+      sonde_function_names_free (found.functions);
+      found.module_id = module_id;
+      found.functions
+          = sonde_function_names_new (sonde_module_fd (mapping->module), file_name (mapping));
     }
   memmove (&self->tables[1], &self->tables[0], i * sizeof self->tables[0]);
   self->tables[0] = found;
 
-  return found;
+  return found.functions;
 }
 
 static char *
 find_name (SondeReusedPlaces *self, const SondeMapping *mapping, uint64_t vaddr)
 {
-  const SondeFunctionNames *table = find_table (self, mapping);
+  SondeFunctionNames *table = find_table (self, mapping);
   uint64_t begin, end;
 
   return table != NULL ? sonde_function_names_find (table, vaddr, &begin, &end)

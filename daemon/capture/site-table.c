@@ -2,32 +2,36 @@
 /* The distinct places in files that samples showed. */
 #include "daemon/capture/site-table.h"
 
+#include <fcntl.h>
 #include <string.h>
+
+#include "daemon/base/fd.h"
 
 #define FIRST_CAPACITY 1024 /* slots, a power of two */
 
 typedef struct
 {
-  SondeModule *module;
+  int fd; /* -1: there were too many */
   char *name;
-} Module;
+} File;
 
 struct SondeSiteTable
 {
-  GArray *sites;            /* SondeSite */
-  uint32_t *slots;          /* index + 1; 0: empty */
-  guint capacity;           /* a power of two, at most three quarters full */
-  GArray *modules;          /* Module */
-  GHashTable *module_index; /* module id → index + 1 */
+  GArray *sites;   /* SondeSite */
+  uint32_t *slots; /* index + 1; 0: empty */
+  guint capacity;  /* a power of two, at most three quarters full */
+  GArray *files;   /* File */
+  guint max_fds;
+  GHashTable *file_index; /* module id → index + 1 */
 };
 
 static void
-clear_module (gpointer data)
+clear_file (gpointer data)
 {
-  Module *module = data;
+  File *file = data;
 
-  sonde_module_unref (module->module);
-  g_free (module->name);
+  sonde_clear_fd (&file->fd);
+  g_free (file->name);
 }
 
 SondeSiteTable *
@@ -38,9 +42,10 @@ sonde_site_table_new (void)
   self->sites = g_array_new (FALSE, FALSE, sizeof (SondeSite));
   self->capacity = FIRST_CAPACITY;
   self->slots = g_new0 (uint32_t, self->capacity);
-  self->modules = g_array_new (FALSE, FALSE, sizeof (Module));
-  g_array_set_clear_func (self->modules, clear_module);
-  self->module_index = g_hash_table_new (NULL, NULL);
+  self->files = g_array_new (FALSE, FALSE, sizeof (File));
+  g_array_set_clear_func (self->files, clear_file);
+  self->max_fds = (guint) sonde_module_max_fds ();
+  self->file_index = g_hash_table_new (NULL, NULL);
 
   return self;
 }
@@ -53,8 +58,8 @@ sonde_site_table_free (SondeSiteTable *self)
 
   g_array_unref (self->sites);
   g_free (self->slots);
-  g_array_unref (self->modules);
-  g_hash_table_unref (self->module_index);
+  g_array_unref (self->files);
+  g_hash_table_unref (self->file_index);
   g_free (self);
 }
 
@@ -67,14 +72,14 @@ sonde_site_table_get (const SondeSiteTable *self, guint index)
 static gboolean
 is_same_site (const SondeSite *a, const SondeSite *b)
 {
-  return a->vaddr == b->vaddr && a->module == b->module && a->is_return == b->is_return;
+  return a->vaddr == b->vaddr && a->file == b->file && a->is_return == b->is_return;
 }
 
 /* Where the site is, or is to be. */
 static guint
 slot_of (const SondeSiteTable *self, const SondeSite *site)
 {
-  uint64_t hash = (site->vaddr ^ (uint64_t) site->module << 40 ^ (uint64_t) site->is_return << 39)
+  uint64_t hash = (site->vaddr ^ (uint64_t) site->file << 40 ^ (uint64_t) site->is_return << 39)
                   * UINT64_C (0x9E3779B97F4A7C15);
   guint at = (guint) (hash >> 40) & (self->capacity - 1);
 
@@ -96,19 +101,21 @@ grow (SondeSiteTable *self)
 }
 
 static guint
-intern_module (SondeSiteTable *self, SondeModule *module, const char *path)
+intern_file (SondeSiteTable *self, const SondeModule *module, const char *path)
 {
   gpointer key = GUINT_TO_POINTER (sonde_module_id (module));
-  guint index = GPOINTER_TO_UINT (g_hash_table_lookup (self->module_index, key));
+  guint index = GPOINTER_TO_UINT (g_hash_table_lookup (self->file_index, key));
 
   if (index == 0)
     {
       const char *slash = strrchr (path, '/');
-      Module added = { sonde_module_ref (module), g_strdup (slash != NULL ? slash + 1 : path) };
+      File file = { -1, g_strdup (slash != NULL ? slash + 1 : path) };
 
-      g_array_append_val (self->modules, added);
-      index = self->modules->len;
-      g_hash_table_insert (self->module_index, key, GUINT_TO_POINTER (index));
+      if (self->files->len < self->max_fds && sonde_module_fd (module) >= 0)
+        file.fd = fcntl (sonde_module_fd (module), F_DUPFD_CLOEXEC, 0);
+      g_array_append_val (self->files, file);
+      index = self->files->len;
+      g_hash_table_insert (self->file_index, key, GUINT_TO_POINTER (index));
     }
 
   return index - 1;
@@ -118,7 +125,7 @@ guint
 sonde_site_table_intern (
     SondeSiteTable *self, SondeModule *module, uint64_t vaddr, gboolean is_return, const char *path)
 {
-  SondeSite site = { vaddr, intern_module (self, module, path), is_return ? 1 : 0 };
+  SondeSite site = { vaddr, intern_file (self, module, path), is_return ? 1 : 0 };
   guint slot = slot_of (self, &site);
 
   if (self->slots[slot] != 0)
@@ -141,14 +148,14 @@ sonde_site_table_size (const SondeSiteTable *self)
   return self->sites->len;
 }
 
-SondeModule *
-sonde_site_table_module (const SondeSiteTable *self, const SondeSite *site)
+int
+sonde_site_table_fd (const SondeSiteTable *self, const SondeSite *site)
 {
-  return g_array_index (self->modules, Module, site->module).module;
+  return g_array_index (self->files, File, site->file).fd;
 }
 
 const char *
-sonde_site_table_module_name (const SondeSiteTable *self, const SondeSite *site)
+sonde_site_table_file_name (const SondeSiteTable *self, const SondeSite *site)
 {
-  return g_array_index (self->modules, Module, site->module).name;
+  return g_array_index (self->files, File, site->file).name;
 }

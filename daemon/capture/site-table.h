@@ -11,12 +11,14 @@
  * SECTION: site-table
  *
  * The same code is mapped at other addresses in each process, but it is one place in one file. So
- * this grows with the code that ran, not with the processes that ran it. Main thread only.
+ * this grows with the code that ran, not with the processes that ran it. The files stay open, as
+ * many as sonde_module_max_fds(), until their functions are named in the end: by then their
+ * processes are over, and they may be deleted or replaced. Main thread only.
  */
 typedef struct
 {
   uint64_t vaddr;     /* bytes, in the file */
-  uint32_t module;    /* see sonde_site_table_module() */
+  uint32_t file;      /* see sonde_site_table_fd() */
   uint32_t is_return; /* the call before it is what ran: look one byte lower */
 } SondeSite;
 
@@ -28,7 +30,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSiteTable, sonde_site_table_free)
 
 /**
  * sonde_site_table_intern:
- * @module: a reference is taken, one in all
+ * @module: its file is kept open if it still is
  * @path: of a mapping; the last part of it is kept once for each module
  *
  * Returns: the index of the place, which is added if it is new
@@ -42,5 +44,6 @@ guint sonde_site_table_intern (SondeSiteTable *self,
 guint sonde_site_table_size (const SondeSiteTable *self);
 /* Valid until one is added. */
 const SondeSite *sonde_site_table_get (const SondeSiteTable *self, guint index);
-SondeModule *sonde_site_table_module (const SondeSiteTable *self, const SondeSite *site);
-const char *sonde_site_table_module_name (const SondeSiteTable *self, const SondeSite *site);
+/* The table's; -1: there were too many */
+int sonde_site_table_fd (const SondeSiteTable *self, const SondeSite *site);
+const char *sonde_site_table_file_name (const SondeSiteTable *self, const SondeSite *site);

@@ -30,7 +30,8 @@ struct SondeSymbolizer
   uint32_t *order; /* of sites */
   guint n_sites;
   guint next_site;
-  SondeFunctionNames *names; /* of the module the last site was in */
+  SondeFunctionNames *names; /* of the file that the last site was in */
+  uint32_t file;
   uint32_t tag;
   uint32_t *function_of; /* by site */
   GArray *functions;     /* Function */
@@ -71,26 +72,25 @@ compare_sites (gconstpointer first, gconstpointer second, gpointer user_data)
   const SondeSite *a = sonde_site_table_get (user_data, *(const uint32_t *) first);
   const SondeSite *b = sonde_site_table_get (user_data, *(const uint32_t *) second);
 
-  if (a->module != b->module)
-    return a->module < b->module ? -1 : 1;
+  if (a->file != b->file)
+    return a->file < b->file ? -1 : 1;
   return (place_of (a) > place_of (b)) - (place_of (a) < place_of (b));
 }
 
 static gboolean
 is_loaded (const SondeSymbolizer *self, const SondeSite *site)
 {
-  return self->names != NULL
-         && sonde_function_names_module (self->names)
-                == sonde_site_table_module (self->sites, site);
+  return self->names != NULL && self->file == site->file;
 }
 
 static void
-load_module (SondeSymbolizer *self, const SondeSite *site)
+load_file (SondeSymbolizer *self, const SondeSite *site)
 {
-  const char *file_name = sonde_site_table_module_name (self->sites, site);
+  const char *file_name = sonde_site_table_file_name (self->sites, site);
 
   sonde_function_names_free (self->names);
-  self->names = sonde_function_names_new (sonde_site_table_module (self->sites, site), file_name);
+  self->names = sonde_function_names_new (sonde_site_table_fd (self->sites, site), file_name);
+  self->file = site->file;
   if (!add_string (self, file_name, &self->tag))
     self->tag = 0;
 }
@@ -127,7 +127,7 @@ name_sites (SondeSymbolizer *self)
       gboolean loads = !is_loaded (self, site);
 
       if (loads)
-        load_module (self, site);
+        load_file (self, site);
       self->function_of[index] = find_function (self, site);
       if (loads)
         break; /* reading a symbol table is a slice's work */

@@ -7,9 +7,11 @@
 #include <link.h>
 #include <search.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "daemon/capture/symbolizer.h"
 #include "protocol/frame.h"
+#include "tests/lib/fake-elf.h"
 
 #define N_PROCESSES 8 /* that run */
 
@@ -221,6 +223,58 @@ names_functions_of_processes_that_are_over (Fixture *fixture, gconstpointer data
   g_assert_cmpstr (find_name (fixture, 100, 0x5004 + address - fixture->bias, &tag), ==, "lsearch");
 }
 
+/* The store may drop what no process maps any more, however many addresses were in it. */
+static void
+names_functions_of_files_that_the_store_dropped (Fixture *fixture, gconstpointer data)
+{
+  uint64_t address = (uint64_t) (uintptr_t) dlsym (RTLD_DEFAULT, "lsearch");
+  const char *tag = NULL;
+
+  add (fixture, 1, address + 4, FALSE);
+  add (fixture, 1, fixture->bias + 0x10, FALSE);
+  g_clear_pointer (&fixture->processes, sonde_process_table_free);
+  g_clear_pointer (&fixture->modules, sonde_module_store_free);
+  name_all (fixture);
+  g_assert_cmpstr (find_name (fixture, 1, address + 4, &tag), ==, "lsearch");
+  g_assert_cmpstr (find_name (fixture, 1, fixture->bias + 0x10, &tag), ==, "libx.so.6+0x10");
+}
+
+/* Those beyond are told by the place in their file. */
+static void
+keeps_no_more_files_open_than_it_may (Fixture *fixture, gconstpointer data)
+{
+  const guint max_fds = 8, n_files = 20;
+  struct rlimit before, limit;
+  g_autoptr (SondeSiteTable) sites = NULL;
+  g_autoptr (GByteArray) cfi = g_byte_array_new ();
+  g_autoptr (GByteArray) bytes = fake_elf_build (cfi, &(FakeElf){ 0 });
+  guint n_open = 0;
+
+  g_assert_cmpint (getrlimit (RLIMIT_NOFILE, &before), ==, 0);
+  limit = before;
+  limit.rlim_cur = 4 * max_fds;
+  g_assert_cmpint (setrlimit (RLIMIT_NOFILE, &limit), ==, 0);
+  g_assert_cmpuint (sonde_module_max_fds (), ==, max_fds);
+  sites = sonde_site_table_new ();
+  g_assert_cmpint (setrlimit (RLIMIT_NOFILE, &before), ==, 0);
+
+  for (guint i = 0; i < n_files; i++)
+    {
+      SondeFileId id = { .inode = 2 + i };
+      SondeModule *module = NULL;
+      guint index;
+
+      g_assert_cmpint (
+          sonde_module_store_load (fixture->modules, &id, fake_elf_open (bytes->data, bytes->len)),
+          ==, 0);
+      g_assert_cmpint (sonde_module_store_lookup (fixture->modules, &id, &module), ==,
+                       SONDE_MODULE_READY);
+      index = sonde_site_table_intern (sites, module, 0x1000, FALSE, "/lib/libx.so");
+      n_open += sonde_site_table_fd (sites, sonde_site_table_get (sites, index)) >= 0;
+    }
+  g_assert_cmpuint (n_open, ==, max_fds);
+}
+
 static void
 gives_nothing_when_empty (Fixture *fixture, gconstpointer data)
 {
@@ -284,6 +338,9 @@ main (int argc, char **argv)
   ADD ("keeps-little-of-processes-that-are-over", keeps_little_of_processes_that_are_over);
   ADD ("keeps-those-that-run-within-reach", keeps_those_that_run_within_reach);
   ADD ("names-functions-of-processes-that-are-over", names_functions_of_processes_that_are_over);
+  ADD ("names-functions-of-files-that-the-store-dropped",
+       names_functions_of_files_that_the_store_dropped);
+  ADD ("keeps-no-more-files-open-than-it-may", keeps_no_more_files_open_than_it_may);
   ADD ("gives-nothing-when-empty", gives_nothing_when_empty);
   ADD ("names-functions-of-each-process", names_functions_of_each_process);
   ADD ("names-the-call-before-a-return-address", names_the_call_before_a_return_address);
