@@ -15,7 +15,7 @@ FREQUENCY = 2500         # a process gets its first sample a period after its st
 MILLISECONDS = 300       # of CPU time of the processes that are compared
 # Of each program in the second half. It is not nothing, since each process has addresses of its own, which are named
 # in the end; and of those that ended in the last two seconds there may be more than half-way.
-MAX_GROWTH_KIB = N_PROCESSES // 2 // 2
+MAX_GROWTH_KIB = 0.6 * N_PROCESSES / 2
 SETTLE_SECONDS = 4.5     # for what is in the rings, and for processes that are over to be dropped
 
 
