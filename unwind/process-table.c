@@ -127,9 +127,16 @@ static void
 drop_image (SondeProcess *process)
 {
   sonde_process_set_unwind_data (process, NULL, NULL);
-  sonde_mapping_list_unref (process->list, &process->table->pool);
+  sonde_mapping_list_unref (process->list);
   process->list = NULL;
   bump_serial (process);
+}
+
+/* Those that are over go first. */
+static SondeProcess *
+longest_idle (SondeProcessTable *self)
+{
+  return self->exited.oldest != NULL ? self->exited.oldest : self->live.oldest;
 }
 
 static void
@@ -148,10 +155,8 @@ sonde_process_table_free (SondeProcessTable *self)
 {
   if (self == NULL)
     return;
-  while (self->live.newest != NULL)
-    drop_process (self->live.newest);
-  while (self->exited.newest != NULL)
-    drop_process (self->exited.newest);
+  for (SondeProcess *process; (process = longest_idle (self)) != NULL;)
+    drop_process (process);
   sonde_hash_clear (&self->processes);
   sonde_path_table_clear (&self->pool.paths);
   free (self);
@@ -173,13 +178,6 @@ uint64_t
 sonde_process_table_n_refused (const SondeProcessTable *self)
 {
   return self->n_refused;
-}
-
-/* Those that are over go first. */
-static SondeProcess *
-longest_idle (SondeProcessTable *self)
-{
-  return self->exited.oldest != NULL ? self->exited.oldest : self->live.oldest;
 }
 
 static SondeProcess *
@@ -526,11 +524,10 @@ sonde_process_set_unreachable (SondeProcess *process, uint64_t start)
     mapping->unreachable = true;
 }
 
-const SondeMapping *
-sonde_process_mappings (const SondeProcess *self, size_t *n_mappings)
+SondeMappingList *
+sonde_process_mapping_list (const SondeProcess *self)
 {
-  *n_mappings = self->list != NULL ? self->list->n_mappings : 0;
-  return self->list != NULL ? self->list->mappings : NULL;
+  return self->list;
 }
 
 uint64_t

@@ -24,8 +24,11 @@ sonde_action_id (SondeAction action)
 SondeAction
 sonde_action_to_use (const SondeOptions *options)
 {
-  return options->scope == SONDE_SCOPE_SYSTEM ? SONDE_ACTION_PROFILE_SYSTEM
-                                              : SONDE_ACTION_PROFILE_OTHERS;
+  if (options->raw)
+    return SONDE_ACTION_RAW_DATA;
+  if (options->scope == SONDE_SCOPE_SYSTEM || options->event == SONDE_EVENT_TRACEPOINT)
+    return SONDE_ACTION_PROFILE_SYSTEM;
+  return SONDE_ACTION_PROFILE_OTHERS;
 }
 
 SondeAction

@@ -150,7 +150,7 @@ sonde_bus_register (SondeBus *self, GError **error)
   return self->session_subtree != 0;
 }
 
-/* To the owner alone. */
+/* To nobody but the owner and the readers. */
 static void
 emit (SondeBus *self,
       SondeSession *session,
@@ -160,11 +160,14 @@ emit (SondeBus *self,
 {
   g_autofree char *path
       = g_strdup_printf (SONDE_SESSION_PATH "/%" G_GUINT64_FORMAT, sonde_session_id (session));
-  const char *destination = self->context.is_peer ? NULL : sonde_session_owner (session);
+  g_autoptr (GVariant) owned = g_variant_ref_sink (parameters);
+  g_autoptr (GPtrArray) listeners = sonde_session_listeners (session);
 
   /* Fails only when the connection is closed: then nobody is left to be told. */
-  g_dbus_connection_emit_signal (self->connection, destination, path, interface, name, parameters,
-                                 NULL);
+  for (guint i = 0; i < listeners->len; i++)
+    g_dbus_connection_emit_signal (self->connection,
+                                   self->context.is_peer ? NULL : g_ptr_array_index (listeners, i),
+                                   path, interface, name, owned, NULL);
 }
 
 static void
@@ -197,7 +200,10 @@ on_caller_left (const char *name, gpointer user_data)
 }
 
 SondeBus *
-sonde_bus_new (GDBusConnection *connection, gboolean is_peer, const char *worker_path)
+sonde_bus_new (GDBusConnection *connection,
+               gboolean is_peer,
+               const char *worker_path,
+               SondeCaptureStore *store)
 {
   static const SondeSessionManagerHandler handler
       = { .state_changed = on_state_changed, .ended = on_ended };
@@ -207,7 +213,8 @@ sonde_bus_new (GDBusConnection *connection, gboolean is_peer, const char *worker
   self->context.is_peer = is_peer;
   self->context.callers = sonde_callers_new (connection, is_peer, on_caller_left, self);
   self->context.authority = is_peer ? sonde_authority_new_peer () : sonde_authority_new_polkit ();
-  self->context.manager = sonde_session_manager_new (worker_path, &handler, self);
+  self->context.refusals = sonde_refusals_new ();
+  self->context.manager = sonde_session_manager_new (worker_path, store, &handler, self);
   return self;
 }
 
@@ -223,6 +230,7 @@ sonde_bus_free (SondeBus *self)
   g_clear_pointer (&self->context.manager, sonde_session_manager_free);
   g_clear_pointer (&self->context.authority, sonde_authority_free);
   g_clear_pointer (&self->context.callers, sonde_callers_free);
+  g_clear_pointer (&self->context.refusals, sonde_refusals_free);
   g_clear_object (&self->connection);
   g_free (self);
 }

@@ -15,8 +15,12 @@
  */
 typedef struct SondeBus SondeBus;
 
-/* @connection: (transfer none); @is_peer: a private connection instead of a bus */
-SondeBus *sonde_bus_new (GDBusConnection *connection, gboolean is_peer, const char *worker_path);
+/* @connection: (transfer none); @is_peer: a private connection instead of a bus
+ * @store: (nullable) (transfer full): where capture files go */
+SondeBus *sonde_bus_new (GDBusConnection *connection,
+                         gboolean is_peer,
+                         const char *worker_path,
+                         SondeCaptureStore *store);
 /* Kills what is left. Accepts NULL. */
 void sonde_bus_free (SondeBus *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeBus, sonde_bus_free)

@@ -3,7 +3,6 @@
 #include "daemon/control/call.h"
 
 #include "daemon/base/error.h"
-#include "daemon/control/audit.h"
 
 SondeCall *
 sonde_call_new (const SondeContext *context, GDBusMethodInvocation *invocation)
@@ -73,7 +72,8 @@ sonde_call_fail (SondeCall *self, const GError *error)
                         || g_error_matches (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED);
 
   if (is_refusal && self->caller != NULL)
-    sonde_audit ("refused", self->session_id, sonde_caller_uid (self->caller), error->message);
+    sonde_refusals_record (self->context->refusals, self->session_id,
+                           sonde_caller_uid (self->caller), error->message);
   if (error->domain == SONDE_ERROR)
     g_dbus_method_invocation_return_gerror (self->invocation, error);
   else

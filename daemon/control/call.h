@@ -2,6 +2,7 @@
 /* One call of a client: who, what, and what it is allowed to reach. */
 #pragma once
 
+#include "daemon/control/audit.h"
 #include "daemon/control/authority.h"
 #include "daemon/control/caller.h"
 #include "daemon/control/session-manager.h"
@@ -30,6 +31,7 @@ typedef struct
   SondeCallers *callers;
   SondeAuthority *authority;
   SondeSessionManager *manager;
+  SondeRefusals *refusals;
 } SondeContext;
 
 typedef struct

@@ -7,6 +7,7 @@
 #include "daemon/base/error.h"
 #include "daemon/control/action.h"
 #include "daemon/control/proc-text.h"
+#include "daemon/control/request-details.h"
 
 /* A call that waits for an answer. */
 typedef struct
@@ -82,6 +83,7 @@ on_list_answer (GObject *source, GAsyncResult *result, gpointer user_data)
 static void
 ask (SondeCall *call,
      SondeAction action,
+     GVariant *details,
      GAsyncReadyCallback callback,
      void (*run) (SondeCall *call))
 {
@@ -90,7 +92,7 @@ ask (SondeCall *call,
   passage->call = call;
   passage->run = run;
   sonde_authority_check_async (call->context->authority, call->caller, sonde_action_id (action),
-                               sonde_call_is_interactive (call), callback, passage);
+                               details, sonde_call_is_interactive (call), callback, passage);
 }
 
 static void
@@ -106,18 +108,20 @@ pass_start (SondeCall *call, void (*run) (SondeCall *call))
     ask (call,
          sonde_action_to_start (call->options,
                                 sonde_proc_number_read ("/proc/sys/kernel/perf_event_paranoid", 2)),
-         on_start_answer, run);
+         sonde_request_details_to_start (call->options, call->caller), on_start_answer, run);
 }
 
 /* "/org/sonde/Profiler1/session/N"; 0 if N is not the one spelling of a number. */
 static guint64
 parse_session_path (const char *path)
 {
-  const char *number = path + strlen (SONDE_SESSION_PATH "/");
+  const char *number;
   guint64 id;
 
-  if (!g_str_has_prefix (path, SONDE_SESSION_PATH "/") || number[0] == '0'
-      || !g_ascii_string_to_unsigned (number, 10, 1, G_MAXUINT64, &id, NULL))
+  if (!g_str_has_prefix (path, SONDE_SESSION_PATH "/"))
+    return 0;
+  number = path + strlen (SONDE_SESSION_PATH "/");
+  if (number[0] == '0' || !g_ascii_string_to_unsigned (number, 10, 1, G_MAXUINT64, &id, NULL))
     return 0;
   return id;
 }
@@ -138,7 +142,7 @@ pass_session (SondeCall *call, SondeGate gate, void (*run) (SondeCall *call))
          session != NULL && gate == SONDE_GATE_USE
              ? sonde_action_to_use (sonde_session_options (session))
              : SONDE_ACTION_MANAGE_SESSIONS,
-         on_session_answer, run);
+         sonde_request_details_of_session (call->session_id, call->caller), on_session_answer, run);
 }
 
 static void
@@ -150,7 +154,8 @@ pass_list (SondeCall *call, void (*run) (SondeCall *call))
                                             sonde_caller_uid (call->caller)))
     run (call);
   else
-    ask (call, SONDE_ACTION_MANAGE_SESSIONS, on_list_answer, run);
+    ask (call, SONDE_ACTION_MANAGE_SESSIONS, sonde_request_details_of_session (0, call->caller),
+         on_list_answer, run);
 }
 
 void

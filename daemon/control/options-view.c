@@ -43,6 +43,9 @@ add_scope (GVariantBuilder *builder, const SondeOptions *self)
     case SONDE_SCOPE_PIDS:
       add (builder, key, pids_to_variant (self));
       break;
+    case SONDE_SCOPE_UNIT:
+      add (builder, key, g_variant_new_string (self->unit));
+      break;
     case SONDE_SCOPE_LAUNCH:
     case SONDE_SCOPE_SYSTEM:
       add (builder, key, g_variant_new_boolean (TRUE));
@@ -59,12 +62,14 @@ sonde_options_to_variant (const SondeOptions *self)
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE_VARDICT);
   add_scope (&builder, self);
-  add (&builder, "event", g_variant_new_string (sonde_event_choice_name (self->event)));
+  add (&builder, "event", g_variant_new_string (sonde_options_event_name (self)));
   if (self->frequency_hz != 0)
     add (&builder, "frequency", g_variant_new_uint32 (self->frequency_hz));
   else
     add (&builder, "period", g_variant_new_uint64 (self->period));
   add (&builder, "kernel", g_variant_new_boolean (self->kernel));
+  add (&builder, "raw", g_variant_new_boolean (self->raw));
+  add (&builder, "start-on-exec", g_variant_new_boolean (self->start_on_exec));
   add (&builder, "children", g_variant_new_boolean (self->children));
   add (&builder, "unwind", g_variant_new_string (sonde_unwind_mode_name (self->unwind)));
   add (&builder, "stack-size", g_variant_new_uint32 (self->stack_size_bytes));
@@ -82,18 +87,28 @@ sonde_options_to_variant (const SondeOptions *self)
 }
 
 static char *
-describe_scope (const SondeOptions *self)
+describe_pids (const SondeOptions *self)
+{
+  g_autoptr (GString) text = g_string_new (self->targets->len == 1 ? "process" : "processes");
+
+  for (guint i = 0; i < self->targets->len; i++)
+    g_string_append_printf (text, "%s %d", i > 0 ? "," : "",
+                            (int) sonde_target_pid (g_ptr_array_index (self->targets, i)));
+  return g_strdup (text->str);
+}
+
+char *
+sonde_options_describe_scope (const SondeOptions *self)
 {
   switch (self->scope)
     {
     case SONDE_SCOPE_TARGETS:
     case SONDE_SCOPE_PIDS:
-      if (self->targets->len == 1)
-        return g_strdup_printf ("process %d",
-                                (int) sonde_target_pid (g_ptr_array_index (self->targets, 0)));
-      return g_strdup_printf ("%u processes", self->targets->len);
+      return describe_pids (self);
     case SONDE_SCOPE_LAUNCH:
       return g_strdup ("a program to be started");
+    case SONDE_SCOPE_UNIT:
+      return g_strdup_printf ("unit %s", self->unit);
     case SONDE_SCOPE_SYSTEM:
       return g_strdup ("the whole machine");
     default:
@@ -104,8 +119,8 @@ describe_scope (const SondeOptions *self)
 char *
 sonde_options_describe (const SondeOptions *self)
 {
-  g_autofree char *scope = describe_scope (self);
-  const char *event = sonde_event_choice_name (self->event);
+  g_autofree char *scope = sonde_options_describe_scope (self);
+  const char *event = sonde_options_event_name (self);
 
   if (self->event == SONDE_EVENT_NONE)
     return g_strdup_printf ("%s: %s, no samples", self->label, scope);

@@ -9,8 +9,10 @@
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
 #include "daemon/control/option-table.h"
+#include "daemon/control/tracepoint.h"
+#include "daemon/control/unit.h"
 
-static const char *const scope_names[] = { "targets", "launch", "pids", "system" };
+static const char *const scope_names[] = { "targets", "launch", "pids", "unit", "system" };
 static const char *const event_names[]
     = { "auto", "cycles", "instructions", "cpu-clock", "none", NULL };
 /* In the order of SondeUnwindMode. */
@@ -33,6 +35,12 @@ const char *
 sonde_event_choice_name (SondeEventChoice event)
 {
   return event_names[event];
+}
+
+const char *
+sonde_options_event_name (const SondeOptions *self)
+{
+  return self->tracepoint != NULL ? self->tracepoint : sonde_event_choice_name (self->event);
 }
 
 const char *
@@ -69,7 +77,8 @@ set_scope (Parser *parser, const char *key, SondeScope scope, GError **error)
   if (parser->scope_key != NULL)
     {
       g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
-                   "Option %s: excludes option %s; exactly one of targets, launch, pids and system",
+                   "Option %s: excludes option %s; exactly one of targets, launch, pids, unit and "
+                   "system",
                    key, parser->scope_key);
       return FALSE;
     }
@@ -187,11 +196,33 @@ parse_system (gpointer user_data, const char *key, GVariant *value, GError **err
 }
 
 static gboolean
+parse_unit (gpointer user_data, const char *key, GVariant *value, GError **error)
+{
+  Parser *parser = user_data;
+  const char *unit = g_variant_get_string (value, NULL);
+
+  if (!set_scope (parser, key, SONDE_SCOPE_UNIT, error))
+    return FALSE;
+  if (!sonde_unit_is_name (unit))
+    return sonde_option_refuse (error, key, "not the whole name of a service, scope or slice");
+  if (sonde_unit_is_everything (unit))
+    return sonde_option_refuse (error, key, "that is the whole machine: option system");
+  parser->options->unit = g_strdup (unit);
+  return TRUE;
+}
+
+static gboolean
 parse_event (gpointer user_data, const char *key, GVariant *value, GError **error)
 {
   Parser *parser = user_data;
   guint index;
 
+  parser->options->tracepoint = sonde_tracepoint_find (g_variant_get_string (value, NULL));
+  if (parser->options->tracepoint != NULL)
+    {
+      parser->options->event = SONDE_EVENT_TRACEPOINT;
+      return TRUE;
+    }
   if (!sonde_option_get_word (value, key, event_names, &index, error))
     return FALSE;
   parser->options->event = (SondeEventChoice) index;
@@ -214,8 +245,8 @@ parse_period (gpointer user_data, const char *key, GVariant *value, GError **err
   Parser *parser = user_data;
 
   parser->has_period = TRUE;
-  return sonde_option_get_uint64 (value, key, SONDE_LIMIT_PERIOD_MIN, SONDE_LIMIT_PERIOD_MAX,
-                                  &parser->options->period, error);
+  return sonde_option_get_uint64 (value, key, 1, SONDE_LIMIT_PERIOD_MAX, &parser->options->period,
+                                  error);
 }
 
 static gboolean
@@ -224,6 +255,24 @@ parse_kernel (gpointer user_data, const char *key, GVariant *value, GError **err
   Parser *parser = user_data;
 
   parser->options->kernel = g_variant_get_boolean (value);
+  return TRUE;
+}
+
+static gboolean
+parse_raw (gpointer user_data, const char *key, GVariant *value, GError **error)
+{
+  Parser *parser = user_data;
+
+  parser->options->raw = g_variant_get_boolean (value);
+  return TRUE;
+}
+
+static gboolean
+parse_start_on_exec (gpointer user_data, const char *key, GVariant *value, GError **error)
+{
+  Parser *parser = user_data;
+
+  parser->options->start_on_exec = g_variant_get_boolean (value);
   return TRUE;
 }
 
@@ -378,12 +427,15 @@ static const SondeOptionRow rows[] = {
   { "targets", "a(uh)", parse_targets },
   { "launch", "b", parse_launch },
   { "pids", "au", parse_pids },
+  { "unit", "s", parse_unit },
   { "system", "b", parse_system },
   { "event", "s", parse_event },
   { "frequency", "u", parse_frequency },
   { "period", "t", parse_period },
   { "kernel", "b", parse_kernel },
+  { "raw", "b", parse_raw },
   { "children", "b", parse_children },
+  { "start-on-exec", "b", parse_start_on_exec },
   { "unwind", "s", parse_unwind },
   { "stack-size", "u", parse_stack_size },
   { "max-depth", "u", parse_max_depth },
@@ -419,6 +471,24 @@ check_collectors (const SondeOptions *options, GError **error)
   return FALSE;
 }
 
+/* Every hit of a tracepoint is a sample, unless something else is asked for. */
+static gboolean
+finish_rate (Parser *parser, GError **error)
+{
+  SondeOptions *options = parser->options;
+  gboolean is_tracepoint = options->event == SONDE_EVENT_TRACEPOINT;
+
+  if (parser->has_frequency && parser->has_period)
+    return sonde_option_refuse (error, "period", "excludes option frequency");
+  if (parser->has_period && !is_tracepoint && options->period < SONDE_LIMIT_PERIOD_MIN)
+    return sonde_option_refuse (error, "period", "below 100000 only with a tracepoint");
+  if (is_tracepoint && !parser->has_frequency && !parser->has_period)
+    options->period = 1;
+  if (options->period != 0)
+    options->frequency_hz = 0;
+  return TRUE;
+}
+
 static gboolean
 finish (Parser *parser, GError **error)
 {
@@ -427,13 +497,17 @@ finish (Parser *parser, GError **error)
   if (parser->scope_key == NULL)
     {
       g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
-                           "Exactly one of the options targets, launch, pids and system is needed");
+                           "Exactly one of the options targets, launch, pids, unit and system is "
+                           "needed");
       return FALSE;
     }
-  if (parser->has_frequency && parser->has_period)
-    return sonde_option_refuse (error, "period", "excludes option frequency");
-  if (parser->has_period)
-    options->frequency_hz = 0;
+  if (!finish_rate (parser, error))
+    return FALSE;
+  if (options->start_on_exec
+      && (options->scope == SONDE_SCOPE_UNIT || options->scope == SONDE_SCOPE_SYSTEM))
+    return sonde_option_refuse (error, "start-on-exec", "needs the option targets, launch or pids");
+  /* Addresses are worth little without their names. */
+  options->kernel = options->kernel || options->raw;
   if (parser->fds != NULL && g_unix_fd_list_get_length (parser->fds) != 0)
     return sonde_option_refuse (error, "targets",
                                 "the message carries descriptors that no option uses");
@@ -471,6 +545,7 @@ sonde_options_free (SondeOptions *self)
   if (self == NULL)
     return;
   g_clear_pointer (&self->targets, g_ptr_array_unref);
+  g_free (self->unit);
   g_free (self->label);
   g_free (self);
 }

@@ -13,6 +13,7 @@ typedef enum
   SONDE_SCOPE_TARGETS,
   SONDE_SCOPE_LAUNCH,
   SONDE_SCOPE_PIDS,
+  SONDE_SCOPE_UNIT,
   SONDE_SCOPE_SYSTEM,
 } SondeScope;
 
@@ -24,6 +25,7 @@ typedef enum
   SONDE_EVENT_CPU_CLOCK,
   SONDE_EVENT_NONE,
   SONDE_N_EVENTS,
+  SONDE_EVENT_TRACEPOINT = SONDE_N_EVENTS, /* which one: SondeOptions.tracepoint */
 } SondeEventChoice;
 
 typedef enum
@@ -49,11 +51,15 @@ typedef struct
 {
   SondeScope scope;
   GPtrArray *targets; /* SondeTarget: of `targets` or `pids`; the session takes them */
+  char *unit;         /* of the scope `unit` */
   SondeEventChoice event;
-  guint frequency_hz; /* 0: by period */
-  guint64 period;     /* 0: by frequency */
-  gboolean kernel;
+  const char *tracepoint; /* of sonde_tracepoint_find(); NULL for other events */
+  guint frequency_hz;     /* 0: by period */
+  guint64 period;         /* 0: by frequency */
+  gboolean kernel;        /* implied by raw */
+  gboolean raw;
   gboolean children;
+  gboolean start_on_exec;
   gboolean symbols;
   SondeUnwindMode unwind;
   guint stack_size_bytes;
@@ -87,9 +93,11 @@ sonde_options_parse_targets (GVariant *value, GUnixFDList *fds, const char *key,
 /* The key at @index, NULL behind the last one. */
 const char *sonde_options_key (gsize index);
 
-/* "targets", "launch", "pids", "system". */
+/* "targets", "launch", "pids", "unit", "system". */
 const char *sonde_scope_name (SondeScope scope);
-/* "auto", "cycles", ... */
+/* "auto", "sched:sched_switch", ...: the option `event`. */
+const char *sonde_options_event_name (const SondeOptions *self);
+/* "auto", "cycles", ...; not for tracepoints */
 const char *sonde_event_choice_name (SondeEventChoice event);
 /* "off", "all", "sampled". */
 const char *sonde_memory_mode_name (SondeMemoryMode mode);

@@ -7,6 +7,7 @@
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/control/limit-table.h"
+#include "daemon/control/option-table.h"
 #include "daemon/control/perf-event.h"
 
 static char *
@@ -16,7 +17,7 @@ session_path (guint64 id)
 }
 
 static void
-on_profile_started (GObject *source, GAsyncResult *result, gpointer user_data)
+on_started (GObject *source, GAsyncResult *result, gpointer user_data)
 {
   SondeCall *call = user_data;
   g_autoptr (GError) error = NULL;
@@ -31,21 +32,24 @@ on_profile_started (GObject *source, GAsyncResult *result, gpointer user_data)
       return;
     }
   path = session_path (id);
-  sonde_call_return_fd (call, g_variant_new ("(oh)", path, 0), capture_fd);
+  if (capture_fd >= 0)
+    sonde_call_return_fd (call, g_variant_new ("(oh)", path, 0), capture_fd);
+  else
+    sonde_call_return (call, g_variant_new ("(o)", path), NULL);
 }
 
 static void
 profile (SondeCall *call)
 {
   sonde_session_manager_start_async (call->context->manager, call->caller,
-                                     g_steal_pointer (&call->options), on_profile_started, call);
+                                     g_steal_pointer (&call->options), FALSE, on_started, call);
 }
 
 static void
 start_session (SondeCall *call)
 {
-  sonde_call_fail_with (call, SONDE_ERROR_NOT_SUPPORTED,
-                        "This service has no place for capture files (see the property Features)");
+  sonde_session_manager_start_async (call->context->manager, call->caller,
+                                     g_steal_pointer (&call->options), TRUE, on_started, call);
 }
 
 static void
@@ -117,6 +121,22 @@ resume_session (SondeCall *call)
   answer (call, is_done, error);
 }
 
+/* A finished file is as it is: nothing of it can be chosen. */
+static int
+open_finished (SondeCall *call, GVariant *dict, GError **error)
+{
+  g_autoptr (GVariant) first = NULL;
+  g_autoptr (GVariant) key = NULL;
+
+  if (g_variant_n_children (dict) == 0)
+    return sonde_session_open_file (call->session, error);
+  first = g_variant_get_child_value (dict, 0);
+  key = g_variant_get_child_value (first, 0);
+  sonde_option_refuse (error, g_variant_get_string (key, NULL),
+                       "the capture of a finished session takes none");
+  return -1;
+}
+
 static void
 open_capture (SondeCall *call)
 {
@@ -125,9 +145,12 @@ open_capture (SondeCall *call)
   g_autoptr (GError) error = NULL;
   int fd = -1;
 
+  /* First, so that a wrong key is refused alike in every state. */
   if (sonde_stream_options_parse (dict, &options, &error))
-    fd = sonde_session_open_stream (call->session, sonde_caller_name (call->caller), &options,
-                                    &error);
+    fd = sonde_session_is_over (call->session)
+             ? open_finished (call, dict, &error)
+             : sonde_session_open_stream (call->session, sonde_caller_name (call->caller), &options,
+                                          &error);
   if (fd < 0)
     sonde_call_fail (call, error);
   else
@@ -171,9 +194,14 @@ get_events (SondeCall *call)
 static GVariant *
 get_features (SondeCall *call)
 {
-  static const char *const features[] = { "open-capture", "pause", NULL };
+  GVariantBuilder builder;
 
-  return g_variant_new_strv (features, -1);
+  g_variant_builder_init (&builder, G_VARIANT_TYPE_STRING_ARRAY);
+  g_variant_builder_add (&builder, "s", "open-capture");
+  g_variant_builder_add (&builder, "s", "pause");
+  if (sonde_session_manager_has_store (call->context->manager))
+    g_variant_builder_add (&builder, "s", "start-session");
+  return g_variant_builder_end (&builder);
 }
 
 static GVariant *
@@ -215,7 +243,7 @@ get_options (SondeCall *call)
 static GVariant *
 get_capture_file (SondeCall *call)
 {
-  return g_variant_new_string ("");
+  return g_variant_new_string (sonde_session_capture_file (call->session));
 }
 
 static GVariant *

@@ -36,6 +36,7 @@ sonde_session_phase_overdue (SondeSessionPhase phase)
   static const char *const reasons[SONDE_N_PHASES] = {
     [SONDE_PHASE_HELLO] = "The worker did not say hello in time",
     [SONDE_PHASE_RINGS] = "The worker did not map its rings in time",
+    [SONDE_PHASE_SCOPE] = "systemd did not tell in time where the unit is",
     [SONDE_PHASE_DRAIN] = "The worker did not drain its rings in time",
     [SONDE_PHASE_DELIVERY] = "The readers did not take the rest of the capture in time",
   };

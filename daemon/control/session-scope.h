@@ -9,9 +9,10 @@
 /**
  * SECTION: session-scope
  *
- * Life: prepare (the targets are proven, the rings' events are open) → open (events on, targets
- * told to the worker) → add and answer, as often as wanted → close (events off our hands). Nothing
- * is enabled before every target was confirmed (see target.h). Main loop only.
+ * Life: prepare (the targets are proven, the rings' events are open) → ready (a unit is found) →
+ * open (events on, targets told to the worker) → add and answer, as often as wanted → close (events
+ * off our hands). Nothing is enabled before every target was confirmed (see target.h). Main loop
+ * only.
  */
 typedef struct SondeSessionScope SondeSessionScope;
 
@@ -26,6 +27,21 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSessionScope, sonde_session_scope_free)
 
 /* Errors: as sonde_target_set_prove() and sonde_event_set_new() */
 gboolean sonde_session_scope_prepare (SondeSessionScope *self, GError **error);
+
+/* @error: NULL if all is there that opening needs */
+typedef void (*SondeSessionScopeReady) (const GError *error, gpointer user_data);
+
+/**
+ * sonde_session_scope_when_ready:
+ *
+ * Once prepared: calls @ready, at once unless systemd is still to tell where the unit is; never
+ * after sonde_session_scope_free().
+ *
+ * Errors: as sonde_unit_find_group_async() and sonde_control_group_open()
+ */
+void sonde_session_scope_when_ready (SondeSessionScope *self,
+                                     SondeSessionScopeReady ready,
+                                     gpointer user_data);
 
 /* Once prepared. */
 const SondePerfPlan *sonde_session_scope_plan (const SondeSessionScope *self);

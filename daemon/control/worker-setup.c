@@ -6,7 +6,6 @@
 
 #include <fcntl.h>
 
-
 static gboolean
 send_setup (SondeWorker *worker,
             guint64 session_id,
@@ -59,8 +58,11 @@ sonde_worker_setup_send (SondeWorker *worker,
                          GError **error)
 {
   if (!send_setup (worker, session_id, owner_uid, options, plan, error)
-      || !send_document (worker, SONDE_DOCUMENT_CPUINFO, "/proc/cpuinfo", error)
-      || !send_document (worker, SONDE_DOCUMENT_MOUNTS, "/proc/mounts", error))
+      || !send_document (worker, SONDE_DOCUMENT_CPUINFO, "/proc/cpuinfo", error))
+    return FALSE;
+  /* Else those that the first target sees. */
+  if (options->scope != SONDE_SCOPE_TARGETS && options->scope != SONDE_SCOPE_LAUNCH
+      && !send_document (worker, SONDE_DOCUMENT_MOUNTS, "/proc/mounts", error))
     return FALSE;
   return !options->kernel
          || send_document (worker, SONDE_DOCUMENT_KALLSYMS, "/proc/kallsyms", error);

@@ -143,7 +143,7 @@ refuses_the_other_sides_messages (void)
 static void
 refuses_foreign_types (void)
 {
-  static const uint32_t types[] = { 0, 13, 100, 110, 255, UINT32_MAX };
+  static const uint32_t types[] = { 0, 14, 100, 110, 255, UINT32_MAX };
 
   for (size_t i = 0; i < G_N_ELEMENTS (types); i++)
     {

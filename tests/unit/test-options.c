@@ -117,11 +117,64 @@ test_ranges (void)
 static void
 test_scopes (void)
 {
-  assert_refused ("{}", 0, "targets, launch, pids and system");
-  assert_refused ("{'launch': <false>, 'system': <false>}", 0, "targets, launch, pids and system");
+  assert_refused ("{}", 0, "targets, launch, pids, unit and system");
+  assert_refused ("{'launch': <false>, 'system': <false>}", 0,
+                  "targets, launch, pids, unit and system");
   assert_refused ("{'launch': <true>, 'system': <true>}", 0, "launch");
   assert_refused ("{'pids': <[uint32 1]>, 'system': <true>}", 0, "pids");
   assert_refused ("{'targets': <@a(uh) [(1, 0)]>, 'pids': <[uint32 1]>}", 1, "targets");
+}
+
+static void
+test_unit (void)
+{
+  g_autofree char *longest = g_strnfill (255 - strlen (".service"), 'u');
+  g_autofree char *too_long = g_strdup_printf ("{'unit': <'u%s.service'>}", longest);
+  g_autofree char *long_enough = g_strdup_printf ("{'unit': <'%s.service'>}", longest);
+  g_autoptr (SondeOptions) options = NULL;
+
+  assert_refused ("{'unit': <''>}", 0, "unit");
+  assert_refused ("{'unit': <'cron'>}", 0, "unit");
+  assert_refused ("{'unit': <'.service'>}", 0, "unit");
+  assert_refused ("{'unit': <'cron.timer'>}", 0, "unit");
+  assert_refused ("{'unit': <'../cron.service'>}", 0, "unit");
+  assert_refused ("{'unit': <'a b.service'>}", 0, "unit");
+  assert_refused ("{'unit': <'ä.service'>}", 0, "unit");
+  assert_refused ("{'unit': <'-.slice'>}", 0, "system");
+  assert_refused (too_long, 0, "unit");
+  assert_refused ("{'unit': <'cron.service'>, 'system': <true>}", 0, "system");
+  assert_refused ("{'unit': <'cron.service'>, 'start-on-exec': <true>}", 0, "start-on-exec");
+  options = parse (long_enough, 0, NULL);
+  g_assert_nonnull (options);
+  g_assert_cmpint (options->scope, ==, SONDE_SCOPE_UNIT);
+  g_assert_cmpint (sonde_action_to_start (options, 2), ==, SONDE_ACTION_PROFILE_OTHERS);
+}
+
+static void
+test_tracepoint (void)
+{
+  g_autoptr (SondeOptions) options
+      = parse ("{'launch': <true>, 'event': <'sched:sched_switch'>}", 0, NULL);
+  g_autoptr (SondeOptions) seldom = parse (
+      "{'period': <uint64 100>, 'launch': <true>, 'event': <'sched:sched_switch'>}", 0, NULL);
+
+  assert_refused ("{'system': <true>, 'event': <'sched:sched_kthread_stop'>}", 0, "event");
+  assert_refused ("{'system': <true>, 'event': <'sched:../sched_switch'>}", 0, "event");
+  g_assert_cmpint (options->event, ==, SONDE_EVENT_TRACEPOINT);
+  g_assert_cmpuint (options->period, ==, 1);
+  g_assert_cmpuint (options->frequency_hz, ==, 0);
+  g_assert_cmpuint (seldom->period, ==, 100);
+  g_assert_cmpint (sonde_action_to_start (options, 2), ==, SONDE_ACTION_PROFILE_SYSTEM);
+}
+
+static void
+test_raw (void)
+{
+  g_autoptr (SondeOptions) options = parse ("{'launch': <true>, 'raw': <true>}", 0, NULL);
+
+  assert_refused ("{'launch': <true>, 'raw': <1>}", 0, "raw");
+  g_assert_true (options->raw && options->kernel);
+  g_assert_cmpint (sonde_action_to_start (options, 2), ==, SONDE_ACTION_RAW_DATA);
 }
 
 static void
@@ -299,6 +352,9 @@ main (int argc, char **argv)
   g_test_add_func ("/options/refuses-a-wrong-type-by-name", test_types);
   g_test_add_func ("/options/refuses-what-is-out-of-range", test_ranges);
   g_test_add_func ("/options/refuses-no-or-two-scopes", test_scopes);
+  g_test_add_func ("/options/unit/takes-whole-names-alone", test_unit);
+  g_test_add_func ("/options/event/takes-listed-tracepoints", test_tracepoint);
+  g_test_add_func ("/options/raw/means-kernel-and-needs-its-own-right", test_raw);
   g_test_add_func ("/options/refuses-frequency-with-period", test_frequency_and_period);
   g_test_add_func ("/options/refuses-a-key-given-twice", test_key_twice);
   g_test_add_func ("/options/refuses-what-is-no-process-number", test_pids);
