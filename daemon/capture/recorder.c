@@ -369,3 +369,9 @@ sonde_recorder_sum (const SondeRecorder *self, guint64 values[SONDE_N_STATISTICS
   for (guint i = 0; i < self->sinks->len; i++)
     add_up (values, g_ptr_array_index (self->sinks, i));
 }
+
+guint64
+sonde_recorder_n_chunks (const SondeRecorder *self)
+{
+  return sonde_chunk_pool_n_allocated (self->pool);
+}

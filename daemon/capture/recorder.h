@@ -88,3 +88,6 @@ void sonde_recorder_finish (SondeRecorder *self, GBytes *symbols);
 
 /* Fills in the stream-* entries, summed over all sinks of the session's life, and the bytes. */
 void sonde_recorder_sum (const SondeRecorder *self, guint64 values[SONDE_N_STATISTICS]);
+
+/* Chunks that were ever allocated for all sinks: constant in steady state, whatever they do. */
+guint64 sonde_recorder_n_chunks (const SondeRecorder *self);

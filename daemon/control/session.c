@@ -79,6 +79,8 @@ sonde_session_answer_start (SondeSession *self, int capture_fd, const GError *er
 void
 sonde_session_end (SondeSession *self)
 {
+  /* Of the process, which is gone; a session with a file stays much longer than that. */
+  g_clear_handle_id (&self->deadline, g_source_remove);
   sonde_session_output_close (self->output);
   sonde_audit ("session-ended", self->id, self->owner_uid, self->reason);
   if (!self->is_quiet)
