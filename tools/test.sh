@@ -13,7 +13,7 @@ set -euo pipefail
 # shellcheck source=tools/lib.sh
 . "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib.sh"
 
-all_suites=(style unit fuzz bus system)
+all_suites=(style unit fuzz bus system systemd-ns)
 base=$(readlink -m "${SONDE_BUILD:-$root/build}")-test
 suites=("$@")
 [ $# -gt 0 ] || suites=("${all_suites[@]}")
@@ -55,7 +55,8 @@ make_build() {
   local build=$1
   shift
   echo "test: building $build"
-  configure "$base/$build" --werror -Dtests=enabled "$@"
+  # Below /usr is where the suite systemd-ns installs it, in a throw-away copy of the root.
+  configure "$base/$build" --werror --prefix=/usr -Dtests=enabled "$@"
   compile "$base/$build"
 }
 
@@ -74,10 +75,11 @@ if [ "$architecture" != arm64 ] && has_suite unit fuzz; then
   printf "[constants]\nsysroot = '%s'\n" "$sysroot" >"$base/aarch64-sysroot.ini"
 fi
 
-# A reader of captures that is not ours, for one test. Without it that test is skipped and says so.
+# Readers of captures that are not ours. Without them their cases are skipped and say so.
 sysprof=
 if has_suite system; then
-  sysprof=$("$get_packages" "$architecture" "$base/libsysprof" libsysprof-4-dev) || echo "test: no libsysprof"
+  sysprof=$("$get_packages" "$architecture" "$base/libsysprof" libsysprof-4-dev sysprof \
+    libsysprof-4 libjson-glib-1.0-0 libunwind8) || echo "test: no libsysprof"
 fi
 
 CC=gcc make_build plain -Dsysprof_capture_dir="$sysprof"
@@ -95,4 +97,4 @@ if "$with_aarch64"; then
   run_suites aarch64 unit fuzz
 fi
 
-exec /usr/bin/python3 -B "$tools/count-tests.py" --may-skip system --figures system "${logs[@]}"
+exec /usr/bin/python3 -B "$tools/count-tests.py" --may-skip system --figures system --figures systemd-ns "${logs[@]}"

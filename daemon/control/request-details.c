@@ -74,7 +74,7 @@ sonde_request_details_to_start (const SondeOptions *options, const SondeCaller *
   add (&builder, "what", what);
   add (&builder, "scope", sonde_scope_name (options->scope));
   add_targets (&builder, options);
-  add (&builder, "event", sonde_event_choice_name (options->event));
+  add (&builder, "event", sonde_options_event_name (options));
   if (options->frequency_hz != 0)
     add_number (&builder, "frequency", options->frequency_hz);
   else
