@@ -234,6 +234,21 @@ step_by_frame_pointer (Walk *self)
   return SONDE_STEP_OK;
 }
 
+/* Does @rule lead through a register whose value was not followed? */
+static bool
+wants_unknown (const SondeRule *rule, const SondeCfiRegisters *registers)
+{
+  bool wants_base = rule->kind == SONDE_RULE_REGISTER || rule->kind == SONDE_RULE_DEREF
+                    || rule->kind == SONDE_RULE_PLT;
+
+  if (rule->kind == SONDE_RULE_SLOW) /* who knows */
+    return true;
+  return wants_base
+         && ((registers->valid >> rule->cfa_register & 1) == 0
+             || ((rule->flags & SONDE_RULE_RA_IN_REGISTER) != 0
+                 && (registers->valid >> rule->ra_place & 1) == 0));
+}
+
 static SondeStep
 step_by_rule (Walk *self, const SondeRule *rule, uint64_t vaddr, bool is_first)
 {
@@ -243,10 +258,9 @@ step_by_rule (Walk *self, const SondeRule *rule, uint64_t vaddr, bool is_first)
     result = step_slowly (self, vaddr, is_first);
   else
     result = sonde_rule_step (rule, sonde_arch_native (), &self->frame, &self->stack, is_first);
-  /* whatever it was, if it concerns a register that was not followed, it does not count */
+  /* whatever it was, it does not count if a register that was not followed made it */
   if (self->plainly && result != SONDE_STEP_OK && result != SONDE_STEP_END
-      && (rule->kind == SONDE_RULE_SLOW
-          || (self->frame.registers.valid >> rule->cfa_register & 1) == 0))
+      && wants_unknown (rule, &self->frame.registers))
     self->needs_all = true;
   return result;
 }
