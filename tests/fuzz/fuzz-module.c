@@ -40,7 +40,7 @@ check_functions (const SondeModule *module)
 
   for (size_t i = 0; i < cfi->n_rows && i < MAX_FUNCTIONS; i++)
     {
-      uint64_t vaddr = cfi->rows_vaddr + (uint64_t) (int64_t) cfi->rows[i].begin;
+      uint64_t vaddr = cfi->section.vaddr + (uint64_t) (int64_t) cfi->rows[i].begin;
       uint64_t begin, end;
 
       check_address (module, vaddr - 1);
