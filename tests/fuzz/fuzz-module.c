@@ -31,6 +31,7 @@ check_address (const SondeModule *module, uint64_t vaddr)
     abort ();
   sonde_rule_from_row (&rule, &row, section, SONDE_ARCH_X86_64);
   sonde_rule_from_row (&rule, &row, section, SONDE_ARCH_AARCH64);
+  sonde_rule_from_row (&rule, &row, section, SONDE_ARCH_I386);
 }
 
 static void
