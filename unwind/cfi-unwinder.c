@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The bounded evaluator of call frame information, with one rule cache for all processes. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "unwind/plain-frame.h"
@@ -19,9 +20,9 @@ typedef struct
   const SondeModule *module;
 } Place;
 
-/* Bytes of programs and operations of expressions that one stack may cost: far more than a cold one
- * of real programs does, and less than a millisecond of one made to cost. */
-#define MAX_WORK (1u << 18)
+/* Bytes of programs and operations of expressions that one stack may cost: more than a cold one of
+ * real programs does, and half a millisecond at most of one made to cost. */
+#define MAX_WORK (1u << 17)
 
 enum
 {
@@ -61,7 +62,7 @@ typedef struct
   SondeStackCopy stack;
   bool plainly;   /* follow only what nearly all stacks need */
   bool needs_all; /* that was not enough for this one */
-  uint64_t work_left;
+  uint32_t work_left;
 } Walk;
 
 /* Return addresses may lie behind a call that does not return, at the next function's begin. */
@@ -131,15 +132,8 @@ spend (Walk *self, uint64_t work)
 {
   if (work > self->work_left)
     return false;
-  self->work_left -= work;
+  self->work_left -= (uint32_t) work;
   return true;
-}
-
-static bool
-spend_on_programs (Walk *self, const SondeCfiCie *cie, const SondeCfiFde *fde)
-{
-  return spend (self, (uint64_t) (cie->instructions.end - cie->instructions.at)
-                          + (uint64_t) (fde->instructions.end - fde->instructions.at));
 }
 
 /* Decodes the rule for a pc and finds out how far it holds. False: this stack has cost too much
@@ -151,6 +145,7 @@ find_rule (Walk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint64_
   SondeCfiCie cie;
   SondeCfiFde fde;
   SondeCfiRow row;
+  int r;
 
   *rule = (SondeRule){ .kind = SONDE_RULE_NONE };
   *begin = vaddr;
@@ -158,10 +153,9 @@ find_rule (Walk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint64_
   if (!sonde_module_find_cfi (self->place->module, vaddr, &section, &cie, &fde))
     return true;
   rule->kind = SONDE_RULE_BAD;
-  if (!spend_on_programs (self, &cie, &fde))
-    return false;
-  if (sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0)
-    return true;
+  r = sonde_cfi_row_find (section, &cie, &fde, vaddr, &self->work_left, &row);
+  if (r < 0)
+    return r != -EDQUOT;
   sonde_rule_from_row (rule, &row, section, self->arch);
   *begin = row.begin;
   *end = row.end;
@@ -205,8 +199,7 @@ step_slowly (Walk *self, uint64_t vaddr, bool is_first)
   SondeCfiRow row;
 
   if (!sonde_module_find_cfi (self->place->module, vaddr, &section, &cie, &fde)
-      || !spend_on_programs (self, &cie, &fde)
-      || sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0
+      || sonde_cfi_row_find (section, &cie, &fde, vaddr, &self->work_left, &row) < 0
       || !spend (self, sonde_cfi_row_max_steps (&row)))
     return SONDE_STEP_BAD;
   return sonde_row_step (&row, section, self->arch, &self->frame, &self->stack, is_first);

@@ -17,6 +17,7 @@ check_address (const SondeModule *module, uint64_t vaddr)
   const SondeCfiSection *section;
   SondeCfiCie cie;
   SondeCfiFde fde;
+  uint32_t work = UINT32_MAX;
   SondeCfiRow row;
   SondeRule rule;
 
@@ -25,7 +26,7 @@ check_address (const SondeModule *module, uint64_t vaddr)
     return;
   if (vaddr < fde.begin || vaddr >= fde.end)
     abort ();
-  if (sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0)
+  if (sonde_cfi_row_find (section, &cie, &fde, vaddr, &work, &row) < 0)
     return;
   if (row.begin < fde.begin || row.begin > vaddr || row.end <= vaddr || row.end > fde.end)
     abort ();

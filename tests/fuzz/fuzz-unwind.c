@@ -107,8 +107,9 @@ static bool
 find_row (const Input *input, const SondeFrameState *frame, SondeCfiRow *row)
 {
   uint64_t pc = CODE_BEGIN + frame->pc % (CODE_END - CODE_BEGIN);
+  uint32_t work = UINT32_MAX;
 
-  return sonde_cfi_row_find (&input->section, &input->cie, &input->fde, pc, row) == 0;
+  return sonde_cfi_row_find (&input->section, &input->cie, &input->fde, pc, &work, row) == 0;
 }
 
 /* The small rule must lead where the whole row leads. @frame is of the sampled kind: on x86 the
