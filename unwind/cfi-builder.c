@@ -26,6 +26,7 @@ typedef enum
   STAGE_TAKE,    /* the file's table */
   STAGE_COLLECT, /* our table, from the FDEs */
   STAGE_SORT,
+  STAGE_GIVE_BACK, /* memory that was too much, or all of it after an error */
   STAGE_DONE,
 } Stage;
 
@@ -54,16 +55,20 @@ struct SondeCfiBuilder
   FileTable table;
   Stage stage;
   size_t at; /* how far the stage has come: bytes or rows */
+  int error; /* to be told at the end */
 
   uint8_t *image;
+  size_t image_bytes;
   SondeCfiSection section;
   SondeCfiIndexRow *rows;
+  size_t rows_bytes;
   size_t n_rows;
   bool is_sorted;
   size_t last_fde;
 
   SondeCfiCie cie; /* the last one collected from */
   SondeCfiIndexRow *moved;
+  size_t moved_bytes;
   unsigned digit;
   uint32_t counts[N_DIGITS][256]; /* of each digit's values; then where its rows go */
 };
@@ -193,6 +198,25 @@ spend (uint32_t *work, size_t n_left, unsigned per_work)
   return (size_t) n;
 }
 
+/* How much of the image is used. */
+static size_t
+image_end (const SondeCfiBuilder *self)
+{
+  return SONDE_CFI_IMAGE_SECTION_OFFSET + self->section.size_bytes + SONDE_CFI_IMAGE_PADDING;
+}
+
+/* For as many as there can be; memory that is not written costs nothing. */
+static int
+allocate_rows (SondeCfiBuilder *self)
+{
+  if (self->rows == NULL)
+    {
+      self->rows_bytes = (self->section.size_bytes / MIN_FDE + 1) * sizeof *self->rows;
+      self->rows = malloc (self->rows_bytes);
+    }
+  return self->rows != NULL ? 0 : -ENOMEM;
+}
+
 static int
 read_section (SondeCfiBuilder *self, uint32_t *work)
 {
@@ -201,8 +225,8 @@ read_section (SondeCfiBuilder *self, uint32_t *work)
 
   if (self->image == NULL)
     {
-      self->image = malloc (SONDE_CFI_IMAGE_SECTION_OFFSET + self->section.size_bytes
-                            + SONDE_CFI_IMAGE_PADDING);
+      self->image_bytes = image_end (self);
+      self->image = malloc (self->image_bytes);
       if (self->image == NULL)
         return -ENOMEM;
       memset (self->image, 0, SONDE_CFI_IMAGE_SECTION_OFFSET);
@@ -314,20 +338,16 @@ take (SondeCfiBuilder *self, uint32_t *work)
 {
   const size_t n_rows = self->table.n_rows;
 
-  if (self->rows == NULL && can_take_table (self))
-    {
-      self->rows = reallocarray (NULL, n_rows, sizeof *self->rows);
-      if (self->rows == NULL)
-        return -ENOMEM;
-    }
-  if (self->rows == NULL || !take_rows (self, spend (work, n_rows - self->at, ROWS_PER_WORK)))
+  if (self->at == 0 && allocate_rows (self) < 0)
+    return -ENOMEM;
+  if (!can_take_table (self) || !take_rows (self, spend (work, n_rows - self->at, ROWS_PER_WORK)))
     {
       enter (self, STAGE_COLLECT);
     }
   else if (self->at == n_rows)
     {
       self->n_rows = n_rows;
-      enter (self, end_section (self) ? STAGE_DONE : STAGE_COLLECT);
+      enter (self, end_section (self) ? STAGE_GIVE_BACK : STAGE_COLLECT);
     }
   return 0;
 }
@@ -381,7 +401,7 @@ end_collecting (SondeCfiBuilder *self)
   self->section.size_bytes = self->at;
   if (self->n_rows == 0)
     return -EBADMSG;
-  enter (self, self->is_sorted ? STAGE_DONE : STAGE_SORT);
+  enter (self, self->is_sorted ? STAGE_GIVE_BACK : STAGE_SORT);
   return 0;
 }
 
@@ -390,11 +410,8 @@ collect (SondeCfiBuilder *self, uint32_t *work)
 {
   if (self->at == 0)
     {
-      /* as many as there can be; memory that is not written costs nothing */
-      free (self->rows);
       self->n_rows = 0;
-      self->rows = reallocarray (NULL, self->section.size_bytes / MIN_FDE + 1, sizeof *self->rows);
-      if (self->rows == NULL)
+      if (allocate_rows (self) < 0)
         return -ENOMEM;
     }
   while (*work > 0)
@@ -433,6 +450,18 @@ is_digit_idle (const SondeCfiBuilder *self)
   return self->counts[self->digit][digit_of (&self->rows[0], self->digit)] == self->n_rows;
 }
 
+static void
+swap_rows (SondeCfiBuilder *self)
+{
+  SondeCfiIndexRow *rows = self->rows;
+  size_t rows_bytes = self->rows_bytes;
+
+  self->rows = self->moved;
+  self->rows_bytes = self->moved_bytes;
+  self->moved = rows;
+  self->moved_bytes = rows_bytes;
+}
+
 /* A radix sort: it can stop anywhere, and no order of the rows makes it slow. */
 static int
 sort (SondeCfiBuilder *self, uint32_t *work)
@@ -442,7 +471,10 @@ sort (SondeCfiBuilder *self, uint32_t *work)
   size_t n;
 
   if (self->moved == NULL)
-    self->moved = reallocarray (NULL, self->n_rows, sizeof *self->moved);
+    {
+      self->moved_bytes = self->n_rows * sizeof *self->moved;
+      self->moved = malloc (self->moved_bytes);
+    }
   if (self->moved == NULL)
     return -ENOMEM;
   if (self->at == 0 && is_digit_idle (self))
@@ -458,19 +490,32 @@ sort (SondeCfiBuilder *self, uint32_t *work)
         self->moved[places[digit_of (&rows[self->at], self->digit)]++] = rows[self->at];
       if (self->at < self->n_rows)
         return 0;
-      self->rows = self->moved;
-      self->moved = rows;
+      swap_rows (self);
     }
-  enter (self, ++self->digit == N_DIGITS ? STAGE_DONE : STAGE_SORT);
+  enter (self, ++self->digit == N_DIGITS ? STAGE_GIVE_BACK : STAGE_SORT);
   return 0;
 }
 
-/* Gives back what was too much, and hands over. */
+/* Memory that was too much, or all of it after an error. */
+static int
+give_back (SondeCfiBuilder *self, uint32_t *work)
+{
+  const size_t n_bytes = self->n_rows * sizeof *self->rows;
+
+  if (self->error == 0 && n_bytes > SONDE_MODULE_MAX_BYTES - self->section.size_bytes)
+    self->error = -EFBIG;
+  if (sonde_cfi_discard (self->image, self->error == 0 ? image_end (self) : 0, &self->image_bytes,
+                         work)
+      && sonde_cfi_discard (self->rows, self->error == 0 ? n_bytes : 0, &self->rows_bytes, work)
+      && sonde_cfi_discard (self->moved, 0, &self->moved_bytes, work))
+    enter (self, STAGE_DONE);
+  return 0;
+}
+
 static int
 finish (SondeCfiBuilder *self, SondeCfiIndex *index)
 {
-  size_t end = SONDE_CFI_IMAGE_SECTION_OFFSET + self->section.size_bytes;
-  uint8_t *image = realloc (self->image, end + SONDE_CFI_IMAGE_PADDING);
+  uint8_t *image = realloc (self->image, image_end (self));
   SondeCfiIndexRow *rows;
 
   if (image == NULL)
@@ -480,13 +525,11 @@ finish (SondeCfiBuilder *self, SondeCfiIndex *index)
   if (rows == NULL)
     return -ENOMEM;
   self->rows = rows;
-  if (self->n_rows * sizeof *rows > SONDE_MODULE_MAX_BYTES - self->section.size_bytes)
-    return -EFBIG;
-  memset (image + end, 0, SONDE_CFI_IMAGE_PADDING);
+  memset (image + image_end (self) - SONDE_CFI_IMAGE_PADDING, 0, SONDE_CFI_IMAGE_PADDING);
   self->section.bytes = image + SONDE_CFI_IMAGE_SECTION_OFFSET;
   *index = (SondeCfiIndex){
     .image = image,
-    .image_size_bytes = end + SONDE_CFI_IMAGE_PADDING,
+    .image_size_bytes = image_end (self),
     .section = self->section,
     .rows = rows,
     .n_rows = self->n_rows,
@@ -511,6 +554,8 @@ run_stage (SondeCfiBuilder *self, uint32_t *work)
       return collect (self, work);
     case STAGE_SORT:
       return sort (self, work);
+    case STAGE_GIVE_BACK:
+      return give_back (self, work);
     case STAGE_DONE:
     default:
       return 0;
@@ -520,11 +565,17 @@ run_stage (SondeCfiBuilder *self, uint32_t *work)
 int
 sonde_cfi_builder_run (SondeCfiBuilder *self, uint32_t *work, SondeCfiIndex *index)
 {
-  int r = 0;
+  while (*work > 0 && self->stage != STAGE_DONE)
+    {
+      int r = run_stage (self, work);
 
-  while (r == 0 && *work > 0 && self->stage != STAGE_DONE)
-    r = run_stage (self, work);
-  if (r < 0)
-    return r;
-  return self->stage == STAGE_DONE ? finish (self, index) : 1;
+      if (r < 0)
+        {
+          self->error = r;
+          enter (self, STAGE_GIVE_BACK);
+        }
+    }
+  if (self->stage != STAGE_DONE)
+    return 1;
+  return self->error < 0 ? self->error : finish (self, index);
 }

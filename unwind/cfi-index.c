@@ -3,6 +3,49 @@
 #include "unwind/cfi-index.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum
+{
+  WORK_PER_PAGE = 5,
+  MAX_FREE_BYTES = 1 << 20, /* at once */
+};
+
+bool
+sonde_cfi_discard (void *block, size_t keep_bytes, size_t *size_bytes, uint32_t *work)
+{
+  const uintptr_t page = (uintptr_t) sysconf (_SC_PAGESIZE);
+  uintptr_t begin = ((uintptr_t) block + keep_bytes + page - 1) & -page;
+  uintptr_t end = ((uintptr_t) block + *size_bytes) & -page;
+  uintptr_t wanted = (*work / WORK_PER_PAGE + 1) * page; /* one at least, so that it ends */
+
+  if (block == NULL || end < begin || end - begin <= MAX_FREE_BYTES)
+    return true;
+  if (wanted > end - begin)
+    wanted = end - begin;
+  madvise ((uint8_t *) block + (end - wanted - (uintptr_t) block), wanted, MADV_DONTNEED);
+  *size_bytes = end - wanted - (uintptr_t) block;
+  if (*size_bytes - keep_bytes > MAX_FREE_BYTES)
+    {
+      *work = 0;
+      return false;
+    }
+  wanted = wanted / page * WORK_PER_PAGE;
+  *work -= *work < wanted ? *work : (uint32_t) wanted;
+  return true;
+}
+
+bool
+sonde_cfi_index_discard (SondeCfiIndex *self, uint32_t *work)
+{
+  size_t rows_bytes = self->n_rows * sizeof *self->rows;
+  bool done = sonde_cfi_discard (self->image, 0, &self->image_size_bytes, work)
+              && sonde_cfi_discard (self->rows, 0, &rows_bytes, work);
+
+  self->n_rows = rows_bytes / sizeof *self->rows;
+  return done;
+}
 
 void
 sonde_cfi_index_clear (SondeCfiIndex *self)

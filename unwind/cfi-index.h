@@ -32,6 +32,15 @@ typedef struct
 #define SONDE_CFI_IMAGE_PADDING 16 /* zero bytes: a terminator, and room for a careless reader */
 
 void sonde_cfi_index_clear (SondeCfiIndex *self);
+
+/* Gives the kernel back what of a @block of *@size_bytes lies behind the first @keep_bytes, with
+ * *@work at most (see cfi-builder.h): free() gives all back at once, which takes long if it is
+ * much. What is given back must not be read again. True when so little is left that free() may have
+ * it. */
+bool sonde_cfi_discard (void *block, size_t keep_bytes, size_t *size_bytes, uint32_t *work);
+/* The same for all of @self; then clear it. */
+bool sonde_cfi_index_discard (SondeCfiIndex *self, uint32_t *work);
+
 size_t sonde_cfi_index_bytes (const SondeCfiIndex *self); /* of memory */
 
 /* The FDE that @row says and its CIE. */

@@ -314,6 +314,10 @@ sonde_elf_file_locate (const SondeElfFile *self,
         {
           *offset = load->offset + (vaddr - load->vaddr);
           *size_bytes = load->file_size_bytes - (vaddr - load->vaddr);
+          if (*offset >= self->size_bytes)
+            return false;
+          if (*size_bytes > self->size_bytes - *offset)
+            *size_bytes = self->size_bytes - *offset;
           return true;
         }
     }

@@ -60,7 +60,7 @@ sonde_elf_file_read (const SondeElfFile *self, uint64_t offset, void *buffer, si
 /* A section with content in the file, never a compressed one, that lies within the file. */
 bool sonde_elf_file_find_section (const SondeElfFile *self, const char *name, Elf64_Shdr *section);
 
-/* Where @vaddr lies in the file, and how many bytes of its segment follow. */
+/* Where @vaddr lies in the file, and how many bytes of its segment follow there. */
 bool sonde_elf_file_locate (const SondeElfFile *self,
                             uint64_t vaddr,
                             uint64_t *offset,

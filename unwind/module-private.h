@@ -5,25 +5,16 @@
 #include <sys/types.h>
 
 #include "unwind/cfi-builder.h"
+#include "unwind/module-identity.h"
 #include "unwind/module.h"
-
-/* The file that was opened; two ids that lead to it share one module. */
-typedef struct
-{
-  uint64_t device;
-  uint64_t inode;
-  uint64_t size_bytes;
-  int64_t modified_ns;
-  int64_t changed_ns;
-} SondeModuleIdentity;
 
 struct SondeModule
 {
   size_t n_refs;           /* one is the store's */
   SondeModuleStore *store; /* NULL once the store is gone */
   uint32_t id;
-  int fd; /* owned, or -1 */
-  SondeModuleIdentity identity;
+  int fd;                       /* owned, or -1 */
+  SondeModuleIdentity identity; /* two ids that lead to it share one module */
   SondeElfSegment *loads;
   size_t n_loads;
   uint64_t entry;
@@ -38,7 +29,8 @@ struct SondeModule
   unsigned n_elf_uses;
   bool has_image; /* cfi's image was made one for libdw */
 
-  SondeModule *newer; /* the store's list by use; of modules being read, that by age */
+  struct SondeModuleEntry *entries; /* the store's ids that lead to it */
+  SondeModule *newer; /* the store's list by use; its queue of those being read or freed */
   SondeModule *older;
 };
 

@@ -2,8 +2,6 @@
 /* All modules of a worker: found by id, shared by identity, dropped by age under a cap. */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,8 +19,8 @@ enum
 };
 
 /* What is known of one SondeFileId. */
-typedef struct Entry Entry;
-struct Entry
+typedef struct SondeModuleEntry Entry;
+struct SondeModuleEntry
 {
   SondeFileId id;
   SondeModuleState state;
@@ -30,6 +28,7 @@ struct Entry
   int64_t retry_ns;    /* FAILED: when to ask again */
   int error;           /* FAILED: negative errno */
   unsigned n_failures;
+  Entry *next_of_module;
   Entry *newer;
   Entry *older;
 };
@@ -45,6 +44,7 @@ struct SondeModuleStore
   SondeModule *next_read; /* linked by newer; owned, nobody else has them yet */
   SondeModule *last_read;
   size_t n_reading;
+  SondeModule *trash; /* linked by newer; nobody has them any more */
   SondeModule *vdso;
   bool vdso_was_tried;
   size_t max_bytes;
@@ -110,20 +110,10 @@ entry_has_id (const void *item, const void *key)
              || id->generation == 0);
 }
 
-static uint64_t
-hash_identity (const SondeModuleIdentity *identity)
-{
-  return sonde_hash_bytes (identity, sizeof *identity);
-}
-
 static bool
 module_has_identity (const void *item, const void *key)
 {
-  const SondeModuleIdentity *a = &((const SondeModule *) item)->identity;
-  const SondeModuleIdentity *b = key;
-
-  return a->device == b->device && a->inode == b->inode && a->size_bytes == b->size_bytes
-         && a->modified_ns == b->modified_ns && a->changed_ns == b->changed_ns;
+  return sonde_module_identity_equal (&((const SondeModule *) item)->identity, key);
 }
 
 static void
@@ -143,8 +133,30 @@ link_entry (SondeModuleStore *self, Entry *entry)
 }
 
 static void
+set_module (Entry *entry, SondeModule *module)
+{
+  if (entry->module == module)
+    return;
+  if (entry->module != NULL)
+    {
+      Entry **link = &entry->module->entries;
+
+      while (*link != entry)
+        link = &(*link)->next_of_module;
+      *link = entry->next_of_module;
+    }
+  entry->module = module;
+  if (module != NULL)
+    {
+      entry->next_of_module = module->entries;
+      module->entries = entry;
+    }
+}
+
+static void
 drop_entry (SondeModuleStore *self, Entry *entry)
 {
+  set_module (entry, NULL);
   unlink_entry (self, entry);
   sonde_hash_remove (&self->entries, hash_id (&entry->id), entry);
   free (entry);
@@ -180,25 +192,43 @@ sonde_module_store_set_idle (SondeModuleStore *self, SondeModule *module)
     touch_module (self, module);
 }
 
-/* The ids that led to it are forgotten as well, so that the next one who wants it asks again. */
+/* The ids that led to it are forgotten as well, so that the next one who wants it asks again. It is
+ * freed later if nobody holds it, since that may take long. */
 static void
 evict (SondeModuleStore *self, SondeModule *module)
 {
-  Entry *next;
-
-  for (Entry *entry = self->newest_entry; entry != NULL; entry = next)
-    {
-      next = entry->older;
-      if (entry->module == module)
-        drop_entry (self, entry);
-    }
+  while (module->entries != NULL)
+    drop_entry (self, module->entries);
   unlink_module (self, module);
-  sonde_hash_remove (&self->modules, hash_identity (&module->identity), module);
+  sonde_hash_remove (&self->modules, sonde_module_identity_hash (&module->identity), module);
   self->n_bytes -= module->n_bytes;
   if (module->fd >= 0)
     self->n_fds--;
   module->store = NULL;
-  sonde_module_unref (module);
+  if (module->n_refs > 1)
+    {
+      sonde_module_unref (module);
+      return;
+    }
+  module->newer = self->trash;
+  self->trash = module;
+}
+
+/* False if there is more of it. */
+static bool
+free_trash (SondeModuleStore *self, uint32_t *work)
+{
+  while (self->trash != NULL && *work > 0)
+    {
+      SondeModule *module = self->trash;
+
+      if (!sonde_cfi_index_discard (&module->cfi, work))
+        return false;
+      self->trash = module->newer;
+      sonde_module_free (module);
+      *work -= *work < WORK_PER_MODULE ? *work : WORK_PER_MODULE;
+    }
+  return self->trash == NULL;
 }
 
 /* Drops modules that nobody holds, oldest first. False if that is not enough. */
@@ -265,6 +295,12 @@ sonde_module_store_free (SondeModuleStore *self)
     sonde_module_free (dequeue (self));
   while (self->oldest != NULL)
     evict (self, self->oldest);
+  while (self->trash != NULL)
+    {
+      uint32_t work = UINT32_MAX;
+
+      free_trash (self, &work);
+    }
   if (self->vdso != NULL)
     self->vdso->store = NULL;
   sonde_module_unref (self->vdso);
@@ -348,7 +384,7 @@ set_failed (SondeModuleStore *self, Entry *entry, int error)
   unsigned doublings = entry->n_failures < MAX_BACK_OFF ? entry->n_failures : MAX_BACK_OFF;
 
   entry->state = SONDE_MODULE_FAILED;
-  entry->module = NULL;
+  set_module (entry, NULL);
   entry->error = error;
   entry->retry_ns = self->now_ns () + (MIN_BACK_OFF_NS << doublings);
   if (entry->n_failures < MAX_BACK_OFF)
@@ -374,30 +410,11 @@ sonde_module_store_set_failed (SondeModuleStore *self, const SondeFileId *id, in
 }
 
 static int
-identify (int fd, SondeModuleIdentity *identity)
-{
-  struct stat st;
-
-  if (fstat (fd, &st) < 0)
-    return -errno;
-  if (!S_ISREG (st.st_mode))
-    return -EINVAL;
-  *identity = (SondeModuleIdentity){
-    .device = st.st_dev,
-    .inode = st.st_ino,
-    .size_bytes = (uint64_t) st.st_size,
-    .modified_ns = st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec,
-    .changed_ns = st.st_ctim.tv_sec * NS_PER_S + st.st_ctim.tv_nsec,
-  };
-  return 0;
-}
-
-static int
 add_module (SondeModuleStore *self, SondeModule *module)
 {
   if (!make_room (self, module->n_bytes))
     return -ENOSPC;
-  if (sonde_hash_add (&self->modules, hash_identity (&module->identity), module) < 0)
+  if (sonde_hash_add (&self->modules, sonde_module_identity_hash (&module->identity), module) < 0)
     return -ENOMEM;
   module->store = self;
   module->id = ++self->last_id;
@@ -424,12 +441,12 @@ static int
 find_module (SondeModuleStore *self, int fd, bool *made, SondeModule **module)
 {
   SondeModuleIdentity identity;
-  int r = identify (fd, &identity);
+  int r = sonde_module_identity_read (&identity, fd);
 
   if (r < 0)
     return r;
-  *module
-      = sonde_hash_find (&self->modules, hash_identity (&identity), module_has_identity, &identity);
+  *module = sonde_hash_find (&self->modules, sonde_module_identity_hash (&identity),
+                             module_has_identity, &identity);
   if (*module != NULL)
     return 0;
   *module = find_reading (self, &identity);
@@ -462,17 +479,15 @@ settle (SondeModuleStore *self, int r)
 
   if (r == 0)
     r = add_module (self, module);
-  for (Entry *entry = self->newest_entry; entry != NULL; entry = entry->older)
-    {
-      if (entry->module != module)
-        continue;
-      if (r < 0)
-        set_failed (self, entry, r);
-      else
-        set_ready (self, entry);
-    }
+  while (r < 0 && module->entries != NULL)
+    set_failed (self, module->entries, r);
+  for (Entry *entry = module->entries; r == 0 && entry != NULL; entry = entry->next_of_module)
+    set_ready (self, entry);
   if (r < 0)
-    sonde_module_free (module);
+    {
+      module->newer = self->trash;
+      self->trash = module;
+    }
 }
 
 bool
@@ -480,7 +495,7 @@ sonde_module_store_work (SondeModuleStore *self)
 {
   uint32_t work = SONDE_MODULE_STORE_SLICE;
 
-  while (self->next_read != NULL)
+  while (free_trash (self, &work) && self->next_read != NULL)
     {
       int r = sonde_module_read (self->next_read, &work);
 
@@ -489,7 +504,7 @@ sonde_module_store_work (SondeModuleStore *self)
       settle (self, r);
       work -= work < WORK_PER_MODULE ? work : WORK_PER_MODULE;
     }
-  return self->next_read != NULL;
+  return self->next_read != NULL || self->trash != NULL;
 }
 
 /* What sonde_module_store_begin() and _load() return. */
@@ -517,14 +532,14 @@ sonde_module_store_begin (SondeModuleStore *self, const SondeFileId *id, int fd)
     close (fd);
   if (entry == NULL)
     return -ENOMEM;
-  if (r == -EAGAIN)
-    entry->state = SONDE_MODULE_UNKNOWN;
-  else if (r < 0)
+  if (r < 0)
     set_failed (self, entry, r);
+  if (r == -EAGAIN) /* for no fault of the file's */
+    entry->state = SONDE_MODULE_UNKNOWN;
   if (r < 0)
     return r;
 
-  entry->module = module;
+  set_module (entry, module);
   entry->state = SONDE_MODULE_READING;
   if (r == 0)
     set_ready (self, entry);

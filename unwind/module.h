@@ -64,7 +64,7 @@ void sonde_module_store_set_asked (SondeModuleStore *self, const SondeFileId *id
 int sonde_module_store_load (SondeModuleStore *self, const SondeFileId *id, int fd);
 
 /* How much is done at a time: half a millisecond of CPU or less. In units of cfi-builder.h. */
-#define SONDE_MODULE_STORE_SLICE 8192
+#define SONDE_MODULE_STORE_SLICE 6144
 
 /* The same, but reads at most a slice of the files that wait to be read. Returns 0 when the module
  * is ready, 1 when it is READING and sonde_module_store_work() is to be called until it is ready or
