@@ -8,9 +8,17 @@
 
 enum
 {
-  WORK_PER_PAGE = 5,
-  MAX_FREE_BYTES = 1 << 20, /* at once */
+  WORK_PER_PAGE = 12,
+  MAX_FREE_BYTES = 1 << 18, /* at once */
 };
+
+static void
+charge (uint32_t *work, uint64_t n_pages)
+{
+  uint64_t cost = n_pages * WORK_PER_PAGE;
+
+  *work -= *work < cost ? *work : (uint32_t) cost;
+}
 
 bool
 sonde_cfi_discard (void *block, size_t keep_bytes, size_t *size_bytes, uint32_t *work)
@@ -20,19 +28,20 @@ sonde_cfi_discard (void *block, size_t keep_bytes, size_t *size_bytes, uint32_t 
   uintptr_t end = ((uintptr_t) block + *size_bytes) & -page;
   uintptr_t wanted = (*work / WORK_PER_PAGE + 1) * page; /* one at least, so that it ends */
 
-  if (block == NULL || end < begin || end - begin <= MAX_FREE_BYTES)
+  if (block == NULL || end < begin)
     return true;
-  if (wanted > end - begin)
-    wanted = end - begin;
-  madvise ((uint8_t *) block + (end - wanted - (uintptr_t) block), wanted, MADV_DONTNEED);
-  *size_bytes = end - wanted - (uintptr_t) block;
-  if (*size_bytes - keep_bytes > MAX_FREE_BYTES)
+  if (end - begin > MAX_FREE_BYTES)
     {
-      *work = 0;
-      return false;
+      if (wanted > end - begin)
+        wanted = end - begin;
+      end -= wanted;
+      madvise ((uint8_t *) block + (end - (uintptr_t) block), wanted, MADV_DONTNEED);
+      *size_bytes = end - (uintptr_t) block;
+      charge (work, wanted / page);
+      if (end - begin > MAX_FREE_BYTES)
+        return false;
     }
-  wanted = wanted / page * WORK_PER_PAGE;
-  *work -= *work < wanted ? *work : (uint32_t) wanted;
+  charge (work, (end - begin) / page);
   return true;
 }
 
