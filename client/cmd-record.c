@@ -13,6 +13,7 @@
 #include "client/record-options.h"
 #include "client/record-summary.h"
 #include "client/recording.h"
+#include "client/service-error.h"
 #include "client/spawn.h"
 #include "client/text.h"
 
@@ -53,20 +54,29 @@ check_done (Record *self)
 }
 
 static void
-complain (Record *self, const char *what, const char *message)
+complain (Record *self, const char *what, const GError *error)
 {
   if (self->is_progress_shown)
     g_printerr ("\n");
   self->is_progress_shown = FALSE;
-  sonde_cli_complain ("%s%s", what, message);
+  sonde_service_error_complain (what, error, sonde_connection_is_embedded (self->connection));
 }
 
 static void
-give_up (Record *self, const char *what, const char *message)
+give_up (Record *self, const char *what, const GError *error)
 {
-  complain (self, what, message);
+  complain (self, what, error);
   self->has_failed = TRUE;
   sonde_recording_stop (self->recording);
+}
+
+static void
+give_up_with_errno (Record *self, const char *what, int error_number)
+{
+  g_autoptr (GError) error = g_error_new_literal (G_IO_ERROR, g_io_error_from_errno (error_number),
+                                                  g_strerror (error_number));
+
+  give_up (self, what, error);
 }
 
 static void
@@ -81,7 +91,7 @@ recording_started (gpointer user_data)
   path = g_strdup_printf ("/proc/%d/maps", sonde_spawn_pid (self->spawn));
   maps = open (path, O_RDONLY | O_CLOEXEC);
   if (maps < 0)
-    give_up (self, "Cannot open the command's mappings: ", g_strerror (errno));
+    give_up_with_errno (self, "Cannot open the command's mappings: ", errno);
   else
     sonde_recording_add_process (self->recording, sonde_spawn_pid (self->spawn), maps);
 }
@@ -92,7 +102,7 @@ process_added (const GError *error, gpointer user_data)
   Record *self = user_data;
 
   if (error != NULL)
-    give_up (self, "Cannot record the command: ", error->message);
+    give_up (self, "Cannot record the command: ", error);
   else if (!self->was_told_to_end)
     sonde_spawn_release (self->spawn);
 }
@@ -119,7 +129,7 @@ recording_ended (const GError *error, gpointer user_data)
   self->has_ended = TRUE;
   if (error != NULL && !g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
     {
-      complain (self, "", error->message);
+      complain (self, "", error);
       self->has_failed = TRUE;
     }
   if (self->spawn != NULL && !sonde_spawn_is_running (self->spawn))
@@ -140,7 +150,7 @@ exec_failed (int error_number, gpointer user_data)
   g_autofree char *what = g_strdup_printf ("Cannot run %s: ", command);
 
   self->exec_error = error_number;
-  give_up (self, what, g_strerror (error_number));
+  give_up_with_errno (self, what, error_number);
 }
 
 static void
@@ -283,11 +293,7 @@ connect_service (Record *self, gboolean may_fall_back)
           = sonde_connection_open_embedded (options->daemon_path, options->worker_path, &error);
     }
   if (self->connection == NULL)
-    {
-      if (g_dbus_error_is_remote_error (error))
-        g_dbus_error_strip_remote_error (error);
-      sonde_cli_complain ("%s", error->message);
-    }
+    sonde_service_error_complain ("", error, options->embedded || may_fall_back);
   return self->connection != NULL;
 }
 

@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 
 #include "client/fd.h"
+#include "client/service-error.h"
+#include "client/tty-agent.h"
 #include "config.h"
 
 #define BUS_NAME     "org.sonde.Profiler1"
@@ -17,8 +19,15 @@
 #define CALL_TIMEOUT_MS G_MAXINT
 
 static gboolean
+is_on_terminal (void)
+{
+  return isatty (STDIN_FILENO) != 0;
+}
+
+static gboolean
 open_manager (SondeConnection *self, GError **error)
 {
+  (void) SONDE_SERVICE_ERROR; /* registers it */
   self->manager = sonde_dbus_manager_proxy_new_sync (
       self->bus,
       G_DBUS_PROXY_FLAGS_DO_NOT_LOAD_PROPERTIES | G_DBUS_PROXY_FLAGS_DO_NOT_CONNECT_SIGNALS,
@@ -33,13 +42,15 @@ SondeConnection *
 sonde_connection_open_bus (GError **error)
 {
   g_autoptr (SondeConnection) self = g_new0 (SondeConnection, 1);
+  g_autoptr (GError) failure = NULL;
   g_autofree char *owner = NULL;
 
   self->name = BUS_NAME;
-  self->bus = g_bus_get_sync (G_BUS_TYPE_SYSTEM, NULL, error);
+  self->bus = g_bus_get_sync (G_BUS_TYPE_SYSTEM, NULL, &failure);
   if (self->bus == NULL)
     {
-      g_prefix_error (error, "There is no system bus (use --embedded to record without it): ");
+      g_set_error (error, G_DBUS_ERROR, G_DBUS_ERROR_NO_SERVER, "There is no system bus: %s",
+                   failure->message);
       return NULL;
     }
   g_dbus_connection_set_exit_on_close (self->bus, FALSE);
@@ -49,11 +60,12 @@ sonde_connection_open_bus (GError **error)
   owner = g_dbus_proxy_get_name_owner (G_DBUS_PROXY (self->manager));
   if (owner == NULL)
     {
-      g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
-                   "The system bus has no service %s (use --embedded to record without it)",
-                   BUS_NAME);
+      g_set_error (error, G_DBUS_ERROR, G_DBUS_ERROR_SERVICE_UNKNOWN,
+                   "The system bus has no service %s", BUS_NAME);
       return NULL;
     }
+  if (is_on_terminal () && getuid () != 0)
+    self->agent = sonde_tty_agent_start ();
   return g_steal_pointer (&self);
 }
 
@@ -135,11 +147,26 @@ sonde_connection_open_embedded (const char *daemon_path, const char *worker_path
   return g_steal_pointer (&self);
 }
 
+GDBusCallFlags
+sonde_connection_call_flags (const SondeConnection *self)
+{
+  return !sonde_connection_is_embedded (self) && is_on_terminal ()
+             ? G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION
+             : G_DBUS_CALL_FLAGS_NONE;
+}
+
+gboolean
+sonde_connection_is_embedded (const SondeConnection *self)
+{
+  return self->daemon != NULL;
+}
+
 void
 sonde_connection_free (SondeConnection *self)
 {
   if (self == NULL)
     return;
+  sonde_tty_agent_stop (self->agent);
   g_clear_object (&self->manager);
   if (self->daemon != NULL && self->bus != NULL)
     g_dbus_connection_close_sync (self->bus, NULL, NULL);

@@ -12,9 +12,10 @@ typedef struct
   const char *name; /* NULL between peers */
   SondeDBusManager *manager;
   GSubprocess *daemon; /* NULL on the system bus */
+  GSubprocess *agent;  /* asks for a password on this terminal; NULL if that is not for us */
 } SondeConnection;
 
-/* Reaches the system's service; the error names --embedded. Blocks: for start-up only. */
+/* Reaches the system's service. Blocks: for start-up only. */
 SondeConnection *sonde_connection_open_bus (GError **error);
 
 /**
@@ -27,6 +28,11 @@ SondeConnection *sonde_connection_open_bus (GError **error);
  */
 SondeConnection *
 sonde_connection_open_embedded (const char *daemon_path, const char *worker_path, GError **error);
+
+/* For methods that polkit may ask somebody about: only if somebody sits at a terminal. */
+GDBusCallFlags sonde_connection_call_flags (const SondeConnection *self);
+
+gboolean sonde_connection_is_embedded (const SondeConnection *self);
 
 /* Accepts NULL. */
 void sonde_connection_free (SondeConnection *self);

@@ -230,8 +230,9 @@ static const Sum sums[] = {
   { "samples",
     { SONDE_LEDGER_RECORDED },
     1,
-    { SONDE_LEDGER_STREAM_SAMPLES, SONDE_LEDGER_STREAM_SAMPLES_LOST },
-    2 },
+    { SONDE_LEDGER_STREAM_SAMPLES, SONDE_LEDGER_STREAM_SAMPLES_LOST,
+      SONDE_LEDGER_STREAM_SAMPLES_BEFORE },
+    3 },
 };
 
 /* Adds @n entries up and writes them as "recorded 12 + lost-kernel 0". False on an impossible

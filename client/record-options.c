@@ -35,11 +35,13 @@ add_pid (const char *name, const char *value, gpointer data, GError **error)
 static gboolean
 check (const SondeRecordOptions *self)
 {
-  guint n_subjects = (self->pids->len > 0) + (self->system != FALSE) + (self->command != NULL);
+  guint n_subjects = (self->pids->len > 0) + (self->unit != NULL) + (self->system != FALSE)
+                     + (self->command != NULL);
 
   if (n_subjects != 1)
-    sonde_cli_complain ("record needs exactly one of -p PID, -a and a COMMAND; see sondectl record "
-                        "--help");
+    sonde_cli_complain (
+        "record needs exactly one of -p PID, -u UNIT, -a and a COMMAND; see sondectl record "
+        "--help");
   else if (self->pids->len > SONDE_RECORD_MAX_PIDS)
     sonde_cli_complain ("at most %d processes can be named", SONDE_RECORD_MAX_PIDS);
   else if (self->frequency_hz < 0 || self->period < 0 || self->stack_size_bytes < 0
@@ -64,14 +66,18 @@ sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
       "Write to FILE, replacing it (sonde-NAME-TIME.syscap)", "FILE" },
     { "pid", 'p', 0, G_OPTION_ARG_CALLBACK, add_pid, "Record this process; may be repeated",
       "PID" },
+    { "unit", 'u', 0, G_OPTION_ARG_STRING, &self->unit, "Record all processes of a systemd unit",
+      "UNIT" },
     { "all", 'a', 0, G_OPTION_ARG_NONE, &self->system, "Record the whole machine", NULL },
     { "frequency", 'F', 0, G_OPTION_ARG_INT, &self->frequency_hz, "Samples per second (1000)",
       "HZ" },
     { "period", 0, 0, G_OPTION_ARG_INT64, &self->period, "Or: events per sample", "N" },
     { "duration", 'd', 0, G_OPTION_ARG_DOUBLE, &self->seconds,
       "End after SECONDS (0: when the command ends, or ^C)", "SECONDS" },
-    { "event", 0, 0, G_OPTION_ARG_STRING, &self->event, "auto, cycles, cpu-clock, ...", "NAME" },
+    { "event", 0, 0, G_OPTION_ARG_STRING, &self->event,
+      "auto, cycles, cpu-clock, sched:sched_switch, ...", "NAME" },
     { "kernel", 0, 0, G_OPTION_ARG_NONE, &self->kernel, "Names of kernel functions", NULL },
+    { "raw", 0, 0, G_OPTION_ARG_NONE, &self->raw, "Kernel addresses, and nothing hidden", NULL },
     { "no-children", 0, 0, G_OPTION_ARG_NONE, &self->no_children, "Do not follow fork", NULL },
     { "unwind", 0, 0, G_OPTION_ARG_STRING, &self->unwind,
       "dwarf, libdwfl, frame-pointer or none (dwarf)", "METHOD" },
@@ -86,7 +92,7 @@ sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
   };
 
   self->pids = g_array_new (FALSE, FALSE, sizeof (GPid));
-  if (!sonde_cli_parse (argc, argv, "-p PID... | -a | [--] COMMAND [ARGUMENT...]",
+  if (!sonde_cli_parse (argc, argv, "-p PID... | -u UNIT | -a | [--] COMMAND [ARGUMENT...]",
                         "Records where programs spend their time.", DESCRIPTION, entries, TRUE,
                         self))
     return FALSE;
@@ -106,6 +112,7 @@ sonde_record_options_clear (SondeRecordOptions *self)
   g_clear_pointer (&self->worker_path, g_free);
   g_clear_pointer (&self->output, g_free);
   g_clear_pointer (&self->event, g_free);
+  g_clear_pointer (&self->unit, g_free);
   g_clear_pointer (&self->unwind, g_free);
 }
 
@@ -201,7 +208,13 @@ sonde_record_options_build (const SondeRecordOptions *self, GUnixFDList **fds, G
   g_autoptr (GUnixFDList) list = g_unix_fd_list_new ();
 
   if (self->command != NULL)
-    add_boolean (&request, "launch", TRUE);
+    {
+      add_boolean (&request, "launch", TRUE);
+      /* Our own waiting is none of the command's time. */
+      add_boolean (&request, "start-on-exec", TRUE);
+    }
+  else if (self->unit != NULL)
+    add_string (&request, "unit", self->unit);
   else if (self->system)
     add_boolean (&request, "system", TRUE);
   else if (!add_processes (self, &request, list, error))
@@ -216,6 +229,8 @@ sonde_record_options_build (const SondeRecordOptions *self, GUnixFDList **fds, G
   add_u32 (&request, "max-depth", self->max_depth);
   if (self->kernel)
     add_boolean (&request, "kernel", TRUE);
+  if (self->raw)
+    add_boolean (&request, "raw", TRUE);
   if (self->no_children)
     add_boolean (&request, "children", FALSE);
   if (self->no_symbols)
@@ -232,6 +247,8 @@ sonde_record_options_dup_subject (const SondeRecordOptions *self)
 
   if (self->command != NULL)
     name = g_path_get_basename (self->command[0]);
+  else if (self->unit != NULL)
+    name = g_strdup (self->unit);
   else if (self->system)
     name = g_strdup ("system");
   else

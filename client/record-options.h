@@ -16,6 +16,7 @@ typedef struct
   char *output; /* NULL: a name is made up */
 
   GArray *pids; /* GPid */
+  char *unit;
   gboolean system;
   char **command; /* NULL-terminated, or NULL; the caller's */
 
@@ -24,6 +25,7 @@ typedef struct
   gint64 period;
   double seconds;
   gboolean kernel;
+  gboolean raw;
   gboolean no_children;
   gboolean no_symbols;
   char *unwind;

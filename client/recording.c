@@ -47,8 +47,7 @@ struct SondeRecording
 static void
 fail (SondeRecording *self, GError *error)
 {
-  if (g_dbus_error_is_remote_error (error))
-    g_dbus_error_strip_remote_error (error);
+  g_dbus_error_strip_remote_error (error);
   if (self->error == NULL)
     self->error = error;
   else
@@ -342,7 +341,7 @@ void
 sonde_recording_start (SondeRecording *self, GVariant *options, GUnixFDList *fds)
 {
   sonde_dbus_manager_call_profile (self->connection->manager, options,
-                                   G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION, -1, fds,
+                                   sonde_connection_call_flags (self->connection), -1, fds,
                                    self->cancellable, profile_ready, self);
 }
 
@@ -357,8 +356,7 @@ process_added (GObject *source, GAsyncResult *result, gpointer user_data)
     {
       if (g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
         return;
-      if (g_dbus_error_is_remote_error (error))
-        g_dbus_error_strip_remote_error (error);
+      g_dbus_error_strip_remote_error (error);
     }
   self->handler->added (error, self->user_data);
 }
@@ -377,7 +375,7 @@ sonde_recording_add_process (SondeRecording *self, GPid pid, int maps_fd)
     }
   sonde_dbus_session_call_add_process (self->session,
                                        g_variant_new_parsed ("[(%u, %h)]", (guint32) pid, index),
-                                       G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION, G_MAXINT,
+                                       sonde_connection_call_flags (self->connection), G_MAXINT,
                                        fds, self->cancellable, process_added, self);
 }
 

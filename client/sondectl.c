@@ -16,10 +16,12 @@ static const struct
   const char *text;
 } commands[] = {
   { "record", sonde_cmd_record, "record [OPTION...] -- COMMAND...", "profile a command" },
-  { NULL, NULL, "record [OPTION...] -p PID | -a", "profile processes, or the machine" },
+  { NULL, NULL, "record [OPTION...] -p PID | -u UNIT | -a", "profile processes, or the machine" },
   { "report", sonde_cmd_report, "report FILE", "show the heaviest call tree (or --flat)" },
   { "dump", sonde_cmd_dump, "dump FILE", "print each frame as a line of text" },
   { "verify", sonde_cmd_verify, "verify FILE", "check structure and loss ledger" },
+  { "list", sonde_cmd_list, "list", "show the sessions of the system's service" },
+  { "stop", sonde_cmd_stop, "stop SESSION", "end one of them" },
   { NULL, NULL, "CAPTURE", "the same as report CAPTURE" },
   { NULL, NULL, "PROGRAM [ARGUMENT...]", "record it; embedded if there is no service" },
 };
@@ -30,7 +32,7 @@ print_help (void)
   g_autoptr (GString) out = g_string_new ("Usage: sondectl COMMAND ...\n\n");
 
   for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
-    g_string_append_printf (out, "  sondectl %-34s %s\n", commands[i].usage, commands[i].text);
+    g_string_append_printf (out, "  sondectl %-41s %s\n", commands[i].usage, commands[i].text);
   g_string_append (
       out, "\n  sondectl COMMAND --help            the options of a command\n"
            "  sondectl --version\n"

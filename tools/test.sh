@@ -1,18 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# Builds Sonde three ways and runs the test suites in each: tools/test.sh [SUITE…]
+# Builds Sonde four ways and runs the test suites in each: tools/test.sh [SUITE…]
 #
 #   plain     gcc                          every suite
 #   sanitize  gcc, ASan and UBSan          every suite
 #   clang     clang, as a second opinion   what needs neither root nor a bus
+#   aarch64   gcc, run by qemu             the unit and fuzz suites of protocol/, symbols/ and unwind/
 #
-# All three treat warnings as errors. The last line is "N passed, N failed, N skipped", in test cases.
+# All of them treat warnings as errors. The last line is "N passed, N failed, N skipped", in test cases.
 set -euo pipefail
 
 # shellcheck source=tools/lib.sh
 . "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib.sh"
 
-all_suites=(style unit fuzz bus system)
+all_suites=(style unit fuzz bus system systemd-ns)
 base=$(readlink -m "${SONDE_BUILD:-$root/build}")-test
 suites=("$@")
 [ $# -gt 0 ] || suites=("${all_suites[@]}")
@@ -26,12 +27,21 @@ done
 mkdir -p "$base"
 logs=()
 
+# has_suite SUITE…: is one of them to be run?
+has_suite() {
+  local suite
+  for suite; do
+    [[ " ${suites[*]} " != *" $suite "* ]] || return 0
+  done
+  return 1
+}
+
 # run_suites BUILD SUITE…: a failing suite does not keep the others from running.
 run_suites() {
   local build=$1 suite
   shift
   for suite; do
-    [[ " ${suites[*]} " == *" $suite "* ]] || continue
+    has_suite "$suite" || continue
     rm -f "$base/$build/meson-logs/$suite.json"
     echo "test: $build: $suite"
     # Whether anything failed is for the count to say, which also shows why.
@@ -45,24 +55,46 @@ make_build() {
   local build=$1
   shift
   echo "test: building $build"
-  configure "$base/$build" --werror -Dtests=enabled "$@"
+  # Below /usr is where the suite systemd-ns installs it, in a throw-away copy of the root.
+  configure "$base/$build" --werror --prefix=/usr -Dtests=enabled "$@"
   compile "$base/$build"
 }
 
-# A reader of captures that is not ours, for one test. Without it that test is skipped and says so.
+get_packages=$root/tests/lib/get-packages.sh
+architecture=$(dpkg --print-architecture)
+
+# What programs for Debian's arm64 are linked with and find when they run.
+aarch64_packages=(libc6 libgcc-s1 libstdc++6 libglib2.0-0 libglib2.0-dev libpcre2-8-0 libpcre2-dev
+  libelf1 libelf-dev libdw1 libdw-dev zlib1g zlib1g-dev libbz2-1.0 liblzma5 liblzma-dev)
+
+# An aarch64 machine has tested it all in its other builds.
+with_aarch64=false
+if [ "$architecture" != arm64 ] && has_suite unit fuzz; then
+  with_aarch64=true
+  sysroot=$("$get_packages" arm64 "$base/aarch64-sysroot" "${aarch64_packages[@]}") || exit 1
+  printf "[constants]\nsysroot = '%s'\n" "$sysroot" >"$base/aarch64-sysroot.ini"
+fi
+
+# Readers of captures that are not ours. Without them their cases are skipped and say so.
 sysprof=
-if [[ " ${suites[*]} " == *" system "* ]]; then
-  get_sysprof() { "$root/tests/lib/get-libsysprof.sh" "$base/libsysprof"; }
-  sysprof=$(get_sysprof 2>/dev/null) || { apt-get update -q >/dev/null 2>&1 && sysprof=$(get_sysprof); } ||
-    echo "test: no libsysprof: check the network"
+if has_suite system; then
+  sysprof=$("$get_packages" "$architecture" "$base/libsysprof" libsysprof-4-dev sysprof \
+    libsysprof-4 libjson-glib-1.0-0 libunwind8) || echo "test: no libsysprof"
 fi
 
 CC=gcc make_build plain -Dsysprof_capture_dir="$sysprof"
 CC=gcc make_build sanitize -Db_sanitize=address,undefined -Db_lundef=false
 CC=clang make_build clang
+if "$with_aarch64"; then
+  make_build aarch64 --cross-file "$base/aarch64-sysroot.ini" --cross-file "$root/tests/lib/aarch64.ini" \
+    -Ddaemon=disabled -Dclient=disabled
+fi
 
 run_suites plain "${all_suites[@]}"
 run_suites sanitize "${all_suites[@]}"
 run_suites clang style unit fuzz
+if "$with_aarch64"; then
+  run_suites aarch64 unit fuzz
+fi
 
-exec /usr/bin/python3 -B "$tools/count-tests.py" --may-skip system --figures system "${logs[@]}"
+exec /usr/bin/python3 -B "$tools/count-tests.py" --may-skip system --figures system --figures systemd-ns "${logs[@]}"

@@ -24,6 +24,7 @@ sonde_mapping_list_new (SondeMappingPool *pool)
 
   if (self == NULL)
     return NULL;
+  self->pool = pool;
   self->n_refs = 1;
   pool->n_bytes += list_bytes (self);
   return self;
@@ -44,13 +45,13 @@ release (SondeMapping *mapping, SondeMappingPool *pool)
 }
 
 void
-sonde_mapping_list_unref (SondeMappingList *self, SondeMappingPool *pool)
+sonde_mapping_list_unref (SondeMappingList *self)
 {
   if (self == NULL || --self->n_refs > 0)
     return;
   for (size_t i = 0; i < self->n_mappings; i++)
-    release (&self->mappings[i], pool);
-  pool->n_bytes -= list_bytes (self);
+    release (&self->mappings[i], self->pool);
+  self->pool->n_bytes -= list_bytes (self);
   free (self->mappings);
   free (self->epochs);
   free (self);
@@ -99,7 +100,7 @@ sonde_mapping_list_make_own (SondeMappingList **self, SondeMappingPool *pool)
   if (reserve (copy, pool, old->n_mappings + 1) < 0)
     {
       *self = old;
-      sonde_mapping_list_unref (copy, pool);
+      sonde_mapping_list_unref (copy);
       return -ENOMEM;
     }
 
@@ -114,7 +115,7 @@ sonde_mapping_list_make_own (SondeMappingList **self, SondeMappingPool *pool)
   copy->n_mappings = old->n_mappings;
   copy->modules_serial = old->modules_serial;
   copy->store_serial = old->store_serial;
-  sonde_mapping_list_unref (old, pool);
+  sonde_mapping_list_unref (old);
   return 0;
 }
 
@@ -329,4 +330,13 @@ sonde_mapping_list_drop_older (SondeMappingList *self, SondeMappingPool *pool, u
       self->epochs[n_kept++] = self->epochs[i];
     }
   self->n_mappings = n_kept;
+}
+
+const SondeMapping *
+sonde_process_mappings (const SondeProcess *self, size_t *n_mappings)
+{
+  const SondeMappingList *list = sonde_process_mapping_list (self);
+
+  *n_mappings = list != NULL ? list->n_mappings : 0;
+  return list != NULL ? list->mappings : NULL;
 }

@@ -23,6 +23,7 @@ typedef struct
 
 typedef struct
 {
+  SondeMappingPool *pool;
   size_t n_refs;
   size_t n_mappings;
   size_t n_allocated;
@@ -34,7 +35,11 @@ typedef struct
 
 SondeMappingList *sonde_mapping_list_new (SondeMappingPool *pool); /* NULL on ENOMEM */
 SondeMappingList *sonde_mapping_list_ref (SondeMappingList *self);
-void sonde_mapping_list_unref (SondeMappingList *self, SondeMappingPool *pool); /* accepts NULL */
+void sonde_mapping_list_unref (SondeMappingList *self); /* accepts NULL */
+
+/* The list of a process, borrowed; NULL: it has none. With a reference it stays as it is, whatever
+ * the process does, and counts as one of the table's. */
+SondeMappingList *sonde_process_mapping_list (const SondeProcess *process);
 
 /* Replaces *@self by a copy if others share it. Errors: -ENOMEM, and *@self stays. */
 int sonde_mapping_list_make_own (SondeMappingList **self, SondeMappingPool *pool);

@@ -126,7 +126,7 @@ bump_serial (SondeProcess *process)
 static void
 drop_list (SondeProcess *process)
 {
-  sonde_mapping_list_unref (process->list, &process->table->pool);
+  sonde_mapping_list_unref (process->list);
   process->list = NULL;
   bump_serial (process);
 }
@@ -522,11 +522,10 @@ sonde_process_set_unreachable (SondeProcess *process, uint64_t start)
     mapping->unreachable = true;
 }
 
-const SondeMapping *
-sonde_process_mappings (const SondeProcess *self, size_t *n_mappings)
+SondeMappingList *
+sonde_process_mapping_list (const SondeProcess *self)
 {
-  *n_mappings = self->list != NULL ? self->list->n_mappings : 0;
-  return self->list != NULL ? self->list->mappings : NULL;
+  return self->list;
 }
 
 uint64_t

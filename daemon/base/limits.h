@@ -6,9 +6,29 @@
 #define SONDE_LIMIT_SESSIONS      4
 #define SONDE_LIMIT_SESSIONS_ROOT 32
 
+/* The same for all uids but root together; one of them takes at most half of what is left. */
+#define SONDE_LIMIT_SESSIONS_MACHINE 16
+/* µs: a session of StartSession stays visible after its end. */
+#define SONDE_LIMIT_KEPT_US (G_GINT64_CONSTANT (600) * 1000000)
+/* How many of these one uid has, and all together: each is about a kilobyte. */
+#define SONDE_LIMIT_KEPT_PER_UID 16
+#define SONDE_LIMIT_KEPT         256
+
 /* Starts of one uid: a burst, then one per interval (µs). A start costs a fork and many events. */
 #define SONDE_LIMIT_START_BURST       5
 #define SONDE_LIMIT_START_INTERVAL_US 1000000
+
+/* Calls of AddProcess of one uid: a burst, then one per interval (µs). Each may open thousands of
+ * events. */
+#define SONDE_LIMIT_ADD_BURST       16
+#define SONDE_LIMIT_ADD_INTERVAL_US 200000
+/* Records of refusals of one uid in a minute; the rest are counted in one. */
+#define SONDE_LIMIT_AUDIT_BURST     10
+#define SONDE_LIMIT_AUDIT_WINDOW_US 60000000
+
+/* Per cent that one uid takes at most of a resource that all share and of which something is left:
+ * descriptors of sonded, memory for rings, the disk, sessions of the machine. */
+#define SONDE_LIMIT_SHARE_PERCENT 50
 
 /* Method calls of one uid that are not answered yet; polkit can keep one open for minutes. */
 #define SONDE_LIMIT_CALLS 32
@@ -17,6 +37,9 @@
 #define SONDE_LIMIT_TARGETS 16
 /* Processes in a session, AddProcess included: each holds a pidfd. */
 #define SONDE_LIMIT_SESSION_TARGETS 256
+
+/* Processes of the scope `pids` and their children that a worker has asked about. */
+#define SONDE_LIMIT_NAMED_PROCESSES 65536
 
 /* Perf events of a session; each is a descriptor of the worker and about 1 KiB of kernel memory. */
 #define SONDE_LIMIT_EVENTS 16384
@@ -36,16 +59,47 @@
 /* µs: longer than a year is a mistake. */
 #define SONDE_LIMIT_DURATION_US (G_GUINT64_CONSTANT (366) * 24 * 3600 * 1000000)
 
+/* Characters of a label, which is part of a file name. */
+#define SONDE_LIMIT_LABEL 64
+
+/* Bytes between heap samples: more than a terabyte is a mistake. */
+#define SONDE_LIMIT_MEMORY_INTERVAL (G_GUINT64_CONSTANT (1) << 40)
+/* µs that an allocation of a profiled program may wait for room: more would look like a hang. */
+#define SONDE_LIMIT_MEMORY_WAIT_US 1000000
+
+/* Rings of profiled programs in a session, and bytes of all of them: what a program with a ring for
+ * each of its threads needs. */
+#define SONDE_LIMIT_RINGS             256
+#define SONDE_LIMIT_RING_MEMORY_BYTES (64 * 1024 * 1024)
+
 /* Bytes of one CPU's perf rings, locked memory apart from the worker's own. */
 #define SONDE_LIMIT_RING_BYTES (16 * 1024 * 1024)
-/* Bytes queued for one reader before frames are dropped for it. */
-#define SONDE_LIMIT_SINK_BUFFER (4 * 1024 * 1024)
+/* Readers of one session: each is a queue and a socket. */
+#define SONDE_LIMIT_SINKS 16
+/* Bytes queued for one reader before frames are dropped for it: what it gets, and may ask for. */
+#define SONDE_LIMIT_SINK_BUFFER     (4 * 1024 * 1024)
+#define SONDE_LIMIT_SINK_BUFFER_MIN (64 * 1024)
+#define SONDE_LIMIT_SINK_BUFFER_MAX (8 * 1024 * 1024)
+
+/* Bytes of one capture file, and of all that one uid has. */
+#define SONDE_LIMIT_CAPTURE_BYTES     (G_GUINT64_CONSTANT (1) << 30)
+#define SONDE_LIMIT_CAPTURE_UID_BYTES (G_GUINT64_CONSTANT (4) << 30)
+/* Capture files of one uid: a directory that can be counted at each start. */
+#define SONDE_LIMIT_CAPTURE_FILES 1024
+/* Per cent of a disk that captures leave free. */
+#define SONDE_LIMIT_CAPTURE_FREE_PERCENT 10
 
 /* Bytes of a /proc/PID/maps that are looked at: 65,530 mappings (vm.max_map_count) of 256 bytes. */
 #define SONDE_LIMIT_MAPS_BYTES (16 * 1024 * 1024)
 /* Bytes of any other /proc text that sonded reads. */
 #define SONDE_LIMIT_PROC_TEXT_BYTES (1024 * 1024)
 
+/* ms: for each of the two questions to systemd; together less than a worker's time to start. */
+#define SONDE_LIMIT_UNIT_MS 4000
+/* Control groups below a unit's: a container manager makes some dozens. */
+#define SONDE_LIMIT_UNIT_GROUPS 4096
+/* Levels of control groups below a unit's. */
+#define SONDE_LIMIT_UNIT_DEPTH 16
 /* ms: a worker says it is there, and maps its rings. */
 #define SONDE_LIMIT_START_MS 10000
 /* ms: Stop answers within 2 s, even of a worker that hangs. */

@@ -34,6 +34,7 @@ static const MessageShape control_shapes[] = {
   [SONDE_MESSAGE_PAUSE] = { "pause", sizeof (SondeMessageHeader), 0, 0, false, false },
   [SONDE_MESSAGE_RESUME] = { "resume", sizeof (SondeMessageHeader), 0, 0, false, false },
   [SONDE_MESSAGE_REPORT] = { "report", sizeof (SondeMessageHeader), 0, 0, false, false },
+  [SONDE_MESSAGE_NOTE] = { "note", sizeof (SondeMessageNote), 0, 0, false, false },
 };
 
 static const MessageShape worker_shapes[] = {
@@ -82,7 +83,7 @@ check_setup (const SondeMessageSetup *setup)
 {
   const uint32_t known_flags = SONDE_SPEC_KERNEL_TIME | SONDE_SPEC_KERNEL_NAMES | SONDE_SPEC_SYMBOLS
                                | SONDE_SPEC_CHILDREN | SONDE_SPEC_SYSTEM | SONDE_SPEC_USER_STACK
-                               | SONDE_SPEC_CALLCHAIN;
+                               | SONDE_SPEC_CALLCHAIN | SONDE_SPEC_RAW;
 
   if (setup->version != SONDE_MESSAGE_VERSION)
     return "another version of the protocol";
@@ -118,7 +119,8 @@ check_events (const SondeMessageEvents *events, unsigned n_fds)
 
       if (event->kind != SONDE_EVENT_SAMPLES && event->kind != SONDE_EVENT_SIDEBAND)
         return "unknown kind of event";
-      if (event->cpu < 0 || event->tid < -1 || event->padding != 0)
+      if (event->cpu < 0 || event->tid < -1
+          || (event->flags & ~(uint32_t) (SONDE_EVENT_LATE | SONDE_EVENT_ON_EXEC)) != 0)
         return "impossible event";
     }
   return NULL;
@@ -161,7 +163,20 @@ check_file (const SondeMessageFile *file, unsigned n_fds)
 static const char *
 check_sink (const SondeMessageSink *sink)
 {
-  return sink->sink_id != 0 && sink->buffer_size_bytes != 0 ? NULL : "impossible sink";
+  if (sink->sink_id == 0 || sink->buffer_size_bytes == 0 || sink->padding != 0)
+    return "impossible sink";
+  if (sink->kind != SONDE_SINK_STREAM && sink->kind != SONDE_SINK_FILE)
+    return "unknown kind of sink";
+  if ((sink->kind == SONDE_SINK_FILE) != (sink->max_bytes != 0))
+    return "size limit does not fit the kind of sink";
+  if ((sink->frames & ~(uint32_t) SONDE_SINK_FRAMES_ALL) != 0)
+    return "unknown kinds of frames";
+  if (sink->n_pids > SONDE_MESSAGE_SINK_MAX_PIDS)
+    return "too many processes";
+  for (uint32_t i = 0; i < SONDE_MESSAGE_SINK_MAX_PIDS; i++)
+    if (i < sink->n_pids ? sink->pids[i] <= 0 : sink->pids[i] != 0)
+      return "impossible process";
+  return NULL;
 }
 
 static const char *
@@ -181,14 +196,22 @@ check_process_request (const SondeMessageProcessRequest *request)
 }
 
 static const char *
+check_sentence (const char *text, size_t size_bytes)
+{
+  if (!is_terminated (text, size_bytes))
+    return "a text without its end";
+  for (; *text != '\0'; text++)
+    if (*text < ' ' || *text > '~')
+      return "text is not printable";
+  return NULL;
+}
+
+static const char *
 check_failed (const SondeMessageFailed *failed)
 {
-  if (!is_terminated (failed->text, sizeof failed->text))
-    return "a text without its end";
-  for (const char *c = failed->text; *c != '\0'; c++)
-    if (*c < ' ' || *c > '~')
-      return "text is not printable";
-  return failed->padding == 0 && failed->error >= 0 ? NULL : "impossible failure";
+  if (failed->padding != 0 || failed->error < 0)
+    return "impossible failure";
+  return check_sentence (failed->text, sizeof failed->text);
 }
 
 /* What is particular to one type; size and direction hold already. */
@@ -218,6 +241,9 @@ check_content (const SondeMessageHeader *header, unsigned n_fds)
       return check_file_request (message);
     case SONDE_MESSAGE_FAILED:
       return check_failed (message);
+    case SONDE_MESSAGE_NOTE:
+      return check_sentence (((const SondeMessageNote *) message)->text,
+                             sizeof ((const SondeMessageNote *) message)->text);
     case SONDE_MESSAGE_HELLO:
       return ((const SondeMessageHello *) message)->version == SONDE_MESSAGE_VERSION
                  ? NULL
@@ -295,6 +321,7 @@ sonde_statistic_name (SondeStatistic statistic)
     "kernel-only",
     "late",
     "throttled",
+    "duplicate",
     "lost-sideband",
     "ring-bytes",
     "processes",

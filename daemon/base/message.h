@@ -17,11 +17,11 @@
  * message, on both sides.
  *
  * Conversation: worker → HELLO; control → SETUP, DOCUMENT*, RINGS; worker → RINGS_MAPPED; control →
- * SINK, EVENTS*, START, PROCESS*; then in any order worker → PROCESS_REQUEST, FILE_REQUEST,
- * STATISTICS, SINK_CLOSED and control → PROCESS, FILE, EVENTS, SINK, PAUSE, RESUME, REPORT; control
- * → STOP; worker → DRAINED, then (when all sinks have taken everything or are closed) FINISHED, and
- * exits. End of file from control after START means the same as STOP. Worker → FAILED at any time,
- * then it exits.
+ * SINK, EVENTS*, START, NOTE*, PROCESS*; then in any order worker → PROCESS_REQUEST, FILE_REQUEST,
+ * STATISTICS, SINK_CLOSED and control → PROCESS, FILE, EVENTS, SINK, PAUSE, RESUME, REPORT, NOTE,
+ * DOCUMENT (of mounts); control → STOP; worker → DRAINED, then (when all sinks have taken
+ * everything or are closed) FINISHED, and exits. End of file from control after START means the
+ * same as STOP. Worker → FAILED at any time, then it exits.
  *
  * REPORT asks the worker to tell its whole state again (STATISTICS and every unanswered request),
  * for a sonded that adopts a running worker.
@@ -40,7 +40,7 @@ typedef enum
   SONDE_MESSAGE_RINGS
   = 3, /* SondeMessageEvents, n fds: dummy events that own rings, to be mapped */
   SONDE_MESSAGE_EVENTS = 4, /* SondeMessageEvents, n fds: events, enabled and redirected, to keep */
-  SONDE_MESSAGE_SINK = 5,   /* SondeMessageSink, 1 fd: our end of a stream socketpair */
+  SONDE_MESSAGE_SINK = 5,   /* SondeMessageSink, 1 fd: to write to */
   SONDE_MESSAGE_START = 6,  /* header only: the events are on */
   SONDE_MESSAGE_PROCESS = 7, /* SondeMessageProcess, 0 ... 2 fds */
   SONDE_MESSAGE_FILE = 8,    /* SondeMessageFile, 1 fd if status is 0, else none */
@@ -48,6 +48,7 @@ typedef enum
   SONDE_MESSAGE_PAUSE = 10,  /* header only */
   SONDE_MESSAGE_RESUME = 11, /* header only */
   SONDE_MESSAGE_REPORT = 12, /* header only */
+  SONDE_MESSAGE_NOTE = 13,   /* SondeMessageNote: a sentence for the stream's LOG */
   /* worker → control, never with fds */
   SONDE_MESSAGE_HELLO = 101,           /* SondeMessageHello */
   SONDE_MESSAGE_RINGS_MAPPED = 102,    /* SondeMessageRingsMapped */
@@ -85,6 +86,7 @@ enum
   SONDE_SPEC_SYSTEM = 1 << 4,     /* whole machine: unknown pids are asked for when first seen */
   SONDE_SPEC_USER_STACK = 1 << 5, /* samples carry registers and stack */
   SONDE_SPEC_CALLCHAIN = 1 << 6,  /* samples carry the kernel's callchain */
+  SONDE_SPEC_RAW = 1 << 7,        /* option `raw`: kernel addresses as they are, nothing hidden */
 };
 
 /* The frozen request, as the worker needs it. */
@@ -107,7 +109,7 @@ typedef struct
   int64_t start_realtime_ns;
   int64_t start_ns; /* CLOCK_MONOTONIC, before the events were on */
   char event[64];   /* "cpu-clock" */
-  char scope[16];   /* "targets", "launch", "pids", "system" */
+  char scope[16];   /* "targets", "launch", "pids", "unit", "system" */
   char sonde_version[16];
 } SondeMessageSetup;
 
@@ -131,13 +133,21 @@ typedef enum
   SONDE_EVENT_SIDEBAND = 2, /* mmap2, comm, fork, exit, and their ring */
 } SondeEventKind;
 
+enum
+{
+  /* Opened after others of the session: its task may have inherited one of those already, and then
+   * whatever it does is told twice. */
+  SONDE_EVENT_LATE = 1 << 0,
+  SONDE_EVENT_ON_EXEC = 1 << 1, /* off until the kernel enables it at its task's exec */
+};
+
 typedef struct
 {
-  uint64_t id; /* PERF_EVENT_IOC_ID */
+  uint64_t id; /* PERF_EVENT_IOC_ID; inherited events have their origin's */
   int32_t cpu;
-  int32_t tid;   /* -1 whole CPU */
-  uint32_t kind; /* SondeEventKind */
-  uint32_t padding;
+  int32_t tid;    /* -1 whole CPU, or a control group on it */
+  uint32_t kind;  /* SondeEventKind */
+  uint32_t flags; /* SONDE_EVENT_LATE, _ON_EXEC */
 } SondeMessageEvent;
 
 /* RINGS and EVENTS: the n-th descriptor belongs to the n-th entry. RINGS may come once only. */
@@ -149,11 +159,44 @@ typedef struct
   SondeMessageEvent events[];
 } SondeMessageEvents;
 
+/* What control has to say about the capture, for its readers. */
+typedef struct
+{
+  SondeMessageHeader header;
+  char text[200]; /* one sentence, printable ASCII */
+} SondeMessageNote;
+
+typedef enum
+{
+  SONDE_SINK_STREAM = 1, /* an AF_UNIX stream socket */
+  SONDE_SINK_FILE = 2,   /* a regular file, O_WRONLY and empty */
+} SondeSinkKind;
+
+/* What a sink gets beside the state, which is what any frame may need to be decoded (processes,
+ * mappings, forks, exits, names, counter definitions, embedded files). */
+enum
+{
+  SONDE_SINK_FRAMES_SAMPLES = 1 << 0,
+  SONDE_SINK_FRAMES_ALLOCATIONS = 1 << 1,
+  SONDE_SINK_FRAMES_MARKS = 1 << 2,
+  SONDE_SINK_FRAMES_COUNTERS = 1 << 3, /* except the ledger's, which every stream has */
+  SONDE_SINK_FRAMES_LOGS = 1 << 4,     /* except those that tell of the stream itself */
+  SONDE_SINK_FRAMES_ALL = (1 << 5) - 1,
+};
+
+#define SONDE_MESSAGE_SINK_MAX_PIDS 64
+
 typedef struct
 {
   SondeMessageHeader header;
   uint32_t sink_id;           /* unique in the session, from 1 */
+  uint32_t kind;              /* SondeSinkKind */
   uint32_t buffer_size_bytes; /* bound of its queue */
+  uint32_t frames;            /* SONDE_SINK_FRAMES_* */
+  uint64_t max_bytes;         /* of a file; 0 for a stream */
+  uint32_t n_pids;            /* whose frames it gets; 0: of all */
+  uint32_t padding;
+  int32_t pids[SONDE_MESSAGE_SINK_MAX_PIDS]; /* the rest is 0 */
 } SondeMessageSink;
 
 enum
@@ -168,7 +211,7 @@ typedef struct
   SondeMessageHeader header;
   uint64_t request_id;
   int32_t pid;
-  int32_t status;       /* 0, or errno: ESRCH gone, EACCES not for this session */
+  int32_t status;       /* 0, or errno: ESRCH gone, EPERM not for this session */
   uint64_t start_ticks; /* /proc/PID/stat field 22, clock ticks; with pid the process handle */
   uint32_t fds;         /* SONDE_PROCESS_FD_* in the order of the bits */
   uint32_t padding;
@@ -179,7 +222,8 @@ typedef struct
 {
   SondeMessageHeader header;
   uint64_t request_id;
-  int32_t status; /* 0 and one O_RDONLY descriptor of a regular file, or errno and none */
+  int32_t status; /* 0 and one O_RDONLY descriptor of a regular file, or errno and none: EPERM the
+                     process is not for this session (any more), EACCES the file is not */
   uint32_t padding;
 } SondeMessageFile;
 
@@ -237,6 +281,7 @@ typedef enum
   SONDE_STATISTIC_KERNEL_ONLY,   /* samples without a user part (kernel threads) */
   SONDE_STATISTIC_LATE,          /* records older than the reorder window; used all the same */
   SONDE_STATISTIC_THROTTLED,     /* THROTTLE records */
+  SONDE_STATISTIC_DUPLICATE,     /* samples of a task that two events watch; one of each two goes */
   SONDE_STATISTIC_LOST_SIDEBAND, /* side-band records the kernel dropped (maps were read again) */
   SONDE_STATISTIC_RING_BYTES,    /* mapped for perf rings, all CPUs */
   SONDE_STATISTIC_PROCESSES,     /* in the table now */
@@ -273,6 +318,7 @@ _Static_assert(sizeof (SondeMessageEvents) + SONDE_MESSAGE_MAX_FDS * sizeof (Son
                    <= SONDE_MESSAGE_MAX_SIZE,
                "a full EVENTS message fits");
 _Static_assert(sizeof (SondeMessageProcess) == 72, "process");
+_Static_assert(sizeof (SondeMessageSink) == 296, "sink");
 _Static_assert(sizeof (SondeMessageFileRequest) == 64, "file request");
 
 /**

@@ -29,6 +29,7 @@ describe_options (GKeyFile *file, const SondeMessageSetup *setup)
   else
     g_key_file_set_uint64 (file, GROUP, "period", setup->period);
   g_key_file_set_boolean (file, GROUP, "kernel", (setup->flags & SONDE_SPEC_KERNEL_NAMES) != 0);
+  g_key_file_set_boolean (file, GROUP, "raw", (setup->flags & SONDE_SPEC_RAW) != 0);
   g_key_file_set_string (file, GROUP, "kernel-time",
                          setup->flags & SONDE_SPEC_KERNEL_TIME ? "yes" : "user time only");
   g_key_file_set_boolean (file, GROUP, "children", (setup->flags & SONDE_SPEC_CHILDREN) != 0);

@@ -17,6 +17,7 @@ typedef struct
 {
   int fd;
   gboolean samples;
+  gboolean waits_for_exec;
   guint64 n_lost; /* as last read */
 } Event;
 
@@ -24,7 +25,9 @@ struct SondeEventKeeper
 {
   guint64 read_format;
   GArray *events;
-  guint next; /* to be read */
+  gboolean is_off;      /* sonde_event_keeper_enable() with FALSE */
+  gboolean has_waiting; /* and no exec was seen */
+  guint next;           /* to be read */
   guint64 n_lost;
 };
 
@@ -59,9 +62,9 @@ sonde_event_keeper_free (SondeEventKeeper *self)
 }
 
 gboolean
-sonde_event_keeper_add (SondeEventKeeper *self, int fd, gboolean samples)
+sonde_event_keeper_add (SondeEventKeeper *self, int fd, gboolean samples, gboolean waits_for_exec)
 {
-  Event event = { fd, samples, 0 };
+  Event event = { .fd = fd, .samples = samples, .waits_for_exec = waits_for_exec };
 
   if (self->events->len >= SONDE_EVENT_KEEPER_MAX)
     {
@@ -69,6 +72,7 @@ sonde_event_keeper_add (SondeEventKeeper *self, int fd, gboolean samples)
       return FALSE;
     }
   g_array_append_val (self->events, event);
+  self->has_waiting = self->has_waiting || waits_for_exec;
 
   return TRUE;
 }
@@ -79,8 +83,26 @@ sonde_event_keeper_enable (SondeEventKeeper *self, gboolean enable)
   unsigned long request = enable ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
 
   /* Fails for nothing but a descriptor that is no event; its absence shows in the samples. */
+  self->is_off = !enable;
   for (guint i = 0; i < self->events->len; i++)
-    (void) ioctl (g_array_index (self->events, Event, i).fd, request, 0);
+    {
+      const Event *event = &g_array_index (self->events, Event, i);
+
+      if (!event->waits_for_exec || !enable)
+        (void) ioctl (event->fd, request, 0);
+    }
+}
+
+void
+sonde_event_keeper_exec_seen (SondeEventKeeper *self)
+{
+  if (!self->has_waiting)
+    return;
+  self->has_waiting = FALSE;
+  for (guint i = 0; i < self->events->len; i++)
+    g_array_index (self->events, Event, i).waits_for_exec = FALSE;
+  if (self->is_off)
+    sonde_event_keeper_enable (self, FALSE);
 }
 
 gboolean

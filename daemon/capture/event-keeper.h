@@ -15,9 +15,13 @@ SondeEventKeeper *sonde_event_keeper_new (guint64 read_format);
 void sonde_event_keeper_free (SondeEventKeeper *self); /* accepts NULL; closes all */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeEventKeeper, sonde_event_keeper_free)
 
-/* @fd: (transfer full). FALSE: too many. */
-gboolean sonde_event_keeper_add (SondeEventKeeper *self, int fd, gboolean samples);
+/* @fd: (transfer full); @waits_for_exec: the kernel enables it at an exec. FALSE: too many. */
+gboolean
+sonde_event_keeper_add (SondeEventKeeper *self, int fd, gboolean samples, gboolean waits_for_exec);
+/* Those that wait for an exec stay off until one was seen. */
 void sonde_event_keeper_enable (SondeEventKeeper *self, gboolean enable);
+/* A task has executed a program: what the kernel enabled by that is disabled again if all is. */
+void sonde_event_keeper_exec_seen (SondeEventKeeper *self);
 
 /* Whether the kernel counts per event what it lost (Linux 6.0). */
 gboolean sonde_event_keeper_counts_lost (const SondeEventKeeper *self);

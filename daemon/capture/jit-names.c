@@ -6,8 +6,10 @@
 
 struct SondeJitNames
 {
-  GHashTable *indices; /* name → index + 1 */
+  GHashTable *indices; /* name → index + 1, of made-up addresses */
+  GHashTable *given;   /* uint64_t address, in boxes: those outside of the made-up ones */
   GPtrArray *names;
+  GArray *addresses; /* uint64_t, of the names */
 };
 
 SondeJitNames *
@@ -16,6 +18,8 @@ sonde_jit_names_new (void)
   SondeJitNames *self = g_new0 (SondeJitNames, 1);
 
   self->names = g_ptr_array_new_with_free_func (g_free);
+  self->addresses = g_array_new (FALSE, FALSE, sizeof (uint64_t));
+  self->given = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
   self->indices = g_hash_table_new (g_str_hash, g_str_equal);
 
   return self;
@@ -28,8 +32,20 @@ sonde_jit_names_free (SondeJitNames *self)
     return;
 
   g_hash_table_unref (self->indices);
+  g_hash_table_unref (self->given);
+  g_array_unref (self->addresses);
   g_ptr_array_unref (self->names);
   g_free (self);
+}
+
+/* @name: (transfer full). Returns its index + 1. */
+static guint
+append (SondeJitNames *self, char *name, uint64_t address)
+{
+  g_ptr_array_add (self->names, name);
+  g_array_append_val (self->addresses, address);
+
+  return self->names->len;
 }
 
 uint64_t
@@ -38,6 +54,7 @@ sonde_jit_names_intern (SondeJitNames *self, const char *name, gboolean *is_new)
   guint index = GPOINTER_TO_UINT (g_hash_table_lookup (self->indices, name));
 
   *is_new = FALSE;
+  /* The last of them is "[too many names]". */
   if (index == 0 && self->names->len >= SONDE_JIT_NAMES_MAX)
     {
       index = SONDE_JIT_NAMES_MAX;
@@ -47,13 +64,24 @@ sonde_jit_names_intern (SondeJitNames *self, const char *name, gboolean *is_new)
       gboolean last = self->names->len == SONDE_JIT_NAMES_MAX - 1;
       char *copy = g_strdup (last ? "[too many names]" : name);
 
-      g_ptr_array_add (self->names, copy);
-      index = self->names->len;
+      index = append (self, copy, SONDE_JIT_ADDRESS_BASE + self->names->len);
       g_hash_table_insert (self->indices, copy, GUINT_TO_POINTER (index));
       *is_new = TRUE;
     }
 
   return SONDE_JIT_ADDRESS_BASE + index - 1;
+}
+
+gboolean
+sonde_jit_names_add (SondeJitNames *self, uint64_t address, const char *name)
+{
+  /* One place is left for the made-up name that says that there are too many. */
+  if (self->names->len >= SONDE_JIT_NAMES_MAX - 1
+      || !g_hash_table_add (self->given, g_memdup2 (&address, sizeof address)))
+    return FALSE;
+  append (self, g_strdup (name), address);
+
+  return TRUE;
 }
 
 guint
@@ -68,6 +96,6 @@ sonde_jit_names_get (const SondeJitNames *self, guint index, uint64_t *address)
   if (index >= self->names->len)
     return NULL;
 
-  *address = SONDE_JIT_ADDRESS_BASE + index;
+  *address = g_array_index (self->addresses, uint64_t, index);
   return g_ptr_array_index (self->names, index);
 }

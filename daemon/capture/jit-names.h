@@ -17,6 +17,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeJitNames, sonde_jit_names_free)
 /* @is_new: (out): the name was not known; a JITMAP frame must come before the address is used. */
 uint64_t sonde_jit_names_intern (SondeJitNames *self, const char *name, gboolean *is_new);
 
+/* A name for an @address outside of the made-up ones. FALSE: it has one, or there are too many. */
+gboolean sonde_jit_names_add (SondeJitNames *self, uint64_t address, const char *name);
+
 guint sonde_jit_names_count (const SondeJitNames *self);
-/* The @index-th name in the order of their addresses; NULL behind the last. */
+/* The @index-th name in the order in which they came; NULL behind the last. */
 const char *sonde_jit_names_get (const SondeJitNames *self, guint index, uint64_t *address);

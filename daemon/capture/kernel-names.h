@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Kernel addresses as made-up ones with names, so that no kernel address leaves the worker. */
+/* Kernel addresses as made-up ones with names, so that no kernel address leaves the worker unless
+ * raw data are asked for. */
 #pragma once
 
 #include "daemon/capture/recorder.h"
@@ -7,8 +8,10 @@
 
 typedef struct SondeKernelNames SondeKernelNames;
 
-/* @kallsyms: (transfer full) (nullable): without it all kernel code is one leaf "[kernel]" */
-SondeKernelNames *sonde_kernel_names_new (SondeRecorder *recorder, SondeKallsyms *kallsyms);
+/* @kallsyms: (transfer full) (nullable): without it all kernel code is one leaf "[kernel]";
+ * @is_raw: addresses stay what they are, and get their names */
+SondeKernelNames *
+sonde_kernel_names_new (SondeRecorder *recorder, SondeKallsyms *kallsyms, gboolean is_raw);
 void sonde_kernel_names_free (SondeKernelNames *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeKernelNames, sonde_kernel_names_free)
 

@@ -17,6 +17,7 @@ static const char *const descriptions[SONDE_N_LEDGER] = {
   "frames this stream did not ask for",
   "samples put into this stream",
   "samples lost to or not asked for by this stream",
+  "samples recorded before this stream was opened",
 };
 
 void

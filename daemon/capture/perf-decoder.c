@@ -134,7 +134,9 @@ take_trailer (const SondePerfDecoder *self, Cursor *cursor, SondeRecord *record)
   cursor->left -= size_bytes;
   trailer = (Cursor){ cursor->at + cursor->left, size_bytes };
 
-  return take_identity (self->sample_type, &trailer, record);
+  if (!take_identity (self->sample_type, &trailer, record))
+    return false;
+  return (self->sample_type & PERF_SAMPLE_IDENTIFIER) == 0 || take_u64 (&trailer, &record->id);
 }
 
 static SondeRecordMode
@@ -214,9 +216,8 @@ decode_sample (const SondePerfDecoder *self, Cursor *cursor, SondeRecord *record
   SondeRecordSample *sample = &record->sample;
   SondeRecordFault fault = SONDE_RECORD_OK;
   uint64_t type = self->sample_type;
-  uint64_t skipped;
 
-  if ((type & PERF_SAMPLE_IDENTIFIER) && !take_u64 (cursor, &skipped))
+  if ((type & PERF_SAMPLE_IDENTIFIER) && !take_u64 (cursor, &record->id))
     return SONDE_RECORD_FAULT_SHORT;
   if ((type & PERF_SAMPLE_IP) && !take_u64 (cursor, &sample->ip))
     return SONDE_RECORD_FAULT_SHORT;

@@ -78,6 +78,7 @@ typedef struct
   int32_t pid;     /* -1 unknown */
   int32_t tid;     /* -1 unknown */
   int64_t time_ns; /* CLOCK_MONOTONIC; 0 unknown */
+  uint64_t id;     /* of the event that told it, or that this was inherited from; 0 unknown */
   union
   {
     SondeRecordSample sample;

@@ -378,7 +378,7 @@ handle_rings (SondePipeline *self, const SondeMessageHeader *message, int *fds, 
           sonde_stages_add_ring (self->stages, rings[i], events->events[i].kind);
           watch_ring (self, fds[i]);
           sonde_event_keeper_add (sonde_stages_events (self->stages), sonde_steal_fd (&fds[i]),
-                                  FALSE);
+                                  FALSE, FALSE);
         }
       sonde_stages_describe (self->stages, sample_bytes, sideband_bytes);
       answer.n_rings = n_fds;
@@ -395,8 +395,7 @@ handle_events (SondePipeline *self, const SondeMessageHeader *message, int *fds,
   const SondeMessageEvents *events = (const void *) message;
 
   for (unsigned i = 0; i < n_fds; i++)
-    if (!sonde_event_keeper_add (sonde_stages_events (self->stages), sonde_steal_fd (&fds[i]),
-                                 events->events[i].kind == SONDE_EVENT_SAMPLES))
+    if (!sonde_stages_add_event (self->stages, &events->events[i], sonde_steal_fd (&fds[i])))
       {
         fail (self, EMFILE, "too many perf events");
         return;
@@ -407,10 +406,11 @@ static void
 handle_sink (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
 {
   const SondeMessageSink *sink = (const void *) message;
+  int status = sonde_recorder_add_sink (sonde_stages_recorder (self->stages),
+                                        sonde_steal_fd (&fds[0]), sink);
 
-  if (!sonde_recorder_add_sink (sonde_stages_recorder (self->stages), sonde_steal_fd (&fds[0]),
-                                sink->sink_id, sink->buffer_size_bytes))
-    sink_closed (sink->sink_id, EMFILE, self);
+  if (status != 0)
+    sink_closed (sink->sink_id, status, self);
 }
 
 static void
@@ -450,6 +450,13 @@ handle_file (SondePipeline *self, const SondeMessageHeader *message, int *fds, u
   sonde_tracker_answer_file (sonde_stages_tracker (self->stages), file,
                              n_fds > 0 ? sonde_steal_fd (&fds[0]) : -1);
   drain_soon (self);
+}
+
+static void
+handle_note (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
+{
+  sonde_recorder_warn (sonde_stages_recorder (self->stages),
+                       ((const SondeMessageNote *) message)->text);
 }
 
 static void
@@ -494,7 +501,8 @@ static const struct
   unsigned ignores; /* states in which it is nothing */
 } messages[] = {
   [SONDE_MESSAGE_SETUP] = { handle_setup, STATE_NEW, 0 },
-  [SONDE_MESSAGE_DOCUMENT] = { handle_document, STATE_SET_UP, 0 },
+  [SONDE_MESSAGE_DOCUMENT]
+  = { handle_document, STATE_SET_UP | WHILE_ON, STATE_DRAINING | STATE_FINISHING },
   [SONDE_MESSAGE_RINGS] = { handle_rings, STATE_SET_UP, 0 },
   [SONDE_MESSAGE_EVENTS] = { handle_events, WHILE_ON, STATE_DRAINING | STATE_FINISHING },
   [SONDE_MESSAGE_SINK] = { handle_sink, FROM_SETUP, 0 },
@@ -507,6 +515,7 @@ static const struct
   [SONDE_MESSAGE_RESUME]
   = { handle_resume, STATE_PAUSED, STATE_RUNNING | STATE_DRAINING | STATE_FINISHING },
   [SONDE_MESSAGE_REPORT] = { handle_report, FROM_SETUP, 0 },
+  [SONDE_MESSAGE_NOTE] = { handle_note, WHILE_ON, STATE_DRAINING | STATE_FINISHING },
 };
 
 static void

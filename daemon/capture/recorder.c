@@ -2,12 +2,15 @@
 /* Where all flows meet: turns what happened into frames for all sinks. */
 #include "daemon/capture/recorder.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "daemon/base/fd.h"
+#include "daemon/base/limits.h"
 #include "daemon/capture/ledger.h"
 
-#define SEVERITY_WARNING (1 << 4) /* G_LOG_LEVEL_WARNING */
+#define SEVERITY_WARNING    (1 << 4) /* G_LOG_LEVEL_WARNING */
+#define STUCK_CHECK_SECONDS 5
 
 struct SondeRecorder
 {
@@ -21,6 +24,7 @@ struct SondeRecorder
   SondeSpanWriter *writer;
   GPtrArray *sinks;
   guint reap_source;
+  guint stuck_source;
   gboolean finished;
   guint64 past[SONDE_N_STATISTICS]; /* of sinks that are gone */
 
@@ -32,6 +36,13 @@ static gint64
 now_ns (void)
 {
   return g_get_monotonic_time () * 1000;
+}
+
+static gboolean
+on_stuck_check (gpointer user_data)
+{
+  sonde_recorder_close_stuck (user_data, g_get_monotonic_time ());
+  return G_SOURCE_CONTINUE;
 }
 
 static void
@@ -61,6 +72,7 @@ sonde_recorder_new (SondeStreamState *state,
   self->writer = sonde_span_writer_new (self->pool, push_span, self);
   self->sinks = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_sink_free);
   self->told_ns = now_ns ();
+  self->stuck_source = g_timeout_add_seconds (STUCK_CHECK_SECONDS, on_stuck_check, self);
 
   return self;
 }
@@ -73,6 +85,7 @@ sonde_recorder_free (SondeRecorder *self)
 
   if (self->reap_source != 0)
     g_source_remove (self->reap_source);
+  g_source_remove (self->stuck_source);
   g_ptr_array_unref (self->sinks);
   sonde_span_writer_free (self->writer);
   sonde_chunk_pool_unref (self->pool);
@@ -110,6 +123,14 @@ reap_sinks (gpointer user_data)
   return G_SOURCE_REMOVE;
 }
 
+static void
+settle (gpointer user_data)
+{
+  SondeRecorder *self = user_data;
+
+  sonde_span_writer_publish (self->writer);
+}
+
 static gpointer
 begin_state (gboolean first, gpointer user_data)
 {
@@ -141,24 +162,35 @@ sink_closed (SondeSink *sink, int reason, gpointer user_data)
   self->closed (sonde_sink_id (sink), reason, self->user_data);
 }
 
-gboolean
-sonde_recorder_add_sink (SondeRecorder *self, int fd, guint32 id, gsize buffer_size_bytes)
+int
+sonde_recorder_add_sink (SondeRecorder *self, int fd, const SondeMessageSink *options)
 {
-  static const SondeSinkHandler handler = { begin_state, write_state, end_state, sink_closed };
+  static const SondeSinkHandler handler
+      = { settle, begin_state, write_state, end_state, sink_closed };
   sonde_autofd int owned = fd;
   SondeSink *sink;
 
-  if (self->finished || self->sinks->len >= SONDE_RECORDER_MAX_SINKS)
-    return FALSE;
+  if (self->finished)
+    return ESHUTDOWN;
+  if (sonde_recorder_n_sinks (self) >= SONDE_LIMIT_SINKS)
+    return EMFILE;
 
   /* What was recorded before it came is not its. */
   sonde_recorder_flush (self);
-  sink = sonde_sink_new (sonde_steal_fd (&owned), id, buffer_size_bytes, self->pool, self->tally,
-                         &handler, self);
+  sink = sonde_sink_new (sonde_steal_fd (&owned), options, self->pool, self->tally, &handler, self);
+  if (sink == NULL)
+    return EBADF;
   g_ptr_array_add (self->sinks, sink);
   sonde_sink_pump (sink);
 
-  return TRUE;
+  return 0;
+}
+
+void
+sonde_recorder_close_stuck (SondeRecorder *self, gint64 now_us)
+{
+  for (guint i = 0; i < self->sinks->len; i++)
+    sonde_sink_close_if_stuck (g_ptr_array_index (self->sinks, i), now_us);
 }
 
 guint
@@ -180,7 +212,7 @@ sonde_recorder_process (SondeRecorder *self, SondeProcess *process, gint64 time_
   const SondeMapping *mappings;
   size_t n_mappings = 0;
 
-  if (sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN))
+  if (sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN | SONDE_PROCESS_FLAG_HIDDEN))
     return;
 
   sonde_process_set_flag (process, SONDE_PROCESS_FLAG_WRITTEN, true);
@@ -239,6 +271,24 @@ sonde_recorder_name (SondeRecorder *self, const char *name, gint64 time_ns)
     }
 
   return address;
+}
+
+void
+sonde_recorder_name_address (SondeRecorder *self,
+                             uint64_t address,
+                             const char *name,
+                             gint64 time_ns)
+{
+  if (sonde_jit_names_add (self->names, address, name))
+    sonde_stream_state_write_name (address, name, time_ns, self->writer);
+}
+
+void
+sonde_recorder_document (SondeRecorder *self, const char *path, GBytes *content)
+{
+  sonde_stream_state_add_document (self->state, path, content);
+  if (self->sinks->len > 0)
+    sonde_stream_state_write_document (self->state, path, content, self->writer);
 }
 
 void
@@ -318,4 +368,10 @@ sonde_recorder_sum (const SondeRecorder *self, guint64 values[SONDE_N_STATISTICS
   values[SONDE_STATISTIC_BYTES] = self->past[SONDE_STATISTIC_BYTES];
   for (guint i = 0; i < self->sinks->len; i++)
     add_up (values, g_ptr_array_index (self->sinks, i));
+}
+
+guint64
+sonde_recorder_n_chunks (const SondeRecorder *self)
+{
+  return sonde_chunk_pool_n_allocated (self->pool);
 }

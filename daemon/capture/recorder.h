@@ -29,10 +29,9 @@ SondeRecorder *sonde_recorder_new (SondeStreamState *state,
 void sonde_recorder_free (SondeRecorder *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeRecorder, sonde_recorder_free)
 
-/* @fd: (transfer full): a stream socket. FALSE: there are SONDE_RECORDER_MAX_SINKS already, or no
- * more are taken. */
-#define SONDE_RECORDER_MAX_SINKS 16
-gboolean sonde_recorder_add_sink (SondeRecorder *self, int fd, guint32 id, gsize buffer_size_bytes);
+/* @fd: (transfer full): as @options say. Returns 0 or an errno: EMFILE there are SONDE_LIMIT_SINKS
+ * already, ESHUTDOWN all is recorded, EBADF @fd is not of that kind. */
+int sonde_recorder_add_sink (SondeRecorder *self, int fd, const SondeMessageSink *options);
 guint sonde_recorder_n_sinks (const SondeRecorder *self);
 
 /* PROCESS and MAP frames, unless they are in the stream already. */
@@ -48,6 +47,11 @@ void sonde_recorder_fork (
     SondeRecorder *self, int32_t parent_tid, int32_t child_tid, int cpu, gint64 time_ns);
 void sonde_recorder_exit (SondeRecorder *self, int32_t pid, int cpu, gint64 time_ns);
 
+/* @name for an @address that it has already. */
+void sonde_recorder_name_address (SondeRecorder *self,
+                                  uint64_t address,
+                                  const char *name,
+                                  gint64 time_ns);
 /* The address that stands for @name; its JITMAP frame is in the stream when this returns. */
 uint64_t sonde_recorder_name (SondeRecorder *self, const char *name, gint64 time_ns);
 
@@ -64,6 +68,9 @@ typedef struct
 /* Counts it as recorded, or as lost before the recorder if it fits no frame. */
 void sonde_recorder_sample (SondeRecorder *self, const SondeStack *stack);
 
+/* An embedded file: part of the state, and in the stream of those who have the state already. */
+void sonde_recorder_document (SondeRecorder *self, const char *path, GBytes *content);
+
 /* A LOG frame of level warning. */
 void sonde_recorder_warn (SondeRecorder *self, const char *text);
 
@@ -72,9 +79,15 @@ void sonde_recorder_flush (SondeRecorder *self);
 /* Sets the counters in every stream, and warns if losses grew; about once a second. */
 void sonde_recorder_report (SondeRecorder *self);
 
+/* Closes readers that are stuck; about every 5 s until the last one is gone. @now_us: monotonic */
+void sonde_recorder_close_stuck (SondeRecorder *self, gint64 now_us);
+
 /* Nothing more is recorded: each sink gets its rest, @symbols (nullable), its closing CTRSET, and
  * is closed, as fast as its reader takes it. */
 void sonde_recorder_finish (SondeRecorder *self, GBytes *symbols);
 
 /* Fills in the stream-* entries, summed over all sinks of the session's life, and the bytes. */
 void sonde_recorder_sum (const SondeRecorder *self, guint64 values[SONDE_N_STATISTICS]);
+
+/* Chunks that were ever allocated for all sinks: constant in steady state, whatever they do. */
+guint64 sonde_recorder_n_chunks (const SondeRecorder *self);

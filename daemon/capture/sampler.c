@@ -269,12 +269,29 @@ add_user_part (SondeSampler *self, SondeProcess *process, const SondeRecord *rec
   return n_addrs;
 }
 
+/* How much time others took is no secret. */
+static void
+take_hidden (SondeSampler *self, const SondeRecord *record)
+{
+  SondeStack stack = { record->time_ns, record->cpu, 0, 0, self->addrs, 2 };
+
+  self->addrs[0] = SONDE_CONTEXT_USER;
+  self->addrs[1] = sonde_recorder_name (self->recorder, "[other]", record->time_ns);
+  sonde_recorder_sample (self->recorder, &stack);
+}
+
 void
 sonde_sampler_take (SondeSampler *self, SondeProcess *process, const SondeRecord *record)
 {
   SondeStack stack = { record->time_ns, record->cpu, record->pid, record->tid, self->addrs, 0 };
-  size_t n_kernel = add_kernel_part (self, record);
+  size_t n_kernel;
 
+  if (process != NULL && sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN))
+    {
+      take_hidden (self, record);
+      return;
+    }
+  n_kernel = add_kernel_part (self, record);
   stack.n_addrs = n_kernel;
   if (process != NULL)
     {

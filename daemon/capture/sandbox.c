@@ -6,6 +6,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -93,6 +94,7 @@ sonde_sandbox_enter (int keep_fd, GError **error)
   raise_limit (RLIMIT_NOFILE, WANTED_FILES);
   go_first ();
   umask (077);
+  signal (SIGXFSZ, SIG_IGN); /* a limit of file sizes is an error of write() */
   if (chdir ("/") < 0)
     return sonde_error_set_errno (error, errno, "Cannot change to /");
 

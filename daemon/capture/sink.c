@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One reader's stream: a bounded queue in front of a socket that may be slow. */
+/* One reader's stream: a bounded queue in front of a socket that may be slow, or of a file. */
 #include "daemon/capture/sink.h"
 
 #include <errno.h>
@@ -8,12 +8,13 @@
 #include <unistd.h>
 
 #include "daemon/base/fd.h"
+#include "daemon/capture/file-output.h"
+#include "daemon/capture/frame-filter.h"
 #include "daemon/capture/span-queue.h"
 
-#define SENDS_A_TURN        16 /* of up to 512 KiB, then other work gets its turn */
-#define STATE_CHUNKS        64 /* one piece of state is a few chunks at most */
-#define STUCK_CHECK_SECONDS 5
-#define SEVERITY_WARNING    (1 << 4) /* G_LOG_LEVEL_WARNING */
+#define SENDS_A_TURN     16 /* of up to 512 KiB, or a file's 64 KiB; then others get their turn */
+#define STATE_CHUNKS     64 /* one piece of state is a few chunks at most */
+#define SEVERITY_WARNING (1 << 4) /* G_LOG_LEVEL_WARNING */
 
 typedef enum
 {
@@ -21,18 +22,21 @@ typedef enum
   PHASE_LIVE,
   PHASE_SYMBOLS,
   PHASE_LAST, /* the closing CTRSET waits */
+  PHASE_CUT,  /* a file is full: what comes is lost */
   PHASE_CLOSED,
 } Phase;
 
 struct SondeSink
 {
-  int fd;
+  int fd;                /* of a socket */
+  SondeFileOutput *file; /* NULL: a socket */
   guint32 id;
   Phase phase;
   const SondeTally *tally;
   SondeSinkHandler handler;
   gpointer user_data;
 
+  SondeFrameFilter *filter; /* NULL: everything */
   SondeSpanQueue *live;
   SondeSpanQueue *own;    /* state and symbols: sent before what is live */
   SondeSpanQueue *target; /* which of them the writer fills */
@@ -54,7 +58,6 @@ struct SondeSink
 
   guint hup_source;
   guint out_source;
-  guint stuck_source;
 };
 
 static gint64
@@ -77,34 +80,49 @@ remove_source (guint *source)
   *source = 0;
 }
 
+/* What still waits will not be delivered. */
 static void
-close_sink (SondeSink *self, int reason)
+forfeit_queue (SondeSink *self, SondeSpanQueue **queue)
 {
-  guint64 n_frames[2], n_samples[2];
+  guint64 n_frames, n_samples;
 
-  if (self->phase == PHASE_CLOSED)
-    return;
+  sonde_span_queue_count (*queue, &n_frames, &n_samples);
+  self->counters[SONDE_LEDGER_STREAM_DELIVERED] -= n_frames;
+  self->counters[SONDE_LEDGER_STREAM_LOST] += n_frames;
+  self->counters[SONDE_LEDGER_STREAM_SAMPLES] -= n_samples;
+  self->counters[SONDE_LEDGER_STREAM_SAMPLES_LOST] += n_samples;
+  g_clear_pointer (queue, sonde_span_queue_free);
+}
 
-  /* What still waits will not be delivered. */
-  sonde_span_queue_count (self->live, &n_frames[0], &n_samples[0]);
-  sonde_span_queue_count (self->own, &n_frames[1], &n_samples[1]);
-  self->counters[SONDE_LEDGER_STREAM_DELIVERED] -= n_frames[0] + n_frames[1];
-  self->counters[SONDE_LEDGER_STREAM_LOST] += n_frames[0] + n_frames[1];
-  self->counters[SONDE_LEDGER_STREAM_SAMPLES] -= n_samples[0] + n_samples[1];
-  self->counters[SONDE_LEDGER_STREAM_SAMPLES_LOST] += n_samples[0] + n_samples[1];
-
-  self->phase = PHASE_CLOSED;
+/* Of a sink that is closed, or about to be freed. */
+static void
+release (SondeSink *self)
+{
   remove_source (&self->hup_source);
   remove_source (&self->out_source);
-  remove_source (&self->stuck_source);
   if (self->cursor != NULL)
     self->handler.end_state (g_steal_pointer (&self->cursor));
-  shutdown (self->fd, SHUT_WR);
   sonde_clear_fd (&self->fd);
+  g_clear_pointer (&self->file, sonde_file_output_free);
+  g_clear_pointer (&self->filter, sonde_frame_filter_free);
   g_clear_pointer (&self->live, sonde_span_queue_free);
   g_clear_pointer (&self->own, sonde_span_queue_free);
   g_clear_pointer (&self->writer, sonde_span_writer_free);
   g_clear_pointer (&self->symbols, g_bytes_unref);
+}
+
+static void
+close_sink (SondeSink *self, int reason)
+{
+  if (self->phase == PHASE_CLOSED)
+    return;
+
+  forfeit_queue (self, &self->live);
+  forfeit_queue (self, &self->own);
+  self->phase = PHASE_CLOSED;
+  if (self->fd >= 0)
+    shutdown (self->fd, SHUT_WR);
+  release (self);
   self->handler.closed (self, reason, self->user_data);
 }
 
@@ -132,7 +150,7 @@ on_hup (gint fd, GIOCondition condition, gpointer user_data)
 }
 
 static gboolean
-on_writable (gint fd, GIOCondition condition, gpointer user_data)
+on_idle (gpointer user_data)
 {
   SondeSink *self = user_data;
 
@@ -144,46 +162,61 @@ on_writable (gint fd, GIOCondition condition, gpointer user_data)
 }
 
 static gboolean
-on_stuck_check (gpointer user_data)
+on_writable (gint fd, GIOCondition condition, gpointer user_data)
 {
-  SondeSink *self = user_data;
-  gboolean full = sonde_span_queue_room (self->live) == 0 || self->missed_frames > 0;
-
-  if ((full || self->finishing)
-      && g_get_monotonic_time () - self->last_taken_us > SONDE_SINK_STUCK_US)
-    {
-      self->stuck_source = 0;
-      close_sink (self, ETIMEDOUT);
-      return G_SOURCE_REMOVE;
-    }
-
-  return G_SOURCE_CONTINUE;
+  return on_idle (user_data);
 }
+
+void
+sonde_sink_close_if_stuck (SondeSink *self, gint64 now_us)
+{
+  gboolean is_full;
+
+  if (self->phase == PHASE_CLOSED || self->file != NULL)
+    return;
+
+  /* Behind a state that is not taken, the queue only fills when something happens. */
+  is_full = self->phase == PHASE_STATE || self->missed_frames > 0 || self->finishing
+            || sonde_span_queue_room (self->live) == 0;
+  if (is_full && now_us - self->last_taken_us > SONDE_SINK_STUCK_US)
+    close_sink (self, ETIMEDOUT);
+}
+
+static void queue_span (const SondeSpan *span, gpointer user_data);
 
 SondeSink *
 sonde_sink_new (int fd,
-                guint32 id,
-                gsize buffer_size_bytes,
+                const SondeMessageSink *options,
                 SondeChunkPool *pool,
                 const SondeTally *tally,
                 const SondeSinkHandler *handler,
                 gpointer user_data)
 {
-  SondeSink *self = g_new0 (SondeSink, 1);
+  gsize max_chunks = CLAMP (options->buffer_size_bytes / SONDE_CHUNK_SIZE, 2, 1024);
+  gboolean is_file = options->kind == SONDE_SINK_FILE;
+  SondeFileOutput *file = is_file ? sonde_file_output_new (fd, options->max_bytes) : NULL;
+  SondeSink *self;
 
-  self->fd = fd;
-  self->id = id;
+  if (is_file && file == NULL)
+    return NULL;
+
+  self = g_new0 (SondeSink, 1);
+  self->fd = is_file ? -1 : fd;
+  self->file = file;
+  self->id = options->sink_id;
   self->tally = tally;
   self->handler = *handler;
   self->user_data = user_data;
-  self->live = sonde_span_queue_new ((guint) CLAMP (buffer_size_bytes / SONDE_CHUNK_SIZE, 2, 1024));
+  self->filter = sonde_frame_filter_new (options, pool, queue_span, self);
+  self->live = sonde_span_queue_new ((guint) max_chunks);
   self->own = sonde_span_queue_new (STATE_CHUNKS);
   self->target = self->own;
   self->writer = sonde_span_writer_new (pool, own_span, self);
   self->phase = PHASE_STATE;
+  self->counters[SONDE_LEDGER_STREAM_SAMPLES_BEFORE] = tally->values[SONDE_LEDGER_RECORDED];
   self->last_taken_us = g_get_monotonic_time ();
-  self->hup_source = g_unix_fd_add (fd, G_IO_HUP | G_IO_ERR, on_hup, self);
-  self->stuck_source = g_timeout_add_seconds (STUCK_CHECK_SECONDS, on_stuck_check, self);
+  if (!is_file)
+    self->hup_source = g_unix_fd_add (fd, G_IO_HUP | G_IO_ERR, on_hup, self);
 
   return self;
 }
@@ -194,27 +227,25 @@ sonde_sink_free (SondeSink *self)
   if (self == NULL)
     return;
 
-  if (self->phase != PHASE_CLOSED)
-    {
-      remove_source (&self->hup_source);
-      remove_source (&self->out_source);
-      remove_source (&self->stuck_source);
-      if (self->cursor != NULL)
-        self->handler.end_state (self->cursor);
-      sonde_clear_fd (&self->fd);
-      sonde_span_queue_free (self->live);
-      sonde_span_queue_free (self->own);
-      sonde_span_writer_free (self->writer);
-      g_clear_pointer (&self->symbols, g_bytes_unref);
-    }
+  release (self);
   g_free (self);
+}
+
+static void
+write_log (SondeSink *self, SondeSpanQueue *target, const char *text)
+{
+  SondeFrameOrigin origin = origin_now ();
+
+  self->target = target;
+  sonde_writer_add_log (sonde_span_writer_plain (self->writer), &origin, SEVERITY_WARNING, "sonde",
+                        text);
+  sonde_span_writer_publish (self->writer);
 }
 
 /* Says what the reader did not get, once. */
 static void
 write_notice (SondeSink *self, SondeSpanQueue *target)
 {
-  SondeFrameOrigin origin = origin_now ();
   g_autofree char *text = NULL;
 
   if (self->missed_frames == 0)
@@ -224,11 +255,8 @@ write_notice (SondeSink *self, SondeSpanQueue *target)
       "This reader was too slow: %" G_GUINT64_FORMAT " frames, %" G_GUINT64_FORMAT
       " of them samples, were dropped between %.3f s and %.3f s",
       self->missed_frames, self->missed_samples, (double) self->missed_since_us / G_USEC_PER_SEC,
-      (double) origin.time_ns / (1000.0 * G_USEC_PER_SEC));
-  self->target = target;
-  sonde_writer_add_log (sonde_span_writer_plain (self->writer), &origin, SEVERITY_WARNING, "sonde",
-                        text);
-  sonde_span_writer_publish (self->writer);
+      (double) g_get_monotonic_time () / G_USEC_PER_SEC);
+  write_log (self, target, text);
   self->missed_frames = self->missed_samples = 0;
 }
 
@@ -264,23 +292,42 @@ drop (SondeSink *self, const SondeSpan *span)
     self->lost_state = TRUE;
 }
 
-void
-sonde_sink_push (SondeSink *self, const SondeSpan *span)
+/* What is for this stream. */
+static void
+queue_span (const SondeSpan *span, gpointer user_data)
 {
-  if (self->phase == PHASE_CLOSED || self->finishing)
-    return;
+  SondeSink *self = user_data;
+  gboolean is_lost = self->lost_state || self->phase == PHASE_CUT;
 
-  self->counters[SONDE_LEDGER_STREAM_RECORDED] += span->n_frames;
-  if (self->phase == PHASE_LIVE && !self->lost_state && sonde_span_queue_room (self->live) > 1)
+  if (self->phase == PHASE_LIVE && !is_lost && sonde_span_queue_room (self->live) > 1)
     write_notice (self, self->live);
 
-  if (self->lost_state || !sonde_span_queue_push (self->live, span))
+  if (is_lost || !sonde_span_queue_push (self->live, span))
     {
       drop (self, span);
       return;
     }
   self->counters[SONDE_LEDGER_STREAM_DELIVERED] += span->n_frames;
   self->counters[SONDE_LEDGER_STREAM_SAMPLES] += span->n_samples;
+}
+
+void
+sonde_sink_push (SondeSink *self, const SondeSpan *span)
+{
+  SondeLeftOut left_out;
+
+  if (self->phase == PHASE_CLOSED || self->finishing)
+    return;
+
+  self->counters[SONDE_LEDGER_STREAM_RECORDED] += span->n_frames;
+  if (self->filter == NULL)
+    {
+      queue_span (span, self);
+      return;
+    }
+  left_out = sonde_frame_filter_push (self->filter, span);
+  self->counters[SONDE_LEDGER_STREAM_FILTERED] += left_out.n_frames;
+  self->counters[SONDE_LEDGER_STREAM_SAMPLES_LOST] += left_out.n_samples;
 }
 
 void
@@ -310,6 +357,8 @@ write_state_piece (SondeSink *self)
 
   if (self->cursor == NULL)
     {
+      /* What was recorded before is told by the state, and would contradict it. */
+      self->handler.settle (self->user_data);
       self->cursor = self->handler.begin_state (!self->had_state, self->user_data);
       self->had_state = TRUE;
       self->lost_state = FALSE;
@@ -375,10 +424,50 @@ refill (SondeSink *self)
     case PHASE_LAST:
       close_sink (self, 0);
       return FALSE;
+    case PHASE_CUT:
     case PHASE_CLOSED:
     default:
       return FALSE;
     }
+}
+
+/* The file cannot take more. It ends here, and says so where there is room. */
+static void
+cut_file (SondeSink *self, int reason)
+{
+  g_autofree char *text = NULL;
+
+  self->phase = PHASE_CUT;
+  self->handler.settle (self->user_data);
+  forfeit_queue (self, &self->live);
+  forfeit_queue (self, &self->own);
+  self->live = sonde_span_queue_new (1);
+  self->own = sonde_span_queue_new (STATE_CHUNKS);
+  sonde_file_output_use_reserve (self->file);
+
+  text = g_strdup_printf ("This file ends before the session does: %s", g_strerror (reason));
+  write_log (self, self->own, text);
+  write_counters (self, self->own);
+  while (sonde_file_output_write (self->file, self->own) > 0)
+    ;
+  close_sink (self, reason);
+}
+
+static gssize
+send_queue (SondeSink *self, SondeSpanQueue *queue)
+{
+  return self->file != NULL ? sonde_file_output_write (self->file, queue)
+                            : sonde_span_queue_send (queue, self->fd);
+}
+
+/* A file is always ready, but others get their turn. */
+static void
+send_later (SondeSink *self)
+{
+  if (self->out_source != 0)
+    return;
+  self->out_source = self->file != NULL ? g_idle_add (on_idle, self)
+                                        : g_unix_fd_add (self->fd, G_IO_OUT, on_writable, self);
 }
 
 /* What goes next; NULL: it has to be made. */
@@ -409,12 +498,15 @@ sonde_sink_pump (SondeSink *self)
             return;
           continue;
         }
-      sent = sonde_span_queue_send (queue, self->fd);
+      sent = send_queue (self, queue);
       if (sent == -EAGAIN)
         break;
       if (sent < 0)
         {
-          close_sink (self, (int) -sent);
+          if (self->file != NULL)
+            cut_file (self, (int) -sent);
+          else
+            close_sink (self, (int) -sent);
           return;
         }
       self->last_taken_us = g_get_monotonic_time ();
@@ -422,8 +514,8 @@ sonde_sink_pump (SondeSink *self)
       sends++;
     }
 
-  if (self->phase != PHASE_CLOSED && self->out_source == 0)
-    self->out_source = g_unix_fd_add (self->fd, G_IO_OUT, on_writable, self);
+  if (self->phase != PHASE_CLOSED)
+    send_later (self);
 }
 
 guint32

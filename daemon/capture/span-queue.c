@@ -127,6 +127,28 @@ sonde_span_queue_send (SondeSpanQueue *self, int fd)
   return sent;
 }
 
+const SondeSpan *
+sonde_span_queue_first (const SondeSpanQueue *self)
+{
+  return self->n_chunks > 0 ? entry (self, 0) : NULL;
+}
+
+void
+sonde_span_queue_remove (SondeSpanQueue *self,
+                         uint32_t size_bytes,
+                         uint32_t n_frames,
+                         uint32_t n_samples)
+{
+  SondeSpan *span = entry (self, 0);
+
+  g_assert (self->n_chunks > 0 && size_bytes <= span->end - span->start);
+  span->start += size_bytes;
+  span->n_frames -= n_frames;
+  span->n_samples -= n_samples;
+  if (span->start == span->end)
+    drop_first (self);
+}
+
 void
 sonde_span_queue_count (const SondeSpanQueue *self, guint64 *n_frames, guint64 *n_samples)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Spans that wait for a socket. */
+/* Spans that wait for a socket or a file. */
 #pragma once
 
 #include "daemon/capture/chunk.h"
@@ -20,6 +20,14 @@ guint sonde_span_queue_room (const SondeSpanQueue *self); /* chunks */
 /* Sends from the front without waiting. Returns bytes taken, 0 if there is nothing to send, or a
  * negative errno (-EAGAIN: the socket is full). */
 gssize sonde_span_queue_send (SondeSpanQueue *self, int fd);
+
+/* What is to go next, borrowed; NULL if nothing waits. */
+const SondeSpan *sonde_span_queue_first (const SondeSpanQueue *self);
+/* Removes @size_bytes from the front of the first entry: so many whole frames and samples. */
+void sonde_span_queue_remove (SondeSpanQueue *self,
+                              uint32_t size_bytes,
+                              uint32_t n_frames,
+                              uint32_t n_samples);
 
 /* Frames and samples in entries that were not sent whole. */
 void sonde_span_queue_count (const SondeSpanQueue *self, guint64 *n_frames, guint64 *n_samples);

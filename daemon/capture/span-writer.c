@@ -111,6 +111,18 @@ sonde_span_writer_add_sample (SondeSpanWriter *self,
   return r;
 }
 
+int
+sonde_span_writer_add_frame (SondeSpanWriter *self, const SondeFrame *frame, gboolean is_state)
+{
+  SondeWriter *writer = is_state ? sonde_span_writer_state (self) : sonde_span_writer_plain (self);
+  int r = sonde_writer_add_frame (writer, frame);
+
+  if (r == 0 && frame->type == SONDE_FRAME_SAMPLE)
+    self->n_samples++;
+
+  return r;
+}
+
 void
 sonde_span_writer_publish (SondeSpanWriter *self)
 {

@@ -28,5 +28,8 @@ int sonde_span_writer_add_sample (SondeSpanWriter *self,
                                   const uint64_t *addrs,
                                   size_t n_addrs);
 
+/* Copies a whole frame that is valid. @is_state: as for sonde_span_writer_state() */
+int sonde_span_writer_add_frame (SondeSpanWriter *self, const SondeFrame *frame, gboolean is_state);
+
 /* Hands on what was written since the last time, without ending the chunk. */
 void sonde_span_writer_publish (SondeSpanWriter *self);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "daemon/capture/description.h"
+#include "daemon/capture/lineage.h"
 #include "daemon/capture/perf-decoder.h"
 #include "daemon/capture/sampler.h"
 
@@ -33,6 +34,7 @@ struct SondeStages
   SondeSampler *sampler;
   SondeRingMerge *merge;
   SondeEventKeeper *events;
+  SondeLineage *lineage;
 
   gint64 wait_until_ns;   /* while draining */
   guint64 n_lost_records; /* as LOST records tell, where events do not */
@@ -97,6 +99,43 @@ take_fork (SondeStages *self, const SondeRecord *record, gboolean pressed)
   return SONDE_RING_MERGE_TAKEN;
 }
 
+/* Where a path may not be told any more, control says so when it is asked for the file. */
+static SondeRingMergeAnswer
+take_map (SondeStages *self, const SondeRecord *record, gboolean pressed)
+{
+  gint64 now = now_ns ();
+
+  if (sonde_tracker_awaits_map (self->tracker, record, now) && !pressed
+      && now < self->wait_until_ns)
+    return SONDE_RING_MERGE_WAIT;
+  sonde_tracker_take (self->tracker, record);
+
+  return SONDE_RING_MERGE_TAKEN;
+}
+
+/* FORK is told by the events of the task that forks. */
+static gboolean
+is_duplicate (SondeStages *self, const SondeRecord *record)
+{
+  int32_t tid = record->type == SONDE_RECORD_FORK ? record->task.parent_tid : record->tid;
+
+  if (sonde_lineage_takes (self->lineage, record->id, tid))
+    return FALSE;
+  if (record->type == SONDE_RECORD_SAMPLE)
+    sonde_tally_add (&self->tally, SONDE_STATISTIC_DUPLICATE, 1);
+  return TRUE;
+}
+
+static void
+take_task (SondeStages *self, const SondeRecord *record)
+{
+  if (record->type == SONDE_RECORD_EXIT)
+    sonde_lineage_forget (self->lineage, record->tid);
+  if (record->type == SONDE_RECORD_COMM && record->comm.exec)
+    sonde_event_keeper_exec_seen (self->events);
+  sonde_tracker_take (self->tracker, record);
+}
+
 static void
 take_lost (SondeStages *self, const SondeRecord *record, unsigned kind)
 {
@@ -130,6 +169,9 @@ take_record (const struct perf_event_header *header,
       return SONDE_RING_MERGE_TAKEN;
     }
 
+  if (is_duplicate (self, &record))
+    return SONDE_RING_MERGE_TAKEN;
+
   switch (record.type)
     {
     case SONDE_RECORD_SAMPLE:
@@ -144,9 +186,10 @@ take_record (const struct perf_event_header *header,
       sonde_tally_add (&self->tally, SONDE_STATISTIC_THROTTLED, 1);
       break;
     case SONDE_RECORD_MAP:
+      return take_map (self, &record, pressed);
     case SONDE_RECORD_COMM:
     case SONDE_RECORD_EXIT:
-      sonde_tracker_take (self->tracker, &record);
+      take_task (self, &record);
       break;
     case SONDE_RECORD_OTHER:
     case SONDE_RECORD_UNTHROTTLE:
@@ -197,6 +240,13 @@ sonde_stages_supports (const SondeMessageSetup *setup, const char **why)
   return FALSE;
 }
 
+/* Control refuses no process to root, to a session of the whole machine and for raw data. */
+static gboolean
+hides_others (const SondeMessageSetup *setup)
+{
+  return setup->owner_uid != 0 && (setup->flags & (SONDE_SPEC_SYSTEM | SONDE_SPEC_RAW)) == 0;
+}
+
 SondeStages *
 sonde_stages_new (const SondeMessageSetup *setup,
                   const SondeStagesHandler *handler,
@@ -216,11 +266,12 @@ sonde_stages_new (const SondeMessageSetup *setup,
   self->recorder = sonde_recorder_new (self->state, self->names, &self->tally, handler->sink_closed,
                                        user_data);
   self->tracker = sonde_tracker_new (self->processes, self->modules, self->state, self->recorder,
-                                     handler->send, user_data);
+                                     hides_others (setup), handler->send, user_data);
   if (setup->flags & SONDE_SPEC_SYMBOLS)
     self->addresses = sonde_address_set_new ();
   self->merge = sonde_ring_merge_new (&merge_handler, self);
   self->events = sonde_event_keeper_new (setup->read_format);
+  self->lineage = sonde_lineage_new ();
   sonde_stages_describe (self, 0, 0);
 
   return self;
@@ -245,6 +296,7 @@ sonde_stages_free (SondeStages *self)
   sonde_process_table_free (self->processes);
   sonde_module_store_free (self->modules);
   sonde_event_keeper_free (self->events);
+  sonde_lineage_free (self->lineage);
   g_free (self);
 }
 
@@ -278,8 +330,16 @@ sonde_stages_add_document (SondeStages *self, SondeDocumentKind kind, int fd)
       return;
     }
   content = read_document (fd);
-  sonde_stream_state_add_document (
-      self->state, kind == SONDE_DOCUMENT_CPUINFO ? "/proc/cpuinfo" : "/proc/mounts", content);
+  sonde_recorder_document (
+      self->recorder, kind == SONDE_DOCUMENT_CPUINFO ? "/proc/cpuinfo" : "/proc/mounts", content);
+}
+
+gboolean
+sonde_stages_add_event (SondeStages *self, const SondeMessageEvent *event, int fd)
+{
+  sonde_lineage_add (self->lineage, event->id, event->tid, (event->flags & SONDE_EVENT_LATE) != 0);
+  return sonde_event_keeper_add (self->events, fd, event->kind == SONDE_EVENT_SAMPLES,
+                                 (event->flags & SONDE_EVENT_ON_EXEC) != 0);
 }
 
 void
@@ -310,7 +370,8 @@ sonde_stages_start (SondeStages *self)
   self->unwinder = self->setup.unwind == SONDE_UNWIND_LIBDWFL
                        ? sonde_unwinder_new_libdwfl (self->processes)
                        : sonde_unwinder_new_cfi (self->processes);
-  self->kernel_names = sonde_kernel_names_new (self->recorder, g_steal_pointer (&self->kallsyms));
+  self->kernel_names = sonde_kernel_names_new (self->recorder, g_steal_pointer (&self->kallsyms),
+                                               (self->setup.flags & SONDE_SPEC_RAW) != 0);
   self->sampler = sonde_sampler_new (&options, self->processes, self->unwinder, self->kernel_names,
                                      self->addresses, self->recorder, &self->tally);
 }

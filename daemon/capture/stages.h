@@ -29,6 +29,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeStages, sonde_stages_free)
 /* @fd: stays the caller's; read to its end, which is bounded. */
 void sonde_stages_add_document (SondeStages *self, SondeDocumentKind kind, int fd);
 /* @ring: (transfer full) */
+/* @fd: (transfer full). FALSE: too many. */
+gboolean sonde_stages_add_event (SondeStages *self, const SondeMessageEvent *event, int fd);
 void sonde_stages_add_ring (SondeStages *self, SondePerfRing *ring, SondeEventKind kind);
 /* Once, when the rings are mapped: what the capture says of itself. */
 void sonde_stages_describe (SondeStages *self, gsize sample_ring_bytes, gsize sideband_ring_bytes);

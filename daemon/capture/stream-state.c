@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/capture/ledger.h"
+#include "unwind/mapping-list.h"
 
 #define MAX_CMDLINE   4096 /* bytes kept of a command line */
 #define MAPS_A_PIECE  16   /* mappings, of at most SONDE_PROCESS_MAX_PATH each */
@@ -24,7 +25,7 @@ struct SondeStreamState
   gint64 start_ns;
   char *metadata;
   GArray *documents;
-  GHashTable *cmdlines; /* pid → text */
+  GHashTable *cmdlines; /* pid → GRefString */
 };
 
 typedef enum
@@ -38,13 +39,24 @@ typedef enum
   PART_END,
 } Part;
 
+/* A process at the moment of a snapshot. */
+typedef struct
+{
+  gint32 pid;
+  gboolean has_exited;
+  char *text; /* GRefString */
+  SondeMappingList *mappings;
+} Held;
+
 struct SondeStateCursor
 {
   SondeStreamState *state;
   Part part;
-  guint index;  /* of the document, name or pid */
-  gsize offset; /* into the document, or the process's mappings */
-  GArray *pids;
+  guint index;       /* of the document, name or process */
+  gsize offset;      /* into the document, or the process's mappings */
+  guint n_documents; /* later ones come in the stream itself */
+  guint n_names;
+  GArray *processes; /* Held */
 };
 
 static void
@@ -65,7 +77,7 @@ sonde_stream_state_new (SondeProcessTable *processes, SondeJitNames *names)
   self->names = names;
   self->documents = g_array_new (FALSE, FALSE, sizeof (Document));
   g_array_set_clear_func (self->documents, document_clear);
-  self->cmdlines = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  self->cmdlines = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) g_ref_string_release);
 
   return self;
 }
@@ -109,7 +121,8 @@ sonde_stream_state_set_cmdline (SondeStreamState *self, int32_t pid, const char 
     g_hash_table_remove (self->cmdlines, GINT_TO_POINTER (pid));
   else if (g_hash_table_size (self->cmdlines) < SONDE_PROCESS_TABLE_MAX_PROCESSES
            || g_hash_table_contains (self->cmdlines, GINT_TO_POINTER (pid)))
-    g_hash_table_replace (self->cmdlines, GINT_TO_POINTER (pid), g_strndup (cmdline, MAX_CMDLINE));
+    g_hash_table_replace (self->cmdlines, GINT_TO_POINTER (pid),
+                          g_ref_string_new_len (cmdline, (gssize) strnlen (cmdline, MAX_CMDLINE)));
 }
 
 void
@@ -159,13 +172,32 @@ sonde_stream_state_write_name (uint64_t address,
 }
 
 static void
-collect_pid (SondeProcess *process, void *user_data)
+held_clear (gpointer data)
 {
-  GArray *pids = user_data;
-  int32_t pid = sonde_process_pid (process);
+  Held *held = data;
 
-  if (sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN))
-    g_array_append_val (pids, pid);
+  g_ref_string_release (held->text);
+  sonde_mapping_list_unref (held->mappings);
+}
+
+static void
+hold_process (SondeProcess *process, void *user_data)
+{
+  SondeStateCursor *self = user_data;
+  gboolean is_written = sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN);
+  SondeMappingList *mappings = is_written ? sonde_process_mapping_list (process) : NULL;
+  Held held = { .pid = sonde_process_pid (process), .has_exited = sonde_process_exited (process) };
+  char *text = g_hash_table_lookup (self->state->cmdlines, GINT_TO_POINTER (held.pid));
+
+  if (sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN))
+    return;
+  if (!is_written && (held.has_exited || !sonde_process_flag (process, SONDE_PROCESS_FLAG_FORKED)))
+    return;
+
+  held.text = text != NULL ? g_ref_string_acquire (text)
+                           : g_ref_string_new (sonde_process_comm (process));
+  held.mappings = mappings != NULL ? sonde_mapping_list_ref (mappings) : NULL;
+  g_array_append_val (self->processes, held);
 }
 
 SondeStateCursor *
@@ -175,8 +207,11 @@ sonde_state_cursor_new (SondeStreamState *state, gboolean with_header)
 
   self->state = state;
   self->part = with_header ? PART_HEADER : PART_METADATA;
-  self->pids = g_array_new (FALSE, FALSE, sizeof (int32_t));
-  sonde_process_table_foreach (state->processes, collect_pid, self->pids);
+  self->n_documents = state->documents->len;
+  self->n_names = sonde_jit_names_count (state->names);
+  self->processes = g_array_new (FALSE, FALSE, sizeof (Held));
+  g_array_set_clear_func (self->processes, held_clear);
+  sonde_process_table_foreach (state->processes, hold_process, self);
 
   return self;
 }
@@ -187,30 +222,55 @@ sonde_state_cursor_free (SondeStateCursor *self)
   if (self == NULL)
     return;
 
-  g_array_unref (self->pids);
+  g_array_unref (self->processes);
   g_free (self);
+}
+
+/* Returns how many bytes of it were written. */
+static gsize
+write_chunk (const SondeStreamState *self,
+             const char *path,
+             GBytes *content,
+             gsize offset,
+             SondeSpanWriter *out)
+{
+  SondeFrameOrigin origin = { self->start_ns, -1, -1 };
+  gsize size_bytes;
+  const guint8 *bytes = g_bytes_get_data (content, &size_bytes);
+  gsize piece = MIN (size_bytes - offset, SONDE_WRITER_MAX_CHUNK);
+
+  sonde_writer_add_file_chunk (sonde_span_writer_state (out), &origin, path,
+                               piece > 0 ? bytes + offset : (const guint8 *) "", piece,
+                               offset + piece == size_bytes);
+
+  return piece;
+}
+
+void
+sonde_stream_state_write_document (const SondeStreamState *self,
+                                   const char *path,
+                                   GBytes *content,
+                                   SondeSpanWriter *out)
+{
+  gsize offset = 0;
+
+  do
+    offset += write_chunk (self, path, content, offset, out);
+  while (offset < g_bytes_get_size (content));
 }
 
 /* Returns whether there was a piece. */
 static gboolean
 write_document (SondeStateCursor *self, SondeSpanWriter *out)
 {
-  SondeFrameOrigin origin = { self->state->start_ns, -1, -1 };
   const Document *document;
-  const guint8 *content;
-  gsize size_bytes, piece;
 
-  if (self->index >= self->state->documents->len)
+  if (self->index >= self->n_documents)
     return FALSE;
 
   document = &g_array_index (self->state->documents, Document, self->index);
-  content = g_bytes_get_data (document->content, &size_bytes);
-  piece = MIN (size_bytes - self->offset, SONDE_WRITER_MAX_CHUNK);
-  sonde_writer_add_file_chunk (sonde_span_writer_state (out), &origin, document->path,
-                               piece > 0 ? content + self->offset : (const guint8 *) "", piece,
-                               self->offset + piece == size_bytes);
-  self->offset += piece;
-  if (self->offset == size_bytes)
+  self->offset += write_chunk (self->state, document->path, document->content, self->offset, out);
+  if (self->offset == g_bytes_get_size (document->content))
     {
       self->index++;
       self->offset = 0;
@@ -226,15 +286,11 @@ write_names (SondeStateCursor *self, SondeSpanWriter *out)
   SondeJitName names[NAMES_A_PIECE];
   guint n_names = 0;
 
-  while (n_names < NAMES_A_PIECE)
+  for (; n_names < NAMES_A_PIECE && self->index < self->n_names; self->index++)
     {
-      SondeJitName *name = &names[n_names];
+      SondeJitName *name = &names[n_names++];
 
       name->name = sonde_jit_names_get (self->state->names, self->index, &name->address);
-      if (name->name == NULL)
-        break;
-      self->index++;
-      n_names++;
     }
   if (n_names > 0)
     sonde_writer_add_jitmap (sonde_span_writer_state (out), &origin, names, n_names);
@@ -245,30 +301,31 @@ write_names (SondeStateCursor *self, SondeSpanWriter *out)
 static gboolean
 write_process (SondeStateCursor *self, SondeSpanWriter *out)
 {
-  const SondeMapping *mappings;
-  SondeProcess *process;
-  size_t n_mappings, end;
-  int32_t pid;
+  SondeFrameOrigin origin = { self->state->start_ns, -1, -1 };
+  const Held *held;
+  gsize n_mappings, end;
 
-  if (self->index >= self->pids->len)
+  if (self->index >= self->processes->len)
     return FALSE;
 
-  pid = g_array_index (self->pids, int32_t, self->index);
-  process = sonde_process_table_find (self->state->processes, pid);
-  mappings = process != NULL ? sonde_process_mappings (process, &n_mappings) : NULL;
-  if (mappings == NULL)
-    n_mappings = 0;
-  if (process != NULL && self->offset == 0)
-    sonde_stream_state_write_process (self->state, process, self->state->start_ns, out);
+  held = &g_array_index (self->processes, Held, self->index);
+  origin.pid = held->pid;
+  n_mappings = held->mappings != NULL ? held->mappings->n_mappings : 0;
+  if (self->offset == 0)
+    sonde_writer_add_process (sonde_span_writer_state (out), &origin, held->text);
 
   end = MIN (n_mappings, self->offset + MAPS_A_PIECE);
   for (; self->offset < end; self->offset++)
-    sonde_stream_state_write_map (pid, &mappings[self->offset], self->state->start_ns, out);
-  if (self->offset >= n_mappings)
-    {
-      self->index++;
-      self->offset = 0;
-    }
+    sonde_stream_state_write_map (held->pid, &held->mappings->mappings[self->offset],
+                                  origin.time_ns, out);
+  if (self->offset < n_mappings)
+    return TRUE;
+
+  /* Late samples may still be of it. */
+  if (held->has_exited)
+    sonde_writer_add_exit (sonde_span_writer_plain (out), &origin);
+  self->index++;
+  self->offset = 0;
 
   return TRUE;
 }

@@ -11,7 +11,10 @@
  *
  * The file header, METADATA, embedded documents, counter definitions, processes with their
  * mappings, and made-up names. Each sink gets all of it when it opens and, when it had to miss a
- * part, again: in pieces of about 64 KiB, as its socket takes them. Main thread only.
+ * part, again: in pieces of about 64 KiB, as its socket takes them. A snapshot is of the moment
+ * when its cursor was made, however long it takes to be written: a process that execs meanwhile is
+ * told as it was, and what the session records from that moment on tells of the exec. Main thread
+ * only.
  */
 #define SONDE_STREAM_STATE_MAX_DOCUMENT (4u << 20) /* bytes of one embedded file */
 
@@ -40,6 +43,11 @@ void sonde_stream_state_write_map (int32_t pid,
                                    const SondeMapping *mapping,
                                    gint64 time_ns,
                                    SondeSpanWriter *out);
+/* One embedded file, for streams that have the state before it. */
+void sonde_stream_state_write_document (const SondeStreamState *self,
+                                        const char *path,
+                                        GBytes *content,
+                                        SondeSpanWriter *out);
 void sonde_stream_state_write_name (uint64_t address,
                                     const char *name,
                                     gint64 time_ns,
@@ -48,8 +56,13 @@ void sonde_stream_state_write_name (uint64_t address,
 /* A process with this flag has its PROCESS and MAP frames in the shared stream; others come there
  * before their first sample and are left out of snapshots. */
 #define SONDE_PROCESS_FLAG_WRITTEN 1u
+/* Not for the session's owner to see: nothing of it is written but how much time it took. */
+#define SONDE_PROCESS_FLAG_HIDDEN 64u
+/* Its FORK frame is in the shared stream: a snapshot names it, if nothing more. */
+#define SONDE_PROCESS_FLAG_FORKED 16u
 
-/* Where a snapshot stands. */
+/* Where a snapshot stands. It shares the mappings of processes with the process table until they
+ * change. Lives no longer than the state and the table. */
 typedef struct SondeStateCursor SondeStateCursor;
 
 /* @with_header: begin with the capture's file header. */

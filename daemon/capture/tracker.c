@@ -11,7 +11,8 @@
 #include "daemon/base/proc-maps.h"
 #include "daemon/capture/reused-places.h"
 
-#define FLAG_COMPLETE     2u /* nothing is missing for an unwind */
+#define FLAG_COMPLETE     2u  /* nothing is missing for an unwind */
+#define FLAG_CLOSED       32u /* control would not show it any more, until it executes a program */
 #define FLAGS_OF_MAPPINGS (FLAG_COMPLETE | SONDE_PROCESS_FLAG_SETTLED)
 #define MAX_CMDLINE       4096 /* bytes read of /proc/PID/cmdline */
 #define MAX_FILE_TRIES    4    /* processes asked about one file, as they may exit meanwhile */
@@ -24,6 +25,9 @@ struct SondeTracker
   SondeRecorder *recorder;
   SondeRequests *requests;
   gboolean has_failed; /* a file could not be had */
+  gboolean hides_others;
+  gint64 asked_ns; /* the MAP record that waits, or waited last: its time and place */
+  guint64 asked_start;
 };
 
 static gint64
@@ -37,6 +41,7 @@ sonde_tracker_new (SondeProcessTable *processes,
                    SondeModuleStore *modules,
                    SondeStreamState *state,
                    SondeRecorder *recorder,
+                   gboolean hides_others,
                    SondeRequestSend send,
                    gpointer user_data)
 {
@@ -46,6 +51,7 @@ sonde_tracker_new (SondeProcessTable *processes,
   self->modules = modules;
   self->state = state;
   self->recorder = recorder;
+  self->hides_others = hides_others;
   self->requests = sonde_requests_new (send, user_data);
 
   return self;
@@ -160,6 +166,33 @@ sonde_tracker_foresee_map (SondeTracker *self, const SondeRecord *record)
     lacks_file (self, record->pid, 0, &mapping, now_ns ());
 }
 
+/* Control looks at the process whenever it is asked for a file. A file that is known already came
+ * from a process that the owner may see. */
+gboolean
+sonde_tracker_awaits_map (SondeTracker *self, const SondeRecord *record, gint64 now)
+{
+  const SondeRecordMap *map = &record->map;
+  SondeMapping mapping = mapping_of (map);
+  gboolean was_asked = self->asked_ns == record->time_ns && self->asked_start == map->start;
+  SondeModule *module;
+
+  if (!self->hides_others || !map->executable || record->pid <= 0 || mapping.file.inode == 0)
+    return FALSE;
+  self->asked_ns = record->time_ns;
+  self->asked_start = map->start;
+  if (!was_asked)
+    lacks_file (self, record->pid, 0, &mapping, now);
+
+  return sonde_module_store_lookup (self->modules, &mapping.file, &module) == SONDE_MODULE_ASKED
+         && sonde_requests_wait_for_file (self->requests, &mapping.file, now);
+}
+
+static gboolean
+is_shut (const SondeProcess *process)
+{
+  return sonde_process_flag (process, FLAG_CLOSED | SONDE_PROCESS_FLAG_HIDDEN);
+}
+
 static void
 add_map (SondeTracker *self, const SondeRecord *record)
 {
@@ -171,7 +204,7 @@ add_map (SondeTracker *self, const SondeRecord *record)
   if (!map->executable || record->pid <= 0)
     return;
   process = sonde_process_table_ensure (self->processes, record->pid, record->time_ns);
-  if (process == NULL
+  if (process == NULL || is_shut (process)
       || sonde_process_add_mapping (self->processes, process, &mapping, SONDE_MAP_FROM_EVENT) != 1)
     return;
 
@@ -199,13 +232,57 @@ rename_process (SondeTracker *self, const SondeRecord *record)
     {
       sonde_process_table_exec (self->processes, record->pid, record->comm.name, record->time_ns);
       sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
-      sonde_process_set_flag (process, FLAGS_OF_MAPPINGS, false);
+      sonde_process_set_flag (process, FLAGS_OF_MAPPINGS | FLAG_CLOSED, false);
     }
+  else if (is_shut (process))
+    return;
   else
     {
       sonde_process_table_set_comm (self->processes, record->pid, record->comm.name);
     }
   sonde_recorder_rename (self->recorder, process, record->time_ns);
+}
+
+static gboolean
+is_hidden (SondeTracker *self, int32_t pid)
+{
+  const SondeProcess *process = sonde_process_table_find (self->processes, pid);
+
+  return process != NULL && sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN);
+}
+
+static void
+take_fork (SondeTracker *self, const SondeRecord *record)
+{
+  int32_t parent = record->task.parent_pid;
+  gboolean hidden = is_hidden (self, parent);
+
+  if (record->pid > 0 && record->pid != parent)
+    {
+      SondeProcess *child;
+
+      sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
+      child = sonde_process_table_fork (self->processes, parent, record->pid, record->time_ns);
+      if (child != NULL)
+        sonde_process_set_flag (
+            child, hidden ? SONDE_PROCESS_FLAG_HIDDEN : SONDE_PROCESS_FLAG_FORKED, true);
+    }
+  if (!hidden)
+    sonde_recorder_fork (self->recorder, record->task.parent_tid, record->tid, record->cpu,
+                         record->time_ns);
+}
+
+static void
+take_exit (SondeTracker *self, const SondeRecord *record)
+{
+  gboolean hidden = is_hidden (self, record->pid);
+
+  if (record->pid != record->tid)
+    return;
+  sonde_process_table_exit (self->processes, record->pid, record->time_ns);
+  sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
+  if (!hidden)
+    sonde_recorder_exit (self->recorder, record->pid, record->cpu, record->time_ns);
 }
 
 void
@@ -220,21 +297,10 @@ sonde_tracker_take (SondeTracker *self, const SondeRecord *record)
       rename_process (self, record);
       break;
     case SONDE_RECORD_FORK:
-      if (record->pid > 0 && record->pid != record->task.parent_pid)
-        {
-          sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
-          sonde_process_table_fork (self->processes, record->task.parent_pid, record->pid,
-                                    record->time_ns);
-        }
-      sonde_recorder_fork (self->recorder, record->task.parent_tid, record->tid, record->cpu,
-                           record->time_ns);
+      take_fork (self, record);
       break;
     case SONDE_RECORD_EXIT:
-      if (record->pid != record->tid)
-        break;
-      sonde_process_table_exit (self->processes, record->pid, record->time_ns);
-      sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
-      sonde_recorder_exit (self->recorder, record->pid, record->cpu, record->time_ns);
+      take_exit (self, record);
       break;
     case SONDE_RECORD_OTHER:
     case SONDE_RECORD_SAMPLE:
@@ -415,6 +481,10 @@ sonde_tracker_answer_process (SondeTracker *self,
     return;
   if (answer->status != 0)
     {
+      /* Nothing of it was told yet, but perhaps that it was forked. */
+      if (answer->status == EPERM && self->hides_others
+          && !sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN))
+        sonde_process_set_flag (process, SONDE_PROCESS_FLAG_HIDDEN, true);
       sonde_process_set_state (process, SONDE_PROCESS_GONE);
       sonde_process_set_flag (process, FLAG_COMPLETE, false);
       return;
@@ -473,14 +543,19 @@ ask_another (SondeTracker *self, const SondeRequest *request)
                                      now_ns ());
 }
 
-/* The process or the mapping was gone when control looked: an exec, dlclose() or exit that its
- * records will tell of, or told of already. It says nothing of the file, which the new image may
- * map just as well. */
+/* The process or the mapping was gone when control looked, or not for this session any more: an
+ * exec, dlclose() or exit that its records will tell of, or told of already. It says nothing of the
+ * file, which the new image may map just as well. */
 static void
-file_unreachable (SondeTracker *self, const SondeRequest *request, const SondeFileId *id)
+file_unreachable (SondeTracker *self,
+                  const SondeRequest *request,
+                  const SondeFileId *id,
+                  int status)
 {
   SondeProcess *process = sonde_process_table_find (self->processes, request->file.pid);
 
+  if (process != NULL && status == EPERM && self->hides_others)
+    sonde_process_set_flag (process, FLAG_CLOSED, true);
   if (process != NULL)
     sonde_process_set_unreachable (process, request->file.start);
   if (!ask_another (self, request))
@@ -490,7 +565,7 @@ file_unreachable (SondeTracker *self, const SondeRequest *request, const SondeFi
 static gboolean
 says_nothing_of_the_file (int status)
 {
-  return status == ESRCH || status == ENOENT || status == ESTALE;
+  return status == ESRCH || status == ENOENT || status == ESTALE || status == EPERM;
 }
 
 void
@@ -510,7 +585,7 @@ sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, i
     /* A file that makes no sense is FAILED then, and its samples say so. */
     (void) sonde_module_store_begin (self->modules, &id, sonde_steal_fd (&owned));
   else if (says_nothing_of_the_file (answer->status))
-    file_unreachable (self, &request, &id);
+    file_unreachable (self, &request, &id, answer->status);
   else if (!ask_another (self, &request))
     {
       sonde_module_store_set_failed (self->modules, &id, answer->status);

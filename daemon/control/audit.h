@@ -14,3 +14,20 @@
  * Fields: SONDE_EVENT, SONDE_SESSION, SONDE_UID, SONDE_DETAIL.
  */
 void sonde_audit (const char *event, guint64 session, uid_t uid, const char *detail);
+
+/**
+ * SondeRefusals:
+ *
+ * Starts, ends and deaths are as rare as the start rate makes them; refusals cost their caller
+ * nothing. So each uid gets SONDE_LIMIT_AUDIT_BURST records of them in SONDE_LIMIT_AUDIT_WINDOW_US,
+ * and then one that says how many more there were. Main loop only.
+ */
+typedef struct SondeRefusals SondeRefusals;
+
+SondeRefusals *sonde_refusals_new (void);
+/* Records what is only counted so far. Accepts NULL. */
+void sonde_refusals_free (SondeRefusals *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeRefusals, sonde_refusals_free)
+
+/* Parameters as of sonde_audit(). */
+void sonde_refusals_record (SondeRefusals *self, guint64 session, uid_t uid, const char *detail);

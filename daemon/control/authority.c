@@ -14,6 +14,7 @@
 typedef struct
 {
   char *action;
+  GVariant *details; /* a{ss} */
   SondeCaller *caller;
   gboolean is_interactive;
   GCancellable *cancellable; /* of the question: by timeout, or because the caller leaves */
@@ -36,6 +37,7 @@ question_free (gpointer data)
   g_clear_handle_id (&question->timeout, g_source_remove);
   g_object_unref (question->cancellable);
   sonde_caller_unref (question->caller);
+  g_variant_unref (question->details);
   g_free (question->action);
   g_free (question);
 }
@@ -65,6 +67,9 @@ ask_peer (SondeAuthority *self, GTask *task)
 }
 
 #if HAVE_POLKIT
+#define NO_POLKIT "polkit is not running, without which root alone is served"
+#define NO_ANSWER "the caller has left, or nobody answered in time"
+
 static void
 on_checked (GObject *source, GAsyncResult *result, gpointer user_data)
 {
@@ -74,16 +79,32 @@ on_checked (GObject *source, GAsyncResult *result, gpointer user_data)
   g_autoptr (PolkitAuthorizationResult) answer
       = polkit_authority_check_authorization_finish (POLKIT_AUTHORITY (source), result, &error);
 
-  if (answer == NULL)
-    refuse (task, error->message);
+  if (answer == NULL && g_cancellable_is_cancelled (question->cancellable))
+    refuse (task, NO_ANSWER);
+  else if (answer == NULL)
+    refuse (task, NO_POLKIT);
   else if (g_cancellable_is_cancelled (question->cancellable))
-    refuse (task, "the caller has left, or nobody answered in time");
+    refuse (task, NO_ANSWER);
   else if (polkit_authorization_result_get_is_authorized (answer))
     allow (task);
   else if (polkit_authorization_result_get_is_challenge (answer))
     refuse (task, "an administrator must authenticate, and nobody can be asked");
   else
     refuse (task, "not allowed");
+}
+
+static PolkitDetails *
+make_details (GVariant *dict)
+{
+  PolkitDetails *details = polkit_details_new ();
+  GVariantIter iter;
+  const char *key;
+  const char *value;
+
+  g_variant_iter_init (&iter, dict);
+  while (g_variant_iter_next (&iter, "{&s&s}", &key, &value))
+    polkit_details_insert (details, key, value);
+  return details;
 }
 
 static void
@@ -94,15 +115,17 @@ on_authority (GObject *source, GAsyncResult *result, gpointer user_data)
   g_autoptr (GError) error = NULL;
   g_autoptr (PolkitAuthority) authority = polkit_authority_get_finish (result, &error);
   g_autoptr (PolkitSubject) subject = NULL;
+  g_autoptr (PolkitDetails) details = NULL;
 
   if (authority == NULL)
     {
-      refuse (task, "polkit is not there");
+      refuse (task, NO_POLKIT);
       return;
     }
+  details = make_details (question->details);
   subject = polkit_system_bus_name_new (sonde_caller_name (question->caller));
   polkit_authority_check_authorization (
-      authority, subject, question->action, NULL,
+      authority, subject, question->action, details,
       question->is_interactive ? POLKIT_CHECK_AUTHORIZATION_FLAGS_ALLOW_USER_INTERACTION
                                : POLKIT_CHECK_AUTHORIZATION_FLAGS_NONE,
       question->cancellable, on_checked, task);
@@ -119,7 +142,7 @@ ask_polkit (SondeAuthority *self, GTask *task)
 static void
 ask_polkit (SondeAuthority *self, GTask *task)
 {
-  refuse (task, "built without polkit: for root alone");
+  refuse (task, "built without polkit, without which root alone is served");
 }
 #endif
 
@@ -167,11 +190,12 @@ on_caller_left (GCancellable *left, gpointer user_data)
 }
 
 static Question *
-question_new (SondeCaller *caller, const char *action, gboolean is_interactive)
+question_new (SondeCaller *caller, const char *action, GVariant *details, gboolean is_interactive)
 {
   Question *question = g_new0 (Question, 1);
 
   question->action = g_strdup (action);
+  question->details = g_variant_ref_sink (details);
   question->caller = sonde_caller_ref (caller);
   question->is_interactive = is_interactive;
   question->cancellable = g_cancellable_new ();
@@ -188,6 +212,7 @@ void
 sonde_authority_check_async (SondeAuthority *self,
                              SondeCaller *caller,
                              const char *action,
+                             GVariant *details,
                              gboolean is_interactive,
                              GAsyncReadyCallback callback,
                              gpointer user_data)
@@ -195,7 +220,8 @@ sonde_authority_check_async (SondeAuthority *self,
   GTask *task = g_task_new (NULL, NULL, callback, user_data);
 
   g_task_set_source_tag (task, sonde_authority_check_async);
-  g_task_set_task_data (task, question_new (caller, action, is_interactive), question_free);
+  g_task_set_task_data (task, question_new (caller, action, details, is_interactive),
+                        question_free);
   if (sonde_caller_uid (caller) == 0)
     allow (task);
   else

@@ -26,6 +26,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeAuthority, sonde_authority_free)
 /**
  * sonde_authority_check_async:
  * @action: a polkit action
+ * @details: (transfer floating): of type a{ss}: what the question is about
  * @is_interactive: whether the caller's message allows a password dialog
  *
  * Errors: SONDE_ERROR_NOT_AUTHORIZED, naming @action
@@ -33,6 +34,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeAuthority, sonde_authority_free)
 void sonde_authority_check_async (SondeAuthority *self,
                                   SondeCaller *caller,
                                   const char *action,
+                                  GVariant *details,
                                   gboolean is_interactive,
                                   GAsyncReadyCallback callback,
                                   gpointer user_data);

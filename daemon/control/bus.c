@@ -4,12 +4,8 @@
 
 #include "daemon/control/bus.h"
 
-#include <string.h>
-
 #include "daemon/base/error.h"
-#include "daemon/control/audit.h"
-#include "daemon/control/authority.h"
-#include "daemon/control/proc-text.h"
+#include "daemon/control/gate.h"
 #include "daemon/control/service.h"
 #include "sonde-profiler1-generated.h"
 
@@ -18,52 +14,10 @@
 struct SondeBus
 {
   GDBusConnection *connection;
-  gboolean is_peer;
-  SondeCallers *callers;
-  SondeAuthority *authority;
-  SondeSessionManager *manager;
+  SondeContext context;
   guint manager_object;
   guint session_subtree;
 };
-
-static void
-call_free (SondeCall *call)
-{
-  g_clear_pointer (&call->caller, sonde_caller_end);
-  g_clear_pointer (&call->options, sonde_options_free);
-  g_free (call);
-}
-
-void
-sonde_call_return (SondeCall *call, GVariant *value, GUnixFDList *fds)
-{
-  g_dbus_method_invocation_return_value_with_unix_fd_list (call->invocation, value, fds);
-  call_free (call);
-}
-
-void
-sonde_call_fail (SondeCall *call, const GError *error)
-{
-  gboolean is_refusal = g_error_matches (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED)
-                        || g_error_matches (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED);
-
-  if (is_refusal && call->caller != NULL)
-    sonde_audit ("refused", call->session_id, sonde_caller_uid (call->caller), error->message);
-  if (error->domain == SONDE_ERROR)
-    g_dbus_method_invocation_return_gerror (call->invocation, error);
-  else
-    g_dbus_method_invocation_return_error_literal (call->invocation, SONDE_ERROR,
-                                                   SONDE_ERROR_FAILED, error->message);
-  call_free (call);
-}
-
-static void
-fail_with (SondeCall *call, SondeError code, const char *message)
-{
-  g_autoptr (GError) error = g_error_new_literal (SONDE_ERROR, (gint) code, message);
-
-  sonde_call_fail (call, error);
-}
 
 static GVariant *
 get_all (SondeCall *call)
@@ -92,103 +46,16 @@ run (SondeCall *call)
 }
 
 static void
-on_authorized (GObject *source, GAsyncResult *result, gpointer user_data)
-{
-  SondeCall *call = user_data;
-  g_autoptr (GError) error = NULL;
-
-  if (!sonde_authority_check_finish (call->bus->authority, result, &error))
-    sonde_call_fail (call, error);
-  else if (g_cancellable_is_cancelled (sonde_caller_left (call->caller)))
-    fail_with (call, SONDE_ERROR_NOT_AUTHORIZED, "The caller has left");
-  else
-    run (call);
-}
-
-/* The request is frozen first; polkit is asked about what will run. */
-static void
-gate_profile (SondeCall *call)
-{
-  GDBusMessage *message = g_dbus_method_invocation_get_message (call->invocation);
-  GVariant *parameters = g_dbus_method_invocation_get_parameters (call->invocation);
-  g_autoptr (GVariant) dict = g_variant_get_child_value (parameters, 0);
-  gboolean is_interactive
-      = (g_dbus_message_get_flags (message) & G_DBUS_MESSAGE_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION)
-        != 0;
-  g_autoptr (GError) error = NULL;
-
-  call->options = sonde_options_parse (dict, g_dbus_message_get_unix_fd_list (message), &error);
-  if (call->options == NULL)
-    {
-      sonde_call_fail (call, error);
-      return;
-    }
-  sonde_authority_check_async (
-      call->bus->authority, call->caller,
-      sonde_options_action (call->options,
-                            sonde_proc_number_read ("/proc/sys/kernel/perf_event_paranoid", 2)),
-      is_interactive, on_authorized, call);
-}
-
-/* "/org/sonde/Profiler1/session/N"; 0 if N is not the one spelling of a number. */
-static guint64
-parse_session_path (const char *path)
-{
-  const char *number = path + strlen (SONDE_SESSION_PATH);
-  guint64 id;
-
-  if (!g_str_has_prefix (path, SONDE_SESSION_PATH "/") || number[1] == '0'
-      || !g_ascii_string_to_unsigned (number + 1, 10, 1, G_MAXUINT64, &id, NULL))
-    return 0;
-  return id;
-}
-
-static void
-gate_owner (SondeCall *call)
-{
-  gboolean may_know = call->bus->is_peer || sonde_caller_uid (call->caller) == 0;
-
-  call->session_id
-      = parse_session_path (g_dbus_method_invocation_get_object_path (call->invocation));
-  call->session = sonde_session_manager_lookup (call->manager, call->session_id);
-  if (call->session == NULL && may_know)
-    fail_with (call, SONDE_ERROR_NO_SUCH_SESSION, "There is no such session");
-  else if (may_know
-           || (call->session != NULL
-               && g_str_equal (sonde_session_owner (call->session),
-                               sonde_caller_name (call->caller))))
-    run (call);
-  else
-    fail_with (call, SONDE_ERROR_NOT_AUTHORIZED, "Only its owner may use a session");
-}
-
-static void
 on_caller (GObject *source, GAsyncResult *result, gpointer user_data)
 {
   SondeCall *call = user_data;
   g_autoptr (GError) error = NULL;
-  SondeGate gate = call->method != NULL ? call->method->gate : call->property->gate;
 
-  call->caller = sonde_callers_begin_finish (call->bus->callers, result, &error);
+  call->caller = sonde_callers_begin_finish (call->context->callers, result, &error);
   if (call->caller == NULL)
-    {
-      sonde_call_fail (call, error);
-      return;
-    }
-  switch (gate)
-    {
-    case SONDE_GATE_ANYONE:
-      run (call);
-      break;
-    case SONDE_GATE_PROFILE:
-      gate_profile (call);
-      break;
-    case SONDE_GATE_OWNER:
-      gate_owner (call);
-      break;
-    default:
-      g_assert_not_reached ();
-    }
+    sonde_call_fail (call, error);
+  else
+    sonde_gate_pass (call, run);
 }
 
 /* GDBus has checked interface, member and types against the XML. Without a getter in the object's
@@ -203,12 +70,9 @@ on_method_call (GDBusConnection *connection,
                 GDBusMethodInvocation *invocation,
                 gpointer user_data)
 {
-  SondeBus *self = user_data;
-  SondeCall *call = g_new0 (SondeCall, 1);
+  const SondeBus *self = user_data;
+  SondeCall *call = sonde_call_new (&self->context, invocation);
 
-  call->bus = self;
-  call->manager = self->manager;
-  call->invocation = invocation;
   if (g_str_equal (interface, PROPERTIES_INTERFACE))
     {
       const char *of_interface;
@@ -222,9 +86,9 @@ on_method_call (GDBusConnection *connection,
   else
     call->method = sonde_service_find_method (interface, method);
   if (call->method == NULL && call->property == NULL)
-    fail_with (call, SONDE_ERROR_NOT_SUPPORTED, "There is no such member");
+    sonde_call_fail_with (call, SONDE_ERROR_NOT_SUPPORTED, "There is no such member");
   else
-    sonde_callers_begin_async (self->callers, sender, on_caller, call);
+    sonde_callers_begin_async (self->context.callers, sender, on_caller, call);
 }
 
 /* Sessions are not listed: a stranger does not learn which there are. */
@@ -286,7 +150,7 @@ sonde_bus_register (SondeBus *self, GError **error)
   return self->session_subtree != 0;
 }
 
-/* To the owner alone. */
+/* To nobody but the owner and the readers. */
 static void
 emit (SondeBus *self,
       SondeSession *session,
@@ -296,11 +160,14 @@ emit (SondeBus *self,
 {
   g_autofree char *path
       = g_strdup_printf (SONDE_SESSION_PATH "/%" G_GUINT64_FORMAT, sonde_session_id (session));
-  const char *destination = self->is_peer ? NULL : sonde_session_owner (session);
+  g_autoptr (GVariant) owned = g_variant_ref_sink (parameters);
+  g_autoptr (GPtrArray) listeners = sonde_session_listeners (session);
 
   /* Fails only when the connection is closed: then nobody is left to be told. */
-  g_dbus_connection_emit_signal (self->connection, destination, path, interface, name, parameters,
-                                 NULL);
+  for (guint i = 0; i < listeners->len; i++)
+    g_dbus_connection_emit_signal (self->connection,
+                                   self->context.is_peer ? NULL : g_ptr_array_index (listeners, i),
+                                   path, interface, name, owned, NULL);
 }
 
 static void
@@ -329,21 +196,25 @@ on_caller_left (const char *name, gpointer user_data)
 {
   SondeBus *self = user_data;
 
-  sonde_session_manager_owner_left (self->manager, name);
+  sonde_session_manager_owner_left (self->context.manager, name);
 }
 
 SondeBus *
-sonde_bus_new (GDBusConnection *connection, gboolean is_peer, const char *worker_path)
+sonde_bus_new (GDBusConnection *connection,
+               gboolean is_peer,
+               const char *worker_path,
+               SondeCaptureStore *store)
 {
   static const SondeSessionManagerHandler handler
       = { .state_changed = on_state_changed, .ended = on_ended };
   SondeBus *self = g_new0 (SondeBus, 1);
 
   self->connection = g_object_ref (connection);
-  self->is_peer = is_peer;
-  self->callers = sonde_callers_new (connection, is_peer, on_caller_left, self);
-  self->authority = is_peer ? sonde_authority_new_peer () : sonde_authority_new_polkit ();
-  self->manager = sonde_session_manager_new (worker_path, &handler, self);
+  self->context.is_peer = is_peer;
+  self->context.callers = sonde_callers_new (connection, is_peer, on_caller_left, self);
+  self->context.authority = is_peer ? sonde_authority_new_peer () : sonde_authority_new_polkit ();
+  self->context.refusals = sonde_refusals_new ();
+  self->context.manager = sonde_session_manager_new (worker_path, store, &handler, self);
   return self;
 }
 
@@ -356,9 +227,10 @@ sonde_bus_free (SondeBus *self)
     g_dbus_connection_unregister_object (self->connection, self->manager_object);
   if (self->session_subtree != 0)
     g_dbus_connection_unregister_subtree (self->connection, self->session_subtree);
-  g_clear_pointer (&self->manager, sonde_session_manager_free);
-  g_clear_pointer (&self->authority, sonde_authority_free);
-  g_clear_pointer (&self->callers, sonde_callers_free);
+  g_clear_pointer (&self->context.manager, sonde_session_manager_free);
+  g_clear_pointer (&self->context.authority, sonde_authority_free);
+  g_clear_pointer (&self->context.callers, sonde_callers_free);
+  g_clear_pointer (&self->context.refusals, sonde_refusals_free);
   g_clear_object (&self->connection);
   g_free (self);
 }
@@ -369,5 +241,5 @@ sonde_bus_shut_down (SondeBus *self,
                      void (*done) (gpointer user_data),
                      gpointer user_data)
 {
-  sonde_session_manager_shut_down (self->manager, reason, done, user_data);
+  sonde_session_manager_shut_down (self->context.manager, reason, done, user_data);
 }

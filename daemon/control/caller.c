@@ -23,6 +23,7 @@ struct SondeCaller
   SondeCallers *callers;
   char *name;
   uid_t uid;
+  pid_t pid; /* 0: not known */
   gboolean is_identified;
   GPtrArray *waiting; /* GTask: until the bus has told the uid */
   GCancellable *left;
@@ -126,8 +127,28 @@ answer_task (SondeCaller *self, GTask *task, const GError *error)
   g_task_return_pointer (task, sonde_caller_ref (self), (GDestroyNotify) sonde_caller_end);
 }
 
+/* Source: D-Bus specification, GetConnectionCredentials. */
+static gboolean
+take_credentials (SondeCaller *self, GVariant *answer, GError **error)
+{
+  g_autoptr (GVariant) credentials = g_variant_get_child_value (answer, 0);
+  guint32 uid;
+  guint32 pid = 0;
+
+  if (!g_variant_lookup (credentials, "UnixUserID", "u", &uid))
+    {
+      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED, "no uid");
+      return FALSE;
+    }
+  g_variant_lookup (credentials, "ProcessID", "u", &pid);
+  self->uid = uid;
+  self->pid = (pid_t) MIN (pid, G_MAXINT32);
+  self->is_identified = TRUE;
+  return TRUE;
+}
+
 static void
-on_uid (GObject *source, GAsyncResult *result, gpointer user_data)
+on_credentials (GObject *source, GAsyncResult *result, gpointer user_data)
 {
   g_autoptr (SondeCaller) self = user_data;
   g_autoptr (GPtrArray) waiting = g_steal_pointer (&self->waiting);
@@ -137,13 +158,7 @@ on_uid (GObject *source, GAsyncResult *result, gpointer user_data)
 
   self->waiting = g_ptr_array_new_with_free_func (g_object_unref);
   if (answer != NULL)
-    {
-      guint32 uid;
-
-      g_variant_get (answer, "(u)", &uid);
-      self->uid = uid;
-      self->is_identified = TRUE;
-    }
+    take_credentials (self, answer, &error);
   for (guint i = 0; i < waiting->len; i++)
     answer_task (self, g_ptr_array_index (waiting, i), error);
 }
@@ -167,10 +182,10 @@ caller_new (SondeCallers *callers, const char *name)
     }
   self->watch = g_bus_watch_name_on_connection (
       callers->connection, name, G_BUS_NAME_WATCHER_FLAGS_NONE, NULL, on_name_vanished, self, NULL);
-  g_dbus_connection_call (callers->connection, "org.freedesktop.DBus", "/org/freedesktop/DBus",
-                          "org.freedesktop.DBus", "GetConnectionUnixUser",
-                          g_variant_new ("(s)", name), G_VARIANT_TYPE ("(u)"),
-                          G_DBUS_CALL_FLAGS_NONE, -1, NULL, on_uid, sonde_caller_ref (self));
+  g_dbus_connection_call (
+      callers->connection, "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus",
+      "GetConnectionCredentials", g_variant_new ("(s)", name), G_VARIANT_TYPE ("(a{sv})"),
+      G_DBUS_CALL_FLAGS_NONE, -1, NULL, on_credentials, sonde_caller_ref (self));
   return self;
 }
 
@@ -222,6 +237,12 @@ uid_t
 sonde_caller_uid (const SondeCaller *self)
 {
   return self->uid;
+}
+
+pid_t
+sonde_caller_pid (const SondeCaller *self)
+{
+  return self->pid;
 }
 
 GCancellable *

@@ -47,5 +47,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCaller, sonde_caller_unref)
 
 const char *sonde_caller_name (const SondeCaller *self);
 uid_t sonde_caller_uid (const SondeCaller *self);
+/* 0 if the bus does not know it. It says who called, and is no proof of anything. */
+pid_t sonde_caller_pid (const SondeCaller *self);
 /* Cancelled when it leaves. */
 GCancellable *sonde_caller_left (const SondeCaller *self);

@@ -12,6 +12,7 @@
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
 #include "daemon/control/proc-text.h"
+#include "daemon/control/quota.h"
 
 typedef struct
 {
@@ -26,6 +27,7 @@ struct SondeEventSet
   GArray *rings;       /* Event: for each CPU samples (if there are any), then side-band */
   GArray *fresh;       /* Event: opened, disabled, not handed over */
   guint n_handed_over; /* events */
+  gboolean start_on_exec;
 };
 
 static void
@@ -50,9 +52,10 @@ n_kinds (const SondeEventSet *self)
 }
 
 static gboolean
-add_event (GArray *events, int fd, SondeEventKind kind, pid_t tid, int cpu, GError **error)
+add_event (
+    GArray *events, int fd, SondeEventKind kind, pid_t tid, int cpu, guint32 flags, GError **error)
 {
-  Event event = { .fd = fd, .entry = { .cpu = cpu, .tid = tid, .kind = kind } };
+  Event event = { .fd = fd, .entry = { .cpu = cpu, .tid = tid, .kind = kind, .flags = flags } };
 
   g_array_append_val (events, event);
   if (ioctl (fd, PERF_EVENT_IOC_ID, &g_array_index (events, Event, events->len - 1).entry.id) < 0)
@@ -80,7 +83,7 @@ open_ring (SondeEventSet *self, SondeEventKind kind, int cpu, GError **error)
       sonde_perf_event_set_error (error, -fd, "dummy");
       return FALSE;
     }
-  return add_event (self->rings, fd, kind, tid, cpu, error);
+  return add_event (self->rings, fd, kind, tid, cpu, 0, error);
 }
 
 static gboolean
@@ -106,7 +109,7 @@ open_rings (SondeEventSet *self, GError **error)
 }
 
 SondeEventSet *
-sonde_event_set_new (const SondeOptions *options, GError **error)
+sonde_event_set_new (const SondeOptions *options, uid_t owner_uid, GError **error)
 {
   g_autoptr (SondeEventSet) self = g_new0 (SondeEventSet, 1);
   g_autofree char *online = sonde_proc_text_read (AT_FDCWD, "/sys/devices/system/cpu/online",
@@ -121,7 +124,10 @@ sonde_event_set_new (const SondeOptions *options, GError **error)
                            "Cannot read which processors are online in /sys/devices/system/cpu");
       return NULL;
     }
+  self->start_on_exec = options->start_on_exec;
   sonde_perf_plan_init (&self->plan, options);
+  if (!sonde_quota_check_rings (owner_uid, self->cpus->len, error))
+    return NULL;
   if (!sonde_perf_plan_probe (&self->plan, options, g_array_index (self->cpus, int, 0), error)
       || !open_rings (self, error))
     return NULL;
@@ -198,53 +204,60 @@ check_room (const SondeEventSet *self, guint n_tasks, GError **error)
   return FALSE;
 }
 
-/* Returns: FALSE with @error, or TRUE; *is_gone when the thread has exited meanwhile */
-static gboolean
-open_event (SondeEventSet *self,
-            SondeEventKind kind,
-            pid_t tid,
-            guint cpu_index,
-            gboolean *is_gone,
-            GError **error)
+/* What one event, or one pair of them on each CPU, watches. */
+typedef struct
 {
+  pid_t tid;    /* -1: whole CPUs */
+  int group_fd; /* -1, or with tid -1 a control group on them */
+  guint32 flags;
+  gboolean is_gone; /* (out): the thread has exited meanwhile */
+} Subject;
+
+static int
+open_on (const struct perf_event_attr *attr, const Subject *subject, int cpu)
+{
+  return subject->group_fd >= 0 ? sonde_perf_event_open_group (attr, subject->group_fd, cpu)
+                                : sonde_perf_event_open (attr, subject->tid, cpu);
+}
+
+static gboolean
+open_event (
+    SondeEventSet *self, SondeEventKind kind, Subject *subject, guint cpu_index, GError **error)
+{
+  gboolean is_sampling = kind == SONDE_EVENT_SAMPLES;
   int cpu = g_array_index (self->cpus, int, cpu_index);
-  guint ring_index
-      = cpu_index * n_kinds (self) + (kind == SONDE_EVENT_SIDEBAND ? n_kinds (self) - 1 : 0);
+  guint ring_index = cpu_index * n_kinds (self) + (is_sampling ? 0 : n_kinds (self) - 1);
   int ring_fd = g_array_index (self->rings, Event, ring_index).fd;
-  int fd = sonde_perf_event_open (
-      kind == SONDE_EVENT_SAMPLES ? &self->plan.samples : &self->plan.sideband, tid, cpu);
+  guint32 flags = subject->flags | (is_sampling && self->start_on_exec ? SONDE_EVENT_ON_EXEC : 0);
+  int fd = open_on (is_sampling ? &self->plan.samples : &self->plan.sideband, subject, cpu);
 
   if (fd == -ESRCH)
     {
-      *is_gone = TRUE;
+      subject->is_gone = TRUE;
       return TRUE;
     }
   if (fd < 0)
     {
-      sonde_perf_event_set_error (error, -fd,
-                                  kind == SONDE_EVENT_SAMPLES ? self->plan.event_name : "dummy");
+      sonde_perf_event_set_error (error, -fd, is_sampling ? self->plan.event_name : "dummy");
       return FALSE;
     }
-  if (!add_event (self->fresh, fd, kind, tid, cpu, error))
+  if (!add_event (self->fresh, fd, kind, subject->tid, cpu, flags, error))
     return FALSE;
   if (ioctl (fd, PERF_EVENT_IOC_SET_OUTPUT, ring_fd) < 0)
     return sonde_error_set_errno (error, errno, "Cannot redirect a perf event to its ring");
   return TRUE;
 }
 
-/* @tid: -1 for whole CPUs */
 static gboolean
-open_task (SondeEventSet *self, pid_t tid, GError **error)
+open_subject (SondeEventSet *self, Subject *subject, GError **error)
 {
-  gboolean is_gone = FALSE;
-
-  for (guint i = 0; i < self->cpus->len && !is_gone; i++)
+  for (guint i = 0; i < self->cpus->len && !subject->is_gone; i++)
     {
       /* Side-band first: a mapping is known before a sample in it. */
-      if (!open_event (self, SONDE_EVENT_SIDEBAND, tid, i, &is_gone, error))
+      if (!open_event (self, SONDE_EVENT_SIDEBAND, subject, i, error))
         return FALSE;
-      if (self->plan.has_samples && !is_gone
-          && !open_event (self, SONDE_EVENT_SAMPLES, tid, i, &is_gone, error))
+      if (self->plan.has_samples && !subject->is_gone
+          && !open_event (self, SONDE_EVENT_SAMPLES, subject, i, error))
         return FALSE;
     }
   return TRUE;
@@ -253,19 +266,31 @@ open_task (SondeEventSet *self, pid_t tid, GError **error)
 gboolean
 sonde_event_set_open_system (SondeEventSet *self, GError **error)
 {
-  return check_room (self, 1, error) && open_task (self, -1, error);
+  Subject subject = { .tid = -1, .group_fd = -1 };
+
+  return check_room (self, 1, error) && open_subject (self, &subject, error);
 }
 
-/* Threads of @directory that are not in @known, at most as many as events may be. */
+gboolean
+sonde_event_set_open_group (SondeEventSet *self, int group_fd, GError **error)
+{
+  Subject subject = { .tid = -1, .group_fd = group_fd };
+
+  return check_room (self, 1, error) && open_subject (self, &subject, error);
+}
+
+/* Threads in @tasks_fd that are not in @known, at most as many as events may be. */
 static GArray *
-find_new_tasks (const char *directory, GHashTable *known)
+find_new_tasks (int tasks_fd, GHashTable *known)
 {
   g_autoptr (GArray) found = g_array_new (FALSE, FALSE, sizeof (pid_t));
-  DIR *tasks = opendir (directory);
+  sonde_autofd int fd = openat (tasks_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *tasks = fd >= 0 ? fdopendir (fd) : NULL;
   const struct dirent *entry;
 
   if (tasks == NULL)
     return g_steal_pointer (&found);
+  (void) sonde_steal_fd (&fd);
   while (found->len <= SONDE_LIMIT_EVENTS && (entry = readdir (tasks)) != NULL)
     {
       pid_t tid = (pid_t) strtol (entry->d_name, NULL, 10);
@@ -278,14 +303,57 @@ find_new_tasks (const char *directory, GHashTable *known)
 }
 
 gboolean
-sonde_event_set_open_process (SondeEventSet *self, pid_t pid, GError **error)
+sonde_event_set_check_room (const SondeEventSet *self,
+                            uid_t owner_uid,
+                            GArray *pids,
+                            GError **error)
 {
-  g_autofree char *directory = g_strdup_printf ("/proc/%d/task", (int) pid);
+  g_autoptr (GHashTable) nothing_known = g_hash_table_new (NULL, NULL);
+  guint n_tasks = 0;
+
+  /* Each summand is bounded, and what is too much already is not counted further. */
+  for (guint i = 0; i < pids->len && n_tasks <= SONDE_LIMIT_EVENTS; i++)
+    {
+      g_autofree char *directory = g_strdup_printf ("/proc/%d/task", g_array_index (pids, gint, i));
+      sonde_autofd int tasks_fd = open (directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+      g_autoptr (GArray) tids = find_new_tasks (tasks_fd, nothing_known);
+
+      n_tasks += tids->len;
+    }
+  return check_room (self, n_tasks, error)
+         && sonde_quota_check_fds (owner_uid, (guint64) n_tasks * self->cpus->len * n_kinds (self),
+                                   error);
+}
+
+/* The number may have gone to a task of another process since it was found; then what was opened is
+ * closed again. */
+static gboolean
+open_task (SondeEventSet *self, int tasks_fd, pid_t tid, guint32 flags, GError **error)
+{
+  Subject subject = { .tid = tid, .group_fd = -1, .flags = flags };
+  guint n_before = self->fresh->len;
+  char name[16];
+
+  if (!open_subject (self, &subject, error))
+    return FALSE;
+  g_snprintf (name, sizeof name, "%d", (int) tid);
+  if (faccessat (tasks_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+    g_array_set_size (self->fresh, n_before);
+  return TRUE;
+}
+
+gboolean
+sonde_event_set_open_process (
+    SondeEventSet *self, pid_t pid, int process_fd, gboolean is_late, GError **error)
+{
+  sonde_autofd int tasks_fd = openat (process_fd, "task", O_PATH | O_DIRECTORY | O_CLOEXEC);
   g_autoptr (GHashTable) opened = g_hash_table_new (NULL, NULL);
 
+  if (tasks_fd < 0) /* it is gone */
+    return TRUE;
   for (guint pass = 0; pass < SONDE_LIMIT_TASK_PASSES; pass++)
     {
-      g_autoptr (GArray) tids = find_new_tasks (directory, opened);
+      g_autoptr (GArray) tids = find_new_tasks (tasks_fd, opened);
 
       if (tids->len == 0)
         return TRUE;
@@ -296,7 +364,7 @@ sonde_event_set_open_process (SondeEventSet *self, pid_t pid, GError **error)
           pid_t tid = g_array_index (tids, pid_t, i);
 
           g_hash_table_add (opened, GINT_TO_POINTER (tid));
-          if (!open_task (self, tid, error))
+          if (!open_task (self, tasks_fd, tid, is_late || pass > 0 ? SONDE_EVENT_LATE : 0, error))
             return FALSE;
         }
     }
@@ -305,18 +373,43 @@ sonde_event_set_open_process (SondeEventSet *self, pid_t pid, GError **error)
   return FALSE;
 }
 
-void
-sonde_event_set_discard (SondeEventSet *self)
+guint
+sonde_event_set_n_fresh (const SondeEventSet *self)
 {
-  g_array_set_size (self->fresh, 0);
+  return self->fresh->len;
+}
+
+guint
+sonde_event_set_n_handed_over (const SondeEventSet *self)
+{
+  return self->n_handed_over;
+}
+
+void
+sonde_event_set_discard_from (SondeEventSet *self, guint n_fresh)
+{
+  g_array_set_size (self->fresh, n_fresh);
+}
+
+static gboolean
+enable_fresh (SondeEventSet *self, GError **error)
+{
+  for (guint i = 0; i < self->fresh->len; i++)
+    {
+      const Event *event = &g_array_index (self->fresh, Event, i);
+
+      if ((event->entry.flags & SONDE_EVENT_ON_EXEC) == 0
+          && ioctl (event->fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
+        return sonde_error_set_errno (error, errno, "Cannot enable a perf event");
+    }
+  return TRUE;
 }
 
 gboolean
 sonde_event_set_hand_over (SondeEventSet *self, SondeWorker *worker, GError **error)
 {
-  for (guint i = 0; i < self->fresh->len; i++)
-    if (ioctl (g_array_index (self->fresh, Event, i).fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
-      return sonde_error_set_errno (error, errno, "Cannot enable a perf event");
+  if (!enable_fresh (self, error))
+    return FALSE;
 
   for (guint first = 0; first < self->fresh->len; first += SONDE_MESSAGE_MAX_FDS)
     {

@@ -11,13 +11,14 @@
  * Each online CPU has a ring for samples and one for side-band records, owned by dummy events that
  * live as long as the session. Everything else is redirected to them with
  * PERF_EVENT_IOC_SET_OUTPUT, which the kernel allows once the worker has mapped them. Events are
- * opened disabled and stay ours until sonde_event_set_hand_over(), which enables them, sends them
- * to the worker and keeps no copy.
+ * opened disabled and stay ours until sonde_event_set_hand_over(), which enables them (with
+ * `start-on-exec` the side-band ones alone), sends them to the worker and keeps no copy.
  */
 typedef struct SondeEventSet SondeEventSet;
 
-/* Makes and probes the plan, and opens the rings' events. */
-SondeEventSet *sonde_event_set_new (const SondeOptions *options, GError **error);
+/* Makes and probes the plan, and opens the rings' events.
+ * Errors: those of sonde_perf_plan_probe() and sonde_quota_check_rings() */
+SondeEventSet *sonde_event_set_new (const SondeOptions *options, uid_t owner_uid, GError **error);
 /* Accepts NULL. */
 void sonde_event_set_free (SondeEventSet *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeEventSet, sonde_event_set_free)
@@ -27,10 +28,42 @@ const SondePerfPlan *sonde_event_set_plan (const SondeEventSet *self);
 /* Sends the RINGS message. */
 gboolean sonde_event_set_send_rings (SondeEventSet *self, SondeWorker *worker, GError **error);
 
+/**
+ * sonde_event_set_check_room:
+ * @pids: (element-type gint): processes to be opened together
+ *
+ * Whether the events of all their threads are within the limits; opens none.
+ *
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED: events, descriptors
+ */
+gboolean sonde_event_set_check_room (const SondeEventSet *self,
+                                     uid_t owner_uid,
+                                     GArray *pids,
+                                     GError **error);
+
 /* Every CPU as a whole. */
 gboolean sonde_event_set_open_system (SondeEventSet *self, GError **error);
-/* All threads that @pid has, until a pass over them finds no new one. */
-gboolean sonde_event_set_open_process (SondeEventSet *self, pid_t pid, GError **error);
-/* Closes what was opened and not handed over. */
-void sonde_event_set_discard (SondeEventSet *self);
+/* The tasks of a control group on every CPU. @group_fd: its directory, of version 2 */
+gboolean sonde_event_set_open_group (SondeEventSet *self, int group_fd, GError **error);
+
+/**
+ * sonde_event_set_open_process:
+ * @process_fd: its directory in /proc
+ * @is_late: whether its threads may have inherited events of this set already
+ *
+ * All threads that it has, until a pass over them finds no new one. A thread that one of the others
+ * made meanwhile has inherited its events and now has its own, too: those are marked
+ * SONDE_EVENT_LATE, and the worker takes what two of them tell once.
+ *
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED, FAILED and those of sonde_perf_event_set_error(). A process
+ * that is gone is none.
+ */
+gboolean sonde_event_set_open_process (
+    SondeEventSet *self, pid_t pid, int process_fd, gboolean is_late, GError **error);
+
+/* How many events were opened and not handed over. */
+guint sonde_event_set_n_fresh (const SondeEventSet *self);
+/* Closes those but the first @n_fresh. */
+void sonde_event_set_discard_from (SondeEventSet *self, guint n_fresh);
+guint sonde_event_set_n_handed_over (const SondeEventSet *self);
 gboolean sonde_event_set_hand_over (SondeEventSet *self, SondeWorker *worker, GError **error);

@@ -22,6 +22,7 @@ typedef struct
 {
   GMainLoop *loop;
   char *worker_path;
+  char *state_directory;
   int peer_fd; /* -1: the system bus */
   GDBusConnection *connection;
   SondeBus *bus;
@@ -107,6 +108,21 @@ on_name_lost (GDBusConnection *connection, const char *name, gpointer user_data)
   leave (self, "stopped", EXIT_FAILURE);
 }
 
+/* A private sonded ends with its caller: nothing of it is to stay. */
+static SondeCaptureStore *
+open_store (const Daemon *self)
+{
+  g_autoptr (GError) error = NULL;
+  SondeCaptureStore *store;
+
+  if (self->peer_fd >= 0)
+    return NULL;
+  store = sonde_capture_store_new (self->state_directory, &error);
+  if (store == NULL)
+    g_message ("StartSession is not possible: %s", error->message);
+  return store;
+}
+
 /* Objects first: whoever sees the name finds them. */
 static void
 serve (Daemon *self)
@@ -116,7 +132,7 @@ serve (Daemon *self)
 
   g_dbus_connection_set_exit_on_close (self->connection, FALSE);
   g_signal_connect (self->connection, "closed", G_CALLBACK (on_closed), self);
-  self->bus = sonde_bus_new (self->connection, is_peer, self->worker_path);
+  self->bus = sonde_bus_new (self->connection, is_peer, self->worker_path, open_store (self));
   if (!sonde_bus_register (self->bus, &error))
     {
       g_printerr ("sonded: %s\n", error->message);
@@ -222,6 +238,8 @@ parse_arguments (Daemon *self, int *argc, char ***argv, gboolean *show_version, 
       "Serve one client on an inherited socket, with its rights", "N" },
     { "worker", 0, 0, G_OPTION_ARG_FILENAME, &self->worker_path, "The worker's executable",
       "PATH" },
+    { "state-directory", 0, 0, G_OPTION_ARG_FILENAME, &self->state_directory,
+      "Where capture files are kept", "PATH" },
     { "version", 0, 0, G_OPTION_ARG_NONE, show_version, "Print the version", NULL },
     G_OPTION_ENTRY_NULL,
   };
@@ -238,6 +256,8 @@ parse_arguments (Daemon *self, int *argc, char ***argv, gboolean *show_version, 
     }
   if (self->worker_path == NULL)
     self->worker_path = g_strdup (SONDE_LIBEXECDIR "/sonde-capture");
+  if (self->state_directory == NULL)
+    self->state_directory = g_strdup (SONDE_STATEDIR);
   return TRUE;
 }
 
@@ -283,5 +303,6 @@ main (int argc, char **argv)
   g_clear_object (&self.connection);
   g_clear_pointer (&self.loop, g_main_loop_unref);
   g_free (self.worker_path);
+  g_free (self.state_directory);
   return self.status;
 }

@@ -13,6 +13,7 @@ typedef enum
   SONDE_SCOPE_TARGETS,
   SONDE_SCOPE_LAUNCH,
   SONDE_SCOPE_PIDS,
+  SONDE_SCOPE_UNIT,
   SONDE_SCOPE_SYSTEM,
 } SondeScope;
 
@@ -24,23 +25,52 @@ typedef enum
   SONDE_EVENT_CPU_CLOCK,
   SONDE_EVENT_NONE,
   SONDE_N_EVENTS,
+  SONDE_EVENT_TRACEPOINT = SONDE_N_EVENTS, /* which one: SondeOptions.tracepoint */
 } SondeEventChoice;
+
+typedef enum
+{
+  SONDE_MEMORY_OFF,
+  SONDE_MEMORY_ALL,
+  SONDE_MEMORY_SAMPLED,
+  SONDE_N_MEMORY_MODES,
+} SondeMemoryMode;
+
+/* Bits of SondeOptions.counters, in the order of the words. */
+enum
+{
+  SONDE_COUNTERS_CPU = 1 << 0,
+  SONDE_COUNTERS_MEMORY = 1 << 1,
+  SONDE_COUNTERS_NETWORK = 1 << 2,
+  SONDE_COUNTERS_DISK = 1 << 3,
+  SONDE_COUNTERS_PROCESS = 1 << 4,
+};
 
 /* Read only once made. Keys, units and ranges: dbus/org.sonde.Profiler1.xml. */
 typedef struct
 {
   SondeScope scope;
   GPtrArray *targets; /* SondeTarget: of `targets` or `pids`; the session takes them */
+  char *unit;         /* of the scope `unit` */
   SondeEventChoice event;
-  guint frequency_hz; /* 0: by period */
-  guint64 period;     /* 0: by frequency */
-  gboolean kernel;
+  const char *tracepoint; /* of sonde_tracepoint_find(); NULL for other events */
+  guint frequency_hz;     /* 0: by period */
+  guint64 period;         /* 0: by frequency */
+  gboolean kernel;        /* implied by raw */
+  gboolean raw;
   gboolean children;
+  gboolean start_on_exec;
   gboolean symbols;
   SondeUnwindMode unwind;
   guint stack_size_bytes;
   guint max_depth;
-  guint64 duration_us; /* 0: until stopped */
+  guint64 duration_us;     /* 0: until stopped */
+  guint buffer_size_bytes; /* of the first stream */
+  char *label;             /* [A-Za-z0-9_.-]{1,64} */
+  SondeMemoryMode memory;
+  guint64 memory_interval_bytes;
+  guint memory_wait_us;
+  guint counters; /* SONDE_COUNTERS_* */
 } SondeOptions;
 
 /**
@@ -48,7 +78,8 @@ typedef struct
  * @dict: a value of type a{sv}
  * @fds: (nullable): the message's descriptors; each must be used by @dict exactly once
  *
- * Errors: SONDE_ERROR_INVALID_OPTION, whose message names the key
+ * Errors: SONDE_ERROR_INVALID_OPTION; SONDE_ERROR_NOT_SUPPORTED for what would need collectors;
+ * both name the key
  */
 SondeOptions *sonde_options_parse (GVariant *dict, GUnixFDList *fds, GError **error);
 /* Accepts NULL. */
@@ -59,10 +90,18 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeOptions, sonde_options_free)
 GPtrArray *
 sonde_options_parse_targets (GVariant *value, GUnixFDList *fds, const char *key, GError **error);
 
-/* The polkit action that these options need. @paranoid: kernel.perf_event_paranoid */
-const char *sonde_options_action (const SondeOptions *self, gint64 paranoid);
+/* The key at @index, NULL behind the last one. */
+const char *sonde_options_key (gsize index);
 
-/* "targets", "launch", "pids", "system". */
+/* "targets", "launch", "pids", "unit", "system". */
 const char *sonde_scope_name (SondeScope scope);
-/* "auto", "cycles", ... */
+/* "auto", "sched:sched_switch", ...: the option `event`. */
+const char *sonde_options_event_name (const SondeOptions *self);
+/* "auto", "cycles", ...; not for tracepoints */
 const char *sonde_event_choice_name (SondeEventChoice event);
+/* "off", "all", "sampled". */
+const char *sonde_memory_mode_name (SondeMemoryMode mode);
+/* "dwarf", ...: the option `unwind`. */
+const char *sonde_unwind_mode_name (SondeUnwindMode mode);
+/* "cpu", ...: of bit @index of the counters, NULL behind the last one. */
+const char *sonde_counters_name (gsize index);

@@ -10,6 +10,7 @@
 #include "daemon/base/error.h"
 #include "daemon/base/fd.h"
 #include "daemon/control/proc-text.h"
+#include "daemon/control/tracepoint.h"
 
 #define PARANOID_PATH "/proc/sys/kernel/perf_event_paranoid"
 #define MAX_RATE_PATH "/proc/sys/kernel/perf_event_max_sample_rate"
@@ -80,6 +81,14 @@ use_event (SondePerfPlan *self, SondeEventChoice event, const SondeOptions *opti
 {
   struct perf_event_attr *attr = &self->samples;
 
+  if (event == SONDE_EVENT_TRACEPOINT)
+    {
+      self->event_name = options->tracepoint;
+      self->tracepoint_id = sonde_tracepoint_id (options->tracepoint);
+      attr->type = PERF_TYPE_TRACEPOINT;
+      attr->config = (guint64) MAX (self->tracepoint_id, 0);
+      return;
+    }
   self->event_name = sonde_event_choice_name (event);
   if (event == SONDE_EVENT_CPU_CLOCK)
     {
@@ -130,6 +139,8 @@ init_samples (SondePerfPlan *self, const SondeOptions *options)
     }
   else
     attr->sample_period = options->period;
+  /* Side-band records are wanted from the start: they tell of the exec. */
+  attr->enable_on_exec = options->start_on_exec;
   set_stack (attr, options);
   set_inherit (attr, options);
   use_event (self, options->event == SONDE_EVENT_AUTO ? SONDE_EVENT_CYCLES : options->event,
@@ -164,12 +175,24 @@ sonde_perf_plan_init (SondePerfPlan *self, const SondeOptions *options)
     init_samples (self, options);
 }
 
+static int
+open_event (const struct perf_event_attr *attr, int subject, int cpu, unsigned long flags)
+{
+  long fd = syscall (SYS_perf_event_open, attr, subject, cpu, -1, flags | PERF_FLAG_FD_CLOEXEC);
+
+  return fd < 0 ? -errno : (int) fd;
+}
+
 int
 sonde_perf_event_open (const struct perf_event_attr *attr, pid_t tid, int cpu)
 {
-  long fd = syscall (SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+  return open_event (attr, tid, cpu, 0);
+}
 
-  return fd < 0 ? -errno : (int) fd;
+int
+sonde_perf_event_open_group (const struct perf_event_attr *attr, int group_fd, int cpu)
+{
+  return open_event (attr, group_fd, cpu, PERF_FLAG_PID_CGROUP);
 }
 
 void
@@ -227,7 +250,9 @@ weaken (SondePerfPlan *self, const SondeOptions *options, int error_number)
       drop_lost_count (self);
       return TRUE;
     }
-  if ((error_number == EACCES || error_number == EPERM) && !self->samples.exclude_kernel)
+  /* A tracepoint is in the kernel: without its time nothing is left. */
+  if ((error_number == EACCES || error_number == EPERM) && !self->samples.exclude_kernel
+      && self->tracepoint_id == 0)
     {
       drop_kernel_time (self);
       return TRUE;
@@ -243,6 +268,38 @@ weaken (SondePerfPlan *self, const SondeOptions *options, int error_number)
   return FALSE;
 }
 
+static gboolean
+check_tracepoint (const SondePerfPlan *self, GError **error)
+{
+  if (self->tracepoint_id >= 0)
+    return TRUE;
+  if (self->tracepoint_id == -EACCES)
+    g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED,
+                 "Option event: the kernel keeps its tracepoints (tracefs) from us");
+  else
+    g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+                 "Option event: this machine has no %s, or tracefs is not mounted at "
+                 "/sys/kernel/tracing",
+                 self->event_name);
+  return FALSE;
+}
+
+/* Why the last attempt failed, beyond which nothing can be given up. */
+static gboolean
+refuse_event (const SondePerfPlan *self, int error_number, GError **error)
+{
+  if (error_number == ENOENT || error_number == EOPNOTSUPP || error_number == ENODEV)
+    g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+                 "Option event: this machine has no %s", self->event_name);
+  else if (error_number == EINVAL && self->samples.inherit_thread)
+    g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+                 "Option children: this kernel cannot follow threads without processes; Linux 5.13 "
+                 "can");
+  else
+    sonde_perf_event_set_error (error, error_number, self->event_name);
+  return FALSE;
+}
+
 gboolean
 sonde_perf_plan_probe (SondePerfPlan *self,
                        const SondeOptions *options,
@@ -254,18 +311,11 @@ sonde_perf_plan_probe (SondePerfPlan *self,
 
   if (!self->has_samples)
     return TRUE;
-  if (!check_rate (self, error))
+  if (!check_rate (self, error) || !check_tracepoint (self, error))
     return FALSE;
   while ((fd = sonde_perf_event_open (&self->samples, system ? -1 : 0, first_cpu)) < 0)
     if (!weaken (self, options, -fd))
-      {
-        if (fd == -ENOENT || fd == -EOPNOTSUPP || fd == -ENODEV)
-          g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
-                       "Option event: this machine has no %s", self->event_name);
-        else
-          sonde_perf_event_set_error (error, -fd, self->event_name);
-        return FALSE;
-      }
+      return refuse_event (self, -fd, error);
   close (fd);
   return TRUE;
 }
@@ -280,6 +330,8 @@ sonde_perf_plan_flags (const SondePerfPlan *self, const SondeOptions *options)
     flags |= SONDE_SPEC_KERNEL_TIME;
   if (options->kernel)
     flags |= SONDE_SPEC_KERNEL_NAMES;
+  if (options->raw)
+    flags |= SONDE_SPEC_RAW;
   if (options->symbols)
     flags |= SONDE_SPEC_SYMBOLS;
   if (options->children)
@@ -307,6 +359,7 @@ GStrv
 sonde_perf_event_names (void)
 {
   g_autoptr (GStrvBuilder) names = g_strv_builder_new ();
+  const char *tracepoint;
 
   for (SondeEventChoice event = 0; event < SONDE_N_EVENTS; event++)
     {
@@ -315,5 +368,8 @@ sonde_perf_event_names (void)
       if (!is_hardware || is_hardware_event_here (event))
         g_strv_builder_add (names, sonde_event_choice_name (event));
     }
+  for (guint i = 0; (tracepoint = sonde_tracepoint_get (i)) != NULL; i++)
+    if (sonde_tracepoint_id (tracepoint) > 0)
+      g_strv_builder_add (names, tracepoint);
   return g_strv_builder_end (names);
 }

@@ -10,8 +10,9 @@
  * SECTION: perf-event
  *
  * The attributes come from a small closed set: no config1 or config2, no groups, no aux, no
- * breakpoints. Samples and side-band records (mappings, names, forks, exits) have events and rings
- * of their own, so that the kernel's lost count of the sampling events speaks of samples alone.
+ * breakpoints, no tracepoint's payload. Samples and side-band records (mappings, names, forks,
+ * exits) have events and rings of their own, so that the kernel's lost count of the sampling events
+ * speaks of samples alone.
  *
  * Source: perf_event_open(2), linux/perf_event.h
  */
@@ -24,6 +25,7 @@ typedef struct
   struct perf_event_attr sideband_ring;
   gboolean has_samples;   /* FALSE for the event "none" */
   gboolean may_fall_back; /* "auto": cycles, else cpu-clock */
+  gint64 tracepoint_id;   /* 0: another event; a negative errno: this machine has it not */
   const char *event_name;
 } SondePerfPlan;
 
@@ -48,6 +50,9 @@ guint32 sonde_perf_plan_flags (const SondePerfPlan *self, const SondeOptions *op
 
 /* Returns: a close-on-exec descriptor or a negative errno */
 int sonde_perf_event_open (const struct perf_event_attr *attr, pid_t tid, int cpu);
+/* The same for all tasks of a control group of version 2, and of those below it. @group_fd: its
+ * directory */
+int sonde_perf_event_open_group (const struct perf_event_attr *attr, int group_fd, int cpu);
 
 /* The errno of sonde_perf_event_open() in words; EACCES names the sysctl if that is what refuses.
  */

@@ -13,33 +13,43 @@
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/proc-maps.h"
+#include "daemon/control/credentials.h"
 #include "daemon/control/proc-text.h"
+
+#define MAX_GENERATIONS 32 /* between a process and the one that was named */
 
 struct SondeProcBroker
 {
   uid_t owner_uid;
   gboolean is_unlimited;
   gboolean allows_named;
-  GHashTable *named; /* pid → start ticks, in boxes */
+  gboolean allows_cmdlines;
+  const SondeControlGroup *group; /* borrowed; of the scope `unit` */
+  GHashTable *named;              /* pid → start ticks, in boxes; they and their children */
+  GArray *gids;                   /* gid_t: of proven targets */
+  guint64 permitted;              /* capabilities of proven targets */
 };
 
 /* A process directory: its entries belong to this very process, whatever becomes of the number. */
 typedef struct
 {
+  pid_t pid;
   int fd;
   uid_t uid; /* of the process while it is dumpable, else root's: the owner of its maps */
   SondeProcStat stat;
 } Process;
 
 SondeProcBroker *
-sonde_proc_broker_new (uid_t owner_uid, SondeScope scope)
+sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw)
 {
   SondeProcBroker *self = g_new0 (SondeProcBroker, 1);
 
   self->owner_uid = owner_uid;
-  self->is_unlimited = owner_uid == 0 || scope == SONDE_SCOPE_SYSTEM;
+  self->is_unlimited = owner_uid == 0 || scope == SONDE_SCOPE_SYSTEM || is_raw;
   self->allows_named = scope == SONDE_SCOPE_PIDS;
+  self->allows_cmdlines = owner_uid == 0 || is_raw;
   self->named = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  self->gids = g_array_new (FALSE, FALSE, sizeof (gid_t));
   return self;
 }
 
@@ -49,29 +59,111 @@ sonde_proc_broker_free (SondeProcBroker *self)
   if (self == NULL)
     return;
   g_hash_table_unref (self->named);
+  g_array_unref (self->gids);
   g_free (self);
 }
 
-void
-sonde_proc_broker_allow (SondeProcBroker *self, pid_t pid, guint64 start_ticks)
+static void
+name_process (SondeProcBroker *self, pid_t pid, guint64 start_ticks)
 {
-  if (self->allows_named)
+  if (g_hash_table_size (self->named) < SONDE_LIMIT_NAMED_PROCESSES)
     g_hash_table_replace (self->named, GINT_TO_POINTER (pid),
                           g_memdup2 (&start_ticks, sizeof start_ticks));
 }
 
-static gboolean
-is_allowed (const SondeProcBroker *self, pid_t pid, const Process *process)
+void
+sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target)
 {
-  const guint64 *named = g_hash_table_lookup (self->named, GINT_TO_POINTER (pid));
+  const SondeCredentials *credentials = sonde_target_credentials (target);
 
-  return self->is_unlimited || process->uid == self->owner_uid
-         || (named != NULL && *named == process->stat.start_ticks);
+  if (self->allows_named)
+    name_process (self, sonde_target_pid (target), sonde_target_start_ticks (target));
+  if (credentials == NULL)
+    return;
+  g_array_append_val (self->gids, credentials->gids[1]);
+  self->permitted |= credentials->permitted;
+}
+
+void
+sonde_proc_broker_allow_group (SondeProcBroker *self, const SondeControlGroup *group)
+{
+  self->group = group;
+}
+
+static gboolean
+is_group_known (const SondeProcBroker *self, const SondeCredentials *credentials)
+{
+  for (guint i = 0; i < self->gids->len; i++)
+    if (sonde_credentials_have_gid (credentials, g_array_index (self->gids, gid_t, i)))
+      return TRUE;
+  return FALSE;
+}
+
+/* The kernel's own rule, for a program of the owner that has what its targets have. */
+static gboolean
+is_owners (const SondeProcBroker *self, const Process *process)
+{
+  SondeCredentials credentials;
+
+  if (process->uid != self->owner_uid || !sonde_credentials_read (process->fd, &credentials))
+    return FALSE;
+  if (sonde_credentials_in_namespace_of (process->fd, self->owner_uid))
+    return TRUE;
+  return sonde_credentials_have_uid (&credentials, self->owner_uid)
+         && is_group_known (self, &credentials) && (credentials.permitted & ~self->permitted) == 0;
+}
+
+static gboolean
+is_member (const SondeProcBroker *self, const Process *process)
+{
+  g_autofree char *text = NULL;
+
+  if (self->group == NULL)
+    return FALSE;
+  text = sonde_proc_text_read (process->fd, "cgroup", SONDE_LIMIT_PROC_TEXT_BYTES);
+  return text != NULL && sonde_control_group_contains (self->group, text);
+}
+
+/* Up the line of its parents. Who was found once stays named, since an orphan has another parent.
+ */
+static gboolean
+is_named (SondeProcBroker *self, const Process *process)
+{
+  SondeProcStat stat = process->stat;
+  pid_t pid = process->pid;
+
+  if (!self->allows_named)
+    return FALSE;
+  for (guint i = 0; i < MAX_GENERATIONS && pid > 1; i++)
+    {
+      const guint64 *named = g_hash_table_lookup (self->named, GINT_TO_POINTER (pid));
+      g_autofree char *path = NULL;
+      g_autofree char *text = NULL;
+
+      if (named != NULL && *named == stat.start_ticks)
+        {
+          name_process (self, process->pid, process->stat.start_ticks);
+          return TRUE;
+        }
+      pid = stat.parent_pid;
+      path = g_strdup_printf ("/proc/%d/stat", (int) pid);
+      text = sonde_proc_text_read (AT_FDCWD, path, 4096);
+      if (text == NULL || !sonde_proc_stat_parse (text, &stat))
+        return FALSE;
+    }
+  return FALSE;
+}
+
+static gboolean
+is_allowed (SondeProcBroker *self, const Process *process)
+{
+  return self->is_unlimited || is_owners (self, process) || is_named (self, process)
+         || is_member (self, process);
 }
 
 /* Returns: 0 and an open process->fd, or a negative errno */
 static int
-open_process (const SondeProcBroker *self, pid_t pid, Process *process)
+open_process (SondeProcBroker *self, pid_t pid, Process *process)
 {
   g_autofree char *directory = g_strdup_printf ("/proc/%d", (int) pid);
   sonde_autofd int fd = open (directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -84,10 +176,15 @@ open_process (const SondeProcBroker *self, pid_t pid, Process *process)
   text = sonde_proc_text_read (fd, "stat", 4096);
   if (text == NULL || !sonde_proc_stat_parse (text, &process->stat))
     return -ESRCH;
+  process->pid = pid;
   process->uid = st.st_uid;
-  if (!is_allowed (self, pid, process))
-    return -EACCES;
-  process->fd = sonde_steal_fd (&fd);
+  process->fd = fd;
+  if (!is_allowed (self, process))
+    {
+      process->fd = -1;
+      return -EPERM;
+    }
+  (void) sonde_steal_fd (&fd);
   return 0;
 }
 
@@ -104,7 +201,7 @@ is_image_alive (int maps_fd)
  * looked at again, and the image that is open was still there then.
  * Returns: a descriptor or a negative errno */
 static int
-open_maps (const SondeProcBroker *self, pid_t pid, Process *process)
+open_maps (SondeProcBroker *self, Process *process)
 {
   sonde_autofd int fd = openat (process->fd, "maps", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   struct stat st;
@@ -112,8 +209,8 @@ open_maps (const SondeProcBroker *self, pid_t pid, Process *process)
   if (fd < 0 || fstat (fd, &st) < 0)
     return errno == ENOENT ? -ESRCH : -errno;
   process->uid = st.st_uid;
-  if (!is_allowed (self, pid, process))
-    return -EACCES;
+  if (!is_allowed (self, process))
+    return -EPERM;
   if (!self->is_unlimited && !is_image_alive (fd))
     return -ESRCH;
   return sonde_steal_fd (&fd);
@@ -128,21 +225,18 @@ add_fd (int fd, guint32 bit, SondeMessageProcess *reply, int fds[2], unsigned *n
   fds[(*n_fds)++] = fd;
 }
 
-/* Command lines hold secrets: foreign ones are for root alone. */
+/* Command lines hold secrets. */
 static int
 open_cmdline (const SondeProcBroker *self, const Process *process)
 {
-  if (self->owner_uid != 0 && process->uid != self->owner_uid)
+  if (!self->allows_cmdlines && process->uid != self->owner_uid)
     return -1;
   return openat (process->fd, "cmdline", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 }
 
 unsigned
-sonde_proc_broker_open_process (const SondeProcBroker *self,
-                                guint64 request_id,
-                                pid_t pid,
-                                SondeMessageProcess *reply,
-                                int fds[2])
+sonde_proc_broker_open_process (
+    SondeProcBroker *self, guint64 request_id, pid_t pid, SondeMessageProcess *reply, int fds[2])
 {
   Process process = { .fd = -1 };
   unsigned n_fds = 0;
@@ -156,7 +250,7 @@ sonde_proc_broker_open_process (const SondeProcBroker *self,
   reply->start_ticks = process.stat.start_ticks;
   memcpy (reply->comm, process.stat.comm, MIN (sizeof reply->comm, sizeof process.stat.comm));
   reply->comm[sizeof reply->comm - 1] = '\0';
-  maps_fd = open_maps (self, pid, &process);
+  maps_fd = open_maps (self, &process);
   if (maps_fd < 0)
     reply->status = -maps_fd;
   else
@@ -303,7 +397,7 @@ open_checked (const Process *process, const SondeProcMap *map)
 }
 
 int
-sonde_proc_broker_open_file (const SondeProcBroker *self, const SondeMessageFileRequest *request)
+sonde_proc_broker_open_file (SondeProcBroker *self, const SondeMessageFileRequest *request)
 {
   Process process = { .fd = -1 };
   sonde_autofd int process_fd = -1;
@@ -319,7 +413,7 @@ sonde_proc_broker_open_file (const SondeProcBroker *self, const SondeMessageFile
   process_fd = process.fd;
   if (request->start_ticks != 0 && request->start_ticks != process.stat.start_ticks)
     return -ESRCH;
-  maps_fd = open_maps (self, request->pid, &process);
+  maps_fd = open_maps (self, &process);
   if (maps_fd < 0)
     return maps_fd;
   size_bytes = sonde_proc_maps_read (maps_fd, SONDE_LIMIT_MAPS_BYTES, &text);
@@ -332,4 +426,19 @@ sonde_proc_broker_open_file (const SondeProcBroker *self, const SondeMessageFile
     return fd;
   /* The file was found in the image whose mappings were read, not in a later one. */
   return self->is_unlimited || is_image_alive (maps_fd) ? sonde_steal_fd (&fd) : -ESRCH;
+}
+
+int
+sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid)
+{
+  Process process = { .fd = -1 };
+  sonde_autofd int process_fd = -1;
+  int result = open_process (self, pid, &process);
+  int fd;
+
+  if (result < 0)
+    return result;
+  process_fd = process.fd;
+  fd = openat (process_fd, "mounts", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  return fd < 0 ? -errno : fd;
 }

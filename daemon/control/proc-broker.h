@@ -6,28 +6,39 @@
 #include <sys/types.h>
 
 #include "daemon/base/message.h"
+#include "daemon/control/control-group.h"
 #include "daemon/control/options.h"
 
 /**
  * SECTION: proc-broker
  *
  * A worker names a process by number and start time and a file by its mapping, never by a path.
- * What it may ask for: everything if the owner is root or the scope is the whole machine, else
- * processes of the owner's uid that are dumpable, and in the scope `pids` the processes that were
- * named. No code here opens a process's environment or memory.
+ * What it may ask for: everything if the owner is root, the scope is the whole machine or the data
+ * are raw. Else processes that the kernel would show to a program of the owner: dumpable, and of
+ * the owner's uid throughout with no group and no capability beyond those of the targets it proved
+ * its right to, or in a user namespace that the owner made. In the scope `pids` also the processes
+ * that were named and their children, in the scope `unit` also those in the unit's control group.
+ * All of it is looked at again once a file is open, since the process may have executed another
+ * program.
+ *
+ * No code here opens a process's environment or memory. Command lines of others are given out only
+ * to root and for raw data.
  *
  * open() can wait for as long as a hostile file system likes, so a file is opened with O_PATH first
  * and its mount looked up; only local file systems pass.
  */
 typedef struct SondeProcBroker SondeProcBroker;
 
-SondeProcBroker *sonde_proc_broker_new (uid_t owner_uid, SondeScope scope);
+/* @is_raw: nothing is hidden */
+SondeProcBroker *sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw);
 /* Accepts NULL. */
 void sonde_proc_broker_free (SondeProcBroker *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeProcBroker, sonde_proc_broker_free)
 
-/* A process that the scope `pids` named. */
-void sonde_proc_broker_allow (SondeProcBroker *self, pid_t pid, guint64 start_ticks);
+/* A target of this session, proven. */
+void sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target);
+/* The unit's, borrowed and outliving it. */
+void sonde_proc_broker_allow_group (SondeProcBroker *self, const SondeControlGroup *group);
 
 /**
  * sonde_proc_broker_open_process:
@@ -36,12 +47,12 @@ void sonde_proc_broker_allow (SondeProcBroker *self, pid_t pid, guint64 start_ti
  *
  * Returns: the number of descriptors; failures are reply->status
  */
-unsigned sonde_proc_broker_open_process (const SondeProcBroker *self,
-                                         guint64 request_id,
-                                         pid_t pid,
-                                         SondeMessageProcess *reply,
-                                         int fds[2]);
+unsigned sonde_proc_broker_open_process (
+    SondeProcBroker *self, guint64 request_id, pid_t pid, SondeMessageProcess *reply, int fds[2]);
 
-/* Returns: an O_RDONLY descriptor of a regular file, or a negative errno */
-int sonde_proc_broker_open_file (const SondeProcBroker *self,
-                                 const SondeMessageFileRequest *request);
+/* Returns: an O_RDONLY descriptor of a regular file, or a negative errno: -EPERM if the process is
+ * not for this session (any more), -EACCES if the file is not */
+int sonde_proc_broker_open_file (SondeProcBroker *self, const SondeMessageFileRequest *request);
+
+/* The mounts as that target sees them. Returns: a descriptor or a negative errno */
+int sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid);

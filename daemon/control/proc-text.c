@@ -9,9 +9,10 @@
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
 
-#define STAT_FIELD_STATE 3
-#define STAT_FIELD_START 22
-#define MAX_CPUS         8192
+#define STAT_FIELD_STATE  3
+#define STAT_FIELD_PARENT 4
+#define STAT_FIELD_START  22
+#define MAX_CPUS          8192
 
 bool
 sonde_proc_stat_parse (const char *text, SondeProcStat *stat)
@@ -32,6 +33,8 @@ sonde_proc_stat_parse (const char *text, SondeProcStat *stat)
       if (*field != ' ')
         return false;
       field++;
+      if (n == STAT_FIELD_PARENT)
+        parsed.parent_pid = (gint32) g_ascii_strtoll (field, NULL, 10);
       if (n < STAT_FIELD_START)
         field += strcspn (field, " ");
     }

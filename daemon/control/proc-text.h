@@ -8,6 +8,7 @@
 /* Of /proc/PID/stat. Source: proc_pid_stat(5). */
 typedef struct
 {
+  gint32 parent_pid;   /* field 4 */
   guint64 start_ticks; /* field 22, clock ticks since boot; with the pid the handle of a process */
   char comm[32];       /* field 2, hostile bytes, NUL-terminated */
 } SondeProcStat;

@@ -4,33 +4,74 @@
 
 #include "daemon/control/service.h"
 
+#include "daemon/base/error.h"
+#include "daemon/base/limits.h"
+#include "daemon/control/limit-table.h"
+#include "daemon/control/option-table.h"
 #include "daemon/control/perf-event.h"
 
+static char *
+session_path (guint64 id)
+{
+  return g_strdup_printf (SONDE_SESSION_PATH "/%" G_GUINT64_FORMAT, id);
+}
+
 static void
-on_profile_started (GObject *source, GAsyncResult *result, gpointer user_data)
+on_started (GObject *source, GAsyncResult *result, gpointer user_data)
 {
   SondeCall *call = user_data;
-  g_autoptr (GUnixFDList) fds = NULL;
   g_autoptr (GError) error = NULL;
   g_autofree char *path = NULL;
   int capture_fd = -1;
-  guint64 id = sonde_session_manager_start_finish (call->manager, result, &capture_fd, &error);
+  guint64 id
+      = sonde_session_manager_start_finish (call->context->manager, result, &capture_fd, &error);
 
   if (id == 0)
     {
       sonde_call_fail (call, error);
       return;
     }
-  fds = g_unix_fd_list_new_from_array (&capture_fd, 1);
-  path = g_strdup_printf (SONDE_SESSION_PATH "/%" G_GUINT64_FORMAT, id);
-  sonde_call_return (call, g_variant_new ("(oh)", path, 0), fds);
+  path = session_path (id);
+  if (capture_fd >= 0)
+    sonde_call_return_fd (call, g_variant_new ("(oh)", path, 0), capture_fd);
+  else
+    sonde_call_return (call, g_variant_new ("(o)", path), NULL);
 }
 
 static void
 profile (SondeCall *call)
 {
-  sonde_session_manager_start_async (call->manager, call->caller, g_steal_pointer (&call->options),
-                                     on_profile_started, call);
+  sonde_session_manager_start_async (call->context->manager, call->caller,
+                                     g_steal_pointer (&call->options), FALSE, on_started, call);
+}
+
+static void
+start_session (SondeCall *call)
+{
+  sonde_session_manager_start_async (call->context->manager, call->caller,
+                                     g_steal_pointer (&call->options), TRUE, on_started, call);
+}
+
+static void
+list_sessions (SondeCall *call)
+{
+  g_autoptr (GPtrArray) sessions = sonde_session_manager_list (call->context->manager);
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a(ousts)"));
+  for (guint i = 0; i < sessions->len; i++)
+    {
+      const SondeSession *session = g_ptr_array_index (sessions, i);
+      uid_t uid = sonde_session_owner_uid (session);
+      g_autofree char *path = session_path (sonde_session_id (session));
+
+      if (call->sees_all || uid == sonde_caller_uid (call->caller))
+        g_variant_builder_add (&builder, "(ousts)", path, (guint32) uid,
+                               sonde_session_state_name (sonde_session_state (session)),
+                               sonde_session_start_time_us (session),
+                               sonde_session_description (session));
+    }
+  sonde_call_return (call, g_variant_new ("(a(ousts))", &builder), NULL);
 }
 
 static void
@@ -52,20 +93,88 @@ stop (SondeCall *call)
   sonde_session_stop_async (call->session, on_stopped, call);
 }
 
+/* @is_done: with @error set if not */
+static void
+answer (SondeCall *call, gboolean is_done, const GError *error)
+{
+  if (is_done)
+    sonde_call_return (call, NULL, NULL);
+  else
+    sonde_call_fail (call, error);
+}
+
+static void
+pause_session (SondeCall *call)
+{
+  g_autoptr (GError) error = NULL;
+  gboolean is_done = sonde_session_pause (call->session, &error);
+
+  answer (call, is_done, error);
+}
+
+static void
+resume_session (SondeCall *call)
+{
+  g_autoptr (GError) error = NULL;
+  gboolean is_done = sonde_session_resume (call->session, &error);
+
+  answer (call, is_done, error);
+}
+
+/* A finished file is as it is: nothing of it can be chosen. */
+static int
+open_finished (SondeCall *call, GVariant *dict, GError **error)
+{
+  g_autoptr (GVariant) first = NULL;
+  g_autoptr (GVariant) key = NULL;
+
+  if (g_variant_n_children (dict) == 0)
+    return sonde_session_open_file (call->session, error);
+  first = g_variant_get_child_value (dict, 0);
+  key = g_variant_get_child_value (first, 0);
+  sonde_option_refuse (error, g_variant_get_string (key, NULL),
+                       "the capture of a finished session takes none");
+  return -1;
+}
+
+static void
+open_capture (SondeCall *call)
+{
+  g_autoptr (GVariant) dict = sonde_call_argument (call, 0);
+  SondeStreamOptions options;
+  g_autoptr (GError) error = NULL;
+  int fd = -1;
+
+  /* First, so that a wrong key is refused alike in every state. */
+  if (sonde_stream_options_parse (dict, &options, &error))
+    fd = sonde_session_is_over (call->session)
+             ? open_finished (call, dict, &error)
+             : sonde_session_open_stream (call->session, sonde_caller_name (call->caller), &options,
+                                          &error);
+  if (fd < 0)
+    sonde_call_fail (call, error);
+  else
+    sonde_call_return_fd (call, g_variant_new ("(h)", 0), fd);
+}
+
+/* The place of the control socket, once sessions have inferior rings. */
+static void
+open_control (SondeCall *call)
+{
+  sonde_call_fail_with (call, SONDE_ERROR_NOT_SUPPORTED,
+                        "This service has no collectors (see the property Features)");
+}
+
 static void
 add_process (SondeCall *call)
 {
-  GVariant *parameters = g_dbus_method_invocation_get_parameters (call->invocation);
-  GDBusMessage *message = g_dbus_method_invocation_get_message (call->invocation);
-  g_autoptr (GVariant) value = g_variant_get_child_value (parameters, 0);
+  g_autoptr (GVariant) value = sonde_call_argument (call, 0);
   g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) targets = sonde_options_parse_targets (
-      value, g_dbus_message_get_unix_fd_list (message), "targets", &error);
+  g_autoptr (GPtrArray) targets
+      = sonde_options_parse_targets (value, sonde_call_fds (call), "targets", &error);
+  gboolean is_done = targets != NULL && sonde_session_add_targets (call->session, targets, &error);
 
-  if (targets == NULL || !sonde_session_add_targets (call->session, targets, &error))
-    sonde_call_fail (call, error);
-  else
-    sonde_call_return (call, NULL, NULL);
+  answer (call, is_done, error);
 }
 
 static GVariant *
@@ -83,9 +192,58 @@ get_events (SondeCall *call)
 }
 
 static GVariant *
+get_features (SondeCall *call)
+{
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE_STRING_ARRAY);
+  g_variant_builder_add (&builder, "s", "open-capture");
+  g_variant_builder_add (&builder, "s", "pause");
+  if (sonde_session_manager_has_store (call->context->manager))
+    g_variant_builder_add (&builder, "s", "start-session");
+  return g_variant_builder_end (&builder);
+}
+
+static GVariant *
+get_limits (SondeCall *call)
+{
+  return sonde_limit_table_to_variant ();
+}
+
+static GVariant *
 get_state (SondeCall *call)
 {
   return g_variant_new_string (sonde_session_state_name (sonde_session_state (call->session)));
+}
+
+static GVariant *
+get_owner (SondeCall *call)
+{
+  return g_variant_new_uint32 (sonde_session_owner_uid (call->session));
+}
+
+static GVariant *
+get_start_time (SondeCall *call)
+{
+  return g_variant_new_uint64 (sonde_session_start_time_us (call->session));
+}
+
+static GVariant *
+get_description (SondeCall *call)
+{
+  return g_variant_new_string (sonde_session_description (call->session));
+}
+
+static GVariant *
+get_options (SondeCall *call)
+{
+  return sonde_session_options_view (call->session);
+}
+
+static GVariant *
+get_capture_file (SondeCall *call)
+{
+  return g_variant_new_string (sonde_session_capture_file (call->session));
 }
 
 static GVariant *
@@ -95,16 +253,29 @@ get_statistics (SondeCall *call)
 }
 
 static const SondeMethod methods[] = {
-  { SONDE_MANAGER_INTERFACE, "Profile", SONDE_GATE_PROFILE, profile },
-  { SONDE_SESSION_INTERFACE, "Stop", SONDE_GATE_OWNER, stop },
-  { SONDE_SESSION_INTERFACE, "AddProcess", SONDE_GATE_OWNER, add_process },
+  { SONDE_MANAGER_INTERFACE, "Profile", SONDE_GATE_START, profile },
+  { SONDE_MANAGER_INTERFACE, "StartSession", SONDE_GATE_START, start_session },
+  { SONDE_MANAGER_INTERFACE, "ListSessions", SONDE_GATE_LIST, list_sessions },
+  { SONDE_SESSION_INTERFACE, "Stop", SONDE_GATE_MANAGE, stop },
+  { SONDE_SESSION_INTERFACE, "Pause", SONDE_GATE_MANAGE, pause_session },
+  { SONDE_SESSION_INTERFACE, "Resume", SONDE_GATE_MANAGE, resume_session },
+  { SONDE_SESSION_INTERFACE, "OpenCapture", SONDE_GATE_USE, open_capture },
+  { SONDE_SESSION_INTERFACE, "OpenControl", SONDE_GATE_USE, open_control },
+  { SONDE_SESSION_INTERFACE, "AddProcess", SONDE_GATE_USE, add_process },
 };
 
 static const SondeProperty properties[] = {
   { SONDE_MANAGER_INTERFACE, "Version", SONDE_GATE_ANYONE, get_version },
   { SONDE_MANAGER_INTERFACE, "Events", SONDE_GATE_ANYONE, get_events },
-  { SONDE_SESSION_INTERFACE, "State", SONDE_GATE_OWNER, get_state },
-  { SONDE_SESSION_INTERFACE, "Statistics", SONDE_GATE_OWNER, get_statistics },
+  { SONDE_MANAGER_INTERFACE, "Features", SONDE_GATE_ANYONE, get_features },
+  { SONDE_MANAGER_INTERFACE, "Limits", SONDE_GATE_ANYONE, get_limits },
+  { SONDE_SESSION_INTERFACE, "State", SONDE_GATE_USE, get_state },
+  { SONDE_SESSION_INTERFACE, "Owner", SONDE_GATE_USE, get_owner },
+  { SONDE_SESSION_INTERFACE, "StartTime", SONDE_GATE_USE, get_start_time },
+  { SONDE_SESSION_INTERFACE, "Description", SONDE_GATE_USE, get_description },
+  { SONDE_SESSION_INTERFACE, "Options", SONDE_GATE_USE, get_options },
+  { SONDE_SESSION_INTERFACE, "CaptureFile", SONDE_GATE_USE, get_capture_file },
+  { SONDE_SESSION_INTERFACE, "Statistics", SONDE_GATE_USE, get_statistics },
 };
 
 const SondeMethod *

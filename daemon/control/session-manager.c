@@ -6,22 +6,22 @@
 
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
-
-/* What a uid has used of its start rate. */
-typedef struct
-{
-  guint n_starts;     /* of the burst, not given back yet */
-  gint64 refilled_us; /* monotonic: up to when starts were given back */
-} Rate;
+#include "daemon/control/kept-list.h"
+#include "daemon/control/quota.h"
+#include "daemon/control/uid-rate.h"
 
 struct SondeSessionManager
 {
   char *worker_path;
+  SondeCaptureStore *store; /* NULL: no files */
   const SondeSessionManagerHandler *handler;
   gpointer user_data;
-  GHashTable *sessions; /* number → SondeSession */
+  GHashTable *sessions; /* number → SondeSession: with a worker */
+  SondeKeptList *kept;  /* SondeSession: over, and still to be seen */
+  guint kept_timer;
   GHashTable *starting; /* SondeSession → GTask */
-  GHashTable *rates;    /* uid → Rate; dropped when it is as new */
+  SondeUidRate *starts;
+  SondeUidRate *additions;
   guint64 last_id;
   GSource *reaper; /* frees the dead outside their own callbacks */
   GPtrArray *dead; /* SondeSession */
@@ -33,18 +33,22 @@ struct SondeSessionManager
 
 SondeSessionManager *
 sonde_session_manager_new (const char *worker_path,
+                           SondeCaptureStore *store,
                            const SondeSessionManagerHandler *handler,
                            gpointer user_data)
 {
   SondeSessionManager *self = g_new0 (SondeSessionManager, 1);
 
   self->worker_path = g_strdup (worker_path);
+  self->store = store;
   self->handler = handler;
   self->user_data = user_data;
   self->sessions = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free,
                                           (GDestroyNotify) sonde_session_free);
   self->starting = g_hash_table_new_full (NULL, NULL, NULL, g_object_unref);
-  self->rates = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  self->starts = sonde_uid_rate_new (SONDE_LIMIT_START_BURST, SONDE_LIMIT_START_INTERVAL_US);
+  self->additions = sonde_uid_rate_new (SONDE_LIMIT_ADD_BURST, SONDE_LIMIT_ADD_INTERVAL_US);
+  self->kept = sonde_kept_list_new ((GDestroyNotify) sonde_session_free);
   self->dead = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_session_free);
   return self;
 }
@@ -60,10 +64,37 @@ sonde_session_manager_free (SondeSessionManager *self)
   g_clear_pointer (&self->reaper, g_source_unref);
   g_clear_pointer (&self->sessions, g_hash_table_unref);
   g_clear_pointer (&self->starting, g_hash_table_unref);
-  g_clear_pointer (&self->rates, g_hash_table_unref);
+  g_clear_pointer (&self->starts, sonde_uid_rate_free);
+  g_clear_pointer (&self->additions, sonde_uid_rate_free);
   g_clear_pointer (&self->dead, g_ptr_array_unref);
+  g_clear_handle_id (&self->kept_timer, g_source_remove);
+  g_clear_pointer (&self->kept, sonde_kept_list_free);
+  g_clear_pointer (&self->store, sonde_capture_store_free);
   g_free (self->worker_path);
   g_free (self);
+}
+
+static gboolean
+on_kept_due (gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+  gint64 wait_us = sonde_kept_list_expire (self->kept, g_get_monotonic_time ());
+
+  self->kept_timer = wait_us >= 0 ? g_timeout_add_seconds ((guint) (wait_us / G_USEC_PER_SEC) + 1,
+                                                           on_kept_due, self)
+                                  : 0;
+  return G_SOURCE_REMOVE;
+}
+
+/* @session: (transfer full) */
+static void
+keep (SondeSessionManager *self, SondeSession *session)
+{
+  sonde_session_retire (session);
+  sonde_kept_list_add (self->kept, sonde_session_id (session), sonde_session_owner_uid (session),
+                       session, g_get_monotonic_time ());
+  if (self->kept_timer == 0)
+    on_kept_due (self);
 }
 
 static gboolean
@@ -138,97 +169,64 @@ on_state_changed (SondeSession *session, gpointer user_data)
 }
 
 static void
-on_ended (SondeSession *session, gpointer user_data)
+on_ended (SondeSession *session, gboolean has_started, gpointer user_data)
 {
   SondeSessionManager *self = user_data;
   guint64 id = sonde_session_id (session);
   g_autofree guint64 *key = NULL;
 
   g_hash_table_steal_extended (self->sessions, &id, (gpointer *) &key, NULL);
-  g_ptr_array_add (self->dead, session);
-  self->handler->ended (session, self->user_data);
+  if (has_started)
+    self->handler->ended (session, self->user_data);
+  if (has_started && sonde_session_is_lasting (session))
+    keep (self, session);
+  else
+    g_ptr_array_add (self->dead, session);
   schedule_reap (self);
 }
 
 static gboolean
 check_sessions (SondeSessionManager *self, uid_t uid, GError **error)
 {
-  guint limit = uid == 0 ? SONDE_LIMIT_SESSIONS_ROOT : SONDE_LIMIT_SESSIONS;
-  guint n_sessions = 0;
+  guint n_own = 0;
+  guint n_of_others = 0;
   GHashTableIter iter;
   gpointer session;
 
   g_hash_table_iter_init (&iter, self->sessions);
   while (g_hash_table_iter_next (&iter, NULL, &session))
-    n_sessions += sonde_session_owner_uid (session) == uid;
-  if (n_sessions < limit)
-    return TRUE;
-  g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
-               "Limit sessions: at most %u at a time for uid %u", limit, (guint) uid);
-  return FALSE;
-}
-
-/* A token bucket, counted in used tokens. Gives back what time has earned, and forgets who has used
- * none. */
-static void
-refill_rates (SondeSessionManager *self)
-{
-  gint64 now_us = g_get_monotonic_time ();
-  GHashTableIter iter;
-  gpointer value;
-
-  g_hash_table_iter_init (&iter, self->rates);
-  while (g_hash_table_iter_next (&iter, NULL, &value))
     {
-      Rate *rate = value;
-      gint64 n_refills = (now_us - rate->refilled_us) / SONDE_LIMIT_START_INTERVAL_US;
+      uid_t owner_uid = sonde_session_owner_uid (session);
 
-      rate->n_starts -= (guint) MIN ((gint64) rate->n_starts, n_refills);
-      rate->refilled_us += n_refills * SONDE_LIMIT_START_INTERVAL_US;
-      if (rate->n_starts == 0)
-        g_hash_table_iter_remove (&iter);
+      n_own += owner_uid == uid;
+      n_of_others += owner_uid != uid && owner_uid != 0;
     }
+  return sonde_quota_check_sessions (uid, n_own, n_of_others, error);
 }
 
 static gboolean
 check_rate (SondeSessionManager *self, uid_t uid, GError **error)
 {
-  const Rate *rate;
-
-  refill_rates (self);
-  rate = g_hash_table_lookup (self->rates, GUINT_TO_POINTER (uid));
-  if (rate != NULL && rate->n_starts >= SONDE_LIMIT_START_BURST)
-    {
-      g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
-                   "Limit starts: at most %d at once, then one a second", SONDE_LIMIT_START_BURST);
-      return FALSE;
-    }
-  return TRUE;
-}
-
-/* Only what costs a process counts, not a refusal. */
-static void
-count_start (SondeSessionManager *self, uid_t uid)
-{
-  Rate *rate = g_hash_table_lookup (self->rates, GUINT_TO_POINTER (uid));
-
-  if (uid == 0)
-    return;
-  if (rate == NULL)
-    {
-      rate = g_new0 (Rate, 1);
-      rate->refilled_us = g_get_monotonic_time ();
-      g_hash_table_insert (self->rates, GUINT_TO_POINTER (uid), rate);
-    }
-  rate->n_starts++;
+  if (uid == 0 || sonde_uid_rate_has_room (self->starts, uid, g_get_monotonic_time ()))
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+               "Limit starts: at most %d at once, then one a second", SONDE_LIMIT_START_BURST);
+  return FALSE;
 }
 
 static gboolean
-check_start (SondeSessionManager *self, uid_t uid, GError **error)
+check_start (SondeSessionManager *self, uid_t uid, gboolean is_lasting, GError **error)
 {
   if (self->is_shutting_down)
     {
       g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_INVALID_STATE, "sonded is going down");
+      return FALSE;
+    }
+  if (is_lasting && self->store == NULL)
+    {
+      g_set_error_literal (
+          error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+          "This service has no place for capture files (see the property Features)");
       return FALSE;
     }
   return check_sessions (self, uid, error) && check_rate (self, uid, error);
@@ -238,6 +236,7 @@ void
 sonde_session_manager_start_async (SondeSessionManager *self,
                                    SondeCaller *owner,
                                    SondeOptions *options,
+                                   gboolean is_lasting,
                                    GAsyncReadyCallback callback,
                                    gpointer user_data)
 {
@@ -250,20 +249,21 @@ sonde_session_manager_start_async (SondeSessionManager *self,
   guint64 id;
 
   g_task_set_source_tag (task, sonde_session_manager_start_async);
-  if (!check_start (self, owner_uid, &error))
+  if (!check_start (self, owner_uid, is_lasting, &error))
     {
       sonde_options_free (options);
       g_task_return_error (task, error);
       return;
     }
   id = ++self->last_id;
-  session = sonde_session_new (id, owner, options, &handler, self);
+  session = sonde_session_new (id, owner, options, is_lasting ? self->store : NULL, &handler, self);
   if (!sonde_session_start (session, self->worker_path, &error))
     {
       g_task_return_error (task, error);
       return;
     }
-  count_start (self, owner_uid);
+  /* Only what costs a process counts, not a refusal. */
+  sonde_uid_rate_count (self->starts, owner_uid, g_get_monotonic_time ());
   g_hash_table_insert (self->starting, session, g_steal_pointer (&task));
   g_hash_table_insert (self->sessions, g_memdup2 (&id, sizeof id), g_steal_pointer (&session));
 }
@@ -286,10 +286,71 @@ sonde_session_manager_start_finish (SondeSessionManager *self,
   return id;
 }
 
+gboolean
+sonde_session_manager_add_targets (
+    SondeSessionManager *self, SondeSession *session, uid_t uid, GPtrArray *targets, GError **error)
+{
+  gint64 now_us = g_get_monotonic_time ();
+
+  if (uid != 0 && !sonde_uid_rate_has_room (self->additions, uid, now_us))
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                   "Limit additions: at most %d at once, then five a second",
+                   SONDE_LIMIT_ADD_BURST);
+      return FALSE;
+    }
+  sonde_uid_rate_count (self->additions, uid, now_us);
+  return sonde_session_add_targets (session, targets, error);
+}
+
+gboolean
+sonde_session_manager_has_store (const SondeSessionManager *self)
+{
+  return self->store != NULL;
+}
+
 SondeSession *
 sonde_session_manager_lookup (SondeSessionManager *self, guint64 id)
 {
-  return g_hash_table_lookup (self->sessions, &id);
+  SondeSession *session = g_hash_table_lookup (self->sessions, &id);
+
+  return session != NULL ? session : sonde_kept_list_lookup (self->kept, id);
+}
+
+static int
+compare_ids (gconstpointer a, gconstpointer b)
+{
+  guint64 id_a = sonde_session_id (*(SondeSession *const *) a);
+  guint64 id_b = sonde_session_id (*(SondeSession *const *) b);
+
+  return (id_a > id_b) - (id_a < id_b);
+}
+
+GPtrArray *
+sonde_session_manager_list (SondeSessionManager *self)
+{
+  GPtrArray *sessions = g_ptr_array_new ();
+  GHashTableIter iter;
+  gpointer session;
+
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    g_ptr_array_add (sessions, session);
+  for (guint i = 0; (session = sonde_kept_list_get (self->kept, i)) != NULL; i++)
+    g_ptr_array_add (sessions, session);
+  g_ptr_array_sort (sessions, compare_ids);
+  return sessions;
+}
+
+gboolean
+sonde_session_manager_has_others (SondeSessionManager *self, uid_t uid)
+{
+  g_autoptr (GPtrArray) sessions = sonde_session_manager_list (self);
+
+  for (guint i = 0; i < sessions->len; i++)
+    if (sonde_session_owner_uid (g_ptr_array_index (sessions, i)) != uid)
+      return TRUE;
+  return FALSE;
 }
 
 /* Stopping one never takes it out of the table at once: its worker is reaped first. */
@@ -301,7 +362,9 @@ stop_sessions (SondeSessionManager *self, const char *owner, const char *reason)
 
   g_hash_table_iter_init (&iter, self->sessions);
   while (g_hash_table_iter_next (&iter, NULL, &session))
-    if (owner == NULL || g_str_equal (sonde_session_owner (session), owner))
+    if (owner == NULL
+        || (!sonde_session_is_lasting (session)
+            && g_str_equal (sonde_session_owner (session), owner)))
       sonde_session_stop (session, reason);
 }
 

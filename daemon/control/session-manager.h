@@ -9,38 +9,64 @@ typedef struct SondeSessionManager SondeSessionManager;
 typedef struct
 {
   void (*state_changed) (SondeSession *session, gpointer user_data);
-  /* Its last sign of life; it cannot be looked up any more and is freed soon after. */
+  /* Its last sign of life. A session of Profile cannot be looked up any more; one of StartSession
+   * stays for SONDE_LIMIT_KEPT_MS. */
   void (*ended) (SondeSession *session, gpointer user_data);
 } SondeSessionManagerHandler;
 
+/* @store: (nullable) (transfer full): where capture files go */
 SondeSessionManager *sonde_session_manager_new (const char *worker_path,
+                                                SondeCaptureStore *store,
                                                 const SondeSessionManagerHandler *handler,
                                                 gpointer user_data);
 /* Kills what is left. Accepts NULL. */
 void sonde_session_manager_free (SondeSessionManager *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSessionManager, sonde_session_manager_free)
 
+/* Whether sessions can have files. */
+gboolean sonde_session_manager_has_store (const SondeSessionManager *self);
+
 /**
  * sonde_session_manager_start_async:
  * @options: (transfer full):
+ * @is_lasting: it outlives its owner and writes a capture file
  *
- * Errors: SONDE_ERROR_LIMIT_EXCEEDED, naming the limit, and those of sonde_session_start()
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED, naming the limit; NOT_SUPPORTED without a store; and those of
+ * sonde_session_start()
  */
 void sonde_session_manager_start_async (SondeSessionManager *self,
                                         SondeCaller *owner,
                                         SondeOptions *options,
+                                        gboolean is_lasting,
                                         GAsyncReadyCallback callback,
                                         gpointer user_data);
-/* @capture_fd: (out): the reader's end
+/* @capture_fd: (out): the reader's end; -1 of a lasting session
  * Returns: the session's number, 0 on failure */
 guint64 sonde_session_manager_start_finish (SondeSessionManager *self,
                                             GAsyncResult *result,
                                             int *capture_fd,
                                             GError **error);
 
+/**
+ * sonde_session_manager_add_targets:
+ * @uid: who asks
+ * @targets: as sonde_session_add_targets() takes them
+ *
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED, naming the limit, and those of sonde_session_add_targets()
+ */
+gboolean sonde_session_manager_add_targets (SondeSessionManager *self,
+                                            SondeSession *session,
+                                            uid_t uid,
+                                            GPtrArray *targets,
+                                            GError **error);
+
 /* NULL if there is none. */
 SondeSession *sonde_session_manager_lookup (SondeSessionManager *self, guint64 id);
-/* Ends the sessions of @owner. */
+/* Whether there is one of another uid. */
+gboolean sonde_session_manager_has_others (SondeSessionManager *self, uid_t uid);
+/* (transfer container) (element-type SondeSession): by number */
+GPtrArray *sonde_session_manager_list (SondeSessionManager *self);
+/* Ends the sessions of @owner that do not last. */
 void sonde_session_manager_owner_left (SondeSessionManager *self, const char *owner);
 
 /* Stops all; refuses new ones from now on; calls @done when the last is gone, at most

@@ -6,8 +6,10 @@
 #include <sys/types.h>
 
 #include "daemon/control/caller.h"
+#include "daemon/control/capture-store.h"
 #include "daemon/control/options.h"
 #include "daemon/control/session-state.h"
+#include "daemon/control/stream-options.h"
 
 typedef struct SondeSession SondeSession;
 
@@ -15,21 +17,23 @@ typedef struct SondeSession SondeSession;
 typedef struct
 {
   /* Once, unless sonde_session_start() failed. @capture_fd: the reader's end, ours to keep; -1 with
-   * @error. A session that did not start ends all the same. */
+   * @error, and of a session with a file. A session that did not start ends all the same. */
   void (*started) (SondeSession *session, int capture_fd, const GError *error, gpointer user_data);
   void (*state_changed) (SondeSession *session, gpointer user_data);
-  /* Last: finished or failed, and its worker is reaped. */
-  void (*ended) (SondeSession *session, gpointer user_data);
+  /* Finished or failed, and its worker is reaped. @has_started: somebody knows of it */
+  void (*ended) (SondeSession *session, gboolean has_started, gpointer user_data);
 } SondeSessionHandler;
 
 /**
  * sonde_session_new:
- * @owner: its only master; watched for as long as the session lives
+ * @owner: watched for as long as the session lives
  * @options: (transfer full):
+ * @store: (nullable): outliving it: for a session that writes a capture file and outlives its owner
  */
 SondeSession *sonde_session_new (guint64 id,
                                  SondeCaller *owner,
                                  SondeOptions *options,
+                                 SondeCaptureStore *store,
                                  const SondeSessionHandler *handler,
                                  gpointer user_data);
 /* Kills what is left. Accepts NULL. */
@@ -55,16 +59,48 @@ sonde_session_stop_async (SondeSession *self, GAsyncReadyCallback callback, gpoi
 /* Returns: (transfer full): a{st} */
 GVariant *sonde_session_stop_finish (GAsyncResult *result, GError **error);
 
+/* Nothing is sampled in between. Errors: SONDE_ERROR_INVALID_STATE, FAILED */
+gboolean sonde_session_pause (SondeSession *self, GError **error);
+gboolean sonde_session_resume (SondeSession *self, GError **error);
+
+/* One more stream of a live session, for @reader (unique bus name). Returns: the reader's end, or
+ * -1. Errors: SONDE_ERROR_INVALID_STATE, and those of sonde_reader_set_open() */
+int sonde_session_open_stream (SondeSession *self,
+                               const char *reader,
+                               const SondeStreamOptions *options,
+                               GError **error);
+/* The capture file of a session that is over, read-only, or -1.
+ * Errors: SONDE_ERROR_INVALID_STATE, FAILED */
+int sonde_session_open_file (const SondeSession *self, GError **error);
+
 /* Fails it now, without waiting for its worker to drain. */
 void sonde_session_abort (SondeSession *self, const char *reason);
 
 /* @targets: (transfer none) (element-type SondeTarget): taken one by one when all of them are in */
 gboolean sonde_session_add_targets (SondeSession *self, GPtrArray *targets, GError **error);
 
+/* After `ended`: lets go of all but what its properties say and the path of its file. */
+void sonde_session_retire (SondeSession *self);
+
 guint64 sonde_session_id (const SondeSession *self);
-/* Unique bus name; "" on a private connection. */
+/* Unique bus name; "" on a private connection. Not of a retired session. */
 const char *sonde_session_owner (const SondeSession *self);
 uid_t sonde_session_owner_uid (const SondeSession *self);
+/* Its targets are taken away once it runs. */
+const SondeOptions *sonde_session_options (const SondeSession *self);
+/* What the session's properties of these names say. Microseconds since 1970; one line; a{sv}. */
+guint64 sonde_session_start_time_us (const SondeSession *self);
+const char *sonde_session_description (const SondeSession *self);
+GVariant *sonde_session_options_view (const SondeSession *self);
+/* Of StartSession: it outlives its owner. */
+gboolean sonde_session_is_lasting (const SondeSession *self);
+/* Finished or failed. */
+gboolean sonde_session_is_over (const SondeSession *self);
+/* "" if it writes none. */
+const char *sonde_session_capture_file (const SondeSession *self);
+/* (transfer container) (element-type utf8): who is told of changes, the owner first if he is there
+ */
+GPtrArray *sonde_session_listeners (const SondeSession *self);
 SondeSessionState sonde_session_state (const SondeSession *self);
 /* Why it ended; NULL while it lives. */
 const char *sonde_session_reason (const SondeSession *self);

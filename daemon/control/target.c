@@ -16,9 +16,11 @@ struct SondeTarget
 {
   pid_t pid;
   bool has_proof;
-  int maps_fd; /* until confirmed */
+  int maps_fd;    /* until confirmed */
+  int process_fd; /* until confirmed */
   int pidfd;
   guint64 start_ticks;
+  SondeCredentials credentials;
 };
 
 SondeTarget *
@@ -38,6 +40,7 @@ sonde_target_new_unproven (pid_t pid)
 
   self->pid = pid;
   self->maps_fd = -1;
+  self->process_fd = -1;
   self->pidfd = -1;
   return self;
 }
@@ -48,6 +51,7 @@ sonde_target_free (SondeTarget *self)
   if (self == NULL)
     return;
   sonde_clear_fd (&self->maps_fd);
+  sonde_clear_fd (&self->process_fd);
   sonde_clear_fd (&self->pidfd);
   g_free (self);
 }
@@ -68,6 +72,18 @@ guint64
 sonde_target_start_ticks (const SondeTarget *self)
 {
   return self->start_ticks;
+}
+
+int
+sonde_target_process_fd (const SondeTarget *self)
+{
+  return self->process_fd;
+}
+
+const SondeCredentials *
+sonde_target_credentials (const SondeTarget *self)
+{
+  return self->has_proof ? &self->credentials : NULL;
 }
 
 static bool
@@ -111,21 +127,51 @@ has_bytes (int maps_fd)
   return pread (maps_fd, &byte, 1, 0) == 1;
 }
 
+/* A /proc/N/maps, but not of our procfs. It looks at the descriptor alone, so the answer says
+ * nothing of any process here; and it asks no file system, so that it cannot be kept waiting: what
+ * passes for such a file is at worst told something untrue about itself. */
 static bool
-check_proof (const SondeTarget *self, int process_fd, uid_t owner_uid)
+is_of_other_procfs (const SondeTarget *self)
+{
+  g_autofree char *link = g_strdup_printf ("/proc/self/fd/%d", self->maps_fd);
+  g_autofree char *path = g_file_read_link (link, NULL);
+  sonde_autofd int our_fd = open ("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  struct statx theirs;
+  struct statx ours;
+
+  return path != NULL && g_regex_match_simple ("^(/proc)?/[0-9]+/(task/[0-9]+/)?maps$", path, 0, 0)
+         && identify (self->maps_fd, "", AT_EMPTY_PATH, &theirs)
+         && identify (our_fd, "", AT_EMPTY_PATH, &ours)
+         && (theirs.stx_dev_major != ours.stx_dev_major
+             || theirs.stx_dev_minor != ours.stx_dev_minor);
+}
+
+/* What proves nothing of the caller's right may still be the caller's: its uid throughout, or alive
+ * in a user namespace that it made. */
+static bool
+is_owned (SondeTarget *self, uid_t owner_uid)
+{
+  if (!sonde_credentials_read (self->process_fd, &self->credentials))
+    return false;
+  return owner_uid == 0 || sonde_credentials_have_uid (&self->credentials, owner_uid)
+         || sonde_credentials_in_namespace_of (self->process_fd, owner_uid);
+}
+
+static bool
+check_proof (SondeTarget *self, uid_t owner_uid)
 {
   struct statx theirs;
   struct statx ours;
 
   if (!identify (self->maps_fd, "", AT_EMPTY_PATH, &theirs)
-      || !identify (process_fd, "maps", AT_SYMLINK_NOFOLLOW, &ours)
+      || !identify (self->process_fd, "maps", AT_SYMLINK_NOFOLLOW, &ours)
       || !is_same_file (&theirs, &ours))
     return false;
-  /* The file belongs to the process's uid while it is dumpable, else to root; the directory does not
-   * tell. */
+  /* The file belongs to the process's uid while it is dumpable, else to root; the directory does
+   * not tell. */
   if (owner_uid != 0 && ours.stx_uid != owner_uid)
     return false;
-  return has_bytes (self->maps_fd);
+  return is_owned (self, owner_uid) && has_bytes (self->maps_fd);
 }
 
 static bool
@@ -136,22 +182,35 @@ is_alive (const SondeTarget *self)
   return poll (&poll_fd, 1, 0) == 0;
 }
 
+static bool
+refuse_procfs (GError **error)
+{
+  g_set_error_literal (
+      error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+      "Option targets: the descriptor is of another /proc than the service's, that "
+      "of a container for instance; only processes seen in the machine's own can be "
+      "profiled");
+  return false;
+}
+
 bool
 sonde_target_prove (SondeTarget *self, uid_t owner_uid, GError **error)
 {
   g_autofree char *directory = g_strdup_printf ("/proc/%d", (int) self->pid);
   g_autofree char *text = NULL;
-  sonde_autofd int process_fd = -1;
   SondeProcStat stat;
 
+  if (self->has_proof && is_of_other_procfs (self))
+    return refuse_procfs (error);
   sonde_clear_fd (&self->pidfd);
+  sonde_clear_fd (&self->process_fd);
   self->pidfd = (int) syscall (SYS_pidfd_open, self->pid, 0);
   if (self->pidfd < 0)
     return refuse (self, error);
-  process_fd = open (directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (process_fd < 0 || (self->has_proof && !check_proof (self, process_fd, owner_uid)))
+  self->process_fd = open (directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (self->process_fd < 0 || (self->has_proof && !check_proof (self, owner_uid)))
     return refuse (self, error);
-  text = sonde_proc_text_read (process_fd, "stat", 4096);
+  text = sonde_proc_text_read (self->process_fd, "stat", 4096);
   /* Alive after all of that: the pid meant one process throughout. */
   if (text == NULL || !sonde_proc_stat_parse (text, &stat) || !is_alive (self))
     return refuse (self, error);
@@ -161,13 +220,14 @@ sonde_target_prove (SondeTarget *self, uid_t owner_uid, GError **error)
 }
 
 bool
-sonde_target_confirm (SondeTarget *self, GError **error)
+sonde_target_confirm (SondeTarget *self, uid_t owner_uid, GError **error)
 {
-  if (self->has_proof && !has_bytes (self->maps_fd))
+  if (self->has_proof && !check_proof (self, owner_uid))
     return refuse (self, error);
   if (!is_alive (self))
     return refuse (self, error);
 
   sonde_clear_fd (&self->maps_fd);
+  sonde_clear_fd (&self->process_fd);
   return true;
 }

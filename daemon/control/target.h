@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "daemon/control/credentials.h"
+
 /**
  * SECTION: target
  *
@@ -13,10 +15,13 @@
  * the kernel's ptrace-read check with the caller's credentials, and the descriptor is tied to the
  * memory image that was checked. The order is: sonde_target_prove(), events opened disabled,
  * sonde_target_confirm(), events enabled. An exec before the events were opened is caught by
- * confirm, a later one by the kernel, which drops inherited events when a task executes a setuid
- * program.
+ * confirm, a later one by the kernel, which drops a task's events when it executes a program that
+ * gives it rights or that it may not read.
  *
- * Every refusal reads the same, so that it does not tell whether a foreign process exists.
+ * Proof or not, a process that is not all of the caller's uid, or not dumpable, is refused: the
+ * descriptor may be from better days, or somebody else's. What such a refusal reads is always the
+ * same, so that it does not tell whether a foreign process exists. One thing is told apart, by the
+ * caller's descriptor alone: that it is of another procfs than ours.
  */
 typedef struct SondeTarget SondeTarget;
 
@@ -33,15 +38,20 @@ pid_t sonde_target_pid (const SondeTarget *self);
 int sonde_target_pidfd (const SondeTarget *self);
 /* /proc/PID/stat field 22. */
 guint64 sonde_target_start_ticks (const SondeTarget *self);
+/* Its directory in /proc; -1 before sonde_target_prove() and after sonde_target_confirm(). */
+int sonde_target_process_fd (const SondeTarget *self);
+/* What the kernel let the caller look into, once proven; NULL for a target without a proof. */
+const SondeCredentials *sonde_target_credentials (const SondeTarget *self);
 
 /**
  * sonde_target_prove:
  * @owner_uid: who asks
  *
- * Errors: with a proof always SONDE_ERROR_NOT_AUTHORIZED, else SONDE_ERROR_NO_SUCH_PROCESS
+ * Errors: with a proof SONDE_ERROR_NOT_AUTHORIZED, or NOT_SUPPORTED if it is of another procfs;
+ * without SONDE_ERROR_NO_SUCH_PROCESS
  */
 bool sonde_target_prove (SondeTarget *self, uid_t owner_uid, GError **error);
 
-/* Once the events are open: still the same image, still alive. Gives the proof back to the kernel.
- */
-bool sonde_target_confirm (SondeTarget *self, GError **error);
+/* Once the events are open: all of the proof again, so still the same image, whose it was, and
+ * alive. Gives the proof back to the kernel. Errors: as sonde_target_prove() */
+bool sonde_target_confirm (SondeTarget *self, uid_t owner_uid, GError **error);

@@ -4,13 +4,7 @@
 
 #include "daemon/control/worker-setup.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <sys/socket.h>
-
-#include "daemon/base/error.h"
-#include "daemon/base/fd.h"
-#include "daemon/base/limits.h"
 
 static gboolean
 send_setup (SondeWorker *worker,
@@ -64,32 +58,12 @@ sonde_worker_setup_send (SondeWorker *worker,
                          GError **error)
 {
   if (!send_setup (worker, session_id, owner_uid, options, plan, error)
-      || !send_document (worker, SONDE_DOCUMENT_CPUINFO, "/proc/cpuinfo", error)
-      || !send_document (worker, SONDE_DOCUMENT_MOUNTS, "/proc/mounts", error))
+      || !send_document (worker, SONDE_DOCUMENT_CPUINFO, "/proc/cpuinfo", error))
+    return FALSE;
+  /* Else those that the first target sees. */
+  if (options->scope != SONDE_SCOPE_TARGETS && options->scope != SONDE_SCOPE_LAUNCH
+      && !send_document (worker, SONDE_DOCUMENT_MOUNTS, "/proc/mounts", error))
     return FALSE;
   return !options->kernel
          || send_document (worker, SONDE_DOCUMENT_KALLSYMS, "/proc/kallsyms", error);
-}
-
-int
-sonde_worker_setup_send_sink (SondeWorker *worker, guint32 sink_id, GError **error)
-{
-  SondeMessageSink message = { .header.type = SONDE_MESSAGE_SINK,
-                               .sink_id = sink_id,
-                               .buffer_size_bytes = SONDE_LIMIT_SINK_BUFFER };
-  sonde_autofd int reader = -1;
-  int fds[2];
-
-  if (!sonde_socketpair (SOCK_STREAM, fds, error))
-    return -1;
-  reader = fds[0];
-  if (shutdown (fds[1], SHUT_RD) < 0)
-    {
-      sonde_error_set_errno (error, errno, "Cannot close the reading side of a stream");
-      close (fds[1]);
-      return -1;
-    }
-  if (!sonde_worker_send (worker, &message, sizeof message, &fds[1], 1, error))
-    return -1;
-  return sonde_steal_fd (&reader);
 }

@@ -13,12 +13,3 @@ gboolean sonde_worker_setup_send (SondeWorker *worker,
                                   const SondeOptions *options,
                                   const SondePerfPlan *plan,
                                   GError **error);
-
-/**
- * sonde_worker_setup_send_sink:
- *
- * Makes a stream and gives the worker its writing end.
- *
- * Returns: the reader's end, which nothing can be written to, or -1
- */
-int sonde_worker_setup_send_sink (SondeWorker *worker, guint32 sink_id, GError **error);

@@ -231,7 +231,7 @@ test_bad_options (void)
     { "max-depth", "uint32 0" },
     { "duration", "-1" },
     { "symbols", "'always'" },
-    { "raw", "true" },
+    { "raw", "1" },
   };
   g_auto (User) user = { 0 };
 

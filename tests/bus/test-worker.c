@@ -3,6 +3,7 @@
 #include <gio/gio.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -227,15 +228,28 @@ stop (Daemon *self)
   g_assert_nonnull (answer);
 }
 
+/* Its parent is dead: it has become ours. */
+static void
+end_orphan (pid_t sonded)
+{
+  g_autoptr (GArray) children = bus_list_children (getpid ());
+
+  for (guint i = 0; i < children->len; i++)
+    if (g_array_index (children, pid_t, i) != sonded)
+      bus_end (g_array_index (children, pid_t, i), SIGKILL);
+}
+
 static void
 test_leaves_a_child (void)
 {
   g_auto (Daemon) daemon = { 0 };
 
+  g_assert_cmpint (prctl (PR_SET_CHILD_SUBREAPER, 1), ==, 0);
   daemon_init (&daemon, "leaves-a-child");
   bus_wait (has_finished, &daemon,
             "the end of a session whose worker's child keeps the connection");
   g_assert_cmpstr (daemon.reason, ==, "The worker exited with status 0");
+  end_orphan (daemon.pid);
 }
 
 static void

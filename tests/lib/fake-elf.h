@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tests/lib/native-registers.h"
+
 #define FAKE_ELF_CFI_OFFSET 0x400 /* the virtual address as well: one PT_LOAD from 0 */
 #define FAKE_ELF_TEXT       0x10000
 #define FAKE_ELF_SIZE       0x100000 /* of its image in memory */
@@ -40,7 +42,8 @@ fake_elf_close_entry (GByteArray *cfi, guint start)
 static inline guint
 fake_elf_add_cie (GByteArray *cfi, const char *letters, const void *instructions, guint size)
 {
-  static const guint8 factors[] = { 1, 0x78, 16, 1, 0 }; /* code, data -8, return register, "R" */
+  static const guint8 factors[]
+      = { 1, 0x78, DWARF_RA, 1, 0 }; /* code, data -8, return register, "R" */
   guint start = cfi->len;
 
   fake_elf_append_u32 (cfi, 0);

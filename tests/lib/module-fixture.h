@@ -8,6 +8,18 @@
 #include "tests/lib/fake-elf.h"
 #include "unwind/module-private.h"
 
+/* Real files to read. Only x86-64 has one linked by gold, or a Python: in qemu these paths lead to
+ * the files of the machine beneath, except where those of aarch64 were unpacked. */
+#if defined(__x86_64__)
+#define LIBC_PATH   "/lib/x86_64-linux-gnu/libc.so.6"
+#define CXX_PATH    "/usr/lib/x86_64-linux-gnu/libstdc++.so.6"
+#define GOLD_PATH   "/usr/lib/x86_64-linux-gnu/libLLVM-14.so.1"
+#define PYTHON_PATH "/usr/bin/python3.11"
+#elif defined(__aarch64__)
+#define LIBC_PATH "/lib/aarch64-linux-gnu/libc.so.6"
+#define CXX_PATH  "/usr/lib/aarch64-linux-gnu/libstdc++.so.6"
+#endif
+
 typedef struct
 {
   SondeModuleStore *store;
@@ -63,7 +75,7 @@ load_path (Fixture *f, const char *path)
 G_GNUC_UNUSED static void
 add_three_functions (Fixture *f, guint64 rows[6])
 {
-  static const guint8 rules[] = { 0x0c, 7, 8, 0x90, 1 }; /* CFA is rsp+8, return address at CFA-8 */
+  static const guint8 rules[] = { PLAIN_RULES };
   guint cie = fake_elf_add_cie (f->cfi, "zR", rules, sizeof rules);
 
   for (guint i = 0; i < 3; i++)

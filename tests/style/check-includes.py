@@ -36,6 +36,8 @@ LAYERS = {
     'daemon/capture': GLIB + CONFIG
     + ['daemon/base/*.h', 'protocol/*.h', 'shared-ring/*.h', 'unwind/*.h', 'symbols/*.h'],
     'client': GLIB + CONFIG + DBUS + LIBDW + ['protocol/*.h', 'symbols/*.h'],
+    # To be copied out of the checkout: nothing of ours.
+    'docs/examples': GLIB,
     'tests': ['*'],
 }
 
@@ -113,6 +115,7 @@ BAD = {
     'capture does not know libcap': ('daemon/capture/main.c', '<sys/capability.h>'),
     'client does not know the daemon': ('client/sondectl.c', '"daemon/base/fd.h"'),
     'client does not write captures': ('client/sondectl.c', '"protocol/writer.h"'),
+    'an example stands alone': ('docs/examples/x.c', '"client/text.h"'),
     'nothing knows tests': ('client/sondectl.c', '"tests/lib/client.h"'),
     'nothing includes main.c': ('tests/unit/test-x.c', '"daemon/capture/main.c"'),
     'an include shows its path': ('daemon/control/bus.c', '"options.h"'),

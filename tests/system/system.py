@@ -12,6 +12,9 @@ import tempfile
 
 import capture
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
+from tap import Tap, check  # noqa: E402
+
 PERF_EVENT_OPEN = {'x86_64': 298, 'aarch64': 241}
 
 
@@ -32,7 +35,7 @@ def find_obstacle():
     return None
 
 
-class System:
+class System(Tap):
     """One test program. The first argument is the build tree."""
 
     def __init__(self, n_cases):
@@ -41,9 +44,7 @@ class System:
         if obstacle:
             print(f'1..0 # SKIP {obstacle}')
             sys.exit(0)
-        print(f'1..{n_cases}', flush=True)
-        self.n_cases = n_cases
-        self.n_done = self.n_failed = 0
+        super().__init__(n_cases)
         self.folder = tempfile.mkdtemp(prefix='sonde-system-')
 
     def program(self, path):
@@ -52,30 +53,9 @@ class System:
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def note(self, text):
-        for line in str(text).splitlines():
-            print(f'# {line}', flush=True)
-
-    @contextlib.contextmanager
-    def case(self, name):
-        """The case fails if its block raises; check() raises with a sentence."""
-        self.n_done += 1
-        try:
-            yield
-        except (AssertionError, ValueError, KeyError, OSError, subprocess.SubprocessError) as error:
-            self.n_failed += 1
-            self.note(error)
-            print(f'not ok {self.n_done} - {name}', flush=True)
-        else:
-            print(f'ok {self.n_done} - {name}', flush=True)
-
-    def skip(self, name, reason):
-        self.n_done += 1
-        print(f'ok {self.n_done} - {name} # SKIP {reason}', flush=True)
-
     def finish(self):
         shutil.rmtree(self.folder)
-        sys.exit(1 if self.n_failed or self.n_done != self.n_cases else 0)
+        super().finish()
 
     def run(self, *arguments, timeout=120):
         """Output of a program that must succeed."""
@@ -122,11 +102,6 @@ def read_counts(text):
     """Lines such as "file-chunk 3" as {'FILE_CHUNK': 3}."""
     return {match[1].upper().replace('-', '_'): int(match[2])
             for match in re.finditer(r'^([\w-]+) (\d+)$', text, re.M)}
-
-
-def check(condition, text):
-    if not condition:
-        raise AssertionError(text)
 
 
 def find_descendant(pid, name):

@@ -35,7 +35,7 @@ def main():
 
     name = "Debian's libsysprof counts them too"
     if len(sys.argv) < 3:
-        system.skip(name, 'libsysprof-capture is not there: tests/lib/get-libsysprof.sh gets it')
+        system.skip(name, 'libsysprof-capture is not there: tools/test.sh gets it')
     else:
         with system.case(name):
             counts = read_counts(system.run(sys.argv[2], system.path('burn.syscap')))

@@ -269,7 +269,7 @@ the_header_tells_losses_and_cut_stacks (void)
   define_ledger (capture);
   add_sample (capture, 5, 0x1000, JIT (1));
   add_sample (capture, 5, 0x1000);
-  set_ledger (capture, (const gint64[]){ 4, 2, 2, 0, 0, 0, 0, 0, 0, 0, 2, 0 }, SONDE_N_LEDGER);
+  set_ledger (capture, (const gint64[SONDE_N_LEDGER]){ 4, 2, 2, 0, 0, 0, 0, 0, 0, 0, 2, 0 }, SONDE_N_LEDGER);
   report = make_report (capture, NULL);
   sonde_report_append_header (header, report);
   assert_has (header->str, "Lost      2 samples, 50.0% (lost-kernel 2)\n");

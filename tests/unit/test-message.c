@@ -56,6 +56,55 @@ refuses_every_truncation (void)
     }
 }
 
+static SondeMessageSink
+good_sink (SondeSinkKind kind)
+{
+  SondeMessageSink sink = { .header = { SONDE_MESSAGE_SINK, sizeof sink },
+                            .sink_id = 1,
+                            .kind = kind,
+                            .buffer_size_bytes = 65536,
+                            .frames = SONDE_SINK_FRAMES_SAMPLES,
+                            .max_bytes = kind == SONDE_SINK_FILE ? 4096 : 0,
+                            .n_pids = 2,
+                            .pids = { 1, 2 } };
+
+  return sink;
+}
+
+static void
+refuses_sinks_that_cannot_be (void)
+{
+  SondeMessageSink sink;
+  const char *why = NULL;
+
+#define REFUSE(change, expected)                                                                   \
+  G_STMT_START                                                                                     \
+  {                                                                                                \
+    sink = good_sink (SONDE_SINK_STREAM);                                                          \
+    change;                                                                                        \
+    assert_refused (&sink, sizeof sink, 1, FALSE, expected);                                       \
+  }                                                                                                \
+  G_STMT_END
+  REFUSE (sink.sink_id = 0, "impossible sink");
+  REFUSE (sink.buffer_size_bytes = 0, "impossible sink");
+  REFUSE (sink.padding = 1, "impossible sink");
+  REFUSE (sink.kind = 0, "unknown kind of sink");
+  REFUSE (sink.kind = 3, "unknown kind of sink");
+  REFUSE (sink.max_bytes = 1, "size limit does not fit the kind of sink");
+  REFUSE (sink.kind = SONDE_SINK_FILE, "size limit does not fit the kind of sink");
+  REFUSE (sink.frames = SONDE_SINK_FRAMES_ALL + 1, "unknown kinds of frames");
+  REFUSE (sink.n_pids = SONDE_MESSAGE_SINK_MAX_PIDS + 1, "too many processes");
+  REFUSE (sink.n_pids = 3, "impossible process");
+  REFUSE (sink.n_pids = 1, "impossible process");
+  REFUSE (sink.pids[1] = -2, "impossible process");
+#undef REFUSE
+  for (SondeSinkKind kind = SONDE_SINK_STREAM; kind <= SONDE_SINK_FILE; kind++)
+    {
+      sink = good_sink (kind);
+      g_assert_cmpint (sonde_message_check (&sink, sizeof sink, 1, FALSE, &why), ==, 0);
+    }
+}
+
 static void
 refuses_setup_fields_out_of_range (void)
 {
@@ -94,7 +143,7 @@ refuses_the_other_sides_messages (void)
 static void
 refuses_foreign_types (void)
 {
-  static const uint32_t types[] = { 0, 13, 100, 110, 255, UINT32_MAX };
+  static const uint32_t types[] = { 0, 14, 100, 110, 255, UINT32_MAX };
 
   for (size_t i = 0; i < G_N_ELEMENTS (types); i++)
     {
@@ -189,6 +238,7 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/message/refuses-sinks-that-cannot-be", refuses_sinks_that_cannot_be);
   g_test_add_func ("/message/accepts-setup", accepts_setup);
   g_test_add_func ("/message/refuses-every-truncation", refuses_every_truncation);
   g_test_add_func ("/message/refuses-setup-fields-out-of-range", refuses_setup_fields_out_of_range);

@@ -65,6 +65,7 @@ test_one_gate (void)
                      sonde_service_find_property (properties[i].interface, NULL)->gate);
 }
 
+/* No member of a session is open, and what a gate guards fits its arguments. */
 static void
 test_session_is_guarded (void)
 {
@@ -72,12 +73,38 @@ test_session_is_guarded (void)
   const SondeMethod *methods = sonde_service_methods (&n_methods);
 
   for (gsize i = 0; i < n_methods; i++)
-    g_assert_cmpint (methods[i].gate, ==,
-                     g_str_equal (methods[i].interface, SONDE_SESSION_INTERFACE)
-                         ? SONDE_GATE_OWNER
-                         : SONDE_GATE_PROFILE);
+    {
+      gboolean is_session_gate
+          = methods[i].gate == SONDE_GATE_USE || methods[i].gate == SONDE_GATE_MANAGE;
+
+      g_assert_cmpint (is_session_gate, ==,
+                       g_str_equal (methods[i].interface, SONDE_SESSION_INTERFACE));
+      g_assert_cmpint (methods[i].gate, !=, SONDE_GATE_ANYONE);
+    }
   g_assert_cmpint (sonde_service_find_property (SONDE_SESSION_INTERFACE, NULL)->gate, ==,
-                   SONDE_GATE_OWNER);
+                   SONDE_GATE_USE);
+}
+
+static void
+test_gates (void)
+{
+  static const struct
+  {
+    const char *method;
+    SondeGate gate;
+  } rights[] = {
+    { "Stop", SONDE_GATE_MANAGE },     { "Pause", SONDE_GATE_MANAGE },
+    { "Resume", SONDE_GATE_MANAGE },   { "OpenCapture", SONDE_GATE_USE },
+    { "OpenControl", SONDE_GATE_USE }, { "AddProcess", SONDE_GATE_USE },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (rights); i++)
+    g_assert_cmpint (sonde_service_find_method (SONDE_SESSION_INTERFACE, rights[i].method)->gate,
+                     ==, rights[i].gate);
+  g_assert_cmpint (sonde_service_find_method (SONDE_MANAGER_INTERFACE, "Profile")->gate, ==,
+                   SONDE_GATE_START);
+  g_assert_cmpint (sonde_service_find_method (SONDE_MANAGER_INTERFACE, "StartSession")->gate, ==,
+                   SONDE_GATE_START);
 }
 
 static void
@@ -93,6 +120,7 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/method-table/gives-each-method-its-gate", test_gates);
   g_test_add_func ("/method-table/refuses-members-of-others", test_foreign_members);
   g_test_add_func ("/method-table/has-a-row-for-each-member-of-the-xml", test_rows_for_xml);
   g_test_add_func ("/method-table/has-no-row-that-the-xml-lacks", test_no_row_too_many);

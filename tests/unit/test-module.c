@@ -6,6 +6,7 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -315,7 +316,7 @@ test_hides_unsafe_instructions (Fixture *f, gconstpointer data)
     { "restore without remember", { 0x0b }, 1 },
     { "an expression longer than its FDE", { 0x0f, 0x7f, 0x96 }, 3 },
   };
-  static const guint8 rules[] = { 0x0c, 7, 8, 0x90, 1 };
+  static const guint8 rules[] = { PLAIN_RULES };
   guint8 remember[100];
   guint cie = fake_elf_add_cie (f->cfi, "zR", rules, sizeof rules);
   const FakeElf spec = { .section = ".eh_frame" };
@@ -384,21 +385,22 @@ assert_same_rules (Dwarf_CFI *ours, Dwarf_CFI *theirs, uint64_t vaddr)
 static void
 test_same_rules_as_the_file (Fixture *f, gconstpointer data)
 {
-  const char *path = data;
+  int fd = open (data, O_RDONLY | O_CLOEXEC);
+  int error;
   SondeModule *module;
   Dwarf_CFI *ours;
   Dwarf_CFI *theirs;
   Elf *elf;
   uint64_t low;
   uint64_t high;
-  int fd;
 
-  if (access (path, R_OK) != 0)
+  if (fd < 0)
     {
       g_test_skip ("the file is not installed");
       return;
     }
-  module = load_path (f, path);
+  module = load_fd (f, fd, &error);
+  g_assert_cmpint (error, ==, 0);
   fd = sonde_module_fd (module);
   elf = elf_begin (fd, ELF_C_READ, NULL);
   theirs = dwarf_getcfi_elf (elf);
@@ -460,9 +462,9 @@ test_vdso (Fixture *f, gconstpointer data)
 {
   SondeModule *vdso = sonde_module_store_vdso (f->store);
 
-  if (vdso == NULL)
+  if (getauxval (AT_SYSINFO_EHDR) == 0) /* an emulator's processes have none */
     {
-      g_test_skip ("no vdso here");
+      g_assert_null (vdso);
       return;
     }
   g_assert_cmpint (sonde_module_fd (vdso), ==, -1);
@@ -489,10 +491,12 @@ main (int argc, char **argv)
   ADD ("finds-functions-by-section-and-by-segment", test_finds_functions);
   ADD ("reads-32-bit-files", test_32_bit);
   ADD ("reads-debug-frame", test_debug_frame);
-  ADD_FILE ("has-the-rules-of-python", "/usr/bin/python3.11");
-  ADD_FILE ("has-the-rules-of-libc", "/lib/x86_64-linux-gnu/libc.so.6");
-  ADD_FILE ("has-the-rules-of-a-file-linked-with-gold",
-            "/usr/lib/x86_64-linux-gnu/libLLVM-14.so.1");
+  ADD_FILE ("has-the-rules-of-libc", LIBC_PATH);
+  ADD_FILE ("has-the-rules-of-the-cxx-runtime", CXX_PATH);
+#ifdef GOLD_PATH
+  ADD_FILE ("has-the-rules-of-python", PYTHON_PATH);
+  ADD_FILE ("has-the-rules-of-a-file-linked-with-gold", GOLD_PATH);
+#endif
   ADD ("knows-the-bias-and-functions-of-libc", test_bias_and_functions_of_libc);
   ADD ("has-the-vdso", test_vdso);
   return g_test_run ();

@@ -6,6 +6,7 @@
 
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
+#include "daemon/control/action.h"
 #include "daemon/control/options.h"
 
 static GUnixFDList *
@@ -116,11 +117,64 @@ test_ranges (void)
 static void
 test_scopes (void)
 {
-  assert_refused ("{}", 0, "targets, launch, pids and system");
-  assert_refused ("{'launch': <false>, 'system': <false>}", 0, "targets, launch, pids and system");
+  assert_refused ("{}", 0, "targets, launch, pids, unit and system");
+  assert_refused ("{'launch': <false>, 'system': <false>}", 0,
+                  "targets, launch, pids, unit and system");
   assert_refused ("{'launch': <true>, 'system': <true>}", 0, "launch");
   assert_refused ("{'pids': <[uint32 1]>, 'system': <true>}", 0, "pids");
   assert_refused ("{'targets': <@a(uh) [(1, 0)]>, 'pids': <[uint32 1]>}", 1, "targets");
+}
+
+static void
+test_unit (void)
+{
+  g_autofree char *longest = g_strnfill (255 - strlen (".service"), 'u');
+  g_autofree char *too_long = g_strdup_printf ("{'unit': <'u%s.service'>}", longest);
+  g_autofree char *long_enough = g_strdup_printf ("{'unit': <'%s.service'>}", longest);
+  g_autoptr (SondeOptions) options = NULL;
+
+  assert_refused ("{'unit': <''>}", 0, "unit");
+  assert_refused ("{'unit': <'cron'>}", 0, "unit");
+  assert_refused ("{'unit': <'.service'>}", 0, "unit");
+  assert_refused ("{'unit': <'cron.timer'>}", 0, "unit");
+  assert_refused ("{'unit': <'../cron.service'>}", 0, "unit");
+  assert_refused ("{'unit': <'a b.service'>}", 0, "unit");
+  assert_refused ("{'unit': <'ä.service'>}", 0, "unit");
+  assert_refused ("{'unit': <'-.slice'>}", 0, "system");
+  assert_refused (too_long, 0, "unit");
+  assert_refused ("{'unit': <'cron.service'>, 'system': <true>}", 0, "system");
+  assert_refused ("{'unit': <'cron.service'>, 'start-on-exec': <true>}", 0, "start-on-exec");
+  options = parse (long_enough, 0, NULL);
+  g_assert_nonnull (options);
+  g_assert_cmpint (options->scope, ==, SONDE_SCOPE_UNIT);
+  g_assert_cmpint (sonde_action_to_start (options, 2), ==, SONDE_ACTION_PROFILE_OTHERS);
+}
+
+static void
+test_tracepoint (void)
+{
+  g_autoptr (SondeOptions) options
+      = parse ("{'launch': <true>, 'event': <'sched:sched_switch'>}", 0, NULL);
+  g_autoptr (SondeOptions) seldom = parse (
+      "{'period': <uint64 100>, 'launch': <true>, 'event': <'sched:sched_switch'>}", 0, NULL);
+
+  assert_refused ("{'system': <true>, 'event': <'sched:sched_kthread_stop'>}", 0, "event");
+  assert_refused ("{'system': <true>, 'event': <'sched:../sched_switch'>}", 0, "event");
+  g_assert_cmpint (options->event, ==, SONDE_EVENT_TRACEPOINT);
+  g_assert_cmpuint (options->period, ==, 1);
+  g_assert_cmpuint (options->frequency_hz, ==, 0);
+  g_assert_cmpuint (seldom->period, ==, 100);
+  g_assert_cmpint (sonde_action_to_start (options, 2), ==, SONDE_ACTION_PROFILE_SYSTEM);
+}
+
+static void
+test_raw (void)
+{
+  g_autoptr (SondeOptions) options = parse ("{'launch': <true>, 'raw': <true>}", 0, NULL);
+
+  assert_refused ("{'launch': <true>, 'raw': <1>}", 0, "raw");
+  g_assert_true (options->raw && options->kernel);
+  g_assert_cmpint (sonde_action_to_start (options, 2), ==, SONDE_ACTION_RAW_DATA);
 }
 
 static void
@@ -159,6 +213,52 @@ test_descriptors (void)
   assert_refused ("{'system': <true>}", 1, "targets");
 }
 
+/* Understood, but nobody could serve it. */
+static void
+assert_unsupported (const char *text, const char *key)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (parse (text, 0, &error));
+  g_assert_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED);
+  g_assert_nonnull (strstr (error->message, key));
+}
+
+static void
+test_collectors (void)
+{
+  assert_unsupported ("{'system': <true>, 'memory': <'all'>}", "memory");
+  assert_unsupported ("{'system': <true>, 'memory': <'sampled'>}", "memory");
+  assert_unsupported ("{'system': <true>, 'counters': <['cpu']>}", "counters");
+  assert_refused ("{'system': <true>, 'memory': <'some'>}", 0, "memory");
+  assert_refused ("{'system': <true>, 'memory': <true>}", 0, "memory");
+  assert_refused ("{'system': <true>, 'memory-interval': <uint64 0>}", 0, "memory-interval");
+  assert_refused ("{'system': <true>, 'memory-interval': <uint64 1099511627777>}", 0,
+                  "memory-interval");
+  assert_refused ("{'system': <true>, 'memory-wait': <uint32 1000001>}", 0, "memory-wait");
+  assert_refused ("{'system': <true>, 'memory-wait': <uint64 1>}", 0, "memory-wait");
+  assert_refused ("{'system': <true>, 'counters': <['cpu', 'gpu']>}", 0, "counters");
+  assert_refused ("{'system': <true>, 'counters': <'cpu'>}", 0, "counters");
+}
+
+static void
+test_streams (void)
+{
+  g_autofree char *long_label = g_strnfill (65, 'x');
+  g_autofree char *too_long = g_strdup_printf ("{'system': <true>, 'label': <'%s'>}", long_label);
+
+  assert_refused ("{'system': <true>, 'format': <'perfetto'>}", 0, "format");
+  assert_refused ("{'system': <true>, 'format': <1>}", 0, "format");
+  assert_refused ("{'system': <true>, 'buffer-size': <uint32 65535>}", 0, "buffer-size");
+  assert_refused ("{'system': <true>, 'buffer-size': <uint32 8388609>}", 0, "buffer-size");
+  assert_refused ("{'system': <true>, 'buffer-size': <uint64 65536>}", 0, "buffer-size");
+  assert_refused ("{'system': <true>, 'label': <''>}", 0, "label");
+  assert_refused ("{'system': <true>, 'label': <'a/b'>}", 0, "label");
+  assert_refused ("{'system': <true>, 'label': <'a b'>}", 0, "label");
+  assert_refused ("{'system': <true>, 'label': <'\xc3\xa4'>}", 0, "label");
+  assert_refused (too_long, 0, "label");
+}
+
 static void
 test_defaults (void)
 {
@@ -178,6 +278,12 @@ test_defaults (void)
   g_assert_cmpuint (options->stack_size_bytes, ==, 16384);
   g_assert_cmpuint (options->max_depth, ==, 256);
   g_assert_cmpuint (options->duration_us, ==, 0);
+  g_assert_cmpint (options->memory, ==, SONDE_MEMORY_OFF);
+  g_assert_cmpuint (options->memory_interval_bytes, ==, 512 * 1024);
+  g_assert_cmpuint (options->memory_wait_us, ==, 0);
+  g_assert_cmpuint (options->counters, ==, 0);
+  g_assert_cmpuint (options->buffer_size_bytes, ==, 4 * 1024 * 1024);
+  g_assert_cmpstr (options->label, ==, "session");
 }
 
 static void
@@ -188,7 +294,9 @@ test_all_keys (void)
       "{'targets': <@a(uh) [(7, 1), (8, 0)]>, 'event': <'cpu-clock'>, 'period': <uint64 100000>,"
       " 'kernel': <true>, 'children': <false>, 'unwind': <'frame-pointer'>,"
       " 'stack-size': <uint32 65280>, 'max-depth': <uint32 1024>, 'duration': <uint64 5>,"
-      " 'symbols': <'none'>}",
+      " 'symbols': <'none'>, 'memory': <'off'>, 'memory-interval': <uint64 4096>,"
+      " 'memory-wait': <uint32 50>, 'counters': <@as []>, 'format': <'syscap'>,"
+      " 'buffer-size': <uint32 65536>, 'label': <'a-B_3.c'>}",
       2, &error);
 
   g_assert_no_error (error);
@@ -205,28 +313,35 @@ test_all_keys (void)
   g_assert_cmpuint (options->stack_size_bytes, ==, 65280);
   g_assert_cmpuint (options->max_depth, ==, 1024);
   g_assert_cmpuint (options->duration_us, ==, 5);
+  g_assert_cmpuint (options->memory_interval_bytes, ==, 4096);
+  g_assert_cmpuint (options->memory_wait_us, ==, 50);
+  g_assert_cmpuint (options->buffer_size_bytes, ==, 65536);
+  g_assert_cmpstr (options->label, ==, "a-B_3.c");
 }
 
 static void
-assert_action (const char *text, gint64 paranoid, const char *action)
+assert_action (const char *text, gint64 paranoid, const char *to_start, const char *to_use)
 {
   g_autoptr (SondeOptions) options = parse (text, 0, NULL);
-  g_autofree char *name = g_strconcat ("org.sonde.profiler1.", action, NULL);
+  g_autofree char *start = g_strconcat ("org.sonde.profiler1.", to_start, NULL);
+  g_autofree char *use = g_strconcat ("org.sonde.profiler1.", to_use, NULL);
 
-  g_assert_cmpstr (sonde_options_action (options, paranoid), ==, name);
+  g_assert_cmpstr (sonde_action_id (sonde_action_to_start (options, paranoid)), ==, start);
+  g_assert_cmpstr (sonde_action_id (sonde_action_to_use (options)), ==, use);
 }
 
+/* To start, and for somebody else's session: never an action that everybody has. */
 static void
 test_actions (void)
 {
-  assert_action ("{'launch': <true>}", 2, "profile-own");
-  assert_action ("{'launch': <true>}", -1, "profile-own");
-  assert_action ("{'launch': <true>}", 3, "profile-own-restricted");
-  assert_action ("{'launch': <true>, 'kernel': <true>}", 2, "profile-own-kernel");
-  assert_action ("{'launch': <true>, 'kernel': <true>}", 4, "profile-own-kernel");
-  assert_action ("{'pids': <[uint32 1]>}", -1, "profile-others");
-  assert_action ("{'pids': <[uint32 1]>, 'kernel': <true>}", 2, "profile-others");
-  assert_action ("{'system': <true>}", -1, "profile-system");
+  assert_action ("{'launch': <true>}", 2, "profile-own", "profile-others");
+  assert_action ("{'launch': <true>}", -1, "profile-own", "profile-others");
+  assert_action ("{'launch': <true>}", 3, "profile-own-restricted", "profile-others");
+  assert_action ("{'launch': <true>, 'kernel': <true>}", 2, "profile-own-kernel", "profile-others");
+  assert_action ("{'launch': <true>, 'kernel': <true>}", 4, "profile-own-kernel", "profile-others");
+  assert_action ("{'pids': <[uint32 1]>}", -1, "profile-others", "profile-others");
+  assert_action ("{'pids': <[uint32 1]>, 'kernel': <true>}", 2, "profile-others", "profile-others");
+  assert_action ("{'system': <true>}", -1, "profile-system", "profile-system");
 }
 
 int
@@ -237,10 +352,15 @@ main (int argc, char **argv)
   g_test_add_func ("/options/refuses-a-wrong-type-by-name", test_types);
   g_test_add_func ("/options/refuses-what-is-out-of-range", test_ranges);
   g_test_add_func ("/options/refuses-no-or-two-scopes", test_scopes);
+  g_test_add_func ("/options/unit/takes-whole-names-alone", test_unit);
+  g_test_add_func ("/options/event/takes-listed-tracepoints", test_tracepoint);
+  g_test_add_func ("/options/raw/means-kernel-and-needs-its-own-right", test_raw);
   g_test_add_func ("/options/refuses-frequency-with-period", test_frequency_and_period);
   g_test_add_func ("/options/refuses-a-key-given-twice", test_key_twice);
   g_test_add_func ("/options/refuses-what-is-no-process-number", test_pids);
   g_test_add_func ("/options/refuses-descriptors-that-do-not-match", test_descriptors);
+  g_test_add_func ("/options/refuses-what-needs-collectors", test_collectors);
+  g_test_add_func ("/options/refuses-bad-words-for-streams", test_streams);
   g_test_add_func ("/options/takes-the-documented-defaults", test_defaults);
   g_test_add_func ("/options/takes-every-key", test_all_keys);
   g_test_add_func ("/options/asks-for-the-action-that-fits", test_actions);

@@ -207,8 +207,11 @@ send_event (Fixture *fixture, uint64_t n_lost)
 static void
 send_sink (Fixture *fixture)
 {
-  SondeMessageSink sink
-      = { .header.type = SONDE_MESSAGE_SINK, .sink_id = 3, .buffer_size_bytes = 1 << 20 };
+  SondeMessageSink sink = { .header.type = SONDE_MESSAGE_SINK,
+                            .sink_id = 3,
+                            .kind = SONDE_SINK_STREAM,
+                            .buffer_size_bytes = 1 << 20,
+                            .frames = SONDE_SINK_FRAMES_ALL };
   int fds[2];
 
   g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));

@@ -35,13 +35,18 @@ sink_closed (guint32 sink_id, int reason, gpointer user_data)
   fixture->n_closed++;
 }
 
+static const SondeMessageSink all_frames = { .sink_id = 1,
+                                             .kind = SONDE_SINK_STREAM,
+                                             .buffer_size_bytes = 1 << 20,
+                                             .frames = SONDE_SINK_FRAMES_ALL };
+
 static int
 add_sink (Fixture *fixture)
 {
   int fds[2];
 
   g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
-  g_assert_true (sonde_recorder_add_sink (fixture->recorder, fds[0], 1, 1 << 20));
+  g_assert_cmpint (sonde_recorder_add_sink (fixture->recorder, fds[0], &all_frames), ==, 0);
 
   return fds[1];
 }
@@ -143,7 +148,7 @@ takes_no_sink_when_it_is_finished (Fixture *fixture, gconstpointer data)
   int fds[2];
 
   g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
-  g_assert_false (sonde_recorder_add_sink (fixture->recorder, fds[0], 2, 1 << 20));
+  g_assert_cmpint (sonde_recorder_add_sink (fixture->recorder, fds[0], &all_frames), ==, ESHUTDOWN);
   close (fds[1]);
   g_assert_cmpuint (fixture->n_closed, ==, 1);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 0);
@@ -265,7 +270,7 @@ marks_a_stack_that_does_not_reach_the_end (Fixture *fixture, gconstpointer data)
   g_autoptr (StreamSummary) summary = NULL;
   SondeSamplerOptions options = { SONDE_UNWIND_DWARF, 16, sonde_unwinder_regs_mask () };
   SondeUnwinder *unwinder = sonde_unwinder_new_libdwfl (fixture->processes);
-  g_autoptr (SondeKernelNames) names = sonde_kernel_names_new (fixture->recorder, NULL);
+  g_autoptr (SondeKernelNames) names = sonde_kernel_names_new (fixture->recorder, NULL, FALSE);
   g_autoptr (SondeSampler) sampler = sonde_sampler_new (
       &options, fixture->processes, unwinder, names, NULL, fixture->recorder, &fixture->tally);
   uint64_t regs[64];
@@ -304,7 +309,7 @@ cuts_deep_chains_and_says_so (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
   SondeSamplerOptions options = { SONDE_UNWIND_FRAME_POINTER, 4, 0 };
-  g_autoptr (SondeKernelNames) names = sonde_kernel_names_new (fixture->recorder, NULL);
+  g_autoptr (SondeKernelNames) names = sonde_kernel_names_new (fixture->recorder, NULL, FALSE);
   g_autoptr (SondeSampler) sampler = sonde_sampler_new (&options, fixture->processes, NULL, names,
                                                         NULL, fixture->recorder, &fixture->tally);
   uint64_t chain[] = {

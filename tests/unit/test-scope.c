@@ -161,12 +161,25 @@ own_request (void)
   return request;
 }
 
+/* What a proof of our right to ourselves is worth to @broker. */
+static void
+allow_self (SondeProcBroker *broker)
+{
+  g_autoptr (SondeTarget) target
+      = sonde_target_new (getpid (), open ("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+
+  g_assert_true (sonde_target_prove (target, getuid (), NULL));
+  sonde_proc_broker_allow (broker, target);
+}
+
 static void
 assert_file (uid_t owner, SondeScope scope, const SondeMessageFileRequest *request, int expected)
 {
-  g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (owner, scope);
-  int fd = sonde_proc_broker_open_file (broker, request);
+  g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (owner, scope, FALSE);
+  int fd;
 
+  allow_self (broker);
+  fd = sonde_proc_broker_open_file (broker, request);
   if (expected < 0)
     g_assert_cmpint (fd, ==, expected);
   else
@@ -226,7 +239,8 @@ test_memfd (void)
   request.dev_major = major (st.st_dev);
   request.dev_minor = minor (st.st_dev);
   {
-    g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (getuid (), SONDE_SCOPE_LAUNCH);
+    g_autoptr (SondeProcBroker) broker
+        = sonde_proc_broker_new (getuid (), SONDE_SCOPE_LAUNCH, FALSE);
 
     g_assert_cmpint (sonde_proc_broker_open_file (broker, &request), <, 0);
   }
@@ -264,19 +278,19 @@ test_process_refusals (void)
 {
   /* A uid that is neither root's nor ours. */
   uid_t stranger = getuid () == NOBODY ? 1 : NOBODY;
-  g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (stranger, SONDE_SCOPE_LAUNCH);
+  g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (stranger, SONDE_SCOPE_LAUNCH, FALSE);
   SondeMessageFileRequest request = own_request ();
   SondeMessageProcess reply;
 
   g_assert_cmpint (open_process (broker, getpid (), &reply), ==, 0);
-  g_assert_cmpint (reply.status, ==, EACCES);
+  g_assert_cmpint (reply.status, ==, EPERM);
   g_assert_cmpuint (reply.fds, ==, 0);
   g_assert_cmpuint (reply.start_ticks, ==, 0);
   g_assert_cmpint (open_process (broker, 0x7ffffff0, &reply), ==, 0);
   g_assert_cmpint (reply.status, ==, ESRCH);
-  assert_file (stranger, SONDE_SCOPE_LAUNCH, &request, -EACCES);
+  assert_file (stranger, SONDE_SCOPE_LAUNCH, &request, -EPERM);
   /* Naming a process is of use in the scope that an administrator allows alone. */
-  sonde_proc_broker_allow (broker, getpid (), 1);
+  allow_self (broker);
   g_assert_cmpint (open_process (broker, getpid (), &reply), ==, 0);
 }
 
@@ -309,37 +323,74 @@ static void
 test_undumpable (void)
 {
   uid_t owner = getuid () == 0 ? NOBODY : getuid ();
-  g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (owner, SONDE_SCOPE_LAUNCH);
+  g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (owner, SONDE_SCOPE_LAUNCH, FALSE);
   SondeMessageFileRequest request = own_request ();
   SondeMessageProcess reply;
 
   request.pid = spawn_undumpable (owner);
   g_assert_cmpint (open_process (broker, request.pid, &reply), ==, 0);
-  g_assert_cmpint (reply.status, ==, EACCES);
+  g_assert_cmpint (reply.status, ==, EPERM);
   /* It is a copy of us: the mapping is there. */
-  assert_file (owner, SONDE_SCOPE_LAUNCH, &request, -EACCES);
+  assert_file (owner, SONDE_SCOPE_LAUNCH, &request, -EPERM);
   kill (request.pid, SIGKILL);
   waitpid (request.pid, NULL, 0);
 }
 
+static pid_t
+spawn_waiting (void)
+{
+  pid_t pid = fork ();
+
+  g_assert_cmpint (pid, >=, 0);
+  if (pid == 0)
+    {
+      prctl (PR_SET_PDEATHSIG, SIGKILL);
+      pause ();
+      _exit (0);
+    }
+  return pid;
+}
+
 static void
-test_process_by_handle (void)
+test_named (void)
 {
   uid_t stranger = getuid () == NOBODY ? 1 : NOBODY;
-  g_autoptr (SondeProcBroker) ours = sonde_proc_broker_new (getuid (), SONDE_SCOPE_LAUNCH);
-  g_autoptr (SondeProcBroker) named = sonde_proc_broker_new (stranger, SONDE_SCOPE_PIDS);
+  g_autoptr (SondeProcBroker) ours = sonde_proc_broker_new (getuid (), SONDE_SCOPE_LAUNCH, FALSE);
+  g_autoptr (SondeProcBroker) named = sonde_proc_broker_new (stranger, SONDE_SCOPE_PIDS, FALSE);
+  g_autoptr (SondeTarget) target = sonde_target_new_unproven (getpid ());
+  pid_t before = spawn_waiting ();
   SondeMessageProcess reply;
 
+  allow_self (ours);
   g_assert_cmpint (open_process (ours, getpid (), &reply), ==, 2);
   g_assert_cmpuint (reply.fds, ==, SONDE_PROCESS_FD_MAPS | SONDE_PROCESS_FD_CMDLINE);
   g_assert_cmpuint (reply.start_ticks, !=, 0);
-  sonde_proc_broker_allow (named, getpid (), reply.start_ticks + 1);
+
   g_assert_cmpint (open_process (named, getpid (), &reply), ==, 0);
-  open_process (ours, getpid (), &reply);
-  sonde_proc_broker_allow (named, getpid (), reply.start_ticks);
+  g_assert_cmpint (open_process (named, before, &reply), ==, 0);
+  g_assert_true (sonde_target_prove (target, stranger, NULL));
+  sonde_proc_broker_allow (named, target);
   /* its mappings, but not its command line */
   g_assert_cmpint (open_process (named, getpid (), &reply), ==, 1);
   g_assert_cmpuint (reply.fds, ==, SONDE_PROCESS_FD_MAPS);
+  /* and its children's, but not those of who made it */
+  g_assert_cmpint (open_process (named, before, &reply), ==, 1);
+  g_assert_cmpint (open_process (named, getppid (), &reply), ==, 0);
+  g_assert_cmpint (reply.status, ==, EPERM);
+  kill (before, SIGKILL);
+  waitpid (before, NULL, 0);
+}
+
+/* The scope decides nothing of this: an administrator has allowed to see it all. */
+static void
+test_raw (void)
+{
+  uid_t stranger = getuid () == NOBODY ? 1 : NOBODY;
+  g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (stranger, SONDE_SCOPE_LAUNCH, TRUE);
+  SondeMessageProcess reply;
+
+  g_assert_cmpint (open_process (broker, getpid (), &reply), ==, 2);
+  g_assert_cmpuint (reply.fds, ==, SONDE_PROCESS_FD_MAPS | SONDE_PROCESS_FD_CMDLINE);
 }
 
 int
@@ -357,6 +408,7 @@ main (int argc, char **argv)
   g_test_add_func ("/scope/file/opens-the-mapped-file-read-only", test_file);
   g_test_add_func ("/scope/process/refuses-those-of-others", test_process_refusals);
   g_test_add_func ("/scope/process/refuses-what-the-kernel-closes-to-its-uid", test_undumpable);
-  g_test_add_func ("/scope/process/knows-named-ones-by-handle", test_process_by_handle);
+  g_test_add_func ("/scope/process/knows-named-ones-and-their-children", test_named);
+  g_test_add_func ("/scope/process/hides-nothing-from-raw-data", test_raw);
   return g_test_run ();
 }

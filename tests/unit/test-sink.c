@@ -1,157 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A sink in front of a real socket whose reader is fast, slow, or gone. */
-#include "daemon/capture/sink.h"
-
+/* A sink in front of a real socket whose reader is fast, slow, or gone, or of a file. */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "daemon/base/fd.h"
-#include "tests/lib/stream-summary.h"
-
-#define BUFFER_SIZE (256u << 10)
-
-typedef struct
-{
-  SondeChunkPool *pool;
-  SondeTally tally;
-  SondeSpanWriter *writer; /* the session's */
-  SondeSink *sink;
-  int reader;
-  GByteArray *stream;
-  guint n_states; /* snapshots begun */
-  guint n_steps;  /* pieces left of the one that is being written */
-  int closed;     /* reason; -1: not yet */
-} Fixture;
-
-/* --- a state of two pieces --- */
-
-static gpointer
-begin_state (gboolean first, gpointer user_data)
-{
-  Fixture *fixture = user_data;
-
-  g_assert_true (first == (fixture->n_states == 0));
-  fixture->n_states++;
-  fixture->n_steps = 2;
-
-  return fixture;
-}
-
-static gboolean
-write_state (gpointer cursor, SondeSpanWriter *out)
-{
-  Fixture *fixture = cursor;
-  SondeFrameOrigin origin = { 0, -1, -1 };
-
-  if (fixture->n_steps == 2 && fixture->n_states == 1)
-    sonde_writer_add_file_header (sonde_span_writer_state (out), 0, 0);
-  else
-    sonde_writer_add_metadata (sonde_span_writer_state (out), &origin, "sonde", "x=1", 3);
-
-  return --fixture->n_steps > 0;
-}
-
-static void
-end_state (gpointer cursor)
-{
-}
-
-static void
-sink_closed (SondeSink *sink, int reason, gpointer user_data)
-{
-  Fixture *fixture = user_data;
-
-  g_assert_cmpint (fixture->closed, ==, -1);
-  fixture->closed = reason;
-}
-
-static void
-push_span (const SondeSpan *span, gpointer user_data)
-{
-  Fixture *fixture = user_data;
-
-  sonde_sink_push (fixture->sink, span);
-}
-
-static void
-set_up (Fixture *fixture, gconstpointer data)
-{
-  static const SondeSinkHandler handler = { begin_state, write_state, end_state, sink_closed };
-  int fds[2];
-
-  g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
-  fixture->reader = fds[1];
-  fixture->closed = -1;
-  fixture->stream = g_byte_array_new ();
-  fixture->pool = sonde_chunk_pool_new ();
-  fixture->writer = sonde_span_writer_new (fixture->pool, push_span, fixture);
-  fixture->sink
-      = sonde_sink_new (fds[0], 7, BUFFER_SIZE, fixture->pool, &fixture->tally, &handler, fixture);
-}
-
-static void
-tear_down (Fixture *fixture, gconstpointer data)
-{
-  sonde_sink_free (fixture->sink);
-  sonde_span_writer_free (fixture->writer);
-  sonde_chunk_pool_unref (fixture->pool);
-  g_byte_array_unref (fixture->stream);
-  sonde_clear_fd (&fixture->reader);
-}
-
-static void
-record_samples (Fixture *fixture, guint n_samples)
-{
-  static const uint64_t addrs[64] = { SONDE_CONTEXT_USER, 0x1000 };
-  SondeFrameOrigin origin = { 1, 0, 10 };
-
-  for (guint i = 0; i < n_samples; i++)
-    {
-      g_assert_cmpint (
-          sonde_span_writer_add_sample (fixture->writer, &origin, 10, addrs, G_N_ELEMENTS (addrs)),
-          ==, 0);
-      sonde_tally_sample_read (&fixture->tally);
-      sonde_tally_add (&fixture->tally, SONDE_LEDGER_RECORDED, 1);
-    }
-  sonde_span_writer_publish (fixture->writer);
-  sonde_sink_pump (fixture->sink);
-}
-
-static void
-record_state (Fixture *fixture)
-{
-  SondeFrameOrigin origin = { 1, 0, 10 };
-
-  sonde_writer_add_process (sonde_span_writer_state (fixture->writer), &origin, "program");
-  sonde_span_writer_publish (fixture->writer);
-  sonde_sink_pump (fixture->sink);
-}
-
-static gboolean
-read_some (Fixture *fixture)
-{
-  return stream_receive (fixture->reader, fixture->stream);
-}
-
-static void
-read_to_the_end (Fixture *fixture)
-{
-  while (!read_some (fixture))
-    g_main_context_iteration (NULL, FALSE);
-}
-
-static StreamSummary *
-finish (Fixture *fixture, GBytes *symbols)
-{
-  sonde_sink_finish (fixture->sink, symbols);
-  read_to_the_end (fixture);
-  g_assert_cmpint (fixture->closed, ==, 0);
-  g_assert_true (sonde_sink_is_closed (fixture->sink));
-
-  return stream_summary_new (fixture->stream);
-}
+#include "tests/unit/sink-fixture.h"
 
 /* --- cases --- */
 
@@ -289,6 +143,150 @@ allocates_nothing_in_steady_state (Fixture *fixture, gconstpointer data)
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 220 * 200);
 }
 
+/* --- what it did not ask for --- */
+
+static const SondeMessageSink only_logs = { .sink_id = 7,
+                                            .kind = SONDE_SINK_STREAM,
+                                            .buffer_size_bytes = BUFFER_SIZE,
+                                            .frames = SONDE_SINK_FRAMES_LOGS };
+
+static void
+counts_what_it_did_not_ask_for (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+
+  /* However much: none of it waits for this reader. */
+  record_samples (fixture, 20000);
+  record_state (fixture);
+  sonde_sink_push_counters (fixture->sink);
+  summary = finish (fixture, NULL);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 0);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_PROCESS], ==, 1);
+  /* Its own ledger is no counter that it could do without. */
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_CTRSET], ==, 2);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_FILTERED], ==, 20000);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_SAMPLES_LOST], ==, 20000);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_LOST], ==, 0);
+}
+
+static void
+knows_what_was_recorded_before_it_came (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+  SondeMessageSink options = only_logs;
+  int fds[2];
+
+  record_samples (fixture, 5);
+  sonde_sink_free (fixture->sink);
+  sonde_clear_fd (&fixture->reader);
+  options.frames = SONDE_SINK_FRAMES_ALL;
+  make_stream (fds);
+  fixture->reader = fds[1];
+  fixture->sink = make_sink (fixture, fds[0], &options);
+  record_samples (fixture, 3);
+  summary = finish (fixture, NULL);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_SAMPLES_BEFORE], ==, 5);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_SAMPLES], ==, 3);
+}
+
+/* --- files --- */
+
+static void
+set_up_file (Fixture *fixture, gconstpointer data)
+{
+  SondeMessageSink options = only_logs;
+  char name[] = "/tmp/sonde-sink-XXXXXX";
+  int fd = mkostemp (name, O_CLOEXEC);
+
+  set_up (fixture, NULL);
+  sonde_sink_free (fixture->sink);
+  sonde_clear_fd (&fixture->reader);
+  fixture->reader = open (name, O_RDONLY | O_CLOEXEC);
+  g_assert_cmpint (unlink (name), ==, 0);
+  options.kind = SONDE_SINK_FILE;
+  options.frames = SONDE_SINK_FRAMES_ALL;
+  options.max_bytes = GPOINTER_TO_SIZE (data);
+  fixture->sink = make_sink (fixture, fd, &options);
+  g_assert_nonnull (fixture->sink);
+}
+
+static StreamSummary *
+read_file (Fixture *fixture)
+{
+  guint8 bytes[65536];
+  gssize size_bytes;
+
+  while ((size_bytes = read (fixture->reader, bytes, sizeof bytes)) > 0)
+    g_byte_array_append (fixture->stream, bytes, (guint) size_bytes);
+  return stream_summary_new (fixture->stream);
+}
+
+static void
+run_until_closed (Fixture *fixture)
+{
+  while (fixture->closed < 0)
+    g_main_context_iteration (NULL, TRUE);
+}
+
+static void
+writes_a_file_to_its_end (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+
+  /* More than its queue holds, in turns. */
+  for (guint i = 0; i < 100; i++)
+    record_samples (fixture, 200);
+  sonde_sink_finish (fixture->sink, NULL);
+  run_until_closed (fixture);
+  g_assert_cmpint (fixture->closed, ==, 0);
+  summary = read_file (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 20000);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_LOST], ==, 0);
+}
+
+static void
+ends_a_full_file_with_a_word_and_the_ledger (Fixture *fixture, gconstpointer data)
+{
+  const guint64 *counters = sonde_sink_counters (fixture->sink);
+  g_autoptr (StreamSummary) summary = NULL;
+  guint n_recorded = 0;
+
+  while (fixture->closed < 0)
+    {
+      record_samples (fixture, 50);
+      n_recorded += 50;
+      g_main_context_iteration (NULL, FALSE);
+    }
+  g_assert_cmpint (fixture->closed, ==, EFBIG);
+  summary = read_file (fixture);
+  g_assert_cmpuint (fixture->stream->len, ==, 0);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], >, 1000);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_LOG], ==, 1);
+  g_assert_nonnull (strstr (summary->log, "ends before the session"));
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_LOST], >, 0);
+  g_assert_cmpuint (counters[SONDE_LEDGER_STREAM_SAMPLES]
+                        + counters[SONDE_LEDGER_STREAM_SAMPLES_LOST],
+                    ==, n_recorded);
+  g_assert_cmpuint (sonde_sink_bytes (fixture->sink), <=, GPOINTER_TO_SIZE (data));
+  record_samples (fixture, 50);
+}
+
+static void
+refuses_a_file_that_is_none (Fixture *fixture, gconstpointer data)
+{
+  SondeMessageSink options = only_logs;
+  int fds[2];
+
+  options.kind = SONDE_SINK_FILE;
+  options.max_bytes = 1 << 20;
+  make_stream (fds);
+  g_assert_null (make_sink (fixture, fds[0], &options));
+  close (fds[1]);
+}
+
+#define ADD_FILE(name, max_bytes, function)                                                        \
+  g_test_add ("/sink/" name, Fixture, (gconstpointer) (max_bytes), set_up_file, function, tear_down)
+
 #define ADD(name, function) g_test_add ("/sink/" name, Fixture, NULL, set_up, function, tear_down)
 
 int
@@ -303,5 +301,12 @@ main (int argc, char **argv)
   ADD ("sends-state-then-frames-then-the-ledger", sends_state_then_frames_then_the_ledger);
   ADD ("embeds-symbols-in-pieces-before-the-ledger", embeds_symbols_in_pieces_before_the_ledger);
   ADD ("allocates-nothing-in-steady-state", allocates_nothing_in_steady_state);
+  g_test_add ("/sink/counts-what-it-did-not-ask-for", Fixture, &only_logs, set_up,
+              counts_what_it_did_not_ask_for, tear_down);
+  ADD ("knows-what-was-recorded-before-it-came", knows_what_was_recorded_before_it_came);
+  ADD ("refuses-a-file-that-is-none", refuses_a_file_that_is_none);
+  ADD_FILE ("writes-a-file-to-its-end", 1 << 30, writes_a_file_to_its_end);
+  ADD_FILE ("ends-a-full-file-with-a-word-and-the-ledger", 1 << 20,
+            ends_a_full_file_with_a_word_and_the_ledger);
   return g_test_run ();
 }

@@ -162,7 +162,7 @@ test_exec_between (void)
   g_assert_no_error (error);
   g_assert_cmpint (write (child.pipe, "x", 1), ==, 1);
   wait_for_exec (child.pid, fd);
-  g_assert_false (sonde_target_confirm (target, &error));
+  g_assert_false (sonde_target_confirm (target, getuid (), &error));
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED);
   child_end (&child);
 }
@@ -176,7 +176,7 @@ test_exit_between (void)
 
   g_assert_true (sonde_target_prove (target, 0, &error));
   child_end (&child);
-  g_assert_false (sonde_target_confirm (target, &error));
+  g_assert_false (sonde_target_confirm (target, getuid (), &error));
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_NO_SUCH_PROCESS);
 }
 
@@ -189,7 +189,7 @@ test_proof (void)
   g_autoptr (GError) error = NULL;
 
   g_assert_true (sonde_target_prove (target, getuid (), &error));
-  g_assert_true (sonde_target_confirm (target, &error));
+  g_assert_true (sonde_target_confirm (target, getuid (), &error));
   g_assert_no_error (error);
   g_assert_cmpint (sonde_target_pidfd (target), >=, 0);
   g_assert_cmpuint (sonde_target_start_ticks (target), !=, 0);

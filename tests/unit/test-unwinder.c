@@ -12,17 +12,6 @@
 #define PC     (BASE + FAKE_ELF_TEXT + 0x10)
 #define CALLER (BASE + FAKE_ELF_TEXT + 0x20)
 
-/* Slots in a sample with the registers that the unwinder asks for. */
-enum
-{
-  RAX = 0,
-  RBX = 1,
-  RBP = 6,
-  RSP = 7,
-  RIP = 8,
-  N_REGS = 17,
-};
-
 typedef SondeUnwinder *NewUnwinder (SondeProcessTable *processes);
 
 typedef struct
@@ -31,7 +20,7 @@ typedef struct
   SondeProcessTable *processes;
   SondeUnwinder *unwinder;
   SondeProcess *process;
-  uint64_t regs[N_REGS];
+  uint64_t regs[N_SLOTS];
   uint64_t stack[16];
   SondeUserState state;
   uint64_t addrs[64];
@@ -45,12 +34,12 @@ set_up (Fixture *f, gconstpointer data)
   f->processes = sonde_process_table_new (f->modules);
   f->unwinder = ((NewUnwinder *) data) (f->processes);
   f->process = sonde_process_table_ensure (f->processes, 1, 0);
-  f->regs[RSP] = SP;
-  f->regs[RIP] = PC;
+  f->regs[SLOT_SP] = SP;
+  f->regs[SLOT_PC] = PC;
   f->state = (SondeUserState){ .abi = PERF_SAMPLE_REGS_ABI_64,
                                .regs_mask = sonde_unwinder_regs_mask (),
                                .regs = f->regs,
-                               .n_regs = N_REGS,
+                               .n_regs = N_SLOTS,
                                .stack = (const uint8_t *) f->stack };
 }
 
@@ -94,8 +83,8 @@ map_file (Fixture *f, uint64_t inode)
       sonde_process_add_mapping (f->processes, f->process, &mapping, SONDE_MAP_FROM_EVENT), ==, 1);
 }
 
-static const guint8 rsp_rules[] = { 0x0c, 7, 8, 0x90, 1 }; /* CFA rsp+8, caller at CFA-8 */
-static const guint8 undefined_rules[] = { 0x0c, 7, 8, 0x07, 16 };
+static const guint8 plain_rules[] = { PLAIN_RULES };
+static const guint8 undefined_rules[] = { 0x0c, DWARF_SP, 8, 0x07, DWARF_RA };
 
 static void
 assert_end (Fixture *f, const char *expected, size_t n_addrs)
@@ -106,22 +95,26 @@ assert_end (Fixture *f, const char *expected, size_t n_addrs)
   g_assert_cmpstr (sonde_unwind_end_name (end), ==, expected);
   g_assert_cmpuint (f->n_addrs, ==, n_addrs);
   if (n_addrs > 0)
-    g_assert_cmphex (f->addrs[0], ==, f->regs[RIP]);
+    g_assert_cmphex (f->addrs[0], ==, f->regs[SLOT_PC]);
 }
 
 static void
 test_states_without_use (Fixture *f, gconstpointer data)
 {
   assert_end (f, "no-module", 1);
-  f->regs[RIP] = 0x8048000;
+  f->regs[SLOT_PC] = 0x8048000;
   f->state.abi = PERF_SAMPLE_REGS_ABI_32;
+#ifdef __x86_64__
   assert_end (f, data == sonde_unwinder_new_cfi ? "no-module" : "no-cfi", 1);
+#else
+  assert_end (f, "no-cfi", 1);
+#endif
   f->state.abi = PERF_SAMPLE_REGS_ABI_NONE;
   assert_end (f, "no-module", 0);
   f->state.abi = PERF_SAMPLE_REGS_ABI_64;
-  f->state.n_regs = RIP;
+  f->state.n_regs = SLOT_PC;
   assert_end (f, "no-module", 0);
-  f->state.n_regs = N_REGS;
+  f->state.n_regs = N_SLOTS;
   f->state.regs_mask = 1;
   assert_end (f, "no-module", 0);
 }
@@ -129,18 +122,18 @@ test_states_without_use (Fixture *f, gconstpointer data)
 static void
 test_no_cfi (Fixture *f, gconstpointer data)
 {
-  load_file (f, 1, rsp_rules, sizeof rsp_rules);
+  load_file (f, 1, plain_rules, sizeof plain_rules);
   map_file (f, 1);
-  f->regs[RIP] = BASE + FAKE_ELF_TEXT + 0x8000;
+  f->regs[SLOT_PC] = BASE + FAKE_ELF_TEXT + 0x8000;
   assert_end (f, "no-cfi", 1);
-  f->regs[RIP] = BASE - 0x1000;
+  f->regs[SLOT_PC] = BASE - 0x1000;
   assert_end (f, "no-module", 1);
 }
 
 static void
 test_zero_ends (Fixture *f, gconstpointer data)
 {
-  load_file (f, 1, rsp_rules, sizeof rsp_rules);
+  load_file (f, 1, plain_rules, sizeof plain_rules);
   map_file (f, 1);
   set_stack (f, (uint64_t[]){ CALLER, CALLER, 0, CALLER }, 4);
   assert_end (f, "complete", 3);
@@ -164,12 +157,12 @@ test_undefined_ends (Fixture *f, gconstpointer data)
   assert_end (f, "complete", 1);
 }
 
-/* libdwfl also says "undefined" when it could not compute the address: here from register 17, which
- * no sample has. */
+/* libdwfl also says "undefined" when it could not compute the address: here from a register that no
+ * sample has. */
 static void
 test_unknown_register (Fixture *f, gconstpointer data)
 {
-  static const guint8 rules[] = { 0x0c, 7, 8, 0x09, 16, 17 };
+  static const guint8 rules[] = { 0x0c, DWARF_SP, 8, 0x09, DWARF_RA, DWARF_NOT_SAMPLED };
 
   load_file (f, 1, rules, sizeof rules);
   map_file (f, 1);
@@ -180,7 +173,7 @@ test_unknown_register (Fixture *f, gconstpointer data)
 static void
 test_wild_reads (Fixture *f, gconstpointer data)
 {
-  static const guint8 rules[] = { 0x0c, 6, 8, 0x90, 1 }; /* CFA rbp+8 */
+  static const guint8 rules[] = { 0x0c, DWARF_FP, 8, 0x80 | DWARF_RA, 1 }; /* CFA fp+8 */
   static const uint64_t wild[] = { 0, 8, BASE, SP - 0x1000, UINT64_MAX, UINT64_MAX - 15 };
 
   load_file (f, 1, rules, sizeof rules);
@@ -188,25 +181,24 @@ test_wild_reads (Fixture *f, gconstpointer data)
   set_stack (f, (uint64_t[]){ CALLER }, 1);
   for (size_t i = 0; i < G_N_ELEMENTS (wild); i++)
     {
-      f->regs[RBP] = wild[i];
+      f->regs[SLOT_FP] = wild[i];
       assert_end (f, "bad-cfi", 1);
     }
-  f->regs[RBP] = SP + 0x100000;
+  f->regs[SLOT_FP] = SP + 0x100000;
   assert_end (f, "truncated-dump", 1);
 }
 
 static void
 test_loops (Fixture *f, gconstpointer data)
 {
-  /* The caller is in a register: ours follows only those that a call keeps, libdwfl also rax. */
-  gboolean is_ours = data == sonde_unwinder_new_cfi;
-  const guint8 dwarf_register = is_ours ? 3 : 0;
-  const guint8 still[] = { 0x0c, 7, 0, 0x09, 16, dwarf_register }; /* the CFA is rsp */
-  const guint8 down[] = { 0x12, 7, 1, 0x09, 16, dwarf_register };  /* and rsp-8 */
+  /* The caller is in a register. */
+  static const guint8 still[]
+      = { 0x0c, DWARF_SP, 0, 0x09, DWARF_RA, DWARF_KEPT }; /* the CFA is sp */
+  static const guint8 down[] = { 0x12, DWARF_SP, 1, 0x09, DWARF_RA, DWARF_KEPT }; /* and sp-8 */
 
   load_file (f, 1, still, sizeof still);
   load_file (f, 2, down, sizeof down);
-  f->regs[is_ours ? RBX : RAX] = CALLER;
+  f->regs[SLOT_KEPT] = CALLER;
   set_stack (f, (uint64_t[]){ CALLER }, 1);
   map_file (f, 1);
   assert_end (f, "loop", 2);
@@ -214,6 +206,7 @@ test_loops (Fixture *f, gconstpointer data)
   assert_end (f, "loop", 1);
 }
 
+#ifdef __x86_64__
 /* Four functions: a plain frame, one that saved r12, another plain one, and one whose return
  * address is in r12 itself: a register that plain frames need not follow. */
 static void
@@ -228,7 +221,7 @@ test_return_in_saved_register (Fixture *f, gconstpointer data)
   guint cie = fake_elf_add_cie (cfi, "zR", NULL, 0);
   SondeFileId id = { .inode = 1 };
 
-  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT, 0x100, rsp_rules, sizeof rsp_rules);
+  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT, 0x100, plain_rules, sizeof plain_rules);
   fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + 0x100, 0x100, saves, sizeof saves);
   fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + 0x200, 0x100, in_register, sizeof in_register);
   fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + 0x300, 0x100, undefined_rules,
@@ -245,11 +238,40 @@ test_return_in_saved_register (Fixture *f, gconstpointer data)
       g_assert_cmphex (f->addrs[4], ==, base + 0x310);
     }
 }
+#endif
+
+/* Callee-saved registers: DWARF number, slot. */
+static const guint8 kept[][2] = {
+#if defined(__x86_64__)
+  { 3, 1 }, { 6, 6 }, { 12, 13 }, { 13, 14 }, { 14, 15 }, { 15, 16 },
+#elif defined(__aarch64__)
+  { 19, 0 }, { 20, 1 }, { 21, 2 }, { 22, 3 }, { 23, 4 },  { 24, 5 },
+  { 25, 6 }, { 26, 7 }, { 27, 8 }, { 28, 9 }, { 29, 10 }, { 30, 11 },
+#endif
+};
+
+static void
+test_kept_registers (Fixture *f, gconstpointer data)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (kept); i++)
+    f->regs[kept[i][1]] = CALLER + i;
+  for (guint i = 0; i < G_N_ELEMENTS (kept); i++)
+    {
+      const guint8 rules[] = { 0x0c, DWARF_SP, 0, 0x09, DWARF_RA, kept[i][0] };
+
+      load_file (f, i + 1, rules, sizeof rules);
+      map_file (f, i + 1);
+      sonde_unwinder_unwind (f->unwinder, f->process, &f->state, f->addrs, G_N_ELEMENTS (f->addrs),
+                             &f->n_addrs);
+      g_assert_cmpuint (f->n_addrs, >=, 2);
+      g_assert_cmphex (f->addrs[1], ==, CALLER + i);
+    }
+}
 
 static void
 test_remapping (Fixture *f, gconstpointer data)
 {
-  load_file (f, 1, rsp_rules, sizeof rsp_rules);
+  load_file (f, 1, plain_rules, sizeof plain_rules);
   map_file (f, 1);
   set_stack (f, (uint64_t[]){ CALLER, 0 }, 2);
   assert_end (f, "complete", 2);
@@ -276,7 +298,7 @@ test_overlap (Fixture *f, gconstpointer data)
   g_assert_cmpint (
       sonde_module_store_load (f->modules, &mapping.file, fake_elf_open (file->data, file->len)),
       ==, 0);
-  load_file (f, 1, rsp_rules, sizeof rsp_rules);
+  load_file (f, 1, plain_rules, sizeof plain_rules);
   sonde_process_add_mapping (f->processes, f->process, &mapping, SONDE_MAP_FROM_EVENT);
   map_file (f, 1);
   set_stack (f, (uint64_t[]){ CALLER, 0 }, 2);
@@ -289,7 +311,7 @@ test_many_processes (Fixture *f, gconstpointer data)
 {
   SondeProcess *first = f->process;
 
-  load_file (f, 1, rsp_rules, sizeof rsp_rules);
+  load_file (f, 1, plain_rules, sizeof plain_rules);
   map_file (f, 1);
   set_stack (f, (uint64_t[]){ CALLER, 0 }, 2);
   sonde_process_set_state (first, SONDE_PROCESS_KNOWN);
@@ -307,12 +329,13 @@ test_many_processes (Fixture *f, gconstpointer data)
   assert_end (f, "complete", 2);
 }
 
+#ifdef __x86_64__
 /* --- 32-bit programs --- */
 
 #define BASE_32   UINT64_C (0x8048000)
 #define SP_32     UINT64_C (0xffffd000)
 #define TEXT_32   (BASE_32 + FAKE_ELF_TEXT)
-#define SLOT_EBP  RBP
+#define SLOT_EBP  SLOT_FP
 #define HIGH_BITS UINT64_C (0xdead00000000)
 
 /* The functions, 0x100 bytes each: a leaf, one with a frame pointer, one behind a realigned stack,
@@ -345,8 +368,8 @@ set_up_32_bit (Fixture *f)
   g_assert_cmpint (
       sonde_process_add_mapping (f->processes, f->process, &mapping, SONDE_MAP_FROM_EVENT), ==, 1);
   f->state.abi = PERF_SAMPLE_REGS_ABI_32;
-  f->regs[RSP] = SP_32;
-  f->regs[RIP] = TEXT_32 + 0x10;
+  f->regs[SLOT_SP] = SP_32;
+  f->regs[SLOT_PC] = TEXT_32 + 0x10;
 }
 
 static void
@@ -384,8 +407,8 @@ test_32_bit (Fixture *f, gconstpointer data)
                               7, text + 0x410, 0));  /* pushed by the PLT entry; its return */
   assert_stack_32_bit (f,
                        WORDS (text + 0x10, text + 0x110, text + 0x210, text + 0x30c, text + 0x410));
-  f->regs[RIP] |= HIGH_BITS; /* nobody says what is above 32 bits */
-  f->regs[RSP] |= HIGH_BITS;
+  f->regs[SLOT_PC] |= HIGH_BITS; /* nobody says what is above 32 bits */
+  f->regs[SLOT_SP] |= HIGH_BITS;
   sonde_unwinder_unwind (f->unwinder, f->process, &f->state, f->addrs, 64, &f->n_addrs);
   g_assert_cmpuint (f->n_addrs, ==, 5);
   f->state.stack_size_bytes = 6;
@@ -400,7 +423,7 @@ test_32_bit_without_cfi (Fixture *f, gconstpointer data)
   const uint32_t text = TEXT_32;
 
   set_up_32_bit (f);
-  f->regs[RIP] = TEXT_32 + 0x8000;
+  f->regs[SLOT_PC] = TEXT_32 + 0x8000;
   f->regs[SLOT_EBP] = SP_32 + 4;
   set_stack_32_bit (f, WORDS (1, SP_32 + 8, text + 0x410));
   assert_stack_32_bit (f, WORDS (text + 0x8000, text + 0x410));
@@ -415,18 +438,19 @@ test_other_word_size (Fixture *f, gconstpointer data)
   set_up_32_bit (f);
   load_file (f, 1, undefined_rules, sizeof undefined_rules);
   map_file (f, 1);
-  f->regs[RIP] = TEXT_32 + 0x410;
+  f->regs[SLOT_PC] = TEXT_32 + 0x410;
   for (guint i = 0; i < 3; i++)
     {
-      f->regs[RIP] = TEXT_32 + 0x410;
+      f->regs[SLOT_PC] = TEXT_32 + 0x410;
       f->state.abi = PERF_SAMPLE_REGS_ABI_32;
       assert_end (f, "complete", 1);
       f->state.abi = PERF_SAMPLE_REGS_ABI_64;
       assert_end (f, "no-module", 1);
-      f->regs[RIP] = PC;
+      f->regs[SLOT_PC] = PC;
       assert_end (f, "complete", 1);
     }
 }
+#endif
 
 int
 main (int argc, char **argv)
@@ -441,16 +465,21 @@ main (int argc, char **argv)
   ADD ("says-when-an-address-could-not-be-computed", test_unknown_register);
   ADD ("says-when-reads-are-wild", test_wild_reads);
   ADD ("stops-when-the-stack-does-not-rise", test_loops);
+  ADD ("finds-the-caller-in-each-register-that-a-call-keeps", test_kept_registers);
   ADD ("ends-at-a-zero-return-address", test_zero_ends);
   ADD ("ends-at-an-undefined-return-address", test_undefined_ends);
+#ifdef __x86_64__
   ADD ("finds-a-return-address-in-a-saved-register", test_return_in_saved_register);
+#endif
   ADD ("follows-remapping-and-exec", test_remapping);
   ADD ("lets-no-image-shadow-another", test_overlap);
   ADD ("unwinds-ten-thousand-processes-of-one-file", test_many_processes);
+#ifdef __x86_64__
 #define ADD_OURS(path, test)                                                                       \
   g_test_add ("/unwinder/cfi/" path, Fixture, sonde_unwinder_new_cfi, set_up, test, tear_down)
   ADD_OURS ("unwinds-a-32-bit-program", test_32_bit);
   ADD_OURS ("follows-a-32-bit-frame-pointer", test_32_bit_without_cfi);
   ADD_OURS ("takes-no-file-of-the-other-word-size", test_other_word_size);
+#endif
   return g_test_run ();
 }

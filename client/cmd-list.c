@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* sondectl list: the sessions that the caller may see. */
+#include "client/commands.h"
+
+#include <pwd.h>
+
+#include "client/cli.h"
+#include "client/connection.h"
+#include "client/service-error.h"
+#include "client/session-name.h"
+#include "client/text.h"
+
+static char *
+dup_owner (guint32 uid)
+{
+  const struct passwd *user = getpwuid (uid);
+
+  return user != NULL ? g_strdup (user->pw_name) : g_strdup_printf ("%u", uid);
+}
+
+/* Description holds another user's label: escaped, as all that comes from elsewhere. */
+static void
+append_session (GString *out, GVariant *session)
+{
+  const char *path, *state, *description;
+  guint32 uid;
+  guint64 start_us;
+  g_autofree char *owner = NULL;
+  g_autofree char *time = NULL;
+  g_autofree char *shown_state = NULL;
+  g_autofree char *shown = NULL;
+  g_autoptr (GDateTime) start = NULL;
+
+  g_variant_get (session, "(&ou&st&s)", &path, &uid, &state, &start_us, &description);
+  owner = dup_owner (uid);
+  start = g_date_time_new_from_unix_local ((gint64) (start_us / G_USEC_PER_SEC));
+  time = start != NULL ? g_date_time_format (start, "%Y-%m-%d %H:%M:%S") : g_strdup ("-");
+  shown_state = sonde_text_escape (state, -1);
+  shown = sonde_text_escape (description, -1);
+  g_string_append_printf (out, "%7s  %-12s %-9s %-19s  %s\n", sonde_session_name_short (path),
+                          owner, shown_state, time, shown);
+}
+
+static int
+print_sessions (GVariant *sessions)
+{
+  g_autoptr (GString) out = g_string_new (NULL);
+  gsize n_sessions = g_variant_n_children (sessions);
+
+  if (n_sessions == 0)
+    g_string_append (out, "No sessions.\n");
+  else
+    g_string_append_printf (out, "%7s  %-12s %-9s %-19s  %s\n", "SESSION", "OWNER", "STATE",
+                            "STARTED", "DESCRIPTION");
+  for (gsize i = 0; i < n_sessions; i++)
+    {
+      g_autoptr (GVariant) session = g_variant_get_child_value (sessions, i);
+
+      append_session (out, session);
+    }
+  return sonde_cli_print (out) ? 0 : 1;
+}
+
+int
+sonde_cmd_list (int argc, char **argv)
+{
+  const GOptionEntry entries[] = { G_OPTION_ENTRY_NULL };
+  g_autoptr (SondeConnection) connection = NULL;
+  g_autoptr (GVariant) sessions = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (!sonde_cli_parse (&argc, &argv, NULL,
+                        "Lists the sessions of the system's service: your own, and with the right "
+                        "to manage\nsessions everybody's.",
+                        NULL, entries, FALSE, NULL))
+    return 1;
+  if (argc != 1)
+    {
+      sonde_cli_complain ("list takes no arguments; see sondectl list --help");
+      return 1;
+    }
+  connection = sonde_connection_open_bus (&error);
+  if (connection == NULL
+      || !sonde_dbus_manager_call_list_sessions_sync (connection->manager,
+                                                      sonde_connection_call_flags (connection), -1,
+                                                      &sessions, NULL, &error))
+    {
+      sonde_service_error_complain ("", error, FALSE);
+      return 1;
+    }
+  return print_sessions (sessions);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* One call of a client: who, what, and what it is allowed to reach. */
+#include "daemon/control/call.h"
+
+#include "daemon/base/error.h"
+
+SondeCall *
+sonde_call_new (const SondeContext *context, GDBusMethodInvocation *invocation)
+{
+  SondeCall *self = g_new0 (SondeCall, 1);
+
+  self->context = context;
+  self->invocation = invocation;
+  return self;
+}
+
+static void
+call_free (SondeCall *self)
+{
+  g_clear_pointer (&self->caller, sonde_caller_end);
+  g_clear_pointer (&self->options, sonde_options_free);
+  g_free (self);
+}
+
+SondeGate
+sonde_call_gate (const SondeCall *self)
+{
+  return self->method != NULL ? self->method->gate : self->property->gate;
+}
+
+gboolean
+sonde_call_is_interactive (const SondeCall *self)
+{
+  GDBusMessage *message = g_dbus_method_invocation_get_message (self->invocation);
+
+  return (g_dbus_message_get_flags (message) & G_DBUS_MESSAGE_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION)
+         != 0;
+}
+
+GUnixFDList *
+sonde_call_fds (const SondeCall *self)
+{
+  return g_dbus_message_get_unix_fd_list (g_dbus_method_invocation_get_message (self->invocation));
+}
+
+GVariant *
+sonde_call_argument (const SondeCall *self, gsize index)
+{
+  return g_variant_get_child_value (g_dbus_method_invocation_get_parameters (self->invocation),
+                                    index);
+}
+
+void
+sonde_call_return (SondeCall *self, GVariant *value, GUnixFDList *fds)
+{
+  g_dbus_method_invocation_return_value_with_unix_fd_list (self->invocation, value, fds);
+  call_free (self);
+}
+
+void
+sonde_call_return_fd (SondeCall *self, GVariant *value, int fd)
+{
+  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new_from_array (&fd, 1);
+
+  sonde_call_return (self, value, fds);
+}
+
+void
+sonde_call_fail (SondeCall *self, const GError *error)
+{
+  gboolean is_refusal = g_error_matches (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED)
+                        || g_error_matches (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED);
+
+  if (is_refusal && self->caller != NULL)
+    sonde_refusals_record (self->context->refusals, self->session_id,
+                           sonde_caller_uid (self->caller), error->message);
+  if (error->domain == SONDE_ERROR)
+    g_dbus_method_invocation_return_gerror (self->invocation, error);
+  else
+    g_dbus_method_invocation_return_error_literal (self->invocation, SONDE_ERROR,
+                                                   SONDE_ERROR_FAILED, error->message);
+  call_free (self);
+}
+
+void
+sonde_call_fail_with (SondeCall *self, gint code, const char *message)
+{
+  g_autoptr (GError) error = g_error_new_literal (SONDE_ERROR, code, message);
+
+  sonde_call_fail (self, error);
+}

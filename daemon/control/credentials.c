@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Who a process is, as far as the kernel asks before one process may look into another. */
+#include "daemon/control/credentials.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/nsfs.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#include "daemon/base/fd.h"
+#include "daemon/control/proc-text.h"
+
+#define MAX_STATUS (64 * 1024) /* bytes; thousands of supplementary groups fit */
+
+/* The rest of the line that begins with @key. A name in this text cannot hold a line break: the
+ * kernel escapes it. */
+static const char *
+find_line (const char *text, const char *key)
+{
+  while (text != NULL && *text != '\0')
+    {
+      if (g_str_has_prefix (text, key))
+        return text + strlen (key);
+      text = strchr (text, '\n');
+      if (text != NULL)
+        text++;
+    }
+  return NULL;
+}
+
+static bool
+parse_ids (const char *line, guint32 ids[3])
+{
+  for (int i = 0; i < 3; i++)
+    {
+      char *end;
+      guint64 number;
+
+      if (line == NULL || *line != '\t' || !g_ascii_isdigit (line[1]))
+        return false;
+      number = g_ascii_strtoull (line + 1, &end, 10);
+      if (number > G_MAXUINT32)
+        return false;
+      ids[i] = (guint32) number;
+      line = end;
+    }
+  return true;
+}
+
+static bool
+parse_mask (const char *line, guint64 *mask)
+{
+  char *end;
+
+  if (line == NULL || *line != '\t' || !g_ascii_isxdigit (line[1]))
+    return false;
+  *mask = g_ascii_strtoull (line + 1, &end, 16);
+  return *end == '\n' || *end == '\0';
+}
+
+bool
+sonde_credentials_parse (const char *text, SondeCredentials *credentials)
+{
+  SondeCredentials parsed;
+
+  if (!parse_ids (find_line (text, "Uid:"), parsed.uids)
+      || !parse_ids (find_line (text, "Gid:"), parsed.gids)
+      || !parse_mask (find_line (text, "CapPrm:"), &parsed.permitted))
+    return false;
+  *credentials = parsed;
+  return true;
+}
+
+bool
+sonde_credentials_read (int process_fd, SondeCredentials *credentials)
+{
+  g_autofree char *text = sonde_proc_text_read (process_fd, "status", MAX_STATUS);
+
+  return text != NULL && sonde_credentials_parse (text, credentials);
+}
+
+bool
+sonde_credentials_have_uid (const SondeCredentials *self, uid_t uid)
+{
+  return self->uids[0] == uid && self->uids[1] == uid && self->uids[2] == uid;
+}
+
+bool
+sonde_credentials_have_gid (const SondeCredentials *self, gid_t gid)
+{
+  return self->gids[0] == gid && self->gids[1] == gid && self->gids[2] == gid;
+}
+
+bool
+sonde_credentials_in_namespace_of (int process_fd, uid_t uid)
+{
+  sonde_autofd int theirs = openat (process_fd, "ns/user", O_RDONLY | O_CLOEXEC);
+  struct stat their_stat;
+  struct stat our_stat;
+  uid_t owner;
+
+  if (theirs < 0 || fstat (theirs, &their_stat) < 0 || stat ("/proc/self/ns/user", &our_stat) < 0)
+    return false;
+  /* Ours has an owner too: whoever may all. */
+  return their_stat.st_ino != our_stat.st_ino && ioctl (theirs, NS_GET_OWNER_UID, &owner) == 0
+         && owner == uid;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What one uid may have of what all share. */
+#include "daemon/control/quota.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "daemon/base/error.h"
+#include "daemon/base/limits.h"
+#include "daemon/control/proc-text.h"
+
+guint64
+sonde_quota_share (guint64 total, guint64 n_of_others)
+{
+  guint64 left = total - MIN (total, n_of_others);
+
+  return left > 1 ? left * SONDE_LIMIT_SHARE_PERCENT / 100 : left;
+}
+
+gboolean
+sonde_quota_check_sessions (uid_t uid, guint n_own, guint n_of_others, GError **error)
+{
+  guint limit = uid == 0 ? SONDE_LIMIT_SESSIONS_ROOT : SONDE_LIMIT_SESSIONS;
+  guint64 share = sonde_quota_share (SONDE_LIMIT_SESSIONS_MACHINE, n_of_others);
+
+  if (n_own >= limit)
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                   "Limit %s: at most %u at a time for uid %u",
+                   uid == 0 ? "sessions-root" : "sessions", limit, (guint) uid);
+      return FALSE;
+    }
+  if (uid != 0 && n_own >= share)
+    {
+      g_set_error (
+          error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+          "Limit sessions-machine: at most %d at a time for all users, and half of what is "
+          "left for one",
+          SONDE_LIMIT_SESSIONS_MACHINE);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+/* Descriptors that this process may still open. */
+static guint64
+count_free_fds (void)
+{
+  struct rlimit limit;
+  guint64 n_open = 0;
+  DIR *directory = opendir ("/proc/self/fd");
+
+  if (directory == NULL || getrlimit (RLIMIT_NOFILE, &limit) < 0)
+    {
+      g_clear_pointer (&directory, closedir);
+      return 0;
+    }
+  while (readdir (directory) != NULL)
+    n_open++;
+  closedir (directory);
+  return limit.rlim_cur > n_open ? limit.rlim_cur - n_open : 0;
+}
+
+gboolean
+sonde_quota_check_fds (uid_t uid, guint64 n_fds, GError **error)
+{
+  if (uid == 0 || n_fds <= sonde_quota_share (count_free_fds (), 0))
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+               "Limit descriptors: %" G_GUINT64_FORMAT
+               " perf events are more than half of what the service can still open",
+               n_fds);
+  return FALSE;
+}
+
+/* Bytes, or 0 if the kernel does not say. Source: proc_meminfo(5). */
+static guint64
+read_available_memory (void)
+{
+  g_autofree char *text
+      = sonde_proc_text_read (AT_FDCWD, "/proc/meminfo", SONDE_LIMIT_PROC_TEXT_BYTES);
+  const char *line = text != NULL ? strstr (text, "MemAvailable:") : NULL;
+  guint64 kib = 0;
+
+  if (line == NULL || sscanf (line, "MemAvailable: %" G_GUINT64_FORMAT " kB", &kib) != 1)
+    return 0;
+  return kib * 1024;
+}
+
+gboolean
+sonde_quota_check_rings (uid_t uid, guint n_cpus, GError **error)
+{
+  guint64 wanted = (guint64) n_cpus * SONDE_LIMIT_RING_BYTES;
+
+  if (uid == 0 || wanted <= sonde_quota_share (read_available_memory (), 0))
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+               "Limit perf-rings: the rings of a session are more than half of the memory that is "
+               "left");
+  return FALSE;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What one uid may have of what all share. */
+#pragma once
+
+#include <gio/gio.h>
+#include <sys/types.h>
+
+/* One uid takes at most half of what the others leave of @total, but one if anything is left. */
+guint64 sonde_quota_share (guint64 total, guint64 n_of_others);
+
+/**
+ * sonde_quota_check_sessions:
+ * @n_own: sessions that @uid has
+ * @n_of_others: of all other uids but root
+ *
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED: sessions, sessions-root, sessions-machine
+ */
+gboolean sonde_quota_check_sessions (uid_t uid, guint n_own, guint n_of_others, GError **error);
+
+/**
+ * sonde_quota_check_fds:
+ * @n_fds: that sonded has to open at once for @uid
+ *
+ * Root takes what there is.
+ *
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED: descriptors
+ */
+gboolean sonde_quota_check_fds (uid_t uid, guint64 n_fds, GError **error);
+
+/* The same for memory that a session of @uid locks for its perf rings on @n_cpus processors.
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED: perf-rings */
+gboolean sonde_quota_check_rings (uid_t uid, guint n_cpus, GError **error);

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Where one session's frames go: its streams, and its capture file. */
+#include "daemon/control/session-output.h"
+
+#include "daemon/base/error.h"
+#include "daemon/control/reader-set.h"
+
+struct SondeSessionOutput
+{
+  SondeCaptureStore *store;
+  char *path;
+  SondeReaderSet *readers;
+  GPtrArray *last_readers; /* char *: once sealed */
+};
+
+SondeSessionOutput *
+sonde_session_output_new (SondeCaptureStore *store)
+{
+  SondeSessionOutput *self = g_new0 (SondeSessionOutput, 1);
+
+  self->store = store;
+  self->readers = sonde_reader_set_new ();
+  return self;
+}
+
+void
+sonde_session_output_free (SondeSessionOutput *self)
+{
+  if (self == NULL)
+    return;
+  sonde_session_output_close (self);
+  g_clear_pointer (&self->readers, sonde_reader_set_free);
+  g_clear_pointer (&self->last_readers, g_ptr_array_unref);
+  g_free (self->path);
+  g_free (self);
+}
+
+gboolean
+sonde_session_output_open_file (SondeSessionOutput *self,
+                                uid_t owner_uid,
+                                const char *label,
+                                guint64 session_id,
+                                SondeWorker *worker,
+                                GError **error)
+{
+  guint64 max_bytes;
+  int fd;
+
+  if (self->store == NULL)
+    return TRUE;
+  fd = sonde_capture_store_open (self->store, owner_uid, label, session_id, &self->path, &max_bytes,
+                                 error);
+  return fd >= 0 && sonde_reader_set_open_file (self->readers, fd, max_bytes, worker, error) != 0;
+}
+
+int
+sonde_session_output_open_stream (SondeSessionOutput *self,
+                                  const char *reader,
+                                  const SondeStreamOptions *options,
+                                  SondeWorker *worker,
+                                  GError **error)
+{
+  return sonde_reader_set_open (self->readers, reader, options, worker, error);
+}
+
+gboolean
+sonde_session_output_closed (SondeSessionOutput *self, guint32 sink_id, GError **error)
+{
+  if (sonde_reader_set_closed (self->readers, sink_id))
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+               "The worker closed stream %u, which is not open", sink_id);
+  return FALSE;
+}
+
+const char *
+sonde_session_output_deserted (const SondeSessionOutput *self)
+{
+  if (sonde_reader_set_n_open (self->readers) > 0)
+    return NULL;
+  return self->store != NULL ? "capture-full" : "reader-left";
+}
+
+void
+sonde_session_output_seal (SondeSessionOutput *self)
+{
+  g_autoptr (GPtrArray) names = NULL;
+
+  if (self->last_readers != NULL)
+    return;
+  names = sonde_reader_set_names (self->readers);
+  self->last_readers = g_ptr_array_new_with_free_func (g_free);
+  for (guint i = 0; i < names->len; i++)
+    g_ptr_array_add (self->last_readers, g_strdup (g_ptr_array_index (names, i)));
+}
+
+void
+sonde_session_output_close (SondeSessionOutput *self)
+{
+  if (self->path != NULL)
+    sonde_capture_store_release (self->store, self->path);
+}
+
+GPtrArray *
+sonde_session_output_readers (const SondeSessionOutput *self)
+{
+  GPtrArray *names;
+
+  if (self->last_readers == NULL)
+    return sonde_reader_set_names (self->readers);
+  names = g_ptr_array_new ();
+  g_ptr_array_extend (names, self->last_readers, NULL, NULL);
+  return names;
+}
+
+gboolean
+sonde_session_output_has_file (const SondeSessionOutput *self)
+{
+  return self->store != NULL;
+}
+
+const char *
+sonde_session_output_path (const SondeSessionOutput *self)
+{
+  return self->path != NULL ? self->path : "";
+}
+
+int
+sonde_session_output_reopen (const SondeSessionOutput *self, GError **error)
+{
+  g_assert (self->path != NULL);
+
+  return sonde_capture_store_reopen (self->store, self->path, error);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Where one session's frames go: its streams, and its capture file. */
+#pragma once
+
+#include "daemon/control/capture-store.h"
+#include "daemon/control/options.h"
+#include "daemon/control/stream-options.h"
+#include "daemon/control/worker.h"
+
+/**
+ * SECTION: session-output
+ *
+ * A session of Profile begins with a stream to its owner, one of StartSession with a capture file;
+ * readers come and go. Once sealed, who reads is not asked any more: those who did at that moment
+ * are told of the end. Main loop only.
+ */
+typedef struct SondeSessionOutput SondeSessionOutput;
+
+/* @store: (nullable): outliving it; NULL: without a file */
+SondeSessionOutput *sonde_session_output_new (SondeCaptureStore *store);
+/* Accepts NULL. */
+void sonde_session_output_free (SondeSessionOutput *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSessionOutput, sonde_session_output_free)
+
+/* Makes the capture file; does nothing without a store.
+ * Errors: as sonde_capture_store_open() and sonde_reader_set_open_file() */
+gboolean sonde_session_output_open_file (SondeSessionOutput *self,
+                                         uid_t owner_uid,
+                                         const char *label,
+                                         guint64 session_id,
+                                         SondeWorker *worker,
+                                         GError **error);
+
+/* One more stream: as sonde_reader_set_open(). */
+int sonde_session_output_open_stream (SondeSessionOutput *self,
+                                      const char *reader,
+                                      const SondeStreamOptions *options,
+                                      SondeWorker *worker,
+                                      GError **error);
+
+/* The worker has closed a sink. Errors: SONDE_ERROR_FAILED if it never had one of that number */
+gboolean sonde_session_output_closed (SondeSessionOutput *self, guint32 sink_id, GError **error);
+
+/* Why a session ends of which nobody takes frames any more: "reader-left", "capture-full"; NULL
+ * while somebody does. */
+const char *sonde_session_output_deserted (const SondeSessionOutput *self);
+
+void sonde_session_output_seal (SondeSessionOutput *self);
+/* Nothing is written to the file any more. */
+void sonde_session_output_close (SondeSessionOutput *self);
+
+/* (transfer container) (element-type utf8): unique bus names of readers, each once; borrowed */
+GPtrArray *sonde_session_output_readers (const SondeSessionOutput *self);
+
+gboolean sonde_session_output_has_file (const SondeSessionOutput *self);
+/* Absolute; "" without a file, or before it is made. */
+const char *sonde_session_output_path (const SondeSessionOutput *self);
+/* The file, read-only. Errors: SONDE_ERROR_FAILED */
+int sonde_session_output_reopen (const SondeSessionOutput *self, GError **error);

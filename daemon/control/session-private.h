@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* One profiling session from inside: shared by session.c and session-messages.c alone. */
+#pragma once
+
+#include "daemon/control/session-output.h"
+#include "daemon/control/session-phase.h"
+#include "daemon/control/session-scope.h"
+#include "daemon/control/session.h"
+#include "daemon/control/worker.h"
+
+struct SondeSession
+{
+  guint64 id;
+  SondeCaller *owner; /* held, so that its leaving is noticed */
+  uid_t owner_uid;
+  SondeOptions *options;
+  GVariant *options_view;
+  char *description;
+  guint64 start_time_us; /* since 1970 */
+  const SondeSessionHandler *handler;
+  gpointer user_data;
+
+  SondeSessionState state;
+  SondeSessionPhase phase;
+  gboolean is_starting; /* `started` is owed */
+  gboolean has_started;
+  gboolean is_quiet; /* free has begun: no callback any more */
+  char *reason;
+  guint64 statistics[SONDE_N_STATISTICS];
+
+  SondeWorker *worker;
+  SondeSessionScope *scope;
+  SondeSessionOutput *output;
+  GPtrArray *stops; /* GTask: unanswered Stop calls */
+
+  guint deadline; /* of the current phase */
+  guint duration;
+};
+
+extern const SondeWorkerHandler sonde_session_worker_handler;
+
+/* FALSE: not possible in its state. */
+gboolean sonde_session_step (SondeSession *self, SondeSessionStep step);
+/* @ms: how long the worker may take; 0 for ever */
+void sonde_session_enter_phase (SondeSession *self, SondeSessionPhase phase, guint ms);
+void sonde_session_start_duration (SondeSession *self);
+/* Answers the call that started it. @capture_fd: (transfer full): */
+void sonde_session_answer_start (SondeSession *self, int capture_fd, const GError *error);
+/* Answers all calls of Stop. */
+void sonde_session_answer_stops (SondeSession *self, const GError *error);
+/* Of a failed start or a dead worker; `ended` follows when the worker is reaped. */
+void sonde_session_fail (SondeSession *self, const GError *error);
+void sonde_session_fail_reason (SondeSession *self, const char *reason);
+/* The worker is reaped. */
+void sonde_session_end (SondeSession *self);

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What one session profiles: its targets, their perf events, and what its worker may ask about. */
+#include "daemon/control/session-scope.h"
+
+#include "daemon/base/error.h"
+#include "daemon/control/proc-broker.h"
+#include "daemon/control/target-set.h"
+#include "daemon/control/unit-events.h"
+#include "daemon/control/unit.h"
+
+struct SondeSessionScope
+{
+  const SondeOptions *options;
+  uid_t owner_uid;
+  SondeEventSet *events; /* NULL before it is prepared and once it is closed */
+  SondeProcBroker *broker;
+  SondeTargetSet *targets;
+  gboolean has_mounts; /* the worker was given a target's */
+
+  SondeControlGroup *group; /* of the scope `unit` once systemd has told */
+  char *note;               /* for the capture */
+  GCancellable *lookup;     /* of the question to systemd, while it is open */
+  GError *lookup_error;
+  SondeSessionScopeReady ready; /* who waits for the answer */
+  gpointer ready_data;
+};
+
+SondeSessionScope *
+sonde_session_scope_new (const SondeOptions *options,
+                         uid_t owner_uid,
+                         void (*all_exited) (gpointer user_data),
+                         gpointer user_data)
+{
+  SondeSessionScope *self = g_new0 (SondeSessionScope, 1);
+
+  self->options = options;
+  self->owner_uid = owner_uid;
+  self->broker = sonde_proc_broker_new (owner_uid, options->scope, options->raw);
+  self->targets = sonde_target_set_new (all_exited, user_data);
+  return self;
+}
+
+void
+sonde_session_scope_free (SondeSessionScope *self)
+{
+  if (self == NULL)
+    return;
+  if (self->lookup != NULL)
+    g_cancellable_cancel (self->lookup);
+  g_clear_object (&self->lookup);
+  g_clear_error (&self->lookup_error);
+  g_clear_pointer (&self->events, sonde_event_set_free);
+  g_clear_pointer (&self->broker, sonde_proc_broker_free);
+  g_clear_pointer (&self->targets, sonde_target_set_free);
+  g_clear_pointer (&self->group, sonde_control_group_free);
+  g_free (self->note);
+  g_free (self);
+}
+
+static void
+on_group_found (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  SondeSessionScope *self;
+  g_autoptr (GError) error = NULL;
+  g_autofree char *path = sonde_unit_find_group_finish (result, &error);
+
+  if (g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
+    return; /* self is gone */
+  self = user_data;
+  g_clear_object (&self->lookup);
+  if (path == NULL || (self->group = sonde_control_group_open (path, &error)) == NULL)
+    self->lookup_error = g_steal_pointer (&error);
+  else
+    sonde_proc_broker_allow_group (self->broker, self->group);
+  if (self->ready != NULL)
+    self->ready (self->lookup_error, self->ready_data);
+}
+
+gboolean
+sonde_session_scope_prepare (SondeSessionScope *self, GError **error)
+{
+  if (!sonde_target_set_prove (self->targets, self->options->targets, self->owner_uid, error))
+    return FALSE;
+  self->events = sonde_event_set_new (self->options, self->owner_uid, error);
+  if (self->events == NULL)
+    return FALSE;
+  if (self->options->scope == SONDE_SCOPE_UNIT)
+    {
+      self->lookup = g_cancellable_new ();
+      sonde_unit_find_group_async (self->options->unit, self->lookup, on_group_found, self);
+    }
+  return TRUE;
+}
+
+void
+sonde_session_scope_when_ready (SondeSessionScope *self,
+                                SondeSessionScopeReady ready,
+                                gpointer user_data)
+{
+  if (self->lookup == NULL)
+    {
+      ready (self->lookup_error, user_data);
+      return;
+    }
+  self->ready = ready;
+  self->ready_data = user_data;
+}
+
+const SondePerfPlan *
+sonde_session_scope_plan (const SondeSessionScope *self)
+{
+  return sonde_event_set_plan (self->events);
+}
+
+gboolean
+sonde_session_scope_send_rings (SondeSessionScope *self, SondeWorker *worker, GError **error)
+{
+  return sonde_event_set_send_rings (self->events, worker, error);
+}
+
+static gboolean
+check_room (const SondeSessionScope *self, GPtrArray *targets, GError **error)
+{
+  g_autoptr (GArray) pids = g_array_new (FALSE, FALSE, sizeof (gint));
+
+  for (guint i = 0; i < targets->len; i++)
+    {
+      gint pid = sonde_target_pid (g_ptr_array_index (targets, i));
+
+      g_array_append_val (pids, pid);
+    }
+  return sonde_event_set_check_room (self->events, self->owner_uid, pids, error);
+}
+
+/* Opened disabled, confirmed, enabled: in this order (see target.h). */
+static gboolean
+open_targets (SondeSessionScope *self, GPtrArray *targets, SondeWorker *worker, GError **error)
+{
+  gboolean is_late = sonde_event_set_n_handed_over (self->events) > 0;
+
+  if (!check_room (self, targets, error))
+    return FALSE;
+  for (guint i = 0; i < targets->len; i++)
+    {
+      const SondeTarget *target = g_ptr_array_index (targets, i);
+
+      if (!sonde_event_set_open_process (self->events, sonde_target_pid (target),
+                                         sonde_target_process_fd (target), is_late, error))
+        return FALSE;
+    }
+  for (guint i = 0; i < targets->len; i++)
+    if (!sonde_target_confirm (g_ptr_array_index (targets, i), self->owner_uid, error))
+      return FALSE;
+  return sonde_event_set_hand_over (self->events, worker, error);
+}
+
+gboolean
+sonde_session_scope_open (SondeSessionScope *self, SondeWorker *worker, GError **error)
+{
+  switch (self->options->scope)
+    {
+    case SONDE_SCOPE_SYSTEM:
+      return sonde_event_set_open_system (self->events, error)
+             && sonde_event_set_hand_over (self->events, worker, error);
+    case SONDE_SCOPE_UNIT:
+      return sonde_unit_events_open (self->events, self->group, self->options->unit,
+                                     self->owner_uid, &self->note, error)
+             && sonde_event_set_hand_over (self->events, worker, error);
+    case SONDE_SCOPE_TARGETS:
+    case SONDE_SCOPE_LAUNCH:
+    case SONDE_SCOPE_PIDS:
+    default:
+      return open_targets (self, self->options->targets, worker, error);
+    }
+}
+
+static gboolean
+send_process (
+    SondeSessionScope *self, guint64 request_id, pid_t pid, SondeWorker *worker, GError **error)
+{
+  SondeMessageProcess message;
+  int fds[2];
+  unsigned n_fds = sonde_proc_broker_open_process (self->broker, request_id, pid, &message, fds);
+
+  message.header.type = SONDE_MESSAGE_PROCESS;
+  return sonde_worker_send (worker, &message, sizeof message, fds, n_fds, error);
+}
+
+/* A session of one's own processes sees the mounts that they see; nothing is lost without. */
+static gboolean
+send_mounts (SondeSessionScope *self, pid_t pid, SondeWorker *worker, GError **error)
+{
+  SondeMessageDocument message
+      = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = SONDE_DOCUMENT_MOUNTS };
+  int fd;
+
+  if (self->has_mounts || self->options->scope == SONDE_SCOPE_PIDS)
+    return TRUE;
+  fd = sonde_proc_broker_open_mounts (self->broker, pid);
+  self->has_mounts = fd >= 0;
+  return fd < 0 || sonde_worker_send (worker, &message, sizeof message, &fd, 1, error);
+}
+
+/* The worker hears of targets once their events are on; with `start-on-exec` their records alone
+ * will tell of what they execute. @targets is empty afterwards. */
+static gboolean
+take_targets (SondeSessionScope *self, GPtrArray *targets, SondeWorker *worker, GError **error)
+{
+  while (targets->len > 0)
+    {
+      SondeTarget *target = g_ptr_array_steal_index (targets, 0);
+      pid_t pid = sonde_target_pid (target);
+
+      sonde_proc_broker_allow (self->broker, target);
+      sonde_target_set_take (self->targets, target);
+      if (!send_mounts (self, pid, worker, error)
+          || (!self->options->start_on_exec && !send_process (self, 0, pid, worker, error)))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+gboolean
+sonde_session_scope_announce (SondeSessionScope *self, SondeWorker *worker, GError **error)
+{
+  SondeMessageNote message = { .header.type = SONDE_MESSAGE_NOTE };
+
+  if (self->note != NULL)
+    {
+      g_autofree char *ascii = g_str_to_ascii (self->note, "C");
+
+      g_strlcpy (message.text, ascii, sizeof message.text);
+      if (!sonde_worker_send (worker, &message, sizeof message, NULL, 0, error))
+        return FALSE;
+    }
+  return take_targets (self, self->options->targets, worker, error);
+}
+
+gboolean
+sonde_session_scope_add (SondeSessionScope *self,
+                         GPtrArray *targets,
+                         SondeWorker *worker,
+                         GError **error)
+{
+  gboolean takes_targets
+      = self->options->scope == SONDE_SCOPE_TARGETS || self->options->scope == SONDE_SCOPE_LAUNCH;
+
+  if (!takes_targets || self->events == NULL)
+    {
+      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_INVALID_STATE,
+                           "Only a running session with targets or launch takes processes");
+      return FALSE;
+    }
+  if (!sonde_target_set_prove (self->targets, targets, self->owner_uid, error))
+    return FALSE;
+  if (!open_targets (self, targets, worker, error))
+    {
+      sonde_event_set_discard_from (self->events, 0);
+      return FALSE;
+    }
+  return take_targets (self, targets, worker, error);
+}
+
+gboolean
+sonde_session_scope_answer_process (SondeSessionScope *self,
+                                    const SondeMessageProcessRequest *request,
+                                    SondeWorker *worker,
+                                    GError **error)
+{
+  return send_process (self, request->request_id, request->pid, worker, error);
+}
+
+gboolean
+sonde_session_scope_answer_file (SondeSessionScope *self,
+                                 const SondeMessageFileRequest *request,
+                                 SondeWorker *worker,
+                                 GError **error)
+{
+  SondeMessageFile message
+      = { .header.type = SONDE_MESSAGE_FILE, .request_id = request->request_id };
+  int fd = sonde_proc_broker_open_file (self->broker, request);
+
+  message.status = fd < 0 ? -fd : 0;
+  return sonde_worker_send (worker, &message, sizeof message, &fd, fd < 0 ? 0 : 1, error);
+}
+
+void
+sonde_session_scope_close (SondeSessionScope *self)
+{
+  sonde_target_set_unwatch (self->targets);
+  g_clear_pointer (&self->events, sonde_event_set_free);
+}

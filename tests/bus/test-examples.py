@@ -1,0 +1,85 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The clients of docs/clients.md, run by a user: test-examples.py SOURCE BUILD"""
+
+import os
+import re
+import signal
+
+from service import Service
+from tap import check
+
+CLIENTS = {'C': 'tests/bus/profile-pid', 'Python': 'docs/examples/profile-pid.py'}
+
+
+def read_names(output):
+    """Function: share in percent."""
+    return {name: float(share) for share, name in re.findall(r'^ *([\d.]+)%  (.+)$', output, re.M)}
+
+
+def check_profile(result):
+    """burn does everything in main()."""
+    names = read_names(result.stdout)
+    check(names.get('main', 0) > 50, f'main is not the heaviest function:\n{result.stdout}{result.stderr}')
+
+
+def test_profile(service, client):
+    user = service.next_user()
+    burner = service.start_burner(user)
+    result = service.run(user, client, str(burner.pid), '1')
+    burner.kill()
+    burner.communicate()
+    check(result.returncode == 0, f'exit status {result.returncode}\n{result.stderr}')
+    check_profile(result)
+    losses = dict(re.findall(r'^((?:lost|stream)-\w+): (\d+)$', result.stdout, re.M))
+    check(losses and set(losses.values()) == {'0'}, f'something was lost: {losses}')
+
+
+def test_foreign_process(service, client):
+    result = service.run(service.next_user(), client, str(os.getpid()), '1')
+    check(result.returncode == 1 and 'Permission denied' in result.stderr
+          and 'Traceback' not in result.stderr, f'exit status {result.returncode}\n{result.stderr}')
+
+
+def test_interrupt(service, client):
+    user = service.next_user()
+    burner = service.start_burner(user)
+    profiler = service.start(user, client, str(burner.pid), '600')
+    service.wait_running(user)
+    profiler.send_signal(signal.SIGINT)
+    output, errors = profiler.communicate(timeout=60)
+    burner.kill()
+    burner.communicate()
+    check(profiler.returncode == 0, f'exit status {profiler.returncode}\n{output}{errors}')
+    check('samples' in output, output)
+
+
+def test_dead_service(service, client):
+    user = service.next_user()
+    burner = service.start_burner(user)
+    profiler = service.start(user, client, str(burner.pid), '600')
+    service.wait_running(user)
+    os.kill(service.daemon_pid(), signal.SIGKILL)
+    output, errors = profiler.communicate(timeout=60)
+    burner.kill()
+    burner.communicate()
+    check(profiler.returncode == 1 and 'the service ended' in errors,
+          f'exit status {profiler.returncode}\n{output}{errors}')
+
+
+def main():
+    service = Service(4 * len(CLIENTS))
+    for language, path in CLIENTS.items():
+        client = service.install(path)
+        with service.case(f'the client in {language} shows where a process spends its time'):
+            test_profile(service, client)
+        with service.case(f'the client in {language} says that a process is not the user\'s'):
+            test_foreign_process(service, client)
+        with service.case(f'the client in {language} keeps what it has when it is interrupted'):
+            test_interrupt(service, client)
+        with service.case(f'the client in {language} survives the death of the service'):
+            test_dead_service(service, client)
+    service.finish()
+
+
+main()

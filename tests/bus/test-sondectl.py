@@ -1,0 +1,203 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""sondectl through the service, as users run it: test-sondectl.py SOURCE BUILD"""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+
+from service import DEADLINE_S, Service
+from tap import check
+
+EXIT_OUR_FAILURE = 125
+
+
+def check_status(result, status):
+    check(result.returncode == status,
+          f'exit status {result.returncode} instead of {status}\n{result.stdout}{result.stderr}')
+
+
+def check_refusal(result, *words):
+    check_status(result, EXIT_OUR_FAILURE)
+    for word in words:
+        check(word in result.stderr, f'"{word}" is not in: {result.stderr}')
+
+
+class Sondectl:
+    def __init__(self, service):
+        self.service = service
+        self.program = service.install('client/sondectl')
+
+    def run(self, user, *arguments, **options):
+        return self.service.run(user, self.program, *arguments, **options)
+
+    def count_samples(self, capture):
+        check_status(self.run(0, 'verify', capture), 0)
+        result = self.run(0, 'dump', '--counts', capture)
+        return int(re.search(r'^SAMPLE (\d+)$', result.stdout, re.M)[1])
+
+
+def test_command(sondectl):
+    service, user = sondectl.service, sondectl.service.next_user()
+    capture = os.path.join(service.make_folder(user), 'x.syscap')
+    result = sondectl.run(user, 'record', '-o', capture, '--', service.install('tests/system/burn'), '1')
+    check_status(result, 0)
+    check(sondectl.count_samples(capture) > 900, 'a second of work is a thousand samples')
+
+
+def test_process(sondectl):
+    service, user = sondectl.service, sondectl.service.next_user()
+    capture = os.path.join(service.make_folder(user), 'x.syscap')
+    burner = service.start_burner(user)
+    result = sondectl.run(user, 'record', '-d', '1', '-o', capture, '-p', str(burner.pid))
+    burner.kill()
+    burner.communicate()
+    check_status(result, 0)
+    check(sondectl.count_samples(capture) > 10, 'the process was busy')
+
+
+def test_refusals(sondectl, arguments, *words):
+    user = sondectl.service.next_user()
+    folder = sondectl.service.make_folder(user)
+    result = sondectl.run(user, 'record', *arguments, cwd=folder)
+    check_refusal(result, *words)
+    sondectl.service.note(result.stderr)
+    check(os.listdir(folder) == [], 'no empty capture stays behind')
+
+
+def run_on_terminal(user, until, *command):
+    """What a command prints on a terminal of its own, up to the text until; then ^C."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.setresgid(user, user, user)
+        os.setgroups([])
+        os.setresuid(user, user, user)
+        os.chdir('/')
+        os.environ.pop('XDG_SESSION_ID', None)
+        os.execv(command[0], command)
+    output = ''
+    deadline = time.monotonic() + DEADLINE_S
+    interrupted = False
+    while time.monotonic() < deadline:
+        if select.select([terminal], [], [], 0.1)[0]:
+            try:
+                output += os.read(terminal, 4096).decode(errors='replace')
+            except OSError:  # the other side is closed
+                break
+        if until in output and not interrupted:
+            os.write(terminal, b'\x03')
+            interrupted = True
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    return output
+
+
+def test_password(sondectl):
+    """polkit's agent asks on the terminal; ^C is no password."""
+    service, user = sondectl.service, sondectl.service.next_user()
+    folder = service.make_folder(user)
+    output = run_on_terminal(user, 'Password:', sondectl.program, 'record', '-a', '-o',
+                             os.path.join(folder, 'x.syscap'))
+    service.note(output)
+    check('org.sonde.profiler1.profile-system' in output and 'Password:' in output, 'nobody is asked')
+    check(os.listdir(folder) == [], 'it recorded without a password')
+
+
+def test_no_service(sondectl):
+    """On a bus without sonded."""
+    service = sondectl.service
+    address = f'unix:path={service.folder}/empty-bus'
+    config = os.path.join(service.folder, 'empty.conf')
+    with open(config, 'w', encoding='utf-8') as file:
+        file.write(f'<busconfig><listen>{address}</listen><auth>EXTERNAL</auth><policy context="default">'
+                   '<allow user="*"/><allow send_destination="*" eavesdrop="true"/>'
+                   '<allow eavesdrop="true"/></policy></busconfig>')
+    bus = subprocess.Popen(['dbus-daemon', f'--config-file={config}', '--nofork', '--print-address=1'],
+                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    bus.stdout.readline()
+    try:
+        result = sondectl.run(service.next_user(), 'list',
+                              env={**os.environ, 'DBUS_SYSTEM_BUS_ADDRESS': address})
+    finally:
+        bus.terminate()
+        bus.communicate()
+    check_status(result, 1)
+    for word in ('org.sonde.Profiler1', 'systemctl status sonded', '--embedded'):
+        check(word in result.stderr, f'"{word}" is not in: {result.stderr}')
+    service.note(result.stderr)
+
+
+def test_list(sondectl):
+    service, user = sondectl.service, sondectl.service.next_user()
+    burner = service.start_burner(user)
+    recording = service.start(user, sondectl.program, 'record', '-p', str(burner.pid),
+                              cwd=service.make_folder(user))
+    number = service.wait_running(user)
+    own = sondectl.run(user, 'list')
+    other = sondectl.run(service.next_user(), 'list')
+    everybody = sondectl.run(0, 'list')
+    stopped = sondectl.run(user, 'stop', str(number))
+    burner.kill()
+    burner.communicate()
+    recording.communicate(timeout=60)
+    service.note(own.stdout)
+    check(re.search(rf'^ *{number}  \S+ +running ', own.stdout, re.M), own.stdout)
+    check(other.stdout == 'No sessions.\n', f'others see {other.stdout}')
+    check(own.stdout == everybody.stdout, f'root sees {everybody.stdout}')
+    check_status(stopped, 0)
+    check(f'Stopped session {number}: ' in stopped.stdout, stopped.stdout)
+    check(recording.returncode == 0, 'a recording that is stopped elsewhere did not fail')
+
+
+def test_stop_nothing(sondectl):
+    result = sondectl.run(0, 'stop', '4711')
+    check_status(result, 1)
+    check('sondectl list' in result.stderr, result.stderr)
+    result = sondectl.run(0, 'stop', 'all')
+    check_status(result, 1)
+    check('number' in result.stderr, result.stderr)
+
+
+def test_stop_with_file(sondectl):
+    """The file is whole when stop comes back."""
+    service = sondectl.service
+    answer = service.busctl('call', 'org.sonde.Profiler1', '/org/sonde/Profiler1',
+                            'org.sonde.Profiler1.Manager', 'StartSession', 'a{sv}', '1', 'system', 'b', 'true')
+    result = sondectl.run(0, 'stop', re.search(r'"(.*)"', answer)[1])
+    check_status(result, 0)
+    capture = result.stdout.splitlines()[1]
+    check(capture.endswith('.syscap'), result.stdout)
+    check_status(sondectl.run(0, 'verify', capture), 0)
+
+
+def main():
+    service = Service(10)
+    sondectl = Sondectl(service)
+    with service.case('a user records a command of his'):
+        test_command(sondectl)
+    with service.case('a user records a process of his'):
+        test_process(sondectl)
+    with service.case("somebody else's process is refused with the action and a way out"):
+        test_refusals(sondectl, ['-p', str(os.getpid())], 'org.sonde.profiler1.profile-others', 'as root',
+                      'sonded(8)')
+    with service.case('the machine is refused with the action and a way out'):
+        test_refusals(sondectl, ['-a'], 'org.sonde.profiler1.profile-system', 'as root', 'sonded(8)')
+    with service.case('on a terminal polkit asks for a password'):
+        test_password(sondectl)
+    with service.case('without a service the error says how to look for it'):
+        test_no_service(sondectl)
+    with service.case("list shows one's own sessions, and stop ends one"):
+        test_list(sondectl)
+    with service.case('stop of what is not there points to list'):
+        test_stop_nothing(sondectl)
+    with service.case('stop waits for the capture file and names it'):
+        test_stop_with_file(sondectl)
+    with service.case('a kernel function has a name only for those who may ask for it'):
+        test_refusals(sondectl, ['--kernel', '--', '/bin/true'], 'org.sonde.profiler1.profile-own-kernel')
+    service.finish()
+
+
+main()

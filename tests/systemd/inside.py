@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the tests inside of a systemd share: users, recordings through the service."""
+
+import os
+import subprocess
+import sys
+import time
+
+tests = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..')
+sys.path += [os.path.join(tests, 'lib'), os.path.join(tests, 'system')]
+
+from capture import Capture
+from tap import check
+
+DEADLINE_SECONDS = 60  # only so that a hang ends
+
+
+def run(*command, **options):
+    """Output of a program that must succeed."""
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                            timeout=DEADLINE_SECONDS, check=False, **options)
+    check(result.returncode == 0,
+          f'{" ".join(command)}: exit status {result.returncode}\n{result.stdout}{result.stderr}')
+    return result.stdout
+
+
+def wait_until(condition, what):
+    end = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        check(time.monotonic() < end, f'{what} never came')
+        time.sleep(0.02)
+
+
+class User:
+    """An account without privileges, with a home folder for its captures."""
+
+    def __init__(self, name):
+        run('useradd', '--create-home', '--user-group', name)
+        self.name = name
+        self.home = os.path.expanduser(f'~{name}')
+        self.options = {'user': name, 'group': name, 'extra_groups': [], 'cwd': self.home,
+                        'env': {'PATH': '/usr/bin:/bin', 'LANG': 'C.UTF-8'}}
+
+    def run(self, *command):
+        return run(*command, **self.options)
+
+    def start_recording(self, name, *arguments):
+        return subprocess.Popen(['sondectl', 'record', '-o', name, *arguments], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **self.options)
+
+    def finish_recording(self, process, name):
+        """Waits, verifies and reads."""
+        output, _ = process.communicate(timeout=DEADLINE_SECONDS)
+        check(process.returncode == 0, f'record: exit status {process.returncode}\n{output}')
+        self.run('sondectl', 'verify', name)
+        capture = Capture(os.path.join(self.home, name))
+        check(not capture.ledger_faults(), '\n'.join(capture.ledger_faults()))
+        return capture
+
+    def record(self, name, *arguments):
+        return self.finish_recording(self.start_recording(name, *arguments), name)
