@@ -45,7 +45,7 @@ typedef struct
   SondeCfiCursor cursor;
   bool bad; /* an operand was cut; what was taken since is 0 */
   SondeCfiRow row;
-  SondeCfiRow *initial;               /* after the CIE's program; NULL while that one runs */
+  SondeCfiRow *initial; /* after the CIE's program; NULL while that one runs */
   SondeCfiRow states[SONDE_CFI_MAX_STATES];
   unsigned n_states;
   uint64_t at;  /* vaddr the row is valid from */
@@ -171,8 +171,7 @@ run_extended (Machine *self, uint8_t opcode)
       return true;
     case CFA_VAL_OFFSET_SF:
       reg = take_unsigned (self);
-      set_column (self, reg, SONDE_CFI_VAL_OFFSET,
-                  factored (self, (uint64_t) take_signed (self)));
+      set_column (self, reg, SONDE_CFI_VAL_OFFSET, factored (self, (uint64_t) take_signed (self)));
       return true;
     case CFA_RESTORE_EXTENDED:
       restore_column (self, take_unsigned (self));

@@ -2,7 +2,6 @@
 /* All modules of a worker: found by id, shared by identity, dropped by age under a cap. */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <time.h>
@@ -15,14 +14,21 @@
 #define MIN_BACK_OFF_NS (1 * NS_PER_S)
 #define MAX_BACK_OFF    6 /* doublings: about a minute */
 
+enum
+{
+  MAX_READING = 64,    /* files: their headers and descriptors are kept meanwhile */
+  WORK_PER_MODULE = 64 /* besides what it says itself */
+};
+
 /* What is known of one SondeFileId. */
 typedef struct Entry Entry;
 struct Entry
 {
   SondeFileId id;
   SondeModuleState state;
-  SondeModule *module; /* READY; borrowed from the store */
+  SondeModule *module; /* READY, READING; borrowed from the store */
   int64_t retry_ns;    /* FAILED: when to ask again */
+  int error;           /* FAILED: negative errno */
   unsigned n_failures;
   Entry *newer;
   Entry *older;
@@ -36,6 +42,9 @@ struct SondeModuleStore
   SondeHash modules; /* by identity */
   SondeModule *newest;
   SondeModule *oldest;
+  SondeModule *next_read; /* linked by newer; owned, nobody else has them yet */
+  SondeModule *last_read;
+  size_t n_reading;
   SondeModule *vdso;
   bool vdso_was_tried;
   size_t max_bytes;
@@ -226,6 +235,25 @@ limit_fds (SondeModuleStore *self)
     }
 }
 
+static void
+enqueue (SondeModuleStore *self, SondeModule *module)
+{
+  *(self->next_read != NULL ? &self->last_read->newer : &self->next_read) = module;
+  self->last_read = module;
+  self->n_reading++;
+}
+
+static SondeModule *
+dequeue (SondeModuleStore *self)
+{
+  SondeModule *module = self->next_read;
+
+  self->next_read = module->newer;
+  module->newer = NULL;
+  self->n_reading--;
+  return module;
+}
+
 void
 sonde_module_store_free (SondeModuleStore *self)
 {
@@ -233,6 +261,8 @@ sonde_module_store_free (SondeModuleStore *self)
     return;
   while (self->newest_entry != NULL)
     drop_entry (self, self->newest_entry);
+  while (self->next_read != NULL)
+    sonde_module_free (dequeue (self));
   while (self->oldest != NULL)
     evict (self, self->oldest);
   if (self->vdso != NULL)
@@ -296,23 +326,30 @@ sonde_module_store_lookup (SondeModuleStore *self, const SondeFileId *id, SondeM
   return entry->state;
 }
 
+static bool
+has_file (const Entry *entry)
+{
+  return entry->state == SONDE_MODULE_READY || entry->state == SONDE_MODULE_READING;
+}
+
 void
 sonde_module_store_set_asked (SondeModuleStore *self, const SondeFileId *id)
 {
   Entry *entry = ensure_entry (self, id);
 
   /* Without memory for it, the file is asked for again, which does no harm. */
-  if (entry != NULL && entry->state != SONDE_MODULE_READY)
+  if (entry != NULL && !has_file (entry))
     entry->state = SONDE_MODULE_ASKED;
 }
 
 static void
-set_failed (SondeModuleStore *self, Entry *entry)
+set_failed (SondeModuleStore *self, Entry *entry, int error)
 {
   unsigned doublings = entry->n_failures < MAX_BACK_OFF ? entry->n_failures : MAX_BACK_OFF;
 
   entry->state = SONDE_MODULE_FAILED;
   entry->module = NULL;
+  entry->error = error;
   entry->retry_ns = self->now_ns () + (MIN_BACK_OFF_NS << doublings);
   if (entry->n_failures < MAX_BACK_OFF)
     entry->n_failures++;
@@ -332,8 +369,8 @@ sonde_module_store_set_failed (SondeModuleStore *self, const SondeFileId *id, in
 {
   Entry *entry = ensure_entry (self, id);
 
-  if (entry != NULL && entry->state != SONDE_MODULE_READY)
-    set_failed (self, entry);
+  if (entry != NULL && !has_file (entry))
+    set_failed (self, entry, -error);
 }
 
 static int
@@ -371,92 +408,167 @@ add_module (SondeModuleStore *self, SondeModule *module)
   return 0;
 }
 
-/* Finds or makes the module of @fd, which it consumes. */
+static SondeModule *
+find_reading (const SondeModuleStore *self, const SondeModuleIdentity *identity)
+{
+  SondeModule *module = self->next_read;
+
+  while (module != NULL && !module_has_identity (module, identity))
+    module = module->newer;
+  return module;
+}
+
+/* Finds or makes the module of @fd, which stays the caller's unless a module was made. Returns 0 if
+ * it is ready, 1 if it is to be read. */
 static int
-load_file (SondeModuleStore *self, int fd, SondeModule **module)
+find_module (SondeModuleStore *self, int fd, bool *made, SondeModule **module)
 {
   SondeModuleIdentity identity;
   int r = identify (fd, &identity);
 
-  if (r == 0)
-    {
-      *module = sonde_hash_find (&self->modules, hash_identity (&identity), module_has_identity,
-                                 &identity);
-      if (*module != NULL)
-        {
-          close (fd);
-          return 0;
-        }
-      r = sonde_module_new (fd, NULL, identity.size_bytes, module);
-    }
   if (r < 0)
-    {
-      close (fd);
-      return r;
-    }
+    return r;
+  *module
+      = sonde_hash_find (&self->modules, hash_identity (&identity), module_has_identity, &identity);
+  if (*module != NULL)
+    return 0;
+  *module = find_reading (self, &identity);
+  if (*module != NULL)
+    return 1;
+  if (self->n_reading == MAX_READING)
+    return -EAGAIN;
+  r = sonde_module_new (fd, NULL, identity.size_bytes, module);
+  if (r < 0)
+    return r;
+  *made = true;
   (*module)->identity = identity;
-  r = add_module (self, *module);
+  enqueue (self, *module);
+  return 1;
+}
+
+static void
+set_ready (SondeModuleStore *self, Entry *entry)
+{
+  entry->state = SONDE_MODULE_READY;
+  entry->n_failures = 0;
+  self->serial++;
+}
+
+/* The first that was being read is complete, or cannot be. */
+static void
+settle (SondeModuleStore *self, int r)
+{
+  SondeModule *module = dequeue (self);
+
+  if (r == 0)
+    r = add_module (self, module);
+  for (Entry *entry = self->newest_entry; entry != NULL; entry = entry->older)
+    {
+      if (entry->module != module)
+        continue;
+      if (r < 0)
+        set_failed (self, entry, r);
+      else
+        set_ready (self, entry);
+    }
   if (r < 0)
-    sonde_module_free (*module);
-  return r;
+    sonde_module_free (module);
+}
+
+bool
+sonde_module_store_work (SondeModuleStore *self)
+{
+  uint32_t work = SONDE_MODULE_STORE_SLICE;
+
+  while (self->next_read != NULL)
+    {
+      int r = sonde_module_read (self->next_read, &work);
+
+      if (r > 0)
+        break;
+      settle (self, r);
+      work -= work < WORK_PER_MODULE ? work : WORK_PER_MODULE;
+    }
+  return self->next_read != NULL;
+}
+
+/* What sonde_module_store_begin() and _load() return. */
+static int
+result_of (SondeModuleStore *self, const SondeFileId *id)
+{
+  const Entry *entry = find_entry (self, id);
+
+  if (entry == NULL) /* dropped, with so many others about */
+    return -ENOSPC;
+  if (entry->state == SONDE_MODULE_FAILED)
+    return entry->error;
+  return entry->state == SONDE_MODULE_READING;
+}
+
+int
+sonde_module_store_begin (SondeModuleStore *self, const SondeFileId *id, int fd)
+{
+  SondeModule *module = NULL;
+  bool made = false;
+  int r = find_module (self, fd, &made, &module);
+  Entry *entry = ensure_entry (self, id);
+
+  if (!made && fd >= 0)
+    close (fd);
+  if (entry == NULL)
+    return -ENOMEM;
+  if (r == -EAGAIN)
+    entry->state = SONDE_MODULE_UNKNOWN;
+  else if (r < 0)
+    set_failed (self, entry, r);
+  if (r < 0)
+    return r;
+
+  entry->module = module;
+  entry->state = SONDE_MODULE_READING;
+  if (r == 0)
+    set_ready (self, entry);
+  else
+    sonde_module_store_work (self);
+  return result_of (self, id);
 }
 
 int
 sonde_module_store_load (SondeModuleStore *self, const SondeFileId *id, int fd)
 {
-  SondeModule *module = NULL;
-  Entry *entry;
-  int r = load_file (self, fd, &module);
+  int r;
 
-  /* Made only now, as making room may have dropped entries. */
-  entry = ensure_entry (self, id);
-  if (entry == NULL)
-    return -ENOMEM;
-  if (r < 0)
+  while (sonde_module_store_work (self))
+    ;
+  r = sonde_module_store_begin (self, id, fd);
+  while (r == 1)
     {
-      set_failed (self, entry);
-      return r;
+      sonde_module_store_work (self);
+      r = result_of (self, id);
     }
-  entry->state = SONDE_MODULE_READY;
-  entry->module = module;
-  entry->n_failures = 0;
-  self->serial++;
-  return 0;
-}
-
-/* The vdso has no size of its own: its section headers come last, and its segments hold the rest.
- */
-static uint64_t
-measure_vdso (const uint8_t *memory)
-{
-  const Elf64_Ehdr *header = (const void *) memory;
-  uint64_t size = header->e_shoff + (uint64_t) header->e_shnum * header->e_shentsize;
-
-  for (size_t i = 0; i < header->e_phnum; i++)
-    {
-      const Elf64_Phdr *segment = (const void *) (memory + header->e_phoff + i * sizeof *segment);
-
-      if (segment->p_type == PT_LOAD && segment->p_offset + segment->p_filesz > size)
-        size = segment->p_offset + segment->p_filesz;
-    }
-  return size;
+  return r;
 }
 
 SondeModule *
 sonde_module_store_vdso (SondeModuleStore *self)
 {
-  const uint8_t *memory = (const void *) getauxval (AT_SYSINFO_EHDR);
-
-  if (self->vdso_was_tried || memory == NULL)
+  if (self->vdso_was_tried)
     return self->vdso;
   self->vdso_was_tried = true;
-  if (sonde_module_new (-1, memory, measure_vdso (memory), &self->vdso) == 0)
+  if (sonde_module_new_vdso (&self->vdso) == 0)
     {
       self->vdso->store = self;
       self->vdso->id = ++self->last_id;
       self->n_bytes += self->vdso->n_bytes;
     }
   return self->vdso;
+}
+
+void
+sonde_module_store_grow (SondeModuleStore *self, SondeModule *module, size_t n_bytes)
+{
+  module->n_bytes += n_bytes;
+  self->n_bytes += n_bytes;
 }
 
 size_t

@@ -31,6 +31,7 @@ check_address (const SondeModule *module, uint64_t vaddr)
     abort ();
   sonde_rule_from_row (&rule, &row, section, SONDE_ARCH_X86_64);
   sonde_rule_from_row (&rule, &row, section, SONDE_ARCH_AARCH64);
+  sonde_rule_from_row (&rule, &row, section, SONDE_ARCH_I386);
 }
 
 static void
@@ -40,7 +41,7 @@ check_functions (const SondeModule *module)
 
   for (size_t i = 0; i < cfi->n_rows && i < MAX_FUNCTIONS; i++)
     {
-      uint64_t vaddr = cfi->rows_vaddr + (uint64_t) (int64_t) cfi->rows[i].begin;
+      uint64_t vaddr = cfi->section.vaddr + (uint64_t) (int64_t) cfi->rows[i].begin;
       uint64_t begin, end;
 
       check_address (module, vaddr - 1);
