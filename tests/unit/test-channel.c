@@ -242,6 +242,9 @@ hears_what_a_dead_peer_has_said (Fixture *self, gconstpointer data)
   g_assert_cmpint (fcntl (fds[1], F_GETFD), ==, -1);
 }
 
+#define ADD(path, function)                                                                        \
+  g_test_add ("/channel/" path, Fixture, NULL, set_up, function, tear_down)
+
 int
 main (int argc, char **argv)
 {
