@@ -206,40 +206,6 @@ test_loops (Fixture *f, gconstpointer data)
   assert_end (f, "loop", 1);
 }
 
-#ifdef __x86_64__
-/* Four functions: a plain frame, one that saved r12, another plain one, and one whose return
- * address is in r12 itself: a register that plain frames need not follow. */
-static void
-test_return_in_saved_register (Fixture *f, gconstpointer data)
-{
-  static const guint8 saves[]
-      = { 0x0c, 7, 16, 0x90, 1, 0x8c, 2 }; /* r12 below the return address */
-  static const guint8 in_register[] = { 0x0c, 7, 8, 0x09, 16, 12 };
-  const uint64_t base = BASE + FAKE_ELF_TEXT;
-  g_autoptr (GByteArray) cfi = g_byte_array_new ();
-  g_autoptr (GByteArray) file = NULL;
-  guint cie = fake_elf_add_cie (cfi, "zR", NULL, 0);
-  SondeFileId id = { .inode = 1 };
-
-  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT, 0x100, plain_rules, sizeof plain_rules);
-  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + 0x100, 0x100, saves, sizeof saves);
-  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + 0x200, 0x100, in_register, sizeof in_register);
-  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + 0x300, 0x100, undefined_rules,
-                    sizeof undefined_rules);
-  file = fake_elf_build (cfi, &(FakeElf){ .section = ".eh_frame" });
-  g_assert_cmpint (sonde_module_store_load (f->modules, &id, fake_elf_open (file->data, file->len)),
-                   ==, 0);
-  map_file (f, 1);
-  set_stack (f, (uint64_t[]){ base + 0x110, base + 0x310, base + 0x20, base + 0x210, 0 }, 5);
-  for (guint i = 0; i < 3; i++) /* the first finds the rules, the others have them */
-    {
-      assert_end (f, "complete", 5);
-      g_assert_cmphex (f->addrs[3], ==, base + 0x210);
-      g_assert_cmphex (f->addrs[4], ==, base + 0x310);
-    }
-}
-#endif
-
 /* Callee-saved registers: DWARF number, slot. */
 static const guint8 kept[][2] = {
 #if defined(__x86_64__)
@@ -265,6 +231,38 @@ test_kept_registers (Fixture *f, gconstpointer data)
                              &f->n_addrs);
       g_assert_cmpuint (f->n_addrs, >=, 2);
       g_assert_cmphex (f->addrs[1], ==, CALLER + i);
+    }
+}
+
+/* Four functions: a plain frame, one that saved a register, another plain one, and one whose return
+ * address is in it: a register that plain frames need not follow. */
+static void
+test_return_in_saved_register (Fixture *f, gconstpointer data)
+{
+  static const guint8 saves[] /* below the return address */
+      = { 0x0c, DWARF_SP, 16, 0x80 | DWARF_RA, 1, 0x80 | DWARF_KEPT, 2 };
+  static const guint8 in_register[] = { 0x0c, DWARF_SP, 8, 0x09, DWARF_RA, DWARF_KEPT };
+  const uint64_t base = BASE + FAKE_ELF_TEXT;
+  g_autoptr (GByteArray) cfi = g_byte_array_new ();
+  g_autoptr (GByteArray) file = NULL;
+  guint cie = fake_elf_add_cie (cfi, "zR", NULL, 0);
+  SondeFileId id = { .inode = 1 };
+
+  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT, 0x100, plain_rules, sizeof plain_rules);
+  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + 0x100, 0x100, saves, sizeof saves);
+  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + 0x200, 0x100, in_register, sizeof in_register);
+  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + 0x300, 0x100, undefined_rules,
+                    sizeof undefined_rules);
+  file = fake_elf_build (cfi, &(FakeElf){ .section = ".eh_frame" });
+  g_assert_cmpint (sonde_module_store_load (f->modules, &id, fake_elf_open (file->data, file->len)),
+                   ==, 0);
+  map_file (f, 1);
+  set_stack (f, (uint64_t[]){ base + 0x110, base + 0x310, base + 0x20, base + 0x210, 0 }, 5);
+  for (guint i = 0; i < 3; i++) /* the first finds the rules, the others have them */
+    {
+      assert_end (f, "complete", 5);
+      g_assert_cmphex (f->addrs[3], ==, base + 0x210);
+      g_assert_cmphex (f->addrs[4], ==, base + 0x310);
     }
 }
 
@@ -450,6 +448,8 @@ test_other_word_size (Fixture *f, gconstpointer data)
       assert_end (f, "complete", 1);
     }
 }
+#endif
+
 #endif
 
 int
