@@ -450,8 +450,6 @@ test_other_word_size (Fixture *f, gconstpointer data)
 }
 #endif
 
-#endif
-
 int
 main (int argc, char **argv)
 {
@@ -468,9 +466,7 @@ main (int argc, char **argv)
   ADD ("finds-the-caller-in-each-register-that-a-call-keeps", test_kept_registers);
   ADD ("ends-at-a-zero-return-address", test_zero_ends);
   ADD ("ends-at-an-undefined-return-address", test_undefined_ends);
-#ifdef __x86_64__
   ADD ("finds-a-return-address-in-a-saved-register", test_return_in_saved_register);
-#endif
   ADD ("follows-remapping-and-exec", test_remapping);
   ADD ("lets-no-image-shadow-another", test_overlap);
   ADD ("unwinds-ten-thousand-processes-of-one-file", test_many_processes);
