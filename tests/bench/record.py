@@ -15,7 +15,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'system'))
-from capture import Capture  # noqa: E402
+from capture import LOSSES, Capture  # noqa: E402
 from system import find_descendant, find_obstacle  # noqa: E402
 
 N_REPEATS = 3
@@ -24,7 +24,6 @@ SETTLE_SECONDS = 0.5
 SKIPPED = 77  # what meson takes for "skipped"
 FREQUENCY_HZ = 1000
 STACK_BYTES = 16384
-LOSSES = ('lost-kernel', 'lost-ring', 'lost-queue', 'stream-lost', 'stream-samples-lost')
 RING = '[perf_event]'
 
 
