@@ -75,10 +75,11 @@ if [ "$architecture" != arm64 ] && has_suite unit fuzz; then
   printf "[constants]\nsysroot = '%s'\n" "$sysroot" >"$base/aarch64-sysroot.ini"
 fi
 
-# A reader of captures that is not ours, for one test. Without it that test is skipped and says so.
+# Readers of captures that are not ours. Without them their cases are skipped and say so.
 sysprof=
 if has_suite system; then
-  sysprof=$("$get_packages" "$architecture" "$base/libsysprof" libsysprof-4-dev) || echo "test: no libsysprof"
+  sysprof=$("$get_packages" "$architecture" "$base/libsysprof" libsysprof-4-dev sysprof \
+    libsysprof-4 libjson-glib-1.0-0 libunwind8) || echo "test: no libsysprof"
 fi
 
 CC=gcc make_build plain -Dsysprof_capture_dir="$sysprof"

@@ -23,16 +23,54 @@ def c_string(data):
     return data.split(b'\0', 1)[0].decode('utf-8', 'replace')
 
 
-class Capture:
-    """Everything in memory: counts (by type name), samples, ledger, and names for addresses."""
+class Meanings:
+    """What each sample says to a reader who knows only what came before it in the capture: the name
+    of its process, and for each address its place in a file or its made-up name."""
 
-    def __init__(self, path):
+    def __init__(self):
+        self.names = {}                             # pid: name
+        self.maps = collections.defaultdict(list)   # pid: (begin, end, offset, path), in their order
+        self.of_samples = []
+
+    def take(self, kind, pid, frame, jit_names):
+        if kind == 'PROCESS':
+            self.names[pid] = c_string(frame[24:])
+        elif kind == 'MAP':
+            begin, end, offset, _ = struct.unpack_from('<4Q', frame, FRAME_BYTES)
+            self.maps[pid].append((begin, end, offset, c_string(frame[56:])))
+        elif kind == 'FORK':
+            child = struct.unpack_from('<i', frame, FRAME_BYTES)[0]
+            if pid in self.names and child not in self.maps:
+                self.names[child] = self.names[pid]
+                self.maps[child] = list(self.maps[pid])
+        elif kind == 'SAMPLE':
+            n_addresses = struct.unpack_from('<H', frame, FRAME_BYTES)[0]
+            addresses = struct.unpack_from(f'<{n_addresses}Q', frame, 32)
+            self.of_samples.append((self.names.get(pid), *(
+                jit_names.get(address) or self._place(pid, address)
+                for address in addresses if address < CONTEXTS)))
+
+    def _place(self, pid, address):
+        """Of two mappings that overlap the newer one holds."""
+        for begin, end, offset, path in reversed(self.maps[pid]):
+            if begin <= address < end:
+                return f'{path}+{address - begin + offset:x}'
+        return None
+
+
+class Capture:
+    """Everything in memory: counts (by type name), samples, ledger, names for addresses, and on
+    demand the meaning of each sample."""
+
+    def __init__(self, path, with_meanings=False):
+        self.path = path
         with open(path, 'rb') as file:
             data = file.read()
         magic, version, little_endian = struct.unpack_from('<IBB', data)
         if (magic, version, little_endian) != (0xFDCA975E, 1, 1):
             raise ValueError(f'{path} is no capture of this machine')
         self.counts = collections.Counter()
+        self.meanings = Meanings() if with_meanings else None
         self.samples = []
         self.jit_names = {}
         self.counters = {}  # id: name
@@ -49,6 +87,8 @@ class Capture:
 
     def _take(self, kind, pid, time_ns, frame):
         self.counts[kind] += 1
+        if self.meanings:
+            self.meanings.take(kind, pid, frame, self.jit_names)
         if kind == 'SAMPLE':
             n_addresses, _, tid = struct.unpack_from('<HHi', frame, FRAME_BYTES)
             addresses = struct.unpack_from(f'<{n_addresses}Q', frame, 32)
@@ -115,7 +155,8 @@ class Capture:
                 (('produced',), ('recorded', 'lost-kernel', 'lost-ring', 'lost-queue')),
                 (('stream-recorded', 'stream-resent'),
                  ('stream-delivered', 'stream-lost', 'stream-filtered')),
-                (('recorded',), ('stream-samples', 'stream-samples-lost'))):
+                (('recorded',), ('stream-samples', 'stream-samples-lost',
+                                 'stream-samples-before'))):
             if sum(ledger[key] for key in left) != sum(ledger[key] for key in right):
                 faults.append(' + '.join(left) + ' is not ' + ' + '.join(right) + f': {ledger}')
         if ledger['stream-delivered'] != sum(self.counts.values()):

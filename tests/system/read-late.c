@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Records a command for several readers who come one after the other:
+ * read-late SONDED WORKER FOLDER COMMAND…
+ *
+ * The first is there from the start. Then one comes every 300 ms while the command runs; every
+ * other one asks for its samples alone. Each writes FOLDER/N.syscap. */
+#include <fcntl.h>
+#include <glib-unix.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <gio/gunixfdlist.h>
+
+#include "client/connection.h"
+#include "client/spawn.h"
+
+#define MAX_READERS 8
+#define WAIT_MS     300
+#define PIECE_BYTES 65536
+
+typedef struct
+{
+  SondeConnection *connection;
+  SondeDBusSession *session;
+  SondeSpawn *spawn;
+  const char *folder;
+  GMainLoop *loop;
+  guint n_readers;
+  guint n_open;
+} Test;
+
+typedef struct
+{
+  Test *test;
+  int out_fd;
+} Reader;
+
+G_NORETURN static void
+fail (const char *what, const GError *error)
+{
+  g_printerr ("read-late: %s: %s\n", what, error != NULL ? error->message : g_strerror (errno));
+  exit (1);
+}
+
+static gboolean
+on_capture (gint fd, GIOCondition condition, gpointer user_data)
+{
+  Reader *reader = user_data;
+  guint8 bytes[PIECE_BYTES];
+  gssize size_bytes = read (fd, bytes, sizeof bytes);
+
+  if (size_bytes > 0)
+    {
+      if (write (reader->out_fd, bytes, (gsize) size_bytes) != size_bytes)
+        fail ("cannot write", NULL);
+      return G_SOURCE_CONTINUE;
+    }
+  close (fd);
+  close (reader->out_fd);
+  if (--reader->test->n_open == 0)
+    g_main_loop_quit (reader->test->loop);
+  g_free (reader);
+  return G_SOURCE_REMOVE;
+}
+
+static void
+add_reader (Test *test, GUnixFDList *fds)
+{
+  g_autofree char *name = g_strdup_printf ("%s/%u.syscap", test->folder, test->n_readers++);
+  g_autoptr (GError) error = NULL;
+  Reader *reader = g_new0 (Reader, 1);
+  int fd = g_unix_fd_list_get (fds, 0, &error);
+
+  if (fd < 0)
+    fail ("no capture", error);
+  reader->test = test;
+  reader->out_fd = open (name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (reader->out_fd < 0)
+    fail (name, NULL);
+  test->n_open++;
+  g_unix_fd_add (fd, G_IO_IN | G_IO_HUP, on_capture, reader);
+}
+
+/* TRUE for more of them. */
+static gboolean
+open_late (gpointer user_data)
+{
+  Test *test = user_data;
+  g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GError) error = NULL;
+  GVariantDict options;
+
+  if (!sonde_spawn_is_running (test->spawn) || test->n_readers == MAX_READERS)
+    return G_SOURCE_REMOVE;
+  g_variant_dict_init (&options, NULL);
+  if (test->n_readers % 2 == 0)
+    {
+      const guint32 pid = (guint32) sonde_spawn_pid (test->spawn);
+      const char *const frames[] = { "samples", NULL };
+
+      g_variant_dict_insert_value (
+          &options, "pids", g_variant_new_fixed_array (G_VARIANT_TYPE_UINT32, &pid, 1, sizeof pid));
+      g_variant_dict_insert (&options, "frames", "^as", frames);
+    }
+  if (!sonde_dbus_session_call_open_capture_sync (test->session, g_variant_dict_end (&options),
+                                                  G_DBUS_CALL_FLAGS_NONE, -1, NULL, NULL, &fds,
+                                                  NULL, &error))
+    fail ("OpenCapture", error);
+  add_reader (test, fds);
+  return G_SOURCE_CONTINUE;
+}
+
+static void
+start (Test *test)
+{
+  const guint32 pid = (guint32) sonde_spawn_pid (test->spawn);
+  g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autofree char *path = NULL;
+  GVariantDict options;
+
+  g_variant_dict_init (&options, NULL);
+  g_variant_dict_insert_value (
+      &options, "pids", g_variant_new_fixed_array (G_VARIANT_TYPE_UINT32, &pid, 1, sizeof pid));
+  if (!sonde_dbus_manager_call_profile_sync (test->connection->manager,
+                                             g_variant_dict_end (&options), G_DBUS_CALL_FLAGS_NONE,
+                                             -1, NULL, &path, NULL, &fds, NULL, &error))
+    fail ("Profile", error);
+  test->session = sonde_dbus_session_proxy_new_sync (
+      test->connection->bus,
+      G_DBUS_PROXY_FLAGS_DO_NOT_LOAD_PROPERTIES | G_DBUS_PROXY_FLAGS_DO_NOT_CONNECT_SIGNALS,
+      test->connection->name, path, NULL, &error);
+  if (test->session == NULL)
+    fail (path, error);
+  add_reader (test, fds);
+}
+
+static void
+ignore_failed_exec (int error_number, gpointer user_data)
+{
+}
+
+static void
+ignore_exit (int wait_status, gpointer user_data)
+{
+}
+
+int
+main (int argc, char **argv)
+{
+  static const SondeSpawnHandler handler = { ignore_failed_exec, ignore_exit };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GMainLoop) loop = NULL;
+  g_autoptr (SondeSpawn) spawn = NULL;
+  g_autoptr (SondeConnection) connection = NULL;
+  Test test = { 0 };
+
+  if (argc < 5)
+    {
+      g_printerr ("usage: read-late SONDED WORKER FOLDER COMMAND…\n");
+      return 2;
+    }
+  test.folder = argv[3];
+  test.spawn = spawn = sonde_spawn_new (argv + 4, &error);
+  if (spawn == NULL)
+    fail (argv[4], error);
+  test.connection = connection = sonde_connection_open_embedded (argv[1], argv[2], &error);
+  if (connection == NULL)
+    fail (argv[1], error);
+  test.loop = loop = g_main_loop_new (NULL, FALSE);
+
+  start (&test);
+  sonde_spawn_watch (spawn, &handler, NULL);
+  sonde_spawn_release (spawn);
+  g_timeout_add (WAIT_MS, open_late, &test);
+  g_main_loop_run (loop);
+  g_object_unref (test.session);
+  return 0;
+}
