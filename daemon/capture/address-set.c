@@ -14,8 +14,9 @@ struct SondeAddressSet
 {
   const SondeProcessTable *processes;
   SondeHit *slots;
-  guint capacity; /* a power of two, at most three quarters full */
-  guint n_slots;  /* in use */
+  guint
+      capacity; /* a power of two, at most half full: so the first cache line nearly always tells */
+  guint n_slots; /* in use */
   guint n_archived;
   guint64 n_left_out;
   gboolean ended;
@@ -128,8 +129,8 @@ rebuild (SondeAddressSet *self)
   sonde_hit_archive_add (self->archive, old, n_over);
   self->n_archived += n_over;
   self->n_slots -= n_over;
-  /* Half full at most, or it would soon be here again. */
-  if (self->n_slots > self->capacity / 2)
+  /* Well below half full, or it would soon be here again. */
+  if (self->n_slots > self->capacity / 8 * 3)
     self->capacity *= 2;
   self->slots = make_slots (self->capacity);
   for (guint i = n_over; i < old_capacity; i++)
@@ -155,7 +156,7 @@ sonde_address_set_add (SondeAddressSet *self,
       self->n_left_out++;
       return FALSE;
     }
-  if (self->n_slots >= self->capacity / 4 * 3)
+  if (self->n_slots >= self->capacity / 2)
     rebuild (self);
 
   *slot_of (self, pid, address) = (SondeHit){
