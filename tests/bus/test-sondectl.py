@@ -9,7 +9,7 @@ import select
 import subprocess
 import time
 
-from service import DEADLINE_S, Service
+from service import DEADLINE_S, Service, wait_for
 from tap import check
 
 EXIT_OUR_FAILURE = 125
@@ -173,8 +173,39 @@ def test_stop_with_file(sondectl):
     check_status(sondectl.run(0, 'verify', capture), 0)
 
 
+def test_attach(sondectl):
+    """A copy from the middle is a whole capture, and so is that of a session that is over."""
+    service = sondectl.service
+    answer = service.busctl('call', 'org.sonde.Profiler1', '/org/sonde/Profiler1',
+                            'org.sonde.Profiler1.Manager', 'StartSession', 'a{sv}', '1', 'system', 'b', 'true')
+    path = re.search(r'"(.*)"', answer)[1]
+    late, over = (os.path.join(service.folder, name) for name in ('late.syscap', 'over.syscap'))
+    copy = service.start(0, sondectl.program, 'attach', path, '-o', late, '--frames=samples,logs')
+    wait_for(lambda: os.path.exists(late) and os.path.getsize(late), 'the copy of a live session')
+    stopped = sondectl.run(0, 'stop', path)
+    check_status(stopped, 0)
+    check(copy.wait(timeout=30) == 0, 'the copy of a live session failed')
+    check_status(sondectl.run(0, 'verify', late), 0)
+    check_status(sondectl.run(0, 'attach', path, '-o', over), 0)
+    with open(over, 'rb') as one, open(stopped.stdout.splitlines()[1], 'rb') as other:
+        check(one.read() == other.read(), 'the copy is not the file')
+    result = sondectl.run(0, 'attach', path, '-o', over, '-p', '1')
+    check_status(result, 1)
+    check('pids' in result.stderr, result.stderr)
+    check_status(sondectl.run(0, 'verify', over), 0)
+
+
+def test_attach_nothing(sondectl):
+    result = sondectl.run(0, 'attach', '4711', '-o', '/nowhere/x')
+    check_status(result, 1)
+    check('sondectl list' in result.stderr, result.stderr)
+    for arguments in (['attach', '1'], ['attach', '-o', 'x'], ['attach', 'one', '-o', 'x'],
+                      ['attach', '1', '-o', 'x', '-p', 'self']):
+        check_status(sondectl.run(0, *arguments), 1)
+
+
 def main():
-    service = Service(10)
+    service = Service(12)
     sondectl = Sondectl(service)
     with service.case('a user records a command of his'):
         test_command(sondectl)
@@ -195,6 +226,10 @@ def main():
         test_stop_nothing(sondectl)
     with service.case('stop waits for the capture file and names it'):
         test_stop_with_file(sondectl)
+    with service.case('attach needs a session and a file'):
+        test_attach_nothing(sondectl)
+    with service.case('attach copies a live capture, and one that is over'):
+        test_attach(sondectl)
     with service.case('a kernel function has a name only for those who may ask for it'):
         test_refusals(sondectl, ['--kernel', '--', '/bin/true'], 'org.sonde.profiler1.profile-own-kernel')
     service.finish()
