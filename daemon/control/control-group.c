@@ -136,7 +136,7 @@ static gboolean
 refuse_size (GError **error)
 {
   g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
-               "Limit unit: more than %d processes, %d control groups or %d levels of them",
+               "Limit unit-groups: more than %d processes, %d control groups or %d levels of them",
                SONDE_LIMIT_EVENTS, SONDE_LIMIT_UNIT_GROUPS, SONDE_LIMIT_UNIT_DEPTH);
   return FALSE;
 }

@@ -23,6 +23,7 @@ static const struct
   { "calls", SONDE_LIMIT_CALLS, FALSE },
   { "targets", SONDE_LIMIT_TARGETS, FALSE },
   { "session-targets", SONDE_LIMIT_SESSION_TARGETS, FALSE },
+  { "unit-groups", SONDE_LIMIT_UNIT_GROUPS, FALSE },
   { "events", SONDE_LIMIT_EVENTS, FALSE },
   { "sinks", SONDE_LIMIT_SINKS, FALSE },
   { "sink-pids", SONDE_MESSAGE_SINK_MAX_PIDS, FALSE },

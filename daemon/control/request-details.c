@@ -74,12 +74,15 @@ sonde_request_details_to_start (const SondeOptions *options, const SondeCaller *
   add (&builder, "what", what);
   add (&builder, "scope", sonde_scope_name (options->scope));
   add_targets (&builder, options);
-  add (&builder, "event", sonde_event_choice_name (options->event));
+  if (options->unit != NULL)
+    add (&builder, "unit", options->unit);
+  add (&builder, "event", sonde_options_event_name (options));
   if (options->frequency_hz != 0)
     add_number (&builder, "frequency", options->frequency_hz);
   else
     add_number (&builder, "period", options->period);
   add (&builder, "kernel", options->kernel ? "true" : "false");
+  add (&builder, "raw", options->raw ? "true" : "false");
   add_number (&builder, "duration", options->duration_us);
   add (&builder, "label", options->label);
   add_caller (&builder, caller);

@@ -15,7 +15,7 @@
  * he does not know: no name of a process, and no uid of one where /proc hides it.
  */
 
-/* what, scope, targets (pids), target-uids, event, frequency, period, kernel, duration
+/* what, scope, targets (pids), target-uids, unit, event, frequency or period, kernel, raw, duration
  * (microseconds), label, client-pid */
 GVariant *sonde_request_details_to_start (const SondeOptions *options, const SondeCaller *caller);
 /* what, session, client-pid: alike whether or not there is such a session */

@@ -172,7 +172,10 @@ add_process (SondeCall *call)
   g_autoptr (GError) error = NULL;
   g_autoptr (GPtrArray) targets
       = sonde_options_parse_targets (value, sonde_call_fds (call), "targets", &error);
-  gboolean is_done = targets != NULL && sonde_session_add_targets (call->session, targets, &error);
+  gboolean is_done
+      = targets != NULL
+        && sonde_session_manager_add_targets (call->context->manager, call->session,
+                                              sonde_caller_uid (call->caller), targets, &error);
 
   answer (call, is_done, error);
 }
@@ -199,6 +202,9 @@ get_features (SondeCall *call)
   g_variant_builder_init (&builder, G_VARIANT_TYPE_STRING_ARRAY);
   g_variant_builder_add (&builder, "s", "open-capture");
   g_variant_builder_add (&builder, "s", "pause");
+  /* As sd_booted() decides. */
+  if (g_file_test ("/run/systemd/system", G_FILE_TEST_IS_DIR))
+    g_variant_builder_add (&builder, "s", "unit");
   if (sonde_session_manager_has_store (call->context->manager))
     g_variant_builder_add (&builder, "s", "start-session");
   return g_variant_builder_end (&builder);

@@ -67,8 +67,23 @@ def test_dead_service(service, client):
           f'exit status {profiler.returncode}\n{output}{errors}')
 
 
+def test_readme(service):
+    """The lines that a desktop application needs, with a duration and a place for the capture."""
+    with open(os.path.join(service.source, 'README.md'), encoding='utf-8') as file:
+        lines = re.search(r'^```python\n(.*?)^```$', file.read(), re.M | re.S)[1]
+    user = service.next_user()
+    name = os.path.join(service.make_folder(user), 'own.syscap')
+    lines = lines.replace('5_000_000', '500_000') + f'open({name!r}, "wb").write(capture.read())\n'
+    result = service.run(user, '/usr/bin/python3', '-c', lines)
+    check(result.returncode == 0, result.stderr)
+    result = service.run(0, os.path.join(service.build, 'client/sondectl'), 'verify', name)
+    check(result.returncode == 0, result.stdout)
+
+
 def main():
-    service = Service(4 * len(CLIENTS))
+    service = Service(4 * len(CLIENTS) + 1)
+    with service.case('the lines of README.md give a whole capture'):
+        test_readme(service)
     for language, path in CLIENTS.items():
         client = service.install(path)
         with service.case(f'the client in {language} shows where a process spends its time'):

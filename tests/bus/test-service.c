@@ -6,33 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/lib/bus-client.h"
+#include "tests/lib/bus-user.h"
 #include "tests/lib/capture-summary.h"
-
-/* A user with a connection and a process of his own. */
-typedef struct
-{
-  uid_t uid;
-  GDBusConnection *bus;
-  pid_t target;
-} User;
-
-static void
-user_clear (User *self)
-{
-  g_clear_object (&self->bus);
-  if (self->target > 0)
-    bus_end (self->target, SIGKILL);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (User, user_clear)
-
-static void
-user_init (User *self, BusChild what)
-{
-  self->uid = bus_next_uid ();
-  self->bus = bus_connect (self->uid);
-  self->target = bus_spawn (self->uid, what);
-}
 
 /* Asserts that Profile answers with Error.@name; returns its message. @options is consumed. */
 static char *
@@ -77,9 +52,9 @@ test_own_process (void)
 static void
 test_root_process_by_number (void)
 {
-  g_auto (User) user = { 0 };
+  g_auto (BusUser) user = { 0 };
 
-  user_init (&user, BUS_CHILD_WAIT);
+  bus_user_init (&user, BUS_CHILD_WAIT);
   g_free (assert_refused (user.bus, g_variant_new_parsed ("{'pids': <[%u]>}", (guint32) getpid ()),
                           NULL, "NotAuthorized"));
 }
@@ -87,10 +62,10 @@ test_root_process_by_number (void)
 static void
 test_root_process_with_own_maps (void)
 {
-  g_auto (User) user = { 0 };
+  g_auto (BusUser) user = { 0 };
   g_autoptr (GUnixFDList) fds = NULL;
 
-  user_init (&user, BUS_CHILD_WAIT);
+  bus_user_init (&user, BUS_CHILD_WAIT);
   fds = bus_open_proc (user.target, "maps", O_RDONLY);
   g_free (assert_refused (user.bus, target_options (getpid ()), fds, "NotAuthorized"));
 }
@@ -98,11 +73,11 @@ test_root_process_with_own_maps (void)
 static void
 test_root_process_with_path_descriptor (void)
 {
-  g_auto (User) user = { 0 };
+  g_auto (BusUser) user = { 0 };
   g_autoptr (GUnixFDList) fds = NULL;
 
   /* Anybody may open anybody's maps with O_PATH: the kernel checks nothing then. */
-  user_init (&user, BUS_CHILD_WAIT);
+  bus_user_init (&user, BUS_CHILD_WAIT);
   fds = bus_open_proc (getpid (), "maps", O_PATH);
   g_free (assert_refused (user.bus, target_options (getpid ()), fds, "NotAuthorized"));
 }
@@ -110,10 +85,10 @@ test_root_process_with_path_descriptor (void)
 static void
 test_absent_process (void)
 {
-  g_auto (User) user = { 0 };
+  g_auto (BusUser) user = { 0 };
   g_autoptr (GUnixFDList) fds = NULL;
 
-  user_init (&user, BUS_CHILD_WAIT);
+  bus_user_init (&user, BUS_CHILD_WAIT);
   fds = bus_open_proc (user.target, "maps", O_RDONLY);
   g_free (assert_refused (user.bus, target_options (0x3FFFFF), fds, "NotAuthorized"));
   g_free (assert_refused (user.bus, g_variant_new_parsed ("{'pids': <[%u]>}", (guint32) 0x3FFFFF),
@@ -123,11 +98,11 @@ test_absent_process (void)
 static void
 test_maps_of_another_process (void)
 {
-  g_auto (User) user = { 0 };
+  g_auto (BusUser) user = { 0 };
   g_autoptr (GUnixFDList) fds = NULL;
   pid_t other;
 
-  user_init (&user, BUS_CHILD_WAIT);
+  bus_user_init (&user, BUS_CHILD_WAIT);
   other = bus_spawn (user.uid, BUS_CHILD_WAIT);
   fds = bus_open_proc (other, "maps", O_RDONLY);
   g_free (assert_refused (user.bus, target_options (user.target), fds, "NotAuthorized"));
@@ -147,10 +122,10 @@ is_sleep (gpointer user_data)
 static void
 test_maps_before_exec (void)
 {
-  g_auto (User) user = { 0 };
+  g_auto (BusUser) user = { 0 };
   g_autoptr (GUnixFDList) fds = NULL;
 
-  user_init (&user, BUS_CHILD_EXEC);
+  bus_user_init (&user, BUS_CHILD_EXEC);
   fds = bus_open_proc (user.target, "maps", O_RDONLY);
   kill (user.target, SIGUSR1);
   bus_wait (is_sleep, &user.target, "the target's exec");
@@ -160,11 +135,11 @@ test_maps_before_exec (void)
 static void
 test_files_that_are_no_proof (void)
 {
-  g_auto (User) user = { 0 };
+  g_auto (BusUser) user = { 0 };
   g_autofree char *status = NULL;
   g_autofree char *folder = NULL;
 
-  user_init (&user, BUS_CHILD_WAIT);
+  bus_user_init (&user, BUS_CHILD_WAIT);
   status = g_strdup_printf ("/proc/%d/status", user.target);
   folder = g_strdup_printf ("/proc/%d", user.target);
   assert_no_proof (user.bus, user.target, open ("/etc/passwd", O_RDONLY | O_CLOEXEC));
@@ -178,10 +153,10 @@ test_files_that_are_no_proof (void)
 static void
 test_pipe (void)
 {
-  g_auto (User) user = { 0 };
+  g_auto (BusUser) user = { 0 };
   int pipe_fds[2];
 
-  user_init (&user, BUS_CHILD_WAIT);
+  bus_user_init (&user, BUS_CHILD_WAIT);
   g_assert_cmpint (pipe2 (pipe_fds, O_CLOEXEC), ==, 0);
   assert_no_proof (user.bus, user.target, pipe_fds[0]);
   close (pipe_fds[1]);
@@ -190,11 +165,11 @@ test_pipe (void)
 static void
 test_descriptor_counts (void)
 {
-  g_auto (User) user = { 0 };
+  g_auto (BusUser) user = { 0 };
   g_autoptr (GUnixFDList) two = NULL;
   g_autoptr (GVariant) options = NULL;
 
-  user_init (&user, BUS_CHILD_WAIT);
+  bus_user_init (&user, BUS_CHILD_WAIT);
   two = bus_open_proc (user.target, "maps", O_RDONLY);
   options = g_variant_ref_sink (target_options (user.target));
   g_free (assert_refused (user.bus, options, NULL, "InvalidOption"));
@@ -233,9 +208,9 @@ test_bad_options (void)
     { "symbols", "'always'" },
     { "raw", "1" },
   };
-  g_auto (User) user = { 0 };
+  g_auto (BusUser) user = { 0 };
 
-  user_init (&user, BUS_CHILD_WAIT);
+  bus_user_init (&user, BUS_CHILD_WAIT);
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     {
       g_autoptr (GUnixFDList) fds = bus_open_proc (user.target, "maps", O_RDONLY);
@@ -262,9 +237,9 @@ test_target_kinds (void)
     "{'targets': <@a(uh) []>}",
     "{'targets': <'1'>}",
   };
-  g_auto (User) user = { 0 };
+  g_auto (BusUser) user = { 0 };
 
-  user_init (&user, BUS_CHILD_WAIT);
+  bus_user_init (&user, BUS_CHILD_WAIT);
   for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
     {
       g_test_message ("%s", texts[i]);
@@ -276,10 +251,10 @@ static void
 test_too_many_targets (void)
 {
   g_autoptr (GString) text = g_string_new ("{'targets': <[");
-  g_auto (User) user = { 0 };
+  g_auto (BusUser) user = { 0 };
   g_autoptr (GUnixFDList) fds = NULL;
 
-  user_init (&user, BUS_CHILD_WAIT);
+  bus_user_init (&user, BUS_CHILD_WAIT);
   fds = bus_open_proc (user.target, "maps", O_RDONLY);
   for (guint i = 0; i < 17; i++)
     g_string_append_printf (text, "%s(uint32 %d, handle 0)", i ? ", " : "", user.target);
@@ -290,9 +265,9 @@ test_too_many_targets (void)
 static void
 test_machine_for_a_user (void)
 {
-  g_auto (User) user = { 0 };
+  g_auto (BusUser) user = { 0 };
 
-  user_init (&user, BUS_CHILD_WAIT);
+  bus_user_init (&user, BUS_CHILD_WAIT);
   g_free (assert_refused (user.bus, g_variant_new_parsed ("{'system': <true>}"), NULL,
                           "NotAuthorized"));
   g_free (assert_refused (user.bus,
@@ -303,10 +278,10 @@ test_machine_for_a_user (void)
 static void
 test_kernel_names_for_a_user (void)
 {
-  g_auto (User) user = { 0 };
+  g_auto (BusUser) user = { 0 };
   g_autoptr (GUnixFDList) fds = NULL;
 
-  user_init (&user, BUS_CHILD_WAIT);
+  bus_user_init (&user, BUS_CHILD_WAIT);
   fds = bus_open_proc (user.target, "maps", O_RDONLY);
   g_free (assert_refused (user.bus,
                           g_variant_new_parsed ("{'targets': <[(%u, %h)]>, 'kernel': <true>}",
@@ -355,13 +330,13 @@ static void
 test_session_of_somebody_else (void)
 {
   static const char *const properties[] = { "State", "Statistics" };
-  g_auto (User) owner = { 0 };
-  g_auto (User) other = { 0 };
+  g_auto (BusUser) owner = { 0 };
+  g_auto (BusUser) other = { 0 };
   g_autofree char *session = NULL;
   int capture = -1;
 
-  user_init (&owner, BUS_CHILD_SPIN);
-  user_init (&other, BUS_CHILD_WAIT);
+  bus_user_init (&owner, BUS_CHILD_SPIN);
+  bus_user_init (&other, BUS_CHILD_WAIT);
   bus_profile_pid (owner.bus, owner.target, NULL, &session, &capture);
 
   for (guint i = 0; i < 2; i++)
@@ -399,22 +374,10 @@ lookup_count (GVariant *statistics, const char *key)
   return count;
 }
 
-static gboolean
-has_samples (gpointer user_data)
-{
-  User *user = ((gpointer *) user_data)[0];
-  const char *session = ((gpointer *) user_data)[1];
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GVariant) statistics = bus_session_get (user->bus, session, "Statistics", &error);
-
-  g_assert_no_error (error);
-  return lookup_count (statistics, "recorded") > 0;
-}
-
 static void
 test_stop_adds_up (void)
 {
-  g_auto (User) user = { 0 };
+  g_auto (BusUser) user = { 0 };
   g_autofree char *session = NULL;
   g_autoptr (GVariant) state = NULL;
   g_autoptr (GVariant) statistics = NULL;
@@ -422,12 +385,12 @@ test_stop_adds_up (void)
   CaptureSummary summary;
   int capture = -1;
 
-  user_init (&user, BUS_CHILD_SPIN);
+  bus_user_init (&user, BUS_CHILD_SPIN);
   bus_profile_pid (user.bus, user.target, NULL, &session, &capture);
   bus_watch_finished (&finished, user.bus, session);
   state = bus_session_get (user.bus, session, "State", NULL);
   g_assert_cmpstr (g_variant_get_string (state, NULL), ==, "running");
-  bus_wait (has_samples, (gpointer[]){ &user, session }, "the first sample");
+  bus_wait_samples (user.bus, session, 0);
 
   statistics = bus_stop (user.bus, session);
   capture_summary_read (&summary, capture, user.target);
@@ -446,13 +409,13 @@ test_stop_adds_up (void)
 static void
 test_stop_twice (void)
 {
-  g_auto (User) user = { 0 };
+  g_auto (BusUser) user = { 0 };
   g_autofree char *session = NULL;
   g_autoptr (GError) error = NULL;
   BusFinished finished;
   int capture = -1;
 
-  user_init (&user, BUS_CHILD_SPIN);
+  bus_user_init (&user, BUS_CHILD_SPIN);
   bus_profile_pid (user.bus, user.target, NULL, &session, &capture);
   bus_watch_finished (&finished, user.bus, session);
   g_variant_unref (bus_stop (user.bus, session));
@@ -466,7 +429,7 @@ test_stop_twice (void)
 static void
 test_launch (void)
 {
-  g_auto (User) user = { 0 };
+  g_auto (BusUser) user = { 0 };
   g_autofree char *session = NULL;
   g_autoptr (GUnixFDList) proof = NULL;
   g_autoptr (GError) error = NULL;
@@ -474,7 +437,7 @@ test_launch (void)
   CaptureSummary summary;
   int capture = -1;
 
-  user_init (&user, BUS_CHILD_SPIN);
+  bus_user_init (&user, BUS_CHILD_SPIN);
   bus_profile (user.bus, g_variant_new_parsed ("{'launch': <true>}"), NULL, &session, &capture,
                &error);
   g_assert_no_error (error);
@@ -490,7 +453,7 @@ test_launch (void)
                             g_variant_new_parsed ("([(%u, %h)],)", (guint32) user.target, 0), proof,
                             &error);
   g_assert_no_error (error);
-  bus_wait (has_samples, (gpointer[]){ &user, session }, "the first sample");
+  bus_wait_samples (user.bus, session, 0);
   g_variant_unref (bus_stop (user.bus, session));
   capture_summary_read (&summary, capture, user.target);
   capture_summary_assert_whole (&summary);
@@ -500,11 +463,11 @@ test_launch (void)
 static void
 test_without_polkit (void)
 {
-  g_auto (User) user = { 0 };
+  g_auto (BusUser) user = { 0 };
   g_autoptr (GUnixFDList) fds = NULL;
   pid_t polkitd = atoi (g_getenv ("PRIVATE_BUS_POLKITD_PID"));
 
-  user_init (&user, BUS_CHILD_SPIN);
+  bus_user_init (&user, BUS_CHILD_SPIN);
   g_assert_cmpint (kill (polkitd, SIGKILL), ==, 0);
   fds = bus_open_proc (user.target, "maps", O_RDONLY);
   g_free (assert_refused (user.bus, target_options (user.target), fds, "NotAuthorized"));

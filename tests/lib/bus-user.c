@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A user with a connection and a process of his own, and what he asks of the service. */
+#include "tests/lib/bus-user.h"
+
+#include <signal.h>
+
+#define SERVICE      "org.sonde.Profiler1"
+#define MANAGER_PATH "/org/sonde/Profiler1"
+
+void
+bus_user_init (BusUser *self, BusChild what)
+{
+  self->uid = bus_next_uid ();
+  self->bus = bus_connect (self->uid);
+  self->target = bus_spawn (self->uid, what);
+}
+
+void
+bus_user_clear (BusUser *self)
+{
+  g_clear_object (&self->bus);
+  if (self->target > 0)
+    bus_end (self->target, SIGKILL);
+}
+
+GVariant *
+bus_manager_call (
+    GDBusConnection *bus, const char *method, GVariant *arguments, GUnixFDList *fds, GError **error)
+{
+  return g_dbus_connection_call_with_unix_fd_list_sync (
+      bus, SERVICE, MANAGER_PATH, SERVICE ".Manager", method, arguments, NULL,
+      G_DBUS_CALL_FLAGS_NONE, -1, fds, NULL, NULL, error);
+}
+
+GVariant *
+bus_list_sessions (GDBusConnection *bus)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) answer = bus_manager_call (bus, "ListSessions", NULL, NULL, &error);
+
+  g_assert_no_error (error);
+  return g_variant_get_child_value (answer, 0);
+}
+
+char *
+bus_list_paths (GDBusConnection *bus)
+{
+  g_autoptr (GVariant) list = bus_list_sessions (bus);
+  g_autoptr (GString) paths = g_string_new (NULL);
+
+  for (gsize i = 0; i < g_variant_n_children (list); i++)
+    {
+      const char *path;
+
+      g_variant_get_child (list, i, "(&oust&s)", &path, NULL, NULL, NULL, NULL);
+      g_string_append_printf (paths, "%s%s", i > 0 ? " " : "", path);
+    }
+  return g_strdup (paths->str);
+}
+
+int
+bus_open_capture (GDBusConnection *bus, const char *session, GVariant *options, GError **error)
+{
+  g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GVariant) answer = NULL;
+
+  if (options == NULL)
+    options = g_variant_new_parsed ("@a{sv} {}");
+  answer = g_dbus_connection_call_with_unix_fd_list_sync (
+      bus, SERVICE, session, SERVICE ".Session", "OpenCapture", g_variant_new ("(@a{sv})", options),
+      G_VARIANT_TYPE ("(h)"), G_DBUS_CALL_FLAGS_NONE, -1, NULL, &fds, NULL, error);
+  return answer != NULL ? g_unix_fd_list_get (fds, 0, error) : -1;
+}
+
+void
+bus_assert_state (GDBusConnection *bus, const char *session, const char *state)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) value = bus_session_get (bus, session, "State", &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpstr (g_variant_get_string (value, NULL), ==, state);
+}
+
+guint64
+bus_count (GDBusConnection *bus, const char *session, const char *key)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) statistics = bus_session_get (bus, session, "Statistics", &error);
+  guint64 count = 0;
+
+  g_assert_no_error (error);
+  g_assert_true (g_variant_lookup (statistics, key, "t", &count));
+  return count;
+}
+
+typedef struct
+{
+  GDBusConnection *bus;
+  const char *session;
+  guint64 n;
+} Wait;
+
+static gboolean
+has_samples (gpointer user_data)
+{
+  const Wait *wait = user_data;
+
+  return bus_count (wait->bus, wait->session, "recorded") > wait->n;
+}
+
+void
+bus_wait_samples (GDBusConnection *bus, const char *session, guint64 n)
+{
+  bus_wait (has_samples, &(Wait){ .bus = bus, .session = session, .n = n }, "samples");
+}
