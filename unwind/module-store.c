@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <time.h>
@@ -41,6 +43,7 @@ struct SondeModuleStore
   size_t max_bytes;
   size_t n_bytes;
   size_t n_fds;
+  size_t max_fds;
   uint32_t last_id;
   uint64_t serial;
   int64_t (*now_ns) (void);
@@ -55,6 +58,16 @@ monotonic_ns (void)
   return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
+size_t
+sonde_module_max_fds (void)
+{
+  struct rlimit limit;
+
+  if (getrlimit (RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur / 4 > SONDE_MODULE_MAX_FDS)
+    return SONDE_MODULE_MAX_FDS;
+  return limit.rlim_cur / 4;
+}
+
 SondeModuleStore *
 sonde_module_store_new (size_t max_bytes)
 {
@@ -63,6 +76,7 @@ sonde_module_store_new (size_t max_bytes)
   if (self == NULL)
     return NULL;
   self->max_bytes = max_bytes;
+  self->max_fds = sonde_module_max_fds ();
   self->serial = 1; /* a list that says 0 has not looked yet */
   self->now_ns = monotonic_ns;
   return self;
@@ -216,7 +230,7 @@ limit_fds (SondeModuleStore *self)
 {
   SondeModule *module = self->oldest;
 
-  for (; self->n_fds > SONDE_MODULE_STORE_MAX_FDS && module != NULL; module = module->newer)
+  for (; self->n_fds > self->max_fds && module != NULL; module = module->newer)
     {
       if (module->fd < 0)
         continue;
@@ -424,6 +438,20 @@ sonde_module_store_load (SondeModuleStore *self, const SondeFileId *id, int fd)
   return 0;
 }
 
+/* For those who read its names: a copy, as the kernel maps it without a file. */
+static int
+copy_vdso (const uint8_t *memory, size_t size_bytes)
+{
+  int fd = memfd_create ("vdso", MFD_CLOEXEC);
+
+  if (fd >= 0 && write (fd, memory, size_bytes) != (ssize_t) size_bytes)
+    {
+      close (fd);
+      fd = -1;
+    }
+  return fd;
+}
+
 /* The vdso has no size of its own: its section headers come last, and its segments hold the rest.
  */
 static uint64_t
@@ -446,15 +474,23 @@ SondeModule *
 sonde_module_store_vdso (SondeModuleStore *self)
 {
   const uint8_t *memory = (const void *) getauxval (AT_SYSINFO_EHDR);
+  uint64_t size_bytes;
+  int fd;
 
   if (self->vdso_was_tried || memory == NULL)
     return self->vdso;
   self->vdso_was_tried = true;
-  if (sonde_module_new (-1, memory, measure_vdso (memory), &self->vdso) == 0)
+  size_bytes = measure_vdso (memory);
+  fd = copy_vdso (memory, size_bytes);
+  if (sonde_module_new (fd, memory, size_bytes, &self->vdso) == 0)
     {
       self->vdso->store = self;
       self->vdso->id = ++self->last_id;
       self->n_bytes += self->vdso->n_bytes;
+    }
+  else if (fd >= 0)
+    {
+      close (fd);
     }
   return self->vdso;
 }

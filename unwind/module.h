@@ -24,7 +24,7 @@
 #define SONDE_MODULE_MAX_BYTES         (32u << 20) /* unwind data of one module */
 #define SONDE_MODULE_STORE_MAX_BYTES   (64u << 20) /* default cap of a store */
 #define SONDE_MODULE_STORE_MAX_MODULES 16384       /* and as many ids, failed ones included */
-#define SONDE_MODULE_STORE_MAX_FDS     1024        /* kept open for symbols */
+#define SONDE_MODULE_MAX_FDS           1024        /* kept open for names */
 
 /* As in a maps line or MMAP2 record. generation is 0 where unknown and then not compared. */
 typedef struct
@@ -75,9 +75,11 @@ void sonde_module_unref (SondeModule *self); /* accepts NULL */
 /* A small number, unique in the store's life. */
 uint32_t sonde_module_id (const SondeModule *self);
 
-/* The file, still open for reading symbols. The module's. -1 for the vdso, and for the least
- * recently used modules beyond SONDE_MODULE_STORE_MAX_FDS. */
+/* The file, still open for whoever wants to read names. The module's. -1 for the modules of a store
+ * that were not used for longest, beyond sonde_module_max_fds(). */
 int sonde_module_fd (const SondeModule *self);
+/* SONDE_MODULE_MAX_FDS, or a quarter of RLIMIT_NOFILE if that is less. */
+size_t sonde_module_max_fds (void);
 
 /**
  * sonde_module_bias:

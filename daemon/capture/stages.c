@@ -268,7 +268,7 @@ sonde_stages_new (const SondeMessageSetup *setup,
   self->tracker = sonde_tracker_new (self->processes, self->modules, self->state, self->recorder,
                                      hides_others (setup), handler->send, user_data);
   if (setup->flags & SONDE_SPEC_SYMBOLS)
-    self->addresses = sonde_address_set_new ();
+    self->addresses = sonde_address_set_new (self->processes);
   self->merge = sonde_ring_merge_new (&merge_handler, self);
   self->events = sonde_event_keeper_new (setup->read_format);
   self->lineage = sonde_lineage_new ();

@@ -3,6 +3,7 @@
 #include "daemon/control/worker.h"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "daemon/base/error.h"
 #include "daemon/base/fd.h"
@@ -13,6 +14,8 @@ struct SondeWorker
   grefcount refs;                    /* the owner's, and one for the pending wait */
   const SondeWorkerHandler *handler; /* NULL once freed by the owner */
   gpointer user_data;
+  SondeWorkerLauncher *launcher;
+  uid_t uid; /* the launcher's, until it is reaped */
   GSubprocess *process;
   SondeChannel *channel;
   guint exit_timer;
@@ -29,6 +32,7 @@ worker_unref (SondeWorker *self)
   g_clear_handle_id (&self->exit_timer, g_source_remove);
   g_clear_pointer (&self->channel, sonde_channel_free);
   g_clear_object (&self->process);
+  sonde_worker_launcher_unref (self->launcher);
   g_free (self->how);
   g_free (self);
 }
@@ -97,6 +101,7 @@ on_reaped (GObject *source, GAsyncResult *result, gpointer user_data)
 
   g_subprocess_wait_finish (process, result, NULL);
   self->is_reaped = TRUE;
+  sonde_worker_launcher_give_uid_back (self->launcher, self->uid);
   g_clear_handle_id (&self->exit_timer, g_source_remove);
   if (self->how == NULL)
     self->how = g_subprocess_get_if_signaled (process)
@@ -111,40 +116,61 @@ on_reaped (GObject *source, GAsyncResult *result, gpointer user_data)
   worker_unref (self);
 }
 
+/* Takes @fd. */
+static GSubprocess *
+start_process (const char *path, uid_t uid, int fd, GError **error)
+{
+  /* Standard input is /dev/null by default; standard error is for what the worker has to complain
+   * about. */
+  g_autoptr (GSubprocessLauncher) launcher
+      = g_subprocess_launcher_new (G_SUBPROCESS_FLAGS_STDOUT_SILENCE);
+  g_autofree char *own_uid
+      = uid != SONDE_WORKER_UID_NONE ? g_strdup_printf ("--uid=%u", (guint) uid) : NULL;
+  GSubprocess *process;
+
+  g_subprocess_launcher_take_fd (launcher, fd, SONDE_WORKER_FD);
+  process = g_subprocess_launcher_spawn (launcher, error, path,
+                                         "--fd=" G_STRINGIFY (SONDE_WORKER_FD), own_uid, NULL);
+  g_subprocess_launcher_close (launcher);
+  if (process == NULL)
+    g_prefix_error (error, "Cannot start a worker: ");
+  return process;
+}
+
 SondeWorker *
-sonde_worker_spawn (const char *path,
+sonde_worker_spawn (SondeWorkerLauncher *launcher,
                     const SondeWorkerHandler *handler,
                     gpointer user_data,
                     GError **error)
 {
   static const SondeChannelHandler channel_handler = { .message = on_message, .closed = on_closed };
-  /* Standard input is /dev/null by default; standard error is for what the worker has to complain
-   * about. */
-  g_autoptr (GSubprocessLauncher) launcher
-      = g_subprocess_launcher_new (G_SUBPROCESS_FLAGS_STDOUT_SILENCE);
-  g_autoptr (GSubprocess) process = NULL;
   sonde_autofd int ours = -1;
+  GSubprocess *process;
   SondeWorker *self;
   int fds[2];
+  uid_t uid;
 
   if (!sonde_socketpair (SOCK_SEQPACKET, fds, error))
     return NULL;
   ours = fds[0];
-  g_subprocess_launcher_take_fd (launcher, fds[1], SONDE_WORKER_FD);
-  process = g_subprocess_launcher_spawn (launcher, error, path,
-                                         "--fd=" G_STRINGIFY (SONDE_WORKER_FD), NULL);
-  g_subprocess_launcher_close (launcher);
-  if (process == NULL)
+  if (!sonde_worker_launcher_take_uid (launcher, &uid, error))
     {
-      g_prefix_error (error, "Cannot start a worker: ");
+      close (fds[1]);
       return NULL;
     }
-
+  process = start_process (sonde_worker_launcher_path (launcher), uid, fds[1], error);
+  if (process == NULL)
+    {
+      sonde_worker_launcher_give_uid_back (launcher, uid);
+      return NULL;
+    }
   self = g_new0 (SondeWorker, 1);
   g_ref_count_init (&self->refs);
   self->handler = handler;
   self->user_data = user_data;
-  self->process = g_steal_pointer (&process);
+  self->launcher = sonde_worker_launcher_ref (launcher);
+  self->uid = uid;
+  self->process = process;
   self->channel = sonde_channel_new (sonde_steal_fd (&ours), TRUE, &channel_handler, self);
   g_ref_count_inc (&self->refs);
   g_subprocess_wait_async (self->process, NULL, on_reaped, self);

@@ -5,6 +5,7 @@
 #include <gio/gio.h>
 
 #include "daemon/base/channel.h"
+#include "daemon/control/worker-launcher.h"
 
 /**
  * SECTION: worker
@@ -26,8 +27,7 @@ typedef struct
   void (*gone) (SondeWorker *worker, const char *how, gpointer user_data);
 } SondeWorkerHandler;
 
-/* @path: the executable; never a caller's word */
-SondeWorker *sonde_worker_spawn (const char *path,
+SondeWorker *sonde_worker_spawn (SondeWorkerLauncher *launcher,
                                  const SondeWorkerHandler *handler,
                                  gpointer user_data,
                                  GError **error);

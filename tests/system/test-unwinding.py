@@ -8,12 +8,12 @@ import re
 import shutil
 import subprocess
 
+from capture import MARKERS
 from system import System, check
 
 FREQUENCY = 1000
 MILLISECONDS = 300  # of CPU time in each part of a program
 MIN_SHARE = 0.99
-MARKERS = ('[stack truncated]', '[no unwind data]', '[unwind error]', '[depth limit]')
 PLAIN = ('main', 'plain_outer', 'plain_middle', 'plain_leaf')
 
 

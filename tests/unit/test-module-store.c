@@ -2,6 +2,7 @@
 /* One module for one file, asked for again only after a while, and never too many of them. */
 #include <errno.h>
 #include <libelf.h>
+#include <sys/resource.h>
 
 #include "tests/lib/module-fixture.h"
 
@@ -117,6 +118,31 @@ test_full_of_modules_in_use (Fixture *f, gconstpointer data)
   g_assert_nonnull (load_bytes (f, file->data, file->len, &error));
 }
 
+static void
+test_open_files (Fixture *f, gconstpointer data)
+{
+  g_autoptr (GByteArray) file = fake_elf_build (f->cfi, &(FakeElf){ 0 });
+  const guint max_fds = 16, n_files = 40;
+  g_autofree SondeModule **modules = g_new (SondeModule *, n_files);
+  struct rlimit before, limit;
+  int error;
+
+  g_assert_cmpint (getrlimit (RLIMIT_NOFILE, &before), ==, 0);
+  limit = before;
+  limit.rlim_cur = 4 * max_fds;
+  g_assert_cmpint (setrlimit (RLIMIT_NOFILE, &limit), ==, 0);
+  sonde_module_store_free (f->store);
+  f->store = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
+  for (guint i = 0; i < n_files; i++)
+    {
+      modules[i] = load_bytes (f, file->data, file->len, &error);
+      g_assert_nonnull (modules[i]);
+    }
+  for (guint i = 0; i < n_files; i++)
+    g_assert_cmpint (sonde_module_fd (modules[i]) >= 0, ==, i >= n_files - max_fds);
+  g_assert_cmpint (setrlimit (RLIMIT_NOFILE, &before), ==, 0);
+}
+
 #define ADD(path, test) g_test_add ("/module-store/" path, Fixture, NULL, set_up, test, tear_down)
 
 int
@@ -129,6 +155,7 @@ main (int argc, char **argv)
   ADD ("asks-again-later-and-later", test_back_off);
   ADD ("asks-again-at-once-if-the-answer-said-nothing", test_unknown_again);
   ADD ("drops-the-oldest-unused-under-the-cap", test_eviction);
+  ADD ("keeps-the-files-of-the-newest-open", test_open_files);
   ADD ("is-full-when-all-is-in-use", test_full_of_modules_in_use);
   return g_test_run ();
 }
