@@ -463,7 +463,7 @@ sonde_process_exited (const SondeProcess *self)
   return self->exited;
 }
 
-/* This worker's vdso is that of all 64-bit processes of this kernel. */
+/* This worker's vdso is that of all 64-bit processes of this kernel, which have it high up. */
 static SondeModule *
 find_module (SondeProcessTable *self, const SondeMapping *mapping)
 {
@@ -478,7 +478,7 @@ find_module (SondeProcessTable *self, const SondeMapping *mapping)
       return module;
     }
   module = sonde_module_store_vdso (self->modules);
-  if (module == NULL)
+  if (module == NULL || mapping->start <= UINT32_MAX)
     return NULL;
   sonde_module_extent (module, &low, &high);
   return high - low <= mapping->end - mapping->start ? module : NULL;
