@@ -371,7 +371,9 @@ sonde_channel_send (SondeChannel *self,
       return TRUE;
     }
   close_fds (fds, n_fds);
-  if (result > 0)
+  /* A peer that has just gone may have said something before, its last word perhaps: that is read
+   * first, and then the end of file tells the owner. */
+  if (result > 0 || (self->fd >= 0 && (result == -EPIPE || result == -ECONNRESET)))
     return TRUE;
   g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED, "Cannot send \"%s\": %s",
                sonde_message_type_to_string (header->type),

@@ -49,7 +49,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeChannel, sonde_channel_free)
  * @message: header.type set; header.size is filled in from @size_bytes
  * @fds: (transfer full): closed by the channel once sent or on failure, whatever happens
  *
- * Returns: FALSE with SONDE_ERROR_FAILED when the peer is gone or the queue is full
+ * To a peer that has just gone a message is lost as if on its way: `closed` follows what it has
+ * said before.
+ *
+ * Returns: FALSE with SONDE_ERROR_FAILED when the channel is shut or its queue is full
  */
 gboolean sonde_channel_send (SondeChannel *self,
                              gpointer message,
