@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gio/gio.h>
+#include <sys/types.h>
 
 #include "daemon/base/message.h"
 
@@ -64,3 +65,9 @@ gboolean sonde_channel_send (SondeChannel *self,
 gboolean sonde_channel_send_simple (SondeChannel *self, SondeMessageType type, GError **error);
 /* Messages queued because the socket was full. */
 guint sonde_channel_queued (const SondeChannel *self);
+
+/* Who sent the first message, as the kernel tells: 0 before it, and on a socket without
+ * SO_PASSCRED. The process may be gone by now. */
+pid_t sonde_channel_peer_pid (const SondeChannel *self);
+/* Whether the other end is still open. */
+gboolean sonde_channel_has_peer (const SondeChannel *self);

@@ -32,14 +32,14 @@ struct SondeSessionManager
 };
 
 SondeSessionManager *
-sonde_session_manager_new (const char *worker_path,
+sonde_session_manager_new (SondeWorkerLauncher *launcher,
                            SondeCaptureStore *store,
                            const SondeSessionManagerHandler *handler,
                            gpointer user_data)
 {
   SondeSessionManager *self = g_new0 (SondeSessionManager, 1);
 
-  self->launcher = sonde_worker_launcher_new (worker_path);
+  self->launcher = launcher;
   self->store = store;
   self->handler = handler;
   self->user_data = user_data;

@@ -257,7 +257,7 @@ sonde_session_start (SondeSession *self, SondeWorkerLauncher *launcher, GError *
 
   if (!sonde_session_scope_prepare (self->scope, error))
     return FALSE;
-  self->worker = sonde_worker_spawn (launcher, &sonde_session_worker_handler, self, error);
+  self->worker = sonde_worker_start (launcher, &sonde_session_worker_handler, self, error);
   if (self->worker == NULL)
     return FALSE;
   self->is_starting = TRUE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How workers are started: their executable, and a uid for each. */
+/* How workers are started: by systemd, or as our children with a uid for each. */
 #include "daemon/control/worker-launcher.h"
 
 #include <errno.h>
@@ -10,8 +10,10 @@
 
 struct SondeWorkerLauncher
 {
-  grefcount refs; /* workers that are being reaped outlive their session's manager */
-  char *path;
+  grefcount refs;            /* workers that are being reaped outlive their session's manager */
+  char *path;                /* or: */
+  SondeWorkerSocket *socket; /* and: */
+  GDBusConnection *bus;
   gboolean is_taken[SONDE_WORKER_N_UIDS];
 };
 
@@ -22,6 +24,16 @@ sonde_worker_launcher_new (const char *path)
 
   g_ref_count_init (&self->refs);
   self->path = g_strdup (path);
+  return self;
+}
+
+SondeWorkerLauncher *
+sonde_worker_launcher_new_systemd (const char *socket_path, GDBusConnection *bus)
+{
+  SondeWorkerLauncher *self = sonde_worker_launcher_new (NULL);
+
+  self->socket = sonde_worker_socket_new (socket_path);
+  self->bus = g_object_ref (bus);
   return self;
 }
 
@@ -37,6 +49,8 @@ sonde_worker_launcher_unref (SondeWorkerLauncher *self)
 {
   if (self == NULL || !g_ref_count_dec (&self->refs))
     return;
+  g_clear_pointer (&self->socket, sonde_worker_socket_free);
+  g_clear_object (&self->bus);
   g_free (self->path);
   g_free (self);
 }
@@ -45,6 +59,18 @@ const char *
 sonde_worker_launcher_path (const SondeWorkerLauncher *self)
 {
   return self->path;
+}
+
+SondeWorkerSocket *
+sonde_worker_launcher_socket (const SondeWorkerLauncher *self)
+{
+  return self->socket;
+}
+
+GDBusConnection *
+sonde_worker_launcher_bus (const SondeWorkerLauncher *self)
+{
+  return self->bus;
 }
 
 /* One system call instead of a look at all of /proc. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How workers are started: their executable, and a uid for each. */
+/* How workers are started: by systemd, or as our children with a uid for each. */
 #pragma once
 
 #include <gio/gio.h>
 #include <sys/types.h>
+
+#include "daemon/control/worker-socket.h"
 
 /**
  * SECTION: worker-launcher
@@ -26,13 +28,21 @@
 
 typedef struct SondeWorkerLauncher SondeWorkerLauncher;
 
-/* @path: the executable; never a caller's word */
+/* @path: the executable, to be spawned; never a caller's word */
 SondeWorkerLauncher *sonde_worker_launcher_new (const char *path);
+/* @socket_path: where systemd listens
+ * @bus: the system bus, where it answers */
+SondeWorkerLauncher *sonde_worker_launcher_new_systemd (const char *socket_path,
+                                                        GDBusConnection *bus);
 SondeWorkerLauncher *sonde_worker_launcher_ref (SondeWorkerLauncher *self);
 void sonde_worker_launcher_unref (SondeWorkerLauncher *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeWorkerLauncher, sonde_worker_launcher_unref)
 
+/* NULL: systemd starts them. */
 const char *sonde_worker_launcher_path (const SondeWorkerLauncher *self);
+/* NULL both, unless systemd starts them. */
+SondeWorkerSocket *sonde_worker_launcher_socket (const SondeWorkerLauncher *self);
+GDBusConnection *sonde_worker_launcher_bus (const SondeWorkerLauncher *self);
 
 /**
  * sonde_worker_launcher_take_uid:
