@@ -100,7 +100,7 @@ on_checked (GObject *source, GAsyncResult *result, gpointer user_data)
   if (answer == NULL && g_cancellable_is_cancelled (question->cancellable))
     refuse (task, NO_ANSWER);
   else if (answer == NULL)
-    refuse (task, NO_POLKIT);
+    refuse (task, error->domain == POLKIT_ERROR ? error->message : NO_POLKIT);
   else if (g_cancellable_is_cancelled (question->cancellable))
     refuse (task, NO_ANSWER);
   else if (polkit_authorization_result_get_is_authorized (answer))
