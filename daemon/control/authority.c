@@ -26,6 +26,11 @@ struct SondeAuthority
 {
   /* Answers @task, whose data is a Question of somebody who is not root. */
   void (*ask) (SondeAuthority *self, GTask *task);
+#if HAVE_POLKIT
+  PolkitAuthority *polkit; /* NULL before the first question */
+  GPtrArray *waiting;      /* GTask: for @polkit */
+  GCancellable *getting;   /* @polkit */
+#endif
 };
 
 static void
@@ -107,36 +112,59 @@ make_details (GVariant *dict)
   return details;
 }
 
+/* @task: (transfer full) */
 static void
-on_authority (GObject *source, GAsyncResult *result, gpointer user_data)
+put_question (SondeAuthority *self, GTask *task)
 {
-  GTask *task = user_data;
   const Question *question = g_task_get_task_data (task);
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PolkitAuthority) authority = polkit_authority_get_finish (result, &error);
-  g_autoptr (PolkitSubject) subject = NULL;
-  g_autoptr (PolkitDetails) details = NULL;
+  g_autoptr (PolkitSubject) subject
+      = polkit_system_bus_name_new (sonde_caller_name (question->caller));
+  g_autoptr (PolkitDetails) details = make_details (question->details);
 
-  if (authority == NULL)
-    {
-      refuse (task, NO_POLKIT);
-      return;
-    }
-  details = make_details (question->details);
-  subject = polkit_system_bus_name_new (sonde_caller_name (question->caller));
   polkit_authority_check_authorization (
-      authority, subject, question->action, details,
+      self->polkit, subject, question->action, details,
       question->is_interactive ? POLKIT_CHECK_AUTHORIZATION_FLAGS_ALLOW_USER_INTERACTION
                                : POLKIT_CHECK_AUTHORIZATION_FLAGS_NONE,
       question->cancellable, on_checked, task);
 }
 
 static void
+on_authority (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  SondeAuthority *self = user_data;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PolkitAuthority) polkit = polkit_authority_get_finish (result, &error);
+  g_autoptr (GPtrArray) waiting = NULL;
+
+  if (g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
+    return; /* @self is gone */
+  self->polkit = g_steal_pointer (&polkit);
+  waiting = g_steal_pointer (&self->waiting);
+  self->waiting = g_ptr_array_new_with_free_func (g_object_unref);
+  while (waiting->len > 0)
+    {
+      GTask *task = g_ptr_array_steal_index (waiting, 0);
+
+      if (self->polkit == NULL)
+        refuse (task, NO_POLKIT);
+      else
+        put_question (self, task);
+    }
+}
+
+/* The library makes its object in a thread, and until that is done a second request for it waits
+ * for that thread: so there is one request, and questions wait here. */
+static void
 ask_polkit (SondeAuthority *self, GTask *task)
 {
-  const Question *question = g_task_get_task_data (task);
-
-  polkit_authority_get_async (question->cancellable, on_authority, task);
+  if (self->polkit != NULL)
+    {
+      put_question (self, task);
+      return;
+    }
+  g_ptr_array_add (self->waiting, task);
+  if (self->waiting->len == 1)
+    polkit_authority_get_async (self->getting, on_authority, self);
 }
 #else
 static void
@@ -158,7 +186,13 @@ authority_new (void (*ask) (SondeAuthority *self, GTask *task))
 SondeAuthority *
 sonde_authority_new_polkit (void)
 {
-  return authority_new (ask_polkit);
+  SondeAuthority *self = authority_new (ask_polkit);
+
+#if HAVE_POLKIT
+  self->waiting = g_ptr_array_new_with_free_func (g_object_unref);
+  self->getting = g_cancellable_new ();
+#endif
+  return self;
 }
 
 SondeAuthority *
@@ -170,6 +204,13 @@ sonde_authority_new_peer (void)
 void
 sonde_authority_free (SondeAuthority *self)
 {
+#if HAVE_POLKIT
+  if (self->getting != NULL)
+    g_cancellable_cancel (self->getting);
+  g_clear_object (&self->getting);
+  g_clear_pointer (&self->waiting, g_ptr_array_unref);
+  g_clear_object (&self->polkit);
+#endif
   g_free (self);
 }
 
