@@ -13,7 +13,6 @@ typedef struct
   GDBusConnection *root;
   pid_t pid;
   guint n_fds;
-  guint n_looks; /* in a row that found it at rest, with n_fds */
 } Daemon;
 
 static guint
@@ -49,23 +48,11 @@ has_no_child (gpointer user_data)
   return count_children (((Daemon *) user_data)->pid) == 0;
 }
 
-/* No worker, and a few looks in a row show the same descriptors: the last session is put away. */
-static gboolean
-is_at_rest (gpointer user_data)
-{
-  Daemon *self = user_data;
-  guint n_fds = bus_count_fds (self->pid);
-
-  self->n_looks = has_no_child (self) && n_fds == self->n_fds ? self->n_looks + 1 : 0;
-  self->n_fds = n_fds;
-  return self->n_looks >= 10;
-}
-
 /* To be called when nothing runs. */
 static void
 daemon_remember (Daemon *self)
 {
-  bus_wait (is_at_rest, self, "the end of all workers");
+  self->n_fds = bus_wait_at_rest (self->pid);
 }
 
 static gboolean

@@ -17,20 +17,31 @@
 #define SERVICE      "org.sonde.Profiler1"
 #define MANAGER_PATH "/org/sonde/Profiler1"
 
+/* Of private-bus; the group has the same number. */
+enum
+{
+  FIRST_ACCOUNT = 50000,
+  N_ACCOUNTS = 1000,
+};
+
 static const char *const child_names[] = {
   [BUS_CHILD_SPIN] = "--spin",     [BUS_CHILD_WAIT] = "--wait",       [BUS_CHILD_EXEC] = "--exec",
   [BUS_CHILD_CLIENT] = "--client", [BUS_CHILD_PROFILE] = "--profile",
 };
-
-/* Users of base-passwd, which every Debian has. */
-static const uid_t uids[] = { 2, 3, 5, 6, 7, 8, 9, 10, 13, 33, 34, 38, 39, 65534 };
 
 uid_t
 bus_next_uid (void)
 {
   static guint n_used;
 
-  return uids[n_used++ % G_N_ELEMENTS (uids)];
+  g_assert_cmpuint (n_used, <, N_ACCOUNTS);
+  return FIRST_ACCOUNT + n_used++;
+}
+
+gboolean
+bus_is_long (void)
+{
+  return g_strcmp0 (g_getenv ("SONDE_TEST_LONG"), "1") == 0;
 }
 
 GDBusConnection *
@@ -49,6 +60,22 @@ bus_connect (uid_t uid)
   g_assert_no_error (error);
   g_assert_cmpint (seteuid (0), ==, 0);
   return bus;
+}
+
+gboolean
+bus_has_name (GDBusConnection *bus, const char *name)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) answer = NULL;
+  gboolean has_owner;
+
+  answer = g_dbus_connection_call_sync (bus, "org.freedesktop.DBus", "/org/freedesktop/DBus",
+                                        "org.freedesktop.DBus", "NameHasOwner",
+                                        g_variant_new ("(s)", name), G_VARIANT_TYPE ("(b)"),
+                                        G_DBUS_CALL_FLAGS_NONE, -1, NULL, &error);
+  g_assert_no_error (error);
+  g_variant_get (answer, "(b)", &has_owner);
+  return has_owner;
 }
 
 pid_t
@@ -125,6 +152,20 @@ bus_profile (GDBusConnection *bus,
   return *capture >= 0;
 }
 
+char *
+bus_start_session (GDBusConnection *bus, GVariant *options, GUnixFDList *fds, GError **error)
+{
+  g_autoptr (GVariant) answer = g_dbus_connection_call_with_unix_fd_list_sync (
+      bus, SERVICE, MANAGER_PATH, SERVICE ".Manager", "StartSession",
+      g_variant_new ("(@a{sv})", options), G_VARIANT_TYPE ("(o)"), G_DBUS_CALL_FLAGS_NONE, -1, fds,
+      NULL, NULL, error);
+  char *session = NULL;
+
+  if (answer != NULL)
+    g_variant_get (answer, "(o)", &session);
+  return session;
+}
+
 static GVariant *
 merge_options (GVariant *first, GVariant *more)
 {
@@ -167,6 +208,17 @@ bus_session_call (GDBusConnection *bus,
       -1, fds, NULL, NULL, error);
 }
 
+int
+bus_open_capture (GDBusConnection *bus, const char *session, GVariant *options, GError **error)
+{
+  g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GVariant) answer = g_dbus_connection_call_with_unix_fd_list_sync (
+      bus, SERVICE, session, SERVICE ".Session", "OpenCapture", g_variant_new ("(@a{sv})", options),
+      G_VARIANT_TYPE ("(h)"), G_DBUS_CALL_FLAGS_NONE, -1, NULL, &fds, NULL, error);
+
+  return answer != NULL ? g_unix_fd_list_get (fds, 0, error) : -1;
+}
+
 GVariant *
 bus_stop (GDBusConnection *bus, const char *session)
 {
@@ -178,18 +230,35 @@ bus_stop (GDBusConnection *bus, const char *session)
 }
 
 GVariant *
-bus_session_get (GDBusConnection *bus, const char *session, const char *name, GError **error)
+bus_get (
+    GDBusConnection *bus, const char *path, const char *interface, const char *name, GError **error)
 {
   g_autoptr (GVariant) answer = NULL;
   GVariant *value = NULL;
 
-  answer = g_dbus_connection_call_sync (bus, SERVICE, session, "org.freedesktop.DBus.Properties",
-                                        "Get", g_variant_new ("(ss)", SERVICE ".Session", name),
+  answer = g_dbus_connection_call_sync (bus, SERVICE, path, "org.freedesktop.DBus.Properties",
+                                        "Get", g_variant_new ("(ss)", interface, name),
                                         G_VARIANT_TYPE ("(v)"), G_DBUS_CALL_FLAGS_NONE, -1, NULL,
                                         error);
   if (answer != NULL)
     g_variant_get (answer, "(v)", &value);
   return value;
+}
+
+GVariant *
+bus_session_get (GDBusConnection *bus, const char *session, const char *name, GError **error)
+{
+  return bus_get (bus, session, SERVICE ".Session", name, error);
+}
+
+GVariant *
+bus_list_sessions (GDBusConnection *bus, GError **error)
+{
+  g_autoptr (GVariant) answer = g_dbus_connection_call_sync (
+      bus, SERVICE, MANAGER_PATH, SERVICE ".Manager", "ListSessions", NULL,
+      G_VARIANT_TYPE ("(a(ousts))"), G_DBUS_CALL_FLAGS_NONE, -1, NULL, error);
+
+  return answer != NULL ? g_variant_get_child_value (answer, 0) : NULL;
 }
 
 void
@@ -278,7 +347,7 @@ void
 bus_wait (BusCondition done, gpointer user_data, const char *what)
 {
   gint64 deadline = g_get_monotonic_time () + 30 * G_USEC_PER_SEC;
-  guint timer = g_timeout_add (20, wake_up, NULL);
+  guint timer = g_timeout_add (5, wake_up, NULL);
 
   while (!done (user_data))
     {
@@ -287,6 +356,34 @@ bus_wait (BusCondition done, gpointer user_data, const char *what)
       g_main_context_iteration (NULL, TRUE);
     }
   g_source_remove (timer);
+}
+
+typedef struct
+{
+  pid_t pid;
+  guint n_fds;
+  guint n_looks; /* in a row that found it at rest, with n_fds */
+} Rest;
+
+static gboolean
+is_at_rest (gpointer user_data)
+{
+  Rest *self = user_data;
+  g_autoptr (GArray) children = bus_list_children (self->pid);
+  guint n_fds = bus_count_fds (self->pid);
+
+  self->n_looks = children->len == 0 && n_fds == self->n_fds ? self->n_looks + 1 : 0;
+  self->n_fds = n_fds;
+  return self->n_looks >= 20;
+}
+
+guint
+bus_wait_at_rest (pid_t pid)
+{
+  Rest rest = { .pid = pid };
+
+  bus_wait (is_at_rest, &rest, "the end of all workers");
+  return rest.n_fds;
 }
 
 static void
