@@ -8,6 +8,7 @@
 #include "tests/bus/limit-rows.h"
 #include "tests/lib/bus-client.h"
 #include "tests/lib/bus-target.h"
+#include "tests/lib/bus-user.h"
 
 #define MIB G_GUINT64_CONSTANT (1048576)
 

@@ -5,11 +5,14 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/bus/limit-rows.h"
 #include "tests/lib/bus-client.h"
 #include "tests/lib/bus-target.h"
+#include "tests/lib/bus-unit.h"
+#include "tests/lib/bus-user.h"
 
 /* By number, which asks for no descriptors: a message takes no more of them than this limit. */
 void
@@ -194,6 +197,49 @@ limit_reach_descriptors (const char *name)
   limit_assert_refusal (error, name);
   bus_end (pid, SIGKILL);
   close (life_fd);
+}
+
+/* Groups 0 … @limit below the unit's are made, or removed. */
+static void
+crowd_unit (const BusUnit *unit, guint64 limit, gboolean makes)
+{
+  for (guint64 i = 0; i <= limit; i++)
+    {
+      g_autofree char *group = g_strdup_printf ("%s/%" G_GUINT64_FORMAT, unit->folder, i);
+
+      g_assert_cmpint (makes ? mkdir (group, 0755) : rmdir (group), ==, 0);
+    }
+}
+
+/* A unit whose control group has more below it than anybody has use for. Groups are listed only
+ * where the kernel does not watch them itself: those of version 1, so version 2 is hidden if that
+ * is there. */
+void
+limit_reach_unit_groups (const char *name)
+{
+  const char *unified = "/sys/fs/cgroup/unified";
+  gboolean is_hybrid = g_file_test (unified, G_FILE_TEST_IS_DIR);
+  g_autoptr (GDBusConnection) bus = bus_connect (0);
+  g_auto (BusUnit) unit = { 0 };
+  g_autoptr (GError) error = NULL;
+  g_autofree char *session = NULL;
+  gboolean is_granted;
+  int capture = -1;
+
+  g_assert_true (!is_hybrid || mount ("hidden", unified, "tmpfs", 0, NULL) == 0);
+  bus_unit_init (&unit, "crowded.service");
+  crowd_unit (&unit, limit_lookup (name), TRUE);
+  is_granted = bus_profile (bus, g_variant_new_parsed ("{'unit': <'crowded.service'>}"), NULL,
+                            &session, &capture, &error);
+  crowd_unit (&unit, limit_lookup (name), FALSE);
+  g_assert_true (!is_hybrid || umount (unified) == 0);
+  if (is_granted && !is_hybrid)
+    {
+      g_test_message ("there are control groups of version 2 alone, which nobody lists");
+      close (capture);
+    }
+  else
+    limit_assert_refusal (error, name);
 }
 
 /* Rings of profiled programs are behind OpenControl; without collectors nobody gets one. */

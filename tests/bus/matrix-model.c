@@ -53,6 +53,14 @@ matrix_expect_number (BusTargetKind kind, MatrixCaller caller, PolkitAnswer answ
 }
 
 const char *
+matrix_expect_unit (gboolean is_there, MatrixCaller caller, PolkitAnswer answer)
+{
+  if (!is_granted_by_admin (caller, answer))
+    return NOT_AUTHORIZED;
+  return is_there ? NULL : "NoSuchProcess";
+}
+
+const char *
 matrix_expect_system (MatrixCaller caller, PolkitAnswer answer)
 {
   return is_granted_by_admin (caller, answer) ? NULL : NOT_AUTHORIZED;

@@ -18,8 +18,9 @@ typedef enum
 /* What may be refused. */
 typedef enum
 {
-  MATRIX_BY_PROOF,   /* a process, with a proof */
-  MATRIX_BY_NUMBER,  /* a process, by its number alone */
+  MATRIX_BY_PROOF,  /* a process, with a proof */
+  MATRIX_BY_NUMBER, /* a process, by its number alone */
+  MATRIX_BY_UNIT,
   MATRIX_AS_A_WHOLE, /* the machine, or what all may read */
   MATRIX_BY_SESSION, /* a session, by its number alone */
   MATRIX_N_WAYS,
@@ -33,6 +34,7 @@ gboolean matrix_has_proof (BusTargetKind kind, MatrixCaller caller, gboolean is_
 /* NULL: granted; else the error's name without its prefix. */
 const char *matrix_expect_proof (BusTargetKind kind, MatrixCaller caller, PolkitAnswer answer);
 const char *matrix_expect_number (BusTargetKind kind, MatrixCaller caller, PolkitAnswer answer);
+const char *matrix_expect_unit (gboolean is_there, MatrixCaller caller, PolkitAnswer answer);
 const char *matrix_expect_system (MatrixCaller caller, PolkitAnswer answer);
 
 /* Whether @caller may use and manage the owner's session. */

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "tests/bus/matrix-cells.h"
+#include "tests/lib/bus-unit.h"
 
 /* A call that starts a session, which is stopped if it is granted. */
 static GError *
@@ -38,10 +39,10 @@ static void
 check_start_cell (
     const Start *self, MatrixWay way, GVariant *options, GUnixFDList *fds, const char *expected)
 {
-  static const char *const ways[] = { "by proof", "by number", "as a whole" };
+  static const char *const ways[] = { "by proof", "by number", "by unit", "as a whole" };
   g_autofree char *cell
       = g_strdup_printf ("%s of %s %s by %s", self->member,
-                         self->target ? bus_target_kind_name (self->target->kind) : "the system",
+                         self->target ? bus_target_kind_name (self->target->kind) : "the machine",
                          ways[way], matrix_caller_name (self->caller));
   g_autoptr (GError) error
       = try_start (self->users->buses[self->caller], self->member, options, fds);
@@ -117,18 +118,35 @@ check_start_of_kind (MatrixCells *self, const char *member, BusTargetKind kind)
     }
 }
 
-void
-matrix_check_start (MatrixCells *self, const char *member)
+/* A unit that is there, with a process of root's, and one that is not. */
+static void
+check_start_of_unit (MatrixCells *self, const char *member)
 {
   g_auto (MatrixUsers) users = { 0 };
+  g_auto (BusUnit) unit = { 0 };
+  g_auto (BusTarget) target = { 0 };
 
-  if (!self->is_supported)
+  matrix_users_init (&users);
+  bus_unit_init (&unit, "there.service");
+  bus_target_init (&target, BUS_TARGET_ROOTS, users.uids[MATRIX_OWNER], users.uids[MATRIX_OTHER]);
+  bus_unit_add (&unit, target.pid);
+  for (guint caller = 0; caller < MATRIX_N_CALLERS; caller++)
     {
-      g_test_message ("%s is not supported", member);
-      return;
+      const Start start = { self, member, &users, NULL, (MatrixCaller) caller };
+
+      check_start_cell (&start, MATRIX_BY_UNIT,
+                        g_variant_new_parsed ("{'unit': <'there.service'>}"), NULL,
+                        matrix_expect_unit (TRUE, start.caller, self->answer));
+      check_start_cell (&start, MATRIX_BY_UNIT,
+                        g_variant_new_parsed ("{'unit': <'absent.service'>}"), NULL,
+                        matrix_expect_unit (FALSE, start.caller, self->answer));
     }
-  for (guint kind = 0; kind < BUS_N_TARGETS; kind++)
-    check_start_of_kind (self, member, (BusTargetKind) kind);
+}
+
+static void
+check_start_of_system (MatrixCells *self, const char *member)
+{
+  g_auto (MatrixUsers) users = { 0 };
 
   matrix_users_init (&users);
   for (guint caller = 0; caller < MATRIX_N_CALLERS; caller++)
@@ -136,6 +154,20 @@ matrix_check_start (MatrixCells *self, const char *member)
       const Start start = { self, member, &users, NULL, (MatrixCaller) caller };
 
       check_start_cell (&start, MATRIX_AS_A_WHOLE, g_variant_new_parsed ("{'system': <true>}"),
-                        NULL, matrix_expect_system ((MatrixCaller) caller, self->answer));
+                        NULL, matrix_expect_system (start.caller, self->answer));
     }
+}
+
+void
+matrix_check_start (MatrixCells *self, const char *member)
+{
+  if (!self->is_supported)
+    {
+      g_test_message ("%s is not supported", member);
+      return;
+    }
+  for (guint kind = 0; kind < BUS_N_TARGETS; kind++)
+    check_start_of_kind (self, member, (BusTargetKind) kind);
+  check_start_of_unit (self, member);
+  check_start_of_system (self, member);
 }

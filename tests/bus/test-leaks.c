@@ -7,6 +7,7 @@
 
 #include "tests/lib/bus-client.h"
 #include "tests/lib/bus-target.h"
+#include "tests/lib/bus-user.h"
 #include "tests/lib/polkit-answer.h"
 
 #define DURATION_US 400000
@@ -259,7 +260,7 @@ ask_all (GDBusConnection *bus, const char *session)
       bus, "org.sonde.Profiler1", session, "org.freedesktop.DBus.Properties", "GetAll",
       g_variant_new ("(s)", "org.sonde.Profiler1.Session"), NULL, G_DBUS_CALL_FLAGS_NONE, -1, NULL,
       NULL);
-  g_autoptr (GVariant) sessions = bus_list_sessions (bus, NULL);
+  g_autoptr (GVariant) sessions = bus_list_sessions (bus);
 
   g_assert_nonnull (all);
   g_assert_nonnull (sessions);

@@ -62,6 +62,7 @@ static const Row rows[] = {
   { "targets", limit_reach_targets },
   { "session-targets", limit_reach_session_targets },
   { "events", limit_reach_events },
+  { "unit-groups", limit_reach_unit_groups },
   { "sinks", limit_reach_sinks },
   { "buffer-size", limit_reach_option },
   { "perf-rings", limit_reach_perf_rings },

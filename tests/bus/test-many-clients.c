@@ -10,6 +10,7 @@
 
 #include "tests/lib/bus-client.h"
 #include "tests/lib/bus-target.h"
+#include "tests/lib/bus-user.h"
 #include "tests/lib/capture-summary.h"
 
 enum

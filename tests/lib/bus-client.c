@@ -152,20 +152,6 @@ bus_profile (GDBusConnection *bus,
   return *capture >= 0;
 }
 
-char *
-bus_start_session (GDBusConnection *bus, GVariant *options, GUnixFDList *fds, GError **error)
-{
-  g_autoptr (GVariant) answer = g_dbus_connection_call_with_unix_fd_list_sync (
-      bus, SERVICE, MANAGER_PATH, SERVICE ".Manager", "StartSession",
-      g_variant_new ("(@a{sv})", options), G_VARIANT_TYPE ("(o)"), G_DBUS_CALL_FLAGS_NONE, -1, fds,
-      NULL, NULL, error);
-  char *session = NULL;
-
-  if (answer != NULL)
-    g_variant_get (answer, "(o)", &session);
-  return session;
-}
-
 static GVariant *
 merge_options (GVariant *first, GVariant *more)
 {
@@ -208,17 +194,6 @@ bus_session_call (GDBusConnection *bus,
       -1, fds, NULL, NULL, error);
 }
 
-int
-bus_open_capture (GDBusConnection *bus, const char *session, GVariant *options, GError **error)
-{
-  g_autoptr (GUnixFDList) fds = NULL;
-  g_autoptr (GVariant) answer = g_dbus_connection_call_with_unix_fd_list_sync (
-      bus, SERVICE, session, SERVICE ".Session", "OpenCapture", g_variant_new ("(@a{sv})", options),
-      G_VARIANT_TYPE ("(h)"), G_DBUS_CALL_FLAGS_NONE, -1, NULL, &fds, NULL, error);
-
-  return answer != NULL ? g_unix_fd_list_get (fds, 0, error) : -1;
-}
-
 GVariant *
 bus_stop (GDBusConnection *bus, const char *session)
 {
@@ -249,16 +224,6 @@ GVariant *
 bus_session_get (GDBusConnection *bus, const char *session, const char *name, GError **error)
 {
   return bus_get (bus, session, SERVICE ".Session", name, error);
-}
-
-GVariant *
-bus_list_sessions (GDBusConnection *bus, GError **error)
-{
-  g_autoptr (GVariant) answer = g_dbus_connection_call_sync (
-      bus, SERVICE, MANAGER_PATH, SERVICE ".Manager", "ListSessions", NULL,
-      G_VARIANT_TYPE ("(a(ousts))"), G_DBUS_CALL_FLAGS_NONE, -1, NULL, error);
-
-  return answer != NULL ? g_variant_get_child_value (answer, 0) : NULL;
 }
 
 void

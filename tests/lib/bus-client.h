@@ -49,10 +49,6 @@ gboolean bus_profile (GDBusConnection *bus,
                       int *capture,
                       GError **error);
 
-/* Calls Manager.StartSession; @options is consumed. Returns the session's path, or NULL with
- * @error. */
-char *bus_start_session (GDBusConnection *bus, GVariant *options, GUnixFDList *fds, GError **error);
-
 /* Profiles @pid through a proof of its own; fails the test if that is refused. @more may be NULL or
  * further options (consumed). */
 void
@@ -65,9 +61,6 @@ GVariant *bus_session_call (GDBusConnection *bus,
                             GVariant *arguments,
                             GUnixFDList *fds,
                             GError **error);
-
-/* Calls Session.OpenCapture; @options is consumed. Returns a descriptor, or -1 with @error. */
-int bus_open_capture (GDBusConnection *bus, const char *session, GVariant *options, GError **error);
 
 /* Stops and returns the statistics (a{st}). */
 GVariant *bus_stop (GDBusConnection *bus, const char *session);
@@ -82,9 +75,6 @@ GVariant *bus_get (GDBusConnection *bus,
 /* A property of the Session interface, or NULL. */
 GVariant *
 bus_session_get (GDBusConnection *bus, const char *session, const char *name, GError **error);
-
-/* What ListSessions answers (a(ousts)), or NULL. */
-GVariant *bus_list_sessions (GDBusConnection *bus, GError **error);
 
 /* Fails the test unless @error is org.sonde.Profiler1.Error.@name. */
 void bus_assert_error (const GError *error, const char *name);
