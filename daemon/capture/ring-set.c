@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "daemon/base/limits.h"
+
 #define ASSUMED_FREQUENCY_HZ  4000 /* of events with a period */
 #define SAMPLE_OVERHEAD_BYTES 1024 /* registers, call chain and header */
 #define RINGS_A_SECOND        4    /* 0.25 s in a ring */
@@ -18,6 +20,9 @@ sonde_ring_set_wanted (const SondeMessageSetup *setup)
       = MIN (frequency_hz, 1000000) * (stack_bytes + SAMPLE_OVERHEAD_BYTES) / RINGS_A_SECOND;
   size_t size_bytes = SONDE_RING_MIN_SAMPLE_BYTES;
 
+  /* Nobody knows how often a tracepoint will be hit. */
+  if (setup->frequency_hz == 0 && setup->period < SONDE_LIMIT_PERIOD_MIN)
+    return SONDE_RING_MAX_SAMPLE_BYTES;
   while (size_bytes < wanted && size_bytes < SONDE_RING_MAX_SAMPLE_BYTES)
     size_bytes *= 2;
 

@@ -86,6 +86,8 @@ use_event (SondePerfPlan *self, SondeEventChoice event, const SondeOptions *opti
       self->event_name = options->tracepoint;
       self->tracepoint_id = sonde_tracepoint_id (options->tracepoint);
       attr->type = PERF_TYPE_TRACEPOINT;
+      /* With it the kernel makes a sample of every hit, whatever the period. */
+      attr->sample_type &= ~(guint64) PERF_SAMPLE_PERIOD;
       attr->config = (guint64) MAX (self->tracepoint_id, 0);
       return;
     }

@@ -13,7 +13,7 @@ NAMES = {1: 'TIMESTAMP', 2: 'SAMPLE', 3: 'MAP', 4: 'PROCESS', 5: 'FORK', 6: 'EXI
 JIT_BASE = 0xE000000000000000
 CONTEXTS = 0xFFFFFFFFFFFFF001  # PERF_CONTEXT_* and above: markers, not addresses
 
-Sample = collections.namedtuple('Sample', 'pid tid time_ns addresses')
+Sample = collections.namedtuple('Sample', 'cpu pid tid time_ns addresses')
 
 
 def c_string(data):
@@ -69,27 +69,30 @@ class Capture:
         self.counts = collections.Counter()
         self.meanings = Meanings() if with_meanings else None
         self.samples = []
+        self.processes = []  # (pid, name), once for each PROCESS frame
         self.jit_names = {}
         self.counters = {}  # id: name
         self.ledger = {}    # name: value
         self.files = collections.defaultdict(bytes)
         at = HEADER_BYTES
         while at < len(data):
-            length, _, pid, time_ns, kind = struct.unpack_from('<HhiqB', data, at)
+            length, cpu, pid, time_ns, kind = struct.unpack_from('<HhiqB', data, at)
             if length < FRAME_BYTES or length % 8 or at + length > len(data):
                 raise ValueError(f'{path} is broken at {at}')
-            self._take(NAMES[kind], pid, time_ns, data[at:at + length])
+            self._take(NAMES[kind], cpu, pid, time_ns, data[at:at + length])
             at += length
         self._read_symbols(self.files.get('__symbols__', b''))
 
-    def _take(self, kind, pid, time_ns, frame):
+    def _take(self, kind, cpu, pid, time_ns, frame):
         self.counts[kind] += 1
         if self.meanings:
             self.meanings.take(kind, pid, frame, self.jit_names)
         if kind == 'SAMPLE':
             n_addresses, _, tid = struct.unpack_from('<HHi', frame, FRAME_BYTES)
             addresses = struct.unpack_from(f'<{n_addresses}Q', frame, 32)
-            self.samples.append(Sample(pid, tid, time_ns, addresses))
+            self.samples.append(Sample(cpu, pid, tid, time_ns, addresses))
+        elif kind == 'PROCESS':
+            self.processes.append((pid, c_string(frame[FRAME_BYTES:])))
         elif kind == 'JITMAP':
             at = 28
             for _ in range(struct.unpack_from('<I', frame, FRAME_BYTES)[0]):

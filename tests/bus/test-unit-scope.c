@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Units of a systemd that this test plays, in control groups that are real. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "tests/lib/bus-client.h"
+#include "tests/lib/capture-summary.h"
+
+#define SYSTEMD "org.freedesktop.systemd1"
+#define PATH    "/org/freedesktop/systemd1"
+
+/* --- systemd, in a thread of its own --- */
+
+static const char interfaces[]
+    = "<node><interface name='org.freedesktop.systemd1.Manager'><method name='GetUnit'>"
+      "<arg type='s' direction='in'/><arg type='o' direction='out'/></method></interface>"
+      "<interface name='org.freedesktop.systemd1.Service'>"
+      "<property name='ControlGroup' type='s' access='read'/></interface></node>";
+
+typedef struct
+{
+  char *group;     /* what ControlGroup of unit.service is */
+  gboolean silent; /* answers nothing */
+  gint n_asked;    /* atomic */
+  GDBusConnection *bus;
+  GMainContext *context;
+  GMainLoop *loop;
+  GThread *thread;
+} Systemd;
+
+static void
+on_method (GDBusConnection *bus,
+           const char *sender,
+           const char *path,
+           const char *interface,
+           const char *method,
+           GVariant *parameters,
+           GDBusMethodInvocation *invocation,
+           gpointer user_data)
+{
+  Systemd *self = user_data;
+  const char *unit;
+
+  g_atomic_int_inc (&self->n_asked);
+  g_variant_get (parameters, "(&s)", &unit);
+  if (self->silent)
+    g_object_unref (invocation);
+  else if (g_str_equal (unit, "unit.service"))
+    g_dbus_method_invocation_return_value (invocation, g_variant_new ("(o)", PATH "/unit/unit"));
+  else
+    g_dbus_method_invocation_return_dbus_error (invocation, SYSTEMD ".NoSuchUnit", "No such unit");
+}
+
+static GVariant *
+on_property (GDBusConnection *bus,
+             const char *sender,
+             const char *path,
+             const char *interface,
+             const char *property,
+             GError **error,
+             gpointer user_data)
+{
+  return g_variant_new_string (((Systemd *) user_data)->group);
+}
+
+static gpointer
+run_systemd (gpointer data)
+{
+  Systemd *self = data;
+
+  g_main_context_push_thread_default (self->context);
+  g_main_loop_run (self->loop);
+  g_main_context_pop_thread_default (self->context);
+  return NULL;
+}
+
+static void
+systemd_start (Systemd *self, const char *group)
+{
+  static const GDBusInterfaceVTable vtable
+      = { .method_call = on_method, .get_property = on_property };
+  g_autoptr (GDBusNodeInfo) info = g_dbus_node_info_new_for_xml (interfaces, NULL);
+  g_autoptr (GVariant) answer = NULL;
+  g_autoptr (GError) error = NULL;
+
+  self->group = g_strdup (group);
+  self->context = g_main_context_new ();
+  self->loop = g_main_loop_new (self->context, FALSE);
+  self->bus = bus_connect (0);
+  g_main_context_push_thread_default (self->context);
+  g_dbus_connection_register_object (self->bus, PATH, info->interfaces[0], &vtable, self, NULL,
+                                     &error);
+  g_assert_no_error (error);
+  g_dbus_connection_register_object (self->bus, PATH "/unit/unit", info->interfaces[1], &vtable,
+                                     self, NULL, &error);
+  g_assert_no_error (error);
+  g_main_context_pop_thread_default (self->context);
+  self->thread = g_thread_new ("systemd", run_systemd, self);
+  answer = g_dbus_connection_call_sync (
+      self->bus, "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus",
+      "RequestName", g_variant_new ("(su)", SYSTEMD, 4), NULL, 0, -1, NULL, &error);
+  g_assert_no_error (error);
+}
+
+static void
+systemd_clear (Systemd *self)
+{
+  if (self->bus == NULL)
+    return;
+  g_dbus_connection_close_sync (self->bus, NULL, NULL);
+  g_main_loop_quit (self->loop);
+  g_thread_join (self->thread);
+  g_clear_object (&self->bus);
+  g_clear_pointer (&self->loop, g_main_loop_unref);
+  g_clear_pointer (&self->context, g_main_context_unref);
+  g_clear_pointer (&self->group, g_free);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Systemd, systemd_clear)
+
+/* --- control groups --- */
+
+static const char *
+find_root (gboolean is_unified)
+{
+  static const char *const unified[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified", NULL };
+  static const char *const named[] = { "/sys/fs/cgroup/systemd", NULL };
+  const char *const *roots = is_unified ? unified : named;
+  struct statfs fs;
+
+  for (; *roots != NULL; roots++)
+    if (statfs (*roots, &fs) == 0
+        && fs.f_type == (is_unified ? CGROUP2_SUPER_MAGIC : CGROUP_SUPER_MAGIC))
+      return *roots;
+  return NULL;
+}
+
+static char *
+make_group (const char *root, const char *path)
+{
+  char *directory = g_strconcat (root, path, NULL);
+
+  g_assert_cmpint (mkdir (directory, 0755), ==, 0);
+  return directory;
+}
+
+static void
+join_group (const char *directory, pid_t pid)
+{
+  g_autofree char *path = g_build_filename (directory, "cgroup.procs", NULL);
+  g_autofree char *text = g_strdup_printf ("%d", (int) pid);
+  int fd = open (path, O_WRONLY | O_CLOEXEC);
+
+  g_assert_cmpint (write (fd, text, strlen (text)), ==, (gssize) strlen (text));
+  close (fd);
+}
+
+static void
+remove_group (char *directory)
+{
+  g_assert_cmpint (rmdir (directory), ==, 0);
+  g_free (directory);
+}
+
+/* --- captures --- */
+
+/* All that comes, in a file of its own. */
+static int
+read_capture (int fd)
+{
+  int copy = memfd_create ("capture", MFD_CLOEXEC);
+  char bytes[65536];
+  gssize n;
+
+  fcntl (fd, F_SETFL, fcntl (fd, F_GETFL) & ~O_NONBLOCK);
+  while ((n = read (fd, bytes, sizeof bytes)) > 0)
+    g_assert_cmpint (write (copy, bytes, (gsize) n), ==, n);
+  g_assert_cmpint (n, ==, 0);
+  close (fd);
+  return copy;
+}
+
+static gboolean
+holds_text (int fd, const char *text)
+{
+  off_t size = lseek (fd, 0, SEEK_END);
+  void *bytes = mmap (NULL, (gsize) size, PROT_READ, MAP_SHARED, fd, 0);
+  gboolean found = memmem (bytes, (gsize) size, text, strlen (text)) != NULL;
+
+  munmap (bytes, (gsize) size);
+  return found;
+}
+
+static void
+assert_samples (int fd, pid_t pid, gboolean are_expected)
+{
+  CaptureSummary summary;
+  int copy = dup (fd);
+
+  g_assert_cmpint (lseek (copy, 0, SEEK_SET), ==, 0);
+  capture_summary_read (&summary, copy, pid);
+  g_assert_cmpint (summary.status, ==, 0);
+  g_assert_cmpint (summary.n_samples_of_pid > 0, ==, are_expected);
+}
+
+static GVariant *
+unit_options (const char *unit)
+{
+  return g_variant_new_parsed ("{'unit': <%s>}", unit);
+}
+
+/* Returns the error's message. */
+static char *
+assert_refused (uid_t uid, const char *unit, const char *name)
+{
+  g_autoptr (GDBusConnection) bus = bus_connect (uid);
+  g_autoptr (GError) error = NULL;
+  g_autofree char *session = NULL;
+  int capture = -1;
+
+  g_assert_false (bus_profile (bus, unit_options (unit), NULL, &session, &capture, &error));
+  bus_assert_error (error, name);
+  return g_strdup (error->message);
+}
+
+/* --- cases --- */
+
+static void
+test_unauthorised (void)
+{
+  g_auto (Systemd) systemd = { 0 };
+  uid_t uid = bus_next_uid ();
+  g_autofree char *there = NULL;
+  g_autofree char *not_there = NULL;
+
+  systemd_start (&systemd, "/system.slice");
+  there = assert_refused (uid, "unit.service", "NotAuthorized");
+  not_there = assert_refused (uid, "missing.service", "NotAuthorized");
+  g_assert_cmpstr (there, ==, not_there);
+  g_assert_cmpint (g_atomic_int_get (&systemd.n_asked), ==, 0);
+}
+
+static void
+test_no_systemd (void)
+{
+  g_free (assert_refused (0, "unit.service", "NotSupported"));
+}
+
+static void
+test_not_running (void)
+{
+  g_auto (Systemd) systemd = { 0 };
+
+  systemd_start (&systemd, "");
+  g_free (assert_refused (0, "missing.service", "NoSuchProcess"));
+  g_free (assert_refused (0, "unit.service", "NoSuchProcess"));
+}
+
+static void
+test_foreign_paths (void)
+{
+  static const char *const paths[] = { "/", "/..", "/../../proc/self", "relative", "/a/../../b" };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (paths); i++)
+    {
+      g_auto (Systemd) systemd = { 0 };
+      g_autofree char *message = NULL;
+
+      systemd_start (&systemd, paths[i]);
+      message = assert_refused (0, "unit.service",
+                                g_str_equal (paths[i], "/a/../../b") ? "NoSuchProcess" : "Failed");
+      g_assert_nonnull (strstr (message, "unit"));
+    }
+}
+
+/* Whoever else calls is not kept waiting. */
+static void
+test_silence (void)
+{
+  g_auto (Systemd) systemd = { .silent = TRUE };
+
+  systemd_start (&systemd, "");
+  g_free (assert_refused (0, "unit.service", "NotSupported"));
+}
+
+typedef struct
+{
+  GDBusConnection *bus;
+  const char *session;
+} Profiled;
+
+/* Enough for each of the programs that share the machine's CPUs to have had its turn. */
+static gboolean
+has_samples (gpointer user_data)
+{
+  const Profiled *profiled = user_data;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) statistics
+      = bus_session_get (profiled->bus, profiled->session, "Statistics", &error);
+  guint64 n_recorded;
+
+  g_assert_no_error (error);
+  g_assert_true (g_variant_lookup (statistics, "recorded", "t", &n_recorded));
+  return n_recorded >= 500;
+}
+
+static void
+check_unit (gboolean is_unified)
+{
+  const char *root = find_root (is_unified);
+  g_auto (Systemd) systemd = { 0 };
+  g_autofree char *path = g_strdup_printf ("/sonde-bus-%d", (int) getpid ());
+  g_autoptr (GDBusConnection) bus = bus_connect (0);
+  g_autoptr (GVariant) statistics = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autofree char *session = NULL;
+  pid_t member, inner_member, stranger;
+  char *directory, *inner;
+  int capture = -1;
+
+  if (root == NULL)
+    {
+      g_test_skip ("no control groups of that version are mounted");
+      return;
+    }
+  member = bus_spawn (bus_next_uid (), BUS_CHILD_SPIN);
+  inner_member = bus_spawn (bus_next_uid (), BUS_CHILD_SPIN);
+  stranger = bus_spawn (bus_next_uid (), BUS_CHILD_SPIN);
+  directory = make_group (root, path);
+  inner = make_group (directory, "/inner");
+  join_group (directory, member);
+  join_group (inner, inner_member);
+  systemd_start (&systemd, path);
+  g_assert_true (
+      bus_profile (bus, unit_options ("unit.service"), NULL, &session, &capture, &error));
+  g_assert_no_error (error);
+  bus_wait (has_samples, &(Profiled){ bus, session }, "samples of all members");
+  statistics = bus_stop (bus, session);
+  capture = read_capture (capture);
+  assert_samples (capture, member, TRUE);
+  assert_samples (capture, inner_member, TRUE);
+  assert_samples (capture, stranger, FALSE);
+  g_assert_cmpint (holds_text (capture, "watched one by one"), ==, !is_unified);
+  close (capture);
+  bus_end (member, SIGKILL);
+  bus_end (inner_member, SIGKILL);
+  bus_end (stranger, SIGKILL);
+  remove_group (inner);
+  remove_group (directory);
+}
+
+static void
+test_kernel_watches (void)
+{
+  check_unit (TRUE);
+}
+
+static void
+test_members_are_watched (void)
+{
+  check_unit (FALSE);
+}
+
+int
+main (int argc, char **argv)
+{
+  bus_child_main (argc, argv);
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/unit/refuses-others-before-it-looks", test_unauthorised);
+  g_test_add_func ("/unit/refuses-without-systemd", test_no_systemd);
+  g_test_add_func ("/unit/refuses-what-does-not-run", test_not_running);
+  g_test_add_func ("/unit/refuses-paths-that-lead-elsewhere", test_foreign_paths);
+  g_test_add_func ("/unit/refuses-when-systemd-is-silent", test_silence);
+  g_test_add_func ("/unit/is-watched-by-the-kernel", test_kernel_watches);
+  g_test_add_func ("/unit/is-watched-by-its-members", test_members_are_watched);
+  return g_test_run ();
+}

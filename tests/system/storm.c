@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Chains of threads, each of which burns a little and makes the next: storm SECONDS. Prints now and
+ * then the time of CLOCK_MONOTONIC and how much CPU time it has used by then, both in seconds. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define N_CHAINS 16
+#define BURN_S   0.002 /* of each thread */
+
+static double end_s; /* CLOCK_MONOTONIC */
+static pthread_barrier_t all_ended;
+
+static double
+read_clock (clockid_t clock)
+{
+  struct timespec time;
+
+  clock_gettime (clock, &time);
+  return (double) time.tv_sec + (double) time.tv_nsec / 1e9;
+}
+
+static void *
+link_of_chain (void *data)
+{
+  pthread_t next;
+
+  while (read_clock (CLOCK_THREAD_CPUTIME_ID) < BURN_S)
+    ;
+  if (read_clock (CLOCK_MONOTONIC) >= end_s
+      || pthread_create (&next, NULL, link_of_chain, data) != 0)
+    pthread_barrier_wait (&all_ended);
+  else
+    pthread_detach (next);
+  return data;
+}
+
+int
+main (int argc, char **argv)
+{
+  const struct timespec interval = { .tv_nsec = 5000000 };
+
+  if (argc != 2)
+    return EXIT_FAILURE;
+  end_s = read_clock (CLOCK_MONOTONIC) + atof (argv[1]);
+  pthread_barrier_init (&all_ended, NULL, N_CHAINS + 1);
+  for (int i = 0; i < N_CHAINS; i++)
+    {
+      pthread_t first;
+
+      if (pthread_create (&first, NULL, link_of_chain, NULL) != 0)
+        return EXIT_FAILURE;
+      pthread_detach (first);
+    }
+  while (read_clock (CLOCK_MONOTONIC) < end_s)
+    {
+      printf ("%.6f %.6f\n", read_clock (CLOCK_MONOTONIC), read_clock (CLOCK_PROCESS_CPUTIME_ID));
+      nanosleep (&interval, NULL);
+    }
+  pthread_barrier_wait (&all_ended);
+  return EXIT_SUCCESS;
+}

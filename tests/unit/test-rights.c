@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Processes of one's own that the kernel keeps from one's programs all the same. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/base/error.h"
+#include "daemon/control/credentials.h"
+#include "daemon/control/proc-broker.h"
+
+#define OWNER 64001 /* belongs to nobody */
+#define OTHER 64002
+
+static const char status[] = "Name:\tUid:\\n\nUmask:\t0022\nUid:\t1000\t1001\t1002\t1003\n"
+                             "Gid:\t100\t101\t102\t103\nGroups:\t4 24 \n"
+                             "CapInh:\t0000000000000001\nCapPrm:\t0000000000200400\n";
+
+static void
+test_parse (void)
+{
+  SondeCredentials credentials;
+
+  g_assert_true (sonde_credentials_parse (status, &credentials));
+  g_assert_cmpuint (credentials.uids[0], ==, 1000);
+  g_assert_cmpuint (credentials.uids[1], ==, 1001);
+  g_assert_cmpuint (credentials.uids[2], ==, 1002);
+  g_assert_cmpuint (credentials.gids[2], ==, 102);
+  g_assert_cmphex (credentials.permitted, ==, 0x200400);
+  g_assert_false (sonde_credentials_have_uid (&credentials, 1000));
+  g_assert_false (sonde_credentials_have_gid (&credentials, 100));
+}
+
+static void
+test_parse_refusals (void)
+{
+  static const char *const texts[] = { "",
+                                       "Uid:\t1\t1\t1\t1\n",
+                                       "Uid:\t1\t1\nGid:\t1\t1\t1\t1\nCapPrm:\t0\n",
+                                       "Uid:\t1\t-1\t1\t1\nGid:\t1\t1\t1\t1\nCapPrm:\t0\n",
+                                       "Uid:\t1\t1\t4294967296\t1\nGid:\t1\t1\t1\t1\nCapPrm:\t0\n",
+                                       "Uid:\t1\t1\t1\t1\nGid:\t1\t1\t1\t1\nCapPrm:\tnone\n",
+                                       " Uid:\t1\t1\t1\t1\nGid:\t1\t1\t1\t1\nCapPrm:\t0\n" };
+  SondeCredentials credentials;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (texts); i++)
+    g_assert_false (sonde_credentials_parse (texts[i], &credentials));
+}
+
+/* What a child becomes, once it is OWNER's and dumpable. */
+typedef enum
+{
+  BECOME_PLAIN,
+  BECOME_UNDUMPABLE,
+  BECOME_OTHER_SAVED_UID,
+  BECOME_OTHER_GID,
+  BECOME_OTHER_EFFECTIVE_GID,
+  BECOME_CAPABLE,
+  BECOME_NAMESPACED,
+} Become;
+
+static int
+set_capability (int capability)
+{
+  struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+  struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+  data[0].permitted = data[0].effective = 1u << capability;
+  return (int) syscall (SYS_capset, &header, data);
+}
+
+/* Changing who one is makes one not dumpable; each of these asks for the contrary at its end, as a
+ * helper with rights might for its core files. */
+static int
+become (Become what)
+{
+  gid_t gid = what == BECOME_OTHER_GID ? OTHER : OWNER;
+
+  if (setgroups (0, NULL) < 0 || prctl (PR_SET_KEEPCAPS, what == BECOME_CAPABLE) < 0
+      || setresgid (gid, what == BECOME_OTHER_EFFECTIVE_GID ? OTHER : gid, gid) < 0
+      || setresuid (OWNER, OWNER, what == BECOME_OTHER_SAVED_UID ? OTHER : OWNER) < 0)
+    return -1;
+  if (what == BECOME_CAPABLE && set_capability (CAP_NET_RAW) < 0)
+    return -1;
+  if (what == BECOME_NAMESPACED && unshare (CLONE_NEWUSER) < 0)
+    return -1;
+  return prctl (PR_SET_DUMPABLE, what != BECOME_UNDUMPABLE);
+}
+
+static pid_t
+spawn (Become what)
+{
+  int ready[2];
+  char byte = 0;
+  pid_t pid;
+
+  g_assert_cmpint (pipe2 (ready, O_CLOEXEC), ==, 0);
+  pid = fork ();
+  g_assert_cmpint (pid, >=, 0);
+  if (pid == 0)
+    {
+      byte = become (what) == 0 ? 'y' : 'n';
+      prctl (PR_SET_PDEATHSIG, SIGKILL);
+      if (write (ready[1], &byte, 1) == 1)
+        pause ();
+      _exit (0);
+    }
+  close (ready[1]);
+  g_assert_cmpint (read (ready[0], &byte, 1), ==, 1);
+  close (ready[0]);
+  if (byte == 'y')
+    return pid;
+  kill (pid, SIGKILL);
+  waitpid (pid, NULL, 0);
+  return -1;
+}
+
+static SondeTarget *
+target_of (pid_t pid)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/%d/maps", (int) pid);
+
+  return sonde_target_new (pid, open (path, O_RDONLY | O_CLOEXEC));
+}
+
+static int
+ask (SondeProcBroker *broker, pid_t pid)
+{
+  SondeMessageProcess reply;
+  int fds[2];
+  unsigned n_fds = sonde_proc_broker_open_process (broker, 1, pid, &reply, fds);
+
+  for (unsigned i = 0; i < n_fds; i++)
+    close (fds[i]);
+  return reply.status;
+}
+
+static gboolean
+is_root (void)
+{
+  if (getuid () == 0)
+    return TRUE;
+  g_test_skip ("needs root to be somebody else");
+  return FALSE;
+}
+
+/* A descriptor that root opened proves nothing of OWNER's rights. */
+static void
+assert_target (Become what, gboolean is_granted)
+{
+  pid_t pid = spawn (what);
+  g_autoptr (SondeTarget) target = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (pid < 0)
+    {
+      g_test_skip ("this kernel does not let a user become that");
+      return;
+    }
+  target = target_of (pid);
+  g_assert_cmpint (sonde_target_prove (target, OWNER, &error), ==, is_granted);
+  if (!is_granted)
+    g_assert_error (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED);
+  kill (pid, SIGKILL);
+  waitpid (pid, NULL, 0);
+}
+
+static void
+test_targets (void)
+{
+  if (!is_root ())
+    return;
+  assert_target (BECOME_UNDUMPABLE, FALSE);
+  assert_target (BECOME_OTHER_SAVED_UID, FALSE);
+  assert_target (BECOME_PLAIN, TRUE);
+  assert_target (BECOME_NAMESPACED, TRUE);
+}
+
+/* The session's own target is plain: what else of OWNER's may its worker ask for? */
+static void
+assert_process (Become what, int expected)
+{
+  g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (OWNER, SONDE_SCOPE_TARGETS, FALSE);
+  pid_t plain = spawn (BECOME_PLAIN);
+  pid_t pid = spawn (what);
+  g_autoptr (SondeTarget) target = target_of (plain);
+
+  g_assert_true (sonde_target_prove (target, OWNER, NULL));
+  g_assert_cmpint (ask (broker, plain), ==, EPERM);
+  sonde_proc_broker_allow (broker, target);
+  g_assert_cmpint (ask (broker, plain), ==, 0);
+  if (pid < 0)
+    g_test_skip ("this kernel does not let a user become that");
+  else
+    g_assert_cmpint (ask (broker, pid), ==, expected);
+  kill (plain, SIGKILL);
+  waitpid (plain, NULL, 0);
+  if (pid > 0)
+    {
+      kill (pid, SIGKILL);
+      waitpid (pid, NULL, 0);
+    }
+}
+
+static void
+test_processes (void)
+{
+  if (!is_root ())
+    return;
+  assert_process (BECOME_UNDUMPABLE, EPERM);
+  assert_process (BECOME_OTHER_SAVED_UID, EPERM);
+  assert_process (BECOME_OTHER_GID, EPERM);
+  assert_process (BECOME_OTHER_EFFECTIVE_GID, EPERM);
+  assert_process (BECOME_CAPABLE, EPERM);
+  assert_process (BECOME_PLAIN, 0);
+  assert_process (BECOME_NAMESPACED, 0);
+}
+
+/* The proof was good; then the process closes itself, without an exec. */
+static void
+test_closes_between (void)
+{
+  int gate[2];
+  int ready[2];
+  char byte;
+  pid_t pid;
+  g_autoptr (SondeTarget) target = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (!is_root ())
+    return;
+  g_assert_cmpint (pipe2 (gate, O_CLOEXEC), ==, 0);
+  g_assert_cmpint (pipe2 (ready, O_CLOEXEC), ==, 0);
+  pid = fork ();
+  if (pid == 0)
+    {
+      prctl (PR_SET_PDEATHSIG, SIGKILL);
+      if (become (BECOME_PLAIN) < 0 || write (ready[1], "x", 1) != 1
+          || read (gate[0], &byte, 1) != 1 || prctl (PR_SET_DUMPABLE, 0) < 0
+          || write (ready[1], "x", 1) != 1)
+        _exit (1);
+      pause ();
+      _exit (0);
+    }
+  g_assert_cmpint (read (ready[0], &byte, 1), ==, 1);
+  target = target_of (pid);
+  g_assert_true (sonde_target_prove (target, OWNER, &error));
+  g_assert_cmpint (write (gate[1], "x", 1), ==, 1);
+  g_assert_cmpint (read (ready[0], &byte, 1), ==, 1);
+  g_assert_false (sonde_target_confirm (target, OWNER, &error));
+  g_assert_error (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED);
+  kill (pid, SIGKILL);
+  waitpid (pid, NULL, 0);
+  close (gate[0]);
+  close (gate[1]);
+  close (ready[0]);
+  close (ready[1]);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/rights/status/refuses-what-is-not-of-its-form", test_parse_refusals);
+  g_test_add_func ("/rights/status/tells-ids-and-capabilities", test_parse);
+  g_test_add_func ("/rights/targets/are-the-caller-s-throughout", test_targets);
+  g_test_add_func ("/rights/targets/are-refused-when-they-close-between", test_closes_between);
+  g_test_add_func ("/rights/processes/have-no-more-rights-than-the-targets", test_processes);
+  return g_test_run ();
+}
