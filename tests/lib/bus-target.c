@@ -3,7 +3,6 @@
 #include "tests/lib/bus-target.h"
 
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
@@ -79,12 +78,14 @@ raise_capability (void)
          && prctl (PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_RAW, 0, 0) == 0;
 }
 
+/* libc's own functions would tell its threads, which are not in the child. */
 static gboolean
 become (const Identity *identity)
 {
-  if (setgroups (0, NULL) < 0 || setresgid (identity->uid, identity->uid, identity->uid) < 0
+  if (syscall (SYS_setgroups, 0, NULL) < 0
+      || syscall (SYS_setresgid, identity->uid, identity->uid, identity->uid) < 0
       || prctl (PR_SET_KEEPCAPS, identity->has_capability ? 1 : 0) < 0
-      || setresuid (identity->uid, identity->uid, identity->uid) < 0)
+      || syscall (SYS_setresuid, identity->uid, identity->uid, identity->uid) < 0)
     return FALSE;
   return !identity->has_capability || raise_capability ();
 }
