@@ -64,14 +64,17 @@ print_sessions (GVariant *sessions)
 int
 sonde_cmd_list (int argc, char **argv)
 {
-  const GOptionEntry entries[] = { G_OPTION_ENTRY_NULL };
+  gboolean all = FALSE;
+  const GOptionEntry entries[]
+      = { { "all", 'a', 0, G_OPTION_ARG_NONE, &all, "Ask for the right to see everybody's", NULL },
+          G_OPTION_ENTRY_NULL };
   g_autoptr (SondeConnection) connection = NULL;
   g_autoptr (GVariant) sessions = NULL;
   g_autoptr (GError) error = NULL;
 
   if (!sonde_cli_parse (&argc, &argv, NULL,
-                        "Lists the sessions of the system's service: your own, and with the right "
-                        "to manage\nsessions everybody's.",
+                        "Lists the sessions of the system's service: your own, or what you have "
+                        "the right to see.",
                         NULL, entries, FALSE, NULL))
     return 1;
   if (argc != 1)
@@ -79,7 +82,7 @@ sonde_cmd_list (int argc, char **argv)
       sonde_cli_complain ("list takes no arguments; see sondectl list --help");
       return 1;
     }
-  connection = sonde_connection_open_bus (&error);
+  connection = sonde_connection_open_bus (all, &error);
   if (connection == NULL
       || !sonde_dbus_manager_call_list_sessions_sync (connection->manager,
                                                       sonde_connection_call_flags (connection), -1,

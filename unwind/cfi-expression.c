@@ -166,10 +166,18 @@ shuffle (Machine *self, uint8_t op)
 }
 
 static int
+read_memory (Machine *self, unsigned size_bytes, uint64_t *top)
+{
+  uint64_t address = self->memory->is_32_bit ? (uint32_t) *top : *top;
+
+  return sonde_stack_copy_read (self->memory, address, size_bytes, top) ? 0 : -EFAULT;
+}
+
+static int
 unary (Machine *self, uint8_t op)
 {
   uint64_t *top = self->stack + self->depth - 1;
-  unsigned size_bytes = 8;
+  unsigned size_bytes = sonde_stack_copy_word_bytes (self->memory);
 
   if (self->depth < 1)
     return -EBADMSG;
@@ -179,9 +187,9 @@ unary (Machine *self, uint8_t op)
       size_bytes = take_u8 (self);
       if (size_bytes == 0 || size_bytes > 8)
         return -EBADMSG;
-      return sonde_stack_copy_read (self->memory, *top, size_bytes, top) ? 0 : -EFAULT;
+      return read_memory (self, size_bytes, top);
     case OP_DEREF:
-      return sonde_stack_copy_read (self->memory, *top, size_bytes, top) ? 0 : -EFAULT;
+      return read_memory (self, size_bytes, top);
     case OP_ABS:
       *top = (int64_t) *top < 0 ? -*top : *top;
       return 0;
@@ -324,5 +332,7 @@ sonde_cfi_expression_evaluate (const uint8_t *bytes,
   if (self.depth == 0)
     return -EBADMSG;
   *value = self.stack[self.depth - 1];
+  if (stack->is_32_bit) /* numbers have 64 bits on the way */
+    *value = (uint32_t) *value;
   return 0;
 }

@@ -3,44 +3,51 @@
 #pragma once
 
 #include "unwind/cfi-reader.h"
-#include "unwind/elf-file.h"
 
 /**
  * SECTION: cfi-index
  *
- * All of it lies in one allocation that is an ELF image at the same time, so that libdw can read it
- * without a copy of its own:
- *
- *   ELF header | PT_LOAD, PT_GNU_EH_FRAME | .eh_frame, 16 zero bytes | .eh_frame_hdr with our table
- *
- * The file's own .eh_frame_hdr is trusted for nothing: its table is taken over if it is sorted and
- * points into .eh_frame, else the table is built from the FDEs. A .debug_frame is rewritten to the
- * .eh_frame format, which differs in the CIE id and pointer only. Addresses are those in the file.
+ * The bytes are those of the file, a .debug_frame rewritten to the .eh_frame format; the table is
+ * ours, see cfi-builder.h. Addresses are those in the file.
  */
 
-/* As in .eh_frame_hdr: relative to @rows_vaddr. */
 typedef struct
 {
-  int32_t begin;
-  int32_t fde;
+  int32_t begin; /* bytes from the section's address */
+  uint32_t fde;  /* bytes into the section */
 } SondeCfiIndexRow;
 
 typedef struct
 {
-  uint8_t *image; /* owned; NULL: the module has no usable CFI */
+  uint8_t *image; /* owned; room for headers, .eh_frame, zero bytes. NULL: there is no usable CFI */
   size_t image_size_bytes;
   SondeCfiSection section; /* into the image */
-  SondeCfiIndexRow *rows;  /* into the image; sorted by begin */
+  SondeCfiIndexRow *rows;  /* owned; sorted by begin */
   size_t n_rows;
-  uint64_t rows_vaddr; /* of the image's .eh_frame_hdr */
 } SondeCfiIndex;
 
-/* @low and @high: the extent of the module. Leaves @self empty and returns -ENODATA without CFI,
- * -EFBIG over SONDE_MODULE_MAX_BYTES, -EBADMSG if nothing in it can be used, -ENOMEM, or what
- * pread() said. */
-int
-sonde_cfi_index_load (SondeCfiIndex *self, const SondeElfFile *file, uint64_t low, uint64_t high);
+/* How an image begins and ends around .eh_frame. */
+#define SONDE_CFI_IMAGE_SECTION_OFFSET                                                             \
+  192                              /* behind an ELF header and two program headers, rounded up */
+#define SONDE_CFI_IMAGE_PADDING 16 /* zero bytes: a terminator, and room for a careless reader */
+
 void sonde_cfi_index_clear (SondeCfiIndex *self);
+
+/* Gives the kernel back what of a @block of *@size_bytes lies behind the first @keep_bytes, with
+ * *@work at most (see cfi-builder.h): free() gives all back at once, which takes long if it is
+ * much. What is given back must not be read again. True when so little is left that free() may have
+ * it. */
+bool sonde_cfi_discard (void *block, size_t keep_bytes, size_t *size_bytes, uint32_t *work);
+/* The same for all of @self; then clear it. */
+bool sonde_cfi_index_discard (SondeCfiIndex *self, uint32_t *work);
+
+size_t sonde_cfi_index_bytes (const SondeCfiIndex *self); /* of memory */
+
+/* The FDE that @row says and its CIE. */
+bool sonde_cfi_index_read (const SondeCfiIndex *self,
+                           const SondeCfiIndexRow *row,
+                           SondeCfiFde *fde,
+                           SondeCfiCie *cie);
 
 /* The FDE around @vaddr and its CIE. */
 bool sonde_cfi_index_find (const SondeCfiIndex *self,
@@ -50,9 +57,3 @@ bool sonde_cfi_index_find (const SondeCfiIndex *self,
 
 /* Does a function begin in [@begin, @end)? */
 bool sonde_cfi_index_has_function_in (const SondeCfiIndex *self, uint64_t begin, uint64_t end);
-
-/* Removes the functions that @keep does not want. */
-void
-sonde_cfi_index_filter (SondeCfiIndex *self,
-                        bool (*keep) (const SondeCfiCie *cie, const SondeCfiFde *fde, void *data),
-                        void *data);

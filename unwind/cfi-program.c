@@ -45,11 +45,12 @@ typedef struct
   SondeCfiCursor cursor;
   bool bad; /* an operand was cut; what was taken since is 0 */
   SondeCfiRow row;
-  SondeCfiRow *initial;               /* after the CIE's program; NULL while that one runs */
+  SondeCfiRow *initial; /* after the CIE's program; NULL while that one runs */
   SondeCfiRow states[SONDE_CFI_MAX_STATES];
   unsigned n_states;
-  uint64_t at;  /* vaddr the row is valid from */
-  uint64_t end; /* and up to */
+  uint32_t work; /* that is left */
+  uint64_t at;   /* vaddr the row is valid from */
+  uint64_t end;  /* and up to */
 } Machine;
 
 #define DEFINE_TAKE(name, type, read)                                                              \
@@ -126,9 +127,18 @@ define_cfa (Machine *self, uint64_t reg, int64_t offset)
 }
 
 static bool
+spend (Machine *self, uint64_t work)
+{
+  bool suffices = work <= self->work;
+
+  self->work -= suffices ? (uint32_t) work : self->work;
+  return suffices;
+}
+
+static bool
 remember (Machine *self)
 {
-  if (self->n_states == SONDE_CFI_MAX_STATES)
+  if (self->n_states == SONDE_CFI_MAX_STATES || !spend (self, SONDE_CFI_STATE_WORK))
     return false;
   self->states[self->n_states++] = self->row;
   return true;
@@ -137,7 +147,7 @@ remember (Machine *self)
 static bool
 recall (Machine *self)
 {
-  if (self->n_states == 0)
+  if (self->n_states == 0 || !spend (self, SONDE_CFI_STATE_WORK))
     return false;
   self->row = self->states[--self->n_states];
   return true;
@@ -171,8 +181,7 @@ run_extended (Machine *self, uint8_t opcode)
       return true;
     case CFA_VAL_OFFSET_SF:
       reg = take_unsigned (self);
-      set_column (self, reg, SONDE_CFI_VAL_OFFSET,
-                  factored (self, (uint64_t) take_signed (self)));
+      set_column (self, reg, SONDE_CFI_VAL_OFFSET, factored (self, (uint64_t) take_signed (self)));
       return true;
     case CFA_RESTORE_EXTENDED:
       restore_column (self, take_unsigned (self));
@@ -262,6 +271,27 @@ take_advance (Machine *self, uint8_t opcode)
   return delta * self->cie->code_alignment;
 }
 
+/* Any other instruction. */
+static bool
+run_one (Machine *self, uint8_t opcode)
+{
+  switch (opcode & 0xc0)
+    {
+    case CFA_OFFSET:
+      set_column (self, opcode & 0x3f, SONDE_CFI_OFFSET, factored (self, take_unsigned (self)));
+      return true;
+    case CFA_RESTORE:
+      restore_column (self, opcode & 0x3f);
+      return true;
+    default:
+      break;
+    }
+  if ((opcode >= CFA_DEF_CFA && opcode <= CFA_DEF_CFA_EXPRESSION) || opcode == CFA_DEF_CFA_SF
+      || opcode == CFA_DEF_CFA_OFFSET_SF)
+    return run_define_cfa (self, opcode);
+  return run_extended (self, opcode);
+}
+
 /* Runs until the row for @pc stands. Each turn eats a byte, so it ends. */
 static bool
 run (Machine *self, const SondeCfiCursor *instructions, uint64_t pc)
@@ -271,34 +301,39 @@ run (Machine *self, const SondeCfiCursor *instructions, uint64_t pc)
     return false;
   while (self->cursor.at < self->cursor.end)
     {
+      const uint8_t *begin = self->cursor.at;
       uint8_t opcode = take_u8 (self);
       uint64_t advance = take_advance (self, opcode);
-      bool good = true;
 
-      if (advance != NO_ADVANCE)
-        {
-          if (self->bad)
-            return false;
-          if (advance > pc - self->at)
-            {
-              self->end = advance < self->end - self->at ? self->at + advance : self->end;
-              return true;
-            }
-          self->at += advance;
-        }
-      else if ((opcode & 0xc0) == CFA_OFFSET)
-        set_column (self, opcode & 0x3f, SONDE_CFI_OFFSET, factored (self, take_unsigned (self)));
-      else if ((opcode & 0xc0) == CFA_RESTORE)
-        restore_column (self, opcode & 0x3f);
-      else if ((opcode >= CFA_DEF_CFA && opcode <= CFA_DEF_CFA_EXPRESSION)
-               || opcode == CFA_DEF_CFA_SF || opcode == CFA_DEF_CFA_OFFSET_SF)
-        good = run_define_cfa (self, opcode);
-      else
-        good = run_extended (self, opcode);
-      if (!good || self->bad)
+      if (self->bad || (advance == NO_ADVANCE && !run_one (self, opcode)) || self->bad
+          || !spend (self, (uint64_t) (self->cursor.at - begin)))
         return false;
+      if (advance == NO_ADVANCE)
+        continue;
+      if (advance > pc - self->at)
+        {
+          self->end = advance < self->end - self->at ? self->at + advance : self->end;
+          return true;
+        }
+      self->at += advance;
     }
   return true;
+}
+
+/* The CIE's program sets the row that all its functions begin with: it has no locations. */
+static bool
+run_both (Machine *self, SondeCfiRow *initial, const SondeCfiFde *fde, uint64_t pc)
+{
+  self->at = fde->begin;
+  self->end = fde->end;
+  if (!spend (self, SONDE_CFI_ROW_WORK) || !run (self, &self->cie->instructions, fde->begin))
+    return false;
+  *initial = self->row;
+  self->initial = initial;
+  self->n_states = 0;
+  self->at = fde->begin;
+  self->end = fde->end;
+  return run (self, &fde->instructions, pc);
 }
 
 int
@@ -306,10 +341,12 @@ sonde_cfi_row_find (const SondeCfiSection *section,
                     const SondeCfiCie *cie,
                     const SondeCfiFde *fde,
                     uint64_t pc,
+                    uint32_t *work,
                     SondeCfiRow *row)
 {
   SondeCfiRow initial;
   Machine machine; /* its states are written before they are read */
+  bool found;
 
   if (pc < fde->begin || pc >= fde->end)
     return -ENODATA;
@@ -322,18 +359,11 @@ sonde_cfi_row_find (const SondeCfiSection *section,
                                .return_register = (uint8_t) cie->return_register };
   machine.initial = NULL;
   machine.n_states = 0;
-  machine.at = fde->begin;
-  machine.end = fde->end;
-  /* The CIE's program sets the row that all its functions begin with: it has no locations. */
-  if (!run (&machine, &cie->instructions, fde->begin))
-    return -EBADMSG;
-  initial = machine.row;
-  machine.initial = &initial;
-  machine.n_states = 0;
-  machine.at = fde->begin;
-  machine.end = fde->end;
-  if (!run (&machine, &fde->instructions, pc))
-    return -EBADMSG;
+  machine.work = *work;
+  found = run_both (&machine, &initial, fde, pc);
+  *work = machine.work;
+  if (!found)
+    return machine.work == 0 ? -EDQUOT : -EBADMSG;
   *row = machine.row;
   row->begin = machine.at;
   row->end = machine.end;

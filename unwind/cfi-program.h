@@ -55,12 +55,17 @@ typedef struct
   uint64_t end;   /* first vaddr behind */
 } SondeCfiRow;
 
-/* The row for @pc (vaddr). @cie is the FDE's. 0, -ENODATA @pc is not in the FDE, -EBADMSG malformed
- * or over a bound. */
+/* What a row costs, in bytes of programs run: to begin with, and for each copy of a state. */
+#define SONDE_CFI_ROW_WORK   32
+#define SONDE_CFI_STATE_WORK 16
+
+/* The row for @pc (vaddr). @cie is the FDE's. What it cost is taken from *@work. 0, -ENODATA @pc is
+ * not in the FDE, -EBADMSG malformed or over a bound, -EDQUOT *@work was not enough and is 0. */
 int sonde_cfi_row_find (const SondeCfiSection *section,
                         const SondeCfiCie *cie,
                         const SondeCfiFde *fde,
                         uint64_t pc,
+                        uint32_t *work,
                         SondeCfiRow *row);
 /* How many operations its expressions may take at most. */
 uint64_t sonde_cfi_row_max_steps (const SondeCfiRow *row);

@@ -105,15 +105,16 @@ sonde_cfi_read_sleb128 (SondeCfiCursor *cursor, int64_t *value)
 }
 
 static bool
-read_format (SondeCfiCursor *cursor, uint8_t format, uint64_t *value)
+read_format (SondeCfiCursor *cursor, uint8_t format, bool is_32_bit, uint64_t *value)
 {
   uint16_t half;
   uint32_t word;
   int64_t number;
 
+  if (format == DW_EH_PE_absptr)
+    format = is_32_bit ? DW_EH_PE_udata4 : DW_EH_PE_udata8;
   switch (format)
     {
-    case DW_EH_PE_absptr:
     case DW_EH_PE_udata8:
     case DW_EH_PE_sdata8:
       return read_bytes (cursor, value, sizeof *value);
@@ -142,28 +143,33 @@ read_format (SondeCfiCursor *cursor, uint8_t format, uint64_t *value)
 }
 
 bool
-sonde_cfi_read_encoded (
-    SondeCfiCursor *cursor, uint8_t encoding, uint64_t vaddr, uint64_t data_vaddr, uint64_t *value)
+sonde_cfi_read_encoded (SondeCfiCursor *cursor,
+                        uint8_t encoding,
+                        bool is_32_bit,
+                        uint64_t vaddr,
+                        uint64_t data_vaddr,
+                        uint64_t *value)
 {
   uint64_t raw;
 
-  if (!read_format (cursor, encoding & 0x0f, &raw))
+  if (!read_format (cursor, encoding & 0x0f, is_32_bit, &raw))
     return false;
 
   switch (encoding & 0xf0)
     {
     case DW_EH_PE_absptr:
-      *value = raw;
-      return true;
+      break;
     case DW_EH_PE_pcrel:
-      *value = vaddr + raw;
-      return true;
+      raw += vaddr;
+      break;
     case DW_EH_PE_datarel:
-      *value = data_vaddr + raw;
-      return true;
+      raw += data_vaddr;
+      break;
     default:
       return false;
     }
+  *value = is_32_bit ? (uint32_t) raw : raw;
+  return true;
 }
 
 int
@@ -201,7 +207,10 @@ sonde_cfi_read_entry (const SondeCfiSection *section, size_t offset, SondeCfiEnt
 }
 
 static bool
-read_augmentation_data (SondeCfiCursor *cursor, const char *letters, SondeCfiCie *cie)
+read_augmentation_data (SondeCfiCursor *cursor,
+                        const char *letters,
+                        bool is_32_bit,
+                        SondeCfiCie *cie)
 {
   uint8_t encoding;
 
@@ -221,7 +230,7 @@ read_augmentation_data (SondeCfiCursor *cursor, const char *letters, SondeCfiCie
           break;
         case 'P': /* indirect is usual here, and the value does not matter */
           if (!sonde_cfi_read_u8 (cursor, &encoding) || (encoding & 0x70) == DW_EH_PE_aligned
-              || !read_format (cursor, encoding & 0x0f, &ignored))
+              || !read_format (cursor, encoding & 0x0f, is_32_bit, &ignored))
             return false;
           break;
         case 'S':
@@ -238,7 +247,7 @@ read_augmentation_data (SondeCfiCursor *cursor, const char *letters, SondeCfiCie
 }
 
 static bool
-read_augmentation (SondeCfiCursor *cursor, const char *letters, SondeCfiCie *cie)
+read_augmentation (SondeCfiCursor *cursor, const char *letters, bool is_32_bit, SondeCfiCie *cie)
 {
   SondeCfiCursor data;
   uint64_t size;
@@ -252,7 +261,7 @@ read_augmentation (SondeCfiCursor *cursor, const char *letters, SondeCfiCie *cie
     return false;
   data.end = cursor->at;
   cie->has_augmentation = true;
-  return read_augmentation_data (&data, letters + 1, cie);
+  return read_augmentation_data (&data, letters + 1, is_32_bit, cie);
 }
 
 static bool
@@ -273,7 +282,10 @@ read_letters (SondeCfiCursor *cursor, char letters[MAX_AUGMENTATION])
 
 /* DWARF 4 added the sizes of addresses and segment selectors, for .debug_frame. */
 static bool
-read_version (SondeCfiCursor *cursor, uint8_t *version, char letters[MAX_AUGMENTATION])
+read_version (SondeCfiCursor *cursor,
+              bool is_32_bit,
+              uint8_t *version,
+              char letters[MAX_AUGMENTATION])
 {
   uint8_t address_size;
   uint8_t segment_size;
@@ -283,7 +295,7 @@ read_version (SondeCfiCursor *cursor, uint8_t *version, char letters[MAX_AUGMENT
   if (*version == 1 || *version == 3)
     return true;
   return *version == 4 && sonde_cfi_read_u8 (cursor, &address_size)
-         && sonde_cfi_read_u8 (cursor, &segment_size) && address_size == sizeof (uint64_t)
+         && sonde_cfi_read_u8 (cursor, &segment_size) && address_size == (is_32_bit ? 4 : 8)
          && segment_size == 0;
 }
 
@@ -297,7 +309,7 @@ sonde_cfi_read_cie (const SondeCfiSection *section, size_t offset, SondeCfiCie *
   uint8_t byte;
 
   if (sonde_cfi_read_entry (section, offset, &entry) != 1 || !entry.is_cie
-      || !read_version (&entry.body, &version, letters)
+      || !read_version (&entry.body, section->is_32_bit, &version, letters)
       || !sonde_cfi_read_uleb128 (&entry.body, &result.code_alignment)
       || !sonde_cfi_read_sleb128 (&entry.body, &result.data_alignment))
     return false;
@@ -309,7 +321,7 @@ sonde_cfi_read_cie (const SondeCfiSection *section, size_t offset, SondeCfiCie *
     }
   else if (!sonde_cfi_read_uleb128 (&entry.body, &result.return_register))
     return false;
-  if (!read_augmentation (&entry.body, letters, &result))
+  if (!read_augmentation (&entry.body, letters, section->is_32_bit, &result))
     return false;
   result.instructions = entry.body;
   *cie = result;
@@ -328,8 +340,11 @@ sonde_cfi_read_fde (const SondeCfiSection *section,
   uint64_t size;
   uint64_t augmentation;
 
-  if (entry->is_cie || !sonde_cfi_read_encoded (&cursor, cie->pointer_encoding, vaddr, 0, &begin)
-      || !sonde_cfi_read_encoded (&cursor, cie->pointer_encoding & 0x0f, 0, 0, &size))
+  if (entry->is_cie
+      || !sonde_cfi_read_encoded (&cursor, cie->pointer_encoding, section->is_32_bit, vaddr, 0,
+                                  &begin)
+      || !sonde_cfi_read_encoded (&cursor, cie->pointer_encoding & 0x0f, section->is_32_bit, 0, 0,
+                                  &size))
     return false;
   if (size == 0 || begin + size < begin)
     return false;

@@ -28,17 +28,23 @@ bool sonde_cfi_read_uleb128 (SondeCfiCursor *cursor, uint64_t *value);
 bool sonde_cfi_read_sleb128 (SondeCfiCursor *cursor, int64_t *value);
 bool sonde_cfi_skip (SondeCfiCursor *cursor, uint64_t n_bytes);
 
-/* DW_EH_PE_*; @vaddr is that of the cursor, @data_vaddr that of .eh_frame_hdr (0 where datarel
- * makes no sense). Indirect, aligned, text- and function-relative pointers are refused. */
-bool sonde_cfi_read_encoded (
-    SondeCfiCursor *cursor, uint8_t encoding, uint64_t vaddr, uint64_t data_vaddr, uint64_t *value);
-
 typedef struct
 {
   const uint8_t *bytes;
   size_t size_bytes;
   uint64_t vaddr;
+  bool is_32_bit; /* its addresses have 4 bytes */
 } SondeCfiSection;
+
+/* An encoded pointer (DW_EH_PE_*) of a file with or without @is_32_bit addresses. @vaddr is that of
+ * the cursor, @data_vaddr that of .eh_frame_hdr (0 where datarel makes no sense). Indirect,
+ * aligned, text- and function-relative pointers are refused. */
+bool sonde_cfi_read_encoded (SondeCfiCursor *cursor,
+                             uint8_t encoding,
+                             bool is_32_bit,
+                             uint64_t vaddr,
+                             uint64_t data_vaddr,
+                             uint64_t *value);
 
 typedef struct
 {

@@ -12,6 +12,7 @@ enum
   OP_BREG31 = 0x8f,
   OP_LIT0 = 0x30,
   OP_LIT15 = 0x3f,
+  PLT_THRESHOLD = 6, /* where it is in the expression of .plt */
 };
 
 /* "register + constant", and nothing else or a dereference behind it. */
@@ -36,29 +37,36 @@ parse_base (const SondeCfiSection *section,
   return cursor.at == cursor.end;
 }
 
-/* What linkers write for .plt: breg7 8; breg16 0; lit15; and; litN; ge; lit3; shl; plus. */
+/* What linkers write for .plt: breg7 8; breg16 0; lit15; and; litN; ge; lit3; shl; plus. On i386:
+ * breg4 4; breg8 0; ... lit2; ... */
 static bool
-parse_plt (const SondeCfiSection *section, int64_t at, uint16_t length, int32_t *threshold)
+parse_plt (
+    const SondeCfiSection *section, int64_t at, uint16_t length, SondeArch arch, int32_t *threshold)
 {
-  static const uint8_t head[] = { 0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a };
-  static const uint8_t tail[] = { 0x2a, 0x33, 0x24, 0x22 };
+  static const uint8_t x86_64[] = { 0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a, 0, 0x2a, 0x33, 0x24, 0x22 };
+  static const uint8_t i386[] = { 0x74, 0x04, 0x78, 0x00, 0x3f, 0x1a, 0, 0x2a, 0x32, 0x24, 0x22 };
+  const uint8_t *expected = arch == SONDE_ARCH_I386 ? i386 : x86_64;
   const uint8_t *bytes = section->bytes + at;
 
-  if (length != sizeof head + 1 + sizeof tail || memcmp (bytes, head, sizeof head) != 0
-      || memcmp (bytes + sizeof head + 1, tail, sizeof tail) != 0)
+  if (arch == SONDE_ARCH_AARCH64 || length != sizeof x86_64
+      || memcmp (bytes, expected, PLT_THRESHOLD) != 0
+      || memcmp (bytes + PLT_THRESHOLD + 1, expected + PLT_THRESHOLD + 1,
+                 sizeof x86_64 - PLT_THRESHOLD - 1)
+             != 0)
     return false;
-  if (bytes[sizeof head] < OP_LIT0 || bytes[sizeof head] > OP_LIT15)
+  if (bytes[PLT_THRESHOLD] < OP_LIT0 || bytes[PLT_THRESHOLD] > OP_LIT15)
     return false;
-  *threshold = bytes[sizeof head] - OP_LIT0;
+  *threshold = bytes[PLT_THRESHOLD] - OP_LIT0;
   return true;
 }
 
 static bool
-fits_words (int64_t offset, int16_t *words)
+fits_words (int64_t offset, int64_t word_bytes, int16_t *words)
 {
-  if (offset % 8 != 0 || offset / 8 >= INT16_MAX || offset / 8 <= INT16_MIN)
+  if (offset % word_bytes != 0 || offset / word_bytes >= INT16_MAX
+      || offset / word_bytes <= INT16_MIN)
     return false;
-  *words = (int16_t) (offset / 8);
+  *words = (int16_t) (offset / word_bytes);
   return true;
 }
 
@@ -72,11 +80,10 @@ fill_cfa (SondeRule *rule, const SondeCfiRow *row, const SondeCfiSection *sectio
   rule->cfa_register = row->cfa_register;
   if (row->cfa_is_expression)
     {
-      if (arch == SONDE_ARCH_X86_64
-          && parse_plt (section, row->cfa_offset, row->cfa_length, &rule->cfa_offset))
+      if (parse_plt (section, row->cfa_offset, row->cfa_length, arch, &rule->cfa_offset))
         {
           rule->kind = SONDE_RULE_PLT;
-          rule->cfa_register = sonde_x86_64_registers.sp;
+          rule->cfa_register = sonde_arch_registers (arch)->sp;
           return true;
         }
       if (!parse_base (section, row->cfa_offset, row->cfa_length, &deref, &rule->cfa_register,
@@ -92,6 +99,7 @@ fill_cfa (SondeRule *rule, const SondeCfiRow *row, const SondeCfiSection *sectio
 static bool
 fill_place (const SondeCfiColumn *column,
             const SondeCfiSection *section,
+            const SondeArchRegisters *arch,
             uint8_t base,
             int16_t *words,
             bool *from_base)
@@ -105,11 +113,14 @@ fill_place (const SondeCfiColumn *column,
       && (!parse_base (section, column->offset, column->length, &deref, &reg, &offset) || deref
           || reg != base))
     return false;
-  return fits_words (offset, words);
+  return fits_words (offset, arch->word_bytes, words);
 }
 
 static bool
-fill_return (SondeRule *rule, const SondeCfiRow *row, const SondeCfiSection *section)
+fill_return (SondeRule *rule,
+             const SondeCfiRow *row,
+             const SondeCfiSection *section,
+             const SondeArchRegisters *arch)
 {
   const SondeCfiColumn *column = &row->columns[row->return_register];
   bool from_base;
@@ -129,7 +140,7 @@ fill_return (SondeRule *rule, const SondeCfiRow *row, const SondeCfiSection *sec
       return column->offset >= 0 && column->offset < SONDE_CFI_N_REGISTERS;
     case SONDE_CFI_OFFSET:
     case SONDE_CFI_EXPRESSION:
-      if (!fill_place (column, section, rule->cfa_register, &rule->ra_place, &from_base))
+      if (!fill_place (column, section, arch, rule->cfa_register, &rule->ra_place, &from_base))
         return false;
       rule->flags |= from_base ? SONDE_RULE_RA_FROM_BASE : 0;
       return true;
@@ -158,7 +169,8 @@ fill_saved (SondeRule *rule,
         continue;
       if (column->kind != SONDE_CFI_OFFSET && column->kind != SONDE_CFI_EXPRESSION)
         return false;
-      if (!fill_place (column, section, rule->cfa_register, &rule->saved_offset[i], &from_base))
+      if (!fill_place (column, section, arch, rule->cfa_register, &rule->saved_offset[i],
+                       &from_base))
         return false;
       rule->saved_mask |= (uint8_t) (1 << i);
       n_base += from_base;
@@ -179,7 +191,8 @@ sonde_rule_from_row (SondeRule *rule,
   bool sp_is_cfa = row->columns[registers->sp].kind == SONDE_CFI_SAME || row->is_signal_frame;
 
   if (!sp_is_cfa || !fill_cfa (&filled, row, section, arch)
-      || !fill_saved (&filled, row, section, registers) || !fill_return (&filled, row, section))
+      || !fill_saved (&filled, row, section, registers)
+      || !fill_return (&filled, row, section, registers))
     filled.kind = SONDE_RULE_SLOW;
   *rule = filled;
 }
@@ -242,10 +255,11 @@ restore_saved (const SondeRule *rule,
     {
       unsigned i = (unsigned) __builtin_ctz (saved);
       unsigned reg = registers->saved[i];
-      uint64_t address = base + (uint64_t) ((int64_t) rule->saved_offset[i] * 8);
+      uint64_t address
+          = base + (uint64_t) ((int64_t) rule->saved_offset[i] * registers->word_bytes);
       uint64_t value;
 
-      if (sonde_stack_copy_read (stack, address, 8, &value))
+      if (sonde_stack_copy_read (stack, address, registers->word_bytes, &value))
         sonde_cfi_registers_set (values, reg, value);
       else
         miss_register (values, reg, stack, address, is_first);
@@ -253,12 +267,17 @@ restore_saved (const SondeRule *rule,
 }
 
 static SondeStep
-rule_cfa (const SondeRule *rule, uint64_t pc, uint64_t base, SondeStackCopy *stack, uint64_t *cfa)
+rule_cfa (const SondeRule *rule,
+          uint64_t pc,
+          uint64_t base,
+          unsigned word_bytes,
+          SondeStackCopy *stack,
+          uint64_t *cfa)
 {
   *cfa = base + (uint64_t) (int64_t) rule->cfa_offset;
   if (rule->kind == SONDE_RULE_PLT)
-    *cfa = base + 8 + ((pc & 15) >= (uint64_t) rule->cfa_offset ? 8 : 0);
-  if (rule->kind == SONDE_RULE_DEREF && !sonde_stack_copy_read (stack, *cfa, 8, cfa))
+    *cfa = base + word_bytes + ((pc & 15) >= (uint64_t) rule->cfa_offset ? word_bytes : 0);
+  if (rule->kind == SONDE_RULE_DEREF && !sonde_stack_copy_read (stack, *cfa, word_bytes, cfa))
     return failed_read (stack);
   return SONDE_STEP_OK;
 }
@@ -268,16 +287,18 @@ rule_return (const SondeRule *rule,
              const SondeCfiRegisters *registers,
              uint64_t base,
              uint64_t cfa,
+             unsigned word_bytes,
              SondeStackCopy *stack,
              uint64_t *pc)
 {
   uint64_t place = (rule->flags & SONDE_RULE_RA_FROM_BASE) != 0 ? base : cfa;
+  uint64_t offset = (uint64_t) ((int64_t) rule->ra_place * word_bytes);
   bool found;
 
   if ((rule->flags & SONDE_RULE_RA_IN_REGISTER) != 0)
     found = sonde_cfi_registers_get (registers, (uint64_t) rule->ra_place, pc);
   else
-    found = sonde_stack_copy_read (stack, place + (uint64_t) ((int64_t) rule->ra_place * 8), 8, pc);
+    found = sonde_stack_copy_read (stack, place + offset, word_bytes, pc);
   return found ? SONDE_STEP_OK : failed_read (stack);
 }
 
@@ -318,9 +339,9 @@ sonde_rule_step (const SondeRule *rule,
     return step;
   if (!sonde_cfi_registers_get (&frame->registers, rule->cfa_register, &base))
     return failed_read (stack);
-  step = rule_cfa (rule, frame->pc, base, stack, &cfa);
+  step = rule_cfa (rule, frame->pc, base, registers->word_bytes, stack, &cfa);
   if (step == SONDE_STEP_OK)
-    step = rule_return (rule, &frame->registers, base, cfa, stack, &pc);
+    step = rule_return (rule, &frame->registers, base, cfa, registers->word_bytes, stack, &pc);
   if (step != SONDE_STEP_OK)
     return step;
   if (!check_progress (frame->registers.values[registers->sp], cfa, stack, is_first, is_signal))
@@ -380,7 +401,8 @@ find_column (const RowContext *self,
     default:
       return false;
     }
-  return sonde_stack_copy_read (self->stack, *address, 8, value);
+  return sonde_stack_copy_read (self->stack, *address, sonde_stack_copy_word_bytes (self->stack),
+                                value);
 }
 
 static bool

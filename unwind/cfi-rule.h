@@ -20,7 +20,7 @@ typedef enum
   SONDE_RULE_NONE = 0, /* there is no row: remembered, so that it is not looked for again */
   SONDE_RULE_REGISTER, /* CFA = register + cfa_offset */
   SONDE_RULE_DEREF,    /* CFA = *(register + cfa_offset): realigned stacks, signal frames */
-  SONDE_RULE_PLT,      /* CFA = sp + 8 + ((pc & 15) >= cfa_offset ? 8 : 0) */
+  SONDE_RULE_PLT,      /* CFA = sp + a word + ((pc & 15) >= cfa_offset ? another : 0) */
   SONDE_RULE_END,      /* return address undefined: the outermost frame */
   SONDE_RULE_SLOW,     /* use the row */
   SONDE_RULE_BAD,      /* the row is malformed */
@@ -43,8 +43,8 @@ typedef struct
   uint8_t flags;        /* SONDE_RULE_* bits */
   uint8_t cfa_register; /* DWARF number */
   uint8_t saved_mask;   /* bit n: saved_offset[n] counts; the other registers keep their values */
-  int16_t ra_place;     /* words of 8 bytes; or a register's number */
-  int16_t saved_offset[SONDE_RULE_N_SAVED]; /* words of 8 bytes, in SondeArchRegisters' order */
+  int16_t ra_place;     /* words of the stack; or a register's number */
+  int16_t saved_offset[SONDE_RULE_N_SAVED]; /* words of the stack, in SondeArchRegisters' order */
   uint8_t first; /* the cache's: where in its block of code the rule begins to hold */
   uint8_t last;  /* and the last byte that it holds for */
 } SondeRule;
@@ -56,11 +56,13 @@ typedef enum
 {
   SONDE_ARCH_X86_64,
   SONDE_ARCH_AARCH64,
+  SONDE_ARCH_I386, /* 32-bit programs on an x86-64 kernel */
 } SondeArch;
 
 /* DWARF numbers. */
 typedef struct
 {
+  uint8_t word_bytes; /* of the stack; no DWARF number, this one */
   uint8_t sp;
   uint8_t fp;
   uint8_t saved[SONDE_RULE_N_SAVED]; /* callee-saved registers that a rule can restore */
@@ -70,6 +72,7 @@ typedef struct
 
 /* The first two saved ones are those that frames are found through: see plain-frame.h. */
 static const SondeArchRegisters sonde_x86_64_registers = {
+  .word_bytes = 8,
   .sp = 7,
   .fp = 6,
   .saved = { 6, 3, 12, 13, 14, 15 }, /* rbp rbx r12-r15 */
@@ -77,15 +80,26 @@ static const SondeArchRegisters sonde_x86_64_registers = {
 };
 
 static const SondeArchRegisters sonde_aarch64_registers = {
+  .word_bytes = 8,
   .sp = 31,
   .fp = 29,
   .saved = { 29, 30, 19, 20, 21, 28 },
   .kept = UINT64_C (0xf0380000), /* these and sp; a call keeps x22-x27 too, which rules cannot */
 };
 
+static const SondeArchRegisters sonde_i386_registers = {
+  .word_bytes = 4,
+  .sp = 4,
+  .fp = 5,
+  .saved = { 5, 3, 6, 7, 7, 7 }, /* ebp ebx esi edi, and no more */
+  .kept = 1 << 3 | 0xf << 4,
+};
+
 static inline const SondeArchRegisters *
 sonde_arch_registers (SondeArch arch)
 {
+  if (arch == SONDE_ARCH_I386)
+    return &sonde_i386_registers;
   return arch == SONDE_ARCH_AARCH64 ? &sonde_aarch64_registers : &sonde_x86_64_registers;
 }
 

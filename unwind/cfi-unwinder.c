@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The bounded evaluator of call frame information, with one rule cache for all processes. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "unwind/plain-frame.h"
@@ -10,7 +11,7 @@
 /* A mapping with a module, and what is needed of both for each frame. */
 typedef struct
 {
-  uint64_t serial; /* of the process; never used twice, so an equal one means that all this holds */
+  uint64_t serial; /* the walk's; never used twice, so an equal one means that all this holds */
   uint64_t start;
   uint64_t size_bytes;
   uint64_t bias;
@@ -19,9 +20,9 @@ typedef struct
   const SondeModule *module;
 } Place;
 
-/* Bytes of programs and operations of expressions that one stack may cost: far more than a cold one
- * of real programs does, and less than a millisecond of one made to cost. */
-#define MAX_WORK (1u << 18)
+/* Bytes of programs and operations of expressions that one stack may cost: more than a cold one of
+ * real programs does, and half a millisecond at most of one made to cost. */
+#define MAX_WORK (1u << 17)
 
 enum
 {
@@ -29,18 +30,23 @@ enum
   RECENT_SHIFT = 20, /* libraries lie about this far apart */
 };
 
+/* Where a sample of one kind of program has its registers. */
 typedef struct
 {
-  SondeUnwinder base;
-  SondeProcessTable *processes;
-  SondeRuleCache *cache;
-
   uint64_t regs_mask; /* that the following were made for */
   size_t n_slots;     /* a sample must have */
   uint64_t registers; /* bit mask by DWARF number: which there are */
   uint8_t pc_slot;
   uint8_t slots[SONDE_N_DWARF_REGISTERS]; /* where each of them is in a sample, or 0 */
+} Layout;
 
+typedef struct
+{
+  SondeUnwinder base;
+  SondeProcessTable *processes;
+  SondeRuleCache *cache;
+  Layout native;
+  Layout i386;
   Place recent[N_RECENT]; /* by address and serial */
 } CfiUnwinder;
 
@@ -49,13 +55,14 @@ typedef struct
 {
   CfiUnwinder *unwinder;
   SondeProcess *process;
-  uint64_t serial;
+  SondeArch arch;
+  uint64_t serial;    /* of the process and arch */
   const Place *place; /* of the last pc; NULL: it has no module */
   SondeFrameState frame;
   SondeStackCopy stack;
   bool plainly;   /* follow only what nearly all stacks need */
   bool needs_all; /* that was not enough for this one */
-  uint64_t work_left;
+  uint32_t work_left;
 } Walk;
 
 /* Return addresses may lie behind a call that does not return, at the next function's begin. */
@@ -71,7 +78,7 @@ holds (const Place *place, uint64_t address)
   return address - place->start < place->size_bytes;
 }
 
-/* NULL: no mapping, or none with a module. */
+/* NULL: no mapping, or none with a module of this arch. */
 static const Place *
 look_up_place (Walk *self, uint64_t address, Place *place)
 {
@@ -79,7 +86,8 @@ look_up_place (Walk *self, uint64_t address, Place *place)
       = sonde_process_find_mapping (self->unwinder->processes, self->process, address);
   uint64_t low, high;
 
-  if (mapping == NULL || mapping->module == NULL)
+  if (mapping == NULL || mapping->module == NULL
+      || sonde_module_is_32_bit (mapping->module) != (self->arch == SONDE_ARCH_I386))
     return NULL;
   sonde_module_extent (mapping->module, &low, &high);
   *place = (Place){
@@ -124,15 +132,8 @@ spend (Walk *self, uint64_t work)
 {
   if (work > self->work_left)
     return false;
-  self->work_left -= work;
+  self->work_left -= (uint32_t) work;
   return true;
-}
-
-static bool
-spend_on_programs (Walk *self, const SondeCfiCie *cie, const SondeCfiFde *fde)
-{
-  return spend (self, (uint64_t) (cie->instructions.end - cie->instructions.at)
-                          + (uint64_t) (fde->instructions.end - fde->instructions.at));
 }
 
 /* Decodes the rule for a pc and finds out how far it holds. False: this stack has cost too much
@@ -144,6 +145,7 @@ find_rule (Walk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint64_
   SondeCfiCie cie;
   SondeCfiFde fde;
   SondeCfiRow row;
+  int r;
 
   *rule = (SondeRule){ .kind = SONDE_RULE_NONE };
   *begin = vaddr;
@@ -151,11 +153,10 @@ find_rule (Walk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint64_
   if (!sonde_module_find_cfi (self->place->module, vaddr, &section, &cie, &fde))
     return true;
   rule->kind = SONDE_RULE_BAD;
-  if (!spend_on_programs (self, &cie, &fde))
-    return false;
-  if (sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0)
-    return true;
-  sonde_rule_from_row (rule, &row, section, sonde_arch_native ());
+  r = sonde_cfi_row_find (section, &cie, &fde, vaddr, &self->work_left, &row);
+  if (r < 0)
+    return r != -EDQUOT;
+  sonde_rule_from_row (rule, &row, section, self->arch);
   *begin = row.begin;
   *end = row.end;
   return true;
@@ -198,11 +199,10 @@ step_slowly (Walk *self, uint64_t vaddr, bool is_first)
   SondeCfiRow row;
 
   if (!sonde_module_find_cfi (self->place->module, vaddr, &section, &cie, &fde)
-      || !spend_on_programs (self, &cie, &fde)
-      || sonde_cfi_row_find (section, &cie, &fde, vaddr, &row) < 0
+      || sonde_cfi_row_find (section, &cie, &fde, vaddr, &self->work_left, &row) < 0
       || !spend (self, sonde_cfi_row_max_steps (&row)))
     return SONDE_STEP_BAD;
-  return sonde_row_step (&row, section, sonde_arch_native (), &self->frame, &self->stack, is_first);
+  return sonde_row_step (&row, section, self->arch, &self->frame, &self->stack, is_first);
 }
 
 /* Code without rules (hand-written assembly, JIT): the frame pointer, if everything speaks for it.
@@ -210,28 +210,46 @@ step_slowly (Walk *self, uint64_t vaddr, bool is_first)
 static SondeStep
 step_by_frame_pointer (Walk *self)
 {
-  const SondeArchRegisters *registers = sonde_arch_registers (sonde_arch_native ());
+  const SondeArchRegisters *registers = sonde_arch_registers (self->arch);
+  const unsigned word_bytes = registers->word_bytes;
   SondeFrameState next = self->frame;
   uint64_t sp = self->frame.registers.values[registers->sp];
   uint64_t fp, return_address;
 
-  if (!sonde_cfi_registers_get (&self->frame.registers, registers->fp, &fp) || fp % 8 != 0
-      || fp < sp || !sonde_stack_copy_read (&self->stack, fp + 8, 8, &return_address)
-      || !sonde_stack_copy_read (&self->stack, fp, 8, &next.registers.values[registers->fp]))
+  if (!sonde_cfi_registers_get (&self->frame.registers, registers->fp, &fp) || fp % word_bytes != 0
+      || fp < sp
+      || !sonde_stack_copy_read (&self->stack, fp + word_bytes, word_bytes, &return_address)
+      || !sonde_stack_copy_read (&self->stack, fp, word_bytes,
+                                 &next.registers.values[registers->fp]))
     {
       self->stack.ran_out = false; /* a wild frame pointer says nothing of the stack */
       return SONDE_STEP_NO_RULE;
     }
-  return_address = sonde_arch_strip_pac (sonde_arch_native (), return_address);
+  return_address = sonde_arch_strip_pac (self->arch, return_address);
   if (return_address == 0
       || sonde_process_find_mapping (self->unwinder->processes, self->process, return_address - 1)
              == NULL)
     return SONDE_STEP_NO_RULE;
-  next.registers.values[registers->sp] = fp + 16;
+  next.registers.values[registers->sp] = fp + 2 * word_bytes;
   next.pc = return_address;
   next.exact_pc = false;
   self->frame = next;
   return SONDE_STEP_OK;
+}
+
+/* Does @rule lead through a register whose value was not followed? */
+static bool
+wants_unknown (const SondeRule *rule, const SondeCfiRegisters *registers)
+{
+  bool wants_base = rule->kind == SONDE_RULE_REGISTER || rule->kind == SONDE_RULE_DEREF
+                    || rule->kind == SONDE_RULE_PLT;
+
+  if (rule->kind == SONDE_RULE_SLOW) /* who knows */
+    return true;
+  return wants_base
+         && ((registers->valid >> rule->cfa_register & 1) == 0
+             || ((rule->flags & SONDE_RULE_RA_IN_REGISTER) != 0
+                 && (registers->valid >> rule->ra_place & 1) == 0));
 }
 
 static SondeStep
@@ -242,11 +260,10 @@ step_by_rule (Walk *self, const SondeRule *rule, uint64_t vaddr, bool is_first)
   if (rule->kind == SONDE_RULE_SLOW)
     result = step_slowly (self, vaddr, is_first);
   else
-    result = sonde_rule_step (rule, sonde_arch_native (), &self->frame, &self->stack, is_first);
-  /* whatever it was, if it concerns a register that was not followed, it does not count */
+    result = sonde_rule_step (rule, self->arch, &self->frame, &self->stack, is_first);
+  /* whatever it was, it does not count if a register that was not followed made it */
   if (self->plainly && result != SONDE_STEP_OK && result != SONDE_STEP_END
-      && (rule->kind == SONDE_RULE_SLOW
-          || (self->frame.registers.valid >> rule->cfa_register & 1) == 0))
+      && wants_unknown (rule, &self->frame.registers))
     self->needs_all = true;
   return result;
 }
@@ -292,48 +309,58 @@ end_of_step (const Walk *self, const SondeUserState *state, SondeStep step)
 
 /* All samples of a session have the same registers: where they are is worked out once. */
 static void
-learn_registers (CfiUnwinder *self, uint64_t regs_mask)
+learn_registers (Layout *self, SondeArch arch, uint64_t regs_mask)
 {
   self->regs_mask = regs_mask;
   self->registers = 0;
   for (unsigned reg = 0; reg < SONDE_N_DWARF_REGISTERS; reg++)
     {
       self->slots[reg] = 0;
-      if (sonde_regs_mask_slot (regs_mask, reg, &self->slots[reg]))
+      if (sonde_regs_mask_slot (arch, regs_mask, reg, &self->slots[reg]))
         self->registers |= (uint64_t) 1 << reg;
     }
   self->n_slots = 0;
   if (sonde_regs_mask_pc_slot (regs_mask, &self->pc_slot)
-      && (self->registers >> SONDE_DWARF_SP & 1) != 0)
+      && (self->registers >> sonde_arch_registers (arch)->sp & 1) != 0)
     self->n_slots = (size_t) __builtin_popcountll (regs_mask);
 }
 
-static bool
-has_registers (CfiUnwinder *self, const SondeUserState *state)
+static Layout *
+layout_of (Walk *self)
 {
-  if (self->regs_mask != state->regs_mask)
-    learn_registers (self, state->regs_mask);
-  return self->n_slots > 0 && state->n_regs >= self->n_slots;
+  return self->arch == SONDE_ARCH_I386 ? &self->unwinder->i386 : &self->unwinder->native;
+}
+
+static bool
+has_registers (Walk *self, const SondeUserState *state)
+{
+  Layout *layout = layout_of (self);
+
+  if (layout->regs_mask != state->regs_mask)
+    learn_registers (layout, self->arch, state->regs_mask);
+  return layout->n_slots > 0 && state->n_regs >= layout->n_slots;
 }
 
 static void
 begin (Walk *self, const SondeUserState *state, bool plainly)
 {
-  const CfiUnwinder *unwinder = self->unwinder;
+  const Layout *layout = layout_of (self);
+  const uint64_t mask = self->arch == SONDE_ARCH_I386 ? UINT32_MAX : UINT64_MAX;
   SondeCfiRegisters *registers = &self->frame.registers;
 
-  self->frame.pc = state->regs[unwinder->pc_slot];
+  self->frame.pc = state->regs[layout->pc_slot] & mask;
   self->frame.exact_pc = true;
   self->place = NULL;
   if (find_place (self, self->frame.pc))
     expect_rule (self, self->frame.pc);
   for (unsigned reg = 0; reg < SONDE_N_DWARF_REGISTERS; reg++)
-    registers->values[reg] = state->regs[unwinder->slots[reg]];
-  registers->valid = unwinder->registers;
+    registers->values[reg] = state->regs[layout->slots[reg]] & mask;
+  registers->valid = layout->registers;
   self->stack = (SondeStackCopy){
     .bytes = state->stack,
     .size_bytes = state->stack_size_bytes,
-    .address = registers->values[SONDE_DWARF_SP],
+    .address = registers->values[sonde_arch_registers (self->arch)->sp],
+    .is_32_bit = self->arch == SONDE_ARCH_I386,
   };
   self->plainly = plainly;
   self->needs_all = false;
@@ -384,6 +411,21 @@ walk (Walk *self, const SondeUserState *state, uint64_t *addrs, size_t max_addrs
     }
 }
 
+static bool
+start (Walk *self,
+       SondeUnwinder *base,
+       SondeProcess *process,
+       SondeArch arch,
+       const SondeUserState *state)
+{
+  self->unwinder = (CfiUnwinder *) base;
+  self->process = process;
+  self->arch = arch;
+  self->work_left = MAX_WORK;
+  self->serial = sonde_process_serial (process) << 1 | (arch == SONDE_ARCH_I386);
+  return has_registers (self, state);
+}
+
 static SondeUnwindEnd
 unwind (SondeUnwinder *base,
         SondeProcess *process,
@@ -395,11 +437,7 @@ unwind (SondeUnwinder *base,
   SondeUnwindEnd end;
   Walk self; /* its registers are many, and written before they are read: their bits say which */
 
-  self.unwinder = (CfiUnwinder *) base;
-  self.process = process;
-  self.work_left = MAX_WORK;
-  self.serial = sonde_process_serial (process);
-  if (!has_registers (self.unwinder, state))
+  if (!start (&self, base, process, sonde_arch_native (), state))
     return SONDE_UNWIND_END_NO_MODULE;
   begin (&self, state, true);
   end = walk (&self, state, addrs, max_addrs, n_addrs);
@@ -411,6 +449,23 @@ unwind (SondeUnwinder *base,
   return end;
 }
 
+/* They are few, and are walked with all registers at once. */
+static SondeUnwindEnd
+unwind_32_bit (SondeUnwinder *base,
+               SondeProcess *process,
+               const SondeUserState *state,
+               uint64_t *addrs,
+               size_t max_addrs,
+               size_t *n_addrs)
+{
+  Walk self;
+
+  if (!start (&self, base, process, SONDE_ARCH_I386, state))
+    return SONDE_UNWIND_END_NO_MODULE;
+  begin (&self, state, false);
+  return walk (&self, state, addrs, max_addrs, n_addrs);
+}
+
 static void
 unwinder_free (SondeUnwinder *base)
 {
@@ -420,7 +475,8 @@ unwinder_free (SondeUnwinder *base)
   free (self);
 }
 
-static const SondeUnwinderOps ops = { unwinder_free, unwind };
+static const SondeUnwinderOps ops
+    = { unwinder_free, unwind, SONDE_HAS_I386 ? unwind_32_bit : NULL };
 
 SondeUnwinder *
 sonde_unwinder_new_cfi (SondeProcessTable *processes)

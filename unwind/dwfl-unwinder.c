@@ -421,7 +421,7 @@ unwind (SondeUnwinder *base,
   return walk->stop != RUNNING ? walk->stop : explain (self, data, r == 0);
 }
 
-static const SondeUnwinderOps ops = { unwinder_free, unwind };
+static const SondeUnwinderOps ops = { unwinder_free, unwind, NULL };
 
 SondeUnwinder *
 sonde_unwinder_new_libdwfl (SondeProcessTable *processes)

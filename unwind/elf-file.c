@@ -13,7 +13,6 @@
 enum
 {
   HEADERS_PER_READ = 64,
-  MAX_SECTION_NAME = 32, /* bytes, with the final NUL */
 };
 
 int
@@ -46,18 +45,101 @@ sonde_elf_file_read (const SondeElfFile *self, uint64_t offset, void *buffer, si
   return 0;
 }
 
-static int
-check_ident (const Elf64_Ehdr *header)
+/* The kernel of x86-64 also runs programs of its 32-bit ancestor. */
+static bool
+is_of_this_machine (const unsigned char *ident, uint16_t machine)
 {
-  if (memcmp (header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64
-      || header->e_ident[EI_DATA] != NATIVE_DATA || header->e_machine != SONDE_ELF_NATIVE_MACHINE)
+#ifdef __x86_64__
+  if (ident[EI_CLASS] == ELFCLASS32)
+    return machine == EM_386;
+#endif
+  return ident[EI_CLASS] == ELFCLASS64 && machine == SONDE_ELF_NATIVE_MACHINE;
+}
+
+static void
+widen_header (Elf64_Ehdr *header)
+{
+  Elf32_Ehdr narrow;
+
+  memcpy (&narrow, header, sizeof narrow);
+  header->e_entry = narrow.e_entry;
+  header->e_phoff = narrow.e_phoff;
+  header->e_shoff = narrow.e_shoff;
+  header->e_phentsize = narrow.e_phentsize;
+  header->e_phnum = narrow.e_phnum;
+  header->e_shentsize = narrow.e_shentsize;
+  header->e_shnum = narrow.e_shnum;
+  header->e_shstrndx = narrow.e_shstrndx;
+}
+
+/* e_ident, e_type and e_machine are at the same place in both classes. */
+static int
+read_header (SondeElfFile *self, Elf64_Ehdr *header)
+{
+  int r = sonde_elf_file_read (self, 0, header, sizeof *header);
+
+  if (r < 0)
+    return r == -EBADMSG ? -ENOEXEC : r;
+  if (memcmp (header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_DATA] != NATIVE_DATA
+      || !is_of_this_machine (header->e_ident, header->e_machine)
+      || (header->e_type != ET_EXEC && header->e_type != ET_DYN))
     return -ENOEXEC;
-  if (header->e_type != ET_EXEC && header->e_type != ET_DYN)
-    return -ENOEXEC;
-  if (header->e_phentsize != sizeof (Elf64_Phdr) || header->e_phnum == 0
-      || header->e_phnum > SONDE_ELF_MAX_SEGMENTS)
+  self->is_32_bit = header->e_ident[EI_CLASS] == ELFCLASS32;
+  if (self->is_32_bit)
+    widen_header (header);
+  if (header->e_phentsize != (self->is_32_bit ? sizeof (Elf32_Phdr) : sizeof (Elf64_Phdr))
+      || header->e_phnum == 0 || header->e_phnum > SONDE_ELF_MAX_SEGMENTS)
     return -EBADMSG;
   return 0;
+}
+
+static int
+read_program_headers (const SondeElfFile *self, uint64_t offset, Elf64_Phdr *headers, size_t n)
+{
+  Elf32_Phdr narrow[HEADERS_PER_READ];
+  int r;
+
+  if (!self->is_32_bit)
+    return sonde_elf_file_read (self, offset, headers, n * sizeof *headers);
+  r = sonde_elf_file_read (self, offset, narrow, n * sizeof *narrow);
+  for (size_t i = 0; i < n && r == 0; i++)
+    headers[i] = (Elf64_Phdr){
+      .p_type = narrow[i].p_type,
+      .p_flags = narrow[i].p_flags,
+      .p_offset = narrow[i].p_offset,
+      .p_vaddr = narrow[i].p_vaddr,
+      .p_filesz = narrow[i].p_filesz,
+      .p_memsz = narrow[i].p_memsz,
+    };
+  return r;
+}
+
+static size_t
+section_header_bytes (const SondeElfFile *self)
+{
+  return self->is_32_bit ? sizeof (Elf32_Shdr) : sizeof (Elf64_Shdr);
+}
+
+static int
+read_section_headers (const SondeElfFile *self, size_t first, Elf64_Shdr *headers, size_t n)
+{
+  uint64_t offset = self->sections_offset + first * section_header_bytes (self);
+  Elf32_Shdr narrow[HEADERS_PER_READ];
+  int r;
+
+  if (!self->is_32_bit)
+    return sonde_elf_file_read (self, offset, headers, n * sizeof *headers);
+  r = sonde_elf_file_read (self, offset, narrow, n * sizeof *narrow);
+  for (size_t i = 0; i < n && r == 0; i++)
+    headers[i] = (Elf64_Shdr){
+      .sh_name = narrow[i].sh_name,
+      .sh_type = narrow[i].sh_type,
+      .sh_flags = narrow[i].sh_flags,
+      .sh_addr = narrow[i].sh_addr,
+      .sh_offset = narrow[i].sh_offset,
+      .sh_size = narrow[i].sh_size,
+    };
+  return r;
 }
 
 static void
@@ -96,8 +178,7 @@ read_segments (SondeElfFile *self, const Elf64_Ehdr *header)
 
       if (n > HEADERS_PER_READ)
         n = HEADERS_PER_READ;
-      r = sonde_elf_file_read (self, header->e_phoff + done * sizeof *chunk, chunk,
-                               n * sizeof *chunk);
+      r = read_program_headers (self, header->e_phoff + done * header->e_phentsize, chunk, n);
       if (r < 0)
         return r;
       for (size_t i = 0; i < n; i++)
@@ -107,28 +188,42 @@ read_segments (SondeElfFile *self, const Elf64_Ehdr *header)
   return self->n_loads > 0 ? 0 : -EBADMSG;
 }
 
+/* All at once, as a file may have thousands of sections. */
+static int
+read_names (SondeElfFile *self, const Elf64_Shdr *names)
+{
+  size_t size
+      = names->sh_size < SONDE_ELF_MAX_NAME_BYTES ? names->sh_size : SONDE_ELF_MAX_NAME_BYTES;
+  int r;
+
+  self->names = malloc (size + 1);
+  if (self->names == NULL)
+    return -ENOMEM;
+  r = sonde_elf_file_read (self, names->sh_offset, self->names, size);
+  self->names_size_bytes = r == 0 ? size : 0;
+  return r;
+}
+
 /* Sections are optional: whatever is wrong with them leaves n_sections at 0. */
-static void
+static int
 find_sections (SondeElfFile *self, const Elf64_Ehdr *header)
 {
   Elf64_Shdr names;
+  int r;
 
-  if (header->e_shentsize != sizeof (Elf64_Shdr) || header->e_shnum == 0
+  if (header->e_shentsize != section_header_bytes (self) || header->e_shnum == 0
       || header->e_shnum > SONDE_ELF_MAX_SECTIONS || header->e_shstrndx >= header->e_shnum)
-    return;
+    return 0;
   if (header->e_shoff > self->size_bytes
-      || header->e_shnum * sizeof names > self->size_bytes - header->e_shoff)
-    return;
-  if (sonde_elf_file_read (self, header->e_shoff + header->e_shstrndx * sizeof names, &names,
-                           sizeof names)
-          < 0
-      || names.sh_type != SHT_STRTAB)
-    return;
-
+      || header->e_shnum * section_header_bytes (self) > self->size_bytes - header->e_shoff)
+    return 0;
   self->sections_offset = header->e_shoff;
-  self->n_sections = header->e_shnum;
-  self->names_offset = names.sh_offset;
-  self->names_size_bytes = names.sh_size;
+  if (read_section_headers (self, header->e_shstrndx, &names, 1) < 0 || names.sh_type != SHT_STRTAB)
+    return 0;
+  r = read_names (self, &names);
+  if (r == 0)
+    self->n_sections = header->e_shnum;
+  return r == -ENOMEM ? r : 0;
 }
 
 int
@@ -137,43 +232,37 @@ sonde_elf_file_read_headers (SondeElfFile *self)
   Elf64_Ehdr header;
   int r;
 
-  r = sonde_elf_file_read (self, 0, &header, sizeof header);
+  r = read_header (self, &header);
+  if (r == 0)
+    r = read_segments (self, &header);
+  if (r == 0)
+    r = find_sections (self, &header);
   if (r < 0)
-    return r == -EBADMSG ? -ENOEXEC : r;
-  r = check_ident (&header);
-  if (r < 0)
-    return r;
-  r = read_segments (self, &header);
-  if (r < 0)
-    {
-      sonde_elf_file_clear (self);
-      return r;
-    }
-  self->entry = header.e_entry;
-  find_sections (self, &header);
-  return 0;
+    sonde_elf_file_clear (self);
+  else
+    self->entry = header.e_entry;
+  return r;
 }
 
 void
 sonde_elf_file_clear (SondeElfFile *self)
 {
   free (self->loads);
+  free (self->names);
   self->loads = NULL;
   self->n_loads = 0;
+  self->names = NULL;
+  self->n_sections = 0;
 }
 
 static bool
 has_name (const SondeElfFile *self, const Elf64_Shdr *section, const char *name)
 {
-  char text[MAX_SECTION_NAME];
   size_t size = strlen (name) + 1;
 
-  if (size > sizeof text || section->sh_name > self->names_size_bytes
-      || size > self->names_size_bytes - section->sh_name
-      || self->names_offset + section->sh_name < self->names_offset)
-    return false;
-  return sonde_elf_file_read (self, self->names_offset + section->sh_name, text, size) == 0
-         && memcmp (text, name, size) == 0;
+  return section->sh_name <= self->names_size_bytes
+         && size <= self->names_size_bytes - section->sh_name
+         && memcmp (self->names + section->sh_name, name, size) == 0;
 }
 
 static bool
@@ -196,9 +285,7 @@ sonde_elf_file_find_section (const SondeElfFile *self, const char *name, Elf64_S
 
       if (n > HEADERS_PER_READ)
         n = HEADERS_PER_READ;
-      if (sonde_elf_file_read (self, self->sections_offset + done * sizeof *chunk, chunk,
-                               n * sizeof *chunk)
-          < 0)
+      if (read_section_headers (self, done, chunk, n) < 0)
         return false;
       for (size_t i = 0; i < n; i++)
         {
@@ -227,6 +314,10 @@ sonde_elf_file_locate (const SondeElfFile *self,
         {
           *offset = load->offset + (vaddr - load->vaddr);
           *size_bytes = load->file_size_bytes - (vaddr - load->vaddr);
+          if (*offset >= self->size_bytes)
+            return false;
+          if (*size_bytes > self->size_bytes - *offset)
+            *size_bytes = self->size_bytes - *offset;
           return true;
         }
     }

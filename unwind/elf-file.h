@@ -16,9 +16,10 @@
 #endif
 
 #define SONDE_ELF_MAX_SEGMENTS                                                                     \
-  1024                              /* the kernel itself takes at most 64 KiB of program headers   \
-                                     */
-#define SONDE_ELF_MAX_SECTIONS 4096 /* more: as if the file had none */
+  1024                                /* the kernel itself takes at most 64 KiB of program headers \
+                                       */
+#define SONDE_ELF_MAX_SECTIONS   4096 /* more: as if the file had none */
+#define SONDE_ELF_MAX_NAME_BYTES 65536 /* of section names; what lies behind has none */
 
 typedef struct
 {
@@ -35,18 +36,20 @@ typedef struct
   const uint8_t *memory; /* this process's own vdso */
   uint64_t size_bytes;
 
+  bool is_32_bit; /* an i386 file on x86-64 */
   uint64_t entry;
   SondeElfSegment *loads; /* owned; PT_LOAD that do not wrap around */
   size_t n_loads;
   SondeElfSegment eh_frame_hdr; /* PT_GNU_EH_FRAME; file size 0: none */
   uint64_t sections_offset;
   uint32_t n_sections; /* 0: none, or none that can be used */
-  uint64_t names_offset;
-  uint64_t names_size_bytes;
+  char *names;         /* owned; of the sections */
+  size_t names_size_bytes;
 } SondeElfFile;
 
-/* Reads the headers; the first three members are set by the caller. Errors: -ENOEXEC not an ELF
- * file of this machine, -EBADMSG impossible headers, -ENOMEM, or what pread() said. */
+/* Reads the headers; the first three members are set by the caller. 32-bit ones are widened.
+ * Errors: -ENOEXEC not an ELF file of this machine, -EBADMSG impossible headers, -ENOMEM, or what
+ * pread() said. */
 int sonde_elf_file_read_headers (SondeElfFile *self);
 void sonde_elf_file_clear (SondeElfFile *self); /* closes nothing */
 
@@ -57,7 +60,7 @@ sonde_elf_file_read (const SondeElfFile *self, uint64_t offset, void *buffer, si
 /* A section with content in the file, never a compressed one, that lies within the file. */
 bool sonde_elf_file_find_section (const SondeElfFile *self, const char *name, Elf64_Shdr *section);
 
-/* Where @vaddr lies in the file, and how many bytes of its segment follow. */
+/* Where @vaddr lies in the file, and how many bytes of its segment follow there. */
 bool sonde_elf_file_locate (const SondeElfFile *self,
                             uint64_t vaddr,
                             uint64_t *offset,

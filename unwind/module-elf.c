@@ -3,6 +3,7 @@
 #include <libelf.h>
 
 #include "unwind/cfi-check.h"
+#include "unwind/cfi-image.h"
 #include "unwind/module-private.h"
 
 #define MAX_ELF_USES 1024
@@ -19,13 +20,24 @@ is_safe (const SondeCfiCie *cie, const SondeCfiFde *fde, void *data)
   return sonde_cfi_check_fde (data, cie, fde);
 }
 
-static void
-drop_unsafe (SondeCfiIndex *cfi)
+/* 32-bit files are not for libdwfl, see sonde_unwinder_new_libdwfl(). */
+static bool
+make_image (SondeModule *self)
 {
+  size_t n_bytes = sonde_cfi_index_bytes (&self->cfi);
   SondeCfiCheck check;
 
-  sonde_cfi_check_init (&check, cfi->section.size_bytes);
-  sonde_cfi_index_filter (cfi, is_safe, &check);
+  if (self->cfi.image == NULL || self->is_32_bit)
+    return false;
+  if (self->has_image)
+    return true;
+  sonde_cfi_check_init (&check, self->cfi.section.size_bytes);
+  if (sonde_cfi_image_make (&self->cfi, self->low, self->high, is_safe, &check) < 0)
+    return false;
+  self->has_image = true;
+  if (self->store != NULL)
+    sonde_module_store_grow (self->store, self, sonde_cfi_index_bytes (&self->cfi) - n_bytes);
+  return true;
 }
 
 /* libdw 0.188 leaves two small allocations in the Elf for each Dwfl that used it, so a new one
@@ -33,13 +45,8 @@ drop_unsafe (SondeCfiIndex *cfi)
 struct Elf *
 sonde_module_elf (SondeModule *self)
 {
-  if (self->cfi.image == NULL)
+  if (!make_image (self))
     return NULL;
-  if (!self->is_checked)
-    {
-      drop_unsafe (&self->cfi);
-      self->is_checked = true;
-    }
   if (self->elf == NULL || ++self->n_elf_uses >= MAX_ELF_USES)
     {
       elf_end (self->elf);

@@ -2,9 +2,6 @@
 /* All modules of a worker: found by id, shared by identity, dropped by age under a cap. */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/auxv.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,15 +12,23 @@
 #define MIN_BACK_OFF_NS (1 * NS_PER_S)
 #define MAX_BACK_OFF    6 /* doublings: about a minute */
 
+enum
+{
+  MAX_READING = 64,    /* files: their headers and descriptors are kept meanwhile */
+  WORK_PER_MODULE = 64 /* besides what it says itself */
+};
+
 /* What is known of one SondeFileId. */
-typedef struct Entry Entry;
-struct Entry
+typedef struct SondeModuleEntry Entry;
+struct SondeModuleEntry
 {
   SondeFileId id;
   SondeModuleState state;
-  SondeModule *module; /* READY; borrowed from the store */
+  SondeModule *module; /* READY, READING; borrowed from the store */
   int64_t retry_ns;    /* FAILED: when to ask again */
+  int error;           /* FAILED: negative errno */
   unsigned n_failures;
+  Entry *next_of_module;
   Entry *newer;
   Entry *older;
 };
@@ -36,11 +41,16 @@ struct SondeModuleStore
   SondeHash modules; /* by identity */
   SondeModule *newest;
   SondeModule *oldest;
+  SondeModule *next_read; /* linked by newer; owned, nobody else has them yet */
+  SondeModule *last_read;
+  size_t n_reading;
+  SondeModule *trash; /* linked by newer; nobody has them any more */
   SondeModule *vdso;
   bool vdso_was_tried;
   size_t max_bytes;
   size_t n_bytes;
   size_t n_fds;
+  size_t max_fds;
   uint32_t last_id;
   uint64_t serial;
   int64_t (*now_ns) (void);
@@ -63,6 +73,7 @@ sonde_module_store_new (size_t max_bytes)
   if (self == NULL)
     return NULL;
   self->max_bytes = max_bytes;
+  self->max_fds = sonde_module_max_fds ();
   self->serial = 1; /* a list that says 0 has not looked yet */
   self->now_ns = monotonic_ns;
   return self;
@@ -80,15 +91,6 @@ sonde_module_store_serial (const SondeModuleStore *self)
   return self->serial;
 }
 
-/* The generation is left out of the hash, since it may be unknown on one side. */
-static uint64_t
-hash_id (const SondeFileId *id)
-{
-  uint64_t words[] = { id->inode, (uint64_t) id->dev_major << 32 | id->dev_minor };
-
-  return sonde_hash_bytes (words, sizeof words);
-}
-
 static bool
 entry_has_id (const void *item, const void *key)
 {
@@ -101,20 +103,10 @@ entry_has_id (const void *item, const void *key)
              || id->generation == 0);
 }
 
-static uint64_t
-hash_identity (const SondeModuleIdentity *identity)
-{
-  return sonde_hash_bytes (identity, sizeof *identity);
-}
-
 static bool
 module_has_identity (const void *item, const void *key)
 {
-  const SondeModuleIdentity *a = &((const SondeModule *) item)->identity;
-  const SondeModuleIdentity *b = key;
-
-  return a->device == b->device && a->inode == b->inode && a->size_bytes == b->size_bytes
-         && a->modified_ns == b->modified_ns && a->changed_ns == b->changed_ns;
+  return sonde_module_identity_equal (&((const SondeModule *) item)->identity, key);
 }
 
 static void
@@ -134,10 +126,32 @@ link_entry (SondeModuleStore *self, Entry *entry)
 }
 
 static void
+set_module (Entry *entry, SondeModule *module)
+{
+  if (entry->module == module)
+    return;
+  if (entry->module != NULL)
+    {
+      Entry **link = &entry->module->entries;
+
+      while (*link != entry)
+        link = &(*link)->next_of_module;
+      *link = entry->next_of_module;
+    }
+  entry->module = module;
+  if (module != NULL)
+    {
+      entry->next_of_module = module->entries;
+      module->entries = entry;
+    }
+}
+
+static void
 drop_entry (SondeModuleStore *self, Entry *entry)
 {
+  set_module (entry, NULL);
   unlink_entry (self, entry);
-  sonde_hash_remove (&self->entries, hash_id (&entry->id), entry);
+  sonde_hash_remove (&self->entries, sonde_file_id_hash (&entry->id), entry);
   free (entry);
 }
 
@@ -171,25 +185,43 @@ sonde_module_store_set_idle (SondeModuleStore *self, SondeModule *module)
     touch_module (self, module);
 }
 
-/* The ids that led to it are forgotten as well, so that the next one who wants it asks again. */
+/* The ids that led to it are forgotten as well, so that the next one who wants it asks again. It is
+ * freed later if nobody holds it, since that may take long. */
 static void
 evict (SondeModuleStore *self, SondeModule *module)
 {
-  Entry *next;
-
-  for (Entry *entry = self->newest_entry; entry != NULL; entry = next)
-    {
-      next = entry->older;
-      if (entry->module == module)
-        drop_entry (self, entry);
-    }
+  while (module->entries != NULL)
+    drop_entry (self, module->entries);
   unlink_module (self, module);
-  sonde_hash_remove (&self->modules, hash_identity (&module->identity), module);
+  sonde_hash_remove (&self->modules, sonde_module_identity_hash (&module->identity), module);
   self->n_bytes -= module->n_bytes;
   if (module->fd >= 0)
     self->n_fds--;
   module->store = NULL;
-  sonde_module_unref (module);
+  if (module->n_refs > 1)
+    {
+      sonde_module_unref (module);
+      return;
+    }
+  module->newer = self->trash;
+  self->trash = module;
+}
+
+/* False if there is more of it. */
+static bool
+free_trash (SondeModuleStore *self, uint32_t *work)
+{
+  while (self->trash != NULL && *work > 0)
+    {
+      SondeModule *module = self->trash;
+
+      if (!sonde_cfi_index_discard (&module->cfi, work))
+        return false;
+      self->trash = module->newer;
+      sonde_module_free (module);
+      *work -= *work < WORK_PER_MODULE ? *work : WORK_PER_MODULE;
+    }
+  return self->trash == NULL;
 }
 
 /* Drops modules that nobody holds, oldest first. False if that is not enough. */
@@ -216,7 +248,7 @@ limit_fds (SondeModuleStore *self)
 {
   SondeModule *module = self->oldest;
 
-  for (; self->n_fds > SONDE_MODULE_STORE_MAX_FDS && module != NULL; module = module->newer)
+  for (; self->n_fds > self->max_fds && module != NULL; module = module->newer)
     {
       if (module->fd < 0)
         continue;
@@ -226,6 +258,25 @@ limit_fds (SondeModuleStore *self)
     }
 }
 
+static void
+enqueue (SondeModuleStore *self, SondeModule *module)
+{
+  *(self->next_read != NULL ? &self->last_read->newer : &self->next_read) = module;
+  self->last_read = module;
+  self->n_reading++;
+}
+
+static SondeModule *
+dequeue (SondeModuleStore *self)
+{
+  SondeModule *module = self->next_read;
+
+  self->next_read = module->newer;
+  module->newer = NULL;
+  self->n_reading--;
+  return module;
+}
+
 void
 sonde_module_store_free (SondeModuleStore *self)
 {
@@ -233,8 +284,16 @@ sonde_module_store_free (SondeModuleStore *self)
     return;
   while (self->newest_entry != NULL)
     drop_entry (self, self->newest_entry);
+  while (self->next_read != NULL)
+    sonde_module_free (dequeue (self));
   while (self->oldest != NULL)
     evict (self, self->oldest);
+  while (self->trash != NULL)
+    {
+      uint32_t work = UINT32_MAX;
+
+      free_trash (self, &work);
+    }
   if (self->vdso != NULL)
     self->vdso->store = NULL;
   sonde_module_unref (self->vdso);
@@ -246,7 +305,7 @@ sonde_module_store_free (SondeModuleStore *self)
 static Entry *
 find_entry (SondeModuleStore *self, const SondeFileId *id)
 {
-  Entry *entry = sonde_hash_find (&self->entries, hash_id (id), entry_has_id, id);
+  Entry *entry = sonde_hash_find (&self->entries, sonde_file_id_hash (id), entry_has_id, id);
 
   if (entry == NULL)
     return NULL;
@@ -270,7 +329,7 @@ ensure_entry (SondeModuleStore *self, const SondeFileId *id)
   if (entry == NULL)
     return NULL;
   entry->id = *id;
-  if (sonde_hash_add (&self->entries, hash_id (id), entry) < 0)
+  if (sonde_hash_add (&self->entries, sonde_file_id_hash (id), entry) < 0)
     {
       free (entry);
       return NULL;
@@ -296,23 +355,30 @@ sonde_module_store_lookup (SondeModuleStore *self, const SondeFileId *id, SondeM
   return entry->state;
 }
 
+static bool
+has_file (const Entry *entry)
+{
+  return entry->state == SONDE_MODULE_READY || entry->state == SONDE_MODULE_READING;
+}
+
 void
 sonde_module_store_set_asked (SondeModuleStore *self, const SondeFileId *id)
 {
   Entry *entry = ensure_entry (self, id);
 
   /* Without memory for it, the file is asked for again, which does no harm. */
-  if (entry != NULL && entry->state != SONDE_MODULE_READY)
+  if (entry != NULL && !has_file (entry))
     entry->state = SONDE_MODULE_ASKED;
 }
 
 static void
-set_failed (SondeModuleStore *self, Entry *entry)
+set_failed (SondeModuleStore *self, Entry *entry, int error)
 {
   unsigned doublings = entry->n_failures < MAX_BACK_OFF ? entry->n_failures : MAX_BACK_OFF;
 
   entry->state = SONDE_MODULE_FAILED;
-  entry->module = NULL;
+  set_module (entry, NULL);
+  entry->error = error;
   entry->retry_ns = self->now_ns () + (MIN_BACK_OFF_NS << doublings);
   if (entry->n_failures < MAX_BACK_OFF)
     entry->n_failures++;
@@ -332,27 +398,8 @@ sonde_module_store_set_failed (SondeModuleStore *self, const SondeFileId *id, in
 {
   Entry *entry = ensure_entry (self, id);
 
-  if (entry != NULL && entry->state != SONDE_MODULE_READY)
-    set_failed (self, entry);
-}
-
-static int
-identify (int fd, SondeModuleIdentity *identity)
-{
-  struct stat st;
-
-  if (fstat (fd, &st) < 0)
-    return -errno;
-  if (!S_ISREG (st.st_mode))
-    return -EINVAL;
-  *identity = (SondeModuleIdentity){
-    .device = st.st_dev,
-    .inode = st.st_ino,
-    .size_bytes = (uint64_t) st.st_size,
-    .modified_ns = st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec,
-    .changed_ns = st.st_ctim.tv_sec * NS_PER_S + st.st_ctim.tv_nsec,
-  };
-  return 0;
+  if (entry != NULL && !has_file (entry))
+    set_failed (self, entry, -error);
 }
 
 static int
@@ -360,7 +407,7 @@ add_module (SondeModuleStore *self, SondeModule *module)
 {
   if (!make_room (self, module->n_bytes))
     return -ENOSPC;
-  if (sonde_hash_add (&self->modules, hash_identity (&module->identity), module) < 0)
+  if (sonde_hash_add (&self->modules, sonde_module_identity_hash (&module->identity), module) < 0)
     return -ENOMEM;
   module->store = self;
   module->id = ++self->last_id;
@@ -371,92 +418,165 @@ add_module (SondeModuleStore *self, SondeModule *module)
   return 0;
 }
 
-/* Finds or makes the module of @fd, which it consumes. */
+static SondeModule *
+find_reading (const SondeModuleStore *self, const SondeModuleIdentity *identity)
+{
+  SondeModule *module = self->next_read;
+
+  while (module != NULL && !module_has_identity (module, identity))
+    module = module->newer;
+  return module;
+}
+
+/* Finds or makes the module of @fd, which stays the caller's unless a module was made. Returns 0 if
+ * it is ready, 1 if it is to be read. */
 static int
-load_file (SondeModuleStore *self, int fd, SondeModule **module)
+find_module (SondeModuleStore *self, int fd, bool *made, SondeModule **module)
 {
   SondeModuleIdentity identity;
-  int r = identify (fd, &identity);
+  int r = sonde_module_identity_read (&identity, fd);
+
+  if (r < 0)
+    return r;
+  *module = sonde_hash_find (&self->modules, sonde_module_identity_hash (&identity),
+                             module_has_identity, &identity);
+  if (*module != NULL)
+    return 0;
+  *module = find_reading (self, &identity);
+  if (*module != NULL)
+    return 1;
+  if (self->n_reading == MAX_READING)
+    return -EAGAIN;
+  r = sonde_module_new (fd, NULL, identity.size_bytes, module);
+  if (r < 0)
+    return r;
+  *made = true;
+  (*module)->identity = identity;
+  enqueue (self, *module);
+  return 1;
+}
+
+static void
+set_ready (SondeModuleStore *self, Entry *entry)
+{
+  entry->state = SONDE_MODULE_READY;
+  entry->n_failures = 0;
+  self->serial++;
+}
+
+/* The first that was being read is complete, or cannot be. */
+static void
+settle (SondeModuleStore *self, int r)
+{
+  SondeModule *module = dequeue (self);
 
   if (r == 0)
-    {
-      *module = sonde_hash_find (&self->modules, hash_identity (&identity), module_has_identity,
-                                 &identity);
-      if (*module != NULL)
-        {
-          close (fd);
-          return 0;
-        }
-      r = sonde_module_new (fd, NULL, identity.size_bytes, module);
-    }
+    r = add_module (self, module);
+  while (r < 0 && module->entries != NULL)
+    set_failed (self, module->entries, r);
+  for (Entry *entry = module->entries; r == 0 && entry != NULL; entry = entry->next_of_module)
+    set_ready (self, entry);
   if (r < 0)
     {
-      close (fd);
-      return r;
+      module->newer = self->trash;
+      self->trash = module;
     }
-  (*module)->identity = identity;
-  r = add_module (self, *module);
+}
+
+bool
+sonde_module_store_work (SondeModuleStore *self)
+{
+  uint32_t work = SONDE_MODULE_STORE_SLICE;
+
+  while (free_trash (self, &work) && self->next_read != NULL)
+    {
+      int r = sonde_module_read (self->next_read, &work);
+
+      if (r > 0)
+        break;
+      settle (self, r);
+      work -= work < WORK_PER_MODULE ? work : WORK_PER_MODULE;
+    }
+  return self->next_read != NULL || self->trash != NULL;
+}
+
+/* What sonde_module_store_begin() and _load() return. */
+static int
+result_of (SondeModuleStore *self, const SondeFileId *id)
+{
+  const Entry *entry = find_entry (self, id);
+
+  if (entry == NULL) /* dropped, with so many others about */
+    return -ENOSPC;
+  if (entry->state == SONDE_MODULE_FAILED)
+    return entry->error;
+  return entry->state == SONDE_MODULE_READING;
+}
+
+int
+sonde_module_store_begin (SondeModuleStore *self, const SondeFileId *id, int fd)
+{
+  SondeModule *module = NULL;
+  bool made = false;
+  int r = find_module (self, fd, &made, &module);
+  Entry *entry = ensure_entry (self, id);
+
+  if (!made && fd >= 0)
+    close (fd);
+  if (entry == NULL)
+    return -ENOMEM;
   if (r < 0)
-    sonde_module_free (*module);
-  return r;
+    set_failed (self, entry, r);
+  if (r == -EAGAIN) /* for no fault of the file's */
+    entry->state = SONDE_MODULE_UNKNOWN;
+  if (r < 0)
+    return r;
+
+  set_module (entry, module);
+  entry->state = SONDE_MODULE_READING;
+  if (r == 0)
+    set_ready (self, entry);
+  else
+    sonde_module_store_work (self);
+  return result_of (self, id);
 }
 
 int
 sonde_module_store_load (SondeModuleStore *self, const SondeFileId *id, int fd)
 {
-  SondeModule *module = NULL;
-  Entry *entry;
-  int r = load_file (self, fd, &module);
+  int r;
 
-  /* Made only now, as making room may have dropped entries. */
-  entry = ensure_entry (self, id);
-  if (entry == NULL)
-    return -ENOMEM;
-  if (r < 0)
+  while (sonde_module_store_work (self))
+    ;
+  r = sonde_module_store_begin (self, id, fd);
+  while (r == 1)
     {
-      set_failed (self, entry);
-      return r;
+      sonde_module_store_work (self);
+      r = result_of (self, id);
     }
-  entry->state = SONDE_MODULE_READY;
-  entry->module = module;
-  entry->n_failures = 0;
-  self->serial++;
-  return 0;
-}
-
-/* The vdso has no size of its own: its section headers come last, and its segments hold the rest.
- */
-static uint64_t
-measure_vdso (const uint8_t *memory)
-{
-  const Elf64_Ehdr *header = (const void *) memory;
-  uint64_t size = header->e_shoff + (uint64_t) header->e_shnum * header->e_shentsize;
-
-  for (size_t i = 0; i < header->e_phnum; i++)
-    {
-      const Elf64_Phdr *segment = (const void *) (memory + header->e_phoff + i * sizeof *segment);
-
-      if (segment->p_type == PT_LOAD && segment->p_offset + segment->p_filesz > size)
-        size = segment->p_offset + segment->p_filesz;
-    }
-  return size;
+  return r;
 }
 
 SondeModule *
 sonde_module_store_vdso (SondeModuleStore *self)
 {
-  const uint8_t *memory = (const void *) getauxval (AT_SYSINFO_EHDR);
-
-  if (self->vdso_was_tried || memory == NULL)
+  if (self->vdso_was_tried)
     return self->vdso;
   self->vdso_was_tried = true;
-  if (sonde_module_new (-1, memory, measure_vdso (memory), &self->vdso) == 0)
+  if (sonde_module_new_vdso (&self->vdso) == 0)
     {
       self->vdso->store = self;
       self->vdso->id = ++self->last_id;
       self->n_bytes += self->vdso->n_bytes;
     }
   return self->vdso;
+}
+
+void
+sonde_module_store_grow (SondeModuleStore *self, SondeModule *module, size_t n_bytes)
+{
+  module->n_bytes += n_bytes;
+  self->n_bytes += n_bytes;
 }
 
 size_t

@@ -5,8 +5,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include "unwind/hash.h"
 #include "unwind/module-private.h"
 
 #define MAX_ENTRY_BYTES 256 /* the dynamic linker's entry code has about 80 */
@@ -43,11 +47,29 @@ find_extent (SondeModule *self)
 
 /* Without unwind data, or with useless data, there are still its names. */
 static int
-load_cfi (SondeModule *self, const SondeElfFile *file)
+forgive (int error)
 {
-  int r = sonde_cfi_index_load (&self->cfi, file, self->low, self->high);
+  return error == -ENODATA || error == -EFBIG || error == -EBADMSG ? 0 : error;
+}
 
-  return r == -ENODATA || r == -EFBIG || r == -EBADMSG ? 0 : r;
+/* Takes the segments from @file. */
+static int
+take_headers (SondeModule *self, SondeElfFile *file)
+{
+  int r;
+
+  self->entry = file->entry;
+  self->is_32_bit = file->is_32_bit;
+  self->loads = file->loads;
+  self->n_loads = file->n_loads;
+  file->loads = NULL;
+  r = find_extent (self);
+  if (r < 0)
+    return r;
+  file->loads = self->loads; /* lent: the builder locates sections through them */
+  r = forgive (sonde_cfi_builder_new (file, self->low, &self->builder));
+  file->loads = NULL;
+  return r;
 }
 
 int
@@ -69,19 +91,87 @@ sonde_module_new (int fd, const uint8_t *memory, uint64_t size_bytes, SondeModul
 
   self->n_refs = 1;
   self->fd = -1;
-  self->entry = file.entry;
-  self->loads = file.loads;
-  self->n_loads = file.n_loads;
-  r = find_extent (self);
-  if (r == 0)
-    r = load_cfi (self, &file);
+  r = take_headers (self, &file);
+  sonde_elf_file_clear (&file);
   if (r < 0)
     {
       sonde_module_free (self);
       return r;
     }
   self->fd = fd;
-  self->n_bytes = sizeof *self + self->n_loads * sizeof *self->loads + self->cfi.image_size_bytes;
+  self->n_bytes = sizeof *self + self->n_loads * sizeof *self->loads;
+  *module = self;
+  return 0;
+}
+
+int
+sonde_module_read (SondeModule *self, uint32_t *work)
+{
+  int r;
+
+  if (self->builder == NULL)
+    return 0;
+  r = sonde_cfi_builder_run (self->builder, work, &self->cfi);
+  if (r > 0)
+    return r;
+  sonde_cfi_builder_free (self->builder);
+  self->builder = NULL;
+  self->n_bytes += sonde_cfi_index_bytes (&self->cfi);
+  return forgive (r);
+}
+
+/* The vdso has no size of its own: its section headers come last, and its segments hold the rest.
+ */
+static uint64_t
+measure_vdso (const uint8_t *memory)
+{
+  const Elf64_Ehdr *header = (const void *) memory;
+  uint64_t size = header->e_shoff + (uint64_t) header->e_shnum * header->e_shentsize;
+
+  for (size_t i = 0; i < header->e_phnum; i++)
+    {
+      const Elf64_Phdr *segment = (const void *) (memory + header->e_phoff + i * sizeof *segment);
+
+      if (segment->p_type == PT_LOAD && segment->p_offset + segment->p_filesz > size)
+        size = segment->p_offset + segment->p_filesz;
+    }
+  return size;
+}
+
+/* For those who read its names: a copy, as the kernel maps it without a file. */
+static int
+copy_vdso (const uint8_t *memory, uint64_t size_bytes)
+{
+  int fd = memfd_create ("vdso", MFD_CLOEXEC);
+
+  if (fd >= 0 && write (fd, memory, size_bytes) != (ssize_t) size_bytes)
+    {
+      close (fd);
+      fd = -1;
+    }
+  return fd;
+}
+
+int
+sonde_module_new_vdso (SondeModule **module)
+{
+  const uint8_t *memory = (const void *) getauxval (AT_SYSINFO_EHDR);
+  uint32_t work = SONDE_MODULE_STORE_SLICE; /* a hundredth would do */
+  SondeModule *self;
+  int r;
+
+  if (memory == NULL)
+    return -ENOENT;
+  r = sonde_module_new (-1, memory, measure_vdso (memory), &self);
+  if (r < 0)
+    return r;
+  self->fd = copy_vdso (memory, measure_vdso (memory));
+  r = sonde_module_read (self, &work);
+  if (r != 0)
+    {
+      sonde_module_free (self);
+      return r < 0 ? r : -EFBIG;
+    }
   *module = self;
   return 0;
 }
@@ -93,6 +183,7 @@ sonde_module_free (SondeModule *self)
     return;
   if (self->end_elf != NULL)
     self->end_elf (self);
+  sonde_cfi_builder_free (self->builder);
   sonde_cfi_index_clear (&self->cfi);
   free (self->loads);
   if (self->fd >= 0)
@@ -131,6 +222,16 @@ sonde_module_fd (const SondeModule *self)
   return self->fd;
 }
 
+size_t
+sonde_module_max_fds (void)
+{
+  struct rlimit limit;
+
+  if (getrlimit (RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur / 4 > SONDE_MODULE_MAX_FDS)
+    return SONDE_MODULE_MAX_FDS;
+  return limit.rlim_cur / 4;
+}
+
 /* A mapping begins at a page, a segment anywhere in one. */
 static bool
 holds_offset (const SondeElfSegment *load, uint64_t file_offset, uint64_t page)
@@ -163,6 +264,12 @@ sonde_module_bias (const SondeModule *self, uint64_t start, uint64_t file_offset
     return false;
   *bias = start - file_offset + found->offset - found->vaddr;
   return true;
+}
+
+bool
+sonde_module_is_32_bit (const SondeModule *self)
+{
+  return self->is_32_bit;
 }
 
 void
@@ -213,5 +320,11 @@ sonde_module_has_bare_entry (const SondeModule *self)
   return sonde_module_is_entry (self, self->entry);
 }
 
-/* libdw 0.188 leaves two small allocations in the Elf for each Dwfl that used it, so a new one
- * takes over from time to time; the old one lives until its last user ends it. */
+/* The generation is left out, since it may be unknown on one side. */
+uint64_t
+sonde_file_id_hash (const SondeFileId *id)
+{
+  uint64_t words[] = { id->inode, (uint64_t) id->dev_major << 32 | id->dev_minor };
+
+  return sonde_hash_bytes (words, sizeof words);
+}

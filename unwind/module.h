@@ -12,9 +12,10 @@
  * SECTION: module
  *
  * A module is what a file's mapping tells an unwinder: program headers, .eh_frame_hdr and .eh_frame
- * (.debug_frame when there is no .eh_frame), read once with bounded pread() into private memory.
- * The file is hostile: nothing is mapped, nothing is decompressed, sizes are bounded, and bad data
- * makes a module without CFI, never a crash.
+ * (.debug_frame when there is no .eh_frame), read once with bounded pread() into private memory,
+ * and in slices, so that no file keeps samples waiting long. The file is hostile: nothing is
+ * mapped, nothing is decompressed, sizes are bounded, and bad data makes a module without CFI,
+ * never a crash.
  *
  * The store finds modules by the identity that the kernel gives in mappings (SondeFileId); two ids
  * that lead to the same opened file (device, inode, size, mtime, ctime) share one module. Main
@@ -24,7 +25,7 @@
 #define SONDE_MODULE_MAX_BYTES         (32u << 20) /* unwind data of one module */
 #define SONDE_MODULE_STORE_MAX_BYTES   (64u << 20) /* default cap of a store */
 #define SONDE_MODULE_STORE_MAX_MODULES 16384       /* and as many ids, failed ones included */
-#define SONDE_MODULE_STORE_MAX_FDS     1024        /* kept open for symbols */
+#define SONDE_MODULE_MAX_FDS           1024        /* kept open for names */
 
 /* As in a maps line or MMAP2 record. generation is 0 where unknown and then not compared. */
 typedef struct
@@ -46,6 +47,7 @@ typedef enum
 {
   SONDE_MODULE_UNKNOWN, /* never asked for: ask control for the file */
   SONDE_MODULE_ASKED,   /* an answer is awaited */
+  SONDE_MODULE_READING, /* the file is here and being read: see sonde_module_store_work() */
   SONDE_MODULE_READY,
   SONDE_MODULE_FAILED, /* could not be had; not to be asked again soon */
 } SondeModuleState;
@@ -60,6 +62,16 @@ void sonde_module_store_set_asked (SondeModuleStore *self, const SondeFileId *id
  * headers, -ENOSPC the store is full of modules in use, -EINVAL not a regular file, -ENOMEM, or
  * what fstat() and pread() said. A file without usable unwind data is a module all the same. */
 int sonde_module_store_load (SondeModuleStore *self, const SondeFileId *id, int fd);
+
+/* How much is done at a time: half a millisecond of CPU or less. In units of cfi-builder.h. */
+#define SONDE_MODULE_STORE_SLICE 6144
+
+/* The same, but reads at most a slice of the files that wait to be read. Returns 0 when the module
+ * is ready, 1 when it is READING and sonde_module_store_work() is to be called until it is ready or
+ * FAILED. Errors: also -EAGAIN when too many files are READING: it may be asked for again. */
+int sonde_module_store_begin (SondeModuleStore *self, const SondeFileId *id, int fd);
+/* A slice of what there is to read, oldest first. False when there is nothing left. */
+bool sonde_module_store_work (SondeModuleStore *self);
 /* The answer was no, but said nothing about the file: it may be asked for in another way. */
 void sonde_module_store_set_unknown (SondeModuleStore *self, const SondeFileId *id);
 /* The answer was no; @error is an errno. */
@@ -75,9 +87,11 @@ void sonde_module_unref (SondeModule *self); /* accepts NULL */
 /* A small number, unique in the store's life. */
 uint32_t sonde_module_id (const SondeModule *self);
 
-/* The file, still open for reading symbols. The module's. -1 for the vdso, and for the least
- * recently used modules beyond SONDE_MODULE_STORE_MAX_FDS. */
+/* The file, still open for whoever wants to read names. The module's. -1 for the modules of a store
+ * that were not used for longest, beyond sonde_module_max_fds(). */
 int sonde_module_fd (const SondeModule *self);
+/* SONDE_MODULE_MAX_FDS, or a quarter of RLIMIT_NOFILE if that is less. */
+size_t sonde_module_max_fds (void);
 
 /**
  * sonde_module_bias:
@@ -89,6 +103,9 @@ int sonde_module_fd (const SondeModule *self);
  */
 bool
 sonde_module_bias (const SondeModule *self, uint64_t start, uint64_t file_offset, uint64_t *bias);
+
+/* Is it of a 32-bit program on a 64-bit kernel? */
+bool sonde_module_is_32_bit (const SondeModule *self);
 
 /* The image's lowest and highest virtual address (page-aligned PT_LOADs), before the bias. */
 void sonde_module_extent (const SondeModule *self, uint64_t *low, uint64_t *high);
@@ -114,7 +131,7 @@ bool sonde_module_has_bare_entry (const SondeModule *self);
 
 /* For the libdwfl reference: a small ELF image (header, program headers, the CFI sections at their
  * relative addresses) in private memory, as an Elf * from elf_memory(); NULL if the module has no
- * CFI. Owned by the module, one for all processes; elf_begin (-1, ELF_C_READ, elf) adds a
- * reference. What libdw must not see is left out of its table. */
+ * CFI, or a 32-bit one. Owned by the module, one for all processes; elf_begin (-1, ELF_C_READ, elf)
+ * adds a reference. What libdw must not see is left out of its table, which is libdw's alone. */
 struct Elf;
 struct Elf *sonde_module_elf (SondeModule *self);

@@ -14,7 +14,8 @@
  * What sonde_rule_step() does, for nearly all frames, several times faster: the CFA counts from a
  * register, everything is in memory and in the copy. Only the registers that frames are found
  * through are followed. A walk that turns out to need another one starts again with
- * sonde_rule_step() alone. Inline, so that a frame lives in the processor's registers.
+ * sonde_rule_step() alone. 64-bit programs only. Inline, so that a frame lives in the processor's
+ * registers.
  */
 typedef struct
 {

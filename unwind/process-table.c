@@ -124,11 +124,19 @@ bump_serial (SondeProcess *process)
 }
 
 static void
-drop_list (SondeProcess *process)
+drop_image (SondeProcess *process)
 {
+  sonde_process_set_unwind_data (process, NULL, NULL);
   sonde_mapping_list_unref (process->list);
   process->list = NULL;
   bump_serial (process);
+}
+
+/* Those that are over go first. */
+static SondeProcess *
+longest_idle (SondeProcessTable *self)
+{
+  return self->exited.oldest != NULL ? self->exited.oldest : self->live.oldest;
 }
 
 static void
@@ -136,8 +144,7 @@ drop_process (SondeProcess *process)
 {
   SondeProcessTable *table = process->table;
 
-  sonde_process_set_unwind_data (process, NULL, NULL);
-  drop_list (process);
+  drop_image (process);
   dequeue (process);
   sonde_hash_remove (&table->processes, hash_pid (process->pid), process);
   free (process);
@@ -148,10 +155,8 @@ sonde_process_table_free (SondeProcessTable *self)
 {
   if (self == NULL)
     return;
-  while (self->live.newest != NULL)
-    drop_process (self->live.newest);
-  while (self->exited.newest != NULL)
-    drop_process (self->exited.newest);
+  for (SondeProcess *process; (process = longest_idle (self)) != NULL;)
+    drop_process (process);
   sonde_hash_clear (&self->processes);
   sonde_path_table_clear (&self->pool.paths);
   free (self);
@@ -175,15 +180,8 @@ sonde_process_table_n_refused (const SondeProcessTable *self)
   return self->n_refused;
 }
 
-/* Those that are over go first. */
 static SondeProcess *
-longest_idle (SondeProcessTable *self)
-{
-  return self->exited.oldest != NULL ? self->exited.oldest : self->live.oldest;
-}
-
-static SondeProcess *
-find (SondeProcessTable *self, int32_t pid)
+find (const SondeProcessTable *self, int32_t pid)
 {
   return sonde_hash_find (&self->processes, hash_pid (pid), has_pid, &pid);
 }
@@ -219,8 +217,7 @@ start_over (SondeProcess *process)
   process->exited = false;
   process->used_since_exit = false;
   enqueue (process);
-  sonde_process_set_unwind_data (process, NULL, NULL);
-  drop_list (process);
+  drop_image (process);
   process->generation = ++process->table->last_generation;
   process->start_ticks = 0;
   process->state = SONDE_PROCESS_UNKNOWN;
@@ -238,6 +235,12 @@ sonde_process_table_find (SondeProcessTable *self, int32_t pid)
   if (process != NULL)
     note_use (process);
   return process;
+}
+
+bool
+sonde_process_table_has (const SondeProcessTable *self, int32_t pid)
+{
+  return find (self, pid) != NULL;
 }
 
 SondeProcess *
@@ -292,8 +295,7 @@ sonde_process_table_exec (SondeProcessTable *self, int32_t pid, const char *comm
 
   if (process == NULL)
     return;
-  sonde_process_set_unwind_data (process, NULL, NULL);
-  drop_list (process);
+  drop_image (process);
   process->state = SONDE_PROCESS_KNOWN;
   set_comm (process, comm);
 }
@@ -461,7 +463,7 @@ sonde_process_exited (const SondeProcess *self)
   return self->exited;
 }
 
-/* This worker's vdso is that of all 64-bit processes of this kernel. */
+/* This worker's vdso is that of all 64-bit processes of this kernel, which have it high up. */
 static SondeModule *
 find_module (SondeProcessTable *self, const SondeMapping *mapping)
 {
@@ -476,7 +478,7 @@ find_module (SondeProcessTable *self, const SondeMapping *mapping)
       return module;
     }
   module = sonde_module_store_vdso (self->modules);
-  if (module == NULL)
+  if (module == NULL || mapping->start <= UINT32_MAX)
     return NULL;
   sonde_module_extent (module, &low, &high);
   return high - low <= mapping->end - mapping->start ? module : NULL;

@@ -57,6 +57,8 @@ uint64_t sonde_process_table_n_refused (const SondeProcessTable *self);
 
 /* NULL if the pid is not in the table. */
 SondeProcess *sonde_process_table_find (SondeProcessTable *self, int32_t pid);
+/* The same, but it is no use that would keep the process. */
+bool sonde_process_table_has (const SondeProcessTable *self, int32_t pid);
 /* Finds or makes it (state UNKNOWN); NULL only on ENOMEM. */
 SondeProcess *sonde_process_table_ensure (SondeProcessTable *self, int32_t pid, int64_t time_ns);
 

@@ -16,8 +16,15 @@ typedef struct
   const uint8_t *bytes;
   uint64_t address;    /* of the first byte: the sampled stack pointer */
   uint64_t size_bytes; /* valid bytes */
+  bool is_32_bit;      /* its words have 4 bytes, not 8 */
   bool ran_out;        /* a read wanted bytes above the copy: the stack goes on there */
 } SondeStackCopy;
+
+static inline unsigned
+sonde_stack_copy_word_bytes (const SondeStackCopy *self)
+{
+  return self->is_32_bit ? 4 : 8;
+}
 
 /* False: not in the copy; then ran_out tells "above" from "below, or far from any stack". */
 static inline bool

@@ -14,6 +14,13 @@ typedef struct
                             uint64_t *addrs,
                             size_t max_addrs,
                             size_t *n_addrs);
+  /* Of a 32-bit program on this machine. NULL: such samples end where they begin. */
+  SondeUnwindEnd (*unwind_32_bit) (SondeUnwinder *self,
+                                   SondeProcess *process,
+                                   const SondeUserState *state,
+                                   uint64_t *addrs,
+                                   size_t max_addrs,
+                                   size_t *n_addrs);
 } SondeUnwinderOps;
 
 struct SondeUnwinder

@@ -19,6 +19,12 @@ static const uint8_t perf_register[SONDE_N_DWARF_REGISTERS] = {
   PERF_REG_X86_R10, PERF_REG_X86_R11, PERF_REG_X86_R12, PERF_REG_X86_R13, PERF_REG_X86_R14,
   PERF_REG_X86_R15, PERF_REG_X86_IP,
 };
+
+/* A 32-bit program's have the same places in a sample, but other numbers in DWARF. */
+static const uint8_t i386_perf_register[] = {
+  PERF_REG_X86_AX, PERF_REG_X86_CX, PERF_REG_X86_DX, PERF_REG_X86_BX, PERF_REG_X86_SP,
+  PERF_REG_X86_BP, PERF_REG_X86_SI, PERF_REG_X86_DI, PERF_REG_X86_IP,
+};
 #elif defined(__aarch64__)
 #include <asm/perf_regs.h>
 
@@ -68,9 +74,15 @@ mask_slot (uint64_t regs_mask, unsigned perf_number, uint8_t *slot)
 }
 
 bool
-sonde_regs_mask_slot (uint64_t regs_mask, unsigned number, uint8_t *slot)
+sonde_regs_mask_slot (SondeArch arch, uint64_t regs_mask, unsigned number, uint8_t *slot)
 {
-  return number < SONDE_N_DWARF_REGISTERS && mask_slot (regs_mask, perf_register[number], slot);
+#ifdef __x86_64__
+  if (arch == SONDE_ARCH_I386)
+    return number < sizeof i386_perf_register
+           && mask_slot (regs_mask, i386_perf_register[number], slot);
+#endif
+  return arch == sonde_arch_native () && number < SONDE_N_DWARF_REGISTERS
+         && mask_slot (regs_mask, perf_register[number], slot);
 }
 
 bool
@@ -130,6 +142,8 @@ sonde_unwinder_unwind (SondeUnwinder *self,
   *n_addrs = 0;
   if (state->abi == PERF_SAMPLE_REGS_ABI_64)
     return self->ops->unwind (self, process, state, addrs, max_addrs, n_addrs);
+  if (state->abi == PERF_SAMPLE_REGS_ABI_32 && self->ops->unwind_32_bit != NULL)
+    return self->ops->unwind_32_bit (self, process, state, addrs, max_addrs, n_addrs);
   if (!sonde_user_state_pc (state, &addrs[0], &sp))
     return SONDE_UNWIND_END_NO_MODULE;
   *n_addrs = 1;

@@ -46,7 +46,8 @@ bool sonde_user_state_pc (const SondeUserState *state, uint64_t *pc, uint64_t *s
 typedef struct SondeUnwinder SondeUnwinder;
 
 /* One for all processes of the table. NULL on ENOMEM. The first is ours: it allocates nothing while
- * it unwinds. The second is libdwfl's, slower by more than an order of magnitude: the reference. */
+ * it unwinds. The second is libdwfl's, slower by more than an order of magnitude and for 64-bit
+ * programs only: the reference. */
 SondeUnwinder *sonde_unwinder_new_cfi (SondeProcessTable *processes);
 SondeUnwinder *sonde_unwinder_new_libdwfl (SondeProcessTable *processes);
 void sonde_unwinder_free (SondeUnwinder *self);

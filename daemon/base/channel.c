@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <glib-unix.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -31,6 +32,7 @@ struct SondeChannel
 {
   gatomicrefcount refs; /* the owner's, and one while a callback runs */
   int fd;
+  pid_t peer_pid; /* 0: not known */
   gboolean from_worker;
   gboolean freed; /* by the owner: no callback any more */
   const SondeChannelHandler *handler;
@@ -97,9 +99,21 @@ fail (SondeChannel *self, const GError *error)
     self->handler->closed (self, error, self->user_data);
 }
 
+/* The first message's sender is the peer: later ones could come from whom it gave its end to. */
+static void
+take_credentials (SondeChannel *self, struct cmsghdr *control)
+{
+  struct ucred sender;
+
+  if (self->peer_pid != 0 || control->cmsg_len < CMSG_LEN (sizeof sender))
+    return;
+  memcpy (&sender, CMSG_DATA (control), sizeof sender);
+  self->peer_pid = sender.pid;
+}
+
 /* Collects the descriptors of all control messages. Returns FALSE if there were too many. */
 static gboolean
-take_fds (struct msghdr *header, int *fds, unsigned *n_fds)
+take_control (SondeChannel *self, struct msghdr *header, int *fds, unsigned *n_fds)
 {
   *n_fds = 0;
   for (struct cmsghdr *control = CMSG_FIRSTHDR (header); control != NULL;
@@ -107,7 +121,11 @@ take_fds (struct msghdr *header, int *fds, unsigned *n_fds)
     {
       unsigned n;
 
-      if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS)
+      if (control->cmsg_level != SOL_SOCKET)
+        continue;
+      if (control->cmsg_type == SCM_CREDENTIALS)
+        take_credentials (self, control);
+      if (control->cmsg_type != SCM_RIGHTS)
         continue;
       n = (control->cmsg_len - CMSG_LEN (0)) / sizeof (int);
       if (n > SONDE_MESSAGE_MAX_FDS - *n_fds)
@@ -161,7 +179,8 @@ receive_one (SondeChannel *self)
   union
   {
     struct cmsghdr align;
-    char bytes[CMSG_SPACE (SONDE_MESSAGE_MAX_FDS * sizeof (int))];
+    char bytes[CMSG_SPACE (SONDE_MESSAGE_MAX_FDS * sizeof (int))
+               + CMSG_SPACE (sizeof (struct ucred))];
   } control;
   struct iovec vector = { .iov_base = packet.bytes, .iov_len = sizeof packet.bytes };
   struct msghdr header = {
@@ -191,7 +210,7 @@ receive_one (SondeChannel *self)
       fail (self, error);
       return FALSE;
     }
-  whole = take_fds (&header, fds, &n_fds);
+  whole = take_control (self, &header, fds, &n_fds);
   deliver (self, &packet.header, (gsize) got, fds, n_fds, whole);
   return self->fd >= 0 && !self->freed;
 }
@@ -371,7 +390,9 @@ sonde_channel_send (SondeChannel *self,
       return TRUE;
     }
   close_fds (fds, n_fds);
-  if (result > 0)
+  /* A peer that has just gone may have said something before, its last word perhaps: that is read
+   * first, and then the end of file tells the owner. */
+  if (result > 0 || (self->fd >= 0 && (result == -EPIPE || result == -ECONNRESET)))
     return TRUE;
   g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED, "Cannot send \"%s\": %s",
                sonde_message_type_to_string (header->type),
@@ -391,4 +412,18 @@ guint
 sonde_channel_queued (const SondeChannel *self)
 {
   return g_queue_get_length ((GQueue *) &self->pending);
+}
+
+pid_t
+sonde_channel_peer_pid (const SondeChannel *self)
+{
+  return self->peer_pid;
+}
+
+gboolean
+sonde_channel_has_peer (const SondeChannel *self)
+{
+  struct pollfd end = { .fd = self->fd };
+
+  return self->fd >= 0 && poll (&end, 1, 0) >= 0 && (end.revents & (POLLHUP | POLLERR)) == 0;
 }

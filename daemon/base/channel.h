@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gio/gio.h>
+#include <sys/types.h>
 
 #include "daemon/base/message.h"
 
@@ -49,7 +50,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeChannel, sonde_channel_free)
  * @message: header.type set; header.size is filled in from @size_bytes
  * @fds: (transfer full): closed by the channel once sent or on failure, whatever happens
  *
- * Returns: FALSE with SONDE_ERROR_FAILED when the peer is gone or the queue is full
+ * To a peer that has just gone a message is lost as if on its way: `closed` follows what it has
+ * said before.
+ *
+ * Returns: FALSE with SONDE_ERROR_FAILED when the channel is shut or its queue is full
  */
 gboolean sonde_channel_send (SondeChannel *self,
                              gpointer message,
@@ -61,3 +65,9 @@ gboolean sonde_channel_send (SondeChannel *self,
 gboolean sonde_channel_send_simple (SondeChannel *self, SondeMessageType type, GError **error);
 /* Messages queued because the socket was full. */
 guint sonde_channel_queued (const SondeChannel *self);
+
+/* Who sent the first message, as the kernel tells: 0 before it, and on a socket without
+ * SO_PASSCRED. The process may be gone by now. */
+pid_t sonde_channel_peer_pid (const SondeChannel *self);
+/* Whether the other end is still open. */
+gboolean sonde_channel_has_peer (const SondeChannel *self);

@@ -2,40 +2,49 @@
 /* The distinct addresses that samples showed, to be named at the end. */
 #include "daemon/capture/address-set.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#define FIRST_CAPACITY   4096 /* slots, a power of two */
-#define CACHE_LINE_BYTES 64   /* a slot is half of one, so that it never needs two */
+#define FIRST_CAPACITY   4096       /* slots, a power of two */
+#define CACHE_LINE_BYTES 64         /* slots never lie in two */
+#define NO_SITE          UINT32_MAX /* an empty slot */
 
-_Static_assert(CACHE_LINE_BYTES % sizeof (SondeAddressHit) == 0, "slots share lines evenly");
+_Static_assert(CACHE_LINE_BYTES % sizeof (SondeHit) == 0, "slots share lines evenly");
 
 struct SondeAddressSet
 {
-  SondeAddressHit *slots; /* module NULL: empty */
-  guint capacity;         /* a power of two, at most three quarters full while it can grow */
-  guint n_hits;
+  const SondeProcessTable *processes;
+  SondeHit *slots;
+  guint
+      capacity; /* a power of two, at most half full: so the first cache line nearly always tells */
+  guint n_slots; /* in use */
+  guint n_archived;
   guint64 n_left_out;
-  gboolean sorted;
-  GHashTable *name_indices; /* module id → index + 1 */
-  GPtrArray *names;
+  gboolean ended;
+  guint n_groups; /* once ended */
+  SondeSiteTable *sites;
+  SondeHitArchive *archive;
 };
 
-static SondeAddressHit *
+static SondeHit *
 make_slots (guint capacity)
 {
-  return g_aligned_alloc0 (capacity, sizeof (SondeAddressHit), CACHE_LINE_BYTES);
+  SondeHit *slots = g_aligned_alloc (capacity, sizeof (SondeHit), CACHE_LINE_BYTES);
+
+  memset (slots, 0xff, capacity * sizeof *slots); /* NO_SITE */
+
+  return slots;
 }
 
 SondeAddressSet *
-sonde_address_set_new (void)
+sonde_address_set_new (const SondeProcessTable *processes)
 {
   SondeAddressSet *self = g_new0 (SondeAddressSet, 1);
 
+  self->processes = processes;
   self->capacity = FIRST_CAPACITY;
   self->slots = make_slots (self->capacity);
-  self->name_indices = g_hash_table_new (NULL, NULL);
-  self->names = g_ptr_array_new_with_free_func (g_free);
+  self->sites = sonde_site_table_new ();
+  self->archive = sonde_hit_archive_new (self->sites);
 
   return self;
 }
@@ -46,31 +55,31 @@ sonde_address_set_free (SondeAddressSet *self)
   if (self == NULL)
     return;
 
-  for (guint i = 0; i < self->capacity; i++)
-    sonde_module_unref (self->slots[i].module);
   g_aligned_free (self->slots);
-  g_hash_table_unref (self->name_indices);
-  g_ptr_array_unref (self->names);
+  sonde_hit_archive_free (self->archive);
+  sonde_site_table_free (self->sites);
   g_free (self);
 }
 
 static guint
-first_slot_of (guint capacity, int32_t pid, uint64_t address)
+first_slot_of (const SondeAddressSet *self, int32_t pid, uint64_t address)
 {
   uint64_t hash = (address ^ ((uint64_t) (uint32_t) pid << 40)) * UINT64_C (0x9E3779B97F4A7C15);
 
-  return (guint) (hash >> 40) & (capacity - 1);
+  return (guint) (hash >> 40) & (self->capacity - 1);
 }
 
-static guint
-slot_of (const SondeAddressHit *slots, guint capacity, int32_t pid, uint64_t address)
+/* Where it is, or is to be. */
+static SondeHit *
+slot_of (const SondeAddressSet *self, int32_t pid, uint64_t address)
 {
-  guint at = first_slot_of (capacity, pid, address);
+  guint at = first_slot_of (self, pid, address);
 
-  while (slots[at].module != NULL && (slots[at].address != address || slots[at].pid != pid))
-    at = (at + 1) & (capacity - 1);
+  while (self->slots[at].site != NO_SITE
+         && (self->slots[at].address != address || self->slots[at].pid != pid))
+    at = (at + 1) & (self->capacity - 1);
 
-  return at;
+  return &self->slots[at];
 }
 
 void
@@ -80,50 +89,54 @@ sonde_address_set_expect (const SondeAddressSet *self,
                           size_t n_addrs)
 {
   for (size_t i = 0; i < n_addrs; i++)
-    __builtin_prefetch (&self->slots[first_slot_of (self->capacity, pid, addrs[i])]);
+    __builtin_prefetch (&self->slots[first_slot_of (self, pid, addrs[i])]);
 }
 
 gboolean
 sonde_address_set_contains (const SondeAddressSet *self, int32_t pid, uint64_t address)
 {
-  return !self->sorted
-         && self->slots[slot_of (self->slots, self->capacity, pid, address)].module != NULL;
+  return !self->ended && slot_of (self, pid, address)->site != NO_SITE;
 }
 
+/* Moves the hits of processes that are over, or of all, to the beginning of @slots. Returns how
+ * many they are. */
+static guint
+gather (const SondeAddressSet *self, SondeHit *slots, guint capacity, gboolean all)
+{
+  guint n = 0;
+
+  for (guint i = 0; i < capacity; i++)
+    if (slots[i].site != NO_SITE
+        && (all || !sonde_process_table_has (self->processes, slots[i].pid)))
+      {
+        SondeHit other = slots[n];
+
+        slots[n++] = slots[i];
+        slots[i] = other;
+      }
+
+  return n;
+}
+
+/* Makes room: processes that are over leave first. */
 static void
-grow (SondeAddressSet *self)
+rebuild (SondeAddressSet *self)
 {
-  guint capacity = self->capacity * 2;
-  SondeAddressHit *slots = make_slots (capacity);
+  SondeHit *old = self->slots;
+  guint old_capacity = self->capacity;
+  guint n_over = gather (self, old, old_capacity, FALSE);
 
-  for (guint i = 0; i < self->capacity; i++)
-    {
-      const SondeAddressHit *hit = &self->slots[i];
-
-      if (hit->module != NULL)
-        slots[slot_of (slots, capacity, hit->pid, hit->address)] = *hit;
-    }
-  g_aligned_free (self->slots);
-  self->slots = slots;
-  self->capacity = capacity;
-}
-
-static uint32_t
-name_index (SondeAddressSet *self, const SondeModule *module, const char *path)
-{
-  gpointer key = GUINT_TO_POINTER (sonde_module_id (module));
-  guint index = GPOINTER_TO_UINT (g_hash_table_lookup (self->name_indices, key));
-
-  if (index == 0)
-    {
-      const char *slash = strrchr (path, '/');
-
-      g_ptr_array_add (self->names, g_strdup (slash != NULL ? slash + 1 : path));
-      index = self->names->len;
-      g_hash_table_insert (self->name_indices, key, GUINT_TO_POINTER (index));
-    }
-
-  return index - 1;
+  sonde_hit_archive_add (self->archive, old, n_over);
+  self->n_archived += n_over;
+  self->n_slots -= n_over;
+  /* Well below half full, or it would soon be here again. */
+  if (self->n_slots > self->capacity / 8 * 3)
+    self->capacity *= 2;
+  self->slots = make_slots (self->capacity);
+  for (guint i = n_over; i < old_capacity; i++)
+    if (old[i].site != NO_SITE)
+      *slot_of (self, old[i].pid, old[i].address) = old[i];
+  g_aligned_free (old);
 }
 
 gboolean
@@ -135,27 +148,23 @@ sonde_address_set_add (SondeAddressSet *self,
                        gboolean is_return,
                        const char *path)
 {
-  SondeAddressHit *slot;
-
-  g_assert (!self->sorted);
+  g_assert (!self->ended);
   if (sonde_address_set_contains (self, pid, address))
     return TRUE;
-  if (self->n_hits >= SONDE_ADDRESS_SET_MAX)
+  if (sonde_address_set_size (self) >= SONDE_ADDRESS_SET_MAX)
     {
       self->n_left_out++;
       return FALSE;
     }
-  if (self->n_hits >= self->capacity / 4 * 3)
-    grow (self);
+  if (self->n_slots >= self->capacity / 2)
+    rebuild (self);
 
-  slot = &self->slots[slot_of (self->slots, self->capacity, pid, address)];
-  slot->address = address;
-  slot->vaddr = vaddr;
-  slot->module = sonde_module_ref (module);
-  slot->pid = pid;
-  slot->name = name_index (self, module, path) & 0x7fffffffu;
-  slot->is_return = is_return ? 1 : 0;
-  self->n_hits++;
+  *slot_of (self, pid, address) = (SondeHit){
+    .address = address,
+    .pid = pid,
+    .site = sonde_site_table_intern (self->sites, module, vaddr, is_return, path),
+  };
+  self->n_slots++;
 
   return TRUE;
 }
@@ -163,7 +172,7 @@ sonde_address_set_add (SondeAddressSet *self,
 guint
 sonde_address_set_size (const SondeAddressSet *self)
 {
-  return self->n_hits;
+  return self->n_slots + self->n_archived;
 }
 
 guint64
@@ -172,43 +181,37 @@ sonde_address_set_n_left_out (const SondeAddressSet *self)
   return self->n_left_out;
 }
 
-const char *
-sonde_address_set_module_name (const SondeAddressSet *self, const SondeAddressHit *hit)
+gsize
+sonde_address_set_bytes (const SondeAddressSet *self)
 {
-  return g_ptr_array_index (self->names, hit->name);
+  return self->capacity * sizeof *self->slots + sonde_hit_archive_bytes (self->archive)
+         + sonde_site_table_size (self->sites) * sizeof (SondeSite);
 }
 
-static int
-compare_hits (const void *first, const void *second)
+void
+sonde_address_set_end (SondeAddressSet *self)
 {
-  const SondeAddressHit *a = first;
-  const SondeAddressHit *b = second;
-  uint32_t a_id = sonde_module_id (a->module);
-  uint32_t b_id = sonde_module_id (b->module);
+  guint n = gather (self, self->slots, self->capacity, TRUE);
 
-  if (a_id != b_id)
-    return a_id < b_id ? -1 : 1;
-  if (a->vaddr - a->is_return != b->vaddr - b->is_return)
-    return a->vaddr - a->is_return < b->vaddr - b->is_return ? -1 : 1;
-  return (a->pid > b->pid) - (a->pid < b->pid);
+  g_assert (!self->ended);
+  self->ended = TRUE;
+  sonde_hit_archive_add (self->archive, self->slots, n);
+  self->n_archived += n;
+  self->n_slots = 0;
+  g_clear_pointer (&self->slots, g_aligned_free);
+  self->capacity = 0;
+  self->n_groups = sonde_hit_archive_sort (self->archive);
 }
 
-const SondeAddressHit *
-sonde_address_set_sort (SondeAddressSet *self, guint *n_hits)
+const SondeSiteTable *
+sonde_address_set_sites (const SondeAddressSet *self)
 {
-  guint n = 0;
+  return self->sites;
+}
 
-  for (guint i = 0; i < self->capacity; i++)
-    if (self->slots[i].module != NULL)
-      {
-        SondeAddressHit hit = self->slots[i];
-
-        self->slots[i].module = NULL;
-        self->slots[n++] = hit;
-      }
-  qsort (self->slots, n, sizeof *self->slots, compare_hits);
-  self->sorted = TRUE;
-  *n_hits = n;
-
-  return self->slots;
+const SondeHitArchive *
+sonde_address_set_hits (const SondeAddressSet *self, guint *n_groups)
+{
+  *n_groups = self->n_groups;
+  return self->archive;
 }

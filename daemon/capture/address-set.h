@@ -2,26 +2,22 @@
 /* The distinct addresses that samples showed, to be named at the end. */
 #pragma once
 
-#include <gio/gio.h>
-#include <stdint.h>
+#include "daemon/capture/hit-archive.h"
+#include "unwind/process-table.h"
 
-#include "unwind/module.h"
-
-#define SONDE_ADDRESS_SET_MAX (1u << 20) /* addresses: 80 MiB at most */
-
-typedef struct
-{
-  uint64_t address; /* bytes, in the process */
-  uint64_t vaddr;   /* bytes, in the file */
-  SondeModule *module;
-  int32_t pid;
-  uint32_t name : 31;     /* see sonde_address_set_module_name() */
-  uint32_t is_return : 1; /* the call before it is what ran: look one byte lower */
-} SondeAddressHit;
+/**
+ * SECTION: address-set
+ *
+ * A hash of the addresses of processes that run, and an archive of those of processes that are
+ * over, four bytes each. What is the same code in all of them is one place in the site table. Main
+ * thread only.
+ */
+#define SONDE_ADDRESS_SET_MAX (1u << 20) /* addresses: about 64 MiB at most */
 
 typedef struct SondeAddressSet SondeAddressSet;
 
-SondeAddressSet *sonde_address_set_new (void);
+/* @processes: borrowed; a process that it does not have any more is over */
+SondeAddressSet *sonde_address_set_new (const SondeProcessTable *processes);
 void sonde_address_set_free (SondeAddressSet *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeAddressSet, sonde_address_set_free)
 
@@ -37,8 +33,8 @@ gboolean sonde_address_set_contains (const SondeAddressSet *self, int32_t pid, u
 
 /**
  * sonde_address_set_add:
- * @module: its reference is taken
- * @path: of the mapping; the last part of it is kept once for each module
+ * @pid: in the process table
+ * @module, @vaddr, @is_return, @path: as of sonde_site_table_intern()
  *
  * What is there already stays. Returns FALSE if it is full; the address is then counted as left
  * out.
@@ -53,8 +49,11 @@ gboolean sonde_address_set_add (SondeAddressSet *self,
 
 guint sonde_address_set_size (const SondeAddressSet *self);
 guint64 sonde_address_set_n_left_out (const SondeAddressSet *self);
-const char *sonde_address_set_module_name (const SondeAddressSet *self, const SondeAddressHit *hit);
+/* What the hash, the archive and the sites take, in bytes. */
+gsize sonde_address_set_bytes (const SondeAddressSet *self);
 
-/* All of them sorted by module, then place in it, then pid; the set's hash is given up for it, so
- * nothing can be added any more. */
-const SondeAddressHit *sonde_address_set_sort (SondeAddressSet *self, guint *n_hits);
+/* Nothing can be added any more: all that there is goes to the archive, sorted. */
+void sonde_address_set_end (SondeAddressSet *self);
+const SondeSiteTable *sonde_address_set_sites (const SondeAddressSet *self);
+/* @n_groups: (out). After sonde_address_set_end() */
+const SondeHitArchive *sonde_address_set_hits (const SondeAddressSet *self, guint *n_groups);

@@ -2,53 +2,32 @@
 /* The functions of one module by name. */
 #include "daemon/capture/function-names.h"
 
-#include <elf.h>
+#include <fcntl.h>
 #include <inttypes.h>
-#include <link.h>
 #include <stdlib.h>
-#include <sys/auxv.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "daemon/base/fd.h"
 #include "symbols/demangle.h"
 #include "symbols/symbol-table.h"
+#include "unwind/module.h"
 
 struct SondeFunctionNames
 {
-  SondeModule *module;
-  SondeSymbolTable *table; /* NULL: it has none */
+  int fd; /* owned; -1: nothing but the file's name is known */
   char *file_name;
+  SondeSymbolTable *table;  /* NULL: it has none */
+  SondeModuleStore *store;  /* of one module; NULL until a symbol is missing for the first time */
+  SondeModule *unwind_data; /* where its functions begin and end; NULL: unknown */
 };
 
-/* The kernel maps the vdso without a file; a copy of ours is the same for all 64-bit processes. */
-static int
-open_vdso (void)
-{
-  const ElfW (Ehdr) *image = (const void *) getauxval (AT_SYSINFO_EHDR);
-  sonde_autofd int fd = -1;
-  gsize size_bytes;
-
-  if (image == NULL)
-    return -1;
-  fd = memfd_create ("vdso", MFD_CLOEXEC);
-  size_bytes = image->e_shoff + (gsize) image->e_shnum * image->e_shentsize;
-  if (fd < 0 || write (fd, image, size_bytes) != (gssize) size_bytes)
-    return -1;
-
-  return sonde_steal_fd (&fd);
-}
-
 SondeFunctionNames *
-sonde_function_names_new (SondeModule *module, const char *file_name)
+sonde_function_names_new (int fd, const char *file_name)
 {
   SondeFunctionNames *self = g_new0 (SondeFunctionNames, 1);
-  int fd = sonde_module_fd (module);
-  sonde_autofd int vdso = fd < 0 ? open_vdso () : -1;
 
-  self->module = sonde_module_ref (module);
+  self->fd = fd >= 0 ? fcntl (fd, F_DUPFD_CLOEXEC, 0) : -1;
   self->file_name = g_strdup (file_name);
-  if (sonde_symbol_table_new (fd < 0 ? vdso : fd, &self->table) < 0)
+  if (self->fd >= 0 && sonde_symbol_table_new (self->fd, &self->table) < 0)
     self->table = NULL;
 
   return self;
@@ -61,22 +40,33 @@ sonde_function_names_free (SondeFunctionNames *self)
     return;
 
   sonde_symbol_table_free (self->table);
-  sonde_module_unref (self->module);
+  sonde_module_store_free (self->store);
+  sonde_clear_fd (&self->fd);
   g_free (self->file_name);
   g_free (self);
 }
 
-const SondeModule *
-sonde_function_names_module (const SondeFunctionNames *self)
+static gboolean
+find_bounds (SondeFunctionNames *self, uint64_t vaddr, uint64_t *begin, uint64_t *end)
 {
-  return self->module;
+  const SondeFileId id = { .inode = 1 };
+
+  if (self->store == NULL && self->fd >= 0)
+    {
+      self->store = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
+      if (self->store == NULL)
+        return FALSE;
+      if (sonde_module_store_load (self->store, &id, fcntl (self->fd, F_DUPFD_CLOEXEC, 0)) == 0)
+        sonde_module_store_lookup (self->store, &id, &self->unwind_data);
+    }
+
+  return self->unwind_data != NULL
+         && sonde_module_find_function (self->unwind_data, vaddr, begin, end) && vaddr >= *begin
+         && vaddr < *end;
 }
 
 char *
-sonde_function_names_find (const SondeFunctionNames *self,
-                           uint64_t vaddr,
-                           uint64_t *begin,
-                           uint64_t *end)
+sonde_function_names_find (SondeFunctionNames *self, uint64_t vaddr, uint64_t *begin, uint64_t *end)
 {
   SondeSymbol symbol;
 
@@ -90,8 +80,7 @@ sonde_function_names_find (const SondeFunctionNames *self,
       *end = symbol.end;
       return copy;
     }
-  if (!sonde_module_find_function (self->module, vaddr, begin, end) || vaddr < *begin
-      || vaddr >= *end)
+  if (!find_bounds (self, vaddr, begin, end))
     {
       *begin = vaddr;
       *end = vaddr + 1;

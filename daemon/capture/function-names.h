@@ -5,17 +5,13 @@
 #include <glib.h>
 #include <stdint.h>
 
-#include "unwind/module.h"
-
 typedef struct SondeFunctionNames SondeFunctionNames;
 
-/* Reads the symbol table, at most SONDE_SYMBOL_TABLE_MAX_BYTES. @module: its reference is taken;
- * @file_name: for what has no symbol; copied */
-SondeFunctionNames *sonde_function_names_new (SondeModule *module, const char *file_name);
+/* Reads the symbol table, at most SONDE_SYMBOL_TABLE_MAX_BYTES. @fd: stays the caller's, who may
+ * close it; -1: the file is not to be had any more. @file_name: for what has no symbol; copied */
+SondeFunctionNames *sonde_function_names_new (int fd, const char *file_name);
 void sonde_function_names_free (SondeFunctionNames *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeFunctionNames, sonde_function_names_free)
-
-const SondeModule *sonde_function_names_module (const SondeFunctionNames *self);
 
 /**
  * sonde_function_names_find:
@@ -28,7 +24,7 @@ const SondeModule *sonde_function_names_module (const SondeFunctionNames *self);
  *
  * Returns: (transfer full): the name, demangled
  */
-char *sonde_function_names_find (const SondeFunctionNames *self,
+char *sonde_function_names_find (SondeFunctionNames *self,
                                  uint64_t vaddr,
                                  uint64_t *begin,
                                  uint64_t *end);

@@ -16,7 +16,8 @@ static const char *const descriptions[SONDE_N_LEDGER] = {
   "frames lost: this stream's queue was full",
   "frames this stream did not ask for",
   "samples put into this stream",
-  "samples lost to or not asked for by this stream",
+  "samples lost: this stream's queue was full",
+  "samples this stream did not ask for",
   "samples recorded before this stream was opened",
 };
 
@@ -81,35 +82,40 @@ sonde_ledger_set (SondeWriter *writer,
   return sonde_writer_add_counter_set (writer, origin, ids, set, n_values);
 }
 
-static void
-append_loss (GString *text,
-             const SondeTally *self,
-             const SondeTally *before,
-             unsigned statistic,
-             const char *what)
-{
-  guint64 n = self->values[statistic] - before->values[statistic];
-
-  if (n > 0)
-    g_string_append_printf (text, "%s%" G_GUINT64_FORMAT " %s", text->len > 0 ? ", " : "", n, what);
-}
-
 char *
 sonde_tally_describe_losses (const SondeTally *self,
                              const SondeTally *before,
                              gint64 from_ns,
                              gint64 to_ns)
 {
-  g_autoptr (GString) text = g_string_new (NULL);
+  static const struct
+  {
+    unsigned statistic;
+    const char *what;
+  } kinds[] = {
+    { SONDE_LEDGER_LOST_KERNEL, "samples in the kernel's ring" },
+    { SONDE_LEDGER_LOST_RING, "samples refused by the decoder" },
+    { SONDE_LEDGER_LOST_QUEUE, "samples before the recorder" },
+    { SONDE_STATISTIC_LOST_SIDEBAND, "records of mappings in the kernel's ring (read again)" },
+  };
+  g_autoptr (GString) text = NULL; /* asked for each second, and nearly always without an answer */
 
-  append_loss (text, self, before, SONDE_LEDGER_LOST_KERNEL, "samples in the kernel's ring");
-  append_loss (text, self, before, SONDE_LEDGER_LOST_RING, "samples refused by the decoder");
-  append_loss (text, self, before, SONDE_LEDGER_LOST_QUEUE, "samples before the recorder");
-  append_loss (text, self, before, SONDE_STATISTIC_LOST_SIDEBAND,
-               "records of mappings in the kernel's ring (read again)");
-  if (text->len == 0)
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    {
+      guint64 n = self->values[kinds[i].statistic] - before->values[kinds[i].statistic];
+
+      if (n == 0)
+        continue;
+      if (text == NULL)
+        text = g_string_new ("Lost ");
+      else
+        g_string_append (text, ", ");
+      g_string_append_printf (text, "%" G_GUINT64_FORMAT " %s", n, kinds[i].what);
+    }
+  if (text == NULL)
     return NULL;
 
-  return g_strdup_printf ("Lost %s between %.3f s and %.3f s", text->str,
-                          (double) from_ns / NS_PER_SECOND, (double) to_ns / NS_PER_SECOND);
+  g_string_append_printf (text, " between %.3f s and %.3f s", (double) from_ns / NS_PER_SECOND,
+                          (double) to_ns / NS_PER_SECOND);
+  return g_string_free (g_steal_pointer (&text), FALSE);
 }

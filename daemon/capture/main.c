@@ -27,15 +27,25 @@ on_done (int status, gpointer user_data)
   g_main_loop_quit (worker->loop);
 }
 
-/* --fd=N from the daemon that spawned us, or the one descriptor of socket activation. */
+static gboolean
+read_option (const char *argument, const char *prefix, guint64 *value)
+{
+  return g_str_has_prefix (argument, prefix)
+         && g_ascii_string_to_unsigned (argument + strlen (prefix), 10, 0, INT_MAX, value, NULL);
+}
+
+/* --fd=N [--uid=N] from the daemon that spawned us, or the one descriptor of socket activation. */
 static int
-connection_fd (int argc, char **argv)
+connection_fd (int argc, char **argv, uid_t *uid)
 {
   const char *pid = g_getenv ("LISTEN_PID");
   guint64 fd;
+  guint64 own_uid;
 
-  if (argc == 2 && g_str_has_prefix (argv[1], "--fd=")
-      && g_ascii_string_to_unsigned (argv[1] + strlen ("--fd="), 10, 0, INT_MAX, &fd, NULL))
+  *uid = SONDE_SANDBOX_SAME_UID;
+  if (argc == 3 && read_option (argv[2], "--uid=", &own_uid))
+    *uid = (uid_t) own_uid;
+  if ((argc == 2 || *uid != SONDE_SANDBOX_SAME_UID) && read_option (argv[1], "--fd=", &fd))
     return (int) fd;
   if (argc == 1 && pid != NULL && g_ascii_strtoll (pid, NULL, 10) == getpid ()
       && g_strcmp0 (g_getenv ("LISTEN_FDS"), "1") == 0)
@@ -61,14 +71,16 @@ main (int argc, char **argv)
   g_autoptr (GMainLoop) loop = NULL;
   g_autoptr (SondePipeline) pipeline = NULL;
   Worker worker = { NULL, EXIT_SUCCESS };
-  int fd = connection_fd (argc, argv);
+  uid_t uid;
+  int fd = connection_fd (argc, argv, &uid);
 
   if (!is_connection (fd))
     {
-      g_printerr ("sonde-capture is started by sonded, with --fd=N or by socket activation\n");
+      g_printerr (
+          "sonde-capture is started by sonded, with --fd=N [--uid=N] or by socket activation\n");
       return EXIT_FAILURE;
     }
-  if (!sonde_sandbox_enter (fd, &error))
+  if (!sonde_sandbox_enter (fd, uid, &error))
     {
       g_printerr ("sonde-capture: %s\n", error->message);
       return EXIT_FAILURE;

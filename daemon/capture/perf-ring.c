@@ -23,7 +23,7 @@ struct SondePerfRing
   uint64_t head;      /* as last loaded */
   size_t front_bytes; /* 0: the front is not looked at yet */
   const void *front;
-  uint8_t *bounce; /* made when the first record wraps */
+  uint8_t *bounce; /* for a record that wraps; not resident until then */
 };
 
 static SondePerfRing *
@@ -35,6 +35,7 @@ ring_new (struct perf_event_mmap_page *page, uint8_t *data, size_t size_bytes)
   self->data = data;
   self->size_bytes = size_bytes;
   self->tail = self->head = page->data_tail;
+  self->bounce = g_malloc (BOUNCE_SIZE);
 
   return self;
 }
@@ -95,8 +96,6 @@ copy_wrapped (SondePerfRing *self, size_t at, size_t size_bytes)
 {
   size_t first = self->size_bytes - at;
 
-  if (self->bounce == NULL)
-    self->bounce = g_malloc (BOUNCE_SIZE);
   memcpy (self->bounce, self->data + at, first);
   memcpy (self->bounce + first, self->data, size_bytes - first);
 

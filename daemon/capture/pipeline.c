@@ -552,8 +552,9 @@ on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
   g_clear_pointer (&self->channel, sonde_channel_free);
   if (self->state & (STATE_RUNNING | STATE_PAUSED))
     begin_drain (self);
+  /* Control does not want it any more, or never did: it was the spare one. */
   else if (self->state & (STATE_NEW | STATE_SET_UP | STATE_READY))
-    begin_end (self, EXIT_FAILURE);
+    begin_end (self, error == NULL ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
 SondePipeline *

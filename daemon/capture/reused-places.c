@@ -10,15 +10,31 @@
 #define N_TABLES    4
 #define CACHE_SLOTS 1024 /* a power of two */
 
-/* What is at a place: this file at this distance. */
+#define PAGE_BYTES  4096 /* the smallest there is: mappings are multiples of it */
+
+/* What is at a place: this file at this distance. There may be several for each process of a long
+ * session, over or not, as its pid may be used again. */
 typedef struct
 {
   uint64_t start;
-  uint64_t end;
   uint64_t delta; /* file offset minus address */
+  uint32_t n_pages;
+  uint32_t file; /* see file_index() */
+} Claim;
+
+/* Of one pid: sorted, without overlaps, and no larger than they are many. */
+typedef struct
+{
+  guint n_claims;
+  Claim claims[];
+} Claims;
+
+typedef struct
+{
   uint64_t inode;
   uint64_t device;
-} Claim;
+  uint32_t index;
+} File;
 
 typedef struct
 {
@@ -27,15 +43,39 @@ typedef struct
   uint64_t made_up;
 } Slot;
 
+typedef struct
+{
+  uint32_t module_id;
+  SondeFunctionNames *functions; /* NULL: empty */
+} Names;
+
 struct SondeReusedPlaces
 {
   SondeRecorder *recorder;
-  GHashTable *claims; /* pid → GArray of Claim, sorted, without overlaps */
+  GHashTable *claims; /* pid → Claims */
+  GHashTable *files;  /* File, as a set */
   guint n_claims;
-  SondeFunctionNames *tables[N_TABLES]; /* used last first */
+  Names tables[N_TABLES]; /* used last first */
   guint n_loads;
   Slot cache[CACHE_SLOTS];
 };
+
+static guint
+hash_file (gconstpointer data)
+{
+  const File *file = data;
+
+  return (guint) (file->inode * 31 + file->device * 257);
+}
+
+static gboolean
+is_same_file (gconstpointer first, gconstpointer second)
+{
+  const File *a = first;
+  const File *b = second;
+
+  return a->inode == b->inode && a->device == b->device;
+}
 
 SondeReusedPlaces *
 sonde_reused_places_new (SondeRecorder *recorder)
@@ -43,7 +83,8 @@ sonde_reused_places_new (SondeRecorder *recorder)
   SondeReusedPlaces *self = g_new0 (SondeReusedPlaces, 1);
 
   self->recorder = recorder;
-  self->claims = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) g_array_unref);
+  self->claims = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  self->files = g_hash_table_new_full (hash_file, is_same_file, g_free, NULL);
 
   return self;
 }
@@ -55,66 +96,85 @@ sonde_reused_places_free (SondeReusedPlaces *self)
     return;
 
   for (guint i = 0; i < N_TABLES; i++)
-    sonde_function_names_free (self->tables[i]);
+    sonde_function_names_free (self->tables[i].functions);
   g_hash_table_unref (self->claims);
+  g_hash_table_unref (self->files);
   g_free (self);
 }
 
 /* --- whose a place is --- */
 
+/* A small number for a file; G_MAXUINT32 when it is new and not to be @kept. */
+static uint32_t
+file_index (SondeReusedPlaces *self, const SondeFileId *id, gboolean kept)
+{
+  File wanted = { id->inode, (uint64_t) id->dev_major << 32 | id->dev_minor,
+                  g_hash_table_size (self->files) };
+  const File *found = g_hash_table_lookup (self->files, &wanted);
+
+  if (found != NULL)
+    return found->index;
+  if (!kept)
+    return G_MAXUINT32;
+  g_hash_table_add (self->files, g_memdup2 (&wanted, sizeof wanted));
+
+  return wanted.index;
+}
+
+static void
+set_range (Claim *claim, uint64_t start, uint64_t last)
+{
+  claim->start = start;
+  claim->n_pages = (uint32_t) MIN ((last - start) / PAGE_BYTES + 1, G_MAXUINT32);
+}
+
 static Claim
-claim_of (const SondeMapping *mapping)
+claim_of (SondeReusedPlaces *self, const SondeMapping *mapping, gboolean kept)
 {
-  return (Claim){
-    .start = mapping->start,
-    .end = mapping->end,
+  Claim claim = {
     .delta = mapping->offset - mapping->start,
-    .inode = mapping->file.inode,
-    .device = (uint64_t) mapping->file.dev_major << 32 | mapping->file.dev_minor,
+    .file = file_index (self, &mapping->file, kept),
   };
+
+  set_range (&claim, mapping->start, mapping->end - 1);
+  return claim;
 }
 
-static gboolean
-is_same_file (const Claim *a, const Claim *b)
+static uint64_t
+last_of (const Claim *claim)
 {
-  return a->delta == b->delta && a->inode == b->inode && a->device == b->device;
-}
-
-static Claim *
-claim_at (const GArray *claims, guint i)
-{
-  return &g_array_index (claims, Claim, i);
+  return claim->start + (uint64_t) claim->n_pages * PAGE_BYTES - 1;
 }
 
 /* The claims that overlap @wanted: from the index returned, as many as @n_overlaps says. */
 static guint
-find_overlaps (const GArray *claims, const Claim *wanted, guint *n_overlaps)
+find_overlaps (const Claims *all, const Claim *wanted, guint *n_overlaps)
 {
   guint low = 0;
-  guint high = claims->len;
+  guint high = all != NULL ? all->n_claims : 0;
+  guint n_claims = high;
 
   while (low < high)
     {
       guint middle = low + (high - low) / 2;
 
-      if (claim_at (claims, middle)->end > wanted->start)
+      if (last_of (&all->claims[middle]) >= wanted->start)
         high = middle;
       else
         low = middle + 1;
     }
   *n_overlaps = 0;
-  while (low + *n_overlaps < claims->len
-         && claim_at (claims, low + *n_overlaps)->start < wanted->end)
+  while (low + *n_overlaps < n_claims && all->claims[low + *n_overlaps].start <= last_of (wanted))
     (*n_overlaps)++;
 
   return low;
 }
 
 static gboolean
-is_anothers (const GArray *claims, const Claim *wanted, guint at, guint n_overlaps)
+is_anothers (const Claims *all, const Claim *wanted, guint at, guint n_overlaps)
 {
   for (guint i = at; i < at + n_overlaps; i++)
-    if (!is_same_file (claim_at (claims, i), wanted))
+    if (all->claims[i].delta != wanted->delta || all->claims[i].file != wanted->file)
       return TRUE;
 
   return FALSE;
@@ -123,7 +183,7 @@ is_anothers (const GArray *claims, const Claim *wanted, guint at, guint n_overla
 gboolean
 sonde_reused_places_is_contested (SondeReusedPlaces *self, SondeProcess *process)
 {
-  const GArray *claims
+  const Claims *all
       = g_hash_table_lookup (self->claims, GINT_TO_POINTER (sonde_process_pid (process)));
   const SondeMapping *mappings;
   gboolean is_contested = FALSE;
@@ -133,13 +193,13 @@ sonde_reused_places_is_contested (SondeReusedPlaces *self, SondeProcess *process
     return sonde_process_flag (process, SONDE_PROCESS_FLAG_CONTESTED);
 
   mappings = sonde_process_mappings (process, &n_mappings);
-  for (size_t i = 0; claims != NULL && i < n_mappings && !is_contested; i++)
+  for (size_t i = 0; all != NULL && i < n_mappings && !is_contested; i++)
     {
-      Claim wanted = claim_of (&mappings[i]);
+      Claim wanted = claim_of (self, &mappings[i], FALSE);
       guint n_overlaps;
-      guint at = find_overlaps (claims, &wanted, &n_overlaps);
+      guint at = find_overlaps (all, &wanted, &n_overlaps);
 
-      is_contested = is_anothers (claims, &wanted, at, n_overlaps);
+      is_contested = is_anothers (all, &wanted, at, n_overlaps);
     }
   sonde_process_set_flag (process, SONDE_PROCESS_FLAG_CONTESTED, is_contested);
   sonde_process_set_flag (process, SONDE_PROCESS_FLAG_SETTLED, true);
@@ -147,43 +207,46 @@ sonde_reused_places_is_contested (SondeReusedPlaces *self, SondeProcess *process
   return is_contested;
 }
 
-static GArray *
-claims_of (SondeReusedPlaces *self, int32_t pid)
+static void
+insert (SondeReusedPlaces *self, int32_t pid, Claims *all, guint at, const Claim *claim)
 {
-  GArray *claims = g_hash_table_lookup (self->claims, GINT_TO_POINTER (pid));
+  guint n_claims = all != NULL ? all->n_claims : 0;
 
-  if (claims == NULL)
-    {
-      claims = g_array_new (FALSE, FALSE, sizeof (Claim));
-      g_hash_table_insert (self->claims, GINT_TO_POINTER (pid), claims);
-    }
-
-  return claims;
+  if (all != NULL)
+    g_hash_table_steal (self->claims, GINT_TO_POINTER (pid));
+  all = g_realloc (all, sizeof *all + (n_claims + 1) * sizeof *claim);
+  memmove (&all->claims[at + 1], &all->claims[at], (n_claims - at) * sizeof *claim);
+  all->claims[at] = *claim;
+  all->n_claims = n_claims + 1;
+  g_hash_table_insert (self->claims, GINT_TO_POINTER (pid), all);
+  self->n_claims++;
 }
 
 gboolean
 sonde_reused_places_claim (SondeReusedPlaces *self, int32_t pid, const SondeMapping *mapping)
 {
-  GArray *claims = claims_of (self, pid);
-  Claim wanted = claim_of (mapping);
+  Claims *all = g_hash_table_lookup (self->claims, GINT_TO_POINTER (pid));
+  guint n_claims = all != NULL ? all->n_claims : 0;
+  gboolean has_room
+      = self->n_claims < SONDE_REUSED_PLACES_MAX && n_claims < SONDE_REUSED_PLACES_MAX_A_PID;
+  Claim wanted = claim_of (self, mapping, has_room);
   guint n_overlaps;
-  guint at = find_overlaps (claims, &wanted, &n_overlaps);
+  guint at = find_overlaps (all, &wanted, &n_overlaps);
 
-  if (is_anothers (claims, &wanted, at, n_overlaps))
+  if (is_anothers (all, &wanted, at, n_overlaps))
     return FALSE;
 
   if (n_overlaps > 0)
     {
-      Claim *first = claim_at (claims, at);
-      Claim *last = claim_at (claims, at + n_overlaps - 1);
+      Claim *first = &all->claims[at];
+      Claim *last = &all->claims[at + n_overlaps - 1];
 
-      first->start = MIN (first->start, wanted.start);
-      last->end = MAX (last->end, wanted.end);
+      set_range (first, MIN (first->start, wanted.start), last_of (first));
+      set_range (last, last->start, MAX (last_of (last), last_of (&wanted)));
     }
-  else if (self->n_claims < SONDE_REUSED_PLACES_MAX && claims->len < SONDE_REUSED_PLACES_MAX_A_PID)
+  else if (has_room)
     {
-      g_array_insert_val (claims, at, wanted);
-      self->n_claims++;
+      insert (self, pid, all, at, &wanted);
     }
 
   return TRUE;
@@ -200,34 +263,37 @@ file_name (const SondeMapping *mapping)
 }
 
 /* NULL: too many were read already. */
-static const SondeFunctionNames *
+static SondeFunctionNames *
 find_table (SondeReusedPlaces *self, const SondeMapping *mapping)
 {
-  SondeFunctionNames *found = NULL;
+  uint32_t module_id = sonde_module_id (mapping->module);
+  Names found;
   guint i;
 
   for (i = 0; i < N_TABLES - 1; i++)
-    if (self->tables[i] != NULL && sonde_function_names_module (self->tables[i]) == mapping->module)
+    if (self->tables[i].functions != NULL && self->tables[i].module_id == module_id)
       break;
   found = self->tables[i];
-  if (found == NULL || sonde_function_names_module (found) != mapping->module)
+  if (found.functions == NULL || found.module_id != module_id)
     {
       if (self->n_loads >= SONDE_REUSED_PLACES_MAX_LOADS)
         return NULL;
       self->n_loads++;
-      sonde_function_names_free (found);
-      found = sonde_function_names_new (mapping->module, file_name (mapping));
+      sonde_function_names_free (found.functions);
+      found.module_id = module_id;
+      found.functions
+          = sonde_function_names_new (sonde_module_fd (mapping->module), file_name (mapping));
     }
   memmove (&self->tables[1], &self->tables[0], i * sizeof self->tables[0]);
   self->tables[0] = found;
 
-  return found;
+  return found.functions;
 }
 
 static char *
 find_name (SondeReusedPlaces *self, const SondeMapping *mapping, uint64_t vaddr)
 {
-  const SondeFunctionNames *table = find_table (self, mapping);
+  SondeFunctionNames *table = find_table (self, mapping);
   uint64_t begin, end;
 
   return table != NULL ? sonde_function_names_find (table, vaddr, &begin, &end)

@@ -12,7 +12,7 @@
  * fixed address, a pid used again), its addresses are recorded as made-up ones that have its names.
  * Main thread only.
  */
-#define SONDE_REUSED_PLACES_MAX       131072 /* remembered in all: 5 MiB; beyond it first is last */
+#define SONDE_REUSED_PLACES_MAX       131072 /* remembered in all: 3 MiB; beyond it first is last */
 #define SONDE_REUSED_PLACES_MAX_A_PID 4096
 #define SONDE_REUSED_PLACES_MAX_LOADS 1024 /* symbol tables read while recording */
 

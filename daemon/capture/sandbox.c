@@ -6,6 +6,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
+#include <string.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -16,7 +17,6 @@
 #include "daemon/base/error.h"
 #include "daemon/capture/ring-set.h"
 
-#define NOBODY       65534
 #define WANTED_NICE  -10   /* as far as we may */
 #define WANTED_FILES 70000 /* events, sinks and module files of the largest session */
 
@@ -60,13 +60,18 @@ close_other_fds (int keep_fd, GError **error)
 }
 
 static gboolean
-become_nobody (GError **error)
+change_user (uid_t uid, GError **error)
 {
   if (geteuid () != 0)
     return TRUE;
-  if (setgroups (0, NULL) < 0 || setresgid (NOBODY, NOBODY, NOBODY) < 0
-      || setresuid (NOBODY, NOBODY, NOBODY) < 0)
-    return sonde_error_set_errno (error, errno, "Cannot become nobody");
+  /* One that it shared with other workers would share their locked memory, and their signals. */
+  if (uid == 0 || uid == SONDE_SANDBOX_SAME_UID)
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED, "Root's worker needs a uid of its own");
+      return FALSE;
+    }
+  if (setgroups (0, NULL) < 0 || setresgid (uid, uid, uid) < 0 || setresuid (uid, uid, uid) < 0)
+    return sonde_error_set_errno (error, errno, "Cannot become uid %u", (guint) uid);
 
   return TRUE;
 }
@@ -75,8 +80,12 @@ static gboolean
 drop_capabilities (GError **error)
 {
   struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-  struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
+  struct __user_cap_data_struct now[_LINUX_CAPABILITY_U32S_3];
+  static const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3];
 
+  /* Where there is nothing to drop the call may be forbidden already. */
+  if (syscall (SYS_capget, &header, now) == 0 && memcmp (now, none, sizeof none) == 0)
+    return TRUE;
   if (syscall (SYS_capset, &header, none) < 0)
     return sonde_error_set_errno (error, errno, "Cannot drop capabilities");
 
@@ -84,7 +93,7 @@ drop_capabilities (GError **error)
 }
 
 gboolean
-sonde_sandbox_enter (int keep_fd, GError **error)
+sonde_sandbox_enter (int keep_fd, uid_t uid, GError **error)
 {
   rlim_t ring_bytes = SONDE_RING_MAX_SAMPLE_BYTES + (1u << 20);
 
@@ -98,7 +107,7 @@ sonde_sandbox_enter (int keep_fd, GError **error)
   if (chdir ("/") < 0)
     return sonde_error_set_errno (error, errno, "Cannot change to /");
 
-  if (!become_nobody (error) || !drop_capabilities (error))
+  if (!change_user (uid, error) || !drop_capabilities (error))
     return FALSE;
   if (prctl (PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
     return sonde_error_set_errno (error, errno, "Cannot give up new privileges");

@@ -3,15 +3,19 @@
 #pragma once
 
 #include <gio/gio.h>
+#include <sys/types.h>
+
+#define SONDE_SANDBOX_SAME_UID ((uid_t) -1)
 
 /**
  * sonde_sandbox_enter:
  * @keep_fd: the connection to control; with stdio the only descriptor left open
+ * @uid: for root: what to become, with the gid of the same number
  *
- * As root: raises the limits that rings and events need and becomes nobody. In any case: no new
+ * As root: raises the limits that rings and events need and becomes @uid. In any case: no new
  * privileges, no capabilities, not dumpable, umask 077, working directory /. Call it before there
  * are threads, and before GLib opens descriptors of its own.
  *
  * Source: capabilities(7), prctl(2)
  */
-gboolean sonde_sandbox_enter (int keep_fd, GError **error);
+gboolean sonde_sandbox_enter (int keep_fd, uid_t uid, GError **error);

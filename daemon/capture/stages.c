@@ -268,7 +268,7 @@ sonde_stages_new (const SondeMessageSetup *setup,
   self->tracker = sonde_tracker_new (self->processes, self->modules, self->state, self->recorder,
                                      hides_others (setup), handler->send, user_data);
   if (setup->flags & SONDE_SPEC_SYMBOLS)
-    self->addresses = sonde_address_set_new ();
+    self->addresses = sonde_address_set_new (self->processes);
   self->merge = sonde_ring_merge_new (&merge_handler, self);
   self->events = sonde_event_keeper_new (setup->read_format);
   self->lineage = sonde_lineage_new ();
@@ -405,10 +405,18 @@ sonde_stages_addresses (SondeStages *self)
 SondeRingMergeState
 sonde_stages_drain (SondeStages *self, gboolean draining, gint64 wait_until_ns)
 {
+  SondeRingMergeState state;
+  gboolean is_reading;
+
   self->wait_until_ns = wait_until_ns;
   sonde_ring_merge_foresee (self->merge, SONDE_EVENT_SIDEBAND, RECORDS_A_TURN);
+  is_reading = sonde_module_store_work (self->modules);
+  state = sonde_ring_merge_run (self->merge, now_ns (), draining, RECORDS_A_TURN);
 
-  return sonde_ring_merge_run (self->merge, now_ns (), draining, RECORDS_A_TURN);
+  /* At the end nobody wants the files any more. */
+  if (draining && state == SONDE_RING_MERGE_EMPTY)
+    return state;
+  return is_reading ? SONDE_RING_MERGE_BUDGET : state;
 }
 
 guint64

@@ -41,7 +41,8 @@ SondeRecorder *sonde_stages_recorder (SondeStages *self);
 SondeTracker *sonde_stages_tracker (SondeStages *self);
 SondeEventKeeper *sonde_stages_events (SondeStages *self);
 
-/* Hands a bounded number of records on. @draining: whatever their age; waits for answers end at
+/* Reads a slice of new files and hands a bounded number of records on. @draining: whatever their
+ * age; waits for answers end at
  * @wait_until_ns at the latest. */
 SondeRingMergeState sonde_stages_drain (SondeStages *self, gboolean draining, gint64 wait_until_ns);
 guint64 sonde_stages_n_records (const SondeStages *self);

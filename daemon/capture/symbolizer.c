@@ -7,32 +7,41 @@
 #include "daemon/capture/function-names.h"
 #include "protocol/frame.h"
 
-#define HITS_A_SLICE 2048
+#define ITEMS_A_SLICE 2048
+#define NO_FUNCTION   UINT32_MAX
 
-/* The function found last: hits are sorted, so the next one is often in it. */
 typedef struct
 {
   uint64_t begin; /* bytes, in the file */
-  uint64_t end;   /* first address behind; 0: none */
+  uint64_t end;   /* first address behind */
   uint32_t name;  /* bytes, into the strings */
+  uint32_t tag;   /* the same of its module's name */
 } Function;
 
 struct SondeSymbolizer
 {
-  SondeAddressSet *addresses;
-  const SondeAddressHit *hits;
-  guint n_hits;
-  guint next;
+  const SondeSiteTable *sites;
+  const SondeHitArchive *hits;
   SondeSymbolizerDone done;
   gpointer user_data;
   guint source;
 
-  SondeFunctionNames *names; /* of the module the last hit was in */
+  /* First each place in a file gets its function, in the order of files. */
+  uint32_t *order; /* of sites */
+  guint n_sites;
+  guint next_site;
+  SondeFunctionNames *names; /* of the file that the last site was in */
+  uint32_t file;
   uint32_t tag;
-  Function function;
+  uint32_t *function_of; /* by site */
+  GArray *functions;     /* Function */
 
-  GArray *records;  /* SondeSymbolRecord, name and tag relative to the strings */
-  GString *strings; /* begins with an empty one */
+  /* Then each process gets those it had, in the order of pids. */
+  guint n_groups;
+  guint next_group;
+  GArray *of_process;  /* SondeSymbolRecord, not yet merged */
+  GByteArray *records; /* SondeSymbolRecord, name and tag relative to the strings */
+  GString *strings;    /* begins with an empty one */
 };
 
 static gboolean
@@ -48,58 +57,104 @@ add_string (SondeSymbolizer *self, const char *text, uint32_t *offset)
   return TRUE;
 }
 
-static void
-load_module (SondeSymbolizer *self, const SondeAddressHit *hit)
+/* --- functions of places --- */
+
+/* The address that tells the function. */
+static uint64_t
+place_of (const SondeSite *site)
 {
-  const char *file_name = sonde_address_set_module_name (self->addresses, hit);
+  return site->vaddr - site->is_return;
+}
+
+static int
+compare_sites (gconstpointer first, gconstpointer second, gpointer user_data)
+{
+  const SondeSite *a = sonde_site_table_get (user_data, *(const uint32_t *) first);
+  const SondeSite *b = sonde_site_table_get (user_data, *(const uint32_t *) second);
+
+  if (a->file != b->file)
+    return a->file < b->file ? -1 : 1;
+  return (place_of (a) > place_of (b)) - (place_of (a) < place_of (b));
+}
+
+static gboolean
+is_loaded (const SondeSymbolizer *self, const SondeSite *site)
+{
+  return self->names != NULL && self->file == site->file;
+}
+
+static void
+load_file (SondeSymbolizer *self, const SondeSite *site)
+{
+  const char *file_name = sonde_site_table_file_name (self->sites, site);
 
   sonde_function_names_free (self->names);
-  self->names = sonde_function_names_new (hit->module, file_name);
-  self->function.end = 0;
+  self->names = sonde_function_names_new (sonde_site_table_fd (self->sites, site), file_name);
+  self->file = site->file;
   if (!add_string (self, file_name, &self->tag))
     self->tag = 0;
 }
 
-static gboolean
-find_function (SondeSymbolizer *self, uint64_t vaddr)
+/* Sites are sorted, so the function found last often has the next one, too. */
+static uint32_t
+find_function (SondeSymbolizer *self, const SondeSite *site)
 {
-  uint64_t begin, end;
-  g_autofree char *name = sonde_function_names_find (self->names, vaddr, &begin, &end);
+  guint n = self->functions->len;
+  const Function *last = n > 0 ? &g_array_index (self->functions, Function, n - 1) : NULL;
+  g_autofree char *name = NULL;
+  Function found = { .tag = self->tag };
 
-  self->function.end = 0;
-  if (!add_string (self, name, &self->function.name))
-    return FALSE;
-  self->function.begin = begin;
-  self->function.end = end;
+  if (last != NULL && last->tag == self->tag && place_of (site) >= last->begin
+      && place_of (site) < last->end)
+    return n - 1;
+  name = sonde_function_names_find (self->names, place_of (site), &found.begin, &found.end);
+  if (!add_string (self, name, &found.name))
+    return NO_FUNCTION;
+  g_array_append_val (self->functions, found);
 
-  return TRUE;
-}
-
-static gboolean
-is_loaded (const SondeSymbolizer *self, const SondeModule *module)
-{
-  return self->names != NULL && sonde_function_names_module (self->names) == module;
+  return n;
 }
 
 static void
-name_hit (SondeSymbolizer *self, const SondeAddressHit *hit)
+name_sites (SondeSymbolizer *self)
 {
-  uint64_t vaddr = hit->vaddr - hit->is_return;
-  uint64_t bias = hit->address - hit->vaddr;
+  guint end = MIN (self->n_sites, self->next_site + ITEMS_A_SLICE);
+
+  while (self->next_site < end)
+    {
+      uint32_t index = self->order[self->next_site++];
+      const SondeSite *site = sonde_site_table_get (self->sites, index);
+      gboolean loads = !is_loaded (self, site);
+
+      if (loads)
+        load_file (self, site);
+      self->function_of[index] = find_function (self, site);
+      if (loads)
+        break; /* reading a symbol table is a slice's work */
+    }
+}
+
+/* --- records of processes --- */
+
+static void
+add_record (SondeSymbolizer *self, const SondeHitGroup *group, uint32_t site)
+{
+  uint32_t index = self->function_of[site];
+  const Function *function;
   SondeSymbolRecord record = { 0 };
 
-  if (!is_loaded (self, hit->module))
-    load_module (self, hit);
-  if ((vaddr < self->function.begin || vaddr >= self->function.end) && !find_function (self, vaddr))
+  if (index == NO_FUNCTION)
     return;
 
-  record.begin = self->function.begin + bias;
+  function = &g_array_index (self->functions, Function, index);
+  record.begin = function->begin + group->bias;
   /* A call that never returns may be the last instruction: the address behind it counts too. */
-  record.end = MAX (self->function.end + bias - 1, hit->address);
-  record.pid = (uint32_t) hit->pid;
-  record.name_offset = self->function.name;
-  record.tag_offset = self->tag;
-  g_array_append_val (self->records, record);
+  record.end = MAX (function->end + group->bias - 1,
+                    sonde_site_table_get (self->sites, site)->vaddr + group->bias);
+  record.pid = (uint32_t) group->pid;
+  record.name_offset = function->name;
+  record.tag_offset = function->tag;
+  g_array_append_val (self->of_process, record);
 }
 
 static int
@@ -108,14 +163,12 @@ compare_records (gconstpointer first, gconstpointer second)
   const SondeSymbolRecord *a = first;
   const SondeSymbolRecord *b = second;
 
-  if (a->pid != b->pid)
-    return a->pid < b->pid ? -1 : 1;
   if (a->begin != b->begin)
     return a->begin < b->begin ? -1 : 1;
   return (a->end > b->end) - (a->end < b->end);
 }
 
-/* Leaves ranges of a process that do not overlap: the same function becomes one, a later one cuts
+/* Leaves ranges that do not overlap: the same function becomes one, a later one cuts
  * the one before it. */
 static guint
 merge_records (GArray *records)
@@ -128,7 +181,7 @@ merge_records (GArray *records)
     {
       SondeSymbolRecord *last = n > 0 ? &all[n - 1] : NULL;
 
-      if (last == NULL || last->pid != all[i].pid || last->end < all[i].begin)
+      if (last == NULL || last->end < all[i].begin)
         all[n++] = all[i];
       else if (last->begin == all[i].begin || last->name_offset == all[i].name_offset)
         last->end = MAX (last->end, all[i].end);
@@ -142,13 +195,46 @@ merge_records (GArray *records)
   return n;
 }
 
+/* Of the next process. Returns how many places it had. */
+static guint
+write_process (SondeSymbolizer *self)
+{
+  int32_t pid = sonde_hit_archive_group (self->hits, self->next_group).pid;
+  guint n_sites = 0;
+
+  g_array_set_size (self->of_process, 0);
+  for (; self->next_group < self->n_groups; self->next_group++)
+    {
+      SondeHitGroup group = sonde_hit_archive_group (self->hits, self->next_group);
+
+      if (group.pid != pid)
+        break;
+      for (guint i = 0; i < group.n_sites; i++)
+        add_record (self, &group, group.sites[i]);
+      n_sites += group.n_sites;
+    }
+  g_byte_array_append (self->records, (const guint8 *) self->of_process->data,
+                       merge_records (self->of_process) * (guint) sizeof (SondeSymbolRecord));
+
+  return n_sites;
+}
+
+static void
+write_processes (SondeSymbolizer *self)
+{
+  guint n_sites = 0;
+
+  while (n_sites < ITEMS_A_SLICE && self->next_group < self->n_groups)
+    n_sites += write_process (self);
+}
+
 static GBytes *
 build_file (SondeSymbolizer *self)
 {
-  guint n_records = merge_records (self->records);
-  SondeSymbolRecord *records = (SondeSymbolRecord *) (void *) self->records->data;
+  GByteArray *file = self->records;
+  SondeSymbolRecord *records = (SondeSymbolRecord *) (void *) file->data;
+  guint n_records = file->len / sizeof *records;
   uint32_t strings_at = (uint32_t) ((n_records + 1) * sizeof *records);
-  GByteArray *file;
 
   if (n_records == 0)
     return NULL;
@@ -159,12 +245,10 @@ build_file (SondeSymbolizer *self)
       if (records[i].tag_offset != 0)
         records[i].tag_offset += strings_at;
     }
-  file = g_byte_array_sized_new ((guint) (strings_at + self->strings->len));
-  g_byte_array_append (file, (const guint8 *) records, (guint) (n_records * sizeof *records));
   g_byte_array_append (file, (const guint8 *) &(SondeSymbolRecord){ 0 }, sizeof *records);
   g_byte_array_append (file, (const guint8 *) self->strings->str, (guint) self->strings->len);
 
-  return g_byte_array_free_to_bytes (file);
+  return g_byte_array_free_to_bytes (g_steal_pointer (&self->records));
 }
 
 static gboolean
@@ -172,19 +256,17 @@ on_slice (gpointer user_data)
 {
   SondeSymbolizer *self = user_data;
   g_autoptr (GBytes) file = NULL;
-  guint end = MIN (self->n_hits, self->next + HITS_A_SLICE);
 
-  while (self->next < end)
+  if (self->next_site < self->n_sites)
     {
-      const SondeAddressHit *hit = &self->hits[self->next++];
-      gboolean loads = !is_loaded (self, hit->module);
-
-      name_hit (self, hit);
-      if (loads)
-        break; /* reading a symbol table is a slice's work */
+      name_sites (self);
+      return G_SOURCE_CONTINUE;
     }
-  if (self->next < self->n_hits)
-    return G_SOURCE_CONTINUE;
+  if (self->next_group < self->n_groups)
+    {
+      write_processes (self);
+      return G_SOURCE_CONTINUE;
+    }
 
   self->source = 0;
   file = build_file (self);
@@ -198,11 +280,23 @@ sonde_symbolizer_start (SondeAddressSet *addresses, SondeSymbolizerDone done, gp
 {
   SondeSymbolizer *self = g_new0 (SondeSymbolizer, 1);
 
-  self->addresses = addresses;
-  self->hits = sonde_address_set_sort (addresses, &self->n_hits);
+  sonde_address_set_end (addresses);
+  self->sites = sonde_address_set_sites (addresses);
+  self->hits = sonde_address_set_hits (addresses, &self->n_groups);
   self->done = done;
   self->user_data = user_data;
-  self->records = g_array_new (FALSE, FALSE, sizeof (SondeSymbolRecord));
+
+  self->n_sites = sonde_site_table_size (self->sites);
+  self->order = g_new (uint32_t, self->n_sites);
+  for (guint i = 0; i < self->n_sites; i++)
+    self->order[i] = i;
+  g_qsort_with_data (self->order, (int) self->n_sites, sizeof *self->order, compare_sites,
+                     (gpointer) self->sites);
+  self->function_of = g_new (uint32_t, self->n_sites);
+  self->functions = g_array_new (FALSE, FALSE, sizeof (Function));
+
+  self->of_process = g_array_new (FALSE, FALSE, sizeof (SondeSymbolRecord));
+  self->records = g_byte_array_new ();
   self->strings = g_string_new (NULL);
   g_string_append_c (self->strings, '\0');
   self->source = g_idle_add (on_slice, self);
@@ -219,7 +313,11 @@ sonde_symbolizer_free (SondeSymbolizer *self)
   if (self->source != 0)
     g_source_remove (self->source);
   sonde_function_names_free (self->names);
-  g_array_unref (self->records);
+  g_free (self->order);
+  g_free (self->function_of);
+  g_array_unref (self->functions);
+  g_array_unref (self->of_process);
+  g_clear_pointer (&self->records, g_byte_array_unref);
   g_string_free (self->strings, TRUE);
   g_free (self);
 }

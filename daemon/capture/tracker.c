@@ -83,6 +83,7 @@ lacks_file (
     case SONDE_MODULE_FAILED:
       return FALSE;
     case SONDE_MODULE_ASKED:
+    case SONDE_MODULE_READING:
       return TRUE;
     case SONDE_MODULE_UNKNOWN:
     default:
@@ -112,6 +113,16 @@ lacks_module (SondeTracker *self, SondeProcess *process, const SondeMapping *map
                      mapping, now);
 }
 
+/* A file that is here already is waited for as long as it takes to read, which is bounded. */
+static gboolean
+is_worth_waiting (SondeTracker *self, const SondeMapping *mapping, gint64 now)
+{
+  SondeModule *module;
+
+  return sonde_module_store_lookup (self->modules, &mapping->file, &module) == SONDE_MODULE_READING
+         || sonde_requests_wait_for_file (self->requests, &mapping->file, now);
+}
+
 /* Returns the number of mappings whose file is still awaited and young enough to wait for. */
 static guint
 ask_for_files (SondeTracker *self, SondeProcess *process, gint64 now, gboolean *lacks_any)
@@ -126,7 +137,7 @@ ask_for_files (SondeTracker *self, SondeProcess *process, gint64 now, gboolean *
       if (!lacks_module (self, process, &mappings[i], now))
         continue;
       *lacks_any = TRUE;
-      n_waiting += sonde_requests_wait_for_file (self->requests, &mappings[i].file, now);
+      n_waiting += is_worth_waiting (self, &mappings[i], now);
     }
 
   return n_waiting;
@@ -572,7 +583,7 @@ sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, i
   id.dev_minor = request.file.dev_minor;
   if (answer->status == 0 && owned >= 0)
     /* A file that makes no sense is FAILED then, and its samples say so. */
-    (void) sonde_module_store_load (self->modules, &id, sonde_steal_fd (&owned));
+    (void) sonde_module_store_begin (self->modules, &id, sonde_steal_fd (&owned));
   else if (says_nothing_of_the_file (answer->status))
     file_unreachable (self, &request, &id, answer->status);
   else if (!ask_another (self, &request))

@@ -13,6 +13,7 @@
 
 typedef struct
 {
+  SondeAuthority *authority;
   char *action;
   GVariant *details; /* a{ss} */
   SondeCaller *caller;
@@ -26,12 +27,25 @@ struct SondeAuthority
 {
   /* Answers @task, whose data is a Question of somebody who is not root. */
   void (*ask) (SondeAuthority *self, GTask *task);
-#if HAVE_POLKIT
-  PolkitAuthority *polkit; /* NULL before the first question */
-  GPtrArray *waiting;      /* GTask: for @polkit */
-  GCancellable *getting;   /* @polkit */
-#endif
+  GObject *polkit; /* libpolkit's one authority: its last reference must not go between questions,
+                      since its signals are told from an idle source that holds none */
+  GPtrArray *waiting; /* GTask: until @polkit is there */
 };
+
+static void
+authority_clear (gpointer data)
+{
+  SondeAuthority *self = data;
+
+  g_clear_object (&self->polkit);
+  g_ptr_array_unref (self->waiting);
+}
+
+static void
+authority_unref (SondeAuthority *self)
+{
+  g_rc_box_release_full (self, authority_clear);
+}
 
 static void
 question_free (gpointer data)
@@ -44,6 +58,7 @@ question_free (gpointer data)
   sonde_caller_unref (question->caller);
   g_variant_unref (question->details);
   g_free (question->action);
+  authority_unref (question->authority);
   g_free (question);
 }
 
@@ -87,7 +102,7 @@ on_checked (GObject *source, GAsyncResult *result, gpointer user_data)
   if (answer == NULL && g_cancellable_is_cancelled (question->cancellable))
     refuse (task, NO_ANSWER);
   else if (answer == NULL)
-    refuse (task, NO_POLKIT);
+    refuse (task, error->domain == POLKIT_ERROR ? error->message : NO_POLKIT);
   else if (g_cancellable_is_cancelled (question->cancellable))
     refuse (task, NO_ANSWER);
   else if (polkit_authorization_result_get_is_authorized (answer))
@@ -122,7 +137,7 @@ put_question (SondeAuthority *self, GTask *task)
   g_autoptr (PolkitDetails) details = make_details (question->details);
 
   polkit_authority_check_authorization (
-      self->polkit, subject, question->action, details,
+      POLKIT_AUTHORITY (self->polkit), subject, question->action, details,
       question->is_interactive ? POLKIT_CHECK_AUTHORIZATION_FLAGS_ALLOW_USER_INTERACTION
                                : POLKIT_CHECK_AUTHORIZATION_FLAGS_NONE,
       question->cancellable, on_checked, task);
@@ -132,28 +147,26 @@ static void
 on_authority (GObject *source, GAsyncResult *result, gpointer user_data)
 {
   SondeAuthority *self = user_data;
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PolkitAuthority) polkit = polkit_authority_get_finish (result, &error);
-  g_autoptr (GPtrArray) waiting = NULL;
+  g_autoptr (PolkitAuthority) polkit = polkit_authority_get_finish (result, NULL);
+  g_autoptr (GPtrArray) waiting = g_steal_pointer (&self->waiting);
 
-  if (g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
-    return; /* @self is gone */
-  self->polkit = g_steal_pointer (&polkit);
-  waiting = g_steal_pointer (&self->waiting);
-  self->waiting = g_ptr_array_new_with_free_func (g_object_unref);
-  while (waiting->len > 0)
+  self->waiting = g_ptr_array_new ();
+  self->polkit = (GObject *) g_steal_pointer (&polkit);
+  for (guint i = 0; i < waiting->len; i++)
     {
-      GTask *task = g_ptr_array_steal_index (waiting, 0);
+      GTask *task = g_ptr_array_index (waiting, i);
 
       if (self->polkit == NULL)
         refuse (task, NO_POLKIT);
       else
         put_question (self, task);
     }
+  authority_unref (self);
 }
 
-/* The library makes its object in a thread, and until that is done a second request for it waits
- * for that thread: so there is one request, and questions wait here. */
+/* The library makes its object in a thread, under a lock that a second request takes as well, here
+ * in the main loop. With a polkitd that hangs that would stop everything; so there is one request,
+ * and questions wait for it in a list. */
 static void
 ask_polkit (SondeAuthority *self, GTask *task)
 {
@@ -164,7 +177,7 @@ ask_polkit (SondeAuthority *self, GTask *task)
     }
   g_ptr_array_add (self->waiting, task);
   if (self->waiting->len == 1)
-    polkit_authority_get_async (self->getting, on_authority, self);
+    polkit_authority_get_async (NULL, on_authority, g_rc_box_acquire (self));
 }
 #else
 static void
@@ -177,22 +190,17 @@ ask_polkit (SondeAuthority *self, GTask *task)
 static SondeAuthority *
 authority_new (void (*ask) (SondeAuthority *self, GTask *task))
 {
-  SondeAuthority *self = g_new0 (SondeAuthority, 1);
+  SondeAuthority *self = g_rc_box_new0 (SondeAuthority);
 
   self->ask = ask;
+  self->waiting = g_ptr_array_new ();
   return self;
 }
 
 SondeAuthority *
 sonde_authority_new_polkit (void)
 {
-  SondeAuthority *self = authority_new (ask_polkit);
-
-#if HAVE_POLKIT
-  self->waiting = g_ptr_array_new_with_free_func (g_object_unref);
-  self->getting = g_cancellable_new ();
-#endif
-  return self;
+  return authority_new (ask_polkit);
 }
 
 SondeAuthority *
@@ -204,14 +212,8 @@ sonde_authority_new_peer (void)
 void
 sonde_authority_free (SondeAuthority *self)
 {
-#if HAVE_POLKIT
-  if (self->getting != NULL)
-    g_cancellable_cancel (self->getting);
-  g_clear_object (&self->getting);
-  g_clear_pointer (&self->waiting, g_ptr_array_unref);
-  g_clear_object (&self->polkit);
-#endif
-  g_free (self);
+  if (self != NULL)
+    authority_unref (self); /* a question that is still open has it a little longer */
 }
 
 static gboolean
@@ -231,10 +233,15 @@ on_caller_left (GCancellable *left, gpointer user_data)
 }
 
 static Question *
-question_new (SondeCaller *caller, const char *action, GVariant *details, gboolean is_interactive)
+question_new (SondeAuthority *self,
+              SondeCaller *caller,
+              const char *action,
+              GVariant *details,
+              gboolean is_interactive)
 {
   Question *question = g_new0 (Question, 1);
 
+  question->authority = g_rc_box_acquire (self);
   question->action = g_strdup (action);
   question->details = g_variant_ref_sink (details);
   question->caller = sonde_caller_ref (caller);
@@ -261,7 +268,7 @@ sonde_authority_check_async (SondeAuthority *self,
   GTask *task = g_task_new (NULL, NULL, callback, user_data);
 
   g_task_set_source_tag (task, sonde_authority_check_async);
-  g_task_set_task_data (task, question_new (caller, action, details, is_interactive),
+  g_task_set_task_data (task, question_new (self, caller, action, details, is_interactive),
                         question_free);
   if (sonde_caller_uid (caller) == 0)
     allow (task);

@@ -202,7 +202,7 @@ on_caller_left (const char *name, gpointer user_data)
 SondeBus *
 sonde_bus_new (GDBusConnection *connection,
                gboolean is_peer,
-               const char *worker_path,
+               SondeWorkerLauncher *launcher,
                SondeCaptureStore *store)
 {
   static const SondeSessionManagerHandler handler
@@ -214,7 +214,7 @@ sonde_bus_new (GDBusConnection *connection,
   self->context.callers = sonde_callers_new (connection, is_peer, on_caller_left, self);
   self->context.authority = is_peer ? sonde_authority_new_peer () : sonde_authority_new_polkit ();
   self->context.refusals = sonde_refusals_new ();
-  self->context.manager = sonde_session_manager_new (worker_path, store, &handler, self);
+  self->context.manager = sonde_session_manager_new (launcher, store, &handler, self);
   return self;
 }
 

@@ -5,6 +5,7 @@
 #include <gio/gio.h>
 
 #include "daemon/control/call.h"
+#include "daemon/control/worker-launcher.h"
 
 /**
  * SECTION: bus
@@ -16,10 +17,11 @@
 typedef struct SondeBus SondeBus;
 
 /* @connection: (transfer none); @is_peer: a private connection instead of a bus
+ * @launcher: (transfer full)
  * @store: (nullable) (transfer full): where capture files go */
 SondeBus *sonde_bus_new (GDBusConnection *connection,
                          gboolean is_peer,
-                         const char *worker_path,
+                         SondeWorkerLauncher *launcher,
                          SondeCaptureStore *store);
 /* Kills what is left. Accepts NULL. */
 void sonde_bus_free (SondeBus *self);

@@ -22,6 +22,7 @@ typedef struct
 {
   GMainLoop *loop;
   char *worker_path;
+  char *worker_socket; /* NULL: workers are spawned */
   char *state_directory;
   int peer_fd; /* -1: the system bus */
   GDBusConnection *connection;
@@ -123,6 +124,14 @@ open_store (const Daemon *self)
   return store;
 }
 
+static SondeWorkerLauncher *
+make_launcher (const Daemon *self)
+{
+  return self->worker_socket != NULL
+             ? sonde_worker_launcher_new_systemd (self->worker_socket, self->connection)
+             : sonde_worker_launcher_new (self->worker_path);
+}
+
 /* Objects first: whoever sees the name finds them. */
 static void
 serve (Daemon *self)
@@ -132,7 +141,7 @@ serve (Daemon *self)
 
   g_dbus_connection_set_exit_on_close (self->connection, FALSE);
   g_signal_connect (self->connection, "closed", G_CALLBACK (on_closed), self);
-  self->bus = sonde_bus_new (self->connection, is_peer, self->worker_path, open_store (self));
+  self->bus = sonde_bus_new (self->connection, is_peer, make_launcher (self), open_store (self));
   if (!sonde_bus_register (self->bus, &error))
     {
       g_printerr ("sonded: %s\n", error->message);
@@ -193,6 +202,8 @@ connect_peer (Daemon *self, GError **error)
 static GLogWriterOutput
 write_log (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpointer user_data)
 {
+  if ((level & G_LOG_LEVEL_DEBUG) != 0 && g_log_writer_default_would_drop (level, NULL))
+    return G_LOG_WRITER_HANDLED;
   if (g_log_writer_is_journald (fileno (stderr)))
     return g_log_writer_journald (level, fields, n_fields, user_data);
   return g_log_writer_default (level, fields, n_fields, user_data);
@@ -238,6 +249,8 @@ parse_arguments (Daemon *self, int *argc, char ***argv, gboolean *show_version, 
       "Serve one client on an inherited socket, with its rights", "N" },
     { "worker", 0, 0, G_OPTION_ARG_FILENAME, &self->worker_path, "The worker's executable",
       "PATH" },
+    { "worker-socket", 0, 0, G_OPTION_ARG_FILENAME, &self->worker_socket,
+      "Have workers started by systemd, which listens there", "PATH" },
     { "state-directory", 0, 0, G_OPTION_ARG_FILENAME, &self->state_directory,
       "Where capture files are kept", "PATH" },
     { "version", 0, 0, G_OPTION_ARG_NONE, show_version, "Print the version", NULL },
@@ -248,10 +261,11 @@ parse_arguments (Daemon *self, int *argc, char ***argv, gboolean *show_version, 
   g_option_context_add_main_entries (context, entries, NULL);
   if (!g_option_context_parse (context, argc, argv, error))
     return FALSE;
-  if (*argc > 1 || (on_system_bus && self->peer_fd >= 0))
+  if (*argc > 1 || ((on_system_bus || self->worker_socket != NULL) && self->peer_fd >= 0))
     {
       g_set_error_literal (error, G_OPTION_ERROR, G_OPTION_ERROR_FAILED,
-                           *argc > 1 ? "too many arguments" : "--system excludes --peer-fd");
+                           *argc > 1 ? "too many arguments"
+                                     : "--peer-fd excludes --system and --worker-socket");
       return FALSE;
     }
   if (self->worker_path == NULL)
@@ -303,6 +317,7 @@ main (int argc, char **argv)
   g_clear_object (&self.connection);
   g_clear_pointer (&self.loop, g_main_loop_unref);
   g_free (self.worker_path);
+  g_free (self.worker_socket);
   g_free (self.state_directory);
   return self.status;
 }

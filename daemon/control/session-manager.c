@@ -12,7 +12,7 @@
 
 struct SondeSessionManager
 {
-  char *worker_path;
+  SondeWorkerLauncher *launcher;
   SondeCaptureStore *store; /* NULL: no files */
   const SondeSessionManagerHandler *handler;
   gpointer user_data;
@@ -32,14 +32,14 @@ struct SondeSessionManager
 };
 
 SondeSessionManager *
-sonde_session_manager_new (const char *worker_path,
+sonde_session_manager_new (SondeWorkerLauncher *launcher,
                            SondeCaptureStore *store,
                            const SondeSessionManagerHandler *handler,
                            gpointer user_data)
 {
   SondeSessionManager *self = g_new0 (SondeSessionManager, 1);
 
-  self->worker_path = g_strdup (worker_path);
+  self->launcher = launcher;
   self->store = store;
   self->handler = handler;
   self->user_data = user_data;
@@ -70,7 +70,7 @@ sonde_session_manager_free (SondeSessionManager *self)
   g_clear_handle_id (&self->kept_timer, g_source_remove);
   g_clear_pointer (&self->kept, sonde_kept_list_free);
   g_clear_pointer (&self->store, sonde_capture_store_free);
-  g_free (self->worker_path);
+  sonde_worker_launcher_unref (self->launcher);
   g_free (self);
 }
 
@@ -257,7 +257,7 @@ sonde_session_manager_start_async (SondeSessionManager *self,
     }
   id = ++self->last_id;
   session = sonde_session_new (id, owner, options, is_lasting ? self->store : NULL, &handler, self);
-  if (!sonde_session_start (session, self->worker_path, &error))
+  if (!sonde_session_start (session, self->launcher, &error))
     {
       g_task_return_error (task, error);
       return;

@@ -14,8 +14,9 @@ typedef struct
   void (*ended) (SondeSession *session, gpointer user_data);
 } SondeSessionManagerHandler;
 
-/* @store: (nullable) (transfer full): where capture files go */
-SondeSessionManager *sonde_session_manager_new (const char *worker_path,
+/* @launcher: (transfer full)
+ * @store: (nullable) (transfer full): where capture files go */
+SondeSessionManager *sonde_session_manager_new (SondeWorkerLauncher *launcher,
                                                 SondeCaptureStore *store,
                                                 const SondeSessionManagerHandler *handler,
                                                 gpointer user_data);

@@ -252,12 +252,12 @@ sonde_session_free (SondeSession *self)
 }
 
 gboolean
-sonde_session_start (SondeSession *self, const char *worker_path, GError **error)
+sonde_session_start (SondeSession *self, SondeWorkerLauncher *launcher, GError **error)
 {
 
   if (!sonde_session_scope_prepare (self->scope, error))
     return FALSE;
-  self->worker = sonde_worker_spawn (worker_path, &sonde_session_worker_handler, self, error);
+  self->worker = sonde_worker_start (launcher, &sonde_session_worker_handler, self, error);
   if (self->worker == NULL)
     return FALSE;
   self->is_starting = TRUE;

@@ -8,6 +8,7 @@
 #include "daemon/control/caller.h"
 #include "daemon/control/capture-store.h"
 #include "daemon/control/options.h"
+#include "daemon/control/worker-launcher.h"
 #include "daemon/control/session-state.h"
 #include "daemon/control/stream-options.h"
 
@@ -42,7 +43,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSession, sonde_session_free)
 
 /* Proves the targets, opens the rings, spawns the worker; `started` follows. On failure nothing is
  * left and no callback comes. */
-gboolean sonde_session_start (SondeSession *self, const char *worker_path, GError **error);
+gboolean sonde_session_start (SondeSession *self, SondeWorkerLauncher *launcher, GError **error);
 
 /**
  * sonde_session_stop:

@@ -3,21 +3,28 @@
 #include "daemon/control/worker.h"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "daemon/base/error.h"
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
+#include "daemon/control/worker-unit.h"
+
+#define NEVER_SPOKE "The worker ended before it said a word"
 
 struct SondeWorker
 {
   grefcount refs;                    /* the owner's, and one for the pending wait */
   const SondeWorkerHandler *handler; /* NULL once freed by the owner */
   gpointer user_data;
-  GSubprocess *process;
+  SondeWorkerLauncher *launcher;
+  uid_t uid;             /* the launcher's, until it is reaped */
+  GSubprocess *process;  /* one that we spawned, or: */
+  SondeWorkerUnit *unit; /* systemd's, once it has said who it is */
   SondeChannel *channel;
   guint exit_timer;
   gboolean is_closed; /* the connection */
-  gboolean is_reaped; /* the process */
+  gboolean has_ended; /* the process */
   char *how;
 };
 
@@ -29,6 +36,8 @@ worker_unref (SondeWorker *self)
   g_clear_handle_id (&self->exit_timer, g_source_remove);
   g_clear_pointer (&self->channel, sonde_channel_free);
   g_clear_object (&self->process);
+  g_clear_pointer (&self->unit, sonde_worker_unit_free);
+  sonde_worker_launcher_unref (self->launcher);
   g_free (self->how);
   g_free (self);
 }
@@ -36,7 +45,7 @@ worker_unref (SondeWorker *self)
 static void
 report_gone (SondeWorker *self)
 {
-  if (self->is_closed && self->is_reaped && self->handler != NULL)
+  if (self->is_closed && self->has_ended && self->handler != NULL)
     self->handler->gone (self, self->how, self->user_data);
 }
 
@@ -47,28 +56,56 @@ on_exit_timeout (gpointer user_data)
   SondeWorker *self = user_data;
 
   self->exit_timer = 0;
-  if (!self->is_reaped)
+  if (!self->has_ended && (self->process != NULL || self->unit != NULL))
     {
       sonde_worker_kill (self);
       return G_SOURCE_REMOVE;
     }
   g_clear_pointer (&self->channel, sonde_channel_free);
   self->is_closed = TRUE;
+  /* Of one that never said a word nothing else is known to end. */
+  self->has_ended = TRUE;
+  if (self->how == NULL)
+    self->how = g_strdup (NEVER_SPOKE);
   report_gone (self);
   return G_SOURCE_REMOVE;
 }
 
+/* What it said last may still be on its way. */
 static void
-on_message (SondeChannel *channel,
-            const SondeMessageHeader *message,
-            int *fds,
-            unsigned n_fds,
-            gpointer user_data)
+end_process (SondeWorker *self, const char *how)
+{
+  self->has_ended = TRUE;
+  g_clear_handle_id (&self->exit_timer, g_source_remove);
+  if (self->how == NULL)
+    self->how = g_strdup (how);
+  if (!self->is_closed && self->handler != NULL)
+    self->exit_timer = g_timeout_add (SONDE_LIMIT_WORKER_EXIT_MS, on_exit_timeout, self);
+  report_gone (self);
+}
+
+static void
+on_unit_ended (const char *how, gpointer user_data)
+{
+  end_process (user_data, how);
+}
+
+static void
+on_reaped (GObject *source, GAsyncResult *result, gpointer user_data)
 {
   SondeWorker *self = user_data;
+  GSubprocess *process = G_SUBPROCESS (source);
+  g_autofree char *how = NULL;
 
-  if (self->handler != NULL)
-    self->handler->message (self, message, self->user_data);
+  g_subprocess_wait_finish (process, result, NULL);
+  sonde_worker_launcher_give_uid_back (self->launcher, self->uid);
+  how = g_subprocess_get_if_signaled (process)
+            ? g_strdup_printf ("The worker was killed by signal %d",
+                               g_subprocess_get_term_sig (process))
+            : g_strdup_printf ("The worker exited with status %d",
+                               g_subprocess_get_exit_status (process));
+  end_process (self, how);
+  worker_unref (self);
 }
 
 static void
@@ -84,70 +121,126 @@ on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
       self->how = g_strdup (error->message);
       sonde_worker_kill (self);
     }
-  else if (!self->is_reaped)
+  else if (!self->has_ended)
     self->exit_timer = g_timeout_add (SONDE_LIMIT_WORKER_EXIT_MS, on_exit_timeout, self);
-  report_gone (self);
+  if (self->process == NULL && self->unit == NULL)
+    end_process (self, NEVER_SPOKE);
+  else
+    report_gone (self);
+}
+
+/* Who has connected tells the first message. The number was its as long as it has its end. */
+static gboolean
+identify (SondeWorker *self, GError **error)
+{
+  pid_t pid = sonde_channel_peer_pid (self->channel);
+
+  if (pid <= 0)
+    {
+      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                           "The kernel does not tell who the worker is");
+      return FALSE;
+    }
+  self->unit = sonde_worker_unit_new (sonde_worker_launcher_bus (self->launcher), pid,
+                                      on_unit_ended, self, error);
+  if (self->unit == NULL)
+    return FALSE;
+  if (sonde_channel_has_peer (self->channel))
+    return TRUE;
+  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED, "The worker has gone");
+  g_clear_pointer (&self->unit, sonde_worker_unit_free);
+  return FALSE;
 }
 
 static void
-on_reaped (GObject *source, GAsyncResult *result, gpointer user_data)
+on_message (SondeChannel *channel,
+            const SondeMessageHeader *message,
+            int *fds,
+            unsigned n_fds,
+            gpointer user_data)
 {
   SondeWorker *self = user_data;
-  GSubprocess *process = G_SUBPROCESS (source);
+  g_autoptr (GError) error = NULL;
 
-  g_subprocess_wait_finish (process, result, NULL);
-  self->is_reaped = TRUE;
-  g_clear_handle_id (&self->exit_timer, g_source_remove);
-  if (self->how == NULL)
-    self->how = g_subprocess_get_if_signaled (process)
-                    ? g_strdup_printf ("The worker was killed by signal %d",
-                                       g_subprocess_get_term_sig (process))
-                    : g_strdup_printf ("The worker exited with status %d",
-                                       g_subprocess_get_exit_status (process));
-  /* What it said last may still be on its way. */
-  if (!self->is_closed && self->handler != NULL)
-    self->exit_timer = g_timeout_add (SONDE_LIMIT_WORKER_EXIT_MS, on_exit_timeout, self);
-  report_gone (self);
-  worker_unref (self);
+  if (self->process == NULL && self->unit == NULL && !identify (self, &error))
+    {
+      g_clear_pointer (&self->channel, sonde_channel_free);
+      on_closed (NULL, error, self);
+    }
+  else if (self->handler != NULL)
+    self->handler->message (self, message, self->user_data);
+}
+
+/* Takes @fd. */
+static GSubprocess *
+start_process (const char *path, uid_t uid, int fd, GError **error)
+{
+  /* Standard input is /dev/null by default; standard error is for what the worker has to complain
+   * about. */
+  g_autoptr (GSubprocessLauncher) launcher
+      = g_subprocess_launcher_new (G_SUBPROCESS_FLAGS_STDOUT_SILENCE);
+  g_autofree char *own_uid
+      = uid != SONDE_WORKER_UID_NONE ? g_strdup_printf ("--uid=%u", (guint) uid) : NULL;
+  GSubprocess *process;
+
+  g_subprocess_launcher_take_fd (launcher, fd, SONDE_WORKER_FD);
+  process = g_subprocess_launcher_spawn (launcher, error, path,
+                                         "--fd=" G_STRINGIFY (SONDE_WORKER_FD), own_uid, NULL);
+  g_subprocess_launcher_close (launcher);
+  if (process == NULL)
+    g_prefix_error (error, "Cannot start a worker: ");
+  return process;
+}
+
+/* Returns: our end of the connection, or -1 */
+static int
+spawn (SondeWorker *self, GError **error)
+{
+  sonde_autofd int ours = -1;
+  int fds[2];
+
+  if (!sonde_socketpair (SOCK_SEQPACKET, fds, error))
+    return -1;
+  ours = fds[0];
+  if (!sonde_worker_launcher_take_uid (self->launcher, &self->uid, error))
+    {
+      close (fds[1]);
+      return -1;
+    }
+  self->process
+      = start_process (sonde_worker_launcher_path (self->launcher), self->uid, fds[1], error);
+  if (self->process == NULL)
+    {
+      sonde_worker_launcher_give_uid_back (self->launcher, self->uid);
+      return -1;
+    }
+  g_ref_count_inc (&self->refs);
+  g_subprocess_wait_async (self->process, NULL, on_reaped, self);
+  return sonde_steal_fd (&ours);
 }
 
 SondeWorker *
-sonde_worker_spawn (const char *path,
+sonde_worker_start (SondeWorkerLauncher *launcher,
                     const SondeWorkerHandler *handler,
                     gpointer user_data,
                     GError **error)
 {
   static const SondeChannelHandler channel_handler = { .message = on_message, .closed = on_closed };
-  /* Standard input is /dev/null by default; standard error is for what the worker has to complain
-   * about. */
-  g_autoptr (GSubprocessLauncher) launcher
-      = g_subprocess_launcher_new (G_SUBPROCESS_FLAGS_STDOUT_SILENCE);
-  g_autoptr (GSubprocess) process = NULL;
-  sonde_autofd int ours = -1;
-  SondeWorker *self;
-  int fds[2];
+  SondeWorkerSocket *socket = sonde_worker_launcher_socket (launcher);
+  SondeWorker *self = g_new0 (SondeWorker, 1);
+  int fd;
 
-  if (!sonde_socketpair (SOCK_SEQPACKET, fds, error))
-    return NULL;
-  ours = fds[0];
-  g_subprocess_launcher_take_fd (launcher, fds[1], SONDE_WORKER_FD);
-  process = g_subprocess_launcher_spawn (launcher, error, path,
-                                         "--fd=" G_STRINGIFY (SONDE_WORKER_FD), NULL);
-  g_subprocess_launcher_close (launcher);
-  if (process == NULL)
-    {
-      g_prefix_error (error, "Cannot start a worker: ");
-      return NULL;
-    }
-
-  self = g_new0 (SondeWorker, 1);
   g_ref_count_init (&self->refs);
   self->handler = handler;
   self->user_data = user_data;
-  self->process = g_steal_pointer (&process);
-  self->channel = sonde_channel_new (sonde_steal_fd (&ours), TRUE, &channel_handler, self);
-  g_ref_count_inc (&self->refs);
-  g_subprocess_wait_async (self->process, NULL, on_reaped, self);
+  self->launcher = sonde_worker_launcher_ref (launcher);
+  fd = socket != NULL ? sonde_worker_socket_take (socket, error) : spawn (self, error);
+  if (fd < 0)
+    {
+      worker_unref (self);
+      return NULL;
+    }
+  self->channel = sonde_channel_new (fd, TRUE, &channel_handler, self);
   return self;
 }
 
@@ -160,14 +253,22 @@ sonde_worker_free (SondeWorker *self)
   sonde_worker_kill (self);
   g_clear_handle_id (&self->exit_timer, g_source_remove);
   g_clear_pointer (&self->channel, sonde_channel_free);
+  g_clear_pointer (&self->unit, sonde_worker_unit_free);
   worker_unref (self);
 }
 
 void
 sonde_worker_kill (SondeWorker *self)
 {
-  if (!self->is_reaped)
+  if (self->has_ended)
+    return;
+  if (self->process != NULL)
     g_subprocess_force_exit (self->process);
+  else if (self->unit != NULL)
+    sonde_worker_unit_kill (self->unit);
+  /* It exits at the end of its connection. */
+  else if (self->exit_timer == 0)
+    self->exit_timer = g_idle_add (on_exit_timeout, self);
 }
 
 gboolean

@@ -5,13 +5,14 @@
 #include <gio/gio.h>
 
 #include "daemon/base/channel.h"
+#include "daemon/control/worker-launcher.h"
 
 /**
  * SECTION: worker
  *
  * A worker gets exactly one descriptor, its end of the connection, as number SONDE_WORKER_FD;
- * everything else comes by message. So it does not matter to anybody else that we spawn it
- * ourselves.
+ * everything else comes by message. So it does not matter to anybody else whether we spawned it or
+ * systemd started it because we connected to its socket.
  */
 typedef struct SondeWorker SondeWorker;
 
@@ -21,13 +22,12 @@ typedef struct
 {
   /* @message has passed sonde_message_check(). */
   void (*message) (SondeWorker *worker, const SondeMessageHeader *message, gpointer user_data);
-  /* Once: its connection has ended and its process is reaped. @how is a sentence without a full
+  /* Once: its connection and its process have ended. @how is a sentence without a full
    * stop. Nothing but sonde_worker_free() may follow. */
   void (*gone) (SondeWorker *worker, const char *how, gpointer user_data);
 } SondeWorkerHandler;
 
-/* @path: the executable; never a caller's word */
-SondeWorker *sonde_worker_spawn (const char *path,
+SondeWorker *sonde_worker_start (SondeWorkerLauncher *launcher,
                                  const SondeWorkerHandler *handler,
                                  gpointer user_data,
                                  GError **error);

@@ -2,6 +2,8 @@
 /* How sessions end, by kindness and by force, and that nothing of them stays. */
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tests/lib/bus-client.h"
@@ -345,6 +347,62 @@ test_flood (void)
   bus_wait (is_as_before, &daemon, "the daemon letting go of the flood");
 }
 
+static uid_t
+uid_of (pid_t pid)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/%d/status", pid);
+  g_autofree char *status = NULL;
+  const char *line;
+  guint uids[4], gids[4];
+
+  g_assert_true (g_file_get_contents (path, &status, NULL, NULL));
+  line = strstr (status, "\nUid:");
+  g_assert_nonnull (line);
+  g_assert_cmpint (sscanf (line, "\nUid: %u %u %u %u\nGid: %u %u %u %u", &uids[0], &uids[1],
+                           &uids[2], &uids[3], &gids[0], &gids[1], &gids[2], &gids[3]),
+                   ==, 8);
+  for (guint i = 0; i < 4; i++)
+    {
+      g_assert_cmpuint (uids[i], ==, uids[0]);
+      g_assert_cmpuint (gids[i], ==, uids[0]);
+    }
+  return uids[0];
+}
+
+static void
+test_worker_uids (void)
+{
+  g_auto (Daemon) daemon = { 0 };
+  g_autoptr (GArray) workers = NULL;
+  pid_t target = bus_spawn (0, BUS_CHILD_SPIN);
+  char *sessions[2];
+  int captures[2];
+  uid_t uids[2];
+
+  daemon_init (&daemon);
+  daemon_remember (&daemon);
+  for (guint i = 0; i < 2; i++)
+    bus_profile_pid (daemon.root, target, NULL, &sessions[i], &captures[i]);
+  workers = bus_list_children (daemon.pid);
+  g_assert_cmpuint (workers->len, ==, 2);
+  for (guint i = 0; i < 2; i++)
+    {
+      uids[i] = uid_of (g_array_index (workers, pid_t, i));
+      /* Between the uids of people and those of systemd's DynamicUser=. */
+      g_assert_cmpuint (uids[i], >, 60000);
+      g_assert_cmpuint (uids[i], <, 61184);
+    }
+  g_assert_cmpuint (uids[0], !=, uids[1]);
+
+  for (guint i = 0; i < 2; i++)
+    {
+      close (captures[i]);
+      g_free (sessions[i]);
+    }
+  bus_end (target, SIGKILL);
+  bus_wait (is_as_before, &daemon, "the end of both workers");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -359,6 +417,7 @@ main (int argc, char **argv)
   ADD ("exit-of-the-targets-ends-the-session", test_targets_exit);
   ADD ("reader-leaving-ends-the-session", test_reader_leaves);
   ADD ("reader-that-never-reads-disturbs-nobody", test_reader_that_never_reads);
+  ADD ("workers-have-uids-of-their-own", test_worker_uids);
   ADD ("fifth-session-of-a-user-is-refused", test_session_quota);
   ADD ("flood-of-calls-disturbs-nobody", test_flood);
 #undef ADD

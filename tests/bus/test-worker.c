@@ -269,7 +269,7 @@ test_stays_behind (void)
 int
 main (int argc, char **argv)
 {
-  if (argc == 2 && g_str_equal (argv[1], "--fd=3"))
+  if (argc >= 2 && g_str_equal (argv[1], "--fd=3"))
     worker_main ();
   g_test_init (&argc, &argv, NULL);
   g_assert_cmpint (argc, ==, 2);

@@ -6,6 +6,7 @@ import struct
 import sys
 
 RSP_8 = bytes([0x0c, 7, 8, 0x90, 1])
+ESP_4 = bytes([0x0c, 4, 4, 0x88, 1])
 PROGRAMS = {
     'plain': bytes([0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6, 0x02, 9, 0x0c, 7, 8]),
     'remember': bytes([0x0a, 0x41, 0x0e, 16, 0x86, 2, 0x41, 0x0b, 0x41, 0xc6, 0x2e, 8]),
@@ -21,14 +22,20 @@ PROGRAMS = {
     'pile': bytes([0x0a] * 17),
     'skip-loop': bytes([0x0f, 4, 0x31, 0x2f, 0xfd, 0xff]),
     'constant': bytes([0x0f, 9, 0x0e]) + struct.pack('<Q', 0x7ffe00001010) + bytes([0x90, 1]),
+    'i386': bytes([0x41, 0x0e, 8, 0x85, 2, 0x42, 0x0d, 5, 0x02, 9, 0xc5, 0x0c, 4, 4]),
+    'i386-realigned': bytes([0x0f, 3, 0x75, 0x7c, 6, 0x10, 5, 2, 0x75, 0, 0x10, 3, 2, 0x75, 0x78]),
+    'i386-plt': bytes([0x0f, 11, 0x74, 4, 0x78, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x32, 0x24, 0x22]),
     'signed': bytes([0x2d, 0x0c, 31, 16, 0x9d, 2, 0x9e, 1, 0x44, 0x2d, 0x0e, 0, 0xdd, 0xde]),
 }
 
 
 def unwind_input(program, flags=0):
-    common = bytes([0x0c, 31, 0]) if flags & 1 else RSP_8
+    common = bytes([0x0c, 31, 0]) if flags & 1 else ESP_4 if flags & 4 else RSP_8
     registers = struct.pack('<34h', *range(0, 34 * 16, 16))
-    stack = struct.pack('<16Q', *[0x7ffe00001000 + i * 8 if i % 3 else 0x1004 + i for i in range(16)])
+    if flags & 4:
+        stack = struct.pack('<32I', *[0x1000 + i * 4 if i % 3 else 0x1004 + i for i in range(32)])
+    else:
+        stack = struct.pack('<16Q', *[0x7ffe00001000 + i * 8 if i % 3 else 0x1004 + i for i in range(16)])
     return struct.pack('<BBHI', flags, len(common), len(program), 0xffffffff) + registers + common + program + stack
 
 
@@ -73,8 +80,27 @@ def elf(section, name=b'.eh_frame', table=None):
     return file.ljust(sections_at, b'\0') + sections
 
 
+def elf32(programs):
+    at = 0x100
+    cie = entry(struct.pack('<IB', 0, 1) + b'zR\0' + bytes([1, 0x7c, 8, 1, 0x1b]) + ESP_4)
+    section = cie
+    for i, program in enumerate(programs):
+        place = 0x10000 + i * 0x100 - (at + len(section) + 8)
+        section += entry(struct.pack('<IiIB', len(section) + 4, place, 0x100, 0) + program)
+    section += b'\0' * 4
+    names = b'\0.eh_frame\0'
+    sections_at = at + len(section) + len(names)
+    sections = b'\0' * 40
+    sections += struct.pack('<10I', 1, 1, 0, at, at, len(section), 0, 0, 1, 0)
+    sections += struct.pack('<10I', 0, 3, 0, 0, at + len(section), len(names), 0, 0, 1, 0)
+    file = b'\x7fELF\1\1\1' + b'\0' * 9
+    file += struct.pack('<HHIIIIIHHHHHH', 2, 3, 1, 0x10000, 52, sections_at, 0, 52, 32, 1, 40, 3, 2)
+    file += struct.pack('<8I', 1, 0, 0, 0, at + len(section), 0x100000, 5, 0x1000)
+    return file.ljust(at, b'\0') + section + names + sections
+
+
 def modules():
-    programs = list(PROGRAMS.values())
+    programs = [program for name, program in PROGRAMS.items() if not name.startswith('i386')]
     section = eh_frame(programs)
     fdes, at = [], 0
     while len(fdes) <= len(programs):
@@ -88,13 +114,14 @@ def modules():
     yield 'signal-frame', elf(eh_frame(programs[:2], b'zRS'))
     yield 'debug-frame', elf(b'\x14\0\0\0\xff\xff\xff\xff' + section[8:], name=b'.debug_frame')
     yield 'cut', elf(section)[:0x180]
+    yield 'i386', elf32([PROGRAMS[name] for name in PROGRAMS if name.startswith('i386')])
     yield 'xz', b'\xfd7zXZ\0' + b'\0' * 58
 
 
 def main(corpus):
     inputs = {f'module/{name}': data for name, data in modules()}
     for name, program in PROGRAMS.items():
-        inputs[f'unwind/{name}'] = unwind_input(program)
+        inputs[f'unwind/{name}'] = unwind_input(program, 4 if name.startswith('i386') else 0)
     inputs['unwind/signal'] = unwind_input(PROGRAMS['realigned'], 2)
     inputs['unwind/aarch64'] = unwind_input(PROGRAMS['signed'], 1)
     for name, data in inputs.items():

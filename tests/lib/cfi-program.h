@@ -57,5 +57,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (CfiProgram, cfi_program_clear)
 static inline int
 cfi_program_run (const CfiProgram *self, guint64 pc, SondeCfiRow *row)
 {
-  return sonde_cfi_row_find (&self->section, &self->cie, &self->fde, pc, row);
+  uint32_t work = UINT32_MAX;
+
+  return sonde_cfi_row_find (&self->section, &self->cie, &self->fde, pc, &work, row);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What systemd says of the unit: check-unit.py UNIT SONDED"""
+"""What systemd says of the units: check-unit.py SONDED SONDE_CAPTURE UNIT…"""
 
 import os
 import re
@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-THRESHOLD = 25  # systemd-analyze security's exposure level, times ten
+# systemd-analyze security's exposure level, times ten.
+THRESHOLDS = {'sonded.service': 20, 'sonde-capture@.service': 5}
 
 
 def analyze(*args):
@@ -24,26 +25,32 @@ def report(number, name, good, output):
 
 
 def main():
-    unit, sonded = map(os.path.abspath, sys.argv[1:])
-    with open(unit, encoding='utf-8') as file:
-        text = file.read()
+    programs = {os.path.basename(path): os.path.abspath(path) for path in sys.argv[1:3]}
+    units = {}
+    for path in sys.argv[3:]:
+        with open(path, encoding='utf-8') as file:
+            units[os.path.basename(path)] = file.read()
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, os.path.basename(unit))
 
-        def verify(content):
-            with open(path, 'w', encoding='utf-8') as file:
-                file.write(content)
-            good, output = analyze('verify', '--man=no', path)
+        def verify(change=lambda text: text):
+            for name, text in units.items():
+                # The programs are not installed yet.
+                text = re.sub(r'^ExecStart=\S+/(\S+)', lambda match: f'ExecStart={programs[match[1]]}', text,
+                              flags=re.M)
+                with open(os.path.join(folder, name), 'w', encoding='utf-8') as file:
+                    file.write(change(text))
+            good, output = analyze('verify', '--man=no',
+                                   *(os.path.join(folder, name.replace('@.', '@0-1-0.')) for name in units))
             return good and not output, output
 
-        # The program is not installed yet.
-        built = re.sub(r'^ExecStart=\S+', f'ExecStart={sonded}', text, flags=re.M)
-        print('1..3')
-        report(1, 'systemd finds nothing wrong with the unit', *verify(built))
-        good, output = analyze('security', '--offline=true', f'--threshold={THRESHOLD}', path)
-        report(2, f'its exposure is at most {THRESHOLD / 10}', good, output)
-        good, output = verify(built.replace('UMask=', 'Umask='))
-        report(3, 'a misspelt setting would be found', not good, output)
+        print(f'1..{2 + len(THRESHOLDS)}')
+        report(1, 'systemd finds nothing wrong with the units', *verify())
+        for number, (name, threshold) in enumerate(THRESHOLDS.items(), 2):
+            good, output = analyze('security', '--offline=true', f'--threshold={threshold}',
+                                   os.path.join(folder, name))
+            report(number, f'the exposure of {name} is at most {threshold / 10}', good, output)
+        good, output = verify(lambda text: text.replace('UMask=', 'Umask='))
+        report(number + 1, 'a misspelt setting would be found', not good, output)
 
 
 main()

@@ -11,6 +11,9 @@ NAMES = {1: 'TIMESTAMP', 2: 'SAMPLE', 3: 'MAP', 4: 'PROCESS', 5: 'FORK', 6: 'EXI
          8: 'CTRDEF', 9: 'CTRSET', 10: 'MARK', 11: 'METADATA', 12: 'LOG', 13: 'FILE_CHUNK',
          14: 'ALLOCATION', 15: 'OVERLAY'}
 JIT_BASE = 0xE000000000000000
+# Of the ledger, and the ends of stacks that are not whole.
+LOSSES = ('lost-kernel', 'lost-ring', 'lost-queue', 'stream-lost', 'stream-samples-lost')
+MARKERS = ('[stack truncated]', '[no unwind data]', '[unwind error]', '[depth limit]')
 CONTEXTS = 0xFFFFFFFFFFFFF001  # PERF_CONTEXT_* and above: markers, not addresses
 
 Sample = collections.namedtuple('Sample', 'cpu pid tid time_ns addresses')
@@ -156,7 +159,7 @@ class Capture:
                 (('stream-recorded', 'stream-resent'),
                  ('stream-delivered', 'stream-lost', 'stream-filtered')),
                 (('recorded',), ('stream-samples', 'stream-samples-lost',
-                                 'stream-samples-before'))):
+                                 'stream-samples-filtered', 'stream-samples-before'))):
             if sum(ledger[key] for key in left) != sum(ledger[key] for key in right):
                 faults.append(' + '.join(left) + ' is not ' + ' + '.join(right) + f': {ledger}')
         if ledger['stream-delivered'] != sum(self.counts.values()):

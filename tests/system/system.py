@@ -15,6 +15,8 @@ import capture
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
 from tap import Tap, check  # noqa: E402
 
+# Of Debian's libllvm14, the largest unwind data there is, with two functions that do some work.
+LARGE_LIBRARY = ('libLLVM-14.so.1', 'LLVMContextCreate', 'LLVMContextDispose')
 PERF_EVENT_OPEN = {'x86_64': 298, 'aarch64': 241}
 
 
@@ -33,6 +35,14 @@ def find_obstacle():
         return f'the kernel refuses perf_event_open: {os.strerror(ctypes.get_errno())}'
     os.close(fd)
     return None
+
+
+def find_library(name):
+    """Its path, as the dynamic linker finds it, or None."""
+    listing = subprocess.run(['ldconfig', '-p'], capture_output=True, text=True, check=False,
+                             env={'PATH': f"{os.environ['PATH']}:/usr/sbin:/sbin"}).stdout
+    match = re.search(rf'^\s*{re.escape(name)} .*=> (.*)$', listing, re.M)
+    return match[1] if match else None
 
 
 class System(Tap):
@@ -68,11 +78,11 @@ class System(Tap):
     def sondectl(self, *arguments, timeout=120):
         return self.run(self.program('client/sondectl'), *arguments, timeout=timeout)
 
-    def start_recording(self, name, *arguments, prefix=()):
-        """Through the program that prefix names, if any."""
+    def start_recording(self, name, *arguments, prefix=(), worker=None):
+        """Through the program that prefix names, if any; with another worker than the built one."""
         command = [*prefix, self.program('client/sondectl'), 'record', '--embedded',
                    f"--sonded={self.program('daemon/control/sonded')}",
-                   f"--worker={self.program('daemon/capture/sonde-capture')}", '-o', self.path(name)]
+                   f"--worker={worker or self.program('daemon/capture/sonde-capture')}", '-o', self.path(name)]
         return subprocess.Popen(command + list(arguments), stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

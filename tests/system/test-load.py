@@ -7,9 +7,8 @@ import signal
 import subprocess
 import time
 
-from system import System, check, find_descendant, read_seconds
-
-LOSSES = ('lost-kernel', 'lost-ring', 'lost-queue', 'stream-lost', 'stream-samples-lost')
+from capture import LOSSES, MARKERS
+from system import LARGE_LIBRARY, System, check, find_descendant, find_library, read_seconds
 
 
 def test_busy_machine(system):
@@ -55,12 +54,41 @@ def test_stopped_worker(system):
           'samples are missing without a loss in the kernel')
 
 
+def test_large_library(system):
+    """Samples come all the while that its unwind data, 5.7 MB, is read."""
+    milliseconds = 1000
+    capture, _ = system.record('large.syscap', '-F', '1000', '--',
+                               system.program('tests/system/unwinding/large-library'), str(milliseconds),
+                               *LARGE_LIBRARY)
+    system.note(', '.join(f'{name} {capture.ledger[name]}' for name in LOSSES))
+    check(not any(capture.ledger[name] for name in LOSSES), 'something was lost')
+    for phase in ('phase_before', 'phase_inside'):
+        stacks = [stack for stack in map(capture.stack, capture.samples) if phase in stack]
+        whole = [stack for stack in stacks if 'main' in stack and stack[-1] not in MARKERS]
+        system.note(f'{phase}: {len(whole)} of {len(stacks)} stacks are whole')
+        check(len(stacks) >= milliseconds / 2, f'too few samples in {phase}')
+        check(len(whole) >= 0.99 * len(stacks), f'stacks of {phase} are cut')
+    # From the first: what ran in it before its data was there has waited for it.
+    inside = [sample.pid for sample in capture.samples if LARGE_LIBRARY[1] in capture.stack(sample)]
+    cut = [stack for stack in map(capture.stack, (sample for sample in capture.samples if sample.pid in inside[:1]))
+           if stack[-1] in MARKERS]
+    check(len(inside) > milliseconds / 4, f'{len(inside)} samples in {LARGE_LIBRARY[1]}')
+    system.note(f'{len(cut)} stacks of the program are cut: {cut[:3]}')
+    check(len(cut) <= 0.01 * len(inside), 'too many are cut')
+
+
 def main():
-    system = System(2)
+    system = System(3)
     with system.case('a busy machine at 1000 Hz loses nothing in any stage'):
         test_busy_machine(system)
     with system.case('a worker stopped for three seconds leaves a ledger that adds up'):
         test_stopped_worker(system)
+    case = f'{LARGE_LIBRARY[0]} is loaded without a loss, and stacks in it are whole'
+    if find_library(LARGE_LIBRARY[0]):
+        with system.case(case):
+            test_large_library(system)
+    else:
+        system.skip(case, f'{LARGE_LIBRARY[0]} is not installed')
     system.finish()
 
 

@@ -8,12 +8,12 @@ import re
 import shutil
 import subprocess
 
+from capture import MARKERS
 from system import System, check
 
 FREQUENCY = 1000
 MILLISECONDS = 300  # of CPU time in each part of a program
 MIN_SHARE = 0.99
-MARKERS = ('[stack truncated]', '[no unwind data]', '[unwind error]', '[depth limit]')
 PLAIN = ('main', 'plain_outer', 'plain_middle', 'plain_leaf')
 
 
@@ -138,12 +138,12 @@ def test_namespace(system, path, namespace):
     recording.check_stacks(PLAIN)
 
 
-def test_stripped(system, path):
+def test_stripped(system, path, program):
     """Its functions have the names of places, which a file with symbols explains."""
     addresses = {match[2]: int(match[1], 16) for match in
-                 re.finditer(r'^(\w+) [tT] (\w+)$', system.run('nm', path('stacks')), re.M)}
-    recording = Recording(system, 'stripped', path('stacks-stripped'), str(MILLISECONDS))
-    recording.check_stacks([f'stacks-stripped+{addresses[name]:#x}' for name in PLAIN])
+                 re.finditer(r'^(\w+) [tT] (\w+)$', system.run('nm', path(program)), re.M)}
+    recording = Recording(system, f'{program}-stripped', path(f'{program}-stripped'), str(MILLISECONDS))
+    recording.check_stacks([f'{program}-stripped+{addresses[name]:#x}' for name in PLAIN])
 
 
 def test_no_frame_pointer(system, path):
@@ -170,8 +170,17 @@ def find_namespace():
     return command, None if result.returncode == 0 else f'no namespaces here: {result.stderr.strip()}'
 
 
+def find_32_bit(path):
+    """Why there is no 32-bit program to record."""
+    try:
+        subprocess.run([path('stacks-32-bit'), '0'], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        return f'no 32-bit programs here: {error}'
+    return None
+
+
 def main():
-    system = System(15)
+    system = System(16)
     namespace, obstacle = find_namespace()
 
     def path(name):
@@ -185,7 +194,7 @@ def main():
             ('a program deleted while it runs has its names', test_deleted, ()),
             ('a program replaced while it runs has its old names', test_replaced, ()),
             ('a program in namespaces of its own is found', test_namespace, (namespace,)),
-            ('a stripped program has whole stacks of places', test_stripped, ()),
+            ('a stripped program has whole stacks of places', test_stripped, ('stacks',)),
             ('code without unwind data and frame pointer ends a stack', test_no_frame_pointer, ()),
             ('code without unwind data but with frame pointer does not', test_odd,
              ('frame-pointer', ('main', 'call_with_frame_pointer'))),
@@ -202,6 +211,13 @@ def main():
             continue
         with system.case(name):
             test(system, path, *arguments)
+
+    obstacle = find_32_bit(path)
+    if obstacle:
+        system.skip('a 32-bit program has whole stacks', obstacle)
+    else:
+        with system.case('a 32-bit program has whole stacks'):
+            test_stripped(system, path, 'stacks-32-bit')
 
     with system.case('static-pie and non-zero base make no difference'):
         for variant in ('stacks-static-pie', 'stacks-based'):

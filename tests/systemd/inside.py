@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What the tests inside of a systemd share: users, recordings through the service."""
 
+import glob
 import os
 import subprocess
 import sys
@@ -31,6 +32,24 @@ def wait_until(condition, what):
         time.sleep(0.02)
 
 
+def processes(name):
+    """The numbers of all processes that are called so."""
+    found = []
+    for path in glob.glob('/proc/[0-9]*/comm'):
+        try:
+            with open(path, encoding='utf-8') as file:
+                if file.read().strip() == name[:15]:
+                    found.append(int(path.split('/')[2]))
+        except OSError:
+            pass  # it has gone
+    return found
+
+
+def worker_units():
+    lines = run('systemctl', 'list-units', '--plain', '--no-legend', 'sonde-capture@*').splitlines()
+    return [line.split()[0] for line in lines]
+
+
 class User:
     """An account without privileges, with a home folder for its captures."""
 
@@ -44,9 +63,12 @@ class User:
     def run(self, *command):
         return run(*command, **self.options)
 
+    def start(self, *command):
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, **self.options)
+
     def start_recording(self, name, *arguments):
-        return subprocess.Popen(['sondectl', 'record', '-o', name, *arguments], stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **self.options)
+        return self.start('sondectl', 'record', '-o', name, *arguments)
 
     def finish_recording(self, process, name):
         """Waits, verifies and reads."""

@@ -7,13 +7,18 @@
 #include <link.h>
 #include <search.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "daemon/capture/symbolizer.h"
 #include "protocol/frame.h"
+#include "tests/lib/fake-elf.h"
+
+#define N_PROCESSES 8 /* that run */
 
 typedef struct
 {
   SondeModuleStore *modules;
+  SondeProcessTable *processes;
   SondeModule *module; /* libc */
   uint64_t bias;
   SondeAddressSet *set;
@@ -35,13 +40,17 @@ set_up (Fixture *fixture, gconstpointer data)
       ==, 0);
   g_assert_cmpint (sonde_module_store_lookup (fixture->modules, &id, &fixture->module), ==,
                    SONDE_MODULE_READY);
-  fixture->set = sonde_address_set_new ();
+  fixture->processes = sonde_process_table_new (fixture->modules);
+  for (int32_t pid = 0; pid < N_PROCESSES; pid++)
+    g_assert_nonnull (sonde_process_table_ensure (fixture->processes, pid, 1));
+  fixture->set = sonde_address_set_new (fixture->processes);
 }
 
 static void
 tear_down (Fixture *fixture, gconstpointer data)
 {
   sonde_address_set_free (fixture->set);
+  sonde_process_table_free (fixture->processes);
   sonde_module_store_free (fixture->modules);
   g_clear_pointer (&fixture->symbols, g_bytes_unref);
 }
@@ -135,6 +144,137 @@ finds_all_after_it_grew (Fixture *fixture, gconstpointer data)
   g_assert_cmpuint (sonde_address_set_size (fixture->set), ==, 50000);
 }
 
+/* Code of a program of which there are many, each at an address of its own. */
+static void
+add_process (Fixture *fixture, int32_t pid, guint n_addresses)
+{
+  uint64_t bias = fixture->bias + (uint64_t) pid * 0x10000000;
+
+  g_assert_nonnull (sonde_process_table_ensure (fixture->processes, pid, pid));
+  for (uint64_t i = 0; i < n_addresses; i++)
+    g_assert_true (sonde_address_set_add (fixture->set, pid, bias + 0x1000 + 16 * i,
+                                          fixture->module, 0x1000 + 16 * i, FALSE,
+                                          "/lib/libx.so.6"));
+}
+
+static void
+end_process (Fixture *fixture, int32_t pid)
+{
+  sonde_process_table_exit (fixture->processes, pid, pid);
+  /* The second look drops what was used after its end. */
+  sonde_process_table_expire (fixture->processes, G_MAXINT64);
+  sonde_process_table_expire (fixture->processes, G_MAXINT64);
+  g_assert_false (sonde_process_table_has (fixture->processes, pid));
+}
+
+static void
+keeps_little_of_processes_that_are_over (Fixture *fixture, gconstpointer data)
+{
+  const guint n_addresses = 32;
+  const int32_t n_before = 1000, n_after = 10000;
+  gsize before = 0;
+
+  for (int32_t pid = 100; pid < 100 + n_after; pid++)
+    {
+      if (pid == 100 + n_before)
+        before = sonde_address_set_bytes (fixture->set);
+      add_process (fixture, pid, n_addresses);
+      end_process (fixture, pid);
+    }
+  g_assert_cmpuint (sonde_address_set_size (fixture->set), ==, (guint) n_after * n_addresses);
+  /* A header and four bytes each. */
+  g_assert_cmpuint ((sonde_address_set_bytes (fixture->set) - before)
+                        / (guint) (n_after - n_before),
+                    <=, 16 + 4 * n_addresses);
+}
+
+static void
+keeps_those_that_run_within_reach (Fixture *fixture, gconstpointer data)
+{
+  add (fixture, 1, fixture->bias + 0x1000, FALSE);
+  for (int32_t pid = 100; pid < 1100; pid++)
+    {
+      add_process (fixture, pid, 32);
+      end_process (fixture, pid);
+    }
+  g_assert_true (sonde_address_set_contains (fixture->set, 1, fixture->bias + 0x1000));
+  g_assert_false (sonde_address_set_contains (fixture->set, 100, fixture->bias + 0x1000));
+}
+
+static void
+names_functions_of_processes_that_are_over (Fixture *fixture, gconstpointer data)
+{
+  uint64_t address = (uint64_t) (uintptr_t) dlsym (RTLD_DEFAULT, "lsearch");
+  const char *tag = NULL;
+
+  for (int32_t pid = 100; pid < 1100; pid++)
+    {
+      add_process (fixture, pid, 32);
+      add (fixture, pid, address + (uint64_t) pid, FALSE);
+      end_process (fixture, pid);
+    }
+  /* Its pid is used again, by a program that is elsewhere. */
+  add_process (fixture, 100, 1);
+  g_assert_true (sonde_address_set_add (fixture->set, 100, 0x5004 + address - fixture->bias,
+                                        fixture->module, address - fixture->bias + 4, FALSE, ""));
+  name_all (fixture);
+  for (uint32_t pid = 100; pid < 1100; pid++)
+    g_assert_nonnull (find_name (fixture, pid, address + pid, &tag));
+  g_assert_cmpstr (find_name (fixture, 100, 0x5004 + address - fixture->bias, &tag), ==, "lsearch");
+}
+
+/* The store may drop what no process maps any more, however many addresses were in it. */
+static void
+names_functions_of_files_that_the_store_dropped (Fixture *fixture, gconstpointer data)
+{
+  uint64_t address = (uint64_t) (uintptr_t) dlsym (RTLD_DEFAULT, "lsearch");
+  const char *tag = NULL;
+
+  add (fixture, 1, address + 4, FALSE);
+  add (fixture, 1, fixture->bias + 0x10, FALSE);
+  g_clear_pointer (&fixture->processes, sonde_process_table_free);
+  g_clear_pointer (&fixture->modules, sonde_module_store_free);
+  name_all (fixture);
+  g_assert_cmpstr (find_name (fixture, 1, address + 4, &tag), ==, "lsearch");
+  g_assert_cmpstr (find_name (fixture, 1, fixture->bias + 0x10, &tag), ==, "libx.so.6+0x10");
+}
+
+/* Those beyond are told by the place in their file. */
+static void
+keeps_no_more_files_open_than_it_may (Fixture *fixture, gconstpointer data)
+{
+  const guint max_fds = 8, n_files = 20;
+  struct rlimit before, limit;
+  g_autoptr (SondeSiteTable) sites = NULL;
+  g_autoptr (GByteArray) cfi = g_byte_array_new ();
+  g_autoptr (GByteArray) bytes = fake_elf_build (cfi, &(FakeElf){ 0 });
+  guint n_open = 0;
+
+  g_assert_cmpint (getrlimit (RLIMIT_NOFILE, &before), ==, 0);
+  limit = before;
+  limit.rlim_cur = 4 * max_fds;
+  g_assert_cmpint (setrlimit (RLIMIT_NOFILE, &limit), ==, 0);
+  g_assert_cmpuint (sonde_module_max_fds (), ==, max_fds);
+  sites = sonde_site_table_new ();
+  g_assert_cmpint (setrlimit (RLIMIT_NOFILE, &before), ==, 0);
+
+  for (guint i = 0; i < n_files; i++)
+    {
+      SondeFileId id = { .inode = 2 + i };
+      SondeModule *module = NULL;
+      guint index;
+
+      g_assert_cmpint (
+          sonde_module_store_load (fixture->modules, &id, fake_elf_open (bytes->data, bytes->len)),
+          ==, 0);
+      g_assert_cmpint (sonde_module_store_lookup (fixture->modules, &id, &module), ==,
+                       SONDE_MODULE_READY);
+      index = sonde_site_table_intern (sites, module, 0x1000, FALSE, "/lib/libx.so");
+      n_open += sonde_site_table_fd (sites, sonde_site_table_get (sites, index)) >= 0;
+    }
+  g_assert_cmpuint (n_open, ==, max_fds);
+}
+
 static void
 gives_nothing_when_empty (Fixture *fixture, gconstpointer data)
 {
@@ -195,6 +335,12 @@ main (int argc, char **argv)
   ADD ("refuses-more-than-its-bound", refuses_more_than_its_bound);
   ADD ("keeps-processes-apart", keeps_processes_apart);
   ADD ("finds-all-after-it-grew", finds_all_after_it_grew);
+  ADD ("keeps-little-of-processes-that-are-over", keeps_little_of_processes_that_are_over);
+  ADD ("keeps-those-that-run-within-reach", keeps_those_that_run_within_reach);
+  ADD ("names-functions-of-processes-that-are-over", names_functions_of_processes_that_are_over);
+  ADD ("names-functions-of-files-that-the-store-dropped",
+       names_functions_of_files_that_the_store_dropped);
+  ADD ("keeps-no-more-files-open-than-it-may", keeps_no_more_files_open_than_it_may);
   ADD ("gives-nothing-when-empty", gives_nothing_when_empty);
   ADD ("names-functions-of-each-process", names_functions_of_each_process);
   ADD ("names-the-call-before-a-return-address", names_the_call_before_a_return_address);

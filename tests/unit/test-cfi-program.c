@@ -324,6 +324,38 @@ test_return_address_state (void)
     }
 }
 
+/* What a row costs is known to the byte, and it has to suffice. */
+static void
+test_work (void)
+{
+  static const guint8 rules[] = { 0x0a, 0x0b, 0x0a, 0x0b, 0x0e, 16 };
+  const uint32_t cost = SONDE_CFI_ROW_WORK + 4 * SONDE_CFI_STATE_WORK + sizeof rules;
+  g_auto (CfiProgram) program;
+  SondeCfiRow row = { .cfa_offset = -1 };
+
+  cfi_program_init (&program, BYTES (0x0c, 7, 8), rules, sizeof rules);
+  for (uint32_t work = 0; work < cost + 3; work++)
+    {
+      uint32_t left = work;
+
+      g_assert_cmpint (sonde_cfi_row_find (&program.section, &program.cie, &program.fde, CODE_BEGIN,
+                                           &left, &row),
+                       ==, -EDQUOT);
+      g_assert_cmpuint (left, ==, 0);
+      g_assert_cmpint (row.cfa_offset, ==, -1);
+    }
+  for (uint32_t more = 0; more < 2; more++)
+    {
+      uint32_t left = cost + 3 + more;
+
+      g_assert_cmpint (sonde_cfi_row_find (&program.section, &program.cie, &program.fde, CODE_BEGIN,
+                                           &left, &row),
+                       ==, 0);
+      g_assert_cmpuint (left, ==, more);
+      g_assert_cmpint (row.cfa_offset, ==, 16);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -332,6 +364,7 @@ main (int argc, char **argv)
   ADD ("refuses-instructions-that-make-no-sense", test_refuses_instructions);
   ADD ("refuses-operands-cut-at-every-byte", test_refuses_cut_operands);
   ADD ("refuses-what-goes-over-a-bound", test_bounds);
+  ADD ("stops-when-it-has-cost-too-much", test_work);
   ADD ("knows-these-opcodes-and-no-others", test_knows_opcodes);
   ADD ("survives-advances-that-wrap", test_wild_advances);
   ADD ("skips-registers-no-return-address-depends-on", test_skips_other_registers);

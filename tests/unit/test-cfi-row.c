@@ -114,13 +114,14 @@ compare_at (const SondeModule *module, Dwarf_CFI *cfi, guint64 vaddr)
   Dwarf_Frame *frame = NULL;
   gboolean is_ours = sonde_module_find_cfi (module, vaddr, &section, &cie, &fde);
   gboolean is_theirs = dwarf_cfi_addrframe (cfi, vaddr, &frame) == 0;
+  uint32_t work = UINT32_MAX;
   Dwarf_Addr begin, end;
   bool is_signal;
 
   g_assert_cmpint (is_ours, ==, is_theirs);
   if (!is_ours)
     return 0;
-  g_assert_cmpint (sonde_cfi_row_find (section, &cie, &fde, vaddr, &row), ==, 0);
+  g_assert_cmpint (sonde_cfi_row_find (section, &cie, &fde, vaddr, &work, &row), ==, 0);
   g_assert_cmpint (dwarf_frame_info (frame, &begin, &end, &is_signal), ==, row.return_register);
   g_assert_cmpint (is_signal, ==, row.is_signal_frame);
   g_assert_cmphex (begin, <=, row.begin); /* at its very begin libdw still tells the row before */

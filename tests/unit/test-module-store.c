@@ -2,6 +2,7 @@
 /* One module for one file, asked for again only after a while, and never too many of them. */
 #include <errno.h>
 #include <libelf.h>
+#include <sys/resource.h>
 
 #include "tests/lib/module-fixture.h"
 
@@ -117,6 +118,145 @@ test_full_of_modules_in_use (Fixture *f, gconstpointer data)
   g_assert_nonnull (load_bytes (f, file->data, file->len, &error));
 }
 
+static void
+test_open_files (Fixture *f, gconstpointer data)
+{
+  g_autoptr (GByteArray) file = fake_elf_build (f->cfi, &(FakeElf){ 0 });
+  const guint max_fds = 16, n_files = 40;
+  g_autofree SondeModule **modules = g_new (SondeModule *, n_files);
+  struct rlimit before, limit;
+  int error;
+
+  g_assert_cmpint (getrlimit (RLIMIT_NOFILE, &before), ==, 0);
+  limit = before;
+  limit.rlim_cur = 4 * max_fds;
+  g_assert_cmpint (setrlimit (RLIMIT_NOFILE, &limit), ==, 0);
+  sonde_module_store_free (f->store);
+  f->store = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
+  for (guint i = 0; i < n_files; i++)
+    {
+      modules[i] = load_bytes (f, file->data, file->len, &error);
+      g_assert_nonnull (modules[i]);
+    }
+  for (guint i = 0; i < n_files; i++)
+    g_assert_cmpint (sonde_module_fd (modules[i]) >= 0, ==, i >= n_files - max_fds);
+  g_assert_cmpint (setrlimit (RLIMIT_NOFILE, &before), ==, 0);
+}
+
+/* A file with more functions than a slice reads, in no order. */
+static int
+open_large (Fixture *f, guint salt)
+{
+  g_autoptr (GByteArray) cfi = g_byte_array_new ();
+  g_autoptr (GByteArray) file = NULL;
+  guint cie = fake_elf_add_cie (cfi, "zR", NULL, 0);
+
+  for (guint64 i = 0; i < 65536; i++)
+    fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + (i + salt) * 40503 % 65536 * 2, 2, NULL, 0);
+  file = fake_elf_build (cfi, &(FakeElf){ .section = ".eh_frame" });
+  return fake_elf_open (file->data, file->len);
+}
+
+static SondeModuleState
+state_of (Fixture *f, guint64 inode, SondeModule **module)
+{
+  return sonde_module_store_lookup (f->store, &(SondeFileId){ .inode = inode }, module);
+}
+
+static void
+test_slices (Fixture *f, gconstpointer data)
+{
+  const SondeFileId first = { .inode = 1 }, second = { .inode = 2 };
+  int fd = open_large (f, 0);
+  int again = fcntl (fd, F_DUPFD_CLOEXEC, 0);
+  SondeModule *a = NULL, *b = NULL;
+  uint64_t begin, end;
+  guint n_slices = 1;
+
+  g_assert_cmpint (sonde_module_store_begin (f->store, &first, fd), ==, 1);
+  g_assert_cmpint (sonde_module_store_begin (f->store, &second, again), ==, 1);
+  while (state_of (f, 1, &a) == SONDE_MODULE_READING)
+    {
+      g_assert_cmpuint (sonde_module_store_n_modules (f->store), ==, 0);
+      g_assert_cmpint (state_of (f, 2, &b), ==, SONDE_MODULE_READING);
+      sonde_module_store_set_asked (f->store, &first); /* changes nothing */
+      sonde_module_store_set_failed (f->store, &first, ENOENT);
+      sonde_module_store_work (f->store);
+      n_slices++;
+    }
+  g_assert_cmpint (state_of (f, 1, &a), ==, SONDE_MODULE_READY);
+  g_assert_cmpint (state_of (f, 2, &b), ==, SONDE_MODULE_READY);
+  g_assert_true (a == b);
+  g_assert_false (sonde_module_store_work (f->store));
+  /* each of the functions is looked at, and moved twice or so */
+  g_assert_cmpuint (n_slices, >, 65536 / SONDE_MODULE_STORE_SLICE);
+  g_assert_cmpuint (n_slices, <, 4 * 65536 / SONDE_MODULE_STORE_SLICE);
+  for (uint64_t i = 0; i < 65536; i++)
+    {
+      g_assert_true (sonde_module_find_function (a, FAKE_ELF_TEXT + 2 * i + 1, &begin, &end));
+      g_assert_cmphex (begin, ==, FAKE_ELF_TEXT + 2 * i);
+    }
+}
+
+/* Small files wait for the large one before them, too, but what is known does not. */
+static void
+test_order (Fixture *f, gconstpointer data)
+{
+  SondeModule *module;
+  SondeModule *known = load_path (f, "/proc/self/exe");
+  guint n_ready = 0;
+
+  g_assert_cmpint (
+      sonde_module_store_begin (f->store, &(SondeFileId){ .inode = 10 }, open_large (f, 0)), ==, 1);
+  g_assert_cmpint (sonde_module_store_begin (f->store, &(SondeFileId){ .inode = 11 },
+                                             open ("/proc/self/exe", O_RDONLY | O_CLOEXEC)),
+                   ==, 0);
+  g_assert_cmpint (state_of (f, 11, &module), ==, SONDE_MODULE_READY);
+  g_assert_true (module == known);
+  g_assert_cmpint (
+      sonde_module_store_begin (f->store, &(SondeFileId){ .inode = 12 }, open_large (f, 1)), ==, 1);
+  while (sonde_module_store_work (f->store))
+    {
+      n_ready += state_of (f, 10, &module) == SONDE_MODULE_READY;
+      g_assert_true (n_ready > 0 || state_of (f, 12, &module) == SONDE_MODULE_READING);
+    }
+  g_assert_cmpuint (n_ready, >, 0);
+  g_assert_cmpint (state_of (f, 12, &module), ==, SONDE_MODULE_READY);
+}
+
+static void
+test_too_many_to_read (Fixture *f, gconstpointer data)
+{
+  SondeModule *module;
+  int r = 1;
+  guint n = 0;
+
+  for (; r == 1 && n < 200; n++)
+    r = sonde_module_store_begin (f->store, &(SondeFileId){ .inode = 100 + n }, open_large (f, n));
+  g_assert_cmpint (r, ==, -EAGAIN);
+  g_assert_cmpuint (n, >, 32);
+  g_assert_cmpint (state_of (f, 99 + n, &module), ==, SONDE_MODULE_UNKNOWN);
+  /* the store goes while most of them are still to be read */
+}
+
+static void
+test_no_room_for_what_was_read (Fixture *f, gconstpointer data)
+{
+  SondeModule *module;
+
+  sonde_module_store_free (f->store);
+  f->store = sonde_module_store_new (1 << 20);
+  g_assert_cmpint (
+      sonde_module_store_begin (f->store, &(SondeFileId){ .inode = 1 }, open_large (f, 0)), ==, 1);
+  while (sonde_module_store_work (f->store))
+    ;
+  g_assert_cmpint (state_of (f, 1, &module), ==, SONDE_MODULE_FAILED);
+  g_assert_cmpint (
+      sonde_module_store_load (f->store, &(SondeFileId){ .inode = 1 }, open_large (f, 0)), ==,
+      -ENOSPC);
+  g_assert_cmpuint (sonde_module_store_bytes (f->store), ==, 0);
+}
+
 #define ADD(path, test) g_test_add ("/module-store/" path, Fixture, NULL, set_up, test, tear_down)
 
 int
@@ -129,6 +269,11 @@ main (int argc, char **argv)
   ADD ("asks-again-later-and-later", test_back_off);
   ADD ("asks-again-at-once-if-the-answer-said-nothing", test_unknown_again);
   ADD ("drops-the-oldest-unused-under-the-cap", test_eviction);
+  ADD ("keeps-the-files-of-the-newest-open", test_open_files);
+  ADD ("reads-a-large-file-in-slices", test_slices);
+  ADD ("reads-one-file-after-the-other", test_order);
+  ADD ("lets-no-more-than-some-wait-to-be-read", test_too_many_to_read);
+  ADD ("fails-when-there-is-no-room-for-what-was-read", test_no_room_for_what_was_read);
   ADD ("is-full-when-all-is-in-use", test_full_of_modules_in_use);
   return g_test_run ();
 }

@@ -9,7 +9,9 @@
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <sys/auxv.h>
 
+#include "tests/lib/fake-elf32.h"
 #include "tests/lib/module-fixture.h"
 
 #define N_MUTATIONS 4000
@@ -94,6 +96,40 @@ test_finds_functions (Fixture *f, gconstpointer data)
       g_assert_cmpint (error, ==, 0);
       assert_has_three_functions (module);
     }
+}
+
+static void
+test_32_bit (Fixture *f, gconstpointer data)
+{
+  g_autoptr (GByteArray) file = NULL;
+  guint cie = fake_elf32_add_cie (f->cfi);
+  SondeModule *module;
+  Elf32_Ehdr *elf;
+  uint64_t low, high;
+  int error;
+
+  for (guint i = 0; i < 3; i++)
+    fake_elf32_add_fde (f->cfi, cie, FAKE_ELF_TEXT + i * 0x100, 0x100, NULL, 0);
+  file = fake_elf32_build (f->cfi);
+  module = load_bytes (f, file->data, file->len, &error);
+#ifdef __x86_64__
+  g_assert_cmpint (error, ==, 0);
+  g_assert_true (sonde_module_is_32_bit (module));
+  assert_has_three_functions (module);
+  sonde_module_extent (module, &low, &high);
+  g_assert_cmphex (low, ==, 0);
+  g_assert_cmphex (high, ==, FAKE_ELF_SIZE);
+  g_assert_null (sonde_module_elf (module)); /* not for libdwfl */
+#else
+  g_assert_cmpint (error, ==, -ENOEXEC);
+#endif
+  elf = (gpointer) file->data;
+  elf->e_phentsize = sizeof (Elf64_Phdr);
+  load_bytes (f, file->data, file->len, &error);
+  g_assert_cmpint (error, ==, -EBADMSG);
+  elf->e_machine = EM_X86_64; /* x32: 32-bit pointers with 64-bit registers */
+  load_bytes (f, file->data, file->len, &error);
+  g_assert_cmpint (error, ==, -ENOEXEC);
 }
 
 static void
@@ -289,6 +325,7 @@ test_hides_unsafe_instructions (Fixture *f, gconstpointer data)
   SondeModule *module;
   Dwarf_CFI *cfi;
   Dwarf_Frame *frame;
+  uint64_t begin, end;
   int error;
 
   memset (remember, 0x0a, sizeof remember);
@@ -310,6 +347,12 @@ test_hides_unsafe_instructions (Fixture *f, gconstpointer data)
   g_assert_cmpint (dwarf_cfi_addrframe (cfi, FAKE_ELF_TEXT + 0x2000, &frame), ==, 0);
   free (frame);
   dwarf_cfi_end (cfi);
+
+  /* Our evaluator needs no such protection, and has lost nothing. */
+  for (guint i = 0; i < G_N_ELEMENTS (unsafe); i++)
+    g_assert_true (
+        sonde_module_find_function (module, FAKE_ELF_TEXT + i * 0x100 + 1, &begin, &end));
+  g_assert_true (sonde_module_find_function (module, FAKE_ELF_TEXT + 0x1001, &begin, &end));
 }
 
 /* The image gives libdw the same rules as the file itself. */
@@ -419,13 +462,17 @@ static void
 test_vdso (Fixture *f, gconstpointer data)
 {
   SondeModule *vdso = sonde_module_store_vdso (f->store);
+  const void *memory = (const void *) getauxval (AT_SYSINFO_EHDR);
+  guint8 ident[EI_NIDENT];
 
   if (getauxval (AT_SYSINFO_EHDR) == 0) /* an emulator's processes have none */
     {
       g_assert_null (vdso);
       return;
     }
-  g_assert_cmpint (sonde_module_fd (vdso), ==, -1);
+  /* A copy, for its names. */
+  g_assert_cmpint (pread (sonde_module_fd (vdso), &ident, sizeof ident, 0), ==, sizeof ident);
+  g_assert_cmpmem (ident, sizeof ident, memory, sizeof ident);
   g_assert_nonnull (sonde_module_elf (vdso));
   g_assert_true (sonde_module_store_vdso (f->store) == vdso);
 }
@@ -447,6 +494,7 @@ main (int argc, char **argv)
   ADD ("survives-mutations", test_mutated_files);
   ADD ("hides-unsafe-instructions-from-libdw", test_hides_unsafe_instructions);
   ADD ("finds-functions-by-section-and-by-segment", test_finds_functions);
+  ADD ("reads-32-bit-files", test_32_bit);
   ADD ("reads-debug-frame", test_debug_frame);
   ADD_FILE ("has-the-rules-of-libc", LIBC_PATH);
   ADD_FILE ("has-the-rules-of-the-cxx-runtime", CXX_PATH);

@@ -4,7 +4,7 @@
 #include <linux/perf_event.h>
 #include <string.h>
 
-#include "tests/lib/fake-elf.h"
+#include "tests/lib/fake-elf32.h"
 #include "unwind/unwinder.h"
 
 #define BASE   UINT64_C (0x7f0000000000)
@@ -102,8 +102,13 @@ static void
 test_states_without_use (Fixture *f, gconstpointer data)
 {
   assert_end (f, "no-module", 1);
+  f->regs[SLOT_PC] = 0x8048000;
   f->state.abi = PERF_SAMPLE_REGS_ABI_32;
+#ifdef __x86_64__
+  assert_end (f, data == sonde_unwinder_new_cfi ? "no-module" : "no-cfi", 1);
+#else
   assert_end (f, "no-cfi", 1);
+#endif
   f->state.abi = PERF_SAMPLE_REGS_ABI_NONE;
   assert_end (f, "no-module", 0);
   f->state.abi = PERF_SAMPLE_REGS_ABI_64;
@@ -229,6 +234,38 @@ test_kept_registers (Fixture *f, gconstpointer data)
     }
 }
 
+/* Four functions: a plain frame, one that saved a register, another plain one, and one whose return
+ * address is in it: a register that plain frames need not follow. */
+static void
+test_return_in_saved_register (Fixture *f, gconstpointer data)
+{
+  static const guint8 saves[] /* below the return address */
+      = { 0x0c, DWARF_SP, 16, 0x80 | DWARF_RA, 1, 0x80 | DWARF_KEPT, 2 };
+  static const guint8 in_register[] = { 0x0c, DWARF_SP, 8, 0x09, DWARF_RA, DWARF_KEPT };
+  const uint64_t base = BASE + FAKE_ELF_TEXT;
+  g_autoptr (GByteArray) cfi = g_byte_array_new ();
+  g_autoptr (GByteArray) file = NULL;
+  guint cie = fake_elf_add_cie (cfi, "zR", NULL, 0);
+  SondeFileId id = { .inode = 1 };
+
+  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT, 0x100, plain_rules, sizeof plain_rules);
+  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + 0x100, 0x100, saves, sizeof saves);
+  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + 0x200, 0x100, in_register, sizeof in_register);
+  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + 0x300, 0x100, undefined_rules,
+                    sizeof undefined_rules);
+  file = fake_elf_build (cfi, &(FakeElf){ .section = ".eh_frame" });
+  g_assert_cmpint (sonde_module_store_load (f->modules, &id, fake_elf_open (file->data, file->len)),
+                   ==, 0);
+  map_file (f, 1);
+  set_stack (f, (uint64_t[]){ base + 0x110, base + 0x310, base + 0x20, base + 0x210, 0 }, 5);
+  for (guint i = 0; i < 3; i++) /* the first finds the rules, the others have them */
+    {
+      assert_end (f, "complete", 5);
+      g_assert_cmphex (f->addrs[3], ==, base + 0x210);
+      g_assert_cmphex (f->addrs[4], ==, base + 0x310);
+    }
+}
+
 static void
 test_remapping (Fixture *f, gconstpointer data)
 {
@@ -290,6 +327,129 @@ test_many_processes (Fixture *f, gconstpointer data)
   assert_end (f, "complete", 2);
 }
 
+#ifdef __x86_64__
+/* --- 32-bit programs --- */
+
+#define BASE_32   UINT64_C (0x8048000)
+#define SP_32     UINT64_C (0xffffd000)
+#define TEXT_32   (BASE_32 + FAKE_ELF_TEXT)
+#define SLOT_EBP  SLOT_FP
+#define HIGH_BITS UINT64_C (0xdead00000000)
+
+/* The functions, 0x100 bytes each: a leaf, one with a frame pointer, one behind a realigned stack,
+ * one called through a PLT entry, and the outermost. */
+static void
+set_up_32_bit (Fixture *f)
+{
+  static const guint8 frame_pointer[] = { 0x0c, 5, 8, 0x85, 2 };
+  static const guint8 realigned[] = { 0x0f, 3, 0x75, 0x7c, 6, 0x10, 5, 2, 0x75, 0 };
+  static const guint8 plt[]
+      = { 0x0f, 11, 0x74, 4, 0x78, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x32, 0x24, 0x22 };
+  static const guint8 outermost[] = { 0x07, 8 };
+  g_autoptr (GByteArray) cfi = g_byte_array_new ();
+  g_autoptr (GByteArray) file = NULL;
+  guint cie = fake_elf32_add_cie (cfi);
+  SondeMapping mapping
+      = { .start = BASE_32, .end = BASE_32 + FAKE_ELF_SIZE, .file.inode = 32, .path = "/i386" };
+
+#define ADD_FUNCTION(i, rules)                                                                     \
+  fake_elf32_add_fde (cfi, cie, FAKE_ELF_TEXT + (i) *0x100, 0x100, rules, sizeof rules)
+  fake_elf32_add_fde (cfi, cie, FAKE_ELF_TEXT, 0x100, NULL, 0);
+  ADD_FUNCTION (1, frame_pointer);
+  ADD_FUNCTION (2, realigned);
+  ADD_FUNCTION (3, plt);
+  ADD_FUNCTION (4, outermost);
+  file = fake_elf32_build (cfi);
+  g_assert_cmpint (
+      sonde_module_store_load (f->modules, &mapping.file, fake_elf_open (file->data, file->len)),
+      ==, 0);
+  g_assert_cmpint (
+      sonde_process_add_mapping (f->processes, f->process, &mapping, SONDE_MAP_FROM_EVENT), ==, 1);
+  f->state.abi = PERF_SAMPLE_REGS_ABI_32;
+  f->regs[SLOT_SP] = SP_32;
+  f->regs[SLOT_PC] = TEXT_32 + 0x10;
+}
+
+static void
+set_stack_32_bit (Fixture *f, const uint32_t *words, size_t n_words)
+{
+  memcpy (f->stack, words, n_words * sizeof *words);
+  f->state.stack_size_bytes = f->state.dump_size_bytes = n_words * sizeof *words;
+}
+
+static void
+assert_stack_32_bit (Fixture *f, const uint32_t *expected, size_t n)
+{
+  assert_end (f, "complete", n);
+  for (size_t i = 0; i < n; i++)
+    g_assert_cmphex (f->addrs[i], ==, expected[i]);
+}
+
+#define WORDS(...)                                                                                 \
+  (const uint32_t[]){ __VA_ARGS__ }, sizeof ((const uint32_t[]){ __VA_ARGS__ }) / sizeof (uint32_t)
+
+/* The caller of a leaf has a frame pointer; its caller's is at the place that the realigned one
+ * points below; a PLT entry past its push comes before the outermost. */
+static void
+test_32_bit (Fixture *f, gconstpointer data)
+{
+  const uint32_t text = TEXT_32;
+  const uint32_t sp = SP_32;
+
+  set_up_32_bit (f);
+  f->regs[SLOT_EBP] = SP_32 + 12;
+  set_stack_32_bit (f, WORDS (text + 0x110, 1, 2,    /* esp: into the frame pointer's function */
+                              sp + 36, text + 0x210, /* ebp, return address */
+                              0, 0, 0, sp + 44,      /* ebp - 4 of the realigned: its CFA */
+                              sp + 40, text + 0x30c, /* its ebp, return address */
+                              7, text + 0x410, 0));  /* pushed by the PLT entry; its return */
+  assert_stack_32_bit (f,
+                       WORDS (text + 0x10, text + 0x110, text + 0x210, text + 0x30c, text + 0x410));
+  f->regs[SLOT_PC] |= HIGH_BITS; /* nobody says what is above 32 bits */
+  f->regs[SLOT_SP] |= HIGH_BITS;
+  sonde_unwinder_unwind (f->unwinder, f->process, &f->state, f->addrs, 64, &f->n_addrs);
+  g_assert_cmpuint (f->n_addrs, ==, 5);
+  f->state.stack_size_bytes = 6;
+  sonde_unwinder_unwind (f->unwinder, f->process, &f->state, f->addrs, 64, &f->n_addrs);
+  g_assert_cmpuint (f->n_addrs, ==, 2);
+}
+
+/* A frame pointer where there is no CFI; a stack cut within a word. */
+static void
+test_32_bit_without_cfi (Fixture *f, gconstpointer data)
+{
+  const uint32_t text = TEXT_32;
+
+  set_up_32_bit (f);
+  f->regs[SLOT_PC] = TEXT_32 + 0x8000;
+  f->regs[SLOT_EBP] = SP_32 + 4;
+  set_stack_32_bit (f, WORDS (1, SP_32 + 8, text + 0x410));
+  assert_stack_32_bit (f, WORDS (text + 0x8000, text + 0x410));
+  f->state.stack_size_bytes = 10;
+  assert_end (f, "no-cfi", 1);
+}
+
+/* A file of the other kind says nothing about a sample, whatever it has been before. */
+static void
+test_other_word_size (Fixture *f, gconstpointer data)
+{
+  set_up_32_bit (f);
+  load_file (f, 1, undefined_rules, sizeof undefined_rules);
+  map_file (f, 1);
+  f->regs[SLOT_PC] = TEXT_32 + 0x410;
+  for (guint i = 0; i < 3; i++)
+    {
+      f->regs[SLOT_PC] = TEXT_32 + 0x410;
+      f->state.abi = PERF_SAMPLE_REGS_ABI_32;
+      assert_end (f, "complete", 1);
+      f->state.abi = PERF_SAMPLE_REGS_ABI_64;
+      assert_end (f, "no-module", 1);
+      f->regs[SLOT_PC] = PC;
+      assert_end (f, "complete", 1);
+    }
+}
+#endif
+
 int
 main (int argc, char **argv)
 {
@@ -306,8 +466,16 @@ main (int argc, char **argv)
   ADD ("finds-the-caller-in-each-register-that-a-call-keeps", test_kept_registers);
   ADD ("ends-at-a-zero-return-address", test_zero_ends);
   ADD ("ends-at-an-undefined-return-address", test_undefined_ends);
+  ADD ("finds-a-return-address-in-a-saved-register", test_return_in_saved_register);
   ADD ("follows-remapping-and-exec", test_remapping);
   ADD ("lets-no-image-shadow-another", test_overlap);
   ADD ("unwinds-ten-thousand-processes-of-one-file", test_many_processes);
+#ifdef __x86_64__
+#define ADD_OURS(path, test)                                                                       \
+  g_test_add ("/unwinder/cfi/" path, Fixture, sonde_unwinder_new_cfi, set_up, test, tear_down)
+  ADD_OURS ("unwinds-a-32-bit-program", test_32_bit);
+  ADD_OURS ("follows-a-32-bit-frame-pointer", test_32_bit_without_cfi);
+  ADD_OURS ("takes-no-file-of-the-other-word-size", test_other_word_size);
+#endif
   return g_test_run ();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Short-lived processes, with libraries loaded meanwhile, and one that works before and after:
- * many PROCESSES LOADS SAY HEAR FIRST SECOND WORKER ARGUMENT. After a tenth and at the end it
+ * many PROCESSES LOADS SAY HEAR FIRST SECOND WORKER ARGUMENT. After half and at the end it
  * writes a line to the FIFO SAY and waits for one from the FIFO HEAR. */
 #include <dlfcn.h>
 #include <spawn.h>
@@ -60,8 +60,8 @@ main (int argc, char **argv)
       run_program ("/bin/true", NULL);
       for (; n_loaded < n_loads * (i + 1) / n_processes; n_loaded++)
         load_library (argv[5 + n_loaded % 2]);
-      if (i == n_processes / 10)
-        pause_here (say, hear, "tenth");
+      if (i == n_processes / 2)
+        pause_here (say, hear, "half");
     }
   pause_here (say, hear, "all");
   run_program (argv[7], argv[8]);
