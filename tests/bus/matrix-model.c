@@ -33,15 +33,36 @@ is_granted_by_admin (MatrixCaller caller, PolkitAnswer answer)
   return caller == MATRIX_ROOT || answer == POLKIT_YES;
 }
 
+/* Of the action profile-own. */
+static gboolean
+is_granted_by_default (MatrixCaller caller, PolkitAnswer answer)
+{
+  return caller == MATRIX_ROOT || answer == POLKIT_YES || answer == POLKIT_DEFAULTS;
+}
+
 const char *
 matrix_expect_proof (BusTargetKind kind, MatrixCaller caller, PolkitAnswer answer)
 {
   if (kind == BUS_TARGET_DEAD || kind == BUS_TARGET_KERNEL_THREAD
       || !matrix_has_proof (kind, caller, FALSE))
     return NOT_AUTHORIZED;
-  return caller == MATRIX_ROOT || answer == POLKIT_YES || answer == POLKIT_DEFAULTS
-             ? NULL
-             : NOT_AUTHORIZED;
+  return is_granted_by_default (caller, answer) ? NULL : NOT_AUTHORIZED;
+}
+
+const char *
+matrix_expect_gift (BusTargetKind kind, MatrixCaller caller, PolkitAnswer answer)
+{
+  /* Who has the capabilities that the kernel asks for may give his proof to the process's own user.
+   */
+  if (kind == BUS_TARGET_OWN_WITH_CAPS && caller != MATRIX_OTHER)
+    return is_granted_by_default (caller, answer) ? NULL : NOT_AUTHORIZED;
+  return NOT_AUTHORIZED;
+}
+
+const char *
+matrix_expect_foreign_procfs (MatrixCaller caller, PolkitAnswer answer)
+{
+  return is_granted_by_default (caller, answer) ? "NotSupported" : NOT_AUTHORIZED;
 }
 
 const char *

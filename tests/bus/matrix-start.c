@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Cells of the members that start a session: by whom, of what. */
 #include <fcntl.h>
+#include <sys/mount.h>
+#include <unistd.h>
 
 #include "tests/bus/matrix-cells.h"
 #include "tests/lib/bus-unit.h"
@@ -88,9 +90,28 @@ check_by_proof (const Start *self)
       return;
     }
   check_with_proof (self, open_path_only (self->target->pid), "NotAuthorized");
-  /* What root has opened, and lost. */
-  if (kind != BUS_TARGET_OWN_WITH_CAPS)
-    check_with_proof (self, bus_target_open_proof (self->target, 0), "NotAuthorized");
+  check_with_proof (self, bus_target_open_proof (self->target, 0),
+                    matrix_expect_gift (kind, self->caller, self->cells->answer));
+}
+
+/* A proof of another procfs, as a client in a container has it: it is told what is wrong. */
+static void
+check_foreign_procfs (const Start *self)
+{
+  g_autofree char *folder = g_build_filename (g_getenv ("PRIVATE_BUS_DIR"), "proc", NULL);
+  g_autofree char *maps = g_strdup_printf ("%s/self/maps", folder);
+  g_autoptr (GUnixFDList) fds = NULL;
+  int proof;
+
+  g_assert_cmpint (g_mkdir_with_parents (folder, 0755), ==, 0);
+  g_assert_cmpint (mount ("proc", folder, "proc", 0, NULL), ==, 0);
+  proof = open (maps, O_RDONLY | O_CLOEXEC);
+  g_assert_cmpint (proof, >=, 0);
+  g_assert_cmpint (umount2 (folder, MNT_DETACH), ==, 0); /* sonded does not see it either */
+  fds = g_unix_fd_list_new_from_array (&proof, 1);
+  check_start_cell (self, MATRIX_BY_PROOF,
+                    g_variant_new_parsed ("{'targets': <[(%u, %h)]>}", (guint32) getpid (), 0), fds,
+                    matrix_expect_foreign_procfs (self->caller, self->cells->answer));
 }
 
 static void
@@ -116,6 +137,16 @@ check_start_of_kind (MatrixCells *self, const char *member, BusTargetKind kind)
       check_by_proof (&start);
       check_by_number (&start);
     }
+}
+
+static void
+check_start_in_container (MatrixCells *self, const char *member)
+{
+  g_auto (MatrixUsers) users = { 0 };
+
+  matrix_users_init (&users);
+  for (guint caller = 0; caller < MATRIX_N_CALLERS; caller++)
+    check_foreign_procfs (&(Start){ self, member, &users, NULL, (MatrixCaller) caller });
 }
 
 /* A unit that is there, with a process of root's, and one that is not. */
@@ -168,6 +199,7 @@ matrix_check_start (MatrixCells *self, const char *member)
     }
   for (guint kind = 0; kind < BUS_N_TARGETS; kind++)
     check_start_of_kind (self, member, (BusTargetKind) kind);
+  check_start_in_container (self, member);
   check_start_of_unit (self, member);
   check_start_of_system (self, member);
 }

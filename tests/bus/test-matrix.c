@@ -213,6 +213,8 @@ main (int argc, char **argv)
   g_test_add_func ("/matrix/every-member-has-a-row", test_rows);
   g_test_add_func ("/matrix/hidden-processes-stay-hidden", test_hidden_processes);
   g_test_add_data_func ("/matrix/Profile-of-a-caller-who-left", "Profile", test_caller_gone);
+  g_test_add_data_func ("/matrix/StartSession-of-a-caller-who-left", "StartSession",
+                        test_caller_gone);
   for (guint answer = 0; answer < POLKIT_N_ANSWERS; answer++)
     {
       g_autofree char *path
