@@ -2,7 +2,10 @@
 /* Random marks in everything that two strangers' processes have, and the search for them in every
  * byte that sonded sends to somebody who may not see them. test-leaks TARGET-PROGRAM */
 #include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "tests/lib/bus-client.h"
@@ -44,7 +47,8 @@ typedef struct
   const char
       *options; /* with %d in it: the pid of the other user's victim; NULL: his own process */
   gboolean is_root;
-  gboolean has_kernel; /* the option `kernel` */
+  gboolean has_kernel; /* the options `kernel` */
+  gboolean is_raw;     /* and `raw` */
   guint of_other;      /* what may be seen of the other user's process; */
   guint of_root;       /* and of root's */
   guint of_all;        /* what must be found, or the search is no search */
@@ -126,6 +130,43 @@ victim_clear (Victim *self)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Victim, victim_clear)
 
+static void
+append_proc_file (GByteArray *bytes, pid_t pid, const char *name)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/%d/%s", (int) pid, name);
+  g_autofree char *text = NULL;
+  g_autoptr (GError) error = NULL;
+  gsize size_bytes;
+
+  g_file_get_contents (path, &text, &size_bytes, &error);
+  g_assert_no_error (error);
+  g_byte_array_append (bytes, (const guint8 *) text, (guint) size_bytes);
+}
+
+static void
+append_stack (GByteArray *bytes, pid_t pid)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/%d/maps", (int) pid);
+  g_autofree char *maps = NULL;
+  g_autofree guint8 *stack = NULL;
+  const char *line;
+  guint64 start, end;
+
+  g_assert_true (g_file_get_contents (path, &maps, NULL, NULL));
+  line = strstr (maps, "[stack]");
+  g_assert_nonnull (line);
+  while (line > maps && line[-1] != '\n')
+    line--;
+  g_assert_cmpint (sscanf (line, "%" G_GINT64_MODIFIER "x-%" G_GINT64_MODIFIER "x", &start, &end),
+                   ==, 2);
+  stack = g_malloc (end - start);
+  g_assert_cmpint (
+      process_vm_readv (pid, &(struct iovec){ stack, end - start }, 1,
+                        &(struct iovec){ GSIZE_TO_POINTER ((gsize) start), end - start }, 1, 0),
+      ==, (gssize) (end - start));
+  g_byte_array_append (bytes, stack, (guint) (end - start));
+}
+
 static gboolean
 is_kernel_address (guint64 value)
 {
@@ -168,6 +209,21 @@ look_for (const Victim *victim, const GByteArray *bytes)
     if (memmem (bytes->data, bytes->len, victim->marks[i], strlen (victim->marks[i])) != NULL)
       found |= 1u << i;
   return found;
+}
+
+/* Whether the victim has what is looked for, by the same search. */
+static gboolean
+is_marked (gpointer user_data)
+{
+  const Victim *victim = user_data;
+  g_autoptr (GByteArray) bytes = g_byte_array_new ();
+
+  append_proc_file (bytes, victim->pid, "maps");
+  append_proc_file (bytes, victim->pid, "comm");
+  append_proc_file (bytes, victim->pid, "cmdline");
+  append_proc_file (bytes, victim->pid, "environ");
+  append_stack (bytes, victim->pid);
+  return look_for (victim, bytes) == (1u << N_MARKS) - 1;
 }
 
 static void
@@ -294,36 +350,64 @@ scope_options (const Scope *scope, pid_t own, const Victim *other)
     what = own_text;
   else if (g_str_equal (what, "pids"))
     what = pids_text;
-  text = g_strdup_printf (
-      "{%s, 'kernel': <%s>, 'duration': <uint64 %d>, 'frequency': <uint32 4000>}", what,
-      scope->has_kernel ? "true" : "false", DURATION_US);
+  text = g_strdup_printf ("{%s, 'kernel': <%s>, 'raw': <%s>, 'duration': <uint64 %d>, 'frequency': "
+                          "<uint32 4000>}",
+                          what, scope->has_kernel ? "true" : "false",
+                          scope->is_raw ? "true" : "false", DURATION_US);
   return g_variant_new_parsed (text);
 }
 
-static void
-record (const Scope *scope, GDBusConnection *bus, uid_t uid, const Victim *other, Ear *ear)
+/* The proof of a session of one's own process, or NULL. */
+static GUnixFDList *
+open_proof (const Scope *scope, uid_t uid, pid_t own)
 {
-  static const char *const arguments[] = { "spin", NULL };
-  int life_fd, proof, capture, late;
-  pid_t own = bus_run (uid, target_program, arguments, NULL, &life_fd);
-  g_autoptr (GUnixFDList) fds = NULL;
+  int proof;
+
+  if (scope->options != NULL)
+    return NULL;
+  proof = bus_open_proof (uid, own);
+  return g_unix_fd_list_new_from_array (&proof, 1);
+}
+
+/* The first stream, and one that began later. */
+static void
+record (
+    const Scope *scope, GDBusConnection *bus, uid_t uid, pid_t own, const Victim *other, Ear *ear)
+{
+  g_autoptr (GUnixFDList) fds = open_proof (scope, uid, own);
   g_autoptr (GError) error = NULL;
   g_autofree char *session = NULL;
+  int capture, late;
 
-  proof = bus_open_proof (uid, own);
-  if (scope->options == NULL)
-    fds = g_unix_fd_list_new_from_array (&proof, 1);
-  else
-    close (proof);
   bus_profile (bus, scope_options (scope, own, other), fds, &session, &capture, &error);
   g_assert_no_error (error);
-  late = bus_open_capture (bus, session, g_variant_new_parsed ("@a{sv} {}"), &error);
+  late = bus_open_capture (bus, session, NULL, &error);
   g_assert_no_error (error);
   ask_all (bus, session);
   hear_stream (ear, capture);
   hear_stream (ear, late);
-  bus_end (own, SIGKILL);
-  close (life_fd);
+}
+
+/* The file of a session that has ended. */
+static void
+record_file (
+    const Scope *scope, GDBusConnection *bus, uid_t uid, pid_t own, const Victim *other, Ear *ear)
+{
+  g_autoptr (GUnixFDList) fds = open_proof (scope, uid, own);
+  g_autoptr (GError) error = NULL;
+  g_autofree char *session
+      = bus_start_session (bus, scope_options (scope, own, other), fds, &error);
+  BusFinished finished;
+  int file;
+
+  g_assert_no_error (error);
+  bus_watch_finished (&finished, bus, session);
+  bus_wait_finished (&finished, bus);
+  g_free (finished.reason);
+  file = bus_open_capture (bus, session, NULL, &error);
+  g_assert_no_error (error);
+  ask_all (bus, session);
+  hear_stream (ear, file);
 }
 
 static void
@@ -335,14 +419,22 @@ test_scope (gconstpointer user_data)
   uid_t uid = scope->is_root ? 0 : bus_next_uid ();
   g_autoptr (GDBusConnection) bus = bus_connect (uid);
   Ear ear = { .bytes = g_byte_array_new () };
+  int life_fd;
+  pid_t own;
 
   polkit_answer_set (POLKIT_YES);
   victim_init (&other, "other user's process", bus_next_uid ());
   victim_init (&root, "process of root", 0);
+  bus_wait (is_marked, &other, "the other user's process having its marks");
+  bus_wait (is_marked, &root, "the process of root having its marks");
   g_dbus_connection_add_filter (bus, hear, &ear, NULL);
   if (!scope->is_root)
     ask_in_vain (bus, &other);
-  record (scope, bus, uid, &other, &ear);
+  own = bus_run (uid, target_program, (const char *const[]){ "spin", NULL }, NULL, &life_fd);
+  record (scope, bus, uid, own, &other, &ear);
+  record_file (scope, bus, uid, own, &other, &ear);
+  bus_end (own, SIGKILL);
+  close (life_fd);
   g_assert_true (g_dbus_connection_close_sync (bus, NULL, NULL));
 
   g_test_message ("%s: %u bytes looked at", scope->name, ear.bytes->len);
@@ -354,14 +446,16 @@ test_scope (gconstpointer user_data)
 
 /* The table of what each scope may see; root's raw session shows that the search finds. */
 static const Scope scopes[] = {
-  { "own", NULL, FALSE, FALSE, NOTHING, NOTHING, NOTHING },
-  { "own-with-kernel", NULL, FALSE, TRUE, NOTHING, NOTHING, NOTHING },
-  { "pids", "pids", FALSE, FALSE, FILE_NAME | PROCESS_NAME, NOTHING, NOTHING },
-  { "system", "'system': <true>", FALSE, TRUE, FILE_NAME | PROCESS_NAME, FILE_NAME | PROCESS_NAME,
+  { "own", NULL, FALSE, FALSE, FALSE, NOTHING, NOTHING, NOTHING },
+  { "own-with-kernel", NULL, FALSE, TRUE, FALSE, NOTHING, NOTHING, NOTHING },
+  { "raw-own", NULL, FALSE, TRUE, TRUE, NOTHING, KERNEL_ADDRESS, KERNEL_ADDRESS },
+  { "pids", "pids", FALSE, FALSE, FALSE, FILE_NAME | PROCESS_NAME, NOTHING, NOTHING },
+  { "system", "'system': <true>", FALSE, TRUE, FALSE, FILE_NAME | PROCESS_NAME,
+    FILE_NAME | PROCESS_NAME, FILE_NAME | PROCESS_NAME },
+  { "system-of-root", "'system': <true>", TRUE, TRUE, FALSE,
+    FILE_NAME | PROCESS_NAME | COMMAND_LINE, FILE_NAME | PROCESS_NAME | COMMAND_LINE,
     FILE_NAME | PROCESS_NAME },
-  { "system-of-root", "'system': <true>", TRUE, TRUE, FILE_NAME | PROCESS_NAME | COMMAND_LINE,
-    FILE_NAME | PROCESS_NAME | COMMAND_LINE, FILE_NAME | PROCESS_NAME },
-  { "raw-system-of-root", "'raw': <true>, 'system': <true>", TRUE, TRUE,
+  { "raw-system-of-root", "'system': <true>", TRUE, TRUE, TRUE,
     FILE_NAME | PROCESS_NAME | COMMAND_LINE,
     FILE_NAME | PROCESS_NAME | COMMAND_LINE | KERNEL_ADDRESS,
     FILE_NAME | PROCESS_NAME | COMMAND_LINE | KERNEL_ADDRESS },
