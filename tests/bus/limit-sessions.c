@@ -160,6 +160,7 @@ on_answered (GObject *source, GAsyncResult *result, gpointer user_data)
   g_autoptr (GVariant) answer
       = g_dbus_connection_call_finish (G_DBUS_CONNECTION (source), result, NULL);
 
+  g_assert_null (answer); /* polkit says no */
   ++*(guint *) user_data;
 }
 

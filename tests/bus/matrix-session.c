@@ -12,6 +12,7 @@ matrix_check_public_property (MatrixCells *self, const char *member)
       g_autoptr (GVariant) value = bus_get (self->users.buses[caller], MATRIX_MANAGER_PATH,
                                             MATRIX_MANAGER, member, &error);
 
+      g_assert_true ((value != NULL) == (error == NULL));
       matrix_check_cell (self, member, (MatrixCaller) caller, MATRIX_AS_A_WHOLE, error, NULL);
     }
 }
@@ -65,6 +66,7 @@ check_call (MatrixCells *self, const char *member, SessionCall call)
             = call (self, self->users.buses[caller],
                     is_there ? self->sessions[caller] : MATRIX_ABSENT_PATH, member, &error);
 
+        g_assert_true ((answer != NULL) == (error == NULL));
         if (expected == NULL && !self->is_supported)
           expected = "NotSupported";
         matrix_check_cell (self, cell, (MatrixCaller) caller, MATRIX_BY_SESSION, error, expected);
