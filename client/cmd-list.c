@@ -64,26 +64,29 @@ print_sessions (GVariant *sessions)
 int
 sonde_cmd_list (int argc, char **argv)
 {
-  const GOptionEntry entries[] = { G_OPTION_ENTRY_NULL };
+  gboolean all = FALSE;
+  const GOptionEntry entries[]
+      = { { "all", 'a', 0, G_OPTION_ARG_NONE, &all, "Ask for the right to see everybody's", NULL },
+          G_OPTION_ENTRY_NULL };
   g_autoptr (SondeConnection) connection = NULL;
   g_autoptr (GVariant) sessions = NULL;
   g_autoptr (GError) error = NULL;
 
   if (!sonde_cli_parse (&argc, &argv, NULL,
-                        "Lists the sessions of the system's service: your own, and with the right "
-                        "to manage\nsessions everybody's.",
-                        NULL, entries, FALSE, NULL))
+                        "Lists your own sessions of the system's service, or everybody's.", NULL,
+                        entries, FALSE, NULL))
     return 1;
   if (argc != 1)
     {
       sonde_cli_complain ("list takes no arguments; see sondectl list --help");
       return 1;
     }
-  connection = sonde_connection_open_bus (&error);
+  connection = sonde_connection_open_bus (all, &error);
   if (connection == NULL
-      || !sonde_dbus_manager_call_list_sessions_sync (connection->manager,
-                                                      sonde_connection_call_flags (connection), -1,
-                                                      &sessions, NULL, &error))
+      || !sonde_dbus_manager_call_list_sessions_sync (
+          connection->manager,
+          all ? G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION : G_DBUS_CALL_FLAGS_NONE, -1,
+          &sessions, NULL, &error))
     {
       sonde_service_error_complain ("", error, FALSE);
       return 1;

@@ -285,7 +285,7 @@ connect_service (Record *self, gboolean may_fall_back)
   const SondeRecordOptions *options = self->options;
 
   if (!options->embedded)
-    self->connection = sonde_connection_open_bus (&error);
+    self->connection = sonde_connection_open_bus (TRUE, &error);
   if (self->connection == NULL && (options->embedded || may_fall_back))
     {
       g_clear_error (&error);

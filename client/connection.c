@@ -19,12 +19,6 @@
 #define CALL_TIMEOUT_MS G_MAXINT
 
 static gboolean
-is_on_terminal (void)
-{
-  return isatty (STDIN_FILENO) != 0;
-}
-
-static gboolean
 open_manager (SondeConnection *self, GError **error)
 {
   (void) SONDE_SERVICE_ERROR; /* registers it */
@@ -39,7 +33,7 @@ open_manager (SondeConnection *self, GError **error)
 }
 
 SondeConnection *
-sonde_connection_open_bus (GError **error)
+sonde_connection_open_bus (gboolean may_ask, GError **error)
 {
   g_autoptr (SondeConnection) self = g_new0 (SondeConnection, 1);
   g_autoptr (GError) failure = NULL;
@@ -64,7 +58,8 @@ sonde_connection_open_bus (GError **error)
                    "The system bus has no service %s", BUS_NAME);
       return NULL;
     }
-  if (is_on_terminal () && getuid () != 0)
+  self->may_ask = may_ask && isatty (STDIN_FILENO);
+  if (self->may_ask && getuid () != 0)
     self->agent = sonde_tty_agent_start ();
   return g_steal_pointer (&self);
 }
@@ -150,9 +145,7 @@ sonde_connection_open_embedded (const char *daemon_path, const char *worker_path
 GDBusCallFlags
 sonde_connection_call_flags (const SondeConnection *self)
 {
-  return !sonde_connection_is_embedded (self) && is_on_terminal ()
-             ? G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION
-             : G_DBUS_CALL_FLAGS_NONE;
+  return self->may_ask ? G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION : G_DBUS_CALL_FLAGS_NONE;
 }
 
 gboolean

@@ -12,11 +12,17 @@ typedef struct
   const char *name; /* NULL between peers */
   SondeDBusManager *manager;
   GSubprocess *daemon; /* NULL on the system bus */
-  GSubprocess *agent;  /* asks for a password on this terminal; NULL if that is not for us */
+  gboolean may_ask;    /* somebody can be asked for a password */
+  GSubprocess *agent;  /* does so on this terminal; NULL if that is not for us */
 } SondeConnection;
 
-/* Reaches the system's service. Blocks: for start-up only. */
-SondeConnection *sonde_connection_open_bus (GError **error);
+/**
+ * sonde_connection_open_bus:
+ * @may_ask: polkit may ask for a password, if somebody sits at a terminal
+ *
+ * Reaches the system's service. Blocks: for start-up only.
+ */
+SondeConnection *sonde_connection_open_bus (gboolean may_ask, GError **error);
 
 /**
  * sonde_connection_open_embedded:
@@ -29,7 +35,7 @@ SondeConnection *sonde_connection_open_bus (GError **error);
 SondeConnection *
 sonde_connection_open_embedded (const char *daemon_path, const char *worker_path, GError **error);
 
-/* For methods that polkit may ask somebody about: only if somebody sits at a terminal. */
+/* For methods that polkit may ask somebody about. */
 GDBusCallFlags sonde_connection_call_flags (const SondeConnection *self);
 
 gboolean sonde_connection_is_embedded (const SondeConnection *self);

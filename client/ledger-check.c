@@ -231,8 +231,8 @@ static const Sum sums[] = {
     { SONDE_LEDGER_RECORDED },
     1,
     { SONDE_LEDGER_STREAM_SAMPLES, SONDE_LEDGER_STREAM_SAMPLES_LOST,
-      SONDE_LEDGER_STREAM_SAMPLES_BEFORE },
-    3 },
+      SONDE_LEDGER_STREAM_SAMPLES_FILTERED, SONDE_LEDGER_STREAM_SAMPLES_BEFORE },
+    4 },
 };
 
 /* Adds @n entries up and writes them as "recorded 12 + lost-kernel 0". False on an impossible

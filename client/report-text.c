@@ -125,6 +125,25 @@ append_losses (GString *out, const SondeCaptureModel *model)
   append_labelled (out, "Lost", line);
 }
 
+/* What a reader who came late, or asked for less, knowingly did without. */
+static void
+append_left_out (GString *out, const SondeCaptureModel *model)
+{
+  guint64 before = 0;
+  guint64 filtered = 0;
+  g_autofree char *line = NULL;
+
+  sonde_capture_model_ledger (model, SONDE_LEDGER_STREAM_SAMPLES_BEFORE, &before);
+  sonde_capture_model_ledger (model, SONDE_LEDGER_STREAM_SAMPLES_FILTERED, &filtered);
+  if (before == 0 && filtered == 0)
+    return;
+  line = g_strdup_printf ("%" G_GUINT64_FORMAT
+                          " samples before this capture began, %" G_GUINT64_FORMAT
+                          " that it did not ask for",
+                          before, filtered);
+  append_labelled (out, "Left out", line);
+}
+
 static void
 append_stacks (GString *out, const SondeReport *report)
 {
@@ -166,6 +185,7 @@ sonde_report_append_header (GString *out, const SondeReport *report)
   if (n_shown < sonde_capture_model_n_samples (model))
     g_string_append_printf (out, "%-10s%" G_GUINT64_FORMAT " of them match\n", "Filter", n_shown);
   append_losses (out, model);
+  append_left_out (out, model);
   if (n_shown > 0)
     append_stacks (out, report);
 }

@@ -20,7 +20,7 @@ static const struct
   { "report", sonde_cmd_report, "report FILE", "show the heaviest call tree (or --flat)" },
   { "dump", sonde_cmd_dump, "dump FILE", "print each frame as a line of text" },
   { "verify", sonde_cmd_verify, "verify FILE", "check structure and loss ledger" },
-  { "list", sonde_cmd_list, "list", "show the sessions of the system's service" },
+  { "list", sonde_cmd_list, "list [--all]", "show the sessions of the system's service" },
   { "attach", sonde_cmd_attach, "attach SESSION -o FILE", "get the capture of one of them" },
   { "stop", sonde_cmd_stop, "stop SESSION", "end one of them" },
   { NULL, NULL, "CAPTURE", "the same as report CAPTURE" },

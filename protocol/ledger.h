@@ -21,7 +21,8 @@
  * and at the closing CTRSET stream-delivered counts every frame of the stream up to and including
  * that CTRSET; stream-samples counts the SAMPLE frames among them and
  *
- *     recorded = stream-samples + stream-samples-lost + stream-samples-before
+ *     recorded = stream-samples + stream-samples-lost + stream-samples-filtered
+ *                + stream-samples-before
  *
  * The same names are the keys of the D-Bus property Statistics.
  *
@@ -38,12 +39,13 @@ typedef enum
   SONDE_LEDGER_LOST_QUEUE,      /* samples that a later stage could not take */
   SONDE_LEDGER_STREAM_RECORDED, /* frames that the session recorded while this stream was open */
   SONDE_LEDGER_STREAM_RESENT,   /* frames made for this stream alone: snapshots, symbols, notices */
-  SONDE_LEDGER_STREAM_DELIVERED,      /* frames put into this stream */
-  SONDE_LEDGER_STREAM_LOST,           /* frames dropped because this stream's queue was full */
-  SONDE_LEDGER_STREAM_FILTERED,       /* frames this stream did not ask for */
-  SONDE_LEDGER_STREAM_SAMPLES,        /* SAMPLE frames put into this stream */
-  SONDE_LEDGER_STREAM_SAMPLES_LOST,   /* SAMPLE frames among the lost and filtered ones */
-  SONDE_LEDGER_STREAM_SAMPLES_BEFORE, /* SAMPLE frames recorded before this stream was opened */
+  SONDE_LEDGER_STREAM_DELIVERED,        /* frames put into this stream */
+  SONDE_LEDGER_STREAM_LOST,             /* frames dropped because this stream's queue was full */
+  SONDE_LEDGER_STREAM_FILTERED,         /* frames this stream did not ask for */
+  SONDE_LEDGER_STREAM_SAMPLES,          /* SAMPLE frames put into this stream */
+  SONDE_LEDGER_STREAM_SAMPLES_LOST,     /* SAMPLE frames among the lost ones */
+  SONDE_LEDGER_STREAM_SAMPLES_FILTERED, /* SAMPLE frames among the filtered ones */
+  SONDE_LEDGER_STREAM_SAMPLES_BEFORE,   /* SAMPLE frames recorded before this stream was opened */
   SONDE_N_LEDGER,
 } SondeLedger;
 
@@ -64,6 +66,7 @@ sonde_ledger_name (SondeLedger entry)
     "stream-filtered",
     "stream-samples",
     "stream-samples-lost",
+    "stream-samples-filtered",
     "stream-samples-before",
   };
 

@@ -16,7 +16,8 @@ static const char *const descriptions[SONDE_N_LEDGER] = {
   "frames lost: this stream's queue was full",
   "frames this stream did not ask for",
   "samples put into this stream",
-  "samples lost to or not asked for by this stream",
+  "samples lost: this stream's queue was full",
+  "samples this stream did not ask for",
   "samples recorded before this stream was opened",
 };
 

@@ -327,7 +327,7 @@ sonde_sink_push (SondeSink *self, const SondeSpan *span)
     }
   left_out = sonde_frame_filter_push (self->filter, span);
   self->counters[SONDE_LEDGER_STREAM_FILTERED] += left_out.n_frames;
-  self->counters[SONDE_LEDGER_STREAM_SAMPLES_LOST] += left_out.n_samples;
+  self->counters[SONDE_LEDGER_STREAM_SAMPLES_FILTERED] += left_out.n_samples;
 }
 
 void

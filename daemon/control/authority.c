@@ -13,6 +13,7 @@
 
 typedef struct
 {
+  SondeAuthority *authority;
   char *action;
   GVariant *details; /* a{ss} */
   SondeCaller *caller;
@@ -26,7 +27,23 @@ struct SondeAuthority
 {
   /* Answers @task, whose data is a Question of somebody who is not root. */
   void (*ask) (SondeAuthority *self, GTask *task);
+  GObject *polkit; /* libpolkit's one authority: its last reference must not go between questions,
+                      since its signals are told from an idle source that holds none */
 };
+
+static void
+authority_clear (gpointer data)
+{
+  SondeAuthority *self = data;
+
+  g_clear_object (&self->polkit);
+}
+
+static void
+authority_unref (SondeAuthority *self)
+{
+  g_rc_box_release_full (self, authority_clear);
+}
 
 static void
 question_free (gpointer data)
@@ -39,6 +56,7 @@ question_free (gpointer data)
   sonde_caller_unref (question->caller);
   g_variant_unref (question->details);
   g_free (question->action);
+  authority_unref (question->authority);
   g_free (question);
 }
 
@@ -82,7 +100,7 @@ on_checked (GObject *source, GAsyncResult *result, gpointer user_data)
   if (answer == NULL && g_cancellable_is_cancelled (question->cancellable))
     refuse (task, NO_ANSWER);
   else if (answer == NULL)
-    refuse (task, NO_POLKIT);
+    refuse (task, error->domain == POLKIT_ERROR ? error->message : NO_POLKIT);
   else if (g_cancellable_is_cancelled (question->cancellable))
     refuse (task, NO_ANSWER);
   else if (polkit_authorization_result_get_is_authorized (answer))
@@ -122,6 +140,7 @@ on_authority (GObject *source, GAsyncResult *result, gpointer user_data)
       refuse (task, NO_POLKIT);
       return;
     }
+  g_set_object (&question->authority->polkit, G_OBJECT (authority));
   details = make_details (question->details);
   subject = polkit_system_bus_name_new (sonde_caller_name (question->caller));
   polkit_authority_check_authorization (
@@ -149,7 +168,7 @@ ask_polkit (SondeAuthority *self, GTask *task)
 static SondeAuthority *
 authority_new (void (*ask) (SondeAuthority *self, GTask *task))
 {
-  SondeAuthority *self = g_new0 (SondeAuthority, 1);
+  SondeAuthority *self = g_rc_box_new0 (SondeAuthority);
 
   self->ask = ask;
   return self;
@@ -170,7 +189,8 @@ sonde_authority_new_peer (void)
 void
 sonde_authority_free (SondeAuthority *self)
 {
-  g_free (self);
+  if (self != NULL)
+    authority_unref (self); /* a question that is still open has it a little longer */
 }
 
 static gboolean
@@ -190,10 +210,15 @@ on_caller_left (GCancellable *left, gpointer user_data)
 }
 
 static Question *
-question_new (SondeCaller *caller, const char *action, GVariant *details, gboolean is_interactive)
+question_new (SondeAuthority *self,
+              SondeCaller *caller,
+              const char *action,
+              GVariant *details,
+              gboolean is_interactive)
 {
   Question *question = g_new0 (Question, 1);
 
+  question->authority = g_rc_box_acquire (self);
   question->action = g_strdup (action);
   question->details = g_variant_ref_sink (details);
   question->caller = sonde_caller_ref (caller);
@@ -220,7 +245,7 @@ sonde_authority_check_async (SondeAuthority *self,
   GTask *task = g_task_new (NULL, NULL, callback, user_data);
 
   g_task_set_source_tag (task, sonde_authority_check_async);
-  g_task_set_task_data (task, question_new (caller, action, details, is_interactive),
+  g_task_set_task_data (task, question_new (self, caller, action, details, is_interactive),
                         question_free);
   if (sonde_caller_uid (caller) == 0)
     allow (task);

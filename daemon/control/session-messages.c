@@ -124,6 +124,17 @@ on_failed (SondeSession *self, const SondeMessageFailed *message)
   sonde_session_fail_reason (self, text[0] != '\0' ? text : "The worker failed");
 }
 
+/* A worker that delivers may leave at any moment: what it said last is still to be read, and
+ * decides. */
+static gboolean
+forgive_if_leaving (const SondeSession *self, gboolean is_sent, GError **error)
+{
+  if (is_sent || self->phase != SONDE_PHASE_DELIVERY)
+    return is_sent;
+  g_clear_error (error);
+  return TRUE;
+}
+
 static gboolean
 dispatch (SondeSession *self, const SondeMessageHeader *header, GError **error)
 {
@@ -136,9 +147,12 @@ dispatch (SondeSession *self, const SondeMessageHeader *header, GError **error)
     case SONDE_MESSAGE_RINGS_MAPPED:
       return on_rings_mapped (self, message, error);
     case SONDE_MESSAGE_PROCESS_REQUEST:
-      return sonde_session_scope_answer_process (self->scope, message, self->worker, error);
+      return forgive_if_leaving (
+          self, sonde_session_scope_answer_process (self->scope, message, self->worker, error),
+          error);
     case SONDE_MESSAGE_FILE_REQUEST:
-      return sonde_session_scope_answer_file (self->scope, message, self->worker, error);
+      return forgive_if_leaving (
+          self, sonde_session_scope_answer_file (self->scope, message, self->worker, error), error);
     case SONDE_MESSAGE_STATISTICS:
       take_statistics (self, message);
       return TRUE;

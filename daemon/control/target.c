@@ -41,7 +41,7 @@ sonde_target_new_unproven (pid_t pid)
   self->pid = pid;
   self->maps_fd = -1;
   self->process_fd = -1;
-  self->pidfd = -1;
+  self->pidfd = (int) syscall (SYS_pidfd_open, pid, 0);
   return self;
 }
 
@@ -202,9 +202,7 @@ sonde_target_prove (SondeTarget *self, uid_t owner_uid, GError **error)
 
   if (self->has_proof && is_of_other_procfs (self))
     return refuse_procfs (error);
-  sonde_clear_fd (&self->pidfd);
   sonde_clear_fd (&self->process_fd);
-  self->pidfd = (int) syscall (SYS_pidfd_open, self->pid, 0);
   if (self->pidfd < 0)
     return refuse (self, error);
   self->process_fd = open (directory, O_PATH | O_DIRECTORY | O_CLOEXEC);

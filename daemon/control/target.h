@@ -25,7 +25,11 @@
  */
 typedef struct SondeTarget SondeTarget;
 
-/* @maps_fd: (transfer full): the caller's proof */
+/* Both hold on to the process that has the number now: polkit may be asked about it for minutes,
+ * and no other process that gets the number meanwhile will pass for it. Whether there is one is
+ * told by sonde_target_prove() alone.
+ *
+ * @maps_fd: (transfer full): the caller's proof */
 SondeTarget *sonde_target_new (pid_t pid, int maps_fd);
 /* For a caller who may name any process. */
 SondeTarget *sonde_target_new_unproven (pid_t pid);
@@ -34,7 +38,7 @@ void sonde_target_free (SondeTarget *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTarget, sonde_target_free)
 
 pid_t sonde_target_pid (const SondeTarget *self);
-/* -1 before sonde_target_prove(); readable when the process has exited. */
+/* -1 if there was no such process; readable when the process has exited. */
 int sonde_target_pidfd (const SondeTarget *self);
 /* /proc/PID/stat field 22. */
 guint64 sonde_target_start_ticks (const SondeTarget *self);

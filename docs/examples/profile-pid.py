@@ -114,6 +114,7 @@ class Client:
         self.reason = None  # why the session ended, from Finished
         self.statistics = {}
 
+        GLib.unix_signal_add(GLib.PRIORITY_DEFAULT, signal.SIGINT, self.stop)
         self.bus = Gio.bus_get_sync(Gio.BusType.SYSTEM)
         # Before the call: the session may end at once, and this misses nothing.
         self.bus.signal_subscribe(BUS_NAME, f'{BUS_NAME}.Session', 'Finished', None, None,
@@ -123,7 +124,6 @@ class Client:
         Gio.bus_watch_name_on_connection(self.bus, BUS_NAME, Gio.BusNameWatcherFlags.NONE, None,
                                          self.on_vanished)
         GLib.timeout_add_seconds(seconds, self.stop)
-        GLib.unix_signal_add(GLib.PRIORITY_DEFAULT, signal.SIGINT, self.stop)
 
     def profile(self, pid):
         # The open /proc/PID/maps is the kernel's own proof that we may read that process.

@@ -153,11 +153,11 @@ wait_for_samples (const Session *self)
 static GByteArray *
 stop_and_read (Session *self)
 {
-  g_autoptr (GVariant) statistics = bus_stop (self->bus, self->session);
   g_autoptr (GByteArray) bytes = g_byte_array_new ();
   guint8 piece[65536];
   gssize n;
 
+  g_variant_unref (bus_stop (self->bus, self->session));
   fcntl (self->capture, F_SETFL, fcntl (self->capture, F_GETFL) & ~O_NONBLOCK);
   while ((n = read (self->capture, piece, sizeof piece)) > 0)
     g_byte_array_append (bytes, piece, (guint) n);

@@ -161,7 +161,7 @@ static gboolean
 sees_nothing (gpointer user_data)
 {
   const Try *try = user_data;
-  g_autofree char *listed = bus_list_paths (try->bus);
+  g_autofree char *listed = bus_list_all_paths (try->bus);
 
   return listed[0] == '\0';
 }
@@ -175,6 +175,7 @@ test_manager (void)
   g_autofree char *session = NULL;
   g_autofree char *stopped = NULL;
   g_autofree char *listed = NULL;
+  g_autofree char *unasked = NULL;
   g_autoptr (GError) error = NULL;
   int captures[2];
 
@@ -185,8 +186,10 @@ test_manager (void)
   set_rule ("action.id == 'org.sonde.profiler1.manage-sessions'");
   bus_wait (is_let_in, &(Try){ manager.bus, session, "Pause" }, "the manager's right");
   bus_assert_state (owner.bus, session, "paused");
-  listed = bus_list_paths (manager.bus);
+  listed = bus_list_all_paths (manager.bus);
   g_assert_nonnull (strstr (listed, session));
+  unasked = bus_list_paths (manager.bus);
+  g_assert_cmpstr (unasked, ==, "");
   g_assert_cmpint (bus_open_capture (manager.bus, session, NULL, &error), ==, -1);
   bus_assert_error (error, "NotAuthorized");
   g_clear_error (&error);
@@ -308,10 +311,13 @@ test_silent_polkit (void)
   g_auto (BusUser) other = { 0 };
   pid_t polkitd = atoi (g_getenv ("PRIVATE_BUS_POLKITD_PID"));
   g_autoptr (GDBusConnection) root = bus_connect (0);
+  g_autofree char *session = NULL;
   guint n_pending = 1;
+  int capture;
 
   bus_user_init (&asking, BUS_CHILD_WAIT);
   bus_user_init (&other, BUS_CHILD_WAIT);
+  capture = start (&asking, &session);
   g_assert_cmpint (kill (polkitd, SIGSTOP), ==, 0);
   g_dbus_connection_call (asking.bus, "org.sonde.Profiler1", "/org/sonde/Profiler1",
                           "org.sonde.Profiler1.Manager", "Profile",
@@ -327,7 +333,8 @@ test_silent_polkit (void)
   g_assert_true (g_dbus_connection_close_sync (asking.bus, NULL, NULL));
   bus_wait (is_zero, &n_pending, "the end of the call");
   g_assert_cmpint (kill (polkitd, SIGCONT), ==, 0);
-  g_free (bus_list_paths (root));
+  bus_wait (sees_nothing, &(Try){ .bus = root }, "the end of the caller's session");
+  close (capture);
 }
 
 int

@@ -136,9 +136,10 @@ static void
 step (GDBusConnection *bus, const char *session, const char *method)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GVariant) answer = bus_session_call (bus, session, method, NULL, NULL, &error);
+  GVariant *answer = bus_session_call (bus, session, method, NULL, NULL, &error);
 
   g_assert_no_error (error);
+  g_variant_unref (answer);
 }
 
 /* The changes of the property State, as they are signalled. */
@@ -349,6 +350,58 @@ test_addition_rate (void)
   close (capture);
 }
 
+/* A process with so many threads beside its first one, all asleep. */
+static GSubprocess *
+spawn_threads (guint n_threads, guint32 *pid)
+{
+  g_autofree char *script = g_strdup_printf (
+      "import threading, signal\n"
+      "threading.stack_size(65536)\n"
+      "for n in range(%u): threading.Thread(target=signal.pause, daemon=True).start()\n"
+      "print('ready', flush=True)\n"
+      "signal.pause()\n",
+      n_threads);
+  g_autoptr (GError) error = NULL;
+  GSubprocess *process = g_subprocess_new (G_SUBPROCESS_FLAGS_STDOUT_PIPE, &error,
+                                           "/usr/bin/python3", "-c", script, NULL);
+  char ready[6];
+
+  g_assert_no_error (error);
+  g_assert_true (g_input_stream_read_all (g_subprocess_get_stdout_pipe (process), ready,
+                                          sizeof ready, NULL, NULL, &error));
+  *pid = (guint32) g_ascii_strtoull (g_subprocess_get_identifier (process), NULL, 10);
+  return process;
+}
+
+/* Each of two processes fits, both together do not: no event is opened. */
+static void
+test_events (void)
+{
+  guint n_threads = 16384 / 2 / 2 / (guint) g_get_num_processors () + 1;
+  g_autoptr (GDBusConnection) root = bus_connect (0);
+  g_autoptr (GError) error = NULL;
+  g_autofree char *session = NULL;
+  g_autoptr (GSubprocess) one = NULL;
+  g_autoptr (GSubprocess) other = NULL;
+  guint32 pids[2];
+  int capture = -1;
+
+  one = spawn_threads (n_threads, &pids[0]);
+  other = spawn_threads (n_threads, &pids[1]);
+  g_assert_false (bus_profile (root,
+                               g_variant_new_parsed ("{'pids': <[%u, %u]>}", pids[0], pids[1]),
+                               NULL, &session, &capture, &error));
+  bus_assert_error (error, "LimitExceeded");
+  g_assert_nonnull (strstr (error->message, "Limit events:"));
+  g_clear_error (&error);
+  bus_profile (root, g_variant_new_parsed ("{'pids': <[%u]>}", pids[0]), NULL, &session, &capture,
+               &error);
+  g_assert_no_error (error);
+  close (capture);
+  g_subprocess_force_exit (one);
+  g_subprocess_force_exit (other);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -365,6 +418,7 @@ main (int argc, char **argv)
   ADD ("seventeenth-reader-is-refused", test_sinks);
   ADD ("nothing-that-needs-collectors", test_without_collectors);
   ADD ("additions-have-a-rate", test_addition_rate);
+  ADD ("events-are-counted-over-all-processes", test_events);
 #undef ADD
   return g_test_run ();
 }

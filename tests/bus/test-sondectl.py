@@ -106,6 +106,19 @@ def test_password(sondectl):
     check(os.listdir(folder) == [], 'it recorded without a password')
 
 
+def test_list_all(sondectl):
+    """Seeing everybody's is worth a password; a plain list never asks."""
+    service = sondectl.service
+    answer = service.busctl('call', 'org.sonde.Profiler1', '/org/sonde/Profiler1',
+                            'org.sonde.Profiler1.Manager', 'StartSession', 'a{sv}', '1', 'system', 'b', 'true')
+    user = service.next_user()
+    output = run_on_terminal(user, 'Password:', sondectl.program, 'list')
+    check(output.split() == ['No', 'sessions.'], output)
+    output = run_on_terminal(user, 'Password:', sondectl.program, 'list', '--all')
+    check('org.sonde.profiler1.manage-sessions' in output and 'Password:' in output, output)
+    check_status(sondectl.run(0, 'stop', re.search(r'"(.*)"', answer)[1]), 0)
+
+
 def test_no_service(sondectl):
     """On a bus without sonded."""
     service = sondectl.service
@@ -146,7 +159,7 @@ def test_list(sondectl):
     service.note(own.stdout)
     check(re.search(rf'^ *{number}  \S+ +running ', own.stdout, re.M), own.stdout)
     check(other.stdout == 'No sessions.\n', f'others see {other.stdout}')
-    check(own.stdout == everybody.stdout, f'root sees {everybody.stdout}')
+    check(own.stdout.splitlines()[1] in everybody.stdout.splitlines(), f'root sees {everybody.stdout}')
     check_status(stopped, 0)
     check(f'Stopped session {number}: ' in stopped.stdout, stopped.stdout)
     check(recording.returncode == 0, 'a recording that is stopped elsewhere did not fail')
@@ -205,7 +218,7 @@ def test_attach_nothing(sondectl):
 
 
 def main():
-    service = Service(12)
+    service = Service(13)
     sondectl = Sondectl(service)
     with service.case('a user records a command of his'):
         test_command(sondectl)
@@ -218,6 +231,8 @@ def main():
         test_refusals(sondectl, ['-a'], 'org.sonde.profiler1.profile-system', 'as root', 'sonded(8)')
     with service.case('on a terminal polkit asks for a password'):
         test_password(sondectl)
+    with service.case("list asks for a password only to show everybody's"):
+        test_list_all(sondectl)
     with service.case('without a service the error says how to look for it'):
         test_no_service(sondectl)
     with service.case("list shows one's own sessions, and stop ends one"):

@@ -148,6 +148,7 @@ stream_summary_new (GByteArray *stream)
   g_assert_cmpint (v[SONDE_LEDGER_STREAM_SAMPLES], ==, self->n_types[SONDE_FRAME_SAMPLE]);
   g_assert_cmpint (v[SONDE_LEDGER_RECORDED], ==,
                    v[SONDE_LEDGER_STREAM_SAMPLES] + v[SONDE_LEDGER_STREAM_SAMPLES_LOST]
+                       + v[SONDE_LEDGER_STREAM_SAMPLES_FILTERED]
                        + v[SONDE_LEDGER_STREAM_SAMPLES_BEFORE]);
 
   return self;

@@ -99,6 +99,10 @@ def check_sondectl(text, help_text, help_of):
     return complaints
 
 
+def check_names(page, names):
+    return [f'{name} is not in the page' for name in sorted(names) if name not in page]
+
+
 def check_environment(pages, sources):
     """Every variable that a program asks for is explained in a page."""
     return [f'{path}: {name} is in no man page' for path, text in sources.items()
@@ -139,6 +143,7 @@ BAD = {
     'an option that is gone leaves the page': check_sonded(PAGE, '  -a, --all  All\n'),
     'an argument is named alike': check_sonded(PAGE, '  -a, --all  All\n  -o, --out=G  Out\n'),
     'a page has no errors': check_sonded(PAGE + '\n**open\n', '  -a, --all  A\n  -o, --out=F  O\n'),
+    'a name is explained': check_names('session-started', {'session-started', 'session-ended'}),
     'a variable is explained': check_environment(['nothing'], {'a.c': 'g_getenv ("SONDE_X")'}),
     'quoted code is that of the file': check_code('```c\nint a;\n```\n', 'c', 'int b;\n'),
     'links lead somewhere': check_links('docs/a.md', '[x](b.md)', {'docs/a.md'}),
@@ -161,8 +166,18 @@ def check(root, tap):
                             {command: read_help(sondectl, command) for command in commands}))
 
     files = tree.list_files(root)
+    tap.case('man pages have no errors',
+             [f'{path}, {complaint}' for path in files if path.endswith('.rst')
+              for complaint in parse_page(tree.read(root, path))[1]])
     sources = {path: tree.read(root, path) for path in files
                if path.startswith(('client/', 'daemon/')) and path.endswith('.c')}
+    code = '\n'.join(text for path, text in sources.items() if path.startswith('daemon/control/'))
+    tap.case('sonded(8) has every journal record and field', check_names(
+        pages['sonded.8.rst'],
+        re.findall(r'sonde_audit \("([\w-]+)"', code) + re.findall(r'"(SONDE_\w+)",', code)))
+    tap.case('sonded(8) has every polkit action', check_names(
+        pages['sonded.8.rst'], [f'**{action}**' for action in re.findall(
+            r'<action id="org\.sonde\.profiler1\.([\w-]+)"', tree.read(root, 'dbus/org.sonde.profiler1.policy.in'))]))
     tap.case('every environment variable is explained', check_environment(pages.values(), sources))
     clients = tree.read(root, 'docs/clients.md')
     for language, path in EXAMPLES.items():

@@ -159,7 +159,7 @@ class Capture:
                 (('stream-recorded', 'stream-resent'),
                  ('stream-delivered', 'stream-lost', 'stream-filtered')),
                 (('recorded',), ('stream-samples', 'stream-samples-lost',
-                                 'stream-samples-before'))):
+                                 'stream-samples-filtered', 'stream-samples-before'))):
             if sum(ledger[key] for key in left) != sum(ledger[key] for key in right):
                 faults.append(' + '.join(left) + ' is not ' + ' + '.join(right) + f': {ledger}')
         if ledger['stream-delivered'] != sum(self.counts.values()):

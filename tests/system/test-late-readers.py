@@ -76,7 +76,7 @@ def main():
         first = captures[0]
         check(first.ledger['stream-samples-before'] == 0, 'the first one came late')
         check(first.counts['FORK'] > 10 and first.counts['EXIT'] > 10, f'not restless: {first.counts}')
-        check(len(set(first.meanings.of_samples)) > 100, 'all samples are alike')
+        check(len(set(first.meanings.of_samples)) > 30, 'all samples are alike')
 
     with system.case('those who come late understand each sample as the first does'):
         for late in captures[1::2]:

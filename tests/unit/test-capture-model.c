@@ -269,10 +269,13 @@ the_header_tells_losses_and_cut_stacks (void)
   define_ledger (capture);
   add_sample (capture, 5, 0x1000, JIT (1));
   add_sample (capture, 5, 0x1000);
-  set_ledger (capture, (const gint64[SONDE_N_LEDGER]){ 4, 2, 2, 0, 0, 0, 0, 0, 0, 0, 2, 0 }, SONDE_N_LEDGER);
+  set_ledger (capture, (const gint64[SONDE_N_LEDGER]){ 14, 12, 2, 0, 0, 0, 0, 0, 0, 0, 2, 0, 3, 7 },
+              SONDE_N_LEDGER);
   report = make_report (capture, NULL);
   sonde_report_append_header (header, report);
-  assert_has (header->str, "Lost      2 samples, 50.0% (lost-kernel 2)\n");
+  assert_has (header->str, "Lost      2 samples, 14.3% (lost-kernel 2)\n");
+  assert_has (header->str,
+              "Left out  7 samples before this capture began, 3 that it did not ask for\n");
   assert_has (header->str,
               "Stacks    50.0% complete; 1 (50.0%) end at the copied part of the stack");
 }

@@ -101,6 +101,24 @@ test_wrong_descriptors (void)
   child_end (&child);
 }
 
+/* It is one process from the request on, whatever happens to its number. */
+static void
+test_held_process (void)
+{
+  Child child = child_new ();
+  g_autoptr (SondeTarget) target = sonde_target_new_unproven (child.pid);
+  g_autoptr (GError) error = NULL;
+  int pidfd = sonde_target_pidfd (target);
+
+  g_assert_cmpint (pidfd, >=, 0);
+  g_assert_true (sonde_target_prove (target, 0, &error));
+  g_assert_cmpint (sonde_target_pidfd (target), ==, pidfd);
+  child_end (&child);
+  g_assert_false (sonde_target_prove (target, 0, &error));
+  g_assert_error (error, SONDE_ERROR, SONDE_ERROR_NO_SUCH_PROCESS);
+  g_assert_cmpint (sonde_target_pidfd (target), ==, pidfd);
+}
+
 static void
 test_foreign_owner (void)
 {
@@ -201,6 +219,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/target/refuses-a-descriptor-that-is-no-proof", test_wrong_descriptors);
+  g_test_add_func ("/target/is-the-process-that-it-was-first", test_held_process);
   g_test_add_func ("/target/refuses-a-process-of-another-uid", test_foreign_owner);
   g_test_add_func ("/target/refuses-what-the-kernel-closes-to-its-uid", test_undumpable);
   g_test_add_func ("/target/refuses-the-dead-in-the-same-words", test_no_process);
