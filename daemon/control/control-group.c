@@ -16,6 +16,7 @@
 #include "daemon/base/error.h"
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
+#include "daemon/control/capabilities.h"
 #include "daemon/control/proc-text.h"
 
 /* In the order of preference; the key is what stands before the path in /proc/PID/cgroup. */
@@ -76,6 +77,7 @@ check_path (const char *path, GError **error)
 SondeControlGroup *
 sonde_control_group_open (const char *path, GError **error)
 {
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   int result = -ENOTDIR;
 
   if (!check_path (path, error))
@@ -209,6 +211,7 @@ search_group (Search *search, int group_fd, guint depth, GError **error)
 GArray *
 sonde_control_group_list (const SondeControlGroup *self, GError **error)
 {
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   Search search = { .pids = g_array_new (FALSE, FALSE, sizeof (pid_t)) };
   g_autoptr (GArray) pids = search.pids;
 
