@@ -33,6 +33,12 @@
 /* Method calls of one uid that are not answered yet; polkit can keep one open for minutes. */
 #define SONDE_LIMIT_CALLS 32
 
+/* Questions to polkit that are open at a time, with a dialog and as many without one, of all and of
+ * one uid; the others wait for their turn. dbus-daemon lets a connection wait for 128 answers, and
+ * systemd is asked things, too. */
+#define SONDE_LIMIT_QUESTIONS         48
+#define SONDE_LIMIT_QUESTIONS_PER_UID 4
+
 /* Processes named in one call: as many descriptors as dbus-daemon passes in a message. */
 #define SONDE_LIMIT_TARGETS 16
 /* Processes in a session, AddProcess included: each holds a pidfd. */
@@ -114,6 +120,6 @@
 #define SONDE_LIMIT_WORKER_EXIT_MS 2000
 /* ms: sonded itself, from SIGTERM until sessions that still deliver are killed. */
 #define SONDE_LIMIT_SHUTDOWN_MS 5000
-/* ms: polkit without a person, and with one who types a password. */
+/* ms: polkit without a person, and with one who types a password; as long for the turn before. */
 #define SONDE_LIMIT_POLKIT_MS             20000
 #define SONDE_LIMIT_POLKIT_INTERACTIVE_MS 180000
