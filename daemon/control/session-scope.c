@@ -11,7 +11,7 @@
 struct SondeSessionScope
 {
   const SondeOptions *options;
-  uid_t owner_uid;
+  SondeTracer owner;
   SondeEventSet *events; /* NULL before it is prepared and once it is closed */
   SondeProcBroker *broker;
   SondeTargetSet *targets;
@@ -28,13 +28,14 @@ struct SondeSessionScope
 SondeSessionScope *
 sonde_session_scope_new (const SondeOptions *options,
                          uid_t owner_uid,
+                         pid_t owner_pid,
                          void (*all_exited) (gpointer user_data),
                          gpointer user_data)
 {
   SondeSessionScope *self = g_new0 (SondeSessionScope, 1);
 
   self->options = options;
-  self->owner_uid = owner_uid;
+  sonde_tracer_init (&self->owner, owner_uid, owner_pid);
   self->broker = sonde_proc_broker_new (owner_uid, options->scope, options->raw);
   self->targets = sonde_target_set_new (all_exited, user_data);
   return self;
@@ -79,9 +80,9 @@ on_group_found (GObject *source, GAsyncResult *result, gpointer user_data)
 gboolean
 sonde_session_scope_prepare (SondeSessionScope *self, GError **error)
 {
-  if (!sonde_target_set_prove (self->targets, self->options->targets, self->owner_uid, error))
+  if (!sonde_target_set_prove (self->targets, self->options->targets, &self->owner, error))
     return FALSE;
-  self->events = sonde_event_set_new (self->options, self->owner_uid, error);
+  self->events = sonde_event_set_new (self->options, self->owner.uid, error);
   if (self->events == NULL)
     return FALSE;
   if (self->options->scope == SONDE_SCOPE_UNIT)
@@ -129,7 +130,7 @@ check_room (const SondeSessionScope *self, GPtrArray *targets, GError **error)
 
       g_array_append_val (pids, pid);
     }
-  return sonde_event_set_check_room (self->events, self->owner_uid, pids, error);
+  return sonde_event_set_check_room (self->events, self->owner.uid, pids, error);
 }
 
 /* Opened disabled, confirmed, enabled: in this order (see target.h). */
@@ -149,7 +150,7 @@ open_targets (SondeSessionScope *self, GPtrArray *targets, SondeWorker *worker, 
         return FALSE;
     }
   for (guint i = 0; i < targets->len; i++)
-    if (!sonde_target_confirm (g_ptr_array_index (targets, i), self->owner_uid, error))
+    if (!sonde_target_confirm (g_ptr_array_index (targets, i), &self->owner, error))
       return FALSE;
   return sonde_event_set_hand_over (self->events, worker, error);
 }
@@ -164,7 +165,7 @@ sonde_session_scope_open (SondeSessionScope *self, SondeWorker *worker, GError *
              && sonde_event_set_hand_over (self->events, worker, error);
     case SONDE_SCOPE_UNIT:
       return sonde_unit_events_open (self->events, self->group, self->options->unit,
-                                     self->owner_uid, &self->note, error)
+                                     self->owner.uid, &self->note, error)
              && sonde_event_set_hand_over (self->events, worker, error);
     case SONDE_SCOPE_TARGETS:
     case SONDE_SCOPE_LAUNCH:
@@ -251,7 +252,7 @@ sonde_session_scope_add (SondeSessionScope *self,
                            "Only a running session with targets or launch takes processes");
       return FALSE;
     }
-  if (!sonde_target_set_prove (self->targets, targets, self->owner_uid, error))
+  if (!sonde_target_set_prove (self->targets, targets, &self->owner, error))
     return FALSE;
   if (!open_targets (self, targets, worker, error))
     {
