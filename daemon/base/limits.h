@@ -106,6 +106,8 @@
 #define SONDE_LIMIT_UNIT_MS 4000
 /* Control groups below a unit's: a container manager makes some dozens. */
 #define SONDE_LIMIT_UNIT_GROUPS 4096
+/* ms: between two looks into a control group of version 1, which does not tell when it is empty. */
+#define SONDE_LIMIT_GROUP_LOOK_MS 1000
 /* Levels of control groups below a unit's. */
 #define SONDE_LIMIT_UNIT_DEPTH 16
 /* ms: a worker says it is there, and maps its rings. */

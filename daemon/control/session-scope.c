@@ -3,6 +3,7 @@
 #include "daemon/control/session-scope.h"
 
 #include "daemon/base/error.h"
+#include "daemon/control/group-watch.h"
 #include "daemon/control/proc-broker.h"
 #include "daemon/control/target-set.h"
 #include "daemon/control/unit-events.h"
@@ -17,7 +18,11 @@ struct SondeSessionScope
   SondeTargetSet *targets;
   gboolean has_mounts; /* the worker was given a target's */
 
+  void (*all_exited) (gpointer user_data);
+  gpointer user_data;
+
   SondeControlGroup *group; /* of the scope `unit` once systemd has told */
+  SondeGroupWatch *watch;   /* of it, while its events are on */
   char *note;               /* for the capture */
   GCancellable *lookup;     /* of the question to systemd, while it is open */
   GError *lookup_error;
@@ -38,6 +43,8 @@ sonde_session_scope_new (const SondeOptions *options,
   sonde_tracer_init (&self->owner, owner_uid, owner_pid);
   self->broker = sonde_proc_broker_new (owner_uid, options->scope, options->raw);
   self->targets = sonde_target_set_new (all_exited, user_data);
+  self->all_exited = all_exited;
+  self->user_data = user_data;
   return self;
 }
 
@@ -53,6 +60,7 @@ sonde_session_scope_free (SondeSessionScope *self)
   g_clear_pointer (&self->events, sonde_event_set_free);
   g_clear_pointer (&self->broker, sonde_proc_broker_free);
   g_clear_pointer (&self->targets, sonde_target_set_free);
+  g_clear_pointer (&self->watch, sonde_group_watch_free);
   g_clear_pointer (&self->group, sonde_control_group_free);
   g_free (self->note);
   g_free (self);
@@ -155,6 +163,18 @@ open_targets (SondeSessionScope *self, GPtrArray *targets, SondeWorker *worker, 
   return sonde_event_set_hand_over (self->events, worker, error);
 }
 
+/* A unit that starts again gets another group: what the session sees is over then. */
+static gboolean
+open_unit (SondeSessionScope *self, SondeWorker *worker, GError **error)
+{
+  if (!sonde_unit_events_open (self->events, self->group, self->options->unit, self->owner.uid,
+                               &self->note, error)
+      || !sonde_event_set_hand_over (self->events, worker, error))
+    return FALSE;
+  self->watch = sonde_group_watch_new (self->group, self->all_exited, self->user_data);
+  return TRUE;
+}
+
 gboolean
 sonde_session_scope_open (SondeSessionScope *self, SondeWorker *worker, GError **error)
 {
@@ -164,9 +184,7 @@ sonde_session_scope_open (SondeSessionScope *self, SondeWorker *worker, GError *
       return sonde_event_set_open_system (self->events, error)
              && sonde_event_set_hand_over (self->events, worker, error);
     case SONDE_SCOPE_UNIT:
-      return sonde_unit_events_open (self->events, self->group, self->options->unit,
-                                     self->owner.uid, &self->note, error)
-             && sonde_event_set_hand_over (self->events, worker, error);
+      return open_unit (self, worker, error);
     case SONDE_SCOPE_TARGETS:
     case SONDE_SCOPE_LAUNCH:
     case SONDE_SCOPE_PIDS:
@@ -289,5 +307,6 @@ void
 sonde_session_scope_close (SondeSessionScope *self)
 {
   sonde_target_set_unwatch (self->targets);
+  g_clear_pointer (&self->watch, sonde_group_watch_free);
   g_clear_pointer (&self->events, sonde_event_set_free);
 }

@@ -312,11 +312,11 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-  g_test_add_func ("/rights/status/refuses-what-is-not-of-its-form", test_parse_refusals);
-  g_test_add_func ("/rights/status/tells-ids-and-capabilities", test_parse);
-  g_test_add_func ("/rights/callers/are-known-by-an-open-program-of-theirs", test_callers);
-  g_test_add_func ("/rights/targets/are-what-the-kernel-opens-for-the-caller", test_targets);
-  g_test_add_func ("/rights/targets/are-refused-when-they-close-between", test_closes_between);
-  g_test_add_func ("/rights/processes/have-no-more-rights-than-the-targets", test_processes);
+  g_test_add_func ("/credentials/status/refuses-what-is-not-of-its-form", test_parse_refusals);
+  g_test_add_func ("/credentials/status/tells-ids-and-capabilities", test_parse);
+  g_test_add_func ("/credentials/callers/are-known-by-an-open-program-of-theirs", test_callers);
+  g_test_add_func ("/credentials/targets/are-what-the-kernel-opens-for-the-caller", test_targets);
+  g_test_add_func ("/credentials/targets/are-refused-when-they-close-between", test_closes_between);
+  g_test_add_func ("/credentials/processes/have-no-more-rights-than-the-targets", test_processes);
   return g_test_run ();
 }
