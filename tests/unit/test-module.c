@@ -99,12 +99,23 @@ test_finds_functions (Fixture *f, gconstpointer data)
 }
 
 /* Only a machine that runs such programs reads their files. */
+#ifdef __x86_64__
+#define READS_32_BIT 1
+#else
+#define READS_32_BIT 0
+#endif
+
 static void
 assert_32_bit (SondeModule *module, int error)
 {
-#ifdef __x86_64__
   uint64_t low, high;
 
+  if (!READS_32_BIT)
+    {
+      g_assert_null (module);
+      g_assert_cmpint (error, ==, -ENOEXEC);
+      return;
+    }
   g_assert_cmpint (error, ==, 0);
   g_assert_true (sonde_module_is_32_bit (module));
   assert_has_three_functions (module);
@@ -112,10 +123,6 @@ assert_32_bit (SondeModule *module, int error)
   g_assert_cmphex (low, ==, 0);
   g_assert_cmphex (high, ==, FAKE_ELF_SIZE);
   g_assert_null (sonde_module_elf (module)); /* not for libdwfl */
-#else
-  g_assert_null (module);
-  g_assert_cmpint (error, ==, -ENOEXEC);
-#endif
 }
 
 static void
@@ -135,7 +142,7 @@ test_32_bit (Fixture *f, gconstpointer data)
   elf = (gpointer) file->data;
   elf->e_phentsize = sizeof (Elf64_Phdr);
   load_bytes (f, file->data, file->len, &error);
-  g_assert_cmpint (error, ==, -EBADMSG);
+  g_assert_cmpint (error, ==, READS_32_BIT ? -EBADMSG : -ENOEXEC);
   elf->e_machine = EM_X86_64; /* x32: 32-bit pointers with 64-bit registers */
   load_bytes (f, file->data, file->len, &error);
   g_assert_cmpint (error, ==, -ENOEXEC);
