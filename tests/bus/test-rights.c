@@ -112,34 +112,6 @@ test_outsider (void)
   close (capture);
 }
 
-/* Root may know. */
-static void
-test_no_such_session (void)
-{
-  g_autoptr (GDBusConnection) root = bus_connect (0);
-  g_autoptr (GError) error = NULL;
-
-  g_assert_null (bus_session_call (root, NO_SESSION, "Stop", NULL, NULL, &error));
-  bus_assert_error (error, "NoSuchSession");
-}
-
-/* It is the uid that owns, not the connection. */
-static void
-test_same_user (void)
-{
-  g_auto (BusUser) owner = { 0 };
-  g_autoptr (GDBusConnection) second = NULL;
-  g_autofree char *session = NULL;
-  int capture;
-
-  bus_user_init (&owner, BUS_CHILD_WAIT);
-  second = bus_connect (owner.uid);
-  capture = start (&owner, &session);
-  bus_assert_state (second, session, "running");
-  g_variant_unref (bus_stop (second, session));
-  close (capture);
-}
-
 typedef struct
 {
   GDBusConnection *bus;
@@ -345,8 +317,6 @@ main (int argc, char **argv)
 
 #define ADD(path, function) g_test_add_func ("/rights/" path, function)
   ADD ("outsider-learns-nothing-of-sessions", test_outsider);
-  ADD ("root-learns-that-there-is-none", test_no_such_session);
-  ADD ("owner-is-the-uid", test_same_user);
   ADD ("manager-stops-and-lists-and-reads-nothing", test_manager);
   ADD ("reader-reads-and-stops-nothing", test_reader);
   ADD ("rules-see-what-would-run", test_details);

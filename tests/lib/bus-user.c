@@ -32,6 +32,18 @@ bus_manager_call (
       G_DBUS_CALL_FLAGS_NONE, -1, fds, NULL, NULL, error);
 }
 
+char *
+bus_start_session (GDBusConnection *bus, GVariant *options, GUnixFDList *fds, GError **error)
+{
+  g_autoptr (GVariant) answer
+      = bus_manager_call (bus, "StartSession", g_variant_new ("(@a{sv})", options), fds, error);
+  char *session = NULL;
+
+  if (answer != NULL)
+    g_variant_get (answer, "(o)", &session);
+  return session;
+}
+
 static GVariant *
 list_sessions (GDBusConnection *bus, GDBusCallFlags flags)
 {

@@ -23,6 +23,9 @@ GVariant *bus_manager_call (GDBusConnection *bus,
                             GUnixFDList *fds,
                             GError **error);
 
+/* StartSession; its object path, or NULL with @error on refusal. @options is consumed. */
+char *bus_start_session (GDBusConnection *bus, GVariant *options, GUnixFDList *fds, GError **error);
+
 /* The list of sessions that this connection sees: a(ousts). */
 GVariant *bus_list_sessions (GDBusConnection *bus);
 /* The object paths of it, separated by spaces. */
