@@ -39,4 +39,4 @@ cap_t sonde_capabilities_raise (SondePurpose purpose);
 /* Keeps errno. */
 void sonde_capabilities_lower (cap_t *before);
 
-#define sonde_raised __attribute__ ((cleanup (sonde_capabilities_lower)))
+#define sonde_raised __attribute__ ((cleanup (sonde_capabilities_lower), unused))
