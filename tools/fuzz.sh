@@ -16,19 +16,19 @@ minutes=${1:-}
 [[ $minutes =~ ^[1-9][0-9]*$ ]] || die "usage: tools/fuzz.sh MINUTES [TARGET…]"
 shift
 
-base=$(readlink -m "${SONDE_BUILD:-$root/build}")-fuzz
-build=$base/build
-"$tools/setup.sh" build test
-echo "fuzz: building $build"
-CC=clang configure "$build" --werror -Dtests=enabled -Dfuzz=enabled -Db_sanitize=address,undefined -Db_lundef=false
-compile "$build"
-
-mapfile -t all < <(cd "$build/tests/fuzz" && find . -maxdepth 1 -name 'libfuzz-*' -type f -printf '%P\n' | sed 's/^libfuzz-//' | sort)
+mapfile -t all < <(cd "$root/tests/fuzz" && printf '%s\n' fuzz-*.c | sed 's/^fuzz-//; s/\.c$//' | grep -vx main)
 targets=("$@")
 [ $# -gt 0 ] || targets=("${all[@]}")
 for target in "${targets[@]}"; do
   [[ " ${all[*]} " == *" $target "* ]] || die "no target '$target': there are ${all[*]}"
 done
+
+base=$(readlink -m "${SONDE_BUILD:-$root/build}")-fuzz
+build=$base/build
+"$tools/setup.sh" build test
+echo "fuzz: building $build"
+CC=clang configure "$build" --werror -Dtests=enabled -Dfuzz=enabled -Db_sanitize=address,undefined -Db_lundef=false
+compile "$build" "${targets[@]/#/fuzz-}" "${targets[@]/#/libfuzz-}"
 
 # In-process looks for leaks stop the world after each input whose calls of malloc() and free() differ in number, as
 # GLib's do; the replay at the end looks once.
