@@ -36,7 +36,7 @@ def print_table(counts, decoders, min_percent):
         n_run = sum(times > 0 for times in lines)
         percent = 100 * n_run / len(lines)
         is_enough = is_enough and percent >= min_percent
-        print(f'{target:9} {source:40} {n_run:4} of {len(lines):4} lines {percent:6.1f} %'
+        print(f'{target:11} {source:40} {n_run:4} of {len(lines):4} lines {percent:6.1f} %'
               + f'  below {min_percent} %' * (percent < min_percent))
     return is_enough
 

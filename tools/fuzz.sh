@@ -57,14 +57,14 @@ executions() {
 report() {
   local target=$1 status=$2 log=$base/$1.log
   if [ "$status" = 0 ]; then
-    printf '%-10s %4d min %12s executions %6s edges  no finding\n' "$target" "$minutes" "$(executions "$target")" "$(edges "$target")"
+    printf '%-11s %4d min %12s executions %6s edges  no finding\n' "$target" "$minutes" "$(executions "$target")" "$(edges "$target")"
     return
   fi
-  printf '%-10s FOUND something: ' "$target"
+  printf '%-11s FOUND something: ' "$target"
   [ ! -f "$base/$target-leaks.log" ] || log=$base/$target-leaks.log
   grep -m1 -E 'SUMMARY|ERROR|runtime error|CRITICAL' "$log" || tail -n 1 "$log"
-  sed -n 's/.*Test unit written to /           input: /p' "$base/$target.log"
-  echo "           log: $log"
+  sed -n 's/.*Test unit written to /            input: /p' "$base/$target.log"
+  echo "            log: $log"
 }
 
 mkdir -p "$base"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writes the seeds of the targets record and ring: make-record-corpus.py [CORPUS]"""
+"""Writes the seeds of the targets perf-record and perf-ring: make-perf-corpus.py [CORPUS]"""
 import struct
 
 import corpus_files
@@ -66,5 +66,5 @@ def rings():
     }
 
 
-corpus_files.write('record', records())
-corpus_files.write('ring', rings())
+corpus_files.write('perf-record', records())
+corpus_files.write('perf-ring', rings())
