@@ -204,7 +204,7 @@ tells_of_mapping (const char *what)
   end_child (&child);
   unlink (path);
   /* What it knew before: the program's own file. */
-  g_assert_true (holds (bytes, "test-redaction"));
+  g_assert_true (holds (bytes, "test-visibility"));
   return holds (bytes, mark);
 }
 
