@@ -187,6 +187,12 @@ sonde_caller_uid (const SondeCaller *self)
   return self->uid;
 }
 
+pid_t
+sonde_caller_pid (const SondeCaller *self)
+{
+  return getpid ();
+}
+
 GCancellable *
 sonde_caller_left (const SondeCaller *self)
 {

@@ -6,7 +6,7 @@
 
 /* The phases in which a message is expected, a bit each. */
 static guint
-expected_in (SondeMessageType type)
+expected_in (guint32 type)
 {
   const guint while_heard
       = 1u << SONDE_PHASE_LIVE | 1u << SONDE_PHASE_DRAIN | 1u << SONDE_PHASE_DELIVERY;
