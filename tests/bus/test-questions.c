@@ -67,6 +67,7 @@ on_version (GObject *source, GAsyncResult *result, gpointer user_data)
       = g_dbus_connection_call_finish (G_DBUS_CONNECTION (source), result, &error);
 
   g_assert_no_error (error);
+  g_assert_nonnull (answer);
   ((Asker *) user_data)->has_version = TRUE;
 }
 
