@@ -9,6 +9,7 @@
 
 #include "daemon/base/channel.h"
 #include "daemon/base/fd.h"
+#include "daemon/capture/clock-watch.h"
 #include "daemon/capture/ring-set.h"
 #include "daemon/capture/stages.h"
 #include "daemon/capture/symbolizer.h"
@@ -44,6 +45,7 @@ struct SondePipeline
   SondeStages *stages;
   SondeSymbolizer *symbolizer;
   SondeRingSet *rings;
+  SondeClockWatch *clocks;
 
   GSource *drain; /* its ready time is the next drain */
   gint64 drain_interval_us;
@@ -281,6 +283,7 @@ on_tick (gpointer user_data)
     sonde_stages_read_lost (self->stages, FALSE);
   if (self->n_ticks % TICKS_A_REPORT == 0)
     {
+      sonde_clock_watch_look (self->clocks);
       sonde_stages_expire (self->stages);
       sonde_recorder_report (recorder);
     }
@@ -377,9 +380,19 @@ handle_sink (SondePipeline *self, const SondeMessageHeader *message, int *fds, u
 }
 
 static void
+on_clock (const char *text, gpointer user_data)
+{
+  SondePipeline *self = user_data;
+
+  if (self->state & (STATE_RUNNING | STATE_PAUSED))
+    sonde_recorder_warn (sonde_stages_recorder (self->stages), text);
+}
+
+static void
 handle_start (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
 {
   sonde_stages_start (self->stages);
+  self->clocks = sonde_clock_watch_new (on_clock, self);
   self->state = STATE_RUNNING;
   self->drain_interval_us = FIRST_DRAIN_US;
   g_source_set_ready_time (self->drain, g_get_monotonic_time () + FIRST_DRAIN_US);
@@ -553,6 +566,7 @@ sonde_pipeline_free (SondePipeline *self)
   if (self->end_source != 0)
     g_source_remove (self->end_source);
   sonde_ring_set_free (self->rings);
+  sonde_clock_watch_free (self->clocks);
   g_source_destroy (self->drain);
   g_source_unref (self->drain);
   sonde_symbolizer_free (self->symbolizer);
