@@ -23,6 +23,9 @@ GVariant *bus_manager_call (GDBusConnection *bus,
                             GUnixFDList *fds,
                             GError **error);
 
+/* Fails the test unless sonded answers what anybody may ask. */
+void bus_assert_answers (GDBusConnection *bus);
+
 /* The list of sessions that this connection sees: a(ousts). */
 GVariant *bus_list_sessions (GDBusConnection *bus);
 /* The object paths of it, separated by spaces. */
