@@ -73,9 +73,8 @@ sonde_cmd_list (int argc, char **argv)
   g_autoptr (GError) error = NULL;
 
   if (!sonde_cli_parse (&argc, &argv, NULL,
-                        "Lists the sessions of the system's service: your own, or what you have "
-                        "the right to see.",
-                        NULL, entries, FALSE, NULL))
+                        "Lists your own sessions of the system's service, or everybody's.", NULL,
+                        entries, FALSE, NULL))
     return 1;
   if (argc != 1)
     {
@@ -84,9 +83,10 @@ sonde_cmd_list (int argc, char **argv)
     }
   connection = sonde_connection_open_bus (all, &error);
   if (connection == NULL
-      || !sonde_dbus_manager_call_list_sessions_sync (connection->manager,
-                                                      sonde_connection_call_flags (connection), -1,
-                                                      &sessions, NULL, &error))
+      || !sonde_dbus_manager_call_list_sessions_sync (
+          connection->manager,
+          all ? G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION : G_DBUS_CALL_FLAGS_NONE, -1,
+          &sessions, NULL, &error))
     {
       sonde_service_error_complain ("", error, FALSE);
       return 1;

@@ -19,7 +19,8 @@
  * fills in the rest at once.
  *
  * Returns: the frame, or NULL
- * Errors: -EMSGSIZE too large for a frame; -EINVAL the CPU does not fit; -EPIPE the callback failed
+ * Errors: -EMSGSIZE too large for a frame; -EINVAL the CPU does not fit; -EPIPE the callback
+ * failed; what the callback of a writer in place returned
  */
 void *sonde_writer_begin_frame (SondeWriter *self,
                                 const SondeFrameOrigin *origin,

@@ -11,16 +11,6 @@
 #define NS_PER_S     INT64_C (1000000000)
 #define MAX_BUILD_ID 256 /* digits; a SHA-1 has 40, the note itself no limit */
 
-struct SondeWriter
-{
-  SondeWriterFull full;
-  void *user_data;
-  uint8_t *buffer; /* NULL once the callback failed */
-  size_t size_bytes;
-  size_t used_bytes;
-  uint64_t n_frames;
-};
-
 SondeWriter *
 sonde_writer_new (void *buffer, size_t buffer_size_bytes, SondeWriterFull full, void *user_data)
 {
@@ -43,6 +33,12 @@ sonde_writer_new (void *buffer, size_t buffer_size_bytes, SondeWriterFull full, 
   self->size_bytes = buffer_size_bytes;
 
   return self;
+}
+
+void
+sonde_writer_init_in_place (SondeWriter *self, SondeWriterReserve place, void *user_data)
+{
+  *self = (SondeWriter){ .place = place, .user_data = user_data };
 }
 
 void
@@ -89,21 +85,22 @@ align_up (size_t size_bytes)
   return (size_bytes + SONDE_FRAME_ALIGN - 1) & ~(size_t) (SONDE_FRAME_ALIGN - 1);
 }
 
-/* Room for a frame in the buffer, or NULL when the callback failed. */
-static void *
-reserve (SondeWriter *self, size_t size_bytes)
+/* Room in the buffer, or where the writer's owner wants the frame. */
+static int
+reserve (SondeWriter *self, size_t size_bytes, void **place)
 {
-  void *place;
+  if (self->place != NULL)
+    return self->place (self->user_data, size_bytes, place);
 
   if (self->buffer != NULL && self->size_bytes - self->used_bytes < size_bytes)
     sonde_writer_flush (self);
   if (self->buffer == NULL)
-    return NULL;
+    return -EPIPE;
 
-  place = self->buffer + self->used_bytes;
+  *place = self->buffer + self->used_bytes;
   self->used_bytes += size_bytes;
 
-  return place;
+  return 0;
 }
 
 void *
@@ -116,6 +113,8 @@ sonde_writer_begin_frame (SondeWriter *self,
 {
   size_t size_bytes = align_up (fixed_bytes + body_bytes);
   SondeFrame *frame;
+  void *place;
+  int r;
 
   if (size_bytes > SONDE_FRAME_MAX_SIZE)
     {
@@ -128,13 +127,14 @@ sonde_writer_begin_frame (SondeWriter *self,
       return NULL;
     }
 
-  frame = reserve (self, size_bytes);
-  if (frame == NULL)
+  r = reserve (self, size_bytes, &place);
+  if (r < 0)
     {
-      *error = -EPIPE;
+      *error = r;
       return NULL;
     }
 
+  frame = place;
   memset (frame, 0, fixed_bytes);
   memset ((uint8_t *) frame + size_bytes - SONDE_FRAME_ALIGN, 0, SONDE_FRAME_ALIGN);
   frame->len = (uint16_t) size_bytes;
@@ -181,14 +181,17 @@ sonde_writer_add_file_header (SondeWriter *self, int64_t realtime_ns, int64_t st
   time_t seconds = realtime_ns / NS_PER_S;
   SondeFileHeader *header;
   struct tm tm;
+  void *place;
+  int r;
 
   if (gmtime_r (&seconds, &tm) == NULL)
     return -EINVAL;
 
-  header = reserve (self, sizeof *header);
-  if (header == NULL)
-    return -EPIPE;
+  r = reserve (self, sizeof *header, &place);
+  if (r < 0)
+    return r;
 
+  header = place;
   memset (header, 0, sizeof *header);
   header->magic = htole32 (SONDE_CAPTURE_MAGIC);
   header->version = SONDE_CAPTURE_VERSION;
@@ -484,11 +487,14 @@ sonde_writer_add_overlay (SondeWriter *self,
 int
 sonde_writer_add_frame (SondeWriter *self, const SondeFrame *frame)
 {
-  SondeFrame *copy = reserve (self, frame->len);
+  SondeFrame *copy;
+  void *place;
+  int r = reserve (self, frame->len, &place);
 
-  if (copy == NULL)
-    return -EPIPE;
+  if (r < 0)
+    return r;
 
+  copy = place;
   memcpy (copy, frame, frame->len);
   memset (copy->padding1, 0, sizeof copy->padding1);
   copy->padding2 = 0;

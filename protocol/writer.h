@@ -22,7 +22,28 @@
  */
 typedef void *(*SondeWriterFull) (void *user_data, void *buffer, size_t used_bytes);
 
-typedef struct SondeWriter SondeWriter;
+/**
+ * SondeWriterReserve:
+ * @size_bytes: of the frame, a multiple of 8
+ * @place: (out): 8-aligned room for it, to be filled at once
+ *
+ * Makes room for one frame where it shall be built, such as in a ring.
+ *
+ * Returns: 0; or a negative errno, which the function that adds the frame returns
+ */
+typedef int (*SondeWriterReserve) (void *user_data, size_t size_bytes, void **place);
+
+/* Private, and here so that one can be part of another struct where malloc may not be called. */
+typedef struct
+{
+  SondeWriterReserve place; /* NULL: into the buffer */
+  SondeWriterFull full;
+  void *user_data;
+  uint8_t *buffer; /* NULL once the callback failed */
+  size_t size_bytes;
+  size_t used_bytes;
+  uint64_t n_frames;
+} SondeWriter;
 
 #define SONDE_WRITER_MIN_BUFFER_SIZE 65536
 
@@ -45,6 +66,17 @@ typedef struct
  */
 SondeWriter *
 sonde_writer_new (void *buffer, size_t buffer_size_bytes, SondeWriterFull full, void *user_data);
+
+/**
+ * sonde_writer_init_in_place:
+ * @self: (out): need not be freed
+ *
+ * A writer without a buffer: it builds each frame in the room that @place gives, and it is whole
+ * when the function that adds it returns. No memory is allocated; adding a frame is safe in a
+ * signal handler if @place is. sonde_writer_flush() and what asks for the buffer do not apply.
+ */
+void sonde_writer_init_in_place (SondeWriter *self, SondeWriterReserve place, void *user_data);
+
 /* Does not flush; the current buffer stays the caller's. Accepts NULL. */
 void sonde_writer_free (SondeWriter *self);
 
@@ -63,10 +95,11 @@ uint64_t sonde_writer_n_frames (const SondeWriter *self);
 /*
  * Each of the following adds one frame (or, where said, several) and returns 0, or a negative
  * errno: -EMSGSIZE what was given can never fit a frame (nothing was added), -EPIPE the callback
- * failed, -EINVAL an argument is out of its range. Strings longer than fit are cut at a UTF-8
- * boundary where possible; the paths of embedded files and overlays are refused instead, for half a
- * path is another one. Invalid UTF-8 and newlines are stored as given: the reader decides how to
- * show them. An empty array of names or counters adds no frame.
+ * failed (of a writer in place: what its callback returned), -EINVAL an argument is out of its
+ * range. Strings longer than fit are cut at a UTF-8 boundary where possible; the paths of embedded
+ * files and overlays are refused instead, for half a path is another one. Invalid UTF-8 and
+ * newlines are stored as given: the reader decides how to show them. An empty array of names or
+ * counters adds no frame.
  */
 int sonde_writer_add_file_header (SondeWriter *self, int64_t realtime_ns, int64_t start_ns);
 int sonde_writer_add_timestamp (SondeWriter *self, const SondeFrameOrigin *origin);

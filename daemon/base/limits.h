@@ -79,6 +79,8 @@
 #define SONDE_LIMIT_RINGS             256
 #define SONDE_LIMIT_RING_MEMORY_BYTES (64 * 1024 * 1024)
 
+/* Bytes of a worker's private memory. As MemoryMax= in systemd/sonde-capture@.service. */
+#define SONDE_LIMIT_WORKER_BYTES (512 * 1024 * 1024)
 /* Bytes of one CPU's perf rings, locked memory apart from the worker's own. */
 #define SONDE_LIMIT_RING_BYTES (16 * 1024 * 1024)
 /* Readers of one session: each is a queue and a socket. */

@@ -2,9 +2,21 @@
 /* What a capture says about itself: the METADATA frame "sonde". */
 #include "daemon/capture/description.h"
 
+#include <sched.h>
 #include <sys/utsname.h>
 
 #define GROUP "sonde"
+
+/* Those that this process may run on. g_get_num_processors() would look into /sys. */
+static guint
+count_processors (void)
+{
+  cpu_set_t sets[8]; /* 8,192 of them, as many as Linux can have */
+
+  if (sched_getaffinity (0, sizeof sets, sets) < 0)
+    return 1;
+  return (guint) CPU_COUNT_S (sizeof sets, sets);
+}
 
 static const char *
 unwind_name (guint32 mode)
@@ -57,7 +69,7 @@ sonde_description_new (const SondeMessageSetup *setup,
       g_key_file_set_string (file, GROUP, "machine", machine.machine);
       g_key_file_set_string (file, GROUP, "kernel-release", machine.release);
     }
-  g_key_file_set_uint64 (file, GROUP, "processors", g_get_num_processors ());
+  g_key_file_set_uint64 (file, GROUP, "processors", count_processors ());
   g_key_file_set_string (file, GROUP, "clock", "CLOCK_MONOTONIC");
   g_key_file_set_int64 (file, GROUP, "start", setup->start_ns);
   g_key_file_set_int64 (file, GROUP, "start-realtime", setup->start_realtime_ns);

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/capture/log.h"
 #include "daemon/capture/pipeline.h"
 #include "daemon/capture/sandbox.h"
 
@@ -74,6 +75,7 @@ main (int argc, char **argv)
   uid_t uid;
   int fd = connection_fd (argc, argv, &uid);
 
+  sonde_log_to_stderr ();
   if (!is_connection (fd))
     {
       g_printerr (

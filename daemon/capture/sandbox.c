@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What a worker takes from itself before it reads its first message. */
+#include "config.h"
+
 #include "daemon/capture/sandbox.h"
 
 #include <errno.h>
@@ -12,32 +14,28 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/base/error.h"
+#include "daemon/base/limits.h"
+#include "daemon/capture/landlock.h"
 #include "daemon/capture/ring-set.h"
+#include "daemon/capture/system-calls.h"
 
 #define WANTED_NICE  -10   /* as far as we may */
 #define WANTED_FILES 70000 /* events, sinks and module files of the largest session */
 
+/* @wanted and no more; if that is too much to ask for, as far as it goes. */
 static void
-raise_limit (int resource, rlim_t wanted)
+set_limit (int resource, rlim_t wanted)
 {
-  struct rlimit limit;
+  struct rlimit limit = { wanted, wanted };
 
-  if (getrlimit (resource, &limit) < 0 || limit.rlim_cur >= wanted)
+  if (setrlimit (resource, &limit) == 0 || getrlimit (resource, &limit) < 0)
     return;
-  limit.rlim_cur = wanted;
-  limit.rlim_max = MAX (limit.rlim_max, wanted);
-  if (setrlimit (resource, &limit) == 0)
-    return;
-
-  /* Not allowed to: then as far as it goes. */
-  if (getrlimit (resource, &limit) == 0)
-    {
-      limit.rlim_cur = MIN (wanted, limit.rlim_max);
-      (void) setrlimit (resource, &limit);
-    }
+  limit.rlim_cur = MIN (wanted, limit.rlim_max);
+  (void) setrlimit (resource, &limit);
 }
 
 /* On a crowded machine one's turn may come after tens of milliseconds, and a ring holds no more. We
@@ -95,12 +93,17 @@ drop_capabilities (GError **error)
 gboolean
 sonde_sandbox_enter (int keep_fd, uid_t uid, GError **error)
 {
+  static const struct rlimit memory = { SONDE_LIMIT_WORKER_BYTES, SONDE_LIMIT_WORKER_BYTES };
   rlim_t ring_bytes = SONDE_RING_MAX_SAMPLE_BYTES + (1u << 20);
 
   if (!close_other_fds (keep_fd, error))
     return FALSE;
-  raise_limit (RLIMIT_MEMLOCK, ring_bytes * (rlim_t) sysconf (_SC_NPROCESSORS_CONF));
-  raise_limit (RLIMIT_NOFILE, WANTED_FILES);
+  /* Any event could have a ring, and rings are in nobody's account: the rings of a session it is.
+   */
+  set_limit (RLIMIT_MEMLOCK, ring_bytes * (rlim_t) sysconf (_SC_NPROCESSORS_CONF));
+  set_limit (RLIMIT_NOFILE, WANTED_FILES);
+  if (!WITH_SANITIZERS && setrlimit (RLIMIT_DATA, &memory) < 0)
+    return sonde_error_set_errno (error, errno, "Cannot limit its memory");
   go_first ();
   umask (077);
   signal (SIGXFSZ, SIG_IGN); /* a limit of file sizes is an error of write() */
@@ -114,5 +117,8 @@ sonde_sandbox_enter (int keep_fd, uid_t uid, GError **error)
   if (prctl (PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
     return sonde_error_set_errno (error, errno, "Cannot become undumpable");
 
-  return TRUE;
+  /* What strftime() and g_strerror() would look for in files later. */
+  tzset ();
+  g_setenv ("CHARSET", "UTF-8", TRUE);
+  return sonde_landlock_restrict (error) && sonde_system_calls_restrict (keep_fd, error);
 }

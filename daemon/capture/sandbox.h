@@ -12,10 +12,12 @@
  * @keep_fd: the connection to control; with stdio the only descriptor left open
  * @uid: for root: what to become, with the gid of the same number
  *
- * As root: raises the limits that rings and events need and becomes @uid. In any case: no new
- * privileges, no capabilities, not dumpable, umask 077, working directory /. Call it before there
- * are threads, and before GLib opens descriptors of its own.
+ * As root: becomes @uid. Sets the limits that rings and events need. In any case: no new
+ * privileges, no capabilities, not dumpable, umask 077, working directory /, at most
+ * SONDE_LIMIT_WORKER_BYTES of memory (but in sanitized builds), no files but those it is handed,
+ * and the system calls of system-calls.h alone. Call it before there are threads, and before GLib
+ * opens descriptors of its own.
  *
- * Source: capabilities(7), prctl(2)
+ * Source: capabilities(7), prctl(2), landlock(7), seccomp(2)
  */
 gboolean sonde_sandbox_enter (int keep_fd, uid_t uid, GError **error);

@@ -29,6 +29,7 @@ struct SondeAuthority
   void (*ask) (SondeAuthority *self, GTask *task);
   GObject *polkit; /* libpolkit's one authority: its last reference must not go between questions,
                       since its signals are told from an idle source that holds none */
+  GPtrArray *waiting; /* GTask: until @polkit is there */
 };
 
 static void
@@ -37,6 +38,7 @@ authority_clear (gpointer data)
   SondeAuthority *self = data;
 
   g_clear_object (&self->polkit);
+  g_ptr_array_unref (self->waiting);
 }
 
 static void
@@ -125,37 +127,57 @@ make_details (GVariant *dict)
   return details;
 }
 
+/* @task: (transfer full) */
 static void
-on_authority (GObject *source, GAsyncResult *result, gpointer user_data)
+put_question (SondeAuthority *self, GTask *task)
 {
-  GTask *task = user_data;
   const Question *question = g_task_get_task_data (task);
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PolkitAuthority) authority = polkit_authority_get_finish (result, &error);
-  g_autoptr (PolkitSubject) subject = NULL;
-  g_autoptr (PolkitDetails) details = NULL;
+  g_autoptr (PolkitSubject) subject
+      = polkit_system_bus_name_new (sonde_caller_name (question->caller));
+  g_autoptr (PolkitDetails) details = make_details (question->details);
 
-  if (authority == NULL)
-    {
-      refuse (task, NO_POLKIT);
-      return;
-    }
-  g_set_object (&question->authority->polkit, G_OBJECT (authority));
-  details = make_details (question->details);
-  subject = polkit_system_bus_name_new (sonde_caller_name (question->caller));
   polkit_authority_check_authorization (
-      authority, subject, question->action, details,
+      POLKIT_AUTHORITY (self->polkit), subject, question->action, details,
       question->is_interactive ? POLKIT_CHECK_AUTHORIZATION_FLAGS_ALLOW_USER_INTERACTION
                                : POLKIT_CHECK_AUTHORIZATION_FLAGS_NONE,
       question->cancellable, on_checked, task);
 }
 
 static void
+on_authority (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  SondeAuthority *self = user_data;
+  g_autoptr (PolkitAuthority) polkit = polkit_authority_get_finish (result, NULL);
+  g_autoptr (GPtrArray) waiting = g_steal_pointer (&self->waiting);
+
+  self->waiting = g_ptr_array_new ();
+  self->polkit = (GObject *) g_steal_pointer (&polkit);
+  for (guint i = 0; i < waiting->len; i++)
+    {
+      GTask *task = g_ptr_array_index (waiting, i);
+
+      if (self->polkit == NULL)
+        refuse (task, NO_POLKIT);
+      else
+        put_question (self, task);
+    }
+  authority_unref (self);
+}
+
+/* The library makes its object in a thread, under a lock that a second request takes as well, here
+ * in the main loop. With a polkitd that hangs that would stop everything; so there is one request,
+ * and questions wait for it in a list. */
+static void
 ask_polkit (SondeAuthority *self, GTask *task)
 {
-  const Question *question = g_task_get_task_data (task);
-
-  polkit_authority_get_async (question->cancellable, on_authority, task);
+  if (self->polkit != NULL)
+    {
+      put_question (self, task);
+      return;
+    }
+  g_ptr_array_add (self->waiting, task);
+  if (self->waiting->len == 1)
+    polkit_authority_get_async (NULL, on_authority, g_rc_box_acquire (self));
 }
 #else
 static void
@@ -171,6 +193,7 @@ authority_new (void (*ask) (SondeAuthority *self, GTask *task))
   SondeAuthority *self = g_rc_box_new0 (SondeAuthority);
 
   self->ask = ask;
+  self->waiting = g_ptr_array_new ();
   return self;
 }
 

@@ -268,9 +268,13 @@ void
 sonde_capture_store_release (SondeCaptureStore *self, const char *path)
 {
   const char *name = name_of (self, path);
+  struct stat st;
 
-  if (name != NULL)
-    g_hash_table_remove (self->reserved, name);
+  if (name == NULL)
+    return;
+  g_hash_table_remove (self->reserved, name);
+  if (fstatat (self->captures_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size == 0)
+    unlinkat (self->captures_fd, name, 0);
 }
 
 int

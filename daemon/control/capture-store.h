@@ -51,7 +51,8 @@ int sonde_capture_store_open (SondeCaptureStore *self,
                               guint64 *max_bytes,
                               GError **error);
 
-/* Nothing more is written to @path: only its size counts from now on. */
+/* Nothing more is written to @path: only its size counts from now on. A file that nothing was
+ * written to, of a session that did not start, is removed. */
 void sonde_capture_store_release (SondeCaptureStore *self, const char *path);
 
 /**

@@ -6,16 +6,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "daemon/base/error.h"
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
+#include "daemon/control/capabilities.h"
 #include "daemon/control/proc-text.h"
 
 /* In the order of preference; the key is what stands before the path in /proc/PID/cgroup. */
@@ -50,15 +50,33 @@ open_root (gsize index)
   return fs.f_type == hierarchies[index].magic ? sonde_steal_fd (&fd) : -ENOTDIR;
 }
 
+/* openat2() does all of this at once, but RestrictSUIDSGID= in our unit denies it.
+ * Returns: a descriptor or a negative errno */
 static int
 open_group (int root_fd, const char *path)
 {
-  struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
-                          .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS
-                                     | RESOLVE_NO_XDEV };
-  long fd = syscall (SYS_openat2, root_fd, path + 1, &how, sizeof how);
+  g_auto (GStrv) names = g_strsplit (path + 1, "/", -1);
+  sonde_autofd int fd = openat (root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  struct stat root;
+  struct stat st;
 
-  return fd < 0 ? -errno : (int) fd;
+  if (fd < 0 || fstat (fd, &root) < 0)
+    return -errno;
+  for (guint i = 0; names[i] != NULL; i++)
+    {
+      int next;
+
+      if (names[i][0] == '\0' || g_str_equal (names[i], ".") || g_str_equal (names[i], ".."))
+        return -EXDEV;
+      next = openat (fd, names[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+      if (next < 0)
+        return -errno;
+      sonde_clear_fd (&fd);
+      fd = next;
+    }
+  if (fstat (fd, &st) < 0)
+    return -errno;
+  return st.st_dev == root.st_dev ? sonde_steal_fd (&fd) : -EXDEV;
 }
 
 static gboolean
@@ -76,6 +94,7 @@ check_path (const char *path, GError **error)
 SondeControlGroup *
 sonde_control_group_open (const char *path, GError **error)
 {
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   int result = -ENOTDIR;
 
   if (!check_path (path, error))
@@ -209,6 +228,7 @@ search_group (Search *search, int group_fd, guint depth, GError **error)
 GArray *
 sonde_control_group_list (const SondeControlGroup *self, GError **error)
 {
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   Search search = { .pids = g_array_new (FALSE, FALSE, sizeof (pid_t)) };
   g_autoptr (GArray) pids = search.pids;
 

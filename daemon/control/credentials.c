@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "daemon/base/fd.h"
+#include "daemon/control/capabilities.h"
 #include "daemon/control/proc-text.h"
 
 #define MAX_STATUS (64 * 1024) /* bytes; thousands of supplementary groups fit */
@@ -96,6 +97,7 @@ sonde_credentials_have_gid (const SondeCredentials *self, gid_t gid)
 bool
 sonde_credentials_in_namespace_of (int process_fd, uid_t uid)
 {
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   sonde_autofd int theirs = openat (process_fd, "ns/user", O_RDONLY | O_CLOEXEC);
   struct stat their_stat;
   struct stat our_stat;

@@ -11,6 +11,7 @@
 #include "daemon/base/error.h"
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
+#include "daemon/control/capabilities.h"
 #include "daemon/control/cpu-follower.h"
 #include "daemon/control/proc-text.h"
 #include "daemon/control/quota.h"
@@ -465,6 +466,7 @@ sonde_event_set_check_room (const SondeEventSet *self,
                             GArray *pids,
                             GError **error)
 {
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   g_autoptr (GHashTable) nothing_known = g_hash_table_new (NULL, NULL);
   guint n_tasks = 0;
 
@@ -503,6 +505,7 @@ gboolean
 sonde_event_set_open_process (
     SondeEventSet *self, pid_t pid, int process_fd, gboolean is_late, GError **error)
 {
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   sonde_autofd int tasks_fd = openat (process_fd, "task", O_PATH | O_DIRECTORY | O_CLOEXEC);
   g_autoptr (GHashTable) opened = g_hash_table_new (NULL, NULL);
 

@@ -17,6 +17,7 @@
 #endif
 
 #include "daemon/control/bus.h"
+#include "daemon/control/capabilities.h"
 
 typedef struct
 {
@@ -281,6 +282,12 @@ run (Daemon *self)
   g_autoptr (GError) error = NULL;
 
   g_log_set_writer_func (write_log, NULL, NULL);
+  if (!sonde_capabilities_init (&error))
+    {
+      g_printerr ("sonded: %s\n", error->message);
+      self->status = EXIT_FAILURE;
+      return;
+    }
   raise_file_limit ();
   set_up_signals (self);
   self->loop = g_main_loop_new (NULL, FALSE);

@@ -9,6 +9,7 @@
 
 #include "daemon/base/error.h"
 #include "daemon/base/fd.h"
+#include "daemon/control/capabilities.h"
 #include "daemon/control/proc-text.h"
 #include "daemon/control/tracepoint.h"
 
@@ -189,6 +190,7 @@ sonde_perf_plan_init (SondePerfPlan *self, const SondeOptions *options)
 static int
 open_event (const struct perf_event_attr *attr, int subject, int cpu, unsigned long flags)
 {
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_EVENTS);
   long fd = syscall (SYS_perf_event_open, attr, subject, cpu, -1, flags | PERF_FLAG_FD_CLOEXEC);
 
   return fd < 0 ? -errno : (int) fd;
@@ -214,7 +216,7 @@ sonde_perf_event_set_error (GError **error, int error_number, const char *event_
   if ((error_number == EACCES || error_number == EPERM) && paranoid >= 3)
     g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED,
                  "kernel.perf_event_paranoid is %" G_GINT64_FORMAT
-                 ": this kernel gives perf events to CAP_SYS_ADMIN alone",
+                 ": this kernel gives perf events to CAP_SYS_ADMIN alone (see sonded(8))",
                  paranoid);
   else
     sonde_error_set_errno (error, error_number, "Cannot open perf event %s", event_name);

@@ -13,6 +13,7 @@
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/proc-maps.h"
+#include "daemon/control/capabilities.h"
 #include "daemon/control/credentials.h"
 #include "daemon/control/proc-text.h"
 
@@ -238,6 +239,7 @@ unsigned
 sonde_proc_broker_open_process (
     SondeProcBroker *self, guint64 request_id, pid_t pid, SondeMessageProcess *reply, int fds[2])
 {
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   Process process = { .fd = -1 };
   unsigned n_fds = 0;
   int maps_fd;
@@ -399,6 +401,7 @@ open_checked (const Process *process, const SondeProcMap *map)
 int
 sonde_proc_broker_open_file (SondeProcBroker *self, const SondeMessageFileRequest *request)
 {
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   Process process = { .fd = -1 };
   sonde_autofd int process_fd = -1;
   sonde_autofd int maps_fd = -1;
@@ -431,6 +434,7 @@ sonde_proc_broker_open_file (SondeProcBroker *self, const SondeMessageFileReques
 int
 sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid)
 {
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   Process process = { .fd = -1 };
   sonde_autofd int process_fd = -1;
   int result = open_process (self, pid, &process);

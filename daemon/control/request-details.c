@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "daemon/base/limits.h"
+#include "daemon/control/capabilities.h"
 #include "daemon/control/options-view.h"
 #include "daemon/control/proc-text.h"
 
@@ -67,6 +68,7 @@ add_targets (GVariantBuilder *builder, const SondeOptions *options)
 GVariant *
 sonde_request_details_to_start (const SondeOptions *options, const SondeCaller *caller)
 {
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   g_autofree char *what = sonde_options_describe_scope (options);
   GVariantBuilder builder;
 

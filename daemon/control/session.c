@@ -323,6 +323,7 @@ sonde_session_retire (SondeSession *self)
 {
   g_assert (sonde_session_is_over (self));
 
+  sonde_session_enter_phase (self, SONDE_PHASE_OVER, 0); /* no deadline for a process that is gone */
   g_clear_pointer (&self->worker, sonde_worker_free);
   g_clear_pointer (&self->scope, sonde_session_scope_free);
   g_clear_pointer (&self->owner, sonde_caller_unref);

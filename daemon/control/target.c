@@ -10,6 +10,7 @@
 
 #include "daemon/base/error.h"
 #include "daemon/base/fd.h"
+#include "daemon/control/capabilities.h"
 #include "daemon/control/proc-text.h"
 
 struct SondeTarget
@@ -196,6 +197,7 @@ refuse_procfs (GError **error)
 bool
 sonde_target_prove (SondeTarget *self, uid_t owner_uid, GError **error)
 {
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   g_autofree char *directory = g_strdup_printf ("/proc/%d", (int) self->pid);
   g_autofree char *text = NULL;
   SondeProcStat stat;
@@ -220,6 +222,8 @@ sonde_target_prove (SondeTarget *self, uid_t owner_uid, GError **error)
 bool
 sonde_target_confirm (SondeTarget *self, uid_t owner_uid, GError **error)
 {
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+
   if (self->has_proof && !check_proof (self, owner_uid))
     return refuse (self, error);
   if (!is_alive (self))

@@ -6,6 +6,8 @@
 
 #include <fcntl.h>
 
+#include "daemon/control/capabilities.h"
+
 static gboolean
 send_setup (SondeWorker *worker,
             guint64 session_id,
@@ -44,6 +46,7 @@ static gboolean
 send_document (SondeWorker *worker, SondeDocumentKind kind, const char *path, GError **error)
 {
   SondeMessageDocument message = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = kind };
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_KERNEL_NAMES);
   int fd = open (path, O_RDONLY | O_CLOEXEC);
 
   return fd < 0 || sonde_worker_send (worker, &message, sizeof message, &fd, 1, error);

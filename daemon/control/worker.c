@@ -2,12 +2,15 @@
 /* One sonde-capture process: its start, its connection, its end. */
 #include "daemon/control/worker.h"
 
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/base/error.h"
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
+#include "daemon/control/capabilities.h"
 #include "daemon/control/worker-unit.h"
 
 #define NEVER_SPOKE "The worker ended before it said a word"
@@ -19,7 +22,8 @@ struct SondeWorker
   gpointer user_data;
   SondeWorkerLauncher *launcher;
   uid_t uid;             /* the launcher's, until it is reaped */
-  GSubprocess *process;  /* one that we spawned, or: */
+  GSubprocess *process;  /* one that we spawned, */
+  int pidfd;             /* or -1, and: */
   SondeWorkerUnit *unit; /* systemd's, once it has said who it is */
   SondeChannel *channel;
   guint exit_timer;
@@ -36,6 +40,7 @@ worker_unref (SondeWorker *self)
   g_clear_handle_id (&self->exit_timer, g_source_remove);
   g_clear_pointer (&self->channel, sonde_channel_free);
   g_clear_object (&self->process);
+  sonde_clear_fd (&self->pidfd);
   g_clear_pointer (&self->unit, sonde_worker_unit_free);
   sonde_worker_launcher_unref (self->launcher);
   g_free (self->how);
@@ -183,6 +188,9 @@ start_process (const char *path, uid_t uid, int fd, GError **error)
       = uid != SONDE_WORKER_UID_NONE ? g_strdup_printf ("--uid=%u", (guint) uid) : NULL;
   GSubprocess *process;
 
+  /* The program may lie in a folder that is closed to others, as a developer's home is. */
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+
   g_subprocess_launcher_take_fd (launcher, fd, SONDE_WORKER_FD);
   process = g_subprocess_launcher_spawn (launcher, error, path,
                                          "--fd=" G_STRINGIFY (SONDE_WORKER_FD), own_uid, NULL);
@@ -190,6 +198,19 @@ start_process (const char *path, uid_t uid, int fd, GError **error)
   if (process == NULL)
     g_prefix_error (error, "Cannot start a worker: ");
   return process;
+}
+
+/* -1: it is reaped, which GLib does on a thread of its own. If it was not afterwards, then the number
+ * was its as well when we used it. */
+static int
+open_pidfd (GSubprocess *process)
+{
+  const char *identifier = g_subprocess_get_identifier (process);
+  sonde_autofd int pidfd = -1;
+
+  if (identifier != NULL)
+    pidfd = (int) syscall (SYS_pidfd_open, (pid_t) g_ascii_strtoll (identifier, NULL, 10), 0);
+  return g_subprocess_get_identifier (process) != NULL ? sonde_steal_fd (&pidfd) : -1;
 }
 
 /* Returns: our end of the connection, or -1 */
@@ -214,6 +235,7 @@ spawn (SondeWorker *self, GError **error)
       sonde_worker_launcher_give_uid_back (self->launcher, self->uid);
       return -1;
     }
+  self->pidfd = open_pidfd (self->process);
   g_ref_count_inc (&self->refs);
   g_subprocess_wait_async (self->process, NULL, on_reaped, self);
   return sonde_steal_fd (&ours);
@@ -231,6 +253,7 @@ sonde_worker_start (SondeWorkerLauncher *launcher,
   int fd;
 
   g_ref_count_init (&self->refs);
+  self->pidfd = -1;
   self->handler = handler;
   self->user_data = user_data;
   self->launcher = sonde_worker_launcher_ref (launcher);
@@ -257,13 +280,22 @@ sonde_worker_free (SondeWorker *self)
   worker_unref (self);
 }
 
+/* GSubprocess would do it on a thread that has no capability in effect. */
+static void
+kill_child (const SondeWorker *self)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_SIGNALS);
+
+  (void) syscall (SYS_pidfd_send_signal, self->pidfd, SIGKILL, NULL, 0);
+}
+
 void
 sonde_worker_kill (SondeWorker *self)
 {
   if (self->has_ended)
     return;
   if (self->process != NULL)
-    g_subprocess_force_exit (self->process);
+    kill_child (self);
   else if (self->unit != NULL)
     sonde_worker_unit_kill (self->unit);
   /* It exits at the end of its connection. */

@@ -15,7 +15,6 @@ typedef struct
   GDBusConnection *root;
   pid_t pid;
   guint n_fds;
-  guint n_looks; /* in a row that found it at rest, with n_fds */
 } Daemon;
 
 static guint
@@ -51,23 +50,11 @@ has_no_child (gpointer user_data)
   return count_children (((Daemon *) user_data)->pid) == 0;
 }
 
-/* No worker, and a few looks in a row show the same descriptors: the last session is put away. */
-static gboolean
-is_at_rest (gpointer user_data)
-{
-  Daemon *self = user_data;
-  guint n_fds = bus_count_fds (self->pid);
-
-  self->n_looks = has_no_child (self) && n_fds == self->n_fds ? self->n_looks + 1 : 0;
-  self->n_fds = n_fds;
-  return self->n_looks >= 10;
-}
-
 /* To be called when nothing runs. */
 static void
 daemon_remember (Daemon *self)
 {
-  bus_wait (is_at_rest, self, "the end of all workers");
+  self->n_fds = bus_wait_at_rest (self->pid);
 }
 
 static gboolean
@@ -269,39 +256,6 @@ test_reader_that_never_reads (void)
   bus_wait (is_as_before, &daemon, "the daemon letting go of stuck readers");
 }
 
-/* A target and the quota: the fifth session of a uid is one too many. */
-static void
-test_session_quota (void)
-{
-  g_auto (Daemon) daemon = { 0 };
-  g_autoptr (GDBusConnection) bus = NULL;
-  g_autoptr (GUnixFDList) fds = NULL;
-  g_autoptr (GError) error = NULL;
-  uid_t uid = bus_next_uid ();
-  pid_t target = bus_spawn (uid, BUS_CHILD_WAIT);
-  char *sessions[5] = { NULL };
-  int captures[5];
-
-  daemon_init (&daemon);
-  daemon_remember (&daemon);
-  bus = bus_connect (uid);
-  for (guint i = 0; i < 4; i++)
-    bus_profile_pid (bus, target, NULL, &sessions[i], &captures[i]);
-  fds = bus_open_proc (target, "maps", O_RDONLY);
-  g_assert_false (
-      bus_profile (bus, g_variant_new_parsed ("{'targets': <[(%u, %h)]>}", (guint32) target, 0),
-                   fds, &sessions[4], &captures[4], &error));
-  bus_assert_error (error, "LimitExceeded");
-  assert_alive (&daemon);
-  for (guint i = 0; i < 4; i++)
-    {
-      close (captures[i]);
-      g_free (sessions[i]);
-    }
-  bus_end (target, SIGKILL);
-  bus_wait (is_as_before, &daemon, "the daemon letting go of all sessions");
-}
-
 typedef struct
 {
   guint n_pending;
@@ -431,7 +385,6 @@ main (int argc, char **argv)
   ADD ("reader-leaving-ends-the-session", test_reader_leaves);
   ADD ("reader-that-never-reads-disturbs-nobody", test_reader_that_never_reads);
   ADD ("workers-have-uids-of-their-own", test_worker_uids);
-  ADD ("fifth-session-of-a-user-is-refused", test_session_quota);
   ADD ("flood-of-calls-disturbs-nobody", test_flood);
 #undef ADD
   return g_test_run ();

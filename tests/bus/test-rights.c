@@ -112,34 +112,6 @@ test_outsider (void)
   close (capture);
 }
 
-/* Root may know. */
-static void
-test_no_such_session (void)
-{
-  g_autoptr (GDBusConnection) root = bus_connect (0);
-  g_autoptr (GError) error = NULL;
-
-  g_assert_null (bus_session_call (root, NO_SESSION, "Stop", NULL, NULL, &error));
-  bus_assert_error (error, "NoSuchSession");
-}
-
-/* It is the uid that owns, not the connection. */
-static void
-test_same_user (void)
-{
-  g_auto (BusUser) owner = { 0 };
-  g_autoptr (GDBusConnection) second = NULL;
-  g_autofree char *session = NULL;
-  int capture;
-
-  bus_user_init (&owner, BUS_CHILD_WAIT);
-  second = bus_connect (owner.uid);
-  capture = start (&owner, &session);
-  bus_assert_state (second, session, "running");
-  g_variant_unref (bus_stop (second, session));
-  close (capture);
-}
-
 typedef struct
 {
   GDBusConnection *bus;
@@ -161,7 +133,7 @@ static gboolean
 sees_nothing (gpointer user_data)
 {
   const Try *try = user_data;
-  g_autofree char *listed = bus_list_paths (try->bus);
+  g_autofree char *listed = bus_list_all_paths (try->bus);
 
   return listed[0] == '\0';
 }
@@ -175,6 +147,7 @@ test_manager (void)
   g_autofree char *session = NULL;
   g_autofree char *stopped = NULL;
   g_autofree char *listed = NULL;
+  g_autofree char *unasked = NULL;
   g_autoptr (GError) error = NULL;
   int captures[2];
 
@@ -185,8 +158,10 @@ test_manager (void)
   set_rule ("action.id == 'org.sonde.profiler1.manage-sessions'");
   bus_wait (is_let_in, &(Try){ manager.bus, session, "Pause" }, "the manager's right");
   bus_assert_state (owner.bus, session, "paused");
-  listed = bus_list_paths (manager.bus);
+  listed = bus_list_all_paths (manager.bus);
   g_assert_nonnull (strstr (listed, session));
+  unasked = bus_list_paths (manager.bus);
+  g_assert_cmpstr (unasked, ==, "");
   g_assert_cmpint (bus_open_capture (manager.bus, session, NULL, &error), ==, -1);
   bus_assert_error (error, "NotAuthorized");
   g_clear_error (&error);
@@ -308,12 +283,13 @@ test_silent_polkit (void)
   g_auto (BusUser) other = { 0 };
   pid_t polkitd = atoi (g_getenv ("PRIVATE_BUS_POLKITD_PID"));
   g_autoptr (GDBusConnection) root = bus_connect (0);
+  g_autofree char *session = NULL;
   guint n_pending = 1;
+  int capture;
 
   bus_user_init (&asking, BUS_CHILD_WAIT);
   bus_user_init (&other, BUS_CHILD_WAIT);
-  /* A list that could show somebody else's session is polkit's decision. */
-  bus_wait (sees_nothing, &(Try){ .bus = root }, "the end of all other cases");
+  capture = start (&asking, &session);
   g_assert_cmpint (kill (polkitd, SIGSTOP), ==, 0);
   g_dbus_connection_call (asking.bus, "org.sonde.Profiler1", "/org/sonde/Profiler1",
                           "org.sonde.Profiler1.Manager", "Profile",
@@ -329,7 +305,8 @@ test_silent_polkit (void)
   g_assert_true (g_dbus_connection_close_sync (asking.bus, NULL, NULL));
   bus_wait (is_zero, &n_pending, "the end of the call");
   g_assert_cmpint (kill (polkitd, SIGCONT), ==, 0);
-  g_free (bus_list_paths (root));
+  bus_wait (sees_nothing, &(Try){ .bus = root }, "the end of the caller's session");
+  close (capture);
 }
 
 int
@@ -340,8 +317,6 @@ main (int argc, char **argv)
 
 #define ADD(path, function) g_test_add_func ("/rights/" path, function)
   ADD ("outsider-learns-nothing-of-sessions", test_outsider);
-  ADD ("root-learns-that-there-is-none", test_no_such_session);
-  ADD ("owner-is-the-uid", test_same_user);
   ADD ("manager-stops-and-lists-and-reads-nothing", test_manager);
   ADD ("reader-reads-and-stops-nothing", test_reader);
   ADD ("rules-see-what-would-run", test_details);

@@ -50,16 +50,6 @@ test_own_process (void)
 }
 
 static void
-test_root_process_by_number (void)
-{
-  g_auto (BusUser) user = { 0 };
-
-  bus_user_init (&user, BUS_CHILD_WAIT);
-  g_free (assert_refused (user.bus, g_variant_new_parsed ("{'pids': <[%u]>}", (guint32) getpid ()),
-                          NULL, "NotAuthorized"));
-}
-
-static void
 test_root_process_with_own_maps (void)
 {
   g_auto (BusUser) user = { 0 };
@@ -68,31 +58,6 @@ test_root_process_with_own_maps (void)
   bus_user_init (&user, BUS_CHILD_WAIT);
   fds = bus_open_proc (user.target, "maps", O_RDONLY);
   g_free (assert_refused (user.bus, target_options (getpid ()), fds, "NotAuthorized"));
-}
-
-static void
-test_root_process_with_path_descriptor (void)
-{
-  g_auto (BusUser) user = { 0 };
-  g_autoptr (GUnixFDList) fds = NULL;
-
-  /* Anybody may open anybody's maps with O_PATH: the kernel checks nothing then. */
-  bus_user_init (&user, BUS_CHILD_WAIT);
-  fds = bus_open_proc (getpid (), "maps", O_PATH);
-  g_free (assert_refused (user.bus, target_options (getpid ()), fds, "NotAuthorized"));
-}
-
-static void
-test_absent_process (void)
-{
-  g_auto (BusUser) user = { 0 };
-  g_autoptr (GUnixFDList) fds = NULL;
-
-  bus_user_init (&user, BUS_CHILD_WAIT);
-  fds = bus_open_proc (user.target, "maps", O_RDONLY);
-  g_free (assert_refused (user.bus, target_options (0x3FFFFF), fds, "NotAuthorized"));
-  g_free (assert_refused (user.bus, g_variant_new_parsed ("{'pids': <[%u]>}", (guint32) 0x3FFFFF),
-                          NULL, "NotAuthorized"));
 }
 
 static void
@@ -263,19 +228,6 @@ test_too_many_targets (void)
 }
 
 static void
-test_machine_for_a_user (void)
-{
-  g_auto (BusUser) user = { 0 };
-
-  bus_user_init (&user, BUS_CHILD_WAIT);
-  g_free (assert_refused (user.bus, g_variant_new_parsed ("{'system': <true>}"), NULL,
-                          "NotAuthorized"));
-  g_free (assert_refused (user.bus,
-                          g_variant_new_parsed ("{'pids': <[%u]>}", (guint32) user.target), NULL,
-                          "NotAuthorized"));
-}
-
-static void
 test_kernel_names_for_a_user (void)
 {
   g_auto (BusUser) user = { 0 };
@@ -323,45 +275,6 @@ test_machine_for_root (void)
   record_as_root (g_variant_new_parsed ("{'system': <true>, 'duration': <%t>}", (guint64) 500000),
                   target);
   bus_end (target, SIGKILL);
-}
-
-/* Every door of somebody's session is shut for another user, as if there was no session. */
-static void
-test_session_of_somebody_else (void)
-{
-  static const char *const properties[] = { "State", "Statistics" };
-  g_auto (BusUser) owner = { 0 };
-  g_auto (BusUser) other = { 0 };
-  g_autofree char *session = NULL;
-  int capture = -1;
-
-  bus_user_init (&owner, BUS_CHILD_SPIN);
-  bus_user_init (&other, BUS_CHILD_WAIT);
-  bus_profile_pid (owner.bus, owner.target, NULL, &session, &capture);
-
-  for (guint i = 0; i < 2; i++)
-    {
-      const char *path = i == 0 ? session : "/org/sonde/Profiler1/session/987654";
-      g_autoptr (GUnixFDList) fds = bus_open_proc (other.target, "maps", O_RDONLY);
-      g_autoptr (GError) error = NULL;
-
-      g_assert_null (bus_session_call (other.bus, path, "Stop", NULL, NULL, &error));
-      bus_assert_error (error, "NotAuthorized");
-      g_clear_error (&error);
-      g_assert_null (bus_session_call (
-          other.bus, path, "AddProcess",
-          g_variant_new_parsed ("([(%u, %h)],)", (guint32) other.target, 0), fds, &error));
-      bus_assert_error (error, "NotAuthorized");
-      for (guint k = 0; k < G_N_ELEMENTS (properties); k++)
-        {
-          g_clear_error (&error);
-          g_assert_null (bus_session_get (other.bus, path, properties[k], &error));
-          g_assert_nonnull (error);
-        }
-    }
-
-  g_variant_unref (bus_stop (owner.bus, session));
-  close (capture);
 }
 
 static guint64
@@ -459,23 +372,6 @@ test_launch (void)
   capture_summary_assert_whole (&summary);
 }
 
-/* Last, since nobody starts polkitd again. */
-static void
-test_without_polkit (void)
-{
-  g_auto (BusUser) user = { 0 };
-  g_autoptr (GUnixFDList) fds = NULL;
-  pid_t polkitd = atoi (g_getenv ("PRIVATE_BUS_POLKITD_PID"));
-
-  bus_user_init (&user, BUS_CHILD_SPIN);
-  g_assert_cmpint (kill (polkitd, SIGKILL), ==, 0);
-  fds = bus_open_proc (user.target, "maps", O_RDONLY);
-  g_free (assert_refused (user.bus, target_options (user.target), fds, "NotAuthorized"));
-  record_as_root (g_variant_new_parsed ("{'pids': <[%u]>, 'duration': <%t>}", (guint32) user.target,
-                                        (guint64) 500000),
-                  user.target);
-}
-
 int
 main (int argc, char **argv)
 {
@@ -483,10 +379,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
 
 #define ADD(path, function) g_test_add_func ("/service/" path, function)
-  ADD ("profile/refuses-a-root-process-by-number", test_root_process_by_number);
   ADD ("profile/refuses-a-root-process-with-own-maps", test_root_process_with_own_maps);
-  ADD ("profile/refuses-a-root-process-with-o-path", test_root_process_with_path_descriptor);
-  ADD ("profile/refuses-an-absent-process-alike", test_absent_process);
   ADD ("profile/refuses-maps-of-another-process", test_maps_of_another_process);
   ADD ("profile/refuses-maps-from-before-an-exec", test_maps_before_exec);
   ADD ("profile/refuses-files-that-are-no-maps", test_files_that_are_no_proof);
@@ -495,16 +388,13 @@ main (int argc, char **argv)
   ADD ("profile/refuses-bad-options-by-name", test_bad_options);
   ADD ("profile/refuses-no-or-two-kinds-of-target", test_target_kinds);
   ADD ("profile/refuses-too-many-targets", test_too_many_targets);
-  ADD ("profile/refuses-the-machine-to-a-user", test_machine_for_a_user);
   ADD ("profile/refuses-kernel-names-to-a-user", test_kernel_names_for_a_user);
   ADD ("profile/gives-a-user-his-own-process", test_own_process);
   ADD ("profile/gives-root-a-process-by-number", test_root_by_number);
   ADD ("profile/gives-root-the-machine", test_machine_for_root);
-  ADD ("session/is-closed-to-other-users", test_session_of_somebody_else);
   ADD ("session/stop-answers-what-the-capture-says", test_stop_adds_up);
   ADD ("session/is-gone-after-stop", test_stop_twice);
   ADD ("session/launch-takes-only-proven-processes", test_launch);
-  ADD ("authority/without-polkit-only-root-may", test_without_polkit);
 #undef ADD
   return g_test_run ();
 }

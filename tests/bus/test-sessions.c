@@ -272,30 +272,6 @@ test_bad_stream_options (void)
   close (capture);
 }
 
-/* One reader too many costs nobody else anything. */
-static void
-test_sinks (void)
-{
-  g_auto (BusUser) user = { 0 };
-  g_autofree char *session = NULL;
-  g_autoptr (GError) error = NULL;
-  int captures[16];
-
-  bus_user_init (&user, BUS_CHILD_SPIN);
-  bus_profile_pid (user.bus, user.target, NULL, &session, &captures[0]);
-  for (guint i = 1; i < G_N_ELEMENTS (captures); i++)
-    {
-      captures[i] = bus_open_capture (user.bus, session, NULL, &error);
-      g_assert_no_error (error);
-    }
-  g_assert_cmpint (bus_open_capture (user.bus, session, NULL, &error), ==, -1);
-  bus_assert_error (error, "LimitExceeded");
-  g_assert_nonnull (strstr (error->message, "Limit sinks:"));
-  bus_assert_state (user.bus, session, "running");
-  for (guint i = 0; i < G_N_ELEMENTS (captures); i++)
-    close (captures[i]);
-}
-
 static void
 test_without_collectors (void)
 {
@@ -320,33 +296,6 @@ test_without_collectors (void)
   bus_profile_pid (user.bus, user.target, NULL, &session, &capture);
   g_assert_null (bus_session_call (user.bus, session, "OpenControl", NULL, NULL, &error));
   bus_assert_error (error, "NotSupported");
-  close (capture);
-}
-
-/* Each addition may cost thousands of events, even those that come to nothing. */
-static void
-test_addition_rate (void)
-{
-  g_auto (BusUser) user = { 0 };
-  g_autofree char *session = NULL;
-  g_autoptr (GUnixFDList) proof = NULL;
-  guint n_limited = 0;
-  int capture = -1;
-
-  bus_user_init (&user, BUS_CHILD_WAIT);
-  bus_profile_pid (user.bus, user.target, NULL, &session, &capture);
-  proof = bus_open_proc (user.target, "maps", O_RDONLY);
-  for (guint i = 0; i < 40 && n_limited == 0; i++)
-    {
-      g_autoptr (GError) error = NULL;
-
-      g_assert_null (bus_session_call (
-          user.bus, session, "AddProcess",
-          g_variant_new_parsed ("([(%u, %h)],)", (guint32) user.target, 0), proof, &error));
-      g_test_message ("%s", error->message);
-      n_limited += strstr (error->message, "Limit additions:") != NULL;
-    }
-  g_assert_cmpuint (n_limited, ==, 1);
   close (capture);
 }
 
@@ -415,9 +364,7 @@ main (int argc, char **argv)
   ADD ("pause-and-resume-follow-the-table", test_pause);
   ADD ("second-reader-gets-a-capture-and-hears-of-the-end", test_second_reader);
   ADD ("open-capture-refuses-bad-options", test_bad_stream_options);
-  ADD ("seventeenth-reader-is-refused", test_sinks);
   ADD ("nothing-that-needs-collectors", test_without_collectors);
-  ADD ("additions-have-a-rate", test_addition_rate);
   ADD ("events-are-counted-over-all-processes", test_events);
 #undef ADD
   return g_test_run ();

@@ -17,20 +17,31 @@
 #define SERVICE      "org.sonde.Profiler1"
 #define MANAGER_PATH "/org/sonde/Profiler1"
 
+/* Of private-bus; the group has the same number. */
+enum
+{
+  FIRST_ACCOUNT = 50000,
+  N_ACCOUNTS = 1000,
+};
+
 static const char *const child_names[] = {
   [BUS_CHILD_SPIN] = "--spin",     [BUS_CHILD_WAIT] = "--wait",       [BUS_CHILD_EXEC] = "--exec",
   [BUS_CHILD_CLIENT] = "--client", [BUS_CHILD_PROFILE] = "--profile",
 };
-
-/* Users of base-passwd, which every Debian has. */
-static const uid_t uids[] = { 2, 3, 5, 6, 7, 8, 9, 10, 13, 33, 34, 38, 39, 65534 };
 
 uid_t
 bus_next_uid (void)
 {
   static guint n_used;
 
-  return uids[n_used++ % G_N_ELEMENTS (uids)];
+  g_assert_cmpuint (n_used, <, N_ACCOUNTS);
+  return FIRST_ACCOUNT + n_used++;
+}
+
+gboolean
+bus_is_long (void)
+{
+  return g_strcmp0 (g_getenv ("SONDE_TEST_LONG"), "1") == 0;
 }
 
 GDBusConnection *
@@ -49,6 +60,22 @@ bus_connect (uid_t uid)
   g_assert_no_error (error);
   g_assert_cmpint (seteuid (0), ==, 0);
   return bus;
+}
+
+gboolean
+bus_has_name (GDBusConnection *bus, const char *name)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) answer = NULL;
+  gboolean has_owner;
+
+  answer = g_dbus_connection_call_sync (bus, "org.freedesktop.DBus", "/org/freedesktop/DBus",
+                                        "org.freedesktop.DBus", "NameHasOwner",
+                                        g_variant_new ("(s)", name), G_VARIANT_TYPE ("(b)"),
+                                        G_DBUS_CALL_FLAGS_NONE, -1, NULL, &error);
+  g_assert_no_error (error);
+  g_variant_get (answer, "(b)", &has_owner);
+  return has_owner;
 }
 
 pid_t
@@ -178,18 +205,25 @@ bus_stop (GDBusConnection *bus, const char *session)
 }
 
 GVariant *
-bus_session_get (GDBusConnection *bus, const char *session, const char *name, GError **error)
+bus_get (
+    GDBusConnection *bus, const char *path, const char *interface, const char *name, GError **error)
 {
   g_autoptr (GVariant) answer = NULL;
   GVariant *value = NULL;
 
-  answer = g_dbus_connection_call_sync (bus, SERVICE, session, "org.freedesktop.DBus.Properties",
-                                        "Get", g_variant_new ("(ss)", SERVICE ".Session", name),
+  answer = g_dbus_connection_call_sync (bus, SERVICE, path, "org.freedesktop.DBus.Properties",
+                                        "Get", g_variant_new ("(ss)", interface, name),
                                         G_VARIANT_TYPE ("(v)"), G_DBUS_CALL_FLAGS_NONE, -1, NULL,
                                         error);
   if (answer != NULL)
     g_variant_get (answer, "(v)", &value);
   return value;
+}
+
+GVariant *
+bus_session_get (GDBusConnection *bus, const char *session, const char *name, GError **error)
+{
+  return bus_get (bus, session, SERVICE ".Session", name, error);
 }
 
 void
@@ -278,7 +312,7 @@ void
 bus_wait (BusCondition done, gpointer user_data, const char *what)
 {
   gint64 deadline = g_get_monotonic_time () + 30 * G_USEC_PER_SEC;
-  guint timer = g_timeout_add (20, wake_up, NULL);
+  guint timer = g_timeout_add (5, wake_up, NULL);
 
   while (!done (user_data))
     {
@@ -287,6 +321,34 @@ bus_wait (BusCondition done, gpointer user_data, const char *what)
       g_main_context_iteration (NULL, TRUE);
     }
   g_source_remove (timer);
+}
+
+typedef struct
+{
+  pid_t pid;
+  guint n_fds;
+  guint n_looks; /* in a row that found it at rest, with n_fds */
+} Rest;
+
+static gboolean
+is_at_rest (gpointer user_data)
+{
+  Rest *self = user_data;
+  g_autoptr (GArray) children = bus_list_children (self->pid);
+  guint n_fds = bus_count_fds (self->pid);
+
+  self->n_looks = children->len == 0 && n_fds == self->n_fds ? self->n_looks + 1 : 0;
+  self->n_fds = n_fds;
+  return self->n_looks >= 20;
+}
+
+guint
+bus_wait_at_rest (pid_t pid)
+{
+  Rest rest = { .pid = pid };
+
+  bus_wait (is_at_rest, &rest, "the end of all workers");
+  return rest.n_fds;
 }
 
 static void

@@ -19,11 +19,18 @@ typedef enum
 /* To be called first in main(): in a child of bus_spawn() it does not return. */
 void bus_child_main (int argc, char **argv);
 
-/* A uid that no other case of this program has used, so that quotas do not meet. */
+/* An unprivileged uid (and gid) that no other case of this program has used, so that quotas do not
+ * meet. */
 uid_t bus_next_uid (void);
+
+/* Whether there is time for every repetition (SONDE_TEST_LONG=1). */
+gboolean bus_is_long (void);
 
 /* A connection that the bus knows as @uid's. */
 GDBusConnection *bus_connect (uid_t uid);
+
+/* Whether somebody on the bus has @name. */
+gboolean bus_has_name (GDBusConnection *bus, const char *name);
 
 /* A process of @uid, ready to be profiled: it has executed a program since it has that uid. */
 pid_t bus_spawn (uid_t uid, BusChild what);
@@ -58,6 +65,13 @@ GVariant *bus_session_call (GDBusConnection *bus,
 /* Stops and returns the statistics (a{st}). */
 GVariant *bus_stop (GDBusConnection *bus, const char *session);
 
+/* A property, or NULL. */
+GVariant *bus_get (GDBusConnection *bus,
+                   const char *path,
+                   const char *interface,
+                   const char *name,
+                   GError **error);
+
 /* A property of the Session interface, or NULL. */
 GVariant *
 bus_session_get (GDBusConnection *bus, const char *session, const char *name, GError **error);
@@ -71,6 +85,10 @@ pid_t bus_service_pid (GDBusConnection *bus);
 /* Its child processes, and its open descriptors. */
 GArray *bus_list_children (pid_t pid);
 guint bus_count_fds (pid_t pid);
+
+/* Waits until the service @pid has no worker, and a few looks in a row show the same descriptors:
+ * the last session is put away. Returns how many descriptors. */
+guint bus_wait_at_rest (pid_t pid);
 
 /* Iterates the main context until @done (@user_data), and fails the test after half a minute. */
 typedef gboolean (*BusCondition) (gpointer user_data);

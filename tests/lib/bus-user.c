@@ -44,20 +44,33 @@ bus_assert_answers (GDBusConnection *bus)
   g_assert_no_error (error);
 }
 
-GVariant *
-bus_list_sessions (GDBusConnection *bus)
+char *
+bus_start_session (GDBusConnection *bus, GVariant *options, GUnixFDList *fds, GError **error)
+{
+  g_autoptr (GVariant) answer
+      = bus_manager_call (bus, "StartSession", g_variant_new ("(@a{sv})", options), fds, error);
+  char *session = NULL;
+
+  if (answer != NULL)
+    g_variant_get (answer, "(o)", &session);
+  return session;
+}
+
+static GVariant *
+list_sessions (GDBusConnection *bus, GDBusCallFlags flags)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GVariant) answer = bus_manager_call (bus, "ListSessions", NULL, NULL, &error);
+  g_autoptr (GVariant) answer
+      = g_dbus_connection_call_sync (bus, SERVICE, MANAGER_PATH, SERVICE ".Manager", "ListSessions",
+                                     NULL, NULL, flags, -1, NULL, &error);
 
   g_assert_no_error (error);
   return g_variant_get_child_value (answer, 0);
 }
 
-char *
-bus_list_paths (GDBusConnection *bus)
+static char *
+join_paths (GVariant *list)
 {
-  g_autoptr (GVariant) list = bus_list_sessions (bus);
   g_autoptr (GString) paths = g_string_new (NULL);
 
   for (gsize i = 0; i < g_variant_n_children (list); i++)
@@ -68,6 +81,29 @@ bus_list_paths (GDBusConnection *bus)
       g_string_append_printf (paths, "%s%s", i > 0 ? " " : "", path);
     }
   return g_strdup (paths->str);
+}
+
+GVariant *
+bus_list_sessions (GDBusConnection *bus)
+{
+  return list_sessions (bus, G_DBUS_CALL_FLAGS_NONE);
+}
+
+char *
+bus_list_paths (GDBusConnection *bus)
+{
+  g_autoptr (GVariant) list = bus_list_sessions (bus);
+
+  return join_paths (list);
+}
+
+char *
+bus_list_all_paths (GDBusConnection *bus)
+{
+  g_autoptr (GVariant) list
+      = list_sessions (bus, G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION);
+
+  return join_paths (list);
 }
 
 int

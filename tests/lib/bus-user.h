@@ -26,10 +26,15 @@ GVariant *bus_manager_call (GDBusConnection *bus,
 /* Fails the test unless sonded answers what anybody may ask. */
 void bus_assert_answers (GDBusConnection *bus);
 
+/* StartSession; its object path, or NULL with @error on refusal. @options is consumed. */
+char *bus_start_session (GDBusConnection *bus, GVariant *options, GUnixFDList *fds, GError **error);
+
 /* The list of sessions that this connection sees: a(ousts). */
 GVariant *bus_list_sessions (GDBusConnection *bus);
 /* The object paths of it, separated by spaces. */
 char *bus_list_paths (GDBusConnection *bus);
+/* The same of a caller who lets polkit be asked for more than his own. */
+char *bus_list_all_paths (GDBusConnection *bus);
 
 /* OpenCapture; -1 with @error on refusal. @options is consumed; may be NULL. */
 int bus_open_capture (GDBusConnection *bus, const char *session, GVariant *options, GError **error);

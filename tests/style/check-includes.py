@@ -34,7 +34,7 @@ LAYERS = {
     'daemon/control': GLIB + CONFIG + DBUS
     + ['daemon/base/*.h', 'polkit/polkit.h', 'systemd/*.h', 'sys/capability.h'],
     'daemon/capture': GLIB + CONFIG
-    + ['daemon/base/*.h', 'protocol/*.h', 'shared-ring/*.h', 'unwind/*.h', 'symbols/*.h'],
+    + ['daemon/base/*.h', 'protocol/*.h', 'shared-ring/*.h', 'unwind/*.h', 'symbols/*.h', 'seccomp.h'],
     'client': GLIB + CONFIG + DBUS + LIBDW + ['protocol/*.h', 'symbols/*.h'],
     # To be copied out of the checkout: nothing of ours.
     'docs/examples': GLIB,

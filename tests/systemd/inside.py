@@ -70,6 +70,11 @@ class User:
     def start_recording(self, name, *arguments):
         return self.start('sondectl', 'record', '-o', name, *arguments)
 
+    def wait_for_capture(self, name):
+        """Until something of it has arrived."""
+        path = os.path.join(self.home, name)
+        wait_until(lambda: os.path.exists(path) and os.path.getsize(path) > 0, name)
+
     def finish_recording(self, process, name):
         """Waits, verifies and reads."""
         output, _ = process.communicate(timeout=DEADLINE_SECONDS)

@@ -5,12 +5,26 @@
 import os
 import sys
 
-from inside import Capture, User, check, run
+from inside import Capture, User, check, run, wait_until
 from tap import Tap
 
 
+SERVICE = 'org.sonde.Profiler1'
+
+
+def start_session(*options):
+    """By root. Returns its object path."""
+    answer = run('busctl', 'call', SERVICE, '/org/sonde/Profiler1', f'{SERVICE}.Manager', 'StartSession', 'a{sv}',
+                 str(len(options) // 3), *options)
+    return answer.split('"')[1]
+
+
+def get_property(session, name):
+    return run('busctl', 'get-property', SERVICE, session, f'{SERVICE}.Session', name).split('"')[1]
+
+
 def main():
-    tap = Tap(3)
+    tap = Tap(5)
     burn = os.path.join(sys.argv[1], 'tests/system/burn')
     alice = User('alice')
 
@@ -31,6 +45,23 @@ def main():
         with open('/proc/kallsyms', encoding='utf-8') as file:
             known = {line.split()[2] for line in file}
         check(names & known, f'only {names}')
+
+    with tap.case('a session that outlives its caller writes a file that its owner may read'):
+        session = start_session('system', 'b', 'true', 'duration', 't', '300000')
+        path = get_property(session, 'CaptureFile')
+        check(path.startswith('/var/lib/sonde/captures/'), path)
+        wait_until(lambda: get_property(session, 'State') == 'finished', 'the end of the session')
+        run('sondectl', 'verify', path)
+
+    with tap.case('the processes of a unit are found'):
+        unit = 'sonde-burn.service'
+        run('systemd-run', '--quiet', f'--unit={unit}', burn, '20')
+        session = start_session('unit', 's', unit, 'duration', 't', '500000')
+        wait_until(lambda: get_property(session, 'State') == 'finished', 'the end of the session')
+        capture = Capture(get_property(session, 'CaptureFile'))
+        run('systemctl', 'stop', unit)
+        tap.note(f'{capture.counts["SAMPLE"]} samples in half a second')
+        check(capture.counts['SAMPLE'] > 50, 'about 500 were to be expected')
 
     with tap.case('no unit has failed'):
         check(run('systemctl', '--failed', '--no-legend') == '', run('systemctl', '--failed', '--full'))

@@ -12,8 +12,9 @@ from inside import User, check, processes, run, wait_until, worker_units
 from tap import Tap
 
 
-def wait_for_session(n_sessions=1):
-    """Until so many run beside the spare worker. Returns the pids of all workers."""
+def wait_for_session(user, name, n_sessions=1):
+    """Until name is being written, and so many run beside the spare worker. Returns the pids of all workers."""
+    user.wait_for_capture(name)
     wait_until(lambda: len(worker_units()) == n_sessions + 1 and
                len(processes('sonde-capture')) == n_sessions + 1, f'{n_sessions} sessions')
     return processes('sonde-capture')
@@ -36,7 +37,7 @@ def end_recording(process, signum=signal.SIGINT):
 
 
 def main():
-    tap = Tap(7)
+    tap = Tap(8)
     alice = User('alice')
     target = str(alice.start('bash', '-c', 'while :; do :; done').pid)
     run('systemctl', 'start', 'sonded')
@@ -47,7 +48,7 @@ def main():
 
     with tap.case('it takes the first session, and another one gets ready'):
         recording = alice.start_recording('first.syscap', '-p', target)
-        first, second = sorted(wait_for_session(), key=lambda pid: pid != spare)
+        first, second = sorted(wait_for_session(alice, 'first.syscap'), key=lambda pid: pid != spare)
         check(first == spare, f'{spare} is gone')
 
     with tap.case('no two workers have the same uid, and none has root\'s'):
@@ -56,7 +57,7 @@ def main():
 
     with tap.case('a worker that is killed ends its session, which says so, and no other one'):
         other = alice.start_recording('other.syscap', '-p', target)
-        wait_for_session(2)
+        wait_for_session(alice, 'other.syscap', 2)
         os.kill(first, signal.SIGKILL)
         output, _ = recording.communicate(timeout=60)
         check(recording.returncode == 125 and 'The worker was killed by signal 9' in output,
@@ -69,16 +70,27 @@ def main():
     with tap.case('one that hangs is killed'):
         hung, = processes('sonde-capture')
         recording = alice.start_recording('hung.syscap', '-p', target)
-        wait_for_session()
+        wait_for_session(alice, 'hung.syscap')
         os.kill(hung, signal.SIGSTOP)
         status, output = end_recording(recording)
         check(status == 125 and 'in time' in output, f'exit status {status}: {output}')
         wait_until(lambda: hung not in processes('sonde-capture'), 'the end of the worker')
         check_at_rest()
 
+    with tap.case('one whose sonded is killed finishes the capture, and sonded comes back'):
+        recording = alice.start_recording('orphan.syscap', '-p', target)
+        before = set(wait_for_session(alice, 'orphan.syscap'))
+        sonded, = processes('sonded')
+        os.kill(sonded, signal.SIGKILL)
+        recording.communicate(timeout=60)
+        wait_until(lambda: processes('sonded') not in ([], [sonded]), 'the next sonded')
+        wait_until(lambda: not before & set(processes('sonde-capture')), 'the end of its workers')
+        alice.run('sondectl', 'verify', 'orphan.syscap')
+        check_at_rest()
+
     with tap.case('no worker stays when sonded ends, and none has left anything'):
         recording = alice.start_recording('last.syscap', '-p', target)
-        wait_for_session()
+        wait_for_session(alice, 'last.syscap')
         run('systemctl', 'stop', 'sonded')
         recording.communicate(timeout=60)
         alice.run('sondectl', 'verify', 'last.syscap')

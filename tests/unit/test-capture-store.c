@@ -128,7 +128,7 @@ static void
 refuses_a_user_too_many_files (Fixture *fixture, gconstpointer data)
 {
   for (guint i = 0; i < SONDE_LIMIT_CAPTURE_FILES; i++)
-    add_file (fixture, UID, 0);
+    add_file (fixture, UID, 1);
   assert_refused (fixture, UID, "capture-files");
 }
 
@@ -152,6 +152,23 @@ counts_what_open_files_may_grow_to (Fixture *fixture, gconstpointer data)
   g_assert_cmpuint (other_max, ==, (2 << 20) - 4096);
 }
 
+/* That of a session which never started. */
+static void
+removes_what_stays_empty (Fixture *fixture, gconstpointer data)
+{
+  g_autofree char *empty = NULL;
+  g_autofree char *used = NULL;
+  guint64 max_bytes;
+
+  close (open_file (fixture, UID, 0, &empty, &max_bytes));
+  close (open_file (fixture, UID, 1, &used, &max_bytes));
+  g_assert_true (g_file_test (empty, G_FILE_TEST_EXISTS));
+  sonde_capture_store_release (fixture->store, empty);
+  sonde_capture_store_release (fixture->store, used);
+  g_assert_false (g_file_test (empty, G_FILE_TEST_EXISTS));
+  g_assert_true (g_file_test (used, G_FILE_TEST_EXISTS));
+}
+
 static void
 forgets_what_was_removed (Fixture *fixture, gconstpointer data)
 {
@@ -166,7 +183,7 @@ forgets_what_was_removed (Fixture *fixture, gconstpointer data)
   close (open_file (fixture, UID, SONDE_LIMIT_CAPTURE_BYTES, &path, &max_bytes));
   assert_refused (fixture, UID, "capture-uid-bytes");
   g_assert_cmpint (unlink (path), ==, 0);
-  add_file (fixture, UID, 0);
+  add_file (fixture, UID, 1);
   directory = g_dir_open (links, 0, NULL);
   while (g_dir_read_name (directory) != NULL)
     n_links++;
@@ -251,6 +268,7 @@ main (int argc, char **argv)
   ADD ("refuses-a-user-too-many-files", refuses_a_user_too_many_files);
   ADD ("counts-what-open-files-may-grow-to", counts_what_open_files_may_grow_to);
   ADD ("forgets-what-was-removed", forgets_what_was_removed);
+  ADD ("removes-what-stays-empty", removes_what_stays_empty);
   ADD ("never-opens-what-is-there", never_opens_what_is_there);
   ADD ("refuses-to-read-what-is-not-its-own", refuses_to_read_what_is_not_its_own);
   ADD ("gives-a-new-file-and-reads-it-again", gives_a_new_file_and_reads_it_again);

@@ -98,21 +98,24 @@ test_finds_functions (Fixture *f, gconstpointer data)
     }
 }
 
-static void
-test_32_bit (Fixture *f, gconstpointer data)
-{
-  g_autoptr (GByteArray) file = NULL;
-  guint cie = fake_elf32_add_cie (f->cfi);
-  SondeModule *module;
-  Elf32_Ehdr *elf;
-  uint64_t low, high;
-  int error;
-
-  for (guint i = 0; i < 3; i++)
-    fake_elf32_add_fde (f->cfi, cie, FAKE_ELF_TEXT + i * 0x100, 0x100, NULL, 0);
-  file = fake_elf32_build (f->cfi);
-  module = load_bytes (f, file->data, file->len, &error);
+/* Only a machine that runs such programs reads their files. */
 #ifdef __x86_64__
+#define READS_32_BIT 1
+#else
+#define READS_32_BIT 0
+#endif
+
+static void
+assert_32_bit (SondeModule *module, int error)
+{
+  uint64_t low, high;
+
+  if (!READS_32_BIT)
+    {
+      g_assert_null (module);
+      g_assert_cmpint (error, ==, -ENOEXEC);
+      return;
+    }
   g_assert_cmpint (error, ==, 0);
   g_assert_true (sonde_module_is_32_bit (module));
   assert_has_three_functions (module);
@@ -120,13 +123,26 @@ test_32_bit (Fixture *f, gconstpointer data)
   g_assert_cmphex (low, ==, 0);
   g_assert_cmphex (high, ==, FAKE_ELF_SIZE);
   g_assert_null (sonde_module_elf (module)); /* not for libdwfl */
-#else
-  g_assert_cmpint (error, ==, -ENOEXEC);
-#endif
+}
+
+static void
+test_32_bit (Fixture *f, gconstpointer data)
+{
+  g_autoptr (GByteArray) file = NULL;
+  guint cie = fake_elf32_add_cie (f->cfi);
+  SondeModule *module;
+  Elf32_Ehdr *elf;
+  int error;
+
+  for (guint i = 0; i < 3; i++)
+    fake_elf32_add_fde (f->cfi, cie, FAKE_ELF_TEXT + i * 0x100, 0x100, NULL, 0);
+  file = fake_elf32_build (f->cfi);
+  module = load_bytes (f, file->data, file->len, &error);
+  assert_32_bit (module, error);
   elf = (gpointer) file->data;
   elf->e_phentsize = sizeof (Elf64_Phdr);
   load_bytes (f, file->data, file->len, &error);
-  g_assert_cmpint (error, ==, -EBADMSG);
+  g_assert_cmpint (error, ==, READS_32_BIT ? -EBADMSG : -ENOEXEC);
   elf->e_machine = EM_X86_64; /* x32: 32-bit pointers with 64-bit registers */
   load_bytes (f, file->data, file->len, &error);
   g_assert_cmpint (error, ==, -ENOEXEC);

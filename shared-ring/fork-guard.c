@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Tells whether this process is still the one that opened a ring. */
+#include "shared-ring/fork-guard.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* These three are the process's own, as its threads and its environment are. */
+const uint32_t *sonde_fork_guard_word;
+static uint32_t *word;
+static uint32_t last_generation;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int once_result;
+
+/* The only thread of the child runs it. */
+static void
+enter_child (void)
+{
+  last_generation++;
+  sonde_ring_store_relaxed (word, last_generation);
+}
+
+static void
+init_once (void)
+{
+  size_t size_bytes = (size_t) sysconf (_SC_PAGESIZE);
+  void *page = mmap (NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+  if (page == MAP_FAILED)
+    {
+      once_result = -errno;
+      return;
+    }
+
+  /* Not there before Linux 4.14: then there is the handler alone. */
+  madvise (page, size_bytes, MADV_WIPEONFORK);
+  word = page;
+  last_generation = 1;
+  *word = last_generation;
+
+  once_result = -pthread_atfork (NULL, NULL, enter_child);
+  if (once_result == 0)
+    sonde_fork_guard_word = word;
+  else
+    munmap (page, size_bytes);
+}
+
+int
+sonde_fork_guard_init (void)
+{
+  pthread_once (&once, init_once);
+  return once_result;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Tells whether this process is still the one that opened a ring. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shared-ring/ring-atomic.h"
+
+/**
+ * SECTION: fork-guard
+ *
+ * A ring has one writer. A child of fork() has a copy of everything that its parent knew, and must
+ * not write to its parent's rings. So there is a number of the process, its generation, in a page
+ * that the kernel empties in every child (MADV_WIPEONFORK), even one of a plain clone(). After
+ * fork() a handler of pthread_atfork() gives the child the next number; in other children it stays
+ * 0, which is nobody's. Where the kernel cannot empty pages (before Linux 4.14) only the handler
+ * works.
+ *
+ * A child of vfork() shares its parent's memory, runs in its place, and is not told apart.
+ */
+
+/**
+ * sonde_fork_guard_init:
+ *
+ * Once before anything else here; again does nothing. Any thread; not signal handlers.
+ *
+ * Errors: errno of mmap(2) and pthread_atfork(3)
+ */
+int sonde_fork_guard_init (void);
+
+/* Of the process; set by sonde_fork_guard_init(). For sonde_fork_guard_generation() alone. */
+extern const uint32_t *sonde_fork_guard_word;
+
+/* This process's number: 0 before sonde_fork_guard_init() and in children without the handler. Any
+ * thread, and signal handlers; a few cycles. */
+static inline uint32_t
+sonde_fork_guard_generation (void)
+{
+  return sonde_fork_guard_word != NULL ? sonde_ring_load_relaxed (sonde_fork_guard_word) : 0;
+}

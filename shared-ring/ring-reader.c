@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The reading side of a ring, which believes nothing that its writer wrote. */
+#include "shared-ring/ring-reader.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared-ring/ring-atomic.h"
+
+struct SondeRingReader
+{
+  SondeRingMemory memory;
+  SondeRingRights rights;
+  SondeRingState state;
+  SondeFrameFault frame_fault;
+  uint8_t fault_type;    /* of the frame that closed the ring */
+  uint64_t head;         /* bytes taken since the ring was made */
+  uint64_t tail;         /* as last loaded and checked */
+  uint64_t turn_end;     /* where this turn's budget is used up */
+  uint64_t wake_at;      /* as last told to the writer */
+  uint64_t bad_position; /* of the writer, as loaded */
+  SondeRingCounts counts;
+  union
+  {
+    SondeFrame frame;
+    uint64_t align;
+    uint8_t bytes[SONDE_FRAME_MAX_SIZE + SONDE_FRAME_ALIGN];
+  } copy;
+};
+
+int
+sonde_ring_reader_new (SondeRingMemory *memory,
+                       const SondeRingRights *rights,
+                       SondeRingReader **self)
+{
+  SondeRingReader *made = malloc (sizeof *made);
+
+  if (made == NULL)
+    return -ENOMEM;
+
+  memset (made, 0, offsetof (SondeRingReader, copy));
+  made->memory = *memory;
+  made->rights = *rights;
+  made->wake_at = 1; /* as the ring was made */
+  memset (memory, 0, sizeof *memory);
+
+  *self = made;
+  return 0;
+}
+
+void
+sonde_ring_reader_free (SondeRingReader *self)
+{
+  if (self == NULL)
+    return;
+
+  sonde_ring_memory_unmap (&self->memory);
+  free (self);
+}
+
+static int
+end_error (const SondeRingReader *self)
+{
+  if (self->state == SONDE_RING_IS_OPEN)
+    return 0;
+
+  return self->state == SONDE_RING_HAS_ENDED ? -ESHUTDOWN : -EBADMSG;
+}
+
+static int
+close_ring (SondeRingReader *self, SondeRingState state)
+{
+  self->state = state;
+  return end_error (self);
+}
+
+static size_t
+body_index (const SondeRingReader *self, uint64_t position)
+{
+  return (size_t) (position & (self->memory.size_bytes - 1));
+}
+
+/* How far the writer says it is, as bytes since the ring was made; false if that is outside. */
+static bool
+load_position (SondeRingReader *self, uint64_t *position)
+{
+  size_t size_bytes = self->memory.size_bytes;
+  uint32_t index;
+
+  if (self->memory.kind == SONDE_RING_NATIVE)
+    {
+      /* Pairs with the release in publish_tail() of the writer: frames are written before it. */
+      *position = self->bad_position = sonde_ring_load_acquire (&self->memory.header->tail);
+      return *position < self->tail || *position - self->head <= size_bytes;
+    }
+
+  /* Pairs with mapped_ring_buffer_advance() of libsysprof-capture, sequentially consistent. */
+  index = sonde_ring_load_acquire (&self->memory.header->tail_index);
+  self->bad_position = index;
+  *position = self->head + ((index - body_index (self, self->head)) & (size_bytes - 1));
+
+  return index < size_bytes;
+}
+
+static int
+load_tail (SondeRingReader *self)
+{
+  uint64_t tail;
+
+  if (!load_position (self, &tail))
+    return close_ring (self, SONDE_RING_FAULT_RANGE);
+  if (tail % SONDE_FRAME_ALIGN != 0)
+    return close_ring (self, SONDE_RING_FAULT_ALIGN);
+  if (tail < self->tail)
+    return close_ring (self, SONDE_RING_FAULT_BACKWARDS);
+
+  self->tail = tail;
+  return 0;
+}
+
+int
+sonde_ring_reader_begin (SondeRingReader *self, size_t budget_bytes)
+{
+  int r = end_error (self);
+
+  if (r == 0)
+    r = load_tail (self);
+  if (r < 0)
+    return r;
+
+  self->turn_end = self->tail;
+  if (budget_bytes < self->tail - self->head)
+    self->turn_end = self->head + budget_bytes;
+
+  return 0;
+}
+
+/* Copies the header, then as much as the copy's length says and waits. The fences keep the compiler
+ * from looking at the shared bytes again where the copy is meant. */
+static SondeFrameFault
+copy_frame (SondeRingReader *self)
+{
+  const uint8_t *from = self->memory.body + body_index (self, self->head);
+  size_t waiting_bytes = (size_t) (self->tail - self->head);
+  size_t size_bytes = sizeof (SondeFrame);
+
+  if (waiting_bytes < sizeof (SondeFrame))
+    return SONDE_FRAME_FAULT_SHORT_HEADER;
+
+  memcpy (self->copy.bytes, from, sizeof (SondeFrame));
+  sonde_ring_signal_fence ();
+  if (self->copy.frame.len > size_bytes && self->copy.frame.len <= waiting_bytes)
+    {
+      size_bytes = self->copy.frame.len;
+      memcpy (self->copy.bytes + sizeof (SondeFrame), from + sizeof (SondeFrame),
+              size_bytes - sizeof (SondeFrame));
+      sonde_ring_signal_fence ();
+    }
+
+  if (self->copy.frame.type == SONDE_RING_END && self->copy.frame.len == SONDE_RING_END_BYTES)
+    return SONDE_FRAME_OK;
+
+  return sonde_frame_check (self->copy.bytes, size_bytes);
+}
+
+static int
+refuse_frame (SondeRingReader *self, SondeRingState state, SondeFrameFault fault)
+{
+  self->frame_fault = fault;
+  self->fault_type = fault == SONDE_FRAME_FAULT_SHORT_HEADER ? 0 : self->copy.frame.type;
+  return close_ring (self, state);
+}
+
+/* At most once for each 8 bytes of the ring in a turn: each frame has at least 24. */
+int
+sonde_ring_reader_next (SondeRingReader *self, const SondeFrame **frame)
+{
+  SondeFrame *copy = &self->copy.frame;
+  SondeFrameFault fault;
+  int r = end_error (self);
+
+  if (r < 0)
+    return r;
+  if (self->head >= self->turn_end)
+    return 0;
+
+  fault = copy_frame (self);
+  if (fault != SONDE_FRAME_OK)
+    return refuse_frame (self, SONDE_RING_FAULT_FRAME, fault);
+  if (copy->type == SONDE_RING_END)
+    {
+      self->head += SONDE_RING_END_BYTES;
+      return close_ring (self, SONDE_RING_HAS_ENDED);
+    }
+  if ((self->rights.types & SONDE_RING_TYPE (copy->type)) == 0)
+    return refuse_frame (self, SONDE_RING_FAULT_REFUSED, fault);
+
+  self->head += copy->len;
+  self->counts.frames++;
+  self->counts.bytes += copy->len;
+  self->counts.foreign_pids += copy->pid != self->rights.pid;
+  copy->pid = self->rights.pid;
+
+  *frame = copy;
+  return 1;
+}
+
+void
+sonde_ring_reader_release (SondeRingReader *self)
+{
+  SondeRingHeader *header = self->memory.header;
+
+  /* Both pair with the acquire in load_head() of the writer: our copies are made before it may
+   * write over them. */
+  if (self->memory.kind == SONDE_RING_NATIVE)
+    sonde_ring_store_release (&header->head, self->head);
+  else
+    sonde_ring_store_release (&header->head_index, (uint32_t) body_index (self, self->head));
+}
+
+size_t
+sonde_ring_reader_fill (const SondeRingReader *self)
+{
+  return (size_t) (self->tail - self->head);
+}
+
+size_t
+sonde_ring_reader_size (const SondeRingReader *self)
+{
+  return self->memory.size_bytes;
+}
+
+bool
+sonde_ring_reader_has_doorbell (const SondeRingReader *self)
+{
+  return self->memory.kind == SONDE_RING_NATIVE;
+}
+
+bool
+sonde_ring_reader_sleep (SondeRingReader *self, size_t fill_bytes)
+{
+  SondeRingHeader *header = self->memory.header;
+  uint64_t wake_at = self->head + fill_bytes;
+
+  if (self->state != SONDE_RING_IS_OPEN)
+    return false;
+  if (self->memory.kind != SONDE_RING_NATIVE)
+    return sonde_ring_reader_fill (self) < fill_bytes;
+
+  /* A wish that stays the same is not written again: see release() of the writer. */
+  if (wake_at != self->wake_at)
+    sonde_ring_store_relaxed (&header->wake_at, self->wake_at = wake_at);
+  sonde_ring_full_fence ();
+
+  return sonde_ring_load_relaxed (&header->tail) < wake_at;
+}
+
+void
+sonde_ring_reader_pause (SondeRingReader *self, bool is_paused)
+{
+  if (self->memory.kind == SONDE_RING_NATIVE)
+    sonde_ring_store_relaxed (&self->memory.header->is_paused, is_paused ? 1u : 0u);
+}
+
+SondeRingState
+sonde_ring_reader_state (const SondeRingReader *self)
+{
+  return self->state;
+}
+
+SondeFrameFault
+sonde_ring_reader_frame_fault (const SondeRingReader *self)
+{
+  return self->frame_fault;
+}
+
+const char *
+sonde_ring_reader_explain (const SondeRingReader *self, char *text, size_t text_bytes)
+{
+  static const char *const texts[SONDE_N_RING_STATES] = {
+    [SONDE_RING_IS_OPEN] = "the ring is open",
+    [SONDE_RING_HAS_ENDED] = "the ring has ended",
+    [SONDE_RING_FAULT_RANGE] = "the writer's position is outside of the ring",
+    [SONDE_RING_FAULT_ALIGN] = "the writer's position is no multiple of 8",
+    [SONDE_RING_FAULT_BACKWARDS] = "the writer's position moved backwards",
+    [SONDE_RING_FAULT_FRAME] = "malformed",
+    [SONDE_RING_FAULT_REFUSED] = "this producer may not send it",
+  };
+  const char *why = texts[self->state];
+
+  if (self->state == SONDE_RING_FAULT_FRAME)
+    why = sonde_frame_fault_to_string (self->frame_fault);
+
+  if (self->state == SONDE_RING_FAULT_FRAME || self->state == SONDE_RING_FAULT_REFUSED)
+    snprintf (text, text_bytes, "frame %llu (%s, type %u), byte %llu of the ring: %s",
+              (unsigned long long) self->counts.frames,
+              sonde_frame_type_to_string (self->fault_type), self->fault_type,
+              (unsigned long long) self->head, why);
+  else if (self->state >= SONDE_RING_FAULT_RANGE)
+    snprintf (text, text_bytes, "%s: %llu, after %llu", why,
+              (unsigned long long) self->bad_position, (unsigned long long) self->tail);
+  else
+    snprintf (text, text_bytes, "%s", why);
+
+  return text;
+}
+
+/* The writer may write anything there; an account that shrinks is not one. */
+static void
+raise_count (uint64_t *count, const uint64_t *shared)
+{
+  uint64_t value = sonde_ring_load_relaxed (shared);
+
+  if (value > *count)
+    *count = value;
+}
+
+void
+sonde_ring_reader_count (SondeRingReader *self, SondeRingCounts *counts)
+{
+  const SondeRingHeader *header = self->memory.header;
+  SondeRingLosses *claimed = &self->counts.claimed;
+  uint64_t n_committed = self->counts.frames;
+
+  if (self->memory.kind == SONDE_RING_NATIVE)
+    {
+      raise_count (&claimed->lost_events, &header->losses.lost_events);
+      raise_count (&claimed->lost_bytes, &header->losses.lost_bytes);
+      raise_count (&claimed->blocked_events, &header->losses.blocked_events);
+      raise_count (&claimed->blocked_bytes, &header->losses.blocked_bytes);
+      raise_count (&claimed->blocked_ns, &header->losses.blocked_ns);
+      raise_count (&n_committed, &header->sequence);
+    }
+
+  /* Saturates rather than claim less than was taken. */
+  if (n_committed > UINT64_MAX - claimed->lost_events)
+    n_committed = UINT64_MAX - claimed->lost_events;
+  if (self->counts.produced < n_committed + claimed->lost_events)
+    self->counts.produced = n_committed + claimed->lost_events;
+
+  *counts = self->counts;
+}

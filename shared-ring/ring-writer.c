@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The writing side of a ring, inside a profiled program. */
+#include "shared-ring/ring-writer.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "shared-ring/fork-guard.h"
+#include "shared-ring/ring-atomic.h"
+#include "shared-ring/ring-doorbell.h"
+
+#define NS_PER_S  INT64_C (1000000000)
+#define NS_PER_US INT64_C (1000)
+
+/* Between two looks while waiting: about what a reader needs to empty a part of a ring. */
+#define WAIT_STEP_NS (50 * NS_PER_US)
+
+struct SondeRingWriter
+{
+  SondeRingHeader *header;
+  uint8_t *body;
+  uint64_t tail;           /* published */
+  uint64_t head;           /* as last loaded */
+  uint32_t index;          /* of the tail in the body */
+  uint32_t size_bytes;     /* of the body */
+  uint32_t usable_bytes;   /* without the room that is kept for the end frame */
+  uint32_t reserved_bytes; /* of the open reservation */
+  uint32_t is_busy;        /* a reservation is being made or open */
+  uint32_t generation;     /* of the process that opened it */
+  bool is_native;
+  bool is_broken;      /* takes no more */
+  bool has_waited;     /* in vain, and there was no room since */
+  int64_t wait_ns;     /* 0: drop at once */
+  uint64_t n_frames;   /* committed */
+  SondeRingLosses own; /* of a ring that has no place for them */
+  SondeRingLosses *losses;
+  SondeRingDoorbell doorbell;
+  SondeWriter frames;
+  SondeRingMemory owned; /* all zero if somebody else keeps it */
+};
+
+static int64_t
+now_ns (void)
+{
+  struct timespec now;
+
+  clock_gettime (CLOCK_MONOTONIC, &now);
+  return (int64_t) now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+/* How far the reader is, or false if it says what cannot be. */
+static bool
+load_head (SondeRingWriter *self)
+{
+  uint64_t head;
+
+  if (self->is_native)
+    {
+      /* Pairs with the release in publish_head() of the reader: what it read is read. */
+      head = sonde_ring_load_acquire (&self->header->head);
+    }
+  else
+    {
+      /* Pairs with the reader's store of its index, a release at least. */
+      uint32_t index = sonde_ring_load_acquire (&self->header->head_index);
+
+      if (index >= self->size_bytes || index % SONDE_FRAME_ALIGN != 0)
+        return false;
+      head
+          = self->tail
+            - (index <= self->index ? self->index - index : self->index + self->size_bytes - index);
+    }
+
+  if (head - self->head > self->tail - self->head)
+    return false;
+
+  self->head = head;
+  return true;
+}
+
+static void
+publish_tail (SondeRingWriter *self)
+{
+  if (self->is_native)
+    {
+      sonde_ring_store_relaxed (&self->header->sequence, self->n_frames);
+      /* Pairs with the acquire in load_tail() of the reader: the frame and the sequence come
+       * first. */
+      sonde_ring_store_release (&self->header->tail, self->tail);
+    }
+  else
+    {
+      /* Pairs with the acquire in load_tail() of the reader. */
+      sonde_ring_store_release (&self->header->tail_index, self->index);
+    }
+}
+
+static void
+ring_doorbell (SondeRingWriter *self)
+{
+  if (sonde_ring_doorbell_ring (&self->doorbell) == -EPIPE)
+    self->is_broken = true;
+}
+
+static bool
+has_room (const SondeRingWriter *self, size_t size_bytes)
+{
+  return self->usable_bytes - (self->tail - self->head) >= size_bytes;
+}
+
+/* Whether there is room before the session's patience ends. */
+static bool
+wait_for_room (SondeRingWriter *self, size_t size_bytes)
+{
+  static const struct timespec step = { .tv_nsec = WAIT_STEP_NS };
+  int saved_errno = errno;
+  int64_t start_ns = now_ns ();
+  int64_t waited_ns = 0;
+  bool is_there = false;
+
+  ring_doorbell (self);
+  while (!self->is_broken && !is_there && waited_ns < self->wait_ns)
+    {
+      nanosleep (&step, NULL);
+      self->is_broken = !load_head (self);
+      is_there = has_room (self, size_bytes);
+      waited_ns = now_ns () - start_ns;
+    }
+
+  sonde_ring_add (&self->losses->blocked_events, 1);
+  sonde_ring_add (&self->losses->blocked_bytes, size_bytes);
+  sonde_ring_add (&self->losses->blocked_ns, (uint64_t) waited_ns);
+  self->has_waited = !is_there;
+  errno = saved_errno;
+
+  return is_there && !self->is_broken;
+}
+
+static int
+make_room (SondeRingWriter *self, size_t size_bytes)
+{
+  if (has_room (self, size_bytes))
+    return 0;
+
+  self->is_broken = !load_head (self);
+  if (self->is_broken)
+    return -EPIPE;
+  if (has_room (self, size_bytes))
+    {
+      self->has_waited = false;
+      return 0;
+    }
+
+  if (self->wait_ns > 0 && !self->has_waited && wait_for_room (self, size_bytes))
+    return 0;
+
+  return self->is_broken ? -EPIPE : -ENOBUFS;
+}
+
+static int
+lose (SondeRingWriter *self, size_t size_bytes, int error)
+{
+  sonde_ring_add (&self->losses->lost_events, 1);
+  sonde_ring_add (&self->losses->lost_bytes, size_bytes);
+
+  return error;
+}
+
+bool
+sonde_ring_writer_is_wanted (const SondeRingWriter *self)
+{
+  return self->generation == sonde_fork_guard_generation () && !self->is_broken
+         && (!self->is_native || sonde_ring_load_relaxed (&self->header->is_paused) == 0);
+}
+
+/* Why an event cannot be taken, whatever room there is. */
+static int
+check_wanted (const SondeRingWriter *self, size_t size_bytes)
+{
+  if (self->generation != sonde_fork_guard_generation ())
+    return -ECHILD;
+  if (self->is_broken)
+    return -EPIPE;
+  if (size_bytes < SONDE_FRAME_MIN_SIZE || size_bytes > SONDE_FRAME_MAX_SIZE
+      || size_bytes > self->usable_bytes || size_bytes % SONDE_FRAME_ALIGN != 0)
+    return -EMSGSIZE;
+
+  return sonde_ring_writer_is_wanted (self) ? 0 : -EAGAIN;
+}
+
+int
+sonde_ring_writer_reserve (SondeRingWriter *self, size_t size_bytes, void **place)
+{
+  int r = check_wanted (self, size_bytes);
+
+  if (r < 0)
+    return r;
+  if (sonde_ring_load_relaxed (&self->is_busy) != 0)
+    return lose (self, size_bytes, -EBUSY);
+
+  /* From here on a signal handler of this thread finds the ring busy. */
+  sonde_ring_store_relaxed (&self->is_busy, 1);
+  sonde_ring_signal_fence ();
+
+  r = make_room (self, size_bytes);
+  if (r < 0)
+    {
+      sonde_ring_signal_fence ();
+      sonde_ring_store_relaxed (&self->is_busy, 0);
+      return lose (self, size_bytes, r);
+    }
+
+  self->reserved_bytes = (uint32_t) size_bytes;
+  *place = self->body + self->index;
+  return 0;
+}
+
+/* Ends the open reservation; @size_bytes of it become part of the ring. */
+static void
+release (SondeRingWriter *self, uint32_t size_bytes)
+{
+  uint64_t before = self->tail;
+
+  if (size_bytes > 0)
+    {
+      self->tail += size_bytes;
+      self->index += size_bytes;
+      if (self->index >= self->size_bytes)
+        self->index -= self->size_bytes;
+      publish_tail (self);
+    }
+
+  self->reserved_bytes = 0;
+  sonde_ring_signal_fence ();
+  sonde_ring_store_relaxed (&self->is_busy, 0);
+
+  /* No full barrier between the store of the tail and this load, as it would cost more than all the
+   * rest. So a wish that is just being made may be missed: behind a new wish a reader sleeps
+   * with a timer, and without one only when the wish has stood for a while (ring-schedule.h). */
+  if (self->is_native)
+    {
+      uint64_t wake_at = sonde_ring_load_relaxed (&self->header->wake_at);
+
+      if (before < wake_at && wake_at <= self->tail)
+        ring_doorbell (self);
+    }
+}
+
+void
+sonde_ring_writer_commit (SondeRingWriter *self)
+{
+  SondeFrame frame;
+
+  if (self->generation != sonde_fork_guard_generation () || self->reserved_bytes == 0)
+    return;
+
+  memcpy (&frame, self->body + self->index, sizeof frame);
+  if (frame.len < SONDE_FRAME_MIN_SIZE || frame.len > self->reserved_bytes
+      || frame.len % SONDE_FRAME_ALIGN != 0)
+    {
+      lose (self, self->reserved_bytes, 0);
+      frame.len = 0;
+    }
+  else
+    self->n_frames++;
+
+  release (self, frame.len);
+}
+
+void
+sonde_ring_writer_discard (SondeRingWriter *self)
+{
+  if (self->generation == sonde_fork_guard_generation () && self->reserved_bytes > 0)
+    release (self, 0);
+}
+
+static int
+place_frame (void *user_data, size_t size_bytes, void **place)
+{
+  SondeRingWriter *self = user_data;
+
+  return sonde_ring_writer_reserve (self, size_bytes, place);
+}
+
+SondeWriter *
+sonde_ring_writer_frames (SondeRingWriter *self)
+{
+  return &self->frames;
+}
+
+void
+sonde_ring_writer_count (const SondeRingWriter *self, uint64_t *n_frames, SondeRingLosses *losses)
+{
+  bool is_parents = self->generation != sonde_fork_guard_generation ();
+
+  if (n_frames != NULL)
+    *n_frames = self->n_frames;
+  if (losses != NULL)
+    *losses = is_parents ? self->own : *self->losses;
+}
+
+static int
+init (SondeRingWriter *self, const SondeRingMemory *memory, int link_fd)
+{
+  uint32_t kept_bytes = SONDE_RING_END_BYTES;
+  int r = sonde_ring_doorbell_init (&self->doorbell, link_fd);
+
+  if (r < 0)
+    return r;
+
+  self->header = memory->header;
+  self->body = memory->body;
+  self->size_bytes = (uint32_t) memory->size_bytes;
+  self->wait_ns = memory->wait_us * NS_PER_US;
+  self->is_native = memory->kind == SONDE_RING_NATIVE;
+  self->losses = self->is_native ? &self->header->losses : &self->own;
+  /* A full ring would look empty where positions are indexes. */
+  if (!self->is_native)
+    kept_bytes += SONDE_FRAME_ALIGN;
+  self->usable_bytes = self->size_bytes - kept_bytes;
+  self->generation = sonde_fork_guard_generation ();
+  sonde_writer_init_in_place (&self->frames, place_frame, self);
+
+  if (self->header->head_index != 0 || self->header->tail_index != 0
+      || (self->is_native && (self->header->head != 0 || self->header->tail != 0)))
+    return -EUCLEAN;
+
+  return 0;
+}
+
+static void
+free_writer (SondeRingWriter *self)
+{
+  sonde_ring_memory_unmap (&self->owned);
+  munmap (self, sizeof *self);
+}
+
+/* In a mapping of its own: the program's malloc may be what is being profiled. */
+int
+sonde_ring_writer_new (const SondeRingMemory *memory, int link_fd, SondeRingWriter **self)
+{
+  SondeRingWriter *made;
+  int r = sonde_fork_guard_init ();
+
+  if (r < 0)
+    return r;
+
+  made = mmap (NULL, sizeof *made, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (made == MAP_FAILED)
+    return -errno;
+
+  r = init (made, memory, link_fd);
+  if (r < 0)
+    {
+      free_writer (made);
+      return r;
+    }
+
+  *self = made;
+  return 0;
+}
+
+int
+sonde_ring_writer_open (int ring_fd, int link_fd, SondeRingWriter **self)
+{
+  SondeRingMemory memory;
+  int r = sonde_ring_memory_map (ring_fd, &memory);
+
+  if (r < 0)
+    return r;
+
+  r = sonde_ring_writer_new (&memory, link_fd, self);
+  if (r < 0)
+    sonde_ring_memory_unmap (&memory);
+  else
+    (*self)->owned = memory;
+
+  return r;
+}
+
+/* The room for it was kept. */
+static void
+write_end (SondeRingWriter *self)
+{
+  SondeFrame end = { .len = SONDE_RING_END_BYTES, .cpu = -1, .pid = -1, .type = SONDE_RING_END };
+
+  end.time_ns = now_ns ();
+  self->reserved_bytes = 0;
+  memcpy (self->body + self->index, &end, sizeof end);
+  release (self, sizeof end);
+  ring_doorbell (self);
+}
+
+void
+sonde_ring_writer_close (SondeRingWriter *self)
+{
+  if (self == NULL)
+    return;
+
+  if (self->generation != sonde_fork_guard_generation ())
+    {
+      /* The child has the struct, but not the mapping: what is there now is somebody else's. */
+      munmap (self, sizeof *self);
+      return;
+    }
+
+  if (!self->is_broken)
+    write_end (self);
+  free_writer (self);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The writing side of a ring, inside a profiled program. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "protocol/writer.h"
+#include "shared-ring/ring-layout.h"
+#include "shared-ring/ring-memory.h"
+
+/**
+ * SECTION: ring-writer
+ *
+ * One thread writes to a ring: reserve room, fill it with one capture frame in place, commit or
+ * discard it. There are no locks, no system calls but to ring the doorbell or to wait for room, and
+ * no allocations after sonde_ring_writer_open().
+ *
+ * Everything but opening and closing may also be called in signal handlers that interrupt that
+ * thread. A handler that comes between the reserve and the commit of its thread cannot write: it
+ * gets -EBUSY, and its event is counted as lost. errno is left alone everywhere.
+ *
+ * In a child of fork() every call is refused: the ring stays its parent's.
+ */
+typedef struct SondeRingWriter SondeRingWriter;
+
+/**
+ * sonde_ring_writer_open:
+ * @ring_fd: the ring; stays the caller's and may be closed
+ * @link_fd: the link to ring the doorbell on, or -1; stays the caller's, who keeps it open
+ * @self: (out): to be closed with sonde_ring_writer_close()
+ *
+ * Writes natively or as libsysprof-capture does, as the ring's header wants. Calls no malloc.
+ *
+ * Errors: those of sonde_ring_memory_map(), sonde_ring_doorbell_init() and sonde_fork_guard_init();
+ *   -EUCLEAN somebody wrote to the ring before, or its positions are impossible; -ENOMEM
+ */
+int sonde_ring_writer_open (int ring_fd, int link_fd, SondeRingWriter **self);
+
+/**
+ * sonde_ring_writer_new:
+ * @memory: (transfer none): stays mapped until the writer is closed
+ *
+ * Over memory that somebody else mapped and keeps: for a writer and a reader in one process.
+ *
+ * Errors: as of sonde_ring_writer_open()
+ */
+int sonde_ring_writer_new (const SondeRingMemory *memory, int link_fd, SondeRingWriter **self);
+
+/* Writes the end frame, for which there is always room, wakes the reader and unmaps the ring. In a
+ * child of fork() it only frees what is the child's. Accepts NULL. */
+void sonde_ring_writer_close (SondeRingWriter *self);
+
+/**
+ * sonde_ring_writer_reserve:
+ * @size_bytes: a multiple of 8, SONDE_FRAME_MIN_SIZE to SONDE_FRAME_MAX_SIZE
+ * @place: (out): that many bytes, 8-aligned, with what the ring held there before
+ *
+ * Makes room for one frame. If the ring is full the event is dropped and counted; if the session
+ * allows a wait, the reader is woken and up to that many µs are waited for it first. After a wait
+ * in vain there is none until the reader has made room: a profiler that hangs does not stop the
+ * program more than once.
+ *
+ * Returns: 0; the reservation must then be committed or discarded
+ * Errors: -ENOBUFS there is no room: counted as lost; -EBUSY a reservation is open: counted as
+ * lost; -EAGAIN the session is paused: not a loss; -EMSGSIZE not such a size, or more than this
+ * ring can hold; -ECHILD this is a child of the process that opened it; -EPIPE the profiler is gone
+ * or its position is impossible, and this ring takes no more
+ */
+int sonde_ring_writer_reserve (SondeRingWriter *self, size_t size_bytes, void **place);
+
+/**
+ * sonde_ring_writer_commit:
+ *
+ * Publishes the frame in the open reservation. Its length is the frame's own, which may be less
+ * than what was reserved. One that is impossible is the caller's mistake: the frame is dropped and
+ * counted as lost. Without an open reservation it does nothing.
+ */
+void sonde_ring_writer_commit (SondeRingWriter *self);
+
+/* Gives the open reservation up; not a loss. Without one it does nothing. */
+void sonde_ring_writer_discard (SondeRingWriter *self);
+
+/**
+ * sonde_ring_writer_frames:
+ *
+ * Returns: (transfer none): a writer whose sonde_writer_add_*() build their frame in the ring. When
+ *   one returned 0, commit; when it returned an error, there is nothing to commit or to discard.
+ *   Errors are those of sonde_ring_writer_reserve() and of the function. One call makes one frame:
+ *   a table that does not fit one must be split by the caller
+ */
+SondeWriter *sonde_ring_writer_frames (SondeRingWriter *self);
+
+/* Whether an event is wanted now: the session is not paused, and the ring is this process's and
+ * works. To be asked before work is done for an event; a few ns. */
+bool sonde_ring_writer_is_wanted (const SondeRingWriter *self);
+
+/* The writer's own account: frames committed, and losses. Both pointers may be NULL. */
+void
+sonde_ring_writer_count (const SondeRingWriter *self, uint64_t *n_frames, SondeRingLosses *losses);

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* How many frames a second go through a ring, from one core to the other. */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "shared-ring/ring-reader.h"
+#include "shared-ring/ring-writer.h"
+
+#define N_FRAMES   UINT64_C (8000000)
+#define N_TRIES    7
+#define N_ADDRS    2 /* makes an allocation 64 bytes long */
+#define WAIT_US    1000000
+#define TURN_BYTES (64 * 1024)
+
+typedef struct
+{
+  double wall_s;
+  double writer_s; /* CPU time */
+  double reader_s; /* CPU time */
+  uint64_t n_lost;
+} Cost;
+
+typedef struct
+{
+  SondeRingMemory memory; /* the writer's */
+  Cost *cost;
+} Writer;
+
+static double
+now_s (clockid_t clock)
+{
+  struct timespec now;
+
+  clock_gettime (clock, &now);
+  return (double) now.tv_sec + (double) now.tv_nsec / 1e9;
+}
+
+static void
+pin (unsigned cpu)
+{
+  cpu_set_t set;
+
+  CPU_ZERO (&set);
+  CPU_SET (cpu, &set);
+  sched_setaffinity (0, sizeof set, &set);
+}
+
+static void
+write_frame (SondeRingWriter *ring, uint64_t n)
+{
+  SondeFrameAllocation *frame;
+  void *place;
+
+  if (sonde_ring_writer_reserve (ring, sizeof *frame + N_ADDRS * sizeof (uint64_t), &place) < 0)
+    return;
+
+  frame = place;
+  *frame = (SondeFrameAllocation){ .frame = { .len = sizeof *frame + N_ADDRS * sizeof (uint64_t),
+                                              .cpu = -1,
+                                              .pid = 1,
+                                              .time_ns = (int64_t) n,
+                                              .type = SONDE_FRAME_ALLOCATION },
+                                   .address = n,
+                                   .size_bytes = 64,
+                                   .tid = 1,
+                                   .n_addrs = N_ADDRS };
+  frame->addrs[0] = n;
+  frame->addrs[1] = ~n;
+  sonde_ring_writer_commit (ring);
+}
+
+static void *
+write_all (void *data)
+{
+  Writer *self = data;
+  SondeRingWriter *ring = NULL;
+  SondeRingLosses losses;
+
+  pin (0);
+  if (sonde_ring_writer_new (&self->memory, -1, &ring) < 0)
+    abort ();
+  for (uint64_t n = 0; n < N_FRAMES; n++)
+    write_frame (ring, n);
+  sonde_ring_writer_count (ring, NULL, &losses);
+  self->cost->n_lost = losses.lost_events;
+  sonde_ring_writer_close (ring);
+  self->cost->writer_s = now_s (CLOCK_THREAD_CPUTIME_ID);
+
+  return NULL;
+}
+
+/* The sum keeps the compiler from leaving the frames unread. */
+static uint64_t
+read_all (SondeRingReader *reader)
+{
+  const SondeFrame *frame;
+  uint64_t sum = 0;
+  int r = 0;
+
+  while (r == 0)
+    {
+      r = sonde_ring_reader_begin (reader, TURN_BYTES);
+      while (r == 0 && (r = sonde_ring_reader_next (reader, &frame)) == 1)
+        {
+          sum += ((const SondeFrameAllocation *) frame)->address;
+          r = 0;
+        }
+      sonde_ring_reader_release (reader);
+    }
+
+  return sum;
+}
+
+static void
+measure (Cost *cost)
+{
+  static const SondeRingOptions options = { SONDE_RING_NATIVE, 1024 * 1024, WAIT_US };
+  static const SondeRingRights rights = { SONDE_RING_COLLECTOR_TYPES, 1 };
+  Writer writer = { .cost = cost };
+  SondeRingMemory memory;
+  SondeRingReader *reader;
+  pthread_t thread;
+  double cpu_s, start_s;
+  uint64_t sum;
+  int fd;
+
+  if (sonde_ring_memory_create (&options, &memory, &fd) < 0
+      || sonde_ring_memory_map (fd, &writer.memory) < 0
+      || sonde_ring_reader_new (&memory, &rights, &reader) < 0)
+    abort ();
+
+  pin (1);
+  cpu_s = now_s (CLOCK_THREAD_CPUTIME_ID);
+  start_s = now_s (CLOCK_MONOTONIC);
+  if (pthread_create (&thread, NULL, write_all, &writer) != 0)
+    abort ();
+  sum = read_all (reader);
+  cost->wall_s = now_s (CLOCK_MONOTONIC) - start_s;
+  cost->reader_s = now_s (CLOCK_THREAD_CPUTIME_ID) - cpu_s;
+  pthread_join (thread, NULL);
+  if (cost->n_lost == 0 && sum != N_FRAMES * (N_FRAMES - 1) / 2)
+    abort ();
+
+  sonde_ring_reader_free (reader);
+  sonde_ring_memory_unmap (&writer.memory);
+}
+
+/* Seconds that it takes with a core for each side: as long as the slower one. */
+static double
+slower_s (const Cost *cost)
+{
+  return cost->writer_s > cost->reader_s ? cost->writer_s : cost->reader_s;
+}
+
+static int
+compare (const void *first, const void *second)
+{
+  double a = slower_s (first);
+  double b = slower_s (second);
+
+  return (a > b) - (a < b);
+}
+
+/* By CPU time, because other programs may want the same cores. */
+int
+main (void)
+{
+  const double n_frames = (double) N_FRAMES;
+  Cost costs[N_TRIES];
+  const Cost *median = &costs[N_TRIES / 2];
+  uint64_t n_lost = 0;
+
+  for (unsigned i = 0; i < N_TRIES; i++)
+    {
+      measure (&costs[i]);
+      n_lost += costs[i].n_lost;
+    }
+  qsort (costs, N_TRIES, sizeof *costs, compare);
+  printf ("64 bytes from core to core: writer %.1f ns, reader %.1f ns of CPU time a frame; "
+          "%.1f million/s by the clock\n",
+          median->writer_s * 1e9 / n_frames, median->reader_s * 1e9 / n_frames,
+          n_frames / median->wall_s / 1e6);
+  printf ("bench ring mframes_per_s=%.1f lost=%llu\n", n_frames / slower_s (median) / 1e6,
+          (unsigned long long) n_lost);
+
+  return EXIT_SUCCESS;
+}

@@ -1,0 +1,160 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Live processes hold what docs/security.md says: test-holdings.py BUILD SECURITY_MD"""
+
+import os
+import re
+import signal
+import sys
+
+from inside import User, check, processes, run, wait_until, worker_units
+from tap import Tap
+
+CAPABILITIES = {2: 'dac_read_search', 19: 'sys_ptrace', 34: 'syslog', 38: 'perfmon', 40: 'checkpoint_restore'}
+NAMESPACES = ('cgroup', 'ipc', 'mnt', 'net', 'pid', 'time', 'user', 'uts')
+# What descriptors may lead to, by the names of the table.
+KINDS = {
+    'null': r'/dev/null',
+    'journal': r'socket:.*', 'bus': r'socket:.*', 'spare-worker': r'socket:.*', 'control': r'socket:.*',
+    'reader': r'socket:.*',
+    'eventfd': r'anon_inode:\[eventfd\]',
+    'perf-event': r'anon_inode:\[perf_event\]',
+    'pidfd': r'anon_inode:\[pidfd\]',
+    'state-folders': r'/var/lib/sonde/(captures|owners)',
+    'vdso': r'/memfd:vdso \(deleted\)',
+    'file': r'/usr/(s?bin|lib)/.*',
+}
+
+
+def read_table(path):
+    """{row: {process: value}}"""
+    with open(path, encoding='utf-8') as file:
+        section = file.read().split('## What each process holds')[1]
+    rows = [[cell.strip() for cell in line.strip('|').split('|')]
+            for line in re.findall(r'^\|.*\|$', section, re.M)]
+    names = [name.strip('`') for name in rows[0][1:]]
+    return {row[0]: dict(zip(names, row[1:])) for row in rows[2:]}
+
+
+def read_status(pid):
+    with open(f'/proc/{pid}/status', encoding='utf-8') as file:
+        return dict(line.rstrip('\n').split(':\t', 1) for line in file if ':\t' in line)
+
+
+def names_of(mask):
+    bits = [bit for bit in range(64) if int(mask, 16) >> bit & 1]
+    return {CAPABILITIES.get(bit, f'number {bit}') for bit in bits}
+
+
+def words(cell):
+    return set() if cell == 'none' else set(cell.split())
+
+
+def own_namespaces(pid):
+    return {name for name in NAMESPACES
+            if os.readlink(f'/proc/{pid}/ns/{name}') != os.readlink(f'/proc/1/ns/{name}')}
+
+
+def descriptors(pid):
+    found = []
+    for number in os.listdir(f'/proc/{pid}/fd'):
+        try:
+            found.append(os.readlink(f'/proc/{pid}/fd/{number}'))
+        except OSError:
+            pass  # closed meanwhile
+    return sorted(found)
+
+
+def check_descriptors(table, name, pid, *rows):
+    allowed = [KINDS[kind] for row in rows for kind in words(table[row][name])]
+    foreign = [link for link in descriptors(pid) if not any(re.fullmatch(kind, link) for kind in allowed)]
+    check(not foreign, f'{name} has {foreign}')
+
+
+def check_process(table, name, pid):
+    status = read_status(pid)
+    uids = set(status['Uid'].split())
+    check(len(uids) == 1, f'uids {uids}')
+    numbers = list(map(int, re.findall(r'\d+', table['uid'][name])))
+    check(numbers[0] <= int(uids.pop()) <= numbers[-1], f"{name}: uid {status['Uid']}")
+    for key, row in (('CapEff', 'capabilities in effect (`CapEff`)'),
+                     ('CapPrm', 'capabilities it may raise (`CapPrm`, `CapBnd`)'),
+                     ('CapBnd', 'capabilities it may raise (`CapPrm`, `CapBnd`)')):
+        check(names_of(status[key]) == words(table[row][name]), f'{name}: {key} is {names_of(status[key])}')
+    check(names_of(status['CapInh']) | names_of(status['CapAmb']) == set(), f'{name} inherits capabilities')
+    for key, row in (('NoNewPrivs', 'new privileges (`NoNewPrivs`)'),
+                     ('Seccomp', 'system calls filtered (`Seccomp`)')):
+        check(status[key] == table[row][name], f'{name}: {key} is {status[key]}')
+    check(own_namespaces(pid) == words(table['namespaces of its own'][name]),
+          f'{name}: namespaces {own_namespaces(pid)}')
+
+
+def main():
+    tap = Tap(7)
+    table = read_table(sys.argv[2])
+    alice = User('alice')
+    target = alice.start('bash', '-c', 'while :; do :; done')
+    run('systemctl', 'start', 'sonded')
+    # What sonded opens once is open after the first session.
+    alice.record('first.syscap', '-d', '0.2', '-p', str(target.pid))
+    wait_until(lambda: len(worker_units()) == 1 and len(processes('sonde-capture')) == 1, 'the spare worker')
+    sonded, = processes('sonded')
+    spare, = processes('sonde-capture')
+    at_rest = 'descriptors at rest'
+
+    with tap.case('sonded holds what is written, before and between sessions'):
+        check_process(table, 'sonded', sonded)
+        check_descriptors(table, 'sonded', sonded, at_rest)
+        before = descriptors(sonded)
+        tap.note(f'{len(before)} descriptors')
+
+    with tap.case('a worker that nobody needs yet holds what is written'):
+        # Its loop, which comes after all it gives up.
+        wait_until(lambda: any('eventfd' in link for link in descriptors(spare)), 'the loop of the worker')
+        check_process(table, 'sonde-capture', spare)
+        check_descriptors(table, 'sonde-capture', spare, at_rest)
+
+    recording = alice.start_recording('second.syscap', '-p', str(target.pid))
+    alice.wait_for_capture('second.syscap')
+    wait_until(lambda: any('libc.so' in link for link in descriptors(spare)), 'the first sample')
+    with tap.case('both hold what is written in a session'):
+        check_process(table, 'sonded', sonded)
+        check_process(table, 'sonde-capture', spare)
+        check_descriptors(table, 'sonded', sonded, at_rest, 'descriptors in a session')
+        check_descriptors(table, 'sonde-capture', spare, at_rest, 'descriptors in a session')
+
+    with tap.case('the files of a worker are those that its target has mapped'):
+        with open(f'/proc/{target.pid}/maps', encoding='utf-8') as file:
+            mapped = {line.split()[5] for line in file if len(line.split()) > 5}
+        files = {link for link in descriptors(spare) if re.fullmatch(KINDS['file'], link)}
+        check(files and files <= mapped, f'{files - mapped}')
+
+    with tap.case('no file of the machine is in sonded\'s root, and none in a worker\'s'):
+        for pid in (sonded, spare):
+            root = f'/proc/{pid}/root'
+            folders = set(os.listdir(root))
+            check(not folders & {'bin', 'sbin', 'boot', 'opt', 'srv', 'mnt'}, f'{folders}')
+            for folder in ('etc', 'home', 'root', 'tmp'):
+                check(os.listdir(os.path.join(root, folder)) == [], f'something in /{folder}')
+
+    with tap.case('after the session sonded holds what it held before'):
+        recording.send_signal(signal.SIGINT)
+        alice.finish_recording(recording, 'second.syscap')
+        wait_until(lambda: len(descriptors(sonded)) == len(before) and len(worker_units()) == 1,
+                   'the state before')
+        check_process(table, 'sonded', sonded)
+        check_descriptors(table, 'sonded', sonded, at_rest)
+
+    with tap.case('both scores are those that are written'):
+        for name, unit in (('sonded', 'sonded.service'), ('sonde-capture', 'sonde-capture@0-1-0.service')):
+            output = run('systemd-analyze', 'security', '--no-pager', unit)
+            score = float(re.search(r'exposure level for \S+: ([\d.]+)', output)[1])
+            tap.note(f'{unit}: {score}')
+            check(score <= float(table['`systemd-analyze security`'][name]), f'{unit}: {score}')
+
+    target.kill()
+    target.wait()
+    tap.finish()
+
+
+main()
