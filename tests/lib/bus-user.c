@@ -42,6 +42,7 @@ bus_assert_answers (GDBusConnection *bus)
       G_DBUS_CALL_FLAGS_NONE, -1, NULL, &error);
 
   g_assert_no_error (error);
+  g_assert_nonnull (answer);
 }
 
 char *

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Processes that come and go faster than anybody could look at them, with the same numbers again and
-again: test-fork-storm.py BUILD. SONDE_LONG_TESTS=1 makes it last a minute."""
+again: test-fork-storm.py BUILD. SONDE_TEST_LONG=1 makes it last a minute."""
 
 import collections
 import os
@@ -12,7 +12,7 @@ import time
 from system import System, check, find_descendant
 
 KINDS = {'red', 'blue', 'alpha', 'beta'}
-IS_LONG = bool(os.environ.get('SONDE_LONG_TESTS'))
+IS_LONG = os.environ.get('SONDE_TEST_LONG') == '1'
 STORM_S = 60 if IS_LONG else 10
 QUIET_S = 3          # of fork-storm, before and after
 MIN_SAMPLES = 100000 if IS_LONG else 20000
