@@ -40,6 +40,12 @@
 /* Method calls of one uid that are not answered yet; polkit can keep one open for minutes. */
 #define SONDE_LIMIT_CALLS 32
 
+/* Questions to polkit that are open at a time, with a dialog and as many without one, of all and of
+ * one uid; the others wait for their turn. dbus-daemon lets a connection wait for 128 answers, and
+ * systemd is asked things, too. */
+#define SONDE_LIMIT_QUESTIONS         48
+#define SONDE_LIMIT_QUESTIONS_PER_UID 4
+
 /* Processes named in one call: as many descriptors as dbus-daemon passes in a message. */
 #define SONDE_LIMIT_TARGETS 16
 /* Processes in a session, AddProcess included: each holds a pidfd. */
@@ -107,6 +113,8 @@
 #define SONDE_LIMIT_UNIT_MS 4000
 /* Control groups below a unit's: a container manager makes some dozens. */
 #define SONDE_LIMIT_UNIT_GROUPS 4096
+/* ms: between two looks into a control group of version 1, which does not tell when it is empty. */
+#define SONDE_LIMIT_GROUP_LOOK_MS 1000
 /* Levels of control groups below a unit's. */
 #define SONDE_LIMIT_UNIT_DEPTH 16
 /* ms: a worker says it is there, and maps its rings. */
@@ -121,6 +129,6 @@
 #define SONDE_LIMIT_WORKER_EXIT_MS 2000
 /* ms: sonded itself, from SIGTERM until sessions that still deliver are killed. */
 #define SONDE_LIMIT_SHUTDOWN_MS 5000
-/* ms: polkit without a person, and with one who types a password. */
+/* ms: polkit without a person, and with one who types a password; as long for the turn before. */
 #define SONDE_LIMIT_POLKIT_MS             20000
 #define SONDE_LIMIT_POLKIT_INTERACTIVE_MS 180000

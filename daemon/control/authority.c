@@ -4,41 +4,48 @@
 
 #include "daemon/control/authority.h"
 
-#if HAVE_POLKIT
-#include <polkit/polkit.h>
-#endif
-
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
+#include "daemon/control/question-queue.h"
 
-typedef struct
-{
-  SondeAuthority *authority;
-  char *action;
-  GVariant *details; /* a{ss} */
-  SondeCaller *caller;
-  gboolean is_interactive;
-  GCancellable *cancellable; /* of the question: by timeout, or because the caller leaves */
-  gulong left_handler;
-  guint timeout;
-} Question;
+#define NO_POLKIT "polkit is not running, without which root alone is served"
+#define NO_ANSWER "nobody answered in time"
+#define HAS_LEFT  "the caller has left"
 
 struct SondeAuthority
 {
-  /* Answers @task, whose data is a Question of somebody who is not root. */
-  void (*ask) (SondeAuthority *self, GTask *task);
-  GObject *polkit; /* libpolkit's one authority: its last reference must not go between questions,
-                      since its signals are told from an idle source that holds none */
-  GPtrArray *waiting; /* GTask: until @polkit is there */
+  GDBusConnection *connection; /* NULL: nobody is asked */
+  /* Apart, so that people in front of a dialog keep nobody waiting who wants none. */
+  SondeQuestionQueue *dialogs;
+  SondeQuestionQueue *others;
+  guint64 n_put;
 };
+
+/* It lives until polkit has answered, which may be after its caller had to be answered: the bus
+ * counts it for as long. */
+typedef struct
+{
+  SondeAuthority *authority;
+  GTask *task; /* NULL once the caller is answered */
+  SondeCaller *caller;
+  char *action;
+  GVariant *details; /* a{ss} */
+  gboolean is_interactive;
+  SondeQuestionQueue *queue;
+  SondeQuestionPlace *place;
+  guint64 number; /* the name by which polkit cancels it */
+  gulong left_handler;
+  guint timeout;
+} Question;
 
 static void
 authority_clear (gpointer data)
 {
   SondeAuthority *self = data;
 
-  g_clear_object (&self->polkit);
-  g_ptr_array_unref (self->waiting);
+  g_clear_object (&self->connection);
+  g_clear_pointer (&self->dialogs, sonde_question_queue_free);
+  g_clear_pointer (&self->others, sonde_question_queue_free);
 }
 
 static void
@@ -47,166 +54,176 @@ authority_unref (SondeAuthority *self)
   g_rc_box_release_full (self, authority_clear);
 }
 
+/* Answers the caller. @why_not: NULL: allowed. It is called from the signal that the caller leaves,
+ * too, where g_cancellable_disconnect() would wait for ever. */
 static void
-question_free (gpointer data)
+answer (Question *self, const char *why_not)
 {
-  Question *question = data;
+  g_autoptr (GTask) task = g_steal_pointer (&self->task);
 
-  g_cancellable_disconnect (sonde_caller_left (question->caller), question->left_handler);
-  g_clear_handle_id (&question->timeout, g_source_remove);
-  g_object_unref (question->cancellable);
-  sonde_caller_unref (question->caller);
-  g_variant_unref (question->details);
-  g_free (question->action);
-  authority_unref (question->authority);
-  g_free (question);
+  g_clear_signal_handler (&self->left_handler, sonde_caller_left (self->caller));
+  g_clear_handle_id (&self->timeout, g_source_remove);
+  if (why_not == NULL)
+    g_task_return_boolean (task, TRUE);
+  else
+    g_task_return_new_error (task, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED, "Action %s: %s",
+                             self->action, why_not);
 }
 
-/* @task: (transfer full) */
+/* Answered before. The next one's turn comes. */
 static void
-refuse (GTask *task, const char *why)
+question_end (Question *self)
 {
-  const Question *question = g_task_get_task_data (task);
+  SondeAuthority *authority = self->authority;
 
-  g_task_return_new_error (task, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED, "Action %s: %s",
-                           question->action, why);
-  g_object_unref (task);
-}
-
-static void
-allow (GTask *task)
-{
-  g_task_return_boolean (task, TRUE);
-  g_object_unref (task);
+  sonde_question_place_leave (self->place);
+  sonde_question_queue_advance (self->queue);
+  sonde_caller_unref (self->caller);
+  g_variant_unref (self->details);
+  g_free (self->action);
+  g_free (self);
+  authority_unref (authority);
 }
 
 static void
-ask_peer (SondeAuthority *self, GTask *task)
+call_polkit (const SondeAuthority *self,
+             const char *method,
+             GVariant *arguments,
+             const GVariantType *type,
+             GAsyncReadyCallback callback,
+             gpointer user_data)
 {
-  allow (task);
+  g_dbus_connection_call (self->connection, "org.freedesktop.PolicyKit1",
+                          "/org/freedesktop/PolicyKit1/Authority",
+                          "org.freedesktop.PolicyKit1.Authority", method, arguments, type,
+                          G_DBUS_CALL_FLAGS_NONE, G_MAXINT, NULL, callback, user_data);
 }
 
-#if HAVE_POLKIT
-#define NO_POLKIT "polkit is not running, without which root alone is served"
-#define NO_ANSWER "the caller has left, or nobody answered in time"
+/* Absent, silent, and any other trouble are not the same for who has to mend it. */
+static char *
+explain (const GError *error)
+{
+  g_autoptr (GError) copy = g_error_copy (error);
+
+  if (g_error_matches (error, G_DBUS_ERROR, G_DBUS_ERROR_SERVICE_UNKNOWN)
+      || g_error_matches (error, G_DBUS_ERROR, G_DBUS_ERROR_NAME_HAS_NO_OWNER))
+    return g_strdup (NO_POLKIT);
+  if (g_error_matches (error, G_DBUS_ERROR, G_DBUS_ERROR_NO_REPLY))
+    return g_strdup ("polkit went away without an answer");
+  g_dbus_error_strip_remote_error (copy);
+  return g_strdup_printf ("polkit cannot be asked: %s", copy->message);
+}
+
+/* Source: org.freedesktop.PolicyKit1.Authority, AuthorizationResult. */
+static char *
+read_result (GVariant *result)
+{
+  gboolean is_authorized, is_challenge;
+
+  g_variant_get (result, "((bba{ss}))", &is_authorized, &is_challenge, NULL);
+  if (is_authorized)
+    return NULL;
+  return g_strdup (is_challenge ? "an administrator must authenticate, and nobody can be asked"
+                                : "not allowed");
+}
 
 static void
 on_checked (GObject *source, GAsyncResult *result, gpointer user_data)
 {
-  GTask *task = user_data;
-  const Question *question = g_task_get_task_data (task);
+  Question *self = user_data;
   g_autoptr (GError) error = NULL;
-  g_autoptr (PolkitAuthorizationResult) answer
-      = polkit_authority_check_authorization_finish (POLKIT_AUTHORITY (source), result, &error);
+  g_autoptr (GVariant) value
+      = g_dbus_connection_call_finish (G_DBUS_CONNECTION (source), result, &error);
 
-  if (answer == NULL && g_cancellable_is_cancelled (question->cancellable))
-    refuse (task, NO_ANSWER);
-  else if (answer == NULL)
-    refuse (task, error->domain == POLKIT_ERROR ? error->message : NO_POLKIT);
-  else if (g_cancellable_is_cancelled (question->cancellable))
-    refuse (task, NO_ANSWER);
-  else if (polkit_authorization_result_get_is_authorized (answer))
-    allow (task);
-  else if (polkit_authorization_result_get_is_challenge (answer))
-    refuse (task, "an administrator must authenticate, and nobody can be asked");
+  if (self->task != NULL)
+    {
+      g_autofree char *why_not = value != NULL ? read_result (value) : explain (error);
+
+      answer (self, why_not);
+    }
+  question_end (self);
+}
+
+/* The caller is not to wait any longer, nor is a dialog to stay open. */
+static void
+give_up (Question *self, const char *why)
+{
+  answer (self, why);
+  if (!sonde_question_place_is_open (self->place))
+    question_end (self);
   else
-    refuse (task, "not allowed");
-}
-
-static PolkitDetails *
-make_details (GVariant *dict)
-{
-  PolkitDetails *details = polkit_details_new ();
-  GVariantIter iter;
-  const char *key;
-  const char *value;
-
-  g_variant_iter_init (&iter, dict);
-  while (g_variant_iter_next (&iter, "{&s&s}", &key, &value))
-    polkit_details_insert (details, key, value);
-  return details;
-}
-
-/* @task: (transfer full) */
-static void
-put_question (SondeAuthority *self, GTask *task)
-{
-  const Question *question = g_task_get_task_data (task);
-  g_autoptr (PolkitSubject) subject
-      = polkit_system_bus_name_new (sonde_caller_name (question->caller));
-  g_autoptr (PolkitDetails) details = make_details (question->details);
-
-  polkit_authority_check_authorization (
-      POLKIT_AUTHORITY (self->polkit), subject, question->action, details,
-      question->is_interactive ? POLKIT_CHECK_AUTHORIZATION_FLAGS_ALLOW_USER_INTERACTION
-                               : POLKIT_CHECK_AUTHORIZATION_FLAGS_NONE,
-      question->cancellable, on_checked, task);
-}
-
-static void
-on_authority (GObject *source, GAsyncResult *result, gpointer user_data)
-{
-  SondeAuthority *self = user_data;
-  g_autoptr (PolkitAuthority) polkit = polkit_authority_get_finish (result, NULL);
-  g_autoptr (GPtrArray) waiting = g_steal_pointer (&self->waiting);
-
-  self->waiting = g_ptr_array_new ();
-  self->polkit = (GObject *) g_steal_pointer (&polkit);
-  for (guint i = 0; i < waiting->len; i++)
     {
-      GTask *task = g_ptr_array_index (waiting, i);
+      g_autofree char *id = g_strdup_printf ("%" G_GUINT64_FORMAT, self->number);
 
-      if (self->polkit == NULL)
-        refuse (task, NO_POLKIT);
-      else
-        put_question (self, task);
+      call_polkit (self->authority, "CancelCheckAuthorization", g_variant_new ("(s)", id), NULL,
+                   NULL, NULL);
     }
-  authority_unref (self);
 }
 
-/* The library makes its object in a thread, under a lock that a second request takes as well, here
- * in the main loop. With a polkitd that hangs that would stop everything; so there is one request,
- * and questions wait for it in a list. */
+static gboolean
+on_timeout (gpointer user_data)
+{
+  Question *self = user_data;
+
+  self->timeout = 0;
+  give_up (self, NO_ANSWER);
+  return G_SOURCE_REMOVE;
+}
+
 static void
-ask_polkit (SondeAuthority *self, GTask *task)
+on_caller_left (GCancellable *left, gpointer user_data)
 {
-  if (self->polkit != NULL)
-    {
-      put_question (self, task);
-      return;
-    }
-  g_ptr_array_add (self->waiting, task);
-  if (self->waiting->len == 1)
-    polkit_authority_get_async (NULL, on_authority, g_rc_box_acquire (self));
+  give_up (user_data, HAS_LEFT);
 }
-#else
+
+/* For its turn, and from then on for the answer. */
 static void
-ask_polkit (SondeAuthority *self, GTask *task)
+start_timeout (Question *self)
 {
-  refuse (task, "built without polkit, without which root alone is served");
+  g_clear_handle_id (&self->timeout, g_source_remove);
+  self->timeout = g_timeout_add (self->is_interactive ? SONDE_LIMIT_POLKIT_INTERACTIVE_MS
+                                                      : SONDE_LIMIT_POLKIT_MS,
+                                 on_timeout, self);
 }
-#endif
 
-static SondeAuthority *
-authority_new (void (*ask) (SondeAuthority *self, GTask *task))
+/* Not by libpolkit: it forgets a question that is cancelled while the bus still counts it, and it
+ * makes its first connection in a thread, under a lock that the main loop takes as well. */
+static void
+put (gpointer user_data)
 {
-  SondeAuthority *self = g_rc_box_new0 (SondeAuthority);
+  Question *self = user_data;
+  g_autofree char *id = NULL;
+  GVariantBuilder subject;
 
-  self->ask = ask;
-  self->waiting = g_ptr_array_new ();
-  return self;
+  start_timeout (self);
+  self->number = ++self->authority->n_put;
+  id = g_strdup_printf ("%" G_GUINT64_FORMAT, self->number);
+  g_variant_builder_init (&subject, G_VARIANT_TYPE_VARDICT);
+  g_variant_builder_add (&subject, "{sv}", "name",
+                         g_variant_new_string (sonde_caller_name (self->caller)));
+  call_polkit (self->authority, "CheckAuthorization",
+               g_variant_new ("((sa{sv})s@a{ss}us)", "system-bus-name", &subject, self->action,
+                              self->details, self->is_interactive ? 1 : 0, id),
+               G_VARIANT_TYPE ("((bba{ss}))"), on_checked, self);
 }
 
 SondeAuthority *
-sonde_authority_new_polkit (void)
+sonde_authority_new_polkit (GDBusConnection *connection)
 {
-  return authority_new (ask_polkit);
+  SondeAuthority *self = g_rc_box_new0 (SondeAuthority);
+
+  self->connection = g_object_ref (connection);
+  self->dialogs
+      = sonde_question_queue_new (SONDE_LIMIT_QUESTIONS, SONDE_LIMIT_QUESTIONS_PER_UID, put);
+  self->others
+      = sonde_question_queue_new (SONDE_LIMIT_QUESTIONS, SONDE_LIMIT_QUESTIONS_PER_UID, put);
+  return self;
 }
 
 SondeAuthority *
 sonde_authority_new_peer (void)
 {
-  return authority_new (ask_peer);
+  return g_rc_box_new0 (SondeAuthority);
 }
 
 void
@@ -216,44 +233,30 @@ sonde_authority_free (SondeAuthority *self)
     authority_unref (self); /* a question that is still open has it a little longer */
 }
 
-static gboolean
-on_timeout (gpointer user_data)
-{
-  Question *question = user_data;
-
-  question->timeout = 0;
-  g_cancellable_cancel (question->cancellable);
-  return G_SOURCE_REMOVE;
-}
-
+/* @task: (transfer full) */
 static void
-on_caller_left (GCancellable *left, gpointer user_data)
-{
-  g_cancellable_cancel (user_data);
-}
-
-static Question *
-question_new (SondeAuthority *self,
-              SondeCaller *caller,
-              const char *action,
-              GVariant *details,
-              gboolean is_interactive)
+ask (SondeAuthority *self,
+     GTask *task,
+     SondeCaller *caller,
+     const char *action,
+     GVariant *details,
+     gboolean is_interactive)
 {
   Question *question = g_new0 (Question, 1);
 
   question->authority = g_rc_box_acquire (self);
-  question->action = g_strdup (action);
-  question->details = g_variant_ref_sink (details);
+  question->task = task;
   question->caller = sonde_caller_ref (caller);
+  question->action = g_strdup (action);
+  question->details = g_variant_ref (details);
   question->is_interactive = is_interactive;
-  question->cancellable = g_cancellable_new ();
-  question->timeout
-      = g_timeout_add (is_interactive ? SONDE_LIMIT_POLKIT_INTERACTIVE_MS : SONDE_LIMIT_POLKIT_MS,
-                       on_timeout, question);
-  question->left_handler
-      = g_cancellable_connect (sonde_caller_left (caller), G_CALLBACK (on_caller_left),
-                               g_object_ref (question->cancellable), g_object_unref);
-  return question;
+  question->left_handler = g_signal_connect (sonde_caller_left (caller), "cancelled",
+                                             G_CALLBACK (on_caller_left), question);
+  start_timeout (question);
+  question->queue = is_interactive ? self->dialogs : self->others;
+  question->place
+      = sonde_question_queue_enter (question->queue, sonde_caller_uid (caller), question);
+  sonde_question_queue_advance (question->queue);
 }
 
 void
@@ -265,15 +268,17 @@ sonde_authority_check_async (SondeAuthority *self,
                              GAsyncReadyCallback callback,
                              gpointer user_data)
 {
-  GTask *task = g_task_new (NULL, NULL, callback, user_data);
+  g_autoptr (GTask) task = g_task_new (NULL, NULL, callback, user_data);
+  g_autoptr (GVariant) owned = g_variant_ref_sink (details);
 
   g_task_set_source_tag (task, sonde_authority_check_async);
-  g_task_set_task_data (task, question_new (self, caller, action, details, is_interactive),
-                        question_free);
-  if (sonde_caller_uid (caller) == 0)
-    allow (task);
+  if (self->connection == NULL || sonde_caller_uid (caller) == 0)
+    g_task_return_boolean (task, TRUE);
+  else if (g_cancellable_is_cancelled (sonde_caller_left (caller)))
+    g_task_return_new_error (task, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED, "Action %s: %s", action,
+                             HAS_LEFT);
   else
-    self->ask (self, task);
+    ask (self, g_steal_pointer (&task), caller, action, owned, is_interactive);
 }
 
 gboolean

@@ -10,13 +10,13 @@
  * SECTION: authority
  *
  * No answer is no: a missing polkit, an error, a timeout and a caller that has left all refuse.
- * Root is always allowed and never asked about.
+ * Root is always allowed and never asked about. Of one uid, and of all, few questions are put to
+ * polkit at a time, the others wait for their turn (question-queue.h).
  */
 typedef struct SondeAuthority SondeAuthority;
 
-/* Asks polkit about the caller's unique bus name; in a build without polkit only root is allowed.
- */
-SondeAuthority *sonde_authority_new_polkit (void);
+/* Asks polkit on @connection about the caller's unique bus name. */
+SondeAuthority *sonde_authority_new_polkit (GDBusConnection *connection);
 /* For a private connection: we have exactly the caller's rights, so there is nothing to guard. */
 SondeAuthority *sonde_authority_new_peer (void);
 /* Accepts NULL. */

@@ -218,7 +218,8 @@ sonde_bus_new (GDBusConnection *connection,
   self->connection = g_object_ref (connection);
   self->context.is_peer = is_peer;
   self->context.callers = sonde_callers_new (connection, is_peer, on_caller_left, self);
-  self->context.authority = is_peer ? sonde_authority_new_peer () : sonde_authority_new_polkit ();
+  self->context.authority
+      = is_peer ? sonde_authority_new_peer () : sonde_authority_new_polkit (connection);
   self->context.refusals = sonde_refusals_new ();
   self->context.manager = sonde_session_manager_new (launcher, store, &handler, self);
   return self;

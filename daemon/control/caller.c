@@ -177,6 +177,7 @@ caller_new (SondeCallers *callers, const char *name)
   if (callers->is_peer)
     {
       self->uid = getuid ();
+      self->pid = getpid ();
       self->is_identified = TRUE;
       return self;
     }

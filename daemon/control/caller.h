@@ -9,7 +9,8 @@
  * SECTION: caller
  *
  * The bus alone says who a caller is: its uid is asked for once per connection and forgotten when
- * the name goes. On a private connection there is one caller, "", with our own uid.
+ * the name goes. On a private connection there is one caller, "", with our own uid and rights, for
+ * whom our own pid stands.
  */
 typedef struct SondeCaller SondeCaller;
 typedef struct SondeCallers SondeCallers;

@@ -236,6 +236,28 @@ sonde_control_group_list (const SondeControlGroup *self, GError **error)
 }
 
 gboolean
+sonde_control_group_is_empty (const SondeControlGroup *self)
+{
+  g_autofree char *text = NULL;
+  g_autoptr (GArray) pids = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (self->is_unified)
+    {
+      text = sonde_proc_text_read (self->fd, "cgroup.events", 4096);
+      return text == NULL || strstr (text, "populated 1") == NULL;
+    }
+  pids = sonde_control_group_list (self, &error);
+  return pids != NULL && pids->len == 0;
+}
+
+int
+sonde_control_group_open_events (const SondeControlGroup *self)
+{
+  return self->is_unified ? openat (self->fd, "cgroup.events", O_RDONLY | O_CLOEXEC) : -1;
+}
+
+gboolean
 sonde_control_group_contains (const SondeControlGroup *self, const char *text)
 {
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);

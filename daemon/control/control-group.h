@@ -39,5 +39,11 @@ int sonde_control_group_fd (const SondeControlGroup *self);
  */
 GArray *sonde_control_group_list (const SondeControlGroup *self, GError **error);
 
+/* Whether nobody is in it or below it, or it is gone. */
+gboolean sonde_control_group_is_empty (const SondeControlGroup *self);
+/* A descriptor (transfer full) that polls as POLLPRI when the answer to that changes, and once
+ * before it was read; -1 if its hierarchy is of version 1. Source: cgroups(7), cgroup.events */
+int sonde_control_group_open_events (const SondeControlGroup *self);
+
 /* @text: of /proc/PID/cgroup: whether that process is in it or below it */
 gboolean sonde_control_group_contains (const SondeControlGroup *self, const char *text);

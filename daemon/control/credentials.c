@@ -94,6 +94,33 @@ sonde_credentials_have_gid (const SondeCredentials *self, gid_t gid)
   return self->gids[0] == gid && self->gids[1] == gid && self->gids[2] == gid;
 }
 
+void
+sonde_tracer_init (SondeTracer *self, uid_t uid, pid_t pid)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  g_autofree char *directory = g_strdup_printf ("/proc/%d", (int) pid);
+  sonde_autofd int process_fd = pid > 0 ? open (directory, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+  struct stat st;
+
+  *self = (SondeTracer){ .uid = uid };
+  /* The file belongs to the process's uid while it is dumpable, else to root. */
+  self->is_known = process_fd >= 0 && sonde_credentials_read (process_fd, &self->credentials)
+                   && sonde_credentials_have_uid (&self->credentials, uid)
+                   && fstatat (process_fd, "maps", &st, AT_SYMLINK_NOFOLLOW) == 0
+                   && st.st_uid == uid;
+}
+
+bool
+sonde_tracer_may_read (const SondeTracer *self, const SondeCredentials *process)
+{
+  guint64 permitted = self->is_known ? self->credentials.permitted : 0;
+
+  gid_t gid = self->is_known ? self->credentials.gids[1] : process->gids[1];
+
+  return sonde_credentials_have_uid (process, self->uid)
+         && sonde_credentials_have_gid (process, gid) && (process->permitted & ~permitted) == 0;
+}
+
 bool
 sonde_credentials_in_namespace_of (int process_fd, uid_t uid)
 {

@@ -23,6 +23,21 @@ bool sonde_credentials_read (int process_fd, SondeCredentials *credentials);
 bool sonde_credentials_have_uid (const SondeCredentials *self, uid_t uid);
 bool sonde_credentials_have_gid (const SondeCredentials *self, gid_t gid);
 
+/* Somebody who wants to look into processes, as far as the kernel asks about him. */
+typedef struct
+{
+  uid_t uid;
+  bool is_known; /* else he has no capability, and may have any group */
+  SondeCredentials credentials;
+} SondeTracer;
+
+/* @pid: of his program, by which he is known while it is all of @uid and dumpable; a program that
+ * got its rights by an exec is not. 0: none. */
+void sonde_tracer_init (SondeTracer *self, uid_t uid, pid_t pid);
+/* The kernel's rule for processes of one user namespace, of which the uid may not be root's.
+ * Source: ptrace(2), "Ptrace access mode checking" */
+bool sonde_tracer_may_read (const SondeTracer *self, const SondeCredentials *process);
+
 /* Whether the process lives in a user namespace that @uid made, where all is open to it.
  * Source: user_namespaces(7), ioctl_ns(2) */
 bool sonde_credentials_in_namespace_of (int process_fd, uid_t uid);

@@ -4,6 +4,7 @@
 
 #include "daemon/base/error.h"
 #include "daemon/control/cpu-follower.h"
+#include "daemon/control/group-watch.h"
 #include "daemon/control/proc-broker.h"
 #include "daemon/control/target-set.h"
 #include "daemon/control/unit-events.h"
@@ -12,7 +13,7 @@
 struct SondeSessionScope
 {
   const SondeOptions *options;
-  uid_t owner_uid;
+  SondeTracer owner;
   SondeEventSet *events; /* NULL before it is prepared and once it is closed */
   SondeProcBroker *broker;
   SondeTargetSet *targets;
@@ -22,8 +23,11 @@ struct SondeSessionScope
   SondeWorker *worker;    /* the same */
   int awaited_cpu;        /* whose rings the worker was asked to map; -1: none */
   gint64 awaited_from_ns; /* since when it had been off; 0: never was on */
+  void (*all_exited) (gpointer user_data);
+  gpointer user_data;
 
   SondeControlGroup *group; /* of the scope `unit` once systemd has told */
+  SondeGroupWatch *watch;   /* of it, while its events are on */
   char *note;               /* for the capture */
   GCancellable *lookup;     /* of the question to systemd, while it is open */
   GError *lookup_error;
@@ -34,16 +38,19 @@ struct SondeSessionScope
 SondeSessionScope *
 sonde_session_scope_new (const SondeOptions *options,
                          uid_t owner_uid,
+                         pid_t owner_pid,
                          void (*all_exited) (gpointer user_data),
                          gpointer user_data)
 {
   SondeSessionScope *self = g_new0 (SondeSessionScope, 1);
 
   self->options = options;
-  self->owner_uid = owner_uid;
+  sonde_tracer_init (&self->owner, owner_uid, owner_pid);
   self->broker = sonde_proc_broker_new (owner_uid, options->scope, options->raw);
   self->targets = sonde_target_set_new (all_exited, user_data);
   self->awaited_cpu = -1;
+  self->all_exited = all_exited;
+  self->user_data = user_data;
   return self;
 }
 
@@ -60,6 +67,7 @@ sonde_session_scope_free (SondeSessionScope *self)
   g_clear_pointer (&self->events, sonde_event_set_free);
   g_clear_pointer (&self->broker, sonde_proc_broker_free);
   g_clear_pointer (&self->targets, sonde_target_set_free);
+  g_clear_pointer (&self->watch, sonde_group_watch_free);
   g_clear_pointer (&self->group, sonde_control_group_free);
   g_free (self->note);
   g_free (self);
@@ -87,9 +95,9 @@ on_group_found (GObject *source, GAsyncResult *result, gpointer user_data)
 gboolean
 sonde_session_scope_prepare (SondeSessionScope *self, GError **error)
 {
-  if (!sonde_target_set_prove (self->targets, self->options->targets, self->owner_uid, error))
+  if (!sonde_target_set_prove (self->targets, self->options->targets, &self->owner, error))
     return FALSE;
-  self->events = sonde_event_set_new (self->options, self->owner_uid, error);
+  self->events = sonde_event_set_new (self->options, self->owner.uid, error);
   if (self->events == NULL)
     return FALSE;
   if (self->options->scope == SONDE_SCOPE_UNIT)
@@ -137,7 +145,7 @@ check_room (const SondeSessionScope *self, GPtrArray *targets, GError **error)
 
       g_array_append_val (pids, pid);
     }
-  return sonde_event_set_check_room (self->events, self->owner_uid, pids, error);
+  return sonde_event_set_check_room (self->events, self->owner.uid, pids, error);
 }
 
 /* Opened disabled, confirmed, enabled: in this order (see target.h). */
@@ -157,9 +165,21 @@ open_targets (SondeSessionScope *self, GPtrArray *targets, SondeWorker *worker, 
         return FALSE;
     }
   for (guint i = 0; i < targets->len; i++)
-    if (!sonde_target_confirm (g_ptr_array_index (targets, i), self->owner_uid, error))
+    if (!sonde_target_confirm (g_ptr_array_index (targets, i), &self->owner, error))
       return FALSE;
   return sonde_event_set_hand_over (self->events, worker, error);
+}
+
+/* A unit that starts again gets another group: what the session sees is over then. */
+static gboolean
+open_unit (SondeSessionScope *self, SondeWorker *worker, GError **error)
+{
+  if (!sonde_unit_events_open (self->events, self->group, self->options->unit, self->owner.uid,
+                               &self->note, error)
+      || !sonde_event_set_hand_over (self->events, worker, error))
+    return FALSE;
+  self->watch = sonde_group_watch_new (self->group, self->all_exited, self->user_data);
+  return TRUE;
 }
 
 static gboolean
@@ -171,9 +191,7 @@ open_scope (SondeSessionScope *self, SondeWorker *worker, GError **error)
       return sonde_event_set_open_system (self->events, error)
              && sonde_event_set_hand_over (self->events, worker, error);
     case SONDE_SCOPE_UNIT:
-      return sonde_unit_events_open (self->events, self->group, self->options->unit,
-                                     self->owner_uid, &self->note, error)
-             && sonde_event_set_hand_over (self->events, worker, error);
+      return open_unit (self, worker, error);
     case SONDE_SCOPE_TARGETS:
     case SONDE_SCOPE_LAUNCH:
     case SONDE_SCOPE_PIDS:
@@ -210,7 +228,7 @@ open_members_on_cpu (SondeSessionScope *self, GError **error)
   g_autofree char *note = NULL;
 
   if (self->options->scope == SONDE_SCOPE_UNIT)
-    return sonde_unit_events_open (self->events, self->group, self->options->unit, self->owner_uid,
+    return sonde_unit_events_open (self->events, self->group, self->options->unit, self->owner.uid,
                                    &note, error);
   return sonde_target_set_open (self->targets, self->events, error);
 }
@@ -405,7 +423,7 @@ sonde_session_scope_add (SondeSessionScope *self,
                            "Only a running session with targets or launch takes processes");
       return FALSE;
     }
-  if (!sonde_target_set_prove (self->targets, targets, self->owner_uid, error))
+  if (!sonde_target_set_prove (self->targets, targets, &self->owner, error))
     return FALSE;
   if (!open_targets (self, targets, worker, error))
     {
@@ -443,5 +461,6 @@ sonde_session_scope_close (SondeSessionScope *self)
 {
   sonde_target_set_unwatch (self->targets);
   g_clear_pointer (&self->cpus, sonde_cpu_follower_free);
+  g_clear_pointer (&self->watch, sonde_group_watch_free);
   g_clear_pointer (&self->events, sonde_event_set_free);
 }

@@ -16,9 +16,11 @@
  */
 typedef struct SondeSessionScope SondeSessionScope;
 
-/* @options: borrowed, outliving it; @all_exited: each time that no target is left */
+/* @options: borrowed, outliving it; @all_exited: each time that no target is left, or the unit has
+ * no process */
 SondeSessionScope *sonde_session_scope_new (const SondeOptions *options,
                                             uid_t owner_uid,
+                                            pid_t owner_pid,
                                             void (*all_exited) (gpointer user_data),
                                             gpointer user_data);
 /* Accepts NULL. */

@@ -225,7 +225,8 @@ sonde_session_new (guint64 id,
   self->handler = handler;
   self->user_data = user_data;
   self->state = SONDE_STATE_STARTING;
-  self->scope = sonde_session_scope_new (options, self->owner_uid, on_targets_exited, self);
+  self->scope = sonde_session_scope_new (options, self->owner_uid, sonde_caller_pid (owner),
+                                         on_targets_exited, self);
   self->output = sonde_session_output_new (store);
   self->stops = g_ptr_array_new_with_free_func (g_object_unref);
   return self;
@@ -323,7 +324,8 @@ sonde_session_retire (SondeSession *self)
 {
   g_assert (sonde_session_is_over (self));
 
-  sonde_session_enter_phase (self, SONDE_PHASE_OVER, 0); /* no deadline for a process that is gone */
+  sonde_session_enter_phase (self, SONDE_PHASE_OVER,
+                             0); /* no deadline for a process that is gone */
   g_clear_pointer (&self->worker, sonde_worker_free);
   g_clear_pointer (&self->scope, sonde_session_scope_free);
   g_clear_pointer (&self->owner, sonde_caller_unref);

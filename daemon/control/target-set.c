@@ -59,7 +59,7 @@ contains (GPtrArray *targets, guint n_targets, pid_t pid)
 gboolean
 sonde_target_set_prove (const SondeTargetSet *self,
                         GPtrArray *targets,
-                        uid_t owner_uid,
+                        const SondeTracer *owner,
                         GError **error)
 {
   if (self->targets->len + targets->len > SONDE_LIMIT_SESSION_TARGETS)
@@ -74,7 +74,7 @@ sonde_target_set_prove (const SondeTargetSet *self,
       SondeTarget *target = g_ptr_array_index (targets, i);
       pid_t pid = sonde_target_pid (target);
 
-      if (!sonde_target_prove (target, owner_uid, error))
+      if (!sonde_target_prove (target, owner, error))
         return FALSE;
       if (contains (self->targets, self->targets->len, pid) || contains (targets, i, pid))
         {

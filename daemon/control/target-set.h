@@ -21,7 +21,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTargetSet, sonde_target_set_free)
  */
 gboolean sonde_target_set_prove (const SondeTargetSet *self,
                                  GPtrArray *targets,
-                                 uid_t owner_uid,
+                                 const SondeTracer *owner,
                                  GError **error);
 
 /* @target: (transfer full): watched from now on */

@@ -147,19 +147,18 @@ is_of_other_procfs (const SondeTarget *self)
              || theirs.stx_dev_minor != ours.stx_dev_minor);
 }
 
-/* What proves nothing of the caller's right may still be the caller's: its uid throughout, or alive
- * in a user namespace that it made. */
+/* Who opened the descriptor is not known: it may be a gift of somebody with more rights. */
 static bool
-is_owned (SondeTarget *self, uid_t owner_uid)
+is_owned (SondeTarget *self, const SondeTracer *owner)
 {
   if (!sonde_credentials_read (self->process_fd, &self->credentials))
     return false;
-  return owner_uid == 0 || sonde_credentials_have_uid (&self->credentials, owner_uid)
-         || sonde_credentials_in_namespace_of (self->process_fd, owner_uid);
+  return owner->uid == 0 || sonde_tracer_may_read (owner, &self->credentials)
+         || sonde_credentials_in_namespace_of (self->process_fd, owner->uid);
 }
 
 static bool
-check_proof (SondeTarget *self, uid_t owner_uid)
+check_proof (SondeTarget *self, const SondeTracer *owner)
 {
   struct statx theirs;
   struct statx ours;
@@ -170,9 +169,9 @@ check_proof (SondeTarget *self, uid_t owner_uid)
     return false;
   /* The file belongs to the process's uid while it is dumpable, else to root; the directory does
    * not tell. */
-  if (owner_uid != 0 && ours.stx_uid != owner_uid)
+  if (owner->uid != 0 && ours.stx_uid != owner->uid)
     return false;
-  return is_owned (self, owner_uid) && has_bytes (self->maps_fd);
+  return is_owned (self, owner) && has_bytes (self->maps_fd);
 }
 
 static bool
@@ -195,7 +194,7 @@ refuse_procfs (GError **error)
 }
 
 bool
-sonde_target_prove (SondeTarget *self, uid_t owner_uid, GError **error)
+sonde_target_prove (SondeTarget *self, const SondeTracer *owner, GError **error)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   g_autofree char *directory = g_strdup_printf ("/proc/%d", (int) self->pid);
@@ -208,7 +207,7 @@ sonde_target_prove (SondeTarget *self, uid_t owner_uid, GError **error)
   if (self->pidfd < 0)
     return refuse (self, error);
   self->process_fd = open (directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (self->process_fd < 0 || (self->has_proof && !check_proof (self, owner_uid)))
+  if (self->process_fd < 0 || (self->has_proof && !check_proof (self, owner)))
     return refuse (self, error);
   text = sonde_proc_text_read (self->process_fd, "stat", 4096);
   /* Alive after all of that: the pid meant one process throughout. */
@@ -220,11 +219,11 @@ sonde_target_prove (SondeTarget *self, uid_t owner_uid, GError **error)
 }
 
 bool
-sonde_target_confirm (SondeTarget *self, uid_t owner_uid, GError **error)
+sonde_target_confirm (SondeTarget *self, const SondeTracer *owner, GError **error)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
 
-  if (self->has_proof && !check_proof (self, owner_uid))
+  if (self->has_proof && !check_proof (self, owner))
     return refuse (self, error);
   if (!is_alive (self))
     return refuse (self, error);

@@ -18,8 +18,9 @@
  * confirm, a later one by the kernel, which drops a task's events when it executes a program that
  * gives it rights or that it may not read.
  *
- * Proof or not, a process that is not all of the caller's uid, or not dumpable, is refused: the
- * descriptor may be from better days, or somebody else's. What such a refusal reads is always the
+ * Proof or not, a process that the kernel would not open for the caller's program is refused, one
+ * of another uid, gid or with more capabilities, or that is not dumpable: the descriptor may be
+ * from better days, or a gift of somebody with more rights. What such a refusal reads is always the
  * same, so that it does not tell whether a foreign process exists. One thing is told apart, by the
  * caller's descriptor alone: that it is of another procfs than ours.
  */
@@ -49,13 +50,13 @@ const SondeCredentials *sonde_target_credentials (const SondeTarget *self);
 
 /**
  * sonde_target_prove:
- * @owner_uid: who asks
+ * @owner: who asks
  *
  * Errors: with a proof SONDE_ERROR_NOT_AUTHORIZED, or NOT_SUPPORTED if it is of another procfs;
  * without SONDE_ERROR_NO_SUCH_PROCESS
  */
-bool sonde_target_prove (SondeTarget *self, uid_t owner_uid, GError **error);
+bool sonde_target_prove (SondeTarget *self, const SondeTracer *owner, GError **error);
 
 /* Once the events are open: all of the proof again, so still the same image, whose it was, and
  * alive. Gives the proof back to the kernel. Errors: as sonde_target_prove() */
-bool sonde_target_confirm (SondeTarget *self, uid_t owner_uid, GError **error);
+bool sonde_target_confirm (SondeTarget *self, const SondeTracer *owner, GError **error);

@@ -33,6 +33,13 @@ open_member (SondeEventSet *events,
   return TRUE;
 }
 
+static gboolean
+refuse_empty (const char *unit, GError **error)
+{
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_NO_SUCH_PROCESS, "Unit %s has no process", unit);
+  return FALSE;
+}
+
 /* Whoever forks during a pass is found in the next one. */
 static gboolean
 open_members (SondeEventSet *events,
@@ -64,11 +71,7 @@ open_members (SondeEventSet *events,
       if (n_new == 0 && sonde_event_set_n_fresh (events) > 0)
         return TRUE;
       if (n_new == 0)
-        {
-          g_set_error (error, SONDE_ERROR, SONDE_ERROR_NO_SUCH_PROCESS, "Unit %s has no process",
-                       unit);
-          return FALSE;
-        }
+        return refuse_empty (unit, error);
     }
   g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED,
                "Unit %s makes processes faster than they can be found", unit);
@@ -87,6 +90,8 @@ sonde_unit_events_open (SondeEventSet *events,
   int group_fd = sonde_control_group_fd (group);
 
   *note = NULL;
+  if (sonde_control_group_is_empty (group))
+    return refuse_empty (unit, error);
   if (group_fd >= 0 && sonde_event_set_open_group (events, group_fd, &why))
     return TRUE;
   sonde_event_set_discard_from (events, 0);

@@ -1,82 +1,28 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* How long an unrelated call waits while 400 callers of 13 users are in an authentication dialog
  * that nobody answers. To be run under private-bus, without a polkitd: this plays it. */
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/lib/bus-client.h"
 #include "tests/lib/bus-user.h"
+#include "tests/lib/fake-polkit.h"
 
 enum
 {
   N_USERS = 13,
   N_CALLERS = 400,
+  N_DIALOGS = 48, /* the others wait for one of these to end */
   N_TRIES = 50,
 };
 
-static const char authority_xml[]
-    = "<node><interface name='org.freedesktop.PolicyKit1.Authority'>"
-      "<method name='CheckAuthorization'>"
-      "<arg type='(sa{sv})' direction='in'/><arg type='s' direction='in'/>"
-      "<arg type='a{ss}' direction='in'/><arg type='u' direction='in'/>"
-      "<arg type='s' direction='in'/><arg type='(bba{ss})' direction='out'/></method>"
-      "<method name='CancelCheckAuthorization'><arg type='s' direction='in'/></method>"
-      "<signal name='Changed'/>"
-      "</interface></node>";
-
-/* A polkitd whose dialogs stand open. */
+/* Whose calls have come to sonded: behind each is one that needs no question. */
 typedef struct
 {
-  guint n_asked;
-  guint n_cancelled;
-  guint n_answered; /* calls to sonded: those for which there is no dialog */
+  FakePolkit polkit;
+  guint n_arrived;
+  guint n_answered; /* those for which there is no dialog */
 } Dialogs;
-
-static void
-on_polkit_call (GDBusConnection *bus,
-                const char *sender,
-                const char *path,
-                const char *interface,
-                const char *method,
-                GVariant *arguments,
-                GDBusMethodInvocation *invocation,
-                gpointer user_data)
-{
-  Dialogs *self = user_data;
-
-  if (g_str_equal (method, "CheckAuthorization"))
-    {
-      self->n_asked++;
-      g_object_unref (invocation); /* never answered */
-      return;
-    }
-  self->n_cancelled++;
-  g_dbus_method_invocation_return_value (invocation, NULL);
-}
-
-static GDBusConnection *
-play_polkit (Dialogs *self)
-{
-  static const GDBusInterfaceVTable vtable = { .method_call = on_polkit_call };
-  g_autoptr (GDBusNodeInfo) node = g_dbus_node_info_new_for_xml (authority_xml, NULL);
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GVariant) answer = NULL;
-  const struct passwd *polkitd = getpwnam ("polkitd"); /* the bus gives the name to nobody else */
-  GDBusConnection *bus;
-
-  g_assert_nonnull (polkitd);
-  bus = bus_connect (polkitd->pw_uid);
-  g_dbus_connection_register_object (bus, "/org/freedesktop/PolicyKit1/Authority",
-                                     node->interfaces[0], &vtable, self, NULL, &error);
-  g_assert_no_error (error);
-  answer = g_dbus_connection_call_sync (
-      bus, "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "RequestName",
-      g_variant_new ("(su)", "org.freedesktop.PolicyKit1", 4 /* do not queue */),
-      G_VARIANT_TYPE ("(u)"), G_DBUS_CALL_FLAGS_NONE, -1, NULL, &error);
-  g_assert_no_error (error);
-  return bus;
-}
 
 static void
 on_answered (GObject *source, GAsyncResult *result, gpointer user_data)
@@ -88,6 +34,16 @@ on_answered (GObject *source, GAsyncResult *result, gpointer user_data)
   g_assert_null (answer);
   if (!g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CLOSED))
     ((Dialogs *) user_data)->n_answered++;
+}
+
+static void
+on_arrived (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  g_autoptr (GVariant) version
+      = g_dbus_connection_call_finish (G_DBUS_CONNECTION (source), result, NULL);
+
+  g_assert_nonnull (version);
+  ((Dialogs *) user_data)->n_arrived++;
 }
 
 /* 400 connections, each with one call that needs a password. */
@@ -108,6 +64,10 @@ call_all (Dialogs *dialogs)
           bus, "org.sonde.Profiler1", "/org/sonde/Profiler1", "org.sonde.Profiler1.Manager",
           "Profile", g_variant_new_parsed ("({'system': <true>},)"), NULL,
           G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION, G_MAXINT, NULL, on_answered, dialogs);
+      g_dbus_connection_call (bus, "org.sonde.Profiler1", "/org/sonde/Profiler1",
+                              "org.freedesktop.DBus.Properties", "Get",
+                              g_variant_new ("(ss)", "org.sonde.Profiler1.Manager", "Version"),
+                              NULL, G_DBUS_CALL_FLAGS_NONE, -1, NULL, on_arrived, dialogs);
     }
   return callers;
 }
@@ -117,7 +77,7 @@ all_wait (gpointer user_data)
 {
   const Dialogs *self = user_data;
 
-  return self->n_asked + self->n_answered == N_CALLERS;
+  return self->n_arrived == N_CALLERS && self->polkit.open->len == N_DIALOGS;
 }
 
 static int
@@ -149,21 +109,24 @@ int
 main (void)
 {
   Dialogs dialogs = { 0 };
-  g_autoptr (GDBusConnection) polkit = play_polkit (&dialogs);
   g_autoptr (GPtrArray) callers = NULL;
   gint64 alone_us[N_TRIES], beside_us[N_TRIES];
 
+  fake_polkit_init (&dialogs.polkit);
   measure (alone_us);
   callers = call_all (&dialogs);
   bus_wait (all_wait, &dialogs, "a dialog for every caller");
   measure (beside_us);
-  printf ("%d callers of %d users: %u in a dialog, %u refused one; an unrelated ListSessions takes "
+  printf ("%d callers of %d users: %u in a dialog, %u waiting for one, %u refused; an unrelated "
+          "ListSessions takes "
           "%.2f ms, at most %.2f, without them %.2f ms\n",
-          N_CALLERS, N_USERS, dialogs.n_asked, dialogs.n_answered,
+          N_CALLERS, N_USERS, dialogs.polkit.open->len,
+          N_CALLERS - dialogs.polkit.open->len - dialogs.n_answered, dialogs.n_answered,
           (double) beside_us[N_TRIES / 2] / 1e3, (double) beside_us[N_TRIES - 1] / 1e3,
           (double) alone_us[N_TRIES / 2] / 1e3);
-  printf ("bench dialog list_ms=%.2f worst_ms=%.2f dialogs=%u\n",
+  printf ("bench dialog list_ms=%.2f worst_ms=%.2f dialogs=%u refused=%u\n",
           (double) beside_us[N_TRIES / 2] / 1e3, (double) beside_us[N_TRIES - 1] / 1e3,
-          dialogs.n_asked);
-  return g_dbus_connection_close_sync (polkit, NULL, NULL) ? EXIT_SUCCESS : EXIT_FAILURE;
+          dialogs.polkit.open->len, dialogs.n_answered);
+  fake_polkit_clear (&dialogs.polkit);
+  return EXIT_SUCCESS;
 }

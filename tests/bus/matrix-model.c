@@ -50,16 +50,6 @@ matrix_expect_proof (BusTargetKind kind, MatrixCaller caller, PolkitAnswer answe
 }
 
 const char *
-matrix_expect_gift (BusTargetKind kind, MatrixCaller caller, PolkitAnswer answer)
-{
-  /* Who has the capabilities that the kernel asks for may give his proof to the process's own user.
-   */
-  if (kind == BUS_TARGET_OWN_WITH_CAPS && caller != MATRIX_OTHER)
-    return is_granted_by_default (caller, answer) ? NULL : NOT_AUTHORIZED;
-  return NOT_AUTHORIZED;
-}
-
-const char *
 matrix_expect_foreign_procfs (MatrixCaller caller, PolkitAnswer answer)
 {
   return is_granted_by_default (caller, answer) ? "NotSupported" : NOT_AUTHORIZED;

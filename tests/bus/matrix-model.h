@@ -33,8 +33,6 @@ gboolean matrix_has_proof (BusTargetKind kind, MatrixCaller caller, gboolean is_
 
 /* NULL: granted; else the error's name without its prefix. */
 const char *matrix_expect_proof (BusTargetKind kind, MatrixCaller caller, PolkitAnswer answer);
-/* The same with a descriptor that root has opened and given away, to a caller who has none. */
-const char *matrix_expect_gift (BusTargetKind kind, MatrixCaller caller, PolkitAnswer answer);
 const char *matrix_expect_foreign_procfs (MatrixCaller caller, PolkitAnswer answer);
 const char *matrix_expect_number (BusTargetKind kind, MatrixCaller caller, PolkitAnswer answer);
 const char *matrix_expect_unit (gboolean is_there, MatrixCaller caller, PolkitAnswer answer);

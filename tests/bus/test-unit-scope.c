@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/lib/bus-client.h"
+#include "tests/lib/bus-user.h"
 #include "tests/lib/capture-summary.h"
 
 #define SYSTEMD "org.freedesktop.systemd1"
@@ -355,6 +356,63 @@ check_unit (gboolean is_unified)
   remove_group (directory);
 }
 
+/* A unit ends when its last process does, also a unit below it. */
+static void
+check_end (gboolean is_unified)
+{
+  const char *root = find_root (is_unified);
+  g_auto (Systemd) systemd = { 0 };
+  g_autofree char *path = g_strdup_printf ("/sonde-bus-%d", (int) getpid ());
+  g_autoptr (GDBusConnection) bus = bus_connect (0);
+  g_autoptr (GError) error = NULL;
+  g_autofree char *session = NULL;
+  g_autofree char *message = NULL;
+  pid_t first, last;
+  char *directory, *inner;
+  BusFinished finished;
+  int capture = -1;
+
+  if (root == NULL)
+    {
+      g_test_skip ("no control groups of that version are mounted");
+      return;
+    }
+  directory = make_group (root, path);
+  inner = make_group (directory, "/inner");
+  systemd_start (&systemd, path);
+  message = assert_refused (0, "unit.service", "NoSuchProcess");
+  g_assert_nonnull (strstr (message, "has no process"));
+  first = bus_spawn (bus_next_uid (), BUS_CHILD_WAIT);
+  last = bus_spawn (bus_next_uid (), BUS_CHILD_WAIT);
+  join_group (directory, first);
+  join_group (inner, last);
+  g_assert_true (
+      bus_profile (bus, unit_options ("unit.service"), NULL, &session, &capture, &error));
+  g_assert_no_error (error);
+  bus_watch_finished (&finished, bus, session);
+  bus_end (first, SIGKILL);
+  bus_assert_state (bus, session, "running");
+  bus_end (last, SIGKILL);
+  close (read_capture (capture));
+  bus_wait_finished (&finished, bus);
+  g_assert_cmpstr (finished.reason, ==, "targets-exited");
+  g_free (finished.reason);
+  remove_group (inner);
+  remove_group (directory);
+}
+
+static void
+test_kernel_tells_end (void)
+{
+  check_end (TRUE);
+}
+
+static void
+test_end_is_looked_for (void)
+{
+  check_end (FALSE);
+}
+
 static void
 test_kernel_watches (void)
 {
@@ -379,5 +437,7 @@ main (int argc, char **argv)
   g_test_add_func ("/unit/refuses-when-systemd-is-silent", test_silence);
   g_test_add_func ("/unit/is-watched-by-the-kernel", test_kernel_watches);
   g_test_add_func ("/unit/is-watched-by-its-members", test_members_are_watched);
+  g_test_add_func ("/unit/ends-with-its-last-process", test_kernel_tells_end);
+  g_test_add_func ("/unit/ends-where-the-kernel-does-not-tell", test_end_is_looked_for);
   return g_test_run ();
 }

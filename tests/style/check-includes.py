@@ -32,7 +32,7 @@ LAYERS = {
     # The fixed structs of the worker protocol carry the ledger's counts.
     'daemon/base': GLIB + CONFIG + ['protocol/ledger.h'],
     'daemon/control': GLIB + CONFIG + DBUS
-    + ['daemon/base/*.h', 'polkit/polkit.h', 'systemd/*.h', 'sys/capability.h'],
+    + ['daemon/base/*.h', 'systemd/*.h', 'sys/capability.h'],
     'daemon/capture': GLIB + CONFIG
     + ['daemon/base/*.h', 'protocol/*.h', 'shared-ring/*.h', 'unwind/*.h', 'symbols/*.h', 'seccomp.h'],
     'client': GLIB + CONFIG + DBUS + LIBDW + ['protocol/*.h', 'symbols/*.h'],

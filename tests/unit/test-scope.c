@@ -168,7 +168,7 @@ allow_self (SondeProcBroker *broker)
   g_autoptr (SondeTarget) target
       = sonde_target_new (getpid (), open ("/proc/self/maps", O_RDONLY | O_CLOEXEC));
 
-  g_assert_true (sonde_target_prove (target, getuid (), NULL));
+  g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = getuid () }, NULL));
   sonde_proc_broker_allow (broker, target);
 }
 
@@ -368,7 +368,7 @@ test_named (void)
 
   g_assert_cmpint (open_process (named, getpid (), &reply), ==, 0);
   g_assert_cmpint (open_process (named, before, &reply), ==, 0);
-  g_assert_true (sonde_target_prove (target, stranger, NULL));
+  g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = stranger }, NULL));
   sonde_proc_broker_allow (named, target);
   /* its mappings, but not its command line */
   g_assert_cmpint (open_process (named, getpid (), &reply), ==, 1);

@@ -79,7 +79,7 @@ assert_refused (pid_t pid, int fd, uid_t owner)
   g_autoptr (SondeTarget) target = sonde_target_new (pid, fd);
   g_autoptr (GError) error = NULL;
 
-  g_assert_false (sonde_target_prove (target, owner, &error));
+  g_assert_false (sonde_target_prove (target, &(SondeTracer){ .uid = owner }, &error));
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED);
   return g_strdup (error->message);
 }
@@ -131,10 +131,10 @@ test_held_process (void)
   int pidfd = sonde_target_pidfd (target);
 
   g_assert_cmpint (pidfd, >=, 0);
-  g_assert_true (sonde_target_prove (target, 0, &error));
+  g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = 0 }, &error));
   g_assert_cmpint (sonde_target_pidfd (target), ==, pidfd);
   child_end (&child);
-  g_assert_false (sonde_target_prove (target, 0, &error));
+  g_assert_false (sonde_target_prove (target, &(SondeTracer){ .uid = 0 }, &error));
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_NO_SUCH_PROCESS);
   g_assert_cmpint (sonde_target_pidfd (target), ==, pidfd);
 }
@@ -196,11 +196,11 @@ test_exec_between (void)
   g_autoptr (SondeTarget) target = sonde_target_new (child.pid, fd);
   g_autoptr (GError) error = NULL;
 
-  g_assert_true (sonde_target_prove (target, getuid (), &error));
+  g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = getuid () }, &error));
   g_assert_no_error (error);
   g_assert_cmpint (write (child.pipe, "x", 1), ==, 1);
   wait_for_exec (child.pid, fd);
-  g_assert_false (sonde_target_confirm (target, getuid (), &error));
+  g_assert_false (sonde_target_confirm (target, &(SondeTracer){ .uid = getuid () }, &error));
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED);
   child_end (&child);
 }
@@ -212,9 +212,9 @@ test_exit_between (void)
   g_autoptr (SondeTarget) target = sonde_target_new_unproven (child.pid);
   g_autoptr (GError) error = NULL;
 
-  g_assert_true (sonde_target_prove (target, 0, &error));
+  g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = 0 }, &error));
   child_end (&child);
-  g_assert_false (sonde_target_confirm (target, getuid (), &error));
+  g_assert_false (sonde_target_confirm (target, &(SondeTracer){ .uid = getuid () }, &error));
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_NO_SUCH_PROCESS);
 }
 
@@ -226,8 +226,8 @@ test_proof (void)
       = sonde_target_new (child.pid, open_proc (child.pid, "maps", O_RDONLY));
   g_autoptr (GError) error = NULL;
 
-  g_assert_true (sonde_target_prove (target, getuid (), &error));
-  g_assert_true (sonde_target_confirm (target, getuid (), &error));
+  g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = getuid () }, &error));
+  g_assert_true (sonde_target_confirm (target, &(SondeTracer){ .uid = getuid () }, &error));
   g_assert_no_error (error);
   g_assert_cmpint (sonde_target_pidfd (target), >=, 0);
   g_assert_cmpuint (sonde_target_start_ticks (target), !=, 0);

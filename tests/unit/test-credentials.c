@@ -153,7 +153,7 @@ is_root (void)
 
 /* A descriptor that root opened proves nothing of OWNER's rights. */
 static void
-assert_target (Become what, gboolean is_granted)
+assert_target (Become what, const SondeTracer *owner, gboolean is_granted)
 {
   pid_t pid = spawn (what);
   g_autoptr (SondeTarget) target = NULL;
@@ -165,7 +165,7 @@ assert_target (Become what, gboolean is_granted)
       return;
     }
   target = target_of (pid);
-  g_assert_cmpint (sonde_target_prove (target, OWNER, &error), ==, is_granted);
+  g_assert_cmpint (sonde_target_prove (target, owner, &error), ==, is_granted);
   if (!is_granted)
     g_assert_error (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED);
   kill (pid, SIGKILL);
@@ -175,12 +175,56 @@ assert_target (Become what, gboolean is_granted)
 static void
 test_targets (void)
 {
+  const SondeTracer unknown = { .uid = OWNER };
+  const SondeTracer plain = { .uid = OWNER, .is_known = true, .credentials.gids[1] = OWNER };
+  SondeTracer capable = plain;
+
   if (!is_root ())
     return;
-  assert_target (BECOME_UNDUMPABLE, FALSE);
-  assert_target (BECOME_OTHER_SAVED_UID, FALSE);
-  assert_target (BECOME_PLAIN, TRUE);
-  assert_target (BECOME_NAMESPACED, TRUE);
+  capable.credentials.permitted = 1u << CAP_NET_RAW;
+  assert_target (BECOME_UNDUMPABLE, &capable, FALSE);
+  assert_target (BECOME_OTHER_SAVED_UID, &capable, FALSE);
+  assert_target (BECOME_OTHER_EFFECTIVE_GID, &unknown, FALSE);
+  assert_target (BECOME_OTHER_GID, &plain, FALSE);
+  assert_target (BECOME_CAPABLE, &unknown, FALSE);
+  assert_target (BECOME_CAPABLE, &plain, FALSE);
+  assert_target (BECOME_CAPABLE, &capable, TRUE);
+  assert_target (BECOME_PLAIN, &plain, TRUE);
+  assert_target (BECOME_NAMESPACED, &unknown, TRUE);
+}
+
+/* What a caller's program is known by. */
+static void
+assert_known (Become what, gboolean is_known, guint64 permitted)
+{
+  pid_t pid = spawn (what);
+  SondeTracer tracer;
+
+  sonde_tracer_init (&tracer, OWNER, pid);
+  g_assert_cmpint (tracer.is_known, ==, is_known);
+  if (is_known)
+    g_assert_cmphex (tracer.credentials.permitted, ==, permitted);
+  kill (pid, SIGKILL);
+  waitpid (pid, NULL, 0);
+  sonde_tracer_init (&tracer, OWNER, pid);
+  g_assert_false (tracer.is_known);
+}
+
+static void
+test_callers (void)
+{
+  SondeTracer tracer;
+
+  sonde_tracer_init (&tracer, OWNER, 0);
+  g_assert_false (tracer.is_known);
+  sonde_tracer_init (&tracer, OWNER, getpid ());
+  g_assert_false (tracer.is_known);
+  if (!is_root ())
+    return;
+  assert_known (BECOME_UNDUMPABLE, FALSE, 0);
+  assert_known (BECOME_OTHER_SAVED_UID, FALSE, 0);
+  assert_known (BECOME_PLAIN, TRUE, 0);
+  assert_known (BECOME_CAPABLE, TRUE, 1u << CAP_NET_RAW);
 }
 
 /* The session's own target is plain: what else of OWNER's may its worker ask for? */
@@ -192,7 +236,7 @@ assert_process (Become what, int expected)
   pid_t pid = spawn (what);
   g_autoptr (SondeTarget) target = target_of (plain);
 
-  g_assert_true (sonde_target_prove (target, OWNER, NULL));
+  g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = OWNER }, NULL));
   g_assert_cmpint (ask (broker, plain), ==, EPERM);
   sonde_proc_broker_allow (broker, target);
   g_assert_cmpint (ask (broker, plain), ==, 0);
@@ -251,10 +295,10 @@ test_closes_between (void)
     }
   g_assert_cmpint (read (ready[0], &byte, 1), ==, 1);
   target = target_of (pid);
-  g_assert_true (sonde_target_prove (target, OWNER, &error));
+  g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = OWNER }, &error));
   g_assert_cmpint (write (gate[1], "x", 1), ==, 1);
   g_assert_cmpint (read (ready[0], &byte, 1), ==, 1);
-  g_assert_false (sonde_target_confirm (target, OWNER, &error));
+  g_assert_false (sonde_target_confirm (target, &(SondeTracer){ .uid = OWNER }, &error));
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED);
   kill (pid, SIGKILL);
   waitpid (pid, NULL, 0);
@@ -268,10 +312,11 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-  g_test_add_func ("/rights/status/refuses-what-is-not-of-its-form", test_parse_refusals);
-  g_test_add_func ("/rights/status/tells-ids-and-capabilities", test_parse);
-  g_test_add_func ("/rights/targets/are-the-caller-s-throughout", test_targets);
-  g_test_add_func ("/rights/targets/are-refused-when-they-close-between", test_closes_between);
-  g_test_add_func ("/rights/processes/have-no-more-rights-than-the-targets", test_processes);
+  g_test_add_func ("/credentials/status/refuses-what-is-not-of-its-form", test_parse_refusals);
+  g_test_add_func ("/credentials/status/tells-ids-and-capabilities", test_parse);
+  g_test_add_func ("/credentials/callers/are-known-by-an-open-program-of-theirs", test_callers);
+  g_test_add_func ("/credentials/targets/are-what-the-kernel-opens-for-the-caller", test_targets);
+  g_test_add_func ("/credentials/targets/are-refused-when-they-close-between", test_closes_between);
+  g_test_add_func ("/credentials/processes/have-no-more-rights-than-the-targets", test_processes);
   return g_test_run ();
 }

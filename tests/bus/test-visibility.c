@@ -204,7 +204,7 @@ tells_of_mapping (const char *what)
   end_child (&child);
   unlink (path);
   /* What it knew before: the program's own file. */
-  g_assert_true (holds (bytes, "test-redaction"));
+  g_assert_true (holds (bytes, "test-visibility"));
   return holds (bytes, mark);
 }
 
@@ -277,10 +277,10 @@ main (int argc, char **argv)
   bus_child_main (argc, argv);
   child_main (argc, argv);
   g_test_init (&argc, &argv, NULL);
-  g_test_add_func ("/redaction/own-mappings-are-told", test_own_mappings);
-  g_test_add_func ("/redaction/mappings-of-a-process-that-closed-itself-are-not",
+  g_test_add_func ("/visibility/own-mappings-are-told", test_own_mappings);
+  g_test_add_func ("/visibility/mappings-of-a-process-that-closed-itself-are-not",
                    test_closed_mappings);
-  g_test_add_func ("/redaction/mounts-are-the-target-s", test_mounts);
-  g_test_add_func ("/redaction/kernel-addresses-are-in-no-word", test_kernel_addresses);
+  g_test_add_func ("/visibility/mounts-are-the-target-s", test_mounts);
+  g_test_add_func ("/visibility/kernel-addresses-are-in-no-word", test_kernel_addresses);
   return g_test_run ();
 }
