@@ -65,6 +65,7 @@ def is_waiting(pid):
 
 
 def test_stalls(service):
+    service.list_sessions()  # now there is a sonded
     program = StalledProgram(service)
     burner = service.start_burner(program.user)
     other = start_recording(service, burner.pid, 'other.syscap', 2 * N_ROUNDS)
