@@ -17,7 +17,8 @@
 #define MAX_STEPS 64
 #define OWN_PID   INT32_MAX /* in a script: this process */
 
-/* --- fakes --- */
+/* --- fakes: all that a session uses of worker.h, event-set.h and caller.h, or both are linked ---
+ */
 
 struct SondeWorker
 {
@@ -28,6 +29,7 @@ struct SondeWorker
 struct SondeEventSet
 {
   SondePerfPlan plan;
+  GArray *cpus;
 };
 
 struct SondeCaller
@@ -92,13 +94,57 @@ sonde_event_set_new (const SondeOptions *options, uid_t owner_uid, GError **erro
   SondeEventSet *self = g_new0 (SondeEventSet, 1);
 
   sonde_perf_plan_init (&self->plan, options);
+  self->cpus = g_array_new (FALSE, TRUE, sizeof (int));
+  g_array_set_size (self->cpus, 1);
   return self;
 }
 
 void
 sonde_event_set_free (SondeEventSet *self)
 {
+  if (self == NULL)
+    return;
+  g_array_unref (self->cpus);
   g_free (self);
+}
+
+const GArray *
+sonde_event_set_cpus (const SondeEventSet *self)
+{
+  return self->cpus;
+}
+
+gboolean
+sonde_event_set_has_cpu (const SondeEventSet *self, int cpu)
+{
+  return cpu == 0;
+}
+
+gboolean
+sonde_event_set_add_cpu (SondeEventSet *self, int cpu, SondeWorker *worker, GError **error)
+{
+  return TRUE;
+}
+
+void
+sonde_event_set_take_cpu (SondeEventSet *self, int cpu, gboolean is_mapped)
+{
+}
+
+gboolean
+sonde_event_set_is_counting (SondeEventSet *self, int cpu)
+{
+  return TRUE;
+}
+
+void
+sonde_event_set_revive (SondeEventSet *self, int cpu)
+{
+}
+
+void
+sonde_event_set_narrow (SondeEventSet *self, int cpu)
+{
 }
 
 const SondePerfPlan *
