@@ -337,7 +337,7 @@ gives_a_child_a_ring_of_its_own (void)
 
   g_assert_cmpint (control_server_run (server, fork_with_a_ring, "SONDE_CONTROL_FD"), ==, 0);
   g_assert_cmpuint (server->rings->len, ==, 2);
-  g_assert_cmpuint (server->links->len, ==, 2);
+  g_assert_cmpuint (server->n_links, ==, 2);
   first = server->rings->pdata[0];
   second = server->rings->pdata[1];
   g_assert_cmpint (first->pid, !=, second->pid);
