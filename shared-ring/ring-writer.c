@@ -347,6 +347,8 @@ sonde_ring_writer_new (const SondeRingMemory *memory, int link_fd, SondeRingWrit
 
   if (r < 0)
     return r;
+  if (sonde_fork_guard_generation () == 0)
+    return -ECHILD;
 
   made = mmap (NULL, sizeof *made, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (made == MAP_FAILED)

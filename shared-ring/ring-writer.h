@@ -33,7 +33,8 @@ typedef struct SondeRingWriter SondeRingWriter;
  * Writes natively or as libsysprof-capture does, as the ring's header wants. Calls no malloc.
  *
  * Errors: those of sonde_ring_memory_map(), sonde_known_socket_init() and sonde_fork_guard_init();
- *   -EUCLEAN somebody wrote to the ring before, or its positions are impossible; -ENOMEM
+ *   -EUCLEAN somebody wrote to the ring before, or its positions are impossible; -ECHILD
+ *   this process was made by a plain clone() of one that had rings; -ENOMEM
  */
 int sonde_ring_writer_open (int ring_fd, int link_fd, SondeRingWriter **self);
 

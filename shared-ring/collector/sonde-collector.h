@@ -31,10 +31,10 @@
  * interrupts another event of the same thread is refused with -EBUSY and counted as lost.
  *
  * Fork: the child gets rings of its own with its first event. Its counters are its parent's, with
- * the same ids. A child of vfork() must not record.
+ * the same ids. A child of vfork() must not record; one of a plain clone() cannot.
  *
  * errno is never changed. Nothing is ever printed, and no event ends or stops the program; if the
- * session asked for it, an event waits for room as long as the session said (sondectl-record(1)).
+ * session asked for it, an event waits for room as long as the session said (sondectl(1)).
  *
  * Times are nanoseconds of CLOCK_MONOTONIC. Text is UTF-8; what does not fit is cut.
  *

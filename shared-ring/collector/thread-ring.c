@@ -67,7 +67,8 @@ open_writer (SondeThreadRing *self, const SondeRingWish *wish)
   return 0;
 }
 
-/* An answer of any kind stands for this process: nobody is asked twice. */
+/* An answer of any kind stands for this process: nobody is asked twice. A child that was not told
+ * of its birth could not remember one, and has no ring. */
 static void
 open_ring (SondeThreadRing *self, const SondeRingWish *wish)
 {
@@ -82,6 +83,8 @@ open_ring (SondeThreadRing *self, const SondeRingWish *wish)
 
   pthread_once (&once, init_once);
   r = once_result;
+  if (r == 0 && sonde_fork_guard_generation () == 0)
+    r = -ECHILD;
   sonde_ring_writer_close (of_parent);
   self->pid = getpid ();
   self->tid = gettid ();

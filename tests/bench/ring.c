@@ -182,7 +182,7 @@ compare (const void *first, const void *second)
   return compare_numbers (&a, &b);
 }
 
-/* What a client tells: ns of CPU time for each mark. */
+/* What a client tells: ns of CPU time for each mark, a reading of the clock included. */
 static double *mark_ns;
 
 static int
