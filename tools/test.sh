@@ -5,7 +5,7 @@
 #   plain     gcc                          every suite
 #   sanitize  gcc, ASan and UBSan          every suite
 #   clang     clang, as a second opinion   what needs neither root nor a bus
-#   aarch64   gcc, run by qemu             the unit and fuzz suites of protocol/, symbols/ and unwind/
+#   aarch64   gcc, run by qemu             the unit and fuzz suites of protocol/, shared-ring/, symbols/ and unwind/
 #
 # All of them treat warnings as errors. The last line is "N passed, N failed, N skipped", in test cases.
 set -euo pipefail

@@ -147,7 +147,7 @@ deliver (SondeChannel *self,
          unsigned n_fds,
          gboolean whole)
 {
-  const char *why = "too many descriptors or too long";
+  const char *why = "too long, or its descriptors are too many or find no room";
 
   if (whole && sonde_message_check (message, size_bytes, n_fds, self->from_worker, &why) == 0)
     {
@@ -187,7 +187,8 @@ receive_one (SondeChannel *self)
     .msg_iov = &vector,
     .msg_iovlen = 1,
     .msg_control = control.bytes,
-    .msg_controllen = sizeof control.bytes,
+    /* No descriptor of a worker comes so far as to be one of ours. */
+    .msg_controllen = self->from_worker ? CMSG_SPACE (sizeof (struct ucred)) : sizeof control.bytes,
   };
   int fds[SONDE_MESSAGE_MAX_FDS];
   unsigned n_fds;
