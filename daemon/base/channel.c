@@ -202,16 +202,22 @@ receive_one (SondeChannel *self)
    */
   if (got < 0 && errno == ECONNRESET)
     return TRUE;
-  if (got <= 0)
+  if (got < 0)
     {
       g_autoptr (GError) error = NULL;
 
-      if (got < 0)
-        sonde_error_set_errno (&error, errno, "Cannot receive");
+      sonde_error_set_errno (&error, errno, "Cannot receive");
       fail (self, error);
       return FALSE;
     }
   whole = take_control (self, &header, fds, &n_fds);
+  /* The end of file, or a packet of no bytes: that may still bring descriptors. */
+  if (got == 0)
+    {
+      close_fds (fds, n_fds);
+      fail (self, NULL);
+      return FALSE;
+    }
   deliver (self, &packet.header, (gsize) got, fds, n_fds, whole);
   return self->fd >= 0 && !self->freed;
 }
