@@ -17,6 +17,7 @@
 #define N_FRAMES   UINT64_C (8000000)
 #define N_MARKS    300000
 #define N_TRIES    7
+#define PAUSE_NS   100000
 #define N_ADDRS    2 /* makes an allocation 64 bytes long */
 #define WAIT_US    1000000
 #define TURN_BYTES (64 * 1024)
@@ -101,23 +102,31 @@ write_all (void *data)
   return NULL;
 }
 
-/* The sum keeps the compiler from leaving the frames unread. */
+/* As a worker does it: in turns with a budget, and a sleep when little waited. A reader that looked
+ * all the time would take the line with the writer's position from it at each frame. The sum keeps
+ * the compiler from leaving the frames unread. */
 static uint64_t
 read_all (SondeRingReader *reader)
 {
+  static const struct timespec pause = { .tv_nsec = PAUSE_NS };
   const SondeFrame *frame;
   uint64_t sum = 0;
   int r = 0;
 
   while (r == 0)
     {
+      size_t fill_bytes;
+
       r = sonde_ring_reader_begin (reader, TURN_BYTES);
+      fill_bytes = sonde_ring_reader_fill (reader);
       while (r == 0 && (r = sonde_ring_reader_next (reader, &frame)) == 1)
         {
           sum += ((const SondeFrameAllocation *) frame)->address;
           r = 0;
         }
       sonde_ring_reader_release (reader);
+      if (r == 0 && fill_bytes < sonde_ring_reader_size (reader) / 4)
+        nanosleep (&pause, NULL);
     }
 
   return sum;
