@@ -419,7 +419,7 @@ add_sample (SondeCaptureModel *self, const SondeFrameSample *frame)
     .process = space->process,
     .tid = frame->tid,
     .time_ns = frame->frame.time_ns,
-    .locations = &g_array_index (self->stack, guint32, 0),
+    .locations = (const guint32 *) (void *) self->stack->data,
     .n_locations = self->stack->len,
   };
   self->func (&sample, self->user_data);
@@ -538,5 +538,10 @@ sonde_capture_model_n_samples (const SondeCaptureModel *self)
 gint64
 sonde_capture_model_duration_ns (const SondeCaptureModel *self)
 {
-  return self->last_ns - self->first_ns;
+  gint64 duration_ns;
+
+  /* Times of foreign frames: any. */
+  if (__builtin_sub_overflow (self->last_ns, self->first_ns, &duration_ns))
+    return G_MAXINT64;
+  return duration_ns;
 }

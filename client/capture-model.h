@@ -82,5 +82,5 @@ sonde_capture_model_ledger (const SondeCaptureModel *self, SondeLedger entry, gu
 
 guint64 sonde_capture_model_n_samples (const SondeCaptureModel *self);
 
-/* From the first sample to the last, in ns. */
+/* From the first sample to the last, in ns; G_MAXINT64 if that is longer. */
 gint64 sonde_capture_model_duration_ns (const SondeCaptureModel *self);

@@ -2,7 +2,7 @@
 /* How a writer wakes a reader that sleeps: a message on the link of its process. */
 #pragma once
 
-#include <sys/types.h>
+#include "shared-ring/known-socket.h"
 
 /**
  * SECTION: ring-doorbell
@@ -14,31 +14,17 @@
  * socket means that a wake-up is under way anyway. The pair exists already: the link of
  * control-message.h, one per process, whose hang-up also tells that the program is gone.
  *
- * Programs close descriptors that they do not know, and then get the same number for a file of
- * their own. So the writer remembers which socket the number stood for, and looks before it rings.
+ * The number of the link may stand for something else by the time it is wanted (known-socket.h).
  */
-typedef struct
-{
-  int fd; /* -1: none */
-  dev_t device;
-  ino_t inode;
-} SondeRingDoorbell;
-
-/**
- * sonde_ring_doorbell_init:
- * @fd: the program's end of the link; stays the caller's; -1: this ring has no doorbell
- *
- * Errors: -ENOTSOCK it is something else; errno of fstat(2)
- */
-int sonde_ring_doorbell_init (SondeRingDoorbell *self, int fd);
 
 /**
  * sonde_ring_doorbell_ring:
+ * @link: the program's end of the link; without one nothing is done
  *
  * Any thread, and signal handlers. Does not block, and leaves errno alone.
  *
  * Returns: 0: the reader will look, or there is no doorbell
- * Errors: -EBADF the program closed the socket: from now on there is no doorbell;
+ * Errors: -EBADF the program closed the socket: @link is none from now on;
  *   -EPIPE the reader is gone
  */
-int sonde_ring_doorbell_ring (SondeRingDoorbell *self);
+int sonde_ring_doorbell_ring (SondeKnownSocket *link);

@@ -3,6 +3,7 @@
 #include "shared-ring/ring-writer.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -36,7 +37,7 @@ struct SondeRingWriter
   uint64_t n_frames;   /* committed */
   SondeRingLosses own; /* of a ring that has no place for them */
   SondeRingLosses *losses;
-  SondeRingDoorbell doorbell;
+  SondeKnownSocket link; /* to ring the doorbell on */
   SondeWriter frames;
   SondeRingMemory owned; /* all zero if somebody else keeps it */
 };
@@ -100,7 +101,7 @@ publish_tail (SondeRingWriter *self)
 static void
 ring_doorbell (SondeRingWriter *self)
 {
-  if (sonde_ring_doorbell_ring (&self->doorbell) == -EPIPE)
+  if (sonde_ring_doorbell_ring (&self->link) == -EPIPE)
     self->is_broken = true;
 }
 
@@ -168,35 +169,35 @@ lose (SondeRingWriter *self, size_t size_bytes, int error)
   return error;
 }
 
-bool
-sonde_ring_writer_is_wanted (const SondeRingWriter *self)
-{
-  return self->generation == sonde_fork_guard_generation () && !self->is_broken
-         && (!self->is_native || sonde_ring_load_relaxed (&self->header->is_paused) == 0);
-}
-
-/* Why an event cannot be taken, whatever room there is. */
-static int
-check_wanted (const SondeRingWriter *self, size_t size_bytes)
+int
+sonde_ring_writer_check_wanted (const SondeRingWriter *self)
 {
   if (self->generation != sonde_fork_guard_generation ())
     return -ECHILD;
   if (self->is_broken)
     return -EPIPE;
-  if (size_bytes < SONDE_FRAME_MIN_SIZE || size_bytes > SONDE_FRAME_MAX_SIZE
-      || size_bytes > self->usable_bytes || size_bytes % SONDE_FRAME_ALIGN != 0)
-    return -EMSGSIZE;
+  if (self->is_native && sonde_ring_load_relaxed (&self->header->is_paused) != 0)
+    return -EAGAIN;
 
-  return sonde_ring_writer_is_wanted (self) ? 0 : -EAGAIN;
+  return 0;
+}
+
+static bool
+is_frame_size (const SondeRingWriter *self, size_t size_bytes)
+{
+  return size_bytes >= SONDE_FRAME_MIN_SIZE && size_bytes <= SONDE_FRAME_MAX_SIZE
+         && size_bytes <= self->usable_bytes && size_bytes % SONDE_FRAME_ALIGN == 0;
 }
 
 int
 sonde_ring_writer_reserve (SondeRingWriter *self, size_t size_bytes, void **place)
 {
-  int r = check_wanted (self, size_bytes);
+  int r = sonde_ring_writer_check_wanted (self);
 
   if (r < 0)
     return r;
+  if (!is_frame_size (self, size_bytes))
+    return -EMSGSIZE;
   if (sonde_ring_load_relaxed (&self->is_busy) != 0)
     return lose (self, size_bytes, -EBUSY);
 
@@ -305,7 +306,7 @@ static int
 init (SondeRingWriter *self, const SondeRingMemory *memory, int link_fd)
 {
   uint32_t kept_bytes = SONDE_RING_END_BYTES;
-  int r = sonde_ring_doorbell_init (&self->doorbell, link_fd);
+  int r = sonde_known_socket_init (&self->link, link_fd);
 
   if (r < 0)
     return r;
@@ -346,6 +347,8 @@ sonde_ring_writer_new (const SondeRingMemory *memory, int link_fd, SondeRingWrit
 
   if (r < 0)
     return r;
+  if (sonde_fork_guard_generation () == 0)
+    return -ECHILD;
 
   made = mmap (NULL, sizeof *made, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (made == MAP_FAILED)

@@ -2,7 +2,6 @@
 /* The writing side of a ring, inside a profiled program. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,8 +32,9 @@ typedef struct SondeRingWriter SondeRingWriter;
  *
  * Writes natively or as libsysprof-capture does, as the ring's header wants. Calls no malloc.
  *
- * Errors: those of sonde_ring_memory_map(), sonde_ring_doorbell_init() and sonde_fork_guard_init();
- *   -EUCLEAN somebody wrote to the ring before, or its positions are impossible; -ENOMEM
+ * Errors: those of sonde_ring_memory_map(), sonde_known_socket_init() and sonde_fork_guard_init();
+ *   -EUCLEAN somebody wrote to the ring before, or its positions are impossible; -ECHILD
+ *   this process was made by a plain clone() of one that had rings; -ENOMEM
  */
 int sonde_ring_writer_open (int ring_fd, int link_fd, SondeRingWriter **self);
 
@@ -92,9 +92,15 @@ void sonde_ring_writer_discard (SondeRingWriter *self);
  */
 SondeWriter *sonde_ring_writer_frames (SondeRingWriter *self);
 
-/* Whether an event is wanted now: the session is not paused, and the ring is this process's and
- * works. To be asked before work is done for an event; a few ns. */
-bool sonde_ring_writer_is_wanted (const SondeRingWriter *self);
+/**
+ * sonde_ring_writer_check_wanted:
+ *
+ * To be asked before work is done for an event; a few ns.
+ *
+ * Returns: 0 an event is wanted
+ * Errors: -EAGAIN, -ECHILD, -EPIPE as of sonde_ring_writer_reserve()
+ */
+int sonde_ring_writer_check_wanted (const SondeRingWriter *self);
 
 /* The writer's own account: frames committed, and losses. Both pointers may be NULL. */
 void

@@ -39,7 +39,7 @@ configure() {
   fi
 }
 
-# compile DIR: builds it.
+# compile DIR [TARGET…]: builds it, or these of it.
 compile() {
-  quietly "the build in $1" meson compile -C "$1"
+  quietly "the build in $1" meson compile -C "$@"
 }

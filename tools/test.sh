@@ -5,7 +5,7 @@
 #   plain     gcc                          every suite
 #   sanitize  gcc, ASan and UBSan          every suite
 #   clang     clang, as a second opinion   what needs neither root nor a bus
-#   aarch64   gcc, run by qemu             the unit and fuzz suites of protocol/, symbols/ and unwind/
+#   aarch64   gcc, run by qemu             the unit and fuzz suites of protocol/, shared-ring/, symbols/ and unwind/
 #
 # --vm adds the suite systemd-vm, in the plain build, to what is run otherwise. Its machine is made the first
 # time, for which it needs the network.

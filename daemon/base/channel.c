@@ -147,7 +147,7 @@ deliver (SondeChannel *self,
          unsigned n_fds,
          gboolean whole)
 {
-  const char *why = "too many descriptors or too long";
+  const char *why = "too long, or its descriptors are too many or find no room";
 
   if (whole && sonde_message_check (message, size_bytes, n_fds, self->from_worker, &why) == 0)
     {
@@ -187,7 +187,8 @@ receive_one (SondeChannel *self)
     .msg_iov = &vector,
     .msg_iovlen = 1,
     .msg_control = control.bytes,
-    .msg_controllen = sizeof control.bytes,
+    /* No descriptor of a worker comes so far as to be one of ours. */
+    .msg_controllen = self->from_worker ? CMSG_SPACE (sizeof (struct ucred)) : sizeof control.bytes,
   };
   int fds[SONDE_MESSAGE_MAX_FDS];
   unsigned n_fds;
@@ -201,16 +202,22 @@ receive_one (SondeChannel *self)
    */
   if (got < 0 && errno == ECONNRESET)
     return TRUE;
-  if (got <= 0)
+  if (got < 0)
     {
       g_autoptr (GError) error = NULL;
 
-      if (got < 0)
-        sonde_error_set_errno (&error, errno, "Cannot receive");
+      sonde_error_set_errno (&error, errno, "Cannot receive");
       fail (self, error);
       return FALSE;
     }
   whole = take_control (self, &header, fds, &n_fds);
+  /* The end of file, or a packet of no bytes: that may still bring descriptors. */
+  if (got == 0)
+    {
+      close_fds (fds, n_fds);
+      fail (self, NULL);
+      return FALSE;
+    }
   deliver (self, &packet.header, (gsize) got, fds, n_fds, whole);
   return self->fd >= 0 && !self->freed;
 }

@@ -30,6 +30,13 @@
  * descriptors of sonded, memory for rings, the disk, sessions of the machine. */
 #define SONDE_LIMIT_SHARE_PERCENT 50
 
+/* Descriptors that sonded keeps free of sessions: for the messages that come, with 16 at most each,
+ * and for texts of /proc. */
+#define SONDE_LIMIT_RESERVED_FDS 64
+/* Descriptors that it holds for one session besides perf events: the connection and the process of
+ * its worker, both ends of a stream on their way, and what a target is known by. */
+#define SONDE_LIMIT_SESSION_FDS 16
+
 /* Method calls of one uid that are not answered yet; polkit can keep one open for minutes. */
 #define SONDE_LIMIT_CALLS 32
 

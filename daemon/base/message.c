@@ -111,8 +111,8 @@ check_events (const SondeMessageEvents *events, unsigned n_fds)
     return "not one descriptor per event";
   if (events->header.size != sizeof *events + events->n_events * sizeof events->events[0])
     return "size does not fit the number of events";
-  if (events->padding != 0)
-    return "padding is not zero";
+  if (events->n_more > (events->header.type == SONDE_MESSAGE_RINGS ? SONDE_MESSAGE_MAX_RINGS : 0))
+    return "number of further events out of range";
   for (uint32_t i = 0; i < events->n_events; i++)
     {
       const SondeMessageEvent *event = &events->events[i];

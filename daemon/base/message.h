@@ -19,9 +19,10 @@
  * Conversation: worker → HELLO; control → SETUP, DOCUMENT*, RINGS; worker → RINGS_MAPPED; control →
  * SINK, EVENTS*, START, NOTE*, PROCESS*; then in any order worker → PROCESS_REQUEST, FILE_REQUEST,
  * STATISTICS, SINK_CLOSED and control → PROCESS, FILE, EVENTS, SINK, PAUSE, RESUME, REPORT, NOTE,
- * DOCUMENT (of mounts); control → STOP; worker → DRAINED, then (when all sinks have taken
- * everything or are closed) FINISHED, and exits. End of file from control after START means the
- * same as STOP. Worker → FAILED at any time, then it exits.
+ * DOCUMENT (of mounts), RINGS (of a processor that has come), answered by RINGS_MAPPED; control →
+ * STOP; worker → DRAINED, then (when all sinks have taken everything or are closed) FINISHED, and
+ * exits. End of file from control after START means the same as STOP. Worker → FAILED at any time,
+ * then it exits.
  *
  * REPORT asks the worker to tell its whole state again (STATISTICS and every unanswered request),
  * for a sonded that adopts a running worker.
@@ -31,6 +32,8 @@
 #define SONDE_MESSAGE_VERSION  1
 #define SONDE_MESSAGE_MAX_FDS  253  /* SCM_MAX_FD in linux/net/scm.h */
 #define SONDE_MESSAGE_MAX_SIZE 8192 /* bytes */
+#define SONDE_MESSAGE_MAX_RINGS                                                                    \
+  16384 /* in all messages: two on each of 8,192 processors, as many as Linux knows */
 
 typedef enum
 {
@@ -150,12 +153,14 @@ typedef struct
   uint32_t flags; /* SONDE_EVENT_LATE, _ON_EXEC */
 } SondeMessageEvent;
 
-/* RINGS and EVENTS: the n-th descriptor belongs to the n-th entry. RINGS may come once only. */
+/* RINGS and EVENTS: the n-th descriptor belongs to the n-th entry. RINGS that belong together and
+ * do not fit into one message come in several, answered once. Later ones are those of processors
+ * that have come since. */
 typedef struct
 {
   SondeMessageHeader header;
   uint32_t n_events; /* 1 ... SONDE_MESSAGE_MAX_FDS */
-  uint32_t padding;
+  uint32_t n_more;   /* RINGS: that belong to these and follow at once; EVENTS: 0 */
   SondeMessageEvent events[];
 } SondeMessageEvents;
 

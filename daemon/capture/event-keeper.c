@@ -71,6 +71,9 @@ sonde_event_keeper_add (SondeEventKeeper *self, int fd, gboolean samples, gboole
       close (fd);
       return FALSE;
     }
+  /* Control enables what it opens, and may not know yet that all is off. */
+  if (self->is_off)
+    (void) ioctl (fd, PERF_EVENT_IOC_DISABLE, 0);
   g_array_append_val (self->events, event);
   self->has_waiting = self->has_waiting || waits_for_exec;
 

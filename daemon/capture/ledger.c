@@ -98,6 +98,8 @@ sonde_tally_describe_losses (const SondeTally *self,
     { SONDE_LEDGER_LOST_QUEUE, "samples before the recorder" },
     { SONDE_STATISTIC_LOST_SIDEBAND, "records of mappings in the kernel's ring (read again)" },
   };
+  guint64 n_throttled
+      = self->values[SONDE_STATISTIC_THROTTLED] - before->values[SONDE_STATISTIC_THROTTLED];
   g_autoptr (GString) text = NULL; /* asked for each second, and nearly always without an answer */
 
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
@@ -111,6 +113,15 @@ sonde_tally_describe_losses (const SondeTally *self,
       else
         g_string_append (text, ", ");
       g_string_append_printf (text, "%" G_GUINT64_FORMAT " %s", n, kinds[i].what);
+    }
+  /* What was not counted then nobody knows. */
+  if (n_throttled != 0)
+    {
+      if (text == NULL)
+        text = g_string_new ("The kernel held events back ");
+      else
+        g_string_append (text, ", and the kernel held events back ");
+      g_string_append_printf (text, "%" G_GUINT64_FORMAT " times, as too frequent,", n_throttled);
     }
   if (text == NULL)
     return NULL;

@@ -114,6 +114,16 @@ prefetch (const void *record, size_t size_bytes)
   __builtin_prefetch (bytes + size_bytes - RECORD_ALIGN);
 }
 
+/* Whether there can be records from @position to @head, all of them aligned. */
+static gboolean
+is_sound (const SondePerfRing *self, uint64_t position, uint64_t head)
+{
+  uint64_t waiting = head - position;
+
+  return waiting <= self->size_bytes && waiting >= sizeof (struct perf_event_header)
+         && (position | head) % RECORD_ALIGN == 0;
+}
+
 static int
 skip_damage (SondePerfRing *self)
 {
@@ -141,7 +151,7 @@ sonde_perf_ring_front (SondePerfRing *self, const struct perf_event_header **rec
   waiting = self->head - self->tail;
   if (waiting == 0)
     return 0;
-  if (waiting > self->size_bytes || waiting < sizeof *header || waiting % RECORD_ALIGN != 0)
+  if (!is_sound (self, self->tail, self->head))
     return skip_damage (self);
 
   /* Records are multiples of 8, so the 8 bytes of a header never wrap. */
@@ -183,15 +193,15 @@ sonde_perf_ring_peek (const SondePerfRing *self,
     *position = self->tail;
   while (*position != head)
     {
-      uint64_t waiting = head - *position;
       size_t at = (size_t) (*position & (self->size_bytes - 1));
       const struct perf_event_header *header = (const void *) (self->data + at);
       size_t size_bytes;
 
-      if (waiting > self->size_bytes || waiting < sizeof *header || waiting % RECORD_ALIGN != 0)
+      if (!is_sound (self, *position, head))
         break;
       size_bytes = header->size;
-      if (size_bytes < sizeof *header || size_bytes % RECORD_ALIGN != 0 || size_bytes > waiting)
+      if (size_bytes < sizeof *header || size_bytes % RECORD_ALIGN != 0
+          || size_bytes > head - *position)
         break;
       *position += size_bytes;
       if (size_bytes > self->size_bytes - at)

@@ -9,6 +9,7 @@
 
 #include "daemon/base/channel.h"
 #include "daemon/base/fd.h"
+#include "daemon/capture/clock-watch.h"
 #include "daemon/capture/ring-set.h"
 #include "daemon/capture/stages.h"
 #include "daemon/capture/symbolizer.h"
@@ -43,7 +44,8 @@ struct SondePipeline
   gpointer user_data;
   SondeStages *stages;
   SondeSymbolizer *symbolizer;
-  gsize wanted_ring_bytes;
+  SondeRingSet *rings;
+  SondeClockWatch *clocks;
 
   GSource *drain; /* its ready time is the next drain */
   gint64 drain_interval_us;
@@ -54,7 +56,6 @@ struct SondePipeline
   guint n_ticks;
   guint end_source;
   guint n_lingers;
-  GArray *ring_sources; /* guint, 0: gone */
   int status;
 };
 
@@ -183,20 +184,11 @@ on_symbols (GBytes *symbols, gpointer user_data)
 }
 
 static void
-unwatch_rings (SondePipeline *self)
-{
-  for (guint i = 0; i < self->ring_sources->len; i++)
-    if (g_array_index (self->ring_sources, guint, i) != 0)
-      g_source_remove (g_array_index (self->ring_sources, guint, i));
-  g_array_set_size (self->ring_sources, 0);
-}
-
-static void
 end_drain (SondePipeline *self)
 {
   SondeAddressSet *addresses = sonde_stages_addresses (self->stages);
 
-  unwatch_rings (self);
+  sonde_ring_set_unwatch (self->rings);
   sonde_stages_end (self->stages);
   sonde_recorder_report (sonde_stages_recorder (self->stages));
   self->state = STATE_FINISHING;
@@ -260,22 +252,21 @@ on_drain (gpointer user_data)
   return G_SOURCE_CONTINUE;
 }
 
-static gboolean
-on_ring (gint fd, GIOCondition condition, gpointer user_data)
+static void
+ring_filled (gpointer user_data)
 {
   SondePipeline *self = user_data;
 
   if (self->state & (STATE_RUNNING | STATE_PAUSED))
     g_source_set_ready_time (self->drain, 0);
-  if ((condition & (G_IO_HUP | G_IO_ERR | G_IO_NVAL)) == 0)
-    return G_SOURCE_CONTINUE;
+}
 
-  /* Its task is gone: poll would say so for ever. The timer still looks at the ring. */
-  for (guint i = 0; i < self->ring_sources->len; i++)
-    if (g_array_index (self->ring_sources, guint, i) == g_source_get_id (g_main_current_source ()))
-      g_array_index (self->ring_sources, guint, i) = 0;
+static void
+ring_mapped (SondePerfRing *ring, SondeEventKind kind, gpointer user_data)
+{
+  SondePipeline *self = user_data;
 
-  return G_SOURCE_REMOVE;
+  sonde_stages_add_ring (self->stages, ring, kind);
 }
 
 static gboolean
@@ -292,6 +283,7 @@ on_tick (gpointer user_data)
     sonde_stages_read_lost (self->stages, FALSE);
   if (self->n_ticks % TICKS_A_REPORT == 0)
     {
+      sonde_clock_watch_look (self->clocks);
       sonde_stages_expire (self->stages);
       sonde_recorder_report (recorder);
     }
@@ -324,6 +316,7 @@ static void
 handle_setup (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
 {
   static const SondeStagesHandler handler = { send_request, sink_closed };
+  static const SondeRingSetHandler ring_handler = { ring_mapped, ring_filled };
   const SondeMessageSetup *setup = (const void *) message;
   const char *why;
 
@@ -333,7 +326,7 @@ handle_setup (SondePipeline *self, const SondeMessageHeader *message, int *fds, 
       return;
     }
   self->stages = sonde_stages_new (setup, &handler, self);
-  self->wanted_ring_bytes = sonde_ring_set_wanted (setup);
+  self->rings = sonde_ring_set_new (sonde_ring_set_wanted (setup), &ring_handler, self);
   self->tick_source = g_timeout_add (TICK_MS, on_tick, self);
   self->state = STATE_SET_UP;
 }
@@ -346,44 +339,17 @@ handle_document (SondePipeline *self, const SondeMessageHeader *message, int *fd
   sonde_stages_add_document (self->stages, document->kind, fds[0]);
 }
 
-static void
-watch_ring (SondePipeline *self, int fd)
-{
-  g_autoptr (GSource) source = g_unix_fd_source_new (fd, G_IO_IN | G_IO_HUP | G_IO_ERR);
-  guint id;
-
-  g_source_set_callback (source, G_SOURCE_FUNC (on_ring), self, NULL);
-  /* It does not. But GLib takes its descriptor out of the poll for each call otherwise, and wakes
-   * itself up twice. */
-  g_source_set_can_recurse (source, TRUE);
-  id = g_source_attach (source, NULL);
-  g_array_append_val (self->ring_sources, id);
-}
-
+/* First those of all processors, later those of one that has come. */
 static void
 handle_rings (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
 {
-  const SondeMessageEvents *events = (const void *) message;
   SondeMessageRingsMapped answer = { .header.type = SONDE_MESSAGE_RINGS_MAPPED };
-  SondePerfRing *rings[SONDE_MESSAGE_MAX_FDS];
-  gsize sample_bytes = self->wanted_ring_bytes;
-  gsize sideband_bytes = SONDE_RING_SIDEBAND_BYTES;
 
-  answer.status
-      = -sonde_ring_set_open (events->events, fds, n_fds, rings, &sample_bytes, &sideband_bytes);
-  if (answer.status == 0)
+  if (!sonde_ring_set_take (self->rings, (const void *) message, fds, &answer))
+    return;
+  if (answer.status == 0 && self->state == STATE_SET_UP)
     {
-      for (unsigned i = 0; i < n_fds; i++)
-        {
-          sonde_stages_add_ring (self->stages, rings[i], events->events[i].kind);
-          watch_ring (self, fds[i]);
-          sonde_event_keeper_add (sonde_stages_events (self->stages), sonde_steal_fd (&fds[i]),
-                                  FALSE, FALSE);
-        }
-      sonde_stages_describe (self->stages, sample_bytes, sideband_bytes);
-      answer.n_rings = n_fds;
-      answer.sample_ring_bytes = sample_bytes;
-      answer.sideband_ring_bytes = sideband_bytes;
+      sonde_stages_describe (self->stages, answer.sample_ring_bytes, answer.sideband_ring_bytes);
       self->state = STATE_READY;
     }
   send_to_control (self, &answer, sizeof answer);
@@ -414,9 +380,19 @@ handle_sink (SondePipeline *self, const SondeMessageHeader *message, int *fds, u
 }
 
 static void
+on_clock (const char *text, gpointer user_data)
+{
+  SondePipeline *self = user_data;
+
+  if (self->state & (STATE_RUNNING | STATE_PAUSED))
+    sonde_recorder_warn (sonde_stages_recorder (self->stages), text);
+}
+
+static void
 handle_start (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
 {
   sonde_stages_start (self->stages);
+  self->clocks = sonde_clock_watch_new (on_clock, self);
   self->state = STATE_RUNNING;
   self->drain_interval_us = FIRST_DRAIN_US;
   g_source_set_ready_time (self->drain, g_get_monotonic_time () + FIRST_DRAIN_US);
@@ -503,7 +479,8 @@ static const struct
   [SONDE_MESSAGE_SETUP] = { handle_setup, STATE_NEW, 0 },
   [SONDE_MESSAGE_DOCUMENT]
   = { handle_document, STATE_SET_UP | WHILE_ON, STATE_DRAINING | STATE_FINISHING },
-  [SONDE_MESSAGE_RINGS] = { handle_rings, STATE_SET_UP, 0 },
+  [SONDE_MESSAGE_RINGS]
+  = { handle_rings, STATE_SET_UP | WHILE_ON, STATE_DRAINING | STATE_FINISHING },
   [SONDE_MESSAGE_EVENTS] = { handle_events, WHILE_ON, STATE_DRAINING | STATE_FINISHING },
   [SONDE_MESSAGE_SINK] = { handle_sink, FROM_SETUP, 0 },
   [SONDE_MESSAGE_START] = { handle_start, STATE_SET_UP | STATE_READY, 0 },
@@ -568,7 +545,6 @@ sonde_pipeline_new (int control_fd, SondePipelineDone done, gpointer user_data)
   self->state = STATE_NEW;
   self->done = done;
   self->user_data = user_data;
-  self->ring_sources = g_array_new (FALSE, FALSE, sizeof (guint));
   self->drain = g_source_new (&drain_functions, sizeof (GSource));
   g_source_set_static_name (self->drain, "drain");
   g_source_set_callback (self->drain, on_drain, self, NULL);
@@ -589,8 +565,8 @@ sonde_pipeline_free (SondePipeline *self)
     g_source_remove (self->tick_source);
   if (self->end_source != 0)
     g_source_remove (self->end_source);
-  unwatch_rings (self);
-  g_array_unref (self->ring_sources);
+  sonde_ring_set_free (self->rings);
+  sonde_clock_watch_free (self->clocks);
   g_source_destroy (self->drain);
   g_source_unref (self->drain);
   sonde_symbolizer_free (self->symbolizer);

@@ -199,7 +199,9 @@ collect_address (SondeSampler *self,
   if (!is_contested && sonde_address_set_contains (self->addresses, pid, address))
     return address;
   mapping = sonde_process_find_mapping (self->processes, process, address - is_return);
-  if (mapping == NULL || (mapping->module == NULL && !is_contested))
+  /* A file that is not here yet takes its place all the same: names of a later one are not its own.
+   */
+  if (mapping == NULL || (mapping->module == NULL && mapping->file.inode == 0 && !is_contested))
     return address;
   if (!sonde_reused_places_claim (self->reused_places, pid, mapping))
     return sonde_reused_places_name (self->reused_places, mapping, address - is_return, time_ns);

@@ -346,6 +346,7 @@ void
 sonde_stages_add_ring (SondeStages *self, SondePerfRing *ring, SondeEventKind kind)
 {
   sonde_ring_merge_add (self->merge, ring, kind);
+  self->tally.values[SONDE_STATISTIC_RING_BYTES] = sonde_ring_merge_size (self->merge);
 }
 
 void
@@ -354,7 +355,6 @@ sonde_stages_describe (SondeStages *self, gsize sample_ring_bytes, gsize sideban
   sonde_stream_state_describe (
       self->state, self->setup.start_realtime_ns, self->setup.start_ns,
       sonde_description_new (&self->setup, sample_ring_bytes, sideband_ring_bytes));
-  self->tally.values[SONDE_STATISTIC_RING_BYTES] = sonde_ring_merge_size (self->merge);
 }
 
 void

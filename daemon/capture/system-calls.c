@@ -65,6 +65,8 @@ static const Call calls[] = {
   { SCMP_SYS (clock_gettime), "the clock, where the vdso has none" },
   { SCMP_SYS (gettimeofday), "the same" },
   { SCMP_SYS (time), "the same" },
+  { SCMP_SYS (timerfd_create), "the wall clock is set, which the kernel tells a timer" },
+  { SCMP_SYS (timerfd_settime), "the same" },
 
   /* itself */
   { SCMP_SYS (uname), "the machine's name for its kind, in the capture" },

@@ -72,7 +72,13 @@ on_method_call (GDBusConnection *connection,
 {
   const SondeBus *self = user_data;
   SondeCall *call = sonde_call_new (&self->context, invocation);
+  g_autoptr (GError) error = NULL;
 
+  if (!sonde_call_check_fds (call, &error))
+    {
+      sonde_call_fail (call, error);
+      return;
+    }
   if (g_str_equal (interface, PROPERTIES_INTERFACE))
     {
       const char *of_interface;

@@ -3,6 +3,7 @@
 #include "daemon/control/call.h"
 
 #include "daemon/base/error.h"
+#include "daemon/control/quota.h"
 
 SondeCall *
 sonde_call_new (const SondeContext *context, GDBusMethodInvocation *invocation)
@@ -43,6 +44,18 @@ sonde_call_fds (const SondeCall *self)
   return g_dbus_message_get_unix_fd_list (g_dbus_method_invocation_get_message (self->invocation));
 }
 
+gboolean
+sonde_call_check_fds (const SondeCall *self, GError **error)
+{
+  GDBusMessage *message = g_dbus_method_invocation_get_message (self->invocation);
+  GUnixFDList *fds = sonde_call_fds (self);
+
+  /* GDBus writes the number that came over the one that was sent, if any came. */
+  return sonde_quota_check_message (g_dbus_message_get_num_unix_fds (message),
+                                    fds != NULL ? (guint) g_unix_fd_list_get_length (fds) : 0,
+                                    error);
+}
+
 GVariant *
 sonde_call_argument (const SondeCall *self, gsize index)
 {
@@ -74,7 +87,11 @@ sonde_call_fail (SondeCall *self, const GError *error)
   if (is_refusal && self->caller != NULL)
     sonde_refusals_record (self->context->refusals, self->session_id,
                            sonde_caller_uid (self->caller), error->message);
-  if (error->domain == SONDE_ERROR)
+  if (g_error_matches (error, G_IO_ERROR, G_IO_ERROR_TOO_MANY_OPEN_FILES))
+    g_dbus_method_invocation_return_error (self->invocation, SONDE_ERROR,
+                                           SONDE_ERROR_LIMIT_EXCEEDED, "Limit descriptors: %s",
+                                           error->message);
+  else if (error->domain == SONDE_ERROR)
     g_dbus_method_invocation_return_gerror (self->invocation, error);
   else
     g_dbus_method_invocation_return_error_literal (self->invocation, SONDE_ERROR,

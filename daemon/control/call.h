@@ -71,6 +71,9 @@ SondeGate sonde_call_gate (const SondeCall *self);
 gboolean sonde_call_is_interactive (const SondeCall *self);
 /* (nullable): the descriptors that came with it */
 GUnixFDList *sonde_call_fds (const SondeCall *self);
+/* Whether all descriptors that were sent with it are here.
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED */
+gboolean sonde_call_check_fds (const SondeCall *self, GError **error);
 /* (transfer full) */
 GVariant *sonde_call_argument (const SondeCall *self, gsize index);
 

@@ -260,21 +260,5 @@ sonde_control_group_open_events (const SondeControlGroup *self)
 gboolean
 sonde_control_group_contains (const SondeControlGroup *self, const char *text)
 {
-  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
-  gsize size_bytes = strlen (self->path);
-
-  for (gsize i = 0; lines[i] != NULL; i++)
-    {
-      /* "HIERARCHY:CONTROLLERS:PATH"; of version 2 "0::PATH" */
-      const char *key = self->is_unified ? lines[i] : strchr (lines[i], ':');
-      const char *path;
-
-      if (key == NULL || !g_str_has_prefix (key, self->key))
-        continue;
-      path = key + strlen (self->key);
-      if (g_str_has_prefix (path, self->path)
-          && (path[size_bytes] == '\0' || path[size_bytes] == '/'))
-        return TRUE;
-    }
-  return FALSE;
+  return sonde_cgroup_is_below (text, self->key, self->path);
 }

@@ -12,6 +12,7 @@
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
 #include "daemon/control/capabilities.h"
+#include "daemon/control/cpu-follower.h"
 #include "daemon/control/proc-text.h"
 #include "daemon/control/quota.h"
 
@@ -21,11 +22,22 @@ typedef struct
   SondeMessageEvent entry;
 } Event;
 
+/* Of a CPU, where events of whole CPUs are wanted. */
+typedef struct
+{
+  int fd;             /* -1: none */
+  guint64 enabled_ns; /* as last read */
+} Pulse;
+
 struct SondeEventSet
 {
   SondePerfPlan plan;
-  GArray *cpus;        /* int */
-  GArray *rings;       /* Event: for each CPU samples (if there are any), then side-band */
+  GArray *cpus;   /* int: those with rings, which stay when their CPU goes off */
+  GArray *rings;  /* Event: for each CPU samples (if there are any), then side-band */
+  GArray *pulses; /* Pulse: for each CPU */
+  gboolean has_pulses;
+  int unmapped_cpu;    /* whose rings the worker has not mapped yet; -1: none */
+  int only_cpu;        /* whose events are opened; -1: of all */
   GArray *fresh;       /* Event: opened, disabled, not handed over */
   guint n_handed_over; /* events */
   gboolean start_on_exec;
@@ -65,9 +77,10 @@ add_event (
 }
 
 /* A whole-CPU dummy never goes away. Without the right to one, a dummy on our own main thread lives
- * as long as this process does. */
+ * as long as this process does.
+ * @is_off: (out): the CPU is, and there is no ring */
 static gboolean
-open_ring (SondeEventSet *self, SondeEventKind kind, int cpu, GError **error)
+open_ring (SondeEventSet *self, SondeEventKind kind, int cpu, gboolean *is_off, GError **error)
 {
   const struct perf_event_attr *attr
       = kind == SONDE_EVENT_SAMPLES ? &self->plan.samples_ring : &self->plan.sideband_ring;
@@ -79,6 +92,9 @@ open_ring (SondeEventSet *self, SondeEventKind kind, int cpu, GError **error)
       tid = getpid ();
       fd = sonde_perf_event_open (attr, 0, cpu);
     }
+  *is_off = fd == -ENODEV;
+  if (*is_off)
+    return TRUE;
   if (fd < 0)
     {
       sonde_perf_event_set_error (error, -fd, "dummy");
@@ -87,39 +103,88 @@ open_ring (SondeEventSet *self, SondeEventKind kind, int cpu, GError **error)
   return add_event (self->rings, fd, kind, tid, cpu, 0, error);
 }
 
-static gboolean
-open_rings (SondeEventSet *self, GError **error)
+static void
+clear_pulse (gpointer pulse)
 {
-  if (self->cpus->len * n_kinds (self) > SONDE_MESSAGE_MAX_FDS)
+  sonde_clear_fd (&((Pulse *) pulse)->fd);
+}
+
+/* -1: it has no rings */
+static int
+index_of_cpu (const SondeEventSet *self, int cpu)
+{
+  for (guint i = 0; i < self->cpus->len; i++)
+    if (g_array_index (self->cpus, int, i) == cpu)
+      return (int) i;
+  return -1;
+}
+
+void
+sonde_event_set_revive (SondeEventSet *self, int cpu)
+{
+  int index = index_of_cpu (self, cpu);
+  Pulse pulse = { .fd = -1 };
+
+  if (!self->has_pulses || index < 0)
+    return;
+  clear_pulse (&g_array_index (self->pulses, Pulse, index));
+  /* Where this is refused so are events of the whole CPU. */
+  pulse.fd = MAX (sonde_perf_event_open (&self->plan.pulse, -1, cpu), -1);
+  g_array_index (self->pulses, Pulse, index) = pulse;
+}
+
+/* One that has just gone off may come later. */
+static gboolean
+open_rings_on (SondeEventSet *self, int cpu, GError **error)
+{
+  guint n_before = self->rings->len;
+  gboolean is_off = FALSE;
+
+  if ((self->plan.has_samples && !open_ring (self, SONDE_EVENT_SAMPLES, cpu, &is_off, error))
+      || (!is_off && !open_ring (self, SONDE_EVENT_SIDEBAND, cpu, &is_off, error)))
     {
-      g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
-                   "This machine has %u processors; at most %u can be recorded", self->cpus->len,
-                   SONDE_MESSAGE_MAX_FDS / n_kinds (self));
+      g_array_set_size (self->rings, n_before);
       return FALSE;
     }
-  for (guint i = 0; i < self->cpus->len; i++)
+  if (is_off)
+    g_array_set_size (self->rings, n_before);
+  else
     {
-      int cpu = g_array_index (self->cpus, int, i);
+      Pulse none = { .fd = -1 };
 
-      if (self->plan.has_samples && !open_ring (self, SONDE_EVENT_SAMPLES, cpu, error))
-        return FALSE;
-      if (!open_ring (self, SONDE_EVENT_SIDEBAND, cpu, error))
-        return FALSE;
+      g_array_append_val (self->cpus, cpu);
+      g_array_append_val (self->pulses, none);
+      sonde_event_set_revive (self, cpu);
     }
   return TRUE;
+}
+
+/* Each ring's event is sent to the worker in a duplicate; later as many events of whole CPUs are on
+ * their way. */
+static gboolean
+check_fds (uid_t owner_uid, guint n_rings, GError **error)
+{
+  return sonde_quota_check_fds (owner_uid, 3 * (guint64) n_rings, error);
 }
 
 SondeEventSet *
 sonde_event_set_new (const SondeOptions *options, uid_t owner_uid, GError **error)
 {
   g_autoptr (SondeEventSet) self = g_new0 (SondeEventSet, 1);
-  g_autofree char *online = sonde_proc_text_read (AT_FDCWD, "/sys/devices/system/cpu/online",
-                                                  SONDE_LIMIT_PROC_TEXT_BYTES);
+  g_autofree char *online
+      = sonde_proc_text_read (AT_FDCWD, SONDE_CPUS_ONLINE_PATH, SONDE_LIMIT_PROC_TEXT_BYTES);
+
+  g_autoptr (GArray) cpus = online != NULL ? sonde_cpu_list_parse (online) : NULL;
 
   self->rings = events_new ();
   self->fresh = events_new ();
-  self->cpus = online != NULL ? sonde_cpu_list_parse (online) : NULL;
-  if (self->cpus == NULL)
+  self->cpus = g_array_new (FALSE, FALSE, sizeof (int));
+  self->pulses = g_array_new (FALSE, FALSE, sizeof (Pulse));
+  g_array_set_clear_func (self->pulses, clear_pulse);
+  self->has_pulses = options->scope == SONDE_SCOPE_SYSTEM || options->scope == SONDE_SCOPE_UNIT;
+  self->only_cpu = -1;
+  self->unmapped_cpu = -1;
+  if (cpus == NULL)
     {
       g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
                            "Cannot read which processors are online in /sys/devices/system/cpu");
@@ -127,11 +192,13 @@ sonde_event_set_new (const SondeOptions *options, uid_t owner_uid, GError **erro
     }
   self->start_on_exec = options->start_on_exec;
   sonde_perf_plan_init (&self->plan, options);
-  if (!sonde_quota_check_rings (owner_uid, self->cpus->len, error))
+  if (!sonde_quota_check_rings (owner_uid, cpus->len, error)
+      || !check_fds (owner_uid, cpus->len * n_kinds (self), error)
+      || !sonde_perf_plan_probe (&self->plan, options, g_array_index (cpus, int, 0), error))
     return NULL;
-  if (!sonde_perf_plan_probe (&self->plan, options, g_array_index (self->cpus, int, 0), error)
-      || !open_rings (self, error))
-    return NULL;
+  for (guint i = 0; i < cpus->len; i++)
+    if (!open_rings_on (self, g_array_index (cpus, int, i), error))
+      return NULL;
   return g_steal_pointer (&self);
 }
 
@@ -141,6 +208,7 @@ sonde_event_set_free (SondeEventSet *self)
   if (self == NULL)
     return;
   g_clear_pointer (&self->cpus, g_array_unref);
+  g_clear_pointer (&self->pulses, g_array_unref);
   g_clear_pointer (&self->rings, g_array_unref);
   g_clear_pointer (&self->fresh, g_array_unref);
   g_free (self);
@@ -152,13 +220,14 @@ sonde_event_set_plan (const SondeEventSet *self)
   return &self->plan;
 }
 
-/* @fds are taken. */
+/* @fds are taken. @n_more: rings that follow */
 static gboolean
 send_batch (SondeWorker *worker,
             SondeMessageType type,
             const Event *events,
             const int *fds,
             guint n_events,
+            guint n_more,
             GError **error)
 {
   gsize size_bytes = sizeof (SondeMessageEvents) + n_events * sizeof (SondeMessageEvent);
@@ -166,20 +235,19 @@ send_batch (SondeWorker *worker,
 
   message->header.type = type;
   message->n_events = n_events;
+  message->n_more = n_more;
   for (guint i = 0; i < n_events; i++)
     message->events[i] = events[i].entry;
   return sonde_worker_send (worker, message, size_bytes, fds, n_events, error);
 }
 
-gboolean
-sonde_event_set_send_rings (SondeEventSet *self, SondeWorker *worker, GError **error)
+/* Ours stay open: later events are redirected through them. */
+static gboolean
+duplicate (const Event *rings, guint n_rings, int *fds, GError **error)
 {
-  int fds[SONDE_MESSAGE_MAX_FDS];
-
-  /* Ours stay open: later events are redirected through them. */
-  for (guint i = 0; i < self->rings->len; i++)
+  for (guint i = 0; i < n_rings; i++)
     {
-      fds[i] = fcntl (g_array_index (self->rings, Event, i).fd, F_DUPFD_CLOEXEC, 3);
+      fds[i] = fcntl (rings[i].fd, F_DUPFD_CLOEXEC, 3);
       if (fds[i] < 0)
         {
           sonde_error_set_errno (error, errno, "Cannot duplicate a ring's event");
@@ -188,8 +256,90 @@ sonde_event_set_send_rings (SondeEventSet *self, SondeWorker *worker, GError **e
           return FALSE;
         }
     }
-  return send_batch (worker, SONDE_MESSAGE_RINGS, (const Event *) (void *) self->rings->data, fds,
-                     self->rings->len, error);
+  return TRUE;
+}
+
+static gboolean
+send_rings_from (SondeEventSet *self, guint first, SondeWorker *worker, GError **error)
+{
+  for (; first < self->rings->len; first += SONDE_MESSAGE_MAX_FDS)
+    {
+      const Event *rings = &g_array_index (self->rings, Event, first);
+      guint n_rings = MIN (self->rings->len - first, SONDE_MESSAGE_MAX_FDS);
+      int fds[SONDE_MESSAGE_MAX_FDS];
+
+      if (!duplicate (rings, n_rings, fds, error)
+          || !send_batch (worker, SONDE_MESSAGE_RINGS, rings, fds, n_rings,
+                          self->rings->len - first - n_rings, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+gboolean
+sonde_event_set_send_rings (SondeEventSet *self, SondeWorker *worker, GError **error)
+{
+  return send_rings_from (self, 0, worker, error);
+}
+
+const GArray *
+sonde_event_set_cpus (const SondeEventSet *self)
+{
+  return self->cpus;
+}
+
+gboolean
+sonde_event_set_has_cpu (const SondeEventSet *self, int cpu)
+{
+  return index_of_cpu (self, cpu) >= 0;
+}
+
+gboolean
+sonde_event_set_add_cpu (SondeEventSet *self, int cpu, SondeWorker *worker, GError **error)
+{
+  guint n_before = self->rings->len;
+
+  g_assert (!sonde_event_set_has_cpu (self, cpu) && self->unmapped_cpu < 0);
+
+  self->unmapped_cpu = cpu;
+  return open_rings_on (self, cpu, error) && send_rings_from (self, n_before, worker, error);
+}
+
+void
+sonde_event_set_take_cpu (SondeEventSet *self, int cpu, gboolean is_mapped)
+{
+  int index = index_of_cpu (self, cpu);
+
+  self->unmapped_cpu = -1;
+  if (is_mapped || index < 0)
+    return;
+  g_array_remove_index (self->cpus, (guint) index);
+  g_array_remove_index (self->pulses, (guint) index);
+  g_array_remove_range (self->rings, (guint) index * n_kinds (self), n_kinds (self));
+}
+
+gboolean
+sonde_event_set_is_counting (SondeEventSet *self, int cpu)
+{
+  int index = index_of_cpu (self, cpu);
+  guint64 values[2]; /* count, time enabled */
+  guint64 before_ns;
+  Pulse *pulse;
+
+  if (index < 0)
+    return TRUE;
+  pulse = &g_array_index (self->pulses, Pulse, index);
+  if (pulse->fd < 0 || read (pulse->fd, values, sizeof values) != sizeof values)
+    return TRUE;
+  before_ns = pulse->enabled_ns;
+  pulse->enabled_ns = values[1];
+  return values[1] > before_ns;
+}
+
+void
+sonde_event_set_narrow (SondeEventSet *self, int cpu)
+{
+  self->only_cpu = cpu;
 }
 
 static gboolean
@@ -237,6 +387,9 @@ open_event (
       subject->is_gone = TRUE;
       return TRUE;
     }
+  /* The CPU is off: what it will need is opened when it comes back. */
+  if (fd == -ENODEV)
+    return TRUE;
   if (fd < 0)
     {
       sonde_perf_event_set_error (error, -fd, is_sampling ? self->plan.event_name : "dummy");
@@ -254,6 +407,10 @@ open_subject (SondeEventSet *self, Subject *subject, GError **error)
 {
   for (guint i = 0; i < self->cpus->len && !subject->is_gone; i++)
     {
+      int cpu = g_array_index (self->cpus, int, i);
+
+      if (cpu == self->unmapped_cpu || (self->only_cpu >= 0 && cpu != self->only_cpu))
+        continue;
       /* Side-band first: a mapping is known before a sample in it. */
       if (!open_event (self, SONDE_EVENT_SIDEBAND, subject, i, error))
         return FALSE;
@@ -422,7 +579,7 @@ sonde_event_set_hand_over (SondeEventSet *self, SondeWorker *worker, GError **er
 
       for (guint i = 0; i < n_events; i++)
         fds[i] = sonde_steal_fd (&events[i].fd);
-      if (!send_batch (worker, SONDE_MESSAGE_EVENTS, events, fds, n_events, error))
+      if (!send_batch (worker, SONDE_MESSAGE_EVENTS, events, fds, n_events, 0, error))
         return FALSE;
     }
   self->n_handed_over += self->fresh->len;

@@ -9,10 +9,10 @@
  * SECTION: event-set
  *
  * Each online CPU has a ring for samples and one for side-band records, owned by dummy events that
- * live as long as the session. Everything else is redirected to them with
- * PERF_EVENT_IOC_SET_OUTPUT, which the kernel allows once the worker has mapped them. Events are
- * opened disabled and stay ours until sonde_event_set_hand_over(), which enables them (with
- * `start-on-exec` the side-band ones alone), sends them to the worker and keeps no copy.
+ * live as long as the session, whether their CPU goes off or not. Everything else is redirected to
+ * them with PERF_EVENT_IOC_SET_OUTPUT, which the kernel allows once the worker has mapped them.
+ * Events are opened disabled and stay ours until sonde_event_set_hand_over(), which enables them
+ * (with `start-on-exec` the side-band ones alone), sends them to the worker and keeps no copy.
  */
 typedef struct SondeEventSet SondeEventSet;
 
@@ -25,8 +25,27 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeEventSet, sonde_event_set_free)
 
 const SondePerfPlan *sonde_event_set_plan (const SondeEventSet *self);
 
-/* Sends the RINGS message. */
+/* Sends the RINGS messages. */
 gboolean sonde_event_set_send_rings (SondeEventSet *self, SondeWorker *worker, GError **error);
+
+/* (element-type gint): those with rings */
+const GArray *sonde_event_set_cpus (const SondeEventSet *self);
+gboolean sonde_event_set_has_cpu (const SondeEventSet *self, int cpu);
+/* Opens the rings of a CPU that has none and sends them: its events may be opened once the worker
+ * has mapped them. One that is off again has none afterwards either. */
+gboolean
+sonde_event_set_add_cpu (SondeEventSet *self, int cpu, SondeWorker *worker, GError **error);
+/* What the worker made of them; if it could not map them they are closed. To be called also when
+ * the above has failed, or opened none. */
+void sonde_event_set_take_cpu (SondeEventSet *self, int cpu, gboolean is_mapped);
+/* Whether events of the whole CPU have been counting since this was asked last. They do not once it
+ * was off, but its rings take the records of new ones. Always so where no event may be of a whole
+ * CPU. */
+gboolean sonde_event_set_is_counting (SondeEventSet *self, int cpu);
+/* Before new events are opened on a CPU that was off. */
+void sonde_event_set_revive (SondeEventSet *self, int cpu);
+/* From now on events are opened on that CPU alone; -1: on all */
+void sonde_event_set_narrow (SondeEventSet *self, int cpu);
 
 /**
  * sonde_event_set_check_room:

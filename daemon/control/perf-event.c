@@ -68,6 +68,14 @@ init_ring (struct perf_event_attr *attr, guint32 watermark_bytes)
 }
 
 static void
+init_pulse (struct perf_event_attr *attr)
+{
+  init_dummy (attr);
+  attr->disabled = 0;
+  attr->read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
+}
+
+static void
 set_inherit (struct perf_event_attr *attr, const SondeOptions *options)
 {
   if (options->scope == SONDE_SCOPE_SYSTEM)
@@ -172,6 +180,7 @@ sonde_perf_plan_init (SondePerfPlan *self, const SondeOptions *options)
   *self = (SondePerfPlan){ .event_name = sonde_event_choice_name (SONDE_EVENT_NONE) };
   init_ring (&self->samples_ring, SAMPLES_WATERMARK);
   init_ring (&self->sideband_ring, SIDEBAND_WATERMARK);
+  init_pulse (&self->pulse);
   init_sideband (self, options);
   self->has_samples = options->event != SONDE_EVENT_NONE;
   if (self->has_samples)

@@ -23,9 +23,10 @@ typedef struct
   /* Dummy events that own the rings and set how often their reader is woken. */
   struct perf_event_attr samples_ring;
   struct perf_event_attr sideband_ring;
-  gboolean has_samples;   /* FALSE for the event "none" */
-  gboolean may_fall_back; /* "auto": cycles, else cpu-clock */
-  gint64 tracepoint_id;   /* 0: another event; a negative errno: this machine has it not */
+  struct perf_event_attr pulse; /* a clock that stands still once its CPU was off */
+  gboolean has_samples;         /* FALSE for the event "none" */
+  gboolean may_fall_back;       /* "auto": cycles, else cpu-clock */
+  gint64 tracepoint_id;         /* 0: another event; a negative errno: this machine has it not */
   const char *event_name;
 } SondePerfPlan;
 

@@ -131,6 +131,26 @@ sonde_mountinfo_is_layered (const char *mountinfo, gint64 mount_id)
          && (g_str_equal (type, "btrfs") || g_str_equal (type, "overlay"));
 }
 
+/* "HIERARCHY:CONTROLLERS:PATH"; of version 2 "0::PATH" */
+bool
+sonde_cgroup_is_below (const char *text, const char *key, const char *path)
+{
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+  gsize size_bytes = strlen (path);
+
+  for (gsize i = 0; lines[i] != NULL; i++)
+    {
+      const char *at = key[0] == ':' ? strchr (lines[i], ':') : lines[i];
+
+      if (at == NULL || !g_str_has_prefix (at, key))
+        continue;
+      at += strlen (key);
+      if (g_str_has_prefix (at, path) && (at[size_bytes] == '\0' || at[size_bytes] == '/'))
+        return true;
+    }
+  return false;
+}
+
 /* One number of a CPU list. */
 static bool
 parse_cpu (const char **text, int *cpu)

@@ -30,6 +30,11 @@ bool sonde_mountinfo_is_trusted (const char *mountinfo, gint64 mount_id);
  */
 bool sonde_mountinfo_is_layered (const char *mountinfo, gint64 mount_id);
 
+/* Whether the process of this /proc/PID/cgroup is in the group @path or below it. @key: what stands
+ * before the path, "0::", or ":name=systemd:" behind the number of a hierarchy of version 1.
+ * Source: cgroups(7) */
+bool sonde_cgroup_is_below (const char *text, const char *key, const char *path);
+
 /* "0-3,8": (transfer full) (element-type gint), NULL if not of that form or with more than 8,192
  * CPUs. */
 GArray *sonde_cpu_list_parse (const char *text);

@@ -45,7 +45,7 @@ sonde_quota_check_sessions (uid_t uid, guint n_own, guint n_of_others, GError **
   return TRUE;
 }
 
-/* Descriptors that this process may still open. */
+/* Descriptors that this process may still open; the look itself takes one. */
 static guint64
 count_free_fds (void)
 {
@@ -67,12 +67,26 @@ count_free_fds (void)
 gboolean
 sonde_quota_check_fds (uid_t uid, guint64 n_fds, GError **error)
 {
-  if (uid == 0 || n_fds <= sonde_quota_share (count_free_fds (), 0))
+  guint64 n_free = count_free_fds ();
+  guint64 n_left = n_free - MIN (n_free, SONDE_LIMIT_RESERVED_FDS);
+
+  if (n_fds <= (uid == 0 ? n_left : sonde_quota_share (n_left, 0)))
     return TRUE;
   g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
                "Limit descriptors: %" G_GUINT64_FORMAT
-               " perf events are more than half of what the service can still open",
-               n_fds);
+               " more are %s what the service can still open",
+               n_fds, uid == 0 ? "more than" : "more than half of");
+  return FALSE;
+}
+
+gboolean
+sonde_quota_check_message (guint n_fds_sent, guint n_fds_here, GError **error)
+{
+  if (n_fds_sent == n_fds_here
+      && (n_fds_here == 0 || count_free_fds () >= SONDE_LIMIT_RESERVED_FDS / 2))
+    return TRUE;
+  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                       "Limit descriptors: the service cannot take those of the call");
   return FALSE;
 }
 

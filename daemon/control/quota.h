@@ -21,11 +21,23 @@ gboolean sonde_quota_check_sessions (uid_t uid, guint n_own, guint n_of_others, 
  * sonde_quota_check_fds:
  * @n_fds: that sonded has to open at once for @uid
  *
- * Root takes what there is.
+ * Root takes what there is, nobody the SONDE_LIMIT_RESERVED_FDS.
  *
  * Errors: SONDE_ERROR_LIMIT_EXCEEDED: descriptors
  */
 gboolean sonde_quota_check_fds (uid_t uid, guint64 n_fds, GError **error);
+
+/**
+ * sonde_quota_check_message:
+ * @n_fds_sent: descriptors that a message says it has
+ * @n_fds_here: how many of them came
+ *
+ * The kernel drops what does not fit any more, and tells nobody. Such a message took the last of
+ * the reserve, so that less than half of it is free now.
+ *
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED: descriptors
+ */
+gboolean sonde_quota_check_message (guint n_fds_sent, guint n_fds_here, GError **error);
 
 /* The same for memory that a session of @uid locks for its perf rings on @n_cpus processors.
  * Errors: SONDE_ERROR_LIMIT_EXCEEDED: perf-rings */

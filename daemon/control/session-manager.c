@@ -229,7 +229,8 @@ check_start (SondeSessionManager *self, uid_t uid, gboolean is_lasting, GError *
           "This service has no place for capture files (see the property Features)");
       return FALSE;
     }
-  return check_sessions (self, uid, error) && check_rate (self, uid, error);
+  return check_sessions (self, uid, error) && check_rate (self, uid, error)
+         && sonde_quota_check_fds (uid, SONDE_LIMIT_SESSION_FDS, error);
 }
 
 void

@@ -78,6 +78,8 @@ on_scope_ready (const GError *refusal, gpointer user_data)
 static gboolean
 on_rings_mapped (SondeSession *self, const SondeMessageRingsMapped *message, GError **error)
 {
+  if (self->phase == SONDE_PHASE_LIVE)
+    return sonde_session_scope_rings_mapped (self->scope, message->status, error);
   if (message->status != 0)
     return sonde_error_set_errno (error, message->status, "The worker cannot map its perf rings");
   sonde_session_enter_phase (self, SONDE_PHASE_SCOPE, SONDE_LIMIT_START_MS);

@@ -3,6 +3,7 @@
 #include "daemon/control/session-scope.h"
 
 #include "daemon/base/error.h"
+#include "daemon/control/cpu-follower.h"
 #include "daemon/control/group-watch.h"
 #include "daemon/control/proc-broker.h"
 #include "daemon/control/target-set.h"
@@ -18,6 +19,10 @@ struct SondeSessionScope
   SondeTargetSet *targets;
   gboolean has_mounts; /* the worker was given a target's */
 
+  SondeCpuFollower *cpus; /* while it is open */
+  SondeWorker *worker;    /* the same */
+  int awaited_cpu;        /* whose rings the worker was asked to map; -1: none */
+  gint64 awaited_from_ns; /* since when it had been off; 0: never was on */
   void (*all_exited) (gpointer user_data);
   gpointer user_data;
 
@@ -43,6 +48,7 @@ sonde_session_scope_new (const SondeOptions *options,
   sonde_tracer_init (&self->owner, owner_uid, owner_pid);
   self->broker = sonde_proc_broker_new (owner_uid, options->scope, options->raw);
   self->targets = sonde_target_set_new (all_exited, user_data);
+  self->awaited_cpu = -1;
   self->all_exited = all_exited;
   self->user_data = user_data;
   return self;
@@ -57,6 +63,7 @@ sonde_session_scope_free (SondeSessionScope *self)
     g_cancellable_cancel (self->lookup);
   g_clear_object (&self->lookup);
   g_clear_error (&self->lookup_error);
+  g_clear_pointer (&self->cpus, sonde_cpu_follower_free);
   g_clear_pointer (&self->events, sonde_event_set_free);
   g_clear_pointer (&self->broker, sonde_proc_broker_free);
   g_clear_pointer (&self->targets, sonde_target_set_free);
@@ -175,8 +182,8 @@ open_unit (SondeSessionScope *self, SondeWorker *worker, GError **error)
   return TRUE;
 }
 
-gboolean
-sonde_session_scope_open (SondeSessionScope *self, SondeWorker *worker, GError **error)
+static gboolean
+open_scope (SondeSessionScope *self, SondeWorker *worker, GError **error)
 {
   switch (self->options->scope)
     {
@@ -191,6 +198,160 @@ sonde_session_scope_open (SondeSessionScope *self, SondeWorker *worker, GError *
     default:
       return open_targets (self, self->options->targets, worker, error);
     }
+}
+
+/* A sentence for the capture. */
+static gboolean
+send_note (const char *text, SondeWorker *worker, GError **error)
+{
+  SondeMessageNote message = { .header.type = SONDE_MESSAGE_NOTE };
+  g_autofree char *ascii = g_str_to_ascii (text, "C");
+
+  g_strlcpy (message.text, ascii, sizeof message.text);
+  return sonde_worker_send (worker, &message, sizeof message, NULL, 0, error);
+}
+
+/* --- processors that come --- */
+
+/* Events of tasks outlive the absence of their CPU, those of a whole CPU do not. */
+static gboolean
+has_whole_cpus (const SondeSessionScope *self)
+{
+  return self->options->scope == SONDE_SCOPE_SYSTEM
+         || (self->options->scope == SONDE_SCOPE_UNIT && self->note == NULL);
+}
+
+/* Of the processes that were named; those that they have made are told of in the note. */
+static gboolean
+open_members_on_cpu (SondeSessionScope *self, GError **error)
+{
+  g_autofree char *note = NULL;
+
+  if (self->options->scope == SONDE_SCOPE_UNIT)
+    return sonde_unit_events_open (self->events, self->group, self->options->unit, self->owner.uid,
+                                   &note, error);
+  return sonde_target_set_open (self->targets, self->events, error);
+}
+
+static gboolean
+open_on_cpu (SondeSessionScope *self, int cpu, GError **error)
+{
+  gboolean is_open;
+
+  sonde_event_set_revive (self->events, cpu);
+  sonde_event_set_narrow (self->events, cpu);
+  if (self->options->scope == SONDE_SCOPE_SYSTEM)
+    is_open = sonde_event_set_open_system (self->events, error);
+  else if (has_whole_cpus (self))
+    is_open
+        = sonde_event_set_open_group (self->events, sonde_control_group_fd (self->group), error);
+  else
+    is_open = open_members_on_cpu (self, error);
+  sonde_event_set_narrow (self->events, -1);
+  if (is_open)
+    return sonde_event_set_hand_over (self->events, self->worker, error);
+  sonde_event_set_discard_from (self->events, 0);
+  return FALSE;
+}
+
+static char *
+describe_gap (const SondeSessionScope *self, int cpu, gint64 from_ns)
+{
+  double until_s = (double) g_get_monotonic_time () / 1e6;
+
+  if (from_ns != 0)
+    return g_strdup_printf ("Processor %d was off between %.3f s and %.3f s", cpu,
+                            (double) from_ns / 1e9, until_s);
+  return g_strdup_printf ("Processor %d came at %.3f s%s", cpu, until_s,
+                          has_whole_cpus (self)
+                              ? ""
+                              : "; of processes that others of the session had made before it "
+                                "shows nothing");
+}
+
+/* @error: (nullable): why its events could not be opened. A connection that breaks shows by itself.
+ */
+static void
+tell_of_cpu (SondeSessionScope *self, int cpu, gint64 from_ns, const GError *error)
+{
+  g_autofree char *text = error == NULL
+                              ? describe_gap (self, cpu, from_ns)
+                              : g_strdup_printf ("Processor %d cannot be recorded (any more): %s",
+                                                 cpu, error->message);
+
+  send_note (text, self->worker, NULL);
+}
+
+static gboolean
+is_counting (int cpu, gpointer user_data)
+{
+  SondeSessionScope *self = user_data;
+
+  return sonde_event_set_is_counting (self->events, cpu);
+}
+
+static gboolean
+on_cpu_came (int cpu, gint64 from_ns, gpointer user_data)
+{
+  SondeSessionScope *self = user_data;
+  g_autoptr (GError) error = NULL;
+
+  if (sonde_event_set_has_cpu (self->events, cpu))
+    {
+      if (has_whole_cpus (self))
+        open_on_cpu (self, cpu, &error);
+      tell_of_cpu (self, cpu, from_ns, error);
+      return TRUE;
+    }
+  /* One after the other. */
+  if (self->awaited_cpu >= 0)
+    return FALSE;
+  if (sonde_event_set_add_cpu (self->events, cpu, self->worker, &error)
+      && sonde_event_set_has_cpu (self->events, cpu))
+    {
+      self->awaited_cpu = cpu;
+      self->awaited_from_ns = from_ns;
+      return TRUE;
+    }
+  sonde_event_set_take_cpu (self->events, cpu, FALSE);
+  if (error != NULL)
+    tell_of_cpu (self, cpu, from_ns, error);
+  return error != NULL;
+}
+
+gboolean
+sonde_session_scope_rings_mapped (SondeSessionScope *self, int status, GError **error)
+{
+  g_autoptr (GError) why = NULL;
+  int cpu = self->awaited_cpu;
+
+  if (cpu < 0)
+    {
+      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                           "The worker mapped rings that it was not given");
+      return FALSE;
+    }
+  self->awaited_cpu = -1;
+  sonde_event_set_take_cpu (self->events, cpu, status == 0);
+  if (status != 0)
+    sonde_error_set_errno (&why, status, "the worker cannot map its ring");
+  else
+    open_on_cpu (self, cpu, &why);
+  tell_of_cpu (self, cpu, self->awaited_from_ns, why);
+  return TRUE;
+}
+
+gboolean
+sonde_session_scope_open (SondeSessionScope *self, SondeWorker *worker, GError **error)
+{
+  static const SondeCpuFollowerHandler handler = { is_counting, on_cpu_came };
+
+  if (!open_scope (self, worker, error))
+    return FALSE;
+  self->worker = worker;
+  self->cpus = sonde_cpu_follower_new (SONDE_CPUS_ONLINE_PATH, sonde_event_set_cpus (self->events),
+                                       &handler, self);
+  return TRUE;
 }
 
 static gboolean
@@ -242,16 +403,8 @@ take_targets (SondeSessionScope *self, GPtrArray *targets, SondeWorker *worker, 
 gboolean
 sonde_session_scope_announce (SondeSessionScope *self, SondeWorker *worker, GError **error)
 {
-  SondeMessageNote message = { .header.type = SONDE_MESSAGE_NOTE };
-
-  if (self->note != NULL)
-    {
-      g_autofree char *ascii = g_str_to_ascii (self->note, "C");
-
-      g_strlcpy (message.text, ascii, sizeof message.text);
-      if (!sonde_worker_send (worker, &message, sizeof message, NULL, 0, error))
-        return FALSE;
-    }
+  if (self->note != NULL && !send_note (self->note, worker, error))
+    return FALSE;
   return take_targets (self, self->options->targets, worker, error);
 }
 
@@ -307,6 +460,7 @@ void
 sonde_session_scope_close (SondeSessionScope *self)
 {
   sonde_target_set_unwatch (self->targets);
+  g_clear_pointer (&self->cpus, sonde_cpu_follower_free);
   g_clear_pointer (&self->watch, sonde_group_watch_free);
   g_clear_pointer (&self->events, sonde_event_set_free);
 }

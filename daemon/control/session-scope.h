@@ -63,6 +63,10 @@ gboolean sonde_session_scope_add (SondeSessionScope *self,
                                   SondeWorker *worker,
                                   GError **error);
 
+/* The worker's answer to rings of a processor that came while the session runs.
+ * Errors: SONDE_ERROR_FAILED: none was sent */
+gboolean sonde_session_scope_rings_mapped (SondeSessionScope *self, int status, GError **error);
+
 /* The answers to a worker's requests. FALSE: the connection is broken. */
 gboolean sonde_session_scope_answer_process (SondeSessionScope *self,
                                              const SondeMessageProcessRequest *request,

@@ -86,6 +86,20 @@ sonde_target_set_prove (const SondeTargetSet *self,
   return TRUE;
 }
 
+gboolean
+sonde_target_set_open (const SondeTargetSet *self, SondeEventSet *events, GError **error)
+{
+  for (guint i = 0; i < self->targets->len; i++)
+    {
+      const SondeTarget *target = g_ptr_array_index (self->targets, i);
+
+      if (!sonde_event_set_open_process (events, sonde_target_pid (target),
+                                         sonde_target_process_fd (target), TRUE, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
 static gboolean
 on_exited (int fd, GIOCondition condition, gpointer user_data)
 {

@@ -2,6 +2,7 @@
 /* The targets of one session, and the moment when the last of them exits. */
 #pragma once
 
+#include "daemon/control/event-set.h"
 #include "daemon/control/target.h"
 
 typedef struct SondeTargetSet SondeTargetSet;
@@ -25,6 +26,10 @@ gboolean sonde_target_set_prove (const SondeTargetSet *self,
 
 /* @target: (transfer full): watched from now on */
 void sonde_target_set_take (SondeTargetSet *self, SondeTarget *target);
+
+/* Opens events of all of them, of which some may have been inherited.
+ * Errors: those of sonde_event_set_open_process() */
+gboolean sonde_target_set_open (const SondeTargetSet *self, SondeEventSet *events, GError **error);
 
 /* Exits are of no interest any more. */
 void sonde_target_set_unwatch (SondeTargetSet *self);

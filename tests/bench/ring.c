@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How many frames a second go through a ring, from one core to the other. */
+/* How many frames a second go through a ring, from one core to the other, and what a mark costs. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <time.h>
 
+#include "shared-ring/collector/sonde-collector.h"
 #include "shared-ring/ring-reader.h"
 #include "shared-ring/ring-writer.h"
+#include "tests/lib/control-server.h"
 
 #define N_FRAMES   UINT64_C (8000000)
+#define N_MARKS    300000
 #define N_TRIES    7
+#define PAUSE_NS   100000
 #define N_ADDRS    2 /* makes an allocation 64 bytes long */
 #define WAIT_US    1000000
 #define TURN_BYTES (64 * 1024)
@@ -39,13 +45,16 @@ now_s (clockid_t clock)
   return (double) now.tv_sec + (double) now.tv_nsec / 1e9;
 }
 
+/* The calling thread, to one core; CPU_SETSIZE: to any. */
 static void
 pin (unsigned cpu)
 {
   cpu_set_t set;
 
   CPU_ZERO (&set);
-  CPU_SET (cpu, &set);
+  for (unsigned i = 0; i < CPU_SETSIZE; i++)
+    if (i == cpu || cpu >= CPU_SETSIZE)
+      CPU_SET (i, &set);
   sched_setaffinity (0, sizeof set, &set);
 }
 
@@ -93,23 +102,31 @@ write_all (void *data)
   return NULL;
 }
 
-/* The sum keeps the compiler from leaving the frames unread. */
+/* As a worker does it: in turns with a budget, and a sleep when little waited. A reader that looked
+ * all the time would take the line with the writer's position from it at each frame. The sum keeps
+ * the compiler from leaving the frames unread. */
 static uint64_t
 read_all (SondeRingReader *reader)
 {
+  static const struct timespec pause = { .tv_nsec = PAUSE_NS };
   const SondeFrame *frame;
   uint64_t sum = 0;
   int r = 0;
 
   while (r == 0)
     {
+      size_t fill_bytes;
+
       r = sonde_ring_reader_begin (reader, TURN_BYTES);
+      fill_bytes = sonde_ring_reader_fill (reader);
       while (r == 0 && (r = sonde_ring_reader_next (reader, &frame)) == 1)
         {
           sum += ((const SondeFrameAllocation *) frame)->address;
           r = 0;
         }
       sonde_ring_reader_release (reader);
+      if (r == 0 && fill_bytes < sonde_ring_reader_size (reader) / 4)
+        nanosleep (&pause, NULL);
     }
 
   return sum;
@@ -157,12 +174,59 @@ slower_s (const Cost *cost)
 }
 
 static int
-compare (const void *first, const void *second)
+compare_numbers (const void *first, const void *second)
 {
-  double a = slower_s (first);
-  double b = slower_s (second);
+  double a = *(const double *) first;
+  double b = *(const double *) second;
 
   return (a > b) - (a < b);
+}
+
+static int
+compare (const void *first, const void *second)
+{
+  const double a = slower_s (first);
+  const double b = slower_s (second);
+
+  return compare_numbers (&a, &b);
+}
+
+/* What a client tells: ns of CPU time for each mark, a reading of the clock included. */
+static double *mark_ns;
+
+static int
+measure_marks (void)
+{
+  double start_s;
+
+  sonde_collector_prepare_thread ();
+  start_s = now_s (CLOCK_THREAD_CPUTIME_ID);
+  for (unsigned i = 0; i < N_MARKS; i++)
+    sonde_collector_mark (sonde_collector_now (), 5, "group", "name", "a message");
+  *mark_ns = (now_s (CLOCK_THREAD_CPUTIME_ID) - start_s) * 1e9 / N_MARKS;
+
+  return 0;
+}
+
+/* Of a program with a profiler that takes all, or with none. */
+static double
+median_mark_ns (const char *variable)
+{
+  const ControlServerOptions options = { .socket_type = SOCK_SEQPACKET, .wait_us = WAIT_US };
+  double tries[N_TRIES];
+
+  for (unsigned i = 0; i < N_TRIES; i++)
+    {
+      ControlServer *server = control_server_new (&options);
+
+      if (control_server_run (server, measure_marks, variable) != 0)
+        abort ();
+      control_server_free (server);
+      tries[i] = *mark_ns;
+    }
+  qsort (tries, N_TRIES, sizeof *tries, compare_numbers);
+
+  return tries[N_TRIES / 2];
 }
 
 /* By CPU time, because other programs may want the same cores. */
@@ -174,18 +238,24 @@ main (void)
   const Cost *median = &costs[N_TRIES / 2];
   uint64_t n_lost = 0;
 
+  mark_ns = mmap (NULL, sizeof *mark_ns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (mark_ns == MAP_FAILED)
+    abort ();
   for (unsigned i = 0; i < N_TRIES; i++)
     {
       measure (&costs[i]);
       n_lost += costs[i].n_lost;
     }
+  pin (CPU_SETSIZE);
   qsort (costs, N_TRIES, sizeof *costs, compare);
   printf ("64 bytes from core to core: writer %.1f ns, reader %.1f ns of CPU time a frame; "
           "%.1f million/s by the clock\n",
           median->writer_s * 1e9 / n_frames, median->reader_s * 1e9 / n_frames,
           n_frames / median->wall_s / 1e6);
-  printf ("bench ring mframes_per_s=%.1f lost=%llu\n", n_frames / slower_s (median) / 1e6,
-          (unsigned long long) n_lost);
+  fflush (stdout);
+  printf ("bench ring mframes_per_s=%.1f mark_ns=%.1f unheard_ns=%.1f lost=%llu\n",
+          n_frames / slower_s (median) / 1e6, median_mark_ns ("SONDE_CONTROL_FD"),
+          median_mark_ns ("UNRELATED"), (unsigned long long) n_lost);
 
   return EXIT_SUCCESS;
 }

@@ -186,6 +186,7 @@ test_caller_gone (gconstpointer member)
   g_autoptr (GArray) workers = NULL;
   g_autoptr (GVariant) version = NULL;
 
+  bus_wait_at_rest (bus_service_pid (root)); /* no worker is left of what was before */
   polkit_answer_set (POLKIT_YES);
   polkit_answer_delay (TRUE);
   g_dbus_connection_call (user, "org.sonde.Profiler1", MATRIX_MANAGER_PATH, MATRIX_MANAGER, member,

@@ -67,6 +67,7 @@ on_version (GObject *source, GAsyncResult *result, gpointer user_data)
       = g_dbus_connection_call_finish (G_DBUS_CONNECTION (source), result, &error);
 
   g_assert_no_error (error);
+  g_assert_nonnull (answer);
   ((Asker *) user_data)->has_version = TRUE;
 }
 
@@ -128,6 +129,12 @@ has_grant (gpointer user_data)
   const Asker *self = user_data;
 
   return self->n_granted + self->n_refused > 0;
+}
+
+static gboolean
+has_grant_again (gpointer user_data)
+{
+  return ((const Asker *) user_data)->n_granted == 1;
 }
 
 /* All that 13 users can have open stands open; others are asked and answered all the same. */
@@ -267,6 +274,25 @@ test_words (void)
   assert_refusal (&user, "polkit went away without an answer");
 }
 
+/* polkit says nothing, and then that it was cancelled: too late to matter. */
+static void
+test_silence (void)
+{
+  g_auto (Asker) user = { 0 };
+  g_auto (FakePolkit) polkit = { 0 };
+
+  fake_polkit_init (&polkit);
+  asker_init (&user);
+  ask (&user, N_OPEN_OF_UID, FALSE);
+  assert_refusal (&user, "nobody answered in time");
+  while (polkit.open->len > 0)
+    g_main_context_iteration (NULL, TRUE);
+  g_assert_cmpuint (polkit.n_cancelled, ==, polkit.n_asked);
+  polkit.allows_quiet = TRUE;
+  ask (&user, 1, FALSE);
+  bus_wait (has_grant_again, &user, "an answer to the next question");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -275,5 +301,7 @@ main (int argc, char **argv)
   g_test_add_func ("/questions/of-one-user-are-open-a-few-at-a-time", test_own_turn);
   g_test_add_func ("/questions/end-with-their-caller", test_leaving);
   g_test_add_func ("/questions/of-people-in-dialogs-keep-nobody-waiting", test_full_house);
+  if (bus_is_long ()) /* all of SONDE_LIMIT_POLKIT_MS */
+    g_test_add_func ("/questions/that-nobody-answers-are-a-no", test_silence);
   return g_test_run ();
 }

@@ -2,8 +2,29 @@
 /* What every fuzz target implements. */
 #pragma once
 
+#include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Source: https://llvm.org/docs/LibFuzzer.html#fuzz-target. Aborts when an invariant breaks. */
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
+
+/* How many descriptors are open: the same before and after an input, unless some leak. */
+static inline unsigned
+fuzz_count_fds (void)
+{
+  enum
+  {
+    MAX_FDS = 512,
+  };
+  struct pollfd fds[MAX_FDS] = { { .fd = 0 } };
+  unsigned n_open = 0;
+
+  for (int fd = 0; fd < MAX_FDS; fd++)
+    fds[fd].fd = fd;
+  poll (fds, MAX_FDS, 0);
+  for (int fd = 0; fd < MAX_FDS; fd++)
+    n_open += (fds[fd].revents & POLLNVAL) == 0;
+
+  return n_open;
+}

@@ -32,6 +32,19 @@ bus_manager_call (
       G_DBUS_CALL_FLAGS_NONE, -1, fds, NULL, NULL, error);
 }
 
+void
+bus_assert_answers (GDBusConnection *bus)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) answer = g_dbus_connection_call_sync (
+      bus, SERVICE, MANAGER_PATH, "org.freedesktop.DBus.Properties", "Get",
+      g_variant_new ("(ss)", SERVICE ".Manager", "Version"), G_VARIANT_TYPE ("(v)"),
+      G_DBUS_CALL_FLAGS_NONE, -1, NULL, &error);
+
+  g_assert_no_error (error);
+  g_assert_nonnull (answer);
+}
+
 char *
 bus_start_session (GDBusConnection *bus, GVariant *options, GUnixFDList *fds, GError **error)
 {

@@ -23,6 +23,9 @@ GVariant *bus_manager_call (GDBusConnection *bus,
                             GUnixFDList *fds,
                             GError **error);
 
+/* Fails the test unless sonded answers what anybody may ask. */
+void bus_assert_answers (GDBusConnection *bus);
+
 /* StartSession; its object path, or NULL with @error on refusal. @options is consumed. */
 char *bus_start_session (GDBusConnection *bus, GVariant *options, GUnixFDList *fds, GError **error);
 

@@ -164,6 +164,7 @@ answer_control (ControlServer *self, gconstpointer bytes, gssize n, gint32 pid)
 
       make_pair (SOCK_SEQPACKET, &ours, &theirs);
       g_array_append_val (self->links, ours);
+      self->n_links++;
       send_with_fd (self->control, header, sizeof *header, theirs);
     }
   else
@@ -234,6 +235,18 @@ serve_socket (ControlServer *self, int socket)
   return n < 0;
 }
 
+/* Until somebody asks or rings, or a turn is due: not every ring has a doorbell. */
+static void
+wait_for_turn (const ControlServer *self)
+{
+  g_autofree struct pollfd *sockets = g_new0 (struct pollfd, self->links->len + 1);
+
+  sockets[0] = (struct pollfd){ self->control, POLLIN, 0 };
+  for (guint i = 0; i < self->links->len; i++)
+    sockets[i + 1] = (struct pollfd){ g_array_index (self->links, int, i), POLLIN, 0 };
+  poll (sockets, self->links->len + 1, TURN_MS);
+}
+
 static void
 serve_until_closed (ControlServer *self)
 {
@@ -241,13 +254,15 @@ serve_until_closed (ControlServer *self)
 
   while (is_open)
     {
-      struct pollfd control = { self->control, POLLIN, 0 };
-
-      /* Links are few, and a look at each turn is soon enough. */
-      poll (&control, 1, TURN_MS);
+      wait_for_turn (self);
       is_open = serve_socket (self, self->control);
-      for (guint i = 0; i < self->links->len; i++)
-        is_open |= serve_socket (self, g_array_index (self->links, int, i));
+      for (guint i = self->links->len; i > 0; i--)
+        if (!serve_socket (self, g_array_index (self->links, int, i - 1)))
+          {
+            close (g_array_index (self->links, int, i - 1));
+            g_array_remove_index (self->links, i - 1);
+          }
+      is_open |= self->links->len > 0;
       for (guint i = 0; i < self->rings->len; i++)
         drain (self->rings->pdata[i]);
     }

@@ -30,7 +30,8 @@ typedef struct
   ControlServerOptions options;
   int control;      /* our end */
   int client;       /* the program's end; -1 once it is given away */
-  GArray *links;    /* of int: our ends */
+  GArray *links;    /* of int: our ends of those that are open */
+  guint n_links;    /* made */
   GPtrArray *rings; /* of ControlRing */
   guint n_bells;
   guint n_refused;

@@ -72,6 +72,9 @@ class Capture:
         self.counts = collections.Counter()
         self.meanings = Meanings() if with_meanings else None
         self.samples = []
+        self.logs = []  # texts
+        # {pid: number}: the exits of each, and whom each has made; a thread counts as its process
+        self.tasks = {'FORK': collections.Counter(), 'EXIT': collections.Counter()}
         self.processes = []  # (pid, name), once for each PROCESS frame
         self.jit_names = {}
         self.counters = {}  # id: name
@@ -96,6 +99,10 @@ class Capture:
             self.samples.append(Sample(cpu, pid, tid, time_ns, addresses))
         elif kind == 'PROCESS':
             self.processes.append((pid, c_string(frame[FRAME_BYTES:])))
+        elif kind == 'LOG':
+            self.logs.append(c_string(frame[64:]))
+        elif kind in self.tasks:
+            self.tasks[kind][pid] += 1
         elif kind == 'JITMAP':
             at = 28
             for _ in range(struct.unpack_from('<I', frame, FRAME_BYTES)[0]):
@@ -116,6 +123,11 @@ class Capture:
         elif kind == 'FILE_CHUNK':
             size = struct.unpack_from('<H', frame, 26)[0]
             self.files[c_string(frame[28:284])] += frame[284:284 + size]
+
+    def made_by(self, name):
+        """FORK frames of the processes that were called so when they were last named."""
+        pids = {pid for pid, process in self.processes if process == name}
+        return sum(count for pid, count in self.tasks['FORK'].items() if pid in pids)
 
     def _read_symbols(self, data):
         """Records sorted by (pid, begin), ended by zeroes, with offsets of strings."""

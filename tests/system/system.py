@@ -86,12 +86,12 @@ class System(Tap):
         return subprocess.Popen(command + list(arguments), stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def finish_recording(self, process, name, timeout=120):
+    def finish_recording(self, process, name, timeout=120, with_meanings=False):
         """Waits, verifies and reads. Returns (Capture, what the command printed)."""
         output, errors = process.communicate(timeout=timeout)
         check(process.returncode == 0, f'record: exit status {process.returncode}\n{output}{errors}')
         self.sondectl('verify', self.path(name))
-        result = capture.Capture(self.path(name))
+        result = capture.Capture(self.path(name), with_meanings)
         check(not result.ledger_faults(), '\n'.join(result.ledger_faults()))
         return result, output
 

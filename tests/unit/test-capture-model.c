@@ -280,6 +280,23 @@ the_header_tells_losses_and_cut_stacks (void)
               "Stacks    50.0% complete; 1 (50.0%) end at the copied part of the stack");
 }
 
+static void
+times_may_be_any (void)
+{
+  const gint64 times_ns[] = { G_MININT64, G_MAXINT64 };
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autoptr (SondeReport) report = NULL;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (times_ns); i++)
+    {
+      SondeFrameOrigin origin = at (5, times_ns[i]);
+
+      ADD (sonde_writer_add_sample (capture->writer, &origin, 5, NULL, 0));
+    }
+  report = make_report (capture, NULL);
+  g_assert_cmpint (sonde_capture_model_duration_ns (sonde_report_model (report)), ==, G_MAXINT64);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -289,6 +306,7 @@ main (int argc, char **argv)
   g_test_add_func ("/capture-model/symbols-that-point-outside-are-left-out",
                    symbols_that_point_outside_are_left_out);
   g_test_add_func ("/capture-model/symbols-cut-anywhere-are-safe", symbols_cut_anywhere_are_safe);
+  g_test_add_func ("/capture-model/times-may-be-any", times_may_be_any);
   g_test_add_func ("/capture-model/a-stack-reads-from-the-outermost-frame-down",
                    a_stack_reads_from_the_outermost_frame_down);
   g_test_add_func ("/capture-model/branches-indent-and-light-ones-are-summed-up",

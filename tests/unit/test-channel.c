@@ -14,6 +14,7 @@
 typedef struct
 {
   SondeChannel *channel; /* the end under test: it plays control, its peer is a worker */
+  int own;               /* the channel's */
   int peer;
   guint n_messages;
   guint n_closed;
@@ -58,6 +59,7 @@ set_up (Fixture *self, gconstpointer data)
 
   g_assert_true (sonde_socketpair (SOCK_SEQPACKET | SOCK_NONBLOCK, fds, NULL));
   self->channel = sonde_channel_new (fds[0], TRUE, &handler, self);
+  self->own = fds[0];
   self->peer = fds[1];
 }
 
@@ -152,14 +154,12 @@ count_fds (void)
   return n;
 }
 
+/* A packet that carries both ends of a pipe. */
 static void
-closes_descriptors_that_nobody_took (Fixture *self, gconstpointer data)
+send_descriptors (int fd, void *bytes, size_t size_bytes)
 {
-  int before = count_fds ();
   int pipe_fds[2];
-  SondeMessageHello hello
-      = { .header = { SONDE_MESSAGE_HELLO, sizeof hello }, .version = SONDE_MESSAGE_VERSION };
-  struct iovec vector = { &hello, sizeof hello };
+  struct iovec vector = { bytes, size_bytes };
   union
   {
     struct cmsghdr align;
@@ -176,12 +176,50 @@ closes_descriptors_that_nobody_took (Fixture *self, gconstpointer data)
                               .cmsg_type = SCM_RIGHTS,
                               .cmsg_len = CMSG_LEN (sizeof pipe_fds) };
   memcpy (CMSG_DATA (rights), pipe_fds, sizeof pipe_fds);
-  g_assert_cmpint (sendmsg (self->peer, &header, MSG_NOSIGNAL), ==, sizeof hello);
+  g_assert_cmpint (sendmsg (fd, &header, MSG_NOSIGNAL), ==, (gssize) size_bytes);
   close (pipe_fds[0]);
   close (pipe_fds[1]);
+}
+
+static void
+closes_descriptors_that_nobody_took (Fixture *self, gconstpointer data)
+{
+  int before = count_fds ();
+  SondeMessageHello hello
+      = { .header = { SONDE_MESSAGE_HELLO, sizeof hello }, .version = SONDE_MESSAGE_VERSION };
+
+  send_descriptors (self->peer, &hello, sizeof hello);
   spin ();
   g_assert_cmpuint (self->n_closed, ==, 1);
   g_assert_cmpint (count_fds (), ==, before - 1); /* the channel's own socket went as well */
+}
+
+/* It looks like the end of file, but the kernel has installed them. */
+static void
+closes_descriptors_of_an_empty_packet (Fixture *self, gconstpointer data)
+{
+  int before = count_fds ();
+
+  send_descriptors (self->peer, NULL, 0);
+  spin ();
+  g_assert_cmpuint (self->n_closed, ==, 1);
+  g_assert_cmpint (count_fds (), ==, before - 1);
+}
+
+static void
+knows_who_sent_the_first_message (Fixture *self, gconstpointer data)
+{
+  int yes = 1;
+
+  g_assert_cmpint (setsockopt (self->own, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes), ==, 0);
+  g_assert_cmpint (sonde_channel_peer_pid (self->channel), ==, 0);
+  send_hello (self->peer);
+  send_hello (self->peer);
+  spin ();
+  g_assert_cmpint (sonde_channel_peer_pid (self->channel), ==, getpid ());
+  g_assert_true (sonde_channel_has_peer (self->channel));
+  sonde_clear_fd (&self->peer);
+  g_assert_false (sonde_channel_has_peer (self->channel));
 }
 
 static void
@@ -255,6 +293,8 @@ main (int argc, char **argv)
   ADD ("closes-on-rubbish-and-says-why", closes_on_rubbish_and_says_why);
   ADD ("may-be-freed-while-it-delivers", may_be_freed_while_it_delivers);
   ADD ("closes-descriptors-that-nobody-took", closes_descriptors_that_nobody_took);
+  ADD ("closes-descriptors-of-an-empty-packet", closes_descriptors_of_an_empty_packet);
+  ADD ("knows-who-sent-the-first-message", knows_who_sent_the_first_message);
   ADD ("queues-in-order-while-the-socket-is-full", queues_in_order_while_the_socket_is_full);
   ADD ("refuses-more-than-its-queue-holds", refuses_more_than_its_queue_holds);
   ADD ("hears-what-a-dead-peer-has-said", hears_what_a_dead_peer_has_said);

@@ -188,6 +188,14 @@ refuses_event_counts_that_lie (void)
         = (SondeMessageEvent){ .cpu = 0, .tid = -1, .kind = SONDE_EVENT_SAMPLES };
   g_assert_cmpint (sonde_message_check (&message, sizeof message, 2, FALSE, &why), ==, 0);
   assert_refused (&message, sizeof message, 1, FALSE, "not one descriptor per event");
+  message.events.n_more = 1;
+  assert_refused (&message, sizeof message, 2, FALSE, "number of further events out of range");
+  message.events.header.type = SONDE_MESSAGE_RINGS;
+  g_assert_cmpint (sonde_message_check (&message, sizeof message, 2, FALSE, &why), ==, 0);
+  message.events.n_more = SONDE_MESSAGE_MAX_RINGS + 1;
+  assert_refused (&message, sizeof message, 2, FALSE, "number of further events out of range");
+  message.events.header.type = SONDE_MESSAGE_EVENTS;
+  message.events.n_more = 0;
   message.events.n_events = 3;
   assert_refused (&message, sizeof message, 3, FALSE, "size does not fit the number of events");
   message.events.n_events = 0;

@@ -121,6 +121,26 @@ refuses_head_behind_tail (void)
   g_assert_cmpint (sonde_perf_ring_front (fake->ring, &record), ==, -EBADMSG);
 }
 
+/* And what comes behind it: records are given at words only. */
+static void
+refuses_head_between_two_words (void)
+{
+  g_autoptr (Fake) fake = fake_new (0);
+  const struct perf_event_header *record;
+  uint64_t position = 0;
+
+  fake->page.data_head = 12;
+  g_assert_cmpint (sonde_perf_ring_front (fake->ring, &record), ==, -EBADMSG);
+  fake->page.data_head = 28;
+  g_assert_false (sonde_perf_ring_peek (fake->ring, &position, &record));
+  g_assert_cmpint (sonde_perf_ring_front (fake->ring, &record), ==, -EBADMSG);
+  fake->page.data_head = 32;
+  g_assert_cmpint (sonde_perf_ring_front (fake->ring, &record), ==, -EBADMSG);
+  fake->head = 32;
+  write_record (fake, 16, 16, 1);
+  g_assert_cmpint (sonde_perf_ring_front (fake->ring, &record), ==, 1);
+}
+
 static void
 gives_nothing_when_empty (void)
 {
@@ -242,6 +262,7 @@ main (int argc, char **argv)
   g_test_add_func ("/perf-ring/refuses-length-past-head", refuses_length_past_head);
   g_test_add_func ("/perf-ring/refuses-head-beyond-the-ring", refuses_head_beyond_the_ring);
   g_test_add_func ("/perf-ring/refuses-head-behind-tail", refuses_head_behind_tail);
+  g_test_add_func ("/perf-ring/refuses-head-between-two-words", refuses_head_between_two_words);
   g_test_add_func ("/perf-ring/shows-no-record-that-wraps-or-is-damaged",
                    shows_no_record_that_wraps_or_is_damaged);
   g_test_add_func ("/perf-ring/shows-each-record-once-and-takes-none",

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <glib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "daemon/base/fd.h"
@@ -114,6 +115,29 @@ reads_its_own_maps_whole_and_cut (void)
   g_assert_cmpint (cut[size - 1], ==, '\n');
 }
 
+static void
+reads_more_than_a_buffer_holds (void)
+{
+  static const char line[] = "00400000-00401000 r-xp 00000000 08:01 7 /bin/x\n";
+  sonde_autofd int fd = memfd_create ("maps", MFD_CLOEXEC);
+  g_autofree char *text = NULL;
+  int64_t size;
+
+  for (guint i = 0; i < 2000; i++)
+    g_assert_cmpint (write (fd, line, strlen (line)), ==, (gssize) strlen (line));
+  size = sonde_proc_maps_read (fd, 1 << 20, &text);
+  g_assert_cmpint (size, ==, (int64_t) (2000 * strlen (line)));
+}
+
+static void
+says_why_it_cannot_read (void)
+{
+  sonde_autofd int fd = open ("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  char *text;
+
+  g_assert_cmpint (sonde_proc_maps_read (fd, 1 << 20, &text), ==, -EISDIR);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -124,5 +148,7 @@ main (int argc, char **argv)
   g_test_add_func ("/proc-maps/goes-on-after-a-bad-line", goes_on_after_a_bad_line);
   g_test_add_func ("/proc-maps/never-reads-past-the-text", never_reads_past_the_text);
   g_test_add_func ("/proc-maps/reads-its-own-maps-whole-and-cut", reads_its_own_maps_whole_and_cut);
+  g_test_add_func ("/proc-maps/reads-more-than-a-buffer-holds", reads_more_than_a_buffer_holds);
+  g_test_add_func ("/proc-maps/says-why-it-cannot-read", says_why_it_cannot_read);
   return g_test_run ();
 }

@@ -54,7 +54,7 @@ test_descriptors (void)
   g_assert_false (sonde_quota_check_fds (1000, G_MAXUINT32, &error));
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED);
   g_assert_true (g_str_has_prefix (error->message, "Limit descriptors: "));
-  g_assert_true (sonde_quota_check_fds (0, G_MAXUINT32, NULL));
+  g_assert_false (sonde_quota_check_fds (0, G_MAXUINT32, NULL));
 }
 
 static void

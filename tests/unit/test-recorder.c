@@ -171,6 +171,20 @@ warns_of_losses_once (Fixture *fixture, gconstpointer data)
 }
 
 static void
+tells_of_events_that_the_kernel_held_back (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+
+  sonde_tally_add (&fixture->tally, SONDE_STATISTIC_THROTTLED, 2);
+  sonde_recorder_report (fixture->recorder);
+  sonde_recorder_report (fixture->recorder);
+  summary = finish (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_LOG], ==, 1);
+  g_assert_nonnull (strstr (summary->log, "The kernel held events back 2 times, as too frequent, "
+                                          "between"));
+}
+
+static void
 writes_a_name_before_its_first_use (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
@@ -343,6 +357,7 @@ main (int argc, char **argv)
   ADD ("counts-a-sample-that-fits-no-frame", counts_a_sample_that_fits_no_frame);
   ADD ("takes-no-sink-when-it-is-finished", takes_no_sink_when_it_is_finished);
   ADD ("warns-of-losses-once", warns_of_losses_once);
+  ADD ("tells-of-events-that-the-kernel-held-back", tells_of_events_that_the_kernel_held_back);
   ADD ("writes-a-name-before-its-first-use", writes_a_name_before_its_first_use);
   ADD ("bounds-the-names", bounds_the_names);
   ADD ("writes-a-process-once-with-all-its-mappings", writes_a_process_once_with_all_its_mappings);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Proofs that are none. */
 #include <fcntl.h>
+#include <linux/perf_event.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/base/error.h"
@@ -81,6 +84,19 @@ assert_refused (pid_t pid, int fd, uid_t owner)
   return g_strdup (error->message);
 }
 
+/* The kernel's own descriptor of a perf event, made by whoever offers it. */
+static int
+open_event (void)
+{
+  struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE,
+                                  .size = sizeof attr,
+                                  .config = PERF_COUNT_SW_DUMMY,
+                                  .disabled = 1,
+                                  .exclude_kernel = 1 };
+
+  return (int) syscall (SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
 static void
 test_wrong_descriptors (void)
 {
@@ -93,6 +109,10 @@ test_wrong_descriptors (void)
   g_free (assert_refused (child.pid, open_proc (getpid (), "maps", O_RDONLY), getuid ()));
   g_free (assert_refused (child.pid, open ("/dev/null", O_RDONLY | O_CLOEXEC), getuid ()));
   g_free (assert_refused (child.pid, memfd_create ("maps", MFD_CLOEXEC), getuid ()));
+  g_free (
+      assert_refused (child.pid, open ("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC), getuid ()));
+  g_free (assert_refused (child.pid, open_event (), getuid ()));
+  g_free (assert_refused (child.pid, socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), getuid ()));
   g_free (assert_refused (child.pid, -1, getuid ()));
   /* Reading from it would wait for ever. */
   g_assert_cmpint (pipe2 (fds, O_CLOEXEC), ==, 0);

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* libsonde-collector: events of an application, each a frame built in its thread's ring. */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "shared-ring/collector/sonde-collector.h"
+#include "shared-ring/collector/thread-ring.h"
+#include "shared-ring/ring-atomic.h"
+
+#define NS_PER_S           INT64_C (1000000000)
+#define MAX_PRINTF_BYTES   1024
+#define DEFINITIONS_A_TIME 16
+#define MAX_ADDRS          8000
+
+static const SondeRingWish wish = { SONDE_PRODUCER_APPLICATION, 0 };
+
+/* Of the process. Those below n are never changed again. */
+static struct
+{
+  pthread_mutex_t lock;
+  uint32_t n;
+  SondeCounterDefinition all[SONDE_COLLECTOR_MAX_COUNTERS];
+} definitions = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static pthread_once_t definitions_once = PTHREAD_ONCE_INIT;
+
+static uint64_t n_named_addresses;
+
+int64_t
+sonde_collector_now (void)
+{
+  struct timespec now;
+
+  clock_gettime (CLOCK_MONOTONIC, &now);
+  return (int64_t) now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+/* This thread's ring if an event is wanted. */
+static int
+find_ring (SondeThreadRing **ring)
+{
+  *ring = sonde_thread_ring_get (&wish);
+
+  return (*ring)->writer != NULL ? sonde_ring_writer_check_wanted ((*ring)->writer)
+                                 : (*ring)->error;
+}
+
+static SondeFrameOrigin
+origin_at (const SondeThreadRing *ring, int64_t time_ns)
+{
+  return (SondeFrameOrigin){ .time_ns = time_ns, .cpu = sched_getcpu (), .pid = ring->pid };
+}
+
+/* Publishes what was built, if it was. */
+static int
+finish (SondeThreadRing *ring, int result)
+{
+  if (result == 0)
+    sonde_ring_writer_commit (ring->writer);
+
+  return result;
+}
+
+bool
+sonde_collector_is_active (void)
+{
+  SondeThreadRing *ring;
+
+  return find_ring (&ring) == 0;
+}
+
+int
+sonde_collector_prepare_thread (void)
+{
+  SondeThreadRing *ring;
+
+  return find_ring (&ring);
+}
+
+int
+sonde_collector_mark (
+    int64_t start_ns, int64_t duration_ns, const char *group, const char *name, const char *message)
+{
+  SondeThreadRing *ring;
+  SondeFrameOrigin origin;
+  int r = find_ring (&ring);
+
+  if (r < 0)
+    return r;
+  if (group == NULL || name == NULL || duration_ns < 0)
+    return -EINVAL;
+
+  origin = origin_at (ring, start_ns);
+  return finish (ring,
+                 sonde_writer_add_mark (sonde_ring_writer_frames (ring->writer), &origin,
+                                        duration_ns, group, name, message != NULL ? message : ""));
+}
+
+int
+sonde_collector_mark_printf (int64_t start_ns,
+                             int64_t duration_ns,
+                             const char *group,
+                             const char *name,
+                             const char *format,
+                             ...)
+{
+  char message[MAX_PRINTF_BYTES];
+  SondeThreadRing *ring;
+  int saved_errno = errno;
+  int r = find_ring (&ring);
+  va_list args;
+
+  if (r < 0)
+    return r;
+  if (format == NULL)
+    return -EINVAL;
+
+  va_start (args, format);
+  vsnprintf (message, sizeof message, format, args);
+  va_end (args);
+  errno = saved_errno;
+
+  return sonde_collector_mark (start_ns, duration_ns, group, name, message);
+}
+
+int
+sonde_collector_log (unsigned severity, const char *domain, const char *message)
+{
+  SondeThreadRing *ring;
+  SondeFrameOrigin origin;
+  int r = find_ring (&ring);
+
+  if (r < 0)
+    return r;
+  if (message == NULL || severity > UINT16_MAX)
+    return -EINVAL;
+
+  origin = origin_at (ring, sonde_collector_now ());
+  return finish (ring,
+                 sonde_writer_add_log (sonde_ring_writer_frames (ring->writer), &origin,
+                                       (uint16_t) severity, domain != NULL ? domain : "", message));
+}
+
+static void
+store_text (char *field, size_t field_bytes, const char *text)
+{
+  snprintf (field, field_bytes, "%s", text);
+}
+
+static void
+lock_definitions (void)
+{
+  pthread_mutex_lock (&definitions.lock);
+}
+
+static void
+unlock_definitions (void)
+{
+  pthread_mutex_unlock (&definitions.lock);
+}
+
+/* A child must not find it locked by a thread that it does not have. */
+static void
+init_definitions (void)
+{
+  pthread_atfork (lock_definitions, unlock_definitions, unlock_definitions);
+}
+
+int
+sonde_collector_define_counter (SondeCollectorType type,
+                                const char *category,
+                                const char *name,
+                                const char *description)
+{
+  SondeCounterDefinition definition = { .id_type = (uint32_t) type };
+  int id = -ENOSPC;
+
+  if (category == NULL || name == NULL || description == NULL
+      || (type != SONDE_COLLECTOR_INT64 && type != SONDE_COLLECTOR_DOUBLE))
+    return -EINVAL;
+
+  store_text (definition.category, sizeof definition.category, category);
+  store_text (definition.name, sizeof definition.name, name);
+  store_text (definition.description, sizeof definition.description, description);
+
+  pthread_once (&definitions_once, init_definitions);
+  lock_definitions ();
+  if (definitions.n < SONDE_COLLECTOR_MAX_COUNTERS)
+    {
+      definitions.all[definitions.n] = definition;
+      id = (int) definitions.n + 1;
+      /* Pairs with the acquire in check_counters(). */
+      sonde_ring_store_release (&definitions.n, (uint32_t) id);
+    }
+  unlock_definitions ();
+
+  return id;
+}
+
+/* A frame with the definitions that this ring does not have yet, as many as fit. */
+static int
+send_definitions (SondeThreadRing *ring, const SondeFrameOrigin *origin, uint32_t n_defined)
+{
+  SondeCounter counters[DEFINITIONS_A_TIME];
+  uint32_t first = ring->n_definitions;
+  uint32_t n = 0;
+  int r;
+
+  for (; n < DEFINITIONS_A_TIME && first + n < n_defined; n++)
+    {
+      const SondeCounterDefinition *from = &definitions.all[first + n];
+
+      counters[n] = (SondeCounter){ .category = from->category,
+                                    .name = from->name,
+                                    .description = from->description,
+                                    .id = first + n + 1,
+                                    .type = (uint8_t) from->id_type };
+    }
+
+  r = finish (ring, sonde_writer_add_counter_define (sonde_ring_writer_frames (ring->writer),
+                                                     origin, counters, n));
+  if (r == 0)
+    ring->n_definitions = first + n;
+
+  return r;
+}
+
+/* A ring is read for itself: what is set in it is defined in it before. */
+static int
+check_counters (SondeThreadRing *ring,
+                const SondeFrameOrigin *origin,
+                const int *ids,
+                size_t n_counters)
+{
+  /* Pairs with the release in sonde_collector_define_counter(): the definitions are written. */
+  uint32_t n_defined = sonde_ring_load_acquire (&definitions.n);
+  int r = 0;
+
+  if (n_counters == 0 || n_counters > SONDE_COLLECTOR_MAX_COUNTERS)
+    return -EINVAL;
+  for (size_t i = 0; i < n_counters; i++)
+    if (ids[i] < 1 || (uint32_t) ids[i] > n_defined)
+      return -EINVAL;
+
+  while (r == 0 && ring->n_definitions < n_defined)
+    r = send_definitions (ring, origin, n_defined);
+
+  return r;
+}
+
+int
+sonde_collector_set_counters (const int *ids, const SondeCollectorValue *values, size_t n_counters)
+{
+  uint32_t wire_ids[SONDE_COLLECTOR_MAX_COUNTERS];
+  SondeCounterValue wire_values[SONDE_COLLECTOR_MAX_COUNTERS];
+  SondeThreadRing *ring;
+  SondeFrameOrigin origin;
+  int r = find_ring (&ring);
+
+  if (r < 0)
+    return r;
+
+  origin = origin_at (ring, sonde_collector_now ());
+  r = check_counters (ring, &origin, ids, n_counters);
+  if (r < 0)
+    return r;
+
+  for (size_t i = 0; i < n_counters; i++)
+    {
+      wire_ids[i] = (uint32_t) ids[i];
+      wire_values[i].v64 = values[i].v64;
+    }
+
+  return finish (ring, sonde_writer_add_counter_set (sonde_ring_writer_frames (ring->writer),
+                                                     &origin, wire_ids, wire_values, n_counters));
+}
+
+int
+sonde_collector_set_int64 (int id, int64_t value)
+{
+  const SondeCollectorValue values = { .v64 = value };
+
+  return sonde_collector_set_counters (&id, &values, 1);
+}
+
+int
+sonde_collector_set_double (int id, double value)
+{
+  const SondeCollectorValue values = { .vdbl = value };
+
+  return sonde_collector_set_counters (&id, &values, 1);
+}
+
+int
+sonde_collector_allocation (uint64_t address,
+                            int64_t size_bytes,
+                            const uint64_t *addrs,
+                            size_t n_addrs)
+{
+  SondeThreadRing *ring;
+  SondeFrameOrigin origin;
+  int r = find_ring (&ring);
+
+  if (r < 0)
+    return r;
+  if (n_addrs > MAX_ADDRS)
+    return -EMSGSIZE;
+
+  origin = origin_at (ring, sonde_collector_now ());
+  return finish (ring,
+                 sonde_writer_add_allocation (sonde_ring_writer_frames (ring->writer), &origin,
+                                              ring->tid, address, size_bytes, addrs, n_addrs));
+}
+
+int
+sonde_collector_sample (const uint64_t *addrs, size_t n_addrs)
+{
+  SondeThreadRing *ring;
+  SondeFrameOrigin origin;
+  int r = find_ring (&ring);
+
+  if (r < 0)
+    return r;
+  if (n_addrs > MAX_ADDRS)
+    return -EMSGSIZE;
+
+  origin = origin_at (ring, sonde_collector_now ());
+  return finish (ring, sonde_writer_add_sample (sonde_ring_writer_frames (ring->writer), &origin,
+                                                ring->tid, addrs, n_addrs));
+}
+
+int
+sonde_collector_name_address (const char *name, uint64_t *address)
+{
+  SondeThreadRing *ring;
+  SondeFrameOrigin origin;
+  SondeJitName jit_name = { .name = name };
+  int r = find_ring (&ring);
+
+  if (r < 0)
+    return r;
+  if (name == NULL || name[0] == '\0')
+    return -EINVAL;
+
+  origin = origin_at (ring, sonde_collector_now ());
+  jit_name.address
+      = SONDE_JIT_ADDRESS_BASE + __atomic_add_fetch (&n_named_addresses, 1, __ATOMIC_RELAXED);
+  r = finish (ring, sonde_writer_add_jitmap (sonde_ring_writer_frames (ring->writer), &origin,
+                                             &jit_name, 1));
+  if (r == 0)
+    *address = jit_name.address;
+
+  return r;
+}
+
+void
+sonde_collector_count (uint64_t *n_events, uint64_t *n_lost)
+{
+  SondeRingLosses losses = { .lost_events = 0 };
+  SondeThreadRing *ring;
+
+  *n_events = 0;
+  find_ring (&ring);
+  if (ring->writer != NULL)
+    sonde_ring_writer_count (ring->writer, n_events, &losses);
+  *n_lost = losses.lost_events;
+}

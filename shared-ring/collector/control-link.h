@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The program's side of the control socket: finds it, and gets rings. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shared-ring/control-message.h"
+
+/**
+ * SECTION: control-link
+ *
+ * One per process, made when the first ring is wanted, and again by a child of fork(). All calls
+ * may come from any thread, but not from signal handlers; errno is left alone.
+ */
+
+/* What a ring is asked for. */
+typedef struct
+{
+  SondeProducer producer;
+  size_t size_bytes; /* 0: as the profiler likes */
+} SondeRingWish;
+
+typedef struct
+{
+  int ring_fd;                   /* to be closed */
+  int link_fd;                   /* stays the link's; -1: no doorbell */
+  SondeControlRingAnswer answer; /* all zero of a Sysprof profiler */
+} SondeRingGrant;
+
+/**
+ * sonde_control_link_is_there:
+ *
+ * Returns: whether the environment names a control socket, which is looked up once; and whether it
+ *   has answered so far
+ */
+bool sonde_control_link_is_there (void);
+
+/**
+ * sonde_control_link_get_ring:
+ *
+ * Errors: -ENODEV there is no control socket; -ETIMEDOUT, -EPIPE, -EBADMSG it does not answer, or
+ *   not what it should: it is not asked again; what the profiler's answer says, such as -EDQUOT
+ */
+int sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The ring of the calling thread, made when it is first wanted. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shared-ring/collector/control-link.h"
+#include "shared-ring/ring-writer.h"
+
+/* The calling thread's own; nobody else may touch it. */
+typedef struct
+{
+  SondeRingWriter *writer; /* NULL: none */
+  int error;               /* why there is none */
+  uint32_t generation;     /* of the process that asked for it; 0: not asked yet */
+  uint32_t is_opening;
+  int32_t pid;
+  int32_t tid;
+  uint32_t n_definitions; /* counters that were defined in this ring: see collector.c */
+} SondeThreadRing;
+
+/**
+ * sonde_thread_ring_get:
+ * @wish: the same in all calls of a process
+ *
+ * Asks for the ring if this thread has not, or if it is a child of fork(); otherwise it takes a few
+ * ns. When the thread ends, or the process if it is its main thread, the ring gets its end frame,
+ * and no event is taken after that. errno is left alone.
+ *
+ * Signal handlers may call it on a thread that has its ring. While the thread is just getting it,
+ * they get @error -EBUSY.
+ *
+ * Returns: (transfer none): never NULL; @writer is NULL if there is no ring, then @error says why:
+ *   -ENODEV nobody listens or no ring was granted; -EBUSY
+ */
+SondeThreadRing *sonde_thread_ring_get (const SondeRingWish *wish);

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A sonded that has no descriptors left: it refuses by the limit's name, and nothing else suffers.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "tests/lib/bus-user.h"
+#include "tests/lib/capture-summary.h"
+
+enum
+{
+  N_USERS = 3,
+  N_STARTS = 300,
+  FEW_FDS = 256,
+  FEWER_FDS = 110, /* room for some sessions beside the reserve */
+};
+
+/* Of the running sonded; puts back what was. */
+typedef struct
+{
+  pid_t pid;
+  struct rlimit before;
+} FdLimit;
+
+static void
+fd_limit_set (FdLimit *self, pid_t pid, rlim_t n_fds)
+{
+  struct rlimit limit;
+
+  self->pid = pid;
+  g_assert_cmpint (prlimit (pid, RLIMIT_NOFILE, NULL, &self->before), ==, 0);
+  limit = self->before;
+  limit.rlim_cur = n_fds;
+  g_assert_cmpint (prlimit (pid, RLIMIT_NOFILE, &limit, NULL), ==, 0);
+}
+
+static void
+fd_limit_clear (FdLimit *self)
+{
+  if (self->pid != 0)
+    g_assert_cmpint (prlimit (self->pid, RLIMIT_NOFILE, &self->before, NULL), ==, 0);
+  self->pid = 0;
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (FdLimit, fd_limit_clear)
+
+/* Makes sonded run, and tells its number. */
+static pid_t
+find_service (const BusUser *user)
+{
+  bus_assert_answers (user->bus);
+  return bus_service_pid (user->bus);
+}
+
+static gboolean
+start (const BusUser *user, char **session, int *capture, GError **error)
+{
+  g_autoptr (GUnixFDList) fds = bus_open_proc (user->target, "maps", O_RDONLY | O_CLOEXEC);
+  GVariant *options = g_variant_new_parsed ("{'targets': <[(%u, @h 0)]>}", (guint32) user->target);
+
+  return bus_profile (user->bus, options, fds, session, capture, error);
+}
+
+/* One that must not work, for want of descriptors. */
+static void
+assert_start_refused (const BusUser *user)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *session = NULL;
+  int capture = -1;
+
+  g_assert_false (start (user, &session, &capture, &error));
+  bus_assert_error (error, "LimitExceeded");
+  g_assert_nonnull (strstr (error->message, "Limit descriptors: "));
+}
+
+static void
+test_cut_messages (void)
+{
+  g_auto (BusUser) user = { 0 };
+  g_autofree char *session = NULL;
+  g_autoptr (GError) error = NULL;
+  int capture = -1;
+  pid_t sonded;
+
+  bus_user_init (&user, BUS_CHILD_WAIT);
+  sonded = find_service (&user);
+  /* None at all, and one that the message's own takes. */
+  for (guint n_free = 0; n_free < 4; n_free++)
+    {
+      g_auto (FdLimit) limit = { 0 };
+
+      fd_limit_set (&limit, sonded, bus_count_fds (sonded) + n_free);
+      assert_start_refused (&user);
+      bus_assert_answers (user.bus);
+    }
+  g_assert_true (start (&user, &session, &capture, &error));
+  g_assert_no_error (error);
+  g_variant_unref (bus_stop (user.bus, session));
+  close (capture);
+  g_assert_cmpint (bus_service_pid (user.bus), ==, sonded);
+}
+
+static void
+assert_lost_nothing (BusUser *user, const char *session, int capture)
+{
+  g_autoptr (GVariant) statistics = bus_stop (user->bus, session);
+  static const char *const losses[] = { "lost-kernel", "lost-ring", "lost-queue", "stream-lost" };
+  CaptureSummary summary;
+
+  for (guint i = 0; i < G_N_ELEMENTS (losses); i++)
+    {
+      guint64 n = G_MAXUINT64;
+
+      g_assert_true (g_variant_lookup (statistics, losses[i], "t", &n));
+      g_assert_cmpuint (n, ==, 0);
+    }
+  capture_summary_read (&summary, capture, user->target);
+  capture_summary_assert_whole (&summary);
+}
+
+/* Returns how many started; the rest was refused by a limit. */
+static guint
+start_many (BusUser *users, guint n_users, guint n_starts, GArray *captures)
+{
+  guint n_started = 0;
+
+  for (guint i = 0; i < n_starts; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autofree char *session = NULL;
+      int capture = -1;
+
+      if (start (&users[i % n_users], &session, &capture, &error))
+        {
+          n_started++;
+          g_array_append_val (captures, capture);
+        }
+      else
+        bus_assert_error (error, "LimitExceeded");
+    }
+  return n_started;
+}
+
+/* Sessions end with their last reader. */
+static void
+close_all (GArray *captures)
+{
+  for (guint i = 0; i < captures->len; i++)
+    close (g_array_index (captures, int, i));
+  g_array_set_size (captures, 0);
+}
+
+typedef struct
+{
+  pid_t sonded;
+  guint n_fds;
+} Held;
+
+static gboolean
+holds_no_more (gpointer user_data)
+{
+  const Held *before = user_data;
+
+  return bus_count_fds (before->sonded) <= before->n_fds;
+}
+
+static void
+test_many_starts (void)
+{
+  g_auto (BusUser) reader = { 0 };
+  BusUser users[N_USERS] = { 0 };
+  g_autoptr (GArray) captures = g_array_new (FALSE, FALSE, sizeof (int));
+  g_auto (FdLimit) limit = { 0 };
+  g_autofree char *session = NULL;
+  int capture = -1;
+  Held before;
+  guint n_started;
+
+  bus_user_init (&reader, BUS_CHILD_SPIN);
+  for (guint i = 0; i < N_USERS; i++)
+    bus_user_init (&users[i], BUS_CHILD_WAIT);
+  before.sonded = find_service (&reader);
+  bus_profile_pid (reader.bus, reader.target, NULL, &session, &capture);
+  before.n_fds = bus_count_fds (before.sonded);
+  fd_limit_set (&limit, before.sonded, FEW_FDS);
+
+  n_started = start_many (users, N_USERS, N_STARTS, captures);
+  g_test_message ("%u of %u starts of %d users, with %d descriptors", n_started, N_STARTS, N_USERS,
+                  FEW_FDS);
+  g_assert_cmpuint (n_started, >=, N_USERS);
+  close_all (captures);
+  bus_wait (holds_no_more, &before, "the end of all that was started");
+  assert_lost_nothing (&reader, session, capture);
+  for (guint i = 0; i < N_USERS; i++)
+    bus_user_clear (&users[i]);
+}
+
+/* Root has no rate to be stopped by. */
+static void
+test_last_descriptors (void)
+{
+  g_auto (BusUser) reader = { 0 };
+  BusUser root = { 0 };
+  g_autoptr (GArray) captures = g_array_new (FALSE, FALSE, sizeof (int));
+  g_auto (FdLimit) limit = { 0 };
+  g_autofree char *session = NULL;
+  int capture = -1;
+  Held before;
+  guint n_started;
+
+  bus_user_init (&reader, BUS_CHILD_SPIN);
+  root.bus = bus_connect (0);
+  root.target = bus_spawn (0, BUS_CHILD_WAIT);
+  before.sonded = find_service (&reader);
+  bus_profile_pid (reader.bus, reader.target, NULL, &session, &capture);
+  before.n_fds = bus_count_fds (before.sonded);
+  fd_limit_set (&limit, before.sonded, before.n_fds + FEWER_FDS);
+
+  n_started = start_many (&root, 1, 30, captures);
+  g_test_message ("%u of 30 starts of root, with %d descriptors more", n_started, FEWER_FDS);
+  g_assert_cmpuint (n_started, >=, 1);
+  g_assert_cmpuint (n_started, <, 30);
+  assert_start_refused (&root);
+  /* The reserve: a call with descriptors is still understood, and refused for its own reason. */
+  bus_assert_answers (reader.bus);
+  close_all (captures);
+  bus_wait (holds_no_more, &before, "the end of all that was started");
+  assert_lost_nothing (&reader, session, capture);
+  bus_user_clear (&root);
+}
+
+int
+main (int argc, char **argv)
+{
+  bus_child_main (argc, argv);
+  g_test_init (&argc, &argv, NULL);
+
+#define ADD(path, function) g_test_add_func ("/exhaustion/" path, function)
+  ADD ("refuses-calls-whose-descriptors-do-not-fit", test_cut_messages);
+  ADD ("300-starts-of-three-users-cost-nobody-else", test_many_starts);
+  ADD ("keeps-a-reserve-even-from-root", test_last_descriptors);
+#undef ADD
+  return g_test_run ();
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Sends foreign packets to either end of the connection between sonded and a worker. */
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/channel.h"
+#include "daemon/base/fd.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/packet.h"
+
+#define MAX_PACKETS 64
+
+enum
+{
+  FROM_WORKER = 1 << 0,
+  ANSWERS = 1 << 1, /* each message with one of its own */
+  LEAVES = 1 << 2,  /* the peer, before its messages are read */
+  FREES = 1 << 3,   /* the channel, within its callback */
+};
+
+typedef struct
+{
+  SondeChannel *channel;
+  unsigned how;
+  unsigned n_closed;
+} End;
+
+static void
+on_message (SondeChannel *channel,
+            const SondeMessageHeader *message,
+            int *fds,
+            unsigned n_fds,
+            gpointer user_data)
+{
+  End *end = user_data;
+  SondeMessageType answer = end->how & FROM_WORKER ? SONDE_MESSAGE_STOP : SONDE_MESSAGE_STATISTICS;
+
+  if (end->n_closed > 0
+      || !packet_is_good (message, message->size, n_fds, (end->how & FROM_WORKER) != 0))
+    abort ();
+  if (n_fds > 0)
+    sonde_clear_fd (&fds[0]); /* as one that is taken */
+  if (end->how & ANSWERS)
+    sonde_channel_send_simple (channel, answer, NULL);
+  if (end->how & FREES)
+    g_clear_pointer (&end->channel, sonde_channel_free);
+}
+
+static void
+on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
+{
+  End *end = user_data;
+
+  if (++end->n_closed > 1 || (error != NULL && !g_utf8_validate (error->message, -1, NULL)))
+    abort ();
+}
+
+static void
+send_packet (int peer, const Packet *packet, int passed)
+{
+  union
+  {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE (PACKET_MAX_FDS * sizeof (int))];
+  } control = { 0 };
+  struct iovec vector = { (void *) packet->bytes, packet->size_bytes };
+  struct msghdr header = { .msg_iov = &vector, .msg_iovlen = 1 };
+
+  if (packet->n_fds > 0)
+    {
+      struct cmsghdr *rights;
+
+      header.msg_control = control.bytes;
+      header.msg_controllen = CMSG_SPACE (packet->n_fds * sizeof (int));
+      rights = CMSG_FIRSTHDR (&header);
+      rights->cmsg_level = SOL_SOCKET;
+      rights->cmsg_type = SCM_RIGHTS;
+      rights->cmsg_len = CMSG_LEN (packet->n_fds * sizeof (int));
+      for (unsigned i = 0; i < packet->n_fds; i++) /* the same one each time */
+        memcpy (CMSG_DATA (rights) + i * sizeof (int), &passed, sizeof passed);
+    }
+  sendmsg (peer, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void
+run (void)
+{
+  while (g_main_context_iteration (NULL, FALSE))
+    continue;
+}
+
+static void
+converse (End *end, int peer, Input *input)
+{
+  sonde_autofd int passed = open ("/dev/null", O_RDONLY | O_CLOEXEC);
+  Packet packet;
+
+  for (unsigned i = 0; i < MAX_PACKETS && input->left > 0; i++)
+    {
+      packet_take (&packet, input);
+      packet_is_good (packet.bytes, packet.size_bytes, packet.n_fds, false);
+      packet_is_good (packet.bytes, packet.size_bytes, packet.n_fds, true);
+      send_packet (peer, &packet, passed);
+      if ((end->how & LEAVES) == 0)
+        run ();
+    }
+}
+
+int
+LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+{
+  static const SondeChannelHandler handler = { on_message, on_closed };
+  Input input = { data, size };
+  End end = { .how = input_take_byte (&input) };
+  unsigned before;
+  int fds[2];
+
+  run (); /* GLib's own descriptors are there */
+  before = fuzz_count_fds ();
+  if (!sonde_socketpair (SOCK_SEQPACKET | SOCK_NONBLOCK, fds, NULL))
+    abort ();
+  end.channel = sonde_channel_new (fds[0], (end.how & FROM_WORKER) != 0, &handler, &end);
+  converse (&end, fds[1], &input);
+  close (fds[1]);
+  run ();
+  if (end.channel != NULL && end.n_closed != 1)
+    abort ();
+  g_clear_pointer (&end.channel, sonde_channel_free);
+  if (fuzz_count_fds () != before)
+    abort ();
+
+  return 0;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A worker whose control says anything at any time, over rings and files with foreign bytes. What
+ * it writes is a capture all the same. */
+#include <errno.h>
+#include <gio/gio.h>
+#include <linux/perf_event.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "daemon/base/fd.h"
+#include "daemon/capture/pipeline.h"
+#include "daemon/capture/ring-set.h"
+#include "protocol/reader.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/packet.h"
+
+#define MAX_PACKETS      64
+#define MAX_TURNS        256 /* of the main loop after each packet */
+#define MAX_STREAM_BYTES (8u << 20)
+#define WAIT             0 /* as type of a packet: the loop's timers come */
+
+/* The low bits of a packet's kind of descriptors. */
+enum
+{
+  FD_FILE,   /* u16 n and n bytes */
+  FD_RING,   /* the same, as records at the beginning of a ring */
+  FD_STREAM, /* a socket whose other end is read */
+  FD_LEFT,   /* a socket whose other end is closed */
+  N_FD_KINDS,
+};
+
+typedef struct
+{
+  SondePipeline *pipeline;
+  int control;
+  int reader; /* of the first stream; -1 */
+  GByteArray *stream;
+  gboolean is_done;
+} Worker;
+
+static void
+on_done (int status, gpointer user_data)
+{
+  Worker *worker = user_data;
+
+  if (worker->is_done)
+    abort ();
+  worker->is_done = TRUE;
+}
+
+/* --- descriptors --- */
+
+/* @at: where the bytes go, in a file that is larger if @size_bytes says so */
+static int
+make_file (Input *input, off_t at, off_t size_bytes)
+{
+  int fd = memfd_create ("file", MFD_CLOEXEC);
+  size_t asked = input_take_u16 (input);
+  size_t n = MIN (asked, input->left);
+  g_autofree uint8_t *bytes = g_malloc (n + 1);
+
+  input_take (input, bytes, n);
+  if (fd < 0 || (size_bytes > 0 && ftruncate (fd, size_bytes) < 0)
+      || pwrite (fd, bytes, n, at) != (ssize_t) n)
+    abort ();
+  if (size_bytes > 0)
+    {
+      uint64_t head = n & ~(size_t) 7;
+
+      if (pwrite (fd, &head, sizeof head, offsetof (struct perf_event_mmap_page, data_head))
+          != sizeof head)
+        abort ();
+    }
+  return fd;
+}
+
+static int
+make_stream (Worker *worker, bool is_read)
+{
+  int fds[2];
+
+  if (!sonde_socketpair (SOCK_STREAM, fds, NULL))
+    abort ();
+  if (is_read && worker->reader < 0)
+    worker->reader = fds[0];
+  else
+    close (fds[0]);
+  return fds[1];
+}
+
+/* What control hands over is what it says: a text can be read without waiting, a ring is as long as
+ * it is mapped. Only its content is foreign. */
+static unsigned
+kind_of (uint32_t type, unsigned kind)
+{
+  switch (type)
+    {
+    case SONDE_MESSAGE_DOCUMENT:
+    case SONDE_MESSAGE_PROCESS:
+    case SONDE_MESSAGE_FILE:
+      return FD_FILE;
+    case SONDE_MESSAGE_RINGS:
+      return FD_RING;
+    default:
+      return kind % N_FD_KINDS;
+    }
+}
+
+static int
+make_fd (Worker *worker, Input *input, unsigned kind)
+{
+  off_t page_bytes = sysconf (_SC_PAGESIZE);
+
+  switch (kind)
+    {
+    case FD_RING:
+      return make_file (input, page_bytes, page_bytes + SONDE_RING_MAX_SAMPLE_BYTES);
+    case FD_STREAM:
+      return make_stream (worker, true);
+    case FD_LEFT:
+      return make_stream (worker, false);
+    case FD_FILE:
+    default:
+      return make_file (input, 0, 0);
+    }
+}
+
+/* --- control --- */
+
+static void
+send_packet (Worker *worker, const Packet *packet, int *fds)
+{
+  union
+  {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE (PACKET_MAX_FDS * sizeof (int))];
+  } control = { 0 };
+  struct iovec vector = { (void *) packet->bytes, packet->size_bytes };
+  struct msghdr header = { .msg_iov = &vector, .msg_iovlen = 1 };
+
+  if (packet->n_fds > 0)
+    {
+      struct cmsghdr *rights;
+
+      header.msg_control = control.bytes;
+      header.msg_controllen = CMSG_SPACE (packet->n_fds * sizeof (int));
+      rights = CMSG_FIRSTHDR (&header);
+      rights->cmsg_level = SOL_SOCKET;
+      rights->cmsg_type = SCM_RIGHTS;
+      rights->cmsg_len = CMSG_LEN (packet->n_fds * sizeof (int));
+      memcpy (CMSG_DATA (rights), fds, packet->n_fds * sizeof (int));
+    }
+  sendmsg (worker->control, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+  for (unsigned i = 0; i < packet->n_fds; i++)
+    sonde_clear_fd (&fds[i]);
+}
+
+/* All that the worker says is well-formed. */
+static void
+hear (Worker *worker)
+{
+  union
+  {
+    uint64_t align;
+    char bytes[SONDE_MESSAGE_MAX_SIZE];
+  } packet;
+  ssize_t n;
+
+  while ((n = recv (worker->control, packet.bytes, sizeof packet, MSG_DONTWAIT)) > 0)
+    if (!packet_is_good (packet.bytes, (size_t) n, 0, true))
+      abort ();
+}
+
+static void
+read_stream (Worker *worker)
+{
+  uint8_t block[16384];
+  ssize_t n;
+
+  while (worker->reader >= 0 && (n = recv (worker->reader, block, sizeof block, MSG_DONTWAIT)) >= 0)
+    {
+      if (n > 0 && worker->stream->len < MAX_STREAM_BYTES)
+        g_byte_array_append (worker->stream, block, (guint) n);
+      else
+        sonde_clear_fd (&worker->reader);
+    }
+}
+
+static void
+run (Worker *worker, gint64 end_us)
+{
+  for (unsigned i = 0; i < MAX_TURNS && !worker->is_done; i++)
+    {
+      gboolean is_busy = g_main_context_iteration (NULL, FALSE);
+
+      hear (worker);
+      read_stream (worker);
+      if (!is_busy && g_get_monotonic_time () >= end_us)
+        break;
+      if (!is_busy)
+        g_usleep (200);
+    }
+}
+
+static void
+converse (Worker *worker, Input *input)
+{
+  Packet packet;
+  int fds[PACKET_MAX_FDS];
+
+  for (unsigned i = 0; i < MAX_PACKETS && input->left > 0 && !worker->is_done; i++)
+    {
+      packet_take (&packet, input);
+      if (packet.header.type == WAIT)
+        {
+          run (worker, g_get_monotonic_time () + 1000 * (packet.fd_kind % 8));
+          continue;
+        }
+      for (unsigned n = 0; n < packet.n_fds; n++)
+        fds[n] = make_fd (worker, input, kind_of (packet.header.type, packet.fd_kind));
+      send_packet (worker, &packet, fds);
+      run (worker, 0);
+    }
+}
+
+/* --- what it wrote --- */
+
+static int64_t
+read_memory (void *user_data, void *buffer, size_t size_bytes)
+{
+  Input *input = user_data;
+
+  return (int64_t) input_take (input, buffer, MIN (size_bytes, input->left));
+}
+
+/* The end may be missing, as it is when a worker is killed. */
+static void
+check_stream (const GByteArray *stream)
+{
+  Input input = { stream->data, stream->len };
+  SondeReader *reader = NULL;
+  const SondeFrame *frame;
+  int r = sonde_reader_new (read_memory, &input, &reader);
+
+  if (r < 0 && r != -ENODATA)
+    abort ();
+  if (r < 0)
+    return;
+  while ((r = sonde_reader_next (reader, &frame)) == 1)
+    continue;
+  if (r < 0 && sonde_reader_fault (reader) != SONDE_FRAME_FAULT_SHORT_HEADER
+      && sonde_reader_fault (reader) != SONDE_FRAME_FAULT_LENGTH_PAST_END)
+    abort ();
+  sonde_reader_free (reader);
+}
+
+int
+LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+{
+  Input input = { data, size };
+  Worker worker = { .reader = -1, .stream = g_byte_array_new () };
+  int fds[2];
+  unsigned before;
+
+  while (g_main_context_iteration (NULL, FALSE)) /* GLib's own descriptors are there */
+    continue;
+  before = fuzz_count_fds ();
+  if (!sonde_socketpair (SOCK_SEQPACKET | SOCK_NONBLOCK, fds, NULL))
+    abort ();
+  worker.control = fds[0];
+  worker.pipeline = sonde_pipeline_new (fds[1], on_done, &worker);
+  converse (&worker, &input);
+  shutdown (worker.control, SHUT_WR);
+  run (&worker, 0);
+  sonde_pipeline_free (worker.pipeline);
+  read_stream (&worker);
+  sonde_clear_fd (&worker.control);
+  sonde_clear_fd (&worker.reader);
+  check_stream (worker.stream);
+  g_byte_array_unref (worker.stream);
+  if (fuzz_count_fds () != before)
+    abort ();
+
+  return 0;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Reads foreign bytes as a capture and shows them in every way that sondectl has. */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/capture-file.h"
+#include "client/frame-text.h"
+#include "client/ledger-check.h"
+#include "client/report-text.h"
+#include "tests/fuzz/fuzz.h"
+
+#define MAX_DEPTH 16
+
+/* Nothing in a capture can move the cursor of a terminal. */
+static void
+check_text (const GString *text)
+{
+  if (!g_utf8_validate (text->str, (gssize) text->len, NULL))
+    abort ();
+  for (gsize i = 0; i < text->len; i++)
+    if ((guchar) text->str[i] < ' ' && text->str[i] != '\n')
+      abort ();
+}
+
+static void
+check_findings (const SondeLedgerCheck *ledger)
+{
+  g_autoptr (GPtrArray) findings = sonde_ledger_check_dup_findings (ledger);
+
+  for (guint i = 0; i < findings->len; i++)
+    {
+      const SondeFinding *finding = g_ptr_array_index (findings, i);
+      g_autoptr (GString) text = g_string_new (finding->text);
+
+      check_text (text);
+      if (sonde_verdict_to_string (finding->verdict)[0] == '?')
+        abort ();
+    }
+}
+
+static void
+check_report (SondeReport *report)
+{
+  const SondeReportStyle styles[] = { { 0, MAX_DEPTH, TRUE }, { 20, 2, FALSE } };
+
+  sonde_report_finish (report);
+  for (gsize i = 0; i < G_N_ELEMENTS (styles); i++)
+    {
+      g_autoptr (GString) text = g_string_new (NULL);
+
+      sonde_report_append_header (text, report);
+      sonde_report_append_tree (text, report, &styles[i]);
+      sonde_report_append_flat (text, report, &styles[i]);
+      check_text (text);
+    }
+}
+
+static void
+show (SondeCaptureFile *file)
+{
+  g_autoptr (SondeLedgerCheck) ledger = sonde_ledger_check_new ();
+  g_autoptr (SondeReport) report = sonde_report_new (NULL);
+  g_autoptr (GString) text = g_string_new (NULL);
+  g_autoptr (GError) error = NULL;
+  const SondeFrame *frame;
+
+  sonde_frame_text_append_header (text, sonde_capture_file_header (file));
+  while (sonde_capture_file_next (file, &frame, &error))
+    {
+      sonde_frame_text_append (text, frame);
+      sonde_ledger_check_add_frame (ledger, frame);
+      sonde_report_add_frame (report, frame);
+    }
+  check_text (text);
+  check_findings (ledger);
+  check_report (report);
+}
+
+int
+LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+{
+  int fd = memfd_create ("capture", MFD_CLOEXEC);
+  g_autofree char *path = g_strdup_printf ("/proc/self/fd/%d", fd);
+  g_autoptr (SondeCaptureFile) file = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (fd < 0 || (size > 0 && pwrite (fd, data, size, 0) != (ssize_t) size))
+    abort ();
+  sonde_capture_file_probe (path);
+  file = sonde_capture_file_open (path, &error);
+  if (file != NULL)
+    show (file);
+  else if (error == NULL)
+    abort ();
+  close (fd);
+
+  return 0;
+}

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Writes the seeds of the target report: make-report-corpus.py [CORPUS]"""
+import importlib
+import struct
+
+import corpus_files
+
+frames = importlib.import_module('make-corpus')
+
+KERNEL, USER = 2**64 - 128, 2**64 - 512
+JIT = 0xE << 60
+LEDGER = ['produced', 'recorded', 'lost-kernel', 'lost-ring', 'lost-queue', 'stream-recorded', 'stream-resent',
+          'stream-delivered', 'stream-lost', 'stream-filtered', 'stream-samples', 'stream-samples-lost',
+          'stream-samples-filtered', 'stream-samples-before']
+
+
+def process(pid, text):
+    return frames.frame(4, text + b'\0', pid=pid)
+
+
+def mapping(pid, start, end, path, inode=5):
+    return frames.frame(3, struct.pack('<4Q', start, end, 0, inode) + path + b'\0', pid=pid)
+
+
+def sample(pid, addresses, time=2000):
+    body = struct.pack('<HHi%dQ' % len(addresses), len(addresses), 0, pid, *addresses)
+    return frames.frame(2, body, pid=pid, time=time)
+
+
+def jit(names):
+    body = b''.join(struct.pack('<Q', address) + name + b'\0' for address, name in names)
+    return frames.frame(7, struct.pack('<I', len(names)) + body, pid=-1)
+
+
+def definitions(names, category=b'Sonde', first=1, kind=0):
+    body = struct.pack('<HHI', len(names), 0, 0)
+    for i, name in enumerate(names):
+        body += frames.text(category, 32) + frames.text(name.encode(), 32) + bytes(52)
+        body += struct.pack('<Iq', first + i | kind << 24, 0)
+    return frames.frame(8, body, pid=-1)
+
+
+def values(pairs):
+    groups = [pairs[i:i + 8] for i in range(0, len(pairs), 8)]
+    body = struct.pack('<HHI', len(groups), 0, 0)
+    for group in groups:
+        group = group + [(0, 0)] * (8 - len(group))
+        body += struct.pack('<8I8q', *[number for number, _ in group], *[value for _, value in group])
+    return frames.frame(9, body, pid=-1)
+
+
+def closing(n_frames, n_samples, **changes):
+    counts = dict.fromkeys(LEDGER, 0)
+    counts |= {'produced': n_samples, 'recorded': n_samples, 'stream-recorded': n_frames, 'stream-delivered': n_frames,
+               'stream-samples': n_samples}
+    counts |= {name.replace('_', '-'): value for name, value in changes.items()}
+    return values([(1 + i, counts[name]) for i, name in enumerate(LEDGER)])
+
+
+def symbols(records, strings, end=True):
+    at = 32 * (len(records) + end)
+    body = b''
+    for begin, last, pid, name, tag in records:
+        body += struct.pack('<QQIIII', begin, last, pid, at + name, at + tag if tag else 0, 0)
+    return body + bytes(32 * end) + strings
+
+
+def chunks(data, path=b'__symbols__', size=200, last=True):
+    pieces = [data[i:i + size] for i in range(0, len(data), size)]
+    return b''.join(frames.chunk(len(piece), piece, int(last and i == len(pieces) - 1), path)
+                    for i, piece in enumerate(pieces))
+
+
+def metadata(identifier, text):
+    return frames.frame(11, frames.text(identifier, 40) + text + b'\0', pid=-1)
+
+
+def capture(parts, n_samples=0, **changes):
+    parts = [metadata(b'sonde', b'[sonde]\nversion=1\nevent=cpu-clock\n'), *parts, definitions(LEDGER)]
+    return frames.header() + b''.join(parts) + closing(len(parts) + 1, n_samples, **changes)
+
+
+def captures():
+    table = symbols([(0x401000, 0x4010ff, 42, 0, 5), (0x402000, 0x4020ff, 42, 9, 0)], b'main\0bin\0_Z3addv\0')
+    hostile = b'\x1b[2J\xff\xfe\n\xe2\x80\xae"\\'
+    setting = [process(42, b'x --fast'), mapping(42, 0x400000, 0x403000, b'/bin/x'),
+               jit([(JIT + 1, b'[kernel]'), (JIT + 2, b'[stack truncated]')])]
+    usual = [*setting, sample(42, [JIT + 1, USER, 0x401010, 0x402010]), sample(42, [USER, 0x401010, 0x900000, JIT + 2], 3000)]
+    seeds = {
+        'usual': capture(usual + [chunks(table)], 2),
+        'no-symbols': capture(usual, 2),
+        'nothing': capture([]),
+        'unclosed': frames.header() + b''.join(usual),
+        'broken': capture(usual, 2)[:-40] + b'\0' * 24,
+        'ledger-off': capture(usual, 3, lost_ring=1, stream_lost=5),
+        'ledger-negative': capture(usual, 2, produced=-1, stream_delivered=-2**63),
+        'ledger-huge': capture(usual, 2, produced=2**63 - 1, recorded=2**63 - 1, lost_kernel=2**63 - 1),
+        'defined-twice': capture(usual + [definitions(LEDGER, first=100), definitions(['x'], b'Other', 1)], 2),
+        'counter-undefined': frames.header() + values([(9, 9)]),
+        'counter-float': capture([definitions(['cpu'], b'CPU', 50, 1), values([(50, 2**63 - 1)])]),
+        'hostile-names': capture([process(42, hostile), mapping(42, 0x400000, 0x403000, hostile), jit([(JIT + 3, hostile)]),
+                                  metadata(b'x\x1b', hostile), sample(42, [0x401000, JIT + 3]),
+                                  frames.frame(10, struct.pack('<q', 5) + frames.text(hostile, 24) + frames.text(hostile, 40) + hostile + b'\0'),
+                                  frames.frame(12, struct.pack('<HHI', 16, 0, 0) + frames.text(hostile, 32) + hostile + b'\0')], 1),
+        'jit-missing': capture([process(42, b'x'), sample(42, [JIT + 9])], 1),
+        'kernel-addresses': capture(setting + [sample(42, [KERNEL, 0xffffffff81000010, USER, 0x401000])], 1),
+        'forked': capture(setting + [frames.frame(5, struct.pack('<i', 44)), sample(44, [0x401000]),
+                                     mapping(44, 0x400000, 0x401800, b'/bin/y', 6), sample(44, [0x401000, 0x402000])], 2),
+        'executed': capture(setting + [sample(42, [0x401000]), frames.frame(6), process(42, b'other'), sample(42, [0x401000])], 2),
+        'forked-itself': capture(setting + [frames.frame(5, struct.pack('<i', 42)), sample(42, [0x401000])], 1),
+        'empty-sample': capture(setting + [sample(42, [])], 1),
+        'markers-only': capture(setting + [sample(42, [USER, KERNEL])], 1),
+        'deep': capture(setting + [sample(42, [0x401000 + i % 7 for i in range(1000)])], 1),
+        'recursion': capture(setting + [sample(42, [0x401000] * 100)], 1),
+        'many-processes': capture([sample(pid, [0x401000 * pid]) for pid in range(1, 40)], 39),
+        'backwards': capture(setting + [sample(42, [0x401000], -2**63), sample(42, [0x401000], 2**63 - 1)], 2),
+        'symbols-unended': capture(usual + [chunks(symbols([(1, 2, 42, 0, 0)], b'main\0', end=False), last=False)], 2),
+        'symbols-open': capture(usual + [chunks(symbols([(0x401000, 0x4010ff, 42, 0, 0)], b'main'))], 2),
+        'symbols-outside': capture(usual + [chunks(symbols([(0x401000, 0x4010ff, 42, 2**20, 2**20)], b'main\0'))], 2),
+        'symbols-twice': capture(usual + [chunks(table), chunks(table)], 2),
+        'symbols-short': capture(usual + [chunks(b'abc')], 2),
+        'symbols-around': capture(usual + [chunks(symbols([(2, 1, 42, 0, 0)], b'main\0'))], 2),
+        'own-file': capture([process(42, b'x'), mapping(42, 0x400000, 0x403000, b'/proc/self/fd/0', 1), sample(42, [0x401000])], 1),
+    }
+    seeds |= {f'frame-{name}': frames.header() + data for name, data in zip(frames.NAMES, frames.good())}
+    return seeds | {'empty': b'', 'foreign': b'\x7fELF' + bytes(300), 'header': frames.header()}
+
+
+corpus_files.write('report', captures())

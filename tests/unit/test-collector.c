@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* libsonde-collector against a profiler in the test: who listens, what arrives, and what a program
+ * may do to it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <glib.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "shared-ring/collector/sonde-collector.h"
+#include "tests/lib/control-server.h"
+
+#define N_THREADS 3
+#define N_EVENTS  100000
+
+static const ControlServerOptions defaults = { .socket_type = SOCK_SEQPACKET };
+
+/* What a client tells the test. */
+static struct
+{
+  guint64 n_produced;
+  guint64 n_lost;
+} * told;
+
+static int
+mark (void)
+{
+  return sonde_collector_mark (1000, 5, "group", "name", "message");
+}
+
+static int
+find_nobody (void)
+{
+  uint64_t address, n_events = 1, n_lost = 1;
+  int id = sonde_collector_define_counter (SONDE_COLLECTOR_INT64, "c", "n", "d");
+
+  g_assert_cmpint (id, ==, 1);
+  g_assert_false (sonde_collector_is_active ());
+  g_assert_cmpint (sonde_collector_prepare_thread (), ==, -ENODEV);
+  errno = 12345;
+  g_assert_cmpint (mark (), ==, -ENODEV);
+  g_assert_cmpint (sonde_collector_mark_printf (0, 0, "g", "n", "%d", 1), ==, -ENODEV);
+  g_assert_cmpint (sonde_collector_log (16, "d", "m"), ==, -ENODEV);
+  g_assert_cmpint (sonde_collector_set_int64 (id, 1), ==, -ENODEV);
+  g_assert_cmpint (sonde_collector_allocation (1, 1, NULL, 0), ==, -ENODEV);
+  g_assert_cmpint (sonde_collector_sample (NULL, 0), ==, -ENODEV);
+  g_assert_cmpint (sonde_collector_name_address ("f", &address), ==, -ENODEV);
+  g_assert_cmpint (errno, ==, 12345);
+  sonde_collector_count (&n_events, &n_lost);
+  g_assert_cmpuint (n_events + n_lost, ==, 0);
+
+  return 0;
+}
+
+static void
+finds_nobody_without_the_environment (void)
+{
+  g_autoptr (ControlServer) server = control_server_new (&defaults);
+
+  g_assert_cmpint (control_server_run (server, find_nobody, "UNRELATED"), ==, 0);
+  g_assert_cmpuint (server->rings->len, ==, 0);
+}
+
+static int
+find_nobody_by_number (void)
+{
+  static const char *const numbers[] = { "", "x", "-1", "1", "12345", "99999999999", "7x" };
+  int file = open ("/dev/null", O_RDWR | O_CLOEXEC);
+
+  for (guint i = 0; i <= G_N_ELEMENTS (numbers); i++)
+    {
+      g_autofree char *number = g_strdup_printf ("%d", file);
+      int status;
+      pid_t child;
+
+      g_setenv ("SONDE_CONTROL_FD", i < G_N_ELEMENTS (numbers) ? numbers[i] : number, TRUE);
+      child = fork ();
+      if (child == 0)
+        _exit (find_nobody ());
+      g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+      g_assert_cmpint (status, ==, 0);
+    }
+
+  return 0;
+}
+
+static void
+refuses_numbers_that_are_no_socket (void)
+{
+  g_autoptr (ControlServer) server = control_server_new (&defaults);
+
+  g_assert_cmpint (control_server_run (server, find_nobody_by_number, "UNRELATED"), ==, 0);
+}
+
+static gpointer
+find_no_ring (gpointer data)
+{
+  g_assert_cmpint (mark (), ==, -ENODEV);
+  return NULL;
+}
+
+/* A hundred threads that each waited would take 100 s, and the test's time would be up. */
+static int
+meet_a_mute_profiler (void)
+{
+  for (guint i = 0; i < 100; i++)
+    g_thread_join (g_thread_new ("mute", find_no_ring, NULL));
+
+  return 0;
+}
+
+static void
+asks_a_mute_profiler_once (void)
+{
+  const ControlServerOptions mute = { .socket_type = SOCK_SEQPACKET, .is_mute = TRUE };
+  g_autoptr (ControlServer) server = control_server_new (&mute);
+
+  g_assert_cmpint (control_server_run (server, meet_a_mute_profiler, "SONDE_CONTROL_FD"), ==, 0);
+  g_assert_cmpuint (server->rings->len, ==, 0);
+}
+
+static int
+exceed_the_quota (void)
+{
+  g_assert_cmpint (mark (), ==, 0);
+  meet_a_mute_profiler ();
+  g_assert_cmpint (mark (), ==, 0);
+
+  return 0;
+}
+
+static void
+goes_without_a_ring_that_is_refused (void)
+{
+  const ControlServerOptions one = { .socket_type = SOCK_SEQPACKET, .n_max_rings = 1 };
+  g_autoptr (ControlServer) server = control_server_new (&one);
+
+  g_assert_cmpint (control_server_run (server, exceed_the_quota, "SONDE_CONTROL_FD"), ==, 0);
+  g_assert_cmpuint (server->n_refused, ==, 100);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==, 2);
+}
+
+static int
+make_each (void)
+{
+  static const uint64_t addrs[] = { 0x401000, 0x402000 };
+  int ids[2], unknown = 3;
+  SondeCollectorValue values[2] = { { .v64 = 7 }, { .vdbl = 0.5 } };
+  uint64_t address = 0;
+
+  ids[0] = sonde_collector_define_counter (SONDE_COLLECTOR_INT64, "category", "first", "text");
+  ids[1] = sonde_collector_define_counter (SONDE_COLLECTOR_DOUBLE, "category", "second", "text");
+  errno = 12345;
+  g_assert_true (sonde_collector_is_active ());
+  g_assert_cmpint (mark (), ==, 0);
+  g_assert_cmpint (sonde_collector_mark_printf (1, 2, "g", "n", "%d of %s", 3, "x"), ==, 0);
+  g_assert_cmpint (sonde_collector_log (16, "domain", "a line"), ==, 0);
+  g_assert_cmpint (sonde_collector_set_counters (ids, values, 2), ==, 0);
+  g_assert_cmpint (sonde_collector_set_int64 (ids[0], 8), ==, 0);
+  g_assert_cmpint (sonde_collector_set_double (ids[1], 1.5), ==, 0);
+  g_assert_cmpint (sonde_collector_allocation (0x5000, 64, addrs, 2), ==, 0);
+  g_assert_cmpint (sonde_collector_name_address ("function", &address), ==, 0);
+  g_assert_cmpuint (address, >, SONDE_JIT_ADDRESS_BASE);
+  g_assert_cmpint (sonde_collector_sample (&address, 1), ==, 0);
+
+  g_assert_cmpint (sonde_collector_set_int64 (unknown, 8), ==, -EINVAL);
+  g_assert_cmpint (sonde_collector_set_int64 (0, 8), ==, -EINVAL);
+  g_assert_cmpint (sonde_collector_set_counters (ids, values, 0), ==, -EINVAL);
+  g_assert_cmpint (sonde_collector_set_counters (ids, values, SIZE_MAX), ==, -EINVAL);
+  g_assert_cmpint (sonde_collector_define_counter (2, "c", "n", "d"), ==, -EINVAL);
+  g_assert_cmpint (sonde_collector_log (65536, "d", "m"), ==, -EINVAL);
+  g_assert_cmpint (sonde_collector_mark (0, -1, "g", "n", "m"), ==, -EINVAL);
+  g_assert_cmpint (sonde_collector_allocation (1, -1, NULL, 0), ==, -EINVAL);
+  g_assert_cmpint (sonde_collector_allocation (1, 1, addrs, SIZE_MAX), ==, -EMSGSIZE);
+  g_assert_cmpint (sonde_collector_sample (addrs, 8001), ==, -EMSGSIZE);
+  g_assert_cmpint (sonde_collector_name_address ("", &address), ==, -EINVAL);
+  g_assert_cmpint (errno, ==, 12345);
+
+  return 0;
+}
+
+static void
+assert_each (const ControlServer *server)
+{
+  const SondeFrameMark *found = control_server_find (server, SONDE_FRAME_MARK);
+  const SondeFrameCounterDefine *define = control_server_find (server, SONDE_FRAME_CTRDEF);
+  const SondeFrameCounterSet *set = control_server_find (server, SONDE_FRAME_CTRSET);
+  const SondeFrameSample *sample = control_server_find (server, SONDE_FRAME_SAMPLE);
+  const SondeFrameJitmap *names = control_server_find (server, SONDE_FRAME_JITMAP);
+
+  g_assert_cmpuint (server->rings->len, ==, 1);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==, 2);
+  g_assert_cmpint (found->frame.time_ns, ==, 1000);
+  g_assert_cmpint (found->duration_ns, ==, 5);
+  g_assert_cmpstr (found->message, ==, "message");
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_LOG), ==, 1);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_CTRDEF), ==, 1);
+  g_assert_cmpuint (define->n_counters, ==, 2);
+  g_assert_cmpstr (define->counters[1].name, ==, "second");
+  g_assert_cmpuint (sonde_counter_type (define->counters[1].id_type), ==, SONDE_COUNTER_DOUBLE);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_CTRSET), ==, 3);
+  g_assert_cmpuint (set->groups[0].ids[1], ==, 2);
+  g_assert_cmpint (set->groups[0].values[0].v64, ==, 7);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_ALLOCATION), ==, 1);
+  g_assert_cmpint (memcmp (names->data, sample->addrs, sizeof *sample->addrs), ==, 0);
+}
+
+static void
+delivers_each_kind_of_event (void)
+{
+  g_autoptr (ControlServer) server = control_server_new (&defaults);
+  const ControlRing *ring;
+
+  g_assert_cmpint (control_server_run (server, make_each, "SONDE_CONTROL_FD"), ==, 0);
+  assert_each (server);
+  ring = server->rings->pdata[0];
+  g_assert_cmpint (sonde_ring_reader_state (ring->reader), ==, SONDE_RING_HAS_ENDED);
+  g_assert_cmpint (ring->tid, ==, ring->pid);
+  g_assert_cmpuint (ring->producer, ==, SONDE_PRODUCER_APPLICATION);
+  g_assert_cmpuint (server->n_bells, >, 0);
+  g_assert_cmpuint (server->n_ignored, ==, 0);
+}
+
+/* A profiler that speaks the older protocol alone. */
+static void
+delivers_to_a_sysprof_profiler (void)
+{
+  static const int types[] = { SOCK_STREAM, SOCK_SEQPACKET };
+
+  for (guint i = 0; i < G_N_ELEMENTS (types); i++)
+    {
+      const ControlServerOptions options = { .socket_type = types[i] };
+      g_autoptr (ControlServer) server = control_server_new (&options);
+
+      g_assert_cmpint (control_server_run (server, make_each, "SYSPROF_CONTROL_FD"), ==, 0);
+      assert_each (server);
+    }
+}
+
+static gpointer
+make_many (gpointer data)
+{
+  uint64_t n_events, n_lost;
+
+  for (guint i = 0; i < N_EVENTS; i++)
+    {
+      int r = mark ();
+
+      g_assert_true (r == 0 || r == -ENOBUFS);
+    }
+  sonde_collector_count (&n_events, &n_lost);
+  g_assert_cmpuint (n_events + n_lost, ==, N_EVENTS);
+  __atomic_fetch_add (&told->n_lost, n_lost, __ATOMIC_RELAXED);
+  __atomic_fetch_add (&told->n_produced, N_EVENTS, __ATOMIC_RELAXED);
+
+  return NULL;
+}
+
+static int
+make_many_in_threads (void)
+{
+  GThread *threads[N_THREADS];
+
+  for (guint i = 0; i < N_THREADS; i++)
+    threads[i] = g_thread_new ("many", make_many, NULL);
+  for (guint i = 0; i < N_THREADS; i++)
+    g_thread_join (threads[i]);
+
+  return 0;
+}
+
+static void
+counts_what_threads_lose (void)
+{
+  g_autoptr (ControlServer) server = control_server_new (&defaults);
+  guint64 n_lost = 0;
+
+  memset (told, 0, sizeof *told);
+  g_assert_cmpint (control_server_run (server, make_many_in_threads, "SONDE_CONTROL_FD"), ==, 0);
+  g_assert_cmpuint (server->rings->len, ==, N_THREADS);
+  for (guint i = 0; i < N_THREADS; i++)
+    {
+      const ControlRing *ring = server->rings->pdata[i];
+      SondeRingCounts counts;
+
+      g_assert_cmpint (sonde_ring_reader_state (ring->reader), ==, SONDE_RING_HAS_ENDED);
+      g_assert_cmpint (ring->tid, !=, ring->pid);
+      sonde_ring_reader_count (ring->reader, &counts);
+      g_assert_cmpuint (counts.produced, ==, N_EVENTS);
+      n_lost += counts.claimed.lost_events;
+    }
+  g_assert_cmpuint (n_lost, ==, told->n_lost);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK) + n_lost, ==, told->n_produced);
+}
+
+static void
+loses_nothing_where_it_may_wait (void)
+{
+  const ControlServerOptions patient = { .socket_type = SOCK_SEQPACKET, .wait_us = 60 * 1000000 };
+  g_autoptr (ControlServer) server = control_server_new (&patient);
+
+  memset (told, 0, sizeof *told);
+  g_assert_cmpint (control_server_run (server, make_many_in_threads, "SONDE_CONTROL_FD"), ==, 0);
+  g_assert_cmpuint (told->n_lost, ==, 0);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==, told->n_produced);
+}
+
+static int
+fork_with_a_ring (void)
+{
+  int id = sonde_collector_define_counter (SONDE_COLLECTOR_INT64, "c", "n", "d");
+  int status;
+  pid_t child;
+
+  g_assert_cmpint (sonde_collector_set_int64 (id, 1), ==, 0);
+  child = fork ();
+  if (child == 0)
+    {
+      g_assert_cmpint (sonde_collector_set_int64 (id, 2), ==, 0);
+      exit (0);
+    }
+  g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+  g_assert_cmpint (sonde_collector_set_int64 (id, 3), ==, 0);
+
+  return status;
+}
+
+static void
+gives_a_child_a_ring_of_its_own (void)
+{
+  g_autoptr (ControlServer) server = control_server_new (&defaults);
+  const ControlRing *first, *second;
+
+  g_assert_cmpint (control_server_run (server, fork_with_a_ring, "SONDE_CONTROL_FD"), ==, 0);
+  g_assert_cmpuint (server->rings->len, ==, 2);
+  g_assert_cmpuint (server->n_links, ==, 2);
+  first = server->rings->pdata[0];
+  second = server->rings->pdata[1];
+  g_assert_cmpint (first->pid, !=, second->pid);
+  /* Each has a definition, then its own values. */
+  g_assert_cmpuint (first->frames->len, ==, 3);
+  g_assert_cmpuint (second->frames->len, ==, 2);
+  g_assert_cmpint (sonde_ring_reader_state (second->reader), ==, SONDE_RING_HAS_ENDED);
+}
+
+#ifndef IS_EMULATED /* by an emulator that empties no pages */
+static int
+mark_in_clone (gpointer data)
+{
+  for (guint i = 0; i < 100; i++)
+    if (mark () != -ENODEV)
+      _exit (1);
+  _exit (0);
+}
+
+static int
+clone_with_a_ring (void)
+{
+  g_autofree guint8 *stack = g_malloc (65536);
+  int status;
+  pid_t child;
+
+  g_assert_cmpint (mark (), ==, 0);
+  child = clone (mark_in_clone, stack + 65536, SIGCHLD, NULL);
+  g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+
+  return status;
+}
+
+static void
+gives_no_ring_to_a_child_that_no_handler_saw (void)
+{
+  g_autoptr (ControlServer) server = control_server_new (&defaults);
+
+  g_assert_cmpint (control_server_run (server, clone_with_a_ring, "SONDE_CONTROL_FD"), ==, 0);
+  g_assert_cmpuint (server->rings->len, ==, 1);
+}
+#endif
+
+static int
+be_paused (void)
+{
+  g_assert_cmpint (sonde_collector_prepare_thread (), ==, -EAGAIN);
+  g_assert_false (sonde_collector_is_active ());
+  g_assert_cmpint (mark (), ==, -EAGAIN);
+
+  return 0;
+}
+
+static void
+makes_nothing_while_paused (void)
+{
+  const ControlServerOptions paused = { .socket_type = SOCK_SEQPACKET, .is_paused = TRUE };
+  g_autoptr (ControlServer) server = control_server_new (&paused);
+
+  g_assert_cmpint (control_server_run (server, be_paused, "SONDE_CONTROL_FD"), ==, 0);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==, 0);
+}
+
+static void
+mark_in_handler (int number)
+{
+  mark ();
+}
+
+static int
+handle_signals (void)
+{
+  struct sigaction action = { .sa_handler = mark_in_handler };
+
+  g_assert_cmpint (sonde_collector_prepare_thread (), ==, 0);
+  g_assert_cmpint (sigaction (SIGUSR1, &action, NULL), ==, 0);
+  raise (SIGUSR1);
+  raise (SIGUSR1);
+
+  return 0;
+}
+
+static void
+works_in_signal_handlers (void)
+{
+  g_autoptr (ControlServer) server = control_server_new (&defaults);
+
+  g_assert_cmpint (control_server_run (server, handle_signals, "SONDE_CONTROL_FD"), ==, 0);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==, 2);
+}
+
+/* As programs do that become daemons; then the numbers are files of their own. */
+static int
+close_everything (void)
+{
+  int file = memfd_create ("file", MFD_CLOEXEC);
+  uint64_t n_events, n_lost;
+
+  g_assert_cmpint (mark (), ==, 0);
+  for (int fd = 3; fd < 256; fd++)
+    if (fd != file)
+      dup2 (file, fd);
+  for (guint i = 0; i < 10000; i++)
+    mark ();
+  g_thread_join (g_thread_new ("late", find_no_ring, NULL));
+  g_assert_cmpint (lseek (file, 0, SEEK_END), ==, 0);
+  sonde_collector_count (&n_events, &n_lost);
+  g_assert_cmpuint (n_events + n_lost, ==, 10001);
+  for (int fd = 3; fd < 256; fd++)
+    close (fd);
+
+  return 0;
+}
+
+static void
+writes_to_no_file_of_the_program (void)
+{
+  g_autoptr (ControlServer) server = control_server_new (&defaults);
+
+  g_assert_cmpint (control_server_run (server, close_everything, "SONDE_CONTROL_FD"), ==, 0);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), >, 0);
+}
+
+int
+main (int argc, char *argv[])
+{
+  g_test_init (&argc, &argv, NULL);
+  told = mmap (NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  g_assert_true (told != MAP_FAILED);
+
+#define TEST(name, function) g_test_add_func ("/collector/" name, function)
+  TEST ("finds-nobody-without-the-environment", finds_nobody_without_the_environment);
+  TEST ("refuses-numbers-that-are-no-socket", refuses_numbers_that_are_no_socket);
+  TEST ("asks-a-mute-profiler-once", asks_a_mute_profiler_once);
+  TEST ("goes-without-a-ring-that-is-refused", goes_without_a_ring_that_is_refused);
+  TEST ("delivers-each-kind-of-event", delivers_each_kind_of_event);
+  TEST ("delivers-to-a-sysprof-profiler", delivers_to_a_sysprof_profiler);
+  TEST ("counts-what-threads-lose", counts_what_threads_lose);
+  TEST ("loses-nothing-where-it-may-wait", loses_nothing_where_it_may_wait);
+  TEST ("gives-a-child-a-ring-of-its-own", gives_a_child_a_ring_of_its_own);
+#ifndef IS_EMULATED
+  TEST ("gives-no-ring-to-a-child-that-no-handler-saw",
+        gives_no_ring_to_a_child_that_no_handler_saw);
+#endif
+  TEST ("makes-nothing-while-paused", makes_nothing_while_paused);
+  TEST ("works-in-signal-handlers", works_in_signal_handlers);
+  TEST ("writes-to-no-file-of-the-program", writes_to_no_file_of_the_program);
+
+  return g_test_run ();
+}
