@@ -80,6 +80,8 @@ on_rings_mapped (SondeSession *self, const SondeMessageRingsMapped *message, GEr
 {
   if (self->phase == SONDE_PHASE_LIVE)
     return sonde_session_scope_rings_mapped (self->scope, message->status, error);
+  if (self->phase == SONDE_PHASE_DRAIN)
+    return TRUE; /* the events they were for are closed */
   if (message->status != 0)
     return sonde_error_set_errno (error, message->status, "The worker cannot map its perf rings");
   sonde_session_enter_phase (self, SONDE_PHASE_SCOPE, SONDE_LIMIT_START_MS);

@@ -12,7 +12,8 @@ sonde_session_phase_expects (SondeSessionPhase phase, guint32 type)
     case SONDE_MESSAGE_HELLO:
       return phase == SONDE_PHASE_HELLO;
     case SONDE_MESSAGE_RINGS_MAPPED:
-      return phase == SONDE_PHASE_RINGS || phase == SONDE_PHASE_LIVE;
+      /* Its answer may cross our STOP. */
+      return phase == SONDE_PHASE_RINGS || phase == SONDE_PHASE_LIVE || phase == SONDE_PHASE_DRAIN;
     case SONDE_MESSAGE_PROCESS_REQUEST:
     case SONDE_MESSAGE_FILE_REQUEST:
     case SONDE_MESSAGE_STATISTICS:

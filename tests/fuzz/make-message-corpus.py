@@ -247,6 +247,8 @@ def sessions():
         'mapped-badly': hello() + packet(RINGS_MAPPED, struct.pack('<iIQQ', -2**31, 0, 0, 0)),
         'failed': live + failed(),
         'failed-silently': live + failed(text=b''),
+        'mapped-again': live + mapped,
+        'mapped-while-stopping': live + step(STEP_STOP_ASYNC) + mapped + packet(DRAINED) + packet(FINISHED),
         'hello-twice': hello() + hello(),
         'mapped-first': mapped,
         'drained-unasked': live + packet(DRAINED),

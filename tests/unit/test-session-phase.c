@@ -16,7 +16,7 @@ expected_in (guint32 type)
     case SONDE_MESSAGE_HELLO:
       return 1u << SONDE_PHASE_HELLO;
     case SONDE_MESSAGE_RINGS_MAPPED:
-      return 1u << SONDE_PHASE_RINGS | 1u << SONDE_PHASE_LIVE;
+      return 1u << SONDE_PHASE_RINGS | 1u << SONDE_PHASE_LIVE | 1u << SONDE_PHASE_DRAIN;
     case SONDE_MESSAGE_DRAINED:
       return 1u << SONDE_PHASE_DRAIN;
     case SONDE_MESSAGE_FINISHED:
