@@ -190,8 +190,8 @@ def limit_cases(tap, alice, target):
         run('systemctl', 'set-property', '--runtime', unit, 'MemoryMax=256K')
         output, _ = victim.process.communicate(timeout=DEADLINE_SECONDS)
         check(victim.process.returncode == 125 and 'needed more memory than it may have' in output, output)
-        output = refusal('sondectl', 'verify', 'victim.syscap', **alice.options)
-        check(re.search(r'structure +ok', output) and 'cut short' in output, output)
+        # Whole frames only, or reading fails; its ledger may be open.
+        check(Capture(os.path.join(alice.home, 'victim.syscap')).samples, 'no sample is left')
         other.wait_for_more()
         other.end()
         details = run('journalctl', '--quiet', '--output=cat', '--output-fields=SONDE_DETAIL',
