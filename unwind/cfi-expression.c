@@ -168,7 +168,7 @@ shuffle (Machine *self, uint8_t op)
 static int
 read_memory (Machine *self, unsigned size_bytes, uint64_t *top)
 {
-  uint64_t address = self->memory->is_32_bit ? (uint32_t) *top : *top;
+  uint64_t address = sonde_stack_copy_wrap (self->memory, *top);
 
   return sonde_stack_copy_read (self->memory, address, size_bytes, top) ? 0 : -EFAULT;
 }
@@ -332,7 +332,7 @@ sonde_cfi_expression_evaluate (const uint8_t *bytes,
   if (self.depth == 0)
     return -EBADMSG;
   *value = self.stack[self.depth - 1];
-  if (stack->is_32_bit) /* numbers have 64 bits on the way */
-    *value = (uint32_t) *value;
+  /* Numbers have 64 bits on the way. */
+  *value = sonde_stack_copy_wrap (stack, *value);
   return 0;
 }

@@ -255,8 +255,8 @@ restore_saved (const SondeRule *rule,
     {
       unsigned i = (unsigned) __builtin_ctz (saved);
       unsigned reg = registers->saved[i];
-      uint64_t address
-          = base + (uint64_t) ((int64_t) rule->saved_offset[i] * registers->word_bytes);
+      uint64_t address = sonde_stack_copy_wrap (
+          stack, base + (uint64_t) ((int64_t) rule->saved_offset[i] * registers->word_bytes));
       uint64_t value;
 
       if (sonde_stack_copy_read (stack, address, registers->word_bytes, &value))
@@ -277,6 +277,7 @@ rule_cfa (const SondeRule *rule,
   *cfa = base + (uint64_t) (int64_t) rule->cfa_offset;
   if (rule->kind == SONDE_RULE_PLT)
     *cfa = base + word_bytes + ((pc & 15) >= (uint64_t) rule->cfa_offset ? word_bytes : 0);
+  *cfa = sonde_stack_copy_wrap (stack, *cfa);
   if (rule->kind == SONDE_RULE_DEREF && !sonde_stack_copy_read (stack, *cfa, word_bytes, cfa))
     return failed_read (stack);
   return SONDE_STEP_OK;
@@ -298,7 +299,8 @@ rule_return (const SondeRule *rule,
   if ((rule->flags & SONDE_RULE_RA_IN_REGISTER) != 0)
     found = sonde_cfi_registers_get (registers, (uint64_t) rule->ra_place, pc);
   else
-    found = sonde_stack_copy_read (stack, place + offset, word_bytes, pc);
+    found = sonde_stack_copy_read (stack, sonde_stack_copy_wrap (stack, place + offset), word_bytes,
+                                   pc);
   return found ? SONDE_STEP_OK : failed_read (stack);
 }
 
@@ -383,14 +385,14 @@ find_column (const RowContext *self,
   switch ((SondeCfiColumnKind) column->kind)
     {
     case SONDE_CFI_OFFSET:
-      *address = self->cfa + (uint64_t) column->offset;
+      *address = sonde_stack_copy_wrap (self->stack, self->cfa + (uint64_t) column->offset);
       break;
     case SONDE_CFI_EXPRESSION:
       if (!evaluate (self, column->offset, column->length, &self->cfa, address))
         return false;
       break;
     case SONDE_CFI_VAL_OFFSET:
-      *value = self->cfa + (uint64_t) column->offset;
+      *value = sonde_stack_copy_wrap (self->stack, self->cfa + (uint64_t) column->offset);
       return true;
     case SONDE_CFI_VAL_EXPRESSION:
       return evaluate (self, column->offset, column->length, &self->cfa, value);
@@ -412,7 +414,7 @@ row_cfa (const RowContext *self, const SondeCfiRow *row, uint64_t *cfa)
     return evaluate (self, row->cfa_offset, row->cfa_length, NULL, cfa);
   if (!sonde_cfi_registers_get (self->registers, row->cfa_register, cfa))
     return false;
-  *cfa += (uint64_t) row->cfa_offset;
+  *cfa = sonde_stack_copy_wrap (self->stack, *cfa + (uint64_t) row->cfa_offset);
   return true;
 }
 

@@ -26,6 +26,13 @@ sonde_stack_copy_word_bytes (const SondeStackCopy *self)
   return self->is_32_bit ? 4 : 8;
 }
 
+/* Addresses of a 32-bit program wrap around where its memory ends. */
+static inline uint64_t
+sonde_stack_copy_wrap (const SondeStackCopy *self, uint64_t address)
+{
+  return self->is_32_bit ? (uint32_t) address : address;
+}
+
 /* False: not in the copy; then ran_out tells "above" from "below, or far from any stack". */
 static inline bool
 sonde_stack_copy_read (SondeStackCopy *self, uint64_t address, unsigned size_bytes, uint64_t *value)
