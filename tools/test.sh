@@ -1,11 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# Builds Sonde four ways and runs the test suites in each: tools/test.sh [SUITE…]
+# Builds Sonde four ways and runs the test suites in each: tools/test.sh [--vm] [SUITE…]
 #
 #   plain     gcc                          every suite
 #   sanitize  gcc, ASan and UBSan          every suite
 #   clang     clang, as a second opinion   what needs neither root nor a bus
 #   aarch64   gcc, run by qemu             the unit and fuzz suites of protocol/, shared-ring/, symbols/ and unwind/
+#
+# --vm adds the suite systemd-vm, in the plain build, to what is run otherwise. Its machine is made the first
+# time, for which it needs the network.
 #
 # All of them treat warnings as errors. The last line is "N passed, N failed, N skipped", in test cases.
 set -euo pipefail
@@ -15,11 +18,17 @@ set -euo pipefail
 
 all_suites=(style unit fuzz bus system systemd-ns)
 base=$(readlink -m "${SONDE_BUILD:-$root/build}")-test
+more_suites=()
+if [ "${1:-}" = --vm ]; then
+  more_suites=(systemd-vm)
+  shift
+fi
 suites=("$@")
 [ $# -gt 0 ] || suites=("${all_suites[@]}")
 for suite in "${suites[@]}"; do
-  [[ " ${all_suites[*]} " == *" $suite "* ]] || die "no suite '$suite': there are ${all_suites[*]}"
+  [[ " ${all_suites[*]} " == *" $suite "* ]] || die "no suite '$suite': there are ${all_suites[*]}, and --vm"
 done
+suites+=("${more_suites[@]}")
 [ "$(id -u)" = 0 ] ||
   die "not root, which private buses and perf events need: run 'sudo $0' or 'meson test --suite unit' in a build tree"
 
@@ -82,7 +91,15 @@ if has_suite system; then
     libsysprof-4 libjson-glib-1.0-0 libunwind8) || echo "test: no libsysprof"
 fi
 
-CC=gcc make_build plain -Dsysprof_capture_dir="$sysprof"
+# A machine that cannot be made is a failure: who asks for it wants it tested.
+machine=
+if has_suite systemd-vm; then
+  "$tools/setup.sh" vm
+  echo "test: the virtual machine"
+  machine=$("$root/tests/lib/make-machine.sh" "$base/machine") || exit 1
+fi
+
+CC=gcc make_build plain -Dsysprof_capture_dir="$sysprof" -Dvm_machine="$machine"
 CC=gcc make_build sanitize -Db_sanitize=address,undefined -Db_lundef=false
 CC=clang make_build clang
 if "$with_aarch64"; then
@@ -90,11 +107,12 @@ if "$with_aarch64"; then
     -Ddaemon=disabled -Dclient=disabled
 fi
 
-run_suites plain "${all_suites[@]}"
+run_suites plain "${all_suites[@]}" systemd-vm
 run_suites sanitize "${all_suites[@]}"
 run_suites clang style unit fuzz
 if "$with_aarch64"; then
   run_suites aarch64 unit fuzz
 fi
 
-exec /usr/bin/python3 -B "$tools/count-tests.py" --may-skip system --figures system --figures systemd-ns "${logs[@]}"
+exec /usr/bin/python3 -B "$tools/count-tests.py" --may-skip system --figures system --figures systemd-ns --figures systemd-vm \
+  "${logs[@]}"

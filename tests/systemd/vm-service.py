@@ -1,0 +1,262 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The installed service below Debian's own kernel, all of whose settings are ours: vm-service.py BUILD"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from inside import DEADLINE_SECONDS, Capture, User, check, processes, run, wait_until, worker_units
+from tap import Tap
+
+BURN = os.path.join(os.path.abspath(sys.argv[1]), 'tests/system/burn')
+PARANOID = '/proc/sys/kernel/perf_event_paranoid'
+PTRACE_SCOPE = '/proc/sys/kernel/yama/ptrace_scope'
+DROP_IN = 'perf-event-paranoid.conf'  # vm has put the checkout's here
+RESTRICTED = ('kernel.perf_event_paranoid is 3: this kernel gives perf events to CAP_SYS_ADMIN alone '
+              '(see sonded(8))')
+SYS_ADMIN = 1 << 21
+# Of a second of CPU time. The kernel finds that its emulated interrupts take long, and samples less often.
+MIN_SAMPLES = 10
+# What an administrator may decide where perf is closed to users.
+RULE = '''polkit.addRule(function (action, subject) {
+  if (action.id == "org.sonde.profiler1.profile-own-restricted" && subject.user == "alice")
+    return polkit.Result.YES;
+});
+'''
+
+
+def read(path):
+    with open(path, encoding='utf-8') as file:
+        return file.read().strip()
+
+
+def write(path, text):
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(text)
+
+
+def refusal(*command, **options):
+    """What a command that must fail says."""
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True, timeout=DEADLINE_SECONDS, check=False, **options)
+    check(result.returncode != 0, f'{" ".join(command)} succeeded: {result.stdout}')
+    return result.stdout
+
+
+def restart(paranoid):
+    """sonded looks at the setting when it starts."""
+    write(PARANOID, paranoid)
+    run('systemctl', 'restart', 'sonded')
+    wait_until(lambda: len(processes('sonded')) == 1, 'sonded')
+
+
+def permitted():
+    """What sonded may raise. Nothing may be in effect."""
+    pid, = processes('sonded')
+    status = read(f'/proc/{pid}/status')
+    check(re.search(r'^CapEff:\t0+$', status, re.M), f'something is in effect: {status}')
+    return int(re.search(r'^CapPrm:\t(\w+)$', status, re.M)[1], 16)
+
+
+def limits(pid):
+    """{name: soft limit}"""
+    return dict(re.findall(r'^(Max .*?)  +(\S+)', read(f'/proc/{pid}/limits'), re.M))
+
+
+def names(capture):
+    return {name for sample in capture.samples for name in capture.stack(sample)}
+
+
+class Session:
+    """A recording of alice's, and the worker it has got: the one that was ready."""
+
+    def __init__(self, user, name, *arguments):
+        wait_until(lambda: set(processes('sonde-capture')) - Session.taken, 'a spare worker')
+        self.worker, = set(processes('sonde-capture')) - Session.taken
+        Session.taken.add(self.worker)
+        self.user, self.name = user, name
+        self.process = user.start_recording(name, *arguments)
+        path = os.path.join(user.home, name)
+        wait_until(lambda: self.process.poll() is not None or os.path.exists(path) and os.path.getsize(path) > 0, name)
+        check(self.process.poll() in (None, 0), f'{name} was refused')
+
+    taken = set()
+
+    def unit(self):
+        return read(f'/proc/{self.worker}/cgroup').rsplit('/', 1)[1]
+
+    def wait_for_more(self):
+        path = os.path.join(self.user.home, self.name)
+        size = os.path.getsize(path)
+        wait_until(lambda: os.path.getsize(path) > size, f'more of {self.name}')
+
+    def end(self):
+        self.process.send_signal(signal.SIGINT)
+        return self.user.finish_recording(self.process, self.name)
+
+
+def perf_cases(tap, alice):
+    with tap.case('the machine is as Debian ships it: perf closed, Yama there, controllers too'):
+        check(read(PARANOID) == '3', f'perf_event_paranoid is {read(PARANOID)}')
+        check(os.path.exists(PTRACE_SCOPE), 'there is no Yama')
+        controllers = read('/sys/fs/cgroup/cgroup.controllers')
+        check({'cpu', 'memory', 'pids'} <= set(controllers.split()), f'controllers {controllers}')
+        tap.note(f"Linux {os.uname().release}, systemd {run('systemctl', '--version').split()[1]}, "
+                 f'{os.cpu_count()} processors, up for {time.clock_gettime(time.CLOCK_BOOTTIME):.1f} s')
+
+    with tap.case('without the drop-in the error names the setting, the capability and the page'):
+        output = refusal('sondectl', 'record', '-a', '-d', '1', '-o', '/tmp/none.syscap')
+        check(RESTRICTED in output, output)
+        output = refusal('sondectl', 'record', '--embedded', '-o', 'none.syscap', '--', BURN, '1', **alice.options)
+        check(RESTRICTED in output, output)
+        check(not permitted() & SYS_ADMIN, 'sonded may raise CAP_SYS_ADMIN')
+
+    with tap.case('with it root profiles the machine, and sonded has one capability more to raise'):
+        folder = '/etc/systemd/system/sonded.service.d'
+        os.makedirs(folder)
+        shutil.copy(DROP_IN, folder)
+        run('systemctl', 'daemon-reload')
+        restart('3')
+        check(permitted() & SYS_ADMIN, 'it cannot raise CAP_SYS_ADMIN')
+        busy = subprocess.Popen([BURN, '600'])
+        run('sondectl', 'record', '-a', '-d', '2', '-o', '/tmp/all.syscap')
+        busy.kill()
+        busy.wait()
+        run('sondectl', 'verify', '/tmp/all.syscap')
+        capture = Capture('/tmp/all.syscap')
+        tap.note(f'{len(capture.samples)} samples, {len({sample.cpu for sample in capture.samples})} processors')
+        check(any(sample.pid == busy.pid for sample in capture.samples), 'no sample of the busy program')
+
+    with tap.case('a user needs an administrator\'s decision, and has samples with it'):
+        output = refusal('sondectl', 'record', '-o', 'none.syscap', '--', BURN, '1', **alice.options)
+        check('profile-own-restricted: not allowed' in output, output)
+        write('/etc/polkit-1/rules.d/10-sonde.rules', RULE)
+        run('systemctl', 'restart', 'polkit')
+        capture = alice.record('own.syscap', '--', BURN, '1')
+        tap.note(f'{len(capture.samples)} samples in one second of CPU time')
+        check(len(capture.samples) > MIN_SAMPLES, f'{len(capture.samples)} samples')
+        check({'main', '__libc_start_main'} <= names(capture), f'only {names(capture)}')
+
+    with tap.case('where 2 suffices sonded keeps no more than it needs, in spite of the drop-in'):
+        restart('2')
+        check(not permitted() & SYS_ADMIN, 'it may raise CAP_SYS_ADMIN')
+        capture = alice.record('two.syscap', '--', BURN, '1')
+        check(len(capture.samples) > MIN_SAMPLES, f'{len(capture.samples)} samples')
+        restart('3')
+
+
+def unit_cases(tap):
+    with tap.case('a unit is profiled through its control group: what it starts later, and nothing else'):
+        run('systemd-run', '--quiet', '--unit=sonde-unit.service', '--property=CPUQuota=80%', 'bash', '-c',
+            f'while :; do {BURN} 0.05; done')
+        run('systemd-run', '--quiet', '--unit=sonde-other.service', BURN, '600')
+        run('sondectl', 'record', '--unit=sonde-unit.service', '-d', '3', '-o', '/tmp/unit.syscap')
+        other = int(run('systemctl', 'show', '--value', '--property=MainPID', 'sonde-other.service'))
+        run('systemctl', 'stop', 'sonde-unit.service', 'sonde-other.service')
+        run('sondectl', 'verify', '/tmp/unit.syscap')
+        capture = Capture('/tmp/unit.syscap')
+        pids = {sample.pid for sample in capture.samples}
+        tap.note(f'{len(capture.samples)} samples of {len(pids)} processes in 3 s')
+        check(len(pids) > 3 and other not in pids, f'samples of {pids}; {other} is another unit\'s')
+        # A note would say that its members are followed instead.
+        check('watched one by one' not in run('sondectl', 'dump', '/tmp/unit.syscap'), 'members are followed')
+
+
+def limit_cases(tap, alice, target):
+    with tap.case('the limits of the units are those of the processes'):
+        session = Session(alice, 'limits.syscap', '-p', target)
+        sonded, = processes('sonded')
+        for pid, unit in ((sonded, 'sonded.service'), (session.worker, session.unit())):
+            wanted = run('systemctl', 'show', '--value', '--property=LimitNOFILE', unit).strip()
+            check(limits(pid)['Max open files'] == wanted, f'{unit}: {limits(pid)}')
+        # The unit allows what 4096 processors need; the worker keeps what those of this machine do.
+        locked = int(limits(session.worker)['Max locked memory'])
+        tap.note(f'locked memory: {locked >> 20} MiB')
+        check(locked == os.sysconf('SC_NPROCESSORS_CONF') * 17 << 20, f'{locked} bytes')
+        group = f'/sys/fs/cgroup/{read(f"/proc/{session.worker}/cgroup").split(":")[2]}'
+        check(read(f'{group}/memory.max') == str(512 << 20), read(f'{group}/memory.max'))
+        check(read(f'{group}/pids.max') == '16', read(f'{group}/pids.max'))
+        session.end()
+
+    with tap.case('a worker that needs more memory than it may have ends its session, which says so, and no other'):
+        victim = Session(alice, 'victim.syscap', '-p', target)
+        other = Session(alice, 'other.syscap', '-p', target)
+        unit = victim.unit()
+        run('systemctl', 'set-property', '--runtime', unit, 'MemoryMax=256K')
+        output, _ = victim.process.communicate(timeout=DEADLINE_SECONDS)
+        check(victim.process.returncode == 125 and 'needed more memory than it may have' in output, output)
+        # Whole frames only, or reading fails; its ledger may be open.
+        check(Capture(os.path.join(alice.home, 'victim.syscap')).samples, 'no sample is left')
+        other.wait_for_more()
+        other.end()
+        details = run('journalctl', '--quiet', '--output=cat', '--output-fields=SONDE_DETAIL',
+                      'SONDE_EVENT=worker-died')
+        check('needed more memory than it may have' in details, details)
+        check("Failed with result 'oom-kill'" in run('journalctl', '--quiet', f'--unit={unit}'), unit)
+
+
+def clock_cases(tap, alice, target):
+    with tap.case('a wall clock that is set by two hours and back does a session no harm'):
+        start_ns = time.monotonic_ns()
+        session = Session(alice, 'clock.syscap', '-p', target)
+        for hours in (2, -2):
+            time.clock_settime(time.CLOCK_REALTIME, time.time() + hours * 3600)
+            session.wait_for_more()
+        capture = session.end()
+        end_ns = time.monotonic_ns()
+        times = [sample.time_ns for sample in capture.samples]
+        check(start_ns < min(times) and max(times) < end_ns, f'{min(times)} to {max(times)}')
+        of_cpu = {}
+        for sample in capture.samples:
+            check(sample.time_ns >= of_cpu.get(sample.cpu, 0), f'time goes back on processor {sample.cpu}')
+            of_cpu[sample.cpu] = sample.time_ns
+        tap.note(f'{len(times)} samples in {(end_ns - start_ns) / 1e9:.1f} s')
+
+    with tap.case('nor does it end one that has a duration early'):
+        session = Session(alice, 'duration.syscap', '-d', '2', '-p', target)
+        time.clock_settime(time.CLOCK_REALTIME, time.time() + 7200)
+        capture = alice.finish_recording(session.process, 'duration.syscap')
+        time.clock_settime(time.CLOCK_REALTIME, time.time() - 7200)
+        seconds = (capture.samples[-1].time_ns - capture.samples[0].time_ns) / 1e9
+        check(1 < seconds < 3, f'{seconds} s')
+
+
+def yama_cases(tap, alice, target):
+    """The last: Yama's third scope stays until the machine ends."""
+    stranger = subprocess.Popen(['sleep', 'infinity'])
+    for scope in ('0', '1', '2', '3'):
+        with tap.case(f'with ptrace_scope {scope} a user proves what is his, and nothing else'):
+            write(PTRACE_SCOPE, scope)
+            name = f'yama-{scope}.syscap'
+            capture = alice.record(name, '-d', '0.5', '-p', target)
+            check({str(sample.pid) for sample in capture.samples} == {target}, 'other processes')
+            output = refusal('sondectl', 'record', '-d', '0.5', '-o', 'none.syscap', '-p', str(stranger.pid),
+                             **alice.options)
+            check('profile-others: an administrator must authenticate' in output, output)
+    stranger.kill()
+    stranger.wait()
+
+
+def main():
+    tap = Tap(15)
+    alice = User('alice')
+    perf_cases(tap, alice)
+    unit_cases(tap)
+    busy = alice.start('bash', '-c', 'while :; do :; done')
+    target = str(busy.pid)
+    limit_cases(tap, alice, target)
+    clock_cases(tap, alice, target)
+    with tap.case('no unit has failed'):
+        check(run('systemctl', '--failed', '--no-legend') == '', run('systemctl', '--failed', '--full'))
+    yama_cases(tap, alice, target)
+    busy.kill()
+    busy.wait()
+    tap.finish()
+
+
+main()
