@@ -339,7 +339,7 @@ ask_in_vain (GDBusConnection *bus, const Victim *victim)
 }
 
 static GVariant *
-scope_options (const Scope *scope, pid_t own, const Victim *other)
+scope_options (const Scope *scope, pid_t own, const Victim *other, guint64 duration_us)
 {
   g_autofree char *own_text = g_strdup_printf ("'targets': <[(uint32 %d, handle 0)]>", (int) own);
   g_autofree char *pids_text = g_strdup_printf ("'pids': <[uint32 %d]>", (int) other->pid);
@@ -350,10 +350,10 @@ scope_options (const Scope *scope, pid_t own, const Victim *other)
     what = own_text;
   else if (g_str_equal (what, "pids"))
     what = pids_text;
-  text = g_strdup_printf ("{%s, 'kernel': <%s>, 'raw': <%s>, 'duration': <uint64 %d>, 'frequency': "
-                          "<uint32 4000>}",
+  text = g_strdup_printf ("{%s, 'kernel': <%s>, 'raw': <%s>, 'duration': <uint64 %" G_GUINT64_FORMAT
+                          ">, 'frequency': <uint32 4000>}",
                           what, scope->has_kernel ? "true" : "false",
-                          scope->is_raw ? "true" : "false", DURATION_US);
+                          scope->is_raw ? "true" : "false", duration_us);
   return g_variant_new_parsed (text);
 }
 
@@ -379,11 +379,13 @@ record (
   g_autofree char *session = NULL;
   int capture, late;
 
-  bus_profile (bus, scope_options (scope, own, other), fds, &session, &capture, &error);
+  bus_profile (bus, scope_options (scope, own, other, 0), fds, &session, &capture, &error);
   g_assert_no_error (error);
   late = bus_open_capture (bus, session, NULL, &error);
   g_assert_no_error (error);
   ask_all (bus, session);
+  g_usleep (DURATION_US); /* is recorded; nothing is waited for */
+  g_variant_unref (bus_stop (bus, session));
   hear_stream (ear, capture);
   hear_stream (ear, late);
 }
@@ -396,7 +398,7 @@ record_file (
   g_autoptr (GUnixFDList) fds = open_proof (scope, uid, own);
   g_autoptr (GError) error = NULL;
   g_autofree char *session
-      = bus_start_session (bus, scope_options (scope, own, other), fds, &error);
+      = bus_start_session (bus, scope_options (scope, own, other, DURATION_US), fds, &error);
   BusFinished finished;
   int file;
 
