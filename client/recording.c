@@ -11,6 +11,7 @@
 #define SESSION_INTERFACE  "org.sonde.Profiler1.Session"
 #define READ_BYTES         (256 * 1024)
 #define READS_PER_DISPATCH 16
+#define MAX_STOPS          5
 #define FINISHED_GRACE_S   5 /* between the end of the capture and the signal that says why */
 
 struct SondeRecording
@@ -36,6 +37,7 @@ struct SondeRecording
   guint grace_source;
 
   gboolean stop_wanted;
+  guint n_stops; /* calls */
   gboolean at_eof;
   gboolean is_service_gone;
   gboolean has_ended;
@@ -134,10 +136,14 @@ service_gone (SondeRecording *self)
   check_end (self);
 }
 
+/* A session outlives a restart of the service; if it does not, no Finished comes. */
 static void
 name_vanished (GDBusConnection *bus, const char *name, gpointer user_data)
 {
-  service_gone (user_data);
+  SondeRecording *self = user_data;
+
+  if (self->path == NULL)
+    service_gone (self);
 }
 
 static void
@@ -267,20 +273,31 @@ take_capture (SondeRecording *self, GUnixFDList *fds, GVariant *handle, GError *
   return self->capture_fd >= 0;
 }
 
-static void
-stopped (GObject *source, GAsyncResult *result, gpointer user_data)
-{
-  g_autoptr (GVariant) statistics = NULL;
-
-  /* a session that ended by itself meanwhile is no failure; Finished tells how it ended */
-  sonde_dbus_session_call_stop_finish (SONDE_DBUS_SESSION (source), &statistics, result, NULL);
-}
+static void stopped (GObject *source, GAsyncResult *result, gpointer user_data);
 
 static void
 call_stop (SondeRecording *self)
 {
+  self->n_stops++;
   sonde_dbus_session_call_stop (self->session, G_DBUS_CALL_FLAGS_NONE, -1, self->cancellable,
-                                stopped, NULL);
+                                stopped, self);
+}
+
+static void
+stopped (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  SondeRecording *self;
+  g_autoptr (GVariant) statistics = NULL;
+  g_autoptr (GError) error = NULL;
+
+  /* a session that ended by itself meanwhile is no failure; Finished tells how it ended */
+  if (sonde_dbus_session_call_stop_finish (SONDE_DBUS_SESSION (source), &statistics, result, &error)
+      || g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
+    return;
+  self = user_data;
+  /* the service went before it answered, and comes back */
+  if (g_error_matches (error, G_DBUS_ERROR, G_DBUS_ERROR_NO_REPLY) && self->n_stops < MAX_STOPS)
+    call_stop (self);
 }
 
 static void

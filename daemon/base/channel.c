@@ -40,6 +40,7 @@ struct SondeChannel
   GSource *readable;
   GSource *retry; /* only while something is queued: on_writable() or on_retry() */
   GQueue pending; /* Pending */
+  guint64 n_received;
 };
 
 static void
@@ -210,6 +211,7 @@ receive_one (SondeChannel *self)
       fail (self, error);
       return FALSE;
     }
+  self->n_received++;
   whole = take_control (self, &header, fds, &n_fds);
   /* The end of file, or a packet of no bytes: that may still bring descriptors. */
   if (got == 0)
@@ -425,6 +427,26 @@ pid_t
 sonde_channel_peer_pid (const SondeChannel *self)
 {
   return self->peer_pid;
+}
+
+int
+sonde_channel_fd (const SondeChannel *self)
+{
+  return self->fd;
+}
+
+guint64
+sonde_channel_n_received (const SondeChannel *self)
+{
+  return self->n_received;
+}
+
+gboolean
+sonde_channel_is_waiting (const SondeChannel *self)
+{
+  struct pollfd input = { .fd = self->fd, .events = POLLIN };
+
+  return self->fd >= 0 && poll (&input, 1, 0) > 0;
 }
 
 gboolean

@@ -66,6 +66,11 @@ gboolean sonde_channel_send_simple (SondeChannel *self, SondeMessageType type, G
 /* Messages queued because the socket was full. */
 guint sonde_channel_queued (const SondeChannel *self);
 
+/* Of our end, which stays the channel's; -1 once it is shut. */
+int sonde_channel_fd (const SondeChannel *self);
+/* Messages that were ever received, and whether another one waits to be. */
+guint64 sonde_channel_n_received (const SondeChannel *self);
+gboolean sonde_channel_is_waiting (const SondeChannel *self);
 /* Who sent the first message, as the kernel tells: 0 before it, and on a socket without
  * SO_PASSCRED. The process may be gone by now. */
 pid_t sonde_channel_peer_pid (const SondeChannel *self);

@@ -109,16 +109,28 @@
 /* Bytes of any other /proc text that sonded reads. */
 #define SONDE_LIMIT_PROC_TEXT_BYTES (1024 * 1024)
 
+/* Bytes of a session's record in systemd's fd store: SONDE_LIMIT_NAMED_PROCESSES of 32 bytes. */
+#define SONDE_LIMIT_RECORD_BYTES (4 * 1024 * 1024)
+
+/* Perf rings in it, two for each of 4096 processors. */
+#define SONDE_LIMIT_RECORD_RINGS 8192
+
 /* ms: for each of the two questions to systemd; together less than a worker's time to start. */
 #define SONDE_LIMIT_UNIT_MS 4000
+/* ms: for each question to systemd about our own unit, while we are about to end. */
+#define SONDE_LIMIT_UNIT_JOB_MS 1000
 /* Control groups below a unit's: a container manager makes some dozens. */
 #define SONDE_LIMIT_UNIT_GROUPS 4096
 /* ms: between two looks into a control group of version 1, which does not tell when it is empty. */
 #define SONDE_LIMIT_GROUP_LOOK_MS 1000
 /* Levels of control groups below a unit's. */
 #define SONDE_LIMIT_UNIT_DEPTH 16
+/* ms: without a call or a session that can be seen sonded ends. */
+#define SONDE_LIMIT_IDLE_MS 60000
 /* ms: a worker says it is there, and maps its rings. */
 #define SONDE_LIMIT_START_MS 10000
+/* ms: a worker that runs says something three times a second; within twice this it is dead. */
+#define SONDE_LIMIT_SILENCE_MS 5000
 /* ms: Stop answers within 2 s, even of a worker that hangs. */
 #define SONDE_LIMIT_DRAIN_MS 1900
 /* ms: after Stop, for readers that do read; the worker itself drops one that is stuck for 30 s. */

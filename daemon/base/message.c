@@ -35,6 +35,7 @@ static const MessageShape control_shapes[] = {
   [SONDE_MESSAGE_RESUME] = { "resume", sizeof (SondeMessageHeader), 0, 0, false, false },
   [SONDE_MESSAGE_REPORT] = { "report", sizeof (SondeMessageHeader), 0, 0, false, false },
   [SONDE_MESSAGE_NOTE] = { "note", sizeof (SondeMessageNote), 0, 0, false, false },
+  [SONDE_MESSAGE_LEAVE] = { "leave", sizeof (SondeMessageHeader), 0, 0, false, false },
 };
 
 static const MessageShape worker_shapes[] = {
@@ -56,6 +57,8 @@ static const MessageShape worker_shapes[] = {
   = { "finished", sizeof (SondeMessageStatistics), 0, 0, true, false },
   [SONDE_MESSAGE_FAILED - SONDE_MESSAGE_HELLO]
   = { "failed", sizeof (SondeMessageFailed), 0, 0, true, false },
+  [SONDE_MESSAGE_SINKS - SONDE_MESSAGE_HELLO]
+  = { "sinks", sizeof (SondeMessageSinks), 0, 0, true, false },
 };
 
 #define N_ELEMENTS(array) (sizeof (array) / sizeof ((array)[0]))
@@ -196,6 +199,17 @@ check_process_request (const SondeMessageProcessRequest *request)
 }
 
 static const char *
+check_sinks (const SondeMessageSinks *sinks)
+{
+  if (sinks->n_sinks > SONDE_MESSAGE_MAX_SINKS || sinks->padding != 0)
+    return "impossible sinks";
+  for (uint32_t i = 0; i < SONDE_MESSAGE_MAX_SINKS; i++)
+    if ((i < sinks->n_sinks) != (sinks->sink_ids[i] != 0))
+      return "impossible sinks";
+  return NULL;
+}
+
+static const char *
 check_sentence (const char *text, size_t size_bytes)
 {
   if (!is_terminated (text, size_bytes))
@@ -244,6 +258,8 @@ check_content (const SondeMessageHeader *header, unsigned n_fds)
     case SONDE_MESSAGE_NOTE:
       return check_sentence (((const SondeMessageNote *) message)->text,
                              sizeof ((const SondeMessageNote *) message)->text);
+    case SONDE_MESSAGE_SINKS:
+      return check_sinks (message);
     case SONDE_MESSAGE_HELLO:
       return ((const SondeMessageHello *) message)->version == SONDE_MESSAGE_VERSION
                  ? NULL
@@ -253,6 +269,7 @@ check_content (const SondeMessageHeader *header, unsigned n_fds)
     case SONDE_MESSAGE_PAUSE:
     case SONDE_MESSAGE_RESUME:
     case SONDE_MESSAGE_REPORT:
+    case SONDE_MESSAGE_LEAVE:
     case SONDE_MESSAGE_RINGS_MAPPED:
     case SONDE_MESSAGE_STATISTICS:
     case SONDE_MESSAGE_DRAINED:

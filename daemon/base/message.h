@@ -20,12 +20,13 @@
  * SINK, EVENTS*, START, NOTE*, PROCESS*; then in any order worker → PROCESS_REQUEST, FILE_REQUEST,
  * STATISTICS, SINK_CLOSED and control → PROCESS, FILE, EVENTS, SINK, PAUSE, RESUME, REPORT, NOTE,
  * DOCUMENT (of mounts), RINGS (of a processor that has come), answered by RINGS_MAPPED; control →
- * STOP; worker → DRAINED, then (when all sinks have taken everything or are closed) FINISHED, and
- * exits. End of file from control after START means the same as STOP. Worker → FAILED at any time,
- * then it exits.
+ * STOP; worker → DRAINED, then (when all sinks have taken everything or are closed) FINISHED. End of
+ * file from control after START means the same as STOP. Worker → FAILED at any time. After its last
+ * word, FINISHED or FAILED, a worker exits when control has sent LEAVE or is gone.
  *
- * REPORT asks the worker to tell its whole state again (STATISTICS and every unanswered request),
- * for a sonded that adopts a running worker.
+ * REPORT asks the worker to tell its whole state again, for a sonded that adopts a running worker:
+ * SINKS, STATISTICS, every unanswered request, DRAINED if that was said, and its last word. So
+ * nothing depends on a message that a sonded has read and died with.
  *
  * Source: docs/protocol.md, "Between sonded and its workers"
  */
@@ -52,6 +53,7 @@ typedef enum
   SONDE_MESSAGE_RESUME = 11, /* header only */
   SONDE_MESSAGE_REPORT = 12, /* header only */
   SONDE_MESSAGE_NOTE = 13,   /* SondeMessageNote: a sentence for the stream's LOG */
+  SONDE_MESSAGE_LEAVE = 14,  /* header only: the last word was heard */
   /* worker → control, never with fds */
   SONDE_MESSAGE_HELLO = 101,           /* SondeMessageHello */
   SONDE_MESSAGE_RINGS_MAPPED = 102,    /* SondeMessageRingsMapped */
@@ -62,6 +64,7 @@ typedef enum
   SONDE_MESSAGE_SINK_CLOSED = 107, /* SondeMessageSinkClosed */
   SONDE_MESSAGE_FINISHED = 108,    /* SondeMessageStatistics: the last message */
   SONDE_MESSAGE_FAILED = 109,      /* SondeMessageFailed */
+  SONDE_MESSAGE_SINKS = 110,       /* SondeMessageSinks: which are open; answer to REPORT */
 } SondeMessageType;
 
 typedef struct
@@ -307,6 +310,16 @@ typedef struct
   uint32_t sink_id;
   int32_t reason; /* 0 everything delivered; errno: EPIPE reader left, ETIMEDOUT stuck 30 s, ... */
 } SondeMessageSinkClosed;
+
+#define SONDE_MESSAGE_MAX_SINKS 16 /* SONDE_LIMIT_SINKS */
+
+typedef struct
+{
+  SondeMessageHeader header;
+  uint32_t n_sinks;
+  uint32_t sink_ids[SONDE_MESSAGE_MAX_SINKS]; /* the rest is 0 */
+  uint32_t padding;
+} SondeMessageSinks;
 
 typedef struct
 {

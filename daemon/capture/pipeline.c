@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "daemon/base/channel.h"
 #include "daemon/base/fd.h"
 #include "daemon/capture/clock-watch.h"
+#include "daemon/capture/control-link.h"
 #include "daemon/capture/ring-set.h"
 #include "daemon/capture/stages.h"
 #include "daemon/capture/symbolizer.h"
@@ -21,8 +21,6 @@
 #define TICKS_A_STATISTIC 3                                   /* about three a second */
 #define TICKS_A_REPORT    10                                  /* one a second */
 #define STOP_WAIT_NS      (300 * G_GINT64_CONSTANT (1000000)) /* for answers, in all */
-#define LINGER_MS         10 /* between looks at the channel's queue before we exit */
-#define MAX_LINGERS       100
 
 typedef enum
 {
@@ -39,7 +37,7 @@ typedef enum
 struct SondePipeline
 {
   State state;
-  SondeChannel *channel; /* NULL once control is gone */
+  SondeControlLink *control;
   SondePipelineDone done;
   gpointer user_data;
   SondeStages *stages;
@@ -54,8 +52,6 @@ struct SondePipeline
   gint64 stop_wait_until_ns;
   guint tick_source;
   guint n_ticks;
-  guint end_source;
-  guint n_lingers;
   int status;
 };
 
@@ -67,67 +63,27 @@ now_ns (void)
 
 static void begin_end (SondePipeline *self, int status);
 
-/* --- to control --- */
-
-static void
-send_to_control (SondePipeline *self, gpointer message, gsize size_bytes)
-{
-  /* A failure comes back as the channel's end. */
-  if (self->channel != NULL)
-    sonde_channel_send (self->channel, message, size_bytes, NULL, 0, NULL);
-}
-
-static void
-send_statistics (SondePipeline *self, SondeMessageType type)
-{
-  SondeMessageStatistics message = { .header.type = type };
-
-  sonde_stages_statistics (self->stages, &message);
-  send_to_control (self, &message, sizeof message);
-}
-
 static void
 fail (SondePipeline *self, int error_number, const char *text)
 {
-  SondeMessageFailed message = { .header.type = SONDE_MESSAGE_FAILED, .error = error_number };
-
-  g_strlcpy (message.text, text, sizeof message.text);
-  send_to_control (self, &message, sizeof message);
+  sonde_control_link_failed (self->control, error_number, text);
   begin_end (self, EXIT_FAILURE);
 }
 
 static gboolean
 send_request (const SondeRequest *request, gpointer user_data)
 {
-  SondePipeline *self = user_data;
+  const SondePipeline *self = user_data;
 
-  if (request->is_file)
-    {
-      SondeMessageFileRequest message = request->file;
-
-      message.header.type = SONDE_MESSAGE_FILE_REQUEST;
-      send_to_control (self, &message, sizeof message);
-    }
-  else
-    {
-      SondeMessageProcessRequest message = { .header.type = SONDE_MESSAGE_PROCESS_REQUEST,
-                                             .request_id = request->id,
-                                             .pid = request->pid };
-
-      send_to_control (self, &message, sizeof message);
-    }
-
-  return self->channel != NULL;
+  return sonde_control_link_request (self->control, request);
 }
 
 static void
 sink_closed (guint32 sink_id, int reason, gpointer user_data)
 {
   SondePipeline *self = user_data;
-  SondeMessageSinkClosed message
-      = { .header.type = SONDE_MESSAGE_SINK_CLOSED, .sink_id = sink_id, .reason = reason };
 
-  send_to_control (self, &message, sizeof message);
+  sonde_control_link_sink_closed (self->control, sink_id, reason);
   if (self->state == STATE_FINISHING && self->symbolizer == NULL
       && sonde_recorder_n_sinks (sonde_stages_recorder (self->stages)) == 0)
     begin_end (self, EXIT_SUCCESS);
@@ -135,20 +91,12 @@ sink_closed (guint32 sink_id, int reason, gpointer user_data)
 
 /* --- the end --- */
 
-/* What was sent to control may still wait in the channel. */
-static gboolean
-on_linger (gpointer user_data)
+static void
+on_parted (gpointer user_data)
 {
   SondePipeline *self = user_data;
 
-  if (self->channel != NULL && sonde_channel_queued (self->channel) > 0
-      && self->n_lingers++ < MAX_LINGERS)
-    return G_SOURCE_CONTINUE;
-
-  self->end_source = 0;
   self->done (self->status, self->user_data);
-
-  return G_SOURCE_REMOVE;
 }
 
 /* Called from within stages, so all that is left is done from the main loop. */
@@ -159,11 +107,11 @@ begin_end (SondePipeline *self, int status)
     return;
 
   if (self->state == STATE_FINISHING && status == EXIT_SUCCESS)
-    send_statistics (self, SONDE_MESSAGE_FINISHED);
+    sonde_control_link_finished (self->control, self->stages);
   self->state = STATE_DONE;
   self->status = status;
   g_source_set_ready_time (self->drain, -1);
-  self->end_source = g_timeout_add (LINGER_MS, on_linger, self);
+  sonde_control_link_part (self->control);
 }
 
 static void
@@ -193,7 +141,7 @@ end_drain (SondePipeline *self)
   sonde_recorder_report (sonde_stages_recorder (self->stages));
   self->state = STATE_FINISHING;
   g_source_set_ready_time (self->drain, -1);
-  send_statistics (self, SONDE_MESSAGE_DRAINED);
+  sonde_control_link_statistics (self->control, SONDE_MESSAGE_DRAINED, self->stages);
 
   if (addresses != NULL)
     self->symbolizer = sonde_symbolizer_start (addresses, on_symbols, self);
@@ -292,7 +240,7 @@ on_tick (gpointer user_data)
       sonde_recorder_flush (recorder);
     }
   if (self->n_ticks % TICKS_A_STATISTIC == 0)
-    send_statistics (self, SONDE_MESSAGE_STATISTICS);
+    sonde_control_link_statistics (self->control, SONDE_MESSAGE_STATISTICS, self->stages);
 
   return G_SOURCE_CONTINUE;
 }
@@ -343,7 +291,7 @@ handle_document (SondePipeline *self, const SondeMessageHeader *message, int *fd
 static void
 handle_rings (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
 {
-  SondeMessageRingsMapped answer = { .header.type = SONDE_MESSAGE_RINGS_MAPPED };
+  SondeMessageRingsMapped answer = { 0 };
 
   if (!sonde_ring_set_take (self->rings, (const void *) message, fds, &answer))
     return;
@@ -352,7 +300,7 @@ handle_rings (SondePipeline *self, const SondeMessageHeader *message, int *fds, 
       sonde_stages_describe (self->stages, answer.sample_ring_bytes, answer.sideband_ring_bytes);
       self->state = STATE_READY;
     }
-  send_to_control (self, &answer, sizeof answer);
+  sonde_control_link_rings_mapped (self->control, &answer);
 }
 
 static void
@@ -458,11 +406,25 @@ handle_stop (SondePipeline *self, const SondeMessageHeader *message, int *fds, u
   begin_drain (self);
 }
 
+/* Another sonded than the one that has heard what was said before. */
 static void
 handle_report (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
 {
-  send_statistics (self, SONDE_MESSAGE_STATISTICS);
-  sonde_tracker_ask_again (sonde_stages_tracker (self->stages));
+  if (self->stages != NULL)
+    {
+      sonde_control_link_sinks (self->control, self->stages);
+      sonde_control_link_statistics (self->control, SONDE_MESSAGE_STATISTICS, self->stages);
+      sonde_tracker_ask_again (sonde_stages_tracker (self->stages));
+    }
+  if (self->state == STATE_FINISHING)
+    sonde_control_link_statistics (self->control, SONDE_MESSAGE_DRAINED, self->stages);
+  sonde_control_link_repeat (self->control);
+}
+
+static void
+handle_leave (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
+{
+  sonde_control_link_leave (self->control);
 }
 
 #define FROM_SETUP                                                                                 \
@@ -491,8 +453,9 @@ static const struct
   = { handle_pause, STATE_RUNNING, STATE_PAUSED | STATE_DRAINING | STATE_FINISHING },
   [SONDE_MESSAGE_RESUME]
   = { handle_resume, STATE_PAUSED, STATE_RUNNING | STATE_DRAINING | STATE_FINISHING },
-  [SONDE_MESSAGE_REPORT] = { handle_report, FROM_SETUP, 0 },
+  [SONDE_MESSAGE_REPORT] = { handle_report, FROM_SETUP | STATE_DONE, 0 },
   [SONDE_MESSAGE_NOTE] = { handle_note, WHILE_ON, STATE_DRAINING | STATE_FINISHING },
+  [SONDE_MESSAGE_LEAVE] = { handle_leave, STATE_DONE, 0 },
 };
 
 static void
@@ -506,14 +469,13 @@ on_message (SondeChannel *channel,
   g_autofree char *text = NULL;
   guint32 type = message->type;
 
-  if (self->state == STATE_DONE)
-    return;
   if (type < G_N_ELEMENTS (messages) && (messages[type].takes & self->state))
     {
       messages[type].handle (self, message, fds, n_fds);
       return;
     }
-  if (type < G_N_ELEMENTS (messages) && (messages[type].ignores & self->state))
+  if (self->state == STATE_DONE
+      || (type < G_N_ELEMENTS (messages) && (messages[type].ignores & self->state)))
     return;
 
   text
@@ -526,7 +488,7 @@ on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
 {
   SondePipeline *self = user_data;
 
-  g_clear_pointer (&self->channel, sonde_channel_free);
+  sonde_control_link_close (self->control);
   if (self->state & (STATE_RUNNING | STATE_PAUSED))
     begin_drain (self);
   /* Control does not want it any more, or never did: it was the spare one. */
@@ -539,8 +501,6 @@ sonde_pipeline_new (int control_fd, SondePipelineDone done, gpointer user_data)
 {
   static const SondeChannelHandler handler = { on_message, on_closed };
   SondePipeline *self = g_new0 (SondePipeline, 1);
-  SondeMessageHello hello
-      = { .header.type = SONDE_MESSAGE_HELLO, .version = SONDE_MESSAGE_VERSION, .pid = getpid () };
 
   self->state = STATE_NEW;
   self->done = done;
@@ -549,8 +509,8 @@ sonde_pipeline_new (int control_fd, SondePipelineDone done, gpointer user_data)
   g_source_set_static_name (self->drain, "drain");
   g_source_set_callback (self->drain, on_drain, self, NULL);
   g_source_attach (self->drain, g_main_context_get_thread_default ());
-  self->channel = sonde_channel_new (control_fd, FALSE, &handler, self);
-  send_to_control (self, &hello, sizeof hello);
+  self->control = sonde_control_link_new (control_fd, &handler, on_parted, self);
+  sonde_control_link_hello (self->control);
 
   return self;
 }
@@ -563,14 +523,12 @@ sonde_pipeline_free (SondePipeline *self)
 
   if (self->tick_source != 0)
     g_source_remove (self->tick_source);
-  if (self->end_source != 0)
-    g_source_remove (self->end_source);
   sonde_ring_set_free (self->rings);
   sonde_clock_watch_free (self->clocks);
   g_source_destroy (self->drain);
   g_source_unref (self->drain);
   sonde_symbolizer_free (self->symbolizer);
   sonde_stages_free (self->stages);
-  sonde_channel_free (self->channel);
+  sonde_control_link_free (self->control);
   g_free (self);
 }

@@ -204,6 +204,20 @@ sonde_recorder_n_sinks (const SondeRecorder *self)
   return n_open;
 }
 
+void
+sonde_recorder_list_sinks (const SondeRecorder *self, SondeMessageSinks *message)
+{
+  G_STATIC_ASSERT (SONDE_MESSAGE_MAX_SINKS == SONDE_LIMIT_SINKS);
+
+  for (guint i = 0; i < self->sinks->len; i++)
+    {
+      const SondeSink *sink = g_ptr_array_index (self->sinks, i);
+
+      if (!sonde_sink_is_closed (sink))
+        message->sink_ids[message->n_sinks++] = sonde_sink_id (sink);
+    }
+}
+
 /* --- frames --- */
 
 void

@@ -33,6 +33,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeRecorder, sonde_recorder_free)
  * already, ESHUTDOWN all is recorded, EBADF @fd is not of that kind. */
 int sonde_recorder_add_sink (SondeRecorder *self, int fd, const SondeMessageSink *options);
 guint sonde_recorder_n_sinks (const SondeRecorder *self);
+/* The numbers of those that are open. */
+void sonde_recorder_list_sinks (const SondeRecorder *self, SondeMessageSinks *message);
 
 /* PROCESS and MAP frames, unless they are in the stream already. */
 void sonde_recorder_process (SondeRecorder *self, SondeProcess *process, gint64 time_ns);

@@ -209,7 +209,9 @@ SondeBus *
 sonde_bus_new (GDBusConnection *connection,
                gboolean is_peer,
                SondeWorkerLauncher *launcher,
-               SondeCaptureStore *store)
+               SondeCaptureStore *store,
+               SondeFdStore *fd_store,
+               const SondeSettings *settings)
 {
   static const SondeSessionManagerHandler handler
       = { .state_changed = on_state_changed, .ended = on_ended };
@@ -217,11 +219,14 @@ sonde_bus_new (GDBusConnection *connection,
 
   self->connection = g_object_ref (connection);
   self->context.is_peer = is_peer;
+  self->context.settings = settings;
   self->context.callers = sonde_callers_new (connection, is_peer, on_caller_left, self);
   self->context.authority
       = is_peer ? sonde_authority_new_peer () : sonde_authority_new_polkit (connection);
   self->context.refusals = sonde_refusals_new ();
-  self->context.manager = sonde_session_manager_new (launcher, store, &handler, self);
+  self->context.manager
+      = sonde_session_manager_new (launcher, store, fd_store, settings, &handler, self);
+  sonde_session_manager_adopt (self->context.manager, self->context.callers);
   return self;
 }
 
@@ -240,6 +245,24 @@ sonde_bus_free (SondeBus *self)
   g_clear_pointer (&self->context.refusals, sonde_refusals_free);
   g_clear_object (&self->connection);
   g_free (self);
+}
+
+gboolean
+sonde_bus_has_sessions (const SondeBus *self)
+{
+  return sonde_session_manager_n_sessions (self->context.manager) > 0;
+}
+
+gboolean
+sonde_bus_has_progress (const SondeBus *self)
+{
+  return sonde_session_manager_has_progress (self->context.manager);
+}
+
+void
+sonde_bus_leave (SondeBus *self)
+{
+  sonde_session_manager_leave (self->context.manager);
 }
 
 void

@@ -18,16 +18,27 @@ typedef struct SondeBus SondeBus;
 
 /* @connection: (transfer none); @is_peer: a private connection instead of a bus
  * @launcher: (transfer full)
- * @store: (nullable) (transfer full): where capture files go */
+ * @store: (nullable) (transfer full): where capture files go
+ * @fd_store: (nullable): outliving it: where sessions outlive us, and those that did are found
+ * @settings: outliving it; may change */
 SondeBus *sonde_bus_new (GDBusConnection *connection,
                          gboolean is_peer,
                          SondeWorkerLauncher *launcher,
-                         SondeCaptureStore *store);
+                         SondeCaptureStore *store,
+                         SondeFdStore *fd_store,
+                         const SondeSettings *settings);
 /* Kills what is left. Accepts NULL. */
 void sonde_bus_free (SondeBus *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeBus, sonde_bus_free)
 
 gboolean sonde_bus_register (SondeBus *self, GError **error);
+
+/* Whether there are sessions that run or can be seen. */
+gboolean sonde_bus_has_sessions (const SondeBus *self);
+/* Whether what workers have said since the last call was heard. */
+gboolean sonde_bus_has_progress (const SondeBus *self);
+/* Leaves all sessions to the next sonded; only sonde_bus_free() may follow. */
+void sonde_bus_leave (SondeBus *self);
 
 /* Stops all sessions; @done when their workers are gone. */
 void sonde_bus_shut_down (SondeBus *self,

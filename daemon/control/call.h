@@ -28,6 +28,7 @@ typedef enum
 typedef struct
 {
   gboolean is_peer;
+  const SondeSettings *settings;
   SondeCallers *callers;
   SondeAuthority *authority;
   SondeSessionManager *manager;

@@ -163,8 +163,14 @@ on_credentials (GObject *source, GAsyncResult *result, gpointer user_data)
     answer_task (self, g_ptr_array_index (waiting, i), error);
 }
 
+static const char *
+bus_id (const SondeCallers *self)
+{
+  return self->is_peer ? "" : g_dbus_connection_get_guid (self->connection);
+}
+
 static SondeCaller *
-caller_new (SondeCallers *callers, const char *name)
+caller_alloc (SondeCallers *callers, const char *name)
 {
   SondeCaller *self = g_new0 (SondeCaller, 1);
 
@@ -173,6 +179,22 @@ caller_new (SondeCallers *callers, const char *name)
   self->name = g_strdup (name);
   self->waiting = g_ptr_array_new_with_free_func (g_object_unref);
   self->left = g_cancellable_new ();
+  return self;
+}
+
+static void
+watch (SondeCaller *self)
+{
+  self->watch = g_bus_watch_name_on_connection (self->callers->connection, self->name,
+                                                G_BUS_NAME_WATCHER_FLAGS_NONE, NULL,
+                                                on_name_vanished, self, NULL);
+}
+
+static SondeCaller *
+caller_new (SondeCallers *callers, const char *name)
+{
+  SondeCaller *self = caller_alloc (callers, name);
+
   g_hash_table_insert (callers->by_name, self->name, self);
   if (callers->is_peer)
     {
@@ -181,13 +203,34 @@ caller_new (SondeCallers *callers, const char *name)
       self->is_identified = TRUE;
       return self;
     }
-  self->watch = g_bus_watch_name_on_connection (
-      callers->connection, name, G_BUS_NAME_WATCHER_FLAGS_NONE, NULL, on_name_vanished, self, NULL);
+  watch (self);
   g_dbus_connection_call (
       callers->connection, "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus",
       "GetConnectionCredentials", g_variant_new ("(s)", name), G_VARIANT_TYPE ("(a{sv})"),
       G_DBUS_CALL_FLAGS_NONE, -1, NULL, on_credentials, sonde_caller_ref (self));
   return self;
+}
+
+SondeCaller *
+sonde_callers_adopt (SondeCallers *self, const char *name, const char *on_bus, uid_t uid, pid_t pid)
+{
+  gboolean is_same_bus = g_str_equal (on_bus, bus_id (self));
+  SondeCaller *caller = is_same_bus ? g_hash_table_lookup (self->by_name, name) : NULL;
+
+  if (caller != NULL)
+    return sonde_caller_ref (caller);
+  caller = caller_alloc (self, name);
+  caller->uid = uid;
+  caller->pid = pid;
+  caller->is_identified = TRUE;
+  if (is_same_bus)
+    {
+      g_hash_table_insert (self->by_name, caller->name, caller);
+      watch (caller);
+    }
+  else
+    g_cancellable_cancel (caller->left);
+  return caller;
 }
 
 void
@@ -232,6 +275,12 @@ const char *
 sonde_caller_name (const SondeCaller *self)
 {
   return self->name;
+}
+
+const char *
+sonde_caller_bus_id (const SondeCaller *self)
+{
+  return bus_id (self->callers);
 }
 
 uid_t

@@ -42,11 +42,24 @@ void sonde_callers_begin_async (SondeCallers *self,
 SondeCaller *sonde_callers_begin_finish (SondeCallers *self, GAsyncResult *result, GError **error);
 void sonde_caller_end (SondeCaller *self);
 
+/**
+ * sonde_callers_adopt:
+ * @bus_id: as sonde_caller_bus_id() said to a sonded before us: on another bus nobody is who he was
+ *
+ * The owner of a session that is taken over. If it has left, SondeCallerLeft is called soon.
+ *
+ * Returns: (transfer full): give it back with sonde_caller_unref()
+ */
+SondeCaller *sonde_callers_adopt (
+    SondeCallers *self, const char *name, const char *bus_id, uid_t uid, pid_t pid);
+
 SondeCaller *sonde_caller_ref (SondeCaller *self);
 void sonde_caller_unref (SondeCaller *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCaller, sonde_caller_unref)
 
 const char *sonde_caller_name (const SondeCaller *self);
+/* Of the bus that knows the name; "" for a private connection. */
+const char *sonde_caller_bus_id (const SondeCaller *self);
 uid_t sonde_caller_uid (const SondeCaller *self);
 /* 0 if the bus does not know it. It says who called, and is no proof of anything. */
 pid_t sonde_caller_pid (const SondeCaller *self);

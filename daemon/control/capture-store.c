@@ -19,6 +19,7 @@
 
 struct SondeCaptureStore
 {
+  const SondeSettings *settings;
   char *captures; /* path */
   int captures_fd;
   int owners_fd;
@@ -59,11 +60,12 @@ open_directory (int at, const char *name, mode_t mode, GError **error)
 }
 
 SondeCaptureStore *
-sonde_capture_store_new (const char *directory, GError **error)
+sonde_capture_store_new (const char *directory, const SondeSettings *settings, GError **error)
 {
   g_autoptr (SondeCaptureStore) self = g_new0 (SondeCaptureStore, 1);
   sonde_autofd int state_fd = -1;
 
+  self->settings = settings;
   self->captures_fd = self->owners_fd = -1;
   self->captures = g_build_filename (directory, "captures", NULL);
   self->reserved = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
@@ -153,7 +155,7 @@ measure_disk (const SondeCaptureStore *self, uid_t uid, guint64 *room, GError **
 
   if (fstatvfs (self->captures_fd, &disk) < 0)
     return sonde_error_set_errno (error, errno, "Cannot tell how full the disk is");
-  keep = (guint64) disk.f_blocks * disk.f_frsize / 100 * SONDE_LIMIT_CAPTURE_FREE_PERCENT;
+  keep = (guint64) disk.f_blocks * disk.f_frsize / 100 * self->settings->capture_free_percent;
   g_hash_table_iter_init (&iter, self->reserved);
   while (g_hash_table_iter_next (&iter, &name, NULL))
     {
@@ -189,11 +191,12 @@ check_quotas (
     return FALSE;
   if (n_files >= SONDE_LIMIT_CAPTURE_FILES)
     return refuse_limit (error, "capture-files", "this user has too many capture files");
-  if (taken + MIN_CAPTURE_BYTES > SONDE_LIMIT_CAPTURE_UID_BYTES)
+  if (taken + MIN_CAPTURE_BYTES > self->settings->capture_uid_bytes)
     return refuse_limit (error, "capture-uid-bytes", "the capture files of this user are too big");
   if (room < MIN_CAPTURE_BYTES)
     return refuse_limit (error, "capture-free-percent", "the disk is too full for a capture file");
-  *max_bytes = MIN (MIN (SONDE_LIMIT_CAPTURE_BYTES, room), SONDE_LIMIT_CAPTURE_UID_BYTES - taken);
+  *max_bytes
+      = MIN (MIN (self->settings->capture_bytes, room), self->settings->capture_uid_bytes - taken);
   return TRUE;
 }
 
@@ -262,6 +265,15 @@ name_of (const SondeCaptureStore *self, const char *path)
       || strchr (path + length + 1, '/') != NULL)
     return NULL;
   return path + length + 1;
+}
+
+void
+sonde_capture_store_reserve (SondeCaptureStore *self, const char *path, guint64 max_bytes)
+{
+  const char *name = name_of (self, path);
+
+  if (name != NULL)
+    g_hash_table_insert (self->reserved, g_strdup (name), g_memdup2 (&max_bytes, sizeof max_bytes));
 }
 
 void

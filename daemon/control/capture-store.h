@@ -4,6 +4,8 @@
 
 #include <gio/gio.h>
 
+#include "daemon/control/settings.h"
+
 /**
  * SECTION: capture-store
  *
@@ -25,10 +27,12 @@ typedef struct SondeCaptureStore SondeCaptureStore;
 /**
  * sonde_capture_store_new:
  * @directory: the state directory; it exists
+ * @settings: outliving it; may change
  *
  * Errors: SONDE_ERROR_FAILED, and if others can write there
  */
-SondeCaptureStore *sonde_capture_store_new (const char *directory, GError **error);
+SondeCaptureStore *
+sonde_capture_store_new (const char *directory, const SondeSettings *settings, GError **error);
 /* Accepts NULL. */
 void sonde_capture_store_free (SondeCaptureStore *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCaptureStore, sonde_capture_store_free)
@@ -38,8 +42,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCaptureStore, sonde_capture_store_free)
  * @label: [A-Za-z0-9_.-]{1,64}
  * @session_id: unique while this sonded lives
  * @path: (out): of the new file
- * @max_bytes: (out): what may be written: SONDE_LIMIT_CAPTURE_BYTES, or what the uid's
- *   SONDE_LIMIT_CAPTURE_UID_BYTES or the disk leave, of which a uid other than root takes half
+ * @max_bytes: (out): what may be written: the setting capture-bytes, or what the uid's
+ *   capture-uid-bytes or the disk leave, of which a uid other than root takes half
  *
  * Returns: O_WRONLY, or -1. Errors: SONDE_ERROR_LIMIT_EXCEEDED, FAILED
  */
@@ -51,6 +55,8 @@ int sonde_capture_store_open (SondeCaptureStore *self,
                               guint64 *max_bytes,
                               GError **error);
 
+/* A session of a sonded before us writes to @path, as sonde_capture_store_open() let it. */
+void sonde_capture_store_reserve (SondeCaptureStore *self, const char *path, guint64 max_bytes);
 /* Nothing more is written to @path: only its size counts from now on. A file that nothing was
  * written to, of a session that did not start, is removed. */
 void sonde_capture_store_release (SondeCaptureStore *self, const char *path);

@@ -139,6 +139,12 @@ sonde_control_group_free (SondeControlGroup *self)
   g_free (self);
 }
 
+const char *
+sonde_control_group_path (const SondeControlGroup *self)
+{
+  return self->path;
+}
+
 int
 sonde_control_group_fd (const SondeControlGroup *self)
 {

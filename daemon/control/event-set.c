@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The perf events of one session: rings, tasks, hand-over to the worker. */
-#include "daemon/control/event-set.h"
+#include "daemon/control/event-set-private.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,50 +16,23 @@
 #include "daemon/control/proc-text.h"
 #include "daemon/control/quota.h"
 
-typedef struct
-{
-  int fd;
-  SondeMessageEvent entry;
-} Event;
-
-/* Of a CPU, where events of whole CPUs are wanted. */
-typedef struct
-{
-  int fd;             /* -1: none */
-  guint64 enabled_ns; /* as last read */
-} Pulse;
-
-struct SondeEventSet
-{
-  SondePerfPlan plan;
-  GArray *cpus;   /* int: those with rings, which stay when their CPU goes off */
-  GArray *rings;  /* Event: for each CPU samples (if there are any), then side-band */
-  GArray *pulses; /* Pulse: for each CPU */
-  gboolean has_pulses;
-  int unmapped_cpu;    /* whose rings the worker has not mapped yet; -1: none */
-  int only_cpu;        /* whose events are opened; -1: of all */
-  GArray *fresh;       /* Event: opened, disabled, not handed over */
-  guint n_handed_over; /* events */
-  gboolean start_on_exec;
-};
-
 static void
 clear_event (gpointer event)
 {
-  sonde_clear_fd (&((Event *) event)->fd);
+  sonde_clear_fd (&((SondeOpenEvent *) event)->fd);
 }
 
 static GArray *
 events_new (void)
 {
-  GArray *events = g_array_new (FALSE, FALSE, sizeof (Event));
+  GArray *events = g_array_new (FALSE, FALSE, sizeof (SondeOpenEvent));
 
   g_array_set_clear_func (events, clear_event);
   return events;
 }
 
-static guint
-n_kinds (const SondeEventSet *self)
+guint
+sonde_event_set_n_kinds (const SondeEventSet *self)
 {
   return self->plan.has_samples ? 2 : 1;
 }
@@ -68,10 +41,13 @@ static gboolean
 add_event (
     GArray *events, int fd, SondeEventKind kind, pid_t tid, int cpu, guint32 flags, GError **error)
 {
-  Event event = { .fd = fd, .entry = { .cpu = cpu, .tid = tid, .kind = kind, .flags = flags } };
+  SondeOpenEvent event
+      = { .fd = fd, .entry = { .cpu = cpu, .tid = tid, .kind = kind, .flags = flags } };
 
   g_array_append_val (events, event);
-  if (ioctl (fd, PERF_EVENT_IOC_ID, &g_array_index (events, Event, events->len - 1).entry.id) < 0)
+  if (ioctl (fd, PERF_EVENT_IOC_ID,
+             &g_array_index (events, SondeOpenEvent, events->len - 1).entry.id)
+      < 0)
     return sonde_error_set_errno (error, errno, "Cannot identify a perf event");
   return TRUE;
 }
@@ -106,7 +82,7 @@ open_ring (SondeEventSet *self, SondeEventKind kind, int cpu, gboolean *is_off, 
 static void
 clear_pulse (gpointer pulse)
 {
-  sonde_clear_fd (&((Pulse *) pulse)->fd);
+  sonde_clear_fd (&((SondePulse *) pulse)->fd);
 }
 
 /* -1: it has no rings */
@@ -123,14 +99,24 @@ void
 sonde_event_set_revive (SondeEventSet *self, int cpu)
 {
   int index = index_of_cpu (self, cpu);
-  Pulse pulse = { .fd = -1 };
+  SondePulse pulse = { .fd = -1 };
 
   if (!self->has_pulses || index < 0)
     return;
-  clear_pulse (&g_array_index (self->pulses, Pulse, index));
+  clear_pulse (&g_array_index (self->pulses, SondePulse, index));
   /* Where this is refused so are events of the whole CPU. */
   pulse.fd = MAX (sonde_perf_event_open (&self->plan.pulse, -1, cpu), -1);
-  g_array_index (self->pulses, Pulse, index) = pulse;
+  g_array_index (self->pulses, SondePulse, index) = pulse;
+}
+
+void
+sonde_event_set_append_cpu (SondeEventSet *self, int cpu)
+{
+  SondePulse none = { .fd = -1 };
+
+  g_array_append_val (self->cpus, cpu);
+  g_array_append_val (self->pulses, none);
+  sonde_event_set_revive (self, cpu);
 }
 
 /* One that has just gone off may come later. */
@@ -150,11 +136,7 @@ open_rings_on (SondeEventSet *self, int cpu, GError **error)
     g_array_set_size (self->rings, n_before);
   else
     {
-      Pulse none = { .fd = -1 };
-
-      g_array_append_val (self->cpus, cpu);
-      g_array_append_val (self->pulses, none);
-      sonde_event_set_revive (self, cpu);
+      sonde_event_set_append_cpu (self, cpu);
     }
   return TRUE;
 }
@@ -168,32 +150,39 @@ check_fds (uid_t owner_uid, guint n_rings, GError **error)
 }
 
 SondeEventSet *
-sonde_event_set_new (const SondeOptions *options, uid_t owner_uid, GError **error)
+sonde_event_set_alloc (const SondeOptions *options)
 {
-  g_autoptr (SondeEventSet) self = g_new0 (SondeEventSet, 1);
-  g_autofree char *online
-      = sonde_proc_text_read (AT_FDCWD, SONDE_CPUS_ONLINE_PATH, SONDE_LIMIT_PROC_TEXT_BYTES);
-
-  g_autoptr (GArray) cpus = online != NULL ? sonde_cpu_list_parse (online) : NULL;
+  SondeEventSet *self = g_new0 (SondeEventSet, 1);
 
   self->rings = events_new ();
   self->fresh = events_new ();
   self->cpus = g_array_new (FALSE, FALSE, sizeof (int));
-  self->pulses = g_array_new (FALSE, FALSE, sizeof (Pulse));
+  self->pulses = g_array_new (FALSE, FALSE, sizeof (SondePulse));
   g_array_set_clear_func (self->pulses, clear_pulse);
   self->has_pulses = options->scope == SONDE_SCOPE_SYSTEM || options->scope == SONDE_SCOPE_UNIT;
   self->only_cpu = -1;
   self->unmapped_cpu = -1;
+  self->start_on_exec = options->start_on_exec;
+  sonde_perf_plan_init (&self->plan, options);
+  return self;
+}
+
+SondeEventSet *
+sonde_event_set_new (const SondeOptions *options, uid_t owner_uid, GError **error)
+{
+  g_autoptr (SondeEventSet) self = sonde_event_set_alloc (options);
+  g_autofree char *online
+      = sonde_proc_text_read (AT_FDCWD, SONDE_CPUS_ONLINE_PATH, SONDE_LIMIT_PROC_TEXT_BYTES);
+  g_autoptr (GArray) cpus = online != NULL ? sonde_cpu_list_parse (online) : NULL;
+
   if (cpus == NULL)
     {
       g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
                            "Cannot read which processors are online in /sys/devices/system/cpu");
       return NULL;
     }
-  self->start_on_exec = options->start_on_exec;
-  sonde_perf_plan_init (&self->plan, options);
   if (!sonde_quota_check_rings (owner_uid, cpus->len, error)
-      || !check_fds (owner_uid, cpus->len * n_kinds (self), error)
+      || !check_fds (owner_uid, cpus->len * sonde_event_set_n_kinds (self), error)
       || !sonde_perf_plan_probe (&self->plan, options, g_array_index (cpus, int, 0), error))
     return NULL;
   for (guint i = 0; i < cpus->len; i++)
@@ -224,7 +213,7 @@ sonde_event_set_plan (const SondeEventSet *self)
 static gboolean
 send_batch (SondeWorker *worker,
             SondeMessageType type,
-            const Event *events,
+            const SondeOpenEvent *events,
             const int *fds,
             guint n_events,
             guint n_more,
@@ -243,7 +232,7 @@ send_batch (SondeWorker *worker,
 
 /* Ours stay open: later events are redirected through them. */
 static gboolean
-duplicate (const Event *rings, guint n_rings, int *fds, GError **error)
+duplicate (const SondeOpenEvent *rings, guint n_rings, int *fds, GError **error)
 {
   for (guint i = 0; i < n_rings; i++)
     {
@@ -264,7 +253,7 @@ send_rings_from (SondeEventSet *self, guint first, SondeWorker *worker, GError *
 {
   for (; first < self->rings->len; first += SONDE_MESSAGE_MAX_FDS)
     {
-      const Event *rings = &g_array_index (self->rings, Event, first);
+      const SondeOpenEvent *rings = &g_array_index (self->rings, SondeOpenEvent, first);
       guint n_rings = MIN (self->rings->len - first, SONDE_MESSAGE_MAX_FDS);
       int fds[SONDE_MESSAGE_MAX_FDS];
 
@@ -315,7 +304,8 @@ sonde_event_set_take_cpu (SondeEventSet *self, int cpu, gboolean is_mapped)
     return;
   g_array_remove_index (self->cpus, (guint) index);
   g_array_remove_index (self->pulses, (guint) index);
-  g_array_remove_range (self->rings, (guint) index * n_kinds (self), n_kinds (self));
+  g_array_remove_range (self->rings, (guint) index * sonde_event_set_n_kinds (self),
+                        sonde_event_set_n_kinds (self));
 }
 
 gboolean
@@ -324,11 +314,11 @@ sonde_event_set_is_counting (SondeEventSet *self, int cpu)
   int index = index_of_cpu (self, cpu);
   guint64 values[2]; /* count, time enabled */
   guint64 before_ns;
-  Pulse *pulse;
+  SondePulse *pulse;
 
   if (index < 0)
     return TRUE;
-  pulse = &g_array_index (self->pulses, Pulse, index);
+  pulse = &g_array_index (self->pulses, SondePulse, index);
   if (pulse->fd < 0 || read (pulse->fd, values, sizeof values) != sizeof values)
     return TRUE;
   before_ns = pulse->enabled_ns;
@@ -345,7 +335,7 @@ sonde_event_set_narrow (SondeEventSet *self, int cpu)
 static gboolean
 check_room (const SondeEventSet *self, guint n_tasks, GError **error)
 {
-  guint64 wanted = (guint64) n_tasks * self->cpus->len * n_kinds (self);
+  guint64 wanted = (guint64) n_tasks * self->cpus->len * sonde_event_set_n_kinds (self);
 
   if (wanted + self->fresh->len + self->n_handed_over <= SONDE_LIMIT_EVENTS)
     return TRUE;
@@ -377,8 +367,9 @@ open_event (
 {
   gboolean is_sampling = kind == SONDE_EVENT_SAMPLES;
   int cpu = g_array_index (self->cpus, int, cpu_index);
-  guint ring_index = cpu_index * n_kinds (self) + (is_sampling ? 0 : n_kinds (self) - 1);
-  int ring_fd = g_array_index (self->rings, Event, ring_index).fd;
+  guint ring_index = cpu_index * sonde_event_set_n_kinds (self)
+                     + (is_sampling ? 0 : sonde_event_set_n_kinds (self) - 1);
+  int ring_fd = g_array_index (self->rings, SondeOpenEvent, ring_index).fd;
   guint32 flags = subject->flags | (is_sampling && self->start_on_exec ? SONDE_EVENT_ON_EXEC : 0);
   int fd = open_on (is_sampling ? &self->plan.samples : &self->plan.sideband, subject, cpu);
 
@@ -480,8 +471,9 @@ sonde_event_set_check_room (const SondeEventSet *self,
       n_tasks += tids->len;
     }
   return check_room (self, n_tasks, error)
-         && sonde_quota_check_fds (owner_uid, (guint64) n_tasks * self->cpus->len * n_kinds (self),
-                                   error);
+         && sonde_quota_check_fds (
+             owner_uid, (guint64) n_tasks * self->cpus->len * sonde_event_set_n_kinds (self),
+             error);
 }
 
 /* The number may have gone to a task of another process since it was found; then what was opened is
@@ -556,7 +548,7 @@ enable_fresh (SondeEventSet *self, GError **error)
 {
   for (guint i = 0; i < self->fresh->len; i++)
     {
-      const Event *event = &g_array_index (self->fresh, Event, i);
+      const SondeOpenEvent *event = &g_array_index (self->fresh, SondeOpenEvent, i);
 
       if ((event->entry.flags & SONDE_EVENT_ON_EXEC) == 0
           && ioctl (event->fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
@@ -574,7 +566,7 @@ sonde_event_set_hand_over (SondeEventSet *self, SondeWorker *worker, GError **er
   for (guint first = 0; first < self->fresh->len; first += SONDE_MESSAGE_MAX_FDS)
     {
       guint n_events = MIN (self->fresh->len - first, SONDE_MESSAGE_MAX_FDS);
-      Event *events = &g_array_index (self->fresh, Event, first);
+      SondeOpenEvent *events = &g_array_index (self->fresh, SondeOpenEvent, first);
       int fds[SONDE_MESSAGE_MAX_FDS];
 
       for (guint i = 0; i < n_events; i++)

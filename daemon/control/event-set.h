@@ -3,6 +3,7 @@
 #pragma once
 
 #include "daemon/control/perf-event.h"
+#include "daemon/control/session-record.h"
 #include "daemon/control/worker.h"
 
 /**
@@ -19,6 +20,19 @@ typedef struct SondeEventSet SondeEventSet;
 /* Makes and probes the plan, and opens the rings' events.
  * Errors: those of sonde_perf_plan_probe() and sonde_quota_check_rings() */
 SondeEventSet *sonde_event_set_new (const SondeOptions *options, uid_t owner_uid, GError **error);
+/**
+ * sonde_event_set_new_recorded:
+ * @rings: (element-type SondeRecordRing): of a sonded before us
+ * @fds: (element-type int): the events that own them; each is taken and replaced by -1
+ * @n_events: handed over by then
+ *
+ * Errors: those of sonde_perf_plan_probe(); SONDE_ERROR_FAILED if rings and descriptors do not fit
+ */
+SondeEventSet *sonde_event_set_new_recorded (
+    const SondeOptions *options, const GArray *rings, GArray *fds, guint n_events, GError **error);
+/* (element-type SondeRecordRing): appends all; (element-type int): borrowed */
+void sonde_event_set_record (const SondeEventSet *self, GArray *rings);
+GArray *sonde_event_set_ring_fds (const SondeEventSet *self);
 /* Accepts NULL. */
 void sonde_event_set_free (SondeEventSet *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeEventSet, sonde_event_set_free)

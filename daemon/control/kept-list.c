@@ -28,6 +28,12 @@ sonde_kept_list_new (GDestroyNotify free_item)
   return self;
 }
 
+void
+sonde_kept_list_set_free_func (SondeKeptList *self, GDestroyNotify free_item)
+{
+  self->free_item = free_item;
+}
+
 static const Entry *
 get_entry (const SondeKeptList *self, guint index)
 {

@@ -15,6 +15,8 @@
 typedef struct SondeKeptList SondeKeptList;
 
 SondeKeptList *sonde_kept_list_new (GDestroyNotify free_item);
+/* From now on. */
+void sonde_kept_list_set_free_func (SondeKeptList *self, GDestroyNotify free_item);
 /* Accepts NULL. */
 void sonde_kept_list_free (SondeKeptList *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeKeptList, sonde_kept_list_free)

@@ -4,9 +4,11 @@
 
 #include <gio/gio.h>
 
+#include "daemon/control/settings.h"
+
 /* The name at @index, NULL behind the last one. Each LimitExceeded says "Limit NAME: ...". */
 const char *sonde_limit_table_name (gsize index);
 
 /* (transfer floating): a{sv}, the property Limits; values of type u or t, units in
  * docs/org.sonde.Profiler1.5.rst */
-GVariant *sonde_limit_table_to_variant (void);
+GVariant *sonde_limit_table_to_variant (const SondeSettings *settings);

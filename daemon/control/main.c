@@ -18,6 +18,11 @@
 
 #include "daemon/control/bus.h"
 #include "daemon/control/capabilities.h"
+#include "daemon/control/idle.h"
+#include "daemon/control/unit-job.h"
+#include "daemon/control/watchdog.h"
+
+#define ANSWER_WAIT_MS 5
 
 typedef struct
 {
@@ -26,8 +31,12 @@ typedef struct
   char *worker_socket; /* NULL: workers are spawned */
   char *state_directory;
   int peer_fd; /* -1: the system bus */
+  SondeSettings settings;
   GDBusConnection *connection;
+  SondeFdStore *fd_store; /* NULL: workers end with us */
   SondeBus *bus;
+  SondeIdle *idle;
+  SondeWatchdog *watchdog;
   guint name;
   gboolean is_leaving;
   int status;
@@ -74,10 +83,155 @@ leave (Daemon *self, const char *reason, int status)
     g_main_loop_quit (self->loop);
 }
 
+/* Workers go on, and the next sonded finds them in the fd store. */
+static void
+leave_sessions (Daemon *self, int status)
+{
+  self->is_leaving = TRUE;
+  self->status = status;
+  notify ("STOPPING=1");
+  sonde_bus_leave (self->bus);
+  if (g_dbus_connection_is_closed (self->connection))
+    g_main_loop_quit (self->loop);
+  else
+    on_sessions_gone (self);
+}
+
+static gboolean
+has_heirs (const Daemon *self)
+{
+  return self->bus != NULL && self->fd_store != NULL && sonde_fd_store_is_there (self->fd_store);
+}
+
+static void
+on_job (gboolean is_restart, gpointer user_data)
+{
+  Daemon *self = user_data;
+
+  if (self->is_leaving)
+    return;
+  if (is_restart)
+    leave_sessions (self, EXIT_SUCCESS);
+  else
+    leave (self, "stopped", EXIT_SUCCESS);
+}
+
+static gboolean
+is_busy (gpointer user_data)
+{
+  const Daemon *self = user_data;
+
+  return sonde_bus_has_sessions (self->bus);
+}
+
+static void
+on_start_queued (gboolean is_queued, gpointer user_data)
+{
+  Daemon *self = user_data;
+
+  if (is_queued)
+    leave_sessions (self, EXIT_SUCCESS);
+  else
+    sonde_bus_shut_down (self->bus, "stopped", on_sessions_gone, self);
+}
+
+/* No call can come any more, but one that came before may have started a session: it is the next
+ * sonded's, whom systemd starts while the session waits in the fd store. */
+static gboolean
+on_calls_answered (gpointer user_data)
+{
+  Daemon *self = user_data;
+
+  if (sonde_idle_has_calls (self->idle))
+    return G_SOURCE_CONTINUE;
+  if (is_busy (self))
+    sonde_unit_job_start_again (self->connection, on_start_queued, self);
+  else
+    on_sessions_gone (self);
+  return G_SOURCE_REMOVE;
+}
+
+static void
+on_name_released (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  GVariant *answer = g_dbus_connection_call_finish (G_DBUS_CONNECTION (source), result, NULL);
+
+  g_clear_pointer (&answer, g_variant_unref);
+  /* GDBus would give it up again, and complain. */
+  ((Daemon *) user_data)->name = 0;
+  /* Not at once: what came before this answer is dispatched first. */
+  g_timeout_add (ANSWER_WAIT_MS, on_calls_answered, user_data);
+}
+
+/* systemd hears first that we stop, and so starts us again for calls that come from now on; the bus
+ * gives us those that came before it hears that we give up the name. */
+static void
+on_idle (gpointer user_data)
+{
+  Daemon *self = user_data;
+
+  if (self->is_leaving)
+    return;
+  self->is_leaving = TRUE;
+  notify ("STOPPING=1");
+  g_dbus_connection_call (self->connection, "org.freedesktop.DBus", "/org/freedesktop/DBus",
+                          "org.freedesktop.DBus", "ReleaseName",
+                          g_variant_new ("(s)", SONDE_BUS_NAME), NULL, G_DBUS_CALL_FLAGS_NONE, -1,
+                          NULL, on_name_released, self);
+}
+
+/* What is wrong with the file changes nothing: sessions may run. */
+static void
+load_settings (Daemon *self)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (!sonde_settings_load (&self->settings, SONDE_CONFIGURATION_FILE, &error))
+    g_warning ("%s", error->message);
+}
+
+static gboolean
+on_reload (gpointer user_data)
+{
+  Daemon *self = user_data;
+
+  notify ("RELOADING=1");
+  load_settings (self);
+  if (self->idle != NULL)
+    sonde_idle_set_timeout (self->idle, (guint) self->settings.idle_timeout_ms);
+  notify ("READY=1");
+  return G_SOURCE_CONTINUE;
+}
+
+static gboolean
+has_progress (gpointer user_data)
+{
+  const Daemon *self = user_data;
+
+  return sonde_bus_has_progress (self->bus);
+}
+
+/* What only systemd gives: an end that it takes back, and somebody who looks. */
+static void
+begin_service (Daemon *self)
+{
+  static const SondeIdleHandler idle_handler = { .is_busy = is_busy, .idle = on_idle };
+
+  if (!has_heirs (self))
+    return;
+  self->idle = sonde_idle_new (self->connection, &idle_handler, self);
+  self->watchdog = sonde_watchdog_new (has_progress, self);
+}
+
 static gboolean
 on_terminate (gpointer user_data)
 {
-  leave (user_data, "stopped", EXIT_SUCCESS);
+  Daemon *self = user_data;
+
+  if (!has_heirs (self))
+    leave (self, "stopped", EXIT_SUCCESS);
+  else if (!self->is_leaving)
+    sonde_unit_job_ask (self->connection, on_job, self);
   return G_SOURCE_CONTINUE;
 }
 
@@ -90,14 +244,22 @@ on_closed (GDBusConnection *connection,
   Daemon *self = user_data;
 
   /* A private connection ends when its only caller does; the system bus ends when something is
-   * wrong. */
-  leave (self, "owner-left", self->peer_fd >= 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+   * wrong, and systemd starts us again. */
+  if (has_heirs (self) && !self->is_leaving)
+    leave_sessions (self, EXIT_FAILURE);
+  else
+    leave (self, "owner-left", self->peer_fd >= 0 ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
 static void
 on_name_acquired (GDBusConnection *connection, const char *name, gpointer user_data)
 {
+  Daemon *self = user_data;
+
   notify ("READY=1");
+  /* Not before: the call that started us comes with the name. */
+  if (self->idle != NULL)
+    sonde_idle_set_timeout (self->idle, (guint) self->settings.idle_timeout_ms);
 }
 
 static void
@@ -119,7 +281,7 @@ open_store (const Daemon *self)
 
   if (self->peer_fd >= 0)
     return NULL;
-  store = sonde_capture_store_new (self->state_directory, &error);
+  store = sonde_capture_store_new (self->state_directory, &self->settings, &error);
   if (store == NULL)
     g_message ("StartSession is not possible: %s", error->message);
   return store;
@@ -142,13 +304,15 @@ serve (Daemon *self)
 
   g_dbus_connection_set_exit_on_close (self->connection, FALSE);
   g_signal_connect (self->connection, "closed", G_CALLBACK (on_closed), self);
-  self->bus = sonde_bus_new (self->connection, is_peer, make_launcher (self), open_store (self));
+  self->bus = sonde_bus_new (self->connection, is_peer, make_launcher (self), open_store (self),
+                             self->fd_store, &self->settings);
   if (!sonde_bus_register (self->bus, &error))
     {
       g_printerr ("sonded: %s\n", error->message);
       leave (self, "stopped", EXIT_FAILURE);
       return;
     }
+  begin_service (self);
   if (is_peer)
     g_dbus_connection_start_message_processing (self->connection);
   else
@@ -236,7 +400,10 @@ set_up_signals (Daemon *self)
       signal (SIGQUIT, SIG_IGN);
     }
   else
-    g_unix_signal_add (SIGINT, on_terminate, self);
+    {
+      g_unix_signal_add (SIGINT, on_terminate, self);
+      g_unix_signal_add (SIGHUP, on_reload, self);
+    }
 }
 
 static gboolean
@@ -289,7 +456,12 @@ run (Daemon *self)
       return;
     }
   raise_file_limit ();
+  sonde_settings_init (&self->settings);
+  if (self->peer_fd < 0)
+    load_settings (self);
   set_up_signals (self);
+  if (self->worker_socket != NULL)
+    self->fd_store = sonde_fd_store_new ();
   self->loop = g_main_loop_new (NULL, FALSE);
   if (self->peer_fd < 0)
     g_bus_get (G_BUS_TYPE_SYSTEM, NULL, on_connected, self);
@@ -320,7 +492,10 @@ main (int argc, char **argv)
   else
     run (&self);
 
+  g_clear_pointer (&self.watchdog, sonde_watchdog_free);
+  g_clear_pointer (&self.idle, sonde_idle_free);
   g_clear_pointer (&self.bus, sonde_bus_free);
+  g_clear_pointer (&self.fd_store, sonde_fd_store_free);
   g_clear_object (&self.connection);
   g_clear_pointer (&self.loop, g_main_loop_unref);
   g_free (self.worker_path);

@@ -539,6 +539,29 @@ sonde_options_parse (GVariant *dict, GUnixFDList *fds, GError **error)
   return finish (&parser, error) ? g_steal_pointer (&self) : NULL;
 }
 
+SondeOptions *
+sonde_options_restore (GVariant *view, GError **error)
+{
+  g_autoptr (GVariant) dict = NULL;
+  SondeOptions *self;
+  GVariantDict changed;
+  SondeScope scope = SONDE_SCOPE_LAUNCH;
+
+  /* Processes have no proof in there; a session without any is the one of `launch`. */
+  g_variant_dict_init (&changed, view);
+  if (g_variant_dict_remove (&changed, "targets"))
+    scope = SONDE_SCOPE_TARGETS;
+  else if (g_variant_dict_remove (&changed, "pids"))
+    scope = SONDE_SCOPE_PIDS;
+  if (scope != SONDE_SCOPE_LAUNCH)
+    g_variant_dict_insert (&changed, "launch", "b", TRUE);
+  dict = g_variant_ref_sink (g_variant_dict_end (&changed));
+  self = sonde_options_parse (dict, NULL, error);
+  if (self != NULL && scope != SONDE_SCOPE_LAUNCH)
+    self->scope = scope;
+  return self;
+}
+
 void
 sonde_options_free (SondeOptions *self)
 {

@@ -82,6 +82,15 @@ typedef struct
  * both name the key
  */
 SondeOptions *sonde_options_parse (GVariant *dict, GUnixFDList *fds, GError **error);
+/**
+ * sonde_options_restore:
+ * @view: as sonde_options_to_variant() made it, a{sv}
+ *
+ * The same options, but without the targets, which the session has taken.
+ *
+ * Errors: as sonde_options_parse()
+ */
+SondeOptions *sonde_options_restore (GVariant *view, GError **error);
 /* Accepts NULL. */
 void sonde_options_free (SondeOptions *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeOptions, sonde_options_free)

@@ -86,6 +86,34 @@ sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target)
 }
 
 void
+sonde_proc_broker_record (const SondeProcBroker *self, GArray *named)
+{
+  GHashTableIter iter;
+  gpointer pid;
+  gpointer start_ticks;
+
+  g_hash_table_iter_init (&iter, self->named);
+  while (g_hash_table_iter_next (&iter, &pid, &start_ticks))
+    {
+      SondeRecordTarget record
+          = { .pid = GPOINTER_TO_INT (pid), .start_ticks = *(guint64 *) start_ticks };
+
+      g_array_append_val (named, record);
+    }
+}
+
+void
+sonde_proc_broker_allow_recorded (SondeProcBroker *self, const GArray *named)
+{
+  for (guint i = 0; self->allows_named && i < named->len; i++)
+    {
+      const SondeRecordTarget *record = &g_array_index (named, SondeRecordTarget, i);
+
+      name_process (self, record->pid, record->start_ticks);
+    }
+}
+
+void
 sonde_proc_broker_allow_group (SondeProcBroker *self, const SondeControlGroup *group)
 {
   self->group = group;

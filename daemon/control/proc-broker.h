@@ -37,6 +37,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeProcBroker, sonde_proc_broker_free)
 
 /* A target of this session, proven. */
 void sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target);
+/* (element-type SondeRecordTarget): the processes of the scope `pids` and those of their children
+ * that were found; appended to, and allowed again. */
+void sonde_proc_broker_record (const SondeProcBroker *self, GArray *named);
+void sonde_proc_broker_allow_recorded (SondeProcBroker *self, const GArray *named);
 /* The unit's, borrowed and outliving it. */
 void sonde_proc_broker_allow_group (SondeProcBroker *self, const SondeControlGroup *group);
 

@@ -21,10 +21,11 @@ sonde_quota_share (guint64 total, guint64 n_of_others)
 }
 
 gboolean
-sonde_quota_check_sessions (uid_t uid, guint n_own, guint n_of_others, GError **error)
+sonde_quota_check_sessions (
+    const SondeSettings *settings, uid_t uid, guint n_own, guint n_of_others, GError **error)
 {
-  guint limit = uid == 0 ? SONDE_LIMIT_SESSIONS_ROOT : SONDE_LIMIT_SESSIONS;
-  guint64 share = sonde_quota_share (SONDE_LIMIT_SESSIONS_MACHINE, n_of_others);
+  guint limit = (guint) (uid == 0 ? settings->sessions_root : settings->sessions);
+  guint64 share = sonde_quota_share (settings->sessions_machine, n_of_others);
 
   if (n_own >= limit)
     {
@@ -37,9 +38,9 @@ sonde_quota_check_sessions (uid_t uid, guint n_own, guint n_of_others, GError **
     {
       g_set_error (
           error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
-          "Limit sessions-machine: at most %d at a time for all users, and half of what is "
+          "Limit sessions-machine: at most %u at a time for all users, and half of what is "
           "left for one",
-          SONDE_LIMIT_SESSIONS_MACHINE);
+          (guint) settings->sessions_machine);
       return FALSE;
     }
   return TRUE;

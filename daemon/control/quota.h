@@ -5,6 +5,8 @@
 #include <gio/gio.h>
 #include <sys/types.h>
 
+#include "daemon/control/settings.h"
+
 /* One uid takes at most half of what the others leave of @total, but one if anything is left. */
 guint64 sonde_quota_share (guint64 total, guint64 n_of_others);
 
@@ -15,7 +17,8 @@ guint64 sonde_quota_share (guint64 total, guint64 n_of_others);
  *
  * Errors: SONDE_ERROR_LIMIT_EXCEEDED: sessions, sessions-root, sessions-machine
  */
-gboolean sonde_quota_check_sessions (uid_t uid, guint n_own, guint n_of_others, GError **error);
+gboolean sonde_quota_check_sessions (
+    const SondeSettings *settings, uid_t uid, guint n_own, guint n_of_others, GError **error);
 
 /**
  * sonde_quota_check_fds:

@@ -114,6 +114,55 @@ sonde_reader_set_closed (SondeReaderSet *self, guint32 sink_id)
   return g_hash_table_remove (self->readers, GUINT_TO_POINTER (sink_id));
 }
 
+void
+sonde_reader_set_reconcile (SondeReaderSet *self, const guint32 *sink_ids, guint n_sinks)
+{
+  GHashTableIter iter;
+  gpointer key;
+
+  for (guint i = 0; i < n_sinks; i++)
+    self->last_id = MAX (self->last_id, sink_ids[i]);
+  g_hash_table_iter_init (&iter, self->readers);
+  while (g_hash_table_iter_next (&iter, &key, NULL))
+    {
+      gboolean is_open = FALSE;
+
+      for (guint i = 0; i < n_sinks; i++)
+        is_open = is_open || sink_ids[i] == GPOINTER_TO_UINT (key);
+      if (!is_open)
+        g_hash_table_iter_remove (&iter);
+    }
+}
+
+void
+sonde_reader_set_record (const SondeReaderSet *self, SondeSessionRecord *record)
+{
+  GHashTableIter iter;
+  gpointer key;
+  gpointer reader;
+
+  record->last_sink_id = self->last_id;
+  g_hash_table_iter_init (&iter, self->readers);
+  while (g_hash_table_iter_next (&iter, &key, &reader))
+    {
+      SondeRecordSink sink = { .id = GPOINTER_TO_UINT (key), .reader = g_strdup (reader) };
+
+      g_array_append_val (record->sinks, sink);
+    }
+}
+
+void
+sonde_reader_set_restore (SondeReaderSet *self, const SondeSessionRecord *record)
+{
+  self->last_id = record->last_sink_id;
+  for (guint i = 0; i < record->sinks->len; i++)
+    {
+      const SondeRecordSink *sink = &g_array_index (record->sinks, SondeRecordSink, i);
+
+      g_hash_table_insert (self->readers, GUINT_TO_POINTER (sink->id), g_strdup (sink->reader));
+    }
+}
+
 guint
 sonde_reader_set_n_open (const SondeReaderSet *self)
 {

@@ -2,6 +2,7 @@
 /* The streams of one session as sonded knows them: who reads which. */
 #pragma once
 
+#include "daemon/control/session-record.h"
 #include "daemon/control/stream-options.h"
 #include "daemon/control/worker.h"
 
@@ -43,6 +44,12 @@ guint32 sonde_reader_set_open_file (
 
 /* The worker has closed a stream. FALSE: it never had one of that number. */
 gboolean sonde_reader_set_closed (SondeReaderSet *self, guint32 sink_id);
+
+/* Those that are not among @sink_ids are closed; of others nobody knows. */
+void sonde_reader_set_reconcile (SondeReaderSet *self, const guint32 *sink_ids, guint n_sinks);
+void sonde_reader_set_record (const SondeReaderSet *self, SondeSessionRecord *record);
+/* Of a new one. */
+void sonde_reader_set_restore (SondeReaderSet *self, const SondeSessionRecord *record);
 
 /* Streams and files that are open. */
 guint sonde_reader_set_n_open (const SondeReaderSet *self);

@@ -213,7 +213,7 @@ get_features (SondeCall *call)
 static GVariant *
 get_limits (SondeCall *call)
 {
-  return sonde_limit_table_to_variant ();
+  return sonde_limit_table_to_variant (call->context->settings);
 }
 
 static GVariant *

@@ -8,12 +8,15 @@
 #include "daemon/base/limits.h"
 #include "daemon/control/kept-list.h"
 #include "daemon/control/quota.h"
+#include "daemon/control/session-adoption.h"
 #include "daemon/control/uid-rate.h"
 
 struct SondeSessionManager
 {
   SondeWorkerLauncher *launcher;
   SondeCaptureStore *store; /* NULL: no files */
+  SondeFdStore *fd_store;
+  const SondeSettings *settings;
   const SondeSessionManagerHandler *handler;
   gpointer user_data;
   GHashTable *sessions; /* number → SondeSession: with a worker */
@@ -34,6 +37,8 @@ struct SondeSessionManager
 SondeSessionManager *
 sonde_session_manager_new (SondeWorkerLauncher *launcher,
                            SondeCaptureStore *store,
+                           SondeFdStore *fd_store,
+                           const SondeSettings *settings,
                            const SondeSessionManagerHandler *handler,
                            gpointer user_data)
 {
@@ -41,6 +46,8 @@ sonde_session_manager_new (SondeWorkerLauncher *launcher,
 
   self->launcher = launcher;
   self->store = store;
+  self->fd_store = fd_store;
+  self->settings = settings;
   self->handler = handler;
   self->user_data = user_data;
   self->sessions = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free,
@@ -185,6 +192,104 @@ on_ended (SondeSession *session, gboolean has_started, gpointer user_data)
   schedule_reap (self);
 }
 
+static const SondeSessionHandler session_handler
+    = { .started = on_started, .state_changed = on_state_changed, .ended = on_ended };
+
+static void
+insert (SondeSessionManager *self, SondeSession *session)
+{
+  guint64 id = sonde_session_id (session);
+
+  g_hash_table_insert (self->sessions, g_memdup2 (&id, sizeof id), session);
+}
+
+static void
+adopt_one (SondeSessionManager *self, SondeCallers *callers, SondeLeftSession *left)
+{
+  const SondeSessionRecord *record = left->record;
+  g_autoptr (SondeCaller) owner = sonde_callers_adopt (callers, record->owner, record->bus_id,
+                                                       record->owner_uid, record->owner_pid);
+  g_autoptr (GError) error = NULL;
+  SondeSession *session = sonde_session_adopt (left, self->fd_store, owner, self->store,
+                                               self->launcher, &session_handler, self, &error);
+
+  self->last_id = MAX (self->last_id, record->id);
+  if (session == NULL)
+    {
+      g_warning ("Session %" G_GUINT64_FORMAT " cannot be taken over: %s", record->id,
+                 error->message);
+      sonde_session_keeper_forget_left (self->fd_store, left);
+    }
+  else if (sonde_session_is_over (session))
+    keep (self, session);
+  else
+    insert (self, session);
+}
+
+/* Its owner left with the bus that knew him, or its targets exited while nobody looked. */
+static void
+end_deserted (SondeSessionManager *self)
+{
+  GHashTableIter iter;
+  gpointer session;
+
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    sonde_session_stop_if_deserted (session);
+}
+
+void
+sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *callers)
+{
+  g_autoptr (GPtrArray) all = NULL;
+
+  if (self->fd_store == NULL)
+    return;
+  all = sonde_session_keeper_find_left (self->fd_store);
+  for (guint i = 0; i < all->len; i++)
+    adopt_one (self, callers, g_ptr_array_index (all, i));
+  end_deserted (self);
+}
+
+void
+sonde_session_manager_leave (SondeSessionManager *self)
+{
+  g_autoptr (GList) starting = g_hash_table_get_keys (self->starting);
+  GHashTableIter iter;
+  gpointer id;
+  gpointer session;
+
+  for (GList *item = starting; item != NULL; item = item->next)
+    sonde_session_abort (item->data, "The service is being restarted");
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, &id, &session))
+    {
+      g_hash_table_iter_steal (&iter);
+      g_free (id);
+      sonde_session_leave (session);
+    }
+  sonde_kept_list_set_free_func (self->kept, (GDestroyNotify) sonde_session_leave);
+}
+
+guint
+sonde_session_manager_n_sessions (const SondeSessionManager *self)
+{
+  return g_hash_table_size (self->sessions) + (sonde_kept_list_get (self->kept, 0) != NULL);
+}
+
+gboolean
+sonde_session_manager_has_progress (SondeSessionManager *self)
+{
+  gboolean has_progress = TRUE;
+  GHashTableIter iter;
+  gpointer session;
+
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    has_progress = sonde_session_has_progress (session) && has_progress;
+  return has_progress;
+}
+
 static gboolean
 check_sessions (SondeSessionManager *self, uid_t uid, GError **error)
 {
@@ -201,7 +306,7 @@ check_sessions (SondeSessionManager *self, uid_t uid, GError **error)
       n_own += owner_uid == uid;
       n_of_others += owner_uid != uid && owner_uid != 0;
     }
-  return sonde_quota_check_sessions (uid, n_own, n_of_others, error);
+  return sonde_quota_check_sessions (self->settings, uid, n_own, n_of_others, error);
 }
 
 static gboolean
@@ -241,13 +346,10 @@ sonde_session_manager_start_async (SondeSessionManager *self,
                                    GAsyncReadyCallback callback,
                                    gpointer user_data)
 {
-  static const SondeSessionHandler handler
-      = { .started = on_started, .state_changed = on_state_changed, .ended = on_ended };
   g_autoptr (GTask) task = g_task_new (NULL, NULL, callback, user_data);
   g_autoptr (SondeSession) session = NULL;
   uid_t owner_uid = sonde_caller_uid (owner);
   GError *error = NULL;
-  guint64 id;
 
   g_task_set_source_tag (task, sonde_session_manager_start_async);
   if (!check_start (self, owner_uid, is_lasting, &error))
@@ -256,8 +358,8 @@ sonde_session_manager_start_async (SondeSessionManager *self,
       g_task_return_error (task, error);
       return;
     }
-  id = ++self->last_id;
-  session = sonde_session_new (id, owner, options, is_lasting ? self->store : NULL, &handler, self);
+  session = sonde_session_new (++self->last_id, owner, options, is_lasting ? self->store : NULL,
+                               self->fd_store, &session_handler, self);
   if (!sonde_session_start (session, self->launcher, &error))
     {
       g_task_return_error (task, error);
@@ -266,7 +368,7 @@ sonde_session_manager_start_async (SondeSessionManager *self,
   /* Only what costs a process counts, not a refusal. */
   sonde_uid_rate_count (self->starts, owner_uid, g_get_monotonic_time ());
   g_hash_table_insert (self->starting, session, g_steal_pointer (&task));
-  g_hash_table_insert (self->sessions, g_memdup2 (&id, sizeof id), g_steal_pointer (&session));
+  insert (self, g_steal_pointer (&session));
 }
 
 guint64

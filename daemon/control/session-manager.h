@@ -3,6 +3,7 @@
 #pragma once
 
 #include "daemon/control/session.h"
+#include "daemon/control/settings.h"
 
 typedef struct SondeSessionManager SondeSessionManager;
 
@@ -15,14 +16,28 @@ typedef struct
 } SondeSessionManagerHandler;
 
 /* @launcher: (transfer full)
- * @store: (nullable) (transfer full): where capture files go */
+ * @store: (nullable) (transfer full): where capture files go
+ * @fd_store: (nullable): outliving it: where sessions outlive us
+ * @settings: outliving it; may change */
 SondeSessionManager *sonde_session_manager_new (SondeWorkerLauncher *launcher,
                                                 SondeCaptureStore *store,
+                                                SondeFdStore *fd_store,
+                                                const SondeSettings *settings,
                                                 const SondeSessionManagerHandler *handler,
                                                 gpointer user_data);
 /* Kills what is left. Accepts NULL. */
 void sonde_session_manager_free (SondeSessionManager *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSessionManager, sonde_session_manager_free)
+
+/* Takes over the sessions that a sonded before us has left in the fd store. Before any other. */
+void sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *callers);
+/* Leaves them to the next one: their workers go on, and nobody is told of an end. */
+void sonde_session_manager_leave (SondeSessionManager *self);
+
+/* Sessions that run or can be seen. */
+guint sonde_session_manager_n_sessions (const SondeSessionManager *self);
+/* Whether what workers have said since the last call was heard. */
+gboolean sonde_session_manager_has_progress (SondeSessionManager *self);
 
 /* Whether sessions can have files. */
 gboolean sonde_session_manager_has_store (const SondeSessionManager *self);

@@ -50,11 +50,14 @@ go_live (SondeSession *self, GError **error)
       || !sonde_session_scope_open (self->scope, self->worker, error)
       || !sonde_worker_send_simple (self->worker, SONDE_MESSAGE_START, error))
     return FALSE;
-  sonde_session_enter_phase (self, SONDE_PHASE_LIVE, 0);
+  self->live_since_us = g_get_monotonic_time ();
+  sonde_session_enter_phase (self, SONDE_PHASE_LIVE, SONDE_LIMIT_SILENCE_MS);
   sonde_session_step (self, SONDE_STEP_STARTED);
   if (!sonde_session_scope_announce (self->scope, self->worker, error))
     return FALSE;
   sonde_session_start_duration (self);
+  sonde_session_save_worker (self);
+  sonde_session_save (self);
   sonde_audit ("session-started", self->id, self->owner_uid,
                sonde_scope_name (self->options->scope));
   sonde_session_answer_start (self, sonde_steal_fd (&reader), NULL);
@@ -75,11 +78,26 @@ on_scope_ready (const GError *refusal, gpointer user_data)
     sonde_session_fail (self, error);
 }
 
+/* Of a processor that has come. The sonded before us may have asked for them. */
+static gboolean
+on_more_rings (SondeSession *self, const SondeMessageRingsMapped *message, GError **error)
+{
+  if (!sonde_session_scope_rings_mapped (self->scope, message->status, error))
+    {
+      if (self->is_adopted)
+        g_clear_error (error);
+      return self->is_adopted;
+    }
+  sonde_session_save_worker (self);
+  sonde_session_save (self);
+  return TRUE;
+}
+
 static gboolean
 on_rings_mapped (SondeSession *self, const SondeMessageRingsMapped *message, GError **error)
 {
   if (self->phase == SONDE_PHASE_LIVE)
-    return sonde_session_scope_rings_mapped (self->scope, message->status, error);
+    return on_more_rings (self, message, error);
   if (self->phase == SONDE_PHASE_DRAIN)
     return TRUE; /* the events they were for are closed */
   if (message->status != 0)
@@ -101,22 +119,53 @@ on_drained (SondeSession *self, const SondeMessageStatistics *message)
   gboolean is_orphan = g_str_equal (self->reason, "owner-left");
 
   take_statistics (self, message);
+  if (self->phase == SONDE_PHASE_DELIVERY)
+    return;
   sonde_session_enter_phase (self, SONDE_PHASE_DELIVERY,
                              is_orphan ? SONDE_LIMIT_DELIVERY_ORPHAN_MS : SONDE_LIMIT_DELIVERY_MS);
   sonde_session_answer_stops (self, NULL);
 }
 
+static void
+stop_if_deserted (SondeSession *self)
+{
+  const char *reason = sonde_session_output_deserted (self->output);
+
+  if (self->phase == SONDE_PHASE_LIVE && reason != NULL)
+    sonde_session_stop (self, reason);
+}
+
 static gboolean
 on_sink_closed (SondeSession *self, const SondeMessageSinkClosed *message, GError **error)
 {
-  const char *reason;
-
+  /* The sonded before us may have opened it and told nobody. */
   if (!sonde_session_output_closed (self->output, message->sink_id, error))
-    return FALSE;
-  reason = sonde_session_output_deserted (self->output);
-  if (self->phase == SONDE_PHASE_LIVE && reason != NULL)
-    sonde_session_stop (self, reason);
+    {
+      if (self->is_adopted)
+        g_clear_error (error);
+      return self->is_adopted;
+    }
+  stop_if_deserted (self);
   return TRUE;
+}
+
+/* Comes after all that the sonded before us has not read. */
+static void
+on_sinks (SondeSession *self, const SondeMessageSinks *message)
+{
+  sonde_session_output_reconcile (self->output, message->sink_ids, message->n_sinks);
+  stop_if_deserted (self);
+}
+
+/* Written down before the worker may go: nobody else can tell then how it ended. */
+static gboolean
+on_finished (SondeSession *self, const SondeMessageStatistics *message, GError **error)
+{
+  take_statistics (self, message);
+  sonde_session_enter_phase (self, SONDE_PHASE_OVER, SONDE_LIMIT_WORKER_EXIT_MS);
+  sonde_session_answer_stops (self, NULL);
+  sonde_session_save (self);
+  return sonde_worker_send_simple (self->worker, SONDE_MESSAGE_LEAVE, error);
 }
 
 static void
@@ -133,7 +182,7 @@ on_failed (SondeSession *self, const SondeMessageFailed *message)
 static gboolean
 forgive_if_leaving (const SondeSession *self, gboolean is_sent, GError **error)
 {
-  if (is_sent || self->phase != SONDE_PHASE_DELIVERY)
+  if (is_sent || (self->phase != SONDE_PHASE_DELIVERY && self->phase != SONDE_PHASE_OVER))
     return is_sent;
   g_clear_error (error);
   return TRUE;
@@ -165,10 +214,11 @@ dispatch (SondeSession *self, const SondeMessageHeader *header, GError **error)
       return TRUE;
     case SONDE_MESSAGE_SINK_CLOSED:
       return on_sink_closed (self, message, error);
-    case SONDE_MESSAGE_FINISHED:
-      take_statistics (self, message);
-      sonde_session_enter_phase (self, SONDE_PHASE_OVER, SONDE_LIMIT_WORKER_EXIT_MS);
+    case SONDE_MESSAGE_SINKS:
+      on_sinks (self, message);
       return TRUE;
+    case SONDE_MESSAGE_FINISHED:
+      return forgive_if_leaving (self, on_finished (self, message, error), error);
     case SONDE_MESSAGE_FAILED:
       on_failed (self, message);
       return TRUE;

@@ -9,6 +9,7 @@ struct SondeSessionOutput
 {
   SondeCaptureStore *store;
   char *path;
+  guint64 max_bytes;
   SondeReaderSet *readers;
   GPtrArray *last_readers; /* char *: once sealed */
 };
@@ -43,14 +44,14 @@ sonde_session_output_open_file (SondeSessionOutput *self,
                                 SondeWorker *worker,
                                 GError **error)
 {
-  guint64 max_bytes;
   int fd;
 
   if (self->store == NULL)
     return TRUE;
-  fd = sonde_capture_store_open (self->store, owner_uid, label, session_id, &self->path, &max_bytes,
-                                 error);
-  return fd >= 0 && sonde_reader_set_open_file (self->readers, fd, max_bytes, worker, error) != 0;
+  fd = sonde_capture_store_open (self->store, owner_uid, label, session_id, &self->path,
+                                 &self->max_bytes, error);
+  return fd >= 0
+         && sonde_reader_set_open_file (self->readers, fd, self->max_bytes, worker, error) != 0;
 }
 
 int
@@ -79,6 +80,33 @@ sonde_session_output_deserted (const SondeSessionOutput *self)
   if (sonde_reader_set_n_open (self->readers) > 0)
     return NULL;
   return self->store != NULL ? "capture-full" : "reader-left";
+}
+
+void
+sonde_session_output_reconcile (SondeSessionOutput *self, const guint32 *sink_ids, guint n_sinks)
+{
+  sonde_reader_set_reconcile (self->readers, sink_ids, n_sinks);
+}
+
+void
+sonde_session_output_record (const SondeSessionOutput *self, SondeSessionRecord *record)
+{
+  record->is_lasting = self->store != NULL;
+  record->capture_file = g_strdup (self->path);
+  record->capture_max_bytes = self->max_bytes;
+  sonde_reader_set_record (self->readers, record);
+}
+
+void
+sonde_session_output_restore (SondeSessionOutput *self, const SondeSessionRecord *record)
+{
+  gboolean is_over = record->state == SONDE_STATE_FINISHED || record->state == SONDE_STATE_FAILED;
+
+  self->path = g_strdup (record->capture_file);
+  self->max_bytes = record->capture_max_bytes;
+  if (self->path != NULL && !is_over)
+    sonde_capture_store_reserve (self->store, self->path, self->max_bytes);
+  sonde_reader_set_restore (self->readers, record);
 }
 
 void

@@ -4,6 +4,7 @@
 
 #include "daemon/control/capture-store.h"
 #include "daemon/control/options.h"
+#include "daemon/control/session-record.h"
 #include "daemon/control/stream-options.h"
 #include "daemon/control/worker.h"
 
@@ -44,6 +45,13 @@ gboolean sonde_session_output_closed (SondeSessionOutput *self, guint32 sink_id,
 /* Why a session ends of which nobody takes frames any more: "reader-left", "capture-full"; NULL
  * while somebody does. */
 const char *sonde_session_output_deserted (const SondeSessionOutput *self);
+
+/* Of an adopted session: the streams that are open are at most these. */
+void
+sonde_session_output_reconcile (SondeSessionOutput *self, const guint32 *sink_ids, guint n_sinks);
+void sonde_session_output_record (const SondeSessionOutput *self, SondeSessionRecord *record);
+/* Of a new one. */
+void sonde_session_output_restore (SondeSessionOutput *self, const SondeSessionRecord *record);
 
 void sonde_session_output_seal (SondeSessionOutput *self);
 /* Nothing is written to the file any more. */

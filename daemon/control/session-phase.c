@@ -18,12 +18,13 @@ sonde_session_phase_expects (SondeSessionPhase phase, guint32 type)
     case SONDE_MESSAGE_FILE_REQUEST:
     case SONDE_MESSAGE_STATISTICS:
     case SONDE_MESSAGE_SINK_CLOSED:
+    case SONDE_MESSAGE_SINKS:
       return phase == SONDE_PHASE_LIVE || phase == SONDE_PHASE_DRAIN
              || phase == SONDE_PHASE_DELIVERY;
+    /* One that is adopted says DRAINED again, or has said it to the sonded before. */
     case SONDE_MESSAGE_DRAINED:
-      return phase == SONDE_PHASE_DRAIN;
     case SONDE_MESSAGE_FINISHED:
-      return phase == SONDE_PHASE_DELIVERY;
+      return phase == SONDE_PHASE_DRAIN || phase == SONDE_PHASE_DELIVERY;
     case SONDE_MESSAGE_FAILED:
       return TRUE;
     default:
@@ -38,6 +39,7 @@ sonde_session_phase_overdue (SondeSessionPhase phase)
     [SONDE_PHASE_HELLO] = "The worker did not say hello in time",
     [SONDE_PHASE_RINGS] = "The worker did not map its rings in time",
     [SONDE_PHASE_SCOPE] = "systemd did not tell in time where the unit is",
+    [SONDE_PHASE_LIVE] = "The worker gave no sign of life",
     [SONDE_PHASE_DRAIN] = "The worker did not drain its rings in time",
     [SONDE_PHASE_DELIVERY] = "The readers did not take the rest of the capture in time",
   };

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One profiling session from inside: shared by session.c and session-messages.c alone. */
+/* One profiling session from inside: shared by session.c, session-messages.c and
+ * session-adoption.c alone. */
 #pragma once
 
+#include "daemon/control/session-keeper.h"
 #include "daemon/control/session-output.h"
 #include "daemon/control/session-phase.h"
 #include "daemon/control/session-scope.h"
@@ -17,6 +19,7 @@ struct SondeSession
   GVariant *options_view;
   char *description;
   guint64 start_time_us; /* since 1970 */
+  gint64 live_since_us;  /* monotonic: its events are on */
   const SondeSessionHandler *handler;
   gpointer user_data;
 
@@ -24,7 +27,8 @@ struct SondeSession
   SondeSessionPhase phase;
   gboolean is_starting; /* `started` is owed */
   gboolean has_started;
-  gboolean is_quiet; /* free has begun: no callback any more */
+  gboolean is_adopted; /* from a sonded before us */
+  gboolean is_quiet;   /* free has begun: no callback any more */
   char *reason;
   guint64 statistics[SONDE_N_STATISTICS];
 
@@ -33,7 +37,11 @@ struct SondeSession
   SondeSessionOutput *output;
   GPtrArray *stops; /* GTask: unanswered Stop calls */
 
-  guint deadline; /* of the current phase */
+  SondeSessionKeeper *keeper; /* NULL: nothing outlives this sonded */
+
+  guint deadline;          /* of the current phase */
+  guint64 n_heard;         /* messages of the worker at the last deadline */
+  guint64 n_heard_watched; /* at the last look of the watchdog */
   guint duration;
 };
 
@@ -48,6 +56,9 @@ void sonde_session_start_duration (SondeSession *self);
 void sonde_session_answer_start (SondeSession *self, int capture_fd, const GError *error);
 /* Answers all calls of Stop. */
 void sonde_session_answer_stops (SondeSession *self, const GError *error);
+/* Keeps for the next sonded what the session is now, or its worker. */
+void sonde_session_save (SondeSession *self);
+void sonde_session_save_worker (SondeSession *self);
 /* Of a failed start or a dead worker; `ended` follows when the worker is reaped. */
 void sonde_session_fail (SondeSession *self, const GError *error);
 void sonde_session_fail_reason (SondeSession *self, const char *reason);

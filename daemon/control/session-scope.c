@@ -341,16 +341,22 @@ sonde_session_scope_rings_mapped (SondeSessionScope *self, int status, GError **
   return TRUE;
 }
 
-gboolean
-sonde_session_scope_open (SondeSessionScope *self, SondeWorker *worker, GError **error)
+static void
+follow_cpus (SondeSessionScope *self, SondeWorker *worker)
 {
   static const SondeCpuFollowerHandler handler = { is_counting, on_cpu_came };
 
-  if (!open_scope (self, worker, error))
-    return FALSE;
   self->worker = worker;
   self->cpus = sonde_cpu_follower_new (SONDE_CPUS_ONLINE_PATH, sonde_event_set_cpus (self->events),
                                        &handler, self);
+}
+
+gboolean
+sonde_session_scope_open (SondeSessionScope *self, SondeWorker *worker, GError **error)
+{
+  if (!open_scope (self, worker, error))
+    return FALSE;
+  follow_cpus (self, worker);
   return TRUE;
 }
 
@@ -463,4 +469,66 @@ sonde_session_scope_close (SondeSessionScope *self)
   g_clear_pointer (&self->cpus, sonde_cpu_follower_free);
   g_clear_pointer (&self->watch, sonde_group_watch_free);
   g_clear_pointer (&self->events, sonde_event_set_free);
+}
+
+void
+sonde_session_scope_record (const SondeSessionScope *self, SondeSessionRecord *record)
+{
+  sonde_target_set_record (self->targets, record->targets);
+  sonde_proc_broker_record (self->broker, record->named);
+  if (self->group != NULL)
+    record->group = g_strdup (sonde_control_group_path (self->group));
+  record->note = g_strdup (self->note);
+  if (self->events == NULL)
+    return;
+  record->n_events = sonde_event_set_n_handed_over (self->events);
+  sonde_event_set_record (self->events, record->rings);
+}
+
+GArray *
+sonde_session_scope_ring_fds (const SondeSessionScope *self)
+{
+  return self->events != NULL ? sonde_event_set_ring_fds (self->events)
+                              : g_array_new (FALSE, FALSE, sizeof (int));
+}
+
+/* Without its rings, or without its unit, a session goes on with what it has. */
+void
+sonde_session_scope_restore (SondeSessionScope *self,
+                             const SondeSessionRecord *record,
+                             GArray *ring_fds,
+                             SondeWorker *worker)
+{
+  g_autoptr (GError) error = NULL;
+
+  for (guint i = 0; i < record->targets->len; i++)
+    {
+      SondeTarget *target
+          = sonde_target_new_recorded (&g_array_index (record->targets, SondeRecordTarget, i));
+
+      sonde_proc_broker_allow (self->broker, target);
+      sonde_target_set_take (self->targets, target);
+    }
+  sonde_proc_broker_allow_recorded (self->broker, record->named);
+  self->has_mounts = TRUE;
+  self->note = g_strdup (record->note);
+  if (record->group != NULL && (self->group = sonde_control_group_open (record->group, NULL)))
+    sonde_proc_broker_allow_group (self->broker, self->group);
+  if (record->state == SONDE_STATE_DRAINING)
+    return;
+  self->events = sonde_event_set_new_recorded (self->options, record->rings, ring_fds,
+                                               record->n_events, &error);
+  if (self->events != NULL)
+    follow_cpus (self, worker);
+  else
+    g_warning ("A session that was taken over cannot take more processes: %s", error->message);
+  if (self->group != NULL)
+    self->watch = sonde_group_watch_new (self->group, self->all_exited, self->user_data);
+}
+
+gboolean
+sonde_session_scope_is_over (const SondeSessionScope *self)
+{
+  return sonde_target_set_is_over (self->targets)
+         || (self->options->scope == SONDE_SCOPE_UNIT && self->group == NULL);
 }

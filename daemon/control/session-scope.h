@@ -77,5 +77,18 @@ gboolean sonde_session_scope_answer_file (SondeSessionScope *self,
                                           SondeWorker *worker,
                                           GError **error);
 
+/* For a sonded after us: all that it needs of the scope, and the events that own its rings
+ * (element-type int; borrowed; none once it is closed). */
+void sonde_session_scope_record (const SondeSessionScope *self, SondeSessionRecord *record);
+GArray *sonde_session_scope_ring_fds (const SondeSessionScope *self);
+/* Instead of preparing and opening: as it was left by a sonded before us. @ring_fds: (element-type
+ * int): taken and replaced by -1 */
+void sonde_session_scope_restore (SondeSessionScope *self,
+                                  const SondeSessionRecord *record,
+                                  GArray *ring_fds,
+                                  SondeWorker *worker);
+/* Whether it had targets, and none is left. */
+gboolean sonde_session_scope_is_over (const SondeSessionScope *self);
+
 /* Nothing is added any more and exits are of no interest; requests are still answered. */
 void sonde_session_scope_close (SondeSessionScope *self);

@@ -22,13 +22,40 @@ sonde_session_step (SondeSession *self, SondeSessionStep step)
   return TRUE;
 }
 
+/* Since the last deadline. What waits to be read is our silence, not the worker's. */
+static gboolean
+is_heard (SondeSession *self)
+{
+  const SondeChannel *channel = sonde_worker_channel (self->worker);
+  guint64 n_before = self->n_heard;
+
+  if (channel == NULL)
+    return FALSE;
+  self->n_heard = sonde_channel_n_received (channel);
+  return self->n_heard != n_before || sonde_channel_is_waiting (channel);
+}
+
+gboolean
+sonde_session_has_progress (SondeSession *self)
+{
+  const SondeChannel *channel = self->worker != NULL ? sonde_worker_channel (self->worker) : NULL;
+  guint64 n_before = self->n_heard_watched;
+
+  if (channel == NULL)
+    return TRUE;
+  self->n_heard_watched = sonde_channel_n_received (channel);
+  return self->n_heard_watched != n_before || !sonde_channel_is_waiting (channel);
+}
+
 static gboolean
 on_deadline (gpointer user_data)
 {
   SondeSession *self = user_data;
 
   self->deadline = 0;
-  if (self->phase == SONDE_PHASE_OVER) /* finished, and only its process stays */
+  if (self->phase == SONDE_PHASE_LIVE && is_heard (self))
+    sonde_session_enter_phase (self, SONDE_PHASE_LIVE, SONDE_LIMIT_SILENCE_MS);
+  else if (self->phase == SONDE_PHASE_OVER) /* finished, and only its process stays */
     sonde_worker_kill (self->worker);
   else
     sonde_session_fail_reason (self, sonde_session_phase_overdue (self->phase));
@@ -83,8 +110,17 @@ sonde_session_end (SondeSession *self)
   g_clear_handle_id (&self->deadline, g_source_remove);
   sonde_session_output_close (self->output);
   sonde_audit ("session-ended", self->id, self->owner_uid, self->reason);
-  if (!self->is_quiet)
-    self->handler->ended (self, self->has_started, self->user_data);
+  if (self->is_quiet)
+    return;
+  if (self->has_started && sonde_session_is_lasting (self))
+    sonde_session_save (self);
+  self->handler->ended (self, self->has_started, self->user_data);
+  if (self->keeper == NULL)
+    return;
+  /* Once it is told: better twice than never. */
+  if (!self->has_started || !sonde_session_is_lasting (self))
+    sonde_session_keeper_forget_record (self->keeper);
+  sonde_session_keeper_forget_worker (self->keeper);
 }
 
 void
@@ -136,6 +172,7 @@ switch_sampling (SondeSession *self,
 {
   if (!sonde_session_step (self, which))
     return refuse_state (self, error);
+  sonde_session_save (self);
   if (sonde_worker_send_simple (self->worker, message, error))
     return TRUE;
   sonde_session_fail_reason (self, "The worker cannot be told to pause or resume");
@@ -160,10 +197,17 @@ sonde_session_open_stream (SondeSession *self,
                            const SondeStreamOptions *options,
                            GError **error)
 {
-  if (self->phase == SONDE_PHASE_LIVE)
-    return sonde_session_output_open_stream (self->output, reader, options, self->worker, error);
-  refuse_state (self, error);
-  return -1;
+  int fd;
+
+  if (self->phase != SONDE_PHASE_LIVE)
+    {
+      refuse_state (self, error);
+      return -1;
+    }
+  fd = sonde_session_output_open_stream (self->output, reader, options, self->worker, error);
+  if (fd >= 0)
+    sonde_session_save (self);
+  return fd;
 }
 
 int
@@ -180,7 +224,10 @@ sonde_session_add_targets (SondeSession *self, GPtrArray *targets, GError **erro
 {
   if (self->phase != SONDE_PHASE_LIVE)
     return refuse_state (self, error);
-  return sonde_session_scope_add (self->scope, targets, self->worker, error);
+  if (!sonde_session_scope_add (self->scope, targets, self->worker, error))
+    return FALSE;
+  sonde_session_save (self);
+  return TRUE;
 }
 
 static gboolean
@@ -196,7 +243,10 @@ on_duration (gpointer user_data)
 void
 sonde_session_start_duration (SondeSession *self)
 {
-  guint64 ms = (self->options->duration_us + 999) / 1000;
+  gint64 gone_us = g_get_monotonic_time () - self->live_since_us;
+  guint64 left_us
+      = self->options->duration_us - MIN (self->options->duration_us, (guint64) MAX (gone_us, 0));
+  guint64 ms = self->options->duration_us > 0 ? MAX ((left_us + 999) / 1000, 1) : 0;
 
   /* GLib counts in 32 bits of milliseconds: 49 days. */
   if (ms > 0 && ms <= G_MAXUINT)
@@ -210,6 +260,7 @@ sonde_session_new (guint64 id,
                    SondeCaller *owner,
                    SondeOptions *options,
                    SondeCaptureStore *store,
+                   SondeFdStore *fd_store,
                    const SondeSessionHandler *handler,
                    gpointer user_data)
 {
@@ -229,7 +280,19 @@ sonde_session_new (guint64 id,
                                          on_targets_exited, self);
   self->output = sonde_session_output_new (store);
   self->stops = g_ptr_array_new_with_free_func (g_object_unref);
+  if (fd_store != NULL)
+    self->keeper = sonde_session_keeper_new (fd_store, id);
   return self;
+}
+
+/* The record first: without it the rest is nobody's. */
+static void
+forget (SondeSession *self)
+{
+  if (self->keeper == NULL)
+    return;
+  sonde_session_keeper_forget_record (self->keeper);
+  sonde_session_keeper_forget_worker (self->keeper);
 }
 
 void
@@ -240,6 +303,8 @@ sonde_session_free (SondeSession *self)
   self->is_quiet = TRUE;
   sonde_session_enter_phase (self, SONDE_PHASE_OVER, 0);
   g_clear_handle_id (&self->duration, g_source_remove);
+  forget (self);
+  g_clear_pointer (&self->keeper, sonde_session_keeper_free);
   g_clear_pointer (&self->worker, sonde_worker_free);
   g_clear_pointer (&self->scope, sonde_session_scope_free);
   g_clear_pointer (&self->output, sonde_session_output_free);
@@ -282,6 +347,7 @@ sonde_session_stop (SondeSession *self, const char *reason)
   if (!sonde_session_step (self, SONDE_STEP_STOP))
     return;
   self->reason = g_strdup (reason);
+  sonde_session_save (self);
   g_clear_handle_id (&self->duration, g_source_remove);
   sonde_session_scope_close (self->scope);
   sonde_session_output_seal (self->output);

@@ -7,6 +7,7 @@
 
 #include "daemon/control/caller.h"
 #include "daemon/control/capture-store.h"
+#include "daemon/control/fd-store.h"
 #include "daemon/control/options.h"
 #include "daemon/control/worker-launcher.h"
 #include "daemon/control/session-state.h"
@@ -30,16 +31,22 @@ typedef struct
  * @owner: watched for as long as the session lives
  * @options: (transfer full):
  * @store: (nullable): outliving it: for a session that writes a capture file and outlives its owner
+ * @fd_store: (nullable): outliving it: for a session that outlives this sonded
  */
 SondeSession *sonde_session_new (guint64 id,
                                  SondeCaller *owner,
                                  SondeOptions *options,
                                  SondeCaptureStore *store,
+                                 SondeFdStore *fd_store,
                                  const SondeSessionHandler *handler,
                                  gpointer user_data);
 /* Kills what is left. Accepts NULL. */
 void sonde_session_free (SondeSession *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSession, sonde_session_free)
+
+/* As sonde_session_free(), but what the next sonded needs stays, and its worker goes on. Accepts
+ * NULL. */
+void sonde_session_leave (SondeSession *self);
 
 /* Proves the targets, opens the rings, spawns the worker; `started` follows. On failure nothing is
  * left and no callback comes. */
@@ -52,6 +59,9 @@ gboolean sonde_session_start (SondeSession *self, SondeWorkerLauncher *launcher,
  * Does nothing if it is stopping already. Before `started` it fails the session.
  */
 void sonde_session_stop (SondeSession *self, const char *reason);
+
+/* Of an adopted one: stops it if it has no owner any more and needs him, or no target. */
+void sonde_session_stop_if_deserted (SondeSession *self);
 
 /* As sonde_session_stop() with "stopped"; answers when the rings are drained or the session failed,
  * within SONDE_LIMIT_DRAIN_MS. Errors: SONDE_ERROR_INVALID_STATE, FAILED */
@@ -95,6 +105,8 @@ const char *sonde_session_description (const SondeSession *self);
 GVariant *sonde_session_options_view (const SondeSession *self);
 /* Of StartSession: it outlives its owner. */
 gboolean sonde_session_is_lasting (const SondeSession *self);
+/* Whether what its worker has said since the last call was heard, if it has said anything. */
+gboolean sonde_session_has_progress (SondeSession *self);
 /* Finished or failed. */
 gboolean sonde_session_is_over (const SondeSession *self);
 /* "" if it writes none. */

@@ -116,9 +116,28 @@ on_exited (int fd, GIOCondition condition, gpointer user_data)
 void
 sonde_target_set_take (SondeTargetSet *self, SondeTarget *target)
 {
-  guint watch = g_unix_fd_add (sonde_target_pidfd (target), G_IO_IN, on_exited, self);
+  int pidfd = sonde_target_pidfd (target);
+  guint watch = pidfd >= 0 ? g_unix_fd_add (pidfd, G_IO_IN, on_exited, self) : 0;
 
   g_ptr_array_add (self->targets, target);
   g_array_append_val (self->watches, watch);
-  self->n_alive++;
+  self->n_alive += pidfd >= 0;
+}
+
+void
+sonde_target_set_record (const SondeTargetSet *self, GArray *records)
+{
+  for (guint i = 0; i < self->targets->len; i++)
+    {
+      SondeRecordTarget record;
+
+      sonde_target_record (g_ptr_array_index (self->targets, i), &record);
+      g_array_append_val (records, record);
+    }
+}
+
+gboolean
+sonde_target_set_is_over (const SondeTargetSet *self)
+{
+  return self->targets->len > 0 && self->n_alive == 0;
 }

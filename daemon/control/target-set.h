@@ -24,9 +24,13 @@ gboolean sonde_target_set_prove (const SondeTargetSet *self,
                                  const SondeTracer *owner,
                                  GError **error);
 
-/* @target: (transfer full): watched from now on */
+/* @target: (transfer full): watched from now on, unless it is known to have exited */
 void sonde_target_set_take (SondeTargetSet *self, SondeTarget *target);
 
+/* (element-type SondeRecordTarget): appends all */
+void sonde_target_set_record (const SondeTargetSet *self, GArray *records);
+/* Whether there were targets, and none is left. */
+gboolean sonde_target_set_is_over (const SondeTargetSet *self);
 /* Opens events of all of them, of which some may have been inherited.
  * Errors: those of sonde_event_set_open_process() */
 gboolean sonde_target_set_open (const SondeTargetSet *self, SondeEventSet *events, GError **error);

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "daemon/control/credentials.h"
+#include "daemon/control/session-record.h"
 
 /**
  * SECTION: target
@@ -38,8 +39,12 @@ SondeTarget *sonde_target_new_unproven (pid_t pid);
 void sonde_target_free (SondeTarget *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTarget, sonde_target_free)
 
+/* A target of a sonded before us. It may have exited since, and its number be another's. */
+SondeTarget *sonde_target_new_recorded (const SondeRecordTarget *record);
+void sonde_target_record (const SondeTarget *self, SondeRecordTarget *record);
+
 pid_t sonde_target_pid (const SondeTarget *self);
-/* -1 if there was no such process; readable when the process has exited. */
+/* -1 if there was no such process, or is none any more; readable when the process has exited. */
 int sonde_target_pidfd (const SondeTarget *self);
 /* /proc/PID/stat field 22. */
 guint64 sonde_target_start_ticks (const SondeTarget *self);

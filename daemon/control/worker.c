@@ -25,6 +25,7 @@ struct SondeWorker
   GSubprocess *process;  /* one that we spawned, */
   int pidfd;             /* or -1, and: */
   SondeWorkerUnit *unit; /* systemd's, once it has said who it is */
+  pid_t unit_pid;        /* of that */
   SondeChannel *channel;
   guint exit_timer;
   gboolean is_closed; /* the connection */
@@ -128,24 +129,17 @@ on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
     }
   else if (!self->has_ended)
     self->exit_timer = g_timeout_add (SONDE_LIMIT_WORKER_EXIT_MS, on_exit_timeout, self);
-  if (self->process == NULL && self->unit == NULL)
+  if (!self->has_ended && self->process == NULL && self->unit == NULL)
     end_process (self, NEVER_SPOKE);
   else
     report_gone (self);
 }
 
-/* Who has connected tells the first message. The number was its as long as it has its end. */
+/* The number was its as long as it has its end. */
 static gboolean
-identify (SondeWorker *self, GError **error)
+find_unit (SondeWorker *self, pid_t pid, GError **error)
 {
-  pid_t pid = sonde_channel_peer_pid (self->channel);
-
-  if (pid <= 0)
-    {
-      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
-                           "The kernel does not tell who the worker is");
-      return FALSE;
-    }
+  self->unit_pid = pid;
   self->unit = sonde_worker_unit_new (sonde_worker_launcher_bus (self->launcher), pid,
                                       on_unit_ended, self, error);
   if (self->unit == NULL)
@@ -154,6 +148,19 @@ identify (SondeWorker *self, GError **error)
     return TRUE;
   g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED, "The worker has gone");
   g_clear_pointer (&self->unit, sonde_worker_unit_free);
+  return FALSE;
+}
+
+/* Who has connected tells the first message. */
+static gboolean
+identify (SondeWorker *self, GError **error)
+{
+  pid_t pid = sonde_channel_peer_pid (self->channel);
+
+  if (pid > 0)
+    return find_unit (self, pid, error);
+  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                       "The kernel does not tell who the worker is");
   return FALSE;
 }
 
@@ -167,7 +174,7 @@ on_message (SondeChannel *channel,
   SondeWorker *self = user_data;
   g_autoptr (GError) error = NULL;
 
-  if (self->process == NULL && self->unit == NULL && !identify (self, &error))
+  if (!self->has_ended && self->process == NULL && self->unit == NULL && !identify (self, &error))
     {
       g_clear_pointer (&self->channel, sonde_channel_free);
       on_closed (NULL, error, self);
@@ -200,8 +207,8 @@ start_process (const char *path, uid_t uid, int fd, GError **error)
   return process;
 }
 
-/* -1: it is reaped, which GLib does on a thread of its own. If it was not afterwards, then the number
- * was its as well when we used it. */
+/* -1: it is reaped, which GLib does on a thread of its own. If it was not afterwards, then the
+ * number was its as well when we used it. */
 static int
 open_pidfd (GSubprocess *process)
 {
@@ -241,29 +248,52 @@ spawn (SondeWorker *self, GError **error)
   return sonde_steal_fd (&ours);
 }
 
-SondeWorker *
-sonde_worker_start (SondeWorkerLauncher *launcher,
-                    const SondeWorkerHandler *handler,
-                    gpointer user_data,
-                    GError **error)
+static const SondeChannelHandler channel_handler = { .message = on_message, .closed = on_closed };
+
+static SondeWorker *
+worker_new (SondeWorkerLauncher *launcher, const SondeWorkerHandler *handler, gpointer user_data)
 {
-  static const SondeChannelHandler channel_handler = { .message = on_message, .closed = on_closed };
-  SondeWorkerSocket *socket = sonde_worker_launcher_socket (launcher);
   SondeWorker *self = g_new0 (SondeWorker, 1);
-  int fd;
 
   g_ref_count_init (&self->refs);
   self->pidfd = -1;
   self->handler = handler;
   self->user_data = user_data;
   self->launcher = sonde_worker_launcher_ref (launcher);
-  fd = socket != NULL ? sonde_worker_socket_take (socket, error) : spawn (self, error);
+  return self;
+}
+
+SondeWorker *
+sonde_worker_start (SondeWorkerLauncher *launcher,
+                    const SondeWorkerHandler *handler,
+                    gpointer user_data,
+                    GError **error)
+{
+  SondeWorkerSocket *socket = sonde_worker_launcher_socket (launcher);
+  SondeWorker *self = worker_new (launcher, handler, user_data);
+  int fd = socket != NULL ? sonde_worker_socket_take (socket, error) : spawn (self, error);
+
   if (fd < 0)
     {
       worker_unref (self);
       return NULL;
     }
   self->channel = sonde_channel_new (fd, TRUE, &channel_handler, self);
+  return self;
+}
+
+SondeWorker *
+sonde_worker_adopt (SondeWorkerLauncher *launcher,
+                    int fd,
+                    pid_t pid,
+                    const SondeWorkerHandler *handler,
+                    gpointer user_data)
+{
+  SondeWorker *self = worker_new (launcher, handler, user_data);
+
+  self->channel = sonde_channel_new (fd, TRUE, &channel_handler, self);
+  if (!sonde_channel_has_peer (self->channel) || !find_unit (self, pid, NULL))
+    end_process (self, "The worker ended while the service was away");
   return self;
 }
 
@@ -274,6 +304,15 @@ sonde_worker_free (SondeWorker *self)
     return;
   self->handler = NULL;
   sonde_worker_kill (self);
+  sonde_worker_leave (self);
+}
+
+void
+sonde_worker_leave (SondeWorker *self)
+{
+  if (self == NULL)
+    return;
+  self->handler = NULL;
   g_clear_handle_id (&self->exit_timer, g_source_remove);
   g_clear_pointer (&self->channel, sonde_channel_free);
   g_clear_pointer (&self->unit, sonde_worker_unit_free);
@@ -301,6 +340,18 @@ sonde_worker_kill (SondeWorker *self)
   /* It exits at the end of its connection. */
   else if (self->exit_timer == 0)
     self->exit_timer = g_idle_add (on_exit_timeout, self);
+}
+
+pid_t
+sonde_worker_pid (const SondeWorker *self)
+{
+  return self->unit_pid;
+}
+
+const SondeChannel *
+sonde_worker_channel (const SondeWorker *self)
+{
+  return self->channel;
 }
 
 gboolean

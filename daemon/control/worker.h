@@ -31,9 +31,30 @@ SondeWorker *sonde_worker_start (SondeWorkerLauncher *launcher,
                                  const SondeWorkerHandler *handler,
                                  gpointer user_data,
                                  GError **error);
+/**
+ * sonde_worker_adopt:
+ * @fd: (transfer full): the connection of a worker that systemd has started for a sonded before us
+ * @pid: its process then
+ *
+ * What it said last is heard even if it has ended meanwhile.
+ */
+SondeWorker *sonde_worker_adopt (SondeWorkerLauncher *launcher,
+                                 int fd,
+                                 pid_t pid,
+                                 const SondeWorkerHandler *handler,
+                                 gpointer user_data);
 /* Kills a process that is still there. Safe inside the handler's callbacks. Accepts NULL. */
 void sonde_worker_free (SondeWorker *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeWorker, sonde_worker_free)
+
+/* As sonde_worker_free(), but the process lives on with what others hold of its connection. Accepts
+ * NULL. */
+void sonde_worker_leave (SondeWorker *self);
+
+/* Of a worker that systemd has started, once it has said a word; else 0. */
+pid_t sonde_worker_pid (const SondeWorker *self);
+/* Its connection. */
+const SondeChannel *sonde_worker_channel (const SondeWorker *self);
 
 /* SIGKILL; @gone follows. */
 void sonde_worker_kill (SondeWorker *self);

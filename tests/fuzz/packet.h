@@ -60,7 +60,10 @@ packet_size_of (uint32_t type, unsigned n_fds)
       return sizeof (SondeMessageSinkClosed);
     case SONDE_MESSAGE_FAILED:
       return sizeof (SondeMessageFailed);
+    case SONDE_MESSAGE_SINKS:
+      return sizeof (SondeMessageSinks);
     case SONDE_MESSAGE_START:
+    case SONDE_MESSAGE_LEAVE:
     case SONDE_MESSAGE_STOP:
     case SONDE_MESSAGE_PAUSE:
     case SONDE_MESSAGE_RESUME:

@@ -19,6 +19,7 @@ KINDS = {
     'reader': r'socket:.*',
     'eventfd': r'anon_inode:\[eventfd\]',
     'perf-event': r'anon_inode:\[perf_event\]',
+    'timer': r'anon_inode:\[timerfd\]',
     'pidfd': r'anon_inode:\[pidfd\]',
     'state-folders': r'/var/lib/sonde/(captures|owners)',
     'vdso': r'/memfd:vdso \(deleted\)',
@@ -134,8 +135,11 @@ def main():
             root = f'/proc/{pid}/root'
             folders = set(os.listdir(root))
             check(not folders & {'bin', 'sbin', 'boot', 'opt', 'srv', 'mnt'}, f'{folders}')
-            for folder in ('etc', 'home', 'root', 'tmp'):
-                check(os.listdir(os.path.join(root, folder)) == [], f'something in /{folder}')
+            for folder in ('etc/sonde', 'home', 'root', 'tmp'):
+                # The one file that is meant to be read there.
+                found = set(os.listdir(os.path.join(root, folder))) - {'sonded.conf'}
+                check(not found, f'{found} in /{folder}')
+            check(os.listdir(os.path.join(root, 'etc')) == ['sonde'], 'something in /etc')
 
     with tap.case('after the session sonded holds what it held before'):
         recording.send_signal(signal.SIGINT)

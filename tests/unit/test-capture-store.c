@@ -18,6 +18,7 @@
 typedef struct
 {
   char *directory;
+  SondeSettings settings;
   SondeCaptureStore *store;
   guint64 last_id;
 } Fixture;
@@ -26,7 +27,8 @@ static void
 set_up (Fixture *fixture, gconstpointer data)
 {
   fixture->directory = g_dir_make_tmp ("sonde-store-XXXXXX", NULL);
-  fixture->store = sonde_capture_store_new (fixture->directory, NULL);
+  sonde_settings_init (&fixture->settings);
+  fixture->store = sonde_capture_store_new (fixture->directory, &fixture->settings, NULL);
   g_assert_nonnull (fixture->store);
 }
 
@@ -103,14 +105,14 @@ refuses_a_directory_that_others_write (Fixture *fixture, gconstpointer data)
   g_autoptr (GError) error = NULL;
 
   g_assert_cmpint (chmod (captures, 0770), ==, 0);
-  g_assert_null (sonde_capture_store_new (fixture->directory, &error));
+  g_assert_null (sonde_capture_store_new (fixture->directory, &fixture->settings, &error));
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_FAILED);
   g_clear_error (&error);
   g_assert_cmpint (rmdir (captures), ==, 0);
   g_assert_cmpint (symlink ("/tmp", captures), ==, 0);
-  g_assert_null (sonde_capture_store_new (fixture->directory, &error));
+  g_assert_null (sonde_capture_store_new (fixture->directory, &fixture->settings, &error));
   g_clear_error (&error);
-  g_assert_null (sonde_capture_store_new ("/nonexistent/sonde", &error));
+  g_assert_null (sonde_capture_store_new ("/nonexistent/sonde", &fixture->settings, &error));
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_FAILED);
 }
 

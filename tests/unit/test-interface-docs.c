@@ -199,9 +199,12 @@ static void
 test_limits (void)
 {
   g_autoptr (GHashTable) names = read_section ("LIMITS");
-  g_autoptr (GVariant) property = g_variant_ref_sink (sonde_limit_table_to_variant ());
+  g_autoptr (GVariant) property = NULL;
+  SondeSettings settings;
   gsize n = 0;
 
+  sonde_settings_init (&settings);
+  property = g_variant_ref_sink (sonde_limit_table_to_variant (&settings));
   for (; sonde_limit_table_name (n) != NULL; n++)
     take (names, sonde_limit_table_name (n));
   assert_nothing_left (names);

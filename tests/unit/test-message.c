@@ -143,7 +143,7 @@ refuses_the_other_sides_messages (void)
 static void
 refuses_foreign_types (void)
 {
-  static const uint32_t types[] = { 0, 14, 100, 110, 255, UINT32_MAX };
+  static const uint32_t types[] = { 0, 15, 100, 111, 255, UINT32_MAX };
 
   for (size_t i = 0; i < G_N_ELEMENTS (types); i++)
     {
@@ -229,6 +229,25 @@ refuses_failure_texts_that_could_forge_a_log_line (void)
 }
 
 static void
+refuses_lists_of_sinks_that_cannot_be (void)
+{
+  SondeMessageSinks sinks
+      = { .header = { SONDE_MESSAGE_SINKS, sizeof sinks }, .n_sinks = 1, .sink_ids = { 7 } };
+  const char *why = NULL;
+
+  g_assert_cmpint (sonde_message_check (&sinks, sizeof sinks, 0, TRUE, &why), ==, 0);
+  sinks.n_sinks = SONDE_MESSAGE_MAX_SINKS + 1;
+  assert_refused (&sinks, sizeof sinks, 0, TRUE, "impossible sinks");
+  sinks.n_sinks = 2;
+  assert_refused (&sinks, sizeof sinks, 0, TRUE, "impossible sinks");
+  sinks.n_sinks = 0;
+  assert_refused (&sinks, sizeof sinks, 0, TRUE, "impossible sinks");
+  sinks.n_sinks = 1;
+  sinks.padding = 1;
+  assert_refused (&sinks, sizeof sinks, 0, TRUE, "impossible sinks");
+}
+
+static void
 names_every_statistic_once (void)
 {
   g_autoptr (GHashTable) seen = g_hash_table_new (g_str_hash, g_str_equal);
@@ -259,6 +278,8 @@ main (int argc, char **argv)
                    refuses_requests_without_a_process);
   g_test_add_func ("/message/refuses-failure-texts-that-could-forge-a-log-line",
                    refuses_failure_texts_that_could_forge_a_log_line);
+  g_test_add_func ("/message/refuses-lists-of-sinks-that-cannot-be",
+                   refuses_lists_of_sinks_that_cannot_be);
   g_test_add_func ("/message/names-every-statistic-once", names_every_statistic_once);
   return g_test_run ();
 }

@@ -48,6 +48,8 @@ on_message (SondeChannel *channel,
   Fixture *fixture = user_data;
 
   g_ptr_array_add (fixture->received, g_memdup2 (message, message->size));
+  if (message->type == SONDE_MESSAGE_FINISHED || message->type == SONDE_MESSAGE_FAILED)
+    sonde_channel_send_simple (channel, SONDE_MESSAGE_LEAVE, NULL);
 }
 
 static void
@@ -518,13 +520,18 @@ hides_kernel_addresses (Fixture *fixture, gconstpointer data)
 }
 
 static void
-asks_again_when_told_to_report (Fixture *fixture, gconstpointer data)
+tells_all_when_told_to_report (Fixture *fixture, gconstpointer data)
 {
+  const SondeMessageSinks *sinks;
+
   start (fixture, 0);
   write_sample (fixture, 400, 0x1000, 5000, PERF_RECORD_MISC_USER);
   wait_for (fixture, SONDE_MESSAGE_PROCESS_REQUEST);
   g_ptr_array_set_size (fixture->received, 0);
   send_simple (fixture, SONDE_MESSAGE_REPORT);
+  sinks = wait_for (fixture, SONDE_MESSAGE_SINKS);
+  g_assert_cmpuint (sinks->n_sinks, ==, 1);
+  g_assert_cmpuint (sinks->sink_ids[0], ==, 3);
   wait_for (fixture, SONDE_MESSAGE_STATISTICS);
   wait_for (fixture, SONDE_MESSAGE_PROCESS_REQUEST);
 }
@@ -584,7 +591,7 @@ main (int argc, char **argv)
   ADD ("asks-for-the-parent-of-a-fork", asks_for_the_parent_of_a_fork);
   ADD ("goes-on-when-no-answer-comes", goes_on_when_no_answer_comes);
   ADD ("hides-kernel-addresses", hides_kernel_addresses);
-  ADD ("asks-again-when-told-to-report", asks_again_when_told_to_report);
+  ADD ("tells-all-when-told-to-report", tells_all_when_told_to_report);
   ADD ("finishes-the-capture-when-control-goes", finishes_the_capture_when_control_goes);
   return g_test_run ();
 }

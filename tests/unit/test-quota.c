@@ -11,8 +11,11 @@ static void
 assert_sessions (uid_t uid, guint n_own, guint n_of_others, const char *limit)
 {
   g_autoptr (GError) error = NULL;
-  gboolean may = sonde_quota_check_sessions (uid, n_own, n_of_others, &error);
+  SondeSettings settings;
+  gboolean may;
 
+  sonde_settings_init (&settings);
+  may = sonde_quota_check_sessions (&settings, uid, n_own, n_of_others, &error);
   g_assert_cmpint (may, ==, limit == NULL);
   if (limit != NULL)
     {

@@ -18,15 +18,15 @@ expected_in (guint32 type)
     case SONDE_MESSAGE_RINGS_MAPPED:
       return 1u << SONDE_PHASE_RINGS | 1u << SONDE_PHASE_LIVE | 1u << SONDE_PHASE_DRAIN;
     case SONDE_MESSAGE_DRAINED:
-      return 1u << SONDE_PHASE_DRAIN;
     case SONDE_MESSAGE_FINISHED:
-      return 1u << SONDE_PHASE_DELIVERY;
+      return 1u << SONDE_PHASE_DRAIN | 1u << SONDE_PHASE_DELIVERY;
     case SONDE_MESSAGE_FAILED:
       return (1u << SONDE_N_PHASES) - 1;
     case SONDE_MESSAGE_PROCESS_REQUEST:
     case SONDE_MESSAGE_FILE_REQUEST:
     case SONDE_MESSAGE_STATISTICS:
     case SONDE_MESSAGE_SINK_CLOSED:
+    case SONDE_MESSAGE_SINKS:
       return while_heard;
     default:
       return 0;

@@ -1,0 +1,377 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Deaths and restarts below systemd: test-life.py BUILD
+
+SONDE_TEST_ROUNDS=5 repeats the kills five times as often."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+from gi.repository import Gio, GLib
+
+from inside import Capture, User, check, processes, run, wait_until, worker_units
+from tap import Tap
+
+NAME = 'org.sonde.Profiler1'
+ROUNDS = int(os.environ.get('SONDE_TEST_ROUNDS', '1'))
+BUS = Gio.bus_get_sync(Gio.BusType.SYSTEM)
+DROP_IN = '/run/systemd/system/sonded.service.d'
+
+
+def call(path, interface, method, arguments=None):
+    return BUS.call_sync(NAME, path, f'{NAME}.{interface}', method, arguments, None, Gio.DBusCallFlags.NONE,
+                         60000, None).unpack()
+
+
+def sessions():
+    return {path: state for path, _uid, state, _start, _text in
+            call('/org/sonde/Profiler1', 'Manager', 'ListSessions')[0]}
+
+
+def running():
+    return {path for path, state in sessions().items() if state == 'running'}
+
+
+def start_session(**options):
+    dictionary = {key.replace('_', '-'): value for key, value in options.items()}
+    return call('/org/sonde/Profiler1', 'Manager', 'StartSession', GLib.Variant('(a{sv})', (dictionary,)))[0]
+
+
+def capture_file(session):
+    return BUS.call_sync(NAME, session, 'org.freedesktop.DBus.Properties', 'Get',
+                         GLib.Variant('(ss)', (f'{NAME}.Session', 'CaptureFile')), None,
+                         Gio.DBusCallFlags.NONE, 60000, None).unpack()[0]
+
+
+def main_pid():
+    return int(run('systemctl', 'show', '--property=MainPID', '--value', 'sonded'))
+
+
+def kill_service():
+    """Returns how long it took until somebody answers again, in seconds."""
+    pid = main_pid()
+    os.kill(pid, signal.SIGKILL)
+    start = time.monotonic()
+    while True:
+        try:
+            sessions()
+            break
+        except GLib.Error as error:  # the bus had not heard of its end
+            check('NoReply' in error.message, error.message)
+    seconds = time.monotonic() - start
+    check(main_pid() != pid, f'{pid} answers')
+    return seconds
+
+
+def longest_gap_ms(capture, pid):
+    """Between samples of a process that never sleeps."""
+    times = sorted(sample.time for sample in capture.samples if sample.pid == pid)
+    return max(after - before for before, after in zip(times, times[1:])) / 1e6
+
+
+def descriptors(pid):
+    return len(os.listdir(f'/proc/{pid}/fd'))
+
+
+def resident_kib(pid):
+    with open(f'/proc/{pid}/status', encoding='utf-8') as file:
+        return next(int(line.split()[1]) for line in file if line.startswith('VmRSS'))
+
+
+def count_whole_frames(path):
+    """Frames up to the last whole one; what is behind it is no frame."""
+    with open(path, 'rb') as file:
+        data = file.read()
+    at, n_frames = 256, 0
+    while at + 24 <= len(data):
+        length = int.from_bytes(data[at:at + 2], 'little')
+        check(length >= 24 and length % 8 == 0, f'{path}: a frame of {length} bytes at {at}')
+        if at + length > len(data):
+            break
+        at += length
+        n_frames += 1
+    return n_frames
+
+
+def wait_for_rest(n_sessions=0):
+    """Until there are so many sessions, and a worker for each beside the spare one."""
+    wait_until(lambda: len([state for state in sessions().values() if state not in ('finished', 'failed')])
+               == n_sessions, f'{n_sessions} sessions')
+    wait_until(lambda: len(processes('sonde-capture')) == n_sessions + 1, f'{n_sessions} workers and a spare one')
+
+
+def store_size():
+    return int(run('systemctl', 'show', '--property=NFileDescriptorStore', '--value', 'sonded'))
+
+
+def forget_finished():
+    """A stop is the end of what is kept of finished sessions."""
+    run('systemctl', 'stop', 'sonded')
+    run('systemctl', 'start', 'sonded')
+
+
+def had_samples(capture, outages, pid):
+    times = sorted(sample.time_ns for sample in capture.samples if sample.pid == pid)
+    return sum(any(start <= time_ns <= end for time_ns in times) for start, end in outages)
+
+
+def journal(event):
+    return run('journalctl', '--unit=sonded', f'SONDE_EVENT={event}', '--output=cat', '--output-fields=SONDE_DETAIL')
+
+
+def find_worker(path):
+    for pid in processes('sonde-capture'):
+        try:
+            if path in (os.readlink(f'/proc/{pid}/fd/{name}') for name in os.listdir(f'/proc/{pid}/fd')):
+                return pid
+        except OSError:
+            pass  # it has gone, or closed something meanwhile
+    return None
+
+
+def worker_of(path):
+    """The process that writes to the file, once it does."""
+    wait_until(lambda: find_worker(path), f'a worker with {path}')
+    return find_worker(path)
+
+
+def set_up_service(settings):
+    os.makedirs(DROP_IN, exist_ok=True)
+    with open(f'{DROP_IN}/test.conf', 'w', encoding='utf-8') as file:
+        file.write(settings)
+    run('systemctl', 'daemon-reload')
+
+
+def hold_service():
+    """Kills it, and lets systemd wait before it starts it again."""
+    set_up_service('[Service]\nRestartSec=1\n')
+    os.kill(main_pid(), signal.SIGKILL)
+    wait_until(lambda: not processes('sonded'), 'its end')
+
+
+def configure(text):
+    with open('/etc/sonde/sonded.conf', 'w', encoding='utf-8') as file:
+        file.write(text)
+    run('systemctl', 'reload', 'sonded')
+
+
+def limit(name):
+    return BUS.call_sync(NAME, '/org/sonde/Profiler1', 'org.freedesktop.DBus.Properties', 'Get',
+                         GLib.Variant('(ss)', (f'{NAME}.Manager', 'Limits')), None,
+                         Gio.DBusCallFlags.NONE, 60000, None).unpack()[0][name]
+
+
+def name_owner():
+    try:
+        return BUS.call_sync('org.freedesktop.DBus', '/org/freedesktop/DBus', 'org.freedesktop.DBus',
+                             'GetNameOwner', GLib.Variant('(s)', (NAME,)), None, Gio.DBusCallFlags.NONE,
+                             60000, None).unpack()[0]
+    except GLib.Error:  # it has gone
+        return None
+
+
+class Recordings:
+    """Three sessions with another life each: one of a client, two with files."""
+
+    def __init__(self, user, target):
+        self.user, self.target = user, target
+        self.client = user.start_recording('own.syscap', '-p', str(target))
+        wait_until(lambda: len(running()) == 1, 'the session of the client')
+        self.lasting = [start_session(pids=GLib.Variant('au', [target])),
+                        start_session(system=GLib.Variant('b', True), frequency=GLib.Variant('u', 200),
+                                      stack_size=GLib.Variant('u', 4096))]
+        self.paths = running()
+        check(len(self.paths) == 3, self.paths)
+
+    def finish(self):
+        """Returns the captures."""
+        for session in self.lasting:
+            call(session, 'Session', 'Stop')
+        wait_until(lambda: all(sessions()[session] == 'finished' for session in self.lasting), 'their end')
+        self.client.send_signal(signal.SIGINT)
+        captures = [self.user.finish_recording(self.client, 'own.syscap')]
+        for session in self.lasting:
+            path = capture_file(session)
+            run('sondectl', 'verify', path)
+            captures.append(Capture(path))
+        for capture in captures:
+            check(not capture.ledger_faults(), '\n'.join(capture.ledger_faults()))
+        return captures
+
+
+def main():
+    tap = Tap(10)
+    alice = User('alice')
+    target = alice.start('bash', '-c', 'while :; do :; done').pid
+    alice.start('bash', '-c', 'while :; do /bin/true; done')
+
+    with tap.case('sessions go on when sonded is killed, without a gap'):
+        n_kills = 20 * ROUNDS
+        recordings = Recordings(alice, target)
+        outages, waits = [], []
+        for _ in range(n_kills):
+            time.sleep(random.uniform(0, 0.3))  # any moment will do
+            start = time.monotonic_ns()
+            waits.append(kill_service())
+            outages.append((start, time.monotonic_ns()))
+            check(running() == recordings.paths, f'only {sessions()} of {recordings.paths}')
+        captures = recordings.finish()
+        waits.sort()
+        tap.note(f'{n_kills} kills: back after {waits[n_kills // 2] * 1000:.0f} ms (median), '
+                 f'{waits[-1] * 1000:.0f} ms (longest)')
+        for capture in captures:
+            n_lost = sum(capture.ledger.get(name, 0) for name in ('lost-kernel', 'lost-ring', 'lost-queue'))
+            tap.note(f'{capture.counts["SAMPLE"]} samples, {n_lost} lost')
+            check(n_lost == 0, capture.ledger)
+            check(had_samples(capture, outages, target) == n_kills,
+                  f'{had_samples(capture, outages, target)} of {n_kills} outages have samples')
+        check(waits[-1] < 1 or os.environ.get('SONDE_TEST_SLOW'), f'{waits}')
+
+    with tap.case('a restart takes no session away, and a stop ends them cleanly'):
+        recordings = Recordings(alice, target)
+        pid = main_pid()
+        run('systemctl', 'restart', 'sonded')
+        check(main_pid() != pid and running() == recordings.paths, f'{sessions()}')
+        files = [capture_file(session) for session in recordings.lasting]
+        run('systemctl', 'stop', 'sonded')
+        # The client was told why.
+        output, _ = recordings.client.communicate(timeout=60)
+        check(recordings.client.returncode == 0, output)
+        for path in files + [os.path.join(alice.home, 'own.syscap')]:
+            run('sondectl', 'verify', path)
+        wait_until(lambda: not processes('sonde-capture'), 'the end of all workers')
+        check(not sessions(), sessions())
+
+    with tap.case('whose owner or targets leave while sonded is dead ends, and so does a worker that dies'):
+        recording = alice.start_recording('left.syscap', '-p', str(target))
+        short = alice.start('bash', '-c', 'while :; do :; done')
+        wait_until(lambda: len(running()) == 1, 'the session of the client')
+        lasting = {key: start_session(pids=GLib.Variant('au', [pid]))
+                   for key, pid in {'stays': target, 'targets': short.pid, 'worker': target}.items()}
+        worker = worker_of(capture_file(lasting['worker']))
+        hold_service()
+        recording.kill()
+        short.kill()
+        recording.wait()
+        short.wait()
+        os.kill(worker, signal.SIGKILL)
+        set_up_service('')
+        wait_until(lambda: sorted(sessions().values()) == ['failed', 'finished', 'running'], 'three ends')
+        found = sessions()
+        check(found[lasting['stays']] == 'running' and found[lasting['targets']] == 'finished' and
+              found[lasting['worker']] == 'failed', found)
+        check('ended while the service was away' in journal('session-ended'), journal('session-ended'))
+        count_whole_frames(capture_file(lasting['worker']))
+        call(lasting['stays'], 'Session', 'Stop')
+        wait_until(lambda: not running(), 'the end')
+        forget_finished()
+
+    with tap.case('a worker that is killed ends its session, and the capture is whole up to there'):
+        n_kills = 20 * ROUNDS
+        other = start_session(system=GLib.Variant('b', True))
+        n_frames = []
+        for _ in range(n_kills):
+            session = start_session(pids=GLib.Variant('au', [target]))
+            path = capture_file(session)
+            wait_until(lambda: os.path.getsize(path) > 4096, 'frames')
+            time.sleep(random.uniform(0, 0.1))
+            os.kill(worker_of(path), signal.SIGKILL)
+            wait_until(lambda: sessions()[session] == 'failed', 'the end of the session')
+            n_frames.append(count_whole_frames(path))
+            check(sessions()[other] == 'running', sessions())
+        tap.note(f'{n_kills} kills: {min(n_frames)} to {max(n_frames)} whole frames')
+        check(min(n_frames) > 0, n_frames)
+        call(other, 'Session', 'Stop')
+        wait_until(lambda: sessions()[other] == 'finished', 'the end')
+        run('sondectl', 'verify', capture_file(other))
+        check('killed by signal 9' in journal('worker-died'), journal('worker-died'))
+        forget_finished()
+
+    with tap.case('of a client that is killed nothing stays'):
+        n_rounds, n_clients = 10 * ROUNDS, 4
+        run('sondectl', 'record', '-d', '0.1', '-p', str(target), '-o', '/dev/null')
+        wait_for_rest()
+        pid = main_pid()
+        before = (descriptors(pid), resident_kib(pid), store_size())
+        seconds = []
+        for _ in range(n_rounds):
+            clients = [subprocess.Popen(['sondectl', 'record', '-p', str(target), '-o', '/dev/null'],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                       for _ in range(n_clients)]
+            wait_until(lambda: len(running()) == n_clients, 'the sessions')
+            time.sleep(random.uniform(0, 0.1))
+            start = time.monotonic()
+            for client in clients:
+                client.kill()
+            wait_until(lambda: not sessions(), 'the end of the sessions')
+            seconds.append(time.monotonic() - start)
+            for client in clients:
+                client.wait()
+        wait_for_rest()
+        after = (descriptors(pid), resident_kib(pid), store_size())
+        tap.note(f'{n_rounds * n_clients} kills: all gone after {max(seconds) * 1000:.0f} ms at most; '
+                 f'descriptors, KiB, stored before {before}, after {after}')
+        check(max(seconds) < 1 or 'SONDE_TEST_SLOW' in os.environ, seconds)
+        check(main_pid() == pid and after[0] == before[0] and after[2] == before[2], (before, after))
+        check(after[1] - before[1] < 4096, (before, after))
+
+    with tap.case('a sonded that does not move is killed, and its sessions go on'):
+        set_up_service('[Service]\nWatchdogSec=3\nTimeoutAbortSec=1\n')
+        run('systemctl', 'restart', 'sonded')
+        session = start_session(pids=GLib.Variant('au', [target]))
+        pid = main_pid()
+        os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: main_pid() not in (0, pid), 'another sonded')
+        check(sessions()[session] == 'running', sessions())
+        call(session, 'Session', 'Stop')
+        wait_until(lambda: sessions()[session] == 'finished', 'the end')
+        run('sondectl', 'verify', capture_file(session))
+        set_up_service('')
+        forget_finished()
+
+    with tap.case('a worker that does not move is killed, and its session says so'):
+        session = start_session(pids=GLib.Variant('au', [target]))
+        worker = worker_of(capture_file(session))
+        os.kill(worker, signal.SIGSTOP)
+        wait_until(lambda: sessions()[session] == 'failed', 'the end')
+        check('The worker gave no sign of life' in journal('session-ended'), journal('session-ended'))
+        wait_until(lambda: worker not in processes('sonde-capture'), 'its end')
+        forget_finished()
+
+    with tap.case('the configuration is read again without a restart, and what is wrong is named'):
+        pid = main_pid()
+        configure('[Limits]\nsessions-root=5\n')
+        check(limit('sessions-root') == 5, limit('sessions-root'))
+        configure('[Limits]\nsessions-root=none\n')
+        check(limit('sessions-root') == 5, limit('sessions-root'))
+        log = run('journalctl', '--unit=sonded', '--output=cat')
+        check('[Limits] sessions-root must be a number from 1 to 64' in log, log)
+        configure('')
+        check(limit('sessions-root') == 32 and main_pid() == pid, limit('sessions-root'))
+
+    with tap.case('no call is lost when sonded ends because nothing is to do'):
+        n_ends = 20 * ROUNDS
+        sessions()
+        configure('[Service]\nidle-timeout-ms=1\n')
+        owners, n_calls = set(), 0
+        while len(owners) < n_ends:
+            check(limit('calls') == 32, 'no answer')
+            owners.add(name_owner())
+            n_calls += 1
+            time.sleep(random.uniform(0, 0.01))
+        session = start_session(pids=GLib.Variant('au', [target]))
+        check(sessions()[session] == 'running', sessions())
+        call(session, 'Session', 'Stop')
+        tap.note(f'{n_calls} calls, {n_ends} starts')
+
+    with tap.case('no unit has failed'):
+        check(run('systemctl', '--failed', '--no-legend') == '', run('systemctl', '--failed', '--full'))
+
+    tap.finish()
+
+
+main()

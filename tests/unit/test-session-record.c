@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What passes from one sonded to the next, and what is not believed of it. */
+#include "daemon/control/session-record.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "daemon/base/error.h"
+#include "daemon/base/fd.h"
+#include "daemon/base/limits.h"
+
+#define ALL_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+static SondeSessionRecord *
+good_record (void)
+{
+  SondeSessionRecord *record = sonde_session_record_new ();
+  SondeRecordSink sink = { .id = 1, .reader = g_strdup (":1.7") };
+  SondeRecordTarget target
+      = { .pid = 4, .gid = 5, .start_ticks = 6, .permitted = 7, .is_proven = TRUE };
+  SondeRecordRing ring = { .id = 8, .cpu = 1, .kind = SONDE_EVENT_SIDEBAND };
+
+  record->id = 3;
+  record->bus_id = g_strdup ("0123");
+  record->owner = g_strdup (":1.7");
+  record->owner_uid = 1000;
+  record->options = g_variant_ref_sink (g_variant_new_parsed ("{'system': <true>}"));
+  record->description = g_strdup ("session: the whole machine");
+  record->start_time_us = 12;
+  record->live_since_us = 13;
+  record->state = SONDE_STATE_RUNNING;
+  record->statistics[2] = 14;
+  record->worker_pid = 15;
+  record->last_sink_id = 2;
+  g_array_append_val (record->sinks, sink);
+  g_array_append_val (record->targets, target);
+  g_array_append_val (record->rings, ring);
+  return record;
+}
+
+static void
+comes_back_as_it_was_written (void)
+{
+  g_autoptr (SondeSessionRecord) written = good_record ();
+  const SondeRecordTarget *target;
+  const SondeRecordRing *ring;
+  g_autoptr (SondeSessionRecord) record = NULL;
+  g_autoptr (GError) error = NULL;
+  sonde_autofd int fd = sonde_session_record_write (written, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpint (write (fd, "", 1), ==, -1); /* sealed */
+  record = sonde_session_record_read (fd, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (record->id, ==, 3);
+  g_assert_cmpstr (record->owner, ==, ":1.7");
+  g_assert_cmpuint (record->owner_uid, ==, 1000);
+  g_assert_true (g_variant_equal (record->options, written->options));
+  g_assert_cmpint (record->state, ==, SONDE_STATE_RUNNING);
+  g_assert_null (record->reason);
+  g_assert_null (record->capture_file);
+  g_assert_cmpmem (record->statistics, sizeof record->statistics, written->statistics,
+                   sizeof written->statistics);
+  g_assert_cmpint (record->worker_pid, ==, 15);
+  g_assert_cmpstr (g_array_index (record->sinks, SondeRecordSink, 0).reader, ==, ":1.7");
+  target = &g_array_index (record->targets, SondeRecordTarget, 0);
+  g_assert_cmpint (target->pid, ==, 4);
+  g_assert_cmpuint (target->gid, ==, 5);
+  g_assert_cmpuint (target->start_ticks, ==, 6);
+  g_assert_cmpuint (target->permitted, ==, 7);
+  g_assert_true (target->is_proven);
+  ring = &g_array_index (record->rings, SondeRecordRing, 0);
+  g_assert_cmpuint (ring->id, ==, 8);
+  g_assert_cmpint (ring->cpu, ==, 1);
+  g_assert_cmpuint (ring->kind, ==, SONDE_EVENT_SIDEBAND);
+}
+
+static void
+assert_refused (int fd, const char *expected)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (SondeSessionRecord) record = sonde_session_record_read (fd, &error);
+
+  g_assert_error (error, SONDE_ERROR, SONDE_ERROR_FAILED);
+  g_assert_null (record);
+  if (strstr (error->message, expected) == NULL)
+    g_error ("\"%s\" does not say \"%s\"", error->message, expected);
+}
+
+#define REFUSE(change, expected)                                                                   \
+  G_STMT_START                                                                                     \
+  {                                                                                                \
+    g_autoptr (SondeSessionRecord) record = good_record ();                                        \
+    sonde_autofd int fd = -1;                                                                      \
+                                                                                                   \
+    change;                                                                                        \
+    fd = sonde_session_record_write (record, NULL);                                                \
+    assert_refused (fd, expected);                                                                 \
+  }                                                                                                \
+  G_STMT_END
+
+static void
+refuses_values_that_cannot_be (void)
+{
+  REFUSE (record->id = 0, "no number");
+  REFUSE (g_clear_pointer (&record->owner, g_free), "no number, owner");
+  REFUSE (g_clear_pointer (&record->bus_id, g_free), "no number, owner, bus");
+  REFUSE (record->state = SONDE_STATE_STARTING, "impossible state");
+  REFUSE (record->state = SONDE_N_STATES, "impossible state");
+  REFUSE (record->state = SONDE_STATE_DRAINING, "without a reason");
+  REFUSE (record->worker_pid = 0, "no worker");
+  REFUSE (record->worker_pid = -1, "no worker");
+  REFUSE (record->is_lasting = TRUE, "capture file");
+  REFUSE (record->n_events = SONDE_LIMIT_EVENTS + 1, "too many events");
+  REFUSE (record->last_sink_id = 0, "impossible sinks");
+  REFUSE (g_array_index (record->sinks, SondeRecordSink, 0).id = 0, "impossible sinks");
+  REFUSE (g_array_index (record->targets, SondeRecordTarget, 0).pid = 0, "impossible targets");
+  REFUSE (g_array_index (record->rings, SondeRecordRing, 0).cpu = -1, "impossible rings");
+  REFUSE (g_array_index (record->rings, SondeRecordRing, 0).kind = 9, "impossible rings");
+}
+
+static void
+append (GArray *array, gconstpointer item, guint n_times)
+{
+  for (guint i = 0; i < n_times; i++)
+    g_array_append_vals (array, item, 1);
+}
+
+static void
+refuses_too_many_of_a_kind (void)
+{
+  const SondeRecordTarget target = { .pid = 1 };
+  const SondeRecordRing ring = { .kind = SONDE_EVENT_SAMPLES };
+
+  REFUSE (append (record->targets, &target, SONDE_LIMIT_SESSION_TARGETS), "impossible targets");
+  REFUSE (append (record->rings, &ring, SONDE_LIMIT_RECORD_RINGS), "impossible rings");
+}
+
+/* A copy of a good one, changed, with the seals that are wanted. */
+static int
+make_copy (gsize at, gsize size_bytes, int seals)
+{
+  g_autoptr (SondeSessionRecord) record = good_record ();
+  sonde_autofd int good = sonde_session_record_write (record, NULL);
+  char bytes[8192];
+  gssize n = pread (good, bytes, sizeof bytes, 0);
+  int fd = memfd_create ("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+  g_assert_cmpint (n, >, 0);
+  g_assert_cmpint (n, <, sizeof bytes);
+  bytes[at] ^= (char) 0x55;
+  n = MIN (n, (gssize) size_bytes);
+  g_assert_cmpint (write (fd, bytes, (gsize) n), ==, n);
+  if (seals != 0)
+    g_assert_cmpint (fcntl (fd, F_ADD_SEALS, seals), ==, 0);
+  return fd;
+}
+
+static void
+refuses_what_is_no_record (void)
+{
+  static const struct
+  {
+    gsize at;
+    gsize size_bytes;
+    int seals;
+    const char *expected;
+  } cases[] = {
+    { 0, 8192, 0, "not a sealed memfd" },
+    { 0, 8192, F_SEAL_WRITE, "not a sealed memfd" },
+    { 0, 8, ALL_SEALS, "size out of range" },
+    { 0, 8192, ALL_SEALS, "another version" }, /* magic, version, protocol, size */
+    { 4, 8192, ALL_SEALS, "another version" },
+    { 8, 8192, ALL_SEALS, "another version" },
+    { 12, 8192, ALL_SEALS, "size is not what it says" },
+    { 17, 100, ALL_SEALS, "size is not what it says" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      sonde_autofd int fd = make_copy (cases[i].at, cases[i].size_bytes, cases[i].seals);
+
+      assert_refused (fd, cases[i].expected);
+    }
+}
+
+/* Whatever byte is changed: it is read or refused, and nothing else happens. */
+static void
+survives_any_changed_byte (void)
+{
+  for (gsize at = 16; at < 1200; at++)
+    {
+      sonde_autofd int fd = make_copy (at, 8192, ALL_SEALS);
+      g_autoptr (GError) error = NULL;
+      g_autoptr (SondeSessionRecord) record = sonde_session_record_read (fd, &error);
+
+      g_assert_true ((record == NULL) == (error != NULL));
+    }
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/session-record/refuses-values-that-cannot-be", refuses_values_that_cannot_be);
+  g_test_add_func ("/session-record/refuses-too-many-of-a-kind", refuses_too_many_of_a_kind);
+  g_test_add_func ("/session-record/refuses-what-is-no-record", refuses_what_is_no_record);
+  g_test_add_func ("/session-record/survives-any-changed-byte", survives_any_changed_byte);
+  g_test_add_func ("/session-record/comes-back-as-it-was-written", comes_back_as_it_was_written);
+  return g_test_run ();
+}
