@@ -50,9 +50,9 @@ matrix_cells_init (MatrixCells *self, PolkitAnswer answer)
   self->answer = answer;
   matrix_users_init (&self->users);
   for (guint i = 0; i < MATRIX_N_CALLERS; i++)
-    g_dbus_connection_signal_subscribe (self->users.buses[i], "org.sonde.Profiler1", NULL, NULL,
-                                        NULL, NULL, G_DBUS_SIGNAL_FLAGS_NONE, count_signal, self,
-                                        NULL);
+    self->watches[i] = g_dbus_connection_signal_subscribe (
+        self->users.buses[i], "org.sonde.Profiler1", NULL, NULL, NULL, NULL,
+        G_DBUS_SIGNAL_FLAGS_NONE, count_signal, self, NULL);
   polkit_answer_set (POLKIT_DEFAULTS);
   bus_target_init (&self->target, BUS_TARGET_OWN, self->users.uids[MATRIX_OWNER],
                    self->users.uids[MATRIX_OTHER]);
@@ -69,6 +69,7 @@ matrix_cells_clear (MatrixCells *self)
     g_clear_pointer (&self->refusals[i], g_free);
   for (guint i = 0; i < MATRIX_N_CALLERS; i++)
     {
+      g_dbus_connection_signal_unsubscribe (self->users.buses[i], self->watches[i]);
       g_clear_pointer (&self->sessions[i], g_free);
       close (self->captures[i]);
     }

@@ -31,6 +31,7 @@ typedef struct
   int streams[MATRIX_N_CALLERS]; /* of OpenCapture, by those who may */
   guint n_streams;
   guint n_signals[MATRIX_N_CALLERS];
+  guint watches[MATRIX_N_CALLERS];
   guint n_finished; /* of the owner's sessions */
   guint n_cells;
 } MatrixCells;
