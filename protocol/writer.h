@@ -170,8 +170,10 @@ int sonde_writer_add_log (SondeWriter *self,
                           uint16_t severity,
                           const char *domain,
                           const char *message);
-/* One piece of an embedded file, at most SONDE_WRITER_MAX_CHUNK bytes. */
-#define SONDE_WRITER_MAX_CHUNK 65232
+/* One piece of an embedded file, at most SONDE_WRITER_MAX_CHUNK bytes: a frame of 16 KiB, as Sysprof's own
+ * writer makes them. Its sysprof_capture_writer_cat() (3.46, `sysprof-cli --merge`) copies larger frames past the
+ * end of its buffer of that size. */
+#define SONDE_WRITER_MAX_CHUNK (16384 - sizeof (SondeFrameFileChunk))
 int sonde_writer_add_file_chunk (SondeWriter *self,
                                  const SondeFrameOrigin *origin,
                                  const char *path,
