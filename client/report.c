@@ -54,7 +54,7 @@ sonde_report_new (const SondeReportFilter *filter)
 
   self->pid = filter != NULL ? filter->pid : -1;
   self->comm = filter != NULL ? g_strdup (filter->comm) : NULL;
-  self->model = sonde_capture_model_new (take_sample, self);
+  self->model = sonde_capture_model_new (&(SondeModelFuncs){ .sample = take_sample }, self);
   self->trees = g_ptr_array_new_with_free_func (tree_free);
   self->processes = g_ptr_array_new_with_free_func (report_process_free);
   return self;
