@@ -7,6 +7,7 @@
 
 #include "client/id-map.h"
 #include "client/ledger-counters.h"
+#include "client/model-counters.h"
 
 #define JIT_ADDRESS_END 0xF000000000000000ull
 #define CONTEXT_MAX     ((guint64) -4095) /* PERF_CONTEXT_MAX: markers lie at or above it */
@@ -46,6 +47,7 @@ struct SondeCaptureModel
   GByteArray *symbol_bytes; /* of an unfinished "__symbols__" */
   SondeEmbeddedSymbols *symbols;
   SondeLedgerCounters ledger;
+  SondeModelCounters *counters;
   GArray *stack; /* guint32: the sample at hand */
   guint64 n_samples;
   guint64 n_allocations;
@@ -82,6 +84,7 @@ sonde_capture_model_new (const SondeModelFuncs *funcs, gpointer user_data)
   self->metadata = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   self->stack = g_array_new (FALSE, FALSE, sizeof (guint32));
   sonde_ledger_counters_init (&self->ledger);
+  self->counters = sonde_model_counters_new ();
   return self;
 }
 
@@ -104,6 +107,7 @@ sonde_capture_model_free (SondeCaptureModel *self)
   g_clear_pointer (&self->symbol_bytes, g_byte_array_unref);
   sonde_embedded_symbols_free (self->symbols);
   sonde_ledger_counters_clear (&self->ledger);
+  sonde_model_counters_free (self->counters);
   g_free (self);
 }
 
@@ -424,6 +428,20 @@ add_allocation (SondeCaptureModel *self, const SondeFrameAllocation *frame)
 }
 
 static void
+add_mark (SondeCaptureModel *self, const SondeFrameMark *frame)
+{
+  SondeModelMark mark = { .pid = frame->frame.pid,
+                          .time_ns = frame->frame.time_ns,
+                          .duration_ns = frame->duration_ns,
+                          .group = frame->group,
+                          .name = frame->name,
+                          .message = frame->message };
+
+  if (self->funcs.mark != NULL)
+    self->funcs.mark (&mark, self->user_data);
+}
+
+static void
 add_metadata (SondeCaptureModel *self, const SondeFrameMetadata *frame)
 {
   g_hash_table_replace (self->metadata, g_strndup (frame->id, sizeof frame->id),
@@ -464,9 +482,16 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
       break;
     case SONDE_FRAME_CTRDEF:
       sonde_ledger_counters_define (&self->ledger, (const SondeFrameCounterDefine *) frame);
+      sonde_model_counters_define (self->counters, (const SondeFrameCounterDefine *) frame);
       break;
     case SONDE_FRAME_CTRSET:
       sonde_ledger_counters_set (&self->ledger, (const SondeFrameCounterSet *) frame);
+      if (self->funcs.value != NULL)
+        sonde_model_counters_set (self->counters, (const SondeFrameCounterSet *) frame,
+                                  self->funcs.value, self->user_data);
+      break;
+    case SONDE_FRAME_MARK:
+      add_mark (self, (const SondeFrameMark *) frame);
       break;
     case SONDE_FRAME_METADATA:
       add_metadata (self, (const SondeFrameMetadata *) frame);
@@ -474,7 +499,7 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
     case SONDE_FRAME_FILE_CHUNK:
       add_file_chunk (self, (const SondeFrameFileChunk *) frame);
       break;
-    default: /* says nothing about processes, stacks or names */
+    default: /* says nothing that is modelled */
       break;
     }
 }
@@ -501,6 +526,18 @@ const SondeLocation *
 sonde_capture_model_location (const SondeCaptureModel *self, guint32 location)
 {
   return &g_array_index (self->locations, Location, location).location;
+}
+
+guint
+sonde_capture_model_n_counters (const SondeCaptureModel *self)
+{
+  return sonde_model_counters_size (self->counters);
+}
+
+const SondeModelCounter *
+sonde_capture_model_counter (const SondeCaptureModel *self, guint counter)
+{
+  return sonde_model_counters_get (self->counters, counter);
 }
 
 const char *

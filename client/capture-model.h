@@ -13,11 +13,12 @@
 /**
  * SECTION: capture-model
  *
- * Frames go in, in the order of the capture; samples and allocations come out at once, their
- * addresses replaced by numbers of locations. A location is an address within the mapping that held
- * it at that time, so a mapping that replaces another one makes new locations. Names are looked up
- * later (symbol-resolver.h), because a capture brings most of them at its end. Memory grows with
- * processes, mappings and distinct addresses, not with samples.
+ * Frames go in, in the order of the capture; samples, allocations, marks and values of counters
+ * come out at once, the addresses of stacks replaced by numbers of locations. A location is an
+ * address within the mapping that held it at that time, so a mapping that replaces another one
+ * makes new locations. Names are looked up later (symbol-resolver.h), because a capture brings most
+ * of them at its end. Memory grows with processes, mappings and distinct addresses, not with
+ * samples.
  */
 typedef struct SondeCaptureModel SondeCaptureModel;
 
@@ -74,12 +75,41 @@ typedef struct
   gint64 time_ns;
 } SondeModelLife;
 
-/* What comes out; NULL where nobody wants it. */
+typedef struct
+{
+  gint32 pid; /* -1: of no process */
+  gint64 time_ns;
+  gint64 duration_ns; /* any value: of foreign origin */
+  const char *group;  /* this and what follows may be invalid UTF-8 */
+  const char *name;
+  const char *message;
+} SondeModelMark;
+
+/* One definition; the same one again is the same counter. */
+typedef struct
+{
+  char *category; /* this and what follows may be invalid UTF-8 */
+  char *name;
+  char *description;
+  gboolean is_double;
+} SondeModelCounter;
+
+typedef struct
+{
+  guint counter; /* number of the counter */
+  gint32 pid;    /* -1: of no process */
+  gint64 time_ns;
+  SondeCounterValue value; /* as the counter's is_double says */
+} SondeModelValue;
+
+/* What is told as it comes; NULL: not wanted. The arguments are valid during the call. */
 typedef struct
 {
   void (*sample) (const SondeModelSample *sample, gpointer user_data);
   void (*allocation) (const SondeModelAllocation *allocation, gpointer user_data);
   void (*life) (const SondeModelLife *life, gpointer user_data);
+  void (*mark) (const SondeModelMark *mark, gpointer user_data);
+  void (*value) (const SondeModelValue *value, gpointer user_data);
 } SondeModelFuncs;
 
 /* @funcs: copied */
@@ -94,6 +124,10 @@ guint sonde_capture_model_n_processes (const SondeCaptureModel *self);
 const SondeModelProcess *sonde_capture_model_process (const SondeCaptureModel *self, guint process);
 guint32 sonde_capture_model_n_locations (const SondeCaptureModel *self);
 const SondeLocation *sonde_capture_model_location (const SondeCaptureModel *self, guint32 location);
+
+/* Counters that were defined, the ledger's included. */
+guint sonde_capture_model_n_counters (const SondeCaptureModel *self);
+const SondeModelCounter *sonde_capture_model_counter (const SondeCaptureModel *self, guint counter);
 
 /* The JITMAP name of @address, or NULL. */
 const char *sonde_capture_model_jit_name (const SondeCaptureModel *self, guint64 address);

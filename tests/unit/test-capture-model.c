@@ -298,6 +298,67 @@ times_may_be_any (void)
   g_assert_cmpint (sonde_capture_model_duration_ns (sonde_report_model (report)), ==, G_MAXINT64);
 }
 
+static void
+append_mark (const SondeModelMark *mark, gpointer user_data)
+{
+  g_string_append_printf (user_data, "%d %s %s %s %d+%d\n", mark->pid, mark->group, mark->name,
+                          mark->message, (int) mark->time_ns, (int) mark->duration_ns);
+}
+
+static void
+append_value (const SondeModelValue *value, gpointer user_data)
+{
+  g_string_append_printf (user_data, "%u %d\n", value->counter, (int) value->value.v64);
+}
+
+static void
+feed_model (gpointer receiver, const SondeFrame *frame)
+{
+  sonde_capture_model_add_frame (receiver, frame);
+}
+
+static void
+marks_are_told (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autoptr (GString) marks = g_string_new (NULL);
+  g_autoptr (SondeCaptureModel) model
+      = sonde_capture_model_new (&(SondeModelFuncs){ .mark = append_mark }, marks);
+  SondeFrameOrigin origin = at (5, 1500);
+
+  add_sample (capture, 5, 0x1000);
+  ADD (sonde_writer_add_mark (capture->writer, &origin, 20, "group", "name", "text"));
+  capture_foreach (capture, feed_model, model);
+  g_assert_cmpstr (marks->str, ==, "5 group name text 1500+20\n");
+}
+
+static void
+counters_keep_their_number_while_they_are_the_same (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autoptr (GString) values = g_string_new (NULL);
+  g_autoptr (SondeCaptureModel) model
+      = sonde_capture_model_new (&(SondeModelFuncs){ .value = append_value }, values);
+  SondeFrameOrigin origin = at (-1, 1500);
+  SondeCounter first = { "CPU", "Total", "", 9, SONDE_COUNTER_INT64, { 0 } };
+  SondeCounter other = { "CPU", "User", "", 9, SONDE_COUNTER_INT64, { 0 } };
+  const uint32_t ids[] = { 9, 10 }; /* nobody defines 10 */
+  const SondeCounterValue set[] = { { 70 }, { 80 } };
+
+  for (guint i = 0; i < 2; i++)
+    {
+      ADD (sonde_writer_add_counter_define (capture->writer, &origin, &first, 1));
+      ADD (sonde_writer_add_counter_set (capture->writer, &origin, ids, set, 2));
+    }
+  ADD (sonde_writer_add_counter_define (capture->writer, &origin, &other, 1));
+  ADD (sonde_writer_add_counter_set (capture->writer, &origin, ids, set, 1));
+  capture_foreach (capture, feed_model, model);
+  g_assert_cmpstr (values->str, ==, "0 70\n0 70\n1 70\n");
+  g_assert_cmpuint (sonde_capture_model_n_counters (model), ==, 2);
+  g_assert_cmpstr (sonde_capture_model_counter (model, 0)->name, ==, "Total");
+  g_assert_cmpstr (sonde_capture_model_counter (model, 1)->name, ==, "User");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -326,5 +387,8 @@ main (int argc, char **argv)
                    filters_choose_by_pid_and_by_name);
   g_test_add_func ("/capture-model/the-header-tells-losses-and-cut-stacks",
                    the_header_tells_losses_and_cut_stacks);
+  g_test_add_func ("/capture-model/marks-are-told", marks_are_told);
+  g_test_add_func ("/capture-model/counters-keep-their-number-while-they-are-the-same",
+                   counters_keep_their_number_while_they_are_the_same);
   return g_test_run ();
 }
