@@ -233,7 +233,7 @@ sonde_profile_append_tree (GString *out,
 
   g_string_append (out, "\n  Total    Self");
   if (sonde_profile_unit (profile) != SONDE_UNIT_SAMPLES)
-    g_string_append_printf (out, "  %10s %11s", "Bytes", "Blocks");
+    g_string_append_printf (out, "  %10s %11s", "Bytes", "Count");
   g_string_append_c (out, '\n');
   for (i = 0; i < n_processes; i++)
     {
@@ -350,7 +350,7 @@ sonde_profile_append_flat (GString *out,
 
   g_string_append (out, "\n   Self   Total  ");
   if (sonde_profile_unit (profile) != SONDE_UNIT_SAMPLES)
-    g_string_append_printf (out, "%10s %11s  ", "Bytes", "Blocks");
+    g_string_append_printf (out, "%10s %11s  ", "Bytes", "Count");
   g_string_append_printf (out, "%-40s  Module\n", "Function");
   append_flat_rows (out, &sums, order, style);
 }

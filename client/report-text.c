@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "client/capture-text.h"
 #include "client/text.h"
 
 /* How a stack may end before its outermost function, and the option that would help. */
@@ -18,23 +19,14 @@ static const struct
   { "[unwind error]", "end in an unwind error" },
 };
 
-static void
-append_labelled (GString *out, const char *label, const char *text)
-{
-  g_string_append_printf (out, "%-10s%s\n", label, text);
-}
-
-/* Group and keys of the METADATA frame "sonde": docs/protocol.md. */
-#define SETTINGS "sonde"
-
 /* "cpu-clock at 1000 Hz" */
 static char *
 describe_event (GKeyFile *settings)
 {
-  g_autofree char *event = g_key_file_get_string (settings, SETTINGS, "event", NULL);
+  g_autofree char *event = g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "event", NULL);
   g_autofree char *shown = sonde_text_escape (event != NULL ? event : "unknown", -1);
-  guint64 frequency = g_key_file_get_uint64 (settings, SETTINGS, "frequency", NULL);
-  guint64 period = g_key_file_get_uint64 (settings, SETTINGS, "period", NULL);
+  guint64 frequency = g_key_file_get_uint64 (settings, SONDE_CAPTURE_SETTINGS, "frequency", NULL);
+  guint64 period = g_key_file_get_uint64 (settings, SONDE_CAPTURE_SETTINGS, "period", NULL);
 
   if (frequency > 0)
     return g_strdup_printf ("%s at %" G_GUINT64_FORMAT " Hz", shown, frequency);
@@ -47,67 +39,13 @@ static void
 append_event (GString *out, GKeyFile *settings)
 {
   g_autofree char *event = describe_event (settings);
-  g_autofree char *kernel_time = g_key_file_get_string (settings, SETTINGS, "kernel-time", NULL);
+  g_autofree char *kernel_time
+      = g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "kernel-time", NULL);
   g_autofree char *line = g_strdup_printf (
       "%s, %s", event,
       g_strcmp0 (kernel_time, "yes") == 0 ? "user and kernel time" : "user time only");
 
-  append_labelled (out, "Event", line);
-}
-
-/* What was recorded, by the heaviest process if it is not everything. */
-static void
-append_subject (GString *out, const SondeProfile *profile, GKeyFile *settings)
-{
-  g_autofree char *scope = g_key_file_get_string (settings, SETTINGS, "scope", NULL);
-  g_autofree char *cmdline = NULL;
-
-  if (g_strcmp0 (scope, "system") == 0)
-    {
-      append_labelled (out, "Scope", "whole machine");
-      return;
-    }
-  if (sonde_profile_n_processes (profile) == 0)
-    return;
-  cmdline = sonde_text_escape (sonde_profile_process (profile, 0)->process.cmdline, -1);
-  append_labelled (out, g_strcmp0 (scope, "launch") == 0 ? "Command" : "Process", cmdline);
-}
-
-static void
-append_losses (GString *out, const SondeCaptureModel *model)
-{
-  static const SondeLedger stages[] = { SONDE_LEDGER_LOST_KERNEL, SONDE_LEDGER_LOST_RING,
-                                        SONDE_LEDGER_LOST_QUEUE, SONDE_LEDGER_STREAM_SAMPLES_LOST };
-  g_autoptr (GString) detail = g_string_new (NULL);
-  g_autofree char *lost_text = NULL;
-  g_autofree char *line = NULL;
-  guint64 produced = 0;
-  guint64 lost = 0;
-
-  if (!sonde_capture_model_ledger (model, SONDE_LEDGER_PRODUCED, &produced))
-    {
-      append_labelled (out, "Lost", "unknown: the capture has no ledger");
-      return;
-    }
-  for (guint i = 0; i < G_N_ELEMENTS (stages); i++)
-    {
-      guint64 n = 0;
-
-      if (!sonde_capture_model_ledger (model, stages[i], &n) || n == 0)
-        continue;
-      lost += n;
-      g_string_append_printf (detail, "%s%s %" G_GUINT64_FORMAT, detail->len > 0 ? ", " : "",
-                              sonde_ledger_name (stages[i]), n);
-    }
-  if (lost == 0)
-    {
-      append_labelled (out, "Lost", "nothing");
-      return;
-    }
-  lost_text = sonde_text_plural (lost, "sample", "samples");
-  line = g_strdup_printf ("%s, %.1f%% (%s)", lost_text, sonde_text_percent (lost, produced),
-                          detail->str);
-  append_labelled (out, "Lost", line);
+  sonde_capture_text_append_labelled (out, "Event", line);
 }
 
 /* What a reader who came late, or asked for less, knowingly did without. */
@@ -126,7 +64,7 @@ append_left_out (GString *out, const SondeCaptureModel *model)
                           " samples before this capture began, %" G_GUINT64_FORMAT
                           " that it did not ask for",
                           before, filtered);
-  append_labelled (out, "Left out", line);
+  sonde_capture_text_append_labelled (out, "Left out", line);
 }
 
 static void
@@ -154,23 +92,19 @@ void
 sonde_report_append_header (GString *out, const SondeReport *report)
 {
   const SondeCaptureModel *model = sonde_report_model (report);
-  const char *metadata = sonde_capture_model_metadata (model, SETTINGS);
-  g_autoptr (GKeyFile) settings = g_key_file_new ();
+  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (model);
   g_autofree char *duration = sonde_text_duration (sonde_capture_model_duration_ns (model));
   g_autofree char *samples = sonde_text_count (sonde_capture_model_n_samples (model));
   const SondeProfile *profile = sonde_report_profile (report);
   guint64 n_shown = sonde_profile_total (profile);
-  gboolean has_settings
-      = metadata != NULL
-        && g_key_file_load_from_data (settings, metadata, strlen (metadata), 0, NULL);
 
-  append_subject (out, profile, settings);
-  if (has_settings)
+  sonde_capture_text_append_subject (out, profile, settings);
+  if (g_key_file_has_group (settings, SONDE_CAPTURE_SETTINGS))
     append_event (out, settings);
   g_string_append_printf (out, "%-10s%s in %s\n", "Samples", samples, duration);
   if (n_shown < sonde_capture_model_n_samples (model))
     g_string_append_printf (out, "%-10s%" G_GUINT64_FORMAT " of them match\n", "Filter", n_shown);
-  append_losses (out, model);
+  sonde_capture_text_append_losses (out, model);
   append_left_out (out, model);
   if (n_shown > 0)
     append_stacks (out, profile);

@@ -141,3 +141,31 @@ sonde_text_percent (guint64 part, guint64 whole)
 {
   return whole == 0 ? 0 : 100.0 * (double) part / (double) whole;
 }
+
+gboolean
+sonde_text_parse_duration (const char *text, gint64 *duration_ns)
+{
+  static const struct
+  {
+    const char *unit;
+    double ns;
+  } units[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "min", 60e9 } };
+  char *unit;
+  double value;
+
+  if (!g_ascii_isdigit (*text))
+    return FALSE;
+  value = g_ascii_strtod (text, &unit);
+  if (*unit == '\0' && value <= 0)
+    {
+      *duration_ns = 0;
+      return TRUE;
+    }
+  for (gsize i = 0; i < G_N_ELEMENTS (units); i++)
+    if (g_str_equal (unit, units[i].unit) && value * units[i].ns < (double) G_MAXINT64)
+      {
+        *duration_ns = (gint64) (value * units[i].ns);
+        return TRUE;
+      }
+  return FALSE;
+}

@@ -33,3 +33,11 @@ char *sonde_text_duration (gint64 duration_ns);
 
 /* @part in percent of @whole; 0 if @whole is 0. */
 double sonde_text_percent (guint64 part, guint64 whole);
+
+/**
+ * sonde_text_parse_duration:
+ * @text: a number, and ns, us, ms, s or min: "10us", "1.5s"; "0"
+ *
+ * Returns: FALSE if it is something else, or longer than 292 years
+ */
+gboolean sonde_text_parse_duration (const char *text, gint64 *duration_ns);
