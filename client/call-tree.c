@@ -7,7 +7,8 @@
 struct SondeCallTree
 {
   GArray *nodes;        /* SondeCallNode */
-  SondeIdMap *children; /* parent node << 32 | id → node */
+  SondeIdMap *children; /* parent node << 32 | id → node, of all but the first child */
+  GArray *last;         /* guint32: the nodes of the path that came last */
 };
 
 #define NODE(tree, i) (&g_array_index ((tree)->nodes, SondeCallNode, (i)))
@@ -20,6 +21,7 @@ sonde_call_tree_new (void)
 
   self->nodes = g_array_new (FALSE, FALSE, sizeof (SondeCallNode));
   self->children = sonde_id_map_new ();
+  self->last = g_array_new (FALSE, FALSE, sizeof (guint32));
   g_array_append_val (self->nodes, root);
   return self;
 }
@@ -31,36 +33,66 @@ sonde_call_tree_free (SondeCallTree *self)
     return;
   g_array_unref (self->nodes);
   sonde_id_map_free (self->children);
+  g_array_unref (self->last);
   g_free (self);
+}
+
+/* The oldest child stays the first one, and is mostly the one that is wanted. */
+static guint32
+add_child (SondeCallTree *self, guint32 parent, guint32 id)
+{
+  guint32 node = self->nodes->len;
+  guint32 first = NODE (self, parent)->first_child;
+  SondeCallNode child = { .id = id, .parent = parent };
+
+  if (first == 0)
+    NODE (self, parent)->first_child = node;
+  else
+    {
+      child.next_sibling = NODE (self, first)->next_sibling;
+      NODE (self, first)->next_sibling = node;
+    }
+  g_array_append_val (self->nodes, child);
+  return node;
 }
 
 static guint32
 ensure_child (SondeCallTree *self, guint32 parent, guint32 id)
 {
   guint64 key = (guint64) parent << 32 | id;
-  SondeCallNode child = { .id = id, .parent = parent };
-  guint32 node;
+  guint32 node = NODE (self, parent)->first_child;
 
-  if (sonde_id_map_lookup (self->children, key, &node))
+  if (node != 0 && NODE (self, node)->id == id)
+    return node;
+  if (node != 0 && sonde_id_map_lookup (self->children, key, &node))
     return node;
 
-  node = self->nodes->len;
-  child.next_sibling = NODE (self, parent)->first_child;
-  NODE (self, parent)->first_child = node;
-  g_array_append_val (self->nodes, child);
-  sonde_id_map_set (self->children, key, node);
+  node = add_child (self, parent, id);
+  if (NODE (self, parent)->first_child != node)
+    sonde_id_map_set (self->children, key, node);
   return node;
 }
 
+/* Paths that follow one another mostly begin with the same ids: these need no look-up. */
 void
 sonde_call_tree_add (SondeCallTree *self, const guint32 *path, gsize n_path, guint64 weight)
 {
+  gsize n_known = MIN (n_path, self->last->len);
+  gsize n_common = 0;
   guint32 node = 0;
+  guint32 *last;
 
+  g_array_set_size (self->last, (guint) n_path);
+  last = (guint32 *) (void *) self->last->data;
   NODE (self, 0)->total += weight;
-  for (gsize i = 0; i < n_path; i++)
+  for (; n_common < n_known && NODE (self, last[n_common])->id == path[n_common]; n_common++)
     {
-      node = ensure_child (self, node, path[i]);
+      node = last[n_common];
+      NODE (self, node)->total += weight;
+    }
+  for (gsize i = n_common; i < n_path; i++)
+    {
+      node = last[i] = ensure_child (self, node, path[i]);
       NODE (self, node)->total += weight;
     }
   NODE (self, node)->self += weight;

@@ -11,6 +11,14 @@
 #define JIT_ADDRESS_END 0xF000000000000000ull
 #define CONTEXT_MAX     ((guint64) -4095) /* PERF_CONTEXT_MAX: markers lie at or above it */
 
+/* One address of a stack as it was located last. */
+typedef struct
+{
+  guint64 address;
+  guint32 number; /* of the location; meaningless for a marker */
+  gboolean in_kernel;
+} Located;
+
 /* The address space of one pid. */
 typedef struct
 {
@@ -19,6 +27,8 @@ typedef struct
   gboolean is_shared;    /* @mappings belongs to another space too: copy before writing */
   guint32 generation;    /* raised by each new mapping */
   SondeIdMap *locations; /* address → location */
+  GArray *last;          /* Located, leaf first: of two stacks in a row most callers are the same */
+  guint32 last_generation;
 } Space;
 
 typedef struct
@@ -46,7 +56,8 @@ struct SondeCaptureModel
   GByteArray *symbol_bytes; /* of an unfinished "__symbols__" */
   SondeEmbeddedSymbols *symbols;
   SondeLedgerCounters ledger;
-  GArray *stack; /* guint32: the sample at hand */
+  GArray *located; /* Located: the sample at hand, leaf first */
+  GArray *stack;   /* guint32: its locations, outermost first */
   guint64 n_samples;
   gint64 first_ns;
   gint64 last_ns;
@@ -69,6 +80,7 @@ space_free (gpointer data)
 
   g_ptr_array_unref (space->mappings);
   sonde_id_map_free (space->locations);
+  g_array_unref (space->last);
   g_free (space);
 }
 
@@ -90,6 +102,7 @@ sonde_capture_model_new (SondeModelSampleFunc func, gpointer user_data)
   self->jit_names = g_ptr_array_new ();
   self->jit_chunk = g_string_chunk_new (4096);
   self->metadata = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  self->located = g_array_new (FALSE, FALSE, sizeof (Located));
   self->stack = g_array_new (FALSE, FALSE, sizeof (guint32));
   sonde_ledger_counters_init (&self->ledger);
   return self;
@@ -111,6 +124,7 @@ sonde_capture_model_free (SondeCaptureModel *self)
   g_ptr_array_unref (self->jit_names);
   g_string_chunk_free (self->jit_chunk);
   g_hash_table_unref (self->metadata);
+  g_array_unref (self->located);
   g_array_unref (self->stack);
   g_clear_pointer (&self->symbol_bytes, g_byte_array_unref);
   sonde_embedded_symbols_free (self->symbols);
@@ -182,6 +196,7 @@ ensure_space (SondeCaptureModel *self, gint32 pid)
   space->process = G_MAXUINT;
   space->mappings = g_ptr_array_new ();
   space->locations = sonde_id_map_new ();
+  space->last = g_array_new (FALSE, FALSE, sizeof (Located));
   g_hash_table_insert (self->spaces, GINT_TO_POINTER (pid), space);
   return space;
 }
@@ -359,45 +374,92 @@ locate_user (SondeCaptureModel *self, Space *space, gint32 pid, guint64 address)
   return number;
 }
 
-/* Fills self->stack, outermost first. A return address is looked up one byte lower, inside the
- * call: the next instruction may belong to another function. */
-static void
-locate_stack (SondeCaptureModel *self, Space *space, const SondeFrameSample *frame)
+/* How many of the outermost addresses are those of the space's last stack. */
+static guint
+count_common (const Space *space, const SondeFrameSample *frame)
 {
+  const Located *last = (const Located *) (void *) space->last->data;
+  guint n_max = MIN (space->last->len, frame->n_addrs);
+  guint n = 0;
+
+  if (space->last_generation != space->generation)
+    return 0;
+  while (n < n_max
+         && last[space->last->len - 1 - n].address == frame->addrs[frame->n_addrs - 1 - n])
+    n++;
+  return n;
+}
+
+/* A return address is looked up one byte lower, inside the call: the next instruction may belong to
+ * another function. */
+static guint32
+locate (SondeCaptureModel *self,
+        Space *space,
+        gint32 pid,
+        guint64 address,
+        gboolean in_kernel,
+        gboolean is_caller)
+{
+  if (is_jit_address (address))
+    return locate_shared (self, address, in_kernel);
+  if (in_kernel)
+    return locate_shared (self, address, TRUE);
+  return locate_user (self, space, pid, is_caller && address > 0 ? address - 1 : address);
+}
+
+/* Fills self->located, leaf first, and makes it the space's last stack. */
+static void
+locate_frames (SondeCaptureModel *self, Space *space, const SondeFrameSample *frame)
+{
+  guint first_common = frame->n_addrs - count_common (space, frame);
+  guint last_shift = space->last->len - frame->n_addrs; /* wraps, and back again */
+  const Located *last = (const Located *) (void *) space->last->data;
+  GArray *stack = g_array_set_size (self->located, frame->n_addrs);
+  Located *located = (Located *) (void *) stack->data;
   gboolean in_kernel = FALSE;
   gboolean is_caller = FALSE;
 
-  g_array_set_size (self->stack, 0);
   for (guint i = 0; i < frame->n_addrs; i++)
     {
       guint64 address = frame->addrs[i];
-      guint32 number;
 
+      /* behind the same callee and in the same half all that follows is the same, too */
+      if (i > first_common && last[i + last_shift].in_kernel == in_kernel)
+        {
+          memcpy (&located[i], &last[i + last_shift], (frame->n_addrs - i) * sizeof *located);
+          break;
+        }
+      located[i] = (Located){ .address = address, .in_kernel = in_kernel };
       if (address >= CONTEXT_MAX)
         {
           in_kernel = address == SONDE_CONTEXT_KERNEL;
           is_caller = FALSE;
           continue;
         }
-      if (is_jit_address (address))
-        number = locate_shared (self, address, in_kernel);
-      else if (in_kernel)
-        number = locate_shared (self, address, TRUE);
-      else
-        number = locate_user (self, space, frame->frame.pid,
-                              is_caller && address > 0 ? address - 1 : address);
+      located[i].number = locate (self, space, frame->frame.pid, address, in_kernel, is_caller);
       is_caller = TRUE;
-      g_array_append_val (self->stack, number);
     }
+  self->located = space->last;
+  space->last = stack;
+  space->last_generation = space->generation;
+}
 
-  for (guint i = 0, j = self->stack->len; i + 1 < j; i++)
-    {
-      guint32 *numbers = &g_array_index (self->stack, guint32, 0);
-      guint32 swapped = numbers[i];
+/* Fills self->stack, outermost first. */
+static void
+locate_stack (SondeCaptureModel *self, Space *space, const SondeFrameSample *frame)
+{
+  const Located *located;
+  guint32 *stack;
+  guint n = 0;
 
-      numbers[i] = numbers[--j];
-      numbers[j] = swapped;
-    }
+  locate_frames (self, space, frame);
+  located = (const Located *) (void *) space->last->data;
+  g_array_set_size (self->stack, frame->n_addrs);
+  stack = (guint32 *) (void *) self->stack->data;
+  for (guint i = frame->n_addrs; i > 0; i--)
+    if (located[i - 1].address < CONTEXT_MAX)
+      stack[n++] = located[i - 1].number;
+  g_array_set_size (self->stack, n);
 }
 
 static void
