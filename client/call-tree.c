@@ -56,8 +56,8 @@ add_child (SondeCallTree *self, guint32 parent, guint32 id)
   return node;
 }
 
-static guint32
-ensure_child (SondeCallTree *self, guint32 parent, guint32 id)
+guint32
+sonde_call_tree_ensure_child (SondeCallTree *self, guint32 parent, guint32 id)
 {
   guint64 key = (guint64) parent << 32 | id;
   guint32 node = NODE (self, parent)->first_child;
@@ -74,7 +74,7 @@ ensure_child (SondeCallTree *self, guint32 parent, guint32 id)
 }
 
 /* Paths that follow one another mostly begin with the same ids: these need no look-up. */
-void
+guint32
 sonde_call_tree_add (SondeCallTree *self, const guint32 *path, gsize n_path, guint64 weight)
 {
   gsize n_known = MIN (n_path, self->last->len);
@@ -92,10 +92,11 @@ sonde_call_tree_add (SondeCallTree *self, const guint32 *path, gsize n_path, gui
     }
   for (gsize i = n_common; i < n_path; i++)
     {
-      node = last[i] = ensure_child (self, node, path[i]);
+      node = last[i] = sonde_call_tree_ensure_child (self, node, path[i]);
       NODE (self, node)->total += weight;
     }
   NODE (self, node)->self += weight;
+  return node;
 }
 
 guint32
@@ -123,7 +124,8 @@ sonde_call_tree_remap (const SondeCallTree *self, const guint32 *new_ids)
       const SondeCallNode *node = NODE (self, i);
 
       if (i > 0)
-        new_nodes[i] = ensure_child (mapped, new_nodes[node->parent], new_ids[node->id]);
+        new_nodes[i]
+            = sonde_call_tree_ensure_child (mapped, new_nodes[node->parent], new_ids[node->id]);
       NODE (mapped, new_nodes[i])->self += node->self;
       NODE (mapped, new_nodes[i])->total += node->total;
     }

@@ -1,34 +1,27 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a capture says: processes, mappings over time, names, and each sample in these terms. */
+/* What a capture says: processes, mappings over time, names; samples and allocations in these
+ * terms. */
 #include "client/capture-model.h"
 
 #include <string.h>
 
 #include "client/id-map.h"
 #include "client/ledger-counters.h"
+#include "client/model-counters.h"
+#include "client/stack-memo.h"
 
-#define COMM_MAX        15 /* bytes, as TASK_COMM_LEN without the NUL */
 #define JIT_ADDRESS_END 0xF000000000000000ull
-#define CONTEXT_MAX     ((guint64) -4095) /* PERF_CONTEXT_MAX: markers lie at or above it */
-
-/* One address of a stack as it was located last. */
-typedef struct
-{
-  guint64 address;
-  guint32 number; /* of the location; meaningless for a marker */
-  gboolean in_kernel;
-} Located;
 
 /* The address space of one pid. */
 typedef struct
 {
   guint process;         /* the name it goes by now */
   GPtrArray *mappings;   /* in order of arrival: of two that overlap the newer one holds */
+  guint64 vdso;          /* where the kernel put its own code, 0: not known */
   gboolean is_shared;    /* @mappings belongs to another space too: copy before writing */
   guint32 generation;    /* raised by each new mapping */
   SondeIdMap *locations; /* address → location */
-  GArray *last;          /* Located, leaf first: of two stacks in a row most callers are the same */
-  guint32 last_generation;
+  SondeStackMemo *memo;
 } Space;
 
 typedef struct
@@ -39,13 +32,12 @@ typedef struct
 
 struct SondeCaptureModel
 {
-  SondeModelSampleFunc func;
+  SondeModelFuncs funcs;
   gpointer user_data;
 
-  GPtrArray *processes; /* SondeModelProcess */
-  GHashTable *by_name;  /* "PID COMM" → number of a process */
-  GHashTable *spaces;   /* pid → Space */
-  GPtrArray *mappings;  /* owns every SondeMapping */
+  SondeProcessList *processes;
+  GHashTable *spaces;  /* pid → Space */
+  GPtrArray *mappings; /* owns every SondeMapping */
   GStringChunk *paths;
   GArray *locations;    /* Location */
   SondeIdMap *shared;   /* address → location, for JIT names and the kernel */
@@ -56,22 +48,13 @@ struct SondeCaptureModel
   GByteArray *symbol_bytes; /* of an unfinished "__symbols__" */
   SondeEmbeddedSymbols *symbols;
   SondeLedgerCounters ledger;
-  GArray *located; /* Located: the sample at hand, leaf first */
-  GArray *stack;   /* guint32: its locations, outermost first */
+  SondeModelCounters *counters;
+  GArray *stack; /* guint32: the sample at hand */
   guint64 n_samples;
+  guint64 n_allocations;
   gint64 first_ns;
   gint64 last_ns;
 };
-
-static void
-process_free (gpointer data)
-{
-  SondeModelProcess *process = data;
-
-  g_free (process->comm);
-  g_free (process->cmdline);
-  g_free (process);
-}
 
 static void
 space_free (gpointer data)
@@ -80,19 +63,18 @@ space_free (gpointer data)
 
   g_ptr_array_unref (space->mappings);
   sonde_id_map_free (space->locations);
-  g_array_unref (space->last);
+  sonde_stack_memo_free (space->memo);
   g_free (space);
 }
 
 SondeCaptureModel *
-sonde_capture_model_new (SondeModelSampleFunc func, gpointer user_data)
+sonde_capture_model_new (const SondeModelFuncs *funcs, gpointer user_data)
 {
   SondeCaptureModel *self = g_new0 (SondeCaptureModel, 1);
 
-  self->func = func;
+  self->funcs = *funcs;
   self->user_data = user_data;
-  self->processes = g_ptr_array_new_with_free_func (process_free);
-  self->by_name = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  self->processes = sonde_process_list_new ();
   self->spaces = g_hash_table_new_full (NULL, NULL, NULL, space_free);
   self->mappings = g_ptr_array_new_with_free_func (g_free);
   self->paths = g_string_chunk_new (4096);
@@ -102,9 +84,9 @@ sonde_capture_model_new (SondeModelSampleFunc func, gpointer user_data)
   self->jit_names = g_ptr_array_new ();
   self->jit_chunk = g_string_chunk_new (4096);
   self->metadata = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
-  self->located = g_array_new (FALSE, FALSE, sizeof (Located));
   self->stack = g_array_new (FALSE, FALSE, sizeof (guint32));
   sonde_ledger_counters_init (&self->ledger);
+  self->counters = sonde_model_counters_new ();
   return self;
 }
 
@@ -113,8 +95,7 @@ sonde_capture_model_free (SondeCaptureModel *self)
 {
   if (self == NULL)
     return;
-  g_ptr_array_unref (self->processes);
-  g_hash_table_unref (self->by_name);
+  sonde_process_list_free (self->processes);
   g_hash_table_unref (self->spaces);
   g_ptr_array_unref (self->mappings);
   g_string_chunk_free (self->paths);
@@ -124,59 +105,12 @@ sonde_capture_model_free (SondeCaptureModel *self)
   g_ptr_array_unref (self->jit_names);
   g_string_chunk_free (self->jit_chunk);
   g_hash_table_unref (self->metadata);
-  g_array_unref (self->located);
   g_array_unref (self->stack);
   g_clear_pointer (&self->symbol_bytes, g_byte_array_unref);
   sonde_embedded_symbols_free (self->symbols);
   sonde_ledger_counters_clear (&self->ledger);
+  sonde_model_counters_free (self->counters);
   g_free (self);
-}
-
-/* "/usr/bin/python3 work.py" and the kernel's own "python3" are one name. */
-static char *
-dup_comm (const char *cmdline)
-{
-  const char *word = cmdline;
-  gsize len = strcspn (cmdline, " ");
-
-  if (*cmdline == '/' || *cmdline == '.')
-    {
-      const char *slash = memrchr (cmdline, '/', len);
-
-      if (slash != NULL && slash + 1 < cmdline + len)
-        word = slash + 1;
-    }
-  len -= (gsize) (word - cmdline);
-  return g_strndup (word, MIN (len, COMM_MAX));
-}
-
-static guint
-ensure_process (SondeCaptureModel *self, gint32 pid, const char *cmdline)
-{
-  g_autofree char *comm = dup_comm (cmdline);
-  g_autofree char *key = g_strdup_printf ("%d %s", pid, comm);
-  gpointer found;
-  SondeModelProcess *process;
-
-  if (g_hash_table_lookup_extended (self->by_name, key, NULL, &found))
-    {
-      process = g_ptr_array_index (self->processes, GPOINTER_TO_UINT (found));
-      if (strlen (cmdline) > strlen (process->comm))
-        {
-          g_free (process->cmdline);
-          process->cmdline = g_strdup (cmdline);
-        }
-      return GPOINTER_TO_UINT (found);
-    }
-
-  process = g_new0 (SondeModelProcess, 1);
-  process->pid = pid;
-  process->comm = g_steal_pointer (&comm);
-  process->cmdline = g_strdup (cmdline);
-  g_hash_table_insert (self->by_name, g_steal_pointer (&key),
-                       GUINT_TO_POINTER (self->processes->len));
-  g_ptr_array_add (self->processes, process);
-  return self->processes->len - 1;
 }
 
 static Space *
@@ -196,7 +130,7 @@ ensure_space (SondeCaptureModel *self, gint32 pid)
   space->process = G_MAXUINT;
   space->mappings = g_ptr_array_new ();
   space->locations = sonde_id_map_new ();
-  space->last = g_array_new (FALSE, FALSE, sizeof (Located));
+  space->memo = sonde_stack_memo_new ();
   g_hash_table_insert (self->spaces, GINT_TO_POINTER (pid), space);
   return space;
 }
@@ -216,6 +150,25 @@ find_mapping (const Space *space, guint64 address)
 }
 
 static void
+tell_life (SondeCaptureModel *self, SondeModelTurn turn, const SondeFrame *frame, gint32 child)
+{
+  if (self->funcs.life != NULL)
+    self->funcs.life (&(SondeModelLife){ turn, frame->pid, child, frame->time_ns },
+                      self->user_data);
+}
+
+/* No frame says exec. But it moves this mapping, and nothing else does, in a fork it stays. */
+static void
+notice_exec (SondeCaptureModel *self, Space *space, const SondeFrameMap *frame)
+{
+  if (!g_str_equal (frame->path, "[vdso]"))
+    return;
+  if (space->vdso != 0 && space->vdso != frame->start)
+    tell_life (self, SONDE_MODEL_EXECUTED, &frame->frame, 0);
+  space->vdso = frame->start;
+}
+
+static void
 add_map (SondeCaptureModel *self, const SondeFrameMap *frame)
 {
   Space *space = ensure_space (self, frame->frame.pid);
@@ -228,6 +181,7 @@ add_map (SondeCaptureModel *self, const SondeFrameMap *frame)
       && g_str_equal (old->path, frame->path))
     return;
 
+  notice_exec (self, space, frame);
   mapping = g_new0 (SondeMapping, 1);
   mapping->start = frame->start;
   mapping->end = frame->end;
@@ -266,13 +220,14 @@ add_fork (SondeCaptureModel *self, const SondeFrameFork *frame)
   child->is_shared = TRUE;
   g_ptr_array_unref (child->mappings);
   child->mappings = g_ptr_array_ref (parent->mappings);
+  child->vdso = parent->vdso;
   child->generation++;
   if (child->process == G_MAXUINT && parent->process != G_MAXUINT)
     {
-      const SondeModelProcess *process = g_ptr_array_index (self->processes, parent->process);
+      const SondeModelProcess *process = sonde_process_list_get (self->processes, parent->process);
       g_autofree char *cmdline = g_strdup (process->cmdline);
 
-      child->process = ensure_process (self, frame->child, cmdline);
+      child->process = sonde_process_list_ensure (self->processes, frame->child, cmdline);
     }
 }
 
@@ -374,117 +329,108 @@ locate_user (SondeCaptureModel *self, Space *space, gint32 pid, guint64 address)
   return number;
 }
 
-/* How many of the outermost addresses are those of the space's last stack. */
-static guint
-count_common (const Space *space, const SondeFrameSample *frame)
+typedef struct
 {
-  const Located *last = (const Located *) (void *) space->last->data;
-  guint n_max = MIN (space->last->len, frame->n_addrs);
-  guint n = 0;
-
-  if (space->last_generation != space->generation)
-    return 0;
-  while (n < n_max
-         && last[space->last->len - 1 - n].address == frame->addrs[frame->n_addrs - 1 - n])
-    n++;
-  return n;
-}
+  SondeCaptureModel *model;
+  Space *space;
+  gint32 pid;
+} Locator;
 
 /* A return address is looked up one byte lower, inside the call: the next instruction may belong to
  * another function. */
 static guint32
-locate (SondeCaptureModel *self,
-        Space *space,
-        gint32 pid,
-        guint64 address,
-        gboolean in_kernel,
-        gboolean is_caller)
+locate (guint64 address, gboolean in_kernel, gboolean is_caller, gpointer user_data)
 {
+  const Locator *self = user_data;
+
   if (is_jit_address (address))
-    return locate_shared (self, address, in_kernel);
+    return locate_shared (self->model, address, in_kernel);
   if (in_kernel)
-    return locate_shared (self, address, TRUE);
-  return locate_user (self, space, pid, is_caller && address > 0 ? address - 1 : address);
-}
-
-/* Fills self->located, leaf first, and makes it the space's last stack. */
-static void
-locate_frames (SondeCaptureModel *self, Space *space, const SondeFrameSample *frame)
-{
-  guint first_common = frame->n_addrs - count_common (space, frame);
-  guint last_shift = space->last->len - frame->n_addrs; /* wraps, and back again */
-  const Located *last = (const Located *) (void *) space->last->data;
-  GArray *stack = g_array_set_size (self->located, frame->n_addrs);
-  Located *located = (Located *) (void *) stack->data;
-  gboolean in_kernel = FALSE;
-  gboolean is_caller = FALSE;
-
-  for (guint i = 0; i < frame->n_addrs; i++)
-    {
-      guint64 address = frame->addrs[i];
-
-      /* behind the same callee and in the same half all that follows is the same, too */
-      if (i > first_common && last[i + last_shift].in_kernel == in_kernel)
-        {
-          memcpy (&located[i], &last[i + last_shift], (frame->n_addrs - i) * sizeof *located);
-          break;
-        }
-      located[i] = (Located){ .address = address, .in_kernel = in_kernel };
-      if (address >= CONTEXT_MAX)
-        {
-          in_kernel = address == SONDE_CONTEXT_KERNEL;
-          is_caller = FALSE;
-          continue;
-        }
-      located[i].number = locate (self, space, frame->frame.pid, address, in_kernel, is_caller);
-      is_caller = TRUE;
-    }
-  self->located = space->last;
-  space->last = stack;
-  space->last_generation = space->generation;
+    return locate_shared (self->model, address, TRUE);
+  return locate_user (self->model, self->space, self->pid,
+                      is_caller && address > 0 ? address - 1 : address);
 }
 
 /* Fills self->stack, outermost first. */
 static void
-locate_stack (SondeCaptureModel *self, Space *space, const SondeFrameSample *frame)
+locate_stack (
+    SondeCaptureModel *self, gint32 pid, const guint8 *addrs, guint n_addrs, gboolean is_caller)
 {
-  const Located *located;
-  guint32 *stack;
-  guint n = 0;
+  Locator locator = { self, find_space (self, pid), pid };
+  SondeFrameStack stack = { addrs, n_addrs, is_caller, locator.space->generation };
 
-  locate_frames (self, space, frame);
-  located = (const Located *) (void *) space->last->data;
-  g_array_set_size (self->stack, frame->n_addrs);
-  stack = (guint32 *) (void *) self->stack->data;
-  for (guint i = frame->n_addrs; i > 0; i--)
-    if (located[i - 1].address < CONTEXT_MAX)
-      stack[n++] = located[i - 1].number;
-  g_array_set_size (self->stack, n);
+  sonde_stack_memo_locate (locator.space->memo, &stack, locate, &locator, self->stack);
+}
+
+/* The number of the process that @pid is now. */
+static guint
+current_process (SondeCaptureModel *self, gint32 pid)
+{
+  Space *space = ensure_space (self, pid);
+
+  if (space->process == G_MAXUINT)
+    space->process = sonde_process_list_ensure (self->processes, pid, "?");
+  return space->process;
 }
 
 static void
 add_sample (SondeCaptureModel *self, const SondeFrameSample *frame)
 {
-  Space *space = ensure_space (self, frame->frame.pid);
-  SondeModelSample sample;
-
-  if (space->process == G_MAXUINT)
-    space->process = ensure_process (self, frame->frame.pid, "?");
-  locate_stack (self, space, frame);
+  SondeModelSample sample
+      = { .process = current_process (self, frame->frame.pid), .tid = frame->tid };
 
   if (self->n_samples++ == 0)
     self->first_ns = self->last_ns = frame->frame.time_ns;
   self->first_ns = MIN (self->first_ns, frame->frame.time_ns);
   self->last_ns = MAX (self->last_ns, frame->frame.time_ns);
+  if (self->funcs.sample == NULL)
+    return;
 
-  sample = (SondeModelSample){
-    .process = space->process,
+  locate_stack (self, frame->frame.pid, (const guint8 *) frame + sizeof *frame, frame->n_addrs,
+                FALSE);
+  sample.time_ns = frame->frame.time_ns;
+  sample.locations = (const guint32 *) (void *) self->stack->data;
+  sample.n_locations = self->stack->len;
+  self->funcs.sample (&sample, self->user_data);
+}
+
+static void
+add_allocation (SondeCaptureModel *self, const SondeFrameAllocation *frame)
+{
+  SondeModelAllocation allocation = {
+    .process = current_process (self, frame->frame.pid),
+    .pid = frame->frame.pid,
     .tid = frame->tid,
     .time_ns = frame->frame.time_ns,
-    .locations = (const guint32 *) (void *) self->stack->data,
-    .n_locations = self->stack->len,
+    .address = frame->address,
+    .size_bytes = frame->size_bytes,
   };
-  self->func (&sample, self->user_data);
+
+  self->n_allocations++;
+  if (self->funcs.allocation == NULL)
+    return;
+
+  g_array_set_size (self->stack, 0);
+  if (frame->size_bytes > 0)
+    locate_stack (self, frame->frame.pid, (const guint8 *) frame + sizeof *frame, frame->n_addrs,
+                  TRUE);
+  allocation.locations = (const guint32 *) (void *) self->stack->data;
+  allocation.n_locations = self->stack->len;
+  self->funcs.allocation (&allocation, self->user_data);
+}
+
+static void
+add_mark (SondeCaptureModel *self, const SondeFrameMark *frame)
+{
+  SondeModelMark mark = { .pid = frame->frame.pid,
+                          .time_ns = frame->frame.time_ns,
+                          .duration_ns = frame->duration_ns,
+                          .group = frame->group,
+                          .name = frame->name,
+                          .message = frame->message };
+
+  if (self->funcs.mark != NULL)
+    self->funcs.mark (&mark, self->user_data);
 }
 
 static void
@@ -502,6 +448,9 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
     case SONDE_FRAME_SAMPLE:
       add_sample (self, (const SondeFrameSample *) frame);
       break;
+    case SONDE_FRAME_ALLOCATION:
+      add_allocation (self, (const SondeFrameAllocation *) frame);
+      break;
     case SONDE_FRAME_MAP:
       add_map (self, (const SondeFrameMap *) frame);
       break;
@@ -510,20 +459,31 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
         const SondeFrameProcess *process = (const SondeFrameProcess *) frame;
 
         ensure_space (self, frame->pid)->process
-            = ensure_process (self, frame->pid, process->cmdline);
+            = sonde_process_list_ensure (self->processes, frame->pid, process->cmdline);
         break;
       }
     case SONDE_FRAME_FORK:
       add_fork (self, (const SondeFrameFork *) frame);
+      tell_life (self, SONDE_MODEL_FORKED, frame, ((const SondeFrameFork *) frame)->child);
+      break;
+    case SONDE_FRAME_EXIT:
+      tell_life (self, SONDE_MODEL_EXITED, frame, 0);
       break;
     case SONDE_FRAME_JITMAP:
       add_jitmap (self, (const SondeFrameJitmap *) frame);
       break;
     case SONDE_FRAME_CTRDEF:
       sonde_ledger_counters_define (&self->ledger, (const SondeFrameCounterDefine *) frame);
+      sonde_model_counters_define (self->counters, (const SondeFrameCounterDefine *) frame);
       break;
     case SONDE_FRAME_CTRSET:
       sonde_ledger_counters_set (&self->ledger, (const SondeFrameCounterSet *) frame);
+      if (self->funcs.value != NULL)
+        sonde_model_counters_set (self->counters, (const SondeFrameCounterSet *) frame,
+                                  self->funcs.value, self->user_data);
+      break;
+    case SONDE_FRAME_MARK:
+      add_mark (self, (const SondeFrameMark *) frame);
       break;
     case SONDE_FRAME_METADATA:
       add_metadata (self, (const SondeFrameMetadata *) frame);
@@ -531,7 +491,7 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
     case SONDE_FRAME_FILE_CHUNK:
       add_file_chunk (self, (const SondeFrameFileChunk *) frame);
       break;
-    default: /* says nothing about samples */
+    default: /* says nothing that is modelled */
       break;
     }
 }
@@ -539,13 +499,13 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
 guint
 sonde_capture_model_n_processes (const SondeCaptureModel *self)
 {
-  return self->processes->len;
+  return sonde_process_list_size (self->processes);
 }
 
 const SondeModelProcess *
 sonde_capture_model_process (const SondeCaptureModel *self, guint process)
 {
-  return g_ptr_array_index (self->processes, process);
+  return sonde_process_list_get (self->processes, process);
 }
 
 guint32
@@ -558,6 +518,18 @@ const SondeLocation *
 sonde_capture_model_location (const SondeCaptureModel *self, guint32 location)
 {
   return &g_array_index (self->locations, Location, location).location;
+}
+
+guint
+sonde_capture_model_n_counters (const SondeCaptureModel *self)
+{
+  return sonde_model_counters_size (self->counters);
+}
+
+const SondeModelCounter *
+sonde_capture_model_counter (const SondeCaptureModel *self, guint counter)
+{
+  return sonde_model_counters_get (self->counters, counter);
 }
 
 const char *
@@ -595,6 +567,12 @@ guint64
 sonde_capture_model_n_samples (const SondeCaptureModel *self)
 {
   return self->n_samples;
+}
+
+guint64
+sonde_capture_model_n_allocations (const SondeCaptureModel *self)
+{
+  return self->n_allocations;
 }
 
 gint64
