@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/id-map.h"
+#include "client/jit-names.h"
 #include "client/ledger-counters.h"
 #include "client/model-counters.h"
 #include "client/stack-memo.h"
@@ -39,11 +40,9 @@ struct SondeCaptureModel
   GHashTable *spaces;  /* pid → Space */
   GPtrArray *mappings; /* owns every SondeMapping */
   GStringChunk *paths;
-  GArray *locations;    /* Location */
-  SondeIdMap *shared;   /* address → location, for JIT names and the kernel */
-  SondeIdMap *jit_ids;  /* address → index of jit_names */
-  GPtrArray *jit_names; /* char *, in jit_chunk */
-  GStringChunk *jit_chunk;
+  GArray *locations;  /* Location */
+  SondeIdMap *shared; /* address → location, for JIT names and the kernel */
+  SondeJitNames *jit_names;
   GHashTable *metadata;     /* id → text */
   GByteArray *symbol_bytes; /* of an unfinished "__symbols__" */
   SondeEmbeddedSymbols *symbols;
@@ -80,9 +79,7 @@ sonde_capture_model_new (const SondeModelFuncs *funcs, gpointer user_data)
   self->paths = g_string_chunk_new (4096);
   self->locations = g_array_new (FALSE, FALSE, sizeof (Location));
   self->shared = sonde_id_map_new ();
-  self->jit_ids = sonde_id_map_new ();
-  self->jit_names = g_ptr_array_new ();
-  self->jit_chunk = g_string_chunk_new (4096);
+  self->jit_names = sonde_jit_names_new ();
   self->metadata = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   self->stack = g_array_new (FALSE, FALSE, sizeof (guint32));
   sonde_ledger_counters_init (&self->ledger);
@@ -101,9 +98,7 @@ sonde_capture_model_free (SondeCaptureModel *self)
   g_string_chunk_free (self->paths);
   g_array_unref (self->locations);
   sonde_id_map_free (self->shared);
-  sonde_id_map_free (self->jit_ids);
-  g_ptr_array_unref (self->jit_names);
-  g_string_chunk_free (self->jit_chunk);
+  sonde_jit_names_free (self->jit_names);
   g_hash_table_unref (self->metadata);
   g_array_unref (self->stack);
   g_clear_pointer (&self->symbol_bytes, g_byte_array_unref);
@@ -228,23 +223,6 @@ add_fork (SondeCaptureModel *self, const SondeFrameFork *frame)
       g_autofree char *cmdline = g_strdup (process->cmdline);
 
       child->process = sonde_process_list_ensure (self->processes, frame->child, cmdline);
-    }
-}
-
-static void
-add_jitmap (SondeCaptureModel *self, const SondeFrameJitmap *frame)
-{
-  const guint8 *at = frame->data;
-
-  for (guint32 i = 0; i < frame->n_names; i++)
-    {
-      const char *name = (const char *) at + sizeof (guint64);
-      guint64 address;
-
-      memcpy (&address, at, sizeof address);
-      sonde_id_map_set (self->jit_ids, address, self->jit_names->len);
-      g_ptr_array_add (self->jit_names, g_string_chunk_insert_const (self->jit_chunk, name));
-      at += sizeof (guint64) + strlen (name) + 1;
     }
 }
 
@@ -470,7 +448,7 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
       tell_life (self, SONDE_MODEL_EXITED, frame, 0);
       break;
     case SONDE_FRAME_JITMAP:
-      add_jitmap (self, (const SondeFrameJitmap *) frame);
+      sonde_jit_names_add (self->jit_names, (const SondeFrameJitmap *) frame);
       break;
     case SONDE_FRAME_CTRDEF:
       sonde_ledger_counters_define (&self->ledger, (const SondeFrameCounterDefine *) frame);
@@ -535,11 +513,7 @@ sonde_capture_model_counter (const SondeCaptureModel *self, guint counter)
 const char *
 sonde_capture_model_jit_name (const SondeCaptureModel *self, guint64 address)
 {
-  guint32 index;
-
-  if (!sonde_id_map_lookup (self->jit_ids, address, &index))
-    return NULL;
-  return g_ptr_array_index (self->jit_names, index);
+  return sonde_jit_names_lookup (self->jit_names, address);
 }
 
 const SondeEmbeddedSymbols *
