@@ -112,24 +112,71 @@ sonde_call_tree_node (const SondeCallTree *self, guint32 node)
   return NODE (self, node);
 }
 
+void
+sonde_call_tree_add_tree (SondeCallTree *self, const SondeCallTree *source, const guint32 *new_ids)
+{
+  g_autofree guint32 *new_nodes = g_new0 (guint32, source->nodes->len);
+
+  /* parents have smaller numbers than their children, so theirs is known already */
+  for (guint32 i = 0; i < source->nodes->len; i++)
+    {
+      const SondeCallNode *node = NODE (source, i);
+
+      if (i > 0)
+        new_nodes[i]
+            = sonde_call_tree_ensure_child (self, new_nodes[node->parent], new_ids[node->id]);
+      NODE (self, new_nodes[i])->self += node->self;
+      NODE (self, new_nodes[i])->total += node->total;
+    }
+}
+
 SondeCallTree *
 sonde_call_tree_remap (const SondeCallTree *self, const guint32 *new_ids)
 {
   SondeCallTree *mapped = sonde_call_tree_new ();
-  g_autofree guint32 *new_nodes = g_new0 (guint32, self->nodes->len);
 
-  /* parents have smaller numbers than their children, so theirs is known already */
-  for (guint32 i = 0; i < self->nodes->len; i++)
-    {
-      const SondeCallNode *node = NODE (self, i);
-
-      if (i > 0)
-        new_nodes[i]
-            = sonde_call_tree_ensure_child (mapped, new_nodes[node->parent], new_ids[node->id]);
-      NODE (mapped, new_nodes[i])->self += node->self;
-      NODE (mapped, new_nodes[i])->total += node->total;
-    }
+  sonde_call_tree_add_tree (mapped, self, new_ids);
   return mapped;
+}
+
+/* Adds @weight to the path from @node of @source to its root. */
+static void
+add_outwards (SondeCallTree *self, const SondeCallTree *source, guint32 node, guint64 weight)
+{
+  guint32 added = 0;
+
+  NODE (self, 0)->total += weight;
+  for (; node != 0; node = NODE (source, node)->parent)
+    {
+      added = sonde_call_tree_ensure_child (self, added, NODE (source, node)->id);
+      NODE (self, added)->total += weight;
+    }
+}
+
+void
+sonde_call_tree_add_inverted (SondeCallTree *self, const SondeCallTree *source)
+{
+  for (guint32 i = 0; i < source->nodes->len; i++)
+    if (NODE (source, i)->self > 0)
+      add_outwards (self, source, i, NODE (source, i)->self);
+}
+
+void
+sonde_call_tree_add_callers (SondeCallTree *self,
+                             const SondeCallTree *source,
+                             const gboolean *is_wanted)
+{
+  /* of the stacks through a node those that have a wanted id further in */
+  g_autofree guint64 *below = g_new0 (guint64, source->nodes->len);
+
+  for (guint32 i = source->nodes->len - 1; i > 0; i--)
+    {
+      const SondeCallNode *node = NODE (source, i);
+
+      if (is_wanted[node->id] && node->total > below[i])
+        add_outwards (self, source, i, node->total - below[i]);
+      below[node->parent] += is_wanted[node->id] ? node->total : below[i];
+    }
 }
 
 void
