@@ -2,198 +2,274 @@
 /* sondectl heap: who allocated, held and leaked memory in a capture. */
 #include "client/commands.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include "client/capture-file.h"
 #include "client/cli.h"
+#include "client/heap-chart.h"
+#include "client/heap-json.h"
+#include "client/heap-options.h"
+#include "client/heap-svg.h"
 #include "client/heap-text.h"
+#include "client/pager.h"
+#include "client/profile-growth.h"
 #include "client/profile-text.h"
+#include "client/profile-view.h"
 #include "client/text.h"
 
-typedef struct
-{
-  gboolean peak;
-  gboolean leaks;
-  gboolean temporary;
-  gboolean cross_thread;
-  gboolean flat;
-  double percent_limit;
-  int max_depth;
-  char *by;
-  char *comm;
-  SondeHeapOptions heap;
-} HeapOptions;
+#define DEFAULT_COLUMNS 80u
+#define N_JSON_POINTS   1000u
 
-static gboolean
-parse_temporary (const char *name, const char *value, gpointer user_data, GError **error)
-{
-  HeapOptions *options = user_data;
-
-  options->temporary = TRUE;
-  if (value == NULL || sonde_text_parse_duration (value, &options->heap.temporary_ns))
-    return TRUE;
-  g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-               "%s takes a duration such as 10us or 1.5ms, not \"%s\"", name, value);
-  return FALSE;
-}
-
-static gboolean
-parse_words (int *argc, char ***argv, HeapOptions *options)
-{
-  const GOptionEntry entries[] = {
-    { "peak", 0, 0, G_OPTION_ARG_NONE, &options->peak, "What was live when that was most", NULL },
-    { "leaks", 0, 0, G_OPTION_ARG_NONE, &options->leaks, "What was never freed", NULL },
-    { "temporary", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, (gpointer) parse_temporary,
-      "What its thread freed before it allocated again; or what lived shorter than that",
-      "DURATION" },
-    { "cross-thread", 0, 0, G_OPTION_ARG_NONE, &options->cross_thread, "What another thread freed",
-      NULL },
-    { "by", 0, 0, G_OPTION_ARG_STRING, &options->by, "Weigh by bytes (the default) or count",
-      "UNIT" },
-    { "flat", 'f', 0, G_OPTION_ARG_NONE, &options->flat, "Functions by their own share", NULL },
-    { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &options->percent_limit,
-      "Sum up what is lighter (0.5)", "PERCENT" },
-    { "pid", 'p', 0, G_OPTION_ARG_INT64, &options->heap.filter.pid, "Only this process", "PID" },
-    { "comm", 'c', 0, G_OPTION_ARG_STRING, &options->comm, "Only processes of this name", "NAME" },
-    { "max-depth", 0, 0, G_OPTION_ARG_INT, &options->max_depth, "Show at most N frames (512)",
-      "N" },
-    G_OPTION_ENTRY_NULL
-  };
-
-  return sonde_cli_parse (
-      argc, argv, "FILE",
-      "Shows the sums of a capture's heap, and who allocated what. FILE may be -\n"
-      "(standard input).",
-      NULL, entries, FALSE, options);
-}
-
-static gboolean
-check (int argc, const HeapOptions *options)
-{
-  if (argc != 2)
-    sonde_cli_complain ("heap needs one FILE; see sondectl heap --help");
-  else if (options->peak + options->leaks + options->temporary + options->cross_thread > 1)
-    sonde_cli_complain ("--peak, --leaks, --temporary and --cross-thread exclude each other");
-  else if (options->by != NULL && !g_str_equal (options->by, "bytes")
-           && !g_str_equal (options->by, "count"))
-    sonde_cli_complain ("--by is bytes or count");
-  else if (options->percent_limit < 0 || options->percent_limit > 100)
-    sonde_cli_complain ("--percent-limit goes from 0 to 100");
-  else if (options->max_depth < 1 || options->max_depth > 1024)
-    sonde_cli_complain ("--max-depth goes from 1 to 1024");
-  else
-    return TRUE;
-  return FALSE;
-}
-
-/* What comes before a break in the capture is shown all the same. @is_whole: (out) */
+/* What comes before a break in the capture is shown all the same. NULL, having complained, if there
+ * is nothing to show. @is_whole: (inout): FALSE from the first break on */
 static SondeHeap *
-read_heap (const char *path, const SondeHeapOptions *options, gboolean *is_whole)
+read_heap (const char *path, const SondeHeapCommand *command, gboolean *is_whole)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (SondeCaptureFile) file = sonde_capture_file_open (path, &error);
+  g_autoptr (SondeHeap) heap = NULL;
+  g_autofree char *shown = sonde_text_escape (path, -1);
   const SondeFrame *frame;
-  SondeHeap *heap;
 
-  *is_whole = FALSE;
   if (file == NULL)
     {
       sonde_cli_complain ("%s", error->message);
       return NULL;
     }
-  heap = sonde_heap_new (options, sonde_capture_file_header (file)->time_ns);
+  heap = sonde_heap_new (&command->heap, sonde_capture_file_header (file)->time_ns);
   while (sonde_capture_file_next (file, &frame, &error))
     sonde_heap_add_frame (heap, frame);
   sonde_heap_finish (heap);
-  *is_whole = error == NULL;
   if (error != NULL)
     sonde_cli_complain ("%s; showing what came before", error->message);
-  return heap;
+  *is_whole = *is_whole && error == NULL;
+
+  if (sonde_capture_model_n_allocations (sonde_heap_model (heap)) == 0)
+    sonde_cli_complain ("%s tells nothing of the heap: sondectl record --memory does", shown);
+  else if (command->metric == SONDE_HEAP_TEMPORARY && command->heap.temporary_ns < 0
+           && sonde_heap_interval_bytes (heap) > 0)
+    sonde_cli_complain ("of a sampled capture only --temporary=DURATION can be told");
+  else
+    return g_steal_pointer (&heap);
+  return NULL;
 }
 
-static SondeHeapMetric
-chosen_metric (const HeapOptions *options, const char **title)
+/* (transfer full): @profile as it is asked for; NULL if it has no such function. Uses functions of
+ * @profile. */
+static SondeProfile *
+new_view (SondeProfile *profile, const SondeHeapCommand *command)
 {
-  static const struct
-  {
-    SondeHeapMetric metric;
-    const char *title;
-  } all[] = { { SONDE_HEAP_ALLOCATED, "Allocated" },
-              { SONDE_HEAP_PEAK, "Live at the peak" },
-              { SONDE_HEAP_LEFT, "Never freed" },
-              { SONDE_HEAP_TEMPORARY, "Temporary" },
-              { SONDE_HEAP_CROSS_THREAD, "Freed by another thread" } };
-  guint chosen = options->peak           ? 1
-                 : options->leaks        ? 2
-                 : options->temporary    ? 3
-                 : options->cross_thread ? 4
-                                         : 0;
-
-  *title = all[chosen].title;
-  return all[chosen].metric;
+  if (command->bottom_up)
+    return sonde_profile_view_bottom_up (profile);
+  if (command->callers != NULL)
+    return sonde_profile_view_callers (profile, command->callers);
+  return NULL;
 }
 
 static void
-append_profile (GString *out, const SondeHeap *heap, const HeapOptions *options)
+append_profile (GString *out,
+                const char *title,
+                SondeProfile *profile,
+                const SondeHeapCommand *command)
 {
   SondeProfileStyle style = {
-    .percent_limit = options->percent_limit,
-    .max_depth = (guint) options->max_depth,
+    .percent_limit = command->percent_limit,
+    .max_depth = (guint) command->max_depth,
     .utf8 = g_get_charset (NULL),
+    .colours = sonde_pager_wants_colours (),
   };
-  SondeUnit unit = g_strcmp0 (options->by, "count") == 0 ? SONDE_UNIT_BLOCKS : SONDE_UNIT_BYTES;
-  const char *title;
-  SondeHeapMetric metric = chosen_metric (options, &title);
-  g_autoptr (SondeProfile) profile = sonde_heap_dup_profile (heap, metric, unit);
+  g_autoptr (SondeProfile) view = new_view (profile, command);
+  const SondeProfile *shown = view != NULL ? view : profile;
 
   if (sonde_profile_total (profile) == 0)
-    {
-      g_string_append_printf (out, "\n%s: nothing.\n", title);
-      return;
-    }
-  g_string_append_printf (out, "\n%s", title);
-  if (options->flat)
-    sonde_profile_append_flat (out, profile, &style);
+    g_string_append_printf (out, "\n%s: nothing\n", title);
+  else if (command->callers != NULL && view == NULL)
+    g_string_append_printf (out, "\n%s: nothing by a function of that name\n", title);
   else
-    sonde_profile_append_tree (out, profile, &style);
+    {
+      g_string_append_printf (out, "\n%s", title);
+      if (command->flat)
+        sonde_profile_append_flat (out, shown, &style);
+      else
+        sonde_profile_append_tree (out, shown, &style);
+    }
 }
 
 static gboolean
-print_heap (const SondeHeap *heap, const HeapOptions *options)
+print (const GString *out, const SondeHeapCommand *command)
 {
-  g_autoptr (GString) out = g_string_new (NULL);
+  return command->json || command->no_pager ? sonde_cli_print (out) : sonde_pager_print (out);
+}
 
-  if (sonde_capture_model_n_allocations (sonde_heap_model (heap)) == 0)
+/* --- one capture --- */
+
+static guint
+count_columns (void)
+{
+  struct winsize size = { 0 };
+
+  return isatty (STDOUT_FILENO) && ioctl (STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0
+             ? size.ws_col
+             : DEFAULT_COLUMNS;
+}
+
+/* Of several processes the heaviest gives its name. */
+static gboolean
+write_svg (const SondeHeap *heap, const SondeHeapCommand *command, const SondeProfile *profile)
+{
+  g_autoptr (GString) svg = g_string_new (NULL);
+  g_autoptr (GError) error = NULL;
+
+  sonde_heap_append_svg (svg, heap,
+                         sonde_profile_n_processes (profile) > 0
+                             ? sonde_profile_process (profile, 0)->process.cmdline
+                             : "");
+  if (g_file_set_contents (command->svg, svg->str, (gssize) svg->len, &error))
+    return TRUE;
+  sonde_cli_complain ("%s", error->message);
+  return FALSE;
+}
+
+static gboolean
+print_heap (const SondeHeap *heap, const SondeHeapCommand *command)
+{
+  g_autoptr (SondeProfile) profile = sonde_heap_dup_profile (heap, command->metric, command->unit);
+  gboolean has_graph = command->graph || command->svg != NULL;
+  g_autoptr (GString) out = NULL;
+
+  if (command->svg != NULL && !write_svg (heap, command, profile))
+    return FALSE;
+  if (command->json)
     {
-      sonde_cli_complain ("the capture tells nothing of the heap: record --memory does");
+      g_autoptr (SondeProfile) view = new_view (profile, command);
+
+      out = sonde_heap_dup_json (heap, view != NULL ? view : profile, command->flat,
+                                 command->percent_limit, has_graph ? N_JSON_POINTS : 0);
+      return print (out, command);
+    }
+
+  out = g_string_new (NULL);
+  sonde_heap_append_header (out, heap, &command->heap);
+  if (has_graph)
+    sonde_heap_append_chart (out, heap, count_columns (), g_get_charset (NULL));
+  if (!has_graph || command->is_view)
+    append_profile (out, sonde_heap_metric_title (command->metric), profile, command);
+  return print (out, command);
+}
+
+/* --- two moments, or captures --- */
+
+typedef struct
+{
+  const SondeHeap *heap;
+  SondeHeapMetric metric;
+  char *name; /* "10s", "peak", "before.syscap" */
+} Side;
+
+static void
+append_side (GString *out, const char *label, const Side *side)
+{
+  const SondeHeapAmount *amount = &sonde_heap_totals (side->heap)->amounts[side->metric];
+
+  g_string_append_printf (out, "%-10s%s: ", label, side->name);
+  sonde_heap_append_amount (out, amount);
+  g_string_append_c (out, '\n');
+}
+
+static const SondeHeapAmount *
+amount_of (const Side *side)
+{
+  return &sonde_heap_totals (side->heap)->amounts[side->metric];
+}
+
+static gboolean
+print_diff (const Side *before, const Side *after, const SondeHeapCommand *command)
+{
+  g_autoptr (SondeProfile) old
+      = sonde_heap_dup_profile (before->heap, before->metric, command->unit);
+  g_autoptr (SondeProfile) new = sonde_heap_dup_profile (after->heap, after->metric, command->unit);
+  g_autoptr (SondeProfile) grown = sonde_profile_dup_growth (old, new);
+  g_autoptr (SondeProfile) shrunk = sonde_profile_dup_growth (new, old);
+  SondeHeapDiff diff = { amount_of (before), amount_of (after), grown, shrunk };
+  g_autoptr (GString) out = NULL;
+
+  if (command->json)
+    {
+      out = sonde_heap_dup_diff_json (&diff, command->flat, command->percent_limit);
+      return print (out, command);
+    }
+  out = g_string_new (NULL);
+  append_side (out, "Before", before);
+  append_side (out, "After", after);
+  append_profile (out, "Grown", grown, command);
+  append_profile (out, "Shrunk", shrunk, command);
+  return print (out, command);
+}
+
+static Side
+side_of_moment (const SondeHeap *heap, guint index, gint64 moment_ns)
+{
+  if (moment_ns == SONDE_HEAP_MOMENT_PEAK)
+    return (Side){ heap, SONDE_HEAP_PEAK, g_strdup ("live at the peak") };
+  if (moment_ns == SONDE_HEAP_MOMENT_END)
+    return (Side){ heap, SONDE_HEAP_LEFT, g_strdup ("never freed") };
+  return (Side){ heap, SONDE_HEAP_AT_FIRST + index, sonde_heap_dup_time (moment_ns) };
+}
+
+static gboolean
+diff_moments (const SondeHeap *heap, const SondeHeapCommand *command)
+{
+  gint64 duration_ns = sonde_heap_series_duration_ns (sonde_heap_series (heap));
+  Side before = side_of_moment (heap, 0, command->moments_ns[0]);
+  Side after = side_of_moment (heap, 1, command->moments_ns[1]);
+  g_autofree char *old_name = before.name;
+  g_autofree char *new_name = after.name;
+  g_autofree char *duration = sonde_heap_dup_time (duration_ns);
+
+  if (command->moments_ns[0] > duration_ns || command->moments_ns[1] > duration_ns)
+    {
+      sonde_cli_complain ("the heap changed last after %s: take an earlier moment, or end",
+                          duration);
       return FALSE;
     }
-  if (options->temporary && options->heap.temporary_ns < 0 && sonde_heap_interval_bytes (heap) > 0)
-    {
-      sonde_cli_complain ("of a sampled capture only --temporary=DURATION can be told");
-      return FALSE;
-    }
-  sonde_heap_append_header (out, heap, &options->heap);
-  append_profile (out, heap, options);
-  return sonde_cli_print (out);
+  return print_diff (&before, &after, command);
+}
+
+static gboolean
+diff_captures (const SondeHeap *old, const SondeHeap *new, const SondeHeapCommand *command)
+{
+  g_autofree char *old_name = sonde_text_escape (command->path, -1);
+  g_autofree char *new_name = sonde_text_escape (command->other_path, -1);
+  Side before = { old, command->metric, old_name };
+  Side after = { new, command->metric, new_name };
+
+  return print_diff (&before, &after, command);
 }
 
 int
 sonde_cmd_heap (int argc, char **argv)
 {
-  HeapOptions options = { .percent_limit = SONDE_PROFILE_PERCENT_LIMIT,
-                          .max_depth = SONDE_PROFILE_MAX_DEPTH,
-                          .heap = SONDE_HEAP_OPTIONS_INIT };
+  g_auto (SondeHeapCommand) command = { 0 };
   g_autoptr (SondeHeap) heap = NULL;
-  g_autofree char *comm = NULL;
-  g_autofree char *by = NULL;
-  gboolean is_whole;
+  g_autoptr (SondeHeap) other = NULL;
+  gboolean is_whole = TRUE;
+  gboolean is_printed;
 
-  if (!parse_words (&argc, &argv, &options))
+  if (!sonde_heap_command_parse (&command, &argc, &argv))
     return 1;
-  comm = options.comm;
-  by = options.by;
-  options.heap.filter.comm = comm;
-  if (!check (argc, &options))
+  heap = read_heap (command.path, &command, &is_whole);
+  if (heap == NULL)
     return 1;
-  heap = read_heap (argv[1], &options.heap, &is_whole);
-  return heap != NULL && print_heap (heap, &options) && is_whole ? 0 : 1;
+  if (command.other_path != NULL
+      && (other = read_heap (command.other_path, &command, &is_whole)) == NULL)
+    return 1;
+
+  if (other != NULL)
+    is_printed = diff_captures (heap, other, &command);
+  else if (command.diff)
+    is_printed = diff_moments (heap, &command);
+  else
+    is_printed = print_heap (heap, &command);
+  return is_printed && is_whole ? 0 : 1;
 }

@@ -96,24 +96,12 @@ append_caveat (GString *out, guint64 n, const char *singular, const char *plural
   sonde_capture_text_append_labelled (out, "Inexact", line);
 }
 
-/* Frames that are no samples: any of them may have been an allocation. */
-static guint64
-count_lost_frames (const SondeCaptureModel *model)
-{
-  guint64 lost = 0;
-  guint64 samples = 0;
-
-  sonde_capture_model_ledger (model, SONDE_LEDGER_STREAM_LOST, &lost);
-  sonde_capture_model_ledger (model, SONDE_LEDGER_STREAM_SAMPLES_LOST, &samples);
-  return lost > samples ? lost - samples : 0;
-}
-
 static void
 append_caveats (GString *out, const SondeHeap *heap)
 {
   const SondeHeapTotals *totals = sonde_heap_totals (heap);
 
-  append_caveat (out, count_lost_frames (sonde_heap_model (heap)),
+  append_caveat (out, sonde_heap_n_lost (heap),
                  "frame of this capture was lost: allocations may be missing",
                  "frames of this capture were lost: allocations may be missing");
   append_caveat (out, totals->n_unknown_freed,

@@ -267,6 +267,17 @@ sonde_heap_n_late (const SondeHeap *self)
   return sonde_heap_order_n_late (self->order);
 }
 
+guint64
+sonde_heap_n_lost (const SondeHeap *self)
+{
+  guint64 lost = 0;
+  guint64 samples = 0;
+
+  sonde_capture_model_ledger (self->model, SONDE_LEDGER_STREAM_LOST, &lost);
+  sonde_capture_model_ledger (self->model, SONDE_LEDGER_STREAM_SAMPLES_LOST, &samples);
+  return lost > samples ? lost - samples : 0;
+}
+
 /* --- profiles --- */
 
 guint64
@@ -304,6 +315,16 @@ typedef struct
   SondeCallTree *beside;
 } Trees;
 
+/* Of what foreign sizes say no sum must overflow, and no stack is without weight: both would make
+ * the two trees differ. */
+static guint64
+round_weight (const SondeHeap *self, double value)
+{
+  guint64 most = (guint64) G_MAXINT64 / self->ends->len;
+
+  return CLAMP (sonde_heap_round (value), 1, most);
+}
+
 static void
 add_stack (const SondeHeap *self,
            Trees *trees,
@@ -314,8 +335,8 @@ add_stack (const SondeHeap *self,
 {
   guint process = trace_path (self, g_array_index (self->ends, guint32, stack), path);
   const guint32 *functions = (const guint32 *) (void *) path->data;
-  guint64 bytes = sonde_heap_round (amount->bytes);
-  guint64 blocks = sonde_heap_round (amount->blocks);
+  guint64 bytes = round_weight (self, amount->bytes);
+  guint64 blocks = round_weight (self, amount->blocks);
 
   if (trees[process].tree == NULL)
     {

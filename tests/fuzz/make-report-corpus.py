@@ -127,4 +127,5 @@ def captures():
     return seeds | {'empty': b'', 'foreign': b'\x7fELF' + bytes(300), 'header': frames.header()}
 
 
-corpus_files.write('report', captures())
+if __name__ == '__main__':
+    corpus_files.write('report', captures())
