@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a capture says: processes, mappings over time, names, and each sample in these terms. */
+/* What a capture says: processes, mappings over time, names; samples and allocations in these
+ * terms. */
 #pragma once
 
 #include <glib.h>
 
 #include "client/embedded-symbols.h"
+#include "client/process-list.h"
 #include "protocol/frame.h"
 #include "protocol/ledger.h"
 
 /**
  * SECTION: capture-model
  *
- * Frames go in, in the order of the capture; samples, marks and values of counters come out at
- * once, the addresses of samples replaced by numbers of locations. A location is an address within
- * the mapping that held it at that time, so a mapping that replaces another one makes new
- * locations. Names are looked up later (symbol-resolver.h), because a capture brings most of them
- * at its end. Memory grows with processes, mappings and distinct addresses, not with samples.
+ * Frames go in, in the order of the capture; samples, allocations, marks and values of counters
+ * come out at once, the addresses of stacks replaced by numbers of locations. A location is an
+ * address within the mapping that held it at that time, so a mapping that replaces another one
+ * makes new locations. Names are looked up later (symbol-resolver.h), because a capture brings most
+ * of them at its end. Memory grows with processes, mappings and distinct addresses, not with
+ * samples.
  */
 typedef struct SondeCaptureModel SondeCaptureModel;
 
@@ -27,14 +30,6 @@ typedef struct
   guint64 inode;
   const char *path; /* may be invalid UTF-8 */
 } SondeMapping;
-
-/* One pid under one name: an exec or a rename makes a new one. */
-typedef struct
-{
-  gint32 pid;
-  char *comm;    /* short name; may be invalid UTF-8 */
-  char *cmdline; /* newest PROCESS text of that name; may be invalid UTF-8 */
-} SondeModelProcess;
 
 typedef struct
 {
@@ -52,6 +47,33 @@ typedef struct
   const guint32 *locations; /* outermost first */
   gsize n_locations;
 } SondeModelSample;
+
+typedef struct
+{
+  guint process; /* number of the process */
+  gint32 pid;
+  gint32 tid;
+  gint64 time_ns; /* CLOCK_MONOTONIC; a later frame may have an earlier time */
+  guint64 address;
+  gint64 size_bytes;        /* above 0: allocated; 0: freed */
+  const guint32 *locations; /* outermost first; none for what was freed */
+  gsize n_locations;
+} SondeModelAllocation;
+
+typedef enum
+{
+  SONDE_MODEL_FORKED,
+  SONDE_MODEL_EXECUTED,
+  SONDE_MODEL_EXITED,
+} SondeModelTurn;
+
+typedef struct
+{
+  SondeModelTurn turn;
+  gint32 pid;   /* of FORKED: id of the thread that did it */
+  gint32 child; /* of FORKED: id of a thread, of this process or the first of a new one */
+  gint64 time_ns;
+} SondeModelLife;
 
 typedef struct
 {
@@ -84,6 +106,8 @@ typedef struct
 typedef struct
 {
   void (*sample) (const SondeModelSample *sample, gpointer user_data);
+  void (*allocation) (const SondeModelAllocation *allocation, gpointer user_data);
+  void (*life) (const SondeModelLife *life, gpointer user_data);
   void (*mark) (const SondeModelMark *mark, gpointer user_data);
   void (*value) (const SondeModelValue *value, gpointer user_data);
 } SondeModelFuncs;
@@ -119,6 +143,9 @@ gboolean
 sonde_capture_model_ledger (const SondeCaptureModel *self, SondeLedger entry, guint64 *value);
 
 guint64 sonde_capture_model_n_samples (const SondeCaptureModel *self);
+
+/* Frames that tell of memory that was allocated or freed. */
+guint64 sonde_capture_model_n_allocations (const SondeCaptureModel *self);
 
 /* From the first sample to the last, in ns; G_MAXINT64 if that is longer. */
 gint64 sonde_capture_model_duration_ns (const SondeCaptureModel *self);

@@ -2,15 +2,25 @@
 /* A capture summed up: one call tree of functions for each process. */
 #include "client/report.h"
 
+#include "client/id-map.h"
+#include "client/text.h"
+
+typedef struct
+{
+  guint process; /* number of the model */
+  gint32 tid;
+  guint64 n_samples;
+} Thread;
+
 struct SondeReport
 {
-  gint64 pid;
-  char *comm;
+  SondeReportFilter filter; /* its comm is ours */
   SondeCaptureModel *model;
   SondeSymbolResolver *resolver;
   GPtrArray *trees; /* SondeCallTree of locations or NULL, by the model's number of the process */
-  GPtrArray *processes; /* SondeReportProcess, after the end */
-  guint64 n_samples;
+  GArray *threads;  /* Thread */
+  SondeIdMap *thread_ids; /* process << 32 | tid → index of threads */
+  SondeProfile *profile;  /* after the end */
 };
 
 static void
@@ -19,24 +29,44 @@ tree_free (gpointer data)
   sonde_call_tree_free (data);
 }
 
-static void
-report_process_free (gpointer data)
+static gboolean
+is_wanted (const SondeReportFilter *filter,
+           const SondeModelSample *sample,
+           const SondeModelProcess *process)
 {
-  SondeReportProcess *process = data;
+  return (filter->pid < 0 || process->pid == filter->pid)
+         && (filter->tid < 0 || sample->tid == filter->tid)
+         && (filter->comm == NULL || g_str_equal (process->comm, filter->comm))
+         && sample->time_ns >= filter->from_ns && sample->time_ns < filter->to_ns;
+}
 
-  sonde_call_tree_free (process->tree);
-  g_free (process);
+static void
+count_thread (SondeReport *self, const SondeModelSample *sample)
+{
+  guint64 key = (guint64) sample->process << 32 | (guint32) sample->tid;
+  guint32 index;
+
+  if (!sonde_id_map_lookup (self->thread_ids, key, &index))
+    {
+      Thread thread = { sample->process, sample->tid, 0 };
+
+      index = self->threads->len;
+      sonde_id_map_set (self->thread_ids, key, index);
+      g_array_append_val (self->threads, thread);
+    }
+  g_array_index (self->threads, Thread, index).n_samples++;
 }
 
 static void
 take_sample (const SondeModelSample *sample, gpointer user_data)
 {
   SondeReport *self = user_data;
-  const SondeModelProcess *process = sonde_capture_model_process (self->model, sample->process);
 
-  if ((self->pid >= 0 && process->pid != self->pid)
-      || (self->comm != NULL && !g_str_equal (process->comm, self->comm)))
+  if (!is_wanted (&self->filter, sample,
+                  sonde_capture_model_process (self->model, sample->process)))
     return;
+
+  count_thread (self, sample);
 
   if (sample->process >= self->trees->len)
     g_ptr_array_set_size (self->trees, (int) sample->process + 1);
@@ -44,7 +74,6 @@ take_sample (const SondeModelSample *sample, gpointer user_data)
     g_ptr_array_index (self->trees, sample->process) = sonde_call_tree_new ();
   sonde_call_tree_add (g_ptr_array_index (self->trees, sample->process), sample->locations,
                        sample->n_locations, 1);
-  self->n_samples++;
 }
 
 SondeReport *
@@ -52,11 +81,12 @@ sonde_report_new (const SondeReportFilter *filter)
 {
   SondeReport *self = g_new0 (SondeReport, 1);
 
-  self->pid = filter != NULL ? filter->pid : -1;
-  self->comm = filter != NULL ? g_strdup (filter->comm) : NULL;
+  self->filter = filter != NULL ? *filter : (SondeReportFilter) SONDE_REPORT_FILTER_INIT;
+  self->filter.comm = g_strdup (self->filter.comm);
+  self->threads = g_array_new (FALSE, FALSE, sizeof (Thread));
+  self->thread_ids = sonde_id_map_new ();
   self->model = sonde_capture_model_new (&(SondeModelFuncs){ .sample = take_sample }, self);
   self->trees = g_ptr_array_new_with_free_func (tree_free);
-  self->processes = g_ptr_array_new_with_free_func (report_process_free);
   return self;
 }
 
@@ -65,11 +95,13 @@ sonde_report_free (SondeReport *self)
 {
   if (self == NULL)
     return;
-  g_ptr_array_unref (self->processes);
+  sonde_profile_free (self->profile);
   g_ptr_array_unref (self->trees);
   sonde_symbol_resolver_free (self->resolver);
   sonde_capture_model_free (self->model);
-  g_free (self->comm);
+  g_array_unref (self->threads);
+  sonde_id_map_free (self->thread_ids);
+  g_free ((char *) self->filter.comm);
   g_free (self);
 }
 
@@ -77,21 +109,6 @@ void
 sonde_report_add_frame (SondeReport *self, const SondeFrame *frame)
 {
   sonde_capture_model_add_frame (self->model, frame);
-}
-
-static int
-compare_processes (gconstpointer a, gconstpointer b)
-{
-  const SondeReportProcess *left = *(const SondeReportProcess *const *) a;
-  const SondeReportProcess *right = *(const SondeReportProcess *const *) b;
-  guint64 left_total = sonde_call_tree_node (left->tree, 0)->total;
-  guint64 right_total = sonde_call_tree_node (right->tree, 0)->total;
-
-  if (left_total != right_total)
-    return left_total > right_total ? -1 : 1;
-  if (left->process->pid != right->process->pid)
-    return left->process->pid < right->process->pid ? -1 : 1;
-  return g_strcmp0 (left->process->comm, right->process->comm);
 }
 
 void
@@ -104,75 +121,51 @@ sonde_report_finish (SondeReport *self)
   for (guint32 i = 0; i < n_locations; i++)
     functions[i] = sonde_symbol_resolver_resolve (self->resolver, i);
 
+  self->profile = sonde_profile_new (SONDE_UNIT_SAMPLES);
+  for (guint32 i = 0; i < sonde_symbol_resolver_n_functions (self->resolver); i++)
+    sonde_profile_add_function (self->profile, sonde_symbol_resolver_function (self->resolver, i));
+
   for (guint i = 0; i < self->trees->len; i++)
     {
       SondeCallTree *locations = g_ptr_array_index (self->trees, i);
-      SondeReportProcess *process;
 
-      if (locations == NULL)
-        continue;
-      process = g_new0 (SondeReportProcess, 1);
-      process->process = sonde_capture_model_process (self->model, i);
-      process->tree = sonde_call_tree_remap (locations, functions);
-      g_ptr_array_add (self->processes, process);
+      if (locations != NULL)
+        sonde_profile_add_process (self->profile, sonde_capture_model_process (self->model, i),
+                                   sonde_call_tree_remap (locations, functions), NULL);
     }
   g_ptr_array_set_size (self->trees, 0);
-  g_ptr_array_sort (self->processes, compare_processes);
+  sonde_profile_sort (self->profile);
 }
 
-guint
-sonde_report_n_processes (const SondeReport *self)
+const SondeProfile *
+sonde_report_profile (const SondeReport *self)
 {
-  return self->processes->len;
+  return self->profile;
 }
 
-const SondeReportProcess *
-sonde_report_process (const SondeReport *self, guint process)
+SondeProfile *
+sonde_report_by_thread (const SondeReport *self)
 {
-  return g_ptr_array_index (self->processes, process);
-}
+  SondeProfile *view = sonde_profile_new (SONDE_UNIT_SAMPLES);
 
-guint32
-sonde_report_n_functions (const SondeReport *self)
-{
-  return sonde_symbol_resolver_n_functions (self->resolver);
-}
+  for (guint i = 0; i < self->threads->len; i++)
+    {
+      const Thread *thread = &g_array_index (self->threads, Thread, i);
+      const SondeModelProcess *process = sonde_capture_model_process (self->model, thread->process);
+      g_autofree char *comm = sonde_text_escape (process->comm, -1);
+      g_autofree char *name
+          = g_strdup_printf ("%s (pid %d, tid %d)", comm, process->pid, thread->tid);
+      guint32 id = sonde_profile_name_function (view, name, "");
+      SondeCallTree *tree = sonde_call_tree_new ();
 
-const SondeFunction *
-sonde_report_function (const SondeReport *self, guint32 function)
-{
-  return sonde_symbol_resolver_function (self->resolver, function);
+      sonde_call_tree_add (tree, &id, 1, thread->n_samples);
+      sonde_profile_add_process (view, process, tree, NULL);
+    }
+  return view;
 }
 
 const SondeCaptureModel *
 sonde_report_model (const SondeReport *self)
 {
   return self->model;
-}
-
-guint64
-sonde_report_n_samples (const SondeReport *self)
-{
-  return self->n_samples;
-}
-
-guint64
-sonde_report_n_outermost (const SondeReport *self, const char *name)
-{
-  guint64 n = 0;
-
-  for (guint i = 0; i < self->processes->len; i++)
-    {
-      const SondeCallTree *tree = sonde_report_process (self, i)->tree;
-      guint32 node = sonde_call_tree_node (tree, 0)->first_child;
-
-      for (; node != 0; node = sonde_call_tree_node (tree, node)->next_sibling)
-        {
-          const SondeCallNode *child = sonde_call_tree_node (tree, node);
-
-          if (g_str_equal (sonde_report_function (self, child->id)->name, name))
-            n += child->total;
-        }
-    }
-  return n;
 }

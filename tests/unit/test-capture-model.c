@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The model of a capture, and the report that is made of it. */
+#include "client/profile-text.h"
 #include "client/report-text.h"
 #include "tests/unit/capture-builder.h"
 
@@ -25,10 +26,10 @@ static char *
 make_tree (CaptureBuilder *capture, double percent_limit)
 {
   g_autoptr (SondeReport) report = make_report (capture, NULL);
-  SondeReportStyle style = { .percent_limit = percent_limit, .max_depth = 512, .utf8 = TRUE };
+  SondeProfileStyle style = { .percent_limit = percent_limit, .max_depth = 512, .utf8 = TRUE };
   GString *out = g_string_new (NULL);
 
-  sonde_report_append_tree (out, report, &style);
+  sonde_profile_append_tree (out, sonde_report_profile (report), &style);
   return g_string_free (out, FALSE);
 }
 
@@ -222,7 +223,7 @@ embedded_symbols_name_what_was_sampled_before (void)
   g_autoptr (SondeReport) report = NULL;
   g_autoptr (GString) flat = g_string_new (NULL);
   g_autoptr (GByteArray) file = g_byte_array_new ();
-  SondeReportStyle style = { .percent_limit = 0, .max_depth = 512 };
+  SondeProfileStyle style = { .percent_limit = 0, .max_depth = 512 };
   SondeFrameOrigin origin = at (-1, 3000);
 
   g_byte_array_append (file, (const guint8 *) records, sizeof records);
@@ -234,7 +235,7 @@ embedded_symbols_name_what_was_sampled_before (void)
   ADD (sonde_writer_add_file_chunk (capture->writer, &origin, "__symbols__", file->data + 40,
                                     file->len - 40, true));
   report = make_report (capture, NULL);
-  sonde_report_append_flat (flat, report, &style);
+  sonde_profile_append_flat (flat, sonde_report_profile (report), &style);
   assert_has (flat->str, "100.0%  100.0%  foo()");
   assert_has (flat->str, "one.so\n");
 }
@@ -245,16 +246,20 @@ filters_choose_by_pid_and_by_name (void)
   g_autoptr (CaptureBuilder) capture = capture_builder_new ();
   g_autoptr (SondeReport) by_pid = NULL;
   g_autoptr (SondeReport) by_name = NULL;
+  SondeReportFilter pid_filter = SONDE_REPORT_FILTER_INIT;
+  SondeReportFilter name_filter = SONDE_REPORT_FILTER_INIT;
 
   add_process (capture, 5, "one");
   add_process (capture, 6, "two");
   add_sample (capture, 5, 0x1000);
   add_sample (capture, 6, 0x1000);
   add_sample (capture, 6, 0x1000);
-  by_pid = make_report (capture, &(SondeReportFilter){ .pid = 5 });
-  by_name = make_report (capture, &(SondeReportFilter){ .pid = -1, .comm = "two" });
-  g_assert_cmpuint (sonde_report_n_samples (by_pid), ==, 1);
-  g_assert_cmpuint (sonde_report_n_samples (by_name), ==, 2);
+  pid_filter.pid = 5;
+  name_filter.comm = "two";
+  by_pid = make_report (capture, &pid_filter);
+  by_name = make_report (capture, &name_filter);
+  g_assert_cmpuint (sonde_profile_total (sonde_report_profile (by_pid)), ==, 1);
+  g_assert_cmpuint (sonde_profile_total (sonde_report_profile (by_name)), ==, 2);
 }
 
 static void
