@@ -458,11 +458,9 @@ sonde_stages_n_records (const SondeStages *self)
 void
 sonde_stages_count (SondeStages *self, gboolean is_shown)
 {
-  gint64 now = now_ns ();
-
   if (self->machine_counters != NULL)
-    sonde_machine_counters_read (self->machine_counters, is_shown, now);
-  sonde_process_counters_read (self->process_counters, is_shown, now);
+    sonde_machine_counters_read (self->machine_counters, is_shown, now_ns ());
+  sonde_process_counters_read (self->process_counters, is_shown, now_ns ());
 }
 
 void
