@@ -113,7 +113,8 @@ def main():
         resident = [value for _, value in counters.of_process('Resident')]
         used = [value for _, value in counters.values['Memory/Used']]
         system.note(f'resident {min(resident) / MIB:.1f} to {max(resident) / MIB:.1f} MiB, used {min(used) / MIB:.0f} to {max(used) / MIB:.0f} MiB')
-        check(64 * MIB <= max(resident) - min(resident) <= 96 * MIB, '64 MiB were allocated')
+        # The kernel's count lags behind by some pages a processor.
+        check(60 * MIB <= max(resident) - min(resident) <= 96 * MIB, '64 MiB were allocated')
         total = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')
         check(all(0 < value < total for value in used), 'used is more than there is')
         check(abs(used[-1] + counters.last('Memory/Available') - total) < total / 100, 'used and available are all')
