@@ -359,7 +359,6 @@ sonde_machine_counters_read (SondeMachineCounters *self, gboolean is_shown, gint
 
         readers[i](self, &self->kinds[i], &text);
       }
-  sonde_recorder_set_counters (self->recorder, -1, (const guint32 *) self->ids->data,
-                               (const SondeCounterValue *) self->values->data, self->ids->len,
-                               now_ns);
+  sonde_recorder_set_counters (self->recorder, -1, (const void *) self->ids->data,
+                               (const void *) self->values->data, self->ids->len, now_ns);
 }
