@@ -19,6 +19,7 @@ typedef struct
     SondeMessageRingsMapped mapped;
     SondeMessageProcessRequest process_request;
     SondeMessageFileRequest file_request;
+    SondeMessageCountersRequest counters_request;
     SondeMessageSinkClosed sink_closed;
     SondeMessageFailed failed;
     SondeMessageProcess process;

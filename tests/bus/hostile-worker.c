@@ -144,8 +144,19 @@ ask_file (guint64 id, pid_t pid)
   send_message (&message);
 }
 
-/* Both answers: how many descriptors came with them; *@n_wrong: how many refused it in no proper
- * way. */
+/* Not answered where there is nothing to be had. */
+static void
+ask_counters (pid_t pid)
+{
+  HostileMessage message;
+
+  hostile_make_good (&message, SONDE_MESSAGE_COUNTERS_REQUEST);
+  message.counters_request.pid = pid;
+  send_message (&message);
+}
+
+/* Until both answers are there: how many descriptors came; *@n_wrong: how many refused it in no
+ * proper way. */
 static unsigned
 receive_answers (unsigned *n_wrong)
 {
@@ -158,12 +169,12 @@ receive_answers (unsigned *n_wrong)
       gboolean is_process = message.header.type == SONDE_MESSAGE_PROCESS;
       int32_t status = is_process ? message.process.status : message.file.status;
 
+      n_all += n_fds;
       /* Its target it is told of unasked, too. */
       if ((!is_process && message.header.type != SONDE_MESSAGE_FILE)
           || (is_process && message.process.request_id == 0))
         continue;
       i++;
-      n_all += n_fds;
       *n_wrong += status != EPERM && status != ESRCH;
     }
   return n_all;
@@ -182,6 +193,7 @@ ask_others (void)
     {
       unsigned ignored = 0;
 
+      ask_counters (pid);
       ask_process (id, pid);
       ask_file (id + 1, pid);
       if (id == 1)
@@ -191,7 +203,7 @@ ask_others (void)
     }
   hostile_make_good (&message, SONDE_MESSAGE_FAILED);
   g_snprintf (message.failed.text, sizeof message.failed.text,
-              "%s of its target, %u of others, %u wrong", n_of_target >= 2 ? "some" : "none",
+              "%s of its target, %u of others, %u wrong", n_of_target >= 3 ? "some" : "none",
               n_of_others, n_wrong);
   send_message (&message);
 }

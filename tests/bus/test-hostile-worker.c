@@ -130,7 +130,7 @@ static const struct
   { SONDE_MESSAGE_STATISTICS, FALSE, TRUE },      { SONDE_MESSAGE_DRAINED, FALSE, FALSE },
   { SONDE_MESSAGE_SINK_CLOSED, FALSE, FALSE }, /* of a sink that there is not */
   { SONDE_MESSAGE_FINISHED, FALSE, FALSE },       { SONDE_MESSAGE_FAILED, TRUE, TRUE },
-  { SONDE_MESSAGE_SINKS, FALSE, TRUE },
+  { SONDE_MESSAGE_SINKS, FALSE, TRUE },           { SONDE_MESSAGE_COUNTERS_REQUEST, FALSE, TRUE },
 };
 
 static void
@@ -182,7 +182,8 @@ others_stay_closed_to_it (Fixture *fixture, gconstpointer data)
   bus_watch_finished (&finished, owner.bus, NULL);
   g_assert_true (bus_profile (owner.bus,
                               g_variant_new_parsed ("{'targets': <[(%u, @h 0)]>, 'event': "
-                                                    "<'cpu-clock'>, 'frequency': <%u>}",
+                                                    "<'cpu-clock'>, 'frequency': <%u>, "
+                                                    "'counters': <['process']>}",
                                                     (guint32) owner.target, HOSTILE_ASK_OTHERS),
                               fds, &session, &capture, &error));
   g_assert_no_error (error);
