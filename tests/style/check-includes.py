@@ -26,7 +26,7 @@ CONFIG = ['config.h']
 # matches decides; a quoted include has the path from the root of the checkout.
 LAYERS = {
     'protocol': [],
-    'symbols': [],
+    'symbols': ['libiberty/demangle.h'],
     'shared-ring': ['protocol/*.h'],
     'shared-ring/collector': ['protocol/*.h', 'shared-ring/*.h', 'unwind/*.h'],
     'unwind': LIBDW,
