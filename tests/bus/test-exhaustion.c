@@ -252,6 +252,7 @@ test_flight (void)
   bus_user_init (&reader, BUS_CHILD_SPIN);
   sonded = find_service (&reader);
   bus_profile_pid (reader.bus, reader.target, NULL, &session, &capture);
+  bus_wait_samples (reader.bus, session, 0);
   fd_limit_set (&limit, sonded, FEW_FDS);
 
   flight_begin (&flight);

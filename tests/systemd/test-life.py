@@ -13,7 +13,7 @@ import time
 
 from gi.repository import Gio, GLib
 
-from inside import Capture, User, check, processes, run, wait_until, worker_units
+from inside import DEADLINE_SECONDS, Capture, User, check, processes, run, wait_until, worker_units
 from tap import Tap
 
 NAME = 'org.sonde.Profiler1'
@@ -121,6 +121,11 @@ def had_samples(capture, outages, pid):
 
 def journal(event):
     return run('journalctl', '--unit=sonded', f'SONDE_EVENT={event}', '--output=cat', '--output-fields=SONDE_DETAIL')
+
+
+def wait_for_journal(event, text):
+    """It is written when the worker has gone, and read by journald in its own time."""
+    wait_until(lambda: text in journal(event), f'{event}: {text}')
 
 
 def find_worker(path):
@@ -264,7 +269,7 @@ def main():
         found = sessions()
         check(found[lasting['stays']] == 'running' and found[lasting['targets']] == 'finished' and
               found[lasting['worker']] == 'failed', found)
-        check('ended while the service was away' in journal('session-ended'), journal('session-ended'))
+        wait_for_journal('session-ended', 'ended while the service was away')
         count_whole_frames(capture_file(lasting['worker']))
         call(lasting['stays'], 'Session', 'Stop')
         wait_until(lambda: not running(), 'the end')
@@ -288,7 +293,7 @@ def main():
         call(other, 'Session', 'Stop')
         wait_until(lambda: sessions()[other] == 'finished', 'the end')
         run('sondectl', 'verify', capture_file(other))
-        check('killed by signal 9' in journal('worker-died'), journal('worker-died'))
+        wait_for_journal('worker-died', 'killed by signal 9')
         forget_finished()
 
     with tap.case('of a client that is killed nothing stays'):
@@ -338,7 +343,7 @@ def main():
         worker = worker_of(capture_file(session))
         os.kill(worker, signal.SIGSTOP)
         wait_until(lambda: sessions()[session] == 'failed', 'the end')
-        check('The worker gave no sign of life' in journal('session-ended'), journal('session-ended'))
+        wait_for_journal('session-ended', 'The worker gave no sign of life')
         wait_until(lambda: worker not in processes('sonde-capture'), 'its end')
         forget_finished()
 
@@ -355,10 +360,12 @@ def main():
 
     with tap.case('no call is lost when sonded ends because nothing is to do'):
         n_ends = 20 * ROUNDS
-        sessions()
+        forget_finished()  # or there is something to do
         configure('[Service]\nidle-timeout-ms=1\n')
         owners, n_calls = set(), 0
+        end = time.monotonic() + DEADLINE_SECONDS * ROUNDS
         while len(owners) < n_ends:
+            check(time.monotonic() < end, f'{len(owners)} ends with {n_calls} calls')
             check(limit('calls') == 32, 'no answer')
             owners.add(name_owner())
             n_calls += 1
