@@ -34,8 +34,8 @@ sonde_call_tree_free (SondeCallTree *self)
   g_free (self);
 }
 
-static guint32
-ensure_child (SondeCallTree *self, guint32 parent, guint32 id)
+guint32
+sonde_call_tree_ensure_child (SondeCallTree *self, guint32 parent, guint32 id)
 {
   guint64 key = (guint64) parent << 32 | id;
   SondeCallNode child = { .id = id, .parent = parent };
@@ -52,7 +52,7 @@ ensure_child (SondeCallTree *self, guint32 parent, guint32 id)
   return node;
 }
 
-void
+guint32
 sonde_call_tree_add (SondeCallTree *self, const guint32 *path, gsize n_path, guint64 weight)
 {
   guint32 node = 0;
@@ -60,10 +60,11 @@ sonde_call_tree_add (SondeCallTree *self, const guint32 *path, gsize n_path, gui
   NODE (self, 0)->total += weight;
   for (gsize i = 0; i < n_path; i++)
     {
-      node = ensure_child (self, node, path[i]);
+      node = sonde_call_tree_ensure_child (self, node, path[i]);
       NODE (self, node)->total += weight;
     }
   NODE (self, node)->self += weight;
+  return node;
 }
 
 guint32
@@ -91,7 +92,8 @@ sonde_call_tree_remap (const SondeCallTree *self, const guint32 *new_ids)
       const SondeCallNode *node = NODE (self, i);
 
       if (i > 0)
-        new_nodes[i] = ensure_child (mapped, new_nodes[node->parent], new_ids[node->id]);
+        new_nodes[i]
+            = sonde_call_tree_ensure_child (mapped, new_nodes[node->parent], new_ids[node->id]);
       NODE (mapped, new_nodes[i])->self += node->self;
       NODE (mapped, new_nodes[i])->total += node->total;
     }

@@ -30,8 +30,14 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCallTree, sonde_call_tree_free)
  * sonde_call_tree_add:
  * @path: ids, outermost first
  * @weight: samples
+ *
+ * Returns: the node where @path ends
  */
-void sonde_call_tree_add (SondeCallTree *self, const guint32 *path, gsize n_path, guint64 weight);
+guint32
+sonde_call_tree_add (SondeCallTree *self, const guint32 *path, gsize n_path, guint64 weight);
+
+/* The child of @parent with @id, which is added without weight if there is none. */
+guint32 sonde_call_tree_ensure_child (SondeCallTree *self, guint32 parent, guint32 id);
 
 guint32 sonde_call_tree_n_nodes (const SondeCallTree *self);
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a capture says: processes, mappings over time, names, and each sample in these terms. */
+/* What a capture says: processes, mappings over time, names; samples and allocations in these
+ * terms. */
 #include "client/capture-model.h"
 
 #include <string.h>
 
 #include "client/id-map.h"
+#include "client/jit-names.h"
 #include "client/ledger-counters.h"
+#include "client/model-counters.h"
 
-#define COMM_MAX        15 /* bytes, as TASK_COMM_LEN without the NUL */
 #define JIT_ADDRESS_END 0xF000000000000000ull
 #define CONTEXT_MAX     ((guint64) -4095) /* PERF_CONTEXT_MAX: markers lie at or above it */
 
@@ -16,6 +18,7 @@ typedef struct
 {
   guint process;         /* the name it goes by now */
   GPtrArray *mappings;   /* in order of arrival: of two that overlap the newer one holds */
+  guint64 vdso;          /* where the kernel put its own code, 0: not known */
   gboolean is_shared;    /* @mappings belongs to another space too: copy before writing */
   guint32 generation;    /* raised by each new mapping */
   SondeIdMap *locations; /* address → location */
@@ -29,38 +32,27 @@ typedef struct
 
 struct SondeCaptureModel
 {
-  SondeModelSampleFunc func;
+  SondeModelFuncs funcs;
   gpointer user_data;
 
-  GPtrArray *processes; /* SondeModelProcess */
-  GHashTable *by_name;  /* "PID COMM" → number of a process */
-  GHashTable *spaces;   /* pid → Space */
-  GPtrArray *mappings;  /* owns every SondeMapping */
+  SondeProcessList *processes;
+  GHashTable *spaces;  /* pid → Space */
+  GPtrArray *mappings; /* owns every SondeMapping */
   GStringChunk *paths;
-  GArray *locations;    /* Location */
-  SondeIdMap *shared;   /* address → location, for JIT names and the kernel */
-  SondeIdMap *jit_ids;  /* address → index of jit_names */
-  GPtrArray *jit_names; /* char *, in jit_chunk */
-  GStringChunk *jit_chunk;
+  GArray *locations;  /* Location */
+  SondeIdMap *shared; /* address → location, for JIT names and the kernel */
+  SondeJitNames *jit_names;
   GHashTable *metadata;     /* id → text */
   GByteArray *symbol_bytes; /* of an unfinished "__symbols__" */
   SondeEmbeddedSymbols *symbols;
   SondeLedgerCounters ledger;
+  SondeModelCounters *counters;
   GArray *stack; /* guint32: the sample at hand */
   guint64 n_samples;
+  guint64 n_allocations;
   gint64 first_ns;
   gint64 last_ns;
 };
-
-static void
-process_free (gpointer data)
-{
-  SondeModelProcess *process = data;
-
-  g_free (process->comm);
-  g_free (process->cmdline);
-  g_free (process);
-}
 
 static void
 space_free (gpointer data)
@@ -73,25 +65,23 @@ space_free (gpointer data)
 }
 
 SondeCaptureModel *
-sonde_capture_model_new (SondeModelSampleFunc func, gpointer user_data)
+sonde_capture_model_new (const SondeModelFuncs *funcs, gpointer user_data)
 {
   SondeCaptureModel *self = g_new0 (SondeCaptureModel, 1);
 
-  self->func = func;
+  self->funcs = *funcs;
   self->user_data = user_data;
-  self->processes = g_ptr_array_new_with_free_func (process_free);
-  self->by_name = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  self->processes = sonde_process_list_new ();
   self->spaces = g_hash_table_new_full (NULL, NULL, NULL, space_free);
   self->mappings = g_ptr_array_new_with_free_func (g_free);
   self->paths = g_string_chunk_new (4096);
   self->locations = g_array_new (FALSE, FALSE, sizeof (Location));
   self->shared = sonde_id_map_new ();
-  self->jit_ids = sonde_id_map_new ();
-  self->jit_names = g_ptr_array_new ();
-  self->jit_chunk = g_string_chunk_new (4096);
+  self->jit_names = sonde_jit_names_new ();
   self->metadata = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   self->stack = g_array_new (FALSE, FALSE, sizeof (guint32));
   sonde_ledger_counters_init (&self->ledger);
+  self->counters = sonde_model_counters_new ();
   return self;
 }
 
@@ -100,69 +90,20 @@ sonde_capture_model_free (SondeCaptureModel *self)
 {
   if (self == NULL)
     return;
-  g_ptr_array_unref (self->processes);
-  g_hash_table_unref (self->by_name);
+  sonde_process_list_free (self->processes);
   g_hash_table_unref (self->spaces);
   g_ptr_array_unref (self->mappings);
   g_string_chunk_free (self->paths);
   g_array_unref (self->locations);
   sonde_id_map_free (self->shared);
-  sonde_id_map_free (self->jit_ids);
-  g_ptr_array_unref (self->jit_names);
-  g_string_chunk_free (self->jit_chunk);
+  sonde_jit_names_free (self->jit_names);
   g_hash_table_unref (self->metadata);
   g_array_unref (self->stack);
   g_clear_pointer (&self->symbol_bytes, g_byte_array_unref);
   sonde_embedded_symbols_free (self->symbols);
   sonde_ledger_counters_clear (&self->ledger);
+  sonde_model_counters_free (self->counters);
   g_free (self);
-}
-
-/* "/usr/bin/python3 work.py" and the kernel's own "python3" are one name. */
-static char *
-dup_comm (const char *cmdline)
-{
-  const char *word = cmdline;
-  gsize len = strcspn (cmdline, " ");
-
-  if (*cmdline == '/' || *cmdline == '.')
-    {
-      const char *slash = memrchr (cmdline, '/', len);
-
-      if (slash != NULL && slash + 1 < cmdline + len)
-        word = slash + 1;
-    }
-  len -= (gsize) (word - cmdline);
-  return g_strndup (word, MIN (len, COMM_MAX));
-}
-
-static guint
-ensure_process (SondeCaptureModel *self, gint32 pid, const char *cmdline)
-{
-  g_autofree char *comm = dup_comm (cmdline);
-  g_autofree char *key = g_strdup_printf ("%d %s", pid, comm);
-  gpointer found;
-  SondeModelProcess *process;
-
-  if (g_hash_table_lookup_extended (self->by_name, key, NULL, &found))
-    {
-      process = g_ptr_array_index (self->processes, GPOINTER_TO_UINT (found));
-      if (strlen (cmdline) > strlen (process->comm))
-        {
-          g_free (process->cmdline);
-          process->cmdline = g_strdup (cmdline);
-        }
-      return GPOINTER_TO_UINT (found);
-    }
-
-  process = g_new0 (SondeModelProcess, 1);
-  process->pid = pid;
-  process->comm = g_steal_pointer (&comm);
-  process->cmdline = g_strdup (cmdline);
-  g_hash_table_insert (self->by_name, g_steal_pointer (&key),
-                       GUINT_TO_POINTER (self->processes->len));
-  g_ptr_array_add (self->processes, process);
-  return self->processes->len - 1;
 }
 
 static Space *
@@ -201,6 +142,25 @@ find_mapping (const Space *space, guint64 address)
 }
 
 static void
+tell_life (SondeCaptureModel *self, SondeModelTurn turn, const SondeFrame *frame, gint32 child)
+{
+  if (self->funcs.life != NULL)
+    self->funcs.life (&(SondeModelLife){ turn, frame->pid, child, frame->time_ns },
+                      self->user_data);
+}
+
+/* No frame says exec. But it moves this mapping, and nothing else does, in a fork it stays. */
+static void
+notice_exec (SondeCaptureModel *self, Space *space, const SondeFrameMap *frame)
+{
+  if (!g_str_equal (frame->path, "[vdso]"))
+    return;
+  if (space->vdso != 0 && space->vdso != frame->start)
+    tell_life (self, SONDE_MODEL_EXECUTED, &frame->frame, 0);
+  space->vdso = frame->start;
+}
+
+static void
 add_map (SondeCaptureModel *self, const SondeFrameMap *frame)
 {
   Space *space = ensure_space (self, frame->frame.pid);
@@ -213,6 +173,7 @@ add_map (SondeCaptureModel *self, const SondeFrameMap *frame)
       && g_str_equal (old->path, frame->path))
     return;
 
+  notice_exec (self, space, frame);
   mapping = g_new0 (SondeMapping, 1);
   mapping->start = frame->start;
   mapping->end = frame->end;
@@ -251,30 +212,14 @@ add_fork (SondeCaptureModel *self, const SondeFrameFork *frame)
   child->is_shared = TRUE;
   g_ptr_array_unref (child->mappings);
   child->mappings = g_ptr_array_ref (parent->mappings);
+  child->vdso = parent->vdso;
   child->generation++;
   if (child->process == G_MAXUINT && parent->process != G_MAXUINT)
     {
-      const SondeModelProcess *process = g_ptr_array_index (self->processes, parent->process);
+      const SondeModelProcess *process = sonde_process_list_get (self->processes, parent->process);
       g_autofree char *cmdline = g_strdup (process->cmdline);
 
-      child->process = ensure_process (self, frame->child, cmdline);
-    }
-}
-
-static void
-add_jitmap (SondeCaptureModel *self, const SondeFrameJitmap *frame)
-{
-  const guint8 *at = frame->data;
-
-  for (guint32 i = 0; i < frame->n_names; i++)
-    {
-      const char *name = (const char *) at + sizeof (guint64);
-      guint64 address;
-
-      memcpy (&address, at, sizeof address);
-      sonde_id_map_set (self->jit_ids, address, self->jit_names->len);
-      g_ptr_array_add (self->jit_names, g_string_chunk_insert_const (self->jit_chunk, name));
-      at += sizeof (guint64) + strlen (name) + 1;
+      child->process = sonde_process_list_ensure (self->processes, frame->child, cmdline);
     }
 }
 
@@ -360,19 +305,23 @@ locate_user (SondeCaptureModel *self, Space *space, gint32 pid, guint64 address)
 }
 
 /* Fills self->stack, outermost first. A return address is looked up one byte lower, inside the
- * call: the next instruction may belong to another function. */
+ * call: the next instruction may belong to another function.
+ * @addrs: leaf first
+ * @is_caller: the first address is a return address already */
 static void
-locate_stack (SondeCaptureModel *self, Space *space, const SondeFrameSample *frame)
+locate_stack (
+    SondeCaptureModel *self, gint32 pid, const guint8 *addrs, guint n_addrs, gboolean is_caller)
 {
+  Space *space = find_space (self, pid);
   gboolean in_kernel = FALSE;
-  gboolean is_caller = FALSE;
 
   g_array_set_size (self->stack, 0);
-  for (guint i = 0; i < frame->n_addrs; i++)
+  for (guint i = 0; i < n_addrs; i++)
     {
-      guint64 address = frame->addrs[i];
+      guint64 address;
       guint32 number;
 
+      memcpy (&address, addrs + i * sizeof address, sizeof address);
       if (address >= CONTEXT_MAX)
         {
           in_kernel = address == SONDE_CONTEXT_KERNEL;
@@ -384,8 +333,7 @@ locate_stack (SondeCaptureModel *self, Space *space, const SondeFrameSample *fra
       else if (in_kernel)
         number = locate_shared (self, address, TRUE);
       else
-        number = locate_user (self, space, frame->frame.pid,
-                              is_caller && address > 0 ? address - 1 : address);
+        number = locate_user (self, space, pid, is_caller && address > 0 ? address - 1 : address);
       is_caller = TRUE;
       g_array_append_val (self->stack, number);
     }
@@ -400,29 +348,75 @@ locate_stack (SondeCaptureModel *self, Space *space, const SondeFrameSample *fra
     }
 }
 
+/* The number of the process that @pid is now. */
+static guint
+current_process (SondeCaptureModel *self, gint32 pid)
+{
+  Space *space = ensure_space (self, pid);
+
+  if (space->process == G_MAXUINT)
+    space->process = sonde_process_list_ensure (self->processes, pid, "?");
+  return space->process;
+}
+
 static void
 add_sample (SondeCaptureModel *self, const SondeFrameSample *frame)
 {
-  Space *space = ensure_space (self, frame->frame.pid);
-  SondeModelSample sample;
-
-  if (space->process == G_MAXUINT)
-    space->process = ensure_process (self, frame->frame.pid, "?");
-  locate_stack (self, space, frame);
+  SondeModelSample sample
+      = { .process = current_process (self, frame->frame.pid), .tid = frame->tid };
 
   if (self->n_samples++ == 0)
     self->first_ns = self->last_ns = frame->frame.time_ns;
   self->first_ns = MIN (self->first_ns, frame->frame.time_ns);
   self->last_ns = MAX (self->last_ns, frame->frame.time_ns);
+  if (self->funcs.sample == NULL)
+    return;
 
-  sample = (SondeModelSample){
-    .process = space->process,
+  locate_stack (self, frame->frame.pid, (const guint8 *) frame + sizeof *frame, frame->n_addrs,
+                FALSE);
+  sample.time_ns = frame->frame.time_ns;
+  sample.locations = (const guint32 *) (void *) self->stack->data;
+  sample.n_locations = self->stack->len;
+  self->funcs.sample (&sample, self->user_data);
+}
+
+static void
+add_allocation (SondeCaptureModel *self, const SondeFrameAllocation *frame)
+{
+  SondeModelAllocation allocation = {
+    .process = current_process (self, frame->frame.pid),
+    .pid = frame->frame.pid,
     .tid = frame->tid,
     .time_ns = frame->frame.time_ns,
-    .locations = (const guint32 *) (void *) self->stack->data,
-    .n_locations = self->stack->len,
+    .address = frame->address,
+    .size_bytes = frame->size_bytes,
   };
-  self->func (&sample, self->user_data);
+
+  self->n_allocations++;
+  if (self->funcs.allocation == NULL)
+    return;
+
+  g_array_set_size (self->stack, 0);
+  if (frame->size_bytes > 0)
+    locate_stack (self, frame->frame.pid, (const guint8 *) frame + sizeof *frame, frame->n_addrs,
+                  TRUE);
+  allocation.locations = (const guint32 *) (void *) self->stack->data;
+  allocation.n_locations = self->stack->len;
+  self->funcs.allocation (&allocation, self->user_data);
+}
+
+static void
+add_mark (SondeCaptureModel *self, const SondeFrameMark *frame)
+{
+  SondeModelMark mark = { .pid = frame->frame.pid,
+                          .time_ns = frame->frame.time_ns,
+                          .duration_ns = frame->duration_ns,
+                          .group = frame->group,
+                          .name = frame->name,
+                          .message = frame->message };
+
+  if (self->funcs.mark != NULL)
+    self->funcs.mark (&mark, self->user_data);
 }
 
 static void
@@ -440,6 +434,9 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
     case SONDE_FRAME_SAMPLE:
       add_sample (self, (const SondeFrameSample *) frame);
       break;
+    case SONDE_FRAME_ALLOCATION:
+      add_allocation (self, (const SondeFrameAllocation *) frame);
+      break;
     case SONDE_FRAME_MAP:
       add_map (self, (const SondeFrameMap *) frame);
       break;
@@ -448,20 +445,31 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
         const SondeFrameProcess *process = (const SondeFrameProcess *) frame;
 
         ensure_space (self, frame->pid)->process
-            = ensure_process (self, frame->pid, process->cmdline);
+            = sonde_process_list_ensure (self->processes, frame->pid, process->cmdline);
         break;
       }
     case SONDE_FRAME_FORK:
       add_fork (self, (const SondeFrameFork *) frame);
+      tell_life (self, SONDE_MODEL_FORKED, frame, ((const SondeFrameFork *) frame)->child);
+      break;
+    case SONDE_FRAME_EXIT:
+      tell_life (self, SONDE_MODEL_EXITED, frame, 0);
       break;
     case SONDE_FRAME_JITMAP:
-      add_jitmap (self, (const SondeFrameJitmap *) frame);
+      sonde_jit_names_add (self->jit_names, (const SondeFrameJitmap *) frame);
       break;
     case SONDE_FRAME_CTRDEF:
       sonde_ledger_counters_define (&self->ledger, (const SondeFrameCounterDefine *) frame);
+      sonde_model_counters_define (self->counters, (const SondeFrameCounterDefine *) frame);
       break;
     case SONDE_FRAME_CTRSET:
       sonde_ledger_counters_set (&self->ledger, (const SondeFrameCounterSet *) frame);
+      if (self->funcs.value != NULL)
+        sonde_model_counters_set (self->counters, (const SondeFrameCounterSet *) frame,
+                                  self->funcs.value, self->user_data);
+      break;
+    case SONDE_FRAME_MARK:
+      add_mark (self, (const SondeFrameMark *) frame);
       break;
     case SONDE_FRAME_METADATA:
       add_metadata (self, (const SondeFrameMetadata *) frame);
@@ -469,7 +477,7 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
     case SONDE_FRAME_FILE_CHUNK:
       add_file_chunk (self, (const SondeFrameFileChunk *) frame);
       break;
-    default: /* says nothing about samples */
+    default: /* says nothing that is modelled */
       break;
     }
 }
@@ -477,13 +485,13 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
 guint
 sonde_capture_model_n_processes (const SondeCaptureModel *self)
 {
-  return self->processes->len;
+  return sonde_process_list_size (self->processes);
 }
 
 const SondeModelProcess *
 sonde_capture_model_process (const SondeCaptureModel *self, guint process)
 {
-  return g_ptr_array_index (self->processes, process);
+  return sonde_process_list_get (self->processes, process);
 }
 
 guint32
@@ -498,14 +506,22 @@ sonde_capture_model_location (const SondeCaptureModel *self, guint32 location)
   return &g_array_index (self->locations, Location, location).location;
 }
 
+guint
+sonde_capture_model_n_counters (const SondeCaptureModel *self)
+{
+  return sonde_model_counters_size (self->counters);
+}
+
+const SondeModelCounter *
+sonde_capture_model_counter (const SondeCaptureModel *self, guint counter)
+{
+  return sonde_model_counters_get (self->counters, counter);
+}
+
 const char *
 sonde_capture_model_jit_name (const SondeCaptureModel *self, guint64 address)
 {
-  guint32 index;
-
-  if (!sonde_id_map_lookup (self->jit_ids, address, &index))
-    return NULL;
-  return g_ptr_array_index (self->jit_names, index);
+  return sonde_jit_names_lookup (self->jit_names, address);
 }
 
 const SondeEmbeddedSymbols *
@@ -533,6 +549,12 @@ guint64
 sonde_capture_model_n_samples (const SondeCaptureModel *self)
 {
   return self->n_samples;
+}
+
+guint64
+sonde_capture_model_n_allocations (const SondeCaptureModel *self)
+{
+  return self->n_allocations;
 }
 
 gint64

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a capture says: processes, mappings over time, names, and each sample in these terms. */
+/* What a capture says: processes, mappings over time, names; samples and allocations in these
+ * terms. */
 #pragma once
 
 #include <glib.h>
 
 #include "client/embedded-symbols.h"
+#include "client/process-list.h"
 #include "protocol/frame.h"
 #include "protocol/ledger.h"
 
 /**
  * SECTION: capture-model
  *
- * Frames go in, in the order of the capture; samples come out at once, their addresses replaced by
- * numbers of locations. A location is an address within the mapping that held it at that time, so a
- * mapping that replaces another one makes new locations. Names are looked up later
- * (symbol-resolver.h), because a capture brings most of them at its end. Memory grows with
- * processes, mappings and distinct addresses, not with samples.
+ * Frames go in, in the order of the capture; samples, allocations, marks and values of counters
+ * come out at once, the addresses of stacks replaced by numbers of locations. A location is an
+ * address within the mapping that held it at that time, so a mapping that replaces another one
+ * makes new locations. Names are looked up later (symbol-resolver.h), because a capture brings most
+ * of them at its end. Memory grows with processes, mappings and distinct addresses, not with
+ * samples.
  */
 typedef struct SondeCaptureModel SondeCaptureModel;
 
@@ -27,14 +30,6 @@ typedef struct
   guint64 inode;
   const char *path; /* may be invalid UTF-8 */
 } SondeMapping;
-
-/* One pid under one name: an exec or a rename makes a new one. */
-typedef struct
-{
-  gint32 pid;
-  char *comm;    /* short name; may be invalid UTF-8 */
-  char *cmdline; /* newest PROCESS text of that name; may be invalid UTF-8 */
-} SondeModelProcess;
 
 typedef struct
 {
@@ -53,9 +48,72 @@ typedef struct
   gsize n_locations;
 } SondeModelSample;
 
-typedef void (*SondeModelSampleFunc) (const SondeModelSample *sample, gpointer user_data);
+typedef struct
+{
+  guint process; /* number of the process */
+  gint32 pid;
+  gint32 tid;
+  gint64 time_ns; /* CLOCK_MONOTONIC; a later frame may have an earlier time */
+  guint64 address;
+  gint64 size_bytes;        /* above 0: allocated; 0: freed */
+  const guint32 *locations; /* outermost first; none for what was freed */
+  gsize n_locations;
+} SondeModelAllocation;
 
-SondeCaptureModel *sonde_capture_model_new (SondeModelSampleFunc func, gpointer user_data);
+typedef enum
+{
+  SONDE_MODEL_FORKED,
+  SONDE_MODEL_EXECUTED,
+  SONDE_MODEL_EXITED,
+} SondeModelTurn;
+
+typedef struct
+{
+  SondeModelTurn turn;
+  gint32 pid;   /* of FORKED: id of the thread that did it */
+  gint32 child; /* of FORKED: id of a thread, of this process or the first of a new one */
+  gint64 time_ns;
+} SondeModelLife;
+
+typedef struct
+{
+  gint32 pid; /* -1: of no process */
+  gint64 time_ns;
+  gint64 duration_ns; /* any value: of foreign origin */
+  const char *group;  /* this and what follows may be invalid UTF-8 */
+  const char *name;
+  const char *message;
+} SondeModelMark;
+
+/* One definition; the same one again is the same counter. */
+typedef struct
+{
+  char *category; /* this and what follows may be invalid UTF-8 */
+  char *name;
+  char *description;
+  gboolean is_double;
+} SondeModelCounter;
+
+typedef struct
+{
+  guint counter; /* number of the counter */
+  gint32 pid;    /* -1: of no process */
+  gint64 time_ns;
+  SondeCounterValue value; /* as the counter's is_double says */
+} SondeModelValue;
+
+/* What is told as it comes; NULL: not wanted. The arguments are valid during the call. */
+typedef struct
+{
+  void (*sample) (const SondeModelSample *sample, gpointer user_data);
+  void (*allocation) (const SondeModelAllocation *allocation, gpointer user_data);
+  void (*life) (const SondeModelLife *life, gpointer user_data);
+  void (*mark) (const SondeModelMark *mark, gpointer user_data);
+  void (*value) (const SondeModelValue *value, gpointer user_data);
+} SondeModelFuncs;
+
+/* @funcs: copied */
+SondeCaptureModel *sonde_capture_model_new (const SondeModelFuncs *funcs, gpointer user_data);
 void sonde_capture_model_free (SondeCaptureModel *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCaptureModel, sonde_capture_model_free)
 
@@ -66,6 +124,10 @@ guint sonde_capture_model_n_processes (const SondeCaptureModel *self);
 const SondeModelProcess *sonde_capture_model_process (const SondeCaptureModel *self, guint process);
 guint32 sonde_capture_model_n_locations (const SondeCaptureModel *self);
 const SondeLocation *sonde_capture_model_location (const SondeCaptureModel *self, guint32 location);
+
+/* Counters that were defined, the ledger's included. */
+guint sonde_capture_model_n_counters (const SondeCaptureModel *self);
+const SondeModelCounter *sonde_capture_model_counter (const SondeCaptureModel *self, guint counter);
 
 /* The JITMAP name of @address, or NULL. */
 const char *sonde_capture_model_jit_name (const SondeCaptureModel *self, guint64 address);
@@ -81,6 +143,9 @@ gboolean
 sonde_capture_model_ledger (const SondeCaptureModel *self, SondeLedger entry, guint64 *value);
 
 guint64 sonde_capture_model_n_samples (const SondeCaptureModel *self);
+
+/* Frames that tell of memory that was allocated or freed. */
+guint64 sonde_capture_model_n_allocations (const SondeCaptureModel *self);
 
 /* From the first sample to the last, in ns; G_MAXINT64 if that is longer. */
 gint64 sonde_capture_model_duration_ns (const SondeCaptureModel *self);

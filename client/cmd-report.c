@@ -4,10 +4,8 @@
 
 #include "client/capture-file.h"
 #include "client/cli.h"
+#include "client/profile-text.h"
 #include "client/report-text.h"
-
-#define DEFAULT_PERCENT_LIMIT 0.5
-#define DEFAULT_MAX_DEPTH     512
 
 typedef struct
 {
@@ -66,7 +64,7 @@ read_capture (SondeCaptureFile *file, SondeReport *report)
 static gboolean
 print_report (const SondeReport *report, const ReportOptions *options)
 {
-  SondeReportStyle style = {
+  SondeProfileStyle style = {
     .percent_limit = options->percent_limit,
     .max_depth = (guint) options->max_depth,
     .utf8 = g_get_charset (NULL),
@@ -74,20 +72,21 @@ print_report (const SondeReport *report, const ReportOptions *options)
   g_autoptr (GString) out = g_string_new (NULL);
 
   sonde_report_append_header (out, report);
-  if (sonde_report_n_samples (report) == 0)
+  if (sonde_profile_total (sonde_report_profile (report)) == 0)
     g_string_append (out, "\nNo samples.\n");
   else if (options->flat)
-    sonde_report_append_flat (out, report, &style);
+    sonde_profile_append_flat (out, sonde_report_profile (report), &style);
   else
-    sonde_report_append_tree (out, report, &style);
+    sonde_profile_append_tree (out, sonde_report_profile (report), &style);
   return sonde_cli_print (out);
 }
 
 int
 sonde_cmd_report (int argc, char **argv)
 {
-  ReportOptions options
-      = { .percent_limit = DEFAULT_PERCENT_LIMIT, .max_depth = DEFAULT_MAX_DEPTH, .pid = -1 };
+  ReportOptions options = { .percent_limit = SONDE_PROFILE_PERCENT_LIMIT,
+                            .max_depth = SONDE_PROFILE_MAX_DEPTH,
+                            .pid = -1 };
   g_autoptr (SondeCaptureFile) file = NULL;
   g_autoptr (SondeReport) report = NULL;
   g_autoptr (GError) error = NULL;

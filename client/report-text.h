@@ -1,18 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A report as text for a terminal or a file. */
+/* What stands above a report: what was sampled, how, and what is missing. */
 #pragma once
 
 #include "client/report.h"
 
-typedef struct
-{
-  double percent_limit; /* of all samples: lighter subtrees are summed up in one line */
-  guint max_depth;      /* frames below a process */
-  gboolean utf8;        /* lines drawn with box characters instead of ASCII */
-} SondeReportStyle;
-
 void sonde_report_append_header (GString *out, const SondeReport *report);
-void
-sonde_report_append_tree (GString *out, const SondeReport *report, const SondeReportStyle *style);
-void
-sonde_report_append_flat (GString *out, const SondeReport *report, const SondeReportStyle *style);

@@ -126,6 +126,8 @@ sonde_cfi_image_make (SondeCfiIndex *index,
           && keep (&cie, &fde, data))
         rows[n_rows++] = (HeaderRow){ (int32_t) begin, (int32_t) (index->rows[i].fde - distance) };
     }
+  if (n_rows == 0)
+    return -ENODATA;
   write_headers (index, low, high, n_rows);
   return 0;
 }

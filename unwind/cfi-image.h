@@ -14,7 +14,8 @@
  */
 
 /* Makes @index's image an ELF file of a module from @low to @high, with the functions that @keep
- * wants. Moves the section. Errors: -ENOMEM, and all stays as it was. */
+ * wants. Moves the section. Errors: -ENOMEM, and all stays as it was; -ENODATA: it wants none, and
+ * libdw, which reads the whole section where there is no table, must not have it. */
 int sonde_cfi_image_make (SondeCfiIndex *index,
                           uint64_t low,
                           uint64_t high,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A module as libdw sees it: the only part of a module that needs libelf. */
+#include <errno.h>
 #include <libelf.h>
 
 #include "unwind/cfi-check.h"
@@ -26,18 +27,19 @@ make_image (SondeModule *self)
 {
   size_t n_bytes = sonde_cfi_index_bytes (&self->cfi);
   SondeCfiCheck check;
+  int r;
 
-  if (self->cfi.image == NULL || self->is_32_bit)
+  if (self->cfi.image == NULL || self->is_32_bit || self->is_unusable)
     return false;
   if (self->has_image)
     return true;
   sonde_cfi_check_init (&check, self->cfi.section.size_bytes);
-  if (sonde_cfi_image_make (&self->cfi, self->low, self->high, is_safe, &check) < 0)
-    return false;
-  self->has_image = true;
+  r = sonde_cfi_image_make (&self->cfi, self->low, self->high, is_safe, &check);
+  self->has_image = r == 0;
+  self->is_unusable = r == -ENODATA;
   if (self->store != NULL)
     sonde_module_store_grow (self->store, self, sonde_cfi_index_bytes (&self->cfi) - n_bytes);
-  return true;
+  return self->has_image;
 }
 
 /* libdw 0.188 leaves two small allocations in the Elf for each Dwfl that used it, so a new one

@@ -27,7 +27,8 @@ struct SondeModule
   struct Elf *elf;
   void (*end_elf) (SondeModule *self); /* set with elf: only then libelf is there */
   unsigned n_elf_uses;
-  bool has_image; /* cfi's image was made one for libdw */
+  bool has_image;   /* cfi's image was made one for libdw */
+  bool is_unusable; /* none of its functions is for libdw */
 
   struct SondeModuleEntry *entries; /* the store's ids that lead to it */
   SondeModule *newer; /* the store's list by use; its queue of those being read or freed */

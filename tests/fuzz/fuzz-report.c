@@ -7,6 +7,7 @@
 #include "client/capture-file.h"
 #include "client/frame-text.h"
 #include "client/ledger-check.h"
+#include "client/profile-text.h"
 #include "client/report-text.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -42,7 +43,7 @@ check_findings (const SondeLedgerCheck *ledger)
 static void
 check_report (SondeReport *report)
 {
-  const SondeReportStyle styles[] = { { 0, MAX_DEPTH, TRUE }, { 20, 2, FALSE } };
+  const SondeProfileStyle styles[] = { { 0, MAX_DEPTH, TRUE }, { 20, 2, FALSE } };
 
   sonde_report_finish (report);
   for (gsize i = 0; i < G_N_ELEMENTS (styles); i++)
@@ -50,8 +51,8 @@ check_report (SondeReport *report)
       g_autoptr (GString) text = g_string_new (NULL);
 
       sonde_report_append_header (text, report);
-      sonde_report_append_tree (text, report, &styles[i]);
-      sonde_report_append_flat (text, report, &styles[i]);
+      sonde_profile_append_tree (text, sonde_report_profile (report), &styles[i]);
+      sonde_profile_append_flat (text, sonde_report_profile (report), &styles[i]);
       check_text (text);
     }
 }

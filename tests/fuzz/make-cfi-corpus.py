@@ -5,8 +5,9 @@ import os
 import struct
 import sys
 
-RSP_8 = bytes([0x0c, 7, 8, 0x90, 1])
-ESP_4 = bytes([0x0c, 4, 4, 0x88, 1])
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
+from fake_elf import ESP_4, RSP_8, eh_frame, elf, elf32  # noqa: E402
+
 PROGRAMS = {
     'plain': bytes([0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6, 0x02, 9, 0x0c, 7, 8]),
     'remember': bytes([0x0a, 0x41, 0x0e, 16, 0x86, 2, 0x41, 0x0b, 0x41, 0xc6, 0x2e, 8]),
@@ -37,66 +38,6 @@ def unwind_input(program, flags=0):
     else:
         stack = struct.pack('<16Q', *[0x7ffe00001000 + i * 8 if i % 3 else 0x1004 + i for i in range(16)])
     return struct.pack('<BBHI', flags, len(common), len(program), 0xffffffff) + registers + common + program + stack
-
-
-def entry(body):
-    body += b'\0' * (-(4 + len(body)) % 8)
-    return struct.pack('<I', len(body)) + body
-
-
-def eh_frame(programs, letters=b'zR'):
-    cie = entry(struct.pack('<IB', 0, 1) + letters + b'\0' + bytes([1, 0x78, 16, 1, 0]) + RSP_8)
-    section = cie
-    for i, program in enumerate(programs):
-        body = struct.pack('<IQQB', len(section) + 4, 0x10000 + i * 0x100, 0x100, 0)
-        section += entry(body + program)
-    return section + b'\0' * 4
-
-
-def elf(section, name=b'.eh_frame', table=None):
-    at = 0x100
-    header = b''
-    if table is not None:
-        hdr_at = at + len(section)
-        header = struct.pack('<BBBBiI', 1, 0x1b, 3, 0x3b, at - hdr_at - 4, len(table))
-        header += b''.join(struct.pack('<ii', begin - hdr_at, fde + at - hdr_at) for begin, fde in table)
-    body = section + header
-    segments = struct.pack('<IIQQQQQQ', 1, 5, 0, 0, 0, at + len(body), 0x100000, 0x1000)
-    if header:
-        segments += struct.pack('<IIQQQQQQ', 0x6474e550, 4, at + len(section), at + len(section), 0, len(header), len(header), 4)
-    names = b'\0' + name + b'\0'
-    sections = b''
-    sections_at = at + len(body) + len(names)
-    sections_at += -sections_at % 8
-    if name:
-        sections = b'\0' * 64
-        sections += struct.pack('<IIQQQQIIQQ', 1, 1, 0, at, at, len(section), 0, 0, 1, 0)
-        sections += struct.pack('<IIQQQQIIQQ', 0, 3, 0, 0, at + len(body), len(names), 0, 0, 1, 0)
-    file = b'\x7fELF\2\1\1' + b'\0' * 9
-    file += struct.pack('<HHIQQQIHHHHHH', 3, 62, 1, 0x10000, 64, sections_at if sections else 0, 0, 64, 56,
-                        len(segments) // 56, 64, len(sections) // 64, 2 if sections else 0)
-    file += segments
-    file = file.ljust(at, b'\0') + body + names
-    return file.ljust(sections_at, b'\0') + sections
-
-
-def elf32(programs):
-    at = 0x100
-    cie = entry(struct.pack('<IB', 0, 1) + b'zR\0' + bytes([1, 0x7c, 8, 1, 0x1b]) + ESP_4)
-    section = cie
-    for i, program in enumerate(programs):
-        place = 0x10000 + i * 0x100 - (at + len(section) + 8)
-        section += entry(struct.pack('<IiIB', len(section) + 4, place, 0x100, 0) + program)
-    section += b'\0' * 4
-    names = b'\0.eh_frame\0'
-    sections_at = at + len(section) + len(names)
-    sections = b'\0' * 40
-    sections += struct.pack('<10I', 1, 1, 0, at, at, len(section), 0, 0, 1, 0)
-    sections += struct.pack('<10I', 0, 3, 0, 0, at + len(section), len(names), 0, 0, 1, 0)
-    file = b'\x7fELF\1\1\1' + b'\0' * 9
-    file += struct.pack('<HHIIIIIHHHHHH', 2, 3, 1, 0x10000, 52, sections_at, 0, 52, 32, 1, 40, 3, 2)
-    file += struct.pack('<8I', 1, 0, 0, 0, at + len(section), 0x100000, 5, 0x1000)
-    return file.ljust(at, b'\0') + section + names + sections
 
 
 def modules():

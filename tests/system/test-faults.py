@@ -3,111 +3,76 @@
 """System calls that fail, one at a time, in sonded and in its worker: test-faults.py BUILD. Each
 recording ends by itself, and what it wrote is whole. SONDE_TEST_LONG=1 tries all."""
 
-import itertools
+import collections
 import os
-import random
-import subprocess
-import tempfile
 
+from faults import PROGRAMS, choose, record_once, try_faults, write_script
 from system import System, check
 
 IS_LONG = os.environ.get('SONDE_TEST_LONG') == '1'
-N_TRIES = 60
-DEADLINE_S = 30  # of a recording of half a second, on a crowded machine
+N_TRIES = 120
 CALLS = {
     'openat': ('EMFILE', 'EACCES', 'EIO'),
     'read': ('EIO', 'EINTR', 'EAGAIN'),
+    'write': ('EIO', 'EAGAIN', 'EPIPE'),
     'pread64': ('EIO', 'EINTR'),
+    'close': ('EIO', 'EINTR'),
     'mmap': ('ENOMEM', 'EPERM'),
+    'mprotect': ('ENOMEM', 'EACCES'),
     'fcntl': ('EMFILE', 'EINVAL'),
     'ioctl': ('EINVAL', 'ENOMEM'),
     'perf_event_open': ('EMFILE', 'ENODEV', 'ESRCH', 'ENOMEM'),
     'socketpair': ('EMFILE', 'ENFILE'),
     'sendmsg': ('ENOBUFS', 'EPIPE', 'ETOOMANYREFS'),
     'recvmsg': ('EINTR', 'ECONNRESET'),
+    'getsockopt': ('ENOBUFS', 'ENOPROTOOPT'),
+    'setsockopt': ('ENOBUFS', 'EPERM'),
     'newfstatat': ('ENOENT', 'EIO'),
+    'getdents64': ('EIO', 'ENOENT'),
     'pidfd_open': ('EMFILE', 'ESRCH'),
+    'memfd_create': ('EMFILE', 'ENOMEM'),
+    'eventfd2': ('EMFILE', 'ENOMEM'),
     'clone3': ('EAGAIN', 'ENOMEM'),
     'poll': ('EINTR', 'ENOMEM'),
+    'prctl': ('EINVAL', 'EPERM'),
+    'seccomp': ('EINVAL', 'ENOMEM'),
+    'capset': ('EPERM',),
+    'prlimit64': ('EPERM', 'EINVAL'),
 }
-FIRST_CALLS = range(1, 51)
-TRACER = '''#!/bin/sh
-exec strace -f -qq -o /dev/null -e trace={call} -e inject={call}:error={error}:when={when} {program} "$@"
-'''
 
 
-def make_tracer(system, program, call, error, when):
-    """A program that is the other one under strace."""
-    handle, path = tempfile.mkstemp(dir=system.folder)
-    with os.fdopen(handle, 'w') as script:
-        script.write(TRACER.format(call=call, error=error, when=when, program=program))
-    os.chmod(path, 0o755)
-    return path
+def trace(system, role, options):
+    """The program of this role, under strace, with all its threads. What sonded starts, its worker, comes with it
+    and is let down at a call of its own."""
+    command = f'strace -f -qq {options} {system.program(PROGRAMS[role])}'
+    return {role: write_script(system, f'traced-{role}', command)}
 
 
-def try_fault(system, role, call, error, when):
-    """A sentence on what went wrong, or None; and whether the recording was made all the same."""
-    programs = {'sonded': system.program('daemon/control/sonded'),
-                'worker': system.program('daemon/capture/sonde-capture')}
-    programs[role] = make_tracer(system, programs[role], call, error, when)
-    output = system.path('faulty.syscap')
-    command = [system.program('client/sondectl'), 'record', '--embedded', f"--sonded={programs['sonded']}",
-               f"--worker={programs['worker']}", '-o', output, '--', system.program('tests/system/burn'), '0.3']
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, start_new_session=True) as recording:
-        try:
-            text, _ = recording.communicate(timeout=DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(recording.pid, 9)
-            recording.communicate()
-            return 'it hangs', False
-    status = recording.returncode
-    if status < 0 or 'CRITICAL' in text or 'Assertion' in text or 'ERROR:' in text:
-        return f'exit status {status}: {text}', False
-    if status and not text.strip():
-        return f'exit status {status} without a word', False
-    if os.path.exists(output):
-        verify = subprocess.run([system.program('client/sondectl'), 'verify', output], capture_output=True,
-                                text=True, check=False)
-        os.unlink(output)
-        if verify.returncode != 0 and status == 0:
-            return f'a bad capture: {verify.stdout}{verify.stderr}', False
-    return None, status == 0
+def make_programs(system, role, call, error, when):
+    return trace(system, role, f'-o /dev/null -e trace={call} -e inject={call}:error={error}:when={when}')
 
 
-def list_faults():
-    faults = [(role, call, error, when) for role in ('sonded', 'worker')
-              for call, errors in CALLS.items() for error in errors for when in FIRST_CALLS]
-    if IS_LONG:
-        return faults
-    # Each call of each program, and then by chance, the same in each run; early ones fail start-up.
-    chosen = random.Random(1)
-    by_call = {}
-    for fault in faults:
-        by_call.setdefault(fault[:2], []).append(fault)
-    rounds = (chosen.choice([fault for fault in kind if fault[3] <= limit])
-              for limit in itertools.cycle((3, 12, 50)) for kind in by_call.values())
-    return list(itertools.islice(rounds, N_TRIES))
-
-
-def test_faults(system):
-    faults = list_faults()
-    wrong, n_made = [], 0
-    for fault in faults:
-        what, is_made = try_fault(system, *fault)
-        n_made += is_made
-        if what:
-            wrong.append(f'{fault}: {what}')
-            system.note(wrong[-1])
-    system.note(f'{len(faults)} faults: {n_made} recordings all the same, {len(faults) - n_made - len(wrong)} '
-                f'errors, {len(wrong)} wrong')
-    check(not wrong, f'{len(wrong)} faults end badly')
+def count_calls(system, role):
+    """Of each kind, in one session that gets what it asks for."""
+    log = system.path('calls')
+    outcome = record_once(system, trace(system, role, f'-o {log} -e trace={",".join(CALLS)}'))
+    check(outcome.is_made, f'no recording: {outcome.wrong}')
+    with open(log, encoding='utf-8', errors='replace') as lines:
+        # "PID CALL(…"
+        return collections.Counter(line.split(None, 1)[1].split('(')[0] for line in lines)
 
 
 def main():
-    system = System(1)
-    with system.case('no system call that fails makes a recording hang or a capture bad'):
-        test_faults(system)
+    system = System(len(PROGRAMS))
+    for role in PROGRAMS:
+        with system.case(f'no system call of the {role} that fails makes a recording hang or a capture bad'):
+            counts = count_calls(system, role)
+            system.note(', '.join(f'{call} {counts[call]}' for call in CALLS if counts[call]))
+            kinds = [[(role, call, error, when) for when in range(1, counts[call] + 1) for error in errors]
+                     for call, errors in CALLS.items()]
+            faults = sum(kinds, []) if IS_LONG else choose(kinds, N_TRIES // len(PROGRAMS))
+            n_wrong = try_faults(system, faults, lambda *fault: make_programs(system, *fault))
+            check(n_wrong == 0, f'{n_wrong} of them end badly')
     system.finish()
 
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The model of a capture, and the report that is made of it. */
+#include "client/profile-text.h"
 #include "client/report-text.h"
 #include "tests/unit/capture-builder.h"
 
@@ -25,10 +26,10 @@ static char *
 make_tree (CaptureBuilder *capture, double percent_limit)
 {
   g_autoptr (SondeReport) report = make_report (capture, NULL);
-  SondeReportStyle style = { .percent_limit = percent_limit, .max_depth = 512, .utf8 = TRUE };
+  SondeProfileStyle style = { .percent_limit = percent_limit, .max_depth = 512, .utf8 = TRUE };
   GString *out = g_string_new (NULL);
 
-  sonde_report_append_tree (out, report, &style);
+  sonde_profile_append_tree (out, sonde_report_profile (report), &style);
   return g_string_free (out, FALSE);
 }
 
@@ -222,7 +223,7 @@ embedded_symbols_name_what_was_sampled_before (void)
   g_autoptr (SondeReport) report = NULL;
   g_autoptr (GString) flat = g_string_new (NULL);
   g_autoptr (GByteArray) file = g_byte_array_new ();
-  SondeReportStyle style = { .percent_limit = 0, .max_depth = 512 };
+  SondeProfileStyle style = { .percent_limit = 0, .max_depth = 512 };
   SondeFrameOrigin origin = at (-1, 3000);
 
   g_byte_array_append (file, (const guint8 *) records, sizeof records);
@@ -234,7 +235,7 @@ embedded_symbols_name_what_was_sampled_before (void)
   ADD (sonde_writer_add_file_chunk (capture->writer, &origin, "__symbols__", file->data + 40,
                                     file->len - 40, true));
   report = make_report (capture, NULL);
-  sonde_report_append_flat (flat, report, &style);
+  sonde_profile_append_flat (flat, sonde_report_profile (report), &style);
   assert_has (flat->str, "100.0%  100.0%  foo()");
   assert_has (flat->str, "one.so\n");
 }
@@ -253,8 +254,8 @@ filters_choose_by_pid_and_by_name (void)
   add_sample (capture, 6, 0x1000);
   by_pid = make_report (capture, &(SondeReportFilter){ .pid = 5 });
   by_name = make_report (capture, &(SondeReportFilter){ .pid = -1, .comm = "two" });
-  g_assert_cmpuint (sonde_report_n_samples (by_pid), ==, 1);
-  g_assert_cmpuint (sonde_report_n_samples (by_name), ==, 2);
+  g_assert_cmpuint (sonde_profile_total (sonde_report_profile (by_pid)), ==, 1);
+  g_assert_cmpuint (sonde_profile_total (sonde_report_profile (by_name)), ==, 2);
 }
 
 static void
@@ -297,6 +298,67 @@ times_may_be_any (void)
   g_assert_cmpint (sonde_capture_model_duration_ns (sonde_report_model (report)), ==, G_MAXINT64);
 }
 
+static void
+append_mark (const SondeModelMark *mark, gpointer user_data)
+{
+  g_string_append_printf (user_data, "%d %s %s %s %d+%d\n", mark->pid, mark->group, mark->name,
+                          mark->message, (int) mark->time_ns, (int) mark->duration_ns);
+}
+
+static void
+append_value (const SondeModelValue *value, gpointer user_data)
+{
+  g_string_append_printf (user_data, "%u %d\n", value->counter, (int) value->value.v64);
+}
+
+static void
+feed_model (gpointer receiver, const SondeFrame *frame)
+{
+  sonde_capture_model_add_frame (receiver, frame);
+}
+
+static void
+marks_are_told (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autoptr (GString) marks = g_string_new (NULL);
+  g_autoptr (SondeCaptureModel) model
+      = sonde_capture_model_new (&(SondeModelFuncs){ .mark = append_mark }, marks);
+  SondeFrameOrigin origin = at (5, 1500);
+
+  add_sample (capture, 5, 0x1000);
+  ADD (sonde_writer_add_mark (capture->writer, &origin, 20, "group", "name", "text"));
+  capture_foreach (capture, feed_model, model);
+  g_assert_cmpstr (marks->str, ==, "5 group name text 1500+20\n");
+}
+
+static void
+counters_keep_their_number_while_they_are_the_same (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autoptr (GString) values = g_string_new (NULL);
+  g_autoptr (SondeCaptureModel) model
+      = sonde_capture_model_new (&(SondeModelFuncs){ .value = append_value }, values);
+  SondeFrameOrigin origin = at (-1, 1500);
+  SondeCounter first = { "CPU", "Total", "", 9, SONDE_COUNTER_INT64, { 0 } };
+  SondeCounter other = { "CPU", "User", "", 9, SONDE_COUNTER_INT64, { 0 } };
+  const uint32_t ids[] = { 9, 10 }; /* nobody defines 10 */
+  const SondeCounterValue set[] = { { 70 }, { 80 } };
+
+  for (guint i = 0; i < 2; i++)
+    {
+      ADD (sonde_writer_add_counter_define (capture->writer, &origin, &first, 1));
+      ADD (sonde_writer_add_counter_set (capture->writer, &origin, ids, set, 2));
+    }
+  ADD (sonde_writer_add_counter_define (capture->writer, &origin, &other, 1));
+  ADD (sonde_writer_add_counter_set (capture->writer, &origin, ids, set, 1));
+  capture_foreach (capture, feed_model, model);
+  g_assert_cmpstr (values->str, ==, "0 70\n0 70\n1 70\n");
+  g_assert_cmpuint (sonde_capture_model_n_counters (model), ==, 2);
+  g_assert_cmpstr (sonde_capture_model_counter (model, 0)->name, ==, "Total");
+  g_assert_cmpstr (sonde_capture_model_counter (model, 1)->name, ==, "User");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -325,5 +387,8 @@ main (int argc, char **argv)
                    filters_choose_by_pid_and_by_name);
   g_test_add_func ("/capture-model/the-header-tells-losses-and-cut-stacks",
                    the_header_tells_losses_and_cut_stacks);
+  g_test_add_func ("/capture-model/marks-are-told", marks_are_told);
+  g_test_add_func ("/capture-model/counters-keep-their-number-while-they-are-the-same",
+                   counters_keep_their_number_while_they_are_the_same);
   return g_test_run ();
 }

@@ -371,6 +371,24 @@ test_hides_unsafe_instructions (Fixture *f, gconstpointer data)
   g_assert_true (sonde_module_find_function (module, FAKE_ELF_TEXT + 0x1001, &begin, &end));
 }
 
+/* With an empty table libdw would read all of .eh_frame. */
+static void
+test_hides_a_file_with_nothing_else (Fixture *f, gconstpointer data)
+{
+  static const guint8 rules[] = { PLAIN_RULES };
+  static const guint8 huge[] = { 0x05, 0x80, 0x80, 0x80, 0x38, 1 };
+  g_autoptr (GByteArray) file = NULL;
+  SondeModule *module;
+  guint cie = fake_elf_add_cie (f->cfi, "zR", rules, sizeof rules);
+  int error;
+
+  fake_elf_add_fde (f->cfi, cie, FAKE_ELF_TEXT, 0x100, huge, sizeof huge);
+  file = fake_elf_build (f->cfi, &(FakeElf){ .section = ".eh_frame" });
+  module = load_bytes (f, file->data, file->len, &error);
+  for (guint i = 0; i < 2; i++)
+    g_assert_null (sonde_module_elf (module));
+}
+
 /* The image gives libdw the same rules as the file itself. */
 static void
 assert_same_rules (Dwarf_CFI *ours, Dwarf_CFI *theirs, uint64_t vaddr)
@@ -509,6 +527,7 @@ main (int argc, char **argv)
   ADD ("survives-truncation-at-every-byte", test_truncated_files);
   ADD ("survives-mutations", test_mutated_files);
   ADD ("hides-unsafe-instructions-from-libdw", test_hides_unsafe_instructions);
+  ADD ("hides-a-file-with-nothing-else-from-libdw", test_hides_a_file_with_nothing_else);
   ADD ("finds-functions-by-section-and-by-segment", test_finds_functions);
   ADD ("reads-32-bit-files", test_32_bit);
   ADD ("reads-debug-frame", test_debug_frame);
