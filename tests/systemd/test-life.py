@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Deaths and restarts below systemd: test-life.py BUILD
 
-SONDE_TEST_ROUNDS=5 repeats the kills five times as often."""
+SONDE_TEST_LONG=1 repeats the kills five times as often."""
 
 import os
 import random
@@ -13,12 +13,14 @@ import time
 
 from gi.repository import Gio, GLib
 
-from inside import DEADLINE_SECONDS, Capture, User, check, processes, run, wait_until, worker_units
+from inside import DEADLINE_SECONDS, Capture, Stopwatch, User, check, processes, run, wait_until
 from tap import Tap
 
 NAME = 'org.sonde.Profiler1'
-ROUNDS = int(os.environ.get('SONDE_TEST_ROUNDS', '1'))
+ROUNDS = 5 if os.environ.get('SONDE_TEST_LONG') == '1' else 1
 BUS = Gio.bus_get_sync(Gio.BusType.SYSTEM)
+WARM_UP = 5  # rounds of sessions until the allocator has what it wants
+MAX_GROWTH_KIB = 1024
 DROP_IN = '/run/systemd/system/sonded.service.d'
 
 
@@ -52,25 +54,26 @@ def main_pid():
 
 
 def kill_service():
-    """Returns how long it took until somebody answers again, in seconds."""
+    """Returns a stopwatch: until somebody answers again."""
     pid = main_pid()
-    os.kill(pid, signal.SIGKILL)
-    start = time.monotonic()
-    while True:
-        try:
-            sessions()
-            break
-        except GLib.Error as error:  # the bus had not heard of its end
-            check('NoReply' in error.message, error.message)
-    seconds = time.monotonic() - start
+    with Stopwatch() as watch:
+        os.kill(pid, signal.SIGKILL)
+        while True:
+            try:
+                sessions()
+                break
+            except GLib.Error as error:  # the bus had not heard of its end
+                check('NoReply' in error.message, error.message)
     check(main_pid() != pid, f'{pid} answers')
-    return seconds
+    return watch
 
 
-def longest_gap_ms(capture, pid):
-    """Between samples of a process that never sleeps."""
-    times = sorted(sample.time for sample in capture.samples if sample.pid == pid)
-    return max(after - before for before, after in zip(times, times[1:])) / 1e6
+def check_second(tap, watches, what):
+    """None may take longer than a second."""
+    seconds, own_seconds = (sorted(getattr(watch, name) for watch in watches) for name in ('seconds', 'own_seconds'))
+    tap.note(f'{len(watches)} times {what}: {seconds[len(seconds) // 2] * 1000:.0f} ms (median), '
+             f'{seconds[-1] * 1000:.0f} ms (longest); {own_seconds[-1] * 1000:.0f} ms without waiting for a processor')
+    check(own_seconds[-1] < 1, f'{what}: {own_seconds[-1]:.2f} s')
 
 
 def descriptors(pid):
@@ -80,6 +83,12 @@ def descriptors(pid):
 def resident_kib(pid):
     with open(f'/proc/{pid}/status', encoding='utf-8') as file:
         return next(int(line.split()[1]) for line in file if line.startswith('VmRSS'))
+
+
+def keeps_what_is_freed(pid):
+    """As AddressSanitizer does, for a while."""
+    with open(f'/proc/{pid}/maps', encoding='utf-8') as maps:
+        return 'libasan' in maps.read()
 
 
 def count_whole_frames(path):
@@ -225,16 +234,13 @@ def main():
             outages.append((start, time.monotonic_ns()))
             check(running() == recordings.paths, f'only {sessions()} of {recordings.paths}')
         captures = recordings.finish()
-        waits.sort()
-        tap.note(f'{n_kills} kills: back after {waits[n_kills // 2] * 1000:.0f} ms (median), '
-                 f'{waits[-1] * 1000:.0f} ms (longest)')
         for capture in captures:
             n_lost = sum(capture.ledger.get(name, 0) for name in ('lost-kernel', 'lost-ring', 'lost-queue'))
             tap.note(f'{capture.counts["SAMPLE"]} samples, {n_lost} lost')
             check(n_lost == 0, capture.ledger)
             check(had_samples(capture, outages, target) == n_kills,
                   f'{had_samples(capture, outages, target)} of {n_kills} outages have samples')
-        check(waits[-1] < 1 or os.environ.get('SONDE_TEST_SLOW'), f'{waits}')
+        check_second(tap, waits, 'back after a kill')
 
     with tap.case('a restart takes no session away, and a stop ends them cleanly'):
         recordings = Recordings(alice, target)
@@ -298,31 +304,30 @@ def main():
 
     with tap.case('of a client that is killed nothing stays'):
         n_rounds, n_clients = 10 * ROUNDS, 4
-        run('sondectl', 'record', '-d', '0.1', '-p', str(target), '-o', '/dev/null')
-        wait_for_rest()
-        pid = main_pid()
-        before = (descriptors(pid), resident_kib(pid), store_size())
-        seconds = []
-        for _ in range(n_rounds):
+        watches = []
+        for round_ in range(-WARM_UP, n_rounds):
+            if round_ == 0:
+                wait_for_rest()
+                pid = main_pid()
+                before = (descriptors(pid), resident_kib(pid), store_size())
             clients = [subprocess.Popen(['sondectl', 'record', '-p', str(target), '-o', '/dev/null'],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                        for _ in range(n_clients)]
             wait_until(lambda: len(running()) == n_clients, 'the sessions')
             time.sleep(random.uniform(0, 0.1))
-            start = time.monotonic()
-            for client in clients:
-                client.kill()
-            wait_until(lambda: not sessions(), 'the end of the sessions')
-            seconds.append(time.monotonic() - start)
+            with Stopwatch() as watch:
+                for client in clients:
+                    client.kill()
+                wait_until(lambda: not sessions(), 'the end of the sessions')
+            watches.append(watch)
             for client in clients:
                 client.wait()
         wait_for_rest()
         after = (descriptors(pid), resident_kib(pid), store_size())
-        tap.note(f'{n_rounds * n_clients} kills: all gone after {max(seconds) * 1000:.0f} ms at most; '
-                 f'descriptors, KiB, stored before {before}, after {after}')
-        check(max(seconds) < 1 or 'SONDE_TEST_SLOW' in os.environ, seconds)
+        check_second(tap, watches, f'all gone after the kill of {n_clients} clients')
+        tap.note(f'{n_rounds * n_clients} kills: descriptors, KiB, stored before {before}, after {after}')
         check(main_pid() == pid and after[0] == before[0] and after[2] == before[2], (before, after))
-        check(after[1] - before[1] < 4096, (before, after))
+        check(after[1] - before[1] < MAX_GROWTH_KIB or keeps_what_is_freed(pid), (before, after))
 
     with tap.case('a sonded that does not move is killed, and its sessions go on'):
         set_up_service('[Service]\nWatchdogSec=3\nTimeoutAbortSec=1\n')
