@@ -11,8 +11,17 @@ typedef struct SondeReport SondeReport;
 typedef struct
 {
   gint64 pid;       /* -1: all */
+  gint64 tid;       /* -1: all */
   const char *comm; /* NULL: all */
+  gint64 from_ns;   /* CLOCK_MONOTONIC */
+  gint64 to_ns;     /* the first moment that does not count any more */
 } SondeReportFilter;
+
+/* Takes every sample. */
+#define SONDE_REPORT_FILTER_INIT                                                                   \
+  {                                                                                                \
+    .pid = -1, .tid = -1, .from_ns = G_MININT64, .to_ns = G_MAXINT64                               \
+  }
 
 /* @filter: copied; NULL takes every sample */
 SondeReport *sonde_report_new (const SondeReportFilter *filter);
@@ -26,5 +35,8 @@ void sonde_report_finish (SondeReport *self);
 
 /* Processes with samples, heaviest first. */
 const SondeProfile *sonde_report_profile (const SondeReport *self);
+
+/* (transfer full): a profile whose functions are the threads. */
+SondeProfile *sonde_report_by_thread (const SondeReport *self);
 
 const SondeCaptureModel *sonde_report_model (const SondeReport *self);

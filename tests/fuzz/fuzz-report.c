@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Reads foreign bytes as a capture and shows them in every way that sondectl has. */
+#include <json-glib/json-glib.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,6 +9,9 @@
 #include "client/frame-text.h"
 #include "client/ledger-check.h"
 #include "client/profile-text.h"
+#include "client/profile-diff.h"
+#include "client/profile-view.h"
+#include "client/report-json.h"
 #include "client/report-text.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -40,10 +44,55 @@ check_findings (const SondeLedgerCheck *ledger)
     }
 }
 
+/* What is chosen, of which there may be nothing, is shown in both ways, and for programs. */
+static void
+check_view (const SondeReport *report, SondeProfile *view)
+{
+  const SondeProfileStyle style = { 1, MAX_DEPTH, TRUE, FALSE };
+  g_autoptr (SondeProfile) owned = view;
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  if (owned == NULL)
+    return;
+  sonde_profile_append_tree (text, owned, &style);
+  sonde_profile_append_flat (text, owned, &style);
+  check_text (text);
+  for (int as_rows = FALSE; as_rows <= TRUE; as_rows++)
+    {
+      g_autoptr (GString) json = sonde_report_dup_json (report, owned, as_rows, 0);
+      g_autoptr (JsonParser) parser = json_parser_new_immutable ();
+
+      check_text (json);
+      if (!json_parser_load_from_data (parser, json->str, (gssize) json->len, NULL))
+        abort ();
+    }
+}
+
+static void
+check_views (const SondeReport *report)
+{
+  const SondeProfile *profile = sonde_report_profile (report);
+  const SondeProfileStyle style = { 0, MAX_DEPTH, FALSE, FALSE };
+  g_autoptr (GString) text = g_string_new (NULL);
+  g_autoptr (SondeProfileDiff) diff = NULL;
+
+  check_view (report, sonde_profile_view_bottom_up (profile));
+  check_view (report, sonde_profile_view_callers (profile, "*a*"));
+  check_view (report, sonde_profile_view_by_module (profile));
+  check_view (report, sonde_profile_view_by_process (profile));
+  check_view (report, sonde_report_by_thread (report));
+  if (sonde_profile_total (profile) == 0)
+    return;
+  diff = sonde_profile_diff_new (profile, profile);
+  sonde_profile_diff_append_functions (text, diff, &style);
+  sonde_profile_diff_append_paths (text, diff, &style);
+  check_text (text);
+}
+
 static void
 check_report (SondeReport *report)
 {
-  const SondeProfileStyle styles[] = { { 0, MAX_DEPTH, TRUE }, { 20, 2, FALSE } };
+  const SondeProfileStyle styles[] = { { 0, MAX_DEPTH, TRUE, FALSE }, { 20, 2, FALSE, FALSE } };
 
   sonde_report_finish (report);
   for (gsize i = 0; i < G_N_ELEMENTS (styles); i++)
@@ -55,6 +104,7 @@ check_report (SondeReport *report)
       sonde_profile_append_flat (text, sonde_report_profile (report), &styles[i]);
       check_text (text);
     }
+  check_views (report);
 }
 
 static void

@@ -18,6 +18,7 @@ LIBC = ['alloca.h', 'asm/*.h', 'assert.h', 'byteswap.h', 'ctype.h', 'dirent.h', 
 NOT_LIBC = ['sys/capability.h', 'sys/acl.h']
 GLIB = ['glib.h', 'glib-*.h', 'glib/*.h', 'gio/*.h', 'gobject/*.h']
 LIBDW = ['elfutils/*.h', 'dwarf.h', 'libelf.h', 'gelf.h']
+JSON = ['json-glib/*.h']
 DBUS = ['sonde-profiler1-generated.h']
 CONFIG = ['config.h']
 
@@ -35,7 +36,7 @@ LAYERS = {
     + ['daemon/base/*.h', 'systemd/*.h', 'sys/capability.h'],
     'daemon/capture': GLIB + CONFIG
     + ['daemon/base/*.h', 'protocol/*.h', 'shared-ring/*.h', 'unwind/*.h', 'symbols/*.h', 'seccomp.h'],
-    'client': GLIB + CONFIG + DBUS + LIBDW + ['protocol/*.h', 'symbols/*.h'],
+    'client': GLIB + CONFIG + DBUS + LIBDW + JSON + ['protocol/*.h', 'symbols/*.h'],
     # To be copied out of the checkout: nothing of ours.
     'docs/examples': GLIB,
     'tests': ['*'],
