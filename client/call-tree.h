@@ -44,8 +44,41 @@ guint32 sonde_call_tree_n_nodes (const SondeCallTree *self);
 /* Valid until the next sonde_call_tree_add(). */
 const SondeCallNode *sonde_call_tree_node (const SondeCallTree *self, guint32 node);
 
+/* Adds all stacks of @source, each id replaced by @new_ids[id]. */
+void
+sonde_call_tree_add_tree (SondeCallTree *self, const SondeCallTree *source, const guint32 *new_ids);
+
 /* A new tree where each id is replaced by @new_ids[id]; siblings that become equal are merged. */
 SondeCallTree *sonde_call_tree_remap (const SondeCallTree *self, const guint32 *new_ids);
+
+/**
+ * sonde_call_tree_expand:
+ * @starts: by id, and one more: where its new ids begin in @new_ids; each has at least one
+ * @new_ids: outermost first
+ *
+ * Returns: (transfer full): a new tree where each node became as many, one below the other;
+ * siblings that become equal are merged
+ */
+SondeCallTree *
+sonde_call_tree_expand (const SondeCallTree *self, const guint32 *starts, const guint32 *new_ids);
+
+/**
+ * sonde_call_tree_add_inverted:
+ *
+ * Adds each stack of @source with its leaf first, so that the children of a node are its callers.
+ * Nothing ends anywhere: only totals are added.
+ */
+void sonde_call_tree_add_inverted (SondeCallTree *self, const SondeCallTree *source);
+
+/**
+ * sonde_call_tree_add_callers:
+ * @is_wanted: by id
+ *
+ * The same of those stacks of @source that contain a wanted id, from the innermost one outwards.
+ */
+void sonde_call_tree_add_callers (SondeCallTree *self,
+                                  const SondeCallTree *source,
+                                  const gboolean *is_wanted);
 
 /**
  * sonde_call_tree_sum_flat:

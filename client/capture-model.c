@@ -9,9 +9,9 @@
 #include "client/jit-names.h"
 #include "client/ledger-counters.h"
 #include "client/model-counters.h"
+#include "client/stack-memo.h"
 
 #define JIT_ADDRESS_END 0xF000000000000000ull
-#define CONTEXT_MAX     ((guint64) -4095) /* PERF_CONTEXT_MAX: markers lie at or above it */
 
 /* The address space of one pid. */
 typedef struct
@@ -22,6 +22,7 @@ typedef struct
   gboolean is_shared;    /* @mappings belongs to another space too: copy before writing */
   guint32 generation;    /* raised by each new mapping */
   SondeIdMap *locations; /* address → location */
+  SondeStackMemo *memo;
 } Space;
 
 typedef struct
@@ -61,6 +62,7 @@ space_free (gpointer data)
 
   g_ptr_array_unref (space->mappings);
   sonde_id_map_free (space->locations);
+  sonde_stack_memo_free (space->memo);
   g_free (space);
 }
 
@@ -123,6 +125,7 @@ ensure_space (SondeCaptureModel *self, gint32 pid)
   space->process = G_MAXUINT;
   space->mappings = g_ptr_array_new ();
   space->locations = sonde_id_map_new ();
+  space->memo = sonde_stack_memo_new ();
   g_hash_table_insert (self->spaces, GINT_TO_POINTER (pid), space);
   return space;
 }
@@ -160,9 +163,21 @@ notice_exec (SondeCaptureModel *self, Space *space, const SondeFrameMap *frame)
   space->vdso = frame->start;
 }
 
+/* Behind the path's NUL there may be "@" and a build id. */
+static const char *
+find_build_id (const SondeFrameMap *frame)
+{
+  gsize size = frame->frame.len - sizeof *frame;
+  gsize path_size = strlen (frame->path) + 1;
+
+  /* the last byte of the frame is NUL, as frame-check knows */
+  return path_size < size && frame->path[path_size] == '@' ? frame->path + path_size + 1 : NULL;
+}
+
 static void
 add_map (SondeCaptureModel *self, const SondeFrameMap *frame)
 {
+  const char *build_id = find_build_id (frame);
   Space *space = ensure_space (self, frame->frame.pid);
   const SondeMapping *old = find_mapping (space, frame->start);
   SondeMapping *mapping;
@@ -180,6 +195,8 @@ add_map (SondeCaptureModel *self, const SondeFrameMap *frame)
   mapping->offset = frame->offset;
   mapping->inode = frame->inode;
   mapping->path = g_string_chunk_insert_const (self->paths, frame->path);
+  if (build_id != NULL)
+    mapping->build_id = g_string_chunk_insert_const (self->paths, build_id);
   g_ptr_array_add (self->mappings, mapping);
 
   if (space->is_shared)
@@ -304,48 +321,37 @@ locate_user (SondeCaptureModel *self, Space *space, gint32 pid, guint64 address)
   return number;
 }
 
-/* Fills self->stack, outermost first. A return address is looked up one byte lower, inside the
- * call: the next instruction may belong to another function.
- * @addrs: leaf first
- * @is_caller: the first address is a return address already */
+typedef struct
+{
+  SondeCaptureModel *model;
+  Space *space;
+  gint32 pid;
+} Locator;
+
+/* A return address is looked up one byte lower, inside the call: the next instruction may belong to
+ * another function. */
+static guint32
+locate (guint64 address, gboolean in_kernel, gboolean is_caller, gpointer user_data)
+{
+  const Locator *self = user_data;
+
+  if (is_jit_address (address))
+    return locate_shared (self->model, address, in_kernel);
+  if (in_kernel)
+    return locate_shared (self->model, address, TRUE);
+  return locate_user (self->model, self->space, self->pid,
+                      is_caller && address > 0 ? address - 1 : address);
+}
+
+/* Fills self->stack, outermost first. */
 static void
 locate_stack (
     SondeCaptureModel *self, gint32 pid, const guint8 *addrs, guint n_addrs, gboolean is_caller)
 {
-  Space *space = find_space (self, pid);
-  gboolean in_kernel = FALSE;
+  Locator locator = { self, find_space (self, pid), pid };
+  SondeFrameStack stack = { addrs, n_addrs, is_caller, locator.space->generation };
 
-  g_array_set_size (self->stack, 0);
-  for (guint i = 0; i < n_addrs; i++)
-    {
-      guint64 address;
-      guint32 number;
-
-      memcpy (&address, addrs + i * sizeof address, sizeof address);
-      if (address >= CONTEXT_MAX)
-        {
-          in_kernel = address == SONDE_CONTEXT_KERNEL;
-          is_caller = FALSE;
-          continue;
-        }
-      if (is_jit_address (address))
-        number = locate_shared (self, address, in_kernel);
-      else if (in_kernel)
-        number = locate_shared (self, address, TRUE);
-      else
-        number = locate_user (self, space, pid, is_caller && address > 0 ? address - 1 : address);
-      is_caller = TRUE;
-      g_array_append_val (self->stack, number);
-    }
-
-  for (guint i = 0, j = self->stack->len; i + 1 < j; i++)
-    {
-      guint32 *numbers = &g_array_index (self->stack, guint32, 0);
-      guint32 swapped = numbers[i];
-
-      numbers[i] = numbers[--j];
-      numbers[j] = swapped;
-    }
+  sonde_stack_memo_locate (locator.space->memo, &stack, locate, &locator, self->stack);
 }
 
 /* The number of the process that @pid is now. */

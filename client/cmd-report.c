@@ -2,31 +2,104 @@
 /* sondectl report: where the time of a capture went. */
 #include "client/commands.h"
 
+#include <elfutils/debuginfod.h>
+#include <math.h>
+
 #include "client/capture-file.h"
 #include "client/cli.h"
+#include "client/pager.h"
 #include "client/profile-text.h"
+#include "client/profile-view.h"
+#include "client/report-json.h"
 #include "client/report-text.h"
+#include "client/text.h"
 
 typedef struct
 {
+  gboolean bottom_up;
   gboolean flat;
+  char *callers;
+  char *by;
+  SondeSymbolOptions symbols;
+  char *debuginfod;
+  char *debug_directory;
+  gboolean verbose;
+  gboolean json;
+  gboolean no_pager;
   double percent_limit;
   int max_depth;
   gint64 pid;
+  gint64 tid;
   char *comm;
+  double from_s; /* seconds since the capture began */
+  double to_s;
 } ReportOptions;
+
+static void
+report_options_clear (ReportOptions *options)
+{
+  g_free (options->callers);
+  g_free (options->by);
+  g_free (options->comm);
+  g_free (options->debuginfod);
+  g_free (options->debug_directory);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (ReportOptions, report_options_clear)
+
+static const char *const groups[] = { "process", "thread", "module", "function", "line", NULL };
+
+static gboolean
+check (const ReportOptions *options)
+{
+  int n_views
+      = options->bottom_up + options->flat + (options->callers != NULL) + (options->by != NULL);
+
+  if (n_views > 1)
+    sonde_cli_complain ("only one of --bottom-up, --flat, --callers and --by at a time");
+  else if (options->by != NULL && !g_strv_contains (groups, options->by))
+    sonde_cli_complain ("--by is one of process, thread, module, function, line");
+  else if (options->percent_limit < 0 || options->percent_limit > 100)
+    sonde_cli_complain ("--percent-limit goes from 0 to 100");
+  else if (options->max_depth < 1 || options->max_depth > 1024)
+    sonde_cli_complain ("--max-depth goes from 1 to 1024");
+  else if (!(options->from_s >= 0 && options->to_s > options->from_s))
+    sonde_cli_complain ("--from and --to are seconds since the capture began, --from the smaller");
+  else
+    return TRUE;
+  return FALSE;
+}
 
 static gboolean
 parse (int *argc, char ***argv, ReportOptions *options)
 {
   const GOptionEntry entries[] = {
+    { "bottom-up", 'b', 0, G_OPTION_ARG_NONE, &options->bottom_up, "Functions, their callers below",
+      NULL },
+    { "callers", 0, 0, G_OPTION_ARG_STRING, &options->callers, "Only FUNCTION and its callers",
+      "FUNCTION" },
     { "flat", 'f', 0, G_OPTION_ARG_NONE, &options->flat, "Functions by their own share", NULL },
+    { "by", 0, 0, G_OPTION_ARG_STRING, &options->by, "process, thread, module, function or line",
+      "GROUP" },
+    { "pid", 'p', 0, G_OPTION_ARG_INT64, &options->pid, "Only this process", "PID" },
+    { "tid", 't', 0, G_OPTION_ARG_INT64, &options->tid, "Only this thread", "TID" },
+    { "comm", 'c', 0, G_OPTION_ARG_STRING, &options->comm, "Only processes of this name", "NAME" },
+    { "from", 0, 0, G_OPTION_ARG_DOUBLE, &options->from_s, "Only samples from then on", "SECONDS" },
+    { "to", 0, 0, G_OPTION_ARG_DOUBLE, &options->to_s, "Only samples before", "SECONDS" },
     { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &options->percent_limit,
       "Sum up what is lighter (0.5)", "PERCENT" },
-    { "pid", 'p', 0, G_OPTION_ARG_INT64, &options->pid, "Only this process", "PID" },
-    { "comm", 'c', 0, G_OPTION_ARG_STRING, &options->comm, "Only processes of this name", "NAME" },
     { "max-depth", 0, 0, G_OPTION_ARG_INT, &options->max_depth, "Show at most N frames (512)",
       "N" },
+    { "inline", 'i', 0, G_OPTION_ARG_NONE, &options->symbols.inlines, "Show inlined functions, too",
+      NULL },
+    { "lines", 0, 0, G_OPTION_ARG_NONE, &options->symbols.lines, "Show source lines", NULL },
+    { "debug-directory", 0, 0, G_OPTION_ARG_FILENAME, &options->debug_directory,
+      "Debug files (/usr/lib/debug)", "DIR" },
+    { "debuginfod", 0, 0, G_OPTION_ARG_STRING, &options->debuginfod,
+      "Get debug information from there", "URL" },
+    { "verbose", 'v', 0, G_OPTION_ARG_NONE, &options->verbose, "Say why names are missing", NULL },
+    { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "For programs", NULL },
+    { "no-pager", 0, 0, G_OPTION_ARG_NONE, &options->no_pager, "Do not start $PAGER", NULL },
     G_OPTION_ENTRY_NULL
   };
 
@@ -36,66 +109,150 @@ parse (int *argc, char ***argv, ReportOptions *options)
           entries, FALSE, NULL))
     return FALSE;
   if (*argc != 2)
-    sonde_cli_complain ("report needs one FILE; see sondectl report --help");
-  else if (options->percent_limit < 0 || options->percent_limit > 100)
-    sonde_cli_complain ("--percent-limit goes from 0 to 100");
-  else if (options->max_depth < 1 || options->max_depth > 1024)
-    sonde_cli_complain ("--max-depth goes from 1 to 1024");
-  else
-    return TRUE;
-  return FALSE;
+    {
+      sonde_cli_complain ("report needs one FILE; see sondectl report --help");
+      return FALSE;
+    }
+  return check (options);
+}
+
+/* Times that the clock cannot show are as good as the first and the last one. */
+static gint64
+add_seconds (gint64 start_ns, double seconds)
+{
+  gint64 sum_ns;
+
+  if (seconds >= (double) G_MAXINT64 / 1e9
+      || __builtin_add_overflow (start_ns, (gint64) (seconds * 1e9), &sum_ns))
+    return G_MAXINT64;
+  return sum_ns;
+}
+
+static SondeReport *
+new_report (const ReportOptions *options, const SondeCaptureFile *file)
+{
+  gint64 start_ns = sonde_capture_file_header (file)->time_ns;
+  SondeReportFilter filter = SONDE_REPORT_FILTER_INIT;
+
+  filter.pid = options->pid;
+  filter.tid = options->tid;
+  filter.comm = options->comm;
+  if (options->from_s > 0)
+    filter.from_ns = add_seconds (start_ns, options->from_s);
+  if (isfinite (options->to_s))
+    filter.to_ns = add_seconds (start_ns, options->to_s);
+  return sonde_report_new (&filter);
 }
 
 /* A break in the capture is told, and what came before it is shown all the same. */
 static gboolean
-read_capture (SondeCaptureFile *file, SondeReport *report)
+read_capture (SondeCaptureFile *file, SondeReport *report, const SondeSymbolOptions *symbols)
 {
   g_autoptr (GError) error = NULL;
   const SondeFrame *frame;
 
   while (sonde_capture_file_next (file, &frame, &error))
     sonde_report_add_frame (report, frame);
-  sonde_report_finish (report);
+  sonde_report_finish (report, symbols);
   if (error != NULL)
     sonde_cli_complain ("%s; showing what came before", error->message);
   return error == NULL;
 }
 
-static gboolean
-print_report (const SondeReport *report, const ReportOptions *options)
+/* (transfer full): NULL if the report's own profile is what is wanted. */
+static SondeProfile *
+new_view (const SondeReport *report, const ReportOptions *options)
+{
+  const SondeProfile *profile = sonde_report_profile (report);
+
+  if (options->bottom_up)
+    return sonde_profile_view_bottom_up (profile);
+  if (options->callers != NULL)
+    return sonde_profile_view_callers (profile, options->callers);
+  if (g_strcmp0 (options->by, "process") == 0)
+    return sonde_profile_view_by_process (profile);
+  if (g_strcmp0 (options->by, "thread") == 0)
+    return sonde_report_by_thread (report);
+  if (g_strcmp0 (options->by, "line") == 0)
+    return sonde_profile_view_by_line (profile);
+  if (g_strcmp0 (options->by, "module") == 0)
+    return sonde_profile_view_by_module (profile);
+  return NULL;
+}
+
+static GString *
+dup_text (const SondeReport *report,
+          const SondeProfile *shown,
+          const ReportOptions *options,
+          gboolean as_rows)
 {
   SondeProfileStyle style = {
     .percent_limit = options->percent_limit,
     .max_depth = (guint) options->max_depth,
     .utf8 = g_get_charset (NULL),
+    .colours = sonde_pager_wants_colours (),
   };
-  g_autoptr (GString) out = g_string_new (NULL);
+  GString *out = g_string_new (NULL);
 
   sonde_report_append_header (out, report);
-  if (sonde_profile_total (sonde_report_profile (report)) == 0)
+  if (sonde_profile_total (shown) == 0)
     g_string_append (out, "\nNo samples.\n");
-  else if (options->flat)
-    sonde_profile_append_flat (out, sonde_report_profile (report), &style);
+  else if (as_rows)
+    sonde_profile_append_flat (out, shown, &style);
   else
-    sonde_profile_append_tree (out, sonde_report_profile (report), &style);
-  return sonde_cli_print (out);
+    sonde_profile_append_tree (out, shown, &style);
+  return out;
+}
+
+static gboolean
+print_report (const SondeReport *report, const ReportOptions *options)
+{
+  gboolean as_rows = options->flat || options->by != NULL;
+  g_autoptr (SondeProfile) view = new_view (report, options);
+  const SondeProfile *shown = view != NULL ? view : sonde_report_profile (report);
+  g_autoptr (GString) out = NULL;
+
+  if (options->callers != NULL && view == NULL)
+    {
+      g_autofree char *name = sonde_text_escape (options->callers, -1);
+
+      sonde_cli_complain ("no sample has a function %s; sondectl report --flat lists functions",
+                          name);
+      return FALSE;
+    }
+  if (options->json)
+    out = sonde_report_dup_json (report, shown, as_rows, options->percent_limit);
+  else
+    out = dup_text (report, shown, options, as_rows);
+  return options->json || options->no_pager ? sonde_cli_print (out) : sonde_pager_print (out);
+}
+
+/* On standard error, so that the report stays the same. */
+static void
+print_misses (const SondeReport *report)
+{
+  g_autoptr (GString) misses = g_string_new (NULL);
+
+  sonde_symbol_resolver_append_misses (sonde_report_resolver (report), misses);
+  g_printerr ("%s", misses->str);
 }
 
 int
 sonde_cmd_report (int argc, char **argv)
 {
-  ReportOptions options = { .percent_limit = SONDE_PROFILE_PERCENT_LIMIT,
-                            .max_depth = SONDE_PROFILE_MAX_DEPTH,
-                            .pid = -1 };
+  g_auto (ReportOptions) options = { .percent_limit = SONDE_PROFILE_PERCENT_LIMIT,
+                                     .max_depth = SONDE_PROFILE_MAX_DEPTH,
+                                     .pid = -1,
+                                     .tid = -1,
+                                     .to_s = INFINITY };
   g_autoptr (SondeCaptureFile) file = NULL;
   g_autoptr (SondeReport) report = NULL;
   g_autoptr (GError) error = NULL;
-  g_autofree char *comm = NULL;
+  g_autofree char *cache_folder = NULL;
   gboolean is_whole;
 
   if (!parse (&argc, &argv, &options))
     return 1;
-  comm = options.comm;
   file = sonde_capture_file_open (argv[1], &error);
   if (file == NULL)
     {
@@ -103,7 +260,15 @@ sonde_cmd_report (int argc, char **argv)
       return 1;
     }
 
-  report = sonde_report_new (&(SondeReportFilter){ .pid = options.pid, .comm = comm });
-  is_whole = read_capture (file, report);
+  if (options.debuginfod != NULL)
+    g_setenv (DEBUGINFOD_URLS_ENV_VAR, options.debuginfod, TRUE);
+  cache_folder = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
+  options.symbols.cache_folder = cache_folder;
+  options.symbols.debug_directory = options.debug_directory;
+  options.symbols.lines |= g_strcmp0 (options.by, "line") == 0;
+  report = new_report (&options, file);
+  is_whole = read_capture (file, report, &options.symbols);
+  if (options.verbose)
+    print_misses (report);
   return print_report (report, &options) && is_whole ? 0 : 1;
 }

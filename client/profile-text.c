@@ -2,11 +2,12 @@
 /* A profile as text for a terminal or a file. */
 #include "client/profile-text.h"
 
-#include <string.h>
-
+#include "client/profile-sums.h"
 #include "client/text.h"
 
 #define ASIDE_MIN_PERCENT 0.05 /* a line that would say 0.0% is left out */
+#define HOT_PERCENT       5.0  /* what is as heavy is red, */
+#define WARM_PERCENT      0.5  /* and from here on green */
 #define IN_LINE_FACTOR    10   /* a callee that much heavier than its siblings goes on in line */
 
 /* What a line tells of. */
@@ -27,15 +28,16 @@ typedef struct
   guint64 total;
 } Printer;
 
-static int
-compare_functions (gconstpointer a, gconstpointer b, gpointer user_data)
+/* As wide with colours as without. */
+static void
+append_percent (GString *out, const SondeProfileStyle *style, double percent)
 {
-  const SondeProfile *profile = user_data;
-  const SondeFunction *left = sonde_profile_function (profile, *(const guint32 *) a);
-  const SondeFunction *right = sonde_profile_function (profile, *(const guint32 *) b);
-  int order = strcmp (left->name, right->name);
+  const char *colour = percent >= HOT_PERCENT ? "\033[31m" : "\033[32m";
 
-  return order != 0 ? order : strcmp (left->module, right->module);
+  if (style->colours && percent >= WARM_PERCENT)
+    g_string_append_printf (out, "%s%6.1f%%\033[m", colour, percent);
+  else
+    g_string_append_printf (out, "%6.1f%%", percent);
 }
 
 /* Bytes and blocks, in this order, whichever of them the shares are of. */
@@ -55,11 +57,14 @@ append_amounts (GString *out, SondeUnit unit, guint64 weight, guint64 beside)
 static void
 append_numbers (const Printer *printer, const Weight *weight)
 {
-  g_string_append_printf (printer->out, "%6.1f%%",
-                          sonde_text_percent (weight->total, printer->total));
+  append_percent (printer->out, printer->style, sonde_text_percent (weight->total, printer->total));
   if (weight->self > 0)
-    g_string_append_printf (printer->out, " %6.1f%%  ",
-                            sonde_text_percent (weight->self, printer->total));
+    {
+      g_string_append_c (printer->out, ' ');
+      append_percent (printer->out, printer->style,
+                      sonde_text_percent (weight->self, printer->total));
+      g_string_append (printer->out, "  ");
+    }
   else
     g_string_append_printf (printer->out, " %7s  ", "");
   append_amounts (printer->out, sonde_profile_unit (printer->profile), weight->total,
@@ -82,11 +87,12 @@ static void
 append_line (const Printer *printer, guint32 node, const char *branch)
 {
   Weight weight = weigh (printer->process, node);
-  guint32 function = sonde_call_tree_node (printer->process->tree, node)->id;
+  const SondeFunction *shown = sonde_profile_function (
+      printer->profile, sonde_call_tree_node (printer->process->tree, node)->id);
 
   append_numbers (printer, &weight);
-  g_string_append_printf (printer->out, "%s%s%s\n", printer->prefix->str, branch,
-                          sonde_profile_function (printer->profile, function)->name);
+  g_string_append_printf (printer->out, "%s%s%s%s%s\n", printer->prefix->str, branch, shown->name,
+                          shown->source[0] != '\0' ? "  " : "", shown->source);
 }
 
 static Weight
@@ -155,8 +161,9 @@ append_below (Printer *printer, guint32 node, guint depth)
 
   for (; depth < printer->style->max_depth; depth++)
     {
-      g_autoptr (GArray) children = sonde_call_tree_dup_children (
-          printer->process->tree, node, compare_functions, (gpointer) printer->profile);
+      g_autoptr (GArray) children = sonde_call_tree_dup_children (printer->process->tree, node,
+                                                                  sonde_profile_compare_functions,
+                                                                  (gpointer) printer->profile);
       guint n_shown = count_shown (printer, children);
 
       if (!goes_on_in_line (printer, children, n_shown))
@@ -257,30 +264,8 @@ sonde_profile_append_tree (GString *out,
                           sonde_text_percent (rest.total, printer.total));
 }
 
-typedef struct
-{
-  const SondeProfile *profile;
-  guint64 *self;
-  guint64 *total;
-  guint64 *beside; /* as self, in the other unit */
-} FlatSums;
-
-static int
-compare_flat (gconstpointer a, gconstpointer b, gpointer user_data)
-{
-  const FlatSums *sums = user_data;
-  guint32 left = *(const guint32 *) a;
-  guint32 right = *(const guint32 *) b;
-
-  if (sums->self[left] != sums->self[right])
-    return sums->self[left] > sums->self[right] ? -1 : 1;
-  if (sums->total[left] != sums->total[right])
-    return sums->total[left] > sums->total[right] ? -1 : 1;
-  return compare_functions (a, b, (gpointer) sums->profile);
-}
-
 static void
-append_flat_rest (GString *out, const FlatSums *sums, const Weight *rest, guint n_rest)
+append_flat_rest (GString *out, const SondeProfileSums *sums, const Weight *rest, guint n_rest)
 {
   double percent = sonde_text_percent (rest->self, sonde_profile_total (sums->profile));
 
@@ -290,37 +275,48 @@ append_flat_rest (GString *out, const FlatSums *sums, const Weight *rest, guint 
 }
 
 static void
-append_flat_rows (GString *out,
-                  const FlatSums *sums,
-                  const guint32 *order,
-                  const SondeProfileStyle *style)
+append_flat_rows (GString *out, const SondeProfileSums *sums, const SondeProfileStyle *style)
 {
-  guint32 n_functions = sonde_profile_n_functions (sums->profile);
   guint64 total = sonde_profile_total (sums->profile);
   Weight rest = { 0 };
   guint n_rest = 0;
 
-  for (guint32 i = 0; i < n_functions; i++)
+  for (guint32 i = 0; i < sums->n_functions; i++)
     {
-      const SondeFunction *function = sonde_profile_function (sums->profile, order[i]);
-      guint64 self = sums->self[order[i]];
+      guint32 id = sums->order[i];
+      const SondeFunction *function = sonde_profile_function (sums->profile, id);
+      guint64 self = sums->self[id];
 
       if (self == 0)
         continue;
       if (sonde_text_percent (self, total) < style->percent_limit)
         {
           rest.self += self;
-          rest.beside += sums->beside[order[i]];
+          rest.beside += sums->beside[id];
           n_rest++;
           continue;
         }
-      g_string_append_printf (out, "%6.1f%% %6.1f%%  ", sonde_text_percent (self, total),
-                              sonde_text_percent (sums->total[order[i]], total));
-      append_amounts (out, sonde_profile_unit (sums->profile), self, sums->beside[order[i]]);
-      g_string_append_printf (out, "%-40s  %s\n", function->name, function->module);
+      append_percent (out, style, sonde_text_percent (self, total));
+      g_string_append_printf (out, " %6.1f%%  ", sonde_text_percent (sums->total[id], total));
+      append_amounts (out, sonde_profile_unit (sums->profile), self, sums->beside[id]);
+      if (function->module[0] != '\0')
+        g_string_append_printf (out, "%-40s  %s%s%s\n", function->name, function->module,
+                                function->source[0] != '\0' ? "  " : "", function->source);
+      else
+        g_string_append_printf (out, "%s\n", function->name);
     }
   if (n_rest > 0)
     append_flat_rest (out, sums, &rest, n_rest);
+}
+
+/* Groups of functions have none. */
+static gboolean
+has_modules (const SondeProfile *profile)
+{
+  for (guint32 i = 0; i < sonde_profile_n_functions (profile); i++)
+    if (sonde_profile_function (profile, i)->module[0] != '\0')
+      return TRUE;
+  return FALSE;
 }
 
 void
@@ -328,29 +324,15 @@ sonde_profile_append_flat (GString *out,
                            const SondeProfile *profile,
                            const SondeProfileStyle *style)
 {
-  guint32 n_functions = sonde_profile_n_functions (profile);
-  g_autofree guint64 *self = g_new0 (guint64, n_functions);
-  g_autofree guint64 *total = g_new0 (guint64, n_functions);
-  g_autofree guint64 *beside = g_new0 (guint64, n_functions);
-  g_autofree guint64 *beside_total = g_new0 (guint64, n_functions);
-  g_autofree guint32 *order = g_new (guint32, n_functions);
-  FlatSums sums = { profile, self, total, beside };
+  g_auto (SondeProfileSums) sums = { 0 };
 
-  for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
-    {
-      const SondeProfileProcess *process = sonde_profile_process (profile, i);
-
-      sonde_call_tree_sum_flat (process->tree, self, total, n_functions);
-      if (process->beside != NULL)
-        sonde_call_tree_sum_flat (process->beside, beside, beside_total, n_functions);
-    }
-  for (guint32 i = 0; i < n_functions; i++)
-    order[i] = i;
-  g_qsort_with_data (order, (int) n_functions, sizeof *order, compare_flat, &sums);
-
+  sonde_profile_sums_init (&sums, profile);
   g_string_append (out, "\n   Self   Total  ");
   if (sonde_profile_unit (profile) != SONDE_UNIT_SAMPLES)
     g_string_append_printf (out, "%10s %11s  ", "Bytes", "Blocks");
-  g_string_append_printf (out, "%-40s  Module\n", "Function");
-  append_flat_rows (out, &sums, order, style);
+  if (has_modules (profile))
+    g_string_append_printf (out, "%-40s  Module\n", "Function");
+  else
+    g_string_append (out, "Name\n");
+  append_flat_rows (out, &sums, style);
 }

@@ -9,6 +9,7 @@ typedef struct
   double percent_limit; /* of the whole profile: lighter subtrees are summed up in one line */
   guint max_depth;      /* frames below a process */
   gboolean utf8;        /* lines drawn with box characters instead of ASCII */
+  gboolean colours;     /* of a terminal: heavy shares in red, others in green */
 } SondeProfileStyle;
 
 #define SONDE_PROFILE_PERCENT_LIMIT 0.5 /* what commands use unless told */

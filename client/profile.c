@@ -6,9 +6,21 @@ struct SondeProfile
 {
   SondeUnit unit;
   GPtrArray *functions; /* const SondeFunction */
+  GPtrArray *own;       /* those SondeFunction of them that are the profile's */
   GPtrArray *processes; /* SondeProfileProcess */
   guint64 total;
 };
+
+static void
+function_free (gpointer data)
+{
+  SondeFunction *function = data;
+
+  g_free (function->name);
+  g_free (function->module);
+  g_free (function->source);
+  g_free (function);
+}
 
 static void
 process_free (gpointer data)
@@ -29,6 +41,7 @@ sonde_profile_new (SondeUnit unit)
 
   self->unit = unit;
   self->functions = g_ptr_array_new ();
+  self->own = g_ptr_array_new_with_free_func (function_free);
   self->processes = g_ptr_array_new_with_free_func (process_free);
   return self;
 }
@@ -39,6 +52,7 @@ sonde_profile_free (SondeProfile *self)
   if (self == NULL)
     return;
   g_ptr_array_unref (self->functions);
+  g_ptr_array_unref (self->own);
   g_ptr_array_unref (self->processes);
   g_free (self);
 }
@@ -53,6 +67,19 @@ void
 sonde_profile_add_function (SondeProfile *self, const SondeFunction *function)
 {
   g_ptr_array_add (self->functions, (gpointer) function);
+}
+
+guint32
+sonde_profile_name_function (SondeProfile *self, const char *name, const char *module)
+{
+  SondeFunction *function = g_new0 (SondeFunction, 1);
+
+  function->name = g_strdup (name);
+  function->module = g_strdup (module);
+  function->source = g_strdup ("");
+  g_ptr_array_add (self->own, function);
+  g_ptr_array_add (self->functions, function);
+  return self->functions->len - 1;
 }
 
 guint32

@@ -35,6 +35,9 @@ SondeUnit sonde_profile_unit (const SondeProfile *self);
  * Functions are numbered in the order in which they are added, from 0.
  */
 void sonde_profile_add_function (SondeProfile *self, const SondeFunction *function);
+
+/* The same with a function of the profile's own: both texts are copied. Returns its number. */
+guint32 sonde_profile_name_function (SondeProfile *self, const char *name, const char *module);
 guint32 sonde_profile_n_functions (const SondeProfile *self);
 const SondeFunction *sonde_profile_function (const SondeProfile *self, guint32 function);
 

@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Reads foreign bytes as a capture and shows them in every way that sondectl has. */
+#include <json-glib/json-glib.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "client/capture-file.h"
+#include "client/flame-data.h"
+#include "client/flame-svg.h"
 #include "client/frame-text.h"
 #include "client/ledger-check.h"
 #include "client/profile-text.h"
+#include "client/profile-diff.h"
+#include "client/profile-view.h"
+#include "client/report-json.h"
 #include "client/report-text.h"
 #include "tests/fuzz/fuzz.h"
 
-#define MAX_DEPTH 16
+#define MAX_DEPTH  16
+#define MAX_NODES  8
+#define MAX_POINTS 4
 
 /* Nothing in a capture can move the cursor of a terminal. */
 static void
@@ -40,12 +48,57 @@ check_findings (const SondeLedgerCheck *ledger)
     }
 }
 
+/* What is chosen, of which there may be nothing, is shown in both ways, and for programs. */
+static void
+check_view (const SondeReport *report, SondeProfile *view)
+{
+  const SondeProfileStyle style = { 1, MAX_DEPTH, TRUE, FALSE };
+  g_autoptr (SondeProfile) owned = view;
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  if (owned == NULL)
+    return;
+  sonde_profile_append_tree (text, owned, &style);
+  sonde_profile_append_flat (text, owned, &style);
+  check_text (text);
+  for (int as_rows = FALSE; as_rows <= TRUE; as_rows++)
+    {
+      g_autoptr (GString) json = sonde_report_dup_json (report, owned, as_rows, 0);
+      g_autoptr (JsonParser) parser = json_parser_new_immutable ();
+
+      check_text (json);
+      if (!json_parser_load_from_data (parser, json->str, (gssize) json->len, NULL))
+        abort ();
+    }
+}
+
+static void
+check_views (const SondeReport *report)
+{
+  const SondeProfile *profile = sonde_report_profile (report);
+  const SondeProfileStyle style = { 0, MAX_DEPTH, FALSE, FALSE };
+  g_autoptr (GString) text = g_string_new (NULL);
+  g_autoptr (SondeProfileDiff) diff = NULL;
+
+  check_view (report, sonde_profile_view_bottom_up (profile));
+  check_view (report, sonde_profile_view_callers (profile, "*a*"));
+  check_view (report, sonde_profile_view_by_module (profile));
+  check_view (report, sonde_profile_view_by_process (profile));
+  check_view (report, sonde_report_by_thread (report));
+  if (sonde_profile_total (profile) == 0)
+    return;
+  diff = sonde_profile_diff_new (profile, profile);
+  sonde_profile_diff_append_functions (text, diff, &style);
+  sonde_profile_diff_append_paths (text, diff, &style);
+  check_text (text);
+}
+
 static void
 check_report (SondeReport *report)
 {
-  const SondeProfileStyle styles[] = { { 0, MAX_DEPTH, TRUE }, { 20, 2, FALSE } };
+  const SondeProfileStyle styles[] = { { 0, MAX_DEPTH, TRUE, FALSE }, { 20, 2, FALSE, FALSE } };
 
-  sonde_report_finish (report);
+  sonde_report_finish (report, NULL);
   for (gsize i = 0; i < G_N_ELEMENTS (styles); i++)
     {
       g_autoptr (GString) text = g_string_new (NULL);
@@ -55,11 +108,31 @@ check_report (SondeReport *report)
       sonde_profile_append_flat (text, sonde_report_profile (report), &styles[i]);
       check_text (text);
     }
+  check_views (report);
+}
+
+static void
+check_pictures (const SondeSampleLog *log)
+{
+  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, log, MAX_NODES);
+  SondeFlameSource source = { log, graph, "title", "other", "start" };
+  g_autoptr (GByteArray) data = NULL;
+  guint n_samples;
+  GString *svg;
+
+  sonde_sample_log_samples (log, &n_samples);
+  if (n_samples == 0)
+    return;
+  data = sonde_flame_data_new (&source, MAX_POINTS);
+  svg = sonde_flame_svg_new (log, NULL, "title");
+  check_text (svg);
+  g_string_free (svg, TRUE);
 }
 
 static void
 show (SondeCaptureFile *file)
 {
+  g_autoptr (SondeSampleLog) log = sonde_sample_log_new ();
   g_autoptr (SondeLedgerCheck) ledger = sonde_ledger_check_new ();
   g_autoptr (SondeReport) report = sonde_report_new (NULL);
   g_autoptr (GString) text = g_string_new (NULL);
@@ -72,10 +145,12 @@ show (SondeCaptureFile *file)
       sonde_frame_text_append (text, frame);
       sonde_ledger_check_add_frame (ledger, frame);
       sonde_report_add_frame (report, frame);
+      sonde_sample_log_add_frame (log, frame);
     }
   check_text (text);
   check_findings (ledger);
   check_report (report);
+  check_pictures (log);
 }
 
 int

@@ -18,7 +18,7 @@ make_report (CaptureBuilder *capture, const SondeReportFilter *filter)
   SondeReport *report = sonde_report_new (filter);
 
   capture_foreach (capture, feed_report, report);
-  sonde_report_finish (report);
+  sonde_report_finish (report, NULL);
   return report;
 }
 
@@ -246,14 +246,18 @@ filters_choose_by_pid_and_by_name (void)
   g_autoptr (CaptureBuilder) capture = capture_builder_new ();
   g_autoptr (SondeReport) by_pid = NULL;
   g_autoptr (SondeReport) by_name = NULL;
+  SondeReportFilter pid_filter = SONDE_REPORT_FILTER_INIT;
+  SondeReportFilter name_filter = SONDE_REPORT_FILTER_INIT;
 
   add_process (capture, 5, "one");
   add_process (capture, 6, "two");
   add_sample (capture, 5, 0x1000);
   add_sample (capture, 6, 0x1000);
   add_sample (capture, 6, 0x1000);
-  by_pid = make_report (capture, &(SondeReportFilter){ .pid = 5 });
-  by_name = make_report (capture, &(SondeReportFilter){ .pid = -1, .comm = "two" });
+  pid_filter.pid = 5;
+  name_filter.comm = "two";
+  by_pid = make_report (capture, &pid_filter);
+  by_name = make_report (capture, &name_filter);
   g_assert_cmpuint (sonde_profile_total (sonde_report_profile (by_pid)), ==, 1);
   g_assert_cmpuint (sonde_profile_total (sonde_report_profile (by_name)), ==, 2);
 }

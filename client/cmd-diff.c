@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* sondectl diff: what became slower from one capture to another. */
+#include "client/commands.h"
+
+#include "client/capture-file.h"
+#include "client/cli.h"
+#include "client/pager.h"
+#include "client/profile-diff.h"
+#include "client/report.h"
+#include "client/text.h"
+
+typedef struct
+{
+  double percent_limit;
+  int max_depth;
+  char *comm;
+  gboolean no_pager;
+} DiffOptions;
+
+static gboolean
+parse (int *argc, char ***argv, DiffOptions *options)
+{
+  const GOptionEntry entries[]
+      = { { "comm", 'c', 0, G_OPTION_ARG_STRING, &options->comm, "Only processes of this name",
+            "NAME" },
+          { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &options->percent_limit,
+            "Leave out what changed less (0.5)", "PERCENT" },
+          { "max-depth", 0, 0, G_OPTION_ARG_INT, &options->max_depth, "Show at most N frames (512)",
+            "N" },
+          { "no-pager", 0, 0, G_OPTION_ARG_NONE, &options->no_pager, "Do not start $PAGER", NULL },
+          G_OPTION_ENTRY_NULL };
+
+  if (!sonde_cli_parse (argc, argv, "BEFORE AFTER",
+                        "Shows what became slower from one capture to another, in shares of each.",
+                        NULL, entries, FALSE, NULL))
+    return FALSE;
+  if (*argc != 3)
+    sonde_cli_complain ("diff needs two captures; see sondectl diff --help");
+  else if (options->percent_limit < 0 || options->percent_limit > 100)
+    sonde_cli_complain ("--percent-limit goes from 0 to 100");
+  else if (options->max_depth < 1 || options->max_depth > 1024)
+    sonde_cli_complain ("--max-depth goes from 1 to 1024");
+  else
+    return TRUE;
+  return FALSE;
+}
+
+/* NULL, having complained, unless the whole capture could be read and has samples. */
+static SondeReport *
+read_report (const char *path, const char *comm)
+{
+  SondeReportFilter filter = SONDE_REPORT_FILTER_INIT;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (SondeCaptureFile) file = sonde_capture_file_open (path, &error);
+  g_autoptr (SondeReport) report = NULL;
+  g_autofree char *shown = sonde_text_escape (path, -1);
+  const SondeFrame *frame;
+
+  filter.comm = comm;
+  report = sonde_report_new (&filter);
+  while (file != NULL && sonde_capture_file_next (file, &frame, &error))
+    sonde_report_add_frame (report, frame);
+  if (error != NULL)
+    {
+      sonde_cli_complain ("%s", error->message);
+      return NULL;
+    }
+  sonde_report_finish (report, NULL);
+  if (sonde_profile_total (sonde_report_profile (report)) == 0)
+    {
+      sonde_cli_complain ("%s has no samples to compare", shown);
+      return NULL;
+    }
+  return g_steal_pointer (&report);
+}
+
+static void
+append_title (GString *out, const char *label, const char *path, const SondeReport *report)
+{
+  const SondeProfile *profile = sonde_report_profile (report);
+  g_autofree char *name = sonde_text_escape (path, -1);
+  g_autofree char *samples = sonde_text_plural (sonde_profile_total (profile), "sample", "samples");
+  g_autofree char *duration
+      = sonde_text_duration (sonde_capture_model_duration_ns (sonde_report_model (report)));
+
+  g_string_append_printf (out, "%-10s%s: %s in %s\n", label, name, samples, duration);
+}
+
+int
+sonde_cmd_diff (int argc, char **argv)
+{
+  DiffOptions options
+      = { .percent_limit = SONDE_PROFILE_PERCENT_LIMIT, .max_depth = SONDE_PROFILE_MAX_DEPTH };
+  SondeProfileStyle style = { .utf8 = g_get_charset (NULL) };
+  g_autoptr (SondeReport) before = NULL;
+  g_autoptr (SondeReport) after = NULL;
+  g_autoptr (SondeProfileDiff) diff = NULL;
+  g_autoptr (GString) out = g_string_new (NULL);
+  g_autofree char *comm = NULL;
+  gboolean is_parsed = parse (&argc, &argv, &options);
+
+  comm = options.comm;
+  if (!is_parsed)
+    return 1;
+  before = read_report (argv[1], comm);
+  after = before != NULL ? read_report (argv[2], comm) : NULL;
+  if (after == NULL)
+    return 1;
+
+  style.percent_limit = options.percent_limit;
+  style.max_depth = (guint) options.max_depth;
+  style.colours = sonde_pager_wants_colours ();
+  diff = sonde_profile_diff_new (sonde_report_profile (before), sonde_report_profile (after));
+  append_title (out, "Before", argv[1], before);
+  append_title (out, "After", argv[2], after);
+  sonde_profile_diff_append_functions (out, diff, &style);
+  sonde_profile_diff_append_paths (out, diff, &style);
+  return (options.no_pager ? sonde_cli_print (out) : sonde_pager_print (out)) ? 0 : 1;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What became slower from one profile to another. */
+#include "client/profile-diff.h"
+
+#include <string.h>
+
+/* @names: of functions, in one module; main calls the others, which weigh @weights. */
+static SondeProfile *
+new_profile (const char *const *names, const guint64 *weights, guint n)
+{
+  SondeProfile *profile = sonde_profile_new (SONDE_UNIT_SAMPLES);
+  char comm[] = "prog";
+  SondeModelProcess process = { .pid = 5, .comm = comm, .cmdline = comm };
+  SondeCallTree *tree = sonde_call_tree_new ();
+  guint32 path[2] = { sonde_profile_name_function (profile, "main", "prog") };
+
+  for (guint i = 0; i < n; i++)
+    {
+      path[1] = sonde_profile_name_function (profile, names[i], "prog");
+      sonde_call_tree_add (tree, path, 2, weights[i]);
+    }
+  sonde_profile_add_process (profile, &process, tree, NULL);
+  return profile;
+}
+
+static char *
+show_functions (const SondeProfile *before, const SondeProfile *after, double percent_limit)
+{
+  g_autoptr (SondeProfileDiff) diff = sonde_profile_diff_new (before, after);
+  SondeProfileStyle style = { .percent_limit = percent_limit, .max_depth = 16 };
+  GString *out = g_string_new (NULL);
+
+  sonde_profile_diff_append_functions (out, diff, &style);
+  return g_string_free (out, FALSE);
+}
+
+static char *
+show_paths (const SondeProfile *before, const SondeProfile *after, guint max_depth)
+{
+  g_autoptr (SondeProfileDiff) diff = sonde_profile_diff_new (before, after);
+  SondeProfileStyle style = { .percent_limit = 1, .max_depth = max_depth };
+  GString *out = g_string_new (NULL);
+
+  sonde_profile_diff_append_paths (out, diff, &style);
+  return g_string_free (out, FALSE);
+}
+
+static SondeProfile *
+new_before (void)
+{
+  return new_profile ((const char *const[]){ "a", "b", "c" }, (const guint64[]){ 50, 40, 10 }, 3);
+}
+
+/* Twice as long; @b is gone, @d is new, and functions are numbered otherwise. */
+static SondeProfile *
+new_after (void)
+{
+  return new_profile ((const char *const[]){ "d", "c", "a" }, (const guint64[]){ 60, 20, 120 }, 3);
+}
+
+static void
+functions_are_compared_by_share_slower_ones_first (void)
+{
+  g_autoptr (SondeProfile) before = new_before ();
+  g_autoptr (SondeProfile) after = new_after ();
+  g_autofree char *text = show_functions (before, after, 0.5);
+  const char *rows = strchr (text + 1, '\n') + 1;
+  g_auto (GStrv) lines = g_strsplit (rows, "\n", -1);
+
+  g_assert_cmpuint (g_strv_length (lines), ==, 4);
+  g_assert_true (g_str_has_prefix (lines[0], "   0.0%   30.0%   +30.0  d "));
+  g_assert_true (g_str_has_prefix (lines[1], "  50.0%   60.0%   +10.0  a "));
+  g_assert_true (g_str_has_prefix (lines[2], "  40.0%    0.0%   -40.0  b "));
+}
+
+static void
+what_stays_is_left_out (void)
+{
+  g_autoptr (SondeProfile) before = new_before ();
+  g_autoptr (SondeProfile) same = new_before ();
+  g_autofree char *functions = show_functions (before, same, 0);
+  g_autofree char *paths = show_paths (before, same, 16);
+
+  g_assert_nonnull (strstr (functions, "No function changed by 0.0% or more.\n"));
+  g_assert_nonnull (strstr (paths, "No path changed by 1.0% or more.\n"));
+}
+
+static void
+paths_lead_to_what_changed (void)
+{
+  g_autoptr (SondeProfile) before = new_before ();
+  g_autoptr (SondeProfile) after = new_after ();
+  g_autofree char *text = show_paths (before, after, 16);
+
+  g_assert_cmpstr (text, ==,
+                   "\n Before   After  Change  Path (with callees)\n"
+                   " 100.0%  100.0%    +0.0  main\n"
+                   "   0.0%   30.0%   +30.0  |- d\n"
+                   "  50.0%   60.0%   +10.0  |- a\n"
+                   "  40.0%    0.0%   -40.0  `- b\n");
+}
+
+static void
+paths_end_at_the_depth_limit (void)
+{
+  g_autoptr (SondeProfile) before = new_before ();
+  g_autoptr (SondeProfile) after = new_after ();
+  g_autofree char *text = show_paths (before, after, 1);
+
+  g_assert_nonnull (strstr (text, "main\n"));
+  g_assert_null (strstr (text, "- d\n"));
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/profile-diff/functions-are-compared-by-share-slower-ones-first",
+                   functions_are_compared_by_share_slower_ones_first);
+  g_test_add_func ("/profile-diff/what-stays-is-left-out", what_stays_is_left_out);
+  g_test_add_func ("/profile-diff/paths-lead-to-what-changed", paths_lead_to_what_changed);
+  g_test_add_func ("/profile-diff/paths-end-at-the-depth-limit", paths_end_at_the_depth_limit);
+  return g_test_run ();
+}

@@ -1,0 +1,147 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What sondectl report and diff print, to pipes and to terminals: test-report.py BUILD SOURCE"""
+
+import importlib
+import json
+import os
+import pty
+import subprocess
+import sys
+import tempfile
+
+sys.path[:0] = [os.path.join(sys.argv[2], 'tests', folder) for folder in ('lib', 'fuzz')]
+Tap, check = (getattr(importlib.import_module('tap'), name) for name in ('Tap', 'check'))
+seeds = importlib.import_module('make-report-corpus')
+
+SONDECTL = os.path.join(sys.argv[1], 'client/sondectl')
+BEGIN_NS = 1000  # of every capture here
+
+
+def capture(samples):
+    """Of (pid, leaf, caller, seconds after the beginning); addresses are those of add() and main()."""
+    table = seeds.symbols([(0x401000, 0x4010ff, 42, 0, 5), (0x402000, 0x4020ff, 42, 9, 5)], b'main\0bin\0_Z3addv\0')
+    parts = [seeds.process(42, b'prog'), seeds.mapping(42, 0x400000, 0x403000, b'/bin/prog')]
+    parts += [seeds.sample(pid, [seeds.USER, leaf, caller], BEGIN_NS + int(seconds * 1e9))
+              for pid, leaf, caller, seconds in samples]
+    return seeds.capture([*parts, seeds.chunks(table)], len(samples))
+
+
+ADD, MAIN = 0x402010, 0x401010
+USUAL = capture([(42, ADD, MAIN, 1.0), (42, ADD, MAIN, 1.5), (42, MAIN, MAIN, 2.0), (42, ADD, MAIN, 3.0)])
+
+
+class Case:
+    def __init__(self, folder):
+        self.path = os.path.join(folder, 'usual.syscap')
+        with open(self.path, 'wb') as file:
+            file.write(USUAL)
+
+    def run(self, *arguments, status=0):
+        result = subprocess.run([SONDECTL, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                timeout=60, check=False)
+        check(result.returncode == status, f'{arguments}: exit status {result.returncode}: {result.stderr}')
+        return result.stdout if status == 0 else result.stderr
+
+    def run_on_terminal(self, *arguments, **environment):
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen([SONDECTL, *arguments], stdin=subprocess.DEVNULL, stdout=theirs,
+                                   env={'TERM': 'xterm', 'PATH': os.environ['PATH'], **environment})
+        os.close(theirs)
+        text = b''
+        try:
+            while block := os.read(ours, 65536):
+                text += block
+        except OSError:  # what a pseudo terminal says at its end
+            pass
+        os.close(ours)
+        check(process.wait(timeout=60) == 0, f'exit status {process.returncode}')
+        return text.decode().replace('\r\n', '\n')
+
+
+def test_refusals(case):
+    for arguments, word in ((['--flat', '--bottom-up'], 'only one of'), (['--by', 'colour'], '--by is one of'),
+                            (['--from', '3', '--to', '2'], '--from and --to'), (['--from', '-1'], '--from and --to'),
+                            (['--callers', 'nobody'], 'no sample has a function nobody'),
+                            (['--max-depth', '0'], '--max-depth'), (['-l', '101'], '--percent-limit')):
+        complaint = case.run('report', *arguments, case.path, status=1)
+        check(word in complaint, f'{arguments}: {complaint}')
+
+
+def test_time(case):
+    for arguments, expected in (([], 4), (['--from', '1.5'], 3), (['--to', '1.5'], 1), (['--from', '1.5', '--to', '2.5'], 2),
+                                (['--from', '1e300'], 0), (['--tid', '42'], 4), (['--tid', '41'], 0)):
+        report = json.loads(case.run('report', '--json', *arguments, case.path))
+        check(report['total'] == expected, f'{arguments}: {report["total"]} samples')
+
+
+def test_json(case):
+    report = json.loads(case.run('report', '--json', '-l', '0', case.path))
+    check(report['version'] == 1 and report['samples'] == 4 and report['ledger']['produced'] == 4, report)
+    names = [function['name'] for function in report['functions']]
+    process, = report['processes']
+    check((process['pid'], process['comm'], process['total']) == (42, 'prog', 4), process)
+    paths = {}
+    for node in process['nodes']:
+        parent = paths[node['parent']] if node['parent'] >= 0 else ()
+        paths[len(paths)] = path = (*parent, names[node['function']])
+        expected = {('main',): (4, 0), ('main', 'add()'): (3, 3), ('main', 'main'): (1, 1)}[path]
+        check((node['total'], node['self']) == expected, f'{path}: {node}')
+    check(len(paths) == 3, paths)
+    rows = json.loads(case.run('report', '--json', '--flat', case.path))['rows']
+    check(rows == [{'name': 'add()', 'module': 'bin', 'source': '', 'self': 3, 'total': 3},
+                       {'name': 'main', 'module': 'bin', 'source': '', 'self': 1, 'total': 4}], rows)
+
+
+def test_plain(case):
+    tree = case.run('report', case.path)
+    check(tree.endswith('\n  Total    Self\n 100.0%          prog (pid 42)\n 100.0%          main\n'
+                            '  75.0%   75.0%  ├─ add()\n  25.0%   25.0%  └─ main\n'), tree)
+    check('\033' not in tree, 'colours in a pipe')
+
+
+def test_colours(case):
+    shown = case.run_on_terminal('report', case.path, PAGER='')
+    check('\033[31m 100.0%\033[m' in shown, shown)
+    for environment in ({'NO_COLOR': '1'}, {'TERM': 'dumb'}):
+        check('\033' not in case.run_on_terminal('report', case.path, PAGER='cat', **environment), environment)
+    check('\033' in case.run_on_terminal('report', case.path, PAGER='cat', NO_COLOR=''), 'an empty NO_COLOR is none')
+
+
+def test_pager(case):
+    shown = case.run_on_terminal('report', case.path, PAGER='sed s/^/paged:/', NO_COLOR='1')
+    check(all(line.startswith('paged:') for line in shown.splitlines()), shown)
+    for arguments, pager in ((['--no-pager'], 'sed s/^/paged:/'), ([], 'nonexistent-pager 2>/dev/null'), ([], 'cat')):
+        shown = case.run_on_terminal('report', *arguments, case.path, PAGER=pager, NO_COLOR='1')
+        check('add()' in shown and 'paged:' not in shown, f'{arguments}, {pager}: {shown}')
+    case.run_on_terminal('report', case.path, PAGER='true')  # which reads nothing
+
+
+def test_diff(case):
+    after = case.path + '.after'
+    with open(after, 'wb') as file:
+        file.write(capture([(42, MAIN, MAIN, 1.0)] * 3 + [(42, ADD, MAIN, 1.0)] * 3))
+    shown = case.run('diff', case.path, after)
+    rows = [line.split() for line in shown.splitlines()]
+    check(['25.0%', '50.0%', '+25.0', 'main', 'bin'] in rows, shown)
+    check(['75.0%', '50.0%', '-25.0', '└─', 'add()'] in rows, shown)
+    complaint = case.run('diff', case.path, '--comm=nobody', after, status=1)
+    check('no samples to compare' in complaint, complaint)
+
+
+def main():
+    cases = [('a view, a group or a range that cannot be is refused', test_refusals),
+             ('samples are chosen by time and thread', test_time),
+             ('JSON has every node with its parent, and rows', test_json),
+             ('a pipe gets plain text', test_plain),
+             ('a terminal gets colours unless NO_COLOR is set', test_colours),
+             ('a terminal gets a pager, and goes without one that is not there', test_pager),
+             ('diff tells what became slower by function and by path', test_diff)]
+    tap = Tap(len(cases))
+    for name, test in cases:
+        with tempfile.TemporaryDirectory() as folder, tap.case(name):
+            test(Case(folder))
+    tap.finish()
+
+
+main()
