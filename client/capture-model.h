@@ -28,7 +28,8 @@ typedef struct
   guint64 end;
   guint64 offset; /* bytes into the file */
   guint64 inode;
-  const char *path; /* may be invalid UTF-8 */
+  const char *path;     /* may be invalid UTF-8 */
+  const char *build_id; /* as the capture has it, should be hexadecimal; NULL: it has none */
 } SondeMapping;
 
 typedef struct
@@ -138,7 +139,8 @@ const SondeEmbeddedSymbols *sonde_capture_model_symbols (const SondeCaptureModel
 /* The text of the last METADATA frame with @id, or NULL. */
 const char *sonde_capture_model_metadata (const SondeCaptureModel *self, const char *id);
 
-/* What the METADATA frame "sonde" says, or nothing; keys are in docs/protocol.md. */
+/* What the METADATA frame "sonde" says, whose keys are in docs/protocol.md; NULL if there is none.
+ */
 GKeyFile *sonde_capture_model_dup_settings (const SondeCaptureModel *self);
 
 #define SONDE_CAPTURE_SETTINGS "sonde" /* that frame's id, and the group of its keys */

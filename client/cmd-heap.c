@@ -40,7 +40,7 @@ read_heap (const char *path, const SondeHeapCommand *command, gboolean *is_whole
   heap = sonde_heap_new (&command->heap, sonde_capture_file_header (file)->time_ns);
   while (sonde_capture_file_next (file, &frame, &error))
     sonde_heap_add_frame (heap, frame);
-  sonde_heap_finish (heap);
+  sonde_heap_finish (heap, &command->symbols);
   if (error != NULL)
     sonde_cli_complain ("%s; showing what came before", error->message);
   *is_whole = *is_whole && error == NULL;
@@ -164,8 +164,16 @@ typedef struct
 {
   const SondeHeap *heap;
   SondeHeapMetric metric;
-  char *name; /* "10s", "peak", "before.syscap" */
+  char *name; /* "10.0 s", "live at the peak", "before.syscap" */
 } Side;
+
+static void
+side_clear (Side *side)
+{
+  g_free (side->name);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Side, side_clear)
 
 static void
 append_side (GString *out, const char *label, const Side *side)
@@ -221,10 +229,8 @@ static gboolean
 diff_moments (const SondeHeap *heap, const SondeHeapCommand *command)
 {
   gint64 duration_ns = sonde_heap_series_duration_ns (sonde_heap_series (heap));
-  Side before = side_of_moment (heap, 0, command->moments_ns[0]);
-  Side after = side_of_moment (heap, 1, command->moments_ns[1]);
-  g_autofree char *old_name = before.name;
-  g_autofree char *new_name = after.name;
+  g_auto (Side) before = side_of_moment (heap, 0, command->moments_ns[0]);
+  g_auto (Side) after = side_of_moment (heap, 1, command->moments_ns[1]);
   g_autofree char *duration = sonde_heap_dup_time (duration_ns);
 
   if (command->moments_ns[0] > duration_ns || command->moments_ns[1] > duration_ns)
@@ -239,10 +245,8 @@ diff_moments (const SondeHeap *heap, const SondeHeapCommand *command)
 static gboolean
 diff_captures (const SondeHeap *old, const SondeHeap *new, const SondeHeapCommand *command)
 {
-  g_autofree char *old_name = sonde_text_escape (command->path, -1);
-  g_autofree char *new_name = sonde_text_escape (command->other_path, -1);
-  Side before = { old, command->metric, old_name };
-  Side after = { new, command->metric, new_name };
+  g_auto (Side) before = { old, command->metric, sonde_text_escape (command->path, -1) };
+  g_auto (Side) after = { new, command->metric, sonde_text_escape (command->other_path, -1) };
 
   return print_diff (&before, &after, command);
 }

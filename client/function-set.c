@@ -5,7 +5,7 @@
 struct SondeFunctionSet
 {
   GPtrArray *functions; /* const SondeFunction */
-  GHashTable *by_name;  /* "NAME\nMODULE", of which neither has a newline → number */
+  GHashTable *by_name;  /* "NAME\nMODULE\nSOURCE", without other newlines → number */
 };
 
 SondeFunctionSet *
@@ -37,7 +37,8 @@ sonde_function_set_add (SondeFunctionSet *self, const SondeProfile *profile)
   for (guint32 i = 0; i < n; i++)
     {
       const SondeFunction *function = sonde_profile_function (profile, i);
-      g_autofree char *key = g_strdup_printf ("%s\n%s", function->name, function->module);
+      g_autofree char *key
+          = g_strdup_printf ("%s\n%s\n%s", function->name, function->module, function->source);
       gpointer found;
 
       if (!g_hash_table_lookup_extended (self->by_name, key, NULL, &found))

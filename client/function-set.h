@@ -4,7 +4,7 @@
 
 #include "client/profile.h"
 
-/* Functions are equal if name and module are. */
+/* Functions are equal if name, module and source line are. */
 typedef struct SondeFunctionSet SondeFunctionSet;
 
 SondeFunctionSet *sonde_function_set_new (void);

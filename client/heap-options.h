@@ -27,6 +27,7 @@ typedef struct
   gboolean diff;
   gint64 moments_ns[SONDE_HEAP_N_MOMENTS]; /* of a diff of one capture; as above, or since start */
   SondeHeapOptions heap;
+  SondeSymbolOptions symbols;
   char *comm;
 } SondeHeapCommand;
 

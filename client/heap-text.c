@@ -2,7 +2,7 @@
 /* What stands above a heap's call trees: its sums, and how far they are to be trusted. */
 #include "client/heap-text.h"
 
-#include "client/capture-text.h"
+#include "client/report-text.h"
 #include "client/text.h"
 
 char *
@@ -37,7 +37,7 @@ append_row (GString *out, const char *label, const SondeHeapAmount *amount, cons
 
   sonde_heap_append_amount (line, amount);
   g_string_append (line, more);
-  sonde_capture_text_append_labelled (out, label, line->str);
+  sonde_text_append_labelled (out, label, line->str);
 }
 
 /* ": 16.2% of all blocks, freed by their thread before it allocated again" */
@@ -72,7 +72,7 @@ append_method (GString *out, const SondeHeap *heap)
             "%s events in %s, sampled each %s: what follows are estimates", events, time, interval)
                            : g_strdup_printf ("%s in %s", events, time);
 
-  sonde_capture_text_append_labelled (out, "Events", line);
+  sonde_text_append_labelled (out, "Events", line);
 }
 
 static void
@@ -93,7 +93,7 @@ append_caveat (GString *out, guint64 n, const char *singular, const char *plural
   if (n == 0)
     return;
   line = sonde_text_plural (n, singular, plural);
-  sonde_capture_text_append_labelled (out, "Inexact", line);
+  sonde_text_append_labelled (out, "Inexact", line);
 }
 
 static void
@@ -122,13 +122,12 @@ sonde_heap_append_header (GString *out, const SondeHeap *heap, const SondeHeapOp
 {
   const SondeCaptureModel *model = sonde_heap_model (heap);
   const SondeHeapTotals *totals = sonde_heap_totals (heap);
-  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (model);
   g_autoptr (SondeProfile) profile
       = sonde_heap_dup_profile (heap, SONDE_HEAP_ALLOCATED, SONDE_UNIT_BYTES);
   g_autofree char *peak_time = sonde_heap_dup_time (sonde_heap_since_start (heap, totals->peak_ns));
   g_autofree char *when = g_strdup_printf (", after %s", peak_time);
 
-  sonde_capture_text_append_subject (out, profile, settings);
+  sonde_report_append_subject (out, model, profile);
   append_method (out, heap);
   append_row (out, "Allocated", &totals->amounts[SONDE_HEAP_ALLOCATED], "");
   append_row (out, "Freed", &totals->freed, "");

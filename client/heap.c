@@ -22,7 +22,8 @@ struct SondeHeap
   GArray *ends;         /* guint32: node of paths where a stack ends, by its number */
   GArray *newest_ids;   /* guint32: the newest path, which the next one often shares for the most */
   GArray *newest_nodes; /* guint32 */
-  guint32 *functions;   /* by location, after the end */
+  GArray *functions;    /* guint32: of all locations, outermost first, after the end */
+  guint32 *starts;      /* by location: index of functions; one more for the end */
 };
 
 /* --- frames --- */
@@ -140,6 +141,8 @@ read_interval (SondeHeap *self)
   if (sonde_capture_model_n_allocations (self->model) > 0)
     return;
   settings = sonde_capture_model_dup_settings (self->model);
+  if (settings == NULL)
+    return;
   memory = g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "memory", NULL);
   if (g_strcmp0 (memory, "sampled") != 0)
     return;
@@ -199,7 +202,8 @@ sonde_heap_free (SondeHeap *self)
   g_array_unref (self->ends);
   g_array_unref (self->newest_ids);
   g_array_unref (self->newest_nodes);
-  g_free (self->functions);
+  g_clear_pointer (&self->functions, g_array_unref);
+  g_free (self->starts);
   g_free (self->comm);
   g_free (self);
 }
@@ -213,17 +217,22 @@ sonde_heap_add_frame (SondeHeap *self, const SondeFrame *frame)
 }
 
 void
-sonde_heap_finish (SondeHeap *self)
+sonde_heap_finish (SondeHeap *self, const SondeSymbolOptions *options)
 {
   guint32 n_locations = sonde_capture_model_n_locations (self->model);
 
   sonde_heap_order_flush (self->order);
   sonde_heap_tracker_finish (self->tracker);
 
-  self->resolver = sonde_symbol_resolver_new (self->model);
-  self->functions = g_new (guint32, n_locations);
+  self->resolver = sonde_symbol_resolver_new (self->model, options);
+  self->functions = g_array_new (FALSE, FALSE, sizeof (guint32));
+  self->starts = g_new (guint32, n_locations + 1);
   for (guint32 i = 0; i < n_locations; i++)
-    self->functions[i] = sonde_symbol_resolver_resolve (self->resolver, i);
+    {
+      self->starts[i] = self->functions->len;
+      sonde_symbol_resolver_resolve_all (self->resolver, i, self->functions);
+    }
+  self->starts[n_locations] = self->functions->len;
 }
 
 const SondeCaptureModel *
@@ -286,24 +295,30 @@ sonde_heap_round (double value)
   return value > 0 ? (guint64) round (MIN (value, MAX_SUM)) : 0;
 }
 
-/* Fills @path with functions, outermost first. Returns: the number of the process */
+/* Fills @path with functions, leaf first, then turns it. Returns: the number of the process */
 static guint
 trace_path (const SondeHeap *self, guint32 end, GArray *path)
 {
   guint process = 0;
-  guint n = 0;
 
-  for (guint32 node = end; node != 0; node = sonde_call_tree_node (self->paths, node)->parent)
-    n++;
-  g_array_set_size (path, n - 1);
-  for (guint32 node = end; node != 0; node = sonde_call_tree_node (self->paths, node)->parent)
+  g_array_set_size (path, 0);
+  for (guint32 node = end; node != 0;)
     {
-      guint32 id = sonde_call_tree_node (self->paths, node)->id;
+      const SondeCallNode *at = sonde_call_tree_node (self->paths, node);
 
-      if (--n == 0)
-        process = id;
+      if (at->parent == 0)
+        process = at->id;
       else
-        g_array_index (path, guint32, n - 1) = self->functions[id];
+        for (guint32 i = self->starts[at->id + 1]; i > self->starts[at->id]; i--)
+          g_array_append_val (path, g_array_index (self->functions, guint32, i - 1));
+      node = at->parent;
+    }
+  for (guint i = 0, j = path->len; i + 1 < j; i++)
+    {
+      guint32 swapped = g_array_index (path, guint32, i);
+
+      g_array_index (path, guint32, i) = g_array_index (path, guint32, --j);
+      g_array_index (path, guint32, j) = swapped;
     }
   return process;
 }

@@ -32,8 +32,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeHeap, sonde_heap_free)
 /* @frame: accepted by sonde_frame_check() */
 void sonde_heap_add_frame (SondeHeap *self, const SondeFrame *frame);
 
-/* Looks up the names. No frame may follow; what is below may be asked only afterwards. */
-void sonde_heap_finish (SondeHeap *self);
+/* Looks up the names, as @options (nullable) ask. No frame may follow; what is below may be asked
+ * only afterwards. */
+void sonde_heap_finish (SondeHeap *self, const SondeSymbolOptions *options);
 
 const SondeCaptureModel *sonde_heap_model (const SondeHeap *self);
 const SondeHeapTotals *sonde_heap_totals (const SondeHeap *self);

@@ -31,6 +31,7 @@ typedef struct
   char *unwind;
   int stack_size_bytes;
   int max_depth;
+  char **counters; /* NULL: none */
 } SondeRecordOptions;
 
 /* Removes the options from the vector and complains about what is wrong with them. */

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "client/capture-text.h"
 #include "client/text.h"
 
 /* How a stack may end before its outermost function, and the option that would help. */
@@ -19,7 +18,6 @@ static const struct
   { "[unwind error]", "end in an unwind error" },
 };
 
-/* "cpu-clock at 1000 Hz" */
 static char *
 describe_event (GKeyFile *settings)
 {
@@ -35,6 +33,14 @@ describe_event (GKeyFile *settings)
   return g_steal_pointer (&shown);
 }
 
+char *
+sonde_report_describe_event (const SondeCaptureModel *model)
+{
+  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (model);
+
+  return settings != NULL ? describe_event (settings) : NULL;
+}
+
 static void
 append_event (GString *out, GKeyFile *settings)
 {
@@ -45,7 +51,88 @@ append_event (GString *out, GKeyFile *settings)
       "%s, %s", event,
       g_strcmp0 (kernel_time, "yes") == 0 ? "user and kernel time" : "user time only");
 
-  sonde_capture_text_append_labelled (out, "Event", line);
+  sonde_text_append_labelled (out, "Event", line);
+}
+
+/* Whether everything was recorded; else the heaviest process is what a reader knows it by. */
+static gboolean
+is_whole_machine (GKeyFile *settings)
+{
+  g_autofree char *scope
+      = settings != NULL ? g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "scope", NULL)
+                         : NULL;
+
+  return g_strcmp0 (scope, "system") == 0;
+}
+
+char *
+sonde_report_describe_subject (const SondeCaptureModel *model, const SondeModelProcess *heaviest)
+{
+  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (model);
+
+  if (is_whole_machine (settings))
+    return g_strdup ("whole machine");
+  return sonde_text_escape (heaviest->cmdline, -1);
+}
+
+void
+sonde_report_append_subject (GString *out,
+                             const SondeCaptureModel *model,
+                             const SondeProfile *profile)
+{
+  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (model);
+  g_autofree char *scope
+      = settings != NULL ? g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "scope", NULL)
+                         : NULL;
+  g_autofree char *cmdline = NULL;
+
+  if (is_whole_machine (settings))
+    {
+      sonde_text_append_labelled (out, "Scope", "whole machine");
+      return;
+    }
+  if (sonde_profile_n_processes (profile) == 0)
+    return;
+  cmdline = sonde_text_escape (sonde_profile_process (profile, 0)->process.cmdline, -1);
+  sonde_text_append_labelled (out, g_strcmp0 (scope, "launch") == 0 ? "Command" : "Process",
+                              cmdline);
+}
+
+char *
+sonde_report_describe_losses (const SondeCaptureModel *model)
+{
+  static const SondeLedger stages[] = { SONDE_LEDGER_LOST_KERNEL, SONDE_LEDGER_LOST_RING,
+                                        SONDE_LEDGER_LOST_QUEUE, SONDE_LEDGER_STREAM_SAMPLES_LOST };
+  g_autoptr (GString) detail = g_string_new (NULL);
+  g_autofree char *lost_text = NULL;
+  guint64 produced = 0;
+  guint64 lost = 0;
+
+  if (!sonde_capture_model_ledger (model, SONDE_LEDGER_PRODUCED, &produced))
+    return g_strdup ("unknown: the capture has no ledger");
+  for (guint i = 0; i < G_N_ELEMENTS (stages); i++)
+    {
+      guint64 n = 0;
+
+      if (!sonde_capture_model_ledger (model, stages[i], &n) || n == 0)
+        continue;
+      lost += n;
+      g_string_append_printf (detail, "%s%s %" G_GUINT64_FORMAT, detail->len > 0 ? ", " : "",
+                              sonde_ledger_name (stages[i]), n);
+    }
+  if (lost == 0)
+    return g_strdup ("nothing");
+  lost_text = sonde_text_plural (lost, "sample", "samples");
+  return g_strdup_printf ("%s, %.1f%% (%s)", lost_text, sonde_text_percent (lost, produced),
+                          detail->str);
+}
+
+static void
+append_losses (GString *out, const SondeCaptureModel *model)
+{
+  g_autofree char *losses = sonde_report_describe_losses (model);
+
+  sonde_text_append_labelled (out, "Lost", losses);
 }
 
 /* What a reader who came late, or asked for less, knowingly did without. */
@@ -64,7 +151,7 @@ append_left_out (GString *out, const SondeCaptureModel *model)
                           " samples before this capture began, %" G_GUINT64_FORMAT
                           " that it did not ask for",
                           before, filtered);
-  sonde_capture_text_append_labelled (out, "Left out", line);
+  sonde_text_append_labelled (out, "Left out", line);
 }
 
 static void
@@ -98,13 +185,13 @@ sonde_report_append_header (GString *out, const SondeReport *report)
   const SondeProfile *profile = sonde_report_profile (report);
   guint64 n_shown = sonde_profile_total (profile);
 
-  sonde_capture_text_append_subject (out, profile, settings);
-  if (g_key_file_has_group (settings, SONDE_CAPTURE_SETTINGS))
+  sonde_report_append_subject (out, model, profile);
+  if (settings != NULL)
     append_event (out, settings);
   g_string_append_printf (out, "%-10s%s in %s\n", "Samples", samples, duration);
   if (n_shown < sonde_capture_model_n_samples (model))
     g_string_append_printf (out, "%-10s%" G_GUINT64_FORMAT " of them match\n", "Filter", n_shown);
-  sonde_capture_text_append_losses (out, model);
+  append_losses (out, model);
   append_left_out (out, model);
   if (n_shown > 0)
     append_stacks (out, profile);

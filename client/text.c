@@ -76,6 +76,12 @@ sonde_text_append_quoted (GString *out, const char *bytes, gssize len)
   g_string_append_c (out, '"');
 }
 
+void
+sonde_text_append_labelled (GString *out, const char *label, const char *text)
+{
+  g_string_append_printf (out, "%-10s%s\n", label, text);
+}
+
 char *
 sonde_text_escape (const char *bytes, gssize len)
 {

@@ -17,6 +17,9 @@ void sonde_text_append_escaped (GString *out, const char *bytes, gssize len);
 /* The same between double quotes; quotes inside are escaped. */
 void sonde_text_append_quoted (GString *out, const char *bytes, gssize len);
 
+/* "Lost      nothing" and a newline: a line of the head of a report. */
+void sonde_text_append_labelled (GString *out, const char *label, const char *text);
+
 char *sonde_text_escape (const char *bytes, gssize len);
 
 /* "11,934" */

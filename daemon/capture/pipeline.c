@@ -17,7 +17,7 @@
 #define FIRST_DRAIN_US    2000  /* a reader waits for the first sample */
 #define BUSY_DRAIN_US     20000 /* a ring that is half full before wakes us */
 #define IDLE_DRAIN_US     100000
-#define TICK_MS           100                                 /* flush */
+#define TICK_MS           100                                 /* flush; counters */
 #define TICKS_A_STATISTIC 3                                   /* about three a second */
 #define TICKS_A_REPORT    10                                  /* one a second */
 #define STOP_WAIT_NS      (300 * G_GINT64_CONSTANT (1000000)) /* for answers, in all */
@@ -76,6 +76,14 @@ send_request (const SondeRequest *request, gpointer user_data)
   const SondePipeline *self = user_data;
 
   return sonde_control_link_request (self->control, request);
+}
+
+static gboolean
+ask_counters (gint32 pid, gpointer user_data)
+{
+  const SondePipeline *self = user_data;
+
+  return sonde_control_link_ask_counters (self->control, pid);
 }
 
 static void
@@ -153,6 +161,8 @@ static void
 begin_drain (SondePipeline *self)
 {
   sonde_event_keeper_enable (sonde_stages_events (self->stages), FALSE);
+  if (self->state == STATE_RUNNING)
+    sonde_stages_count (self->stages, TRUE);
   self->state = STATE_DRAINING;
   self->stop_wait_until_ns = now_ns () + STOP_WAIT_NS;
   g_source_set_ready_time (self->drain, 0);
@@ -227,6 +237,7 @@ on_tick (gpointer user_data)
     return G_SOURCE_CONTINUE;
 
   self->n_ticks++;
+  sonde_stages_count (self->stages, self->state == STATE_RUNNING);
   if (self->n_ticks % TICKS_A_STATISTIC == 0)
     sonde_stages_read_lost (self->stages, FALSE);
   if (self->n_ticks % TICKS_A_REPORT == 0)
@@ -263,7 +274,7 @@ typedef void (*MessageHandler) (SondePipeline *self,
 static void
 handle_setup (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
 {
-  static const SondeStagesHandler handler = { send_request, sink_closed };
+  static const SondeStagesHandler handler = { send_request, ask_counters, sink_closed };
   static const SondeRingSetHandler ring_handler = { ring_mapped, ring_filled };
   const SondeMessageSetup *setup = (const void *) message;
   const char *why;
@@ -285,6 +296,13 @@ handle_document (SondePipeline *self, const SondeMessageHeader *message, int *fd
   const SondeMessageDocument *document = (const void *) message;
 
   sonde_stages_add_document (self->stages, document->kind, fds[0]);
+}
+
+static void
+handle_counters (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
+{
+  sonde_stages_add_counters (self->stages, (const void *) message,
+                             n_fds > 0 ? sonde_steal_fd (&fds[0]) : -1);
 }
 
 /* First those of all processors, later those of one that has come. */
@@ -341,6 +359,7 @@ handle_start (SondePipeline *self, const SondeMessageHeader *message, int *fds, 
 {
   sonde_stages_start (self->stages);
   self->clocks = sonde_clock_watch_new (on_clock, self);
+  sonde_stages_count (self->stages, TRUE);
   self->state = STATE_RUNNING;
   self->drain_interval_us = FIRST_DRAIN_US;
   g_source_set_ready_time (self->drain, g_get_monotonic_time () + FIRST_DRAIN_US);
@@ -414,7 +433,7 @@ handle_report (SondePipeline *self, const SondeMessageHeader *message, int *fds,
     {
       sonde_control_link_sinks (self->control, self->stages);
       sonde_control_link_statistics (self->control, SONDE_MESSAGE_STATISTICS, self->stages);
-      sonde_tracker_ask_again (sonde_stages_tracker (self->stages));
+      sonde_stages_ask_again (self->stages);
     }
   if (self->state == STATE_FINISHING)
     sonde_control_link_statistics (self->control, SONDE_MESSAGE_DRAINED, self->stages);
@@ -455,6 +474,8 @@ static const struct
   = { handle_resume, STATE_PAUSED, STATE_RUNNING | STATE_DRAINING | STATE_FINISHING },
   [SONDE_MESSAGE_REPORT] = { handle_report, FROM_SETUP | STATE_DONE, 0 },
   [SONDE_MESSAGE_NOTE] = { handle_note, WHILE_ON, STATE_DRAINING | STATE_FINISHING },
+  [SONDE_MESSAGE_COUNTERS]
+  = { handle_counters, STATE_SET_UP | WHILE_ON, STATE_DRAINING | STATE_FINISHING },
   [SONDE_MESSAGE_LEAVE] = { handle_leave, STATE_DONE, 0 },
 };
 

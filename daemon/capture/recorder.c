@@ -305,6 +305,38 @@ sonde_recorder_document (SondeRecorder *self, const char *path, GBytes *content)
     sonde_stream_state_write_document (self->state, path, content, self->writer);
 }
 
+gboolean
+sonde_recorder_define_counters (
+    SondeRecorder *self, gint32 pid, SondeCounter *counters, guint n_counters, gint64 time_ns)
+{
+  SondeCounterRegistry *registry = sonde_stream_state_counters (self->state);
+  guint end;
+
+  if (!sonde_counter_registry_add (registry, pid, counters, n_counters))
+    return FALSE;
+  end = sonde_counter_registry_count (registry);
+  for (guint i = end - n_counters; i < end;)
+    i = sonde_counter_registry_define (registry, i, end, time_ns,
+                                       sonde_span_writer_state (self->writer));
+
+  return TRUE;
+}
+
+void
+sonde_recorder_set_counters (SondeRecorder *self,
+                             gint32 pid,
+                             const guint32 *ids,
+                             const SondeCounterValue *values,
+                             guint n_counters,
+                             gint64 time_ns)
+{
+  SondeFrameOrigin origin = { time_ns, -1, pid };
+
+  if (n_counters > 0)
+    sonde_writer_add_counter_set (sonde_span_writer_plain (self->writer), &origin, ids, values,
+                                  n_counters);
+}
+
 void
 sonde_recorder_sample (SondeRecorder *self, const SondeStack *stack)
 {

@@ -73,6 +73,18 @@ void sonde_recorder_sample (SondeRecorder *self, const SondeStack *stack);
 /* An embedded file: part of the state, and in the stream of those who have the state already. */
 void sonde_recorder_document (SondeRecorder *self, const char *path, GBytes *content);
 
+/* Gives @counters their ids, and defines them in the stream and in what later readers get first.
+ * @pid: whose they are; -1: the machine's. FALSE: the session has too many. */
+gboolean sonde_recorder_define_counters (
+    SondeRecorder *self, gint32 pid, SondeCounter *counters, guint n_counters, gint64 time_ns);
+/* One CTRSET frame, of counters of one process or of the machine. */
+void sonde_recorder_set_counters (SondeRecorder *self,
+                                  gint32 pid,
+                                  const guint32 *ids,
+                                  const SondeCounterValue *values,
+                                  guint n_counters,
+                                  gint64 time_ns);
+
 /* A LOG frame of level warning. */
 void sonde_recorder_warn (SondeRecorder *self, const char *text);
 

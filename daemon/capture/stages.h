@@ -5,6 +5,7 @@
 #include "daemon/base/message.h"
 #include "daemon/capture/address-set.h"
 #include "daemon/capture/event-keeper.h"
+#include "daemon/capture/process-counters.h"
 #include "daemon/capture/recorder.h"
 #include "daemon/capture/ring-merge.h"
 #include "daemon/capture/tracker.h"
@@ -14,6 +15,7 @@ typedef struct SondeStages SondeStages;
 typedef struct
 {
   SondeRequestSend send;
+  SondeProcessCountersAsk ask_counters;
   SondeRecorderSinkClosed sink_closed;
 } SondeStagesHandler;
 
@@ -28,6 +30,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeStages, sonde_stages_free)
 
 /* @fd: stays the caller's; read to its end, which is bounded. */
 void sonde_stages_add_document (SondeStages *self, SondeDocumentKind kind, int fd);
+/* @fd: (transfer full): -1 if the message has none */
+void sonde_stages_add_counters (SondeStages *self, const SondeMessageCounters *message, int fd);
 /* @ring: (transfer full) */
 /* @fd: (transfer full). FALSE: too many. */
 gboolean sonde_stages_add_event (SondeStages *self, const SondeMessageEvent *event, int fd);
@@ -46,6 +50,11 @@ SondeEventKeeper *sonde_stages_events (SondeStages *self);
  * @wait_until_ns at the latest. */
 SondeRingMergeState sonde_stages_drain (SondeStages *self, gboolean draining, gint64 wait_until_ns);
 guint64 sonde_stages_n_records (const SondeStages *self);
+
+/* Ten times a second: counters of the machine and of processes. @is_shown: FALSE while paused */
+void sonde_stages_count (SondeStages *self, gboolean is_shown);
+/* Asks control again for all that it has not answered. */
+void sonde_stages_ask_again (SondeStages *self);
 
 /* Reads the kernel's count of lost samples, of some events or of all. */
 void sonde_stages_read_lost (SondeStages *self, gboolean all);

@@ -21,6 +21,7 @@ struct SondeStreamState
 {
   SondeProcessTable *processes;
   SondeJitNames *names;
+  SondeCounterRegistry *counters;
   gint64 realtime_ns;
   gint64 start_ns;
   char *metadata;
@@ -33,6 +34,7 @@ typedef enum
   PART_HEADER,
   PART_METADATA,
   PART_DOCUMENTS,
+  PART_LEDGER,
   PART_COUNTERS,
   PART_NAMES,
   PART_PROCESSES,
@@ -52,9 +54,10 @@ struct SondeStateCursor
 {
   SondeStreamState *state;
   Part part;
-  guint index;       /* of the document, name or process */
+  guint index;       /* of the document, counter, name or process */
   gsize offset;      /* into the document, or the process's mappings */
   guint n_documents; /* later ones come in the stream itself */
+  guint n_counters;
   guint n_names;
   GArray *processes; /* Held */
 };
@@ -75,6 +78,7 @@ sonde_stream_state_new (SondeProcessTable *processes, SondeJitNames *names)
 
   self->processes = processes;
   self->names = names;
+  self->counters = sonde_counter_registry_new ();
   self->documents = g_array_new (FALSE, FALSE, sizeof (Document));
   g_array_set_clear_func (self->documents, document_clear);
   self->cmdlines = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) g_ref_string_release);
@@ -89,6 +93,7 @@ sonde_stream_state_free (SondeStreamState *self)
     return;
 
   g_free (self->metadata);
+  sonde_counter_registry_free (self->counters);
   g_array_unref (self->documents);
   g_hash_table_unref (self->cmdlines);
   g_free (self);
@@ -112,6 +117,12 @@ sonde_stream_state_add_document (SondeStreamState *self, const char *path, GByte
   Document document = { g_strdup (path), g_bytes_ref (content) };
 
   g_array_append_val (self->documents, document);
+}
+
+SondeCounterRegistry *
+sonde_stream_state_counters (SondeStreamState *self)
+{
+  return self->counters;
 }
 
 void
@@ -208,6 +219,7 @@ sonde_state_cursor_new (SondeStreamState *state, gboolean with_header)
   self->state = state;
   self->part = with_header ? PART_HEADER : PART_METADATA;
   self->n_documents = state->documents->len;
+  self->n_counters = sonde_counter_registry_count (state->counters);
   self->n_names = sonde_jit_names_count (state->names);
   self->processes = g_array_new (FALSE, FALSE, sizeof (Held));
   g_array_set_clear_func (self->processes, held_clear);
@@ -277,6 +289,16 @@ write_document (SondeStateCursor *self, SondeSpanWriter *out)
     }
 
   return TRUE;
+}
+
+static gboolean
+write_counters (SondeStateCursor *self, SondeSpanWriter *out)
+{
+  if (self->index < self->n_counters)
+    self->index
+        = sonde_counter_registry_define (self->state->counters, self->index, self->n_counters,
+                                         self->state->start_ns, sonde_span_writer_state (out));
+  return self->index < self->n_counters;
 }
 
 static gboolean
@@ -350,9 +372,11 @@ write_piece (SondeStateCursor *self, SondeSpanWriter *out)
       return FALSE;
     case PART_DOCUMENTS:
       return write_document (self, out);
-    case PART_COUNTERS:
+    case PART_LEDGER:
       sonde_ledger_define (sonde_span_writer_state (out), &origin);
       return FALSE;
+    case PART_COUNTERS:
+      return write_counters (self, out);
     case PART_NAMES:
       return write_names (self, out);
     case PART_PROCESSES:

@@ -2,6 +2,7 @@
 /* What a stream must hold before its first sample so that it decodes alone. */
 #pragma once
 
+#include "daemon/capture/counter-registry.h"
 #include "daemon/capture/jit-names.h"
 #include "daemon/capture/span-writer.h"
 #include "unwind/process-table.h"
@@ -43,6 +44,8 @@ void sonde_stream_state_write_map (int32_t pid,
                                    const SondeMapping *mapping,
                                    gint64 time_ns,
                                    SondeSpanWriter *out);
+/* Those of the session but the ledger's; what is added is in snapshots from then on. */
+SondeCounterRegistry *sonde_stream_state_counters (SondeStreamState *self);
 /* One embedded file, for streams that have the state before it. */
 void sonde_stream_state_write_document (const SondeStreamState *self,
                                         const char *path,

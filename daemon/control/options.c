@@ -460,14 +460,10 @@ sonde_options_key (gsize index)
 static gboolean
 check_collectors (const SondeOptions *options, GError **error)
 {
-  const char *key = options->memory != SONDE_MEMORY_OFF ? "memory"
-                    : options->counters != 0            ? "counters"
-                                                        : NULL;
-
-  if (key == NULL)
+  if (options->memory == SONDE_MEMORY_OFF)
     return TRUE;
-  g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
-               "Option %s: this service has no collectors (see the property Features)", key);
+  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+                       "Option memory: this service has no collectors (see the property Features)");
   return FALSE;
 }
 
@@ -506,6 +502,10 @@ finish (Parser *parser, GError **error)
   if (options->start_on_exec
       && (options->scope == SONDE_SCOPE_UNIT || options->scope == SONDE_SCOPE_SYSTEM))
     return sonde_option_refuse (error, "start-on-exec", "needs the option targets, launch or pids");
+  if ((options->counters & SONDE_COUNTERS_PROCESS) != 0
+      && (options->scope == SONDE_SCOPE_UNIT || options->scope == SONDE_SCOPE_SYSTEM))
+    return sonde_option_refuse (error, "counters",
+                                "\"process\" needs the option targets, launch or pids");
   /* Addresses are worth little without their names. */
   options->kernel = options->kernel || options->raw;
   if (parser->fds != NULL && g_unix_fd_list_get_length (parser->fds) != 0)

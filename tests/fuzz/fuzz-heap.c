@@ -119,7 +119,7 @@ show (const uint8_t *data, size_t size, const SondeHeapOptions *options)
 
       while (sonde_reader_next (reader, &frame) > 0)
         sonde_heap_add_frame (heap, frame);
-      sonde_heap_finish (heap);
+      sonde_heap_finish (heap, NULL);
       check_heap (heap, options);
     }
   sonde_reader_free (reader);

@@ -89,7 +89,7 @@ stream_read_counters (StreamSummary *self, const SondeFrame *frame)
 
   for (guint i = 0; i < set->n_groups; i++)
     for (guint j = 0; j < 8; j++)
-      if (set->groups[i].ids[j] != 0)
+      if (set->groups[i].ids[j] != 0 && set->groups[i].ids[j] <= SONDE_N_LEDGER)
         self->ledger[set->groups[i].ids[j] - 1] = set->groups[i].values[j].v64;
 }
 

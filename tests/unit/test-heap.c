@@ -58,7 +58,7 @@ analyse (CaptureBuilder *capture, const SondeHeapOptions *options)
   SondeHeap *heap = sonde_heap_new (options != NULL ? options : &usual, 1000);
 
   capture_foreach (capture, feed, heap);
-  sonde_heap_finish (heap);
+  sonde_heap_finish (heap, NULL);
   return heap;
 }
 
