@@ -14,8 +14,8 @@
 #define ROW_HEIGHT   17.0
 #define HEAD_HEIGHT  44.0
 #define FOOT_HEIGHT  26.0
-#define MIN_WIDTH    1.0
-#define LETTER_WIDTH 6.3 /* of the font on average */
+#define MIN_WIDTH    3.0 /* narrower ones say nothing, and make towers */
+#define LETTER_WIDTH 6.6 /* of the font on average */
 
 #define MAX_NODES    (1u << 20)
 #define N_SHADES     3

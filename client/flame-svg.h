@@ -10,7 +10,7 @@
  * @other: to compare with; NULL: nothing
  * @title: UTF-8
  *
- * SVG without script; what is narrower than one pixel of 1,200 is left out. Names of frames that
+ * SVG without script; what is narrower than three pixels of 1,200 is left out. Names of frames that
  * have no room for them are titles, which browsers show.
  */
 GString *
