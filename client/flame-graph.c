@@ -85,7 +85,7 @@ is_incomplete (const char *name)
 static guint32 *
 dup_functions (Builder *self, const SondeCaptureModel *model)
 {
-  g_autoptr (SondeSymbolResolver) resolver = sonde_symbol_resolver_new (model);
+  g_autoptr (SondeSymbolResolver) resolver = sonde_symbol_resolver_new (model, NULL);
   guint32 n_locations = sonde_capture_model_n_locations (model);
   guint32 *functions = g_new (guint32, n_locations);
 

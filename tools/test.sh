@@ -74,7 +74,8 @@ architecture=$(dpkg --print-architecture)
 
 # What programs for Debian's arm64 are linked with and find when they run.
 aarch64_packages=(libc6 libgcc-s1 libstdc++6 libglib2.0-0 libglib2.0-dev libpcre2-8-0 libpcre2-dev
-  libelf1 libelf-dev libdw1 libdw-dev zlib1g zlib1g-dev libbz2-1.0 liblzma5 liblzma-dev)
+  libelf1 libelf-dev libdw1 libdw-dev zlib1g zlib1g-dev libbz2-1.0 liblzma5 liblzma-dev
+  libiberty-dev)
 
 # An aarch64 machine has tested it all in its other builds.
 with_aarch64=false

@@ -98,7 +98,7 @@ check_report (SondeReport *report)
 {
   const SondeProfileStyle styles[] = { { 0, MAX_DEPTH, TRUE, FALSE }, { 20, 2, FALSE, FALSE } };
 
-  sonde_report_finish (report);
+  sonde_report_finish (report, NULL);
   for (gsize i = 0; i < G_N_ELEMENTS (styles); i++)
     {
       g_autoptr (GString) text = g_string_new (NULL);
