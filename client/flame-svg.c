@@ -297,9 +297,12 @@ append_legend (Picture *self)
 }
 
 GString *
-sonde_flame_svg_new (const SondeSampleLog *log, const SondeSampleLog *other, const char *title)
+sonde_flame_svg_new (const SondeSampleLog *log,
+                     const SondeSampleLog *other,
+                     const SondeSymbolOptions *symbols,
+                     const char *title)
 {
-  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, other, MAX_NODES);
+  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, other, symbols, MAX_NODES);
   g_autoptr (GHashTable) hues = dup_hues (graph);
   Picture self
       = { .out = g_string_new (NULL), .graph = graph, .hues = hues, .is_compared = other != NULL };
