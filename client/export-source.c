@@ -63,7 +63,7 @@ name_locations (SondeExportSource *self)
 {
   guint32 n_locations = sonde_capture_model_n_locations (self->model);
 
-  self->resolver = sonde_symbol_resolver_new (self->model);
+  self->resolver = sonde_symbol_resolver_new (self->model, NULL);
   self->functions = g_new (guint32, n_locations);
   for (guint32 i = 0; i < n_locations; i++)
     self->functions[i] = sonde_symbol_resolver_resolve (self->resolver, i);

@@ -20,6 +20,8 @@ static const struct
   { "report", sonde_cmd_report, "report FILE", "show where the time went" },
   { "diff", sonde_cmd_diff, "diff BEFORE AFTER", "show what became slower" },
   { "export", sonde_cmd_export, "export --format FORMAT FILE", "write it for another viewer" },
+  { "flamegraph", sonde_cmd_flamegraph, "flamegraph FILE",
+    "draw it as a page for the browser (or --svg)" },
   { "dump", sonde_cmd_dump, "dump FILE", "print each frame as a line of text" },
   { "verify", sonde_cmd_verify, "verify FILE", "check structure and loss ledger" },
   { "list", sonde_cmd_list, "list [--all]", "show the sessions of the system's service" },
