@@ -13,6 +13,7 @@ int sonde_cmd_export (int argc, char **argv);
 int sonde_cmd_flamegraph (int argc, char **argv);
 int sonde_cmd_dump (int argc, char **argv);
 int sonde_cmd_verify (int argc, char **argv);
+int sonde_cmd_archive (int argc, char **argv);
 int sonde_cmd_attach (int argc, char **argv);
 int sonde_cmd_list (int argc, char **argv);
 int sonde_cmd_stop (int argc, char **argv);

@@ -22,6 +22,7 @@ static const struct
   { "export", sonde_cmd_export, "export --format FORMAT FILE", "write it for another viewer" },
   { "flamegraph", sonde_cmd_flamegraph, "flamegraph FILE",
     "draw it as a page for the browser (or --svg)" },
+  { "archive", sonde_cmd_archive, "archive FILE", "embed the names of functions" },
   { "dump", sonde_cmd_dump, "dump FILE", "print each frame as a line of text" },
   { "verify", sonde_cmd_verify, "verify FILE", "check structure and loss ledger" },
   { "list", sonde_cmd_list, "list [--all]", "show the sessions of the system's service" },
