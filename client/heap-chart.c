@@ -3,14 +3,10 @@
 #include "client/heap-chart.h"
 
 #include <math.h>
-#include <string.h>
-
-#include "client/heap-text.h"
-#include "client/text.h"
 
 #define N_ROWS        12u
 #define ROWS_A_TICK   3u
-#define LABEL_COLUMNS 11u /* "1023.9 MiB" and a space */
+#define LABEL_COLUMNS 11u /* "1250 MiB" and more, and a space */
 #define MIN_COLUMNS   20u /* of the picture itself */
 #define MAX_COLUMNS   1000u
 #define TIME_COLUMNS  16u /* at least between two labels */
@@ -30,6 +26,37 @@ sonde_heap_chart_step (double span, guint n_most, double base)
           return step;
       }
   return step;
+}
+
+static char *
+label_in_unit (double value, double step, const char *const *units, guint n_units, double base)
+{
+  guint unit = 0;
+
+  if (value <= 0)
+    return g_strdup ("0");
+  for (; step >= base && unit + 1 < n_units; unit++)
+    {
+      step /= base;
+      value /= base;
+    }
+  return g_strdup_printf ("%g %s", value, units[unit]);
+}
+
+char *
+sonde_heap_chart_size (double bytes, double step)
+{
+  static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+
+  return label_in_unit (bytes, step, units, G_N_ELEMENTS (units), 1024);
+}
+
+char *
+sonde_heap_chart_time (double time_ns, double step_ns)
+{
+  static const char *const units[] = { "ns", "us", "ms", "s" };
+
+  return label_in_unit (time_ns, step_ns, units, G_N_ELEMENTS (units), 1000);
 }
 
 /* The @row-th part from below of a column of @eighths. */
@@ -55,8 +82,7 @@ append_rows (GString *out, const double *maxima, guint n_columns, double step, g
   for (guint row = N_ROWS; row-- > 0;)
     {
       gboolean has_tick = (row + 1) % ROWS_A_TICK == 0;
-      g_autofree char *label
-          = has_tick ? sonde_text_size (sonde_heap_round (step * (row + 1) / ROWS_A_TICK)) : NULL;
+      g_autofree char *label = sonde_heap_chart_size (step * (row + 1) / ROWS_A_TICK, step);
       gsize start = out->len;
 
       g_string_append_printf (out, "%*s %s", (int) LABEL_COLUMNS - 1, has_tick ? label : "",
@@ -89,10 +115,9 @@ append_times (GString *out, double duration_ns, guint n_columns, gboolean utf8)
           continue;
         }
       g_string_append (out, utf8 ? "┬" : "+");
-      label = sonde_heap_dup_time ((gint64) tick_ns);
+      label = sonde_heap_chart_time (tick_ns, step_ns);
       g_string_append_printf (labels, "%*s%s",
-                              (int) (LABEL_COLUMNS + 1 + column) - (int) labels->len, "",
-                              next_tick > 0 ? label : "0");
+                              (int) (LABEL_COLUMNS + 1 + column) - (int) labels->len, "", label);
       next_tick++;
     }
   g_string_append_printf (out, "\n%s\n", labels->str);

@@ -15,3 +15,7 @@ void sonde_heap_append_chart (GString *out, const SondeHeap *heap, guint n_colum
  * Returns: the smallest round step of which @n_most cover @span
  */
 double sonde_heap_chart_step (double span, guint n_most, double base);
+
+/* "750 MiB", "1250 MiB", "1.5 s": a multiple of @step in the unit of @step; "0". */
+char *sonde_heap_chart_size (double bytes, double step);
+char *sonde_heap_chart_time (double time_ns, double step_ns);

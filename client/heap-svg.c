@@ -8,15 +8,15 @@
 
 /* All in pixels. */
 #define WIDTH    960
-#define HEIGHT   420
+#define HEIGHT   440
 #define LEFT     92
-#define TOP      64
-#define PLOT_W   (WIDTH - LEFT - 28)
+#define TOP      84
+#define PLOT_W   (WIDTH - LEFT - 40)
 #define PLOT_H   (HEIGHT - TOP - 56)
 #define N_POINTS 840u
 #define N_ROWS   5u
 #define N_TIMES  8u
-#define LABEL_W  190 /* of the longest text beside the peak */
+#define LABEL_W  240 /* of the longest text beside the peak */
 
 static const char style[]
     = "<style>\n"
@@ -63,7 +63,7 @@ append_rows (const Plot *plot, double step)
   for (guint i = 0; i <= N_ROWS && step * i <= plot->top_bytes; i++)
     {
       double y = y_of (plot, step * i);
-      g_autofree char *label = sonde_text_size (sonde_heap_round (step * i));
+      g_autofree char *label = sonde_heap_chart_size (step * i, step);
 
       g_string_append_printf (plot->out,
                               "<line class=\"%s\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>"
@@ -81,13 +81,12 @@ append_times (const Plot *plot)
   for (guint i = 0; step_ns * i <= plot->duration_ns; i++)
     {
       double x = x_of (plot, step_ns * i);
-      g_autofree char *label = sonde_heap_dup_time ((gint64) (step_ns * i));
+      g_autofree char *label = sonde_heap_chart_time (step_ns * i, step_ns);
 
       g_string_append_printf (plot->out,
                               "<line class=\"axis\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>"
                               "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
-                              x, TOP + PLOT_H, x, TOP + PLOT_H + 5, x, TOP + PLOT_H + 22,
-                              i == 0 ? "0" : label);
+                              x, TOP + PLOT_H, x, TOP + PLOT_H + 5, x, TOP + PLOT_H + 22, label);
     }
 }
 
