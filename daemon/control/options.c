@@ -456,18 +456,13 @@ sonde_options_key (gsize index)
   return index < G_N_ELEMENTS (rows) ? rows[index].key : NULL;
 }
 
-/* Whether the session needs rings of profiled programs. */
 static gboolean
-check_collectors (const SondeOptions *options, GError **error)
+check_counters (const SondeOptions *options, GError **error)
 {
-  const char *key = options->memory != SONDE_MEMORY_OFF ? "memory"
-                    : options->counters != 0            ? "counters"
-                                                        : NULL;
-
-  if (key == NULL)
+  if (options->counters == 0)
     return TRUE;
-  g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
-               "Option %s: this service has no collectors (see the property Features)", key);
+  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+                       "Option counters: this service cannot read them");
   return FALSE;
 }
 
@@ -515,7 +510,7 @@ finish (Parser *parser, GError **error)
     options->targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
   if (options->label == NULL)
     options->label = g_strdup ("session");
-  return check_collectors (options, error);
+  return check_counters (options, error);
 }
 
 SondeOptions *
