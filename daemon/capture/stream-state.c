@@ -7,15 +7,27 @@
 #include "daemon/capture/ledger.h"
 #include "unwind/mapping-list.h"
 
-#define MAX_CMDLINE   4096 /* bytes kept of a command line */
-#define MAPS_A_PIECE  16   /* mappings, of at most SONDE_PROCESS_MAX_PATH each */
-#define NAMES_A_PIECE 256  /* made-up names */
+#define MAX_CMDLINE      4096 /* bytes kept of a command line */
+#define MAPS_A_PIECE     16   /* mappings, of at most SONDE_PROCESS_MAX_PATH each */
+#define NAMES_A_PIECE    256  /* made-up names */
+
+#define COUNTERS_A_PIECE 256
 
 typedef struct
 {
   char *path;
   GBytes *content;
 } Document;
+
+/* A counter of a program, or of the machine: one of no process. */
+typedef struct
+{
+  int32_t pid;
+  char category[32];
+  char name[32];
+  char description[52];
+  uint8_t type;
+} Counter;
 
 struct SondeStreamState
 {
@@ -25,6 +37,7 @@ struct SondeStreamState
   gint64 start_ns;
   char *metadata;
   GArray *documents;
+  GArray *counters;     /* Counter, by id behind the ledger's */
   GHashTable *cmdlines; /* pid → GRefString */
 };
 
@@ -33,6 +46,7 @@ typedef enum
   PART_HEADER,
   PART_METADATA,
   PART_DOCUMENTS,
+  PART_LEDGER,
   PART_COUNTERS,
   PART_NAMES,
   PART_PROCESSES,
@@ -55,6 +69,7 @@ struct SondeStateCursor
   guint index;       /* of the document, name or process */
   gsize offset;      /* into the document, or the process's mappings */
   guint n_documents; /* later ones come in the stream itself */
+  guint n_counters;
   guint n_names;
   GArray *processes; /* Held */
 };
@@ -77,6 +92,7 @@ sonde_stream_state_new (SondeProcessTable *processes, SondeJitNames *names)
   self->names = names;
   self->documents = g_array_new (FALSE, FALSE, sizeof (Document));
   g_array_set_clear_func (self->documents, document_clear);
+  self->counters = g_array_new (FALSE, FALSE, sizeof (Counter));
   self->cmdlines = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) g_ref_string_release);
 
   return self;
@@ -90,6 +106,7 @@ sonde_stream_state_free (SondeStreamState *self)
 
   g_free (self->metadata);
   g_array_unref (self->documents);
+  g_array_unref (self->counters);
   g_hash_table_unref (self->cmdlines);
   g_free (self);
 }
@@ -112,6 +129,20 @@ sonde_stream_state_add_document (SondeStreamState *self, const char *path, GByte
   Document document = { g_strdup (path), g_bytes_ref (content) };
 
   g_array_append_val (self->documents, document);
+}
+
+guint32
+sonde_stream_state_add_counter (SondeStreamState *self, int32_t pid, const SondeCounter *counter)
+{
+  Counter kept = { .pid = pid, .type = counter->type };
+
+  if (self->counters->len >= SONDE_STREAM_STATE_MAX_COUNTERS)
+    return 0;
+  g_strlcpy (kept.category, counter->category, sizeof kept.category);
+  g_strlcpy (kept.name, counter->name, sizeof kept.name);
+  g_strlcpy (kept.description, counter->description, sizeof kept.description);
+  g_array_append_val (self->counters, kept);
+  return SONDE_N_LEDGER + self->counters->len;
 }
 
 void
@@ -208,6 +239,7 @@ sonde_state_cursor_new (SondeStreamState *state, gboolean with_header)
   self->state = state;
   self->part = with_header ? PART_HEADER : PART_METADATA;
   self->n_documents = state->documents->len;
+  self->n_counters = state->counters->len;
   self->n_names = sonde_jit_names_count (state->names);
   self->processes = g_array_new (FALSE, FALSE, sizeof (Held));
   g_array_set_clear_func (self->processes, held_clear);
@@ -277,6 +309,34 @@ write_document (SondeStateCursor *self, SondeSpanWriter *out)
     }
 
   return TRUE;
+}
+
+/* Those in a row that are of one process are in one frame. */
+static gboolean
+write_counters (SondeStateCursor *self, SondeSpanWriter *out)
+{
+  const GArray *all = self->state->counters;
+  SondeFrameOrigin origin = { self->state->start_ns, -1, -1 };
+  SondeCounter counters[COUNTERS_A_PIECE];
+  guint n_counters = 0;
+
+  for (; n_counters < COUNTERS_A_PIECE && self->index < self->n_counters; self->index++)
+    {
+      const Counter *kept = &g_array_index (all, Counter, self->index);
+
+      if (n_counters > 0 && kept->pid != origin.pid)
+        break;
+      origin.pid = kept->pid;
+      counters[n_counters++] = (SondeCounter){ .category = kept->category,
+                                               .name = kept->name,
+                                               .description = kept->description,
+                                               .id = SONDE_N_LEDGER + self->index + 1,
+                                               .type = kept->type };
+    }
+  if (n_counters > 0)
+    sonde_writer_add_counter_define (sonde_span_writer_state (out), &origin, counters, n_counters);
+
+  return n_counters > 0;
 }
 
 static gboolean
@@ -350,9 +410,11 @@ write_piece (SondeStateCursor *self, SondeSpanWriter *out)
       return FALSE;
     case PART_DOCUMENTS:
       return write_document (self, out);
-    case PART_COUNTERS:
+    case PART_LEDGER:
       sonde_ledger_define (sonde_span_writer_state (out), &origin);
       return FALSE;
+    case PART_COUNTERS:
+      return write_counters (self, out);
     case PART_NAMES:
       return write_names (self, out);
     case PART_PROCESSES:

@@ -31,6 +31,14 @@ void sonde_stream_state_describe (SondeStreamState *self,
                                   char *metadata);
 void sonde_stream_state_add_document (SondeStreamState *self, const char *path, GBytes *content);
 
+/* Counters beside the ledger's that a session may have, of all that count. */
+#define SONDE_STREAM_STATE_MAX_COUNTERS 16384
+
+/* @counter: copied; its id is of no account. Returns its id in the session, 0: there are too many.
+ */
+guint32
+sonde_stream_state_add_counter (SondeStreamState *self, int32_t pid, const SondeCounter *counter);
+
 /* Bounded; NULL forgets it, as after exec and exit. */
 void sonde_stream_state_set_cmdline (SondeStreamState *self, int32_t pid, const char *cmdline);
 
