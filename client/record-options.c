@@ -15,6 +15,19 @@
   "Exit status: the command's own (128+n if signal n ended it), else 0; 125 if recording\n"        \
   "failed, 126 or 127 if the command could not be run or found."
 
+/* "cpu,memory"; given again, it adds. */
+static gboolean
+add_counters (const char *name, const char *value, gpointer data, GError **error)
+{
+  SondeRecordOptions *self = data;
+  g_autofree char *before = self->counters != NULL ? g_strjoinv (",", self->counters) : NULL;
+  g_autofree char *all = before != NULL ? g_strconcat (before, ",", value, NULL) : g_strdup (value);
+
+  g_strfreev (self->counters);
+  self->counters = g_strsplit (all, ",", -1);
+  return TRUE;
+}
+
 static gboolean
 add_pid (const char *name, const char *value, gpointer data, GError **error)
 {
@@ -113,6 +126,8 @@ sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
       "Bytes between heap samples (524288)", "BYTES" },
     { "memory-wait", 0, 0, G_OPTION_ARG_INT, &self->memory_wait_us,
       "Let the command wait that long rather than lose events (0)", "US" },
+    { "counters", 0, 0, G_OPTION_ARG_CALLBACK, add_counters,
+      "Also: cpu,memory,network,disk,process, ten times a second", "KINDS" },
     { "no-symbols", 0, 0, G_OPTION_ARG_NONE, &self->no_symbols, "Do not embed function names",
       NULL },
     { "sonded", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME, &self->daemon_path, NULL, "PATH" },
@@ -144,6 +159,7 @@ sonde_record_options_clear (SondeRecordOptions *self)
   g_clear_pointer (&self->unit, g_free);
   g_clear_pointer (&self->unwind, g_free);
   g_clear_pointer (&self->memory, g_free);
+  g_clear_pointer (&self->counters, g_strfreev);
 }
 
 /* Appends (pid, handle) to @targets. FALSE without @error: the process is there but not ours to
@@ -266,6 +282,9 @@ sonde_record_options_build (const SondeRecordOptions *self, GUnixFDList **fds, G
     add_boolean (&request, "raw", TRUE);
   if (self->no_children)
     add_boolean (&request, "children", FALSE);
+  if (self->counters != NULL)
+    g_variant_builder_add (&request, "{sv}", "counters",
+                           g_variant_new_strv ((const char *const *) self->counters, -1));
   if (self->no_symbols)
     add_string (&request, "symbols", "none");
 

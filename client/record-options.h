@@ -34,6 +34,7 @@ typedef struct
   char *memory; /* "all", "sampled"; NULL: off */
   gint64 memory_interval_bytes;
   int memory_wait_us;
+  char **counters; /* NULL: none */
 } SondeRecordOptions;
 
 /* Removes the options from the vector and complains about what is wrong with them. */

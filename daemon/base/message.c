@@ -35,6 +35,7 @@ static const MessageShape control_shapes[] = {
   [SONDE_MESSAGE_RESUME] = { "resume", sizeof (SondeMessageHeader), 0, 0, false, false },
   [SONDE_MESSAGE_REPORT] = { "report", sizeof (SondeMessageHeader), 0, 0, false, false },
   [SONDE_MESSAGE_NOTE] = { "note", sizeof (SondeMessageNote), 0, 0, false, false },
+  [SONDE_MESSAGE_COUNTERS] = { "counters", sizeof (SondeMessageCounters), 0, 1, false, false },
   [SONDE_MESSAGE_LEAVE] = { "leave", sizeof (SondeMessageHeader), 0, 0, false, false },
   [SONDE_MESSAGE_CONTROL] = { "control", sizeof (SondeMessageHeader), 1, 1, false, false },
 };
@@ -62,6 +63,8 @@ static const MessageShape worker_shapes[] = {
   = { "sinks", sizeof (SondeMessageSinks), 0, 0, true, false },
   [SONDE_MESSAGE_CONTROLS - SONDE_MESSAGE_HELLO]
   = { "controls", sizeof (SondeMessageControls), 0, 0, true, false },
+  [SONDE_MESSAGE_COUNTERS_REQUEST - SONDE_MESSAGE_HELLO]
+  = { "counters-request", sizeof (SondeMessageCountersRequest), 0, 0, true, false },
 };
 
 #define N_ELEMENTS(array) (sizeof (array) / sizeof ((array)[0]))
@@ -163,6 +166,24 @@ check_document (const SondeMessageDocument *document)
 }
 
 static const char *
+check_counters (const SondeMessageCounters *counters, unsigned n_fds)
+{
+  if (counters->kind < SONDE_COUNTER_KIND_CPU || counters->kind > SONDE_COUNTER_KIND_PROCESS)
+    return "unknown kind of counters";
+  if (counters->kind == SONDE_COUNTER_KIND_PROCESS ? counters->pid <= 0 : counters->pid != 0)
+    return "impossible process";
+  if (counters->kind != SONDE_COUNTER_KIND_PROCESS && n_fds == 0)
+    return "wrong number of descriptors";
+  return NULL;
+}
+
+static const char *
+check_counters_request (const SondeMessageCountersRequest *request)
+{
+  return request->pid > 0 && request->padding == 0 ? NULL : "impossible request";
+}
+
+static const char *
 check_file (const SondeMessageFile *file, unsigned n_fds)
 {
   if (file->status < 0 || file->padding != 0)
@@ -255,6 +276,10 @@ check_content (const SondeMessageHeader *header, unsigned n_fds)
       return check_setup (message);
     case SONDE_MESSAGE_DOCUMENT:
       return check_document (message);
+    case SONDE_MESSAGE_COUNTERS:
+      return check_counters (message, n_fds);
+    case SONDE_MESSAGE_COUNTERS_REQUEST:
+      return check_counters_request (message);
     case SONDE_MESSAGE_RINGS:
     case SONDE_MESSAGE_EVENTS:
       return check_events (message, n_fds);

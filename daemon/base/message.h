@@ -17,14 +17,15 @@
  * NUL-terminated inside their fixed arrays. sonde_message_check() is the one judge of a received
  * message, on both sides.
  *
- * Conversation: worker → HELLO; control → SETUP, DOCUMENT*, RINGS; worker → RINGS_MAPPED; control →
- * SINK, EVENTS*, START, NOTE*, PROCESS*; then in any order worker → PROCESS_REQUEST, FILE_REQUEST,
- * STATISTICS, SINK_CLOSED and control → PROCESS, FILE, EVENTS, SINK, PAUSE, RESUME, REPORT, NOTE,
- * DOCUMENT (of mounts), RINGS (of a processor that has come), answered by RINGS_MAPPED, and
- * CONTROL, answered by CONTROLS when its last copy at the other end is closed; control → STOP;
- * worker → DRAINED, then (when all sinks have taken everything or are closed) FINISHED. End of file
- * from control after START means the same as STOP. Worker → FAILED at any time. After its last
- * word, FINISHED or FAILED, a worker exits when control has sent LEAVE or is gone.
+ * Conversation: worker → HELLO; control → SETUP, DOCUMENT*, COUNTERS*, RINGS; worker →
+ * RINGS_MAPPED; control → SINK, EVENTS*, START, NOTE*, PROCESS*; then in any order worker →
+ * PROCESS_REQUEST, FILE_REQUEST, COUNTERS_REQUEST, STATISTICS, SINK_CLOSED and control → PROCESS,
+ * FILE, COUNTERS (of a process), EVENTS, SINK, PAUSE, RESUME, REPORT, NOTE, DOCUMENT (of mounts),
+ * RINGS (of a processor that has come), answered by RINGS_MAPPED, and CONTROL, answered by CONTROLS
+ * when its last copy at the other end is closed; control → STOP; worker → DRAINED, then (when all
+ * sinks have taken everything or are closed) FINISHED. End of file from control
+ * after START means the same as STOP. Worker → FAILED at any time. After its last word, FINISHED or
+ * FAILED, a worker exits when control has sent LEAVE or is gone.
  *
  * REPORT asks the worker to tell its whole state again, for a sonded that adopts a running worker:
  * SINKS, CONTROLS, STATISTICS, every unanswered request, DRAINED if that was said, and its last
@@ -48,15 +49,16 @@ typedef enum
   SONDE_MESSAGE_EVENTS = 4, /* SondeMessageEvents, n fds: events, enabled and redirected, to keep */
   SONDE_MESSAGE_SINK = 5,   /* SondeMessageSink, 1 fd: to write to */
   SONDE_MESSAGE_START = 6,  /* header only: the events are on */
-  SONDE_MESSAGE_PROCESS = 7,  /* SondeMessageProcess, 0 ... 2 fds */
-  SONDE_MESSAGE_FILE = 8,     /* SondeMessageFile, 1 fd if status is 0, else none */
-  SONDE_MESSAGE_STOP = 9,     /* header only */
-  SONDE_MESSAGE_PAUSE = 10,   /* header only */
-  SONDE_MESSAGE_RESUME = 11,  /* header only */
-  SONDE_MESSAGE_REPORT = 12,  /* header only */
-  SONDE_MESSAGE_NOTE = 13,    /* SondeMessageNote: a sentence for the stream's LOG */
-  SONDE_MESSAGE_LEAVE = 14,   /* header only: the last word was heard */
-  SONDE_MESSAGE_CONTROL = 16, /* header only, 1 fd: our end of a control socket for programs */
+  SONDE_MESSAGE_PROCESS = 7,   /* SondeMessageProcess, 0 ... 2 fds */
+  SONDE_MESSAGE_FILE = 8,      /* SondeMessageFile, 1 fd if status is 0, else none */
+  SONDE_MESSAGE_STOP = 9,      /* header only */
+  SONDE_MESSAGE_PAUSE = 10,    /* header only */
+  SONDE_MESSAGE_RESUME = 11,   /* header only */
+  SONDE_MESSAGE_REPORT = 12,   /* header only */
+  SONDE_MESSAGE_NOTE = 13,     /* SondeMessageNote: a sentence for the stream's LOG */
+  SONDE_MESSAGE_LEAVE = 14,    /* header only: the last word was heard */
+  SONDE_MESSAGE_COUNTERS = 15, /* SondeMessageCounters, 0 or 1 fd: a /proc text to read often */
+  SONDE_MESSAGE_CONTROL = 16,  /* header only, 1 fd: our end of a control socket for programs */
   /* worker → control, never with fds */
   SONDE_MESSAGE_HELLO = 101,           /* SondeMessageHello */
   SONDE_MESSAGE_RINGS_MAPPED = 102,    /* SondeMessageRingsMapped */
@@ -68,7 +70,8 @@ typedef enum
   SONDE_MESSAGE_FINISHED = 108,    /* SondeMessageStatistics: the last message */
   SONDE_MESSAGE_FAILED = 109,      /* SondeMessageFailed */
   SONDE_MESSAGE_SINKS = 110,       /* SondeMessageSinks: which are open; answer to REPORT */
-  SONDE_MESSAGE_CONTROLS = 112,    /* SondeMessageControls: one has closed; answer to REPORT */
+  SONDE_MESSAGE_COUNTERS_REQUEST = 111, /* SondeMessageCountersRequest */
+  SONDE_MESSAGE_CONTROLS = 112,         /* SondeMessageControls: one has closed; answer to REPORT */
 } SondeMessageType;
 
 typedef struct
@@ -139,6 +142,24 @@ typedef struct
   uint32_t kind; /* SondeDocumentKind */
   uint32_t padding;
 } SondeMessageDocument;
+
+typedef enum
+{
+  SONDE_COUNTER_KIND_CPU = 1,     /* /proc/stat */
+  SONDE_COUNTER_KIND_MEMORY = 2,  /* /proc/meminfo */
+  SONDE_COUNTER_KIND_NETWORK = 3, /* /proc/1/net/dev */
+  SONDE_COUNTER_KIND_DISK = 4,    /* /proc/diskstats */
+  SONDE_COUNTER_KIND_PROCESS = 5, /* /proc/PID/stat */
+} SondeCounterKind;
+
+/* A text to make counters of. Of a process it may come without a descriptor: it is to be counted,
+ * but not what it runs now. */
+typedef struct
+{
+  SondeMessageHeader header;
+  uint32_t kind; /* SondeCounterKind */
+  int32_t pid;   /* of PROCESS, else 0 */
+} SondeMessageCounters;
 
 typedef enum
 {
@@ -266,6 +287,14 @@ typedef struct
   uint32_t padding;
 } SondeMessageProcessRequest;
 
+/* A process whose counters came unasked has executed another program. */
+typedef struct
+{
+  SondeMessageHeader header;
+  int32_t pid;
+  uint32_t padding;
+} SondeMessageCountersRequest;
+
 /* The mapping of a process, never a path. start_ticks 0: the process as it is now. */
 typedef struct
 {
@@ -355,6 +384,7 @@ _Static_assert(sizeof (SondeMessageEvents) + SONDE_MESSAGE_MAX_FDS * sizeof (Son
                    <= SONDE_MESSAGE_MAX_SIZE,
                "a full EVENTS message fits");
 _Static_assert(sizeof (SondeMessageProcess) == 72, "process");
+_Static_assert(sizeof (SondeMessageCounters) == 16, "counters");
 _Static_assert(sizeof (SondeMessageSink) == 296, "sink");
 _Static_assert(sizeof (SondeMessageFileRequest) == 64, "file request");
 

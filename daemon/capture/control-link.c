@@ -133,6 +133,16 @@ sonde_control_link_request (SondeControlLink *self, const SondeRequest *request)
   return self->channel != NULL;
 }
 
+gboolean
+sonde_control_link_ask_counters (SondeControlLink *self, gint32 pid)
+{
+  SondeMessageCountersRequest message
+      = { .header.type = SONDE_MESSAGE_COUNTERS_REQUEST, .pid = pid };
+
+  send_message (self, &message, sizeof message);
+  return self->channel != NULL;
+}
+
 void
 sonde_control_link_repeat (SondeControlLink *self)
 {

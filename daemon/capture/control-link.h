@@ -39,6 +39,9 @@ void sonde_control_link_sink_closed (SondeControlLink *self, guint32 sink_id, in
 /* Returns: FALSE if control is gone */
 gboolean sonde_control_link_request (SondeControlLink *self, const SondeRequest *request);
 
+/* For the text of a process that is counted. Returns: as before */
+gboolean sonde_control_link_ask_counters (SondeControlLink *self, gint32 pid);
+
 /* The last word: one of the two, once. @text: printable ASCII */
 void sonde_control_link_finished (SondeControlLink *self, SondeStages *stages);
 void sonde_control_link_failed (SondeControlLink *self, int error_number, const char *text);

@@ -111,7 +111,8 @@ sonde_inferior_define_counter (SondeInferior *self,
 
   counter = g_new0 (Counter, 1);
   counter->definition = *definition;
-  counter->id = sonde_recorder_define_counter (self->parts->recorder, &defined, self->pid, time_ns);
+  if (sonde_recorder_define_counters (self->parts->recorder, self->pid, &defined, 1, time_ns))
+    counter->id = defined.id;
   g_hash_table_replace (self->counters, GUINT_TO_POINTER (id), counter);
 }
 

@@ -17,7 +17,7 @@
 #define FIRST_DRAIN_US    2000  /* a reader waits for the first sample */
 #define BUSY_DRAIN_US     20000 /* a ring that is half full before wakes us */
 #define IDLE_DRAIN_US     100000
-#define TICK_MS           100                                 /* flush */
+#define TICK_MS           100                                 /* flush; counters */
 #define TICKS_A_STATISTIC 3                                   /* about three a second */
 #define TICKS_A_REPORT    10                                  /* one a second */
 #define STOP_WAIT_NS      (300 * G_GINT64_CONSTANT (1000000)) /* for answers, in all */
@@ -78,6 +78,14 @@ send_request (const SondeRequest *request, gpointer user_data)
   const SondePipeline *self = user_data;
 
   return sonde_control_link_request (self->control, request);
+}
+
+static gboolean
+ask_counters (gint32 pid, gpointer user_data)
+{
+  const SondePipeline *self = user_data;
+
+  return sonde_control_link_ask_counters (self->control, pid);
 }
 
 static void
@@ -163,6 +171,8 @@ static void
 begin_drain (SondePipeline *self)
 {
   sonde_event_keeper_enable (sonde_stages_events (self->stages), FALSE);
+  if (self->state == STATE_RUNNING)
+    sonde_stages_count (self->stages, TRUE);
   self->state = STATE_DRAINING;
   self->stop_wait_until_ns = now_ns () + STOP_WAIT_NS;
   self->urgent_ns = now_ns () + URGENT_NS;
@@ -243,6 +253,7 @@ on_tick (gpointer user_data)
 
   self->n_ticks++;
   sonde_inferiors_settle (sonde_stages_inferiors (self->stages));
+  sonde_stages_count (self->stages, self->state == STATE_RUNNING);
   if (self->n_ticks % TICKS_A_STATISTIC == 0)
     sonde_stages_read_lost (self->stages, FALSE);
   if (self->n_ticks % TICKS_A_REPORT == 0)
@@ -280,7 +291,8 @@ typedef void (*MessageHandler) (SondePipeline *self,
 static void
 handle_setup (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
 {
-  static const SondeStagesHandler handler = { send_request, sink_closed, control_closed };
+  static const SondeStagesHandler handler
+      = { send_request, ask_counters, sink_closed, control_closed };
   static const SondeRingSetHandler ring_handler = { ring_mapped, ring_filled };
   const SondeMessageSetup *setup = (const void *) message;
   const char *why;
@@ -302,6 +314,13 @@ handle_document (SondePipeline *self, const SondeMessageHeader *message, int *fd
   const SondeMessageDocument *document = (const void *) message;
 
   sonde_stages_add_document (self->stages, document->kind, fds[0]);
+}
+
+static void
+handle_counters (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
+{
+  sonde_stages_add_counters (self->stages, (const void *) message,
+                             n_fds > 0 ? sonde_steal_fd (&fds[0]) : -1);
 }
 
 /* First those of all processors, later those of one that has come. */
@@ -358,6 +377,7 @@ handle_start (SondePipeline *self, const SondeMessageHeader *message, int *fds, 
 {
   sonde_stages_start (self->stages);
   self->clocks = sonde_clock_watch_new (on_clock, self);
+  sonde_stages_count (self->stages, TRUE);
   self->state = STATE_RUNNING;
   self->drain_interval_us = FIRST_DRAIN_US;
   g_source_set_ready_time (self->drain, g_get_monotonic_time () + FIRST_DRAIN_US);
@@ -440,7 +460,7 @@ handle_report (SondePipeline *self, const SondeMessageHeader *message, int *fds,
       sonde_control_link_sinks (self->control, self->stages);
       sonde_control_link_controls (self->control, self->stages);
       sonde_control_link_statistics (self->control, SONDE_MESSAGE_STATISTICS, self->stages);
-      sonde_tracker_ask_again (sonde_stages_tracker (self->stages));
+      sonde_stages_ask_again (self->stages);
     }
   if (self->state == STATE_FINISHING)
     sonde_control_link_statistics (self->control, SONDE_MESSAGE_DRAINED, self->stages);
@@ -483,6 +503,8 @@ static const struct
   [SONDE_MESSAGE_NOTE] = { handle_note, WHILE_ON, STATE_DRAINING | STATE_FINISHING },
   [SONDE_MESSAGE_CONTROL]
   = { handle_control, STATE_RUNNING | STATE_PAUSED, STATE_DRAINING | STATE_FINISHING },
+  [SONDE_MESSAGE_COUNTERS]
+  = { handle_counters, STATE_SET_UP | WHILE_ON, STATE_DRAINING | STATE_FINISHING },
   [SONDE_MESSAGE_LEAVE] = { handle_leave, STATE_DONE, 0 },
 };
 

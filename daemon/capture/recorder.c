@@ -300,21 +300,6 @@ sonde_recorder_name_address (SondeRecorder *self,
   return TRUE;
 }
 
-guint32
-sonde_recorder_define_counter (SondeRecorder *self,
-                               const SondeCounter *counter,
-                               int32_t pid,
-                               gint64 time_ns)
-{
-  SondeFrameOrigin origin = { time_ns, -1, pid };
-  SondeCounter defined = *counter;
-
-  defined.id = sonde_stream_state_add_counter (self->state, pid, counter);
-  if (defined.id != 0)
-    sonde_writer_add_counter_define (sonde_span_writer_state (self->writer), &origin, &defined, 1);
-  return defined.id;
-}
-
 /* It has been a valid frame, so that it fits. */
 void
 sonde_recorder_event (SondeRecorder *self, const SondeFrame *frame)
@@ -353,6 +338,39 @@ sonde_recorder_document (SondeRecorder *self, const char *path, GBytes *content)
   sonde_stream_state_add_document (self->state, path, content);
   if (self->sinks->len > 0)
     sonde_stream_state_write_document (self->state, path, content, self->writer);
+}
+
+gboolean
+sonde_recorder_define_counters (
+    SondeRecorder *self, gint32 pid, SondeCounter *counters, guint n_counters, gint64 time_ns)
+{
+  SondeCounterRegistry *registry = sonde_stream_state_counters (self->state);
+  guint end;
+
+  if (!sonde_counter_registry_add (registry, pid, counters, n_counters))
+    return FALSE;
+  end = sonde_counter_registry_count (registry);
+  for (guint i = end - n_counters; i < end;)
+    i = sonde_counter_registry_define (registry, i, end, time_ns,
+                                       sonde_span_writer_state (self->writer));
+
+  return TRUE;
+}
+
+void
+sonde_recorder_set_counters (SondeRecorder *self,
+                             gint32 pid,
+                             const guint32 *ids,
+                             const SondeCounterValue *values,
+                             guint n_counters,
+                             gint64 time_ns)
+{
+  SondeFrameOrigin origin = { time_ns, -1, pid };
+
+  if (n_counters > 0)
+    sonde_tally_event (
+        self->tally, SONDE_LEDGER_EVENTS_RECORDED,
+        sonde_span_writer_add_counter_set (self->writer, &origin, ids, values, n_counters));
 }
 
 void

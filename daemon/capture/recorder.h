@@ -70,13 +70,6 @@ typedef struct
 /* Counts it as recorded, or as lost before the recorder if it fits no frame. */
 void sonde_recorder_sample (SondeRecorder *self, const SondeStack *stack);
 
-/* A counter of @pid's, or of the machine's (-1). @counter: its id is of no account. Returns the id
- * that its values have in this session; its CTRDEF frame is in the stream then. 0: too many. */
-guint32 sonde_recorder_define_counter (SondeRecorder *self,
-                                       const SondeCounter *counter,
-                                       int32_t pid,
-                                       gint64 time_ns);
-
 /* A whole, valid frame that is an event (sonde_ledger_is_event()) or a sample of a program; its
  * ids, names and process are the session's already. Counts it as recorded. */
 void sonde_recorder_event (SondeRecorder *self, const SondeFrame *frame);
@@ -86,6 +79,18 @@ gboolean sonde_recorder_has_room (const SondeRecorder *self);
 
 /* An embedded file: part of the state, and in the stream of those who have the state already. */
 void sonde_recorder_document (SondeRecorder *self, const char *path, GBytes *content);
+
+/* Gives @counters their ids, and defines them in the stream and in what later readers get first.
+ * @pid: whose they are; -1: the machine's. FALSE: the session has too many. */
+gboolean sonde_recorder_define_counters (
+    SondeRecorder *self, gint32 pid, SondeCounter *counters, guint n_counters, gint64 time_ns);
+/* One CTRSET frame, of counters of one process or of the machine. */
+void sonde_recorder_set_counters (SondeRecorder *self,
+                                  gint32 pid,
+                                  const guint32 *ids,
+                                  const SondeCounterValue *values,
+                                  guint n_counters,
+                                  gint64 time_ns);
 
 /* A LOG frame of level warning. */
 void sonde_recorder_warn (SondeRecorder *self, const char *text);

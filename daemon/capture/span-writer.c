@@ -116,6 +116,26 @@ sonde_span_writer_add_sample (SondeSpanWriter *self,
   return r;
 }
 
+guint
+sonde_span_writer_add_counter_set (SondeSpanWriter *self,
+                                   const SondeFrameOrigin *origin,
+                                   const uint32_t *ids,
+                                   const SondeCounterValue *values,
+                                   size_t n_counters)
+{
+  const SondeFrame frame = { .type = SONDE_FRAME_CTRSET, .pid = origin->pid };
+  guint64 n_before = sonde_writer_n_frames (self->writer);
+  guint n_events;
+
+  sonde_writer_add_counter_set (sonde_span_writer_plain (self), origin, ids, values, n_counters);
+  n_events = sonde_ledger_is_event (&frame)
+                 ? (guint) (sonde_writer_n_frames (self->writer) - n_before)
+                 : 0;
+  self->n_events += n_events;
+
+  return n_events;
+}
+
 int
 sonde_span_writer_add_frame (SondeSpanWriter *self, const SondeFrame *frame, gboolean is_state)
 {

@@ -7,6 +7,7 @@
 
 #include "daemon/capture/description.h"
 #include "daemon/capture/lineage.h"
+#include "daemon/capture/machine-counters.h"
 #include "daemon/capture/perf-decoder.h"
 #include "daemon/capture/sampler.h"
 
@@ -35,6 +36,8 @@ struct SondeStages
   SondeRingMerge *merge;
   SondeEventKeeper *events;
   SondeLineage *lineage;
+  SondeMachineCounters *machine_counters; /* NULL: not asked for */
+  SondeProcessCounters *process_counters;
   SondeInferiors *inferiors;
 
   SondeInferiorsChanged control_closed;
@@ -147,10 +150,20 @@ take_task (SondeStages *self, const SondeRecord *record, gboolean pressed)
   if (record->type == SONDE_RECORD_EXIT)
     sonde_lineage_forget (self->lineage, record->tid);
   if (is_exec)
-    sonde_event_keeper_exec_seen (self->events);
+    {
+      sonde_event_keeper_exec_seen (self->events);
+      sonde_process_counters_exec (self->process_counters, record->pid);
+    }
   sonde_tracker_take (self->tracker, record);
 
   return SONDE_RING_MERGE_TAKEN;
+}
+
+static void
+lost_records (SondeStages *self)
+{
+  sonde_tracker_lost_records (self->tracker);
+  sonde_process_counters_lost_records (self->process_counters);
 }
 
 static void
@@ -163,7 +176,7 @@ take_lost (SondeStages *self, const SondeRecord *record, unsigned kind)
   else
     {
       sonde_tally_add (&self->tally, SONDE_STATISTIC_LOST_SIDEBAND, record->n_lost);
-      sonde_tracker_lost_records (self->tracker);
+      lost_records (self);
     }
 }
 
@@ -234,7 +247,7 @@ ring_damaged (unsigned kind, gpointer user_data)
   SondeStages *self = user_data;
 
   if (kind == SONDE_EVENT_SIDEBAND)
-    sonde_tracker_lost_records (self->tracker);
+    lost_records (self);
   sonde_recorder_warn (self->recorder,
                        "A ring held an impossible record; what was in it could not be read");
 }
@@ -290,6 +303,8 @@ sonde_stages_new (const SondeMessageSetup *setup,
   self->merge = sonde_ring_merge_new (&merge_handler, self);
   self->events = sonde_event_keeper_new (setup->read_format);
   self->lineage = sonde_lineage_new ();
+  self->process_counters
+      = sonde_process_counters_new (self->recorder, handler->ask_counters, user_data);
   sonde_stages_describe (self, 0, 0);
 
   return self;
@@ -307,6 +322,8 @@ sonde_stages_free (SondeStages *self)
   sonde_kernel_names_free (self->kernel_names);
   sonde_kallsyms_free (self->kallsyms);
   sonde_tracker_free (self->tracker);
+  sonde_machine_counters_free (self->machine_counters);
+  sonde_process_counters_free (self->process_counters);
   sonde_recorder_free (self->recorder);
   sonde_stream_state_free (self->state);
   sonde_jit_names_free (self->names);
@@ -351,6 +368,19 @@ sonde_stages_add_document (SondeStages *self, SondeDocumentKind kind, int fd)
   content = read_document (fd);
   sonde_recorder_document (
       self->recorder, kind == SONDE_DOCUMENT_CPUINFO ? "/proc/cpuinfo" : "/proc/mounts", content);
+}
+
+void
+sonde_stages_add_counters (SondeStages *self, const SondeMessageCounters *message, int fd)
+{
+  if (message->kind == SONDE_COUNTER_KIND_PROCESS)
+    {
+      sonde_process_counters_add (self->process_counters, message->pid, fd);
+      return;
+    }
+  if (self->machine_counters == NULL)
+    self->machine_counters = sonde_machine_counters_new (self->recorder);
+  sonde_machine_counters_add (self->machine_counters, message->kind, fd);
 }
 
 gboolean
@@ -452,6 +482,21 @@ guint64
 sonde_stages_n_records (const SondeStages *self)
 {
   return sonde_ring_merge_n_handed_on (self->merge);
+}
+
+void
+sonde_stages_count (SondeStages *self, gboolean is_shown)
+{
+  if (self->machine_counters != NULL)
+    sonde_machine_counters_read (self->machine_counters, is_shown, now_ns ());
+  sonde_process_counters_read (self->process_counters, is_shown, now_ns ());
+}
+
+void
+sonde_stages_ask_again (SondeStages *self)
+{
+  sonde_tracker_ask_again (self->tracker);
+  sonde_process_counters_ask_again (self->process_counters);
 }
 
 void

@@ -6,6 +6,7 @@
 #include "daemon/capture/address-set.h"
 #include "daemon/capture/event-keeper.h"
 #include "daemon/capture/inferiors.h"
+#include "daemon/capture/process-counters.h"
 #include "daemon/capture/recorder.h"
 #include "daemon/capture/ring-merge.h"
 #include "daemon/capture/tracker.h"
@@ -15,6 +16,7 @@ typedef struct SondeStages SondeStages;
 typedef struct
 {
   SondeRequestSend send;
+  SondeProcessCountersAsk ask_counters;
   SondeRecorderSinkClosed sink_closed;
   SondeInferiorsChanged control_closed;
 } SondeStagesHandler;
@@ -30,6 +32,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeStages, sonde_stages_free)
 
 /* @fd: stays the caller's; read to its end, which is bounded. */
 void sonde_stages_add_document (SondeStages *self, SondeDocumentKind kind, int fd);
+/* @fd: (transfer full): -1 if the message has none */
+void sonde_stages_add_counters (SondeStages *self, const SondeMessageCounters *message, int fd);
 /* @ring: (transfer full) */
 /* @fd: (transfer full). FALSE: too many. */
 gboolean sonde_stages_add_event (SondeStages *self, const SondeMessageEvent *event, int fd);
@@ -50,6 +54,11 @@ SondeInferiors *sonde_stages_inferiors (SondeStages *self);
  * @wait_until_ns at the latest. */
 SondeRingMergeState sonde_stages_drain (SondeStages *self, gboolean draining, gint64 wait_until_ns);
 guint64 sonde_stages_n_records (const SondeStages *self);
+
+/* Ten times a second: counters of the machine and of processes. @is_shown: FALSE while paused */
+void sonde_stages_count (SondeStages *self, gboolean is_shown);
+/* Asks control again for all that it has not answered. */
+void sonde_stages_ask_again (SondeStages *self);
 
 /* Reads the kernel's count of lost samples, of some events or of all. */
 void sonde_stages_read_lost (SondeStages *self, gboolean all);

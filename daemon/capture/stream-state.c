@@ -7,11 +7,9 @@
 #include "daemon/capture/ledger.h"
 #include "unwind/mapping-list.h"
 
-#define MAX_CMDLINE      4096 /* bytes kept of a command line */
-#define MAPS_A_PIECE     16   /* mappings, of at most SONDE_PROCESS_MAX_PATH each */
-#define NAMES_A_PIECE    256  /* made-up names */
-
-#define COUNTERS_A_PIECE 256
+#define MAX_CMDLINE   4096 /* bytes kept of a command line */
+#define MAPS_A_PIECE  16   /* mappings, of at most SONDE_PROCESS_MAX_PATH each */
+#define NAMES_A_PIECE 256  /* made-up names */
 
 typedef struct
 {
@@ -19,25 +17,15 @@ typedef struct
   GBytes *content;
 } Document;
 
-/* A counter of a program, or of the machine: one of no process. */
-typedef struct
-{
-  int32_t pid;
-  char category[32];
-  char name[32];
-  char description[52];
-  uint8_t type;
-} Counter;
-
 struct SondeStreamState
 {
   SondeProcessTable *processes;
   SondeJitNames *names;
+  SondeCounterRegistry *counters;
   gint64 realtime_ns;
   gint64 start_ns;
   char *metadata;
   GArray *documents;
-  GArray *counters;     /* Counter, by id behind the ledger's */
   GHashTable *cmdlines; /* pid → GRefString */
 };
 
@@ -66,7 +54,7 @@ struct SondeStateCursor
 {
   SondeStreamState *state;
   Part part;
-  guint index;       /* of the document, name or process */
+  guint index;       /* of the document, counter, name or process */
   gsize offset;      /* into the document, or the process's mappings */
   guint n_documents; /* later ones come in the stream itself */
   guint n_counters;
@@ -90,9 +78,9 @@ sonde_stream_state_new (SondeProcessTable *processes, SondeJitNames *names)
 
   self->processes = processes;
   self->names = names;
+  self->counters = sonde_counter_registry_new ();
   self->documents = g_array_new (FALSE, FALSE, sizeof (Document));
   g_array_set_clear_func (self->documents, document_clear);
-  self->counters = g_array_new (FALSE, FALSE, sizeof (Counter));
   self->cmdlines = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) g_ref_string_release);
 
   return self;
@@ -105,8 +93,8 @@ sonde_stream_state_free (SondeStreamState *self)
     return;
 
   g_free (self->metadata);
+  sonde_counter_registry_free (self->counters);
   g_array_unref (self->documents);
-  g_array_unref (self->counters);
   g_hash_table_unref (self->cmdlines);
   g_free (self);
 }
@@ -131,18 +119,10 @@ sonde_stream_state_add_document (SondeStreamState *self, const char *path, GByte
   g_array_append_val (self->documents, document);
 }
 
-guint32
-sonde_stream_state_add_counter (SondeStreamState *self, int32_t pid, const SondeCounter *counter)
+SondeCounterRegistry *
+sonde_stream_state_counters (SondeStreamState *self)
 {
-  Counter kept = { .pid = pid, .type = counter->type };
-
-  if (self->counters->len >= SONDE_STREAM_STATE_MAX_COUNTERS)
-    return 0;
-  g_strlcpy (kept.category, counter->category, sizeof kept.category);
-  g_strlcpy (kept.name, counter->name, sizeof kept.name);
-  g_strlcpy (kept.description, counter->description, sizeof kept.description);
-  g_array_append_val (self->counters, kept);
-  return SONDE_N_LEDGER + self->counters->len;
+  return self->counters;
 }
 
 void
@@ -239,7 +219,7 @@ sonde_state_cursor_new (SondeStreamState *state, gboolean with_header)
   self->state = state;
   self->part = with_header ? PART_HEADER : PART_METADATA;
   self->n_documents = state->documents->len;
-  self->n_counters = state->counters->len;
+  self->n_counters = sonde_counter_registry_count (state->counters);
   self->n_names = sonde_jit_names_count (state->names);
   self->processes = g_array_new (FALSE, FALSE, sizeof (Held));
   g_array_set_clear_func (self->processes, held_clear);
@@ -311,32 +291,14 @@ write_document (SondeStateCursor *self, SondeSpanWriter *out)
   return TRUE;
 }
 
-/* Those in a row that are of one process are in one frame. */
 static gboolean
 write_counters (SondeStateCursor *self, SondeSpanWriter *out)
 {
-  const GArray *all = self->state->counters;
-  SondeFrameOrigin origin = { self->state->start_ns, -1, -1 };
-  SondeCounter counters[COUNTERS_A_PIECE];
-  guint n_counters = 0;
-
-  for (; n_counters < COUNTERS_A_PIECE && self->index < self->n_counters; self->index++)
-    {
-      const Counter *kept = &g_array_index (all, Counter, self->index);
-
-      if (n_counters > 0 && kept->pid != origin.pid)
-        break;
-      origin.pid = kept->pid;
-      counters[n_counters++] = (SondeCounter){ .category = kept->category,
-                                               .name = kept->name,
-                                               .description = kept->description,
-                                               .id = SONDE_N_LEDGER + self->index + 1,
-                                               .type = kept->type };
-    }
-  if (n_counters > 0)
-    sonde_writer_add_counter_define (sonde_span_writer_state (out), &origin, counters, n_counters);
-
-  return n_counters > 0;
+  if (self->index < self->n_counters)
+    self->index
+        = sonde_counter_registry_define (self->state->counters, self->index, self->n_counters,
+                                         self->state->start_ns, sonde_span_writer_state (out));
+  return self->index < self->n_counters;
 }
 
 static gboolean

@@ -2,6 +2,7 @@
 /* What a stream must hold before its first sample so that it decodes alone. */
 #pragma once
 
+#include "daemon/capture/counter-registry.h"
 #include "daemon/capture/jit-names.h"
 #include "daemon/capture/span-writer.h"
 #include "unwind/process-table.h"
@@ -31,14 +32,6 @@ void sonde_stream_state_describe (SondeStreamState *self,
                                   char *metadata);
 void sonde_stream_state_add_document (SondeStreamState *self, const char *path, GBytes *content);
 
-/* Counters beside the ledger's that a session may have, of all that count. */
-#define SONDE_STREAM_STATE_MAX_COUNTERS 16384
-
-/* @counter: copied; its id is of no account. Returns its id in the session, 0: there are too many.
- */
-guint32
-sonde_stream_state_add_counter (SondeStreamState *self, int32_t pid, const SondeCounter *counter);
-
 /* Bounded; NULL forgets it, as after exec and exit. */
 void sonde_stream_state_set_cmdline (SondeStreamState *self, int32_t pid, const char *cmdline);
 
@@ -51,6 +44,8 @@ void sonde_stream_state_write_map (int32_t pid,
                                    const SondeMapping *mapping,
                                    gint64 time_ns,
                                    SondeSpanWriter *out);
+/* Those of the session but the ledger's; what is added is in snapshots from then on. */
+SondeCounterRegistry *sonde_stream_state_counters (SondeStreamState *self);
 /* One embedded file, for streams that have the state before it. */
 void sonde_stream_state_write_document (const SondeStreamState *self,
                                         const char *path,

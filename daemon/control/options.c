@@ -456,16 +456,6 @@ sonde_options_key (gsize index)
   return index < G_N_ELEMENTS (rows) ? rows[index].key : NULL;
 }
 
-static gboolean
-check_counters (const SondeOptions *options, GError **error)
-{
-  if (options->counters == 0)
-    return TRUE;
-  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
-                       "Option counters: this service cannot read them");
-  return FALSE;
-}
-
 /* Every hit of a tracepoint is a sample, unless something else is asked for. */
 static gboolean
 finish_rate (Parser *parser, GError **error)
@@ -501,6 +491,10 @@ finish (Parser *parser, GError **error)
   if (options->start_on_exec
       && (options->scope == SONDE_SCOPE_UNIT || options->scope == SONDE_SCOPE_SYSTEM))
     return sonde_option_refuse (error, "start-on-exec", "needs the option targets, launch or pids");
+  if ((options->counters & SONDE_COUNTERS_PROCESS) != 0
+      && (options->scope == SONDE_SCOPE_UNIT || options->scope == SONDE_SCOPE_SYSTEM))
+    return sonde_option_refuse (error, "counters",
+                                "\"process\" needs the option targets, launch or pids");
   /* Addresses are worth little without their names. */
   options->kernel = options->kernel || options->raw;
   if (parser->fds != NULL && g_unix_fd_list_get_length (parser->fds) != 0)
@@ -510,7 +504,7 @@ finish (Parser *parser, GError **error)
     options->targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
   if (options->label == NULL)
     options->label = g_strdup ("session");
-  return check_counters (options, error);
+  return TRUE;
 }
 
 SondeOptions *

@@ -183,6 +183,8 @@ sonde_perf_plan_init (SondePerfPlan *self, const SondeOptions *options)
   init_pulse (&self->pulse);
   init_sideband (self, options);
   self->has_samples = options->event != SONDE_EVENT_NONE;
+  /* The worker is told how records end, those of the side band, too. */
+  init_common (&self->samples);
   if (self->has_samples)
     init_samples (self, options);
 }

@@ -460,6 +460,30 @@ sonde_proc_broker_open_file (SondeProcBroker *self, const SondeMessageFileReques
 }
 
 int
+sonde_proc_broker_open_stat (SondeProcBroker *self, const SondeTarget *target)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  Process process = { .fd = -1 };
+  sonde_autofd int process_fd = -1;
+  sonde_autofd int maps_fd = -1;
+  sonde_autofd int fd = -1;
+  int result = open_process (self, sonde_target_pid (target), &process);
+
+  if (result < 0)
+    return result;
+  process_fd = process.fd;
+  if (process.stat.start_ticks != sonde_target_start_ticks (target))
+    return -ESRCH;
+  maps_fd = open_maps (self, &process);
+  if (maps_fd < 0)
+    return maps_fd;
+  fd = openat (process_fd, "stat", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0)
+    return errno == ENOENT ? -ESRCH : -errno;
+  return self->is_unlimited || is_image_alive (maps_fd) ? sonde_steal_fd (&fd) : -ESRCH;
+}
+
+int
 sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);

@@ -58,5 +58,9 @@ unsigned sonde_proc_broker_open_process (
  * not for this session (any more), -EACCES if the file is not */
 int sonde_proc_broker_open_file (SondeProcBroker *self, const SondeMessageFileRequest *request);
 
+/* The numbers of a target of this session. Who has it open sees them whatever the process executes:
+ * the worker asks again then. Returns: as sonde_proc_broker_open_file() */
+int sonde_proc_broker_open_stat (SondeProcBroker *self, const SondeTarget *target);
+
 /* The mounts as that target sees them. Returns: a descriptor or a negative errno */
 int sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid);

@@ -65,6 +65,18 @@ add_targets (GVariantBuilder *builder, const SondeOptions *options)
     add (builder, "target-uids", uids->str);
 }
 
+static void
+add_counters (GVariantBuilder *builder, guint counters)
+{
+  g_autoptr (GString) words = g_string_new (NULL);
+
+  for (guint i = 0; sonde_counters_name (i) != NULL; i++)
+    if ((counters & (1u << i)) != 0)
+      g_string_append_printf (words, "%s%s", words->len > 0 ? " " : "", sonde_counters_name (i));
+  if (words->len > 0)
+    add (builder, "counters", words->str);
+}
+
 GVariant *
 sonde_request_details_to_start (const SondeOptions *options, const SondeCaller *caller)
 {
@@ -85,6 +97,7 @@ sonde_request_details_to_start (const SondeOptions *options, const SondeCaller *
     add_number (&builder, "period", options->period);
   add (&builder, "kernel", options->kernel ? "true" : "false");
   add (&builder, "raw", options->raw ? "true" : "false");
+  add_counters (&builder, options->counters);
   add_number (&builder, "duration", options->duration_us);
   add (&builder, "label", options->label);
   add_caller (&builder, caller);

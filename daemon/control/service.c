@@ -205,6 +205,7 @@ get_features (SondeCall *call)
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE_STRING_ARRAY);
   g_variant_builder_add (&builder, "s", "collectors");
+  g_variant_builder_add (&builder, "s", "counters");
   g_variant_builder_add (&builder, "s", "open-capture");
   g_variant_builder_add (&builder, "s", "pause");
   /* As sd_booted() decides. */

@@ -221,6 +221,10 @@ dispatch (SondeSession *self, const SondeMessageHeader *header, GError **error)
     case SONDE_MESSAGE_FILE_REQUEST:
       return forgive_if_leaving (
           self, sonde_session_scope_answer_file (self->scope, message, self->worker, error), error);
+    case SONDE_MESSAGE_COUNTERS_REQUEST:
+      return forgive_if_leaving (
+          self, sonde_session_scope_answer_counters (self->scope, message, self->worker, error),
+          error);
     case SONDE_MESSAGE_STATISTICS:
       take_statistics (self, message);
       return TRUE;

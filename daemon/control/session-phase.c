@@ -16,6 +16,7 @@ sonde_session_phase_expects (SondeSessionPhase phase, guint32 type)
       return phase == SONDE_PHASE_RINGS || phase == SONDE_PHASE_LIVE || phase == SONDE_PHASE_DRAIN;
     case SONDE_MESSAGE_PROCESS_REQUEST:
     case SONDE_MESSAGE_FILE_REQUEST:
+    case SONDE_MESSAGE_COUNTERS_REQUEST:
     case SONDE_MESSAGE_STATISTICS:
     case SONDE_MESSAGE_SINK_CLOSED:
     case SONDE_MESSAGE_SINKS:

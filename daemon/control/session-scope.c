@@ -387,6 +387,25 @@ send_mounts (SondeSessionScope *self, pid_t pid, SondeWorker *worker, GError **e
   return fd < 0 || sonde_worker_send (worker, &message, sizeof message, &fd, 1, error);
 }
 
+/* @is_readable: else it is only known that it is to be counted. */
+static gboolean
+send_counters (SondeSessionScope *self,
+               const SondeTarget *target,
+               gboolean is_readable,
+               SondeWorker *worker,
+               GError **error)
+{
+  SondeMessageCounters message = { .header.type = SONDE_MESSAGE_COUNTERS,
+                                   .kind = SONDE_COUNTER_KIND_PROCESS,
+                                   .pid = sonde_target_pid (target) };
+  int fd;
+
+  if ((self->options->counters & SONDE_COUNTERS_PROCESS) == 0)
+    return TRUE;
+  fd = is_readable ? sonde_proc_broker_open_stat (self->broker, target) : -1;
+  return sonde_worker_send (worker, &message, sizeof message, &fd, fd < 0 ? 0 : 1, error);
+}
+
 /* The worker hears of targets once their events are on; with `start-on-exec` their records alone
  * will tell of what they execute. @targets is empty afterwards. */
 static gboolean
@@ -400,6 +419,7 @@ take_targets (SondeSessionScope *self, GPtrArray *targets, SondeWorker *worker, 
       sonde_proc_broker_allow (self->broker, target);
       sonde_target_set_take (self->targets, target);
       if (!send_mounts (self, pid, worker, error)
+          || !send_counters (self, target, !self->options->start_on_exec, worker, error)
           || (!self->options->start_on_exec && !send_process (self, 0, pid, worker, error)))
         return FALSE;
     }
@@ -460,6 +480,17 @@ sonde_session_scope_answer_file (SondeSessionScope *self,
 
   message.status = fd < 0 ? -fd : 0;
   return sonde_worker_send (worker, &message, sizeof message, &fd, fd < 0 ? 0 : 1, error);
+}
+
+gboolean
+sonde_session_scope_answer_counters (SondeSessionScope *self,
+                                     const SondeMessageCountersRequest *request,
+                                     SondeWorker *worker,
+                                     GError **error)
+{
+  const SondeTarget *target = sonde_target_set_find (self->targets, request->pid);
+
+  return target == NULL || send_counters (self, target, TRUE, worker, error);
 }
 
 void

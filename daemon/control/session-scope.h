@@ -77,6 +77,11 @@ gboolean sonde_session_scope_answer_file (SondeSessionScope *self,
                                           SondeWorker *worker,
                                           GError **error);
 
+gboolean sonde_session_scope_answer_counters (SondeSessionScope *self,
+                                              const SondeMessageCountersRequest *request,
+                                              SondeWorker *worker,
+                                              GError **error);
+
 /* For a sonded after us: all that it needs of the scope, and the events that own its rings
  * (element-type int; borrowed; none once it is closed). */
 void sonde_session_scope_record (const SondeSessionScope *self, SondeSessionRecord *record);

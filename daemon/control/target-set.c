@@ -124,6 +124,15 @@ sonde_target_set_take (SondeTargetSet *self, SondeTarget *target)
   self->n_alive += pidfd >= 0;
 }
 
+const SondeTarget *
+sonde_target_set_find (const SondeTargetSet *self, pid_t pid)
+{
+  for (guint i = self->targets->len; i > 0; i--)
+    if (sonde_target_pid (g_ptr_array_index (self->targets, i - 1)) == pid)
+      return g_ptr_array_index (self->targets, i - 1);
+  return NULL;
+}
+
 void
 sonde_target_set_record (const SondeTargetSet *self, GArray *records)
 {

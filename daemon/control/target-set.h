@@ -27,6 +27,9 @@ gboolean sonde_target_set_prove (const SondeTargetSet *self,
 /* @target: (transfer full): watched from now on, unless it is known to have exited */
 void sonde_target_set_take (SondeTargetSet *self, SondeTarget *target);
 
+/* (nullable): the one of this number that was taken last */
+const SondeTarget *sonde_target_set_find (const SondeTargetSet *self, pid_t pid);
+
 /* (element-type SondeRecordTarget): appends all */
 void sonde_target_set_record (const SondeTargetSet *self, GArray *records);
 /* Whether there were targets, and none is left. */

@@ -4,8 +4,10 @@
 
 #include "daemon/control/worker-setup.h"
 
+#include <errno.h>
 #include <fcntl.h>
 
+#include "daemon/base/error.h"
 #include "daemon/control/capabilities.h"
 
 static gboolean
@@ -57,6 +59,47 @@ send_document (SondeWorker *worker, SondeDocumentKind kind, const char *path, GE
   return fd < 0 || sonde_worker_send (worker, &message, sizeof message, &fd, 1, error);
 }
 
+/* What /proc shows to everybody. Interfaces are those of the machine: ours may have none. Where the
+ * first process is hidden from us, without a right to more, it is what we have. */
+static const struct
+{
+  guint counters; /* SONDE_COUNTERS_* */
+  SondeCounterKind kind;
+  const char *path;
+  const char *other_path;
+} texts[] = {
+  { SONDE_COUNTERS_CPU, SONDE_COUNTER_KIND_CPU, "/proc/stat", NULL },
+  { SONDE_COUNTERS_MEMORY, SONDE_COUNTER_KIND_MEMORY, "/proc/meminfo", NULL },
+  { SONDE_COUNTERS_NETWORK, SONDE_COUNTER_KIND_NETWORK, "/proc/1/net/dev", "/proc/self/net/dev" },
+  { SONDE_COUNTERS_DISK, SONDE_COUNTER_KIND_DISK, "/proc/diskstats", NULL },
+};
+
+static gboolean
+send_counters (SondeWorker *worker, guint counters, GError **error)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (texts); i++)
+    {
+      SondeMessageCounters message
+          = { .header.type = SONDE_MESSAGE_COUNTERS, .kind = texts[i].kind };
+      int fd;
+
+      if ((counters & texts[i].counters) == 0)
+        continue;
+      fd = open (texts[i].path, O_RDONLY | O_CLOEXEC);
+      if (fd < 0 && texts[i].other_path != NULL)
+        fd = open (texts[i].other_path, O_RDONLY | O_CLOEXEC);
+      if (fd < 0)
+        {
+          g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+                       "Option counters: cannot open %s: %s", texts[i].path, g_strerror (errno));
+          return FALSE;
+        }
+      if (!sonde_worker_send (worker, &message, sizeof message, &fd, 1, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
 gboolean
 sonde_worker_setup_send (SondeWorker *worker,
                          guint64 session_id,
@@ -66,7 +109,8 @@ sonde_worker_setup_send (SondeWorker *worker,
                          GError **error)
 {
   if (!send_setup (worker, session_id, owner_uid, options, plan, error)
-      || !send_document (worker, SONDE_DOCUMENT_CPUINFO, "/proc/cpuinfo", error))
+      || !send_document (worker, SONDE_DOCUMENT_CPUINFO, "/proc/cpuinfo", error)
+      || !send_counters (worker, options->counters, error))
     return FALSE;
   /* Else those that the first target sees. */
   if (options->scope != SONDE_SCOPE_TARGETS && options->scope != SONDE_SCOPE_LAUNCH

@@ -6,7 +6,8 @@
 #include "daemon/control/perf-event.h"
 #include "daemon/control/worker.h"
 
-/* SETUP, then the DOCUMENTs. */
+/* SETUP, then the DOCUMENTs and what COUNTERS need. Errors: also SONDE_ERROR_NOT_SUPPORTED: the
+ * machine has no text for the counters that are asked for */
 gboolean sonde_worker_setup_send (SondeWorker *worker,
                                   guint64 session_id,
                                   uid_t owner_uid,

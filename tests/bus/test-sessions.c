@@ -272,21 +272,6 @@ test_bad_stream_options (void)
   close (capture);
 }
 
-static void
-test_counters (void)
-{
-  g_auto (BusUser) user = { 0 };
-  g_autofree char *session = NULL;
-  g_autoptr (GError) error = NULL;
-  int capture = -1;
-
-  bus_user_init (&user, BUS_CHILD_WAIT);
-  g_assert_false (bus_profile (user.bus,
-                               g_variant_new_parsed ("{'launch': <true>, 'counters': <['cpu']>}"),
-                               NULL, &session, &capture, &error));
-  bus_assert_error (error, "NotSupported");
-}
-
 /* A process with so many threads beside its first one, all asleep. */
 static GSubprocess *
 spawn_threads (guint n_threads, guint32 *pid)
@@ -352,7 +337,6 @@ main (int argc, char **argv)
   ADD ("pause-and-resume-follow-the-table", test_pause);
   ADD ("second-reader-gets-a-capture-and-hears-of-the-end", test_second_reader);
   ADD ("open-capture-refuses-bad-options", test_bad_stream_options);
-  ADD ("counters-that-nobody-reads-are-refused", test_counters);
   ADD ("events-are-counted-over-all-processes", test_events);
 #undef ADD
   return g_test_run ();

@@ -96,6 +96,7 @@ kind_of (uint32_t type, unsigned kind)
   switch (type)
     {
     case SONDE_MESSAGE_DOCUMENT:
+    case SONDE_MESSAGE_COUNTERS:
     case SONDE_MESSAGE_PROCESS:
     case SONDE_MESSAGE_FILE:
       return FD_FILE;

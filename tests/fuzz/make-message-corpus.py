@@ -14,6 +14,7 @@ SETUP, DOCUMENT, RINGS, EVENTS, SINK, START, PROCESS, FILE, STOP, PAUSE, RESUME,
 (HELLO, RINGS_MAPPED, PROCESS_REQUEST, FILE_REQUEST, STATISTICS, DRAINED, SINK_CLOSED, FINISHED,
  FAILED) = range(101, 110)
 KERNEL_TIME, KERNEL_NAMES, SYMBOLS, CHILDREN, SYSTEM, USER_STACK, CALLCHAIN, RAW_DATA = (1 << i for i in range(8))
+LEAVE, COUNTERS, COUNTERS_REQUEST = 14, 15, 111
 MAPS, CMDLINE = 1, 2
 RAW = 0x80
 OWN_PID = 2**31 - 1
@@ -78,6 +79,14 @@ def request_file(request=1, pid=10, padding=0, ticks=0, start=0, inode=0):
     return packet(FILE_REQUEST, struct.pack('<QiIIIQQQQ', request, pid, 8, 1, padding, ticks, start, 0, inode))
 
 
+def counters(kind=1, text=b'', pid=0, n_fds=1):
+    return packet(COUNTERS, struct.pack('<Ii', kind, pid), n_fds, files=[file(text)] * n_fds)
+
+
+def request_counters(pid=10, padding=0):
+    return packet(COUNTERS_REQUEST, struct.pack('<iI', pid, padding))
+
+
 def failed(error=5, padding=0, text=b'It broke'):
     return packet(FAILED, struct.pack('<iI200s', error, padding, text))
 
@@ -94,7 +103,8 @@ def good():
         'sink-file': (0, sink(kind=2, limit=4096)), 'start': (0, packet(START)), 'process': (0, process()),
         'file': (0, answer_file(1, b'')), 'no-file': (0, answer_file(1, status=2)), 'stop': (0, packet(STOP)),
         'pause': (0, packet(PAUSE)), 'resume': (0, packet(RESUME)), 'report': (0, packet(REPORT)),
-        'note': (0, packet(NOTE, b'A sentence')),
+        'note': (0, packet(NOTE, b'A sentence')), 'counters': (0, counters()),
+        'counters-of-process': (0, counters(5, pid=10, n_fds=0)), 'counters-request': (1, request_counters()),
         'hello': (1, hello()), 'rings-mapped': (1, packet(RINGS_MAPPED, struct.pack('<iIQQ', 0, 1, 4096, 4096))),
         'process-request': (1, request_process()), 'file-request': (1, request_file()),
         'statistics': (1, packet(STATISTICS)), 'drained': (1, packet(DRAINED)),
@@ -137,6 +147,9 @@ def bad():
         'process-request-id': (1, request_process(0)), 'process-request-pid': (1, request_process(pid=0)),
         'process-request-padding': (1, request_process(padding=1)), 'file-request-id': (1, request_file(0)),
         'file-request-pid': (1, request_file(pid=-1)), 'file-request-padding': (1, request_file(padding=1)),
+        'counters-kind': (0, counters(6)), 'counters-kind-0': (0, counters(0)), 'counters-pid': (0, counters(5)),
+        'counters-no-pid': (0, counters(1, pid=1)), 'counters-fds': (0, counters(n_fds=0)), 'counters-many-fds': (0, counters(n_fds=2)),
+        'counters-request-pid': (1, request_counters(0)), 'counters-request-padding': (1, request_counters(padding=1)),
         'failed-error': (1, failed(-1)), 'failed-padding': (1, failed(padding=1)), 'failed-text': (1, failed(text=b'\xff')),
         'failed-open': (1, failed(text=b'x' * 200)),
     }
@@ -198,6 +211,13 @@ def pipelines():
         if name.startswith(('chain', 'stack', 'mmap', 'comm')):
             seeds['bad-record-' + name] = session(setup(unwind=2, flags=every), data, data, [], [])
     seeds['paused'] = session(setup(), samples, sides, [packet(PAUSE), packet(PAUSE), wait(), packet(RESUME)], [])
+    texts = [b'cpu0 1 2 3 4 5 6 7 8\n', b'MemTotal: 1 kB\nMemAvailable: 1 kB\nSwapTotal: 1 kB\nSwapFree: 1 kB\n', b'lo:1 2 3 4 5 6 7 8 9\n',
+             b'8 0 sda 1 2 3 4 5 6 7 8\n']
+    own = b'10 (x) R 1 2 3 4 -1 5 6 7 8 9 1 5 0 0 20 0 3 0 42 9 25 1\n'
+    seeds['counters'] = session(setup() + b''.join(counters(1 + i, text) for i, text in enumerate(texts)), samples, sides,
+                                [counters(5, own, 10), counters(5, pid=20, n_fds=0), *[wait(7)] * 16], [])
+    seeds['counters-hostile'] = session(setup() + b''.join(counters(1 + i, own) for i in range(4)), samples, sides,
+                                        [counters(5, texts[0], 10), counters(5, own, 20), *[wait(7)] * 16, packet(REPORT)], [])
     seeds['readers'] = session(setup(), samples, sides, [sink(2, pids=[10], frames=1), sink(3, fd_kind=FD_LEFT), sink(4, kind=2, limit=8192, fd_kind=FD_FILE, files=[file(b'')])], [])
     seeds['control-leaves'] = setup() + events(RINGS, [event()], FD_RING, [samples]) + sink() + packet(START)
     seeds['stop-before-start'] = setup() + sink() + packet(STOP) + wait()
@@ -228,6 +248,7 @@ def sessions():
     drained = step(STEP_STOP_ASYNC) + packet(DRAINED)
     scripts = {
         'whole': live + asks + packet(STATISTICS) + drained + closed + packet(FINISHED) + step(STEP_GONE),
+        'counters': live + request_counters(OWN_PID) + request_counters(1) + drained + packet(FINISHED),
         'paused': live + step(STEP_PAUSE) + step(STEP_PAUSE) + step(STEP_RESUME) + drained + packet(FINISHED),
         'readers': live + step(STEP_OPEN) * 17 + closed + closed + drained + step(STEP_OPEN),
         'reader-left': live + closed + packet(DRAINED) + packet(FINISHED),

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writes the seeds of the targets proc, kallsyms, demangle, symbols and options: make-text-corpus.py [CORPUS]"""
+"""Writes the seeds of the targets proc, counters, kallsyms, demangle, symbols and options: make-text-corpus.py [CORPUS]"""
 import struct
 
 from gi.repository import GLib
@@ -34,6 +34,30 @@ PROC = {
     'cgroup': [b'0::/system.slice/a.service\n', b'0::/system.slice/a.service/b', b'0::/system.slice/a.services', b'0::/',
                b'4:memory:/x\n1:name=systemd:/system.slice/a.service\n0::/', b':name=systemd:/system.slice', b'1', b''],
     'unit': [b'cron.service', b'-.slice', b'a@b.scope', b'.service', b'x.timer', b'a/b.service', b'a' * 300 + b'.service', b''],
+}
+
+# In the order of the table in fuzz-counters.c.
+CPU = b'cpu0 1 2 3 4 5 6 7 8 9 10\n'
+DISK = b'8 0 sda 1 2 3 4 5 6 7 8\n'
+PROCESS = b' R 1 2 3 4 -1 5 6 7 8 9 150 50 0 0 20 0 3 0 4242 999999 25 18446744073709551615\n'
+COUNTERS = {
+    'cpu': [
+        b'cpu  1 2 3 4 5 6 7 8 9 10\n' + CPU + b'intr 5 6\n' + CPU, CPU[:-1], b'cpu8191' + CPU[4:], b'cpu8192' + CPU[4:], b'cpu-1' + CPU[4:],
+        b'cpu0 1 2 3\n' + CPU, b'cpu0 1 2 3 -4 5 6 7 8\n', b'cpu0 1 2 3x 4 5 6 7 8\n', b'cpu0 18446744073709551616 2 3 4 5 6 7 8\n',
+        b'cpu0 18446744073709551615 1 3 4 5 6 7 8\n', b'cpu0 1 2 3 18446744073709551615 1 6 7 8\n', b'cpu\n\ncpu', b''],
+    'memory': [
+        b'MemTotal: 9 kB\nMemFree: 1 kB\nMemAvailable: 5 kB\nSwapTotal: 3 kB\nSwapFree: 1 kB\n', b'MemTotal: 9 kB\n',
+        b'MemTotal: x\nMemAvailable: 5\nSwapTotal: 3\nSwapFree: 1\n',
+        b'MemTotal: 18014398509481984\nMemAvailable: 5\nSwapTotal: 3\nSwapFree: 1\n', b'MemTotal:', b''],
+    'network': [
+        b'Inter-| Receive |\n face |bytes |\n    lo: 1 2 3 4 5 6 7 8 9 10\neth0:1 2 3 4 5 6 7 8 9\n', b' :1 2 3 4 5 6 7 8 9\n',
+        b'eth0:1 2 3\n', b'n' * 70 + b':1 2 3 4 5 6 7 8 9\n', b'eth0: 1 2 3 4 5 6 7 8 99999999999999999999\n', b'a:b:1 2 3 4 5 6 7 8 9\n', b':'],
+    'disk': [DISK + DISK[:-1], b'8 0\n', b'8 0 sda\n', b'8 0 sda 1 2\n', b'8 sda 1 2 3 4 5 6 7\n', b'8 0 sda 1 2 36028797018963968 4 5 6 7\n',
+             b'8 0 ' + b'n' * 70 + DISK[7:], b'\n'],
+    'process': [
+        b'77 (a)' + PROCESS, b'77 (a) R 1 (b' + PROCESS, b'77 (a\nb)' + PROCESS, b'77 ()' + PROCESS, b'77 (' + b'n' * 70 + b')' + PROCESS,
+        b')(\n', b'77 (a)\n', b'77 (a) R 1 2\n', b'77 (a)' + PROCESS.replace(b' 150', b' -150'),
+        b'77 (a)' + PROCESS.replace(b' 150', b' 18446744073709551614'), b'77 (a)' + PROCESS[:-1]],
 }
 
 KALLSYMS = {
@@ -151,10 +175,13 @@ def options():
     return seeds
 
 
-proc = {}
-for which, (name, texts) in enumerate(PROC.items()):
-    proc |= {f'{name}-{i:02}': bytes([which]) + text for i, text in enumerate(texts)}
-corpus_files.write('proc', proc)
+def numbered(kinds):
+    return {f'{name}-{i:02}': bytes([which]) + text
+            for which, (name, texts) in enumerate(kinds.items()) for i, text in enumerate(texts)}
+
+
+corpus_files.write('proc', numbered(PROC))
+corpus_files.write('counters', numbered(COUNTERS))
 corpus_files.write('kallsyms', KALLSYMS)
 corpus_files.write('demangle', NAMES)
 corpus_files.write('symbols', symbol_tables())

@@ -40,6 +40,10 @@ packet_size_of (uint32_t type, unsigned n_fds)
       return sizeof (SondeMessageSink);
     case SONDE_MESSAGE_PROCESS:
       return sizeof (SondeMessageProcess);
+    case SONDE_MESSAGE_COUNTERS:
+      return sizeof (SondeMessageCounters);
+    case SONDE_MESSAGE_COUNTERS_REQUEST:
+      return sizeof (SondeMessageCountersRequest);
     case SONDE_MESSAGE_FILE:
       return sizeof (SondeMessageFile);
     case SONDE_MESSAGE_NOTE:

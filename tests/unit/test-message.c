@@ -143,7 +143,7 @@ refuses_the_other_sides_messages (void)
 static void
 refuses_foreign_types (void)
 {
-  static const uint32_t types[] = { 0, 15, 100, 111, 255, UINT32_MAX };
+  static const uint32_t types[] = { 0, 99, 100, 199, 255, UINT32_MAX };
 
   for (size_t i = 0; i < G_N_ELEMENTS (types); i++)
     {
@@ -248,6 +248,38 @@ refuses_lists_of_sinks_that_cannot_be (void)
 }
 
 static void
+refuses_counters_that_cannot_be (void)
+{
+  SondeMessageCounters counters
+      = { .header = { SONDE_MESSAGE_COUNTERS, sizeof counters }, .kind = SONDE_COUNTER_KIND_CPU };
+  SondeMessageCountersRequest request
+      = { .header = { SONDE_MESSAGE_COUNTERS_REQUEST, sizeof request }, .pid = 1 };
+  const char *why = NULL;
+
+  g_assert_cmpint (sonde_message_check (&counters, sizeof counters, 1, FALSE, &why), ==, 0);
+  assert_refused (&counters, sizeof counters, 0, FALSE, "wrong number of descriptors");
+  assert_refused (&counters, sizeof counters, 2, FALSE, "wrong number of descriptors");
+  counters.pid = 1;
+  assert_refused (&counters, sizeof counters, 1, FALSE, "impossible process");
+  counters.kind = SONDE_COUNTER_KIND_PROCESS;
+  g_assert_cmpint (sonde_message_check (&counters, sizeof counters, 1, FALSE, &why), ==, 0);
+  g_assert_cmpint (sonde_message_check (&counters, sizeof counters, 0, FALSE, &why), ==, 0);
+  counters.pid = 0;
+  assert_refused (&counters, sizeof counters, 1, FALSE, "impossible process");
+  counters.kind = SONDE_COUNTER_KIND_PROCESS + 1;
+  assert_refused (&counters, sizeof counters, 1, FALSE, "unknown kind of counters");
+  counters.kind = 0;
+  assert_refused (&counters, sizeof counters, 1, FALSE, "unknown kind of counters");
+
+  g_assert_cmpint (sonde_message_check (&request, sizeof request, 0, TRUE, &why), ==, 0);
+  request.padding = 1;
+  assert_refused (&request, sizeof request, 0, TRUE, "impossible request");
+  request.padding = 0;
+  request.pid = 0;
+  assert_refused (&request, sizeof request, 0, TRUE, "impossible request");
+}
+
+static void
 names_every_statistic_once (void)
 {
   g_autoptr (GHashTable) seen = g_hash_table_new (g_str_hash, g_str_equal);
@@ -280,6 +312,7 @@ main (int argc, char **argv)
                    refuses_failure_texts_that_could_forge_a_log_line);
   g_test_add_func ("/message/refuses-lists-of-sinks-that-cannot-be",
                    refuses_lists_of_sinks_that_cannot_be);
+  g_test_add_func ("/message/refuses-counters-that-cannot-be", refuses_counters_that_cannot_be);
   g_test_add_func ("/message/names-every-statistic-once", names_every_statistic_once);
   return g_test_run ();
 }

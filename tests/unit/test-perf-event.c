@@ -177,6 +177,8 @@ test_none (void)
   options.event = SONDE_EVENT_NONE;
   sonde_perf_plan_init (&plan, &options);
   g_assert_false (plan.has_samples);
+  /* The worker has to know how the side band's records end. */
+  g_assert_cmpuint (plan.samples.sample_type, ==, plan.sideband.sample_type);
   g_assert_cmpuint (sonde_perf_plan_flags (&plan, &options) & SONDE_SPEC_USER_STACK, ==, 0);
   g_assert_true (sonde_perf_plan_probe (&plan, &options, 0, NULL));
 }

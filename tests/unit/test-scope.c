@@ -336,6 +336,60 @@ test_undumpable (void)
   waitpid (request.pid, NULL, 0);
 }
 
+/* What is open of the numbers of @target, or a negative errno. */
+static int
+open_stat (SondeProcBroker *broker, const SondeTarget *target)
+{
+  int fd = sonde_proc_broker_open_stat (broker, target);
+  char text[64] = { 0 };
+  g_autofree char *expected = g_strdup_printf ("%d (", (int) sonde_target_pid (target));
+
+  if (fd < 0)
+    return fd;
+  g_assert_cmpint (fcntl (fd, F_GETFL) & O_ACCMODE, ==, O_RDONLY);
+  g_assert_cmpint (pread (fd, text, sizeof text - 1, 0), >, 0);
+  g_assert_true (g_str_has_prefix (text, expected));
+  close (fd);
+  return 0;
+}
+
+static void
+test_stat_of_target (void)
+{
+  uid_t stranger = getuid () == NOBODY ? 1 : NOBODY;
+  g_autoptr (SondeProcBroker) ours = sonde_proc_broker_new (getuid (), SONDE_SCOPE_LAUNCH, FALSE);
+  g_autoptr (SondeProcBroker) theirs = sonde_proc_broker_new (stranger, SONDE_SCOPE_LAUNCH, FALSE);
+  g_autoptr (SondeProcBroker) named = sonde_proc_broker_new (stranger, SONDE_SCOPE_PIDS, FALSE);
+  g_autoptr (SondeTarget) target = sonde_target_new_unproven (getpid ());
+  SondeRecordTarget other = { .pid = getpid (), .start_ticks = 1 };
+  g_autoptr (SondeTarget) reused = NULL;
+
+  allow_self (ours);
+  g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = getuid () }, NULL));
+  reused = sonde_target_new_recorded (&other);
+  g_assert_cmpint (open_stat (ours, target), ==, 0);
+  g_assert_cmpint (open_stat (ours, reused), ==, -ESRCH);
+  g_assert_cmpint (open_stat (theirs, target), ==, -EPERM);
+  g_assert_cmpint (open_stat (named, target), ==, -EPERM);
+  sonde_proc_broker_allow (named, target);
+  g_assert_cmpint (open_stat (named, target), ==, 0);
+}
+
+static void
+test_stat_of_undumpable (void)
+{
+  uid_t owner = getuid () == 0 ? NOBODY : getuid ();
+  g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (owner, SONDE_SCOPE_LAUNCH, FALSE);
+  pid_t pid = spawn_undumpable (owner);
+  g_autoptr (SondeTarget) target = sonde_target_new_unproven (pid);
+
+  g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = owner }, NULL));
+  g_assert_cmpint (open_stat (broker, target), ==, -EPERM);
+  kill (pid, SIGKILL);
+  waitpid (pid, NULL, 0);
+  g_assert_cmpint (open_stat (broker, target), ==, -ESRCH);
+}
+
 static pid_t
 spawn_waiting (void)
 {
@@ -409,6 +463,8 @@ main (int argc, char **argv)
   g_test_add_func ("/scope/process/refuses-those-of-others", test_process_refusals);
   g_test_add_func ("/scope/process/refuses-what-the-kernel-closes-to-its-uid", test_undumpable);
   g_test_add_func ("/scope/process/knows-named-ones-and-their-children", test_named);
+  g_test_add_func ("/scope/stat-of-target/refuses-what-the-kernel-closes", test_stat_of_undumpable);
+  g_test_add_func ("/scope/stat-of-target/opens-it-for-its-session-alone", test_stat_of_target);
   g_test_add_func ("/scope/process/hides-nothing-from-raw-data", test_raw);
   return g_test_run ();
 }

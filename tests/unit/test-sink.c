@@ -65,7 +65,7 @@ embeds_symbols_in_pieces_before_the_ledger (Fixture *fixture, gconstpointer data
   record_samples (fixture, 1);
   summary = finish (fixture, symbols);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_FILE_CHUNK], ==,
-                    300000 / SONDE_WRITER_MAX_CHUNK + 1);
+                    (300000 + SONDE_WRITER_MAX_CHUNK - 1) / SONDE_WRITER_MAX_CHUNK);
 }
 
 static void
