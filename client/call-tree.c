@@ -139,6 +139,30 @@ sonde_call_tree_remap (const SondeCallTree *self, const guint32 *new_ids)
   return mapped;
 }
 
+SondeCallTree *
+sonde_call_tree_expand (const SondeCallTree *self, const guint32 *starts, const guint32 *new_ids)
+{
+  SondeCallTree *expanded = sonde_call_tree_new ();
+  g_autofree guint32 *new_nodes = g_new0 (guint32, self->nodes->len);
+
+  NODE (expanded, 0)->self = NODE (self, 0)->self;
+  NODE (expanded, 0)->total = NODE (self, 0)->total;
+  for (guint32 i = 1; i < self->nodes->len; i++)
+    {
+      const SondeCallNode *node = NODE (self, i);
+      guint32 at = new_nodes[node->parent];
+
+      for (guint32 k = starts[node->id]; k < starts[node->id + 1]; k++)
+        {
+          at = sonde_call_tree_ensure_child (expanded, at, new_ids[k]);
+          NODE (expanded, at)->total += node->total;
+        }
+      NODE (expanded, at)->self += node->self;
+      new_nodes[i] = at;
+    }
+  return expanded;
+}
+
 /* Adds @weight to the path from @node of @source to its root. */
 static void
 add_outwards (SondeCallTree *self, const SondeCallTree *source, guint32 node, guint64 weight)

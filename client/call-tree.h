@@ -52,6 +52,17 @@ sonde_call_tree_add_tree (SondeCallTree *self, const SondeCallTree *source, cons
 SondeCallTree *sonde_call_tree_remap (const SondeCallTree *self, const guint32 *new_ids);
 
 /**
+ * sonde_call_tree_expand:
+ * @starts: by id, and one more: where its new ids begin in @new_ids; each has at least one
+ * @new_ids: outermost first
+ *
+ * Returns: (transfer full): a new tree where each node became as many, one below the other;
+ * siblings that become equal are merged
+ */
+SondeCallTree *
+sonde_call_tree_expand (const SondeCallTree *self, const guint32 *starts, const guint32 *new_ids);
+
+/**
  * sonde_call_tree_add_inverted:
  *
  * Adds each stack of @source with its leaf first, so that the children of a node are its callers.

@@ -163,9 +163,21 @@ notice_exec (SondeCaptureModel *self, Space *space, const SondeFrameMap *frame)
   space->vdso = frame->start;
 }
 
+/* Behind the path's NUL there may be "@" and a build id. */
+static const char *
+find_build_id (const SondeFrameMap *frame)
+{
+  gsize size = frame->frame.len - sizeof *frame;
+  gsize path_size = strlen (frame->path) + 1;
+
+  /* the last byte of the frame is NUL, as frame-check knows */
+  return path_size < size && frame->path[path_size] == '@' ? frame->path + path_size + 1 : NULL;
+}
+
 static void
 add_map (SondeCaptureModel *self, const SondeFrameMap *frame)
 {
+  const char *build_id = find_build_id (frame);
   Space *space = ensure_space (self, frame->frame.pid);
   const SondeMapping *old = find_mapping (space, frame->start);
   SondeMapping *mapping;
@@ -183,6 +195,8 @@ add_map (SondeCaptureModel *self, const SondeFrameMap *frame)
   mapping->offset = frame->offset;
   mapping->inode = frame->inode;
   mapping->path = g_string_chunk_insert_const (self->paths, frame->path);
+  if (build_id != NULL)
+    mapping->build_id = g_string_chunk_insert_const (self->paths, build_id);
   g_ptr_array_add (self->mappings, mapping);
 
   if (space->is_shared)

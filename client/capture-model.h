@@ -28,7 +28,8 @@ typedef struct
   guint64 end;
   guint64 offset; /* bytes into the file */
   guint64 inode;
-  const char *path; /* may be invalid UTF-8 */
+  const char *path;     /* may be invalid UTF-8 */
+  const char *build_id; /* as the capture has it, should be hexadecimal; NULL: it has none */
 } SondeMapping;
 
 typedef struct

@@ -65,7 +65,7 @@ read_report (const char *path, const char *comm)
       sonde_cli_complain ("%s", error->message);
       return NULL;
     }
-  sonde_report_finish (report);
+  sonde_report_finish (report, NULL);
   if (sonde_profile_total (sonde_report_profile (report)) == 0)
     {
       sonde_cli_complain ("%s has no samples to compare", shown);

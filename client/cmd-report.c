@@ -2,6 +2,7 @@
 /* sondectl report: where the time of a capture went. */
 #include "client/commands.h"
 
+#include <elfutils/debuginfod.h>
 #include <math.h>
 
 #include "client/capture-file.h"
@@ -19,6 +20,10 @@ typedef struct
   gboolean flat;
   char *callers;
   char *by;
+  SondeSymbolOptions symbols;
+  char *debuginfod;
+  char *debug_directory;
+  gboolean verbose;
   gboolean json;
   gboolean no_pager;
   double percent_limit;
@@ -36,11 +41,13 @@ report_options_clear (ReportOptions *options)
   g_free (options->callers);
   g_free (options->by);
   g_free (options->comm);
+  g_free (options->debuginfod);
+  g_free (options->debug_directory);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (ReportOptions, report_options_clear)
 
-static const char *const groups[] = { "process", "thread", "module", "function", NULL };
+static const char *const groups[] = { "process", "thread", "module", "function", "line", NULL };
 
 static gboolean
 check (const ReportOptions *options)
@@ -51,7 +58,7 @@ check (const ReportOptions *options)
   if (n_views > 1)
     sonde_cli_complain ("only one of --bottom-up, --flat, --callers and --by at a time");
   else if (options->by != NULL && !g_strv_contains (groups, options->by))
-    sonde_cli_complain ("--by is one of process, thread, module, function");
+    sonde_cli_complain ("--by is one of process, thread, module, function, line");
   else if (options->percent_limit < 0 || options->percent_limit > 100)
     sonde_cli_complain ("--percent-limit goes from 0 to 100");
   else if (options->max_depth < 1 || options->max_depth > 1024)
@@ -72,7 +79,7 @@ parse (int *argc, char ***argv, ReportOptions *options)
     { "callers", 0, 0, G_OPTION_ARG_STRING, &options->callers, "Only FUNCTION and its callers",
       "FUNCTION" },
     { "flat", 'f', 0, G_OPTION_ARG_NONE, &options->flat, "Functions by their own share", NULL },
-    { "by", 0, 0, G_OPTION_ARG_STRING, &options->by, "process, thread, module or function",
+    { "by", 0, 0, G_OPTION_ARG_STRING, &options->by, "process, thread, module, function or line",
       "GROUP" },
     { "pid", 'p', 0, G_OPTION_ARG_INT64, &options->pid, "Only this process", "PID" },
     { "tid", 't', 0, G_OPTION_ARG_INT64, &options->tid, "Only this thread", "TID" },
@@ -83,6 +90,14 @@ parse (int *argc, char ***argv, ReportOptions *options)
       "Sum up what is lighter (0.5)", "PERCENT" },
     { "max-depth", 0, 0, G_OPTION_ARG_INT, &options->max_depth, "Show at most N frames (512)",
       "N" },
+    { "inline", 'i', 0, G_OPTION_ARG_NONE, &options->symbols.inlines, "Show inlined functions, too",
+      NULL },
+    { "lines", 0, 0, G_OPTION_ARG_NONE, &options->symbols.lines, "Show source lines", NULL },
+    { "debug-directory", 0, 0, G_OPTION_ARG_FILENAME, &options->debug_directory,
+      "Debug files (/usr/lib/debug)", "DIR" },
+    { "debuginfod", 0, 0, G_OPTION_ARG_STRING, &options->debuginfod,
+      "Get debug information from there", "URL" },
+    { "verbose", 'v', 0, G_OPTION_ARG_NONE, &options->verbose, "Say why names are missing", NULL },
     { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "For programs", NULL },
     { "no-pager", 0, 0, G_OPTION_ARG_NONE, &options->no_pager, "Do not start $PAGER", NULL },
     G_OPTION_ENTRY_NULL
@@ -131,14 +146,14 @@ new_report (const ReportOptions *options, const SondeCaptureFile *file)
 
 /* A break in the capture is told, and what came before it is shown all the same. */
 static gboolean
-read_capture (SondeCaptureFile *file, SondeReport *report)
+read_capture (SondeCaptureFile *file, SondeReport *report, const SondeSymbolOptions *symbols)
 {
   g_autoptr (GError) error = NULL;
   const SondeFrame *frame;
 
   while (sonde_capture_file_next (file, &frame, &error))
     sonde_report_add_frame (report, frame);
-  sonde_report_finish (report);
+  sonde_report_finish (report, symbols);
   if (error != NULL)
     sonde_cli_complain ("%s; showing what came before", error->message);
   return error == NULL;
@@ -158,6 +173,8 @@ new_view (const SondeReport *report, const ReportOptions *options)
     return sonde_profile_view_by_process (profile);
   if (g_strcmp0 (options->by, "thread") == 0)
     return sonde_report_by_thread (report);
+  if (g_strcmp0 (options->by, "line") == 0)
+    return sonde_profile_view_by_line (profile);
   if (g_strcmp0 (options->by, "module") == 0)
     return sonde_profile_view_by_module (profile);
   return NULL;
@@ -210,6 +227,16 @@ print_report (const SondeReport *report, const ReportOptions *options)
   return options->json || options->no_pager ? sonde_cli_print (out) : sonde_pager_print (out);
 }
 
+/* On standard error, so that the report stays the same. */
+static void
+print_misses (const SondeReport *report)
+{
+  g_autoptr (GString) misses = g_string_new (NULL);
+
+  sonde_symbol_resolver_append_misses (sonde_report_resolver (report), misses);
+  g_printerr ("%s", misses->str);
+}
+
 int
 sonde_cmd_report (int argc, char **argv)
 {
@@ -221,6 +248,7 @@ sonde_cmd_report (int argc, char **argv)
   g_autoptr (SondeCaptureFile) file = NULL;
   g_autoptr (SondeReport) report = NULL;
   g_autoptr (GError) error = NULL;
+  g_autofree char *cache_folder = NULL;
   gboolean is_whole;
 
   if (!parse (&argc, &argv, &options))
@@ -232,7 +260,15 @@ sonde_cmd_report (int argc, char **argv)
       return 1;
     }
 
+  if (options.debuginfod != NULL)
+    g_setenv (DEBUGINFOD_URLS_ENV_VAR, options.debuginfod, TRUE);
+  cache_folder = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
+  options.symbols.cache_folder = cache_folder;
+  options.symbols.debug_directory = options.debug_directory;
+  options.symbols.lines |= g_strcmp0 (options.by, "line") == 0;
   report = new_report (&options, file);
-  is_whole = read_capture (file, report);
+  is_whole = read_capture (file, report, &options.symbols);
+  if (options.verbose)
+    print_misses (report);
   return print_report (report, &options) && is_whole ? 0 : 1;
 }

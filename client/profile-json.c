@@ -113,6 +113,7 @@ add_functions (const Writer *self)
       json_builder_begin_object (self->builder);
       add_text (self->builder, "name", function->name);
       add_text (self->builder, "module", function->module);
+      add_text (self->builder, "source", function->source);
       json_builder_end_object (self->builder);
     }
   json_builder_end_array (self->builder);
@@ -160,6 +161,7 @@ sonde_profile_json_add_rows (JsonBuilder *builder,
       json_builder_begin_object (builder);
       add_text (builder, "name", function->name);
       add_text (builder, "module", function->module);
+      add_text (builder, "source", function->source);
       add_number (builder, "self", sums.self[id]);
       add_number (builder, "total", sums.total[id]);
       json_builder_end_object (builder);

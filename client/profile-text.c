@@ -87,11 +87,12 @@ static void
 append_line (const Printer *printer, guint32 node, const char *branch)
 {
   Weight weight = weigh (printer->process, node);
-  guint32 function = sonde_call_tree_node (printer->process->tree, node)->id;
+  const SondeFunction *shown = sonde_profile_function (
+      printer->profile, sonde_call_tree_node (printer->process->tree, node)->id);
 
   append_numbers (printer, &weight);
-  g_string_append_printf (printer->out, "%s%s%s\n", printer->prefix->str, branch,
-                          sonde_profile_function (printer->profile, function)->name);
+  g_string_append_printf (printer->out, "%s%s%s%s%s\n", printer->prefix->str, branch, shown->name,
+                          shown->source[0] != '\0' ? "  " : "", shown->source);
 }
 
 static Weight
@@ -299,7 +300,8 @@ append_flat_rows (GString *out, const SondeProfileSums *sums, const SondeProfile
       g_string_append_printf (out, " %6.1f%%  ", sonde_text_percent (sums->total[id], total));
       append_amounts (out, sonde_profile_unit (sums->profile), self, sums->beside[id]);
       if (function->module[0] != '\0')
-        g_string_append_printf (out, "%-40s  %s\n", function->name, function->module);
+        g_string_append_printf (out, "%-40s  %s%s%s\n", function->name, function->module,
+                                function->source[0] != '\0' ? "  " : "", function->source);
       else
         g_string_append_printf (out, "%s\n", function->name);
     }

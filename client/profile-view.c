@@ -76,36 +76,65 @@ sonde_profile_view_callers (const SondeProfile *profile, const char *name)
   return view;
 }
 
-SondeProfile *
-sonde_profile_view_by_module (const SondeProfile *profile)
+/* Names the group of a function; (transfer full). */
+typedef char *(*GroupFunc) (const SondeFunction *function);
+
+static SondeProfile *
+group_functions (const SondeProfile *profile, GroupFunc group)
 {
   SondeProfile *view = sonde_profile_new (sonde_profile_unit (profile));
-  g_autoptr (GHashTable) modules = g_hash_table_new (g_str_hash, g_str_equal);
+  g_autoptr (GHashTable) numbers = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   guint32 n_functions = sonde_profile_n_functions (profile);
-  g_autofree guint32 *module_of = g_new (guint32, n_functions);
+  g_autofree guint32 *group_of = g_new (guint32, n_functions);
 
   for (guint32 i = 0; i < n_functions; i++)
     {
-      const char *module = sonde_profile_function (profile, i)->module;
+      g_autofree char *name = group (sonde_profile_function (profile, i));
       gpointer found;
 
-      if (!g_hash_table_lookup_extended (modules, module, NULL, &found))
+      if (!g_hash_table_lookup_extended (numbers, name, NULL, &found))
         {
-          const char *name = module[0] != '\0' ? module : "[unknown]";
-
           found = GUINT_TO_POINTER (sonde_profile_name_function (view, name, ""));
-          g_hash_table_insert (modules, (gpointer) module, found);
+          g_hash_table_insert (numbers, g_steal_pointer (&name), found);
         }
-      module_of[i] = GPOINTER_TO_UINT (found);
+      group_of[i] = GPOINTER_TO_UINT (found);
     }
   for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
     {
       const SondeProfileProcess *process = sonde_profile_process (profile, i);
 
       sonde_profile_add_process (view, &process->process,
-                                 sonde_call_tree_remap (process->tree, module_of), NULL);
+                                 sonde_call_tree_remap (process->tree, group_of), NULL);
     }
   return view;
+}
+
+static char *
+dup_module (const SondeFunction *function)
+{
+  return g_strdup (function->module[0] != '\0' ? function->module : "[unknown]");
+}
+
+static char *
+dup_line (const SondeFunction *function)
+{
+  g_autofree char *module = dup_module (function);
+
+  if (function->source[0] != '\0')
+    return g_strdup_printf ("%-28s  %s", function->source, function->name);
+  return g_strdup_printf ("%-28s  %s", "[no line]", module);
+}
+
+SondeProfile *
+sonde_profile_view_by_module (const SondeProfile *profile)
+{
+  return group_functions (profile, dup_module);
+}
+
+SondeProfile *
+sonde_profile_view_by_line (const SondeProfile *profile)
+{
+  return group_functions (profile, dup_line);
 }
 
 SondeProfile *

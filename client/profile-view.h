@@ -22,6 +22,8 @@ SondeProfile *sonde_profile_view_bottom_up (const SondeProfile *profile);
  */
 SondeProfile *sonde_profile_view_callers (const SondeProfile *profile, const char *name);
 
-/* Modules, or processes, take the place of functions. */
+/* Modules, lines or processes take the place of functions. What has no line is one for each module.
+ */
+SondeProfile *sonde_profile_view_by_line (const SondeProfile *profile);
 SondeProfile *sonde_profile_view_by_module (const SondeProfile *profile);
 SondeProfile *sonde_profile_view_by_process (const SondeProfile *profile);

@@ -18,6 +18,7 @@ function_free (gpointer data)
 
   g_free (function->name);
   g_free (function->module);
+  g_free (function->source);
   g_free (function);
 }
 
@@ -75,6 +76,7 @@ sonde_profile_name_function (SondeProfile *self, const char *name, const char *m
 
   function->name = g_strdup (name);
   function->module = g_strdup (module);
+  function->source = g_strdup ("");
   g_ptr_array_add (self->own, function);
   g_ptr_array_add (self->functions, function);
   return self->functions->len - 1;

@@ -27,7 +27,19 @@ append_labelled (GString *out, const char *label, const char *text)
 /* Group and keys of the METADATA frame "sonde": docs/protocol.md. */
 #define SETTINGS "sonde"
 
-/* "cpu-clock at 1000 Hz" */
+/* NULL if the capture does not say how it was made. */
+static GKeyFile *
+dup_settings (const SondeCaptureModel *model)
+{
+  const char *metadata = sonde_capture_model_metadata (model, SETTINGS);
+  g_autoptr (GKeyFile) settings = g_key_file_new ();
+
+  if (metadata == NULL
+      || !g_key_file_load_from_data (settings, metadata, strlen (metadata), 0, NULL))
+    return NULL;
+  return g_steal_pointer (&settings);
+}
+
 static char *
 describe_event (GKeyFile *settings)
 {
@@ -43,6 +55,14 @@ describe_event (GKeyFile *settings)
   return g_steal_pointer (&shown);
 }
 
+char *
+sonde_report_describe_event (const SondeCaptureModel *model)
+{
+  g_autoptr (GKeyFile) settings = dup_settings (model);
+
+  return settings != NULL ? describe_event (settings) : NULL;
+}
+
 static void
 append_event (GString *out, GKeyFile *settings)
 {
@@ -55,14 +75,34 @@ append_event (GString *out, GKeyFile *settings)
   append_labelled (out, "Event", line);
 }
 
-/* What was recorded, by the heaviest process if it is not everything. */
+/* Whether everything was recorded; else the heaviest process is what a reader knows it by. */
+static gboolean
+is_whole_machine (GKeyFile *settings)
+{
+  g_autofree char *scope
+      = settings != NULL ? g_key_file_get_string (settings, SETTINGS, "scope", NULL) : NULL;
+
+  return g_strcmp0 (scope, "system") == 0;
+}
+
+char *
+sonde_report_describe_subject (const SondeCaptureModel *model, const SondeModelProcess *heaviest)
+{
+  g_autoptr (GKeyFile) settings = dup_settings (model);
+
+  if (is_whole_machine (settings))
+    return g_strdup ("whole machine");
+  return sonde_text_escape (heaviest->cmdline, -1);
+}
+
 static void
 append_subject (GString *out, const SondeProfile *profile, GKeyFile *settings)
 {
-  g_autofree char *scope = g_key_file_get_string (settings, SETTINGS, "scope", NULL);
+  g_autofree char *scope
+      = settings != NULL ? g_key_file_get_string (settings, SETTINGS, "scope", NULL) : NULL;
   g_autofree char *cmdline = NULL;
 
-  if (g_strcmp0 (scope, "system") == 0)
+  if (is_whole_machine (settings))
     {
       append_labelled (out, "Scope", "whole machine");
       return;
@@ -73,22 +113,18 @@ append_subject (GString *out, const SondeProfile *profile, GKeyFile *settings)
   append_labelled (out, g_strcmp0 (scope, "launch") == 0 ? "Command" : "Process", cmdline);
 }
 
-static void
-append_losses (GString *out, const SondeCaptureModel *model)
+char *
+sonde_report_describe_losses (const SondeCaptureModel *model)
 {
   static const SondeLedger stages[] = { SONDE_LEDGER_LOST_KERNEL, SONDE_LEDGER_LOST_RING,
                                         SONDE_LEDGER_LOST_QUEUE, SONDE_LEDGER_STREAM_SAMPLES_LOST };
   g_autoptr (GString) detail = g_string_new (NULL);
   g_autofree char *lost_text = NULL;
-  g_autofree char *line = NULL;
   guint64 produced = 0;
   guint64 lost = 0;
 
   if (!sonde_capture_model_ledger (model, SONDE_LEDGER_PRODUCED, &produced))
-    {
-      append_labelled (out, "Lost", "unknown: the capture has no ledger");
-      return;
-    }
+    return g_strdup ("unknown: the capture has no ledger");
   for (guint i = 0; i < G_N_ELEMENTS (stages); i++)
     {
       guint64 n = 0;
@@ -100,14 +136,18 @@ append_losses (GString *out, const SondeCaptureModel *model)
                               sonde_ledger_name (stages[i]), n);
     }
   if (lost == 0)
-    {
-      append_labelled (out, "Lost", "nothing");
-      return;
-    }
+    return g_strdup ("nothing");
   lost_text = sonde_text_plural (lost, "sample", "samples");
-  line = g_strdup_printf ("%s, %.1f%% (%s)", lost_text, sonde_text_percent (lost, produced),
+  return g_strdup_printf ("%s, %.1f%% (%s)", lost_text, sonde_text_percent (lost, produced),
                           detail->str);
-  append_labelled (out, "Lost", line);
+}
+
+static void
+append_losses (GString *out, const SondeCaptureModel *model)
+{
+  g_autofree char *losses = sonde_report_describe_losses (model);
+
+  append_labelled (out, "Lost", losses);
 }
 
 /* What a reader who came late, or asked for less, knowingly did without. */
@@ -154,18 +194,14 @@ void
 sonde_report_append_header (GString *out, const SondeReport *report)
 {
   const SondeCaptureModel *model = sonde_report_model (report);
-  const char *metadata = sonde_capture_model_metadata (model, SETTINGS);
-  g_autoptr (GKeyFile) settings = g_key_file_new ();
+  g_autoptr (GKeyFile) settings = dup_settings (model);
   g_autofree char *duration = sonde_text_duration (sonde_capture_model_duration_ns (model));
   g_autofree char *samples = sonde_text_count (sonde_capture_model_n_samples (model));
   const SondeProfile *profile = sonde_report_profile (report);
   guint64 n_shown = sonde_profile_total (profile);
-  gboolean has_settings
-      = metadata != NULL
-        && g_key_file_load_from_data (settings, metadata, strlen (metadata), 0, NULL);
 
   append_subject (out, profile, settings);
-  if (has_settings)
+  if (settings != NULL)
     append_event (out, settings);
   g_string_append_printf (out, "%-10s%s in %s\n", "Samples", samples, duration);
   if (n_shown < sonde_capture_model_n_samples (model))

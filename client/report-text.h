@@ -5,3 +5,13 @@
 #include "client/report.h"
 
 void sonde_report_append_header (GString *out, const SondeReport *report);
+
+/* "cpu-clock at 1000 Hz", or NULL if the capture does not say. */
+char *sonde_report_describe_event (const SondeCaptureModel *model);
+
+/* What was recorded: "whole machine", or the command line of @heaviest. */
+char *sonde_report_describe_subject (const SondeCaptureModel *model,
+                                     const SondeModelProcess *heaviest);
+
+/* "nothing", "2 samples, 14.3% (lost-kernel 2)", or that it is unknown. */
+char *sonde_report_describe_losses (const SondeCaptureModel *model);

@@ -112,14 +112,19 @@ sonde_report_add_frame (SondeReport *self, const SondeFrame *frame)
 }
 
 void
-sonde_report_finish (SondeReport *self)
+sonde_report_finish (SondeReport *self, const SondeSymbolOptions *options)
 {
   guint32 n_locations = sonde_capture_model_n_locations (self->model);
-  g_autofree guint32 *functions = g_new (guint32, n_locations);
+  g_autofree guint32 *starts = g_new (guint32, n_locations + 1);
+  g_autoptr (GArray) functions = g_array_new (FALSE, FALSE, sizeof (guint32));
 
-  self->resolver = sonde_symbol_resolver_new (self->model);
+  self->resolver = sonde_symbol_resolver_new (self->model, options);
   for (guint32 i = 0; i < n_locations; i++)
-    functions[i] = sonde_symbol_resolver_resolve (self->resolver, i);
+    {
+      starts[i] = functions->len;
+      sonde_symbol_resolver_resolve_all (self->resolver, i, functions);
+    }
+  starts[n_locations] = functions->len;
 
   self->profile = sonde_profile_new (SONDE_UNIT_SAMPLES);
   for (guint32 i = 0; i < sonde_symbol_resolver_n_functions (self->resolver); i++)
@@ -130,8 +135,10 @@ sonde_report_finish (SondeReport *self)
       SondeCallTree *locations = g_ptr_array_index (self->trees, i);
 
       if (locations != NULL)
-        sonde_profile_add_process (self->profile, sonde_capture_model_process (self->model, i),
-                                   sonde_call_tree_remap (locations, functions), NULL);
+        sonde_profile_add_process (
+            self->profile, sonde_capture_model_process (self->model, i),
+            sonde_call_tree_expand (locations, starts, (const guint32 *) (void *) functions->data),
+            NULL);
     }
   g_ptr_array_set_size (self->trees, 0);
   sonde_profile_sort (self->profile);
@@ -162,6 +169,12 @@ sonde_report_by_thread (const SondeReport *self)
       sonde_profile_add_process (view, process, tree, NULL);
     }
   return view;
+}
+
+const SondeSymbolResolver *
+sonde_report_resolver (const SondeReport *self)
+{
+  return self->resolver;
 }
 
 const SondeCaptureModel *

@@ -23,15 +23,16 @@ typedef struct
     .pid = -1, .tid = -1, .from_ns = G_MININT64, .to_ns = G_MAXINT64                               \
   }
 
-/* @filter: copied; NULL takes every sample */
+/* @filter: its comm, too, is copied; NULL takes every sample */
 SondeReport *sonde_report_new (const SondeReportFilter *filter);
 void sonde_report_free (SondeReport *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeReport, sonde_report_free)
 
 void sonde_report_add_frame (SondeReport *self, const SondeFrame *frame);
 
-/* Looks up the names. No frame may follow; what is below may be asked only afterwards. */
-void sonde_report_finish (SondeReport *self);
+/* Looks up the names. No frame may follow; what is below may be asked only afterwards.
+ * @options: (nullable) */
+void sonde_report_finish (SondeReport *self, const SondeSymbolOptions *options);
 
 /* Processes with samples, heaviest first. */
 const SondeProfile *sonde_report_profile (const SondeReport *self);
@@ -39,4 +40,5 @@ const SondeProfile *sonde_report_profile (const SondeReport *self);
 /* (transfer full): a profile whose functions are the threads. */
 SondeProfile *sonde_report_by_thread (const SondeReport *self);
 
+const SondeSymbolResolver *sonde_report_resolver (const SondeReport *self);
 const SondeCaptureModel *sonde_report_model (const SondeReport *self);

@@ -19,6 +19,8 @@ static const struct
   { NULL, NULL, "record [OPTION...] -p PID | -u UNIT | -a", "profile processes, or the machine" },
   { "report", sonde_cmd_report, "report FILE", "show where the time went" },
   { "diff", sonde_cmd_diff, "diff BEFORE AFTER", "show what became slower" },
+  { "flamegraph", sonde_cmd_flamegraph, "flamegraph FILE",
+    "draw it as a page for the browser (or --svg)" },
   { "dump", sonde_cmd_dump, "dump FILE", "print each frame as a line of text" },
   { "verify", sonde_cmd_verify, "verify FILE", "check structure and loss ledger" },
   { "list", sonde_cmd_list, "list [--all]", "show the sessions of the system's service" },

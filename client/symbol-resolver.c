@@ -2,38 +2,42 @@
 /* Gives each location of a capture a function. */
 #include "client/symbol-resolver.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "client/fd.h"
+#include "client/debug-files.h"
+#include "client/module-list.h"
 #include "client/text.h"
 #include "symbols/demangle.h"
-#include "symbols/symbol-table.h"
-
-/* A local file; table is NULL if it has no symbols or is not the file that was mapped. */
-typedef struct
-{
-  SondeSymbolTable *table;
-} Module;
 
 struct SondeSymbolResolver
 {
   const SondeCaptureModel *model;
-  GHashTable *modules;  /* "INODE PATH" → Module */
-  GHashTable *by_name;  /* "NAME\nMODULE" → number of a function */
+  gboolean inlines;
+  gboolean lines;
+  SondeModuleList *modules;
+  GHashTable *by_name;  /* "NAME\nMODULE\nSOURCE" → number of a function */
   GPtrArray *functions; /* SondeFunction */
 };
 
-static void
-module_free (gpointer data)
+/* What is known of a location; the texts are of foreign origin. */
+typedef struct
 {
-  Module *module = data;
+  char *name; /* owned */
+  const char *module;
+  SondeModule *file;   /* NULL: none that is here */
+  guint64 vaddr;       /* in @file */
+  gboolean is_in_file; /* lines of @file tell of it */
+  gboolean is_made_up; /* the name: there is none */
+} Place;
 
-  sonde_symbol_table_free (module->table);
-  g_free (module);
+static void
+place_clear (Place *place)
+{
+  g_free (place->name);
 }
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Place, place_clear)
 
 static void
 function_free (gpointer data)
@@ -42,16 +46,22 @@ function_free (gpointer data)
 
   g_free (function->name);
   g_free (function->module);
+  g_free (function->source);
   g_free (function);
 }
 
 SondeSymbolResolver *
-sonde_symbol_resolver_new (const SondeCaptureModel *model)
+sonde_symbol_resolver_new (const SondeCaptureModel *model, const SondeSymbolOptions *options)
 {
   SondeSymbolResolver *self = g_new0 (SondeSymbolResolver, 1);
+  const char *directory = options != NULL ? options->debug_directory : NULL;
 
   self->model = model;
-  self->modules = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, module_free);
+  self->inlines = options != NULL && options->inlines;
+  self->lines = options != NULL && options->lines;
+  self->modules
+      = sonde_module_list_new (model, directory != NULL ? directory : SONDE_DEBUG_DIRECTORY,
+                               options != NULL ? options->cache_folder : NULL);
   self->by_name = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->functions = g_ptr_array_new_with_free_func (function_free);
   return self;
@@ -62,55 +72,35 @@ sonde_symbol_resolver_free (SondeSymbolResolver *self)
 {
   if (self == NULL)
     return;
-  g_hash_table_unref (self->modules);
+  sonde_module_list_free (self->modules);
   g_hash_table_unref (self->by_name);
   g_ptr_array_unref (self->functions);
   g_free (self);
 }
 
-/* Opens @path only if it is the regular file with that inode. The path comes out of the capture, so
- * nothing is opened for reading before its type is known: opening a device or a FIFO has effects.
- */
-static int
-open_mapped_file (const char *path, guint64 inode)
+static char *
+dup_source (const SondeSymbolResolver *self, const SondeSourceFrame *frame)
 {
-  sonde_autofd int handle = open (path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
-  g_autofree char *by_handle = g_strdup_printf ("/proc/self/fd/%d", handle);
-  struct stat st;
+  g_autofree char *file = NULL;
 
-  if (handle < 0 || inode == 0 || fstat (handle, &st) < 0 || !S_ISREG (st.st_mode)
-      || st.st_ino != inode)
-    return -1;
-  return open (by_handle, O_RDONLY | O_CLOEXEC);
-}
-
-static SondeSymbolTable *
-ensure_table (SondeSymbolResolver *self, const SondeMapping *mapping)
-{
-  g_autofree char *key
-      = g_strdup_printf ("%" G_GUINT64_FORMAT " %s", mapping->inode, mapping->path);
-  Module *module = g_hash_table_lookup (self->modules, key);
-
-  if (module == NULL)
-    {
-      sonde_autofd int fd = open_mapped_file (mapping->path, mapping->inode);
-
-      module = g_new0 (Module, 1);
-      if (fd >= 0 && sonde_symbol_table_new (fd, &module->table) < 0)
-        module->table = NULL;
-      g_hash_table_insert (self->modules, g_steal_pointer (&key), module);
-    }
-  return module->table;
+  if (!self->lines || frame == NULL || frame->file == NULL)
+    return g_strdup ("");
+  file = sonde_text_escape (frame->file, -1);
+  return frame->line > 0 ? g_strdup_printf ("%s:%u", file, frame->line) : g_steal_pointer (&file);
 }
 
 /* Takes the foreign @name; @module may be NULL. */
 static guint32
-ensure_function (SondeSymbolResolver *self, const char *name, const char *module)
+ensure_function (SondeSymbolResolver *self,
+                 const char *name,
+                 const char *module,
+                 const SondeSourceFrame *frame)
 {
   char *demangled = sonde_demangle (name);
   g_autofree char *shown = sonde_text_escape (demangled != NULL ? demangled : name, -1);
   g_autofree char *shown_module = sonde_text_escape (module != NULL ? module : "", -1);
-  g_autofree char *key = g_strdup_printf ("%s\n%s", shown, shown_module);
+  g_autofree char *source = dup_source (self, frame);
+  g_autofree char *key = g_strdup_printf ("%s\n%s\n%s", shown, shown_module, source);
   SondeFunction *function;
   gpointer found;
 
@@ -121,6 +111,7 @@ ensure_function (SondeSymbolResolver *self, const char *name, const char *module
   function = g_new0 (SondeFunction, 1);
   function->name = g_steal_pointer (&shown);
   function->module = g_steal_pointer (&shown_module);
+  function->source = g_steal_pointer (&source);
   g_hash_table_insert (self->by_name, g_steal_pointer (&key),
                        GUINT_TO_POINTER (self->functions->len));
   g_ptr_array_add (self->functions, function);
@@ -135,46 +126,167 @@ base_name (const char *path)
   return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
-/* A location whose name is nowhere: module and offset into its file. */
-static guint32
-resolve_mapping (SondeSymbolResolver *self, const SondeLocation *location)
+static guint64
+file_offset_of (const SondeLocation *where)
 {
-  const SondeMapping *mapping = location->mapping;
-  SondeSymbolTable *table = ensure_table (self, mapping);
-  guint64 file_offset = location->address - mapping->start + mapping->offset;
-  g_autofree char *name = NULL;
+  return where->address - where->mapping->start + where->mapping->offset;
+}
+
+/* What records embed where a file had no symbol: "MODULE+0x1234". Its debug file may know more. */
+static gboolean
+is_made_up (const char *name, const char *tag)
+{
+  return tag != NULL && g_str_has_prefix (name, tag)
+         && g_str_has_prefix (name + strlen (tag), "+0x");
+}
+
+static void
+find_file (SondeSymbolResolver *self, const SondeLocation *where, Place *place)
+{
+  if (where->mapping == NULL)
+    return;
+  place->file = sonde_module_list_ensure (self->modules, where->pid, where->mapping);
+  place->is_in_file
+      = place->file->file != NULL
+        && sonde_module_file_vaddr (place->file->file, file_offset_of (where), &place->vaddr);
+}
+
+static gboolean
+find_symbol (const Place *place, SondeSymbol *symbol)
+{
+  return place->is_in_file && sonde_module_file_lookup (place->file->file, place->vaddr, symbol);
+}
+
+/* A location in a mapping: from the capture, from the file, or made of module and offset. */
+static void
+name_mapped (SondeSymbolResolver *self, const SondeLocation *where, Place *place)
+{
+  const SondeEmbeddedSymbols *symbols = sonde_capture_model_symbols (self->model);
+  const char *name = NULL;
+  const char *tag = NULL;
+  gboolean is_embedded
+      = symbols != NULL
+        && sonde_embedded_symbols_lookup (symbols, where->pid, where->address, &name, &tag);
   SondeSymbol symbol;
-  guint64 vaddr;
 
-  if (table != NULL && sonde_symbol_table_vaddr (table, file_offset, &vaddr)
-      && sonde_symbol_table_lookup (table, vaddr, &symbol))
-    return ensure_function (self, symbol.name, base_name (mapping->path));
+  if (where->mapping == NULL || (is_embedded && !is_made_up (name, tag)))
+    {
+      place->name = g_strdup (name);
+      place->module = tag;
+      return;
+    }
+  place->module = base_name (where->mapping->path);
+  if (find_symbol (place, &symbol))
+    {
+      place->name = g_strdup (symbol.name);
+      return;
+    }
+  place->file->n_misses++;
+  place->is_made_up = TRUE;
+  if (is_embedded)
+    place->name = g_strdup (name);
+  else
+    place->name
+        = g_strdup_printf ("%s+0x%" G_GINT64_MODIFIER "x", place->module, file_offset_of (where));
+}
 
-  name = g_strdup_printf ("%s+0x%" G_GINT64_MODIFIER "x", base_name (mapping->path), file_offset);
-  return ensure_function (self, name, base_name (mapping->path));
+static void
+name_place (SondeSymbolResolver *self, const SondeLocation *where, Place *place)
+{
+  const char *jit = sonde_capture_model_jit_name (self->model, where->address);
+
+  if (jit != NULL)
+    place->name = g_strdup (jit);
+  else
+    {
+      find_file (self, where, place);
+      name_mapped (self, where, place);
+    }
+  if (place->name == NULL)
+    place->name = g_strdup_printf ("0x%" G_GINT64_MODIFIER "x", where->address);
+  if (where->in_kernel && place->module == NULL)
+    place->module = "[kernel]";
+}
+
+/* Innermost first; NULL if nothing is known. They may know the name that no symbol had. */
+static const GArray *
+find_lines (SondeSymbolResolver *self, Place *place)
+{
+  const GArray *frames;
+  const SondeSourceFrame *outermost;
+
+  if (!(self->inlines || self->lines) || !place->is_in_file)
+    return NULL;
+  frames = sonde_module_file_lines (place->file->file, place->vaddr);
+  if (frames == NULL || frames->len == 0)
+    return NULL;
+  outermost = &g_array_index (frames, SondeSourceFrame, frames->len - 1);
+  if (place->is_made_up && outermost->function != NULL)
+    {
+      g_free (place->name);
+      place->name = g_strdup (outermost->function);
+    }
+  return frames;
 }
 
 guint32
 sonde_symbol_resolver_resolve (SondeSymbolResolver *self, guint32 location)
 {
+  g_auto (Place) place = { 0 };
+  const GArray *lines;
+
+  name_place (self, sonde_capture_model_location (self->model, location), &place);
+  lines = find_lines (self, &place);
+  return ensure_function (self, place.name, place.module,
+                          lines != NULL ? &g_array_index (lines, SondeSourceFrame, 0) : NULL);
+}
+
+void
+sonde_symbol_resolver_resolve_all (SondeSymbolResolver *self, guint32 location, GArray *functions)
+{
+  g_auto (Place) place = { 0 };
+  const GArray *lines;
+  guint32 number;
+
+  if (!self->inlines)
+    {
+      number = sonde_symbol_resolver_resolve (self, location);
+      g_array_append_val (functions, number);
+      return;
+    }
+  name_place (self, sonde_capture_model_location (self->model, location), &place);
+  lines = find_lines (self, &place);
+  /* the outermost is the function that the symbol names */
+  for (guint i = lines != NULL ? lines->len : 1; i > 0; i--)
+    {
+      const SondeSourceFrame *frame
+          = lines != NULL ? &g_array_index (lines, SondeSourceFrame, i - 1) : NULL;
+      gboolean is_outermost = lines == NULL || i == lines->len;
+      const char *name = is_outermost ? place.name : frame->function;
+
+      number = ensure_function (self, name != NULL ? name : "[inlined]", place.module, frame);
+      g_array_append_val (functions, number);
+    }
+}
+
+char *
+sonde_symbol_resolver_find_range (SondeSymbolResolver *self,
+                                  guint32 location,
+                                  SondeSymbolRange *range)
+{
   const SondeLocation *where = sonde_capture_model_location (self->model, location);
-  const SondeEmbeddedSymbols *symbols = sonde_capture_model_symbols (self->model);
-  const char *jit = sonde_capture_model_jit_name (self->model, where->address);
-  const char *kernel = where->in_kernel ? "[kernel]" : NULL;
-  g_autofree char *address = NULL;
-  const char *name;
-  const char *tag;
+  g_auto (Place) place = { 0 };
+  SondeSymbol symbol;
 
-  if (jit != NULL)
-    return ensure_function (self, jit, kernel);
-  if (symbols != NULL
-      && sonde_embedded_symbols_lookup (symbols, where->pid, where->address, &name, &tag))
-    return ensure_function (self, name, tag);
-  if (where->mapping != NULL)
-    return resolve_mapping (self, where);
-
-  address = g_strdup_printf ("0x%" G_GINT64_MODIFIER "x", where->address);
-  return ensure_function (self, address, kernel);
+  find_file (self, where, &place);
+  if (!find_symbol (&place, &symbol))
+    return NULL;
+  /* both may wrap: a file says what it likes */
+  range->begin = where->address - (place.vaddr - symbol.begin);
+  range->end = where->address + (symbol.end - place.vaddr);
+  if (range->begin > where->address || range->end <= where->address)
+    return NULL;
+  return g_strdup (symbol.name);
 }
 
 guint32
@@ -187,4 +299,10 @@ const SondeFunction *
 sonde_symbol_resolver_function (const SondeSymbolResolver *self, guint32 function)
 {
   return g_ptr_array_index (self->functions, function);
+}
+
+void
+sonde_symbol_resolver_append_misses (const SondeSymbolResolver *self, GString *out)
+{
+  sonde_module_list_append_misses (self->modules, out);
 }

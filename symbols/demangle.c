@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* C++ names as people write them. */
+/* C++ and Rust names as people write them. */
 #include "symbols/demangle.h"
 
+#include <ctype.h>
+#include <libiberty/demangle.h>
+#include <setjmp.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +12,7 @@
 enum
 {
   MAX_NAME_BYTES = 4096,
+  MAX_RUST_BYTES = 16384,
   MAX_SUBSTITUTIONS = 64, /* told apart; the ones above count as one */
 };
 
@@ -63,6 +67,56 @@ may_explode (const char *name, size_t length)
   return size > MAX_RESULT_BYTES;
 }
 
+typedef struct
+{
+  char *text;
+  size_t size;
+  jmp_buf too_long;
+} RustName;
+
+static void
+append_rust (const char *piece, size_t n_bytes, void *user_data)
+{
+  RustName *self = user_data;
+
+  if (n_bytes > MAX_RUST_BYTES - self->size)
+    longjmp (self->too_long, 1);
+  memcpy (self->text + self->size, piece, n_bytes);
+  self->size += n_bytes;
+}
+
+/* libiberty holds memory only while it prints an identifier in Punycode, so that cannot be left. */
+static bool
+cannot_be_left (const char *name)
+{
+  if (name[1] != 'R' || strchr (name, 'B') == NULL)
+    return false;
+  for (const char *at = strchr (name, 'u'); at != NULL; at = strchr (at + 1, 'u'))
+    if (isdigit ((unsigned char) at[1]))
+      return true;
+  return false;
+}
+
+/* References to what was said before ("B...") make v0 names explode, too, and libiberty stops for
+ * nobody: it is left as soon as the result is too long. */
+static char *
+demangle_rust (const char *name)
+{
+  RustName result = { .text = malloc (MAX_RUST_BYTES + 1) };
+  char *volatile text = result.text;
+
+  if (text == NULL)
+    return NULL;
+  if (!cannot_be_left (name) && setjmp (result.too_long) == 0
+      && rust_demangle_callback (name, DMGL_PARAMS, append_rust, &result) != 0)
+    {
+      text[result.size] = '\0';
+      return text;
+    }
+  free (text);
+  return NULL;
+}
+
 char *
 sonde_demangle (const char *name)
 {
@@ -70,6 +124,11 @@ sonde_demangle (const char *name)
   char *result = NULL;
   int status;
 
+  /* Rust's older names are C++ names with a hash at their end. */
+  if (name[0] == '_' && (name[1] == 'R' || name[1] == 'Z') && length <= MAX_NAME_BYTES)
+    result = demangle_rust (name);
+  if (result != NULL)
+    return result;
   /* Without the prefix it would take "i" for the type int. */
   if (name[0] == '_' && name[1] == 'Z' && length <= MAX_NAME_BYTES && !may_explode (name, length))
     result = __cxa_demangle (name, NULL, NULL, &status);

@@ -83,9 +83,16 @@ load_sections (SondeElfHeaders *self, const Elf64_Ehdr *header)
       n_sections = first.sh_size;
     }
   r = read_array (self, header->e_shoff, n_sections, sizeof first, &self->sections);
-  if (r == 0)
-    self->n_sections = n_sections;
-  return r;
+  if (r < 0)
+    return r;
+  self->n_sections = n_sections;
+  self->names_section = header->e_shstrndx;
+  if (header->e_shstrndx == SHN_XINDEX && n_sections > 0)
+    self->names_section = self->sections[0].sh_link;
+  if (self->names_section >= n_sections
+      || self->sections[self->names_section].sh_type != SHT_STRTAB)
+    self->names_section = n_sections;
+  return 0;
 }
 
 static int
@@ -135,6 +142,37 @@ sonde_elf_headers_clear (SondeElfHeaders *self)
   self->loads = NULL;
   self->n_sections = 0;
   self->n_loads = 0;
+}
+
+/* Whether the name at @offset of the section of names is @name. */
+static bool
+is_named (const SondeElfHeaders *self, uint32_t offset, const char *name)
+{
+  const Elf64_Shdr *names = &self->sections[self->names_section];
+  size_t size = strlen (name) + 1;
+  char found[32];
+
+  return size <= sizeof found && offset <= names->sh_size && size <= names->sh_size - offset
+         && names->sh_offset <= UINT64_MAX - offset
+         && sonde_elf_headers_read (self, names->sh_offset + offset, found, size) == 0
+         && memcmp (found, name, size) == 0;
+}
+
+const Elf64_Shdr *
+sonde_elf_headers_find (const SondeElfHeaders *self, const char *name, uint32_t type)
+{
+  if (self->names_section >= self->n_sections)
+    return NULL;
+  for (size_t i = 0; i < self->n_sections; i++)
+    {
+      const Elf64_Shdr *section = &self->sections[i];
+
+      if (section->sh_type == type
+          && sonde_elf_headers_holds (self, section->sh_offset, section->sh_size)
+          && is_named (self, section->sh_name, name))
+        return section;
+    }
+  return NULL;
 }
 
 /* As sonde_module_bias() does: the executable segment, and the one that begins last. Pages are

@@ -15,7 +15,8 @@ typedef struct
   uint64_t size_bytes;
   Elf64_Shdr *sections; /* owned */
   size_t n_sections;
-  Elf64_Phdr *loads; /* owned; PT_LOAD only */
+  size_t names_section; /* index of the one with their names; n_sections: none */
+  Elf64_Phdr *loads;    /* owned; PT_LOAD only */
   size_t n_loads;
 } SondeElfHeaders;
 
@@ -30,4 +31,7 @@ int sonde_elf_headers_read (const SondeElfHeaders *self,
                             uint64_t offset,
                             void *buffer,
                             size_t size_bytes);
+/* NULL if there is none of that name (at most 31 bytes) and type with bytes in the file. */
+const Elf64_Shdr *
+sonde_elf_headers_find (const SondeElfHeaders *self, const char *name, uint32_t type);
 bool sonde_elf_headers_vaddr (const SondeElfHeaders *self, uint64_t file_offset, uint64_t *vaddr);

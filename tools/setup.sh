@@ -19,11 +19,13 @@ packages() {
   ' "$tools/packages.txt" | sort -u
 }
 
-# Those of stdin that are not installed. A provided name (pkg-config by pkgconf) counts.
+# Those of stdin that are not installed. What an installed package provides (npm by other people's nodejs) is.
 missing() {
-  local package
+  local package provided
+  provided=" $(dpkg-query -W -f '${db:Status-Status} ${Provides}\n' | sed -n 's/^installed //p' | tr -s ',\n' ' ')"
   while read -r package; do
-    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || echo "$package"
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+      [[ $provided == *" $package "* ]] || echo "$package"
   done
 }
 

@@ -3,7 +3,7 @@
 # Builds Sonde four ways and runs the test suites in each: tools/test.sh [--vm] [SUITE…]
 #
 #   plain     gcc                          every suite
-#   sanitize  gcc, ASan and UBSan          every suite
+#   sanitize  gcc, ASan and UBSan          every suite but web
 #   clang     clang, as a second opinion   what needs neither root nor a bus
 #   aarch64   gcc, run by qemu             the unit and fuzz suites of protocol/, shared-ring/, symbols/ and unwind/
 #
@@ -16,7 +16,7 @@ set -euo pipefail
 # shellcheck source=tools/lib.sh
 . "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib.sh"
 
-all_suites=(style unit fuzz bus system systemd-ns)
+all_suites=(style unit fuzz web bus system systemd-ns)
 base=$(readlink -m "${SONDE_BUILD:-$root/build}")-test
 more_suites=()
 if [ "${1:-}" = --vm ]; then
@@ -74,7 +74,8 @@ architecture=$(dpkg --print-architecture)
 
 # What programs for Debian's arm64 are linked with and find when they run.
 aarch64_packages=(libc6 libgcc-s1 libstdc++6 libglib2.0-0 libglib2.0-dev libpcre2-8-0 libpcre2-dev
-  libelf1 libelf-dev libdw1 libdw-dev zlib1g zlib1g-dev libbz2-1.0 liblzma5 liblzma-dev)
+  libelf1 libelf-dev libdw1 libdw-dev zlib1g zlib1g-dev libbz2-1.0 liblzma5 liblzma-dev
+  libiberty-dev)
 
 # An aarch64 machine has tested it all in its other builds.
 with_aarch64=false
@@ -91,6 +92,11 @@ if has_suite system; then
     libsysprof-4 libjson-glib-1.0-0 libunwind8) || echo "test: no libsysprof"
 fi
 
+playwright=
+if has_suite web; then
+  playwright=$("$root/tests/lib/get-playwright.sh" "$base/playwright") || exit 1
+fi
+
 # A machine that cannot be made is a failure: who asks for it wants it tested.
 machine=
 if has_suite systemd-vm; then
@@ -99,7 +105,7 @@ if has_suite systemd-vm; then
   machine=$("$root/tests/lib/make-machine.sh" "$base/machine") || exit 1
 fi
 
-CC=gcc make_build plain -Dsysprof_capture_dir="$sysprof" -Dvm_machine="$machine"
+CC=gcc make_build plain -Dsysprof_capture_dir="$sysprof" -Dvm_machine="$machine" -Dplaywright_dir="$playwright"
 CC=gcc make_build sanitize -Db_sanitize=address,undefined -Db_lundef=false
 CC=clang make_build clang
 if "$with_aarch64"; then
@@ -108,7 +114,7 @@ if "$with_aarch64"; then
 fi
 
 run_suites plain "${all_suites[@]}" systemd-vm
-run_suites sanitize "${all_suites[@]}"
+run_suites sanitize style unit fuzz bus system systemd-ns
 run_suites clang style unit fuzz
 if "$with_aarch64"; then
   run_suites aarch64 unit fuzz

@@ -33,6 +33,9 @@
 /* Descriptors that sonded keeps free of sessions: for the messages that come, with 16 at most each,
  * and for texts of /proc. */
 #define SONDE_LIMIT_RESERVED_FDS 64
+/* Descriptors that may be on their way to others at the moment at which sonded sends one, below
+ * what the kernel allows: as many as it sends at the start of a session. */
+#define SONDE_LIMIT_FLIGHT_MARGIN 32
 /* Descriptors that it holds for one session besides perf events: the connection and the process of
  * its worker, both ends of a stream on their way, and what a target is known by. */
 #define SONDE_LIMIT_SESSION_FDS 16

@@ -74,8 +74,13 @@ void
 sonde_call_return_fd (SondeCall *self, GVariant *value, int fd)
 {
   g_autoptr (GUnixFDList) fds = g_unix_fd_list_new_from_array (&fd, 1);
+  g_autoptr (GVariant) owned = g_variant_ref_sink (value);
+  g_autoptr (GError) error = NULL;
 
-  sonde_call_return (self, value, fds);
+  if (sonde_quota_check_flight (&error))
+    sonde_call_return (self, owned, fds);
+  else
+    sonde_call_fail (self, error);
 }
 
 void

@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include "daemon/base/error.h"
+#include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
 #include "daemon/control/proc-text.h"
 
@@ -88,6 +90,54 @@ sonde_quota_check_message (guint n_fds_sent, guint n_fds_here, GError **error)
     return TRUE;
   g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
                        "Limit descriptors: the service cannot take those of the call");
+  return FALSE;
+}
+
+/* @n_fds copies of @fd go into @socket. */
+static gboolean
+send_copies (int socket, int fd, guint n_fds)
+{
+  union
+  {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE (SONDE_LIMIT_FLIGHT_MARGIN * sizeof (int))];
+  } control = { 0 };
+  char byte = 0;
+  struct iovec vector = { .iov_base = &byte, .iov_len = sizeof byte };
+  struct msghdr header = { .msg_iov = &vector,
+                           .msg_iovlen = 1,
+                           .msg_control = control.bytes,
+                           .msg_controllen = CMSG_SPACE (n_fds * sizeof (int)) };
+  struct cmsghdr *rights = CMSG_FIRSTHDR (&header);
+  int *fds = (int *) (void *) CMSG_DATA (rights);
+
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN (n_fds * sizeof (int));
+  for (guint i = 0; i < n_fds; i++)
+    fds[i] = fd;
+  return sendmsg (socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+}
+
+/* The kernel looks before it takes a message, not at what is in it: the margin, then one more. */
+gboolean
+sonde_quota_check_flight (GError **error)
+{
+  sonde_autofd int fd = open ("/", O_PATH | O_CLOEXEC);
+  sonde_autofd int sender = -1;
+  sonde_autofd int receiver = -1;
+  int ends[2];
+
+  if (sonde_socketpair (SOCK_SEQPACKET, ends, NULL))
+    {
+      sender = ends[0];
+      receiver = ends[1];
+      if (send_copies (sender, fd, SONDE_LIMIT_FLIGHT_MARGIN) && send_copies (sender, fd, 1))
+        return TRUE;
+    }
+  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                       "Limit descriptors: too many of the service's are on their way between "
+                       "processes; try again");
   return FALSE;
 }
 

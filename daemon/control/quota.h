@@ -42,6 +42,19 @@ gboolean sonde_quota_check_fds (uid_t uid, guint64 n_fds, GError **error);
  */
 gboolean sonde_quota_check_message (guint n_fds_sent, guint n_fds_here, GError **error);
 
+/**
+ * sonde_quota_check_flight:
+ *
+ * Whether descriptors can be sent. The kernel lets a user have as many between sendmsg() and
+ * recvmsg() as one of its processes may open, and counts those of all its processes together.
+ * GDBus gives up the bus when a message of its cannot be sent: what brings a descriptor is to be
+ * asked for here before. SONDE_LIMIT_FLIGHT_MARGIN are left to others who send at this moment.
+ *
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED: descriptors
+ * Source: unix(7), ETOOMANYREFS
+ */
+gboolean sonde_quota_check_flight (GError **error);
+
 /* The same for memory that a session of @uid locks for its perf rings on @n_cpus processors.
  * Errors: SONDE_ERROR_LIMIT_EXCEEDED: perf-rings */
 gboolean sonde_quota_check_rings (uid_t uid, guint n_cpus, GError **error);

@@ -335,7 +335,8 @@ check_start (SondeSessionManager *self, uid_t uid, gboolean is_lasting, GError *
       return FALSE;
     }
   return check_sessions (self, uid, error) && check_rate (self, uid, error)
-         && sonde_quota_check_fds (uid, SONDE_LIMIT_SESSION_FDS, error);
+         && sonde_quota_check_fds (uid, SONDE_LIMIT_SESSION_FDS, error)
+         && sonde_quota_check_flight (error);
 }
 
 void

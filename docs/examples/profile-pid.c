@@ -14,6 +14,7 @@
 #define SESSION   BUS_NAME ".Session"
 #define PATH      "/org/sonde/Profiler1"
 #define READ_SIZE (64 * 1024)
+#define WAIT_S    10 /* for Finished, after the end of the stream */
 
 /* What we need of the capture format; docs/protocol.md has all of it. */
 enum
@@ -46,7 +47,6 @@ typedef struct
   char *session;        /* object path; NULL before Profile has answered */
   GInputStream *stream; /* NULL before that, and after the end of the capture */
   Capture capture;
-  gboolean is_service_gone;
   char *reason;         /* why the session ended, from Finished */
   GVariant *statistics; /* a{st}, from Finished */
   int status;
@@ -254,14 +254,22 @@ fail (Client *self, const char *what, GError *error)
   g_main_loop_quit (self->loop);
 }
 
-/* Done when the capture is read to its end and the service has said why it ended, or is gone. */
+/* Done when the capture is read to its end and the service has said why it ended. */
 static void
 check_end (Client *self)
 {
-  if (self->session == NULL || self->stream != NULL)
-    return;
-  if (self->reason != NULL || self->is_service_gone)
+  if (self->session != NULL && self->stream == NULL && self->reason != NULL)
     g_main_loop_quit (self->loop);
+}
+
+/* A service that is restarted goes on with the session and tells its end; this one is gone. */
+static gboolean
+on_nothing_said (gpointer user_data)
+{
+  Client *self = user_data;
+
+  g_main_loop_quit (self->loop);
+  return G_SOURCE_REMOVE;
 }
 
 static void
@@ -289,17 +297,11 @@ on_bytes (GObject *source, GAsyncResult *result, gpointer user_data)
       self->status = 1;
     }
   g_clear_object (&self->stream); /* closes it; if the session still runs, that ends it */
+  g_timeout_add_seconds (WAIT_S, on_nothing_said, self);
   check_end (self);
 }
 
-/* Finished tells how it ended; an error here means that it had ended by itself. */
-static void
-on_stopped (GObject *source, GAsyncResult *result, gpointer user_data)
-{
-  GVariant *answer = g_dbus_connection_call_finish (G_DBUS_CONNECTION (source), result, NULL);
-
-  g_clear_pointer (&answer, g_variant_unref);
-}
+static void on_stopped (GObject *source, GAsyncResult *result, gpointer user_data);
 
 /* Samples that are still on their way come after this, then the names, then the end of the stream.
  */
@@ -312,18 +314,21 @@ stop (gpointer user_data)
     g_main_loop_quit (self->loop);
   else
     g_dbus_connection_call (self->bus, BUS_NAME, self->session, SESSION, "Stop", NULL, NULL,
-                            G_DBUS_CALL_FLAGS_NONE, -1, NULL, on_stopped, NULL);
+                            G_DBUS_CALL_FLAGS_NONE, -1, NULL, on_stopped, self);
   return G_SOURCE_REMOVE;
 }
 
-/* Without it a crash of the service would leave us waiting for a signal that never comes. */
+/* A service that was restarted just then has not heard it. Any other error means that the session
+ * had ended by itself, of which Finished tells. */
 static void
-on_vanished (GDBusConnection *bus, const char *name, gpointer user_data)
+on_stopped (GObject *source, GAsyncResult *result, gpointer user_data)
 {
-  Client *self = user_data;
+  g_autoptr (GError) error = NULL;
+  GVariant *answer = g_dbus_connection_call_finish (G_DBUS_CONNECTION (source), result, &error);
 
-  self->is_service_gone = TRUE;
-  check_end (self);
+  g_clear_pointer (&answer, g_variant_unref);
+  if (g_error_matches (error, G_DBUS_ERROR, G_DBUS_ERROR_NO_REPLY))
+    stop (user_data);
 }
 
 static void
@@ -356,8 +361,6 @@ on_profile (GObject *source, GAsyncResult *result, gpointer user_data)
   g_input_stream_read_bytes_async (self->stream, READ_SIZE, G_PRIORITY_DEFAULT, NULL, on_bytes,
                                    self);
   g_timeout_add_seconds (self->seconds, stop, self);
-  g_bus_watch_name_on_connection (self->bus, BUS_NAME, G_BUS_NAME_WATCHER_FLAGS_NONE, NULL,
-                                  on_vanished, self, NULL);
 }
 
 static void

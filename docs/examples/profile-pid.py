@@ -12,6 +12,7 @@ from gi.repository import Gio, GLib  # Debian: python3-gi
 
 BUS_NAME = 'org.sonde.Profiler1'
 READ_SIZE = 64 * 1024
+WAIT_S = 10  # for Finished, after the end of the stream
 
 # What we need of the capture format; docs/protocol.md has all of it.
 FILE_HEADER = struct.Struct('=IBBH64sqq168x')  # magic, version, little-endian, -, date, start, end
@@ -110,7 +111,6 @@ class Client:
         self.capture = Capture()
         self.path = None    # of the session
         self.stream = None  # descriptor; None after the end of the capture
-        self.is_service_gone = False
         self.reason = None  # why the session ended, from Finished
         self.statistics = {}
 
@@ -120,9 +120,6 @@ class Client:
         self.bus.signal_subscribe(BUS_NAME, f'{BUS_NAME}.Session', 'Finished', None, None,
                                   Gio.DBusSignalFlags.NONE, self.on_finished)
         self.profile(pid)
-        # Without it a crash of the service would leave us waiting for a signal that never comes.
-        Gio.bus_watch_name_on_connection(self.bus, BUS_NAME, Gio.BusNameWatcherFlags.NONE, None,
-                                         self.on_vanished)
         GLib.timeout_add_seconds(seconds, self.stop)
 
     def profile(self, pid):
@@ -154,6 +151,8 @@ class Client:
             return GLib.SOURCE_CONTINUE
         os.close(fd)  # if the session still runs, that ends it
         self.stream = None
+        # A service that is restarted goes on with the session and tells its end; else it is gone.
+        GLib.timeout_add_seconds(WAIT_S, self.loop.quit)
         self.check_end()
         return GLib.SOURCE_REMOVE
 
@@ -166,21 +165,19 @@ class Client:
     def on_stopped(self, bus, result):
         try:
             bus.call_finish(result)
-        except GLib.Error:
-            pass  # it had ended by itself; Finished tells how
+        except GLib.Error as error:
+            if error.matches(Gio.DBusError.quark(), Gio.DBusError.NO_REPLY):
+                self.stop()  # the service was restarted just then, and has not heard it
+            # Else the session had ended by itself; Finished tells how.
 
     def on_finished(self, _bus, _sender, path, _interface, _signal, arguments):
         if path == self.path:
             self.reason, self.statistics = arguments.unpack()
             self.check_end()
 
-    def on_vanished(self, _bus, _name):
-        self.is_service_gone = True
-        self.check_end()
-
     def check_end(self):
-        """Done when the capture is read to its end and the service has said why, or is gone."""
-        if self.stream is None and (self.reason or self.is_service_gone):
+        """Done when the capture is read to its end and the service has said why."""
+        if self.stream is None and self.reason:
             self.loop.quit()
 
 

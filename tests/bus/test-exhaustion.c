@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "tests/lib/bus-user.h"
@@ -197,6 +198,80 @@ test_many_starts (void)
     bus_user_clear (&users[i]);
 }
 
+/* Sent by root, and received by nobody. */
+typedef struct
+{
+  int ends[2];
+} Flight;
+
+/* More than a sonded with FEW_FDS may add to. */
+static void
+flight_begin (Flight *self)
+{
+  static const gsize n_fds = 128;
+  char control[CMSG_SPACE (128 * sizeof (int))] = { 0 };
+  struct iovec vector = { .iov_base = control, .iov_len = 1 };
+  struct msghdr message = {
+    .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control
+  };
+  struct cmsghdr *rights = CMSG_FIRSTHDR (&message);
+  int null = open ("/dev/null", O_RDONLY | O_CLOEXEC);
+
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN (n_fds * sizeof (int));
+  for (gsize i = 0; i < n_fds; i++)
+    memcpy (CMSG_DATA (rights) + i * sizeof null, &null, sizeof null);
+  g_assert_cmpint (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, self->ends), ==, 0);
+  for (gsize n_sent = 0; n_sent <= FEW_FDS; n_sent += n_fds)
+    g_assert_cmpint (sendmsg (self->ends[0], &message, MSG_DONTWAIT), ==, 1);
+  close (null);
+}
+
+static void
+flight_end (Flight *self)
+{
+  close (self->ends[0]);
+  close (self->ends[1]);
+}
+
+/* An answer whose descriptor the kernel does not take would be the end of the connection. */
+static void
+test_flight (void)
+{
+  g_auto (BusUser) reader = { 0 };
+  g_auto (FdLimit) limit = { 0 };
+  g_autofree char *session = NULL;
+  g_autoptr (GVariant) no_answer = NULL;
+  g_autoptr (GVariant) answer = NULL;
+  g_autoptr (GError) error = NULL;
+  Flight flight;
+  int capture = -1;
+  pid_t sonded;
+
+  bus_user_init (&reader, BUS_CHILD_SPIN);
+  sonded = find_service (&reader);
+  bus_profile_pid (reader.bus, reader.target, NULL, &session, &capture);
+  bus_wait_samples (reader.bus, session, 0);
+  fd_limit_set (&limit, sonded, FEW_FDS);
+
+  flight_begin (&flight);
+  assert_start_refused (&reader);
+  no_answer = bus_session_call (reader.bus, session, "OpenCapture",
+                                g_variant_new_parsed ("(@a{sv} {},)"), NULL, &error);
+  g_assert_null (no_answer);
+  bus_assert_error (error, "LimitExceeded");
+  g_assert_nonnull (strstr (error->message, "Limit descriptors: "));
+  flight_end (&flight);
+
+  g_clear_error (&error);
+  answer = bus_session_call (reader.bus, session, "OpenCapture",
+                             g_variant_new_parsed ("(@a{sv} {},)"), NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpint (bus_service_pid (reader.bus), ==, sonded);
+  assert_lost_nothing (&reader, session, capture);
+}
+
 /* Root has no rate to be stopped by. */
 static void
 test_last_descriptors (void)
@@ -239,6 +314,7 @@ main (int argc, char **argv)
 
 #define ADD(path, function) g_test_add_func ("/exhaustion/" path, function)
   ADD ("refuses-calls-whose-descriptors-do-not-fit", test_cut_messages);
+  ADD ("refuses-what-would-send-descriptors-when-none-can-be", test_flight);
   ADD ("300-starts-of-three-users-cost-nobody-else", test_many_starts);
   ADD ("keeps-a-reserve-even-from-root", test_last_descriptors);
 #undef ADD

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "client/capture-file.h"
+#include "client/flame-data.h"
+#include "client/flame-svg.h"
 #include "client/frame-text.h"
 #include "client/ledger-check.h"
 #include "client/profile-text.h"
@@ -15,7 +17,9 @@
 #include "client/report-text.h"
 #include "tests/fuzz/fuzz.h"
 
-#define MAX_DEPTH 16
+#define MAX_DEPTH  16
+#define MAX_NODES  8
+#define MAX_POINTS 4
 
 /* Nothing in a capture can move the cursor of a terminal. */
 static void
@@ -94,7 +98,7 @@ check_report (SondeReport *report)
 {
   const SondeProfileStyle styles[] = { { 0, MAX_DEPTH, TRUE, FALSE }, { 20, 2, FALSE, FALSE } };
 
-  sonde_report_finish (report);
+  sonde_report_finish (report, NULL);
   for (gsize i = 0; i < G_N_ELEMENTS (styles); i++)
     {
       g_autoptr (GString) text = g_string_new (NULL);
@@ -108,8 +112,27 @@ check_report (SondeReport *report)
 }
 
 static void
+check_pictures (const SondeSampleLog *log)
+{
+  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, log, MAX_NODES);
+  SondeFlameSource source = { log, graph, "title", "other", "start" };
+  g_autoptr (GByteArray) data = NULL;
+  guint n_samples;
+  GString *svg;
+
+  sonde_sample_log_samples (log, &n_samples);
+  if (n_samples == 0)
+    return;
+  data = sonde_flame_data_new (&source, MAX_POINTS);
+  svg = sonde_flame_svg_new (log, NULL, "title");
+  check_text (svg);
+  g_string_free (svg, TRUE);
+}
+
+static void
 show (SondeCaptureFile *file)
 {
+  g_autoptr (SondeSampleLog) log = sonde_sample_log_new ();
   g_autoptr (SondeLedgerCheck) ledger = sonde_ledger_check_new ();
   g_autoptr (SondeReport) report = sonde_report_new (NULL);
   g_autoptr (GString) text = g_string_new (NULL);
@@ -122,10 +145,12 @@ show (SondeCaptureFile *file)
       sonde_frame_text_append (text, frame);
       sonde_ledger_check_add_frame (ledger, frame);
       sonde_report_add_frame (report, frame);
+      sonde_sample_log_add_frame (log, frame);
     }
   check_text (text);
   check_findings (ledger);
   check_report (report);
+  check_pictures (log);
 }
 
 int

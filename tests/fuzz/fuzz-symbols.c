@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "symbols/debug-reference.h"
 #include "symbols/symbol-table.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -36,6 +37,23 @@ look_up (const SondeSymbolTable *table, const uint8_t *data, size_t size)
   check_lookup (table, UINT64_MAX);
 }
 
+/* What is said to be elsewhere is a name and no path, what is said to be inside is. */
+static void
+check_reference (int fd, size_t size)
+{
+  SondeDebugReference reference;
+  char hex[2 * SONDE_BUILD_ID_MAX + 1];
+
+  if (sonde_debug_reference_read (fd, &reference) < 0)
+    return;
+  sonde_debug_reference_hex (&reference, hex);
+  if (strlen (hex) != 2 * reference.build_id_size || strchr (reference.link_name, '/') != NULL
+      || strlen (reference.link_name) >= sizeof reference.link_name)
+    abort ();
+  if (reference.packed_size > size || reference.packed_offset > size - reference.packed_size)
+    abort ();
+}
+
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
@@ -51,6 +69,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
       look_up (table, data, size);
     }
   sonde_symbol_table_free (table);
+  check_reference (fd, size);
   close (fd);
 
   return 0;

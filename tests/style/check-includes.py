@@ -10,7 +10,7 @@ import tree
 
 LIBC = ['alloca.h', 'asm/*.h', 'assert.h', 'byteswap.h', 'ctype.h', 'dirent.h', 'dlfcn.h', 'elf.h',
         'endian.h', 'errno.h', 'fcntl.h', 'float.h', 'grp.h', 'inttypes.h', 'limits.h', 'link.h',
-        'linux/*.h', 'locale.h', 'malloc.h', 'math.h', 'poll.h', 'pthread.h', 'pwd.h', 'sched.h',
+        'linux/*.h', 'locale.h', 'malloc.h', 'math.h', 'poll.h', 'pthread.h', 'pwd.h', 'sched.h', 'setjmp.h',
         'signal.h', 'spawn.h', 'stdalign.h', 'stdarg.h', 'stdatomic.h', 'stdbool.h', 'stddef.h',
         'stdint.h', 'stdio.h', 'stdlib.h', 'stdnoreturn.h', 'string.h', 'strings.h', 'termios.h',
         'threads.h', 'time.h', 'ucontext.h', 'unistd.h', 'wchar.h', 'x86intrin.h']
@@ -18,15 +18,19 @@ LIBC = ['alloca.h', 'asm/*.h', 'assert.h', 'byteswap.h', 'ctype.h', 'dirent.h', 
 NOT_LIBC = ['sys/capability.h', 'sys/acl.h']
 GLIB = ['glib.h', 'glib-*.h', 'glib/*.h', 'gio/*.h', 'gobject/*.h']
 LIBDW = ['elfutils/*.h', 'dwarf.h', 'libelf.h', 'gelf.h']
+# What unpacks and checks other people's files.
+PACKING = ['lzma.h', 'zlib.h']
 JSON = ['json-glib/*.h']
 DBUS = ['sonde-profiler1-generated.h']
 CONFIG = ['config.h']
+RESOURCES = ['flamegraph-resources.h']
+GENERATED = CONFIG + DBUS + RESOURCES
 
 # Folder: what its files may include beside their own folder and libc. The longest folder that
 # matches decides; a quoted include has the path from the root of the checkout.
 LAYERS = {
     'protocol': [],
-    'symbols': [],
+    'symbols': ['libiberty/demangle.h'],
     'shared-ring': ['protocol/*.h'],
     'shared-ring/collector': ['protocol/*.h', 'shared-ring/*.h', 'unwind/*.h'],
     'unwind': LIBDW,
@@ -36,7 +40,7 @@ LAYERS = {
     + ['daemon/base/*.h', 'systemd/*.h', 'sys/capability.h'],
     'daemon/capture': GLIB + CONFIG
     + ['daemon/base/*.h', 'protocol/*.h', 'shared-ring/*.h', 'unwind/*.h', 'symbols/*.h', 'seccomp.h'],
-    'client': GLIB + CONFIG + DBUS + LIBDW + JSON + ['protocol/*.h', 'symbols/*.h'],
+    'client': GLIB + GENERATED + LIBDW + JSON + PACKING + ['protocol/*.h', 'symbols/*.h'],
     # To be copied out of the checkout: nothing of ours.
     'docs/examples': GLIB,
     'tests': ['*'],
@@ -75,10 +79,10 @@ def judge(path, kind, name, exists):
         return f'includes the source {name}'
     if name.startswith('tests/') and layer != 'tests':
         return f'includes {name}: nothing may include tests'
-    by_path = '/' in name or matches(name, CONFIG + DBUS)
+    by_path = '/' in name or matches(name, GENERATED)
     if kind == '"' and not by_path:
         return f'includes {name} without its path'
-    if kind == '"' and not matches(name, CONFIG + DBUS) and not exists(name):
+    if kind == '"' and not matches(name, GENERATED) and not exists(name):
         return f'includes {name}, which is not in the checkout'
     if kind == '<' and exists(name):
         return f'includes {name} of this project in angle brackets'

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What the tests inside of a systemd share: users, recordings through the service."""
 
+import contextlib
 import glob
 import os
 import subprocess
@@ -13,6 +14,7 @@ sys.path += [os.path.join(tests, 'lib'), os.path.join(tests, 'system')]
 from capture import Capture
 from tap import check
 
+TAKING_PART = ('systemd', 'dbus-daemon', 'sonded', 'sonde-capture')
 # Only so that a hang ends. An emulated machine sets another one.
 DEADLINE_SECONDS = int(os.environ.get('SONDE_DEADLINE_SECONDS', '60'))
 
@@ -49,6 +51,32 @@ def processes(name):
 def worker_units():
     lines = run('systemctl', 'list-units', '--plain', '--no-legend', 'sonde-capture@*').splitlines()
     return [line.split()[0] for line in lines]
+
+
+def processor_waits():
+    """Seconds for which each thread of what takes part waited for a processor, by (pid, tid)."""
+    waits = {}
+    for pid in [os.getpid()] + [pid for name in TAKING_PART for pid in processes(name)]:
+        for path in glob.glob(f'/proc/{pid}/task/*/schedstat'):
+            with contextlib.suppress(OSError):  # it has gone
+                with open(path, encoding='ascii') as file:
+                    waits[pid, path] = int(file.read().split()[1]) / 1e9
+    return waits
+
+
+class Stopwatch:
+    """How long a block takes: seconds, and own_seconds without those in which systemd, the bus, the service, its
+    workers or this test could not run because others did. How busy the machine is is not the question."""
+
+    def __enter__(self):
+        self.waits = processor_waits()
+        self.start = time.monotonic()
+        return self
+
+    def __exit__(self, *_):
+        self.seconds = time.monotonic() - self.start
+        waited = sum(wait - self.waits.get(thread, 0) for thread, wait in processor_waits().items())
+        self.own_seconds = max(0, self.seconds - waited)
 
 
 class User:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Deaths and restarts below systemd: test-life.py BUILD
 
-SONDE_TEST_ROUNDS=5 repeats the kills five times as often."""
+SONDE_TEST_LONG=1 repeats the kills five times as often."""
 
 import os
 import random
@@ -13,12 +13,15 @@ import time
 
 from gi.repository import Gio, GLib
 
-from inside import Capture, User, check, processes, run, wait_until, worker_units
+from inside import DEADLINE_SECONDS, Capture, Stopwatch, User, check, processes, run, wait_until
 from tap import Tap
 
 NAME = 'org.sonde.Profiler1'
-ROUNDS = int(os.environ.get('SONDE_TEST_ROUNDS', '1'))
+ROUNDS = 5 if os.environ.get('SONDE_TEST_LONG') == '1' else 1
 BUS = Gio.bus_get_sync(Gio.BusType.SYSTEM)
+WARM_UP = 5  # rounds of sessions until the allocator has what it wants
+MAX_GROWTH_KIB = 1024
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
 DROP_IN = '/run/systemd/system/sonded.service.d'
 
 
@@ -52,25 +55,26 @@ def main_pid():
 
 
 def kill_service():
-    """Returns how long it took until somebody answers again, in seconds."""
+    """Returns a stopwatch: until somebody answers again."""
     pid = main_pid()
-    os.kill(pid, signal.SIGKILL)
-    start = time.monotonic()
-    while True:
-        try:
-            sessions()
-            break
-        except GLib.Error as error:  # the bus had not heard of its end
-            check('NoReply' in error.message, error.message)
-    seconds = time.monotonic() - start
+    with Stopwatch() as watch:
+        os.kill(pid, signal.SIGKILL)
+        while True:
+            try:
+                sessions()
+                break
+            except GLib.Error as error:  # the bus had not heard of its end
+                check('NoReply' in error.message, error.message)
     check(main_pid() != pid, f'{pid} answers')
-    return seconds
+    return watch
 
 
-def longest_gap_ms(capture, pid):
-    """Between samples of a process that never sleeps."""
-    times = sorted(sample.time for sample in capture.samples if sample.pid == pid)
-    return max(after - before for before, after in zip(times, times[1:])) / 1e6
+def check_second(tap, watches, what):
+    """None may take longer than a second."""
+    seconds, own_seconds = (sorted(getattr(watch, name) for watch in watches) for name in ('seconds', 'own_seconds'))
+    tap.note(f'{len(watches)} times {what}: {seconds[len(seconds) // 2] * 1000:.0f} ms (median), '
+             f'{seconds[-1] * 1000:.0f} ms (longest); {own_seconds[-1] * 1000:.0f} ms without waiting for a processor')
+    check(own_seconds[-1] < 1, f'{what}: {own_seconds[-1]:.2f} s')
 
 
 def descriptors(pid):
@@ -80,6 +84,12 @@ def descriptors(pid):
 def resident_kib(pid):
     with open(f'/proc/{pid}/status', encoding='utf-8') as file:
         return next(int(line.split()[1]) for line in file if line.startswith('VmRSS'))
+
+
+def keeps_what_is_freed(pid):
+    """As AddressSanitizer does, for a while."""
+    with open(f'/proc/{pid}/maps', encoding='utf-8') as maps:
+        return 'libasan' in maps.read()
 
 
 def count_whole_frames(path):
@@ -121,6 +131,11 @@ def had_samples(capture, outages, pid):
 
 def journal(event):
     return run('journalctl', '--unit=sonded', f'SONDE_EVENT={event}', '--output=cat', '--output-fields=SONDE_DETAIL')
+
+
+def wait_for_journal(event, text):
+    """It is written when the worker has gone, and read by journald in its own time."""
+    wait_until(lambda: text in journal(event), f'{event}: {text}')
 
 
 def find_worker(path):
@@ -165,13 +180,13 @@ def limit(name):
                          Gio.DBusCallFlags.NONE, 60000, None).unpack()[0][name]
 
 
-def name_owner():
-    try:
-        return BUS.call_sync('org.freedesktop.DBus', '/org/freedesktop/DBus', 'org.freedesktop.DBus',
-                             'GetNameOwner', GLib.Variant('(s)', (NAME,)), None, Gio.DBusCallFlags.NONE,
-                             60000, None).unpack()[0]
-    except GLib.Error:  # it has gone
-        return None
+def answering_name():
+    """Who answers a call: it may have ended by the time that the bus could be asked."""
+    message = Gio.DBusMessage.new_method_call(NAME, '/org/sonde/Profiler1', 'org.freedesktop.DBus.Properties', 'Get')
+    message.set_body(GLib.Variant('(ss)', (f'{NAME}.Manager', 'Version')))
+    answer, _serial = BUS.send_message_with_reply_sync(message, Gio.DBusSendMessageFlags.NONE, 60000, None)
+    check(answer.get_message_type() == Gio.DBusMessageType.METHOD_RETURN, answer.print_(0))
+    return answer.get_sender()
 
 
 class Recordings:
@@ -204,7 +219,8 @@ class Recordings:
 
 
 def main():
-    tap = Tap(10)
+    tap = Tap(11)
+    build = sys.argv[1]
     alice = User('alice')
     target = alice.start('bash', '-c', 'while :; do :; done').pid
     alice.start('bash', '-c', 'while :; do /bin/true; done')
@@ -220,16 +236,13 @@ def main():
             outages.append((start, time.monotonic_ns()))
             check(running() == recordings.paths, f'only {sessions()} of {recordings.paths}')
         captures = recordings.finish()
-        waits.sort()
-        tap.note(f'{n_kills} kills: back after {waits[n_kills // 2] * 1000:.0f} ms (median), '
-                 f'{waits[-1] * 1000:.0f} ms (longest)')
         for capture in captures:
             n_lost = sum(capture.ledger.get(name, 0) for name in ('lost-kernel', 'lost-ring', 'lost-queue'))
             tap.note(f'{capture.counts["SAMPLE"]} samples, {n_lost} lost')
             check(n_lost == 0, capture.ledger)
             check(had_samples(capture, outages, target) == n_kills,
                   f'{had_samples(capture, outages, target)} of {n_kills} outages have samples')
-        check(waits[-1] < 1 or os.environ.get('SONDE_TEST_SLOW'), f'{waits}')
+        check_second(tap, waits, 'back after a kill')
 
     with tap.case('a restart takes no session away, and a stop ends them cleanly'):
         recordings = Recordings(alice, target)
@@ -245,6 +258,15 @@ def main():
             run('sondectl', 'verify', path)
         wait_until(lambda: not processes('sonde-capture'), 'the end of all workers')
         check(not sessions(), sessions())
+
+    with tap.case('the clients of the documentation go on when sonded is killed'):
+        clients = [alice.start(program, str(target), '3') for program in (
+            os.path.join(build, 'tests/bus/profile-pid'), os.path.join(SOURCE, 'docs/examples/profile-pid.py'))]
+        wait_until(lambda: len(running()) == len(clients), 'their sessions')
+        kill_service()
+        for client in clients:
+            output, _ = client.communicate(timeout=DEADLINE_SECONDS)
+            check(client.returncode == 0 and 'lost-kernel: 0' in output and 'samples' in output, output)
 
     with tap.case('whose owner or targets leave while sonded is dead ends, and so does a worker that dies'):
         recording = alice.start_recording('left.syscap', '-p', str(target))
@@ -264,7 +286,7 @@ def main():
         found = sessions()
         check(found[lasting['stays']] == 'running' and found[lasting['targets']] == 'finished' and
               found[lasting['worker']] == 'failed', found)
-        check('ended while the service was away' in journal('session-ended'), journal('session-ended'))
+        wait_for_journal('session-ended', 'ended while the service was away')
         count_whole_frames(capture_file(lasting['worker']))
         call(lasting['stays'], 'Session', 'Stop')
         wait_until(lambda: not running(), 'the end')
@@ -288,36 +310,35 @@ def main():
         call(other, 'Session', 'Stop')
         wait_until(lambda: sessions()[other] == 'finished', 'the end')
         run('sondectl', 'verify', capture_file(other))
-        check('killed by signal 9' in journal('worker-died'), journal('worker-died'))
+        wait_for_journal('worker-died', 'killed by signal 9')
         forget_finished()
 
     with tap.case('of a client that is killed nothing stays'):
         n_rounds, n_clients = 10 * ROUNDS, 4
-        run('sondectl', 'record', '-d', '0.1', '-p', str(target), '-o', '/dev/null')
-        wait_for_rest()
-        pid = main_pid()
-        before = (descriptors(pid), resident_kib(pid), store_size())
-        seconds = []
-        for _ in range(n_rounds):
+        watches = []
+        for round_ in range(-WARM_UP, n_rounds):
+            if round_ == 0:
+                wait_for_rest()
+                pid = main_pid()
+                before = (descriptors(pid), resident_kib(pid), store_size())
             clients = [subprocess.Popen(['sondectl', 'record', '-p', str(target), '-o', '/dev/null'],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                        for _ in range(n_clients)]
             wait_until(lambda: len(running()) == n_clients, 'the sessions')
             time.sleep(random.uniform(0, 0.1))
-            start = time.monotonic()
-            for client in clients:
-                client.kill()
-            wait_until(lambda: not sessions(), 'the end of the sessions')
-            seconds.append(time.monotonic() - start)
+            with Stopwatch() as watch:
+                for client in clients:
+                    client.kill()
+                wait_until(lambda: not sessions(), 'the end of the sessions')
+            watches.append(watch)
             for client in clients:
                 client.wait()
         wait_for_rest()
         after = (descriptors(pid), resident_kib(pid), store_size())
-        tap.note(f'{n_rounds * n_clients} kills: all gone after {max(seconds) * 1000:.0f} ms at most; '
-                 f'descriptors, KiB, stored before {before}, after {after}')
-        check(max(seconds) < 1 or 'SONDE_TEST_SLOW' in os.environ, seconds)
+        check_second(tap, watches, f'all gone after the kill of {n_clients} clients')
+        tap.note(f'{n_rounds * n_clients} kills: descriptors, KiB, stored before {before}, after {after}')
         check(main_pid() == pid and after[0] == before[0] and after[2] == before[2], (before, after))
-        check(after[1] - before[1] < 4096, (before, after))
+        check(after[1] - before[1] < MAX_GROWTH_KIB or keeps_what_is_freed(pid), (before, after))
 
     with tap.case('a sonded that does not move is killed, and its sessions go on'):
         set_up_service('[Service]\nWatchdogSec=3\nTimeoutAbortSec=1\n')
@@ -338,7 +359,7 @@ def main():
         worker = worker_of(capture_file(session))
         os.kill(worker, signal.SIGSTOP)
         wait_until(lambda: sessions()[session] == 'failed', 'the end')
-        check('The worker gave no sign of life' in journal('session-ended'), journal('session-ended'))
+        wait_for_journal('session-ended', 'The worker gave no sign of life')
         wait_until(lambda: worker not in processes('sonde-capture'), 'its end')
         forget_finished()
 
@@ -355,12 +376,13 @@ def main():
 
     with tap.case('no call is lost when sonded ends because nothing is to do'):
         n_ends = 20 * ROUNDS
-        sessions()
+        forget_finished()  # or there is something to do
         configure('[Service]\nidle-timeout-ms=1\n')
         owners, n_calls = set(), 0
+        end = time.monotonic() + DEADLINE_SECONDS * ROUNDS
         while len(owners) < n_ends:
-            check(limit('calls') == 32, 'no answer')
-            owners.add(name_owner())
+            check(time.monotonic() < end, f'{len(owners)} ends with {n_calls} calls')
+            owners.add(answering_name())
             n_calls += 1
             time.sleep(random.uniform(0, 0.01))
         session = start_session(pids=GLib.Variant('au', [target]))

@@ -18,7 +18,7 @@ make_report (CaptureBuilder *capture, const SondeReportFilter *filter)
   SondeReport *report = sonde_report_new (filter);
 
   capture_foreach (capture, feed_report, report);
-  sonde_report_finish (report);
+  sonde_report_finish (report, NULL);
   return report;
 }
 

@@ -39,6 +39,67 @@ test_mangled_names (void)
 }
 
 static void
+test_rust_names (void)
+{
+  assert_demangled ("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE", "core::fmt::Formatter::pad");
+  assert_demangled ("_ZN71_$LT$Test$u20$$u2b$$u20$$u27$static$u20$as$u20$foo..Bar$LT$Test$GT$$GT$"
+                    "3bar17h930b740aa9"
+                    "4f1d3aE",
+                    "<Test + 'static as foo::Bar<Test>>::bar");
+  assert_demangled ("_RNvC6_123foo3bar", "123foo::bar");
+  assert_demangled (
+      "_RINbNbCskIICzLVDPPb_5alloc5alloc8box_freeDINbNiB4_5boxed5FnBoxuEp6OutputuEL_ECs1i"
+      "QbbcOaBLx_3std",
+      "alloc::alloc::box_free::<dyn alloc::boxed::FnBox<(), Output = ()>>");
+}
+
+static void
+append_reference (GString *name, gsize position)
+{
+  static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+  g_string_append_c (name, 'B');
+  if (position > 62)
+    g_string_append_c (name, digits[(position - 1) / 62]);
+  if (position > 0)
+    g_string_append_c (name, digits[(position - 1) % 62]);
+  g_string_append_c (name, '_');
+}
+
+/* Each tuple holds the one before twice: @n_tuples of them print 2^n_tuples things. */
+static char *
+make_rust_bomb (guint n_tuples)
+{
+  GString *name = g_string_new ("_RINvC1a1b");
+  gsize last = name->len - 2;
+
+  g_string_append (name, "TmmE");
+  for (guint i = 0; i < n_tuples; i++)
+    {
+      gsize position = name->len - 2;
+
+      g_string_append_c (name, 'T');
+      append_reference (name, last);
+      append_reference (name, last);
+      g_string_append_c (name, 'E');
+      last = position;
+    }
+  g_string_append_c (name, 'E');
+  return g_string_free (name, FALSE);
+}
+
+static void
+test_exploding_rust_names (void)
+{
+  g_autofree char *small = make_rust_bomb (2);
+  g_autofree char *large = make_rust_bomb (60);
+
+  assert_demangled (small, "a::b::<(u32, u32), ((u32, u32), (u32, u32)), (((u32, u32), (u32, "
+                           "u32)), ((u32, u32), (u32, u32)))>");
+  assert_demangled (large, large);
+}
+
+static void
 test_long_names (void)
 {
   g_autoptr (GString) name = g_string_new ("_Z1f");
@@ -69,5 +130,7 @@ main (int argc, char **argv)
   g_test_add_func ("/demangle/leaves-overlong-names-alone", test_long_names);
   g_test_add_func ("/demangle/leaves-exploding-names-alone", test_exploding_names);
   g_test_add_func ("/demangle/demangles-cpp-names", test_mangled_names);
+  g_test_add_func ("/demangle/demangles-rust-names", test_rust_names);
+  g_test_add_func ("/demangle/bounds-exploding-rust-names", test_exploding_rust_names);
   return g_test_run ();
 }

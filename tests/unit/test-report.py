@@ -89,8 +89,8 @@ def test_json(case):
         check((node['total'], node['self']) == expected, f'{path}: {node}')
     check(len(paths) == 3, paths)
     rows = json.loads(case.run('report', '--json', '--flat', case.path))['rows']
-    check(rows == [{'name': 'add()', 'module': 'bin', 'self': 3, 'total': 3},
-                       {'name': 'main', 'module': 'bin', 'self': 1, 'total': 4}], rows)
+    check(rows == [{'name': 'add()', 'module': 'bin', 'source': '', 'self': 3, 'total': 3},
+                       {'name': 'main', 'module': 'bin', 'source': '', 'self': 1, 'total': 4}], rows)
 
 
 def test_plain(case):

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* sondectl flamegraph: a capture as a picture. */
+#include "client/commands.h"
+
+#include <string.h>
+
+#include "client/capture-file.h"
+#include "client/cli.h"
+#include "client/flame-page.h"
+#include "client/flame-svg.h"
+
+typedef struct
+{
+  char *output;
+  char *other;
+  gboolean svg;
+} FlameOptions;
+
+static gboolean
+parse (int *argc, char ***argv, FlameOptions *options)
+{
+  const GOptionEntry entries[]
+      = { { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output,
+            "Where it goes (FILE's name with .html or .svg here); - is standard output", "FILE" },
+          { "diff", 0, 0, G_OPTION_ARG_FILENAME, &options->other,
+            "Colour what takes more or less than in this capture", "OTHER" },
+          { "svg", 0, 0, G_OPTION_ARG_NONE, &options->svg, "A still picture for documents", NULL },
+          G_OPTION_ENTRY_NULL };
+
+  if (!sonde_cli_parse (
+          argc, argv, "FILE",
+          "Draws a capture as a flame graph: one page for a browser, which needs no network.\n"
+          "FILE may be - (standard input).",
+          "Example:\n  sondectl flamegraph slow.syscap -o slow.html", entries, FALSE, NULL))
+    return FALSE;
+  if (*argc == 2)
+    return TRUE;
+  sonde_cli_complain ("flamegraph needs one FILE; see sondectl flamegraph --help");
+  return FALSE;
+}
+
+/* A break in the capture is told, and what came before it is drawn all the same. */
+static SondeSampleLog *
+read_log (const char *path, char **start, gboolean *is_whole)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (SondeCaptureFile) file = sonde_capture_file_open (path, &error);
+  g_autoptr (SondeSampleLog) log = sonde_sample_log_new ();
+  const SondeFrame *frame;
+  guint n_samples;
+
+  if (file == NULL)
+    {
+      sonde_cli_complain ("%s", error->message);
+      return NULL;
+    }
+  *start = g_strndup (sonde_capture_file_header (file)->capture_time,
+                      sizeof sonde_capture_file_header (file)->capture_time);
+  while (sonde_capture_file_next (file, &frame, &error))
+    sonde_sample_log_add_frame (log, frame);
+  if (error != NULL)
+    sonde_cli_complain ("%s; drawing what came before", error->message);
+  *is_whole = *is_whole && error == NULL;
+
+  sonde_sample_log_samples (log, &n_samples);
+  if (n_samples > 0)
+    return g_steal_pointer (&log);
+  sonde_cli_complain ("%s has no samples to draw; sondectl dump --counts shows what it has", path);
+  return NULL;
+}
+
+static char *
+dup_title (const char *path)
+{
+  return g_str_equal (path, "-") ? g_strdup ("standard input") : g_filename_display_basename (path);
+}
+
+/* "slow.html" of "/tmp/slow.syscap" */
+static char *
+dup_default_output (const char *path, gboolean svg)
+{
+  g_autofree char *name
+      = g_str_equal (path, "-") ? g_strdup ("flamegraph") : g_path_get_basename (path);
+
+  if (g_str_has_suffix (name, ".syscap"))
+    name[strlen (name) - strlen (".syscap")] = '\0';
+  return g_strconcat (name, svg ? ".svg" : ".html", NULL);
+}
+
+static gboolean
+write_output (const char *path, const GString *text)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (g_str_equal (path, "-"))
+    return sonde_cli_print (text);
+  if (g_file_set_contents (path, text->str, (gssize) text->len, &error))
+    return TRUE;
+  sonde_cli_complain ("%s", error->message);
+  return FALSE;
+}
+
+static GString *
+draw (const SondeSampleLog *log,
+      const SondeSampleLog *other,
+      const char *start,
+      const char *const paths[2],
+      gboolean svg)
+{
+  g_autofree char *title = dup_title (paths[0]);
+  g_autofree char *other_title = other != NULL ? dup_title (paths[1]) : NULL;
+  SondeFlamePage page = { log, other, title, other_title, start };
+  g_autoptr (GError) error = NULL;
+  GString *text;
+
+  if (svg)
+    return sonde_flame_svg_new (log, other, title);
+  text = sonde_flame_page_new (&page, SONDE_FLAME_PAGE_MAX_BYTES, &error);
+  if (text == NULL)
+    sonde_cli_complain ("%s", error->message);
+  return text;
+}
+
+int
+sonde_cmd_flamegraph (int argc, char **argv)
+{
+  FlameOptions options = { 0 };
+  g_autofree char *output = NULL;
+  g_autofree char *other_path = NULL;
+  g_autofree char *start = NULL;
+  g_autofree char *other_start = NULL;
+  g_autoptr (SondeSampleLog) log = NULL;
+  g_autoptr (SondeSampleLog) other = NULL;
+  gboolean is_whole = TRUE;
+  gboolean is_written;
+  GString *text;
+
+  if (!parse (&argc, &argv, &options))
+    return 1;
+  other_path = options.other;
+  output = options.output != NULL ? options.output : dup_default_output (argv[1], options.svg);
+
+  log = read_log (argv[1], &start, &is_whole);
+  if (log == NULL)
+    return 1;
+  if (other_path != NULL)
+    {
+      other = read_log (other_path, &other_start, &is_whole);
+      if (other == NULL)
+        return 1;
+    }
+  text = draw (log, other, start, (const char *const[]){ argv[1], other_path }, options.svg);
+  if (text == NULL)
+    return 1;
+  is_written = write_output (output, text);
+  g_string_free (text, TRUE);
+  return is_written && is_whole ? 0 : 1;
+}

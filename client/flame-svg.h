@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A flame graph as a still picture. */
+#pragma once
+
+#include "client/sample-log.h"
+
+/**
+ * sonde_flame_svg_new:
+ * @log: with at least one sample
+ * @other: to compare with; NULL: nothing
+ * @title: UTF-8
+ *
+ * SVG without script; what is narrower than one pixel of 1,200 is left out. Names of frames that
+ * have no room for them are titles, which browsers show.
+ */
+GString *
+sonde_flame_svg_new (const SondeSampleLog *log, const SondeSampleLog *other, const char *title);

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The flame graph itself: what is a pixel wide or more, on a canvas as large as its window.
+
+const ROW = 19;      // pixels, one of them the gap to the next row
+const MIN_WIDTH = 1; // pixels: narrower frames are not drawn, nor is what they call
+const TEXT_MIN = 26; // pixels
+const FONT = '12px system-ui, -apple-system, "Segoe UI", "Noto Sans", "DejaVu Sans", sans-serif';
+
+class Graph {
+  // on: {zoom (frame), focus (description)}
+  constructor(model, colors, tip, on) {
+    this.model = model;
+    this.colors = colors;
+    this.tip = tip;
+    this.on = on;
+    this.scroll = document.getElementById('scroll');
+    this.space = document.getElementById('space');
+    this.canvas = document.getElementById('graph');
+    this.context = this.canvas.getContext('2d');
+    this.widths = new Map(); // text → pixels
+    this.isIcicle = false;
+    this.isInverted = false;
+    this.wanted = null; // what search marked, by function
+    this.rebuild();
+    this.listen();
+  }
+
+  listen() {
+    this.scroll.addEventListener('scroll', () => this.draw());
+    new ResizeObserver(() => this.layout()).observe(this.scroll);
+    this.canvas.addEventListener('pointermove', event => this.hover(event));
+    this.canvas.addEventListener('pointerleave', () => this.leave());
+    this.canvas.addEventListener('click', event => {
+      const box = this.find(event);
+      if (box)
+        this.zoom(box.frame);
+    });
+    this.canvas.addEventListener('keydown', event => this.press(event));
+    this.canvas.addEventListener('blur', () => {
+      this.tip.hide();
+      this.draw();
+    });
+  }
+
+  // After another selection, or another direction of calls: frames are others now.
+  rebuild() {
+    const names = this.names(this.zoomed);
+    this.tree = this.isInverted ? new CalleeTree(this.model) : new CallerTree(this.model);
+    this.zoomed = this.isInverted === this.wasInverted ? this.follow(names) : -1;
+    this.wasInverted = this.isInverted;
+    this.current = null;
+    this.hovered = null;
+    this.layout();
+    this.scrollToRoot();
+    this.on.zoom(this.zoomed);
+  }
+
+  // The functions from the outermost frame to this one, and back: of another tree, as far as they are there.
+  names(frame) {
+    const names = [];
+    for (; this.tree && frame >= 0; frame = this.tree.parentOf(frame))
+      names.unshift(this.tree.fnOf(frame));
+    return names;
+  }
+
+  follow(names) {
+    let frame = -1;
+    for (const fn of names) {
+      const next = this.tree.childrenOf(frame).find(child => this.tree.fnOf(child) === fn);
+      if (next === undefined)
+        break;
+      frame = next;
+    }
+    return frame;
+  }
+
+  // Boxes by row, from left to right. Callers of the zoomed frame take the whole width.
+  layout() {
+    const width = this.scroll.clientWidth;
+    if (!width && this.width) // hidden: it will be told when it is not
+      return;
+    const whole = this.tree.totalOf(this.zoomed);
+    this.rows = [];
+    const place = (frame, row, x, boxWidth) => {
+      const box = {frame, row, x, width: boxWidth};
+      (this.rows[row] || (this.rows[row] = [])).push(box);
+      return box;
+    };
+    const path = [];
+    for (let frame = this.zoomed; frame >= 0; frame = this.tree.parentOf(frame))
+      path.unshift(frame);
+    place(-1, 0, 0, width);
+    path.forEach((frame, i) => place(frame, i + 1, 0, width));
+    this.zoomRow = path.length;
+    const open = [this.rows[this.zoomRow][0]];
+    while (open.length && whole > 0) {
+      const box = open.pop();
+      let x = box.x;
+      for (const child of this.tree.childrenOf(box.frame)) {
+        const childWidth = this.tree.totalOf(child) / whole * width;
+        if (childWidth >= MIN_WIDTH)
+          open.push(place(child, box.row + 1, x, childWidth));
+        x += childWidth;
+      }
+    }
+    for (const row of this.rows)
+      row.sort((a, b) => a.x - b.x);
+    this.width = width;
+    this.height = Math.max(this.rows.length * ROW + 1, this.scroll.clientHeight);
+    this.space.style.height = `${this.height}px`;
+    this.draw();
+  }
+
+  scrollToRoot() {
+    this.scroll.scrollTop = this.isIcicle ? 0 : this.height;
+  }
+
+  top(row) {
+    return this.isIcicle ? row * ROW : this.height - (row + 1) * ROW;
+  }
+
+  draw() {
+    const height = this.scroll.clientHeight;
+    const ratio = devicePixelRatio || 1;
+    const offset = Math.max(0, Math.min(this.scroll.scrollTop, this.height - height));
+    const context = this.context;
+    if (this.canvas.width !== Math.round(this.width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
+      this.canvas.width = Math.round(this.width * ratio);
+      this.canvas.height = Math.round(height * ratio);
+      this.canvas.style.width = `${this.width}px`;
+      this.canvas.style.height = `${height}px`;
+    }
+    this.canvas.style.top = `${offset}px`;
+    this.offset = offset;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, this.width, height);
+    context.font = FONT;
+    context.textBaseline = 'middle';
+    this.nDrawn = 0;
+    this.rows.forEach((boxes, row) => {
+      const y = this.top(row) - offset;
+      if (y > -ROW && y < height)
+        for (const box of boxes)
+          this.drawBox(box, y);
+    });
+    this.canvas.dataset.frames = this.nDrawn;
+    this.outline(this.hovered, this.colors.text, 1);
+    if (document.activeElement === this.canvas)
+      this.outline(this.current, this.colors.accent, 2);
+  }
+
+  fill(frame) {
+    if (frame < 0)
+      return this.colors.theme.grey;
+    if (!this.colors.isCompared)
+      return this.colors.fill(this.tree.fnOf(frame));
+    const share = this.tree.totalOf(frame) / this.tree.totalOf(-1);
+    const before = this.tree.otherOf(frame) / this.tree.otherOf(-1);
+    return this.colors.changeFill((share - before) / Math.max(share, before));
+  }
+
+  drawBox({frame, row, x, width}, y) {
+    const context = this.context;
+    const isMatch = this.wanted && frame >= 0 && this.wanted[this.tree.fnOf(frame)];
+    const boxWidth = Math.max(width - (width > 3 ? 1 : .25), .75);
+    context.fillStyle = isMatch ? this.colors.match : this.fill(frame);
+    context.globalAlpha = this.wanted && !isMatch ? .4 : 1;
+    context.fillRect(x, y, boxWidth, ROW - 1);
+    this.nDrawn++;
+    if (width >= TEXT_MIN) {
+      context.globalAlpha = row < this.zoomRow || this.wanted && !isMatch ? .62 : 1;
+      context.fillStyle = isMatch ? '#ffffff' : this.colors.theme.text;
+      const text = this.shorten(this.label(frame), width - 9);
+      if (text)
+        context.fillText(text, x + 4, y + ROW / 2);
+    }
+    context.globalAlpha = 1;
+  }
+
+  outline(box, color, lineWidth) {
+    if (!box)
+      return;
+    this.context.strokeStyle = color;
+    this.context.lineWidth = lineWidth;
+    this.context.strokeRect(box.x + lineWidth / 2, this.top(box.row) - this.offset + lineWidth / 2,
+      Math.max(box.width - 1 - lineWidth, 1), ROW - 1 - lineWidth);
+  }
+
+  label(frame) {
+    return frame < 0 ? 'all' : this.model.data.functions[this.tree.fnOf(frame)].name;
+  }
+
+  measure(text) {
+    let width = this.widths.get(text);
+    if (width === undefined) {
+      width = this.context.measureText(text).width;
+      this.widths.set(text, width);
+    }
+    return width;
+  }
+
+  // As much of a text as fits, by the width of its average letter.
+  shorten(text, room) {
+    const width = this.measure(text);
+    if (width <= room)
+      return text;
+    const n = Math.floor(text.length * (room - 8) / width);
+    return n < 2 ? '' : `${text.slice(0, n)}…`;
+  }
+
+  find({clientX, clientY}) {
+    const area = this.canvas.getBoundingClientRect();
+    const x = clientX - area.left;
+    const y = clientY - area.top + this.offset;
+    const row = Math.floor(this.isIcicle ? y / ROW : (this.height - y) / ROW);
+    const boxes = this.rows[row] || [];
+    let low = 0;
+    for (let high = boxes.length; low < high;) {
+      const middle = (low + high) >> 1;
+      if (boxes[middle].x <= x)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    const box = boxes[low - 1];
+    return box && x < box.x + box.width ? box : null;
+  }
+
+  describe(frame) {
+    const {data, whole} = this.model;
+    const fn = frame < 0 ? null : data.functions[this.tree.fnOf(frame)];
+    const total = this.tree.totalOf(frame);
+    const self = this.tree.selfOf(frame);
+    const lines = [['Total', percent(total, whole), count(total)]];
+    if (frame >= 0)
+      lines.push(['Self', percent(self, whole), count(self)]);
+    if (this.zoomed >= 0 && frame >= 0 && frame !== this.zoomed)
+      lines.push(['Of zoomed', percent(total, this.tree.totalOf(this.zoomed))]);
+    if (data.isCompared) {
+      const before = this.tree.otherOf(frame);
+      lines.push(['Before', percent(before, this.tree.otherOf(-1)), count(before)]);
+      lines.push(['Change', `${points(total, whole, before, this.tree.otherOf(-1))} points`]);
+    }
+    const notes = {[KIND.KERNEL]: 'kernel', [KIND.PROCESS]: 'process', [KIND.INCOMPLETE]: 'the stack ends here before its outermost function',
+      [KIND.LIGHT]: `frames of fewer than ${data.threshold} samples, summed up`};
+    const place = fn ? [fn.module || notes[fn.kind], fn.source].filter(Boolean).join(' · ') : '';
+    return {title: this.label(frame), place, lines};
+  }
+
+  hover(event) {
+    const box = this.find(event);
+    if (box)
+      this.tip.show(event.clientX, event.clientY, this.describe(box.frame));
+    else
+      this.tip.hide();
+    if (box !== this.hovered) {
+      this.hovered = box;
+      this.draw();
+    }
+  }
+
+  leave() {
+    this.tip.hide();
+    this.hovered = null;
+    this.draw();
+  }
+
+  zoom(frame) {
+    this.zoomed = frame;
+    this.hovered = null;
+    this.tip.hide();
+    this.layout();
+    this.current = this.rows.flat().find(box => box.frame === frame) || null;
+    this.reveal(this.current);
+    this.draw();
+    this.on.zoom(frame);
+  }
+
+  reveal(box) {
+    if (!box)
+      return;
+    const y = this.top(box.row);
+    if (y < this.scroll.scrollTop)
+      this.scroll.scrollTop = y;
+    else if (y + ROW > this.scroll.scrollTop + this.scroll.clientHeight)
+      this.scroll.scrollTop = y + ROW - this.scroll.clientHeight;
+  }
+
+  // The box that an arrow key leads to.
+  neighbour(key) {
+    if (!this.current)
+      return this.rows[this.zoomRow][0];
+    const {row, x, width} = this.current;
+    const boxes = this.rows[row];
+    const step = {ArrowLeft: -1, ArrowRight: 1}[key];
+    if (step)
+      return boxes[boxes.indexOf(this.current) + step];
+    if (key === 'ArrowUp' === this.isIcicle)
+      return (this.rows[row - 1] || []).findLast(box => box.x <= x + .01);
+    const inside = (this.rows[row + 1] || []).filter(box => box.x >= x - .01 && box.x + box.width <= x + width + .01);
+    return inside.reduce((widest, box) => !widest || box.width > widest.width ? box : widest, undefined);
+  }
+
+  press(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey)
+      return;
+    if (event.key === 'Enter' && this.current) {
+      this.zoom(this.current.frame);
+    } else if (event.key.startsWith('Arrow')) {
+      this.current = this.neighbour(event.key) || this.current;
+      this.reveal(this.current);
+      this.draw();
+    } else {
+      return;
+    }
+    event.preventDefault();
+    this.announce();
+  }
+
+  announce() {
+    const area = this.canvas.getBoundingClientRect();
+    const {title, place, lines} = this.describe(this.current.frame);
+    const y = area.top + this.top(this.current.row) - this.offset + ROW;
+    this.tip.show(area.left + this.current.x, y, {title, place, lines});
+    this.on.focus([title, place, ...lines.map(line => line.join(' '))].filter(Boolean).join(', '));
+  }
+
+  search(wanted) {
+    this.wanted = wanted;
+    this.draw();
+  }
+
+  setIcicle(isIcicle) {
+    this.isIcicle = isIcicle;
+    this.draw();
+    this.scrollToRoot();
+  }
+
+  setInverted(isInverted) {
+    this.isInverted = isInverted;
+    this.rebuild();
+  }
+}

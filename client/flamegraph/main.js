@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Puts the page together: what each control changes, and which keys press it.
+
+const $ = id => document.getElementById(id);
+
+class Page {
+  constructor(data) {
+    this.data = data;
+    this.model = new Model(data);
+    this.colors = new Colors(this.model);
+    this.setDark(matchMedia('(prefers-color-scheme: dark)').matches);
+    this.writeHead();
+    const tip = new Tip($('tip'));
+    this.graph = new Graph(this.model, this.colors, tip, {
+      zoom: frame => { $('reset').disabled = frame < 0; },
+      focus: text => { $('live').textContent = text; },
+    });
+    this.table = new FunctionTable(this.model, {search: text => this.searchFor(text)});
+    this.table.update();
+    this.timeline = new Timeline(data, this.colors, tip, {select: () => this.select()});
+    this.nameGraph();
+    this.showRange();
+    this.listen();
+    document.addEventListener('keydown', event => this.press(event));
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', ({matches}) => {
+      this.setDark(matches);
+      this.redraw();
+    });
+  }
+
+  writeHead() {
+    const {title, otherTitle, subject, event, start, durationNs, nSamples, nOther, losses, threshold} = this.data;
+    const facts = [count(nSamples), duration(durationNs), event, losses && `lost: ${losses}`, start.replace('T', ' ').replace(/\.\d+/, '')];
+    if (threshold > 1)
+      facts.push(`frames of fewer than ${threshold} samples are summed up`);
+    $('title').textContent = title;
+    if (otherTitle)
+      $('title').append(' ', make('small', '', `compared with ${otherTitle} (${count(nOther)})`));
+    $('summary').replaceChildren(make('b', '', subject), ...facts.filter(Boolean).map(fact => ` · ${fact}`));
+    $('summary').title = subject;
+  }
+
+  setDark(isDark) {
+    this.isDark = isDark;
+    document.documentElement.classList.toggle('dark', isDark);
+    $('theme').setAttribute('aria-pressed', String(isDark));
+    this.colors.setDark(isDark);
+    this.writeLegend();
+  }
+
+  writeLegend() {
+    const entries = this.colors.legend();
+    if (!entries) {
+      const scale = make('span', 'scale');
+      const stops = [-1, -.5, 0, .5, 1].map(change => this.colors.changeFill(change));
+      scale.style.background = `linear-gradient(to right, ${stops.join(', ')})`;
+      $('legend').replaceChildren('less', scale, 'more than before');
+      return;
+    }
+    $('legend').replaceChildren(...entries.map(({name, fill}) => {
+      const entry = make('span', '', '');
+      const box = make('i');
+      box.style.background = fill;
+      entry.append(box, name);
+      return entry;
+    }));
+  }
+
+  redraw() {
+    this.graph.draw();
+    this.timeline.draw();
+  }
+
+  nameGraph() {
+    const {whole} = this.model;
+    $('graph').setAttribute('aria-label', `${this.graph.isInverted ? 'Functions and their callers' : 'Call tree'} of ${count(whole)}`);
+  }
+
+  // The time line has another range, or other threads.
+  select() {
+    const {range, threads} = this.timeline;
+    this.model.select(range, threads);
+    this.graph.rebuild();
+    this.table.update();
+    this.showRange();
+    this.nameGraph();
+    this.showMatches();
+    const where = this.timeline.chosenLabel ? ` of ${this.timeline.chosenLabel}` : '';
+    $('live').textContent = `${count(this.model.whole)}${where} selected`;
+  }
+
+  showRange() {
+    const {timeline, data, model} = this;
+    const [from, to] = timeline.rangeNs();
+    const digits = Math.max(0, Math.min(9, 2 - Math.floor(Math.log10(data.durationNs / 1e9 / 10 || 1e-9))));
+    $('from').value = (from / 1e9).toFixed(digits);
+    $('to').value = (to / 1e9).toFixed(digits);
+    $('range-clear').hidden = !timeline.range;
+    $('thread-clear').hidden = !timeline.threads;
+    $('selected').textContent = timeline.range || timeline.threads
+      ? `${count(model.whole)}, ${percent(model.whole, data.nSamples)}${timeline.threads ? `, ${timeline.chosenLabel}` : ''}` : '';
+  }
+
+  // What is sought, by function: a part of the name or module, or a regular expression between slashes.
+  parseSearch() {
+    const text = $('search').value.trim();
+    const expression = /^\/(.+)\/$/.exec(text);
+    if (!text)
+      return null;
+    let test = value => value.toLowerCase().includes(text.toLowerCase());
+    if (expression) {
+      const regular = new RegExp(expression[1]);
+      test = value => regular.test(value);
+    }
+    return Uint8Array.from(this.data.functions, fn => test(fn.name) || test(fn.module));
+  }
+
+  search() {
+    try {
+      this.wanted = this.parseSearch();
+    } catch {
+      $('matched').textContent = 'no regular expression';
+      return;
+    }
+    this.graph.search(this.wanted);
+    this.table.search(this.wanted);
+    this.showMatches();
+  }
+
+  showMatches() {
+    const {model, wanted} = this;
+    const n = wanted ? wanted.reduce((sum, is) => sum + is, 0) : 0;
+    $('matched').textContent = wanted ? `${percent(model.sumMatches(wanted), model.whole)} matched by ${count(n, 'function')}` : '';
+  }
+
+  searchFor(text) {
+    $('search').value = text;
+    this.search();
+    this.show('graph');
+  }
+
+  show(name) {
+    for (const other of ['graph', 'table']) {
+      const isShown = other === name;
+      $(`${other}-panel`).hidden = !isShown;
+      $(`tab-${other}`).setAttribute('aria-selected', String(isShown));
+      $(`tab-${other}`).tabIndex = isShown ? 0 : -1;
+    }
+    for (const id of ['direction', 'invert', 'reset'])
+      $(id).hidden = name !== 'graph';
+    if (name === 'table')
+      this.table.show();
+  }
+
+  setIcicle(isIcicle) {
+    this.graph.setIcicle(isIcicle);
+    for (const [id, isChecked] of [['icicle', isIcicle], ['flame', !isIcicle]]) {
+      $(id).setAttribute('aria-checked', String(isChecked));
+      $(id).tabIndex = isChecked ? 0 : -1;
+    }
+  }
+
+  invert() {
+    this.graph.setInverted(!this.graph.isInverted);
+    $('invert').setAttribute('aria-pressed', String(this.graph.isInverted));
+    this.nameGraph();
+  }
+
+  switchTheme() {
+    this.setDark(!this.isDark);
+    this.redraw();
+  }
+
+  fold() {
+    const isFolded = !$('lanes').hidden;
+    $('lanes').hidden = isFolded;
+    $('fold').textContent = isFolded ? 'Show' : 'Hide';
+    $('fold').setAttribute('aria-expanded', String(!isFolded));
+  }
+
+  // The arrow keys of a group of buttons, of which one is on.
+  listenToGroup(...ids) {
+    for (const id of ids)
+      $(id).addEventListener('keydown', event => {
+        const step = {ArrowLeft: -1, ArrowRight: 1}[event.key];
+        if (!step)
+          return;
+        const next = $(ids[(ids.indexOf(id) + step + ids.length) % ids.length]);
+        next.click();
+        next.focus();
+        event.preventDefault();
+      });
+  }
+
+  listen() {
+    const setRange = () => this.timeline.setRange($('from').valueAsNumber * 1e9 || 0, $('to').valueAsNumber * 1e9 || 0);
+    $('search').addEventListener('input', () => this.search());
+    $('theme').addEventListener('click', () => this.switchTheme());
+    $('help-open').addEventListener('click', () => $('help').showModal());
+    $('tab-graph').addEventListener('click', () => this.show('graph'));
+    $('tab-table').addEventListener('click', () => this.show('table'));
+    $('flame').addEventListener('click', () => this.setIcicle(false));
+    $('icicle').addEventListener('click', () => this.setIcicle(true));
+    $('invert').addEventListener('click', () => this.invert());
+    $('reset').addEventListener('click', () => this.graph.zoom(-1));
+    $('from').addEventListener('change', setRange);
+    $('to').addEventListener('change', setRange);
+    $('range-clear').addEventListener('click', () => this.timeline.clearRange());
+    $('thread-clear').addEventListener('click', () => this.timeline.choose(null));
+    $('fold').addEventListener('click', () => this.fold());
+    this.listenToGroup('tab-graph', 'tab-table');
+    this.listenToGroup('flame', 'icicle');
+  }
+
+  press(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || $('help').open)
+      return;
+    if (event.target instanceof HTMLInputElement) {
+      if (event.key === 'Escape' || event.key === 'Enter' && event.target === $('search'))
+        $('graph').focus();
+      return;
+    }
+    const actions = {
+      '/': () => $('search').select(),
+      Escape: () => this.graph.zoom(-1),
+      i: () => this.invert(),
+      f: () => this.setIcicle(!this.graph.isIcicle),
+      t: () => this.show($('table-panel').hidden ? 'table' : 'graph'),
+      d: () => this.switchTheme(),
+      '?': () => $('help').showModal(),
+    };
+    if (actions[event.key]) {
+      actions[event.key]();
+      event.preventDefault();
+    }
+  }
+}
+
+loadData($('data')).then(data => new Page(data)).then(() => {
+  performance.mark('sonde-drawn');
+}, error => {
+  document.querySelector('main').replaceChildren(make('p', 'failure', `This page cannot be shown: ${error.message}.`));
+  throw error;
+});

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What an ELF file says of itself and of where more of its symbols are. */
+#include "symbols/debug-reference.h"
+
+#include <string.h>
+
+#include "symbols/elf-headers.h"
+
+static void
+read_build_id (const SondeElfHeaders *elf, SondeDebugReference *self)
+{
+  const Elf64_Shdr *section = sonde_elf_headers_find (elf, ".note.gnu.build-id", SHT_NOTE);
+  struct
+  {
+    Elf64_Nhdr header;
+    char owner[4];
+    uint8_t id[SONDE_BUILD_ID_MAX];
+  } note;
+  size_t fixed = sizeof note.header + sizeof note.owner;
+
+  if (section == NULL || section->sh_size <= fixed || section->sh_size > sizeof note
+      || sonde_elf_headers_read (elf, section->sh_offset, &note, section->sh_size) < 0)
+    return;
+  if (note.header.n_type != NT_GNU_BUILD_ID || note.header.n_namesz != sizeof note.owner
+      || memcmp (note.owner, "GNU", sizeof note.owner) != 0
+      || note.header.n_descsz > section->sh_size - fixed)
+    return;
+  memcpy (self->build_id, note.id, note.header.n_descsz);
+  self->build_id_size = note.header.n_descsz;
+}
+
+/* A name, NUL, padding up to a multiple of four, CRC. */
+static void
+read_link (const SondeElfHeaders *elf, SondeDebugReference *self)
+{
+  const Elf64_Shdr *section = sonde_elf_headers_find (elf, ".gnu_debuglink", SHT_PROGBITS);
+  char bytes[sizeof self->link_name + sizeof self->link_crc];
+  size_t name_size;
+
+  if (section == NULL || section->sh_size > sizeof bytes
+      || sonde_elf_headers_read (elf, section->sh_offset, bytes, section->sh_size) < 0)
+    return;
+  name_size = (strnlen (bytes, section->sh_size) + 1 + 3) & ~(size_t) 3;
+  if (name_size + sizeof self->link_crc > section->sh_size || strchr (bytes, '/') != NULL
+      || strcmp (bytes, ".") == 0 || strcmp (bytes, "..") == 0)
+    return;
+  memcpy (self->link_name, bytes, strlen (bytes) + 1);
+  memcpy (&self->link_crc, bytes + name_size, sizeof self->link_crc);
+}
+
+int
+sonde_debug_reference_read (int fd, SondeDebugReference *self)
+{
+  SondeElfHeaders elf = { .fd = fd };
+  SondeDebugReference found = { 0 };
+  int r = sonde_elf_headers_load (&elf);
+
+  if (r == 0)
+    {
+      const Elf64_Shdr *packed = sonde_elf_headers_find (&elf, ".gnu_debugdata", SHT_PROGBITS);
+
+      read_build_id (&elf, &found);
+      read_link (&elf, &found);
+      if (packed != NULL && (packed->sh_flags & SHF_COMPRESSED) == 0)
+        {
+          found.packed_offset = packed->sh_offset;
+          found.packed_size = packed->sh_size;
+        }
+      *self = found;
+    }
+  sonde_elf_headers_clear (&elf);
+  return r;
+}
+
+void
+sonde_debug_reference_hex (const SondeDebugReference *self, char hex[2 * SONDE_BUILD_ID_MAX + 1])
+{
+  static const char digits[] = "0123456789abcdef";
+
+  for (size_t i = 0; i < self->build_id_size; i++)
+    {
+      hex[2 * i] = digits[self->build_id[i] >> 4];
+      hex[2 * i + 1] = digits[self->build_id[i] & 15];
+    }
+  hex[2 * self->build_id_size] = '\0';
+}

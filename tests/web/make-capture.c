@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Writes captures whose every figure is known: make-capture KIND FILE */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "protocol/writer.h"
+
+#define BUFFER_BYTES (1u << 20)
+#define START_NS     5000000000ll
+#define STEP_NS      1000000ll
+#define CODE         0x400000ull
+#define FUNCTION     0x100ull /* bytes each */
+#define KERNEL_NAME  SONDE_JIT_ADDRESS_BASE
+
+/* Functions of the small captures: number = place in the program's code. */
+enum
+{
+  MAIN,
+  PARSE,
+  READ_TOKEN,
+  RENDER,
+  BLEND,
+  WORK,
+  HASH,
+  COPY,
+  N_FUNCTIONS,
+};
+
+static const struct
+{
+  const char *name;
+  const char *module;
+} functions[N_FUNCTIONS] = {
+  { "main", "server" },
+  { "parse_request", "server" },
+  { "read_token(char const*, unsigned long)", "server" },
+  { "render_page", "server" },
+  { "blend<std::vector<unsigned char>, Gamma::Linear>", "libpaint.so.2" },
+  { "work_loop", "worker" },
+  { "sha256_block", "libcrypto.so.3" },
+  { "memcpy", "libc.so.6" },
+};
+
+static void *
+write_out (void *user_data, void *buffer, size_t used_bytes)
+{
+  int fd = *(int *) user_data;
+
+  for (size_t done = 0; done < used_bytes;)
+    {
+      ssize_t n = write (fd, (const char *) buffer + done, used_bytes - done);
+
+      if (n < 0)
+        return NULL;
+      done += (size_t) n;
+    }
+  return buffer;
+}
+
+static void
+check (int result)
+{
+  if (result >= 0)
+    return;
+  fprintf (stderr, "make-capture: %s\n", strerror (-result));
+  exit (1);
+}
+
+static SondeFrameOrigin
+at (int32_t pid, int64_t time_ns)
+{
+  return (SondeFrameOrigin){ .time_ns = time_ns, .cpu = 0, .pid = pid };
+}
+
+static uint64_t
+address_of (uint32_t function)
+{
+  return CODE + function * FUNCTION + 8;
+}
+
+static void
+add_process (SondeWriter *writer, int32_t pid, const char *cmdline)
+{
+  SondeFrameOrigin origin = at (pid, START_NS);
+
+  check (sonde_writer_add_process (writer, &origin, cmdline));
+}
+
+/* The embedded names of @pids: records sorted by pid and address, an empty one, then the texts. */
+static void
+add_symbols (SondeWriter *writer, const int32_t *pids, size_t n_pids)
+{
+  SondeSymbolRecord records[3 * N_FUNCTIONS + 1] = { { 0 } };
+  char texts[2048];
+  size_t n_records = n_pids * N_FUNCTIONS;
+  uint32_t texts_at = (uint32_t) ((n_records + 1) * sizeof *records);
+  uint32_t used = 0;
+  SondeFrameOrigin origin = at (-1, START_NS);
+
+  for (uint32_t f = 0; f < N_FUNCTIONS; f++)
+    {
+      uint32_t name = used;
+      uint32_t tag = name + (uint32_t) strlen (functions[f].name) + 1;
+
+      memcpy (texts + name, functions[f].name, strlen (functions[f].name) + 1);
+      memcpy (texts + tag, functions[f].module, strlen (functions[f].module) + 1);
+      used = tag + (uint32_t) strlen (functions[f].module) + 1;
+      for (size_t p = 0; p < n_pids; p++)
+        records[p * N_FUNCTIONS + f] = (SondeSymbolRecord){ .begin = CODE + f * FUNCTION,
+                                                            .end = CODE + (f + 1) * FUNCTION - 1,
+                                                            .pid = (uint32_t) pids[p],
+                                                            .name_offset = texts_at + name,
+                                                            .tag_offset = texts_at + tag };
+    }
+  check (sonde_writer_add_file_chunk (writer, &origin, "__symbols__", records, texts_at, false));
+  check (sonde_writer_add_file_chunk (writer, &origin, "__symbols__", texts, used, true));
+}
+
+static void
+add_counters (SondeWriter *writer, int64_t time_ns, unsigned step)
+{
+  static const SondeCounter counters[] = {
+    { "CPU", "Total", "Use of all processors in percent", 1, SONDE_COUNTER_DOUBLE, { 0 } },
+    { "Memory", "Resident", "Bytes of the server", 2, SONDE_COUNTER_INT64, { 0 } },
+  };
+  const uint32_t ids[] = { 1, 2 };
+  SondeCounterValue values[2];
+  SondeFrameOrigin origin = at (-1, time_ns);
+
+  if (step == 0)
+    check (sonde_writer_add_counter_define (writer, &origin, counters, 2));
+  values[0].vdbl = step < 400 ? 40 + step % 100 / 4.0 : 90 - step % 70 / 8.0;
+  values[1].v64 = (int64_t) (32 + (step < 400 ? step / 4 : 100 - step / 20)) << 20;
+  check (sonde_writer_add_counter_set (writer, &origin, ids, values, 2));
+}
+
+static void
+add_sample (SondeWriter *writer,
+            int32_t pid,
+            int32_t tid,
+            int64_t time_ns,
+            const uint64_t *addrs,
+            size_t n_addrs)
+{
+  SondeFrameOrigin origin = at (pid, time_ns);
+
+  check (sonde_writer_add_sample (writer, &origin, tid, addrs, n_addrs));
+}
+
+/* Ten seconds, 1,000 samples. 0 s to 4 s the server: of ten samples six read tokens, three blend
+ * (in the second thread) and one is in the kernel. 4 s to 10 s the worker: of ten samples @n_hash
+ * hash, the others copy. */
+static void
+write_small (SondeWriter *writer, unsigned n_hash)
+{
+  static const int32_t pids[] = { 100, 200 };
+  const uint64_t read_stack[] = { address_of (READ_TOKEN), address_of (PARSE), address_of (MAIN) };
+  const uint64_t blend_stack[] = { address_of (BLEND), address_of (RENDER), address_of (MAIN) };
+  const uint64_t kernel_stack[]
+      = { SONDE_CONTEXT_KERNEL,    KERNEL_NAME,        SONDE_CONTEXT_USER,
+          address_of (READ_TOKEN), address_of (PARSE), address_of (MAIN) };
+  const uint64_t hash_stack[] = { address_of (HASH), address_of (WORK), address_of (MAIN) };
+  const uint64_t copy_stack[] = { address_of (COPY), address_of (WORK), address_of (MAIN) };
+  const SondeJitName kernel_name = { KERNEL_NAME, "copy_to_user" };
+  SondeFrameOrigin origin = at (-1, START_NS);
+
+  add_process (writer, 100, "/usr/bin/server --port 80");
+  add_process (writer, 200, "/usr/bin/worker <queue> & \"more\"");
+  check (sonde_writer_add_jitmap (writer, &origin, &kernel_name, 1));
+  for (unsigned i = 0; i < 1000; i++)
+    {
+      int64_t time_ns = START_NS + i * 10 * STEP_NS;
+
+      add_counters (writer, time_ns, i);
+      if (i >= 400 && i % 10 < n_hash)
+        add_sample (writer, 200, 200, time_ns, hash_stack, 3);
+      else if (i >= 400)
+        add_sample (writer, 200, 200, time_ns, copy_stack, 3);
+      else if (i % 10 < 6)
+        add_sample (writer, 100, 100, time_ns, read_stack, 3);
+      else if (i % 10 < 9)
+        add_sample (writer, 100, 101, time_ns, blend_stack, 3);
+      else
+        add_sample (writer, 100, 100, time_ns, kernel_stack, 6);
+      if (i % 50 == 0)
+        {
+          SondeFrameOrigin mark = at (100, time_ns);
+
+          check (sonde_writer_add_mark (writer, &mark, (int64_t) (1 + i / 50 % 4) * 80 * STEP_NS,
+                                        i < 400 ? "requests" : "jobs",
+                                        i < 400 ? "GET /page" : "job", "text of the mark"));
+        }
+    }
+  add_symbols (writer, pids, 2);
+}
+
+/* The same numbers each time: xorshift64. */
+static uint64_t
+next_random (uint64_t *state)
+{
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  *state ^= *state << 17;
+  return *state;
+}
+
+/* @n_samples of 30 frames in four threads, of @n_stacks different ones, of which some are far more
+ * frequent than others. */
+static void
+write_many (SondeWriter *writer, unsigned n_samples, unsigned n_stacks)
+{
+  uint64_t state = 88172645463325252ull;
+
+  add_process (writer, 100, "/usr/bin/many");
+  for (uint32_t f = 0; f < 4000; f++)
+    {
+      char name[64];
+      SondeJitName jit = { SONDE_JIT_ADDRESS_BASE + f, name };
+      SondeFrameOrigin origin = at (-1, START_NS);
+
+      snprintf (name, sizeof name, "library_%u::component_%u::function_%u(int)", f % 7, f % 97, f);
+      check (sonde_writer_add_jitmap (writer, &origin, &jit, 1));
+    }
+  for (unsigned i = 0; i < n_samples; i++)
+    {
+      uint64_t random = next_random (&state);
+      /* the smaller of two: stacks of low numbers come more often */
+      uint64_t stack = i < n_stacks ? i
+                                    : (random % n_stacks) * (random >> 32) % n_stacks
+                                          % (1 + random % n_stacks);
+      uint64_t addrs[30];
+
+      for (unsigned depth = 0; depth < 30; depth++)
+        {
+          /* the outer frames of many stacks are the same */
+          uint64_t prefix = depth < 17 ? stack >> (17 - depth) : stack;
+
+          addrs[29 - depth] = SONDE_JIT_ADDRESS_BASE + (prefix * 31 + depth * 131) % 4000;
+        }
+      add_sample (writer, 100, 100 + (int32_t) (random >> 60) % 4, START_NS + i * (STEP_NS / 10),
+                  addrs, 30);
+    }
+}
+
+static void
+write_kind (SondeWriter *writer, const char *kind)
+{
+  check (sonde_writer_add_file_header (writer, 1700000000ll * 1000000000ll, START_NS));
+  if (strcmp (kind, "small") == 0)
+    write_small (writer, 7);
+  else if (strcmp (kind, "before") == 0)
+    write_small (writer, 4);
+  else if (strcmp (kind, "stacks") == 0)
+    write_many (writer, 200000, 100000);
+  else if (strcmp (kind, "large") == 0)
+    write_many (writer, 5000000, 100000);
+  else
+    check (-EINVAL);
+  check (sonde_writer_flush (writer));
+}
+
+int
+main (int argc, char **argv)
+{
+  void *buffer = aligned_alloc (8, BUFFER_BYTES);
+  SondeWriter *writer;
+  int fd;
+
+  if (argc != 3 || buffer == NULL)
+    {
+      fprintf (stderr, "usage: make-capture small|before|stacks|large FILE\n");
+      return 2;
+    }
+  fd = open (argv[2], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0)
+    {
+      perror (argv[2]);
+      return 1;
+    }
+  writer = sonde_writer_new (buffer, BUFFER_BYTES, write_out, &fd);
+  if (writer == NULL)
+    return 1;
+  write_kind (writer, argv[1]);
+  sonde_writer_free (writer);
+  free (buffer);
+  return close (fd) < 0;
+}

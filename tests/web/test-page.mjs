@@ -1,0 +1,364 @@
+#!/usr/bin/env node
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The page of sondectl flamegraph, used as people use it: test-page.mjs SONDECTL MAKE_CAPTURE
+
+import {readFileSync, statSync} from 'node:fs';
+import {axePath, capture, check, draw, equal, launch, main, run} from './browser.mjs';
+
+const ROW = 19; // pixels, as graph.js has it
+const MAX_BYTES = 5000000;
+
+const small = capture('small');
+const pages = {
+  small: draw('small.html', small),
+  compared: draw('compared.html', small, '--diff', capture('before')),
+  stacks: draw('stacks.html', capture('stacks')),
+};
+const browser = await launch();
+
+// Opens a page without any network; whatever it complains of is a failure.
+async function open(name, {scheme = 'light', ...options} = {}) {
+  const context = await browser.newContext({viewport: {width: 1200, height: 800}, colorScheme: scheme, offline: true, ...options});
+  const page = await context.newPage();
+  page.complaints = [];
+  page.requests = [];
+  page.on('console', message => message.type() === 'error' && page.complaints.push(message.text()));
+  page.on('pageerror', error => page.complaints.push(error.stack));
+  page.on('request', request => page.requests.push(request.url()));
+  await page.goto(`file://${pages[name]}`);
+  await page.waitForFunction(() => performance.getEntriesByName('sonde-drawn').length);
+  return page;
+}
+
+async function close(page) {
+  equal(page.complaints.join('\n'), '', 'what the console says');
+  await page.context().close();
+}
+
+// Runs a case on a page of its own.
+function on(name, test, options) {
+  return async () => {
+    const page = await open(name, options);
+    await test(page);
+    await close(page);
+  };
+}
+
+// The middle of a row of the graph, 0 being "all" at the bottom, at a share of its width.
+async function place(page, row, share) {
+  const box = await page.locator('#graph').boundingBox();
+  return [box.x + box.width * share, box.y + box.height - (row + .5) * ROW];
+}
+
+async function readFrame(page, row, share) {
+  await page.mouse.move(...await place(page, row, share));
+  return (await page.locator('#tip').innerText()).replace(/\s+/g, ' ');
+}
+
+async function clickFrame(page, row, share) {
+  await page.mouse.click(...await place(page, row, share));
+}
+
+async function expectFrame(page, row, share, ...parts) {
+  const text = await readFrame(page, row, share);
+  for (const part of parts)
+    check(text.includes(part), `${JSON.stringify(part)} is not in ${JSON.stringify(text)}`);
+}
+
+async function text(page, selector) {
+  return page.locator(selector).innerText();
+}
+
+async function drag(page, from, to) {
+  const box = await page.locator('#plot').boundingBox();
+  await page.mouse.move(box.x + box.width * from, box.y + 40);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * (from + to) / 2, box.y + 45);
+  await page.mouse.move(box.x + box.width * to, box.y + 45);
+  await page.mouse.up();
+}
+
+// {name: [self, total]} of the table as it is shown.
+async function readTable(page) {
+  await page.locator('#tab-table').click();
+  const rows = await page.locator('#rows tr').evaluateAll(list => list.map(row => [...row.cells].map(cell => cell.textContent)));
+  return new Map(rows.map(cells => [cells[0], cells.slice(2).map(cell => Number(cell.split(/\s/)[0].replace(/,/g, '')))]));
+}
+
+// The same of the report, in percent: functions that ran.
+function readReport() {
+  const lines = run('report', '--flat', '--percent-limit=0', small).matchAll(/^ +([\d.]+)% +([\d.]+)% +(\S.*?)  /gm);
+  return new Map([...lines].map(([, self, total, name]) => [name, [Number(self), Number(total)]]));
+}
+
+const cases = {
+  'the page asks for nothing and is not too large': on('small', async page => {
+    equal(page.requests.length, 1, 'the number of requests');
+    const policy = await page.locator('meta[http-equiv="Content-Security-Policy"]').getAttribute('content');
+    check(policy.startsWith("default-src 'none'; script-src 'sha256-"), policy);
+    check(!readFileSync(pages.small, 'utf8').match(/(src|href)="?(https?:)?\/\//), 'it refers to the network');
+    for (const path of Object.values(pages))
+      check(statSync(path).size <= MAX_BYTES, `${path} has ${statSync(path).size} bytes`);
+  }),
+
+  'its policy runs no other script': on('small', async page => {
+    await page.evaluate(() => {
+      const script = document.createElement('script');
+      script.textContent = 'window.intruder = true';
+      document.body.append(script);
+    });
+    equal(await page.evaluate(() => window.intruder), undefined, 'the intruder');
+    check(page.complaints.pop().includes('Content Security Policy'), 'the browser did not object');
+  }),
+
+  'names of foreign origin stay text': on('small', async page => {
+    check((await text(page, '#summary')).includes('/usr/bin/worker <queue> & "more"'), 'the command line is another');
+  }),
+
+  'its figures are those of the report': on('small', async page => {
+    const report = readReport();
+    const table = await readTable(page);
+    equal([...table.values()].filter(([self]) => self > 0).length, report.size, 'the number of functions that ran');
+    for (const [name, [self, total]] of report) {
+      const [pageSelf, pageTotal] = table.get(name);
+      equal(pageSelf / 10, self, `self of ${name}`);
+      equal(pageTotal / 10, total, `total of ${name}`);
+    }
+  }),
+
+  'hovering tells a frame': on('small', async page => {
+    await expectFrame(page, 0, .5, 'all', '100.0 % 1,000 samples');
+    await expectFrame(page, 1, .3, 'worker (200)', 'process', '60.0 %');
+    await expectFrame(page, 4, .2, 'sha256_block', 'libcrypto.so.3', 'Total 42.0 % 420 samples', 'Self 42.0 %');
+    await expectFrame(page, 5, .61, 'copy_to_user', 'kernel', '4.0 %');
+  }),
+
+  'a click zooms, and back': on('small', async page => {
+    await clickFrame(page, 1, .8);
+    await expectFrame(page, 1, .1, 'server (100)');
+    await expectFrame(page, 3, .1, 'parse_request', '28.0 %', 'Of zoomed 70.0 %');
+    await clickFrame(page, 0, .5);
+    await expectFrame(page, 1, .1, 'worker (200)');
+    check(await page.locator('#reset').isDisabled(), 'there is something to reset');
+    await clickFrame(page, 4, .2);
+    await page.locator('#reset').click();
+    await expectFrame(page, 1, .1, 'worker (200)');
+  }),
+
+  'search tells how much it matched': on('small', async page => {
+    await page.keyboard.press('/');
+    await page.keyboard.type('READ_tok');
+    equal(await text(page, '#matched'), '28.0 % matched by 1 function', 'what is matched');
+    await page.locator('#search').fill('/^(memcpy|sha256_block)$/');
+    equal(await text(page, '#matched'), '60.0 % matched by 2 functions', 'what is matched');
+    await page.locator('#search').fill('main');
+    equal(await text(page, '#matched'), '100.0 % matched by 1 function', 'what is matched');
+    await page.locator('#search').fill('/(/');
+    equal(await text(page, '#matched'), 'no regular expression', 'what is matched');
+    await page.locator('#search').fill('');
+    equal(await text(page, '#matched'), '', 'what is matched');
+  }),
+
+  'what is sought stands out': on('small', async page => {
+    const read = () => page.locator('#graph').evaluate(canvas => {
+      const data = canvas.getContext('2d').getImageData(canvas.width / 10, canvas.height - 4.5 * 19, 1, 1).data;
+      return [...data].join();
+    });
+    const before = await read();
+    await page.locator('#search').fill('sha256');
+    check(await read() !== before, 'the frame has the same colour');
+  }),
+
+  'a range of time filters the graph': on('small', async page => {
+    await drag(page, .5, .9);
+    const [, n] = /^(\d+) samples/.exec(await text(page, '#selected'));
+    check(Math.abs(n - 400) < 10, `${n} samples are in 40 % of the time`);
+    await expectFrame(page, 1, .99, 'worker (200)', '100.0 %');
+    await page.locator('#range-clear').click();
+    await expectFrame(page, 1, .99, 'server (100)', '40.0 %');
+  }),
+
+  'a range can be typed': on('small', async page => {
+    await page.locator('#from').fill('0');
+    await page.locator('#to').fill('4');
+    await page.locator('#to').press('Tab');
+    equal(await text(page, '#selected'), '400 samples, 40.0 %', 'what is selected');
+    await expectFrame(page, 1, .01, 'server (100)', '100.0 % 400 samples');
+    equal((await readTable(page)).get('blend<std::vector<unsigned char>, Gamma::Linear>').join(), '120,120', 'the table');
+  }),
+
+  'a range can be moved by keys': on('small', async page => {
+    await page.locator('#plot').focus();
+    await page.keyboard.press('ArrowRight');
+    await page.keyboard.press('ArrowRight');
+    await page.keyboard.press('Shift+ArrowRight');
+    const from = Number(await page.locator('#from').inputValue());
+    const to = Number(await page.locator('#to').inputValue());
+    check(from > .1 && from < .3 && to > 1.3 && to < 1.5, `the range is ${from} to ${to}`);
+    await page.keyboard.press('Escape');
+    equal(await text(page, '#selected'), '', 'what is selected');
+  }),
+
+  'processes and threads filter the graph': on('small', async page => {
+    await page.getByRole('button', {name: 'Threads of server (100)'}).click();
+    await page.getByRole('button', {name: 'thread 101'}).click();
+    equal(await text(page, '#selected'), '120 samples, 12.0 %, thread 101', 'what is selected');
+    await expectFrame(page, 4, .5, 'blend<std', '100.0 %');
+    await page.getByRole('button', {name: /^worker \(200\)/}).click();
+    equal(await text(page, '#selected'), '600 samples, 60.0 %, worker (200)', 'what is selected');
+    await page.locator('#thread-clear').click();
+    equal(await text(page, '#selected'), '', 'what is selected');
+  }),
+
+  'marks and counters tell what they are': on('small', async page => {
+    const box = await page.locator('#plot').boundingBox();
+    const rows = {};
+    for (const label of await page.locator('#labels > div').all())
+      rows[await label.getAttribute('title')] = (await label.boundingBox()).y + 12;
+    await page.mouse.move(box.x + 2, rows.requests);
+    check((await text(page, '#tip')).includes('GET /page\ntext of the mark'), 'the mark is another');
+    await page.mouse.move(box.x + box.width * .2, rows['Memory: Resident']);
+    check((await text(page, '#tip')).includes('Bytes of the server'), 'the counter is another');
+    await page.mouse.move(box.x + box.width * .05, rows['CPU: Total']);
+    const [, value] = /Value\s+([\d.]+)/.exec(await text(page, '#tip'));
+    check(value >= 40 && value < 65, `the value is ${value}`);
+  }),
+
+  'inverting begins with what ran': on('small', async page => {
+    await page.keyboard.press('i');
+    await expectFrame(page, 1, .1, 'sha256_block', '42.0 %');
+    await expectFrame(page, 2, .1, 'work_loop', '42.0 %');
+    await expectFrame(page, 4, .1, 'worker (200)', '42.0 %');
+    await clickFrame(page, 1, .1);
+    await expectFrame(page, 3, .9, 'main', '42.0 %');
+    await page.locator('#invert').click();
+    await expectFrame(page, 1, .1, 'worker (200)', '60.0 %');
+  }),
+
+  'an icicle hangs from the top': on('small', async page => {
+    await page.locator('#icicle').click();
+    const box = await page.locator('#graph').boundingBox();
+    await page.mouse.move(box.x + 200, box.y + ROW * 1.5);
+    check((await text(page, '#tip')).includes('worker (200)'), 'the second row is another');
+    await page.locator('#icicle').press('ArrowLeft');
+    equal(await page.locator('#flame').getAttribute('aria-checked'), 'true', 'flame');
+    await expectFrame(page, 0, .5, 'all');
+  }),
+
+  'the keyboard walks the graph and is heard': on('small', async page => {
+    const heard = () => page.locator('#live').textContent();
+    await page.locator('#graph').focus();
+    await page.keyboard.press('ArrowUp');
+    check((await heard()).startsWith('all, Total 100.0 %'), await heard());
+    await page.keyboard.press('ArrowUp');
+    check((await heard()).startsWith('worker (200), process'), await heard());
+    await page.keyboard.press('ArrowRight');
+    check((await heard()).startsWith('server (100)'), await heard());
+    await page.keyboard.press('Enter');
+    await expectFrame(page, 1, .1, 'server (100)');
+    await page.locator('#graph').focus();
+    await page.keyboard.press('ArrowUp');
+    await page.keyboard.press('ArrowUp');
+    check((await heard()).startsWith('parse_request, server, Total 28.0 % 280 samples'), await heard());
+    await page.keyboard.press('ArrowDown');
+    check((await heard()).startsWith('main'), await heard());
+    await page.keyboard.press('Escape');
+    await expectFrame(page, 1, .1, 'worker (200)');
+  }),
+
+  'the table sorts, filters and leads back to the graph': on('small', async page => {
+    await page.keyboard.press('t');
+    const first = () => page.locator('#rows tr td').first().innerText();
+    equal(await first(), 'sha256_block', 'the heaviest');
+    await page.getByRole('columnheader', {name: 'Total'}).getByRole('button').click();
+    equal(await first(), 'main', 'the first by total');
+    equal(await page.getByRole('columnheader', {name: 'Total'}).getAttribute('aria-sort'), 'descending', 'the order');
+    await page.locator('#search').fill('libcrypto');
+    equal(await page.locator('#rows tr').count(), 1, 'the number of rows');
+    await page.locator('#rows button').first().click();
+    check(await page.locator('#graph').isVisible(), 'the graph is hidden');
+    equal(await text(page, '#matched'), '42.0 % matched by 1 function', 'what is matched');
+  }),
+
+  'colours follow the system and the switch': on('small', async page => {
+    const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const dark = await ground();
+    await page.locator('#theme').click();
+    const light = await ground();
+    check(dark !== light, 'the switch does nothing');
+    await page.emulateMedia({colorScheme: 'light'});
+    await page.emulateMedia({colorScheme: 'dark'});
+    await page.waitForFunction(color => getComputedStyle(document.body).backgroundColor === color, dark);
+    equal(await page.locator('#theme').getAttribute('aria-pressed'), 'true', 'the switch');
+  }, {scheme: 'dark'}),
+
+  'a comparison tells what became more': on('compared', async page => {
+    await expectFrame(page, 4, .2, 'sha256_block', 'Total 42.0 %', 'Before 24.0 % 240 samples', 'Change +18.0 points');
+    await expectFrame(page, 4, .5, 'memcpy', 'Change −18.0 points');
+    await expectFrame(page, 4, .7, 'read_token', 'Change ±0.0 points');
+    const color = share => page.locator('#graph').evaluate((canvas, x) => {
+      const [red, , blue] = canvas.getContext('2d').getImageData(canvas.width * x, canvas.height - 4 * 19 - 3, 1, 1).data;
+      return red - blue;
+    }, share);
+    check(await color(.3) > 20, 'more is not red');
+    check(await color(.58) < -20, 'less is not blue');
+    await page.keyboard.press('t');
+    await page.getByRole('columnheader', {name: 'Change'}).getByRole('button').click();
+    equal(await page.locator('#rows tr td').first().innerText(), 'sha256_block', 'the first by change');
+  }),
+
+  'axe finds nothing wrong for those who cannot see or use a mouse': async () => {
+    const axe = readFileSync(axePath, 'utf8');
+    for (const scheme of ['light', 'dark'])
+      for (const key of [null, 't', '?']) {
+        const page = await open('compared', {scheme});
+        if (key)
+          await page.keyboard.press(key);
+        await page.evaluate(axe);
+        const {violations} = await page.evaluate(() => window.axe.run());
+        equal(violations.map(({id, nodes}) => `${id}: ${nodes.map(node => node.html).join(' ')}`).join('\n'), '', `${scheme} ${key}`);
+        await close(page);
+      }
+  },
+
+  'everything is reached by Tab': on('small', async page => {
+    const reached = new Set();
+    for (let i = 0; i < 60; i++) {
+      await page.keyboard.press('Tab');
+      reached.add(await page.evaluate(() => document.activeElement.id));
+    }
+    for (const id of ['search', 'theme', 'help-open', 'from', 'to', 'fold', 'plot', 'tab-graph', 'flame', 'invert', 'graph'])
+      check(reached.has(id), `#${id} is not reached`);
+  }),
+
+  'of 100,000 stacks only what can be seen is drawn': on('stacks', async page => {
+    const n = Number(await page.locator('#graph').getAttribute('data-frames'));
+    check(n > 1000 && n < 1200 * 31, `${n} frames are drawn`);
+    check(await page.evaluate(() => document.querySelectorAll('*').length) < 1000, 'there are too many elements');
+    await clickFrame(page, 9, .3);
+    await page.keyboard.press('i');
+    await page.keyboard.press('Escape');
+    check(Number(await page.locator('#graph').getAttribute('data-frames')) < 1200 * 31, 'inverted, too many frames are drawn');
+    equal((await text(page, '#summary')).includes('200,000 samples'), true, 'the number of samples');
+  }),
+
+  'a narrow window keeps everything in reach': on('small', async page => {
+    await page.setViewportSize({width: 420, height: 700});
+    check(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the page is wider than the window');
+    await expectFrame(page, 0, .5, 'all');
+  }),
+
+  'the still picture is SVG with the same shares and no script': async () => {
+    const path = draw('small.svg', '--svg', small);
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    await page.goto(`file://${path}`);
+    const titles = await page.evaluate(() => [...document.querySelectorAll('g > title')].map(title => title.textContent));
+    check(titles.includes('sha256_block (libcrypto.so.3), 420 samples, 42.00%'), titles.join('\n'));
+    equal(await page.evaluate(() => document.querySelectorAll('script, a, image, foreignObject').length), 0, 'the number of other things');
+    await context.close();
+  },
+};
+
+await main(cases);
+await browser.close();
