@@ -20,6 +20,7 @@ typedef struct
   guint64 id;
   int fd;
   gboolean is_link;
+  gboolean is_refused; /* gets no answer any more */
   guint source;
 } Peer;
 
@@ -201,11 +202,15 @@ end_peer (Peer *peer, gboolean is_gone)
   return FALSE;
 }
 
+/* Programs get an end of file behind what was answered before. The socket stays, as when the last
+ * of them is gone the rings that they got are to be closed. */
 static gboolean
 refuse_peer (Peer *peer, const char *why)
 {
+  shutdown (peer->fd, SHUT_WR);
+  peer->is_refused = TRUE;
   peer->server->handler.refused (why, peer->server->user_data);
-  return end_peer (peer, FALSE);
+  return TRUE;
 }
 
 /* Who asked in the old way cannot be told that he gets none, and would wait for ever. */
@@ -256,7 +261,7 @@ answer_link_request (Peer *peer)
   sonde_autofd int theirs = -1;
 
   make_link (peer->server, &theirs);
-  /* One that was not delivered hangs up. */
+  /* A link that was not delivered hangs up. */
   return send_answer (peer, &answer, sizeof answer, theirs)
          || refuse_peer (peer, "A control socket of programs was closed: they take no answers");
 }
@@ -294,6 +299,8 @@ answer_ring_request (Peer *peer, const Message *message)
 static gboolean
 take_message (Peer *peer, const Message *message)
 {
+  if (peer->is_refused)
+    return TRUE;
   if (peer->is_link && is_message (message, SONDE_CONTROL_BELL, sizeof (SondeControlHeader)))
     peer->server->handler.bell (peer->server->user_data);
   else if (peer->is_link

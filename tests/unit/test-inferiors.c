@@ -1,150 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What programs tell through rings, as a whole worker records it: the test plays the programs. */
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-
-#include "daemon/base/limits.h"
 #include "tests/unit/worker-fixture.h"
-
-#define OTHER_PID 12345
-
-/* The frames of one type in the stream, copies. */
-static GPtrArray *
-find_frames (const Worker *worker, guint8 type)
-{
-  GPtrArray *found = g_ptr_array_new_with_free_func (g_free);
-  g_autoptr (GByteArray) copy = g_byte_array_new ();
-  SondeReader *reader = NULL;
-  const SondeFrame *frame;
-
-  g_byte_array_append (copy, worker->stream->data, worker->stream->len);
-  g_assert_cmpint (sonde_reader_new (stream_source, copy, &reader), ==, 0);
-  while (sonde_reader_next (reader, &frame) == 1)
-    if (frame->type == type)
-      g_ptr_array_add (found, g_memdup2 (frame, frame->len));
-  sonde_reader_free (reader);
-
-  return found;
-}
-
-/* A copy of the whole stream is needed, since reading it empties it. */
-static StreamSummary *
-finish (Worker *worker)
-{
-  StreamSummary *summary;
-  GByteArray *kept;
-
-  sonde_channel_send_simple (worker->control, SONDE_MESSAGE_STOP, NULL);
-  while (worker->status < 0 || !worker->stream_ended)
-    worker_run (worker);
-  g_assert_cmpint (worker->status, ==, 0);
-  kept = g_byte_array_sized_new (worker->stream->len);
-  g_byte_array_append (kept, worker->stream->data, worker->stream->len);
-  summary = stream_summary_new (worker->stream);
-  g_byte_array_unref (worker->stream);
-  worker->stream = kept;
-
-  return summary;
-}
-
-/* Whether a LOG frame of ours has these words. */
-static gboolean
-was_said (const Worker *worker, const char *words)
-{
-  g_autoptr (GPtrArray) logs = find_frames (worker, SONDE_FRAME_LOG);
-
-  for (guint i = 0; i < logs->len; i++)
-    {
-      const SondeFrameLog *log = g_ptr_array_index (logs, i);
-
-      if (strcmp (log->domain, "sonde") == 0 && strstr (log->message, words) != NULL)
-        return TRUE;
-    }
-  return FALSE;
-}
-
-static SondeFrameOrigin
-origin_at (gint64 time_ns)
-{
-  return (SondeFrameOrigin){ .time_ns = time_ns, .cpu = 0, .pid = OTHER_PID };
-}
-
-static gint64
-now_ns (void)
-{
-  return g_get_monotonic_time () * 1000;
-}
-
-static void
-define_counter (Program *program, guint32 id, const char *category, const char *name)
-{
-  SondeFrameOrigin origin = origin_at (now_ns ());
-  const SondeCounter counter
-      = { .category = category, .name = name, .description = "text", .id = id };
-
-  g_assert_cmpint (program_commit (program, sonde_writer_add_counter_define (
-                                                sonde_ring_writer_frames (program->writer), &origin,
-                                                &counter, 1)),
-                   ==, 0);
-}
-
-static void
-set_counter (Program *program, guint32 id, gint64 value)
-{
-  SondeFrameOrigin origin = origin_at (now_ns ());
-  const SondeCounterValue values = { .v64 = value };
-
-  g_assert_cmpint (program_commit (program, sonde_writer_add_counter_set (
-                                                sonde_ring_writer_frames (program->writer), &origin,
-                                                &id, &values, 1)),
-                   ==, 0);
-}
-
-static void
-name_address (Program *program, guint64 address, const char *name)
-{
-  SondeFrameOrigin origin = origin_at (now_ns ());
-  const SondeJitName jit_name = { address, name };
-
-  g_assert_cmpint (
-      program_commit (program, sonde_writer_add_jitmap (sonde_ring_writer_frames (program->writer),
-                                                        &origin, &jit_name, 1)),
-      ==, 0);
-}
-
-static void
-allocate (Program *program, const uint64_t *addrs, guint n_addrs)
-{
-  SondeFrameOrigin origin = origin_at (now_ns ());
-
-  g_assert_cmpint (program_commit (program, sonde_writer_add_allocation (
-                                                sonde_ring_writer_frames (program->writer), &origin,
-                                                7, 0x5000, 64, addrs, n_addrs)),
-                   ==, 0);
-}
-
-static void
-take_sample (Program *program, const uint64_t *addrs, guint n_addrs)
-{
-  SondeFrameOrigin origin = origin_at (now_ns ());
-
-  g_assert_cmpint (
-      program_commit (program, sonde_writer_add_sample (sonde_ring_writer_frames (program->writer),
-                                                        &origin, 7, addrs, n_addrs)),
-      ==, 0);
-}
-
-static void
-log_line (Program *program, const char *domain)
-{
-  SondeFrameOrigin origin = origin_at (now_ns ());
-
-  g_assert_cmpint (
-      program_commit (program, sonde_writer_add_log (sonde_ring_writer_frames (program->writer),
-                                                     &origin, 64, domain, "a line")),
-      ==, 0);
-}
 
 /* --- what arrives --- */
 
@@ -162,15 +18,15 @@ check_delivery (gconstpointer is_sysprof)
   worker_init (&worker, SONDE_MEMORY_OFF, 0);
   program = is_sysprof != NULL ? program_open_sysprof (&worker) : program_open (&worker);
   g_assert_cmpint (program_mark (&program, "first"), ==, 0);
-  name_address (&program, addrs[1], "made_up");
-  allocate (&program, addrs, 4);
-  take_sample (&program, addrs, 4);
-  log_line (&program, "domain");
-  define_counter (&program, 1, "category", "name");
-  set_counter (&program, 1, 77);
+  program_name_address (&program, addrs[1], "made_up");
+  program_allocate (&program, addrs, 4);
+  program_take_sample (&program, addrs, 4);
+  program_log_line (&program, "domain");
+  program_define_counter (&program, 1, "category", "name");
+  program_set_counter (&program, 1, 77);
   program_close (&program, TRUE);
   worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 4);
-  summary = finish (&worker);
+  summary = worker_finish (&worker);
 
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_PRODUCED], ==, 4);
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, 4);
@@ -180,11 +36,11 @@ check_delivery (gconstpointer is_sysprof)
   g_assert_cmpuint (summary->addrs[1], ==, 0x1000);
   g_assert_cmpstr (g_hash_table_lookup (summary->names, &summary->addrs[2]), ==, "made_up");
 
-  marks = find_frames (&worker, SONDE_FRAME_MARK);
+  marks = worker_find_frames (&worker, SONDE_FRAME_MARK);
   g_assert_cmpuint (marks->len, ==, 1);
   /* whom the kernel vouches for, whatever the frame claims */
   g_assert_cmpint (((const SondeFrame *) g_ptr_array_index (marks, 0))->pid, ==, getpid ());
-  allocations = find_frames (&worker, SONDE_FRAME_ALLOCATION);
+  allocations = worker_find_frames (&worker, SONDE_FRAME_ALLOCATION);
   allocation = g_ptr_array_index (allocations, 0);
   g_assert_cmpint (allocation->frame.pid, ==, getpid ());
   g_assert_cmpuint (allocation->n_addrs, ==, 3);
@@ -209,18 +65,18 @@ check_numbers_of_two_programs (void)
     {
       Program *program = i == 0 ? &a : &b;
 
-      define_counter (program, 1, "c", "n");
-      define_counter (program, 1, "c", "n"); /* as each thread of a program does */
-      set_counter (program, 1, 1);
-      name_address (program, addrs[0], i == 0 ? "of a" : "of b");
-      take_sample (program, addrs, 2); /* the second one was never named */
+      program_define_counter (program, 1, "c", "n");
+      program_define_counter (program, 1, "c", "n"); /* as each thread of a program does */
+      program_set_counter (program, 1, 1);
+      program_name_address (program, addrs[0], i == 0 ? "of a" : "of b");
+      program_take_sample (program, addrs, 2); /* the second one was never named */
     }
   program_close (&a, TRUE);
   program_close (&b, TRUE);
   worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 2);
-  summary = finish (&worker);
+  summary = worker_finish (&worker);
 
-  defines = find_frames (&worker, SONDE_FRAME_CTRDEF);
+  defines = worker_find_frames (&worker, SONDE_FRAME_CTRDEF);
   g_assert_cmpuint (defines->len, ==, 3); /* the ledger's, and one of each */
   for (guint i = 1; i < defines->len; i++)
     {
@@ -231,7 +87,7 @@ check_numbers_of_two_programs (void)
     }
   g_assert_cmpuint (g_hash_table_size (ids), ==, 2);
 
-  samples = find_frames (&worker, SONDE_FRAME_SAMPLE);
+  samples = worker_find_frames (&worker, SONDE_FRAME_SAMPLE);
   g_assert_cmpuint (samples->len, ==, 2);
   for (guint i = 0; i < 2; i++)
     {
@@ -259,23 +115,23 @@ check_impostors (void)
 
   worker_init (&worker, SONDE_MEMORY_OFF, 0);
   program = program_open (&worker);
-  log_line (&program, "sonde");
-  define_counter (&program, 2, "Sonde", "recorded");
-  set_counter (&program, 2, 1000000);
-  set_counter (&program, 3, 5); /* that nobody defined */
-  name_address (&program, addrs[0], "[kernel]");
-  take_sample (&program, addrs, 1);
+  program_log_line (&program, "sonde");
+  program_define_counter (&program, 2, "Sonde", "recorded");
+  program_set_counter (&program, 2, 1000000);
+  program_set_counter (&program, 3, 5); /* that nobody defined */
+  program_name_address (&program, addrs[0], "[kernel]");
+  program_take_sample (&program, addrs, 1);
   program_close (&program, TRUE);
   worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 2);
-  summary = finish (&worker);
+  summary = worker_finish (&worker);
 
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_REFUSED], ==, 1);
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_RECORDED], ==, 1);
   g_assert_cmpuint (summary->addrs[1], >=, SONDE_JIT_ADDRESS_BASE + (UINT64_C (1) << 32));
-  logs = find_frames (&worker, SONDE_FRAME_LOG);
+  logs = worker_find_frames (&worker, SONDE_FRAME_LOG);
   g_assert_cmpstr (((const SondeFrameLog *) g_ptr_array_index (logs, 0))->domain, ==,
                    "sonde (program)");
-  defines = find_frames (&worker, SONDE_FRAME_CTRDEF);
+  defines = worker_find_frames (&worker, SONDE_FRAME_CTRDEF);
   define = g_ptr_array_index (defines, 1);
   g_assert_cmpstr (define->counters[0].category, ==, "Sonde (program)");
   worker_clear (&worker);
@@ -289,13 +145,13 @@ check_times (void)
   Program program;
   g_autoptr (StreamSummary) summary = NULL;
   g_autoptr (GPtrArray) marks = NULL;
-  gint64 start = now_ns ();
+  gint64 start = program_now_ns ();
 
   worker_init (&worker, SONDE_MEMORY_OFF, 0);
   program = program_open (&worker);
   for (guint i = 0; i < G_N_ELEMENTS (times); i++)
     {
-      SondeFrameOrigin origin = origin_at (times[i]);
+      SondeFrameOrigin origin = program_origin (times[i]);
 
       g_assert_cmpint (program_commit (&program, sonde_writer_add_mark (
                                                      sonde_ring_writer_frames (program.writer),
@@ -304,16 +160,16 @@ check_times (void)
     }
   program_close (&program, TRUE);
   worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 3);
-  summary = finish (&worker);
+  summary = worker_finish (&worker);
 
-  marks = find_frames (&worker, SONDE_FRAME_MARK);
+  marks = worker_find_frames (&worker, SONDE_FRAME_MARK);
   for (guint i = 0; i < marks->len; i++)
     {
       const SondeFrameMark *mark = g_ptr_array_index (marks, i);
 
       g_assert_cmpint (mark->frame.time_ns, >=, start);
       g_assert_cmpint (mark->duration_ns, >=, 0);
-      g_assert_cmpint (mark->frame.time_ns + mark->duration_ns, <=, now_ns ());
+      g_assert_cmpint (mark->frame.time_ns + mark->duration_ns, <=, program_now_ns ());
     }
   worker_clear (&worker);
 }
@@ -330,24 +186,24 @@ check_late_reader (void)
 
   worker_init (&worker, SONDE_MEMORY_OFF, 0);
   program = program_open (&worker);
-  define_counter (&program, 1, "c", "n");
-  set_counter (&program, 1, 1);
-  name_address (&program, addrs[0], "made_up");
+  program_define_counter (&program, 1, "c", "n");
+  program_set_counter (&program, 1, 1);
+  program_name_address (&program, addrs[0], "made_up");
   worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 1);
   close (worker.reader);
   worker.reader = worker_open_stream (&worker, 2);
   g_byte_array_set_size (worker.stream, 0);
   worker_run (&worker);
 
-  take_sample (&program, addrs, 1);
-  set_counter (&program, 1, 2);
+  program_take_sample (&program, addrs, 1);
+  program_set_counter (&program, 1, 2);
   program_close (&program, TRUE);
   worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 2);
-  summary = finish (&worker);
+  summary = worker_finish (&worker);
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, 1);
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS_BEFORE], ==, 1);
   g_assert_cmpstr (g_hash_table_lookup (summary->names, &summary->addrs[1]), ==, "made_up");
-  defines = find_frames (&worker, SONDE_FRAME_CTRDEF);
+  defines = worker_find_frames (&worker, SONDE_FRAME_CTRDEF);
   g_assert_cmpuint (defines->len, ==, 2);
   worker_clear (&worker);
 }
@@ -376,12 +232,12 @@ check_losses (void)
   g_assert_cmpuint (n_lost, >, 5000);
   program_close (&program, FALSE);
   worker_wait_count (&worker, SONDE_LEDGER_EVENTS_LOST_RING, n_lost);
-  summary = finish (&worker);
+  summary = worker_finish (&worker);
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_PRODUCED], ==, 10000);
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_RECORDED], ==, (gint64) n_written);
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, (gint64) n_written);
-  g_assert_true (was_said (&worker, "events in rings of programs"));
-  g_assert_true (was_said (&worker, "left open by a program that is gone"));
+  g_assert_true (worker_was_said (&worker, "events in rings of programs"));
+  g_assert_true (worker_was_said (&worker, "left open by a program that is gone"));
   worker_clear (&worker);
 }
 
@@ -407,7 +263,7 @@ check_pause (void)
   g_assert_cmpint (program_mark (&native, "yes"), ==, 0);
   g_assert_cmpint (program_mark (&sysprof, "yes"), ==, 0);
   worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 2);
-  summary = finish (&worker);
+  summary = worker_finish (&worker);
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_REFUSED], ==, 1);
   /* Behind the end of the session there are no events. */
   g_assert_cmpint (program_mark (&native, "no"), ==, -EAGAIN);
@@ -432,7 +288,7 @@ check_stop (void)
       g_assert_cmpint (program_mark (&native, "n"), ==, 0);
       g_assert_cmpint (program_mark (&sysprof, "n"), ==, 0);
     }
-  summary = finish (&worker);
+  summary = worker_finish (&worker);
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, 200);
   program_close (&native, FALSE);
   program_close (&sysprof, FALSE);

@@ -15,6 +15,9 @@
 #include "shared-ring/ring-writer.h"
 #include "tests/lib/stream-summary.h"
 
+/* What frames claim; rings have the pid of the test. */
+#define PROGRAM_FALSE_PID 12345
+
 typedef struct
 {
   SondePipeline *pipeline;
@@ -183,17 +186,6 @@ worker_init (Worker *self, SondeMemoryMode memory, guint32 wait_us)
   worker_run (self);
 }
 
-/* Stops it, and reads the stream to its end. */
-static inline StreamSummary *
-worker_finish (Worker *self)
-{
-  sonde_channel_send_simple (self->control, SONDE_MESSAGE_STOP, NULL);
-  while (self->status < 0 || !self->stream_ended)
-    worker_run (self);
-  g_assert_cmpint (self->status, ==, 0);
-  return stream_summary_new (self->stream);
-}
-
 static inline void
 worker_clear (Worker *self)
 {
@@ -341,4 +333,141 @@ program_mark (Program *program, const char *name)
 
   return program_commit (program, sonde_writer_add_mark (sonde_ring_writer_frames (program->writer),
                                                          &origin, 1, "group", name, "message"));
+}
+
+/* The frames of one type in the stream, copies. */
+static inline GPtrArray *
+worker_find_frames (const Worker *worker, guint8 type)
+{
+  GPtrArray *found = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (GByteArray) copy = g_byte_array_new ();
+  SondeReader *reader = NULL;
+  const SondeFrame *frame;
+
+  g_byte_array_append (copy, worker->stream->data, worker->stream->len);
+  g_assert_cmpint (sonde_reader_new (stream_source, copy, &reader), ==, 0);
+  while (sonde_reader_next (reader, &frame) == 1)
+    if (frame->type == type)
+      g_ptr_array_add (found, g_memdup2 (frame, frame->len));
+  sonde_reader_free (reader);
+
+  return found;
+}
+
+/* A copy of the whole stream is needed, since reading it empties it. */
+static inline StreamSummary *
+worker_finish (Worker *worker)
+{
+  StreamSummary *summary;
+  GByteArray *kept;
+
+  sonde_channel_send_simple (worker->control, SONDE_MESSAGE_STOP, NULL);
+  while (worker->status < 0 || !worker->stream_ended)
+    worker_run (worker);
+  g_assert_cmpint (worker->status, ==, 0);
+  kept = g_byte_array_sized_new (worker->stream->len);
+  g_byte_array_append (kept, worker->stream->data, worker->stream->len);
+  summary = stream_summary_new (worker->stream);
+  g_byte_array_unref (worker->stream);
+  worker->stream = kept;
+
+  return summary;
+}
+
+/* Whether a LOG frame of ours has these words. */
+static inline gboolean
+worker_was_said (const Worker *worker, const char *words)
+{
+  g_autoptr (GPtrArray) logs = worker_find_frames (worker, SONDE_FRAME_LOG);
+
+  for (guint i = 0; i < logs->len; i++)
+    {
+      const SondeFrameLog *log = g_ptr_array_index (logs, i);
+
+      if (strcmp (log->domain, "sonde") == 0 && strstr (log->message, words) != NULL)
+        return TRUE;
+    }
+  return FALSE;
+}
+
+static inline SondeFrameOrigin
+program_origin (gint64 time_ns)
+{
+  return (SondeFrameOrigin){ .time_ns = time_ns, .cpu = 0, .pid = PROGRAM_FALSE_PID };
+}
+
+static inline gint64
+program_now_ns (void)
+{
+  return g_get_monotonic_time () * 1000;
+}
+
+static inline void
+program_define_counter (Program *program, guint32 id, const char *category, const char *name)
+{
+  SondeFrameOrigin origin = program_origin (program_now_ns ());
+  const SondeCounter counter
+      = { .category = category, .name = name, .description = "text", .id = id };
+
+  g_assert_cmpint (program_commit (program, sonde_writer_add_counter_define (
+                                                sonde_ring_writer_frames (program->writer), &origin,
+                                                &counter, 1)),
+                   ==, 0);
+}
+
+static inline void
+program_set_counter (Program *program, guint32 id, gint64 value)
+{
+  SondeFrameOrigin origin = program_origin (program_now_ns ());
+  const SondeCounterValue values = { .v64 = value };
+
+  g_assert_cmpint (program_commit (program, sonde_writer_add_counter_set (
+                                                sonde_ring_writer_frames (program->writer), &origin,
+                                                &id, &values, 1)),
+                   ==, 0);
+}
+
+static inline void
+program_name_address (Program *program, guint64 address, const char *name)
+{
+  SondeFrameOrigin origin = program_origin (program_now_ns ());
+  const SondeJitName jit_name = { address, name };
+
+  g_assert_cmpint (
+      program_commit (program, sonde_writer_add_jitmap (sonde_ring_writer_frames (program->writer),
+                                                        &origin, &jit_name, 1)),
+      ==, 0);
+}
+
+static inline void
+program_allocate (Program *program, const uint64_t *addrs, guint n_addrs)
+{
+  SondeFrameOrigin origin = program_origin (program_now_ns ());
+
+  g_assert_cmpint (program_commit (program, sonde_writer_add_allocation (
+                                                sonde_ring_writer_frames (program->writer), &origin,
+                                                7, 0x5000, 64, addrs, n_addrs)),
+                   ==, 0);
+}
+
+static inline void
+program_take_sample (Program *program, const uint64_t *addrs, guint n_addrs)
+{
+  SondeFrameOrigin origin = program_origin (program_now_ns ());
+
+  g_assert_cmpint (
+      program_commit (program, sonde_writer_add_sample (sonde_ring_writer_frames (program->writer),
+                                                        &origin, 7, addrs, n_addrs)),
+      ==, 0);
+}
+
+static inline void
+program_log_line (Program *program, const char *domain)
+{
+  SondeFrameOrigin origin = program_origin (program_now_ns ());
+
+  g_assert_cmpint (
+      program_commit (program, sonde_writer_add_log (sonde_ring_writer_frames (program->writer),
+                                                     &origin, 64, domain, "a line")),
+      ==, 0);
 }
