@@ -8,7 +8,7 @@ import re
 
 import tree
 
-LIBC = ['alloca.h', 'asm/*.h', 'assert.h', 'byteswap.h', 'ctype.h', 'dirent.h', 'dlfcn.h', 'elf.h',
+LIBC = ['alloca.h', 'asm/*.h', 'assert.h', 'byteswap.h', 'cpuid.h', 'ctype.h', 'dirent.h', 'dlfcn.h', 'elf.h',
         'endian.h', 'errno.h', 'fcntl.h', 'float.h', 'grp.h', 'inttypes.h', 'limits.h', 'link.h',
         'linux/*.h', 'locale.h', 'malloc.h', 'math.h', 'poll.h', 'pthread.h', 'pwd.h', 'sched.h', 'setjmp.h',
         'signal.h', 'spawn.h', 'stdalign.h', 'stdarg.h', 'stdatomic.h', 'stdbool.h', 'stddef.h',

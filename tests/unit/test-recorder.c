@@ -226,6 +226,29 @@ bounds_the_names (Fixture *fixture, gconstpointer data)
 }
 
 static void
+bounds_the_bytes_of_names (Fixture *fixture, gconstpointer data)
+{
+  g_autofree char *name = g_strnfill (SONDE_JIT_NAMES_MAX_BYTES / 16, 'x');
+  gboolean is_new;
+  uint64_t last = 0;
+
+  for (guint i = 0; i < 32; i++)
+    {
+      name[0] = (char) ('A' + i);
+      last = sonde_jit_names_intern (fixture->names, name, &is_new);
+    }
+  g_assert_false (is_new);
+  g_assert_cmpuint (sonde_jit_names_count (fixture->names), ==, 15 + 1);
+  g_assert_cmpstr (sonde_jit_names_get (fixture->names, 15, &last), ==, "[too many names]");
+  /* What is known stays known, and small ones find their place. */
+  name[0] = 'A';
+  g_assert_cmpuint (sonde_jit_names_intern (fixture->names, name, &is_new), ==,
+                    SONDE_JIT_ADDRESS_BASE);
+  sonde_jit_names_intern (fixture->names, "small", &is_new);
+  g_assert_true (is_new);
+}
+
+static void
 writes_a_process_once_with_all_its_mappings (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
@@ -360,6 +383,7 @@ main (int argc, char **argv)
   ADD ("tells-of-events-that-the-kernel-held-back", tells_of_events_that_the_kernel_held_back);
   ADD ("writes-a-name-before-its-first-use", writes_a_name_before_its_first_use);
   ADD ("bounds-the-names", bounds_the_names);
+  ADD ("bounds-the-bytes-of-names", bounds_the_bytes_of_names);
   ADD ("writes-a-process-once-with-all-its-mappings", writes_a_process_once_with_all_its_mappings);
   ADD ("leaves-mappings-of-unwritten-processes-for-later",
        leaves_mappings_of_unwritten_processes_for_later);

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <search.h>
 
 typedef struct
@@ -125,6 +126,18 @@ a_pid_keeps_no_more_than_its_bound (Fixture *fixture, gconstpointer data)
                         (SONDE_REUSED_PLACES_MAX_A_PID + 2) << 12, 0));
 }
 
+/* As of a program that loads and unloads plugins that it has just made. */
+static void
+files_that_are_refused_are_not_kept (Fixture *fixture, gconstpointer data)
+{
+  size_t n_bytes = mallinfo2 ().uordblks;
+
+  g_assert_true (claim (fixture, 1, 7, 0x2000, 0x4000, 0));
+  for (uint64_t i = 0; i < 100000; i++)
+    g_assert_false (claim (fixture, 1, 8 + i, 0x2000, 0x4000, 0));
+  g_assert_cmpuint (mallinfo2 ().uordblks, <, n_bytes + 65536);
+}
+
 static void
 a_process_is_contested_from_the_change_on (Fixture *fixture, gconstpointer data)
 {
@@ -178,6 +191,7 @@ main (int argc, char **argv)
   ADD ("a piece of the same mapping is its own", a_piece_of_the_same_mapping_is_its_own);
   ADD ("other places and other pids are free", other_places_and_other_pids_are_free);
   ADD ("a pid keeps no more than its bound", a_pid_keeps_no_more_than_its_bound);
+  ADD ("files that are refused are not kept", files_that_are_refused_are_not_kept);
   ADD ("a process is contested from the change on", a_process_is_contested_from_the_change_on);
   ADD ("names are those of the functions", names_are_those_of_the_functions);
 #undef ADD
