@@ -266,7 +266,8 @@ check_deaf (gconstpointer is_sysprof)
   Program program;
   struct pollfd polled = { .events = POLLRDHUP };
   g_autoptr (StreamSummary) summary = NULL;
-  int deaf, link;
+  SondeControlRingAnswer answer;
+  int deaf, ring;
 
   worker_init (&worker, SONDE_MEMORY_OFF, 0);
   deaf = polled.fd = worker_open_control (&worker);
@@ -278,13 +279,13 @@ check_deaf (gconstpointer is_sysprof)
       worker_run (&worker);
     }
   close (deaf);
-  worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, 0);
-  /* Links that were on their way to it hang up one by one. */
-  while ((link = program_open_link (&worker)) < 0)
+  /* What was on its way to it hangs up one by one. */
+  while ((program.link = program_open_link (&worker)) < 0)
     continue;
-  close (link);
-
-  program = program_open (&worker);
+  while ((ring = program_ask_ring (&worker, program.link, SONDE_PRODUCER_APPLICATION, 0, &answer))
+         < 0)
+    continue;
+  program_map (&program, ring);
   g_assert_cmpint (program_mark (&program, "name"), ==, 0);
   program_close (&program, TRUE);
   worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 1);
