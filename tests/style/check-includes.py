@@ -24,7 +24,9 @@ JSON = ['json-glib/*.h']
 DBUS = ['sonde-profiler1-generated.h']
 CONFIG = ['config.h']
 RESOURCES = ['flamegraph-resources.h']
-GENERATED = CONFIG + DBUS + RESOURCES
+# Made of client/*.proto, with libprotobuf-c.
+MESSAGES = ['*.pb-c.h']
+GENERATED = CONFIG + DBUS + RESOURCES + MESSAGES
 
 # Folder: what its files may include beside their own folder and libc. The longest folder that
 # matches decides; a quoted include has the path from the root of the checkout.
