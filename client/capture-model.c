@@ -152,7 +152,8 @@ tell_life (SondeCaptureModel *self, SondeModelTurn turn, const SondeFrame *frame
                       self->user_data);
 }
 
-/* No frame says exec. But it moves this mapping, and nothing else does, in a fork it stays. */
+/* No frame says exec. But it moves this mapping, and nothing else does. Of a child that is told for
+ * the first time it is not known when it did that, and it has nothing of its own yet. */
 static void
 notice_exec (SondeCaptureModel *self, Space *space, const SondeFrameMap *frame)
 {
@@ -229,7 +230,6 @@ add_fork (SondeCaptureModel *self, const SondeFrameFork *frame)
   child->is_shared = TRUE;
   g_ptr_array_unref (child->mappings);
   child->mappings = g_ptr_array_ref (parent->mappings);
-  child->vdso = parent->vdso;
   child->generation++;
   if (child->process == G_MAXUINT && parent->process != G_MAXUINT)
     {
@@ -361,7 +361,7 @@ current_process (SondeCaptureModel *self, gint32 pid)
   Space *space = ensure_space (self, pid);
 
   if (space->process == G_MAXUINT)
-    space->process = sonde_process_list_ensure (self->processes, pid, "?");
+    space->process = sonde_process_list_ensure (self->processes, pid, SONDE_PROCESS_NAMELESS);
   return space->process;
 }
 
@@ -510,6 +510,19 @@ const SondeLocation *
 sonde_capture_model_location (const SondeCaptureModel *self, guint32 location)
 {
   return &g_array_index (self->locations, Location, location).location;
+}
+
+void
+sonde_capture_model_settle (SondeCaptureModel *self)
+{
+  for (guint32 i = 0; i < self->locations->len; i++)
+    {
+      SondeLocation *location = &g_array_index (self->locations, Location, i).location;
+      const Space *space = find_space (self, location->pid);
+
+      if (location->mapping == NULL && location->pid >= 0 && space != NULL)
+        location->mapping = find_mapping (space, location->address);
+    }
 }
 
 guint

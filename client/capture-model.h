@@ -121,6 +121,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCaptureModel, sonde_capture_model_free)
 /* @frame: accepted by sonde_frame_check() */
 void sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame);
 
+/* Gives locations that no mapping held when they were met one that was told later: a worker tells
+ * of a process when it is sampled, which may be after it allocated. Before names are looked up. */
+void sonde_capture_model_settle (SondeCaptureModel *self);
+
 guint sonde_capture_model_n_processes (const SondeCaptureModel *self);
 const SondeModelProcess *sonde_capture_model_process (const SondeCaptureModel *self, guint process);
 guint32 sonde_capture_model_n_locations (const SondeCaptureModel *self);

@@ -44,7 +44,7 @@ add_caveats (JsonBuilder *builder, const SondeHeap *heap)
 
   json_builder_set_member_name (builder, "inexact");
   json_builder_begin_object (builder);
-  add_number (builder, "frames-lost", sonde_heap_n_lost (heap));
+  add_number (builder, "lost", sonde_heap_n_lost (heap));
   add_number (builder, "unknown-freed", totals->n_unknown_freed);
   add_number (builder, "frees-missing", totals->n_frees_missing);
   add_number (builder, "late", sonde_heap_n_late (heap));

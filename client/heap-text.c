@@ -102,8 +102,8 @@ append_caveats (GString *out, const SondeHeap *heap)
   const SondeHeapTotals *totals = sonde_heap_totals (heap);
 
   append_caveat (out, sonde_heap_n_lost (heap),
-                 "frame of this capture was lost: allocations may be missing",
-                 "frames of this capture were lost: allocations may be missing");
+                 "event was lost (record --memory-wait): the sums lack it",
+                 "events were lost (record --memory-wait): the sums lack them");
   append_caveat (out, totals->n_unknown_freed,
                  "block was freed that was allocated before the capture began, or unseen",
                  "blocks were freed that were allocated before the capture began, or unseen");

@@ -2,7 +2,6 @@
 /* Follows the heaps of processes through their allocations and frees, stack by stack. */
 #pragma once
 
-#include "client/heap-order.h"
 #include "client/heap-series.h"
 
 /**
@@ -55,6 +54,16 @@ typedef struct
   gint64 temporary_ns; /* what lives shorter is temporary; -1: until its thread's next allocation */
   gint64 moments_ns[SONDE_HEAP_N_MOMENTS]; /* CLOCK_MONOTONIC, ascending; G_MAXINT64: not wanted */
 } SondeHeapTrackerOptions;
+
+/* Memory that was allocated or freed, or a turn in a process's life. */
+typedef struct
+{
+  gint64 time_ns;
+  guint64 address;
+  gint64 size_bytes; /* above 0: allocated; 0: freed; below 0: see below */
+  guint32 stack;
+  guint32 thread;
+} SondeHeapEvent;
 
 /* Sizes of events that are no sizes. Address: FORKED: the child's id; thread: all: a pid, FORKED:
  * of the forking thread. */

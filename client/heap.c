@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "client/heap-order.h"
+
 #define MAX_SUM 9.0e18 /* fits a guint64 with room for another */
 
 struct SondeHeap
@@ -104,7 +106,7 @@ take_allocation (const SondeModelAllocation *allocation, gpointer user_data)
     event.stack = ensure_stack (self, allocation);
   else
     event.stack = matches (self, allocation->process);
-  sonde_heap_order_add (self->order, &event);
+  sonde_heap_tracker_take (self->tracker, &event);
 }
 
 static void
@@ -120,15 +122,15 @@ take_life (const SondeModelLife *life, gpointer user_data)
     }
   else
     event.size_bytes = SONDE_HEAP_EVENT_ENDED;
-  sonde_heap_order_add (self->order, &event);
+  sonde_heap_tracker_take (self->tracker, &event);
 }
 
 static void
-take_event (const SondeHeapEvent *event, gpointer user_data)
+take_frame (const SondeFrame *frame, gpointer user_data)
 {
   SondeHeap *self = user_data;
 
-  sonde_heap_tracker_take (self->tracker, event);
+  sonde_capture_model_add_frame (self->model, frame);
 }
 
 /* METADATA "sonde" comes before what it describes: the first one counts. */
@@ -179,7 +181,7 @@ sonde_heap_new (const SondeHeapOptions *options, gint64 start_ns)
   self->start_ns = start_ns;
   self->model = sonde_capture_model_new (&funcs, self);
   self->tracker = sonde_heap_tracker_new (&tracker_options);
-  self->order = sonde_heap_order_new (take_event, self);
+  self->order = sonde_heap_order_new (take_frame, self);
   self->paths = sonde_call_tree_new ();
   self->numbers = g_array_new (FALSE, TRUE, sizeof (guint32));
   self->ends = g_array_new (FALSE, FALSE, sizeof (guint32));
@@ -208,22 +210,43 @@ sonde_heap_free (SondeHeap *self)
   g_free (self);
 }
 
+/* Names and settings may be known early; the rest is told in order of time. */
 void
 sonde_heap_add_frame (SondeHeap *self, const SondeFrame *frame)
 {
-  sonde_capture_model_add_frame (self->model, frame);
-  if (frame->type == SONDE_FRAME_METADATA)
-    read_interval (self);
+  switch (frame->type)
+    {
+    case SONDE_FRAME_ALLOCATION:
+      sonde_heap_tracker_ensure_thread (self->tracker, frame->pid,
+                                        ((const SondeFrameAllocation *) frame)->tid);
+      sonde_heap_order_add (self->order, frame);
+      break;
+    case SONDE_FRAME_PROCESS:
+    case SONDE_FRAME_MAP:
+    case SONDE_FRAME_FORK:
+    case SONDE_FRAME_EXIT:
+      sonde_heap_order_add (self->order, frame);
+      break;
+    case SONDE_FRAME_METADATA:
+      sonde_capture_model_add_frame (self->model, frame);
+      read_interval (self);
+      break;
+    default:
+      sonde_capture_model_add_frame (self->model, frame);
+      break;
+    }
 }
 
 void
 sonde_heap_finish (SondeHeap *self, const SondeSymbolOptions *options)
 {
-  guint32 n_locations = sonde_capture_model_n_locations (self->model);
+  guint32 n_locations;
 
   sonde_heap_order_flush (self->order);
   sonde_heap_tracker_finish (self->tracker);
+  sonde_capture_model_settle (self->model);
 
+  n_locations = sonde_capture_model_n_locations (self->model);
   self->resolver = sonde_symbol_resolver_new (self->model, options);
   self->functions = g_array_new (FALSE, FALSE, sizeof (guint32));
   self->starts = g_new (guint32, n_locations + 1);
@@ -279,12 +302,19 @@ sonde_heap_n_late (const SondeHeap *self)
 guint64
 sonde_heap_n_lost (const SondeHeap *self)
 {
+  static const SondeLedger stages[]
+      = { SONDE_LEDGER_EVENTS_LOST_RING, SONDE_LEDGER_STREAM_EVENTS_LOST,
+          SONDE_LEDGER_STREAM_EVENTS_FILTERED };
   guint64 lost = 0;
-  guint64 samples = 0;
 
-  sonde_capture_model_ledger (self->model, SONDE_LEDGER_STREAM_LOST, &lost);
-  sonde_capture_model_ledger (self->model, SONDE_LEDGER_STREAM_SAMPLES_LOST, &samples);
-  return lost > samples ? lost - samples : 0;
+  for (guint i = 0; i < G_N_ELEMENTS (stages); i++)
+    {
+      guint64 n = 0;
+
+      sonde_capture_model_ledger (self->model, stages[i], &n);
+      lost += n;
+    }
+  return lost;
 }
 
 /* --- profiles --- */

@@ -49,7 +49,7 @@ guint64 sonde_heap_interval_bytes (const SondeHeap *self);
 /* Events that could not be put in order of time. */
 guint64 sonde_heap_n_late (const SondeHeap *self);
 
-/* Events that the ledger says are missing, or may be: frames that are no samples. */
+/* Events of programs that the ledger says are missing: allocations, frees, or others. */
 guint64 sonde_heap_n_lost (const SondeHeap *self);
 
 /* A sum as a whole number; 0 if it is less. */

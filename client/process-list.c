@@ -60,6 +60,28 @@ dup_comm (const char *cmdline)
   return g_strndup (word, MIN (len, COMM_MAX));
 }
 
+/* The number of a process whose names are still to be filled in: of one without, or a new one. */
+static guint
+take_nameless (SondeProcessList *self, gint32 pid)
+{
+  g_autofree char *key = g_strdup_printf ("%d %s", pid, SONDE_PROCESS_NAMELESS);
+  SondeModelProcess *process;
+  gpointer found;
+
+  if (g_hash_table_lookup_extended (self->by_name, key, NULL, &found))
+    {
+      g_hash_table_remove (self->by_name, key);
+      process = g_ptr_array_index (self->processes, GPOINTER_TO_UINT (found));
+      g_clear_pointer (&process->comm, g_free);
+      g_clear_pointer (&process->cmdline, g_free);
+      return GPOINTER_TO_UINT (found);
+    }
+  process = g_new0 (SondeModelProcess, 1);
+  process->pid = pid;
+  g_ptr_array_add (self->processes, process);
+  return self->processes->len - 1;
+}
+
 guint
 sonde_process_list_ensure (SondeProcessList *self, gint32 pid, const char *cmdline)
 {
@@ -67,6 +89,7 @@ sonde_process_list_ensure (SondeProcessList *self, gint32 pid, const char *cmdli
   g_autofree char *key = g_strdup_printf ("%d %s", pid, comm);
   gpointer found;
   SondeModelProcess *process;
+  guint number;
 
   if (g_hash_table_lookup_extended (self->by_name, key, NULL, &found))
     {
@@ -79,14 +102,12 @@ sonde_process_list_ensure (SondeProcessList *self, gint32 pid, const char *cmdli
       return GPOINTER_TO_UINT (found);
     }
 
-  process = g_new0 (SondeModelProcess, 1);
-  process->pid = pid;
+  number = take_nameless (self, pid);
+  process = g_ptr_array_index (self->processes, number);
   process->comm = g_steal_pointer (&comm);
   process->cmdline = g_strdup (cmdline);
-  g_hash_table_insert (self->by_name, g_steal_pointer (&key),
-                       GUINT_TO_POINTER (self->processes->len));
-  g_ptr_array_add (self->processes, process);
-  return self->processes->len - 1;
+  g_hash_table_insert (self->by_name, g_steal_pointer (&key), GUINT_TO_POINTER (number));
+  return number;
 }
 
 guint

@@ -18,7 +18,10 @@ SondeProcessList *sonde_process_list_new (void);
 void sonde_process_list_free (SondeProcessList *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeProcessList, sonde_process_list_free)
 
-/* The number of @pid under the name that @cmdline begins with. */
+#define SONDE_PROCESS_NAMELESS "?"
+
+/* The number of @pid under the name that @cmdline begins with. The first name of a process that had
+ * none takes its number. */
 guint sonde_process_list_ensure (SondeProcessList *self, gint32 pid, const char *cmdline);
 
 guint sonde_process_list_size (const SondeProcessList *self);

@@ -66,7 +66,7 @@ def captures():
     for name, interval in {'zero': b'0', 'largest': b'18446744073709551615', 'text': b'x'}.items():
         text = b'[sonde]\nmemory=sampled\nmemory-interval=' + interval + b'\n'
         seeds[f'interval-{name}'] = report.capture([report.metadata(b'sonde', text), *setting, *usual])
-    seeds['lost'] = report.capture(setting + usual, 0, stream_lost=9, stream_samples_lost=2)
+    seeds['lost'] = report.capture(setting + usual, 0, stream_lost=9, stream_events_lost=9, events_lost_ring=2**63 - 1)
     seeds['broken'] = seeds['usual'][:-30]
     return seeds | {'empty': b'', 'header': frames.header()}
 

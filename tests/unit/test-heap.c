@@ -359,8 +359,8 @@ an_exec_begins_an_empty_heap (void)
 
   add_map (capture, PID, 0x1000, 0x2000, "[vdso]");
   allocate (capture, PID, PID, 2000, 0x10, 100, 1);
-  add_process (capture, PID, "next");
   add_map (capture, PID, 0x1000, 0x2000, "[vdso]"); /* told once more: nothing new */
+  ADD (sonde_writer_add_process (capture->writer, &after, "next"));
   ADD (sonde_writer_add_map (capture->writer, &after, 0x5000, 0x6000, 0, 0, "[vdso]", NULL));
   allocate (capture, PID, PID, 3000, 0x10, 200, 2);
   release (capture, PID, PID, 4000, 0x10);
@@ -506,6 +506,65 @@ threads_come_in_runs (void)
   g_assert_cmpuint (sonde_heap_totals (heap)->n_unknown_freed, ==, 0);
 }
 
+/* A worker tells of a process when it is sampled, which may be after it allocated. */
+static void
+names_may_come_late (void)
+{
+  SondeFrameOrigin early = at (PID, 2000);
+  SondeFrameOrigin late = at (PID, 2500);
+  const guint64 address = 0x1800;
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autoptr (SondeHeap) heap = NULL;
+  g_autofree char *tree = NULL;
+
+  ADD (sonde_writer_add_allocation (capture->writer, &early, PID, 0x10, 100, &address, 1));
+  ADD (sonde_writer_add_process (capture->writer, &late, "prog"));
+  ADD (sonde_writer_add_map (capture->writer, &late, 0x1000, 0x2000, 0, 0, "/lib/one.so", NULL));
+  heap = analyse (capture, NULL);
+  tree = describe (heap, SONDE_HEAP_ALLOCATED);
+  assert_has (tree, "prog (pid 5)\n 100.0%  100.0%       100 B           1  one.so+0x7ff\n");
+}
+
+/* What came first in time is what an allocation belongs to, wherever it stands. */
+static void
+allocations_belong_to_the_program_of_their_time (void)
+{
+  SondeFrameOrigin first = at (PID, 1500);
+  SondeFrameOrigin second = at (PID, 2500);
+  g_autoptr (CaptureBuilder) capture = begin ();
+  g_autoptr (SondeHeap) heap = NULL;
+  g_autofree char *tree = NULL;
+
+  allocate (capture, PID, PID, 2000, 0x10, 100, 1);
+  allocate (capture, PID, PID, 3000, 0x20, 50, 2);
+  ADD (sonde_writer_add_process (capture->writer, &first, "first"));
+  ADD (sonde_writer_add_process (capture->writer, &second, "second"));
+  heap = analyse (capture, NULL);
+  tree = describe (heap, SONDE_HEAP_ALLOCATED);
+  assert_has (tree, "100 B           1  first (pid 5)\n");
+  assert_has (tree, "50 B           1  second (pid 5)\n");
+}
+
+static void
+losses_are_told (void)
+{
+  const SondeHeapOptions options = SONDE_HEAP_OPTIONS_INIT;
+  gint64 values[SONDE_N_LEDGER] = { 0 };
+  g_autoptr (CaptureBuilder) capture = begin ();
+  g_autoptr (SondeHeap) heap = NULL;
+  g_autoptr (GString) header = g_string_new (NULL);
+
+  values[SONDE_LEDGER_EVENTS_LOST_RING] = 3;
+  values[SONDE_LEDGER_STREAM_EVENTS_LOST] = 4;
+  define_ledger (capture);
+  allocate (capture, PID, PID, 2000, 0x10, 100, 1);
+  set_ledger (capture, values, SONDE_N_LEDGER);
+  heap = analyse (capture, NULL);
+  g_assert_cmpuint (sonde_heap_n_lost (heap), ==, 7);
+  sonde_heap_append_header (header, heap, &options);
+  assert_has (header->str, "Inexact   7 events were lost (record --memory-wait)");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -531,6 +590,10 @@ main (int argc, char **argv)
   g_test_add_func ("/heap/an-exec-begins-an-empty-heap", an_exec_begins_an_empty_heap);
   g_test_add_func ("/heap/an-exit-ends-a-heap-and-its-pid-may-come-again",
                    an_exit_ends_a_heap_and_its_pid_may_come_again);
+  g_test_add_func ("/heap/names-may-come-late", names_may_come_late);
+  g_test_add_func ("/heap/allocations-belong-to-the-program-of-their-time",
+                   allocations_belong_to_the_program_of_their_time);
+  g_test_add_func ("/heap/losses-are-told", losses_are_told);
   g_test_add_func ("/heap/filters-choose-processes", filters_choose_processes);
   g_test_add_func ("/heap/samples-stand-for-more", samples_stand_for_more);
   g_test_add_func ("/heap/moments-show-what-was-live", moments_show_what_was_live);
