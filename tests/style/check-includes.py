@@ -24,7 +24,9 @@ JSON = ['json-glib/*.h']
 DBUS = ['sonde-profiler1-generated.h']
 CONFIG = ['config.h']
 RESOURCES = ['flamegraph-resources.h']
-GENERATED = CONFIG + DBUS + RESOURCES
+# Made of client/*.proto, with libprotobuf-c.
+MESSAGES = ['*.pb-c.h']
+GENERATED = CONFIG + DBUS + RESOURCES + MESSAGES
 
 # Folder: what its files may include beside their own folder and libc. The longest folder that
 # matches decides; a quoted include has the path from the root of the checkout.
@@ -34,8 +36,8 @@ LAYERS = {
     'shared-ring': ['protocol/*.h'],
     'shared-ring/collector': ['protocol/*.h', 'shared-ring/*.h', 'unwind/*.h'],
     'unwind': LIBDW,
-    # The fixed structs of the worker protocol carry the ledger's counts.
-    'daemon/base': GLIB + CONFIG + ['protocol/ledger.h'],
+    # The fixed structs of the worker protocol carry the ledger's counts, and what programs are told.
+    'daemon/base': GLIB + CONFIG + ['protocol/ledger.h', 'shared-ring/control-message.h'],
     'daemon/control': GLIB + CONFIG + DBUS
     + ['daemon/base/*.h', 'systemd/*.h', 'sys/capability.h'],
     'daemon/capture': GLIB + CONFIG
