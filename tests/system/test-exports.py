@@ -37,7 +37,7 @@ def install_packages(system, source):
 
 
 def main():
-    system = System(6)
+    system = System(7)
     source = sys.argv[2]
     capture, _ = system.record('x.syscap', '--counters', 'cpu,memory,process', '--', '/usr/bin/python3', '-c', PROGRAM)
     report = json.loads(system.sondectl('report', '--json', '-l', '0', system.path('x.syscap')))
@@ -52,7 +52,7 @@ def main():
         return path
 
     def check_with_node(form):
-        name = f'{form} is read by its own people\'s programs'
+        name = f'{form} is read by what others wrote, or keeps their rules'
         if obstacle:
             system.skip(name, obstacle)
             return
@@ -66,6 +66,7 @@ def main():
 
     check_with_node('speedscope')
     check_with_node('pprof')
+    check_with_node('firefox')
 
     with system.case('folded stacks add up'):
         stacks = collections.Counter()

@@ -212,6 +212,39 @@ draws_calls (void)
   g_assert_nonnull (strstr (text, " [label=\"25.0%\", "));
 }
 
+static void
+writes_threads_for_firefox (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_capture ();
+  gsize size_bytes;
+  g_autofree char *text
+      = export_as (capture, sonde_export_firefox, SONDE_UNIT_SAMPLES, &size_bytes);
+  g_autoptr (JsonNode) node = parse_json (text, size_bytes);
+  JsonObject *root = json_node_get_object (node);
+  JsonArray *threads = json_object_get_array_member (root, "threads");
+  JsonArray *counters = json_object_get_array_member (root, "counters");
+  JsonObject *first, *second, *allocations;
+
+  /* That of the marks, which have none, the one that was sampled, and the other process's. */
+  g_assert_cmpuint (json_array_get_length (threads), ==, 3);
+  first = json_array_get_object_element (threads, 0);
+  second = json_array_get_object_element (threads, 1);
+  g_assert_cmpint (
+      json_object_get_int_member (json_object_get_object_member (first, "markers"), "length"), ==,
+      2);
+  g_assert_cmpint (
+      json_object_get_int_member (json_object_get_object_member (second, "samples"), "length"), ==,
+      3);
+  g_assert_cmpstr (json_object_get_string_member (second, "pid"), ==, "10");
+  g_assert_cmpint (json_object_get_int_member (second, "tid"), ==, 11);
+  allocations = json_object_get_object_member (second, "nativeAllocations");
+  g_assert_cmpint (json_object_get_int_member (allocations, "length"), ==, 2);
+  g_assert_cmpint (
+      json_array_get_int_element (json_object_get_array_member (allocations, "weight"), 0), ==,
+      100);
+  g_assert_cmpuint (json_array_get_length (counters), ==, 2);
+}
+
 /* Names of the types, and the sums of their values. */
 static void
 profiles_for_pprof (void)
@@ -390,6 +423,7 @@ main (int argc, char **argv)
   g_test_add_func ("/export/speedscope/is-filled", fills_speedscope);
   g_test_add_func ("/export/perf-script/prints-what-scripts-read",
                    prints_what_scripts_for_perf_read);
+  g_test_add_func ("/export/firefox/gets-threads", writes_threads_for_firefox);
   g_test_add_func ("/export/pprof/is-profiled", profiles_for_pprof);
   g_test_add_func ("/export/chrome/is-told-of-everything", tells_chrome_of_everything);
   return g_test_run ();
