@@ -19,6 +19,7 @@ static const struct
   { NULL, NULL, "record [OPTION...] -p PID | -u UNIT | -a", "profile processes, or the machine" },
   { "report", sonde_cmd_report, "report FILE", "show where the time went" },
   { "diff", sonde_cmd_diff, "diff BEFORE AFTER", "show what became slower" },
+  { "heap", sonde_cmd_heap, "heap FILE", "show who allocated, held and leaked memory" },
   { "export", sonde_cmd_export, "export --format FORMAT FILE", "write it for another viewer" },
   { "flamegraph", sonde_cmd_flamegraph, "flamegraph FILE",
     "draw it as a page for the browser (or --svg)" },

@@ -138,5 +138,6 @@ def exports():
     return {f'{name}-{which}': bytes([which | which % N_UNITS << 4]) + seeds[name] for name in EXPORTED for which in range(N_FORMATS)}
 
 
-corpus_files.write('report', captures())
-corpus_files.write('export', exports())
+if __name__ == '__main__':
+    corpus_files.write('report', captures())
+    corpus_files.write('export', exports())
