@@ -10,9 +10,10 @@ frames = importlib.import_module('make-corpus')
 
 KERNEL, USER = 2**64 - 128, 2**64 - 512
 JIT = 0xE << 60
-LEDGER = ['produced', 'recorded', 'lost-kernel', 'lost-ring', 'lost-queue', 'stream-recorded', 'stream-resent',
-          'stream-delivered', 'stream-lost', 'stream-filtered', 'stream-samples', 'stream-samples-lost',
-          'stream-samples-filtered', 'stream-samples-before']
+LEDGER = ['produced', 'recorded', 'lost-kernel', 'lost-ring', 'lost-queue', 'events-produced', 'events-recorded',
+          'events-lost-ring', 'events-refused', 'stream-recorded', 'stream-resent', 'stream-delivered', 'stream-lost',
+          'stream-filtered', 'stream-samples', 'stream-samples-lost', 'stream-samples-filtered', 'stream-samples-before',
+          'stream-events', 'stream-events-lost', 'stream-events-filtered', 'stream-events-before']
 
 
 def process(pid, text):
