@@ -12,8 +12,8 @@
 
 #define MAX_SECONDS (366.0 * 86400)
 #define DESCRIPTION                                                                                \
-  "Exit status: the command's own (128+n if signal n ended it), else 0; 125 if recording\n"        \
-  "failed, 126 or 127 if the command could not be run or found."
+  "Exit status: the command's, or 0; 125 recording failed, 126, 127 cannot run it.\n"              \
+  "Example:\n  sondectl record --embedded -d 5 -- python3 program.py"
 
 /* "cpu,memory"; given again, it adds. */
 static gboolean
@@ -127,7 +127,7 @@ sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
     { "memory-wait", 0, 0, G_OPTION_ARG_INT, &self->memory_wait_us,
       "Let the command wait that long rather than lose events (0)", "US" },
     { "counters", 0, 0, G_OPTION_ARG_CALLBACK, add_counters,
-      "Also: cpu,memory,network,disk,process, ten times a second", "KINDS" },
+      "Also: cpu,memory,network,disk,process, at 10 Hz", "KINDS" },
     { "no-symbols", 0, 0, G_OPTION_ARG_NONE, &self->no_symbols, "Do not embed function names",
       NULL },
     { "sonded", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME, &self->daemon_path, NULL, "PATH" },
@@ -136,7 +136,7 @@ sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
   };
 
   self->pids = g_array_new (FALSE, FALSE, sizeof (GPid));
-  if (!sonde_cli_parse (argc, argv, "-p PID... | -u UNIT | -a | [--] COMMAND [ARGUMENT...]",
+  if (!sonde_cli_parse (argc, argv, "-p PID | -u UNIT | -a | [--] COMMAND...",
                         "Records where programs spend their time.", DESCRIPTION, entries, TRUE,
                         self))
     return FALSE;

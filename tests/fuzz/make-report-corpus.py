@@ -10,9 +10,10 @@ frames = importlib.import_module('make-corpus')
 
 KERNEL, USER = 2**64 - 128, 2**64 - 512
 JIT = 0xE << 60
-LEDGER = ['produced', 'recorded', 'lost-kernel', 'lost-ring', 'lost-queue', 'stream-recorded', 'stream-resent',
-          'stream-delivered', 'stream-lost', 'stream-filtered', 'stream-samples', 'stream-samples-lost',
-          'stream-samples-filtered', 'stream-samples-before']
+LEDGER = ['produced', 'recorded', 'lost-kernel', 'lost-ring', 'lost-queue', 'events-produced', 'events-recorded',
+          'events-lost-ring', 'events-refused', 'stream-recorded', 'stream-resent', 'stream-delivered', 'stream-lost',
+          'stream-filtered', 'stream-samples', 'stream-samples-lost', 'stream-samples-filtered', 'stream-samples-before',
+          'stream-events', 'stream-events-lost', 'stream-events-filtered', 'stream-events-before']
 
 
 def process(pid, text):
@@ -128,7 +129,7 @@ def captures():
 
 
 # fuzz-export.c: formats, and units in the upper half of the byte.
-N_FORMATS, N_UNITS = 6, 3
+N_FORMATS, N_UNITS = 8, 3
 EXPORTED = ('usual', 'hostile-names', 'backwards', 'counter-float', 'empty-sample', 'recursion', 'executed', 'broken', 'frame-allocation',
             'frame-mark', 'frame-ctrset', 'empty')
 
