@@ -14,18 +14,23 @@ typedef struct
   char *output;
   char *other;
   gboolean svg;
+  SondeSymbolOptions symbols;
 } FlameOptions;
 
 static gboolean
 parse (int *argc, char ***argv, FlameOptions *options)
 {
-  const GOptionEntry entries[]
-      = { { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output,
-            "Where it goes (FILE's name with .html or .svg here); - is standard output", "FILE" },
-          { "diff", 0, 0, G_OPTION_ARG_FILENAME, &options->other,
-            "Colour what takes more or less than in this capture", "OTHER" },
-          { "svg", 0, 0, G_OPTION_ARG_NONE, &options->svg, "A still picture for documents", NULL },
-          G_OPTION_ENTRY_NULL };
+  const GOptionEntry entries[] = {
+    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output,
+      "Where it goes (FILE's name with .html or .svg here); - is standard output", "FILE" },
+    { "diff", 0, 0, G_OPTION_ARG_FILENAME, &options->other,
+      "Colour what takes more or less than in this capture", "OTHER" },
+    { "svg", 0, 0, G_OPTION_ARG_NONE, &options->svg, "A still picture for documents", NULL },
+    { "inline", 'i', 0, G_OPTION_ARG_NONE, &options->symbols.inlines, "Show inlined functions, too",
+      NULL },
+    { "lines", 0, 0, G_OPTION_ARG_NONE, &options->symbols.lines, "Tell source lines", NULL },
+    G_OPTION_ENTRY_NULL,
+  };
 
   if (!sonde_cli_parse (
           argc, argv, "FILE",
@@ -105,16 +110,16 @@ draw (const SondeSampleLog *log,
       const SondeSampleLog *other,
       const char *start,
       const char *const paths[2],
-      gboolean svg)
+      const FlameOptions *options)
 {
   g_autofree char *title = dup_title (paths[0]);
   g_autofree char *other_title = other != NULL ? dup_title (paths[1]) : NULL;
-  SondeFlamePage page = { log, other, title, other_title, start };
+  SondeFlamePage page = { log, other, &options->symbols, title, other_title, start };
   g_autoptr (GError) error = NULL;
   GString *text;
 
-  if (svg)
-    return sonde_flame_svg_new (log, other, title);
+  if (options->svg)
+    return sonde_flame_svg_new (log, other, &options->symbols, title);
   text = sonde_flame_page_new (&page, SONDE_FLAME_PAGE_MAX_BYTES, &error);
   if (text == NULL)
     sonde_cli_complain ("%s", error->message);
@@ -127,6 +132,8 @@ sonde_cmd_flamegraph (int argc, char **argv)
   FlameOptions options = { 0 };
   g_autofree char *output = NULL;
   g_autofree char *other_path = NULL;
+  g_autofree char *cache_folder
+      = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
   g_autofree char *start = NULL;
   g_autofree char *other_start = NULL;
   g_autoptr (SondeSampleLog) log = NULL;
@@ -137,6 +144,7 @@ sonde_cmd_flamegraph (int argc, char **argv)
 
   if (!parse (&argc, &argv, &options))
     return 1;
+  options.symbols.cache_folder = cache_folder;
   other_path = options.other;
   output = options.output != NULL ? options.output : dup_default_output (argv[1], options.svg);
 
@@ -149,7 +157,7 @@ sonde_cmd_flamegraph (int argc, char **argv)
       if (other == NULL)
         return 1;
     }
-  text = draw (log, other, start, (const char *const[]){ argv[1], other_path }, options.svg);
+  text = draw (log, other, start, (const char *const[]){ argv[1], other_path }, &options);
   if (text == NULL)
     return 1;
   is_written = write_output (output, text);

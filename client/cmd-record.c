@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "client/archive.h"
 #include "client/cli.h"
 #include "client/fd.h"
 #include "client/record-options.h"
@@ -278,6 +279,22 @@ close_file (Record *self)
   sonde_clear_fd (&self->file_fd);
 }
 
+/* The worker knows the names in files; those of code that programs made are in files of theirs,
+ * which are read with our rights. */
+static void
+embed_jit_names (const Record *self)
+{
+  const SondeArchiveOptions options = { .only_jit = TRUE };
+  SondeArchiveResult result;
+  g_autoptr (GError) error = NULL;
+
+  if (self->options->no_symbols || self->exec_error != 0
+      || !g_file_test (self->file, G_FILE_TEST_IS_REGULAR) || !sonde_archive_has_jit (self->file))
+    return;
+  if (!sonde_archive_embed (self->file, self->file, &options, &result, &error))
+    sonde_cli_complain ("Cannot embed the names of code made at run time: %s", error->message);
+}
+
 static gboolean
 connect_service (Record *self, gboolean may_fall_back)
 {
@@ -391,6 +408,7 @@ record (const SondeRecordOptions *options, gboolean may_fall_back)
 
   run_loop (&self, request, fds);
   close_file (&self);
+  embed_jit_names (&self);
   print_summary (&self);
   return exit_status (&self);
 }

@@ -160,7 +160,7 @@ append_functions (GByteArray *out, const SondeFlameGraph *graph)
       sonde_flame_data_append_number (out, function->kind);
       sonde_flame_data_append_text (out, function->name);
       sonde_flame_data_append_text (out, function->module);
-      sonde_flame_data_append_text (out, "");
+      sonde_flame_data_append_text (out, function->source);
     }
 }
 

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "client/symbol-resolver.h"
 #include "client/text.h"
 
 #define N_LOGS 2
@@ -29,11 +28,20 @@ typedef struct
   guint32 place; /* in the graph */
 } Draft;
 
+/* The functions of each location of a log, outermost first: several where some are inlined. */
+typedef struct
+{
+  GArray *functions; /* guint32 */
+  guint32 *starts;   /* by location, and one more: indices of functions */
+} Names;
+
 typedef struct
 {
   SondeFlameGraph *graph;
-  GHashTable *by_name; /* "KIND NAME\nMODULE" → number of a function */
-  SondeCallTree *tree; /* of functions, processes being the outermost */
+  const SondeSymbolOptions *symbols;
+  GArray *source_weights; /* guint64, by function: samples at the line that is its source */
+  GHashTable *by_name;    /* "KIND NAME\nMODULE" → number of a function */
+  SondeCallTree *tree;    /* of functions, processes being the outermost */
   Draft *drafts;
   guint64 threshold;
   guint32 light_function;
@@ -49,6 +57,7 @@ function_free (gpointer data)
     return;
   g_free (function->name);
   g_free (function->module);
+  g_free (function->source);
   g_free (function);
 }
 
@@ -57,6 +66,7 @@ ensure_function (Builder *self, SondeFlameKind kind, const char *name, const cha
 {
   g_autofree char *key = g_strdup_printf ("%d %s\n%s", kind, name, module);
   GPtrArray *functions = self->graph->functions;
+  const guint64 no_weight = 0;
   SondeFlameFunction *function;
   gpointer found;
 
@@ -65,7 +75,9 @@ ensure_function (Builder *self, SondeFlameKind kind, const char *name, const cha
   function = g_new0 (SondeFlameFunction, 1);
   function->name = g_strdup (name);
   function->module = g_strdup (module);
+  function->source = g_strdup ("");
   function->kind = kind;
+  g_array_append_val (self->source_weights, no_weight);
   g_hash_table_insert (self->by_name, g_steal_pointer (&key), GUINT_TO_POINTER (functions->len));
   g_ptr_array_add (functions, function);
   return functions->len - 1;
@@ -81,28 +93,85 @@ is_incomplete (const char *name)
   return g_strv_contains (names, name);
 }
 
-/* The functions of all locations of @model, by the numbers of these. */
-static guint32 *
-dup_functions (Builder *self, const SondeCaptureModel *model)
+/* The samples of each location, callers included. */
+static guint64 *
+dup_location_weights (const SondeSampleLog *log)
 {
-  g_autoptr (SondeSymbolResolver) resolver = sonde_symbol_resolver_new (model, NULL);
-  guint32 n_locations = sonde_capture_model_n_locations (model);
-  guint32 *functions = g_new (guint32, n_locations);
+  const SondeCaptureModel *model = sonde_sample_log_model (log);
+  guint64 *weights = g_new0 (guint64, sonde_capture_model_n_locations (model));
 
+  for (guint process = 0; process < sonde_capture_model_n_processes (model); process++)
+    {
+      const SondeCallTree *tree = sonde_sample_log_tree (log, process);
+
+      for (guint32 i = 1; tree != NULL && i < sonde_call_tree_n_nodes (tree); i++)
+        weights[sonde_call_tree_node (tree, i)->id] += sonde_call_tree_node (tree, i)->total;
+    }
+  return weights;
+}
+
+/* The number of @function, whose line is that of a location with @weight samples. */
+static guint32
+take_function (Builder *self,
+               const SondeFunction *function,
+               gboolean in_kernel,
+               guint64 weight_of_line)
+{
+  SondeFlameKind kind = SONDE_FLAME_USER;
+  SondeFlameFunction *taken;
+  guint64 *weight;
+  guint32 number;
+
+  if (in_kernel)
+    kind = SONDE_FLAME_KERNEL;
+  else if (is_incomplete (function->name))
+    kind = SONDE_FLAME_INCOMPLETE;
+  number = ensure_function (self, kind, function->name, function->module);
+  taken = g_ptr_array_index (self->graph->functions, number);
+  weight = &g_array_index (self->source_weights, guint64, number);
+  if (*function->source != '\0' && weight_of_line > *weight)
+    {
+      g_free (taken->source);
+      taken->source = g_strdup (function->source);
+      *weight = weight_of_line;
+    }
+  return number;
+}
+
+static void
+look_up_names (Builder *self, const SondeSampleLog *log, Names *names)
+{
+  const SondeCaptureModel *model = sonde_sample_log_model (log);
+  g_autoptr (SondeSymbolResolver) resolver = sonde_symbol_resolver_new (model, self->symbols);
+  g_autofree guint64 *weights = dup_location_weights (log);
+  guint32 n_locations = sonde_capture_model_n_locations (model);
+
+  names->functions = g_array_new (FALSE, FALSE, sizeof (guint32));
+  names->starts = g_new (guint32, n_locations + 1);
   for (guint32 i = 0; i < n_locations; i++)
     {
-      guint32 number = sonde_symbol_resolver_resolve (resolver, i);
-      const SondeFunction *function = sonde_symbol_resolver_function (resolver, number);
-      SondeFlameKind kind = SONDE_FLAME_USER;
+      gboolean in_kernel = sonde_capture_model_location (model, i)->in_kernel;
 
-      if (sonde_capture_model_location (model, i)->in_kernel)
-        kind = SONDE_FLAME_KERNEL;
-      else if (is_incomplete (function->name))
-        kind = SONDE_FLAME_INCOMPLETE;
-      functions[i] = ensure_function (self, kind, function->name, function->module);
+      names->starts[i] = names->functions->len;
+      sonde_symbol_resolver_resolve_all (resolver, i, names->functions);
+      for (guint at = names->starts[i]; at < names->functions->len; at++)
+        {
+          guint32 *number = &g_array_index (names->functions, guint32, at);
+
+          *number = take_function (self, sonde_symbol_resolver_function (resolver, *number),
+                                   in_kernel, weights[i]);
+        }
     }
-  return functions;
+  names->starts[n_locations] = names->functions->len;
 }
+
+static void
+names_clear (Names *names)
+{
+  g_array_unref (names->functions);
+  g_free (names->starts);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Names, names_clear)
 
 static guint32
 ensure_process (Builder *self, const SondeModelProcess *process)
@@ -120,9 +189,10 @@ static GPtrArray *
 merge_log (Builder *self, const SondeSampleLog *log)
 {
   const SondeCaptureModel *model = sonde_sample_log_model (log);
-  g_autofree guint32 *functions = dup_functions (self, model);
   GPtrArray *places = g_ptr_array_new_with_free_func (g_free);
+  g_auto (Names) names = { 0 };
 
+  look_up_names (self, log, &names);
   for (guint process = 0; process < sonde_capture_model_n_processes (model); process++)
     {
       const SondeCallTree *tree = sonde_sample_log_tree (log, process);
@@ -137,8 +207,10 @@ merge_log (Builder *self, const SondeSampleLog *log)
         {
           const SondeCallNode *node = sonde_call_tree_node (tree, i);
 
-          place[i]
-              = sonde_call_tree_ensure_child (self->tree, place[node->parent], functions[node->id]);
+          place[i] = place[node->parent];
+          for (guint32 at = names.starts[node->id]; at < names.starts[node->id + 1]; at++)
+            place[i] = sonde_call_tree_ensure_child (self->tree, place[i],
+                                                     g_array_index (names.functions, guint32, at));
         }
       g_ptr_array_index (places, process) = place;
     }
@@ -343,15 +415,23 @@ finish_places (Builder *self, GPtrArray *places, const SondeSampleLog *log)
 }
 
 SondeFlameGraph *
-sonde_flame_graph_new (const SondeSampleLog *log, const SondeSampleLog *other, guint32 max_nodes)
+sonde_flame_graph_new (const SondeSampleLog *log,
+                       const SondeSampleLog *other,
+                       const SondeSymbolOptions *symbols,
+                       guint32 max_nodes)
 {
   SondeFlameGraph *graph = g_new0 (SondeFlameGraph, 1);
   g_autoptr (GHashTable) by_name = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   g_autoptr (SondeCallTree) tree = sonde_call_tree_new ();
+  g_autoptr (GArray) source_weights = g_array_new (FALSE, FALSE, sizeof (guint64));
   g_autoptr (GPtrArray) other_places = NULL;
   g_autofree Draft *drafts = NULL;
-  Builder builder
-      = { .graph = graph, .by_name = by_name, .tree = tree, .is_compared = other != NULL };
+  Builder builder = { .graph = graph,
+                      .symbols = symbols,
+                      .source_weights = source_weights,
+                      .by_name = by_name,
+                      .tree = tree,
+                      .is_compared = other != NULL };
 
   graph->functions = g_ptr_array_new_with_free_func (function_free);
   graph->nodes = g_array_new (FALSE, FALSE, sizeof (SondeFlameNode));

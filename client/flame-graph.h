@@ -3,6 +3,7 @@
 #pragma once
 
 #include "client/sample-log.h"
+#include "client/symbol-resolver.h"
 
 typedef struct SondeFlameGraph SondeFlameGraph;
 
@@ -19,6 +20,7 @@ typedef struct
 {
   char *name;   /* escaped, safe to show */
   char *module; /* escaped; "" if unknown */
+  char *source; /* "adler32.c:82", the line with most samples; "" if unknown */
   SondeFlameKind kind;
 } SondeFlameFunction;
 
@@ -34,13 +36,16 @@ typedef struct
 /**
  * sonde_flame_graph_new:
  * @other: (nullable): the capture to compare with; processes then go by their names alone
+ * @symbols: (nullable): how to look up the names
  * @max_nodes: the lightest frames are summed up by their callers until no more than this, and one
  *   for the sum below each, are left
  *
  * Looks up the names of both. The graph does not refer to the logs afterwards.
  */
-SondeFlameGraph *
-sonde_flame_graph_new (const SondeSampleLog *log, const SondeSampleLog *other, guint32 max_nodes);
+SondeFlameGraph *sonde_flame_graph_new (const SondeSampleLog *log,
+                                        const SondeSampleLog *other,
+                                        const SondeSymbolOptions *symbols,
+                                        guint32 max_nodes);
 void sonde_flame_graph_free (SondeFlameGraph *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeFlameGraph, sonde_flame_graph_free)
 

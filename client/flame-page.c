@@ -85,7 +85,7 @@ make_data (const SondeFlamePage *page, gsize max_bytes, GError **error)
   for (guint attempt = 0; attempt < MAX_ATTEMPTS; attempt++, divisor *= 2)
     {
       g_autoptr (SondeFlameGraph) graph
-          = sonde_flame_graph_new (page->log, page->other, MAX_NODES / divisor);
+          = sonde_flame_graph_new (page->log, page->other, page->symbols, MAX_NODES / divisor);
       SondeFlameSource source = { page->log, graph, page->title, page->other_title, page->start };
       g_autoptr (GByteArray) data = sonde_flame_data_new (&source, MAX_POINTS / divisor);
       g_autoptr (GBytes) bytes = compress (data, error);

@@ -5,17 +5,19 @@
 #include <gio/gio.h>
 
 #include "client/sample-log.h"
+#include "client/symbol-resolver.h"
 
 #define SONDE_FLAME_PAGE_MAX_BYTES                                                                 \
   5000000 /* what sondectl asks for: to be mailed, and read at once */
 
 typedef struct
 {
-  const SondeSampleLog *log;   /* with at least one sample */
-  const SondeSampleLog *other; /* to compare with; NULL: nothing */
-  const char *title;           /* UTF-8 */
-  const char *other_title;     /* NULL without @other */
-  const char *start;           /* ISO 8601, of foreign origin */
+  const SondeSampleLog *log;         /* with at least one sample */
+  const SondeSampleLog *other;       /* to compare with; NULL: nothing */
+  const SondeSymbolOptions *symbols; /* NULL: the default */
+  const char *title;                 /* UTF-8 */
+  const char *other_title;           /* NULL without @other */
+  const char *start;                 /* ISO 8601, of foreign origin */
 } SondeFlamePage;
 
 /**

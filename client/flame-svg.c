@@ -14,8 +14,8 @@
 #define ROW_HEIGHT   17.0
 #define HEAD_HEIGHT  44.0
 #define FOOT_HEIGHT  26.0
-#define MIN_WIDTH    1.0
-#define LETTER_WIDTH 6.3 /* of the font on average */
+#define MIN_WIDTH    3.0 /* narrower ones say nothing, and make towers */
+#define LETTER_WIDTH 6.6 /* of the font on average */
 
 #define MAX_NODES    (1u << 20)
 #define N_SHADES     3
@@ -297,9 +297,12 @@ append_legend (Picture *self)
 }
 
 GString *
-sonde_flame_svg_new (const SondeSampleLog *log, const SondeSampleLog *other, const char *title)
+sonde_flame_svg_new (const SondeSampleLog *log,
+                     const SondeSampleLog *other,
+                     const SondeSymbolOptions *symbols,
+                     const char *title)
 {
-  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, other, MAX_NODES);
+  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, other, symbols, MAX_NODES);
   g_autoptr (GHashTable) hues = dup_hues (graph);
   Picture self
       = { .out = g_string_new (NULL), .graph = graph, .hues = hues, .is_compared = other != NULL };

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# Builds Sonde, profiles a Python program for five seconds and prints where its time went.
+# Builds Sonde, profiles a Python program for five seconds, prints where its time went and draws it for the browser.
 set -euo pipefail
 
 # shellcheck source=tools/lib.sh
@@ -66,5 +66,8 @@ echo
 for function in __libc_start_main _PyEval_EvalFrameDefault adler32; do
   grep -q "$function" <<<"$tree" || die "the call tree lacks $function"
 done
+page=${capture%.syscap}.html
+"$sondectl" flamegraph "$capture" -o "$page" || die "the flame graph failed"
 echo "demo: the capture is $capture"
+echo "demo: a flame graph for the browser is $page"
 echo "demo: see also '$sondectl report --flat $capture'; Sysprof opens it too"

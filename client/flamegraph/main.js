@@ -29,15 +29,17 @@ class Page {
   }
 
   writeHead() {
-    const {title, otherTitle, subject, event, start, durationNs, nSamples, nOther, losses, threshold} = this.data;
+    const {title, otherTitle, subject, event, start, durationNs, nSamples, nOther, losses, threshold, stacks, lanes} = this.data;
     const facts = [count(nSamples), duration(durationNs), event, losses && `lost: ${losses}`, start.replace('T', ' ').replace(/\.\d+/, '')];
     if (threshold > 1)
       facts.push(`frames of fewer than ${threshold} samples are summed up`);
+    if (stacks.nBuckets < lanes.length)
+      facts.push(`ranges in steps of ${duration(stacks.bucketNs)}`);
     $('title').textContent = title;
     if (otherTitle)
       $('title').append(' ', make('small', '', `compared with ${otherTitle} (${count(nOther)})`));
     $('summary').replaceChildren(make('b', '', subject), ...facts.filter(Boolean).map(fact => ` · ${fact}`));
-    $('summary').title = subject;
+    $('summary').title = $('summary').textContent;
   }
 
   setDark(isDark) {

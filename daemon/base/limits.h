@@ -130,6 +130,8 @@
 #define SONDE_LIMIT_UNIT_DEPTH 16
 /* ms: without a call or a session that can be seen sonded ends. */
 #define SONDE_LIMIT_IDLE_MS 60000
+/* ms: sonded and its bus or client greet each other, which no person has a part in. */
+#define SONDE_LIMIT_CONNECT_MS 4000
 /* ms: a worker says it is there, and maps its rings. */
 #define SONDE_LIMIT_START_MS 10000
 /* ms: a worker that runs says something three times a second; within twice this it is dead. */

@@ -114,7 +114,7 @@ check_report (SondeReport *report)
 static void
 check_pictures (const SondeSampleLog *log)
 {
-  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, log, MAX_NODES);
+  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, log, NULL, MAX_NODES);
   SondeFlameSource source = { log, graph, "title", "other", "start" };
   g_autoptr (GByteArray) data = NULL;
   guint n_samples;
@@ -124,7 +124,7 @@ check_pictures (const SondeSampleLog *log)
   if (n_samples == 0)
     return;
   data = sonde_flame_data_new (&source, MAX_POINTS);
-  svg = sonde_flame_svg_new (log, NULL, "title");
+  svg = sonde_flame_svg_new (log, NULL, NULL, "title");
   check_text (svg);
   g_string_free (svg, TRUE);
 }

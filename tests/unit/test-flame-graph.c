@@ -66,7 +66,7 @@ static void
 frames_hang_below_their_processes_heaviest_first (void)
 {
   g_autoptr (SondeSampleLog) log = make_two_processes (2);
-  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, NULL, 100);
+  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, NULL, NULL, 100);
   g_autofree char *nodes = describe (graph);
 
   g_assert_cmpstr (nodes, ==,
@@ -81,7 +81,7 @@ static void
 light_frames_are_summed_up_by_their_callers (void)
 {
   g_autoptr (SondeSampleLog) log = make_two_processes (2);
-  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, NULL, 3);
+  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, NULL, NULL, 3);
   g_autofree char *nodes = describe (graph);
   const SondeLogSample *samples;
   guint n_samples;
@@ -108,7 +108,7 @@ compared_captures_meet_by_name (void)
 {
   g_autoptr (SondeSampleLog) log = make_two_processes (2);
   g_autoptr (SondeSampleLog) other = make_two_processes (60);
-  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, other, 100);
+  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, other, NULL, 100);
   const SondeFlameNode *first = sonde_flame_graph_node (graph, 0);
 
   g_assert_cmpstr (sonde_flame_graph_function (graph, first->function)->name, ==, "one");
@@ -150,7 +150,7 @@ times_may_be_any (void)
       ADD (sonde_writer_add_mark (capture->writer, &origin, -5, "", "", ""));
     }
   log = make_log (capture);
-  graph = sonde_flame_graph_new (log, NULL, 100);
+  graph = sonde_flame_graph_new (log, NULL, NULL, 100);
   data = sonde_flame_data_new (
       &(SondeFlameSource){ .log = log, .graph = graph, .title = "", .start = "" }, 1);
   g_assert_cmpuint (data->len, >, 0);
@@ -169,7 +169,7 @@ a_title_stays_text (void)
 {
   g_autoptr (SondeSampleLog) log = make_two_processes (2);
   GString *page = make_page (log, SONDE_FLAME_PAGE_MAX_BYTES, NULL);
-  GString *svg = sonde_flame_svg_new (log, NULL, "</script><b>");
+  GString *svg = sonde_flame_svg_new (log, NULL, NULL, "</script><b>");
 
   g_assert_nonnull (strstr (page->str, "<title>&lt;/script&gt;&lt;b&gt; "));
   g_assert_null (strstr (page->str, "</script><b>"));

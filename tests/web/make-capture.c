@@ -246,6 +246,31 @@ write_many (SondeWriter *writer, unsigned n_samples, unsigned n_stacks)
     }
 }
 
+/* A sample in this very program, whose debug information says where. */
+__attribute__ ((noinline)) static void
+write_self (SondeWriter *writer)
+{
+  const uint64_t addrs[] = { (uint64_t) (uintptr_t) write_self + 4 };
+  SondeFrameOrigin origin = at (100, START_NS);
+  FILE *maps = fopen ("/proc/self/maps", "re");
+  char line[512];
+
+  add_process (writer, 100, "/usr/bin/self");
+  while (maps != NULL && fgets (line, sizeof line, maps) != NULL)
+    {
+      unsigned long long start, end, offset, inode;
+      char path[256] = "";
+
+      if (sscanf (line, "%llx-%llx %*s %llx %*s %llu %255s", &start, &end, &offset, &inode, path)
+              == 5
+          && addrs[0] >= start && addrs[0] < end)
+        check (sonde_writer_add_map (writer, &origin, start, end, offset, inode, path, NULL));
+    }
+  if (maps != NULL)
+    fclose (maps);
+  add_sample (writer, 100, 100, START_NS, addrs, 1);
+}
+
 static void
 write_kind (SondeWriter *writer, const char *kind)
 {
@@ -258,6 +283,8 @@ write_kind (SondeWriter *writer, const char *kind)
     write_many (writer, 200000, 100000);
   else if (strcmp (kind, "large") == 0)
     write_many (writer, 5000000, 100000);
+  else if (strcmp (kind, "self") == 0)
+    write_self (writer);
   else
     check (-EINVAL);
   check (sonde_writer_flush (writer));
@@ -272,7 +299,7 @@ main (int argc, char **argv)
 
   if (argc != 3 || buffer == NULL)
     {
-      fprintf (stderr, "usage: make-capture small|before|stacks|large FILE\n");
+      fprintf (stderr, "usage: make-capture small|before|stacks|large|self FILE\n");
       return 2;
     }
   fd = open (argv[2], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

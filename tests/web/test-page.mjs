@@ -133,6 +133,15 @@ const cases = {
     await expectFrame(page, 5, .61, 'copy_to_user', 'kernel', '4.0 %');
   }),
 
+  'a frame tells its source where it is asked for': async () => {
+    pages.lines = draw('lines.html', '--lines', '--inline', capture('self'));
+    const page = await open('lines');
+    await expectFrame(page, 2, .5, 'write_self', 'make-capture.c:');
+    await page.locator('#tab-table').click();
+    equal(await page.getByRole('columnheader', {name: 'Source'}).count(), 1, 'the number of columns of sources');
+    await close(page);
+  },
+
   'a click zooms, and back': on('small', async page => {
     await clickFrame(page, 1, .8);
     await expectFrame(page, 1, .1, 'server (100)');
