@@ -12,7 +12,6 @@
 
 static unsigned long n_pairs;
 static unsigned long depth;
-static void *volatile kept;
 
 static int64_t
 cpu_ns (void)
@@ -28,8 +27,10 @@ allocate (void)
 {
   for (unsigned long i = 0; i < n_pairs; i++)
     {
-      kept = malloc (BLOCK_BYTES);
-      free (kept);
+      void *block = malloc (BLOCK_BYTES);
+
+      __asm__ volatile("" : "+r"(block) : : "memory"); /* it may not be left out */
+      free (block);
     }
 }
 
