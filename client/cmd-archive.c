@@ -46,7 +46,7 @@ sonde_cmd_archive (int argc, char **argv)
   if (!sonde_cli_parse (&argc, &argv, "FILE",
                         "Embeds the names of functions into a capture, so that it needs neither\n"
                         "the programs nor their debug files any more.",
-                        NULL, entries, FALSE, NULL))
+                        "Example:\n  sondectl archive slow.syscap", entries, FALSE, NULL))
     return 1;
   if (argc != 2)
     {

@@ -98,7 +98,8 @@ parse (int *argc, char ***argv, Options *options)
           G_OPTION_ENTRY_NULL };
 
   if (!sonde_cli_parse (argc, argv, "FILE", "Writes a capture in the format of another viewer.",
-                        NULL, entries, FALSE, NULL))
+                        "Example:\n  sondectl export --format=folded slow.syscap", entries, FALSE,
+                        NULL))
     return FALSE;
   if (*argc != 2)
     {

@@ -84,7 +84,7 @@ parse_options (SondeHeapCommand *self, int *argc, char ***argv)
     { "leaks", 0, G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK, (gpointer) parse_view,
       "What was never freed", NULL },
     { "temporary", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, (gpointer) parse_temporary,
-      "What its thread freed before it allocated again, or lived shorter", "DURATION" },
+      "Freed before the next allocation, or lived shorter", "DURATION" },
     { "cross-thread", 0, G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK, (gpointer) parse_view,
       "What another thread freed", NULL },
     { "by", 0, 0, G_OPTION_ARG_CALLBACK, (gpointer) parse_unit, "bytes (the default) or count",
@@ -111,11 +111,9 @@ parse_options (SondeHeapCommand *self, int *argc, char ***argv)
   };
 
   return sonde_cli_parse (
-      argc, argv, "FILE",
-      "Shows how a capture's heap was used, and who allocated what. FILE may be -\n"
-      "(standard input). --diff compares two moments of one capture, or two captures:\n"
-      "  sondectl heap --diff 10s 1min FILE       a moment: a time, peak or end\n"
-      "  sondectl heap --diff BEFORE AFTER",
+      argc, argv, "FILE | --diff FROM TO FILE | --diff A B",
+      "Shows how a capture's heap was used, and who allocated what. FROM and TO are\n"
+      "moments of one: a time (10s, 1min), peak or end. FILE may be - (standard input).",
       NULL, entries, FALSE, self);
 }
 

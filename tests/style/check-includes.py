@@ -36,8 +36,8 @@ LAYERS = {
     'shared-ring': ['protocol/*.h'],
     'shared-ring/collector': ['protocol/*.h', 'shared-ring/*.h', 'unwind/*.h'],
     'unwind': LIBDW,
-    # The fixed structs of the worker protocol carry the ledger's counts.
-    'daemon/base': GLIB + CONFIG + ['protocol/ledger.h'],
+    # The fixed structs of the worker protocol carry the ledger's counts, and what programs are told.
+    'daemon/base': GLIB + CONFIG + ['protocol/ledger.h', 'shared-ring/control-message.h'],
     'daemon/control': GLIB + CONFIG + DBUS
     + ['daemon/base/*.h', 'systemd/*.h', 'sys/capability.h'],
     'daemon/capture': GLIB + CONFIG
