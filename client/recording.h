@@ -13,6 +13,9 @@ typedef struct
 {
   /* The session runs and its capture is being read. */
   void (*started) (gpointer user_data);
+  /* Answer to sonde_recording_open_control(). @fd: (transfer full): for the programs; -1 with
+   * @error */
+  void (*control_opened) (int fd, const GError *error, gpointer user_data);
   /* Answer to sonde_recording_add_process(). @error NULL: it is being recorded. */
   void (*added) (const GError *error, gpointer user_data);
   /* Answer to sonde_recording_refresh(); does not come once the session is over. */
@@ -39,6 +42,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeRecording, sonde_recording_free)
  * @fds: (nullable): what the handles in @options mean
  */
 void sonde_recording_start (SondeRecording *self, GVariant *options, GUnixFDList *fds);
+
+/* Once it has started. */
+void sonde_recording_open_control (SondeRecording *self);
 
 /* @maps_fd: (transfer none): an open /proc/PID/maps */
 void sonde_recording_add_process (SondeRecording *self, GPid pid, int maps_fd);

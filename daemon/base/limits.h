@@ -83,6 +83,8 @@
 /* µs that an allocation of a profiled program may wait for room: more would look like a hang. */
 #define SONDE_LIMIT_MEMORY_WAIT_US 1000000
 
+/* Control sockets of a session that are open: one for each program that a client starts. */
+#define SONDE_LIMIT_CONTROLS 16
 /* Rings of profiled programs in a session, and bytes of all of them: what a program with a ring for
  * each of its threads needs. */
 #define SONDE_LIMIT_RINGS             256

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/bus/hostile-messages.h"
+#include "tests/lib/packet-socket.h"
 
 #define WORKER_FD  3
 #define RING_BYTES ((1 + 8) * (size_t) sysconf (_SC_PAGESIZE))
@@ -18,30 +19,12 @@
 static void
 send_message (const HostileMessage *message)
 {
-  union
-  {
-    struct cmsghdr align;
-    char bytes[CMSG_SPACE (SONDE_MESSAGE_MAX_FDS * sizeof (int))];
-  } control = { 0 };
-  struct iovec vector = { (void *) message->bytes, message->size_bytes };
-  struct msghdr header = { .msg_iov = &vector, .msg_iovlen = 1 };
+  int fds[SONDE_MESSAGE_MAX_FDS];
 
-  if (message->n_fds > 0)
-    {
-      struct cmsghdr *rights;
-      int *fds;
-
-      header.msg_control = control.bytes;
-      header.msg_controllen = CMSG_SPACE (message->n_fds * sizeof (int));
-      rights = CMSG_FIRSTHDR (&header);
-      rights->cmsg_level = SOL_SOCKET;
-      rights->cmsg_type = SCM_RIGHTS;
-      rights->cmsg_len = CMSG_LEN (message->n_fds * sizeof (int));
-      fds = (int *) (void *) CMSG_DATA (rights);
-      for (unsigned i = 0; i < message->n_fds; i++)
-        fds[i] = WORKER_FD;
-    }
-  if (sendmsg (WORKER_FD, &header, MSG_NOSIGNAL) < 0)
+  for (unsigned i = 0; i < message->n_fds; i++)
+    fds[i] = WORKER_FD;
+  if (packet_socket_send (WORKER_FD, message->bytes, message->size_bytes, fds, message->n_fds, 0)
+      < 0)
     _exit (1);
 }
 
