@@ -12,6 +12,7 @@ enum
 {
   MAX_RANGES = 4000000, /* of all units; and of the functions of one */
   MAX_NESTING = 64,     /* of namespaces and types around a function */
+  MAX_WITHIN = 32,      /* ranges that begin within another one */
   MAX_BLOCKS = 512,     /* around an address within a function */
 };
 
@@ -65,13 +66,12 @@ add_ranges (GArray *ranges, Dwarf_Die *die)
     }
 }
 
-/* The one that begins last before @vaddr, if it goes that far. */
+/* The innermost one around @vaddr: ranges may lie within one another, though few do. */
 static Range *
 find_range (GArray *ranges, guint64 vaddr)
 {
   guint low = 0;
   guint high = ranges->len;
-  Range *range;
 
   while (low < high)
     {
@@ -82,10 +82,14 @@ find_range (GArray *ranges, guint64 vaddr)
       else
         high = middle;
     }
-  if (low == 0)
-    return NULL;
-  range = &g_array_index (ranges, Range, low - 1);
-  return vaddr < range->end ? range : NULL;
+  for (guint n = 0; low > 0 && n < MAX_WITHIN; n++)
+    {
+      Range *range = &g_array_index (ranges, Range, --low);
+
+      if (vaddr < range->end)
+        return range;
+    }
+  return NULL;
 }
 
 static void
