@@ -123,7 +123,7 @@ sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
     { "memory-interval", 0, 0, G_OPTION_ARG_INT64, &self->memory_interval_bytes,
       "Bytes between heap samples (524288)", "BYTES" },
     { "memory-wait", 0, 0, G_OPTION_ARG_INT, &self->memory_wait_us,
-      "Let the command wait that long rather than lose events (0)", "US" },
+      "It may wait so long instead of losing some (0)", "US" },
     { "counters", 0, 0, G_OPTION_ARG_CALLBACK, add_counters,
       "Also: cpu,memory,network,disk,process, at 10 Hz", "KINDS" },
     { "no-symbols", 0, 0, G_OPTION_ARG_NONE, &self->no_symbols, "Do not embed function names",
