@@ -198,7 +198,7 @@ on_ended (const GError *error, gpointer user_data)
 static void
 set_up (Fixture *self, gconstpointer mode)
 {
-  static const SondeRecordingHandler handler = { on_started, on_added, on_refreshed, on_ended };
+  static const SondeRecordingHandler handler = { on_started, on_added, on_refreshed, on_ended, NULL };
 
   self->mode = GPOINTER_TO_INT (mode);
   self->capture_fd = -1;
