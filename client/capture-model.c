@@ -542,6 +542,18 @@ sonde_capture_model_metadata (const SondeCaptureModel *self, const char *id)
   return g_hash_table_lookup (self->metadata, id);
 }
 
+GKeyFile *
+sonde_capture_model_dup_settings (const SondeCaptureModel *self)
+{
+  const char *text = sonde_capture_model_metadata (self, SONDE_CAPTURE_SETTINGS);
+  g_autoptr (GKeyFile) settings = g_key_file_new ();
+
+  if (text == NULL
+      || !g_key_file_load_from_data (settings, text, strlen (text), G_KEY_FILE_NONE, NULL))
+    return NULL;
+  return g_steal_pointer (&settings);
+}
+
 gboolean
 sonde_capture_model_ledger (const SondeCaptureModel *self, SondeLedger entry, guint64 *value)
 {

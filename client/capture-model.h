@@ -139,6 +139,12 @@ const SondeEmbeddedSymbols *sonde_capture_model_symbols (const SondeCaptureModel
 /* The text of the last METADATA frame with @id, or NULL. */
 const char *sonde_capture_model_metadata (const SondeCaptureModel *self, const char *id);
 
+/* What the METADATA frame "sonde" says, whose keys are in docs/protocol.md; NULL if there is none.
+ */
+GKeyFile *sonde_capture_model_dup_settings (const SondeCaptureModel *self);
+
+#define SONDE_CAPTURE_SETTINGS "sonde" /* that frame's id, and the group of its keys */
+
 /* FALSE if the capture never set that counter of the ledger. */
 gboolean
 sonde_capture_model_ledger (const SondeCaptureModel *self, SondeLedger entry, guint64 *value);

@@ -4,6 +4,9 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+#include "client/help-text.h"
 
 gboolean
 sonde_cli_parse (int *argc,
@@ -15,16 +18,28 @@ sonde_cli_parse (int *argc,
                  gboolean is_strict,
                  gpointer user_data)
 {
+  gboolean wants_help = FALSE;
+  const GOptionEntry help[]
+      = { { "help", 'h', 0, G_OPTION_ARG_NONE, &wants_help, NULL, NULL }, G_OPTION_ENTRY_NULL };
   g_autoptr (GOptionContext) context = g_option_context_new (parameters);
   GOptionGroup *group = g_option_group_new ("sondectl", "", "", user_data, NULL);
   g_autoptr (GError) error = NULL;
+  gboolean is_good;
 
   g_option_group_add_entries (group, entries);
+  g_option_group_add_entries (group, help);
   g_option_context_set_main_group (context, group);
-  g_option_context_set_summary (context, summary);
-  g_option_context_set_description (context, description);
+  g_option_context_set_help_enabled (context, FALSE);
   g_option_context_set_strict_posix (context, is_strict);
-  if (g_option_context_parse (context, argc, argv, &error))
+  is_good = g_option_context_parse (context, argc, argv, &error);
+  if (wants_help)
+    {
+      g_autoptr (GString) text
+          = sonde_help_text_new (g_get_prgname (), parameters, summary, description, entries);
+
+      exit (sonde_cli_print (text) ? 0 : 1);
+    }
+  if (is_good)
     return TRUE;
 
   sonde_cli_complain ("%s; see %s --help", error->message, g_get_prgname ());

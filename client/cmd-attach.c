@@ -187,7 +187,7 @@ sonde_cmd_attach (int argc, char **argv)
   if (!sonde_cli_parse (&argc, &argv, "SESSION -o FILE",
                         "Copies the capture of a running session from now on to its end, or of one "
                         "that is over.\nSESSION is its number, as sondectl list shows it.",
-                        NULL, entries, FALSE, NULL))
+                        "Example:\n  sondectl attach 1 -o session.syscap", entries, FALSE, NULL))
     return 1;
   if (argc == 2)
     path = sonde_session_name_dup_path (argv[1]);

@@ -32,7 +32,8 @@ parse (int *argc, char ***argv, DiffOptions *options)
 
   if (!sonde_cli_parse (argc, argv, "BEFORE AFTER",
                         "Shows what became slower from one capture to another, in shares of each.",
-                        NULL, entries, FALSE, NULL))
+                        "Example:\n  sondectl diff before.syscap after.syscap", entries, FALSE,
+                        NULL))
     return FALSE;
   if (*argc != 3)
     sonde_cli_complain ("diff needs two captures; see sondectl diff --help");

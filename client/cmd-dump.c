@@ -58,7 +58,7 @@ sonde_cmd_dump (int argc, char **argv)
           &argc, &argv, "FILE",
           "Prints each frame of a capture as a line of text. Times are nanoseconds of\n"
           "the monotonic clock. FILE may be - (standard input).",
-          NULL, entries, FALSE, NULL))
+          "Example:\n  sondectl dump --counts slow.syscap", entries, FALSE, NULL))
     return 1;
   if (argc != 2)
     {

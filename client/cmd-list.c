@@ -73,8 +73,8 @@ sonde_cmd_list (int argc, char **argv)
   g_autoptr (GError) error = NULL;
 
   if (!sonde_cli_parse (&argc, &argv, NULL,
-                        "Lists your own sessions of the system's service, or everybody's.", NULL,
-                        entries, FALSE, NULL))
+                        "Lists your own sessions of the system's service, or everybody's.",
+                        "Example:\n  sondectl list", entries, FALSE, NULL))
     return 1;
   if (argc != 1)
     {

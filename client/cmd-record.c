@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "client/archive.h"
 #include "client/cli.h"
 #include "client/fd.h"
 #include "client/record-options.h"
@@ -34,6 +35,7 @@ typedef struct
   SondeConnection *connection;
   SondeRecording *recording;
   SondeSpawn *spawn; /* NULL without a command */
+  int control_fd;    /* for the command; -1: none */
   char *file;
   int file_fd;
   gboolean is_new_file; /* nothing is lost if it goes again */
@@ -83,11 +85,25 @@ static void
 recording_started (gpointer user_data)
 {
   Record *self = user_data;
+
+  if (self->spawn != NULL)
+    sonde_recording_open_control (self->recording);
+}
+
+/* Without one, as of an older service, the command has nobody to tell of itself. */
+static void
+control_opened (int fd, const GError *error, gpointer user_data)
+{
+  Record *self = user_data;
   sonde_autofd int maps = -1;
   g_autofree char *path = NULL;
 
-  if (self->spawn == NULL)
-    return;
+  self->control_fd = fd;
+  if (error != NULL && self->options->memory != NULL)
+    {
+      give_up (self, "Cannot record the command's heap: ", error);
+      return;
+    }
   path = g_strdup_printf ("/proc/%d/maps", sonde_spawn_pid (self->spawn));
   maps = open (path, O_RDONLY | O_CLOEXEC);
   if (maps < 0)
@@ -104,7 +120,9 @@ process_added (const GError *error, gpointer user_data)
   if (error != NULL)
     give_up (self, "Cannot record the command: ", error);
   else if (!self->was_told_to_end)
-    sonde_spawn_release (self->spawn);
+    sonde_spawn_release (self->spawn, self->control_fd);
+  /* The last copy that is closed is the command's. */
+  sonde_clear_fd (&self->control_fd);
 }
 
 static void
@@ -278,6 +296,22 @@ close_file (Record *self)
   sonde_clear_fd (&self->file_fd);
 }
 
+/* The worker knows the names in files; those of code that programs made are in files of theirs,
+ * which are read with our rights. */
+static void
+embed_jit_names (const Record *self)
+{
+  const SondeArchiveOptions options = { .only_jit = TRUE };
+  SondeArchiveResult result;
+  g_autoptr (GError) error = NULL;
+
+  if (self->options->no_symbols || self->exec_error != 0
+      || !g_file_test (self->file, G_FILE_TEST_IS_REGULAR) || !sonde_archive_has_jit (self->file))
+    return;
+  if (!sonde_archive_embed (self->file, self->file, &options, &result, &error))
+    sonde_cli_complain ("Cannot embed the names of code made at run time: %s", error->message);
+}
+
 static gboolean
 connect_service (Record *self, gboolean may_fall_back)
 {
@@ -315,7 +349,7 @@ static void
 run_loop (Record *self, GVariant *request, GUnixFDList *fds)
 {
   static const SondeRecordingHandler recording_handler
-      = { recording_started, process_added, show_progress, recording_ended, NULL };
+      = { recording_started, control_opened, process_added, show_progress, recording_ended, NULL };
   static const SondeSpawnHandler spawn_handler = { exec_failed, command_exited };
   guint sources[] = {
     g_unix_signal_add (SIGINT, on_interrupt, self),
@@ -356,6 +390,7 @@ record_clear (Record *self)
   sonde_connection_free (self->connection);
   g_clear_pointer (&self->loop, g_main_loop_unref);
   sonde_clear_fd (&self->file_fd);
+  sonde_clear_fd (&self->control_fd);
   g_free (self->file);
 }
 
@@ -365,14 +400,15 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SondeRecordOptions, sonde_record_options_clear
 static int
 record (const SondeRecordOptions *options, gboolean may_fall_back)
 {
-  g_auto (Record) self = { .options = options, .file_fd = -1, .command_status = -1 };
+  g_auto (Record) self
+      = { .options = options, .file_fd = -1, .control_fd = -1, .command_status = -1 };
   g_autoptr (GUnixFDList) fds = NULL;
   g_autoptr (GError) error = NULL;
   g_autoptr (GVariant) request = NULL;
 
   /* first of all, because GDBus starts threads */
   if (options->command != NULL)
-    self.spawn = sonde_spawn_new (options->command, &error);
+    self.spawn = sonde_spawn_new (options->command, sonde_record_options_preload (options), &error);
   if (error == NULL)
     request = sonde_record_options_build (options, &fds, &error);
   if (error != NULL)
@@ -391,6 +427,7 @@ record (const SondeRecordOptions *options, gboolean may_fall_back)
 
   run_loop (&self, request, fds);
   close_file (&self);
+  embed_jit_names (&self);
   print_summary (&self);
   return exit_status (&self);
 }

@@ -105,8 +105,8 @@ parse (int *argc, char ***argv, ReportOptions *options)
 
   if (!sonde_cli_parse (
           argc, argv, "FILE",
-          "Shows the heaviest call tree of a capture. FILE may be - (standard input).", NULL,
-          entries, FALSE, NULL))
+          "Shows the heaviest call tree of a capture. FILE may be - (standard input).",
+          "Example:\n  sondectl report --flat slow.syscap", entries, FALSE, NULL))
     return FALSE;
   if (*argc != 2)
     {

@@ -101,7 +101,7 @@ sonde_cmd_stop (int argc, char **argv)
   if (!sonde_cli_parse (&argc, &argv, "SESSION",
                         "Ends a session of the system's service. SESSION is its number, as "
                         "sondectl list shows it.",
-                        NULL, entries, FALSE, NULL))
+                        "Example:\n  sondectl stop 1", entries, FALSE, NULL))
     return 1;
   if (argc == 2)
     path = sonde_session_name_dup_path (argv[1]);

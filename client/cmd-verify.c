@@ -56,7 +56,8 @@ sonde_cmd_verify (int argc, char **argv)
   if (!sonde_cli_parse (&argc, &argv, "FILE",
                         "Checks the structure of a capture and recomputes its loss ledger.\n"
                         "FILE may be - (standard input).",
-                        "Exit status: 0 all holds; 1 broken or false; 2 whole, but cut short.",
+                        "Exit status: 0 all holds; 1 broken or false; 2 whole, but cut short.\n"
+                        "\nExample:\n  sondectl verify slow.syscap",
                         entries, FALSE, NULL))
     return EXIT_FALSE;
   if (argc != 2)

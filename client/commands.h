@@ -8,10 +8,13 @@
  */
 int sonde_cmd_record (int argc, char **argv);
 int sonde_cmd_report (int argc, char **argv);
+int sonde_cmd_heap (int argc, char **argv);
 int sonde_cmd_diff (int argc, char **argv);
+int sonde_cmd_export (int argc, char **argv);
 int sonde_cmd_flamegraph (int argc, char **argv);
 int sonde_cmd_dump (int argc, char **argv);
 int sonde_cmd_verify (int argc, char **argv);
+int sonde_cmd_archive (int argc, char **argv);
 int sonde_cmd_attach (int argc, char **argv);
 int sonde_cmd_list (int argc, char **argv);
 int sonde_cmd_stop (int argc, char **argv);

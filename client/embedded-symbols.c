@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "protocol/frame.h"
-
 struct SondeEmbeddedSymbols
 {
   GByteArray *bytes;
@@ -71,6 +69,29 @@ sonde_embedded_symbols_size (const SondeEmbeddedSymbols *self)
   return self->records->len;
 }
 
+const SondeSymbolRecord *
+sonde_embedded_symbols_get (const SondeEmbeddedSymbols *self, gsize index)
+{
+  return &g_array_index (self->records, SondeSymbolRecord, index);
+}
+
+void
+sonde_embedded_symbols_texts (const SondeEmbeddedSymbols *self,
+                              const SondeSymbolRecord *record,
+                              const char **name,
+                              const char **tag)
+{
+  *name = string_at (self->bytes, record->name_offset);
+  *tag = record->tag_offset == 0 ? NULL : string_at (self->bytes, record->tag_offset);
+}
+
+gboolean
+sonde_embedded_symbols_is_made_up (const char *name, const char *tag)
+{
+  return tag != NULL && g_str_has_prefix (name, tag)
+         && g_str_has_prefix (name + strlen (tag), "+0x");
+}
+
 gboolean
 sonde_embedded_symbols_lookup (const SondeEmbeddedSymbols *self,
                                gint32 pid,
@@ -98,7 +119,6 @@ sonde_embedded_symbols_lookup (const SondeEmbeddedSymbols *self,
   record = &g_array_index (self->records, SondeSymbolRecord, low - 1);
   if (record->pid != wanted.pid || record->end < address)
     return FALSE;
-  *name = string_at (self->bytes, record->name_offset);
-  *tag = record->tag_offset == 0 ? NULL : string_at (self->bytes, record->tag_offset);
+  sonde_embedded_symbols_texts (self, record, name, tag);
   return TRUE;
 }

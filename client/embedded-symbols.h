@@ -4,6 +4,8 @@
 
 #include <glib.h>
 
+#include "protocol/frame.h"
+
 #define SONDE_EMBEDDED_SYMBOLS_PATH      "__symbols__"
 #define SONDE_EMBEDDED_SYMBOLS_MAX_BYTES (512u << 20) /* what a report keeps in memory at most */
 
@@ -20,6 +22,18 @@ void sonde_embedded_symbols_free (SondeEmbeddedSymbols *self); /* accepts NULL *
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeEmbeddedSymbols, sonde_embedded_symbols_free)
 
 gsize sonde_embedded_symbols_size (const SondeEmbeddedSymbols *self);
+
+/* The record @index, its strings checked; its offsets are into the file. */
+const SondeSymbolRecord *sonde_embedded_symbols_get (const SondeEmbeddedSymbols *self, gsize index);
+
+/* @name, @tag: (out) (transfer none): as below */
+void sonde_embedded_symbols_texts (const SondeEmbeddedSymbols *self,
+                                   const SondeSymbolRecord *record,
+                                   const char **name,
+                                   const char **tag);
+
+/* What recorders embed where a file had no symbol: "TAG+0x1234". */
+gboolean sonde_embedded_symbols_is_made_up (const char *name, const char *tag);
 
 /**
  * sonde_embedded_symbols_lookup:

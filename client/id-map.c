@@ -2,6 +2,8 @@
 /* Open addressing with linear probing: a report looks up every frame of every sample here. */
 #include "client/id-map.h"
 
+#include "client/hash.h"
+
 #define INITIAL_SLOTS 64u /* a power of two */
 
 typedef struct
@@ -26,7 +28,7 @@ sonde_id_map_new (void)
 
   self->n_slots = INITIAL_SLOTS;
   self->slots = g_new0 (Slot, self->n_slots);
-  self->seed = (guint64) g_random_int () << 32 | g_random_int ();
+  self->seed = sonde_hash_seed ();
   return self;
 }
 
@@ -39,24 +41,11 @@ sonde_id_map_free (SondeIdMap *self)
   g_free (self);
 }
 
-/* The finaliser of MurmurHash3: every bit of the key reaches the low bits. */
-static guint32
-hash (const SondeIdMap *self, guint64 key)
-{
-  key ^= self->seed;
-  key ^= key >> 33;
-  key *= 0xff51afd7ed558ccdull;
-  key ^= key >> 33;
-  key *= 0xc4ceb9fe1a85ec53ull;
-  key ^= key >> 33;
-  return (guint32) key & (self->n_slots - 1);
-}
-
 /* The slot that holds @key, or the empty one where it belongs. */
 static Slot *
 find (const SondeIdMap *self, guint64 key)
 {
-  guint32 at = hash (self, key);
+  guint32 at = (guint32) sonde_hash (self->seed, key) & (self->n_slots - 1);
 
   while (self->slots[at].used && self->slots[at].key != key)
     at = (at + 1) & (self->n_slots - 1);

@@ -23,6 +23,7 @@ struct SondeLedgerCheck
   SondeLedgerCounters counters;
   guint64 n_frames;
   guint64 n_samples;
+  guint64 n_events;
   guint last_set; /* entries in the newest frame: SONDE_LEDGER_ALL if it is a closing CTRSET */
   SondeIdMap *jit_names;
   guint64 n_jit_unnamed;
@@ -143,6 +144,7 @@ void
 sonde_ledger_check_add_frame (SondeLedgerCheck *self, const SondeFrame *frame)
 {
   self->n_frames++;
+  self->n_events += sonde_ledger_is_event (frame);
   self->last_set = 0;
 
   switch (frame->type)
@@ -222,6 +224,11 @@ static const Sum sums[] = {
     { SONDE_LEDGER_RECORDED, SONDE_LEDGER_LOST_KERNEL, SONDE_LEDGER_LOST_RING,
       SONDE_LEDGER_LOST_QUEUE },
     4 },
+  { "events",
+    { SONDE_LEDGER_EVENTS_PRODUCED },
+    1,
+    { SONDE_LEDGER_EVENTS_RECORDED, SONDE_LEDGER_EVENTS_LOST_RING, SONDE_LEDGER_EVENTS_REFUSED },
+    3 },
   { "stream",
     { SONDE_LEDGER_STREAM_RECORDED, SONDE_LEDGER_STREAM_RESENT },
     2,
@@ -232,6 +239,12 @@ static const Sum sums[] = {
     1,
     { SONDE_LEDGER_STREAM_SAMPLES, SONDE_LEDGER_STREAM_SAMPLES_LOST,
       SONDE_LEDGER_STREAM_SAMPLES_FILTERED, SONDE_LEDGER_STREAM_SAMPLES_BEFORE },
+    4 },
+  { "events",
+    { SONDE_LEDGER_EVENTS_RECORDED },
+    1,
+    { SONDE_LEDGER_STREAM_EVENTS, SONDE_LEDGER_STREAM_EVENTS_LOST,
+      SONDE_LEDGER_STREAM_EVENTS_FILTERED, SONDE_LEDGER_STREAM_EVENTS_BEFORE },
     4 },
 };
 
@@ -301,6 +314,7 @@ check_ledger (const SondeLedgerCheck *self, GPtrArray *findings)
     check_sum (self, &sums[i], findings);
   check_count (self, "frames", SONDE_LEDGER_STREAM_DELIVERED, self->n_frames, findings);
   check_count (self, "samples", SONDE_LEDGER_STREAM_SAMPLES, self->n_samples, findings);
+  check_count (self, "events", SONDE_LEDGER_STREAM_EVENTS, self->n_events, findings);
 }
 
 static void

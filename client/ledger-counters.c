@@ -64,3 +64,23 @@ sonde_ledger_counters_set (SondeLedgerCounters *self, const SondeFrameCounterSet
   self->set |= found;
   return found;
 }
+
+void
+sonde_ledger_counters_adjust (const SondeLedgerCounters *self,
+                              SondeFrameCounterSet *frame,
+                              SondeLedger entry,
+                              gint64 difference)
+{
+  for (guint i = 0; i < frame->n_groups; i++)
+    for (guint slot = 0; slot < G_N_ELEMENTS (frame->groups[i].ids); slot++)
+      {
+        guint32 id = frame->groups[i].ids[slot];
+        guint32 found;
+
+        if (id == 0 || !sonde_id_map_lookup (self->entries, id, &found) || found != entry)
+          continue;
+        /* any value may stand there: wrap */
+        frame->groups[i].values[slot].v64
+            = (gint64) ((guint64) frame->groups[i].values[slot].v64 + (guint64) difference);
+      }
+}

@@ -24,5 +24,11 @@ void sonde_ledger_counters_clear (SondeLedgerCounters *self);
 
 void sonde_ledger_counters_define (SondeLedgerCounters *self, const SondeFrameCounterDefine *frame);
 
+/* Adds @difference to the value of @entry, if @frame has it. */
+void sonde_ledger_counters_adjust (const SondeLedgerCounters *self,
+                                   SondeFrameCounterSet *frame,
+                                   SondeLedger entry,
+                                   gint64 difference);
+
 /* Takes the values of @frame. Returns: the entries that were in it, a bit each */
 guint sonde_ledger_counters_set (SondeLedgerCounters *self, const SondeFrameCounterSet *frame);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "client/function-set.h"
 #include "client/profile-sums.h"
 #include "client/text.h"
 
@@ -22,7 +23,7 @@ typedef struct
 
 struct SondeProfileDiff
 {
-  GPtrArray *functions; /* const SondeFunction: of both profiles, equal ones once */
+  SondeFunctionSet *functions; /* of both profiles */
   Shares *functions_self;
   SondeCallTree *tree; /* of both */
   Shares *nodes;       /* by node: share of its total */
@@ -41,31 +42,6 @@ static double
 change_of (const Shares *shares)
 {
   return shares->share[AFTER] - shares->share[BEFORE];
-}
-
-/* (transfer full): by function of @profile its number here. */
-static guint32 *
-number_functions (SondeProfileDiff *self, GHashTable *by_name, const SondeProfile *profile)
-{
-  guint32 n = sonde_profile_n_functions (profile);
-  guint32 *numbers = g_new (guint32, n);
-
-  for (guint32 i = 0; i < n; i++)
-    {
-      const SondeFunction *function = sonde_profile_function (profile, i);
-      char *key = g_strdup_printf ("%s\n%s", function->name, function->module);
-      gpointer found;
-
-      if (!g_hash_table_lookup_extended (by_name, key, NULL, &found))
-        {
-          found = GUINT_TO_POINTER (self->functions->len);
-          g_hash_table_insert (by_name, g_strdup (key), found);
-          g_ptr_array_add (self->functions, (gpointer) function);
-        }
-      numbers[i] = GPOINTER_TO_UINT (found);
-      g_free (key);
-    }
-  return numbers;
 }
 
 static void
@@ -116,17 +92,16 @@ sonde_profile_diff_new (const SondeProfile *before, const SondeProfile *after)
 {
   SondeProfileDiff *self = g_new0 (SondeProfileDiff, 1);
   const SondeProfile *profiles[N_SIDES] = { before, after };
-  g_autoptr (GHashTable) by_name = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   g_autofree guint32 *old_numbers = NULL;
   g_autofree guint32 *new_numbers = NULL;
   g_autofree guint64 *old_totals = NULL;
   guint32 n_old;
 
-  self->functions = g_ptr_array_new ();
+  self->functions = sonde_function_set_new ();
   self->tree = sonde_call_tree_new ();
-  old_numbers = number_functions (self, by_name, before);
-  new_numbers = number_functions (self, by_name, after);
-  self->functions_self = g_new0 (Shares, self->functions->len);
+  old_numbers = sonde_function_set_add (self->functions, before);
+  new_numbers = sonde_function_set_add (self->functions, after);
+  self->functions_self = g_new0 (Shares, sonde_function_set_size (self->functions));
   share_functions (self, BEFORE, before, old_numbers);
   share_functions (self, AFTER, after, new_numbers);
 
@@ -145,7 +120,7 @@ sonde_profile_diff_free (SondeProfileDiff *self)
 {
   if (self == NULL)
     return;
-  g_ptr_array_unref (self->functions);
+  sonde_function_set_free (self->functions);
   g_free (self->functions_self);
   sonde_call_tree_free (self->tree);
   g_free (self->nodes);
@@ -155,8 +130,8 @@ sonde_profile_diff_free (SondeProfileDiff *self)
 static int
 compare_names (const SondeProfileDiff *self, guint32 a, guint32 b)
 {
-  const SondeFunction *left = g_ptr_array_index (self->functions, a);
-  const SondeFunction *right = g_ptr_array_index (self->functions, b);
+  const SondeFunction *left = sonde_function_set_get (self->functions, a);
+  const SondeFunction *right = sonde_function_set_get (self->functions, b);
   int order = strcmp (left->name, right->name);
 
   return order != 0 ? order : strcmp (left->module, right->module);
@@ -199,7 +174,7 @@ sonde_profile_diff_append_functions (GString *out,
                                      const SondeProfileDiff *self,
                                      const SondeProfileStyle *style)
 {
-  guint n = self->functions->len;
+  guint n = sonde_function_set_size (self->functions);
   g_autofree guint32 *order = g_new (guint32, n);
   gboolean is_any = FALSE;
 
@@ -210,7 +185,7 @@ sonde_profile_diff_append_functions (GString *out,
   g_string_append_printf (out, "\n Before   After  Change  %-40s  Module\n", "Function (self)");
   for (guint i = 0; i < n; i++)
     {
-      const SondeFunction *function = g_ptr_array_index (self->functions, order[i]);
+      const SondeFunction *function = sonde_function_set_get (self->functions, order[i]);
 
       if (!has_changed (&self->functions_self[order[i]], style))
         continue;
@@ -255,7 +230,7 @@ dup_shown (const Printer *printer, guint32 node)
 static void
 append_node (const Printer *printer, guint32 node, const char *branch)
 {
-  const SondeFunction *function = g_ptr_array_index (
+  const SondeFunction *function = sonde_function_set_get (
       printer->diff->functions, sonde_call_tree_node (printer->diff->tree, node)->id);
 
   append_shares (printer->out, &printer->diff->nodes[node], printer->style);

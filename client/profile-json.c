@@ -58,8 +58,9 @@ number_function (Writer *self, guint32 function)
 
 /* A child never weighs more than its parent, so the parent of what is shown is shown. */
 static void
-add_nodes (Writer *self, const SondeCallTree *tree)
+add_nodes (Writer *self, const SondeProfileProcess *process)
 {
+  const SondeCallTree *tree = process->tree;
   guint32 n_nodes = sonde_call_tree_n_nodes (tree);
   g_autofree gint64 *number_of = g_new (gint64, n_nodes);
   gint64 n_shown = 0;
@@ -79,6 +80,8 @@ add_nodes (Writer *self, const SondeCallTree *tree)
       add_number (self->builder, "parent", (guint64) number_of[node->parent]);
       add_number (self->builder, "total", node->total);
       add_number (self->builder, "self", node->self);
+      if (process->beside != NULL)
+        add_number (self->builder, "beside", sonde_call_tree_node (process->beside, i)->total);
       json_builder_end_object (self->builder);
     }
   json_builder_end_array (self->builder);
@@ -96,7 +99,7 @@ add_process (Writer *self, const SondeProfileProcess *process)
   add_escaped (self->builder, "comm", process->process.comm);
   add_escaped (self->builder, "cmdline", process->process.cmdline);
   add_number (self->builder, "total", total);
-  add_nodes (self, process->tree);
+  add_nodes (self, process);
   json_builder_end_object (self->builder);
 }
 
@@ -164,6 +167,8 @@ sonde_profile_json_add_rows (JsonBuilder *builder,
       add_text (builder, "source", function->source);
       add_number (builder, "self", sums.self[id]);
       add_number (builder, "total", sums.total[id]);
+      if (sonde_profile_has_beside (profile))
+        add_number (builder, "beside", sums.beside[id]);
       json_builder_end_object (builder);
     }
   json_builder_end_array (builder);

@@ -40,18 +40,63 @@ append_percent (GString *out, const SondeProfileStyle *style, double percent)
     g_string_append_printf (out, "%6.1f%%", percent);
 }
 
-/* Bytes and blocks, in this order, whichever of them the shares are of. */
 static void
-append_amounts (GString *out, SondeUnit unit, guint64 weight, guint64 beside)
+append_amount (GString *out, SondeUnit unit, guint64 amount)
 {
-  g_autofree char *bytes = NULL;
-  g_autofree char *blocks = NULL;
+  g_autofree char *text = NULL;
+
+  if (unit == SONDE_UNIT_BYTES)
+    {
+      text = sonde_text_size (amount);
+      g_string_append_printf (out, "%10s  ", text);
+    }
+  else
+    {
+      text = sonde_text_count (amount);
+      g_string_append_printf (out, "%10s  ", text);
+    }
+}
+
+static SondeUnit
+other_unit (SondeUnit unit)
+{
+  return unit == SONDE_UNIT_BYTES ? SONDE_UNIT_BLOCKS : SONDE_UNIT_BYTES;
+}
+
+/* Shares say enough of samples. */
+static void
+append_amounts (GString *out, const SondeProfile *profile, guint64 weight, guint64 beside)
+{
+  SondeUnit unit = sonde_profile_unit (profile);
 
   if (unit == SONDE_UNIT_SAMPLES)
     return;
-  bytes = sonde_text_size (unit == SONDE_UNIT_BYTES ? weight : beside);
-  blocks = sonde_text_count (unit == SONDE_UNIT_BYTES ? beside : weight);
-  g_string_append_printf (out, "%10s %11s  ", bytes, blocks);
+  append_amount (out, unit, weight);
+  if (sonde_profile_has_beside (profile))
+    append_amount (out, other_unit (unit), beside);
+}
+
+static void
+append_amount_titles (GString *out, const SondeProfile *profile)
+{
+  static const char *const titles[]
+      = { [SONDE_UNIT_BYTES] = "Bytes", [SONDE_UNIT_BLOCKS] = "Count" };
+  SondeUnit unit = sonde_profile_unit (profile);
+
+  if (unit == SONDE_UNIT_SAMPLES)
+    return;
+  g_string_append_printf (out, "%10s  ", titles[unit]);
+  if (sonde_profile_has_beside (profile))
+    g_string_append_printf (out, "%10s  ", titles[other_unit (unit)]);
+}
+
+/* Columns that the functions stand behind. */
+static int
+count_indent (const SondeProfile *profile)
+{
+  if (sonde_profile_unit (profile) == SONDE_UNIT_SAMPLES)
+    return 17;
+  return sonde_profile_has_beside (profile) ? 41 : 29;
 }
 
 static void
@@ -67,8 +112,7 @@ append_numbers (const Printer *printer, const Weight *weight)
     }
   else
     g_string_append_printf (printer->out, " %7s  ", "");
-  append_amounts (printer->out, sonde_profile_unit (printer->profile), weight->total,
-                  weight->beside);
+  append_amounts (printer->out, printer->profile, weight->total, weight->beside);
 }
 
 static Weight
@@ -157,7 +201,6 @@ static void
 append_below (Printer *printer, guint32 node, guint depth)
 {
   const char *aside = printer->style->utf8 ? "╶ " : "+ ";
-  gboolean has_amounts = sonde_profile_unit (printer->profile) != SONDE_UNIT_SAMPLES;
 
   for (; depth < printer->style->max_depth; depth++)
     {
@@ -179,7 +222,7 @@ append_below (Printer *printer, guint32 node, guint depth)
     }
   if (sonde_call_tree_node (printer->process->tree, node)->first_child != 0)
     g_string_append_printf (printer->out, "%*s%s[deeper than --max-depth %u]\n",
-                            has_amounts ? 41 : 17, "", printer->prefix->str,
+                            count_indent (printer->profile), "", printer->prefix->str,
                             printer->style->max_depth);
 }
 
@@ -239,8 +282,9 @@ sonde_profile_append_tree (GString *out,
   guint i;
 
   g_string_append (out, "\n  Total    Self");
-  if (sonde_profile_unit (profile) != SONDE_UNIT_SAMPLES)
-    g_string_append_printf (out, "  %10s %11s", "Bytes", "Blocks");
+  g_string_append (out, "  ");
+  append_amount_titles (out, profile);
+  g_string_truncate (out, out->len - 2);
   g_string_append_c (out, '\n');
   for (i = 0; i < n_processes; i++)
     {
@@ -270,7 +314,7 @@ append_flat_rest (GString *out, const SondeProfileSums *sums, const Weight *rest
   double percent = sonde_text_percent (rest->self, sonde_profile_total (sums->profile));
 
   g_string_append_printf (out, "%6.1f%%          ", percent);
-  append_amounts (out, sonde_profile_unit (sums->profile), rest->self, rest->beside);
+  append_amounts (out, sums->profile, rest->self, rest->beside);
   g_string_append_printf (out, "[%u more, %.1f%%]\n", n_rest, percent);
 }
 
@@ -298,7 +342,7 @@ append_flat_rows (GString *out, const SondeProfileSums *sums, const SondeProfile
         }
       append_percent (out, style, sonde_text_percent (self, total));
       g_string_append_printf (out, " %6.1f%%  ", sonde_text_percent (sums->total[id], total));
-      append_amounts (out, sonde_profile_unit (sums->profile), self, sums->beside[id]);
+      append_amounts (out, sums->profile, self, sums->beside[id]);
       if (function->module[0] != '\0')
         g_string_append_printf (out, "%-40s  %s%s%s\n", function->name, function->module,
                                 function->source[0] != '\0' ? "  " : "", function->source);
@@ -328,8 +372,7 @@ sonde_profile_append_flat (GString *out,
 
   sonde_profile_sums_init (&sums, profile);
   g_string_append (out, "\n   Self   Total  ");
-  if (sonde_profile_unit (profile) != SONDE_UNIT_SAMPLES)
-    g_string_append_printf (out, "%10s %11s  ", "Bytes", "Blocks");
+  append_amount_titles (out, profile);
   if (has_modules (profile))
     g_string_append_printf (out, "%-40s  Module\n", "Function");
   else

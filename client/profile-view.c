@@ -6,14 +6,14 @@
 
 #include "client/text.h"
 
-/* Takes @tree as the only one of @view. */
+/* Takes @tree as the only one of @view, and its fellow. */
 static void
-take_tree (SondeProfile *view, const char *title, SondeCallTree *tree)
+take_tree (SondeProfile *view, const char *title, SondeCallTree *tree, SondeCallTree *beside)
 {
   g_autofree char *comm = g_strdup (title);
   SondeModelProcess all = { .pid = -1, .comm = comm, .cmdline = comm };
 
-  sonde_profile_add_process (view, &all, tree, NULL);
+  sonde_profile_add_process (view, &all, tree, beside);
 }
 
 static SondeProfile *
@@ -26,15 +26,29 @@ new_view (const SondeProfile *profile)
   return view;
 }
 
+/* A tree for what stands beside, if there is anything. */
+static SondeCallTree *
+new_beside (const SondeProfile *profile)
+{
+  return sonde_profile_has_beside (profile) ? sonde_call_tree_new () : NULL;
+}
+
 SondeProfile *
 sonde_profile_view_bottom_up (const SondeProfile *profile)
 {
   SondeProfile *view = new_view (profile);
   SondeCallTree *tree = sonde_call_tree_new ();
+  SondeCallTree *beside = new_beside (profile);
 
   for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
-    sonde_call_tree_add_inverted (tree, sonde_profile_process (profile, i)->tree);
-  take_tree (view, "[functions, below them their callers]", tree);
+    {
+      const SondeProfileProcess *process = sonde_profile_process (profile, i);
+
+      sonde_call_tree_add_inverted (tree, process->tree);
+      if (beside != NULL)
+        sonde_call_tree_add_inverted (beside, process->beside);
+    }
+  take_tree (view, "[functions, below them their callers]", tree, beside);
   return view;
 }
 
@@ -59,6 +73,7 @@ sonde_profile_view_callers (const SondeProfile *profile, const char *name)
   gboolean is_found = FALSE;
   SondeProfile *view;
   SondeCallTree *tree;
+  SondeCallTree *beside;
 
   for (guint32 i = 0; i < n_functions; i++)
     {
@@ -70,9 +85,16 @@ sonde_profile_view_callers (const SondeProfile *profile, const char *name)
 
   view = new_view (profile);
   tree = sonde_call_tree_new ();
+  beside = new_beside (profile);
   for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
-    sonde_call_tree_add_callers (tree, sonde_profile_process (profile, i)->tree, is_wanted);
-  take_tree (view, title, tree);
+    {
+      const SondeProfileProcess *process = sonde_profile_process (profile, i);
+
+      sonde_call_tree_add_callers (tree, process->tree, is_wanted);
+      if (beside != NULL)
+        sonde_call_tree_add_callers (beside, process->beside, is_wanted);
+    }
+  take_tree (view, title, tree, beside);
   return view;
 }
 
@@ -103,8 +125,9 @@ group_functions (const SondeProfile *profile, GroupFunc group)
     {
       const SondeProfileProcess *process = sonde_profile_process (profile, i);
 
-      sonde_profile_add_process (view, &process->process,
-                                 sonde_call_tree_remap (process->tree, group_of), NULL);
+      sonde_profile_add_process (
+          view, &process->process, sonde_call_tree_remap (process->tree, group_of),
+          process->beside != NULL ? sonde_call_tree_remap (process->beside, group_of) : NULL);
     }
   return view;
 }
@@ -149,9 +172,12 @@ sonde_profile_view_by_process (const SondeProfile *profile)
       g_autofree char *name = g_strdup_printf ("%s (pid %d)", comm, process->process.pid);
       guint32 id = sonde_profile_name_function (view, name, "");
       SondeCallTree *tree = sonde_call_tree_new ();
+      SondeCallTree *beside = new_beside (profile);
 
       sonde_call_tree_add (tree, &id, 1, sonde_call_tree_node (process->tree, 0)->total);
-      sonde_profile_add_process (view, &process->process, tree, NULL);
+      if (beside != NULL)
+        sonde_call_tree_add (beside, &id, 1, sonde_call_tree_node (process->beside, 0)->total);
+      sonde_profile_add_process (view, &process->process, tree, beside);
     }
   return view;
 }

@@ -5,8 +5,8 @@
 #include "client/profile.h"
 
 /*
- * Each returns a profile of its own, of the first unit alone, that may use functions of @profile:
- * the caller keeps that as long.
+ * Each returns a profile of its own that may use functions of @profile: the caller keeps that as
+ * long.
  */
 
 /* One tree: functions in which the time was spent, below them their callers. */

@@ -63,6 +63,12 @@ sonde_profile_unit (const SondeProfile *self)
   return self->unit;
 }
 
+gboolean
+sonde_profile_has_beside (const SondeProfile *self)
+{
+  return self->processes->len > 0 && sonde_profile_process (self, 0)->beside != NULL;
+}
+
 void
 sonde_profile_add_function (SondeProfile *self, const SondeFunction *function)
 {

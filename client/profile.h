@@ -16,7 +16,8 @@ typedef struct
 {
   SondeModelProcess process; /* pid -1: several of that name */
   SondeCallTree *tree;       /* ids are numbers of functions; the root's total is the process's */
-  SondeCallTree *beside; /* NULL, or the same nodes: blocks where @tree has bytes, or the reverse */
+  SondeCallTree *beside; /* NULL, or the same nodes: blocks where @tree has bytes, or the reverse;
+                            a stack has weight in both */
 } SondeProfileProcess;
 
 typedef struct SondeProfile SondeProfile;
@@ -27,6 +28,9 @@ void sonde_profile_free (SondeProfile *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeProfile, sonde_profile_free)
 
 SondeUnit sonde_profile_unit (const SondeProfile *self);
+
+/* Whether its processes have a second tree; all or none do. */
+gboolean sonde_profile_has_beside (const SondeProfile *self);
 
 /**
  * sonde_profile_add_function:

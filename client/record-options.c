@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What the user asked sondectl record for, and the request it becomes. */
+#include "config.h"
+
 #include "client/record-options.h"
 
 #include <errno.h>
@@ -10,8 +12,8 @@
 
 #define MAX_SECONDS (366.0 * 86400)
 #define DESCRIPTION                                                                                \
-  "Exit status: the command's own (128+n if signal n ended it), else 0; 125 if recording\n"        \
-  "failed, 126 or 127 if the command could not be run or found."
+  "Exit status: the command's, or 0; 125 recording failed, 126, 127 cannot run it.\n"              \
+  "Example:\n  sondectl record --embedded -d 5 -- python3 program.py"
 
 /* "cpu,memory"; given again, it adds. */
 static gboolean
@@ -44,6 +46,25 @@ add_pid (const char *name, const char *value, gpointer data, GError **error)
   return TRUE;
 }
 
+/* Of "--memory" alone everything is meant. */
+static gboolean
+set_memory (const char *name, const char *value, gpointer data, GError **error)
+{
+  SondeRecordOptions *self = data;
+
+  /* Whatever stands behind it is taken for its mode. */
+  if (value != NULL && !g_str_equal (value, "all") && !g_str_equal (value, "sampled"))
+    {
+      g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+                   "%s is no mode of --memory, which is all or sampled; put -- before the command",
+                   value);
+      return FALSE;
+    }
+  g_free (self->memory);
+  self->memory = g_strdup (value != NULL ? value : "all");
+  return TRUE;
+}
+
 /* The service judges names and numbers; here is only what would be lost on the way. */
 static gboolean
 check (const SondeRecordOptions *self)
@@ -58,10 +79,12 @@ check (const SondeRecordOptions *self)
   else if (self->pids->len > SONDE_RECORD_MAX_PIDS)
     sonde_cli_complain ("at most %d processes can be named", SONDE_RECORD_MAX_PIDS);
   else if (self->frequency_hz < 0 || self->period < 0 || self->stack_size_bytes < 0
-           || self->max_depth < 0)
+           || self->max_depth < 0 || self->memory_interval_bytes < 0 || self->memory_wait_us < 0)
     sonde_cli_complain ("numbers must not be negative");
   else if (self->frequency_hz > 0 && self->period > 0)
     sonde_cli_complain ("--frequency and --period exclude each other");
+  else if (self->memory != NULL && self->command == NULL)
+    sonde_cli_complain ("--memory needs a COMMAND");
   else if (!(self->seconds >= 0 && self->seconds <= MAX_SECONDS))
     sonde_cli_complain ("--duration must lie between 0 and a year");
   else
@@ -97,8 +120,14 @@ sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
     { "stack-size", 0, 0, G_OPTION_ARG_INT, &self->stack_size_bytes,
       "Stack copied per sample (16384)", "BYTES" },
     { "max-depth", 0, 0, G_OPTION_ARG_INT, &self->max_depth, "Frames kept per sample (256)", "N" },
+    { "memory", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, set_memory,
+      "Record the heap of COMMAND, too: all or sampled (all)", "MODE" },
+    { "memory-interval", 0, 0, G_OPTION_ARG_INT64, &self->memory_interval_bytes,
+      "Bytes between heap samples (524288)", "BYTES" },
+    { "memory-wait", 0, 0, G_OPTION_ARG_INT, &self->memory_wait_us,
+      "Let the command wait that long rather than lose events (0)", "US" },
     { "counters", 0, 0, G_OPTION_ARG_CALLBACK, add_counters,
-      "Also: cpu,memory,network,disk,process, ten times a second", "KINDS" },
+      "Also: cpu,memory,network,disk,process, at 10 Hz", "KINDS" },
     { "no-symbols", 0, 0, G_OPTION_ARG_NONE, &self->no_symbols, "Do not embed function names",
       NULL },
     { "sonded", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME, &self->daemon_path, NULL, "PATH" },
@@ -107,7 +136,7 @@ sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
   };
 
   self->pids = g_array_new (FALSE, FALSE, sizeof (GPid));
-  if (!sonde_cli_parse (argc, argv, "-p PID... | -u UNIT | -a | [--] COMMAND [ARGUMENT...]",
+  if (!sonde_cli_parse (argc, argv, "-p PID | -u UNIT | -a | [--] COMMAND...",
                         "Records where programs spend their time.", DESCRIPTION, entries, TRUE,
                         self))
     return FALSE;
@@ -129,6 +158,7 @@ sonde_record_options_clear (SondeRecordOptions *self)
   g_clear_pointer (&self->event, g_free);
   g_clear_pointer (&self->unit, g_free);
   g_clear_pointer (&self->unwind, g_free);
+  g_clear_pointer (&self->memory, g_free);
   g_clear_pointer (&self->counters, g_strfreev);
 }
 
@@ -243,6 +273,9 @@ sonde_record_options_build (const SondeRecordOptions *self, GUnixFDList **fds, G
   add_string (&request, "unwind", self->unwind);
   add_u32 (&request, "stack-size", self->stack_size_bytes);
   add_u32 (&request, "max-depth", self->max_depth);
+  add_string (&request, "memory", self->memory);
+  add_u64 (&request, "memory-interval", (guint64) self->memory_interval_bytes);
+  add_u32 (&request, "memory-wait", self->memory_wait_us);
   if (self->kernel)
     add_boolean (&request, "kernel", TRUE);
   if (self->raw)
@@ -257,6 +290,16 @@ sonde_record_options_build (const SondeRecordOptions *self, GUnixFDList **fds, G
 
   *fds = g_steal_pointer (&list);
   return g_variant_builder_end (&request);
+}
+
+const char *
+sonde_record_options_preload (const SondeRecordOptions *self)
+{
+  const char *library = g_getenv ("SONDE_MEMORY_LIBRARY");
+
+  if (self->memory == NULL)
+    return NULL;
+  return library != NULL ? library : SONDE_LIBDIR "/sonde/libsonde-memory.so";
 }
 
 char *

@@ -31,6 +31,9 @@ typedef struct
   char *unwind;
   int stack_size_bytes;
   int max_depth;
+  char *memory; /* "all", "sampled"; NULL: off */
+  gint64 memory_interval_bytes;
+  int memory_wait_us;
   char **counters; /* NULL: none */
 } SondeRecordOptions;
 
@@ -49,6 +52,10 @@ void sonde_record_options_clear (SondeRecordOptions *self);
  */
 GVariant *
 sonde_record_options_build (const SondeRecordOptions *self, GUnixFDList **fds, GError **error);
+
+/* The library that tells of the command's allocations: what SONDE_MEMORY_LIBRARY says, else the
+ * installed one; NULL if they are not asked for. */
+const char *sonde_record_options_preload (const SondeRecordOptions *self);
 
 /* "python3": what the capture is named after. */
 char *sonde_record_options_dup_subject (const SondeRecordOptions *self);

@@ -10,14 +10,17 @@
 static const struct
 {
   const char *key;
-  const char *what; /* "%s samples were ..." */
-  const char *advice;
+  const char *what;   /* "%s samples were ..." */
+  const char *advice; /* NULL: none */
 } losses[] = {
   { "lost-kernel", "samples found no room in the kernel's ring",
     "lower -F or --stack-size, or raise the limit on locked memory (ulimit -l)" },
   { "lost-ring", "samples came malformed or cut out of the ring",
     "this should not happen: please report it with the capture" },
   { "lost-queue", "samples came faster than they could be unwound", "lower -F or --stack-size" },
+  { "events-lost-ring", "events of programs found no room in their rings",
+    "--memory-wait lets the command wait for it" },
+  { "events-refused", "events of programs were impossible, or came while it was paused", NULL },
   { "stream-lost", "frames were dropped because the capture was not written fast enough",
     "write to a faster disk with -o" },
 };
@@ -46,7 +49,10 @@ count_lost (const SondeRecording *recording)
   return sonde_recording_statistic (recording, "lost-kernel")
          + sonde_recording_statistic (recording, "lost-ring")
          + sonde_recording_statistic (recording, "lost-queue")
-         + sonde_recording_statistic (recording, "stream-samples-lost");
+         + sonde_recording_statistic (recording, "stream-samples-lost")
+         + sonde_recording_statistic (recording, "events-lost-ring")
+         + sonde_recording_statistic (recording, "events-refused")
+         + sonde_recording_statistic (recording, "stream-events-lost");
 }
 
 char *
@@ -71,7 +77,9 @@ append_losses (GString *out, const SondeRecording *recording)
       g_autofree char *count = sonde_text_count (n);
 
       if (n > 0)
-        g_string_append_printf (out, "Lost: %s %s; %s.\n", count, losses[i].what, losses[i].advice);
+        g_string_append_printf (out, "Lost: %s %s%s%s.\n", count, losses[i].what,
+                                losses[i].advice != NULL ? "; " : "",
+                                losses[i].advice != NULL ? losses[i].advice : "");
     }
 }
 
@@ -96,17 +104,19 @@ char *
 sonde_record_summary_end (const SondeRecording *recording, const char *file)
 {
   guint64 n_samples = sonde_recording_statistic (recording, "recorded");
+  guint64 n_events = sonde_recording_statistic (recording, "events-recorded");
   g_autofree char *samples = sonde_text_plural (n_samples, "sample", "samples");
+  g_autofree char *events = sonde_text_plural (n_events, "event", "events");
   g_autofree char *duration = sonde_text_duration (sonde_recording_elapsed_ns (recording));
   g_autofree char *size = sonde_text_size (sonde_recording_bytes (recording));
   g_autofree char *shown = sonde_text_escape (file, -1);
   g_autofree char *quoted = g_shell_quote (file);
   GString *out = g_string_new (NULL);
 
-  g_string_append_printf (out, "Recorded %s in %s",
+  g_string_append_printf (out, "Recorded %s%s%s in %s",
                           sonde_recording_has_statistics (recording) ? samples : "something",
-                          duration);
-  if (n_samples > 0 && count_lost (recording) == 0)
+                          n_events > 0 ? " and " : "", n_events > 0 ? events : "", duration);
+  if (n_samples + n_events > 0 && count_lost (recording) == 0)
     g_string_append (out, ", none lost");
   g_string_append_printf (out, ": %s (%s)\n", shown, size);
   append_losses (out, recording);

@@ -280,19 +280,17 @@ sonde_recording_read (SondeRecording *self)
         = g_unix_fd_add (self->capture_fd, G_IO_IN | G_IO_HUP | G_IO_ERR, capture_ready, self);
 }
 
-static gboolean
-take_capture (SondeRecording *self, GUnixFDList *fds, GVariant *handle, GError **error)
+/* Returns: a descriptor, or -1 */
+static int
+take_handle (GUnixFDList *fds, GVariant *handle, GError **error)
 {
   gint32 index = g_variant_get_handle (handle);
 
-  if (fds == NULL || index < 0 || index >= g_unix_fd_list_get_length (fds))
-    {
-      g_set_error (error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
-                   "The service's answer lacks the capture's descriptor");
-      return FALSE;
-    }
-  self->capture_fd = g_unix_fd_list_get (fds, index, error);
-  return self->capture_fd >= 0;
+  if (fds != NULL && index >= 0 && index < g_unix_fd_list_get_length (fds))
+    return g_unix_fd_list_get (fds, index, error);
+  g_set_error (error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
+               "The service's answer lacks a descriptor");
+  return -1;
 }
 
 static void stopped (GObject *source, GAsyncResult *result, gpointer user_data);
@@ -358,7 +356,7 @@ profile_ready (GObject *source, GAsyncResult *result, gpointer user_data)
       && g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
     return; /* self may be gone */
   if (error == NULL)
-    take_capture (self, fds, capture, &error);
+    self->capture_fd = take_handle (fds, capture, &error);
   if (error != NULL)
     {
       fail (self, g_steal_pointer (&error));
@@ -382,6 +380,34 @@ sonde_recording_start (SondeRecording *self, GVariant *options, GUnixFDList *fds
   sonde_dbus_manager_call_profile (self->connection->manager, options,
                                    sonde_connection_call_flags (self->connection), -1, fds,
                                    self->cancellable, profile_ready, self);
+}
+
+static void
+control_opened (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  SondeRecording *self = user_data;
+  g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GVariant) handle = NULL;
+  g_autoptr (GError) error = NULL;
+  int fd = -1;
+
+  if (!sonde_dbus_session_call_open_control_finish (SONDE_DBUS_SESSION (source), &handle, &fds,
+                                                    result, &error)
+      && g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
+    return; /* self may be gone */
+  if (error == NULL)
+    fd = take_handle (fds, handle, &error);
+  if (error != NULL)
+    g_dbus_error_strip_remote_error (error);
+  self->handler->control_opened (fd, error, self->user_data);
+}
+
+void
+sonde_recording_open_control (SondeRecording *self)
+{
+  sonde_dbus_session_call_open_control (self->session,
+                                        sonde_connection_call_flags (self->connection), G_MAXINT,
+                                        NULL, self->cancellable, control_opened, self);
 }
 
 static void

@@ -13,6 +13,9 @@ typedef struct
 {
   /* The session runs. */
   void (*started) (gpointer user_data);
+  /* Answer to sonde_recording_open_control(). @fd: (transfer full): for the programs; -1 with
+   * @error */
+  void (*control_opened) (int fd, const GError *error, gpointer user_data);
   /* Answer to sonde_recording_add_process(). @error NULL: it is being recorded. */
   void (*added) (const GError *error, gpointer user_data);
   /* Answer to sonde_recording_refresh(); does not come once the session is over. */
@@ -45,6 +48,9 @@ void sonde_recording_start (SondeRecording *self, GVariant *options, GUnixFDList
 
 /* Begins to read the capture for the handler, once the session has started. */
 void sonde_recording_read (SondeRecording *self);
+
+/* Once it has started. */
+void sonde_recording_open_control (SondeRecording *self);
 
 /* @maps_fd: (transfer none): an open /proc/PID/maps */
 void sonde_recording_add_process (SondeRecording *self, GPid pid, int maps_fd);

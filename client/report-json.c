@@ -2,12 +2,8 @@
 /* A report as JSON for programs: docs/sondectl.1.rst has its members. */
 #include "client/report-json.h"
 
-#include <string.h>
-
 #include "client/profile-json.h"
 #include "client/text.h"
-
-#define SETTINGS "sonde" /* METADATA frame and its group of keys: docs/protocol.md */
 
 static void
 add_number (JsonBuilder *builder, const char *member, gint64 value)
@@ -19,18 +15,17 @@ add_number (JsonBuilder *builder, const char *member, gint64 value)
 static void
 add_settings (JsonBuilder *builder, const SondeCaptureModel *model)
 {
-  const char *metadata = sonde_capture_model_metadata (model, SETTINGS);
-  g_autoptr (GKeyFile) file = g_key_file_new ();
+  g_autoptr (GKeyFile) file = sonde_capture_model_dup_settings (model);
   g_auto (GStrv) keys = NULL;
 
-  if (metadata != NULL && g_key_file_load_from_data (file, metadata, strlen (metadata), 0, NULL))
-    keys = g_key_file_get_keys (file, SETTINGS, NULL, NULL);
+  if (file != NULL)
+    keys = g_key_file_get_keys (file, SONDE_CAPTURE_SETTINGS, NULL, NULL);
 
   json_builder_set_member_name (builder, "settings");
   json_builder_begin_object (builder);
   for (guint i = 0; keys != NULL && keys[i] != NULL; i++)
     {
-      g_autofree char *value = g_key_file_get_value (file, SETTINGS, keys[i], NULL);
+      g_autofree char *value = g_key_file_get_value (file, SONDE_CAPTURE_SETTINGS, keys[i], NULL);
       g_autofree char *key = sonde_text_escape (keys[i], -1);
       g_autofree char *text = sonde_text_escape (value != NULL ? value : "", -1);
 

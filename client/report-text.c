@@ -18,35 +18,13 @@ static const struct
   { "[unwind error]", "end in an unwind error" },
 };
 
-static void
-append_labelled (GString *out, const char *label, const char *text)
-{
-  g_string_append_printf (out, "%-10s%s\n", label, text);
-}
-
-/* Group and keys of the METADATA frame "sonde": docs/protocol.md. */
-#define SETTINGS "sonde"
-
-/* NULL if the capture does not say how it was made. */
-static GKeyFile *
-dup_settings (const SondeCaptureModel *model)
-{
-  const char *metadata = sonde_capture_model_metadata (model, SETTINGS);
-  g_autoptr (GKeyFile) settings = g_key_file_new ();
-
-  if (metadata == NULL
-      || !g_key_file_load_from_data (settings, metadata, strlen (metadata), 0, NULL))
-    return NULL;
-  return g_steal_pointer (&settings);
-}
-
 static char *
 describe_event (GKeyFile *settings)
 {
-  g_autofree char *event = g_key_file_get_string (settings, SETTINGS, "event", NULL);
+  g_autofree char *event = g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "event", NULL);
   g_autofree char *shown = sonde_text_escape (event != NULL ? event : "unknown", -1);
-  guint64 frequency = g_key_file_get_uint64 (settings, SETTINGS, "frequency", NULL);
-  guint64 period = g_key_file_get_uint64 (settings, SETTINGS, "period", NULL);
+  guint64 frequency = g_key_file_get_uint64 (settings, SONDE_CAPTURE_SETTINGS, "frequency", NULL);
+  guint64 period = g_key_file_get_uint64 (settings, SONDE_CAPTURE_SETTINGS, "period", NULL);
 
   if (frequency > 0)
     return g_strdup_printf ("%s at %" G_GUINT64_FORMAT " Hz", shown, frequency);
@@ -58,7 +36,7 @@ describe_event (GKeyFile *settings)
 char *
 sonde_report_describe_event (const SondeCaptureModel *model)
 {
-  g_autoptr (GKeyFile) settings = dup_settings (model);
+  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (model);
 
   return settings != NULL ? describe_event (settings) : NULL;
 }
@@ -67,12 +45,13 @@ static void
 append_event (GString *out, GKeyFile *settings)
 {
   g_autofree char *event = describe_event (settings);
-  g_autofree char *kernel_time = g_key_file_get_string (settings, SETTINGS, "kernel-time", NULL);
+  g_autofree char *kernel_time
+      = g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "kernel-time", NULL);
   g_autofree char *line = g_strdup_printf (
       "%s, %s", event,
       g_strcmp0 (kernel_time, "yes") == 0 ? "user and kernel time" : "user time only");
 
-  append_labelled (out, "Event", line);
+  sonde_text_append_labelled (out, "Event", line);
 }
 
 /* Whether everything was recorded; else the heaviest process is what a reader knows it by. */
@@ -80,7 +59,8 @@ static gboolean
 is_whole_machine (GKeyFile *settings)
 {
   g_autofree char *scope
-      = settings != NULL ? g_key_file_get_string (settings, SETTINGS, "scope", NULL) : NULL;
+      = settings != NULL ? g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "scope", NULL)
+                         : NULL;
 
   return g_strcmp0 (scope, "system") == 0;
 }
@@ -88,29 +68,34 @@ is_whole_machine (GKeyFile *settings)
 char *
 sonde_report_describe_subject (const SondeCaptureModel *model, const SondeModelProcess *heaviest)
 {
-  g_autoptr (GKeyFile) settings = dup_settings (model);
+  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (model);
 
   if (is_whole_machine (settings))
     return g_strdup ("whole machine");
   return sonde_text_escape (heaviest->cmdline, -1);
 }
 
-static void
-append_subject (GString *out, const SondeProfile *profile, GKeyFile *settings)
+void
+sonde_report_append_subject (GString *out,
+                             const SondeCaptureModel *model,
+                             const SondeProfile *profile)
 {
+  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (model);
   g_autofree char *scope
-      = settings != NULL ? g_key_file_get_string (settings, SETTINGS, "scope", NULL) : NULL;
+      = settings != NULL ? g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "scope", NULL)
+                         : NULL;
   g_autofree char *cmdline = NULL;
 
   if (is_whole_machine (settings))
     {
-      append_labelled (out, "Scope", "whole machine");
+      sonde_text_append_labelled (out, "Scope", "whole machine");
       return;
     }
   if (sonde_profile_n_processes (profile) == 0)
     return;
   cmdline = sonde_text_escape (sonde_profile_process (profile, 0)->process.cmdline, -1);
-  append_labelled (out, g_strcmp0 (scope, "launch") == 0 ? "Command" : "Process", cmdline);
+  sonde_text_append_labelled (out, g_strcmp0 (scope, "launch") == 0 ? "Command" : "Process",
+                              cmdline);
 }
 
 char *
@@ -147,7 +132,7 @@ append_losses (GString *out, const SondeCaptureModel *model)
 {
   g_autofree char *losses = sonde_report_describe_losses (model);
 
-  append_labelled (out, "Lost", losses);
+  sonde_text_append_labelled (out, "Lost", losses);
 }
 
 /* What a reader who came late, or asked for less, knowingly did without. */
@@ -166,7 +151,7 @@ append_left_out (GString *out, const SondeCaptureModel *model)
                           " samples before this capture began, %" G_GUINT64_FORMAT
                           " that it did not ask for",
                           before, filtered);
-  append_labelled (out, "Left out", line);
+  sonde_text_append_labelled (out, "Left out", line);
 }
 
 static void
@@ -194,13 +179,13 @@ void
 sonde_report_append_header (GString *out, const SondeReport *report)
 {
   const SondeCaptureModel *model = sonde_report_model (report);
-  g_autoptr (GKeyFile) settings = dup_settings (model);
+  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (model);
   g_autofree char *duration = sonde_text_duration (sonde_capture_model_duration_ns (model));
   g_autofree char *samples = sonde_text_count (sonde_capture_model_n_samples (model));
   const SondeProfile *profile = sonde_report_profile (report);
   guint64 n_shown = sonde_profile_total (profile);
 
-  append_subject (out, profile, settings);
+  sonde_report_append_subject (out, model, profile);
   if (settings != NULL)
     append_event (out, settings);
   g_string_append_printf (out, "%-10s%s in %s\n", "Samples", samples, duration);

@@ -9,6 +9,11 @@ void sonde_report_append_header (GString *out, const SondeReport *report);
 /* "cpu-clock at 1000 Hz", or NULL if the capture does not say. */
 char *sonde_report_describe_event (const SondeCaptureModel *model);
 
+/* A line of that: what was recorded, by the heaviest process of @profile if not everything. */
+void sonde_report_append_subject (GString *out,
+                                  const SondeCaptureModel *model,
+                                  const SondeProfile *profile);
+
 /* What was recorded: "whole machine", or the command line of @heaviest. */
 char *sonde_report_describe_subject (const SondeCaptureModel *model,
                                      const SondeModelProcess *heaviest);

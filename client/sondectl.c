@@ -15,19 +15,21 @@ static const struct
   const char *usage;
   const char *text;
 } commands[] = {
-  { "record", sonde_cmd_record, "record [OPTION...] -- COMMAND...", "profile a command" },
-  { NULL, NULL, "record [OPTION...] -p PID | -u UNIT | -a", "profile processes, or the machine" },
+  { "record", sonde_cmd_record, "record -- COMMAND...", "profile a command" },
+  { NULL, NULL, "record -p PID | -u UNIT | -a", "profile processes, or the machine" },
   { "report", sonde_cmd_report, "report FILE", "show where the time went" },
   { "diff", sonde_cmd_diff, "diff BEFORE AFTER", "show what became slower" },
-  { "flamegraph", sonde_cmd_flamegraph, "flamegraph FILE",
-    "draw it as a page for the browser (or --svg)" },
+  { "heap", sonde_cmd_heap, "heap FILE", "show who allocated and leaked memory" },
+  { "export", sonde_cmd_export, "export --format FORMAT FILE", "write it for another viewer" },
+  { "flamegraph", sonde_cmd_flamegraph, "flamegraph FILE", "draw it as a page for the browser" },
+  { "archive", sonde_cmd_archive, "archive FILE", "embed the names of functions" },
   { "dump", sonde_cmd_dump, "dump FILE", "print each frame as a line of text" },
   { "verify", sonde_cmd_verify, "verify FILE", "check structure and loss ledger" },
-  { "list", sonde_cmd_list, "list [--all]", "show the sessions of the system's service" },
+  { "list", sonde_cmd_list, "list [--all]", "show the sessions of the service" },
   { "attach", sonde_cmd_attach, "attach SESSION -o FILE", "get the capture of one of them" },
   { "stop", sonde_cmd_stop, "stop SESSION", "end one of them" },
   { NULL, NULL, "CAPTURE", "the same as report CAPTURE" },
-  { NULL, NULL, "PROGRAM [ARGUMENT...]", "record it; embedded if there is no service" },
+  { NULL, NULL, "PROGRAM [ARGUMENT...]", "record it, embedded without a service" },
 };
 
 static int
@@ -36,14 +38,14 @@ print_help (void)
   g_autoptr (GString) out = g_string_new ("Usage: sondectl COMMAND ...\n\n");
 
   for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
-    g_string_append_printf (out, "  sondectl %-41s %s\n", commands[i].usage, commands[i].text);
+    g_string_append_printf (out, "  sondectl %-29s %s\n", commands[i].usage, commands[i].text);
   g_string_append (
-      out, "\n  sondectl COMMAND --help            the options of a command\n"
+      out, "  sondectl COMMAND --help                the options of a command\n"
            "  sondectl --version\n"
            "\nrecord asks the system's profiling service; record --embedded does without it,\n"
            "with the rights you have. For a first look:\n"
-           "\n  sondectl record --embedded -d 5 -- python3 program.py\n"
-           "\nMore in sondectl(1).\n");
+           "  sondectl record --embedded -d 5 -- python3 program.py\n"
+           "More in sondectl(1).\n");
   return sonde_cli_print (out) ? 0 : 1;
 }
 

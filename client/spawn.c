@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <glib-unix.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "client/fd.h"
@@ -13,7 +15,7 @@
 struct SondeSpawn
 {
   GPid pid;      /* 0 once reaped */
-  int gate_fd;   /* one byte opens, end of file means we are gone */
+  int gate_fd;   /* a socket: one byte opens, end of file means we are gone */
   int status_fd; /* errno of a failed exec, or end of file */
   gboolean is_released;
   guint child_source;
@@ -22,19 +24,68 @@ struct SondeSpawn
   gpointer user_data;
 };
 
-/* The child's half. Only async-signal-safe calls up to the exec. */
-static void
-wait_and_exec (char **argv, int gate_fd, int status_fd)
+/* Waits for the byte. @control_fd: (out): came with it; -1: none. It is not close-on-exec. */
+static gboolean
+pass_gate (int gate_fd, int *control_fd)
 {
+  union
+  {
+    struct cmsghdr header;
+    char space[CMSG_SPACE (sizeof (int))];
+  } control;
   char byte;
+  struct iovec iov = { &byte, 1 };
+  struct msghdr message = {
+    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+  };
+  struct cmsghdr *header;
   gssize n;
-  int saved_errno;
 
   do
-    n = read (gate_fd, &byte, 1);
+    n = recvmsg (gate_fd, &message, 0);
   while (n < 0 && errno == EINTR);
-  if (n != 1)
+  header = CMSG_FIRSTHDR (&message);
+  *control_fd = -1;
+  if (n == 1 && header != NULL && header->cmsg_type == SCM_RIGHTS)
+    memcpy (control_fd, CMSG_DATA (header), sizeof *control_fd);
+
+  return n == 1;
+}
+
+/* The environment of a profiled program. */
+static void
+set_environment (int control_fd, const char *preload)
+{
+  const char *others = g_getenv ("LD_PRELOAD");
+
+  if (control_fd >= 0)
+    {
+      g_autofree char *number = g_strdup_printf ("%d", control_fd);
+
+      g_setenv ("SONDE_CONTROL_FD", number, TRUE);
+      g_setenv ("SYSPROF_CONTROL_FD", number, TRUE);
+    }
+  if (preload != NULL)
+    {
+      g_autofree char *all = others != NULL && others[0] != '\0'
+                                 ? g_strconcat (preload, ":", others, NULL)
+                                 : g_strdup (preload);
+
+      g_setenv ("LD_PRELOAD", all, TRUE);
+    }
+}
+
+/* The child's half. We had one thread, so it may do what we may. */
+static void
+wait_and_exec (char **argv, const char *preload, int gate_fd, int status_fd)
+{
+  gssize n;
+  int control_fd;
+  int saved_errno;
+
+  if (!pass_gate (gate_fd, &control_fd))
     _exit (125);
+  set_environment (control_fd, preload);
 
   execvp (argv[0], argv);
   saved_errno = errno;
@@ -55,7 +106,7 @@ set_errno (GError **error, const char *what)
 }
 
 SondeSpawn *
-sonde_spawn_new (char **argv, GError **error)
+sonde_spawn_new (char **argv, const char *preload, GError **error)
 {
   sonde_autofd int gate_read = -1;
   sonde_autofd int gate_write = -1;
@@ -65,8 +116,8 @@ sonde_spawn_new (char **argv, GError **error)
   SondeSpawn *self;
   pid_t pid;
 
-  if (pipe2 (pipe_fds, O_CLOEXEC) < 0)
-    return set_errno (error, "Cannot make a pipe"), NULL;
+  if (socketpair (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pipe_fds) < 0)
+    return set_errno (error, "Cannot make a socket"), NULL;
   gate_read = pipe_fds[0];
   gate_write = pipe_fds[1];
   if (pipe2 (pipe_fds, O_CLOEXEC) < 0)
@@ -80,7 +131,7 @@ sonde_spawn_new (char **argv, GError **error)
   if (pid == 0)
     {
       close (gate_write); /* or our end would keep the gate from seeing our parent's death */
-      wait_and_exec (argv, gate_read, status_write);
+      wait_and_exec (argv, preload, gate_read, status_write);
     }
 
   self = g_new0 (SondeSpawn, 1);
@@ -151,13 +202,30 @@ sonde_spawn_pid (const SondeSpawn *self)
 }
 
 void
-sonde_spawn_release (SondeSpawn *self)
+sonde_spawn_release (SondeSpawn *self, int control_fd)
 {
+  union
+  {
+    struct cmsghdr header;
+    char space[CMSG_SPACE (sizeof (int))];
+  } control = { .space = { 0 } };
+  char byte = 0;
+  struct iovec iov = { &byte, 1 };
+  struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
   gssize n;
 
+  if (control_fd >= 0)
+    {
+      message.msg_control = &control;
+      message.msg_controllen = sizeof control;
+      control.header.cmsg_level = SOL_SOCKET;
+      control.header.cmsg_type = SCM_RIGHTS;
+      control.header.cmsg_len = CMSG_LEN (sizeof control_fd);
+      memcpy (CMSG_DATA (&control.header), &control_fd, sizeof control_fd);
+    }
   self->is_released = TRUE;
   do
-    n = write (self->gate_fd, "", 1); /* a child that is gone is reported by its exit */
+    n = sendmsg (self->gate_fd, &message, MSG_NOSIGNAL); /* its exit tells that a child is gone */
   while (n < 0 && errno == EINTR);
 }
 

@@ -23,10 +23,11 @@ typedef struct
 /**
  * sonde_spawn_new:
  * @argv: the command, found through PATH
+ * @preload: (nullable): a library for the command's LD_PRELOAD, before those that are there
  *
  * Forks. The caller must not have started a thread yet, GLib's own included.
  */
-SondeSpawn *sonde_spawn_new (char **argv, GError **error);
+SondeSpawn *sonde_spawn_new (char **argv, const char *preload, GError **error);
 
 /* Kills what still waits at the gate; leaves a running command alone. Accepts NULL. */
 void sonde_spawn_free (SondeSpawn *self);
@@ -37,8 +38,9 @@ void sonde_spawn_watch (SondeSpawn *self, const SondeSpawnHandler *handler, gpoi
 
 GPid sonde_spawn_pid (const SondeSpawn *self);
 
-/* Lets the command run. */
-void sonde_spawn_release (SondeSpawn *self);
+/* Lets the command run. @control_fd: (transfer none): its end of a control socket, which its
+ * environment tells it; -1: none */
+void sonde_spawn_release (SondeSpawn *self, int control_fd);
 
 /* Whether the command was released and has not exited. */
 gboolean sonde_spawn_is_running (const SondeSpawn *self);

@@ -132,14 +132,6 @@ file_offset_of (const SondeLocation *where)
   return where->address - where->mapping->start + where->mapping->offset;
 }
 
-/* What records embed where a file had no symbol: "MODULE+0x1234". Its debug file may know more. */
-static gboolean
-is_made_up (const char *name, const char *tag)
-{
-  return tag != NULL && g_str_has_prefix (name, tag)
-         && g_str_has_prefix (name + strlen (tag), "+0x");
-}
-
 static void
 find_file (SondeSymbolResolver *self, const SondeLocation *where, Place *place)
 {
@@ -169,7 +161,7 @@ name_mapped (SondeSymbolResolver *self, const SondeLocation *where, Place *place
         && sonde_embedded_symbols_lookup (symbols, where->pid, where->address, &name, &tag);
   SondeSymbol symbol;
 
-  if (where->mapping == NULL || (is_embedded && !is_made_up (name, tag)))
+  if (where->mapping == NULL || (is_embedded && !sonde_embedded_symbols_is_made_up (name, tag)))
     {
       place->name = g_strdup (name);
       place->module = tag;

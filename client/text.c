@@ -76,6 +76,12 @@ sonde_text_append_quoted (GString *out, const char *bytes, gssize len)
   g_string_append_c (out, '"');
 }
 
+void
+sonde_text_append_labelled (GString *out, const char *label, const char *text)
+{
+  g_string_append_printf (out, "%-10s%s\n", label, text);
+}
+
 char *
 sonde_text_escape (const char *bytes, gssize len)
 {
@@ -140,4 +146,32 @@ double
 sonde_text_percent (guint64 part, guint64 whole)
 {
   return whole == 0 ? 0 : 100.0 * (double) part / (double) whole;
+}
+
+gboolean
+sonde_text_parse_duration (const char *text, gint64 *duration_ns)
+{
+  static const struct
+  {
+    const char *unit;
+    double ns;
+  } units[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "min", 60e9 } };
+  char *unit;
+  double value;
+
+  if (!g_ascii_isdigit (*text))
+    return FALSE;
+  value = g_ascii_strtod (text, &unit);
+  if (*unit == '\0' && value <= 0)
+    {
+      *duration_ns = 0;
+      return TRUE;
+    }
+  for (gsize i = 0; i < G_N_ELEMENTS (units); i++)
+    if (g_str_equal (unit, units[i].unit) && value * units[i].ns < (double) G_MAXINT64)
+      {
+        *duration_ns = (gint64) (value * units[i].ns);
+        return TRUE;
+      }
+  return FALSE;
 }

@@ -17,6 +17,9 @@ void sonde_text_append_escaped (GString *out, const char *bytes, gssize len);
 /* The same between double quotes; quotes inside are escaped. */
 void sonde_text_append_quoted (GString *out, const char *bytes, gssize len);
 
+/* "Lost      nothing" and a newline: a line of the head of a report. */
+void sonde_text_append_labelled (GString *out, const char *label, const char *text);
+
 char *sonde_text_escape (const char *bytes, gssize len);
 
 /* "11,934" */
@@ -33,3 +36,11 @@ char *sonde_text_duration (gint64 duration_ns);
 
 /* @part in percent of @whole; 0 if @whole is 0. */
 double sonde_text_percent (guint64 part, guint64 whole);
+
+/**
+ * sonde_text_parse_duration:
+ * @text: a number, and ns, us, ms, s or min: "10us", "1.5s"; "0"
+ *
+ * Returns: FALSE if it is something else, or longer than 292 years
+ */
+gboolean sonde_text_parse_duration (const char *text, gint64 *duration_ns);

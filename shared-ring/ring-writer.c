@@ -15,8 +15,10 @@
 #define NS_PER_S  INT64_C (1000000000)
 #define NS_PER_US INT64_C (1000)
 
-/* Between two looks while waiting: about what a reader needs to empty a part of a ring. */
-#define WAIT_STEP_NS (50 * NS_PER_US)
+/* Between two looks while waiting: at first about what a reader needs to empty a part of a ring; then
+ * longer, as each look costs as much as many events. */
+#define MIN_WAIT_STEP_NS (50 * NS_PER_US)
+#define MAX_WAIT_STEP_NS (400 * NS_PER_US)
 
 struct SondeRingWriter
 {
@@ -115,7 +117,7 @@ has_room (const SondeRingWriter *self, size_t size_bytes)
 static bool
 wait_for_room (SondeRingWriter *self, size_t size_bytes)
 {
-  static const struct timespec step = { .tv_nsec = WAIT_STEP_NS };
+  struct timespec step = { .tv_nsec = MIN_WAIT_STEP_NS };
   int saved_errno = errno;
   int64_t start_ns = now_ns ();
   int64_t waited_ns = 0;
@@ -125,6 +127,8 @@ wait_for_room (SondeRingWriter *self, size_t size_bytes)
   while (!self->is_broken && !is_there && waited_ns < self->wait_ns)
     {
       nanosleep (&step, NULL);
+      if (step.tv_nsec < MAX_WAIT_STEP_NS)
+        step.tv_nsec *= 2;
       self->is_broken = !load_head (self);
       is_there = has_room (self, size_bytes);
       waited_ns = now_ns () - start_ns;
@@ -275,6 +279,13 @@ sonde_ring_writer_discard (SondeRingWriter *self)
 {
   if (self->generation == sonde_fork_guard_generation () && self->reserved_bytes > 0)
     release (self, 0);
+}
+
+void
+sonde_ring_writer_lose (SondeRingWriter *self, size_t size_bytes)
+{
+  if (self->generation == sonde_fork_guard_generation ())
+    lose (self, size_bytes, 0);
 }
 
 static int

@@ -82,6 +82,10 @@ void sonde_ring_writer_commit (SondeRingWriter *self);
 /* Gives the open reservation up; not a loss. Without one it does nothing. */
 void sonde_ring_writer_discard (SondeRingWriter *self);
 
+/* Counts an event as lost that was wanted and could not be made: of @size_bytes, as it would have
+ * been asked for. */
+void sonde_ring_writer_lose (SondeRingWriter *self, size_t size_bytes);
+
 /**
  * sonde_ring_writer_frames:
  *

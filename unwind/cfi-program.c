@@ -46,7 +46,7 @@ typedef struct
   bool bad; /* an operand was cut; what was taken since is 0 */
   SondeCfiRow row;
   SondeCfiRow *initial; /* after the CIE's program; NULL while that one runs */
-  SondeCfiRow states[SONDE_CFI_MAX_STATES];
+  SondeCfiRow *states;  /* SONDE_CFI_MAX_STATES of them, written before they are read */
   unsigned n_states;
   uint32_t work; /* that is left */
   uint64_t at;   /* vaddr the row is valid from */
@@ -337,15 +337,15 @@ run_both (Machine *self, SondeCfiRow *initial, const SondeCfiFde *fde, uint64_t 
 }
 
 int
-sonde_cfi_row_find (const SondeCfiSection *section,
-                    const SondeCfiCie *cie,
-                    const SondeCfiFde *fde,
-                    uint64_t pc,
-                    uint32_t *work,
-                    SondeCfiRow *row)
+sonde_cfi_row_find_with (SondeCfiScratch *scratch,
+                         const SondeCfiSection *section,
+                         const SondeCfiCie *cie,
+                         const SondeCfiFde *fde,
+                         uint64_t pc,
+                         uint32_t *work,
+                         SondeCfiRow *row)
 {
-  SondeCfiRow initial;
-  Machine machine; /* its states are written before they are read */
+  Machine machine;
   bool found;
 
   if (pc < fde->begin || pc >= fde->end)
@@ -358,9 +358,10 @@ sonde_cfi_row_find (const SondeCfiSection *section,
   machine.row = (SondeCfiRow){ .is_signal_frame = cie->is_signal_frame,
                                .return_register = (uint8_t) cie->return_register };
   machine.initial = NULL;
+  machine.states = scratch->states;
   machine.n_states = 0;
   machine.work = *work;
-  found = run_both (&machine, &initial, fde, pc);
+  found = run_both (&machine, &scratch->initial, fde, pc);
   *work = machine.work;
   if (!found)
     return machine.work == 0 ? -EDQUOT : -EBADMSG;
@@ -368,6 +369,19 @@ sonde_cfi_row_find (const SondeCfiSection *section,
   row->begin = machine.at;
   row->end = machine.end;
   return 0;
+}
+
+int
+sonde_cfi_row_find (const SondeCfiSection *section,
+                    const SondeCfiCie *cie,
+                    const SondeCfiFde *fde,
+                    uint64_t pc,
+                    uint32_t *work,
+                    SondeCfiRow *row)
+{
+  SondeCfiScratch scratch;
+
+  return sonde_cfi_row_find_with (&scratch, section, cie, fde, pc, work, row);
 }
 
 uint64_t

@@ -59,6 +59,13 @@ typedef struct
 #define SONDE_CFI_ROW_WORK   32
 #define SONDE_CFI_STATE_WORK 16
 
+/* What a program remembers while it runs: about 10 KiB, which a small stack may not have. */
+typedef struct
+{
+  SondeCfiRow states[SONDE_CFI_MAX_STATES];
+  SondeCfiRow initial; /* after the CIE's program */
+} SondeCfiScratch;
+
 /* The row for @pc (vaddr). @cie is the FDE's. What it cost is taken from *@work. 0, -ENODATA @pc is
  * not in the FDE, -EBADMSG malformed or over a bound, -EDQUOT *@work was not enough and is 0. */
 int sonde_cfi_row_find (const SondeCfiSection *section,
@@ -67,5 +74,13 @@ int sonde_cfi_row_find (const SondeCfiSection *section,
                         uint64_t pc,
                         uint32_t *work,
                         SondeCfiRow *row);
+/* The same with a @scratch of the caller's, whose content does not matter. */
+int sonde_cfi_row_find_with (SondeCfiScratch *scratch,
+                             const SondeCfiSection *section,
+                             const SondeCfiCie *cie,
+                             const SondeCfiFde *fde,
+                             uint64_t pc,
+                             uint32_t *work,
+                             SondeCfiRow *row);
 /* How many operations its expressions may take at most. */
 uint64_t sonde_cfi_row_max_steps (const SondeCfiRow *row);

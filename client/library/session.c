@@ -242,8 +242,11 @@ sonde_client_session_new (GObject *profiler,
                           GUnixFDList *fds,
                           GTask *task)
 {
-  static const SondeRecordingHandler handler
-      = { has_started, has_added, has_refreshed, has_ended, take_data };
+  static const SondeRecordingHandler handler = { .started = has_started,
+                                                 .added = has_added,
+                                                 .refreshed = has_refreshed,
+                                                 .ended = has_ended,
+                                                 .data = take_data };
   SondeClientSession *self = g_object_new (SONDE_CLIENT_TYPE_SESSION, NULL); /* until it is over */
 
   self->profiler = g_object_ref (profiler);

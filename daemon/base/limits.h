@@ -83,6 +83,8 @@
 /* µs that an allocation of a profiled program may wait for room: more would look like a hang. */
 #define SONDE_LIMIT_MEMORY_WAIT_US 1000000
 
+/* Control sockets of a session that are open: one for each program that a client starts. */
+#define SONDE_LIMIT_CONTROLS 16
 /* Rings of profiled programs in a session, and bytes of all of them: what a program with a ring for
  * each of its threads needs. */
 #define SONDE_LIMIT_RINGS             256
@@ -130,6 +132,8 @@
 #define SONDE_LIMIT_UNIT_DEPTH 16
 /* ms: without a call or a session that can be seen sonded ends. */
 #define SONDE_LIMIT_IDLE_MS 60000
+/* ms: sonded and its bus or client greet each other, which no person has a part in. */
+#define SONDE_LIMIT_CONNECT_MS 4000
 /* ms: a worker says it is there, and maps its rings. */
 #define SONDE_LIMIT_START_MS 10000
 /* ms: a worker that runs says something three times a second; within twice this it is dead. */

@@ -37,6 +37,7 @@ static const MessageShape control_shapes[] = {
   [SONDE_MESSAGE_NOTE] = { "note", sizeof (SondeMessageNote), 0, 0, false, false },
   [SONDE_MESSAGE_COUNTERS] = { "counters", sizeof (SondeMessageCounters), 0, 1, false, false },
   [SONDE_MESSAGE_LEAVE] = { "leave", sizeof (SondeMessageHeader), 0, 0, false, false },
+  [SONDE_MESSAGE_CONTROL] = { "control", sizeof (SondeMessageHeader), 1, 1, false, false },
 };
 
 static const MessageShape worker_shapes[] = {
@@ -60,6 +61,8 @@ static const MessageShape worker_shapes[] = {
   = { "failed", sizeof (SondeMessageFailed), 0, 0, true, false },
   [SONDE_MESSAGE_SINKS - SONDE_MESSAGE_HELLO]
   = { "sinks", sizeof (SondeMessageSinks), 0, 0, true, false },
+  [SONDE_MESSAGE_CONTROLS - SONDE_MESSAGE_HELLO]
+  = { "controls", sizeof (SondeMessageControls), 0, 0, true, false },
   [SONDE_MESSAGE_COUNTERS_REQUEST - SONDE_MESSAGE_HELLO]
   = { "counters-request", sizeof (SondeMessageCountersRequest), 0, 0, true, false },
 };
@@ -101,6 +104,12 @@ check_setup (const SondeMessageSetup *setup)
     return "stack size out of range";
   if (setup->max_depth == 0 || setup->max_depth > 4096)
     return "depth out of range";
+  if (setup->memory > SONDE_MEMORY_SAMPLED)
+    return "unknown memory mode";
+  if (setup->memory != SONDE_MEMORY_OFF && setup->memory_interval_bytes == 0)
+    return "memory interval out of range";
+  if (setup->memory_wait_us > 1000000)
+    return "memory wait out of range";
   if (!is_terminated (setup->event, sizeof setup->event)
       || !is_terminated (setup->scope, sizeof setup->scope)
       || !is_terminated (setup->sonde_version, sizeof setup->sonde_version))
@@ -231,6 +240,12 @@ check_sinks (const SondeMessageSinks *sinks)
 }
 
 static const char *
+check_controls (const SondeMessageControls *controls)
+{
+  return controls->n_open <= controls->n_taken ? NULL : "impossible controls";
+}
+
+static const char *
 check_sentence (const char *text, size_t size_bytes)
 {
   if (!is_terminated (text, size_bytes))
@@ -285,6 +300,8 @@ check_content (const SondeMessageHeader *header, unsigned n_fds)
                              sizeof ((const SondeMessageNote *) message)->text);
     case SONDE_MESSAGE_SINKS:
       return check_sinks (message);
+    case SONDE_MESSAGE_CONTROLS:
+      return check_controls (message);
     case SONDE_MESSAGE_HELLO:
       return ((const SondeMessageHello *) message)->version == SONDE_MESSAGE_VERSION
                  ? NULL
@@ -295,6 +312,7 @@ check_content (const SondeMessageHeader *header, unsigned n_fds)
     case SONDE_MESSAGE_RESUME:
     case SONDE_MESSAGE_REPORT:
     case SONDE_MESSAGE_LEAVE:
+    case SONDE_MESSAGE_CONTROL:
     case SONDE_MESSAGE_RINGS_MAPPED:
     case SONDE_MESSAGE_STATISTICS:
     case SONDE_MESSAGE_DRAINED:
@@ -369,6 +387,10 @@ sonde_statistic_name (SondeStatistic statistic)
     "processes",
     "modules",
     "bytes",
+    "shared-rings",
+    "shared-ring-bytes",
+    "events-waited",
+    "events-waited-us",
   };
 
   if ((unsigned) statistic < SONDE_N_LEDGER)

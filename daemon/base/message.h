@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "protocol/ledger.h"
+#include "shared-ring/control-message.h"
 
 /**
  * SECTION: message
@@ -20,14 +21,15 @@
  * RINGS_MAPPED; control → SINK, EVENTS*, START, NOTE*, PROCESS*; then in any order worker →
  * PROCESS_REQUEST, FILE_REQUEST, COUNTERS_REQUEST, STATISTICS, SINK_CLOSED and control → PROCESS,
  * FILE, COUNTERS (of a process), EVENTS, SINK, PAUSE, RESUME, REPORT, NOTE, DOCUMENT (of mounts),
- * RINGS (of a processor that has come), answered by RINGS_MAPPED; control → STOP; worker → DRAINED,
- * then (when all sinks have taken everything or are closed) FINISHED. End of file from control
+ * RINGS (of a processor that has come), answered by RINGS_MAPPED, and CONTROL, answered by CONTROLS
+ * when its last copy at the other end is closed; control → STOP; worker → DRAINED, then (when all
+ * sinks have taken everything or are closed) FINISHED. End of file from control
  * after START means the same as STOP. Worker → FAILED at any time. After its last word, FINISHED or
  * FAILED, a worker exits when control has sent LEAVE or is gone.
  *
  * REPORT asks the worker to tell its whole state again, for a sonded that adopts a running worker:
- * SINKS, STATISTICS, every unanswered request, DRAINED if that was said, and its last word. So
- * nothing depends on a message that a sonded has read and died with.
+ * SINKS, CONTROLS, STATISTICS, every unanswered request, DRAINED if that was said, and its last
+ * word. So nothing depends on a message that a sonded has read and died with.
  *
  * Source: docs/protocol.md, "Between sonded and its workers"
  */
@@ -56,6 +58,7 @@ typedef enum
   SONDE_MESSAGE_NOTE = 13,     /* SondeMessageNote: a sentence for the stream's LOG */
   SONDE_MESSAGE_LEAVE = 14,    /* header only: the last word was heard */
   SONDE_MESSAGE_COUNTERS = 15, /* SondeMessageCounters, 0 or 1 fd: a /proc text to read often */
+  SONDE_MESSAGE_CONTROL = 16,  /* header only, 1 fd: our end of a control socket for programs */
   /* worker → control, never with fds */
   SONDE_MESSAGE_HELLO = 101,           /* SondeMessageHello */
   SONDE_MESSAGE_RINGS_MAPPED = 102,    /* SondeMessageRingsMapped */
@@ -68,6 +71,7 @@ typedef enum
   SONDE_MESSAGE_FAILED = 109,      /* SondeMessageFailed */
   SONDE_MESSAGE_SINKS = 110,       /* SondeMessageSinks: which are open; answer to REPORT */
   SONDE_MESSAGE_COUNTERS_REQUEST = 111, /* SondeMessageCountersRequest */
+  SONDE_MESSAGE_CONTROLS = 112,         /* SondeMessageControls: one has closed; answer to REPORT */
 } SondeMessageType;
 
 typedef struct
@@ -115,6 +119,9 @@ typedef struct
   uint64_t sample_regs_user; /* register mask of the sampling events */
   uint64_t read_format;      /* of the sampling events; PERF_FORMAT_LOST absent on old kernels */
   uint64_t duration_us;      /* 0 until stopped */
+  uint64_t memory_interval_bytes; /* between heap samples, on average */
+  uint32_t memory;                /* SondeMemoryMode */
+  uint32_t memory_wait_us;        /* that a profiled program may wait for room in a ring */
   int64_t start_realtime_ns;
   int64_t start_ns; /* CLOCK_MONOTONIC, before the events were on */
   char event[64];   /* "cpu-clock" */
@@ -324,6 +331,10 @@ typedef enum
   SONDE_STATISTIC_PROCESSES,     /* in the table now */
   SONDE_STATISTIC_MODULES,       /* in the store now */
   SONDE_STATISTIC_BYTES,         /* put into sinks */
+  SONDE_STATISTIC_SHARED_RINGS,  /* of profiled programs, now */
+  SONDE_STATISTIC_SHARED_RING_BYTES, /* of these */
+  SONDE_STATISTIC_EVENTS_WAITED,     /* events of programs that waited for room in a ring */
+  SONDE_STATISTIC_EVENTS_WAITED_US,  /* that they waited, together, by the programs' account */
   SONDE_N_STATISTICS,
 } SondeStatistic;
 
@@ -349,6 +360,14 @@ typedef struct
   uint32_t sink_ids[SONDE_MESSAGE_MAX_SINKS]; /* the rest is 0 */
   uint32_t padding;
 } SondeMessageSinks;
+
+/* Control sockets: how many were ever taken, and how many of them are open. */
+typedef struct
+{
+  SondeMessageHeader header;
+  uint32_t n_taken;
+  uint32_t n_open;
+} SondeMessageControls;
 
 typedef struct
 {

@@ -33,6 +33,7 @@ typedef struct
   uint32_t end;   /* bytes, first one behind */
   uint32_t n_frames;
   uint32_t n_samples;
+  uint32_t n_events;  /* of programs: sonde_ledger_is_event() */
   gboolean has_state; /* a frame in it tells what later frames need to decode */
 } SondeSpan;
 

@@ -90,6 +90,20 @@ sonde_control_link_sinks (SondeControlLink *self, SondeStages *stages)
 }
 
 void
+sonde_control_link_controls (SondeControlLink *self, SondeStages *stages)
+{
+  SondeMessageControls message = { .header.type = SONDE_MESSAGE_CONTROLS };
+  const SondeInferiors *inferiors = sonde_stages_inferiors (stages);
+
+  if (inferiors != NULL)
+    {
+      message.n_taken = sonde_inferiors_n_taken (inferiors);
+      message.n_open = sonde_inferiors_n_open (inferiors);
+    }
+  send_message (self, &message, sizeof message);
+}
+
+void
 sonde_control_link_sink_closed (SondeControlLink *self, guint32 sink_id, int reason)
 {
   SondeMessageSinkClosed message

@@ -34,6 +34,7 @@ void sonde_control_link_rings_mapped (SondeControlLink *self, SondeMessageRingsM
 void
 sonde_control_link_statistics (SondeControlLink *self, SondeMessageType type, SondeStages *stages);
 void sonde_control_link_sinks (SondeControlLink *self, SondeStages *stages);
+void sonde_control_link_controls (SondeControlLink *self, SondeStages *stages);
 void sonde_control_link_sink_closed (SondeControlLink *self, guint32 sink_id, int reason);
 /* Returns: FALSE if control is gone */
 gboolean sonde_control_link_request (SondeControlLink *self, const SondeRequest *request);

@@ -32,6 +32,18 @@ unwind_name (guint32 mode)
 }
 
 static void
+describe_memory (GKeyFile *file, const SondeMessageSetup *setup)
+{
+  if (setup->memory == SONDE_MEMORY_OFF)
+    return;
+  g_key_file_set_string (file, GROUP, "memory",
+                         setup->memory == SONDE_MEMORY_ALL ? "all" : "sampled");
+  if (setup->memory == SONDE_MEMORY_SAMPLED)
+    g_key_file_set_uint64 (file, GROUP, "memory-interval", setup->memory_interval_bytes);
+  g_key_file_set_uint64 (file, GROUP, "memory-wait", setup->memory_wait_us);
+}
+
+static void
 describe_options (GKeyFile *file, const SondeMessageSetup *setup)
 {
   g_key_file_set_string (file, GROUP, "scope", setup->scope);
@@ -64,6 +76,7 @@ sonde_description_new (const SondeMessageSetup *setup,
   g_key_file_set_string (file, GROUP, "version", setup->sonde_version);
   g_key_file_set_uint64 (file, GROUP, "session", setup->session_id);
   describe_options (file, setup);
+  describe_memory (file, setup);
   if (uname (&machine) == 0)
     {
       g_key_file_set_string (file, GROUP, "machine", machine.machine);

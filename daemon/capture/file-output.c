@@ -9,7 +9,7 @@
 
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
-#include "protocol/frame.h"
+#include "protocol/ledger.h"
 
 #define BYTES_A_DISK_CHECK (4u << 20)
 /* On a full disk the last frames take the place of frames that were written already. */
@@ -98,6 +98,7 @@ whole_part (const SondeFileOutput *self, const SondeSpan *span, guint64 size_byt
       part.end += length;
       part.n_frames += !is_header;
       part.n_samples += !is_header && frame->type == SONDE_FRAME_SAMPLE;
+      part.n_events += !is_header && sonde_ledger_is_event (frame);
     }
 
   return part;
@@ -150,7 +151,8 @@ sonde_file_output_write (SondeFileOutput *self, SondeSpanQueue *queue)
   else if (written < size_bytes)
     part = whole_part (self, span, written);
   size_bytes = part.end - part.start;
-  sonde_span_queue_remove (queue, (uint32_t) size_bytes, part.n_frames, part.n_samples);
+  sonde_span_queue_remove (queue, (uint32_t) size_bytes, part.n_frames, part.n_samples,
+                           part.n_events);
   self->end += size_bytes;
 
   return error != 0 ? -error : (gssize) size_bytes;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "protocol/ledger.h"
+
 struct SondeFrameFilter
 {
   guint32 frames; /* SONDE_SINK_FRAMES_* */
@@ -102,13 +104,14 @@ frame_at (const SondeSpan *span, uint32_t offset)
 static SondeLeftOut
 count_left_out (const SondeFrameFilter *self, const SondeSpan *span)
 {
-  SondeLeftOut left_out = { 0, 0 };
+  SondeLeftOut left_out = { 0 };
 
   for (uint32_t at = span->start; at < span->end; at += frame_at (span, at)->len)
     if (!passes (self, frame_at (span, at)))
       {
         left_out.n_frames++;
         left_out.n_samples += frame_at (span, at)->type == SONDE_FRAME_SAMPLE;
+        left_out.n_events += sonde_ledger_is_event (frame_at (span, at));
       }
 
   return left_out;

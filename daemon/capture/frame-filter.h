@@ -28,6 +28,7 @@ typedef struct
 {
   guint32 n_frames;
   guint32 n_samples;
+  guint32 n_events;
 } SondeLeftOut;
 
 /* Hands on what passes of @span, at once. */

@@ -73,7 +73,7 @@ sonde_function_names_find (SondeFunctionNames *self, uint64_t vaddr, uint64_t *b
   if (self->table != NULL && sonde_symbol_table_lookup (self->table, vaddr, &symbol))
     {
       char *name = sonde_demangle (symbol.name);
-      char *copy = g_strdup (name != NULL ? name : symbol.name);
+      char *copy = g_strndup (name != NULL ? name : symbol.name, SONDE_FUNCTION_NAME_MAX);
 
       free (name);
       *begin = symbol.begin;

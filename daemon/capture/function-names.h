@@ -5,6 +5,8 @@
 #include <glib.h>
 #include <stdint.h>
 
+#define SONDE_FUNCTION_NAME_MAX 4096 /* bytes: a longer name is cut, of whatever file it is */
+
 typedef struct SondeFunctionNames SondeFunctionNames;
 
 /* Reads the symbol table, at most SONDE_SYMBOL_TABLE_MAX_BYTES. @fd: stays the caller's, who may

@@ -2,7 +2,11 @@
 /* Made-up addresses for names that have no address of their own, or none that may be told. */
 #include "daemon/capture/jit-names.h"
 
+#include <string.h>
+
 #include "protocol/frame.h"
+
+#define TOO_MANY "[too many names]"
 
 struct SondeJitNames
 {
@@ -10,6 +14,7 @@ struct SondeJitNames
   GHashTable *given;   /* uint64_t address, in boxes: those outside of the made-up ones */
   GPtrArray *names;
   GArray *addresses; /* uint64_t, of the names */
+  gsize n_bytes;     /* of the names */
 };
 
 SondeJitNames *
@@ -42,10 +47,19 @@ sonde_jit_names_free (SondeJitNames *self)
 static guint
 append (SondeJitNames *self, char *name, uint64_t address)
 {
+  self->n_bytes += strlen (name) + 1;
   g_ptr_array_add (self->names, name);
   g_array_append_val (self->addresses, address);
 
   return self->names->len;
+}
+
+/* One place is left for the made-up name that says that there are too many. */
+static gboolean
+has_room (const SondeJitNames *self, const char *name)
+{
+  return self->names->len < SONDE_JIT_NAMES_MAX - 1
+         && self->n_bytes + strlen (name) < SONDE_JIT_NAMES_MAX_BYTES;
 }
 
 uint64_t
@@ -54,15 +68,14 @@ sonde_jit_names_intern (SondeJitNames *self, const char *name, gboolean *is_new)
   guint index = GPOINTER_TO_UINT (g_hash_table_lookup (self->indices, name));
 
   *is_new = FALSE;
-  /* The last of them is "[too many names]". */
-  if (index == 0 && self->names->len >= SONDE_JIT_NAMES_MAX)
+  if (index == 0 && !has_room (self, name))
     {
-      index = SONDE_JIT_NAMES_MAX;
+      name = TOO_MANY;
+      index = GPOINTER_TO_UINT (g_hash_table_lookup (self->indices, name));
     }
-  else if (index == 0)
+  if (index == 0)
     {
-      gboolean last = self->names->len == SONDE_JIT_NAMES_MAX - 1;
-      char *copy = g_strdup (last ? "[too many names]" : name);
+      char *copy = g_strdup (name);
 
       index = append (self, copy, SONDE_JIT_ADDRESS_BASE + self->names->len);
       g_hash_table_insert (self->indices, copy, GUINT_TO_POINTER (index));
@@ -75,8 +88,7 @@ sonde_jit_names_intern (SondeJitNames *self, const char *name, gboolean *is_new)
 gboolean
 sonde_jit_names_add (SondeJitNames *self, uint64_t address, const char *name)
 {
-  /* One place is left for the made-up name that says that there are too many. */
-  if (self->names->len >= SONDE_JIT_NAMES_MAX - 1
+  if (!has_room (self, name)
       || !g_hash_table_add (self->given, g_memdup2 (&address, sizeof address)))
     return FALSE;
   append (self, g_strdup (name), address);

@@ -3,6 +3,7 @@
 #include "daemon/capture/ledger.h"
 
 #define NS_PER_SECOND 1e9
+#define MAX_EVENTS    ((guint64) G_MAXINT64)
 
 static const char *const descriptions[SONDE_N_LEDGER] = {
   "samples the kernel made",
@@ -10,6 +11,10 @@ static const char *const descriptions[SONDE_N_LEDGER] = {
   "samples lost: the kernel's ring was full",
   "samples lost: malformed in the ring",
   "samples lost: a later stage could not take them",
+  "events the profiled programs made",
+  "events that became frames",
+  "events lost: a program's ring was full",
+  "events the session does not take",
   "frames recorded while this stream was open",
   "frames made for this stream alone",
   "frames put into this stream",
@@ -19,6 +24,10 @@ static const char *const descriptions[SONDE_N_LEDGER] = {
   "samples lost: this stream's queue was full",
   "samples this stream did not ask for",
   "samples recorded before this stream was opened",
+  "events put into this stream",
+  "events lost: this stream's queue was full",
+  "events this stream did not ask for",
+  "events recorded before this stream was opened",
 };
 
 void
@@ -38,12 +47,26 @@ sonde_tally_set_lost_kernel (SondeTally *self, guint64 n)
   *lost = n;
 }
 
+void
+sonde_tally_event (SondeTally *self, SondeLedger fate, guint64 n)
+{
+  /* Programs may claim to have lost anything; sums stay sums. */
+  n = MIN (n, MAX_EVENTS - MIN (self->values[SONDE_LEDGER_EVENTS_PRODUCED], MAX_EVENTS));
+  self->values[SONDE_LEDGER_EVENTS_PRODUCED] += n;
+  self->values[fate] += n;
+}
+
 gboolean
 sonde_tally_adds_up (const SondeTally *self)
 {
-  return self->values[SONDE_LEDGER_PRODUCED]
-         == self->values[SONDE_LEDGER_RECORDED] + self->values[SONDE_LEDGER_LOST_KERNEL]
-                + self->values[SONDE_LEDGER_LOST_RING] + self->values[SONDE_LEDGER_LOST_QUEUE];
+  const guint64 *values = self->values;
+
+  return values[SONDE_LEDGER_PRODUCED]
+             == values[SONDE_LEDGER_RECORDED] + values[SONDE_LEDGER_LOST_KERNEL]
+                    + values[SONDE_LEDGER_LOST_RING] + values[SONDE_LEDGER_LOST_QUEUE]
+         && values[SONDE_LEDGER_EVENTS_PRODUCED]
+                == values[SONDE_LEDGER_EVENTS_RECORDED] + values[SONDE_LEDGER_EVENTS_LOST_RING]
+                       + values[SONDE_LEDGER_EVENTS_REFUSED];
 }
 
 int
@@ -96,6 +119,8 @@ sonde_tally_describe_losses (const SondeTally *self,
     { SONDE_LEDGER_LOST_KERNEL, "samples in the kernel's ring" },
     { SONDE_LEDGER_LOST_RING, "samples refused by the decoder" },
     { SONDE_LEDGER_LOST_QUEUE, "samples before the recorder" },
+    { SONDE_LEDGER_EVENTS_LOST_RING, "events in rings of programs" },
+    { SONDE_LEDGER_EVENTS_REFUSED, "events that this session does not take" },
     { SONDE_STATISTIC_LOST_SIDEBAND, "records of mappings in the kernel's ring (read again)" },
   };
   guint64 n_throttled

@@ -25,6 +25,8 @@ sonde_tally_add (SondeTally *self, unsigned statistic, guint64 n)
 void sonde_tally_sample_read (SondeTally *self);
 /* The kernel's own count of samples that never came into a ring; it never shrinks. */
 void sonde_tally_set_lost_kernel (SondeTally *self, guint64 n);
+/* @n events of profiled programs. @fate: SONDE_LEDGER_EVENTS_RECORDED, _LOST_RING or _REFUSED */
+void sonde_tally_event (SondeTally *self, SondeLedger fate, guint64 n);
 gboolean sonde_tally_adds_up (const SondeTally *self);
 
 /* Adds the CTRDEF frame of the ledger. */

@@ -21,6 +21,7 @@
 #define TICKS_A_STATISTIC 3                                   /* about three a second */
 #define TICKS_A_REPORT    10                                  /* one a second */
 #define STOP_WAIT_NS      (300 * G_GINT64_CONSTANT (1000000)) /* for answers, in all */
+#define URGENT_NS         (G_GINT64_CONSTANT (1000000000))    /* for readers, of less than 2 s */
 
 typedef enum
 {
@@ -50,6 +51,7 @@ struct SondePipeline
   guint64 n_records; /* at the last drain */
   gboolean first_flushed;
   gint64 stop_wait_until_ns;
+  gint64 urgent_ns; /* rings of programs are drained whether readers take it or not */
   guint tick_source;
   guint n_ticks;
   int status;
@@ -95,6 +97,14 @@ sink_closed (guint32 sink_id, int reason, gpointer user_data)
   if (self->state == STATE_FINISHING && self->symbolizer == NULL
       && sonde_recorder_n_sinks (sonde_stages_recorder (self->stages)) == 0)
     begin_end (self, EXIT_SUCCESS);
+}
+
+static void
+control_closed (gpointer user_data)
+{
+  SondePipeline *self = user_data;
+
+  sonde_control_link_controls (self->control, self->stages);
 }
 
 /* --- the end --- */
@@ -165,6 +175,7 @@ begin_drain (SondePipeline *self)
     sonde_stages_count (self->stages, TRUE);
   self->state = STATE_DRAINING;
   self->stop_wait_until_ns = now_ns () + STOP_WAIT_NS;
+  self->urgent_ns = now_ns () + URGENT_NS;
   g_source_set_ready_time (self->drain, 0);
 }
 
@@ -195,6 +206,10 @@ on_drain (gpointer user_data)
   gint64 wait_until_ns = draining ? self->stop_wait_until_ns : G_MAXINT64;
   SondeRingMergeState result = sonde_stages_drain (self->stages, draining, wait_until_ns);
 
+  if (draining
+      && !sonde_inferiors_drain (sonde_stages_inferiors (self->stages),
+                                 now_ns () >= self->urgent_ns))
+    result = SONDE_RING_MERGE_BUDGET;
   if (draining && result == SONDE_RING_MERGE_EMPTY)
     {
       end_drain (self);
@@ -237,6 +252,7 @@ on_tick (gpointer user_data)
     return G_SOURCE_CONTINUE;
 
   self->n_ticks++;
+  sonde_inferiors_settle (sonde_stages_inferiors (self->stages));
   sonde_stages_count (self->stages, self->state == STATE_RUNNING);
   if (self->n_ticks % TICKS_A_STATISTIC == 0)
     sonde_stages_read_lost (self->stages, FALSE);
@@ -244,6 +260,7 @@ on_tick (gpointer user_data)
     {
       sonde_clock_watch_look (self->clocks);
       sonde_stages_expire (self->stages);
+      sonde_inferiors_count (sonde_stages_inferiors (self->stages));
       sonde_recorder_report (recorder);
     }
   else
@@ -274,7 +291,8 @@ typedef void (*MessageHandler) (SondePipeline *self,
 static void
 handle_setup (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
 {
-  static const SondeStagesHandler handler = { send_request, ask_counters, sink_closed };
+  static const SondeStagesHandler handler
+      = { send_request, ask_counters, sink_closed, control_closed };
   static const SondeRingSetHandler ring_handler = { ring_mapped, ring_filled };
   const SondeMessageSetup *setup = (const void *) message;
   const char *why;
@@ -403,9 +421,16 @@ handle_note (SondePipeline *self, const SondeMessageHeader *message, int *fds, u
 }
 
 static void
+handle_control (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
+{
+  sonde_inferiors_add_control (sonde_stages_inferiors (self->stages), sonde_steal_fd (&fds[0]));
+}
+
+static void
 handle_pause (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
 {
   sonde_event_keeper_enable (sonde_stages_events (self->stages), FALSE);
+  sonde_inferiors_pause (sonde_stages_inferiors (self->stages), TRUE);
   self->state = STATE_PAUSED;
 }
 
@@ -413,6 +438,7 @@ static void
 handle_resume (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
 {
   sonde_event_keeper_enable (sonde_stages_events (self->stages), TRUE);
+  sonde_inferiors_pause (sonde_stages_inferiors (self->stages), FALSE);
   self->state = STATE_RUNNING;
 }
 
@@ -432,6 +458,7 @@ handle_report (SondePipeline *self, const SondeMessageHeader *message, int *fds,
   if (self->stages != NULL)
     {
       sonde_control_link_sinks (self->control, self->stages);
+      sonde_control_link_controls (self->control, self->stages);
       sonde_control_link_statistics (self->control, SONDE_MESSAGE_STATISTICS, self->stages);
       sonde_stages_ask_again (self->stages);
     }
@@ -474,6 +501,8 @@ static const struct
   = { handle_resume, STATE_PAUSED, STATE_RUNNING | STATE_DRAINING | STATE_FINISHING },
   [SONDE_MESSAGE_REPORT] = { handle_report, FROM_SETUP | STATE_DONE, 0 },
   [SONDE_MESSAGE_NOTE] = { handle_note, WHILE_ON, STATE_DRAINING | STATE_FINISHING },
+  [SONDE_MESSAGE_CONTROL]
+  = { handle_control, STATE_RUNNING | STATE_PAUSED, STATE_DRAINING | STATE_FINISHING },
   [SONDE_MESSAGE_COUNTERS]
   = { handle_counters, STATE_SET_UP | WHILE_ON, STATE_DRAINING | STATE_FINISHING },
   [SONDE_MESSAGE_LEAVE] = { handle_leave, STATE_DONE, 0 },

@@ -10,6 +10,7 @@
 #include "daemon/capture/ledger.h"
 
 #define SEVERITY_WARNING    (1 << 4) /* G_LOG_LEVEL_WARNING */
+#define SEVERITY_INFO       (1 << 6) /* G_LOG_LEVEL_INFO */
 #define STUCK_CHECK_SECONDS 5
 
 struct SondeRecorder
@@ -287,14 +288,48 @@ sonde_recorder_name (SondeRecorder *self, const char *name, gint64 time_ns)
   return address;
 }
 
-void
+gboolean
 sonde_recorder_name_address (SondeRecorder *self,
                              uint64_t address,
                              const char *name,
                              gint64 time_ns)
 {
-  if (sonde_jit_names_add (self->names, address, name))
-    sonde_stream_state_write_name (address, name, time_ns, self->writer);
+  if (!sonde_jit_names_add (self->names, address, name))
+    return FALSE;
+  sonde_stream_state_write_name (address, name, time_ns, self->writer);
+  return TRUE;
+}
+
+/* It has been a valid frame, so that it fits. */
+void
+sonde_recorder_event (SondeRecorder *self, const SondeFrame *frame)
+{
+  int r = sonde_span_writer_add_frame (self->writer, frame, FALSE);
+
+  if (frame->type == SONDE_FRAME_SAMPLE)
+    {
+      sonde_tally_sample_read (self->tally);
+      sonde_tally_add (self->tally, r == 0 ? SONDE_LEDGER_RECORDED : SONDE_LEDGER_LOST_QUEUE, 1);
+    }
+  else
+    sonde_tally_event (self->tally,
+                       r == 0 ? SONDE_LEDGER_EVENTS_RECORDED : SONDE_LEDGER_EVENTS_REFUSED, 1);
+}
+
+gboolean
+sonde_recorder_has_room (const SondeRecorder *self)
+{
+  gboolean has_reader = FALSE;
+
+  for (guint i = 0; i < self->sinks->len; i++)
+    {
+      const SondeSink *sink = g_ptr_array_index (self->sinks, i);
+
+      if (sonde_sink_has_room (sink))
+        return TRUE;
+      has_reader = has_reader || !sonde_sink_is_closed (sink);
+    }
+  return !has_reader;
 }
 
 void
@@ -333,8 +368,9 @@ sonde_recorder_set_counters (SondeRecorder *self,
   SondeFrameOrigin origin = { time_ns, -1, pid };
 
   if (n_counters > 0)
-    sonde_writer_add_counter_set (sonde_span_writer_plain (self->writer), &origin, ids, values,
-                                  n_counters);
+    sonde_tally_event (
+        self->tally, SONDE_LEDGER_EVENTS_RECORDED,
+        sonde_span_writer_add_counter_set (self->writer, &origin, ids, values, n_counters));
 }
 
 void
@@ -347,13 +383,24 @@ sonde_recorder_sample (SondeRecorder *self, const SondeStack *stack)
   sonde_tally_add (self->tally, r == 0 ? SONDE_LEDGER_RECORDED : SONDE_LEDGER_LOST_QUEUE, 1);
 }
 
-void
-sonde_recorder_warn (SondeRecorder *self, const char *text)
+static void
+write_log (SondeRecorder *self, uint16_t severity, const char *text)
 {
   SondeFrameOrigin origin = { now_ns (), -1, -1 };
 
-  sonde_writer_add_log (sonde_span_writer_plain (self->writer), &origin, SEVERITY_WARNING, "sonde",
-                        text);
+  sonde_writer_add_log (sonde_span_writer_plain (self->writer), &origin, severity, "sonde", text);
+}
+
+void
+sonde_recorder_warn (SondeRecorder *self, const char *text)
+{
+  write_log (self, SEVERITY_WARNING, text);
+}
+
+void
+sonde_recorder_tell (SondeRecorder *self, const char *text)
+{
+  write_log (self, SEVERITY_INFO, text);
 }
 
 /* --- turns --- */

@@ -49,11 +49,11 @@ void sonde_recorder_fork (
     SondeRecorder *self, int32_t parent_tid, int32_t child_tid, int cpu, gint64 time_ns);
 void sonde_recorder_exit (SondeRecorder *self, int32_t pid, int cpu, gint64 time_ns);
 
-/* @name for an @address that it has already. */
-void sonde_recorder_name_address (SondeRecorder *self,
-                                  uint64_t address,
-                                  const char *name,
-                                  gint64 time_ns);
+/* @name for an @address that it has already. FALSE: there are too many names. */
+gboolean sonde_recorder_name_address (SondeRecorder *self,
+                                      uint64_t address,
+                                      const char *name,
+                                      gint64 time_ns);
 /* The address that stands for @name; its JITMAP frame is in the stream when this returns. */
 uint64_t sonde_recorder_name (SondeRecorder *self, const char *name, gint64 time_ns);
 
@@ -69,6 +69,13 @@ typedef struct
 
 /* Counts it as recorded, or as lost before the recorder if it fits no frame. */
 void sonde_recorder_sample (SondeRecorder *self, const SondeStack *stack);
+
+/* A whole, valid frame that is an event (sonde_ledger_is_event()) or a sample of a program; its
+ * ids, names and process are the session's already. Counts it as recorded. */
+void sonde_recorder_event (SondeRecorder *self, const SondeFrame *frame);
+
+/* Whether a reader could take a good deal more at once, or there is none to be thought of. */
+gboolean sonde_recorder_has_room (const SondeRecorder *self);
 
 /* An embedded file: part of the state, and in the stream of those who have the state already. */
 void sonde_recorder_document (SondeRecorder *self, const char *path, GBytes *content);
@@ -87,6 +94,8 @@ void sonde_recorder_set_counters (SondeRecorder *self,
 
 /* A LOG frame of level warning. */
 void sonde_recorder_warn (SondeRecorder *self, const char *text);
+/* The same of level info. */
+void sonde_recorder_tell (SondeRecorder *self, const char *text);
 
 /* Pushes what was recorded to the sinks; about every 100 ms. */
 void sonde_recorder_flush (SondeRecorder *self);

@@ -129,11 +129,11 @@ set_range (Claim *claim, uint64_t start, uint64_t last)
 }
 
 static Claim
-claim_of (SondeReusedPlaces *self, const SondeMapping *mapping, gboolean kept)
+claim_of (SondeReusedPlaces *self, const SondeMapping *mapping)
 {
   Claim claim = {
     .delta = mapping->offset - mapping->start,
-    .file = file_index (self, &mapping->file, kept),
+    .file = file_index (self, &mapping->file, FALSE),
   };
 
   set_range (&claim, mapping->start, mapping->end - 1);
@@ -195,7 +195,7 @@ sonde_reused_places_is_contested (SondeReusedPlaces *self, SondeProcess *process
   mappings = sonde_process_mappings (process, &n_mappings);
   for (size_t i = 0; all != NULL && i < n_mappings && !is_contested; i++)
     {
-      Claim wanted = claim_of (self, &mappings[i], FALSE);
+      Claim wanted = claim_of (self, &mappings[i]);
       guint n_overlaps;
       guint at = find_overlaps (all, &wanted, &n_overlaps);
 
@@ -229,7 +229,7 @@ sonde_reused_places_claim (SondeReusedPlaces *self, int32_t pid, const SondeMapp
   guint n_claims = all != NULL ? all->n_claims : 0;
   gboolean has_room
       = self->n_claims < SONDE_REUSED_PLACES_MAX && n_claims < SONDE_REUSED_PLACES_MAX_A_PID;
-  Claim wanted = claim_of (self, mapping, has_room);
+  Claim wanted = claim_of (self, mapping);
   guint n_overlaps;
   guint at = find_overlaps (all, &wanted, &n_overlaps);
 
@@ -246,6 +246,8 @@ sonde_reused_places_claim (SondeReusedPlaces *self, int32_t pid, const SondeMapp
     }
   else if (has_room)
     {
+      /* Only here: who maps a new file at the same place again and again claims no more. */
+      wanted.file = file_index (self, &mapping->file, TRUE);
       insert (self, pid, all, at, &wanted);
     }
 

@@ -212,6 +212,26 @@ collect_address (SondeSampler *self,
   return address;
 }
 
+gboolean
+sonde_sampler_collect (SondeSampler *self,
+                       SondeProcess *process,
+                       uint64_t address,
+                       gboolean is_return)
+{
+  int32_t pid = sonde_process_pid (process);
+  const SondeMapping *mapping;
+
+  if (self->addresses == NULL || sonde_address_set_contains (self->addresses, pid, address))
+    return TRUE;
+  mapping = sonde_process_find_mapping (self->processes, process, address - is_return);
+  if (mapping == NULL)
+    return FALSE;
+  if (mapping->module != NULL && sonde_reused_places_claim (self->reused_places, pid, mapping))
+    sonde_address_set_add (self->addresses, pid, address, mapping->module, address - mapping->bias,
+                           is_return, mapping->vdso ? "[vdso]" : mapping->path);
+  return TRUE;
+}
+
 static void
 collect_addresses (
     SondeSampler *self, SondeProcess *process, uint64_t *addrs, size_t n_addrs, gint64 time_ns)

@@ -34,5 +34,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSampler, sonde_sampler_free)
 /* Whether the sample has frames of a program: then its process has to be known. */
 gboolean sonde_sampler_has_user_part (const SondeRecordSample *sample);
 
+/* An address of a stack that did not come from a sample: it is to be named at the end, too. FALSE:
+ * nothing is mapped there, as far as is known. */
+gboolean sonde_sampler_collect (SondeSampler *self,
+                                SondeProcess *process,
+                                uint64_t address,
+                                gboolean is_return);
+
 /* @process: (nullable): NULL for tasks without one. Records exactly one sample. */
 void sonde_sampler_take (SondeSampler *self, SondeProcess *process, const SondeRecord *record);

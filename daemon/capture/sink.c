@@ -84,13 +84,15 @@ remove_source (guint *source)
 static void
 forfeit_queue (SondeSink *self, SondeSpanQueue **queue)
 {
-  guint64 n_frames, n_samples;
+  guint64 n_frames, n_samples, n_events;
 
-  sonde_span_queue_count (*queue, &n_frames, &n_samples);
+  sonde_span_queue_count (*queue, &n_frames, &n_samples, &n_events);
   self->counters[SONDE_LEDGER_STREAM_DELIVERED] -= n_frames;
   self->counters[SONDE_LEDGER_STREAM_LOST] += n_frames;
   self->counters[SONDE_LEDGER_STREAM_SAMPLES] -= n_samples;
   self->counters[SONDE_LEDGER_STREAM_SAMPLES_LOST] += n_samples;
+  self->counters[SONDE_LEDGER_STREAM_EVENTS] -= n_events;
+  self->counters[SONDE_LEDGER_STREAM_EVENTS_LOST] += n_events;
   g_clear_pointer (queue, sonde_span_queue_free);
 }
 
@@ -214,6 +216,7 @@ sonde_sink_new (int fd,
   self->writer = sonde_span_writer_new (pool, own_span, self);
   self->phase = PHASE_STATE;
   self->counters[SONDE_LEDGER_STREAM_SAMPLES_BEFORE] = tally->values[SONDE_LEDGER_RECORDED];
+  self->counters[SONDE_LEDGER_STREAM_EVENTS_BEFORE] = tally->values[SONDE_LEDGER_EVENTS_RECORDED];
   self->last_taken_us = g_get_monotonic_time ();
   if (!is_file)
     self->hup_source = g_unix_fd_add (fd, G_IO_HUP | G_IO_ERR, on_hup, self);
@@ -284,6 +287,7 @@ drop (SondeSink *self, const SondeSpan *span)
 {
   self->counters[SONDE_LEDGER_STREAM_LOST] += span->n_frames;
   self->counters[SONDE_LEDGER_STREAM_SAMPLES_LOST] += span->n_samples;
+  self->counters[SONDE_LEDGER_STREAM_EVENTS_LOST] += span->n_events;
   if (self->missed_frames == 0)
     self->missed_since_us = g_get_monotonic_time ();
   self->missed_frames += span->n_frames;
@@ -309,6 +313,7 @@ queue_span (const SondeSpan *span, gpointer user_data)
     }
   self->counters[SONDE_LEDGER_STREAM_DELIVERED] += span->n_frames;
   self->counters[SONDE_LEDGER_STREAM_SAMPLES] += span->n_samples;
+  self->counters[SONDE_LEDGER_STREAM_EVENTS] += span->n_events;
 }
 
 void
@@ -328,6 +333,7 @@ sonde_sink_push (SondeSink *self, const SondeSpan *span)
   left_out = sonde_frame_filter_push (self->filter, span);
   self->counters[SONDE_LEDGER_STREAM_FILTERED] += left_out.n_frames;
   self->counters[SONDE_LEDGER_STREAM_SAMPLES_FILTERED] += left_out.n_samples;
+  self->counters[SONDE_LEDGER_STREAM_EVENTS_FILTERED] += left_out.n_events;
 }
 
 void
@@ -516,6 +522,13 @@ sonde_sink_pump (SondeSink *self)
 
   if (self->phase != PHASE_CLOSED)
     send_later (self);
+}
+
+gboolean
+sonde_sink_has_room (const SondeSink *self)
+{
+  return self->phase != PHASE_CLOSED && !self->lost_state
+         && sonde_span_queue_room (self->live) > sonde_span_queue_n_chunks (self->live);
 }
 
 guint32

@@ -63,6 +63,9 @@ void sonde_sink_finish (SondeSink *self, GBytes *symbols);
 /* Sends what the socket takes now, a bounded amount. Not from within the recording of a frame. */
 void sonde_sink_pump (SondeSink *self);
 
+/* Whether its queue is less than half full: live spans may come as fast as it takes them. */
+gboolean sonde_sink_has_room (const SondeSink *self);
+
 /* Closes a socket that is full and took nothing for SONDE_SINK_STUCK_US. @now_us: monotonic */
 void sonde_sink_close_if_stuck (SondeSink *self, gint64 now_us);
 

@@ -63,6 +63,7 @@ sonde_span_queue_push (SondeSpanQueue *self, const SondeSpan *span)
       last->end = span->end;
       last->n_frames += span->n_frames;
       last->n_samples += span->n_samples;
+      last->n_events += span->n_events;
       return TRUE;
     }
   if (self->n_chunks == self->max_chunks)
@@ -137,7 +138,8 @@ void
 sonde_span_queue_remove (SondeSpanQueue *self,
                          uint32_t size_bytes,
                          uint32_t n_frames,
-                         uint32_t n_samples)
+                         uint32_t n_samples,
+                         uint32_t n_events)
 {
   SondeSpan *span = entry (self, 0);
 
@@ -145,17 +147,22 @@ sonde_span_queue_remove (SondeSpanQueue *self,
   span->start += size_bytes;
   span->n_frames -= n_frames;
   span->n_samples -= n_samples;
+  span->n_events -= n_events;
   if (span->start == span->end)
     drop_first (self);
 }
 
 void
-sonde_span_queue_count (const SondeSpanQueue *self, guint64 *n_frames, guint64 *n_samples)
+sonde_span_queue_count (const SondeSpanQueue *self,
+                        guint64 *n_frames,
+                        guint64 *n_samples,
+                        guint64 *n_events)
 {
-  *n_frames = *n_samples = 0;
+  *n_frames = *n_samples = *n_events = 0;
   for (guint i = 0; i < self->n_chunks; i++)
     {
       *n_frames += entry (self, i)->n_frames;
       *n_samples += entry (self, i)->n_samples;
+      *n_events += entry (self, i)->n_events;
     }
 }

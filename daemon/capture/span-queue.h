@@ -23,11 +23,16 @@ gssize sonde_span_queue_send (SondeSpanQueue *self, int fd);
 
 /* What is to go next, borrowed; NULL if nothing waits. */
 const SondeSpan *sonde_span_queue_first (const SondeSpanQueue *self);
-/* Removes @size_bytes from the front of the first entry: so many whole frames and samples. */
+/* Removes @size_bytes from the front of the first entry: so many whole frames, samples and events.
+ */
 void sonde_span_queue_remove (SondeSpanQueue *self,
                               uint32_t size_bytes,
                               uint32_t n_frames,
-                              uint32_t n_samples);
+                              uint32_t n_samples,
+                              uint32_t n_events);
 
-/* Frames and samples in entries that were not sent whole. */
-void sonde_span_queue_count (const SondeSpanQueue *self, guint64 *n_frames, guint64 *n_samples);
+/* Frames, samples and events in entries that were not sent whole. */
+void sonde_span_queue_count (const SondeSpanQueue *self,
+                             guint64 *n_frames,
+                             guint64 *n_samples,
+                             guint64 *n_events);

@@ -2,6 +2,8 @@
 /* A frame writer over pooled chunks that hands on spans of them. */
 #include "daemon/capture/span-writer.h"
 
+#include "protocol/ledger.h"
+
 struct SondeSpanWriter
 {
   SondeChunkPool *pool;
@@ -12,6 +14,7 @@ struct SondeSpanWriter
   uint32_t published;  /* bytes of the chunk that were handed on */
   guint64 n_published; /* frames that were handed on */
   uint32_t n_samples;  /* not handed on yet */
+  uint32_t n_events;
   gboolean has_state;
   gboolean adding_state; /* the frame being added may begin a new chunk: that one has it as well */
 };
@@ -26,6 +29,7 @@ hand_on (SondeSpanWriter *self, size_t used_bytes)
     .end = (uint32_t) used_bytes,
     .n_frames = (uint32_t) (n_frames - self->n_published),
     .n_samples = self->n_samples,
+    .n_events = self->n_events,
     .has_state = self->has_state,
   };
 
@@ -35,6 +39,7 @@ hand_on (SondeSpanWriter *self, size_t used_bytes)
   self->published = span.end;
   self->n_published = n_frames;
   self->n_samples = 0;
+  self->n_events = 0;
   self->has_state = self->adding_state;
   self->handler (&span, self->user_data);
 }
@@ -111,14 +116,37 @@ sonde_span_writer_add_sample (SondeSpanWriter *self,
   return r;
 }
 
+guint
+sonde_span_writer_add_counter_set (SondeSpanWriter *self,
+                                   const SondeFrameOrigin *origin,
+                                   const uint32_t *ids,
+                                   const SondeCounterValue *values,
+                                   size_t n_counters)
+{
+  const SondeFrame frame = { .type = SONDE_FRAME_CTRSET, .pid = origin->pid };
+  guint64 n_before = sonde_writer_n_frames (self->writer);
+  guint n_events;
+
+  sonde_writer_add_counter_set (sonde_span_writer_plain (self), origin, ids, values, n_counters);
+  n_events = sonde_ledger_is_event (&frame)
+                 ? (guint) (sonde_writer_n_frames (self->writer) - n_before)
+                 : 0;
+  self->n_events += n_events;
+
+  return n_events;
+}
+
 int
 sonde_span_writer_add_frame (SondeSpanWriter *self, const SondeFrame *frame, gboolean is_state)
 {
   SondeWriter *writer = is_state ? sonde_span_writer_state (self) : sonde_span_writer_plain (self);
   int r = sonde_writer_add_frame (writer, frame);
 
-  if (r == 0 && frame->type == SONDE_FRAME_SAMPLE)
-    self->n_samples++;
+  if (r == 0)
+    {
+      self->n_samples += frame->type == SONDE_FRAME_SAMPLE;
+      self->n_events += sonde_ledger_is_event (frame);
+    }
 
   return r;
 }

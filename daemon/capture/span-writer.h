@@ -28,6 +28,13 @@ int sonde_span_writer_add_sample (SondeSpanWriter *self,
                                   const uint64_t *addrs,
                                   size_t n_addrs);
 
+/* Adds CTRSET frames. Returns how many of them are events. */
+guint sonde_span_writer_add_counter_set (SondeSpanWriter *self,
+                                         const SondeFrameOrigin *origin,
+                                         const uint32_t *ids,
+                                         const SondeCounterValue *values,
+                                         size_t n_counters);
+
 /* Copies a whole frame that is valid. @is_state: as for sonde_span_writer_state() */
 int sonde_span_writer_add_frame (SondeSpanWriter *self, const SondeFrame *frame, gboolean is_state);
 

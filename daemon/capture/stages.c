@@ -38,6 +38,10 @@ struct SondeStages
   SondeLineage *lineage;
   SondeMachineCounters *machine_counters; /* NULL: not asked for */
   SondeProcessCounters *process_counters;
+  SondeInferiors *inferiors;
+
+  SondeInferiorsChanged control_closed;
+  gpointer user_data;
 
   gint64 wait_until_ns;   /* while draining */
   guint64 n_lost_records; /* as LOST records tell, where events do not */
@@ -129,17 +133,30 @@ is_duplicate (SondeStages *self, const SondeRecord *record)
   return TRUE;
 }
 
-static void
-take_task (SondeStages *self, const SondeRecord *record)
+/* What a process put into its rings is of the program that it is up to then. */
+static SondeRingMergeAnswer
+take_task (SondeStages *self, const SondeRecord *record, gboolean pressed)
 {
+  gboolean is_exec = record->type == SONDE_RECORD_COMM && record->comm.exec;
+  gboolean is_exit = record->type == SONDE_RECORD_EXIT && record->pid == record->tid;
+
+  if (is_exec || is_exit)
+    {
+      if (sonde_inferiors_foresee_end (self->inferiors, record->pid, record->time_ns) && !pressed
+          && now_ns () < self->wait_until_ns)
+        return SONDE_RING_MERGE_WAIT;
+      sonde_inferiors_process_ends (self->inferiors, record->pid, record->time_ns);
+    }
   if (record->type == SONDE_RECORD_EXIT)
     sonde_lineage_forget (self->lineage, record->tid);
-  if (record->type == SONDE_RECORD_COMM && record->comm.exec)
+  if (is_exec)
     {
       sonde_event_keeper_exec_seen (self->events);
       sonde_process_counters_exec (self->process_counters, record->pid);
     }
   sonde_tracker_take (self->tracker, record);
+
+  return SONDE_RING_MERGE_TAKEN;
 }
 
 static void
@@ -202,8 +219,7 @@ take_record (const struct perf_event_header *header,
       return take_map (self, &record, pressed);
     case SONDE_RECORD_COMM:
     case SONDE_RECORD_EXIT:
-      take_task (self, &record);
-      break;
+      return take_task (self, &record, pressed);
     case SONDE_RECORD_OTHER:
     case SONDE_RECORD_UNTHROTTLE:
     default:
@@ -270,6 +286,8 @@ sonde_stages_new (const SondeMessageSetup *setup,
   SondeStages *self = g_new0 (SondeStages, 1);
 
   self->setup = *setup;
+  self->control_closed = handler->control_closed;
+  self->user_data = user_data;
   self->decoder.sample_type = setup->sample_type;
   self->decoder.regs_user = setup->sample_regs_user;
   self->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
@@ -299,6 +317,7 @@ sonde_stages_free (SondeStages *self)
     return;
 
   sonde_ring_merge_free (self->merge);
+  sonde_inferiors_free (self->inferiors);
   sonde_sampler_free (self->sampler);
   sonde_kernel_names_free (self->kernel_names);
   sonde_kallsyms_free (self->kallsyms);
@@ -404,6 +423,10 @@ sonde_stages_start (SondeStages *self)
                                                (self->setup.flags & SONDE_SPEC_RAW) != 0);
   self->sampler = sonde_sampler_new (&options, self->processes, self->unwinder, self->kernel_names,
                                      self->addresses, self->recorder, &self->tally);
+  self->inferiors
+      = sonde_inferiors_new (&(SondeInferiorsParts){ &self->setup, self->recorder, self->tracker,
+                                                     self->sampler, &self->tally },
+                             self->control_closed, self->user_data);
 }
 
 SondeRecorder *
@@ -422,6 +445,12 @@ SondeEventKeeper *
 sonde_stages_events (SondeStages *self)
 {
   return self->events;
+}
+
+SondeInferiors *
+sonde_stages_inferiors (SondeStages *self)
+{
+  return self->inferiors;
 }
 
 SondeAddressSet *
@@ -502,6 +531,7 @@ void
 sonde_stages_end (SondeStages *self)
 {
   sonde_stages_read_lost (self, TRUE);
+  sonde_inferiors_end (self->inferiors);
   warn_of (self, self->n_incomplete,
            "samples were recorded before all files of their process were known");
   if (self->addresses != NULL)

@@ -5,6 +5,7 @@
 #include "daemon/base/message.h"
 #include "daemon/capture/address-set.h"
 #include "daemon/capture/event-keeper.h"
+#include "daemon/capture/inferiors.h"
 #include "daemon/capture/process-counters.h"
 #include "daemon/capture/recorder.h"
 #include "daemon/capture/ring-merge.h"
@@ -17,6 +18,7 @@ typedef struct
   SondeRequestSend send;
   SondeProcessCountersAsk ask_counters;
   SondeRecorderSinkClosed sink_closed;
+  SondeInferiorsChanged control_closed;
 } SondeStagesHandler;
 
 /* FALSE and a sentence if the setup asks for what this worker cannot do. */
@@ -44,6 +46,8 @@ void sonde_stages_start (SondeStages *self);
 SondeRecorder *sonde_stages_recorder (SondeStages *self);
 SondeTracker *sonde_stages_tracker (SondeStages *self);
 SondeEventKeeper *sonde_stages_events (SondeStages *self);
+/* NULL before the start. */
+SondeInferiors *sonde_stages_inferiors (SondeStages *self);
 
 /* Reads a slice of new files and hands a bounded number of records on. @draining: whatever their
  * age; waits for answers end at

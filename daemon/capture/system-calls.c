@@ -35,7 +35,8 @@ static const Call calls[] = {
   { SCMP_SYS (sendto), "the last word of a worker that broke this list" },
   { SCMP_SYS (shutdown), "the end of a stream" },
   { SCMP_SYS (pwrite64), "frames to a capture file" },
-  { SCMP_SYS (ftruncate), "the last whole frame of a capture file" },
+  { SCMP_SYS (ftruncate), "the last whole frame of a capture file; the size of a ring" },
+  { SCMP_SYS (socketpair), "the links of profiled programs, of AF_UNIX as all pairs are" },
   { SCMP_SYS (fstatfs), "what is free on the disk of a capture file" },
   { SCMP_SYS (write), "GLib's eventfd; a complaint; the image of the vdso" },
   { SCMP_SYS (close), "descriptors of files, events and sinks that are done" },
@@ -47,13 +48,13 @@ static const Call calls[] = {
   { SCMP_SYS (fstat), "a file's size, where it is a call of its own" },
   { SCMP_SYS (newfstatat), "fstat() of today's C library" },
   { SCMP_SYS (statx), "the same of tomorrow's" },
-  { SCMP_SYS (memfd_create), "the vdso, an ELF file that only memory has" },
+  { SCMP_SYS (memfd_create), "the vdso, an ELF file that only memory has; rings" },
 
   /* memory; mmap and mprotect are below */
   { SCMP_SYS (brk), "malloc" },
-  { SCMP_SYS (munmap), "free; perf rings at the end" },
+  { SCMP_SYS (munmap), "free; rings that have ended" },
   { SCMP_SYS (mremap), "realloc" },
-  { SCMP_SYS (madvise), "malloc gives pages back" },
+  { SCMP_SYS (madvise), "malloc gives pages back; a ring is no child's" },
   { SCMP_SYS (sysinfo), "qsort asks how much memory there is" },
 
   /* the loop and its clocks */
@@ -142,7 +143,7 @@ allow_bounded_calls (scmp_filter_ctx filter)
     scmp_datum_t mask;
     scmp_datum_t value;
   } rules[] = {
-    /* Perf rings, and what malloc wants. No memory becomes code. */
+    /* Rings, and what malloc wants. No memory becomes code. */
     { SCMP_SYS (mmap), 2, PROT_EXEC, 0 },
     { SCMP_SYS (mprotect), 2, PROT_EXEC, 0 },
     /* pause, resume and stop */
@@ -150,6 +151,10 @@ allow_bounded_calls (scmp_filter_ctx filter)
     { SCMP_SYS (ioctl), 1, all, PERF_EVENT_IOC_ENABLE },
     /* a file that two parts read */
     { SCMP_SYS (fcntl), 1, all, F_DUPFD_CLOEXEC },
+    /* a ring keeps its size, whoever gets it */
+    { SCMP_SYS (fcntl), 1, all, F_ADD_SEALS },
+    /* who asks on a link */
+    { SCMP_SYS (setsockopt), 2, all, SO_PASSCRED },
     /* libelf looks whether a file is open, and how */
     { SCMP_SYS (fcntl), 1, all, F_GETFD },
     { SCMP_SYS (fcntl), 1, all, F_GETFL },

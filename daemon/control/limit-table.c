@@ -30,6 +30,7 @@ static const struct
   { "sinks", SONDE_LIMIT_SINKS, FALSE, 0 },
   { "sink-pids", SONDE_MESSAGE_SINK_MAX_PIDS, FALSE, 0 },
   { "buffer-size", SONDE_LIMIT_SINK_BUFFER_MAX, FALSE, 0 },
+  { "controls", SONDE_LIMIT_CONTROLS, FALSE, 0 },
   { "rings", SONDE_LIMIT_RINGS, FALSE, 0 },
   { "ring-memory", SONDE_LIMIT_RING_MEMORY_BYTES, TRUE, 0 },
   { "perf-rings", SONDE_LIMIT_RING_BYTES, TRUE, 0 },

@@ -16,6 +16,7 @@
 #include <systemd/sd-daemon.h>
 #endif
 
+#include "daemon/base/limits.h"
 #include "daemon/control/bus.h"
 #include "daemon/control/capabilities.h"
 #include "daemon/control/idle.h"
@@ -38,6 +39,7 @@ typedef struct
   SondeIdle *idle;
   SondeWatchdog *watchdog;
   guint name;
+  guint connect_timer;
   gboolean is_leaving;
   int status;
 } Daemon;
@@ -327,6 +329,7 @@ on_connected (GObject *source, GAsyncResult *result, gpointer user_data)
   Daemon *self = user_data;
   g_autoptr (GError) error = NULL;
 
+  g_clear_handle_id (&self->connect_timer, g_source_remove);
   self->connection = self->peer_fd >= 0 ? g_dbus_connection_new_finish (result, &error)
                                         : g_bus_get_finish (result, &error);
   if (self->connection == NULL)
@@ -336,6 +339,18 @@ on_connected (GObject *source, GAsyncResult *result, gpointer user_data)
       return;
     }
   serve (self);
+}
+
+/* GIO connects on a thread, and does not tell when it cannot have one. */
+static gboolean
+on_connect_overdue (gpointer user_data)
+{
+  Daemon *self = user_data;
+
+  self->connect_timer = 0;
+  g_printerr ("sonded: cannot connect: no answer within %d ms\n", SONDE_LIMIT_CONNECT_MS);
+  leave (self, "stopped", EXIT_FAILURE);
+  return G_SOURCE_REMOVE;
 }
 
 static gboolean
@@ -463,6 +478,7 @@ run (Daemon *self)
   if (self->worker_socket != NULL)
     self->fd_store = sonde_fd_store_new ();
   self->loop = g_main_loop_new (NULL, FALSE);
+  self->connect_timer = g_timeout_add (SONDE_LIMIT_CONNECT_MS, on_connect_overdue, self);
   if (self->peer_fd < 0)
     g_bus_get (G_BUS_TYPE_SYSTEM, NULL, on_connected, self);
   else if (!connect_peer (self, &error))

@@ -456,17 +456,6 @@ sonde_options_key (gsize index)
   return index < G_N_ELEMENTS (rows) ? rows[index].key : NULL;
 }
 
-/* Whether the session needs rings of profiled programs. */
-static gboolean
-check_collectors (const SondeOptions *options, GError **error)
-{
-  if (options->memory == SONDE_MEMORY_OFF)
-    return TRUE;
-  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
-                       "Option memory: this service has no collectors (see the property Features)");
-  return FALSE;
-}
-
 /* Every hit of a tracepoint is a sample, unless something else is asked for. */
 static gboolean
 finish_rate (Parser *parser, GError **error)
@@ -515,7 +504,7 @@ finish (Parser *parser, GError **error)
     options->targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
   if (options->label == NULL)
     options->label = g_strdup ("session");
-  return check_collectors (options, error);
+  return TRUE;
 }
 
 SondeOptions *

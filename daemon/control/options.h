@@ -28,14 +28,6 @@ typedef enum
   SONDE_EVENT_TRACEPOINT = SONDE_N_EVENTS, /* which one: SondeOptions.tracepoint */
 } SondeEventChoice;
 
-typedef enum
-{
-  SONDE_MEMORY_OFF,
-  SONDE_MEMORY_ALL,
-  SONDE_MEMORY_SAMPLED,
-  SONDE_N_MEMORY_MODES,
-} SondeMemoryMode;
-
 /* Bits of SondeOptions.counters, in the order of the words. */
 enum
 {
@@ -78,8 +70,8 @@ typedef struct
  * @dict: a value of type a{sv}
  * @fds: (nullable): the message's descriptors; each must be used by @dict exactly once
  *
- * Errors: SONDE_ERROR_INVALID_OPTION; SONDE_ERROR_NOT_SUPPORTED for what would need collectors;
- * both name the key
+ * Errors: SONDE_ERROR_INVALID_OPTION; SONDE_ERROR_NOT_SUPPORTED for `counters`; both
+ * name the key
  */
 SondeOptions *sonde_options_parse (GVariant *dict, GUnixFDList *fds, GError **error);
 /**

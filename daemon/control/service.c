@@ -157,12 +157,16 @@ open_capture (SondeCall *call)
     sonde_call_return_fd (call, g_variant_new ("(h)", 0), fd);
 }
 
-/* The place of the control socket, once sessions have inferior rings. */
 static void
 open_control (SondeCall *call)
 {
-  sonde_call_fail_with (call, SONDE_ERROR_NOT_SUPPORTED,
-                        "This service has no collectors (see the property Features)");
+  g_autoptr (GError) error = NULL;
+  int fd = sonde_session_open_control (call->session, &error);
+
+  if (fd < 0)
+    sonde_call_fail (call, error);
+  else
+    sonde_call_return_fd (call, g_variant_new ("(h)", 0), fd);
 }
 
 static void
@@ -200,6 +204,7 @@ get_features (SondeCall *call)
   GVariantBuilder builder;
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE_STRING_ARRAY);
+  g_variant_builder_add (&builder, "s", "collectors");
   g_variant_builder_add (&builder, "s", "counters");
   g_variant_builder_add (&builder, "s", "open-capture");
   g_variant_builder_add (&builder, "s", "pause");

@@ -157,6 +157,21 @@ on_sinks (SondeSession *self, const SondeMessageSinks *message)
   stop_if_deserted (self);
 }
 
+/* The sonded before us may have given it some. */
+static gboolean
+on_controls (SondeSession *self, const SondeMessageControls *message, GError **error)
+{
+  if (message->n_taken > self->n_controls && !self->is_adopted)
+    {
+      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                           "The worker took control sockets that it was not given");
+      return FALSE;
+    }
+  self->n_controls = MAX (self->n_controls, message->n_taken);
+  self->n_closed_controls = message->n_taken - message->n_open;
+  return TRUE;
+}
+
 /* Written down before the worker may go: nobody else can tell then how it ended. */
 static gboolean
 on_finished (SondeSession *self, const SondeMessageStatistics *message, GError **error)
@@ -221,6 +236,8 @@ dispatch (SondeSession *self, const SondeMessageHeader *header, GError **error)
     case SONDE_MESSAGE_SINKS:
       on_sinks (self, message);
       return TRUE;
+    case SONDE_MESSAGE_CONTROLS:
+      return on_controls (self, message, error);
     case SONDE_MESSAGE_FINISHED:
       return forgive_if_leaving (self, on_finished (self, message, error), error);
     case SONDE_MESSAGE_FAILED:

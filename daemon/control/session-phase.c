@@ -20,6 +20,7 @@ sonde_session_phase_expects (SondeSessionPhase phase, guint32 type)
     case SONDE_MESSAGE_STATISTICS:
     case SONDE_MESSAGE_SINK_CLOSED:
     case SONDE_MESSAGE_SINKS:
+    case SONDE_MESSAGE_CONTROLS:
       return phase == SONDE_PHASE_LIVE || phase == SONDE_PHASE_DRAIN
              || phase == SONDE_PHASE_DELIVERY;
     /* One that is adopted says DRAINED again, or has said it to the sonded before. */

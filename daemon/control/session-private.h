@@ -35,7 +35,9 @@ struct SondeSession
   SondeWorker *worker;
   SondeSessionScope *scope;
   SondeSessionOutput *output;
-  GPtrArray *stops; /* GTask: unanswered Stop calls */
+  GPtrArray *stops;          /* GTask: unanswered Stop calls */
+  guint32 n_controls;        /* control sockets that the worker was given */
+  guint32 n_closed_controls; /* of them, those that it has told are closed */
 
   SondeSessionKeeper *keeper; /* NULL: nothing outlives this sonded */
 

@@ -230,7 +230,7 @@ open_members_on_cpu (SondeSessionScope *self, GError **error)
   if (self->options->scope == SONDE_SCOPE_UNIT)
     return sonde_unit_events_open (self->events, self->group, self->options->unit, self->owner.uid,
                                    &note, error);
-  return sonde_target_set_open (self->targets, self->events, error);
+  return sonde_target_set_open (self->targets, self->events, &self->owner, error);
 }
 
 static gboolean

@@ -2,6 +2,9 @@
 /* One profiling session: its states, its worker, its end. */
 #include "daemon/control/session-private.h"
 
+#include <errno.h>
+#include <sys/socket.h>
+
 #include "daemon/base/error.h"
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
@@ -217,6 +220,49 @@ sonde_session_open_file (const SondeSession *self, GError **error)
     return sonde_session_output_reopen (self->output, error);
   refuse_state (self, error);
   return -1;
+}
+
+/* The worker's end tells who sends; links that a program asks for are made by the worker. */
+static gboolean
+make_control (int fds[2], GError **error)
+{
+  const int on = 1;
+
+  if (!sonde_socketpair (SOCK_SEQPACKET, fds, error))
+    return FALSE;
+  if (setsockopt (fds[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0)
+    return TRUE;
+  sonde_error_set_errno (error, errno, "Cannot make a control socket");
+  close (fds[0]);
+  close (fds[1]);
+  return FALSE;
+}
+
+int
+sonde_session_open_control (SondeSession *self, GError **error)
+{
+  SondeMessageHeader message = { .type = SONDE_MESSAGE_CONTROL };
+  sonde_autofd int fd = -1;
+  int fds[2];
+
+  if (self->phase != SONDE_PHASE_LIVE)
+    {
+      refuse_state (self, error);
+      return -1;
+    }
+  if (self->n_controls - self->n_closed_controls >= SONDE_LIMIT_CONTROLS)
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                   "Limit controls: at most %d control sockets of a session", SONDE_LIMIT_CONTROLS);
+      return -1;
+    }
+  if (!make_control (fds, error))
+    return -1;
+  fd = fds[0];
+  if (!sonde_worker_send (self->worker, &message, sizeof message, &fds[1], 1, error))
+    return -1;
+  self->n_controls++;
+  return sonde_steal_fd (&fd);
 }
 
 gboolean

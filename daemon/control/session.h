@@ -84,6 +84,10 @@ int sonde_session_open_stream (SondeSession *self,
  * Errors: SONDE_ERROR_INVALID_STATE, FAILED */
 int sonde_session_open_file (const SondeSession *self, GError **error);
 
+/* One more control socket for programs. Returns: the programs' end, or -1.
+ * Errors: SONDE_ERROR_INVALID_STATE, LIMIT_EXCEEDED, FAILED */
+int sonde_session_open_control (SondeSession *self, GError **error);
+
 /* Fails it now, without waiting for its worker to drain. */
 void sonde_session_abort (SondeSession *self, const char *reason);
 

@@ -86,16 +86,25 @@ sonde_target_set_prove (const SondeTargetSet *self,
   return TRUE;
 }
 
+/* Nothing more of one that is gone, or that its owner may not look into any more. */
 gboolean
-sonde_target_set_open (const SondeTargetSet *self, SondeEventSet *events, GError **error)
+sonde_target_set_open (const SondeTargetSet *self,
+                       SondeEventSet *events,
+                       const SondeTracer *owner,
+                       GError **error)
 {
   for (guint i = 0; i < self->targets->len; i++)
     {
-      const SondeTarget *target = g_ptr_array_index (self->targets, i);
+      SondeTarget *target = g_ptr_array_index (self->targets, i);
+      guint n_before = sonde_event_set_n_fresh (events);
 
+      if (!sonde_target_reopen (target, owner))
+        continue;
       if (!sonde_event_set_open_process (events, sonde_target_pid (target),
                                          sonde_target_process_fd (target), TRUE, error))
         return FALSE;
+      if (!sonde_target_confirm (target, owner, NULL))
+        sonde_event_set_discard_from (events, n_before);
     }
   return TRUE;
 }

@@ -34,9 +34,13 @@ const SondeTarget *sonde_target_set_find (const SondeTargetSet *self, pid_t pid)
 void sonde_target_set_record (const SondeTargetSet *self, GArray *records);
 /* Whether there were targets, and none is left. */
 gboolean sonde_target_set_is_over (const SondeTargetSet *self);
-/* Opens events of all of them, of which some may have been inherited.
+/* Opens events of all of them that live and that @owner may still look into; some may have been
+ * inherited.
  * Errors: those of sonde_event_set_open_process() */
-gboolean sonde_target_set_open (const SondeTargetSet *self, SondeEventSet *events, GError **error);
+gboolean sonde_target_set_open (const SondeTargetSet *self,
+                                SondeEventSet *events,
+                                const SondeTracer *owner,
+                                GError **error);
 
 /* Exits are of no interest any more. */
 void sonde_target_set_unwatch (SondeTargetSet *self);

@@ -194,21 +194,26 @@ is_owned (SondeTarget *self, const SondeTracer *owner)
          || sonde_credentials_in_namespace_of (self->process_fd, owner->uid);
 }
 
+/* The file belongs to the process's uid while it is dumpable, else to root; the directory does not
+ * tell. */
+static bool
+is_visible (SondeTarget *self, const SondeTracer *owner)
+{
+  struct statx maps;
+
+  return identify (self->process_fd, "maps", AT_SYMLINK_NOFOLLOW, &maps)
+         && (owner->uid == 0 || maps.stx_uid == owner->uid) && is_owned (self, owner);
+}
+
 static bool
 check_proof (SondeTarget *self, const SondeTracer *owner)
 {
   struct statx theirs;
   struct statx ours;
 
-  if (!identify (self->maps_fd, "", AT_EMPTY_PATH, &theirs)
-      || !identify (self->process_fd, "maps", AT_SYMLINK_NOFOLLOW, &ours)
-      || !is_same_file (&theirs, &ours))
-    return false;
-  /* The file belongs to the process's uid while it is dumpable, else to root; the directory does
-   * not tell. */
-  if (owner->uid != 0 && ours.stx_uid != owner->uid)
-    return false;
-  return is_owned (self, owner) && has_bytes (self->maps_fd);
+  return identify (self->maps_fd, "", AT_EMPTY_PATH, &theirs)
+         && identify (self->process_fd, "maps", AT_SYMLINK_NOFOLLOW, &ours)
+         && is_same_file (&theirs, &ours) && is_visible (self, owner) && has_bytes (self->maps_fd);
 }
 
 static bool
@@ -255,17 +260,40 @@ sonde_target_prove (SondeTarget *self, const SondeTracer *owner, GError **error)
   return true;
 }
 
+/* Once it was proven its descriptor is given back. */
+static bool
+may_be_opened (SondeTarget *self, const SondeTracer *owner)
+{
+  if (!self->has_proof)
+    return true;
+  return self->maps_fd >= 0 ? check_proof (self, owner) : is_visible (self, owner);
+}
+
 bool
 sonde_target_confirm (SondeTarget *self, const SondeTracer *owner, GError **error)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
 
-  if (self->has_proof && !check_proof (self, owner))
-    return refuse (self, error);
-  if (!is_alive (self))
+  if (!may_be_opened (self, owner) || !is_alive (self))
     return refuse (self, error);
 
   sonde_clear_fd (&self->maps_fd);
   sonde_clear_fd (&self->process_fd);
   return true;
+}
+
+bool
+sonde_target_reopen (SondeTarget *self, const SondeTracer *owner)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  g_autofree char *directory = g_strdup_printf ("/proc/%d", (int) self->pid);
+
+  sonde_clear_fd (&self->process_fd);
+  if (self->pidfd < 0)
+    return false;
+  self->process_fd = open (directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (self->process_fd >= 0 && may_be_opened (self, owner) && is_alive (self))
+    return true;
+  sonde_clear_fd (&self->process_fd);
+  return false;
 }

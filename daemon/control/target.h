@@ -48,7 +48,8 @@ pid_t sonde_target_pid (const SondeTarget *self);
 int sonde_target_pidfd (const SondeTarget *self);
 /* /proc/PID/stat field 22. */
 guint64 sonde_target_start_ticks (const SondeTarget *self);
-/* Its directory in /proc; -1 before sonde_target_prove() and after sonde_target_confirm(). */
+/* Its directory in /proc; -1 before sonde_target_prove() and sonde_target_reopen(), and after
+ * sonde_target_confirm(). */
 int sonde_target_process_fd (const SondeTarget *self);
 /* What the kernel let the caller look into, once proven; NULL for a target without a proof. */
 const SondeCredentials *sonde_target_credentials (const SondeTarget *self);
@@ -65,3 +66,7 @@ bool sonde_target_prove (SondeTarget *self, const SondeTracer *owner, GError **e
 /* Once the events are open: all of the proof again, so still the same image, whose it was, and
  * alive. Gives the proof back to the kernel. Errors: as sonde_target_prove() */
 bool sonde_target_confirm (SondeTarget *self, const SondeTracer *owner, GError **error);
+
+/* Before more events are opened of a target that was confirmed: whether it is alive, and still one
+ * that @owner may look into. Then sonde_target_confirm() is to follow again. */
+bool sonde_target_reopen (SondeTarget *self, const SondeTracer *owner);

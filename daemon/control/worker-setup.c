@@ -18,6 +18,8 @@ send_setup (SondeWorker *worker,
             const SondePerfPlan *plan,
             GError **error)
 {
+  /* Without samples its rings hold what tells of processes, in the same shape. */
+  const struct perf_event_attr *attr = plan->has_samples ? &plan->samples : &plan->sideband;
   SondeMessageSetup message = {
     .header.type = SONDE_MESSAGE_SETUP,
     .version = SONDE_MESSAGE_VERSION,
@@ -29,10 +31,13 @@ send_setup (SondeWorker *worker,
     .max_depth = options->max_depth,
     .frequency_hz = options->frequency_hz,
     .period = options->period,
-    .sample_type = plan->samples.sample_type,
-    .sample_regs_user = plan->samples.sample_regs_user,
-    .read_format = plan->samples.read_format,
+    .sample_type = attr->sample_type,
+    .sample_regs_user = attr->sample_regs_user,
+    .read_format = attr->read_format,
     .duration_us = options->duration_us,
+    .memory_interval_bytes = options->memory_interval_bytes,
+    .memory = options->memory,
+    .memory_wait_us = options->memory_wait_us,
     .start_realtime_ns = g_get_real_time () * 1000,
     .start_ns = g_get_monotonic_time () * 1000,
   };

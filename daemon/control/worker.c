@@ -188,9 +188,10 @@ static GSubprocess *
 start_process (const char *path, uid_t uid, int fd, GError **error)
 {
   /* Standard input is /dev/null by default; standard error is for what the worker has to complain
-   * about. */
-  g_autoptr (GSubprocessLauncher) launcher
-      = g_subprocess_launcher_new (G_SUBPROCESS_FLAGS_STDOUT_SILENCE);
+   * about. All else closes itself. GLib would close it as well, but between fork() and exec(), and
+   * then wait for the end of a worker of whose exec() it could not read. */
+  g_autoptr (GSubprocessLauncher) launcher = g_subprocess_launcher_new (
+      G_SUBPROCESS_FLAGS_STDOUT_SILENCE | G_SUBPROCESS_FLAGS_INHERIT_FDS);
   g_autofree char *own_uid
       = uid != SONDE_WORKER_UID_NONE ? g_strdup_printf ("--uid=%u", (guint) uid) : NULL;
   GSubprocess *process;

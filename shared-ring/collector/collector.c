@@ -30,6 +30,9 @@ static pthread_once_t definitions_once = PTHREAD_ONCE_INIT;
 
 static uint64_t n_named_addresses;
 
+/* A main thread that returns from main() runs no destructors of keys. */
+static void __attribute__ ((destructor)) close_last (void) { sonde_thread_ring_close (); }
+
 int64_t
 sonde_collector_now (void)
 {

@@ -31,15 +31,20 @@ static struct
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* Other handlers of fork() in the thread that forks may want a ring while it has the lock. */
+static _Thread_local bool is_forking;
+
 static void
 lock_for_fork (void)
 {
   pthread_mutex_lock (&state.lock);
+  is_forking = true;
 }
 
 static void
 unlock_in_parent (void)
 {
+  is_forking = false;
   pthread_mutex_unlock (&state.lock);
 }
 
@@ -50,6 +55,7 @@ unlock_in_child (void)
   int saved_errno = errno;
 
   sonde_known_socket_close (&state.link);
+  is_forking = false;
   pthread_mutex_unlock (&state.lock);
   errno = saved_errno;
 }
@@ -261,6 +267,8 @@ sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant)
 
   if (!sonde_control_link_is_there ())
     return -ENODEV;
+  if (is_forking)
+    return -EBUSY;
 
   pthread_mutex_lock (&state.lock);
   if (sonde_ring_load_relaxed (&state.is_there) == 0)

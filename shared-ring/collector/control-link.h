@@ -40,7 +40,8 @@ bool sonde_control_link_is_there (void);
 /**
  * sonde_control_link_get_ring:
  *
- * Errors: -ENODEV there is no control socket; -ETIMEDOUT, -EPIPE, -EBADMSG it does not answer, or
- *   not what it should: it is not asked again; what the profiler's answer says, such as -EDQUOT
+ * Errors: -ENODEV there is no control socket; -EBUSY this thread is in the middle of a fork();
+ * -ETIMEDOUT, -EPIPE, -EBADMSG it does not answer, or not what it should: it is not asked again;
+ * what the profiler's answer says, such as -EDQUOT
  */
 int sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant);

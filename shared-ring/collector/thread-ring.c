@@ -3,7 +3,9 @@
 #include "shared-ring/collector/thread-ring.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "shared-ring/fork-guard.h"
@@ -16,20 +18,31 @@ static pthread_key_t key;
 static int once_result;
 
 /* What comes later, from destructors that run after this one, finds no ring. */
-static void
-close_ring (void *data)
+void
+sonde_thread_ring_close (void)
 {
-  SondeThreadRing *self = data;
+  SondeThreadRing *self = &own;
   SondeRingWriter *writer = self->writer;
 
+  if (writer != NULL && self->on_close != NULL)
+    self->on_close ();
   self->error = -ENODEV;
   self->writer = NULL;
   sonde_ring_signal_fence ();
   sonde_ring_writer_close (writer);
 }
 
-/* A main thread that returns from main() runs no destructors of keys. */
-static void __attribute__ ((destructor)) close_last (void) { close_ring (&own); }
+/* Destructors of other keys may run later, and make events: they have as many rounds. */
+static void
+close_ring (void *data)
+{
+  SondeThreadRing *self = data;
+
+  self->n_rounds++;
+  if (self->n_rounds < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific (key, self) == 0)
+    return;
+  sonde_thread_ring_close ();
+}
 
 static void
 init_once (void)
@@ -62,6 +75,8 @@ open_writer (SondeThreadRing *self, const SondeRingWish *wish)
     }
 
   self->n_definitions = 0;
+  self->n_rounds = 0;
+  self->answer = grant.answer;
   sonde_ring_signal_fence ();
   self->writer = writer;
   return 0;
@@ -70,13 +85,11 @@ open_writer (SondeThreadRing *self, const SondeRingWish *wish)
 /* An answer of any kind stands for this process: nobody is asked twice. A child that was not told
  * of its birth could not remember one, and has no ring. */
 static void
-open_ring (SondeThreadRing *self, const SondeRingWish *wish)
+ask_for_ring (SondeThreadRing *self, const SondeRingWish *wish)
 {
   SondeRingWriter *of_parent = self->writer;
-  int saved_errno = errno;
   int r;
 
-  self->is_opening = 1;
   self->error = -EBUSY;
   self->writer = NULL;
   sonde_ring_signal_fence ();
@@ -91,8 +104,24 @@ open_ring (SondeThreadRing *self, const SondeRingWish *wish)
   if (r == 0)
     r = open_writer (self, wish);
 
+  if (r == -EBUSY)
+    return;
   self->error = r < 0 ? -ENODEV : 0;
   self->generation = sonde_fork_guard_generation ();
+}
+
+/* Locks are taken here that a signal handler must not come upon, by an event or by a fork(). */
+static void
+open_ring (SondeThreadRing *self, const SondeRingWish *wish)
+{
+  int saved_errno = errno;
+  sigset_t all, before;
+
+  self->is_opening = 1;
+  sigfillset (&all);
+  pthread_sigmask (SIG_SETMASK, &all, &before);
+  ask_for_ring (self, wish);
+  pthread_sigmask (SIG_SETMASK, &before, NULL);
   sonde_ring_signal_fence ();
   self->is_opening = 0;
   errno = saved_errno;

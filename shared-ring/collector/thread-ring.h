@@ -17,7 +17,10 @@ typedef struct
   uint32_t is_opening;
   int32_t pid;
   int32_t tid;
-  uint32_t n_definitions; /* counters that were defined in this ring: see collector.c */
+  uint32_t n_definitions;        /* counters that were defined in this ring: see collector.c */
+  uint32_t n_rounds;             /* of destructors that its end has waited for */
+  SondeControlRingAnswer answer; /* what the profiler said with the ring */
+  void (*on_close) (void);       /* NULL, or the user's: the ring is about to be closed */
 } SondeThreadRing;
 
 /**
@@ -25,13 +28,18 @@ typedef struct
  * @wish: the same in all calls of a process
  *
  * Asks for the ring if this thread has not, or if it is a child of fork(); otherwise it takes a few
- * ns. When the thread ends, or the process if it is its main thread, the ring gets its end frame,
- * and no event is taken after that. errno is left alone.
+ * ns. When the thread ends, behind all other destructors of its keys, the ring gets its end frame,
+ * and no event is taken after that. What a process's end leaves open is drained as it is. errno is
+ * left alone.
  *
- * Signal handlers may call it on a thread that has its ring. While the thread is just getting it,
- * they get @error -EBUSY.
+ * Signal handlers may call it on a thread that has its ring; none run on a thread that is just
+ * getting it. What is called meanwhile gets @error -EBUSY, and so do handlers of pthread_atfork()
+ * on a thread without a ring.
  *
  * Returns: (transfer none): never NULL; @writer is NULL if there is no ring, then @error says why:
  *   -ENODEV nobody listens or no ring was granted; -EBUSY
  */
 SondeThreadRing *sonde_thread_ring_get (const SondeRingWish *wish);
+
+/* Ends the calling thread's ring, for a process that ends. */
+void sonde_thread_ring_close (void);

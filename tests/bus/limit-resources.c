@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The limits of what one session takes, reached. */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shared-ring/control-message.h"
 #include "tests/bus/limit-rows.h"
 #include "tests/lib/bus-client.h"
 #include "tests/lib/bus-target.h"
@@ -242,18 +245,127 @@ limit_reach_unit_groups (const char *name)
     limit_assert_refusal (error, name);
 }
 
-/* Rings of profiled programs are behind OpenControl; without collectors nobody gets one. */
+static void
+start_launch (GDBusConnection *bus, char **session, int *capture)
+{
+  g_autoptr (GError) error = NULL;
+
+  bus_profile (bus, g_variant_new_parsed ("{'launch': <true>}"), NULL, session, capture, &error);
+  g_assert_no_error (error);
+}
+
+void
+limit_reach_controls (const char *name)
+{
+  g_autoptr (GDBusConnection) bus = bus_connect (bus_next_uid ());
+  g_autoptr (GArray) controls = g_array_new (FALSE, FALSE, sizeof (int));
+  g_autoptr (GError) error = NULL;
+  g_autofree char *session = NULL;
+  guint64 limit = limit_lookup (name);
+  int capture, control;
+
+  start_launch (bus, &session, &capture);
+  while ((control = bus_open_control (bus, session, &error)) >= 0)
+    g_array_append_val (controls, control);
+  limit_assert_refusal (error, name);
+  g_assert_cmpuint (controls->len, ==, limit);
+
+  /* One that is closed makes room, once the worker has told. */
+  close (g_array_index (controls, int, --controls->len));
+  do
+    g_clear_error (&error);
+  while ((control = bus_open_control (bus, session, &error)) < 0);
+  close (control);
+  for (guint i = 0; i < controls->len; i++)
+    close (g_array_index (controls, int, i));
+  close (capture);
+}
+
+/* A message, and the descriptor that came with it or -1. */
+static void
+receive_answer (int fd, gpointer bytes, gsize size_bytes, int *received)
+{
+  union
+  {
+    struct cmsghdr header;
+    char space[CMSG_SPACE (sizeof (int))];
+  } control;
+  struct iovec iov = { bytes, size_bytes };
+  struct msghdr message = {
+    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+  };
+  const struct cmsghdr *header;
+
+  g_assert_cmpint (recvmsg (fd, &message, MSG_CMSG_CLOEXEC), ==, (gssize) size_bytes);
+  header = CMSG_FIRSTHDR (&message);
+  *received = -1;
+  if (header != NULL)
+    memcpy (received, CMSG_DATA (header), sizeof *received);
+}
+
+/* Returns the error of the answer. */
+static int
+ask_for_ring (int link, guint32 size_bytes)
+{
+  SondeControlRingRequest request
+      = { .header = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_RING },
+          .producer = SONDE_PRODUCER_APPLICATION,
+          .size_bytes = size_bytes };
+  SondeControlRingAnswer answer;
+  int ring;
+
+  g_assert_cmpint (send (link, &request, sizeof request, 0), ==, sizeof request);
+  receive_answer (link, &answer, sizeof answer, &ring);
+  g_assert_cmpint (answer.error == 0, ==, ring >= 0);
+  if (ring >= 0)
+    close (ring);
+  return answer.error;
+}
+
+/* Rings of profiled programs, by number and by memory: who asks for more is told so, or in the old
+ * way gets an end of file. */
 void
 limit_reach_rings (const char *name)
 {
+  static const SondeControlHeader request
+      = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_LINK };
   g_autoptr (GDBusConnection) bus = bus_connect (bus_next_uid ());
   g_autoptr (GError) error = NULL;
   g_autofree char *session = NULL;
-  int capture;
+  guint64 n_rings = limit_lookup (name);
+  guint64 ring_memory = limit_lookup ("ring-memory");
+  const guint32 large = 16 * 1024 * 1024;
+  SondeControlHeader answer;
+  int capture, control, link;
+  guint n = 0;
+  char byte;
 
-  bus_profile (bus, g_variant_new_parsed ("{'launch': <true>}"), NULL, &session, &capture, &error);
+  start_launch (bus, &session, &capture);
+  control = bus_open_control (bus, session, &error);
   g_assert_no_error (error);
-  g_assert_null (bus_session_call (bus, session, "OpenControl", NULL, NULL, &error));
-  bus_assert_error (error, "NotSupported");
+  g_assert_cmpint (send (control, &request, sizeof request, 0), ==, sizeof request);
+  receive_answer (control, &answer, sizeof answer, &link);
+
+  while (ask_for_ring (link, 0) == 0)
+    n++;
+  g_assert_cmpuint (n, ==, n_rings);
+  g_assert_cmpint (ask_for_ring (link, 0), ==, -EDQUOT);
+  g_assert_cmpint (
+      send (control, SONDE_CONTROL_SYSPROF_REQUEST, SONDE_CONTROL_SYSPROF_REQUEST_BYTES, 0), ==,
+      SONDE_CONTROL_SYSPROF_REQUEST_BYTES);
+  g_assert_cmpint (recv (control, &byte, 1, 0), ==, 0);
+  close (control);
+  close (link);
+
+  control = bus_open_control (bus, session, &error);
+  g_assert_no_error (error);
+  g_assert_cmpint (send (control, &request, sizeof request, 0), ==, sizeof request);
+  receive_answer (control, &answer, sizeof answer, &link);
+  /* Those of the closed link go at the worker's next turn. */
+  for (n = 0; n < ring_memory / large;)
+    n += ask_for_ring (link, large) == 0;
+  g_assert_cmpint (ask_for_ring (link, large), ==, -EDQUOT);
+  close (control);
+  close (link);
   close (capture);
 }

@@ -33,6 +33,7 @@ void limit_reach_sink_pids (const char *name);
 void limit_reach_option (const char *name);
 void limit_reach_perf_rings (const char *name);
 void limit_reach_descriptors (const char *name);
+void limit_reach_controls (const char *name);
 void limit_reach_rings (const char *name);
 void limit_reach_capture_uid_bytes (const char *name);
 void limit_reach_capture_bytes (const char *name);

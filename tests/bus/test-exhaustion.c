@@ -9,6 +9,7 @@
 
 #include "tests/lib/bus-user.h"
 #include "tests/lib/capture-summary.h"
+#include "tests/lib/packet-socket.h"
 
 enum
 {
@@ -208,23 +209,15 @@ typedef struct
 static void
 flight_begin (Flight *self)
 {
-  static const gsize n_fds = 128;
-  char control[CMSG_SPACE (128 * sizeof (int))] = { 0 };
-  struct iovec vector = { .iov_base = control, .iov_len = 1 };
-  struct msghdr message = {
-    .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control
-  };
-  struct cmsghdr *rights = CMSG_FIRSTHDR (&message);
   int null = open ("/dev/null", O_RDONLY | O_CLOEXEC);
+  int fds[128];
 
-  rights->cmsg_level = SOL_SOCKET;
-  rights->cmsg_type = SCM_RIGHTS;
-  rights->cmsg_len = CMSG_LEN (n_fds * sizeof (int));
-  for (gsize i = 0; i < n_fds; i++)
-    memcpy (CMSG_DATA (rights) + i * sizeof null, &null, sizeof null);
+  for (gsize i = 0; i < G_N_ELEMENTS (fds); i++)
+    fds[i] = null;
   g_assert_cmpint (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, self->ends), ==, 0);
-  for (gsize n_sent = 0; n_sent <= FEW_FDS; n_sent += n_fds)
-    g_assert_cmpint (sendmsg (self->ends[0], &message, MSG_DONTWAIT), ==, 1);
+  for (gsize n_sent = 0; n_sent <= FEW_FDS; n_sent += G_N_ELEMENTS (fds))
+    g_assert_cmpint (
+        packet_socket_send (self->ends[0], "", 1, fds, G_N_ELEMENTS (fds), MSG_DONTWAIT), ==, 1);
   close (null);
 }
 

@@ -72,6 +72,7 @@ static const Row rows[] = {
   { "duration", limit_reach_option },
   { "sink-pids", limit_reach_sink_pids },
   { "descriptors", limit_reach_descriptors },
+  { "controls", limit_reach_controls },
   { "rings", limit_reach_rings },
   { "ring-memory", NULL },
   { "additions", limit_reach_additions },

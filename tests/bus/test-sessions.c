@@ -36,7 +36,7 @@ test_manager_properties (void)
   words = g_variant_get_strv (features, NULL);
   g_assert_true (g_strv_contains (words, "start-session"));
   g_assert_true (g_strv_contains (words, "pause"));
-  g_assert_false (g_strv_contains (words, "collectors"));
+  g_assert_true (g_strv_contains (words, "collectors"));
   limits = get_manager_property (user.bus, "Limits");
   g_assert_true (g_variant_lookup (limits, "sessions", "u", &n_sessions));
   g_assert_cmpuint (n_sessions, ==, 4);
@@ -272,33 +272,6 @@ test_bad_stream_options (void)
   close (capture);
 }
 
-static void
-test_without_collectors (void)
-{
-  static const char *const texts[] = { "{'memory': <'all'>}", "{'counters': <['cpu']>}" };
-  g_auto (BusUser) user = { 0 };
-  g_autofree char *session = NULL;
-  g_autoptr (GError) error = NULL;
-  int capture = -1;
-
-  bus_user_init (&user, BUS_CHILD_WAIT);
-  for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
-    {
-      g_autoptr (GVariant) more = g_variant_ref_sink (g_variant_new_parsed (texts[i]));
-      g_autoptr (GVariantDict) dict = g_variant_dict_new (more);
-
-      g_variant_dict_insert (dict, "launch", "b", TRUE);
-      g_assert_false (
-          bus_profile (user.bus, g_variant_dict_end (dict), NULL, &session, &capture, &error));
-      bus_assert_error (error, "NotSupported");
-      g_clear_error (&error);
-    }
-  bus_profile_pid (user.bus, user.target, NULL, &session, &capture);
-  g_assert_null (bus_session_call (user.bus, session, "OpenControl", NULL, NULL, &error));
-  bus_assert_error (error, "NotSupported");
-  close (capture);
-}
-
 /* A process with so many threads beside its first one, all asleep. */
 static GSubprocess *
 spawn_threads (guint n_threads, guint32 *pid)
@@ -364,7 +337,6 @@ main (int argc, char **argv)
   ADD ("pause-and-resume-follow-the-table", test_pause);
   ADD ("second-reader-gets-a-capture-and-hears-of-the-end", test_second_reader);
   ADD ("open-capture-refuses-bad-options", test_bad_stream_options);
-  ADD ("nothing-that-needs-collectors", test_without_collectors);
   ADD ("events-are-counted-over-all-processes", test_events);
 #undef ADD
   return g_test_run ();

@@ -13,117 +13,7 @@
 #include "tests/lib/bus-client.h"
 #include "tests/lib/bus-user.h"
 #include "tests/lib/capture-summary.h"
-
-#define SYSTEMD "org.freedesktop.systemd1"
-#define PATH    "/org/freedesktop/systemd1"
-
-/* --- systemd, in a thread of its own --- */
-
-static const char interfaces[]
-    = "<node><interface name='org.freedesktop.systemd1.Manager'><method name='GetUnit'>"
-      "<arg type='s' direction='in'/><arg type='o' direction='out'/></method></interface>"
-      "<interface name='org.freedesktop.systemd1.Service'>"
-      "<property name='ControlGroup' type='s' access='read'/></interface></node>";
-
-typedef struct
-{
-  char *group;     /* what ControlGroup of unit.service is */
-  gboolean silent; /* answers nothing */
-  gint n_asked;    /* atomic */
-  GDBusConnection *bus;
-  GMainContext *context;
-  GMainLoop *loop;
-  GThread *thread;
-} Systemd;
-
-static void
-on_method (GDBusConnection *bus,
-           const char *sender,
-           const char *path,
-           const char *interface,
-           const char *method,
-           GVariant *parameters,
-           GDBusMethodInvocation *invocation,
-           gpointer user_data)
-{
-  Systemd *self = user_data;
-  const char *unit;
-
-  g_atomic_int_inc (&self->n_asked);
-  g_variant_get (parameters, "(&s)", &unit);
-  if (self->silent)
-    g_object_unref (invocation);
-  else if (g_str_equal (unit, "unit.service"))
-    g_dbus_method_invocation_return_value (invocation, g_variant_new ("(o)", PATH "/unit/unit"));
-  else
-    g_dbus_method_invocation_return_dbus_error (invocation, SYSTEMD ".NoSuchUnit", "No such unit");
-}
-
-static GVariant *
-on_property (GDBusConnection *bus,
-             const char *sender,
-             const char *path,
-             const char *interface,
-             const char *property,
-             GError **error,
-             gpointer user_data)
-{
-  return g_variant_new_string (((Systemd *) user_data)->group);
-}
-
-static gpointer
-run_systemd (gpointer data)
-{
-  Systemd *self = data;
-
-  g_main_context_push_thread_default (self->context);
-  g_main_loop_run (self->loop);
-  g_main_context_pop_thread_default (self->context);
-  return NULL;
-}
-
-static void
-systemd_start (Systemd *self, const char *group)
-{
-  static const GDBusInterfaceVTable vtable
-      = { .method_call = on_method, .get_property = on_property };
-  g_autoptr (GDBusNodeInfo) info = g_dbus_node_info_new_for_xml (interfaces, NULL);
-  g_autoptr (GVariant) answer = NULL;
-  g_autoptr (GError) error = NULL;
-
-  self->group = g_strdup (group);
-  self->context = g_main_context_new ();
-  self->loop = g_main_loop_new (self->context, FALSE);
-  self->bus = bus_connect (0);
-  g_main_context_push_thread_default (self->context);
-  g_dbus_connection_register_object (self->bus, PATH, info->interfaces[0], &vtable, self, NULL,
-                                     &error);
-  g_assert_no_error (error);
-  g_dbus_connection_register_object (self->bus, PATH "/unit/unit", info->interfaces[1], &vtable,
-                                     self, NULL, &error);
-  g_assert_no_error (error);
-  g_main_context_pop_thread_default (self->context);
-  self->thread = g_thread_new ("systemd", run_systemd, self);
-  answer = g_dbus_connection_call_sync (
-      self->bus, "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus",
-      "RequestName", g_variant_new ("(su)", SYSTEMD, 4), NULL, 0, -1, NULL, &error);
-  g_assert_no_error (error);
-}
-
-static void
-systemd_clear (Systemd *self)
-{
-  if (self->bus == NULL)
-    return;
-  g_dbus_connection_close_sync (self->bus, NULL, NULL);
-  g_main_loop_quit (self->loop);
-  g_thread_join (self->thread);
-  g_clear_object (&self->bus);
-  g_clear_pointer (&self->loop, g_main_loop_unref);
-  g_clear_pointer (&self->context, g_main_context_unref);
-  g_clear_pointer (&self->group, g_free);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Systemd, systemd_clear)
+#include "tests/lib/fake-systemd.h"
 
 /* --- control groups --- */
 
@@ -235,12 +125,12 @@ assert_refused (uid_t uid, const char *unit, const char *name)
 static void
 test_unauthorised (void)
 {
-  g_auto (Systemd) systemd = { 0 };
+  g_auto (FakeSystemd) systemd = { 0 };
   uid_t uid = bus_next_uid ();
   g_autofree char *there = NULL;
   g_autofree char *not_there = NULL;
 
-  systemd_start (&systemd, "/system.slice");
+  fake_systemd_start (&systemd, "unit.service", "/system.slice");
   there = assert_refused (uid, "unit.service", "NotAuthorized");
   not_there = assert_refused (uid, "missing.service", "NotAuthorized");
   g_assert_cmpstr (there, ==, not_there);
@@ -256,9 +146,9 @@ test_no_systemd (void)
 static void
 test_not_running (void)
 {
-  g_auto (Systemd) systemd = { 0 };
+  g_auto (FakeSystemd) systemd = { 0 };
 
-  systemd_start (&systemd, "");
+  fake_systemd_start (&systemd, "unit.service", "");
   g_free (assert_refused (0, "missing.service", "NoSuchProcess"));
   g_free (assert_refused (0, "unit.service", "NoSuchProcess"));
 }
@@ -270,10 +160,10 @@ test_foreign_paths (void)
 
   for (gsize i = 0; i < G_N_ELEMENTS (paths); i++)
     {
-      g_auto (Systemd) systemd = { 0 };
+      g_auto (FakeSystemd) systemd = { 0 };
       g_autofree char *message = NULL;
 
-      systemd_start (&systemd, paths[i]);
+      fake_systemd_start (&systemd, "unit.service", paths[i]);
       message = assert_refused (0, "unit.service",
                                 g_str_equal (paths[i], "/a/../../b") ? "NoSuchProcess" : "Failed");
       g_assert_nonnull (strstr (message, "unit"));
@@ -284,9 +174,9 @@ test_foreign_paths (void)
 static void
 test_silence (void)
 {
-  g_auto (Systemd) systemd = { .silent = TRUE };
+  g_auto (FakeSystemd) systemd = { .silent = TRUE };
 
-  systemd_start (&systemd, "");
+  fake_systemd_start (&systemd, "unit.service", "");
   g_free (assert_refused (0, "unit.service", "NotSupported"));
 }
 
@@ -315,7 +205,7 @@ static void
 check_unit (gboolean is_unified)
 {
   const char *root = find_root (is_unified);
-  g_auto (Systemd) systemd = { 0 };
+  g_auto (FakeSystemd) systemd = { 0 };
   g_autofree char *path = g_strdup_printf ("/sonde-bus-%d", (int) getpid ());
   g_autoptr (GDBusConnection) bus = bus_connect (0);
   g_autoptr (GVariant) statistics = NULL;
@@ -337,7 +227,7 @@ check_unit (gboolean is_unified)
   inner = make_group (directory, "/inner");
   join_group (directory, member);
   join_group (inner, inner_member);
-  systemd_start (&systemd, path);
+  fake_systemd_start (&systemd, "unit.service", path);
   g_assert_true (
       bus_profile (bus, unit_options ("unit.service"), NULL, &session, &capture, &error));
   g_assert_no_error (error);
@@ -361,7 +251,7 @@ static void
 check_end (gboolean is_unified)
 {
   const char *root = find_root (is_unified);
-  g_auto (Systemd) systemd = { 0 };
+  g_auto (FakeSystemd) systemd = { 0 };
   g_autofree char *path = g_strdup_printf ("/sonde-bus-%d", (int) getpid ());
   g_autoptr (GDBusConnection) bus = bus_connect (0);
   g_autoptr (GError) error = NULL;
@@ -379,7 +269,7 @@ check_end (gboolean is_unified)
     }
   directory = make_group (root, path);
   inner = make_group (directory, "/inner");
-  systemd_start (&systemd, path);
+  fake_systemd_start (&systemd, "unit.service", path);
   message = assert_refused (0, "unit.service", "NoSuchProcess");
   g_assert_nonnull (strstr (message, "has no process"));
   first = bus_spawn (bus_next_uid (), BUS_CHILD_WAIT);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Sends foreign packets to either end of the connection between sonded and a worker. */
 #include <fcntl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/base/channel.h"
 #include "daemon/base/fd.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/packet.h"
+#include "tests/lib/packet-socket.h"
 
 #define MAX_PACKETS 64
 
@@ -57,33 +57,6 @@ on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
 }
 
 static void
-send_packet (int peer, const Packet *packet, int passed)
-{
-  union
-  {
-    struct cmsghdr align;
-    char bytes[CMSG_SPACE (PACKET_MAX_FDS * sizeof (int))];
-  } control = { 0 };
-  struct iovec vector = { (void *) packet->bytes, packet->size_bytes };
-  struct msghdr header = { .msg_iov = &vector, .msg_iovlen = 1 };
-
-  if (packet->n_fds > 0)
-    {
-      struct cmsghdr *rights;
-
-      header.msg_control = control.bytes;
-      header.msg_controllen = CMSG_SPACE (packet->n_fds * sizeof (int));
-      rights = CMSG_FIRSTHDR (&header);
-      rights->cmsg_level = SOL_SOCKET;
-      rights->cmsg_type = SCM_RIGHTS;
-      rights->cmsg_len = CMSG_LEN (packet->n_fds * sizeof (int));
-      for (unsigned i = 0; i < packet->n_fds; i++) /* the same one each time */
-        memcpy (CMSG_DATA (rights) + i * sizeof (int), &passed, sizeof passed);
-    }
-  sendmsg (peer, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-static void
 run (void)
 {
   while (g_main_context_iteration (NULL, FALSE))
@@ -94,14 +67,18 @@ static void
 converse (End *end, int peer, Input *input)
 {
   sonde_autofd int passed = open ("/dev/null", O_RDONLY | O_CLOEXEC);
+  int fds[PACKET_MAX_FDS]; /* the same one each time */
   Packet packet;
+
+  for (unsigned i = 0; i < PACKET_MAX_FDS; i++)
+    fds[i] = passed;
 
   for (unsigned i = 0; i < MAX_PACKETS && input->left > 0; i++)
     {
       packet_take (&packet, input);
       packet_is_good (packet.bytes, packet.size_bytes, packet.n_fds, false);
       packet_is_good (packet.bytes, packet.size_bytes, packet.n_fds, true);
-      send_packet (peer, &packet, passed);
+      packet_socket_send (peer, packet.bytes, packet.size_bytes, fds, packet.n_fds, MSG_DONTWAIT);
       if ((end->how & LEAVES) == 0)
         run ();
     }

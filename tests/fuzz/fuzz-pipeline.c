@@ -5,7 +5,6 @@
 #include <gio/gio.h>
 #include <linux/perf_event.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 
 #include "daemon/base/fd.h"
 #include "daemon/capture/pipeline.h"
@@ -13,6 +12,7 @@
 #include "protocol/reader.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/packet.h"
+#include "tests/lib/packet-socket.h"
 
 #define MAX_PACKETS      64
 #define MAX_TURNS        256 /* of the main loop after each packet */
@@ -128,34 +128,6 @@ make_fd (Worker *worker, Input *input, unsigned kind)
 
 /* --- control --- */
 
-static void
-send_packet (Worker *worker, const Packet *packet, int *fds)
-{
-  union
-  {
-    struct cmsghdr align;
-    char bytes[CMSG_SPACE (PACKET_MAX_FDS * sizeof (int))];
-  } control = { 0 };
-  struct iovec vector = { (void *) packet->bytes, packet->size_bytes };
-  struct msghdr header = { .msg_iov = &vector, .msg_iovlen = 1 };
-
-  if (packet->n_fds > 0)
-    {
-      struct cmsghdr *rights;
-
-      header.msg_control = control.bytes;
-      header.msg_controllen = CMSG_SPACE (packet->n_fds * sizeof (int));
-      rights = CMSG_FIRSTHDR (&header);
-      rights->cmsg_level = SOL_SOCKET;
-      rights->cmsg_type = SCM_RIGHTS;
-      rights->cmsg_len = CMSG_LEN (packet->n_fds * sizeof (int));
-      memcpy (CMSG_DATA (rights), fds, packet->n_fds * sizeof (int));
-    }
-  sendmsg (worker->control, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
-  for (unsigned i = 0; i < packet->n_fds; i++)
-    sonde_clear_fd (&fds[i]);
-}
-
 /* All that the worker says is well-formed. */
 static void
 hear (Worker *worker)
@@ -219,7 +191,10 @@ converse (Worker *worker, Input *input)
         }
       for (unsigned n = 0; n < packet.n_fds; n++)
         fds[n] = make_fd (worker, input, kind_of (packet.header.type, packet.fd_kind));
-      send_packet (worker, &packet, fds);
+      packet_socket_send (worker->control, packet.bytes, packet.size_bytes, fds, packet.n_fds,
+                          MSG_DONTWAIT);
+      for (unsigned n = 0; n < packet.n_fds; n++)
+        sonde_clear_fd (&fds[n]);
       run (worker, 0);
     }
 }

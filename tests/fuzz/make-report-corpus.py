@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writes the seeds of the target report: make-report-corpus.py [CORPUS]"""
+"""Writes the seeds of the targets report and export: make-report-corpus.py [CORPUS]"""
 import importlib
 import struct
 
@@ -10,9 +10,10 @@ frames = importlib.import_module('make-corpus')
 
 KERNEL, USER = 2**64 - 128, 2**64 - 512
 JIT = 0xE << 60
-LEDGER = ['produced', 'recorded', 'lost-kernel', 'lost-ring', 'lost-queue', 'stream-recorded', 'stream-resent',
-          'stream-delivered', 'stream-lost', 'stream-filtered', 'stream-samples', 'stream-samples-lost',
-          'stream-samples-filtered', 'stream-samples-before']
+LEDGER = ['produced', 'recorded', 'lost-kernel', 'lost-ring', 'lost-queue', 'events-produced', 'events-recorded',
+          'events-lost-ring', 'events-refused', 'stream-recorded', 'stream-resent', 'stream-delivered', 'stream-lost',
+          'stream-filtered', 'stream-samples', 'stream-samples-lost', 'stream-samples-filtered', 'stream-samples-before',
+          'stream-events', 'stream-events-lost', 'stream-events-filtered', 'stream-events-before']
 
 
 def process(pid, text):
@@ -127,4 +128,17 @@ def captures():
     return seeds | {'empty': b'', 'foreign': b'\x7fELF' + bytes(300), 'header': frames.header()}
 
 
-corpus_files.write('report', captures())
+# fuzz-export.c: formats, and units in the upper half of the byte.
+N_FORMATS, N_UNITS = 8, 3
+EXPORTED = ('usual', 'hostile-names', 'backwards', 'counter-float', 'empty-sample', 'recursion', 'executed', 'broken', 'frame-allocation',
+            'frame-mark', 'frame-ctrset', 'empty')
+
+
+def exports():
+    seeds = captures()
+    return {f'{name}-{which}': bytes([which | which % N_UNITS << 4]) + seeds[name] for name in EXPORTED for which in range(N_FORMATS)}
+
+
+if __name__ == '__main__':
+    corpus_files.write('report', captures())
+    corpus_files.write('export', exports())

@@ -66,12 +66,15 @@ packet_size_of (uint32_t type, unsigned n_fds)
       return sizeof (SondeMessageFailed);
     case SONDE_MESSAGE_SINKS:
       return sizeof (SondeMessageSinks);
+    case SONDE_MESSAGE_CONTROLS:
+      return sizeof (SondeMessageControls);
     case SONDE_MESSAGE_START:
     case SONDE_MESSAGE_LEAVE:
     case SONDE_MESSAGE_STOP:
     case SONDE_MESSAGE_PAUSE:
     case SONDE_MESSAGE_RESUME:
     case SONDE_MESSAGE_REPORT:
+    case SONDE_MESSAGE_CONTROL:
     default:
       return sizeof (SondeMessageHeader);
     }

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A systemd that knows one unit, played on the private bus; the unit's control group is real. */
+/* A unit that is running: systemd is played, its control group is real. */
 #pragma once
 
-#include <gio/gio.h>
 #include <sys/types.h>
+
+#include "tests/lib/fake-systemd.h"
 
 typedef struct
 {
-  const char *name;
+  FakeSystemd systemd;
   char *group;  /* as systemd says it */
   char *folder; /* of the group */
-  GDBusConnection *bus;
-  GMainContext *context;
-  GMainLoop *loop; /* in a thread of its own: tests make blocking calls */
-  GThread *thread;
 } BusUnit;
 
 /* @name: such as "test.service"; must live as long */

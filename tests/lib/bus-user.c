@@ -121,6 +121,17 @@ bus_open_capture (GDBusConnection *bus, const char *session, GVariant *options, 
   return answer != NULL ? g_unix_fd_list_get (fds, 0, error) : -1;
 }
 
+int
+bus_open_control (GDBusConnection *bus, const char *session, GError **error)
+{
+  g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GVariant) answer = g_dbus_connection_call_with_unix_fd_list_sync (
+      bus, SERVICE, session, SERVICE ".Session", "OpenControl", NULL, G_VARIANT_TYPE ("(h)"),
+      G_DBUS_CALL_FLAGS_NONE, -1, NULL, &fds, NULL, error);
+
+  return answer != NULL ? g_unix_fd_list_get (fds, 0, error) : -1;
+}
+
 void
 bus_assert_state (GDBusConnection *bus, const char *session, const char *state)
 {

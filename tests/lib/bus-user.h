@@ -39,6 +39,9 @@ char *bus_list_all_paths (GDBusConnection *bus);
 /* OpenCapture; -1 with @error on refusal. @options is consumed; may be NULL. */
 int bus_open_capture (GDBusConnection *bus, const char *session, GVariant *options, GError **error);
 
+/* OpenControl; -1 with @error on refusal. */
+int bus_open_control (GDBusConnection *bus, const char *session, GError **error);
+
 /* Fails the test unless the session is in @state. */
 void bus_assert_state (GDBusConnection *bus, const char *session, const char *state);
 

@@ -3,6 +3,7 @@
 #include "tests/lib/control-server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -127,7 +128,9 @@ add_ring (ControlServer *self,
   SondeRingMemory memory;
   int fd;
 
-  if (request != NULL && request->size_bytes != 0)
+  if (self->options.ring_bytes != 0)
+    options.size_bytes = self->options.ring_bytes;
+  else if (request != NULL && request->size_bytes != 0)
     options.size_bytes = request->size_bytes;
   g_assert_cmpint (sonde_ring_memory_create (&options, &memory, &fd), ==, 0);
   g_assert_cmpint (sonde_ring_reader_new (&memory, &rights, &ring->reader), ==, 0);
@@ -176,7 +179,10 @@ answer_link (ControlServer *self, int link, gconstpointer bytes, gssize n, gint3
 {
   const SondeControlRingRequest *request = bytes;
   const guint n_max = self->options.n_max_rings;
-  SondeControlRingAnswer answer = { .max_depth = 64 };
+  SondeControlRingAnswer answer
+      = { .max_depth = self->options.max_depth != 0 ? self->options.max_depth : 64,
+          .memory_mode = self->options.memory_mode,
+          .memory_interval_bytes = self->options.memory_interval_bytes };
   int fd = -1;
 
   if (is_message (bytes, n, SONDE_CONTROL_BELL, sizeof (SondeControlHeader)))
@@ -199,14 +205,17 @@ answer_link (ControlServer *self, int link, gconstpointer bytes, gssize n, gint3
 }
 
 static void
-drain (ControlRing *ring)
+drain (const ControlServer *self, ControlRing *ring)
 {
   const SondeFrame *frame;
   int r = sonde_ring_reader_begin (ring->reader, SIZE_MAX);
 
   while (r == 0 && (r = sonde_ring_reader_next (ring->reader, &frame)) == 1)
     {
-      g_ptr_array_add (ring->frames, g_memdup2 (frame, frame->len));
+      if (self->options.take != NULL)
+        self->options.take (self->options.take_data, frame);
+      else
+        g_ptr_array_add (ring->frames, g_memdup2 (frame, frame->len));
       r = 0;
     }
   sonde_ring_reader_release (ring->reader);
@@ -264,7 +273,7 @@ serve_until_closed (ControlServer *self)
           }
       is_open |= self->links->len > 0;
       for (guint i = 0; i < self->rings->len; i++)
-        drain (self->rings->pdata[i]);
+        drain (self, self->rings->pdata[i]);
     }
 }
 
@@ -278,6 +287,7 @@ control_server_run (ControlServer *self, int (*client) (void), const char *varia
   if (child == 0)
     {
       close (self->control);
+      fcntl (self->client, F_SETFD, 0);
       g_setenv (variable, number, TRUE);
       exit (client ());
     }
@@ -320,4 +330,23 @@ control_server_find (const ControlServer *self, guint8 type)
     }
 
   return NULL;
+}
+
+void
+control_server_account (const ControlServer *self, SondeRingCounts *sum)
+{
+  *sum = (SondeRingCounts){ 0 };
+  for (guint i = 0; i < self->rings->len; i++)
+    {
+      const ControlRing *ring = self->rings->pdata[i];
+      SondeRingCounts counts;
+
+      sonde_ring_reader_count (ring->reader, &counts);
+      sum->frames += counts.frames;
+      sum->bytes += counts.bytes;
+      sum->produced += counts.produced;
+      sum->claimed.lost_events += counts.claimed.lost_events;
+      sum->claimed.blocked_events += counts.claimed.blocked_events;
+      sum->claimed.blocked_ns += counts.claimed.blocked_ns;
+    }
 }

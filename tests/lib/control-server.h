@@ -23,6 +23,13 @@ typedef struct
   guint n_max_rings; /* further requests are refused; 0: none are */
   gboolean is_mute;  /* requests get no answer */
   gboolean is_paused;
+  guint32 ring_bytes; /* of native rings; 0: as the program likes */
+  guint32 memory_mode;
+  guint32 max_depth; /* 0: 64 */
+  guint64 memory_interval_bytes;
+  /* Takes frames, which are then not kept. NULL: they are. */
+  void (*take) (gpointer data, const SondeFrame *frame);
+  gpointer take_data;
 } ControlServerOptions;
 
 typedef struct
@@ -52,3 +59,5 @@ int control_server_run (ControlServer *self, int (*client) (void), const char *v
 guint control_server_count (const ControlServer *self, guint8 type);
 /* The first one of a type in any ring, or NULL. */
 gconstpointer control_server_find (const ControlServer *self, guint8 type);
+/* By the account of all rings' writers: frames they committed, and losses. */
+void control_server_account (const ControlServer *self, SondeRingCounts *sum);

@@ -14,6 +14,7 @@
 typedef struct
 {
   guint n_frames;
+  guint n_events;
   guint n_types[SONDE_FRAME_LAST];
   uint8_t last_type;
   guint n_addrs; /* of the last sample */
@@ -98,6 +99,7 @@ stream_read_frame (StreamSummary *self, const SondeFrame *frame)
 {
   self->n_frames++;
   self->n_types[frame->type]++;
+  self->n_events += sonde_ledger_is_event (frame);
   self->last_type = frame->type;
   if (frame->type == SONDE_FRAME_JITMAP)
     stream_read_jitmap (self, frame);
@@ -145,6 +147,14 @@ stream_summary_new (GByteArray *stream)
                    v[SONDE_LEDGER_STREAM_DELIVERED] + v[SONDE_LEDGER_STREAM_LOST]
                        + v[SONDE_LEDGER_STREAM_FILTERED]);
   g_assert_cmpint (v[SONDE_LEDGER_STREAM_DELIVERED], ==, self->n_frames);
+  g_assert_cmpint (v[SONDE_LEDGER_EVENTS_PRODUCED], ==,
+                   v[SONDE_LEDGER_EVENTS_RECORDED] + v[SONDE_LEDGER_EVENTS_LOST_RING]
+                       + v[SONDE_LEDGER_EVENTS_REFUSED]);
+  g_assert_cmpint (v[SONDE_LEDGER_EVENTS_RECORDED], ==,
+                   v[SONDE_LEDGER_STREAM_EVENTS] + v[SONDE_LEDGER_STREAM_EVENTS_LOST]
+                       + v[SONDE_LEDGER_STREAM_EVENTS_FILTERED]
+                       + v[SONDE_LEDGER_STREAM_EVENTS_BEFORE]);
+  g_assert_cmpint (v[SONDE_LEDGER_STREAM_EVENTS], ==, self->n_events);
   g_assert_cmpint (v[SONDE_LEDGER_STREAM_SAMPLES], ==, self->n_types[SONDE_FRAME_SAMPLE]);
   g_assert_cmpint (v[SONDE_LEDGER_RECORDED], ==,
                    v[SONDE_LEDGER_STREAM_SAMPLES] + v[SONDE_LEDGER_STREAM_SAMPLES_LOST]

@@ -8,7 +8,7 @@ import re
 
 import tree
 
-LIBC = ['alloca.h', 'asm/*.h', 'assert.h', 'byteswap.h', 'ctype.h', 'dirent.h', 'dlfcn.h', 'elf.h',
+LIBC = ['alloca.h', 'asm/*.h', 'assert.h', 'byteswap.h', 'cpuid.h', 'ctype.h', 'dirent.h', 'dlfcn.h', 'elf.h',
         'endian.h', 'errno.h', 'fcntl.h', 'float.h', 'grp.h', 'inttypes.h', 'limits.h', 'link.h',
         'linux/*.h', 'locale.h', 'malloc.h', 'math.h', 'poll.h', 'pthread.h', 'pwd.h', 'sched.h', 'setjmp.h',
         'signal.h', 'spawn.h', 'stdalign.h', 'stdarg.h', 'stdatomic.h', 'stdbool.h', 'stddef.h',
@@ -24,7 +24,9 @@ JSON = ['json-glib/*.h']
 DBUS = ['sonde-profiler1-generated.h']
 CONFIG = ['config.h']
 RESOURCES = ['flamegraph-resources.h']
-GENERATED = CONFIG + DBUS + RESOURCES
+# Made of client/*.proto, with libprotobuf-c.
+MESSAGES = ['*.pb-c.h']
+GENERATED = CONFIG + DBUS + RESOURCES + MESSAGES
 
 # Folder: what its files may include beside their own folder and libc. The longest folder that
 # matches decides; a quoted include has the path from the root of the checkout.
@@ -34,8 +36,8 @@ LAYERS = {
     'shared-ring': ['protocol/*.h'],
     'shared-ring/collector': ['protocol/*.h', 'shared-ring/*.h', 'unwind/*.h'],
     'unwind': LIBDW,
-    # The fixed structs of the worker protocol carry the ledger's counts.
-    'daemon/base': GLIB + CONFIG + ['protocol/ledger.h'],
+    # The fixed structs of the worker protocol carry the ledger's counts, and what programs are told.
+    'daemon/base': GLIB + CONFIG + ['protocol/ledger.h', 'shared-ring/control-message.h'],
     'daemon/control': GLIB + CONFIG + DBUS
     + ['daemon/base/*.h', 'systemd/*.h', 'sys/capability.h'],
     'daemon/capture': GLIB + CONFIG
@@ -49,7 +51,6 @@ LAYERS = {
 
 # Of layers that may be used for reading only.
 REFUSED = {
-    'client': ['protocol/writer.h'],
     'daemon/capture': ['shared-ring/ring-writer.h', 'shared-ring/collector/*'],
 }
 
@@ -120,7 +121,6 @@ BAD = {
     'capture does not know D-Bus': ('daemon/capture/sink.c', '"sonde-profiler1-generated.h"'),
     'capture does not know libcap': ('daemon/capture/main.c', '<sys/capability.h>'),
     'client does not know the daemon': ('client/sondectl.c', '"daemon/base/fd.h"'),
-    'client does not write captures': ('client/sondectl.c', '"protocol/writer.h"'),
     'an example stands alone': ('docs/examples/x.c', '"client/text.h"'),
     'nothing knows tests': ('client/sondectl.c', '"tests/lib/client.h"'),
     'nothing includes main.c': ('tests/unit/test-x.c', '"daemon/capture/main.c"'),

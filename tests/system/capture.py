@@ -168,6 +168,9 @@ class Capture:
         ledger, faults = self.ledger, []
         for left, right in (
                 (('produced',), ('recorded', 'lost-kernel', 'lost-ring', 'lost-queue')),
+                (('events-produced',), ('events-recorded', 'events-lost-ring', 'events-refused')),
+                (('events-recorded',), ('stream-events', 'stream-events-lost', 'stream-events-filtered',
+                                        'stream-events-before')),
                 (('stream-recorded', 'stream-resent'),
                  ('stream-delivered', 'stream-lost', 'stream-filtered')),
                 (('recorded',), ('stream-samples', 'stream-samples-lost',

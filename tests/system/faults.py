@@ -3,15 +3,17 @@
 made says why."""
 
 import collections
+import contextlib
 import itertools
 import os
 import random
+import signal
 import subprocess
 import time
 
 PROGRAMS = {'sonded': 'daemon/control/sonded', 'worker': 'daemon/capture/sonde-capture'}
 HANG_S = 5       # more than without a fault
-DEADLINE_S = 60  # nobody waits longer
+DEADLINE_S = 30  # nobody waits longer
 SECONDS = '0.05'  # of CPU time that is recorded
 
 # What is wrong, or None; whether there is a whole capture; how long it took.
@@ -44,6 +46,16 @@ def judge(system, status, text, output):
     return None
 
 
+def kill_session(leader):
+    """All that the leader of a session, which has been waited for or not, has started and left behind."""
+    for entry in filter(str.isdigit, os.listdir('/proc')):
+        with contextlib.suppress(OSError):
+            with open(f'/proc/{entry}/stat', encoding='utf-8', errors='replace') as stat:
+                session = int(stat.read().rsplit(')', 1)[1].split()[3])
+            if session == leader:
+                os.kill(int(entry), signal.SIGKILL)
+
+
 def record_once(system, programs):
     """With the programs of this dictionary instead of the built ones."""
     paths = {role: programs.get(role, system.program(path)) for role, path in PROGRAMS.items()}
@@ -56,7 +68,7 @@ def record_once(system, programs):
         try:
             text, _ = recording.communicate(timeout=DEADLINE_S)
         except subprocess.TimeoutExpired:
-            os.killpg(recording.pid, 9)
+            kill_session(recording.pid)
             recording.communicate()
             return Outcome('it hangs', False, DEADLINE_S)
     seconds = time.monotonic() - start

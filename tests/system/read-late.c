@@ -161,7 +161,7 @@ main (int argc, char **argv)
       return 2;
     }
   test.folder = argv[3];
-  test.spawn = spawn = sonde_spawn_new (argv + 4, &error);
+  test.spawn = spawn = sonde_spawn_new (argv + 4, NULL, &error);
   if (spawn == NULL)
     fail (argv[4], error);
   test.connection = connection = sonde_connection_open_embedded (argv[1], argv[2], &error);
@@ -171,7 +171,7 @@ main (int argc, char **argv)
 
   start (&test);
   sonde_spawn_watch (spawn, &handler, NULL);
-  sonde_spawn_release (spawn);
+  sonde_spawn_release (spawn, -1);
   g_timeout_add (WAIT_MS, open_late, &test);
   g_main_loop_run (loop);
   g_object_unref (test.session);

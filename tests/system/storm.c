@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Chains of threads, each of which burns a little and makes the next: storm SECONDS. Prints now and
- * then the time of CLOCK_MONOTONIC and how much CPU time it has used by then, both in seconds. */
+/* Chains of threads, each of which burns a little and makes the next, until SIGTERM comes. Prints
+ * now and then the time of CLOCK_MONOTONIC and how much CPU time it has used by then, both in
+ * seconds. */
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -9,7 +13,7 @@
 #define N_CHAINS 16
 #define BURN_S   0.002 /* of each thread */
 
-static double end_s; /* CLOCK_MONOTONIC */
+static atomic_bool is_over;
 static pthread_barrier_t all_ended;
 
 static double
@@ -21,6 +25,13 @@ read_clock (clockid_t clock)
   return (double) time.tv_sec + (double) time.tv_nsec / 1e9;
 }
 
+static void
+on_terminate (int signum)
+{
+  (void) signum;
+  is_over = true;
+}
+
 static void *
 link_of_chain (void *data)
 {
@@ -28,8 +39,7 @@ link_of_chain (void *data)
 
   while (read_clock (CLOCK_THREAD_CPUTIME_ID) < BURN_S)
     ;
-  if (read_clock (CLOCK_MONOTONIC) >= end_s
-      || pthread_create (&next, NULL, link_of_chain, data) != 0)
+  if (is_over || pthread_create (&next, NULL, link_of_chain, data) != 0)
     pthread_barrier_wait (&all_ended);
   else
     pthread_detach (next);
@@ -37,13 +47,11 @@ link_of_chain (void *data)
 }
 
 int
-main (int argc, char **argv)
+main (void)
 {
   const struct timespec interval = { .tv_nsec = 5000000 };
 
-  if (argc != 2)
-    return EXIT_FAILURE;
-  end_s = read_clock (CLOCK_MONOTONIC) + atof (argv[1]);
+  signal (SIGTERM, on_terminate);
   pthread_barrier_init (&all_ended, NULL, N_CHAINS + 1);
   for (int i = 0; i < N_CHAINS; i++)
     {
@@ -53,7 +61,7 @@ main (int argc, char **argv)
         return EXIT_FAILURE;
       pthread_detach (first);
     }
-  while (read_clock (CLOCK_MONOTONIC) < end_s)
+  while (!is_over)
     {
       printf ("%.6f %.6f\n", read_clock (CLOCK_MONOTONIC), read_clock (CLOCK_PROCESS_CPUTIME_ID));
       nanosleep (&interval, NULL);

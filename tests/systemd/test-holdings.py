@@ -11,6 +11,7 @@ from inside import User, check, processes, run, wait_until, worker_units
 from tap import Tap
 
 CAPABILITIES = {2: 'dac_read_search', 19: 'sys_ptrace', 34: 'syslog', 38: 'perfmon', 40: 'checkpoint_restore'}
+COUNTERS = 'cpu,memory,network,disk,process'  # all there are: each a text that the worker reads over and over
 NAMESPACES = ('cgroup', 'ipc', 'mnt', 'net', 'pid', 'time', 'user', 'uts')
 # What descriptors may lead to, by the names of the table.
 KINDS = {
@@ -24,6 +25,7 @@ KINDS = {
     'state-folders': r'/var/lib/sonde/(captures|owners)',
     'vdso': r'/memfd:vdso \(deleted\)',
     'file': r'/usr/(s?bin|lib)/.*',
+    'counter-text': r'/proc/(stat|meminfo|diskstats|\d+/net/dev|\d+/stat)',
 }
 
 
@@ -115,7 +117,7 @@ def main():
         check_process(table, 'sonde-capture', spare)
         check_descriptors(table, 'sonde-capture', spare, at_rest)
 
-    recording = alice.start_recording('second.syscap', '-p', str(target.pid))
+    recording = alice.start_recording('second.syscap', f'--counters={COUNTERS}', '-p', str(target.pid))
     alice.wait_for_capture('second.syscap')
     wait_until(lambda: any('libc.so' in link for link in descriptors(spare)), 'the first sample')
     with tap.case('both hold what is written in a session'):
@@ -123,6 +125,8 @@ def main():
         check_process(table, 'sonde-capture', spare)
         check_descriptors(table, 'sonded', sonded, at_rest, 'descriptors in a session')
         check_descriptors(table, 'sonde-capture', spare, at_rest, 'descriptors in a session')
+        texts = [link for link in descriptors(spare) if re.fullmatch(KINDS['counter-text'], link)]
+        check(len(texts) == len(COUNTERS.split(',')), f'{texts}')
 
     with tap.case('the files of a worker are those that its target has mapped'):
         with open(f'/proc/{target.pid}/maps', encoding='utf-8') as file:

@@ -22,6 +22,7 @@ BUS = Gio.bus_get_sync(Gio.BusType.SYSTEM)
 WARM_UP = 5  # rounds of sessions until the allocator has what it wants
 MAX_GROWTH_KIB = 1024
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
+ONLINE = '/run/online'
 DROP_IN = '/run/systemd/system/sonded.service.d'
 
 
@@ -218,8 +219,44 @@ class Recordings:
         return captures
 
 
+def set_processors(text):
+    """What sonded sees of them: sysfs cannot be changed here."""
+    with open(ONLINE, 'w', encoding='ascii') as file:
+        file.write(text)
+
+
+def test_processor(user):
+    """One that was off, as far as sonded knows, when the session began."""
+    set_processors('0')
+    set_up_service(f'[Service]\nBindReadOnlyPaths={ONLINE}:/sys/devices/system/cpu/online\n')
+    run('systemctl', 'restart', 'sonded')
+    target = user.start('taskset', '-c', '1', 'bash', '-c', 'while :; do :; done')
+    wait_until(lambda: 'bash' in open(f'/proc/{target.pid}/comm', encoding='utf-8').read(), 'its program')
+    recordings = [start_session(pids=GLib.Variant('au', [target.pid])),
+                  start_session(system=GLib.Variant('b', True))]
+    kill_service()
+    check(running() == set(recordings), sessions())
+    set_processors('0-1')
+    come_ns = time.monotonic_ns()
+    wait_until(lambda: time.monotonic_ns() > come_ns + 3e9, 'three looks at them')
+    # Of the processor that has come, too, the next one knows.
+    kill_service()
+    check(running() == set(recordings), sessions())
+    for session in recordings:
+        call(session, 'Session', 'Stop')
+        wait_until(lambda: sessions()[session] == 'finished', 'the end')
+        capture = Capture(capture_file(session))
+        found = [sample.time_ns for sample in capture.samples if sample.cpu == 1 and sample.pid == target.pid]
+        check(found and min(found) > come_ns, f'{len(found)} samples, {capture.logs}')
+        check([text for text in capture.logs if text.startswith('Processor 1 came at ')], f'{capture.logs}')
+    target.kill()
+    target.wait()
+    set_up_service('')
+    forget_finished()
+
+
 def main():
-    tap = Tap(11)
+    tap = Tap(12)
     build = sys.argv[1]
     alice = User('alice')
     target = alice.start('bash', '-c', 'while :; do :; done').pid
@@ -291,6 +328,9 @@ def main():
         call(lasting['stays'], 'Session', 'Stop')
         wait_until(lambda: not running(), 'the end')
         forget_finished()
+
+    with tap.case('a session that was taken over follows processors that come'):
+        test_processor(alice)
 
     with tap.case('a worker that is killed ends its session, and the capture is whole up to there'):
         n_kills = 20 * ROUNDS

@@ -274,7 +274,12 @@ the_header_tells_losses_and_cut_stacks (void)
   define_ledger (capture);
   add_sample (capture, 5, 0x1000, JIT (1));
   add_sample (capture, 5, 0x1000);
-  set_ledger (capture, (const gint64[SONDE_N_LEDGER]){ 14, 12, 2, 0, 0, 0, 0, 0, 0, 0, 2, 0, 3, 7 },
+  set_ledger (capture, (const gint64[SONDE_N_LEDGER]){ [SONDE_LEDGER_PRODUCED] = 14,
+                                               [SONDE_LEDGER_RECORDED] = 12,
+                                               [SONDE_LEDGER_LOST_KERNEL] = 2,
+                                               [SONDE_LEDGER_STREAM_SAMPLES] = 2,
+                                               [SONDE_LEDGER_STREAM_SAMPLES_FILTERED] = 3,
+                                               [SONDE_LEDGER_STREAM_SAMPLES_BEFORE] = 7 },
               SONDE_N_LEDGER);
   report = make_report (capture, NULL);
   sonde_report_append_header (header, report);

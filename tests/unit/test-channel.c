@@ -10,6 +10,7 @@
 
 #include "daemon/base/error.h"
 #include "daemon/base/fd.h"
+#include "tests/lib/packet-socket.h"
 
 typedef struct
 {
@@ -159,24 +160,10 @@ static void
 send_descriptors (int fd, void *bytes, size_t size_bytes)
 {
   int pipe_fds[2];
-  struct iovec vector = { bytes, size_bytes };
-  union
-  {
-    struct cmsghdr align;
-    char bytes[CMSG_SPACE (2 * sizeof (int))];
-  } control = { 0 };
-  struct msghdr header = { .msg_iov = &vector,
-                           .msg_iovlen = 1,
-                           .msg_control = control.bytes,
-                           .msg_controllen = sizeof control.bytes };
-  struct cmsghdr *rights = CMSG_FIRSTHDR (&header);
 
   g_assert_cmpint (pipe2 (pipe_fds, O_CLOEXEC), ==, 0);
-  *rights = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
-                              .cmsg_type = SCM_RIGHTS,
-                              .cmsg_len = CMSG_LEN (sizeof pipe_fds) };
-  memcpy (CMSG_DATA (rights), pipe_fds, sizeof pipe_fds);
-  g_assert_cmpint (sendmsg (fd, &header, MSG_NOSIGNAL), ==, (gssize) size_bytes);
+  g_assert_cmpint (packet_socket_send (fd, bytes, size_bytes, pipe_fds, 2, 0), ==,
+                   (gssize) size_bytes);
   close (pipe_fds[0]);
   close (pipe_fds[1]);
 }

@@ -8,6 +8,7 @@
 #include "daemon/base/fd.h"
 #include "daemon/capture/machine-counters.h"
 #include "daemon/capture/process-counters.h"
+#include "tests/lib/recorder-fixture.h"
 #include "tests/lib/stream-summary.h"
 
 #define PID      77
@@ -27,12 +28,7 @@ typedef struct
 
 typedef struct
 {
-  SondeModuleStore *modules;
-  SondeProcessTable *processes;
-  SondeJitNames *names;
-  SondeStreamState *state;
-  SondeTally tally;
-  SondeRecorder *recorder;
+  RecorderFixture base;
   SondeMachineCounters *machine;
   SondeProcessCounters *counted;
   gint64 now_ns;
@@ -59,15 +55,9 @@ ask (gint32 pid, gpointer user_data)
 static void
 set_up (Fixture *fixture, gconstpointer data)
 {
-  fixture->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
-  fixture->processes = sonde_process_table_new (fixture->modules);
-  fixture->names = sonde_jit_names_new ();
-  fixture->state = sonde_stream_state_new (fixture->processes, fixture->names);
-  sonde_stream_state_describe (fixture->state, 0, 0, g_strdup ("[sonde]\n"));
-  fixture->recorder
-      = sonde_recorder_new (fixture->state, fixture->names, &fixture->tally, sink_closed, fixture);
-  fixture->machine = sonde_machine_counters_new (fixture->recorder);
-  fixture->counted = sonde_process_counters_new (fixture->recorder, ask, fixture);
+  recorder_fixture_init (&fixture->base, sink_closed, fixture);
+  fixture->machine = sonde_machine_counters_new (fixture->base.recorder);
+  fixture->counted = sonde_process_counters_new (fixture->base.recorder, ask, fixture);
   fixture->now_ns = TICK_NS;
 }
 
@@ -76,11 +66,7 @@ tear_down (Fixture *fixture, gconstpointer data)
 {
   sonde_machine_counters_free (fixture->machine);
   sonde_process_counters_free (fixture->counted);
-  sonde_recorder_free (fixture->recorder);
-  sonde_stream_state_free (fixture->state);
-  sonde_jit_names_free (fixture->names);
-  sonde_process_table_free (fixture->processes);
-  sonde_module_store_free (fixture->modules);
+  recorder_fixture_clear (&fixture->base);
 }
 
 static int
@@ -93,7 +79,7 @@ add_sink (Fixture *fixture, guint32 id)
   int fds[2];
 
   g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
-  g_assert_cmpint (sonde_recorder_add_sink (fixture->recorder, fds[0], &options), ==, 0);
+  g_assert_cmpint (sonde_recorder_add_sink (fixture->base.recorder, fds[0], &options), ==, 0);
 
   return fds[1];
 }
@@ -202,7 +188,7 @@ hear_all (Fixture *fixture, int fd)
   SondeReader *reader = NULL;
   const SondeFrame *frame;
 
-  sonde_recorder_finish (fixture->recorder, NULL);
+  sonde_recorder_finish (fixture->base.recorder, NULL);
   while (!stream_receive (fd, stream))
     g_main_context_iteration (NULL, FALSE);
   close (fd);
@@ -381,7 +367,7 @@ says_when_there_are_too_many (Fixture *fixture, gconstpointer data)
   int fds[2];
 
   g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
-  g_assert_cmpint (sonde_recorder_add_sink (fixture->recorder, fds[0], &with_logs), ==, 0);
+  g_assert_cmpint (sonde_recorder_add_sink (fixture->base.recorder, fds[0], &with_logs), ==, 0);
   logs = fds[1];
   for (guint i = 0; i <= SONDE_MACHINE_COUNTERS_MAX_INTERFACES; i++)
     g_string_append_printf (text, "veth%u: 1 2 3 4 5 6 7 8 9\n", i);

@@ -82,9 +82,9 @@ file_size (const Fixture *fixture)
 static guint64
 n_waiting (const Fixture *fixture)
 {
-  guint64 n_frames, n_samples;
+  guint64 n_frames, n_samples, n_events;
 
-  sonde_span_queue_count (fixture->queue, &n_frames, &n_samples);
+  sonde_span_queue_count (fixture->queue, &n_frames, &n_samples, &n_events);
   g_assert_cmpuint (n_frames, ==, n_samples);
   return n_frames;
 }

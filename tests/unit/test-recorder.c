@@ -1,25 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What happened, as frames in a stream. */
-#include "daemon/capture/recorder.h"
-
 #include <errno.h>
 #include <string.h>
 
 #include "daemon/base/fd.h"
 #include "daemon/capture/kernel-names.h"
 #include "daemon/capture/sampler.h"
+#include "tests/lib/recorder-fixture.h"
 #include "tests/lib/stream-summary.h"
 
 #define PID 10
 
 typedef struct
 {
-  SondeModuleStore *modules;
-  SondeProcessTable *processes;
-  SondeJitNames *names;
-  SondeStreamState *state;
-  SondeTally tally;
-  SondeRecorder *recorder;
+  RecorderFixture base;
   int reader;
   GByteArray *stream;
   guint n_closed;
@@ -46,7 +40,7 @@ add_sink (Fixture *fixture)
   int fds[2];
 
   g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
-  g_assert_cmpint (sonde_recorder_add_sink (fixture->recorder, fds[0], &all_frames), ==, 0);
+  g_assert_cmpint (sonde_recorder_add_sink (fixture->base.recorder, fds[0], &all_frames), ==, 0);
 
   return fds[1];
 }
@@ -54,13 +48,7 @@ add_sink (Fixture *fixture)
 static void
 set_up (Fixture *fixture, gconstpointer data)
 {
-  fixture->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
-  fixture->processes = sonde_process_table_new (fixture->modules);
-  fixture->names = sonde_jit_names_new ();
-  fixture->state = sonde_stream_state_new (fixture->processes, fixture->names);
-  sonde_stream_state_describe (fixture->state, 0, 0, g_strdup ("[sonde]\n"));
-  fixture->recorder
-      = sonde_recorder_new (fixture->state, fixture->names, &fixture->tally, sink_closed, fixture);
+  recorder_fixture_init (&fixture->base, sink_closed, fixture);
   fixture->stream = g_byte_array_new ();
   fixture->reader = add_sink (fixture);
 }
@@ -68,11 +56,7 @@ set_up (Fixture *fixture, gconstpointer data)
 static void
 tear_down (Fixture *fixture, gconstpointer data)
 {
-  sonde_recorder_free (fixture->recorder);
-  sonde_stream_state_free (fixture->state);
-  sonde_jit_names_free (fixture->names);
-  sonde_process_table_free (fixture->processes);
-  sonde_module_store_free (fixture->modules);
+  recorder_fixture_clear (&fixture->base);
   sonde_clear_fd (&fixture->reader);
   g_byte_array_unref (fixture->stream);
 }
@@ -80,7 +64,7 @@ tear_down (Fixture *fixture, gconstpointer data)
 static StreamSummary *
 finish (Fixture *fixture)
 {
-  sonde_recorder_finish (fixture->recorder, NULL);
+  sonde_recorder_finish (fixture->base.recorder, NULL);
   while (!stream_receive (fixture->reader, fixture->stream))
     g_main_context_iteration (NULL, FALSE);
 
@@ -92,8 +76,8 @@ record_addrs (Fixture *fixture, const uint64_t *addrs, size_t n_addrs)
 {
   SondeStack stack = { 5000, 0, PID, PID, addrs, n_addrs };
 
-  sonde_tally_sample_read (&fixture->tally);
-  sonde_recorder_sample (fixture->recorder, &stack);
+  sonde_tally_sample_read (&fixture->base.tally);
+  sonde_recorder_sample (fixture->base.recorder, &stack);
 }
 
 static void
@@ -107,7 +91,7 @@ record_sample (Fixture *fixture)
 static SondeProcess *
 add_process (Fixture *fixture, guint n_mappings)
 {
-  SondeProcess *process = sonde_process_table_ensure (fixture->processes, PID, 1);
+  SondeProcess *process = sonde_process_table_ensure (fixture->base.processes, PID, 1);
 
   for (guint i = 0; i < n_mappings; i++)
     {
@@ -116,9 +100,9 @@ add_process (Fixture *fixture, guint n_mappings)
                                .file = { .inode = i + 1, .dev_major = 8 },
                                .path = "/usr/bin/program (deleted)" };
 
-      g_assert_cmpint (
-          sonde_process_add_mapping (fixture->processes, process, &mapping, SONDE_MAP_FROM_EVENT),
-          ==, 1);
+      g_assert_cmpint (sonde_process_add_mapping (fixture->base.processes, process, &mapping,
+                                                  SONDE_MAP_FROM_EVENT),
+                       ==, 1);
     }
 
   return process;
@@ -134,8 +118,8 @@ counts_a_sample_that_fits_no_frame (Fixture *fixture, gconstpointer data)
 
   record_addrs (fixture, addrs, 8192);
   record_sample (fixture);
-  g_assert_cmpuint (fixture->tally.values[SONDE_LEDGER_LOST_QUEUE], ==, 1);
-  g_assert_true (sonde_tally_adds_up (&fixture->tally));
+  g_assert_cmpuint (fixture->base.tally.values[SONDE_LEDGER_LOST_QUEUE], ==, 1);
+  g_assert_true (sonde_tally_adds_up (&fixture->base.tally));
   summary = finish (fixture);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
   g_assert_nonnull (strstr (summary->log, "1 samples before the recorder"));
@@ -148,7 +132,8 @@ takes_no_sink_when_it_is_finished (Fixture *fixture, gconstpointer data)
   int fds[2];
 
   g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
-  g_assert_cmpint (sonde_recorder_add_sink (fixture->recorder, fds[0], &all_frames), ==, ESHUTDOWN);
+  g_assert_cmpint (sonde_recorder_add_sink (fixture->base.recorder, fds[0], &all_frames), ==,
+                   ESHUTDOWN);
   close (fds[1]);
   g_assert_cmpuint (fixture->n_closed, ==, 1);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 0);
@@ -159,11 +144,11 @@ warns_of_losses_once (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
 
-  sonde_tally_set_lost_kernel (&fixture->tally, 7);
-  sonde_recorder_report (fixture->recorder);
-  sonde_recorder_report (fixture->recorder);
+  sonde_tally_set_lost_kernel (&fixture->base.tally, 7);
+  sonde_recorder_report (fixture->base.recorder);
+  sonde_recorder_report (fixture->base.recorder);
   /* The kernel's count never shrinks. */
-  sonde_tally_set_lost_kernel (&fixture->tally, 3);
+  sonde_tally_set_lost_kernel (&fixture->base.tally, 3);
   summary = finish (fixture);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_LOG], ==, 1);
   g_assert_nonnull (strstr (summary->log, "Lost 7 samples in the kernel's ring between"));
@@ -175,9 +160,9 @@ tells_of_events_that_the_kernel_held_back (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
 
-  sonde_tally_add (&fixture->tally, SONDE_STATISTIC_THROTTLED, 2);
-  sonde_recorder_report (fixture->recorder);
-  sonde_recorder_report (fixture->recorder);
+  sonde_tally_add (&fixture->base.tally, SONDE_STATISTIC_THROTTLED, 2);
+  sonde_recorder_report (fixture->base.recorder);
+  sonde_recorder_report (fixture->base.recorder);
   summary = finish (fixture);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_LOG], ==, 1);
   g_assert_nonnull (strstr (summary->log, "The kernel held events back 2 times, as too frequent, "
@@ -190,12 +175,12 @@ writes_a_name_before_its_first_use (Fixture *fixture, gconstpointer data)
   g_autoptr (StreamSummary) summary = NULL;
   uint64_t addrs[] = { SONDE_CONTEXT_USER, 0 };
 
-  addrs[1] = sonde_recorder_name (fixture->recorder, "[stack truncated]", 5000);
+  addrs[1] = sonde_recorder_name (fixture->base.recorder, "[stack truncated]", 5000);
   g_assert_cmpuint (addrs[1], >=, SONDE_JIT_ADDRESS_BASE);
   record_addrs (fixture, addrs, 2);
-  g_assert_cmpuint (sonde_recorder_name (fixture->recorder, "[stack truncated]", 6000), ==,
+  g_assert_cmpuint (sonde_recorder_name (fixture->base.recorder, "[stack truncated]", 6000), ==,
                     addrs[1]);
-  g_assert_cmpuint (sonde_recorder_name (fixture->recorder, "[kernel]", 6000), !=, addrs[1]);
+  g_assert_cmpuint (sonde_recorder_name (fixture->base.recorder, "[kernel]", 6000), !=, addrs[1]);
   summary = finish (fixture);
   g_assert_cmpstr (summary->last_name, ==, "[stack truncated]");
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_JITMAP], ==, 2);
@@ -211,18 +196,41 @@ bounds_the_names (Fixture *fixture, gconstpointer data)
     {
       g_autofree char *name = g_strdup_printf ("function_%u", i);
 
-      last = sonde_recorder_name (fixture->recorder, name, 5000);
+      last = sonde_recorder_name (fixture->base.recorder, name, 5000);
       if (i % 1000 == 0)
         {
-          sonde_recorder_flush (fixture->recorder);
+          sonde_recorder_flush (fixture->base.recorder);
           stream_receive (fixture->reader, fixture->stream);
         }
     }
-  g_assert_cmpuint (sonde_jit_names_count (fixture->names), ==, SONDE_JIT_NAMES_MAX);
+  g_assert_cmpuint (sonde_jit_names_count (fixture->base.names), ==, SONDE_JIT_NAMES_MAX);
   g_assert_cmpuint (last, ==, SONDE_JIT_ADDRESS_BASE + SONDE_JIT_NAMES_MAX - 1);
   record_addrs (fixture, (uint64_t[]){ SONDE_CONTEXT_KERNEL, last }, 2);
   summary = finish (fixture);
   g_assert_cmpstr (summary->last_name, ==, "[too many names]");
+}
+
+static void
+bounds_the_bytes_of_names (Fixture *fixture, gconstpointer data)
+{
+  g_autofree char *name = g_strnfill (SONDE_JIT_NAMES_MAX_BYTES / 16, 'x');
+  gboolean is_new;
+  uint64_t last = 0;
+
+  for (guint i = 0; i < 32; i++)
+    {
+      name[0] = (char) ('A' + i);
+      last = sonde_jit_names_intern (fixture->base.names, name, &is_new);
+    }
+  g_assert_false (is_new);
+  g_assert_cmpuint (sonde_jit_names_count (fixture->base.names), ==, 15 + 1);
+  g_assert_cmpstr (sonde_jit_names_get (fixture->base.names, 15, &last), ==, "[too many names]");
+  /* What is known stays known, and small ones find their place. */
+  name[0] = 'A';
+  g_assert_cmpuint (sonde_jit_names_intern (fixture->base.names, name, &is_new), ==,
+                    SONDE_JIT_ADDRESS_BASE);
+  sonde_jit_names_intern (fixture->base.names, "small", &is_new);
+  g_assert_true (is_new);
 }
 
 static void
@@ -231,8 +239,8 @@ writes_a_process_once_with_all_its_mappings (Fixture *fixture, gconstpointer dat
   g_autoptr (StreamSummary) summary = NULL;
   SondeProcess *process = add_process (fixture, 40);
 
-  sonde_recorder_process (fixture->recorder, process, 5000);
-  sonde_recorder_process (fixture->recorder, process, 6000);
+  sonde_recorder_process (fixture->base.recorder, process, 5000);
+  sonde_recorder_process (fixture->base.recorder, process, 6000);
   record_sample (fixture);
   summary = finish (fixture);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_PROCESS], ==, 1);
@@ -247,8 +255,8 @@ leaves_mappings_of_unwritten_processes_for_later (Fixture *fixture, gconstpointe
   size_t n_mappings;
   const SondeMapping *mappings = sonde_process_mappings (process, &n_mappings);
 
-  sonde_recorder_map (fixture->recorder, process, &mappings[0], 5000);
-  sonde_recorder_rename (fixture->recorder, process, 5000);
+  sonde_recorder_map (fixture->base.recorder, process, &mappings[0], 5000);
+  sonde_recorder_rename (fixture->base.recorder, process, 5000);
   summary = finish (fixture);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_MAP], ==, 0);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_PROCESS], ==, 0);
@@ -259,15 +267,15 @@ gives_a_late_reader_the_whole_state (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
   SondeProcess *process = add_process (fixture, 40);
-  uint64_t address = sonde_recorder_name (fixture->recorder, "[kernel]", 5000);
+  uint64_t address = sonde_recorder_name (fixture->base.recorder, "[kernel]", 5000);
 
-  sonde_recorder_process (fixture->recorder, process, 5000);
-  sonde_recorder_flush (fixture->recorder);
+  sonde_recorder_process (fixture->base.recorder, process, 5000);
+  sonde_recorder_flush (fixture->base.recorder);
   /* The first reader leaves, another one comes. */
   sonde_clear_fd (&fixture->reader);
-  sonde_recorder_free (fixture->recorder);
-  fixture->recorder
-      = sonde_recorder_new (fixture->state, fixture->names, &fixture->tally, sink_closed, fixture);
+  sonde_recorder_free (fixture->base.recorder);
+  fixture->base.recorder = sonde_recorder_new (fixture->base.state, fixture->base.names,
+                                               &fixture->base.tally, sink_closed, fixture);
   fixture->reader = add_sink (fixture);
   record_addrs (fixture, (uint64_t[]){ SONDE_CONTEXT_KERNEL, address }, 2);
   summary = finish (fixture);
@@ -283,10 +291,11 @@ marks_a_stack_that_does_not_reach_the_end (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
   SondeSamplerOptions options = { SONDE_UNWIND_DWARF, 16, sonde_unwinder_regs_mask () };
-  SondeUnwinder *unwinder = sonde_unwinder_new_libdwfl (fixture->processes);
-  g_autoptr (SondeKernelNames) names = sonde_kernel_names_new (fixture->recorder, NULL, FALSE);
-  g_autoptr (SondeSampler) sampler = sonde_sampler_new (
-      &options, fixture->processes, unwinder, names, NULL, fixture->recorder, &fixture->tally);
+  SondeUnwinder *unwinder = sonde_unwinder_new_libdwfl (fixture->base.processes);
+  g_autoptr (SondeKernelNames) names = sonde_kernel_names_new (fixture->base.recorder, NULL, FALSE);
+  g_autoptr (SondeSampler) sampler
+      = sonde_sampler_new (&options, fixture->base.processes, unwinder, names, NULL,
+                           fixture->base.recorder, &fixture->base.tally);
   uint64_t regs[64];
   uint64_t stack[16];
   SondeRecord record = { .type = SONDE_RECORD_SAMPLE,
@@ -307,7 +316,7 @@ marks_a_stack_that_does_not_reach_the_end (Fixture *fixture, gconstpointer data)
     regs[i] = 0x100010;
   for (guint i = 0; i < G_N_ELEMENTS (stack); i++)
     stack[i] = 0x4141414141;
-  sonde_tally_sample_read (&fixture->tally);
+  sonde_tally_sample_read (&fixture->base.tally);
   sonde_sampler_take (sampler, add_process (fixture, 1), &record);
   sonde_unwinder_free (unwinder);
   summary = finish (fixture);
@@ -323,9 +332,10 @@ cuts_deep_chains_and_says_so (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
   SondeSamplerOptions options = { SONDE_UNWIND_FRAME_POINTER, 4, 0 };
-  g_autoptr (SondeKernelNames) names = sonde_kernel_names_new (fixture->recorder, NULL, FALSE);
-  g_autoptr (SondeSampler) sampler = sonde_sampler_new (&options, fixture->processes, NULL, names,
-                                                        NULL, fixture->recorder, &fixture->tally);
+  g_autoptr (SondeKernelNames) names = sonde_kernel_names_new (fixture->base.recorder, NULL, FALSE);
+  g_autoptr (SondeSampler) sampler
+      = sonde_sampler_new (&options, fixture->base.processes, NULL, names, NULL,
+                           fixture->base.recorder, &fixture->base.tally);
   uint64_t chain[] = {
     (uint64_t) PERF_CONTEXT_KERNEL, 0xffffffff81000000, (uint64_t) PERF_CONTEXT_USER, 1, 2, 3, 4, 5
   };
@@ -336,7 +346,7 @@ cuts_deep_chains_and_says_so (Fixture *fixture, gconstpointer data)
           .sample
           = { .mode = SONDE_RECORD_MODE_KERNEL, .chain = chain, .n_chain = G_N_ELEMENTS (chain) } };
 
-  sonde_tally_sample_read (&fixture->tally);
+  sonde_tally_sample_read (&fixture->base.tally);
   sonde_sampler_take (sampler, add_process (fixture, 0), &record);
   summary = finish (fixture);
   /* kernel, [kernel], user, four addresses, the reason */
@@ -360,6 +370,7 @@ main (int argc, char **argv)
   ADD ("tells-of-events-that-the-kernel-held-back", tells_of_events_that_the_kernel_held_back);
   ADD ("writes-a-name-before-its-first-use", writes_a_name_before_its_first_use);
   ADD ("bounds-the-names", bounds_the_names);
+  ADD ("bounds-the-bytes-of-names", bounds_the_bytes_of_names);
   ADD ("writes-a-process-once-with-all-its-mappings", writes_a_process_once_with_all_its_mappings);
   ADD ("leaves-mappings-of-unwritten-processes-for-later",
        leaves_mappings_of_unwritten_processes_for_later);

@@ -26,6 +26,7 @@ typedef struct
   SondeDBusManager *manager;
   SondeDBusSession *session;
   SondeConnection client;
+  gboolean gives_controls;
   int capture_fd; /* the service's end; -1 before and after */
   guint n_stops;
   guint32 added_pid;
@@ -33,6 +34,8 @@ typedef struct
   SondeRecording *recording;
   int out_fd;
   gboolean is_started;
+  guint n_controls;
+  char *control_error;
   guint n_added;
   guint n_refreshed;
   guint n_ended;
@@ -120,6 +123,21 @@ handle_add_process (SondeDBusSession *session,
   return TRUE;
 }
 
+static gboolean
+handle_open_control (SondeDBusSession *session,
+                     GDBusMethodInvocation *invocation,
+                     GUnixFDList *request_fds,
+                     gpointer user_data)
+{
+  const Fixture *self = user_data;
+  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+
+  if (self->gives_controls)
+    g_unix_fd_list_append (fds, self->out_fd, NULL);
+  sonde_dbus_session_complete_open_control (session, invocation, fds, g_variant_new_handle (0));
+  return TRUE;
+}
+
 static void
 take_connection (GObject *source, GAsyncResult *result, gpointer user_data)
 {
@@ -170,6 +188,18 @@ on_started (gpointer user_data)
 }
 
 static void
+on_control_opened (int fd, const GError *error, gpointer user_data)
+{
+  Fixture *self = user_data;
+
+  self->n_controls++;
+  self->control_error = error != NULL ? g_strdup (error->message) : NULL;
+  g_assert_true ((fd >= 0) == (error == NULL));
+  if (fd >= 0)
+    close (fd);
+}
+
+static void
 on_added (const GError *error, gpointer user_data)
 {
   Fixture *self = user_data;
@@ -198,7 +228,8 @@ on_ended (const GError *error, gpointer user_data)
 static void
 set_up (Fixture *self, gconstpointer mode)
 {
-  static const SondeRecordingHandler handler = { on_started, on_added, on_refreshed, on_ended, NULL };
+  static const SondeRecordingHandler handler
+      = { on_started, on_control_opened, on_added, on_refreshed, on_ended, NULL };
 
   self->mode = GPOINTER_TO_INT (mode);
   self->capture_fd = -1;
@@ -210,6 +241,7 @@ set_up (Fixture *self, gconstpointer mode)
   self->session = sonde_dbus_session_skeleton_new ();
   g_signal_connect (self->manager, "handle-profile", G_CALLBACK (handle_profile), self);
   g_signal_connect (self->session, "handle-stop", G_CALLBACK (handle_stop), self);
+  g_signal_connect (self->session, "handle-open-control", G_CALLBACK (handle_open_control), self);
   g_signal_connect (self->session, "handle-add-process", G_CALLBACK (handle_add_process), self);
   g_assert_true (g_dbus_interface_skeleton_export (G_DBUS_INTERFACE_SKELETON (self->manager),
                                                    self->server, "/org/sonde/Profiler1", NULL));
@@ -236,6 +268,7 @@ tear_down (Fixture *self, gconstpointer mode)
   g_object_unref (self->client.bus);
   g_object_unref (self->server);
   g_free (self->error);
+  g_free (self->control_error);
   while (g_main_context_iteration (NULL, FALSE))
     ;
 }
@@ -361,6 +394,23 @@ a_process_is_added_with_its_proof (Fixture *self, gconstpointer mode)
 }
 
 static void
+a_control_socket_is_asked_for (Fixture *self, gconstpointer mode)
+{
+  run_until_started (self);
+  sonde_recording_open_control (self->recording);
+  while (self->n_controls == 0)
+    g_main_context_iteration (NULL, TRUE);
+  g_assert_nonnull (self->control_error); /* an answer without it */
+
+  self->gives_controls = TRUE;
+  g_clear_pointer (&self->control_error, g_free);
+  sonde_recording_open_control (self->recording);
+  while (self->n_controls == 1)
+    g_main_context_iteration (NULL, TRUE);
+  g_assert_null (self->control_error);
+}
+
+static void
 statistics_are_told_when_asked_for (Fixture *self, gconstpointer mode)
 {
   run_until_started (self);
@@ -396,6 +446,7 @@ main (int argc, char **argv)
             a_session_that_ends_at_once_is_not_missed);
   ADD_CASE ("stop-is-asked-for-once", FAKE_ACCEPT, stop_is_asked_for_once);
   ADD_CASE ("a-process-is-added-with-its-proof", FAKE_ACCEPT, a_process_is_added_with_its_proof);
+  ADD_CASE ("a-control-socket-is-asked-for", FAKE_ACCEPT, a_control_socket_is_asked_for);
   ADD_CASE ("statistics-are-told-when-asked-for", FAKE_ACCEPT, statistics_are_told_when_asked_for);
   return g_test_run ();
 }

@@ -10,6 +10,7 @@
 #include "daemon/base/fd.h"
 #include "daemon/capture/sampler.h"
 #include "daemon/capture/tracker.h"
+#include "tests/lib/recorder-fixture.h"
 #include "tests/lib/stream-summary.h"
 
 #define PID  10
@@ -17,12 +18,7 @@
 
 typedef struct
 {
-  SondeModuleStore *modules;
-  SondeProcessTable *processes;
-  SondeJitNames *names;
-  SondeStreamState *state;
-  SondeTally tally;
-  SondeRecorder *recorder;
+  RecorderFixture base;
   SondeTracker *tracker;
   SondeUnwinder *unwinder;
   SondeKernelNames *kernel_names;
@@ -83,25 +79,19 @@ set_up (Fixture *fixture, gconstpointer data)
   int fds[2];
 
   fixture->time_ns = g_get_monotonic_time () * 1000;
-  fixture->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
-  fixture->processes = sonde_process_table_new (fixture->modules);
-  fixture->names = sonde_jit_names_new ();
-  fixture->state = sonde_stream_state_new (fixture->processes, fixture->names);
-  sonde_stream_state_describe (fixture->state, 0, 0, g_strdup ("[sonde]\n"));
-  fixture->recorder
-      = sonde_recorder_new (fixture->state, fixture->names, &fixture->tally, sink_closed, fixture);
+  recorder_fixture_init (&fixture->base, sink_closed, fixture);
   fixture->requests = g_array_new (FALSE, TRUE, sizeof (SondeRequest));
   fixture->tracker
-      = sonde_tracker_new (fixture->processes, fixture->modules, fixture->state, fixture->recorder,
-                           scope->hides_others, send_request, fixture);
-  fixture->unwinder = sonde_unwinder_new_cfi (fixture->processes);
+      = sonde_tracker_new (fixture->base.processes, fixture->base.modules, fixture->base.state,
+                           fixture->base.recorder, scope->hides_others, send_request, fixture);
+  fixture->unwinder = sonde_unwinder_new_cfi (fixture->base.processes);
   fixture->kernel_names = sonde_kernel_names_new (
-      fixture->recorder, scope->kernel ? make_kallsyms () : NULL, scope->raw);
-  fixture->sampler
-      = sonde_sampler_new (&options, fixture->processes, fixture->unwinder, fixture->kernel_names,
-                           NULL, fixture->recorder, &fixture->tally);
+      fixture->base.recorder, scope->kernel ? make_kallsyms () : NULL, scope->raw);
+  fixture->sampler = sonde_sampler_new (&options, fixture->base.processes, fixture->unwinder,
+                                        fixture->kernel_names, NULL, fixture->base.recorder,
+                                        &fixture->base.tally);
   g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
-  g_assert_cmpint (sonde_recorder_add_sink (fixture->recorder, fds[0], &sink), ==, 0);
+  g_assert_cmpint (sonde_recorder_add_sink (fixture->base.recorder, fds[0], &sink), ==, 0);
   fixture->reader = fds[1];
 }
 
@@ -112,11 +102,7 @@ tear_down (Fixture *fixture, gconstpointer data)
   sonde_kernel_names_free (fixture->kernel_names);
   sonde_unwinder_free (fixture->unwinder);
   sonde_tracker_free (fixture->tracker);
-  sonde_recorder_free (fixture->recorder);
-  sonde_stream_state_free (fixture->state);
-  sonde_jit_names_free (fixture->names);
-  sonde_process_table_free (fixture->processes);
-  sonde_module_store_free (fixture->modules);
+  recorder_fixture_clear (&fixture->base);
   g_array_unref (fixture->requests);
   sonde_clear_fd (&fixture->reader);
 }
@@ -165,7 +151,7 @@ sample (Fixture *fixture)
                                        .ip = 0xffffffff81001010,
                                        .chain = chain,
                                        .n_chain = G_N_ELEMENTS (chain) };
-  sonde_tally_sample_read (&fixture->tally);
+  sonde_tally_sample_read (&fixture->base.tally);
   sonde_sampler_take (fixture->sampler, process, &record);
 }
 
@@ -196,7 +182,7 @@ finish (Fixture *fixture)
 {
   g_autoptr (GByteArray) stream = g_byte_array_new ();
 
-  sonde_recorder_finish (fixture->recorder, NULL);
+  sonde_recorder_finish (fixture->base.recorder, NULL);
   while (!stream_receive (fixture->reader, stream))
     g_main_context_iteration (NULL, FALSE);
   return g_steal_pointer (&stream);
@@ -301,7 +287,7 @@ hides_foreign_processes (Fixture *fixture, gconstpointer data)
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_MAP], ==, 0);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_FORK], ==, 0);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_EXIT], ==, 0);
-  g_assert_cmpuint (fixture->tally.values[SONDE_LEDGER_RECORDED], ==, 2);
+  g_assert_cmpuint (fixture->base.tally.values[SONDE_LEDGER_RECORDED], ==, 2);
 }
 
 /* A process that has closed itself: what is known stays, what comes is not told. */

@@ -4,16 +4,14 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <search.h>
+
+#include "tests/lib/recorder-fixture.h"
 
 typedef struct
 {
-  SondeModuleStore *modules;
-  SondeProcessTable *processes;
-  SondeJitNames *names;
-  SondeStreamState *state;
-  SondeTally tally;
-  SondeRecorder *recorder;
+  RecorderFixture base;
   SondeReusedPlaces *places;
 } Fixture;
 
@@ -26,24 +24,15 @@ on_sink_closed (guint32 id, int reason, gpointer user_data)
 static void
 set_up (Fixture *fixture, gconstpointer data)
 {
-  fixture->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
-  fixture->processes = sonde_process_table_new (fixture->modules);
-  fixture->names = sonde_jit_names_new ();
-  fixture->state = sonde_stream_state_new (fixture->processes, fixture->names);
-  fixture->recorder = sonde_recorder_new (fixture->state, fixture->names, &fixture->tally,
-                                          on_sink_closed, fixture);
-  fixture->places = sonde_reused_places_new (fixture->recorder);
+  recorder_fixture_init (&fixture->base, on_sink_closed, fixture);
+  fixture->places = sonde_reused_places_new (fixture->base.recorder);
 }
 
 static void
 tear_down (Fixture *fixture, gconstpointer data)
 {
   sonde_reused_places_free (fixture->places);
-  sonde_recorder_free (fixture->recorder);
-  sonde_stream_state_free (fixture->state);
-  sonde_jit_names_free (fixture->names);
-  sonde_process_table_free (fixture->processes);
-  sonde_module_store_free (fixture->modules);
+  recorder_fixture_clear (&fixture->base);
 }
 
 static SondeMapping
@@ -71,7 +60,7 @@ name_of (Fixture *fixture, const SondeMapping *mapping, uint64_t address)
   uint64_t found;
   const char *name;
 
-  for (guint i = 0; (name = sonde_jit_names_get (fixture->names, i, &found)) != NULL; i++)
+  for (guint i = 0; (name = sonde_jit_names_get (fixture->base.names, i, &found)) != NULL; i++)
     if (found == made_up)
       return name;
   return NULL;
@@ -125,23 +114,35 @@ a_pid_keeps_no_more_than_its_bound (Fixture *fixture, gconstpointer data)
                         (SONDE_REUSED_PLACES_MAX_A_PID + 2) << 12, 0));
 }
 
+/* As of a program that loads and unloads plugins that it has just made. */
+static void
+files_that_are_refused_are_not_kept (Fixture *fixture, gconstpointer data)
+{
+  size_t n_bytes = mallinfo2 ().uordblks;
+
+  g_assert_true (claim (fixture, 1, 7, 0x2000, 0x4000, 0));
+  for (uint64_t i = 0; i < 100000; i++)
+    g_assert_false (claim (fixture, 1, 8 + i, 0x2000, 0x4000, 0));
+  g_assert_cmpuint (mallinfo2 ().uordblks, <, n_bytes + 65536);
+}
+
 static void
 a_process_is_contested_from_the_change_on (Fixture *fixture, gconstpointer data)
 {
-  SondeProcess *process = sonde_process_table_ensure (fixture->processes, 1, 1);
+  SondeProcess *process = sonde_process_table_ensure (fixture->base.processes, 1, 1);
   SondeMapping first = mapping_of (7, 0x2000, 0x4000, 0);
   SondeMapping second = mapping_of (8, 0x3000, 0x5000, 0);
 
-  sonde_process_add_mapping (fixture->processes, process, &first, SONDE_MAP_FROM_EVENT);
+  sonde_process_add_mapping (fixture->base.processes, process, &first, SONDE_MAP_FROM_EVENT);
   g_assert_true (sonde_reused_places_claim (fixture->places, 1, &first));
   g_assert_false (sonde_reused_places_is_contested (fixture->places, process));
-  sonde_process_add_mapping (fixture->processes, process, &second, SONDE_MAP_FROM_EVENT);
+  sonde_process_add_mapping (fixture->base.processes, process, &second, SONDE_MAP_FROM_EVENT);
   g_assert_false (sonde_reused_places_is_contested (fixture->places, process));
   sonde_process_set_flag (process, SONDE_PROCESS_FLAG_SETTLED, false);
   g_assert_true (sonde_reused_places_is_contested (fixture->places, process));
 
   /* Another process with this pid: what it has counts anew. */
-  process = sonde_process_table_fork (fixture->processes, 2, 1, 2);
+  process = sonde_process_table_fork (fixture->base.processes, 2, 1, 2);
   g_assert_false (sonde_reused_places_is_contested (fixture->places, process));
 }
 
@@ -156,10 +157,10 @@ names_are_those_of_the_functions (Fixture *fixture, gconstpointer data)
   g_assert_cmpstr (name_of (fixture, &mapping, address), ==, "libx.so");
   g_assert_cmpint (dladdr ((void *) (uintptr_t) lsearch, &info), !=, 0);
   mapping.bias = (uint64_t) (uintptr_t) info.dli_fbase;
-  g_assert_cmpint (
-      sonde_module_store_load (fixture->modules, &id, open (info.dli_fname, O_RDONLY | O_CLOEXEC)),
-      ==, 0);
-  g_assert_cmpint (sonde_module_store_lookup (fixture->modules, &id, &mapping.module), ==,
+  g_assert_cmpint (sonde_module_store_load (fixture->base.modules, &id,
+                                            open (info.dli_fname, O_RDONLY | O_CLOEXEC)),
+                   ==, 0);
+  g_assert_cmpint (sonde_module_store_lookup (fixture->base.modules, &id, &mapping.module), ==,
                    SONDE_MODULE_READY);
   for (guint i = 0; i < 3; i++)
     g_assert_cmpstr (name_of (fixture, &mapping, address + i % 2), ==, "lsearch");
@@ -178,6 +179,7 @@ main (int argc, char **argv)
   ADD ("a piece of the same mapping is its own", a_piece_of_the_same_mapping_is_its_own);
   ADD ("other places and other pids are free", other_places_and_other_pids_are_free);
   ADD ("a pid keeps no more than its bound", a_pid_keeps_no_more_than_its_bound);
+  ADD ("files that are refused are not kept", files_that_are_refused_are_not_kept);
   ADD ("a process is contested from the change on", a_process_is_contested_from_the_change_on);
   ADD ("names are those of the functions", names_are_those_of_the_functions);
 #undef ADD

@@ -28,6 +28,7 @@ expected_in (guint32 type)
     case SONDE_MESSAGE_STATISTICS:
     case SONDE_MESSAGE_SINK_CLOSED:
     case SONDE_MESSAGE_SINKS:
+    case SONDE_MESSAGE_CONTROLS:
       return while_heard;
     default:
       return 0;

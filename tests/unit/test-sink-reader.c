@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "tests/lib/packet-socket.h"
 #include "tests/unit/sink-fixture.h"
 
 static void
@@ -58,7 +59,6 @@ pass_to_itself (int fd)
   struct msghdr message = {
     .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control
   };
-  struct cmsghdr *header = CMSG_FIRSTHDR (&message);
   sonde_autofd int from = -1;
   sonde_autofd int to = -1;
   int fds[2], passed;
@@ -66,11 +66,7 @@ pass_to_itself (int fd)
   g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
   from = fds[0];
   to = fds[1];
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN (sizeof fd);
-  memcpy (CMSG_DATA (header), &fd, sizeof fd);
-  g_assert_cmpint (sendmsg (from, &message, 0), ==, 1);
+  g_assert_cmpint (packet_socket_send (from, "", 1, &fd, 1, 0), ==, 1);
   g_assert_cmpint (recvmsg (to, &message, MSG_CMSG_CLOEXEC), ==, 1);
   memcpy (&passed, CMSG_DATA (CMSG_FIRSTHDR (&message)), sizeof passed);
   return passed;

@@ -4,7 +4,10 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 typedef struct
 {
@@ -36,15 +39,69 @@ static const SondeSpawnHandler handler = { on_exec_failed, on_exited };
 static void
 run (const char *const *argv, Seen *seen)
 {
-  g_autoptr (SondeSpawn) spawn = sonde_spawn_new ((char **) argv, NULL);
+  g_autoptr (SondeSpawn) spawn = sonde_spawn_new ((char **) argv, NULL, NULL);
 
   g_assert_nonnull (spawn);
   sonde_spawn_watch (spawn, &handler, seen);
   g_assert_false (sonde_spawn_is_running (spawn));
-  sonde_spawn_release (spawn);
+  sonde_spawn_release (spawn, -1);
   while (!seen->has_exited)
     g_main_context_iteration (NULL, TRUE);
   g_assert_false (sonde_spawn_is_running (spawn));
+}
+
+/* What a command says of its environment. */
+static char *
+tell_environment (const char *preload, int control_fd)
+{
+  const char *const argv[]
+      = { "sh", "-c",
+          "echo $SONDE_CONTROL_FD $SYSPROF_CONTROL_FD; "
+          "test -z \"$SONDE_CONTROL_FD\" || readlink /proc/self/fd/$SONDE_CONTROL_FD; "
+          "echo $LD_PRELOAD >&2",
+          NULL };
+  g_autoptr (SondeSpawn) spawn = NULL;
+  g_autofree char *file = NULL;
+  int out = g_file_open_tmp (NULL, &file, NULL);
+  int saved[2] = { dup (1), dup (2) };
+  char *text = NULL;
+  Seen seen = { 0 };
+
+  dup2 (out, 1);
+  dup2 (out, 2);
+  spawn = sonde_spawn_new ((char **) argv, preload, NULL);
+  dup2 (saved[0], 1);
+  dup2 (saved[1], 2);
+  sonde_spawn_watch (spawn, &handler, &seen);
+  sonde_spawn_release (spawn, control_fd);
+  while (!seen.has_exited)
+    g_main_context_iteration (NULL, TRUE);
+  g_assert_true (g_file_get_contents (file, &text, NULL, NULL));
+  unlink (file);
+  close (out);
+  close (saved[0]);
+  close (saved[1]);
+
+  return text;
+}
+
+static void
+a_command_is_told_of_its_control_socket (void)
+{
+  g_autofree char *without = tell_environment (NULL, -1);
+  g_autofree char *with = NULL;
+  g_autofree char *expected = NULL;
+  struct stat st;
+  int fds[2];
+
+  g_assert_cmpstr (without, ==, "\n\n");
+  g_assert_cmpint (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), ==, 0);
+  g_assert_cmpint (fstat (fds[0], &st), ==, 0);
+  with = tell_environment ("libc.so.6", fds[0]);
+  expected = g_strdup_printf ("socket:[%lu]\nlibc.so.6\n", (unsigned long) st.st_ino);
+  g_assert_true (g_str_has_suffix (with, expected));
+  close (fds[0]);
+  close (fds[1]);
 }
 
 static void
@@ -71,7 +128,7 @@ static void
 a_command_that_is_never_released_is_killed (void)
 {
   const char *const argv[] = { "true", NULL };
-  SondeSpawn *spawn = sonde_spawn_new ((char **) argv, NULL);
+  SondeSpawn *spawn = sonde_spawn_new ((char **) argv, NULL, NULL);
   GPid pid = sonde_spawn_pid (spawn);
 
   g_assert_cmpint (kill (pid, 0), ==, 0);
@@ -105,6 +162,8 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/spawn/a-command-is-told-of-its-control-socket",
+                   a_command_is_told_of_its_control_socket);
   g_test_add_func ("/spawn/a-command-that-is-not-there-is-told-before-its-exit",
                    a_command_that_is_not_there_is_told_before_its_exit);
   g_test_add_func ("/spawn/a-file-that-is-no-program-is-told-too",

@@ -234,6 +234,27 @@ test_proof (void)
   child_end (&child);
 }
 
+static void
+test_reopen (void)
+{
+  Child child = child_new ();
+  g_autoptr (SondeTarget) target
+      = sonde_target_new (child.pid, open_proc (child.pid, "maps", O_RDONLY));
+  const SondeTracer owner = { .uid = getuid () };
+
+  g_assert_true (sonde_target_prove (target, &owner, NULL));
+  g_assert_true (sonde_target_confirm (target, &owner, NULL));
+  g_assert_cmpint (sonde_target_process_fd (target), ==, -1);
+  if (getuid () == 0)
+    g_assert_false (sonde_target_reopen (target, &(SondeTracer){ .uid = 12345 }));
+  g_assert_true (sonde_target_reopen (target, &owner));
+  g_assert_cmpint (sonde_target_process_fd (target), >=, 0);
+  g_assert_true (sonde_target_confirm (target, &owner, NULL));
+  child_end (&child);
+  g_assert_false (sonde_target_reopen (target, &owner));
+  g_assert_cmpint (sonde_target_process_fd (target), ==, -1);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -247,5 +268,6 @@ main (int argc, char **argv)
   g_test_add_func ("/target/refuses-an-exec-while-events-are-opened", test_exec_between);
   g_test_add_func ("/target/refuses-an-exit-while-events-are-opened", test_exit_between);
   g_test_add_func ("/target/takes-the-kernel-s-proof", test_proof);
+  g_test_add_func ("/target/is-opened-again-while-it-lives-and-is-its-owner-s", test_reopen);
   return g_test_run ();
 }

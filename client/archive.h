@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Embeds names into a capture, so that it needs nothing else. */
+#pragma once
+
+#include <gio/gio.h>
+
+typedef struct
+{
+  const char *debug_directory; /* NULL: as in symbol-resolver.h */
+  gboolean only_jit;           /* look into no file of a mapping, nor ask a server */
+} SondeArchiveOptions;
+
+typedef struct
+{
+  guint n_names; /* records in the new "__symbols__" */
+  guint n_added; /* of them, not in the old one */
+} SondeArchiveResult;
+
+/**
+ * sonde_archive_has_jit:
+ *
+ * Whether there are names of code that one of the processes of the capture made: see jit-files.h.
+ */
+gboolean sonde_archive_has_jit (const char *path);
+
+/**
+ * sonde_archive_embed:
+ * @path: a capture
+ * @output: where the new one goes; may be @path, which is then replaced once the new one is whole
+ *
+ * Names come from the capture, from the files on this machine and their debug files, and from what
+ * processes left of code that they made. The frames stay as they are, but for "__symbols__" and for
+ * the counts of frames in the closing counters.
+ */
+gboolean sonde_archive_embed (const char *path,
+                              const char *output,
+                              const SondeArchiveOptions *options,
+                              SondeArchiveResult *result,
+                              GError **error);

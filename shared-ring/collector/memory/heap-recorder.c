@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Heap events of the calling thread, into its ring. */
+#include "shared-ring/collector/memory/heap-recorder.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "shared-ring/collector/memory/address-set.h"
+#include "shared-ring/collector/memory/event-clock.h"
+#include "shared-ring/collector/memory/sample-distance.h"
+#include "shared-ring/collector/thread-ring.h"
+#include "shared-ring/fork-guard.h"
+#include "shared-ring/ring-atomic.h"
+
+/* Nobody listens. */
+#define NEVER UINT64_MAX
+
+static const SondeRingWish wish = { SONDE_PRODUCER_MEMORY, 0 };
+
+/* What the thread needs, beside what its hooks look at. */
+typedef struct
+{
+  SondeRingWriter *writer; /* NULL: none, or not asked for */
+  SondeSelfUnwinder *unwinder;
+  uint64_t random;
+  uint64_t interval_bytes;
+  uint32_t max_depth;
+  int32_t pid;
+  int32_t tid;
+  SondeEventClock clock;
+} Thread;
+
+_Thread_local SondeHeapThread sonde_heap_thread;
+static _Thread_local Thread own;
+
+/* Of the process. */
+typedef enum
+{
+  LISTENER_UNKNOWN = 0,
+  LISTENER_LOOKED_FOR,
+  LISTENER_ABSENT,
+  LISTENER_PRESENT,
+} Listener;
+
+static uint32_t listener;
+static uint32_t mode; /* SondeMemoryMode, of the last ring; OFF before the first */
+static SondeAddressSet sampled;
+
+/* Once, by the first block of the process; nobody waits for it. Locks of libc are taken, which a
+ * signal handler must not come upon. */
+static bool
+look_for_listener (void)
+{
+  uint32_t expected = LISTENER_UNKNOWN;
+  sigset_t all, before;
+  bool is_there;
+
+  /* Before libc is set up there is no environment, and nothing may be asked. */
+  if (environ == NULL
+      || !__atomic_compare_exchange_n (&listener, &expected, LISTENER_LOOKED_FOR, false,
+                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    return false;
+
+  sigfillset (&all);
+  pthread_sigmask (SIG_SETMASK, &all, &before);
+  is_there = sonde_control_link_is_there () && sonde_fork_guard_init () == 0;
+  pthread_sigmask (SIG_SETMASK, &before, NULL);
+  sonde_ring_store_release (&listener, is_there ? LISTENER_PRESENT : LISTENER_ABSENT);
+  return is_there;
+}
+
+/* A program may fork before its first block. */
+static void __attribute__ ((constructor)) begin (void) { look_for_listener (); }
+
+static void
+forget_ring (void)
+{
+  SondeSelfUnwinder *unwinder = own.unwinder;
+
+  own.writer = NULL;
+  own.unwinder = NULL;
+  sonde_ring_signal_fence ();
+  sonde_self_unwinder_free (unwinder);
+}
+
+/* The ring is new: to this thread, or to the child that its process is since. */
+static void
+enter_ring (SondeThreadRing *ring)
+{
+  const SondeControlRingAnswer *answer = &ring->answer;
+
+  if (own.unwinder == NULL)
+    own.unwinder = sonde_self_unwinder_new ();
+  own.max_depth = answer->max_depth < SONDE_SELF_UNWINDER_MAX_ADDRS ? answer->max_depth
+                                                                    : SONDE_SELF_UNWINDER_MAX_ADDRS;
+  if (own.unwinder == NULL)
+    own.max_depth = 0;
+  own.pid = ring->pid;
+  own.tid = ring->tid;
+  own.interval_bytes = answer->memory_interval_bytes > 0 ? answer->memory_interval_bytes : 1;
+  own.random = sonde_sample_distance_seed ();
+  sonde_ring_store_relaxed (&mode, answer->memory_mode);
+  sonde_heap_thread.bytes_left = 0;
+  if (answer->memory_mode == SONDE_MEMORY_SAMPLED)
+    sonde_heap_thread.bytes_left = sonde_sample_distance_draw (&own.random, own.interval_bytes);
+  ring->on_close = forget_ring;
+  sonde_ring_signal_fence ();
+  if (answer->memory_mode == SONDE_MEMORY_ALL || answer->memory_mode == SONDE_MEMORY_SAMPLED)
+    own.writer = ring->writer;
+}
+
+/* The thread's ring if it had none so far. */
+static SondeRingWriter *
+open_ring (void)
+{
+  SondeThreadRing *ring;
+
+  /* Pairs with the release in look_for_listener(). */
+  if (__builtin_expect (sonde_ring_load_acquire (&listener) != LISTENER_PRESENT, false)
+      && !look_for_listener ())
+    {
+      if (sonde_ring_load_relaxed (&listener) == LISTENER_ABSENT)
+        sonde_heap_thread.bytes_left = NEVER;
+      return NULL;
+    }
+
+  own.writer = NULL;
+  ring = sonde_thread_ring_get (&wish);
+  if (ring->writer == NULL)
+    return NULL;
+  enter_ring (ring);
+  return own.writer;
+}
+
+/* Room in the thread's ring, which is made if there is none; or what went wrong. */
+static inline int
+reserve (size_t size_bytes, void **place)
+{
+  int r = -ECHILD;
+
+  if (__builtin_expect (own.writer != NULL, true))
+    r = sonde_ring_writer_reserve (own.writer, size_bytes, place);
+  if (__builtin_expect (r != -ECHILD, true))
+    return r;
+  return open_ring () != NULL ? sonde_ring_writer_reserve (own.writer, size_bytes, place) : -ENODEV;
+}
+
+/* Returns: whether the event was wanted, even if it is lost. */
+static bool
+record_free (const void *block)
+{
+  SondeFrameAllocation *frame;
+  void *place;
+  int r = reserve (sizeof *frame, &place);
+
+  if (r < 0)
+    return r != -EAGAIN && r != -ENODEV;
+
+  frame = place;
+  *frame = (SondeFrameAllocation){
+    .frame = { .len = sizeof *frame,
+               .cpu = -1,
+               .pid = own.pid,
+               .time_ns = sonde_event_clock_now (&own.clock),
+               .type = SONDE_FRAME_ALLOCATION },
+    .address = (uintptr_t) block,
+    .tid = own.tid,
+  };
+  sonde_ring_writer_commit (own.writer);
+  return true;
+}
+
+/* A block that has no size has one byte: a size of 0 says that it is freed. */
+static void
+record_allocation (const void *block, size_t size_bytes, const SondeCallSite *caller)
+{
+  const size_t max_addrs = own.max_depth;
+  SondeFrameAllocation *frame;
+  uint64_t *addrs; /* of the frame, in its place */
+  size_t n_addrs = 0;
+  void *place;
+
+  if (reserve (sizeof *frame + max_addrs * sizeof *addrs, &place) < 0)
+    return;
+
+  frame = place;
+  addrs = (void *) (frame + 1);
+  if (max_addrs > 0)
+    n_addrs = sonde_self_unwinder_walk (own.unwinder, caller, addrs, max_addrs);
+  *frame = (SondeFrameAllocation){
+    .frame = { .len = (uint16_t) (sizeof *frame + n_addrs * sizeof *addrs),
+               .cpu = -1,
+               .pid = own.pid,
+               .time_ns = sonde_event_clock_now (&own.clock),
+               .type = SONDE_FRAME_ALLOCATION },
+    .address = (uintptr_t) block,
+    .size_bytes = size_bytes > 0 ? (int64_t) size_bytes : 1,
+    .tid = own.tid,
+    .n_addrs = (uint16_t) n_addrs,
+  };
+  sonde_ring_writer_commit (own.writer);
+}
+
+/* Without a place for its address its end could not be told. */
+static void
+record_sample (const void *block, size_t size_bytes, const SondeCallSite *caller)
+{
+  if (own.writer == NULL || sonde_ring_writer_check_wanted (own.writer) < 0)
+    return;
+  if (sonde_address_set_add (&sampled, (uintptr_t) block))
+    record_allocation (block, size_bytes, caller);
+  else
+    sonde_ring_writer_lose (own.writer, sizeof (SondeFrameAllocation));
+}
+
+/* A thread that has just got its ring, for itself or for the child that it is since, has counted
+ * nothing so far. */
+static bool
+is_new (void)
+{
+  return own.writer == NULL
+         || (sonde_ring_load_relaxed (&mode) == SONDE_MEMORY_SAMPLED
+             && sonde_ring_writer_check_wanted (own.writer) == -ECHILD);
+}
+
+void
+sonde_heap_recorder_reach (const void *block, size_t size_bytes, const SondeCallSite *caller)
+{
+  if (__builtin_expect (is_new (), false))
+    {
+      if (open_ring () == NULL)
+        return;
+      if (size_bytes < sonde_heap_thread.bytes_left)
+        {
+          sonde_heap_thread.bytes_left -= size_bytes;
+          return;
+        }
+    }
+  if (sonde_ring_load_relaxed (&mode) == SONDE_MEMORY_ALL)
+    record_allocation (block, size_bytes, caller);
+  else
+    {
+      sonde_heap_thread.bytes_left = sonde_sample_distance_draw (&own.random, own.interval_bytes);
+      record_sample (block, size_bytes, caller);
+    }
+}
+
+bool
+sonde_heap_recorder_freeing (const void *block)
+{
+  if (block == NULL || sonde_heap_thread.bytes_left == NEVER
+      || (sonde_ring_load_relaxed (&mode) == SONDE_MEMORY_SAMPLED
+          && !sonde_address_set_remove (&sampled, (uintptr_t) block)))
+    return false;
+  return record_free (block);
+}
+
+void
+sonde_heap_recorder_kept (const void *block, size_t size_bytes, const SondeCallSite *caller)
+{
+  if (sonde_ring_load_relaxed (&mode) == SONDE_MEMORY_SAMPLED)
+    record_sample (block, size_bytes, caller);
+  else
+    record_allocation (block, size_bytes, caller);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* libsonde-memory: malloc and its like, as a program that has it preloaded calls them. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "shared-ring/collector/memory/heap-recorder.h"
+#include "shared-ring/collector/memory/real-allocator.h"
+
+#define HOOK __attribute__ ((visibility ("default")))
+
+#define real sonde_real_allocator
+
+/* Unmapping a module the dynamic linker frees what it knew of it; that is how we learn of each
+ * dlclose(), libc's own as well. */
+static inline void
+watch_linker (uint64_t caller)
+{
+  static uint64_t begin, size_bytes;
+
+  if (__builtin_expect (size_bytes == 0, false))
+    {
+      struct dl_find_object linker;
+
+      size_bytes = 1;
+      if (_dl_find_object ((void *) _r_debug.r_ldbase, &linker) == 0)
+        {
+          begin = (uintptr_t) linker.dlfo_map_start;
+          size_bytes = (uintptr_t) linker.dlfo_map_end - begin;
+        }
+    }
+  if (__builtin_expect (caller - begin < size_bytes, false))
+    sonde_self_unwinder_forget_modules ();
+}
+
+static void *
+report (void *block, size_t size_bytes, const SondeCallSite *caller)
+{
+  sonde_heap_recorder_allocated (block, size_bytes, caller);
+  return block;
+}
+
+HOOK void *
+malloc (size_t size)
+{
+  const SondeCallSite caller = SONDE_CALL_SITE ();
+
+  if (!sonde_real_allocator_is_ready ())
+    return sonde_bootstrap_allocate (size, 1);
+  return report (real.malloc (size), size, &caller);
+}
+
+HOOK void *
+calloc (size_t n, size_t size)
+{
+  const SondeCallSite caller = SONDE_CALL_SITE ();
+
+  if (!sonde_real_allocator_is_ready ())
+    return size == 0 || n <= SIZE_MAX / size ? sonde_bootstrap_allocate (n * size, 1) : NULL;
+  return report (real.calloc (n, size), n * size, &caller);
+}
+
+HOOK void
+free (void *block)
+{
+  watch_linker ((uintptr_t) __builtin_return_address (0));
+  if (sonde_bootstrap_owns (block) || !sonde_real_allocator_is_ready ())
+    return;
+  sonde_heap_recorder_freeing (block);
+  real.free (block);
+}
+
+static void *
+leave_bootstrap (const void *block, size_t size_bytes, const SondeCallSite *caller)
+{
+  size_t behind_bytes = sonde_bootstrap_bytes_behind (block);
+  void *new;
+
+  if (sonde_real_allocator_is_ready ())
+    new = report (real.malloc (size_bytes), size_bytes, caller);
+  else
+    new = sonde_bootstrap_allocate (size_bytes, 1);
+  if (new != NULL)
+    memmove (new, block, size_bytes < behind_bytes ? size_bytes : behind_bytes);
+  return new;
+}
+
+/* As if the block were freed and another one allocated, even if it stays where it is. */
+static void *
+resize (void *block, size_t size_bytes, const SondeCallSite *caller)
+{
+  bool was_recorded;
+  void *new;
+
+  if (sonde_bootstrap_owns (block))
+    return leave_bootstrap (block, size_bytes, caller);
+  if (!sonde_real_allocator_is_ready ())
+    return sonde_bootstrap_allocate (size_bytes, 1);
+
+  was_recorded = sonde_heap_recorder_freeing (block);
+  new = real.realloc (block, size_bytes);
+  if (new != NULL)
+    sonde_heap_recorder_allocated (new, size_bytes, caller);
+  else if (was_recorded && size_bytes > 0)
+    sonde_heap_recorder_kept (block, real.malloc_usable_size (block), caller);
+  return new;
+}
+
+HOOK void *
+realloc (void *block, size_t size)
+{
+  const SondeCallSite caller = SONDE_CALL_SITE ();
+
+  return resize (block, size, &caller);
+}
+
+/* libc's would call our realloc(). */
+HOOK void *
+reallocarray (void *block, size_t n, size_t size)
+{
+  const SondeCallSite caller = SONDE_CALL_SITE ();
+
+  if (size != 0 && n > SIZE_MAX / size)
+    {
+      errno = ENOMEM;
+      return NULL;
+    }
+  return resize (block, n * size, &caller);
+}
+
+HOOK int
+posix_memalign (void **block, size_t alignment, size_t size)
+{
+  const SondeCallSite caller = SONDE_CALL_SITE ();
+  int error;
+
+  if (!sonde_real_allocator_is_ready ())
+    {
+      *block = sonde_bootstrap_allocate (size, alignment);
+      return *block != NULL ? 0 : ENOMEM;
+    }
+  error = real.posix_memalign (block, alignment, size);
+  if (error == 0)
+    sonde_heap_recorder_allocated (*block, size, &caller);
+  return error;
+}
+
+HOOK void *
+aligned_alloc (size_t alignment, size_t size)
+{
+  const SondeCallSite caller = SONDE_CALL_SITE ();
+
+  if (!sonde_real_allocator_is_ready ())
+    return sonde_bootstrap_allocate (size, alignment);
+  return report (real.aligned_alloc (alignment, size), size, &caller);
+}
+
+HOOK void *
+memalign (size_t alignment, size_t size)
+{
+  const SondeCallSite caller = SONDE_CALL_SITE ();
+
+  if (!sonde_real_allocator_is_ready ())
+    return sonde_bootstrap_allocate (size, alignment);
+  return report (real.memalign (alignment, size), size, &caller);
+}
+
+HOOK void *
+valloc (size_t size)
+{
+  const SondeCallSite caller = SONDE_CALL_SITE ();
+
+  if (!sonde_real_allocator_is_ready ())
+    return sonde_bootstrap_allocate (size, (size_t) getpagesize ());
+  return report (real.valloc (size), size, &caller);
+}
+
+HOOK void *
+pvalloc (size_t size)
+{
+  const SondeCallSite caller = SONDE_CALL_SITE ();
+  size_t page = (size_t) getpagesize ();
+
+  if (!sonde_real_allocator_is_ready ())
+    return sonde_bootstrap_allocate ((size + page - 1) & -page, page);
+  return report (real.pvalloc (size), size, &caller);
+}

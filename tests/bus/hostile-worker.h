@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A worker that somebody else has taken over. What it does is told by the frequency that a session
+ * asks for. */
+#pragma once
+
+enum
+{
+  HOSTILE_ASK_OTHERS = 101,
+  HOSTILE_FLOOD = 102,
+  HOSTILE_NEVER_READ = 103,
+  HOSTILE_HANG = 104,
+  HOSTILE_EARLY = 200, /* and more by a type: one before the session runs */
+  HOSTILE_LATE = 500,  /* the same while it does */
+  HOSTILE_BAD = 1000,  /* and more by a number: a packet that cannot be */
+};
+
+/* Of private-bus: who to ask about, one pid a line, the first of them its own target. */
+#define HOSTILE_PID_FILE "/mnt/victims"
+
+void hostile_worker_main (void);

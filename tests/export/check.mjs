@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Reads an export with what others wrote: check.mjs FORMAT FILE; prints what it found as JSON.
+import fs from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import zlib from 'node:zlib';
+
+// Where the packages are is the caller's business.
+const require = createRequire(path.join(process.cwd(), 'package.json'));
+const [format, file] = process.argv.slice(2);
+
+function checkSpeedscope(bytes) {
+  const Ajv = require('ajv');
+  const folder = path.dirname(require.resolve('speedscope/package.json'));
+  const schema = JSON.parse(fs.readFileSync(path.join(folder, 'dist/release/file-format-schema.json')));
+  const validate = new Ajv({ strict: false }).compile(schema);
+  const document = JSON.parse(bytes);
+  if (!validate(document)) {
+    throw new Error(JSON.stringify(validate.errors));
+  }
+  const nFrames = document.shared.frames.length;
+  const totals = {};
+  for (const profile of document.profiles) {
+    for (const stack of profile.samples) {
+      if (stack.some((frame) => frame >= nFrames)) {
+        throw new Error(`no such frame: ${stack}`);
+      }
+    }
+    totals[profile.unit] = profile.weights.reduce((sum, weight) => sum + weight, totals[profile.unit] ?? 0);
+  }
+  return { total: totals.none, names: document.shared.frames.map((frame) => frame.name) };
+}
+
+function checkPprof(bytes) {
+  const { Profile } = require('pprof-format');
+  const profile = Profile.decode(zlib.gunzipSync(bytes));
+  const text = (index) => profile.stringTable.strings[Number(index)];
+  const functions = new Map(profile.function.map((entry) => [Number(entry.id), text(entry.name)]));
+  const locations = new Map(profile.location.map((entry) => [Number(entry.id), Number(entry.line[0].functionId)]));
+  const mappings = new Set(profile.mapping.map((entry) => Number(entry.id)));
+  for (const location of profile.location) {
+    if (Number(location.mappingId) !== 0 && !mappings.has(Number(location.mappingId))) {
+      throw new Error(`no mapping ${location.mappingId}`);
+    }
+  }
+  const totals = profile.sampleType.map(() => 0);
+  for (const sample of profile.sample) {
+    for (const id of sample.locationId) {
+      if (!functions.has(locations.get(Number(id)))) {
+        throw new Error(`no function at location ${id}`);
+      }
+    }
+    sample.value.forEach((value, index) => { totals[index] += Number(value); });
+  }
+  const types = profile.sampleType.map((type) => text(type.type));
+  return { total: totals[types.indexOf('samples')], types, totals, names: [...functions.values()] };
+}
+
+// The rules of src/types/profile.js at version 48: columns are as long as their table says, and indexes lie within the
+// tables that they are of.
+function checkTable(name, table, { nullable = [], ranges = {} } = {}) {
+  for (const [column, values] of Object.entries(table)) {
+    if (column === 'length' || column === 'weightType' || values === null) {
+      continue;
+    }
+    if (values.length !== table.length) {
+      throw new Error(`${name}.${column} has ${values.length} values, not ${table.length}`);
+    }
+    values.forEach((value, row) => {
+      if (value === null && !nullable.includes(column)) {
+        throw new Error(`${name}.${column}[${row}] is null`);
+      }
+      if (value !== null && column in ranges && !(value >= -1 && value < ranges[column])) {
+        throw new Error(`${name}.${column}[${row}] is ${value}`);
+      }
+    });
+  }
+}
+
+function checkFirefox(bytes) {
+  const profile = JSON.parse(bytes);
+  if (profile.meta.preprocessedProfileVersion !== 48 || !profile.meta.categories.some(({ color }) => color === 'grey')) {
+    throw new Error('meta');
+  }
+  const categories = profile.meta.categories.length;
+  const names = new Set();
+  let total = 0;
+  for (const thread of profile.threads) {
+    const strings = thread.stringArray.length;
+    const stacks = thread.stackTable.length;
+    checkTable('samples', thread.samples, { nullable: ['stack'], ranges: { stack: stacks } });
+    checkTable('stackTable', thread.stackTable,
+      { nullable: ['prefix'], ranges: { frame: thread.frameTable.length, category: categories } });
+    checkTable('frameTable', thread.frameTable, {
+      nullable: ['nativeSymbol', 'implementation', 'line', 'column'], ranges: { func: thread.funcTable.length, category: categories } });
+    checkTable('funcTable', thread.funcTable, {
+      nullable: ['fileName', 'lineNumber', 'columnNumber'], ranges: { name: strings, resource: thread.resourceTable.length } });
+    checkTable('resourceTable', thread.resourceTable, { nullable: ['host'], ranges: { lib: profile.libs.length, name: strings } });
+    checkTable('markers', thread.markers, { nullable: ['endTime'], ranges: { name: strings, phase: 4, category: categories } });
+    thread.stackTable.prefix.forEach((prefix, row) => {
+      if (prefix !== null && prefix >= row) {
+        throw new Error(`stack ${row} comes before its prefix ${prefix}`);
+      }
+    });
+    thread.samples.time.forEach((time, row) => {
+      if (row > 0 && time < thread.samples.time[row - 1]) {
+        throw new Error(`sample ${row} goes back in time`);
+      }
+    });
+    if (typeof thread.pid !== 'string') {
+      throw new Error('a pid is a string since version 47');
+    }
+    total += thread.samples.length;
+    thread.funcTable.name.forEach((name) => names.add(thread.stringArray[name]));
+  }
+  for (const counter of profile.counters) {
+    checkTable('counter', counter.samples);
+    if (!(counter.mainThreadIndex < profile.threads.length)) {
+      throw new Error('a counter of no thread');
+    }
+  }
+  return { total, names: [...names], counters: profile.counters.map(({ category, name }) => `${category}/${name}`) };
+}
+
+const checks = { firefox: checkFirefox, speedscope: checkSpeedscope, pprof: checkPprof };
+console.log(JSON.stringify(checks[format](fs.readFileSync(file))));

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Feeds foreign captures to the exports; the first byte says to which, and in what unit. */
+#include <json-glib/json-glib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/export.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/input.h"
+
+static const struct
+{
+  SondeExportFunc write;
+  gboolean is_json;
+} formats[] = {
+  { sonde_export_folded, FALSE }, { sonde_export_speedscope, TRUE },
+  { sonde_export_chrome, TRUE },  { sonde_export_perf_script, FALSE },
+  { sonde_export_dot, FALSE },    { sonde_export_pprof, FALSE },
+  { sonde_export_firefox, TRUE }, { sonde_export_perfetto, FALSE },
+};
+
+static void
+check_json (int fd)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/self/fd/%d", fd);
+  g_autoptr (JsonParser) parser = json_parser_new ();
+  g_autofree char *text = NULL;
+  gsize size_bytes;
+
+  if (!g_file_get_contents (path, &text, &size_bytes, NULL)
+      || !g_utf8_validate_len (text, size_bytes, NULL)
+      || !json_parser_load_from_data (parser, text, (gssize) size_bytes, NULL))
+    abort ();
+}
+
+static void
+export_capture (const char *path, unsigned which, SondeUnit unit)
+{
+  SondeExportOptions options = { unit };
+  g_autoptr (SondeExportSource) source = sonde_export_source_new (path, NULL);
+  g_autoptr (SondeExportOutput) output = NULL;
+  int out = memfd_create ("output", MFD_CLOEXEC);
+  int saved = dup (STDOUT_FILENO);
+
+  if (out < 0 || saved < 0)
+    abort ();
+  if (source != NULL)
+    {
+      /* Standard output is the one place that is no file of its own. */
+      dup2 (out, STDOUT_FILENO);
+      output = sonde_export_output_new (NULL, FALSE, NULL);
+      if (!formats[which].write (source, &options, output, NULL)
+          || !sonde_export_output_close (output, NULL))
+        abort ();
+      dup2 (saved, STDOUT_FILENO);
+      if (formats[which].is_json)
+        check_json (out);
+    }
+  close (saved);
+  close (out);
+}
+
+int
+LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+{
+  Input input = { data, size };
+  uint8_t choice = input_take_byte (&input);
+  int fd = memfd_create ("capture", MFD_CLOEXEC);
+  g_autofree char *path = g_strdup_printf ("/proc/self/fd/%d", fd);
+
+  if (fd < 0 || write (fd, input.at, input.left) != (ssize_t) input.left)
+    abort ();
+  export_capture (path, choice % G_N_ELEMENTS (formats), (choice >> 4) % 3);
+  close (fd);
+
+  return 0;
+}

@@ -1,0 +1,229 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Names and lines of real programs, against binutils: test-names.py BUILD SOURCE"""
+
+import bisect
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+
+from system import System, check
+
+USER = 0xFFFFFFFFFFFFFE00
+CONTEXTS = 0xFFFFFFFFFFFFF001
+FEWEST_SAMPLES = 200
+FEWEST_STRIPPED = 10  # of a program whose only symbols are those of its libraries
+MIN_NAMED_PERCENT = 99
+N_ADDRESSES = 1000
+MAX_UNLIKE_PERCENT = 1
+
+
+class ElfFile:
+    """Which addresses of a file lie in a symbol, as readelf says."""
+    def __init__(self, path):
+        self.ranges = []
+        self.loads = []
+        text = subprocess.run(['readelf', '-W', '--segments', '--symbols', path], capture_output=True, text=True,
+                              errors='replace', check=False).stdout
+        for offset, vaddr, size in re.findall(r'^ +LOAD +(0x\w+) (0x\w+) 0x\w+ (0x\w+) .*E', text, re.M):
+            self.loads.append((int(offset, 16), int(vaddr, 16), int(size, 16)))
+        for begin, size, index in re.findall(r'^ *\d+: (\w+) +(\d+|0x\w+) (?:FUNC|IFUNC) +\w+ +\w+ +(\w+) ', text, re.M):
+            if index != 'UND' and int(size, 0) > 0:
+                self.ranges.append((int(begin, 16), int(begin, 16) + int(size, 0)))
+        self.ranges.sort()
+
+    def vaddr(self, offset):
+        return next((offset - begin + vaddr for begin, vaddr, size in self.loads if begin <= offset < begin + size), None)
+
+    def has_symbol(self, offset):
+        vaddr = self.vaddr(offset)
+        if vaddr is None:
+            return False
+        index = bisect.bisect_right(self.ranges, (vaddr, 1 << 64))
+        return any(vaddr < end for _, end in self.ranges[max(0, index - 8):index])
+
+
+def leaf(sample):
+    """The address where a sample hit user code, or None."""
+    mode = USER
+    for address in sample.addresses:
+        if address >= CONTEXTS:
+            mode = address
+        else:
+            return address if mode == USER else None
+    return None
+
+
+def read_jit_ranges(capture):
+    """Of map files that the recorded processes left; they are removed."""
+    ranges = {}
+    for pid, _ in capture.processes:
+        path = f'/tmp/perf-{pid}.map'
+        if os.path.exists(path):
+            with open(path, encoding='utf-8', errors='replace') as file:
+                ranges[pid] = [(int(begin, 16), int(begin, 16) + int(size, 16))
+                               for begin, size, _ in (line.split(' ', 2) for line in file)]
+            os.unlink(path)
+    return ranges
+
+
+def test_program(system, fewest, *command):
+    process = system.start_recording('names.syscap', '-F', '2000', '--', *command)
+    capture, _ = system.finish_recording(process, 'names.syscap', with_meanings=True)
+    jit_ranges = read_jit_ranges(capture)
+    files = {}
+    n_in_symbol = n_in_jit = n_named = 0
+    for sample, (_, *places) in zip(capture.samples, capture.meanings.of_samples):
+        address = leaf(sample)
+        if address is None:
+            continue
+        place = re.fullmatch(r'(/.*)\+([0-9a-f]+)', places[0] or '')
+        in_jit = any(begin <= address < end for begin, end in jit_ranges.get(sample.pid, ()))
+        if place and not in_jit:
+            if place[1] not in files:
+                files[place[1]] = ElfFile(place[1])
+            if not files[place[1]].has_symbol(int(place[2], 16)):
+                continue
+        elif not in_jit:
+            continue
+        n_in_symbol += 1
+        n_in_jit += in_jit
+        name = capture.name(sample.pid, address)
+        n_named += name is not None and not re.search(r'\+0x[0-9a-f]+$', name)
+    system.note(f'{len(capture.samples)} samples, {n_in_symbol} in a symbol of user code, {n_in_jit} of them in a map file, '
+                f'{n_named} named: {100 * n_named / max(n_in_symbol, 1):.2f}%')
+    check(n_in_symbol >= fewest, f'only {n_in_symbol} samples in symbols')
+    check(n_named >= MIN_NAMED_PERCENT / 100 * n_in_symbol, f'{n_named} of {n_in_symbol} have a name')
+    return capture, n_in_jit
+
+
+def test_node(system):
+    script = system.path('work.js')
+    with open(script, 'w', encoding='utf-8') as file:
+        file.write('function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }\n'
+                   'const end = Date.now() + 2000; let sum = 0;\n'
+                   'while (Date.now() < end) sum += fib(20) + JSON.stringify([...Array(50).keys()]).length;\n')
+    capture, n_in_jit = test_program(system, FEWEST_SAMPLES, 'node', '--perf-basic-prof', '--no-logfile-per-isolate',
+                                     '--logfile=' + system.path('v8.log'), script)
+    check(n_in_jit >= FEWEST_SAMPLES, f'only {n_in_jit} samples in code made by node')
+    names = {name for sample in capture.samples for name in capture.stack(sample) if name}
+    check(any(re.search(r'\bfib\b.*work.js', name) for name in names), 'fib() is not there')
+
+
+def read_rows(text):
+    return sorted((row['name'], row['module'], row['self'], row['total']) for row in json.loads(text)['rows'])
+
+
+def test_chroot(system):
+    """In a root with sondectl, its libraries and the capture alone."""
+    root = system.path('root')
+    recorded = system.path('burn.syscap')
+    program = system.path('burn-copy')
+    shutil.copy(system.program('tests/system/burn'), program)
+    system.record('burn.syscap', '--', program, '1')
+    system.run('strip', program)  # it goes anyway
+    system.sondectl('archive', recorded)
+    before = read_rows(system.sondectl('report', '--json', '--flat', '-l', '0', recorded))
+    sondectl = system.program('client/sondectl')
+    for library in [sondectl] + re.findall(r'(/\S+) \(0x', system.run('ldd', sondectl)):
+        place = root + (library if library != sondectl else '/sondectl')
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        shutil.copy(library, place)
+    shutil.copy(recorded, root + '/x.syscap')
+    inside = system.run('chroot', root, '/sondectl', 'report', '--json', '--flat', '-l', '0', '/x.syscap')
+    after = read_rows(inside)
+    system.note(f'{len(after)} functions')
+    check(after == before, f'only here: {set(before) - set(after)}, only there: {set(after) - set(before)}')
+    check(sum(row[2] for row in after if not re.search(r'\+?0x[0-9a-f]+$', row[0])) > 500, after)
+
+
+def parse_lines(text):
+    """{address: [(function, file:line), …]}, as addr2line -a -f -i prints it."""
+    frames, current = {}, None
+    lines = iter(text.splitlines())
+    for line in lines:
+        if re.fullmatch('0x[0-9a-f]{16}', line):
+            current = frames.setdefault(int(line, 16), [])
+        else:
+            place = re.sub(r' \(discriminator \d+\)', '', next(lines))
+            current.append((line, os.path.basename(place).replace(':?', ':0')))
+    return frames
+
+
+def is_like(ours, theirs):
+    """addr2line takes the innermost name from the symbol table if DWARF has no linkage name, and the outermost one if DWARF has
+    none at all."""
+    if not ours:
+        return all(place.endswith(':0') for _, place in theirs)
+    return [place for _, place in ours] == [place for _, place in theirs] \
+        and all(a == b or a == '??' or i == 0 and not a.startswith('_Z')
+                for i, ((a, _), (b, _)) in enumerate(zip(ours, theirs)) if i < len(ours) - 1)
+
+
+def test_lines(system):
+    program = system.path('inlined')
+    system.run('g++', '-g', '-O2', '-no-pie', '-o', program, os.path.join(sys.argv[2], 'tests/system/inlined.cc'))
+    process = system.start_recording('inlined.syscap', '--', program, '3')
+    capture, _ = system.finish_recording(process, 'inlined.syscap', with_meanings=True)
+    elf = ElfFile(program)
+    sampled = {elf.vaddr(int(match[1], 16)) for _, *places in capture.meanings.of_samples for place in places
+               if (match := re.fullmatch(re.escape(program) + r'\+([0-9a-f]+)', place or ''))} - {None}
+    more = [int(address, 16) for address in re.findall(r'^ +([0-9a-f]+):', system.run('objdump', '-d', '--no-show-raw-insn', program), re.M)]
+    random.Random(4711).shuffle(more)
+    addresses = (sorted(sampled) + [address for address in more if address not in sampled])[:N_ADDRESSES]
+    asked = ''.join(f'{address:#x}\n' for address in addresses)
+    theirs = parse_lines(subprocess.run(['addr2line', '-a', '-f', '-i', '-e', program], input=asked, capture_output=True, text=True,
+                                        check=True).stdout)
+    ours = parse_lines(subprocess.run([system.program('tests/system/print-lines'), program], input=asked, capture_output=True,
+                                      text=True, check=True).stdout)
+    unlike = [address for address in addresses if not is_like(ours[address], theirs[address])]
+    n_inlined = sum(len(theirs[address]) > 1 for address in addresses)
+    system.note(f'{len(addresses)} addresses, {len(sampled)} of them sampled, {n_inlined} in inlined functions, {len(unlike)} unlike')
+    for address in unlike[:5]:
+        system.note(f'{address:#x}: {ours[address]} and {theirs[address]}')
+    check(len(addresses) == N_ADDRESSES and n_inlined > N_ADDRESSES / 4, 'too little to compare')
+    check(len(unlike) <= MAX_UNLIKE_PERCENT / 100 * N_ADDRESSES, f'{len(unlike)} of {N_ADDRESSES} are unlike')
+    tree = system.sondectl('report', '--inline', '--lines', '--flat', '-l', '0', system.path('inlined.syscap'))
+    check(re.search(r'% +next_number .* inlined\.cc:3\d', tree), tree[:2000])
+
+
+def write_source(system):
+    path = system.path('source.cc')
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write('#include <regex>\n#include <map>\n#include <iostream>\n'
+                   'int main () { std::regex r ("a*b"); std::map<std::string, std::regex> m; m["x"] = r;\n'
+                   '  std::cout << std::regex_match ("aab", m["x"]); }\n')
+    return path
+
+
+def main():
+    system = System(6)
+    programs = {
+        'a C++ program, clang': lambda: (FEWEST_SAMPLES, 'clang++', '-O2', '-c', '-o', '/dev/null', write_source(system)),
+        'Python': lambda: (FEWEST_SAMPLES, '/usr/bin/python3', '-c', 'import json\nfor i in range(6000): json.loads(json.dumps(list(range(500)), indent=1))'),
+        'a Rust program, ripgrep': lambda: (FEWEST_STRIPPED, 'rg', '--no-ignore', '--threads', '1', '-c', '[a-z]+_[a-z]+ [^e]*e$', '/usr/include', '/usr/share/perl'),
+    }
+    for what, command in programs.items():
+        fewest, *arguments = command()
+        if shutil.which(arguments[0]) is None:
+            system.skip(f'{what} has names', f'{arguments[0]} is not installed')
+            continue
+        with system.case(f'{what} has names'):
+            test_program(system, fewest, *arguments)
+    if shutil.which('node') is None:
+        system.skip('node has names of the code that it makes', 'node is not installed')
+    else:
+        with system.case('node has names of the code that it makes'):
+            test_node(system)
+    with system.case('a capture with its names opens where nothing else is'):
+        test_chroot(system)
+    with system.case('inlined functions and lines are those of addr2line'):
+        test_lines(system)
+    system.finish()
+
+
+main()

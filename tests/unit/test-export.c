@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A capture in the formats of other viewers. */
+#include <json-glib/json-glib.h>
+#include <string.h>
+
+#include "client/export-slices.h"
+#include "client/export-stacks.h"
+#include "client/export.h"
+#include "perfetto.pb-c.h"
+#include "pprof.pb-c.h"
+#include "tests/unit/capture-builder.h"
+
+#define FIRST_NS 1000000000
+#define STEP_NS  1000000
+
+static void
+sample_at (CaptureBuilder *self, gint64 time_ns, guint64 leaf)
+{
+  SondeFrameOrigin origin = at (10, time_ns);
+  const uint64_t addrs[] = { SONDE_CONTEXT_USER, leaf, SONDE_JIT_ADDRESS_BASE + 1 };
+
+  ADD (sonde_writer_add_sample (self->writer, &origin, 11, addrs, G_N_ELEMENTS (addrs)));
+}
+
+/* Two processes, with names that come after their samples, as in most captures. */
+static CaptureBuilder *
+make_capture (void)
+{
+  CaptureBuilder *self = capture_builder_new ();
+  SondeFrameOrigin origin = at (10, FIRST_NS);
+  SondeCounter counters[]
+      = { { "Memory", "Used", "", SONDE_N_LEDGER + 1, SONDE_COUNTER_INT64, { .v64 = 0 } },
+          { "CPU \"%\"", "All", "", SONDE_N_LEDGER + 2, SONDE_COUNTER_DOUBLE, { .v64 = 0 } } };
+  const uint32_t ids[] = { SONDE_N_LEDGER + 1, SONDE_N_LEDGER + 2 };
+  SondeCounterValue values[] = { { .v64 = 4096 }, { .vdbl = 12.5 } };
+  const uint64_t allocator[] = { SONDE_JIT_ADDRESS_BASE + 2, SONDE_JIT_ADDRESS_BASE + 1 };
+
+  define_ledger (self);
+  ADD (sonde_writer_add_counter_define (self->writer, &origin, counters, 2));
+  add_process (self, 10, "a;b\nc\x1b[31m --secret");
+  sample_at (self, FIRST_NS, SONDE_JIT_ADDRESS_BASE + 2);
+  sample_at (self, FIRST_NS + STEP_NS, SONDE_JIT_ADDRESS_BASE + 2);
+  sample_at (self, FIRST_NS + 2 * STEP_NS, SONDE_JIT_ADDRESS_BASE + 3);
+  add_process (self, 20, "other");
+  add_sample (self, 20, SONDE_CONTEXT_USER, 0x1234);
+  ADD (sonde_writer_add_allocation (self->writer, &origin, 11, 0x5000, 100, allocator, 2));
+  ADD (sonde_writer_add_allocation (self->writer, &origin, 11, 0x6000, 28, allocator, 2));
+  ADD (sonde_writer_add_allocation (self->writer, &origin, 11, 0x5000, 0, NULL, 0));
+  ADD (sonde_writer_add_mark (self->writer, &origin, 500, "group", "long \"mark\"", "text\n"));
+  ADD (sonde_writer_add_mark (self->writer, &origin, 0, "", "instant", ""));
+  ADD (sonde_writer_add_counter_set (self->writer, &origin, ids, values, 2));
+  values[1].vdbl = __builtin_nan ("");
+  ADD (sonde_writer_add_counter_set (self->writer, &origin, ids, values, 2));
+  add_jit_name (self, SONDE_JIT_ADDRESS_BASE + 1, "main");
+  add_jit_name (self, SONDE_JIT_ADDRESS_BASE + 2, "f;\"x\"");
+  add_jit_name (self, SONDE_JIT_ADDRESS_BASE + 3, "g (int)");
+  return self;
+}
+
+static char *
+export_as (CaptureBuilder *capture, SondeExportFunc func, SondeUnit unit, gsize *size_bytes)
+{
+  SondeExportOptions options = { unit };
+  char *path = write_file (capture, -1);
+  g_autofree char *out_path = g_strconcat (path, ".out", NULL);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (SondeExportSource) source = sonde_export_source_new (path, &error);
+  g_autoptr (SondeExportOutput) output = sonde_export_output_new (out_path, FALSE, &error);
+  char *text = NULL;
+
+  g_assert_no_error (error);
+  g_assert_null (sonde_export_source_fault (source));
+  g_assert_true (func (source, &options, output, &error));
+  g_assert_no_error (error);
+  g_assert_true (sonde_export_output_close (output, &error));
+  g_assert_no_error (error);
+  g_assert_true (g_file_get_contents (out_path, &text, size_bytes, &error));
+  g_unlink (out_path);
+  remove_file (path);
+  return text;
+}
+
+static void
+folds_stacks (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_capture ();
+  g_autofree char *samples = export_as (capture, sonde_export_folded, SONDE_UNIT_SAMPLES, NULL);
+  g_autofree char *bytes = export_as (capture, sonde_export_folded, SONDE_UNIT_BYTES, NULL);
+  g_autofree char *blocks = export_as (capture, sonde_export_folded, SONDE_UNIT_BLOCKS, NULL);
+
+  g_assert_cmpstr (samples, ==,
+                   "a:b\\nc\\x1b[31m-10;main;f:\"x\" 2\n"
+                   "a:b\\nc\\x1b[31m-10;main;g (int) 1\n"
+                   "other-20;0x1234 1\n");
+  g_assert_cmpstr (bytes, ==, "a:b\\nc\\x1b[31m-10;main;f:\"x\" 128\n");
+  g_assert_cmpstr (blocks, ==, "a:b\\nc\\x1b[31m-10;main;f:\"x\" 2\n");
+}
+
+static void
+prints_what_scripts_for_perf_read (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_capture ();
+  g_autofree char *text = export_as (capture, sonde_export_perf_script, SONDE_UNIT_SAMPLES, NULL);
+
+  g_assert_true (g_str_has_prefix (text, "a;b\\nc\\x1b[31m 10/11 1.000000: 1 samples: \n"
+                                         "\te000000000000002 f;\"x\" ([unknown])\n"
+                                         "\te000000000000001 main ([unknown])\n\n"
+                                         "a;b\\nc\\x1b[31m 10/11 1.001000: 1 samples: \n"));
+  g_assert_nonnull (strstr (text, " 10/11 1.000000: 100 allocation: \n"));
+  g_assert_nonnull (strstr (text, " 10/11 1.000000: 28 allocation: \n"));
+}
+
+static JsonNode *
+parse_json (const char *text, gsize size_bytes)
+{
+  g_autoptr (GError) error = NULL;
+  JsonNode *node;
+
+  g_assert_true (g_utf8_validate_len (text, size_bytes, NULL));
+  node = json_from_string (text, &error);
+  g_assert_no_error (error);
+  return node;
+}
+
+static gint64
+sum_weights (JsonObject *profile)
+{
+  JsonArray *weights = json_object_get_array_member (profile, "weights");
+  gint64 sum = 0;
+
+  g_assert_cmpuint (json_array_get_length (weights), ==,
+                    json_array_get_length (json_object_get_array_member (profile, "samples")));
+  for (guint i = 0; i < json_array_get_length (weights); i++)
+    sum += json_array_get_int_element (weights, i);
+  g_assert_cmpint (sum, ==, json_object_get_int_member (profile, "endValue"));
+  return sum;
+}
+
+static void
+fills_speedscope (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_capture ();
+  gsize size_bytes;
+  g_autofree char *text
+      = export_as (capture, sonde_export_speedscope, SONDE_UNIT_SAMPLES, &size_bytes);
+  g_autoptr (JsonNode) node = parse_json (text, size_bytes);
+  JsonArray *profiles = json_object_get_array_member (json_node_get_object (node), "profiles");
+  JsonObject *last;
+
+  g_assert_cmpuint (json_array_get_length (profiles), ==, 3);
+  g_assert_cmpint (sum_weights (json_array_get_object_element (profiles, 0)), ==, 3);
+  g_assert_cmpint (sum_weights (json_array_get_object_element (profiles, 1)), ==, 1);
+  last = json_array_get_object_element (profiles, 2);
+  g_assert_cmpint (sum_weights (last), ==, 128);
+  g_assert_cmpstr (json_object_get_string_member (last, "unit"), ==, "bytes");
+}
+
+static guint
+count_events (JsonArray *events, const char *phase, const char *name)
+{
+  guint n = 0;
+
+  for (guint i = 0; i < json_array_get_length (events); i++)
+    {
+      JsonObject *event = json_array_get_object_element (events, i);
+
+      n += g_str_equal (json_object_get_string_member (event, "ph"), phase)
+           && (name == NULL || g_str_equal (json_object_get_string_member (event, "name"), name));
+    }
+  return n;
+}
+
+static void
+tells_chrome_of_everything (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_capture ();
+  gsize size_bytes;
+  g_autofree char *text = export_as (capture, sonde_export_chrome, SONDE_UNIT_SAMPLES, &size_bytes);
+  g_autoptr (JsonNode) node = parse_json (text, size_bytes);
+  JsonObject *root = json_node_get_object (node);
+  JsonArray *events = json_object_get_array_member (root, "traceEvents");
+  JsonObject *frames = json_object_get_object_member (root, "stackFrames");
+
+  g_assert_cmpuint (count_events (events, "P", "sample"), ==, 4);
+  g_assert_cmpuint (count_events (events, "i", "allocation"), ==, 2);
+  g_assert_cmpuint (count_events (events, "b", "long \"mark\""), ==, 1);
+  g_assert_cmpuint (count_events (events, "e", "long \"mark\""), ==, 1);
+  g_assert_cmpuint (count_events (events, "i", "instant"), ==, 1);
+  g_assert_cmpuint (count_events (events, "C", "Memory/Used"), ==, 2);
+  g_assert_cmpuint (count_events (events, "C", "CPU \"%\"/All"), ==,
+                    1); /* the other is no number */
+  g_assert_cmpuint (count_events (events, "X", "main"), ==, 1);
+  g_assert_cmpuint (count_events (events, "X", NULL), ==, 4);
+  /* main, two below it, and the other process's */
+  g_assert_cmpuint (json_object_get_size (frames), ==, 4);
+  g_assert_cmpstr (
+      json_object_get_string_member (json_object_get_object_member (frames, "1"), "name"), ==,
+      "main");
+  g_assert_cmpint (
+      json_object_get_int_member (json_object_get_object_member (frames, "2"), "parent"), ==, 1);
+}
+
+static void
+draws_calls (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_capture ();
+  g_autofree char *text = export_as (capture, sonde_export_dot, SONDE_UNIT_SAMPLES, NULL);
+
+  g_assert_true (g_str_has_prefix (text, "digraph sonde {\n"));
+  g_assert_nonnull (strstr (text, "label=\"f;\\\"x\\\"\\n\\n50.0% (self 50.0%, 2)\""));
+  g_assert_nonnull (strstr (text, "label=\"main\\n\\n75.0% (self 0.0%, 0)\""));
+  g_assert_nonnull (strstr (text, " [label=\"50.0%\", "));
+  g_assert_nonnull (strstr (text, " [label=\"25.0%\", "));
+}
+
+static void
+writes_threads_for_firefox (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_capture ();
+  gsize size_bytes;
+  g_autofree char *text
+      = export_as (capture, sonde_export_firefox, SONDE_UNIT_SAMPLES, &size_bytes);
+  g_autoptr (JsonNode) node = parse_json (text, size_bytes);
+  JsonObject *root = json_node_get_object (node);
+  JsonArray *threads = json_object_get_array_member (root, "threads");
+  JsonArray *counters = json_object_get_array_member (root, "counters");
+  JsonObject *first, *second, *allocations;
+
+  /* That of the marks, which have none, the one that was sampled, and the other process's. */
+  g_assert_cmpuint (json_array_get_length (threads), ==, 3);
+  first = json_array_get_object_element (threads, 0);
+  second = json_array_get_object_element (threads, 1);
+  g_assert_cmpint (
+      json_object_get_int_member (json_object_get_object_member (first, "markers"), "length"), ==,
+      2);
+  g_assert_cmpint (
+      json_object_get_int_member (json_object_get_object_member (second, "samples"), "length"), ==,
+      3);
+  g_assert_cmpstr (json_object_get_string_member (second, "pid"), ==, "10");
+  g_assert_cmpint (json_object_get_int_member (second, "tid"), ==, 11);
+  allocations = json_object_get_object_member (second, "nativeAllocations");
+  g_assert_cmpint (json_object_get_int_member (allocations, "length"), ==, 2);
+  g_assert_cmpint (
+      json_array_get_int_element (json_object_get_array_member (allocations, "weight"), 0), ==,
+      100);
+  g_assert_cmpuint (json_array_get_length (counters), ==, 2);
+}
+
+static guint
+count_packets (const Sonde__Perfetto__Trace *trace, int event_type)
+{
+  guint n = 0;
+
+  for (gsize i = 0; i < trace->n_packet; i++)
+    n += trace->packet[i]->track_event != NULL && trace->packet[i]->track_event->type == event_type;
+  return n;
+}
+
+/* What is used was told before. */
+static void
+writes_packets_for_perfetto (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_capture ();
+  gsize size_bytes;
+  g_autofree char *text
+      = export_as (capture, sonde_export_perfetto, SONDE_UNIT_SAMPLES, &size_bytes);
+  Sonde__Perfetto__Trace *trace
+      = sonde__perfetto__trace__unpack (NULL, size_bytes, (const uint8_t *) text);
+  g_autoptr (GHashTable) stacks = g_hash_table_new (NULL, NULL);
+  g_autoptr (GHashTable) frames = g_hash_table_new (NULL, NULL);
+  guint n_samples = 0;
+
+  g_assert_nonnull (trace);
+  for (gsize i = 0; i < trace->n_packet; i++)
+    {
+      const Sonde__Perfetto__InternedData *interned = trace->packet[i]->interned_data;
+      const Sonde__Perfetto__PerfSample *sample = trace->packet[i]->perf_sample;
+
+      for (gsize k = 0; interned != NULL && k < interned->n_frames; k++)
+        g_assert_true (g_hash_table_add (frames, GSIZE_TO_POINTER (interned->frames[k]->iid)));
+      for (gsize k = 0; interned != NULL && k < interned->n_callstacks; k++)
+        {
+          const Sonde__Perfetto__Callstack *stack = interned->callstacks[k];
+
+          g_assert_true (g_hash_table_add (stacks, GSIZE_TO_POINTER (stack->iid)));
+          for (gsize n = 0; n < stack->n_frame_ids; n++)
+            g_assert_true (g_hash_table_contains (frames, GSIZE_TO_POINTER (stack->frame_ids[n])));
+        }
+      if (sample == NULL)
+        continue;
+      n_samples++;
+      g_assert_true (g_hash_table_contains (stacks, GSIZE_TO_POINTER (sample->callstack_iid)));
+    }
+  g_assert_cmpuint (n_samples, ==, 4);
+  g_assert_cmpuint (g_hash_table_size (stacks), ==, 3);
+  g_assert_cmpuint (count_packets (trace, 1), ==, 1);
+  g_assert_cmpuint (count_packets (trace, 2), ==, 1);
+  g_assert_cmpuint (count_packets (trace, 3), ==, 3); /* two allocations and a mark */
+  g_assert_cmpuint (count_packets (trace, 4), ==, 3);
+  sonde__perfetto__trace__free_unpacked (trace, NULL);
+}
+
+/* Names of the types, and the sums of their values. */
+static void
+profiles_for_pprof (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_capture ();
+  gsize size_bytes;
+  g_autofree char *text = export_as (capture, sonde_export_pprof, SONDE_UNIT_SAMPLES, &size_bytes);
+  Sonde__Pprof__Profile *profile
+      = sonde__pprof__profile__unpack (NULL, size_bytes, (const uint8_t *) text);
+  gint64 sums[3] = { 0 };
+
+  g_assert_nonnull (profile);
+  g_assert_cmpuint (profile->n_sample_type, ==, 3);
+  g_assert_cmpstr (profile->string_table[0], ==, "");
+  g_assert_cmpstr (profile->string_table[profile->sample_type[0]->type], ==, "samples");
+  g_assert_cmpstr (profile->string_table[profile->sample_type[1]->type], ==, "alloc_objects");
+  g_assert_cmpstr (profile->string_table[profile->sample_type[2]->unit], ==, "bytes");
+  for (gsize i = 0; i < profile->n_sample; i++)
+    {
+      g_assert_cmpuint (profile->sample[i]->n_value, ==, 3);
+      for (gsize k = 0; k < 3; k++)
+        sums[k] += profile->sample[i]->value[k];
+      for (gsize k = 0; k < profile->sample[i]->n_location_id; k++)
+        g_assert_cmpuint (profile->sample[i]->location_id[k], <=, profile->n_location);
+    }
+  g_assert_cmpint (sums[0], ==, 4);
+  g_assert_cmpint (sums[1], ==, 2);
+  g_assert_cmpint (sums[2], ==, 128);
+  sonde__pprof__profile__free_unpacked (profile, NULL);
+}
+
+static void
+refuses_what_cannot_be_read_twice (void)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (sonde_export_source_new ("/dev/null", &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_NOT_REGULAR_FILE);
+}
+
+static void
+exports_what_comes_before_a_break (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_capture ();
+  g_autoptr (GError) error = NULL;
+  char *path = write_file (capture, capture_bytes (capture)->len - 8);
+  g_autoptr (SondeExportSource) source = sonde_export_source_new (path, &error);
+  g_autoptr (SondeProfile) profile = NULL;
+
+  g_assert_no_error (error);
+  g_assert_nonnull (sonde_export_source_fault (source));
+  profile = sonde_export_source_dup_profile (source, SONDE_UNIT_SAMPLES, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (sonde_profile_total (profile), ==, 4);
+  remove_file (path);
+}
+
+static void
+leaves_a_file_as_it_was (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *text = NULL;
+  char *path = NULL;
+  int fd = g_file_open_tmp ("sonde-test-XXXXXX", &path, &error);
+  SondeExportOutput *output;
+
+  g_assert_cmpint (write (fd, "old", 3), ==, 3);
+  close (fd);
+  output = sonde_export_output_new (path, FALSE, &error);
+  sonde_export_output_printf (output, "%070000d", 1); /* more than the buffer */
+  sonde_export_output_free (output);
+  g_assert_true (g_file_get_contents (path, &text, NULL, &error));
+  g_assert_cmpstr (text, ==, "old");
+  remove_file (path);
+}
+
+/* --- slices --- */
+
+static void
+append_slice (const SondeExportSlice *slice, gpointer user_data)
+{
+  g_string_append_printf (user_data, "%d:%u@%u %d-%d\n", slice->tid, slice->function, slice->depth,
+                          (int) slice->start_ns, (int) slice->end_ns);
+}
+
+static void
+add_slices (SondeExportSlices *slices, gint32 tid, gint64 time_ns, guint32 outer, guint32 inner)
+{
+  const guint32 functions[] = { outer, inner };
+
+  sonde_export_slices_add (
+      slices,
+      &(SondeExportStack){
+          .pid = 1, .tid = tid, .time_ns = time_ns, .functions = functions, .n_frames = 2 });
+}
+
+static void
+makes_slices_of_samples (void)
+{
+  g_autoptr (GString) text = g_string_new (NULL);
+  g_autoptr (SondeExportSlices) slices = sonde_export_slices_new (10, append_slice, text);
+
+  add_slices (slices, 1, 100, 1, 2);
+  add_slices (slices, 2, 100, 1, 2);
+  add_slices (slices, 1, 110, 1, 3);
+  add_slices (slices, 1, 105, 1, 2); /* a little late */
+  add_slices (slices, 1, 500, 1, 2); /* it was away */
+  g_assert_cmpstr (text->str, ==,
+                   "1:2@1 100-110\n"
+                   "1:3@1 110-110\n"
+                   "1:2@1 110-120\n"
+                   "1:1@0 100-120\n");
+  g_string_truncate (text, 0);
+  sonde_export_slices_end (slices);
+  g_assert_nonnull (strstr (text->str, "1:2@1 500-510\n1:1@0 500-510\n"));
+  g_assert_nonnull (strstr (text->str, "2:2@1 100-110\n2:1@0 100-110\n"));
+}
+
+static void
+survives_any_time (void)
+{
+  static const gint64 times[] = { G_MININT64, 0, G_MAXINT64, -1, G_MAXINT64, G_MININT64 };
+  g_autoptr (GString) text = g_string_new (NULL);
+  g_autoptr (SondeExportSlices) slices = sonde_export_slices_new (1000000, append_slice, text);
+
+  for (gsize i = 0; i < G_N_ELEMENTS (times); i++)
+    add_slices (slices, 1, times[i], 1, (guint32) i);
+  sonde_export_slices_end (slices);
+}
+
+/* --- stacks --- */
+
+static void
+append_ids (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
+{
+  for (gsize i = 0; i < n_ids; i++)
+    g_string_append_printf (user_data, "%u,", ids[i]);
+  g_string_append_printf (user_data, "=%u\n", (guint) weight);
+}
+
+static void
+walks_every_stack (void)
+{
+  g_autoptr (SondeCallTree) tree = sonde_call_tree_new ();
+  g_autoptr (SondeCallTree) empty = sonde_call_tree_new ();
+  g_autoptr (GString) text = g_string_new (NULL);
+  const guint32 path[] = { 1, 2, 3 };
+  const guint32 other[] = { 4 };
+
+  sonde_export_foreach_stack (empty, append_ids, text);
+  g_assert_cmpstr (text->str, ==, "");
+  sonde_call_tree_add (tree, path, 3, 5);
+  sonde_call_tree_add (tree, path, 1, 2);
+  sonde_call_tree_add (tree, other, 1, 3);
+  sonde_call_tree_add (tree, NULL, 0, 7);
+  sonde_export_foreach_stack (tree, append_ids, text);
+  g_assert_nonnull (strstr (text->str, "=7\n"));
+  g_assert_nonnull (strstr (text->str, "1,=2\n1,2,3,=5\n"));
+  g_assert_nonnull (strstr (text->str, "4,=3\n"));
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/export/source/refuses-what-cannot-be-read-twice",
+                   refuses_what_cannot_be_read_twice);
+  g_test_add_func ("/export/source/has-what-comes-before-a-break",
+                   exports_what_comes_before_a_break);
+  g_test_add_func ("/export/output/leaves-a-file-as-it-was", leaves_a_file_as_it_was);
+  g_test_add_func ("/export/slices/survive-any-time", survives_any_time);
+  g_test_add_func ("/export/slices/are-made-of-samples", makes_slices_of_samples);
+  g_test_add_func ("/export/stacks/are-all-walked", walks_every_stack);
+  g_test_add_func ("/export/folded/folds-stacks", folds_stacks);
+  g_test_add_func ("/export/dot/draws-calls", draws_calls);
+  g_test_add_func ("/export/speedscope/is-filled", fills_speedscope);
+  g_test_add_func ("/export/perf-script/prints-what-scripts-read",
+                   prints_what_scripts_for_perf_read);
+  g_test_add_func ("/export/firefox/gets-threads", writes_threads_for_firefox);
+  g_test_add_func ("/export/perfetto/gets-packets", writes_packets_for_perfetto);
+  g_test_add_func ("/export/pprof/is-profiled", profiles_for_pprof);
+  g_test_add_func ("/export/chrome/is-told-of-everything", tells_chrome_of_everything);
+  return g_test_run ();
+}

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Programs that mean harm by their rings and sockets: only what is theirs ends, and says why. */
+#include <fcntl.h>
+#include <poll.h>
+#include <stddef.h>
+
+#include "daemon/base/limits.h"
+#include "daemon/capture/inferior.h"
+#include "tests/unit/worker-fixture.h"
+
+/* Frames as a program writes them, without sonde_writer_*() that would refuse them. */
+static void
+write_frame (Program *program, guint16 len, guint8 type)
+{
+  const SondeFrame frame = { .len = len, .pid = PROGRAM_FALSE_PID, .type = type };
+  SondeRingHeader *header = program->memory.header;
+
+  memcpy (program->memory.body + header->tail % program->memory.size_bytes, &frame, sizeof frame);
+  header->sequence++;
+  __atomic_store_n (&header->tail, header->tail + MAX (sizeof frame, (gsize) len / 8 * 8),
+                    __ATOMIC_RELEASE);
+}
+
+static void
+write_length_0 (Program *program)
+{
+  write_frame (program, 0, SONDE_FRAME_MARK);
+}
+
+static void
+write_length_29 (Program *program)
+{
+  write_frame (program, 29, SONDE_FRAME_MARK);
+}
+
+static void
+write_length_65535 (Program *program)
+{
+  write_frame (program, 65535, SONDE_FRAME_MARK);
+}
+
+static void
+write_mapping (Program *program)
+{
+  write_frame (program, sizeof (SondeFrameMap) + 8, SONDE_FRAME_MAP);
+}
+
+static void
+write_process (Program *program)
+{
+  write_frame (program, sizeof (SondeFrame) + 8, SONDE_FRAME_PROCESS);
+}
+
+static void
+write_metadata (Program *program)
+{
+  write_frame (program, sizeof (SondeFrameMetadata) + 8, SONDE_FRAME_METADATA);
+}
+
+static void
+write_type_200 (Program *program)
+{
+  write_frame (program, 24, 200);
+}
+
+static void
+move_tail_out (Program *program)
+{
+  program->memory.header->tail += program->memory.size_bytes + 8;
+}
+
+static void
+move_tail_to_the_end (Program *program)
+{
+  program->memory.header->tail = G_MAXUINT64 - 7;
+}
+
+static void
+move_tail_back (Program *program)
+{
+  program->memory.header->tail = 0;
+}
+
+static void
+move_tail_between (Program *program)
+{
+  program->memory.header->tail += 4;
+}
+
+typedef struct
+{
+  const char *name;
+  void (*harm) (Program *program);
+  const char *words; /* of the LOG frame */
+} Harm;
+
+/* Only its own ring ends, with a word about why; what came before counts. */
+static void
+check_harm (gconstpointer data)
+{
+  static const SondeControlHeader bell
+      = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_BELL };
+  const Harm *harm = data;
+  Worker worker = { 0 };
+  Program good, bad;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  good = program_open (&worker);
+  bad = program_open (&worker);
+  g_assert_cmpint (program_mark (&good, "before"), ==, 0);
+  g_assert_cmpint (program_mark (&bad, "before"), ==, 0);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 2);
+  harm->harm (&bad);
+  g_assert_cmpint (send (bad.link, &bell, sizeof bell, 0), ==, sizeof bell);
+  worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, 1);
+  g_assert_cmpint (program_mark (&good, "after"), ==, 0);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 3);
+  /* Its program is told to make no more. */
+  g_assert_cmpint (program_mark (&bad, "after"), ==, -EAGAIN);
+  program_close (&good, TRUE);
+  program_close (&bad, FALSE);
+  summary = worker_finish (&worker);
+  g_assert_true (worker_was_said (&worker, harm->words));
+  g_assert_true (worker_was_said (&worker, "Ring 2 (application) of process"));
+  g_assert_false (worker_was_said (&worker, "Ring 1"));
+  worker_clear (&worker);
+}
+
+/* The size is sealed, and what the header says of it is nobody's business but the program's. */
+static void
+check_geometry (void)
+{
+  Worker worker = { 0 };
+  Program program = { .link = -1 };
+  SondeControlRingAnswer answer;
+  g_autoptr (StreamSummary) summary = NULL;
+  int ring;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  program.link = program_open_link (&worker);
+  ring = program_ask_ring (&worker, program.link, SONDE_PRODUCER_APPLICATION, 0, &answer);
+  g_assert_cmpint (ftruncate (ring, 0), ==, -1);
+  g_assert_cmpint (errno, ==, EPERM);
+  g_assert_cmpint (ftruncate (ring, 1 << 24), ==, -1);
+  g_assert_cmpint (fcntl (ring, F_ADD_SEALS, F_SEAL_WRITE), ==, -1);
+  program_map (&program, ring);
+
+  g_assert_cmpint (program_mark (&program, "before"), ==, 0);
+  memset (program.memory.header, 0xFF, offsetof (SondeRingHeader, head));
+  program.memory.header->head = G_MAXUINT64;
+  g_assert_cmpint (program_mark (&program, "after"), ==, 0);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 2);
+  program_close (&program, FALSE);
+  summary = worker_finish (&worker);
+  worker_clear (&worker);
+}
+
+typedef struct
+{
+  Program *program;
+  gint is_over;
+} Scribbler;
+
+static gpointer
+scribble (gpointer data)
+{
+  Scribbler *self = data;
+  SondeRingMemory *memory = &self->program->memory;
+  guint32 random = 1;
+
+  while (!g_atomic_int_get (&self->is_over))
+    {
+      random = random * 1664525 + 1013904223;
+      memory->body[random % memory->size_bytes] = (guint8) (random >> 24);
+    }
+  return NULL;
+}
+
+/* Whatever is read while it changes, the capture stays one: stream_summary_new() checks it. */
+static void
+check_scribbling (void)
+{
+  Worker worker = { 0 };
+  g_autoptr (StreamSummary) summary = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  for (guint round = 0; round < 20; round++)
+    {
+      Program program = program_open (&worker);
+      Scribbler scribbler = { .program = &program };
+      GThread *thread = g_thread_new ("scribbler", scribble, &scribbler);
+
+      for (guint i = 0; i < 2000; i++)
+        {
+          program_mark (&program, "name");
+          if (i % 100 == 0)
+            worker_run (&worker);
+        }
+      g_atomic_int_set (&scribbler.is_over, TRUE);
+      g_thread_join (thread);
+      program_close (&program, FALSE);
+    }
+  worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, 0);
+  summary = worker_finish (&worker);
+  worker_clear (&worker);
+}
+
+static gsize
+resident_bytes (void)
+{
+  g_autofree char *text = NULL;
+
+  g_assert_true (g_file_get_contents ("/proc/self/statm", &text, NULL, NULL));
+  return g_ascii_strtoull (strchr (text, ' '), NULL, 10) * (gsize) sysconf (_SC_PAGESIZE);
+}
+
+/* As many as there may be, then a refusal each: nothing grows. */
+static void
+check_requests (void)
+{
+  const guint n_requests = 100000;
+  Worker worker = { 0 };
+  SondeControlRingAnswer answer;
+  g_autoptr (StreamSummary) summary = NULL;
+  gsize before_bytes = 0;
+  guint n_granted = 0;
+  int link;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  link = program_open_link (&worker);
+  for (guint i = 0; i < n_requests; i++)
+    {
+      int ring = program_ask_ring (&worker, link, SONDE_PRODUCER_APPLICATION, 0, &answer);
+
+      if (ring >= 0)
+        {
+          n_granted++;
+          close (ring);
+        }
+      else
+        g_assert_cmpint (answer.error, ==, -EDQUOT);
+      if (i == n_requests / 10)
+        before_bytes = resident_bytes ();
+    }
+  g_assert_cmpuint (n_granted, ==, SONDE_LIMIT_RINGS);
+  g_assert_cmpuint (resident_bytes (), <, before_bytes + (4u << 20));
+  worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RING_BYTES, SONDE_LIMIT_RING_MEMORY_BYTES);
+  close (link);
+  worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, 0);
+  g_assert_cmpuint (worker_count (&worker, SONDE_STATISTIC_SHARED_RING_BYTES), ==, 0);
+  summary = worker_finish (&worker);
+  worker_clear (&worker);
+}
+
+/* Answers fill the socket, which is closed then; others are served. */
+static void
+check_deaf (gconstpointer is_sysprof)
+{
+  const SondeControlHeader request
+      = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_LINK };
+  gconstpointer bytes
+      = is_sysprof != NULL ? SONDE_CONTROL_SYSPROF_REQUEST : (gconstpointer) &request;
+  gsize size_bytes = is_sysprof != NULL ? SONDE_CONTROL_SYSPROF_REQUEST_BYTES : sizeof request;
+  Worker worker = { 0 };
+  Program program;
+  struct pollfd polled = { .events = POLLRDHUP };
+  g_autoptr (StreamSummary) summary = NULL;
+  SondeControlRingAnswer answer;
+  int deaf, ring;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  deaf = polled.fd = worker_open_control (&worker);
+  worker_run (&worker);
+  while (poll (&polled, 1, 0) == 0 || (polled.revents & POLLRDHUP) == 0)
+    {
+      g_assert_true (send (deaf, bytes, size_bytes, MSG_DONTWAIT | MSG_NOSIGNAL) > 0
+                     || errno == EAGAIN);
+      worker_run (&worker);
+    }
+  close (deaf);
+  /* What was on its way to it hangs up one by one. */
+  while ((program.link = program_open_link (&worker)) < 0)
+    continue;
+  while ((ring = program_ask_ring (&worker, program.link, SONDE_PRODUCER_APPLICATION, 0, &answer))
+         < 0)
+    continue;
+  program_map (&program, ring);
+  g_assert_cmpint (program_mark (&program, "name"), ==, 0);
+  program_close (&program, TRUE);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 1);
+  summary = worker_finish (&worker);
+  g_assert_true (worker_was_said (&worker, "A control socket of programs was closed"));
+  worker_clear (&worker);
+}
+
+/* Rubbish spoils nothing on a control socket, and a link alone. */
+static void
+check_rubbish (void)
+{
+  static const char rubbish[300] = "rubbish";
+  const SondeControlHeader newer
+      = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION + 1, SONDE_CONTROL_LINK };
+  Worker worker = { 0 };
+  Program program;
+  g_autoptr (StreamSummary) summary = NULL;
+  int link, half;
+  char byte;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  g_assert_cmpint (send (worker.socket, rubbish, sizeof rubbish, 0), ==, sizeof rubbish);
+  g_assert_cmpint (send (worker.socket, "", 0, 0), ==, 0);
+  g_assert_cmpint (send (worker.socket, &newer, sizeof newer, 0), ==, sizeof newer);
+  link = program_open_link (&worker);
+  half = program_open_link (&worker);
+  g_assert_cmpint (send (link, "", 0, 0), ==, 0);
+  g_assert_cmpint (send (link, rubbish, sizeof rubbish, 0), ==, sizeof rubbish);
+  g_assert_cmpint (program_receive (&worker, link, &byte, 1), ==, -2);
+  g_assert_cmpint (shutdown (half, SHUT_WR), ==, 0);
+  g_assert_cmpint (program_receive (&worker, half, &byte, 1), ==, -2);
+  close (link);
+  close (half);
+
+  program = program_open (&worker);
+  g_assert_cmpint (program_mark (&program, "name"), ==, 0);
+  program_close (&program, TRUE);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 1);
+  summary = worker_finish (&worker);
+  worker_clear (&worker);
+}
+
+/* Many counters and names, none of which anybody needs. */
+static void
+check_definitions (void)
+{
+  Worker worker = { 0 };
+  Program program;
+  g_autoptr (StreamSummary) summary = NULL;
+  g_autoptr (GPtrArray) defines = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  program = program_open (&worker);
+  for (guint i = 1; i <= 20000; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("name %u", i);
+
+      program_define_counter (&program, i, "c", name);
+      program_name_address (&program, SONDE_JIT_ADDRESS_BASE + i, name);
+      if (i % 500 == 0)
+        worker_wait_until_ns (&worker, g_get_monotonic_time () + 3000);
+    }
+  g_assert_cmpint (program_mark (&program, "last"), ==, 0);
+  program_close (&program, TRUE);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 1);
+  summary = worker_finish (&worker);
+  defines = worker_find_frames (&worker, SONDE_FRAME_CTRDEF);
+  g_assert_cmpuint (defines->len, ==, 1 + SONDE_INFERIOR_MAX_COUNTERS);
+  g_assert_cmpuint (g_hash_table_size (summary->names), ==, SONDE_INFERIOR_MAX_NAMES);
+  worker_clear (&worker);
+}
+
+/* An account that is a lie keeps its sums. */
+static void
+check_claims (void)
+{
+  Worker worker = { 0 };
+  Program program;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  for (guint i = 0; i < 3; i++)
+    {
+      program = program_open (&worker);
+      g_assert_cmpint (program_mark (&program, "name"), ==, 0);
+      program.memory.header->losses.lost_events = G_MAXUINT64;
+      program.memory.header->losses.blocked_ns = G_MAXUINT64;
+      program.memory.header->sequence = G_MAXUINT64;
+      program_close (&program, FALSE);
+      worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, i + 1);
+      worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, 0);
+    }
+  summary = worker_finish (&worker);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_LOST_RING], >, G_MAXINT32);
+  worker_clear (&worker);
+}
+
+static const Harm harms[] = {
+  { "length-0", write_length_0, "length" },
+  { "length-29", write_length_29, "length" },
+  { "length-65535", write_length_65535, "length" },
+  { "a-mapping", write_mapping, "this producer may not send it" },
+  { "a-process", write_process, "this producer may not send it" },
+  { "metadata", write_metadata, "this producer may not send it" },
+  { "an-unknown-type", write_type_200, "type" },
+  { "a-position-past-the-ring", move_tail_out, "outside of the ring" },
+  { "a-position-at-the-end-of-all", move_tail_to_the_end, "outside of the ring" },
+  { "a-position-behind-the-last", move_tail_back, "moved backwards" },
+  { "a-position-between-frames", move_tail_between, "no multiple of 8" },
+};
+
+#define TEST(name, function) g_test_add_func ("/hostile-inferiors/" name, function)
+
+int
+main (int argc, char *argv[])
+{
+  g_test_init (&argc, &argv, NULL);
+
+  for (guint i = 0; i < G_N_ELEMENTS (harms); i++)
+    {
+      g_autofree char *path
+          = g_strconcat ("/hostile-inferiors/ends-its-ring-alone/", harms[i].name, NULL);
+
+      g_test_add_data_func (path, &harms[i], check_harm);
+    }
+  TEST ("a-ring-keeps-its-geometry", check_geometry);
+  TEST ("frames-that-change-while-they-are-read-do-no-harm", check_scribbling);
+  TEST ("a-hundred-thousand-requests-cost-nothing", check_requests);
+  g_test_add_data_func ("/hostile-inferiors/who-takes-no-answers-is-not-served", NULL, check_deaf);
+  g_test_add_data_func ("/hostile-inferiors/who-takes-no-answers-in-the-old-way-is-not-served",
+                        "sysprof", check_deaf);
+  TEST ("rubbish-spoils-a-link-alone", check_rubbish);
+  TEST ("definitions-have-an-end", check_definitions);
+  TEST ("a-false-account-keeps-its-sums", check_claims);
+
+  return g_test_run ();
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What programs tell through rings, as a whole worker records it: the test plays the programs. */
+#include "tests/unit/worker-fixture.h"
+
+/* --- what arrives --- */
+
+static void
+check_delivery (gconstpointer is_sysprof)
+{
+  static const uint64_t addrs[] = { 0x1000, SONDE_JIT_ADDRESS_BASE + 5, (uint64_t) -128, 0x2000 };
+  Worker worker = { 0 };
+  Program program;
+  g_autoptr (StreamSummary) summary = NULL;
+  g_autoptr (GPtrArray) marks = NULL;
+  g_autoptr (GPtrArray) allocations = NULL;
+  const SondeFrameAllocation *allocation;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  program = is_sysprof != NULL ? program_open_sysprof (&worker) : program_open (&worker);
+  g_assert_cmpint (program_mark (&program, "first"), ==, 0);
+  program_name_address (&program, addrs[1], "made_up");
+  program_allocate (&program, addrs, 4);
+  program_take_sample (&program, addrs, 4);
+  program_log_line (&program, "domain");
+  program_define_counter (&program, 1, "category", "name");
+  program_set_counter (&program, 1, 77);
+  program_close (&program, TRUE);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 4);
+  summary = worker_finish (&worker);
+
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_PRODUCED], ==, 4);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, 4);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_RECORDED], ==, 1);
+  g_assert_cmpuint (summary->n_addrs, ==, 4); /* the marker, and no address of the kernel */
+  g_assert_cmpuint (summary->addrs[0], ==, SONDE_CONTEXT_USER);
+  g_assert_cmpuint (summary->addrs[1], ==, 0x1000);
+  g_assert_cmpstr (g_hash_table_lookup (summary->names, &summary->addrs[2]), ==, "made_up");
+
+  marks = worker_find_frames (&worker, SONDE_FRAME_MARK);
+  g_assert_cmpuint (marks->len, ==, 1);
+  /* whom the kernel vouches for, whatever the frame claims */
+  g_assert_cmpint (((const SondeFrame *) g_ptr_array_index (marks, 0))->pid, ==, getpid ());
+  allocations = worker_find_frames (&worker, SONDE_FRAME_ALLOCATION);
+  allocation = g_ptr_array_index (allocations, 0);
+  g_assert_cmpint (allocation->frame.pid, ==, getpid ());
+  g_assert_cmpuint (allocation->n_addrs, ==, 3);
+  worker_clear (&worker);
+}
+
+static void
+check_numbers_of_two_programs (void)
+{
+  static const uint64_t addrs[] = { SONDE_JIT_ADDRESS_BASE, SONDE_JIT_ADDRESS_BASE + 1 };
+  Worker worker = { 0 };
+  Program a, b;
+  g_autoptr (StreamSummary) summary = NULL;
+  g_autoptr (GPtrArray) defines = NULL;
+  g_autoptr (GPtrArray) samples = NULL;
+  g_autoptr (GHashTable) ids = g_hash_table_new (NULL, NULL);
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  a = program_open (&worker);
+  b = program_open (&worker);
+  for (guint i = 0; i < 2; i++)
+    {
+      Program *program = i == 0 ? &a : &b;
+
+      program_define_counter (program, 1, "c", "n");
+      program_define_counter (program, 1, "c", "n"); /* as each thread of a program does */
+      program_set_counter (program, 1, 1);
+      program_name_address (program, addrs[0], i == 0 ? "of a" : "of b");
+      program_take_sample (program, addrs, 2); /* the second one was never named */
+    }
+  program_close (&a, TRUE);
+  program_close (&b, TRUE);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 2);
+  summary = worker_finish (&worker);
+
+  defines = worker_find_frames (&worker, SONDE_FRAME_CTRDEF);
+  g_assert_cmpuint (defines->len, ==, 3); /* the ledger's, and one of each */
+  for (guint i = 1; i < defines->len; i++)
+    {
+      const SondeFrameCounterDefine *define = g_ptr_array_index (defines, i);
+
+      g_assert_cmpuint (sonde_counter_id (define->counters[0].id_type), >, SONDE_N_LEDGER);
+      g_hash_table_add (ids, GUINT_TO_POINTER (sonde_counter_id (define->counters[0].id_type)));
+    }
+  g_assert_cmpuint (g_hash_table_size (ids), ==, 2);
+
+  samples = worker_find_frames (&worker, SONDE_FRAME_SAMPLE);
+  g_assert_cmpuint (samples->len, ==, 2);
+  for (guint i = 0; i < 2; i++)
+    {
+      const SondeFrameSample *sample = g_ptr_array_index (samples, i);
+      uint64_t named = sample->addrs[1];
+      uint64_t unnamed = sample->addrs[2];
+
+      g_assert_cmpstr (g_hash_table_lookup (summary->names, &named), ==, i == 0 ? "of a" : "of b");
+      g_assert_cmpstr (g_hash_table_lookup (summary->names, &unnamed), ==, "[unknown name]");
+    }
+  worker_clear (&worker);
+}
+
+/* What sonded says of a capture, and what its ledger is read from. */
+static void
+check_impostors (void)
+{
+  static const uint64_t addrs[] = { SONDE_JIT_ADDRESS_BASE };
+  Worker worker = { 0 };
+  Program program;
+  g_autoptr (StreamSummary) summary = NULL;
+  g_autoptr (GPtrArray) logs = NULL;
+  g_autoptr (GPtrArray) defines = NULL;
+  const SondeFrameCounterDefine *define;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  program = program_open (&worker);
+  program_log_line (&program, "sonde");
+  program_define_counter (&program, 2, "Sonde", "recorded");
+  program_set_counter (&program, 2, 1000000);
+  program_set_counter (&program, 3, 5); /* that nobody defined */
+  program_name_address (&program, addrs[0], "[kernel]");
+  program_take_sample (&program, addrs, 1);
+  program_close (&program, TRUE);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 2);
+  summary = worker_finish (&worker);
+
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_REFUSED], ==, 1);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_RECORDED], ==, 1);
+  g_assert_cmpuint (summary->addrs[1], >=, SONDE_JIT_ADDRESS_BASE + (UINT64_C (1) << 32));
+  logs = worker_find_frames (&worker, SONDE_FRAME_LOG);
+  g_assert_cmpstr (((const SondeFrameLog *) g_ptr_array_index (logs, 0))->domain, ==,
+                   "sonde (program)");
+  defines = worker_find_frames (&worker, SONDE_FRAME_CTRDEF);
+  define = g_ptr_array_index (defines, 1);
+  g_assert_cmpstr (define->counters[0].category, ==, "Sonde (program)");
+  worker_clear (&worker);
+}
+
+static void
+check_times (void)
+{
+  const gint64 times[] = { G_MININT64, 0, G_MAXINT64 };
+  Worker worker = { 0 };
+  Program program;
+  g_autoptr (StreamSummary) summary = NULL;
+  g_autoptr (GPtrArray) marks = NULL;
+  gint64 start = program_now_ns ();
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  program = program_open (&worker);
+  for (guint i = 0; i < G_N_ELEMENTS (times); i++)
+    {
+      SondeFrameOrigin origin = program_origin (times[i]);
+
+      g_assert_cmpint (program_commit (&program, sonde_writer_add_mark (
+                                                     sonde_ring_writer_frames (program.writer),
+                                                     &origin, G_MAXINT64, "g", "n", "m")),
+                       ==, 0);
+    }
+  program_close (&program, TRUE);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 3);
+  summary = worker_finish (&worker);
+
+  marks = worker_find_frames (&worker, SONDE_FRAME_MARK);
+  for (guint i = 0; i < marks->len; i++)
+    {
+      const SondeFrameMark *mark = g_ptr_array_index (marks, i);
+
+      g_assert_cmpint (mark->frame.time_ns, >=, start);
+      g_assert_cmpint (mark->duration_ns, >=, 0);
+      g_assert_cmpint (mark->frame.time_ns + mark->duration_ns, <=, program_now_ns ());
+    }
+  worker_clear (&worker);
+}
+
+/* A reader that comes late gets the counters and names that are in use. */
+static void
+check_late_reader (void)
+{
+  static const uint64_t addrs[] = { SONDE_JIT_ADDRESS_BASE };
+  Worker worker = { 0 };
+  Program program;
+  g_autoptr (StreamSummary) summary = NULL;
+  g_autoptr (GPtrArray) defines = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  program = program_open (&worker);
+  program_define_counter (&program, 1, "c", "n");
+  program_set_counter (&program, 1, 1);
+  program_name_address (&program, addrs[0], "made_up");
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 1);
+  close (worker.reader);
+  worker.reader = worker_open_stream (&worker, 2);
+  g_byte_array_set_size (worker.stream, 0);
+  worker_run (&worker);
+
+  program_take_sample (&program, addrs, 1);
+  program_set_counter (&program, 1, 2);
+  program_close (&program, TRUE);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 2);
+  summary = worker_finish (&worker);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, 1);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS_BEFORE], ==, 1);
+  g_assert_cmpstr (g_hash_table_lookup (summary->names, &summary->addrs[1]), ==, "made_up");
+  defines = worker_find_frames (&worker, SONDE_FRAME_CTRDEF);
+  g_assert_cmpuint (defines->len, ==, 2);
+  worker_clear (&worker);
+}
+
+/* --- what is lost --- */
+
+static void
+check_losses (void)
+{
+  Worker worker = { 0 };
+  Program program;
+  g_autoptr (StreamSummary) summary = NULL;
+  guint64 n_written = 0, n_lost = 0;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  program = program_open (&worker);
+  /* The worker, which is this thread, does not look: most have no room. */
+  for (guint i = 0; i < 10000; i++)
+    {
+      int r = program_mark (&program, "name");
+
+      g_assert_true (r == 0 || r == -ENOBUFS);
+      n_written += r == 0;
+      n_lost += r != 0;
+    }
+  g_assert_cmpuint (n_lost, >, 5000);
+  program_close (&program, FALSE);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_LOST_RING, n_lost);
+  summary = worker_finish (&worker);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_PRODUCED], ==, 10000);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_RECORDED], ==, (gint64) n_written);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, (gint64) n_written);
+  g_assert_true (worker_was_said (&worker, "events in rings of programs"));
+  g_assert_true (worker_was_said (&worker, "left open by a program that is gone"));
+  worker_clear (&worker);
+}
+
+/* What a native program does not send, and what one of the old kind sends all the same. */
+static void
+check_pause (void)
+{
+  Worker worker = { 0 };
+  Program native, sysprof;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  native = program_open (&worker);
+  sysprof = program_open_sysprof (&worker);
+  sonde_channel_send_simple (worker.control, SONDE_MESSAGE_PAUSE, NULL);
+  worker_run (&worker);
+  g_assert_cmpint (program_mark (&native, "no"), ==, -EAGAIN);
+  g_assert_cmpint (program_mark (&sysprof, "no"), ==, 0);
+  worker_wait_until_ns (&worker, g_get_monotonic_time () + 300000);
+
+  sonde_channel_send_simple (worker.control, SONDE_MESSAGE_RESUME, NULL);
+  worker_run (&worker);
+  g_assert_cmpint (program_mark (&native, "yes"), ==, 0);
+  g_assert_cmpint (program_mark (&sysprof, "yes"), ==, 0);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 2);
+  summary = worker_finish (&worker);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_REFUSED], ==, 1);
+  /* Behind the end of the session there are no events. */
+  g_assert_cmpint (program_mark (&native, "no"), ==, -EAGAIN);
+  program_close (&native, FALSE);
+  program_close (&sysprof, FALSE);
+  worker_clear (&worker);
+}
+
+/* What is in the rings when the session ends is in the capture. */
+static void
+check_stop (void)
+{
+  Worker worker = { 0 };
+  Program native, sysprof;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  native = program_open (&worker);
+  sysprof = program_open_sysprof (&worker);
+  for (guint i = 0; i < 100; i++)
+    {
+      g_assert_cmpint (program_mark (&native, "n"), ==, 0);
+      g_assert_cmpint (program_mark (&sysprof, "n"), ==, 0);
+    }
+  summary = worker_finish (&worker);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, 200);
+  program_close (&native, FALSE);
+  program_close (&sysprof, FALSE);
+  worker_clear (&worker);
+}
+
+static void
+check_memory_mode (void)
+{
+  SondeControlRingAnswer answer;
+  Worker off = { 0 }, on = { 0 };
+  int link, ring;
+
+  worker_init (&off, SONDE_MEMORY_OFF, 0);
+  link = program_open_link (&off);
+  g_assert_cmpint (program_ask_ring (&off, link, SONDE_PRODUCER_MEMORY, 0, &answer), ==, -1);
+  g_assert_cmpint (answer.error, ==, -EOPNOTSUPP);
+  g_assert_cmpint (program_ask_ring (&off, link, SONDE_PRODUCER_TRACER, 0, &answer), ==, -1);
+  g_assert_cmpint (answer.error, ==, -EOPNOTSUPP);
+  close (link);
+  worker_clear (&off);
+
+  worker_init (&on, SONDE_MEMORY_SAMPLED, 250);
+  link = program_open_link (&on);
+  ring = program_ask_ring (&on, link, SONDE_PRODUCER_MEMORY, 1 << 20, &answer);
+  g_assert_cmpuint (answer.memory_mode, ==, SONDE_MEMORY_SAMPLED);
+  g_assert_cmpuint (answer.memory_interval_bytes, ==, 4096);
+  g_assert_cmpuint (answer.max_depth, ==, 16);
+  {
+    SondeRingMemory memory;
+
+    g_assert_cmpint (sonde_ring_memory_map (ring, &memory), ==, 0);
+    g_assert_cmpuint (memory.wait_us, ==, 250);
+    g_assert_cmpuint (memory.size_bytes, ==, 1 << 20);
+    sonde_ring_memory_unmap (&memory);
+  }
+  close (ring);
+  g_assert_cmpint (program_ask_ring (&on, link, SONDE_PRODUCER_MEMORY, 5000, &answer), ==, -1);
+  g_assert_cmpint (answer.error, ==, -EINVAL);
+  close (link);
+  worker_clear (&on);
+}
+
+#define TEST(name, function) g_test_add_func ("/inferiors/" name, function)
+
+int
+main (int argc, char *argv[])
+{
+  g_test_init (&argc, &argv, NULL);
+
+  TEST ("a-memory-collector-is-refused-unless-it-was-asked-for", check_memory_mode);
+  TEST ("nobody-speaks-for-sonded", check_impostors);
+  TEST ("times-lie-within-the-session", check_times);
+  g_test_add_data_func ("/inferiors/a-program-delivers", NULL, check_delivery);
+  g_test_add_data_func ("/inferiors/a-program-delivers-in-the-old-way", "sysprof", check_delivery);
+  TEST ("two-programs-with-the-same-numbers-are-told-apart", check_numbers_of_two_programs);
+  TEST ("a-late-reader-gets-what-is-defined", check_late_reader);
+  TEST ("lost-and-delivered-are-what-was-produced", check_losses);
+  TEST ("a-pause-stops-programs", check_pause);
+  TEST ("a-stop-takes-what-is-in-the-rings", check_stop);
+
+  return g_test_run ();
+}

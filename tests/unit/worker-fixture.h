@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A worker without perf rings, whose control and whose profiled programs are played by a test. */
+#pragma once
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/channel.h"
+#include "daemon/base/fd.h"
+#include "daemon/capture/pipeline.h"
+#include "shared-ring/control-message.h"
+#include "shared-ring/ring-writer.h"
+#include "tests/lib/stream-summary.h"
+
+/* What frames claim; rings have the pid of the test. */
+#define PROGRAM_FALSE_PID 12345
+
+typedef struct
+{
+  SondePipeline *pipeline;
+  SondeChannel *control;
+  int status; /* of the worker; -1: it runs */
+  int reader;
+  GByteArray *stream;
+  gboolean stream_ended;
+  GPtrArray *received; /* copies of messages */
+  int socket;          /* the programs' end of the control socket; -1 once it is closed */
+} Worker;
+
+static inline void
+worker_on_message (SondeChannel *channel,
+                   const SondeMessageHeader *message,
+                   int *fds,
+                   unsigned n_fds,
+                   gpointer user_data)
+{
+  Worker *self = user_data;
+
+  g_ptr_array_add (self->received, g_memdup2 (message, message->size));
+  if (message->type == SONDE_MESSAGE_FINISHED || message->type == SONDE_MESSAGE_FAILED)
+    sonde_channel_send_simple (channel, SONDE_MESSAGE_LEAVE, NULL);
+}
+
+static inline void
+worker_on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
+{
+}
+
+static inline void
+worker_on_done (int status, gpointer user_data)
+{
+  ((Worker *) user_data)->status = status;
+}
+
+/* What is ready now, and the stream. */
+static inline void
+worker_run (Worker *self)
+{
+  while (g_main_context_iteration (NULL, FALSE))
+    ;
+  if (self->reader >= 0 && !self->stream_ended)
+    self->stream_ended = stream_receive (self->reader, self->stream);
+}
+
+static inline void
+worker_wait_until_ns (Worker *self, gint64 until_us)
+{
+  while (g_get_monotonic_time () < until_us)
+    {
+      worker_run (self);
+      g_usleep (500);
+    }
+}
+
+/* Of the worker's last STATISTICS, DRAINED or FINISHED. */
+static inline guint64
+worker_count (const Worker *self, guint statistic)
+{
+  for (guint i = self->received->len; i > 0; i--)
+    {
+      const SondeMessageStatistics *message = g_ptr_array_index (self->received, i - 1);
+
+      if (message->header.type == SONDE_MESSAGE_STATISTICS
+          || message->header.type == SONDE_MESSAGE_DRAINED
+          || message->header.type == SONDE_MESSAGE_FINISHED)
+        return message->values[statistic];
+    }
+  return 0;
+}
+
+static inline void
+worker_wait_count (Worker *self, guint statistic, guint64 n)
+{
+  while (worker_count (self, statistic) != n)
+    {
+      worker_run (self);
+      g_usleep (500);
+    }
+}
+
+static inline const void *
+worker_find (const Worker *self, SondeMessageType type)
+{
+  for (guint i = self->received->len; i > 0; i--)
+    {
+      const SondeMessageHeader *message = g_ptr_array_index (self->received, i - 1);
+
+      if (message->type == type)
+        return message;
+    }
+  return NULL;
+}
+
+static inline void
+worker_send (Worker *self, gpointer message, gsize size_bytes, int fd)
+{
+  g_assert_true (
+      sonde_channel_send (self->control, message, size_bytes, &fd, fd >= 0 ? 1 : 0, NULL));
+}
+
+/* Another control socket. Returns: the programs' end */
+static inline int
+worker_open_control (Worker *self)
+{
+  SondeMessageHeader message = { .type = SONDE_MESSAGE_CONTROL };
+  const int on = 1;
+  int fds[2];
+
+  g_assert_true (sonde_socketpair (SOCK_SEQPACKET, fds, NULL));
+  g_assert_cmpint (setsockopt (fds[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof on), ==, 0);
+  worker_send (self, &message, sizeof message, fds[1]);
+  return fds[0];
+}
+
+/* Returns: the reader's end */
+static inline int
+worker_open_stream (Worker *self, guint32 sink_id)
+{
+  SondeMessageSink message = { .header.type = SONDE_MESSAGE_SINK,
+                               .sink_id = sink_id,
+                               .kind = SONDE_SINK_STREAM,
+                               .buffer_size_bytes = 8 << 20,
+                               .frames = SONDE_SINK_FRAMES_ALL };
+  int fds[2];
+
+  g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
+  worker_send (self, &message, sizeof message, fds[1]);
+  return fds[0];
+}
+
+static inline void
+worker_init (Worker *self, SondeMemoryMode memory, guint32 wait_us)
+{
+  static const SondeChannelHandler handler = { worker_on_message, worker_on_closed };
+  SondeMessageSetup setup = {
+    .header.type = SONDE_MESSAGE_SETUP,
+    .version = SONDE_MESSAGE_VERSION,
+    .session_id = 1,
+    .unwind = SONDE_UNWIND_NONE,
+    .max_depth = 16,
+    .frequency_hz = 1000,
+    .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU,
+    .start_ns = g_get_monotonic_time () * 1000,
+    .memory = memory,
+    .memory_interval_bytes = 4096,
+    .memory_wait_us = wait_us,
+    .event = "none",
+    .scope = "launch",
+    .sonde_version = "0",
+  };
+  int fds[2];
+
+  self->status = -1;
+  self->stream = g_byte_array_new ();
+  self->received = g_ptr_array_new_with_free_func (g_free);
+  g_assert_true (sonde_socketpair (SOCK_SEQPACKET | SOCK_NONBLOCK, fds, NULL));
+  self->control = sonde_channel_new (fds[0], TRUE, &handler, self);
+  self->pipeline = sonde_pipeline_new (fds[1], worker_on_done, self);
+  worker_send (self, &setup, sizeof setup, -1);
+  self->reader = worker_open_stream (self, 1);
+  sonde_channel_send_simple (self->control, SONDE_MESSAGE_START, NULL);
+  self->socket = worker_open_control (self);
+  worker_run (self);
+}
+
+static inline void
+worker_clear (Worker *self)
+{
+  sonde_pipeline_free (self->pipeline);
+  sonde_channel_free (self->control);
+  sonde_clear_fd (&self->reader);
+  sonde_clear_fd (&self->socket);
+  g_byte_array_unref (self->stream);
+  g_ptr_array_unref (self->received);
+}
+
+/* --- a program --- */
+
+/* Waits for an answer of @size_bytes while the worker works. Returns the descriptor that came with
+ * it, -1 without one, -2 at the end of file. */
+static inline int
+program_receive (Worker *self, int fd, gpointer bytes, gsize size_bytes)
+{
+  union
+  {
+    struct cmsghdr header;
+    char space[CMSG_SPACE (sizeof (int))];
+  } control;
+  struct iovec iov = { bytes, size_bytes };
+  struct msghdr message = {
+    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+  };
+  const struct cmsghdr *header;
+  int received = -1;
+  gssize n;
+
+  while ((n = recvmsg (fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)) < 0 && errno == EAGAIN)
+    worker_run (self);
+  if (n <= 0)
+    return -2;
+  g_assert_cmpint (n, ==, (gssize) size_bytes);
+  header = CMSG_FIRSTHDR (&message);
+  if (header != NULL)
+    memcpy (&received, CMSG_DATA (header), sizeof received);
+  return received;
+}
+
+static inline int
+program_open_link (Worker *self)
+{
+  static const SondeControlHeader request
+      = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_LINK };
+  SondeControlHeader answer;
+  int link;
+
+  g_assert_cmpint (send (self->socket, &request, sizeof request, 0), ==, sizeof request);
+  link = program_receive (self, self->socket, &answer, sizeof answer);
+  g_assert_cmpmem (&answer, sizeof answer, &request, sizeof request);
+  return link;
+}
+
+/* Returns: the ring or -1; @answer: (out): */
+static inline int
+program_ask_ring (Worker *self,
+                  int link,
+                  SondeProducer producer,
+                  guint32 size_bytes,
+                  SondeControlRingAnswer *answer)
+{
+  SondeControlRingRequest request
+      = { .header = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_RING },
+          .producer = producer,
+          .tid = 7,
+          .size_bytes = size_bytes,
+          .number = 42 };
+  int ring;
+
+  g_assert_cmpint (send (link, &request, sizeof request, 0), ==, sizeof request);
+  ring = program_receive (self, link, answer, sizeof *answer);
+  g_assert_cmpuint (answer->number, ==, 42);
+  g_assert_cmpint (answer->error == 0, ==, ring >= 0);
+  return ring;
+}
+
+/* A ring of an application, to be closed with program_close(). */
+typedef struct
+{
+  int link; /* -1: in the old way */
+  SondeRingMemory memory;
+  SondeRingWriter *writer;
+} Program;
+
+static inline void
+program_map (Program *program, int ring)
+{
+  g_assert_cmpint (ring, >=, 0);
+  g_assert_cmpint (sonde_ring_memory_map (ring, &program->memory), ==, 0);
+  g_assert_cmpint (sonde_ring_writer_new (&program->memory, program->link, &program->writer), ==,
+                   0);
+  close (ring);
+}
+
+static inline Program
+program_open (Worker *self)
+{
+  Program program = { .link = program_open_link (self) };
+  SondeControlRingAnswer answer;
+
+  program_map (&program,
+               program_ask_ring (self, program.link, SONDE_PRODUCER_APPLICATION, 0, &answer));
+  return program;
+}
+
+static inline Program
+program_open_sysprof (Worker *self)
+{
+  Program program = { .link = -1 };
+  char answer;
+
+  g_assert_cmpint (
+      send (self->socket, SONDE_CONTROL_SYSPROF_REQUEST, SONDE_CONTROL_SYSPROF_REQUEST_BYTES, 0),
+      ==, SONDE_CONTROL_SYSPROF_REQUEST_BYTES);
+  program_map (&program, program_receive (self, self->socket, &answer, 1));
+  return program;
+}
+
+/* @has_ended: with an end frame; else as the kernel does it, of a program that was killed */
+static inline void
+program_close (Program *program, gboolean has_ended)
+{
+  if (has_ended)
+    sonde_ring_writer_close (program->writer);
+  sonde_ring_memory_unmap (&program->memory);
+  sonde_clear_fd (&program->link);
+}
+
+/* Ends a frame that sonde_writer_add_*() built. */
+static inline int
+program_commit (Program *program, int result)
+{
+  if (result == 0)
+    sonde_ring_writer_commit (program->writer);
+  return result;
+}
+
+static inline int
+program_mark (Program *program, const char *name)
+{
+  SondeFrameOrigin origin = { g_get_monotonic_time () * 1000, 0, getpid () };
+
+  return program_commit (program, sonde_writer_add_mark (sonde_ring_writer_frames (program->writer),
+                                                         &origin, 1, "group", name, "message"));
+}
+
+/* The frames of one type in the stream, copies. */
+static inline GPtrArray *
+worker_find_frames (const Worker *worker, guint8 type)
+{
+  GPtrArray *found = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (GByteArray) copy = g_byte_array_new ();
+  SondeReader *reader = NULL;
+  const SondeFrame *frame;
+
+  g_byte_array_append (copy, worker->stream->data, worker->stream->len);
+  g_assert_cmpint (sonde_reader_new (stream_source, copy, &reader), ==, 0);
+  while (sonde_reader_next (reader, &frame) == 1)
+    if (frame->type == type)
+      g_ptr_array_add (found, g_memdup2 (frame, frame->len));
+  sonde_reader_free (reader);
+
+  return found;
+}
+
+/* A copy of the whole stream is needed, since reading it empties it. */
+static inline StreamSummary *
+worker_finish (Worker *worker)
+{
+  StreamSummary *summary;
+  GByteArray *kept;
+
+  sonde_channel_send_simple (worker->control, SONDE_MESSAGE_STOP, NULL);
+  while (worker->status < 0 || !worker->stream_ended)
+    worker_run (worker);
+  g_assert_cmpint (worker->status, ==, 0);
+  kept = g_byte_array_sized_new (worker->stream->len);
+  g_byte_array_append (kept, worker->stream->data, worker->stream->len);
+  summary = stream_summary_new (worker->stream);
+  g_byte_array_unref (worker->stream);
+  worker->stream = kept;
+
+  return summary;
+}
+
+/* Whether a LOG frame of ours has these words. */
+static inline gboolean
+worker_was_said (const Worker *worker, const char *words)
+{
+  g_autoptr (GPtrArray) logs = worker_find_frames (worker, SONDE_FRAME_LOG);
+
+  for (guint i = 0; i < logs->len; i++)
+    {
+      const SondeFrameLog *log = g_ptr_array_index (logs, i);
+
+      if (strcmp (log->domain, "sonde") == 0 && strstr (log->message, words) != NULL)
+        return TRUE;
+    }
+  return FALSE;
+}
+
+static inline SondeFrameOrigin
+program_origin (gint64 time_ns)
+{
+  return (SondeFrameOrigin){ .time_ns = time_ns, .cpu = 0, .pid = PROGRAM_FALSE_PID };
+}
+
+static inline gint64
+program_now_ns (void)
+{
+  return g_get_monotonic_time () * 1000;
+}
+
+static inline void
+program_define_counter (Program *program, guint32 id, const char *category, const char *name)
+{
+  SondeFrameOrigin origin = program_origin (program_now_ns ());
+  const SondeCounter counter
+      = { .category = category, .name = name, .description = "text", .id = id };
+
+  g_assert_cmpint (program_commit (program, sonde_writer_add_counter_define (
+                                                sonde_ring_writer_frames (program->writer), &origin,
+                                                &counter, 1)),
+                   ==, 0);
+}
+
+static inline void
+program_set_counter (Program *program, guint32 id, gint64 value)
+{
+  SondeFrameOrigin origin = program_origin (program_now_ns ());
+  const SondeCounterValue values = { .v64 = value };
+
+  g_assert_cmpint (program_commit (program, sonde_writer_add_counter_set (
+                                                sonde_ring_writer_frames (program->writer), &origin,
+                                                &id, &values, 1)),
+                   ==, 0);
+}
+
+static inline void
+program_name_address (Program *program, guint64 address, const char *name)
+{
+  SondeFrameOrigin origin = program_origin (program_now_ns ());
+  const SondeJitName jit_name = { address, name };
+
+  g_assert_cmpint (
+      program_commit (program, sonde_writer_add_jitmap (sonde_ring_writer_frames (program->writer),
+                                                        &origin, &jit_name, 1)),
+      ==, 0);
+}
+
+static inline void
+program_allocate (Program *program, const uint64_t *addrs, guint n_addrs)
+{
+  SondeFrameOrigin origin = program_origin (program_now_ns ());
+
+  g_assert_cmpint (program_commit (program, sonde_writer_add_allocation (
+                                                sonde_ring_writer_frames (program->writer), &origin,
+                                                7, 0x5000, 64, addrs, n_addrs)),
+                   ==, 0);
+}
+
+static inline void
+program_take_sample (Program *program, const uint64_t *addrs, guint n_addrs)
+{
+  SondeFrameOrigin origin = program_origin (program_now_ns ());
+
+  g_assert_cmpint (
+      program_commit (program, sonde_writer_add_sample (sonde_ring_writer_frames (program->writer),
+                                                        &origin, 7, addrs, n_addrs)),
+      ==, 0);
+}
+
+static inline void
+program_log_line (Program *program, const char *domain)
+{
+  SondeFrameOrigin origin = program_origin (program_now_ns ());
+
+  g_assert_cmpint (
+      program_commit (program, sonde_writer_add_log (sonde_ring_writer_frames (program->writer),
+                                                     &origin, 64, domain, "a line")),
+      ==, 0);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The stack of the calling thread, from inside a profiled program. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * SECTION: self-unwinder
+ *
+ * Return addresses by call frame information, in place: no copy of the stack, no frame pointers
+ * wanted, no lock, no allocation, about 2 KiB of stack. It remembers the rules of return addresses
+ * that it met, and the last stack: a walk that comes to a frame of that one looks whether the words
+ * that led on from there are still the same, and needs to do no more. So only what changed is
+ * walked.
+ *
+ * One for each thread, and for it alone; not to be used again while it is in use (by a signal
+ * handler). errno is left alone.
+ *
+ * Functions without such information are walked through by the frame pointer, if that is plausible.
+ * A stack that cannot be followed any more ends there.
+ */
+typedef struct SondeSelfUnwinder SondeSelfUnwinder;
+
+/* Frames of one stack, at most. */
+#define SONDE_SELF_UNWINDER_MAX_ADDRS 512
+
+/* In a mapping of its own, of about 200 KiB that are used as needed. NULL: out of memory. */
+SondeSelfUnwinder *sonde_self_unwinder_new (void);
+void sonde_self_unwinder_free (SondeSelfUnwinder *self); /* accepts NULL */
+
+/* Where a function was called, and with which registers. */
+typedef struct
+{
+  uint64_t pc; /* the return address */
+  uint64_t sp; /* as it will be behind the call */
+  uint64_t fp;
+} SondeCallSite;
+
+/* Of the function that says this. */
+#define SONDE_CALL_SITE()                                                                          \
+  ((SondeCallSite){ (uintptr_t) __builtin_return_address (0), (uintptr_t) __builtin_dwarf_cfa (),  \
+                    *(const uintptr_t *) __builtin_frame_address (0) })
+
+/**
+ * sonde_self_unwinder_walk:
+ * @caller: of a function that has not returned
+ * @addrs: (out): its pc, then those above it
+ * @max_addrs: 1 to SONDE_SELF_UNWINDER_MAX_ADDRS
+ *
+ * Returns: how many there are, at least 1
+ */
+size_t sonde_self_unwinder_walk (SondeSelfUnwinder *self,
+                                 const SondeCallSite *caller,
+                                 uint64_t *addrs,
+                                 size_t max_addrs);
+
+/* A module may be gone, or another one may be where it was: to be said in any thread before others
+ * can run code of a new module there. For all unwinders. */
+void sonde_self_unwinder_forget_modules (void);
