@@ -19,7 +19,9 @@ static const struct
 } formats[] = {
   { "folded", sonde_export_folded, FALSE, FALSE, TRUE },
   { "speedscope", sonde_export_speedscope, FALSE, FALSE, FALSE },
+  { "firefox", sonde_export_firefox, FALSE, FALSE, FALSE },
   { "pprof", sonde_export_pprof, TRUE, TRUE, FALSE },
+  { "perfetto", sonde_export_perfetto, FALSE, TRUE, FALSE },
   { "chrome", sonde_export_chrome, FALSE, FALSE, FALSE },
   { "perf-script", sonde_export_perf_script, FALSE, FALSE, FALSE },
   { "dot", sonde_export_dot, FALSE, FALSE, TRUE },
@@ -90,7 +92,7 @@ parse (int *argc, char ***argv, Options *options)
 {
   const GOptionEntry entries[]
       = { { "format", 'f', 0, G_OPTION_ARG_STRING, &options->format,
-            "folded, speedscope, pprof, chrome, perf-script, dot", "FORMAT" },
+            "folded, speedscope, firefox, pprof, perfetto, chrome, perf-script, dot", "FORMAT" },
           { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output,
             "Write to FILE, replacing it (standard output)", "FILE" },
           { "unit", 0, 0, G_OPTION_ARG_STRING, &options->unit,

@@ -30,6 +30,14 @@ gboolean sonde_export_speedscope (SondeExportSource *source,
                                   const SondeExportOptions *options,
                                   SondeExportOutput *output,
                                   GError **error);
+gboolean sonde_export_firefox (SondeExportSource *source,
+                               const SondeExportOptions *options,
+                               SondeExportOutput *output,
+                               GError **error);
+gboolean sonde_export_perfetto (SondeExportSource *source,
+                                const SondeExportOptions *options,
+                                SondeExportOutput *output,
+                                GError **error);
 gboolean sonde_export_pprof (SondeExportSource *source,
                              const SondeExportOptions *options,
                              SondeExportOutput *output,

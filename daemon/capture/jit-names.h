@@ -7,7 +7,7 @@
 
 /* Names of one session: bounds memory, and every reader's. Later ones share one address. */
 #define SONDE_JIT_NAMES_MAX       65536
-#define SONDE_JIT_NAMES_MAX_BYTES (16u << 20)
+#define SONDE_JIT_NAMES_MAX_BYTES (32u << 20)
 
 typedef struct SondeJitNames SondeJitNames;
 

@@ -6,18 +6,82 @@
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 #include "shared-ring/fork-guard.h"
 #include "shared-ring/ring-atomic.h"
 
+/* Rings that wait for the end of their thread at a time; further ones end before it. */
+#define MAX_LEFT 64
+
 static _Thread_local SondeThreadRing own;
+
+/* Rings of threads that are about to end, but still run, as long as it takes to end one: libc frees
+ * memory behind all destructors. Others close them. */
+typedef struct
+{
+  SondeRingWriter *writer; /* NULL: none; BUSY: somebody works here */
+  int32_t tid;             /* valid while there is a writer */
+} LeftRing;
+
+static LeftRing left[MAX_LEFT];
+#define BUSY ((SondeRingWriter *) left)
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static int once_result;
 
-/* What comes later, from destructors that run after this one, finds no ring. */
+static bool
+take (LeftRing *slot, SondeRingWriter *expected)
+{
+  return __atomic_compare_exchange_n (&slot->writer, &expected, BUSY, false, __ATOMIC_ACQUIRE,
+                                      __ATOMIC_RELAXED);
+}
+
+/* False: there are too many. */
+static bool
+leave (SondeRingWriter *writer, int32_t tid)
+{
+  for (unsigned i = 0; i < MAX_LEFT; i++)
+    if (take (&left[i], NULL))
+      {
+        left[i].tid = tid;
+        /* Pairs with the acquire in take(). */
+        sonde_ring_store_release (&left[i].writer, writer);
+        return true;
+      }
+  return false;
+}
+
+/* The number may be another thread's by now; then this one waits for that one's end, too. */
+static bool
+is_gone (int32_t tid)
+{
+  return tgkill (getpid (), tid, 0) < 0 && errno == ESRCH;
+}
+
+static void
+close_left (void)
+{
+  int saved_errno = errno;
+
+  for (unsigned i = 0; i < MAX_LEFT; i++)
+    {
+      SondeRingWriter *writer = sonde_ring_load_relaxed (&left[i].writer);
+
+      if (writer == NULL || writer == BUSY || !take (&left[i], writer))
+        continue;
+      if (is_gone (left[i].tid))
+        {
+          sonde_ring_writer_close (writer);
+          writer = NULL;
+        }
+      sonde_ring_store_release (&left[i].writer, writer);
+    }
+  errno = saved_errno;
+}
+
 void
 sonde_thread_ring_close (void)
 {
@@ -30,18 +94,24 @@ sonde_thread_ring_close (void)
   self->writer = NULL;
   sonde_ring_signal_fence ();
   sonde_ring_writer_close (writer);
+  close_left ();
 }
 
 /* Destructors of other keys may run later, and make events: they have as many rounds. */
 static void
-close_ring (void *data)
+end_thread (void *data)
 {
   SondeThreadRing *self = data;
 
   self->n_rounds++;
   if (self->n_rounds < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific (key, self) == 0)
     return;
-  sonde_thread_ring_close ();
+
+  close_left ();
+  if (self->on_end == NULL || self->writer == NULL || !leave (self->writer, self->tid))
+    sonde_thread_ring_close ();
+  else
+    self->on_end ();
 }
 
 static void
@@ -49,7 +119,7 @@ init_once (void)
 {
   once_result = sonde_fork_guard_init ();
   if (once_result == 0)
-    once_result = -pthread_key_create (&key, close_ring);
+    once_result = -pthread_key_create (&key, end_thread);
 }
 
 static int
@@ -99,6 +169,7 @@ ask_for_ring (SondeThreadRing *self, const SondeRingWish *wish)
   if (r == 0 && sonde_fork_guard_generation () == 0)
     r = -ECHILD;
   sonde_ring_writer_close (of_parent);
+  close_left ();
   self->pid = getpid ();
   self->tid = gettid ();
   if (r == 0)

@@ -20,17 +20,20 @@ typedef struct
   uint32_t n_definitions;        /* counters that were defined in this ring: see collector.c */
   uint32_t n_rounds;             /* of destructors that its end has waited for */
   SondeControlRingAnswer answer; /* what the profiler said with the ring */
-  void (*on_close) (void);       /* NULL, or the user's: the ring is about to be closed */
+  void (*on_end) (void);   /* NULL; or the user's, who has events until the thread is gone: the
+                              destructors are done */
+  void (*on_close) (void); /* NULL, or the user's: the ring is about to be closed */
 } SondeThreadRing;
 
 /**
  * sonde_thread_ring_get:
- * @wish: the same in all calls of a process
+ * @wish: what the ring is to be if there is none yet
  *
  * Asks for the ring if this thread has not, or if it is a child of fork(); otherwise it takes a few
  * ns. When the thread ends, behind all other destructors of its keys, the ring gets its end frame,
- * and no event is taken after that. What a process's end leaves open is drained as it is. errno is
- * left alone.
+ * and no event is taken after that; with @on_end it stays open until another thread of the process
+ * sees that this one is gone. What a process's end leaves open is drained as it is. errno is left
+ * alone.
  *
  * Signal handlers may call it on a thread that has its ring; none run on a thread that is just
  * getting it. What is called meanwhile gets @error -EBUSY, and so do handlers of pthread_atfork()

@@ -65,6 +65,8 @@ hostile_make_good (HostileMessage *self, guint32 type)
     self->file_request.request_id = 1, self->file_request.pid = 1;
   else if (type == SONDE_MESSAGE_COUNTERS_REQUEST)
     self->counters_request.pid = 1;
+  else if (type == SONDE_MESSAGE_CONTROLS)
+    self->controls.n_taken = self->controls.n_open = 4711;
   else if (type == SONDE_MESSAGE_SINK_CLOSED)
     self->sink_closed.sink_id = 4711;
   if (judge (self) != NULL)

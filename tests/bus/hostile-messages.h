@@ -20,6 +20,7 @@ typedef struct
     SondeMessageProcessRequest process_request;
     SondeMessageFileRequest file_request;
     SondeMessageCountersRequest counters_request;
+    SondeMessageControls controls;
     SondeMessageSinkClosed sink_closed;
     SondeMessageFailed failed;
     SondeMessageProcess process;

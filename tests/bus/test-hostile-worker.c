@@ -131,6 +131,7 @@ static const struct
   { SONDE_MESSAGE_SINK_CLOSED, FALSE, FALSE }, /* of a sink that there is not */
   { SONDE_MESSAGE_FINISHED, FALSE, FALSE },       { SONDE_MESSAGE_FAILED, TRUE, TRUE },
   { SONDE_MESSAGE_SINKS, FALSE, TRUE },           { SONDE_MESSAGE_COUNTERS_REQUEST, FALSE, TRUE },
+  { SONDE_MESSAGE_CONTROLS, FALSE, FALSE }, /* of sockets that it was not given */
 };
 
 static void

@@ -56,5 +56,71 @@ function checkPprof(bytes) {
   return { total: totals[types.indexOf('samples')], types, totals, names: [...functions.values()] };
 }
 
-const checks = { speedscope: checkSpeedscope, pprof: checkPprof };
+// The rules of src/types/profile.js at version 48: columns are as long as their table says, and indexes lie within the
+// tables that they are of.
+function checkTable(name, table, { nullable = [], ranges = {} } = {}) {
+  for (const [column, values] of Object.entries(table)) {
+    if (column === 'length' || column === 'weightType' || values === null) {
+      continue;
+    }
+    if (values.length !== table.length) {
+      throw new Error(`${name}.${column} has ${values.length} values, not ${table.length}`);
+    }
+    values.forEach((value, row) => {
+      if (value === null && !nullable.includes(column)) {
+        throw new Error(`${name}.${column}[${row}] is null`);
+      }
+      if (value !== null && column in ranges && !(value >= -1 && value < ranges[column])) {
+        throw new Error(`${name}.${column}[${row}] is ${value}`);
+      }
+    });
+  }
+}
+
+function checkFirefox(bytes) {
+  const profile = JSON.parse(bytes);
+  if (profile.meta.preprocessedProfileVersion !== 48 || !profile.meta.categories.some(({ color }) => color === 'grey')) {
+    throw new Error('meta');
+  }
+  const categories = profile.meta.categories.length;
+  const names = new Set();
+  let total = 0;
+  for (const thread of profile.threads) {
+    const strings = thread.stringArray.length;
+    const stacks = thread.stackTable.length;
+    checkTable('samples', thread.samples, { nullable: ['stack'], ranges: { stack: stacks } });
+    checkTable('stackTable', thread.stackTable,
+      { nullable: ['prefix'], ranges: { frame: thread.frameTable.length, category: categories } });
+    checkTable('frameTable', thread.frameTable, {
+      nullable: ['nativeSymbol', 'implementation', 'line', 'column'], ranges: { func: thread.funcTable.length, category: categories } });
+    checkTable('funcTable', thread.funcTable, {
+      nullable: ['fileName', 'lineNumber', 'columnNumber'], ranges: { name: strings, resource: thread.resourceTable.length } });
+    checkTable('resourceTable', thread.resourceTable, { nullable: ['host'], ranges: { lib: profile.libs.length, name: strings } });
+    checkTable('markers', thread.markers, { nullable: ['endTime'], ranges: { name: strings, phase: 4, category: categories } });
+    thread.stackTable.prefix.forEach((prefix, row) => {
+      if (prefix !== null && prefix >= row) {
+        throw new Error(`stack ${row} comes before its prefix ${prefix}`);
+      }
+    });
+    thread.samples.time.forEach((time, row) => {
+      if (row > 0 && time < thread.samples.time[row - 1]) {
+        throw new Error(`sample ${row} goes back in time`);
+      }
+    });
+    if (typeof thread.pid !== 'string') {
+      throw new Error('a pid is a string since version 47');
+    }
+    total += thread.samples.length;
+    thread.funcTable.name.forEach((name) => names.add(thread.stringArray[name]));
+  }
+  for (const counter of profile.counters) {
+    checkTable('counter', counter.samples);
+    if (!(counter.mainThreadIndex < profile.threads.length)) {
+      throw new Error('a counter of no thread');
+    }
+  }
+  return { total, names: [...names], counters: profile.counters.map(({ category, name }) => `${category}/${name}`) };
+}
+
+const checks = { firefox: checkFirefox, speedscope: checkSpeedscope, pprof: checkPprof };
 console.log(JSON.stringify(checks[format](fs.readFileSync(file))));

@@ -17,6 +17,7 @@ static const struct
   { sonde_export_folded, FALSE }, { sonde_export_speedscope, TRUE },
   { sonde_export_chrome, TRUE },  { sonde_export_perf_script, FALSE },
   { sonde_export_dot, FALSE },    { sonde_export_pprof, FALSE },
+  { sonde_export_firefox, TRUE }, { sonde_export_perfetto, FALSE },
 };
 
 static void

@@ -37,7 +37,7 @@ def install_packages(system, source):
 
 
 def main():
-    system = System(6)
+    system = System(8)
     source = sys.argv[2]
     capture, _ = system.record('x.syscap', '--counters', 'cpu,memory,process', '--', '/usr/bin/python3', '-c', PROGRAM)
     report = json.loads(system.sondectl('report', '--json', '-l', '0', system.path('x.syscap')))
@@ -52,7 +52,7 @@ def main():
         return path
 
     def check_with_node(form):
-        name = f'{form} is read by its own people\'s programs'
+        name = f'{form} is read by what others wrote, or keeps their rules'
         if obstacle:
             system.skip(name, obstacle)
             return
@@ -66,6 +66,7 @@ def main():
 
     check_with_node('speedscope')
     check_with_node('pprof')
+    check_with_node('firefox')
 
     with system.case('folded stacks add up'):
         stacks = collections.Counter()
@@ -98,6 +99,18 @@ def main():
         counters = {event['name'] for event in trace['traceEvents'] if event['ph'] == 'C'}
         check({'Memory/Used', 'CPU Percent/Combined'} <= counters, f'{counters}')
         check(phases['X'] > 50 and all(event['dur'] >= 0 for event in trace['traceEvents'] if event['ph'] == 'X'), 'slices')
+
+    name = "Google's protoc takes the packets of Perfetto apart"
+    if not shutil.which('protoc'):
+        system.skip(name, 'protobuf-compiler is not there')
+    else:
+        with system.case(name):
+            with open(export('perfetto'), 'rb') as file:
+                text = subprocess.run(['protoc', '--decode_raw'], stdin=file, capture_output=True, text=True, check=True).stdout
+            # perf_sample and track_event of TracePacket
+            n_samples, n_events = text.count('\n  66 {\n'), text.count('\n  11 {\n')
+            check(n_samples == total, f'{n_samples} samples')
+            check(n_events > 10 and '_PyEval_EvalFrameDefault' in text, f'{n_events} values of counters')
 
     name = 'Graphviz draws the graph'
     if not shutil.which('dot'):

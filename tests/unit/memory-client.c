@@ -31,13 +31,11 @@
   while (0)
 
 /* What the compiler may not leave out. */
-static void *volatile kept;
-
 static void *
 keep (void *block)
 {
-  kept = block;
-  return kept;
+  __asm__ volatile("" : "+r"(block) : : "memory");
+  return block;
 }
 
 /* One event of each kind with a size that no other has. */

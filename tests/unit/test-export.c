@@ -6,6 +6,7 @@
 #include "client/export-slices.h"
 #include "client/export-stacks.h"
 #include "client/export.h"
+#include "perfetto.pb-c.h"
 #include "pprof.pb-c.h"
 #include "tests/unit/capture-builder.h"
 
@@ -212,6 +213,93 @@ draws_calls (void)
   g_assert_nonnull (strstr (text, " [label=\"25.0%\", "));
 }
 
+static void
+writes_threads_for_firefox (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_capture ();
+  gsize size_bytes;
+  g_autofree char *text
+      = export_as (capture, sonde_export_firefox, SONDE_UNIT_SAMPLES, &size_bytes);
+  g_autoptr (JsonNode) node = parse_json (text, size_bytes);
+  JsonObject *root = json_node_get_object (node);
+  JsonArray *threads = json_object_get_array_member (root, "threads");
+  JsonArray *counters = json_object_get_array_member (root, "counters");
+  JsonObject *first, *second, *allocations;
+
+  /* That of the marks, which have none, the one that was sampled, and the other process's. */
+  g_assert_cmpuint (json_array_get_length (threads), ==, 3);
+  first = json_array_get_object_element (threads, 0);
+  second = json_array_get_object_element (threads, 1);
+  g_assert_cmpint (
+      json_object_get_int_member (json_object_get_object_member (first, "markers"), "length"), ==,
+      2);
+  g_assert_cmpint (
+      json_object_get_int_member (json_object_get_object_member (second, "samples"), "length"), ==,
+      3);
+  g_assert_cmpstr (json_object_get_string_member (second, "pid"), ==, "10");
+  g_assert_cmpint (json_object_get_int_member (second, "tid"), ==, 11);
+  allocations = json_object_get_object_member (second, "nativeAllocations");
+  g_assert_cmpint (json_object_get_int_member (allocations, "length"), ==, 2);
+  g_assert_cmpint (
+      json_array_get_int_element (json_object_get_array_member (allocations, "weight"), 0), ==,
+      100);
+  g_assert_cmpuint (json_array_get_length (counters), ==, 2);
+}
+
+static guint
+count_packets (const Sonde__Perfetto__Trace *trace, int event_type)
+{
+  guint n = 0;
+
+  for (gsize i = 0; i < trace->n_packet; i++)
+    n += trace->packet[i]->track_event != NULL && trace->packet[i]->track_event->type == event_type;
+  return n;
+}
+
+/* What is used was told before. */
+static void
+writes_packets_for_perfetto (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_capture ();
+  gsize size_bytes;
+  g_autofree char *text
+      = export_as (capture, sonde_export_perfetto, SONDE_UNIT_SAMPLES, &size_bytes);
+  Sonde__Perfetto__Trace *trace
+      = sonde__perfetto__trace__unpack (NULL, size_bytes, (const uint8_t *) text);
+  g_autoptr (GHashTable) stacks = g_hash_table_new (NULL, NULL);
+  g_autoptr (GHashTable) frames = g_hash_table_new (NULL, NULL);
+  guint n_samples = 0;
+
+  g_assert_nonnull (trace);
+  for (gsize i = 0; i < trace->n_packet; i++)
+    {
+      const Sonde__Perfetto__InternedData *interned = trace->packet[i]->interned_data;
+      const Sonde__Perfetto__PerfSample *sample = trace->packet[i]->perf_sample;
+
+      for (gsize k = 0; interned != NULL && k < interned->n_frames; k++)
+        g_assert_true (g_hash_table_add (frames, GSIZE_TO_POINTER (interned->frames[k]->iid)));
+      for (gsize k = 0; interned != NULL && k < interned->n_callstacks; k++)
+        {
+          const Sonde__Perfetto__Callstack *stack = interned->callstacks[k];
+
+          g_assert_true (g_hash_table_add (stacks, GSIZE_TO_POINTER (stack->iid)));
+          for (gsize n = 0; n < stack->n_frame_ids; n++)
+            g_assert_true (g_hash_table_contains (frames, GSIZE_TO_POINTER (stack->frame_ids[n])));
+        }
+      if (sample == NULL)
+        continue;
+      n_samples++;
+      g_assert_true (g_hash_table_contains (stacks, GSIZE_TO_POINTER (sample->callstack_iid)));
+    }
+  g_assert_cmpuint (n_samples, ==, 4);
+  g_assert_cmpuint (g_hash_table_size (stacks), ==, 3);
+  g_assert_cmpuint (count_packets (trace, 1), ==, 1);
+  g_assert_cmpuint (count_packets (trace, 2), ==, 1);
+  g_assert_cmpuint (count_packets (trace, 3), ==, 3); /* two allocations and a mark */
+  g_assert_cmpuint (count_packets (trace, 4), ==, 3);
+  sonde__perfetto__trace__free_unpacked (trace, NULL);
+}
+
 /* Names of the types, and the sums of their values. */
 static void
 profiles_for_pprof (void)
@@ -390,6 +478,8 @@ main (int argc, char **argv)
   g_test_add_func ("/export/speedscope/is-filled", fills_speedscope);
   g_test_add_func ("/export/perf-script/prints-what-scripts-read",
                    prints_what_scripts_for_perf_read);
+  g_test_add_func ("/export/firefox/gets-threads", writes_threads_for_firefox);
+  g_test_add_func ("/export/perfetto/gets-packets", writes_packets_for_perfetto);
   g_test_add_func ("/export/pprof/is-profiled", profiles_for_pprof);
   g_test_add_func ("/export/chrome/is-told-of-everything", tells_chrome_of_everything);
   return g_test_run ();

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Names of functions from real files and from made-up ones. */
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
@@ -11,88 +10,27 @@
 #include <unistd.h>
 
 #include "symbols/symbol-table.h"
+#include "tests/lib/symbol-file.h"
 
-#define TEXT      0x1000
-#define TEXT_SIZE 0x1000
-
-/* A file with .text, a symbol table, its strings, and one PT_LOAD. */
-typedef struct
-{
-  GByteArray *symbols;
-  GByteArray *strings;
-} Fixture;
+#define TEXT      SYMBOL_FILE_TEXT
+#define TEXT_SIZE SYMBOL_FILE_TEXT_SIZE
 
 static void
-set_up (Fixture *f, gconstpointer data)
+set_up (SymbolFile *f, gconstpointer data)
 {
-  f->symbols = g_byte_array_new ();
-  f->strings = g_byte_array_new ();
-  g_byte_array_append (f->strings, (const guint8 *) "", 1);
+  symbol_file_init (f);
 }
 
 static void
-tear_down (Fixture *f, gconstpointer data)
+tear_down (SymbolFile *f, gconstpointer data)
 {
-  g_byte_array_unref (f->symbols);
-  g_byte_array_unref (f->strings);
-}
-
-static void
-add_symbol (Fixture *f, const char *name, guint info, guint64 value, guint64 size)
-{
-  Elf64_Sym symbol = { .st_name = f->strings->len,
-                       .st_info = (guchar) info,
-                       .st_shndx = 1,
-                       .st_value = value,
-                       .st_size = size };
-
-  g_byte_array_append (f->symbols, (const guint8 *) &symbol, sizeof symbol);
-  g_byte_array_append (f->strings, (const guint8 *) name, (guint) strlen (name) + 1);
+  symbol_file_clear (f);
 }
 
 #define GLOBAL_FUNCTION ELF64_ST_INFO (STB_GLOBAL, STT_FUNC)
 #define WEAK_FUNCTION   ELF64_ST_INFO (STB_WEAK, STT_FUNC)
 #define LOCAL_FUNCTION  ELF64_ST_INFO (STB_LOCAL, STT_FUNC)
 #define LABEL           ELF64_ST_INFO (STB_LOCAL, STT_NOTYPE)
-
-static GByteArray *
-build (Fixture *f)
-{
-  GByteArray *file = g_byte_array_new ();
-  Elf64_Ehdr elf = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
-                     .e_type = ET_DYN,
-                     .e_phoff = sizeof elf,
-                     .e_phentsize = sizeof (Elf64_Phdr),
-                     .e_phnum = 1,
-                     .e_shentsize = sizeof (Elf64_Shdr),
-                     .e_shnum = 4 };
-  Elf64_Phdr load = { .p_type = PT_LOAD,
-                      .p_flags = PF_R | PF_X,
-                      .p_offset = 0x2000,
-                      .p_vaddr = TEXT,
-                      .p_filesz = TEXT_SIZE,
-                      .p_memsz = TEXT_SIZE };
-  Elf64_Shdr sections[4] = { 0 };
-
-  sections[1] = (Elf64_Shdr){
-    .sh_type = SHT_PROGBITS, .sh_flags = SHF_EXECINSTR, .sh_addr = TEXT, .sh_size = TEXT_SIZE
-  };
-  elf.e_shoff = sizeof elf + sizeof load;
-  sections[2].sh_type = SHT_SYMTAB;
-  sections[2].sh_link = 3;
-  sections[2].sh_entsize = sizeof (Elf64_Sym);
-  sections[2].sh_offset = elf.e_shoff + sizeof sections;
-  sections[2].sh_size = f->symbols->len;
-  sections[3].sh_type = SHT_STRTAB;
-  sections[3].sh_offset = sections[2].sh_offset + f->symbols->len;
-  sections[3].sh_size = f->strings->len;
-  g_byte_array_append (file, (const guint8 *) &elf, sizeof elf);
-  g_byte_array_append (file, (const guint8 *) &load, sizeof load);
-  g_byte_array_append (file, (const guint8 *) sections, sizeof sections);
-  g_byte_array_append (file, f->symbols->data, f->symbols->len);
-  g_byte_array_append (file, f->strings->data, f->strings->len);
-  return file;
-}
 
 static int
 load_bytes (const void *bytes, gsize size, SondeSymbolTable **table)
@@ -107,9 +45,9 @@ load_bytes (const void *bytes, gsize size, SondeSymbolTable **table)
 }
 
 static SondeSymbolTable *
-load (Fixture *f)
+load (SymbolFile *f)
 {
-  g_autoptr (GByteArray) file = build (f);
+  g_autoptr (GByteArray) file = symbol_file_build (f);
   SondeSymbolTable *table = NULL;
 
   g_assert_cmpint (load_bytes (file->data, file->len, &table), ==, 0);
@@ -128,7 +66,7 @@ assert_symbol (const SondeSymbolTable *table, guint64 vaddr, const char *name, g
 }
 
 static void
-test_refuses_files (Fixture *f, gconstpointer data)
+test_refuses_files (SymbolFile *f, gconstpointer data)
 {
   g_autoptr (GByteArray) file = NULL;
   SondeSymbolTable *table;
@@ -137,11 +75,11 @@ test_refuses_files (Fixture *f, gconstpointer data)
 
   g_assert_cmpint (load_bytes ("", 0, &table), ==, -ENOEXEC);
   g_assert_cmpint (load_bytes ("#!/bin/sh", 9, &table), ==, -ENOEXEC);
-  file = build (f);
+  file = symbol_file_build (f);
   g_assert_cmpint (load_bytes (file->data, file->len, &table), ==, -ENODATA);
-  add_symbol (f, "f", GLOBAL_FUNCTION, TEXT, 16);
+  symbol_file_add (f, "f", GLOBAL_FUNCTION, TEXT, 16);
   g_byte_array_unref (file);
-  file = build (f);
+  file = symbol_file_build (f);
   elf = (gpointer) file->data;
   good = *elf;
 #define REFUSES(member, value, expected)                                                           \
@@ -159,15 +97,15 @@ test_refuses_files (Fixture *f, gconstpointer data)
 }
 
 static void
-test_ignores_tables (Fixture *f, gconstpointer data)
+test_ignores_tables (SymbolFile *f, gconstpointer data)
 {
   g_autoptr (GByteArray) file = NULL;
   SondeSymbolTable *table;
   Elf64_Shdr *sections;
   Elf64_Shdr good;
 
-  add_symbol (f, "f", GLOBAL_FUNCTION, TEXT, 16);
-  file = build (f);
+  symbol_file_add (f, "f", GLOBAL_FUNCTION, TEXT, 16);
+  file = symbol_file_build (f);
   sections = (gpointer) (file->data + ((Elf64_Ehdr *) (gpointer) file->data)->e_shoff);
 #define IGNORES(index, member, value)                                                              \
   good = sections[index];                                                                          \
@@ -187,15 +125,15 @@ test_ignores_tables (Fixture *f, gconstpointer data)
 }
 
 static void
-test_over_the_bound (Fixture *f, gconstpointer data)
+test_over_the_bound (SymbolFile *f, gconstpointer data)
 {
   g_autoptr (GByteArray) file = NULL;
   SondeSymbolTable *table;
   Elf64_Shdr *sections;
   int fd = memfd_create ("elf", MFD_CLOEXEC);
 
-  add_symbol (f, "f", GLOBAL_FUNCTION, TEXT, 16);
-  file = build (f);
+  symbol_file_add (f, "f", GLOBAL_FUNCTION, TEXT, 16);
+  file = symbol_file_build (f);
   sections = (gpointer) (file->data + ((Elf64_Ehdr *) (gpointer) file->data)->e_shoff);
   sections[3].sh_size = SONDE_SYMBOL_TABLE_MAX_BYTES;
   g_assert_cmpint (write (fd, file->data, file->len), ==, (gssize) file->len);
@@ -205,13 +143,13 @@ test_over_the_bound (Fixture *f, gconstpointer data)
 }
 
 static void
-test_truncated_files (Fixture *f, gconstpointer data)
+test_truncated_files (SymbolFile *f, gconstpointer data)
 {
   g_autoptr (GByteArray) file = NULL;
 
   for (guint i = 0; i < 20; i++)
-    add_symbol (f, "function", GLOBAL_FUNCTION, TEXT + i * 16, i % 2 * 16);
-  file = build (f);
+    symbol_file_add (f, "function", GLOBAL_FUNCTION, TEXT + i * 16, i % 2 * 16);
+  file = symbol_file_build (f);
   for (guint size = 0; size < file->len; size++)
     {
       SondeSymbolTable *table = NULL;
@@ -222,14 +160,14 @@ test_truncated_files (Fixture *f, gconstpointer data)
 }
 
 static void
-test_mutated_files (Fixture *f, gconstpointer data)
+test_mutated_files (SymbolFile *f, gconstpointer data)
 {
   g_autoptr (GByteArray) file = NULL;
   g_autoptr (GRand) random = g_rand_new_with_seed (7);
 
   for (guint i = 0; i < 20; i++)
-    add_symbol (f, "function", GLOBAL_FUNCTION, TEXT + i * 16, i % 2 * 16);
-  file = build (f);
+    symbol_file_add (f, "function", GLOBAL_FUNCTION, TEXT + i * 16, i % 2 * 16);
+  file = symbol_file_build (f);
   for (guint i = 0; i < 4000; i++)
     {
       g_autofree guint8 *copy = g_memdup2 (file->data, file->len);
@@ -247,17 +185,17 @@ test_mutated_files (Fixture *f, gconstpointer data)
 }
 
 static void
-test_preferred_names (Fixture *f, gconstpointer data)
+test_preferred_names (SymbolFile *f, gconstpointer data)
 {
   SondeSymbolTable *table;
 
-  add_symbol (f, "local", LOCAL_FUNCTION, TEXT, 0x10);
-  add_symbol (f, "weak", WEAK_FUNCTION, TEXT, 0x10);
-  add_symbol (f, "__global", GLOBAL_FUNCTION, TEXT, 0x10);
-  add_symbol (f, "long_global", GLOBAL_FUNCTION, TEXT, 0x20);
-  add_symbol (f, "global", GLOBAL_FUNCTION, TEXT, 0x10);
-  add_symbol (f, "a_label", LABEL, TEXT + 0x100, 0);
-  add_symbol (f, "function", LOCAL_FUNCTION, TEXT + 0x100, 0x10);
+  symbol_file_add (f, "local", LOCAL_FUNCTION, TEXT, 0x10);
+  symbol_file_add (f, "weak", WEAK_FUNCTION, TEXT, 0x10);
+  symbol_file_add (f, "__global", GLOBAL_FUNCTION, TEXT, 0x10);
+  symbol_file_add (f, "long_global", GLOBAL_FUNCTION, TEXT, 0x20);
+  symbol_file_add (f, "global", GLOBAL_FUNCTION, TEXT, 0x10);
+  symbol_file_add (f, "a_label", LABEL, TEXT + 0x100, 0);
+  symbol_file_add (f, "function", LOCAL_FUNCTION, TEXT + 0x100, 0x10);
   table = load (f);
   g_assert_cmpuint (sonde_symbol_table_n_symbols (table), ==, 2);
   assert_symbol (table, TEXT, "global", TEXT + 0x20);
@@ -268,16 +206,16 @@ test_preferred_names (Fixture *f, gconstpointer data)
 }
 
 static void
-test_sizes (Fixture *f, gconstpointer data)
+test_sizes (SymbolFile *f, gconstpointer data)
 {
   SondeSymbolTable *table;
 
-  add_symbol (f, "no_size", GLOBAL_FUNCTION, TEXT, 0);
-  add_symbol (f, "next", GLOBAL_FUNCTION, TEXT + 0x40, 0x10);
-  add_symbol (f, "outer", GLOBAL_FUNCTION, TEXT + 0x100, 0x100);
-  add_symbol (f, "inner", LOCAL_FUNCTION, TEXT + 0x120, 0x10);
-  add_symbol (f, "huge", GLOBAL_FUNCTION, TEXT + 0x300, UINT64_MAX);
-  add_symbol (f, "last", GLOBAL_FUNCTION, TEXT + 0x400, 0);
+  symbol_file_add (f, "no_size", GLOBAL_FUNCTION, TEXT, 0);
+  symbol_file_add (f, "next", GLOBAL_FUNCTION, TEXT + 0x40, 0x10);
+  symbol_file_add (f, "outer", GLOBAL_FUNCTION, TEXT + 0x100, 0x100);
+  symbol_file_add (f, "inner", LOCAL_FUNCTION, TEXT + 0x120, 0x10);
+  symbol_file_add (f, "huge", GLOBAL_FUNCTION, TEXT + 0x300, UINT64_MAX);
+  symbol_file_add (f, "last", GLOBAL_FUNCTION, TEXT + 0x400, 0);
   table = load (f);
   assert_symbol (table, TEXT - 1, NULL, 0);
   assert_symbol (table, TEXT + 0x3f, "no_size", TEXT + 0x40);
@@ -291,16 +229,16 @@ test_sizes (Fixture *f, gconstpointer data)
 }
 
 static void
-test_what_is_no_function (Fixture *f, gconstpointer data)
+test_what_is_no_function (SymbolFile *f, gconstpointer data)
 {
   SondeSymbolTable *table;
 
-  add_symbol (f, "$x", LABEL, TEXT, 0);
-  add_symbol (f, "$d.12", LABEL, TEXT + 4, 0);
-  add_symbol (f, ".L7", LABEL, TEXT + 8, 0);
-  add_symbol (f, "", GLOBAL_FUNCTION, TEXT + 12, 4);
-  add_symbol (f, "object", ELF64_ST_INFO (STB_GLOBAL, STT_OBJECT), TEXT + 16, 4);
-  add_symbol (f, "label", LABEL, TEXT + 0x80, 0);
+  symbol_file_add (f, "$x", LABEL, TEXT, 0);
+  symbol_file_add (f, "$d.12", LABEL, TEXT + 4, 0);
+  symbol_file_add (f, ".L7", LABEL, TEXT + 8, 0);
+  symbol_file_add (f, "", GLOBAL_FUNCTION, TEXT + 12, 4);
+  symbol_file_add (f, "object", ELF64_ST_INFO (STB_GLOBAL, STT_OBJECT), TEXT + 16, 4);
+  symbol_file_add (f, "label", LABEL, TEXT + 0x80, 0);
   table = load (f);
   g_assert_cmpuint (sonde_symbol_table_n_symbols (table), ==, 1);
   assert_symbol (table, TEXT + 16, NULL, 0);
@@ -309,12 +247,12 @@ test_what_is_no_function (Fixture *f, gconstpointer data)
 }
 
 static void
-test_offsets (Fixture *f, gconstpointer data)
+test_offsets (SymbolFile *f, gconstpointer data)
 {
   SondeSymbolTable *table;
   uint64_t vaddr;
 
-  add_symbol (f, "f", GLOBAL_FUNCTION, TEXT, 0);
+  symbol_file_add (f, "f", GLOBAL_FUNCTION, TEXT, 0);
   table = load (f);
   g_assert_true (sonde_symbol_table_vaddr (table, 0x2345, &vaddr));
   g_assert_cmphex (vaddr, ==, TEXT + 0x345);
@@ -338,7 +276,7 @@ assert_knows (const SondeSymbolTable *table, void *libc, const char *name)
 }
 
 static void
-test_libc (Fixture *f, gconstpointer data)
+test_libc (SymbolFile *f, gconstpointer data)
 {
   void *libc = dlopen ("libc.so.6", RTLD_LAZY | RTLD_NOLOAD); /* not a sanitizer's */
   Dl_info info;
@@ -361,7 +299,8 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-#define ADD(path, test) g_test_add ("/symbol-table/" path, Fixture, NULL, set_up, test, tear_down)
+#define ADD(path, test)                                                                            \
+  g_test_add ("/symbol-table/" path, SymbolFile, NULL, set_up, test, tear_down)
   ADD ("refuses-what-is-no-elf-file-of-this-machine", test_refuses_files);
   ADD ("refuses-files-over-the-bound", test_over_the_bound);
   ADD ("ignores-impossible-tables", test_ignores_tables);

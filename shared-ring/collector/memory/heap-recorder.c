@@ -16,6 +16,10 @@
 /* Nobody listens. */
 #define NEVER UINT64_MAX
 
+/* A large ring wakes its reader, and is waited for, a quarter as often, which is felt; but a
+ * session's memory is limited, and programs may have many threads. */
+#define N_LARGE_RINGS 8
+static const SondeRingWish large_wish = { SONDE_PRODUCER_MEMORY, 4 * SONDE_RING_DEFAULT_BYTES };
 static const SondeRingWish wish = { SONDE_PRODUCER_MEMORY, 0 };
 
 /* What the thread needs, beside what its hooks look at. */
@@ -44,7 +48,8 @@ typedef enum
 } Listener;
 
 static uint32_t listener;
-static uint32_t mode; /* SondeMemoryMode, of the last ring; OFF before the first */
+static uint32_t n_rings; /* that were made, by ancestors too */
+static uint32_t mode;    /* SondeMemoryMode, of the last ring; OFF before the first */
 static SondeAddressSet sampled;
 
 /* Once, by the first block of the process; nobody waits for it. Locks of libc are taken, which a
@@ -73,15 +78,23 @@ look_for_listener (void)
 /* A program may fork before its first block. */
 static void __attribute__ ((constructor)) begin (void) { look_for_listener (); }
 
+/* What libc gives back when the thread is about to be gone has no stack to speak of. */
 static void
-forget_ring (void)
+forget_unwinder (void)
 {
   SondeSelfUnwinder *unwinder = own.unwinder;
 
-  own.writer = NULL;
+  own.max_depth = 0;
   own.unwinder = NULL;
   sonde_ring_signal_fence ();
   sonde_self_unwinder_free (unwinder);
+}
+
+static void
+forget_ring (void)
+{
+  own.writer = NULL;
+  forget_unwinder ();
 }
 
 /* The ring is new: to this thread, or to the child that its process is since. */
@@ -104,6 +117,9 @@ enter_ring (SondeThreadRing *ring)
   sonde_heap_thread.bytes_left = 0;
   if (answer->memory_mode == SONDE_MEMORY_SAMPLED)
     sonde_heap_thread.bytes_left = sonde_sample_distance_draw (&own.random, own.interval_bytes);
+  else if (answer->memory_mode != SONDE_MEMORY_ALL)
+    sonde_heap_thread.bytes_left = NEVER;
+  ring->on_end = forget_unwinder;
   ring->on_close = forget_ring;
   sonde_ring_signal_fence ();
   if (answer->memory_mode == SONDE_MEMORY_ALL || answer->memory_mode == SONDE_MEMORY_SAMPLED)
@@ -126,9 +142,11 @@ open_ring (void)
     }
 
   own.writer = NULL;
-  ring = sonde_thread_ring_get (&wish);
+  ring = sonde_thread_ring_get (sonde_ring_load_relaxed (&n_rings) < N_LARGE_RINGS ? &large_wish
+                                                                                   : &wish);
   if (ring->writer == NULL)
     return NULL;
+  sonde_ring_add (&n_rings, 1);
   enter_ring (ring);
   return own.writer;
 }
@@ -214,36 +232,40 @@ record_sample (const void *block, size_t size_bytes, const SondeCallSite *caller
     sonde_ring_writer_lose (own.writer, sizeof (SondeFrameAllocation));
 }
 
-/* A thread that has just got its ring, for itself or for the child that it is since, has counted
- * nothing so far. */
-static bool
-is_new (void)
+/* Whether an event may be made; -ECHILD: the thread has no ring, or only that of its parent. Before
+ * more is done: a paused session shall cost next to nothing. */
+static inline int
+check_wanted (void)
 {
-  return own.writer == NULL
-         || (sonde_ring_load_relaxed (&mode) == SONDE_MEMORY_SAMPLED
-             && sonde_ring_writer_check_wanted (own.writer) == -ECHILD);
+  return own.writer != NULL ? sonde_ring_writer_check_wanted (own.writer) : -ECHILD;
+}
+
+/* Whether the thread, which had no ring, counts the bytes of this block as any other's. */
+static bool
+is_passed_by (size_t size_bytes)
+{
+  if (open_ring () == NULL)
+    return true;
+  if (size_bytes >= sonde_heap_thread.bytes_left)
+    return false;
+  sonde_heap_thread.bytes_left -= size_bytes;
+  return true;
 }
 
 void
 sonde_heap_recorder_reach (const void *block, size_t size_bytes, const SondeCallSite *caller)
 {
-  if (__builtin_expect (is_new (), false))
-    {
-      if (open_ring () == NULL)
-        return;
-      if (size_bytes < sonde_heap_thread.bytes_left)
-        {
-          sonde_heap_thread.bytes_left -= size_bytes;
-          return;
-        }
-    }
-  if (sonde_ring_load_relaxed (&mode) == SONDE_MEMORY_ALL)
-    record_allocation (block, size_bytes, caller);
-  else
+  int r = check_wanted ();
+
+  if (__builtin_expect (r == -ECHILD, false) && is_passed_by (size_bytes))
+    return;
+  if (sonde_ring_load_relaxed (&mode) == SONDE_MEMORY_SAMPLED)
     {
       sonde_heap_thread.bytes_left = sonde_sample_distance_draw (&own.random, own.interval_bytes);
       record_sample (block, size_bytes, caller);
     }
+  else if (r != -EAGAIN)
+    record_allocation (block, size_bytes, caller);
 }
 
 bool
@@ -253,7 +275,7 @@ sonde_heap_recorder_freeing (const void *block)
       || (sonde_ring_load_relaxed (&mode) == SONDE_MEMORY_SAMPLED
           && !sonde_address_set_remove (&sampled, (uintptr_t) block)))
     return false;
-  return record_free (block);
+  return check_wanted () != -EAGAIN && record_free (block);
 }
 
 void

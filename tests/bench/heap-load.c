@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Pairs of malloc() and free(), so many calls deep: heap-load PAIRS DEPTH THREADS. Prints the ns of
+ * CPU time of each pair, of all threads together, and how many events it made. */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define MAX_THREADS 16
+#define BLOCK_BYTES 64
+
+static unsigned long n_pairs;
+static unsigned long depth;
+
+static int64_t
+cpu_ns (void)
+{
+  struct timespec now;
+
+  clock_gettime (CLOCK_THREAD_CPUTIME_ID, &now);
+  return (int64_t) now.tv_sec * INT64_C (1000000000) + now.tv_nsec;
+}
+
+static void
+allocate (void)
+{
+  for (unsigned long i = 0; i < n_pairs; i++)
+    {
+      void *block = malloc (BLOCK_BYTES);
+
+      __asm__ volatile("" : "+r"(block) : : "memory"); /* it may not be left out */
+      free (block);
+    }
+}
+
+static unsigned long
+descend (unsigned long left)
+{
+  volatile unsigned long here = left;
+
+  if (left == 0)
+    allocate ();
+  else
+    descend (left - 1);
+  return here;
+}
+
+static void *
+run (void *data)
+{
+  int64_t *used_ns = data;
+  int64_t start_ns = cpu_ns ();
+
+  descend (depth);
+  *used_ns = cpu_ns () - start_ns;
+  return NULL;
+}
+
+int
+main (int argc, char **argv)
+{
+  pthread_t threads[MAX_THREADS];
+  int64_t used_ns[MAX_THREADS];
+  unsigned long n_threads;
+  double sum_ns = 0;
+
+  if (argc != 4)
+    return EXIT_FAILURE;
+  n_pairs = strtoul (argv[1], NULL, 10);
+  depth = strtoul (argv[2], NULL, 10);
+  n_threads = strtoul (argv[3], NULL, 10);
+  if (n_pairs == 0 || n_threads == 0 || n_threads > MAX_THREADS)
+    return EXIT_FAILURE;
+
+  /* One thread is the program's own: others would be a new kind of stack, and their own blocks. */
+  for (unsigned long i = 1; i < n_threads; i++)
+    if (pthread_create (&threads[i], NULL, run, &used_ns[i]) != 0)
+      return EXIT_FAILURE;
+  run (&used_ns[0]);
+  for (unsigned long i = 1; i < n_threads; i++)
+    pthread_join (threads[i], NULL);
+
+  for (unsigned long i = 0; i < n_threads; i++)
+    sum_ns += (double) used_ns[i];
+  printf ("pair_ns=%.2f events=%lu\n", sum_ns / ((double) n_pairs * (double) n_threads),
+          2 * n_pairs * n_threads);
+  return EXIT_SUCCESS;
+}
