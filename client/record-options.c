@@ -299,7 +299,7 @@ sonde_record_options_preload (const SondeRecordOptions *self)
 
   if (self->memory == NULL)
     return NULL;
-  return library != NULL ? library : SONDE_LIBDIR "/sonde/libsonde-memory.so";
+  return library != NULL ? library : SONDE_LIBDIR "/libsonde-memory.so";
 }
 
 char *

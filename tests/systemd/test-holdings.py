@@ -49,6 +49,11 @@ def names_of(mask):
     return {CAPABILITIES.get(bit, f'number {bit}') for bit in bits}
 
 
+def read_maps(pid):
+    with open(f'/proc/{pid}/maps', encoding='utf-8') as file:
+        return file.read()
+
+
 def words(cell):
     return set() if cell == 'none' else set(cell.split())
 
@@ -93,7 +98,7 @@ def check_process(table, name, pid):
 
 
 def main():
-    tap = Tap(7)
+    tap = Tap(8)
     table = read_table(sys.argv[2])
     alice = User('alice')
     target = alice.start('bash', '-c', 'while :; do :; done')
@@ -129,8 +134,7 @@ def main():
         check(len(texts) == len(COUNTERS.split(',')), f'{texts}')
 
     with tap.case('the files of a worker are those that its target has mapped'):
-        with open(f'/proc/{target.pid}/maps', encoding='utf-8') as file:
-            mapped = {line.split()[5] for line in file if len(line.split()) > 5}
+        mapped = {line.split()[5] for line in read_maps(target.pid).splitlines() if len(line.split()) > 5}
         files = {link for link in descriptors(spare) if re.fullmatch(KINDS['file'], link)}
         check(files and files <= mapped, f'{files - mapped}')
 
@@ -152,6 +156,20 @@ def main():
                    'the state before')
         check_process(table, 'sonded', sonded)
         check_descriptors(table, 'sonded', sonded, at_rest)
+
+    with tap.case('a worker with rings of a program holds what is written'):
+        wait_until(lambda: len(processes('sonde-capture')) == 1, 'the next spare worker')
+        worker, = processes('sonde-capture')
+        alice.run('touch', 'go-on')
+        recording = alice.start_recording('third.syscap', '--memory=sampled', '--', 'bash', '-c',
+                                          'while [ -e go-on ]; do x=$x.; done')
+        wait_until(lambda: '/memfd:sonde-ring' in read_maps(worker), 'a ring')
+        check_process(table, 'sonde-capture', worker)
+        check_descriptors(table, 'sonde-capture', worker, at_rest, 'descriptors in a session')
+        check_descriptors(table, 'sonded', sonded, at_rest, 'descriptors in a session')
+        alice.run('rm', 'go-on')
+        capture = alice.finish_recording(recording, 'third.syscap')
+        check(capture.counts['ALLOCATION'] > 0, 'the ring brought nothing')
 
     with tap.case('both scores are those that are written'):
         for name, unit in (('sonded', 'sonded.service'), ('sonde-capture', 'sonde-capture@0-1-0.service')):

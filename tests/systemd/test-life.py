@@ -256,7 +256,7 @@ def test_processor(user):
 
 
 def main():
-    tap = Tap(12)
+    tap = Tap(13)
     build = sys.argv[1]
     alice = User('alice')
     target = alice.start('bash', '-c', 'while :; do :; done').pid
@@ -331,6 +331,26 @@ def main():
 
     with tap.case('a session that was taken over follows processors that come'):
         test_processor(alice)
+
+    with tap.case('a session of a unit goes on with the unit, and ends with it even while sonded is dead'):
+        run('systemd-run', '--unit=busy', 'bash', '-c', 'while :; do :; done')
+        busy = int(run('systemctl', 'show', '--property=MainPID', '--value', 'busy'))
+        session = start_session(unit=GLib.Variant('s', 'busy.service'))
+        path = capture_file(session)
+        for _ in range(3):
+            kill_service()
+            check(running() == {session}, sessions())
+        kill_ns = time.monotonic_ns()
+        wait_until(lambda: time.monotonic_ns() > kill_ns + 1e9, 'a second of samples')
+        hold_service()
+        run('systemctl', 'stop', 'busy')
+        set_up_service('')
+        wait_until(lambda: sessions()[session] == 'finished', 'the end')
+        capture = Capture(path)
+        check(not capture.ledger_faults(), '\n'.join(capture.ledger_faults()))
+        late = [sample for sample in capture.samples if sample.pid == busy and sample.time_ns > kill_ns]
+        check(late, f'{len(capture.samples)} samples, none after the kills')
+        forget_finished()
 
     with tap.case('a worker that is killed ends its session, and the capture is whole up to there'):
         n_kills = 20 * ROUNDS

@@ -437,7 +437,9 @@ static void
 costs_only_itself (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamModel) all = NULL;
+  gint64 begin_us = g_get_monotonic_time ();
   gint64 now_us;
+  gboolean is_slow_machine;
 
   for (guint i = 0; i < MAX_READERS; i++)
     {
@@ -457,16 +459,18 @@ costs_only_itself (Fixture *fixture, gconstpointer data)
         sonde_recorder_flush (fixture->base.recorder);
     }
   now_us = g_get_monotonic_time ();
+  /* Which needs half a minute for all this may have closed the stuck ones by itself. */
+  is_slow_machine = now_us - begin_us > SONDE_SINK_STUCK_US;
   for (guint i = 0; i < MAX_READERS; i++)
     if (i % 4 == 3)
       g_assert_cmpint (fixture->closed[i + 1], ==, EPIPE);
-    else
+    else if (i % 4 != 1 || !is_slow_machine)
       g_assert_cmpint (fixture->closed[i + 1], ==, -1);
 
-  /* Later; a busy machine may have kept us for a while, too. Those who take a little are left alone
-   * as long as they do. */
-  sonde_recorder_close_stuck (fixture->base.recorder, now_us + SONDE_SINK_STUCK_US / 2);
-  for (guint i = 0; i < MAX_READERS; i += 4)
+  /* Half a minute after the first, and after the last that they can have taken. Those who take a
+   * little are left alone as long as they do. */
+  sonde_recorder_close_stuck (fixture->base.recorder, begin_us + SONDE_SINK_STUCK_US);
+  for (guint i = 0; i < MAX_READERS && !is_slow_machine; i += 4)
     g_assert_cmpint (fixture->closed[i + 2], ==, -1);
   for (guint i = 0; i < MAX_READERS; i += 4)
     read_some (&fixture->readers[i + 2], G_MAXUINT);
