@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The heap of real programs, through sonded and its worker into captures: test-heap.py BUILD HEAP_LOAD"""
+
+import os
+import re
+import subprocess
+import sys
+
+from system import System, check
+
+N_PAIRS = 500_000
+N_EVENTS = 2 * N_PAIRS
+WAIT = '--memory-wait=1000000'
+# What a program allocates by itself: the buffer of its standard output.
+MAX_OTHER_EVENTS = 8
+SQL = '''create table t(a); with recursive c(x) as (select 1 union all select x+1 from c where x<50000)
+insert into t select x from c; select sum(a) from t;'''
+
+
+def record(system, name, *arguments):
+    """(frames by type, {quantity: number} of the ledger, of the events of programs)"""
+    process = system.start_recording(name, '--event=none', *arguments)
+    output, errors = process.communicate(timeout=120)
+    check(process.returncode == 0, f'record: exit status {process.returncode}\n{output}{errors}')
+    ledger = re.search(r'^events +ok +events-produced (\d+) = events-recorded (\d+) \+ events-lost-ring (\d+)',
+                       system.sondectl('verify', system.path(name)), re.M)
+    check(ledger, 'no account of events')
+    return system.dump_counts(name), dict(zip(('produced', 'recorded', 'lost'), map(int, ledger.groups())))
+
+
+def load(n_threads=1):
+    return '--', os.path.abspath(sys.argv[2]), str(N_PAIRS // n_threads), '18', str(n_threads)
+
+
+def test_wait(system):
+    counts, ledger = record(system, 'wait.syscap', '--memory', WAIT, *load(2))
+    system.note(ledger)
+    check(ledger['lost'] == 0 and 0 <= ledger['recorded'] - N_EVENTS <= MAX_OTHER_EVENTS, ledger)
+    check(counts['ALLOCATION'] == ledger['recorded'], f"{counts['ALLOCATION']} frames")
+
+
+def test_drop(system):
+    counts, ledger = record(system, 'drop.syscap', '--memory', *load())
+    system.note(ledger)
+    check(ledger['lost'] + ledger['recorded'] == ledger['produced'], ledger)
+    check(0 <= ledger['produced'] - N_EVENTS <= MAX_OTHER_EVENTS, f'the program made {N_EVENTS}: {ledger}')
+    check(counts['ALLOCATION'] == ledger['recorded'], f"{counts['ALLOCATION']} frames")
+
+
+def test_sampled(system):
+    """Blocks of 64 bytes, one of 8192 bytes: within five standard deviations."""
+    counts, ledger = record(system, 'sampled.syscap', '--memory=sampled', '--memory-interval=8192', WAIT, *load())
+    expected = 2 * N_PAIRS * 64 / 8192
+    system.note(f'{ledger}, {expected:.0f} expected')
+    check(ledger['lost'] == 0 and abs(counts['ALLOCATION'] - expected) < 2 * 5 * (expected / 2) ** 0.5, ledger)
+
+
+def test_agreement(system):
+    command = ('sqlite3', ':memory:', SQL)
+    record(system, 'sqlite.syscap', '--memory', WAIT, '--', *command)
+    text = system.sondectl('heap', system.path('sqlite.syscap'))
+    allocated, live = (re.search(rf'^{line} +([\d,]+) bytes .*in ([\d,]+) blocks', text, re.M).groups()
+                       for line in ('Allocated', 'Not freed'))
+    valgrind = subprocess.run(('valgrind', '--run-libc-freeres=no', *command), capture_output=True, text=True,
+                              timeout=120, check=True).stderr
+    total = re.search(r'usage: ([\d,]+) allocs, [\d,]+ frees, ([\d,]+) bytes', valgrind).groups()
+    at_exit = re.search(r'in use at exit: ([\d,]+) bytes in ([\d,]+) blocks', valgrind).groups()
+    system.note(f'{allocated[1]} blocks of {allocated[0]} bytes, {live[0]} bytes left')
+    check(allocated == total[::-1], f'{allocated}, but {total} for valgrind')
+    check(live == at_exit, f'{live} left, but {at_exit} for valgrind')
+
+
+def test_children(system):
+    """A shell, two of its children, and the program that takes its place."""
+    load_program = os.path.abspath(sys.argv[2])
+    command = f"sqlite3 :memory: 'select 1' & sqlite3 :memory: 'select 2'; wait; exec {load_program} 1000 1 1"
+    process = system.start_recording('children.syscap', '--event=none', '--memory', WAIT, '--', 'bash', '-c', command)
+    capture, _ = system.finish_recording(process, 'children.syscap')
+    names = {name for _, name in capture.processes}
+    system.note(f"{capture.counts['ALLOCATION']} events of {sorted(names)}")
+    check(capture.counts['ALLOCATION'] > 2000, 'too few events')
+    check(sum('sqlite3' in name for _, name in capture.processes) >= 2, names)
+
+
+def main():
+    system = System(5)
+    os.environ['SONDE_MEMORY_LIBRARY'] = system.program('shared-ring/collector/memory/libsonde-memory.so')
+    with system.case('with the wait no event is lost'):
+        test_wait(system)
+    with system.case('without it what is lost is counted by the program'):
+        test_drop(system)
+    with system.case('samples are as many as they should be'):
+        test_sampled(system)
+    with system.case('sondectl heap agrees with valgrind'):
+        test_agreement(system)
+    with system.case('children have heaps of their own'):
+        test_children(system)
+    system.finish()
+
+
+if __name__ == '__main__':
+    main()
