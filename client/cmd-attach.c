@@ -148,7 +148,7 @@ attach (const Options *options, const char *path)
   if (request == NULL)
     return 1;
   g_variant_ref_sink (request);
-  connection = sonde_connection_open_bus (TRUE, &error);
+  connection = sonde_connection_open_bus (SONDE_ASK_TERMINAL, &error);
   if (connection == NULL)
     {
       sonde_service_error_complain ("", error, FALSE);

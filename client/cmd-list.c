@@ -81,7 +81,7 @@ sonde_cmd_list (int argc, char **argv)
       sonde_cli_complain ("list takes no arguments; see sondectl list --help");
       return 1;
     }
-  connection = sonde_connection_open_bus (all, &error);
+  connection = sonde_connection_open_bus (all ? SONDE_ASK_TERMINAL : SONDE_ASK_NOBODY, &error);
   if (connection == NULL
       || !sonde_dbus_manager_call_list_sessions_sync (
           connection->manager,

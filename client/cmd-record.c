@@ -319,7 +319,7 @@ connect_service (Record *self, gboolean may_fall_back)
   const SondeRecordOptions *options = self->options;
 
   if (!options->embedded)
-    self->connection = sonde_connection_open_bus (TRUE, &error);
+    self->connection = sonde_connection_open_bus (SONDE_ASK_TERMINAL, &error);
   if (self->connection == NULL && (options->embedded || may_fall_back))
     {
       g_clear_error (&error);
@@ -349,7 +349,7 @@ static void
 run_loop (Record *self, GVariant *request, GUnixFDList *fds)
 {
   static const SondeRecordingHandler recording_handler
-      = { recording_started, control_opened, process_added, show_progress, recording_ended };
+      = { recording_started, control_opened, process_added, show_progress, recording_ended, NULL };
   static const SondeSpawnHandler spawn_handler = { exec_failed, command_exited };
   guint sources[] = {
     g_unix_signal_add (SIGINT, on_interrupt, self),

@@ -110,7 +110,7 @@ sonde_cmd_stop (int argc, char **argv)
       sonde_cli_complain ("stop needs the number of one SESSION; sondectl list shows them");
       return 1;
     }
-  connection = sonde_connection_open_bus (TRUE, &error);
+  connection = sonde_connection_open_bus (SONDE_ASK_TERMINAL, &error);
   if (connection == NULL)
     {
       sonde_service_error_complain ("", error, FALSE);

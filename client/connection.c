@@ -33,7 +33,7 @@ open_manager (SondeConnection *self, GError **error)
 }
 
 SondeConnection *
-sonde_connection_open_bus (gboolean may_ask, GError **error)
+sonde_connection_open_bus (SondeAsk ask, GError **error)
 {
   g_autoptr (SondeConnection) self = g_new0 (SondeConnection, 1);
   g_autoptr (GError) failure = NULL;
@@ -58,8 +58,8 @@ sonde_connection_open_bus (gboolean may_ask, GError **error)
                    "The system bus has no service %s", BUS_NAME);
       return NULL;
     }
-  self->may_ask = may_ask && isatty (STDIN_FILENO);
-  if (self->may_ask && getuid () != 0)
+  self->may_ask = ask == SONDE_ASK_DESKTOP || (ask == SONDE_ASK_TERMINAL && isatty (STDIN_FILENO));
+  if (self->may_ask && ask == SONDE_ASK_TERMINAL && getuid () != 0)
     self->agent = sonde_tty_agent_start ();
   return g_steal_pointer (&self);
 }

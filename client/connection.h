@@ -16,13 +16,20 @@ typedef struct
   GSubprocess *agent;  /* does so on this terminal; NULL if that is not for us */
 } SondeConnection;
 
+/* Whom polkit may ask for a password. */
+typedef enum
+{
+  SONDE_ASK_NOBODY,
+  SONDE_ASK_DESKTOP,  /* whoever sits at it: the agent of the session */
+  SONDE_ASK_TERMINAL, /* the same, or an agent on our terminal; nobody if standard input is none */
+} SondeAsk;
+
 /**
  * sonde_connection_open_bus:
- * @may_ask: polkit may ask for a password, if somebody sits at a terminal
  *
  * Reaches the system's service. Blocks: for start-up only.
  */
-SondeConnection *sonde_connection_open_bus (gboolean may_ask, GError **error);
+SondeConnection *sonde_connection_open_bus (SondeAsk ask, GError **error);
 
 /**
  * sonde_connection_open_embedded:

@@ -227,6 +227,20 @@ write_all (SondeRecording *self, const guint8 *bytes, gsize size)
 }
 
 static gboolean
+deliver (SondeRecording *self, const guint8 *bytes, gsize size)
+{
+  GError *error = NULL;
+
+  if (self->handler->data == NULL)
+    return write_all (self, bytes, size);
+  self->bytes += size;
+  if (self->handler->data (bytes, size, &error, self->user_data))
+    return TRUE;
+  fail (self, error);
+  return FALSE;
+}
+
+static gboolean
 reach_eof (SondeRecording *self)
 {
   self->at_eof = TRUE;
@@ -252,10 +266,18 @@ capture_ready (gint fd, GIOCondition condition, gpointer user_data)
         fail (self, g_error_new (G_IO_ERROR, g_io_error_from_errno (errno),
                                  "Cannot read the capture: %s", g_strerror (errno)));
       /* closing our end is what stops the session if the disk is full */
-      if (n <= 0 || !write_all (self, self->buffer, (gsize) n))
+      if (n <= 0 || !deliver (self, self->buffer, (gsize) n))
         return reach_eof (self);
     }
   return G_SOURCE_CONTINUE;
+}
+
+void
+sonde_recording_read (SondeRecording *self)
+{
+  if (self->capture_source == 0 && self->capture_fd >= 0)
+    self->capture_source
+        = g_unix_fd_add (self->capture_fd, G_IO_IN | G_IO_HUP | G_IO_ERR, capture_ready, self);
 }
 
 /* Returns: a descriptor, or -1 */
@@ -344,8 +366,8 @@ profile_ready (GObject *source, GAsyncResult *result, gpointer user_data)
 
   self->path = g_steal_pointer (&path);
   self->start_us = g_get_monotonic_time ();
-  self->capture_source
-      = g_unix_fd_add (self->capture_fd, G_IO_IN | G_IO_HUP | G_IO_ERR, capture_ready, self);
+  if (self->handler->data == NULL)
+    sonde_recording_read (self);
   sonde_dbus_session_proxy_new (
       self->connection->bus,
       G_DBUS_PROXY_FLAGS_DO_NOT_LOAD_PROPERTIES | G_DBUS_PROXY_FLAGS_DO_NOT_CONNECT_SIGNALS,

@@ -11,7 +11,7 @@ typedef struct SondeRecording SondeRecording;
 
 typedef struct
 {
-  /* The session runs and its capture is being read. */
+  /* The session runs. */
   void (*started) (gpointer user_data);
   /* Answer to sonde_recording_open_control(). @fd: (transfer full): for the programs; -1 with
    * @error */
@@ -22,12 +22,15 @@ typedef struct
   void (*refreshed) (gpointer user_data);
   /* Comes once, last. @error NULL: everything that the session recorded was written. */
   void (*ended) (const GError *error, gpointer user_data);
+  /* Takes bytes of the capture if they are not for a file; FALSE with @error ends the session.
+   * They come after sonde_recording_read(). */
+  gboolean (*data) (const guint8 *bytes, gsize size_bytes, GError **error, gpointer user_data);
 } SondeRecordingHandler;
 
 /**
  * sonde_recording_new:
  * @connection: (transfer none): kept by the caller as long as the recording
- * @out_fd: (transfer none): where the capture goes; written to in blocking mode
+ * @out_fd: (transfer none): where the capture goes; written to in blocking mode. -1: to @handler
  */
 SondeRecording *sonde_recording_new (SondeConnection *connection,
                                      int out_fd,
@@ -42,6 +45,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeRecording, sonde_recording_free)
  * @fds: (nullable): what the handles in @options mean
  */
 void sonde_recording_start (SondeRecording *self, GVariant *options, GUnixFDList *fds);
+
+/* Begins to read the capture for the handler, once the session has started. */
+void sonde_recording_read (SondeRecording *self);
 
 /* Once it has started. */
 void sonde_recording_open_control (SondeRecording *self);

@@ -43,6 +43,7 @@ LAYERS = {
     'daemon/capture': GLIB + CONFIG
     + ['daemon/base/*.h', 'protocol/*.h', 'shared-ring/*.h', 'unwind/*.h', 'symbols/*.h', 'seccomp.h'],
     'client': GLIB + GENERATED + LIBDW + JSON + PACKING + ['protocol/*.h', 'symbols/*.h'],
+    'client/library': GLIB + DBUS + ['client/*.h', 'protocol/*.h'],
     # To be copied out of the checkout: nothing of ours.
     'docs/examples': GLIB,
     'tests': ['*'],

@@ -323,6 +323,27 @@ make_events (char **arguments)
   return 0;
 }
 
+/* Mappings of all kinds, of which two are memory. */
+static int
+map_memory (char **arguments)
+{
+  const size_t page = (size_t) getpagesize ();
+  const int both = PROT_READ | PROT_WRITE;
+  char *area = mmap (NULL, 11 * page, both, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char *file = mmap (NULL, 13 * page, PROT_READ, MAP_PRIVATE, memfd_create ("file", 0), 0);
+  char *reserved = mmap (NULL, 17 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+  CHECK (area != MAP_FAILED && file != MAP_FAILED && reserved != MAP_FAILED);
+  area = mremap (area, 11 * page, 23 * page, MREMAP_MAYMOVE);
+  CHECK (area != MAP_FAILED && munmap (area, 23 * page) == 0);
+  file = mremap (file, 13 * page, 29 * page, MREMAP_MAYMOVE);
+  CHECK (file != MAP_FAILED && munmap (file, 29 * page) == 0);
+  errno = 0;
+  CHECK (munmap (reserved + 1, page) < 0 && errno == EINVAL);
+  CHECK (mmap (NULL, 0, both, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED && errno == EINVAL);
+  return munmap (reserved, 17 * page);
+}
+
 static const struct
 {
   const char *name;
@@ -338,6 +359,7 @@ static const struct
   { "modules", load_modules },
   { "thread-ends", end_threads },
   { "close", close_all },
+  { "map", map_memory },
   { "events", make_events },
 };
 

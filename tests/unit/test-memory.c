@@ -30,12 +30,15 @@ static const ControlServerOptions all
 static const char *preloads;
 static const char *arguments[MAX_ARGUMENTS];
 static int output = -1;
+static gboolean with_mappings;
 
 static int
 run_client (void)
 {
   if (output >= 0)
     dup2 (output, STDOUT_FILENO);
+  if (with_mappings)
+    g_setenv ("SONDE_MEMORY_MMAP", "1", TRUE);
   g_setenv ("LD_PRELOAD", preloads, TRUE);
   execv (client, (char *const *) arguments);
   return 127;
@@ -158,6 +161,29 @@ gives_children_rings_of_their_own (void)
   g_assert_cmpuint (count_sizes (server, 200001, 200001), ==, 4);
   g_assert_cmpuint (count_sizes (server, 200002, 200002), ==, 1);
   g_assert_cmpuint (server->n_links, ==, 6);
+}
+
+static void
+tells_of_mappings_if_asked (void)
+{
+  const gint64 page = sysconf (_SC_PAGESIZE);
+  g_autoptr (ControlServer) with = NULL;
+  g_autoptr (ControlServer) without = NULL;
+  HeapSummary sum;
+
+  set_arguments ("map", NULL);
+  without = run (&all);
+  g_assert_cmpuint (count_sizes (without, 11 * page, G_MAXINT64), ==, 0);
+
+  with_mappings = TRUE;
+  with = run (&all);
+  with_mappings = FALSE;
+  sum_up (with, &sum);
+  g_assert_cmpuint (count_sizes (with, 11 * page, 11 * page), ==, 1);
+  g_assert_cmpuint (count_sizes (with, 23 * page, 23 * page), ==, 1);
+  g_assert_cmpuint (sum.n_allocations, ==, 2);
+  g_assert_cmpuint (sum.n_frees, ==, 2);
+  g_assert_cmpuint (sum.n_unknown, ==, 0);
 }
 
 static void
@@ -418,6 +444,7 @@ main (int argc, char **argv)
   g_test_add_func ("/memory/takes-back-what-failed", takes_back_what_failed);
   g_test_add_func ("/memory/keeps-threads-apart", keeps_threads_apart);
   g_test_add_func ("/memory/gives-children-rings-of-their-own", gives_children_rings_of_their_own);
+  g_test_add_func ("/memory/tells-of-mappings-if-asked", tells_of_mappings_if_asked);
   g_test_add_func ("/memory/survives-signal-handlers", survives_signal_handlers);
   g_test_add_func ("/memory/walks-other-stacks", walks_other_stacks);
   g_test_add_func ("/memory/follows-modules-and-takes-no-static-tls",

@@ -229,7 +229,7 @@ static void
 set_up (Fixture *self, gconstpointer mode)
 {
   static const SondeRecordingHandler handler
-      = { on_started, on_control_opened, on_added, on_refreshed, on_ended };
+      = { on_started, on_control_opened, on_added, on_refreshed, on_ended, NULL };
 
   self->mode = GPOINTER_TO_INT (mode);
   self->capture_fd = -1;

@@ -32,6 +32,7 @@ typedef struct
   uint32_t max_depth;
   int32_t pid;
   int32_t tid;
+  bool is_inside; /* getting its ring */
   SondeEventClock clock;
 } Thread;
 
@@ -142,13 +143,22 @@ open_ring (void)
     }
 
   own.writer = NULL;
+  own.is_inside = true;
   ring = sonde_thread_ring_get (sonde_ring_load_relaxed (&n_rings) < N_LARGE_RINGS ? &large_wish
                                                                                    : &wish);
-  if (ring->writer == NULL)
-    return NULL;
-  sonde_ring_add (&n_rings, 1);
-  enter_ring (ring);
+  if (ring->writer != NULL)
+    {
+      sonde_ring_add (&n_rings, 1);
+      enter_ring (ring);
+    }
+  own.is_inside = false;
   return own.writer;
+}
+
+bool
+sonde_heap_recorder_is_inside (void)
+{
+  return own.is_inside;
 }
 
 /* Room in the thread's ring, which is made if there is none; or what went wrong. */

@@ -54,3 +54,6 @@ bool sonde_heap_recorder_freeing (const void *block);
 
 /* The block whose end was told of lives on. @size_bytes: as far as is known. */
 void sonde_heap_recorder_kept (const void *block, size_t size_bytes, const SondeCallSite *caller);
+
+/* Whether this thread is getting its ring: what it maps now is not the program's. */
+bool sonde_heap_recorder_is_inside (void);

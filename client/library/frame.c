@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Frames of a capture as the library hands them out. */
+#include "client/library/frame.h"
+
+#include "client/frame-text.h"
+
+struct _SondeClientFrame
+{
+  GBytes *bytes; /* 8-aligned, as g_malloc gives it */
+  gatomicrefcount n_refs;
+};
+
+G_DEFINE_BOXED_TYPE (SondeClientFrame,
+                     sonde_client_frame,
+                     sonde_client_frame_ref,
+                     sonde_client_frame_unref)
+
+SondeClientFrame *
+sonde_client_frame_new (const SondeFrame *frame)
+{
+  SondeClientFrame *self = g_new0 (SondeClientFrame, 1);
+
+  self->bytes = g_bytes_new (frame, frame->len);
+  g_atomic_ref_count_init (&self->n_refs);
+  return self;
+}
+
+const SondeFrame *
+sonde_client_frame_peek (const SondeClientFrame *self)
+{
+  return g_bytes_get_data (self->bytes, NULL);
+}
+
+/**
+ * sonde_client_frame_ref:
+ *
+ * Returns: (transfer full): @self
+ */
+SondeClientFrame *
+sonde_client_frame_ref (SondeClientFrame *self)
+{
+  g_atomic_ref_count_inc (&self->n_refs);
+  return self;
+}
+
+/**
+ * sonde_client_frame_unref:
+ * @self: (transfer full) (nullable): a frame
+ */
+void
+sonde_client_frame_unref (SondeClientFrame *self)
+{
+  if (self == NULL || !g_atomic_ref_count_dec (&self->n_refs))
+    return;
+  g_bytes_unref (self->bytes);
+  g_free (self);
+}
+
+/**
+ * sonde_client_frame_get_frame_type:
+ *
+ * Returns: a #SondeClientFrameType, or another one of docs/protocol.md
+ */
+guint
+sonde_client_frame_get_frame_type (SondeClientFrame *self)
+{
+  return sonde_client_frame_peek (self)->type;
+}
+
+/**
+ * sonde_client_frame_get_pid:
+ *
+ * Returns: the process, or -1
+ */
+gint
+sonde_client_frame_get_pid (SondeClientFrame *self)
+{
+  return sonde_client_frame_peek (self)->pid;
+}
+
+/**
+ * sonde_client_frame_get_time_ns:
+ *
+ * Returns: when, in ns of CLOCK_MONOTONIC; frames do not come in this order
+ */
+gint64
+sonde_client_frame_get_time_ns (SondeClientFrame *self)
+{
+  return sonde_client_frame_peek (self)->time_ns;
+}
+
+/**
+ * sonde_client_frame_get_bytes:
+ *
+ * Returns: (transfer full): the whole frame, as docs/protocol.md describes it
+ */
+GBytes *
+sonde_client_frame_get_bytes (SondeClientFrame *self)
+{
+  return g_bytes_ref (self->bytes);
+}
+
+/**
+ * sonde_client_frame_to_string:
+ *
+ * Returns: (transfer full): the frame as the line that sondectl dump prints
+ */
+char *
+sonde_client_frame_to_string (SondeClientFrame *self)
+{
+  GString *line = g_string_new (NULL);
+
+  sonde_frame_text_append (line, sonde_client_frame_peek (self));
+  return g_string_free (line, FALSE);
+}

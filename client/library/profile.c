@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Call trees with names, as objects. */
+#include "client/capture-file.h"
+#include "client/library/frame.h"
+#include "client/profile-view.h"
+#include "client/report.h"
+#include "client/text.h"
+
+/**
+ * SondeClientProfile:
+ *
+ * Sums up samples as frames bring them, then looks up their names.
+ */
+struct _SondeClientProfile
+{
+  GObject parent_instance;
+
+  SondeReport *report;
+  gboolean is_finished;
+};
+
+/**
+ * SondeClientCall:
+ *
+ * A function in one place of a call tree, or the process at its root.
+ */
+struct _SondeClientCall
+{
+  GObject parent_instance;
+
+  SondeClientProfile *profile;
+  const SondeProfileProcess *process; /* of the profile */
+  guint32 node;                       /* of its tree; 0: the process */
+  char *name;
+};
+
+G_DEFINE_FINAL_TYPE (SondeClientProfile, sonde_client_profile, G_TYPE_OBJECT)
+G_DEFINE_FINAL_TYPE (SondeClientCall, sonde_client_call, G_TYPE_OBJECT)
+
+static void
+sonde_client_profile_finalize (GObject *object)
+{
+  sonde_report_free (SONDE_CLIENT_PROFILE (object)->report);
+  G_OBJECT_CLASS (sonde_client_profile_parent_class)->finalize (object);
+}
+
+static void
+sonde_client_profile_class_init (SondeClientProfileClass *class)
+{
+  G_OBJECT_CLASS (class)->finalize = sonde_client_profile_finalize;
+}
+
+static void
+sonde_client_profile_init (SondeClientProfile *self)
+{
+  self->report = sonde_report_new (NULL);
+}
+
+static void
+sonde_client_call_finalize (GObject *object)
+{
+  SondeClientCall *self = SONDE_CLIENT_CALL (object);
+
+  g_clear_object (&self->profile);
+  g_free (self->name);
+  G_OBJECT_CLASS (sonde_client_call_parent_class)->finalize (object);
+}
+
+static void
+sonde_client_call_class_init (SondeClientCallClass *class)
+{
+  G_OBJECT_CLASS (class)->finalize = sonde_client_call_finalize;
+}
+
+static void
+sonde_client_call_init (SondeClientCall *self)
+{
+}
+
+/**
+ * sonde_client_profile_new:
+ *
+ * Returns: (transfer full): a profile without samples
+ */
+SondeClientProfile *
+sonde_client_profile_new (void)
+{
+  return g_object_new (SONDE_CLIENT_TYPE_PROFILE, NULL);
+}
+
+/**
+ * sonde_client_profile_add_frame:
+ * @frame: the next frame of one capture
+ *
+ * Takes frames in the order of the capture, before sonde_client_profile_finish().
+ */
+void
+sonde_client_profile_add_frame (SondeClientProfile *self, SondeClientFrame *frame)
+{
+  g_return_if_fail (SONDE_CLIENT_IS_PROFILE (self) && !self->is_finished);
+
+  sonde_report_add_frame (self->report, sonde_client_frame_peek (frame));
+}
+
+/**
+ * sonde_client_profile_add_file:
+ * @path: (type filename): a capture
+ *
+ * Takes all frames of a file. Blocks.
+ *
+ * Returns: %FALSE if it is no capture, or breaks; what came before the break was taken
+ */
+gboolean
+sonde_client_profile_add_file (SondeClientProfile *self, const char *path, GError **error)
+{
+  g_autoptr (SondeCaptureFile) file = NULL;
+  g_autoptr (GError) failure = NULL;
+  const SondeFrame *frame;
+
+  g_return_val_if_fail (SONDE_CLIENT_IS_PROFILE (self) && !self->is_finished, FALSE);
+
+  file = sonde_capture_file_open (path, error);
+  if (file == NULL)
+    return FALSE;
+  while (sonde_capture_file_next (file, &frame, &failure))
+    sonde_report_add_frame (self->report, frame);
+  if (failure == NULL)
+    return TRUE;
+  g_propagate_error (error, g_steal_pointer (&failure));
+  return FALSE;
+}
+
+/**
+ * sonde_client_profile_finish:
+ * @names: how to look up names
+ *
+ * Looks up the names: in the capture, else in the files and debug files of this machine. Once, and
+ * no frame may follow. Blocks.
+ */
+void
+sonde_client_profile_finish (SondeClientProfile *self, SondeClientNames names)
+{
+  SondeSymbolOptions options = { .inlines = (names & SONDE_CLIENT_NAMES_INLINES) != 0,
+                                 .lines = (names & SONDE_CLIENT_NAMES_LINES) != 0 };
+
+  g_return_if_fail (SONDE_CLIENT_IS_PROFILE (self) && !self->is_finished);
+
+  sonde_report_finish (self->report, &options);
+  self->is_finished = TRUE;
+}
+
+/**
+ * sonde_client_profile_get_n_samples:
+ *
+ * Returns: samples so far
+ */
+guint64
+sonde_client_profile_get_n_samples (SondeClientProfile *self)
+{
+  g_return_val_if_fail (SONDE_CLIENT_IS_PROFILE (self), 0);
+
+  return sonde_capture_model_n_samples (sonde_report_model (self->report));
+}
+
+/* The function of a node that is no process. */
+static const SondeFunction *
+function_of (SondeClientCall *self)
+{
+  const SondeProfile *profile = sonde_report_profile (self->profile->report);
+
+  return sonde_profile_function (profile,
+                                 sonde_call_tree_node (self->process->tree, self->node)->id);
+}
+
+static SondeClientCall *
+new_call (SondeClientProfile *profile, const SondeProfileProcess *process, guint32 node)
+{
+  SondeClientCall *self = g_object_new (SONDE_CLIENT_TYPE_CALL, NULL);
+
+  self->profile = g_object_ref (profile);
+  self->process = process;
+  self->node = node;
+  self->name = node == 0 ? sonde_text_escape (process->process.comm, -1)
+                         : g_strdup (function_of (self)->name);
+  return self;
+}
+
+/**
+ * sonde_client_profile_get_processes:
+ *
+ * Returns: (transfer container) (element-type SondeClientCall): the processes with samples,
+ *   heaviest first; after sonde_client_profile_finish()
+ */
+GPtrArray *
+sonde_client_profile_get_processes (SondeClientProfile *self)
+{
+  GPtrArray *processes = g_ptr_array_new_with_free_func (g_object_unref);
+  const SondeProfile *profile;
+
+  g_return_val_if_fail (SONDE_CLIENT_IS_PROFILE (self) && self->is_finished, processes);
+
+  profile = sonde_report_profile (self->report);
+  for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
+    g_ptr_array_add (processes, new_call (self, sonde_profile_process (profile, i), 0));
+  return processes;
+}
+
+/**
+ * sonde_client_call_get_name:
+ *
+ * Returns: the function, or the short name of the process
+ */
+const char *
+sonde_client_call_get_name (SondeClientCall *self)
+{
+  g_return_val_if_fail (SONDE_CLIENT_IS_CALL (self), NULL);
+
+  return self->name;
+}
+
+/**
+ * sonde_client_call_get_module:
+ *
+ * Returns: "libc.so.6", "[kernel]"; "" if unknown
+ */
+const char *
+sonde_client_call_get_module (SondeClientCall *self)
+{
+  g_return_val_if_fail (SONDE_CLIENT_IS_CALL (self), NULL);
+
+  return self->node == 0 ? "" : function_of (self)->module;
+}
+
+/**
+ * sonde_client_call_get_source:
+ *
+ * Returns: "adler32.c:82"; "" if unknown or not asked for
+ */
+const char *
+sonde_client_call_get_source (SondeClientCall *self)
+{
+  g_return_val_if_fail (SONDE_CLIENT_IS_CALL (self), NULL);
+
+  return self->node == 0 ? "" : function_of (self)->source;
+}
+
+/**
+ * sonde_client_call_get_pid:
+ *
+ * Returns: the process
+ */
+gint
+sonde_client_call_get_pid (SondeClientCall *self)
+{
+  g_return_val_if_fail (SONDE_CLIENT_IS_CALL (self), -1);
+
+  return self->process->process.pid;
+}
+
+/**
+ * sonde_client_call_get_total:
+ *
+ * Returns: samples in it and in what it called
+ */
+guint64
+sonde_client_call_get_total (SondeClientCall *self)
+{
+  g_return_val_if_fail (SONDE_CLIENT_IS_CALL (self), 0);
+
+  return sonde_call_tree_node (self->process->tree, self->node)->total;
+}
+
+/**
+ * sonde_client_call_get_self:
+ *
+ * Returns: samples in it alone
+ */
+guint64
+sonde_client_call_get_self (SondeClientCall *self)
+{
+  g_return_val_if_fail (SONDE_CLIENT_IS_CALL (self), 0);
+
+  return sonde_call_tree_node (self->process->tree, self->node)->self;
+}
+
+static int
+compare_ids (gconstpointer a, gconstpointer b, gpointer user_data)
+{
+  guint32 left = *(const guint32 *) a;
+  guint32 right = *(const guint32 *) b;
+
+  return left < right ? -1 : left > right;
+}
+
+/**
+ * sonde_client_call_get_callees:
+ *
+ * Returns: (transfer container) (element-type SondeClientCall): what it called, heaviest first
+ */
+GPtrArray *
+sonde_client_call_get_callees (SondeClientCall *self)
+{
+  GPtrArray *callees = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr (GArray) nodes = NULL;
+
+  g_return_val_if_fail (SONDE_CLIENT_IS_CALL (self), callees);
+
+  nodes = sonde_call_tree_dup_children (self->process->tree, self->node, compare_ids, NULL);
+  for (guint i = 0; i < nodes->len; i++)
+    g_ptr_array_add (callees,
+                     new_call (self->profile, self->process, g_array_index (nodes, guint32, i)));
+  return callees;
+}

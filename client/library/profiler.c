@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The way to a profiling service, as an object. */
+#include "client/fd.h"
+#include "client/library/process-proof.h"
+#include "client/library/session.h"
+
+/**
+ * SondeClientProfiler:
+ *
+ * A connection to the system's service, or to one of our own. Sessions refer to it.
+ */
+struct _SondeClientProfiler
+{
+  GObject parent_instance;
+
+  SondeConnection *connection;
+};
+
+G_DEFINE_FINAL_TYPE (SondeClientProfiler, sonde_client_profiler, G_TYPE_OBJECT)
+
+static void
+sonde_client_profiler_finalize (GObject *object)
+{
+  sonde_connection_free (SONDE_CLIENT_PROFILER (object)->connection);
+  G_OBJECT_CLASS (sonde_client_profiler_parent_class)->finalize (object);
+}
+
+static void
+sonde_client_profiler_class_init (SondeClientProfilerClass *class)
+{
+  G_OBJECT_CLASS (class)->finalize = sonde_client_profiler_finalize;
+}
+
+static void
+sonde_client_profiler_init (SondeClientProfiler *self)
+{
+}
+
+/* @connection: (transfer full) (nullable) */
+static SondeClientProfiler *
+new_profiler (SondeConnection *connection)
+{
+  SondeClientProfiler *self;
+
+  if (connection == NULL)
+    return NULL;
+  self = g_object_new (SONDE_CLIENT_TYPE_PROFILER, NULL);
+  self->connection = connection;
+  return self;
+}
+
+/**
+ * sonde_client_profiler_new_bus:
+ * @may_ask: the desktop may ask the user for a password, where rights need one
+ *
+ * Reaches the system's service. Blocks: for start-up only.
+ *
+ * Returns: (transfer full): a profiler
+ */
+SondeClientProfiler *
+sonde_client_profiler_new_bus (gboolean may_ask, GError **error)
+{
+  return new_profiler (
+      sonde_connection_open_bus (may_ask ? SONDE_ASK_DESKTOP : SONDE_ASK_NOBODY, error));
+}
+
+/**
+ * sonde_client_profiler_new_embedded:
+ * @daemon_path: (nullable): sonded; by default the installed one
+ * @worker_path: (nullable): sonde-capture; by default the installed one
+ *
+ * Starts a service of our own, with the rights of the caller. Blocks: for start-up only.
+ *
+ * Returns: (transfer full): a profiler
+ */
+SondeClientProfiler *
+sonde_client_profiler_new_embedded (const char *daemon_path,
+                                    const char *worker_path,
+                                    GError **error)
+{
+  return new_profiler (sonde_connection_open_embedded (daemon_path, worker_path, error));
+}
+
+/**
+ * sonde_client_profiler_profile_async:
+ * @options: a{sv} of Manager.Profile, org.sonde.Profiler1(5)
+ * @fds: (nullable): what handles in @options mean
+ *
+ * Starts a session. @cancellable is looked at while nothing has answered yet.
+ */
+void
+sonde_client_profiler_profile_async (SondeClientProfiler *self,
+                                     GVariant *options,
+                                     GUnixFDList *fds,
+                                     GCancellable *cancellable,
+                                     GAsyncReadyCallback callback,
+                                     gpointer user_data)
+{
+  GTask *task;
+
+  g_return_if_fail (SONDE_CLIENT_IS_PROFILER (self));
+  g_return_if_fail (g_variant_is_of_type (options, G_VARIANT_TYPE_VARDICT));
+
+  task = g_task_new (self, cancellable, callback, user_data);
+  g_task_set_source_tag (task, sonde_client_profiler_profile_async);
+  sonde_client_session_new (G_OBJECT (self), self->connection, options, fds, task);
+}
+
+/* @options with "targets": @pid, proved by the first descriptor. Floating. */
+static GVariant *
+add_target (GVariant *options, gint pid)
+{
+  GVariantDict dict;
+
+  g_variant_dict_init (&dict, options);
+  g_variant_dict_insert_value (&dict, "targets",
+                               g_variant_new_parsed ("[(%u, %h)]", (guint32) pid, 0));
+  return g_variant_dict_end (&dict);
+}
+
+/**
+ * sonde_client_profiler_profile_process_async:
+ * @pid: a process that the caller may read
+ * @options: (nullable): a{sv}, without what chooses processes
+ *
+ * Starts a session for one process, all its threads and future children, which needs no password.
+ * sonde_client_profiler_profile_finish() has the answer.
+ */
+void
+sonde_client_profiler_profile_process_async (SondeClientProfiler *self,
+                                             gint pid,
+                                             GVariant *options,
+                                             GCancellable *cancellable,
+                                             GAsyncReadyCallback callback,
+                                             gpointer user_data)
+{
+  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+  g_autoptr (GVariant) chosen = NULL;
+  g_autoptr (GError) error = NULL;
+  sonde_autofd int maps = -1;
+
+  g_return_if_fail (SONDE_CLIENT_IS_PROFILER (self));
+  g_return_if_fail (options == NULL || g_variant_is_of_type (options, G_VARIANT_TYPE_VARDICT));
+
+  chosen = g_variant_ref_sink (add_target (options, pid));
+  maps = sonde_process_proof_open (pid, &error);
+  if (maps < 0 || g_unix_fd_list_append (fds, maps, &error) < 0)
+    {
+      g_task_report_error (self, callback, user_data, sonde_client_profiler_profile_process_async,
+                           g_steal_pointer (&error));
+      return;
+    }
+  sonde_client_profiler_profile_async (self, chosen, fds, cancellable, callback, user_data);
+}
+
+/**
+ * sonde_client_profiler_profile_finish:
+ *
+ * Returns: (transfer full): a session; nothing of it was read yet
+ */
+SondeClientSession *
+sonde_client_profiler_profile_finish (SondeClientProfiler *self,
+                                      GAsyncResult *result,
+                                      GError **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, self), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A session as an object: frames as signals, and its end. */
+#include "client/library/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "client/fd.h"
+#include "client/library/frame.h"
+#include "client/library/process-proof.h"
+#include "client/recording.h"
+#include "protocol/reader.h"
+
+/**
+ * SondeClientSession:
+ *
+ * A profile that is being made. It lives until it is over, whether somebody refers to it or not:
+ * sonde_client_session_stop() ends it, as do the ends of its processes and of this program.
+ */
+struct _SondeClientSession
+{
+  GObject parent_instance;
+
+  GObject *profiler;
+  SondeRecording *recording;
+  GTask *starting;
+  GTask *adding; /* NULL: no process is being added */
+  GCancellable *cancellable;
+  gulong cancelled_id;
+  GByteArray *pending; /* read, not yet a frame */
+  SondeReader *reader; /* NULL before the header is there */
+  gboolean is_over;    /* no more comes */
+};
+
+G_DEFINE_FINAL_TYPE (SondeClientSession, sonde_client_session, G_TYPE_OBJECT)
+
+enum
+{
+  SIGNAL_FRAME,
+  SIGNAL_FINISHED,
+  N_SIGNALS
+};
+
+static guint signals[N_SIGNALS];
+
+static void
+sonde_client_session_finalize (GObject *object)
+{
+  SondeClientSession *self = SONDE_CLIENT_SESSION (object);
+
+  sonde_recording_free (self->recording);
+  sonde_reader_free (self->reader);
+  g_byte_array_unref (self->pending);
+  g_clear_object (&self->cancellable);
+  g_clear_object (&self->profiler);
+  G_OBJECT_CLASS (sonde_client_session_parent_class)->finalize (object);
+}
+
+static void
+sonde_client_session_class_init (SondeClientSessionClass *class)
+{
+  G_OBJECT_CLASS (class)->finalize = sonde_client_session_finalize;
+
+  /**
+   * SondeClientSession::frame:
+   * @self: the session
+   * @frame: a frame of its capture
+   *
+   * Comes after sonde_client_session_read(), for every frame.
+   */
+  signals[SIGNAL_FRAME] = g_signal_new ("frame", SONDE_CLIENT_TYPE_SESSION, G_SIGNAL_RUN_LAST, 0,
+                                        NULL, NULL, NULL, G_TYPE_NONE, 1, SONDE_CLIENT_TYPE_FRAME);
+
+  /**
+   * SondeClientSession::finished:
+   * @self: the session
+   * @reason: (nullable): "stopped", "duration", "targets-exited", …
+   * @error: (nullable): what went wrong; without it all that was recorded has come as frames
+   *
+   * Comes once, last.
+   */
+  signals[SIGNAL_FINISHED]
+      = g_signal_new ("finished", SONDE_CLIENT_TYPE_SESSION, G_SIGNAL_RUN_LAST, 0, NULL, NULL, NULL,
+                      G_TYPE_NONE, 2, G_TYPE_STRING, G_TYPE_ERROR);
+}
+
+static void
+sonde_client_session_init (SondeClientSession *self)
+{
+  self->pending = g_byte_array_new ();
+}
+
+/* What came so far; then the reader shall try again later. */
+static int64_t
+read_pending (void *user_data, void *buffer, size_t size_bytes)
+{
+  SondeClientSession *self = user_data;
+  gsize size = MIN (size_bytes, self->pending->len);
+
+  if (size == 0)
+    return self->is_over ? 0 : -EAGAIN;
+  memcpy (buffer, self->pending->data, size);
+  g_byte_array_remove_range (self->pending, 0, (guint) size);
+  return (int64_t) size;
+}
+
+static gboolean
+open_reader (SondeClientSession *self, GError **error)
+{
+  int result = sonde_reader_new (read_pending, self, &self->reader);
+
+  if (result == 0)
+    return TRUE;
+  g_set_error (error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA, "The service's stream is %s",
+               sonde_reader_strerror (result));
+  return FALSE;
+}
+
+/* Always returns FALSE. */
+static gboolean
+set_broken (SondeClientSession *self, GError **error)
+{
+  g_set_error (error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA, "The service's stream is broken: %s",
+               sonde_frame_fault_to_string (sonde_reader_fault (self->reader)));
+  return FALSE;
+}
+
+static gboolean
+take_data (const guint8 *bytes, gsize size_bytes, GError **error, gpointer user_data)
+{
+  SondeClientSession *self = user_data;
+  const SondeFrame *found;
+  int result;
+
+  g_byte_array_append (self->pending, bytes, (guint) size_bytes);
+  if (self->reader == NULL && self->pending->len < sizeof (SondeFileHeader))
+    return TRUE;
+  if (self->reader == NULL && !open_reader (self, error))
+    return FALSE;
+
+  while ((result = sonde_reader_next (self->reader, &found)) == 1)
+    {
+      g_autoptr (SondeClientFrame) frame = sonde_client_frame_new (found);
+
+      g_signal_emit (self, signals[SIGNAL_FRAME], 0, frame);
+    }
+  return result == -EAGAIN || set_broken (self, error);
+}
+
+/* Whether the stream ended behind a whole frame. */
+static gboolean
+check_end (SondeClientSession *self, GError **error)
+{
+  const SondeFrame *frame;
+
+  self->is_over = TRUE;
+  if (self->reader == NULL && self->pending->len > 0)
+    return open_reader (self, error);
+  return self->reader == NULL || sonde_reader_next (self->reader, &frame) == 0
+         || set_broken (self, error);
+}
+
+static void
+answer (GTask **task, const GError *error)
+{
+  g_autoptr (GTask) answered = g_steal_pointer (task);
+
+  if (answered == NULL)
+    return;
+  if (error != NULL)
+    g_task_return_error (answered, g_error_copy (error));
+  else
+    g_task_return_boolean (answered, TRUE);
+}
+
+static void
+has_started (gpointer user_data)
+{
+  SondeClientSession *self = user_data;
+  g_autoptr (GTask) task = g_steal_pointer (&self->starting);
+
+  g_cancellable_disconnect (self->cancellable, self->cancelled_id);
+  g_task_return_pointer (task, g_object_ref (self), g_object_unref);
+}
+
+static void
+has_added (const GError *error, gpointer user_data)
+{
+  SondeClientSession *self = user_data;
+
+  answer (&self->adding, error);
+}
+
+static void
+has_refreshed (gpointer user_data)
+{
+}
+
+static void
+has_ended (const GError *error, gpointer user_data)
+{
+  SondeClientSession *self = user_data;
+  g_autoptr (GError) cut = NULL;
+  g_autoptr (GError) gone = g_error_new (G_IO_ERROR, G_IO_ERROR_CANCELLED, "The session is over");
+
+  if (error == NULL && !check_end (self, &cut))
+    error = cut;
+  answer (&self->adding, error != NULL ? error : gone);
+  if (self->starting != NULL)
+    {
+      g_cancellable_disconnect (self->cancellable, self->cancelled_id);
+      answer (&self->starting, error != NULL ? error : gone);
+    }
+  else
+    g_signal_emit (self, signals[SIGNAL_FINISHED], 0, sonde_recording_reason (self->recording),
+                   error);
+  /* not at once: the recording is what calls us */
+  g_idle_add_once ((GSourceOnceFunc) g_object_unref, self);
+}
+
+static gboolean
+stop_start (gpointer user_data)
+{
+  SondeClientSession *self = user_data;
+
+  if (self->starting != NULL)
+    sonde_client_session_stop (self);
+  return G_SOURCE_REMOVE;
+}
+
+/* Comes on any thread, and within a lock. */
+static void
+start_cancelled (GCancellable *cancellable, gpointer user_data)
+{
+  g_idle_add_full (G_PRIORITY_DEFAULT, stop_start, g_object_ref (user_data), g_object_unref);
+}
+
+void
+sonde_client_session_new (GObject *profiler,
+                          SondeConnection *connection,
+                          GVariant *options,
+                          GUnixFDList *fds,
+                          GTask *task)
+{
+  static const SondeRecordingHandler handler = { .started = has_started,
+                                                 .added = has_added,
+                                                 .refreshed = has_refreshed,
+                                                 .ended = has_ended,
+                                                 .data = take_data };
+  SondeClientSession *self = g_object_new (SONDE_CLIENT_TYPE_SESSION, NULL); /* until it is over */
+
+  self->profiler = g_object_ref (profiler);
+  self->starting = task;
+  self->recording = sonde_recording_new (connection, -1, &handler, self);
+  g_task_set_check_cancellable (task, FALSE); /* a session that runs is answered in any case */
+  if (g_task_get_cancellable (task) != NULL)
+    {
+      self->cancellable = g_object_ref (g_task_get_cancellable (task));
+      self->cancelled_id = g_cancellable_connect (self->cancellable, G_CALLBACK (start_cancelled),
+                                                  g_object_ref (self), g_object_unref);
+    }
+  sonde_recording_start (self->recording, options, fds);
+}
+
+/**
+ * sonde_client_session_read:
+ *
+ * Begins to emit frames: connect to #SondeClientSession::frame before. Until then the service
+ * keeps them, as far as its queue goes, and #SondeClientSession::finished does not come.
+ */
+void
+sonde_client_session_read (SondeClientSession *self)
+{
+  g_return_if_fail (SONDE_CLIENT_IS_SESSION (self));
+
+  sonde_recording_read (self->recording);
+}
+
+/**
+ * sonde_client_session_stop:
+ *
+ * Asks for the end, and begins to read if nobody did. The rest of the frames follows, then
+ * #SondeClientSession::finished.
+ */
+void
+sonde_client_session_stop (SondeClientSession *self)
+{
+  g_return_if_fail (SONDE_CLIENT_IS_SESSION (self));
+
+  sonde_recording_stop (self->recording);
+  sonde_recording_read (self->recording);
+}
+
+/**
+ * sonde_client_session_add_process_async:
+ * @pid: a process that the caller may read
+ *
+ * Records one more process. One at a time: else the answer is %G_IO_ERROR_PENDING.
+ */
+void
+sonde_client_session_add_process_async (SondeClientSession *self,
+                                        gint pid,
+                                        GCancellable *cancellable,
+                                        GAsyncReadyCallback callback,
+                                        gpointer user_data)
+{
+  g_autoptr (GTask) task = NULL;
+  g_autoptr (GError) error = NULL;
+  sonde_autofd int maps = -1;
+
+  g_return_if_fail (SONDE_CLIENT_IS_SESSION (self));
+
+  task = g_task_new (self, cancellable, callback, user_data);
+  g_task_set_source_tag (task, sonde_client_session_add_process_async);
+  if (self->adding != NULL)
+    {
+      g_task_return_new_error (task, G_IO_ERROR, G_IO_ERROR_PENDING,
+                               "Another process is being added");
+      return;
+    }
+  maps = sonde_process_proof_open (pid, &error);
+  if (maps < 0)
+    {
+      g_task_return_error (task, g_steal_pointer (&error));
+      return;
+    }
+  self->adding = g_steal_pointer (&task);
+  sonde_recording_add_process (self->recording, pid, maps);
+}
+
+/**
+ * sonde_client_session_add_process_finish:
+ *
+ * Returns: %TRUE if the process is being recorded
+ */
+gboolean
+sonde_client_session_add_process_finish (SondeClientSession *self,
+                                         GAsyncResult *result,
+                                         GError **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, self), FALSE);
+
+  return g_task_propagate_boolean (G_TASK (result), error);
+}
+
+/**
+ * sonde_client_session_get_statistic:
+ * @key: "produced", "recorded", "lost-kernel", … of the property Statistics
+ *
+ * Returns: the sum that the service told at the end; 0 before
+ */
+guint64
+sonde_client_session_get_statistic (SondeClientSession *self, const char *key)
+{
+  g_return_val_if_fail (SONDE_CLIENT_IS_SESSION (self), 0);
+
+  return sonde_recording_statistic (self->recording, key);
+}

@@ -1,0 +1,163 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The heap of real programs against valgrind, massif and heaptrack: test-heap-sums.py BUILD
+
+All count what a program asks its allocator for, so the sums are the same, byte for byte: python3 with its own allocator, whose
+arenas are then what is counted. heaptrack brings libstdc++ into each program, whose initialisation allocates one block, and
+takes for temporary what has the stack and size of the newest allocation when it is freed: its number is only printed. python3 keeps
+its environment, which has some variables more while it is recorded: there, and there alone, one in a hundred may differ.
+"""
+
+import glob
+import json
+import os
+import re
+import subprocess
+from xml.etree import ElementTree
+
+from system import System, check
+
+WAIT_US = '1000000'
+
+SQL = ('create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c where x < 3000) insert into t '
+       'select x, hex(x) from c; select count(*), sum(length(b)) from t; create index i on t(b);')
+PYTHON = 'x = [str(i) * 3 for i in range(5000)]; y = {a: len(a) for a in x}; z = [[a] for a in x]; print(len(y), len(z))'
+
+# name: command, environment, how much sums may differ
+PROGRAMS = {
+    'sqlite3': (['sqlite3', ':memory:', SQL], {}, 0),
+    'python3': (['/usr/bin/python3', '-S', '-c', PYTHON], {'PYTHONHASHSEED': '0'}, 0.01),
+    'xz': (['xz', '--test', 'text.xz'], {}, 0),
+}
+
+
+def environment_of(system, variables):
+    """The same for all: programs allocate for what is in it."""
+    return {'PATH': os.environ['PATH'], 'HOME': system.folder, 'LC_ALL': 'C', 'PYTHONDONTWRITEBYTECODE': '1', **variables}
+
+
+def run_tool(system, arguments, variables):
+    result = subprocess.run(arguments, env=environment_of(system, variables), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    check(result.returncode == 0, f'{arguments[0]}: exit status {result.returncode}\n{result.stderr}')
+
+
+def read(path):
+    with open(path, encoding='utf-8', errors='replace') as file:
+        return file.read()
+
+
+def number(text):
+    return int(text.replace(',', ''))
+
+
+def run_memcheck(system, command, variables):
+    """Allocated (bytes, blocks), freed blocks, left (bytes, blocks)."""
+    log = system.path('memcheck')
+    run_tool(system, ['valgrind', '--leak-check=no', '--run-libc-freeres=no', '--run-cxx-freeres=no', f'--log-file={log}', *command], variables)
+    left = re.search(r'in use at exit: ([\d,]+) bytes in ([\d,]+) blocks', read(log))
+    usage = re.search(r'total heap usage: ([\d,]+) allocs, ([\d,]+) frees, ([\d,]+) bytes', read(log))
+    return ((number(usage[3]), number(usage[1])), number(usage[2]), (number(left[1]), number(left[2])))
+
+
+def run_massif(system, command, variables):
+    """Bytes at the peak: the largest of its snapshots, of which it takes one whenever there is a new peak."""
+    out = system.path('massif')
+    run_tool(system, ['valgrind', '--tool=massif', '--peak-inaccuracy=0.0', '--max-snapshots=1000', f'--massif-out-file={out}', *command],
+             variables)
+    return max(int(size) for size in re.findall(r'^mem_heap_B=(\d+)$', read(out), re.M))
+
+
+def run_heaptrack(system, command, variables):
+    """Blocks allocated, without its own, and temporary ones."""
+    out = system.path('heaptrack')
+    run_tool(system, ['heaptrack', '-o', out, *command], variables)
+    data = glob.glob(out + '*')
+    check(len(data) == 1, f'heaptrack left {data}')
+    text = subprocess.run(['heaptrack_print', '-f', data[0]], capture_output=True, text=True, timeout=120, check=True).stdout
+    os.unlink(data[0])
+    counts = [re.search(pattern, text) for pattern in (r'calls to allocation functions: (\d+)', r'temporary memory allocations: (\d+)')]
+    return int(counts[0][1]) - 1, int(counts[1][1])
+
+
+def record_heap(system, name, command, variables, *options):
+    """What sondectl heap says in JSON."""
+    library = system.program('shared-ring/collector/memory/libsonde-memory.so')
+    settings = [f'{key}={value}' for key, value in environment_of(system, variables).items()]
+    system.record(name, '--memory', f'--memory-wait={WAIT_US}', '--', *command,
+                  prefix=('env', '-i', f'SONDE_MEMORY_LIBRARY={library}', *settings))
+    return json.loads(system.sondectl('heap', '--json', *options, system.path(name)))
+
+
+def pair(amount):
+    return amount['bytes'], amount['blocks']
+
+
+def check_near(what, sums, expected, tolerance):
+    check(all(abs(one - other) <= tolerance * other for one, other in zip(sums, expected)), f'{what}: {sums}, not {expected}')
+
+
+def compare_program(system, name):
+    command, variables, tolerance = PROGRAMS[name]
+    heap = record_heap(system, f'{name}.syscap', command, variables)
+    allocated, n_freed, left = run_memcheck(system, command, variables)
+    peak = run_massif(system, command, variables)
+    n_allocated, n_temporary = run_heaptrack(system, command, variables)
+    print(f"# {name}: allocated {pair(heap['allocated'])}, valgrind {allocated}, heaptrack {n_allocated}; left {pair(heap['left'])}, "
+          f"valgrind {left}; peak {heap['peak']['bytes']}, massif {peak}; temporary {heap['temporary']['blocks']}, heaptrack {n_temporary}")
+    check(not any(heap['inexact'].values()), f"not exact: {heap['inexact']}")
+    check_near('allocated', pair(heap['allocated']), allocated, tolerance)
+    check_near('freed', [heap['freed']['blocks']], [n_freed], tolerance)
+    check_near('left', pair(heap['left']), left, tolerance)
+    check_near('peak', [heap['peak']['bytes']], [peak], tolerance)
+    check_near('allocations of heaptrack', [heap['allocated']['blocks']], [n_allocated], tolerance)
+
+
+def test_views(system):
+    """The call trees add up to the sums, each in both units."""
+    for option, member in (('--peak', 'peak'), ('--leaks', 'left'), ('--temporary', 'temporary')):
+        for unit, key in (('bytes', 'bytes'), ('count', 'blocks')):
+            heap = json.loads(system.sondectl('heap', '--json', '-l', '0', option, '--by', unit, system.path('sqlite3.syscap')))
+            n_nodes = sum(node['self'] for process in heap['processes'] for node in process['nodes'])
+            check(heap['total'] == heap[member][key] == n_nodes, f'{option} --by {unit}: {heap["total"]}, {heap[member]}, {n_nodes}')
+
+
+def test_graph(system):
+    """The largest point is the peak, and the picture is whole."""
+    svg = system.path('heap.svg')
+    heap = json.loads(system.sondectl('heap', '--json', '--graph', '--svg', svg, system.path('sqlite3.syscap')))
+    check(max(heap['graph']) == heap['peak']['bytes'], f"{max(heap['graph'])} is not {heap['peak']}")
+    check(ElementTree.parse(svg).getroot().tag.endswith('svg'), 'no SVG')
+
+
+def test_children(system):
+    """A shell forks for one xz and executes another itself; they do not live at the same time."""
+    heap = record_heap(system, 'children.syscap', ['sh', '-c', 'xz --test text.xz; exec xz --test text.xz'], {})
+    single, _, _ = run_memcheck(system, ['xz', '--test', 'text.xz'], {})
+    of_shell = [mine - 2 * one for mine, one in zip(pair(heap['allocated']), single)]
+    print(f"# shell and two xz: {heap['allocated']}, one xz by valgrind: {single}; peak {heap['peak']}")
+    check(not any(heap['inexact'].values()), f"not exact: {heap['inexact']}")
+    check(0 < of_shell[0] < 100000 and 0 < of_shell[1] < 1000, f'that leaves {of_shell} for the shell')
+    check(heap['peak']['bytes'] < single[0] * 1.5, 'the second one began after the first had ended')
+    names = {process['comm'] for process in heap['processes']}
+    check('xz' in names, f'processes: {names}')
+
+
+def main():
+    system = System(3 + len(PROGRAMS))
+    os.chdir(system.folder)
+    with open('text.xz', 'wb') as file:
+        subprocess.run(['xz', '-c', '/usr/share/common-licenses/GPL-3'], stdout=file, check=True)
+    for name in PROGRAMS:
+        with system.case(f'{name} allocates what valgrind, massif and heaptrack see'):
+            compare_program(system, name)
+    with system.case('call trees add up to the sums'):
+        test_views(system)
+    with system.case('the graph reaches the peak'):
+        test_graph(system)
+    with system.case('children have heaps of their own'):
+        test_children(system)
+    system.finish()
+
+
+main()

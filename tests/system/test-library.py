@@ -1,0 +1,207 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""libsonde-client from Python: test-library.py BUILD SOURCE"""
+
+import os
+import re
+import struct
+import subprocess
+import sys
+
+from system import System, check
+
+import gi
+
+gi.require_version('SondeClient', '1')
+from gi.repository import Gio, GLib, SondeClient  # noqa: E402
+
+DEADLINE_S = 60
+SAMPLE = int(SondeClient.FrameType.SAMPLE)
+
+
+def wait(condition, what):
+    """Runs the main loop until the condition holds."""
+    context = GLib.MainContext.default()
+    is_late = []
+    source = GLib.timeout_source_new_seconds(DEADLINE_S)
+    source.set_callback(lambda *_: is_late.append(True))
+    source.attach(context)
+    while not condition() and not is_late:
+        context.iteration(True)
+    source.destroy()
+    check(condition(), f'no {what} within {DEADLINE_S} s')
+
+
+class Answer:
+    """The callback of one call, and what its finish function says."""
+
+    def __init__(self, finish):
+        self.finish = finish
+        self.result = None
+
+    def __call__(self, _, result):
+        self.result = result
+
+    def get(self):
+        wait(lambda: self.result, 'answer')
+        return self.finish(self.result)
+
+
+class Watched:
+    """A session whose frames and end are kept."""
+
+    def __init__(self, session):
+        self.session = session
+        self.frames = []
+        self.ends = []
+        session.connect('frame', lambda _, frame: self.frames.append(frame))
+        session.connect('finished', lambda _, reason, error: self.ends.append((reason, error)))
+        session.read()
+
+    def samples(self):
+        return [frame for frame in self.frames if frame.get_frame_type() == SAMPLE]
+
+    def stop(self):
+        self.session.stop()
+        wait(lambda: self.ends, 'end')
+        return self.ends
+
+
+def start_burning(system):
+    return subprocess.Popen([system.program('tests/system/burn'), '30'], stdout=subprocess.DEVNULL)
+
+
+def open_profiler(system):
+    return SondeClient.Profiler.new_embedded(system.program('daemon/control/sonded'),
+                                             system.program('daemon/capture/sonde-capture'))
+
+
+def profile(profiler, pid, cancellable=None):
+    answer = Answer(profiler.profile_finish)
+    profiler.profile_process_async(pid, None, cancellable, answer)
+    return answer
+
+
+def expect_error(call, domain, code):
+    try:
+        call()
+    except GLib.Error as error:
+        check(error.matches(domain, code), f'the error is {error.domain} {error.code}: {error.message}')
+    else:
+        raise AssertionError('it is not refused')
+
+
+def test_example(system, burner):
+    environment = dict(os.environ, DBUS_SYSTEM_BUS_ADDRESS='unix:path=/nonexistent',
+                       SONDE_DAEMON=system.program('daemon/control/sonded'),
+                       SONDE_WORKER=system.program('daemon/capture/sonde-capture'))
+    result = subprocess.run([os.path.join(sys.argv[2], 'docs/examples/call-tree.py'), str(burner.pid), '1'],
+                            env=environment, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    check(result.returncode == 0, result.stderr)
+    check(re.search(r'^\d+ samples, 0 lost: stopped$', result.stdout, re.M), result.stdout)
+    check(re.search(r'^ *\d+\.\d%  .*\bmain$', result.stdout, re.M), result.stdout)
+
+
+def test_frames(system, burner):
+    watched = Watched(profile(open_profiler(system), burner.pid).get())
+    wait(lambda: len(watched.samples()) >= 100, 'samples')
+    ends = watched.stop()
+    check(ends == [('stopped', None)], f'it ends with {ends}')
+    sample = watched.samples()[0]
+    check(sample.get_pid() == burner.pid, f'the process is {sample.get_pid()}')
+    check(sample.to_string().startswith(f'SAMPLE time={sample.get_time_ns()} '), sample.to_string())
+    check(len(sample.get_bytes().get_data()) % 8 == 0, 'the frame is cut')
+
+    tree = SondeClient.Profile()
+    for frame in watched.frames:
+        tree.add_frame(frame)
+    tree.finish(SondeClient.Names.PLAIN)
+    recorded = watched.session.get_statistic('recorded')
+    check(tree.get_n_samples() == len(watched.samples()) == recorded,
+          f'{tree.get_n_samples()} samples in the tree, {len(watched.samples())} frames, {recorded} recorded')
+    [process] = tree.get_processes()
+    check((process.get_name(), process.get_pid()) == ('burn', burner.pid), process.get_name())
+    check(process.get_total() == recorded, f'the process has {process.get_total()}')
+    check(sum(callee.get_total() for callee in process.get_callees()) + process.get_self() == recorded,
+          'its callees have others')
+
+
+def test_added(system, burner):
+    profiler = open_profiler(system)
+    answer = Answer(profiler.profile_finish)
+    profiler.profile_async(GLib.Variant('a{sv}', {'launch': GLib.Variant('b', True)}), None, None, answer)
+    watched = Watched(answer.get())
+    added = [Answer(watched.session.add_process_finish) for _ in range(2)]
+    for each in added:
+        watched.session.add_process_async(burner.pid, None, each)
+    check(added[0].get(), 'the process was not added')
+    expect_error(added[1].get, Gio.io_error_quark(), Gio.IOErrorEnum.PENDING)
+    wait(watched.samples, 'samples')
+    watched.stop()
+
+
+def test_refused(system):
+    profiler = open_profiler(system)
+    expect_error(profile(profiler, 2 ** 22 + 1).get, Gio.io_error_quark(), Gio.IOErrorEnum.NOT_FOUND)
+    answer = Answer(profiler.profile_finish)
+    profiler.profile_async(GLib.Variant('a{sv}', {'nonsense': GLib.Variant('b', True)}), None, None, answer)
+    try:
+        answer.get()
+    except GLib.Error as error:
+        check('nonsense' in error.message, error.message)
+    else:
+        raise AssertionError('nonsense is accepted')
+
+
+def test_cancelled(system, burner):
+    profiler = open_profiler(system)
+    cancellable = Gio.Cancellable()
+    answer = profile(profiler, burner.pid, cancellable)
+    cancellable.cancel()
+    expect_error(answer.get, Gio.io_error_quark(), Gio.IOErrorEnum.CANCELLED)
+    Watched(profile(profiler, burner.pid).get()).stop()
+
+
+def test_foreign_stream():
+    """A service is believed no more than a file."""
+    fake = os.path.join(sys.argv[2], 'tests/system/fake-sonded.py')
+    header = bytes.fromhex('5e97cafd 01 01 0000') + bytes(248)
+    frame = struct.pack('<HhiqB7x', 24, 0, 5, 1000, 1)
+    for stream, n_frames, message in ((b'GIF89a' + bytes(300), 0, 'not a Sonde capture'),
+                                      (header + frame + bytes(24), 1, 'The service\'s stream is broken'),
+                                      (header + frame, 1, None),
+                                      (header + frame + frame[:10], 1, 'The service\'s stream is broken'),
+                                      (header[:100], 0, 'The service\'s stream is'),
+                                      (b'', 0, None)):
+        os.environ['FAKE_STREAM'] = stream.hex()
+        profiler = SondeClient.Profiler.new_embedded(fake, 'none')
+        watched = Watched(profile(profiler, os.getpid()).get())
+        wait(lambda ended=watched.ends: ended, 'end')
+        [(_, error)] = watched.ends
+        check(len(watched.frames) == n_frames, f'{len(watched.frames)} frames')
+        check(message in error.message if message else error is None, f'the error is {error}')
+
+
+def main():
+    system = System(6)
+    burner = start_burning(system)
+    try:
+        with system.case('the example of docs/clients.md shows a call tree'):
+            test_example(system, burner)
+        with system.case('frames come while they are made, and their tree is whole'):
+            test_frames(system, burner)
+        with system.case('processes are added one at a time'):
+            test_added(system, burner)
+        with system.case('what cannot be is refused with its reason'):
+            test_refused(system)
+        with system.case('a stream that is none is told, and what came before it kept'):
+            test_foreign_stream()
+        with system.case('a start can be cancelled'):
+            test_cancelled(system, burner)
+    finally:
+        burner.kill()
+        burner.wait()
+    system.finish()
+
+
+main()
