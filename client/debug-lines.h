@@ -6,7 +6,8 @@
 
 typedef struct SondeDebugLines SondeDebugLines;
 
-#define SONDE_MAX_INLINES 64 /* frames of one address; more are left out at the outer end */
+#define SONDE_MAX_INLINES                                                                          \
+  64 /* frames of one address; of more those next to the function are left out */
 
 /* One function that an address is in. */
 typedef struct

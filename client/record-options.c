@@ -11,9 +11,7 @@
 #include "client/fd.h"
 
 #define MAX_SECONDS (366.0 * 86400)
-#define DESCRIPTION                                                                                \
-  "Exit status: the command's, or 0; 125 recording failed, 126, 127 cannot run it.\n"              \
-  "Example:\n  sondectl record --embedded -d 5 -- python3 program.py"
+#define DESCRIPTION "Example: sondectl record --embedded -d 5 -- python3 program.py"
 
 /* "cpu,memory"; given again, it adds. */
 static gboolean
@@ -97,9 +95,9 @@ sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
 {
   const GOptionEntry entries[] = {
     { "embedded", 'e', 0, G_OPTION_ARG_NONE, &self->embedded,
-      "Without the system's service, with your own rights", NULL },
+      "Without the service, with your own rights", NULL },
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &self->output,
-      "Write to FILE, replacing it (sonde-NAME-TIME.syscap)", "FILE" },
+      "Write to FILE, replacing it (a new one)", "FILE" },
     { "pid", 'p', 0, G_OPTION_ARG_CALLBACK, add_pid, "Record this process; may be repeated",
       "PID" },
     { "unit", 'u', 0, G_OPTION_ARG_STRING, &self->unit, "Record all processes of a systemd unit",
@@ -109,7 +107,7 @@ sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
       "HZ" },
     { "period", 0, 0, G_OPTION_ARG_INT64, &self->period, "Or: events per sample", "N" },
     { "duration", 'd', 0, G_OPTION_ARG_DOUBLE, &self->seconds,
-      "End after SECONDS (0: when the command ends, or ^C)", "SECONDS" },
+      "End after SECONDS (0: with the command, or ^C)", "SECONDS" },
     { "event", 0, 0, G_OPTION_ARG_STRING, &self->event,
       "auto, cycles, cpu-clock, sched:sched_switch, ...", "NAME" },
     { "kernel", 0, 0, G_OPTION_ARG_NONE, &self->kernel, "Names of kernel functions", NULL },
@@ -125,7 +123,7 @@ sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
     { "memory-interval", 0, 0, G_OPTION_ARG_INT64, &self->memory_interval_bytes,
       "Bytes between heap samples (524288)", "BYTES" },
     { "memory-wait", 0, 0, G_OPTION_ARG_INT, &self->memory_wait_us,
-      "Let the command wait that long rather than lose events (0)", "US" },
+      "It may wait so long instead of losing some (0)", "US" },
     { "counters", 0, 0, G_OPTION_ARG_CALLBACK, add_counters,
       "Also: cpu,memory,network,disk,process, at 10 Hz", "KINDS" },
     { "no-symbols", 0, 0, G_OPTION_ARG_NONE, &self->no_symbols, "Do not embed function names",

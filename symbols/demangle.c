@@ -85,16 +85,43 @@ append_rust (const char *piece, size_t n_bytes, void *user_data)
   self->size += n_bytes;
 }
 
-/* libiberty holds memory only while it prints an identifier in Punycode, so that cannot be left. */
+/* Whether a v0 name has an identifier in Punycode ("u3abc"). Numbers in base 62 end with "_", and
+ * other identifiers may hold anything: both are passed over. Source: Rust RFC 2603. */
+static bool
+has_punycode (const char *name)
+{
+  const char *end = name + strlen (name);
+
+  for (const char *at = name + 2; at < end; at++)
+    {
+      if (*at == 'u' && isdigit ((unsigned char) at[1]))
+        return true;
+      if (isdigit ((unsigned char) *at))
+        {
+          char *text;
+          unsigned long size = strtoul (at, &text, 10);
+
+          if (*text == '_')
+            text++;
+          if (size > (size_t) (end - text))
+            return false; /* no name at all */
+          at = text + size - 1;
+        }
+      else if (strchr ("sBLGK", *at) != NULL)
+        {
+          at = strchr (at, '_');
+          if (at == NULL)
+            return false;
+        }
+    }
+  return false;
+}
+
+/* libiberty holds memory only while it prints such an identifier; then it cannot be left. */
 static bool
 cannot_be_left (const char *name)
 {
-  if (name[1] != 'R' || strchr (name, 'B') == NULL)
-    return false;
-  for (const char *at = strchr (name, 'u'); at != NULL; at = strchr (at + 1, 'u'))
-    if (isdigit ((unsigned char) at[1]))
-      return true;
-  return false;
+  return name[1] == 'R' && strchr (name, 'B') != NULL && has_punycode (name);
 }
 
 /* References to what was said before ("B...") make v0 names explode, too, and libiberty stops for

@@ -14,7 +14,7 @@
 
 typedef struct
 {
-  guint32 id; /* in the session; 0: there are too many */
+  guint32 id; /* in the session */
   SondeCounterDefinition definition;
 } Counter;
 
@@ -30,6 +30,7 @@ struct SondeInferior
   int32_t pid;
   gint64 since_ns;       /* this program */
   GHashTable *counters;  /* the program's id → Counter */
+  guint n_defined;       /* counters, those that were replaced by another of the same id, too */
   GHashTable *names;     /* the program's address, in boxes → Name */
   GHashTable *addresses; /* to be looked up, in boxes → whether it is a return address */
   uint64_t recent[N_RECENT];
@@ -56,6 +57,7 @@ sonde_inferior_free (SondeInferior *self)
   if (self == NULL)
     return;
 
+  self->parts->n_addresses -= g_hash_table_size (self->addresses);
   g_hash_table_unref (self->counters);
   g_hash_table_unref (self->names);
   g_hash_table_unref (self->addresses);
@@ -106,13 +108,15 @@ sonde_inferior_define_counter (SondeInferior *self,
 
   if (id == 0 || (counter != NULL && is_same (&counter->definition, definition)))
     return;
-  if (counter == NULL && g_hash_table_size (self->counters) >= SONDE_INFERIOR_MAX_COUNTERS)
+  if (self->n_defined >= SONDE_INFERIOR_MAX_COUNTERS)
     return;
 
+  if (!sonde_recorder_define_counters (self->parts->recorder, self->pid, &defined, 1, time_ns))
+    return;
+  self->n_defined++;
   counter = g_new0 (Counter, 1);
   counter->definition = *definition;
-  if (sonde_recorder_define_counters (self->parts->recorder, self->pid, &defined, 1, time_ns))
-    counter->id = defined.id;
+  counter->id = defined.id;
   g_hash_table_replace (self->counters, GUINT_TO_POINTER (id), counter);
 }
 
@@ -185,9 +189,18 @@ sonde_inferior_note_address (SondeInferior *self, uint64_t address, gboolean is_
   if (*recent == address)
     return;
   *recent = address;
-  if (g_hash_table_size (self->addresses) < SONDE_INFERIOR_MAX_ADDRESSES)
-    g_hash_table_replace (self->addresses, g_memdup2 (&address, sizeof address),
-                          GINT_TO_POINTER (is_return));
+  if (g_hash_table_size (self->addresses) < SONDE_INFERIOR_MAX_ADDRESSES
+      && self->parts->n_addresses < SONDE_INFERIORS_MAX_ADDRESSES
+      && g_hash_table_replace (self->addresses, g_memdup2 (&address, sizeof address),
+                               GINT_TO_POINTER (is_return)))
+    self->parts->n_addresses++;
+}
+
+static void
+forget_addresses (SondeInferior *self)
+{
+  self->parts->n_addresses -= g_hash_table_size (self->addresses);
+  g_hash_table_remove_all (self->addresses);
 }
 
 static void
@@ -200,7 +213,10 @@ look_up (SondeInferior *self, SondeProcess *process)
   while (g_hash_table_iter_next (&iter, &address, &is_return))
     if (sonde_sampler_collect (self->parts->sampler, process, *(uint64_t *) address,
                                GPOINTER_TO_INT (is_return)))
-      g_hash_table_iter_remove (&iter);
+      {
+        g_hash_table_iter_remove (&iter);
+        self->parts->n_addresses--;
+      }
 }
 
 void
@@ -232,6 +248,6 @@ void
 sonde_inferior_renew (SondeInferior *self, gint64 now_ns)
 {
   self->since_ns = now_ns;
-  g_hash_table_remove_all (self->addresses);
+  forget_addresses (self);
   memset (self->recent, 0, sizeof self->recent);
 }

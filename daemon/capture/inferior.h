@@ -12,11 +12,12 @@
  * same ones, and a third uses ours. Here each gets one of the session's own. Nothing that a program
  * says makes this grow beyond the limits below. Main thread only.
  */
-#define SONDE_INFERIOR_MAX_COUNTERS  1024
-#define SONDE_INFERIOR_MAX_NAMES     8192
-#define SONDE_INFERIORS_MAX_NAMES    32768 /* of all in a session: half of SONDE_JIT_NAMES_MAX */
-#define SONDE_INFERIOR_MAX_NAME      512   /* bytes with the NUL; the rest is cut */
-#define SONDE_INFERIOR_MAX_ADDRESSES 16384 /* that wait to be looked up */
+#define SONDE_INFERIOR_MAX_COUNTERS   1024
+#define SONDE_INFERIOR_MAX_NAMES      8192
+#define SONDE_INFERIORS_MAX_NAMES     32768  /* of all in a session: half of SONDE_JIT_NAMES_MAX */
+#define SONDE_INFERIOR_MAX_NAME       512    /* bytes with the NUL; the rest is cut */
+#define SONDE_INFERIOR_MAX_ADDRESSES  16384  /* that wait to be looked up */
+#define SONDE_INFERIORS_MAX_ADDRESSES 131072 /* of all in a session: about 8 MiB */
 
 typedef struct SondeInferior SondeInferior;
 
@@ -26,7 +27,8 @@ typedef struct
   SondeRecorder *recorder;
   SondeTracker *tracker;
   SondeSampler *sampler;
-  guint n_names; /* of all inferiors that there were */
+  guint n_names;     /* of all inferiors that there were */
+  guint n_addresses; /* of all that there are */
 } SondeInferiorParts;
 
 /* @pid: by the kernel */

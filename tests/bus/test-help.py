@@ -51,7 +51,7 @@ def test_size(texts):
 
 def test_examples(service, help_of, texts):
     examples = [(name, example) for name, text in texts.items()
-                for example in re.findall(r'^  (sondectl (?!COMMAND|--)[^\n]*)$', text.partition('Example')[2], re.M)]
+                for example in re.findall(r'^(?:Example: |  )(sondectl [^\n]*)$', text, re.M)]
     missing = set(texts) - {name for name, _ in examples} - {'heap'}
     check(not missing, f'no example: {missing}')
     attached = None

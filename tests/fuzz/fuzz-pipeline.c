@@ -4,12 +4,16 @@
 #include <errno.h>
 #include <gio/gio.h>
 #include <linux/perf_event.h>
+#include <stddef.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "daemon/base/fd.h"
 #include "daemon/capture/pipeline.h"
 #include "daemon/capture/ring-set.h"
 #include "protocol/reader.h"
+#include "shared-ring/ring-layout.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/packet.h"
 #include "tests/lib/packet-socket.h"
@@ -17,7 +21,8 @@
 #define MAX_PACKETS      64
 #define MAX_TURNS        256 /* of the main loop after each packet */
 #define MAX_STREAM_BYTES (8u << 20)
-#define WAIT             0 /* as type of a packet: the loop's timers come */
+#define WAIT             0   /* as type of a packet: the loop's timers come */
+#define PROGRAMS         200 /* as type of a packet: a program does something */
 
 /* The low bits of a packet's kind of descriptors. */
 enum
@@ -27,6 +32,17 @@ enum
   FD_STREAM, /* a socket whose other end is read */
   FD_LEFT,   /* a socket whose other end is closed */
   N_FD_KINDS,
+  FD_CONTROL, /* of a control socket, whose other end is the programs' */
+};
+
+/* What a program does: the kind of descriptors of a packet PROGRAMS. */
+enum
+{
+  SAY_CONTROL, /* the bytes are sent on the control socket */
+  SAY_LINK,    /* on the last link that was made */
+  SAY_RING,  /* a position, a number of frames, and what stands at the beginning of the last ring */
+  SAY_LEAVE, /* closes all */
+  N_SAYINGS,
 };
 
 typedef struct
@@ -36,6 +52,9 @@ typedef struct
   int reader; /* of the first stream; -1 */
   GByteArray *stream;
   gboolean is_done;
+  int program; /* the programs' end of the last control socket; -1 */
+  int link;    /* the last one; -1 */
+  int ring;    /* the same */
 } Worker;
 
 static void
@@ -88,6 +107,21 @@ make_stream (Worker *worker, bool is_read)
   return fds[1];
 }
 
+/* The one before is closed. */
+static int
+make_control (Worker *worker)
+{
+  const int on = 1;
+  int fds[2];
+
+  if (!sonde_socketpair (SOCK_SEQPACKET, fds, NULL)
+      || setsockopt (fds[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
+    abort ();
+  sonde_clear_fd (&worker->program);
+  worker->program = fds[0];
+  return fds[1];
+}
+
 /* What control hands over is what it says: a text can be read without waiting, a ring is as long as
  * it is mapped. Only its content is foreign. */
 static unsigned
@@ -102,6 +136,8 @@ kind_of (uint32_t type, unsigned kind)
       return FD_FILE;
     case SONDE_MESSAGE_RINGS:
       return FD_RING;
+    case SONDE_MESSAGE_CONTROL:
+      return FD_CONTROL;
     default:
       return kind % N_FD_KINDS;
     }
@@ -120,6 +156,8 @@ make_fd (Worker *worker, Input *input, unsigned kind)
       return make_stream (worker, true);
     case FD_LEFT:
       return make_stream (worker, false);
+    case FD_CONTROL:
+      return make_control (worker);
     case FD_FILE:
     default:
       return make_file (input, 0, 0);
@@ -159,6 +197,87 @@ read_stream (Worker *worker)
     }
 }
 
+/* --- programs --- */
+
+/* Takes the answers: links and rings. */
+static void
+hear_programs (Worker *worker, int fd)
+{
+  union
+  {
+    struct cmsghdr header;
+    char space[CMSG_SPACE (sizeof (int))];
+  } control;
+  char bytes[64];
+  struct iovec vector = { bytes, sizeof bytes };
+  struct msghdr message = {
+    .msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+  };
+  const struct cmsghdr *rights;
+  struct stat status;
+  int *place;
+  int got;
+
+  if (fd < 0 || recvmsg (fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0)
+    return;
+  rights = CMSG_FIRSTHDR (&message);
+  if (rights == NULL)
+    return;
+  memcpy (&got, CMSG_DATA (rights), sizeof got);
+  if (fstat (got, &status) < 0)
+    abort ();
+  place = S_ISSOCK (status.st_mode) ? &worker->link : &worker->ring;
+  sonde_clear_fd (place);
+  *place = got;
+}
+
+static void
+write_ring (const Worker *worker, const uint8_t *bytes, size_t n)
+{
+  off_t page_bytes = sysconf (_SC_PAGESIZE);
+  uint64_t words[2]; /* tail, sequence */
+
+  if (worker->ring < 0 || n < sizeof words)
+    return;
+  memcpy (words, bytes, sizeof words);
+  if (pwrite (worker->ring, bytes + sizeof words, n - sizeof words, page_bytes) < 0
+      || pwrite (worker->ring, words, sizeof (uint32_t), offsetof (SondeRingHeader, tail_index)) < 0
+      || pwrite (worker->ring, words, sizeof words, offsetof (SondeRingHeader, tail)) < 0)
+    abort ();
+}
+
+static void
+leave (Worker *worker)
+{
+  sonde_clear_fd (&worker->program);
+  sonde_clear_fd (&worker->link);
+  sonde_clear_fd (&worker->ring);
+}
+
+static void
+say (Worker *worker, const Packet *packet)
+{
+  const uint8_t *bytes = packet->bytes + sizeof packet->header;
+
+  switch (packet->fd_kind % N_SAYINGS)
+    {
+    case SAY_CONTROL:
+      if (worker->program >= 0)
+        send (worker->program, bytes, packet->n_given, MSG_DONTWAIT | MSG_NOSIGNAL);
+      break;
+    case SAY_LINK:
+      if (worker->link >= 0)
+        send (worker->link, bytes, packet->n_given, MSG_DONTWAIT | MSG_NOSIGNAL);
+      break;
+    case SAY_RING:
+      write_ring (worker, bytes, packet->n_given);
+      break;
+    case SAY_LEAVE:
+    default:
+      leave (worker);
+    }
+}
+
 static void
 run (Worker *worker, gint64 end_us)
 {
@@ -167,6 +286,8 @@ run (Worker *worker, gint64 end_us)
       gboolean is_busy = g_main_context_iteration (NULL, FALSE);
 
       hear (worker);
+      hear_programs (worker, worker->program);
+      hear_programs (worker, worker->link);
       read_stream (worker);
       if (!is_busy && g_get_monotonic_time () >= end_us)
         break;
@@ -187,6 +308,12 @@ converse (Worker *worker, Input *input)
       if (packet.header.type == WAIT)
         {
           run (worker, g_get_monotonic_time () + 1000 * (packet.fd_kind % 8));
+          continue;
+        }
+      if (packet.header.type == PROGRAMS)
+        {
+          say (worker, &packet);
+          run (worker, 0);
           continue;
         }
       for (unsigned n = 0; n < packet.n_fds; n++)
@@ -234,7 +361,8 @@ int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   Input input = { data, size };
-  Worker worker = { .reader = -1, .stream = g_byte_array_new () };
+  Worker worker
+      = { .reader = -1, .program = -1, .link = -1, .ring = -1, .stream = g_byte_array_new () };
   int fds[2];
   unsigned before;
 
@@ -252,6 +380,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   read_stream (&worker);
   sonde_clear_fd (&worker.control);
   sonde_clear_fd (&worker.reader);
+  leave (&worker);
   check_stream (worker.stream);
   g_byte_array_unref (worker.stream);
   if (fuzz_count_fds () != before)

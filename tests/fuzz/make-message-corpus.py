@@ -8,13 +8,14 @@ import corpus_files
 import perf_records as perf
 
 cfi = importlib.import_module('make-cfi-corpus')
+frames = importlib.import_module('make-corpus')
 
 # daemon/base/message.h
 SETUP, DOCUMENT, RINGS, EVENTS, SINK, START, PROCESS, FILE, STOP, PAUSE, RESUME, REPORT, NOTE = range(1, 14)
 (HELLO, RINGS_MAPPED, PROCESS_REQUEST, FILE_REQUEST, STATISTICS, DRAINED, SINK_CLOSED, FINISHED,
  FAILED) = range(101, 110)
 KERNEL_TIME, KERNEL_NAMES, SYMBOLS, CHILDREN, SYSTEM, USER_STACK, CALLCHAIN, RAW_DATA = (1 << i for i in range(8))
-LEAVE, COUNTERS, COUNTERS_REQUEST = 14, 15, 111
+LEAVE, COUNTERS, CONTROL, COUNTERS_REQUEST, CONTROLS = 14, 15, 16, 111, 112
 MAPS, CMDLINE = 1, 2
 RAW = 0x80
 OWN_PID = 2**31 - 1
@@ -35,9 +36,10 @@ def file(data):
 
 
 def setup(version=1, flags=SYMBOLS | CHILDREN, unwind=0, stack=16384, depth=64, frequency=1000, period=0,
-          sample_type=perf.ALL, regs=perf.REGS, event=b'cpu-clock', scope=b'targets', uid=1000):
-    return packet(SETUP, struct.pack('<IIQIIIIQQQQQQqq64s16s16s', version, flags, 1, uid, unwind, stack, depth,
-                                     frequency, period, sample_type, regs, 0x14, 0, 10**18, 4000, event, scope, b'0'))
+          sample_type=perf.ALL, regs=perf.REGS, event=b'cpu-clock', scope=b'targets', uid=1000, memory=0, interval=4096, wait_us=0):
+    return packet(SETUP, struct.pack('<IIQIIIIQQQQQQQIIqq64s16s16s', version, flags, 1, uid, unwind, stack, depth,
+                                     frequency, period, sample_type, regs, 0x14, 0, interval, memory, wait_us, 10**18, 4000, event,
+                                     scope, b'0'))
 
 
 def event(kind=1, cpu=0, tid=-1, flags=0, number=77):
@@ -109,7 +111,7 @@ def good():
         'process-request': (1, request_process()), 'file-request': (1, request_file()),
         'statistics': (1, packet(STATISTICS)), 'drained': (1, packet(DRAINED)),
         'sink-closed': (1, packet(SINK_CLOSED, struct.pack('<Ii', 1, 0))), 'finished': (1, packet(FINISHED)),
-        'failed': (1, failed()),
+        'failed': (1, failed()), 'control': (0, packet(CONTROL, n_fds=1)), 'controls': (1, packet(CONTROLS)),
     }
 
 
@@ -127,7 +129,9 @@ def bad():
         'setup-version': (0, setup(version=2)), 'setup-flags': (0, setup(flags=256)), 'setup-unwind': (0, setup(unwind=4)),
         'setup-stack': (0, setup(stack=7)), 'setup-stack-size': (0, setup(stack=65536)), 'setup-depth-0': (0, setup(depth=0)),
         'setup-depth': (0, setup(depth=4097)), 'setup-event-open': (0, setup(event=b'x' * 64)),
-        'setup-scope-open': (0, setup(scope=b'x' * 16)),
+        'setup-scope-open': (0, setup(scope=b'x' * 16)), 'setup-memory': (0, setup(memory=3)),
+        'setup-memory-interval': (0, setup(memory=2, interval=0)), 'setup-memory-wait': (0, setup(wait_us=1000001)),
+        'control-fds': (0, packet(CONTROL)), 'controls-open': (1, packet(CONTROLS, struct.pack('<II', 1, 2))),
         'events-0': (0, raw(struct.pack('<IIII', EVENTS, 16, 0, 0), 1)),
         'events-fds': (0, raw(struct.pack('<IIII', EVENTS, 40, 1, 0) + event(), 2)),
         'events-size': (0, raw(struct.pack('<IIII', EVENTS, 48, 1, 0) + event() + bytes(8), 1)),
@@ -166,6 +170,7 @@ def messages():
 
 
 WAIT = 0
+PROGRAMS = 200  # as type of a packet, which no message has
 FD_FILE, FD_RING, FD_STREAM, FD_LEFT = range(4)
 MAPS_TEXT = (b'00400000-00410000 r-xp 00000000 08:01 7                 /bin/x\n'
              b'00600000-00610000 rw-p 00010000 08:01 7                 /bin/x\n'
@@ -176,6 +181,42 @@ KALLSYMS = b'ffffffff81000000 T _stext\nffffffff81000008 t do_it\nffffffffc00000
 
 def wait(ms=4):
     return packet(WAIT, fd_kind=ms)
+
+
+# What programs say on a control socket, and what they write into rings: say() of fuzz-pipeline.c
+SAY_CONTROL, SAY_LINK, SAY_RING, SAY_LEAVE = range(4)
+LINK_REQUEST, BELL = struct.pack('<HHI', 0x534E, 1, 1), struct.pack('<HHI', 0x534E, 1, 3)
+
+
+def say(where, data):
+    """One thing that the programs of a session do."""
+    return packet(PROGRAMS, fd_kind=where, body=data)
+
+
+def ring_request(producer=1, size=0):
+    return struct.pack('<HHIIiII', 0x534E, 1, 2, producer, 7, size, 5)
+
+
+def put(frames, tail=None, sequence=1):
+    """Frames at the beginning of the ring's body, and a position behind them."""
+    return say(SAY_RING, struct.pack('<QQ', len(frames) if tail is None else tail, sequence) + frames)
+
+
+def told():
+    """A frame of each type that a program may send."""
+    address = 0xE << 60
+    return b''.join((
+        frames.frame(7, struct.pack('<IQ', 1, address) + b'name\0'),
+        frames.frame(8, struct.pack('<HHI', 1, 0, 0) + frames.text(b'Sonde', 32) + frames.text(b'n', 32) + bytes(52) + struct.pack('<Iq', 7, 0)),
+        frames.frame(9, struct.pack('<HHI8I8q', 1, 0, 0, 7, 9, *[0] * 6, *range(8))),
+        frames.frame(10, struct.pack('<q', -1) + frames.text(b'g', 24) + frames.text(b'n', 40) + b'm\0'),
+        frames.frame(12, struct.pack('<HHI', 16, 0, 0) + frames.text(b'sonde', 32) + b'line\0'),
+        frames.frame(14, struct.pack('<QqiHH3Q', 0x5000, 64, 7, 3, 0, 0x400010, address, 2**64 - 128)),
+        frames.frame(2, struct.pack('<HHi2Q', 2, 0, 7, 0x400010, address + 1))))
+
+
+def programs(*steps, memory=0):
+    return b''.join([setup(memory=memory), sink(), packet(START), packet(CONTROL, n_fds=1), *steps, wait(7), packet(STOP), wait(7)])
 
 
 def session(begin, sample_records, side_records, middle, modules):
@@ -218,6 +259,20 @@ def pipelines():
                                 [counters(5, own, 10), counters(5, pid=20, n_fds=0), *[wait(7)] * 16], [])
     seeds['counters-hostile'] = session(setup() + b''.join(counters(1 + i, own) for i in range(4)), samples, sides,
                                         [counters(5, texts[0], 10), counters(5, own, 20), *[wait(7)] * 16, packet(REPORT)], [])
+    link = [say(SAY_CONTROL, LINK_REQUEST), wait()]
+    ring = link + [say(SAY_LINK, ring_request()), wait()]
+    bell = say(SAY_LINK, BELL)
+    seeds['programs'] = programs(*ring, put(told()), bell, wait(7), packet(PAUSE), packet(RESUME), say(SAY_LEAVE, b''))
+    seeds['programs-sysprof'] = programs(say(SAY_CONTROL, b'CreatRing\0'), wait(), put(told()), wait(7))
+    seeds['programs-memory'] = programs(*link, say(SAY_LINK, ring_request(2, 131072)), wait(), put(told()), bell, memory=2)
+    seeds['programs-no-memory'] = programs(*link, say(SAY_LINK, ring_request(2)), say(SAY_LINK, ring_request(3)), wait())
+    seeds['programs-size'] = programs(*link, say(SAY_LINK, ring_request(1, 5)), wait())
+    seeds['programs-rubbish'] = programs(say(SAY_CONTROL, b'rubbish'), *link, say(SAY_LINK, b''), say(SAY_LINK, b'rubbish'), wait())
+    seeds['programs-position'] = programs(*ring, put(b'', tail=2**40), bell)
+    seeds['programs-unaligned'] = programs(*ring, put(b'', tail=4), bell)
+    seeds['programs-mapping'] = programs(*ring, put(frames.frame(3, struct.pack('<4Q', 1, 2, 0, 0) + b'/x\0')), bell)
+    seeds['programs-length'] = programs(*ring, put(bytes(24)), bell)
+    seeds['programs-end'] = programs(*ring, put(frames.frame(10, bytes(72) + b'm\0') + struct.pack('<HhiqII', 24, -1, -1, 0, 255, 0)), bell)
     seeds['readers'] = session(setup(), samples, sides, [sink(2, pids=[10], frames=1), sink(3, fd_kind=FD_LEFT), sink(4, kind=2, limit=8192, fd_kind=FD_FILE, files=[file(b'')])], [])
     seeds['control-leaves'] = setup() + events(RINGS, [event()], FD_RING, [samples]) + sink() + packet(START)
     seeds['stop-before-start'] = setup() + sink() + packet(STOP) + wait()
@@ -263,6 +318,8 @@ def sessions():
         'deaf-at-stop': live + step(STEP_DEAF) + step(STEP_STOP_ASYNC),
         'deaf-delivery': live + drained + step(STEP_DEAF) + asks + packet(FINISHED),
         'deaf-at-pause': live + step(STEP_DEAF) + step(STEP_PAUSE),
+        'controls': live + packet(CONTROLS, struct.pack('<II', 0, 0)) + drained + packet(FINISHED),
+        'controls-not-given': live + packet(CONTROLS, struct.pack('<II', 1, 1)),
         'unknown-sink': live + packet(SINK_CLOSED, struct.pack('<Ii', 9, 0)),
         'not-mapped': hello() + packet(RINGS_MAPPED, struct.pack('<iIQQ', 12, 0, 0, 0)),
         'mapped-badly': hello() + packet(RINGS_MAPPED, struct.pack('<iIQQ', -2**31, 0, 0, 0)),

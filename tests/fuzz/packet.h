@@ -22,6 +22,7 @@ typedef struct
   size_t size_bytes;
   unsigned n_fds;
   unsigned fd_kind; /* for the target to say what that means */
+  size_t n_given;   /* bytes that the script has behind the header */
 } Packet;
 
 static inline size_t
@@ -101,7 +102,7 @@ packet_take (Packet *self, Input *input)
   if (size_bytes > sizeof self->bytes - at)
     size_bytes = sizeof self->bytes - at;
   input_take (input, self->bytes + at, size_bytes);
-  self->size_bytes = size_bytes;
+  self->size_bytes = self->n_given = size_bytes;
   if (flags & PACKET_RAW)
     return;
 

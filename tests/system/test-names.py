@@ -16,7 +16,6 @@ from system import System, check
 USER = 0xFFFFFFFFFFFFFE00
 CONTEXTS = 0xFFFFFFFFFFFFF001
 FEWEST_SAMPLES = 200
-FEWEST_STRIPPED = 10  # of a program whose only symbols are those of its libraries
 MIN_NAMED_PERCENT = 99
 N_ADDRESSES = 1000
 MAX_UNLIKE_PERCENT = 1
@@ -47,15 +46,17 @@ class ElfFile:
         return any(vaddr < end for _, end in self.ranges[max(0, index - 8):index])
 
 
-def leaf(sample):
-    """The address where a sample hit user code, or None."""
-    mode = USER
+def user_frames(sample, places):
+    """(address, its place, whether it is the leaf) of the user part of a sample; a return address names its call."""
+    mode, n_seen, is_first = USER, 0, True
     for address in sample.addresses:
         if address >= CONTEXTS:
-            mode = address
-        else:
-            return address if mode == USER else None
-    return None
+            mode, is_first = address, True
+            continue
+        if mode == USER:
+            yield (address if is_first else address - 1), places[n_seen], n_seen == 0
+        n_seen += 1
+        is_first = False
 
 
 def read_jit_ranges(capture):
@@ -71,32 +72,32 @@ def read_jit_ranges(capture):
     return ranges
 
 
-def test_program(system, fewest, *command):
+def test_program(system, with_callers, *command):
     process = system.start_recording('names.syscap', '-F', '2000', '--', *command)
     capture, _ = system.finish_recording(process, 'names.syscap', with_meanings=True)
     jit_ranges = read_jit_ranges(capture)
     files = {}
     n_in_symbol = n_in_jit = n_named = 0
     for sample, (_, *places) in zip(capture.samples, capture.meanings.of_samples):
-        address = leaf(sample)
-        if address is None:
-            continue
-        place = re.fullmatch(r'(/.*)\+([0-9a-f]+)', places[0] or '')
-        in_jit = any(begin <= address < end for begin, end in jit_ranges.get(sample.pid, ()))
-        if place and not in_jit:
-            if place[1] not in files:
-                files[place[1]] = ElfFile(place[1])
-            if not files[place[1]].has_symbol(int(place[2], 16)):
+        for address, place, is_leaf in user_frames(sample, places):
+            if not is_leaf and not with_callers:
+                break
+            in_file = re.fullmatch(r'(/.*)\+([0-9a-f]+)', place or '')
+            in_jit = any(begin <= address < end for begin, end in jit_ranges.get(sample.pid, ()))
+            if in_file and not in_jit:
+                if in_file[1] not in files:
+                    files[in_file[1]] = ElfFile(in_file[1])
+                if not files[in_file[1]].has_symbol(int(in_file[2], 16) - (not is_leaf)):
+                    continue
+            elif not in_jit:
                 continue
-        elif not in_jit:
-            continue
-        n_in_symbol += 1
-        n_in_jit += in_jit
-        name = capture.name(sample.pid, address)
-        n_named += name is not None and not re.search(r'\+0x[0-9a-f]+$', name)
-    system.note(f'{len(capture.samples)} samples, {n_in_symbol} in a symbol of user code, {n_in_jit} of them in a map file, '
+            n_in_symbol += 1
+            n_in_jit += in_jit
+            name = capture.name(sample.pid, address)
+            n_named += name is not None and not re.search(r'\+0x[0-9a-f]+$', name)
+    system.note(f'{len(capture.samples)} samples, {n_in_symbol} {"frames" if with_callers else "of them"} in a symbol, {n_in_jit} in a map file, '
                 f'{n_named} named: {100 * n_named / max(n_in_symbol, 1):.2f}%')
-    check(n_in_symbol >= fewest, f'only {n_in_symbol} samples in symbols')
+    check(n_in_symbol >= FEWEST_SAMPLES, f'only {n_in_symbol} in symbols')
     check(n_named >= MIN_NAMED_PERCENT / 100 * n_in_symbol, f'{n_named} of {n_in_symbol} have a name')
     return capture, n_in_jit
 
@@ -107,7 +108,7 @@ def test_node(system):
         file.write('function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }\n'
                    'const end = Date.now() + 2000; let sum = 0;\n'
                    'while (Date.now() < end) sum += fib(20) + JSON.stringify([...Array(50).keys()]).length;\n')
-    capture, n_in_jit = test_program(system, FEWEST_SAMPLES, 'node', '--perf-basic-prof', '--no-logfile-per-isolate',
+    capture, n_in_jit = test_program(system, False, 'node', '--perf-basic-prof', '--no-logfile-per-isolate',
                                      '--logfile=' + system.path('v8.log'), script)
     check(n_in_jit >= FEWEST_SAMPLES, f'only {n_in_jit} samples in code made by node')
     names = {name for sample in capture.samples for name in capture.stack(sample) if name}
@@ -203,17 +204,18 @@ def write_source(system):
 def main():
     system = System(6)
     programs = {
-        'a C++ program, clang': lambda: (FEWEST_SAMPLES, 'clang++', '-O2', '-c', '-o', '/dev/null', write_source(system)),
-        'Python': lambda: (FEWEST_SAMPLES, '/usr/bin/python3', '-c', 'import json\nfor i in range(6000): json.loads(json.dumps(list(range(500)), indent=1))'),
-        'a Rust program, ripgrep': lambda: (FEWEST_STRIPPED, 'rg', '--no-ignore', '--threads', '1', '-c', '[a-z]+_[a-z]+ [^e]*e$', '/usr/include', '/usr/share/perl'),
+        'a C++ program, clang': lambda: (False, 'clang++', '-O2', '-c', '-o', '/dev/null', write_source(system)),
+        'Python': lambda: (False, '/usr/bin/python3', '-c', 'import json\nfor i in range(6000): json.loads(json.dumps(list(range(500)), indent=1))'),
+        # stripped: its libraries' symbols are all there is
+        'a Rust program, ripgrep': lambda: (True, 'rg', '--no-ignore', '--threads', '1', '-c', '[a-z]+_[a-z]+ [^e]*e$', '/usr/include', '/usr/share/perl'),
     }
     for what, command in programs.items():
-        fewest, *arguments = command()
+        with_callers, *arguments = command()
         if shutil.which(arguments[0]) is None:
             system.skip(f'{what} has names', f'{arguments[0]} is not installed')
             continue
         with system.case(f'{what} has names'):
-            test_program(system, fewest, *arguments)
+            test_program(system, with_callers, *arguments)
     if shutil.which('node') is None:
         system.skip('node has names of the code that it makes', 'node is not installed')
     else:

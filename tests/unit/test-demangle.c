@@ -48,6 +48,13 @@ test_rust_names (void)
                     "<Test + 'static as foo::Bar<Test>>::bar");
   assert_demangled ("_RNvC6_123foo3bar", "123foo::bar");
   assert_demangled (
+      "_RINvYNtNtNtCsjrHSEGnQ3l9_3std4hash6random11RandomStateNtNtCsgEmfK2I1SDS_4core4hash"
+      "11BuildHasher8hash_oneRNtNtCslNYArtu3iFV_5alloc6string6StringECslCIAqueYAw2_1h",
+      "<std::hash::random::RandomState as core::hash::BuildHasher>::hash_one::<&alloc::"
+      "string::String>");
+  /* what holds memory and refers back stays as it is */
+  assert_demangled ("_RINvC1au3abcTmmEB2_E", "_RINvC1au3abcTmmEB2_E");
+  assert_demangled (
       "_RINbNbCskIICzLVDPPb_5alloc5alloc8box_freeDINbNiB4_5boxed5FnBoxuEp6OutputuEL_ECs1i"
       "QbbcOaBLx_3std",
       "alloc::alloc::box_free::<dyn alloc::boxed::FnBox<(), Output = ()>>");

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# Completion of sondectl for fish. Commands and options are those that --help shows.
+
+function __sondectl_commands
+    sondectl --help | string replace -rf '^  sondectl ([a-z]+) .*?  +(.*)$' '$1\t$2' | sort -u -k1,1
+end
+
+function __sondectl_options
+    set -l words (commandline -opc)
+    sondectl $words[2] --help 2>/dev/null | string replace -rf '^  (?:-\w, )?(--[a-z-]+)(?:=\S*)?  +(.*)$' '$1\t$2'
+end
+
+function __sondectl_is
+    set -l words (commandline -opc)
+    test (count $words) -gt 1; and contains -- $words[2] $argv
+end
+
+# The value of one of the options named, in one of the commands named before --.
+function __sondectl_value
+    set -l words (commandline -opc)
+    set -l at (contains -i -- -- $argv)
+    test (count $words) -gt 1; and contains -- $words[2] $argv[1..(math $at - 1)]
+    and contains -- $words[-1] $argv[(math $at + 1)..-1]
+end
+
+complete -c sondectl -n 'test (count (commandline -opc)) -eq 1' -a '(__sondectl_commands)'
+complete -c sondectl -n 'test (count (commandline -opc)) -eq 1' -l version -d 'print the version'
+complete -c sondectl -s h -l help -d 'print the options'
+complete -c sondectl -n 'test (count (commandline -opc)) -gt 1; and string match -q -- "-*" (commandline -ct)' -a '(__sondectl_options)'
+complete -c sondectl -f -n '__sondectl_is list stop attach'
+complete -c sondectl -x -n '__sondectl_value record -- --event' -a 'auto cycles instructions cpu-clock none'
+complete -c sondectl -x -n '__sondectl_value record -- --unwind' -a 'dwarf libdwfl frame-pointer none'
+complete -c sondectl -x -n '__sondectl_value record -- --memory' -a 'off all sampled'
+complete -c sondectl -x -n '__sondectl_value report -- --by' -a 'process thread module function line'
+complete -c sondectl -x -n '__sondectl_value heap -- --by' -a 'bytes count'
+complete -c sondectl -x -n '__sondectl_value export -- -f --format' -a 'folded speedscope firefox pprof perfetto chrome perf-script dot'
+complete -c sondectl -x -n '__sondectl_value record report heap attach -- -p --pid' -a '(__fish_complete_pids)'
+complete -c sondectl -n '__sondectl_is record' -a '(__fish_complete_subcommand --fcs-skip=2)'
