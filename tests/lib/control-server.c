@@ -274,6 +274,8 @@ serve_until_closed (ControlServer *self)
       is_open |= self->links->len > 0;
       for (guint i = 0; i < self->rings->len; i++)
         drain (self, self->rings->pdata[i]);
+      if (self->options.turn != NULL)
+        self->options.turn (self);
     }
 }
 

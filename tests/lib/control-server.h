@@ -30,6 +30,8 @@ typedef struct
   /* Takes frames, which are then not kept. NULL: they are. */
   void (*take) (gpointer data, const SondeFrame *frame);
   gpointer take_data;
+  /* Called with the server after each turn, or NULL. */
+  void (*turn) (gpointer server);
 } ControlServerOptions;
 
 typedef struct

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -323,6 +324,17 @@ make_events (char **arguments)
   return 0;
 }
 
+/* Until the other end of its standard input is closed. */
+static int
+make_events_until_told (char **arguments)
+{
+  struct pollfd end = { STDIN_FILENO, POLLIN, 0 };
+
+  while (poll (&end, 1, 0) == 0)
+    free (keep (malloc (64)));
+  return 0;
+}
+
 /* Mappings of all kinds, of which two are memory. */
 static int
 map_memory (char **arguments)
@@ -360,6 +372,7 @@ static const struct
   { "thread-ends", end_threads },
   { "close", close_all },
   { "map", map_memory },
+  { "until-told", make_events_until_told },
   { "events", make_events },
 };
 

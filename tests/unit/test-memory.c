@@ -30,6 +30,7 @@ static const ControlServerOptions all
 static const char *preloads;
 static const char *arguments[MAX_ARGUMENTS];
 static int output = -1;
+static int input = -1;
 static gboolean with_mappings;
 
 static int
@@ -37,6 +38,8 @@ run_client (void)
 {
   if (output >= 0)
     dup2 (output, STDOUT_FILENO);
+  if (input >= 0)
+    dup2 (input, STDIN_FILENO);
   if (with_mappings)
     g_setenv ("SONDE_MEMORY_MMAP", "1", TRUE);
   g_setenv ("LD_PRELOAD", preloads, TRUE);
@@ -330,6 +333,59 @@ makes_nothing_while_paused (void)
   g_assert_cmpuint (counts.frames + counts.claimed.lost_events, ==, 0);
 }
 
+/* A program that goes on, paused after its first frames, and resumed when it has made none for some
+ * turns. */
+static struct
+{
+  int input[2];
+  guint n_frames;
+  guint n_quiet_turns;
+  guint n_paused_at;
+} switching;
+
+static void
+pause_and_resume (gpointer data)
+{
+  ControlServer *server = data;
+  ControlRing *ring = server->rings->len > 0 ? server->rings->pdata[0] : NULL;
+  guint n_frames = ring != NULL ? ring->frames->len : 0;
+
+  switching.n_quiet_turns = n_frames == switching.n_frames ? switching.n_quiet_turns + 1 : 0;
+  switching.n_frames = n_frames;
+  if (n_frames > 100 && switching.n_paused_at == 0)
+    {
+      sonde_ring_reader_pause (ring->reader, TRUE);
+      switching.n_paused_at = n_frames;
+    }
+  else if (switching.n_paused_at != 0 && switching.n_quiet_turns == 5)
+    {
+      sonde_ring_reader_pause (ring->reader, FALSE);
+      switching.n_paused_at = n_frames;
+    }
+  else if (switching.n_paused_at != 0 && switching.n_quiet_turns == 0
+           && n_frames > switching.n_paused_at + 100000 && switching.input[1] >= 0)
+    {
+      close (switching.input[1]);
+      switching.input[1] = -1;
+    }
+}
+
+static void
+can_be_paused_and_resumed (void)
+{
+  ControlServerOptions options = all;
+  g_autoptr (ControlServer) server = NULL;
+
+  options.turn = pause_and_resume;
+  g_assert_cmpint (pipe2 (switching.input, O_CLOEXEC), ==, 0);
+  set_arguments ("until-told", NULL);
+  input = switching.input[0];
+  server = run (&options);
+  close (input);
+  input = -1;
+  g_assert_cmpint (switching.input[1], ==, -1);
+}
+
 static void
 makes_nothing_that_is_not_wanted (void)
 {
@@ -440,6 +496,7 @@ main (int argc, char **argv)
   g_test_add_func ("/memory/asks-a-mute-profiler-once", asks_a_mute_profiler_once);
   g_test_add_func ("/memory/makes-nothing-that-is-not-wanted", makes_nothing_that_is_not_wanted);
   g_test_add_func ("/memory/makes-nothing-while-paused", makes_nothing_while_paused);
+  g_test_add_func ("/memory/can-be-paused-and-resumed", can_be_paused_and_resumed);
   g_test_add_func ("/memory/records-each-function", records_each_function);
   g_test_add_func ("/memory/takes-back-what-failed", takes_back_what_failed);
   g_test_add_func ("/memory/keeps-threads-apart", keeps_threads_apart);
