@@ -295,7 +295,10 @@ const cases = {
     await page.locator('#theme').click();
     const light = await ground();
     check(dark !== light, 'the switch does nothing');
+    // Pages hear of a change when they are drawn next.
+    const drawn = () => page.evaluate(() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))));
     await page.emulateMedia({colorScheme: 'light'});
+    await drawn();
     await page.emulateMedia({colorScheme: 'dark'});
     await page.waitForFunction(color => getComputedStyle(document.body).backgroundColor === color, dark);
     equal(await page.locator('#theme').getAttribute('aria-pressed'), 'true', 'the switch');
