@@ -297,7 +297,7 @@ sonde_record_options_preload (const SondeRecordOptions *self)
 
   if (self->memory == NULL)
     return NULL;
-  return library != NULL ? library : SONDE_LIBDIR "/libsonde-memory.so";
+  return library != NULL ? library : SONDE_PRELOADDIR "/libsonde-memory.so";
 }
 
 char *
