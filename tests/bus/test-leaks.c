@@ -14,6 +14,8 @@
 #include "tests/lib/polkit-answer.h"
 
 #define DURATION_US 400000
+/* Of each process while it is recorded, with four samples a ms. */
+#define MIN_RUN_NS 100000000
 
 /* What a process has, as bits of a set. */
 enum
@@ -38,6 +40,7 @@ typedef struct
   pid_t pid;
   int life_fd;
   char *marks[N_MARKS];
+  guint64 run_from_ns; /* of its own time, when the recording began */
 } Victim;
 
 /* Who records what, and what he may see of the strangers. */
@@ -369,10 +372,34 @@ open_proof (const Scope *scope, uid_t uid, pid_t own)
   return g_unix_fd_list_new_from_array (&proof, 1);
 }
 
+/* ns for which it has had a processor. */
+static guint64
+victim_run_ns (const Victim *self)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/%d/schedstat", (int) self->pid);
+  g_autofree char *text = NULL;
+
+  g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
+  return g_ascii_strtoull (text, NULL, 10);
+}
+
+static gboolean
+has_run (gpointer user_data)
+{
+  const Victim *victim = user_data;
+
+  return victim_run_ns (victim) >= victim->run_from_ns + MIN_RUN_NS;
+}
+
 /* The first stream, and one that began later. */
 static void
-record (
-    const Scope *scope, GDBusConnection *bus, uid_t uid, pid_t own, const Victim *other, Ear *ear)
+record (const Scope *scope,
+        GDBusConnection *bus,
+        uid_t uid,
+        pid_t own,
+        Victim *other,
+        Victim *root,
+        Ear *ear)
 {
   g_autoptr (GUnixFDList) fds = open_proof (scope, uid, own);
   g_autoptr (GError) error = NULL;
@@ -384,7 +411,10 @@ record (
   late = bus_open_capture (bus, session, NULL, &error);
   g_assert_no_error (error);
   ask_all (bus, session);
-  g_usleep (DURATION_US); /* is recorded; nothing is waited for */
+  other->run_from_ns = victim_run_ns (other);
+  root->run_from_ns = victim_run_ns (root);
+  bus_wait (has_run, other, "the other user's process having run");
+  bus_wait (has_run, root, "the process of root having run");
   g_variant_unref (bus_stop (bus, session));
   hear_stream (ear, capture);
   hear_stream (ear, late);
@@ -433,7 +463,7 @@ test_scope (gconstpointer user_data)
   if (!scope->is_root)
     ask_in_vain (bus, &other);
   own = bus_run (uid, target_program, (const char *const[]){ "spin", NULL }, NULL, &life_fd);
-  record (scope, bus, uid, own, &other, &ear);
+  record (scope, bus, uid, own, &other, &root, &ear);
   record_file (scope, bus, uid, own, &other, &ear);
   bus_end (own, SIGKILL);
   close (life_fd);
