@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Reads foreign bytes as a capture and shows its heap in every way that sondectl has. */
-#include <json-glib/json-glib.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,30 +12,10 @@
 #include "client/profile-view.h"
 #include "protocol/reader.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/printed.h"
 
 #define MAX_DEPTH 16
 #define N_POINTS  50
-
-static void
-check_text (const GString *text)
-{
-  if (!g_utf8_validate (text->str, (gssize) text->len, NULL))
-    abort ();
-  for (gsize i = 0; i < text->len; i++)
-    if ((guchar) text->str[i] < ' ' && text->str[i] != '\n')
-      abort ();
-}
-
-static void
-check_json (GString *json)
-{
-  g_autoptr (JsonParser) parser = json_parser_new_immutable ();
-
-  check_text (json);
-  if (!json_parser_load_from_data (parser, json->str, (gssize) json->len, NULL))
-    abort ();
-  g_string_free (json, TRUE);
-}
 
 static void
 check_profile (const SondeHeap *heap, SondeProfile *owned)
@@ -49,9 +28,9 @@ check_profile (const SondeHeap *heap, SondeProfile *owned)
     return;
   sonde_profile_append_tree (text, profile, &style);
   sonde_profile_append_flat (text, profile, &style);
-  check_text (text);
-  check_json (sonde_heap_dup_json (heap, profile, FALSE, 0, N_POINTS));
-  check_json (sonde_heap_dup_json (heap, profile, TRUE, 0, 0));
+  fuzz_check_text (text);
+  fuzz_check_json (sonde_heap_dup_json (heap, profile, FALSE, 0, N_POINTS));
+  fuzz_check_json (sonde_heap_dup_json (heap, profile, TRUE, 0, 0));
 }
 
 static void
@@ -66,7 +45,7 @@ check_metric (const SondeHeap *heap, SondeHeapMetric metric, SondeUnit unit)
 
   check_profile (heap, sonde_profile_view_bottom_up (profile));
   check_profile (heap, sonde_profile_view_callers (profile, "*a*"));
-  check_json (sonde_heap_dup_diff_json (&diff, FALSE, 0));
+  fuzz_check_json (sonde_heap_dup_diff_json (&diff, FALSE, 0));
   check_profile (heap, g_steal_pointer (&profile));
 }
 
@@ -79,7 +58,7 @@ check_heap (const SondeHeap *heap, const SondeHeapOptions *options)
   sonde_heap_append_chart (text, heap, 40, TRUE);
   sonde_heap_append_chart (text, heap, 100, FALSE);
   sonde_heap_append_svg (text, heap, "title");
-  check_text (text);
+  fuzz_check_text (text);
   for (SondeHeapMetric metric = 0; metric < SONDE_HEAP_N_METRICS; metric++)
     {
       check_metric (heap, metric, SONDE_UNIT_BYTES);

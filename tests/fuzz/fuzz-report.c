@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Reads foreign bytes as a capture and shows them in every way that sondectl has. */
-#include <json-glib/json-glib.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,21 +15,11 @@
 #include "client/report-json.h"
 #include "client/report-text.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/printed.h"
 
 #define MAX_DEPTH  16
 #define MAX_NODES  8
 #define MAX_POINTS 4
-
-/* Nothing in a capture can move the cursor of a terminal. */
-static void
-check_text (const GString *text)
-{
-  if (!g_utf8_validate (text->str, (gssize) text->len, NULL))
-    abort ();
-  for (gsize i = 0; i < text->len; i++)
-    if ((guchar) text->str[i] < ' ' && text->str[i] != '\n')
-      abort ();
-}
 
 static void
 check_findings (const SondeLedgerCheck *ledger)
@@ -42,7 +31,7 @@ check_findings (const SondeLedgerCheck *ledger)
       const SondeFinding *finding = g_ptr_array_index (findings, i);
       g_autoptr (GString) text = g_string_new (finding->text);
 
-      check_text (text);
+      fuzz_check_text (text);
       if (sonde_verdict_to_string (finding->verdict)[0] == '?')
         abort ();
     }
@@ -60,16 +49,9 @@ check_view (const SondeReport *report, SondeProfile *view)
     return;
   sonde_profile_append_tree (text, owned, &style);
   sonde_profile_append_flat (text, owned, &style);
-  check_text (text);
+  fuzz_check_text (text);
   for (int as_rows = FALSE; as_rows <= TRUE; as_rows++)
-    {
-      g_autoptr (GString) json = sonde_report_dup_json (report, owned, as_rows, 0);
-      g_autoptr (JsonParser) parser = json_parser_new_immutable ();
-
-      check_text (json);
-      if (!json_parser_load_from_data (parser, json->str, (gssize) json->len, NULL))
-        abort ();
-    }
+    fuzz_check_json (sonde_report_dup_json (report, owned, as_rows, 0));
 }
 
 static void
@@ -90,7 +72,7 @@ check_views (const SondeReport *report)
   diff = sonde_profile_diff_new (profile, profile);
   sonde_profile_diff_append_functions (text, diff, &style);
   sonde_profile_diff_append_paths (text, diff, &style);
-  check_text (text);
+  fuzz_check_text (text);
 }
 
 static void
@@ -106,7 +88,7 @@ check_report (SondeReport *report)
       sonde_report_append_header (text, report);
       sonde_profile_append_tree (text, sonde_report_profile (report), &styles[i]);
       sonde_profile_append_flat (text, sonde_report_profile (report), &styles[i]);
-      check_text (text);
+      fuzz_check_text (text);
     }
   check_views (report);
 }
@@ -125,7 +107,7 @@ check_pictures (const SondeSampleLog *log)
     return;
   data = sonde_flame_data_new (&source, MAX_POINTS);
   svg = sonde_flame_svg_new (log, NULL, NULL, "title");
-  check_text (svg);
+  fuzz_check_text (svg);
   g_string_free (svg, TRUE);
 }
 
@@ -147,7 +129,7 @@ show (SondeCaptureFile *file)
       sonde_report_add_frame (report, frame);
       sonde_sample_log_add_frame (log, frame);
     }
-  check_text (text);
+  fuzz_check_text (text);
   check_findings (ledger);
   check_report (report);
   check_pictures (log);
