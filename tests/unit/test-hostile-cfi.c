@@ -27,7 +27,7 @@
 #else
 #define MAX_CPU_NS INT64_C (1000000)
 #endif
-#define N_TRIES       5     /* the best of them counts: others may be disturbed */
+#define N_TRIES       20    /* at most: what the machine has to do besides is no matter of ours */
 #define ALLOCATOR_LAG 65536 /* bytes */
 
 typedef struct
@@ -92,46 +92,66 @@ assert_cheap (const char *what, gint64 used_ns)
   g_assert_cmpint (used_ns, <, MAX_CPU_NS);
 }
 
-/* Returns what the dearest slice cost. */
+/* What each slice of a file cost when it was disturbed least: reading the same file again takes the
+ * same slices. */
+typedef struct
+{
+  GArray *least_ns; /* of gint64 */
+} Slices;
+
+static void
+slices_add (Slices *slices, guint i, gint64 used_ns)
+{
+  if (i == slices->least_ns->len)
+    g_array_append_val (slices->least_ns, used_ns);
+  else if (used_ns < g_array_index (slices->least_ns, gint64, i))
+    g_array_index (slices->least_ns, gint64, i) = used_ns;
+}
+
 static gint64
-read_in_slices (SondeModuleStore *modules, const SondeFileId *id, int fd, int *error)
+slices_dearest_ns (const Slices *slices)
+{
+  gint64 most_ns = 0;
+
+  for (guint i = 0; i < slices->least_ns->len; i++)
+    most_ns = MAX (most_ns, g_array_index (slices->least_ns, gint64, i));
+  return most_ns;
+}
+
+static int
+read_in_slices (SondeModuleStore *modules, const SondeFileId *id, int fd, Slices *slices)
 {
   gint64 start_ns = cpu_ns ();
   int r = sonde_module_store_begin (modules, id, fd);
-  gint64 most_ns = cpu_ns () - start_ns, used_ns;
   gboolean has_more = r == 1;
 
-  while (has_more)
+  slices_add (slices, 0, cpu_ns () - start_ns);
+  for (guint i = 1; has_more; i++)
     {
       start_ns = cpu_ns ();
       has_more = sonde_module_store_work (modules);
-      used_ns = cpu_ns () - start_ns;
-      most_ns = MAX (most_ns, used_ns);
+      slices_add (slices, i, cpu_ns () - start_ns);
     }
-  *error = MIN (r, 0);
-  return most_ns;
+  return MIN (r, 0);
 }
 
 /* A few times over in stores of their own, and then in the fixture's. */
 static int
 load (Hostile *f, int fd)
 {
+  g_autoptr (GArray) least_ns = g_array_new (FALSE, FALSE, sizeof (gint64));
+  Slices slices = { least_ns };
   SondeFileId id = { .inode = ++f->last_inode };
-  gint64 best_ns = G_MAXINT64;
-  int error;
 
-  for (guint i = 0; i < N_TRIES; i++)
+  for (guint i = 0; i < N_TRIES && (i == 0 || slices_dearest_ns (&slices) >= MAX_CPU_NS); i++)
     {
       SondeModuleStore *modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
-      int copy = fd >= 0 ? fcntl (fd, F_DUPFD_CLOEXEC, 0) : -1;
-      gint64 most_ns = read_in_slices (modules, &id, copy, &error);
 
-      best_ns = MIN (best_ns, most_ns);
+      read_in_slices (modules, &id, fd >= 0 ? fcntl (fd, F_DUPFD_CLOEXEC, 0) : -1, &slices);
       sonde_module_store_free (modules);
     }
-  assert_cheap ("dearest slice", best_ns);
-  read_in_slices (f->modules, &id, fd, &error);
-  return error;
+  assert_cheap ("dearest slice", slices_dearest_ns (&slices));
+  return read_in_slices (f->modules, &id, fd, &slices);
 }
 
 static void
@@ -165,14 +185,16 @@ load_rules (Hostile *f, const void *rules, guint size)
   load_cfi (f);
 }
 
-/* All of them; what they cost together in memory is nothing. @is_cached: what the first samples
- * learned may bring later ones farther. */
-static void
-assert_ends_or_learns (Hostile *f, const char *expected, gboolean is_cached)
+/* Returns what all of them cost an unwinder that has seen none yet; what they cost together in
+ * memory is nothing. @is_cached: what the first samples learned may bring later ones farther. */
+static gint64
+unwind_all (Hostile *f, const char *expected, gboolean is_cached)
 {
   size_t bytes_before = 0;
   gint64 all_ns = 0;
 
+  sonde_unwinder_free (f->unwinder);
+  f->unwinder = sonde_unwinder_new_cfi (f->processes);
   for (guint i = 0; i < N_SAMPLES; i++)
     {
       gint64 start_ns = cpu_ns ();
@@ -188,8 +210,18 @@ assert_ends_or_learns (Hostile *f, const char *expected, gboolean is_cached)
       if (i == 0)
         bytes_before = mallinfo2 ().uordblks;
     }
-  assert_cheap ("a stack", all_ns / N_SAMPLES);
   g_assert_cmpuint (mallinfo2 ().uordblks, <=, bytes_before + ALLOCATOR_LAG);
+  return all_ns;
+}
+
+static void
+assert_ends_or_learns (Hostile *f, const char *expected, gboolean is_cached)
+{
+  gint64 least_ns = G_MAXINT64;
+
+  for (guint i = 0; i < N_TRIES && least_ns >= N_SAMPLES * MAX_CPU_NS; i++)
+    least_ns = MIN (least_ns, unwind_all (f, expected, is_cached));
+  assert_cheap ("a stack", least_ns / N_SAMPLES);
 }
 
 static void
@@ -376,15 +408,14 @@ test_sections (Hostile *f, gconstpointer data)
 static void
 test_eviction (Hostile *f, gconstpointer data)
 {
-  gint64 best_ns = G_MAXINT64;
+  g_autoptr (GArray) least_ns = g_array_new (FALSE, FALSE, sizeof (gint64));
+  Slices slices = { least_ns };
   int fds[48];
 
   for (guint i = 0; i < G_N_ELEMENTS (fds); i++)
     {
       g_autoptr (GByteArray) file = NULL;
       SondeFileId id = { .inode = ++f->last_inode };
-      gint64 most_ns;
-      int error;
 
       g_byte_array_set_size (f->cfi, 0);
       fake_elf_add_fde (f->cfi, fake_elf_add_cie (f->cfi, "zR", NULL, 0), FAKE_ELF_TEXT, CODE_BYTES,
@@ -397,13 +428,13 @@ test_eviction (Hostile *f, gconstpointer data)
       file = fake_elf_build (f->cfi, &(FakeElf){ .section = ".eh_frame" });
       /* whoever closes the last descriptor of a file in memory frees that as well */
       fds[i] = fake_elf_open (file->data, file->len);
-      most_ns = read_in_slices (f->modules, &id, fcntl (fds[i], F_DUPFD_CLOEXEC, 0), &error);
-      g_assert_cmpint (error, ==, 0);
+      if (i == 20) /* it is full by now */
+        g_array_set_size (least_ns, 0);
+      g_assert_cmpint (
+          read_in_slices (f->modules, &id, fcntl (fds[i], F_DUPFD_CLOEXEC, 0), &slices), ==, 0);
       g_assert_cmpuint (sonde_module_store_bytes (f->modules), <=, SONDE_MODULE_STORE_MAX_BYTES);
-      if (i >= 20) /* it is full by then */
-        best_ns = MIN (best_ns, most_ns);
     }
-  assert_cheap ("dearest slice", best_ns);
+  assert_cheap ("dearest slice", slices_dearest_ns (&slices));
   for (guint i = 0; i < G_N_ELEMENTS (fds); i++)
     close (fds[i]);
 }
