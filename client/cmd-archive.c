@@ -4,9 +4,9 @@
 
 #include <elfutils/debuginfod.h>
 
-#include "client/archive.h"
-#include "client/cli.h"
-#include "client/text.h"
+#include "client/names/archive.h"
+#include "client/base/cli.h"
+#include "client/base/text.h"
 
 typedef struct
 {

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli.h"
-#include "client/connection.h"
-#include "client/fd.h"
-#include "client/service-error.h"
-#include "client/session-name.h"
+#include "client/base/cli.h"
+#include "client/service/connection.h"
+#include "client/base/fd.h"
+#include "client/service/service-error.h"
+#include "client/service/session-name.h"
 
 #define SESSION_INTERFACE "org.sonde.Profiler1.Session"
 #define PIECE_BYTES       65536

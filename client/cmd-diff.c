@@ -2,12 +2,12 @@
 /* sondectl diff: what became slower from one capture to another. */
 #include "client/commands.h"
 
-#include "client/capture-file.h"
-#include "client/cli.h"
-#include "client/pager.h"
-#include "client/profile-diff.h"
-#include "client/report.h"
-#include "client/text.h"
+#include "client/model/capture-file.h"
+#include "client/base/cli.h"
+#include "client/base/pager.h"
+#include "client/report/profile-diff.h"
+#include "client/report/report.h"
+#include "client/base/text.h"
 
 typedef struct
 {

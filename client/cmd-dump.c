@@ -2,9 +2,9 @@
 /* sondectl dump: each frame of a capture as a line of text. */
 #include "client/commands.h"
 
-#include "client/capture-file.h"
-#include "client/cli.h"
-#include "client/frame-text.h"
+#include "client/model/capture-file.h"
+#include "client/base/cli.h"
+#include "client/model/frame-text.h"
 
 #define FLUSH_BYTES 65536 /* text gathered before it is written */
 

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli.h"
-#include "client/export.h"
-#include "client/text.h"
+#include "client/base/cli.h"
+#include "client/export/export.h"
+#include "client/base/text.h"
 
 static const struct
 {

@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-#include "client/capture-file.h"
-#include "client/cli.h"
-#include "client/flame-page.h"
-#include "client/flame-svg.h"
+#include "client/model/capture-file.h"
+#include "client/base/cli.h"
+#include "client/flame/flame-page.h"
+#include "client/flame/flame-svg.h"
 
 typedef struct
 {

@@ -5,18 +5,18 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "client/capture-file.h"
-#include "client/cli.h"
-#include "client/heap-chart.h"
-#include "client/heap-json.h"
-#include "client/heap-options.h"
-#include "client/heap-svg.h"
-#include "client/heap-text.h"
-#include "client/pager.h"
-#include "client/profile-growth.h"
-#include "client/profile-text.h"
-#include "client/profile-view.h"
-#include "client/text.h"
+#include "client/model/capture-file.h"
+#include "client/base/cli.h"
+#include "client/heap/heap-chart.h"
+#include "client/heap/heap-json.h"
+#include "client/heap/heap-options.h"
+#include "client/heap/heap-svg.h"
+#include "client/heap/heap-text.h"
+#include "client/base/pager.h"
+#include "client/report/profile-growth.h"
+#include "client/report/profile-text.h"
+#include "client/report/profile-view.h"
+#include "client/base/text.h"
 
 #define DEFAULT_COLUMNS 80u
 #define N_JSON_POINTS   1000u

@@ -4,11 +4,11 @@
 
 #include <pwd.h>
 
-#include "client/cli.h"
-#include "client/connection.h"
-#include "client/service-error.h"
-#include "client/session-name.h"
-#include "client/text.h"
+#include "client/base/cli.h"
+#include "client/service/connection.h"
+#include "client/service/service-error.h"
+#include "client/service/session-name.h"
+#include "client/base/text.h"
 
 static char *
 dup_owner (guint32 uid)

@@ -8,15 +8,15 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "client/archive.h"
-#include "client/cli.h"
-#include "client/fd.h"
-#include "client/record-options.h"
-#include "client/record-summary.h"
-#include "client/recording.h"
-#include "client/service-error.h"
-#include "client/spawn.h"
-#include "client/text.h"
+#include "client/names/archive.h"
+#include "client/base/cli.h"
+#include "client/base/fd.h"
+#include "client/service/record-options.h"
+#include "client/service/record-summary.h"
+#include "client/service/recording.h"
+#include "client/service/service-error.h"
+#include "client/service/spawn.h"
+#include "client/base/text.h"
 
 enum
 {

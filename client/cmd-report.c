@@ -5,14 +5,14 @@
 #include <elfutils/debuginfod.h>
 #include <math.h>
 
-#include "client/capture-file.h"
-#include "client/cli.h"
-#include "client/pager.h"
-#include "client/profile-text.h"
-#include "client/profile-view.h"
-#include "client/report-json.h"
-#include "client/report-text.h"
-#include "client/text.h"
+#include "client/model/capture-file.h"
+#include "client/base/cli.h"
+#include "client/base/pager.h"
+#include "client/report/profile-text.h"
+#include "client/report/profile-view.h"
+#include "client/report/report-json.h"
+#include "client/report/report-text.h"
+#include "client/base/text.h"
 
 typedef struct
 {

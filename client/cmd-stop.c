@@ -2,11 +2,11 @@
 /* sondectl stop: ends a session and says what it recorded. */
 #include "client/commands.h"
 
-#include "client/cli.h"
-#include "client/connection.h"
-#include "client/service-error.h"
-#include "client/session-name.h"
-#include "client/text.h"
+#include "client/base/cli.h"
+#include "client/service/connection.h"
+#include "client/service/service-error.h"
+#include "client/service/session-name.h"
+#include "client/base/text.h"
 
 #define SESSION_INTERFACE "org.sonde.Profiler1.Session"
 #define POLL_US           (50 * 1000)

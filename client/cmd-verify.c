@@ -2,10 +2,10 @@
 /* sondectl verify: whether a capture is whole and its ledger adds up. */
 #include "client/commands.h"
 
-#include "client/capture-file.h"
-#include "client/cli.h"
-#include "client/ledger-check.h"
-#include "client/text.h"
+#include "client/model/capture-file.h"
+#include "client/base/cli.h"
+#include "client/model/ledger-check.h"
+#include "client/base/text.h"
 
 enum
 {

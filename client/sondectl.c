@@ -3,8 +3,8 @@
 #include <glib.h>
 #include <locale.h>
 
-#include "client/capture-file.h"
-#include "client/cli.h"
+#include "client/model/capture-file.h"
+#include "client/base/cli.h"
 #include "client/commands.h"
 #include "config.h"
 

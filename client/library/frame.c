@@ -2,7 +2,7 @@
 /* Frames of a capture as the library hands them out. */
 #include "client/library/frame.h"
 
-#include "client/frame-text.h"
+#include "client/model/frame-text.h"
 
 struct _SondeClientFrame
 {

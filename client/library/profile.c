@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Call trees with names, as objects. */
-#include "client/capture-file.h"
+#include "client/model/capture-file.h"
 #include "client/library/frame.h"
-#include "client/profile-view.h"
-#include "client/report.h"
-#include "client/text.h"
+#include "client/report/profile-view.h"
+#include "client/report/report.h"
+#include "client/base/text.h"
 
 /**
  * SondeClientProfile:

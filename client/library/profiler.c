@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The way to a profiling service, as an object. */
-#include "client/fd.h"
+#include "client/base/fd.h"
 #include "client/library/process-proof.h"
 #include "client/library/session.h"
 

@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "client/fd.h"
+#include "client/base/fd.h"
 #include "client/library/frame.h"
 #include "client/library/process-proof.h"
-#include "client/recording.h"
+#include "client/service/recording.h"
 #include "protocol/reader.h"
 
 /**

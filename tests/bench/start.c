@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "client/connection.h"
+#include "client/service/connection.h"
 #include "protocol/reader.h"
 
 enum

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "client/export.h"
+#include "client/export/export.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 

@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/heap-chart.h"
-#include "client/heap-json.h"
-#include "client/heap-svg.h"
-#include "client/heap-text.h"
-#include "client/profile-growth.h"
-#include "client/profile-text.h"
-#include "client/profile-view.h"
+#include "client/heap/heap-chart.h"
+#include "client/heap/heap-json.h"
+#include "client/heap/heap-svg.h"
+#include "client/heap/heap-text.h"
+#include "client/report/profile-growth.h"
+#include "client/report/profile-text.h"
+#include "client/report/profile-view.h"
 #include "protocol/reader.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/printed.h"

@@ -4,16 +4,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "client/capture-file.h"
-#include "client/flame-data.h"
-#include "client/flame-svg.h"
-#include "client/frame-text.h"
-#include "client/ledger-check.h"
-#include "client/profile-text.h"
-#include "client/profile-diff.h"
-#include "client/profile-view.h"
-#include "client/report-json.h"
-#include "client/report-text.h"
+#include "client/model/capture-file.h"
+#include "client/flame/flame-data.h"
+#include "client/flame/flame-svg.h"
+#include "client/model/frame-text.h"
+#include "client/model/ledger-check.h"
+#include "client/report/profile-text.h"
+#include "client/report/profile-diff.h"
+#include "client/report/profile-view.h"
+#include "client/report/report-json.h"
+#include "client/report/report-text.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/printed.h"
 

@@ -24,7 +24,7 @@ JSON = ['json-glib/*.h']
 DBUS = ['sonde-profiler1-generated.h']
 CONFIG = ['config.h']
 RESOURCES = ['flamegraph-resources.h']
-# Made of client/*.proto, with libprotobuf-c.
+# Made of client/export/*.proto, with libprotobuf-c.
 MESSAGES = ['*.pb-c.h']
 GENERATED = CONFIG + DBUS + RESOURCES + MESSAGES
 
@@ -42,7 +42,20 @@ LAYERS = {
     + ['daemon/base/*.h', 'systemd/*.h', 'sys/capability.h'],
     'daemon/capture': GLIB + CONFIG
     + ['daemon/base/*.h', 'protocol/*.h', 'shared-ring/*.h', 'unwind/*.h', 'symbols/*.h', 'seccomp.h'],
-    'client': GLIB + GENERATED + LIBDW + JSON + PACKING + ['protocol/*.h', 'symbols/*.h'],
+    'client/base': GLIB + CONFIG,
+    'client/model': GLIB + CONFIG + ['client/base/*.h', 'protocol/*.h', 'symbols/*.h'],
+    'client/names': GLIB + CONFIG + LIBDW + PACKING
+    + ['client/base/*.h', 'client/model/*.h', 'protocol/*.h', 'symbols/*.h'],
+    'client/report': GLIB + JSON
+    + ['client/base/*.h', 'client/model/*.h', 'client/names/*.h', 'protocol/*.h'],
+    'client/heap': GLIB + JSON
+    + ['client/base/*.h', 'client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
+    'client/flame': GLIB + JSON + RESOURCES
+    + ['client/base/*.h', 'client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
+    'client/export': GLIB + CONFIG + JSON + MESSAGES + PACKING
+    + ['client/base/*.h', 'client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
+    'client/service': GLIB + CONFIG + DBUS + ['client/base/*.h', 'client/model/*.h', 'protocol/*.h'],
+    'client': GLIB + CONFIG + DBUS + ['client/*.h', 'protocol/*.h', 'elfutils/debuginfod.h'],
     'client/library': GLIB + DBUS + ['client/*.h', 'protocol/*.h'],
     # To be copied out of the checkout: nothing of ours.
     'docs/examples': GLIB,
@@ -120,8 +133,11 @@ BAD = {
     'capture does not know control': ('daemon/capture/sink.c', '"daemon/control/options.h"'),
     'capture does not know D-Bus': ('daemon/capture/sink.c', '"sonde-profiler1-generated.h"'),
     'capture does not know libcap': ('daemon/capture/main.c', '<sys/capability.h>'),
+    'names do not know reports': ('client/names/archive.c', '"client/report/profile.h"'),
+    'the model does not know names': ('client/model/capture-model.c', '"client/names/archive.h"'),
+    'exports do not know pictures': ('client/export/export.h', '"client/flame/flame-page.h"'),
     'client does not know the daemon': ('client/sondectl.c', '"daemon/base/fd.h"'),
-    'an example stands alone': ('docs/examples/x.c', '"client/text.h"'),
+    'an example stands alone': ('docs/examples/x.c', '"client/base/text.h"'),
     'nothing knows tests': ('client/sondectl.c', '"tests/lib/client.h"'),
     'nothing includes main.c': ('tests/unit/test-x.c', '"daemon/capture/main.c"'),
     'an include shows its path': ('daemon/control/bus.c', '"options.h"'),

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-#include "client/debug-lines.h"
+#include "client/names/debug-lines.h"
 
 static void
 print_frames (const GArray *frames)

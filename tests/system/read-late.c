@@ -11,8 +11,8 @@
 
 #include <gio/gunixfdlist.h>
 
-#include "client/connection.h"
-#include "client/spawn.h"
+#include "client/service/connection.h"
+#include "client/service/spawn.h"
 
 #define MAX_READERS 8
 #define WAIT_MS     300

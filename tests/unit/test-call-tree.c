@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Call trees: merging, sums, order. */
-#include "client/call-tree.h"
+#include "client/model/call-tree.h"
 
 #define ADD_PATH(tree, ...)                                                                        \
   sonde_call_tree_add (tree, (const guint32[]){ __VA_ARGS__ },                                     \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Captures that cannot be opened, and such as break off. */
-#include "client/capture-file.h"
+#include "client/model/capture-file.h"
 
 #include "tests/unit/capture-builder.h"
 

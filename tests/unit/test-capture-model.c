@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The model of a capture, and the report that is made of it. */
-#include "client/profile-text.h"
-#include "client/report-text.h"
+#include "client/report/profile-text.h"
+#include "client/report/report-text.h"
 #include "tests/unit/capture-builder.h"
 
 #define JIT(n) (SONDE_JIT_ADDRESS_BASE + (n))
@@ -274,12 +274,13 @@ the_header_tells_losses_and_cut_stacks (void)
   define_ledger (capture);
   add_sample (capture, 5, 0x1000, JIT (1));
   add_sample (capture, 5, 0x1000);
-  set_ledger (capture, (const gint64[SONDE_N_LEDGER]){ [SONDE_LEDGER_PRODUCED] = 14,
-                                               [SONDE_LEDGER_RECORDED] = 12,
-                                               [SONDE_LEDGER_LOST_KERNEL] = 2,
-                                               [SONDE_LEDGER_STREAM_SAMPLES] = 2,
-                                               [SONDE_LEDGER_STREAM_SAMPLES_FILTERED] = 3,
-                                               [SONDE_LEDGER_STREAM_SAMPLES_BEFORE] = 7 },
+  set_ledger (capture,
+              (const gint64[SONDE_N_LEDGER]){ [SONDE_LEDGER_PRODUCED] = 14,
+                                              [SONDE_LEDGER_RECORDED] = 12,
+                                              [SONDE_LEDGER_LOST_KERNEL] = 2,
+                                              [SONDE_LEDGER_STREAM_SAMPLES] = 2,
+                                              [SONDE_LEDGER_STREAM_SAMPLES_FILTERED] = 3,
+                                              [SONDE_LEDGER_STREAM_SAMPLES_BEFORE] = 7 },
               SONDE_N_LEDGER);
   report = make_report (capture, NULL);
   sonde_report_append_header (header, report);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Escaping of foreign names, and numbers for people. */
-#include "client/text.h"
+#include "client/base/text.h"
 
 static void
 assert_escaped (const char *bytes, gssize len, const char *expected)

@@ -3,9 +3,9 @@
 #include <json-glib/json-glib.h>
 #include <string.h>
 
-#include "client/export-slices.h"
-#include "client/export-stacks.h"
-#include "client/export.h"
+#include "client/export/export-slices.h"
+#include "client/export/export-stacks.h"
+#include "client/export/export.h"
 #include "perfetto.pb-c.h"
 #include "pprof.pb-c.h"
 #include "tests/unit/capture-builder.h"

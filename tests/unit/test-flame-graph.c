@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What the pictures of a capture are made of. */
-#include "client/flame-graph.h"
+#include "client/flame/flame-graph.h"
 
-#include "client/flame-data.h"
-#include "client/flame-page.h"
-#include "client/flame-svg.h"
+#include "client/flame/flame-data.h"
+#include "client/flame/flame-page.h"
+#include "client/flame/flame-svg.h"
 #include "tests/unit/capture-builder.h"
 
 #define JIT(n) (SONDE_JIT_ADDRESS_BASE + (n))

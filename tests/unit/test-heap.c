@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The heap of captures whose truth is known. */
-#include "client/heap-text.h"
-#include "client/profile-text.h"
+#include "client/heap/heap-text.h"
+#include "client/report/profile-text.h"
 #include "tests/unit/capture-builder.h"
 
 #define JIT(n) (SONDE_JIT_ADDRESS_BASE + (n))

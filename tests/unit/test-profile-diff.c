@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What became slower from one profile to another. */
-#include "client/profile-diff.h"
+#include "client/report/profile-diff.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A profile seen from its leaves, from one function, and by larger groups. */
-#include "client/profile-view.h"
+#include "client/report/profile-view.h"
 
 #include <string.h>
 
-#include "client/profile-text.h"
+#include "client/report/profile-text.h"
 
 /* main → parse → copy, main → copy, main → parse → parse; in a program and its library. */
 enum

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A recording against a service that the test plays itself, over a peer connection. */
-#include "client/recording.h"
+#include "client/service/recording.h"
 
 #include <fcntl.h>
 #include <gio/gunixfdlist.h>

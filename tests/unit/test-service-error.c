@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What sondectl advises on each error. */
-#include "client/service-error.h"
+#include "client/service/service-error.h"
 
 #include <string.h>
 

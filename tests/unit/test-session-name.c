@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Sessions as people name them. */
-#include "client/session-name.h"
+#include "client/service/session-name.h"
 
 static void
 test_refuses (void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The gate in front of a command. */
-#include "client/spawn.h"
+#include "client/service/spawn.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "client/commands.h"
-#include "client/ledger-check.h"
+#include "client/model/ledger-check.h"
 #include "tests/unit/capture-builder.h"
 
 #define JIT (SONDE_JIT_ADDRESS_BASE + 1)

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Trace events of Chrome, which Perfetto, chrome://tracing and others read.
+ * Source: "Trace Event Format",
+ * docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+ */
+#include "client/export/export.h"
+
+#include <math.h>
+
+#include "client/export/export-slices.h"
+#include "client/base/text.h"
+
+#define MACHINE_PID 0 /* of counters that are of no process */
+
+typedef struct
+{
+  SondeExportSource *source;
+  SondeExportOutput *output;
+  SondeExportSlices *slices;
+  SondeCallTree *stacks; /* its nodes are the "stackFrames" */
+  gboolean has_any;
+  guint64 n_marks;
+} Trace;
+
+/* Microseconds, with all of the nanoseconds. */
+static void
+append_us (GString *out, gint64 ns)
+{
+  guint64 size = ns < 0 ? 0 - (guint64) ns : (guint64) ns;
+
+  g_string_append_printf (out, "%s%" G_GUINT64_FORMAT ".%03u", ns < 0 ? "-" : "", size / 1000,
+                          (unsigned) (size % 1000));
+}
+
+static GString *
+begin_event (Trace *self, const char *phase, gint32 pid, gint32 tid, gint64 time_ns)
+{
+  GString *out = sonde_export_output_text (self->output);
+
+  g_string_append_printf (out, "%s{\"ph\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":",
+                          self->has_any ? ",\n" : "\n", phase, pid, tid);
+  self->has_any = TRUE;
+  append_us (out, time_ns);
+
+  return out;
+}
+
+static void
+end_event (Trace *self)
+{
+  g_string_append_c (sonde_export_output_text (self->output), '}');
+  sonde_export_output_pass (self->output);
+}
+
+static void
+append_text (GString *out, const char *key, const char *text)
+{
+  g_string_append_printf (out, ",\"%s\":", key);
+  sonde_export_append_json (out, text);
+}
+
+/* --- what is told --- */
+
+static void
+write_slice (const SondeExportSlice *slice, gpointer user_data)
+{
+  Trace *self = user_data;
+  const SondeFunction *function = sonde_export_source_function (self->source, slice->function);
+  GString *out = begin_event (self, "X", slice->pid, slice->tid, slice->start_ns);
+  gint64 duration_ns;
+
+  if (__builtin_sub_overflow (slice->end_ns, slice->start_ns, &duration_ns))
+    duration_ns = G_MAXINT64;
+  g_string_append (out, ",\"dur\":");
+  append_us (out, duration_ns);
+  append_text (out, "name", function->name);
+  append_text (out, "cat", function->module[0] != '\0' ? function->module : "code");
+  end_event (self);
+}
+
+/* The stack of an event. */
+static void
+append_stack (Trace *self, GString *out, const SondeExportStack *stack)
+{
+  guint32 node = sonde_call_tree_add (self->stacks, stack->functions, stack->n_frames, 1);
+
+  if (node != 0)
+    g_string_append_printf (out, ",\"sf\":%u", node);
+}
+
+static void
+write_sample (const SondeExportStack *sample, gpointer user_data)
+{
+  Trace *self = user_data;
+  GString *out = begin_event (self, "P", sample->pid, sample->tid, sample->time_ns);
+
+  g_string_append (out, ",\"name\":\"sample\",\"cat\":\"samples\"");
+  append_stack (self, out, sample);
+  end_event (self);
+  sonde_export_slices_add (self->slices, sample);
+}
+
+static void
+write_allocation (const SondeExportStack *allocation, gpointer user_data)
+{
+  Trace *self = user_data;
+  GString *out = begin_event (self, "i", allocation->pid, allocation->tid, allocation->time_ns);
+
+  g_string_append_printf (out,
+                          ",\"s\":\"t\",\"name\":\"allocation\",\"cat\":\"memory\","
+                          "\"args\":{\"bytes\":%" G_GINT64_FORMAT "}",
+                          allocation->size_bytes);
+  append_stack (self, out, allocation);
+  end_event (self);
+}
+
+static void
+append_mark (GString *out, const SondeModelMark *mark, guint64 id)
+{
+  append_text (out, "name", mark->name);
+  append_text (out, "cat", mark->group[0] != '\0' ? mark->group : "marks");
+  if (id > 0)
+    g_string_append_printf (out, ",\"id\":%" G_GUINT64_FORMAT, id);
+  if (mark->message[0] != '\0')
+    {
+      g_string_append (out, ",\"args\":{\"message\":");
+      sonde_export_append_json (out, mark->message);
+      g_string_append_c (out, '}');
+    }
+}
+
+/* Marks of a process may overlap in any way: only asynchronous events may. */
+static void
+write_mark (const SondeModelMark *mark, gpointer user_data)
+{
+  Trace *self = user_data;
+  gint32 pid = MAX (mark->pid, MACHINE_PID);
+  gint64 end_ns;
+
+  if (mark->duration_ns <= 0 || __builtin_add_overflow (mark->time_ns, mark->duration_ns, &end_ns))
+    {
+      append_mark (begin_event (self, "i", pid, pid, mark->time_ns), mark, 0);
+      g_string_append (sonde_export_output_text (self->output), ",\"s\":\"p\"");
+      end_event (self);
+      return;
+    }
+  self->n_marks++;
+  append_mark (begin_event (self, "b", pid, pid, mark->time_ns), mark, self->n_marks);
+  end_event (self);
+  append_mark (begin_event (self, "e", pid, pid, end_ns), mark, self->n_marks);
+  end_event (self);
+}
+
+static void
+write_value (const SondeModelValue *value, gpointer user_data)
+{
+  Trace *self = user_data;
+  const SondeModelCounter *counter
+      = sonde_capture_model_counter (sonde_export_source_model (self->source), value->counter);
+  gint32 pid = MAX (value->pid, MACHINE_PID);
+  g_autofree char *name = g_strdup_printf ("%s/%s", counter->category, counter->name);
+  char digits[G_ASCII_DTOSTR_BUF_SIZE];
+  GString *out;
+
+  /* JSON has no such numbers. */
+  if (counter->is_double && !isfinite (value->value.vdbl))
+    return;
+  out = begin_event (self, "C", pid, pid, value->time_ns);
+  append_text (out, "name", name);
+  if (counter->is_double)
+    g_string_append_printf (out, ",\"args\":{\"value\":%s}",
+                            g_ascii_dtostr (digits, sizeof digits, value->value.vdbl));
+  else
+    g_string_append_printf (out, ",\"args\":{\"value\":%" G_GINT64_FORMAT "}", value->value.v64);
+  end_event (self);
+}
+
+/* --- the document --- */
+
+static void
+write_metadata (Trace *self, const char *name, gint32 pid, const char *key, const char *text)
+{
+  GString *out = begin_event (self, "M", pid, pid, 0);
+
+  g_string_append_printf (out, ",\"name\":\"%s\",\"args\":{\"%s\":", name, key);
+  sonde_export_append_json (out, text);
+  g_string_append_c (out, '}');
+  end_event (self);
+}
+
+/* The last name that a process goes by stays. */
+static void
+write_processes (Trace *self)
+{
+  const SondeCaptureModel *model = sonde_export_source_model (self->source);
+
+  write_metadata (self, "process_name", MACHINE_PID, "name", "machine");
+  for (guint i = 0; i < sonde_capture_model_n_processes (model); i++)
+    {
+      const SondeModelProcess *process = sonde_capture_model_process (model, i);
+
+      write_metadata (self, "process_name", process->pid, "name", process->comm);
+      write_metadata (self, "process_labels", process->pid, "labels", process->cmdline);
+    }
+}
+
+static void
+write_stacks (Trace *self)
+{
+  GString *out = sonde_export_output_text (self->output);
+
+  for (guint32 i = 1; i < sonde_call_tree_n_nodes (self->stacks); i++)
+    {
+      const SondeCallNode *node = sonde_call_tree_node (self->stacks, i);
+      const SondeFunction *function = sonde_export_source_function (self->source, node->id);
+
+      g_string_append_printf (out, "%s\"%u\":{\"name\":", i > 1 ? ",\n" : "\n", i);
+      sonde_export_append_json (out, function->name);
+      append_text (out, "category", function->module);
+      if (node->parent != 0)
+        g_string_append_printf (out, ",\"parent\":%u", node->parent);
+      g_string_append_c (out, '}');
+      sonde_export_output_pass (self->output);
+    }
+}
+
+gboolean
+sonde_export_chrome (SondeExportSource *source,
+                     const SondeExportOptions *options,
+                     SondeExportOutput *output,
+                     GError **error)
+{
+  static const SondeExportFuncs funcs = {
+    .sample = write_sample, .allocation = write_allocation, .mark = write_mark, .value = write_value
+  };
+  Trace trace = { .source = source, .output = output };
+  g_autoptr (SondeCallTree) stacks = sonde_call_tree_new ();
+  g_autoptr (SondeExportSlices) slices
+      = sonde_export_slices_new (sonde_export_source_interval_ns (source), write_slice, &trace);
+
+  trace.stacks = stacks;
+  trace.slices = slices;
+  sonde_export_output_printf (output, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+  write_processes (&trace);
+  if (!sonde_export_source_run (source, &funcs, &trace, error))
+    return FALSE;
+  sonde_export_slices_end (slices);
+  sonde_export_output_printf (output, "],\n\"stackFrames\":{");
+  write_stacks (&trace);
+  sonde_export_output_printf (output, "}}\n");
+  return TRUE;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A capture as exports want it: with names from the first sample on. */
+#pragma once
+
+#include <gio/gio.h>
+
+#include "client/model/capture-model.h"
+#include "client/report/profile.h"
+#include "client/names/symbol-resolver.h"
+
+/**
+ * SECTION: export-source
+ *
+ * A capture has most names at its end, so it is read twice: the first time for what there is, the
+ * second time for the events, which are handed on as they come. Both times the model numbers
+ * locations in the same order, so those of the second are named by the first. Memory grows with
+ * processes and distinct addresses, not with samples.
+ */
+typedef struct SondeExportSource SondeExportSource;
+
+/* A sample, or something that was allocated. */
+typedef struct
+{
+  guint process; /* number of the process in sonde_export_source_model() */
+  gint32 pid;
+  gint32 tid;
+  gint64 time_ns;           /* CLOCK_MONOTONIC; a later event may have an earlier time */
+  const guint32 *functions; /* numbers of sonde_export_source_function(), outermost first */
+  const guint32 *locations; /* of the same frames */
+  gsize n_frames;
+  gint64 size_bytes; /* allocated; 0 of a sample */
+} SondeExportStack;
+
+/* What is told as it comes; NULL: not wanted. The arguments are valid during the call. Of the
+ * ledger's counters nothing is told: they are about the stream. */
+typedef struct
+{
+  void (*sample) (const SondeExportStack *sample, gpointer user_data);
+  void (*allocation) (const SondeExportStack *allocation, gpointer user_data);
+  void (*mark) (const SondeModelMark *mark, gpointer user_data);
+  void (*value) (const SondeModelValue *value, gpointer user_data);
+} SondeExportFuncs;
+
+/* Reads the whole capture @path once, which must be a file. NULL with @error if it is none. */
+SondeExportSource *sonde_export_source_new (const char *path, GError **error);
+void sonde_export_source_free (SondeExportSource *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeExportSource, sonde_export_source_free)
+
+/* Why the capture ends early, or NULL: what came before is there. */
+const GError *sonde_export_source_fault (const SondeExportSource *self);
+
+/* Of the whole capture. */
+const SondeCaptureModel *sonde_export_source_model (const SondeExportSource *self);
+guint32 sonde_export_source_n_functions (const SondeExportSource *self);
+const SondeFunction *sonde_export_source_function (const SondeExportSource *self, guint32 function);
+/* The mapping's path of @location, "" if unknown. */
+const char *sonde_export_source_module_path (const SondeExportSource *self, guint32 location);
+/* The value @key of the group "sonde" of the capture's description, or @fallback; (transfer full)
+ */
+char *
+sonde_export_source_describe (const SondeExportSource *self, const char *key, const char *fallback);
+/* Between samples of a thread that runs; a guess if their event does not count time. */
+gint64 sonde_export_source_interval_ns (const SondeExportSource *self);
+/* When the capture was begun: CLOCK_MONOTONIC. */
+gint64 sonde_export_source_start_ns (const SondeExportSource *self);
+/* Samples, or allocations with UNIT_BYTES and UNIT_BLOCKS. */
+guint64 sonde_export_source_count (const SondeExportSource *self, SondeUnit unit);
+
+/* Reads it again and tells what comes. */
+gboolean sonde_export_source_run (SondeExportSource *self,
+                                  const SondeExportFuncs *funcs,
+                                  gpointer user_data,
+                                  GError **error);
+
+/* (transfer full): call trees of what was sampled or allocated, from one more reading; it lives no
+ * longer than @self. NULL with @error */
+SondeProfile *
+sonde_export_source_dup_profile (SondeExportSource *self, SondeUnit unit, GError **error);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* speedscope's own format: for each process a profile of its samples, and one of what it allocated.
+ * Source: www.speedscope.app/file-format-schema.json */
+#include "client/export/export.h"
+
+#include "client/export/export-stacks.h"
+#include "config.h"
+
+typedef struct
+{
+  SondeExportOutput *output;
+  GArray *weights; /* guint64: of the stacks that were written */
+} Profile;
+
+static void
+write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
+{
+  Profile *self = user_data;
+  GString *out = sonde_export_output_text (self->output);
+
+  g_string_append (out, self->weights->len > 0 ? ",\n[" : "[");
+  for (gsize i = 0; i < n_ids; i++)
+    g_string_append_printf (out, "%s%u", i > 0 ? "," : "", ids[i]);
+  g_string_append_c (out, ']');
+  g_array_append_val (self->weights, weight);
+  sonde_export_output_pass (self->output);
+}
+
+static void
+write_process (const SondeProfileProcess *process,
+               SondeUnit unit,
+               gboolean is_first,
+               SondeExportOutput *output)
+{
+  g_autoptr (GArray) weights = g_array_new (FALSE, FALSE, sizeof (guint64));
+  Profile profile = { output, weights };
+  g_autofree char *name = g_strdup_printf ("%s (%d)%s", process->process.comm, process->process.pid,
+                                           unit == SONDE_UNIT_BYTES ? ", allocated" : "");
+  GString *out = sonde_export_output_text (output);
+
+  g_string_append_printf (out, "%s\n{\"type\":\"sampled\",\"name\":", is_first ? "" : ",");
+  sonde_export_append_json (out, name);
+  g_string_append_printf (
+      out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" G_GUINT64_FORMAT ",\"samples\":[",
+      unit == SONDE_UNIT_BYTES ? "bytes" : "none", sonde_call_tree_node (process->tree, 0)->total);
+  sonde_export_foreach_stack (process->tree, write_stack, &profile);
+  g_string_append (out, "],\n\"weights\":[");
+  for (guint i = 0; i < weights->len; i++)
+    sonde_export_output_printf (output, "%s%" G_GUINT64_FORMAT, i > 0 ? "," : "",
+                                g_array_index (weights, guint64, i));
+  sonde_export_output_printf (output, "]}");
+}
+
+static void
+write_frames (const SondeExportSource *source, SondeExportOutput *output)
+{
+  GString *out = sonde_export_output_text (output);
+
+  for (guint32 i = 0; i < sonde_export_source_n_functions (source); i++)
+    {
+      const SondeFunction *function = sonde_export_source_function (source, i);
+
+      g_string_append (out, i > 0 ? ",\n{\"name\":" : "\n{\"name\":");
+      sonde_export_append_json (out, function->name);
+      g_string_append (out, ",\"file\":");
+      sonde_export_append_json (out, function->module);
+      g_string_append_c (out, '}');
+      sonde_export_output_pass (output);
+    }
+}
+
+gboolean
+sonde_export_speedscope (SondeExportSource *source,
+                         const SondeExportOptions *options,
+                         SondeExportOutput *output,
+                         GError **error)
+{
+  static const SondeUnit units[] = { SONDE_UNIT_SAMPLES, SONDE_UNIT_BYTES };
+  gboolean is_first = TRUE;
+
+  sonde_export_output_printf (
+      output, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\","
+              "\"exporter\":\"sondectl " SONDE_VERSION "\",\"shared\":{\"frames\":[");
+  write_frames (source, output);
+  sonde_export_output_printf (output, "]},\n\"profiles\":[");
+  for (gsize i = 0; i < G_N_ELEMENTS (units); i++)
+    {
+      g_autoptr (SondeProfile) profile = NULL;
+
+      if (sonde_export_source_count (source, units[i]) == 0)
+        continue;
+      profile = sonde_export_source_dup_profile (source, units[i], error);
+      if (profile == NULL)
+        return FALSE;
+      for (guint k = 0; k < sonde_profile_n_processes (profile); k++)
+        {
+          write_process (sonde_profile_process (profile, k), units[i], is_first, output);
+          is_first = FALSE;
+        }
+    }
+  sonde_export_output_printf (output, "]}\n");
+  return TRUE;
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the page of a flame graph knows, as compact bytes. */
+#include "client/flame/flame-data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/flame/flame-track.h"
+#include "client/report/report-text.h"
+#include "client/base/text.h"
+
+/* A sample as one number to sort by: thread, node, bucket. */
+#define BUCKET_BITS 11
+#define NODE_BITS   29
+G_STATIC_ASSERT (SONDE_FLAME_N_BUCKETS == 1 << BUCKET_BITS);
+
+typedef struct
+{
+  guint64 *keys; /* sorted */
+  guint n_keys;
+  guint64 bucket_ns;
+} Samples;
+
+void
+sonde_flame_data_append_number (GByteArray *out, guint64 number)
+{
+  guint8 bytes[10];
+  guint n_bytes = 0;
+
+  do
+    {
+      bytes[n_bytes] = number & 0x7f;
+      number >>= 7;
+      if (number > 0)
+        bytes[n_bytes] |= 0x80;
+      n_bytes++;
+    }
+  while (number > 0);
+  g_byte_array_append (out, bytes, n_bytes);
+}
+
+void
+sonde_flame_data_append_signed (GByteArray *out, gint64 number)
+{
+  guint64 bits = (guint64) number;
+
+  sonde_flame_data_append_number (out, number < 0 ? ~(bits << 1) : bits << 1);
+}
+
+void
+sonde_flame_data_append_text (GByteArray *out, const char *text)
+{
+  gsize len = strlen (text);
+
+  sonde_flame_data_append_number (out, len);
+  g_byte_array_append (out, (const guint8 *) text, (guint) len);
+}
+
+static guint64
+bucket_of (guint64 key)
+{
+  return key & (SONDE_FLAME_N_BUCKETS - 1);
+}
+
+static guint64
+node_of (guint64 key)
+{
+  return key >> BUCKET_BITS & ((1u << NODE_BITS) - 1);
+}
+
+static guint64
+thread_of (guint64 key)
+{
+  return key >> (BUCKET_BITS + NODE_BITS);
+}
+
+static int
+compare_keys (const void *a, const void *b)
+{
+  guint64 left = *(const guint64 *) a;
+  guint64 right = *(const guint64 *) b;
+
+  return left < right ? -1 : left > right;
+}
+
+static void
+sort_samples (const SondeFlameSource *source, Samples *samples)
+{
+  const SondeLogSample *log_samples = sonde_sample_log_samples (source->log, &samples->n_keys);
+  gint64 first_ns = 0;
+  gint64 last_ns = 0;
+
+  sonde_sample_log_range (source->log, &first_ns, &last_ns);
+  /* times are foreign: their difference fits only where it has no sign */
+  samples->bucket_ns = ((guint64) last_ns - (guint64) first_ns) / SONDE_FLAME_N_BUCKETS + 1;
+  samples->keys = g_new (guint64, samples->n_keys);
+  for (guint i = 0; i < samples->n_keys; i++)
+    {
+      const SondeLogSample *sample = &log_samples[i];
+      guint process = sonde_sample_log_thread (source->log, sample->thread)->process;
+      guint64 node = sonde_flame_graph_locate (source->graph, process, sample->node);
+      guint64 bucket = ((guint64) sample->time_ns - (guint64) first_ns) / samples->bucket_ns;
+
+      samples->keys[i]
+          = (guint64) sample->thread << (BUCKET_BITS + NODE_BITS) | node << BUCKET_BITS | bucket;
+    }
+  qsort (samples->keys, samples->n_keys, sizeof *samples->keys, compare_keys);
+}
+
+static const SondeModelProcess *
+find_heaviest (const SondeSampleLog *log)
+{
+  const SondeCaptureModel *model = sonde_sample_log_model (log);
+  guint heaviest = 0;
+  guint64 most = 0;
+
+  for (guint i = 0; i < sonde_capture_model_n_processes (model); i++)
+    {
+      const SondeCallTree *tree = sonde_sample_log_tree (log, i);
+
+      if (tree != NULL && sonde_call_tree_node (tree, 0)->total > most)
+        {
+          most = sonde_call_tree_node (tree, 0)->total;
+          heaviest = i;
+        }
+    }
+  return sonde_capture_model_process (model, heaviest);
+}
+
+static void
+append_head (GByteArray *out, const SondeFlameSource *source)
+{
+  const SondeCaptureModel *model = sonde_sample_log_model (source->log);
+  g_autofree char *subject = sonde_report_describe_subject (model, find_heaviest (source->log));
+  g_autofree char *event = sonde_report_describe_event (model);
+  g_autofree char *losses = sonde_report_describe_losses (model);
+  g_autofree char *start = sonde_text_escape (source->start, -1);
+  const char *texts[] = { source->title, subject, event, start, losses, source->other_title };
+  gint64 first_ns = 0;
+  gint64 last_ns = 0;
+
+  sonde_flame_data_append_number (out, SONDE_FLAME_FORMAT);
+  for (gsize i = 0; i < G_N_ELEMENTS (texts); i++)
+    sonde_flame_data_append_text (out, texts[i] != NULL ? texts[i] : "");
+  sonde_sample_log_range (source->log, &first_ns, &last_ns);
+  sonde_flame_data_append_number (out, (guint64) last_ns - (guint64) first_ns);
+  sonde_flame_data_append_number (out, sonde_flame_graph_total (source->graph, 0));
+  sonde_flame_data_append_number (out, sonde_flame_graph_total (source->graph, 1));
+  sonde_flame_data_append_number (out, sonde_flame_graph_threshold (source->graph));
+}
+
+static void
+append_functions (GByteArray *out, const SondeFlameGraph *graph)
+{
+  sonde_flame_data_append_number (out, sonde_flame_graph_n_functions (graph));
+  for (guint32 i = 0; i < sonde_flame_graph_n_functions (graph); i++)
+    {
+      const SondeFlameFunction *function = sonde_flame_graph_function (graph, i);
+
+      sonde_flame_data_append_number (out, function->kind);
+      sonde_flame_data_append_text (out, function->name);
+      sonde_flame_data_append_text (out, function->module);
+      sonde_flame_data_append_text (out, function->source);
+    }
+}
+
+static void
+append_nodes (GByteArray *out, const SondeFlameGraph *graph, gboolean is_compared)
+{
+  guint32 n_nodes = sonde_flame_graph_n_nodes (graph);
+  gint64 depth = 0;
+
+  sonde_flame_data_append_number (out, n_nodes);
+  for (guint32 i = 0; i < n_nodes; i++)
+    {
+      gint64 next = sonde_flame_graph_node (graph, i)->depth;
+
+      sonde_flame_data_append_signed (out, next - depth);
+      depth = next;
+    }
+  for (guint32 i = 0; i < n_nodes; i++)
+    sonde_flame_data_append_number (out, sonde_flame_graph_node (graph, i)->function);
+  for (guint32 i = 0; is_compared && i < n_nodes; i++)
+    sonde_flame_data_append_number (out, sonde_flame_graph_node (graph, i)->self[1]);
+}
+
+/* All of the model's, so that the numbers of threads' processes are the model's, too. */
+static void
+append_threads (GByteArray *out, const SondeSampleLog *log)
+{
+  const SondeCaptureModel *model = sonde_sample_log_model (log);
+
+  sonde_flame_data_append_number (out, sonde_capture_model_n_processes (model));
+  for (guint i = 0; i < sonde_capture_model_n_processes (model); i++)
+    {
+      const SondeModelProcess *process = sonde_capture_model_process (model, i);
+      g_autofree char *comm = sonde_text_escape (process->comm, -1);
+
+      sonde_flame_data_append_text (out, comm);
+      sonde_flame_data_append_signed (out, process->pid);
+    }
+  sonde_flame_data_append_number (out, sonde_sample_log_n_threads (log));
+  for (guint i = 0; i < sonde_sample_log_n_threads (log); i++)
+    {
+      sonde_flame_data_append_number (out, sonde_sample_log_thread (log, i)->process);
+      sonde_flame_data_append_signed (out, sonde_sample_log_thread (log, i)->tid);
+    }
+}
+
+static void
+append_lane (GByteArray *out, const guint32 *counts)
+{
+  guint n_points = 0;
+  guint previous = G_MAXUINT; /* -1 */
+
+  for (guint bucket = 0; bucket < SONDE_FLAME_N_BUCKETS; bucket++)
+    n_points += counts[bucket] > 0;
+  sonde_flame_data_append_number (out, n_points);
+  for (guint bucket = 0; bucket < SONDE_FLAME_N_BUCKETS; bucket++)
+    if (counts[bucket] > 0)
+      {
+        sonde_flame_data_append_number (out, bucket - previous);
+        sonde_flame_data_append_number (out, counts[bucket]);
+        previous = bucket;
+      }
+}
+
+static void
+append_lanes (GByteArray *out, const SondeSampleLog *log, const Samples *samples)
+{
+  g_autofree guint32 *counts = g_new (guint32, SONDE_FLAME_N_BUCKETS);
+  guint at = 0;
+
+  sonde_flame_data_append_number (out, samples->bucket_ns);
+  sonde_flame_data_append_number (out, SONDE_FLAME_N_BUCKETS);
+  for (guint thread = 0; thread < sonde_sample_log_n_threads (log); thread++)
+    {
+      memset (counts, 0, SONDE_FLAME_N_BUCKETS * sizeof *counts);
+      for (; at < samples->n_keys && thread_of (samples->keys[at]) == thread; at++)
+        counts[bucket_of (samples->keys[at])]++;
+      append_lane (out, counts);
+    }
+}
+
+/* The number of points, if 1 << @shift buckets are one. */
+static guint
+count_points (const Samples *samples, guint shift)
+{
+  guint n_points = 0;
+
+  for (guint i = 0; i < samples->n_keys; i++)
+    n_points += i == 0 || samples->keys[i] >> shift != samples->keys[i - 1] >> shift;
+  return n_points;
+}
+
+/* The index behind the keys that are the same as that at @at but for their last @shift bits. */
+static guint
+skip_equal (const Samples *samples, guint at, guint shift)
+{
+  guint64 key = samples->keys[at] >> shift;
+
+  while (at < samples->n_keys && samples->keys[at] >> shift == key)
+    at++;
+  return at;
+}
+
+static void
+append_series (GByteArray *out, const Samples *samples, guint shift)
+{
+  g_autoptr (GByteArray) threads = g_byte_array_new ();
+  g_autoptr (GByteArray) nodes = g_byte_array_new ();
+  g_autoptr (GByteArray) sizes = g_byte_array_new ();
+  guint64 thread = 0;
+  gint64 node = 0;
+  guint n_series = 0;
+
+  for (guint at = 0, end; at < samples->n_keys; at = end)
+    {
+      guint64 key = samples->keys[at];
+      guint n_points = 0;
+
+      end = skip_equal (samples, at, BUCKET_BITS);
+      for (guint i = at; i < end; i = skip_equal (samples, i, shift))
+        n_points++;
+      sonde_flame_data_append_number (threads, thread_of (key) - thread);
+      sonde_flame_data_append_signed (nodes, (gint64) node_of (key) - node);
+      sonde_flame_data_append_number (sizes, n_points);
+      thread = thread_of (key);
+      node = (gint64) node_of (key);
+      n_series++;
+    }
+  sonde_flame_data_append_number (out, n_series);
+  g_byte_array_append (out, threads->data, threads->len);
+  g_byte_array_append (out, nodes->data, nodes->len);
+  g_byte_array_append (out, sizes->data, sizes->len);
+}
+
+static void
+append_points (GByteArray *out, const Samples *samples, guint shift)
+{
+  g_autoptr (GByteArray) counts = g_byte_array_new ();
+  guint64 previous = 0;
+  guint64 series = G_MAXUINT64;
+
+  for (guint at = 0, end; at < samples->n_keys; at = end)
+    {
+      guint64 key = samples->keys[at];
+      guint64 bucket = bucket_of (key) >> shift;
+
+      end = skip_equal (samples, at, shift);
+      if (key >> BUCKET_BITS != series)
+        previous = G_MAXUINT64; /* -1 */
+      series = key >> BUCKET_BITS;
+      sonde_flame_data_append_number (out, bucket - previous);
+      sonde_flame_data_append_number (counts, end - at);
+      previous = bucket;
+    }
+  g_byte_array_append (out, counts->data, counts->len);
+}
+
+static void
+append_stacks (GByteArray *out, const Samples *samples, guint max_points)
+{
+  guint shift = 0;
+
+  while (shift < BUCKET_BITS && count_points (samples, shift) > max_points)
+    shift++;
+  sonde_flame_data_append_number (out, samples->bucket_ns << shift);
+  sonde_flame_data_append_number (out, SONDE_FLAME_N_BUCKETS >> shift);
+  append_series (out, samples, shift);
+  append_points (out, samples, shift);
+}
+
+GByteArray *
+sonde_flame_data_new (const SondeFlameSource *source, guint max_points)
+{
+  GByteArray *out = g_byte_array_new ();
+  Samples samples;
+
+  g_assert (sonde_flame_graph_n_nodes (source->graph) < 1u << NODE_BITS);
+  sort_samples (source, &samples);
+  append_head (out, source);
+  append_functions (out, source->graph);
+  append_nodes (out, source->graph, source->other_title != NULL);
+  append_threads (out, source->log);
+  append_lanes (out, source->log, &samples);
+  append_stacks (out, &samples, max_points);
+  sonde_flame_track_append (out, source->log);
+  g_free (samples.keys);
+  return out;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the page of a flame graph knows, as compact bytes. */
+#pragma once
+
+#include "client/flame/flame-graph.h"
+
+/**
+ * SECTION: flame-data
+ *
+ * Numbers are LEB128 (signed ones zigzag first), texts a number of bytes and UTF-8, times are ns
+ * after the first sample, columns stand one after the other, so that they compress well. In this
+ * order:
+ *
+ * - format, always 1
+ * - texts: title, subject, event, start (ISO 8601), losses, title of what it is compared with ("":
+ * nothing)
+ * - duration, samples, samples compared with, threshold
+ * - functions: how many; of each the kind, name, module, and source ("file:line", "" unknown)
+ * - nodes: how many; column of signed differences of the depth to the node before; column of
+ * functions; where it is compared, column of samples of the other capture that end there
+ * - processes: how many; of each the name, and the signed pid
+ * - threads: how many; of each the process, and the signed tid
+ * - lanes: width and number of the buckets; of each thread the number of points, and of each point
+ * the difference of its bucket to the one before (from -1), and samples
+ * - stacks: width and number of the buckets; how many (thread, node); columns of differences of the
+ * thread, signed differences of the node, points; then, for all points, columns of differences of
+ * buckets as above, and samples
+ * - counters and marks: flame-track.h
+ *
+ * Source: client/flame/page/data.js reads it.
+ */
+typedef struct
+{
+  const SondeSampleLog *log; /* with at least one sample */
+  const SondeFlameGraph *graph;
+  const char *title;       /* UTF-8 */
+  const char *other_title; /* NULL: the graph compares nothing */
+  const char *start;       /* ISO 8601, of foreign origin */
+} SondeFlameSource;
+
+#define SONDE_FLAME_FORMAT    1
+#define SONDE_FLAME_N_BUCKETS 2048
+
+/* @max_points: buckets are merged until the stacks need no more points than this, or are in one
+ * bucket. */
+GByteArray *sonde_flame_data_new (const SondeFlameSource *source, guint max_points);
+
+/* For the parts that are written elsewhere. */
+void sonde_flame_data_append_number (GByteArray *out, guint64 number);
+void sonde_flame_data_append_signed (GByteArray *out, gint64 number);
+void sonde_flame_data_append_text (GByteArray *out, const char *text);

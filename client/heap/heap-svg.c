@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The heap over time as an SVG. */
+#include "client/heap/heap-svg.h"
+
+#include "client/heap/heap-chart.h"
+#include "client/heap/heap-text.h"
+#include "client/base/text.h"
+
+/* All in pixels. */
+#define WIDTH    960
+#define HEIGHT   440
+#define LEFT     92
+#define TOP      84
+#define PLOT_W   (WIDTH - LEFT - 40)
+#define PLOT_H   (HEIGHT - TOP - 56)
+#define N_POINTS 840u
+#define N_ROWS   5u
+#define N_TIMES  8u
+#define LABEL_W  240 /* of the longest text beside the peak */
+
+static const char style[]
+    = "<style>\n"
+      "text{font:13px system-ui,sans-serif;fill:#444}\n"
+      ".title{font-size:16px;font-weight:600;fill:#222}\n"
+      ".paper{fill:#fff}.grid{stroke:#ddd}.axis{stroke:#888}\n"
+      ".area{fill:#3a78b5;fill-opacity:.22}.line{fill:none;stroke:#3a78b5;stroke-width:1.5}\n"
+      ".peak{fill:#c2410c}\n"
+      "@media(prefers-color-scheme:dark){text{fill:#bbb}.title{fill:#eee}.paper{fill:#1c1c1e}\n"
+      ".grid{stroke:#3a3a3c}.area{fill:#6aa9e0}.line{stroke:#6aa9e0}.peak{fill:#fb923c}}\n"
+      "</style>\n";
+
+typedef struct
+{
+  GString *out;
+  double top_bytes;   /* at the upper edge */
+  double duration_ns; /* at the right one */
+} Plot;
+
+static double
+x_of (const Plot *plot, double time_ns)
+{
+  return LEFT + time_ns / plot->duration_ns * PLOT_W;
+}
+
+static double
+y_of (const Plot *plot, double bytes)
+{
+  return TOP + PLOT_H - bytes / plot->top_bytes * PLOT_H;
+}
+
+static void
+append_escaped (GString *out, const char *foreign)
+{
+  g_autofree char *text = sonde_text_escape (foreign, -1);
+  g_autofree char *markup = g_markup_escape_text (text, -1);
+
+  g_string_append (out, markup);
+}
+
+static void
+append_rows (const Plot *plot, double step)
+{
+  for (guint i = 0; i <= N_ROWS && step * i <= plot->top_bytes; i++)
+    {
+      double y = y_of (plot, step * i);
+      g_autofree char *label = sonde_heap_chart_size (step * i, step);
+
+      g_string_append_printf (plot->out,
+                              "<line class=\"%s\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>"
+                              "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+                              i == 0 ? "axis" : "grid", LEFT, y, LEFT + PLOT_W, y, LEFT - 10,
+                              y + 4.5, i == 0 ? "0" : label);
+    }
+}
+
+static void
+append_times (const Plot *plot)
+{
+  double step_ns = sonde_heap_chart_step (plot->duration_ns, N_TIMES, 1000);
+
+  for (guint i = 0; step_ns * i <= plot->duration_ns; i++)
+    {
+      double x = x_of (plot, step_ns * i);
+      g_autofree char *label = sonde_heap_chart_time (step_ns * i, step_ns);
+
+      g_string_append_printf (plot->out,
+                              "<line class=\"axis\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>"
+                              "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
+                              x, TOP + PLOT_H, x, TOP + PLOT_H + 5, x, TOP + PLOT_H + 22, label);
+    }
+}
+
+/* The outline goes from point to point in steps: the heap does not grow before it does. */
+static void
+append_area (const Plot *plot, const SondeHeapSeries *series)
+{
+  g_autofree double *maxima = g_new (double, N_POINTS);
+  g_autoptr (GString) line = g_string_new (NULL);
+
+  sonde_heap_series_sample (series, maxima, N_POINTS);
+  for (guint i = 0; i < N_POINTS; i++)
+    {
+      double left = LEFT + (double) i / N_POINTS * PLOT_W;
+      double right = LEFT + (double) (i + 1) / N_POINTS * PLOT_W;
+      double y = y_of (plot, maxima[i]);
+
+      g_string_append_printf (line, "%s%.1f,%.1f L%.1f,%.1f", i == 0 ? "M" : " L", left, y, right,
+                              y);
+    }
+  g_string_append_printf (plot->out,
+                          "<path class=\"area\" d=\"%s L%d,%d L%d,%dZ\"/>\n"
+                          "<path class=\"line\" d=\"%s\"/>\n",
+                          line->str, LEFT + PLOT_W, TOP + PLOT_H, LEFT, TOP + PLOT_H, line->str);
+}
+
+static void
+append_peak (const Plot *plot, const SondeHeap *heap)
+{
+  const SondeHeapTotals *totals = sonde_heap_totals (heap);
+  gint64 time_ns = sonde_heap_since_start (heap, totals->peak_ns);
+  double bytes = totals->amounts[SONDE_HEAP_PEAK].bytes;
+  double x = x_of (plot, CLAMP ((double) time_ns, 0, plot->duration_ns));
+  gboolean is_right = x > LEFT + PLOT_W - LABEL_W;
+  g_autofree char *size = sonde_text_size (sonde_heap_round (bytes));
+  g_autofree char *time = sonde_heap_dup_time (time_ns);
+
+  g_string_append_printf (plot->out,
+                          "<circle class=\"peak\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>"
+                          "<text class=\"peak\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">"
+                          "%s at the peak, after %s</text>\n",
+                          x, y_of (plot, bytes), is_right ? x - 9 : x + 9, y_of (plot, bytes) - 9,
+                          is_right ? "end" : "start", size, time);
+}
+
+void
+sonde_heap_append_svg (GString *out, const SondeHeap *heap, const char *title)
+{
+  const SondeHeapTotals *totals = sonde_heap_totals (heap);
+  const SondeHeapSeries *series = sonde_heap_series (heap);
+  double step = sonde_heap_chart_step (totals->amounts[SONDE_HEAP_PEAK].bytes, N_ROWS, 1024);
+  Plot plot = { out, step * N_ROWS, (double) MAX (sonde_heap_series_duration_ns (series), 1) };
+  g_autoptr (GString) left = g_string_new (NULL);
+
+  sonde_heap_append_amount (left, &totals->amounts[SONDE_HEAP_LEFT]);
+  g_string_append_printf (out,
+                          "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+                          "viewBox=\"0 0 %d %d\">\n",
+                          WIDTH, HEIGHT, WIDTH, HEIGHT);
+  g_string_append (out, style);
+  g_string_append_printf (out, "<rect class=\"paper\" width=\"%d\" height=\"%d\"/>\n", WIDTH,
+                          HEIGHT);
+  g_string_append_printf (out, "<text class=\"title\" x=\"%d\" y=\"28\">", LEFT);
+  append_escaped (out, title);
+  g_string_append_printf (out,
+                          "</text>\n<text x=\"%d\" y=\"48\">Live bytes over time; %s never "
+                          "freed</text>\n",
+                          LEFT, left->str);
+  append_rows (&plot, step);
+  append_times (&plot);
+  append_area (&plot, series);
+  append_peak (&plot, heap);
+  g_string_append (out, "</svg>\n");
+}

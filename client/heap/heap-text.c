@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What stands above a heap's call trees: its sums, and how far they are to be trusted. */
+#include "client/heap/heap-text.h"
+
+#include "client/report/report-text.h"
+#include "client/base/text.h"
+
+char *
+sonde_heap_dup_time (gint64 time_ns)
+{
+  if (time_ns < 1000000)
+    return g_strdup_printf ("%.1f us", (double) MAX (time_ns, 0) / 1e3);
+  if (time_ns < 1000000000)
+    return g_strdup_printf ("%.1f ms", (double) time_ns / 1e6);
+  return sonde_text_duration (time_ns);
+}
+
+void
+sonde_heap_append_amount (GString *out, const SondeHeapAmount *amount)
+{
+  guint64 n_bytes = sonde_heap_round (amount->bytes);
+  g_autofree char *bytes = sonde_text_plural (n_bytes, "byte", "bytes");
+  g_autofree char *size = sonde_text_size (n_bytes);
+  g_autofree char *blocks
+      = sonde_text_plural (sonde_heap_round (amount->blocks), "block", "blocks");
+
+  g_string_append (out, bytes);
+  if (n_bytes >= 1024)
+    g_string_append_printf (out, " (%s)", size);
+  g_string_append_printf (out, " in %s", blocks);
+}
+
+static void
+append_row (GString *out, const char *label, const SondeHeapAmount *amount, const char *more)
+{
+  g_autoptr (GString) line = g_string_new (NULL);
+
+  sonde_heap_append_amount (line, amount);
+  g_string_append (line, more);
+  sonde_text_append_labelled (out, label, line->str);
+}
+
+/* ": 16.2% of all blocks, freed by their thread before it allocated again" */
+static void
+append_share (GString *out,
+              const char *label,
+              const SondeHeapTotals *totals,
+              SondeHeapMetric metric,
+              const char *text)
+{
+  const SondeHeapAmount *amount = &totals->amounts[metric];
+  double allocated = totals->amounts[SONDE_HEAP_ALLOCATED].blocks;
+  g_autofree char *more = NULL;
+
+  if (amount->blocks < 0.5)
+    return;
+  more = g_strdup_printf (", %.1f%% of all: %s", 100 * amount->blocks / MAX (allocated, 1), text);
+  append_row (out, label, amount, more);
+}
+
+static void
+append_method (GString *out, const SondeHeap *heap)
+{
+  guint64 interval_bytes = sonde_heap_interval_bytes (heap);
+  g_autofree char *events
+      = sonde_text_count (sonde_capture_model_n_allocations (sonde_heap_model (heap)));
+  g_autofree char *time
+      = sonde_heap_dup_time (sonde_heap_series_duration_ns (sonde_heap_series (heap)));
+  g_autofree char *interval = sonde_text_size (interval_bytes);
+  g_autofree char *line
+      = interval_bytes > 0 ? g_strdup_printf (
+            "%s events in %s, sampled each %s: what follows are estimates", events, time, interval)
+                           : g_strdup_printf ("%s in %s", events, time);
+
+  sonde_text_append_labelled (out, "Events", line);
+}
+
+static void
+append_temporary (GString *out, const SondeHeapTotals *totals, gint64 temporary_ns)
+{
+  g_autofree char *limit = sonde_heap_dup_time (temporary_ns);
+  g_autofree char *text = g_strdup_printf ("freed within %s", limit);
+
+  append_share (out, "Temporary", totals, SONDE_HEAP_TEMPORARY,
+                temporary_ns < 0 ? "freed by their thread before it allocated again" : text);
+}
+
+static void
+append_caveat (GString *out, guint64 n, const char *singular, const char *plural)
+{
+  g_autofree char *line = NULL;
+
+  if (n == 0)
+    return;
+  line = sonde_text_plural (n, singular, plural);
+  sonde_text_append_labelled (out, "Inexact", line);
+}
+
+static void
+append_caveats (GString *out, const SondeHeap *heap)
+{
+  const SondeHeapTotals *totals = sonde_heap_totals (heap);
+
+  append_caveat (out, sonde_heap_n_lost (heap),
+                 "event was lost (record --memory-wait): the sums lack it",
+                 "events were lost (record --memory-wait): the sums lack them");
+  append_caveat (out, totals->n_unknown_freed,
+                 "block was freed that was allocated before the capture began, or unseen",
+                 "blocks were freed that were allocated before the capture began, or unseen");
+  append_caveat (out, totals->n_frees_missing,
+                 "address was allocated again without a free, which is taken for granted",
+                 "addresses were allocated again without a free, which is taken for granted");
+  append_caveat (out, sonde_heap_n_late (heap), "event could not be put in order of time",
+                 "events could not be put in order of time");
+  append_caveat (out, totals->n_forks_not_followed,
+                 "forked child had too many blocks of its parent: their frees are unknown",
+                 "forked children had too many blocks of their parents: their frees are unknown");
+}
+
+void
+sonde_heap_append_header (GString *out, const SondeHeap *heap, const SondeHeapOptions *options)
+{
+  const SondeCaptureModel *model = sonde_heap_model (heap);
+  const SondeHeapTotals *totals = sonde_heap_totals (heap);
+  g_autoptr (SondeProfile) profile
+      = sonde_heap_dup_profile (heap, SONDE_HEAP_ALLOCATED, SONDE_UNIT_BYTES);
+  g_autofree char *peak_time = sonde_heap_dup_time (sonde_heap_since_start (heap, totals->peak_ns));
+  g_autofree char *when = g_strdup_printf (", after %s", peak_time);
+
+  sonde_report_append_subject (out, model, profile);
+  append_method (out, heap);
+  append_row (out, "Allocated", &totals->amounts[SONDE_HEAP_ALLOCATED], "");
+  append_row (out, "Freed", &totals->freed, "");
+  append_row (out, "Not freed", &totals->amounts[SONDE_HEAP_LEFT], "");
+  append_row (out, "Peak", &totals->amounts[SONDE_HEAP_PEAK], when);
+  append_temporary (out, totals, options->temporary_ns);
+  append_share (out, "Handed on", totals, SONDE_HEAP_CROSS_THREAD, "freed by another thread");
+  if (totals->inherited.blocks > 0)
+    append_row (out, "Inherited", &totals->inherited,
+                ": of parents, not freed by forked children; not counted above");
+  append_caveats (out, heap);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Follows the heaps of processes through their allocations and frees, stack by stack. */
+#pragma once
+
+#include "client/heap/heap-series.h"
+
+/**
+ * SECTION: heap-tracker
+ *
+ * Each allocation belongs to the process that made it. A forked child has its parent's blocks, too:
+ * it may free them, but they are not allocated, live or left a second time. An exec or the end of a
+ * process ends its heap, and what is live then was never freed. Addresses are reused; if one is
+ * allocated that is live, its free is missing, and is taken to have happened in between.
+ *
+ * Events come in order of time. Memory grows with live blocks and distinct stacks.
+ */
+typedef struct SondeHeapTracker SondeHeapTracker;
+
+typedef struct
+{
+  double bytes; /* whole numbers, unless the capture was sampled and these are estimates */
+  double blocks;
+} SondeHeapAmount;
+
+typedef enum
+{
+  SONDE_HEAP_ALLOCATED,
+  SONDE_HEAP_PEAK,         /* live when all heaps together were largest */
+  SONDE_HEAP_LEFT,         /* never freed: live when its process ended, or the capture */
+  SONDE_HEAP_TEMPORARY,    /* freed by its thread before that allocated again, or soon */
+  SONDE_HEAP_CROSS_THREAD, /* freed by another thread */
+  SONDE_HEAP_AT_FIRST,     /* live at the first moment that was asked for */
+  SONDE_HEAP_AT_SECOND,
+  SONDE_HEAP_N_METRICS,
+} SondeHeapMetric;
+
+#define SONDE_HEAP_N_MOMENTS 2
+
+typedef struct
+{
+  SondeHeapAmount amounts[SONDE_HEAP_N_METRICS];
+  SondeHeapAmount freed;
+  gint64 peak_ns;               /* CLOCK_MONOTONIC */
+  SondeHeapAmount inherited;    /* of a parent, not freed when the child ended */
+  guint64 n_inherited_freed;    /* events, as all below */
+  guint64 n_unknown_freed;      /* of addresses that were not allocated in the capture */
+  guint64 n_frees_missing;      /* allocations of an address that was live */
+  guint64 n_forks_not_followed; /* whose child had more blocks than are followed in all children */
+} SondeHeapTotals;
+
+typedef struct
+{
+  gint64 start_ns;     /* of the capture */
+  gint64 temporary_ns; /* what lives shorter is temporary; -1: until its thread's next allocation */
+  gint64 moments_ns[SONDE_HEAP_N_MOMENTS]; /* CLOCK_MONOTONIC, ascending; G_MAXINT64: not wanted */
+} SondeHeapTrackerOptions;
+
+/* Memory that was allocated or freed, or a turn in a process's life. */
+typedef struct
+{
+  gint64 time_ns;
+  guint64 address;
+  gint64 size_bytes; /* above 0: allocated; 0: freed; below 0: see below */
+  guint32 stack;
+  guint32 thread;
+} SondeHeapEvent;
+
+/* Sizes of events that are no sizes. Address: FORKED: the child's id; thread: all: a pid, FORKED:
+ * of the forking thread. */
+enum
+{
+  SONDE_HEAP_EVENT_FORKED = -1,
+  SONDE_HEAP_EVENT_ENDED = -2, /* exit, or exec */
+};
+
+/* @options: copied */
+SondeHeapTracker *sonde_heap_tracker_new (const SondeHeapTrackerOptions *options);
+void sonde_heap_tracker_free (SondeHeapTracker *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeHeapTracker, sonde_heap_tracker_free)
+
+/* Each block stands for more, so that the sums estimate what a capture sampled once in @bytes would
+ * have had. Before the first event. */
+void sonde_heap_tracker_set_interval (SondeHeapTracker *self, guint64 bytes);
+
+/* The number of a thread, to be told before its first event is taken, and better long before: then
+ * it is known at a fork that the child is a process with a heap. */
+guint32 sonde_heap_tracker_ensure_thread (SondeHeapTracker *self, gint32 pid, gint32 tid);
+
+/* The number of one more stack: 0, 1, ... @counts: whether its blocks are part of the sums. */
+guint32 sonde_heap_tracker_add_stack (SondeHeapTracker *self, gboolean counts);
+guint32 sonde_heap_tracker_n_stacks (const SondeHeapTracker *self);
+
+/* @event: of a free, stack is not 0 if it is part of the sums */
+void sonde_heap_tracker_take (SondeHeapTracker *self, const SondeHeapEvent *event);
+
+/* Ends all heaps. What is below may be asked only afterwards. */
+void sonde_heap_tracker_finish (SondeHeapTracker *self);
+
+const SondeHeapTotals *sonde_heap_tracker_totals (const SondeHeapTracker *self);
+const SondeHeapAmount *
+sonde_heap_tracker_amount (const SondeHeapTracker *self, guint32 stack, SondeHeapMetric metric);
+
+/* Live bytes over time. */
+const SondeHeapSeries *sonde_heap_tracker_series (const SondeHeapTracker *self);

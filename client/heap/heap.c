@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The heap of a capture: its sums, by stack, and over time. */
+#include "client/heap/heap.h"
+
+#include <math.h>
+
+#include "client/heap/heap-order.h"
+
+#define MAX_SUM 9.0e18 /* fits a guint64 with room for another */
+
+struct SondeHeap
+{
+  SondeReportFilter filter;
+  char *comm;
+  gint64 start_ns;
+  guint64 interval_bytes;
+  SondeCaptureModel *model;
+  SondeHeapOrder *order;
+  SondeHeapTracker *tracker;
+  SondeSymbolResolver *resolver;
+
+  SondeCallTree *paths; /* below the root numbers of processes, below them locations; no weights */
+  GArray *numbers;      /* guint32: number of the stack that ends at a node of paths, + 1; or 0 */
+  GArray *ends;         /* guint32: node of paths where a stack ends, by its number */
+  GArray *newest_ids;   /* guint32: the newest path, which the next one often shares for the most */
+  GArray *newest_nodes; /* guint32 */
+  GArray *functions;    /* guint32: of all locations, outermost first, after the end */
+  guint32 *starts;      /* by location: index of functions; one more for the end */
+};
+
+/* --- frames --- */
+
+static gboolean
+matches (const SondeHeap *self, guint process)
+{
+  const SondeModelProcess *candidate = sonde_capture_model_process (self->model, process);
+
+  return (self->filter.pid < 0 || candidate->pid == self->filter.pid)
+         && (self->comm == NULL || g_str_equal (candidate->comm, self->comm));
+}
+
+/* The id at a depth of the path: the process, then what it called. */
+static guint32
+path_id (const SondeModelAllocation *allocation, gsize depth)
+{
+  return depth == 0 ? allocation->process : allocation->locations[depth - 1];
+}
+
+/* The node of paths where the allocation's stack ends. */
+static guint32
+find_end (SondeHeap *self, const SondeModelAllocation *allocation)
+{
+  gsize depth = allocation->n_locations + 1;
+  gsize shared = 0;
+  guint32 node = 0;
+
+  while (shared < depth && shared < self->newest_ids->len
+         && g_array_index (self->newest_ids, guint32, shared) == path_id (allocation, shared))
+    shared++;
+  if (shared > 0)
+    node = g_array_index (self->newest_nodes, guint32, shared - 1);
+  g_array_set_size (self->newest_ids, (guint) shared);
+  g_array_set_size (self->newest_nodes, (guint) shared);
+
+  for (; shared < depth; shared++)
+    {
+      guint32 id = path_id (allocation, shared);
+
+      node = sonde_call_tree_ensure_child (self->paths, node, id);
+      g_array_append_val (self->newest_ids, id);
+      g_array_append_val (self->newest_nodes, node);
+    }
+  return node;
+}
+
+static guint32
+ensure_stack (SondeHeap *self, const SondeModelAllocation *allocation)
+{
+  guint32 node = find_end (self, allocation);
+  guint32 *number;
+
+  if (node >= self->numbers->len)
+    g_array_set_size (self->numbers, node + 1);
+  number = &g_array_index (self->numbers, guint32, node);
+  if (*number == 0)
+    {
+      *number
+          = sonde_heap_tracker_add_stack (self->tracker, matches (self, allocation->process)) + 1;
+      g_array_append_val (self->ends, node);
+    }
+  return *number - 1;
+}
+
+static void
+take_allocation (const SondeModelAllocation *allocation, gpointer user_data)
+{
+  SondeHeap *self = user_data;
+  SondeHeapEvent event = {
+    .time_ns = allocation->time_ns,
+    .address = allocation->address,
+    .size_bytes = allocation->size_bytes,
+    .thread = sonde_heap_tracker_ensure_thread (self->tracker, allocation->pid, allocation->tid),
+  };
+
+  if (allocation->size_bytes > 0)
+    event.stack = ensure_stack (self, allocation);
+  else
+    event.stack = matches (self, allocation->process);
+  sonde_heap_tracker_take (self->tracker, &event);
+}
+
+static void
+take_life (const SondeModelLife *life, gpointer user_data)
+{
+  SondeHeap *self = user_data;
+  SondeHeapEvent event = { .time_ns = life->time_ns, .thread = (guint32) life->pid };
+
+  if (life->turn == SONDE_MODEL_FORKED)
+    {
+      event.size_bytes = SONDE_HEAP_EVENT_FORKED;
+      event.address = (guint32) life->child;
+    }
+  else
+    event.size_bytes = SONDE_HEAP_EVENT_ENDED;
+  sonde_heap_tracker_take (self->tracker, &event);
+}
+
+static void
+take_frame (const SondeFrame *frame, gpointer user_data)
+{
+  SondeHeap *self = user_data;
+
+  sonde_capture_model_add_frame (self->model, frame);
+}
+
+/* METADATA "sonde" comes before what it describes: the first one counts. */
+static void
+read_interval (SondeHeap *self)
+{
+  g_autoptr (GKeyFile) settings = NULL;
+  g_autofree char *memory = NULL;
+
+  if (sonde_capture_model_n_allocations (self->model) > 0)
+    return;
+  settings = sonde_capture_model_dup_settings (self->model);
+  if (settings == NULL)
+    return;
+  memory = g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "memory", NULL);
+  if (g_strcmp0 (memory, "sampled") != 0)
+    return;
+  self->interval_bytes
+      = g_key_file_get_uint64 (settings, SONDE_CAPTURE_SETTINGS, "memory-interval", NULL);
+  sonde_heap_tracker_set_interval (self->tracker, self->interval_bytes);
+}
+
+/* --- the whole --- */
+
+/* Moments that are not wanted, and those of foreign captures: any. */
+static gint64
+moment_on_clock (gint64 since_start_ns, gint64 start_ns)
+{
+  gint64 time_ns;
+
+  if (since_start_ns == G_MAXINT64 || __builtin_add_overflow (since_start_ns, start_ns, &time_ns))
+    return G_MAXINT64;
+  return time_ns;
+}
+
+SondeHeap *
+sonde_heap_new (const SondeHeapOptions *options, gint64 start_ns)
+{
+  const SondeModelFuncs funcs = { .allocation = take_allocation, .life = take_life };
+  SondeHeapTrackerOptions tracker_options
+      = { .start_ns = start_ns, .temporary_ns = options->temporary_ns };
+  SondeHeap *self = g_new0 (SondeHeap, 1);
+
+  for (guint i = 0; i < SONDE_HEAP_N_MOMENTS; i++)
+    tracker_options.moments_ns[i] = moment_on_clock (options->moments_ns[i], start_ns);
+  self->filter = options->filter;
+  self->comm = g_strdup (options->filter.comm);
+  self->start_ns = start_ns;
+  self->model = sonde_capture_model_new (&funcs, self);
+  self->tracker = sonde_heap_tracker_new (&tracker_options);
+  self->order = sonde_heap_order_new (take_frame, self);
+  self->paths = sonde_call_tree_new ();
+  self->numbers = g_array_new (FALSE, TRUE, sizeof (guint32));
+  self->ends = g_array_new (FALSE, FALSE, sizeof (guint32));
+  self->newest_ids = g_array_new (FALSE, FALSE, sizeof (guint32));
+  self->newest_nodes = g_array_new (FALSE, FALSE, sizeof (guint32));
+  return self;
+}
+
+void
+sonde_heap_free (SondeHeap *self)
+{
+  if (self == NULL)
+    return;
+  sonde_symbol_resolver_free (self->resolver);
+  sonde_heap_order_free (self->order);
+  sonde_heap_tracker_free (self->tracker);
+  sonde_capture_model_free (self->model);
+  sonde_call_tree_free (self->paths);
+  g_array_unref (self->numbers);
+  g_array_unref (self->ends);
+  g_array_unref (self->newest_ids);
+  g_array_unref (self->newest_nodes);
+  g_clear_pointer (&self->functions, g_array_unref);
+  g_free (self->starts);
+  g_free (self->comm);
+  g_free (self);
+}
+
+/* Names and settings may be known early; the rest is told in order of time. */
+void
+sonde_heap_add_frame (SondeHeap *self, const SondeFrame *frame)
+{
+  switch (frame->type)
+    {
+    case SONDE_FRAME_ALLOCATION:
+      sonde_heap_tracker_ensure_thread (self->tracker, frame->pid,
+                                        ((const SondeFrameAllocation *) frame)->tid);
+      sonde_heap_order_add (self->order, frame);
+      break;
+    case SONDE_FRAME_PROCESS:
+    case SONDE_FRAME_MAP:
+    case SONDE_FRAME_FORK:
+    case SONDE_FRAME_EXIT:
+      sonde_heap_order_add (self->order, frame);
+      break;
+    case SONDE_FRAME_METADATA:
+      sonde_capture_model_add_frame (self->model, frame);
+      read_interval (self);
+      break;
+    default:
+      sonde_capture_model_add_frame (self->model, frame);
+      break;
+    }
+}
+
+void
+sonde_heap_finish (SondeHeap *self, const SondeSymbolOptions *options)
+{
+  guint32 n_locations;
+
+  sonde_heap_order_flush (self->order);
+  sonde_heap_tracker_finish (self->tracker);
+  sonde_capture_model_settle (self->model);
+
+  n_locations = sonde_capture_model_n_locations (self->model);
+  self->resolver = sonde_symbol_resolver_new (self->model, options);
+  self->functions = g_array_new (FALSE, FALSE, sizeof (guint32));
+  self->starts = g_new (guint32, n_locations + 1);
+  for (guint32 i = 0; i < n_locations; i++)
+    {
+      self->starts[i] = self->functions->len;
+      sonde_symbol_resolver_resolve_all (self->resolver, i, self->functions);
+    }
+  self->starts[n_locations] = self->functions->len;
+}
+
+const SondeCaptureModel *
+sonde_heap_model (const SondeHeap *self)
+{
+  return self->model;
+}
+
+const SondeHeapTotals *
+sonde_heap_totals (const SondeHeap *self)
+{
+  return sonde_heap_tracker_totals (self->tracker);
+}
+
+const SondeHeapSeries *
+sonde_heap_series (const SondeHeap *self)
+{
+  return sonde_heap_tracker_series (self->tracker);
+}
+
+gint64
+sonde_heap_since_start (const SondeHeap *self, gint64 time_ns)
+{
+  gint64 since_ns;
+
+  /* times of foreign frames: any */
+  if (__builtin_sub_overflow (time_ns, self->start_ns, &since_ns))
+    return time_ns < 0 ? 0 : G_MAXINT64;
+  return MAX (since_ns, 0);
+}
+
+guint64
+sonde_heap_interval_bytes (const SondeHeap *self)
+{
+  return self->interval_bytes;
+}
+
+guint64
+sonde_heap_n_late (const SondeHeap *self)
+{
+  return sonde_heap_order_n_late (self->order);
+}
+
+guint64
+sonde_heap_n_lost (const SondeHeap *self)
+{
+  static const SondeLedger stages[]
+      = { SONDE_LEDGER_EVENTS_LOST_RING, SONDE_LEDGER_STREAM_EVENTS_LOST,
+          SONDE_LEDGER_STREAM_EVENTS_FILTERED };
+  guint64 lost = 0;
+
+  for (guint i = 0; i < G_N_ELEMENTS (stages); i++)
+    {
+      guint64 n = 0;
+
+      sonde_capture_model_ledger (self->model, stages[i], &n);
+      lost += n;
+    }
+  return lost;
+}
+
+/* --- profiles --- */
+
+guint64
+sonde_heap_round (double value)
+{
+  return value > 0 ? (guint64) round (MIN (value, MAX_SUM)) : 0;
+}
+
+/* Fills @path with functions, leaf first, then turns it. Returns: the number of the process */
+static guint
+trace_path (const SondeHeap *self, guint32 end, GArray *path)
+{
+  guint process = 0;
+
+  g_array_set_size (path, 0);
+  for (guint32 node = end; node != 0;)
+    {
+      const SondeCallNode *at = sonde_call_tree_node (self->paths, node);
+
+      if (at->parent == 0)
+        process = at->id;
+      else
+        for (guint32 i = self->starts[at->id + 1]; i > self->starts[at->id]; i--)
+          g_array_append_val (path, g_array_index (self->functions, guint32, i - 1));
+      node = at->parent;
+    }
+  for (guint i = 0, j = path->len; i + 1 < j; i++)
+    {
+      guint32 swapped = g_array_index (path, guint32, i);
+
+      g_array_index (path, guint32, i) = g_array_index (path, guint32, --j);
+      g_array_index (path, guint32, j) = swapped;
+    }
+  return process;
+}
+
+/* The trees of one process: the same nodes in both, for the same paths make them. */
+typedef struct
+{
+  SondeCallTree *tree;
+  SondeCallTree *beside;
+} Trees;
+
+/* Of what foreign sizes say no sum must overflow, and no stack is without weight: both would make
+ * the two trees differ. */
+static guint64
+round_weight (const SondeHeap *self, double value)
+{
+  guint64 most = (guint64) G_MAXINT64 / self->ends->len;
+
+  return CLAMP (sonde_heap_round (value), 1, most);
+}
+
+static void
+add_stack (const SondeHeap *self,
+           Trees *trees,
+           guint32 stack,
+           const SondeHeapAmount *amount,
+           SondeUnit unit,
+           GArray *path)
+{
+  guint process = trace_path (self, g_array_index (self->ends, guint32, stack), path);
+  const guint32 *functions = (const guint32 *) (void *) path->data;
+  guint64 bytes = round_weight (self, amount->bytes);
+  guint64 blocks = round_weight (self, amount->blocks);
+
+  if (trees[process].tree == NULL)
+    {
+      trees[process].tree = sonde_call_tree_new ();
+      trees[process].beside = sonde_call_tree_new ();
+    }
+  sonde_call_tree_add (trees[process].tree, functions, path->len,
+                       unit == SONDE_UNIT_BYTES ? bytes : blocks);
+  sonde_call_tree_add (trees[process].beside, functions, path->len,
+                       unit == SONDE_UNIT_BYTES ? blocks : bytes);
+}
+
+SondeProfile *
+sonde_heap_dup_profile (const SondeHeap *self, SondeHeapMetric metric, SondeUnit unit)
+{
+  SondeProfile *profile = sonde_profile_new (unit);
+  guint n_processes = sonde_capture_model_n_processes (self->model);
+  g_autofree Trees *trees = g_new0 (Trees, n_processes);
+  g_autoptr (GArray) path = g_array_new (FALSE, FALSE, sizeof (guint32));
+
+  for (guint32 i = 0; i < sonde_symbol_resolver_n_functions (self->resolver); i++)
+    sonde_profile_add_function (profile, sonde_symbol_resolver_function (self->resolver, i));
+  for (guint32 i = 0; i < self->ends->len; i++)
+    {
+      const SondeHeapAmount *amount = sonde_heap_tracker_amount (self->tracker, i, metric);
+
+      if (amount->blocks > 0.5) /* sums of estimates may leave a trace behind */
+        add_stack (self, trees, i, amount, unit, path);
+    }
+  for (guint i = 0; i < n_processes; i++)
+    if (trees[i].tree != NULL)
+      sonde_profile_add_process (profile, sonde_capture_model_process (self->model, i),
+                                 trees[i].tree, trees[i].beside);
+  sonde_profile_sort (profile);
+  return profile;
+}

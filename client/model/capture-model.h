@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a capture says: processes, mappings over time, names; samples and allocations in these
+ * terms. */
+#pragma once
+
+#include <glib.h>
+
+#include "client/model/embedded-symbols.h"
+#include "client/model/process-list.h"
+#include "protocol/frame.h"
+#include "protocol/ledger.h"
+
+/**
+ * SECTION: capture-model
+ *
+ * Frames go in, in the order of the capture; samples, allocations, marks and values of counters
+ * come out at once, the addresses of stacks replaced by numbers of locations. A location is an
+ * address within the mapping that held it at that time, so a mapping that replaces another one
+ * makes new locations. Names are looked up later (symbol-resolver.h), because a capture brings most
+ * of them at its end. Memory grows with processes, mappings and distinct addresses, not with
+ * samples.
+ */
+typedef struct SondeCaptureModel SondeCaptureModel;
+
+typedef struct
+{
+  guint64 start; /* bytes, virtual address */
+  guint64 end;
+  guint64 offset; /* bytes into the file */
+  guint64 inode;
+  const char *path;     /* may be invalid UTF-8 */
+  const char *build_id; /* as the capture has it, should be hexadecimal; NULL: it has none */
+} SondeMapping;
+
+typedef struct
+{
+  guint64 address;             /* callers: the byte before the return address, inside the call */
+  gint32 pid;                  /* -1: a JIT name or a kernel address, the same in every process */
+  gboolean in_kernel;          /* stood behind the kernel marker */
+  const SondeMapping *mapping; /* NULL: none known */
+} SondeLocation;
+
+typedef struct
+{
+  guint process; /* number of the process */
+  gint32 tid;
+  gint64 time_ns;           /* CLOCK_MONOTONIC */
+  const guint32 *locations; /* outermost first */
+  gsize n_locations;
+} SondeModelSample;
+
+typedef struct
+{
+  guint process; /* number of the process */
+  gint32 pid;
+  gint32 tid;
+  gint64 time_ns; /* CLOCK_MONOTONIC; a later frame may have an earlier time */
+  guint64 address;
+  gint64 size_bytes;        /* above 0: allocated; 0: freed */
+  const guint32 *locations; /* outermost first; none for what was freed */
+  gsize n_locations;
+} SondeModelAllocation;
+
+typedef enum
+{
+  SONDE_MODEL_FORKED,
+  SONDE_MODEL_EXECUTED,
+  SONDE_MODEL_EXITED,
+} SondeModelTurn;
+
+typedef struct
+{
+  SondeModelTurn turn;
+  gint32 pid;   /* of FORKED: id of the thread that did it */
+  gint32 child; /* of FORKED: id of a thread, of this process or the first of a new one */
+  gint64 time_ns;
+} SondeModelLife;
+
+typedef struct
+{
+  gint32 pid; /* -1: of no process */
+  gint64 time_ns;
+  gint64 duration_ns; /* any value: of foreign origin */
+  const char *group;  /* this and what follows may be invalid UTF-8 */
+  const char *name;
+  const char *message;
+} SondeModelMark;
+
+/* One definition; the same one again is the same counter. */
+typedef struct
+{
+  char *category; /* this and what follows may be invalid UTF-8 */
+  char *name;
+  char *description;
+  gboolean is_double;
+} SondeModelCounter;
+
+typedef struct
+{
+  guint counter; /* number of the counter */
+  gint32 pid;    /* -1: of no process */
+  gint64 time_ns;
+  SondeCounterValue value; /* as the counter's is_double says */
+} SondeModelValue;
+
+/* What is told as it comes; NULL: not wanted. The arguments are valid during the call. */
+typedef struct
+{
+  void (*sample) (const SondeModelSample *sample, gpointer user_data);
+  void (*allocation) (const SondeModelAllocation *allocation, gpointer user_data);
+  void (*life) (const SondeModelLife *life, gpointer user_data);
+  void (*mark) (const SondeModelMark *mark, gpointer user_data);
+  void (*value) (const SondeModelValue *value, gpointer user_data);
+} SondeModelFuncs;
+
+/* @funcs: copied */
+SondeCaptureModel *sonde_capture_model_new (const SondeModelFuncs *funcs, gpointer user_data);
+void sonde_capture_model_free (SondeCaptureModel *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCaptureModel, sonde_capture_model_free)
+
+/* @frame: accepted by sonde_frame_check() */
+void sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame);
+
+/* Gives locations that no mapping held when they were met one that was told later: a worker tells
+ * of a process when it is sampled, which may be after it allocated. Before names are looked up. */
+void sonde_capture_model_settle (SondeCaptureModel *self);
+
+guint sonde_capture_model_n_processes (const SondeCaptureModel *self);
+const SondeModelProcess *sonde_capture_model_process (const SondeCaptureModel *self, guint process);
+guint32 sonde_capture_model_n_locations (const SondeCaptureModel *self);
+const SondeLocation *sonde_capture_model_location (const SondeCaptureModel *self, guint32 location);
+
+/* Counters that were defined, the ledger's included. */
+guint sonde_capture_model_n_counters (const SondeCaptureModel *self);
+const SondeModelCounter *sonde_capture_model_counter (const SondeCaptureModel *self, guint counter);
+
+/* The JITMAP name of @address, or NULL. */
+const char *sonde_capture_model_jit_name (const SondeCaptureModel *self, guint64 address);
+
+/* NULL if the capture carries none, or not yet. */
+const SondeEmbeddedSymbols *sonde_capture_model_symbols (const SondeCaptureModel *self);
+
+/* The text of the last METADATA frame with @id, or NULL. */
+const char *sonde_capture_model_metadata (const SondeCaptureModel *self, const char *id);
+
+/* What the METADATA frame "sonde" says, whose keys are in docs/protocol.md; NULL if there is none.
+ */
+GKeyFile *sonde_capture_model_dup_settings (const SondeCaptureModel *self);
+
+#define SONDE_CAPTURE_SETTINGS "sonde" /* that frame's id, and the group of its keys */
+
+/* FALSE if the capture never set that counter of the ledger. */
+gboolean
+sonde_capture_model_ledger (const SondeCaptureModel *self, SondeLedger entry, guint64 *value);
+
+guint64 sonde_capture_model_n_samples (const SondeCaptureModel *self);
+
+/* Frames that tell of memory that was allocated or freed. */
+guint64 sonde_capture_model_n_allocations (const SondeCaptureModel *self);
+
+/* From the first sample to the last, in ns; G_MAXINT64 if that is longer. */
+gint64 sonde_capture_model_duration_ns (const SondeCaptureModel *self);

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A frame as one line of text. */
+#include "client/model/frame-text.h"
+
+#include <string.h>
+
+#include "client/base/text.h"
+#include "protocol/frame-check.h"
+
+#define HEX "0x%" G_GINT64_MODIFIER "x"
+
+/* @max: size of a fixed field, or -1 for a string that ends with its NUL */
+static void
+append_string (GString *out, const char *key, const char *value, gssize max)
+{
+  gsize len = max < 0 ? strlen (value) : strnlen (value, (gsize) max);
+
+  g_string_append_printf (out, " %s=", key);
+  sonde_text_append_quoted (out, value, (gssize) len);
+}
+
+/* @addrs: of a packed struct, hence no pointer to numbers */
+static void
+append_addresses (GString *out, const void *addrs, guint n_addrs)
+{
+  g_string_append_printf (out, " n=%u", n_addrs);
+  for (guint i = 0; i < n_addrs; i++)
+    {
+      guint64 address;
+
+      memcpy (&address, (const guint8 *) addrs + i * sizeof address, sizeof address);
+      g_string_append_printf (out, " " HEX, address);
+    }
+}
+
+static void
+append_map (GString *out, const SondeFrameMap *frame)
+{
+  gsize path_len = strlen (frame->path);
+  const char *build_id = frame->path + path_len + 1;
+  const char *end = (const char *) frame + frame->frame.len;
+
+  g_string_append_printf (out, " start=" HEX " end=" HEX " offset=" HEX, frame->start, frame->end,
+                          frame->offset);
+  g_string_append_printf (out, " inode=%" G_GUINT64_FORMAT, (guint64) frame->inode);
+  append_string (out, "path", frame->path, -1);
+  if (build_id < end && *build_id == '@')
+    append_string (out, "build-id", build_id + 1, end - build_id - 1);
+}
+
+static void
+append_jitmap (GString *out, const SondeFrameJitmap *frame)
+{
+  const guint8 *at = frame->data;
+
+  g_string_append_printf (out, " n=%u", frame->n_names);
+  for (guint32 i = 0; i < frame->n_names; i++)
+    {
+      guint64 address;
+
+      memcpy (&address, at, sizeof address);
+      at += sizeof address;
+      g_string_append_printf (out, " " HEX "=", address);
+      sonde_text_append_quoted (out, (const char *) at, -1);
+      at += strlen ((const char *) at) + 1;
+    }
+}
+
+static void
+append_value (GString *out, SondeCounterValue value, gboolean is_double)
+{
+  char digits[G_ASCII_DTOSTR_BUF_SIZE];
+
+  if (is_double)
+    g_string_append (out, g_ascii_dtostr (digits, sizeof digits, value.vdbl));
+  else
+    g_string_append_printf (out, "%" G_GINT64_FORMAT, value.v64);
+}
+
+static void
+append_counter_define (GString *out, const SondeFrameCounterDefine *frame)
+{
+  g_string_append_printf (out, " n=%u", frame->n_counters);
+  for (guint i = 0; i < frame->n_counters; i++)
+    {
+      SondeCounterDefinition counter;
+
+      memcpy (&counter, &frame->counters[i], sizeof counter);
+      g_string_append_printf (out, " id=%u", counter.id_type & 0xffffffu);
+      append_string (out, "category", counter.category, sizeof counter.category);
+      append_string (out, "name", counter.name, sizeof counter.name);
+      append_string (out, "description", counter.description, sizeof counter.description);
+      g_string_append (out, " value=");
+      append_value (out, counter.value, counter.id_type >> 24 == SONDE_COUNTER_DOUBLE);
+    }
+}
+
+/* A CTRSET does not say which type its values have: they are shown as integers. */
+static void
+append_counter_set (GString *out, const SondeFrameCounterSet *frame)
+{
+  g_string_append_printf (out, " n=%u", frame->n_groups);
+  for (guint i = 0; i < frame->n_groups; i++)
+    for (guint slot = 0; slot < G_N_ELEMENTS (frame->groups[i].ids); slot++)
+      {
+        guint32 id = frame->groups[i].ids[slot];
+
+        if (id == 0)
+          continue;
+        g_string_append_printf (out, " %u=", id);
+        append_value (out, frame->groups[i].values[slot], FALSE);
+      }
+}
+
+static void
+append_mark (GString *out, const SondeFrameMark *frame)
+{
+  g_string_append_printf (out, " duration=%" G_GINT64_FORMAT, (gint64) frame->duration_ns);
+  append_string (out, "group", frame->group, sizeof frame->group);
+  append_string (out, "name", frame->name, sizeof frame->name);
+  append_string (out, "message", frame->message, -1);
+}
+
+static void
+append_allocation (GString *out, const SondeFrameAllocation *frame)
+{
+  g_string_append_printf (out, " tid=%d address=" HEX " size=%" G_GINT64_FORMAT, frame->tid,
+                          frame->address, (gint64) frame->size_bytes);
+  append_addresses (out, frame->addrs, frame->n_addrs);
+}
+
+static void
+append_overlay (GString *out, const SondeFrameOverlay *frame)
+{
+  g_string_append_printf (out, " layer=%u", frame->layer & 0xff);
+  append_string (out, "src", frame->data, frame->src_len);
+  append_string (out, "dst", frame->data + frame->src_len + 1, frame->dst_len);
+}
+
+static void
+append_file_chunk (GString *out, const SondeFrameFileChunk *frame)
+{
+  append_string (out, "path", frame->path, sizeof frame->path);
+  g_string_append_printf (out, " size=%u last=%u", frame->data_len, frame->is_last & 1);
+}
+
+static void
+append_body (GString *out, const SondeFrame *frame)
+{
+  switch (frame->type)
+    {
+    case SONDE_FRAME_SAMPLE:
+      g_string_append_printf (out, " tid=%d", ((const SondeFrameSample *) frame)->tid);
+      append_addresses (out, ((const SondeFrameSample *) frame)->addrs,
+                        ((const SondeFrameSample *) frame)->n_addrs);
+      break;
+    case SONDE_FRAME_MAP:
+      append_map (out, (const SondeFrameMap *) frame);
+      break;
+    case SONDE_FRAME_PROCESS:
+      append_string (out, "cmdline", ((const SondeFrameProcess *) frame)->cmdline, -1);
+      break;
+    case SONDE_FRAME_FORK:
+      g_string_append_printf (out, " child=%d", ((const SondeFrameFork *) frame)->child);
+      break;
+    case SONDE_FRAME_JITMAP:
+      append_jitmap (out, (const SondeFrameJitmap *) frame);
+      break;
+    case SONDE_FRAME_CTRDEF:
+      append_counter_define (out, (const SondeFrameCounterDefine *) frame);
+      break;
+    case SONDE_FRAME_CTRSET:
+      append_counter_set (out, (const SondeFrameCounterSet *) frame);
+      break;
+    case SONDE_FRAME_MARK:
+      append_mark (out, (const SondeFrameMark *) frame);
+      break;
+    case SONDE_FRAME_METADATA:
+      append_string (out, "id", ((const SondeFrameMetadata *) frame)->id,
+                     sizeof ((const SondeFrameMetadata *) frame)->id);
+      append_string (out, "text", ((const SondeFrameMetadata *) frame)->metadata, -1);
+      break;
+    case SONDE_FRAME_LOG:
+      g_string_append_printf (out, " severity=%u", ((const SondeFrameLog *) frame)->severity);
+      append_string (out, "domain", ((const SondeFrameLog *) frame)->domain,
+                     sizeof ((const SondeFrameLog *) frame)->domain);
+      append_string (out, "message", ((const SondeFrameLog *) frame)->message, -1);
+      break;
+    case SONDE_FRAME_FILE_CHUNK:
+      append_file_chunk (out, (const SondeFrameFileChunk *) frame);
+      break;
+    case SONDE_FRAME_ALLOCATION:
+      append_allocation (out, (const SondeFrameAllocation *) frame);
+      break;
+    case SONDE_FRAME_OVERLAY:
+      append_overlay (out, (const SondeFrameOverlay *) frame);
+      break;
+    default: /* TIMESTAMP and EXIT are their header */
+      break;
+    }
+}
+
+void
+sonde_frame_text_append_header (GString *out, const SondeFileHeader *header)
+{
+  g_string_append_printf (out, "HEADER version=%u little-endian=%u", header->version,
+                          header->little_endian & 1);
+  append_string (out, "capture-time", header->capture_time, sizeof header->capture_time);
+  g_string_append_printf (out, " time=%" G_GINT64_FORMAT " end-time=%" G_GINT64_FORMAT "\n",
+                          (gint64) header->time_ns, (gint64) header->end_time_ns);
+}
+
+void
+sonde_frame_text_append (GString *out, const SondeFrame *frame)
+{
+  g_string_append_printf (out, "%s time=%" G_GINT64_FORMAT " cpu=%d pid=%d",
+                          sonde_frame_type_to_string (frame->type), (gint64) frame->time_ns,
+                          frame->cpu, frame->pid);
+  append_body (out, frame);
+  g_string_append_c (out, '\n');
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Recomputes from a capture what its loss ledger claims. */
+#include "client/model/ledger-check.h"
+
+#include <string.h>
+
+#include "client/base/id-map.h"
+#include "client/model/ledger-counters.h"
+#include "client/base/text.h"
+
+#define JIT_ADDRESS_END 0xF000000000000000ull
+
+/* What a pid has shown so far. */
+enum
+{
+  SEEN_PROCESS = 1 << 0,
+  SEEN_MAP = 1 << 1,
+  SEEN_SAMPLE = 1 << 2,
+};
+
+struct SondeLedgerCheck
+{
+  SondeLedgerCounters counters;
+  guint64 n_frames;
+  guint64 n_samples;
+  guint64 n_events;
+  guint last_set; /* entries in the newest frame: SONDE_LEDGER_ALL if it is a closing CTRSET */
+  SondeIdMap *jit_names;
+  guint64 n_jit_unnamed;
+  guint64 first_unnamed; /* address */
+  SondeIdMap *pids;      /* pid → SEEN_* */
+  guint64 n_stateless;
+  gint32 first_stateless; /* pid */
+};
+
+const char *
+sonde_verdict_to_string (SondeVerdict verdict)
+{
+  static const char *const texts[] = { "ok", "warning", "FAILED", "open" };
+
+  g_assert (verdict < G_N_ELEMENTS (texts));
+  return texts[verdict];
+}
+
+SondeLedgerCheck *
+sonde_ledger_check_new (void)
+{
+  SondeLedgerCheck *self = g_new0 (SondeLedgerCheck, 1);
+
+  sonde_ledger_counters_init (&self->counters);
+  self->jit_names = sonde_id_map_new ();
+  self->pids = sonde_id_map_new ();
+  return self;
+}
+
+void
+sonde_ledger_check_free (SondeLedgerCheck *self)
+{
+  if (self == NULL)
+    return;
+  sonde_ledger_counters_clear (&self->counters);
+  sonde_id_map_free (self->jit_names);
+  sonde_id_map_free (self->pids);
+  g_free (self);
+}
+
+static guint32
+seen (const SondeLedgerCheck *self, gint32 pid)
+{
+  guint32 flags = 0;
+
+  sonde_id_map_lookup (self->pids, (guint32) pid, &flags);
+  return flags;
+}
+
+static void
+mark_seen (SondeLedgerCheck *self, gint32 pid, guint32 flags)
+{
+  sonde_id_map_set (self->pids, (guint32) pid, seen (self, pid) | flags);
+}
+
+/* @addrs: of a packed struct, hence no pointer to numbers */
+static void
+check_addresses (SondeLedgerCheck *self, const void *addrs, guint n_addrs)
+{
+  for (guint i = 0; i < n_addrs; i++)
+    {
+      guint64 address;
+      guint32 known;
+
+      memcpy (&address, (const guint8 *) addrs + i * sizeof address, sizeof address);
+      if (address < SONDE_JIT_ADDRESS_BASE || address >= JIT_ADDRESS_END
+          || sonde_id_map_lookup (self->jit_names, address, &known))
+        continue;
+      if (self->n_jit_unnamed++ == 0)
+        self->first_unnamed = address;
+    }
+}
+
+/* Kernel threads and samples of the kernel alone need no mapping. */
+static gboolean
+has_user_address (const SondeFrameSample *sample)
+{
+  for (guint i = 0; i < sample->n_addrs; i++)
+    if (sample->addrs[i] < SONDE_JIT_ADDRESS_BASE)
+      return TRUE;
+  return FALSE;
+}
+
+static void
+check_sample (SondeLedgerCheck *self, const SondeFrameSample *sample)
+{
+  gint32 pid = sample->frame.pid;
+  guint32 flags = seen (self, pid);
+  guint32 needed = SEEN_PROCESS | (has_user_address (sample) ? SEEN_MAP : 0);
+
+  self->n_samples++;
+  check_addresses (self, sample->addrs, sample->n_addrs);
+  if (pid > 0 && (flags & SEEN_SAMPLE) == 0 && (flags & needed) != needed)
+    {
+      if (self->n_stateless++ == 0)
+        self->first_stateless = pid;
+    }
+  mark_seen (self, pid, SEEN_SAMPLE);
+}
+
+static void
+add_jitmap (SondeLedgerCheck *self, const SondeFrameJitmap *frame)
+{
+  const guint8 *at = frame->data;
+
+  for (guint32 i = 0; i < frame->n_names; i++)
+    {
+      guint64 address;
+
+      memcpy (&address, at, sizeof address);
+      sonde_id_map_set (self->jit_names, address, 0);
+      at += sizeof address;
+      at += strlen ((const char *) at) + 1;
+    }
+}
+
+void
+sonde_ledger_check_add_frame (SondeLedgerCheck *self, const SondeFrame *frame)
+{
+  self->n_frames++;
+  self->n_events += sonde_ledger_is_event (frame);
+  self->last_set = 0;
+
+  switch (frame->type)
+    {
+    case SONDE_FRAME_SAMPLE:
+      check_sample (self, (const SondeFrameSample *) frame);
+      break;
+    case SONDE_FRAME_ALLOCATION:
+      check_addresses (self, ((const SondeFrameAllocation *) frame)->addrs,
+                       ((const SondeFrameAllocation *) frame)->n_addrs);
+      break;
+    case SONDE_FRAME_JITMAP:
+      add_jitmap (self, (const SondeFrameJitmap *) frame);
+      break;
+    case SONDE_FRAME_PROCESS:
+      mark_seen (self, frame->pid, SEEN_PROCESS);
+      break;
+    case SONDE_FRAME_MAP:
+      mark_seen (self, frame->pid, SEEN_MAP);
+      break;
+    case SONDE_FRAME_FORK: /* the child begins as a copy */
+      mark_seen (self, ((const SondeFrameFork *) frame)->child,
+                 seen (self, frame->pid) & (SEEN_PROCESS | SEEN_MAP));
+      break;
+    case SONDE_FRAME_CTRDEF:
+      sonde_ledger_counters_define (&self->counters, (const SondeFrameCounterDefine *) frame);
+      break;
+    case SONDE_FRAME_CTRSET:
+      self->last_set
+          = sonde_ledger_counters_set (&self->counters, (const SondeFrameCounterSet *) frame);
+      break;
+    default: /* nothing to be held against it */
+      break;
+    }
+}
+
+guint64
+sonde_ledger_check_n_frames (const SondeLedgerCheck *self)
+{
+  return self->n_frames;
+}
+
+static void
+finding_free (gpointer data)
+{
+  SondeFinding *finding = data;
+
+  g_free (finding->text);
+  g_free (finding);
+}
+
+static void
+add_finding (GPtrArray *findings, SondeVerdict verdict, const char *subject, char *text)
+{
+  SondeFinding *finding = g_new0 (SondeFinding, 1);
+
+  finding->verdict = verdict;
+  finding->subject = subject;
+  finding->text = text;
+  g_ptr_array_add (findings, finding);
+}
+
+typedef struct
+{
+  const char *subject;
+  SondeLedger left[2];
+  guint n_left;
+  SondeLedger right[4];
+  guint n_right;
+} Sum;
+
+/* The equations of protocol/ledger.h. */
+static const Sum sums[] = {
+  { "session",
+    { SONDE_LEDGER_PRODUCED },
+    1,
+    { SONDE_LEDGER_RECORDED, SONDE_LEDGER_LOST_KERNEL, SONDE_LEDGER_LOST_RING,
+      SONDE_LEDGER_LOST_QUEUE },
+    4 },
+  { "events",
+    { SONDE_LEDGER_EVENTS_PRODUCED },
+    1,
+    { SONDE_LEDGER_EVENTS_RECORDED, SONDE_LEDGER_EVENTS_LOST_RING, SONDE_LEDGER_EVENTS_REFUSED },
+    3 },
+  { "stream",
+    { SONDE_LEDGER_STREAM_RECORDED, SONDE_LEDGER_STREAM_RESENT },
+    2,
+    { SONDE_LEDGER_STREAM_DELIVERED, SONDE_LEDGER_STREAM_LOST, SONDE_LEDGER_STREAM_FILTERED },
+    3 },
+  { "samples",
+    { SONDE_LEDGER_RECORDED },
+    1,
+    { SONDE_LEDGER_STREAM_SAMPLES, SONDE_LEDGER_STREAM_SAMPLES_LOST,
+      SONDE_LEDGER_STREAM_SAMPLES_FILTERED, SONDE_LEDGER_STREAM_SAMPLES_BEFORE },
+    4 },
+  { "events",
+    { SONDE_LEDGER_EVENTS_RECORDED },
+    1,
+    { SONDE_LEDGER_STREAM_EVENTS, SONDE_LEDGER_STREAM_EVENTS_LOST,
+      SONDE_LEDGER_STREAM_EVENTS_FILTERED, SONDE_LEDGER_STREAM_EVENTS_BEFORE },
+    4 },
+};
+
+/* Adds @n entries up and writes them as "recorded 12 + lost-kernel 0". False on an impossible
+ * value. */
+static gboolean
+add_up (
+    const SondeLedgerCheck *self, const SondeLedger *entries, guint n, guint64 *sum, GString *text)
+{
+  gboolean valid = TRUE;
+
+  *sum = 0;
+  for (guint i = 0; i < n; i++)
+    {
+      gint64 value = self->counters.values[entries[i]];
+
+      valid = valid && value >= 0 && !__builtin_add_overflow (*sum, (guint64) value, sum);
+      g_string_append_printf (text, "%s%s %" G_GINT64_FORMAT, i > 0 ? " + " : "",
+                              sonde_ledger_name (entries[i]), value);
+    }
+  return valid;
+}
+
+static void
+check_sum (const SondeLedgerCheck *self, const Sum *sum, GPtrArray *findings)
+{
+  g_autoptr (GString) left_text = g_string_new (NULL);
+  g_autoptr (GString) right_text = g_string_new (NULL);
+  guint64 left;
+  guint64 right;
+  gboolean left_valid = add_up (self, sum->left, sum->n_left, &left, left_text);
+  gboolean right_valid = add_up (self, sum->right, sum->n_right, &right, right_text);
+  gboolean holds = left_valid && right_valid && left == right;
+
+  add_finding (
+      findings, holds ? SONDE_VERDICT_PASSED : SONDE_VERDICT_FAILED, sum->subject,
+      g_strdup_printf ("%s %s %s", left_text->str, holds ? "=" : "is not", right_text->str));
+}
+
+static void
+check_count (const SondeLedgerCheck *self,
+             const char *subject,
+             SondeLedger entry,
+             guint64 counted,
+             GPtrArray *findings)
+{
+  gint64 claimed = self->counters.values[entry];
+  gboolean holds = claimed >= 0 && (guint64) claimed == counted;
+
+  add_finding (findings, holds ? SONDE_VERDICT_PASSED : SONDE_VERDICT_FAILED, subject,
+               g_strdup_printf ("%" G_GUINT64_FORMAT " counted, %s says %" G_GINT64_FORMAT, counted,
+                                sonde_ledger_name (entry), claimed));
+}
+
+static void
+check_ledger (const SondeLedgerCheck *self, GPtrArray *findings)
+{
+  if (self->last_set != SONDE_LEDGER_ALL)
+    {
+      const char *reason = self->counters.defined == 0 ? "the capture has no ledger"
+                                                       : "no closing counters: cut short";
+
+      add_finding (findings, SONDE_VERDICT_OPEN, "ledger", g_strdup (reason));
+      return;
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (sums); i++)
+    check_sum (self, &sums[i], findings);
+  check_count (self, "frames", SONDE_LEDGER_STREAM_DELIVERED, self->n_frames, findings);
+  check_count (self, "samples", SONDE_LEDGER_STREAM_SAMPLES, self->n_samples, findings);
+  check_count (self, "events", SONDE_LEDGER_STREAM_EVENTS, self->n_events, findings);
+}
+
+static void
+check_names (const SondeLedgerCheck *self, GPtrArray *findings)
+{
+  if (self->n_jit_unnamed > 0)
+    add_finding (findings, SONDE_VERDICT_FAILED, "names",
+                 g_strdup_printf ("%" G_GUINT64_FORMAT
+                                  " addresses used before their JITMAP, first 0x%" G_GINT64_MODIFIER
+                                  "x",
+                                  self->n_jit_unnamed, self->first_unnamed));
+  else
+    add_finding (findings, SONDE_VERDICT_PASSED, "names",
+                 g_strdup_printf ("%u JITMAP names, each before its first use",
+                                  sonde_id_map_size (self->jit_names)));
+}
+
+static void
+check_state (const SondeLedgerCheck *self, GPtrArray *findings)
+{
+  if (self->n_stateless > 0)
+    add_finding (findings, SONDE_VERDICT_WARNING, "state",
+                 g_strdup_printf ("%" G_GUINT64_FORMAT
+                                  " pids sampled before their PROCESS or MAP frames, first %d",
+                                  self->n_stateless, self->first_stateless));
+  else
+    add_finding (findings, SONDE_VERDICT_PASSED, "state",
+                 g_strdup ("PROCESS and MAP frames precede each pid's samples"));
+}
+
+GPtrArray *
+sonde_ledger_check_dup_findings (const SondeLedgerCheck *self)
+{
+  GPtrArray *findings = g_ptr_array_new_with_free_func (finding_free);
+
+  check_ledger (self, findings);
+  check_names (self, findings);
+  check_state (self, findings);
+  return findings;
+}

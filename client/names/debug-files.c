@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Where the separate debug file of an ELF file is. */
+#include "client/names/debug-files.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "client/base/fd.h"
+
+#define BLOCK_SIZE     (1u << 20)
+#define MAX_FILE_BYTES (8ull << 30) /* of which a checksum is computed */
+
+struct SondeDebugFiles
+{
+  char *directory;
+  SondeDebugServer *server; /* NULL: none */
+};
+
+SondeDebugFiles *
+sonde_debug_files_new (const char *directory)
+{
+  SondeDebugFiles *self = g_new0 (SondeDebugFiles, 1);
+
+  self->directory = g_strdup (directory);
+  self->server = sonde_debug_server_new ();
+  return self;
+}
+
+void
+sonde_debug_files_free (SondeDebugFiles *self)
+{
+  if (self == NULL)
+    return;
+  sonde_debug_server_free (self->server);
+  g_free (self->directory);
+  g_free (self);
+}
+
+/* Never waits: what is no regular file is refused. */
+static int
+open_file (const char *path)
+{
+  sonde_autofd int fd = open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  struct stat st;
+
+  if (fd < 0 || fstat (fd, &st) < 0 || !S_ISREG (st.st_mode))
+    return -1;
+  return sonde_steal_fd (&fd);
+}
+
+static int
+open_by_build_id (const SondeDebugFiles *self, const SondeDebugReference *wanted)
+{
+  SondeDebugReference found;
+  char hex[2 * SONDE_BUILD_ID_MAX + 1];
+  g_autofree char *path = NULL;
+  sonde_autofd int fd = -1;
+
+  if (wanted->build_id_size < 2)
+    return -1;
+  sonde_debug_reference_hex (wanted, hex);
+  path = g_strdup_printf ("%s/.build-id/%.2s/%s.debug", self->directory, hex, hex + 2);
+  fd = open_file (path);
+  if (fd < 0 || sonde_debug_reference_read (fd, &found) < 0
+      || found.build_id_size != wanted->build_id_size
+      || memcmp (found.build_id, wanted->build_id, found.build_id_size) != 0)
+    return -1;
+  return sonde_steal_fd (&fd);
+}
+
+static gboolean
+has_checksum (int fd, guint32 wanted)
+{
+  g_autofree guint8 *block = g_malloc (BLOCK_SIZE);
+  uLong crc = crc32 (0, NULL, 0);
+  off_t offset = 0;
+  struct stat st;
+
+  if (fstat (fd, &st) < 0 || (guint64) st.st_size > MAX_FILE_BYTES)
+    return FALSE;
+  while (offset < st.st_size)
+    {
+      gssize n = pread (fd, block, BLOCK_SIZE, offset);
+
+      if (n <= 0)
+        return FALSE;
+      crc = crc32 (crc, block, (uInt) n);
+      offset += n;
+    }
+  return crc == wanted;
+}
+
+static int
+open_by_link (const SondeDebugFiles *self, const char *path, const SondeDebugReference *wanted)
+{
+  g_autofree char *folder = g_path_get_dirname (path);
+  const char *const before[] = { "", "", self->directory };
+  const char *const below[] = { "", ".debug", "" };
+  int found = -1;
+
+  if (wanted->link_name[0] == '\0' || path[0] != '/')
+    return -1;
+  for (gsize i = 0; i < G_N_ELEMENTS (before) && found < 0; i++)
+    {
+      g_autofree char *place
+          = g_strconcat (before[i], folder, "/", below[i], "/", wanted->link_name, NULL);
+      sonde_autofd int fd = open_file (place);
+
+      if (fd >= 0 && has_checksum (fd, wanted->link_crc))
+        found = sonde_steal_fd (&fd);
+    }
+  return found;
+}
+
+int
+sonde_debug_files_open (SondeDebugFiles *self,
+                        const char *path,
+                        const SondeDebugReference *reference)
+{
+  int fd = open_by_build_id (self, reference);
+
+  if (fd < 0)
+    fd = open_by_link (self, path, reference);
+  if (fd < 0 && self->server != NULL && reference->build_id_size >= 2)
+    {
+      char hex[2 * SONDE_BUILD_ID_MAX + 1];
+
+      sonde_debug_reference_hex (reference, hex);
+      fd = sonde_debug_server_open (self->server, hex, path);
+    }
+  return fd;
+}
+
+char *
+sonde_debug_files_describe_miss (const SondeDebugFiles *self, const SondeDebugReference *reference)
+{
+  char hex[2 * SONDE_BUILD_ID_MAX + 1];
+
+  if (reference->build_id_size == 0)
+    return g_strdup ("no build id to find its debug file by");
+  sonde_debug_reference_hex (reference, hex);
+  return g_strdup_printf ("no debug file in %s%s for build id %s", self->directory,
+                          self->server != NULL ? ", nor on a debuginfod server," : "", hex);
+}

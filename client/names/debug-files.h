@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Where the separate debug file of an ELF file is. */
+#pragma once
+
+#include "client/names/debug-server.h"
+#include "symbols/debug-reference.h"
+
+#define SONDE_DEBUG_DIRECTORY "/usr/lib/debug"
+
+typedef struct SondeDebugFiles SondeDebugFiles;
+
+/* @directory: absolute, usually SONDE_DEBUG_DIRECTORY. Servers are asked where
+ * sonde_debug_server_new() finds one. */
+SondeDebugFiles *sonde_debug_files_new (const char *directory);
+void sonde_debug_files_free (SondeDebugFiles *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeDebugFiles, sonde_debug_files_free)
+
+/**
+ * sonde_debug_files_open:
+ * @path: of the file that @reference was read from; only its folder and name are used
+ *
+ * Looks below the directory by build id, which must be that of the file found; then by debuglink
+ * beside the file, in ".debug" there, and below the directory, where the checksum must be right;
+ * then asks the servers.
+ *
+ * Returns: a descriptor, or -1
+ */
+int sonde_debug_files_open (SondeDebugFiles *self,
+                            const char *path,
+                            const SondeDebugReference *reference);
+
+/* "no debug file in /usr/lib/debug for build id 12ab…", to complete a sentence. */
+char *sonde_debug_files_describe_miss (const SondeDebugFiles *self,
+                                       const SondeDebugReference *reference);

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Lines and inlined functions of one ELF file with DWARF. */
+#include "client/names/debug-lines.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <string.h>
+
+#include "client/base/fd.h"
+
+enum
+{
+  MAX_RANGES = 4000000, /* of all units; and of the functions of one */
+  MAX_NESTING = 64,     /* of namespaces and types around a function */
+  MAX_WITHIN = 32,      /* ranges that begin within another one */
+  MAX_BLOCKS = 512,     /* around an address within a function */
+};
+
+/* Of a unit or a function. Not all compilers write .debug_aranges, and libdw does not look for
+ * functions in namespaces, where Rust has all of its own; so both are taken from the tree. */
+typedef struct
+{
+  guint64 begin;
+  guint64 end;
+  Dwarf_Die die;
+} Range;
+
+struct SondeDebugLines
+{
+  int fd;
+  Dwarf *dwarf;
+  GArray *units;         /* Range, by begin */
+  GHashTable *functions; /* offset of a unit → GArray of Range, by begin */
+};
+
+void
+sonde_source_frame_clear (SondeSourceFrame *frame)
+{
+  g_clear_pointer (&frame->function, g_free);
+  g_clear_pointer (&frame->file, g_free);
+}
+
+static int
+compare_ranges (gconstpointer a, gconstpointer b)
+{
+  const Range *left = a;
+  const Range *right = b;
+
+  return left->begin < right->begin ? -1 : left->begin > right->begin;
+}
+
+static void
+add_ranges (GArray *ranges, Dwarf_Die *die)
+{
+  Dwarf_Addr base;
+  Dwarf_Addr begin;
+  Dwarf_Addr end;
+  ptrdiff_t offset = 0;
+
+  while (ranges->len < MAX_RANGES && (offset = dwarf_ranges (die, offset, &base, &begin, &end)) > 0)
+    {
+      Range range = { begin, end, *die };
+
+      if (begin < end)
+        g_array_append_val (ranges, range);
+    }
+}
+
+/* The innermost one around @vaddr: ranges may lie within one another, though few do. */
+static Range *
+find_range (GArray *ranges, guint64 vaddr)
+{
+  guint low = 0;
+  guint high = ranges->len;
+
+  while (low < high)
+    {
+      guint middle = low + (high - low) / 2;
+
+      if (g_array_index (ranges, Range, middle).begin <= vaddr)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  for (guint n = 0; low > 0 && n < MAX_WITHIN; n++)
+    {
+      Range *range = &g_array_index (ranges, Range, --low);
+
+      if (vaddr < range->end)
+        return range;
+    }
+  return NULL;
+}
+
+static void
+collect_units (SondeDebugLines *self)
+{
+  Dwarf_CU *unit = NULL;
+  Dwarf_Die die;
+  guint8 type;
+
+  while (dwarf_get_units (self->dwarf, unit, &unit, NULL, &type, &die, NULL) == 0)
+    if (type == DW_UT_compile || type == DW_UT_skeleton)
+      add_ranges (self->units, &die);
+  g_array_sort (self->units, compare_ranges);
+}
+
+static void
+collect_functions (GArray *functions, Dwarf_Die *parent, guint depth)
+{
+  Dwarf_Die child;
+
+  if (depth > MAX_NESTING || dwarf_child (parent, &child) != 0)
+    return;
+  do
+    switch (dwarf_tag (&child))
+      {
+      case DW_TAG_subprogram:
+        add_ranges (functions, &child);
+        break;
+      case DW_TAG_namespace:
+      case DW_TAG_module:
+      case DW_TAG_structure_type:
+      case DW_TAG_class_type:
+      case DW_TAG_union_type:
+      case DW_TAG_enumeration_type:
+        collect_functions (functions, &child, depth + 1);
+        break;
+      default: /* has no functions */
+        break;
+      }
+  while (dwarf_siblingof (&child, &child) == 0);
+}
+
+static void
+free_ranges (gpointer data)
+{
+  g_array_unref (data);
+}
+
+SondeDebugLines *
+sonde_debug_lines_new (int fd)
+{
+  g_autoptr (SondeDebugLines) self = g_new0 (SondeDebugLines, 1);
+
+  self->fd = fd;
+  self->units = g_array_new (FALSE, FALSE, sizeof (Range));
+  self->functions = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, free_ranges);
+  self->dwarf = dwarf_begin (fd, DWARF_C_READ);
+  if (self->dwarf == NULL)
+    return NULL;
+  collect_units (self);
+  return self->units->len > 0 ? g_steal_pointer (&self) : NULL;
+}
+
+void
+sonde_debug_lines_free (SondeDebugLines *self)
+{
+  if (self == NULL)
+    return;
+  if (self->dwarf != NULL)
+    dwarf_end (self->dwarf);
+  g_hash_table_unref (self->functions);
+  g_array_unref (self->units);
+  sonde_clear_fd (&self->fd);
+  g_free (self);
+}
+
+static GArray *
+ensure_functions (SondeDebugLines *self, Dwarf_Die *unit)
+{
+  guint64 offset = dwarf_dieoffset (unit);
+  GArray *functions = g_hash_table_lookup (self->functions, &offset);
+  Dwarf_Die split;
+
+  if (functions != NULL)
+    return functions;
+  functions = g_array_new (FALSE, FALSE, sizeof (Range));
+  /* of split DWARF the tree is in another file */
+  if (dwarf_cu_info (unit->cu, NULL, NULL, NULL, &split, NULL, NULL, NULL) != 0
+      || dwarf_tag (&split) == DW_TAG_invalid)
+    split = *unit;
+  collect_functions (functions, &split, 0);
+  g_array_sort (functions, compare_ranges);
+  g_hash_table_insert (self->functions, g_memdup2 (&offset, sizeof offset), functions);
+  return functions;
+}
+
+static char *
+dup_base_name (const char *path)
+{
+  return path != NULL ? g_path_get_basename (path) : NULL;
+}
+
+/* Linkage names tell overloads apart; languages without them have plain names. */
+static char *
+dup_function_name (Dwarf_Die *die)
+{
+  Dwarf_Attribute attribute;
+  const char *name;
+
+  if (dwarf_attr_integrate (die, DW_AT_linkage_name, &attribute) == NULL
+      && dwarf_attr_integrate (die, DW_AT_MIPS_linkage_name, &attribute) == NULL
+      && dwarf_attr_integrate (die, DW_AT_name, &attribute) == NULL)
+    return NULL;
+  name = dwarf_formstring (&attribute);
+  return g_strdup (name);
+}
+
+static void
+set_address_line (SondeSourceFrame *frame, Dwarf_Die *unit, guint64 vaddr)
+{
+  Dwarf_Line *line = dwarf_getsrc_die (unit, vaddr);
+  int number = 0;
+
+  if (line == NULL)
+    return;
+  frame->file = dup_base_name (dwarf_linesrc (line, NULL, NULL));
+  if (dwarf_lineno (line, &number) == 0 && number > 0)
+    frame->line = (guint) number;
+}
+
+/* Where the function that @inlined stands for is called. */
+static void
+set_call_line (SondeSourceFrame *frame, Dwarf_Die *unit, Dwarf_Die *inlined)
+{
+  Dwarf_Attribute attribute;
+  Dwarf_Files *files;
+  Dwarf_Word value;
+  size_t n_files;
+
+  if (dwarf_formudata (dwarf_attr (inlined, DW_AT_call_line, &attribute), &value) == 0
+      && value <= G_MAXINT)
+    frame->line = (guint) value;
+  if (dwarf_formudata (dwarf_attr (inlined, DW_AT_call_file, &attribute), &value) == 0
+      && dwarf_getsrcfiles (unit, &files, &n_files) == 0 && value < n_files)
+    frame->file = dup_base_name (dwarf_filesrc (files, value, NULL, NULL));
+}
+
+/* The child of @parent that @vaddr is in. */
+static gboolean
+find_child (Dwarf_Die *parent, guint64 vaddr, Dwarf_Die *found)
+{
+  if (dwarf_child (parent, found) != 0)
+    return FALSE;
+  do
+    switch (dwarf_tag (found))
+      {
+      case DW_TAG_inlined_subroutine:
+      case DW_TAG_lexical_block:
+      case DW_TAG_try_block:
+      case DW_TAG_catch_block:
+        if (dwarf_haspc (found, vaddr) > 0)
+          return TRUE;
+        break;
+      default: /* holds no code */
+        break;
+      }
+  while (dwarf_siblingof (found, found) == 0);
+  return FALSE;
+}
+
+/* Fills @chain from the function inwards; returns how many. */
+static guint
+find_inlined (Dwarf_Die *function, guint64 vaddr, Dwarf_Die chain[SONDE_MAX_INLINES])
+{
+  Dwarf_Die block = *function;
+  Dwarf_Die next;
+  guint n = 0;
+
+  chain[n++] = *function;
+  for (guint depth = 0; depth < MAX_BLOCKS && find_child (&block, vaddr, &next); depth++)
+    {
+      block = next;
+      if (dwarf_tag (&block) != DW_TAG_inlined_subroutine)
+        continue;
+      if (n == SONDE_MAX_INLINES) /* the outermost ones but the function go */
+        memmove (&chain[1], &chain[2], (--n - 1) * sizeof chain[0]);
+      chain[n++] = block;
+    }
+  return n;
+}
+
+GArray *
+sonde_debug_lines_lookup (SondeDebugLines *self, guint64 vaddr)
+{
+  GArray *frames = g_array_new (FALSE, FALSE, sizeof (SondeSourceFrame));
+  Range *unit = find_range (self->units, vaddr);
+  Range *function = unit != NULL ? find_range (ensure_functions (self, &unit->die), vaddr) : NULL;
+  Dwarf_Die chain[SONDE_MAX_INLINES];
+  guint n = function != NULL ? find_inlined (&function->die, vaddr, chain) : 0;
+  SondeSourceFrame frame = { 0 };
+
+  g_array_set_clear_func (frames, (GDestroyNotify) sonde_source_frame_clear);
+  if (unit == NULL)
+    return frames;
+  set_address_line (&frame, &unit->die, vaddr);
+  for (guint i = n; i > 0; i--)
+    {
+      frame.function = dup_function_name (&chain[i - 1]);
+      g_array_append_val (frames, frame);
+      frame = (SondeSourceFrame){ 0 };
+      if (i > 1) /* the next one out is where this one is called */
+        set_call_line (&frame, &unit->die, &chain[i - 1]);
+    }
+  if (n == 0 && frame.file != NULL)
+    g_array_append_val (frames, frame);
+  return frames;
+}

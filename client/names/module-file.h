@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The symbols of one mapped file, from wherever they are to be had. */
+#pragma once
+
+#include "client/names/debug-files.h"
+#include "client/names/debug-lines.h"
+#include "symbols/symbol-table.h"
+
+/**
+ * SECTION: module-file
+ *
+ * Sources are opened when those before them do not know an address: the symbol tables of the file,
+ * the table packed into it, its separate debug file. What comes out is of foreign origin.
+ */
+typedef struct SondeModuleFile SondeModuleFile;
+
+/**
+ * sonde_module_file_new:
+ * @fd: (transfer full): the file itself
+ * @path: where it was found
+ * @debug_files: (transfer none): kept by the caller as long as the result
+ * @cache_folder: (nullable): where lines are kept, see line-cache.h
+ *
+ * Returns: NULL if it is no ELF file of this machine's kind
+ */
+SondeModuleFile *sonde_module_file_new (int fd,
+                                        const char *path,
+                                        SondeDebugFiles *debug_files,
+                                        const char *cache_folder);
+void sonde_module_file_free (SondeModuleFile *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeModuleFile, sonde_module_file_free)
+
+const SondeDebugReference *sonde_module_file_reference (const SondeModuleFile *self);
+
+/* As sonde_symbol_table_vaddr(). */
+gboolean sonde_module_file_vaddr (const SondeModuleFile *self, guint64 file_offset, guint64 *vaddr);
+
+/* @symbol: (out): valid as long as the file */
+gboolean sonde_module_file_lookup (SondeModuleFile *self, guint64 vaddr, SondeSymbol *symbol);
+
+/* (transfer none): as sonde_debug_lines_lookup(), or NULL if there is no debug information. */
+const GArray *sonde_module_file_lines (SondeModuleFile *self, guint64 vaddr);
+
+/* Why an address has no name: "stripped, and no debug file in ...". */
+char *sonde_module_file_describe_miss (SondeModuleFile *self);

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The functions of a profile summed up over all its stacks. */
+#include "client/report/profile-sums.h"
+
+#include <string.h>
+
+int
+sonde_profile_compare_functions (gconstpointer a, gconstpointer b, gpointer user_data)
+{
+  const SondeProfile *profile = user_data;
+  const SondeFunction *left = sonde_profile_function (profile, *(const guint32 *) a);
+  const SondeFunction *right = sonde_profile_function (profile, *(const guint32 *) b);
+  int order = strcmp (left->name, right->name);
+
+  return order != 0 ? order : strcmp (left->module, right->module);
+}
+
+static int
+compare_weights (gconstpointer a, gconstpointer b, gpointer user_data)
+{
+  const SondeProfileSums *self = user_data;
+  guint32 left = *(const guint32 *) a;
+  guint32 right = *(const guint32 *) b;
+
+  if (self->self[left] != self->self[right])
+    return self->self[left] > self->self[right] ? -1 : 1;
+  if (self->total[left] != self->total[right])
+    return self->total[left] > self->total[right] ? -1 : 1;
+  return sonde_profile_compare_functions (a, b, (gpointer) self->profile);
+}
+
+void
+sonde_profile_sums_init (SondeProfileSums *self, const SondeProfile *profile)
+{
+  guint32 n = sonde_profile_n_functions (profile);
+  g_autofree guint64 *beside_total = g_new0 (guint64, n);
+
+  self->profile = profile;
+  self->n_functions = n;
+  self->self = g_new0 (guint64, n);
+  self->total = g_new0 (guint64, n);
+  self->beside = g_new0 (guint64, n);
+  self->order = g_new (guint32, n);
+  for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
+    {
+      const SondeProfileProcess *process = sonde_profile_process (profile, i);
+
+      sonde_call_tree_sum_flat (process->tree, self->self, self->total, n);
+      if (process->beside != NULL)
+        sonde_call_tree_sum_flat (process->beside, self->beside, beside_total, n);
+    }
+  for (guint32 i = 0; i < n; i++)
+    self->order[i] = i;
+  g_qsort_with_data (self->order, (int) n, sizeof *self->order, compare_weights, self);
+}
+
+void
+sonde_profile_sums_clear (SondeProfileSums *self)
+{
+  g_clear_pointer (&self->self, g_free);
+  g_clear_pointer (&self->total, g_free);
+  g_clear_pointer (&self->beside, g_free);
+  g_clear_pointer (&self->order, g_free);
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A profile as text for a terminal or a file. */
+#include "client/report/profile-text.h"
+
+#include "client/report/profile-sums.h"
+#include "client/base/text.h"
+
+#define ASIDE_MIN_PERCENT 0.05 /* a line that would say 0.0% is left out */
+#define HOT_PERCENT       5.0  /* what is as heavy is red, */
+#define WARM_PERCENT      0.5  /* and from here on green */
+#define IN_LINE_FACTOR    10   /* a callee that much heavier than its siblings goes on in line */
+
+/* What a line tells of. */
+typedef struct
+{
+  guint64 total;
+  guint64 self;
+  guint64 beside; /* the total in the other unit, of profiles that have one */
+} Weight;
+
+typedef struct
+{
+  GString *out;
+  GString *prefix; /* the lines of the branches around the one at hand */
+  const SondeProfile *profile;
+  const SondeProfileStyle *style;
+  const SondeProfileProcess *process;
+  guint64 total;
+} Printer;
+
+/* As wide with colours as without. */
+static void
+append_percent (GString *out, const SondeProfileStyle *style, double percent)
+{
+  const char *colour = percent >= HOT_PERCENT ? "\033[31m" : "\033[32m";
+
+  if (style->colours && percent >= WARM_PERCENT)
+    g_string_append_printf (out, "%s%6.1f%%\033[m", colour, percent);
+  else
+    g_string_append_printf (out, "%6.1f%%", percent);
+}
+
+static void
+append_amount (GString *out, SondeUnit unit, guint64 amount)
+{
+  g_autofree char *text = NULL;
+
+  if (unit == SONDE_UNIT_BYTES)
+    {
+      text = sonde_text_size (amount);
+      g_string_append_printf (out, "%10s  ", text);
+    }
+  else
+    {
+      text = sonde_text_count (amount);
+      g_string_append_printf (out, "%10s  ", text);
+    }
+}
+
+static SondeUnit
+other_unit (SondeUnit unit)
+{
+  return unit == SONDE_UNIT_BYTES ? SONDE_UNIT_BLOCKS : SONDE_UNIT_BYTES;
+}
+
+/* Shares say enough of samples. */
+static void
+append_amounts (GString *out, const SondeProfile *profile, guint64 weight, guint64 beside)
+{
+  SondeUnit unit = sonde_profile_unit (profile);
+
+  if (unit == SONDE_UNIT_SAMPLES)
+    return;
+  append_amount (out, unit, weight);
+  if (sonde_profile_has_beside (profile))
+    append_amount (out, other_unit (unit), beside);
+}
+
+static void
+append_amount_titles (GString *out, const SondeProfile *profile)
+{
+  static const char *const titles[]
+      = { [SONDE_UNIT_BYTES] = "Bytes", [SONDE_UNIT_BLOCKS] = "Count" };
+  SondeUnit unit = sonde_profile_unit (profile);
+
+  if (unit == SONDE_UNIT_SAMPLES)
+    return;
+  g_string_append_printf (out, "%10s  ", titles[unit]);
+  if (sonde_profile_has_beside (profile))
+    g_string_append_printf (out, "%10s  ", titles[other_unit (unit)]);
+}
+
+/* Columns that the functions stand behind. */
+static int
+count_indent (const SondeProfile *profile)
+{
+  if (sonde_profile_unit (profile) == SONDE_UNIT_SAMPLES)
+    return 17;
+  return sonde_profile_has_beside (profile) ? 41 : 29;
+}
+
+static void
+append_numbers (const Printer *printer, const Weight *weight)
+{
+  append_percent (printer->out, printer->style, sonde_text_percent (weight->total, printer->total));
+  if (weight->self > 0)
+    {
+      g_string_append_c (printer->out, ' ');
+      append_percent (printer->out, printer->style,
+                      sonde_text_percent (weight->self, printer->total));
+      g_string_append (printer->out, "  ");
+    }
+  else
+    g_string_append_printf (printer->out, " %7s  ", "");
+  append_amounts (printer->out, printer->profile, weight->total, weight->beside);
+}
+
+static Weight
+weigh (const SondeProfileProcess *process, guint32 node)
+{
+  const SondeCallNode *weighed = sonde_call_tree_node (process->tree, node);
+
+  return (Weight){
+    .total = weighed->total,
+    .self = weighed->self,
+    .beside = process->beside != NULL ? sonde_call_tree_node (process->beside, node)->total : 0,
+  };
+}
+
+static void
+append_line (const Printer *printer, guint32 node, const char *branch)
+{
+  Weight weight = weigh (printer->process, node);
+  const SondeFunction *shown = sonde_profile_function (
+      printer->profile, sonde_call_tree_node (printer->process->tree, node)->id);
+
+  append_numbers (printer, &weight);
+  g_string_append_printf (printer->out, "%s%s%s%s%s\n", printer->prefix->str, branch, shown->name,
+                          shown->source[0] != '\0' ? "  " : "", shown->source);
+}
+
+static Weight
+sum_rest (const Printer *printer, const GArray *children, guint n_shown)
+{
+  Weight sum = { 0 };
+
+  for (guint i = n_shown; i < children->len; i++)
+    {
+      Weight weight = weigh (printer->process, g_array_index (children, guint32, i));
+
+      sum.total += weight.total;
+      sum.beside += weight.beside;
+    }
+  return sum;
+}
+
+/* Sums up what is below the limit in one line. */
+static void
+append_rest (const Printer *printer, const GArray *children, guint n_shown, const char *branch)
+{
+  Weight rest = sum_rest (printer, children, n_shown);
+  double percent = sonde_text_percent (rest.total, printer->total);
+
+  if (percent < ASIDE_MIN_PERCENT)
+    return;
+  append_numbers (printer, &rest);
+  g_string_append_printf (printer->out, "%s%s[%u more, %.1f%%]\n", printer->prefix->str, branch,
+                          children->len - n_shown, percent);
+}
+
+/* Whether the lines go on in their column: one callee is shown, and the others hardly weigh. */
+static gboolean
+goes_on_in_line (const Printer *printer, const GArray *children, guint n_shown)
+{
+  if (n_shown != 1)
+    return n_shown == 0;
+  return sum_rest (printer, children, 1).total
+         <= weigh (printer->process, g_array_index (children, guint32, 0)).total / IN_LINE_FACTOR;
+}
+
+static guint
+count_shown (const Printer *printer, const GArray *children)
+{
+  guint n = 0;
+
+  while (n < children->len)
+    {
+      Weight weight = weigh (printer->process, g_array_index (children, guint32, n));
+
+      if (sonde_text_percent (weight.total, printer->total) < printer->style->percent_limit)
+        break;
+      n++;
+    }
+  return n;
+}
+
+static void append_branches (Printer *printer, const GArray *children, guint n_shown, guint depth);
+
+/* Everything below @node. A deep stack reads as a list in one column; a real branch indents. */
+static void
+append_below (Printer *printer, guint32 node, guint depth)
+{
+  const char *aside = printer->style->utf8 ? "╶ " : "+ ";
+
+  for (; depth < printer->style->max_depth; depth++)
+    {
+      g_autoptr (GArray) children = sonde_call_tree_dup_children (printer->process->tree, node,
+                                                                  sonde_profile_compare_functions,
+                                                                  (gpointer) printer->profile);
+      guint n_shown = count_shown (printer, children);
+
+      if (!goes_on_in_line (printer, children, n_shown))
+        {
+          append_branches (printer, children, n_shown, depth);
+          return;
+        }
+      append_rest (printer, children, n_shown, aside);
+      if (n_shown == 0)
+        return;
+      node = g_array_index (children, guint32, 0);
+      append_line (printer, node, "");
+    }
+  if (sonde_call_tree_node (printer->process->tree, node)->first_child != 0)
+    g_string_append_printf (printer->out, "%*s%s[deeper than --max-depth %u]\n",
+                            count_indent (printer->profile), "", printer->prefix->str,
+                            printer->style->max_depth);
+}
+
+/* Recursion is bounded by max_depth. */
+static void
+append_branches (Printer *printer, const GArray *children, guint n_shown, guint depth)
+{
+  gboolean utf8 = printer->style->utf8;
+  gsize prefix_len = printer->prefix->len;
+  gboolean has_rest
+      = sonde_text_percent (sum_rest (printer, children, n_shown).total, printer->total)
+        >= ASIDE_MIN_PERCENT;
+
+  for (guint i = 0; i < n_shown; i++)
+    {
+      guint32 node = g_array_index (children, guint32, i);
+      gboolean is_last = i + 1 == n_shown && !has_rest;
+      const char *branch = is_last ? (utf8 ? "└─ " : "`- ") : (utf8 ? "├─ " : "|- ");
+
+      append_line (printer, node, branch);
+      g_string_append (printer->prefix, is_last ? "   " : (utf8 ? "│  " : "|  "));
+      append_below (printer, node, depth + 1);
+      g_string_truncate (printer->prefix, prefix_len);
+    }
+  append_rest (printer, children, n_shown, utf8 ? "└─ " : "`- ");
+}
+
+static void
+append_process (Printer *printer, const SondeProfileProcess *process)
+{
+  Weight weight = weigh (process, 0);
+  g_autofree char *comm = sonde_text_escape (process->process.comm, -1);
+
+  weight.self = 0;
+  printer->process = process;
+  append_numbers (printer, &weight);
+  if (process->process.pid >= 0)
+    g_string_append_printf (printer->out, "%s (pid %d)\n", comm, process->process.pid);
+  else
+    g_string_append_printf (printer->out, "%s\n", comm);
+  append_below (printer, 0, 0);
+}
+
+void
+sonde_profile_append_tree (GString *out,
+                           const SondeProfile *profile,
+                           const SondeProfileStyle *style)
+{
+  g_autoptr (GString) prefix = g_string_new (NULL);
+  Printer printer = { .out = out,
+                      .prefix = prefix,
+                      .profile = profile,
+                      .style = style,
+                      .total = sonde_profile_total (profile) };
+  guint n_processes = sonde_profile_n_processes (profile);
+  Weight rest = { 0 };
+  guint i;
+
+  g_string_append (out, "\n  Total    Self");
+  g_string_append (out, "  ");
+  append_amount_titles (out, profile);
+  g_string_truncate (out, out->len - 2);
+  g_string_append_c (out, '\n');
+  for (i = 0; i < n_processes; i++)
+    {
+      const SondeProfileProcess *process = sonde_profile_process (profile, i);
+
+      if (sonde_text_percent (weigh (process, 0).total, printer.total) < style->percent_limit)
+        break;
+      append_process (&printer, process);
+    }
+  if (i == n_processes)
+    return;
+  for (guint j = i; j < n_processes; j++)
+    {
+      Weight weight = weigh (sonde_profile_process (profile, j), 0);
+
+      rest.total += weight.total;
+      rest.beside += weight.beside;
+    }
+  append_numbers (&printer, &rest);
+  g_string_append_printf (out, "[%u more processes, %.1f%%]\n", n_processes - i,
+                          sonde_text_percent (rest.total, printer.total));
+}
+
+static void
+append_flat_rest (GString *out, const SondeProfileSums *sums, const Weight *rest, guint n_rest)
+{
+  double percent = sonde_text_percent (rest->self, sonde_profile_total (sums->profile));
+
+  g_string_append_printf (out, "%6.1f%%          ", percent);
+  append_amounts (out, sums->profile, rest->self, rest->beside);
+  g_string_append_printf (out, "[%u more, %.1f%%]\n", n_rest, percent);
+}
+
+static void
+append_flat_rows (GString *out, const SondeProfileSums *sums, const SondeProfileStyle *style)
+{
+  guint64 total = sonde_profile_total (sums->profile);
+  Weight rest = { 0 };
+  guint n_rest = 0;
+
+  for (guint32 i = 0; i < sums->n_functions; i++)
+    {
+      guint32 id = sums->order[i];
+      const SondeFunction *function = sonde_profile_function (sums->profile, id);
+      guint64 self = sums->self[id];
+
+      if (self == 0)
+        continue;
+      if (sonde_text_percent (self, total) < style->percent_limit)
+        {
+          rest.self += self;
+          rest.beside += sums->beside[id];
+          n_rest++;
+          continue;
+        }
+      append_percent (out, style, sonde_text_percent (self, total));
+      g_string_append_printf (out, " %6.1f%%  ", sonde_text_percent (sums->total[id], total));
+      append_amounts (out, sums->profile, self, sums->beside[id]);
+      if (function->module[0] != '\0')
+        g_string_append_printf (out, "%-40s  %s%s%s\n", function->name, function->module,
+                                function->source[0] != '\0' ? "  " : "", function->source);
+      else
+        g_string_append_printf (out, "%s\n", function->name);
+    }
+  if (n_rest > 0)
+    append_flat_rest (out, sums, &rest, n_rest);
+}
+
+/* Groups of functions have none. */
+static gboolean
+has_modules (const SondeProfile *profile)
+{
+  for (guint32 i = 0; i < sonde_profile_n_functions (profile); i++)
+    if (sonde_profile_function (profile, i)->module[0] != '\0')
+      return TRUE;
+  return FALSE;
+}
+
+void
+sonde_profile_append_flat (GString *out,
+                           const SondeProfile *profile,
+                           const SondeProfileStyle *style)
+{
+  g_auto (SondeProfileSums) sums = { 0 };
+
+  sonde_profile_sums_init (&sums, profile);
+  g_string_append (out, "\n   Self   Total  ");
+  append_amount_titles (out, profile);
+  if (has_modules (profile))
+    g_string_append_printf (out, "%-40s  Module\n", "Function");
+  else
+    g_string_append (out, "Name\n");
+  append_flat_rows (out, &sums, style);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Other ways to look at a profile: from the leaves, from one function, by larger groups. */
+#pragma once
+
+#include "client/report/profile.h"
+
+/*
+ * Each returns a profile of its own that may use functions of @profile: the caller keeps that as
+ * long.
+ */
+
+/* One tree: functions in which the time was spent, below them their callers. */
+SondeProfile *sonde_profile_view_bottom_up (const SondeProfile *profile);
+
+/**
+ * sonde_profile_view_callers:
+ * @name: a function as it is shown, with or without its parameters; may have * and ? in it
+ *
+ * One tree: the functions of that name, below them their callers. A stack counts once.
+ *
+ * Returns: NULL if no function has that name
+ */
+SondeProfile *sonde_profile_view_callers (const SondeProfile *profile, const char *name);
+
+/* Modules, lines or processes take the place of functions. What has no line is one for each module.
+ */
+SondeProfile *sonde_profile_view_by_line (const SondeProfile *profile);
+SondeProfile *sonde_profile_view_by_module (const SondeProfile *profile);
+SondeProfile *sonde_profile_view_by_process (const SondeProfile *profile);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Call trees of functions, one for each process: what reports show. */
+#pragma once
+
+#include "client/model/call-tree.h"
+#include "client/names/symbol-resolver.h"
+
+typedef enum
+{
+  SONDE_UNIT_SAMPLES,
+  SONDE_UNIT_BYTES,
+  SONDE_UNIT_BLOCKS, /* of the heap */
+} SondeUnit;
+
+typedef struct
+{
+  SondeModelProcess process; /* pid -1: several of that name */
+  SondeCallTree *tree;       /* ids are numbers of functions; the root's total is the process's */
+  SondeCallTree *beside; /* NULL, or the same nodes: blocks where @tree has bytes, or the reverse;
+                            a stack has weight in both */
+} SondeProfileProcess;
+
+typedef struct SondeProfile SondeProfile;
+
+/* @unit: of the trees' weights */
+SondeProfile *sonde_profile_new (SondeUnit unit);
+void sonde_profile_free (SondeProfile *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeProfile, sonde_profile_free)
+
+SondeUnit sonde_profile_unit (const SondeProfile *self);
+
+/* Whether its processes have a second tree; all or none do. */
+gboolean sonde_profile_has_beside (const SondeProfile *self);
+
+/**
+ * sonde_profile_add_function:
+ * @function: (transfer none): kept by the caller as long as the profile
+ *
+ * Functions are numbered in the order in which they are added, from 0.
+ */
+void sonde_profile_add_function (SondeProfile *self, const SondeFunction *function);
+
+/* The same with a function of the profile's own: both texts are copied. Returns its number. */
+guint32 sonde_profile_name_function (SondeProfile *self, const char *name, const char *module);
+guint32 sonde_profile_n_functions (const SondeProfile *self);
+const SondeFunction *sonde_profile_function (const SondeProfile *self, guint32 function);
+
+/**
+ * sonde_profile_add_process:
+ * @process: copied
+ * @tree: (transfer full)
+ * @beside: (transfer full) (nullable)
+ */
+void sonde_profile_add_process (SondeProfile *self,
+                                const SondeModelProcess *process,
+                                SondeCallTree *tree,
+                                SondeCallTree *beside);
+
+/* Puts the heaviest process first; without it they stay as they were added. */
+void sonde_profile_sort (SondeProfile *self);
+
+guint sonde_profile_n_processes (const SondeProfile *self);
+const SondeProfileProcess *sonde_profile_process (const SondeProfile *self, guint process);
+
+/* Of all processes. */
+guint64 sonde_profile_total (const SondeProfile *self);
+
+/* The weight of the stacks whose outermost frame has the name @name, such as "[stack truncated]".
+ */
+guint64 sonde_profile_outermost (const SondeProfile *self, const char *name);

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A report as text for a terminal or a file. */
+#include "client/report/report-text.h"
+
+#include <string.h>
+
+#include "client/base/text.h"
+
+/* How a stack may end before its outermost function, and the option that would help. */
+static const struct
+{
+  const char *name;
+  const char *text;
+} ends[] = {
+  { "[stack truncated]", "end at the copied part of the stack (record --stack-size)" },
+  { "[depth limit]", "end at the depth limit (record --max-depth)" },
+  { "[no unwind data]", "end in code without unwind data" },
+  { "[unwind error]", "end in an unwind error" },
+};
+
+static char *
+describe_event (GKeyFile *settings)
+{
+  g_autofree char *event = g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "event", NULL);
+  g_autofree char *shown = sonde_text_escape (event != NULL ? event : "unknown", -1);
+  guint64 frequency = g_key_file_get_uint64 (settings, SONDE_CAPTURE_SETTINGS, "frequency", NULL);
+  guint64 period = g_key_file_get_uint64 (settings, SONDE_CAPTURE_SETTINGS, "period", NULL);
+
+  if (frequency > 0)
+    return g_strdup_printf ("%s at %" G_GUINT64_FORMAT " Hz", shown, frequency);
+  if (period > 0)
+    return g_strdup_printf ("%s, one sample every %" G_GUINT64_FORMAT, shown, period);
+  return g_steal_pointer (&shown);
+}
+
+char *
+sonde_report_describe_event (const SondeCaptureModel *model)
+{
+  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (model);
+
+  return settings != NULL ? describe_event (settings) : NULL;
+}
+
+static void
+append_event (GString *out, GKeyFile *settings)
+{
+  g_autofree char *event = describe_event (settings);
+  g_autofree char *kernel_time
+      = g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "kernel-time", NULL);
+  g_autofree char *line = g_strdup_printf (
+      "%s, %s", event,
+      g_strcmp0 (kernel_time, "yes") == 0 ? "user and kernel time" : "user time only");
+
+  sonde_text_append_labelled (out, "Event", line);
+}
+
+/* Whether everything was recorded; else the heaviest process is what a reader knows it by. */
+static gboolean
+is_whole_machine (GKeyFile *settings)
+{
+  g_autofree char *scope
+      = settings != NULL ? g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "scope", NULL)
+                         : NULL;
+
+  return g_strcmp0 (scope, "system") == 0;
+}
+
+char *
+sonde_report_describe_subject (const SondeCaptureModel *model, const SondeModelProcess *heaviest)
+{
+  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (model);
+
+  if (is_whole_machine (settings))
+    return g_strdup ("whole machine");
+  return sonde_text_escape (heaviest->cmdline, -1);
+}
+
+void
+sonde_report_append_subject (GString *out,
+                             const SondeCaptureModel *model,
+                             const SondeProfile *profile)
+{
+  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (model);
+  g_autofree char *scope
+      = settings != NULL ? g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "scope", NULL)
+                         : NULL;
+  g_autofree char *cmdline = NULL;
+
+  if (is_whole_machine (settings))
+    {
+      sonde_text_append_labelled (out, "Scope", "whole machine");
+      return;
+    }
+  if (sonde_profile_n_processes (profile) == 0)
+    return;
+  cmdline = sonde_text_escape (sonde_profile_process (profile, 0)->process.cmdline, -1);
+  sonde_text_append_labelled (out, g_strcmp0 (scope, "launch") == 0 ? "Command" : "Process",
+                              cmdline);
+}
+
+char *
+sonde_report_describe_losses (const SondeCaptureModel *model)
+{
+  static const SondeLedger stages[] = { SONDE_LEDGER_LOST_KERNEL, SONDE_LEDGER_LOST_RING,
+                                        SONDE_LEDGER_LOST_QUEUE, SONDE_LEDGER_STREAM_SAMPLES_LOST };
+  g_autoptr (GString) detail = g_string_new (NULL);
+  g_autofree char *lost_text = NULL;
+  guint64 produced = 0;
+  guint64 lost = 0;
+
+  if (!sonde_capture_model_ledger (model, SONDE_LEDGER_PRODUCED, &produced))
+    return g_strdup ("unknown: the capture has no ledger");
+  for (guint i = 0; i < G_N_ELEMENTS (stages); i++)
+    {
+      guint64 n = 0;
+
+      if (!sonde_capture_model_ledger (model, stages[i], &n) || n == 0)
+        continue;
+      lost += n;
+      g_string_append_printf (detail, "%s%s %" G_GUINT64_FORMAT, detail->len > 0 ? ", " : "",
+                              sonde_ledger_name (stages[i]), n);
+    }
+  if (lost == 0)
+    return g_strdup ("nothing");
+  lost_text = sonde_text_plural (lost, "sample", "samples");
+  return g_strdup_printf ("%s, %.1f%% (%s)", lost_text, sonde_text_percent (lost, produced),
+                          detail->str);
+}
+
+static void
+append_losses (GString *out, const SondeCaptureModel *model)
+{
+  g_autofree char *losses = sonde_report_describe_losses (model);
+
+  sonde_text_append_labelled (out, "Lost", losses);
+}
+
+/* What a reader who came late, or asked for less, knowingly did without. */
+static void
+append_left_out (GString *out, const SondeCaptureModel *model)
+{
+  guint64 before = 0;
+  guint64 filtered = 0;
+  g_autofree char *line = NULL;
+
+  sonde_capture_model_ledger (model, SONDE_LEDGER_STREAM_SAMPLES_BEFORE, &before);
+  sonde_capture_model_ledger (model, SONDE_LEDGER_STREAM_SAMPLES_FILTERED, &filtered);
+  if (before == 0 && filtered == 0)
+    return;
+  line = g_strdup_printf ("%" G_GUINT64_FORMAT
+                          " samples before this capture began, %" G_GUINT64_FORMAT
+                          " that it did not ask for",
+                          before, filtered);
+  sonde_text_append_labelled (out, "Left out", line);
+}
+
+static void
+append_stacks (GString *out, const SondeProfile *profile)
+{
+  guint64 n_samples = sonde_profile_total (profile);
+  guint64 n_complete = n_samples;
+  g_autoptr (GString) detail = g_string_new (NULL);
+
+  for (guint i = 0; i < G_N_ELEMENTS (ends); i++)
+    {
+      guint64 n = sonde_profile_outermost (profile, ends[i].name);
+
+      if (n == 0)
+        continue;
+      n_complete -= n;
+      g_string_append_printf (detail, "; %" G_GUINT64_FORMAT " (%.1f%%) %s", n,
+                              sonde_text_percent (n, n_samples), ends[i].text);
+    }
+  g_string_append_printf (out, "%-10s%.1f%% complete%s\n", "Stacks",
+                          sonde_text_percent (n_complete, n_samples), detail->str);
+}
+
+void
+sonde_report_append_header (GString *out, const SondeReport *report)
+{
+  const SondeCaptureModel *model = sonde_report_model (report);
+  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (model);
+  g_autofree char *duration = sonde_text_duration (sonde_capture_model_duration_ns (model));
+  g_autofree char *samples = sonde_text_count (sonde_capture_model_n_samples (model));
+  const SondeProfile *profile = sonde_report_profile (report);
+  guint64 n_shown = sonde_profile_total (profile);
+
+  sonde_report_append_subject (out, model, profile);
+  if (settings != NULL)
+    append_event (out, settings);
+  g_string_append_printf (out, "%-10s%s in %s\n", "Samples", samples, duration);
+  if (n_shown < sonde_capture_model_n_samples (model))
+    g_string_append_printf (out, "%-10s%" G_GUINT64_FORMAT " of them match\n", "Filter", n_shown);
+  append_losses (out, model);
+  append_left_out (out, model);
+  if (n_shown > 0)
+    append_stacks (out, profile);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A capture summed up: one call tree of functions for each process. */
+#pragma once
+
+#include "client/model/capture-model.h"
+#include "client/report/profile.h"
+
+typedef struct SondeReport SondeReport;
+
+/* Which samples count. */
+typedef struct
+{
+  gint64 pid;       /* -1: all */
+  gint64 tid;       /* -1: all */
+  const char *comm; /* NULL: all */
+  gint64 from_ns;   /* CLOCK_MONOTONIC */
+  gint64 to_ns;     /* the first moment that does not count any more */
+} SondeReportFilter;
+
+/* Takes every sample. */
+#define SONDE_REPORT_FILTER_INIT                                                                   \
+  {                                                                                                \
+    .pid = -1, .tid = -1, .from_ns = G_MININT64, .to_ns = G_MAXINT64                               \
+  }
+
+/* @filter: its comm, too, is copied; NULL takes every sample */
+SondeReport *sonde_report_new (const SondeReportFilter *filter);
+void sonde_report_free (SondeReport *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeReport, sonde_report_free)
+
+void sonde_report_add_frame (SondeReport *self, const SondeFrame *frame);
+
+/* Looks up the names. No frame may follow; what is below may be asked only afterwards.
+ * @options: (nullable) */
+void sonde_report_finish (SondeReport *self, const SondeSymbolOptions *options);
+
+/* Processes with samples, heaviest first. */
+const SondeProfile *sonde_report_profile (const SondeReport *self);
+
+/* (transfer full): a profile whose functions are the threads. */
+SondeProfile *sonde_report_by_thread (const SondeReport *self);
+
+const SondeSymbolResolver *sonde_report_resolver (const SondeReport *self);
+const SondeCaptureModel *sonde_report_model (const SondeReport *self);

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What sondectl record says while it records and when it is done. */
+#include "client/service/record-summary.h"
+
+#include <string.h>
+
+#include "client/base/text.h"
+
+/* Keys of Statistics that should be 0, and what to do if they are not. */
+static const struct
+{
+  const char *key;
+  const char *what;   /* "%s samples were ..." */
+  const char *advice; /* NULL: none */
+} losses[] = {
+  { "lost-kernel", "samples found no room in the kernel's ring",
+    "lower -F or --stack-size, or raise the limit on locked memory (ulimit -l)" },
+  { "lost-ring", "samples came malformed or cut out of the ring",
+    "this should not happen: please report it with the capture" },
+  { "lost-queue", "samples came faster than they could be unwound", "lower -F or --stack-size" },
+  { "events-lost-ring", "events of programs found no room in their rings",
+    "--memory-wait lets the command wait for it" },
+  { "events-refused", "events of programs were impossible, or came while it was paused", NULL },
+  { "stream-lost", "frames were dropped because the capture was not written fast enough",
+    "write to a faster disk with -o" },
+};
+
+/* Why stacks end early; worth a word only if it is more than a stray sample. */
+static const struct
+{
+  const char *key;
+  const char *what;
+  const char *advice; /* NULL: none */
+} cuts[] = {
+  { "unwind-truncated-dump", "were cut at the copied stack", "raise --stack-size" },
+  { "unwind-depth-limit", "were cut at the depth limit", "raise --max-depth" },
+  { "unwind-truncated-page", "were cut at a page of stack that was not there", NULL },
+  { "unwind-no-cfi", "end in code without unwind data", NULL },
+  { "unwind-bad-cfi", "end in code with wrong unwind data", NULL },
+  { "unwind-no-module", "end in code of no known file", NULL },
+  { "unwind-loop", "end in a loop", NULL },
+};
+
+#define CUT_MIN_PERCENT 1.0
+
+static guint64
+count_lost (const SondeRecording *recording)
+{
+  return sonde_recording_statistic (recording, "lost-kernel")
+         + sonde_recording_statistic (recording, "lost-ring")
+         + sonde_recording_statistic (recording, "lost-queue")
+         + sonde_recording_statistic (recording, "stream-samples-lost")
+         + sonde_recording_statistic (recording, "events-lost-ring")
+         + sonde_recording_statistic (recording, "events-refused")
+         + sonde_recording_statistic (recording, "stream-events-lost");
+}
+
+char *
+sonde_record_summary_progress (const SondeRecording *recording)
+{
+  g_autofree char *samples
+      = sonde_text_plural (sonde_recording_statistic (recording, "recorded"), "sample", "samples");
+  g_autofree char *lost = sonde_text_count (count_lost (recording));
+  g_autofree char *size = sonde_text_size (sonde_recording_bytes (recording));
+
+  return g_strdup_printf ("%.0f s  %s  %s lost  %s",
+                          (double) sonde_recording_elapsed_ns (recording) / 1e9, samples, lost,
+                          size);
+}
+
+static void
+append_losses (GString *out, const SondeRecording *recording)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (losses); i++)
+    {
+      guint64 n = sonde_recording_statistic (recording, losses[i].key);
+      g_autofree char *count = sonde_text_count (n);
+
+      if (n > 0)
+        g_string_append_printf (out, "Lost: %s %s%s%s.\n", count, losses[i].what,
+                                losses[i].advice != NULL ? "; " : "",
+                                losses[i].advice != NULL ? losses[i].advice : "");
+    }
+}
+
+static void
+append_cuts (GString *out, const SondeRecording *recording)
+{
+  guint64 n_samples = sonde_recording_statistic (recording, "recorded");
+
+  for (guint i = 0; i < G_N_ELEMENTS (cuts); i++)
+    {
+      double percent
+          = sonde_text_percent (sonde_recording_statistic (recording, cuts[i].key), n_samples);
+
+      if (percent >= CUT_MIN_PERCENT)
+        g_string_append_printf (out, "%.1f%% of the stacks %s%s%s.\n", percent, cuts[i].what,
+                                cuts[i].advice != NULL ? "; " : "",
+                                cuts[i].advice != NULL ? cuts[i].advice : "");
+    }
+}
+
+char *
+sonde_record_summary_end (const SondeRecording *recording, const char *file)
+{
+  guint64 n_samples = sonde_recording_statistic (recording, "recorded");
+  guint64 n_events = sonde_recording_statistic (recording, "events-recorded");
+  g_autofree char *samples = sonde_text_plural (n_samples, "sample", "samples");
+  g_autofree char *events = sonde_text_plural (n_events, "event", "events");
+  g_autofree char *duration = sonde_text_duration (sonde_recording_elapsed_ns (recording));
+  g_autofree char *size = sonde_text_size (sonde_recording_bytes (recording));
+  g_autofree char *shown = sonde_text_escape (file, -1);
+  g_autofree char *quoted = g_shell_quote (file);
+  GString *out = g_string_new (NULL);
+
+  g_string_append_printf (out, "Recorded %s%s%s in %s",
+                          sonde_recording_has_statistics (recording) ? samples : "something",
+                          n_events > 0 ? " and " : "", n_events > 0 ? events : "", duration);
+  if (n_samples + n_events > 0 && count_lost (recording) == 0)
+    g_string_append (out, ", none lost");
+  g_string_append_printf (out, ": %s (%s)\n", shown, size);
+  append_losses (out, recording);
+  append_cuts (out, recording);
+  g_string_append_printf (
+      out, "Now: sondectl report %s\n",
+      g_str_equal (shown, file) && !strpbrk (file, " '\"$`&;|<>()*?[#~") ? file : quoted);
+  return g_string_free (out, FALSE);
+}
