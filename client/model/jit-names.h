@@ -9,6 +9,9 @@
 typedef struct SondeJitNames SondeJitNames;
 
 SondeJitNames *sonde_jit_names_new (void);
+
+/* Without the names that others have replaced. */
+SondeJitNames *sonde_jit_names_dup (const SondeJitNames *self);
 void sonde_jit_names_free (SondeJitNames *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeJitNames, sonde_jit_names_free)
 
