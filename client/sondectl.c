@@ -17,6 +17,7 @@ static const struct
 } commands[] = {
   { "record", sonde_cmd_record, "record -- COMMAND...", "profile a command" },
   { NULL, NULL, "record -p PID | -u UNIT | -a", "profile processes, or the machine" },
+  { "top", sonde_cmd_top, "top [SESSION | -- COMMAND...]", "watch where the time goes, live" },
   { "report", sonde_cmd_report, "report FILE", "show where the time went" },
   { "diff", sonde_cmd_diff, "diff BEFORE AFTER", "show what became slower" },
   { "heap", sonde_cmd_heap, "heap FILE", "show who allocated and leaked memory" },
