@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Short-lived processes, with libraries loaded meanwhile, and one that works before and after:
- * many PROCESSES LOADS SAY HEAR FIRST SECOND WORKER ARGUMENT. After half and at the end it
- * writes a line to the FIFO SAY and waits for one from the FIFO HEAR. */
+ * many PARTS PROCESSES LOADS SAY HEAR FIRST SECOND WORKER ARGUMENT. After each part of so many
+ * processes and loads it writes its number to the FIFO SAY and waits for a line from the FIFO HEAR.
+ */
 #include <dlfcn.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -33,37 +34,43 @@ load_library (const char *path)
 }
 
 static void
-pause_here (FILE *say, FILE *hear, const char *what)
+pause_here (FILE *say, FILE *hear, unsigned part)
 {
   char line[16];
 
-  fprintf (say, "%s\n", what);
+  fprintf (say, "%u\n", part);
   fflush (say);
   if (fgets (line, sizeof line, hear) == NULL)
     exit (1);
 }
 
-int
-main (int argc, char **argv)
+static FRAME void
+run_part (unsigned n_processes, unsigned n_loads, char **libraries)
 {
-  unsigned n_processes, n_loads, n_loaded = 0;
-  FILE *say, *hear;
+  unsigned n_loaded = 0;
 
-  if (argc != 9 || (say = fopen (argv[3], "w")) == NULL || (hear = fopen (argv[4], "r")) == NULL)
-    return 1;
-  n_processes = (unsigned) atoi (argv[1]);
-  n_loads = (unsigned) atoi (argv[2]);
-
-  run_program (argv[7], argv[8]);
   for (unsigned i = 0; i < n_processes; i++)
     {
       run_program ("/bin/true", NULL);
       for (; n_loaded < n_loads * (i + 1) / n_processes; n_loaded++)
-        load_library (argv[5 + n_loaded % 2]);
-      if (i == n_processes / 2)
-        pause_here (say, hear, "half");
+        load_library (libraries[n_loaded % 2]);
     }
-  pause_here (say, hear, "all");
-  run_program (argv[7], argv[8]);
+}
+
+int
+main (int argc, char **argv)
+{
+  FILE *say, *hear;
+
+  if (argc != 10 || (say = fopen (argv[4], "w")) == NULL || (hear = fopen (argv[5], "r")) == NULL)
+    return 1;
+
+  run_program (argv[8], argv[9]);
+  for (unsigned part = 1; part <= (unsigned) atoi (argv[1]); part++)
+    {
+      run_part ((unsigned) atoi (argv[2]), (unsigned) atoi (argv[3]), argv + 6);
+      pause_here (say, hear, part);
+    }
+  run_program (argv[8], argv[9]);
   return 0;
 }
