@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-from system import System, check
+from system import DEADLINE_S, System, check
 
 PROGRAM = '''
 import json
@@ -32,7 +32,7 @@ def install_packages(system, source):
     for name in ('package.json', 'package-lock.json'):
         shutil.copy(os.path.join(source, 'tests/export', name), folder)
     result = subprocess.run(['npm', 'ci', '--ignore-scripts', '--no-audit', '--no-fund'], cwd=folder, capture_output=True,
-                            text=True, timeout=120, check=False)
+                            text=True, timeout=DEADLINE_S * 5, check=False)
     return None if result.returncode == 0 else 'npm ci: ' + result.stderr.strip().split('\n')[-1]
 
 
@@ -58,7 +58,7 @@ def main():
             return
         with system.case(name):
             result = subprocess.run(['node', os.path.join(source, 'tests/export/check.mjs'), form, export(form)],
-                                    cwd=system.path('node'), capture_output=True, text=True, timeout=60, check=False)
+                                    cwd=system.path('node'), capture_output=True, text=True, timeout=DEADLINE_S, check=False)
             check(result.returncode == 0, result.stderr)
             found = json.loads(result.stdout)
             check(found['total'] == total, f"{found['total']} samples")

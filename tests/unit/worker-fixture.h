@@ -15,6 +15,9 @@
 #include "shared-ring/ring-writer.h"
 #include "tests/lib/stream-summary.h"
 
+/* Only so that a hang ends. */
+#define WORKER_DEADLINE_S 300
+
 /* What frames claim; rings have the pid of the test. */
 #define PROGRAM_FALSE_PID 12345
 
@@ -65,16 +68,6 @@ worker_run (Worker *self)
     self->stream_ended = stream_receive (self->reader, self->stream);
 }
 
-static inline void
-worker_wait_until_ns (Worker *self, gint64 until_us)
-{
-  while (g_get_monotonic_time () < until_us)
-    {
-      worker_run (self);
-      g_usleep (500);
-    }
-}
-
 /* Of the worker's last STATISTICS, DRAINED or FINISHED. */
 static inline guint64
 worker_count (const Worker *self, guint statistic)
@@ -94,8 +87,13 @@ worker_count (const Worker *self, guint statistic)
 static inline void
 worker_wait_count (Worker *self, guint statistic, guint64 n)
 {
+  gint64 end_us = g_get_monotonic_time () + WORKER_DEADLINE_S * G_USEC_PER_SEC;
+
   while (worker_count (self, statistic) != n)
     {
+      if (g_get_monotonic_time () > end_us)
+        g_error ("statistic %u is %" G_GUINT64_FORMAT ", not %" G_GUINT64_FORMAT, statistic,
+                 worker_count (self, statistic), n);
       worker_run (self);
       g_usleep (500);
     }
@@ -315,6 +313,19 @@ program_close (Program *program, gboolean has_ended)
     sonde_ring_writer_close (program->writer);
   sonde_ring_memory_unmap (&program->memory);
   sonde_clear_fd (&program->link);
+}
+
+/* Until the worker has read the whole ring. */
+static inline void
+worker_wait_drained (Worker *self, const Program *program)
+{
+  const SondeRingHeader *header = program->memory.header;
+
+  while (header->head != header->tail)
+    {
+      worker_run (self);
+      g_usleep (500);
+    }
 }
 
 /* Ends a frame that sonde_writer_add_*() built. */
