@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Short-lived processes, with libraries loaded meanwhile, and one that works before and after:
- * many PARTS PROCESSES LOADS SAY HEAR FIRST SECOND WORKER ARGUMENT. After each part of so many
- * processes and loads it writes its number to the FIFO SAY and waits for a line from the FIFO HEAR.
- */
+ * many PROCESSES LOADS SAY HEAR FIRST SECOND WORKER ARGUMENT. After each quarter it
+ * writes its number to the FIFO SAY and waits for a line from the FIFO HEAR. */
 #include <dlfcn.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -34,43 +33,36 @@ load_library (const char *path)
 }
 
 static void
-pause_here (FILE *say, FILE *hear, unsigned part)
+pause_here (FILE *say, FILE *hear, unsigned quarter)
 {
   char line[16];
 
-  fprintf (say, "%u\n", part);
+  fprintf (say, "%u\n", quarter);
   fflush (say);
   if (fgets (line, sizeof line, hear) == NULL)
     exit (1);
 }
 
-static FRAME void
-run_part (unsigned n_processes, unsigned n_loads, char **libraries)
+int
+main (int argc, char **argv)
 {
-  unsigned n_loaded = 0;
+  unsigned n_processes, n_loads, n_loaded = 0;
+  FILE *say, *hear;
 
+  if (argc != 9 || (say = fopen (argv[3], "w")) == NULL || (hear = fopen (argv[4], "r")) == NULL)
+    return 1;
+  n_processes = (unsigned) atoi (argv[1]);
+  n_loads = (unsigned) atoi (argv[2]);
+
+  run_program (argv[7], argv[8]);
   for (unsigned i = 0; i < n_processes; i++)
     {
       run_program ("/bin/true", NULL);
       for (; n_loaded < n_loads * (i + 1) / n_processes; n_loaded++)
-        load_library (libraries[n_loaded % 2]);
+        load_library (argv[5 + n_loaded % 2]);
+      if ((i + 1) * 4 / n_processes > i * 4 / n_processes)
+        pause_here (say, hear, (i + 1) * 4 / n_processes);
     }
-}
-
-int
-main (int argc, char **argv)
-{
-  FILE *say, *hear;
-
-  if (argc != 10 || (say = fopen (argv[4], "w")) == NULL || (hear = fopen (argv[5], "r")) == NULL)
-    return 1;
-
-  run_program (argv[8], argv[9]);
-  for (unsigned part = 1; part <= (unsigned) atoi (argv[1]); part++)
-    {
-      run_part ((unsigned) atoi (argv[2]), (unsigned) atoi (argv[3]), argv + 6);
-      pause_here (say, hear, part);
-    }
-  run_program (argv[8], argv[9]);
+  run_program (argv[7], argv[8]);
   return 0;
 }
