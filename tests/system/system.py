@@ -14,10 +14,8 @@ import time
 import capture
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
-from tap import Tap, check  # noqa: E402
+from tap import DEADLINE_S, Tap, check  # noqa: E402
 
-DEADLINE_S = 120  # only so that a hang ends
-N_TRIES = 4       # of what others can disturb
 # Of Debian's libllvm14, the largest unwind data there is, with two functions that do some work.
 LARGE_LIBRARY = ('libLLVM-14.so.1', 'LLVMContextCreate', 'LLVMContextDispose')
 PERF_EVENT_OPEN = {'x86_64': 298, 'aarch64': 241}
@@ -70,7 +68,7 @@ class System(Tap):
         shutil.rmtree(self.folder)
         super().finish()
 
-    def run(self, *arguments, timeout=600):
+    def run(self, *arguments, timeout=DEADLINE_S):
         """Output of a program that must succeed."""
         result = subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                 timeout=timeout, check=False)
@@ -78,7 +76,7 @@ class System(Tap):
               f'{result.stdout}{result.stderr}')
         return result.stdout
 
-    def sondectl(self, *arguments, timeout=600):
+    def sondectl(self, *arguments, timeout=DEADLINE_S):
         return self.run(self.program('client/sondectl'), *arguments, timeout=timeout)
 
     def start_recording(self, name, *arguments, prefix=(), worker=None):
@@ -89,7 +87,7 @@ class System(Tap):
         return subprocess.Popen(command + list(arguments), stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def finish_recording(self, process, name, timeout=600, with_meanings=False):
+    def finish_recording(self, process, name, timeout=DEADLINE_S, with_meanings=False):
         """Waits, verifies and reads. Returns (Capture, what the command printed)."""
         output, errors = process.communicate(timeout=timeout)
         check(process.returncode == 0, f'record: exit status {process.returncode}\n{output}{errors}')
@@ -104,15 +102,6 @@ class System(Tap):
 
     def wait_for_worker(self, recording):
         return wait_until(lambda: find_descendant(recording.pid, 'sonde-capture'), 'the worker')
-
-    def measure(self, test, *arguments):
-        """A test whose figures others on the machine can disturb: what is wrong with us is wrong each time."""
-        for _ in range(N_TRIES - 1):
-            try:
-                return test(self, *arguments)
-            except AssertionError as error:
-                self.note(f'once more: {error}')
-        return test(self, *arguments)
 
     def record(self, name, *arguments, prefix=()):
         return self.finish_recording(self.start_recording(name, *arguments, prefix=prefix), name)

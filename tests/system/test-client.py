@@ -19,7 +19,7 @@ def test_demo(system):
     environment = dict(os.environ, SONDE_BUILD=system.build)
     result = subprocess.run([os.path.join(sys.argv[2], 'tools/demo.sh'), system.path('demo.syscap')],
                             cwd='/', env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-                            text=True, timeout=DEADLINE_S * 5, check=False)
+                            text=True, timeout=DEADLINE_S, check=False)
     check(result.returncode == 0, f'exit status {result.returncode}\n{result.stdout}{result.stderr}')
     for line in result.stdout.splitlines():
         if '%' in line:

@@ -32,7 +32,7 @@ def install_packages(system, source):
     for name in ('package.json', 'package-lock.json'):
         shutil.copy(os.path.join(source, 'tests/export', name), folder)
     result = subprocess.run(['npm', 'ci', '--ignore-scripts', '--no-audit', '--no-fund'], cwd=folder, capture_output=True,
-                            text=True, timeout=DEADLINE_S * 5, check=False)
+                            text=True, timeout=DEADLINE_S, check=False)
     return None if result.returncode == 0 else 'npm ci: ' + result.stderr.strip().split('\n')[-1]
 
 

@@ -2,51 +2,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Nothing is lost that need not be, and what is lost is counted: test-load.py BUILD"""
 
-import contextlib
 import os
 import signal
 import subprocess
-import threading
 import time
 
 from capture import LOSSES, MARKERS
-from system import LARGE_LIBRARY, N_TRIES, System, check, find_descendant, find_library, read_seconds
-
-
-# The rings of a CPU take what comes in this time at 1000 Hz, and more.
-RING_S = 0.25
-LOOK_S = 0.02
-
-
-class WorkerWatch(threading.Thread):
-    """How long the worker of a recording had to wait for a processor in a row, each time that the rings of the
-    kernel might not last for it: others than those whom the test starts may keep it from there. Where the whole
-    machine stands still this thread is late, too."""
-
-    def __init__(self, recording):
-        super().__init__()
-        self.recording = recording
-        self.over = threading.Event()
-        self.waits = []  # seconds
-
-    def run(self):
-        worker, before, looked_s = None, 0, time.monotonic()
-        while not self.over.wait(LOOK_S):
-            worker = worker or find_descendant(self.recording.pid, 'sonde-capture')
-            late_s = time.monotonic() - looked_s - LOOK_S
-            looked_s = time.monotonic()
-            waited = before
-            with contextlib.suppress(OSError, TypeError):  # not yet, or no more
-                with open(f'/proc/{worker}/schedstat', encoding='ascii') as file:
-                    waited = int(file.read().split()[1])
-            longest_s = max(late_s, (waited - before) / 1e9)
-            if longest_s > RING_S:
-                self.waits.append(longest_s)
-            before = waited
-
-    def end(self):
-        self.over.set()
-        self.join()
+from system import LARGE_LIBRARY, System, check, find_descendant, find_library, read_seconds
+from processor_watch import ProcessorWatch
+from tap import N_TRIES
 
 
 def read_idle_share(cpus, before):
@@ -62,18 +26,17 @@ def read_idle_share(cpus, before):
 
 
 def record_busy_machine(system):
-    """One burner on each CPU, so that none is ever idle. The capture, and the worker's waits."""
+    """One burner on each CPU, so that none is ever idle. The capture, and the watch over its worker."""
     cpus = os.sched_getaffinity(0)
     burners = [subprocess.Popen(['taskset', '-c', str(cpu), system.program('tests/system/burn'), '1000'],
                                 stdout=subprocess.DEVNULL) for cpu in cpus]
     _, ticks = read_idle_share(cpus, None)
     recording = system.start_recording('busy.syscap', '-F', '1000', '-a', '-d', '20')
-    watch = WorkerWatch(recording)
-    watch.start()
+    watch = ProcessorWatch(lambda: filter(None, [find_descendant(recording.pid, 'sonde-capture')]))
     try:
-        capture, _ = system.finish_recording(recording, 'busy.syscap')
+        with watch:
+            capture, _ = system.finish_recording(recording, 'busy.syscap')
     finally:
-        watch.end()
         idle, _ = read_idle_share(cpus, ticks)
         for burner in burners:
             burner.kill()
@@ -83,19 +46,18 @@ def record_busy_machine(system):
     system.note(', '.join(f'{name} {capture.ledger[name]}' for name in LOSSES))
     check(idle < 0.1 and capture.ledger['produced'] > 0.5 * 20 * 1000 * len(cpus), 'the machine was not busy')
     check(not any(capture.ledger[name] for name in LOSSES if name != 'lost-kernel'), 'something was lost')
-    return capture, watch.waits
+    return capture, watch
 
 
 def test_busy_machine(system):
     """Nothing is lost; and where others kept the worker from its rings for longer than these last, it is tried again,
     and never is more lost than came meanwhile."""
     for _ in range(N_TRIES):
-        capture, waits = record_busy_machine(system)
+        capture, watch = record_busy_machine(system)
         if capture.ledger['lost-kernel'] == 0:
             break
-        system.note(f'the worker waited for a processor for {[round(wait, 2) for wait in waits]} s')
-        check(capture.ledger['lost-kernel'] <= 1000 * os.cpu_count() * sum(waits),
-              'the kernel lost samples while the worker could run')
+        system.note(f'the worker waited for a processor for {[round(wait, 2) for wait in watch.waits]} s')
+        check(watch.explains(capture.ledger['lost-kernel'], 1000), 'the kernel lost samples while the worker could run')
 
 
 def test_stopped_worker(system):
