@@ -21,7 +21,7 @@ def read_idle_share(cpus, before):
             if name[:3] == 'cpu' and name[3:].isdigit() and int(name[3:]) in cpus:
                 ticks[0] += int(fields[3]) + int(fields[4])
                 ticks[1] += sum(map(int, fields[:8]))
-    idle, total = (now - then for now, then in zip(ticks, before or (0, 0)))
+    idle, total = (ticks[i] - (before or (0, 0))[i] for i in range(2))
     return idle / max(total, 1), ticks
 
 
@@ -32,9 +32,9 @@ def record_busy_machine(system):
                                 stdout=subprocess.DEVNULL) for cpu in cpus]
     _, ticks = read_idle_share(cpus, None)
     recording = system.start_recording('busy.syscap', '-F', '1000', '-a', '-d', '20')
-    watch = ProcessorWatch(lambda: filter(None, [find_descendant(recording.pid, 'sonde-capture')]))
     try:
-        with watch:
+        worker = system.wait_for_worker(recording)
+        with ProcessorWatch(lambda: [worker]) as watch:
             capture, _ = system.finish_recording(recording, 'busy.syscap')
     finally:
         idle, _ = read_idle_share(cpus, ticks)
