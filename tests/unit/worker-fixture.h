@@ -152,7 +152,7 @@ worker_open_stream (Worker *self, guint32 sink_id)
 }
 
 static inline void
-worker_init (Worker *self, SondeMemoryMode memory, guint32 wait_us)
+worker_init_for (Worker *self, guint32 owner_uid, SondeMemoryMode memory, guint32 wait_us)
 {
   static const SondeChannelHandler handler = { worker_on_message, worker_on_closed };
   SondeMessageSetup setup = {
@@ -167,6 +167,7 @@ worker_init (Worker *self, SondeMemoryMode memory, guint32 wait_us)
     .memory = memory,
     .memory_interval_bytes = 4096,
     .memory_wait_us = wait_us,
+    .owner_uid = owner_uid,
     .event = "none",
     .scope = "launch",
     .sonde_version = "0",
@@ -184,6 +185,13 @@ worker_init (Worker *self, SondeMemoryMode memory, guint32 wait_us)
   sonde_channel_send_simple (self->control, SONDE_MESSAGE_START, NULL);
   self->socket = worker_open_control (self);
   worker_run (self);
+}
+
+/* A session of root's. */
+static inline void
+worker_init (Worker *self, SondeMemoryMode memory, guint32 wait_us)
+{
+  worker_init_for (self, 0, memory, wait_us);
 }
 
 static inline void
