@@ -7,6 +7,7 @@
 #include "client/model/jit-names.h"
 #include "client/model/ledger-counters.h"
 #include "client/model/model-counters.h"
+#include "client/model/stack-cache.h"
 #include "client/model/stack-memo.h"
 
 /* The address space of one pid. */
@@ -44,7 +45,8 @@ struct SondeCaptureModel
   SondeEmbeddedSymbols *symbols;
   SondeLedgerCounters ledger;
   SondeModelCounters *counters;
-  GArray *stack; /* guint32: the sample at hand */
+  GArray *stack;           /* guint32: the sample at hand */
+  SondeStackCache *stacks; /* of allocations */
   guint64 n_samples;
   guint64 n_allocations;
   gint64 first_ns;
