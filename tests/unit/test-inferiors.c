@@ -256,7 +256,7 @@ check_pause (void)
   worker_run (&worker);
   g_assert_cmpint (program_mark (&native, "no"), ==, -EAGAIN);
   g_assert_cmpint (program_mark (&sysprof, "no"), ==, 0);
-  worker_wait_until_ns (&worker, g_get_monotonic_time () + 300000);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_REFUSED, 1);
 
   sonde_channel_send_simple (worker.control, SONDE_MESSAGE_RESUME, NULL);
   worker_run (&worker);
