@@ -159,6 +159,15 @@ on_targets_exited (gpointer user_data)
   sonde_session_stop (user_data, "targets-exited");
 }
 
+static void
+on_scope_changed (gpointer user_data)
+{
+  sonde_session_save_worker (user_data);
+  sonde_session_save (user_data);
+}
+
+static const SondeSessionScopeHandler scope_handler = { on_targets_exited, on_scope_changed };
+
 static gboolean
 refuse_state (const SondeSession *self, GError **error)
 {
@@ -323,7 +332,7 @@ sonde_session_new (guint64 id,
   self->user_data = user_data;
   self->state = SONDE_STATE_STARTING;
   self->scope = sonde_session_scope_new (options, self->owner_uid, sonde_caller_pid (owner),
-                                         on_targets_exited, self);
+                                         &scope_handler, self);
   self->output = sonde_session_output_new (store);
   self->stops = g_ptr_array_new_with_free_func (g_object_unref);
   if (fd_store != NULL)
