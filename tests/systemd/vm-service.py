@@ -236,7 +236,7 @@ def processor_cases(tap):
         cpu, path = 1, '/tmp/away.syscap'
         busy = subprocess.Popen([BURN, '600'], stdout=subprocess.DEVNULL)
         os.sched_setaffinity(busy.pid, {cpu})
-        recording = subprocess.Popen(['sondectl', 'record', '-a', '-o', path], stdin=subprocess.DEVNULL,
+        recording = subprocess.Popen(['sondectl', 'record', '-a', '-F', '99', '-o', path], stdin=subprocess.DEVNULL,
                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         wait_until(lambda: os.path.exists(path) and os.path.getsize(path) > 0, path)
         sonded, = processes('sonded')
