@@ -50,6 +50,16 @@ sonde_session_has_progress (SondeSession *self)
   return self->n_heard_watched != n_before || !sonde_channel_is_waiting (channel);
 }
 
+/* What it was waited for may be there. One that never stops talking is late all the same. */
+static gboolean
+is_unread (SondeSession *self)
+{
+  const SondeChannel *channel = sonde_worker_channel (self->worker);
+
+  return channel != NULL && sonde_channel_is_waiting (channel)
+         && self->n_unread++ < SONDE_LIMIT_UNREAD_TIMES;
+}
+
 static gboolean
 on_deadline (gpointer user_data)
 {
@@ -60,6 +70,8 @@ on_deadline (gpointer user_data)
     sonde_session_enter_phase (self, SONDE_PHASE_LIVE, SONDE_LIMIT_SILENCE_MS);
   else if (self->phase == SONDE_PHASE_OVER) /* finished, and only its process stays */
     sonde_worker_kill (self->worker);
+  else if (is_unread (self))
+    self->deadline = g_timeout_add (SONDE_LIMIT_UNREAD_MS, on_deadline, self);
   else
     sonde_session_fail_reason (self, sonde_session_phase_overdue (self->phase));
   return G_SOURCE_REMOVE;
@@ -70,6 +82,7 @@ sonde_session_enter_phase (SondeSession *self, SondeSessionPhase phase, guint ms
 {
   g_clear_handle_id (&self->deadline, g_source_remove);
   self->phase = phase;
+  self->n_unread = 0;
   if (ms > 0)
     self->deadline = g_timeout_add (ms, on_deadline, self);
 }

@@ -249,7 +249,7 @@ def processor_cases(tap):
         os.kill(sonded, signal.SIGKILL)
 
         gap = re.compile(rb'Processor %d was off between ([0-9.]+) s and ([0-9.]+) s' % cpu)
-        wait_until(lambda: gap.search(pathlib.Path(path).read_bytes()), 'word of the gap')
+        wait_until(lambda: gap.search(pathlib.Path(path).read_bytes()), 'word of the gap', poll_seconds=0.5)
         size = os.path.getsize(path)
         wait_until(lambda: os.path.getsize(path) > size, 'more samples')
         recording.send_signal(signal.SIGINT)
