@@ -12,21 +12,13 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'system'))
-from system import System, check  # noqa: E402
-from tap import DEADLINE_S  # noqa: E402
+from system import System, check, wait_until  # noqa: E402
 
 CPU = 1
 ONLINE = f'/sys/devices/system/cpu/cpu{CPU}/online'
 OFF_S = 0.3, 2.5  # between two looks at the processors, and long enough to be seen off
 JUMP_S = 7200
 BUSY_S = 0.5  # of CPU time, which has samples whatever else goes on
-
-
-def wait_until(condition, what):
-    end = time.monotonic() + DEADLINE_S
-    while not condition():
-        check(time.monotonic() < end, f'{what} never came')
-        time.sleep(0.02)
 
 
 def switch(is_on):
