@@ -81,6 +81,11 @@ def test_children(system):
     system.note(f"{capture.counts['ALLOCATION']} events of {sorted(names)}")
     check(capture.counts['ALLOCATION'] > 2000, 'too few events')
     check(sum('sqlite3' in name for _, name in capture.processes) >= 2, names)
+    # What each did is under the name that it had then: before an exec, and behind it.
+    text = system.sondectl('heap', '--percent-limit=0', system.path('children.syscap'))
+    names = sorted(re.findall(r'%  +[^%]*  (\S+) \(pid \d+\)$', text, re.M))
+    system.note(f'heaps of {names}')
+    check(names.count('sqlite3') == 2 and 'heap-load' in names and 'bash' in names and '?' not in names, text[:2000])
 
 
 def main():

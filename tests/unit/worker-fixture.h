@@ -186,7 +186,7 @@ worker_open (Worker *self)
 
 /* One without perf rings, that runs. */
 static inline void
-worker_init (Worker *self, SondeMemoryMode memory, guint32 wait_us)
+worker_init_for (Worker *self, guint32 owner_uid, SondeMemoryMode memory, guint32 wait_us)
 {
   SondeMessageSetup setup = {
     .header.type = SONDE_MESSAGE_SETUP,
@@ -200,6 +200,7 @@ worker_init (Worker *self, SondeMemoryMode memory, guint32 wait_us)
     .memory = memory,
     .memory_interval_bytes = 4096,
     .memory_wait_us = wait_us,
+    .owner_uid = owner_uid,
     .event = "none",
     .scope = "launch",
     .sonde_version = "0",
@@ -211,6 +212,13 @@ worker_init (Worker *self, SondeMemoryMode memory, guint32 wait_us)
   sonde_channel_send_simple (self->control, SONDE_MESSAGE_START, NULL);
   self->socket = worker_open_control (self);
   worker_run (self);
+}
+
+/* A session of root's. */
+static inline void
+worker_init (Worker *self, SondeMemoryMode memory, guint32 wait_us)
+{
+  worker_init_for (self, 0, memory, wait_us);
 }
 
 static inline void
