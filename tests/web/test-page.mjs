@@ -362,6 +362,15 @@ const cases = {
     await expectFrame(page, 0, .5, 'all');
   }),
 
+  'the outermost functions stay in sight when the window changes': on('stacks', async page => {
+    await expectFrame(page, 0, .5, 'all');
+    for (const height of [480, 900, 600]) {
+      await page.setViewportSize({width: 420, height});
+      await page.waitForFunction(() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true)))));
+      await expectFrame(page, 0, .5, 'all');
+    }
+  }),
+
   'the still picture is SVG with the same shares and no script': async () => {
     const path = draw('small.svg', '--svg', small);
     const context = await browser.newContext();
