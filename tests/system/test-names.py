@@ -131,11 +131,11 @@ def test_chroot(system):
     before = read_rows(system.sondectl('report', '--json', '--flat', '-l', '0', recorded))
     sondectl = system.program('client/sondectl')
     for library in [sondectl] + re.findall(r'(/\S+) \(0x', system.run('ldd', sondectl)):
-        place = root + (library if library != sondectl else '/sondectl')
+        place = root + library
         os.makedirs(os.path.dirname(place), exist_ok=True)
         shutil.copy(library, place)
     shutil.copy(recorded, root + '/x.syscap')
-    inside = system.run('chroot', root, '/sondectl', 'report', '--json', '--flat', '-l', '0', '/x.syscap')
+    inside = system.run('chroot', root, sondectl, 'report', '--json', '--flat', '-l', '0', '/x.syscap')
     after = read_rows(inside)
     system.note(f'{len(after)} functions')
     check(after == before, f'only here: {set(before) - set(after)}, only there: {set(after) - set(before)}')
