@@ -429,6 +429,17 @@ unwatch_signals (SondeTopTerminal *self)
   signal_fd = -1;
 }
 
+/* The thread may get on at any moment, and must not touch the terminal any more. */
+static void
+abandon (const SondeTopTerminal *self)
+{
+  sonde_autofd int null = open ("/dev/null", O_RDWR | O_CLOEXEC);
+
+  if (null >= 0)
+    dup2 (null, STDOUT_FILENO);
+  tcsetattr (STDIN_FILENO, TCSANOW, &self->saved);
+}
+
 void
 sonde_top_terminal_free (SondeTopTerminal *self)
 {
@@ -450,7 +461,7 @@ sonde_top_terminal_free (SondeTopTerminal *self)
         }
       if (!has_left)
         {
-          tcsetattr (STDIN_FILENO, TCSANOW, &self->saved);
+          abandon (self);
           return; /* it still has everything; the process ends with it */
         }
       g_thread_join (self->thread);

@@ -182,7 +182,7 @@ def test_slow(top):
         check(is_stuck(), 'the terminal took something')
         screen.process.terminate()
         check(screen.wait_for_exit() == 0, screen.process.returncode)
-        check(screen.is_restored(), 'the terminal is not restored')
+        check(screen.has_modes(), 'the terminal is not restored')
 
 
 def test_death(top):
