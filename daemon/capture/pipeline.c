@@ -253,6 +253,7 @@ on_tick (gpointer user_data)
 
   self->n_ticks++;
   sonde_inferiors_settle (sonde_stages_inferiors (self->stages));
+  sonde_recorder_settle_maps (recorder);
   sonde_stages_count (self->stages, self->state == STATE_RUNNING);
   if (self->n_ticks % TICKS_A_STATISTIC == 0)
     sonde_stages_read_lost (self->stages, FALSE);

@@ -532,6 +532,7 @@ sonde_stages_end (SondeStages *self)
 {
   sonde_stages_read_lost (self, TRUE);
   sonde_inferiors_end (self->inferiors);
+  sonde_recorder_settle_maps (self->recorder);
   warn_of (self, self->n_incomplete,
            "samples were recorded before all files of their process were known");
   if (self->addresses != NULL)
