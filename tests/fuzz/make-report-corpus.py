@@ -20,8 +20,8 @@ def process(pid, text):
     return frames.frame(4, text + b'\0', pid=pid)
 
 
-def mapping(pid, start, end, path, inode=5):
-    return frames.frame(3, struct.pack('<4Q', start, end, 0, inode) + path + b'\0', pid=pid)
+def mapping(pid, start, end, path, inode=5, offset=0):
+    return frames.frame(3, struct.pack('<4Q', start, end, offset, inode) + path + b'\0', pid=pid)
 
 
 def sample(pid, addresses, time=2000):
