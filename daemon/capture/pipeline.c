@@ -312,9 +312,7 @@ handle_setup (SondePipeline *self, const SondeMessageHeader *message, int *fds, 
 static void
 handle_document (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
 {
-  const SondeMessageDocument *document = (const void *) message;
-
-  sonde_stages_add_document (self->stages, document->kind, fds[0]);
+  sonde_stages_add_document (self->stages, (const void *) message, fds[0]);
 }
 
 static void

@@ -360,6 +360,19 @@ sonde_session_scope_open (SondeSessionScope *self, SondeWorker *worker, GError *
   return TRUE;
 }
 
+/* Of a process in a container, whose paths mean nothing without; nothing is lost if they cannot be
+ * had. */
+static gboolean
+send_mountinfo (
+    SondeSessionScope *self, pid_t pid, int file_fd, SondeWorker *worker, GError **error)
+{
+  SondeMessageDocument message
+      = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = SONDE_DOCUMENT_MOUNTINFO, .pid = pid };
+  int fd = sonde_proc_broker_open_mountinfo (self->broker, pid, file_fd);
+
+  return fd < 0 || sonde_worker_send (worker, &message, sizeof message, &fd, 1, error);
+}
+
 static gboolean
 send_process (
     SondeSessionScope *self, guint64 request_id, pid_t pid, SondeWorker *worker, GError **error)
@@ -369,7 +382,8 @@ send_process (
   unsigned n_fds = sonde_proc_broker_open_process (self->broker, request_id, pid, &message, fds);
 
   message.header.type = SONDE_MESSAGE_PROCESS;
-  return sonde_worker_send (worker, &message, sizeof message, fds, n_fds, error);
+  return sonde_worker_send (worker, &message, sizeof message, fds, n_fds, error)
+         && (message.status != 0 || send_mountinfo (self, pid, -1, worker, error));
 }
 
 /* A session of one's own processes sees the mounts that they see; nothing is lost without. */
@@ -479,6 +493,11 @@ sonde_session_scope_answer_file (SondeSessionScope *self,
   int fd = sonde_proc_broker_open_file (self->broker, request);
 
   message.status = fd < 0 ? -fd : 0;
+  if (fd >= 0 && !send_mountinfo (self, request->pid, fd, worker, error))
+    {
+      close (fd);
+      return FALSE;
+    }
   return sonde_worker_send (worker, &message, sizeof message, &fd, fd < 0 ? 0 : 1, error);
 }
 
