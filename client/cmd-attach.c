@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "client/base/cli.h"
-#include "client/service/connection.h"
 #include "client/base/fd.h"
+#include "client/library/sonde-client.h"
 #include "client/service/service-error.h"
 #include "client/service/session-name.h"
 
@@ -78,14 +78,15 @@ make_request (const Options *options)
 
 /* Returns the capture, or -1 having complained. */
 static int
-open_capture (SondeConnection *connection, const char *path, GVariant *request)
+open_capture (SondeClientProfiler *profiler, const char *path, GVariant *request)
 {
   g_autoptr (GUnixFDList) fds = NULL;
   g_autoptr (GError) error = NULL;
   g_autoptr (GVariant) answer = g_dbus_connection_call_with_unix_fd_list_sync (
-      connection->bus, connection->name, path, SESSION_INTERFACE, "OpenCapture",
+      sonde_client_profiler_get_connection (profiler),
+      sonde_client_profiler_get_bus_name (profiler), path, SESSION_INTERFACE, "OpenCapture",
       g_variant_new ("(@a{sv})", request), G_VARIANT_TYPE ("(h)"),
-      sonde_connection_call_flags (connection), G_MAXINT, NULL, &fds, NULL, &error);
+      sonde_client_profiler_get_call_flags (profiler), G_MAXINT, NULL, &fds, NULL, &error);
   int fd = answer != NULL && fds != NULL ? g_unix_fd_list_get (fds, 0, &error) : -1;
 
   if (fd < 0 && error != NULL)
@@ -140,7 +141,7 @@ static int
 attach (const Options *options, const char *path)
 {
   g_autoptr (GVariant) request = make_request (options);
-  g_autoptr (SondeConnection) connection = NULL;
+  g_autoptr (SondeClientProfiler) profiler = NULL;
   g_autoptr (GError) error = NULL;
   sonde_autofd int capture = -1;
   sonde_autofd int out = -1;
@@ -148,13 +149,13 @@ attach (const Options *options, const char *path)
   if (request == NULL)
     return 1;
   g_variant_ref_sink (request);
-  connection = sonde_connection_open_bus (SONDE_ASK_TERMINAL, &error);
-  if (connection == NULL)
+  profiler = sonde_client_profiler_new_bus (SONDE_CLIENT_ASK_TERMINAL, &error);
+  if (profiler == NULL)
     {
       sonde_service_error_complain ("", error, FALSE);
       return 1;
     }
-  capture = open_capture (connection, path, request);
+  capture = open_capture (profiler, path, request);
   if (capture < 0)
     return 1;
   /* Not before there is a capture: a file of that name stays what it is. */

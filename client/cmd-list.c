@@ -5,7 +5,7 @@
 #include <pwd.h>
 
 #include "client/base/cli.h"
-#include "client/service/connection.h"
+#include "client/library/sonde-client.h"
 #include "client/service/service-error.h"
 #include "client/service/session-name.h"
 #include "client/base/text.h"
@@ -61,6 +61,25 @@ print_sessions (GVariant *sessions)
   return sonde_cli_print (out) ? 0 : 1;
 }
 
+/* a(ousts), or NULL with @error */
+static GVariant *
+list_sessions (gboolean all, GError **error)
+{
+  g_autoptr (SondeClientProfiler) profiler = sonde_client_profiler_new_bus (
+      all ? SONDE_CLIENT_ASK_TERMINAL : SONDE_CLIENT_ASK_NOBODY, error);
+  g_autoptr (GVariant) answer = NULL;
+
+  if (profiler == NULL)
+    return NULL;
+  answer = g_dbus_connection_call_sync (
+      sonde_client_profiler_get_connection (profiler),
+      sonde_client_profiler_get_bus_name (profiler), "/org/sonde/Profiler1",
+      "org.sonde.Profiler1.Manager", "ListSessions", NULL, G_VARIANT_TYPE ("(a(ousts))"),
+      all ? G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION : G_DBUS_CALL_FLAGS_NONE, G_MAXINT,
+      NULL, error);
+  return answer != NULL ? g_variant_get_child_value (answer, 0) : NULL;
+}
+
 int
 sonde_cmd_list (int argc, char **argv)
 {
@@ -68,7 +87,6 @@ sonde_cmd_list (int argc, char **argv)
   const GOptionEntry entries[]
       = { { "all", 'a', 0, G_OPTION_ARG_NONE, &all, "Ask for the right to see everybody's", NULL },
           G_OPTION_ENTRY_NULL };
-  g_autoptr (SondeConnection) connection = NULL;
   g_autoptr (GVariant) sessions = NULL;
   g_autoptr (GError) error = NULL;
 
@@ -81,12 +99,8 @@ sonde_cmd_list (int argc, char **argv)
       sonde_cli_complain ("list takes no arguments; see sondectl list --help");
       return 1;
     }
-  connection = sonde_connection_open_bus (all ? SONDE_ASK_TERMINAL : SONDE_ASK_NOBODY, &error);
-  if (connection == NULL
-      || !sonde_dbus_manager_call_list_sessions_sync (
-          connection->manager,
-          all ? G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION : G_DBUS_CALL_FLAGS_NONE, -1,
-          &sessions, NULL, &error))
+  sessions = list_sessions (all, &error);
+  if (sessions == NULL)
     {
       sonde_service_error_complain ("", error, FALSE);
       return 1;

@@ -11,9 +11,9 @@
 #include "client/names/archive.h"
 #include "client/base/cli.h"
 #include "client/base/fd.h"
+#include "client/library/sonde-client.h"
 #include "client/service/record-options.h"
 #include "client/service/record-summary.h"
-#include "client/service/recording.h"
 #include "client/service/service-error.h"
 #include "client/service/spawn.h"
 #include "client/base/text.h"
@@ -32,10 +32,12 @@ typedef struct
 {
   const SondeRecordOptions *options;
   GMainLoop *loop;
-  SondeConnection *connection;
-  SondeRecording *recording;
-  SondeSpawn *spawn; /* NULL without a command */
-  int control_fd;    /* for the command; -1: none */
+  SondeClientProfiler *profiler;
+  gboolean is_embedded;
+  GCancellable *cancellable;   /* of the start */
+  SondeClientSession *session; /* NULL before the start */
+  SondeSpawn *spawn;           /* NULL without a command */
+  int control_fd;              /* for the command; -1: none */
   char *file;
   int file_fd;
   gboolean is_new_file; /* nothing is lost if it goes again */
@@ -61,7 +63,17 @@ complain (Record *self, const char *what, const GError *error)
   if (self->is_progress_shown)
     g_printerr ("\n");
   self->is_progress_shown = FALSE;
-  sonde_service_error_complain (what, error, sonde_connection_is_embedded (self->connection));
+  sonde_service_error_complain (what, error, self->is_embedded);
+}
+
+/* A request that nobody has answered yet is taken back. */
+static void
+stop_session (Record *self)
+{
+  if (self->session != NULL)
+    sonde_client_session_stop (self->session);
+  else
+    g_cancellable_cancel (self->cancellable);
 }
 
 static void
@@ -69,7 +81,7 @@ give_up (Record *self, const char *what, const GError *error)
 {
   complain (self, what, error);
   self->has_failed = TRUE;
-  sonde_recording_stop (self->recording);
+  stop_session (self);
 }
 
 static void
@@ -82,57 +94,48 @@ give_up_with_errno (Record *self, const char *what, int error_number)
 }
 
 static void
-recording_started (gpointer user_data)
+process_added (GObject *source, GAsyncResult *result, gpointer user_data)
 {
   Record *self = user_data;
+  g_autoptr (GError) error = NULL;
 
-  if (self->spawn != NULL)
-    sonde_recording_open_control (self->recording);
-}
-
-/* Without one, as of an older service, the command has nobody to tell of itself. */
-static void
-control_opened (int fd, const GError *error, gpointer user_data)
-{
-  Record *self = user_data;
-  sonde_autofd int maps = -1;
-  g_autofree char *path = NULL;
-
-  self->control_fd = fd;
-  if (error != NULL && self->options->memory != NULL)
+  if (!sonde_client_session_add_process_finish (self->session, result, &error))
     {
-      give_up (self, "Cannot record the command's heap: ", error);
-      return;
+      if (!self->has_ended)
+        give_up (self, "Cannot record the command: ", error);
     }
-  path = g_strdup_printf ("/proc/%d/maps", sonde_spawn_pid (self->spawn));
-  maps = open (path, O_RDONLY | O_CLOEXEC);
-  if (maps < 0)
-    give_up_with_errno (self, "Cannot open the command's mappings: ", errno);
-  else
-    sonde_recording_add_process (self->recording, sonde_spawn_pid (self->spawn), maps);
-}
-
-static void
-process_added (const GError *error, gpointer user_data)
-{
-  Record *self = user_data;
-
-  if (error != NULL)
-    give_up (self, "Cannot record the command: ", error);
   else if (!self->was_told_to_end)
     sonde_spawn_release (self->spawn, self->control_fd);
   /* The last copy that is closed is the command's. */
   sonde_clear_fd (&self->control_fd);
 }
 
+/* Without one, as of an older service, the command has nobody to tell of itself. */
 static void
-show_progress (gpointer user_data)
+control_opened (GObject *source, GAsyncResult *result, gpointer user_data)
 {
   Record *self = user_data;
-  g_autofree char *line = sonde_record_summary_progress (self->recording);
+  g_autoptr (GError) error = NULL;
 
+  self->control_fd = sonde_client_session_open_control_finish (self->session, result, &error);
   if (self->has_ended)
     return;
+  if (error != NULL && self->options->memory != NULL)
+    give_up (self, "Cannot record the command's heap: ", error);
+  else
+    sonde_client_session_add_process_async (self->session, sonde_spawn_pid (self->spawn), NULL,
+                                            process_added, self);
+}
+
+static void
+show_progress (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  Record *self = user_data;
+  g_autofree char *line = NULL;
+
+  if (!sonde_client_session_refresh_finish (self->session, result, NULL) || self->has_ended)
+    return;
+  line = sonde_record_summary_progress (self->session);
   g_printerr ("\r\033[K%s", line);
   self->is_progress_shown = TRUE;
 }
@@ -140,10 +143,8 @@ show_progress (gpointer user_data)
 /* A command that we started does not outlive a recording that was ended on purpose; one whose
  * recording broke goes on. */
 static void
-recording_ended (const GError *error, gpointer user_data)
+recording_ended (Record *self, const GError *error)
 {
-  Record *self = user_data;
-
   self->has_ended = TRUE;
   if (error != NULL && !g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
     {
@@ -158,6 +159,33 @@ recording_ended (const GError *error, gpointer user_data)
       sonde_spawn_kill (self->spawn, SIGTERM);
     }
   check_done (self);
+}
+
+static void
+session_finished (SondeClientSession *session,
+                  const char *reason,
+                  const GError *error,
+                  gpointer user_data)
+{
+  recording_ended (user_data, error);
+}
+
+static void
+session_started (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  Record *self = user_data;
+  g_autoptr (GError) error = NULL;
+
+  self->session = sonde_client_profiler_profile_finish (self->profiler, result, &error);
+  if (self->session == NULL)
+    {
+      recording_ended (self, error);
+      return;
+    }
+  g_signal_connect (self->session, "finished", G_CALLBACK (session_finished), self);
+  sonde_client_session_save (self->session, self->file_fd);
+  if (self->spawn != NULL)
+    sonde_client_session_open_control_async (self->session, NULL, control_opened, self);
 }
 
 static void
@@ -180,7 +208,7 @@ command_exited (int wait_status, gpointer user_data)
     self->command_status = EXIT_SIGNAL_BASE + WTERMSIG (wait_status);
   else
     self->command_status = WEXITSTATUS (wait_status);
-  sonde_recording_stop (self->recording);
+  stop_session (self);
   check_done (self);
 }
 
@@ -198,7 +226,7 @@ end_requested (Record *self, int signal_number)
   self->was_told_to_end = TRUE;
   if (self->spawn != NULL && signal_number != SIGINT && sonde_spawn_is_running (self->spawn))
     sonde_spawn_kill (self->spawn, signal_number);
-  sonde_recording_stop (self->recording);
+  stop_session (self);
   return G_SOURCE_CONTINUE;
 }
 
@@ -225,7 +253,8 @@ ask_progress (gpointer user_data)
 {
   Record *self = user_data;
 
-  sonde_recording_refresh (self->recording);
+  if (self->session != NULL)
+    sonde_client_session_refresh_async (self->session, NULL, show_progress, self);
   return G_SOURCE_CONTINUE;
 }
 
@@ -280,11 +309,17 @@ open_file (Record *self)
   return opened;
 }
 
+static guint64
+n_bytes (const Record *self)
+{
+  return self->session != NULL ? sonde_client_session_get_n_bytes (self->session) : 0;
+}
+
 /* An older capture of that name stays until there is a new one. */
 static void
 close_file (Record *self)
 {
-  guint64 size = self->recording != NULL ? sonde_recording_bytes (self->recording) : 0;
+  guint64 size = n_bytes (self);
 
   if (size > 0 && self->exec_error == 0)
     {
@@ -319,16 +354,17 @@ connect_service (Record *self, gboolean may_fall_back)
   const SondeRecordOptions *options = self->options;
 
   if (!options->embedded)
-    self->connection = sonde_connection_open_bus (SONDE_ASK_TERMINAL, &error);
-  if (self->connection == NULL && (options->embedded || may_fall_back))
+    self->profiler = sonde_client_profiler_new_bus (SONDE_CLIENT_ASK_TERMINAL, &error);
+  if (self->profiler == NULL && (options->embedded || may_fall_back))
     {
       g_clear_error (&error);
-      self->connection
-          = sonde_connection_open_embedded (options->daemon_path, options->worker_path, &error);
+      self->is_embedded = TRUE;
+      self->profiler
+          = sonde_client_profiler_new_embedded (options->daemon_path, options->worker_path, &error);
     }
-  if (self->connection == NULL)
-    sonde_service_error_complain ("", error, options->embedded || may_fall_back);
-  return self->connection != NULL;
+  if (self->profiler == NULL)
+    sonde_service_error_complain ("", error, self->is_embedded);
+  return self->profiler != NULL;
 }
 
 static int
@@ -348,8 +384,6 @@ exit_status (const Record *self)
 static void
 run_loop (Record *self, GVariant *request, GUnixFDList *fds)
 {
-  static const SondeRecordingHandler recording_handler
-      = { recording_started, control_opened, process_added, show_progress, recording_ended, NULL };
   static const SondeSpawnHandler spawn_handler = { exec_failed, command_exited };
   guint sources[] = {
     g_unix_signal_add (SIGINT, on_interrupt, self),
@@ -359,10 +393,11 @@ run_loop (Record *self, GVariant *request, GUnixFDList *fds)
   };
 
   self->loop = g_main_loop_new (NULL, FALSE);
-  self->recording = sonde_recording_new (self->connection, self->file_fd, &recording_handler, self);
   if (self->spawn != NULL)
     sonde_spawn_watch (self->spawn, &spawn_handler, self);
-  sonde_recording_start (self->recording, request, fds);
+  self->cancellable = g_cancellable_new ();
+  sonde_client_profiler_profile_async (self->profiler, request, fds, self->cancellable,
+                                       session_started, self);
   g_main_loop_run (self->loop);
 
   for (guint i = 0; i < G_N_ELEMENTS (sources); i++)
@@ -376,18 +411,32 @@ print_summary (const Record *self)
 
   if (self->is_progress_shown)
     g_printerr ("\r\033[K");
-  if (self->exec_error != 0 || sonde_recording_bytes (self->recording) == 0)
+  if (self->exec_error != 0 || n_bytes (self) == 0)
     return;
-  text = sonde_record_summary_end (self->recording, self->file);
+  text = sonde_record_summary_end (self->session, self->file);
   g_printerr ("%s", text);
+}
+
+/* A session that is not over yet keeps itself, and its profiler, until it is told. */
+static void
+leave_service (Record *self)
+{
+  if (self->session != NULL)
+    g_signal_handlers_disconnect_by_data (self->session, self);
+  if (self->profiler != NULL)
+    sonde_client_profiler_close (self->profiler);
+  while (g_main_context_pending (NULL))
+    g_main_context_iteration (NULL, FALSE);
+  g_clear_object (&self->session);
+  g_clear_object (&self->profiler);
+  g_clear_object (&self->cancellable);
 }
 
 static void
 record_clear (Record *self)
 {
-  sonde_recording_free (self->recording);
+  leave_service (self);
   sonde_spawn_free (self->spawn);
-  sonde_connection_free (self->connection);
   g_clear_pointer (&self->loop, g_main_loop_unref);
   sonde_clear_fd (&self->file_fd);
   sonde_clear_fd (&self->control_fd);

@@ -3,7 +3,7 @@
 #include "client/commands.h"
 
 #include "client/base/cli.h"
-#include "client/service/connection.h"
+#include "client/library/sonde-client.h"
 #include "client/service/service-error.h"
 #include "client/service/session-name.h"
 #include "client/base/text.h"
@@ -13,10 +13,11 @@
 
 /* NULL: the object is gone, or is not ours to read. */
 static char *
-dup_property (SondeConnection *connection, const char *path, const char *name)
+dup_property (SondeClientProfiler *profiler, const char *path, const char *name)
 {
   g_autoptr (GVariant) answer = g_dbus_connection_call_sync (
-      connection->bus, connection->name, path, "org.freedesktop.DBus.Properties", "Get",
+      sonde_client_profiler_get_connection (profiler),
+      sonde_client_profiler_get_bus_name (profiler), path, "org.freedesktop.DBus.Properties", "Get",
       g_variant_new ("(ss)", SESSION_INTERFACE, name), G_VARIANT_TYPE ("(v)"),
       G_DBUS_CALL_FLAGS_NONE, -1, NULL, NULL);
   g_autoptr (GVariant) value = NULL;
@@ -31,11 +32,11 @@ dup_property (SondeConnection *connection, const char *path, const char *name)
 /* Stop has answered; the rest of the capture, names above all, is still being written. The service
  * bounds how long that takes. */
 static void
-wait_for_end (SondeConnection *connection, const char *path)
+wait_for_end (SondeClientProfiler *profiler, const char *path)
 {
   for (;;)
     {
-      g_autofree char *state = dup_property (connection, path, "State");
+      g_autofree char *state = dup_property (profiler, path, "State");
 
       if (g_strcmp0 (state, "draining") != 0)
         return;
@@ -70,12 +71,14 @@ print_result (const char *path, GVariant *statistics, const char *file)
 }
 
 static int
-stop (SondeConnection *connection, const char *path)
+stop (SondeClientProfiler *profiler, const char *path)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GVariant) answer = g_dbus_connection_call_sync (
-      connection->bus, connection->name, path, SESSION_INTERFACE, "Stop", NULL,
-      G_VARIANT_TYPE ("(a{st})"), sonde_connection_call_flags (connection), G_MAXINT, NULL, &error);
+      sonde_client_profiler_get_connection (profiler),
+      sonde_client_profiler_get_bus_name (profiler), path, SESSION_INTERFACE, "Stop", NULL,
+      G_VARIANT_TYPE ("(a{st})"), sonde_client_profiler_get_call_flags (profiler), G_MAXINT, NULL,
+      &error);
   g_autoptr (GVariant) statistics = NULL;
   g_autofree char *file = NULL;
 
@@ -84,8 +87,8 @@ stop (SondeConnection *connection, const char *path)
       sonde_service_error_complain ("", error, FALSE);
       return 1;
     }
-  wait_for_end (connection, path);
-  file = dup_property (connection, path, "CaptureFile");
+  wait_for_end (profiler, path);
+  file = dup_property (profiler, path, "CaptureFile");
   statistics = g_variant_get_child_value (answer, 0);
   return print_result (path, statistics, file);
 }
@@ -94,7 +97,7 @@ int
 sonde_cmd_stop (int argc, char **argv)
 {
   const GOptionEntry entries[] = { G_OPTION_ENTRY_NULL };
-  g_autoptr (SondeConnection) connection = NULL;
+  g_autoptr (SondeClientProfiler) profiler = NULL;
   g_autoptr (GError) error = NULL;
   g_autofree char *path = NULL;
 
@@ -110,11 +113,11 @@ sonde_cmd_stop (int argc, char **argv)
       sonde_cli_complain ("stop needs the number of one SESSION; sondectl list shows them");
       return 1;
     }
-  connection = sonde_connection_open_bus (SONDE_ASK_TERMINAL, &error);
-  if (connection == NULL)
+  profiler = sonde_client_profiler_new_bus (SONDE_CLIENT_ASK_TERMINAL, &error);
+  if (profiler == NULL)
     {
       sonde_service_error_complain ("", error, FALSE);
       return 1;
     }
-  return stop (connection, path);
+  return stop (profiler, path);
 }

@@ -51,17 +51,16 @@ new_profiler (SondeConnection *connection)
 
 /**
  * sonde_client_profiler_new_bus:
- * @may_ask: the desktop may ask the user for a password, where rights need one
+ * @ask: whom polkit may ask for a password, where rights need one
  *
  * Reaches the system's service. Blocks: for start-up only.
  *
  * Returns: (transfer full): a profiler
  */
 SondeClientProfiler *
-sonde_client_profiler_new_bus (gboolean may_ask, GError **error)
+sonde_client_profiler_new_bus (SondeClientAsk ask, GError **error)
 {
-  return new_profiler (
-      sonde_connection_open_bus (may_ask ? SONDE_ASK_DESKTOP : SONDE_ASK_NOBODY, error));
+  return new_profiler (sonde_connection_open_bus (ask, error));
 }
 
 /**
@@ -79,6 +78,61 @@ sonde_client_profiler_new_embedded (const char *daemon_path,
                                     GError **error)
 {
   return new_profiler (sonde_connection_open_embedded (daemon_path, worker_path, error));
+}
+
+/**
+ * sonde_client_profiler_close:
+ *
+ * Ends all its sessions, at once: what of them was not read yet is lost. Blocks until a service of
+ * our own was told. Happens by itself when nobody refers to the profiler or its sessions any more.
+ */
+void
+sonde_client_profiler_close (SondeClientProfiler *self)
+{
+  g_return_if_fail (SONDE_CLIENT_IS_PROFILER (self));
+
+  sonde_connection_close (self->connection);
+}
+
+/**
+ * sonde_client_profiler_get_connection:
+ *
+ * For those methods and properties of org.sonde.Profiler1(5) that have no function here.
+ *
+ * Returns: (transfer none): the way to the service
+ */
+GDBusConnection *
+sonde_client_profiler_get_connection (SondeClientProfiler *self)
+{
+  g_return_val_if_fail (SONDE_CLIENT_IS_PROFILER (self), NULL);
+
+  return self->connection->bus;
+}
+
+/**
+ * sonde_client_profiler_get_bus_name:
+ *
+ * Returns: (nullable): the service's name on that connection; %NULL if it is a service of our own
+ */
+const char *
+sonde_client_profiler_get_bus_name (SondeClientProfiler *self)
+{
+  g_return_val_if_fail (SONDE_CLIENT_IS_PROFILER (self), NULL);
+
+  return self->connection->name;
+}
+
+/**
+ * sonde_client_profiler_get_call_flags:
+ *
+ * Returns: for calls on that connection: whether somebody may be asked for a password
+ */
+GDBusCallFlags
+sonde_client_profiler_get_call_flags (SondeClientProfiler *self)
+{
+  g_return_val_if_fail (SONDE_CLIENT_IS_PROFILER (self), G_DBUS_CALL_FLAGS_NONE);
+
+  return sonde_connection_call_flags (self->connection);
 }
 
 /**

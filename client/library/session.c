@@ -8,7 +8,7 @@
 #include "client/base/fd.h"
 #include "client/library/frame.h"
 #include "client/library/process-proof.h"
-#include "client/service/recording.h"
+#include "client/library/recording.h"
 #include "protocol/reader.h"
 
 /**
@@ -24,7 +24,9 @@ struct _SondeClientSession
   GObject *profiler;
   SondeRecording *recording;
   GTask *starting;
-  GTask *adding; /* NULL: no process is being added */
+  GTask *adding; /* NULL: no process is being added; and so on */
+  GTask *opening;
+  GTask *refreshing;
   GCancellable *cancellable;
   gulong cancelled_id;
   GByteArray *pending; /* read, not yet a frame */
@@ -153,7 +155,6 @@ check_end (SondeClientSession *self, GError **error)
 {
   const SondeFrame *frame;
 
-  self->is_over = TRUE;
   if (self->reader == NULL && self->pending->len > 0)
     return open_reader (self, error);
   return self->reader == NULL || sonde_reader_next (self->reader, &frame) == 0
@@ -192,8 +193,25 @@ has_added (const GError *error, gpointer user_data)
 }
 
 static void
+has_opened (int fd, const GError *error, gpointer user_data)
+{
+  SondeClientSession *self = user_data;
+  g_autoptr (GTask) task = g_steal_pointer (&self->opening);
+
+  if (task == NULL) /* it was over before */
+    sonde_clear_fd (&fd);
+  else if (error != NULL)
+    g_task_return_error (task, g_error_copy (error));
+  else
+    g_task_return_int (task, fd);
+}
+
+static void
 has_refreshed (gpointer user_data)
 {
+  SondeClientSession *self = user_data;
+
+  answer (&self->refreshing, NULL);
 }
 
 static void
@@ -203,9 +221,12 @@ has_ended (const GError *error, gpointer user_data)
   g_autoptr (GError) cut = NULL;
   g_autoptr (GError) gone = g_error_new (G_IO_ERROR, G_IO_ERROR_CANCELLED, "The session is over");
 
+  self->is_over = TRUE;
   if (error == NULL && !check_end (self, &cut))
     error = cut;
   answer (&self->adding, error != NULL ? error : gone);
+  answer (&self->opening, error != NULL ? error : gone);
+  answer (&self->refreshing, error != NULL ? error : gone);
   if (self->starting != NULL)
     {
       g_cancellable_disconnect (self->cancellable, self->cancelled_id);
@@ -244,6 +265,7 @@ sonde_client_session_new (GObject *profiler,
 {
   static const SondeRecordingHandler handler = { .started = has_started,
                                                  .added = has_added,
+                                                 .control_opened = has_opened,
                                                  .refreshed = has_refreshed,
                                                  .ended = has_ended,
                                                  .data = take_data };
@@ -251,7 +273,7 @@ sonde_client_session_new (GObject *profiler,
 
   self->profiler = g_object_ref (profiler);
   self->starting = task;
-  self->recording = sonde_recording_new (connection, -1, &handler, self);
+  self->recording = sonde_recording_new (connection, &handler, self);
   g_task_set_check_cancellable (task, FALSE); /* a session that runs is answered in any case */
   if (g_task_get_cancellable (task) != NULL)
     {
@@ -277,6 +299,22 @@ sonde_client_session_read (SondeClientSession *self)
 }
 
 /**
+ * sonde_client_session_save:
+ * @fd: a file, open for writing; it stays the caller's
+ *
+ * The same as sonde_client_session_read(), but the capture goes into a file and not to
+ * #SondeClientSession::frame. Nothing checks it on its way.
+ */
+void
+sonde_client_session_save (SondeClientSession *self, int fd)
+{
+  g_return_if_fail (SONDE_CLIENT_IS_SESSION (self));
+  g_return_if_fail (fd >= 0 && self->reader == NULL && self->pending->len == 0);
+
+  sonde_recording_save (self->recording, fd);
+}
+
+/**
  * sonde_client_session_stop:
  *
  * Asks for the end, and begins to read if nobody did. The rest of the frames follows, then
@@ -289,6 +327,26 @@ sonde_client_session_stop (SondeClientSession *self)
 
   sonde_recording_stop (self->recording);
   sonde_recording_read (self->recording);
+}
+
+/* Puts @task, (transfer full), where its answer is awaited; FALSE: there is an earlier one. */
+static gboolean
+ask (GTask **place, GTask *task)
+{
+  SondeClientSession *self = g_task_get_source_object (task);
+
+  if (*place == NULL && !self->is_over)
+    {
+      *place = task;
+      return TRUE;
+    }
+  if (self->is_over)
+    g_task_return_new_error (task, G_IO_ERROR, G_IO_ERROR_CLOSED, "The session is over");
+  else
+    g_task_return_new_error (task, G_IO_ERROR, G_IO_ERROR_PENDING,
+                             "The same is being asked for already");
+  g_object_unref (task);
+  return FALSE;
 }
 
 /**
@@ -304,28 +362,19 @@ sonde_client_session_add_process_async (SondeClientSession *self,
                                         GAsyncReadyCallback callback,
                                         gpointer user_data)
 {
-  g_autoptr (GTask) task = NULL;
   g_autoptr (GError) error = NULL;
   sonde_autofd int maps = -1;
 
   g_return_if_fail (SONDE_CLIENT_IS_SESSION (self));
 
-  task = g_task_new (self, cancellable, callback, user_data);
-  g_task_set_source_tag (task, sonde_client_session_add_process_async);
-  if (self->adding != NULL)
-    {
-      g_task_return_new_error (task, G_IO_ERROR, G_IO_ERROR_PENDING,
-                               "Another process is being added");
-      return;
-    }
+  if (!ask (&self->adding, g_task_new (self, cancellable, callback, user_data)))
+    return;
+  g_task_set_source_tag (self->adding, sonde_client_session_add_process_async);
   maps = sonde_process_proof_open (pid, &error);
   if (maps < 0)
-    {
-      g_task_return_error (task, g_steal_pointer (&error));
-      return;
-    }
-  self->adding = g_steal_pointer (&task);
-  sonde_recording_add_process (self->recording, pid, maps);
+    answer (&self->adding, error);
+  else
+    sonde_recording_add_process (self->recording, pid, maps);
 }
 
 /**
@@ -344,10 +393,91 @@ sonde_client_session_add_process_finish (SondeClientSession *self,
 }
 
 /**
+ * sonde_client_session_open_control_async:
+ *
+ * Asks for a control socket, by which a program that is to be profiled delivers events of its own:
+ * hand it to the program as the descriptor that its variable SONDE_CONTROL_FD names. One at a time.
+ */
+void
+sonde_client_session_open_control_async (SondeClientSession *self,
+                                         GCancellable *cancellable,
+                                         GAsyncReadyCallback callback,
+                                         gpointer user_data)
+{
+  g_return_if_fail (SONDE_CLIENT_IS_SESSION (self));
+
+  if (!ask (&self->opening, g_task_new (self, cancellable, callback, user_data)))
+    return;
+  g_task_set_source_tag (self->opening, sonde_client_session_open_control_async);
+  g_task_set_check_cancellable (self->opening, FALSE); /* a descriptor that came is handed out */
+  sonde_recording_open_control (self->recording);
+}
+
+/**
+ * sonde_client_session_open_control_finish:
+ *
+ * Returns: a descriptor, close-on-exec, which the caller closes; or -1
+ */
+int
+sonde_client_session_open_control_finish (SondeClientSession *self,
+                                          GAsyncResult *result,
+                                          GError **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, self), -1);
+
+  return (int) g_task_propagate_int (G_TASK (result), error);
+}
+
+/**
+ * sonde_client_session_refresh_async:
+ *
+ * Asks for the statistics of a session that goes on. One at a time.
+ */
+void
+sonde_client_session_refresh_async (SondeClientSession *self,
+                                    GCancellable *cancellable,
+                                    GAsyncReadyCallback callback,
+                                    gpointer user_data)
+{
+  g_return_if_fail (SONDE_CLIENT_IS_SESSION (self));
+
+  if (!ask (&self->refreshing, g_task_new (self, cancellable, callback, user_data)))
+    return;
+  g_task_set_source_tag (self->refreshing, sonde_client_session_refresh_async);
+  sonde_recording_refresh (self->recording);
+}
+
+/**
+ * sonde_client_session_refresh_finish:
+ *
+ * Returns: %TRUE: sonde_client_session_get_statistic() has the newest figures that are to be had
+ */
+gboolean
+sonde_client_session_refresh_finish (SondeClientSession *self, GAsyncResult *result, GError **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, self), FALSE);
+
+  return g_task_propagate_boolean (G_TASK (result), error);
+}
+
+/**
+ * sonde_client_session_has_statistics:
+ *
+ * Returns: whether the service told any: at the end, or when it was asked
+ */
+gboolean
+sonde_client_session_has_statistics (SondeClientSession *self)
+{
+  g_return_val_if_fail (SONDE_CLIENT_IS_SESSION (self), FALSE);
+
+  return sonde_recording_has_statistics (self->recording);
+}
+
+/**
  * sonde_client_session_get_statistic:
  * @key: "produced", "recorded", "lost-kernel", … of the property Statistics
  *
- * Returns: the sum that the service told at the end; 0 before
+ * Returns: the sum that the service told last: at the end, or when it was asked; 0 before
  */
 guint64
 sonde_client_session_get_statistic (SondeClientSession *self, const char *key)
@@ -355,4 +485,30 @@ sonde_client_session_get_statistic (SondeClientSession *self, const char *key)
   g_return_val_if_fail (SONDE_CLIENT_IS_SESSION (self), 0);
 
   return sonde_recording_statistic (self->recording, key);
+}
+
+/**
+ * sonde_client_session_get_n_bytes:
+ *
+ * Returns: how much of the capture was read, or saved
+ */
+guint64
+sonde_client_session_get_n_bytes (SondeClientSession *self)
+{
+  g_return_val_if_fail (SONDE_CLIENT_IS_SESSION (self), 0);
+
+  return sonde_recording_bytes (self->recording);
+}
+
+/**
+ * sonde_client_session_get_elapsed_ns:
+ *
+ * Returns: ns since it started, until it is over
+ */
+gint64
+sonde_client_session_get_elapsed_ns (SondeClientSession *self)
+{
+  g_return_val_if_fail (SONDE_CLIENT_IS_SESSION (self), 0);
+
+  return sonde_recording_elapsed_ns (self->recording);
 }

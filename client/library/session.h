@@ -2,7 +2,7 @@
 /* What a profiler tells its sessions. */
 #pragma once
 
-#include "client/service/connection.h"
+#include "client/library/connection.h"
 #include "client/library/sonde-client.h"
 
 /**

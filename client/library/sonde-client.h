@@ -16,6 +16,37 @@ G_BEGIN_DECLS
  * has an example.
  */
 
+/* === Errors === */
+
+/**
+ * SondeClientError:
+ * @SONDE_CLIENT_ERROR_INVALID_OPTION: an option is unknown, of another type or out of range
+ * @SONDE_CLIENT_ERROR_NOT_AUTHORIZED: an administrator's decision is missing
+ * @SONDE_CLIENT_ERROR_NO_SUCH_PROCESS: there is no such process
+ * @SONDE_CLIENT_ERROR_NO_SUCH_SESSION: there is no such session, or it is not for the caller
+ * @SONDE_CLIENT_ERROR_LIMIT_EXCEEDED: a quota, which the message names
+ * @SONDE_CLIENT_ERROR_NOT_SUPPORTED: this service, kernel or process cannot
+ * @SONDE_CLIENT_ERROR_INVALID_STATE: not in this state of the session
+ * @SONDE_CLIENT_ERROR_FAILED: something else, which the message says
+ *
+ * What the service refuses: org.sonde.Profiler1.Error.NAME on the bus. Ways to the service fail
+ * with errors of GIO.
+ */
+typedef enum
+{
+  SONDE_CLIENT_ERROR_INVALID_OPTION,
+  SONDE_CLIENT_ERROR_NOT_AUTHORIZED,
+  SONDE_CLIENT_ERROR_NO_SUCH_PROCESS,
+  SONDE_CLIENT_ERROR_NO_SUCH_SESSION,
+  SONDE_CLIENT_ERROR_LIMIT_EXCEEDED,
+  SONDE_CLIENT_ERROR_NOT_SUPPORTED,
+  SONDE_CLIENT_ERROR_INVALID_STATE,
+  SONDE_CLIENT_ERROR_FAILED,
+} SondeClientError;
+
+#define SONDE_CLIENT_ERROR sonde_client_error_quark ()
+GQuark sonde_client_error_quark (void);
+
 /* === Frames === */
 
 /**
@@ -65,6 +96,7 @@ char *sonde_client_frame_to_string (SondeClientFrame *self);
 G_DECLARE_FINAL_TYPE (SondeClientSession, sonde_client_session, SONDE_CLIENT, SESSION, GObject)
 
 void sonde_client_session_read (SondeClientSession *self);
+void sonde_client_session_save (SondeClientSession *self, int fd);
 void sonde_client_session_stop (SondeClientSession *self);
 void sonde_client_session_add_process_async (SondeClientSession *self,
                                              gint pid,
@@ -74,17 +106,54 @@ void sonde_client_session_add_process_async (SondeClientSession *self,
 gboolean sonde_client_session_add_process_finish (SondeClientSession *self,
                                                   GAsyncResult *result,
                                                   GError **error);
+void sonde_client_session_open_control_async (SondeClientSession *self,
+                                              GCancellable *cancellable,
+                                              GAsyncReadyCallback callback,
+                                              gpointer user_data);
+int sonde_client_session_open_control_finish (SondeClientSession *self,
+                                              GAsyncResult *result,
+                                              GError **error);
+void sonde_client_session_refresh_async (SondeClientSession *self,
+                                         GCancellable *cancellable,
+                                         GAsyncReadyCallback callback,
+                                         gpointer user_data);
+gboolean sonde_client_session_refresh_finish (SondeClientSession *self,
+                                              GAsyncResult *result,
+                                              GError **error);
+gboolean sonde_client_session_has_statistics (SondeClientSession *self);
 guint64 sonde_client_session_get_statistic (SondeClientSession *self, const char *key);
+guint64 sonde_client_session_get_n_bytes (SondeClientSession *self);
+gint64 sonde_client_session_get_elapsed_ns (SondeClientSession *self);
 
 /* === Profilers === */
+
+/**
+ * SondeClientAsk:
+ * @SONDE_CLIENT_ASK_NOBODY: nobody: what needs an administrator is refused
+ * @SONDE_CLIENT_ASK_DESKTOP: whoever sits at the desktop, through its agent
+ * @SONDE_CLIENT_ASK_TERMINAL: the same, or by an agent on our terminal; nobody if standard input is
+ *   none
+ *
+ * Whom polkit may ask for a password.
+ */
+typedef enum
+{
+  SONDE_CLIENT_ASK_NOBODY,
+  SONDE_CLIENT_ASK_DESKTOP,
+  SONDE_CLIENT_ASK_TERMINAL,
+} SondeClientAsk;
 
 #define SONDE_CLIENT_TYPE_PROFILER (sonde_client_profiler_get_type ())
 G_DECLARE_FINAL_TYPE (SondeClientProfiler, sonde_client_profiler, SONDE_CLIENT, PROFILER, GObject)
 
-SondeClientProfiler *sonde_client_profiler_new_bus (gboolean may_ask, GError **error);
+SondeClientProfiler *sonde_client_profiler_new_bus (SondeClientAsk ask, GError **error);
 SondeClientProfiler *sonde_client_profiler_new_embedded (const char *daemon_path,
                                                          const char *worker_path,
                                                          GError **error);
+void sonde_client_profiler_close (SondeClientProfiler *self);
+GDBusConnection *sonde_client_profiler_get_connection (SondeClientProfiler *self);
+const char *sonde_client_profiler_get_bus_name (SondeClientProfiler *self);
+GDBusCallFlags sonde_client_profiler_get_call_flags (SondeClientProfiler *self);
 void sonde_client_profiler_profile_async (SondeClientProfiler *self,
                                           GVariant *options,
                                           GUnixFDList *fds,

@@ -44,36 +44,36 @@ static const struct
 #define CUT_MIN_PERCENT 1.0
 
 static guint64
-count_lost (const SondeRecording *recording)
+count_lost (SondeClientSession *session)
 {
-  return sonde_recording_statistic (recording, "lost-kernel")
-         + sonde_recording_statistic (recording, "lost-ring")
-         + sonde_recording_statistic (recording, "lost-queue")
-         + sonde_recording_statistic (recording, "stream-samples-lost")
-         + sonde_recording_statistic (recording, "events-lost-ring")
-         + sonde_recording_statistic (recording, "events-refused")
-         + sonde_recording_statistic (recording, "stream-events-lost");
+  return sonde_client_session_get_statistic (session, "lost-kernel")
+         + sonde_client_session_get_statistic (session, "lost-ring")
+         + sonde_client_session_get_statistic (session, "lost-queue")
+         + sonde_client_session_get_statistic (session, "stream-samples-lost")
+         + sonde_client_session_get_statistic (session, "events-lost-ring")
+         + sonde_client_session_get_statistic (session, "events-refused")
+         + sonde_client_session_get_statistic (session, "stream-events-lost");
 }
 
 char *
-sonde_record_summary_progress (const SondeRecording *recording)
+sonde_record_summary_progress (SondeClientSession *session)
 {
-  g_autofree char *samples
-      = sonde_text_plural (sonde_recording_statistic (recording, "recorded"), "sample", "samples");
-  g_autofree char *lost = sonde_text_count (count_lost (recording));
-  g_autofree char *size = sonde_text_size (sonde_recording_bytes (recording));
+  g_autofree char *samples = sonde_text_plural (
+      sonde_client_session_get_statistic (session, "recorded"), "sample", "samples");
+  g_autofree char *lost = sonde_text_count (count_lost (session));
+  g_autofree char *size = sonde_text_size (sonde_client_session_get_n_bytes (session));
 
   return g_strdup_printf ("%.0f s  %s  %s lost  %s",
-                          (double) sonde_recording_elapsed_ns (recording) / 1e9, samples, lost,
-                          size);
+                          (double) sonde_client_session_get_elapsed_ns (session) / 1e9, samples,
+                          lost, size);
 }
 
 static void
-append_losses (GString *out, const SondeRecording *recording)
+append_losses (GString *out, SondeClientSession *session)
 {
   for (guint i = 0; i < G_N_ELEMENTS (losses); i++)
     {
-      guint64 n = sonde_recording_statistic (recording, losses[i].key);
+      guint64 n = sonde_client_session_get_statistic (session, losses[i].key);
       g_autofree char *count = sonde_text_count (n);
 
       if (n > 0)
@@ -84,14 +84,14 @@ append_losses (GString *out, const SondeRecording *recording)
 }
 
 static void
-append_cuts (GString *out, const SondeRecording *recording)
+append_cuts (GString *out, SondeClientSession *session)
 {
-  guint64 n_samples = sonde_recording_statistic (recording, "recorded");
+  guint64 n_samples = sonde_client_session_get_statistic (session, "recorded");
 
   for (guint i = 0; i < G_N_ELEMENTS (cuts); i++)
     {
-      double percent
-          = sonde_text_percent (sonde_recording_statistic (recording, cuts[i].key), n_samples);
+      double percent = sonde_text_percent (
+          sonde_client_session_get_statistic (session, cuts[i].key), n_samples);
 
       if (percent >= CUT_MIN_PERCENT)
         g_string_append_printf (out, "%.1f%% of the stacks %s%s%s.\n", percent, cuts[i].what,
@@ -101,26 +101,26 @@ append_cuts (GString *out, const SondeRecording *recording)
 }
 
 char *
-sonde_record_summary_end (const SondeRecording *recording, const char *file)
+sonde_record_summary_end (SondeClientSession *session, const char *file)
 {
-  guint64 n_samples = sonde_recording_statistic (recording, "recorded");
-  guint64 n_events = sonde_recording_statistic (recording, "events-recorded");
+  guint64 n_samples = sonde_client_session_get_statistic (session, "recorded");
+  guint64 n_events = sonde_client_session_get_statistic (session, "events-recorded");
   g_autofree char *samples = sonde_text_plural (n_samples, "sample", "samples");
   g_autofree char *events = sonde_text_plural (n_events, "event", "events");
-  g_autofree char *duration = sonde_text_duration (sonde_recording_elapsed_ns (recording));
-  g_autofree char *size = sonde_text_size (sonde_recording_bytes (recording));
+  g_autofree char *duration = sonde_text_duration (sonde_client_session_get_elapsed_ns (session));
+  g_autofree char *size = sonde_text_size (sonde_client_session_get_n_bytes (session));
   g_autofree char *shown = sonde_text_escape (file, -1);
   g_autofree char *quoted = g_shell_quote (file);
   GString *out = g_string_new (NULL);
 
   g_string_append_printf (out, "Recorded %s%s%s in %s",
-                          sonde_recording_has_statistics (recording) ? samples : "something",
+                          sonde_client_session_has_statistics (session) ? samples : "something",
                           n_events > 0 ? " and " : "", n_events > 0 ? events : "", duration);
-  if (n_samples + n_events > 0 && count_lost (recording) == 0)
+  if (n_samples + n_events > 0 && count_lost (session) == 0)
     g_string_append (out, ", none lost");
   g_string_append_printf (out, ": %s (%s)\n", shown, size);
-  append_losses (out, recording);
-  append_cuts (out, recording);
+  append_losses (out, session);
+  append_cuts (out, session);
   g_string_append_printf (
       out, "Now: sondectl report %s\n",
       g_str_equal (shown, file) && !strpbrk (file, " '\"$`&;|<>()*?[#~") ? file : quoted);

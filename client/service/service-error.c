@@ -1,55 +1,35 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The service's errors, and what a user can do about each. */
+/* What a user can do about errors of the service. */
 #include "client/service/service-error.h"
 
 #include "client/base/cli.h"
 #include "client/base/text.h"
-
-static const GDBusErrorEntry entries[] = {
-  { SONDE_SERVICE_ERROR_INVALID_OPTION, "org.sonde.Profiler1.Error.InvalidOption" },
-  { SONDE_SERVICE_ERROR_NOT_AUTHORIZED, "org.sonde.Profiler1.Error.NotAuthorized" },
-  { SONDE_SERVICE_ERROR_NO_SUCH_PROCESS, "org.sonde.Profiler1.Error.NoSuchProcess" },
-  { SONDE_SERVICE_ERROR_NO_SUCH_SESSION, "org.sonde.Profiler1.Error.NoSuchSession" },
-  { SONDE_SERVICE_ERROR_LIMIT_EXCEEDED, "org.sonde.Profiler1.Error.LimitExceeded" },
-  { SONDE_SERVICE_ERROR_NOT_SUPPORTED, "org.sonde.Profiler1.Error.NotSupported" },
-  { SONDE_SERVICE_ERROR_INVALID_STATE, "org.sonde.Profiler1.Error.InvalidState" },
-  { SONDE_SERVICE_ERROR_FAILED, "org.sonde.Profiler1.Error.Failed" },
-};
+#include "client/library/sonde-client.h"
 
 #define NO_SERVICE_ADVICE                                                                          \
   "Is it installed? systemctl status sonded says more. sondectl record --embedded needs no "       \
   "service."
 
-GQuark
-sonde_service_error_quark (void)
-{
-  static gsize quark = 0;
-
-  g_dbus_error_register_error_domain ("sonde-service-error-quark", &quark, entries,
-                                      G_N_ELEMENTS (entries));
-  return (GQuark) quark;
-}
-
 static const char *
 advise_on_service (int code, gboolean is_embedded)
 {
-  switch ((SondeServiceError) code)
+  switch ((SondeClientError) code)
     {
-    case SONDE_SERVICE_ERROR_NOT_AUTHORIZED:
+    case SONDE_CLIENT_ERROR_NOT_AUTHORIZED:
       if (is_embedded)
         return "With --embedded you have your own rights only: do without it, or become root.";
       return "Run it on a terminal, where polkit can ask for a password, or as root; an "
              "administrator can also allow it with a polkit rule. See RIGHTS in sonded(8).";
-    case SONDE_SERVICE_ERROR_NO_SUCH_SESSION:
+    case SONDE_CLIENT_ERROR_NO_SUCH_SESSION:
       return "sondectl list shows the sessions that there are.";
-    case SONDE_SERVICE_ERROR_LIMIT_EXCEEDED:
+    case SONDE_CLIENT_ERROR_LIMIT_EXCEEDED:
       return "sondectl list shows your sessions, sondectl stop SESSION ends one. See LIMITS in "
              "sonded(8).";
-    case SONDE_SERVICE_ERROR_NOT_SUPPORTED:
-    case SONDE_SERVICE_ERROR_INVALID_OPTION:
-    case SONDE_SERVICE_ERROR_NO_SUCH_PROCESS:
-    case SONDE_SERVICE_ERROR_INVALID_STATE:
-    case SONDE_SERVICE_ERROR_FAILED:
+    case SONDE_CLIENT_ERROR_NOT_SUPPORTED:
+    case SONDE_CLIENT_ERROR_INVALID_OPTION:
+    case SONDE_CLIENT_ERROR_NO_SUCH_PROCESS:
+    case SONDE_CLIENT_ERROR_INVALID_STATE:
+    case SONDE_CLIENT_ERROR_FAILED:
     default:
       return NULL;
     }
@@ -58,7 +38,7 @@ advise_on_service (int code, gboolean is_embedded)
 const char *
 sonde_service_error_advice (const GError *error, gboolean is_embedded)
 {
-  if (error->domain == SONDE_SERVICE_ERROR)
+  if (error->domain == SONDE_CLIENT_ERROR)
     return advise_on_service (error->code, is_embedded);
   if (g_error_matches (error, G_DBUS_ERROR, G_DBUS_ERROR_ACCESS_DENIED))
     return "The bus refuses the call: is /usr/share/dbus-1/system.d/org.sonde.Profiler1.conf "

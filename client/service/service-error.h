@@ -1,25 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The service's errors, and what a user can do about each. */
+/* What a user can do about errors of the service. */
 #pragma once
 
-#include <gio/gio.h>
-
-/* org.sonde.Profiler1.Error.NAME on the bus. */
-typedef enum
-{
-  SONDE_SERVICE_ERROR_INVALID_OPTION,
-  SONDE_SERVICE_ERROR_NOT_AUTHORIZED,
-  SONDE_SERVICE_ERROR_NO_SUCH_PROCESS,
-  SONDE_SERVICE_ERROR_NO_SUCH_SESSION,
-  SONDE_SERVICE_ERROR_LIMIT_EXCEEDED,
-  SONDE_SERVICE_ERROR_NOT_SUPPORTED,
-  SONDE_SERVICE_ERROR_INVALID_STATE,
-  SONDE_SERVICE_ERROR_FAILED,
-} SondeServiceError;
-
-/* To be registered (once used) before the first call: GDBus then gives errors this domain. */
-#define SONDE_SERVICE_ERROR sonde_service_error_quark ()
-GQuark sonde_service_error_quark (void);
+#include <glib.h>
 
 /**
  * sonde_service_error_advice:

@@ -14,7 +14,7 @@ from gi.repository import GLib, SondeClient  # noqa: E402
 def open_profiler():
     """The system's service; where there is none, one of our own with our rights."""
     try:
-        return SondeClient.Profiler.new_bus(False)
+        return SondeClient.Profiler.new_bus(SondeClient.Ask.NOBODY)
     except GLib.Error:
         return SondeClient.Profiler.new_embedded(None, None)
 

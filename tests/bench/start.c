@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "client/service/connection.h"
+#include "client/library/connection.h"
 #include "protocol/reader.h"
 
 enum

@@ -49,6 +49,14 @@ class Service(Tap):
                 return name
         raise FileNotFoundError(path)
 
+    def install_sondectl(self):
+        """sondectl, which finds its library where the build has it: beside itself."""
+        library = os.path.join(self.folder, 'library')
+        os.makedirs(library, exist_ok=True)
+        shutil.copy(os.path.join(self.build, 'client/library/libsonde-client.so.0'), library)
+        os.chmod(library, 0o755)
+        return self.install('client/sondectl')
+
     def next_user(self):
         return next(self.users)
 

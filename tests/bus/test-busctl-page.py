@@ -121,7 +121,7 @@ def main():
     service = Service(len(blocks) + 1)
     with service.case('the comparison knows what is not the same'):
         check_rules()
-    service.install('client/sondectl')
+    service.install_sondectl()
     # Of this namespace, as the bus is. Every machine that runs systemd has it.
     subprocess.run(['mount', '-t', 'tracefs', 'tracefs', '/sys/kernel/tracing'], check=True)
     with systemd.Service('cron.service') as unit:

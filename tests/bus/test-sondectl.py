@@ -29,7 +29,7 @@ def check_refusal(result, *words):
 class Sondectl:
     def __init__(self, service):
         self.service = service
-        self.program = service.install('client/sondectl')
+        self.program = service.install_sondectl()
 
     def run(self, user, *arguments, **options):
         return self.service.run(user, self.program, *arguments, **options)

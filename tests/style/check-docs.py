@@ -17,7 +17,7 @@ import docutils.utils
 import tree
 
 EXAMPLES = {'c': 'docs/examples/profile-pid.c', 'python': 'docs/examples/profile-pid.py',
-            'py': 'docs/examples/call-tree.py'}
+            'py': 'docs/examples/call-tree.py', 'js': 'docs/examples/call-tree.js'}
 # Options that all programs and commands have; they stand once in a page, under OPTIONS.
 COMMON = {'-h', '--help'}
 # How systemd passes a socket and names a session: nobody sets these by hand.

@@ -54,9 +54,13 @@ LAYERS = {
     + ['client/base/*.h', 'client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
     'client/export': GLIB + CONFIG + JSON + MESSAGES + PACKING
     + ['client/base/*.h', 'client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
-    'client/service': GLIB + CONFIG + DBUS + ['client/base/*.h', 'client/model/*.h', 'protocol/*.h'],
-    'client': GLIB + CONFIG + DBUS + ['client/*.h', 'protocol/*.h', 'elfutils/debuginfod.h'],
-    'client/library': GLIB + DBUS + ['client/*.h', 'protocol/*.h'],
+    'client/library': GLIB + CONFIG + DBUS
+    + ['client/base/*.h', 'client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
+    # The service is reached by what the library shows to everybody.
+    'client/service': GLIB + CONFIG + ['client/base/*.h', 'client/library/sonde-client.h'],
+    'client': GLIB + CONFIG
+    + [f'client/{layer}/*.h' for layer in ('base', 'model', 'names', 'report', 'heap', 'flame', 'export', 'service')]
+    + ['client/library/sonde-client.h', 'protocol/*.h', 'elfutils/debuginfod.h'],
     # To be copied out of the checkout: nothing of ours.
     'docs/examples': GLIB,
     'tests': ['*'],
@@ -136,6 +140,8 @@ BAD = {
     'names do not know reports': ('client/names/archive.c', '"client/report/profile.h"'),
     'the model does not know names': ('client/model/capture-model.c', '"client/names/archive.h"'),
     'exports do not know pictures': ('client/export/export.h', '"client/flame/flame-page.h"'),
+    'commands know the library as others do': ('client/cmd-record.c', '"client/library/session.h"'),
+    'commands do not speak D-Bus': ('client/cmd-list.c', '"sonde-profiler1-generated.h"'),
     'client does not know the daemon': ('client/sondectl.c', '"daemon/base/fd.h"'),
     'an example stands alone': ('docs/examples/x.c', '"client/base/text.h"'),
     'nothing knows tests': ('client/sondectl.c', '"tests/lib/client.h"'),

@@ -11,7 +11,7 @@
 
 #include <gio/gunixfdlist.h>
 
-#include "client/service/connection.h"
+#include "client/library/connection.h"
 #include "client/service/spawn.h"
 
 #define MAX_READERS 8

@@ -4,6 +4,7 @@
 
 import os
 import re
+import stat
 import struct
 import subprocess
 import sys
@@ -82,20 +83,21 @@ def profile(profiler, pid, cancellable=None):
     return answer
 
 
-def expect_error(call, domain, code):
+def expect_error(call, domain, code, word=''):
     try:
         call()
     except GLib.Error as error:
-        check(error.matches(domain, code), f'the error is {error.domain} {error.code}: {error.message}')
+        check(error.matches(domain, code) and word in error.message,
+              f'the error is {error.domain} {error.code}: {error.message}')
     else:
         raise AssertionError('it is not refused')
 
 
-def test_example(system, burner):
+def test_example(system, burner, name):
     environment = dict(os.environ, DBUS_SYSTEM_BUS_ADDRESS='unix:path=/nonexistent',
                        SONDE_DAEMON=system.program('daemon/control/sonded'),
                        SONDE_WORKER=system.program('daemon/capture/sonde-capture'))
-    result = subprocess.run([os.path.join(sys.argv[2], 'docs/examples/call-tree.py'), str(burner.pid), '1'],
+    result = subprocess.run([os.path.join(sys.argv[2], 'docs/examples', name), str(burner.pid), '1'],
                             env=environment, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     check(result.returncode == 0, result.stderr)
     check(re.search(r'^\d+ samples, 0 lost: stopped$', result.stdout, re.M), result.stdout)
@@ -140,17 +142,55 @@ def test_added(system, burner):
     watched.stop()
 
 
+def test_saved(system, burner):
+    profiler = open_profiler(system)
+    name = system.path('saved.syscap')
+    with open(name, 'wb') as file:
+        session = profile(profiler, burner.pid).get()
+        ends = []
+        session.connect('finished', lambda _, reason, error: ends.append((reason, error)))
+        session.save(file.fileno())
+        while session.get_statistic('recorded') < 100:
+            refreshed = Answer(session.refresh_finish)
+            session.refresh_async(None, refreshed)
+            check(refreshed.get() and session.has_statistics(), 'there are no figures')
+        session.stop()
+        wait(lambda: ends, 'end')
+    check(ends == [('stopped', None)], f'it ends with {ends}')
+    check(session.get_n_bytes() == os.path.getsize(name), f'{session.get_n_bytes()} bytes')
+    check(session.get_elapsed_ns() > 0, 'it took no time')
+    tree = SondeClient.Profile()
+    check(tree.add_file(name), 'the file is not read')
+    check(tree.get_n_samples() == session.get_statistic('recorded'), f'{tree.get_n_samples()} samples')
+
+    watched = Watched(profile(profiler, burner.pid).get())
+    profiler.close()
+    [(_, error)] = watched.ends
+    check(error.matches(Gio.io_error_quark(), Gio.IOErrorEnum.CLOSED), f'the error is {error}')
+    refused = Answer(watched.session.refresh_finish)
+    watched.session.refresh_async(None, refused)
+    expect_error(refused.get, Gio.io_error_quark(), Gio.IOErrorEnum.CLOSED)
+
+
+def test_control(system):
+    profiler = open_profiler(system)
+    answer = Answer(profiler.profile_finish)
+    profiler.profile_async(GLib.Variant('a{sv}', {'launch': GLib.Variant('b', True)}), None, None, answer)
+    watched = Watched(answer.get())
+    opened = Answer(watched.session.open_control_finish)
+    watched.session.open_control_async(None, opened)
+    descriptor = opened.get()
+    check(stat.S_ISSOCK(os.fstat(descriptor).st_mode), 'it is no socket')
+    os.close(descriptor)
+    watched.stop()
+
+
 def test_refused(system):
     profiler = open_profiler(system)
     expect_error(profile(profiler, 2 ** 22 + 1).get, Gio.io_error_quark(), Gio.IOErrorEnum.NOT_FOUND)
     answer = Answer(profiler.profile_finish)
     profiler.profile_async(GLib.Variant('a{sv}', {'nonsense': GLib.Variant('b', True)}), None, None, answer)
-    try:
-        answer.get()
-    except GLib.Error as error:
-        check('nonsense' in error.message, error.message)
-    else:
-        raise AssertionError('nonsense is accepted')
+    expect_error(answer.get, SondeClient.error_quark(), SondeClient.Error.INVALID_OPTION, 'nonsense')
 
 
 def test_cancelled(system, burner):
@@ -183,11 +223,16 @@ def test_foreign_stream():
 
 
 def main():
-    system = System(6)
+    system = System(9)
     burner = start_burning(system)
     try:
-        with system.case('the example of docs/clients.md shows a call tree'):
-            test_example(system, burner)
+        for name in ('call-tree.py', 'call-tree.js'):
+            with system.case(f'docs/examples/{name} shows a call tree'):
+                test_example(system, burner, name)
+        with system.case('a capture is saved, with figures meanwhile, and is over when the profiler is closed'):
+            test_saved(system, burner)
+        with system.case('a program gets a control socket'):
+            test_control(system)
         with system.case('frames come while they are made, and their tree is whole'):
             test_frames(system, burner)
         with system.case('processes are added one at a time'):

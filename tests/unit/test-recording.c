@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A recording against a service that the test plays itself, over a peer connection. */
-#include "client/service/recording.h"
+#include "client/library/recording.h"
 
 #include <fcntl.h>
 #include <gio/gunixfdlist.h>
@@ -185,6 +185,7 @@ on_started (gpointer user_data)
   Fixture *self = user_data;
 
   self->is_started = TRUE;
+  sonde_recording_save (self->recording, self->out_fd);
 }
 
 static void
@@ -235,6 +236,7 @@ set_up (Fixture *self, gconstpointer mode)
   self->capture_fd = -1;
   self->out_fd = open ("/tmp", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
   g_assert_cmpint (self->out_fd, >=, 0);
+  self->client.closed = g_cancellable_new ();
   connect_both (self);
 
   self->manager = sonde_dbus_manager_skeleton_new ();
@@ -252,7 +254,7 @@ set_up (Fixture *self, gconstpointer mode)
   while (self->client.manager == NULL)
     g_main_context_iteration (NULL, TRUE);
 
-  self->recording = sonde_recording_new (&self->client, self->out_fd, &handler, self);
+  self->recording = sonde_recording_new (&self->client, &handler, self);
   sonde_recording_start (self->recording, g_variant_new_parsed ("@a{sv} {'launch': <true>}"), NULL);
 }
 
@@ -265,6 +267,7 @@ tear_down (Fixture *self, gconstpointer mode)
   g_object_unref (self->manager);
   g_object_unref (self->session);
   g_object_unref (self->client.manager);
+  g_object_unref (self->client.closed);
   g_object_unref (self->client.bus);
   g_object_unref (self->server);
   g_free (self->error);

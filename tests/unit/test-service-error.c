@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "client/library/sonde-client.h"
+
 static void
 assert_advice (GQuark domain, int code, gboolean is_embedded, const char *words)
 {
@@ -25,23 +27,23 @@ test_names (void)
 {
   g_autoptr (GError) error = NULL;
 
-  (void) SONDE_SERVICE_ERROR;
+  (void) SONDE_CLIENT_ERROR;
   error = g_dbus_error_new_for_dbus_error ("org.sonde.Profiler1.Error.LimitExceeded", "Too many");
-  g_assert_error (error, SONDE_SERVICE_ERROR, SONDE_SERVICE_ERROR_LIMIT_EXCEEDED);
+  g_assert_error (error, SONDE_CLIENT_ERROR, SONDE_CLIENT_ERROR_LIMIT_EXCEEDED);
 }
 
 static void
 test_rights (void)
 {
-  assert_advice (SONDE_SERVICE_ERROR, SONDE_SERVICE_ERROR_NOT_AUTHORIZED, FALSE, "terminal");
-  assert_advice (SONDE_SERVICE_ERROR, SONDE_SERVICE_ERROR_NOT_AUTHORIZED, TRUE, "own rights");
+  assert_advice (SONDE_CLIENT_ERROR, SONDE_CLIENT_ERROR_NOT_AUTHORIZED, FALSE, "terminal");
+  assert_advice (SONDE_CLIENT_ERROR, SONDE_CLIENT_ERROR_NOT_AUTHORIZED, TRUE, "own rights");
 }
 
 static void
 test_sessions (void)
 {
-  assert_advice (SONDE_SERVICE_ERROR, SONDE_SERVICE_ERROR_NO_SUCH_SESSION, FALSE, "sondectl list");
-  assert_advice (SONDE_SERVICE_ERROR, SONDE_SERVICE_ERROR_LIMIT_EXCEEDED, FALSE, "sondectl stop");
+  assert_advice (SONDE_CLIENT_ERROR, SONDE_CLIENT_ERROR_NO_SUCH_SESSION, FALSE, "sondectl list");
+  assert_advice (SONDE_CLIENT_ERROR, SONDE_CLIENT_ERROR_LIMIT_EXCEEDED, FALSE, "sondectl stop");
 }
 
 static void
@@ -56,8 +58,8 @@ test_bus (void)
 static void
 test_rest (void)
 {
-  assert_advice (SONDE_SERVICE_ERROR, SONDE_SERVICE_ERROR_INVALID_OPTION, FALSE, NULL);
-  assert_advice (SONDE_SERVICE_ERROR, SONDE_SERVICE_ERROR_FAILED, FALSE, NULL);
+  assert_advice (SONDE_CLIENT_ERROR, SONDE_CLIENT_ERROR_INVALID_OPTION, FALSE, NULL);
+  assert_advice (SONDE_CLIENT_ERROR, SONDE_CLIENT_ERROR_FAILED, FALSE, NULL);
   assert_advice (G_IO_ERROR, G_IO_ERROR_NOT_FOUND, FALSE, NULL);
 }
 

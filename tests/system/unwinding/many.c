@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Short-lived processes, with libraries loaded meanwhile, and one that works before and after:
- * many PROCESSES LOADS SAY HEAR FIRST SECOND WORKER ARGUMENT. After half and at the end it
- * writes a line to the FIFO SAY and waits for one from the FIFO HEAR. */
+ * many PROCESSES LOADS SAY HEAR FIRST SECOND WORKER ARGUMENT. After each quarter it
+ * writes its number to the FIFO SAY and waits for a line from the FIFO HEAR. */
 #include <dlfcn.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -33,11 +33,11 @@ load_library (const char *path)
 }
 
 static void
-pause_here (FILE *say, FILE *hear, const char *what)
+pause_here (FILE *say, FILE *hear, unsigned quarter)
 {
   char line[16];
 
-  fprintf (say, "%s\n", what);
+  fprintf (say, "%u\n", quarter);
   fflush (say);
   if (fgets (line, sizeof line, hear) == NULL)
     exit (1);
@@ -60,10 +60,9 @@ main (int argc, char **argv)
       run_program ("/bin/true", NULL);
       for (; n_loaded < n_loads * (i + 1) / n_processes; n_loaded++)
         load_library (argv[5 + n_loaded % 2]);
-      if (i == n_processes / 2)
-        pause_here (say, hear, "half");
+      if ((i + 1) * 4 / n_processes > i * 4 / n_processes)
+        pause_here (say, hear, (i + 1) * 4 / n_processes);
     }
-  pause_here (say, hear, "all");
   run_program (argv[7], argv[8]);
   return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Lets polkit ask for a password on the terminal. */
-#include "client/service/tty-agent.h"
+#include "client/library/tty-agent.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,7 @@
 /* The way to a sonded: the system bus, or one of our own. */
 #pragma once
 
-#include <gio/gio.h>
-
+#include "client/library/sonde-client.h"
 #include "sonde-profiler1-generated.h"
 
 typedef struct
@@ -14,22 +13,15 @@ typedef struct
   GSubprocess *daemon; /* NULL on the system bus */
   gboolean may_ask;    /* somebody can be asked for a password */
   GSubprocess *agent;  /* does so on this terminal; NULL if that is not for us */
+  GCancellable *closed;
 } SondeConnection;
-
-/* Whom polkit may ask for a password. */
-typedef enum
-{
-  SONDE_ASK_NOBODY,
-  SONDE_ASK_DESKTOP,  /* whoever sits at it: the agent of the session */
-  SONDE_ASK_TERMINAL, /* the same, or an agent on our terminal; nobody if standard input is none */
-} SondeAsk;
 
 /**
  * sonde_connection_open_bus:
  *
  * Reaches the system's service. Blocks: for start-up only.
  */
-SondeConnection *sonde_connection_open_bus (SondeAsk ask, GError **error);
+SondeConnection *sonde_connection_open_bus (SondeClientAsk ask, GError **error);
 
 /**
  * sonde_connection_open_embedded:
@@ -45,7 +37,8 @@ sonde_connection_open_embedded (const char *daemon_path, const char *worker_path
 /* For methods that polkit may ask somebody about. */
 GDBusCallFlags sonde_connection_call_flags (const SondeConnection *self);
 
-gboolean sonde_connection_is_embedded (const SondeConnection *self);
+/* Ends what goes on over it; a bus stays connected. Once is enough, more does not harm. */
+void sonde_connection_close (SondeConnection *self);
 
 /* Accepts NULL. */
 void sonde_connection_free (SondeConnection *self);

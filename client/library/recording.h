@@ -5,7 +5,7 @@
 #include <gio/gio.h>
 #include <gio/gunixfdlist.h>
 
-#include "client/service/connection.h"
+#include "client/library/connection.h"
 
 typedef struct SondeRecording SondeRecording;
 
@@ -18,22 +18,19 @@ typedef struct
   void (*control_opened) (int fd, const GError *error, gpointer user_data);
   /* Answer to sonde_recording_add_process(). @error NULL: it is being recorded. */
   void (*added) (const GError *error, gpointer user_data);
-  /* Answer to sonde_recording_refresh(); does not come once the session is over. */
+  /* Answer to sonde_recording_refresh(): newer figures, if there are any. */
   void (*refreshed) (gpointer user_data);
-  /* Comes once, last. @error NULL: everything that the session recorded was written. */
+  /* Comes once, last. @error NULL: everything that the session recorded was read. */
   void (*ended) (const GError *error, gpointer user_data);
-  /* Takes bytes of the capture if they are not for a file; FALSE with @error ends the session.
-   * They come after sonde_recording_read(). */
+  /* Takes bytes of the capture after sonde_recording_read(); FALSE with @error ends the session. */
   gboolean (*data) (const guint8 *bytes, gsize size_bytes, GError **error, gpointer user_data);
 } SondeRecordingHandler;
 
 /**
  * sonde_recording_new:
  * @connection: (transfer none): kept by the caller as long as the recording
- * @out_fd: (transfer none): where the capture goes; written to in blocking mode. -1: to @handler
  */
 SondeRecording *sonde_recording_new (SondeConnection *connection,
-                                     int out_fd,
                                      const SondeRecordingHandler *handler,
                                      gpointer user_data);
 void sonde_recording_free (SondeRecording *self); /* accepts NULL */
@@ -48,6 +45,9 @@ void sonde_recording_start (SondeRecording *self, GVariant *options, GUnixFDList
 
 /* Begins to read the capture for the handler, once the session has started. */
 void sonde_recording_read (SondeRecording *self);
+
+/* The same for a file. @fd: (transfer none): written to in blocking mode */
+void sonde_recording_save (SondeRecording *self, int fd);
 
 /* Once it has started. */
 void sonde_recording_open_control (SondeRecording *self);
@@ -70,7 +70,7 @@ guint64 sonde_recording_statistic (const SondeRecording *self, const char *key);
 /* "stopped", "duration", ..., or NULL if the service did not say. */
 const char *sonde_recording_reason (const SondeRecording *self);
 
-/* Bytes written so far. */
+/* Bytes read so far; of a file: written. */
 guint64 sonde_recording_bytes (const SondeRecording *self);
 
 /* Since the session started, in ns; 0 before. */

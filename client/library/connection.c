@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The way to a sonded: the system bus, or one of our own. */
-#include "client/service/connection.h"
+#include "client/library/connection.h"
 
 #include <errno.h>
 #include <gio/gunixconnection.h>
 #include <sys/socket.h>
 
 #include "client/base/fd.h"
-#include "client/service/service-error.h"
-#include "client/service/tty-agent.h"
+#include "client/library/tty-agent.h"
 #include "config.h"
 
 #define BUS_NAME     "org.sonde.Profiler1"
@@ -18,10 +17,19 @@
 /* GDBus' own default of 25 s is too short for somebody who is asked for a password. */
 #define CALL_TIMEOUT_MS G_MAXINT
 
+static SondeConnection *
+new_connection (void)
+{
+  SondeConnection *self = g_new0 (SondeConnection, 1);
+
+  self->closed = g_cancellable_new ();
+  return self;
+}
+
 static gboolean
 open_manager (SondeConnection *self, GError **error)
 {
-  (void) SONDE_SERVICE_ERROR; /* registers it */
+  (void) SONDE_CLIENT_ERROR; /* registers it */
   self->manager = sonde_dbus_manager_proxy_new_sync (
       self->bus,
       G_DBUS_PROXY_FLAGS_DO_NOT_LOAD_PROPERTIES | G_DBUS_PROXY_FLAGS_DO_NOT_CONNECT_SIGNALS,
@@ -33,9 +41,9 @@ open_manager (SondeConnection *self, GError **error)
 }
 
 SondeConnection *
-sonde_connection_open_bus (SondeAsk ask, GError **error)
+sonde_connection_open_bus (SondeClientAsk ask, GError **error)
 {
-  g_autoptr (SondeConnection) self = g_new0 (SondeConnection, 1);
+  g_autoptr (SondeConnection) self = new_connection ();
   g_autoptr (GError) failure = NULL;
   g_autofree char *owner = NULL;
 
@@ -58,8 +66,9 @@ sonde_connection_open_bus (SondeAsk ask, GError **error)
                    "The system bus has no service %s", BUS_NAME);
       return NULL;
     }
-  self->may_ask = ask == SONDE_ASK_DESKTOP || (ask == SONDE_ASK_TERMINAL && isatty (STDIN_FILENO));
-  if (self->may_ask && ask == SONDE_ASK_TERMINAL && getuid () != 0)
+  self->may_ask = ask == SONDE_CLIENT_ASK_DESKTOP
+                  || (ask == SONDE_CLIENT_ASK_TERMINAL && isatty (STDIN_FILENO));
+  if (self->may_ask && ask == SONDE_CLIENT_ASK_TERMINAL && getuid () != 0)
     self->agent = sonde_tty_agent_start ();
   return g_steal_pointer (&self);
 }
@@ -115,7 +124,7 @@ choose_path (const char *path, const char *variable, const char *installed)
 SondeConnection *
 sonde_connection_open_embedded (const char *daemon_path, const char *worker_path, GError **error)
 {
-  g_autoptr (SondeConnection) self = g_new0 (SondeConnection, 1);
+  g_autoptr (SondeConnection) self = new_connection ();
   int fds[2];
 
   daemon_path = choose_path (daemon_path, "SONDE_DAEMON", SONDE_LIBEXECDIR "/sonded");
@@ -148,10 +157,13 @@ sonde_connection_call_flags (const SondeConnection *self)
   return self->may_ask ? G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION : G_DBUS_CALL_FLAGS_NONE;
 }
 
-gboolean
-sonde_connection_is_embedded (const SondeConnection *self)
+void
+sonde_connection_close (SondeConnection *self)
 {
-  return self->daemon != NULL;
+  g_cancellable_cancel (self->closed);
+  sonde_tty_agent_stop (g_steal_pointer (&self->agent));
+  if (self->daemon != NULL && self->bus != NULL)
+    g_dbus_connection_close_sync (self->bus, NULL, NULL);
 }
 
 void
@@ -159,10 +171,9 @@ sonde_connection_free (SondeConnection *self)
 {
   if (self == NULL)
     return;
-  sonde_tty_agent_stop (self->agent);
+  sonde_connection_close (self);
   g_clear_object (&self->manager);
-  if (self->daemon != NULL && self->bus != NULL)
-    g_dbus_connection_close_sync (self->bus, NULL, NULL);
+  g_clear_object (&self->closed);
   g_clear_object (&self->bus);
   g_clear_object (&self->daemon);
   g_free (self);

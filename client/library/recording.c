@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* One session seen by its owner: asks for it, keeps its capture, waits for its end. */
-#include "client/service/recording.h"
+#include "client/library/recording.h"
 
 #include <errno.h>
 #include <glib-unix.h>
@@ -33,6 +33,7 @@ struct SondeRecording
   guint finished_id; /* signal subscription */
   guint watch_id;    /* of the service's name */
   gulong closed_id;
+  gulong given_up_id;
   guint capture_source;
   guint grace_source;
 
@@ -152,9 +153,18 @@ connection_closed (GDBusConnection *bus, gboolean remote, GError *error, gpointe
   service_gone (user_data);
 }
 
+/* By our own side: nothing of what is still to come matters. */
+static void
+connection_given_up (GCancellable *closed, gpointer user_data)
+{
+  SondeRecording *self = user_data;
+
+  fail (self, g_error_new (G_IO_ERROR, G_IO_ERROR_CLOSED, "The connection was closed"));
+  end (self);
+}
+
 SondeRecording *
 sonde_recording_new (SondeConnection *connection,
-                     int out_fd,
                      const SondeRecordingHandler *handler,
                      gpointer user_data)
 {
@@ -163,7 +173,7 @@ sonde_recording_new (SondeConnection *connection,
   self->connection = connection;
   self->handler = handler;
   self->user_data = user_data;
-  self->out_fd = out_fd;
+  self->out_fd = -1;
   self->capture_fd = -1;
   self->buffer = g_malloc (READ_BYTES);
   self->cancellable = g_cancellable_new ();
@@ -174,6 +184,8 @@ sonde_recording_new (SondeConnection *connection,
       G_DBUS_SIGNAL_FLAGS_NONE, session_finished, self, NULL);
   self->closed_id
       = g_signal_connect (connection->bus, "closed", G_CALLBACK (connection_closed), self);
+  self->given_up_id
+      = g_signal_connect (connection->closed, "cancelled", G_CALLBACK (connection_given_up), self);
   if (connection->name != NULL)
     self->watch_id = g_bus_watch_name_on_connection (connection->bus, connection->name,
                                                      G_BUS_NAME_WATCHER_FLAGS_NONE, NULL,
@@ -191,6 +203,7 @@ sonde_recording_free (SondeRecording *self)
   g_clear_object (&self->cancellable);
   g_dbus_connection_signal_unsubscribe (self->connection->bus, self->finished_id);
   g_clear_signal_handler (&self->closed_id, self->connection->bus);
+  g_clear_signal_handler (&self->given_up_id, self->connection->closed);
   g_clear_handle_id (&self->watch_id, g_bus_unwatch_name);
   g_clear_handle_id (&self->capture_source, g_source_remove);
   g_clear_handle_id (&self->grace_source, g_source_remove);
@@ -231,7 +244,7 @@ deliver (SondeRecording *self, const guint8 *bytes, gsize size)
 {
   GError *error = NULL;
 
-  if (self->handler->data == NULL)
+  if (self->out_fd >= 0)
     return write_all (self, bytes, size);
   self->bytes += size;
   if (self->handler->data (bytes, size, &error, self->user_data))
@@ -278,6 +291,13 @@ sonde_recording_read (SondeRecording *self)
   if (self->capture_source == 0 && self->capture_fd >= 0)
     self->capture_source
         = g_unix_fd_add (self->capture_fd, G_IO_IN | G_IO_HUP | G_IO_ERR, capture_ready, self);
+}
+
+void
+sonde_recording_save (SondeRecording *self, int fd)
+{
+  self->out_fd = fd;
+  sonde_recording_read (self);
 }
 
 /* Returns: a descriptor, or -1 */
@@ -366,8 +386,6 @@ profile_ready (GObject *source, GAsyncResult *result, gpointer user_data)
 
   self->path = g_steal_pointer (&path);
   self->start_us = g_get_monotonic_time ();
-  if (self->handler->data == NULL)
-    sonde_recording_read (self);
   sonde_dbus_session_proxy_new (
       self->connection->bus,
       G_DBUS_PROXY_FLAGS_DO_NOT_LOAD_PROPERTIES | G_DBUS_PROXY_FLAGS_DO_NOT_CONNECT_SIGNALS,
@@ -469,14 +487,17 @@ statistics_ready (GObject *source, GAsyncResult *result, gpointer user_data)
       = g_dbus_connection_call_finish (G_DBUS_CONNECTION (source), result, &error);
   g_autoptr (GVariant) value = NULL;
 
+  if (g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
+    return; /* self may be gone */
+  if (reply != NULL)
+    g_variant_get (reply, "(v)", &value);
   /* after Finished the object is gone, and better figures are here */
-  if (reply == NULL || self->reason != NULL)
-    return;
-  g_variant_get (reply, "(v)", &value);
-  if (!g_variant_is_of_type (value, G_VARIANT_TYPE ("a{st}")))
-    return;
-  g_clear_pointer (&self->statistics, g_variant_unref);
-  self->statistics = g_steal_pointer (&value);
+  if (value != NULL && self->reason == NULL
+      && g_variant_is_of_type (value, G_VARIANT_TYPE ("a{st}")))
+    {
+      g_clear_pointer (&self->statistics, g_variant_unref);
+      self->statistics = g_steal_pointer (&value);
+    }
   self->handler->refreshed (self->user_data);
 }
 
@@ -484,7 +505,10 @@ void
 sonde_recording_refresh (SondeRecording *self)
 {
   if (self->session == NULL || self->reason != NULL)
-    return;
+    {
+      self->handler->refreshed (self->user_data);
+      return;
+    }
   g_dbus_connection_call (
       self->connection->bus, self->connection->name, self->path, "org.freedesktop.DBus.Properties",
       "Get", g_variant_new ("(ss)", SESSION_INTERFACE, "Statistics"), G_VARIANT_TYPE ("(v)"),
