@@ -50,9 +50,9 @@ def test_overlay(system):
     """The container is gone when its names are looked for: only the layers are still there."""
     os.makedirs(system.path('layer'))
     os.makedirs(system.path('inside'))
-    script = (f'cd {shlex.quote(system.folder)} && mount -t tmpfs none inside && mkdir inside/up inside/work inside/root && '
-              f'mount -t overlay overlay -o lowerdir=$PWD/layer,upperdir=$PWD/inside/up,workdir=$PWD/inside/work inside/root && '
-              'inside/root/')
+    script = (f'cd {shlex.quote(system.folder)} && mount -t tmpfs none inside && mkdir inside/up inside/work inside/app && '
+              f'mount -t overlay overlay -o lowerdir=$PWD/layer,upperdir=$PWD/inside/up,workdir=$PWD/inside/work inside/app && '
+              'inside/app/')
     for name, option in (('noted', '-Wl,--build-id'), ('plain', '-Wl,--build-id=none')):
         build(system, 'layer/' + name, 'in_a_container', option)
         capture, _ = system.record(f'{name}.syscap', '--no-symbols', '--', 'unshare', '-m', 'sh', '-c', f'{script}{name} 2')
