@@ -92,9 +92,10 @@ if has_suite system; then
     libsysprof-4 libjson-glib-1.0-0 libunwind8) || echo "test: no libsysprof"
 fi
 
-playwright=
-if has_suite web; then
-  playwright=$("$root/tests/lib/get-playwright.sh" "$base/playwright") || exit 1
+# Readers of exports, and what drives the browser.
+judges=
+if has_suite web system; then
+  judges=$("$root/tests/lib/get-judges.sh" "$base/judges") || ! has_suite web || exit 1
 fi
 
 # A machine that cannot be made is a failure: who asks for it wants it tested.
@@ -105,7 +106,7 @@ if has_suite systemd-vm; then
   machine=$("$root/tests/lib/make-machine.sh" "$base/machine") || exit 1
 fi
 
-CC=gcc make_build plain -Dsysprof_capture_dir="$sysprof" -Dvm_machine="$machine" -Dplaywright_dir="$playwright"
+CC=gcc make_build plain -Dsysprof_capture_dir="$sysprof" -Dvm_machine="$machine" -Djudges_dir="$judges"
 CC=gcc make_build sanitize -Db_sanitize=address,undefined -Db_lundef=false
 CC=clang make_build clang
 if "$with_aarch64"; then

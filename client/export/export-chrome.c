@@ -61,21 +61,29 @@ append_text (GString *out, const char *key, const char *text)
 
 /* --- what is told --- */
 
+/* Not one event with a duration: where one function follows another, the sum of its start and
+ * duration is not the other's start, to the last bit of a reader's floating-point numbers. */
 static void
-write_slice (const SondeExportSlice *slice, gpointer user_data)
+write_slice (Trace *self, const char *phase, const SondeExportSlice *slice)
 {
-  Trace *self = user_data;
   const SondeFunction *function = sonde_export_source_function (self->source, slice->function);
-  GString *out = begin_event (self, "X", slice->pid, slice->tid, slice->start_ns);
-  gint64 duration_ns;
+  GString *out = begin_event (self, phase, slice->pid, slice->tid, slice->time_ns);
 
-  if (__builtin_sub_overflow (slice->end_ns, slice->start_ns, &duration_ns))
-    duration_ns = G_MAXINT64;
-  g_string_append (out, ",\"dur\":");
-  append_us (out, duration_ns);
   append_text (out, "name", function->name);
   append_text (out, "cat", function->module[0] != '\0' ? function->module : "code");
   end_event (self);
+}
+
+static void
+begin_slice (const SondeExportSlice *slice, gpointer user_data)
+{
+  write_slice (user_data, "B", slice);
+}
+
+static void
+end_slice (const SondeExportSlice *slice, gpointer user_data)
+{
+  write_slice (user_data, "E", slice);
 }
 
 /* The stack of an event. */
@@ -233,10 +241,11 @@ sonde_export_chrome (SondeExportSource *source,
   static const SondeExportFuncs funcs = {
     .sample = write_sample, .allocation = write_allocation, .mark = write_mark, .value = write_value
   };
+  static const SondeExportSliceHandler slice_handler = { begin_slice, end_slice };
   Trace trace = { .source = source, .output = output };
   g_autoptr (SondeCallTree) stacks = sonde_call_tree_new ();
   g_autoptr (SondeExportSlices) slices
-      = sonde_export_slices_new (sonde_export_source_interval_ns (source), write_slice, &trace);
+      = sonde_export_slices_new (sonde_export_source_interval_ns (source), &slice_handler, &trace);
 
   trace.stacks = stacks;
   trace.slices = slices;

@@ -6,22 +6,17 @@
 
 typedef struct
 {
-  guint32 function;
-  gint64 start_ns;
-} Open;
-
-typedef struct
-{
   gint32 pid;
   gint32 tid;
   gint64 last_ns;
-  GArray *open; /* Open, outermost first */
+  gint64 told_ns; /* no time that is told is earlier */
+  GArray *open;   /* guint32: functions, outermost first */
 } Thread;
 
 struct SondeExportSlices
 {
   gint64 interval_ns;
-  SondeExportSliceFunc func;
+  const SondeExportSliceHandler *handler;
   gpointer user_data;
   GHashTable *threads; /* pid << 32 | tid, in their place → Thread */
 };
@@ -53,12 +48,14 @@ thread_equal (gconstpointer a, gconstpointer b)
 }
 
 SondeExportSlices *
-sonde_export_slices_new (gint64 interval_ns, SondeExportSliceFunc func, gpointer user_data)
+sonde_export_slices_new (gint64 interval_ns,
+                         const SondeExportSliceHandler *handler,
+                         gpointer user_data)
 {
   SondeExportSlices *self = g_new0 (SondeExportSlices, 1);
 
   self->interval_ns = interval_ns;
-  self->func = func;
+  self->handler = handler;
   self->user_data = user_data;
   self->threads = g_hash_table_new_full (thread_hash, thread_equal, thread_free, NULL);
   return self;
@@ -73,17 +70,27 @@ sonde_export_slices_free (SondeExportSlices *self)
   g_free (self);
 }
 
+/* The slice at a depth of the thread. */
+static SondeExportSlice
+slice_at (const Thread *thread, guint depth)
+{
+  return (SondeExportSlice){ .pid = thread->pid,
+                             .tid = thread->tid,
+                             .function = g_array_index (thread->open, guint32, depth),
+                             .depth = depth,
+                             .time_ns = thread->told_ns };
+}
+
 /* Ends all but the outermost @n_stay. */
 static void
-close_slices (SondeExportSlices *self, Thread *thread, guint n_stay, gint64 time_ns)
+end_slices (SondeExportSlices *self, Thread *thread, guint n_stay, gint64 time_ns)
 {
+  thread->told_ns = MAX (thread->told_ns, time_ns);
   for (guint i = thread->open->len; i > n_stay; i--)
     {
-      const Open *open = &g_array_index (thread->open, Open, i - 1);
-      SondeExportSlice slice = { thread->pid, thread->tid,    open->function,
-                                 i - 1,       open->start_ns, MAX (time_ns, open->start_ns) };
+      SondeExportSlice slice = slice_at (thread, i - 1);
 
-      self->func (&slice, self->user_data);
+      self->handler->end (&slice, self->user_data);
     }
   g_array_set_size (thread->open, n_stay);
 }
@@ -120,21 +127,24 @@ sonde_export_slices_add (SondeExportSlices *self, const SondeExportStack *sample
       thread = g_new0 (Thread, 1);
       *thread = key;
       thread->last_ns = time_ns;
-      thread->open = g_array_new (FALSE, FALSE, sizeof (Open));
+      thread->told_ns = time_ns;
+      thread->open = g_array_new (FALSE, FALSE, sizeof (guint32));
       g_hash_table_add (self->threads, thread);
     }
   time_ns = MAX (time_ns, thread->last_ns);
   if (was_away (self, thread, time_ns))
-    close_slices (self, thread, 0, end_of (self, thread));
+    end_slices (self, thread, 0, end_of (self, thread));
   while (n_same < thread->open->len && n_same < sample->n_frames
-         && g_array_index (thread->open, Open, n_same).function == sample->functions[n_same])
+         && g_array_index (thread->open, guint32, n_same) == sample->functions[n_same])
     n_same++;
-  close_slices (self, thread, n_same, time_ns);
+  end_slices (self, thread, n_same, time_ns);
   for (gsize i = n_same; i < sample->n_frames; i++)
+    g_array_append_val (thread->open, sample->functions[i]);
+  for (guint i = n_same; i < thread->open->len; i++)
     {
-      Open open = { sample->functions[i], time_ns };
+      SondeExportSlice slice = slice_at (thread, i);
 
-      g_array_append_val (thread->open, open);
+      self->handler->begin (&slice, self->user_data);
     }
   thread->last_ns = time_ns;
 }
@@ -147,5 +157,5 @@ sonde_export_slices_end (SondeExportSlices *self)
 
   g_hash_table_iter_init (&iter, self->threads);
   while (g_hash_table_iter_next (&iter, NULL, &thread))
-    close_slices (self, thread, 0, end_of (self, thread));
+    end_slices (self, thread, 0, end_of (self, thread));
 }

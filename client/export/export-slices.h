@@ -19,16 +19,21 @@ typedef struct
   gint32 tid;
   guint32 function;
   guint depth; /* 0: outermost */
-  gint64 start_ns;
-  gint64 end_ns; /* not before the start */
+  gint64 time_ns;
 } SondeExportSlice;
 
-/* Told when it ends: those within others before them. */
-typedef void (*SondeExportSliceFunc) (const SondeExportSlice *slice, gpointer user_data);
+/* Beginnings and ends nest for each thread, and their times do not go back. An end is not told
+ * before a sample, or the end of all, shows it. */
+typedef struct
+{
+  void (*begin) (const SondeExportSlice *slice, gpointer user_data);
+  void (*end) (const SondeExportSlice *slice, gpointer user_data);
+} SondeExportSliceHandler;
 
 /* @interval_ns: between samples of a thread that runs */
-SondeExportSlices *
-sonde_export_slices_new (gint64 interval_ns, SondeExportSliceFunc func, gpointer user_data);
+SondeExportSlices *sonde_export_slices_new (gint64 interval_ns,
+                                            const SondeExportSliceHandler *handler,
+                                            gpointer user_data);
 void sonde_export_slices_free (SondeExportSlices *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeExportSlices, sonde_export_slices_free)
 

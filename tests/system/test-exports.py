@@ -3,6 +3,7 @@
 """Other programs read what sondectl exports, to the sample: test-exports.py BUILD SOURCE"""
 
 import collections
+import glob
 import json
 import os
 import re
@@ -11,6 +12,10 @@ import subprocess
 import sys
 
 from system import System, check
+
+CHROMIUM = '/usr/bin/chromium'
+NAME = '_PyEval_EvalFrameDefault'  # the program is in it most of the time
+PERIOD_NS = 1000000
 
 PROGRAM = '''
 import json
@@ -23,50 +28,147 @@ main()
 '''
 
 
-def install_packages(system, source):
-    """Those of tests/export, at the versions in its lock file; why not, or None."""
-    folder = system.path('node')
-    if not shutil.which('npm'):
-        return 'npm is not there'
-    os.mkdir(folder)
-    for name in ('package.json', 'package-lock.json'):
-        shutil.copy(os.path.join(source, 'tests/export', name), folder)
-    result = subprocess.run(['npm', 'ci', '--ignore-scripts', '--no-audit', '--no-fund'], cwd=folder, capture_output=True,
-                            text=True, timeout=120, check=False)
-    return None if result.returncode == 0 else 'npm ci: ' + result.stderr.strip().split('\n')[-1]
+def find_judges():
+    """The folder that tests/lib/get-judges.sh filled, or why there is none."""
+    folder = os.environ.get('JUDGES_DIR')
+    if folder and os.path.exists(f'{folder}/installed-lock.json'):
+        return folder, None
+    return None, 'the packages of tests/judges are not there'
+
+
+class Exports:
+    """Exports of one capture, and what others say of them."""
+
+    def __init__(self, system, source):
+        self.system = system
+        self.scripts = os.path.join(source, 'tests/judges')
+        self.schema = os.path.join(source, 'client/export/perfetto.proto')
+        self.judges, self.obstacle = find_judges()
+        self.environment = {**os.environ, 'HOME': system.folder, 'PPROF_TMPDIR': system.folder}
+
+    def write(self, form):
+        path = self.system.path(form)
+        if not os.path.exists(path):
+            self.system.sondectl('export', '-f', form, '-o', path, self.system.path('x.syscap'))
+        return path
+
+    def run(self, *command, **options):
+        result = subprocess.run(command, cwd=self.judges, env=self.environment, capture_output=True, text=True, timeout=180,
+                                check=False, **options)
+        check(result.returncode == 0, f'{command[0]}: {result.stderr}')
+        return result.stdout
+
+    def find(self, pattern):
+        """A program among the judges' Debian packages."""
+        found = glob.glob(f'{self.judges}/debian/{pattern}') if self.judges else []
+        return found[0] if found else None
+
+    def judge(self, name, test, obstacle=None):
+        if obstacle or self.obstacle:
+            self.system.skip(name, obstacle or self.obstacle)
+            return
+        with self.system.case(name):
+            test()
+
+    def check_with_node(self, form):
+        return json.loads(self.run('node', f'{self.scripts}/check.mjs', form, self.write(form)))
+
+    def open_in_speedscope(self, *forms):
+        lines = self.run('node', f'{self.scripts}/speedscope.mjs', *map(self.write, forms)).splitlines()
+        return dict(zip(forms, map(json.loads, lines)))
+
+    def ask_firefox_profiler(self, *command):
+        program = 'node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js'
+        return self.run('node', program, *command)
+
+
+def read_numbers(pattern, text):
+    return {int(number) for number in re.findall(pattern, text)}
+
+
+def check_perfetto(text, total):
+    """What it refers to was told: stacks, frames and names."""
+    n_samples = len(re.findall(r'^  perf_sample \{', text, re.M))
+    check(n_samples == total, f'{n_samples} samples')
+    check(len(re.findall(r'^  track_event \{', text, re.M)) > 10 and NAME in text, 'counters or names are missing')
+    for table, reference in (('callstacks', r'callstack_iid: (\d+)'), ('frames', r'frame_ids: (\d+)'),
+                             ('function_names', r'function_name_id: (\d+)'), ('mappings', r'mapping_id: (\d+)')):
+        told = read_numbers(rf'{table} \{{\s+iid: (\d+)', text)
+        missing = read_numbers(reference, text) - told
+        check(told and not missing, f'{table}: {sorted(missing)[:5]} of {len(told)}')
 
 
 def main():
-    system = System(8)
+    system = System(13)
     source = sys.argv[2]
     capture, _ = system.record('x.syscap', '--counters', 'cpu,memory,process', '--', '/usr/bin/python3', '-c', PROGRAM)
     report = json.loads(system.sondectl('report', '--json', '-l', '0', system.path('x.syscap')))
     total = sum(process['total'] for process in report['processes'])
     check(total == capture.counts['SAMPLE'], 'the report has all samples')
     system.note(f'{total} samples')
-    obstacle = install_packages(system, source)
+    exports = Exports(system, source)
+    export = exports.write
 
-    def export(form, *arguments):
-        path = system.path(form)
-        system.sondectl('export', '-f', form, '-o', path, *arguments, system.path('x.syscap'))
-        return path
+    def check_total(form):
+        found = exports.check_with_node(form)
+        check(found['total'] == total, f"{found['total']} samples")
+        check(NAME in found['names'], 'names are missing')
 
-    def check_with_node(form):
-        name = f'{form} is read by what others wrote, or keeps their rules'
-        if obstacle:
-            system.skip(name, obstacle)
-            return
-        with system.case(name):
-            result = subprocess.run(['node', os.path.join(source, 'tests/export/check.mjs'), form, export(form)],
-                                    cwd=system.path('node'), capture_output=True, text=True, timeout=60, check=False)
-            check(result.returncode == 0, result.stderr)
-            found = json.loads(result.stdout)
-            check(found['total'] == total, f"{found['total']} samples")
-            check('_PyEval_EvalFrameDefault' in found['names'], 'names are missing')
+    def check_speedscope():
+        for form, found in exports.open_in_speedscope('speedscope', 'folded', 'pprof', 'perf-script').items():
+            check(NAME in found['names'] and any(NAME in row for row in found['shown']), f'{form}: names are missing')
+            weights = {}
+            for profile in found['profiles']:
+                weights[profile['unit']] = weights.get(profile['unit'], 0) + profile['total']
+            system.note(f'speedscope reads {form} as {weights}')
+            if form == 'pprof':
+                check(weights == {'nanoseconds': total * PERIOD_NS}, f'{form}: {weights}')
+            elif form != 'perf-script':  # of which it makes spans of time
+                check(weights == {'none': total}, f'{form}: {weights}')
 
-    check_with_node('speedscope')
-    check_with_node('pprof')
-    check_with_node('firefox')
+    def check_firefox_profiler():
+        shutil.copy(export('firefox'), system.path('firefox.json'))
+        exports.ask_firefox_profiler('load', system.path('firefox.json'))
+        try:
+            threads = json.loads(exports.ask_firefox_profiler('thread', 'list', '--json', '--limit', '0'))['threads']
+            trees = [json.loads(exports.ask_firefox_profiler('thread', 'samples', '--json', '--include-idle', '--thread',
+                                                             thread['threadHandle'])) for thread in threads]
+        finally:
+            exports.ask_firefox_profiler('stop', '--all')
+        found = sum(tree['categoryBreakdown']['totalSamples'] for tree in trees)
+        check(found == total, f'{found} samples in {len(threads)} threads')
+        names = [function['name'] for tree in trees for function in tree['topFunctionsByTotal']]
+        check(any(NAME in name for name in names), f'names are missing: {names[:20]}')
+
+    def check_chrome():
+        found = exports.check_with_node('chrome')
+        with open(export('chrome'), encoding='utf-8') as file:
+            n_begun = sum(event['ph'] == 'B' for event in json.load(file)['traceEvents'])
+        check(found['slices'] == n_begun > 50 and NAME in found['names'], f"{found['slices']} slices of {n_begun}")
+
+    exports.judge('speedscope\'s schema accepts the file, with all samples', lambda: check_total('speedscope'))
+    exports.judge('speedscope opens four formats and shows all samples',
+                  check_speedscope, None if os.path.exists(CHROMIUM) else 'chromium is not there')
+    exports.judge('npm\'s pprof-format reads all samples', lambda: check_total('pprof'))
+    exports.judge('the rules of the Firefox Profiler\'s types are kept', lambda: check_total('firefox'))
+    exports.judge('the Firefox Profiler reads all samples', check_firefox_profiler)
+    exports.judge('Chrome\'s developer tools nest all slices', check_chrome)
+
+    pprof = exports.find('usr/lib/go-*/pkg/tool/*/pprof')
+
+    def check_go():
+        text = exports.run(pprof, '-symbolize=none', '-sample_index=samples', '-top', '-nodefraction=0', '-nodecount=0', export('pprof'))
+        check(f'100% of {total} total' in text and NAME in text, text[:400])
+
+    exports.judge('Go\'s pprof counts all samples', check_go, None if pprof else 'golang is not there')
+
+    flamegraph = exports.find('usr/share/perl5/Devel/NYTProf/flamegraph.pl')
+
+    def check_flamegraph():
+        picture = exports.run('perl', flamegraph, export('folded'))
+        check(f'<title>all ({total:,} samples, 100%)</title>' in picture and NAME in picture, picture[:2000])
+
+    exports.judge('flamegraph.pl draws all samples', check_flamegraph, None if flamegraph else 'flamegraph.pl is not there')
 
     with system.case('folded stacks add up'):
         stacks = collections.Counter()
@@ -98,7 +200,7 @@ def main():
               'a caller is missing')
         counters = {event['name'] for event in trace['traceEvents'] if event['ph'] == 'C'}
         check({'Memory/Used', 'CPU Percent/Combined'} <= counters, f'{counters}')
-        check(phases['X'] > 50 and all(event['dur'] >= 0 for event in trace['traceEvents'] if event['ph'] == 'X'), 'slices')
+        check(phases['B'] == phases['E'] > 50, 'slices')
 
     name = "Google's protoc takes the packets of Perfetto apart"
     if not shutil.which('protoc'):
@@ -106,11 +208,10 @@ def main():
     else:
         with system.case(name):
             with open(export('perfetto'), 'rb') as file:
-                text = subprocess.run(['protoc', '--decode_raw'], stdin=file, capture_output=True, text=True, check=True).stdout
-            # perf_sample and track_event of TracePacket
-            n_samples, n_events = text.count('\n  66 {\n'), text.count('\n  11 {\n')
-            check(n_samples == total, f'{n_samples} samples')
-            check(n_events > 10 and '_PyEval_EvalFrameDefault' in text, f'{n_events} values of counters')
+                text = subprocess.run(['protoc', f'--proto_path={os.path.dirname(exports.schema)}', '--decode=sonde.perfetto.Trace',
+                                       exports.schema], stdin=file, capture_output=True, text=True, check=True).stdout
+            check(not re.search(r'^ *\d+[:{ ]', text, re.M), 'there are fields without names')
+            check_perfetto(text, total)
 
     name = 'Graphviz draws the graph'
     if not shutil.which('dot'):
@@ -118,7 +219,7 @@ def main():
     else:
         with system.case(name):
             drawing = system.run('dot', '-Tsvg', export('dot'))
-            check('_PyEval_EvalFrameDefault' in drawing and '</svg>' in drawing, 'nothing is drawn')
+            check(NAME in drawing and '</svg>' in drawing, 'nothing is drawn')
 
     system.finish()
 

@@ -189,8 +189,9 @@ tells_chrome_of_everything (void)
   g_assert_cmpuint (count_events (events, "C", "Memory/Used"), ==, 2);
   g_assert_cmpuint (count_events (events, "C", "CPU \"%\"/All"), ==,
                     1); /* the other is no number */
-  g_assert_cmpuint (count_events (events, "X", "main"), ==, 1);
-  g_assert_cmpuint (count_events (events, "X", NULL), ==, 4);
+  g_assert_cmpuint (count_events (events, "B", "main"), ==, 1);
+  g_assert_cmpuint (count_events (events, "B", NULL), ==, 4);
+  g_assert_cmpuint (count_events (events, "E", NULL), ==, 4);
   /* main, two below it, and the other process's */
   g_assert_cmpuint (json_object_get_size (frames), ==, 4);
   g_assert_cmpstr (
@@ -379,11 +380,20 @@ leaves_a_file_as_it_was (void)
 /* --- slices --- */
 
 static void
-append_slice (const SondeExportSlice *slice, gpointer user_data)
+append_begin (const SondeExportSlice *slice, gpointer user_data)
 {
-  g_string_append_printf (user_data, "%d:%u@%u %d-%d\n", slice->tid, slice->function, slice->depth,
-                          (int) slice->start_ns, (int) slice->end_ns);
+  g_string_append_printf (user_data, "%d:%u@%u %d-\n", slice->tid, slice->function, slice->depth,
+                          (int) slice->time_ns);
 }
+
+static void
+append_end (const SondeExportSlice *slice, gpointer user_data)
+{
+  g_string_append_printf (user_data, "%d:%u@%u -%d\n", slice->tid, slice->function, slice->depth,
+                          (int) slice->time_ns);
+}
+
+static const SondeExportSliceHandler slice_handler = { append_begin, append_end };
 
 static void
 add_slices (SondeExportSlices *slices, gint32 tid, gint64 time_ns, guint32 outer, guint32 inner)
@@ -400,7 +410,7 @@ static void
 makes_slices_of_samples (void)
 {
   g_autoptr (GString) text = g_string_new (NULL);
-  g_autoptr (SondeExportSlices) slices = sonde_export_slices_new (10, append_slice, text);
+  g_autoptr (SondeExportSlices) slices = sonde_export_slices_new (10, &slice_handler, text);
 
   add_slices (slices, 1, 100, 1, 2);
   add_slices (slices, 2, 100, 1, 2);
@@ -408,14 +418,16 @@ makes_slices_of_samples (void)
   add_slices (slices, 1, 105, 1, 2); /* a little late */
   add_slices (slices, 1, 500, 1, 2); /* it was away */
   g_assert_cmpstr (text->str, ==,
-                   "1:2@1 100-110\n"
-                   "1:3@1 110-110\n"
-                   "1:2@1 110-120\n"
-                   "1:1@0 100-120\n");
+                   "1:1@0 100-\n1:2@1 100-\n"
+                   "2:1@0 100-\n2:2@1 100-\n"
+                   "1:2@1 -110\n1:3@1 110-\n"
+                   "1:3@1 -110\n1:2@1 110-\n"
+                   "1:2@1 -120\n1:1@0 -120\n"
+                   "1:1@0 500-\n1:2@1 500-\n");
   g_string_truncate (text, 0);
   sonde_export_slices_end (slices);
-  g_assert_nonnull (strstr (text->str, "1:2@1 500-510\n1:1@0 500-510\n"));
-  g_assert_nonnull (strstr (text->str, "2:2@1 100-110\n2:1@0 100-110\n"));
+  g_assert_nonnull (strstr (text->str, "1:2@1 -510\n1:1@0 -510\n"));
+  g_assert_nonnull (strstr (text->str, "2:2@1 -110\n2:1@0 -110\n"));
 }
 
 static void
@@ -423,7 +435,7 @@ survives_any_time (void)
 {
   static const gint64 times[] = { G_MININT64, 0, G_MAXINT64, -1, G_MAXINT64, G_MININT64 };
   g_autoptr (GString) text = g_string_new (NULL);
-  g_autoptr (SondeExportSlices) slices = sonde_export_slices_new (1000000, append_slice, text);
+  g_autoptr (SondeExportSlices) slices = sonde_export_slices_new (1000000, &slice_handler, text);
 
   for (gsize i = 0; i < G_N_ELEMENTS (times); i++)
     add_slices (slices, 1, times[i], 1, (guint32) i);

@@ -9,7 +9,7 @@ import {join} from 'node:path';
 
 const CHROMIUM = '/usr/bin/chromium';
 
-const require = createRequire(join(process.env.PLAYWRIGHT_DIR, 'node_modules', 'x.js'));
+const require = createRequire(join(process.env.JUDGES_DIR, 'node_modules', 'x.js'));
 const {chromium} = require('playwright-core');
 export const axePath = require.resolve('axe-core/axe.min.js');
 

@@ -122,5 +122,16 @@ function checkFirefox(bytes) {
   return { total, names: [...names], counters: profile.counters.map(({ category, name }) => `${category}/${name}`) };
 }
 
-const checks = { firefox: checkFirefox, speedscope: checkSpeedscope, pprof: checkPprof };
-console.log(JSON.stringify(checks[format](fs.readFileSync(file))));
+// What Chrome's developer tools make of it: the slices of each thread, as entries that nest.
+async function checkChrome(bytes) {
+  const { TraceModel } = await import(path.join(process.cwd(), 'node_modules/@paulirish/trace_engine/models/trace/trace.js'));
+  const model = TraceModel.Model.createWithAllHandlers();
+  await model.parse(JSON.parse(bytes).traceEvents);
+  const { data } = model.parsedTrace();
+  const threads = [...data.Renderer.processes.values()].flatMap((process) => [...process.threads.values()]);
+  const entries = threads.flatMap((thread) => thread.entries);
+  return { slices: entries.length, names: [...new Set(entries.map((entry) => entry.name))] };
+}
+
+const checks = { chrome: checkChrome, firefox: checkFirefox, speedscope: checkSpeedscope, pprof: checkPprof };
+console.log(JSON.stringify(await checks[format](fs.readFileSync(file))));
