@@ -15,8 +15,8 @@
 #define NS_PER_S  INT64_C (1000000000)
 #define NS_PER_US INT64_C (1000)
 
-/* Between two looks while waiting: at first about what a reader needs to empty a part of a ring; then
- * longer, as each look costs as much as many events. */
+/* Between two looks while waiting: at first about what a reader needs to empty a part of a ring;
+ * then longer, as each look costs as much as many events. */
 #define MIN_WAIT_STEP_NS (50 * NS_PER_US)
 #define MAX_WAIT_STEP_NS (400 * NS_PER_US)
 
@@ -184,6 +184,12 @@ sonde_ring_writer_check_wanted (const SondeRingWriter *self)
     return -EAGAIN;
 
   return 0;
+}
+
+const uint32_t *
+sonde_ring_writer_pause_word (const SondeRingWriter *self)
+{
+  return self->is_native ? &self->header->is_paused : NULL;
 }
 
 static bool

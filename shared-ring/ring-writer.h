@@ -106,6 +106,10 @@ SondeWriter *sonde_ring_writer_frames (SondeRingWriter *self);
  */
 int sonde_ring_writer_check_wanted (const SondeRingWriter *self);
 
+/* The word that is not 0 while the session is paused, or NULL if this ring has none: to be looked
+ * at in place, in the process that opened the ring, until it is closed. */
+const uint32_t *sonde_ring_writer_pause_word (const SondeRingWriter *self);
+
 /* The writer's own account: frames committed, and losses. Both pointers may be NULL. */
 void
 sonde_ring_writer_count (const SondeRingWriter *self, uint64_t *n_frames, SondeRingLosses *losses);

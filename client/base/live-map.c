@@ -63,6 +63,12 @@ home (const SondeLiveMap *self, guint64 address)
   return (gsize) sonde_hash (self->seed, address) & (self->n_slots - 1);
 }
 
+void
+sonde_live_map_prefetch (const SondeLiveMap *self, guint64 address)
+{
+  __builtin_prefetch (&self->slots[home (self, address)]);
+}
+
 /* The slot that holds @address, or the empty one where it belongs. */
 static gsize
 find (const SondeLiveMap *self, guint64 address)

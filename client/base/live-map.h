@@ -31,6 +31,9 @@ gboolean sonde_live_map_put (SondeLiveMap *self, const SondeLiveBlock *block, So
 /* FALSE if there is none. The map has one owner. */
 gboolean sonde_live_map_take (SondeLiveMap *self, guint64 address, SondeLiveBlock *block);
 
+/* To be said some time before the map is asked for @address: by then the processor has it. */
+void sonde_live_map_prefetch (const SondeLiveMap *self, guint64 address);
+
 gboolean sonde_live_map_has (const SondeLiveMap *self, guint64 address);
 
 gsize sonde_live_map_size (const SondeLiveMap *self);

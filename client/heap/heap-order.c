@@ -3,6 +3,7 @@
 #include "client/heap/heap-order.h"
 
 #define CAPACITY_BYTES (2 * SONDE_HEAP_ORDER_WINDOW_BYTES)
+#define FORESEEN       8 /* frames: as long as memory takes to answer */
 
 /* Where a frame is. */
 typedef struct
@@ -14,6 +15,7 @@ typedef struct
 struct SondeHeapOrder
 {
   SondeHeapFrameFunc func;
+  SondeHeapFrameFunc foresee;
   gpointer user_data;
   GByteArray *frames; /* at most CAPACITY_BYTES, and a frame */
   GByteArray *spare;  /* empty */
@@ -25,11 +27,12 @@ struct SondeHeapOrder
 };
 
 SondeHeapOrder *
-sonde_heap_order_new (SondeHeapFrameFunc func, gpointer user_data)
+sonde_heap_order_new (SondeHeapFrameFunc func, SondeHeapFrameFunc foresee, gpointer user_data)
 {
   SondeHeapOrder *self = g_new0 (SondeHeapOrder, 1);
 
   self->func = func;
+  self->foresee = foresee;
   self->user_data = user_data;
   self->frames = g_byte_array_new ();
   self->spare = g_byte_array_new ();
@@ -155,6 +158,8 @@ hand_on (SondeHeapOrder *self, gsize keep_bytes)
       const Entry *entry = &g_array_index (self->entries, Entry, n);
       const SondeFrame *frame = frame_at (self, entry);
 
+      if (n + FORESEEN < self->entries->len)
+        self->foresee (frame_at (self, entry + FORESEEN), self->user_data);
       if (entry->time_ns < self->newest_ns)
         self->n_late++;
       self->newest_ns = MAX (self->newest_ns, entry->time_ns);

@@ -23,7 +23,9 @@ typedef struct SondeHeapOrder SondeHeapOrder;
 /* @frame: valid during the call */
 typedef void (*SondeHeapFrameFunc) (const SondeFrame *frame, gpointer user_data);
 
-SondeHeapOrder *sonde_heap_order_new (SondeHeapFrameFunc func, gpointer user_data);
+/* @foresee: told of a frame shortly before @func, to fetch from memory what that will look at. */
+SondeHeapOrder *
+sonde_heap_order_new (SondeHeapFrameFunc func, SondeHeapFrameFunc foresee, gpointer user_data);
 void sonde_heap_order_free (SondeHeapOrder *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeHeapOrder, sonde_heap_order_free)
 

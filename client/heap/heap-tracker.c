@@ -212,6 +212,15 @@ end_block (SondeHeapTracker *self, const SondeLiveBlock *block, gint64 time_ns)
   return amount;
 }
 
+void
+sonde_heap_tracker_foresee (const SondeHeapTracker *self, gint32 pid, guint64 address)
+{
+  const Heap *heap = g_hash_table_lookup (self->heaps, GINT_TO_POINTER (pid));
+
+  if (heap != NULL)
+    sonde_live_map_prefetch (heap->live, address);
+}
+
 static Heap *
 ensure_heap (SondeHeapTracker *self, gint32 pid)
 {

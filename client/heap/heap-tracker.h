@@ -90,6 +90,9 @@ guint32 sonde_heap_tracker_ensure_thread (SondeHeapTracker *self, gint32 pid, gi
 guint32 sonde_heap_tracker_add_stack (SondeHeapTracker *self, gboolean counts);
 guint32 sonde_heap_tracker_n_stacks (const SondeHeapTracker *self);
 
+/* Fetches from memory what an event of that block will look at, a few events before it is told. */
+void sonde_heap_tracker_foresee (const SondeHeapTracker *self, gint32 pid, guint64 address);
+
 /* @event: of a free, stack is not 0 if it is part of the sums */
 void sonde_heap_tracker_take (SondeHeapTracker *self, const SondeHeapEvent *event);
 

@@ -22,6 +22,7 @@ struct SondeHeap
   SondeCallTree *paths; /* below the root numbers of processes, below them locations; no weights */
   GArray *numbers;      /* guint32: number of the stack that ends at a node of paths, + 1; or 0 */
   GArray *ends;         /* guint32: node of paths where a stack ends, by its number */
+  GArray *known;        /* guint32: number of a stack, by its number in the model */
   GArray *newest_ids;   /* guint32: the newest path, which the next one often shares for the most */
   GArray *newest_nodes; /* guint32 */
   GArray *functions;    /* guint32: of all locations, outermost first, after the end */
@@ -73,8 +74,9 @@ find_end (SondeHeap *self, const SondeModelAllocation *allocation)
   return node;
 }
 
+/* The stack with the allocation's process and locations. */
 static guint32
-ensure_stack (SondeHeap *self, const SondeModelAllocation *allocation)
+add_stack_of (SondeHeap *self, const SondeModelAllocation *allocation)
 {
   guint32 node = find_end (self, allocation);
   guint32 *number;
@@ -89,6 +91,20 @@ ensure_stack (SondeHeap *self, const SondeModelAllocation *allocation)
       g_array_append_val (self->ends, node);
     }
   return *number - 1;
+}
+
+static guint32
+ensure_stack (SondeHeap *self, const SondeModelAllocation *allocation)
+{
+  if (allocation->is_new_stack)
+    {
+      guint32 stack = add_stack_of (self, allocation);
+
+      if (allocation->stack >= self->known->len)
+        g_array_set_size (self->known, allocation->stack + 1);
+      g_array_index (self->known, guint32, allocation->stack) = stack;
+    }
+  return g_array_index (self->known, guint32, allocation->stack);
 }
 
 static void
@@ -123,6 +139,16 @@ take_life (const SondeModelLife *life, gpointer user_data)
   else
     event.size_bytes = SONDE_HEAP_EVENT_ENDED;
   sonde_heap_tracker_take (self->tracker, &event);
+}
+
+static void
+foresee_frame (const SondeFrame *frame, gpointer user_data)
+{
+  const SondeHeap *self = user_data;
+
+  if (frame->type == SONDE_FRAME_ALLOCATION)
+    sonde_heap_tracker_foresee (self->tracker, frame->pid,
+                                ((const SondeFrameAllocation *) frame)->address);
 }
 
 static void
@@ -181,10 +207,11 @@ sonde_heap_new (const SondeHeapOptions *options, gint64 start_ns)
   self->start_ns = start_ns;
   self->model = sonde_capture_model_new (&funcs, self);
   self->tracker = sonde_heap_tracker_new (&tracker_options);
-  self->order = sonde_heap_order_new (take_frame, self);
+  self->order = sonde_heap_order_new (take_frame, foresee_frame, self);
   self->paths = sonde_call_tree_new ();
   self->numbers = g_array_new (FALSE, TRUE, sizeof (guint32));
   self->ends = g_array_new (FALSE, FALSE, sizeof (guint32));
+  self->known = g_array_new (FALSE, FALSE, sizeof (guint32));
   self->newest_ids = g_array_new (FALSE, FALSE, sizeof (guint32));
   self->newest_nodes = g_array_new (FALSE, FALSE, sizeof (guint32));
   return self;
@@ -202,6 +229,7 @@ sonde_heap_free (SondeHeap *self)
   sonde_call_tree_free (self->paths);
   g_array_unref (self->numbers);
   g_array_unref (self->ends);
+  g_array_unref (self->known);
   g_array_unref (self->newest_ids);
   g_array_unref (self->newest_nodes);
   g_clear_pointer (&self->functions, g_array_unref);

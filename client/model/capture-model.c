@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "client/base/id-map.h"
+#include "client/model/frame-text.h"
 #include "client/model/jit-names.h"
 #include "client/model/ledger-counters.h"
 #include "client/model/model-counters.h"
+#include "client/model/stack-cache.h"
 #include "client/model/stack-memo.h"
-
-#define JIT_ADDRESS_END 0xF000000000000000ull
 
 /* The address space of one pid. */
 typedef struct
@@ -47,7 +47,8 @@ struct SondeCaptureModel
   SondeEmbeddedFiles *files;
   SondeLedgerCounters ledger;
   SondeModelCounters *counters;
-  GArray *stack; /* guint32: the sample at hand */
+  GArray *stack;           /* guint32: the sample at hand */
+  SondeStackCache *stacks; /* of allocations */
   guint64 n_samples;
   guint64 n_allocations;
   gint64 first_ns;
@@ -82,6 +83,7 @@ sonde_capture_model_new (const SondeModelFuncs *funcs, gpointer user_data)
   self->metadata = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   self->files = sonde_embedded_files_new ();
   self->stack = g_array_new (FALSE, FALSE, sizeof (guint32));
+  self->stacks = sonde_stack_cache_new ();
   sonde_ledger_counters_init (&self->ledger);
   self->counters = sonde_model_counters_new ();
   return self;
@@ -101,6 +103,7 @@ sonde_capture_model_free (SondeCaptureModel *self)
   sonde_jit_names_free (self->jit_names);
   g_hash_table_unref (self->metadata);
   g_array_unref (self->stack);
+  sonde_stack_cache_free (self->stacks);
   sonde_embedded_files_free (self->files);
   sonde_ledger_counters_clear (&self->ledger);
   sonde_model_counters_free (self->counters);
@@ -163,17 +166,6 @@ notice_exec (SondeCaptureModel *self, Space *space, const SondeFrameMap *frame)
   space->vdso = frame->start;
 }
 
-/* Behind the path's NUL there may be "@" and a build id. */
-static const char *
-find_build_id (const SondeFrameMap *frame)
-{
-  gsize size = frame->frame.len - sizeof *frame;
-  gsize path_size = strlen (frame->path) + 1;
-
-  /* the last byte of the frame is NUL, as frame-check knows */
-  return path_size < size && frame->path[path_size] == '@' ? frame->path + path_size + 1 : NULL;
-}
-
 /* The state of a process may be told more than once, and build ids only later. */
 static gboolean
 is_told_again (SondeCaptureModel *self,
@@ -192,7 +184,7 @@ is_told_again (SondeCaptureModel *self,
 static void
 add_map (SondeCaptureModel *self, const SondeFrameMap *frame)
 {
-  const char *build_id = find_build_id (frame);
+  const char *build_id = sonde_frame_build_id (frame);
   Space *space = ensure_space (self, frame->frame.pid);
   SondeMapping *old = find_mapping (space, frame->start);
   SondeMapping *mapping;
@@ -249,12 +241,6 @@ add_fork (SondeCaptureModel *self, const SondeFrameFork *frame)
 
       child->process = sonde_process_list_ensure (self->processes, frame->child, cmdline);
     }
-}
-
-static gboolean
-is_jit_address (guint64 address)
-{
-  return address >= SONDE_JIT_ADDRESS_BASE && address < JIT_ADDRESS_END;
 }
 
 static guint32
@@ -328,23 +314,19 @@ locate (guint64 address, gboolean in_kernel, gboolean is_caller, gpointer user_d
 {
   const Locator *self = user_data;
 
-  if (is_jit_address (address))
+  if (sonde_jit_names_cover (address) || in_kernel)
     return locate_shared (self->model, address, in_kernel);
-  if (in_kernel)
-    return locate_shared (self->model, address, TRUE);
   return locate_user (self->model, self->space, self->pid,
                       is_caller && address > 0 ? address - 1 : address);
 }
 
 /* Fills self->stack, outermost first. */
 static void
-locate_stack (
-    SondeCaptureModel *self, gint32 pid, const guint8 *addrs, guint n_addrs, gboolean is_caller)
+locate_stack (SondeCaptureModel *self, gint32 pid, const SondeFrameStack *stack)
 {
   Locator locator = { self, find_space (self, pid), pid };
-  SondeFrameStack stack = { addrs, n_addrs, is_caller, locator.space->generation };
 
-  sonde_stack_memo_locate (locator.space->memo, &stack, locate, &locator, self->stack);
+  sonde_stack_memo_locate (locator.space->memo, stack, locate, &locator, self->stack);
 }
 
 /* The number of the process that @pid is now. */
@@ -363,6 +345,8 @@ add_sample (SondeCaptureModel *self, const SondeFrameSample *frame)
 {
   SondeModelSample sample
       = { .process = current_process (self, frame->frame.pid), .tid = frame->tid };
+  SondeFrameStack stack = { (const guint8 *) frame + sizeof *frame, frame->n_addrs, FALSE,
+                            find_space (self, frame->frame.pid)->generation };
 
   if (self->n_samples++ == 0)
     self->first_ns = self->last_ns = frame->frame.time_ns;
@@ -371,12 +355,32 @@ add_sample (SondeCaptureModel *self, const SondeFrameSample *frame)
   if (self->funcs.sample == NULL)
     return;
 
-  locate_stack (self, frame->frame.pid, (const guint8 *) frame + sizeof *frame, frame->n_addrs,
-                FALSE);
+  locate_stack (self, frame->frame.pid, &stack);
   sample.time_ns = frame->frame.time_ns;
   sample.locations = (const guint32 *) (void *) self->stack->data;
   sample.n_locations = self->stack->len;
   self->funcs.sample (&sample, self->user_data);
+}
+
+static void
+find_stack (SondeCaptureModel *self,
+            const SondeFrameAllocation *frame,
+            SondeModelAllocation *allocation)
+{
+  SondeFrameStack stack = { (const guint8 *) frame + sizeof *frame, frame->n_addrs, TRUE,
+                            find_space (self, frame->frame.pid)->generation };
+  SondeKnownStack known;
+
+  allocation->is_new_stack
+      = !sonde_stack_cache_lookup (self->stacks, allocation->process, &stack, &known);
+  if (allocation->is_new_stack)
+    {
+      locate_stack (self, frame->frame.pid, &stack);
+      sonde_stack_cache_add (self->stacks, allocation->process, &stack, self->stack, &known);
+    }
+  allocation->stack = known.number;
+  allocation->locations = known.locations;
+  allocation->n_locations = known.n_locations;
 }
 
 static void
@@ -394,13 +398,8 @@ add_allocation (SondeCaptureModel *self, const SondeFrameAllocation *frame)
   self->n_allocations++;
   if (self->funcs.allocation == NULL)
     return;
-
-  g_array_set_size (self->stack, 0);
   if (frame->size_bytes > 0)
-    locate_stack (self, frame->frame.pid, (const guint8 *) frame + sizeof *frame, frame->n_addrs,
-                  TRUE);
-  allocation.locations = (const guint32 *) (void *) self->stack->data;
-  allocation.n_locations = self->stack->len;
+    find_stack (self, frame, &allocation);
   self->funcs.allocation (&allocation, self->user_data);
 }
 

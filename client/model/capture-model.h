@@ -60,6 +60,8 @@ typedef struct
   gint64 size_bytes;        /* above 0: allocated; 0: freed */
   const guint32 *locations; /* outermost first; none for what was freed */
   gsize n_locations;
+  guint32 stack;         /* number of process and locations together, of what was allocated */
+  gboolean is_new_stack; /* that number was not told before, or of another stack */
 } SondeModelAllocation;
 
 typedef enum

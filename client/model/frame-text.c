@@ -56,19 +56,27 @@ append_addresses (GString *out, const void *addrs, guint n_addrs)
     }
 }
 
+const char *
+sonde_frame_build_id (const SondeFrameMap *frame)
+{
+  gsize size = frame->frame.len - sizeof *frame;
+  gsize path_size = strlen (frame->path) + 1;
+
+  /* the last byte of the frame is NUL, as frame-check knows */
+  return path_size < size && frame->path[path_size] == '@' ? frame->path + path_size + 1 : NULL;
+}
+
 static void
 append_map (GString *out, const SondeFrameMap *frame)
 {
-  gsize path_len = strlen (frame->path);
-  const char *build_id = frame->path + path_len + 1;
-  const char *end = (const char *) frame + frame->frame.len;
+  const char *build_id = sonde_frame_build_id (frame);
 
   g_string_append_printf (out, " start=" HEX " end=" HEX " offset=" HEX, frame->start, frame->end,
                           frame->offset);
   g_string_append_printf (out, " inode=%" G_GUINT64_FORMAT, (guint64) frame->inode);
   append_string (out, "path", frame->path, -1);
-  if (build_id < end && *build_id == '@')
-    append_string (out, "build-id", build_id + 1, end - build_id - 1);
+  if (build_id != NULL)
+    append_string (out, "build-id", build_id, -1);
 }
 
 static void

@@ -8,6 +8,13 @@
 
 typedef struct SondeJitNames SondeJitNames;
 
+/* Whether @address is a made-up one. */
+static inline gboolean
+sonde_jit_names_cover (guint64 address)
+{
+  return address >= SONDE_JIT_ADDRESS_BASE && address < 0xF000000000000000u;
+}
+
 SondeJitNames *sonde_jit_names_new (void);
 void sonde_jit_names_free (SondeJitNames *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeJitNames, sonde_jit_names_free)

@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "client/base/id-map.h"
+#include "client/model/jit-names.h"
 #include "client/model/ledger-counters.h"
 #include "client/base/text.h"
-
-#define JIT_ADDRESS_END 0xF000000000000000ull
 
 /* What a pid has shown so far. */
 enum
@@ -89,7 +88,7 @@ check_addresses (SondeLedgerCheck *self, const void *addrs, guint n_addrs)
       guint32 known;
 
       memcpy (&address, (const guint8 *) addrs + i * sizeof address, sizeof address);
-      if (address < SONDE_JIT_ADDRESS_BASE || address >= JIT_ADDRESS_END
+      if (!sonde_jit_names_cover (address)
           || sonde_id_map_lookup (self->jit_names, address, &known))
         continue;
       if (self->n_jit_unnamed++ == 0)

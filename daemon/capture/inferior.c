@@ -36,6 +36,16 @@ struct SondeInferior
   uint64_t recent[N_RECENT];
 };
 
+/* At once: one that is gone soon takes its name with it. */
+static void
+ask_for_process (SondeInferior *self, gint64 now_ns)
+{
+  SondeProcess *process = sonde_tracker_process (self->parts->tracker, self->pid, now_ns);
+
+  if (process != NULL)
+    sonde_tracker_is_known (self->parts->tracker, process, now_ns);
+}
+
 SondeInferior *
 sonde_inferior_new (SondeInferiorParts *parts, int32_t pid, gint64 now_ns)
 {
@@ -47,6 +57,7 @@ sonde_inferior_new (SondeInferiorParts *parts, int32_t pid, gint64 now_ns)
   self->counters = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   self->names = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, g_free);
   self->addresses = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
+  ask_for_process (self, now_ns);
 
   return self;
 }
@@ -229,7 +240,8 @@ sonde_inferior_settle (SondeInferior *self, gint64 now_ns, gboolean is_over)
     return;
   if (!sonde_tracker_is_ready (parts->tracker, process, now_ns) && !is_over)
     return;
-  sonde_recorder_process (parts->recorder, process, now_ns);
+  /* Before its first event, and before what the kernel told of since then, such as an exec. */
+  sonde_recorder_process (parts->recorder, process, self->since_ns);
   if (!sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN))
     look_up (self, process);
 }

@@ -186,7 +186,7 @@ limit_reach_calls (const char *name)
     g_dbus_connection_call (bus, "org.sonde.Profiler1", "/org/sonde/Profiler1",
                             "org.sonde.Profiler1.Manager", "Profile",
                             g_variant_new_parsed ("({'system': <true>},)"), NULL,
-                            G_DBUS_CALL_FLAGS_NONE, -1, NULL, on_answered, &n_calls[0]);
+                            G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, on_answered, &n_calls[0]);
   sessions = bus_manager_call (bus, "ListSessions", NULL, NULL, &error);
   limit_assert_refusal (error, name);
   polkit_answer_delay (FALSE);

@@ -18,8 +18,8 @@ try_start (GDBusConnection *bus, const char *member, GVariant *options, GUnixFDL
 
   answer = g_dbus_connection_call_with_unix_fd_list_sync (
       bus, "org.sonde.Profiler1", MATRIX_MANAGER_PATH, MATRIX_MANAGER, member,
-      g_variant_new ("(@a{sv})", options), NULL, G_DBUS_CALL_FLAGS_NONE, -1, fds, &answer_fds, NULL,
-      &error);
+      g_variant_new ("(@a{sv})", options), NULL, G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, fds,
+      &answer_fds, NULL, &error);
   if (answer == NULL)
     return error;
   g_variant_get_child (answer, 0, "o", &session);

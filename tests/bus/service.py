@@ -10,11 +10,10 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
-from tap import Tap  # noqa: E402
+from tap import DEADLINE_S, Tap  # noqa: E402
 
 # Users of base-passwd, which every Debian has. Quotas count per user.
 USERS = (2, 3, 5, 6, 7, 8, 9, 10, 13, 33, 34, 38, 39, 65534)
-DEADLINE_S = 90  # polkitd stalls for a while on a loaded machine
 
 
 def wait_for(condition, what):
@@ -82,12 +81,12 @@ class Service(Tap):
 
     def run(self, user, *command, **options):
         process = self.start(user, *command, **options)
-        output, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=DEADLINE_S)
         return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
     def busctl(self, *arguments):
         return subprocess.run(['busctl', '--system', *arguments], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=60, check=True).stdout
+                              capture_output=True, text=True, timeout=DEADLINE_S, check=True).stdout
 
     def daemon_pid(self):
         """Of the sonded that has the name now."""

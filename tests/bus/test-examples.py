@@ -6,7 +6,7 @@ import os
 import re
 import signal
 
-from service import Service
+from service import DEADLINE_S, Service
 from tap import check
 
 CLIENTS = {'C': 'tests/bus/profile-pid', 'Python': 'docs/examples/profile-pid.py'}
@@ -47,7 +47,7 @@ def test_interrupt(service, client):
     profiler = service.start(user, client, str(burner.pid), '600')
     service.wait_running(user)
     profiler.send_signal(signal.SIGINT)
-    output, errors = profiler.communicate(timeout=60)
+    output, errors = profiler.communicate(timeout=DEADLINE_S)
     burner.kill()
     burner.communicate()
     check(profiler.returncode == 0, f'exit status {profiler.returncode}\n{output}{errors}')
@@ -60,7 +60,7 @@ def test_dead_service(service, client):
     profiler = service.start(user, client, str(burner.pid), '600')
     service.wait_running(user)
     os.kill(service.daemon_pid(), signal.SIGKILL)
-    output, errors = profiler.communicate(timeout=60)
+    output, errors = profiler.communicate(timeout=DEADLINE_S)
     burner.kill()
     burner.communicate()
     check(profiler.returncode == 1 and 'the service ended' in errors,

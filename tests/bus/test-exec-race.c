@@ -16,6 +16,8 @@
 enum
 {
   N_TRIES = 500,
+  N_MORE_TRIES = 1000, /* at most, until there was a race */
+  N_MEASURED = 4,
   N_TRIES_OF_USER = 5, /* what the start rate lets him do at once */
   MARGIN_US = 5000,    /* the exec comes at most so long before the call, or after its answer */
   RUN_NS = 5000000,    /* what the privileged program runs before we look for it: 100 samples */
@@ -114,7 +116,7 @@ send_call (Try *self)
       "Profile",
       g_variant_new_parsed ("({'targets': <[(%u, %h)]>, 'frequency': <uint32 20000>},)",
                             (guint32) self->pid, 0),
-      G_VARIANT_TYPE ("(oh)"), G_DBUS_CALL_FLAGS_NONE, -1, fds, NULL, on_profiled, self);
+      G_VARIANT_TYPE ("(oh)"), G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, fds, NULL, on_profiled, self);
   g_dbus_connection_flush_sync (self->bus, NULL, &error);
   g_assert_no_error (error);
 }
@@ -195,16 +197,17 @@ try_once (GDBusConnection *bus, uid_t uid, gint answer_us, Counts *counts)
   g_free (self.session);
 }
 
-/* How long Profile takes here, in µs: an exec in that time is in the midst of it. */
+/* How long Profile takes here when it is disturbed least, in µs: an exec in that time is in the
+ * midst of it. */
 static gint
 measure_answer (void)
 {
   uid_t uid = bus_next_uid ();
   g_autoptr (GDBusConnection) bus = bus_connect (uid);
   gint64 begin_us;
-  gint64 answer_us = 0;
+  gint64 answer_us = G_MAXINT;
 
-  for (guint i = 0; i < 2; i++) /* the first one wakes up the service */
+  for (guint i = 0; i < N_MEASURED; i++) /* the first one wakes up the service */
     {
       Try self = { .bus = bus };
 
@@ -213,7 +216,7 @@ measure_answer (void)
       begin_us = g_get_monotonic_time ();
       send_call (&self);
       bus_wait (is_answered, &self, "an answer to Profile");
-      answer_us = g_get_monotonic_time () - begin_us;
+      answer_us = MIN (answer_us, g_get_monotonic_time () - begin_us);
       g_assert_nonnull (self.session);
       close (self.capture);
       bus_end (self.pid, SIGKILL);
@@ -230,7 +233,12 @@ test_race (void)
   gint answer_us = measure_answer ();
   Counts counts = { 0 };
 
-  for (guint i = 0; i < n_tries; i += N_TRIES_OF_USER)
+  /* Whether an exec comes before or behind is for chance to say, and for what else the machine
+   * does. */
+  for (guint i = 0;
+       i < n_tries
+       || (i < n_tries + N_MORE_TRIES && (counts.n_granted == 0 || counts.n_refused == 0));
+       i += N_TRIES_OF_USER)
     {
       uid_t uid = bus_next_uid ();
       g_autoptr (GDBusConnection) bus = bus_connect (uid);
@@ -242,8 +250,8 @@ test_race (void)
       "%u tries with an exec from 5 ms before Profile until 5 ms after its answer, which "
       "takes %.1f ms: %u granted, %u of them with the exec before the answer, %u refused; "
       "%" G_GUINT64_FORMAT " frames",
-      n_tries, answer_us / 1e3, counts.n_granted, counts.n_early, counts.n_refused,
-      counts.n_frames);
+      counts.n_granted + counts.n_refused, answer_us / 1e3, counts.n_granted, counts.n_early,
+      counts.n_refused, counts.n_frames);
   g_assert_cmpuint (counts.n_found, ==, 0);
   /* Else this was no race. */
   g_assert_cmpuint (counts.n_granted, >, 0);

@@ -7,7 +7,7 @@ import re
 import subprocess
 import threading
 
-from service import Service, wait_for
+from service import DEADLINE_S, Service, wait_for
 from tap import check
 
 N_LINES, N_COLUMNS = 24, 80
@@ -31,7 +31,7 @@ class Help:
 
     def run(self, command):
         result = subprocess.run(['sh', '-c', command], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
-                                capture_output=True, text=True, timeout=120, check=False)
+                                capture_output=True, text=True, timeout=DEADLINE_S, check=False)
         check(result.returncode == 0, f'{command}: exit status {result.returncode}\n{result.stdout}{result.stderr}')
         return result.stdout
 

@@ -317,8 +317,8 @@ ask_all (GDBusConnection *bus, const char *session)
 {
   g_autoptr (GVariant) all = g_dbus_connection_call_sync (
       bus, "org.sonde.Profiler1", session, "org.freedesktop.DBus.Properties", "GetAll",
-      g_variant_new ("(s)", "org.sonde.Profiler1.Session"), NULL, G_DBUS_CALL_FLAGS_NONE, -1, NULL,
-      NULL);
+      g_variant_new ("(s)", "org.sonde.Profiler1.Session"), NULL, G_DBUS_CALL_FLAGS_NONE,
+      BUS_CALL_MS, NULL, NULL);
   g_autoptr (GVariant) sessions = bus_list_sessions (bus);
 
   g_assert_nonnull (all);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/lib/bus-client.h"
+#include "tests/lib/bus-user.h"
 #include "tests/lib/capture-summary.h"
 
 /* The daemon as it was before a session: that is what it must be like again. */
@@ -25,22 +25,29 @@ count_children (pid_t pid)
   return children->len;
 }
 
+/* A session with samples, from its start to its whole capture. */
+static void
+profile_once (GDBusConnection *bus, uid_t uid)
+{
+  g_autofree char *session = NULL;
+  pid_t target = bus_spawn (uid, BUS_CHILD_SPIN);
+  CaptureSummary summary;
+  int capture = -1;
+
+  bus_profile_pid (bus, target, NULL, &session, &capture);
+  bus_wait_samples (bus, session, 0);
+  g_variant_unref (bus_stop (bus, session));
+  capture_summary_read (&summary, capture, target);
+  capture_summary_assert_whole (&summary);
+  bus_end (target, SIGKILL);
+}
+
 /* One session runs first, so that what the daemon opens once is open. */
 static void
 daemon_init (Daemon *self)
 {
-  g_autofree char *session = NULL;
-  pid_t target = bus_spawn (0, BUS_CHILD_SPIN);
-  CaptureSummary summary;
-  int capture = -1;
-
   self->root = bus_connect (0);
-  bus_profile_pid (self->root, target,
-                   g_variant_new_parsed ("{'duration': <%t>}", (guint64) 300000), &session,
-                   &capture);
-  capture_summary_read (&summary, capture, target);
-  capture_summary_assert_whole (&summary);
-  bus_end (target, SIGKILL);
+  profile_once (self->root, 0);
   self->pid = bus_service_pid (self->root);
 }
 
@@ -76,19 +83,10 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Daemon, daemon_clear)
 static void
 assert_alive (Daemon *self)
 {
-  g_autofree char *session = NULL;
-  g_autoptr (GDBusConnection) bus = NULL;
   uid_t uid = bus_next_uid ();
-  pid_t target = bus_spawn (uid, BUS_CHILD_SPIN);
-  CaptureSummary summary;
-  int capture = -1;
+  g_autoptr (GDBusConnection) bus = bus_connect (uid);
 
-  bus = bus_connect (uid);
-  bus_profile_pid (bus, target, g_variant_new_parsed ("{'duration': <%t>}", (guint64) 300000),
-                   &session, &capture);
-  capture_summary_read (&summary, capture, target);
-  capture_summary_assert_whole (&summary);
-  bus_end (target, SIGKILL);
+  profile_once (bus, uid);
   g_assert_cmpint (bus_service_pid (self->root), ==, self->pid);
 }
 
@@ -117,7 +115,7 @@ test_worker_killed (void)
   bus_profile_pid (bus, target, NULL, &session, &capture);
   bus_watch_finished (&finished, bus, session);
   bus_wait (has_child, &daemon, "the worker");
-  g_usleep (500000);
+  bus_wait_count (bus, session, "stream-samples", 0);
   children = bus_list_children (daemon.pid);
   g_assert_cmpuint (children->len, ==, 1);
   kill (g_array_index (children, pid_t, 0), SIGKILL);
@@ -168,7 +166,7 @@ test_owner_leaves (void)
   daemon_remember (&daemon);
   bus = bus_connect (uid);
   bus_profile_pid (bus, target, NULL, &session, &capture);
-  g_usleep (300000);
+  bus_wait_samples (bus, session, 0);
   g_assert_true (g_dbus_connection_close_sync (bus, NULL, NULL));
 
   /* He may still read to the end what was recorded. */
@@ -202,7 +200,7 @@ assert_ends (GVariant *options,
   bus_watch_finished (&finished, bus, session);
   if (kill_target)
     {
-      g_usleep (300000);
+      bus_wait_samples (bus, session, 0);
       bus_end (target, SIGKILL);
     }
   if (close_capture)
@@ -223,8 +221,8 @@ assert_ends (GVariant *options,
 static void
 test_duration (void)
 {
-  assert_ends (g_variant_new_parsed ("{'duration': <%t>}", (guint64) 300000), BUS_CHILD_SPIN, FALSE,
-               FALSE, "duration");
+  assert_ends (g_variant_new_parsed ("{'duration': <%t>}", (guint64) 1000000), BUS_CHILD_SPIN,
+               FALSE, FALSE, "duration");
 }
 
 static void
@@ -305,7 +303,7 @@ test_flood (void)
       g_dbus_connection_call_with_unix_fd_list (
           bus, "org.sonde.Profiler1", "/org/sonde/Profiler1", "org.sonde.Profiler1.Manager",
           "Profile", g_variant_new_parsed ("({'system': <true>},)"), NULL, G_DBUS_CALL_FLAGS_NONE,
-          -1, NULL, NULL, count_answer, &flood);
+          BUS_CALL_MS, NULL, NULL, count_answer, &flood);
     }
   assert_alive (&daemon);
   bus_wait (is_over, &flood, "an answer to every call");

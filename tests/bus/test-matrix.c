@@ -56,7 +56,7 @@ introspect (GDBusConnection *bus, const char *path)
   g_autoptr (GError) error = NULL;
   g_autoptr (GVariant) answer = g_dbus_connection_call_sync (
       bus, "org.sonde.Profiler1", path, "org.freedesktop.DBus.Introspectable", "Introspect", NULL,
-      G_VARIANT_TYPE ("(s)"), G_DBUS_CALL_FLAGS_NONE, -1, NULL, &error);
+      G_VARIANT_TYPE ("(s)"), G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, &error);
   GDBusNodeInfo *node;
   const char *xml;
 
@@ -191,7 +191,7 @@ test_caller_gone (gconstpointer member)
   polkit_answer_delay (TRUE);
   g_dbus_connection_call (user, "org.sonde.Profiler1", MATRIX_MANAGER_PATH, MATRIX_MANAGER, member,
                           g_variant_new_parsed ("({'system': <true>},)"), NULL,
-                          G_DBUS_CALL_FLAGS_NONE, -1, NULL, NULL, NULL);
+                          G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, NULL, NULL);
   /* Its answer comes behind the other call, which waits for polkit then. */
   version = bus_get (user, MATRIX_MANAGER_PATH, MATRIX_MANAGER, "Version", NULL);
   g_assert_nonnull (version);

@@ -85,7 +85,7 @@ wait_arrived (Asker *self)
   g_dbus_connection_call (self->bus, "org.sonde.Profiler1", "/org/sonde/Profiler1",
                           "org.freedesktop.DBus.Properties", "Get",
                           g_variant_new ("(ss)", "org.sonde.Profiler1.Manager", "Version"), NULL,
-                          G_DBUS_CALL_FLAGS_NONE, -1, NULL, on_version, self);
+                          G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, on_version, self);
   bus_wait (has_version, self, "a call behind the others");
 }
 

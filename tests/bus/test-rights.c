@@ -53,7 +53,7 @@ ask (GDBusConnection *bus, const char *path, const char *name, GVariant *argumen
   if (g_str_equal (name, "GetAll"))
     answer = g_dbus_connection_call_sync (bus, "org.sonde.Profiler1", path,
                                           "org.freedesktop.DBus.Properties", "GetAll", arguments,
-                                          NULL, G_DBUS_CALL_FLAGS_NONE, -1, NULL, &error);
+                                          NULL, G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, &error);
   else if (g_ascii_isupper (name[0]) && arguments == NULL && strcmp (name, "State") == 0)
     answer = bus_session_get (bus, path, name, &error);
   else
@@ -294,7 +294,7 @@ test_silent_polkit (void)
   g_dbus_connection_call (asking.bus, "org.sonde.Profiler1", "/org/sonde/Profiler1",
                           "org.sonde.Profiler1.Manager", "Profile",
                           g_variant_new_parsed ("({'system': <true>},)"), NULL,
-                          G_DBUS_CALL_FLAGS_NONE, -1, NULL, take_refusal, &n_pending);
+                          G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, take_refusal, &n_pending);
   for (guint i = 0; i < 50; i++)
     {
       g_autofree char *listed = bus_list_paths (other.bus);

@@ -262,7 +262,7 @@ test_root_by_number (void)
   pid_t target = bus_spawn (bus_next_uid (), BUS_CHILD_SPIN);
 
   record_as_root (g_variant_new_parsed ("{'pids': <[%u]>, 'duration': <%t>}", (guint32) target,
-                                        (guint64) 500000),
+                                        (guint64) 2000000),
                   target);
   bus_end (target, SIGKILL);
 }
@@ -272,7 +272,7 @@ test_machine_for_root (void)
 {
   pid_t target = bus_spawn (bus_next_uid (), BUS_CHILD_SPIN);
 
-  record_as_root (g_variant_new_parsed ("{'system': <true>, 'duration': <%t>}", (guint64) 500000),
+  record_as_root (g_variant_new_parsed ("{'system': <true>, 'duration': <%t>}", (guint64) 2000000),
                   target);
   bus_end (target, SIGKILL);
 }

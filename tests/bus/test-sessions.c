@@ -14,7 +14,7 @@ get_manager_property (GDBusConnection *bus, const char *name)
   g_autoptr (GVariant) answer = g_dbus_connection_call_sync (
       bus, "org.sonde.Profiler1", "/org/sonde/Profiler1", "org.freedesktop.DBus.Properties", "Get",
       g_variant_new ("(ss)", "org.sonde.Profiler1.Manager", name), G_VARIANT_TYPE ("(v)"),
-      G_DBUS_CALL_FLAGS_NONE, -1, NULL, &error);
+      G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, &error);
   GVariant *value = NULL;
 
   g_assert_no_error (error);

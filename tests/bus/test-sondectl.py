@@ -155,7 +155,7 @@ def test_list(sondectl):
     stopped = sondectl.run(user, 'stop', str(number))
     burner.kill()
     burner.communicate()
-    recording.communicate(timeout=60)
+    recording.communicate(timeout=DEADLINE_S)
     service.note(own.stdout)
     check(re.search(rf'^ *{number}  \S+ +running ', own.stdout, re.M), own.stdout)
     check(other.stdout == 'No sessions.\n', f'others see {other.stdout}')
@@ -197,7 +197,7 @@ def test_attach(sondectl):
     wait_for(lambda: os.path.exists(late) and os.path.getsize(late), 'the copy of a live session')
     stopped = sondectl.run(0, 'stop', path)
     check_status(stopped, 0)
-    check(copy.wait(timeout=30) == 0, 'the copy of a live session failed')
+    check(copy.wait(timeout=DEADLINE_S) == 0, 'the copy of a live session failed')
     check_status(sondectl.run(0, 'verify', late), 0)
     check_status(sondectl.run(0, 'attach', path, '-o', over), 0)
     with open(over, 'rb') as one, open(stopped.stdout.splitlines()[1], 'rb') as other:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 
-from service import Service, wait_for
+from service import DEADLINE_S, Service, wait_for
 from tap import check
 
 N_ROUNDS = 5
@@ -50,7 +50,7 @@ def start_recording(service, pid, name, seconds):
 
 
 def finish_recording(recording):
-    output, errors = recording.communicate(timeout=60)
+    output, errors = recording.communicate(timeout=DEADLINE_S)
     check(recording.returncode == 0, f'{output}{errors}')
     return output + errors
 
@@ -78,7 +78,7 @@ def test_stalls(service):
                       for i in range(N_AT_ONCE)]
         wait_for(lambda: not is_waiting(service.daemon_pid()), 'sonded leaves the file system alone')
         logs += ''.join(map(finish_recording, recordings))
-    p99_ms = float(re.search(r'p99_ms=(\S+)', ping.communicate(timeout=60)[0])[1])
+    p99_ms = float(re.search(r'p99_ms=(\S+)', ping.communicate(timeout=DEADLINE_S)[0])[1])
     service.note(f'{N_ROUNDS * N_AT_ONCE} sessions of a program on a stalled file system')
     service.note(f'bench stall p99_ms={p99_ms}')
     samples = [int(n.replace(',', '')) for n in re.findall(r'Recorded ([\d,]+) samples', logs)]

@@ -187,7 +187,7 @@ daemon_init (Daemon *self, const char *worker)
   answer = g_dbus_connection_call_with_unix_fd_list_sync (
       self->bus, NULL, "/org/sonde/Profiler1", "org.sonde.Profiler1.Manager", "Profile",
       g_variant_new_parsed ("({'launch': <true>, 'event': <'none'>},)"), G_VARIANT_TYPE ("(oh)"),
-      G_DBUS_CALL_FLAGS_NONE, -1, NULL, &fds, NULL, &error);
+      G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, &fds, NULL, &error);
   g_assert_no_error (error);
   g_variant_get (answer, "(oh)", &self->session, NULL);
   self->capture = g_unix_fd_list_get (fds, 0, &error);
@@ -220,9 +220,9 @@ static void
 stop (Daemon *self)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GVariant) answer
-      = g_dbus_connection_call_sync (self->bus, NULL, self->session, "org.sonde.Profiler1.Session",
-                                     "Stop", NULL, NULL, G_DBUS_CALL_FLAGS_NONE, -1, NULL, &error);
+  g_autoptr (GVariant) answer = g_dbus_connection_call_sync (
+      self->bus, NULL, self->session, "org.sonde.Profiler1.Session", "Stop", NULL, NULL,
+      G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, &error);
 
   g_assert_no_error (error);
   g_assert_nonnull (answer);

@@ -9,7 +9,7 @@ import {pathToFileURL} from 'node:url';
 const require = createRequire(path.join(process.cwd(), 'package.json'));
 const {chromium} = require('playwright-core');
 const PAGE = path.join(path.dirname(require.resolve('speedscope/package.json')), 'dist/release/index.html');
-const WAIT_MS = 60000;
+const WAIT_MS = 180000;
 
 // As speedscope's own command line does it: the file is text of a script, which the page runs.
 async function load(page, file) {

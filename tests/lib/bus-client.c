@@ -72,7 +72,7 @@ bus_has_name (GDBusConnection *bus, const char *name)
   answer = g_dbus_connection_call_sync (bus, "org.freedesktop.DBus", "/org/freedesktop/DBus",
                                         "org.freedesktop.DBus", "NameHasOwner",
                                         g_variant_new ("(s)", name), G_VARIANT_TYPE ("(b)"),
-                                        G_DBUS_CALL_FLAGS_NONE, -1, NULL, &error);
+                                        G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, &error);
   g_assert_no_error (error);
   g_variant_get (answer, "(b)", &has_owner);
   return has_owner;
@@ -142,8 +142,8 @@ bus_profile (GDBusConnection *bus,
 
   answer = g_dbus_connection_call_with_unix_fd_list_sync (
       bus, SERVICE, MANAGER_PATH, SERVICE ".Manager", "Profile",
-      g_variant_new ("(@a{sv})", options), G_VARIANT_TYPE ("(oh)"), G_DBUS_CALL_FLAGS_NONE, -1, fds,
-      &answer_fds, NULL, error);
+      g_variant_new ("(@a{sv})", options), G_VARIANT_TYPE ("(oh)"), G_DBUS_CALL_FLAGS_NONE,
+      BUS_CALL_MS, fds, &answer_fds, NULL, error);
   if (answer == NULL)
     return FALSE;
 
@@ -191,7 +191,7 @@ bus_session_call (GDBusConnection *bus,
 {
   return g_dbus_connection_call_with_unix_fd_list_sync (
       bus, SERVICE, session, SERVICE ".Session", method, arguments, NULL, G_DBUS_CALL_FLAGS_NONE,
-      -1, fds, NULL, NULL, error);
+      BUS_CALL_MS, fds, NULL, NULL, error);
 }
 
 GVariant *
@@ -213,8 +213,8 @@ bus_get (
 
   answer = g_dbus_connection_call_sync (bus, SERVICE, path, "org.freedesktop.DBus.Properties",
                                         "Get", g_variant_new ("(ss)", interface, name),
-                                        G_VARIANT_TYPE ("(v)"), G_DBUS_CALL_FLAGS_NONE, -1, NULL,
-                                        error);
+                                        G_VARIANT_TYPE ("(v)"), G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS,
+                                        NULL, error);
   if (answer != NULL)
     g_variant_get (answer, "(v)", &value);
   return value;
@@ -248,7 +248,7 @@ bus_service_pid (GDBusConnection *bus)
   answer = g_dbus_connection_call_sync (bus, "org.freedesktop.DBus", "/org/freedesktop/DBus",
                                         "org.freedesktop.DBus", "GetConnectionUnixProcessID",
                                         g_variant_new ("(s)", SERVICE), G_VARIANT_TYPE ("(u)"),
-                                        G_DBUS_CALL_FLAGS_NONE, -1, NULL, &error);
+                                        G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, &error);
   g_assert_no_error (error);
   g_variant_get (answer, "(u)", &pid);
   return (pid_t) pid;
@@ -311,7 +311,7 @@ wake_up (gpointer user_data)
 void
 bus_wait (BusCondition done, gpointer user_data, const char *what)
 {
-  gint64 deadline = g_get_monotonic_time () + 30 * G_USEC_PER_SEC;
+  gint64 deadline = g_get_monotonic_time () + BUS_DEADLINE_S * G_USEC_PER_SEC;
   guint timer = g_timeout_add (5, wake_up, NULL);
 
   while (!done (user_data))

@@ -6,6 +6,11 @@
 #include <gio/gunixfdlist.h>
 #include <sys/types.h>
 
+/* What an answer and what bus_wait() waits for may take, only so that a hang ends: the 25 s of
+ * GDBus pass at times before a loaded machine has started the service and polkitd. */
+#define BUS_DEADLINE_S 180
+#define BUS_CALL_MS    (BUS_DEADLINE_S * 1000)
+
 /* What a child made by bus_spawn() does. */
 typedef enum
 {
@@ -90,7 +95,7 @@ guint bus_count_fds (pid_t pid);
  * the last session is put away. Returns how many descriptors. */
 guint bus_wait_at_rest (pid_t pid);
 
-/* Iterates the main context until @done (@user_data), and fails the test after half a minute. */
+/* Iterates the main context until @done (@user_data), and fails the test after BUS_DEADLINE_S. */
 typedef gboolean (*BusCondition) (gpointer user_data);
 void bus_wait (BusCondition done, gpointer user_data, const char *what);
 

@@ -29,7 +29,7 @@ bus_manager_call (
 {
   return g_dbus_connection_call_with_unix_fd_list_sync (
       bus, SERVICE, MANAGER_PATH, SERVICE ".Manager", method, arguments, NULL,
-      G_DBUS_CALL_FLAGS_NONE, -1, fds, NULL, NULL, error);
+      G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, fds, NULL, NULL, error);
 }
 
 void
@@ -39,7 +39,7 @@ bus_assert_answers (GDBusConnection *bus)
   g_autoptr (GVariant) answer = g_dbus_connection_call_sync (
       bus, SERVICE, MANAGER_PATH, "org.freedesktop.DBus.Properties", "Get",
       g_variant_new ("(ss)", SERVICE ".Manager", "Version"), G_VARIANT_TYPE ("(v)"),
-      G_DBUS_CALL_FLAGS_NONE, -1, NULL, &error);
+      G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, &error);
 
   g_assert_no_error (error);
   g_assert_nonnull (answer);
@@ -63,7 +63,7 @@ list_sessions (GDBusConnection *bus, GDBusCallFlags flags)
   g_autoptr (GError) error = NULL;
   g_autoptr (GVariant) answer
       = g_dbus_connection_call_sync (bus, SERVICE, MANAGER_PATH, SERVICE ".Manager", "ListSessions",
-                                     NULL, NULL, flags, -1, NULL, &error);
+                                     NULL, NULL, flags, BUS_CALL_MS, NULL, &error);
 
   g_assert_no_error (error);
   return g_variant_get_child_value (answer, 0);
@@ -117,7 +117,7 @@ bus_open_capture (GDBusConnection *bus, const char *session, GVariant *options, 
     options = g_variant_new_parsed ("@a{sv} {}");
   answer = g_dbus_connection_call_with_unix_fd_list_sync (
       bus, SERVICE, session, SERVICE ".Session", "OpenCapture", g_variant_new ("(@a{sv})", options),
-      G_VARIANT_TYPE ("(h)"), G_DBUS_CALL_FLAGS_NONE, -1, NULL, &fds, NULL, error);
+      G_VARIANT_TYPE ("(h)"), G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, &fds, NULL, error);
   return answer != NULL ? g_unix_fd_list_get (fds, 0, error) : -1;
 }
 
@@ -127,7 +127,7 @@ bus_open_control (GDBusConnection *bus, const char *session, GError **error)
   g_autoptr (GUnixFDList) fds = NULL;
   g_autoptr (GVariant) answer = g_dbus_connection_call_with_unix_fd_list_sync (
       bus, SERVICE, session, SERVICE ".Session", "OpenControl", NULL, G_VARIANT_TYPE ("(h)"),
-      G_DBUS_CALL_FLAGS_NONE, -1, NULL, &fds, NULL, error);
+      G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, &fds, NULL, error);
 
   return answer != NULL ? g_unix_fd_list_get (fds, 0, error) : -1;
 }
@@ -158,19 +158,26 @@ typedef struct
 {
   GDBusConnection *bus;
   const char *session;
+  const char *key;
   guint64 n;
 } Wait;
 
 static gboolean
-has_samples (gpointer user_data)
+is_reached (gpointer user_data)
 {
   const Wait *wait = user_data;
 
-  return bus_count (wait->bus, wait->session, "recorded") > wait->n;
+  return bus_count (wait->bus, wait->session, wait->key) > wait->n;
+}
+
+void
+bus_wait_count (GDBusConnection *bus, const char *session, const char *key, guint64 n)
+{
+  bus_wait (is_reached, &(Wait){ .bus = bus, .session = session, .key = key, .n = n }, key);
 }
 
 void
 bus_wait_samples (GDBusConnection *bus, const char *session, guint64 n)
 {
-  bus_wait (has_samples, &(Wait){ .bus = bus, .session = session, .n = n }, "samples");
+  bus_wait_count (bus, session, "recorded", n);
 }

@@ -48,5 +48,7 @@ void bus_assert_state (GDBusConnection *bus, const char *session, const char *st
 /* The number @key of the session's Statistics. */
 guint64 bus_count (GDBusConnection *bus, const char *session, const char *key);
 
+/* Waits until that number is more than @n. */
+void bus_wait_count (GDBusConnection *bus, const char *session, const char *key, guint64 n);
 /* Waits until the session has more than @n samples recorded. */
 void bus_wait_samples (GDBusConnection *bus, const char *session, guint64 n);

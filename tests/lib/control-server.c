@@ -157,9 +157,9 @@ answer_control (ControlServer *self, gconstpointer bytes, gssize n, gint32 pid)
   const SondeControlHeader *header = bytes;
 
   if (self->options.is_mute)
-    return;
-  if (n == SONDE_CONTROL_SYSPROF_REQUEST_BYTES
-      && memcmp (bytes, SONDE_CONTROL_SYSPROF_REQUEST, (gsize) n) == 0)
+    self->n_ignored++;
+  else if (n == SONDE_CONTROL_SYSPROF_REQUEST_BYTES
+           && memcmp (bytes, SONDE_CONTROL_SYSPROF_REQUEST, (gsize) n) == 0)
     send_with_fd (self->control, "", 1, add_ring (self, SONDE_RING_SYSPROF, pid, NULL));
   else if (is_message (header, n, SONDE_CONTROL_LINK, sizeof *header))
     {

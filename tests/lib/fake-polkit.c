@@ -122,7 +122,7 @@ fake_polkit_init (FakePolkit *self)
   result = g_dbus_connection_call_sync (
       self->bus, "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus",
       "RequestName", g_variant_new ("(su)", "org.freedesktop.PolicyKit1", 4 /* do not queue */),
-      G_VARIANT_TYPE ("(u)"), G_DBUS_CALL_FLAGS_NONE, -1, NULL, &error);
+      G_VARIANT_TYPE ("(u)"), G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, &error);
   g_assert_no_error (error);
 }
 

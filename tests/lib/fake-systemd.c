@@ -80,7 +80,7 @@ own_name (FakeSystemd *self)
   answer = g_dbus_connection_call_sync (
       self->bus, "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus",
       "RequestName", g_variant_new ("(su)", SYSTEMD, 4 /* do not queue */), G_VARIANT_TYPE ("(u)"),
-      G_DBUS_CALL_FLAGS_NONE, -1, NULL, &error);
+      G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, &error);
   g_assert_no_error (error);
 }
 

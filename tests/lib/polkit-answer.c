@@ -52,7 +52,7 @@ is_in_force (gpointer user_data)
       g_variant_new_parsed ("(('system-bus-name', {'name': <%s>}), %s, {'generation': %s}, "
                             "uint32 0, '')",
                             g_dbus_connection_get_unique_name (asker.nobody), PROBE, generation),
-      G_VARIANT_TYPE ("((bba{ss}))"), G_DBUS_CALL_FLAGS_NO_AUTO_START, -1, NULL, &error);
+      G_VARIANT_TYPE ("((bba{ss}))"), G_DBUS_CALL_FLAGS_NO_AUTO_START, BUS_CALL_MS, NULL, &error);
   if (answer != NULL)
     g_variant_get (answer, "((bba{ss}))", &is_authorized, NULL, NULL);
   return is_authorized;

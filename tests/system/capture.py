@@ -23,6 +23,23 @@ def c_string(data):
     return data.split(b'\0', 1)[0].decode('utf-8', 'replace')
 
 
+def count_samples(path):
+    """In what there is of a capture that is being written; none where there is nothing yet."""
+    try:
+        with open(path, 'rb') as file:
+            data = file.read()
+    except FileNotFoundError:
+        return 0
+    at, n_samples = HEADER_BYTES, 0
+    while at + FRAME_BYTES <= len(data):
+        length = struct.unpack_from('<H', data, at)[0]
+        if length < FRAME_BYTES:
+            raise ValueError(f'{path} is broken at {at}')
+        n_samples += at + length <= len(data) and NAMES.get(data[at + 16]) == 'SAMPLE'
+        at += length
+    return n_samples
+
+
 class Meanings:
     """What each sample says to a reader who knows only what came before it in the capture: the name
     of its process, and for each address its place in a file or its made-up name."""
@@ -125,8 +142,8 @@ class Capture:
             self.files[c_string(frame[28:284])] += frame[284:284 + size]
 
     def made_by(self, name):
-        """FORK frames of the processes that were called so when they were last named."""
-        pids = {pid for pid, process in self.processes if process == name}
+        """FORK frames of the processes that were called so, by command line or alone, when they were last named."""
+        pids = {pid for pid, process in self.processes if process.split(' ')[0].rpartition('/')[2] == name}
         return sum(count for pid, count in self.tasks['FORK'].items() if pid in pids)
 
     def _read_symbols(self, data):

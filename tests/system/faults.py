@@ -13,7 +13,7 @@ import time
 
 PROGRAMS = {'sonded': 'daemon/control/sonded', 'worker': 'daemon/capture/sonde-capture'}
 HANG_S = 5       # more than without a fault
-DEADLINE_S = 30  # nobody waits longer
+DEADLINE_S = 120  # nobody waits longer
 SECONDS = '0.05'  # of CPU time that is recorded
 
 # What is wrong, or None; whether there is a whole capture; how long it took.

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Makes processes as fast as it can, of which each shows in its name and in its stack what kind it
- * is: fork-storm SECONDS ALPHA BETA. To be run as root in a pid namespace whose /proc is mounted:
+ * is: fork-storm PROCESSES ALPHA BETA. To be run as root in a pid namespace whose /proc is mounted:
  * the same numbers are given out again and again. One of N_EXEC_EVERY executes ALPHA or BETA
- * (fork-kind), the rest burns in red() or blue(). Waits a little before and after, and prints how
- * many processes it made. */
+ * (fork-kind), the rest burns in red() or blue(). Begins when it reads a byte, prints how many
+ * processes it made in how many seconds, and ends when it reads another one. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -22,7 +21,6 @@
 #define N_EXEC_EVERY 128
 #define BURN_ROUNDS  40000
 #define STACK_BYTES  16384
-#define QUIET_S      3 /* as long as a profiler remembers who is gone */
 
 typedef struct
 {
@@ -88,15 +86,15 @@ rewind_numbers (int numbers_fd, unsigned first)
 }
 
 /* Its own numbers, in its own time. */
-static unsigned
-make_children (unsigned index, double end_s, char **programs)
+static void
+make_children (unsigned index, unsigned n_processes, char **programs)
 {
   static char stack[STACK_BYTES] __attribute__ ((aligned (16)));
   Maker maker = { .programs = programs };
   int numbers_fd = open ("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC);
   int status;
 
-  for (; now_s () < end_s; maker.n_made++)
+  for (; maker.n_made < n_processes; maker.n_made++)
     {
       pid_t child;
 
@@ -107,35 +105,37 @@ make_children (unsigned index, double end_s, char **programs)
       if (child < 0 || waitpid (child, &status, 0) != child || status != 0)
         _exit (2);
     }
-  return maker.n_made;
+}
+
+static int
+wait_for_byte (void)
+{
+  char byte;
+
+  return read (STDIN_FILENO, &byte, 1) == 1 ? 0 : -1;
 }
 
 int
 main (int argc, char **argv)
 {
-  unsigned *n_made = mmap (NULL, N_MAKERS * sizeof *n_made, PROT_READ | PROT_WRITE,
-                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  unsigned sum = 0;
-  double end_s;
+  unsigned n_processes = argc == 4 ? (unsigned) atoi (argv[1]) / N_MAKERS : 0;
+  double start_s;
   int status;
 
-  if (argc != 4 || n_made == MAP_FAILED)
+  if (n_processes == 0 || wait_for_byte () < 0)
     return EXIT_FAILURE;
-  sleep (QUIET_S);
-  end_s = now_s () + atof (argv[1]);
+  start_s = now_s ();
   for (unsigned i = 0; i < N_MAKERS; i++)
     if (fork () == 0)
       {
-        n_made[i] = make_children (i, end_s, argv + 2);
+        make_children (i, n_processes, argv + 2);
         _exit (0);
       }
   for (unsigned i = 0; i < N_MAKERS; i++)
     if (wait (&status) < 0 || status != 0)
       return EXIT_FAILURE;
-  for (unsigned i = 0; i < N_MAKERS; i++)
-    sum += n_made[i];
-  printf ("made %u processes\n", sum);
+  /* With those that made them. */
+  printf ("made %u processes in %.3f s\n", N_MAKERS * (n_processes + 1), now_s () - start_s);
   fflush (stdout);
-  sleep (QUIET_S);
-  return EXIT_SUCCESS;
+  return wait_for_byte () < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

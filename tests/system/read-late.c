@@ -2,10 +2,11 @@
 /* Records a command for several readers who come one after the other:
  * read-late SONDED WORKER FOLDER COMMAND…
  *
- * The first is there from the start. Then one comes every 300 ms while the command runs; every
- * other one asks for its samples alone. Each writes FOLDER/N.syscap. */
+ * The first is there from the start. Then one comes every 300 ms, until there are eight and the
+ * command gets SIGTERM; every other one asks for its samples alone. Each writes FOLDER/N.syscap. */
 #include <fcntl.h>
 #include <glib-unix.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -90,8 +91,11 @@ open_late (gpointer user_data)
   g_autoptr (GError) error = NULL;
   GVariantDict options;
 
-  if (!sonde_spawn_is_running (test->spawn) || test->n_readers == MAX_READERS)
-    return G_SOURCE_REMOVE;
+  if (test->n_readers == MAX_READERS)
+    {
+      sonde_spawn_kill (test->spawn, SIGTERM);
+      return G_SOURCE_REMOVE;
+    }
   g_variant_dict_init (&options, NULL);
   if (test->n_readers % 2 == 0)
     {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Does all that a profiler has to keep up with, for so many seconds: restless SECONDS. It forks
- * children that rename themselves, run another program or just exit, and loads and unloads
- * libraries, with some work in each. */
+/* Does all that a profiler has to keep up with, until SIGTERM: it forks children that rename
+ * themselves, run another program or just exit, and loads and unloads libraries, with some work in
+ * each. */
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,21 +12,30 @@
 #include <time.h>
 #include <unistd.h>
 
+static volatile sig_atomic_t is_over;
+
+static void
+on_terminate (int signum)
+{
+  (void) signum;
+  is_over = 1;
+}
+
 static double
-seconds_of (clockid_t clock)
+used_seconds (void)
 {
   struct timespec now;
 
-  clock_gettime (clock, &now);
+  clock_gettime (CLOCK_PROCESS_CPUTIME_ID, &now);
   return (double) now.tv_sec + (double) now.tv_nsec / 1e9;
 }
 
 static void
 work (double seconds)
 {
-  double end = seconds_of (CLOCK_PROCESS_CPUTIME_ID) + seconds;
+  double end = used_seconds () + seconds;
 
-  while (seconds_of (CLOCK_PROCESS_CPUTIME_ID) < end)
+  while (used_seconds () < end)
     for (volatile unsigned i = 0; i < 20000; i++)
       ;
 }
@@ -63,21 +73,14 @@ load_and_work (unsigned round)
 int
 main (int argc, char **argv)
 {
-  double end;
-
   if (argc == 2 && strcmp (argv[1], "--work") == 0)
     {
       work (0.02);
       return 0;
     }
-  if (argc != 2)
-    {
-      fprintf (stderr, "usage: restless SECONDS\n");
-      return 2;
-    }
 
-  end = seconds_of (CLOCK_MONOTONIC) + atof (argv[1]);
-  for (unsigned round = 0; seconds_of (CLOCK_MONOTONIC) < end; round++)
+  signal (SIGTERM, on_terminate);
+  for (unsigned round = 0; !is_over; round++)
     {
       start_child (argv[0], round);
       load_and_work (round);

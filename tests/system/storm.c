@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Chains of threads, each of which burns a little and makes the next, until SIGTERM comes. Prints
  * now and then the time of CLOCK_MONOTONIC and how much CPU time it has used by then, both in
- * seconds. */
+ * seconds, and how many threads have burned. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -12,8 +12,10 @@
 
 #define N_CHAINS 16
 #define BURN_S   0.002 /* of each thread */
+#define LOOK_S   0.001 /* a look that takes longer was interrupted, and tells nothing */
 
 static atomic_bool is_over;
+static atomic_uint n_burned;
 static pthread_barrier_t all_ended;
 
 static double
@@ -39,11 +41,28 @@ link_of_chain (void *data)
 
   while (read_clock (CLOCK_THREAD_CPUTIME_ID) < BURN_S)
     ;
+  n_burned++;
   if (is_over || pthread_create (&next, NULL, link_of_chain, data) != 0)
     pthread_barrier_wait (&all_ended);
   else
     pthread_detach (next);
   return data;
+}
+
+static void
+tell (void)
+{
+  double now_s, used_s;
+  unsigned n;
+
+  do
+    {
+      now_s = read_clock (CLOCK_MONOTONIC);
+      used_s = read_clock (CLOCK_PROCESS_CPUTIME_ID);
+      n = n_burned;
+    }
+  while (read_clock (CLOCK_MONOTONIC) - now_s > LOOK_S);
+  printf ("%.6f %.6f %u\n", now_s, used_s, n);
 }
 
 int
@@ -63,7 +82,7 @@ main (void)
     }
   while (!is_over)
     {
-      printf ("%.6f %.6f\n", read_clock (CLOCK_MONOTONIC), read_clock (CLOCK_PROCESS_CPUTIME_ID));
+      tell ();
       nanosleep (&interval, NULL);
     }
   pthread_barrier_wait (&all_ended);

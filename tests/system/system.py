@@ -9,11 +9,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import capture
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
-from tap import Tap, check  # noqa: E402
+from tap import DEADLINE_S, Tap, check  # noqa: E402
 
 # Of Debian's libllvm14, the largest unwind data there is, with two functions that do some work.
 LARGE_LIBRARY = ('libLLVM-14.so.1', 'LLVMContextCreate', 'LLVMContextDispose')
@@ -67,7 +68,7 @@ class System(Tap):
         shutil.rmtree(self.folder)
         super().finish()
 
-    def run(self, *arguments, timeout=120):
+    def run(self, *arguments, timeout=DEADLINE_S):
         """Output of a program that must succeed."""
         result = subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                 timeout=timeout, check=False)
@@ -75,7 +76,7 @@ class System(Tap):
               f'{result.stdout}{result.stderr}')
         return result.stdout
 
-    def sondectl(self, *arguments, timeout=120):
+    def sondectl(self, *arguments, timeout=DEADLINE_S):
         return self.run(self.program('client/sondectl'), *arguments, timeout=timeout)
 
     def start_recording(self, name, *arguments, prefix=(), worker=None):
@@ -86,7 +87,7 @@ class System(Tap):
         return subprocess.Popen(command + list(arguments), stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def finish_recording(self, process, name, timeout=120, with_meanings=False):
+    def finish_recording(self, process, name, timeout=DEADLINE_S, with_meanings=False):
         """Waits, verifies and reads. Returns (Capture, what the command printed)."""
         output, errors = process.communicate(timeout=timeout)
         check(process.returncode == 0, f'record: exit status {process.returncode}\n{output}{errors}')
@@ -94,6 +95,13 @@ class System(Tap):
         result = capture.Capture(self.path(name), with_meanings)
         check(not result.ledger_faults(), '\n'.join(result.ledger_faults()))
         return result, output
+
+    def wait_for_samples(self, name, n_samples=1):
+        """Until the capture that is being written has so many."""
+        wait_until(lambda: capture.count_samples(self.path(name)) >= n_samples, f'{n_samples} samples')
+
+    def wait_for_worker(self, recording):
+        return wait_until(lambda: find_descendant(recording.pid, 'sonde-capture'), 'the worker')
 
     def record(self, name, *arguments, prefix=()):
         return self.finish_recording(self.start_recording(name, *arguments, prefix=prefix), name)
@@ -112,6 +120,15 @@ def read_counts(text):
     """Lines such as "file-chunk 3" as {'FILE_CHUNK': 3}."""
     return {match[1].upper().replace('-', '_'): int(match[2])
             for match in re.finditer(r'^([\w-]+) (\d+)$', text, re.M)}
+
+
+def wait_until(condition, what):
+    """Its first true value."""
+    end = time.monotonic() + DEADLINE_S
+    while not (value := condition()):
+        check(time.monotonic() < end, f'{what} never came')
+        time.sleep(0.02)
+    return value
 
 
 def find_descendant(pid, name):

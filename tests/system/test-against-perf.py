@@ -9,7 +9,6 @@ import shutil
 from system import System, check
 
 ROUNDS = '12000'
-START = 5  # samples that may be of the dynamic linker, which is not below main
 RUNS = 4  # of each in turn: a program is not equally fast each time
 TOP = 5
 TOLERANCE = 3.0  # percentage points
@@ -28,6 +27,12 @@ class Profile:
     def shares(self):
         counts = collections.Counter(stack[0] for stack in self.stacks)
         return {name: 100 * n / len(self.stacks) for name, n in counts.items()}
+
+
+def cut_to_main(stacks):
+    """Without what comes before main() and behind it: the slower the machine, the more of that is sampled."""
+    inside = [index for index, stack in enumerate(stacks) if 'main' in stack]
+    return stacks[inside[0]:inside[-1] + 1] if inside else []
 
 
 def profile_with_perf(system):
@@ -63,8 +68,8 @@ def main():
     perf = sonde = None
     with system.case('both profile the program'):
         runs = [(profile_with_perf(system), profile_with_sonde(system)) for _ in range(RUNS)]
-        perf = Profile(sum((theirs[START:] for theirs, _ in runs), []))
-        sonde = Profile(sum((ours[START:] for _, ours in runs), []))
+        perf = Profile(sum((cut_to_main(theirs) for theirs, _ in runs), []))
+        sonde = Profile(sum((cut_to_main(ours) for _, ours in runs), []))
         system.note(f'perf {len(perf.stacks)} samples, sonde {len(sonde.stacks)} samples')
 
     with system.case('as many stacks as with perf reach main'):

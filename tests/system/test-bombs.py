@@ -134,10 +134,10 @@ def main():
             system.skip(name, 'their unwind data is x86-64\'s')
         elif what == 'bombs':
             with system.case(name):
-                test_bombs(system, unwind, elf_bombs.make_all(), MILLISECONDS)
+                system.measure(test_bombs, unwind, elf_bombs.make_all(), MILLISECONDS)
         else:
             with system.case(name):
-                test_bombs(system, unwind, elf_bombs.make_mutants(library, N_MUTANTS), MUTANT_MILLISECONDS)
+                system.measure(test_bombs, unwind, elf_bombs.make_mutants(library, N_MUTANTS), MUTANT_MILLISECONDS)
     system.finish()
 
 

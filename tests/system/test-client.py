@@ -6,9 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
-from system import System, check
+from system import DEADLINE_S, System, check
 
 
 def is_subsequence(wanted, names):
@@ -20,7 +19,7 @@ def test_demo(system):
     environment = dict(os.environ, SONDE_BUILD=system.build)
     result = subprocess.run([os.path.join(sys.argv[2], 'tools/demo.sh'), system.path('demo.syscap')],
                             cwd='/', env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-                            text=True, timeout=300, check=False)
+                            text=True, timeout=DEADLINE_S, check=False)
     check(result.returncode == 0, f'exit status {result.returncode}\n{result.stdout}{result.stderr}')
     for line in result.stdout.splitlines():
         if '%' in line:
@@ -34,7 +33,7 @@ def test_demo(system):
 
 def test_interrupt(system):
     recording = system.start_recording('interrupt.syscap', '-a')
-    time.sleep(2)
+    system.wait_for_samples('interrupt.syscap')
     recording.send_signal(signal.SIGINT)
     capture, _ = system.finish_recording(recording, 'interrupt.syscap')
     system.note(f"{capture.counts['SAMPLE']} samples")
@@ -42,14 +41,14 @@ def test_interrupt(system):
 
 def test_exit_status(system):
     recording = system.start_recording('status.syscap', '--', 'sh', '-c', 'exit 7')
-    recording.communicate(timeout=60)
+    recording.communicate(timeout=DEADLINE_S)
     check(recording.returncode == 7, f'exit status {recording.returncode}')
 
 
 def test_no_service(system):
     environment = dict(os.environ, DBUS_SYSTEM_BUS_ADDRESS='unix:path=/nonexistent')
     result = subprocess.run([system.program('client/sondectl'), 'record', '-d', '1', '-o',
-                             system.path('none.syscap'), '-a'], env=environment, timeout=60,
+                             system.path('none.syscap'), '-a'], env=environment, timeout=DEADLINE_S,
                             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     check(result.returncode != 0 and '--embedded' in result.stderr,
           f'exit status {result.returncode}: {result.stderr}')
@@ -68,12 +67,12 @@ def test_user(system):
     result = subprocess.run(['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups',
                              f'{folder}/sondectl', 'record', '--embedded', f'--sonded={folder}/sonded',
                              f'--worker={folder}/sonde-capture', '-o', f'{folder}/user.syscap', '--',
-                             f'{folder}/burn', '2'], cwd=folder, timeout=60,
+                             f'{folder}/burn', '2'], cwd=folder, timeout=DEADLINE_S,
                             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     check(result.returncode == 0, f'exit status {result.returncode}: {result.stderr}')
     counts = system.dump_counts('nobody/user.syscap')
     system.note(counts)
-    check(abs(counts['SAMPLE'] - 2000) <= 100, 'two seconds are 2000 samples')
+    check(abs(counts['SAMPLE'] - 2000) <= 300, 'two seconds are 2000 samples')
 
 
 def main():

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 
-from system import System, check
+from system import DEADLINE_S, System, check
 
 CHROMIUM = '/usr/bin/chromium'
 NAME = '_PyEval_EvalFrameDefault'  # the program is in it most of the time
@@ -53,7 +53,7 @@ class Exports:
         return path
 
     def run(self, *command, **options):
-        result = subprocess.run(command, cwd=self.judges, env=self.environment, capture_output=True, text=True, timeout=180,
+        result = subprocess.run(command, cwd=self.judges, env=self.environment, capture_output=True, text=True, timeout=DEADLINE_S,
                                 check=False, **options)
         check(result.returncode == 0, f'{command[0]}: {result.stderr}')
         return result.stdout

@@ -15,7 +15,7 @@ import re
 import subprocess
 from xml.etree import ElementTree
 
-from system import System, check
+from system import DEADLINE_S, System, check
 
 WAIT_US = '1000000'
 
@@ -38,7 +38,7 @@ def environment_of(system, variables):
 
 def run_tool(system, arguments, variables):
     result = subprocess.run(arguments, env=environment_of(system, variables), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                            stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+                            stderr=subprocess.PIPE, text=True, timeout=DEADLINE_S, check=False)
     check(result.returncode == 0, f'{arguments[0]}: exit status {result.returncode}\n{result.stderr}')
 
 
@@ -74,7 +74,7 @@ def run_heaptrack(system, command, variables):
     run_tool(system, ['heaptrack', '-o', out, *command], variables)
     data = glob.glob(out + '*')
     check(len(data) == 1, f'heaptrack left {data}')
-    text = subprocess.run(['heaptrack_print', '-f', data[0]], capture_output=True, text=True, timeout=120, check=True).stdout
+    text = subprocess.run(['heaptrack_print', '-f', data[0]], capture_output=True, text=True, timeout=DEADLINE_S, check=True).stdout
     os.unlink(data[0])
     counts = [re.search(pattern, text) for pattern in (r'calls to allocation functions: (\d+)', r'temporary memory allocations: (\d+)')]
     return int(counts[0][1]) - 1, int(counts[1][1])
@@ -150,13 +150,13 @@ def main():
         subprocess.run(['xz', '-c', '/usr/share/common-licenses/GPL-3'], stdout=file, check=True)
     for name in PROGRAMS:
         with system.case(f'{name} allocates what valgrind, massif and heaptrack see'):
-            compare_program(system, name)
+            system.measure(compare_program, name)
     with system.case('call trees add up to the sums'):
         test_views(system)
     with system.case('the graph reaches the peak'):
         test_graph(system)
     with system.case('children have heaps of their own'):
-        test_children(system)
+        system.measure(test_children)
     system.finish()
 
 

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-from system import System, check
+from system import DEADLINE_S, System, check
 
 N_PAIRS = 500_000
 N_EVENTS = 2 * N_PAIRS
@@ -21,7 +21,7 @@ insert into t select x from c; select sum(a) from t;'''
 def record(system, name, *arguments):
     """(frames by type, {quantity: number} of the ledger, of the events of programs)"""
     process = system.start_recording(name, '--event=none', *arguments)
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=DEADLINE_S)
     check(process.returncode == 0, f'record: exit status {process.returncode}\n{output}{errors}')
     ledger = re.search(r'^events +ok +events-produced (\d+) = events-recorded (\d+) \+ events-lost-ring (\d+)',
                        system.sondectl('verify', system.path(name)), re.M)
@@ -63,7 +63,7 @@ def test_agreement(system):
     allocated, live = (re.search(rf'^{line} +([\d,]+) bytes .*in ([\d,]+) blocks', text, re.M).groups()
                        for line in ('Allocated', 'Not freed'))
     valgrind = subprocess.run(('valgrind', '--run-libc-freeres=no', *command), capture_output=True, text=True,
-                              timeout=120, check=True).stderr
+                              timeout=DEADLINE_S, check=True).stderr
     total = re.search(r'usage: ([\d,]+) allocs, [\d,]+ frees, ([\d,]+) bytes', valgrind).groups()
     at_exit = re.search(r'in use at exit: ([\d,]+) bytes in ([\d,]+) blocks', valgrind).groups()
     system.note(f'{allocated[1]} blocks of {allocated[0]} bytes, {live[0]} bytes left')
@@ -81,21 +81,26 @@ def test_children(system):
     system.note(f"{capture.counts['ALLOCATION']} events of {sorted(names)}")
     check(capture.counts['ALLOCATION'] > 2000, 'too few events')
     check(sum('sqlite3' in name for _, name in capture.processes) >= 2, names)
+    # What each did is under the name that it had then: before an exec, and behind it.
+    text = system.sondectl('heap', '--percent-limit=0', system.path('children.syscap'))
+    names = sorted(re.findall(r'%  +[^%]*  (\S+) \(pid \d+\)$', text, re.M))
+    system.note(f'heaps of {names}')
+    check(names.count('sqlite3') == 2 and 'heap-load' in names and 'bash' in names and '?' not in names, text[:2000])
 
 
 def main():
     system = System(5)
     os.environ['SONDE_MEMORY_LIBRARY'] = system.program('shared-ring/collector/memory/libsonde-memory.so')
     with system.case('with the wait no event is lost'):
-        test_wait(system)
+        system.measure(test_wait)
     with system.case('without it what is lost is counted by the program'):
-        test_drop(system)
+        system.measure(test_drop)
     with system.case('samples are as many as they should be'):
-        test_sampled(system)
+        system.measure(test_sampled)
     with system.case('sondectl heap agrees with valgrind'):
-        test_agreement(system)
+        system.measure(test_agreement)
     with system.case('children have heaps of their own'):
-        test_children(system)
+        system.measure(test_children)
     system.finish()
 
 

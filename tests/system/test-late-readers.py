@@ -9,9 +9,7 @@ import subprocess
 import sys
 
 from capture import Capture
-from system import System, check, read_counts
-
-SECONDS = 3
+from system import DEADLINE_S, System, check, read_counts
 
 
 def read_all(system):
@@ -50,7 +48,7 @@ def merge(system, directory, first, second):
     path = system.path('merged')
     with open(path, 'wb') as out:
         subprocess.run([os.path.join(directory, 'usr/bin/sysprof-cli'), '--merge', first.path,
-                        second.path], stdout=out, check=True, timeout=60,
+                        second.path], stdout=out, check=True, timeout=DEADLINE_S,
                        env=os.environ | {'LD_LIBRARY_PATH': ':'.join(libraries)})
     counts = read_counts(system.run(sys.argv[2], path))
     expected = first.counts + second.counts
@@ -70,7 +68,7 @@ def main():
         system.run(system.program('tests/system/read-late'),
                    system.program('daemon/control/sonded'),
                    system.program('daemon/capture/sonde-capture'), system.folder,
-                   system.program('tests/system/restless'), str(SECONDS))
+                   system.program('tests/system/restless'))
         captures = read_all(system)
         check(len(captures) == 8, f'{len(captures)} readers came')
         first = captures[0]

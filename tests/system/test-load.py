@@ -2,83 +2,69 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Nothing is lost that need not be, and what is lost is counted: test-load.py BUILD"""
 
-import contextlib
 import os
 import signal
 import subprocess
-import threading
 import time
 
 from capture import LOSSES, MARKERS
 from system import LARGE_LIBRARY, System, check, find_descendant, find_library, read_seconds
+from processor_watch import ProcessorWatch
+from tap import N_TRIES
 
 
-# The rings of a CPU take what comes in this time at 1000 Hz, and more.
-RING_S = 0.25
+def read_idle_share(cpus, before):
+    """Of the processors' time since before, if that is given; and what to give next time."""
+    ticks = [0, 0]
+    with open('/proc/stat', encoding='ascii') as file:
+        for name, *fields in map(str.split, file):
+            if name[:3] == 'cpu' and name[3:].isdigit() and int(name[3:]) in cpus:
+                ticks[0] += int(fields[3]) + int(fields[4])
+                ticks[1] += sum(map(int, fields[:8]))
+    idle, total = (ticks[i] - (before or (0, 0))[i] for i in range(2))
+    return idle / max(total, 1), ticks
 
 
-class WorkerWatch(threading.Thread):
-    """How long the worker of a recording had to wait for a processor in a row, each time that the rings of the
-    kernel might not last for it: others than those whom the test starts may keep it from there."""
-
-    def __init__(self, recording):
-        super().__init__()
-        self.recording = recording
-        self.over = threading.Event()
-        self.waits = []  # seconds
-
-    def run(self):
-        worker, before = None, 0
-        while not self.over.wait(0.02):
-            worker = worker or find_descendant(self.recording.pid, 'sonde-capture')
-            with contextlib.suppress(OSError, TypeError):  # not yet, or no more
-                with open(f'/proc/{worker}/schedstat', encoding='ascii') as file:
-                    waited = int(file.read().split()[1])
-                if waited - before > RING_S * 1e9:
-                    self.waits.append((waited - before) / 1e9)
-                before = waited
-
-    def end(self):
-        self.over.set()
-        self.join()
-
-
-def test_busy_machine(system):
-    """One burner on each CPU, so that none is ever idle."""
+def record_busy_machine(system):
+    """One burner on each CPU, so that none is ever idle. The capture, and the watch over its worker."""
     cpus = os.sched_getaffinity(0)
     burners = [subprocess.Popen(['taskset', '-c', str(cpu), system.program('tests/system/burn'), '1000'],
                                 stdout=subprocess.DEVNULL) for cpu in cpus]
+    _, ticks = read_idle_share(cpus, None)
     recording = system.start_recording('busy.syscap', '-F', '1000', '-a', '-d', '20')
-    watch = WorkerWatch(recording)
-    watch.start()
     try:
-        capture, _ = system.finish_recording(recording, 'busy.syscap')
+        worker = system.wait_for_worker(recording)
+        with ProcessorWatch(lambda: [worker]) as watch:
+            capture, _ = system.finish_recording(recording, 'busy.syscap')
     finally:
-        watch.end()
+        idle, _ = read_idle_share(cpus, ticks)
         for burner in burners:
             burner.kill()
             burner.wait()
-    system.note(f"{len(cpus)} CPUs, {capture.ledger['produced']} samples produced, "
+    system.note(f"{len(cpus)} CPUs, {100 * idle:.1f} % idle, {capture.ledger['produced']} samples produced, "
                 f"{capture.ledger['recorded']} recorded")
     system.note(', '.join(f'{name} {capture.ledger[name]}' for name in LOSSES))
-    check(capture.ledger['produced'] > 0.9 * 20 * 1000 * len(cpus), 'the machine was not busy')
+    check(idle < 0.1 and capture.ledger['produced'] > 0.5 * 20 * 1000 * len(cpus), 'the machine was not busy')
     check(not any(capture.ledger[name] for name in LOSSES if name != 'lost-kernel'), 'something was lost')
-    if watch.waits:
+    return capture, watch
+
+
+def test_busy_machine(system):
+    """Nothing is lost; and where others kept the worker from its rings for longer than these last, it is tried again,
+    and never is more lost than came meanwhile."""
+    for _ in range(N_TRIES):
+        capture, watch = record_busy_machine(system)
+        if capture.ledger['lost-kernel'] == 0:
+            break
         system.note(f'the worker waited for a processor for {[round(wait, 2) for wait in watch.waits]} s')
-    check(capture.ledger['lost-kernel'] <= 1000 * len(cpus) * sum(watch.waits),
-          'the kernel lost samples while the worker could run')
+        check(watch.explains(capture.ledger['lost-kernel'], 1000), 'the kernel lost samples while the worker could run')
 
 
 def test_stopped_worker(system):
     recording = system.start_recording('stopped.syscap', '-F', '1000', '--',
                                        system.program('tests/system/burn'), '6')
-    worker = None
-    deadline = time.monotonic() + 10
-    while worker is None and time.monotonic() < deadline:
-        time.sleep(0.1)
-        worker = find_descendant(recording.pid, 'sonde-capture')
-    check(worker, 'there is no worker')
-    time.sleep(1)
+    worker = system.wait_for_worker(recording)
+    system.wait_for_samples('stopped.syscap', 1000)
     os.kill(worker, signal.SIGSTOP)
     time.sleep(3)
     os.kill(worker, signal.SIGCONT)
@@ -87,8 +73,8 @@ def test_stopped_worker(system):
     ledger = capture.ledger
     system.note(f"{seconds:.3f} s of CPU time, {ledger['produced']} produced, {ledger['recorded']} recorded")
     system.note(', '.join(f'{name} {ledger[name]}' for name in LOSSES))
-    # The kernel's own count is complete, whatever happened to the samples.
-    check(abs(ledger['produced'] - 1000 * seconds) <= 0.05 * 1000 * seconds,
+    # The kernel's own count is complete, whatever happened to the samples: half of them are lost.
+    check(abs(ledger['produced'] - 1000 * seconds) <= 0.1 * 1000 * seconds,
           'the produced samples are not those of the CPU time')
     check(ledger['lost-kernel'] > 0 or ledger['recorded'] == ledger['produced'],
           'samples are missing without a loss in the kernel')
@@ -122,11 +108,11 @@ def main():
     with system.case('a busy machine at 1000 Hz loses nothing in any stage'):
         test_busy_machine(system)
     with system.case('a worker stopped for three seconds leaves a ledger that adds up'):
-        test_stopped_worker(system)
+        system.measure(test_stopped_worker)
     case = f'{LARGE_LIBRARY[0]} is loaded without a loss, and stacks in it are whole'
     if find_library(LARGE_LIBRARY[0]):
         with system.case(case):
-            test_large_library(system)
+            system.measure(test_large_library)
     else:
         system.skip(case, f'{LARGE_LIBRARY[0]} is not installed')
     system.finish()

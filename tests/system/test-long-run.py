@@ -7,7 +7,7 @@ import select
 import time
 
 from capture import MARKERS
-from system import System, check, find_descendant
+from system import DEADLINE_S, System, check, find_descendant
 
 N_PROCESSES = 10000
 N_LOADS = 2000
@@ -42,7 +42,7 @@ def record(system):
     # Both ways, so that opening waits for nobody.
     with open(fifos[0], 'r+b', buffering=0) as say, open(fifos[1], 'r+b', buffering=0) as hear:
         for stage in ('1', '2', '3', '4'):
-            check(select.select([say], [], [], 120)[0], 'the program never came that far')
+            check(select.select([say], [], [], DEADLINE_S)[0], 'the program never came that far')
             check(say.read(100).decode().strip() == stage, 'it is elsewhere')
             time.sleep(SETTLE_SECONDS)
             states.append({name: read_status(find_descendant(recording.pid, name))

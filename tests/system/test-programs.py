@@ -46,32 +46,41 @@ def check_sysprof(system, program, directory):
         check(capture.counts['ALLOCATION'] > 1000, 'allocations are missing')
 
 
+def test_all(system):
+    ledger, accounts, capture = collect(system, 'all.syscap', '--event', 'none', '--memory-wait', '1000000')
+    check(sum(lost for _, lost in accounts) == 0, f'{accounts}')
+    check(ledger['events-recorded'] == 3 * EVENTS * len(accounts), f'{ledger}')
+    check(ledger['events-lost-ring'] == ledger['events-refused'] == 0, f'{ledger}')
+    check({'even', 'odd'} <= set(capture.jit_names.values()), f'{capture.jit_names}')
+    names = system.sondectl('heap', system.path('all.syscap'))
+    check('make_events' in names and 'even' in names, names)
+
+
+def test_some(system):
+    ledger, accounts, _ = collect(system, 'some.syscap')
+    made, lost = (sum(column) for column in zip(*accounts))
+    system.note(f'{made} made, {lost} lost')
+    check(ledger['events-lost-ring'] == lost, f'{lost} lost: {ledger}')
+    check(ledger['events-recorded'] + STATE_FRAMES * len(accounts) == made, f'{made} made: {ledger}')
+
+
+def test_killed(system):
+    program = system.program('tests/system/collect')
+    # The session goes on behind it, so that its end is seen as what it is.
+    capture, _ = system.record('killed.syscap', '--', 'sh', '-c',
+                               f'timeout -s KILL 1 {program} 0 1000000000; {program} 0 3000000')
+    check(capture.ledger['events-recorded'] > 1000, f'{capture.ledger}')
+    check(any('left open by a program that is gone' in text for text in capture.logs), f'{capture.logs}')
+
+
 def main():
     system = System(3 + 2 * (len(sys.argv) > 2))
     with system.case('all that a program tells arrives, through forks and execs'):
-        ledger, accounts, capture = collect(system, 'all.syscap', '--event', 'none', '--memory-wait', '1000000')
-        check(sum(lost for _, lost in accounts) == 0, f'{accounts}')
-        check(ledger['events-recorded'] == 3 * EVENTS * len(accounts), f'{ledger}')
-        check(ledger['events-lost-ring'] == ledger['events-refused'] == 0, f'{ledger}')
-        check({'even', 'odd'} <= set(capture.jit_names.values()), f'{capture.jit_names}')
-        names = system.sondectl('heap', system.path('all.syscap'))
-        check('make_events' in names and 'even' in names, names)
-
+        system.measure(test_all)
     with system.case('lost and delivered are what was produced'):
-        ledger, accounts, _ = collect(system, 'some.syscap')
-        made, lost = (sum(column) for column in zip(*accounts))
-        system.note(f'{made} made, {lost} lost')
-        check(ledger['events-lost-ring'] == lost, f'{lost} lost: {ledger}')
-        check(ledger['events-recorded'] + STATE_FRAMES * len(accounts) == made, f'{made} made: {ledger}')
-
+        test_some(system)
     with system.case('what a killed program had told is there'):
-        program = system.program('tests/system/collect')
-        # The session goes on behind it, so that its end is seen as what it is.
-        capture, _ = system.record('killed.syscap', '--', 'sh', '-c',
-                                   f'timeout -s KILL 0.3 {program} 0 1000000000; {program} 0 3000000')
-        check(capture.ledger['events-recorded'] > 1000, f'{capture.ledger}')
-        check(any('left open by a program that is gone' in text for text in capture.logs), f'{capture.logs}')
-
+        system.measure(test_killed)
     if len(sys.argv) > 2:
         check_sysprof(system, sys.argv[2], sys.argv[3])
     system.finish()

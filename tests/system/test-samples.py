@@ -11,7 +11,6 @@ FREQUENCY = 1000
 TOLERANCE = 0.05
 
 
-
 def check_count(system, capture, seconds):
     expected = FREQUENCY * seconds
     system.note(f'{seconds:.3f} s of CPU time, {capture.counts["SAMPLE"]} samples: '
@@ -20,13 +19,28 @@ def check_count(system, capture, seconds):
           f'{expected:.0f} samples were to be expected')
 
 
+def test_user_time(system):
+    capture, output = system.record('burn.syscap', '-F', str(FREQUENCY), '--', system.program('tests/system/burn'), '10')
+    check_count(system, capture, read_seconds(output))
+    return capture
+
+
+def test_kernel_time(system):
+    # dd tells nothing of its CPU time, the shell does.
+    script = 'timeout 5 dd if=/dev/zero of=/dev/null bs=1M 2>/dev/null; times'
+    capture, output = system.record('dd.syscap', '-F', str(FREQUENCY), '--', 'sh', '-c', script)
+    numbers = re.findall(r'(\d+)m([\d.]+)s', output)
+    seconds = sum(60 * int(minutes) + float(rest) for minutes, rest in numbers)
+    check_count(system, capture, seconds)
+    in_kernel = sum('[kernel]' in capture.stack(sample) for sample in capture.samples)
+    system.note(f'{in_kernel} of {capture.counts["SAMPLE"]} samples are in the kernel')
+    check(in_kernel > capture.counts['SAMPLE'] / 2, 'dd spends its time in the kernel')
+
+
 def main():
     system = System(4)
-    burn = system.program('tests/system/burn')
-
     with system.case('ten seconds of user time give ten thousand samples'):
-        capture, output = system.record('burn.syscap', '-F', str(FREQUENCY), '--', burn, '10')
-        check_count(system, capture, read_seconds(output))
+        capture = system.measure(test_user_time)
 
     with system.case('sondectl counts the frames that are in the file'):
         counts = system.dump_counts('burn.syscap')
@@ -42,15 +56,7 @@ def main():
             check(capture.counts == counts, f'libsysprof says {counts}')
 
     with system.case('time in the kernel is sampled as well'):
-        # dd tells nothing of its CPU time, the shell does.
-        script = 'timeout 5 dd if=/dev/zero of=/dev/null bs=1M 2>/dev/null; times'
-        capture, output = system.record('dd.syscap', '-F', str(FREQUENCY), '--', 'sh', '-c', script)
-        numbers = re.findall(r'(\d+)m([\d.]+)s', output)
-        seconds = sum(60 * int(minutes) + float(rest) for minutes, rest in numbers)
-        check_count(system, capture, seconds)
-        in_kernel = sum('[kernel]' in capture.stack(sample) for sample in capture.samples)
-        system.note(f'{in_kernel} of {capture.counts["SAMPLE"]} samples are in the kernel')
-        check(in_kernel > capture.counts['SAMPLE'] / 2, 'dd spends its time in the kernel')
+        system.measure(test_kernel_time)
 
     system.finish()
 

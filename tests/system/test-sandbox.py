@@ -4,7 +4,7 @@
 
 import os
 
-from system import System, check
+from system import DEADLINE_S, System, check
 
 
 def make_worker(system, name, environment):
@@ -24,7 +24,7 @@ def main():
         library = system.program('tests/system/libopen-in-uname.so')
         worker = make_worker(system, 'opener', f'LD_PRELOAD={library}')
         recording = system.start_recording('opener.syscap', '--', burn, '0.2', worker=worker)
-        _, errors = recording.communicate(timeout=60)
+        _, errors = recording.communicate(timeout=DEADLINE_S)
         system.note(errors)
         check(recording.returncode == 125, f'exit status {recording.returncode}')
         check('system call that it may not make: openat' in errors, 'the call is not named')

@@ -130,7 +130,7 @@ def test_replaced(system, path):
 
 def test_namespace(system, path, namespace):
     folder = system.path('hidden')
-    os.mkdir(folder)
+    os.makedirs(folder, exist_ok=True)
     script = 'mount -t tmpfs tmpfs "$1" && cp "$2" "$1/program" && "$1/program" "$3"'
     recording = Recording(system, 'namespace', *namespace, 'sh', '-c', script, 'sh', folder,
                           path('stacks'), str(MILLISECONDS))
@@ -210,14 +210,14 @@ def main():
             system.skip(name, obstacle)
             continue
         with system.case(name):
-            test(system, path, *arguments)
+            system.measure(test, path, *arguments)
 
     obstacle = find_32_bit(path)
     if obstacle:
         system.skip('a 32-bit program has whole stacks', obstacle)
     else:
         with system.case('a 32-bit program has whole stacks'):
-            test_stripped(system, path, 'stacks-32-bit')
+            system.measure(test_stripped, path, 'stacks-32-bit')
 
     with system.case('static-pie and non-zero base make no difference'):
         for variant in ('stacks-static-pie', 'stacks-based'):

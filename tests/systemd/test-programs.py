@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from inside import User, check, run, wait_until
+from inside import DEADLINE_S, User, check, run, wait_until
 from tap import Tap
 
 EVENTS = 300  # of each of three kinds: less than a ring holds
@@ -43,7 +43,7 @@ def main():
         check(capture.ledger['events-recorded'] == 6 * EVENTS, f'{capture.ledger}')
 
     with tap.case('nobody else gets a socket of a session'):
-        recording = alice.start_recording('three.syscap', '--event', 'none', '--', 'sleep', '30')
+        recording = alice.start_recording('three.syscap', '--event', 'none', '--', 'sleep', '3000')
         alice.wait_for_capture('three.syscap')
         path = alice.run('busctl', 'call', 'org.sonde.Profiler1', '/org/sonde/Profiler1', 'org.sonde.Profiler1.Manager',
                          'ListSessions').split('"')[1]
@@ -51,7 +51,7 @@ def main():
                                 stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, **bob.options)
         check(result.returncode != 0 and 'or it is not for you' in result.stderr, result.stderr)
         recording.terminate()
-        recording.communicate(timeout=60)
+        recording.communicate(timeout=DEADLINE_S)
 
     tap.finish()
 

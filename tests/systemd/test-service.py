@@ -55,7 +55,7 @@ def main():
 
     with tap.case('the processes of a unit are found'):
         unit = 'sonde-burn.service'
-        run('systemd-run', '--quiet', f'--unit={unit}', burn, '20')
+        run('systemd-run', '--quiet', f'--unit={unit}', burn, '1000')
         session = start_session('unit', 's', unit, 'duration', 't', '500000')
         wait_until(lambda: get_property(session, 'State') == 'finished', 'the end of the session')
         capture = Capture(get_property(session, 'CaptureFile'))

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 
-from inside import User, check, processes, run, wait_until, worker_units
+from inside import DEADLINE_S, User, check, processes, run, wait_until, worker_units
 from tap import Tap
 
 
@@ -32,7 +32,7 @@ def check_at_rest(spare=1):
 def end_recording(process, signum=signal.SIGINT):
     """Returns the exit status and what the command printed."""
     process.send_signal(signum)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=DEADLINE_S)
     return process.returncode, output
 
 
@@ -59,7 +59,7 @@ def main():
         other = alice.start_recording('other.syscap', '-p', target)
         wait_for_session(alice, 'other.syscap', 2)
         os.kill(first, signal.SIGKILL)
-        output, _ = recording.communicate(timeout=60)
+        output, _ = recording.communicate(timeout=DEADLINE_S)
         check(recording.returncode == 125 and 'The worker was killed by signal 9' in output,
               f'exit status {recording.returncode}: {output}')
         status, output = end_recording(other)
@@ -81,7 +81,7 @@ def main():
         recording = alice.start_recording('last.syscap', '-p', target)
         wait_for_session(alice, 'last.syscap')
         run('systemctl', 'stop', 'sonded')
-        recording.communicate(timeout=60)
+        recording.communicate(timeout=DEADLINE_S)
         alice.run('sondectl', 'verify', 'last.syscap')
         check_at_rest(0)
         root = '/usr/share/sonde/root'
@@ -95,7 +95,7 @@ def main():
         check_at_rest(0)
         os.unlink('/run/sonde/capture')
         result = subprocess.run(['sondectl', 'record', '-d', '1', '-o', '/tmp/none.syscap', '-a'], check=False,
-                                capture_output=True, text=True, timeout=60)
+                                capture_output=True, text=True, timeout=DEADLINE_S)
         check(result.returncode != 0 and '/run/sonde/capture' in result.stderr, result.stderr)
 
     tap.finish()

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from inside import DEADLINE_SECONDS, Capture, User, check, processes, run, wait_until, worker_units
+from inside import DEADLINE_S, Capture, User, check, processes, run, wait_until, worker_units
 from tap import Tap
 
 BURN = os.path.join(os.path.abspath(sys.argv[1]), 'tests/system/burn')
@@ -43,7 +43,7 @@ def write(path, text):
 def refusal(*command, **options):
     """What a command that must fail says."""
     result = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            text=True, timeout=DEADLINE_SECONDS, check=False, **options)
+                            text=True, timeout=DEADLINE_S, check=False, **options)
     check(result.returncode != 0, f'{" ".join(command)} succeeded: {result.stdout}')
     return result.stdout
 
@@ -188,7 +188,7 @@ def limit_cases(tap, alice, target):
         other = Session(alice, 'other.syscap', '-p', target)
         unit = victim.unit()
         run('systemctl', 'set-property', '--runtime', unit, 'MemoryMax=256K')
-        output, _ = victim.process.communicate(timeout=DEADLINE_SECONDS)
+        output, _ = victim.process.communicate(timeout=DEADLINE_S)
         check(victim.process.returncode == 125 and 'needed more memory than it may have' in output, output)
         # Whole frames only, or reading fails; its ledger may be open.
         check(Capture(os.path.join(alice.home, 'victim.syscap')).samples, 'no sample is left')

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 sys.path[:0] = [os.path.join(sys.argv[2], 'tests', folder) for folder in ('lib', 'fuzz')]
-Tap, check = (getattr(importlib.import_module('tap'), name) for name in ('Tap', 'check'))
+DEADLINE_S, Tap, check = (getattr(importlib.import_module('tap'), name) for name in ('DEADLINE_S', 'Tap', 'check'))
 seeds = importlib.import_module('make-report-corpus')
 
 SONDECTL = os.path.join(sys.argv[1], 'client/sondectl')
@@ -21,16 +21,20 @@ PROGRAM = '__attribute__((noinline)) int spin (int n) { return n + 1; }\nint mai
 
 
 def run(*command, status=0, **options):
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False, **options)
     check(result.returncode == status, f'{command}: exit status {result.returncode}: {result.stderr}')
     return result.stdout if status == 0 else result.stderr
 
 
+def map_of(pid):
+    return f'/tmp/perf-{pid}.map'
+
+
 def free_pid():
-    """Of a process that is over."""
+    """Of a process that is over, and left nothing."""
     process = subprocess.Popen(['true'])
     process.wait()
-    return process.pid
+    return process.pid if not os.path.exists(map_of(process.pid)) else free_pid()
 
 
 class Case:
@@ -74,7 +78,7 @@ class Case:
 
     @contextlib.contextmanager
     def perf_map(self, text, path=None):
-        path = path or f'/tmp/perf-{self.pid}.map'
+        path = path or map_of(self.pid)
         with open(path, 'x') as file:
             file.write(text)
         try:

@@ -13,11 +13,10 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(sys.argv[2], 'tests/lib'))
-Tap, check = (getattr(importlib.import_module('tap'), name) for name in ('Tap', 'check'))
+DEADLINE_S, Tap, check = (getattr(importlib.import_module('tap'), name) for name in ('DEADLINE_S', 'Tap', 'check'))
 
 BUILD, SOURCE = (os.path.abspath(path) for path in sys.argv[1:3])
 FOLDER = os.path.join(SOURCE, 'client/completion')
-DEADLINE_S = 60
 ENVIRONMENT = {'PATH': f'{BUILD}/client:/usr/bin:/bin', 'TERM': 'dumb', 'HOME': '/nonexistent', 'LC_ALL': 'C.UTF-8',
                'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', '')}
 

@@ -347,7 +347,7 @@ check_definitions (void)
       program_define_counter (&program, i, "c", name);
       program_name_address (&program, SONDE_JIT_ADDRESS_BASE + i, name);
       if (i % 500 == 0)
-        worker_wait_until_ns (&worker, g_get_monotonic_time () + 3000);
+        worker_wait_drained (&worker, &program);
     }
   g_assert_cmpint (program_mark (&program, "last"), ==, 0);
   program_close (&program, TRUE);

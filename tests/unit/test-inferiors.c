@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What programs tell through rings, as a whole worker records it: the test plays the programs. */
+#include <fcntl.h>
+
 #include "tests/unit/worker-fixture.h"
 
 /* --- what arrives --- */
@@ -256,7 +258,7 @@ check_pause (void)
   worker_run (&worker);
   g_assert_cmpint (program_mark (&native, "no"), ==, -EAGAIN);
   g_assert_cmpint (program_mark (&sysprof, "no"), ==, 0);
-  worker_wait_until_ns (&worker, g_get_monotonic_time () + 300000);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_REFUSED, 1);
 
   sonde_channel_send_simple (worker.control, SONDE_MESSAGE_RESUME, NULL);
   worker_run (&worker);
@@ -292,6 +294,109 @@ check_stop (void)
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, 200);
   program_close (&native, FALSE);
   program_close (&sysprof, FALSE);
+  worker_clear (&worker);
+}
+
+/* --- whose names and mappings may be told --- */
+
+/* Waits until control is asked for this process, and answers: @status 0 with its own text. */
+static void
+answer_process (Worker *worker, int status)
+{
+  SondeMessageProcess answer = { .header.type = SONDE_MESSAGE_PROCESS,
+                                 .pid = getpid (),
+                                 .status = status,
+                                 .start_ticks = 1,
+                                 .comm = "test" };
+  const SondeMessageProcessRequest *request;
+  int fds[2];
+
+  while ((request = worker_find (worker, SONDE_MESSAGE_PROCESS_REQUEST)) == NULL)
+    {
+      worker_run (worker);
+      g_usleep (500);
+    }
+  g_assert_cmpint (request->pid, ==, getpid ());
+  answer.request_id = request->request_id;
+  if (status != 0)
+    {
+      worker_send (worker, &answer, sizeof answer, -1);
+      return;
+    }
+  answer.fds = SONDE_PROCESS_FD_MAPS | SONDE_PROCESS_FD_CMDLINE;
+  fds[0] = open ("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  fds[1] = open ("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  g_assert_true (sonde_channel_send (worker->control, &answer, sizeof answer, fds, 2, NULL));
+}
+
+/* A program that allocates once, and is gone before it could be looked at twice. */
+static void
+allocate_as (Worker *worker, int status)
+{
+  static const uint64_t addrs[] = { 0x1000 };
+  Program program = program_open (worker);
+
+  answer_process (worker, status);
+  program_allocate (&program, addrs, 1);
+  program_close (&program, TRUE);
+  worker_wait_count (worker, SONDE_LEDGER_EVENTS_RECORDED, 1);
+}
+
+/* Control is asked when it gets its ring. In order of time its name comes first. */
+static void
+check_name (void)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+  g_autoptr (GPtrArray) processes = NULL;
+  g_autoptr (GPtrArray) mappings = NULL;
+  g_autoptr (GPtrArray) allocations = NULL;
+  g_autofree char *cmdline = NULL;
+  const SondeFrameProcess *process;
+  Worker worker = { 0 };
+
+  worker_init_for (&worker, 1000, SONDE_MEMORY_ALL, 0);
+  allocate_as (&worker, 0);
+  summary = worker_finish (&worker);
+
+  processes = worker_find_frames (&worker, SONDE_FRAME_PROCESS);
+  mappings = worker_find_frames (&worker, SONDE_FRAME_MAP);
+  allocations = worker_find_frames (&worker, SONDE_FRAME_ALLOCATION);
+  g_assert_true (g_file_get_contents ("/proc/self/cmdline", &cmdline, NULL, NULL));
+  g_assert_cmpuint (processes->len, ==, 1);
+  g_assert_cmpuint (mappings->len, >, 0);
+  g_assert_cmpuint (allocations->len, ==, 1);
+  process = g_ptr_array_index (processes, 0);
+  g_assert_cmpint (process->frame.pid, ==, getpid ());
+  g_assert_true (g_str_has_prefix (process->cmdline, cmdline));
+  g_assert_cmpint (process->frame.time_ns, <=,
+                   ((const SondeFrame *) g_ptr_array_index (allocations, 0))->time_ns);
+  worker_clear (&worker);
+}
+
+/* What a program of somebody else tells by itself is recorded; nothing else is told of it. */
+static void
+check_foreigner (void)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+  g_autoptr (GPtrArray) processes = NULL;
+  g_autoptr (GPtrArray) mappings = NULL;
+  g_autoptr (GPtrArray) allocations = NULL;
+  const SondeFrameAllocation *allocation;
+  Worker worker = { 0 };
+
+  worker_init_for (&worker, 1000, SONDE_MEMORY_ALL, 0);
+  allocate_as (&worker, EPERM);
+  summary = worker_finish (&worker);
+
+  processes = worker_find_frames (&worker, SONDE_FRAME_PROCESS);
+  mappings = worker_find_frames (&worker, SONDE_FRAME_MAP);
+  allocations = worker_find_frames (&worker, SONDE_FRAME_ALLOCATION);
+  g_assert_cmpuint (processes->len, ==, 0);
+  g_assert_cmpuint (mappings->len, ==, 0);
+  g_assert_cmpuint (allocations->len, ==, 1);
+  allocation = g_ptr_array_index (allocations, 0);
+  g_assert_cmpint (allocation->frame.pid, ==, getpid ());
+  g_assert_cmpuint (allocation->n_addrs, ==, 1);
   worker_clear (&worker);
 }
 
@@ -348,6 +453,8 @@ main (int argc, char *argv[])
   TEST ("a-late-reader-gets-what-is-defined", check_late_reader);
   TEST ("lost-and-delivered-are-what-was-produced", check_losses);
   TEST ("a-pause-stops-programs", check_pause);
+  TEST ("a-program-has-its-name-before-its-first-event", check_name);
+  TEST ("nothing-is-told-of-a-program-of-somebody-else", check_foreigner);
   TEST ("a-stop-takes-what-is-in-the-rings", check_stop);
 
   return g_test_run ();

@@ -14,7 +14,7 @@ import tempfile
 import threading
 
 sys.path[:0] = [os.path.join(sys.argv[2], 'tests', folder) for folder in ('lib', 'fuzz')]
-Tap, check = (getattr(importlib.import_module('tap'), name) for name in ('Tap', 'check'))
+DEADLINE_S, Tap, check = (getattr(importlib.import_module('tap'), name) for name in ('DEADLINE_S', 'Tap', 'check'))
 seeds = importlib.import_module('make-report-corpus')
 
 SONDECTL = os.path.join(sys.argv[1], 'client/sondectl')
@@ -30,7 +30,7 @@ BASE = 0x55550000000
 
 
 def run(*command, **options):
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60, **options).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=DEADLINE_S, **options).stdout
 
 
 class Case:
@@ -100,7 +100,7 @@ class Case:
         environment = {'PATH': os.environ['PATH'], 'XDG_CACHE_HOME': self.path('cache', 'x')[:-2], 'HOME': self.folder,
                        'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', ''), **(environment or {})}
         result = subprocess.run([SONDECTL, 'report', *([] if any('--by' in word for word in arguments) else ['--flat']), '--verbose', f'--debug-directory={self.debug_directory}',
-                                 *arguments, capture], env=environment, capture_output=True, text=True, timeout=60,
+                                 *arguments, capture], env=environment, capture_output=True, text=True, timeout=DEADLINE_S,
                                 check=False)
         check(result.returncode == 0, f'exit status {result.returncode}: {result.stderr}')
         return result.stdout, result.stderr

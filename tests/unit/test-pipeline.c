@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A whole worker: control is played by this test, the kernel by a memfd. */
-#include "daemon/capture/pipeline.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -10,11 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/base/channel.h"
-#include "daemon/base/fd.h"
 #include "daemon/capture/ring-set.h"
 #include "tests/lib/fake-perf-record.h"
-#include "tests/lib/stream-summary.h"
+#include "tests/unit/worker-fixture.h"
 
 #define SAMPLE_TYPE                                                                                \
   (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU  \
@@ -26,117 +22,26 @@
 
 typedef struct
 {
-  SondePipeline *pipeline;
-  SondeChannel *control;
-  int status; /* of the worker; -1: it runs */
-  int reader;
-  GByteArray *stream;
-  gboolean stream_ended;
-  GPtrArray *received; /* copies of messages */
-  guint8 *ring;        /* the mapping of the fake ring */
+  Worker worker;
+  guint8 *ring; /* the mapping of the fake ring */
   gsize ring_bytes;
   int ring_fd;
 } Fixture;
 
 static void
-on_message (SondeChannel *channel,
-            const SondeMessageHeader *message,
-            int *fds,
-            unsigned n_fds,
-            gpointer user_data)
-{
-  Fixture *fixture = user_data;
-
-  g_ptr_array_add (fixture->received, g_memdup2 (message, message->size));
-  if (message->type == SONDE_MESSAGE_FINISHED || message->type == SONDE_MESSAGE_FAILED)
-    sonde_channel_send_simple (channel, SONDE_MESSAGE_LEAVE, NULL);
-}
-
-static void
-on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
-{
-}
-
-static void
-on_done (int status, gpointer user_data)
-{
-  Fixture *fixture = user_data;
-
-  fixture->status = status;
-}
-
-static void
-read_some (Fixture *fixture)
-{
-  if (fixture->reader >= 0 && !fixture->stream_ended)
-    fixture->stream_ended = stream_receive (fixture->reader, fixture->stream);
-}
-
-static const void *
-find_message (Fixture *fixture, SondeMessageType type)
-{
-  for (guint i = fixture->received->len; i > 0; i--)
-    {
-      const SondeMessageHeader *message = g_ptr_array_index (fixture->received, i - 1);
-
-      if (message->type == type)
-        return message;
-    }
-
-  return NULL;
-}
-
-static const void *
-wait_for (Fixture *fixture, SondeMessageType type)
-{
-  const void *message;
-
-  while ((message = find_message (fixture, type)) == NULL)
-    {
-      g_main_context_iteration (NULL, FALSE);
-      read_some (fixture);
-    }
-
-  return message;
-}
-
-static void
-wait_for_end (Fixture *fixture)
-{
-  while (fixture->status < 0)
-    {
-      g_main_context_iteration (NULL, FALSE);
-      read_some (fixture);
-    }
-}
-
-static void
 set_up (Fixture *fixture, gconstpointer data)
 {
-  static const SondeChannelHandler handler = { on_message, on_closed };
-  int fds[2];
-
-  fixture->status = -1;
-  fixture->reader = -1;
+  worker_open (&fixture->worker);
   fixture->ring_fd = -1;
-  fixture->stream = g_byte_array_new ();
-  fixture->received = g_ptr_array_new_with_free_func (g_free);
-  g_assert_true (sonde_socketpair (SOCK_SEQPACKET | SOCK_NONBLOCK, fds, NULL));
-  fixture->control = sonde_channel_new (fds[0], TRUE, &handler, fixture);
-  fixture->pipeline = sonde_pipeline_new (fds[1], on_done, fixture);
 }
 
 static void
 tear_down (Fixture *fixture, gconstpointer data)
 {
-  sonde_pipeline_free (fixture->pipeline);
-  sonde_channel_free (fixture->control);
-  sonde_clear_fd (&fixture->reader);
+  worker_clear (&fixture->worker);
   sonde_clear_fd (&fixture->ring_fd);
   if (fixture->ring != NULL)
     munmap (fixture->ring, PAGE + fixture->ring_bytes);
-  g_byte_array_unref (fixture->stream);
-  g_ptr_array_unref (fixture->received);
 }
 
 /* --- control --- */
@@ -159,7 +64,7 @@ send_setup (Fixture *fixture, uint32_t version, uint64_t sample_type)
     .sonde_version = "0",
   };
 
-  g_assert_true (sonde_channel_send (fixture->control, &setup, sizeof setup, NULL, 0, NULL));
+  g_assert_true (sonde_channel_send (fixture->worker.control, &setup, sizeof setup, NULL, 0, NULL));
 }
 
 static void
@@ -172,7 +77,7 @@ send_events (Fixture *fixture, SondeMessageType type, int fd)
   events->n_events = 1;
   events->events[0].tid = -1;
   events->events[0].kind = SONDE_EVENT_SAMPLES;
-  g_assert_true (sonde_channel_send (fixture->control, events, size_bytes, &fd, 1, NULL));
+  g_assert_true (sonde_channel_send (fixture->worker.control, events, size_bytes, &fd, 1, NULL));
 }
 
 static void
@@ -189,7 +94,7 @@ send_ring (Fixture *fixture)
   g_assert_true (fixture->ring != MAP_FAILED);
   send_events (fixture, SONDE_MESSAGE_RINGS, dup (fixture->ring_fd));
 
-  mapped = wait_for (fixture, SONDE_MESSAGE_RINGS_MAPPED);
+  mapped = worker_wait_for (&fixture->worker, SONDE_MESSAGE_RINGS_MAPPED);
   g_assert_cmpint (mapped->status, ==, 0);
   g_assert_cmpuint (mapped->sample_ring_bytes, ==, fixture->ring_bytes);
 }
@@ -207,24 +112,9 @@ send_event (Fixture *fixture, uint64_t n_lost)
 }
 
 static void
-send_sink (Fixture *fixture)
-{
-  SondeMessageSink sink = { .header.type = SONDE_MESSAGE_SINK,
-                            .sink_id = 3,
-                            .kind = SONDE_SINK_STREAM,
-                            .buffer_size_bytes = 1 << 20,
-                            .frames = SONDE_SINK_FRAMES_ALL };
-  int fds[2];
-
-  g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
-  fixture->reader = fds[1];
-  g_assert_true (sonde_channel_send (fixture->control, &sink, sizeof sink, &fds[0], 1, NULL));
-}
-
-static void
 send_simple (Fixture *fixture, SondeMessageType type)
 {
-  g_assert_true (sonde_channel_send_simple (fixture->control, type, NULL));
+  g_assert_true (sonde_channel_send_simple (fixture->worker.control, type, NULL));
 }
 
 /* The test's own process, as control would tell of it. */
@@ -240,7 +130,8 @@ send_process (Fixture *fixture, guint64 request_id, int32_t pid)
   int fds[2] = { open ("/proc/self/maps", O_RDONLY | O_CLOEXEC),
                  open ("/proc/self/cmdline", O_RDONLY | O_CLOEXEC) };
 
-  g_assert_true (sonde_channel_send (fixture->control, &process, sizeof process, fds, 2, NULL));
+  g_assert_true (
+      sonde_channel_send (fixture->worker.control, &process, sizeof process, fds, 2, NULL));
 }
 
 /* Says yes (with this program) or no to all file requests. */
@@ -249,9 +140,9 @@ answer_files (Fixture *fixture, gboolean yes)
 {
   guint n_answers = 0;
 
-  for (guint i = 0; i < fixture->received->len; i++)
+  for (guint i = 0; i < fixture->worker.received->len; i++)
     {
-      SondeMessageFileRequest *request = g_ptr_array_index (fixture->received, i);
+      SondeMessageFileRequest *request = g_ptr_array_index (fixture->worker.received, i);
       SondeMessageFile answer = { .header.type = SONDE_MESSAGE_FILE };
       int fd;
 
@@ -260,8 +151,8 @@ answer_files (Fixture *fixture, gboolean yes)
       answer.request_id = request->request_id;
       answer.status = yes ? 0 : EACCES;
       fd = yes ? open ("/proc/self/exe", O_RDONLY | O_CLOEXEC) : -1;
-      g_assert_true (
-          sonde_channel_send (fixture->control, &answer, sizeof answer, &fd, yes ? 1 : 0, NULL));
+      g_assert_true (sonde_channel_send (fixture->worker.control, &answer, sizeof answer, &fd,
+                                         yes ? 1 : 0, NULL));
       request->header.type = 0;
       n_answers++;
     }
@@ -309,8 +200,9 @@ count_received (Fixture *fixture, uint32_t type)
 {
   guint n = 0;
 
-  for (guint i = 0; i < fixture->received->len; i++)
-    n += ((const SondeMessageHeader *) g_ptr_array_index (fixture->received, i))->type == type;
+  for (guint i = 0; i < fixture->worker.received->len; i++)
+    n += ((const SondeMessageHeader *) g_ptr_array_index (fixture->worker.received, i))->type
+         == type;
   return n;
 }
 
@@ -319,7 +211,7 @@ start (Fixture *fixture, guint64 n_lost)
 {
   send_setup (fixture, SONDE_MESSAGE_VERSION, SAMPLE_TYPE);
   send_ring (fixture);
-  send_sink (fixture);
+  fixture->worker.reader = worker_open_stream (&fixture->worker, 3);
   send_event (fixture, n_lost);
   send_simple (fixture, SONDE_MESSAGE_START);
 }
@@ -328,10 +220,10 @@ start (Fixture *fixture, guint64 n_lost)
 static StreamSummary *
 summarize (Fixture *fixture)
 {
-  read_some (fixture);
-  g_assert_true (fixture->stream_ended);
+  worker_run (&fixture->worker);
+  g_assert_true (fixture->worker.stream_ended);
 
-  return stream_summary_new (fixture->stream);
+  return stream_summary_new (fixture->worker.stream);
 }
 
 /* --- cases --- */
@@ -340,8 +232,8 @@ static void
 refuses_another_version (Fixture *fixture, gconstpointer data)
 {
   send_setup (fixture, SONDE_MESSAGE_VERSION + 1, SAMPLE_TYPE);
-  wait_for_end (fixture);
-  g_assert_cmpint (fixture->status, !=, 0);
+  worker_wait_end (&fixture->worker);
+  g_assert_cmpint (fixture->worker.status, !=, 0);
 }
 
 static void
@@ -350,9 +242,9 @@ refuses_samples_it_cannot_read (Fixture *fixture, gconstpointer data)
   const SondeMessageFailed *failed;
 
   send_setup (fixture, SONDE_MESSAGE_VERSION, SAMPLE_TYPE | PERF_SAMPLE_RAW);
-  failed = wait_for (fixture, SONDE_MESSAGE_FAILED);
+  failed = worker_wait_for (&fixture->worker, SONDE_MESSAGE_FAILED);
   g_assert_cmpint (failed->error, ==, EPROTO);
-  wait_for_end (fixture);
+  worker_wait_end (&fixture->worker);
 }
 
 static void
@@ -361,9 +253,9 @@ refuses_messages_out_of_order (Fixture *fixture, gconstpointer data)
   const SondeMessageFailed *failed;
 
   send_simple (fixture, SONDE_MESSAGE_START);
-  failed = wait_for (fixture, SONDE_MESSAGE_FAILED);
+  failed = worker_wait_for (&fixture->worker, SONDE_MESSAGE_FAILED);
   g_assert_nonnull (strstr (failed->text, "start"));
-  wait_for_end (fixture);
+  worker_wait_end (&fixture->worker);
 }
 
 static void
@@ -371,25 +263,25 @@ refuses_a_second_setup (Fixture *fixture, gconstpointer data)
 {
   send_setup (fixture, SONDE_MESSAGE_VERSION, SAMPLE_TYPE);
   send_setup (fixture, SONDE_MESSAGE_VERSION, SAMPLE_TYPE);
-  wait_for (fixture, SONDE_MESSAGE_FAILED);
-  wait_for_end (fixture);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_FAILED);
+  worker_wait_end (&fixture->worker);
 }
 
 static void
 ends_when_control_goes_before_the_start (Fixture *fixture, gconstpointer data)
 {
-  g_clear_pointer (&fixture->control, sonde_channel_free);
-  wait_for_end (fixture);
-  g_assert_cmpint (fixture->status, ==, 0);
+  g_clear_pointer (&fixture->worker.control, sonde_channel_free);
+  worker_wait_end (&fixture->worker);
+  g_assert_cmpint (fixture->worker.status, ==, 0);
 }
 
 static void
 says_hello_first (Fixture *fixture, gconstpointer data)
 {
-  const SondeMessageHello *hello = wait_for (fixture, SONDE_MESSAGE_HELLO);
+  const SondeMessageHello *hello = worker_wait_for (&fixture->worker, SONDE_MESSAGE_HELLO);
 
   g_assert_cmpuint (hello->version, ==, SONDE_MESSAGE_VERSION);
-  g_assert_true (g_ptr_array_index (fixture->received, 0) == hello);
+  g_assert_true (g_ptr_array_index (fixture->worker.received, 0) == hello);
 }
 
 static void
@@ -400,11 +292,11 @@ stops_without_a_sample (Fixture *fixture, gconstpointer data)
 
   start (fixture, 0);
   send_simple (fixture, SONDE_MESSAGE_STOP);
-  wait_for (fixture, SONDE_MESSAGE_DRAINED);
-  wait_for (fixture, SONDE_MESSAGE_FINISHED);
-  wait_for_end (fixture);
-  g_assert_cmpint (fixture->status, ==, 0);
-  closed = find_message (fixture, SONDE_MESSAGE_SINK_CLOSED);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_DRAINED);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_FINISHED);
+  worker_wait_end (&fixture->worker);
+  g_assert_cmpint (fixture->worker.status, ==, 0);
+  closed = worker_find (&fixture->worker, SONDE_MESSAGE_SINK_CLOSED);
   g_assert_cmpuint (closed->sink_id, ==, 3);
   g_assert_cmpint (closed->reason, ==, 0);
   summary = summarize (fixture);
@@ -423,14 +315,14 @@ records_a_sample_of_a_target (Fixture *fixture, gconstpointer data)
   start (fixture, 4);
   send_process (fixture, 0, 100);
   write_sample (fixture, 100, ip, 5000, PERF_RECORD_MISC_USER);
-  wait_for (fixture, SONDE_MESSAGE_FILE_REQUEST);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_FILE_REQUEST);
   g_assert_cmpuint (answer_files (fixture, TRUE), >, 0);
   send_simple (fixture, SONDE_MESSAGE_STOP);
-  statistics = wait_for (fixture, SONDE_MESSAGE_DRAINED);
+  statistics = worker_wait_for (&fixture->worker, SONDE_MESSAGE_DRAINED);
   g_assert_cmpuint (statistics->values[SONDE_LEDGER_PRODUCED], ==, 5);
   g_assert_cmpuint (statistics->values[SONDE_LEDGER_RECORDED], ==, 1);
   g_assert_cmpuint (statistics->values[SONDE_LEDGER_LOST_KERNEL], ==, 4);
-  wait_for_end (fixture);
+  worker_wait_end (&fixture->worker);
   summary = summarize (fixture);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_PROCESS], ==, 1);
@@ -451,13 +343,13 @@ asks_for_an_unknown_process_and_waits (Fixture *fixture, gconstpointer data)
   start (fixture, 0);
   write_sample (fixture, 200, 0x1000, 5000, PERF_RECORD_MISC_USER);
   write_sample (fixture, 200, 0x1000, 6000, PERF_RECORD_MISC_USER);
-  request = wait_for (fixture, SONDE_MESSAGE_PROCESS_REQUEST);
+  request = worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
   g_assert_cmpint (request->pid, ==, 200);
   send_process (fixture, request->request_id, 200);
-  wait_for (fixture, SONDE_MESSAGE_FILE_REQUEST);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_FILE_REQUEST);
   answer_files (fixture, FALSE);
   send_simple (fixture, SONDE_MESSAGE_STOP);
-  wait_for_end (fixture);
+  worker_wait_end (&fixture->worker);
   summary = summarize (fixture);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 2);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_PROCESS], ==, 1);
@@ -473,13 +365,13 @@ asks_for_the_parent_of_a_fork (Fixture *fixture, gconstpointer data)
   start (fixture, 0);
   write_fork (fixture, 200, 201, 4000);
   write_sample (fixture, 201, 0x1000, 5000, PERF_RECORD_MISC_USER);
-  request = wait_for (fixture, SONDE_MESSAGE_PROCESS_REQUEST);
+  request = worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
   g_assert_cmpint (request->pid, ==, 200);
   send_process (fixture, request->request_id, 200);
-  wait_for (fixture, SONDE_MESSAGE_FILE_REQUEST);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_FILE_REQUEST);
   answer_files (fixture, FALSE);
   send_simple (fixture, SONDE_MESSAGE_STOP);
-  wait_for_end (fixture);
+  worker_wait_end (&fixture->worker);
   /* The child has its parent's mappings: nobody had to be asked, and it may be gone. */
   g_assert_cmpuint (count_received (fixture, SONDE_MESSAGE_PROCESS_REQUEST), ==, 1);
   summary = summarize (fixture);
@@ -494,9 +386,9 @@ goes_on_when_no_answer_comes (Fixture *fixture, gconstpointer data)
 
   start (fixture, 0);
   write_sample (fixture, 300, 0x1000, 5000, PERF_RECORD_MISC_USER);
-  wait_for (fixture, SONDE_MESSAGE_PROCESS_REQUEST);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
   send_simple (fixture, SONDE_MESSAGE_STOP);
-  wait_for_end (fixture);
+  worker_wait_end (&fixture->worker);
   summary = summarize (fixture);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
   /* It says so. */
@@ -511,7 +403,7 @@ hides_kernel_addresses (Fixture *fixture, gconstpointer data)
   start (fixture, 0);
   write_sample (fixture, 0, 0xffffffff81000000, 5000, PERF_RECORD_MISC_KERNEL);
   send_simple (fixture, SONDE_MESSAGE_STOP);
-  wait_for_end (fixture);
+  worker_wait_end (&fixture->worker);
   summary = summarize (fixture);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
   g_assert_cmpuint (summary->n_addrs, ==, 2);
@@ -526,14 +418,14 @@ tells_all_when_told_to_report (Fixture *fixture, gconstpointer data)
 
   start (fixture, 0);
   write_sample (fixture, 400, 0x1000, 5000, PERF_RECORD_MISC_USER);
-  wait_for (fixture, SONDE_MESSAGE_PROCESS_REQUEST);
-  g_ptr_array_set_size (fixture->received, 0);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
+  g_ptr_array_set_size (fixture->worker.received, 0);
   send_simple (fixture, SONDE_MESSAGE_REPORT);
-  sinks = wait_for (fixture, SONDE_MESSAGE_SINKS);
+  sinks = worker_wait_for (&fixture->worker, SONDE_MESSAGE_SINKS);
   g_assert_cmpuint (sinks->n_sinks, ==, 1);
   g_assert_cmpuint (sinks->sink_ids[0], ==, 3);
-  wait_for (fixture, SONDE_MESSAGE_STATISTICS);
-  wait_for (fixture, SONDE_MESSAGE_PROCESS_REQUEST);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_STATISTICS);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
 }
 
 static void
@@ -543,11 +435,11 @@ finishes_the_capture_when_control_goes (Fixture *fixture, gconstpointer data)
 
   start (fixture, 0);
   send_simple (fixture, SONDE_MESSAGE_REPORT);
-  wait_for (fixture, SONDE_MESSAGE_STATISTICS);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_STATISTICS);
   write_sample (fixture, 0, 0xffffffff81000000, 5000, PERF_RECORD_MISC_KERNEL);
-  g_clear_pointer (&fixture->control, sonde_channel_free);
-  wait_for_end (fixture);
-  g_assert_cmpint (fixture->status, ==, 0);
+  g_clear_pointer (&fixture->worker.control, sonde_channel_free);
+  worker_wait_end (&fixture->worker);
+  g_assert_cmpint (fixture->worker.status, ==, 0);
   summary = summarize (fixture);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
 }
@@ -565,10 +457,10 @@ counts_a_malformed_sample_as_lost (Fixture *fixture, gconstpointer data)
   *header = (struct perf_event_header){ .type = PERF_RECORD_SAMPLE, .size = 16 };
   __atomic_store_n (&page->data_head, 16, __ATOMIC_RELEASE);
   send_simple (fixture, SONDE_MESSAGE_STOP);
-  statistics = wait_for (fixture, SONDE_MESSAGE_DRAINED);
+  statistics = worker_wait_for (&fixture->worker, SONDE_MESSAGE_DRAINED);
   g_assert_cmpuint (statistics->values[SONDE_LEDGER_PRODUCED], ==, 1);
   g_assert_cmpuint (statistics->values[SONDE_LEDGER_LOST_RING], ==, 1);
-  wait_for_end (fixture);
+  worker_wait_end (&fixture->worker);
 }
 
 #define ADD(name, function)                                                                        \

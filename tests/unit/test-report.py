@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 sys.path[:0] = [os.path.join(sys.argv[2], 'tests', folder) for folder in ('lib', 'fuzz')]
-Tap, check = (getattr(importlib.import_module('tap'), name) for name in ('Tap', 'check'))
+DEADLINE_S, Tap, check = (getattr(importlib.import_module('tap'), name) for name in ('DEADLINE_S', 'Tap', 'check'))
 seeds = importlib.import_module('make-report-corpus')
 
 SONDECTL = os.path.join(sys.argv[1], 'client/sondectl')
@@ -39,7 +39,7 @@ class Case:
 
     def run(self, *arguments, status=0):
         result = subprocess.run([SONDECTL, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                timeout=60, check=False)
+                                timeout=DEADLINE_S, check=False)
         check(result.returncode == status, f'{arguments}: exit status {result.returncode}: {result.stderr}')
         return result.stdout if status == 0 else result.stderr
 
@@ -55,7 +55,7 @@ class Case:
         except OSError:  # what a pseudo terminal says at its end
             pass
         os.close(ours)
-        check(process.wait(timeout=60) == 0, f'exit status {process.returncode}')
+        check(process.wait(timeout=DEADLINE_S) == 0, f'exit status {process.returncode}')
         return text.decode().replace('\r\n', '\n')
 
 

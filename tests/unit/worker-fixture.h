@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A worker without perf rings, whose control and whose profiled programs are played by a test. */
+/* A worker whose control and whose profiled programs are played by a test. */
 #pragma once
 
 #include <errno.h>
@@ -14,6 +14,11 @@
 #include "shared-ring/control-message.h"
 #include "shared-ring/ring-writer.h"
 #include "tests/lib/stream-summary.h"
+
+/* Only so that a hang ends. */
+#define WORKER_DEADLINE_S 300
+
+#define WORKER_TURNS      100
 
 /* What frames claim; rings have the pid of the test. */
 #define PROGRAM_FALSE_PID 12345
@@ -55,24 +60,14 @@ worker_on_done (int status, gpointer user_data)
   ((Worker *) user_data)->status = status;
 }
 
-/* What is ready now, and the stream. */
+/* What is ready now, and the stream. A ring that a test plays is always ready. */
 static inline void
 worker_run (Worker *self)
 {
-  while (g_main_context_iteration (NULL, FALSE))
+  for (guint i = 0; i < WORKER_TURNS && g_main_context_iteration (NULL, FALSE); i++)
     ;
   if (self->reader >= 0 && !self->stream_ended)
     self->stream_ended = stream_receive (self->reader, self->stream);
-}
-
-static inline void
-worker_wait_until_ns (Worker *self, gint64 until_us)
-{
-  while (g_get_monotonic_time () < until_us)
-    {
-      worker_run (self);
-      g_usleep (500);
-    }
 }
 
 /* Of the worker's last STATISTICS, DRAINED or FINISHED. */
@@ -94,8 +89,13 @@ worker_count (const Worker *self, guint statistic)
 static inline void
 worker_wait_count (Worker *self, guint statistic, guint64 n)
 {
+  gint64 end_us = g_get_monotonic_time () + WORKER_DEADLINE_S * G_USEC_PER_SEC;
+
   while (worker_count (self, statistic) != n)
     {
+      if (g_get_monotonic_time () > end_us)
+        g_error ("statistic %u is %" G_GUINT64_FORMAT ", not %" G_GUINT64_FORMAT, statistic,
+                 worker_count (self, statistic), n);
       worker_run (self);
       g_usleep (500);
     }
@@ -112,6 +112,24 @@ worker_find (const Worker *self, SondeMessageType type)
         return message;
     }
   return NULL;
+}
+
+/* The last of this type, once there is one. */
+static inline const void *
+worker_wait_for (Worker *self, SondeMessageType type)
+{
+  const void *message;
+
+  while ((message = worker_find (self, type)) == NULL)
+    worker_run (self);
+  return message;
+}
+
+static inline void
+worker_wait_end (Worker *self)
+{
+  while (self->status < 0)
+    worker_run (self);
 }
 
 static inline void
@@ -151,10 +169,25 @@ worker_open_stream (Worker *self, guint32 sink_id)
   return fds[0];
 }
 
+/* One that was told nothing yet. */
 static inline void
-worker_init (Worker *self, SondeMemoryMode memory, guint32 wait_us)
+worker_open (Worker *self)
 {
   static const SondeChannelHandler handler = { worker_on_message, worker_on_closed };
+  int fds[2];
+
+  self->status = self->reader = self->socket = -1;
+  self->stream = g_byte_array_new ();
+  self->received = g_ptr_array_new_with_free_func (g_free);
+  g_assert_true (sonde_socketpair (SOCK_SEQPACKET | SOCK_NONBLOCK, fds, NULL));
+  self->control = sonde_channel_new (fds[0], TRUE, &handler, self);
+  self->pipeline = sonde_pipeline_new (fds[1], worker_on_done, self);
+}
+
+/* One without perf rings, that runs. */
+static inline void
+worker_init_for (Worker *self, guint32 owner_uid, SondeMemoryMode memory, guint32 wait_us)
+{
   SondeMessageSetup setup = {
     .header.type = SONDE_MESSAGE_SETUP,
     .version = SONDE_MESSAGE_VERSION,
@@ -167,23 +200,25 @@ worker_init (Worker *self, SondeMemoryMode memory, guint32 wait_us)
     .memory = memory,
     .memory_interval_bytes = 4096,
     .memory_wait_us = wait_us,
+    .owner_uid = owner_uid,
     .event = "none",
     .scope = "launch",
     .sonde_version = "0",
   };
-  int fds[2];
 
-  self->status = -1;
-  self->stream = g_byte_array_new ();
-  self->received = g_ptr_array_new_with_free_func (g_free);
-  g_assert_true (sonde_socketpair (SOCK_SEQPACKET | SOCK_NONBLOCK, fds, NULL));
-  self->control = sonde_channel_new (fds[0], TRUE, &handler, self);
-  self->pipeline = sonde_pipeline_new (fds[1], worker_on_done, self);
+  worker_open (self);
   worker_send (self, &setup, sizeof setup, -1);
   self->reader = worker_open_stream (self, 1);
   sonde_channel_send_simple (self->control, SONDE_MESSAGE_START, NULL);
   self->socket = worker_open_control (self);
   worker_run (self);
+}
+
+/* A session of root's. */
+static inline void
+worker_init (Worker *self, SondeMemoryMode memory, guint32 wait_us)
+{
+  worker_init_for (self, 0, memory, wait_us);
 }
 
 static inline void
@@ -315,6 +350,19 @@ program_close (Program *program, gboolean has_ended)
     sonde_ring_writer_close (program->writer);
   sonde_ring_memory_unmap (&program->memory);
   sonde_clear_fd (&program->link);
+}
+
+/* Until the worker has read the whole ring. */
+static inline void
+worker_wait_drained (Worker *self, const Program *program)
+{
+  const SondeRingHeader *header = program->memory.header;
+
+  while (header->head != header->tail)
+    {
+      worker_run (self);
+      g_usleep (500);
+    }
 }
 
 /* Ends a frame that sonde_writer_add_*() built. */

@@ -2,19 +2,15 @@
 /* Heap events of the calling thread, into its ring. */
 #include "shared-ring/collector/memory/heap-recorder.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include "shared-ring/collector/memory/address-set.h"
 #include "shared-ring/collector/memory/event-clock.h"
 #include "shared-ring/collector/memory/sample-distance.h"
 #include "shared-ring/collector/thread-ring.h"
-#include "shared-ring/fork-guard.h"
-#include "shared-ring/ring-atomic.h"
-
-/* Nobody listens. */
-#define NEVER UINT64_MAX
 
 /* A large ring wakes its reader, and is waited for, a quarter as often, which is felt; but a
  * session's memory is limited, and programs may have many threads. */
@@ -37,6 +33,7 @@ typedef struct
 } Thread;
 
 _Thread_local SondeHeapThread sonde_heap_thread;
+SondeHeapProcess sonde_heap_process;
 static _Thread_local Thread own;
 
 /* Of the process. */
@@ -50,8 +47,18 @@ typedef enum
 
 static uint32_t listener;
 static uint32_t n_rings; /* that were made, by ancestors too */
-static uint32_t mode;    /* SondeMemoryMode, of the last ring; OFF before the first */
-static SondeAddressSet sampled;
+
+static void
+find_linker (void)
+{
+  struct dl_find_object linker;
+
+  if (_dl_find_object ((void *) _r_debug.r_ldbase, &linker) != 0)
+    return;
+  sonde_heap_process.linker_begin = (uintptr_t) linker.dlfo_map_start;
+  sonde_heap_process.linker_bytes
+      = (uintptr_t) linker.dlfo_map_end - sonde_heap_process.linker_begin;
+}
 
 /* Once, by the first block of the process; nobody waits for it. Locks of libc are taken, which a
  * signal handler must not come upon. */
@@ -71,6 +78,8 @@ look_for_listener (void)
   sigfillset (&all);
   pthread_sigmask (SIG_SETMASK, &all, &before);
   is_there = sonde_control_link_is_there () && sonde_fork_guard_init () == 0;
+  if (is_there)
+    find_linker ();
   pthread_sigmask (SIG_SETMASK, &before, NULL);
   sonde_ring_store_release (&listener, is_there ? LISTENER_PRESENT : LISTENER_ABSENT);
   return is_there;
@@ -95,6 +104,7 @@ static void
 forget_ring (void)
 {
   own.writer = NULL;
+  sonde_heap_thread.pause_word = NULL;
   forget_unwinder ();
 }
 
@@ -114,17 +124,21 @@ enter_ring (SondeThreadRing *ring)
   own.tid = ring->tid;
   own.interval_bytes = answer->memory_interval_bytes > 0 ? answer->memory_interval_bytes : 1;
   own.random = sonde_sample_distance_seed ();
-  sonde_ring_store_relaxed (&mode, answer->memory_mode);
+  sonde_ring_store_relaxed (&sonde_heap_process.mode, answer->memory_mode);
   sonde_heap_thread.bytes_left = 0;
   if (answer->memory_mode == SONDE_MEMORY_SAMPLED)
     sonde_heap_thread.bytes_left = sonde_sample_distance_draw (&own.random, own.interval_bytes);
   else if (answer->memory_mode != SONDE_MEMORY_ALL)
-    sonde_heap_thread.bytes_left = NEVER;
+    sonde_heap_thread.bytes_left = UINT64_MAX;
   ring->on_end = forget_unwinder;
   ring->on_close = forget_ring;
   sonde_ring_signal_fence ();
   if (answer->memory_mode == SONDE_MEMORY_ALL || answer->memory_mode == SONDE_MEMORY_SAMPLED)
-    own.writer = ring->writer;
+    {
+      own.writer = ring->writer;
+      sonde_heap_thread.generation = ring->generation;
+      sonde_heap_thread.pause_word = sonde_ring_writer_pause_word (ring->writer);
+    }
 }
 
 /* The thread's ring if it had none so far. */
@@ -138,11 +152,12 @@ open_ring (void)
       && !look_for_listener ())
     {
       if (sonde_ring_load_relaxed (&listener) == LISTENER_ABSENT)
-        sonde_heap_thread.bytes_left = NEVER;
+        sonde_heap_thread.bytes_left = UINT64_MAX;
       return NULL;
     }
 
   own.writer = NULL;
+  sonde_heap_thread.pause_word = NULL;
   own.is_inside = true;
   ring = sonde_thread_ring_get (sonde_ring_load_relaxed (&n_rings) < N_LARGE_RINGS ? &large_wish
                                                                                    : &wish);
@@ -236,7 +251,7 @@ record_sample (const void *block, size_t size_bytes, const SondeCallSite *caller
 {
   if (own.writer == NULL || sonde_ring_writer_check_wanted (own.writer) < 0)
     return;
-  if (sonde_address_set_add (&sampled, (uintptr_t) block))
+  if (sonde_address_set_add (&sonde_heap_process.sampled, (uintptr_t) block))
     record_allocation (block, size_bytes, caller);
   else
     sonde_ring_writer_lose (own.writer, sizeof (SondeFrameAllocation));
@@ -269,7 +284,7 @@ sonde_heap_recorder_reach (const void *block, size_t size_bytes, const SondeCall
 
   if (__builtin_expect (r == -ECHILD, false) && is_passed_by (size_bytes))
     return;
-  if (sonde_ring_load_relaxed (&mode) == SONDE_MEMORY_SAMPLED)
+  if (sonde_ring_load_relaxed (&sonde_heap_process.mode) == SONDE_MEMORY_SAMPLED)
     {
       sonde_heap_thread.bytes_left = sonde_sample_distance_draw (&own.random, own.interval_bytes);
       record_sample (block, size_bytes, caller);
@@ -281,9 +296,9 @@ sonde_heap_recorder_reach (const void *block, size_t size_bytes, const SondeCall
 bool
 sonde_heap_recorder_freeing (const void *block)
 {
-  if (block == NULL || sonde_heap_thread.bytes_left == NEVER
-      || (sonde_ring_load_relaxed (&mode) == SONDE_MEMORY_SAMPLED
-          && !sonde_address_set_remove (&sampled, (uintptr_t) block)))
+  if (block == NULL || sonde_heap_thread.bytes_left >= SONDE_HEAP_NEVER
+      || (sonde_ring_load_relaxed (&sonde_heap_process.mode) == SONDE_MEMORY_SAMPLED
+          && !sonde_address_set_remove (&sonde_heap_process.sampled, (uintptr_t) block)))
     return false;
   return check_wanted () != -EAGAIN && record_free (block);
 }
@@ -291,7 +306,7 @@ sonde_heap_recorder_freeing (const void *block)
 void
 sonde_heap_recorder_kept (const void *block, size_t size_bytes, const SondeCallSite *caller)
 {
-  if (sonde_ring_load_relaxed (&mode) == SONDE_MEMORY_SAMPLED)
+  if (sonde_ring_load_relaxed (&sonde_heap_process.mode) == SONDE_MEMORY_SAMPLED)
     record_sample (block, size_bytes, caller);
   else
     record_allocation (block, size_bytes, caller);

@@ -6,6 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shared-ring/collector/memory/address-set.h"
+#include "shared-ring/control-message.h"
+#include "shared-ring/fork-guard.h"
+#include "shared-ring/ring-atomic.h"
 #include "unwind/self-unwinder.h"
 
 /**
@@ -21,26 +25,93 @@
  * which is counted. A thread's first event makes its ring (thread-ring.h).
  */
 
-/* The calling thread's. */
+#define SONDE_HEAP_HIDDEN __attribute__ ((visibility ("hidden")))
+
+/* The calling thread's: what its hooks look at. */
 typedef struct
 {
-  uint64_t
-      bytes_left; /* until something is to be done: 0 in the mode `all`, and before it is known */
+  uint64_t bytes_left; /* until something is to be done: 0 in the mode `all`, and before it is
+                          known; from SONDE_HEAP_NEVER on: nobody listens */
+  const uint32_t *pause_word; /* of its ring; NULL: none */
+  uint32_t generation;        /* of the process that has that ring */
 } SondeHeapThread;
 
-extern _Thread_local SondeHeapThread sonde_heap_thread __attribute__ ((tls_model ("initial-exec")));
+#define SONDE_HEAP_NEVER (UINT64_C (1) << 63)
 
-/* The other half of sonde_heap_recorder_allocated(). */
+extern _Thread_local SondeHeapThread sonde_heap_thread SONDE_HEAP_HIDDEN
+    __attribute__ ((tls_model ("initial-exec")));
+
+/* Of the process: what its hooks look at. */
+typedef struct
+{
+  uint64_t linker_begin; /* where the dynamic linker is */
+  uint64_t linker_bytes;
+  uint32_t mode;           /* SondeMemoryMode, of the last ring; OFF before the first */
+  SondeAddressSet sampled; /* blocks */
+} SondeHeapProcess;
+
+extern SondeHeapProcess sonde_heap_process SONDE_HEAP_HIDDEN;
+
+/* Whether the session is paused, as far as this thread knows. A child of fork() has its parent's
+ * words, but not what they point at. */
+static inline bool
+sonde_heap_recorder_is_paused (void)
+{
+  const uint32_t *word = sonde_heap_thread.pause_word;
+
+  return word != NULL && sonde_heap_thread.generation == sonde_fork_guard_generation ()
+         && sonde_ring_load_relaxed (word) != 0;
+}
+
+/**
+ * sonde_heap_recorder_passes:
+ * @size_bytes: of a block that is about to be allocated
+ *
+ * What nearly all blocks cost when the mode is `sampled`, when the session is paused, or when
+ * nobody listens. To be asked before anything else.
+ *
+ * Returns: true, once for each block: it was counted, no more is to be done for it, and
+ *   sonde_real_allocator is ready
+ */
+static inline bool
+sonde_heap_recorder_passes (size_t size_bytes)
+{
+  SondeHeapThread *thread = &sonde_heap_thread;
+
+  if (__builtin_expect (size_bytes < thread->bytes_left, true))
+    {
+      thread->bytes_left -= size_bytes;
+      return true;
+    }
+  return thread->bytes_left == 0 && sonde_heap_recorder_is_paused ();
+}
+
+/* Of a block that did not pass, and is allocated: not NULL. */
 void sonde_heap_recorder_reach (const void *block, size_t size_bytes, const SondeCallSite *caller);
 
-/* @block: NULL: there is none. */
+/* @block: NULL: there is none */
 static inline void
 sonde_heap_recorder_allocated (const void *block, size_t size_bytes, const SondeCallSite *caller)
 {
-  if (size_bytes < sonde_heap_thread.bytes_left)
-    sonde_heap_thread.bytes_left -= size_bytes;
-  else if (block != NULL)
+  if (!sonde_heap_recorder_passes (size_bytes) && block != NULL)
     sonde_heap_recorder_reach (block, size_bytes, caller);
+}
+
+/* Whether sonde_heap_recorder_freeing() is to be told; cheap. */
+static inline bool
+sonde_heap_recorder_wants_free (const void *block)
+{
+  if (sonde_ring_load_relaxed (&sonde_heap_process.mode) == SONDE_MEMORY_SAMPLED)
+    return sonde_address_set_may_have (&sonde_heap_process.sampled, (uintptr_t) block);
+  return sonde_heap_thread.bytes_left < SONDE_HEAP_NEVER && !sonde_heap_recorder_is_paused ();
+}
+
+/* Unmapping a module the dynamic linker frees what it knew of it; that is how we learn of each
+ * dlclose(), libc's own as well. */
+static inline bool
+sonde_heap_recorder_is_linker (uint64_t caller)
+{
+  return caller - sonde_heap_process.linker_begin < sonde_heap_process.linker_bytes;
 }
 
 /**

@@ -8,9 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "shared-ring/collector/memory/address-set.h"
 #include "shared-ring/collector/memory/heap-recorder.h"
-#include "shared-ring/ring-atomic.h"
+#include "shared-ring/collector/memory/real-allocator.h"
 
 #define HOOK __attribute__ ((visibility ("default")))
 
@@ -69,7 +68,8 @@ is_memory (int protection, int flags)
 static void
 tell (const void *block, size_t length, const SondeCallSite *caller)
 {
-  if (!sonde_heap_recorder_is_inside () && sonde_address_set_add (&told, (uintptr_t) block))
+  if (!sonde_heap_recorder_is_inside () && sonde_real_allocator_is_ready ()
+      && sonde_address_set_add (&told, (uintptr_t) block))
     sonde_heap_recorder_allocated (block, length, caller);
 }
 

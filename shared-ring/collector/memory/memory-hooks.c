@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* libsonde-memory: malloc and its like, as a program that has it preloaded calls them. */
-#include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,28 +13,6 @@
 
 #define real sonde_real_allocator
 
-/* Unmapping a module the dynamic linker frees what it knew of it; that is how we learn of each
- * dlclose(), libc's own as well. */
-static inline void
-watch_linker (uint64_t caller)
-{
-  static uint64_t begin, size_bytes;
-
-  if (__builtin_expect (size_bytes == 0, false))
-    {
-      struct dl_find_object linker;
-
-      size_bytes = 1;
-      if (_dl_find_object ((void *) _r_debug.r_ldbase, &linker) == 0)
-        {
-          begin = (uintptr_t) linker.dlfo_map_start;
-          size_bytes = (uintptr_t) linker.dlfo_map_end - begin;
-        }
-    }
-  if (__builtin_expect (caller - begin < size_bytes, false))
-    sonde_self_unwinder_forget_modules ();
-}
-
 static void *
 report (void *block, size_t size_bytes, const SondeCallSite *caller)
 {
@@ -44,34 +20,60 @@ report (void *block, size_t size_bytes, const SondeCallSite *caller)
   return block;
 }
 
+/* Those that are called often ask first whether the block passes: then they end in a jump to the
+ * real function. */
 HOOK void *
 malloc (size_t size)
 {
-  const SondeCallSite caller = SONDE_CALL_SITE ();
+  if (__builtin_expect (sonde_heap_recorder_passes (size), true))
+    return real.malloc (size);
+  else
+    {
+      const SondeCallSite caller = SONDE_CALL_SITE ();
 
-  if (!sonde_real_allocator_is_ready ())
-    return sonde_bootstrap_allocate (size, 1);
-  return report (real.malloc (size), size, &caller);
+      if (!sonde_real_allocator_is_ready ())
+        return sonde_bootstrap_allocate (size, 1);
+      return report (real.malloc (size), size, &caller);
+    }
 }
 
 HOOK void *
 calloc (size_t n, size_t size)
 {
-  const SondeCallSite caller = SONDE_CALL_SITE ();
+  if (__builtin_expect (sonde_heap_recorder_passes (n * size), true))
+    return real.calloc (n, size);
+  else
+    {
+      const SondeCallSite caller = SONDE_CALL_SITE ();
 
-  if (!sonde_real_allocator_is_ready ())
-    return size == 0 || n <= SIZE_MAX / size ? sonde_bootstrap_allocate (n * size, 1) : NULL;
-  return report (real.calloc (n, size), n * size, &caller);
+      if (!sonde_real_allocator_is_ready ())
+        return size == 0 || n <= SIZE_MAX / size ? sonde_bootstrap_allocate (n * size, 1) : NULL;
+      return report (real.calloc (n, size), n * size, &caller);
+    }
+}
+
+static __attribute__ ((noinline)) void
+free_noticed (void *block, uint64_t caller)
+{
+  if (sonde_heap_recorder_is_linker (caller))
+    sonde_self_unwinder_forget_modules ();
+  if (sonde_bootstrap_owns (block))
+    return;
+  sonde_heap_recorder_freeing (block);
+  real.free (block);
 }
 
 HOOK void
 free (void *block)
 {
-  watch_linker ((uintptr_t) __builtin_return_address (0));
-  if (sonde_bootstrap_owns (block) || !sonde_real_allocator_is_ready ())
-    return;
-  sonde_heap_recorder_freeing (block);
-  real.free (block);
+  const uint64_t caller = (uintptr_t) __builtin_return_address (0);
+
+  if (__builtin_expect (sonde_heap_recorder_wants_free (block), false)
+      || __builtin_expect (sonde_heap_recorder_is_linker (caller), false)
+      || __builtin_expect (sonde_bootstrap_owns (block), false))
+    free_noticed (block, caller);
+  else
+    real.free (block);
 }
 
 static void *
@@ -110,12 +112,24 @@ resize (void *block, size_t size_bytes, const SondeCallSite *caller)
   return new;
 }
 
+static inline bool
+resize_passes (const void *block, size_t size_bytes)
+{
+  return !sonde_bootstrap_owns (block) && !sonde_heap_recorder_wants_free (block)
+         && sonde_heap_recorder_passes (size_bytes);
+}
+
 HOOK void *
 realloc (void *block, size_t size)
 {
-  const SondeCallSite caller = SONDE_CALL_SITE ();
+  if (resize_passes (block, size))
+    return real.realloc (block, size);
+  else
+    {
+      const SondeCallSite caller = SONDE_CALL_SITE ();
 
-  return resize (block, size, &caller);
+      return resize (block, size, &caller);
+    }
 }
 
 /* libc's would call our realloc(). */

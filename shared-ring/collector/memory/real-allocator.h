@@ -10,7 +10,8 @@
  *
  * What the program would call without us, found by dlsym (RTLD_NEXT): so an allocator that is
  * linked with it, or preloaded behind us, stays in use. To find them may need memory itself; that
- * is bootstrap memory, of a small arena that is never given back.
+ * is bootstrap memory, of a small arena that is never given back. Until they are found, free() does
+ * nothing, and no other may be called.
  */
 typedef struct
 {
@@ -27,7 +28,7 @@ typedef struct
   size_t (*malloc_usable_size) (void *);
 } SondeRealAllocator;
 
-extern SondeRealAllocator sonde_real_allocator;
+extern SondeRealAllocator sonde_real_allocator __attribute__ ((visibility ("hidden")));
 
 /* False: they are just being looked for by this thread. */
 bool sonde_real_allocator_find (void);
@@ -44,7 +45,7 @@ sonde_real_allocator_is_ready (void)
 /* @alignment_bytes: a power of two. Zeroed. NULL with ENOMEM: the arena is used up. */
 void *sonde_bootstrap_allocate (size_t size_bytes, size_t alignment_bytes);
 
-extern char sonde_bootstrap_arena[];
+extern char sonde_bootstrap_arena[] __attribute__ ((visibility ("hidden")));
 
 #define SONDE_BOOTSTRAP_BYTES ((size_t) 16 * 1024)
 
