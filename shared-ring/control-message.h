@@ -41,7 +41,7 @@
 
 #define SONDE_CONTROL_VERSION    1
 #define SONDE_CONTROL_MAGIC      0x534Eu
-#define SONDE_CONTROL_TIMEOUT_MS 1000
+#define SONDE_CONTROL_TIMEOUT_MS 5000
 
 /* With its NUL. Source: libsysprof-capture, sysprof-collector.c */
 #define SONDE_CONTROL_SYSPROF_REQUEST       "CreatRing"

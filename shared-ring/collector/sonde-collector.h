@@ -24,8 +24,8 @@
  * listener.
  *
  * Threads: any function, from any thread. A thread's first event makes its ring, which takes some
- * system calls and up to a second if the profiler hangs; sonde_collector_prepare_thread() does it
- * ahead of time.
+ * system calls and up to five seconds if the profiler hangs; sonde_collector_prepare_thread() does
+ * it ahead of time.
  *
  * Signal handlers: where it says so, if the thread is prepared. An event in a handler that
  * interrupts another event of the same thread is refused with -EBUSY and counted as lost.

@@ -319,18 +319,25 @@ asks_a_mute_profiler_once (void)
   g_assert_cmpuint (server->rings->len, ==, 0);
 }
 
+/* Children, too, who have their parent's words, but not its rings. */
 static void
 makes_nothing_while_paused (void)
 {
+  static const char *const names[] = { "events", "threads", "children" };
   ControlServerOptions paused = all;
-  g_autoptr (ControlServer) server = NULL;
-  SondeRingCounts counts;
 
   paused.is_paused = TRUE;
-  set_arguments ("events", "1000");
-  server = run (&paused);
-  control_server_account (server, &counts);
-  g_assert_cmpuint (counts.frames + counts.claimed.lost_events, ==, 0);
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      g_autoptr (ControlServer) server = NULL;
+      SondeRingCounts counts;
+
+      set_arguments (names[i], i == 0 ? "1000" : NULL);
+      server = run (&paused);
+      control_server_account (server, &counts);
+      g_assert_cmpuint (server->rings->len, >, 0);
+      g_assert_cmpuint (counts.frames + counts.claimed.lost_events, ==, 0);
+    }
 }
 
 /* A program that goes on, paused after its first frames, and resumed when it has made none for some
