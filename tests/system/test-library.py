@@ -225,18 +225,13 @@ def main():
     system = System(9)
     burner = start_burning(system)
     try:
-<<<<<<< HEAD
-        with system.case('the example of docs/clients.md shows a call tree'):
-            system.measure(test_example, burner)
-=======
         for name in ('call-tree.py', 'call-tree.js'):
             with system.case(f'docs/examples/{name} shows a call tree'):
-                test_example(system, burner, name)
+                system.measure(test_example, burner, name)
         with system.case('a capture is saved, with figures meanwhile, and is over when the profiler is closed'):
             test_saved(system, burner)
         with system.case('a program gets a control socket'):
             test_control(system)
->>>>>>> main
         with system.case('frames come while they are made, and their tree is whole'):
             test_frames(system, burner)
         with system.case('processes are added one at a time'):
