@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <gio/gunixfdlist.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,10 +11,10 @@
 #include "client/base/fd.h"
 #include "client/library/sonde-client.h"
 #include "client/service/service-error.h"
+#include "client/service/session-capture.h"
 #include "client/service/session-name.h"
 
-#define SESSION_INTERFACE "org.sonde.Profiler1.Session"
-#define PIECE_BYTES       65536
+#define PIECE_BYTES 65536
 
 typedef struct
 {
@@ -74,26 +73,6 @@ make_request (const Options *options)
                              g_variant_new_strv ((const char *const *) kinds, -1));
     }
   return g_variant_builder_end (&request);
-}
-
-/* Returns the capture, or -1 having complained. */
-static int
-open_capture (SondeClientProfiler *profiler, const char *path, GVariant *request)
-{
-  g_autoptr (GUnixFDList) fds = NULL;
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GVariant) answer = g_dbus_connection_call_with_unix_fd_list_sync (
-      sonde_client_profiler_get_connection (profiler),
-      sonde_client_profiler_get_bus_name (profiler), path, SESSION_INTERFACE, "OpenCapture",
-      g_variant_new ("(@a{sv})", request), G_VARIANT_TYPE ("(h)"),
-      sonde_client_profiler_get_call_flags (profiler), G_MAXINT, NULL, &fds, NULL, &error);
-  int fd = answer != NULL && fds != NULL ? g_unix_fd_list_get (fds, 0, &error) : -1;
-
-  if (fd < 0 && error != NULL)
-    sonde_service_error_complain ("", error, FALSE);
-  else if (fd < 0)
-    sonde_cli_complain ("The service gave no capture");
-  return fd;
 }
 
 static gboolean
@@ -155,9 +134,12 @@ attach (const Options *options, const char *path)
       sonde_service_error_complain ("", error, FALSE);
       return 1;
     }
-  capture = open_capture (profiler, path, request);
+  capture = sonde_session_capture_open (profiler, path, request, &error);
   if (capture < 0)
-    return 1;
+    {
+      sonde_service_error_complain ("", error, FALSE);
+      return 1;
+    }
   /* Not before there is a capture: a file of that name stays what it is. */
   out = g_str_equal (options->output, "-")
             ? dup (STDOUT_FILENO)

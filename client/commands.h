@@ -18,6 +18,7 @@ int sonde_cmd_archive (int argc, char **argv);
 int sonde_cmd_attach (int argc, char **argv);
 int sonde_cmd_list (int argc, char **argv);
 int sonde_cmd_stop (int argc, char **argv);
+int sonde_cmd_top (int argc, char **argv);
 
 /* "sondectl PROGRAM ...": records @argv as a command, embedded if there is no service. */
 int sonde_cmd_record_program (char **argv);

@@ -17,6 +17,7 @@ static const struct
 } commands[] = {
   { "record", sonde_cmd_record, "record -- COMMAND...", "profile a command" },
   { NULL, NULL, "record -p PID | -u UNIT | -a", "profile processes, or the machine" },
+  { "top", sonde_cmd_top, "top [SESSION | COMMAND...]", "watch where the time goes, live" },
   { "report", sonde_cmd_report, "report FILE", "show where the time went" },
   { "diff", sonde_cmd_diff, "diff BEFORE AFTER", "show what became slower" },
   { "heap", sonde_cmd_heap, "heap FILE", "show who allocated and leaked memory" },
@@ -43,9 +44,8 @@ print_help (void)
       out, "  sondectl COMMAND --help                the options of a command\n"
            "  sondectl --version\n"
            "\nrecord asks the system's profiling service; record --embedded does without it,\n"
-           "with the rights you have. For a first look:\n"
-           "  sondectl record --embedded -d 5 -- python3 program.py\n"
-           "More in sondectl(1).\n");
+           "with the rights you have; sondectl(1) has more. For a first look:\n"
+           "  sondectl record --embedded -d 5 -- python3 program.py\n");
   return sonde_cli_print (out) ? 0 : 1;
 }
 

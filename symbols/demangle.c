@@ -81,6 +81,8 @@ append_rust (const char *piece, size_t n_bytes, void *user_data)
 
   if (n_bytes > MAX_RUST_BYTES - self->size)
     longjmp (self->too_long, 1);
+  if (n_bytes == 0) /* an empty identifier is no piece at all */
+    return;
   memcpy (self->text + self->size, piece, n_bytes);
   self->size += n_bytes;
 }

@@ -35,13 +35,14 @@ compile "$build" "${targets[@]/#/fuzz-}" "${targets[@]/#/libfuzz-}"
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 G_DEBUG=fatal-criticals
 asan=quarantine_size_mb=64:abort_on_error=1
 
-# fuzz TARGET: what it says goes to its log. Exits with libFuzzer's status.
+# fuzz TARGET: what it says goes to its log. Exits with libFuzzer's status. At the lowest priority an input may
+# wait for minutes: only what hangs is a finding.
 fuzz() {
   local target=$1
   local grown=$base/corpus/$target findings=$base/findings/$target
   mkdir -p "$grown" "$findings"
   ASAN_OPTIONS=$asan:detect_leaks=0 nice -n 19 "$build/tests/fuzz/libfuzz-$target" -max_total_time=$((minutes * 60)) \
-    -max_len=65536 -timeout=25 -rss_limit_mb=2048 -detect_leaks=0 -print_final_stats=1 \
+    -max_len=65536 -timeout=300 -rss_limit_mb=2048 -detect_leaks=0 -print_final_stats=1 \
     -artifact_prefix="$findings/" "$grown" "$root/tests/fuzz/corpus/$target" >"$base/$target.log" 2>&1 || return
   ASAN_OPTIONS=$asan:detect_leaks=1 nice -n 19 "$build/tests/fuzz/fuzz-$target" "$grown" >"$base/$target-leaks.log" 2>&1
 }

@@ -32,6 +32,15 @@ sonde_id_map_new (void)
   return self;
 }
 
+SondeIdMap *
+sonde_id_map_dup (const SondeIdMap *self)
+{
+  SondeIdMap *copy = g_memdup2 (self, sizeof *self);
+
+  copy->slots = g_memdup2 (self->slots, self->n_slots * sizeof *self->slots);
+  return copy;
+}
+
 void
 sonde_id_map_free (SondeIdMap *self)
 {

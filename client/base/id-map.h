@@ -8,6 +8,7 @@
 typedef struct SondeIdMap SondeIdMap;
 
 SondeIdMap *sonde_id_map_new (void);
+SondeIdMap *sonde_id_map_dup (const SondeIdMap *self);
 void sonde_id_map_free (SondeIdMap *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeIdMap, sonde_id_map_free)
 

@@ -9,7 +9,7 @@
 #include "client/library/frame.h"
 #include "client/library/process-proof.h"
 #include "client/library/recording.h"
-#include "protocol/reader.h"
+#include "client/model/capture-stream.h"
 
 /**
  * SondeClientSession:
@@ -29,9 +29,8 @@ struct _SondeClientSession
   GTask *refreshing;
   GCancellable *cancellable;
   gulong cancelled_id;
-  GByteArray *pending; /* read, not yet a frame */
-  SondeReader *reader; /* NULL before the header is there */
-  gboolean is_over;    /* no more comes */
+  SondeCaptureStream *stream;
+  gboolean is_over; /* no more comes */
 };
 
 G_DEFINE_FINAL_TYPE (SondeClientSession, sonde_client_session, G_TYPE_OBJECT)
@@ -51,8 +50,7 @@ sonde_client_session_finalize (GObject *object)
   SondeClientSession *self = SONDE_CLIENT_SESSION (object);
 
   sonde_recording_free (self->recording);
-  sonde_reader_free (self->reader);
-  g_byte_array_unref (self->pending);
+  sonde_capture_stream_free (self->stream);
   g_clear_object (&self->cancellable);
   g_clear_object (&self->profiler);
   G_OBJECT_CLASS (sonde_client_session_parent_class)->finalize (object);
@@ -87,78 +85,25 @@ sonde_client_session_class_init (SondeClientSessionClass *class)
 }
 
 static void
+tell_frame (const SondeFrame *found, gpointer user_data)
+{
+  g_autoptr (SondeClientFrame) frame = sonde_client_frame_new (found);
+
+  g_signal_emit (user_data, signals[SIGNAL_FRAME], 0, frame);
+}
+
+static void
 sonde_client_session_init (SondeClientSession *self)
 {
-  self->pending = g_byte_array_new ();
-}
-
-/* What came so far; then the reader shall try again later. */
-static int64_t
-read_pending (void *user_data, void *buffer, size_t size_bytes)
-{
-  SondeClientSession *self = user_data;
-  gsize size = MIN (size_bytes, self->pending->len);
-
-  if (size == 0)
-    return self->is_over ? 0 : -EAGAIN;
-  memcpy (buffer, self->pending->data, size);
-  g_byte_array_remove_range (self->pending, 0, (guint) size);
-  return (int64_t) size;
-}
-
-static gboolean
-open_reader (SondeClientSession *self, GError **error)
-{
-  int result = sonde_reader_new (read_pending, self, &self->reader);
-
-  if (result == 0)
-    return TRUE;
-  g_set_error (error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA, "The service's stream is %s",
-               sonde_reader_strerror (result));
-  return FALSE;
-}
-
-/* Always returns FALSE. */
-static gboolean
-set_broken (SondeClientSession *self, GError **error)
-{
-  g_set_error (error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA, "The service's stream is broken: %s",
-               sonde_frame_fault_to_string (sonde_reader_fault (self->reader)));
-  return FALSE;
+  self->stream = sonde_capture_stream_new (tell_frame, self);
 }
 
 static gboolean
 take_data (const guint8 *bytes, gsize size_bytes, GError **error, gpointer user_data)
 {
   SondeClientSession *self = user_data;
-  const SondeFrame *found;
-  int result;
 
-  g_byte_array_append (self->pending, bytes, (guint) size_bytes);
-  if (self->reader == NULL && self->pending->len < sizeof (SondeFileHeader))
-    return TRUE;
-  if (self->reader == NULL && !open_reader (self, error))
-    return FALSE;
-
-  while ((result = sonde_reader_next (self->reader, &found)) == 1)
-    {
-      g_autoptr (SondeClientFrame) frame = sonde_client_frame_new (found);
-
-      g_signal_emit (self, signals[SIGNAL_FRAME], 0, frame);
-    }
-  return result == -EAGAIN || set_broken (self, error);
-}
-
-/* Whether the stream ended behind a whole frame. */
-static gboolean
-check_end (SondeClientSession *self, GError **error)
-{
-  const SondeFrame *frame;
-
-  if (self->reader == NULL && self->pending->len > 0)
-    return open_reader (self, error);
-  return self->reader == NULL || sonde_reader_next (self->reader, &frame) == 0
-         || set_broken (self, error);
+  return sonde_capture_stream_add (self->stream, bytes, size_bytes, error);
 }
 
 static void
@@ -222,7 +167,7 @@ has_ended (const GError *error, gpointer user_data)
   g_autoptr (GError) gone = g_error_new (G_IO_ERROR, G_IO_ERROR_CANCELLED, "The session is over");
 
   self->is_over = TRUE;
-  if (error == NULL && !check_end (self, &cut))
+  if (error == NULL && !sonde_capture_stream_end (self->stream, &cut))
     error = cut;
   answer (&self->adding, error != NULL ? error : gone);
   answer (&self->opening, error != NULL ? error : gone);
@@ -309,7 +254,7 @@ void
 sonde_client_session_save (SondeClientSession *self, int fd)
 {
   g_return_if_fail (SONDE_CLIENT_IS_SESSION (self));
-  g_return_if_fail (fd >= 0 && self->reader == NULL && self->pending->len == 0);
+  g_return_if_fail (fd >= 0 && !sonde_capture_stream_has_begun (self->stream));
 
   sonde_recording_save (self->recording, fd);
 }

@@ -140,6 +140,30 @@ sonde_call_tree_remap (const SondeCallTree *self, const guint32 *new_ids)
 }
 
 SondeCallTree *
+sonde_call_tree_reweigh (const SondeCallTree *self, const guint64 *weights, gsize n_weights)
+{
+  SondeCallTree *weighed = sonde_call_tree_new ();
+  gsize n_nodes = MIN (n_weights, self->nodes->len);
+  g_autofree guint64 *totals = g_memdup2 (weights, n_nodes * sizeof *weights);
+  g_autofree guint32 *new_nodes = g_new0 (guint32, n_nodes);
+
+  for (gsize i = n_nodes; i > 1; i--)
+    totals[NODE (self, i - 1)->parent] += totals[i - 1];
+  for (gsize i = 0; i < n_nodes; i++)
+    {
+      const SondeCallNode *node = NODE (self, i);
+
+      if (totals[i] == 0)
+        continue;
+      if (i > 0)
+        new_nodes[i] = sonde_call_tree_ensure_child (weighed, new_nodes[node->parent], node->id);
+      NODE (weighed, new_nodes[i])->self = weights[i];
+      NODE (weighed, new_nodes[i])->total = totals[i];
+    }
+  return weighed;
+}
+
+SondeCallTree *
 sonde_call_tree_expand (const SondeCallTree *self, const guint32 *starts, const guint32 *new_ids)
 {
   SondeCallTree *expanded = sonde_call_tree_new ();

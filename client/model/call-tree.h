@@ -52,6 +52,16 @@ sonde_call_tree_add_tree (SondeCallTree *self, const SondeCallTree *source, cons
 SondeCallTree *sonde_call_tree_remap (const SondeCallTree *self, const guint32 *new_ids);
 
 /**
+ * sonde_call_tree_reweigh:
+ * @weights: by node: what ends there
+ * @n_weights: nodes from there on have none
+ *
+ * Returns: (transfer full): a new tree of those paths that have weight
+ */
+SondeCallTree *
+sonde_call_tree_reweigh (const SondeCallTree *self, const guint64 *weights, gsize n_weights);
+
+/**
  * sonde_call_tree_expand:
  * @starts: by id, and one more: where its new ids begin in @new_ids; each has at least one
  * @new_ids: outermost first

@@ -5,55 +5,8 @@
 
 #include <string.h>
 
-#include "client/base/id-map.h"
+#include "client/model/capture-model-private.h"
 #include "client/model/frame-text.h"
-#include "client/model/jit-names.h"
-#include "client/model/ledger-counters.h"
-#include "client/model/model-counters.h"
-#include "client/model/stack-cache.h"
-#include "client/model/stack-memo.h"
-
-/* The address space of one pid. */
-typedef struct
-{
-  guint process;         /* the name it goes by now */
-  GPtrArray *mappings;   /* in order of arrival: of two that overlap the newer one holds */
-  guint64 vdso;          /* where the kernel put its own code, 0: not known */
-  gboolean is_shared;    /* @mappings belongs to another space too: copy before writing */
-  guint32 generation;    /* raised by each new mapping */
-  SondeIdMap *locations; /* address → location */
-  SondeStackMemo *memo;
-} Space;
-
-typedef struct
-{
-  SondeLocation location;
-  guint32 generation; /* of the space when the mapping was looked up last */
-} Location;
-
-struct SondeCaptureModel
-{
-  SondeModelFuncs funcs;
-  gpointer user_data;
-
-  SondeProcessList *processes;
-  GHashTable *spaces;  /* pid → Space */
-  GPtrArray *mappings; /* owns every SondeMapping */
-  GStringChunk *paths;
-  GArray *locations;  /* Location */
-  SondeIdMap *shared; /* address → location, for JIT names and the kernel */
-  SondeJitNames *jit_names;
-  GHashTable *metadata; /* id → text */
-  SondeEmbeddedFiles *files;
-  SondeLedgerCounters ledger;
-  SondeModelCounters *counters;
-  GArray *stack;           /* guint32: the sample at hand */
-  SondeStackCache *stacks; /* of allocations */
-  guint64 n_samples;
-  guint64 n_allocations;
-  gint64 first_ns;
-  gint64 last_ns;
-};
 
 static void
 space_free (gpointer data)
@@ -116,8 +69,8 @@ find_space (SondeCaptureModel *self, gint32 pid)
   return g_hash_table_lookup (self->spaces, GINT_TO_POINTER (pid));
 }
 
-static Space *
-ensure_space (SondeCaptureModel *self, gint32 pid)
+Space *
+sonde_capture_model_ensure_space (SondeCaptureModel *self, gint32 pid)
 {
   Space *space = find_space (self, pid);
 
@@ -185,7 +138,7 @@ static void
 add_map (SondeCaptureModel *self, const SondeFrameMap *frame)
 {
   const char *build_id = sonde_frame_build_id (frame);
-  Space *space = ensure_space (self, frame->frame.pid);
+  Space *space = sonde_capture_model_ensure_space (self, frame->frame.pid);
   SondeMapping *old = find_mapping (space, frame->start);
   SondeMapping *mapping;
 
@@ -225,7 +178,7 @@ add_fork (SondeCaptureModel *self, const SondeFrameFork *frame)
 
   if (parent == NULL || frame->child == frame->frame.pid)
     return;
-  child = ensure_space (self, frame->child);
+  child = sonde_capture_model_ensure_space (self, frame->child);
   if (child->mappings->len > 0)
     return;
 
@@ -333,7 +286,7 @@ locate_stack (SondeCaptureModel *self, gint32 pid, const SondeFrameStack *stack)
 static guint
 current_process (SondeCaptureModel *self, gint32 pid)
 {
-  Space *space = ensure_space (self, pid);
+  Space *space = sonde_capture_model_ensure_space (self, pid);
 
   if (space->process == G_MAXUINT)
     space->process = sonde_process_list_ensure (self->processes, pid, SONDE_PROCESS_NAMELESS);
@@ -442,7 +395,7 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
       {
         const SondeFrameProcess *process = (const SondeFrameProcess *) frame;
 
-        ensure_space (self, frame->pid)->process
+        sonde_capture_model_ensure_space (self, frame->pid)->process
             = sonde_process_list_ensure (self->processes, frame->pid, process->cmdline);
         break;
       }
@@ -490,6 +443,12 @@ const SondeModelProcess *
 sonde_capture_model_process (const SondeCaptureModel *self, guint process)
 {
   return sonde_process_list_get (self->processes, process);
+}
+
+guint
+sonde_capture_model_n_mappings (const SondeCaptureModel *self)
+{
+  return self->mappings->len;
 }
 
 guint32

@@ -118,6 +118,24 @@ typedef struct
 
 /* @funcs: copied */
 SondeCaptureModel *sonde_capture_model_new (const SondeModelFuncs *funcs, gpointer user_data);
+
+/* Whether there still is a process (or a thread) of that number. */
+typedef gboolean (*SondeModelIsAlive) (gint32 pid);
+
+/**
+ * sonde_capture_model_new_present:
+ * @before: (transfer none): of the same capture, as far as it has come
+ *
+ * A model that goes on where @before is, but knows the present only: processes that are alive, the
+ * mappings that hold, names of made-up addresses, metadata and the ledger. Numbers of processes and
+ * locations begin anew. With it, who reads a capture that does not end forgets what is over.
+ *
+ * Returns: (transfer full)
+ */
+SondeCaptureModel *sonde_capture_model_new_present (const SondeCaptureModel *before,
+                                                    SondeModelIsAlive is_alive,
+                                                    const SondeModelFuncs *funcs,
+                                                    gpointer user_data);
 void sonde_capture_model_free (SondeCaptureModel *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCaptureModel, sonde_capture_model_free)
 
@@ -130,6 +148,9 @@ void sonde_capture_model_settle (SondeCaptureModel *self);
 
 guint sonde_capture_model_n_processes (const SondeCaptureModel *self);
 const SondeModelProcess *sonde_capture_model_process (const SondeCaptureModel *self, guint process);
+
+/* Of all processes, those that others have replaced included. */
+guint sonde_capture_model_n_mappings (const SondeCaptureModel *self);
 guint32 sonde_capture_model_n_locations (const SondeCaptureModel *self);
 const SondeLocation *sonde_capture_model_location (const SondeCaptureModel *self, guint32 location);
 

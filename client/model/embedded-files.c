@@ -104,6 +104,17 @@ sonde_embedded_files_add (SondeEmbeddedFiles *self, const SondeFrameFileChunk *f
     add_mountinfo (self, pid, frame);
 }
 
+void
+sonde_embedded_files_copy_mountinfos (SondeEmbeddedFiles *self, const SondeEmbeddedFiles *from)
+{
+  GHashTableIter iter;
+  gpointer pid, text;
+
+  g_hash_table_iter_init (&iter, from->mountinfos);
+  while (g_hash_table_iter_next (&iter, &pid, &text))
+    g_hash_table_replace (self->mountinfos, pid, g_strdup (text));
+}
+
 const SondeEmbeddedSymbols *
 sonde_embedded_files_symbols (const SondeEmbeddedFiles *self)
 {

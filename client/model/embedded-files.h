@@ -22,6 +22,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeEmbeddedFiles, sonde_embedded_files_free)
 /* @frame: accepted by sonde_frame_check() */
 void sonde_embedded_files_add (SondeEmbeddedFiles *self, const SondeFrameFileChunk *frame);
 
+/* Those of @from that are whole. */
+void sonde_embedded_files_copy_mountinfos (SondeEmbeddedFiles *self,
+                                           const SondeEmbeddedFiles *from);
+
 /* NULL if there are none, or not yet. */
 const SondeEmbeddedSymbols *sonde_embedded_files_symbols (const SondeEmbeddedFiles *self);
 

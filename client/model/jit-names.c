@@ -6,10 +6,16 @@
 
 #include "client/base/id-map.h"
 
+typedef struct
+{
+  guint64 address;
+  const char *name; /* in chunk */
+} Name;
+
 struct SondeJitNames
 {
-  SondeIdMap *ids;  /* address → index of names */
-  GPtrArray *names; /* char *, in chunk */
+  SondeIdMap *ids; /* address → index of names */
+  GArray *names;   /* Name, older ones of the same address among them */
   GStringChunk *chunk;
 };
 
@@ -19,7 +25,7 @@ sonde_jit_names_new (void)
   SondeJitNames *self = g_new0 (SondeJitNames, 1);
 
   self->ids = sonde_id_map_new ();
-  self->names = g_ptr_array_new ();
+  self->names = g_array_new (FALSE, FALSE, sizeof (Name));
   self->chunk = g_string_chunk_new (4096);
   return self;
 }
@@ -30,9 +36,34 @@ sonde_jit_names_free (SondeJitNames *self)
   if (self == NULL)
     return;
   sonde_id_map_free (self->ids);
-  g_ptr_array_unref (self->names);
+  g_array_unref (self->names);
   g_string_chunk_free (self->chunk);
   g_free (self);
+}
+
+static void
+add (SondeJitNames *self, guint64 address, const char *name)
+{
+  const Name added = { address, g_string_chunk_insert_const (self->chunk, name) };
+
+  sonde_id_map_set (self->ids, address, self->names->len);
+  g_array_append_val (self->names, added);
+}
+
+SondeJitNames *
+sonde_jit_names_dup (const SondeJitNames *self)
+{
+  SondeJitNames *copy = sonde_jit_names_new ();
+
+  for (guint i = 0; i < self->names->len; i++)
+    {
+      const Name *name = &g_array_index (self->names, Name, i);
+      guint32 newest = i;
+
+      if (sonde_id_map_lookup (self->ids, name->address, &newest) && newest == i)
+        add (copy, name->address, name->name);
+    }
+  return copy;
 }
 
 void
@@ -46,8 +77,7 @@ sonde_jit_names_add (SondeJitNames *self, const SondeFrameJitmap *frame)
       guint64 address;
 
       memcpy (&address, at, sizeof address);
-      sonde_id_map_set (self->ids, address, self->names->len);
-      g_ptr_array_add (self->names, g_string_chunk_insert_const (self->chunk, name));
+      add (self, address, name);
       at += sizeof (guint64) + strlen (name) + 1;
     }
 }
@@ -59,5 +89,5 @@ sonde_jit_names_lookup (const SondeJitNames *self, guint64 address)
 
   if (!sonde_id_map_lookup (self->ids, address, &index))
     return NULL;
-  return g_ptr_array_index (self->names, index);
+  return g_array_index (self->names, Name, index).name;
 }

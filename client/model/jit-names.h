@@ -16,6 +16,9 @@ sonde_jit_names_cover (guint64 address)
 }
 
 SondeJitNames *sonde_jit_names_new (void);
+
+/* Without the names that others have replaced. */
+SondeJitNames *sonde_jit_names_dup (const SondeJitNames *self);
 void sonde_jit_names_free (SondeJitNames *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeJitNames, sonde_jit_names_free)
 

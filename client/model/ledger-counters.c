@@ -13,6 +13,13 @@ sonde_ledger_counters_init (SondeLedgerCounters *self)
 }
 
 void
+sonde_ledger_counters_copy (SondeLedgerCounters *self, const SondeLedgerCounters *source)
+{
+  *self = *source;
+  self->entries = sonde_id_map_dup (source->entries);
+}
+
+void
 sonde_ledger_counters_clear (SondeLedgerCounters *self)
 {
   g_clear_pointer (&self->entries, sonde_id_map_free);

@@ -20,6 +20,7 @@ typedef struct
 #define SONDE_LEDGER_ALL ((1u << SONDE_N_LEDGER) - 1)
 
 void sonde_ledger_counters_init (SondeLedgerCounters *self);
+void sonde_ledger_counters_copy (SondeLedgerCounters *self, const SondeLedgerCounters *source);
 void sonde_ledger_counters_clear (SondeLedgerCounters *self);
 
 void sonde_ledger_counters_define (SondeLedgerCounters *self, const SondeFrameCounterDefine *frame);

@@ -181,3 +181,18 @@ sonde_profile_view_by_process (const SondeProfile *profile)
     }
   return view;
 }
+
+void
+sonde_profile_add_thread (SondeProfile *view,
+                          const SondeModelProcess *process,
+                          gint32 tid,
+                          guint64 n_samples)
+{
+  g_autofree char *comm = sonde_text_escape (process->comm, -1);
+  g_autofree char *name = g_strdup_printf ("%s (pid %d, tid %d)", comm, process->pid, tid);
+  guint32 id = sonde_profile_name_function (view, name, "");
+  SondeCallTree *tree = sonde_call_tree_new ();
+
+  sonde_call_tree_add (tree, &id, 1, n_samples);
+  sonde_profile_add_process (view, process, tree, NULL);
+}

@@ -27,3 +27,9 @@ SondeProfile *sonde_profile_view_callers (const SondeProfile *profile, const cha
 SondeProfile *sonde_profile_view_by_line (const SondeProfile *profile);
 SondeProfile *sonde_profile_view_by_module (const SondeProfile *profile);
 SondeProfile *sonde_profile_view_by_process (const SondeProfile *profile);
+
+/* Adds a thread of @process, with its @n_samples, to a profile whose functions are threads. */
+void sonde_profile_add_thread (SondeProfile *view,
+                               const SondeModelProcess *process,
+                               gint32 tid,
+                               guint64 n_samples);

@@ -3,7 +3,7 @@
 #include "client/report/report.h"
 
 #include "client/base/id-map.h"
-#include "client/base/text.h"
+#include "client/report/profile-view.h"
 
 typedef struct
 {
@@ -158,15 +158,9 @@ sonde_report_by_thread (const SondeReport *self)
   for (guint i = 0; i < self->threads->len; i++)
     {
       const Thread *thread = &g_array_index (self->threads, Thread, i);
-      const SondeModelProcess *process = sonde_capture_model_process (self->model, thread->process);
-      g_autofree char *comm = sonde_text_escape (process->comm, -1);
-      g_autofree char *name
-          = g_strdup_printf ("%s (pid %d, tid %d)", comm, process->pid, thread->tid);
-      guint32 id = sonde_profile_name_function (view, name, "");
-      SondeCallTree *tree = sonde_call_tree_new ();
 
-      sonde_call_tree_add (tree, &id, 1, thread->n_samples);
-      sonde_profile_add_process (view, process, tree, NULL);
+      sonde_profile_add_thread (view, sonde_capture_model_process (self->model, thread->process),
+                                thread->tid, thread->n_samples);
     }
   return view;
 }

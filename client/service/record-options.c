@@ -72,17 +72,59 @@ set_memory (const char *name, const char *value, gpointer data, GError **error)
   return TRUE;
 }
 
+GArray *
+sonde_record_options_new_entries (SondeRecordOptions *self)
+{
+  const GOptionEntry entries[] = {
+    { "embedded", 'e', 0, G_OPTION_ARG_NONE, &self->embedded,
+      "Without the service, with your own rights", NULL },
+    { "pid", 'p', 0, G_OPTION_ARG_CALLBACK, add_pid, "Record this process; may be repeated",
+      "PID" },
+    { "unit", 'u', 0, G_OPTION_ARG_STRING, &self->unit, "Record all processes of a systemd unit",
+      "UNIT" },
+    { "all", 'a', 0, G_OPTION_ARG_NONE, &self->system, "Record the whole machine", NULL },
+    { "frequency", 'F', 0, G_OPTION_ARG_INT, &self->frequency_hz, "Samples per second (1000)",
+      "HZ" },
+    { "duration", 'd', 0, G_OPTION_ARG_DOUBLE, &self->seconds,
+      "End after SECONDS (0: with the command, or ^C)", "SECONDS" },
+    { "event", 0, 0, G_OPTION_ARG_STRING, &self->event,
+      "auto, cycles, cpu-clock, sched:sched_switch, ...", "NAME" },
+    { "kernel", 0, 0, G_OPTION_ARG_NONE, &self->kernel, "Names of kernel functions", NULL },
+    { "no-children", 0, 0, G_OPTION_ARG_NONE, &self->no_children, "Do not follow fork", NULL },
+    { "unwind", 0, 0, G_OPTION_ARG_STRING, &self->unwind,
+      "dwarf, libdwfl, frame-pointer or none (dwarf)", "METHOD" },
+    { "stack-size", 0, 0, G_OPTION_ARG_INT, &self->stack_size_bytes,
+      "Stack copied per sample (16384)", "BYTES" },
+    { "sonded", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME, &self->daemon_path, NULL, "PATH" },
+    { "worker", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME, &self->worker_path, NULL, "PATH" },
+  };
+  GArray *result = g_array_new (TRUE, FALSE, sizeof (GOptionEntry));
+
+  self->pids = g_array_new (FALSE, FALSE, sizeof (GPid));
+  g_array_append_vals (result, entries, G_N_ELEMENTS (entries));
+  return result;
+}
+
+void
+sonde_record_options_take_command (SondeRecordOptions *self, int argc, char **argv)
+{
+  if (argc > 1 && g_str_equal (argv[1], "--"))
+    argv++, argc--;
+  if (argc > 1)
+    self->command = argv + 1;
+}
+
 /* The service judges names and numbers; here is only what would be lost on the way. */
-static gboolean
-check (const SondeRecordOptions *self)
+gboolean
+sonde_record_options_check (const SondeRecordOptions *self, const char *command)
 {
   guint n_subjects = (self->pids->len > 0) + (self->unit != NULL) + (self->system != FALSE)
                      + (self->command != NULL);
 
   if (n_subjects != 1)
-    sonde_cli_complain (
-        "record needs exactly one of -p PID, -u UNIT, -a and a COMMAND; see sondectl record "
-        "--help");
+    sonde_cli_complain ("%s needs exactly one of -p PID, -u UNIT, -a and a COMMAND; see sondectl "
+                        "%s --help",
+                        command, command);
   else if (self->pids->len > SONDE_RECORD_MAX_PIDS)
     sonde_cli_complain ("at most %d processes can be named", SONDE_RECORD_MAX_PIDS);
   else if (self->frequency_hz < 0 || self->period < 0 || self->stack_size_bytes < 0
@@ -102,30 +144,11 @@ check (const SondeRecordOptions *self)
 gboolean
 sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
 {
-  const GOptionEntry entries[] = {
-    { "embedded", 'e', 0, G_OPTION_ARG_NONE, &self->embedded,
-      "Without the service, with your own rights", NULL },
+  const GOptionEntry own[] = {
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &self->output,
       "Write to FILE, replacing it (a new one)", "FILE" },
-    { "pid", 'p', 0, G_OPTION_ARG_CALLBACK, add_pid, "Record this process; may be repeated",
-      "PID" },
-    { "unit", 'u', 0, G_OPTION_ARG_STRING, &self->unit, "Record all processes of a systemd unit",
-      "UNIT" },
-    { "all", 'a', 0, G_OPTION_ARG_NONE, &self->system, "Record the whole machine", NULL },
-    { "frequency", 'F', 0, G_OPTION_ARG_INT, &self->frequency_hz, "Samples per second (1000)",
-      "HZ" },
     { "period", 0, 0, G_OPTION_ARG_INT64, &self->period, "Or: events per sample", "N" },
-    { "duration", 'd', 0, G_OPTION_ARG_DOUBLE, &self->seconds,
-      "End after SECONDS (0: with the command, or ^C)", "SECONDS" },
-    { "event", 0, 0, G_OPTION_ARG_STRING, &self->event,
-      "auto, cycles, cpu-clock, sched:sched_switch, ...", "NAME" },
-    { "kernel", 0, 0, G_OPTION_ARG_NONE, &self->kernel, "Names of kernel functions", NULL },
     { "raw", 0, 0, G_OPTION_ARG_NONE, &self->raw, "Kernel addresses, and nothing hidden", NULL },
-    { "no-children", 0, 0, G_OPTION_ARG_NONE, &self->no_children, "Do not follow fork", NULL },
-    { "unwind", 0, 0, G_OPTION_ARG_STRING, &self->unwind,
-      "dwarf, libdwfl, frame-pointer or none (dwarf)", "METHOD" },
-    { "stack-size", 0, 0, G_OPTION_ARG_INT, &self->stack_size_bytes,
-      "Stack copied per sample (16384)", "BYTES" },
     { "max-depth", 0, 0, G_OPTION_ARG_INT, &self->max_depth, "Frames kept per sample (256)", "N" },
     { "memory", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, set_memory,
       "Record the heap of COMMAND, too: all or sampled (all)", "MODE" },
@@ -137,22 +160,16 @@ sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
       "Also: cpu,memory,network,disk,process, at 10 Hz", "KINDS" },
     { "no-symbols", 0, 0, G_OPTION_ARG_NONE, &self->no_symbols, "Do not embed function names",
       NULL },
-    { "sonded", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME, &self->daemon_path, NULL, "PATH" },
-    { "worker", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME, &self->worker_path, NULL, "PATH" },
-    G_OPTION_ENTRY_NULL
   };
+  g_autoptr (GArray) entries = sonde_record_options_new_entries (self);
 
-  self->pids = g_array_new (FALSE, FALSE, sizeof (GPid));
+  g_array_append_vals (entries, own, G_N_ELEMENTS (own));
   if (!sonde_cli_parse (argc, argv, "-p PID | -u UNIT | -a | [--] COMMAND...",
-                        "Records where programs spend their time.", DESCRIPTION, entries, TRUE,
-                        self))
+                        "Records where programs spend their time.", DESCRIPTION,
+                        (const GOptionEntry *) (void *) entries->data, TRUE, self))
     return FALSE;
-
-  if (*argc > 1 && g_str_equal ((*argv)[1], "--"))
-    (*argv)++, (*argc)--;
-  if (*argc > 1)
-    self->command = *argv + 1;
-  return check (self);
+  sonde_record_options_take_command (self, *argc, *argv);
+  return sonde_record_options_check (self, "record");
 }
 
 void

@@ -37,8 +37,19 @@ typedef struct
   char **counters; /* NULL: none */
 } SondeRecordOptions;
 
-/* Removes the options from the vector and complains about what is wrong with them. */
+/* Those of sondectl record: removes them from the vector and complains about what is wrong. */
 gboolean sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv);
+
+/* (transfer full): the options of all that record, GOptionEntry, to be parsed with @self as user
+ * data: what is recorded, and how it is sampled. */
+GArray *sonde_record_options_new_entries (SondeRecordOptions *self);
+
+/* What is left of the vector, with or without "--". */
+void sonde_record_options_take_command (SondeRecordOptions *self, int argc, char **argv);
+
+/* Complains. @command: of sondectl, for whom */
+gboolean sonde_record_options_check (const SondeRecordOptions *self, const char *command);
+
 void sonde_record_options_clear (SondeRecordOptions *self);
 
 /**

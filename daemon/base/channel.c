@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/base/error.h"
+#include "daemon/base/fd.h"
 
 #define MAX_MESSAGES_PER_TURN 32
 #define MAX_US_PER_TURN       5000 /* a peer whose messages cost much waits for its next turn */
@@ -242,31 +243,13 @@ on_readable (int fd, GIOCondition condition, gpointer user_data)
 static int
 send_now (SondeChannel *self, gconstpointer bytes, gsize size_bytes, const int *fds, unsigned n_fds)
 {
-  union
-  {
-    struct cmsghdr align;
-    char bytes[CMSG_SPACE (SONDE_MESSAGE_MAX_FDS * sizeof (int))];
-  } control = { 0 };
-  struct iovec vector = { .iov_base = (void *) bytes, .iov_len = size_bytes };
-  struct msghdr header = { .msg_iov = &vector, .msg_iovlen = 1 };
+  int r = sonde_send_with_fds (self->fd, bytes, size_bytes, fds, n_fds);
 
-  if (n_fds > 0)
-    {
-      struct cmsghdr *rights;
-
-      header.msg_control = control.bytes;
-      header.msg_controllen = CMSG_SPACE (n_fds * sizeof (int));
-      rights = CMSG_FIRSTHDR (&header);
-      rights->cmsg_level = SOL_SOCKET;
-      rights->cmsg_type = SCM_RIGHTS;
-      rights->cmsg_len = CMSG_LEN (n_fds * sizeof (int));
-      memcpy (CMSG_DATA (rights), fds, n_fds * sizeof (int));
-    }
-  if (sendmsg (self->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+  if (r == 0)
     return 1;
-  if (errno == ENOBUFS || errno == ENOMEM)
+  if (r == -ENOBUFS || r == -ENOMEM)
     return -ETOOMANYREFS; /* passes as well, without the socket telling when */
-  return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+  return r == -EAGAIN || r == -EINTR ? 0 : r;
 }
 
 static GSource *

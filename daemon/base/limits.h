@@ -143,6 +143,10 @@
 #define SONDE_LIMIT_SILENCE_MS 5000
 /* ms: Stop answers within 2 s, even of a worker that hangs. */
 #define SONDE_LIMIT_DRAIN_MS 1900
+/* ms, and how often: a worker that is late, but something of which waits to be read, has more time:
+ * it may be sonded that is late. */
+#define SONDE_LIMIT_UNREAD_MS    1000
+#define SONDE_LIMIT_UNREAD_TIMES 8
 /* ms: after Stop, for readers that do read; the worker itself drops one that is stuck for 30 s. */
 #define SONDE_LIMIT_DELIVERY_MS 120000
 /* ms: the same when nobody who asked is left. */

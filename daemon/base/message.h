@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "daemon/base/fd.h"
 #include "protocol/ledger.h"
 #include "shared-ring/control-message.h"
 
@@ -34,7 +35,7 @@
  * Source: docs/protocol.md, "Between sonded and its workers"
  */
 #define SONDE_MESSAGE_VERSION  1
-#define SONDE_MESSAGE_MAX_FDS  253  /* SCM_MAX_FD in linux/net/scm.h */
+#define SONDE_MESSAGE_MAX_FDS  SONDE_SEND_MAX_FDS
 #define SONDE_MESSAGE_MAX_SIZE 8192 /* bytes */
 #define SONDE_MESSAGE_MAX_RINGS                                                                    \
   16384 /* in all messages: two on each of 8,192 processors, as many as Linux knows */

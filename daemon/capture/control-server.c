@@ -122,25 +122,7 @@ receive (const Peer *peer, Message *message)
 static gboolean
 send_answer (const Peer *peer, gconstpointer bytes, gsize size_bytes, int fd)
 {
-  union
-  {
-    struct cmsghdr header;
-    char space[CMSG_SPACE (sizeof (int))];
-  } control = { .space = { 0 } };
-  struct iovec iov = { (gpointer) bytes, size_bytes };
-  struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-  if (fd >= 0)
-    {
-      message.msg_control = &control;
-      message.msg_controllen = sizeof control;
-      control.header.cmsg_level = SOL_SOCKET;
-      control.header.cmsg_type = SCM_RIGHTS;
-      control.header.cmsg_len = CMSG_LEN (sizeof fd);
-      memcpy (CMSG_DATA (&control.header), &fd, sizeof fd);
-    }
-
-  return sendmsg (peer->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (gssize) size_bytes;
+  return sonde_send_with_fds (peer->fd, bytes, size_bytes, &fd, fd >= 0 ? 1 : 0) == 0;
 }
 
 static gboolean

@@ -16,6 +16,7 @@
 typedef struct
 {
   int fd;
+  int whole_cpu; /* -1: of a task */
   gboolean samples;
   gboolean waits_for_exec;
   guint64 n_lost; /* as last read */
@@ -59,25 +60,6 @@ sonde_event_keeper_free (SondeEventKeeper *self)
 
   g_array_unref (self->events);
   g_free (self);
-}
-
-gboolean
-sonde_event_keeper_add (SondeEventKeeper *self, int fd, gboolean samples, gboolean waits_for_exec)
-{
-  Event event = { .fd = fd, .samples = samples, .waits_for_exec = waits_for_exec };
-
-  if (self->events->len >= SONDE_EVENT_KEEPER_MAX)
-    {
-      close (fd);
-      return FALSE;
-    }
-  /* Control enables what it opens, and may not know yet that all is off. */
-  if (self->is_off)
-    (void) ioctl (fd, PERF_EVENT_IOC_DISABLE, 0);
-  g_array_append_val (self->events, event);
-  self->has_waiting = self->has_waiting || waits_for_exec;
-
-  return TRUE;
 }
 
 void
@@ -128,6 +110,50 @@ read_event (SondeEventKeeper *self, Event *event)
     return;
   self->n_lost += values[at] - event->n_lost;
   event->n_lost = values[at];
+}
+
+static Event *
+find_predecessor (SondeEventKeeper *self, const Event *event)
+{
+  for (guint i = 0; i < self->events->len && event->whole_cpu >= 0; i++)
+    {
+      Event *other = &g_array_index (self->events, Event, i);
+
+      if (other->whole_cpu == event->whole_cpu && other->samples == event->samples)
+        return other;
+    }
+  return NULL;
+}
+
+gboolean
+sonde_event_keeper_add (SondeEventKeeper *self, const SondeMessageEvent *message, int fd)
+{
+  Event event = { .fd = fd,
+                  .whole_cpu = message->tid < 0 ? message->cpu : -1,
+                  .samples = message->kind == SONDE_EVENT_SAMPLES,
+                  .waits_for_exec = (message->flags & SONDE_EVENT_ON_EXEC) != 0 };
+  Event *predecessor = find_predecessor (self, &event);
+
+  if (predecessor == NULL && self->events->len >= SONDE_EVENT_KEEPER_MAX)
+    {
+      close (fd);
+      return FALSE;
+    }
+  /* Control enables what it opens, and may not know yet that all is off. */
+  if (self->is_off)
+    (void) ioctl (fd, PERF_EVENT_IOC_DISABLE, 0);
+  self->has_waiting = self->has_waiting || event.waits_for_exec;
+  if (predecessor == NULL)
+    g_array_append_val (self->events, event);
+  else
+    {
+      if (event.samples && sonde_event_keeper_counts_lost (self))
+        read_event (self, predecessor);
+      event_clear (predecessor);
+      *predecessor = event;
+    }
+
+  return TRUE;
 }
 
 guint64

@@ -4,8 +4,10 @@
 
 #include <gio/gio.h>
 
-/* Closing the event of a thread that exited would end the events its children inherited, so nothing
- * is closed before the session is over. */
+#include "daemon/base/message.h"
+
+/* Closing the event of a thread that exited would end the events its children inherited, so none of
+ * a task is closed before the session is over. */
 #define SONDE_EVENT_KEEPER_MAX 65536 /* descriptors */
 
 typedef struct SondeEventKeeper SondeEventKeeper;
@@ -15,9 +17,16 @@ SondeEventKeeper *sonde_event_keeper_new (guint64 read_format);
 void sonde_event_keeper_free (SondeEventKeeper *self); /* accepts NULL; closes all */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeEventKeeper, sonde_event_keeper_free)
 
-/* @fd: (transfer full); @waits_for_exec: the kernel enables it at an exec. FALSE: too many. */
-gboolean
-sonde_event_keeper_add (SondeEventKeeper *self, int fd, gboolean samples, gboolean waits_for_exec);
+/**
+ * sonde_event_keeper_add:
+ * @fd: (transfer full)
+ *
+ * That of a whole processor replaces the one of its kind which the processor had: that one has
+ * stood still since the processor was off, or would tell everything twice.
+ *
+ * Returns: FALSE: too many
+ */
+gboolean sonde_event_keeper_add (SondeEventKeeper *self, const SondeMessageEvent *event, int fd);
 /* Those that wait for an exec stay off until one was seen. */
 void sonde_event_keeper_enable (SondeEventKeeper *self, gboolean enable);
 /* A task has executed a program: what the kernel enabled by that is disabled again if all is. */

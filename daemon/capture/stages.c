@@ -407,8 +407,7 @@ gboolean
 sonde_stages_add_event (SondeStages *self, const SondeMessageEvent *event, int fd)
 {
   sonde_lineage_add (self->lineage, event->id, event->tid, (event->flags & SONDE_EVENT_LATE) != 0);
-  return sonde_event_keeper_add (self->events, fd, event->kind == SONDE_EVENT_SAMPLES,
-                                 (event->flags & SONDE_EVENT_ON_EXEC) != 0);
+  return sonde_event_keeper_add (self->events, event, fd);
 }
 
 void

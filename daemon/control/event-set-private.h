@@ -2,6 +2,7 @@
 /* A set of perf events from inside: shared by event-set.c and event-set-record.c alone. */
 #pragma once
 
+#include "daemon/control/cpu-pulse.h"
 #include "daemon/control/event-set.h"
 
 typedef struct
@@ -10,19 +11,12 @@ typedef struct
   SondeMessageEvent entry;
 } SondeOpenEvent;
 
-/* Of a CPU, where events of whole CPUs are wanted. */
-typedef struct
-{
-  int fd;             /* -1: none */
-  guint64 enabled_ns; /* as last read */
-} SondePulse;
-
 struct SondeEventSet
 {
   SondePerfPlan plan;
   GArray *cpus;   /* int: those with rings, which stay when their CPU goes off */
   GArray *rings;  /* SondeOpenEvent: for each CPU samples (if there are any), then side-band */
-  GArray *pulses; /* SondePulse: for each CPU */
+  GArray *pulses; /* SondeCpuPulse: for each CPU; where no event of whole CPUs is wanted, none */
   gboolean has_pulses;
   int unmapped_cpu;    /* whose rings the worker has not mapped yet; -1: none */
   int only_cpu;        /* whose events are opened; -1: of all */

@@ -82,7 +82,7 @@ open_ring (SondeEventSet *self, SondeEventKind kind, int cpu, gboolean *is_off, 
 static void
 clear_pulse (gpointer pulse)
 {
-  sonde_clear_fd (&((SondePulse *) pulse)->fd);
+  sonde_cpu_pulse_close (pulse);
 }
 
 /* -1: it has no rings */
@@ -99,24 +99,22 @@ void
 sonde_event_set_revive (SondeEventSet *self, int cpu)
 {
   int index = index_of_cpu (self, cpu);
-  SondePulse pulse = { .fd = -1 };
+  SondeCpuPulse *pulse;
 
   if (!self->has_pulses || index < 0)
     return;
-  clear_pulse (&g_array_index (self->pulses, SondePulse, index));
-  /* Where this is refused so are events of the whole CPU. */
-  pulse.fd = MAX (sonde_perf_event_open (&self->plan.pulse, -1, cpu), -1);
-  g_array_index (self->pulses, SondePulse, index) = pulse;
+  pulse = &g_array_index (self->pulses, SondeCpuPulse, index);
+  sonde_cpu_pulse_close (pulse);
+  *pulse = sonde_cpu_pulse_open (&self->plan.pulse, cpu);
 }
 
 void
 sonde_event_set_append_cpu (SondeEventSet *self, int cpu)
 {
-  SondePulse none = { .fd = -1 };
+  SondeCpuPulse none = SONDE_CPU_PULSE_NONE;
 
   g_array_append_val (self->cpus, cpu);
   g_array_append_val (self->pulses, none);
-  sonde_event_set_revive (self, cpu);
 }
 
 /* One that has just gone off may come later. */
@@ -137,6 +135,7 @@ open_rings_on (SondeEventSet *self, int cpu, GError **error)
   else
     {
       sonde_event_set_append_cpu (self, cpu);
+      sonde_event_set_revive (self, cpu);
     }
   return TRUE;
 }
@@ -157,7 +156,7 @@ sonde_event_set_alloc (const SondeOptions *options)
   self->rings = events_new ();
   self->fresh = events_new ();
   self->cpus = g_array_new (FALSE, FALSE, sizeof (int));
-  self->pulses = g_array_new (FALSE, FALSE, sizeof (SondePulse));
+  self->pulses = g_array_new (FALSE, FALSE, sizeof (SondeCpuPulse));
   g_array_set_clear_func (self->pulses, clear_pulse);
   self->has_pulses = options->scope == SONDE_SCOPE_SYSTEM || options->scope == SONDE_SCOPE_UNIT;
   self->only_cpu = -1;
@@ -312,18 +311,18 @@ gboolean
 sonde_event_set_is_counting (SondeEventSet *self, int cpu)
 {
   int index = index_of_cpu (self, cpu);
-  guint64 values[2]; /* count, time enabled */
-  guint64 before_ns;
-  SondePulse *pulse;
 
-  if (index < 0)
-    return TRUE;
-  pulse = &g_array_index (self->pulses, SondePulse, index);
-  if (pulse->fd < 0 || read (pulse->fd, values, sizeof values) != sizeof values)
-    return TRUE;
-  before_ns = pulse->enabled_ns;
-  pulse->enabled_ns = values[1];
-  return values[1] > before_ns;
+  return index < 0
+         || sonde_cpu_pulse_is_beating (&g_array_index (self->pulses, SondeCpuPulse, index));
+}
+
+gint64
+sonde_event_set_counted_until_ns (SondeEventSet *self, int cpu)
+{
+  int index = index_of_cpu (self, cpu);
+
+  return index < 0 ? 0
+                   : sonde_cpu_pulse_until_ns (&g_array_index (self->pulses, SondeCpuPulse, index));
 }
 
 void

@@ -22,17 +22,20 @@ typedef struct SondeEventSet SondeEventSet;
 SondeEventSet *sonde_event_set_new (const SondeOptions *options, uid_t owner_uid, GError **error);
 /**
  * sonde_event_set_new_recorded:
- * @rings: (element-type SondeRecordRing): of a sonded before us
- * @fds: (element-type int): the events that own them; each is taken and replaced by -1
- * @n_events: handed over by then
+ * @record: of a sonded before us
+ * @fds: (element-type int): the events that it tells of; each is taken and replaced by -1
  *
  * Errors: those of sonde_perf_plan_probe(); SONDE_ERROR_FAILED if rings and descriptors do not fit
  */
-SondeEventSet *sonde_event_set_new_recorded (
-    const SondeOptions *options, const GArray *rings, GArray *fds, guint n_events, GError **error);
-/* (element-type SondeRecordRing): appends all; (element-type int): borrowed */
-void sonde_event_set_record (const SondeEventSet *self, GArray *rings);
+SondeEventSet *sonde_event_set_new_recorded (const SondeOptions *options,
+                                             const SondeSessionRecord *record,
+                                             GArray *fds,
+                                             GError **error);
+void sonde_event_set_record (const SondeEventSet *self, SondeSessionRecord *record);
+/* (element-type int): borrowed: the events that own the rings; those that tell of processors that
+ * were off */
 GArray *sonde_event_set_ring_fds (const SondeEventSet *self);
+GArray *sonde_event_set_pulse_fds (const SondeEventSet *self);
 /* Accepts NULL. */
 void sonde_event_set_free (SondeEventSet *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeEventSet, sonde_event_set_free)
@@ -56,6 +59,8 @@ void sonde_event_set_take_cpu (SondeEventSet *self, int cpu, gboolean is_mapped)
  * was off, but its rings take the records of new ones. Always so where no event may be of a whole
  * CPU. */
 gboolean sonde_event_set_is_counting (SondeEventSet *self, int cpu);
+/* CLOCK_MONOTONIC: until when they did; 0: unknown */
+gint64 sonde_event_set_counted_until_ns (SondeEventSet *self, int cpu);
 /* Before new events are opened on a CPU that was off. */
 void sonde_event_set_revive (SondeEventSet *self, int cpu);
 /* From now on events are opened on that CPU alone; -1: on all */

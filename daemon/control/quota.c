@@ -97,26 +97,11 @@ sonde_quota_check_message (guint n_fds_sent, guint n_fds_here, GError **error)
 static gboolean
 send_copies (int socket, int fd, guint n_fds)
 {
-  union
-  {
-    struct cmsghdr align;
-    char bytes[CMSG_SPACE (SONDE_LIMIT_FLIGHT_MARGIN * sizeof (int))];
-  } control = { 0 };
-  char byte = 0;
-  struct iovec vector = { .iov_base = &byte, .iov_len = sizeof byte };
-  struct msghdr header = { .msg_iov = &vector,
-                           .msg_iovlen = 1,
-                           .msg_control = control.bytes,
-                           .msg_controllen = CMSG_SPACE (n_fds * sizeof (int)) };
-  struct cmsghdr *rights = CMSG_FIRSTHDR (&header);
-  int *fds = (int *) (void *) CMSG_DATA (rights);
+  int fds[SONDE_LIMIT_FLIGHT_MARGIN];
 
-  rights->cmsg_level = SOL_SOCKET;
-  rights->cmsg_type = SCM_RIGHTS;
-  rights->cmsg_len = CMSG_LEN (n_fds * sizeof (int));
   for (guint i = 0; i < n_fds; i++)
     fds[i] = fd;
-  return sendmsg (socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+  return sonde_send_with_fds (socket, "", 1, fds, n_fds) == 0;
 }
 
 /* The kernel looks before it takes a message, not at what is in it: the margin, then one more. */

@@ -60,13 +60,16 @@ void
 sonde_session_save_worker (SondeSession *self)
 {
   g_autoptr (GArray) rings = NULL;
+  g_autoptr (GArray) pulses = NULL;
 
   if (self->keeper == NULL)
     return;
   rings = sonde_session_scope_ring_fds (self->scope);
+  pulses = sonde_session_scope_pulse_fds (self->scope);
   sonde_session_keeper_keep_worker (self->keeper,
                                     sonde_channel_fd (sonde_worker_channel (self->worker)),
                                     (const int *) (void *) rings->data, rings->len);
+  sonde_session_keeper_keep_pulses (self->keeper, (const int *) (void *) pulses->data, pulses->len);
 }
 
 void
@@ -133,7 +136,7 @@ repeat_wish (SondeSession *self, SondeSessionState state, GError **error)
 }
 
 static void
-take_up (SondeSession *self, const SondeSessionRecord *record, GArray *rings)
+take_up (SondeSession *self, const SondeSessionRecord *record, GArray *events)
 {
   g_autoptr (GError) error = NULL;
 
@@ -150,7 +153,7 @@ take_up (SondeSession *self, const SondeSessionRecord *record, GArray *rings)
       sonde_session_enter_phase (self, SONDE_PHASE_LIVE, SONDE_LIMIT_SILENCE_MS);
       sonde_session_start_duration (self);
     }
-  sonde_session_scope_restore (self->scope, record, rings, self->worker);
+  sonde_session_scope_restore (self->scope, record, events, self->worker);
   if (!repeat_wish (self, record->state, &error)
       || !sonde_worker_send_simple (self->worker, SONDE_MESSAGE_REPORT, &error))
     sonde_session_fail (self, error);
@@ -189,7 +192,7 @@ sonde_session_adopt (SondeLeftSession *left,
     }
   self->worker = sonde_worker_adopt (launcher, sonde_steal_fd (&left->worker_fd),
                                      record->worker_pid, &sonde_session_worker_handler, self);
-  take_up (self, record, left->rings);
+  take_up (self, record, left->events);
   sonde_audit ("session-adopted", self->id, self->owner_uid,
                sonde_scope_name (self->options->scope));
   return self;

@@ -43,6 +43,14 @@ record_name (guint64 id, guint32 generation)
   return g_strdup_printf ("%" G_GUINT64_FORMAT ".record.%u", id, generation);
 }
 
+/* A message takes so many. */
+static void
+put_all (SondeSessionKeeper *self, const char *name, const int *fds, guint n_fds)
+{
+  for (guint first = 0; first < n_fds; first += SONDE_MESSAGE_MAX_FDS)
+    sonde_fd_store_put (self->store, name, fds + first, MIN (n_fds - first, SONDE_MESSAGE_MAX_FDS));
+}
+
 void
 sonde_session_keeper_keep_worker (SondeSessionKeeper *self, int fd, const int *rings, guint n_rings)
 {
@@ -52,10 +60,19 @@ sonde_session_keeper_keep_worker (SondeSessionKeeper *self, int fd, const int *r
   if (!sonde_fd_store_is_there (self->store))
     return;
   sonde_fd_store_put (self->store, worker, &fd, 1);
-  for (guint first = 0; first < n_rings; first += SONDE_MESSAGE_MAX_FDS)
-    sonde_fd_store_put (self->store, ring, rings + first,
-                        MIN (n_rings - first, SONDE_MESSAGE_MAX_FDS));
+  put_all (self, ring, rings, n_rings);
   self->has_worker = TRUE;
+}
+
+void
+sonde_session_keeper_keep_pulses (SondeSessionKeeper *self, const int *fds, guint n_fds)
+{
+  g_autofree char *pulses = part_name (self->id, "pulses");
+
+  if (!sonde_fd_store_is_there (self->store) || n_fds == 0)
+    return;
+  sonde_fd_store_remove (self->store, pulses);
+  put_all (self, pulses, fds, n_fds);
 }
 
 static void
@@ -100,18 +117,20 @@ sonde_session_keeper_forget_worker (SondeSessionKeeper *self)
 {
   g_autofree char *worker = part_name (self->id, "worker");
   g_autofree char *rings = part_name (self->id, "rings");
+  g_autofree char *pulses = part_name (self->id, "pulses");
 
   if (!self->has_worker)
     return;
   sonde_fd_store_remove (self->store, worker);
   sonde_fd_store_remove (self->store, rings);
+  sonde_fd_store_remove (self->store, pulses);
   self->has_worker = FALSE;
 }
 
 /* --- what was left --- */
 
 static void
-close_ring (gpointer fd)
+close_event (gpointer fd)
 {
   sonde_clear_fd (fd);
 }
@@ -123,7 +142,7 @@ left_free (gpointer data)
 
   sonde_session_record_free (left->record);
   sonde_clear_fd (&left->worker_fd);
-  g_array_unref (left->rings);
+  g_array_unref (left->events);
   g_free (left);
 }
 
@@ -136,8 +155,8 @@ ensure_left (GHashTable *by_id, guint64 id)
     return left;
   left = g_new0 (SondeLeftSession, 1);
   left->worker_fd = -1;
-  left->rings = g_array_new (FALSE, FALSE, sizeof (int));
-  g_array_set_clear_func (left->rings, close_ring);
+  left->events = g_array_new (FALSE, FALSE, sizeof (int));
+  g_array_set_clear_func (left->events, close_event);
   g_hash_table_insert (by_id, g_memdup2 (&id, sizeof id), left);
   return left;
 }
@@ -182,9 +201,10 @@ take_part (GHashTable *by_id, const char *name, int *fd)
     return take_record (left, id, words[2], *fd);
   if (g_str_equal (words[1], "worker") && left->worker_fd < 0)
     left->worker_fd = sonde_steal_fd (fd);
-  else if (g_str_equal (words[1], "rings") && left->rings->len < SONDE_LIMIT_RECORD_RINGS)
+  else if ((g_str_equal (words[1], "rings") || g_str_equal (words[1], "pulses"))
+           && left->events->len < SONDE_LIMIT_RECORD_RINGS)
     {
-      g_array_append_val (left->rings, *fd);
+      g_array_append_val (left->events, *fd);
       *fd = -1;
     }
   else

@@ -9,7 +9,8 @@
  * SECTION: session-keeper
  *
  * A session with number N has in the store its worker's connection ("N.worker"), the events that
- * own its rings ("N.rings") and its record ("N.record.G"). A new record is put there before the
+ * own its rings ("N.rings"), those that tell of processors that were off ("N.pulses") and its
+ * record ("N.record.G"). A new record is put there before the
  * old one, of a lower G, is removed: there is always one. What has no valid record is nobody's.
  */
 typedef struct SondeSessionKeeper SondeSessionKeeper;
@@ -24,6 +25,8 @@ void sonde_session_keeper_keep_worker (SondeSessionKeeper *self,
                                        int fd,
                                        const int *rings,
                                        guint n_rings);
+/* Instead of those that are there. */
+void sonde_session_keeper_keep_pulses (SondeSessionKeeper *self, const int *fds, guint n_fds);
 void sonde_session_keeper_keep_record (SondeSessionKeeper *self, const SondeSessionRecord *record);
 void sonde_session_keeper_forget_worker (SondeSessionKeeper *self);
 void sonde_session_keeper_forget_record (SondeSessionKeeper *self);
@@ -33,8 +36,8 @@ typedef struct
 {
   SondeSessionRecord *record;
   guint32 generation;
-  int worker_fd; /* -1: none */
-  GArray *rings; /* int */
+  int worker_fd;  /* -1: none */
+  GArray *events; /* int: of rings and pulses */
 } SondeLeftSession;
 
 /**

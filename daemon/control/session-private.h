@@ -42,6 +42,7 @@ struct SondeSession
   SondeSessionKeeper *keeper; /* NULL: nothing outlives this sonded */
 
   guint deadline;          /* of the current phase */
+  guint n_unread;          /* deadlines of it at which something waited to be read */
   guint64 n_heard;         /* messages of the worker at the last deadline */
   guint64 n_heard_watched; /* at the last look of the watchdog */
   guint duration;

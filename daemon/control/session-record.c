@@ -20,6 +20,7 @@
 #define SINK_TYPE   "(us)"
 #define TARGET_TYPE "(iuttb)"
 #define RING_TYPE   "(tiu)"
+#define PULSE_TYPE  "(tix)"
 #define MAX_TEXT    4096 /* bytes of a path, a name or a description */
 
 /* Before the dictionary of values. Raise the version when a value changes its meaning; a worker of
@@ -51,6 +52,7 @@ sonde_session_record_new (void)
   self->targets = g_array_new (FALSE, FALSE, sizeof (SondeRecordTarget));
   self->named = g_array_new (FALSE, FALSE, sizeof (SondeRecordTarget));
   self->rings = g_array_new (FALSE, FALSE, sizeof (SondeRecordRing));
+  self->pulses = g_array_new (FALSE, FALSE, sizeof (SondeRecordPulse));
   return self;
 }
 
@@ -63,6 +65,7 @@ sonde_session_record_free (SondeSessionRecord *self)
   g_array_unref (self->targets);
   g_array_unref (self->named);
   g_array_unref (self->rings);
+  g_array_unref (self->pulses);
   g_clear_pointer (&self->options, g_variant_unref);
   g_free (self->bus_id);
   g_free (self->owner);
@@ -137,6 +140,21 @@ rings_to_variant (const SondeSessionRecord *self)
 }
 
 static GVariant *
+pulses_to_variant (const SondeSessionRecord *self)
+{
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a" PULSE_TYPE));
+  for (guint i = 0; i < self->pulses->len; i++)
+    {
+      const SondeRecordPulse *pulse = &g_array_index (self->pulses, SondeRecordPulse, i);
+
+      g_variant_builder_add (&builder, PULSE_TYPE, pulse->id, pulse->cpu, pulse->since_ns);
+    }
+  return g_variant_builder_end (&builder);
+}
+
+static GVariant *
 to_variant (const SondeSessionRecord *self)
 {
   GVariantBuilder dict;
@@ -168,6 +186,7 @@ to_variant (const SondeSessionRecord *self)
   add (&dict, "targets", targets_to_variant (self->targets));
   add (&dict, "named", targets_to_variant (self->named));
   add (&dict, "rings", rings_to_variant (self));
+  add (&dict, "pulses", pulses_to_variant (self));
   return g_variant_ref_sink (g_variant_builder_end (&dict));
 }
 
@@ -365,6 +384,23 @@ get_rings (SondeSessionRecord *self, GVariant *dict, GError **error)
 }
 
 static gboolean
+get_pulses (SondeSessionRecord *self, GVariant *dict, GError **error)
+{
+  g_autoptr (GVariantIter) iter = NULL;
+  SondeRecordPulse pulse;
+
+  if (!get (dict, "pulses", "a" PULSE_TYPE, &iter, error))
+    return FALSE;
+  while (g_variant_iter_next (iter, PULSE_TYPE, &pulse.id, &pulse.cpu, &pulse.since_ns))
+    {
+      if (pulse.cpu < 0 || pulse.since_ns <= 0 || self->pulses->len >= self->rings->len)
+        return refuse (error, "impossible pulses");
+      g_array_append_val (self->pulses, pulse);
+    }
+  return TRUE;
+}
+
+static gboolean
 get_values (SondeSessionRecord *self, GVariant *dict, GError **error)
 {
   guint32 state;
@@ -392,7 +428,7 @@ get_values (SondeSessionRecord *self, GVariant *dict, GError **error)
   return get_sinks (self, dict, error)
          && get_targets (dict, "targets", self->targets, SONDE_LIMIT_SESSION_TARGETS, error)
          && get_targets (dict, "named", self->named, SONDE_LIMIT_NAMED_PROCESSES, error)
-         && get_rings (self, dict, error);
+         && get_rings (self, dict, error) && get_pulses (self, dict, error);
 }
 
 static gboolean

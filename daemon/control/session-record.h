@@ -35,6 +35,14 @@ typedef struct
   guint32 kind; /* SondeEventKind */
 } SondeRecordRing;
 
+/* An event that tells whether those of its whole processor still count. */
+typedef struct
+{
+  guint64 id; /* PERF_EVENT_IOC_ID */
+  gint32 cpu;
+  gint64 since_ns; /* when it was opened */
+} SondeRecordPulse;
+
 typedef struct
 {
   guint32 id;
@@ -67,6 +75,7 @@ typedef struct
   GArray *targets; /* SondeRecordTarget */
   GArray *named;   /* SondeRecordTarget: those of the scope `pids`, and their children */
   GArray *rings;   /* SondeRecordRing */
+  GArray *pulses;  /* SondeRecordPulse */
 } SondeSessionRecord;
 
 /* An empty one. */

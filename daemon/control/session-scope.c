@@ -23,7 +23,7 @@ struct SondeSessionScope
   SondeWorker *worker;    /* the same */
   int awaited_cpu;        /* whose rings the worker was asked to map; -1: none */
   gint64 awaited_from_ns; /* since when it had been off; 0: never was on */
-  void (*all_exited) (gpointer user_data);
+  const SondeSessionScopeHandler *handler;
   gpointer user_data;
 
   SondeControlGroup *group; /* of the scope `unit` once systemd has told */
@@ -39,7 +39,7 @@ SondeSessionScope *
 sonde_session_scope_new (const SondeOptions *options,
                          uid_t owner_uid,
                          pid_t owner_pid,
-                         void (*all_exited) (gpointer user_data),
+                         const SondeSessionScopeHandler *handler,
                          gpointer user_data)
 {
   SondeSessionScope *self = g_new0 (SondeSessionScope, 1);
@@ -47,9 +47,9 @@ sonde_session_scope_new (const SondeOptions *options,
   self->options = options;
   sonde_tracer_init (&self->owner, owner_uid, owner_pid);
   self->broker = sonde_proc_broker_new (owner_uid, options->scope, options->raw);
-  self->targets = sonde_target_set_new (all_exited, user_data);
+  self->targets = sonde_target_set_new (handler->all_exited, user_data);
   self->awaited_cpu = -1;
-  self->all_exited = all_exited;
+  self->handler = handler;
   self->user_data = user_data;
   return self;
 }
@@ -178,7 +178,7 @@ open_unit (SondeSessionScope *self, SondeWorker *worker, GError **error)
                                &self->note, error)
       || !sonde_event_set_hand_over (self->events, worker, error))
     return FALSE;
-  self->watch = sonde_group_watch_new (self->group, self->all_exited, self->user_data);
+  self->watch = sonde_group_watch_new (self->group, self->handler->all_exited, self->user_data);
   return TRUE;
 }
 
@@ -290,6 +290,30 @@ is_counting (int cpu, gpointer user_data)
   return sonde_event_set_is_counting (self->events, cpu);
 }
 
+/* Until when it was seen, as exactly as is known. */
+static gint64
+find_end (SondeSessionScope *self, int cpu, gint64 from_ns)
+{
+  gint64 counted_until_ns = sonde_event_set_counted_until_ns (self->events, cpu);
+
+  return from_ns != 0 && counted_until_ns != 0 ? MIN (from_ns, counted_until_ns) : from_ns;
+}
+
+/* Its rings are there. */
+static void
+take_back (SondeSessionScope *self, int cpu, gint64 from_ns)
+{
+  g_autoptr (GError) error = NULL;
+
+  from_ns = find_end (self, cpu, from_ns);
+  if (has_whole_cpus (self))
+    open_on_cpu (self, cpu, &error);
+  else
+    sonde_event_set_revive (self->events, cpu);
+  tell_of_cpu (self, cpu, from_ns, error);
+  self->handler->changed (self->user_data);
+}
+
 static gboolean
 on_cpu_came (int cpu, gint64 from_ns, gpointer user_data)
 {
@@ -298,9 +322,7 @@ on_cpu_came (int cpu, gint64 from_ns, gpointer user_data)
 
   if (sonde_event_set_has_cpu (self->events, cpu))
     {
-      if (has_whole_cpus (self))
-        open_on_cpu (self, cpu, &error);
-      tell_of_cpu (self, cpu, from_ns, error);
+      take_back (self, cpu, from_ns);
       return TRUE;
     }
   /* One after the other. */
@@ -529,10 +551,8 @@ sonde_session_scope_record (const SondeSessionScope *self, SondeSessionRecord *r
   if (self->group != NULL)
     record->group = g_strdup (sonde_control_group_path (self->group));
   record->note = g_strdup (self->note);
-  if (self->events == NULL)
-    return;
-  record->n_events = sonde_event_set_n_handed_over (self->events);
-  sonde_event_set_record (self->events, record->rings);
+  if (self->events != NULL)
+    sonde_event_set_record (self->events, record);
 }
 
 GArray *
@@ -542,11 +562,18 @@ sonde_session_scope_ring_fds (const SondeSessionScope *self)
                               : g_array_new (FALSE, FALSE, sizeof (int));
 }
 
+GArray *
+sonde_session_scope_pulse_fds (const SondeSessionScope *self)
+{
+  return self->events != NULL ? sonde_event_set_pulse_fds (self->events)
+                              : g_array_new (FALSE, FALSE, sizeof (int));
+}
+
 /* Without its rings, or without its unit, a session goes on with what it has. */
 void
 sonde_session_scope_restore (SondeSessionScope *self,
                              const SondeSessionRecord *record,
-                             GArray *ring_fds,
+                             GArray *event_fds,
                              SondeWorker *worker)
 {
   g_autoptr (GError) error = NULL;
@@ -566,14 +593,13 @@ sonde_session_scope_restore (SondeSessionScope *self,
     sonde_proc_broker_allow_group (self->broker, self->group);
   if (record->state == SONDE_STATE_DRAINING)
     return;
-  self->events = sonde_event_set_new_recorded (self->options, record->rings, ring_fds,
-                                               record->n_events, &error);
+  self->events = sonde_event_set_new_recorded (self->options, record, event_fds, &error);
   if (self->events != NULL)
     follow_cpus (self, worker);
   else
     g_warning ("A session that was taken over cannot take more processes: %s", error->message);
   if (self->group != NULL)
-    self->watch = sonde_group_watch_new (self->group, self->all_exited, self->user_data);
+    self->watch = sonde_group_watch_new (self->group, self->handler->all_exited, self->user_data);
 }
 
 gboolean

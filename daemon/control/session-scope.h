@@ -16,12 +16,19 @@
  */
 typedef struct SondeSessionScope SondeSessionScope;
 
-/* @options: borrowed, outliving it; @all_exited: each time that no target is left, or the unit has
- * no process */
+typedef struct
+{
+  /* Each time that no target is left, or the unit has no process. */
+  void (*all_exited) (gpointer user_data);
+  /* A processor has come back: what sonde_session_scope_record() tells is something else now. */
+  void (*changed) (gpointer user_data);
+} SondeSessionScopeHandler;
+
+/* @options: borrowed, outliving it */
 SondeSessionScope *sonde_session_scope_new (const SondeOptions *options,
                                             uid_t owner_uid,
                                             pid_t owner_pid,
-                                            void (*all_exited) (gpointer user_data),
+                                            const SondeSessionScopeHandler *handler,
                                             gpointer user_data);
 /* Accepts NULL. */
 void sonde_session_scope_free (SondeSessionScope *self);
@@ -82,15 +89,16 @@ gboolean sonde_session_scope_answer_counters (SondeSessionScope *self,
                                               SondeWorker *worker,
                                               GError **error);
 
-/* For a sonded after us: all that it needs of the scope, and the events that own its rings
- * (element-type int; borrowed; none once it is closed). */
+/* For a sonded after us: all that it needs of the scope; the events that own its rings, and those
+ * that tell of processors that were off (element-type int; borrowed; none once it is closed). */
 void sonde_session_scope_record (const SondeSessionScope *self, SondeSessionRecord *record);
 GArray *sonde_session_scope_ring_fds (const SondeSessionScope *self);
-/* Instead of preparing and opening: as it was left by a sonded before us. @ring_fds: (element-type
- * int): taken and replaced by -1 */
+GArray *sonde_session_scope_pulse_fds (const SondeSessionScope *self);
+/* Instead of preparing and opening: as it was left by a sonded before us. @event_fds:
+ * (element-type int): taken and replaced by -1 */
 void sonde_session_scope_restore (SondeSessionScope *self,
                                   const SondeSessionRecord *record,
-                                  GArray *ring_fds,
+                                  GArray *event_fds,
                                   SondeWorker *worker);
 /* Whether it had targets, and none is left. */
 gboolean sonde_session_scope_is_over (const SondeSessionScope *self);

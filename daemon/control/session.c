@@ -50,6 +50,16 @@ sonde_session_has_progress (SondeSession *self)
   return self->n_heard_watched != n_before || !sonde_channel_is_waiting (channel);
 }
 
+/* What it was waited for may be there. One that never stops talking is late all the same. */
+static gboolean
+is_unread (SondeSession *self)
+{
+  const SondeChannel *channel = sonde_worker_channel (self->worker);
+
+  return channel != NULL && sonde_channel_is_waiting (channel)
+         && self->n_unread++ < SONDE_LIMIT_UNREAD_TIMES;
+}
+
 static gboolean
 on_deadline (gpointer user_data)
 {
@@ -60,6 +70,8 @@ on_deadline (gpointer user_data)
     sonde_session_enter_phase (self, SONDE_PHASE_LIVE, SONDE_LIMIT_SILENCE_MS);
   else if (self->phase == SONDE_PHASE_OVER) /* finished, and only its process stays */
     sonde_worker_kill (self->worker);
+  else if (is_unread (self))
+    self->deadline = g_timeout_add (SONDE_LIMIT_UNREAD_MS, on_deadline, self);
   else
     sonde_session_fail_reason (self, sonde_session_phase_overdue (self->phase));
   return G_SOURCE_REMOVE;
@@ -70,6 +82,7 @@ sonde_session_enter_phase (SondeSession *self, SondeSessionPhase phase, guint ms
 {
   g_clear_handle_id (&self->deadline, g_source_remove);
   self->phase = phase;
+  self->n_unread = 0;
   if (ms > 0)
     self->deadline = g_timeout_add (ms, on_deadline, self);
 }
@@ -158,6 +171,15 @@ on_targets_exited (gpointer user_data)
 {
   sonde_session_stop (user_data, "targets-exited");
 }
+
+static void
+on_scope_changed (gpointer user_data)
+{
+  sonde_session_save_worker (user_data);
+  sonde_session_save (user_data);
+}
+
+static const SondeSessionScopeHandler scope_handler = { on_targets_exited, on_scope_changed };
 
 static gboolean
 refuse_state (const SondeSession *self, GError **error)
@@ -323,7 +345,7 @@ sonde_session_new (guint64 id,
   self->user_data = user_data;
   self->state = SONDE_STATE_STARTING;
   self->scope = sonde_session_scope_new (options, self->owner_uid, sonde_caller_pid (owner),
-                                         on_targets_exited, self);
+                                         &scope_handler, self);
   self->output = sonde_session_output_new (store);
   self->stops = g_ptr_array_new_with_free_func (g_object_unref);
   if (fd_store != NULL)

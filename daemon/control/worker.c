@@ -2,30 +2,24 @@
 /* One sonde-capture process: its start, its connection, its end. */
 #include "daemon/control/worker.h"
 
-#include <signal.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/base/error.h"
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
-#include "daemon/control/capabilities.h"
 #include "daemon/control/worker-unit.h"
 
 #define NEVER_SPOKE "The worker ended before it said a word"
 
 struct SondeWorker
 {
-  grefcount refs;                    /* the owner's, and one for the pending wait */
-  const SondeWorkerHandler *handler; /* NULL once freed by the owner */
+  const SondeWorkerHandler *handler;
   gpointer user_data;
   SondeWorkerLauncher *launcher;
-  uid_t uid;             /* the launcher's, until it is reaped */
-  GSubprocess *process;  /* one that we spawned, */
-  int pidfd;             /* or -1, and: */
-  SondeWorkerUnit *unit; /* systemd's, once it has said who it is */
-  pid_t unit_pid;        /* of that */
+  SondeWorkerProcess *process; /* one that we spawned, */
+  SondeWorkerUnit *unit;       /* or systemd's, once it has said who it is */
+  pid_t unit_pid;              /* of that */
   SondeChannel *channel;
   guint exit_timer;
   gboolean is_closed; /* the connection */
@@ -34,24 +28,9 @@ struct SondeWorker
 };
 
 static void
-worker_unref (SondeWorker *self)
-{
-  if (!g_ref_count_dec (&self->refs))
-    return;
-  g_clear_handle_id (&self->exit_timer, g_source_remove);
-  g_clear_pointer (&self->channel, sonde_channel_free);
-  g_clear_object (&self->process);
-  sonde_clear_fd (&self->pidfd);
-  g_clear_pointer (&self->unit, sonde_worker_unit_free);
-  sonde_worker_launcher_unref (self->launcher);
-  g_free (self->how);
-  g_free (self);
-}
-
-static void
 report_gone (SondeWorker *self)
 {
-  if (self->is_closed && self->has_ended && self->handler != NULL)
+  if (self->is_closed && self->has_ended)
     self->handler->gone (self, self->how, self->user_data);
 }
 
@@ -85,33 +64,15 @@ end_process (SondeWorker *self, const char *how)
   g_clear_handle_id (&self->exit_timer, g_source_remove);
   if (self->how == NULL)
     self->how = g_strdup (how);
-  if (!self->is_closed && self->handler != NULL)
+  if (!self->is_closed)
     self->exit_timer = g_timeout_add (SONDE_LIMIT_WORKER_EXIT_MS, on_exit_timeout, self);
   report_gone (self);
 }
 
 static void
-on_unit_ended (const char *how, gpointer user_data)
+on_ended (const char *how, gpointer user_data)
 {
   end_process (user_data, how);
-}
-
-static void
-on_reaped (GObject *source, GAsyncResult *result, gpointer user_data)
-{
-  SondeWorker *self = user_data;
-  GSubprocess *process = G_SUBPROCESS (source);
-  g_autofree char *how = NULL;
-
-  g_subprocess_wait_finish (process, result, NULL);
-  sonde_worker_launcher_give_uid_back (self->launcher, self->uid);
-  how = g_subprocess_get_if_signaled (process)
-            ? g_strdup_printf ("The worker was killed by signal %d",
-                               g_subprocess_get_term_sig (process))
-            : g_strdup_printf ("The worker exited with status %d",
-                               g_subprocess_get_exit_status (process));
-  end_process (self, how);
-  worker_unref (self);
 }
 
 static void
@@ -140,8 +101,8 @@ static gboolean
 find_unit (SondeWorker *self, pid_t pid, GError **error)
 {
   self->unit_pid = pid;
-  self->unit = sonde_worker_unit_new (sonde_worker_launcher_bus (self->launcher), pid,
-                                      on_unit_ended, self, error);
+  self->unit = sonde_worker_unit_new (sonde_worker_launcher_bus (self->launcher), pid, on_ended,
+                                      self, error);
   if (self->unit == NULL)
     return FALSE;
   if (sonde_channel_has_peer (self->channel))
@@ -179,74 +140,23 @@ on_message (SondeChannel *channel,
       g_clear_pointer (&self->channel, sonde_channel_free);
       on_closed (NULL, error, self);
     }
-  else if (self->handler != NULL)
+  else
     self->handler->message (self, message, self->user_data);
-}
-
-/* Takes @fd. */
-static GSubprocess *
-start_process (const char *path, uid_t uid, int fd, GError **error)
-{
-  /* Standard input is /dev/null by default; standard error is for what the worker has to complain
-   * about. All else closes itself. GLib would close it as well, but between fork() and exec(), and
-   * then wait for the end of a worker of whose exec() it could not read. */
-  g_autoptr (GSubprocessLauncher) launcher = g_subprocess_launcher_new (
-      G_SUBPROCESS_FLAGS_STDOUT_SILENCE | G_SUBPROCESS_FLAGS_INHERIT_FDS);
-  g_autofree char *own_uid
-      = uid != SONDE_WORKER_UID_NONE ? g_strdup_printf ("--uid=%u", (guint) uid) : NULL;
-  GSubprocess *process;
-
-  /* The program may lie in a folder that is closed to others, as a developer's home is. */
-  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
-
-  g_subprocess_launcher_take_fd (launcher, fd, SONDE_WORKER_FD);
-  process = g_subprocess_launcher_spawn (launcher, error, path,
-                                         "--fd=" G_STRINGIFY (SONDE_WORKER_FD), own_uid, NULL);
-  g_subprocess_launcher_close (launcher);
-  if (process == NULL)
-    g_prefix_error (error, "Cannot start a worker: ");
-  return process;
-}
-
-/* -1: it is reaped, which GLib does on a thread of its own. If it was not afterwards, then the
- * number was its as well when we used it. */
-static int
-open_pidfd (GSubprocess *process)
-{
-  const char *identifier = g_subprocess_get_identifier (process);
-  sonde_autofd int pidfd = -1;
-
-  if (identifier != NULL)
-    pidfd = (int) syscall (SYS_pidfd_open, (pid_t) g_ascii_strtoll (identifier, NULL, 10), 0);
-  return g_subprocess_get_identifier (process) != NULL ? sonde_steal_fd (&pidfd) : -1;
 }
 
 /* Returns: our end of the connection, or -1 */
 static int
 spawn (SondeWorker *self, GError **error)
 {
-  sonde_autofd int ours = -1;
   int fds[2];
 
   if (!sonde_socketpair (SOCK_SEQPACKET, fds, error))
     return -1;
-  ours = fds[0];
-  if (!sonde_worker_launcher_take_uid (self->launcher, &self->uid, error))
-    {
-      close (fds[1]);
-      return -1;
-    }
-  self->process
-      = start_process (sonde_worker_launcher_path (self->launcher), self->uid, fds[1], error);
-  if (self->process == NULL)
-    {
-      sonde_worker_launcher_give_uid_back (self->launcher, self->uid);
-      return -1;
-    }
-  self->pidfd = open_pidfd (self->process);
-  g_ref_count_inc (&self->refs);
-  g_subprocess_wait_async (self->process, NULL, on_reaped, self);
-  return sonde_steal_fd (&ours);
+  self->process = sonde_worker_process_new (self->launcher, fds[1], on_ended, self, error);
+  if (self->process != NULL)
+    return fds[0];
+  close (fds[0]);
+  return -1;
 }
 
 static const SondeChannelHandler channel_handler = { .message = on_message, .closed = on_closed };
@@ -256,8 +166,6 @@ worker_new (SondeWorkerLauncher *launcher, const SondeWorkerHandler *handler, gp
 {
   SondeWorker *self = g_new0 (SondeWorker, 1);
 
-  g_ref_count_init (&self->refs);
-  self->pidfd = -1;
   self->handler = handler;
   self->user_data = user_data;
   self->launcher = sonde_worker_launcher_ref (launcher);
@@ -276,7 +184,7 @@ sonde_worker_start (SondeWorkerLauncher *launcher,
 
   if (fd < 0)
     {
-      worker_unref (self);
+      sonde_worker_leave (self);
       return NULL;
     }
   self->channel = sonde_channel_new (fd, TRUE, &channel_handler, self);
@@ -303,7 +211,6 @@ sonde_worker_free (SondeWorker *self)
 {
   if (self == NULL)
     return;
-  self->handler = NULL;
   sonde_worker_kill (self);
   sonde_worker_leave (self);
 }
@@ -313,20 +220,13 @@ sonde_worker_leave (SondeWorker *self)
 {
   if (self == NULL)
     return;
-  self->handler = NULL;
   g_clear_handle_id (&self->exit_timer, g_source_remove);
   g_clear_pointer (&self->channel, sonde_channel_free);
+  g_clear_pointer (&self->process, sonde_worker_process_free);
   g_clear_pointer (&self->unit, sonde_worker_unit_free);
-  worker_unref (self);
-}
-
-/* GSubprocess would do it on a thread that has no capability in effect. */
-static void
-kill_child (const SondeWorker *self)
-{
-  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_SIGNALS);
-
-  (void) syscall (SYS_pidfd_send_signal, self->pidfd, SIGKILL, NULL, 0);
+  sonde_worker_launcher_unref (self->launcher);
+  g_free (self->how);
+  g_free (self);
 }
 
 void
@@ -335,7 +235,7 @@ sonde_worker_kill (SondeWorker *self)
   if (self->has_ended)
     return;
   if (self->process != NULL)
-    kill_child (self);
+    sonde_worker_process_kill (self->process);
   else if (self->unit != NULL)
     sonde_worker_unit_kill (self->unit);
   /* It exits at the end of its connection. */

@@ -5,7 +5,7 @@
 #include <gio/gio.h>
 
 #include "daemon/base/channel.h"
-#include "daemon/control/worker-launcher.h"
+#include "daemon/control/worker-process.h"
 
 /**
  * SECTION: worker
@@ -15,8 +15,6 @@
  * systemd started it because we connected to its socket.
  */
 typedef struct SondeWorker SondeWorker;
-
-#define SONDE_WORKER_FD 3
 
 typedef struct
 {

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/base/limits.h"
 #include "daemon/base/message.h"
 #include "tests/lib/bus-client.h"
 
@@ -88,11 +89,29 @@ worker_stays_behind (void)
     pause ();
 }
 
+/* Longer than Stop may take, sonded does not move, and the answer waits behind much else. */
+static void
+worker_answers_behind_others (void)
+{
+  pid_t sonded = getppid ();
+
+  worker_start ();
+  worker_wait_for (SONDE_MESSAGE_STOP);
+  kill (sonded, SIGSTOP);
+  for (guint i = 0; i < 100; i++)
+    worker_send_statistics (SONDE_MESSAGE_STATISTICS);
+  worker_send_statistics (SONDE_MESSAGE_DRAINED);
+  g_usleep ((SONDE_LIMIT_DRAIN_MS + 500) * 1000);
+  kill (sonded, SIGCONT);
+  worker_send_statistics (SONDE_MESSAGE_FINISHED);
+}
+
 static const struct
 {
   const char *name;
   void (*run) (void);
 } workers[] = {
+  { "answers-behind-others", worker_answers_behind_others },
   { "leaves-a-child", worker_leaves_a_child },
   { "stays-behind", worker_stays_behind },
 };
@@ -266,6 +285,17 @@ test_stays_behind (void)
   g_assert_cmpuint (children->len, ==, 0);
 }
 
+static void
+test_answers_behind_others (void)
+{
+  g_auto (Daemon) daemon = { 0 };
+
+  daemon_init (&daemon, "answers-behind-others");
+  stop (&daemon);
+  bus_wait (has_finished, &daemon, "the end of a session whose worker has answered in time");
+  g_assert_cmpstr (daemon.reason, ==, "stopped");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -278,6 +308,7 @@ main (int argc, char **argv)
 #define ADD(path, function) g_test_add_func ("/worker/" path, function)
   ADD ("whose-child-keeps-the-connection-is-gone", test_leaves_a_child);
   ADD ("that-stays-after-the-end-is-killed", test_stays_behind);
+  ADD ("that-has-answered-is-not-late-because-sonded-is", test_answers_behind_others);
 #undef ADD
   return g_test_run ();
 }

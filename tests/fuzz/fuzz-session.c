@@ -128,19 +128,27 @@ sonde_event_set_new (const SondeOptions *options, uid_t owner_uid, GError **erro
 }
 
 SondeEventSet *
-sonde_event_set_new_recorded (
-    const SondeOptions *options, const GArray *rings, GArray *fds, guint n_events, GError **error)
+sonde_event_set_new_recorded (const SondeOptions *options,
+                              const SondeSessionRecord *record,
+                              GArray *fds,
+                              GError **error)
 {
   abort ();
 }
 
 void
-sonde_event_set_record (const SondeEventSet *self, GArray *rings)
+sonde_event_set_record (const SondeEventSet *self, SondeSessionRecord *record)
 {
 }
 
 GArray *
 sonde_event_set_ring_fds (const SondeEventSet *self)
+{
+  abort ();
+}
+
+GArray *
+sonde_event_set_pulse_fds (const SondeEventSet *self)
 {
   abort ();
 }
@@ -181,6 +189,12 @@ gboolean
 sonde_event_set_is_counting (SondeEventSet *self, int cpu)
 {
   return TRUE;
+}
+
+gint64
+sonde_event_set_counted_until_ns (SondeEventSet *self, int cpu)
+{
+  return 0;
 }
 
 void

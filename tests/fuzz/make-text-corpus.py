@@ -76,6 +76,7 @@ NAMES = {
     'doubling': b'_Z1fPFvPFvvEE' + b''.join(b'PFvS%d_S%d_E' % (i, i) for i in range(9)), 'not-a-name': b'_Z', 'cut': b'_ZN3foo3ba',
     'long': b'_Z' + b'1a' * 2500, 'deep': b'_Z1f' + b'P' * 2000 + b'i', 'high-substitution': b'_Z1fSZZZZ_S_',
     'nul': b'_Z1f\0v', 'nested': b'_Z1f' + b'FvN1aE' * 100,
+    'rust': b'_RINvYNtC3std5StateNtC4core6hasherE8hash_oneRNtC5alloc6StringE', 'rust-empty-name': b'_RNvC0_3bar',
 }
 
 

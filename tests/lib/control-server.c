@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/lib/packet-socket.h"
+
 #define MAX_MESSAGE 256
 #define TURN_MS     5
 
@@ -61,28 +63,12 @@ control_server_free (ControlServer *self)
   g_free (self);
 }
 
+/* @fd: (transfer full): or -1 */
 static void
 send_with_fd (int socket, gconstpointer bytes, gsize size, int fd)
 {
-  union
-  {
-    struct cmsghdr header;
-    char space[CMSG_SPACE (sizeof (int))];
-  } control = { .space = { 0 } };
-  struct iovec iov = { (gpointer) bytes, size };
-  struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-  if (fd >= 0)
-    {
-      message.msg_control = &control;
-      message.msg_controllen = sizeof control;
-      control.header.cmsg_level = SOL_SOCKET;
-      control.header.cmsg_type = SCM_RIGHTS;
-      control.header.cmsg_len = CMSG_LEN (sizeof fd);
-      memcpy (CMSG_DATA (&control.header), &fd, sizeof fd);
-    }
   /* Whoever asked may be gone. */
-  if (sendmsg (socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+  if (packet_socket_send (socket, bytes, size, &fd, fd >= 0 ? 1 : 0, MSG_DONTWAIT) < 0)
     g_test_message ("no answer sent: %s", g_strerror (errno));
   if (fd >= 0)
     close (fd);

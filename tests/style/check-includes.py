@@ -20,6 +20,8 @@ GLIB = ['glib.h', 'glib-*.h', 'glib/*.h', 'gio/*.h', 'gobject/*.h']
 LIBDW = ['elfutils/*.h', 'dwarf.h', 'libelf.h', 'gelf.h']
 # What unpacks and checks other people's files.
 PACKING = ['lzma.h', 'zlib.h']
+# The terminal.
+CURSES = ['curses.h']
 JSON = ['json-glib/*.h']
 DBUS = ['sonde-profiler1-generated.h']
 CONFIG = ['config.h']
@@ -58,8 +60,11 @@ LAYERS = {
     + ['client/base/*.h', 'client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
     # The service is reached by what the library shows to everybody.
     'client/service': GLIB + CONFIG + ['client/base/*.h', 'client/library/sonde-client.h'],
+    'client/top': GLIB + CURSES
+    + [f'client/{layer}/*.h' for layer in ('base', 'model', 'names', 'report', 'service')]
+    + ['client/library/sonde-client.h', 'protocol/*.h'],
     'client': GLIB + CONFIG
-    + [f'client/{layer}/*.h' for layer in ('base', 'model', 'names', 'report', 'heap', 'flame', 'export', 'service')]
+    + [f'client/{layer}/*.h' for layer in ('base', 'model', 'names', 'report', 'heap', 'flame', 'export', 'service', 'top')]
     + ['client/library/sonde-client.h', 'protocol/*.h', 'elfutils/debuginfod.h'],
     # To be copied out of the checkout: nothing of ours.
     'docs/examples': GLIB,
@@ -142,6 +147,7 @@ BAD = {
     'exports do not know pictures': ('client/export/export.h', '"client/flame/flame-page.h"'),
     'commands know the library as others do': ('client/cmd-record.c', '"client/library/session.h"'),
     'commands do not speak D-Bus': ('client/cmd-list.c', '"sonde-profiler1-generated.h"'),
+    'commands do not know the terminal': ('client/cmd-top.c', '<curses.h>'),
     'client does not know the daemon': ('client/sondectl.c', '"daemon/base/fd.h"'),
     'an example stands alone': ('docs/examples/x.c', '"client/base/text.h"'),
     'nothing knows tests': ('client/sondectl.c', '"tests/lib/client.h"'),

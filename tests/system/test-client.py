@@ -29,6 +29,11 @@ def test_demo(system):
     found = [next((number for number, line in enumerate(result.stdout.splitlines()) if name in line), -1)
              for name in chain]
     check(found == sorted(found) and found[0] >= 0, f'{chain} are not below one another: {found}')
+    # The second command of README.md opens this, by the name that it has in a build tree.
+    with open(os.path.join(sys.argv[2], 'README.md'), encoding='utf-8') as file:
+        check('\n    sudo tools/demo.sh\n    xdg-open build/demo.html\n' in file.read(), 'README.md has other commands')
+    check(f"a flame graph for the browser is {system.path('demo.html')}\n" in result.stdout, result.stdout)
+    check(os.path.getsize(system.path('demo.html')) > 10000, 'the flame graph is empty')
 
 
 def test_interrupt(system):
@@ -64,6 +69,9 @@ def test_user(system):
     for name in ('client/sondectl', 'daemon/control/sonded', 'daemon/capture/sonde-capture',
                  'tests/system/burn'):
         subprocess.run(['install', '-m755', system.program(name), folder], check=True)
+    # Where sondectl finds it from beside itself.
+    subprocess.run(['install', '-D', '-m755', system.program('client/library/libsonde-client.so.0'),
+                    f'{folder}/library/libsonde-client.so.0'], check=True)
     result = subprocess.run(['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups',
                              f'{folder}/sondectl', 'record', '--embedded', f'--sonded={folder}/sonded',
                              f'--worker={folder}/sonde-capture', '-o', f'{folder}/user.syscap', '--',

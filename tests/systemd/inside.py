@@ -26,11 +26,11 @@ def run(*command, **options):
     return result.stdout
 
 
-def wait_until(condition, what):
+def wait_until(condition, what, poll_seconds=0.02):
     end = time.monotonic() + DEADLINE_S
     while not condition():
         check(time.monotonic() < end, f'{what} never came')
-        time.sleep(0.02)
+        time.sleep(poll_seconds)
 
 
 def processes(name):

@@ -4,7 +4,10 @@
 
 SONDE_TEST_LONG=1 repeats the kills five times as often."""
 
+import ctypes
+import fcntl
 import os
+import pathlib
 import random
 import signal
 import subprocess
@@ -26,6 +29,10 @@ MAX_GROWTH_KIB = 1024
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
 ONLINE = '/run/online'
 DROP_IN = '/run/systemd/system/sonded.service.d'
+BUSY_SECONDS = 0.3
+LIBC = ctypes.CDLL(None, use_errno=True)
+PIDFD_GETFD = 438
+PERF_EVENT_IOC_DISABLE = 0x2401
 
 
 def call(path, interface, method, arguments=None):
@@ -157,6 +164,21 @@ def worker_of(path):
     return find_worker(path)
 
 
+def wait_for_log(session, text):
+    """In its file."""
+    path = pathlib.Path(capture_file(session))
+    wait_until(lambda: text.encode() in path.read_bytes(), f'"{text}"')
+
+
+def wait_for_work(pid):
+    """Until the process has had enough processor time for some samples."""
+    def seconds():
+        text = pathlib.Path(f'/proc/{pid}/stat').read_text(encoding='utf-8')
+        return int(text.rsplit(')', 1)[1].split()[11]) / os.sysconf('SC_CLK_TCK')
+    until = seconds() + BUSY_SECONDS
+    wait_until(lambda: seconds() >= until, f'processor time of {pid}')
+
+
 def set_up_service(settings):
     os.makedirs(DROP_IN, exist_ok=True)
     with open(f'{DROP_IN}/test.conf', 'w', encoding='utf-8') as file:
@@ -227,11 +249,6 @@ def set_processors(text):
         file.write(text)
 
 
-def tells_of_processor(path):
-    with open(path, 'rb') as file:
-        return b'Processor 1 came at ' in file.read()
-
-
 def test_processor(user):
     """One that was off, as far as sonded knows, when the session began."""
     set_processors('0')
@@ -245,8 +262,9 @@ def test_processor(user):
     check(running() == set(recordings), sessions())
     set_processors('0-1')
     come_ns = time.monotonic_ns()
-    files = [capture_file(session) for session in recordings]
-    wait_until(lambda: all(map(tells_of_processor, files)), 'the next look at them')
+    for session in recordings:
+        wait_for_log(session, 'Processor 1 came at ')
+    wait_for_work(target.pid)
     # Of the processor that has come, too, the next one knows.
     kill_service()
     check(running() == set(recordings), sessions())
@@ -263,8 +281,51 @@ def test_processor(user):
     forget_finished()
 
 
+def stop_events(pid):
+    """Does to those of a process what the kernel does to events of whole processors that go off."""
+    pidfd = os.pidfd_open(pid)
+    for name in os.listdir(f'/proc/{pid}/fd'):
+        if os.readlink(f'/proc/{pid}/fd/{name}') == 'anon_inode:[perf_event]':
+            fd = LIBC.syscall(PIDFD_GETFD, pidfd, int(name), 0)
+            check(fd >= 0, f'descriptor {name} of {pid}: {os.strerror(ctypes.get_errno())}')
+            fcntl.ioctl(fd, PERF_EVENT_IOC_DISABLE)
+            os.close(fd)
+    os.close(pidfd)
+
+
+def test_absence(target):
+    """Processors that were off while no sonded looked."""
+    session = start_session(system=GLib.Variant('b', True), frequency=GLib.Variant('u', 200))
+    path = capture_file(session)
+    worker = worker_of(path)
+    # Else it would look at them, and see it.
+    sonded = main_pid()
+    os.kill(sonded, signal.SIGSTOP)
+    stop_events(sonded)
+    stop_events(worker)
+    off_s = time.monotonic()
+    kill_service()
+    for cpu in os.sched_getaffinity(0):
+        wait_for_log(session, f'Processor {cpu} was off between ')
+    back_ns = time.monotonic_ns()
+    wait_for_work(target)
+    # Now they are others, which count.
+    kill_service()
+    wait_for_work(target)
+    call(session, 'Session', 'Stop')
+    wait_until(lambda: sessions()[session] == 'finished', 'the end')
+    capture = Capture(path)
+    logs = [text for text in capture.logs if ' was off between ' in text]
+    check(len(logs) == len(os.sched_getaffinity(0)), f'{logs}')
+    for text in logs:
+        check(float(text.split()[5]) < off_s + 1, f'off at {off_s:.3f} s: {text}')
+    check([sample for sample in capture.samples if sample.time_ns > back_ns and sample.pid == target], f'{logs}')
+    check(not capture.ledger_faults(), '\n'.join(capture.ledger_faults()))
+    forget_finished()
+
+
 def main():
-    tap = Tap(13)
+    tap = Tap(14)
     build = sys.argv[1]
     alice = User('alice')
     target = alice.start('bash', '-c', 'while :; do :; done').pid
@@ -340,6 +401,9 @@ def main():
 
     with tap.case('a session that was taken over follows processors that come'):
         test_processor(alice)
+
+    with tap.case('a session that was taken over notices processors that were off meanwhile'):
+        test_absence(target)
 
     with tap.case('a session of a unit goes on with the unit, and ends with it even while sonded is dead'):
         run('systemd-run', '--unit=busy', 'bash', '-c', 'while :; do :; done')

@@ -3,6 +3,7 @@
 """The installed service below Debian's own kernel, all of whose settings are ours: vm-service.py BUILD"""
 
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -226,6 +227,46 @@ def clock_cases(tap, alice, target):
         check(1 < seconds < 3, f'{seconds} s')
 
 
+def switch(cpu, is_on):
+    write(f'/sys/devices/system/cpu/cpu{cpu}/online', '1' if is_on else '0')
+
+
+def processor_cases(tap):
+    with tap.case('a processor that goes off and comes back while sonded is away is noticed by the next one'):
+        cpu, path = 1, '/tmp/away.syscap'
+        busy = subprocess.Popen([BURN, '600'], stdout=subprocess.DEVNULL)
+        os.sched_setaffinity(busy.pid, {cpu})
+        recording = subprocess.Popen(['sondectl', 'record', '-a', '-F', '99', '-o', path], stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        wait_until(lambda: os.path.exists(path) and os.path.getsize(path) > 0, path)
+        sonded, = processes('sonded')
+        os.kill(sonded, signal.SIGSTOP)
+        off_s = time.monotonic()
+        switch(cpu, False)
+        switch(cpu, True)
+        back_ns = time.monotonic_ns()
+        os.sched_setaffinity(busy.pid, {cpu})
+        os.kill(sonded, signal.SIGKILL)
+
+        gap = re.compile(rb'Processor %d was off between ([0-9.]+) s and ([0-9.]+) s' % cpu)
+        wait_until(lambda: gap.search(pathlib.Path(path).read_bytes()), 'word of the gap', poll_seconds=0.5)
+        size = os.path.getsize(path)
+        wait_until(lambda: os.path.getsize(path) > size, 'more samples')
+        recording.send_signal(signal.SIGINT)
+        output, _ = recording.communicate(timeout=DEADLINE_S)
+        busy.kill()
+        busy.wait()
+        check(recording.returncode == 0, output)
+        run('sondectl', 'verify', path)
+        gaps = gap.findall(pathlib.Path(path).read_bytes())
+        begin_s, end_s = (float(number) for number in gaps[0])
+        after = [sample for sample in Capture(path).samples if sample.cpu == cpu and sample.time_ns > back_ns]
+        tap.note(f'off at {off_s:.2f} s, back at {back_ns / 1e9:.2f} s; told: between {begin_s} s and {end_s} s; '
+                 f'{len(after)} samples since')
+        check(len(gaps) == 1 and begin_s < back_ns / 1e9 < end_s, f'{gaps}')
+        check(after, 'no sample on the processor that came back')
+
+
 def yama_cases(tap, alice, target):
     """The last: Yama's third scope stays until the machine ends."""
     stranger = subprocess.Popen(['sleep', 'infinity'])
@@ -243,7 +284,7 @@ def yama_cases(tap, alice, target):
 
 
 def main():
-    tap = Tap(15)
+    tap = Tap(16)
     alice = User('alice')
     perf_cases(tap, alice)
     unit_cases(tap)
@@ -251,6 +292,7 @@ def main():
     target = str(busy.pid)
     limit_cases(tap, alice, target)
     clock_cases(tap, alice, target)
+    processor_cases(tap)
     with tap.case('no unit has failed'):
         check(run('systemctl', '--failed', '--no-legend') == '', run('systemctl', '--failed', '--full'))
     yama_cases(tap, alice, target)

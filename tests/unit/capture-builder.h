@@ -11,6 +11,9 @@
 #include "protocol/ledger.h"
 #include "protocol/writer.h"
 
+/* Made-up addresses. */
+#define JIT(n) (SONDE_JIT_ADDRESS_BASE + (n))
+
 typedef struct
 {
   SondeWriter *writer;
@@ -172,4 +175,11 @@ remove_file (char *path)
 {
   g_unlink (path);
   g_free (path);
+}
+
+static inline void
+assert_has (const char *text, const char *part)
+{
+  if (strstr (text, part) == NULL)
+    g_error ("\"%s\" is not in:\n%s", part, text);
 }

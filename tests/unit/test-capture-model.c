@@ -4,8 +4,6 @@
 #include "client/report/report-text.h"
 #include "tests/unit/capture-builder.h"
 
-#define JIT(n) (SONDE_JIT_ADDRESS_BASE + (n))
-
 static void
 feed_report (gpointer receiver, const SondeFrame *frame)
 {
@@ -31,13 +29,6 @@ make_tree (CaptureBuilder *capture, double percent_limit)
 
   sonde_profile_append_tree (out, sonde_report_profile (report), &style);
   return g_string_free (out, FALSE);
-}
-
-static void
-assert_has (const char *text, const char *part)
-{
-  if (strstr (text, part) == NULL)
-    g_error ("\"%s\" is not in:\n%s", part, text);
 }
 
 static void

@@ -3,8 +3,6 @@
 #include "client/library/sonde-client.h"
 #include "tests/unit/capture-builder.h"
 
-#define JIT(n) (SONDE_JIT_ADDRESS_BASE + (n))
-
 static CaptureBuilder *
 make_capture (void)
 {

@@ -47,6 +47,7 @@ test_rust_names (void)
                     "4f1d3aE",
                     "<Test + 'static as foo::Bar<Test>>::bar");
   assert_demangled ("_RNvC6_123foo3bar", "123foo::bar");
+  assert_demangled ("_RNvC0_3bar", "::bar"); /* an empty name has no bytes */
   assert_demangled (
       "_RINvYNtNtNtCsjrHSEGnQ3l9_3std4hash6random11RandomStateNtNtCsgEmfK2I1SDS_4core4hash"
       "11BuildHasher8hash_oneRNtNtCslNYArtu3iFV_5alloc6string6StringECslCIAqueYAw2_1h",

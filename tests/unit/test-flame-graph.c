@@ -7,8 +7,6 @@
 #include "client/flame/flame-svg.h"
 #include "tests/unit/capture-builder.h"
 
-#define JIT(n) (SONDE_JIT_ADDRESS_BASE + (n))
-
 static void
 feed (gpointer receiver, const SondeFrame *frame)
 {

@@ -4,9 +4,8 @@
 #include "client/report/profile-text.h"
 #include "tests/unit/capture-builder.h"
 
-#define JIT(n) (SONDE_JIT_ADDRESS_BASE + (n))
-#define PID    5
-#define MS     G_GINT64_CONSTANT (1000000)
+#define PID 5
+#define MS  G_GINT64_CONSTANT (1000000)
 
 /* Stacks of two made-up functions each: main calls @n. */
 static void
@@ -92,13 +91,6 @@ describe (const SondeHeap *heap, SondeHeapMetric metric)
 
   sonde_profile_append_tree (out, profile, &style);
   return g_string_free (out, FALSE);
-}
-
-static void
-assert_has (const char *text, const char *part)
-{
-  if (strstr (text, part) == NULL)
-    g_error ("\"%s\" is not in:\n%s", part, text);
 }
 
 static void

@@ -20,6 +20,7 @@ good_record (void)
   SondeRecordTarget target
       = { .pid = 4, .gid = 5, .start_ticks = 6, .permitted = 7, .is_proven = TRUE };
   SondeRecordRing ring = { .id = 8, .cpu = 1, .kind = SONDE_EVENT_SIDEBAND };
+  SondeRecordPulse pulse = { .id = 9, .cpu = 1, .since_ns = 10 };
 
   record->id = 3;
   record->bus_id = g_strdup ("0123");
@@ -36,6 +37,7 @@ good_record (void)
   g_array_append_val (record->sinks, sink);
   g_array_append_val (record->targets, target);
   g_array_append_val (record->rings, ring);
+  g_array_append_val (record->pulses, pulse);
   return record;
 }
 
@@ -45,6 +47,7 @@ comes_back_as_it_was_written (void)
   g_autoptr (SondeSessionRecord) written = good_record ();
   const SondeRecordTarget *target;
   const SondeRecordRing *ring;
+  const SondeRecordPulse *pulse;
   g_autoptr (SondeSessionRecord) record = NULL;
   g_autoptr (GError) error = NULL;
   sonde_autofd int fd = sonde_session_record_write (written, &error);
@@ -74,6 +77,10 @@ comes_back_as_it_was_written (void)
   g_assert_cmpuint (ring->id, ==, 8);
   g_assert_cmpint (ring->cpu, ==, 1);
   g_assert_cmpuint (ring->kind, ==, SONDE_EVENT_SIDEBAND);
+  pulse = &g_array_index (record->pulses, SondeRecordPulse, 0);
+  g_assert_cmpuint (pulse->id, ==, 9);
+  g_assert_cmpint (pulse->cpu, ==, 1);
+  g_assert_cmpint (pulse->since_ns, ==, 10);
 }
 
 static void
@@ -118,6 +125,8 @@ refuses_values_that_cannot_be (void)
   REFUSE (g_array_index (record->targets, SondeRecordTarget, 0).pid = 0, "impossible targets");
   REFUSE (g_array_index (record->rings, SondeRecordRing, 0).cpu = -1, "impossible rings");
   REFUSE (g_array_index (record->rings, SondeRecordRing, 0).kind = 9, "impossible rings");
+  REFUSE (g_array_index (record->pulses, SondeRecordPulse, 0).cpu = -1, "impossible pulses");
+  REFUSE (g_array_index (record->pulses, SondeRecordPulse, 0).since_ns = 0, "impossible pulses");
 }
 
 static void
@@ -132,9 +141,11 @@ refuses_too_many_of_a_kind (void)
 {
   const SondeRecordTarget target = { .pid = 1 };
   const SondeRecordRing ring = { .kind = SONDE_EVENT_SAMPLES };
+  const SondeRecordPulse pulse = { .since_ns = 1 };
 
   REFUSE (append (record->targets, &target, SONDE_LIMIT_SESSION_TARGETS), "impossible targets");
   REFUSE (append (record->rings, &ring, SONDE_LIMIT_RECORD_RINGS), "impossible rings");
+  REFUSE (append (record->pulses, &pulse, 1), "impossible pulses"); /* more than rings */
 }
 
 /* A copy of a good one, changed, with the seals that are wanted. */

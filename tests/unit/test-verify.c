@@ -7,8 +7,6 @@
 #include "client/model/ledger-check.h"
 #include "tests/unit/capture-builder.h"
 
-#define JIT (SONDE_JIT_ADDRESS_BASE + 1)
-
 /* Frames: CTRDEF, PROCESS, MAP, JITMAP, 3 SAMPLE, closing CTRSET. */
 static const gint64 good[SONDE_N_LEDGER] = {
   [SONDE_LEDGER_PRODUCED] = 15,
@@ -35,8 +33,8 @@ make_open_capture (void)
   define_ledger (capture);
   add_process (capture, 5, "prog");
   add_map (capture, 5, 0x1000, 0x2000, "/bin/prog");
-  add_jit_name (capture, JIT, "[stack truncated]");
-  add_sample (capture, 5, SONDE_CONTEXT_USER, 0x1000, JIT);
+  add_jit_name (capture, JIT (1), "[stack truncated]");
+  add_sample (capture, 5, SONDE_CONTEXT_USER, 0x1000, JIT (1));
   add_sample (capture, 5, SONDE_CONTEXT_USER, 0x1008);
   add_sample (capture, 5, SONDE_CONTEXT_USER, 0x1010);
   return capture;
@@ -147,8 +145,8 @@ refuses_a_name_that_comes_after_its_use (void)
 {
   g_autoptr (CaptureBuilder) capture = capture_builder_new ();
 
-  add_sample (capture, 5, JIT);
-  add_jit_name (capture, JIT, "late");
+  add_sample (capture, 5, JIT (1));
+  add_jit_name (capture, JIT (1), "late");
   g_assert_cmpint (judge (capture, "names"), ==, SONDE_VERDICT_FAILED);
 }
 
@@ -212,8 +210,8 @@ needs_no_mapping_for_the_kernel_alone (void)
   g_autoptr (CaptureBuilder) capture = capture_builder_new ();
 
   add_process (capture, 5, "kthread");
-  add_jit_name (capture, JIT, "[kernel]");
-  add_sample (capture, 5, SONDE_CONTEXT_KERNEL, JIT);
+  add_jit_name (capture, JIT (1), "[kernel]");
+  add_sample (capture, 5, SONDE_CONTEXT_KERNEL, JIT (1));
   g_assert_cmpint (judge (capture, "state"), ==, SONDE_VERDICT_PASSED);
 }
 

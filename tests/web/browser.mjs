@@ -8,6 +8,7 @@ import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 
 const CHROMIUM = '/usr/bin/chromium';
+export const DEADLINE_MS = 180000; // only so that a hang ends
 
 const require = createRequire(join(process.env.JUDGES_DIR, 'node_modules', 'x.js'));
 const {chromium} = require('playwright-core');
@@ -35,7 +36,7 @@ export function draw(name, ...args) {
 
 export async function launch() {
   // root's chromium has no sandbox of its own
-  return chromium.launch({executablePath: CHROMIUM, args: ['--no-sandbox']});
+  return chromium.launch({executablePath: CHROMIUM, args: ['--no-sandbox'], timeout: DEADLINE_MS});
 }
 
 export function check(isTrue, text) {

@@ -3,7 +3,7 @@
 // The page of sondectl flamegraph, used as people use it: test-page.mjs SONDECTL MAKE_CAPTURE
 
 import {readFileSync, statSync} from 'node:fs';
-import {axePath, capture, check, draw, equal, launch, main, run} from './browser.mjs';
+import {DEADLINE_MS, axePath, capture, check, draw, equal, launch, main, run} from './browser.mjs';
 
 const ROW = 19; // pixels, as graph.js has it
 const MAX_BYTES = 5000000;
@@ -19,6 +19,7 @@ const browser = await launch();
 // Opens a page without any network; whatever it complains of is a failure.
 async function open(name, {scheme = 'light', ...options} = {}) {
   const context = await browser.newContext({viewport: {width: 1200, height: 800}, colorScheme: scheme, offline: true, ...options});
+  context.setDefaultTimeout(DEADLINE_MS);
   const page = await context.newPage();
   page.complaints = [];
   page.requests = [];
@@ -356,8 +357,22 @@ const cases = {
 
   'a narrow window keeps everything in reach': on('small', async page => {
     await page.setViewportSize({width: 420, height: 700});
-    check(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the page is wider than the window');
+    // It lays itself out anew when it hears of it.
+    await page.waitForFunction(() => innerWidth === 420 && document.documentElement.scrollWidth <= innerWidth);
     await expectFrame(page, 0, .5, 'all');
+  }),
+
+  'the outermost functions stay in sight when the window changes': on('stacks', async page => {
+    await expectFrame(page, 0, .5, 'all');
+    for (const height of [480, 900, 600]) {
+      await page.setViewportSize({width: 420, height});
+      // The window is told of its size when it is drawn next.
+      const deadline = Date.now() + 60000;
+      for (let share = .4, text = ''; !text.startsWith('all'); share = .9 - share) {
+        text = await readFrame(page, 0, share);
+        check(Date.now() < deadline, `at the height ${height} the outermost is ${text}`);
+      }
+    }
   }),
 
   'the still picture is SVG with the same shares and no script': async () => {

@@ -26,8 +26,11 @@ class Graph {
   }
 
   listen() {
-    this.scroll.addEventListener('scroll', () => this.draw());
-    new ResizeObserver(() => this.layout()).observe(this.scroll);
+    this.scroll.addEventListener('scroll', () => {
+      this.fromEnd = this.height - this.shownHeight - this.scroll.scrollTop;
+      this.draw();
+    });
+    new ResizeObserver(() => this.resize()).observe(this.scroll);
     this.canvas.addEventListener('pointermove', event => this.hover(event));
     this.canvas.addEventListener('pointerleave', () => this.leave());
     this.canvas.addEventListener('click', event => {
@@ -106,12 +109,24 @@ class Graph {
     for (const row of this.rows)
       row.sort((a, b) => a.x - b.x);
     this.width = width;
-    this.height = Math.max(this.rows.length * ROW + 1, this.scroll.clientHeight);
+    this.shownHeight = this.scroll.clientHeight;
+    this.height = Math.max(this.rows.length * ROW + 1, this.shownHeight);
     this.space.style.height = `${this.height}px`;
     this.draw();
   }
 
+  // What was seen at the edge where the outermost functions are stays there.
+  resize() {
+    const {fromEnd} = this; // before the browser moves it
+    this.layout();
+    if (!this.isIcicle && this.shownHeight) {
+      this.scroll.scrollTop = this.height - this.shownHeight - fromEnd;
+      this.draw();
+    }
+  }
+
   scrollToRoot() {
+    this.fromEnd = 0;
     this.scroll.scrollTop = this.isIcicle ? 0 : this.height;
   }
 

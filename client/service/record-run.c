@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A recording of what the user asked for, and the command that it may be of, from start to end. */
+#include "client/service/record-run.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "client/base/fd.h"
+#include "client/base/text.h"
+#include "client/service/spawn.h"
+
+struct SondeRecordRun
+{
+  const SondeRecordOptions *options;
+  const SondeRecordRunHandler *handler;
+  gpointer user_data;
+  GVariant *request; /* a{sv} */
+  GUnixFDList *fds;  /* what its handles mean */
+  SondeClientProfiler *profiler;
+  gboolean is_embedded;
+  GCancellable *cancellable;   /* of the start */
+  SondeClientSession *session; /* NULL before the start */
+  SondeSpawn *spawn;           /* NULL without a command */
+  int control_fd;              /* for the command; -1: none */
+  gboolean has_stopped;        /* the recording */
+  gboolean has_failed;         /* it, or the start of the command */
+  gboolean was_told_to_end;    /* on purpose */
+  gboolean terminated_command;
+  int command_status; /* exit status of the command, -1 before */
+  int exec_error;     /* errno, 0 if the command ran */
+};
+
+SondeRecordRun *
+sonde_record_run_new (const SondeRecordOptions *options, GError **error)
+{
+  g_autoptr (SondeRecordRun) self = g_new0 (SondeRecordRun, 1);
+
+  self->options = options;
+  self->control_fd = -1;
+  self->command_status = -1;
+  self->cancellable = g_cancellable_new ();
+  if (options->command != NULL)
+    {
+      self->spawn
+          = sonde_spawn_new (options->command, sonde_record_options_preload (options), error);
+      if (self->spawn == NULL)
+        return NULL;
+    }
+  self->request = sonde_record_options_build (options, &self->fds, error);
+  if (self->request == NULL)
+    return NULL;
+  g_variant_ref_sink (self->request);
+  return g_steal_pointer (&self);
+}
+
+/* A session that is not over yet keeps itself, and its profiler, until it is told. */
+static void
+leave_service (SondeRecordRun *self)
+{
+  if (self->session != NULL)
+    g_signal_handlers_disconnect_by_data (self->session, self);
+  if (self->profiler != NULL)
+    sonde_client_profiler_close (self->profiler);
+  while (g_main_context_pending (NULL))
+    g_main_context_iteration (NULL, FALSE);
+  g_clear_object (&self->session);
+  g_clear_object (&self->profiler);
+  g_clear_object (&self->cancellable);
+}
+
+void
+sonde_record_run_free (SondeRecordRun *self)
+{
+  if (self == NULL)
+    return;
+  leave_service (self);
+  sonde_spawn_free (self->spawn);
+  g_clear_pointer (&self->request, g_variant_unref);
+  g_clear_object (&self->fds);
+  sonde_clear_fd (&self->control_fd);
+  g_free (self);
+}
+
+gboolean
+sonde_record_run_connect (SondeRecordRun *self, gboolean may_fall_back, GError **error)
+{
+  const SondeRecordOptions *options = self->options;
+
+  self->is_embedded = options->embedded;
+  if (!options->embedded)
+    self->profiler
+        = sonde_client_profiler_new_bus (SONDE_CLIENT_ASK_TERMINAL, may_fall_back ? NULL : error);
+  if (self->profiler == NULL && (options->embedded || may_fall_back))
+    {
+      self->is_embedded = TRUE;
+      self->profiler
+          = sonde_client_profiler_new_embedded (options->daemon_path, options->worker_path, error);
+    }
+  return self->profiler != NULL;
+}
+
+gboolean
+sonde_record_run_is_embedded (const SondeRecordRun *self)
+{
+  return self->is_embedded;
+}
+
+static void
+check_end (SondeRecordRun *self)
+{
+  if (self->has_stopped && (self->spawn == NULL || self->command_status >= 0))
+    self->handler->ended (self->user_data);
+}
+
+/* A request that nobody has answered yet is taken back. */
+static void
+stop_session (SondeRecordRun *self)
+{
+  if (self->session != NULL)
+    sonde_client_session_stop (self->session);
+  else
+    g_cancellable_cancel (self->cancellable);
+}
+
+static void
+give_up (SondeRecordRun *self, const char *what, const GError *error)
+{
+  self->has_failed = TRUE;
+  self->handler->failed (what, error, self->user_data);
+  stop_session (self);
+}
+
+static void
+give_up_with_errno (SondeRecordRun *self, const char *what, int error_number)
+{
+  g_autoptr (GError) error = g_error_new_literal (G_IO_ERROR, g_io_error_from_errno (error_number),
+                                                  g_strerror (error_number));
+
+  give_up (self, what, error);
+}
+
+static void
+process_added (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  SondeRecordRun *self = user_data;
+  g_autoptr (GError) error = NULL;
+
+  if (!sonde_client_session_add_process_finish (self->session, result, &error))
+    {
+      if (!self->has_stopped)
+        give_up (self, "Cannot record the command: ", error);
+    }
+  else if (!self->was_told_to_end)
+    sonde_spawn_release (self->spawn, self->control_fd);
+  /* The last copy that is closed is the command's. */
+  sonde_clear_fd (&self->control_fd);
+}
+
+/* Without one, as of an older service, the command has nobody to tell of itself. */
+static void
+control_opened (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  SondeRecordRun *self = user_data;
+  g_autoptr (GError) error = NULL;
+
+  self->control_fd = sonde_client_session_open_control_finish (self->session, result, &error);
+  if (self->has_stopped)
+    return;
+  if (error != NULL && self->options->memory != NULL)
+    give_up (self, "Cannot record the command's heap: ", error);
+  else
+    sonde_client_session_add_process_async (self->session, sonde_spawn_pid (self->spawn), NULL,
+                                            process_added, self);
+}
+
+/* A command that we started does not outlive a recording that was ended on purpose; one whose
+ * recording broke goes on. */
+static void
+recording_ended (SondeRecordRun *self, const char *reason, const GError *error)
+{
+  self->has_stopped = TRUE;
+  if (error != NULL && !g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
+    {
+      self->has_failed = TRUE;
+      self->handler->failed ("", error, self->user_data);
+    }
+  if (self->spawn != NULL && !sonde_spawn_is_running (self->spawn))
+    sonde_spawn_kill (self->spawn, SIGKILL);
+  else if (self->spawn != NULL && !self->has_failed)
+    {
+      self->terminated_command = TRUE;
+      sonde_spawn_kill (self->spawn, SIGTERM);
+    }
+  if (self->handler->stopped != NULL)
+    self->handler->stopped (reason, self->user_data);
+  check_end (self);
+}
+
+static void
+session_finished (SondeClientSession *session,
+                  const char *reason,
+                  const GError *error,
+                  gpointer user_data)
+{
+  recording_ended (user_data, reason, error);
+}
+
+static void
+session_started (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  SondeRecordRun *self = user_data;
+  g_autoptr (GError) error = NULL;
+
+  self->session = sonde_client_profiler_profile_finish (self->profiler, result, &error);
+  if (self->session == NULL)
+    {
+      recording_ended (self, NULL, error);
+      return;
+    }
+  g_signal_connect (self->session, "finished", G_CALLBACK (session_finished), self);
+  self->handler->started (self->session, self->user_data);
+  if (self->spawn != NULL)
+    sonde_client_session_open_control_async (self->session, NULL, control_opened, self);
+}
+
+static void
+exec_failed (int error_number, gpointer user_data)
+{
+  SondeRecordRun *self = user_data;
+  g_autofree char *command = sonde_text_escape (self->options->command[0], -1);
+  g_autofree char *what = g_strdup_printf ("Cannot run %s: ", command);
+
+  self->exec_error = error_number;
+  give_up_with_errno (self, what, error_number);
+}
+
+static void
+command_exited (int wait_status, gpointer user_data)
+{
+  SondeRecordRun *self = user_data;
+
+  if (WIFSIGNALED (wait_status))
+    self->command_status = SONDE_EXIT_SIGNAL_BASE + WTERMSIG (wait_status);
+  else
+    self->command_status = WEXITSTATUS (wait_status);
+  stop_session (self);
+  check_end (self);
+}
+
+void
+sonde_record_run_start (SondeRecordRun *self,
+                        const SondeRecordRunHandler *handler,
+                        gpointer user_data)
+{
+  static const SondeSpawnHandler spawn_handler = { exec_failed, command_exited };
+
+  self->handler = handler;
+  self->user_data = user_data;
+  if (self->spawn != NULL)
+    sonde_spawn_watch (self->spawn, &spawn_handler, self);
+  sonde_client_profiler_profile_async (self->profiler, self->request, self->fds, self->cancellable,
+                                       session_started, self);
+}
+
+gboolean
+sonde_record_run_end (SondeRecordRun *self, int signal_number)
+{
+  if (self->was_told_to_end)
+    {
+      self->has_failed = self->has_failed || !self->has_stopped;
+      return FALSE;
+    }
+  self->was_told_to_end = TRUE;
+  if (self->spawn != NULL && signal_number != 0 && sonde_spawn_is_running (self->spawn))
+    sonde_spawn_kill (self->spawn, signal_number);
+  stop_session (self);
+  return TRUE;
+}
+
+SondeClientSession *
+sonde_record_run_session (const SondeRecordRun *self)
+{
+  return self->session;
+}
+
+gboolean
+sonde_record_run_has_stopped (const SondeRecordRun *self)
+{
+  return self->has_stopped;
+}
+
+int
+sonde_record_run_exec_error (const SondeRecordRun *self)
+{
+  return self->exec_error;
+}
+
+int
+sonde_record_run_exit_status (const SondeRecordRun *self)
+{
+  if (self->exec_error != 0)
+    return self->exec_error == ENOENT ? SONDE_EXIT_NOT_FOUND : SONDE_EXIT_CANNOT_RUN;
+  if (self->has_failed)
+    return SONDE_EXIT_OUR_FAILURE;
+  /* what we ended ourselves, because the time was over, did not fail */
+  if (self->terminated_command && !self->was_told_to_end
+      && self->command_status == SONDE_EXIT_SIGNAL_BASE + SIGTERM)
+    return 0;
+  return MAX (self->command_status, 0);
+}

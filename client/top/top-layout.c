@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* How a live view looks on a screen of some size. */
+#include "client/top/top-layout.h"
+
+#include "client/base/text.h"
+
+enum
+{
+  LINE_SUBJECT,
+  LINE_FIGURES,
+  LINE_CPU,
+  LINE_COLUMNS,
+  LINE_ROWS,
+  N_FIXED_LINES = LINE_ROWS + 1, /* and one at the bottom */
+};
+
+enum
+{
+  NUMBER_COLUMNS = 17,     /* of the two shares and the gap behind them */
+  MODULE_COLUMNS = 22,     /* at most */
+  MIN_NAME_COLUMNS = 40,   /* without them modules are left out */
+  INDENT_COLUMNS = 2,      /* a step */
+  MAX_INDENT_PART = 3,     /* of the name's columns: deeper rows are not indented any further */
+  MAX_BUSY_PROCESSES = 16, /* of the line that says who is */
+};
+
+#define HOT_PERCENT  5.0 /* as in reports */
+#define WARM_PERCENT 0.5
+
+static const char *const mode_titles[] = {
+  [SONDE_TOP_FLAT] = "Function",     [SONDE_TOP_TREE] = "Call tree",
+  [SONDE_TOP_BOTTOM_UP] = "Callers", [SONDE_TOP_PROCESSES] = "Process",
+  [SONDE_TOP_THREADS] = "Thread",    [SONDE_TOP_MODULES] = "Module",
+};
+
+static const char *const help[] = {
+  "Shares are of the samples that are shown:",
+  "Self is a function's own, Total has what it called with it.",
+  "",
+  "  Up Down PgUp PgDn Home End   move (also j k g G)",
+  "  Right Enter Space            open a row of a tree, Left closes it",
+  "  c                            close all rows",
+  "",
+  "  f   functions                P   processes",
+  "  t   call tree                T   threads",
+  "  b   functions and callers    M   modules",
+  "  s   sort by Self or Total",
+  "",
+  "  /   show only what has a text in its name or module; Esc ends that",
+  "  p   pause: the picture stays, samples are still read",
+  "  a   all samples since the last reset, or the last seconds",
+  "  r   reset: forget the samples so far",
+  "",
+  "  ?   this help                q   quit",
+};
+
+guint
+sonde_top_layout_rows (guint n_lines)
+{
+  return n_lines > N_FIXED_LINES ? n_lines - N_FIXED_LINES : 1;
+}
+
+static char *
+describe_span (const SondeTopSnapshot *snapshot)
+{
+  double seconds = (double) snapshot->covered_ns / 1e9;
+
+  return g_strdup_printf (snapshot->is_all ? "all of %.0f s" : "last %.0f s", seconds);
+}
+
+static double
+count_per_second (const SondeTopSnapshot *snapshot)
+{
+  double seconds = (double) snapshot->covered_ns / 1e9;
+
+  return seconds > 0 ? (double) sonde_profile_total (snapshot->profile) / seconds : 0;
+}
+
+/* "4,711 samples, 987/s" */
+static char *
+describe_samples (const SondeTopSnapshot *snapshot)
+{
+  g_autofree char *samples
+      = sonde_text_plural (sonde_profile_total (snapshot->profile), "sample", "samples");
+  g_autofree char *rate = sonde_text_count ((guint64) (count_per_second (snapshot) + 0.5));
+
+  return g_strdup_printf ("%s, %s/s", samples, rate);
+}
+
+static gboolean
+is_anything_lost (const SondeTopSnapshot *snapshot)
+{
+  return g_ascii_isdigit (snapshot->losses[0]);
+}
+
+/* @weight as part of a CPU, or of the samples where that cannot be said. */
+static double
+to_percent (const SondeTopSnapshot *snapshot, guint64 weight)
+{
+  double expected = (double) snapshot->frequency_hz * (double) snapshot->covered_ns / 1e9;
+
+  if (snapshot->frequency_hz == 0)
+    return sonde_text_percent (weight, sonde_profile_total (snapshot->profile));
+  return expected > 0 ? 100.0 * (double) weight / expected : 0;
+}
+
+/* "CPU 198%  python3 (4711) 101%  node (4712) 97%" */
+static char *
+describe_busy (const SondeTopSnapshot *snapshot)
+{
+  const SondeProfile *profile = snapshot->profile;
+  GString *out = g_string_new (NULL);
+
+  if (snapshot->frequency_hz > 0)
+    g_string_append_printf (out, "CPU %.0f%%",
+                            to_percent (snapshot, sonde_profile_total (profile)));
+  else
+    g_string_append (out, "Shares");
+  for (guint i = 0; i < MIN (sonde_profile_n_processes (profile), MAX_BUSY_PROCESSES); i++)
+    {
+      const SondeProfileProcess *process = sonde_profile_process (profile, i);
+      g_autofree char *comm = sonde_text_escape (process->process.comm, -1);
+      double percent = to_percent (snapshot, sonde_call_tree_node (process->tree, 0)->total);
+
+      if (percent < WARM_PERCENT)
+        break;
+      g_string_append_printf (out, "   %s (%d) %.0f%%", comm, process->process.pid, percent);
+    }
+  return g_string_free (out, FALSE);
+}
+
+void
+sonde_top_layout_append_header (GString *out, const SondeTopSnapshot *snapshot)
+{
+  g_autofree char *span = describe_span (snapshot);
+  g_autofree char *samples = describe_samples (snapshot);
+  g_autofree char *busy = describe_busy (snapshot);
+
+  g_string_append_printf (out, "%s, %s%s%s\n%s, lost: %s\n%s\n", snapshot->subject,
+                          snapshot->event != NULL ? snapshot->event : "",
+                          snapshot->event != NULL ? ", " : "", span, samples, snapshot->losses,
+                          busy);
+}
+
+/* Right-aligned, so that it is there even if the left part is long. */
+static void
+add_right (SondeTopPage *page, guint line, SondeTopStyle style, const char *text)
+{
+  guint n_columns = sonde_top_page_n_columns (page);
+  guint width = sonde_top_text_width (text);
+
+  sonde_top_page_pad (page, line, SONDE_TOP_PLAIN, n_columns > width ? n_columns - width : 0);
+  sonde_top_page_add (page, line, style, text);
+}
+
+static void
+fill_header (SondeTopPage *page, const SondeTopView *view, guint64 n_seen, const char *end)
+{
+  const SondeTopSnapshot *snapshot = sonde_top_view_snapshot (view);
+  g_autofree char *span = describe_span (snapshot);
+  g_autofree char *samples = describe_samples (snapshot);
+  g_autofree char *busy = describe_busy (snapshot);
+  g_autofree char *count
+      = sonde_text_plural (n_seen - MIN (snapshot->n_seen, n_seen), "sample", "samples");
+  g_autofree char *state = NULL;
+  guint n_columns = sonde_top_page_n_columns (page);
+
+  if (end != NULL)
+    state = g_strdup_printf ("ENDED: %s", end);
+  else if (sonde_top_view_is_paused (view))
+    state = g_strdup_printf ("PAUSED, %s since", count);
+  else
+    state = g_strdup (span);
+  sonde_top_page_add_until (page, LINE_SUBJECT, SONDE_TOP_TITLE,
+                            n_columns - MIN (sonde_top_text_width (state) + 1, n_columns),
+                            snapshot->subject);
+  add_right (page, LINE_SUBJECT,
+             end != NULL || sonde_top_view_is_paused (view) ? SONDE_TOP_ALERT : SONDE_TOP_TITLE,
+             state);
+
+  if (snapshot->event != NULL)
+    sonde_top_page_add_format (page, LINE_FIGURES, SONDE_TOP_PLAIN, "%s   ", snapshot->event);
+  sonde_top_page_add_format (page, LINE_FIGURES, SONDE_TOP_PLAIN, "%s   lost: ", samples);
+  sonde_top_page_add (page, LINE_FIGURES,
+                      is_anything_lost (snapshot) ? SONDE_TOP_ALERT : SONDE_TOP_PLAIN,
+                      snapshot->losses);
+  sonde_top_page_add (page, LINE_CPU, SONDE_TOP_PLAIN, busy);
+}
+
+static guint
+count_module_columns (const SondeTopPage *page, const SondeTopView *view)
+{
+  guint n_columns = sonde_top_page_n_columns (page);
+  SondeTopMode mode = sonde_top_view_mode (view);
+
+  if (mode == SONDE_TOP_PROCESSES || mode == SONDE_TOP_THREADS || mode == SONDE_TOP_MODULES
+      || n_columns < NUMBER_COLUMNS + MIN_NAME_COLUMNS + MODULE_COLUMNS)
+    return 0;
+  return MODULE_COLUMNS;
+}
+
+static void
+fill_columns (SondeTopPage *page, const SondeTopView *view)
+{
+  guint n_columns = sonde_top_page_n_columns (page);
+  guint n_module = count_module_columns (page, view);
+
+  sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR,
+                      sonde_top_view_is_tree (view)       ? "  Total    Self  "
+                      : sonde_top_view_is_by_total (view) ? "   Self  >Total  "
+                                                          : "  >Self   Total  ");
+  sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR, mode_titles[sonde_top_view_mode (view)]);
+  if (n_module > 0)
+    {
+      sonde_top_page_pad (page, LINE_COLUMNS, SONDE_TOP_BAR, n_columns - n_module);
+      sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR, "Module");
+    }
+  sonde_top_page_pad (page, LINE_COLUMNS, SONDE_TOP_BAR, n_columns);
+}
+
+static void
+add_share (SondeTopPage *page, guint line, double percent, gboolean is_cursor)
+{
+  SondeTopStyle style = SONDE_TOP_PLAIN;
+
+  if (percent >= HOT_PERCENT)
+    style = SONDE_TOP_HOT;
+  else if (percent >= WARM_PERCENT)
+    style = SONDE_TOP_WARM;
+  sonde_top_page_add_format (page, line, is_cursor ? SONDE_TOP_CURSOR : style, "%6.1f%% ", percent);
+}
+
+/* What stands before a name of a tree: room for what is above, and whether it can be opened. */
+static char *
+dup_branch (const SondeTopRow *row, guint n_name, gboolean is_utf8)
+{
+  guint n_indent = MIN (row->indent * INDENT_COLUMNS, n_name / MAX_INDENT_PART);
+  const char *sign = "  ";
+
+  if (row->is_rest)
+    sign = is_utf8 ? "╶ " : "- ";
+  else if (row->is_expanded)
+    sign = is_utf8 ? "▾ " : "v ";
+  else if (row->has_children)
+    sign = is_utf8 ? "▸ " : "> ";
+  return g_strdup_printf ("%*s%s", (int) n_indent, "", sign);
+}
+
+static void
+fill_row (SondeTopPage *page, guint line, const SondeTopView *view, guint number, gboolean is_utf8)
+{
+  const SondeTopRow *row = sonde_top_rows_get (sonde_top_view_rows (view), number);
+  guint64 total = sonde_profile_total (sonde_top_view_profile (view));
+  guint n_columns = sonde_top_page_n_columns (page);
+  guint n_module = count_module_columns (page, view);
+  guint n_name = n_columns > NUMBER_COLUMNS + n_module ? n_columns - NUMBER_COLUMNS - n_module : 1;
+  gboolean is_cursor = number == sonde_top_view_cursor (view);
+  SondeTopStyle style = row->is_rest ? SONDE_TOP_FAINT : SONDE_TOP_PLAIN;
+
+  if (!sonde_top_view_is_tree (view))
+    add_share (page, line, sonde_text_percent (row->self, total), is_cursor);
+  add_share (page, line, sonde_text_percent (row->total, total), is_cursor);
+  if (sonde_top_view_is_tree (view) && row->self > 0)
+    add_share (page, line, sonde_text_percent (row->self, total), is_cursor);
+  style = is_cursor ? SONDE_TOP_CURSOR : style;
+  sonde_top_page_pad (page, line, style, NUMBER_COLUMNS);
+  if (sonde_top_view_is_tree (view))
+    {
+      g_autofree char *branch = dup_branch (row, n_name, is_utf8);
+
+      sonde_top_page_add (page, line, style, branch);
+    }
+  sonde_top_page_add_until (page, line, style, n_columns - n_module - (n_module > 0), row->name);
+  if (n_module > 0)
+    {
+      sonde_top_page_pad (page, line, style, n_columns - n_module);
+      sonde_top_page_add (page, line, is_cursor ? style : SONDE_TOP_FAINT, row->module);
+    }
+  sonde_top_page_pad (page, line, style, n_columns);
+}
+
+static void
+fill_rows (SondeTopPage *page, SondeTopView *view, gboolean is_utf8)
+{
+  const SondeTopRows *rows = sonde_top_view_rows (view);
+  guint n_lines = sonde_top_page_n_lines (page);
+  guint n_shown = sonde_top_layout_rows (n_lines);
+  guint first = sonde_top_view_scroll (view, n_shown);
+
+  if (sonde_top_rows_size (rows) == 0)
+    sonde_top_page_add (page, LINE_ROWS, SONDE_TOP_FAINT,
+                        sonde_top_view_filter (view)[0] != '\0' ? "  Nothing has that in its name."
+                                                                : "  No samples: nothing runs.");
+  for (guint i = 0; i < n_shown && first + i < sonde_top_rows_size (rows); i++)
+    if (LINE_ROWS + i + 1 < n_lines)
+      fill_row (page, LINE_ROWS + i, view, first + i, is_utf8);
+}
+
+/* The filter while it is typed or holds, else the keys. */
+static void
+fill_footer (SondeTopPage *page, const SondeTopView *view)
+{
+  guint line = sonde_top_page_n_lines (page) - 1;
+  const char *filter = sonde_top_view_filter (view);
+  guint64 matched = sonde_top_rows_matched (sonde_top_view_rows (view));
+
+  if (sonde_top_view_is_typing (view) || filter[0] != '\0')
+    {
+      sonde_top_page_add_format (page, line, SONDE_TOP_TITLE, "/%s", filter);
+      if (sonde_top_view_is_typing (view))
+        sonde_top_page_set_caret (page, line, sonde_top_page_width (page, line));
+      sonde_top_page_add_format (
+          page, line, SONDE_TOP_PLAIN, "   in %.1f%% of the samples; Esc shows all again",
+          sonde_text_percent (matched, sonde_profile_total (sonde_top_view_profile (view))));
+      return;
+    }
+  sonde_top_page_add (
+      page, line, SONDE_TOP_BAR,
+      " q quit ? help / filter p pause f flat t tree b callers PTM group s sort r reset");
+  sonde_top_page_pad (page, line, SONDE_TOP_BAR, sonde_top_page_n_columns (page));
+}
+
+void
+sonde_top_layout_fill (SondeTopPage *page, SondeTopView *view, guint64 n_seen, const char *end)
+{
+  if (sonde_top_view_is_help (view))
+    {
+      for (guint i = 0; i < G_N_ELEMENTS (help); i++)
+        sonde_top_page_add (page, i, SONDE_TOP_PLAIN, help[i]);
+      return;
+    }
+  if (sonde_top_view_snapshot (view) == NULL)
+    {
+      sonde_top_page_add (page, LINE_SUBJECT, SONDE_TOP_TITLE, end != NULL ? end : "Starting …");
+      return;
+    }
+  fill_header (page, view, n_seen, end);
+  fill_columns (page, view);
+  fill_rows (page, view, sonde_top_page_is_utf8 (page));
+  fill_footer (page, view);
+}

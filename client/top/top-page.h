@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A screen full of text, before it goes to a terminal. */
+#pragma once
+
+#include <glib.h>
+
+typedef enum
+{
+  SONDE_TOP_PLAIN,
+  SONDE_TOP_TITLE,  /* what the view is of */
+  SONDE_TOP_BAR,    /* names of columns, keys */
+  SONDE_TOP_HOT,    /* a large share */
+  SONDE_TOP_WARM,   /* one of some weight */
+  SONDE_TOP_FAINT,  /* modules, sums of what is light */
+  SONDE_TOP_CURSOR, /* the row of the cursor */
+  SONDE_TOP_ALERT,  /* paused, lost, over */
+  SONDE_TOP_N_STYLES,
+} SondeTopStyle;
+
+typedef struct
+{
+  SondeTopStyle style;
+  char *text; /* UTF-8 without characters that move the cursor */
+} SondeTopSpan;
+
+/* Lines of spans, none of them wider than the page. */
+typedef struct SondeTopPage SondeTopPage;
+
+/* @is_utf8: else other characters than those of ASCII become "?" */
+SondeTopPage *sonde_top_page_new (guint n_lines, guint n_columns, gboolean is_utf8);
+void sonde_top_page_free (SondeTopPage *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTopPage, sonde_top_page_free)
+
+guint sonde_top_page_n_lines (const SondeTopPage *self);
+guint sonde_top_page_n_columns (const SondeTopPage *self);
+gboolean sonde_top_page_is_utf8 (const SondeTopPage *self);
+
+/* Appends to the line @line, in what room it has left: cut off with "…" if that is not enough.
+ * @text: what could disturb a terminal is left out */
+void sonde_top_page_add (SondeTopPage *self, guint line, SondeTopStyle style, const char *text);
+
+/* The same, in the room before @column. */
+void sonde_top_page_add_until (
+    SondeTopPage *self, guint line, SondeTopStyle style, guint column, const char *text);
+void sonde_top_page_add_format (SondeTopPage *self,
+                                guint line,
+                                SondeTopStyle style,
+                                const char *format,
+                                ...) G_GNUC_PRINTF (4, 5);
+
+/* Blanks up to that column, unless the line is that long already. */
+void sonde_top_page_pad (SondeTopPage *self, guint line, SondeTopStyle style, guint column);
+
+/* Columns of the line that are used. */
+guint sonde_top_page_width (const SondeTopPage *self, guint line);
+
+/* SondeTopSpan, in order. */
+const GArray *sonde_top_page_line (const SondeTopPage *self, guint line);
+
+/* The cursor of the terminal, where text is typed; -1: none is to be seen. */
+void sonde_top_page_set_caret (SondeTopPage *self, guint line, guint column);
+int sonde_top_page_caret_line (const SondeTopPage *self);
+int sonde_top_page_caret_column (const SondeTopPage *self);
+
+/* Columns that @text takes on a terminal. */
+guint sonde_top_text_width (const char *text);

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a user looks at, and what keys do to it. */
+#pragma once
+
+#include "client/top/top-history.h"
+#include "client/top/top-rows.h"
+
+typedef enum
+{
+  SONDE_TOP_FLAT,
+  SONDE_TOP_TREE,
+  SONDE_TOP_BOTTOM_UP,
+  SONDE_TOP_PROCESSES,
+  SONDE_TOP_THREADS,
+  SONDE_TOP_MODULES,
+} SondeTopMode;
+
+/* Keys that are no character; the others are their Unicode value. */
+typedef enum
+{
+  SONDE_TOP_KEY_UP = 0x110000,
+  SONDE_TOP_KEY_DOWN,
+  SONDE_TOP_KEY_LEFT,
+  SONDE_TOP_KEY_RIGHT,
+  SONDE_TOP_KEY_PAGE_UP,
+  SONDE_TOP_KEY_PAGE_DOWN,
+  SONDE_TOP_KEY_HOME,
+  SONDE_TOP_KEY_END,
+  SONDE_TOP_KEY_ENTER,
+  SONDE_TOP_KEY_BACKSPACE,
+  SONDE_TOP_KEY_ESCAPE,
+} SondeTopKey;
+
+/* What the owner of the view has to do after a key. */
+typedef enum
+{
+  SONDE_TOP_SHOW,     /* show the view again */
+  SONDE_TOP_SNAPSHOT, /* first give it a new snapshot */
+  SONDE_TOP_RESET,    /* first forget the samples, then that */
+  SONDE_TOP_QUIT,
+} SondeTopAction;
+
+typedef struct SondeTopView SondeTopView;
+
+SondeTopView *sonde_top_view_new (SondeTopMode mode);
+void sonde_top_view_free (SondeTopView *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTopView, sonde_top_view_free)
+
+/* @snapshot: (transfer full): what is seen from now on, unless the view is paused */
+void sonde_top_view_take (SondeTopView *self, SondeTopSnapshot *snapshot);
+
+/* @page_rows: how many rows can be seen at a time */
+SondeTopAction sonde_top_view_press (SondeTopView *self, guint key, guint page_rows);
+
+/* NULL before the first one. */
+const SondeTopSnapshot *sonde_top_view_snapshot (const SondeTopView *self);
+
+/* Of what is shown; NULL before the first snapshot. */
+const SondeProfile *sonde_top_view_profile (const SondeTopView *self);
+const SondeTopRows *sonde_top_view_rows (const SondeTopView *self);
+
+SondeTopMode sonde_top_view_mode (const SondeTopView *self);
+gboolean sonde_top_view_is_tree (const SondeTopView *self);
+gboolean sonde_top_view_is_by_total (const SondeTopView *self);
+gboolean sonde_top_view_is_paused (const SondeTopView *self);
+gboolean sonde_top_view_is_help (const SondeTopView *self);
+
+/* Whether the last seconds are not what is wanted, but all since the last reset. */
+gboolean sonde_top_view_is_all (const SondeTopView *self);
+
+/* Whether keys are taken for the filter's text. */
+gboolean sonde_top_view_is_typing (const SondeTopView *self);
+
+/* As it was typed: may have any printable character in it. */
+const char *sonde_top_view_filter (const SondeTopView *self);
+
+/* The row of the cursor, which stays with its function from one snapshot to the next. */
+guint sonde_top_view_cursor (const SondeTopView *self);
+
+/* The first row that is seen when @page_rows are: those around the cursor. */
+guint sonde_top_view_scroll (SondeTopView *self, guint page_rows);
