@@ -15,7 +15,7 @@ seeds = importlib.import_module('make-report-corpus')
 
 SONDECTL = os.path.join(sys.argv[1], 'client/sondectl')
 HIDDEN = {'record': ['--sonded', '--worker']}
-REFUSED = {'record': 125}  # as env and timeout: others are the command's own
+REFUSED = {'record': 125, 'top': 125}  # as env and timeout: others are the command's own
 INTEGER, DOUBLE = 0, 1
 
 
