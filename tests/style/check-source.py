@@ -19,7 +19,8 @@ NOT_SOURCE = ('tests/fuzz/corpus/',)
 
 # In two pieces each, so that this file passes.
 LEFTOVERS = re.compile(r'\b(TO' r'DO|FIX' r'ME|XX' r'X)\b|\bfor' r' now\b'
-                       r'|(?<![\w.])/wo' r'rk/|/tmp/(?:wt|brief|build-)|/ro' r'ot/')
+                       r'|(?<![\w.])/wo' r'rk/|/tmp/(?:wt|brief|build-)|/ro' r'ot/'
+                       r'|^(?:<{7}|>{7}) ')
 
 
 def is_source(path):
@@ -93,6 +94,7 @@ BAD = {
         check_functions('a/x.c', f'void\nf (void)\n{{\n  x ("}}", \'}}\'); /* }} */\n{LONG_BODY}}}\n'),
     'work is finished': check_leftovers('a/x.c', '/* TO' 'DO: more */\n'),
     'nothing is provisional': check_leftovers('docs/x.md', 'It does this for' ' now.\n'),
+    'merges are finished': check_leftovers('a/x.py', '<<<<' '<<< HEAD\n'),
     'no path of one machine is named': check_leftovers('a/x.py', 'open("/wo' 'rk/x")\n'),
     'folders are those of the design': check_folder('misc'),
 }

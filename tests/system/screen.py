@@ -12,9 +12,7 @@ import time
 
 import pyte
 
-from system import check
-
-DEADLINE_S = 60
+from system import DEADLINE_S, check
 
 
 class Screen:

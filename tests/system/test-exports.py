@@ -3,6 +3,7 @@
 """Other programs read what sondectl exports, to the sample: test-exports.py BUILD SOURCE"""
 
 import collections
+import contextlib
 import glob
 import json
 import os
@@ -10,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 from system import DEADLINE_S, System, check
 
@@ -77,9 +79,30 @@ class Exports:
         lines = self.run('node', f'{self.scripts}/speedscope.mjs', *map(self.write, forms)).splitlines()
         return dict(zip(forms, map(json.loads, lines)))
 
-    def ask_firefox_profiler(self, *command):
-        program = 'node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js'
-        return self.run('node', program, *command)
+    @contextlib.contextmanager
+    def firefox_profiler(self, path):
+        """Its command line, asked for JSON of a profile. What it starts by itself must be ready in half a second: it is our child."""
+        program = ['node', 'node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js']
+        session = ['--session', 'exports']
+        with subprocess.Popen([*program, '--daemon', path, *session], cwd=self.judges, env=self.environment,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as daemon:
+            def ask(*command):
+                return subprocess.run([*program, *command, '--json', *session], cwd=self.judges, env=self.environment,
+                                      capture_output=True, text=True, timeout=180, check=False)
+
+            def read(*command):
+                result = ask(*command)
+                check(result.returncode == 0, result.stderr)
+                return json.loads(result.stdout)
+
+            try:
+                deadline = time.monotonic() + 120
+                while ask('profile', 'info').returncode != 0:
+                    check(daemon.poll() is None and time.monotonic() < deadline, 'it is not ready')
+                    time.sleep(0.1)
+                yield read
+            finally:
+                daemon.kill()
 
 
 def read_numbers(pattern, text):
@@ -128,13 +151,9 @@ def main():
 
     def check_firefox_profiler():
         shutil.copy(export('firefox'), system.path('firefox.json'))
-        exports.ask_firefox_profiler('load', system.path('firefox.json'))
-        try:
-            threads = json.loads(exports.ask_firefox_profiler('thread', 'list', '--json', '--limit', '0'))['threads']
-            trees = [json.loads(exports.ask_firefox_profiler('thread', 'samples', '--json', '--include-idle', '--thread',
-                                                             thread['threadHandle'])) for thread in threads]
-        finally:
-            exports.ask_firefox_profiler('stop', '--all')
+        with exports.firefox_profiler(system.path('firefox.json')) as read:
+            threads = read('thread', 'list', '--limit', '0')['threads']
+            trees = [read('thread', 'samples', '--include-idle', '--thread', thread['threadHandle']) for thread in threads]
         found = sum(tree['categoryBreakdown']['totalSamples'] for tree in trees)
         check(found == total, f'{found} samples in {len(threads)} threads')
         names = [function['name'] for tree in trees for function in tree['topFunctionsByTotal']]

@@ -178,7 +178,7 @@ def test_text(system, top):
 def main():
     system = System(10)
     top = Top(system)
-    cases = {'samples appear on a terminal, heaviest first': lambda: test_samples(system, top),
+    cases = {'samples appear on a terminal, heaviest first': lambda: system.measure(test_samples, top),
              'a filter narrows what is seen': lambda: test_filter(top),
              'a pause freezes the picture, and samples are counted': lambda: test_pause(top),
              'trees open under the cursor': lambda: test_expand(top),
@@ -187,7 +187,7 @@ def main():
              'signals restore it, too': lambda: test_signals(top),
              'it can be stopped and goes on': lambda: test_stop(top),
              'a session that ends says so': lambda: test_death(top),
-             'without a terminal it is text': lambda: test_text(system, top)}
+             'without a terminal it is text': lambda: system.measure(test_text, top)}
     for name, test in cases.items():
         with system.case(name):
             test()

@@ -11,7 +11,7 @@
 
 #include "daemon/base/fd.h"
 
-#define DEADLINE_S 60
+#define DEADLINE_S 300
 
 typedef struct
 {
