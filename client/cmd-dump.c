@@ -12,12 +12,13 @@ static gboolean
 dump_frames (SondeCaptureFile *file, GError **error)
 {
   g_autoptr (GString) out = g_string_sized_new (FLUSH_BYTES * 2);
+  g_autoptr (SondeFrameText) text = sonde_frame_text_new ();
   const SondeFrame *frame;
 
   sonde_frame_text_append_header (out, sonde_capture_file_header (file));
   while (sonde_capture_file_next (file, &frame, error))
     {
-      sonde_frame_text_append (out, frame);
+      sonde_frame_text_append (text, out, frame);
       if (out->len < FLUSH_BYTES)
         continue;
       if (!sonde_cli_print (out))

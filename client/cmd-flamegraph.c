@@ -17,6 +17,15 @@ typedef struct
   SondeSymbolOptions symbols;
 } FlameOptions;
 
+static void
+flame_options_clear (FlameOptions *self)
+{
+  g_free (self->output);
+  g_free (self->other);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (FlameOptions, flame_options_clear)
+
 static gboolean
 parse (int *argc, char ***argv, FlameOptions *options)
 {
@@ -129,9 +138,7 @@ draw (const SondeSampleLog *log,
 int
 sonde_cmd_flamegraph (int argc, char **argv)
 {
-  FlameOptions options = { 0 };
-  g_autofree char *output = NULL;
-  g_autofree char *other_path = NULL;
+  g_auto (FlameOptions) options = { 0 };
   g_autofree char *cache_folder
       = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
   g_autofree char *start = NULL;
@@ -145,22 +152,22 @@ sonde_cmd_flamegraph (int argc, char **argv)
   if (!parse (&argc, &argv, &options))
     return 1;
   options.symbols.cache_folder = cache_folder;
-  other_path = options.other;
-  output = options.output != NULL ? options.output : dup_default_output (argv[1], options.svg);
+  if (options.output == NULL)
+    options.output = dup_default_output (argv[1], options.svg);
 
   log = read_log (argv[1], &start, &is_whole);
   if (log == NULL)
     return 1;
-  if (other_path != NULL)
+  if (options.other != NULL)
     {
-      other = read_log (other_path, &other_start, &is_whole);
+      other = read_log (options.other, &other_start, &is_whole);
       if (other == NULL)
         return 1;
     }
-  text = draw (log, other, start, (const char *const[]){ argv[1], other_path }, &options);
+  text = draw (log, other, start, (const char *const[]){ argv[1], options.other }, &options);
   if (text == NULL)
     return 1;
-  is_written = write_output (output, text);
+  is_written = write_output (options.output, text);
   g_string_free (text, TRUE);
   return is_written && is_whole ? 0 : 1;
 }

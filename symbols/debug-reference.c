@@ -84,3 +84,40 @@ sonde_debug_reference_hex (const SondeDebugReference *self, char hex[2 * SONDE_B
     }
   hex[2 * self->build_id_size] = '\0';
 }
+
+static int
+digit_value (char digit)
+{
+  if (digit >= '0' && digit <= '9')
+    return digit - '0';
+  if (digit >= 'a' && digit <= 'f')
+    return digit - 'a' + 10;
+  return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
+}
+
+bool
+sonde_debug_reference_parse (const char *hex, SondeDebugReference *self)
+{
+  SondeDebugReference found = { 0 };
+
+  for (; hex[0] != '\0'; hex += 2)
+    {
+      int high = digit_value (hex[0]);
+      int low = high >= 0 ? digit_value (hex[1]) : -1;
+
+      if (low < 0 || found.build_id_size == SONDE_BUILD_ID_MAX)
+        return false;
+      found.build_id[found.build_id_size++] = (uint8_t) (high << 4 | low);
+    }
+  if (found.build_id_size < 2) /* the first byte names a folder, the others a file */
+    return false;
+  *self = found;
+  return true;
+}
+
+bool
+sonde_debug_reference_has_same_id (const SondeDebugReference *a, const SondeDebugReference *b)
+{
+  return a->build_id_size == b->build_id_size
+         && memcmp (a->build_id, b->build_id, a->build_id_size) == 0;
+}

@@ -22,6 +22,10 @@ typedef struct
  * caller's. Source: gdb's manual, "Debugging Information in Separate Files" and "MiniDebugInfo". */
 int sonde_debug_reference_read (int fd, SondeDebugReference *self);
 
+/* Sets the build id alone, from hexadecimal digits. False if @hex is none that can name a file. */
+bool sonde_debug_reference_parse (const char *hex, SondeDebugReference *self);
+bool sonde_debug_reference_has_same_id (const SondeDebugReference *a, const SondeDebugReference *b);
+
 /* The build id in hexadecimal; "" if there is none. */
 void sonde_debug_reference_hex (const SondeDebugReference *self,
                                 char hex[2 * SONDE_BUILD_ID_MAX + 1]);

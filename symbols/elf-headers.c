@@ -201,3 +201,32 @@ sonde_elf_headers_vaddr (const SondeElfHeaders *self, uint64_t file_offset, uint
   *vaddr = file_offset - found->p_offset + found->p_vaddr;
   return true;
 }
+
+bool
+sonde_elf_headers_code_vaddr (const SondeElfHeaders *self,
+                              uint64_t size_bytes,
+                              uint64_t distance,
+                              uint64_t *vaddr)
+{
+  uint64_t page = (uint64_t) sysconf (_SC_PAGESIZE);
+  const Elf64_Phdr *code = NULL;
+  uint64_t begin, end;
+
+  for (size_t i = 0; i < self->n_loads; i++)
+    {
+      if ((self->loads[i].p_flags & PF_X) == 0)
+        continue;
+      if (code != NULL)
+        return false;
+      code = &self->loads[i];
+    }
+  if (code == NULL || code->p_vaddr > UINT64_MAX - page
+      || code->p_memsz > UINT64_MAX - page - code->p_vaddr)
+    return false;
+  begin = code->p_vaddr & -page;
+  end = (code->p_vaddr + code->p_memsz + page - 1) & -page;
+  if (end - begin != size_bytes || distance >= size_bytes)
+    return false;
+  *vaddr = begin + distance;
+  return true;
+}

@@ -35,3 +35,10 @@ int sonde_elf_headers_read (const SondeElfHeaders *self,
 const Elf64_Shdr *
 sonde_elf_headers_find (const SondeElfHeaders *self, const char *name, uint32_t type);
 bool sonde_elf_headers_vaddr (const SondeElfHeaders *self, uint64_t file_offset, uint64_t *vaddr);
+/* The same for a file whose content was removed, and with it the offsets: @distance from the start
+ * of the mapping of its code, which is @size_bytes long. False if its one executable segment is
+ * not that mapping. */
+bool sonde_elf_headers_code_vaddr (const SondeElfHeaders *self,
+                                   uint64_t size_bytes,
+                                   uint64_t distance,
+                                   uint64_t *vaddr);

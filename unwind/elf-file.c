@@ -13,6 +13,7 @@
 enum
 {
   HEADERS_PER_READ = 64,
+  MAX_NOTE_BYTES = 1024, /* of a segment; what lies behind is not looked at */
 };
 
 int
@@ -160,6 +161,8 @@ take_segment (SondeElfFile *self, const Elf64_Phdr *header)
     self->loads[self->n_loads++] = segment;
   else if (header->p_type == PT_GNU_EH_FRAME)
     self->eh_frame_hdr = segment;
+  else if (header->p_type == PT_NOTE && self->n_notes < SONDE_ELF_MAX_NOTES)
+    self->notes[self->n_notes++] = segment;
 }
 
 static int
@@ -322,4 +325,61 @@ sonde_elf_file_locate (const SondeElfFile *self,
         }
     }
   return false;
+}
+
+/* Notes are aligned to four bytes, some that are not ours to eight: those have segments of their
+ * own. */
+static size_t
+align_note (size_t size_bytes)
+{
+  return (size_bytes + 3) & ~(size_t) 3;
+}
+
+static size_t
+find_build_id (const uint8_t *notes, size_t left, uint8_t build_id[SONDE_ELF_MAX_BUILD_ID])
+{
+  while (left >= sizeof (Elf64_Nhdr))
+    {
+      Elf64_Nhdr header; /* the same in both classes */
+      size_t name_size, id_size;
+
+      memcpy (&header, notes, sizeof header);
+      notes += sizeof header;
+      left -= sizeof header;
+      if (header.n_namesz > left || header.n_descsz > left)
+        return 0;
+      name_size = align_note (header.n_namesz);
+      id_size = header.n_descsz;
+      if (name_size > left || id_size > left - name_size)
+        return 0;
+      if (header.n_type == NT_GNU_BUILD_ID && header.n_namesz == sizeof "GNU"
+          && memcmp (notes, "GNU", sizeof "GNU") == 0 && id_size <= SONDE_ELF_MAX_BUILD_ID)
+        {
+          memcpy (build_id, notes + name_size, id_size);
+          return id_size;
+        }
+      if (align_note (id_size) > left - name_size)
+        return 0;
+      notes += name_size + align_note (id_size);
+      left -= name_size + align_note (id_size);
+    }
+  return 0;
+}
+
+size_t
+sonde_elf_file_read_build_id (const SondeElfFile *self, uint8_t build_id[SONDE_ELF_MAX_BUILD_ID])
+{
+  uint8_t notes[MAX_NOTE_BYTES];
+  size_t found = 0;
+
+  for (size_t i = 0; i < self->n_notes && found == 0; i++)
+    {
+      uint64_t size = self->notes[i].file_size_bytes;
+
+      if (size > sizeof notes)
+        size = sizeof notes;
+      if (sonde_elf_file_read (self, self->notes[i].offset, notes, size) == 0)
+        found = find_build_id (notes, size, build_id);
+    }
+  return found;
 }

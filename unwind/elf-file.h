@@ -20,6 +20,8 @@
                                        */
 #define SONDE_ELF_MAX_SECTIONS   4096 /* more: as if the file had none */
 #define SONDE_ELF_MAX_NAME_BYTES 65536 /* of section names; what lies behind has none */
+#define SONDE_ELF_MAX_NOTES      4     /* segments; usual are one or two */
+#define SONDE_ELF_MAX_BUILD_ID   64    /* bytes; usual is 20 */
 
 typedef struct
 {
@@ -40,7 +42,9 @@ typedef struct
   uint64_t entry;
   SondeElfSegment *loads; /* owned; PT_LOAD that do not wrap around */
   size_t n_loads;
-  SondeElfSegment eh_frame_hdr; /* PT_GNU_EH_FRAME; file size 0: none */
+  SondeElfSegment eh_frame_hdr;               /* PT_GNU_EH_FRAME; file size 0: none */
+  SondeElfSegment notes[SONDE_ELF_MAX_NOTES]; /* PT_NOTE, the first of them */
+  size_t n_notes;
   uint64_t sections_offset;
   uint32_t n_sections; /* 0: none, or none that can be used */
   char *names;         /* owned; of the sections */
@@ -56,6 +60,11 @@ void sonde_elf_file_clear (SondeElfFile *self); /* closes nothing */
 /* All of @size_bytes or an error: -EBADMSG behind the end of the file. */
 int
 sonde_elf_file_read (const SondeElfFile *self, uint64_t offset, void *buffer, size_t size_bytes);
+
+/* The note that tells one build of a file from another. Returns its length in bytes, 0: none.
+ * Source: ld(1), "--build-id"; elf(5), "Notes (Nhdr)". */
+size_t sonde_elf_file_read_build_id (const SondeElfFile *self,
+                                     uint8_t build_id[SONDE_ELF_MAX_BUILD_ID]);
 
 /* A section with content in the file, never a compressed one, that lies within the file. */
 bool sonde_elf_file_find_section (const SondeElfFile *self, const char *name, Elf64_Shdr *section);

@@ -21,6 +21,7 @@ struct SondeModule
   uint64_t low;
   uint64_t high;
   bool is_32_bit;
+  char build_id[2 * SONDE_ELF_MAX_BUILD_ID + 1]; /* hexadecimal; "": none */
   SondeCfiIndex cfi;
   SondeCfiBuilder *builder; /* NULL: cfi is complete */
   size_t n_bytes;           /* what the store accounts for it */

@@ -52,6 +52,20 @@ forgive (int error)
   return error == -ENODATA || error == -EFBIG || error == -EBADMSG ? 0 : error;
 }
 
+static void
+take_build_id (SondeModule *self, const SondeElfFile *file)
+{
+  static const char digits[] = "0123456789abcdef";
+  uint8_t id[SONDE_ELF_MAX_BUILD_ID];
+  size_t size = sonde_elf_file_read_build_id (file, id);
+
+  for (size_t i = 0; i < size; i++)
+    {
+      self->build_id[2 * i] = digits[id[i] >> 4];
+      self->build_id[2 * i + 1] = digits[id[i] & 15];
+    }
+}
+
 /* Takes the segments from @file. */
 static int
 take_headers (SondeModule *self, SondeElfFile *file)
@@ -60,6 +74,7 @@ take_headers (SondeModule *self, SondeElfFile *file)
 
   self->entry = file->entry;
   self->is_32_bit = file->is_32_bit;
+  take_build_id (self, file);
   self->loads = file->loads;
   self->n_loads = file->n_loads;
   file->loads = NULL;
@@ -264,6 +279,12 @@ sonde_module_bias (const SondeModule *self, uint64_t start, uint64_t file_offset
     return false;
   *bias = start - file_offset + found->offset - found->vaddr;
   return true;
+}
+
+const char *
+sonde_module_build_id (const SondeModule *self)
+{
+  return self->build_id;
 }
 
 bool

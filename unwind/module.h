@@ -104,6 +104,9 @@ size_t sonde_module_max_fds (void);
 bool
 sonde_module_bias (const SondeModule *self, uint64_t start, uint64_t file_offset, uint64_t *bias);
 
+/* What the file says of itself, in lower-case hexadecimal; "" if it has no build id. */
+const char *sonde_module_build_id (const SondeModule *self);
+
 /* Is it of a 32-bit program on a 64-bit kernel? */
 bool sonde_module_is_32_bit (const SondeModule *self);
 

@@ -8,6 +8,45 @@
 
 #include "client/base/help-text.h"
 
+static gboolean
+is_empty (const GOptionEntry *entry)
+{
+  switch (entry->arg)
+    {
+    case G_OPTION_ARG_STRING:
+    case G_OPTION_ARG_FILENAME:
+      return g_strcmp0 (*(char *const *) entry->arg_data, "") == 0;
+    case G_OPTION_ARG_STRING_ARRAY:
+    case G_OPTION_ARG_FILENAME_ARRAY:
+      {
+        const char *const *texts = *(const char *const *const *) entry->arg_data;
+
+        return texts != NULL && g_strv_contains (texts, "");
+      }
+    case G_OPTION_ARG_NONE:
+    case G_OPTION_ARG_INT:
+    case G_OPTION_ARG_CALLBACK:
+    case G_OPTION_ARG_DOUBLE:
+    case G_OPTION_ARG_INT64:
+    default: /* GOption, or the callback, has refused it */
+      return FALSE;
+    }
+}
+
+/* No option of ours has a use for an empty text. */
+static gboolean
+check_texts (const GOptionEntry *entries, GError **error)
+{
+  for (; entries->long_name != NULL; entries++)
+    if (is_empty (entries))
+      {
+        g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "Option --%s needs a value",
+                     entries->long_name);
+        return FALSE;
+      }
+  return TRUE;
+}
+
 gboolean
 sonde_cli_parse (int *argc,
                  char ***argv,
@@ -31,7 +70,7 @@ sonde_cli_parse (int *argc,
   g_option_context_set_main_group (context, group);
   g_option_context_set_help_enabled (context, FALSE);
   g_option_context_set_strict_posix (context, is_strict);
-  is_good = g_option_context_parse (context, argc, argv, &error);
+  is_good = g_option_context_parse (context, argc, argv, &error) && check_texts (entries, &error);
   if (wants_help)
     {
       g_autoptr (GString) text

@@ -115,10 +115,9 @@ connect_peer (int fd, GError **error)
 static const char *
 choose_path (const char *path, const char *variable, const char *installed)
 {
-  if (path != NULL)
-    return path;
-  path = g_getenv (variable);
-  return path != NULL ? path : installed;
+  if (path == NULL || path[0] == '\0')
+    path = g_getenv (variable);
+  return path != NULL && path[0] != '\0' ? path : installed;
 }
 
 SondeConnection *

@@ -110,6 +110,6 @@ sonde_client_frame_to_string (SondeClientFrame *self)
 {
   GString *line = g_string_new (NULL);
 
-  sonde_frame_text_append (line, sonde_client_frame_peek (self));
+  sonde_frame_text_append (NULL, line, sonde_client_frame_peek (self));
   return g_string_free (line, FALSE);
 }

@@ -96,6 +96,7 @@ sonde_capture_model_new_present (const SondeCaptureModel *before,
     if (is_alive (GPOINTER_TO_INT (pid)))
       copy_space (&copy, GPOINTER_TO_INT (pid), space);
   copy_metadata (self, before);
+  sonde_embedded_files_copy_mountinfos (self->files, before->files);
   sonde_jit_names_free (self->jit_names);
   self->jit_names = sonde_jit_names_dup (before->jit_names);
   sonde_ledger_counters_clear (&self->ledger);

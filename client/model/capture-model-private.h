@@ -40,9 +40,8 @@ struct SondeCaptureModel
   GArray *locations;  /* Location */
   SondeIdMap *shared; /* address → location, for JIT names and the kernel */
   SondeJitNames *jit_names;
-  GHashTable *metadata;     /* id → text */
-  GByteArray *symbol_bytes; /* of an unfinished "__symbols__" */
-  SondeEmbeddedSymbols *symbols;
+  GHashTable *metadata; /* id → text */
+  SondeEmbeddedFiles *files;
   SondeLedgerCounters ledger;
   SondeModelCounters *counters;
   GArray *stack;           /* guint32: the sample at hand */

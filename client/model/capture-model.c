@@ -34,6 +34,7 @@ sonde_capture_model_new (const SondeModelFuncs *funcs, gpointer user_data)
   self->shared = sonde_id_map_new ();
   self->jit_names = sonde_jit_names_new ();
   self->metadata = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  self->files = sonde_embedded_files_new ();
   self->stack = g_array_new (FALSE, FALSE, sizeof (guint32));
   self->stacks = sonde_stack_cache_new ();
   sonde_ledger_counters_init (&self->ledger);
@@ -56,8 +57,7 @@ sonde_capture_model_free (SondeCaptureModel *self)
   g_hash_table_unref (self->metadata);
   g_array_unref (self->stack);
   sonde_stack_cache_free (self->stacks);
-  g_clear_pointer (&self->symbol_bytes, g_byte_array_unref);
-  sonde_embedded_symbols_free (self->symbols);
+  sonde_embedded_files_free (self->files);
   sonde_ledger_counters_clear (&self->ledger);
   sonde_model_counters_free (self->counters);
   g_free (self);
@@ -86,12 +86,12 @@ sonde_capture_model_ensure_space (SondeCaptureModel *self, gint32 pid)
 }
 
 /* The newest mapping that holds @address. */
-static const SondeMapping *
+static SondeMapping *
 find_mapping (const Space *space, guint64 address)
 {
   for (guint i = space->mappings->len; i > 0; i--)
     {
-      const SondeMapping *mapping = g_ptr_array_index (space->mappings, i - 1);
+      SondeMapping *mapping = g_ptr_array_index (space->mappings, i - 1);
 
       if (address >= mapping->start && address < mapping->end)
         return mapping;
@@ -119,26 +119,38 @@ notice_exec (SondeCaptureModel *self, Space *space, const SondeFrameMap *frame)
   space->vdso = frame->start;
 }
 
+/* The state of a process may be told more than once, and build ids only later. */
+static gboolean
+is_told_again (SondeCaptureModel *self,
+               SondeMapping *old,
+               const SondeFrameMap *frame,
+               const char *build_id)
+{
+  if (old->start != frame->start || old->end != frame->end || old->offset != frame->offset
+      || old->inode != frame->inode || !g_str_equal (old->path, frame->path))
+    return FALSE;
+  if (old->build_id == NULL && build_id != NULL)
+    old->build_id = g_string_chunk_insert_const (self->paths, build_id);
+  return build_id == NULL || g_str_equal (old->build_id, build_id);
+}
+
 static void
 add_map (SondeCaptureModel *self, const SondeFrameMap *frame)
 {
   const char *build_id = sonde_frame_build_id (frame);
   Space *space = sonde_capture_model_ensure_space (self, frame->frame.pid);
-  const SondeMapping *old = find_mapping (space, frame->start);
+  SondeMapping *old = find_mapping (space, frame->start);
   SondeMapping *mapping;
 
-  /* the state of a process may be told more than once */
-  if (old != NULL && old->start == frame->start && old->end == frame->end
-      && old->offset == frame->offset && old->inode == frame->inode
-      && g_str_equal (old->path, frame->path))
+  if (old != NULL && is_told_again (self, old, frame, build_id))
     return;
-
   notice_exec (self, space, frame);
   mapping = g_new0 (SondeMapping, 1);
   mapping->start = frame->start;
   mapping->end = frame->end;
   mapping->offset = frame->offset;
   mapping->inode = frame->inode;
+  mapping->time_ns = frame->frame.time_ns;
   mapping->path = g_string_chunk_insert_const (self->paths, frame->path);
   if (build_id != NULL)
     mapping->build_id = g_string_chunk_insert_const (self->paths, build_id);
@@ -181,24 +193,6 @@ add_fork (SondeCaptureModel *self, const SondeFrameFork *frame)
       g_autofree char *cmdline = g_strdup (process->cmdline);
 
       child->process = sonde_process_list_ensure (self->processes, frame->child, cmdline);
-    }
-}
-
-static void
-add_file_chunk (SondeCaptureModel *self, const SondeFrameFileChunk *frame)
-{
-  if (strncmp (frame->path, SONDE_EMBEDDED_SYMBOLS_PATH, sizeof frame->path) != 0)
-    return;
-
-  if (self->symbol_bytes == NULL)
-    self->symbol_bytes = g_byte_array_new ();
-  if (self->symbol_bytes->len + frame->data_len > SONDE_EMBEDDED_SYMBOLS_MAX_BYTES)
-    return;
-  g_byte_array_append (self->symbol_bytes, frame->data, frame->data_len);
-  if (frame->is_last & 1)
-    {
-      sonde_embedded_symbols_free (self->symbols);
-      self->symbols = sonde_embedded_symbols_new (g_steal_pointer (&self->symbol_bytes));
     }
 }
 
@@ -432,7 +426,7 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
       add_metadata (self, (const SondeFrameMetadata *) frame);
       break;
     case SONDE_FRAME_FILE_CHUNK:
-      add_file_chunk (self, (const SondeFrameFileChunk *) frame);
+      sonde_embedded_files_add (self->files, (const SondeFrameFileChunk *) frame);
       break;
     default: /* says nothing that is modelled */
       break;
@@ -503,7 +497,13 @@ sonde_capture_model_jit_name (const SondeCaptureModel *self, guint64 address)
 const SondeEmbeddedSymbols *
 sonde_capture_model_symbols (const SondeCaptureModel *self)
 {
-  return self->symbols;
+  return sonde_embedded_files_symbols (self->files);
+}
+
+const SondeEmbeddedFiles *
+sonde_capture_model_files (const SondeCaptureModel *self)
+{
+  return self->files;
 }
 
 const char *

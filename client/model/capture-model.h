@@ -5,7 +5,7 @@
 
 #include <glib.h>
 
-#include "client/model/embedded-symbols.h"
+#include "client/model/embedded-files.h"
 #include "client/model/process-list.h"
 #include "protocol/frame.h"
 #include "protocol/ledger.h"
@@ -28,6 +28,7 @@ typedef struct
   guint64 end;
   guint64 offset; /* bytes into the file */
   guint64 inode;
+  gint64 time_ns;       /* CLOCK_MONOTONIC: it was there then */
   const char *path;     /* may be invalid UTF-8 */
   const char *build_id; /* as the capture has it, should be hexadecimal; NULL: it has none */
 } SondeMapping;
@@ -162,6 +163,9 @@ const char *sonde_capture_model_jit_name (const SondeCaptureModel *self, guint64
 
 /* NULL if the capture carries none, or not yet. */
 const SondeEmbeddedSymbols *sonde_capture_model_symbols (const SondeCaptureModel *self);
+
+/* What else it carries. */
+const SondeEmbeddedFiles *sonde_capture_model_files (const SondeCaptureModel *self);
 
 /* The text of the last METADATA frame with @id, or NULL. */
 const char *sonde_capture_model_metadata (const SondeCaptureModel *self, const char *id);

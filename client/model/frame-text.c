@@ -9,6 +9,29 @@
 
 #define HEX "0x%" G_GINT64_MODIFIER "x"
 
+struct SondeFrameText
+{
+  GHashTable *doubles; /* ids of counters that were last defined so */
+};
+
+SondeFrameText *
+sonde_frame_text_new (void)
+{
+  SondeFrameText *self = g_new0 (SondeFrameText, 1);
+
+  self->doubles = g_hash_table_new (NULL, NULL);
+  return self;
+}
+
+void
+sonde_frame_text_free (SondeFrameText *self)
+{
+  if (self == NULL)
+    return;
+  g_hash_table_unref (self->doubles);
+  g_free (self);
+}
+
 /* @max: size of a fixed field, or -1 for a string that ends with its NUL */
 static void
 append_string (GString *out, const char *key, const char *value, gssize max)
@@ -86,26 +109,34 @@ append_value (GString *out, SondeCounterValue value, gboolean is_double)
 }
 
 static void
-append_counter_define (GString *out, const SondeFrameCounterDefine *frame)
+append_counter_define (SondeFrameText *self, GString *out, const SondeFrameCounterDefine *frame)
 {
   g_string_append_printf (out, " n=%u", frame->n_counters);
   for (guint i = 0; i < frame->n_counters; i++)
     {
       SondeCounterDefinition counter;
+      gboolean is_double;
+      gpointer id;
 
       memcpy (&counter, &frame->counters[i], sizeof counter);
-      g_string_append_printf (out, " id=%u", counter.id_type & 0xffffffu);
+      is_double = sonde_counter_type (counter.id_type) == SONDE_COUNTER_DOUBLE;
+      id = GUINT_TO_POINTER (sonde_counter_id (counter.id_type));
+      if (self != NULL && is_double)
+        g_hash_table_add (self->doubles, id);
+      else if (self != NULL)
+        g_hash_table_remove (self->doubles, id);
+      g_string_append_printf (out, " id=%u", sonde_counter_id (counter.id_type));
       append_string (out, "category", counter.category, sizeof counter.category);
       append_string (out, "name", counter.name, sizeof counter.name);
       append_string (out, "description", counter.description, sizeof counter.description);
       g_string_append (out, " value=");
-      append_value (out, counter.value, counter.id_type >> 24 == SONDE_COUNTER_DOUBLE);
+      append_value (out, counter.value, is_double);
     }
 }
 
-/* A CTRSET does not say which type its values have: they are shown as integers. */
+/* A CTRSET does not say which type its values have: its counters' last definitions do. */
 static void
-append_counter_set (GString *out, const SondeFrameCounterSet *frame)
+append_counter_set (const SondeFrameText *self, GString *out, const SondeFrameCounterSet *frame)
 {
   g_string_append_printf (out, " n=%u", frame->n_groups);
   for (guint i = 0; i < frame->n_groups; i++)
@@ -116,7 +147,8 @@ append_counter_set (GString *out, const SondeFrameCounterSet *frame)
         if (id == 0)
           continue;
         g_string_append_printf (out, " %u=", id);
-        append_value (out, frame->groups[i].values[slot], FALSE);
+        append_value (out, frame->groups[i].values[slot],
+                      self != NULL && g_hash_table_contains (self->doubles, GUINT_TO_POINTER (id)));
       }
 }
 
@@ -153,7 +185,7 @@ append_file_chunk (GString *out, const SondeFrameFileChunk *frame)
 }
 
 static void
-append_body (GString *out, const SondeFrame *frame)
+append_body (SondeFrameText *self, GString *out, const SondeFrame *frame)
 {
   switch (frame->type)
     {
@@ -175,10 +207,10 @@ append_body (GString *out, const SondeFrame *frame)
       append_jitmap (out, (const SondeFrameJitmap *) frame);
       break;
     case SONDE_FRAME_CTRDEF:
-      append_counter_define (out, (const SondeFrameCounterDefine *) frame);
+      append_counter_define (self, out, (const SondeFrameCounterDefine *) frame);
       break;
     case SONDE_FRAME_CTRSET:
-      append_counter_set (out, (const SondeFrameCounterSet *) frame);
+      append_counter_set (self, out, (const SondeFrameCounterSet *) frame);
       break;
     case SONDE_FRAME_MARK:
       append_mark (out, (const SondeFrameMark *) frame);
@@ -219,11 +251,11 @@ sonde_frame_text_append_header (GString *out, const SondeFileHeader *header)
 }
 
 void
-sonde_frame_text_append (GString *out, const SondeFrame *frame)
+sonde_frame_text_append (SondeFrameText *self, GString *out, const SondeFrame *frame)
 {
   g_string_append_printf (out, "%s time=%" G_GINT64_FORMAT " cpu=%d pid=%d",
                           sonde_frame_type_to_string (frame->type), (gint64) frame->time_ns,
                           frame->cpu, frame->pid);
-  append_body (out, frame);
+  append_body (self, out, frame);
   g_string_append_c (out, '\n');
 }

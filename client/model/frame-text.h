@@ -9,9 +9,18 @@
 /* "HEADER version=1 ...", with its newline. */
 void sonde_frame_text_append_header (GString *out, const SondeFileHeader *header);
 
+/* Which counters are numbers with a fraction: their values do not say. */
+typedef struct SondeFrameText SondeFrameText;
+
+SondeFrameText *sonde_frame_text_new (void);
+void sonde_frame_text_free (SondeFrameText *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeFrameText, sonde_frame_text_free)
+
 /* "SAMPLE time=... cpu=... pid=... ...", with its newline; strings are quoted and escaped.
+ * @self: (nullable): what gets all frames of a capture in their order; without it values of
+ * counters are shown as integers
  * @frame: accepted by sonde_frame_check() */
-void sonde_frame_text_append (GString *out, const SondeFrame *frame);
+void sonde_frame_text_append (SondeFrameText *self, GString *out, const SondeFrame *frame);
 
 /* The build id that a MAP frame has behind its path, or NULL. */
 const char *sonde_frame_build_id (const SondeFrameMap *frame);

@@ -51,24 +51,46 @@ open_file (const char *path)
   return sonde_steal_fd (&fd);
 }
 
-static int
-open_by_build_id (const SondeDebugFiles *self, const SondeDebugReference *wanted)
+static void
+refuse (char **refusal, const char *place, const char *why)
 {
+  if (refusal == NULL || *refusal != NULL)
+    return;
+  *refusal = g_strdup_printf ("%s %s", place, why);
+}
+
+/* Takes @fd, and gives it back only if it has the build id. */
+static int
+check_build_id (int fd, const SondeDebugReference *wanted, const char *place, char **refusal)
+{
+  sonde_autofd int owned = fd;
   SondeDebugReference found;
+
+  if (owned < 0)
+    return -1;
+  if (sonde_debug_reference_read (owned, &found) < 0
+      || !sonde_debug_reference_has_same_id (&found, wanted))
+    {
+      refuse (refusal, place, "has another build id");
+      return -1;
+    }
+  return sonde_steal_fd (&owned);
+}
+
+static int
+open_by_build_id (const char *directory,
+                  const char *suffix,
+                  const SondeDebugReference *wanted,
+                  char **refusal)
+{
   char hex[2 * SONDE_BUILD_ID_MAX + 1];
   g_autofree char *path = NULL;
-  sonde_autofd int fd = -1;
 
   if (wanted->build_id_size < 2)
     return -1;
   sonde_debug_reference_hex (wanted, hex);
-  path = g_strdup_printf ("%s/.build-id/%.2s/%s.debug", self->directory, hex, hex + 2);
-  fd = open_file (path);
-  if (fd < 0 || sonde_debug_reference_read (fd, &found) < 0
-      || found.build_id_size != wanted->build_id_size
-      || memcmp (found.build_id, wanted->build_id, found.build_id_size) != 0)
-    return -1;
-  return sonde_steal_fd (&fd);
+  path = g_strdup_printf ("%s/.build-id/%.2s/%s%s", directory, hex, hex + 2, suffix);
+  return check_build_id (open_file (path), wanted, path, refusal);
 }
 
 static gboolean
@@ -94,7 +116,10 @@ has_checksum (int fd, guint32 wanted)
 }
 
 static int
-open_by_link (const SondeDebugFiles *self, const char *path, const SondeDebugReference *wanted)
+open_by_link (const SondeDebugFiles *self,
+              const char *path,
+              const SondeDebugReference *wanted,
+              char **refusal)
 {
   g_autofree char *folder = g_path_get_dirname (path);
   const char *const before[] = { "", "", self->directory };
@@ -109,29 +134,59 @@ open_by_link (const SondeDebugFiles *self, const char *path, const SondeDebugRef
           = g_strconcat (before[i], folder, "/", below[i], "/", wanted->link_name, NULL);
       sonde_autofd int fd = open_file (place);
 
-      if (fd >= 0 && has_checksum (fd, wanted->link_crc))
+      if (fd < 0)
+        continue;
+      if (has_checksum (fd, wanted->link_crc))
         found = sonde_steal_fd (&fd);
+      else
+        refuse (refusal, place, "has another checksum");
     }
   return found;
+}
+
+static int
+ask_server (const SondeDebugFiles *self,
+            gboolean is_program,
+            const char *name,
+            const SondeDebugReference *wanted,
+            char **refusal)
+{
+  char hex[2 * SONDE_BUILD_ID_MAX + 1];
+  int fd;
+
+  if (self->server == NULL || wanted->build_id_size < 2)
+    return -1;
+  sonde_debug_reference_hex (wanted, hex);
+  fd = is_program ? sonde_debug_server_open_program (self->server, hex, name)
+                  : sonde_debug_server_open (self->server, hex, name);
+  return check_build_id (fd, wanted, "the answer of a debuginfod server", refusal);
 }
 
 int
 sonde_debug_files_open (SondeDebugFiles *self,
                         const char *path,
-                        const SondeDebugReference *reference)
+                        const SondeDebugReference *reference,
+                        char **refusal)
 {
-  int fd = open_by_build_id (self, reference);
+  int fd = open_by_build_id (self->directory, ".debug", reference, refusal);
 
   if (fd < 0)
-    fd = open_by_link (self, path, reference);
-  if (fd < 0 && self->server != NULL && reference->build_id_size >= 2)
-    {
-      char hex[2 * SONDE_BUILD_ID_MAX + 1];
+    fd = open_by_link (self, path, reference, refusal);
+  return fd >= 0 ? fd : ask_server (self, FALSE, path, reference, refusal);
+}
 
-      sonde_debug_reference_hex (reference, hex);
-      fd = sonde_debug_server_open (self->server, hex, path);
-    }
-  return fd;
+/* Fedora and others keep links to the programs themselves beside those to their debug files. */
+int
+sonde_debug_files_open_program (SondeDebugFiles *self,
+                                const char *name,
+                                const SondeDebugReference *reference,
+                                char **refusal)
+{
+  int fd = open_by_build_id (self->directory, "", reference, refusal);
+
+  if (fd < 0)
+    fd = open_by_build_id (SONDE_PROGRAM_LINKS, "", reference, refusal);
+  return fd >= 0 ? fd : ask_server (self, TRUE, name, reference, refusal);
 }
 
 char *

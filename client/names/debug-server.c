@@ -57,16 +57,34 @@ sonde_debug_server_free (SondeDebugServer *self)
   g_free (self);
 }
 
-int
-sonde_debug_server_open (SondeDebugServer *self, const char *build_id, const char *name)
+typedef int (*Find) (debuginfod_client *client,
+                     const unsigned char *build_id,
+                     int size,
+                     char **path);
+
+static int
+ask (SondeDebugServer *self, Find find, const char *build_id, const char *name)
 {
   int fd;
 
   g_free (self->name);
   self->name = sonde_text_escape (name, -1);
-  fd = debuginfod_find_debuginfo (self->client, (const unsigned char *) build_id, 0, NULL);
+  /* size 0: the id is text */
+  fd = find (self->client, (const unsigned char *) build_id, 0, NULL);
   if (self->is_progress_shown)
     g_printerr ("\r\033[K");
   self->is_progress_shown = FALSE;
   return fd >= 0 ? fd : -1;
+}
+
+int
+sonde_debug_server_open (SondeDebugServer *self, const char *build_id, const char *name)
+{
+  return ask (self, debuginfod_find_debuginfo, build_id, name);
+}
+
+int
+sonde_debug_server_open_program (SondeDebugServer *self, const char *build_id, const char *name)
+{
+  return ask (self, debuginfod_find_executable, build_id, name);
 }

@@ -26,3 +26,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeDebugServer, sonde_debug_server_free)
  * Waits for the server. Returns: a descriptor of the debug file, or -1
  */
 int sonde_debug_server_open (SondeDebugServer *self, const char *build_id, const char *name);
+/* The same of the program or library itself. */
+int
+sonde_debug_server_open_program (SondeDebugServer *self, const char *build_id, const char *name);

@@ -4,12 +4,13 @@
 
 #include <glib/gstdio.h>
 
-#define TYPE "a(ta(ssu))"
+#define TYPE "(sa(ta(ssu)))" /* stamp, entries */
 
 struct SondeLineCache
 {
   char *folder;
   char *path;
+  char *stamp;
   GHashTable *entries; /* address → GArray of SondeSourceFrame */
   gboolean is_changed;
 };
@@ -60,7 +61,8 @@ load (SondeLineCache *self)
   g_autoptr (GMappedFile) file = g_mapped_file_new (self->path, FALSE, NULL);
   g_autoptr (GBytes) bytes = NULL;
   g_autoptr (GVariant) content = NULL;
-  GVariantIter entries;
+  g_autoptr (GVariantIter) entries = NULL;
+  const char *stamp;
   GVariantIter *texts;
   guint64 vaddr;
 
@@ -69,11 +71,13 @@ load (SondeLineCache *self)
   /* a copy: another process may write or cut the file */
   bytes = g_bytes_new (g_mapped_file_get_contents (file), g_mapped_file_get_length (file));
   content = g_variant_ref_sink (g_variant_new_from_bytes (G_VARIANT_TYPE (TYPE), bytes, FALSE));
-  if (!g_variant_is_normal_form (content)
-      || g_variant_n_children (content) > SONDE_LINE_CACHE_MAX_ENTRIES)
+  if (!g_variant_is_normal_form (content))
     return;
-  g_variant_iter_init (&entries, content);
-  while (g_variant_iter_next (&entries, "(ta(ssu))", &vaddr, &texts))
+  g_variant_get (content, "(&sa(ta(ssu)))", &stamp, &entries);
+  if (!g_str_equal (stamp, self->stamp)
+      || g_variant_iter_n_children (entries) > SONDE_LINE_CACHE_MAX_ENTRIES)
+    return;
+  while (g_variant_iter_next (entries, "(ta(ssu))", &vaddr, &texts))
     {
       read_entry (self, vaddr, texts);
       g_variant_iter_free (texts);
@@ -81,7 +85,7 @@ load (SondeLineCache *self)
 }
 
 SondeLineCache *
-sonde_line_cache_new (const char *folder, const char *build_id)
+sonde_line_cache_new (const char *folder, const char *build_id, const char *stamp)
 {
   SondeLineCache *self = g_new0 (SondeLineCache, 1);
 
@@ -89,6 +93,7 @@ sonde_line_cache_new (const char *folder, const char *build_id)
   if (folder == NULL)
     return self;
   self->folder = g_strdup (folder);
+  self->stamp = g_strdup (stamp);
   self->path = g_build_filename (folder, build_id, NULL);
   load (self);
   return self;
@@ -117,31 +122,34 @@ known (const char *text)
 static GVariant *
 build (const SondeLineCache *self)
 {
-  g_auto (GVariantBuilder) entries = G_VARIANT_BUILDER_INIT (G_VARIANT_TYPE (TYPE));
+  g_auto (GVariantBuilder) content = G_VARIANT_BUILDER_INIT (G_VARIANT_TYPE (TYPE));
   GHashTableIter iter;
   gpointer key;
   gpointer value;
   guint n = 0;
 
+  g_variant_builder_add (&content, "s", self->stamp);
+  g_variant_builder_open (&content, G_VARIANT_TYPE ("a(ta(ssu))"));
   g_hash_table_iter_init (&iter, self->entries);
   while (n++ < SONDE_LINE_CACHE_MAX_ENTRIES && g_hash_table_iter_next (&iter, &key, &value))
     {
       const GArray *frames = value;
 
-      g_variant_builder_open (&entries, G_VARIANT_TYPE ("(ta(ssu))"));
-      g_variant_builder_add (&entries, "t", *(const guint64 *) key);
-      g_variant_builder_open (&entries, G_VARIANT_TYPE ("a(ssu)"));
+      g_variant_builder_open (&content, G_VARIANT_TYPE ("(ta(ssu))"));
+      g_variant_builder_add (&content, "t", *(const guint64 *) key);
+      g_variant_builder_open (&content, G_VARIANT_TYPE ("a(ssu)"));
       for (guint i = 0; i < frames->len; i++)
         {
           const SondeSourceFrame *frame = &g_array_index (frames, SondeSourceFrame, i);
 
-          g_variant_builder_add (&entries, "(ssu)", known (frame->function), known (frame->file),
+          g_variant_builder_add (&content, "(ssu)", known (frame->function), known (frame->file),
                                  frame->line);
         }
-      g_variant_builder_close (&entries);
-      g_variant_builder_close (&entries);
+      g_variant_builder_close (&content);
+      g_variant_builder_close (&content);
     }
-  return g_variant_ref_sink (g_variant_builder_end (&entries));
+  g_variant_builder_close (&content);
+  return g_variant_ref_sink (g_variant_builder_end (&content));
 }
 
 typedef struct
@@ -221,5 +229,6 @@ sonde_line_cache_free (SondeLineCache *self)
   g_hash_table_unref (self->entries);
   g_free (self->folder);
   g_free (self->path);
+  g_free (self->stamp);
   g_free (self);
 }

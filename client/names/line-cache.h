@@ -10,16 +10,18 @@
 /**
  * SECTION: line-cache
  *
- * One file for each build id: a GVariant of type a(ta(ssu)), of addresses and their frames as in
- * debug-lines.h ("" for what is unknown). A file that is damaged, or of somebody else, counts as
- * none. Looking up DWARF of a large program takes seconds, this takes none.
+ * One file for each build id: a GVariant of type (sa(ta(ssu))), of a stamp, and of addresses and
+ * their frames as in debug-lines.h ("" for what is unknown). A file with another stamp that is
+ * damaged, or of somebody else, counts as none. Looking up DWARF of a large program takes seconds,
+ * this takes none.
  */
 typedef struct SondeLineCache SondeLineCache;
 
 /* @folder: (nullable): made when first needed; usually "sonde/lines" in the user's cache; NULL
  * keeps nothing
- * @build_id: in hexadecimal */
-SondeLineCache *sonde_line_cache_new (const char *folder, const char *build_id);
+ * @build_id: in hexadecimal
+ * @stamp: of the program; what was kept with another one is not used */
+SondeLineCache *sonde_line_cache_new (const char *folder, const char *build_id, const char *stamp);
 
 /* Writes what was added. Accepts NULL. */
 void sonde_line_cache_free (SondeLineCache *self);

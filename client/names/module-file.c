@@ -3,6 +3,7 @@
 #include "client/names/module-file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include "client/base/fd.h"
 #include "client/names/line-cache.h"
@@ -26,12 +27,30 @@ struct SondeModuleFile
   SondeElfHeaders elf;
   int debug_fd;                        /* -1: none, or not looked for */
   gboolean has_looked;                 /* for the debug file */
+  char *refusal;                       /* of a debug file of another one; NULL: none */
   guint n_opened;                      /* of the sources */
   SondeSymbolTable *tables[N_SOURCES]; /* NULL: it has none */
   gboolean has_opened_lines;
   SondeDebugLines *lines; /* NULL: none */
   SondeLineCache *cache;  /* NULL: without build id, or not wanted */
 };
+
+/* A build id is not always one: who links may choose it. So what is kept is also of one file. */
+static void
+open_cache (SondeModuleFile *self, const char *folder)
+{
+  char hex[2 * SONDE_BUILD_ID_MAX + 1];
+  g_autofree char *stamp = NULL;
+  struct stat st = { 0 };
+
+  sonde_debug_reference_hex (&self->reference, hex);
+  if (fstat (self->fd, &st) < 0)
+    return;
+  stamp = g_strdup_printf ("%" G_GINT64_FORMAT " %" G_GINT64_FORMAT ".%09" G_GINT64_FORMAT,
+                           (gint64) st.st_size, (gint64) st.st_mtim.tv_sec,
+                           (gint64) st.st_mtim.tv_nsec);
+  self->cache = sonde_line_cache_new (folder, hex, stamp);
+}
 
 SondeModuleFile *
 sonde_module_file_new (int fd,
@@ -50,12 +69,7 @@ sonde_module_file_new (int fd,
       || sonde_debug_reference_read (fd, &self->reference) < 0)
     return NULL;
   if (cache_folder != NULL && self->reference.build_id_size > 0)
-    {
-      char hex[2 * SONDE_BUILD_ID_MAX + 1];
-
-      sonde_debug_reference_hex (&self->reference, hex);
-      self->cache = sonde_line_cache_new (cache_folder, hex);
-    }
+    open_cache (self, cache_folder);
   return g_steal_pointer (&self);
 }
 
@@ -71,27 +85,30 @@ sonde_module_file_free (SondeModuleFile *self)
   sonde_elf_headers_clear (&self->elf);
   sonde_clear_fd (&self->debug_fd);
   sonde_clear_fd (&self->fd);
+  g_free (self->refusal);
   g_free (self->path);
   g_free (self);
 }
 
-const SondeDebugReference *
-sonde_module_file_reference (const SondeModuleFile *self)
-{
-  return &self->reference;
-}
-
 gboolean
-sonde_module_file_vaddr (const SondeModuleFile *self, guint64 file_offset, guint64 *vaddr)
+sonde_module_file_vaddr (const SondeModuleFile *self,
+                         const SondeMapping *mapping,
+                         guint64 address,
+                         guint64 *vaddr)
 {
-  return sonde_elf_headers_vaddr (&self->elf, file_offset, vaddr);
+  guint64 distance = address - mapping->start;
+
+  return sonde_elf_headers_vaddr (&self->elf, mapping->offset + distance, vaddr)
+         || sonde_elf_headers_code_vaddr (&self->elf, mapping->end - mapping->start, distance,
+                                          vaddr);
 }
 
 static int
 debug_fd (SondeModuleFile *self)
 {
   if (!self->has_looked)
-    self->debug_fd = sonde_debug_files_open (self->debug_files, self->path, &self->reference);
+    self->debug_fd
+        = sonde_debug_files_open (self->debug_files, self->path, &self->reference, &self->refusal);
   self->has_looked = TRUE;
   return self->debug_fd;
 }
@@ -164,7 +181,7 @@ sonde_module_file_lines (SondeModuleFile *self, guint64 vaddr)
   if (self->lines == NULL)
     return NULL;
   if (self->cache == NULL) /* not kept, but found only once all the same */
-    self->cache = sonde_line_cache_new (NULL, "");
+    self->cache = sonde_line_cache_new (NULL, "", "");
   sonde_line_cache_add (self->cache, vaddr, sonde_debug_lines_lookup (self->lines, vaddr));
   return sonde_line_cache_lookup (self->cache, vaddr);
 }
@@ -179,5 +196,6 @@ sonde_module_file_describe_miss (SondeModuleFile *self)
   if (sonde_elf_headers_find (&self->elf, ".symtab", SHT_SYMTAB) != NULL)
     return g_strdup ("it has no symbol there");
   miss = sonde_debug_files_describe_miss (self->debug_files, &self->reference);
-  return g_strdup_printf ("stripped, and %s", miss);
+  return g_strdup_printf ("stripped, and %s%s%s", miss, self->refusal != NULL ? "; " : "",
+                          self->refusal != NULL ? self->refusal : "");
 }

@@ -2,6 +2,7 @@
 /* The symbols of one mapped file, from wherever they are to be had. */
 #pragma once
 
+#include "client/model/capture-model.h"
 #include "client/names/debug-files.h"
 #include "client/names/debug-lines.h"
 #include "symbols/symbol-table.h"
@@ -10,13 +11,14 @@
  * SECTION: module-file
  *
  * Sources are opened when those before them do not know an address: the symbol tables of the file,
- * the table packed into it, its separate debug file. What comes out is of foreign origin.
+ * the table packed into it, its separate debug file. A debug file may stand for the file itself
+ * where that is not to be had. What comes out is of foreign origin.
  */
 typedef struct SondeModuleFile SondeModuleFile;
 
 /**
  * sonde_module_file_new:
- * @fd: (transfer full): the file itself
+ * @fd: (transfer full): the file itself, or its debug file
  * @path: where it was found
  * @debug_files: (transfer none): kept by the caller as long as the result
  * @cache_folder: (nullable): where lines are kept, see line-cache.h
@@ -30,10 +32,11 @@ SondeModuleFile *sonde_module_file_new (int fd,
 void sonde_module_file_free (SondeModuleFile *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeModuleFile, sonde_module_file_free)
 
-const SondeDebugReference *sonde_module_file_reference (const SondeModuleFile *self);
-
-/* As sonde_symbol_table_vaddr(). */
-gboolean sonde_module_file_vaddr (const SondeModuleFile *self, guint64 file_offset, guint64 *vaddr);
+/* Where @address is in the file, by the @mapping that holds it. */
+gboolean sonde_module_file_vaddr (const SondeModuleFile *self,
+                                  const SondeMapping *mapping,
+                                  guint64 address,
+                                  guint64 *vaddr);
 
 /* @symbol: (out): valid as long as the file */
 gboolean sonde_module_file_lookup (SondeModuleFile *self, guint64 vaddr, SondeSymbol *symbol);

@@ -2,17 +2,16 @@
 /* The files of a capture's mappings that are on this machine. */
 #include "client/names/module-list.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "client/base/fd.h"
 #include "client/base/text.h"
+#include "client/names/mapped-file.h"
+#include "client/names/mount-paths.h"
 
 #define MAX_VDSO_BYTES (64u << 10)
 
@@ -21,7 +20,13 @@ struct SondeModuleList
   const SondeCaptureModel *model;
   SondeDebugFiles *debug_files;
   char *cache_folder;
-  GHashTable *modules; /* "INODE BUILD-ID PATH" → SondeModule */
+  gint64 start_ns; /* CLOCK_MONOTONIC, and the wall clock then; 0: not told */
+  gint64 start_realtime_ns;
+  char *kernel_release; /* NULL: not told */
+  GArray *pids;         /* gint: whose mountinfo the capture has */
+  GHashTable *mounts;   /* pid → SondeMountPaths */
+  SondeMountPaths *mounts_here;
+  GHashTable *modules; /* "PID INODE BUILD-ID PATH", PID 0 outside of containers → SondeModule */
 };
 
 static void
@@ -35,6 +40,26 @@ module_free (gpointer data)
   g_free (module);
 }
 
+static void
+mounts_free (gpointer data)
+{
+  sonde_mount_paths_free (data);
+}
+
+static void
+read_settings (SondeModuleList *self)
+{
+  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (self->model);
+
+  if (settings == NULL)
+    return;
+  self->start_ns = g_key_file_get_int64 (settings, SONDE_CAPTURE_SETTINGS, "start", NULL);
+  self->start_realtime_ns
+      = g_key_file_get_int64 (settings, SONDE_CAPTURE_SETTINGS, "start-realtime", NULL);
+  self->kernel_release
+      = g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "kernel-release", NULL);
+}
+
 SondeModuleList *
 sonde_module_list_new (const SondeCaptureModel *model,
                        const char *debug_directory,
@@ -46,6 +71,9 @@ sonde_module_list_new (const SondeCaptureModel *model,
   self->debug_files = sonde_debug_files_new (debug_directory);
   self->cache_folder = g_strdup (cache_folder);
   self->modules = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, module_free);
+  self->mounts = g_hash_table_new_full (NULL, NULL, NULL, mounts_free);
+  self->pids = sonde_embedded_files_dup_mountinfo_pids (sonde_capture_model_files (model));
+  read_settings (self);
   return self;
 }
 
@@ -55,74 +83,26 @@ sonde_module_list_free (SondeModuleList *self)
   if (self == NULL)
     return;
   g_hash_table_unref (self->modules);
+  g_hash_table_unref (self->mounts);
+  g_array_unref (self->pids);
+  sonde_mount_paths_free (self->mounts_here);
+  g_free (self->kernel_release);
   sonde_debug_files_free (self->debug_files);
   g_free (self->cache_folder);
   g_free (self);
-}
-
-static gboolean
-has_build_id (int fd, const char *build_id)
-{
-  SondeDebugReference reference;
-  char hex[2 * SONDE_BUILD_ID_MAX + 1];
-
-  if (build_id == NULL || sonde_debug_reference_read (fd, &reference) < 0
-      || reference.build_id_size == 0)
-    return FALSE;
-  sonde_debug_reference_hex (&reference, hex);
-  return g_ascii_strcasecmp (hex, build_id) == 0;
-}
-
-/* Opens the path only if it is the regular file that was mapped. It comes out of the capture, so
- * nothing is opened for reading before its type is known: opening a device or a FIFO has effects.
- */
-static int
-open_mapped_file (const SondeMapping *mapping, char **problem)
-{
-  sonde_autofd int handle = open (mapping->path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
-  g_autofree char *by_handle = g_strdup_printf ("/proc/self/fd/%d", handle);
-  sonde_autofd int fd = -1;
-  struct stat st;
-
-  if (handle < 0 || fstat (handle, &st) < 0)
-    {
-      *problem = g_strdup_printf ("cannot be opened: %s", g_strerror (errno));
-      return -1;
-    }
-  if (!S_ISREG (st.st_mode))
-    {
-      *problem = g_strdup ("is no regular file");
-      return -1;
-    }
-  fd = open (by_handle, O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    *problem = g_strdup_printf ("cannot be read: %s", g_strerror (errno));
-  else if ((mapping->inode == 0 || st.st_ino != mapping->inode)
-           && !has_build_id (fd, mapping->build_id))
-    {
-      *problem = g_strdup ("is not the file that was recorded");
-      return -1;
-    }
-  return sonde_steal_fd (&fd);
 }
 
 /* This process's own, if the kernel that the capture is of runs here. */
 static int
 open_vdso (const SondeModuleList *self, char **problem)
 {
-  const char *metadata = sonde_capture_model_metadata (self->model, "sonde");
   const guint8 *image = (const guint8 *) getauxval (AT_SYSINFO_EHDR);
-  g_autoptr (GKeyFile) settings = g_key_file_new ();
-  g_autofree char *release = NULL;
   sonde_autofd int fd = -1;
   struct utsname here;
   Elf64_Ehdr header;
   gsize size;
 
-  if (metadata != NULL
-      && g_key_file_load_from_data (settings, metadata, strlen (metadata), 0, NULL))
-    release = g_key_file_get_string (settings, "sonde", "kernel-release", NULL);
-  if (image == NULL || uname (&here) < 0 || g_strcmp0 (release, here.release) != 0)
+  if (image == NULL || uname (&here) < 0 || g_strcmp0 (self->kernel_release, here.release) != 0)
     {
       *problem = g_strdup ("another kernel runs here");
       return -1;
@@ -139,8 +119,113 @@ open_vdso (const SondeModuleList *self, char **problem)
   return sonde_steal_fd (&fd);
 }
 
+/* Wall clock, at which the file of @mapping was there. Only captures of Sonde tell. */
+static gint64
+wall_clock_ns (const SondeModuleList *self, const SondeMapping *mapping)
+{
+  gint64 wall_ns;
+
+  if (self->start_realtime_ns == 0
+      || __builtin_sub_overflow (mapping->time_ns, self->start_ns, &wall_ns)
+      || __builtin_add_overflow (wall_ns, self->start_realtime_ns, &wall_ns))
+    return G_MAXINT64;
+  return wall_ns;
+}
+
+static const SondeMountPaths *
+ensure_mounts (SondeModuleList *self, gint32 pid)
+{
+  SondeMountPaths *mounts = g_hash_table_lookup (self->mounts, GINT_TO_POINTER (pid));
+  const char *text;
+
+  if (mounts != NULL)
+    return mounts;
+  text = sonde_embedded_files_mountinfo (sonde_capture_model_files (self->model), pid);
+  mounts = sonde_mount_paths_new (text != NULL ? text : "");
+  g_hash_table_insert (self->mounts, GINT_TO_POINTER (pid), mounts);
+  return mounts;
+}
+
+static const SondeMountPaths *
+ensure_mounts_here (SondeModuleList *self)
+{
+  g_autofree char *text = NULL;
+
+  if (self->mounts_here == NULL)
+    {
+      g_file_get_contents ("/proc/self/mountinfo", &text, NULL, NULL);
+      self->mounts_here = sonde_mount_paths_new (text != NULL ? text : "");
+    }
+  return self->mounts_here;
+}
+
+static int
+open_through_mounts (SondeModuleList *self, gint32 pid, const SondeMapping *mapping)
+{
+  const SondeMountPaths *here = ensure_mounts_here (self);
+  g_autoptr (GPtrArray) places
+      = sonde_mount_paths_find (ensure_mounts (self, pid), here, mapping->path);
+  int fd = -1;
+
+  for (guint i = 0; i < places->len && fd < 0; i++)
+    fd = sonde_mapped_file_open (g_ptr_array_index (places, i), mapping,
+                                 wall_clock_ns (self, mapping), NULL);
+  return fd;
+}
+
+/* Containers of which a process told: a capture has the mounts of one process of each. */
+static int
+open_in_containers (SondeModuleList *self, const SondeMapping *mapping)
+{
+  int fd = -1;
+
+  for (guint i = 0; i < self->pids->len && fd < 0; i++)
+    fd = open_through_mounts (self, g_array_index (self->pids, gint, i), mapping);
+  return fd;
+}
+
+static int
+open_by_build_id (SondeModuleList *self, const SondeMapping *mapping, char **refusal)
+{
+  SondeDebugReference reference;
+  int fd;
+
+  if (mapping->build_id == NULL || !sonde_debug_reference_parse (mapping->build_id, &reference))
+    return -1;
+  fd = sonde_debug_files_open_program (self->debug_files, mapping->path, &reference, refusal);
+  if (fd < 0) /* without a link, which only the file itself has */
+    fd = sonde_debug_files_open (self->debug_files, "", &reference, refusal);
+  return fd;
+}
+
+/* At a path of a container there may be another file of ours, even one with the same inode. */
+static int
+open_file (SondeModuleList *self, gint32 pid, const SondeMapping *mapping, char **problem)
+{
+  gboolean is_inside
+      = sonde_embedded_files_mountinfo (sonde_capture_model_files (self->model), pid) != NULL;
+  g_autofree char *refusal = NULL;
+  int fd = is_inside ? open_through_mounts (self, pid, mapping) : -1;
+
+  if (fd < 0 && is_inside && mapping->build_id == NULL)
+    *problem = g_strdup ("is of a container whose file systems are not here");
+  else if (fd < 0)
+    fd = sonde_mapped_file_open (mapping->path, mapping, wall_clock_ns (self, mapping), problem);
+  if (fd < 0)
+    fd = open_in_containers (self, mapping);
+  if (fd < 0)
+    fd = open_by_build_id (self, mapping, &refusal);
+  if (fd < 0 && refusal != NULL)
+    {
+      g_autofree char *first = g_steal_pointer (problem);
+
+      *problem = g_strdup_printf ("%s; %s", first, refusal);
+    }
+  return fd;
+}
+
 static SondeModule *
-open_module (SondeModuleList *self, const SondeMapping *mapping)
+open_module (SondeModuleList *self, gint32 pid, const SondeMapping *mapping)
 {
   SondeModule *module = g_new0 (SondeModule, 1);
   int fd;
@@ -154,10 +239,11 @@ open_module (SondeModuleList *self, const SondeMapping *mapping)
       return module;
     }
   else
-    fd = open_mapped_file (mapping, &module->problem);
+    fd = open_file (self, pid, mapping, &module->problem);
   if (fd < 0)
     return module;
 
+  g_clear_pointer (&module->problem, g_free); /* of a place where it was not */
   module->file = sonde_module_file_new (fd, mapping->path, self->debug_files, self->cache_folder);
   if (module->file == NULL)
     module->problem = g_strdup ("is no ELF file of this machine's kind");
@@ -168,13 +254,15 @@ SondeModule *
 sonde_module_list_ensure (SondeModuleList *self, gint32 pid, const SondeMapping *mapping)
 {
   const char *build_id = mapping->build_id != NULL ? mapping->build_id : "";
-  g_autofree char *key
-      = g_strdup_printf ("%" G_GUINT64_FORMAT " %s %s", mapping->inode, build_id, mapping->path);
+  gboolean is_inside
+      = sonde_embedded_files_mountinfo (sonde_capture_model_files (self->model), pid) != NULL;
+  g_autofree char *key = g_strdup_printf ("%d %" G_GUINT64_FORMAT " %s %s", is_inside ? pid : 0,
+                                          mapping->inode, build_id, mapping->path);
   SondeModule *module = g_hash_table_lookup (self->modules, key);
 
   if (module == NULL)
     {
-      module = open_module (self, mapping);
+      module = open_module (self, pid, mapping);
       g_hash_table_insert (self->modules, g_steal_pointer (&key), module);
     }
   return module;

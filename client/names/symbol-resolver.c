@@ -138,9 +138,9 @@ find_file (SondeSymbolResolver *self, const SondeLocation *where, Place *place)
   if (where->mapping == NULL)
     return;
   place->file = sonde_module_list_ensure (self->modules, where->pid, where->mapping);
-  place->is_in_file
-      = place->file->file != NULL
-        && sonde_module_file_vaddr (place->file->file, file_offset_of (where), &place->vaddr);
+  place->is_in_file = place->file->file != NULL
+                      && sonde_module_file_vaddr (place->file->file, where->mapping, where->address,
+                                                  &place->vaddr);
 }
 
 static gboolean

@@ -18,9 +18,17 @@ static gboolean
 add_counters (const char *name, const char *value, gpointer data, GError **error)
 {
   SondeRecordOptions *self = data;
-  g_autofree char *before = self->counters != NULL ? g_strjoinv (",", self->counters) : NULL;
-  g_autofree char *all = before != NULL ? g_strconcat (before, ",", value, NULL) : g_strdup (value);
+  g_autofree char *before = NULL;
+  g_autofree char *all = NULL;
 
+  if (value[0] == '\0')
+    {
+      g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "Option %s needs a value",
+                   name);
+      return FALSE;
+    }
+  before = self->counters != NULL ? g_strjoinv (",", self->counters) : NULL;
+  all = before != NULL ? g_strconcat (before, ",", value, NULL) : g_strdup (value);
   g_strfreev (self->counters);
   self->counters = g_strsplit (all, ",", -1);
   return TRUE;
@@ -35,8 +43,8 @@ add_pid (const char *name, const char *value, gpointer data, GError **error)
 
   if (!g_ascii_string_to_unsigned (value, 10, 1, G_MAXINT32, &pid, NULL))
     {
-      g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "%s is not a process number",
-                   value);
+      g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+                   "Option %s needs a process number, not \"%s\"", name, value);
       return FALSE;
     }
   checked = (GPid) pid;
@@ -53,9 +61,10 @@ set_memory (const char *name, const char *value, gpointer data, GError **error)
   /* Whatever stands behind it is taken for its mode. */
   if (value != NULL && !g_str_equal (value, "all") && !g_str_equal (value, "sampled"))
     {
-      g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-                   "%s is no mode of --memory, which is all or sampled; put -- before the command",
-                   value);
+      g_set_error (
+          error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+          "\"%s\" is no mode of --memory, which is all or sampled; put -- before the command",
+          value);
       return FALSE;
     }
   g_free (self->memory);

@@ -16,6 +16,8 @@
 
 #define ESCAPE_MS   25 /* until an ESC is the key and not the beginning of another one */
 #define LEAVE_US    G_USEC_PER_SEC
+#define FLUSH_US    (G_USEC_PER_SEC / 20)
+#define N_FLUSHES   20
 #define CONTROL(c)  ((c) &0x1f)
 #define KEY_DELETED 0x7f
 
@@ -40,6 +42,7 @@ struct SondeTopTerminal
   struct sigaction old_stop, old_continue, old_resize;
   GThread *thread;
   int wake_fds[2];
+  int is_leaving; /* atomic: what else there is to do is left undone */
 
   GMutex lock; /* of what follows */
   GCond left;
@@ -255,7 +258,7 @@ take_keys (SondeTopTerminal *self)
   wint_t key;
   int result;
 
-  while ((result = get_wch (&key)) != ERR)
+  while (!g_atomic_int_get (&self->is_leaving) && (result = get_wch (&key)) != ERR)
     {
       guint translated = translate (result, key);
       gboolean is_key = result == KEY_CODE_YES; /* which ^Z is, for some terminals */
@@ -404,9 +407,9 @@ sonde_top_terminal_new (gboolean with_colours,
 
 /* Whether the thread has restored the terminal in time. */
 static gboolean
-wait_left (SondeTopTerminal *self)
+wait_left (SondeTopTerminal *self, gint64 patience_us)
 {
-  gint64 end_us = g_get_monotonic_time () + LEAVE_US;
+  gint64 end_us = g_get_monotonic_time () + patience_us;
   gboolean has_left;
 
   g_mutex_lock (&self->lock);
@@ -426,20 +429,39 @@ unwatch_signals (SondeTopTerminal *self)
   signal_fd = -1;
 }
 
+/* The thread may get on at any moment, and must not touch the terminal any more. */
+static void
+abandon (const SondeTopTerminal *self)
+{
+  sonde_autofd int null = open ("/dev/null", O_RDWR | O_CLOEXEC);
+
+  if (null >= 0)
+    dup2 (null, STDOUT_FILENO);
+  tcsetattr (STDIN_FILENO, TCSANOW, &self->saved);
+}
+
 void
 sonde_top_terminal_free (SondeTopTerminal *self)
 {
+  gboolean has_left;
+
   if (self == NULL)
     return;
   if (self->thread != NULL)
     {
+      g_atomic_int_set (&self->is_leaving, TRUE);
       wake (self->wake_fds[1], WAKE_LEAVE);
-      /* A terminal that takes nothing keeps the thread: what it waits for is thrown away. */
-      if (!wait_left (self))
-        tcflush (STDOUT_FILENO, TCOFLUSH);
-      if (!wait_left (self))
+      /* A terminal that takes nothing keeps the thread: what it waits for is thrown away, and so is
+       * what it writes next. */
+      has_left = wait_left (self, LEAVE_US);
+      for (guint i = 0; i < N_FLUSHES && !has_left; i++)
         {
-          tcsetattr (STDIN_FILENO, TCSANOW, &self->saved);
+          tcflush (STDOUT_FILENO, TCOFLUSH);
+          has_left = wait_left (self, FLUSH_US);
+        }
+      if (!has_left)
+        {
+          abandon (self);
           return; /* it still has everything; the process ends with it */
         }
       g_thread_join (self->thread);

@@ -111,6 +111,9 @@
 
 /* Bytes of a /proc/PID/maps that are looked at: 65,530 mappings (vm.max_map_count) of 256 bytes. */
 #define SONDE_LIMIT_MAPS_BYTES (16 * 1024 * 1024)
+/* Mounts of other namespaces, on which programs are, of which a session is told: with each come all
+ * those of its namespace, a text of some kilobytes. */
+#define SONDE_LIMIT_FOREIGN_MOUNTS 128
 /* Bytes of any other /proc text that sonded reads. */
 #define SONDE_LIMIT_PROC_TEXT_BYTES (1024 * 1024)
 

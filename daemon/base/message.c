@@ -160,9 +160,11 @@ check_process (const SondeMessageProcess *process, unsigned n_fds)
 static const char *
 check_document (const SondeMessageDocument *document)
 {
-  if (document->kind < SONDE_DOCUMENT_KALLSYMS || document->kind > SONDE_DOCUMENT_MOUNTS)
+  if (document->kind < SONDE_DOCUMENT_KALLSYMS || document->kind > SONDE_DOCUMENT_MOUNTINFO)
     return "unknown document";
-  return document->padding == 0 ? NULL : "padding is not zero";
+  if (document->kind == SONDE_DOCUMENT_MOUNTINFO ? document->pid <= 0 : document->pid != 0)
+    return "impossible process";
+  return NULL;
 }
 
 static const char *

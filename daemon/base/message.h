@@ -21,11 +21,11 @@
  * Conversation: worker → HELLO; control → SETUP, DOCUMENT*, COUNTERS*, RINGS; worker →
  * RINGS_MAPPED; control → SINK, EVENTS*, START, NOTE*, PROCESS*; then in any order worker →
  * PROCESS_REQUEST, FILE_REQUEST, COUNTERS_REQUEST, STATISTICS, SINK_CLOSED and control → PROCESS,
- * FILE, COUNTERS (of a process), EVENTS, SINK, PAUSE, RESUME, REPORT, NOTE, DOCUMENT (of mounts),
- * RINGS (of a processor that has come), answered by RINGS_MAPPED, and CONTROL, answered by CONTROLS
- * when its last copy at the other end is closed; control → STOP; worker → DRAINED, then (when all
- * sinks have taken everything or are closed) FINISHED. End of file from control
- * after START means the same as STOP. Worker → FAILED at any time. After its last word, FINISHED or
+ * FILE, COUNTERS (of a process), EVENTS, SINK, PAUSE, RESUME, REPORT, NOTE, DOCUMENT (of mounts, of
+ * mountinfo), RINGS (of a processor that has come), answered by RINGS_MAPPED, and CONTROL, answered
+ * by CONTROLS when its last copy at the other end is closed; control → STOP; worker → DRAINED, then
+ * (when all sinks have taken everything or are closed) FINISHED. End of file from control after
+ * START means the same as STOP. Worker → FAILED at any time. After its last word, FINISHED or
  * FAILED, a worker exits when control has sent LEAVE or is gone.
  *
  * REPORT asks the worker to tell its whole state again, for a sonded that adopts a running worker:
@@ -132,16 +132,17 @@ typedef struct
 
 typedef enum
 {
-  SONDE_DOCUMENT_KALLSYMS = 1, /* used, never embedded */
-  SONDE_DOCUMENT_CPUINFO = 2,  /* embedded as /proc/cpuinfo */
-  SONDE_DOCUMENT_MOUNTS = 3,   /* embedded as /proc/mounts */
+  SONDE_DOCUMENT_KALLSYMS = 1,  /* used, never embedded */
+  SONDE_DOCUMENT_CPUINFO = 2,   /* embedded as /proc/cpuinfo */
+  SONDE_DOCUMENT_MOUNTS = 3,    /* embedded as /proc/mounts */
+  SONDE_DOCUMENT_MOUNTINFO = 4, /* embedded as /proc/PID/mountinfo */
 } SondeDocumentKind;
 
 typedef struct
 {
   SondeMessageHeader header;
   uint32_t kind; /* SondeDocumentKind */
-  uint32_t padding;
+  int32_t pid;   /* of MOUNTINFO, else 0 */
 } SondeMessageDocument;
 
 typedef enum

@@ -253,6 +253,7 @@ on_tick (gpointer user_data)
 
   self->n_ticks++;
   sonde_inferiors_settle (sonde_stages_inferiors (self->stages));
+  sonde_recorder_settle_maps (recorder);
   sonde_stages_count (self->stages, self->state == STATE_RUNNING);
   if (self->n_ticks % TICKS_A_STATISTIC == 0)
     sonde_stages_read_lost (self->stages, FALSE);
@@ -311,9 +312,7 @@ handle_setup (SondePipeline *self, const SondeMessageHeader *message, int *fds, 
 static void
 handle_document (SondePipeline *self, const SondeMessageHeader *message, int *fds, unsigned n_fds)
 {
-  const SondeMessageDocument *document = (const void *) message;
-
-  sonde_stages_add_document (self->stages, document->kind, fds[0]);
+  sonde_stages_add_document (self->stages, (const void *) message, fds[0]);
 }
 
 static void

@@ -7,6 +7,7 @@
 
 #include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
+#include "daemon/capture/late-maps.h"
 #include "daemon/capture/ledger.h"
 
 #define SEVERITY_WARNING    (1 << 4) /* G_LOG_LEVEL_WARNING */
@@ -23,6 +24,7 @@ struct SondeRecorder
 
   SondeChunkPool *pool;
   SondeSpanWriter *writer;
+  SondeLateMaps *late_maps;
   GPtrArray *sinks;
   guint reap_source;
   guint stuck_source;
@@ -71,6 +73,7 @@ sonde_recorder_new (SondeStreamState *state,
   self->user_data = user_data;
   self->pool = sonde_chunk_pool_new ();
   self->writer = sonde_span_writer_new (self->pool, push_span, self);
+  self->late_maps = sonde_late_maps_new (sonde_stream_state_processes (state));
   self->sinks = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_sink_free);
   self->told_ns = now_ns ();
   self->stuck_source = g_timeout_add_seconds (STUCK_CHECK_SECONDS, on_stuck_check, self);
@@ -88,6 +91,7 @@ sonde_recorder_free (SondeRecorder *self)
     g_source_remove (self->reap_source);
   g_source_remove (self->stuck_source);
   g_ptr_array_unref (self->sinks);
+  sonde_late_maps_free (self->late_maps);
   sonde_span_writer_free (self->writer);
   sonde_chunk_pool_unref (self->pool);
   g_free (self);
@@ -221,6 +225,13 @@ sonde_recorder_list_sinks (const SondeRecorder *self, SondeMessageSinks *message
 
 /* --- frames --- */
 
+static void
+write_map (SondeRecorder *self, SondeProcess *process, const SondeMapping *mapping, gint64 time_ns)
+{
+  sonde_stream_state_write_map (sonde_process_pid (process), mapping, time_ns, self->writer);
+  sonde_late_maps_add (self->late_maps, process, mapping, now_ns ());
+}
+
 void
 sonde_recorder_process (SondeRecorder *self, SondeProcess *process, gint64 time_ns)
 {
@@ -232,9 +243,10 @@ sonde_recorder_process (SondeRecorder *self, SondeProcess *process, gint64 time_
 
   sonde_process_set_flag (process, SONDE_PROCESS_FLAG_WRITTEN, true);
   sonde_stream_state_write_process (self->state, process, time_ns, self->writer);
+  sonde_process_resolve_modules (sonde_stream_state_processes (self->state), process);
   mappings = sonde_process_mappings (process, &n_mappings);
   for (size_t i = 0; i < n_mappings; i++)
-    sonde_stream_state_write_map (sonde_process_pid (process), &mappings[i], time_ns, self->writer);
+    write_map (self, process, &mappings[i], time_ns);
 }
 
 void
@@ -244,7 +256,19 @@ sonde_recorder_map (SondeRecorder *self,
                     gint64 time_ns)
 {
   if (sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN))
-    sonde_stream_state_write_map (sonde_process_pid (process), mapping, time_ns, self->writer);
+    write_map (self, process, mapping, time_ns);
+}
+
+static void
+tell_map (SondeProcess *process, const SondeMapping *mapping, gpointer user_data)
+{
+  sonde_recorder_map (user_data, process, mapping, now_ns ());
+}
+
+void
+sonde_recorder_settle_maps (SondeRecorder *self)
+{
+  sonde_late_maps_tell (self->late_maps, now_ns (), tell_map, self);
 }
 
 void

@@ -43,6 +43,9 @@ void sonde_recorder_map (SondeRecorder *self,
                          SondeProcess *process,
                          const SondeMapping *mapping,
                          gint64 time_ns);
+/* Tells those again that were told without their build id, if it is known by now; about every
+ * 100 ms. */
+void sonde_recorder_settle_maps (SondeRecorder *self);
 /* The PROCESS frame again: a new name. */
 void sonde_recorder_rename (SondeRecorder *self, SondeProcess *process, gint64 time_ns);
 void sonde_recorder_fork (

@@ -13,6 +13,7 @@
 
 #define RECORDS_A_TURN    256
 #define LOST_READS_A_TURN 1024
+#define MAX_MOUNTINFO     (256u << 10) /* bytes; SONDE_LIMIT_FOREIGN_MOUNTS times */
 /* After exit. Still later samples are another process's, as the process table sees it, too. */
 #define EXPIRY_NS (2 * G_GINT64_CONSTANT (1000000000))
 
@@ -337,14 +338,14 @@ sonde_stages_free (SondeStages *self)
 }
 
 static GBytes *
-read_document (int fd)
+read_document (int fd, gsize max_bytes)
 {
   g_autoptr (GByteArray) content = g_byte_array_new ();
   guint8 piece[16384];
   gssize size_bytes;
 
   while (
-      content->len < SONDE_STREAM_STATE_MAX_DOCUMENT
+      content->len < max_bytes
       && ((size_bytes = read (fd, piece, sizeof piece)) > 0 || (size_bytes < 0 && errno == EINTR)))
     if (size_bytes > 0)
       g_byte_array_append (content, piece, (guint) size_bytes);
@@ -352,12 +353,31 @@ read_document (int fd)
   return g_byte_array_free_to_bytes (g_steal_pointer (&content));
 }
 
-void
-sonde_stages_add_document (SondeStages *self, SondeDocumentKind kind, int fd)
+static char *
+dup_document_path (const SondeMessageDocument *message)
 {
-  g_autoptr (GBytes) content = NULL;
+  switch ((SondeDocumentKind) message->kind)
+    {
+    case SONDE_DOCUMENT_CPUINFO:
+      return g_strdup ("/proc/cpuinfo");
+    case SONDE_DOCUMENT_MOUNTS:
+      return g_strdup ("/proc/mounts");
+    case SONDE_DOCUMENT_MOUNTINFO:
+      return g_strdup_printf ("/proc/%d/mountinfo", message->pid);
+    case SONDE_DOCUMENT_KALLSYMS:
+    default:
+      g_assert_not_reached (); /* sonde_message_check() */
+    }
+}
 
-  if (kind == SONDE_DOCUMENT_KALLSYMS)
+void
+sonde_stages_add_document (SondeStages *self, const SondeMessageDocument *message, int fd)
+{
+  gboolean is_mountinfo = message->kind == SONDE_DOCUMENT_MOUNTINFO;
+  g_autoptr (GBytes) content = NULL;
+  g_autofree char *path = NULL;
+
+  if (message->kind == SONDE_DOCUMENT_KALLSYMS)
     {
       /* Without it kernel code is one leaf. */
       if ((self->setup.flags & SONDE_SPEC_KERNEL_NAMES) && self->kallsyms == NULL
@@ -365,9 +385,9 @@ sonde_stages_add_document (SondeStages *self, SondeDocumentKind kind, int fd)
         self->kallsyms = NULL;
       return;
     }
-  content = read_document (fd);
-  sonde_recorder_document (
-      self->recorder, kind == SONDE_DOCUMENT_CPUINFO ? "/proc/cpuinfo" : "/proc/mounts", content);
+  content = read_document (fd, is_mountinfo ? MAX_MOUNTINFO : SONDE_STREAM_STATE_MAX_DOCUMENT);
+  path = dup_document_path (message);
+  sonde_recorder_document (self->recorder, path, content);
 }
 
 void
@@ -531,6 +551,7 @@ sonde_stages_end (SondeStages *self)
 {
   sonde_stages_read_lost (self, TRUE);
   sonde_inferiors_end (self->inferiors);
+  sonde_recorder_settle_maps (self->recorder);
   warn_of (self, self->n_incomplete,
            "samples were recorded before all files of their process were known");
   if (self->addresses != NULL)

@@ -31,7 +31,7 @@ void sonde_stages_free (SondeStages *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeStages, sonde_stages_free)
 
 /* @fd: stays the caller's; read to its end, which is bounded. */
-void sonde_stages_add_document (SondeStages *self, SondeDocumentKind kind, int fd);
+void sonde_stages_add_document (SondeStages *self, const SondeMessageDocument *message, int fd);
 /* @fd: (transfer full): -1 if the message has none */
 void sonde_stages_add_counters (SondeStages *self, const SondeMessageCounters *message, int fd);
 /* @ring: (transfer full) */

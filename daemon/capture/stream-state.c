@@ -119,6 +119,12 @@ sonde_stream_state_add_document (SondeStreamState *self, const char *path, GByte
   g_array_append_val (self->documents, document);
 }
 
+SondeProcessTable *
+sonde_stream_state_processes (SondeStreamState *self)
+{
+  return self->processes;
+}
+
 SondeCounterRegistry *
 sonde_stream_state_counters (SondeStreamState *self)
 {
@@ -149,6 +155,15 @@ sonde_stream_state_write_process (const SondeStreamState *self,
                             text != NULL ? text : sonde_process_comm (process));
 }
 
+/* NULL: it has none, or is not known yet. */
+static const char *
+find_build_id (const SondeMapping *mapping)
+{
+  const char *build_id = mapping->module != NULL ? sonde_module_build_id (mapping->module) : "";
+
+  return build_id[0] != '\0' ? build_id : NULL;
+}
+
 void
 sonde_stream_state_write_map (int32_t pid,
                               const SondeMapping *mapping,
@@ -167,7 +182,8 @@ sonde_stream_state_write_map (int32_t pid,
     path = whole = g_strndup (path, strlen (path) - strlen (" (deleted)"));
 
   sonde_writer_add_map (sonde_span_writer_state (out), &origin, mapping->start, mapping->end,
-                        mapping->vdso ? 0 : mapping->offset, mapping->file.inode, path, NULL);
+                        mapping->vdso ? 0 : mapping->offset, mapping->file.inode, path,
+                        find_build_id (mapping));
 }
 
 void
@@ -207,6 +223,8 @@ hold_process (SondeProcess *process, void *user_data)
 
   held.text = text != NULL ? g_ref_string_acquire (text)
                            : g_ref_string_new (sonde_process_comm (process));
+  if (mappings != NULL)
+    sonde_process_resolve_modules (self->state->processes, process);
   held.mappings = mappings != NULL ? sonde_mapping_list_ref (mappings) : NULL;
   g_array_append_val (self->processes, held);
 }

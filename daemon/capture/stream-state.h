@@ -40,10 +40,12 @@ void sonde_stream_state_write_process (const SondeStreamState *self,
                                        const SondeProcess *process,
                                        gint64 time_ns,
                                        SondeSpanWriter *out);
+/* With the build id of its file, if @mapping has its module. */
 void sonde_stream_state_write_map (int32_t pid,
                                    const SondeMapping *mapping,
                                    gint64 time_ns,
                                    SondeSpanWriter *out);
+SondeProcessTable *sonde_stream_state_processes (SondeStreamState *self);
 /* Those of the session but the ledger's; what is added is in snapshots from then on. */
 SondeCounterRegistry *sonde_stream_state_counters (SondeStreamState *self);
 /* One embedded file, for streams that have the state before it. */

@@ -27,6 +27,7 @@ struct SondeProcBroker
   gboolean allows_cmdlines;
   const SondeControlGroup *group; /* borrowed; of the scope `unit` */
   GHashTable *named;              /* pid → start ticks, in boxes; they and their children */
+  GHashTable *mounts;             /* what describe_mount() said of those that were told */
   GArray *gids;                   /* gid_t: of proven targets */
   guint64 permitted;              /* capabilities of proven targets */
 };
@@ -50,6 +51,7 @@ sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw)
   self->allows_named = scope == SONDE_SCOPE_PIDS;
   self->allows_cmdlines = owner_uid == 0 || is_raw;
   self->named = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  self->mounts = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->gids = g_array_new (FALSE, FALSE, sizeof (gid_t));
   return self;
 }
@@ -60,6 +62,7 @@ sonde_proc_broker_free (SondeProcBroker *self)
   if (self == NULL)
     return;
   g_hash_table_unref (self->named);
+  g_hash_table_unref (self->mounts);
   g_array_unref (self->gids);
   g_free (self);
 }
@@ -497,4 +500,53 @@ sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid)
   process_fd = process.fd;
   fd = openat (process_fd, "mounts", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   return fd < 0 ? -errno : fd;
+}
+
+/* The namespace and the mount, since a container is mounted together bit by bit. Asks no file
+ * system, which could wait. Returns: NULL if the namespace is ours, or cannot be told */
+static char *
+describe_mount (const Process *process, int file_fd)
+{
+  const int flags = AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT;
+  struct statx of_process;
+  struct statx ours;
+  struct statx file;
+
+  if (statx (process->fd, "ns/mnt", flags, STATX_INO, &of_process) < 0
+      || statx (AT_FDCWD, "/proc/self/ns/mnt", flags, STATX_INO, &ours) < 0
+      || of_process.stx_ino == ours.stx_ino)
+    return NULL;
+  if ((file_fd >= 0 ? statx (file_fd, "", flags | AT_EMPTY_PATH, STATX_MNT_ID, &file)
+                    : statx (process->fd, "root", flags, STATX_MNT_ID, &file))
+      < 0)
+    return NULL;
+  return g_strdup_printf ("%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT, (guint64) of_process.stx_ino,
+                          (guint64) file.stx_mnt_id);
+}
+
+int
+sonde_proc_broker_open_mountinfo (SondeProcBroker *self, pid_t pid, int file_fd)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  Process process = { .fd = -1 };
+  sonde_autofd int process_fd = -1;
+  g_autofree char *mount = NULL;
+  int result = open_process (self, pid, &process);
+  int fd;
+
+  if (result < 0)
+    return result;
+  process_fd = process.fd;
+  mount = describe_mount (&process, file_fd);
+  if (mount == NULL)
+    return -ENOENT;
+  if (g_hash_table_contains (self->mounts, mount))
+    return -EEXIST;
+  if (g_hash_table_size (self->mounts) >= SONDE_LIMIT_FOREIGN_MOUNTS)
+    return -ENOSPC;
+  fd = openat (process_fd, "mountinfo", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0)
+    return -errno;
+  g_hash_table_add (self->mounts, g_steal_pointer (&mount));
+  return fd;
 }

@@ -64,3 +64,9 @@ int sonde_proc_broker_open_stat (SondeProcBroker *self, const SondeTarget *targe
 
 /* The mounts as that target sees them. Returns: a descriptor or a negative errno */
 int sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid);
+
+/* The mounts of a process that lives in another mount namespace, if @file_fd, a file that it has
+ * mapped (-1: its root), is on one that this session was not told of.
+ * Returns: a descriptor or a negative errno: -ENOENT it sees what sonded sees, -EEXIST that mount
+ * was told, -ENOSPC so were SONDE_LIMIT_FOREIGN_MOUNTS others */
+int sonde_proc_broker_open_mountinfo (SondeProcBroker *self, pid_t pid, int file_fd);

@@ -5,7 +5,7 @@
 #include "daemon/base/error.h"
 #include "daemon/control/cpu-follower.h"
 #include "daemon/control/group-watch.h"
-#include "daemon/control/proc-broker.h"
+#include "daemon/control/proc-answer.h"
 #include "daemon/control/target-set.h"
 #include "daemon/control/unit-events.h"
 #include "daemon/control/unit.h"
@@ -382,18 +382,6 @@ sonde_session_scope_open (SondeSessionScope *self, SondeWorker *worker, GError *
   return TRUE;
 }
 
-static gboolean
-send_process (
-    SondeSessionScope *self, guint64 request_id, pid_t pid, SondeWorker *worker, GError **error)
-{
-  SondeMessageProcess message;
-  int fds[2];
-  unsigned n_fds = sonde_proc_broker_open_process (self->broker, request_id, pid, &message, fds);
-
-  message.header.type = SONDE_MESSAGE_PROCESS;
-  return sonde_worker_send (worker, &message, sizeof message, fds, n_fds, error);
-}
-
 /* A session of one's own processes sees the mounts that they see; nothing is lost without. */
 static gboolean
 send_mounts (SondeSessionScope *self, pid_t pid, SondeWorker *worker, GError **error)
@@ -442,7 +430,8 @@ take_targets (SondeSessionScope *self, GPtrArray *targets, SondeWorker *worker, 
       sonde_target_set_take (self->targets, target);
       if (!send_mounts (self, pid, worker, error)
           || !send_counters (self, target, !self->options->start_on_exec, worker, error)
-          || (!self->options->start_on_exec && !send_process (self, 0, pid, worker, error)))
+          || (!self->options->start_on_exec
+              && !sonde_proc_answer_process (self->broker, 0, pid, worker, error)))
         return FALSE;
     }
   return TRUE;
@@ -487,7 +476,7 @@ sonde_session_scope_answer_process (SondeSessionScope *self,
                                     SondeWorker *worker,
                                     GError **error)
 {
-  return send_process (self, request->request_id, request->pid, worker, error);
+  return sonde_proc_answer_process (self->broker, request->request_id, request->pid, worker, error);
 }
 
 gboolean
@@ -496,12 +485,7 @@ sonde_session_scope_answer_file (SondeSessionScope *self,
                                  SondeWorker *worker,
                                  GError **error)
 {
-  SondeMessageFile message
-      = { .header.type = SONDE_MESSAGE_FILE, .request_id = request->request_id };
-  int fd = sonde_proc_broker_open_file (self->broker, request);
-
-  message.status = fd < 0 ? -fd : 0;
-  return sonde_worker_send (worker, &message, sizeof message, &fd, fd < 0 ? 0 : 1, error);
+  return sonde_proc_answer_file (self->broker, request, worker, error);
 }
 
 gboolean

@@ -217,8 +217,36 @@ def test_attach_nothing(sondectl):
         check_status(sondectl.run(0, *arguments), 1)
 
 
+def test_top(sondectl):
+    """Of a session of somebody else's, as often as was asked for, and to its end."""
+    service = sondectl.service
+    answer = service.busctl('call', 'org.sonde.Profiler1', '/org/sonde/Profiler1',
+                            'org.sonde.Profiler1.Manager', 'StartSession', 'a{sv}', '1', 'system', 'b', 'true')
+    path = re.search(r'"(.*)"', answer)[1]
+    result = sondectl.run(0, 'top', '--count', '2', '--interval', '0.5', path)
+    check_status(result, 0)
+    check(len(re.findall(r'^whole machine, .*, last ', result.stdout, re.M)) == 2 and '%' in result.stdout, result.stdout)
+    looks = os.path.join(service.folder, 'looks')
+    top = service.start(0, 'sh', '-c', f'exec {sondectl.program} top --interval 0.2 {path} >{looks}')
+    wait_for(lambda: os.path.exists(looks) and os.path.getsize(looks), 'the first look')
+    check_status(sondectl.run(0, 'stop', path), 0)
+    check(top.wait(timeout=DEADLINE_S) == 0, 'the end of the session was a failure')
+
+
+def test_top_nothing(sondectl):
+    result = sondectl.run(0, 'top', '--count', '1', '4711')
+    check_status(result, 125)
+    check('sondectl list' in result.stderr, result.stderr)
+    for arguments, what in ((['1', '--count', '1'], 'before SESSION'), (['-a', '1'], 'SESSION'), (['-a', '-p', '1'], 'exactly one'),
+                            (['--by', 'line'], '--by'), (['--tree', '--bottom-up'], 'only one'), (['--window', '0'], '--window'),
+                            (['--interval', 'nan'], '--interval'), (['--count=-1'], '--count')):
+        result = sondectl.run(0, 'top', *arguments)
+        check_status(result, 125)
+        check(what in result.stderr, f'{arguments}: {result.stderr}')
+
+
 def main():
-    service = Service(13)
+    service = Service(15)
     sondectl = Sondectl(service)
     with service.case('a user records a command of his'):
         test_command(sondectl)
@@ -245,6 +273,10 @@ def main():
         test_attach_nothing(sondectl)
     with service.case('attach copies a live capture, and one that is over'):
         test_attach(sondectl)
+    with service.case('top needs something to look at'):
+        test_top_nothing(sondectl)
+    with service.case('top looks at a session to its end'):
+        test_top(sondectl)
     with service.case('a kernel function has a name only for those who may ask for it'):
         test_refusals(sondectl, ['--kernel', '--', '/bin/true'], 'org.sonde.profiler1.profile-own-kernel')
     service.finish()

@@ -117,6 +117,7 @@ show (SondeCaptureFile *file)
   g_autoptr (SondeSampleLog) log = sonde_sample_log_new ();
   g_autoptr (SondeLedgerCheck) ledger = sonde_ledger_check_new ();
   g_autoptr (SondeReport) report = sonde_report_new (NULL);
+  g_autoptr (SondeFrameText) frame_text = sonde_frame_text_new ();
   g_autoptr (GString) text = g_string_new (NULL);
   g_autoptr (GError) error = NULL;
   const SondeFrame *frame;
@@ -124,7 +125,7 @@ show (SondeCaptureFile *file)
   sonde_frame_text_append_header (text, sonde_capture_file_header (file));
   while (sonde_capture_file_next (file, &frame, &error))
     {
-      sonde_frame_text_append (text, frame);
+      sonde_frame_text_append (frame_text, text, frame);
       sonde_ledger_check_add_frame (ledger, frame);
       sonde_report_add_frame (report, frame);
       sonde_sample_log_add_frame (log, frame);

@@ -138,7 +138,8 @@ def bad():
         'events-padding': (0, events(EVENTS, [event()], padding=1)), 'events-kind': (0, events(EVENTS, [event(3)])),
         'events-cpu': (0, events(EVENTS, [event(cpu=-1)])), 'events-tid': (0, events(EVENTS, [event(tid=-2)])),
         'events-flags': (0, events(EVENTS, [event(flags=4)])),
-        'document-kind': (0, document(4)), 'document-padding': (0, document(1, padding=1)),
+        'document-kind': (0, document(5)), 'document-padding': (0, document(1, padding=1)),
+        'document-mountinfo': (0, document(4, padding=42)), 'document-mountinfo-of-none': (0, document(4)),
         'sink-id': (0, sink(0)), 'sink-kind': (0, sink(kind=3)), 'sink-limit': (0, sink(limit=1)),
         'sink-no-limit': (0, sink(kind=2)), 'sink-frames': (0, sink(frames=32)), 'sink-n-pids': (0, sink(n_pids=65)),
         'sink-pid': (0, sink(pids=[-1])), 'sink-pid-behind': (0, sink(pids=[1], n_pids=0)),
@@ -222,6 +223,7 @@ def programs(*steps, memory=0):
 def session(begin, sample_records, side_records, middle, modules):
     return b''.join([
         begin, document(1, KALLSYMS), document(2, b'processor: 0\n'), document(3, b'/dev/a / ext4 rw 0 0\n'),
+        document(4, b'1 0 8:1 / / rw - ext4 /dev/sda1 rw\n', 7),
         events(RINGS, [event(), event(2)], FD_RING, [sample_records, side_records]), sink(),
         events(EVENTS, [event(), event(2, flags=1)]), packet(START), packet(NOTE, b'A sentence'),
         process(maps=MAPS_TEXT, cmdline=b'x\0--fast\0'), *middle, wait(),

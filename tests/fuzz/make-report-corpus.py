@@ -20,8 +20,8 @@ def process(pid, text):
     return frames.frame(4, text + b'\0', pid=pid)
 
 
-def mapping(pid, start, end, path, inode=5):
-    return frames.frame(3, struct.pack('<4Q', start, end, 0, inode) + path + b'\0', pid=pid)
+def mapping(pid, start, end, path, inode=5, offset=0):
+    return frames.frame(3, struct.pack('<4Q', start, end, offset, inode) + path + b'\0', pid=pid)
 
 
 def sample(pid, addresses, time=2000):
@@ -85,6 +85,8 @@ def capture(parts, n_samples=0, **changes):
 def captures():
     table = symbols([(0x401000, 0x4010ff, 42, 0, 5), (0x402000, 0x4020ff, 42, 9, 0)], b'main\0bin\0_Z3addv\0')
     hostile = b'\x1b[2J\xff\xfe\n\xe2\x80\xae"\\'
+    mounts = (b'1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:1 /home/x /app rw shared:1 - ext4 /dev/sda1 rw\n'
+              b'3 1 0:50 / /bin rw,relatime - overlay overlay rw,lowerdir=/a\\134:b:/c\\040d:,upperdir=/e,workdir=/f,lowerdir+=/g\n')
     setting = [process(42, b'x --fast'), mapping(42, 0x400000, 0x403000, b'/bin/x'),
                jit([(JIT + 1, b'[kernel]'), (JIT + 2, b'[stack truncated]')])]
     usual = [*setting, sample(42, [JIT + 1, USER, 0x401010, 0x402010]), sample(42, [USER, 0x401010, 0x900000, JIT + 2], 3000)]
@@ -122,6 +124,14 @@ def captures():
         'symbols-twice': capture(usual + [chunks(table), chunks(table)], 2),
         'symbols-short': capture(usual + [chunks(b'abc')], 2),
         'symbols-around': capture(usual + [chunks(symbols([(2, 1, 42, 0, 0)], b'main\0'))], 2),
+        'build-ids': capture([process(42, b'x'), mapping(42, 0x400000, 0x403000, b'/bin/x'), mapping(42, 0x400000, 0x403000, b'/bin/x\0@ab01'),
+                              sample(42, [0x401000]), mapping(42, 0x400000, 0x403000, b'/bin/x\0@ab02'), sample(42, [0x401000]),
+                              mapping(42, 0x400000, 0x403000, b'/bin/y\0@../../x'), sample(42, [0x401000])], 3),
+        'mountinfo': capture([chunks(mounts, b'/proc/42/mountinfo', 40), *setting, sample(42, [0x401000]),
+                              process(43, b'y'), mapping(43, 0x400000, 0x403000, b'/app/y'), sample(43, [0x401000])], 2),
+        'mountinfo-broken': capture([chunks(mounts[:-30] + b'\\777 \\ \xff - - -\n - \n\0x', b'/proc/42/mountinfo'),
+                                     chunks(b'', b'/proc/42/mountinfo'), chunks(mounts, b'/proc/0/mountinfo'),
+                                     chunks(mounts, b'/proc/42/mountinfo', last=False), *setting, sample(42, [0x401000])], 1),
         'own-file': capture([process(42, b'x'), mapping(42, 0x400000, 0x403000, b'/proc/self/fd/0', 1), sample(42, [0x401000])], 1),
     }
     seeds |= {f'frame-{name}': frames.header() + data for name, data in zip(frames.NAMES, frames.good())}

@@ -61,9 +61,13 @@ class Screen:
         self.read()
         return self.process.returncode
 
+    def has_modes(self):
+        """Whether the terminal's modes are what they were."""
+        return termios.tcgetattr(self.other_end) == self.modes
+
     def is_restored(self):
-        """Whether the terminal's modes are what they were, and its cursor is to be seen."""
-        return termios.tcgetattr(self.other_end) == self.modes and not self.screen.cursor.hidden
+        """The same, and its cursor is to be seen."""
+        return self.has_modes() and not self.screen.cursor.hidden
 
     def close(self):
         if self.process.poll() is None:

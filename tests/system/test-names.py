@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Names and lines of real programs, against binutils: test-names.py BUILD SOURCE"""
+"""Names and lines of real programs, against binutils: test-names.py BUILD SOURCE [SYSPROF-NAMES]"""
 
 import bisect
 import json
@@ -131,7 +131,7 @@ def test_chroot(system):
     before = read_rows(system.sondectl('report', '--json', '--flat', '-l', '0', recorded))
     sondectl = system.program('client/sondectl')
     for library in [sondectl] + re.findall(r'(/\S+) \(0x', system.run('ldd', sondectl)):
-        place = root + library
+        place = root + library  # its own library is found from where it is
         os.makedirs(os.path.dirname(place), exist_ok=True)
         shutil.copy(library, place)
     shutil.copy(recorded, root + '/x.syscap')
@@ -140,6 +140,18 @@ def test_chroot(system):
     system.note(f'{len(after)} functions')
     check(after == before, f'only here: {set(before) - set(after)}, only there: {set(after) - set(before)}')
     check(sum(row[2] for row in after if not re.search(r'\+?0x[0-9a-f]+$', row[0])) > 500, after)
+
+
+def test_sysprof(system):
+    """Names that it finds are ours, and there are no fewer."""
+    capture, _ = system.record('sysprof.syscap', '--', system.program('tests/system/burn'), '1')
+    output = system.run(sys.argv[3], system.path('sysprof.syscap'))
+    theirs = {(int(pid), int(address, 16)): name for pid, address, name in (line.split(' ', 2) for line in output.splitlines())}
+    unlike = {place: (name, capture.name(*place)) for place, name in theirs.items() if name != (capture.name(*place) or '')}
+    n_named = sum(bool(name) for name in theirs.values())
+    system.note(f'{len(theirs)} addresses, {n_named} of them named by libsysprof, {len(unlike)} unlike')
+    check(not unlike, f'{unlike}')
+    check({'main'} <= set(theirs.values()) and n_named > len(theirs) * 0.9, f'{theirs}')
 
 
 def parse_lines(text):
@@ -202,7 +214,7 @@ def write_source(system):
 
 
 def main():
-    system = System(6)
+    system = System(7)
     programs = {
         'a C++ program, clang': lambda: (False, 'clang++', '-O2', '-c', '-o', '/dev/null', write_source(system)),
         'Python': lambda: (False, '/usr/bin/python3', '-c', 'import json\nfor i in range(6000): json.loads(json.dumps(list(range(500)), indent=1))'),
@@ -223,6 +235,11 @@ def main():
             test_node(system)
     with system.case('a capture with its names opens where nothing else is'):
         test_chroot(system)
+    if len(sys.argv) < 4:
+        system.skip("Debian's sysprof reads the names, too", 'sysprof is not there: tools/test.sh gets it')
+    else:
+        with system.case("Debian's sysprof reads the names, too"):
+            test_sysprof(system)
     with system.case('inlined functions and lines are those of addr2line'):
         test_lines(system)
     system.finish()

@@ -6,12 +6,23 @@ import contextlib
 import os
 import re
 import signal
+import time
 
 from screen import Screen
 from system import System, find_descendant
 from tap import check
 
-KEY_DOWN, KEY_RIGHT, KEY_ENTER, KEY_ESCAPE, CONTROL_Z = '\x1b[B', '\x1b[C', '\r', '\x1b', '\x1a'
+KEY_DOWN, KEY_RIGHT, KEY_ENTER, KEY_ESCAPE = '\x1b[B', '\x1b[C', '\r', '\x1b'
+CONTROL_L, CONTROL_Z = '\x0c', '\x1a'
+WRITE = {'x86_64': 1, 'aarch64': 64}  # numbers of the system call
+DEADLINE_S = 60
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        check(time.monotonic() < deadline, f'no sign of {what}')
+        time.sleep(0.05)
 
 
 class Top:
@@ -146,6 +157,34 @@ def test_stop(top):
             check(not screen.is_restored(), 'keys would be echoed')
 
 
+def read_task(pid, task, name):
+    with open(f'/proc/{pid}/task/{task}/{name}', encoding='utf-8') as file:
+        return file.read()
+
+
+def count_turns(pid):
+    return int(re.search(r'^voluntary_ctxt_switches:\s*(\d+)', read_task(pid, pid, 'status'), re.M)[1])
+
+
+def test_slow(top):
+    """Nobody takes what is drawn: that thread waits in write(), and the one that reads frames goes on."""
+    with top.on_screen(n_lines=50, n_columns=200) as screen:
+        pid = screen.process.pid
+        drawer, = (task for task in os.listdir(f'/proc/{pid}/task') if read_task(pid, task, 'comm') == 'terminal\n')
+
+        def is_stuck():
+            return read_task(pid, drawer, 'syscall').startswith(f'{WRITE[os.uname().machine]} 0x1 ')
+
+        screen.type(CONTROL_L * 1000)
+        wait_for(is_stuck, 'a terminal that is full')
+        turns = count_turns(pid)
+        wait_for(lambda: count_turns(pid) > turns + 50, 'another look')
+        check(is_stuck(), 'the terminal took something')
+        screen.process.terminate()
+        check(screen.wait_for_exit() == 0, screen.process.returncode)
+        check(screen.has_modes(), 'the terminal is not restored')
+
+
 def test_death(top):
     with top.on_screen() as screen:
         worker = find_descendant(screen.process.pid, 'sonde-capture')
@@ -176,7 +215,7 @@ def test_text(system, top):
 
 
 def main():
-    system = System(10)
+    system = System(11)
     top = Top(system)
     cases = {'samples appear on a terminal, heaviest first': lambda: system.measure(test_samples, top),
              'a filter narrows what is seen': lambda: test_filter(top),
@@ -186,6 +225,7 @@ def main():
              'leaving restores the terminal and ends the command': lambda: test_quit(top),
              'signals restore it, too': lambda: test_signals(top),
              'it can be stopped and goes on': lambda: test_stop(top),
+             'a terminal that takes nothing holds up nobody': lambda: test_slow(top),
              'a session that ends says so': lambda: test_death(top),
              'without a terminal it is text': lambda: system.measure(test_text, top)}
     for name, test in cases.items():

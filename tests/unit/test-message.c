@@ -72,6 +72,24 @@ good_sink (SondeSinkKind kind)
 }
 
 static void
+refuses_documents_that_cannot_be (void)
+{
+  SondeMessageDocument document
+      = { .header = { SONDE_MESSAGE_DOCUMENT, sizeof document }, .kind = SONDE_DOCUMENT_MOUNTINFO };
+  const char *why = NULL;
+
+  assert_refused (&document, sizeof document, 1, FALSE, "impossible process");
+  document.pid = -1;
+  assert_refused (&document, sizeof document, 1, FALSE, "impossible process");
+  document.pid = 7;
+  g_assert_cmpint (sonde_message_check (&document, sizeof document, 1, FALSE, &why), ==, 0);
+  document.kind = SONDE_DOCUMENT_MOUNTS;
+  assert_refused (&document, sizeof document, 1, FALSE, "impossible process");
+  document.kind = SONDE_DOCUMENT_MOUNTINFO + 1;
+  assert_refused (&document, sizeof document, 1, FALSE, "unknown document");
+}
+
+static void
 refuses_sinks_that_cannot_be (void)
 {
   SondeMessageSink sink;
@@ -297,6 +315,7 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/message/refuses-documents-that-cannot-be", refuses_documents_that_cannot_be);
   g_test_add_func ("/message/refuses-sinks-that-cannot-be", refuses_sinks_that_cannot_be);
   g_test_add_func ("/message/accepts-setup", accepts_setup);
   g_test_add_func ("/message/refuses-every-truncation", refuses_every_truncation);

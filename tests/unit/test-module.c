@@ -75,6 +75,62 @@ test_refuses_segments (Fixture *f, gconstpointer data)
   g_assert_cmpint (error, ==, -EBADMSG);
 }
 
+/* A note of a file's own making behind the program headers, where the fake has room for it. */
+#define NOTE_OFFSET 0x200
+
+typedef struct
+{
+  Elf64_Nhdr header;
+  char name[4];
+  guint8 id[SONDE_ELF_MAX_BUILD_ID + 4];
+} Note;
+
+static void
+assert_build_id (Fixture *f, const Note *note, gsize size, const char *expected)
+{
+  g_autoptr (GByteArray) file = fake_elf_build (f->cfi, &(FakeElf){ 0 });
+  Elf64_Phdr *segments = (gpointer) (file->data + sizeof (Elf64_Ehdr));
+  static guint32 n_files;
+  SondeModule *module;
+  int error;
+
+  memcpy (file->data + NOTE_OFFSET, note, MIN (size, sizeof *note));
+  segments[1] = (Elf64_Phdr){ .p_type = PT_NOTE, .p_offset = NOTE_OFFSET, .p_filesz = size };
+  n_files++; /* files that differ have an identity each */
+  g_byte_array_append (file, (const guint8 *) &n_files, sizeof n_files);
+  module = load_bytes (f, file->data, file->len, &error);
+  g_assert_cmpint (error, ==, 0);
+  g_assert_cmpstr (sonde_module_build_id (module), ==, expected);
+}
+
+static void
+test_build_id (Fixture *f, gconstpointer data)
+{
+  const gsize fixed = offsetof (Note, id);
+  const Note good = { { 4, 3, NT_GNU_BUILD_ID }, "GNU", { 0xab, 0x01, 0xff } };
+  Note first = { { 4, 4, NT_GNU_ABI_TAG }, "GNU", { 9, 9, 9, 9 } };
+  Note note;
+
+  assert_build_id (f, &good, fixed + 3, "ab01ff"); /* without the padding, too */
+  memcpy (first.id + 4, &good, fixed + 3);
+  assert_build_id (f, &first, 2 * fixed + 4 + 3, "ab01ff");
+#define IGNORES(member, value, size)                                                               \
+  note = good;                                                                                     \
+  note.member = value;                                                                             \
+  assert_build_id (f, &note, size, "")
+  IGNORES (header.n_type, NT_GNU_ABI_TAG, fixed + 4);
+  IGNORES (header.n_namesz, UINT32_MAX, fixed + 4);
+  IGNORES (header.n_descsz, UINT32_MAX, fixed + 4);
+  IGNORES (header.n_descsz, SONDE_ELF_MAX_BUILD_ID + 1, sizeof note);
+  IGNORES (header.n_descsz, 5, fixed + 4);
+  IGNORES (name[0], 'g', fixed + 4);
+  assert_build_id (f, &good, 0, "");
+  assert_build_id (f, &good, sizeof good.header - 1, "");
+  assert_build_id (f, &good, fixed, "");
+  assert_build_id (f, &good, G_MAXUINT32, ""); /* behind the end of the file */
+#undef IGNORES
+}
+
 static void
 test_finds_functions (Fixture *f, gconstpointer data)
 {
@@ -528,6 +584,7 @@ main (int argc, char **argv)
   ADD ("survives-mutations", test_mutated_files);
   ADD ("hides-unsafe-instructions-from-libdw", test_hides_unsafe_instructions);
   ADD ("hides-a-file-with-nothing-else-from-libdw", test_hides_a_file_with_nothing_else);
+  ADD ("reads-the-build-id", test_build_id);
   ADD ("finds-functions-by-section-and-by-segment", test_finds_functions);
   ADD ("reads-32-bit-files", test_32_bit);
   ADD ("reads-debug-frame", test_debug_frame);

@@ -6,6 +6,7 @@
 #include "daemon/base/fd.h"
 #include "daemon/capture/kernel-names.h"
 #include "daemon/capture/sampler.h"
+#include "tests/lib/fake-elf.h"
 #include "tests/lib/recorder-fixture.h"
 #include "tests/lib/stream-summary.h"
 
@@ -247,6 +248,99 @@ writes_a_process_once_with_all_its_mappings (Fixture *fixture, gconstpointer dat
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_MAP], ==, 40);
 }
 
+/* The file of the first mapping of add_process(), whose build id is "ab01". */
+static void
+load_module (Fixture *fixture)
+{
+  static const struct
+  {
+    Elf64_Nhdr header;
+    char name[4];
+    guint8 id[4];
+  } note = { { 4, 2, NT_GNU_BUILD_ID }, "GNU", { 0xab, 0x01 } };
+  const SondeFileId id = { .inode = 1, .dev_major = 8 };
+  g_autoptr (GByteArray) cfi = g_byte_array_new ();
+  g_autoptr (GByteArray) file = fake_elf_build (cfi, &(FakeElf){ 0 });
+  Elf64_Phdr *segments = (gpointer) (file->data + sizeof (Elf64_Ehdr));
+
+  memcpy (file->data + 0x200, &note, sizeof note);
+  segments[1] = (Elf64_Phdr){ .p_type = PT_NOTE, .p_offset = 0x200, .p_filesz = sizeof note };
+  g_assert_cmpint (
+      sonde_module_store_load (fixture->base.modules, &id, fake_elf_open (file->data, file->len)),
+      ==, 0);
+}
+
+static guint
+count_in (const GByteArray *stream, const char *text)
+{
+  guint n = 0;
+
+  for (guint i = 0; i + strlen (text) <= stream->len; i++)
+    n += memcmp (stream->data + i, text, strlen (text)) == 0;
+  return n;
+}
+
+static guint
+count_told (Fixture *fixture)
+{
+  sonde_recorder_settle_maps (fixture->base.recorder);
+  sonde_recorder_flush (fixture->base.recorder);
+  while (g_main_context_iteration (NULL, FALSE))
+    ;
+  stream_receive (fixture->reader, fixture->stream);
+  return count_in (fixture->stream, "@ab01");
+}
+
+static void
+tells_a_mapping_again_when_its_file_is_known (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+  SondeProcess *process = add_process (fixture, 2);
+
+  sonde_recorder_process (fixture->base.recorder, process, 5000);
+  g_assert_cmpuint (count_told (fixture), ==, 0);
+  load_module (fixture);
+  g_assert_cmpuint (count_told (fixture), ==, 1);
+  g_assert_cmpuint (count_told (fixture), ==, 1); /* once is enough */
+  summary = finish (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_MAP], ==, 3);
+}
+
+static void
+tells_the_build_id_at_once_if_it_is_known (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+  SondeProcess *process = add_process (fixture, 2);
+
+  load_module (fixture);
+  sonde_recorder_process (fixture->base.recorder, process, 5000);
+  g_assert_cmpuint (count_told (fixture), ==, 1);
+  /* Who comes later is told the same. */
+  sonde_clear_fd (&fixture->reader);
+  sonde_recorder_free (fixture->base.recorder);
+  g_byte_array_set_size (fixture->stream, 0);
+  fixture->base.recorder = sonde_recorder_new (fixture->base.state, fixture->base.names,
+                                               &fixture->base.tally, sink_closed, fixture);
+  fixture->reader = add_sink (fixture);
+  g_assert_cmpuint (count_told (fixture), ==, 1);
+  summary = finish (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_MAP], ==, 2);
+}
+
+static void
+gives_up_what_is_gone (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+  SondeProcess *process = add_process (fixture, 2);
+
+  sonde_recorder_process (fixture->base.recorder, process, 5000);
+  sonde_process_table_exec (fixture->base.processes, PID, "other", 6000);
+  load_module (fixture);
+  g_assert_cmpuint (count_told (fixture), ==, 0);
+  summary = finish (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_MAP], ==, 2);
+}
+
 static void
 leaves_mappings_of_unwritten_processes_for_later (Fixture *fixture, gconstpointer data)
 {
@@ -372,6 +466,10 @@ main (int argc, char **argv)
   ADD ("bounds-the-names", bounds_the_names);
   ADD ("bounds-the-bytes-of-names", bounds_the_bytes_of_names);
   ADD ("writes-a-process-once-with-all-its-mappings", writes_a_process_once_with_all_its_mappings);
+  ADD ("tells-a-mapping-again-when-its-file-is-known",
+       tells_a_mapping_again_when_its_file_is_known);
+  ADD ("tells-the-build-id-at-once-if-it-is-known", tells_the_build_id_at_once_if_it_is_known);
+  ADD ("gives-up-what-is-gone", gives_up_what_is_gone);
   ADD ("leaves-mappings-of-unwritten-processes-for-later",
        leaves_mappings_of_unwritten_processes_for_later);
   ADD ("gives-a-late-reader-the-whole-state", gives_a_late_reader_the_whole_state);

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The files that a capture carries and that names come from. */
+#include "client/model/embedded-files.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct SondeEmbeddedFiles
+{
+  GByteArray *symbol_bytes; /* of an unfinished "__symbols__" */
+  SondeEmbeddedSymbols *symbols;
+  GHashTable *unfinished; /* pid → GByteArray of its mountinfo */
+  GHashTable *mountinfos; /* pid → text */
+};
+
+static void
+free_bytes (gpointer data)
+{
+  g_byte_array_unref (data);
+}
+
+SondeEmbeddedFiles *
+sonde_embedded_files_new (void)
+{
+  SondeEmbeddedFiles *self = g_new0 (SondeEmbeddedFiles, 1);
+
+  self->unfinished = g_hash_table_new_full (NULL, NULL, NULL, free_bytes);
+  self->mountinfos = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  return self;
+}
+
+void
+sonde_embedded_files_free (SondeEmbeddedFiles *self)
+{
+  if (self == NULL)
+    return;
+  g_clear_pointer (&self->symbol_bytes, g_byte_array_unref);
+  sonde_embedded_symbols_free (self->symbols);
+  g_hash_table_unref (self->unfinished);
+  g_hash_table_unref (self->mountinfos);
+  g_free (self);
+}
+
+static void
+add_symbols (SondeEmbeddedFiles *self, const SondeFrameFileChunk *frame)
+{
+  if (self->symbol_bytes == NULL)
+    self->symbol_bytes = g_byte_array_new ();
+  if (self->symbol_bytes->len + frame->data_len > SONDE_EMBEDDED_SYMBOLS_MAX_BYTES)
+    return;
+  g_byte_array_append (self->symbol_bytes, frame->data, frame->data_len);
+  if (frame->is_last & 1)
+    {
+      sonde_embedded_symbols_free (self->symbols);
+      self->symbols = sonde_embedded_symbols_new (g_steal_pointer (&self->symbol_bytes));
+    }
+}
+
+static gboolean
+is_mountinfo (const SondeFrameFileChunk *frame, gint32 *pid)
+{
+  char path[64];
+  char expected[64];
+
+  if (memccpy (path, frame->path, '\0', MIN (sizeof path, sizeof frame->path)) == NULL
+      || sscanf (path, "/proc/%9d/", pid) != 1 || *pid <= 0)
+    return FALSE;
+  g_snprintf (expected, sizeof expected, "/proc/%d/mountinfo", *pid);
+  return g_str_equal (path, expected);
+}
+
+static void
+add_mountinfo (SondeEmbeddedFiles *self, gint32 pid, const SondeFrameFileChunk *frame)
+{
+  gpointer key = GINT_TO_POINTER (pid);
+  GByteArray *bytes = g_hash_table_lookup (self->unfinished, key);
+
+  if (bytes == NULL)
+    {
+      if (g_hash_table_size (self->unfinished) + g_hash_table_size (self->mountinfos)
+          >= SONDE_EMBEDDED_MOUNTINFO_MAX)
+        return;
+      bytes = g_byte_array_new ();
+      g_hash_table_insert (self->unfinished, key, bytes);
+    }
+  if (bytes->len + frame->data_len <= SONDE_EMBEDDED_MOUNTINFO_MAX_BYTES)
+    g_byte_array_append (bytes, frame->data, frame->data_len);
+  if (frame->is_last & 1)
+    {
+      g_hash_table_replace (self->mountinfos, key,
+                            g_strndup ((const char *) bytes->data, bytes->len));
+      g_hash_table_remove (self->unfinished, key);
+    }
+}
+
+void
+sonde_embedded_files_add (SondeEmbeddedFiles *self, const SondeFrameFileChunk *frame)
+{
+  gint32 pid;
+
+  if (strncmp (frame->path, SONDE_EMBEDDED_SYMBOLS_PATH, sizeof frame->path) == 0)
+    add_symbols (self, frame);
+  else if (is_mountinfo (frame, &pid))
+    add_mountinfo (self, pid, frame);
+}
+
+void
+sonde_embedded_files_copy_mountinfos (SondeEmbeddedFiles *self, const SondeEmbeddedFiles *from)
+{
+  GHashTableIter iter;
+  gpointer pid, text;
+
+  g_hash_table_iter_init (&iter, from->mountinfos);
+  while (g_hash_table_iter_next (&iter, &pid, &text))
+    g_hash_table_replace (self->mountinfos, pid, g_strdup (text));
+}
+
+const SondeEmbeddedSymbols *
+sonde_embedded_files_symbols (const SondeEmbeddedFiles *self)
+{
+  return self->symbols;
+}
+
+static int
+compare_pids (gconstpointer a, gconstpointer b)
+{
+  return *(const gint *) a < *(const gint *) b ? -1 : *(const gint *) a > *(const gint *) b;
+}
+
+GArray *
+sonde_embedded_files_dup_mountinfo_pids (const SondeEmbeddedFiles *self)
+{
+  GArray *pids = g_array_new (FALSE, FALSE, sizeof (gint));
+  GHashTableIter iter;
+  gpointer key;
+
+  g_hash_table_iter_init (&iter, self->mountinfos);
+  while (g_hash_table_iter_next (&iter, &key, NULL))
+    {
+      gint pid = GPOINTER_TO_INT (key);
+
+      g_array_append_val (pids, pid);
+    }
+  g_array_sort (pids, compare_pids);
+  return pids;
+}
+
+const char *
+sonde_embedded_files_mountinfo (const SondeEmbeddedFiles *self, gint32 pid)
+{
+  return g_hash_table_lookup (self->mountinfos, GINT_TO_POINTER (pid));
+}
