@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbols/rust-name.h"
+
 enum
 {
   MAX_NAME_BYTES = 4096,
@@ -150,16 +152,19 @@ char *
 sonde_demangle (const char *name)
 {
   size_t length = strnlen (name, MAX_NAME_BYTES + 1);
+  bool is_rust = name[0] == '_' && name[1] == 'R' && length <= MAX_NAME_BYTES
+                 && sonde_rust_name_is_bounded (name);
+  bool is_cpp = name[0] == '_' && name[1] == 'Z' && length <= MAX_NAME_BYTES;
   char *result = NULL;
   int status;
 
   /* Rust's older names are C++ names with a hash at their end. */
-  if (name[0] == '_' && (name[1] == 'R' || name[1] == 'Z') && length <= MAX_NAME_BYTES)
+  if (is_rust || is_cpp)
     result = demangle_rust (name);
   if (result != NULL)
     return result;
   /* Without the prefix it would take "i" for the type int. */
-  if (name[0] == '_' && name[1] == 'Z' && length <= MAX_NAME_BYTES && !may_explode (name, length))
+  if (is_cpp && !may_explode (name, length))
     result = __cxa_demangle (name, NULL, NULL, &status);
   return result != NULL ? result : strdup (name);
 }

@@ -77,6 +77,9 @@ NAMES = {
     'long': b'_Z' + b'1a' * 2500, 'deep': b'_Z1f' + b'P' * 2000 + b'i', 'high-substitution': b'_Z1fSZZZZ_S_',
     'nul': b'_Z1f\0v', 'nested': b'_Z1f' + b'FvN1aE' * 100,
     'rust': b'_RINvYNtC3std5StateNtC4core6hasherE8hash_oneRNtC5alloc6StringE', 'rust-empty-name': b'_RNvC0_3bar',
+    'rust-lifetimes': b'_RNvXIC1aFGzzzzzzzz_EuEuC1b1c', 'rust-lifetimes-in-a-name': b'_RINvC1a11FGzzzzzzzzz1bXB7_uB2_E',
+    'rust-everything': b'_RINvMs_C1aAhj10_1bL_Kjna_Kp_FG_UKCRL_eQaEuDG_NtC1a1tp1buEL_TPaObSce' + b'EC1c',
+    'rust-impl': b'_RNvXs0_C1aNtB5_1bNtNtC4core4hash4Hash3fmt.llvm.12', 'rust-itself': b'_RNvB_1a', 'rust-loop': b'_RNvYB_B_1a',
 }
 
 

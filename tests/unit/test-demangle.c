@@ -47,6 +47,9 @@ test_rust_names (void)
                     "4f1d3aE",
                     "<Test + 'static as foo::Bar<Test>>::bar");
   assert_demangled ("_RNvC6_123foo3bar", "123foo::bar");
+  assert_demangled ("_RNvXs0_C1aNtB5_1bNtNtC4core4hash4Hash3fmt",
+                    "<a::b as core::hash::Hash>::fmt");
+  assert_demangled ("_RINvC1a1bFG_RL0_hEuE", "a::b::<for<'a> fn(&'a u8)>");
   assert_demangled ("_RNvC0_3bar", "::bar"); /* an empty name has no bytes */
   assert_demangled (
       "_RINvYNtNtNtCsjrHSEGnQ3l9_3std4hash6random11RandomStateNtNtCsgEmfK2I1SDS_4core4hash"
@@ -105,6 +108,8 @@ test_exploding_rust_names (void)
   assert_demangled (small, "a::b::<(u32, u32), ((u32, u32), (u32, u32)), (((u32, u32), (u32, "
                            "u32)), ((u32, u32), (u32, u32)))>");
   assert_demangled (large, large);
+  /* where nothing is printed it counts 62^8 lifetimes all the same */
+  assert_demangled ("_RNvXIC1aFGzzzzzzzz_EuEuC1b1c", "_RNvXIC1aFGzzzzzzzz_EuEuC1b1c");
 }
 
 static void
