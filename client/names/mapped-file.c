@@ -60,7 +60,7 @@ judge_inode (const struct stat *st, const SondeMapping *mapping, gint64 changed_
 {
   if (mapping->inode == 0 || st->st_ino != mapping->inode)
     return g_strdup ("is not the file that was recorded");
-  if (st->st_ctim.tv_sec >= G_MAXINT64 / NS_PER_S)
+  if (st->st_ctim.tv_sec >= G_MAXINT64 / NS_PER_S || st->st_ctim.tv_sec < 0)
     return g_strdup ("has an impossible time of its last change");
   return st->st_ctim.tv_sec * NS_PER_S + st->st_ctim.tv_nsec > changed_ns
              ? g_strdup ("was changed after it was recorded, and the capture has no build id of it")
