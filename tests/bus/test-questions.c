@@ -137,6 +137,21 @@ has_grant_again (gpointer user_data)
   return ((const Asker *) user_data)->n_granted == 1;
 }
 
+static gboolean
+has_none_open (gpointer user_data)
+{
+  return ((const FakePolkit *) user_data)->open->len == 0;
+}
+
+/* The last who asked: what he had open is cancelled before the next test has a polkit of its own,
+ * which would know nothing of it. */
+static void
+leave (Asker *self, FakePolkit *polkit)
+{
+  asker_clear (self);
+  bus_wait (has_none_open, polkit, "the end of the last dialog");
+}
+
 /* All that 13 users can have open stands open; others are asked and answered all the same. */
 static void
 test_full_house (void)
@@ -179,6 +194,7 @@ test_full_house (void)
     asker_clear (&users[i]);
   while (fake_polkit_count_of (&polkit, g_dbus_connection_get_unique_name (patient.bus)) == 0)
     g_main_context_iteration (NULL, TRUE);
+  leave (&patient, &polkit);
 }
 
 /* A user's own dialogs: a few, and the next when one of them ends. */
@@ -234,6 +250,7 @@ test_leaving (void)
   /* Of those who waited behind them none was asked. */
   g_assert_cmpuint (polkit.n_asked, ==, N_OPEN_OF_UID + 1);
   g_assert_cmpuint (polkit.n_cancelled, ==, N_OPEN_OF_UID);
+  leave (&next, &polkit);
 }
 
 static void
