@@ -5,6 +5,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -70,8 +71,14 @@ class Screen:
         return self.has_modes() and not self.screen.cursor.hidden
 
     def close(self):
-        if self.process.poll() is None:
+        """Asks what still runs to end, as it then ends what it runs itself."""
+        try:
+            if self.process.poll() is None:
+                self.process.terminate()
+                self.process.send_signal(signal.SIGCONT)
+                self.wait_for_exit()
+        finally:
             self.process.kill()
             self.process.wait()
-        os.close(self.terminal)
-        os.close(self.other_end)
+            os.close(self.terminal)
+            os.close(self.other_end)
