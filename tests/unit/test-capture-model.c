@@ -222,7 +222,8 @@ children_share_what_they_have_from_their_parents (void)
     N = 3000
   };
   g_autoptr (CaptureBuilder) capture = capture_builder_new ();
-  g_autoptr (SondeCaptureModel) model = sonde_capture_model_new (&(SondeModelFuncs){ NULL }, NULL);
+  g_autoptr (SondeCaptureModel) model
+      = sonde_capture_model_new (&(SondeModelFuncs){ .sample = NULL }, NULL);
   SondeFrameOrigin parent = at (5, 1500);
   gsize before_bytes;
 
