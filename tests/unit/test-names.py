@@ -98,8 +98,8 @@ class Case:
         capture = self.path('x.syscap')
         with open(capture, 'wb') as file:
             file.write(seeds.capture(parts, 1))
-        environment = {'PATH': os.environ['PATH'], 'XDG_CACHE_HOME': self.path('cache', 'x')[:-2], 'HOME': self.folder,
-                       'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', ''), **(environment or {})}
+        kept = {name: os.environ[name] for name in ('PATH', 'ASAN_OPTIONS', 'LLVM_PROFILE_FILE') if name in os.environ}
+        environment = {**kept, 'XDG_CACHE_HOME': self.path('cache', 'x')[:-2], 'HOME': self.folder, **(environment or {})}
         result = subprocess.run([SONDECTL, 'report', *([] if any('--by' in word for word in arguments) else ['--flat']), '--verbose', f'--debug-directory={self.debug_directory}',
                                  *arguments, capture], env=environment, capture_output=True, text=True, timeout=DEADLINE_S,
                                 check=False)
