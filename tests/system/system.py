@@ -5,15 +5,14 @@ import contextlib
 import ctypes
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 
 import capture
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
+from leftovers import make_folder  # noqa: E402
 from tap import DEADLINE_S, Tap, check  # noqa: E402
 
 # Of Debian's libllvm14, the largest unwind data there is, with two functions that do some work.
@@ -56,17 +55,13 @@ class System(Tap):
             print(f'1..0 # SKIP {obstacle}')
             sys.exit(0)
         super().__init__(n_cases)
-        self.folder = tempfile.mkdtemp(prefix='sonde-system-')
+        self.folder = make_folder('sonde-system-')
 
     def program(self, path):
         return os.path.join(self.build, path)
 
     def path(self, name):
         return os.path.join(self.folder, name)
-
-    def finish(self):
-        shutil.rmtree(self.folder)
-        super().finish()
 
     def run(self, *arguments, timeout=DEADLINE_S):
         """Output of a program that must succeed."""
