@@ -80,11 +80,12 @@ def kill_service():
 
 
 def check_second(tap, watches, what):
-    """One takes less than a second. Of several some are disturbed, by what nobody could measure."""
+    """Each takes less than a second, but for one in ten that something disturbs which nobody could measure."""
     seconds, own_seconds = (sorted(getattr(watch, name) for watch in watches) for name in ('seconds', 'own_seconds'))
     tap.note(f'{len(watches)} times {what}: {seconds[len(seconds) // 2] * 1000:.0f} ms (median), '
              f'{seconds[-1] * 1000:.0f} ms (longest); {own_seconds[-1] * 1000:.0f} ms without waiting for a processor')
-    check(own_seconds[len(own_seconds) * 3 // 4] < 1 and own_seconds[-1] < 10, f'{what}: {own_seconds}')
+    n_late = sum(own >= 1 for own in own_seconds)
+    check(n_late <= len(own_seconds) / 10 and own_seconds[-1] < 10, f'{what}: {own_seconds}')
 
 
 def descriptors(pid):
