@@ -6,23 +6,13 @@ import contextlib
 import os
 import re
 import signal
-import time
 
 from screen import Screen
-from system import System, find_descendant
-from tap import check
+from system import System, check, find_descendant, wait_until
 
 KEY_DOWN, KEY_RIGHT, KEY_ENTER, KEY_ESCAPE = '\x1b[B', '\x1b[C', '\r', '\x1b'
 CONTROL_L, CONTROL_Z = '\x0c', '\x1a'
 WRITE = {'x86_64': 1, 'aarch64': 64}  # numbers of the system call
-DEADLINE_S = 60
-
-
-def wait_for(condition, what):
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        check(time.monotonic() < deadline, f'no sign of {what}')
-        time.sleep(0.05)
 
 
 class Top:
@@ -176,9 +166,9 @@ def test_slow(top):
             return read_task(pid, drawer, 'syscall').startswith(f'{WRITE[os.uname().machine]} 0x1 ')
 
         screen.type(CONTROL_L * 1000)
-        wait_for(is_stuck, 'a terminal that is full')
+        wait_until(is_stuck, 'a terminal that is full')
         turns = count_turns(pid)
-        wait_for(lambda: count_turns(pid) > turns + 50, 'another look')
+        wait_until(lambda: count_turns(pid) > turns + 50, 'another look')
         check(is_stuck(), 'the terminal took something')
         screen.process.terminate()
         check(screen.wait_for_exit() == 0, screen.process.returncode)
