@@ -219,12 +219,12 @@ def clock_cases(tap, alice, target):
         tap.note(f'{len(times)} samples in {(end_ns - start_ns) / 1e9:.1f} s')
 
     with tap.case('nor does it end one that has a duration early'):
-        session = Session(alice, 'duration.syscap', '-d', '2', '-p', target)
+        session = Session(alice, 'duration.syscap', '-d', '10', '-p', target)
         time.clock_settime(time.CLOCK_REALTIME, time.time() + 7200)
         capture = alice.finish_recording(session.process, 'duration.syscap')
         time.clock_settime(time.CLOCK_REALTIME, time.time() - 7200)
         seconds = (capture.samples[-1].time_ns - capture.samples[0].time_ns) / 1e9
-        check(1 < seconds < 3, f'{seconds} s')
+        check(5 < seconds < 3600, f'{seconds} s')
 
 
 def switch(cpu, is_on):
