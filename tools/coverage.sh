@@ -32,5 +32,6 @@ LLVM_PROFILE_FILE="$base/counts/%8m.profraw" quietly "the tests" \
 llvm-profdata merge -o "$base/counts.profdata" "$base"/counts/*.profraw
 
 mapfile -t programs < <(find "$build/tests/fuzz" "$build/tests/unit" -maxdepth 1 -type f -perm -u+x -printf '-object\n%p\n')
+programs+=(-object "$build/client/sondectl") # which tests of the suite unit run
 llvm-cov export -format=lcov "${programs[@]:1}" -instr-profile="$base/counts.profdata" 2>/dev/null |
   /usr/bin/python3 -B "$tools/coverage-table.py" "$root" "$min_percent" "$@"

@@ -63,12 +63,6 @@ append (GString *out, const char *bytes, gssize len, gboolean quoted)
 }
 
 void
-sonde_text_append_escaped (GString *out, const char *bytes, gssize len)
-{
-  append (out, bytes, len, FALSE);
-}
-
-void
 sonde_text_append_quoted (GString *out, const char *bytes, gssize len)
 {
   g_string_append_c (out, '"');

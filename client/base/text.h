@@ -5,22 +5,20 @@
 #include <glib.h>
 
 /**
- * sonde_text_append_escaped:
+ * sonde_text_escape:
  * @bytes: of foreign origin
  * @len: in bytes, or -1 up to the NUL
  *
- * Appends @bytes so that they can neither move the cursor nor break a line: control and formatting
- * characters and invalid UTF-8 become \n, \t, \xNN or \u{NNNN}, a backslash becomes two.
+ * Returns: @bytes so that they can neither move the cursor nor break a line: control and formatting
+ * characters and invalid UTF-8 become \n, \t, \xNN or \u{NNNN}, a backslash becomes two
  */
-void sonde_text_append_escaped (GString *out, const char *bytes, gssize len);
+char *sonde_text_escape (const char *bytes, gssize len);
 
 /* The same between double quotes; quotes inside are escaped. */
 void sonde_text_append_quoted (GString *out, const char *bytes, gssize len);
 
 /* "Lost      nothing" and a newline: a line of the head of a report. */
 void sonde_text_append_labelled (GString *out, const char *label, const char *text);
-
-char *sonde_text_escape (const char *bytes, gssize len);
 
 /* "11,934" */
 char *sonde_text_count (guint64 n);

@@ -43,9 +43,10 @@ sonde_stack_cache_new (void)
 
   self->n_slots = INITIAL_SLOTS;
   self->slots = g_new0 (guint32, self->n_slots);
-  self->entries = g_array_new (FALSE, FALSE, sizeof (Entry));
-  self->addrs = g_array_new (FALSE, FALSE, sizeof (guint64));
-  self->locations = g_array_new (FALSE, FALSE, sizeof (guint32));
+  /* With room from the beginning: a stack of no addresses is somewhere, too. */
+  self->entries = g_array_sized_new (FALSE, FALSE, sizeof (Entry), INITIAL_SLOTS);
+  self->addrs = g_array_sized_new (FALSE, FALSE, sizeof (guint64), INITIAL_SLOTS);
+  self->locations = g_array_sized_new (FALSE, FALSE, sizeof (guint32), INITIAL_SLOTS);
   self->secrets[0] = sonde_hash_seed ();
   self->secrets[1] = sonde_hash_seed ();
   return self;

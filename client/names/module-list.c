@@ -14,6 +14,7 @@
 #include "client/names/mount-paths.h"
 
 #define MAX_VDSO_BYTES (64u << 10)
+#define MAX_LOOKS      (1u << 20) /* into containers, for all files: some seconds */
 
 struct SondeModuleList
 {
@@ -26,6 +27,7 @@ struct SondeModuleList
   GArray *pids;         /* gint: whose mountinfo the capture has */
   GHashTable *mounts;   /* pid → SondeMountPaths */
   SondeMountPaths *mounts_here;
+  guint n_looks;
   GHashTable *modules; /* "PID INODE BUILD-ID PATH", PID 0 outside of containers → SondeModule */
 };
 
@@ -167,20 +169,36 @@ open_through_mounts (SondeModuleList *self, gint32 pid, const SondeMapping *mapp
       = sonde_mount_paths_find (ensure_mounts (self, pid), here, mapping->path);
   int fd = -1;
 
+  self->n_looks += 1 + places->len;
   for (guint i = 0; i < places->len && fd < 0; i++)
     fd = sonde_mapped_file_open (g_ptr_array_index (places, i), mapping,
                                  wall_clock_ns (self, mapping), NULL);
   return fd;
 }
 
+static void
+add_problem (char **problem, const char *more)
+{
+  g_autofree char *first = g_steal_pointer (problem);
+
+  *problem = g_strdup_printf ("%s; %s", first, more);
+}
+
 /* Containers of which a process told: a capture has the mounts of one process of each. */
 static int
-open_in_containers (SondeModuleList *self, const SondeMapping *mapping)
+open_in_containers (SondeModuleList *self, const SondeMapping *mapping, char **problem)
 {
   int fd = -1;
 
   for (guint i = 0; i < self->pids->len && fd < 0; i++)
-    fd = open_through_mounts (self, g_array_index (self->pids, gint, i), mapping);
+    {
+      if (self->n_looks >= MAX_LOOKS)
+        {
+          add_problem (problem, "not looked for in all containers, of which there are too many");
+          break;
+        }
+      fd = open_through_mounts (self, g_array_index (self->pids, gint, i), mapping);
+    }
   return fd;
 }
 
@@ -212,15 +230,11 @@ open_file (SondeModuleList *self, gint32 pid, const SondeMapping *mapping, char 
   else if (fd < 0)
     fd = sonde_mapped_file_open (mapping->path, mapping, wall_clock_ns (self, mapping), problem);
   if (fd < 0)
-    fd = open_in_containers (self, mapping);
+    fd = open_in_containers (self, mapping, problem);
   if (fd < 0)
     fd = open_by_build_id (self, mapping, &refusal);
   if (fd < 0 && refusal != NULL)
-    {
-      g_autofree char *first = g_steal_pointer (problem);
-
-      *problem = g_strdup_printf ("%s; %s", first, refusal);
-    }
+    add_problem (problem, refusal);
   return fd;
 }
 

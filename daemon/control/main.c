@@ -6,6 +6,7 @@
 #include <gio/gio.h>
 #include <glib-unix.h>
 #include <locale.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -498,6 +499,8 @@ main (int argc, char **argv)
   g_autoptr (GError) error = NULL;
 
   setlocale (LC_ALL, "");
+  /* With one for each thread its memory was a question of how many ever allocated at a time. */
+  mallopt (M_ARENA_MAX, 1);
   if (!parse_arguments (&self, &argc, &argv, &show_version, &error))
     {
       g_printerr ("sonded: %s\n", error->message);

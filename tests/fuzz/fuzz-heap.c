@@ -78,8 +78,9 @@ read_input (void *user_data, void *buffer, size_t size_bytes)
   Input *input = user_data;
   size_t n = MIN (size_bytes, input->size);
 
-  if (n > 0)
-    memcpy (buffer, input->data, n);
+  if (n == 0) /* data may be no pointer then */
+    return 0;
+  memcpy (buffer, input->data, n);
   input->data += n;
   input->size -= n;
   return (int64_t) n;

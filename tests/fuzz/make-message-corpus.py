@@ -15,7 +15,7 @@ SETUP, DOCUMENT, RINGS, EVENTS, SINK, START, PROCESS, FILE, STOP, PAUSE, RESUME,
 (HELLO, RINGS_MAPPED, PROCESS_REQUEST, FILE_REQUEST, STATISTICS, DRAINED, SINK_CLOSED, FINISHED,
  FAILED) = range(101, 110)
 KERNEL_TIME, KERNEL_NAMES, SYMBOLS, CHILDREN, SYSTEM, USER_STACK, CALLCHAIN, RAW_DATA = (1 << i for i in range(8))
-LEAVE, COUNTERS, CONTROL, COUNTERS_REQUEST, CONTROLS = 14, 15, 16, 111, 112
+LEAVE, COUNTERS, CONTROL, SINKS, COUNTERS_REQUEST, CONTROLS = 14, 15, 16, 110, 111, 112
 MAPS, CMDLINE = 1, 2
 RAW = 0x80
 OWN_PID = 2**31 - 1
@@ -323,6 +323,9 @@ def sessions():
         'controls': live + packet(CONTROLS, struct.pack('<II', 0, 0)) + drained + packet(FINISHED),
         'controls-not-given': live + packet(CONTROLS, struct.pack('<II', 1, 1)),
         'unknown-sink': live + packet(SINK_CLOSED, struct.pack('<Ii', 9, 0)),
+        'other-version': hello(version=2),
+        'sinks': live + packet(SINKS, struct.pack('<I18I', 1, 1, *[0] * 17)) + drained + packet(FINISHED),
+        'sinks-none': live + step(STEP_OPEN) + packet(SINKS, struct.pack('<I18I', *[0] * 19)),
         'not-mapped': hello() + packet(RINGS_MAPPED, struct.pack('<iIQQ', 12, 0, 0, 0)),
         'mapped-badly': hello() + packet(RINGS_MAPPED, struct.pack('<iIQQ', -2**31, 0, 0, 0)),
         'failed': live + failed(),

@@ -24,7 +24,7 @@ NAME = 'org.sonde.Profiler1'
 ROUNDS = 5 if os.environ.get('SONDE_TEST_LONG') == '1' else 1
 BUS = Gio.bus_get_sync(Gio.BusType.SYSTEM)
 CALL_MS = DEADLINE_S * 1000
-WARM_UP = 5  # rounds of sessions until the allocator has what it wants
+WARM_UP = 20  # rounds of sessions until the allocator has what four ends at a time want
 MAX_GROWTH_KIB = 1024
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
 ONLINE = '/run/online'

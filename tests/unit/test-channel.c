@@ -98,6 +98,42 @@ delivers_messages (Fixture *self, gconstpointer data)
   g_assert_cmpuint (self->last_type, ==, SONDE_MESSAGE_HELLO);
 }
 
+static void
+tells_what_waits_and_what_came (Fixture *self, gconstpointer data)
+{
+  g_assert_cmpint (sonde_channel_fd (self->channel), ==, self->own);
+  g_assert_false (sonde_channel_is_waiting (self->channel));
+  send_hello (self->peer);
+  g_assert_true (sonde_channel_is_waiting (self->channel));
+  g_assert_cmpuint (sonde_channel_n_received (self->channel), ==, 0);
+  spin ();
+  g_assert_false (sonde_channel_is_waiting (self->channel));
+  g_assert_cmpuint (sonde_channel_n_received (self->channel), ==, 1);
+  sonde_clear_fd (&self->peer);
+  g_assert_true (sonde_channel_is_waiting (self->channel)); /* the end */
+  spin ();
+  g_assert_false (sonde_channel_is_waiting (self->channel));
+  g_assert_cmpint (sonde_channel_fd (self->channel), ==, -1);
+}
+
+/* As if somebody had put another file into its number. */
+static void
+closes_when_it_cannot_receive (Fixture *self, gconstpointer data)
+{
+  int pipe_fds[2];
+
+  g_assert_cmpint (pipe2 (pipe_fds, O_CLOEXEC | O_NONBLOCK), ==, 0);
+  sonde_channel_free (self->channel);
+  self->channel = sonde_channel_new (pipe_fds[0], TRUE, &handler, self);
+  g_assert_cmpint (write (pipe_fds[1], "?", 1), ==, 1);
+  spin ();
+  g_assert_cmpuint (self->n_messages, ==, 0);
+  g_assert_cmpuint (self->n_closed, ==, 1);
+  g_assert_nonnull (strstr (self->close_reason, "Cannot receive"));
+  g_assert_cmpint (fcntl (pipe_fds[0], F_GETFD), ==, -1);
+  close (pipe_fds[1]);
+}
+
 /* Others on the loop wait for one of them, not for all. */
 static void
 yields_after_a_costly_message (Fixture *self, gconstpointer data)
@@ -276,6 +312,8 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   ADD ("delivers-messages", delivers_messages);
   ADD ("yields-after-a-costly-message", yields_after_a_costly_message);
+  ADD ("tells-what-waits-and-what-came", tells_what_waits_and_what_came);
+  ADD ("closes-when-it-cannot-receive", closes_when_it_cannot_receive);
   ADD ("tells-end-of-file-once", tells_end_of_file_once);
   ADD ("closes-on-rubbish-and-says-why", closes_on_rubbish_and_says_why);
   ADD ("may-be-freed-while-it-delivers", may_be_freed_while_it_delivers);

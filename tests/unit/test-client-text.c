@@ -85,6 +85,38 @@ numbers_are_grouped_and_scaled (void)
   g_assert_cmpstr (minutes, ==, "2 min 05 s");
 }
 
+static void
+assert_duration (const char *text, gint64 expected_ns)
+{
+  gint64 duration_ns = -1;
+
+  g_assert_cmpint (sonde_text_parse_duration (text, &duration_ns), ==, expected_ns >= 0);
+  g_assert_cmpint (duration_ns, ==, expected_ns);
+}
+
+static void
+durations_have_a_unit (void)
+{
+  g_autofree char *none = sonde_text_duration (-1);
+
+  g_assert_cmpstr (none, ==, "0.00 s");
+  assert_duration ("0", 0);
+  assert_duration ("0s", 0);
+  assert_duration ("250ns", 250);
+  assert_duration ("10us", 10000);
+  assert_duration ("1.5s", 1500000000);
+  assert_duration ("2min", G_GINT64_CONSTANT (120000000000));
+  assert_duration ("", -1);
+  assert_duration ("10", -1);
+  assert_duration ("-1s", -1);
+  assert_duration ("+1s", -1);
+  assert_duration ("1 s", -1);
+  assert_duration ("1h", -1);
+  assert_duration ("1e300s", -1);
+  assert_duration ("99999999999s", -1);
+  assert_duration ("inf", -1);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -101,5 +133,6 @@ main (int argc, char **argv)
   g_test_add_func ("/client-text/escape/quotes-are-escaped-between-quotes",
                    quotes_are_escaped_between_quotes);
   g_test_add_func ("/client-text/numbers-are-grouped-and-scaled", numbers_are_grouped_and_scaled);
+  g_test_add_func ("/client-text/durations-have-a-unit", durations_have_a_unit);
   return g_test_run ();
 }

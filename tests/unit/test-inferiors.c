@@ -103,6 +103,32 @@ check_numbers_of_two_programs (void)
   worker_clear (&worker);
 }
 
+/* The addresses that only the worker writes: contexts, and those behind the names. */
+static void
+check_samples_of_no_place (void)
+{
+  static const uint64_t addrs[] = { SONDE_CONTEXT_KERNEL, SONDE_CONTEXT_USER, UINT64_MAX };
+  Worker worker = { 0 };
+  Program program;
+  g_autoptr (StreamSummary) summary = NULL;
+  g_autoptr (GPtrArray) samples = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  program = program_open (&worker);
+  program_take_sample (&program, addrs, G_N_ELEMENTS (addrs));
+  program_take_sample (&program, addrs, 0);
+  program_log_line (&program, "the end");
+  program_close (&program, TRUE);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 1);
+  summary = worker_finish (&worker);
+
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_LOST_RING], ==, 2);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_RECORDED], ==, 0);
+  samples = worker_find_frames (&worker, SONDE_FRAME_SAMPLE);
+  g_assert_cmpuint (samples->len, ==, 0);
+  worker_clear (&worker);
+}
+
 /* What sonded says of a capture, and what its ledger is read from. */
 static void
 check_impostors (void)
@@ -446,6 +472,7 @@ main (int argc, char *argv[])
 
   TEST ("a-memory-collector-is-refused-unless-it-was-asked-for", check_memory_mode);
   TEST ("nobody-speaks-for-sonded", check_impostors);
+  TEST ("samples-of-no-place-are-lost-and-counted", check_samples_of_no_place);
   TEST ("times-lie-within-the-session", check_times);
   g_test_add_data_func ("/inferiors/a-program-delivers", NULL, check_delivery);
   g_test_add_data_func ("/inferiors/a-program-delivers-in-the-old-way", "sysprof", check_delivery);

@@ -97,8 +97,8 @@ class Case:
         capture = self.path('x.syscap')
         with open(capture, 'wb') as file:
             file.write(seeds.capture(parts, 1))
-        environment = {'PATH': os.environ['PATH'], 'XDG_CACHE_HOME': self.path('cache', 'x')[:-2], 'HOME': self.folder,
-                       'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', ''), **(environment or {})}
+        kept = {name: os.environ[name] for name in ('PATH', 'ASAN_OPTIONS', 'LLVM_PROFILE_FILE') if name in os.environ}
+        environment = {**kept, 'XDG_CACHE_HOME': self.path('cache', 'x')[:-2], 'HOME': self.folder, **(environment or {})}
         result = subprocess.run([SONDECTL, 'report', *([] if any('--by' in word for word in arguments) else ['--flat']), '--verbose', f'--debug-directory={self.debug_directory}',
                                  *arguments, capture], env=environment, capture_output=True, text=True, timeout=DEADLINE_S,
                                 check=False)
@@ -237,6 +237,19 @@ def test_container(case):
     check_named(case, mountinfo=usual.replace(device, '0:999'), build_id=case.build_id.encode())
 
 
+def test_many_containers(case):
+    """Each file may be in each container: what a capture has us look for has an end."""
+    n_containers, n_files = 1024, 520
+    mounts = b'1 0 0:999 / / rw - overlay overlay rw,lowerdir=/none\n'
+    parts = [seeds.chunks(mounts, f'/proc/{1000 + number}/mountinfo'.encode()) for number in range(n_containers)]
+    for number in range(n_files):
+        begin = BASE + number * 0x1000
+        parts += [seeds.mapping(42, begin, begin + 0x1000, f'/none-{number}'.encode(), 7), seeds.sample(42, [seeds.USER, begin])]
+    _, complaints = case.report_parts(parts)
+    n_cut = complaints.count('not looked for in all containers')
+    check(complaints.count('1 place without a name') == n_files and 0 < n_cut < n_files, complaints)
+
+
 def test_vdso(case):
     """Of the kernel that runs here, and of another one."""
     symbols = run('readelf', '-Ws', write_vdso(case))
@@ -373,6 +386,7 @@ def main():
              ('lines of another build with the same build id are not kept', test_chosen_build_id),
              ('a file that is gone is found by build id, or its debug file does', test_gone),
              ('a file of a container is found where its file system is mounted here', test_container),
+             ('containers without end are not looked through', test_many_containers),
              ('functions of the vdso have names if this is its kernel', test_vdso),
              ('a debug file is found by build id, and has that build id', test_build_id),
              ('a debug file is found by debuglink, and has that checksum', test_link),

@@ -54,6 +54,24 @@ knows_each_stack_again (void)
       }
 }
 
+/* The first one, too, before the cache has any address. */
+static void
+knows_the_stack_of_no_addresses (void)
+{
+  g_autoptr (SondeStackCache) cache = sonde_stack_cache_new ();
+  g_autoptr (GArray) none = g_array_new (FALSE, FALSE, sizeof (guint32));
+  guint64 none_of_it = 0;
+  SondeFrameStack stack = stack_of (&none_of_it, 0, 1);
+  SondeKnownStack known;
+
+  g_assert_false (sonde_stack_cache_lookup (cache, 3, &stack, &known));
+  sonde_stack_cache_add (cache, 3, &stack, none, &known);
+  known = (SondeKnownStack){ .number = 7, .n_locations = 7 };
+  g_assert_true (sonde_stack_cache_lookup (cache, 3, &stack, &known));
+  g_assert_cmpuint (known.number, ==, 0);
+  g_assert_cmpuint (known.n_locations, ==, 0);
+}
+
 static void
 tells_stacks_apart (void)
 {
@@ -108,6 +126,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
 
   g_test_add_func ("/stack-cache/knows-each-stack-again", knows_each_stack_again);
+  g_test_add_func ("/stack-cache/knows-the-stack-of-no-addresses", knows_the_stack_of_no_addresses);
   g_test_add_func ("/stack-cache/tells-stacks-apart", tells_stacks_apart);
   g_test_add_func ("/stack-cache/begins-again-when-it-is-full", begins_again_when_it_is_full);
 
