@@ -195,6 +195,7 @@ def hold_service():
 
 
 def configure(text):
+    """systemd does not wait until the signal has been heard."""
     with open('/etc/sonde/sonded.conf', 'w', encoding='utf-8') as file:
         file.write(text)
     run('systemctl', 'reload', 'sonded')
@@ -500,13 +501,14 @@ def main():
     with tap.case('the configuration is read again without a restart, and what is wrong is named'):
         pid = main_pid()
         configure('[Limits]\nsessions-root=5\n')
-        check(limit('sessions-root') == 5, limit('sessions-root'))
+        wait_until(lambda: limit('sessions-root') == 5, 'another limit')
         configure('[Limits]\nsessions-root=none\n')
+        wait_until(lambda: '[Limits] sessions-root must be a number from 1 to 64'
+                   in run('journalctl', '--unit=sonded', '--output=cat'), 'what is wrong')
         check(limit('sessions-root') == 5, limit('sessions-root'))
-        log = run('journalctl', '--unit=sonded', '--output=cat')
-        check('[Limits] sessions-root must be a number from 1 to 64' in log, log)
         configure('')
-        check(limit('sessions-root') == 32 and main_pid() == pid, limit('sessions-root'))
+        wait_until(lambda: limit('sessions-root') == 32, 'the limit of the beginning')
+        check(main_pid() == pid, 'it was started again')
 
     with tap.case('no call is lost when sonded ends because nothing is to do'):
         n_ends = 20 * ROUNDS

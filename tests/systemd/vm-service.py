@@ -168,6 +168,11 @@ def unit_cases(tap):
         check('watched one by one' not in run('sondectl', 'dump', '/tmp/unit.syscap'), 'members are followed')
 
 
+def wait_for_journal(text, *arguments):
+    """journald reads what it is sent in its own time."""
+    wait_until(lambda: text in run('journalctl', '--quiet', *arguments), text)
+
+
 def limit_cases(tap, alice, target):
     with tap.case('the limits of the units are those of the processes'):
         session = Session(alice, 'limits.syscap', '-p', target)
@@ -195,10 +200,9 @@ def limit_cases(tap, alice, target):
         check(Capture(os.path.join(alice.home, 'victim.syscap')).samples, 'no sample is left')
         other.wait_for_more()
         other.end()
-        details = run('journalctl', '--quiet', '--output=cat', '--output-fields=SONDE_DETAIL',
-                      'SONDE_EVENT=worker-died')
-        check('needed more memory than it may have' in details, details)
-        check("Failed with result 'oom-kill'" in run('journalctl', '--quiet', f'--unit={unit}'), unit)
+        wait_for_journal('needed more memory than it may have', '--output=cat', '--output-fields=SONDE_DETAIL',
+                         'SONDE_EVENT=worker-died')
+        wait_for_journal("Failed with result 'oom-kill'", f'--unit={unit}')
 
 
 def clock_cases(tap, alice, target):
