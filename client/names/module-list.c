@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -28,7 +29,9 @@ struct SondeModuleList
   GHashTable *mounts;   /* pid → SondeMountPaths */
   SondeMountPaths *mounts_here;
   guint n_looks;
-  GHashTable *modules; /* "PID INODE BUILD-ID PATH", PID 0 outside of containers → SondeModule */
+  GHashTable *modules; /* SondeModule, by its path if that is no file, else by "PID INODE BUILD-ID
+                          PATH", PID 0 outside of containers */
+  GHashTable *files;   /* "DEVICE INODE" here → SondeModuleFile: a file may have many names */
 };
 
 static void
@@ -36,10 +39,15 @@ module_free (gpointer data)
 {
   SondeModule *module = data;
 
-  sonde_module_file_free (module->file);
   g_free (module->path);
   g_free (module->problem);
   g_free (module);
+}
+
+static void
+file_free (gpointer data)
+{
+  sonde_module_file_free (data);
 }
 
 static void
@@ -73,6 +81,7 @@ sonde_module_list_new (const SondeCaptureModel *model,
   self->debug_files = sonde_debug_files_new (debug_directory);
   self->cache_folder = g_strdup (cache_folder);
   self->modules = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, module_free);
+  self->files = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, file_free);
   self->mounts = g_hash_table_new_full (NULL, NULL, NULL, mounts_free);
   self->pids = sonde_embedded_files_dup_mountinfo_pids (sonde_capture_model_files (model));
   read_settings (self);
@@ -85,6 +94,7 @@ sonde_module_list_free (SondeModuleList *self)
   if (self == NULL)
     return;
   g_hash_table_unref (self->modules);
+  g_hash_table_unref (self->files);
   g_hash_table_unref (self->mounts);
   g_array_unref (self->pids);
   sonde_mount_paths_free (self->mounts_here);
@@ -238,6 +248,29 @@ open_file (SondeModuleList *self, gint32 pid, const SondeMapping *mapping, char 
   return fd;
 }
 
+/* @fd: (transfer full). NULL if it is no ELF file. */
+static SondeModuleFile *
+ensure_file (SondeModuleList *self, int fd, const char *path)
+{
+  sonde_autofd int owned = fd;
+  g_autofree char *key = NULL;
+  SondeModuleFile *file;
+  struct stat st;
+
+  if (fstat (owned, &st) < 0)
+    return NULL;
+  key = g_strdup_printf ("%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT, (guint64) st.st_dev,
+                         (guint64) st.st_ino);
+  file = g_hash_table_lookup (self->files, key);
+  if (file != NULL)
+    return file;
+  file = sonde_module_file_new (sonde_steal_fd (&owned), path, self->debug_files,
+                                self->cache_folder);
+  if (file != NULL)
+    g_hash_table_insert (self->files, g_steal_pointer (&key), file);
+  return file;
+}
+
 static SondeModule *
 open_module (SondeModuleList *self, gint32 pid, const SondeMapping *mapping)
 {
@@ -258,7 +291,7 @@ open_module (SondeModuleList *self, gint32 pid, const SondeMapping *mapping)
     return module;
 
   g_clear_pointer (&module->problem, g_free); /* of a place where it was not */
-  module->file = sonde_module_file_new (fd, mapping->path, self->debug_files, self->cache_folder);
+  module->file = ensure_file (self, fd, mapping->path);
   if (module->file == NULL)
     module->problem = g_strdup ("is no ELF file of this machine's kind");
   return module;
@@ -270,8 +303,11 @@ sonde_module_list_ensure (SondeModuleList *self, gint32 pid, const SondeMapping 
   const char *build_id = mapping->build_id != NULL ? mapping->build_id : "";
   gboolean is_inside
       = sonde_embedded_files_mountinfo (sonde_capture_model_files (self->model), pid) != NULL;
-  g_autofree char *key = g_strdup_printf ("%d %" G_GUINT64_FORMAT " %s %s", is_inside ? pid : 0,
-                                          mapping->inode, build_id, mapping->path);
+  g_autofree char *key
+      = mapping->path[0] != '/'
+            ? g_strdup (mapping->path)
+            : g_strdup_printf ("%d %" G_GUINT64_FORMAT " %s %s", is_inside ? pid : 0,
+                               mapping->inode, build_id, mapping->path);
   SondeModule *module = g_hash_table_lookup (self->modules, key);
 
   if (module == NULL)
