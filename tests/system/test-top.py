@@ -7,23 +7,13 @@ import os
 import re
 import signal
 import subprocess
-import time
 
 from screen import Screen
-from system import System, find_descendant
-from tap import check
+from system import System, check, find_descendant, wait_until
 
 KEY_DOWN, KEY_RIGHT, KEY_ENTER, KEY_ESCAPE = '\x1b[B', '\x1b[C', '\r', '\x1b'
 CONTROL_L, CONTROL_Z = '\x0c', '\x1a'
 WRITE = {'x86_64': 1, 'aarch64': 64}  # numbers of the system call
-DEADLINE_S = 60
-
-
-def wait_for(condition, what):
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        check(time.monotonic() < deadline, f'no sign of {what}')
-        time.sleep(0.05)
 
 
 class Top:
@@ -169,13 +159,15 @@ def count_turns(pid):
 
 def is_writing(pid, task):
     """To standard output, which does not take it."""
-    return read_task(pid, task, 'syscall').startswith(f'{WRITE[os.uname().machine]} 0x1 ')
+    with contextlib.suppress(OSError):  # it has gone
+        return read_task(pid, task, 'syscall').startswith(f'{WRITE[os.uname().machine]} 0x1 ')
+    return False
 
 
 def end_unread(process):
     """Ends it without taking any of its output."""
     process.terminate()
-    wait_for(lambda: process.poll() is not None, 'its end')
+    wait_until(lambda: process.poll() is not None, 'its end')
     check(process.returncode == 0, process.returncode)
 
 
@@ -185,9 +177,9 @@ def test_slow(top):
         pid = screen.process.pid
         drawer, = (task for task in os.listdir(f'/proc/{pid}/task') if read_task(pid, task, 'comm') == 'terminal\n')
         screen.type(CONTROL_L * 1000)
-        wait_for(lambda: is_writing(pid, drawer), 'a terminal that is full')
+        wait_until(lambda: is_writing(pid, drawer), 'a terminal that is full')
         turns = count_turns(pid)
-        wait_for(lambda: count_turns(pid) > turns + 50, 'another look')
+        wait_until(lambda: count_turns(pid) > turns + 50, 'another look')
         check(is_writing(pid, drawer), 'the terminal took something')
         end_unread(screen.process)
         check(screen.has_modes(), 'the terminal is not restored')
@@ -227,7 +219,7 @@ def test_slow_reader(system, top):
     reader, writer = os.pipe()
     process = subprocess.Popen(top.command('--interval', '0.1', '--', system.program('tests/system/burn'), '300'), stdout=writer)
     try:
-        wait_for(lambda: any(is_writing(process.pid, task) for task in os.listdir(f'/proc/{process.pid}/task')), 'a pipe that is full')
+        wait_until(lambda: any(is_writing(process.pid, task) for task in os.listdir(f'/proc/{process.pid}/task')), 'a pipe that is full')
         end_unread(process)
     finally:
         process.kill()
