@@ -8,7 +8,7 @@
 
 enum
 {
-  MAX_STEPS = 20000,
+  MAX_TAKEN = 65536, /* bytes, again at each reference; usual are some for each that is printed */
   MAX_DEPTH = 256,
   MAX_LIFETIMES = 256, /* of a binder */
 };
@@ -18,7 +18,7 @@ typedef struct
   const char *text; /* behind "_R": what references count from */
   size_t size;
   size_t at;
-  unsigned n_steps;
+  unsigned n_taken;
   unsigned depth;
 } Reader;
 
@@ -35,6 +35,7 @@ peek (const Reader *self)
 static char
 next (Reader *self)
 {
+  self->n_taken++;
   return self->at < self->size ? self->text[self->at++] : '\0';
 }
 
@@ -43,7 +44,7 @@ eat (Reader *self, char what)
 {
   if (peek (self) != what)
     return false;
-  self->at++;
+  next (self);
   return true;
 }
 
@@ -141,7 +142,7 @@ read_const (Reader *self)
 {
   char type = next (self);
 
-  if (++self->n_steps > MAX_STEPS)
+  if (self->n_taken > MAX_TAKEN)
     return false;
   if (type == 'B')
     return read_reference (self, read_const);
@@ -151,7 +152,7 @@ read_const (Reader *self)
     return false;
   eat (self, 'n');
   while (strchr ("0123456789abcdef", peek (self)) != NULL && peek (self) != '\0')
-    self->at++;
+    next (self);
   return eat (self, '_');
 }
 
@@ -260,7 +261,7 @@ read_deeper (Reader *self, bool (*read) (Reader *self))
 {
   bool is_good;
 
-  if (++self->n_steps > MAX_STEPS || self->depth >= MAX_DEPTH)
+  if (self->n_taken > MAX_TAKEN || self->depth >= MAX_DEPTH)
     return false;
   self->depth++;
   is_good = read (self);

@@ -41,10 +41,11 @@ fuzz() {
   local target=$1
   local grown=$base/corpus/$target findings=$base/findings/$target
   mkdir -p "$grown" "$findings"
-  ASAN_OPTIONS=$asan:detect_leaks=0 nice -n 19 "$build/tests/fuzz/libfuzz-$target" -max_total_time=$((minutes * 60)) \
-    -max_len=65536 -timeout=300 -rss_limit_mb=2048 -detect_leaks=0 -print_final_stats=1 \
+  ASAN_OPTIONS=$asan:detect_leaks=0 setpriv --pdeathsig TERM nice -n 19 "$build/tests/fuzz/libfuzz-$target" \
+    -max_total_time=$((minutes * 60)) -max_len=65536 -timeout=300 -rss_limit_mb=2048 -detect_leaks=0 -print_final_stats=1 \
     -artifact_prefix="$findings/" "$grown" "$root/tests/fuzz/corpus/$target" >"$base/$target.log" 2>&1 || return
-  ASAN_OPTIONS=$asan:detect_leaks=1 nice -n 19 "$build/tests/fuzz/fuzz-$target" "$grown" >"$base/$target-leaks.log" 2>&1
+  ASAN_OPTIONS=$asan:detect_leaks=1 setpriv --pdeathsig TERM nice -n 19 "$build/tests/fuzz/fuzz-$target" "$grown" \
+    >"$base/$target-leaks.log" 2>&1
 }
 
 # edges TARGET: reached edges of the target's code. executions TARGET: inputs run.
@@ -70,6 +71,8 @@ report() {
 
 mkdir -p "$base"
 rm -f "$base"/*.log
+# Who ends this script ends what it has started.
+trap 'kill $(jobs -p) 2>/dev/null || :' EXIT
 # A target for each processor; the next one begins when one of them ends.
 n_running=0
 for target in "${targets[@]}"; do

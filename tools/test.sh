@@ -19,15 +19,16 @@ set -euo pipefail
 all_suites=(style unit fuzz web bus system systemd-ns)
 base=$(readlink -m "${SONDE_BUILD:-$root/build}")-test
 more_suites=()
-if [ "${1:-}" = --vm ]; then
-  more_suites=(systemd-vm)
-  shift
-fi
-suites=("$@")
-[ $# -gt 0 ] || suites=("${all_suites[@]}")
-for suite in "${suites[@]}"; do
-  [[ " ${all_suites[*]} " == *" $suite "* ]] || die "no suite '$suite': there are ${all_suites[*]}, and --vm"
+suites=()
+for suite; do
+  if [ "$suite" = --vm ]; then
+    more_suites=(systemd-vm)
+  else
+    [[ " ${all_suites[*]} " == *" $suite "* ]] || die "no suite '$suite': there are ${all_suites[*]}, and --vm for systemd-vm"
+    suites+=("$suite")
+  fi
 done
+[ ${#suites[@]} -gt 0 ] || suites=("${all_suites[@]}")
 suites+=("${more_suites[@]}")
 [ "$(id -u)" = 0 ] ||
   die "not root, which private buses and perf events need: run 'sudo $0' or 'meson test --suite unit' in a build tree"

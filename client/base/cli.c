@@ -3,8 +3,8 @@
 #include "client/base/cli.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "client/base/help-text.h"
 
@@ -100,7 +100,15 @@ sonde_cli_complain (const char *format, ...)
 gboolean
 sonde_cli_print (const GString *text)
 {
-  if (fwrite (text->str, 1, text->len, stdout) == text->len && fflush (stdout) == 0)
+  gsize n_written = 0;
+  gssize n = 0;
+
+  while (n_written < text->len && (n >= 0 || errno == EINTR))
+    {
+      n = write (STDOUT_FILENO, text->str + n_written, text->len - n_written);
+      n_written += (gsize) MAX (n, 0);
+    }
+  if (n_written == text->len)
     return TRUE;
   if (errno != EPIPE)
     sonde_cli_complain ("Cannot write to standard output: %s", g_strerror (errno));

@@ -2,6 +2,8 @@
 /* Samples of threads as spans of time: what a viewer of traces draws. */
 #include "client/export/export-slices.h"
 
+#include "client/base/id-map.h"
+
 #define MAX_INTERVALS 3 /* without a sample: it was not running */
 
 typedef struct
@@ -18,7 +20,8 @@ struct SondeExportSlices
   gint64 interval_ns;
   const SondeExportSliceHandler *handler;
   gpointer user_data;
-  GHashTable *threads; /* pid << 32 | tid, in their place → Thread */
+  GPtrArray *threads;     /* Thread */
+  SondeIdMap *thread_ids; /* pid << 32 | tid → index of threads */
 };
 
 static void
@@ -28,23 +31,6 @@ thread_free (gpointer data)
 
   g_array_unref (thread->open);
   g_free (thread);
-}
-
-static guint
-thread_hash (gconstpointer data)
-{
-  const Thread *thread = data;
-
-  return (guint) thread->pid * 31u + (guint) thread->tid;
-}
-
-static gboolean
-thread_equal (gconstpointer a, gconstpointer b)
-{
-  const Thread *x = a;
-  const Thread *y = b;
-
-  return x->pid == y->pid && x->tid == y->tid;
 }
 
 SondeExportSlices *
@@ -57,7 +43,8 @@ sonde_export_slices_new (gint64 interval_ns,
   self->interval_ns = interval_ns;
   self->handler = handler;
   self->user_data = user_data;
-  self->threads = g_hash_table_new_full (thread_hash, thread_equal, thread_free, NULL);
+  self->threads = g_ptr_array_new_with_free_func (thread_free);
+  self->thread_ids = sonde_id_map_new ();
   return self;
 }
 
@@ -66,7 +53,8 @@ sonde_export_slices_free (SondeExportSlices *self)
 {
   if (self == NULL)
     return;
-  g_hash_table_unref (self->threads);
+  g_ptr_array_unref (self->threads);
+  sonde_id_map_free (self->thread_ids);
   g_free (self);
 }
 
@@ -114,23 +102,33 @@ was_away (const SondeExportSlices *self, const Thread *thread, gint64 time_ns)
          || gap_ns / MAX_INTERVALS > self->interval_ns;
 }
 
+static Thread *
+ensure_thread (SondeExportSlices *self, const SondeExportStack *sample)
+{
+  guint64 key = (guint64) (guint32) sample->pid << 32 | (guint32) sample->tid;
+  Thread *thread;
+  guint32 index;
+
+  if (sonde_id_map_lookup (self->thread_ids, key, &index))
+    return g_ptr_array_index (self->threads, index);
+  thread = g_new0 (Thread, 1);
+  thread->pid = sample->pid;
+  thread->tid = sample->tid;
+  thread->last_ns = sample->time_ns;
+  thread->told_ns = sample->time_ns;
+  thread->open = g_array_new (FALSE, FALSE, sizeof (guint32));
+  sonde_id_map_set (self->thread_ids, key, self->threads->len);
+  g_ptr_array_add (self->threads, thread);
+  return thread;
+}
+
 void
 sonde_export_slices_add (SondeExportSlices *self, const SondeExportStack *sample)
 {
-  Thread key = { .pid = sample->pid, .tid = sample->tid };
-  Thread *thread = g_hash_table_lookup (self->threads, &key);
+  Thread *thread = ensure_thread (self, sample);
   gint64 time_ns = sample->time_ns;
   guint n_same = 0;
 
-  if (thread == NULL)
-    {
-      thread = g_new0 (Thread, 1);
-      *thread = key;
-      thread->last_ns = time_ns;
-      thread->told_ns = time_ns;
-      thread->open = g_array_new (FALSE, FALSE, sizeof (guint32));
-      g_hash_table_add (self->threads, thread);
-    }
   time_ns = MAX (time_ns, thread->last_ns);
   if (was_away (self, thread, time_ns))
     end_slices (self, thread, 0, end_of (self, thread));
@@ -152,10 +150,10 @@ sonde_export_slices_add (SondeExportSlices *self, const SondeExportStack *sample
 void
 sonde_export_slices_end (SondeExportSlices *self)
 {
-  GHashTableIter iter;
-  gpointer thread;
+  for (guint i = 0; i < self->threads->len; i++)
+    {
+      Thread *thread = g_ptr_array_index (self->threads, i);
 
-  g_hash_table_iter_init (&iter, self->threads);
-  while (g_hash_table_iter_next (&iter, NULL, &thread))
-    end_slices (self, thread, 0, end_of (self, thread));
+      end_slices (self, thread, 0, end_of (self, thread));
+    }
 }

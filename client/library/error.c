@@ -13,11 +13,6 @@ static const GDBusErrorEntry entries[] = {
   { SONDE_CLIENT_ERROR_FAILED, "org.sonde.Profiler1.Error.Failed" },
 };
 
-/**
- * sonde_client_error_quark:
- *
- * Returns: the domain of #SondeClientError; once used, GDBus gives errors of the bus this domain
- */
 GQuark
 sonde_client_error_quark (void)
 {

@@ -31,11 +31,6 @@ sonde_client_frame_peek (const SondeClientFrame *self)
   return g_bytes_get_data (self->bytes, NULL);
 }
 
-/**
- * sonde_client_frame_ref:
- *
- * Returns: (transfer full): @self
- */
 SondeClientFrame *
 sonde_client_frame_ref (SondeClientFrame *self)
 {
@@ -43,10 +38,6 @@ sonde_client_frame_ref (SondeClientFrame *self)
   return self;
 }
 
-/**
- * sonde_client_frame_unref:
- * @self: (transfer full) (nullable): a frame
- */
 void
 sonde_client_frame_unref (SondeClientFrame *self)
 {
@@ -56,55 +47,30 @@ sonde_client_frame_unref (SondeClientFrame *self)
   g_free (self);
 }
 
-/**
- * sonde_client_frame_get_frame_type:
- *
- * Returns: a #SondeClientFrameType, or another one of docs/protocol.md
- */
 guint
 sonde_client_frame_get_frame_type (SondeClientFrame *self)
 {
   return sonde_client_frame_peek (self)->type;
 }
 
-/**
- * sonde_client_frame_get_pid:
- *
- * Returns: the process, or -1
- */
 gint
 sonde_client_frame_get_pid (SondeClientFrame *self)
 {
   return sonde_client_frame_peek (self)->pid;
 }
 
-/**
- * sonde_client_frame_get_time_ns:
- *
- * Returns: when, in ns of CLOCK_MONOTONIC; frames do not come in this order
- */
 gint64
 sonde_client_frame_get_time_ns (SondeClientFrame *self)
 {
   return sonde_client_frame_peek (self)->time_ns;
 }
 
-/**
- * sonde_client_frame_get_bytes:
- *
- * Returns: (transfer full): the whole frame, as docs/protocol.md describes it
- */
 GBytes *
 sonde_client_frame_get_bytes (SondeClientFrame *self)
 {
   return g_bytes_ref (self->bytes);
 }
 
-/**
- * sonde_client_frame_to_string:
- *
- * Returns: (transfer full): the frame as the line that sondectl dump prints
- */
 char *
 sonde_client_frame_to_string (SondeClientFrame *self)
 {

@@ -6,11 +6,6 @@
 #include "client/report/report.h"
 #include "client/base/text.h"
 
-/**
- * SondeClientProfile:
- *
- * Sums up samples as frames bring them, then looks up their names.
- */
 struct _SondeClientProfile
 {
   GObject parent_instance;
@@ -19,11 +14,6 @@ struct _SondeClientProfile
   gboolean is_finished;
 };
 
-/**
- * SondeClientCall:
- *
- * A function in one place of a call tree, or the process at its root.
- */
 struct _SondeClientCall
 {
   GObject parent_instance;
@@ -77,23 +67,12 @@ sonde_client_call_init (SondeClientCall *self)
 {
 }
 
-/**
- * sonde_client_profile_new:
- *
- * Returns: (transfer full): a profile without samples
- */
 SondeClientProfile *
 sonde_client_profile_new (void)
 {
   return g_object_new (SONDE_CLIENT_TYPE_PROFILE, NULL);
 }
 
-/**
- * sonde_client_profile_add_frame:
- * @frame: the next frame of one capture
- *
- * Takes frames in the order of the capture, before sonde_client_profile_finish().
- */
 void
 sonde_client_profile_add_frame (SondeClientProfile *self, SondeClientFrame *frame)
 {
@@ -102,14 +81,6 @@ sonde_client_profile_add_frame (SondeClientProfile *self, SondeClientFrame *fram
   sonde_report_add_frame (self->report, sonde_client_frame_peek (frame));
 }
 
-/**
- * sonde_client_profile_add_file:
- * @path: (type filename): a capture
- *
- * Takes all frames of a file. Blocks.
- *
- * Returns: %FALSE if it is no capture, or breaks; what came before the break was taken
- */
 gboolean
 sonde_client_profile_add_file (SondeClientProfile *self, const char *path, GError **error)
 {
@@ -130,13 +101,6 @@ sonde_client_profile_add_file (SondeClientProfile *self, const char *path, GErro
   return FALSE;
 }
 
-/**
- * sonde_client_profile_finish:
- * @names: how to look up names
- *
- * Looks up the names: in the capture, else in the files and debug files of this machine. Once, and
- * no frame may follow. Blocks.
- */
 void
 sonde_client_profile_finish (SondeClientProfile *self, SondeClientNames names)
 {
@@ -149,11 +113,6 @@ sonde_client_profile_finish (SondeClientProfile *self, SondeClientNames names)
   self->is_finished = TRUE;
 }
 
-/**
- * sonde_client_profile_get_n_samples:
- *
- * Returns: samples so far
- */
 guint64
 sonde_client_profile_get_n_samples (SondeClientProfile *self)
 {
@@ -185,12 +144,6 @@ new_call (SondeClientProfile *profile, const SondeProfileProcess *process, guint
   return self;
 }
 
-/**
- * sonde_client_profile_get_processes:
- *
- * Returns: (transfer container) (element-type SondeClientCall): the processes with samples,
- *   heaviest first; after sonde_client_profile_finish()
- */
 GPtrArray *
 sonde_client_profile_get_processes (SondeClientProfile *self)
 {
@@ -205,11 +158,6 @@ sonde_client_profile_get_processes (SondeClientProfile *self)
   return processes;
 }
 
-/**
- * sonde_client_call_get_name:
- *
- * Returns: the function, or the short name of the process
- */
 const char *
 sonde_client_call_get_name (SondeClientCall *self)
 {
@@ -218,11 +166,6 @@ sonde_client_call_get_name (SondeClientCall *self)
   return self->name;
 }
 
-/**
- * sonde_client_call_get_module:
- *
- * Returns: "libc.so.6", "[kernel]"; "" if unknown
- */
 const char *
 sonde_client_call_get_module (SondeClientCall *self)
 {
@@ -231,11 +174,6 @@ sonde_client_call_get_module (SondeClientCall *self)
   return self->node == 0 ? "" : function_of (self)->module;
 }
 
-/**
- * sonde_client_call_get_source:
- *
- * Returns: "adler32.c:82"; "" if unknown or not asked for
- */
 const char *
 sonde_client_call_get_source (SondeClientCall *self)
 {
@@ -244,11 +182,6 @@ sonde_client_call_get_source (SondeClientCall *self)
   return self->node == 0 ? "" : function_of (self)->source;
 }
 
-/**
- * sonde_client_call_get_pid:
- *
- * Returns: the process
- */
 gint
 sonde_client_call_get_pid (SondeClientCall *self)
 {
@@ -257,11 +190,6 @@ sonde_client_call_get_pid (SondeClientCall *self)
   return self->process->process.pid;
 }
 
-/**
- * sonde_client_call_get_total:
- *
- * Returns: samples in it and in what it called
- */
 guint64
 sonde_client_call_get_total (SondeClientCall *self)
 {
@@ -270,11 +198,6 @@ sonde_client_call_get_total (SondeClientCall *self)
   return sonde_call_tree_node (self->process->tree, self->node)->total;
 }
 
-/**
- * sonde_client_call_get_self:
- *
- * Returns: samples in it alone
- */
 guint64
 sonde_client_call_get_self (SondeClientCall *self)
 {
@@ -292,11 +215,6 @@ compare_ids (gconstpointer a, gconstpointer b, gpointer user_data)
   return left < right ? -1 : left > right;
 }
 
-/**
- * sonde_client_call_get_callees:
- *
- * Returns: (transfer container) (element-type SondeClientCall): what it called, heaviest first
- */
 GPtrArray *
 sonde_client_call_get_callees (SondeClientCall *self)
 {

@@ -4,11 +4,6 @@
 #include "client/library/process-proof.h"
 #include "client/library/session.h"
 
-/**
- * SondeClientProfiler:
- *
- * A connection to the system's service, or to one of our own. Sessions refer to it.
- */
 struct _SondeClientProfiler
 {
   GObject parent_instance;
@@ -49,29 +44,12 @@ new_profiler (SondeConnection *connection)
   return self;
 }
 
-/**
- * sonde_client_profiler_new_bus:
- * @ask: whom polkit may ask for a password, where rights need one
- *
- * Reaches the system's service. Blocks: for start-up only.
- *
- * Returns: (transfer full): a profiler
- */
 SondeClientProfiler *
 sonde_client_profiler_new_bus (SondeClientAsk ask, GError **error)
 {
   return new_profiler (sonde_connection_open_bus (ask, error));
 }
 
-/**
- * sonde_client_profiler_new_embedded:
- * @daemon_path: (nullable): sonded; by default the installed one
- * @worker_path: (nullable): sonde-capture; by default the installed one
- *
- * Starts a service of our own, with the rights of the caller. Blocks: for start-up only.
- *
- * Returns: (transfer full): a profiler
- */
 SondeClientProfiler *
 sonde_client_profiler_new_embedded (const char *daemon_path,
                                     const char *worker_path,
@@ -80,12 +58,6 @@ sonde_client_profiler_new_embedded (const char *daemon_path,
   return new_profiler (sonde_connection_open_embedded (daemon_path, worker_path, error));
 }
 
-/**
- * sonde_client_profiler_close:
- *
- * Ends all its sessions, at once: what of them was not read yet is lost. Blocks until a service of
- * our own was told. Happens by itself when nobody refers to the profiler or its sessions any more.
- */
 void
 sonde_client_profiler_close (SondeClientProfiler *self)
 {
@@ -94,13 +66,6 @@ sonde_client_profiler_close (SondeClientProfiler *self)
   sonde_connection_close (self->connection);
 }
 
-/**
- * sonde_client_profiler_get_connection:
- *
- * For those methods and properties of org.sonde.Profiler1(5) that have no function here.
- *
- * Returns: (transfer none): the way to the service
- */
 GDBusConnection *
 sonde_client_profiler_get_connection (SondeClientProfiler *self)
 {
@@ -109,11 +74,6 @@ sonde_client_profiler_get_connection (SondeClientProfiler *self)
   return self->connection->bus;
 }
 
-/**
- * sonde_client_profiler_get_bus_name:
- *
- * Returns: (nullable): the service's name on that connection; %NULL if it is a service of our own
- */
 const char *
 sonde_client_profiler_get_bus_name (SondeClientProfiler *self)
 {
@@ -122,11 +82,6 @@ sonde_client_profiler_get_bus_name (SondeClientProfiler *self)
   return self->connection->name;
 }
 
-/**
- * sonde_client_profiler_get_call_flags:
- *
- * Returns: for calls on that connection: whether somebody may be asked for a password
- */
 GDBusCallFlags
 sonde_client_profiler_get_call_flags (SondeClientProfiler *self)
 {
@@ -135,13 +90,6 @@ sonde_client_profiler_get_call_flags (SondeClientProfiler *self)
   return sonde_connection_call_flags (self->connection);
 }
 
-/**
- * sonde_client_profiler_profile_async:
- * @options: a{sv} of Manager.Profile, org.sonde.Profiler1(5)
- * @fds: (nullable): what handles in @options mean
- *
- * Starts a session. @cancellable is looked at while nothing has answered yet.
- */
 void
 sonde_client_profiler_profile_async (SondeClientProfiler *self,
                                      GVariant *options,
@@ -172,14 +120,6 @@ add_target (GVariant *options, gint pid)
   return g_variant_dict_end (&dict);
 }
 
-/**
- * sonde_client_profiler_profile_process_async:
- * @pid: a process that the caller may read
- * @options: (nullable): a{sv}, without what chooses processes
- *
- * Starts a session for one process, all its threads and future children, which needs no password.
- * sonde_client_profiler_profile_finish() has the answer.
- */
 void
 sonde_client_profiler_profile_process_async (SondeClientProfiler *self,
                                              gint pid,
@@ -207,11 +147,6 @@ sonde_client_profiler_profile_process_async (SondeClientProfiler *self,
   sonde_client_profiler_profile_async (self, chosen, fds, cancellable, callback, user_data);
 }
 
-/**
- * sonde_client_profiler_profile_finish:
- *
- * Returns: (transfer full): a session; nothing of it was read yet
- */
 SondeClientSession *
 sonde_client_profiler_profile_finish (SondeClientProfiler *self,
                                       GAsyncResult *result,

@@ -11,12 +11,6 @@
 #include "client/library/recording.h"
 #include "client/model/capture-stream.h"
 
-/**
- * SondeClientSession:
- *
- * A profile that is being made. It lives until it is over, whether somebody refers to it or not:
- * sonde_client_session_stop() ends it, as do the ends of its processes and of this program.
- */
 struct _SondeClientSession
 {
   GObject parent_instance;
@@ -61,24 +55,9 @@ sonde_client_session_class_init (SondeClientSessionClass *class)
 {
   G_OBJECT_CLASS (class)->finalize = sonde_client_session_finalize;
 
-  /**
-   * SondeClientSession::frame:
-   * @self: the session
-   * @frame: a frame of its capture
-   *
-   * Comes after sonde_client_session_read(), for every frame.
-   */
   signals[SIGNAL_FRAME] = g_signal_new ("frame", SONDE_CLIENT_TYPE_SESSION, G_SIGNAL_RUN_LAST, 0,
                                         NULL, NULL, NULL, G_TYPE_NONE, 1, SONDE_CLIENT_TYPE_FRAME);
 
-  /**
-   * SondeClientSession::finished:
-   * @self: the session
-   * @reason: (nullable): "stopped", "duration", "targets-exited", …
-   * @error: (nullable): what went wrong; without it all that was recorded has come as frames
-   *
-   * Comes once, last.
-   */
   signals[SIGNAL_FINISHED]
       = g_signal_new ("finished", SONDE_CLIENT_TYPE_SESSION, G_SIGNAL_RUN_LAST, 0, NULL, NULL, NULL,
                       G_TYPE_NONE, 2, G_TYPE_STRING, G_TYPE_ERROR);
@@ -229,12 +208,6 @@ sonde_client_session_new (GObject *profiler,
   sonde_recording_start (self->recording, options, fds);
 }
 
-/**
- * sonde_client_session_read:
- *
- * Begins to emit frames: connect to #SondeClientSession::frame before. Until then the service
- * keeps them, as far as its queue goes, and #SondeClientSession::finished does not come.
- */
 void
 sonde_client_session_read (SondeClientSession *self)
 {
@@ -243,13 +216,6 @@ sonde_client_session_read (SondeClientSession *self)
   sonde_recording_read (self->recording);
 }
 
-/**
- * sonde_client_session_save:
- * @fd: a file, open for writing; it stays the caller's
- *
- * The same as sonde_client_session_read(), but the capture goes into a file and not to
- * #SondeClientSession::frame. Nothing checks it on its way.
- */
 void
 sonde_client_session_save (SondeClientSession *self, int fd)
 {
@@ -259,12 +225,6 @@ sonde_client_session_save (SondeClientSession *self, int fd)
   sonde_recording_save (self->recording, fd);
 }
 
-/**
- * sonde_client_session_stop:
- *
- * Asks for the end, and begins to read if nobody did. The rest of the frames follows, then
- * #SondeClientSession::finished.
- */
 void
 sonde_client_session_stop (SondeClientSession *self)
 {
@@ -294,12 +254,6 @@ ask (GTask **place, GTask *task)
   return FALSE;
 }
 
-/**
- * sonde_client_session_add_process_async:
- * @pid: a process that the caller may read
- *
- * Records one more process. One at a time: else the answer is %G_IO_ERROR_PENDING.
- */
 void
 sonde_client_session_add_process_async (SondeClientSession *self,
                                         gint pid,
@@ -322,11 +276,6 @@ sonde_client_session_add_process_async (SondeClientSession *self,
     sonde_recording_add_process (self->recording, pid, maps);
 }
 
-/**
- * sonde_client_session_add_process_finish:
- *
- * Returns: %TRUE if the process is being recorded
- */
 gboolean
 sonde_client_session_add_process_finish (SondeClientSession *self,
                                          GAsyncResult *result,
@@ -337,12 +286,6 @@ sonde_client_session_add_process_finish (SondeClientSession *self,
   return g_task_propagate_boolean (G_TASK (result), error);
 }
 
-/**
- * sonde_client_session_open_control_async:
- *
- * Asks for a control socket, by which a program that is to be profiled delivers events of its own:
- * hand it to the program as the descriptor that its variable SONDE_CONTROL_FD names. One at a time.
- */
 void
 sonde_client_session_open_control_async (SondeClientSession *self,
                                          GCancellable *cancellable,
@@ -358,11 +301,6 @@ sonde_client_session_open_control_async (SondeClientSession *self,
   sonde_recording_open_control (self->recording);
 }
 
-/**
- * sonde_client_session_open_control_finish:
- *
- * Returns: a descriptor, close-on-exec, which the caller closes; or -1
- */
 int
 sonde_client_session_open_control_finish (SondeClientSession *self,
                                           GAsyncResult *result,
@@ -373,11 +311,6 @@ sonde_client_session_open_control_finish (SondeClientSession *self,
   return (int) g_task_propagate_int (G_TASK (result), error);
 }
 
-/**
- * sonde_client_session_refresh_async:
- *
- * Asks for the statistics of a session that goes on. One at a time.
- */
 void
 sonde_client_session_refresh_async (SondeClientSession *self,
                                     GCancellable *cancellable,
@@ -392,11 +325,6 @@ sonde_client_session_refresh_async (SondeClientSession *self,
   sonde_recording_refresh (self->recording);
 }
 
-/**
- * sonde_client_session_refresh_finish:
- *
- * Returns: %TRUE: sonde_client_session_get_statistic() has the newest figures that are to be had
- */
 gboolean
 sonde_client_session_refresh_finish (SondeClientSession *self, GAsyncResult *result, GError **error)
 {
@@ -405,11 +333,6 @@ sonde_client_session_refresh_finish (SondeClientSession *self, GAsyncResult *res
   return g_task_propagate_boolean (G_TASK (result), error);
 }
 
-/**
- * sonde_client_session_has_statistics:
- *
- * Returns: whether the service told any: at the end, or when it was asked
- */
 gboolean
 sonde_client_session_has_statistics (SondeClientSession *self)
 {
@@ -418,12 +341,6 @@ sonde_client_session_has_statistics (SondeClientSession *self)
   return sonde_recording_has_statistics (self->recording);
 }
 
-/**
- * sonde_client_session_get_statistic:
- * @key: "produced", "recorded", "lost-kernel", … of the property Statistics
- *
- * Returns: the sum that the service told last: at the end, or when it was asked; 0 before
- */
 guint64
 sonde_client_session_get_statistic (SondeClientSession *self, const char *key)
 {
@@ -432,11 +349,6 @@ sonde_client_session_get_statistic (SondeClientSession *self, const char *key)
   return sonde_recording_statistic (self->recording, key);
 }
 
-/**
- * sonde_client_session_get_n_bytes:
- *
- * Returns: how much of the capture was read, or saved
- */
 guint64
 sonde_client_session_get_n_bytes (SondeClientSession *self)
 {
@@ -445,11 +357,6 @@ sonde_client_session_get_n_bytes (SondeClientSession *self)
   return sonde_recording_bytes (self->recording);
 }
 
-/**
- * sonde_client_session_get_elapsed_ns:
- *
- * Returns: ns since it started, until it is over
- */
 gint64
 sonde_client_session_get_elapsed_ns (SondeClientSession *self)
 {

@@ -12,8 +12,11 @@ G_BEGIN_DECLS
  *
  * A profiler starts sessions; a session gives frames as they come; a profile makes a call tree with
  * names of them, or of a file. All of it belongs to the thread of the default main context, and
- * none of it blocks but where that is said. Texts are escaped UTF-8, safe to show. docs/clients.md
- * has an example.
+ * none of it blocks but where that is said. Texts are escaped UTF-8, safe to show; those that are
+ * returned without a transfer live as long as the object that they are of. docs/clients.md has an
+ * example.
+ *
+ * Source: org.sonde.Profiler1(5) for options, rights and errors; docs/protocol.md for frames
  */
 
 /* === Errors === */
@@ -45,6 +48,12 @@ typedef enum
 } SondeClientError;
 
 #define SONDE_CLIENT_ERROR sonde_client_error_quark ()
+
+/**
+ * sonde_client_error_quark:
+ *
+ * Returns: the domain of #SondeClientError; once used, GDBus gives errors of the bus this domain
+ */
 GQuark sonde_client_error_quark (void);
 
 /* === Frames === */
@@ -80,49 +89,202 @@ typedef struct _SondeClientFrame SondeClientFrame;
 #define SONDE_CLIENT_TYPE_FRAME (sonde_client_frame_get_type ())
 GType sonde_client_frame_get_type (void);
 
+/**
+ * sonde_client_frame_ref:
+ *
+ * Returns: (transfer full): @self
+ */
 SondeClientFrame *sonde_client_frame_ref (SondeClientFrame *self);
+
+/**
+ * sonde_client_frame_unref:
+ * @self: (transfer full) (nullable): a frame
+ */
 void sonde_client_frame_unref (SondeClientFrame *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeClientFrame, sonde_client_frame_unref)
 
+/**
+ * sonde_client_frame_get_frame_type:
+ *
+ * Returns: a #SondeClientFrameType, or another one of docs/protocol.md
+ */
 guint sonde_client_frame_get_frame_type (SondeClientFrame *self);
+
+/**
+ * sonde_client_frame_get_pid:
+ *
+ * Returns: the process, or -1
+ */
 gint sonde_client_frame_get_pid (SondeClientFrame *self);
+
+/**
+ * sonde_client_frame_get_time_ns:
+ *
+ * Returns: when, in ns of CLOCK_MONOTONIC; frames do not come in this order
+ */
 gint64 sonde_client_frame_get_time_ns (SondeClientFrame *self);
+
+/**
+ * sonde_client_frame_get_bytes:
+ *
+ * Returns: (transfer full): the whole frame, as docs/protocol.md describes it
+ */
 GBytes *sonde_client_frame_get_bytes (SondeClientFrame *self);
+
+/**
+ * sonde_client_frame_to_string:
+ *
+ * Returns: (transfer full): the frame as the line that sondectl dump prints
+ */
 char *sonde_client_frame_to_string (SondeClientFrame *self);
 
 /* === Sessions === */
 
+/**
+ * SondeClientSession:
+ *
+ * A profile that is being made. It lives until it is over, whether somebody refers to it or not:
+ * sonde_client_session_stop() ends it, as do the ends of its processes and of this program.
+ */
 #define SONDE_CLIENT_TYPE_SESSION (sonde_client_session_get_type ())
 G_DECLARE_FINAL_TYPE (SondeClientSession, sonde_client_session, SONDE_CLIENT, SESSION, GObject)
 
+/**
+ * SondeClientSession::frame:
+ * @self: the session
+ * @frame: a frame of its capture
+ *
+ * Comes after sonde_client_session_read(), for every frame.
+ */
+
+/**
+ * SondeClientSession::finished:
+ * @self: the session
+ * @reason: (nullable): "stopped", "duration", "targets-exited", …
+ * @error: (nullable): what went wrong; without it all that was recorded has come as frames
+ *
+ * Comes once, last.
+ */
+
+/**
+ * sonde_client_session_read:
+ *
+ * Begins to emit frames: connect to #SondeClientSession::frame before. Until then the service
+ * keeps them, as far as its queue goes, and #SondeClientSession::finished does not come.
+ */
 void sonde_client_session_read (SondeClientSession *self);
+
+/**
+ * sonde_client_session_save:
+ * @fd: a file, open for writing; it stays the caller's
+ *
+ * The same as sonde_client_session_read(), but the capture goes into a file and not to
+ * #SondeClientSession::frame. Nothing checks it on its way.
+ */
 void sonde_client_session_save (SondeClientSession *self, int fd);
+
+/**
+ * sonde_client_session_stop:
+ *
+ * Asks for the end, and begins to read if nobody did. The rest of the frames follows, then
+ * #SondeClientSession::finished.
+ */
 void sonde_client_session_stop (SondeClientSession *self);
+
+/**
+ * sonde_client_session_add_process_async:
+ * @pid: a process that the caller may read
+ *
+ * Records one more process. One at a time: else the answer is %G_IO_ERROR_PENDING.
+ *
+ * Errors: %G_IO_ERROR_CLOSED if the session is over; #SondeClientError if the service refuses;
+ *   those of GIO if @pid cannot be read
+ */
 void sonde_client_session_add_process_async (SondeClientSession *self,
                                              gint pid,
                                              GCancellable *cancellable,
                                              GAsyncReadyCallback callback,
                                              gpointer user_data);
+
+/**
+ * sonde_client_session_add_process_finish:
+ *
+ * Returns: %TRUE if the process is being recorded
+ */
 gboolean sonde_client_session_add_process_finish (SondeClientSession *self,
                                                   GAsyncResult *result,
                                                   GError **error);
+
+/**
+ * sonde_client_session_open_control_async:
+ *
+ * Asks for a control socket, by which a program that is to be profiled delivers events of its own:
+ * hand it to the program as the descriptor that its variable SONDE_CONTROL_FD names. One at a time.
+ *
+ * Errors: as of sonde_client_session_add_process_async()
+ */
 void sonde_client_session_open_control_async (SondeClientSession *self,
                                               GCancellable *cancellable,
                                               GAsyncReadyCallback callback,
                                               gpointer user_data);
+
+/**
+ * sonde_client_session_open_control_finish:
+ *
+ * Returns: a descriptor, close-on-exec, which the caller closes; or -1
+ */
 int sonde_client_session_open_control_finish (SondeClientSession *self,
                                               GAsyncResult *result,
                                               GError **error);
+
+/**
+ * sonde_client_session_refresh_async:
+ *
+ * Asks for the statistics of a session that goes on. One at a time.
+ *
+ * Errors: as of sonde_client_session_add_process_async()
+ */
 void sonde_client_session_refresh_async (SondeClientSession *self,
                                          GCancellable *cancellable,
                                          GAsyncReadyCallback callback,
                                          gpointer user_data);
+
+/**
+ * sonde_client_session_refresh_finish:
+ *
+ * Returns: %TRUE: sonde_client_session_get_statistic() has the newest figures that are to be had
+ */
 gboolean sonde_client_session_refresh_finish (SondeClientSession *self,
                                               GAsyncResult *result,
                                               GError **error);
+
+/**
+ * sonde_client_session_has_statistics:
+ *
+ * Returns: whether the service told any: at the end, or when it was asked
+ */
 gboolean sonde_client_session_has_statistics (SondeClientSession *self);
+
+/**
+ * sonde_client_session_get_statistic:
+ * @key: "produced", "recorded", "lost-kernel", … of the property Statistics
+ *
+ * Returns: the sum that the service told last: at the end, or when it was asked; 0 before
+ */
 guint64 sonde_client_session_get_statistic (SondeClientSession *self, const char *key);
+
+/**
+ * sonde_client_session_get_n_bytes:
+ *
+ * Returns: how much of the capture was read, or saved
+ */
 guint64 sonde_client_session_get_n_bytes (SondeClientSession *self);
+
+/**
+ * sonde_client_session_get_elapsed_ns:
+ *
+ * Returns: ns since it started, until it is over
+ */
 gint64 sonde_client_session_get_elapsed_ns (SondeClientSession *self);
 
 /* === Profilers === */
@@ -143,44 +305,169 @@ typedef enum
   SONDE_CLIENT_ASK_TERMINAL,
 } SondeClientAsk;
 
+/**
+ * SondeClientProfiler:
+ *
+ * A connection to the system's service, or to one of our own. Sessions refer to it.
+ */
 #define SONDE_CLIENT_TYPE_PROFILER (sonde_client_profiler_get_type ())
 G_DECLARE_FINAL_TYPE (SondeClientProfiler, sonde_client_profiler, SONDE_CLIENT, PROFILER, GObject)
 
+/**
+ * sonde_client_profiler_new_bus:
+ * @ask: whom polkit may ask for a password, where rights need one
+ *
+ * Reaches the system's service. Blocks: for start-up only.
+ *
+ * Returns: (transfer full): a profiler
+ * Errors: %G_DBUS_ERROR_NO_SERVER if there is no system bus, %G_DBUS_ERROR_SERVICE_UNKNOWN if it
+ * has no such service
+ */
 SondeClientProfiler *sonde_client_profiler_new_bus (SondeClientAsk ask, GError **error);
+
+/**
+ * sonde_client_profiler_new_embedded:
+ * @daemon_path: (nullable): sonded; by default the installed one
+ * @worker_path: (nullable): sonde-capture; by default the installed one
+ *
+ * Starts a service of our own, with the rights of the caller. Blocks: for start-up only.
+ *
+ * Returns: (transfer full): a profiler
+ * Errors: those of GIO if the program cannot be started, or does not answer
+ */
 SondeClientProfiler *sonde_client_profiler_new_embedded (const char *daemon_path,
                                                          const char *worker_path,
                                                          GError **error);
+
+/**
+ * sonde_client_profiler_close:
+ *
+ * Ends all its sessions, at once: what of them was not read yet is lost. Blocks until a service of
+ * our own was told. Happens by itself when nobody refers to the profiler or its sessions any more.
+ */
 void sonde_client_profiler_close (SondeClientProfiler *self);
+
+/**
+ * sonde_client_profiler_get_connection:
+ *
+ * For those methods and properties of org.sonde.Profiler1(5) that have no function here.
+ *
+ * Returns: (transfer none): the way to the service
+ */
 GDBusConnection *sonde_client_profiler_get_connection (SondeClientProfiler *self);
+
+/**
+ * sonde_client_profiler_get_bus_name:
+ *
+ * Returns: (nullable): the service's name on that connection; %NULL if it is a service of our own
+ */
 const char *sonde_client_profiler_get_bus_name (SondeClientProfiler *self);
+
+/**
+ * sonde_client_profiler_get_call_flags:
+ *
+ * Returns: for calls on that connection: whether somebody may be asked for a password
+ */
 GDBusCallFlags sonde_client_profiler_get_call_flags (SondeClientProfiler *self);
+
+/**
+ * sonde_client_profiler_profile_async:
+ * @options: a{sv} of Manager.Profile, org.sonde.Profiler1(5)
+ * @fds: (nullable): what handles in @options mean
+ *
+ * Starts a session. @cancellable is looked at while nothing has answered yet.
+ *
+ * Errors: #SondeClientError if the service refuses; %G_IO_ERROR_CANCELLED; %G_IO_ERROR_CLOSED after
+ *   sonde_client_profiler_close(); %G_IO_ERROR_FAILED if the service ended
+ */
 void sonde_client_profiler_profile_async (SondeClientProfiler *self,
                                           GVariant *options,
                                           GUnixFDList *fds,
                                           GCancellable *cancellable,
                                           GAsyncReadyCallback callback,
                                           gpointer user_data);
+
+/**
+ * sonde_client_profiler_profile_process_async:
+ * @pid: a process that the caller may read
+ * @options: (nullable): a{sv}, without what chooses processes
+ *
+ * Starts a session for one process, all its threads and future children, which needs no password.
+ * sonde_client_profiler_profile_finish() has the answer.
+ */
 void sonde_client_profiler_profile_process_async (SondeClientProfiler *self,
                                                   gint pid,
                                                   GVariant *options,
                                                   GCancellable *cancellable,
                                                   GAsyncReadyCallback callback,
                                                   gpointer user_data);
+
+/**
+ * sonde_client_profiler_profile_finish:
+ *
+ * Returns: (transfer full): a session; nothing of it was read yet
+ */
 SondeClientSession *sonde_client_profiler_profile_finish (SondeClientProfiler *self,
                                                           GAsyncResult *result,
                                                           GError **error);
 
 /* === Call trees === */
 
+/**
+ * SondeClientCall:
+ *
+ * A function in one place of a call tree, or the process at its root.
+ */
 #define SONDE_CLIENT_TYPE_CALL (sonde_client_call_get_type ())
 G_DECLARE_FINAL_TYPE (SondeClientCall, sonde_client_call, SONDE_CLIENT, CALL, GObject)
 
+/**
+ * sonde_client_call_get_name:
+ *
+ * Returns: the function, or the short name of the process
+ */
 const char *sonde_client_call_get_name (SondeClientCall *self);
+
+/**
+ * sonde_client_call_get_module:
+ *
+ * Returns: "libc.so.6", "[kernel]"; "" if unknown
+ */
 const char *sonde_client_call_get_module (SondeClientCall *self);
+
+/**
+ * sonde_client_call_get_source:
+ *
+ * Returns: "adler32.c:82"; "" if unknown or not asked for
+ */
 const char *sonde_client_call_get_source (SondeClientCall *self);
+
+/**
+ * sonde_client_call_get_pid:
+ *
+ * Returns: the process
+ */
 gint sonde_client_call_get_pid (SondeClientCall *self);
+
+/**
+ * sonde_client_call_get_total:
+ *
+ * Returns: samples in it and in what it called
+ */
 guint64 sonde_client_call_get_total (SondeClientCall *self);
+
+/**
+ * sonde_client_call_get_self:
+ *
+ * Returns: samples in it alone
+ */
 guint64 sonde_client_call_get_self (SondeClientCall *self);
+
+/**
+ * sonde_client_call_get_callees:
+ *
+ * Returns: (transfer container) (element-type SondeClientCall): what it called, heaviest first
+ */
 GPtrArray *sonde_client_call_get_callees (SondeClientCall *self);
 
 /**
@@ -198,14 +485,63 @@ typedef enum /*< flags >*/
   SONDE_CLIENT_NAMES_LINES = 1 << 1,
 } SondeClientNames;
 
+/**
+ * SondeClientProfile:
+ *
+ * Sums up samples as frames bring them, then looks up their names.
+ */
 #define SONDE_CLIENT_TYPE_PROFILE (sonde_client_profile_get_type ())
 G_DECLARE_FINAL_TYPE (SondeClientProfile, sonde_client_profile, SONDE_CLIENT, PROFILE, GObject)
 
+/**
+ * sonde_client_profile_new:
+ *
+ * Returns: (transfer full): a profile without samples
+ */
 SondeClientProfile *sonde_client_profile_new (void);
+
+/**
+ * sonde_client_profile_add_frame:
+ * @frame: the next frame of one capture
+ *
+ * Takes frames in the order of the capture, before sonde_client_profile_finish().
+ */
 void sonde_client_profile_add_frame (SondeClientProfile *self, SondeClientFrame *frame);
+
+/**
+ * sonde_client_profile_add_file:
+ * @path: (type filename): a capture
+ *
+ * Takes all frames of a file. Blocks.
+ *
+ * Returns: %FALSE if it is no capture, or breaks; what came before the break was taken
+ * Errors: %G_IO_ERROR_INVALID_DATA where it breaks; those of GIO if it cannot be read, or is no
+ *   capture
+ */
 gboolean sonde_client_profile_add_file (SondeClientProfile *self, const char *path, GError **error);
+
+/**
+ * sonde_client_profile_finish:
+ * @names: how to look up names
+ *
+ * Looks up the names: in the capture, else in the files and debug files of this machine. Once, and
+ * no frame may follow. Blocks.
+ */
 void sonde_client_profile_finish (SondeClientProfile *self, SondeClientNames names);
+
+/**
+ * sonde_client_profile_get_n_samples:
+ *
+ * Returns: samples so far
+ */
 guint64 sonde_client_profile_get_n_samples (SondeClientProfile *self);
+
+/**
+ * sonde_client_profile_get_processes:
+ *
+ * Returns: (transfer container) (element-type SondeClientCall): the processes with samples,
+ *   heaviest first; after sonde_client_profile_finish()
+ */
 GPtrArray *sonde_client_profile_get_processes (SondeClientProfile *self);
 
 G_END_DECLS

@@ -6,7 +6,8 @@ typedef struct
 {
   const SondeCaptureModel *from;
   SondeCaptureModel *to;
-  GHashTable *lists; /* the mappings of a space of @from → those of @to */
+  GHashTable
+      *copies; /* the newest mapping of a space of @from → the Space of @to with all of its */
 } Copy;
 
 static SondeMapping *
@@ -23,26 +24,36 @@ copy_mapping (SondeCaptureModel *to, const SondeMapping *mapping)
 
 /* Without those that a newer one hides: a program that maps and unmaps all day has few that hold.
  */
-static GPtrArray *
-copy_mappings (SondeCaptureModel *to, const GPtrArray *mappings)
+static void
+copy_mappings (SondeCaptureModel *to, Space *copy, const Space *space)
 {
   g_autoptr (GHashTable) ends = g_hash_table_new (g_int64_hash, g_int64_equal); /* by start */
   g_autoptr (GPtrArray) kept = g_ptr_array_new ();
-  GPtrArray *copies = g_ptr_array_new ();
+  guint n = space->mappings->len;
 
-  for (guint i = mappings->len; i > 0; i--)
-    {
-      const SondeMapping *mapping = g_ptr_array_index (mappings, i - 1);
-      const guint64 *end = g_hash_table_lookup (ends, &mapping->start);
+  for (; space != NULL; n = space->n_inherited, space = space->parent)
+    for (guint i = n; i > 0; i--)
+      {
+        const SondeMapping *mapping = g_ptr_array_index (space->mappings, i - 1);
+        const guint64 *end = g_hash_table_lookup (ends, &mapping->start);
 
-      if (end != NULL && *end >= mapping->end)
-        continue;
-      g_hash_table_replace (ends, (gpointer) &mapping->start, (gpointer) &mapping->end);
-      g_ptr_array_add (kept, (gpointer) mapping);
-    }
+        if (end != NULL && *end >= mapping->end)
+          continue;
+        g_hash_table_replace (ends, (gpointer) &mapping->start, (gpointer) &mapping->end);
+        g_ptr_array_add (kept, (gpointer) mapping);
+      }
   for (guint i = kept->len; i > 0; i--)
-    g_ptr_array_add (copies, copy_mapping (to, g_ptr_array_index (kept, i - 1)));
-  return copies;
+    g_ptr_array_add (copy->mappings, copy_mapping (to, g_ptr_array_index (kept, i - 1)));
+}
+
+static const SondeMapping *
+newest_mapping (const Space *space)
+{
+  if (space->mappings->len > 0)
+    return g_ptr_array_index (space->mappings, space->mappings->len - 1);
+  return space->n_inherited > 0
+             ? g_ptr_array_index (space->parent->mappings, space->n_inherited - 1)
+             : NULL;
 }
 
 /* What spaces share stays shared. */
@@ -50,16 +61,16 @@ static void
 copy_space (Copy *self, gint32 pid, const Space *space)
 {
   Space *copy = sonde_capture_model_ensure_space (self->to, pid);
-  GPtrArray *list = g_hash_table_lookup (self->lists, space->mappings);
+  const SondeMapping *newest = newest_mapping (space);
 
-  if (list == NULL)
+  copy->parent = g_hash_table_lookup (self->copies, newest);
+  if (copy->parent != NULL)
+    copy->n_inherited = copy->parent->mappings->len;
+  else if (newest != NULL)
     {
-      list = copy_mappings (self->to, space->mappings);
-      g_hash_table_insert (self->lists, space->mappings, list);
+      copy_mappings (self->to, copy, space);
+      g_hash_table_insert (self->copies, (gpointer) newest, copy);
     }
-  g_ptr_array_unref (copy->mappings);
-  copy->mappings = g_ptr_array_ref (list);
-  copy->is_shared = space->is_shared;
   copy->vdso = space->vdso;
   if (space->process != G_MAXUINT)
     copy->process = sonde_process_list_ensure (
@@ -85,9 +96,8 @@ sonde_capture_model_new_present (const SondeCaptureModel *before,
                                  gpointer user_data)
 {
   SondeCaptureModel *self = sonde_capture_model_new (funcs, user_data);
-  g_autoptr (GHashTable) lists
-      = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) g_ptr_array_unref);
-  Copy copy = { before, self, lists };
+  g_autoptr (GHashTable) copies = g_hash_table_new (NULL, NULL);
+  Copy copy = { before, self, copies };
   GHashTableIter iter;
   gpointer pid, space;
 

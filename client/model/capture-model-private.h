@@ -10,17 +10,20 @@
 #include "client/model/stack-cache.h"
 #include "client/model/stack-memo.h"
 
-/* The address space of one pid. */
-typedef struct
+/* The address space of one pid. A forked child begins with the mappings that its parent had by
+ * then: however many there are, nothing is copied. */
+typedef struct Space Space;
+struct Space
 {
   guint process;         /* the name it goes by now */
-  GPtrArray *mappings;   /* in order of arrival: of two that overlap the newer one holds */
+  GPtrArray *mappings;   /* its own SondeMapping in order of arrival: newer ones hide older ones */
+  const Space *parent;   /* NULL: nothing is inherited */
+  guint n_inherited;     /* of the parent's own; after these what that one has inherited */
   guint64 vdso;          /* where the kernel put its own code, 0: not known */
-  gboolean is_shared;    /* @mappings belongs to another space too: copy before writing */
   guint32 generation;    /* raised by each new mapping */
   SondeIdMap *locations; /* address → location */
   SondeStackMemo *memo;
-} Space;
+};
 
 typedef struct
 {

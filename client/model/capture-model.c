@@ -89,13 +89,16 @@ sonde_capture_model_ensure_space (SondeCaptureModel *self, gint32 pid)
 static SondeMapping *
 find_mapping (const Space *space, guint64 address)
 {
-  for (guint i = space->mappings->len; i > 0; i--)
-    {
-      SondeMapping *mapping = g_ptr_array_index (space->mappings, i - 1);
+  guint n = space->mappings->len;
 
-      if (address >= mapping->start && address < mapping->end)
-        return mapping;
-    }
+  for (; space != NULL; n = space->n_inherited, space = space->parent)
+    for (guint i = n; i > 0; i--)
+      {
+        SondeMapping *mapping = g_ptr_array_index (space->mappings, i - 1);
+
+        if (address >= mapping->start && address < mapping->end)
+          return mapping;
+      }
   return NULL;
 }
 
@@ -155,15 +158,6 @@ add_map (SondeCaptureModel *self, const SondeFrameMap *frame)
   if (build_id != NULL)
     mapping->build_id = g_string_chunk_insert_const (self->paths, build_id);
   g_ptr_array_add (self->mappings, mapping);
-
-  if (space->is_shared)
-    {
-      GPtrArray *copy = g_ptr_array_copy (space->mappings, NULL, NULL);
-
-      g_ptr_array_unref (space->mappings);
-      space->mappings = copy;
-      space->is_shared = FALSE;
-    }
   g_ptr_array_add (space->mappings, mapping);
   space->generation++;
 }
@@ -179,13 +173,12 @@ add_fork (SondeCaptureModel *self, const SondeFrameFork *frame)
   if (parent == NULL || frame->child == frame->frame.pid)
     return;
   child = sonde_capture_model_ensure_space (self, frame->child);
-  if (child->mappings->len > 0)
+  if (child->mappings->len > 0 || child->n_inherited > 0)
     return;
 
-  parent->is_shared = TRUE;
-  child->is_shared = TRUE;
-  g_ptr_array_unref (child->mappings);
-  child->mappings = g_ptr_array_ref (parent->mappings);
+  /* only from those that have some of their own, so that nobody is his own ancestor */
+  child->parent = parent->mappings->len > 0 ? parent : parent->parent;
+  child->n_inherited = parent->mappings->len > 0 ? parent->mappings->len : parent->n_inherited;
   child->generation++;
   if (child->process == G_MAXUINT && parent->process != G_MAXUINT)
     {

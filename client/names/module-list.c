@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "client/names/mount-paths.h"
 
 #define MAX_VDSO_BYTES (64u << 10)
+#define MAX_LOOKS      (1u << 20) /* into containers, for all files: some seconds */
 
 struct SondeModuleList
 {
@@ -26,7 +28,10 @@ struct SondeModuleList
   GArray *pids;         /* gint: whose mountinfo the capture has */
   GHashTable *mounts;   /* pid → SondeMountPaths */
   SondeMountPaths *mounts_here;
-  GHashTable *modules; /* "PID INODE BUILD-ID PATH", PID 0 outside of containers → SondeModule */
+  guint n_looks;
+  GHashTable *modules; /* SondeModule, by its path if that is no file, else by "PID INODE BUILD-ID
+                          PATH", PID 0 outside of containers */
+  GHashTable *files;   /* "DEVICE INODE" here → SondeModuleFile: a file may have many names */
 };
 
 static void
@@ -34,10 +39,15 @@ module_free (gpointer data)
 {
   SondeModule *module = data;
 
-  sonde_module_file_free (module->file);
   g_free (module->path);
   g_free (module->problem);
   g_free (module);
+}
+
+static void
+file_free (gpointer data)
+{
+  sonde_module_file_free (data);
 }
 
 static void
@@ -71,6 +81,7 @@ sonde_module_list_new (const SondeCaptureModel *model,
   self->debug_files = sonde_debug_files_new (debug_directory);
   self->cache_folder = g_strdup (cache_folder);
   self->modules = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, module_free);
+  self->files = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, file_free);
   self->mounts = g_hash_table_new_full (NULL, NULL, NULL, mounts_free);
   self->pids = sonde_embedded_files_dup_mountinfo_pids (sonde_capture_model_files (model));
   read_settings (self);
@@ -83,6 +94,7 @@ sonde_module_list_free (SondeModuleList *self)
   if (self == NULL)
     return;
   g_hash_table_unref (self->modules);
+  g_hash_table_unref (self->files);
   g_hash_table_unref (self->mounts);
   g_array_unref (self->pids);
   sonde_mount_paths_free (self->mounts_here);
@@ -167,20 +179,36 @@ open_through_mounts (SondeModuleList *self, gint32 pid, const SondeMapping *mapp
       = sonde_mount_paths_find (ensure_mounts (self, pid), here, mapping->path);
   int fd = -1;
 
+  self->n_looks += 1 + places->len;
   for (guint i = 0; i < places->len && fd < 0; i++)
     fd = sonde_mapped_file_open (g_ptr_array_index (places, i), mapping,
                                  wall_clock_ns (self, mapping), NULL);
   return fd;
 }
 
+static void
+add_problem (char **problem, const char *more)
+{
+  g_autofree char *first = g_steal_pointer (problem);
+
+  *problem = g_strdup_printf ("%s; %s", first, more);
+}
+
 /* Containers of which a process told: a capture has the mounts of one process of each. */
 static int
-open_in_containers (SondeModuleList *self, const SondeMapping *mapping)
+open_in_containers (SondeModuleList *self, const SondeMapping *mapping, char **problem)
 {
   int fd = -1;
 
   for (guint i = 0; i < self->pids->len && fd < 0; i++)
-    fd = open_through_mounts (self, g_array_index (self->pids, gint, i), mapping);
+    {
+      if (self->n_looks >= MAX_LOOKS)
+        {
+          add_problem (problem, "not looked for in all containers, of which there are too many");
+          break;
+        }
+      fd = open_through_mounts (self, g_array_index (self->pids, gint, i), mapping);
+    }
   return fd;
 }
 
@@ -212,16 +240,35 @@ open_file (SondeModuleList *self, gint32 pid, const SondeMapping *mapping, char 
   else if (fd < 0)
     fd = sonde_mapped_file_open (mapping->path, mapping, wall_clock_ns (self, mapping), problem);
   if (fd < 0)
-    fd = open_in_containers (self, mapping);
+    fd = open_in_containers (self, mapping, problem);
   if (fd < 0)
     fd = open_by_build_id (self, mapping, &refusal);
   if (fd < 0 && refusal != NULL)
-    {
-      g_autofree char *first = g_steal_pointer (problem);
-
-      *problem = g_strdup_printf ("%s; %s", first, refusal);
-    }
+    add_problem (problem, refusal);
   return fd;
+}
+
+/* @fd: (transfer full). NULL if it is no ELF file. */
+static SondeModuleFile *
+ensure_file (SondeModuleList *self, int fd, const char *path)
+{
+  sonde_autofd int owned = fd;
+  g_autofree char *key = NULL;
+  SondeModuleFile *file;
+  struct stat st;
+
+  if (fstat (owned, &st) < 0)
+    return NULL;
+  key = g_strdup_printf ("%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT, (guint64) st.st_dev,
+                         (guint64) st.st_ino);
+  file = g_hash_table_lookup (self->files, key);
+  if (file != NULL)
+    return file;
+  file = sonde_module_file_new (sonde_steal_fd (&owned), path, self->debug_files,
+                                self->cache_folder);
+  if (file != NULL)
+    g_hash_table_insert (self->files, g_steal_pointer (&key), file);
+  return file;
 }
 
 static SondeModule *
@@ -244,7 +291,7 @@ open_module (SondeModuleList *self, gint32 pid, const SondeMapping *mapping)
     return module;
 
   g_clear_pointer (&module->problem, g_free); /* of a place where it was not */
-  module->file = sonde_module_file_new (fd, mapping->path, self->debug_files, self->cache_folder);
+  module->file = ensure_file (self, fd, mapping->path);
   if (module->file == NULL)
     module->problem = g_strdup ("is no ELF file of this machine's kind");
   return module;
@@ -256,8 +303,11 @@ sonde_module_list_ensure (SondeModuleList *self, gint32 pid, const SondeMapping 
   const char *build_id = mapping->build_id != NULL ? mapping->build_id : "";
   gboolean is_inside
       = sonde_embedded_files_mountinfo (sonde_capture_model_files (self->model), pid) != NULL;
-  g_autofree char *key = g_strdup_printf ("%d %" G_GUINT64_FORMAT " %s %s", is_inside ? pid : 0,
-                                          mapping->inode, build_id, mapping->path);
+  g_autofree char *key
+      = mapping->path[0] != '/'
+            ? g_strdup (mapping->path)
+            : g_strdup_printf ("%d %" G_GUINT64_FORMAT " %s %s", is_inside ? pid : 0,
+                               mapping->inode, build_id, mapping->path);
   SondeModule *module = g_hash_table_lookup (self->modules, key);
 
   if (module == NULL)

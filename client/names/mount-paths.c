@@ -2,8 +2,12 @@
 /* Where the files of another mount namespace are in ours. */
 #include "client/names/mount-paths.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "client/base/hash.h"
+#include "client/base/id-map.h"
 
 enum
 {
@@ -13,16 +17,17 @@ enum
 
 typedef struct
 {
-  char *device; /* "MAJOR:MINOR" of the file system */
-  char *root;   /* the folder in it that is mounted */
-  char *place;  /* where */
-  char *type;
-  char *options; /* of the file system */
+  char *device;      /* "MAJOR:MINOR" of the file system */
+  char *root;        /* the folder in it that is mounted */
+  char *place;       /* where */
+  GPtrArray *layers; /* folders of an overlay, the uppermost first; NULL: it is none */
 } Mount;
 
 struct SondeMountPaths
 {
-  GArray *mounts; /* Mount, later ones above earlier ones */
+  GArray *mounts;       /* Mount */
+  SondeIdMap *by_place; /* hash_step() of all of a place → index of mounts; later ones are above */
+  guint64 seed;
 };
 
 static void
@@ -33,8 +38,7 @@ mount_clear (gpointer data)
   g_free (mount->device);
   g_free (mount->root);
   g_free (mount->place);
-  g_free (mount->type);
-  g_free (mount->options);
+  g_clear_pointer (&mount->layers, g_ptr_array_unref);
 }
 
 /* Blanks, line ends and backslashes are written as \ and three octal digits. */
@@ -59,6 +63,67 @@ unescape (const char *text)
   return g_string_free (out, FALSE);
 }
 
+static void
+add_place (GPtrArray *places, const char *folder, const char *rest)
+{
+  if (folder[0] == '/' && places->len < SONDE_MOUNT_PATHS_MAX)
+    g_ptr_array_add (places, g_strconcat (g_str_equal (folder, "/") ? "" : folder, rest, NULL));
+}
+
+/* In a list of folders a backslash stands before a colon that belongs to a name. */
+static void
+add_layers (GPtrArray *layers, const char *list)
+{
+  g_autoptr (GString) folder = g_string_new (NULL);
+
+  for (;; list++)
+    {
+      if (*list == ':' || *list == '\0')
+        {
+          add_place (layers, folder->str, "");
+          g_string_truncate (folder, 0);
+          if (*list == '\0')
+            return;
+          continue;
+        }
+      if (list[0] == '\\' && list[1] != '\0')
+        list++;
+      g_string_append_c (folder, *list);
+    }
+}
+
+/* The uppermost layer hides those below it. */
+static GPtrArray *
+read_layers (const char *file_system_options)
+{
+  static const char *const names[] = { "upperdir=", "lowerdir=", "lowerdir+=" };
+  g_auto (GStrv) options = g_strsplit (file_system_options, ",", 0);
+  GPtrArray *layers = g_ptr_array_new_with_free_func (g_free);
+
+  for (gsize i = 0; i < G_N_ELEMENTS (names); i++)
+    for (guint j = 0; options[j] != NULL; j++)
+      if (g_str_has_prefix (options[j], names[i]))
+        add_layers (layers, options[j] + strlen (names[i]));
+  return layers;
+}
+
+static guint64
+hash_step (guint64 hash, char next)
+{
+  return sonde_hash (hash, (guint8) next);
+}
+
+/* "/" is the beginning of each path, as "" is. */
+static guint64
+hash_place (const SondeMountPaths *self, const char *place)
+{
+  guint64 hash = self->seed;
+
+  for (; *place != '\0' && !g_str_equal (place, "/"); place++)
+    hash = hash_step (hash, *place);
+  return hash;
+}
+
 /* "36 35 98:0 /root /place rw,noatime shared:1 - type source options" */
 static void
 add_line (SondeMountPaths *self, const char *line)
@@ -66,7 +131,7 @@ add_line (SondeMountPaths *self, const char *line)
   g_auto (GStrv) fields = g_strsplit (line, " ", 64);
   guint n_fields = g_strv_length (fields);
   guint dash = MIN_FIELDS;
-  Mount mount;
+  Mount mount = { 0 };
 
   while (dash < n_fields && !g_str_equal (fields[dash], "-"))
     dash++;
@@ -75,8 +140,13 @@ add_line (SondeMountPaths *self, const char *line)
   mount.device = g_strdup (fields[2]);
   mount.root = unescape (fields[3]);
   mount.place = unescape (fields[4]);
-  mount.type = g_strdup (fields[dash + 1]);
-  mount.options = unescape (fields[dash + 3]);
+  if (g_str_equal (fields[dash + 1], "overlay"))
+    {
+      g_autofree char *options = unescape (fields[dash + 3]);
+
+      mount.layers = read_layers (options);
+    }
+  sonde_id_map_set (self->by_place, hash_place (self, mount.place), self->mounts->len);
   g_array_append_val (self->mounts, mount);
 }
 
@@ -89,6 +159,8 @@ sonde_mount_paths_new (const char *mountinfo)
 
   self->mounts = g_array_new (FALSE, FALSE, sizeof (Mount));
   g_array_set_clear_func (self->mounts, mount_clear);
+  self->by_place = sonde_id_map_new ();
+  self->seed = sonde_hash_seed ();
   for (guint i = 0; i < n_lines; i++)
     add_line (self, lines[i]);
   return self;
@@ -100,6 +172,7 @@ sonde_mount_paths_free (SondeMountPaths *self)
   if (self == NULL)
     return;
   g_array_unref (self->mounts);
+  sonde_id_map_free (self->by_place);
   g_free (self);
 }
 
@@ -116,73 +189,33 @@ skip_folder (const char *path, const char *folder)
   return path + len;
 }
 
-/* The mount that @path is in: the longest place, of equal ones the last. */
+/* The mount that @path is in: the one with the longest place. */
 static const Mount *
 find_mount (const SondeMountPaths *self, const char *path)
 {
   const Mount *found = NULL;
+  guint64 hash = self->seed;
 
-  for (guint i = 0; i < self->mounts->len; i++)
+  for (const char *at = path;; at++)
     {
-      const Mount *mount = &g_array_index (self->mounts, Mount, i);
+      guint32 number;
 
-      if (skip_folder (path, mount->place) != NULL
-          && (found == NULL || strlen (mount->place) >= strlen (found->place)))
-        found = mount;
+      if ((*at == '/' || *at == '\0') && sonde_id_map_lookup (self->by_place, hash, &number))
+        found = &g_array_index (self->mounts, Mount, number);
+      if (*at == '\0')
+        return found;
+      hash = hash_step (hash, *at);
     }
-  return found;
-}
-
-static void
-add_place (GPtrArray *places, const char *folder, const char *rest)
-{
-  if (folder[0] == '/' && places->len < SONDE_MOUNT_PATHS_MAX)
-    g_ptr_array_add (places, g_strconcat (g_str_equal (folder, "/") ? "" : folder, rest, NULL));
-}
-
-/* In a list of folders a backslash stands before a colon that belongs to a name. */
-static void
-add_layers (GPtrArray *places, const char *list, const char *rest)
-{
-  g_autoptr (GString) folder = g_string_new (NULL);
-
-  for (;; list++)
-    {
-      if (*list == ':' || *list == '\0')
-        {
-          add_place (places, folder->str, rest);
-          g_string_truncate (folder, 0);
-          if (*list == '\0')
-            return;
-          continue;
-        }
-      if (list[0] == '\\' && list[1] != '\0')
-        list++;
-      g_string_append_c (folder, *list);
-    }
-}
-
-/* The uppermost layer hides those below it. */
-static void
-add_overlay (GPtrArray *places, const Mount *mount, const char *rest)
-{
-  static const char *const layers[] = { "upperdir=", "lowerdir=", "lowerdir+=" };
-  g_auto (GStrv) options = g_strsplit (mount->options, ",", 0);
-
-  for (gsize i = 0; i < G_N_ELEMENTS (layers); i++)
-    for (guint j = 0; options[j] != NULL; j++)
-      if (g_str_has_prefix (options[j], layers[i]))
-        add_layers (places, options[j] + strlen (layers[i]), rest);
 }
 
 GPtrArray *
 sonde_mount_paths_find (const SondeMountPaths *self, const SondeMountPaths *here, const char *path)
 {
   GPtrArray *places = g_ptr_array_new_with_free_func (g_free);
-  const Mount *mount = find_mount (self, path);
+  const Mount *mount = strlen (path) < PATH_MAX ? find_mount (self, path) : NULL;
   g_autofree char *inside = NULL;
 
-  if (mount == NULL)
+  if (mount == NULL || skip_folder (path, mount->place) == NULL)
     return places;
   inside = g_strconcat (g_str_equal (mount->root, "/") ? "" : mount->root,
                         skip_folder (path, mount->place), NULL);
@@ -194,7 +227,7 @@ sonde_mount_paths_find (const SondeMountPaths *self, const SondeMountPaths *here
       if (rest != NULL && g_str_equal (other->device, mount->device))
         add_place (places, other->place, rest);
     }
-  if (g_str_equal (mount->type, "overlay"))
-    add_overlay (places, mount, inside);
+  for (guint i = 0; mount->layers != NULL && i < mount->layers->len; i++)
+    add_place (places, g_ptr_array_index (mount->layers, i), inside);
   return places;
 }

@@ -6,21 +6,11 @@ struct SondeProfile
 {
   SondeUnit unit;
   GPtrArray *functions; /* const SondeFunction */
-  GPtrArray *own;       /* those SondeFunction of them that are the profile's */
+  GPtrArray *own;       /* those SondeFunction of them that are the profile's; texts in chunk */
+  GStringChunk *chunk;
   GPtrArray *processes; /* SondeProfileProcess */
   guint64 total;
 };
-
-static void
-function_free (gpointer data)
-{
-  SondeFunction *function = data;
-
-  g_free (function->name);
-  g_free (function->module);
-  g_free (function->source);
-  g_free (function);
-}
 
 static void
 process_free (gpointer data)
@@ -41,7 +31,8 @@ sonde_profile_new (SondeUnit unit)
 
   self->unit = unit;
   self->functions = g_ptr_array_new ();
-  self->own = g_ptr_array_new_with_free_func (function_free);
+  self->own = g_ptr_array_new_with_free_func (g_free);
+  self->chunk = g_string_chunk_new (256);
   self->processes = g_ptr_array_new_with_free_func (process_free);
   return self;
 }
@@ -53,6 +44,7 @@ sonde_profile_free (SondeProfile *self)
     return;
   g_ptr_array_unref (self->functions);
   g_ptr_array_unref (self->own);
+  g_string_chunk_free (self->chunk);
   g_ptr_array_unref (self->processes);
   g_free (self);
 }
@@ -80,9 +72,9 @@ sonde_profile_name_function (SondeProfile *self, const char *name, const char *m
 {
   SondeFunction *function = g_new0 (SondeFunction, 1);
 
-  function->name = g_strdup (name);
-  function->module = g_strdup (module);
-  function->source = g_strdup ("");
+  function->name = g_string_chunk_insert (self->chunk, name);
+  function->module = g_string_chunk_insert_const (self->chunk, module);
+  function->source = g_string_chunk_insert_const (self->chunk, "");
   g_ptr_array_add (self->own, function);
   g_ptr_array_add (self->functions, function);
   return self->functions->len - 1;

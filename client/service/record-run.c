@@ -54,10 +54,30 @@ sonde_record_run_new (const SondeRecordOptions *options, GError **error)
   return g_steal_pointer (&self);
 }
 
-/* A session that is not over yet keeps itself, and its profiler, until it is told. */
+static void
+ignore_failure (const char *what, const GError *error, gpointer user_data)
+{
+}
+
+static void
+ignore_start (SondeClientSession *session, gpointer user_data)
+{
+}
+
+static void
+ignore_end (gpointer user_data)
+{
+}
+
+/* A session that is not over yet keeps itself, and its profiler, until it is told. Nobody else is:
+ * who frees us may be gone himself. */
 static void
 leave_service (SondeRecordRun *self)
 {
+  static const SondeRecordRunHandler nobody
+      = { .failed = ignore_failure, .started = ignore_start, .ended = ignore_end };
+
+  self->handler = &nobody;
   if (self->session != NULL)
     g_signal_handlers_disconnect_by_data (self->session, self);
   if (self->profiler != NULL)

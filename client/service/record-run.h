@@ -39,7 +39,8 @@ typedef struct
  * Returns: (transfer full): NULL with @error if there is nothing to record
  */
 SondeRecordRun *sonde_record_run_new (const SondeRecordOptions *options, GError **error);
-void sonde_record_run_free (SondeRecordRun *self); /* accepts NULL */
+/* Tells nothing any more. Accepts NULL. */
+void sonde_record_run_free (SondeRecordRun *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeRecordRun, sonde_record_run_free)
 
 /* Reaches the service. @may_fall_back: without one, an embedded one. */

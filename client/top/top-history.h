@@ -13,9 +13,8 @@
  */
 typedef struct SondeTopHistory SondeTopHistory;
 
-#define SONDE_TOP_MAX_BYTES                                                                        \
-  (128u << 20) /* of both windows, about, if not more is alive at once                             \
-                */
+/* Of both windows, about, if not more is alive at once. */
+#define SONDE_TOP_MAX_BYTES (128u << 20)
 
 typedef struct
 {

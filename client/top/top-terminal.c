@@ -21,11 +21,10 @@
 #define CONTROL(c)  ((c) &0x1f)
 #define KEY_DELETED 0x7f
 
-/* Letters of the pipe that wakes the thread. */
+/* Letters of the pipe that wakes the thread; also done to let it leave. */
 enum
 {
   WAKE_PAGE = 'p',
-  WAKE_LEAVE = 'l',
   WAKE_RESIZED = 'w',
   WAKE_STOP = 't',
   WAKE_CONTINUED = 'c',
@@ -35,14 +34,15 @@ struct SondeTopTerminal
 {
   const SondeTopTerminalHandler *handler;
   gpointer user_data;
-  GMainContext *context;
   SCREEN *screen;
   struct termios saved;
   gboolean with_colours;
   struct sigaction old_stop, old_continue, old_resize;
   GThread *thread;
   int wake_fds[2];
-  int is_leaving; /* atomic: what else there is to do is left undone */
+  int told_fds[2];   /* guint: a key, or 0: changed; for the main context */
+  guint told_source; /* gone once freed: then nobody is told any more */
+  int is_leaving;    /* atomic: what else there is to do is left undone */
 
   GMutex lock; /* of what follows */
   GCond left;
@@ -51,14 +51,6 @@ struct SondeTopTerminal
   guint n_lines;
   guint n_columns;
 };
-
-/* A message to the main context. */
-typedef struct
-{
-  const SondeTopTerminalHandler *handler;
-  gpointer user_data;
-  guint key; /* 0: changed */
-} Message;
 
 /* A handler of signals gets no argument: the one terminal's pipe, or -1. */
 static volatile int signal_fd = -1;
@@ -87,28 +79,30 @@ on_signal (int signal_number)
 }
 
 static gboolean
-deliver (gpointer data)
+deliver (gint fd, GIOCondition condition, gpointer user_data)
 {
-  const Message *message = data;
+  const SondeTopTerminal *self = user_data;
+  guint key;
 
-  if (message->key != 0)
-    message->handler->pressed (message->key, message->user_data);
+  /* one at a time: the handler may free us */
+  if (read (fd, &key, sizeof key) != (gssize) sizeof key)
+    return G_SOURCE_CONTINUE;
+  if (key != 0)
+    self->handler->pressed (key, self->user_data);
   else
-    message->handler->changed (message->user_data);
-  return G_SOURCE_REMOVE;
+    self->handler->changed (self->user_data);
+  return G_SOURCE_CONTINUE;
 }
 
+/* Who types 16,000 keys ahead loses the next ones. */
 static void
-tell (SondeTopTerminal *self, guint key)
+tell (const SondeTopTerminal *self, guint key)
 {
-  Message *message = g_new0 (Message, 1);
-  GSource *source = g_idle_source_new ();
+  gssize n;
 
-  *message = (Message){ self->handler, self->user_data, key };
-  g_source_set_priority (source, G_PRIORITY_DEFAULT);
-  g_source_set_callback (source, deliver, message, g_free);
-  g_source_attach (source, self->context);
-  g_source_unref (source);
+  do
+    n = write (self->told_fds[1], &key, sizeof key);
+  while (n < 0 && errno == EINTR);
 }
 
 /* Attributes of a style; colours are none without them. */
@@ -272,18 +266,15 @@ take_keys (SondeTopTerminal *self)
     }
 }
 
-/* FALSE if we are to leave. */
-static gboolean
+static void
 take_wakes (SondeTopTerminal *self)
 {
   char letters[64];
   gssize n = read (self->wake_fds[0], letters, sizeof letters);
 
-  for (gssize i = 0; i < n; i++)
+  for (gssize i = 0; i < n && !g_atomic_int_get (&self->is_leaving); i++)
     switch (letters[i])
       {
-      case WAKE_LEAVE:
-        return FALSE;
       case WAKE_STOP:
         stop (self);
         break;
@@ -298,7 +289,6 @@ take_wakes (SondeTopTerminal *self)
         draw_newest (self);
         break;
       }
-  return TRUE;
 }
 
 static gpointer
@@ -307,9 +297,8 @@ run (gpointer user_data)
   SondeTopTerminal *self = user_data;
   struct pollfd fds[]
       = { { .fd = self->wake_fds[0], .events = POLLIN }, { .fd = STDIN_FILENO, .events = POLLIN } };
-  gboolean goes_on = TRUE;
 
-  while (goes_on)
+  while (!g_atomic_int_get (&self->is_leaving))
     {
       if (poll (fds, G_N_ELEMENTS (fds), -1) < 0)
         continue;
@@ -321,7 +310,7 @@ run (gpointer user_data)
           fds[1].fd = -1;
         }
       if (fds[0].revents != 0)
-        goes_on = take_wakes (self);
+        take_wakes (self);
     }
   curs_set (1);
   endwin ();
@@ -364,6 +353,14 @@ watch_signals (SondeTopTerminal *self)
   sigaction (SIGWINCH, &action, &self->old_resize);
 }
 
+static gboolean
+open_pipe (int fds[2], GError **error)
+{
+  return g_unix_open_pipe (fds, FD_CLOEXEC, error)
+         && g_unix_set_fd_nonblocking (fds[0], TRUE, error)
+         && g_unix_set_fd_nonblocking (fds[1], TRUE, error);
+}
+
 SondeTopTerminal *
 sonde_top_terminal_new (gboolean with_colours,
                         const SondeTopTerminalHandler *handler,
@@ -377,13 +374,11 @@ sonde_top_terminal_new (gboolean with_colours,
   self->with_colours = with_colours;
   g_mutex_init (&self->lock);
   g_cond_init (&self->left);
-  self->context = g_main_context_ref_thread_default ();
-  if (!g_unix_open_pipe (self->wake_fds, FD_CLOEXEC, error))
-    self->wake_fds[0] = self->wake_fds[1] = -1;
-  else
+  self->wake_fds[0] = self->wake_fds[1] = -1;
+  self->told_fds[0] = self->told_fds[1] = -1;
+  if (open_pipe (self->wake_fds, error) && open_pipe (self->told_fds, error))
     {
-      g_unix_set_fd_nonblocking (self->wake_fds[0], TRUE, NULL);
-      g_unix_set_fd_nonblocking (self->wake_fds[1], TRUE, NULL);
+      self->told_source = g_unix_fd_add (self->told_fds[0], G_IO_IN, deliver, self);
       tcgetattr (STDIN_FILENO, &self->saved);
       /* before it: then it leaves these signals to us */
       watch_signals (self);
@@ -429,14 +424,16 @@ unwatch_signals (SondeTopTerminal *self)
   signal_fd = -1;
 }
 
-/* The thread may get on at any moment, and must not touch the terminal any more. */
+/* The thread may get on at any moment, and must not touch the terminal any more. Nor must a last
+ * message of ours wait for it. */
 static void
 abandon (const SondeTopTerminal *self)
 {
   sonde_autofd int null = open ("/dev/null", O_RDWR | O_CLOEXEC);
 
-  if (null >= 0)
-    dup2 (null, STDOUT_FILENO);
+  for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO && null >= 0; fd++)
+    if (isatty (fd))
+      dup2 (null, fd);
   tcsetattr (STDIN_FILENO, TCSANOW, &self->saved);
 }
 
@@ -447,10 +444,11 @@ sonde_top_terminal_free (SondeTopTerminal *self)
 
   if (self == NULL)
     return;
+  g_clear_handle_id (&self->told_source, g_source_remove);
   if (self->thread != NULL)
     {
       g_atomic_int_set (&self->is_leaving, TRUE);
-      wake (self->wake_fds[1], WAKE_LEAVE);
+      wake (self->wake_fds[1], WAKE_PAGE);
       /* A terminal that takes nothing keeps the thread: what it waits for is thrown away, and so is
        * what it writes next. */
       has_left = wait_left (self, LEAVE_US);
@@ -472,8 +470,9 @@ sonde_top_terminal_free (SondeTopTerminal *self)
     delscreen (self->screen);
   sonde_clear_fd (&self->wake_fds[0]);
   sonde_clear_fd (&self->wake_fds[1]);
+  sonde_clear_fd (&self->told_fds[0]);
+  sonde_clear_fd (&self->told_fds[1]);
   g_clear_pointer (&self->page, sonde_top_page_free);
-  g_main_context_unref (self->context);
   g_mutex_clear (&self->lock);
   g_cond_clear (&self->left);
   g_free (self);

@@ -17,7 +17,7 @@
  */
 typedef struct SondeTopTerminal SondeTopTerminal;
 
-/* Called on the main context of the thread that made the terminal. */
+/* Called on the default main context; no more once the terminal is freed. */
 typedef struct
 {
   /* @key: a character, or SondeTopKey */

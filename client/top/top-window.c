@@ -43,11 +43,11 @@ struct SondeTopWindow
 {
   gatomicrefcount n_refs;
   SondeCaptureModel *model;
-  SondeSymbolResolver *resolver;
-  GArray *functions;      /* guint32, by location: its number, or UNNAMED */
-  GPtrArray *processes;   /* Process or NULL, by the model's number */
-  GArray *threads;        /* Thread */
-  SondeIdMap *thread_ids; /* process << 32 | tid → index of threads */
+  SondeSymbolResolver *resolver; /* NULL: nothing had to be named yet */
+  GArray *functions;             /* guint32, by location: its number, or UNNAMED */
+  GPtrArray *processes;          /* Process or NULL, by the model's number */
+  GArray *threads;               /* Thread */
+  SondeIdMap *thread_ids;        /* process << 32 | tid → index of threads */
   gsize n_nodes;
   Sample *samples; /* a ring */
   guint n_room;    /* a power of two */
@@ -157,7 +157,6 @@ sonde_top_window_new (const SondeTopWindow *before, SondeModelIsAlive is_alive, 
   self->model = before != NULL
                     ? sonde_capture_model_new_present (before->model, is_alive, &funcs, self)
                     : sonde_capture_model_new (&funcs, self);
-  self->resolver = sonde_symbol_resolver_new (self->model, NULL);
   self->functions = g_array_new (FALSE, FALSE, sizeof (guint32));
   self->processes = g_ptr_array_new_with_free_func (process_free);
   self->threads = g_array_new (FALSE, FALSE, sizeof (Thread));
@@ -417,8 +416,12 @@ sonde_top_window_select (SondeTopWindow *self, SondeTopSelection *selection)
   g_autofree guint64 *threads = g_new0 (guint64, self->threads->len);
   g_autoptr (GPtrArray) weights
       = selection->is_all ? weigh_all (self, threads) : weigh (self, from_ns, threads);
-  g_autoptr (GPtrArray) trees = select_trees (self, weights, end_us);
+  g_autoptr (GPtrArray) trees = NULL;
 
+  /* not before the capture has said when it began and what runs there */
+  if (self->resolver == NULL)
+    self->resolver = sonde_symbol_resolver_new (self->model, NULL);
+  trees = select_trees (self, weights, end_us);
   selection->covered_from_ns
       = selection->is_all ? self->start_ns : MAX (from_ns, self->pushed_out_ns);
   selection->is_unnamed_yet = FALSE;

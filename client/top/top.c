@@ -16,6 +16,7 @@
 #define NAMES_BUDGET_US 50000 /* until something else may be done */
 #define NAMES_PAUSE_MS  20    /* for that */
 #define FIRST_LOOK_MS   300   /* so long the first picture takes */
+#define LEAVE_MS        1000  /* that a block which is being printed may still take */
 
 typedef struct
 {
@@ -31,7 +32,8 @@ typedef struct
   char *end;                  /* why, if it has ended */
   GString *complaints;        /* for when the terminal is restored */
   guint n_blocks;             /* printed */
-  gboolean is_printing;
+  GCancellable *printing;     /* of a block; NULL: nothing is being printed */
+  guint patience;             /* source: nobody waits for it any longer */
   gboolean is_leaving;
   gboolean has_ended; /* the source */
   gboolean has_failed;
@@ -48,8 +50,29 @@ clock_ns (const Top *self)
 static void
 check_left (Top *self)
 {
-  if (self->is_leaving && self->has_ended && !self->is_printing)
+  if (self->is_leaving && self->has_ended && self->printing == NULL)
     g_main_loop_quit (self->loop);
+}
+
+/* Who takes nothing does not hold us up: the thread that prints ends with the process. */
+static void
+stop_printing (Top *self)
+{
+  g_clear_handle_id (&self->patience, g_source_remove);
+  if (self->printing != NULL)
+    g_cancellable_cancel (self->printing);
+  g_clear_object (&self->printing);
+}
+
+static gboolean
+patience_over (gpointer user_data)
+{
+  Top *self = user_data;
+
+  self->patience = 0;
+  stop_printing (self);
+  check_left (self);
+  return G_SOURCE_REMOVE;
 }
 
 /* The terminal is given back at once; the session takes a moment. */
@@ -64,6 +87,8 @@ leave (Top *self)
       self->is_leaving = TRUE;
       if (!self->has_ended)
         sonde_top_source_stop (self->source);
+      if (self->printing != NULL)
+        self->patience = g_timeout_add (LEAVE_MS, patience_over, self);
     }
   check_left (self);
 }
@@ -178,9 +203,12 @@ static void
 has_printed (GObject *source, GAsyncResult *result, gpointer user_data)
 {
   Top *self = user_data;
-  gboolean is_good = g_task_propagate_boolean (G_TASK (result), NULL);
+  gboolean is_good;
 
-  self->is_printing = FALSE;
+  if (g_cancellable_is_cancelled (g_task_get_cancellable (G_TASK (result))))
+    return; /* self may be gone */
+  is_good = g_task_propagate_boolean (G_TASK (result), NULL);
+  stop_printing (self);
   self->n_blocks++;
   self->has_failed = self->has_failed || !is_good;
   if (!is_good || self->has_ended || (int) self->n_blocks == self->options->count)
@@ -194,10 +222,10 @@ print (Top *self)
 {
   g_autoptr (GTask) task = NULL;
 
-  if (self->is_printing || self->is_leaving)
+  if (self->printing != NULL || self->is_leaving)
     return;
-  self->is_printing = TRUE;
-  task = g_task_new (NULL, NULL, has_printed, self);
+  self->printing = g_cancellable_new ();
+  task = g_task_new (NULL, self->printing, has_printed, self);
   g_task_set_task_data (task, dup_block (self), free_block);
   g_task_run_in_thread (task, print_in_thread);
 }
@@ -291,10 +319,10 @@ has_ended (gpointer user_data)
   self->has_ended = TRUE;
   if (self->terminal != NULL)
     return;
-  if (self->options->is_text && !self->is_leaving && !self->is_printing && self->end_ns != 0
+  if (self->options->is_text && !self->is_leaving && self->printing == NULL && self->end_ns != 0
       && self->tick != 0)
     print (self);
-  else if (!self->is_printing)
+  else if (self->printing == NULL)
     leave (self);
 }
 
@@ -313,6 +341,7 @@ on_end (gpointer user_data)
 static void
 top_clear (Top *self)
 {
+  stop_printing (self);
   g_clear_pointer (&self->terminal, sonde_top_terminal_free);
   g_clear_handle_id (&self->tick, g_source_remove);
   g_clear_handle_id (&self->names_tick, g_source_remove);

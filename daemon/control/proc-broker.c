@@ -28,6 +28,7 @@ struct SondeProcBroker
   const SondeControlGroup *group; /* borrowed; of the scope `unit` */
   GHashTable *named;              /* pid → start ticks, in boxes; they and their children */
   GHashTable *mounts;             /* what describe_mount() said of those that were told */
+  gboolean is_full;               /* of them; that was said */
   GArray *gids;                   /* gid_t: of proven targets */
   guint64 permitted;              /* capabilities of proven targets */
 };
@@ -266,9 +267,57 @@ open_cmdline (const SondeProcBroker *self, const Process *process)
   return openat (process->fd, "cmdline", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 }
 
+/* The namespace and the mount, since a container is mounted together bit by bit. Asks no file
+ * system, which could wait. @file_fd: -1: the root. Returns: NULL if the namespace is ours, or
+ * cannot be told */
+static char *
+describe_mount (const Process *process, int file_fd)
+{
+  const int flags = AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT;
+  struct statx of_process;
+  struct statx ours;
+  struct statx file;
+
+  if (statx (process->fd, "ns/mnt", flags, STATX_INO, &of_process) < 0
+      || statx (AT_FDCWD, "/proc/self/ns/mnt", flags, STATX_INO, &ours) < 0
+      || of_process.stx_ino == ours.stx_ino)
+    return NULL;
+  if ((file_fd >= 0 ? statx (file_fd, "", flags | AT_EMPTY_PATH, STATX_MNT_ID, &file)
+                    : statx (process->fd, "root", flags, STATX_MNT_ID, &file))
+      < 0)
+    return NULL;
+  return g_strdup_printf ("%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT, (guint64) of_process.stx_ino,
+                          (guint64) file.stx_mnt_id);
+}
+
+/* Returns: a descriptor, or a negative errno as the header says */
+static int
+open_mountinfo (SondeProcBroker *self, const Process *process, int file_fd)
+{
+  g_autofree char *mount = describe_mount (process, file_fd);
+  int fd;
+
+  if (mount == NULL)
+    return -ENOENT;
+  if (self->is_full || g_hash_table_contains (self->mounts, mount))
+    return -EEXIST;
+  self->is_full = g_hash_table_size (self->mounts) >= SONDE_LIMIT_FOREIGN_MOUNTS;
+  if (self->is_full)
+    return -ENOSPC;
+  fd = openat (process->fd, "mountinfo", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0)
+    return -errno;
+  g_hash_table_add (self->mounts, g_steal_pointer (&mount));
+  return fd;
+}
+
 unsigned
-sonde_proc_broker_open_process (
-    SondeProcBroker *self, guint64 request_id, pid_t pid, SondeMessageProcess *reply, int fds[2])
+sonde_proc_broker_open_process (SondeProcBroker *self,
+                                guint64 request_id,
+                                pid_t pid,
+                                SondeMessageProcess *reply,
+                                int fds[2],
+                                int *mountinfo_fd)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   Process process = { .fd = -1 };
@@ -276,6 +325,7 @@ sonde_proc_broker_open_process (
   int maps_fd;
   int result = open_process (self, pid, &process);
 
+  *mountinfo_fd = -ENOENT;
   *reply = (SondeMessageProcess){ .request_id = request_id, .pid = pid, .status = -result };
   if (result < 0)
     return 0;
@@ -290,6 +340,7 @@ sonde_proc_broker_open_process (
     {
       add_fd (maps_fd, SONDE_PROCESS_FD_MAPS, reply, fds, &n_fds);
       add_fd (open_cmdline (self, &process), SONDE_PROCESS_FD_CMDLINE, reply, fds, &n_fds);
+      *mountinfo_fd = open_mountinfo (self, &process, -1);
     }
   sonde_clear_fd (&process.fd);
   return n_fds;
@@ -430,7 +481,9 @@ open_checked (const Process *process, const SondeProcMap *map)
 }
 
 int
-sonde_proc_broker_open_file (SondeProcBroker *self, const SondeMessageFileRequest *request)
+sonde_proc_broker_open_file (SondeProcBroker *self,
+                             const SondeMessageFileRequest *request,
+                             int *mountinfo_fd)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   Process process = { .fd = -1 };
@@ -442,6 +495,7 @@ sonde_proc_broker_open_file (SondeProcBroker *self, const SondeMessageFileReques
   SondeProcMap map;
   int result = open_process (self, request->pid, &process);
 
+  *mountinfo_fd = -ENOENT;
   if (result < 0)
     return result;
   process_fd = process.fd;
@@ -459,7 +513,10 @@ sonde_proc_broker_open_file (SondeProcBroker *self, const SondeMessageFileReques
   if (fd < 0)
     return fd;
   /* The file was found in the image whose mappings were read, not in a later one. */
-  return self->is_unlimited || is_image_alive (maps_fd) ? sonde_steal_fd (&fd) : -ESRCH;
+  if (!self->is_unlimited && !is_image_alive (maps_fd))
+    return -ESRCH;
+  *mountinfo_fd = open_mountinfo (self, &process, fd);
+  return sonde_steal_fd (&fd);
 }
 
 int
@@ -500,53 +557,4 @@ sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid)
   process_fd = process.fd;
   fd = openat (process_fd, "mounts", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   return fd < 0 ? -errno : fd;
-}
-
-/* The namespace and the mount, since a container is mounted together bit by bit. Asks no file
- * system, which could wait. Returns: NULL if the namespace is ours, or cannot be told */
-static char *
-describe_mount (const Process *process, int file_fd)
-{
-  const int flags = AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT;
-  struct statx of_process;
-  struct statx ours;
-  struct statx file;
-
-  if (statx (process->fd, "ns/mnt", flags, STATX_INO, &of_process) < 0
-      || statx (AT_FDCWD, "/proc/self/ns/mnt", flags, STATX_INO, &ours) < 0
-      || of_process.stx_ino == ours.stx_ino)
-    return NULL;
-  if ((file_fd >= 0 ? statx (file_fd, "", flags | AT_EMPTY_PATH, STATX_MNT_ID, &file)
-                    : statx (process->fd, "root", flags, STATX_MNT_ID, &file))
-      < 0)
-    return NULL;
-  return g_strdup_printf ("%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT, (guint64) of_process.stx_ino,
-                          (guint64) file.stx_mnt_id);
-}
-
-int
-sonde_proc_broker_open_mountinfo (SondeProcBroker *self, pid_t pid, int file_fd)
-{
-  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
-  Process process = { .fd = -1 };
-  sonde_autofd int process_fd = -1;
-  g_autofree char *mount = NULL;
-  int result = open_process (self, pid, &process);
-  int fd;
-
-  if (result < 0)
-    return result;
-  process_fd = process.fd;
-  mount = describe_mount (&process, file_fd);
-  if (mount == NULL)
-    return -ENOENT;
-  if (g_hash_table_contains (self->mounts, mount))
-    return -EEXIST;
-  if (g_hash_table_size (self->mounts) >= SONDE_LIMIT_FOREIGN_MOUNTS)
-    return -ENOSPC;
-  fd = openat (process_fd, "mountinfo", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0)
-    return -errno;
-  g_hash_table_add (self->mounts, g_steal_pointer (&mount));
-  return fd;
 }

@@ -48,15 +48,30 @@ void sonde_proc_broker_allow_group (SondeProcBroker *self, const SondeControlGro
  * sonde_proc_broker_open_process:
  * @reply: (out): all but the header
  * @fds: (out): as reply->fds says, to be closed by the caller
+ * @mountinfo_fd: (out): the mounts of the process, to be closed by the caller; or a negative errno:
+ *   -ENOENT it sees what sonded sees, or nothing of it is told; -EEXIST the mount of its root was
+ *   told of, with all others of its namespace; -ENOSPC, once: so were SONDE_LIMIT_FOREIGN_MOUNTS
+ *   others, and no more will be
  *
- * Returns: the number of descriptors; failures are reply->status
+ * Returns: the number of descriptors in @fds; failures are reply->status
  */
-unsigned sonde_proc_broker_open_process (
-    SondeProcBroker *self, guint64 request_id, pid_t pid, SondeMessageProcess *reply, int fds[2]);
+unsigned sonde_proc_broker_open_process (SondeProcBroker *self,
+                                         guint64 request_id,
+                                         pid_t pid,
+                                         SondeMessageProcess *reply,
+                                         int fds[2],
+                                         int *mountinfo_fd);
 
-/* Returns: an O_RDONLY descriptor of a regular file, or a negative errno: -EPERM if the process is
- * not for this session (any more), -EACCES if the file is not */
-int sonde_proc_broker_open_file (SondeProcBroker *self, const SondeMessageFileRequest *request);
+/**
+ * sonde_proc_broker_open_file:
+ * @mountinfo_fd: (out): the same, of the mount that the file is on
+ *
+ * Returns: an O_RDONLY descriptor of a regular file, or a negative errno: -EPERM if the process is
+ *   not for this session (any more), -EACCES if the file is not
+ */
+int sonde_proc_broker_open_file (SondeProcBroker *self,
+                                 const SondeMessageFileRequest *request,
+                                 int *mountinfo_fd);
 
 /* The numbers of a target of this session. Who has it open sees them whatever the process executes:
  * the worker asks again then. Returns: as sonde_proc_broker_open_file() */
@@ -64,9 +79,3 @@ int sonde_proc_broker_open_stat (SondeProcBroker *self, const SondeTarget *targe
 
 /* The mounts as that target sees them. Returns: a descriptor or a negative errno */
 int sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid);
-
-/* The mounts of a process that lives in another mount namespace, if @file_fd, a file that it has
- * mapped (-1: its root), is on one that this session was not told of.
- * Returns: a descriptor or a negative errno: -ENOENT it sees what sonded sees, -EEXIST that mount
- * was told, -ENOSPC so were SONDE_LIMIT_FOREIGN_MOUNTS others */
-int sonde_proc_broker_open_mountinfo (SondeProcBroker *self, pid_t pid, int file_fd);

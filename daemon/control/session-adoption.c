@@ -60,15 +60,24 @@ void
 sonde_session_save_worker (SondeSession *self)
 {
   g_autoptr (GArray) rings = NULL;
-  g_autoptr (GArray) pulses = NULL;
 
   if (self->keeper == NULL)
     return;
   rings = sonde_session_scope_ring_fds (self->scope);
-  pulses = sonde_session_scope_pulse_fds (self->scope);
   sonde_session_keeper_keep_worker (self->keeper,
                                     sonde_channel_fd (sonde_worker_channel (self->worker)),
                                     (const int *) (void *) rings->data, rings->len);
+  sonde_session_save_pulses (self);
+}
+
+void
+sonde_session_save_pulses (SondeSession *self)
+{
+  g_autoptr (GArray) pulses = NULL;
+
+  if (self->keeper == NULL)
+    return;
+  pulses = sonde_session_scope_pulse_fds (self->scope);
   sonde_session_keeper_keep_pulses (self->keeper, (const int *) (void *) pulses->data, pulses->len);
 }
 

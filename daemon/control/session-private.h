@@ -59,9 +59,10 @@ void sonde_session_start_duration (SondeSession *self);
 void sonde_session_answer_start (SondeSession *self, int capture_fd, const GError *error);
 /* Answers all calls of Stop. */
 void sonde_session_answer_stops (SondeSession *self, const GError *error);
-/* Keeps for the next sonded what the session is now, or its worker. */
+/* Keeps for the next sonded what the session is now; its worker, rings and pulses; its pulses. */
 void sonde_session_save (SondeSession *self);
 void sonde_session_save_worker (SondeSession *self);
+void sonde_session_save_pulses (SondeSession *self);
 /* Of a failed start or a dead worker; `ended` follows when the worker is reaped. */
 void sonde_session_fail (SondeSession *self, const GError *error);
 void sonde_session_fail_reason (SondeSession *self, const char *reason);

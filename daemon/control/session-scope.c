@@ -9,6 +9,7 @@
 #include "daemon/control/target-set.h"
 #include "daemon/control/unit-events.h"
 #include "daemon/control/unit.h"
+#include "daemon/control/worker-note.h"
 
 struct SondeSessionScope
 {
@@ -200,17 +201,6 @@ open_scope (SondeSessionScope *self, SondeWorker *worker, GError **error)
     }
 }
 
-/* A sentence for the capture. */
-static gboolean
-send_note (const char *text, SondeWorker *worker, GError **error)
-{
-  SondeMessageNote message = { .header.type = SONDE_MESSAGE_NOTE };
-  g_autofree char *ascii = g_str_to_ascii (text, "C");
-
-  g_strlcpy (message.text, ascii, sizeof message.text);
-  return sonde_worker_send (worker, &message, sizeof message, NULL, 0, error);
-}
-
 /* --- processors that come --- */
 
 /* Events of tasks outlive the absence of their CPU, those of a whole CPU do not. */
@@ -279,7 +269,7 @@ tell_of_cpu (SondeSessionScope *self, int cpu, gint64 from_ns, const GError *err
                               : g_strdup_printf ("Processor %d cannot be recorded (any more): %s",
                                                  cpu, error->message);
 
-  send_note (text, self->worker, NULL);
+  sonde_worker_note_send (self->worker, text, NULL);
 }
 
 static gboolean
@@ -440,7 +430,7 @@ take_targets (SondeSessionScope *self, GPtrArray *targets, SondeWorker *worker, 
 gboolean
 sonde_session_scope_announce (SondeSessionScope *self, SondeWorker *worker, GError **error)
 {
-  if (self->note != NULL && !send_note (self->note, worker, error))
+  if (self->note != NULL && !sonde_worker_note_send (worker, self->note, error))
     return FALSE;
   return take_targets (self, self->options->targets, worker, error);
 }

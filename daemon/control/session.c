@@ -175,7 +175,7 @@ on_targets_exited (gpointer user_data)
 static void
 on_scope_changed (gpointer user_data)
 {
-  sonde_session_save_worker (user_data);
+  sonde_session_save_pulses (user_data);
   sonde_session_save (user_data);
 }
 

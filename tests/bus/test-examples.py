@@ -23,8 +23,7 @@ def check_profile(result):
     check(names.get('main', 0) > 50, f'main is not the heaviest function:\n{result.stdout}{result.stderr}')
 
 
-def test_profile(service, client):
-    user = service.next_user()
+def test_profile(service, client, user):
     burner = service.start_burner(user)
     result = service.run(user, client, str(burner.pid), '1')
     burner.kill()
@@ -87,7 +86,7 @@ def main():
     for language, path in CLIENTS.items():
         client = service.install(path)
         with service.case(f'the client in {language} shows where a process spends its time'):
-            test_profile(service, client)
+            service.measure(test_profile, client, service.next_user())
         with service.case(f'the client in {language} says that a process is not the user\'s'):
             test_foreign_process(service, client)
         with service.case(f'the client in {language} keeps what it has when it is interrupted'):

@@ -40,8 +40,7 @@ class Sondectl:
         return int(re.search(r'^SAMPLE (\d+)$', result.stdout, re.M)[1])
 
 
-def test_command(sondectl):
-    service, user = sondectl.service, sondectl.service.next_user()
+def test_command(service, sondectl, user):
     capture = os.path.join(service.make_folder(user), 'x.syscap')
     result = sondectl.run(user, 'record', '-o', capture, '--', service.install('tests/system/burn'), '1')
     check_status(result, 0)
@@ -249,7 +248,7 @@ def main():
     service = Service(15)
     sondectl = Sondectl(service)
     with service.case('a user records a command of his'):
-        test_command(sondectl)
+        service.measure(test_command, sondectl, service.next_user())
     with service.case('a user records a process of his'):
         test_process(sondectl)
     with service.case("somebody else's process is refused with the action and a way out"):

@@ -2,8 +2,9 @@
 /* Records a command for several readers who come one after the other:
  * read-late SONDED WORKER FOLDER COMMAND…
  *
- * The first is there from the start. Then one comes every 300 ms, until there are eight and the
- * command gets SIGTERM; every other one asks for its samples alone. Each writes FOLDER/N.syscap. */
+ * The first is there from the start. Then one comes every 300 ms, or later, when the first has got
+ * something more, until there are eight and the command gets SIGTERM; every other one asks for its
+ * samples alone. Each writes FOLDER/N.syscap. */
 #include <fcntl.h>
 #include <glib-unix.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 #define MAX_READERS 8
 #define WAIT_MS     300
 #define PIECE_BYTES 65536
+#define MORE_BYTES  16384
 
 typedef struct
 {
@@ -28,12 +30,15 @@ typedef struct
   GMainLoop *loop;
   guint n_readers;
   guint n_open;
+  gsize first_bytes;  /* what the first reader has got */
+  gsize wanted_bytes; /* and what it is to get before the next one comes */
 } Test;
 
 typedef struct
 {
   Test *test;
   int out_fd;
+  gboolean is_first;
 } Reader;
 
 G_NORETURN static void
@@ -54,6 +59,8 @@ on_capture (gint fd, GIOCondition condition, gpointer user_data)
     {
       if (write (reader->out_fd, bytes, (gsize) size_bytes) != size_bytes)
         fail ("cannot write", NULL);
+      if (reader->is_first)
+        reader->test->first_bytes += (gsize) size_bytes;
       return G_SOURCE_CONTINUE;
     }
   close (fd);
@@ -75,6 +82,7 @@ add_reader (Test *test, GUnixFDList *fds)
   if (fd < 0)
     fail ("no capture", error);
   reader->test = test;
+  reader->is_first = test->n_open == 0;
   reader->out_fd = open (name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (reader->out_fd < 0)
     fail (name, NULL);
@@ -91,6 +99,9 @@ open_late (gpointer user_data)
   g_autoptr (GError) error = NULL;
   GVariantDict options;
 
+  if (test->first_bytes < test->wanted_bytes)
+    return G_SOURCE_CONTINUE;
+  test->wanted_bytes = test->first_bytes + MORE_BYTES;
   if (test->n_readers == MAX_READERS)
     {
       sonde_spawn_kill (test->spawn, SIGTERM);

@@ -5,16 +5,15 @@ import contextlib
 import ctypes
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 
 import capture
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
-from tap import DEADLINE_S, Tap, check  # noqa: E402
+from leftovers import make_folder  # noqa: E402
+from tap import DEADLINE_S, Fault, Tap, check  # noqa: E402
 
 # Of Debian's libllvm14, the largest unwind data there is, with two functions that do some work.
 LARGE_LIBRARY = ('libLLVM-14.so.1', 'LLVMContextCreate', 'LLVMContextDispose')
@@ -56,7 +55,7 @@ class System(Tap):
             print(f'1..0 # SKIP {obstacle}')
             sys.exit(0)
         super().__init__(n_cases)
-        self.folder = tempfile.mkdtemp(prefix='sonde-system-')
+        self.folder = make_folder('sonde-system-')
 
     def program(self, path):
         return os.path.join(self.build, path)
@@ -64,16 +63,12 @@ class System(Tap):
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def finish(self):
-        shutil.rmtree(self.folder)
-        super().finish()
-
     def run(self, *arguments, timeout=DEADLINE_S):
         """Output of a program that must succeed."""
         result = subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                 timeout=timeout, check=False)
         check(result.returncode == 0, f'{" ".join(arguments)}: exit status {result.returncode}\n'
-              f'{result.stdout}{result.stderr}')
+              f'{result.stdout}{result.stderr}', Fault)
         return result.stdout
 
     def sondectl(self, *arguments, timeout=DEADLINE_S):
@@ -90,10 +85,10 @@ class System(Tap):
     def finish_recording(self, process, name, timeout=DEADLINE_S, with_meanings=False):
         """Waits, verifies and reads. Returns (Capture, what the command printed)."""
         output, errors = process.communicate(timeout=timeout)
-        check(process.returncode == 0, f'record: exit status {process.returncode}\n{output}{errors}')
+        check(process.returncode == 0, f'record: exit status {process.returncode}\n{output}{errors}', Fault)
         self.sondectl('verify', self.path(name))
         result = capture.Capture(self.path(name), with_meanings)
-        check(not result.ledger_faults(), '\n'.join(result.ledger_faults()))
+        check(not result.ledger_faults(), '\n'.join(result.ledger_faults()), Fault)
         return result, output
 
     def wait_for_samples(self, name, n_samples=1):

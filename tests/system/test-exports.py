@@ -88,7 +88,7 @@ class Exports:
                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as daemon:
             def ask(*command):
                 return subprocess.run([*program, *command, '--json', *session], cwd=self.judges, env=self.environment,
-                                      capture_output=True, text=True, timeout=180, check=False)
+                                      capture_output=True, text=True, timeout=DEADLINE_S, check=False)
 
             def read(*command):
                 result = ask(*command)
@@ -96,7 +96,7 @@ class Exports:
                 return json.loads(result.stdout)
 
             try:
-                deadline = time.monotonic() + 120
+                deadline = time.monotonic() + DEADLINE_S
                 while ask('profile', 'info').returncode != 0:
                     check(daemon.poll() is None and time.monotonic() < deadline, 'it is not ready')
                     time.sleep(0.1)

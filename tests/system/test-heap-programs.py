@@ -13,6 +13,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
+from leftovers import make_folder  # noqa: E402
 from tap import Tap, check  # noqa: E402
 
 READER, LIBRARY = (os.path.abspath(path) for path in sys.argv[1:3])
@@ -47,7 +48,7 @@ redis-cli -s socket get key; redis-cli -s socket shutdown nosave; wait $!; echo 
 class Programs(Tap):
     def __init__(self, n_cases):
         super().__init__(n_cases)
-        self.folder = tempfile.mkdtemp(prefix='sonde-system-')
+        self.folder = make_folder('sonde-system-')
         self.environment = {'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'HOME': self.folder, 'LC_ALL': 'C.UTF-8',
                             'PYTHONHASHSEED': '0', 'GIT_COMMITTER_DATE': '@1700000000 +0000'}
 
@@ -78,10 +79,6 @@ class Programs(Tap):
                   f'{result.stdout.decode()}\nis not\n{bare.stdout.decode()}')
             check(heap['allocations'] > 0, 'no allocations')
             check(heap['lost'] == 0 and heap['twice'] == 0, f"{heap['lost']} lost, {heap['twice']} twice")
-
-    def finish(self):
-        shutil.rmtree(self.folder)
-        super().finish()
 
 
 def find_verdict(output):

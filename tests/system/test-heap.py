@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-from system import DEADLINE_S, System, check
+from system import DEADLINE_S, Fault, System, check
 
 N_PAIRS = 500_000
 N_EVENTS = 2 * N_PAIRS
@@ -22,10 +22,10 @@ def record(system, name, *arguments):
     """(frames by type, {quantity: number} of the ledger, of the events of programs)"""
     process = system.start_recording(name, '--event=none', *arguments)
     output, errors = process.communicate(timeout=DEADLINE_S)
-    check(process.returncode == 0, f'record: exit status {process.returncode}\n{output}{errors}')
+    check(process.returncode == 0, f'record: exit status {process.returncode}\n{output}{errors}', Fault)
     ledger = re.search(r'^events +ok +events-produced (\d+) = events-recorded (\d+) \+ events-lost-ring (\d+)',
                        system.sondectl('verify', system.path(name)), re.M)
-    check(ledger, 'no account of events')
+    check(ledger, 'no account of events', Fault)
     return system.dump_counts(name), dict(zip(('produced', 'recorded', 'lost'), map(int, ledger.groups())))
 
 

@@ -6,23 +6,14 @@ import contextlib
 import os
 import re
 import signal
-import time
+import subprocess
 
 from screen import Screen
-from system import System, find_descendant
-from tap import check
+from system import System, check, find_descendant, wait_until
 
 KEY_DOWN, KEY_RIGHT, KEY_ENTER, KEY_ESCAPE = '\x1b[B', '\x1b[C', '\r', '\x1b'
 CONTROL_L, CONTROL_Z = '\x0c', '\x1a'
 WRITE = {'x86_64': 1, 'aarch64': 64}  # numbers of the system call
-DEADLINE_S = 60
-
-
-def wait_for(condition, what):
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        check(time.monotonic() < deadline, f'no sign of {what}')
-        time.sleep(0.05)
 
 
 class Top:
@@ -166,22 +157,31 @@ def count_turns(pid):
     return int(re.search(r'^voluntary_ctxt_switches:\s*(\d+)', read_task(pid, pid, 'status'), re.M)[1])
 
 
+def is_writing(pid, task):
+    """To standard output, which does not take it."""
+    with contextlib.suppress(OSError):  # it has gone
+        return read_task(pid, task, 'syscall').startswith(f'{WRITE[os.uname().machine]} 0x1 ')
+    return False
+
+
+def end_unread(process):
+    """Ends it without taking any of its output."""
+    process.terminate()
+    wait_until(lambda: process.poll() is not None, 'its end')
+    check(process.returncode == 0, process.returncode)
+
+
 def test_slow(top):
     """Nobody takes what is drawn: that thread waits in write(), and the one that reads frames goes on."""
     with top.on_screen(n_lines=50, n_columns=200) as screen:
         pid = screen.process.pid
         drawer, = (task for task in os.listdir(f'/proc/{pid}/task') if read_task(pid, task, 'comm') == 'terminal\n')
-
-        def is_stuck():
-            return read_task(pid, drawer, 'syscall').startswith(f'{WRITE[os.uname().machine]} 0x1 ')
-
         screen.type(CONTROL_L * 1000)
-        wait_for(is_stuck, 'a terminal that is full')
+        wait_until(lambda: is_writing(pid, drawer), 'a terminal that is full')
         turns = count_turns(pid)
-        wait_for(lambda: count_turns(pid) > turns + 50, 'another look')
-        check(is_stuck(), 'the terminal took something')
-        screen.process.terminate()
-        check(screen.wait_for_exit() == 0, screen.process.returncode)
+        wait_until(lambda: count_turns(pid) > turns + 50, 'another look')
+        check(is_writing(pid, drawer), 'the terminal took something')
+        end_unread(screen.process)
         check(screen.has_modes(), 'the terminal is not restored')
 
 
@@ -214,8 +214,22 @@ def test_text(system, top):
     check(len(re.findall(r'lost: nothing', text)) == 1 and 'main' in text, text)
 
 
+def test_slow_reader(system, top):
+    """The same of text: the thread that prints waits."""
+    reader, writer = os.pipe()
+    process = subprocess.Popen(top.command('--interval', '0.1', '--', system.program('tests/system/burn'), '300'), stdout=writer)
+    try:
+        wait_until(lambda: any(is_writing(process.pid, task) for task in os.listdir(f'/proc/{process.pid}/task')), 'a pipe that is full')
+        end_unread(process)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(reader)
+        os.close(writer)
+
+
 def main():
-    system = System(11)
+    system = System(12)
     top = Top(system)
     cases = {'samples appear on a terminal, heaviest first': lambda: system.measure(test_samples, top),
              'a filter narrows what is seen': lambda: test_filter(top),
@@ -227,7 +241,8 @@ def main():
              'it can be stopped and goes on': lambda: test_stop(top),
              'a terminal that takes nothing holds up nobody': lambda: test_slow(top),
              'a session that ends says so': lambda: test_death(top),
-             'without a terminal it is text': lambda: system.measure(test_text, top)}
+             'without a terminal it is text': lambda: system.measure(test_text, top),
+             'a reader that takes nothing does not keep it from leaving': lambda: test_slow_reader(system, top)}
     for name, test in cases.items():
         with system.case(name):
             test()

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 
 from capture import MARKERS
-from system import System, check
+from system import Fault, System, check
 
 FREQUENCY = 1000
 MILLISECONDS = 300  # of CPU time in each part of a program
@@ -52,7 +52,7 @@ class Recording:
         """No stack has names of two groups: they were never there together."""
         for stack in self.stacks:
             found = [group for group in groups if any(name in group for name in stack)]
-            check(len(found) < 2, f'names of two programs in one stack: {stack}')
+            check(len(found) < 2, f'names of two programs in one stack: {stack}', Fault)
 
 
 def chain_names(letter):

@@ -80,11 +80,12 @@ def kill_service():
 
 
 def check_second(tap, watches, what):
-    """One takes less than a second. Of several some are disturbed, by what nobody could measure."""
+    """Each takes less than a second, but for one in ten that something disturbs which nobody could measure."""
     seconds, own_seconds = (sorted(getattr(watch, name) for watch in watches) for name in ('seconds', 'own_seconds'))
     tap.note(f'{len(watches)} times {what}: {seconds[len(seconds) // 2] * 1000:.0f} ms (median), '
              f'{seconds[-1] * 1000:.0f} ms (longest); {own_seconds[-1] * 1000:.0f} ms without waiting for a processor')
-    check(own_seconds[len(own_seconds) * 3 // 4] < 1 and own_seconds[-1] < 10, f'{what}: {own_seconds}')
+    n_late = sum(own >= 1 for own in own_seconds)
+    check(n_late <= len(own_seconds) / 10 and own_seconds[-1] < 10, f'{what}: {own_seconds}')
 
 
 def descriptors(pid):
@@ -194,6 +195,7 @@ def hold_service():
 
 
 def configure(text):
+    """systemd does not wait until the signal has been heard."""
     with open('/etc/sonde/sonded.conf', 'w', encoding='utf-8') as file:
         file.write(text)
     run('systemctl', 'reload', 'sonded')
@@ -499,13 +501,14 @@ def main():
     with tap.case('the configuration is read again without a restart, and what is wrong is named'):
         pid = main_pid()
         configure('[Limits]\nsessions-root=5\n')
-        check(limit('sessions-root') == 5, limit('sessions-root'))
+        wait_until(lambda: limit('sessions-root') == 5, 'another limit')
         configure('[Limits]\nsessions-root=none\n')
+        wait_until(lambda: '[Limits] sessions-root must be a number from 1 to 64'
+                   in run('journalctl', '--unit=sonded', '--output=cat'), 'what is wrong')
         check(limit('sessions-root') == 5, limit('sessions-root'))
-        log = run('journalctl', '--unit=sonded', '--output=cat')
-        check('[Limits] sessions-root must be a number from 1 to 64' in log, log)
         configure('')
-        check(limit('sessions-root') == 32 and main_pid() == pid, limit('sessions-root'))
+        wait_until(lambda: limit('sessions-root') == 32, 'the limit of the beginning')
+        check(main_pid() == pid, 'it was started again')
 
     with tap.case('no call is lost when sonded ends because nothing is to do'):
         n_ends = 20 * ROUNDS

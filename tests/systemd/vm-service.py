@@ -168,6 +168,11 @@ def unit_cases(tap):
         check('watched one by one' not in run('sondectl', 'dump', '/tmp/unit.syscap'), 'members are followed')
 
 
+def wait_for_journal(text, *arguments):
+    """journald reads what it is sent in its own time."""
+    wait_until(lambda: text in run('journalctl', '--quiet', *arguments), text)
+
+
 def limit_cases(tap, alice, target):
     with tap.case('the limits of the units are those of the processes'):
         session = Session(alice, 'limits.syscap', '-p', target)
@@ -195,10 +200,9 @@ def limit_cases(tap, alice, target):
         check(Capture(os.path.join(alice.home, 'victim.syscap')).samples, 'no sample is left')
         other.wait_for_more()
         other.end()
-        details = run('journalctl', '--quiet', '--output=cat', '--output-fields=SONDE_DETAIL',
-                      'SONDE_EVENT=worker-died')
-        check('needed more memory than it may have' in details, details)
-        check("Failed with result 'oom-kill'" in run('journalctl', '--quiet', f'--unit={unit}'), unit)
+        wait_for_journal('needed more memory than it may have', '--output=cat', '--output-fields=SONDE_DETAIL',
+                         'SONDE_EVENT=worker-died')
+        wait_for_journal("Failed with result 'oom-kill'", f'--unit={unit}')
 
 
 def clock_cases(tap, alice, target):
@@ -219,12 +223,12 @@ def clock_cases(tap, alice, target):
         tap.note(f'{len(times)} samples in {(end_ns - start_ns) / 1e9:.1f} s')
 
     with tap.case('nor does it end one that has a duration early'):
-        session = Session(alice, 'duration.syscap', '-d', '2', '-p', target)
+        session = Session(alice, 'duration.syscap', '-d', '10', '-p', target)
         time.clock_settime(time.CLOCK_REALTIME, time.time() + 7200)
         capture = alice.finish_recording(session.process, 'duration.syscap')
         time.clock_settime(time.CLOCK_REALTIME, time.time() - 7200)
         seconds = (capture.samples[-1].time_ns - capture.samples[0].time_ns) / 1e9
-        check(1 < seconds < 3, f'{seconds} s')
+        check(5 < seconds < 3600, f'{seconds} s')
 
 
 def switch(cpu, is_on):

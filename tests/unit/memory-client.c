@@ -86,6 +86,35 @@ fail (char **arguments)
   return 0;
 }
 
+extern void *__libc_malloc (size_t size_bytes);
+
+/* As in a program whose own malloc() calls libc's, beside libc's free() and realloc(). */
+static int
+use_foreign (char **arguments)
+{
+  void *block = keep (__libc_malloc (100021));
+  uintptr_t place = (uintptr_t) block;
+
+  free (block);
+  block = keep (__libc_malloc (100021));
+  CHECK ((uintptr_t) block == place); /* it was given back */
+  block = keep (realloc (block, 300021));
+  CHECK (block != NULL);
+  free (block);
+  return 0;
+}
+
+/* Grown before anything was freed. */
+static int
+grow_foreign (char **arguments)
+{
+  void *block = keep (realloc (keep (__libc_malloc (100021)), 300021));
+
+  CHECK (block != NULL);
+  free (block);
+  return 0;
+}
+
 static void *
 fill_and_free (void *argument)
 {
@@ -363,6 +392,8 @@ static const struct
 } cases[] = {
   { "all", call_all },
   { "fail", fail },
+  { "foreign", use_foreign },
+  { "foreign-grown", grow_foreign },
   { "threads", start_threads },
   { "children", start_children },
   { "exec", be_executed },

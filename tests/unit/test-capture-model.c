@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The model of a capture, and the report that is made of it. */
+#include <malloc.h>
+
 #include "client/report/profile-text.h"
 #include "client/report/report-text.h"
 #include "tests/unit/capture-builder.h"
@@ -206,6 +208,40 @@ a_forked_child_has_its_parents_mappings (void)
 }
 
 static void
+feed_model (gpointer receiver, const SondeFrame *frame)
+{
+  sonde_capture_model_add_frame (receiver, frame);
+}
+
+/* Each with a mapping of its own: a small capture must not become a large model. */
+static void
+children_share_what_they_have_from_their_parents (void)
+{
+  enum
+  {
+    N = 3000
+  };
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autoptr (SondeCaptureModel) model
+      = sonde_capture_model_new (&(SondeModelFuncs){ .sample = NULL }, NULL);
+  SondeFrameOrigin parent = at (5, 1500);
+  gsize before_bytes;
+
+  for (guint64 i = 1; i <= N; i++)
+    add_map (capture, 5, i << 12, (i + 1) << 12, "/lib/one.so");
+  for (gint32 i = 0; i < N; i++)
+    {
+      ADD (sonde_writer_add_fork (capture->writer, &parent, 10 + i));
+      add_map (capture, 10 + i, 1u << 30, 2u << 30, "/lib/two.so");
+    }
+  capture_bytes (capture);
+  before_bytes = mallinfo2 ().uordblks + mallinfo2 ().hblkhd;
+  capture_foreach (capture, feed_model, model);
+  g_assert_cmpuint (sonde_capture_model_n_mappings (model), ==, 2 * N);
+  g_assert_cmpuint (mallinfo2 ().uordblks + mallinfo2 ().hblkhd - before_bytes, <, 16u << 20);
+}
+
+static void
 embedded_symbols_name_what_was_sampled_before (void)
 {
   SondeSymbolRecord records[2]
@@ -313,12 +349,6 @@ append_value (const SondeModelValue *value, gpointer user_data)
 }
 
 static void
-feed_model (gpointer receiver, const SondeFrame *frame)
-{
-  sonde_capture_model_add_frame (receiver, frame);
-}
-
-static void
 marks_are_told (void)
 {
   g_autoptr (CaptureBuilder) capture = capture_builder_new ();
@@ -382,6 +412,8 @@ main (int argc, char **argv)
                    a_new_mapping_hides_the_old_one_from_then_on);
   g_test_add_func ("/capture-model/a-forked-child-has-its-parents-mappings",
                    a_forked_child_has_its_parents_mappings);
+  g_test_add_func ("/capture-model/children-share-what-they-have-from-their-parents",
+                   children_share_what_they_have_from_their_parents);
   g_test_add_func ("/capture-model/embedded-symbols-name-what-was-sampled-before",
                    embedded_symbols_name_what_was_sampled_before);
   g_test_add_func ("/capture-model/filters-choose-by-pid-and-by-name",

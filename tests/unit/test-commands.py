@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 sys.path[:0] = [os.path.join(sys.argv[2], 'tests', folder) for folder in ('lib', 'fuzz')]
-Tap, check = (getattr(importlib.import_module('tap'), name) for name in ('Tap', 'check'))
+DEADLINE_S, Tap, check = (getattr(importlib.import_module('tap'), name) for name in ('DEADLINE_S', 'Tap', 'check'))
 seeds = importlib.import_module('make-report-corpus')
 
 SONDECTL = os.path.join(sys.argv[1], 'client/sondectl')
@@ -20,8 +20,8 @@ INTEGER, DOUBLE = 0, 1
 
 
 def run(*arguments, **environment):
-    return subprocess.run([SONDECTL, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
-                          env=os.environ | environment)
+    return subprocess.run([SONDECTL, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DEADLINE_S,
+                          check=False, env=os.environ | environment)
 
 
 def write(folder, data):

@@ -135,7 +135,8 @@ ask (SondeProcBroker *broker, pid_t pid)
 {
   SondeMessageProcess reply;
   int fds[2];
-  unsigned n_fds = sonde_proc_broker_open_process (broker, 1, pid, &reply, fds);
+  int mountinfo_fd;
+  unsigned n_fds = sonde_proc_broker_open_process (broker, 1, pid, &reply, fds, &mountinfo_fd);
 
   for (unsigned i = 0; i < n_fds; i++)
     close (fds[i]);

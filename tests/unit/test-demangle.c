@@ -112,6 +112,25 @@ test_exploding_rust_names (void)
   assert_demangled ("_RNvXIC1aFGzzzzzzzz_EuEuC1b1c", "_RNvXIC1aFGzzzzzzzz_EuEuC1b1c");
 }
 
+/* A number that means nothing, of thousands of digits, is read again at each reference. */
+static void
+test_rust_names_that_take_long (void)
+{
+  static const guint n_references[] = { 3, 100 };
+  g_autofree char *digits = g_strnfill (3000, 'z');
+
+  for (guint i = 0; i < G_N_ELEMENTS (n_references); i++)
+    {
+      g_autoptr (GString) name = g_string_new ("_RINvC1a1bCs");
+
+      g_string_append_printf (name, "%s_1c", digits);
+      for (guint j = 0; j < n_references[i]; j++)
+        append_reference (name, 8);
+      g_string_append_c (name, 'E');
+      assert_demangled (name->str, i == 0 ? "a::b::<c, c, c, c>" : name->str);
+    }
+}
+
 static void
 test_long_names (void)
 {
@@ -142,6 +161,8 @@ main (int argc, char **argv)
   g_test_add_func ("/demangle/leaves-plain-names-alone", test_plain_names);
   g_test_add_func ("/demangle/leaves-overlong-names-alone", test_long_names);
   g_test_add_func ("/demangle/leaves-exploding-names-alone", test_exploding_names);
+  g_test_add_func ("/demangle/leaves-rust-names-alone-that-take-long",
+                   test_rust_names_that_take_long);
   g_test_add_func ("/demangle/demangles-cpp-names", test_mangled_names);
   g_test_add_func ("/demangle/demangles-rust-names", test_rust_names);
   g_test_add_func ("/demangle/bounds-exploding-rust-names", test_exploding_rust_names);

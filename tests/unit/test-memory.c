@@ -138,6 +138,25 @@ takes_back_what_failed (void)
   g_assert_cmpuint (count_sizes (server, 1 << 20, G_MAXINT64), ==, 0);
 }
 
+/* Whether anybody listens or not. */
+static void
+gives_back_what_others_gave (void)
+{
+  static const SondeMemoryMode modes[]
+      = { SONDE_MEMORY_ALL, SONDE_MEMORY_SAMPLED, SONDE_MEMORY_OFF };
+
+  for (guint i = 0; i < 2 * G_N_ELEMENTS (modes); i++)
+    {
+      ControlServerOptions options = all;
+      g_autoptr (ControlServer) server = NULL;
+
+      options.memory_mode = modes[i / 2];
+      options.memory_interval_bytes = 20000;
+      set_arguments (i % 2 == 0 ? "foreign" : "foreign-grown", NULL);
+      server = run (&options);
+    }
+}
+
 static void
 keeps_threads_apart (void)
 {
@@ -506,6 +525,7 @@ main (int argc, char **argv)
   g_test_add_func ("/memory/can-be-paused-and-resumed", can_be_paused_and_resumed);
   g_test_add_func ("/memory/records-each-function", records_each_function);
   g_test_add_func ("/memory/takes-back-what-failed", takes_back_what_failed);
+  g_test_add_func ("/memory/gives-back-what-others-gave", gives_back_what_others_gave);
   g_test_add_func ("/memory/keeps-threads-apart", keeps_threads_apart);
   g_test_add_func ("/memory/gives-children-rings-of-their-own", gives_children_rings_of_their_own);
   g_test_add_func ("/memory/tells-of-mappings-if-asked", tells_of_mappings_if_asked);

@@ -7,6 +7,7 @@ import importlib
 import lzma
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -237,6 +238,42 @@ def test_container(case):
     check_named(case, mountinfo=usual.replace(device, '0:999'), build_id=case.build_id.encode())
 
 
+def test_many_containers(case):
+    """Each file may be in each container: what a capture has us look for has an end."""
+    n_containers, n_files = 1024, 520
+    mounts = b'1 0 0:999 / / rw - overlay overlay rw,lowerdir=/none\n'
+    parts = [seeds.chunks(mounts, f'/proc/{1000 + number}/mountinfo'.encode()) for number in range(n_containers)]
+    for number in range(n_files):
+        begin = BASE + number * 0x1000
+        parts += [seeds.mapping(42, begin, begin + 0x1000, f'/none-{number}'.encode(), 7), seeds.sample(42, [seeds.USER, begin])]
+    _, complaints = case.report_parts(parts)
+    n_cut = complaints.count('not looked for in all containers')
+    check(complaints.count('1 place without a name') == n_files and 0 < n_cut < n_files, complaints)
+
+
+def test_many_paths(case):
+    """One file is read once, by however many names and inodes a capture knows it."""
+    n_paths = 600  # with a table each more than half a GiB
+    source = case.path('large.c')
+    with open(source, 'w') as file:
+        file.write(''.join(f'int function_{number} (void) {{ return {number}; }}\n' for number in range(20000)))
+    library = case.path('large.so')
+    run('gcc', '-O0', '-shared', '-Wl,--build-id', '-o', library, source)
+    build_id = re.search(r'Build ID: ([0-9a-f]+)', run('readelf', '-n', library))[1].encode()
+    offset = int(re.search(r'^([0-9a-f]+) T function_77$', run('nm', library), re.M)[1], 16)
+    parts = []
+    for number in range(n_paths):
+        begin = BASE + number * 0x1000000
+        path = os.fsencode(library.replace('/large', '/' + './' * (number % 100) + 'large'))
+        parts += [seeds.mapping(42, begin, begin + 0x1000000, path + b'\0@' + build_id, number),
+                  seeds.sample(42, [seeds.USER, begin + offset])]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    shown, complaints = case.report_parts(parts)
+    used_mib = (resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss - before) / 1024
+    check(' function_77 ' in shown and not complaints, f'{shown}{complaints}')
+    check(used_mib < 300, f'{used_mib:.0f} MiB more than anything before')
+
+
 def test_vdso(case):
     """Of the kernel that runs here, and of another one."""
     symbols = run('readelf', '-Ws', write_vdso(case))
@@ -373,6 +410,8 @@ def main():
              ('lines of another build with the same build id are not kept', test_chosen_build_id),
              ('a file that is gone is found by build id, or its debug file does', test_gone),
              ('a file of a container is found where its file system is mounted here', test_container),
+             ('containers without end are not looked through', test_many_containers),
+             ('a file is read once, by whatever names it goes', test_many_paths),
              ('functions of the vdso have names if this is its kernel', test_vdso),
              ('a debug file is found by build id, and has that build id', test_build_id),
              ('a debug file is found by debuglink, and has that checksum', test_link),

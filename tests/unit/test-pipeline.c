@@ -379,6 +379,28 @@ asks_for_the_parent_of_a_fork (Fixture *fixture, gconstpointer data)
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_MAP], >, 1);
 }
 
+/* It was asked while the session ran. */
+static void
+takes_mounts_that_come_after_the_stop (Fixture *fixture, gconstpointer data)
+{
+  static const char path[] = "/proc/200/mountinfo";
+  SondeMessageDocument document
+      = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = SONDE_DOCUMENT_MOUNTINFO, .pid = 200 };
+  const SondeMessageProcessRequest *request;
+
+  start (fixture, 0);
+  write_sample (fixture, 200, 0x1000, 5000, PERF_RECORD_MISC_USER);
+  request = worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  send_process (fixture, request->request_id, 200);
+  worker_send (&fixture->worker, &document, sizeof document,
+               open ("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC));
+  worker_wait_end (&fixture->worker);
+  worker_run (&fixture->worker);
+  g_assert_nonnull (
+      memmem (fixture->worker.stream->data, fixture->worker.stream->len, path, sizeof path));
+}
+
 static void
 goes_on_when_no_answer_comes (Fixture *fixture, gconstpointer data)
 {
@@ -481,6 +503,7 @@ main (int argc, char **argv)
   ADD ("records-a-sample-of-a-target", records_a_sample_of_a_target);
   ADD ("asks-for-an-unknown-process-and-waits", asks_for_an_unknown_process_and_waits);
   ADD ("asks-for-the-parent-of-a-fork", asks_for_the_parent_of_a_fork);
+  ADD ("takes-mounts-that-come-after-the-stop", takes_mounts_that_come_after_the_stop);
   ADD ("goes-on-when-no-answer-comes", goes_on_when_no_answer_comes);
   ADD ("hides-kernel-addresses", hides_kernel_addresses);
   ADD ("tells-all-when-told-to-report", tells_all_when_told_to_report);

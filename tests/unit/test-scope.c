@@ -2,7 +2,6 @@
 /* What /proc says, and what a worker may have of it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -177,10 +176,12 @@ static void
 assert_file (uid_t owner, SondeScope scope, const SondeMessageFileRequest *request, int expected)
 {
   g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (owner, scope, FALSE);
+  int mountinfo_fd;
   int fd;
 
   allow_self (broker);
-  fd = sonde_proc_broker_open_file (broker, request);
+  fd = sonde_proc_broker_open_file (broker, request, &mountinfo_fd);
+  g_assert_cmpint (mountinfo_fd, ==, -ENOENT); /* of what is ours */
   if (expected < 0)
     g_assert_cmpint (fd, ==, expected);
   else
@@ -242,8 +243,9 @@ test_memfd (void)
   {
     g_autoptr (SondeProcBroker) broker
         = sonde_proc_broker_new (getuid (), SONDE_SCOPE_LAUNCH, FALSE);
+    int mountinfo_fd;
 
-    g_assert_cmpint (sonde_proc_broker_open_file (broker, &request), <, 0);
+    g_assert_cmpint (sonde_proc_broker_open_file (broker, &request, &mountinfo_fd), <, 0);
   }
   munmap (map, 4096);
   close (fd);
@@ -265,8 +267,10 @@ static int
 open_process (SondeProcBroker *broker, pid_t pid, SondeMessageProcess *reply)
 {
   int fds[2];
-  unsigned n_fds = sonde_proc_broker_open_process (broker, 9, pid, reply, fds);
+  int mountinfo_fd;
+  unsigned n_fds = sonde_proc_broker_open_process (broker, 9, pid, reply, fds, &mountinfo_fd);
 
+  g_assert_cmpint (mountinfo_fd, ==, -ENOENT);
   for (unsigned i = 0; i < n_fds; i++)
     close (fds[i]);
   g_assert_cmpuint (reply->request_id, ==, 9);
@@ -335,68 +339,6 @@ test_undumpable (void)
   assert_file (owner, SONDE_SCOPE_LAUNCH, &request, -EPERM);
   kill (request.pid, SIGKILL);
   waitpid (request.pid, NULL, 0);
-}
-
-/* A copy of us that waits in a mount namespace of its own. */
-static pid_t
-spawn_inside (void)
-{
-  int ready[2];
-  char byte = 0;
-  pid_t pid;
-
-  g_assert_cmpint (pipe2 (ready, O_CLOEXEC), ==, 0);
-  pid = fork ();
-  g_assert_cmpint (pid, >=, 0);
-  if (pid == 0)
-    {
-      if (prctl (PR_SET_PDEATHSIG, SIGKILL) < 0 || unshare (CLONE_NEWNS) < 0
-          || write (ready[1], "x", 1) != 1)
-        _exit (127);
-      pause ();
-      _exit (0);
-    }
-  close (ready[1]);
-  g_assert_cmpint (read (ready[0], &byte, 1), ==, 1);
-  close (ready[0]);
-  return pid;
-}
-
-static void
-test_mountinfo (void)
-{
-  g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (getuid (), SONDE_SCOPE_LAUNCH, FALSE);
-  g_autoptr (SondeProcBroker) strangers = sonde_proc_broker_new (NOBODY, SONDE_SCOPE_LAUNCH, FALSE);
-  char text[16] = { 0 };
-  pid_t pid;
-  int fd;
-
-  allow_self (broker);
-  g_assert_cmpint (sonde_proc_broker_open_mountinfo (broker, getpid (), -1), ==, -ENOENT);
-  g_assert_cmpint (sonde_proc_broker_open_mountinfo (broker, 0x7ffffff0, -1), ==, -ESRCH);
-  if (getuid () != 0)
-    return; /* only root may leave the namespace of mounts */
-
-  pid = spawn_inside ();
-  g_assert_cmpint (sonde_proc_broker_open_mountinfo (strangers, pid, -1), ==, -EPERM);
-  fd = sonde_proc_broker_open_mountinfo (broker, pid, -1);
-  g_assert_cmpint (fd, >=, 0);
-  g_assert_cmpint (read (fd, text, sizeof text - 1), >, 0);
-  g_assert_cmpint (g_ascii_strtoll (text, NULL, 10), >, 0); /* the number of a mount */
-  close (fd);
-  /* Once for each mount. */
-  g_assert_cmpint (sonde_proc_broker_open_mountinfo (broker, pid, -1), ==, -EEXIST);
-  {
-    int elsewhere = open ("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-
-    fd = sonde_proc_broker_open_mountinfo (broker, pid, elsewhere);
-    g_assert_cmpint (fd, >=, 0);
-    close (fd);
-    g_assert_cmpint (sonde_proc_broker_open_mountinfo (broker, pid, elsewhere), ==, -EEXIST);
-    close (elsewhere);
-  }
-  kill (pid, SIGKILL);
-  waitpid (pid, NULL, 0);
 }
 
 /* What is open of the numbers of @target, or a negative errno. */
@@ -525,7 +467,6 @@ main (int argc, char **argv)
   g_test_add_func ("/scope/file/opens-the-mapped-file-read-only", test_file);
   g_test_add_func ("/scope/process/refuses-those-of-others", test_process_refusals);
   g_test_add_func ("/scope/process/refuses-what-the-kernel-closes-to-its-uid", test_undumpable);
-  g_test_add_func ("/scope/gives-mounts-of-containers-once", test_mountinfo);
   g_test_add_func ("/scope/process/knows-named-ones-and-their-children", test_named);
   g_test_add_func ("/scope/stat-of-target/refuses-what-the-kernel-closes", test_stat_of_undumpable);
   g_test_add_func ("/scope/stat-of-target/opens-it-for-its-session-alone", test_stat_of_target);

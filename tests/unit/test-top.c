@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What a live view keeps, shows and does when keys are pressed. */
+#include <inttypes.h>
+
 #include "client/report/profile-text.h"
 #include "client/report/report.h"
 #include "tests/unit/top-fixture.h"
@@ -44,6 +46,54 @@ static void
 add_report (gpointer receiver, const SondeFrame *frame)
 {
   sonde_report_add_frame (receiver, frame);
+}
+
+/* Names of a history whose capture has this program's own code, recorded at that wall clock. */
+static char *
+dup_own_names (gint64 recorded_ns)
+{
+  g_autoptr (CaptureBuilder) builder = capture_builder_new ();
+  SondeFrameOrigin origin = at (10, 1000);
+  guint64 here = (guintptr) dup_own_names;
+  g_autofree char *settings
+      = g_strdup_printf ("[sonde]\nstart=1000\nstart-realtime=%" G_GINT64_FORMAT "\n", recorded_ns);
+  g_autofree char *maps = NULL;
+  g_autoptr (SondeTopHistory) history = new_history (SONDE_TOP_MAX_BYTES);
+  Live live = { history, SECOND_NS / 2 };
+  g_autoptr (SondeTopView) view = NULL;
+  g_auto (GStrv) lines = NULL;
+
+  ADD (sonde_writer_add_metadata (builder->writer, &origin, "sonde", settings, strlen (settings)));
+  add_process (builder, 10, "test");
+  g_assert_true (g_file_get_contents ("/proc/self/maps", &maps, NULL, NULL));
+  lines = g_strsplit (maps, "\n", 0);
+  for (guint i = 0; lines[i] != NULL; i++)
+    {
+      guint64 start, end, offset, inode;
+      char path[1024];
+
+      if (sscanf (lines[i], "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %*s %" SCNu64 " %1023s",
+                  &start, &end, &offset, &inode, path)
+              == 5
+          && here >= start && here < end)
+        ADD (
+            sonde_writer_add_map (builder->writer, &origin, start, end, offset, inode, path, NULL));
+    }
+  add_sample (builder, 10, here);
+  capture_foreach (builder, add_live, &live);
+  view = new_view (history, SONDE_TOP_FLAT, SECOND_NS);
+  return dup_names (view);
+}
+
+/* The capture says when it began only after the history is there. */
+static void
+test_a_file_that_was_changed_since_has_no_names (void)
+{
+  g_autofree char *names = dup_own_names (g_get_real_time () * 1000);
+  g_autofree char *names_of_changed = dup_own_names (1);
+
+  g_assert_cmpstr (names, ==, "dup_own_names");
+  g_assert_nonnull (strstr (names_of_changed, "+0x"));
 }
 
 static void
@@ -369,6 +419,8 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/top/history/has-no-names-of-a-file-that-was-changed-since",
+                   test_a_file_that_was_changed_since_has_no_names);
   g_test_add_func ("/top/history/says-what-the-report-says",
                    test_history_says_what_the_report_says);
   g_test_add_func ("/top/history/leaves-out-what-is-older", test_history_leaves_out_what_is_older);

@@ -16,6 +16,9 @@ export const axePath = require.resolve('axe-core/axe.min.js');
 
 const [, , sondectl, makeCapture] = process.argv;
 export const folder = mkdtempSync(join(tmpdir(), 'sonde-web-'));
+// However it ends; Meson ends a test whose time is up by SIGTERM.
+process.on('exit', () => rmSync(folder, {recursive: true}));
+process.on('SIGTERM', () => process.exit(1));
 
 export function run(...args) {
   return execFileSync(sondectl, args, {encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'inherit']});
@@ -48,7 +51,7 @@ export function equal(found, wanted, what = '') {
   check(String(found) === String(wanted), `${what} is ${JSON.stringify(found)}, not ${JSON.stringify(wanted)}`);
 }
 
-// Runs cases, {name: async function}, and prints TAP; the folder of captures and pages is gone afterwards.
+// Runs cases, {name: async function}, and prints TAP.
 export async function main(cases) {
   let nFailed = 0;
   const names = Object.keys(cases);
@@ -62,6 +65,5 @@ export async function main(cases) {
       console.log(`not ok ${i + 1} - ${name}`);
       console.log(String(error.stack).replace(/^/gm, '# '));
     }
-  rmSync(folder, {recursive: true});
   process.exitCode = nFailed ? 1 : 0;
 }

@@ -57,12 +57,16 @@ free_noticed (void *block, uint64_t caller)
 {
   if (sonde_heap_recorder_is_linker (caller))
     sonde_self_unwinder_forget_modules ();
-  if (sonde_bootstrap_owns (block))
+  /* Even the first block of all may be none of ours: a program may have a malloc() of its own that
+   * calls libc's by another name. */
+  if (sonde_bootstrap_owns (block) || !sonde_real_allocator_is_ready ())
     return;
   sonde_heap_recorder_freeing (block);
   real.free (block);
 }
 
+/* What is not wanted is so because a ring was made, or none could be: the real functions are known
+ * since then. */
 HOOK void
 free (void *block)
 {

@@ -7,14 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Nothing but bootstrap memory was given yet. */
-static void
-free_nothing (void *block)
-{
-}
-
 /* Of the process: all its threads find the same. */
-SondeRealAllocator sonde_real_allocator = { .free = free_nothing };
+SondeRealAllocator sonde_real_allocator;
 
 _Alignas(64) char sonde_bootstrap_arena[SONDE_BOOTSTRAP_BYTES];
 static size_t bootstrap_used_bytes;

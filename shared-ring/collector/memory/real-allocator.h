@@ -10,8 +10,7 @@
  *
  * What the program would call without us, found by dlsym (RTLD_NEXT): so an allocator that is
  * linked with it, or preloaded behind us, stays in use. To find them may need memory itself; that
- * is bootstrap memory, of a small arena that is never given back. Until they are found, free() does
- * nothing, and no other may be called.
+ * is bootstrap memory, of a small arena that is never given back.
  */
 typedef struct
 {

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a worker is told of the mounts of other namespaces. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/base/limits.h"
+#include "daemon/control/proc-broker.h"
+
+#define NOBODY 65534
+
+/* A file on a mount of its own, mapped: what a worker would ask for. */
+static gboolean
+map_on_mount (const char *directory, SondeMessageFileRequest *request)
+{
+  g_autofree char *path = g_build_filename (directory, "file", NULL);
+  struct stat st;
+  void *map;
+  int fd;
+
+  if (mount ("none", directory, "tmpfs", 0, "size=64k") < 0
+      || (fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, 0600)) < 0 || ftruncate (fd, 4096) < 0
+      || fstat (fd, &st) < 0)
+    return FALSE;
+  map = mmap (NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+  close (fd);
+  *request = (SondeMessageFileRequest){ .request_id = 1,
+                                        .pid = getpid (),
+                                        .start = (guint64) (guintptr) map,
+                                        .inode = st.st_ino,
+                                        .dev_major = major (st.st_dev),
+                                        .dev_minor = minor (st.st_dev) };
+  return map != MAP_FAILED;
+}
+
+/* A copy of us that waits in a mount namespace of its own. @requests: (out): in shared memory */
+static pid_t
+spawn_inside (const char *directory, SondeMessageFileRequest *requests, guint n_requests)
+{
+  int ready[2];
+  char byte = 0;
+  pid_t pid;
+
+  g_assert_cmpint (pipe2 (ready, O_CLOEXEC), ==, 0);
+  pid = fork ();
+  g_assert_cmpint (pid, >=, 0);
+  if (pid == 0)
+    {
+      if (prctl (PR_SET_PDEATHSIG, SIGKILL) < 0 || unshare (CLONE_NEWNS) < 0
+          || mount (NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        _exit (127);
+      for (guint i = 0; i < n_requests; i++)
+        if (!map_on_mount (directory, &requests[i]))
+          _exit (127);
+      if (write (ready[1], "x", 1) != 1)
+        _exit (127);
+      pause ();
+      _exit (0);
+    }
+  close (ready[1]);
+  g_assert_cmpint (read (ready[0], &byte, 1), ==, 1);
+  close (ready[0]);
+  return pid;
+}
+
+/* What is told of the mounts of its root. */
+static int
+tell_mounts (SondeProcBroker *broker, pid_t pid)
+{
+  SondeMessageProcess reply;
+  int mountinfo_fd;
+  int fds[2];
+  unsigned n_fds = sonde_proc_broker_open_process (broker, 9, pid, &reply, fds, &mountinfo_fd);
+
+  for (unsigned i = 0; i < n_fds; i++)
+    close (fds[i]);
+  return mountinfo_fd;
+}
+
+/* What is told of the mounts of a file, which is opened whatever that is. */
+static int
+tell_mounts_of_file (SondeProcBroker *broker, const SondeMessageFileRequest *request)
+{
+  int mountinfo_fd;
+  int fd = sonde_proc_broker_open_file (broker, request, &mountinfo_fd);
+
+  g_assert_cmpint (fd, >=, 0);
+  close (fd);
+  return mountinfo_fd;
+}
+
+static void
+assert_mountinfo (int fd)
+{
+  char text[16] = { 0 };
+
+  g_assert_cmpint (fd, >=, 0);
+  g_assert_cmpint (read (fd, text, sizeof text - 1), >, 0);
+  g_assert_cmpint (g_ascii_strtoll (text, NULL, 10), >, 0); /* the number of a mount */
+  close (fd);
+}
+
+static void
+tells_nothing_of_what_all_see (void)
+{
+  g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (0, SONDE_SCOPE_LAUNCH, FALSE);
+
+  g_assert_cmpint (tell_mounts (broker, getpid ()), ==, -ENOENT);
+  g_assert_cmpint (tell_mounts (broker, 0x7ffffff0), ==, -ENOENT);
+}
+
+static void
+tells_of_each_mount_once (void)
+{
+  g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (0, SONDE_SCOPE_LAUNCH, FALSE);
+  g_autoptr (SondeProcBroker) strangers = sonde_proc_broker_new (NOBODY, SONDE_SCOPE_LAUNCH, FALSE);
+  const guint n_requests = SONDE_LIMIT_FOREIGN_MOUNTS + 1;
+  const gsize size_bytes = n_requests * sizeof (SondeMessageFileRequest);
+  g_autofree char *directory = g_dir_make_tmp (NULL, NULL);
+  SondeMessageFileRequest *requests
+      = mmap (NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  pid_t pid = spawn_inside (directory, requests, n_requests);
+
+  g_assert_cmpint (tell_mounts (strangers, pid), ==, -ENOENT);
+  assert_mountinfo (tell_mounts (broker, pid));
+  g_assert_cmpint (tell_mounts (broker, pid), ==, -EEXIST);
+  /* The root's was the first. */
+  for (guint i = 1; i < SONDE_LIMIT_FOREIGN_MOUNTS; i++)
+    {
+      assert_mountinfo (tell_mounts_of_file (broker, &requests[i]));
+      g_assert_cmpint (tell_mounts_of_file (broker, &requests[i]), ==, -EEXIST);
+    }
+  /* That they are too many is said once. */
+  g_assert_cmpint (tell_mounts_of_file (broker, &requests[0]), ==, -ENOSPC);
+  g_assert_cmpint (tell_mounts_of_file (broker, &requests[n_requests - 1]), ==, -EEXIST);
+  kill (pid, SIGKILL);
+  waitpid (pid, NULL, 0);
+  munmap (requests, size_bytes);
+  rmdir (directory);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/foreign-mounts/tells-nothing-of-what-all-see", tells_nothing_of_what_all_see);
+  /* Only root may leave the namespace of mounts. */
+  if (getuid () == 0)
+    g_test_add_func ("/foreign-mounts/tells-of-each-mount-once", tells_of_each_mount_once);
+  return g_test_run ();
+}
