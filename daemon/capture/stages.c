@@ -338,18 +338,21 @@ sonde_stages_free (SondeStages *self)
 }
 
 static GBytes *
-read_document (int fd, gsize max_bytes)
+read_document (int fd, gsize max_bytes, gboolean *is_cut)
 {
   g_autoptr (GByteArray) content = g_byte_array_new ();
   guint8 piece[16384];
   gssize size_bytes;
 
   while (
-      content->len < max_bytes
+      content->len <= max_bytes
       && ((size_bytes = read (fd, piece, sizeof piece)) > 0 || (size_bytes < 0 && errno == EINTR)))
     if (size_bytes > 0)
       g_byte_array_append (content, piece, (guint) size_bytes);
 
+  *is_cut = content->len > max_bytes;
+  if (*is_cut)
+    g_byte_array_set_size (content, (guint) max_bytes);
   return g_byte_array_free_to_bytes (g_steal_pointer (&content));
 }
 
@@ -373,9 +376,11 @@ dup_document_path (const SondeMessageDocument *message)
 void
 sonde_stages_add_document (SondeStages *self, const SondeMessageDocument *message, int fd)
 {
-  gboolean is_mountinfo = message->kind == SONDE_DOCUMENT_MOUNTINFO;
+  gsize max_bytes
+      = message->kind == SONDE_DOCUMENT_MOUNTINFO ? MAX_MOUNTINFO : SONDE_STREAM_STATE_MAX_DOCUMENT;
   g_autoptr (GBytes) content = NULL;
   g_autofree char *path = NULL;
+  gboolean is_cut;
 
   if (message->kind == SONDE_DOCUMENT_KALLSYMS)
     {
@@ -385,9 +390,16 @@ sonde_stages_add_document (SondeStages *self, const SondeMessageDocument *messag
         self->kallsyms = NULL;
       return;
     }
-  content = read_document (fd, is_mountinfo ? MAX_MOUNTINFO : SONDE_STREAM_STATE_MAX_DOCUMENT);
+  content = read_document (fd, max_bytes, &is_cut);
   path = dup_document_path (message);
   sonde_recorder_document (self->recorder, path, content);
+  if (is_cut)
+    {
+      g_autofree char *text = g_strdup_printf (
+          "Of %s the capture has the first %" G_GSIZE_FORMAT " KiB only", path, max_bytes / 1024);
+
+      sonde_recorder_warn (self->recorder, text);
+    }
 }
 
 void

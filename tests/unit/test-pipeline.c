@@ -402,6 +402,29 @@ takes_mounts_that_come_after_the_stop (Fixture *fixture, gconstpointer data)
 }
 
 static void
+says_that_mounts_are_cut (Fixture *fixture, gconstpointer data)
+{
+  static const char said[] = "Of /proc/200/mountinfo the capture has the first 256 KiB only";
+  SondeMessageDocument document
+      = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = SONDE_DOCUMENT_MOUNTINFO, .pid = 200 };
+  int whole = memfd_create ("mountinfo", MFD_CLOEXEC);
+  int longer = memfd_create ("mountinfo", MFD_CLOEXEC);
+  const GByteArray *stream = fixture->worker.stream;
+
+  g_assert_cmpint (ftruncate (whole, 256 * 1024), ==, 0);
+  g_assert_cmpint (ftruncate (longer, 256 * 1024 + 1), ==, 0);
+  start (fixture, 0);
+  worker_send (&fixture->worker, &document, sizeof document, whole);
+  worker_run (&fixture->worker);
+  g_assert_null (memmem (stream->data, stream->len, said, sizeof said));
+  worker_send (&fixture->worker, &document, sizeof document, longer);
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  worker_wait_end (&fixture->worker);
+  worker_run (&fixture->worker);
+  g_assert_nonnull (memmem (stream->data, stream->len, said, sizeof said));
+}
+
+static void
 goes_on_when_no_answer_comes (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
@@ -504,6 +527,7 @@ main (int argc, char **argv)
   ADD ("asks-for-an-unknown-process-and-waits", asks_for_an_unknown_process_and_waits);
   ADD ("asks-for-the-parent-of-a-fork", asks_for_the_parent_of_a_fork);
   ADD ("takes-mounts-that-come-after-the-stop", takes_mounts_that_come_after_the_stop);
+  ADD ("says-that-mounts-are-cut", says_that_mounts_are_cut);
   ADD ("goes-on-when-no-answer-comes", goes_on_when_no_answer_comes);
   ADD ("hides-kernel-addresses", hides_kernel_addresses);
   ADD ("tells-all-when-told-to-report", tells_all_when_told_to_report);
