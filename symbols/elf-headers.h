@@ -21,7 +21,7 @@ typedef struct
 } SondeElfHeaders;
 
 /* Reads what @fd has. Errors: -ENOEXEC not of this machine's class and order, -EBADMSG impossible
- * headers, -ENOMEM, or what fstat() and pread() said. */
+ * headers, -ENOMEM, or what fstat() and pread() said. To be cleared in each case. */
 int sonde_elf_headers_load (SondeElfHeaders *self);
 void sonde_elf_headers_clear (SondeElfHeaders *self);
 /* Do these bytes lie within the file? */

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A program on a file system that answers no more: test-stalled-mount.py SOURCE BUILD"""
 
+import contextlib
 import os
 import re
 import signal
@@ -60,8 +61,9 @@ def is_waiting(pid):
     perf_event_open(), and on a stalled file system for good."""
     states = []
     for task in os.listdir(f'/proc/{pid}/task'):
-        with open(f'/proc/{pid}/task/{task}/stat', encoding='utf-8', errors='replace') as stat:
-            states.append(stat.read().rsplit(')', 1)[1].split()[0])
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended since
+            with open(f'/proc/{pid}/task/{task}/stat', encoding='utf-8', errors='replace') as stat:
+                states.append(stat.read().rsplit(')', 1)[1].split()[0])
     return 'D' in states
 
 
