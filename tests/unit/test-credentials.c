@@ -15,6 +15,7 @@
 #include "daemon/base/error.h"
 #include "daemon/control/credentials.h"
 #include "daemon/control/proc-broker.h"
+#include "tests/lib/waiting-child.h"
 
 #define OWNER 64001 /* belongs to nobody */
 #define OTHER 64002
@@ -94,32 +95,17 @@ become (Become what)
   return prctl (PR_SET_DUMPABLE, what != BECOME_UNDUMPABLE);
 }
 
+static gboolean
+become_what (gpointer user_data)
+{
+  return become (*(const Become *) user_data) == 0;
+}
+
+/* -1: cannot be had here */
 static pid_t
 spawn (Become what)
 {
-  int ready[2];
-  char byte = 0;
-  pid_t pid;
-
-  g_assert_cmpint (pipe2 (ready, O_CLOEXEC), ==, 0);
-  pid = fork ();
-  g_assert_cmpint (pid, >=, 0);
-  if (pid == 0)
-    {
-      byte = become (what) == 0 ? 'y' : 'n';
-      prctl (PR_SET_PDEATHSIG, SIGKILL);
-      if (write (ready[1], &byte, 1) == 1)
-        pause ();
-      _exit (0);
-    }
-  close (ready[1]);
-  g_assert_cmpint (read (ready[0], &byte, 1), ==, 1);
-  close (ready[0]);
-  if (byte == 'y')
-    return pid;
-  kill (pid, SIGKILL);
-  waitpid (pid, NULL, 0);
-  return -1;
+  return waiting_child_spawn (become_what, &what);
 }
 
 static SondeTarget *
@@ -169,8 +155,7 @@ assert_target (Become what, const SondeTracer *owner, gboolean is_granted)
   g_assert_cmpint (sonde_target_prove (target, owner, &error), ==, is_granted);
   if (!is_granted)
     g_assert_error (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED);
-  kill (pid, SIGKILL);
-  waitpid (pid, NULL, 0);
+  waiting_child_end (pid);
 }
 
 static void
@@ -205,8 +190,7 @@ assert_known (Become what, gboolean is_known, guint64 permitted)
   g_assert_cmpint (tracer.is_known, ==, is_known);
   if (is_known)
     g_assert_cmphex (tracer.credentials.permitted, ==, permitted);
-  kill (pid, SIGKILL);
-  waitpid (pid, NULL, 0);
+  waiting_child_end (pid);
   sonde_tracer_init (&tracer, OWNER, pid);
   g_assert_false (tracer.is_known);
 }
@@ -245,12 +229,10 @@ assert_process (Become what, int expected)
     g_test_skip ("this kernel does not let a user become that");
   else
     g_assert_cmpint (ask (broker, pid), ==, expected);
-  kill (plain, SIGKILL);
-  waitpid (plain, NULL, 0);
+  waiting_child_end (plain);
   if (pid > 0)
     {
-      kill (pid, SIGKILL);
-      waitpid (pid, NULL, 0);
+      waiting_child_end (pid);
     }
 }
 
@@ -301,8 +283,7 @@ test_closes_between (void)
   g_assert_cmpint (read (ready[0], &byte, 1), ==, 1);
   g_assert_false (sonde_target_confirm (target, &(SondeTracer){ .uid = OWNER }, &error));
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED);
-  kill (pid, SIGKILL);
-  waitpid (pid, NULL, 0);
+  waiting_child_end (pid);
   close (gate[0]);
   close (gate[1]);
   close (ready[0]);

@@ -3,17 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
 #include "daemon/control/proc-broker.h"
+#include "tests/lib/waiting-child.h"
 
 #define NOBODY 65534
 
@@ -41,34 +39,25 @@ map_on_mount (const char *directory, SondeMessageFileRequest *request)
   return map != MAP_FAILED;
 }
 
-/* A copy of us that waits in a mount namespace of its own. @requests: (out): in shared memory */
-static pid_t
-spawn_inside (const char *directory, SondeMessageFileRequest *requests, guint n_requests)
+typedef struct
 {
-  int ready[2];
-  char byte = 0;
-  pid_t pid;
+  const char *directory;
+  SondeMessageFileRequest *requests; /* in memory that is shared */
+  guint n_requests;
+} Inside;
 
-  g_assert_cmpint (pipe2 (ready, O_CLOEXEC), ==, 0);
-  pid = fork ();
-  g_assert_cmpint (pid, >=, 0);
-  if (pid == 0)
-    {
-      if (prctl (PR_SET_PDEATHSIG, SIGKILL) < 0 || unshare (CLONE_NEWNS) < 0
-          || mount (NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        _exit (127);
-      for (guint i = 0; i < n_requests; i++)
-        if (!map_on_mount (directory, &requests[i]))
-          _exit (127);
-      if (write (ready[1], "x", 1) != 1)
-        _exit (127);
-      pause ();
-      _exit (0);
-    }
-  close (ready[1]);
-  g_assert_cmpint (read (ready[0], &byte, 1), ==, 1);
-  close (ready[0]);
-  return pid;
+/* In a mount namespace of its own. */
+static gboolean
+go_inside (gpointer user_data)
+{
+  const Inside *self = user_data;
+
+  if (unshare (CLONE_NEWNS) < 0 || mount (NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+    return FALSE;
+  for (guint i = 0; i < self->n_requests; i++)
+    if (!map_on_mount (self->directory, &self->requests[i]))
+      return FALSE;
+  return TRUE;
 }
 
 /* What is told of the mounts of its root. */
@@ -127,8 +116,10 @@ tells_of_each_mount_once (void)
   g_autofree char *directory = g_dir_make_tmp (NULL, NULL);
   SondeMessageFileRequest *requests
       = mmap (NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  pid_t pid = spawn_inside (directory, requests, n_requests);
+  Inside inside = { directory, requests, n_requests };
+  pid_t pid = waiting_child_spawn (go_inside, &inside);
 
+  g_assert_cmpint (pid, >, 0);
   g_assert_cmpint (tell_mounts (strangers, pid), ==, -ENOENT);
   assert_mountinfo (tell_mounts (broker, pid));
   g_assert_cmpint (tell_mounts (broker, pid), ==, -EEXIST);
@@ -141,8 +132,7 @@ tells_of_each_mount_once (void)
   /* That they are too many is said once. */
   g_assert_cmpint (tell_mounts_of_file (broker, &requests[0]), ==, -ENOSPC);
   g_assert_cmpint (tell_mounts_of_file (broker, &requests[n_requests - 1]), ==, -EEXIST);
-  kill (pid, SIGKILL);
-  waitpid (pid, NULL, 0);
+  waiting_child_end (pid);
   munmap (requests, size_bytes);
   rmdir (directory);
 }

@@ -14,6 +14,7 @@
 #include "daemon/base/proc-maps.h"
 #include "daemon/control/proc-broker.h"
 #include "daemon/control/proc-text.h"
+#include "tests/lib/waiting-child.h"
 
 #define NOBODY 65534
 
@@ -300,28 +301,12 @@ test_process_refusals (void)
 }
 
 /* A process whose uid may not look into it, as an ssh-agent is. */
-static pid_t
-spawn_undumpable (uid_t uid)
+static gboolean
+become_undumpable (gpointer user_data)
 {
-  int ready[2];
-  char byte;
-  pid_t pid;
+  const uid_t *uid = user_data;
 
-  g_assert_cmpint (pipe2 (ready, O_CLOEXEC), ==, 0);
-  pid = fork ();
-  g_assert_cmpint (pid, >=, 0);
-  if (pid == 0)
-    {
-      if ((getuid () == 0 && setresuid (uid, uid, uid) < 0) || prctl (PR_SET_DUMPABLE, 0) < 0
-          || prctl (PR_SET_PDEATHSIG, SIGKILL) < 0 || write (ready[1], "x", 1) != 1)
-        _exit (127);
-      pause ();
-      _exit (0);
-    }
-  close (ready[1]);
-  g_assert_cmpint (read (ready[0], &byte, 1), ==, 1);
-  close (ready[0]);
-  return pid;
+  return (getuid () != 0 || setresuid (*uid, *uid, *uid) == 0) && prctl (PR_SET_DUMPABLE, 0) == 0;
 }
 
 static void
@@ -332,13 +317,12 @@ test_undumpable (void)
   SondeMessageFileRequest request = own_request ();
   SondeMessageProcess reply;
 
-  request.pid = spawn_undumpable (owner);
+  request.pid = waiting_child_spawn (become_undumpable, &owner);
   g_assert_cmpint (open_process (broker, request.pid, &reply), ==, 0);
   g_assert_cmpint (reply.status, ==, EPERM);
   /* It is a copy of us: the mapping is there. */
   assert_file (owner, SONDE_SCOPE_LAUNCH, &request, -EPERM);
-  kill (request.pid, SIGKILL);
-  waitpid (request.pid, NULL, 0);
+  waiting_child_end (request.pid);
 }
 
 /* What is open of the numbers of @target, or a negative errno. */
@@ -385,13 +369,12 @@ test_stat_of_undumpable (void)
 {
   uid_t owner = getuid () == 0 ? NOBODY : getuid ();
   g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (owner, SONDE_SCOPE_LAUNCH, FALSE);
-  pid_t pid = spawn_undumpable (owner);
+  pid_t pid = waiting_child_spawn (become_undumpable, &owner);
   g_autoptr (SondeTarget) target = sonde_target_new_unproven (pid);
 
   g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = owner }, NULL));
   g_assert_cmpint (open_stat (broker, target), ==, -EPERM);
-  kill (pid, SIGKILL);
-  waitpid (pid, NULL, 0);
+  waiting_child_end (pid);
   g_assert_cmpint (open_stat (broker, target), ==, -ESRCH);
 }
 
