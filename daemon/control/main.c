@@ -383,11 +383,16 @@ connect_peer (Daemon *self, GError **error)
 static GLogWriterOutput
 write_log (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpointer user_data)
 {
-  if ((level & G_LOG_LEVEL_DEBUG) != 0 && g_log_writer_default_would_drop (level, NULL))
+  gboolean to_journal = g_log_writer_is_journald (fileno (stderr));
+  GLogLevelFlags quiet = G_LOG_LEVEL_DEBUG | (to_journal ? 0 : G_LOG_LEVEL_INFO);
+
+  if ((level & quiet) != 0 && g_log_writer_default_would_drop (level, G_LOG_DOMAIN))
     return G_LOG_WRITER_HANDLED;
-  if (g_log_writer_is_journald (fileno (stderr)))
+  if (to_journal)
     return g_log_writer_journald (level, fields, n_fields, user_data);
-  return g_log_writer_default (level, fields, n_fields, user_data);
+  /* The default one would take GLib's lock of what is done once, for ever if memory ran out below
+   * that lock. */
+  return g_log_writer_standard_streams (level, fields, n_fields, user_data);
 }
 
 /* Workers inherit it and keep thousands of events open. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -165,6 +166,35 @@ has_bytes (int maps_fd)
   return pread (maps_fd, &byte, 1, 0) == 1;
 }
 
+/* "/5", whatever is behind it */
+static bool
+skip_number (const char **path)
+{
+  const char *digits = *path + 1;
+  size_t n_digits = **path == '/' ? strspn (digits, "0123456789") : 0;
+
+  *path = digits + n_digits;
+  return n_digits > 0;
+}
+
+/* "/proc/5/maps", "/proc/5/task/6/maps"; below the root of a procfs that is mounted nowhere, as it
+ * was when it was opened, the same without "/proc" */
+static bool
+is_maps_path (const char *path)
+{
+  if (g_str_has_prefix (path, "/proc/"))
+    path += strlen ("/proc");
+  if (!skip_number (&path))
+    return false;
+  if (g_str_has_prefix (path, "/task/"))
+    {
+      path += strlen ("/task");
+      if (!skip_number (&path))
+        return false;
+    }
+  return g_str_equal (path, "/maps");
+}
+
 /* A /proc/N/maps, but not of our procfs. It looks at the descriptor alone, so the answer says
  * nothing of any process here; and it asks no file system, so that it cannot be kept waiting: what
  * passes for such a file is at worst told something untrue about itself. */
@@ -177,8 +207,7 @@ is_of_other_procfs (const SondeTarget *self)
   struct statx theirs;
   struct statx ours;
 
-  return path != NULL && g_regex_match_simple ("^(/proc)?/[0-9]+/(task/[0-9]+/)?maps$", path, 0, 0)
-         && identify (self->maps_fd, "", AT_EMPTY_PATH, &theirs)
+  return path != NULL && is_maps_path (path) && identify (self->maps_fd, "", AT_EMPTY_PATH, &theirs)
          && identify (our_fd, "", AT_EMPTY_PATH, &ours)
          && (theirs.stx_dev_major != ours.stx_dev_major
              || theirs.stx_dev_minor != ours.stx_dev_minor);
