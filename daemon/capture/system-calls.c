@@ -12,14 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/base/error.h"
 #include "daemon/base/message.h"
 
-#define N_NAMES  512
-#define MAX_NAME 32
+#define N_NAMES          512
+#define MAX_NAME         32
+#define MAX_LOAD_SECONDS 3u /* of CPU time of the process: it takes milliseconds */
 
 /* One that the machine does not have is no rule. */
 typedef struct
@@ -160,13 +162,30 @@ allow_bounded_calls (scmp_filter_ctx filter)
     { SCMP_SYS (fcntl), 1, all, F_GETFL },
     /* abort, of itself alone */
     { SCMP_SYS (tgkill), 0, all, (scmp_datum_t) getpid () },
-    /* how many files it may keep open; locked memory that it needs no more */
+    /* how many files it may keep open; locked memory that it needs no more; load_in_time() */
     { SCMP_SYS (prlimit64), 0, all, 0 },
   };
   int result = 0;
 
   for (gsize i = 0; i < G_N_ELEMENTS (rules) && result == 0; i++)
     result = allow_if (filter, rules[i].call, rules[i].index, rules[i].mask, rules[i].value);
+  return result;
+}
+
+/* Where libseccomp gets no memory it may go round for ever: then the kernel ends us, and whoever
+ * waits is told at once. The filter lets the limit be taken back. */
+static int
+load_in_time (scmp_filter_ctx filter)
+{
+  struct rlimit before = { RLIM_INFINITY, RLIM_INFINITY };
+  struct rlimit bounded;
+  int result;
+
+  getrlimit (RLIMIT_CPU, &before);
+  bounded = (struct rlimit){ MIN (before.rlim_cur, MAX_LOAD_SECONDS), before.rlim_max };
+  setrlimit (RLIMIT_CPU, &bounded);
+  result = seccomp_load (filter);
+  setrlimit (RLIMIT_CPU, &before);
   return result;
 }
 
@@ -187,7 +206,7 @@ sonde_system_calls_restrict (int control_fd, GError **error)
   if (result == 0)
     result = prepare_last_word (control_fd);
   if (result == 0)
-    result = seccomp_load (filter);
+    result = load_in_time (filter);
   seccomp_release (filter);
 
   return result == 0 || sonde_error_set_errno (error, -result, "Cannot restrict its system calls");
