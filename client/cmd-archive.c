@@ -6,6 +6,7 @@
 
 #include "client/names/archive.h"
 #include "client/base/cli.h"
+#include "client/base/output.h"
 #include "client/base/text.h"
 
 typedef struct
@@ -30,8 +31,8 @@ sonde_cmd_archive (int argc, char **argv)
 {
   g_auto (ArchiveOptions) options = { 0 };
   const GOptionEntry entries[]
-      = { { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output, "Leave FILE as it is",
-            "OUTPUT" },
+      = { { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output,
+            "Leave FILE as it is; - is standard output", "OUTPUT" },
           { "debug-directory", 0, 0, G_OPTION_ARG_FILENAME, &options.debug_directory,
             "Debug files (/usr/lib/debug)", "DIR" },
           { "debuginfod", 0, 0, G_OPTION_ARG_STRING, &options.debuginfod,
@@ -39,8 +40,11 @@ sonde_cmd_archive (int argc, char **argv)
           G_OPTION_ENTRY_NULL };
   g_autoptr (GError) error = NULL;
   g_autofree char *shown = NULL;
+  g_autoptr (GString) out = g_string_new (NULL);
   SondeArchiveOptions archive = { 0 };
+  g_autoptr (SondeProgress) progress = NULL;
   SondeArchiveResult result;
+  gboolean is_good;
   const char *output;
 
   if (!sonde_cli_parse (&argc, &argv, "FILE",
@@ -53,16 +57,31 @@ sonde_cmd_archive (int argc, char **argv)
       sonde_cli_complain ("archive needs one FILE; see sondectl archive --help");
       return 1;
     }
+  if (options.output != NULL && sonde_output_is_terminal (options.output))
+    {
+      sonde_cli_complain ("a capture is not for terminals: -o FILE");
+      return 1;
+    }
   if (options.debuginfod != NULL)
     g_setenv (DEBUGINFOD_URLS_ENV_VAR, options.debuginfod, TRUE);
   output = options.output != NULL ? options.output : argv[1];
+  progress = sonde_progress_new ();
   archive.debug_directory = options.debug_directory;
-  if (!sonde_archive_embed (argv[1], output, &archive, &result, &error))
+  archive.progress = progress;
+  is_good = sonde_archive_embed (argv[1], output, &archive, &result, &error);
+  g_clear_pointer (&progress, sonde_progress_free);
+  if (!is_good)
     {
       sonde_cli_complain ("%s", error->message);
       return 1;
     }
+  sonde_cli_tell_truncated (argv[1], &result.budget);
   shown = sonde_text_escape (output, -1);
-  g_print ("%s: %u functions with a name, %u of them new\n", shown, result.n_names, result.n_added);
+  g_string_printf (out, "%s: %u functions with a name, %u of them new\n",
+                   g_str_equal (output, "-") ? "standard output" : shown, result.n_names,
+                   result.n_added);
+  if (!g_str_equal (output, "-"))
+    return sonde_cli_print (out) ? 0 : 1;
+  g_printerr ("%s", out->str);
   return 0;
 }

@@ -3,16 +3,13 @@
 #include "client/commands.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
+#include <signal.h>
 
+#include "base/fd.h"
 #include "client/base/cli.h"
-#include "client/base/fd.h"
-#include "client/library/sonde-client.h"
-#include "client/service/service-error.h"
-#include "client/service/session-capture.h"
-#include "client/service/session-name.h"
+#include "client/base/output.h"
+#include "client/model/capture-sink.h"
+#include "client/service/service.h"
 
 #define PIECE_BYTES 65536
 
@@ -75,81 +72,68 @@ make_request (const Options *options)
   return g_variant_builder_end (&request);
 }
 
+/* To the end of the capture, or of the room for it. */
 static gboolean
-write_all (int fd, const guint8 *bytes, gsize size_bytes)
-{
-  while (size_bytes > 0)
-    {
-      gssize written = write (fd, bytes, size_bytes);
-
-      if (written < 0 && errno != EINTR)
-        return FALSE;
-      if (written > 0)
-        {
-          bytes += written;
-          size_bytes -= (gsize) written;
-        }
-    }
-  return TRUE;
-}
-
-/* To the end of the capture. */
-static gboolean
-copy (int from, int to, const char *name)
+copy (int from, SondeCaptureSink *sink, const char *name)
 {
   g_autofree guint8 *bytes = g_malloc (PIECE_BYTES);
+  g_autoptr (GError) error = NULL;
   gssize size_bytes;
 
-  while ((size_bytes = read (from, bytes, PIECE_BYTES)) != 0)
-    {
-      if (size_bytes < 0 && errno != EINTR)
-        {
-          sonde_cli_complain ("Cannot read the capture: %s", g_strerror (errno));
-          return FALSE;
-        }
-      if (size_bytes > 0 && !write_all (to, bytes, (gsize) size_bytes))
-        {
-          sonde_cli_complain ("Cannot write %s: %s", name, g_strerror (errno));
-          return FALSE;
-        }
-    }
-  return TRUE;
+  while (error == NULL && (size_bytes = read (from, bytes, PIECE_BYTES)) != 0)
+    if (size_bytes > 0)
+      sonde_capture_sink_add (sink, bytes, (gsize) size_bytes, &error);
+    else if (errno != EINTR)
+      g_set_error (&error, G_IO_ERROR, g_io_error_from_errno (errno), "Cannot read the capture: %s",
+                   g_strerror (errno));
+  sonde_capture_sink_finish (sink);
+  if (error != NULL)
+    sonde_cli_complain ("%s: %s", name, error->message);
+  return error == NULL;
 }
 
 static int
-attach (const Options *options, const char *path)
+attach (const Options *options, guint64 session)
 {
   g_autoptr (GVariant) request = make_request (options);
   g_autoptr (SondeClientProfiler) profiler = NULL;
   g_autoptr (GError) error = NULL;
+  g_autoptr (SondeOutput) output = NULL;
+  g_autoptr (SondeCaptureSink) sink = NULL;
   sonde_autofd int capture = -1;
-  sonde_autofd int out = -1;
+  gboolean is_whole;
 
   if (request == NULL)
     return 1;
-  g_variant_ref_sink (request);
-  profiler = sonde_client_profiler_new_bus (SONDE_CLIENT_ASK_TERMINAL, &error);
-  if (profiler == NULL)
+  if (sonde_output_is_terminal (options->output))
     {
-      sonde_service_error_complain ("", error, FALSE);
+      sonde_cli_complain ("a capture is not for terminals: -o FILE");
       return 1;
     }
-  capture = sonde_session_capture_open (profiler, path, request, &error);
+  g_variant_ref_sink (request);
+  profiler = sonde_service_connect (SONDE_CLIENT_ASK_TERMINAL);
+  if (profiler == NULL)
+    return 1;
+  capture = sonde_client_profiler_attach_sync (profiler, session, request, NULL, &error);
   if (capture < 0)
     {
+      error = sonde_service_explain (profiler, session, g_steal_pointer (&error));
       sonde_service_error_complain ("", error, FALSE);
       return 1;
     }
   /* Not before there is a capture: a file of that name stays what it is. */
-  out = g_str_equal (options->output, "-")
-            ? dup (STDOUT_FILENO)
-            : open (options->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (out < 0)
+  output = sonde_output_open (options->output, SONDE_OUTPUT_IN_PLACE, &error);
+  if (output == NULL)
     {
-      sonde_cli_complain ("Cannot write %s: %s", options->output, g_strerror (errno));
+      sonde_cli_complain ("%s", error->message);
       return 1;
     }
-  return copy (capture, out, options->output) ? 0 : 1;
+  signal (SIGPIPE, SIG_IGN);
+  sink = sonde_capture_sink_new (sonde_output_fd (output));
+  is_whole = copy (capture, sink, sonde_output_name (output));
+  if (sonde_capture_sink_kept (sink)->n_bytes > 0 && !sonde_output_close (output, &error))
+    sonde_cli_complain ("%s", error->message);
+  return is_whole && error == NULL ? 0 : 1;
 }
 
 int
@@ -165,7 +149,7 @@ sonde_cmd_attach (int argc, char **argv)
       "Only these: samples,allocations,marks,counters,logs", "KINDS" },
     G_OPTION_ENTRY_NULL,
   };
-  g_autofree char *path = NULL;
+  guint64 session = 0;
 
   if (!sonde_cli_parse (&argc, &argv, "SESSION -o FILE",
                         "Copies the capture of a running session from now on to its end, or of one "
@@ -173,12 +157,12 @@ sonde_cmd_attach (int argc, char **argv)
                         "Example:\n  sondectl attach 1 -o session.syscap", entries, FALSE, NULL))
     return 1;
   if (argc == 2)
-    path = sonde_session_name_dup_path (argv[1]);
-  if (path == NULL || options.output == NULL)
+    session = sonde_client_session_number (argv[1]);
+  if (session == 0 || options.output == NULL)
     {
       sonde_cli_complain ("attach needs the number of one SESSION, as sondectl list shows it, and "
                           "-o FILE");
       return 1;
     }
-  return attach (&options, path);
+  return attach (&options, session);
 }

@@ -6,6 +6,7 @@
 #include "client/base/cli.h"
 #include "client/base/pager.h"
 #include "client/report/profile-diff.h"
+#include "client/report/report-text.h"
 #include "client/report/report.h"
 #include "client/base/text.h"
 
@@ -54,19 +55,27 @@ read_report (const char *path, const char *comm)
   g_autoptr (GError) error = NULL;
   g_autoptr (SondeCaptureFile) file = sonde_capture_file_open (path, &error);
   g_autoptr (SondeReport) report = NULL;
+  g_autoptr (SondeProgress) progress = file != NULL ? sonde_progress_new () : NULL;
   g_autofree char *shown = sonde_text_escape (path, -1);
   const SondeFrame *frame;
 
   filter.comm = comm;
   report = sonde_report_new (&filter);
+  if (file != NULL)
+    sonde_capture_file_show (file, progress);
   while (file != NULL && sonde_capture_file_next (file, &frame, &error))
     sonde_report_add_frame (report, frame);
+  if (error == NULL)
+    {
+      sonde_progress_begin (progress, "Looking up names", 0);
+      sonde_report_finish (report, NULL);
+    }
+  g_clear_pointer (&progress, sonde_progress_free);
   if (error != NULL)
     {
       sonde_cli_complain ("%s", error->message);
       return NULL;
     }
-  sonde_report_finish (report, NULL);
   if (sonde_profile_total (sonde_report_profile (report)) == 0)
     {
       sonde_cli_complain ("%s has no samples to compare", shown);
@@ -85,6 +94,7 @@ append_title (GString *out, const char *label, const char *path, const SondeRepo
       = sonde_text_duration (sonde_capture_model_duration_ns (sonde_report_model (report)));
 
   g_string_append_printf (out, "%-10s%s: %s in %s\n", label, name, samples, duration);
+  sonde_report_append_truncated (out, sonde_report_model (report));
 }
 
 int

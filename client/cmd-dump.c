@@ -32,12 +32,12 @@ static gboolean
 dump_counts (SondeCaptureFile *file, GError **error)
 {
   g_autoptr (GString) out = g_string_new (NULL);
-  guint64 counts[SONDE_FRAME_LAST] = { 0 };
+  guint64 counts[SONDE_FRAME_N_READ] = { 0 };
   const SondeFrame *frame;
 
   while (sonde_capture_file_next (file, &frame, error))
     counts[frame->type]++;
-  for (guint type = 1; type < SONDE_FRAME_LAST; type++)
+  for (guint type = 1; type < SONDE_FRAME_N_READ; type++)
     if (counts[type] > 0)
       g_string_append_printf (out, "%s %" G_GUINT64_FORMAT "\n", sonde_frame_type_to_string (type),
                               counts[type]);

@@ -3,9 +3,10 @@
 #include "client/commands.h"
 
 #include <string.h>
-#include <unistd.h>
 
+#include "client/base/choice.h"
 #include "client/base/cli.h"
+#include "client/base/output.h"
 #include "client/export/export.h"
 #include "client/base/text.h"
 
@@ -27,9 +28,10 @@ static const struct
   { "dot", sonde_export_dot, FALSE, FALSE, TRUE },
 };
 
-static const char *const units[] = {
-  [SONDE_UNIT_SAMPLES] = "samples", [SONDE_UNIT_BYTES] = "bytes", [SONDE_UNIT_BLOCKS] = "blocks"
-};
+static const char *const units[] = { [SONDE_UNIT_SAMPLES] = "samples",
+                                     [SONDE_UNIT_BYTES] = "bytes",
+                                     [SONDE_UNIT_BLOCKS] = "blocks",
+                                     NULL };
 
 typedef struct
 {
@@ -52,24 +54,28 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 static gboolean
 find_format (Options *options)
 {
-  g_autoptr (GString) names = g_string_new (NULL);
+  const char *names[G_N_ELEMENTS (formats) + 1] = { NULL };
+  int index;
 
   for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
+    names[i] = formats[i].name;
+  if (options->format == NULL)
     {
-      if (g_strcmp0 (options->format, formats[i].name) == 0)
-        {
-          options->index = i;
-          return TRUE;
-        }
-      g_string_append_printf (names, "%s%s", i > 0 ? ", " : "", formats[i].name);
+      g_autofree char *all = g_strjoinv (", ", (char **) names);
+
+      sonde_cli_complain ("export needs a --format: %s", all);
+      return FALSE;
     }
-  sonde_cli_complain ("--format must be one of %s", names->str);
-  return FALSE;
+  index = sonde_choice_find_or_complain ("--format", options->format, names);
+  options->index = (guint) MAX (index, 0);
+  return index >= 0;
 }
 
 static gboolean
 find_unit (Options *options)
 {
+  int index;
+
   if (options->unit == NULL)
     return TRUE;
   if (!formats[options->index].has_unit)
@@ -77,14 +83,9 @@ find_unit (Options *options)
       sonde_cli_complain ("%s has all units, --unit is for folded and dot", options->format);
       return FALSE;
     }
-  for (guint i = 0; i < G_N_ELEMENTS (units); i++)
-    if (g_str_equal (options->unit, units[i]))
-      {
-        options->options.unit = (SondeUnit) i;
-        return TRUE;
-      }
-  sonde_cli_complain ("--unit must be one of samples, bytes, blocks");
-  return FALSE;
+  index = sonde_choice_find_or_complain ("--unit", options->unit, units);
+  options->options.unit = (SondeUnit) MAX (index, 0);
+  return index >= 0;
 }
 
 static gboolean
@@ -94,7 +95,7 @@ parse (int *argc, char ***argv, Options *options)
       = { { "format", 'f', 0, G_OPTION_ARG_STRING, &options->format,
             "folded, speedscope, firefox, pprof, perfetto, chrome, perf-script, dot", "FORMAT" },
           { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output,
-            "Write to FILE, replacing it (standard output)", "FILE" },
+            "Write to FILE, replacing it (-, standard output)", "FILE" },
           { "unit", 0, 0, G_OPTION_ARG_STRING, &options->unit,
             "Of folded and dot: samples, bytes or blocks allocated (samples)", "UNIT" },
           G_OPTION_ENTRY_NULL };
@@ -110,7 +111,8 @@ parse (int *argc, char ***argv, Options *options)
     }
   if (!find_format (options) || !find_unit (options))
     return FALSE;
-  if (formats[options->index].is_binary && options->output == NULL && isatty (STDOUT_FILENO))
+  if (formats[options->index].is_binary
+      && sonde_output_is_terminal (options->output != NULL ? options->output : "-"))
     {
       sonde_cli_complain ("%s is not for terminals: -o FILE", options->format);
       return FALSE;
@@ -120,42 +122,56 @@ parse (int *argc, char ***argv, Options *options)
 
 /* A file that would be empty is more often a mistake than what was wanted. */
 static gboolean
-check_content (const SondeExportSource *source, const Options *options)
+check_content (const SondeExportSource *source, const Options *options, GError **error)
 {
   SondeUnit unit = options->options.unit;
 
   if (!formats[options->index].has_unit || sonde_export_source_count (source, unit) > 0)
     return TRUE;
-  sonde_cli_complain (unit == SONDE_UNIT_SAMPLES ? "the capture has no samples%s"
-                                                 : "the capture has no allocations%s",
-                      unit == SONDE_UNIT_SAMPLES
-                              && sonde_export_source_count (source, SONDE_UNIT_BYTES) > 0
-                          ? "; it has allocations: --unit bytes"
-                          : "");
+  if (unit != SONDE_UNIT_SAMPLES)
+    g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "the capture has no allocations");
+  else
+    g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "the capture has no samples%s",
+                 sonde_export_source_count (source, SONDE_UNIT_BYTES) > 0
+                     ? "; it has allocations: --unit bytes"
+                     : "");
   return FALSE;
+}
+
+static gboolean export(SondeExportSource *source, const Options *options, GError **error)
+{
+  g_autoptr (SondeExportOutput) output = NULL;
+
+  if (!check_content (source, options, error))
+    return FALSE;
+  output = sonde_export_output_new (options->output, formats[options->index].is_compressed, error);
+  return output != NULL && formats[options->index].write (source, &options->options, output, error)
+         && sonde_export_output_close (output, error);
 }
 
 int
 sonde_cmd_export (int argc, char **argv)
 {
   g_auto (Options) options = { 0 };
+  g_autoptr (SondeProgress) progress = NULL;
   g_autoptr (SondeExportSource) source = NULL;
-  g_autoptr (SondeExportOutput) output = NULL;
   g_autoptr (GError) error = NULL;
+  gboolean is_good;
 
   if (!parse (&argc, &argv, &options))
     return 1;
-  source = sonde_export_source_new (argv[1], &error);
-  if (source != NULL && !check_content (source, &options))
-    return 1;
-  if (source != NULL)
-    output = sonde_export_output_new (options.output, formats[options.index].is_compressed, &error);
-  if (output == NULL || !formats[options.index].write (source, &options.options, output, &error)
-      || !sonde_export_output_close (output, &error))
+  /* one terminal is not for both */
+  if (options.output != NULL || !isatty (STDOUT_FILENO))
+    progress = sonde_progress_new ();
+  source = sonde_export_source_new (argv[1], progress, &error);
+  is_good = source != NULL && export(source, &options, &error);
+  g_clear_pointer (&progress, sonde_progress_free);
+  if (!is_good)
     {
       sonde_cli_complain ("%s", error->message);
       return 1;
     }
+  sonde_cli_tell_truncated (argv[1], sonde_export_source_budget (source));
   if (sonde_export_source_fault (source) == NULL)
     return 0;
   sonde_cli_complain ("%s; exported what came before", sonde_export_source_fault (source)->message);

@@ -6,6 +6,8 @@
 
 #include "client/model/capture-file.h"
 #include "client/base/cli.h"
+#include "client/base/output.h"
+#include "client/base/text.h"
 #include "client/flame/flame-page.h"
 #include "client/flame/flame-svg.h"
 
@@ -60,8 +62,8 @@ read_log (const char *path, char **start, gboolean *is_whole)
   g_autoptr (GError) error = NULL;
   g_autoptr (SondeCaptureFile) file = sonde_capture_file_open (path, &error);
   g_autoptr (SondeSampleLog) log = sonde_sample_log_new ();
+  g_autoptr (SondeProgress) progress = NULL;
   const SondeFrame *frame;
-  guint n_samples;
 
   if (file == NULL)
     {
@@ -70,14 +72,16 @@ read_log (const char *path, char **start, gboolean *is_whole)
     }
   *start = g_strndup (sonde_capture_file_header (file)->capture_time,
                       sizeof sonde_capture_file_header (file)->capture_time);
+  progress = sonde_progress_new ();
+  sonde_capture_file_show (file, progress);
   while (sonde_capture_file_next (file, &frame, &error))
-    sonde_sample_log_add_frame (log, frame);
+    sonde_capture_model_add_frame (log->model, frame);
+  g_clear_pointer (&progress, sonde_progress_free);
   if (error != NULL)
     sonde_cli_complain ("%s; drawing what came before", error->message);
   *is_whole = *is_whole && error == NULL;
 
-  sonde_sample_log_samples (log, &n_samples);
-  if (n_samples > 0)
+  if (log->samples.places->len > 0)
     return g_steal_pointer (&log);
   sonde_cli_complain ("%s has no samples to draw; sondectl dump --counts shows what it has", path);
   return NULL;
@@ -101,17 +105,14 @@ dup_default_output (const char *path, gboolean svg)
   return g_strconcat (name, svg ? ".svg" : ".html", NULL);
 }
 
-static gboolean
-write_output (const char *path, const GString *text)
+static void
+tell_output (const char *path, const GString *text)
 {
-  g_autoptr (GError) error = NULL;
+  g_autofree char *size = sonde_text_size (text->len);
+  g_autofree char *shown = sonde_text_escape (path, -1);
 
-  if (g_str_equal (path, "-"))
-    return sonde_cli_print (text);
-  if (g_file_set_contents (path, text->str, (gssize) text->len, &error))
-    return TRUE;
-  sonde_cli_complain ("%s", error->message);
-  return FALSE;
+  if (!g_str_equal (path, "-"))
+    g_printerr ("Wrote %s (%s)\n", shown, size);
 }
 
 static GString *
@@ -124,12 +125,15 @@ draw (const SondeSampleLog *log,
   g_autofree char *title = dup_title (paths[0]);
   g_autofree char *other_title = other != NULL ? dup_title (paths[1]) : NULL;
   SondeFlamePage page = { log, other, &options->symbols, title, other_title, start };
+  g_autoptr (SondeProgress) progress = sonde_progress_new ();
   g_autoptr (GError) error = NULL;
   GString *text;
 
+  sonde_progress_begin (progress, "Drawing", 0);
   if (options->svg)
     return sonde_flame_svg_new (log, other, &options->symbols, title);
   text = sonde_flame_page_new (&page, SONDE_FLAME_PAGE_MAX_BYTES, &error);
+  g_clear_pointer (&progress, sonde_progress_free);
   if (text == NULL)
     sonde_cli_complain ("%s", error->message);
   return text;
@@ -146,6 +150,7 @@ sonde_cmd_flamegraph (int argc, char **argv)
   g_autoptr (SondeSampleLog) log = NULL;
   g_autoptr (SondeSampleLog) other = NULL;
   gboolean is_whole = TRUE;
+  g_autoptr (GError) error = NULL;
   gboolean is_written;
   GString *text;
 
@@ -167,7 +172,14 @@ sonde_cmd_flamegraph (int argc, char **argv)
   text = draw (log, other, start, (const char *const[]){ argv[1], options.other }, &options);
   if (text == NULL)
     return 1;
-  is_written = write_output (options.output, text);
+  sonde_cli_tell_truncated (argv[1], sonde_capture_model_budget (log->model));
+  if (other != NULL)
+    sonde_cli_tell_truncated (options.other, sonde_capture_model_budget (other->model));
+  is_written = sonde_output_put (options.output, text, &error);
+  if (is_written)
+    tell_output (options.output, text);
+  else
+    sonde_cli_complain ("%s", error->message);
   g_string_free (text, TRUE);
   return is_written && is_whole ? 0 : 1;
 }

@@ -7,6 +7,7 @@
 
 #include "client/model/capture-file.h"
 #include "client/base/cli.h"
+#include "client/base/output.h"
 #include "client/heap/heap-chart.h"
 #include "client/heap/heap-json.h"
 #include "client/heap/heap-options.h"
@@ -29,6 +30,7 @@ read_heap (const char *path, const SondeHeapCommand *command, gboolean *is_whole
   g_autoptr (GError) error = NULL;
   g_autoptr (SondeCaptureFile) file = sonde_capture_file_open (path, &error);
   g_autoptr (SondeHeap) heap = NULL;
+  g_autoptr (SondeProgress) progress = NULL;
   g_autofree char *shown = sonde_text_escape (path, -1);
   const SondeFrame *frame;
 
@@ -38,9 +40,13 @@ read_heap (const char *path, const SondeHeapCommand *command, gboolean *is_whole
       return NULL;
     }
   heap = sonde_heap_new (&command->heap, sonde_capture_file_header (file)->time_ns);
+  progress = sonde_progress_new ();
+  sonde_capture_file_show (file, progress);
   while (sonde_capture_file_next (file, &frame, &error))
     sonde_heap_add_frame (heap, frame);
+  sonde_progress_begin (progress, "Looking up names", 0);
   sonde_heap_finish (heap, &command->symbols);
+  g_clear_pointer (&progress, sonde_progress_free);
   if (error != NULL)
     sonde_cli_complain ("%s; showing what came before", error->message);
   *is_whole = *is_whole && error == NULL;
@@ -125,7 +131,7 @@ write_svg (const SondeHeap *heap, const SondeHeapCommand *command, const SondePr
                          sonde_profile_n_processes (profile) > 0
                              ? sonde_profile_process (profile, 0)->process.cmdline
                              : "");
-  if (g_file_set_contents (command->svg, svg->str, (gssize) svg->len, &error))
+  if (sonde_output_put (command->svg, svg, &error))
     return TRUE;
   sonde_cli_complain ("%s", error->message);
   return FALSE;
@@ -140,6 +146,8 @@ print_heap (const SondeHeap *heap, const SondeHeapCommand *command)
 
   if (command->svg != NULL && !write_svg (heap, command, profile))
     return FALSE;
+  if (g_strcmp0 (command->svg, "-") == 0)
+    return TRUE;
   if (command->json)
     {
       g_autoptr (SondeProfile) view = new_view (profile, command);

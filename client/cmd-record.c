@@ -3,16 +3,19 @@
 #include "client/commands.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <glib-unix.h>
+#include <signal.h>
+#include <string.h>
 
+#include "base/fd.h"
 #include "client/names/archive.h"
 #include "client/base/cli.h"
-#include "client/base/fd.h"
+#include "client/base/output.h"
+#include "client/base/text.h"
 #include "client/service/record-options.h"
 #include "client/service/record-run.h"
 #include "client/service/record-summary.h"
-#include "client/service/service-error.h"
+#include "client/service/service.h"
 
 #define MAX_NAME_TRIES 100
 
@@ -21,10 +24,10 @@ typedef struct
   const SondeRecordOptions *options;
   GMainLoop *loop;
   SondeRecordRun *run;
-  char *file;
-  int file_fd;
-  gboolean is_new_file; /* nothing is lost if it goes again */
+  char *file; /* its path */
+  SondeOutput *output;
   gboolean is_progress_shown;
+  gboolean is_saving; /* what comes goes into the file */
 } Record;
 
 static void
@@ -35,15 +38,25 @@ has_failed (const char *what, const GError *error, gpointer user_data)
   if (self->is_progress_shown)
     g_printerr ("\n");
   self->is_progress_shown = FALSE;
-  sonde_service_error_complain (what, error, sonde_record_run_is_embedded (self->run));
+  if (error->domain == G_FILE_ERROR)
+    sonde_cli_complain ("%s%s: %s", what, sonde_output_name (self->output), error->message);
+  else
+    sonde_service_error_complain (what, error, sonde_record_run_is_embedded (self->run));
+}
+
+static void
+has_noticed (const char *text, gpointer user_data)
+{
+  sonde_cli_complain ("%s", text);
 }
 
 static void
 has_started (SondeClientSession *session, gpointer user_data)
 {
-  const Record *self = user_data;
+  Record *self = user_data;
 
-  sonde_client_session_save (session, self->file_fd);
+  self->is_saving = TRUE;
+  sonde_client_session_save (session, sonde_output_fd (self->output));
 }
 
 static void
@@ -108,55 +121,35 @@ on_hangup (gpointer user_data)
   return end_requested (user_data, SIGHUP);
 }
 
-static gboolean
-create_file (Record *self)
-{
-  self->file_fd = open (self->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  self->is_new_file = self->file_fd >= 0;
-  return self->is_new_file;
-}
-
 /* A name of our own never replaces a file. */
 static gboolean
-open_new_file (Record *self)
+open_new_file (Record *self, GError **error)
 {
   g_autofree char *subject = sonde_record_options_dup_subject (self->options);
   g_autoptr (GDateTime) now = g_date_time_new_now_local ();
   g_autofree char *time = g_date_time_format (now, "%Y%m%d-%H%M%S");
 
-  for (guint i = 1; i <= MAX_NAME_TRIES; i++)
+  for (guint i = 1; self->output == NULL && i <= MAX_NAME_TRIES; i++)
     {
       g_free (self->file);
       self->file = i == 1 ? g_strdup_printf ("sonde-%s-%s.syscap", subject, time)
                           : g_strdup_printf ("sonde-%s-%s-%u.syscap", subject, time, i);
-      if (create_file (self))
-        return TRUE;
-      if (errno != EEXIST)
+      g_clear_error (error);
+      self->output = sonde_output_open (self->file, SONDE_OUTPUT_NEW, error);
+      if (self->output == NULL && !g_error_matches (*error, G_FILE_ERROR, G_FILE_ERROR_EXIST))
         break;
     }
-  return FALSE;
+  return self->output != NULL;
 }
 
 static gboolean
-open_file (Record *self)
+open_file (Record *self, GError **error)
 {
-  gboolean opened;
-
-  if (self->options->output != NULL)
-    {
-      self->file = g_strdup (self->options->output);
-      opened = create_file (self);
-      if (!opened && errno == EEXIST)
-        {
-          self->file_fd = open (self->file, O_WRONLY | O_CLOEXEC);
-          opened = self->file_fd >= 0;
-        }
-    }
-  else
-    opened = open_new_file (self);
-  if (!opened)
-    sonde_cli_complain ("Cannot write %s: %s", self->file, g_strerror (errno));
-  return opened;
+  if (self->options->output == NULL)
+    return open_new_file (self, error);
+  self->file = g_strdup (self->options->output);
+  self->output = sonde_output_open (self->file, SONDE_OUTPUT_IN_PLACE, error);
+  return self->output != NULL;
 }
 
 static guint64
@@ -167,24 +160,21 @@ n_bytes (const Record *self)
   return session != NULL ? sonde_client_session_get_n_bytes (session) : 0;
 }
 
-/* An older capture of that name stays until there is a new one. */
-static void
-close_file (Record *self)
+/* Whether the file is one; else nothing of it stays. */
+static gboolean
+has_capture (const Record *self)
 {
-  guint64 size = n_bytes (self);
+  return self->is_saving && n_bytes (self) > 0 && sonde_record_run_exec_error (self->run) == 0;
+}
 
-  if (size > 0 && sonde_record_run_exec_error (self->run) == 0)
-    {
-      if (ftruncate (self->file_fd, (off_t) size) < 0 && errno != EINVAL)
-        sonde_cli_complain ("Cannot cut %s to its size: %s", self->file, g_strerror (errno));
-    }
-  else if (self->is_new_file)
-    unlink (self->file);
-  sonde_clear_fd (&self->file_fd);
+static guint64
+statistic (const Record *self, const char *key)
+{
+  return sonde_client_session_get_statistic (sonde_record_run_session (self->run), key);
 }
 
 /* The worker knows the names in files; those of code that programs made are in files of theirs,
- * which are read with our rights. */
+ * which are read with our rights. What has no room for its samples has none for names. */
 static void
 embed_jit_names (const Record *self)
 {
@@ -192,8 +182,8 @@ embed_jit_names (const Record *self)
   SondeArchiveResult result;
   g_autoptr (GError) error = NULL;
 
-  if (self->options->no_symbols || sonde_record_run_exec_error (self->run) != 0
-      || !g_file_test (self->file, G_FILE_TEST_IS_REGULAR) || !sonde_archive_has_jit (self->file))
+  if (self->options->no_symbols || !sonde_output_is_file (self->output)
+      || statistic (self, "file-lost") > 0 || !sonde_archive_has_jit (self->file))
     return;
   if (!sonde_archive_embed (self->file, self->file, &options, &result, &error))
     sonde_cli_complain ("Cannot embed the names of code made at run time: %s", error->message);
@@ -202,8 +192,9 @@ embed_jit_names (const Record *self)
 static void
 run_loop (Record *self)
 {
-  static const SondeRecordRunHandler handler
-      = { .failed = has_failed, .started = has_started, .ended = has_ended };
+  static const SondeRecordRunHandler handler = {
+    .noticed = has_noticed, .failed = has_failed, .started = has_started, .ended = has_ended
+  };
   guint sources[] = {
     g_unix_signal_add (SIGINT, on_interrupt, self),
     g_unix_signal_add (SIGTERM, on_terminate, self),
@@ -222,13 +213,10 @@ run_loop (Record *self)
 static void
 print_summary (const Record *self)
 {
-  g_autofree char *text = NULL;
+  g_autofree char *text = sonde_record_summary_end (
+      sonde_record_run_session (self->run), sonde_output_is_file (self->output) ? self->file : NULL,
+      sonde_output_name (self->output), self->options->memory);
 
-  if (self->is_progress_shown)
-    g_printerr ("\r\033[K");
-  if (sonde_record_run_exec_error (self->run) != 0 || n_bytes (self) == 0)
-    return;
-  text = sonde_record_summary_end (sonde_record_run_session (self->run), self->file);
   g_printerr ("%s", text);
 }
 
@@ -237,37 +225,73 @@ record_clear (Record *self)
 {
   sonde_record_run_free (self->run);
   g_clear_pointer (&self->loop, g_main_loop_unref);
-  sonde_clear_fd (&self->file_fd);
+  sonde_output_free (self->output);
   g_free (self->file);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Record, record_clear)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SondeRecordOptions, sonde_record_options_clear)
 
+/* Before anything is asked for or written: an older capture stays. Returns 0, or an exit status. */
 static int
-record (const SondeRecordOptions *options, gboolean may_fall_back)
+check_command (char **command)
 {
-  g_auto (Record) self = { .options = options, .file_fd = -1 };
+  g_autofree char *found = command != NULL ? g_find_program_in_path (command[0]) : NULL;
+  g_autofree char *shown = NULL;
+
+  if (command == NULL || found != NULL)
+    return 0;
+  errno = ENOENT;
+  if (strchr (command[0], '/') != NULL && access (command[0], X_OK) == 0)
+    errno = EACCES; /* a folder */
+  shown = sonde_text_escape (command[0], -1);
+  sonde_cli_complain ("Cannot run %s: %s", shown, g_strerror (errno));
+  return errno == ENOENT ? SONDE_EXIT_NOT_FOUND : SONDE_EXIT_CANNOT_RUN;
+}
+
+static int
+record (const SondeRecordOptions *options)
+{
+  int status = check_command (options->command);
+  g_auto (Record) self = { .options = options };
   g_autoptr (GError) error = NULL;
 
-  /* first of all, because GDBus starts threads */
+  if (status != 0)
+    return status;
+  if (options->output != NULL && sonde_output_is_terminal (options->output))
+    {
+      sonde_cli_complain ("a capture is not for terminals: -o FILE");
+      return SONDE_EXIT_OUR_FAILURE;
+    }
+  /* before GDBus, which starts threads */
   self.run = sonde_record_run_new (options, &error);
   if (self.run == NULL)
     {
       sonde_cli_complain ("%s", error->message);
       return SONDE_EXIT_OUR_FAILURE;
     }
-  if (!open_file (&self))
-    return SONDE_EXIT_OUR_FAILURE;
-  if (!sonde_record_run_connect (self.run, may_fall_back, &error))
+  if (!open_file (&self, &error))
     {
-      sonde_service_error_complain ("", error, sonde_record_run_is_embedded (self.run));
-      close_file (&self);
+      sonde_cli_complain ("%s", error->message);
       return SONDE_EXIT_OUR_FAILURE;
     }
+  if (!sonde_record_run_connect (self.run, &error))
+    {
+      sonde_service_error_complain ("", error, sonde_record_run_is_embedded (self.run));
+      return SONDE_EXIT_OUR_FAILURE;
+    }
+  signal (SIGPIPE, SIG_IGN); /* not before the command was started, which would inherit it */
 
   run_loop (&self);
-  close_file (&self);
+  if (self.is_progress_shown)
+    g_printerr ("\r\033[K");
+  if (!has_capture (&self))
+    return sonde_record_run_exit_status (self.run);
+  if (!sonde_output_close (self.output, &error))
+    {
+      sonde_cli_complain ("%s", error->message);
+      return SONDE_EXIT_OUR_FAILURE;
+    }
   embed_jit_names (&self);
   print_summary (&self);
   return sonde_record_run_exit_status (self.run);
@@ -280,7 +304,7 @@ sonde_cmd_record (int argc, char **argv)
 
   if (!sonde_record_options_parse (&options, &argc, &argv))
     return SONDE_EXIT_OUR_FAILURE;
-  return record (&options, FALSE);
+  return record (&options);
 }
 
 int
@@ -289,5 +313,5 @@ sonde_cmd_record_program (char **argv)
   g_auto (SondeRecordOptions) options = { .command = argv };
 
   options.pids = g_array_new (FALSE, FALSE, sizeof (GPid));
-  return record (&options, TRUE);
+  return record (&options);
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "client/model/capture-file.h"
+#include "client/base/choice.h"
 #include "client/base/cli.h"
 #include "client/base/pager.h"
 #include "client/report/profile-text.h"
@@ -57,8 +58,8 @@ check (const ReportOptions *options)
 
   if (n_views > 1)
     sonde_cli_complain ("only one of --bottom-up, --flat, --callers and --by at a time");
-  else if (options->by != NULL && !g_strv_contains (groups, options->by))
-    sonde_cli_complain ("--by is one of process, thread, module, function, line");
+  else if (options->by != NULL && sonde_choice_find_or_complain ("--by", options->by, groups) < 0)
+    return FALSE;
   else if (options->percent_limit < 0 || options->percent_limit > 100)
     sonde_cli_complain ("--percent-limit goes from 0 to 100");
   else if (options->max_depth < 1 || options->max_depth > 1024)
@@ -148,12 +149,16 @@ new_report (const ReportOptions *options, const SondeCaptureFile *file)
 static gboolean
 read_capture (SondeCaptureFile *file, SondeReport *report, const SondeSymbolOptions *symbols)
 {
+  g_autoptr (SondeProgress) progress = sonde_progress_new ();
   g_autoptr (GError) error = NULL;
   const SondeFrame *frame;
 
+  sonde_capture_file_show (file, progress);
   while (sonde_capture_file_next (file, &frame, &error))
     sonde_report_add_frame (report, frame);
+  sonde_progress_begin (progress, "Looking up names", 0);
   sonde_report_finish (report, symbols);
+  g_clear_pointer (&progress, sonde_progress_free);
   if (error != NULL)
     sonde_cli_complain ("%s; showing what came before", error->message);
   return error == NULL;

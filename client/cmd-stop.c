@@ -1,44 +1,94 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* sondectl stop: ends a session and says what it recorded. */
+/* sondectl pause, resume and stop: what becomes of a session. */
 #include "client/commands.h"
 
 #include "client/base/cli.h"
-#include "client/library/sonde-client.h"
-#include "client/service/service-error.h"
-#include "client/service/session-name.h"
 #include "client/base/text.h"
+#include "client/service/service.h"
 
-#define SESSION_INTERFACE "org.sonde.Profiler1.Session"
-#define POLL_US           (50 * 1000)
+#define POLL_US (50 * 1000)
 
-/* NULL: the object is gone, or is not ours to read. */
-static char *
-dup_property (SondeClientProfiler *profiler, const char *path, const char *name)
+/* The only argument; 0, having complained. */
+static guint64
+parse_session (int argc, char **argv, const char *summary, const char *example)
 {
-  g_autoptr (GVariant) answer = g_dbus_connection_call_sync (
-      sonde_client_profiler_get_connection (profiler),
-      sonde_client_profiler_get_bus_name (profiler), path, "org.freedesktop.DBus.Properties", "Get",
-      g_variant_new ("(ss)", SESSION_INTERFACE, name), G_VARIANT_TYPE ("(v)"),
-      G_DBUS_CALL_FLAGS_NONE, -1, NULL, NULL);
-  g_autoptr (GVariant) value = NULL;
+  const GOptionEntry entries[] = { G_OPTION_ENTRY_NULL };
+  g_autofree char *command = g_strdup (argv[0]);
+  guint64 session = 0;
 
-  if (answer == NULL)
-    return NULL;
-  g_variant_get (answer, "(v)", &value);
-  return g_variant_is_of_type (value, G_VARIANT_TYPE_STRING) ? g_variant_dup_string (value, NULL)
-                                                             : NULL;
+  if (!sonde_cli_parse (&argc, &argv, "SESSION", summary, example, entries, FALSE, NULL))
+    return 0;
+  if (argc == 2)
+    session = sonde_client_session_number (argv[1]);
+  if (session == 0)
+    sonde_cli_complain ("%s needs the number of one SESSION; sondectl list shows them", command);
+  return session;
+}
+
+static int
+complain (SondeClientProfiler *profiler, guint64 session, GError *error)
+{
+  g_autoptr (GError) explained = sonde_service_explain (profiler, session, error);
+
+  sonde_service_error_complain ("", explained, FALSE);
+  return 1;
+}
+
+static int
+switch_session (guint64 session, gboolean is_pause)
+{
+  g_autoptr (SondeClientProfiler) profiler = sonde_service_connect (SONDE_CLIENT_ASK_TERMINAL);
+  g_autoptr (GString) out = g_string_new (is_pause ? "Paused" : "Resumed");
+  GError *error = NULL;
+
+  if (profiler == NULL)
+    return 1;
+  if (!(is_pause ? sonde_client_profiler_pause_session_sync (profiler, session, NULL, &error)
+                 : sonde_client_profiler_resume_session_sync (profiler, session, NULL, &error)))
+    return complain (profiler, session, error);
+  g_string_append_printf (out, " session %" G_GUINT64_FORMAT "\n", session);
+  return sonde_cli_print (out) ? 0 : 1;
+}
+
+int
+sonde_cmd_pause (int argc, char **argv)
+{
+  guint64 session
+      = parse_session (argc, argv,
+                       "Samples nothing until resume; processes are followed, so that the capture "
+                       "can be read afterwards. SESSION is its number, as sondectl list shows it.",
+                       "Example:\n  sondectl pause 1");
+
+  return session != 0 ? switch_session (session, TRUE) : 1;
+}
+
+int
+sonde_cmd_resume (int argc, char **argv)
+{
+  guint64 session = parse_session (argc, argv,
+                                   "Samples again, after pause. SESSION is its number, as "
+                                   "sondectl list shows it.",
+                                   "Example:\n  sondectl resume 1");
+
+  return session != 0 ? switch_session (session, FALSE) : 1;
 }
 
 /* Stop has answered; the rest of the capture, names above all, is still being written. The service
- * bounds how long that takes. */
+ * bounds how long that takes. @file: (out): of the capture; NULL: none, or the session is gone */
 static void
-wait_for_end (SondeClientProfiler *profiler, const char *path)
+wait_for_end (SondeClientProfiler *profiler, guint64 session, char **file)
 {
   for (;;)
     {
-      g_autofree char *state = dup_property (profiler, path, "State");
+      g_autoptr (GVariant) properties
+          = sonde_client_profiler_dup_properties_sync (profiler, session, NULL, NULL);
+      const char *state;
 
-      if (g_strcmp0 (state, "draining") != 0)
+      if (properties == NULL)
+        return;
+      g_clear_pointer (file, g_free);
+      g_variant_lookup (properties, "CaptureFile", "s", file);
+      if (!g_variant_lookup (properties, "State", "&s", &state) || !g_str_equal (state, "draining"))
         return;
       g_usleep (POLL_US);
     }
@@ -54,7 +104,7 @@ get_count (GVariant *statistics, const char *key)
 }
 
 static int
-print_result (const char *path, GVariant *statistics, const char *file)
+print_result (guint64 session, GVariant *statistics, const char *file)
 {
   guint64 n_lost = get_count (statistics, "lost-kernel") + get_count (statistics, "lost-ring")
                    + get_count (statistics, "lost-queue");
@@ -63,61 +113,31 @@ print_result (const char *path, GVariant *statistics, const char *file)
   g_autofree char *lost = n_lost > 0 ? sonde_text_count (n_lost) : g_strdup ("none");
   g_autoptr (GString) out = g_string_new (NULL);
 
-  g_string_append_printf (out, "Stopped session %s: %s, %s lost\n", sonde_session_name_short (path),
+  g_string_append_printf (out, "Stopped session %" G_GUINT64_FORMAT ": %s, %s lost\n", session,
                           samples, lost);
   if (file != NULL && *file != '\0')
     g_string_append_printf (out, "%s\n", file);
   return sonde_cli_print (out) ? 0 : 1;
 }
 
-static int
-stop (SondeClientProfiler *profiler, const char *path)
-{
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GVariant) answer = g_dbus_connection_call_sync (
-      sonde_client_profiler_get_connection (profiler),
-      sonde_client_profiler_get_bus_name (profiler), path, SESSION_INTERFACE, "Stop", NULL,
-      G_VARIANT_TYPE ("(a{st})"), sonde_client_profiler_get_call_flags (profiler), G_MAXINT, NULL,
-      &error);
-  g_autoptr (GVariant) statistics = NULL;
-  g_autofree char *file = NULL;
-
-  if (answer == NULL)
-    {
-      sonde_service_error_complain ("", error, FALSE);
-      return 1;
-    }
-  wait_for_end (profiler, path);
-  file = dup_property (profiler, path, "CaptureFile");
-  statistics = g_variant_get_child_value (answer, 0);
-  return print_result (path, statistics, file);
-}
-
 int
 sonde_cmd_stop (int argc, char **argv)
 {
-  const GOptionEntry entries[] = { G_OPTION_ENTRY_NULL };
-  g_autoptr (SondeClientProfiler) profiler = NULL;
-  g_autoptr (GError) error = NULL;
-  g_autofree char *path = NULL;
+  guint64 session = parse_session (argc, argv,
+                                   "Ends a session of the system's service. SESSION is its "
+                                   "number, as sondectl list shows it.",
+                                   "Example:\n  sondectl stop 1");
+  g_autoptr (SondeClientProfiler) profiler
+      = session != 0 ? sonde_service_connect (SONDE_CLIENT_ASK_TERMINAL) : NULL;
+  g_autoptr (GVariant) statistics = NULL;
+  g_autofree char *file = NULL;
+  GError *error = NULL;
 
-  if (!sonde_cli_parse (&argc, &argv, "SESSION",
-                        "Ends a session of the system's service. SESSION is its number, as "
-                        "sondectl list shows it.",
-                        "Example:\n  sondectl stop 1", entries, FALSE, NULL))
-    return 1;
-  if (argc == 2)
-    path = sonde_session_name_dup_path (argv[1]);
-  if (path == NULL)
-    {
-      sonde_cli_complain ("stop needs the number of one SESSION; sondectl list shows them");
-      return 1;
-    }
-  profiler = sonde_client_profiler_new_bus (SONDE_CLIENT_ASK_TERMINAL, &error);
   if (profiler == NULL)
-    {
-      sonde_service_error_complain ("", error, FALSE);
-      return 1;
-    }
-  return stop (profiler, path);
+    return 1;
+  statistics = sonde_client_profiler_stop_session_sync (profiler, session, NULL, &error);
+  if (statistics == NULL)
+    return complain (profiler, session, error);
+  wait_for_end (profiler, session, &file);
+  return print_result (session, statistics, file);
 }

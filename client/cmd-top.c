@@ -6,12 +6,12 @@
 #include <fcntl.h>
 #include <signal.h>
 
+#include "base/fd.h"
+#include "client/base/choice.h"
 #include "client/base/cli.h"
-#include "client/base/fd.h"
 #include "client/service/record-options.h"
 #include "client/service/record-run.h"
-#include "client/service/service-error.h"
-#include "client/service/session-name.h"
+#include "client/service/service.h"
 #include "client/top/top.h"
 
 #define MAX_WINDOW_S   3600.0 /* what is shown at a time */
@@ -20,7 +20,7 @@
 typedef struct
 {
   SondeRecordOptions record;
-  char *session; /* object path; NULL: one of our own */
+  guint64 session; /* its number; 0: one of our own */
   double window_s;
   double interval_s;
   int count;
@@ -34,25 +34,20 @@ static void
 options_clear (Options *self)
 {
   sonde_record_options_clear (&self->record);
-  g_free (self->session);
   g_free (self->by);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
-static const struct
-{
-  const char *by;
-  SondeTopMode mode;
-} groups[] = {
-  { "function", SONDE_TOP_FLAT },
-  { "process", SONDE_TOP_PROCESSES },
-  { "thread", SONDE_TOP_THREADS },
-  { "module", SONDE_TOP_MODULES },
-};
+static const char *const groups[] = { "function", "process", "thread", "module", NULL };
+static const SondeTopMode group_modes[]
+    = { SONDE_TOP_FLAT, SONDE_TOP_PROCESSES, SONDE_TOP_THREADS, SONDE_TOP_MODULES };
+G_STATIC_ASSERT (G_N_ELEMENTS (groups) == G_N_ELEMENTS (group_modes) + 1);
 
 static gboolean
 choose_mode (Options *self)
 {
+  int group;
+
   if (self->tree + self->bottom_up + (self->by != NULL) > 1)
     {
       sonde_cli_complain ("only one of --tree, --bottom-up and --by at a time");
@@ -61,14 +56,10 @@ choose_mode (Options *self)
   self->mode = self->bottom_up ? SONDE_TOP_BOTTOM_UP : self->tree ? SONDE_TOP_TREE : SONDE_TOP_FLAT;
   if (self->by == NULL)
     return TRUE;
-  for (guint i = 0; i < G_N_ELEMENTS (groups); i++)
-    if (g_str_equal (self->by, groups[i].by))
-      {
-        self->mode = groups[i].mode;
-        return TRUE;
-      }
-  sonde_cli_complain ("--by is one of function, process, thread, module");
-  return FALSE;
+  group = sonde_choice_find_or_complain ("--by", self->by, groups);
+  if (group >= 0)
+    self->mode = group_modes[group];
+  return group >= 0;
 }
 
 /* What is left of the vector: SESSION, COMMAND or nothing. */
@@ -78,14 +69,15 @@ take_subject (Options *self, int argc, char **argv)
   SondeRecordOptions *record = &self->record;
 
   if (argc > 1)
-    self->session = sonde_session_name_dup_path (argv[1]);
-  if (self->session != NULL && argc > 2)
+    self->session = sonde_client_session_number (argv[1]);
+  if (self->session != 0 && argc > 2)
     sonde_cli_complain ("Options of top stand before SESSION; a command of that name is ./%s",
                         argv[1]);
-  else if (self->session != NULL
-           && (record->embedded || record->pids->len > 0 || record->unit != NULL || record->system))
+  else if (self->session != 0
+           && (record->embedded || record->service || record->pids->len > 0 || record->unit != NULL
+               || record->system))
     sonde_cli_complain ("SESSION says already what is looked at");
-  else if (self->session != NULL)
+  else if (self->session != 0)
     return TRUE;
   else
     {
@@ -126,14 +118,14 @@ parse (Options *self, int argc, char **argv)
     { "by", 0, 0, G_OPTION_ARG_STRING, &self->by, "Or with: function, process, thread, module",
       "GROUP" },
   };
-  g_autoptr (GArray) entries = sonde_record_options_new_entries (&self->record);
+  g_autoptr (GArray) entries = sonde_record_options_new_entries_of_top (&self->record);
 
   g_array_append_vals (entries, own, G_N_ELEMENTS (own));
   return sonde_cli_parse (&argc, &argv, "[SESSION | [--] COMMAND...]",
                           "Shows live where time is spent: in a session that is listed, in a "
                           "command, or in\nwhat -p, -u or -a (the default) name. The key ? lists "
                           "the others.",
-                          "Example:\n  sondectl top --embedded --count 2 -- python3 program.py",
+                          "Example:\n  sondectl top --count 2 -- python3 program.py",
                           (const GOptionEntry *) (void *) entries->data, TRUE, &self->record)
          && take_subject (self, argc, argv) && choose_mode (self) && check (self);
 }
@@ -173,7 +165,7 @@ new_source (const Options *options, gboolean is_text, GError **error)
   int saved[3] = { -1, -1, -1 };
   gboolean is_connected;
 
-  if (options->session != NULL)
+  if (options->session != 0)
     return sonde_top_source_new_session (options->session, error);
   if (!is_text)
     hide_terminal (saved);

@@ -50,6 +50,7 @@ sonde_cmd_verify (int argc, char **argv)
   const GOptionEntry entries[] = { G_OPTION_ENTRY_NULL };
   g_autoptr (SondeCaptureFile) file = NULL;
   g_autoptr (SondeLedgerCheck) check = sonde_ledger_check_new ();
+  g_autoptr (SondeProgress) progress = NULL;
   g_autoptr (GError) error = NULL;
   const SondeFrame *frame;
 
@@ -72,15 +73,20 @@ sonde_cmd_verify (int argc, char **argv)
       return EXIT_FALSE;
     }
 
+  progress = sonde_progress_new ();
+  sonde_capture_file_show (file, progress);
   while (sonde_capture_file_next (file, &frame, &error))
     sonde_ledger_check_add_frame (check, frame);
+  g_clear_pointer (&progress, sonde_progress_free);
   if (error != NULL)
     {
       g_autofree char *frames
           = sonde_text_plural (sonde_ledger_check_n_frames (check), "frame", "frames");
+      g_autofree char *text = g_strdup_printf ("%s after %s", error->message, frames);
+      g_autoptr (GString) out = g_string_new (NULL);
 
-      g_print ("%-10s %-8s %s after %s\n", "structure",
-               sonde_verdict_to_string (SONDE_VERDICT_FAILED), error->message, frames);
+      append_finding (out, "structure", SONDE_VERDICT_FAILED, text);
+      sonde_cli_print (out);
       return EXIT_FALSE;
     }
   return print_findings (check);

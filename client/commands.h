@@ -15,10 +15,17 @@ int sonde_cmd_flamegraph (int argc, char **argv);
 int sonde_cmd_dump (int argc, char **argv);
 int sonde_cmd_verify (int argc, char **argv);
 int sonde_cmd_archive (int argc, char **argv);
-int sonde_cmd_attach (int argc, char **argv);
-int sonde_cmd_list (int argc, char **argv);
-int sonde_cmd_stop (int argc, char **argv);
 int sonde_cmd_top (int argc, char **argv);
+int sonde_cmd_start (int argc, char **argv);
+int sonde_cmd_list (int argc, char **argv);
+int sonde_cmd_status (int argc, char **argv);
+int sonde_cmd_attach (int argc, char **argv);
+int sonde_cmd_pause (int argc, char **argv);
+int sonde_cmd_resume (int argc, char **argv);
+int sonde_cmd_stop (int argc, char **argv);
+int sonde_cmd_rm (int argc, char **argv);
+int sonde_cmd_events (int argc, char **argv);
+int sonde_cmd_limits (int argc, char **argv);
 
 /* "sondectl PROGRAM ...": records @argv as a command, embedded if there is no service. */
 int sonde_cmd_record_program (char **argv);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The one judge of a frame that somebody else wrote. */
 #include "protocol/frame-check.h"
 
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
 
-static const char *const type_names[SONDE_FRAME_LAST] = {
+static const char *const type_names[SONDE_FRAME_N_READ] = {
   [SONDE_FRAME_TIMESTAMP] = "TIMESTAMP",
   [SONDE_FRAME_SAMPLE] = "SAMPLE",
   [SONDE_FRAME_MAP] = "MAP",
@@ -22,9 +21,11 @@ static const char *const type_names[SONDE_FRAME_LAST] = {
   [SONDE_FRAME_FILE_CHUNK] = "FILE_CHUNK",
   [SONDE_FRAME_ALLOCATION] = "ALLOCATION",
   [SONDE_FRAME_OVERLAY] = "OVERLAY",
+  [SONDE_FRAME_TRACE] = "TRACE",
+  [SONDE_FRAME_DBUS_MESSAGE] = "DBUS_MESSAGE",
 };
 
-static const uint16_t fixed_sizes[SONDE_FRAME_LAST] = {
+static const uint16_t fixed_sizes[SONDE_FRAME_N_READ] = {
   [SONDE_FRAME_TIMESTAMP] = sizeof (SondeFrame),
   [SONDE_FRAME_SAMPLE] = sizeof (SondeFrameSample),
   [SONDE_FRAME_MAP] = sizeof (SondeFrameMap),
@@ -40,6 +41,8 @@ static const uint16_t fixed_sizes[SONDE_FRAME_LAST] = {
   [SONDE_FRAME_FILE_CHUNK] = sizeof (SondeFrameFileChunk),
   [SONDE_FRAME_ALLOCATION] = sizeof (SondeFrameAllocation),
   [SONDE_FRAME_OVERLAY] = sizeof (SondeFrameOverlay),
+  [SONDE_FRAME_TRACE] = 32,
+  [SONDE_FRAME_DBUS_MESSAGE] = 28,
 };
 
 const char *
@@ -63,13 +66,13 @@ sonde_frame_fault_to_string (SondeFrameFault fault)
 const char *
 sonde_frame_type_to_string (unsigned type)
 {
-  return type > 0 && type < SONDE_FRAME_LAST ? type_names[type] : "?";
+  return type > 0 && type < SONDE_FRAME_N_READ ? type_names[type] : "?";
 }
 
 size_t
 sonde_frame_fixed_size (unsigned type)
 {
-  return type < SONDE_FRAME_LAST ? fixed_sizes[type] : 0;
+  return type < SONDE_FRAME_N_READ ? fixed_sizes[type] : 0;
 }
 
 int
@@ -91,10 +94,10 @@ is_terminated (const char *text, size_t size_bytes)
   return memchr (text, '\0', size_bytes) != NULL;
 }
 
-/* Text that runs to the frame's end: the last byte is its NUL, others before it are allowed (a MAP
- * has its build id behind the first). */
+/* Text that runs to the frame's end, where a NUL stands: others before it are allowed (a MAP has
+ * its build id behind the first). */
 static SondeFrameFault
-check_tail_text (const SondeFrame *frame)
+check_tail_texts (const SondeFrame *frame)
 {
   size_t fixed = fixed_sizes[frame->type];
 
@@ -105,6 +108,21 @@ check_tail_text (const SondeFrame *frame)
                                                         : SONDE_FRAME_FAULT_TERMINATION;
 }
 
+/* One text and what happens to lie behind its NUL: libsysprof-capture does not clear the padding of
+ * these frames, so it is left of older ones. */
+static SondeFrameFault
+check_tail_text (const SondeFrame *frame)
+{
+  size_t fixed = fixed_sizes[frame->type];
+
+  if (frame->len <= fixed)
+    return SONDE_FRAME_FAULT_LENGTH_SMALL;
+
+  return is_terminated ((const char *) frame + fixed, frame->len - fixed)
+             ? SONDE_FRAME_OK
+             : SONDE_FRAME_FAULT_TERMINATION;
+}
+
 /* The count times the entry's size cannot overflow: both come from 16 bits. */
 static SondeFrameFault
 check_count (const SondeFrame *frame, uint16_t n_entries, size_t entry_bytes)
@@ -112,12 +130,6 @@ check_count (const SondeFrame *frame, uint16_t n_entries, size_t entry_bytes)
   size_t room = frame->len - (size_t) fixed_sizes[frame->type];
 
   return n_entries * entry_bytes <= room ? SONDE_FRAME_OK : SONDE_FRAME_FAULT_COUNT;
-}
-
-static SondeFrameFault
-check_map (const SondeFrameMap *map)
-{
-  return map->end >= map->start ? check_tail_text (&map->frame) : SONDE_FRAME_FAULT_VALUE;
 }
 
 static SondeFrameFault
@@ -167,52 +179,6 @@ check_counter_define (const SondeFrameCounterDefine *define)
 }
 
 static SondeFrameFault
-check_mark (const SondeFrameMark *mark)
-{
-  if (!is_terminated (mark->group, sizeof mark->group)
-      || !is_terminated (mark->name, sizeof mark->name))
-    return SONDE_FRAME_FAULT_TERMINATION;
-
-  return check_tail_text (&mark->frame);
-}
-
-static SondeFrameFault
-check_metadata (const SondeFrameMetadata *metadata)
-{
-  if (!is_terminated (metadata->id, sizeof metadata->id))
-    return SONDE_FRAME_FAULT_TERMINATION;
-
-  return check_tail_text (&metadata->frame);
-}
-
-static SondeFrameFault
-check_log (const SondeFrameLog *log)
-{
-  if (!is_terminated (log->domain, sizeof log->domain))
-    return SONDE_FRAME_FAULT_TERMINATION;
-
-  return check_tail_text (&log->frame);
-}
-
-static SondeFrameFault
-check_file_chunk (const SondeFrameFileChunk *chunk)
-{
-  if (!is_terminated (chunk->path, sizeof chunk->path))
-    return SONDE_FRAME_FAULT_TERMINATION;
-
-  return check_count (&chunk->frame, chunk->data_len, 1);
-}
-
-static SondeFrameFault
-check_allocation (const SondeFrameAllocation *allocation)
-{
-  if (allocation->size_bytes < 0)
-    return SONDE_FRAME_FAULT_VALUE;
-
-  return check_count (&allocation->frame, allocation->n_addrs, sizeof (uint64_t));
-}
-
-static SondeFrameFault
 check_overlay (const SondeFrameOverlay *overlay)
 {
   size_t room = overlay->frame.len - sizeof *overlay;
@@ -230,14 +196,21 @@ check_overlay (const SondeFrameOverlay *overlay)
 static SondeFrameFault
 check_body (const SondeFrame *frame)
 {
-  switch ((SondeFrameType) frame->type)
+  const SondeFrameMap *map = (const SondeFrameMap *) frame;
+  const SondeFrameMark *mark = (const SondeFrameMark *) frame;
+  const SondeFrameMetadata *metadata = (const SondeFrameMetadata *) frame;
+  const SondeFrameLog *log = (const SondeFrameLog *) frame;
+  const SondeFrameFileChunk *chunk = (const SondeFrameFileChunk *) frame;
+  const SondeFrameAllocation *allocation = (const SondeFrameAllocation *) frame;
+
+  switch (frame->type)
     {
     case SONDE_FRAME_SAMPLE:
       return check_count (frame, ((const SondeFrameSample *) frame)->n_addrs, sizeof (uint64_t));
     case SONDE_FRAME_MAP:
-      return check_map ((const SondeFrameMap *) frame);
+      return map->end >= map->start ? check_tail_texts (frame) : SONDE_FRAME_FAULT_VALUE;
     case SONDE_FRAME_PROCESS:
-      return check_tail_text (frame);
+      return check_tail_texts (frame);
     case SONDE_FRAME_JITMAP:
       return check_jitmap ((const SondeFrameJitmap *) frame);
     case SONDE_FRAME_CTRDEF:
@@ -246,22 +219,32 @@ check_body (const SondeFrame *frame)
       return check_count (frame, ((const SondeFrameCounterSet *) frame)->n_groups,
                           sizeof (SondeCounterGroup));
     case SONDE_FRAME_MARK:
-      return check_mark ((const SondeFrameMark *) frame);
+      return is_terminated (mark->group, sizeof mark->group)
+                     && is_terminated (mark->name, sizeof mark->name)
+                 ? check_tail_text (frame)
+                 : SONDE_FRAME_FAULT_TERMINATION;
     case SONDE_FRAME_METADATA:
-      return check_metadata ((const SondeFrameMetadata *) frame);
+      return is_terminated (metadata->id, sizeof metadata->id) ? check_tail_text (frame)
+                                                               : SONDE_FRAME_FAULT_TERMINATION;
     case SONDE_FRAME_LOG:
-      return check_log ((const SondeFrameLog *) frame);
+      return is_terminated (log->domain, sizeof log->domain) ? check_tail_text (frame)
+                                                             : SONDE_FRAME_FAULT_TERMINATION;
     case SONDE_FRAME_FILE_CHUNK:
-      return check_file_chunk ((const SondeFrameFileChunk *) frame);
+      return is_terminated (chunk->path, sizeof chunk->path)
+                 ? check_count (frame, chunk->data_len, 1)
+                 : SONDE_FRAME_FAULT_TERMINATION;
     case SONDE_FRAME_ALLOCATION:
-      return check_allocation ((const SondeFrameAllocation *) frame);
+      return allocation->size_bytes >= 0
+                 ? check_count (frame, allocation->n_addrs, sizeof (uint64_t))
+                 : SONDE_FRAME_FAULT_VALUE;
     case SONDE_FRAME_OVERLAY:
       return check_overlay ((const SondeFrameOverlay *) frame);
     case SONDE_FRAME_TIMESTAMP:
     case SONDE_FRAME_FORK:
     case SONDE_FRAME_EXIT:
+    case SONDE_FRAME_TRACE:
+    case SONDE_FRAME_DBUS_MESSAGE:
       return SONDE_FRAME_OK;
-    case SONDE_FRAME_LAST:
     default:
       return SONDE_FRAME_FAULT_TYPE;
     }
@@ -280,7 +263,7 @@ sonde_frame_check (const void *bytes, size_t size_bytes)
     return SONDE_FRAME_FAULT_LENGTH_SMALL;
   if (frame->len % SONDE_FRAME_ALIGN != 0)
     return SONDE_FRAME_FAULT_LENGTH_ALIGN;
-  if (frame->type == 0 || frame->type >= SONDE_FRAME_LAST)
+  if (frame->type == 0 || frame->type >= SONDE_FRAME_N_READ)
     return SONDE_FRAME_FAULT_TYPE;
   if (frame->len < fixed_sizes[frame->type])
     return SONDE_FRAME_FAULT_LENGTH_SMALL;

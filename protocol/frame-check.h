@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The one judge of a frame that somebody else wrote. */
+/* Checks a frame that somebody else wrote; nothing else judges one. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,7 +16,7 @@ typedef enum
   SONDE_FRAME_FAULT_LENGTH_SMALL,    /* len < 24, or smaller than the type's fixed part */
   SONDE_FRAME_FAULT_LENGTH_ALIGN,    /* len % 8 != 0 */
   SONDE_FRAME_FAULT_LENGTH_PAST_END, /* len > bytes available */
-  SONDE_FRAME_FAULT_TYPE,            /* type 0 or >= SONDE_FRAME_LAST */
+  SONDE_FRAME_FAULT_TYPE,            /* type 0 or >= SONDE_FRAME_N_READ */
   SONDE_FRAME_FAULT_COUNT,           /* addresses, counters, groups, names or data do not fit len */
   SONDE_FRAME_FAULT_TERMINATION,     /* a string lacks its NUL */
   SONDE_FRAME_FAULT_VALUE,           /* counter type, MAP range or allocation size impossible */

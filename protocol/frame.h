@@ -51,6 +51,14 @@ typedef enum
   SONDE_FRAME_LAST = 16, /* first type that is not written to a file */
 } SondeFrameType;
 
+/* What newer versions of Sysprof write: their length is checked, what they say is nobody's. */
+enum
+{
+  SONDE_FRAME_TRACE = 16,
+  SONDE_FRAME_DBUS_MESSAGE = 17,
+  SONDE_FRAME_N_READ = 18, /* first type that is not read either */
+};
+
 typedef struct
 {
   uint32_t magic;        /* SONDE_CAPTURE_MAGIC, little-endian */

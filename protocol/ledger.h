@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The loss ledger: which counters a capture carries, and what must add up. */
+/* The counters of made and lost that a capture carries, and what must add up. */
 #pragma once
 
 #include <stdbool.h>
@@ -43,6 +43,10 @@
  * Source: docs/protocol.md, "Ledger"
  */
 #define SONDE_LEDGER_CATEGORY "Sonde"
+
+/* How a LOG frame of the session begins that tells of a loss which a program claims, and which is
+ * more than is possible; the ledger has what is. */
+#define SONDE_LEDGER_CLAIM "Claim: "
 
 typedef enum
 {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Walks a capture, a file or a stream, through frame-check. */
 #include "protocol/reader.h"
 
 #include <endian.h>

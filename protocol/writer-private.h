@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the files of the writer share. */
+/* The parts of the writer that writer.c and writer-tables.c use of each other. */
 #pragma once
 
 #include "protocol/writer.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Builds capture frames in place in a buffer and hands full buffers on. */
+/* Builds frames that hold one thing each, in the buffer that all frames of a writer share. */
 #include "protocol/writer-private.h"
 
 #include <endian.h>
@@ -79,12 +79,6 @@ sonde_writer_n_frames (const SondeWriter *self)
   return self->n_frames;
 }
 
-static size_t
-align_up (size_t size_bytes)
-{
-  return (size_bytes + SONDE_FRAME_ALIGN - 1) & ~(size_t) (SONDE_FRAME_ALIGN - 1);
-}
-
 /* Room in the buffer, or where the writer's owner wants the frame. */
 static int
 reserve (SondeWriter *self, size_t size_bytes, void **place)
@@ -111,7 +105,8 @@ sonde_writer_begin_frame (SondeWriter *self,
                           size_t body_bytes,
                           int *error)
 {
-  size_t size_bytes = align_up (fixed_bytes + body_bytes);
+  size_t size_bytes
+      = (fixed_bytes + body_bytes + SONDE_FRAME_ALIGN - 1) & ~(size_t) (SONDE_FRAME_ALIGN - 1);
   SondeFrame *frame;
   void *place;
   int r;
@@ -238,12 +233,6 @@ sonde_writer_add_sample (SondeWriter *self,
   return 0;
 }
 
-static bool
-is_build_id (const char *text, size_t len)
-{
-  return len > 0 && len <= MAX_BUILD_ID && strspn (text, "0123456789abcdefABCDEF") == len;
-}
-
 int
 sonde_writer_add_map (SondeWriter *self,
                       const SondeFrameOrigin *origin,
@@ -260,7 +249,10 @@ sonde_writer_add_map (SondeWriter *self,
   size_t path_len;
   int r;
 
-  if (end < start || (build_id != NULL && !is_build_id (build_id, id_len)))
+  if (end < start
+      || (build_id != NULL
+          && (id_len == 0 || id_len > MAX_BUILD_ID
+              || strspn (build_id, "0123456789abcdefABCDEF") != id_len)))
     return -EINVAL;
 
   path_len = sonde_writer_tail_length (path, strlen (path), sizeof *map + id_bytes);

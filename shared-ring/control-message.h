@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a profiled program and the profiler say to each other about rings. */
+/* The messages by which a profiled program and the profiler agree on rings. */
 #pragma once
 
 #include <stddef.h>
@@ -43,7 +43,8 @@
 #define SONDE_CONTROL_MAGIC      0x534Eu
 #define SONDE_CONTROL_TIMEOUT_MS 5000
 
-/* With its NUL. Source: libsysprof-capture, sysprof-collector.c */
+/* The request of libsysprof-capture, with its NUL. Source: libsysprof-capture, sysprof-collector.c
+ */
 #define SONDE_CONTROL_SYSPROF_REQUEST       "CreatRing"
 #define SONDE_CONTROL_SYSPROF_REQUEST_BYTES 10
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Tells whether this process is still the one that opened a ring. */
 #include "shared-ring/fork-guard.h"
 
 #include <errno.h>

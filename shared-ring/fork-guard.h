@@ -29,7 +29,8 @@
  */
 int sonde_fork_guard_init (void);
 
-/* Of the process; set by sonde_fork_guard_init(). For sonde_fork_guard_generation() alone. */
+/* The process's word, set by sonde_fork_guard_init(); sonde_fork_guard_generation() alone reads it.
+ */
 extern const uint32_t *sonde_fork_guard_word __attribute__ ((visibility ("hidden")));
 
 /* This process's number: 0 before sonde_fork_guard_init() and in children without the handler. Any

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A socket in a program that may close it, and give its number to a file of its own. */
 #include "shared-ring/known-socket.h"
 
 #include <errno.h>

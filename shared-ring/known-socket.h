@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A socket in a program that may close it, and give its number to a file of its own. */
+/* Checks that a descriptor is still the socket it was, in a program that may have closed it. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Loads and stores of words that two processes share. */
+/* Loads and stores words that two processes share. */
 #pragma once
 
 /**

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Makes, seals and maps the memory of a ring. */
 #include "shared-ring/ring-memory.h"
 
 #include <errno.h>
@@ -19,12 +18,6 @@
 
 /* Any multiple of a page that our own rings or those of a Sysprof profiler may have. */
 #define MAX_FOREIGN_BYTES (64 * 1024 * 1024)
-
-static size_t
-page_bytes (void)
-{
-  return (size_t) sysconf (_SC_PAGESIZE);
-}
 
 /* Twice the body in a row, so that a frame that wraps is contiguous. */
 static int
@@ -55,18 +48,6 @@ map_twice (int fd, SondeRingMemory *memory)
   return 0;
 }
 
-static int
-create_file (void)
-{
-  const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  int fd = memfd_create ("sonde-ring", flags | MFD_NOEXEC_SEAL);
-
-  if (fd < 0 && errno == EINVAL)
-    fd = memfd_create ("sonde-ring", flags);
-
-  return fd;
-}
-
 static void
 write_header (const SondeRingMemory *memory)
 {
@@ -86,10 +67,11 @@ write_header (const SondeRingMemory *memory)
 int
 sonde_ring_memory_create (const SondeRingOptions *options, SondeRingMemory *memory, int *fd)
 {
-  SondeRingMemory made = { .header_bytes = page_bytes (),
+  SondeRingMemory made = { .header_bytes = (size_t) sysconf (_SC_PAGESIZE),
                            .size_bytes = options->size_bytes,
                            .kind = options->kind,
                            .wait_us = options->wait_us };
+  const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   int file;
   int r;
 
@@ -98,7 +80,9 @@ sonde_ring_memory_create (const SondeRingOptions *options, SondeRingMemory *memo
       || (made.size_bytes & (made.size_bytes - 1)) != 0 || made.size_bytes % made.header_bytes != 0)
     return -EINVAL;
 
-  file = create_file ();
+  file = memfd_create ("sonde-ring", flags | MFD_NOEXEC_SEAL);
+  if (file < 0 && errno == EINVAL)
+    file = memfd_create ("sonde-ring", flags);
   if (file < 0)
     return -errno;
 
@@ -151,7 +135,7 @@ check_header (int fd, size_t file_bytes, SondeRingMemory *memory)
 int
 sonde_ring_memory_map (int fd, SondeRingMemory *memory)
 {
-  SondeRingMemory mapped = { .header_bytes = page_bytes () };
+  SondeRingMemory mapped = { .header_bytes = (size_t) sysconf (_SC_PAGESIZE) };
   struct stat status;
   int seals;
   int r;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The reading side of a ring, which believes nothing that its writer wrote. */
 #include "shared-ring/ring-reader.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The reading side of a ring, which believes nothing that its writer wrote. */
+/* Takes frames out of a ring, and believes nothing that its writer wrote. */
 #pragma once
 
 #include <stdbool.h>
@@ -129,7 +129,7 @@ bool sonde_ring_reader_sleep (SondeRingReader *self, size_t fill_bytes);
 void sonde_ring_reader_pause (SondeRingReader *self, bool is_paused);
 
 SondeRingState sonde_ring_reader_state (const SondeRingReader *self);
-/* For SONDE_RING_FAULT_FRAME, else SONDE_FRAME_OK. */
+/* The fault behind SONDE_RING_FAULT_FRAME, else SONDE_FRAME_OK. */
 SondeFrameFault sonde_ring_reader_frame_fault (const SondeRingReader *self);
 
 /**

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* When to look at rings again: often enough that they stay near a third full. */
 #include "shared-ring/ring-schedule.h"
 
 #define MILLION    1000000

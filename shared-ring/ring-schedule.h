@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* When to look at rings again: often enough that they stay near a third full. */
+/* Chooses when to look at rings again: often enough that they stay near a third full. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The writing side of a ring, inside a profiled program. */
 #include "shared-ring/ring-writer.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <time.h>
 
+#include "shared-ring/control-message.h"
 #include "shared-ring/fork-guard.h"
+#include "shared-ring/known-socket.h"
 #include "shared-ring/ring-atomic.h"
-#include "shared-ring/ring-doorbell.h"
 
 #define NS_PER_S  INT64_C (1000000000)
 #define NS_PER_US INT64_C (1000)
@@ -100,11 +101,28 @@ publish_tail (SondeRingWriter *self)
     }
 }
 
+/* Wakes a reader that sleeps, by a message on the link of the process. Does not block, and leaves
+ * errno alone.
+ *
+ * A reader that serves many rings polls descriptors, so a futex is not for it. An eventfd would be
+ * one, but both sides would share its file description: the program could clear O_NONBLOCK and
+ * empty the counter between the reader's poll and its read, and so block the reader. The two ends
+ * of a socket pair are descriptions of their own, MSG_DONTWAIT is each call's own, and a full
+ * socket means that a wake-up is under way anyway. The pair exists already: the link of
+ * control-message.h, one per process, whose hang-up also tells that the program is gone. */
 static void
 ring_doorbell (SondeRingWriter *self)
 {
-  if (sonde_ring_doorbell_ring (&self->link) == -EPIPE)
+  static const SondeControlHeader bell
+      = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_BELL };
+  int saved_errno = errno;
+
+  /* The number may stand for something else by now: the program may have closed the socket. */
+  if (sonde_known_socket_check (&self->link)
+      && send (self->link.fd, &bell, sizeof bell, MSG_DONTWAIT | MSG_NOSIGNAL) < 0
+      && (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN))
     self->is_broken = true;
+  errno = saved_errno;
 }
 
 static bool
@@ -192,13 +210,6 @@ sonde_ring_writer_pause_word (const SondeRingWriter *self)
   return self->is_native ? &self->header->is_paused : NULL;
 }
 
-static bool
-is_frame_size (const SondeRingWriter *self, size_t size_bytes)
-{
-  return size_bytes >= SONDE_FRAME_MIN_SIZE && size_bytes <= SONDE_FRAME_MAX_SIZE
-         && size_bytes <= self->usable_bytes && size_bytes % SONDE_FRAME_ALIGN == 0;
-}
-
 int
 sonde_ring_writer_reserve (SondeRingWriter *self, size_t size_bytes, void **place)
 {
@@ -206,7 +217,8 @@ sonde_ring_writer_reserve (SondeRingWriter *self, size_t size_bytes, void **plac
 
   if (r < 0)
     return r;
-  if (!is_frame_size (self, size_bytes))
+  if (size_bytes < SONDE_FRAME_MIN_SIZE || size_bytes > SONDE_FRAME_MAX_SIZE
+      || size_bytes > self->usable_bytes || size_bytes % SONDE_FRAME_ALIGN != 0)
     return -EMSGSIZE;
   if (sonde_ring_load_relaxed (&self->is_busy) != 0)
     return lose (self, size_bytes, -EBUSY);
@@ -348,13 +360,6 @@ init (SondeRingWriter *self, const SondeRingMemory *memory, int link_fd)
   return 0;
 }
 
-static void
-free_writer (SondeRingWriter *self)
-{
-  sonde_ring_memory_unmap (&self->owned);
-  munmap (self, sizeof *self);
-}
-
 /* In a mapping of its own: the program's malloc may be what is being profiled. */
 int
 sonde_ring_writer_new (const SondeRingMemory *memory, int link_fd, SondeRingWriter **self)
@@ -374,7 +379,8 @@ sonde_ring_writer_new (const SondeRingMemory *memory, int link_fd, SondeRingWrit
   r = init (made, memory, link_fd);
   if (r < 0)
     {
-      free_writer (made);
+      sonde_ring_memory_unmap (&made->owned);
+      munmap (made, sizeof *made);
       return r;
     }
 
@@ -400,22 +406,11 @@ sonde_ring_writer_open (int ring_fd, int link_fd, SondeRingWriter **self)
   return r;
 }
 
-/* The room for it was kept. */
-static void
-write_end (SondeRingWriter *self)
-{
-  SondeFrame end = { .len = SONDE_RING_END_BYTES, .cpu = -1, .pid = -1, .type = SONDE_RING_END };
-
-  end.time_ns = now_ns ();
-  self->reserved_bytes = 0;
-  memcpy (self->body + self->index, &end, sizeof end);
-  release (self, sizeof end);
-  ring_doorbell (self);
-}
-
 void
 sonde_ring_writer_close (SondeRingWriter *self)
 {
+  SondeFrame end = { .len = SONDE_RING_END_BYTES, .cpu = -1, .pid = -1, .type = SONDE_RING_END };
+
   if (self == NULL)
     return;
 
@@ -427,6 +422,14 @@ sonde_ring_writer_close (SondeRingWriter *self)
     }
 
   if (!self->is_broken)
-    write_end (self);
-  free_writer (self);
+    {
+      /* The room for it was kept. */
+      end.time_ns = now_ns ();
+      self->reserved_bytes = 0;
+      memcpy (self->body + self->index, &end, sizeof end);
+      release (self, sizeof end);
+      ring_doorbell (self);
+    }
+  sonde_ring_memory_unmap (&self->owned);
+  munmap (self, sizeof *self);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The writing side of a ring, inside a profiled program. */
+/* Puts frames into a ring, inside a profiled program. */
 #pragma once
 
 #include <stddef.h>

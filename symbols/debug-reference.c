@@ -1,47 +1,24 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What an ELF file says of itself and of where more of its symbols are. */
 #include "symbols/debug-reference.h"
 
 #include <string.h>
 
-#include "symbols/elf-headers.h"
-
-static void
-read_build_id (const SondeElfHeaders *elf, SondeDebugReference *self)
-{
-  const Elf64_Shdr *section = sonde_elf_headers_find (elf, ".note.gnu.build-id", SHT_NOTE);
-  struct
-  {
-    Elf64_Nhdr header;
-    char owner[4];
-    uint8_t id[SONDE_BUILD_ID_MAX];
-  } note;
-  size_t fixed = sizeof note.header + sizeof note.owner;
-
-  if (section == NULL || section->sh_size <= fixed || section->sh_size > sizeof note
-      || sonde_elf_headers_read (elf, section->sh_offset, &note, section->sh_size) < 0)
-    return;
-  if (note.header.n_type != NT_GNU_BUILD_ID || note.header.n_namesz != sizeof note.owner
-      || memcmp (note.owner, "GNU", sizeof note.owner) != 0
-      || note.header.n_descsz > section->sh_size - fixed)
-    return;
-  memcpy (self->build_id, note.id, note.header.n_descsz);
-  self->build_id_size = note.header.n_descsz;
-}
+#include "base/elf-file.h"
 
 /* A name, NUL, padding up to a multiple of four, CRC. */
 static void
-read_link (const SondeElfHeaders *elf, SondeDebugReference *self)
+read_link (const SondeElfFile *elf, SondeDebugReference *self)
 {
-  const Elf64_Shdr *section = sonde_elf_headers_find (elf, ".gnu_debuglink", SHT_PROGBITS);
+  Elf64_Shdr section;
   char bytes[sizeof self->link_name + sizeof self->link_crc];
   size_t name_size;
 
-  if (section == NULL || section->sh_size > sizeof bytes
-      || sonde_elf_headers_read (elf, section->sh_offset, bytes, section->sh_size) < 0)
+  if (!sonde_elf_file_find_section (elf, ".gnu_debuglink", SHT_PROGBITS, &section)
+      || section.sh_size > sizeof bytes
+      || sonde_elf_file_read (elf, section.sh_offset, bytes, section.sh_size) < 0)
     return;
-  name_size = (strnlen (bytes, section->sh_size) + 1 + 3) & ~(size_t) 3;
-  if (name_size + sizeof self->link_crc > section->sh_size || strchr (bytes, '/') != NULL
+  name_size = (strnlen (bytes, section.sh_size) + 1 + 3) & ~(size_t) 3;
+  if (name_size + sizeof self->link_crc > section.sh_size || strchr (bytes, '/') != NULL
       || strcmp (bytes, ".") == 0 || strcmp (bytes, "..") == 0)
     return;
   memcpy (self->link_name, bytes, strlen (bytes) + 1);
@@ -51,29 +28,31 @@ read_link (const SondeElfHeaders *elf, SondeDebugReference *self)
 int
 sonde_debug_reference_read (int fd, SondeDebugReference *self)
 {
-  SondeElfHeaders elf = { .fd = fd };
+  SondeElfFile elf;
   SondeDebugReference found = { 0 };
-  int r = sonde_elf_headers_load (&elf);
+  int r = sonde_elf_file_load (&elf, fd);
 
   if (r == 0)
     {
-      const Elf64_Shdr *packed = sonde_elf_headers_find (&elf, ".gnu_debugdata", SHT_PROGBITS);
+      Elf64_Shdr packed;
 
-      read_build_id (&elf, &found);
+      found.build_id_size = sonde_elf_file_read_build_id (&elf, found.build_id);
       read_link (&elf, &found);
-      if (packed != NULL && (packed->sh_flags & SHF_COMPRESSED) == 0)
+      if (sonde_elf_file_find_section (&elf, ".gnu_debugdata", SHT_PROGBITS, &packed)
+          && (packed.sh_flags & SHF_COMPRESSED) == 0)
         {
-          found.packed_offset = packed->sh_offset;
-          found.packed_size = packed->sh_size;
+          found.packed_offset = packed.sh_offset;
+          found.packed_size = packed.sh_size;
         }
       *self = found;
     }
-  sonde_elf_headers_clear (&elf);
+  sonde_elf_file_clear (&elf);
   return r;
 }
 
 void
-sonde_debug_reference_hex (const SondeDebugReference *self, char hex[2 * SONDE_BUILD_ID_MAX + 1])
+sonde_debug_reference_hex (const SondeDebugReference *self,
+                           char hex[2 * SONDE_ELF_MAX_BUILD_ID + 1])
 {
   static const char digits[] = "0123456789abcdef";
 
@@ -105,7 +84,7 @@ sonde_debug_reference_parse (const char *hex, SondeDebugReference *self)
       int high = digit_value (hex[0]);
       int low = high >= 0 ? digit_value (hex[1]) : -1;
 
-      if (low < 0 || found.build_id_size == SONDE_BUILD_ID_MAX)
+      if (low < 0 || found.build_id_size == SONDE_ELF_MAX_BUILD_ID)
         return false;
       found.build_id[found.build_id_size++] = (uint8_t) (high << 4 | low);
     }

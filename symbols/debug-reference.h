@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What an ELF file says of itself and of where more of its symbols are. */
+/* Reads the build id of an ELF file, and where more of its symbols are. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define SONDE_BUILD_ID_MAX 64 /* bytes; usual is 20 */
+#include "base/elf-file.h"
 
 typedef struct
 {
-  uint8_t build_id[SONDE_BUILD_ID_MAX];
+  uint8_t build_id[SONDE_ELF_MAX_BUILD_ID];
   size_t build_id_size;   /* bytes, 0: it has none */
   char link_name[256];    /* of .gnu_debuglink, without any '/'; "" if it has none */
   uint32_t link_crc;      /* of the whole file of that name */
@@ -28,4 +28,4 @@ bool sonde_debug_reference_has_same_id (const SondeDebugReference *a, const Sond
 
 /* The build id in hexadecimal; "" if there is none. */
 void sonde_debug_reference_hex (const SondeDebugReference *self,
-                                char hex[2 * SONDE_BUILD_ID_MAX + 1]);
+                                char hex[2 * SONDE_ELF_MAX_BUILD_ID + 1]);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* C++ and Rust names as people write them. */
 #include "symbols/demangle.h"
 
 #include <ctype.h>
@@ -20,7 +19,7 @@ enum
 
 #define MAX_RESULT_BYTES (4.0 * (1 << 20))
 
-/* Of the C++ runtime; its header is C++. Source: Itanium C++ ABI, section 3.4. */
+/* A function of the C++ runtime, whose header is C++. Source: Itanium C++ ABI, section 3.4. */
 extern char *__cxa_demangle (const char *name, char *buffer, size_t *size, int *status);
 
 typedef struct
@@ -121,13 +120,6 @@ has_punycode (const char *name)
   return false;
 }
 
-/* libiberty holds memory only while it prints such an identifier; then it cannot be left. */
-static bool
-cannot_be_left (const char *name)
-{
-  return name[1] == 'R' && strchr (name, 'B') != NULL && has_punycode (name);
-}
-
 /* References to what was said before ("B...") make v0 names explode, too, and libiberty stops for
  * nobody: it is left as soon as the result is too long. */
 static char *
@@ -135,10 +127,12 @@ demangle_rust (const char *name)
 {
   RustName result = { .text = malloc (MAX_RUST_BYTES + 1) };
   char *volatile text = result.text;
+  /* libiberty holds memory only while it prints such an identifier; then it cannot be left. */
+  bool cannot_be_left = name[1] == 'R' && strchr (name, 'B') != NULL && has_punycode (name);
 
   if (text == NULL)
     return NULL;
-  if (!cannot_be_left (name) && setjmp (result.too_long) == 0
+  if (!cannot_be_left && setjmp (result.too_long) == 0
       && rust_demangle_callback (name, DMGL_PARAMS, append_rust, &result) != 0)
     {
       text[result.size] = '\0';

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* C++ and Rust names as people write them. */
+/* Turns mangled C++ and Rust names into those that people write. */
 #pragma once
 
 /* A copy of @name, demangled if it is a mangled name and not longer than 4096 bytes: by the C++

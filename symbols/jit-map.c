@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Names that a program gave to code it made: perf's map files and jitdump. */
 #include "symbols/jit-map.h"
 
 #include <errno.h>
@@ -26,11 +25,11 @@ typedef struct
   uint64_t end;
   uint32_t order; /* of arrival */
   uint32_t name;  /* offset into the names */
-} Entry;
+} JitEntry;
 
 struct SondeJitMap
 {
-  Entry *entries;
+  JitEntry *entries;
   size_t n_entries;
   size_t n_allocated;
   char *names;
@@ -89,14 +88,15 @@ add_entry (SondeJitMap *self, uint64_t begin, uint64_t size, uint32_t name)
   if (self->n_entries == self->n_allocated)
     {
       size_t n_allocated = self->n_allocated * 2 + 256;
-      Entry *entries = reallocarray (self->entries, n_allocated, sizeof *entries);
+      JitEntry *entries = reallocarray (self->entries, n_allocated, sizeof *entries);
 
       if (entries == NULL)
         return -ENOMEM;
       self->entries = entries;
       self->n_allocated = n_allocated;
     }
-  self->entries[self->n_entries] = (Entry){ begin, begin + size, (uint32_t) self->n_entries, name };
+  self->entries[self->n_entries]
+      = (JitEntry){ begin, begin + size, (uint32_t) self->n_entries, name };
   self->n_entries++;
   return 0;
 }
@@ -271,7 +271,7 @@ take_move (SondeJitMap *self, const char *body, size_t size)
   memcpy (&move, body, sizeof move);
   for (size_t i = 1; i <= n_back; i++)
     {
-      const Entry *entry = &self->entries[self->n_entries - i];
+      const JitEntry *entry = &self->entries[self->n_entries - i];
 
       if (entry->begin == move.old_address)
         return add_entry (self, move.new_address, move.size_bytes, entry->name);
@@ -337,8 +337,8 @@ sonde_jit_map_n_entries (const SondeJitMap *self)
 static int
 compare_entries (const void *a, const void *b)
 {
-  const Entry *left = a;
-  const Entry *right = b;
+  const JitEntry *left = a;
+  const JitEntry *right = b;
 
   if (left->begin != right->begin)
     return left->begin < right->begin ? -1 : 1;
@@ -348,7 +348,7 @@ compare_entries (const void *a, const void *b)
 bool
 sonde_jit_map_lookup (SondeJitMap *self, uint64_t address, SondeSymbol *symbol)
 {
-  const Entry *found = NULL;
+  const JitEntry *found = NULL;
   size_t low = 0;
   size_t high = self->n_entries;
 
@@ -366,7 +366,7 @@ sonde_jit_map_lookup (SondeJitMap *self, uint64_t address, SondeSymbol *symbol)
     }
   for (size_t n = 0; low > 0 && n < MAX_OVERLAP; n++)
     {
-      const Entry *entry = &self->entries[--low];
+      const JitEntry *entry = &self->entries[--low];
 
       if (address < entry->end && (found == NULL || entry->order > found->order))
         found = entry;

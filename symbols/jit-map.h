@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Names that a program gave to code it made: perf's map files and jitdump. */
+/* Reads perf's map files and jitdump: the names that a program gave to code it made. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Kernel function names from /proc/kallsyms text. */
 #include "symbols/kallsyms.h"
 
 #include <errno.h>
@@ -24,11 +23,11 @@ typedef struct
   uint64_t address;
   uint32_t name; /* offset into the names */
   uint32_t rank; /* global 0, weak 1, local 2 */
-} Symbol;
+} KernelSymbol;
 
 struct SondeKallsyms
 {
-  Symbol *symbols; /* sorted by address, one for each */
+  KernelSymbol *symbols; /* sorted by address, one for each */
   size_t n_symbols;
   size_t n_allocated;
   char *names;
@@ -60,14 +59,14 @@ add_symbol (SondeKallsyms *self, uint64_t address, char type, const char *name)
   if (self->n_symbols == self->n_allocated)
     {
       size_t n_allocated = self->n_allocated * 2 + 4096;
-      Symbol *symbols = reallocarray (self->symbols, n_allocated, sizeof *symbols);
+      KernelSymbol *symbols = reallocarray (self->symbols, n_allocated, sizeof *symbols);
 
       if (symbols == NULL)
         return -ENOMEM;
       self->symbols = symbols;
       self->n_allocated = n_allocated;
     }
-  self->symbols[self->n_symbols++] = (Symbol){
+  self->symbols[self->n_symbols++] = (KernelSymbol){
     .address = address,
     .name = (uint32_t) self->names_size,
     .rank = type == 'T'                  ? 0
@@ -160,8 +159,8 @@ read_all (SondeKallsyms *self, int fd)
 static int
 compare_symbols (const void *a, const void *b, void *names)
 {
-  const Symbol *left = a;
-  const Symbol *right = b;
+  const KernelSymbol *left = a;
+  const KernelSymbol *right = b;
 
   if (left->address != right->address)
     return left->address < right->address ? -1 : 1;
@@ -170,24 +169,11 @@ compare_symbols (const void *a, const void *b, void *names)
   return sonde_name_compare ((char *) names + left->name, (char *) names + right->name);
 }
 
-static void
-sort (SondeKallsyms *self)
-{
-  size_t n_kept = 0;
-
-  if (self->n_symbols == 0)
-    return;
-  qsort_r (self->symbols, self->n_symbols, sizeof *self->symbols, compare_symbols, self->names);
-  for (size_t i = 0; i < self->n_symbols; i++)
-    if (n_kept == 0 || self->symbols[n_kept - 1].address != self->symbols[i].address)
-      self->symbols[n_kept++] = self->symbols[i];
-  self->n_symbols = n_kept;
-}
-
 int
 sonde_kallsyms_new (int fd, SondeKallsyms **self)
 {
   SondeKallsyms *result = calloc (1, sizeof *result);
+  size_t n_kept = 0;
   int r;
 
   if (result == NULL)
@@ -195,7 +181,13 @@ sonde_kallsyms_new (int fd, SondeKallsyms **self)
   r = read_all (result, fd);
   if (r == 0)
     {
-      sort (result);
+      if (result->n_symbols > 0)
+        qsort_r (result->symbols, result->n_symbols, sizeof *result->symbols, compare_symbols,
+                 result->names);
+      for (size_t i = 0; i < result->n_symbols; i++)
+        if (n_kept == 0 || result->symbols[n_kept - 1].address != result->symbols[i].address)
+          result->symbols[n_kept++] = result->symbols[i];
+      result->n_symbols = n_kept;
       if (result->n_symbols == 0)
         r = -ENODATA;
       else if (result->symbols[result->n_symbols - 1].address == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Kernel function names from /proc/kallsyms text. */
+/* Reads kernel function names from the text of /proc/kallsyms. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which of several names for one address people expect. */
+/* Ranks the several names of one address by which of them people expect. */
 #pragma once
 
 #include <string.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Whether a mangled name of Rust may be given to libiberty. */
 #include "symbols/rust-name.h"
 
 #include <stddef.h>
@@ -20,27 +19,27 @@ typedef struct
   size_t at;
   unsigned n_taken;
   unsigned depth;
-} Reader;
+} RustReader;
 
-static bool read_path (Reader *self);
-static bool read_type (Reader *self);
+static bool read_path (RustReader *self);
+static bool read_type (RustReader *self);
 
 /* '\0' at the end. */
 static char
-peek (const Reader *self)
+peek (const RustReader *self)
 {
   return self->at < self->size ? self->text[self->at] : '\0';
 }
 
 static char
-next (Reader *self)
+next (RustReader *self)
 {
   self->n_taken++;
   return self->at < self->size ? self->text[self->at++] : '\0';
 }
 
 static bool
-eat (Reader *self, char what)
+eat (RustReader *self, char what)
 {
   if (peek (self) != what)
     return false;
@@ -50,7 +49,7 @@ eat (Reader *self, char what)
 
 /* Base 62: "_" is 0, "0_" is 1. What does not fit stays large. */
 static bool
-read_number (Reader *self, uint64_t *number)
+read_number (RustReader *self, uint64_t *number)
 {
   uint64_t value = 0;
 
@@ -80,7 +79,7 @@ read_number (Reader *self, uint64_t *number)
 }
 
 static bool
-skip_number (Reader *self)
+skip_number (RustReader *self)
 {
   uint64_t number;
 
@@ -88,7 +87,7 @@ skip_number (Reader *self)
 }
 
 static bool
-read_identifier (Reader *self)
+read_identifier (RustReader *self)
 {
   size_t size = 0;
 
@@ -106,13 +105,13 @@ read_identifier (Reader *self)
 }
 
 static bool
-read_disambiguated (Reader *self)
+read_disambiguated (RustReader *self)
 {
   return (!eat (self, 's') || skip_number (self)) && read_identifier (self);
 }
 
 static bool
-read_binder (Reader *self)
+read_binder (RustReader *self)
 {
   uint64_t number;
 
@@ -121,7 +120,7 @@ read_binder (Reader *self)
 
 /* Behind its "B". */
 static bool
-read_reference (Reader *self, bool (*read) (Reader *self))
+read_reference (RustReader *self, bool (*read) (RustReader *self))
 {
   size_t start = self->at - 1;
   uint64_t target;
@@ -138,7 +137,7 @@ read_reference (Reader *self, bool (*read) (Reader *self))
 }
 
 static bool
-read_const (Reader *self)
+read_const (RustReader *self)
 {
   char type = next (self);
 
@@ -157,7 +156,7 @@ read_const (Reader *self)
 }
 
 static bool
-read_argument (Reader *self)
+read_argument (RustReader *self)
 {
   if (eat (self, 'L'))
     return skip_number (self);
@@ -165,7 +164,7 @@ read_argument (Reader *self)
 }
 
 static bool
-read_until_end (Reader *self, bool (*read) (Reader *self))
+read_until_end (RustReader *self, bool (*read) (RustReader *self))
 {
   while (!eat (self, 'E'))
     if (!read (self))
@@ -174,7 +173,7 @@ read_until_end (Reader *self, bool (*read) (Reader *self))
 }
 
 static bool
-read_path_inside (Reader *self)
+read_path_inside (RustReader *self)
 {
   char tag = next (self);
 
@@ -200,18 +199,7 @@ read_path_inside (Reader *self)
 }
 
 static bool
-read_function (Reader *self)
-{
-  if (!read_binder (self))
-    return false;
-  eat (self, 'U');
-  if (eat (self, 'K') && !eat (self, 'C') && !read_identifier (self))
-    return false;
-  return read_until_end (self, read_type) && read_type (self);
-}
-
-static bool
-read_trait (Reader *self)
+read_trait (RustReader *self)
 {
   if (!read_path (self))
     return false;
@@ -222,7 +210,7 @@ read_trait (Reader *self)
 }
 
 static bool
-read_type_inside (Reader *self)
+read_type_inside (RustReader *self)
 {
   char tag = next (self);
 
@@ -244,7 +232,12 @@ read_type_inside (Reader *self)
     case 'T':
       return read_until_end (self, read_type);
     case 'F':
-      return read_function (self);
+      if (!read_binder (self))
+        return false;
+      eat (self, 'U');
+      if (eat (self, 'K') && !eat (self, 'C') && !read_identifier (self))
+        return false;
+      return read_until_end (self, read_type) && read_type (self);
     case 'D':
       return read_binder (self) && read_until_end (self, read_trait) && eat (self, 'L')
              && skip_number (self);
@@ -257,7 +250,7 @@ read_type_inside (Reader *self)
 }
 
 static bool
-read_deeper (Reader *self, bool (*read) (Reader *self))
+read_deeper (RustReader *self, bool (*read) (RustReader *self))
 {
   bool is_good;
 
@@ -270,13 +263,13 @@ read_deeper (Reader *self, bool (*read) (Reader *self))
 }
 
 static bool
-read_path (Reader *self)
+read_path (RustReader *self)
 {
   return read_deeper (self, read_path_inside);
 }
 
 static bool
-read_type (Reader *self)
+read_type (RustReader *self)
 {
   return read_deeper (self, read_type_inside);
 }
@@ -285,7 +278,7 @@ bool
 sonde_rust_name_is_bounded (const char *name)
 {
   /* A suffix of LLVM's begins with a dot. */
-  Reader self = { .text = name + 2, .size = strcspn (name + 2, ".") };
+  RustReader self = { .text = name + 2, .size = strcspn (name + 2, ".") };
 
   /* Behind it may stand the crate that has made an instance of it. */
   return read_path (&self) && (self.at == self.size || read_path (&self)) && self.at == self.size;

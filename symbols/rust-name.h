@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Whether a mangled name of Rust may be given to libiberty. */
+/* Walks a mangled name of Rust, to tell whether it may be given to libiberty. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Function names of one ELF file, read with bounded pread(). */
 #include "symbols/symbol-table.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbols/elf-headers.h"
+#include "base/elf-file.h"
 #include "symbols/name-rank.h"
 
 enum
@@ -22,12 +21,13 @@ typedef struct
   uint64_t limit; /* end of its section */
   uint32_t name;  /* offset into the names */
   uint8_t rank;   /* the lower the better */
-} Symbol;
+} FileSymbol;
 
 struct SondeSymbolTable
 {
-  SondeElfHeaders elf;
-  Symbol *symbols; /* sorted by begin, one for each */
+  SondeElfFile elf;
+  Elf64_Shdr *sections; /* until all is read */
+  FileSymbol *symbols;  /* sorted by begin, one for each */
   size_t n_symbols;
   size_t n_allocated;
   char *names; /* the string tables, each followed by a NUL */
@@ -35,35 +35,13 @@ struct SondeSymbolTable
   size_t n_bytes; /* of symbols and names, against the bound */
 };
 
-/* Functions before labels of assembly code; of each kind global, weak, local. */
-static bool
-rank_symbol (const Elf64_Sym *symbol, bool is_code, uint8_t *rank)
-{
-  unsigned type = ELF64_ST_TYPE (symbol->st_info);
-  unsigned binding = ELF64_ST_BIND (symbol->st_info);
-
-  if (type != STT_FUNC && type != STT_GNU_IFUNC && !(type == STT_NOTYPE && is_code))
-    return false;
-  *rank = binding == STB_GLOBAL || binding == STB_GNU_UNIQUE ? 0 : binding == STB_WEAK ? 1 : 2;
-  if (type == STT_NOTYPE)
-    *rank = (uint8_t) (*rank + 3);
-  return true;
-}
-
-/* Mapping symbols ($x, $d of ARM) and local labels name no function. */
-static bool
-is_name (const char *name)
-{
-  return name[0] != '\0' && name[0] != '$' && !(name[0] == '.' && name[1] == 'L');
-}
-
 static int
-append (SondeSymbolTable *self, const Symbol *symbol)
+append (SondeSymbolTable *self, const FileSymbol *symbol)
 {
   if (self->n_symbols == self->n_allocated)
     {
       size_t n_allocated = self->n_allocated * 2 + 256;
-      Symbol *symbols = reallocarray (self->symbols, n_allocated, sizeof *symbols);
+      FileSymbol *symbols = reallocarray (self->symbols, n_allocated, sizeof *symbols);
 
       if (symbols == NULL)
         return -ENOMEM;
@@ -80,19 +58,29 @@ take_symbol (SondeSymbolTable *self,
              size_t names_offset,
              size_t names_size)
 {
+  const unsigned type = ELF64_ST_TYPE (symbol->st_info);
+  const unsigned binding = ELF64_ST_BIND (symbol->st_info);
+  const char *name;
   const Elf64_Shdr *section = NULL;
-  Symbol taken;
+  FileSymbol taken;
   bool is_code;
 
   if (symbol->st_shndx == SHN_UNDEF || symbol->st_name >= names_size)
     return 0;
   if (symbol->st_shndx < self->elf.n_sections)
-    section = &self->elf.sections[symbol->st_shndx];
+    section = &self->sections[symbol->st_shndx];
   is_code = section != NULL && (section->sh_flags & SHF_EXECINSTR) != 0;
-  if (!rank_symbol (symbol, is_code, &taken.rank)
-      || !is_name (self->names + names_offset + symbol->st_name))
+  if (type != STT_FUNC && type != STT_GNU_IFUNC && !(type == STT_NOTYPE && is_code))
+    return 0;
+  name = self->names + names_offset + symbol->st_name;
+  /* Mapping symbols ($x, $d of ARM) and local labels name no function. */
+  if (name[0] == '\0' || name[0] == '$' || (name[0] == '.' && name[1] == 'L'))
     return 0;
 
+  /* Functions before labels of assembly code; of each kind global, weak, local. */
+  taken.rank = binding == STB_GLOBAL || binding == STB_GNU_UNIQUE ? 0 : binding == STB_WEAK ? 1 : 2;
+  if (type == STT_NOTYPE)
+    taken.rank = (uint8_t) (taken.rank + 3);
   taken.begin = symbol->st_value;
   taken.end = symbol->st_value + symbol->st_size;
   if (taken.end <= taken.begin)
@@ -126,8 +114,8 @@ read_names (SondeSymbolTable *self, const Elf64_Shdr *section)
   if (names == NULL)
     return -ENOMEM;
   self->names = names;
-  r = sonde_elf_headers_read (&self->elf, section->sh_offset, names + self->names_size,
-                              section->sh_size);
+  r = sonde_elf_file_read (&self->elf, section->sh_offset, names + self->names_size,
+                           section->sh_size);
   if (r < 0)
     return r;
   self->names_size += section->sh_size;
@@ -135,12 +123,40 @@ read_names (SondeSymbolTable *self, const Elf64_Shdr *section)
   return 0;
 }
 
+static size_t
+symbol_bytes (const SondeElfFile *elf)
+{
+  return elf->is_32_bit ? sizeof (Elf32_Sym) : sizeof (Elf64_Sym);
+}
+
+/* Narrow symbols are widened where they were read, the last one first. */
+static int
+read_chunk (const SondeElfFile *elf, uint64_t offset, Elf64_Sym *symbols, size_t n)
+{
+  Elf32_Sym narrow;
+  int r = sonde_elf_file_read (elf, offset, symbols, n * symbol_bytes (elf));
+
+  for (size_t i = n; elf->is_32_bit && i-- > 0 && r == 0;)
+    {
+      memcpy (&narrow, (const uint8_t *) symbols + i * sizeof narrow, sizeof narrow);
+      symbols[i] = (Elf64_Sym){
+        .st_name = narrow.st_name,
+        .st_info = narrow.st_info,
+        .st_other = narrow.st_other,
+        .st_shndx = narrow.st_shndx,
+        .st_value = narrow.st_value,
+        .st_size = narrow.st_size,
+      };
+    }
+  return r;
+}
+
 static int
 read_symbols (SondeSymbolTable *self, const Elf64_Shdr *section)
 {
-  const Elf64_Shdr *strings = &self->elf.sections[section->sh_link];
+  const Elf64_Shdr *strings = &self->sections[section->sh_link];
   size_t names_offset = self->names_size;
-  size_t n_symbols = section->sh_size / sizeof (Elf64_Sym);
+  size_t n_symbols = section->sh_size / symbol_bytes (&self->elf);
   Elf64_Sym *chunk;
   int r = charge (self, section->sh_size);
 
@@ -152,15 +168,14 @@ read_symbols (SondeSymbolTable *self, const Elf64_Shdr *section)
   if (chunk == NULL)
     return -ENOMEM;
 
-  for (size_t done = 0; done < n_symbols && r == 0;)
+  for (size_t done = 0; done < n_symbols && r == 0; done += SYMBOLS_PER_READ)
     {
-      size_t n = n_symbols - done < SYMBOLS_PER_READ ? n_symbols - done : SYMBOLS_PER_READ;
+      size_t left = n_symbols - done;
+      size_t n = left < SYMBOLS_PER_READ ? left : SYMBOLS_PER_READ;
 
-      r = sonde_elf_headers_read (&self->elf, section->sh_offset + done * sizeof *chunk, chunk,
-                                  n * sizeof *chunk);
+      r = read_chunk (&self->elf, section->sh_offset + done * symbol_bytes (&self->elf), chunk, n);
       for (size_t i = 0; i < n && r == 0; i++)
         r = take_symbol (self, &chunk[i], names_offset, strings->sh_size);
-      done += n;
     }
   free (chunk);
   return r;
@@ -168,25 +183,25 @@ read_symbols (SondeSymbolTable *self, const Elf64_Shdr *section)
 
 /* A table that can be read; others in the same file may be sound. */
 static bool
-is_symbol_table (const SondeElfHeaders *elf, const Elf64_Shdr *section)
+is_symbol_table (const SondeSymbolTable *self, const Elf64_Shdr *section)
 {
   const Elf64_Shdr *strings;
 
   if ((section->sh_type != SHT_SYMTAB && section->sh_type != SHT_DYNSYM)
-      || section->sh_entsize != sizeof (Elf64_Sym) || (section->sh_flags & SHF_COMPRESSED) != 0
-      || section->sh_link >= elf->n_sections)
+      || section->sh_entsize != symbol_bytes (&self->elf)
+      || (section->sh_flags & SHF_COMPRESSED) != 0 || section->sh_link >= self->elf.n_sections)
     return false;
-  strings = &elf->sections[section->sh_link];
+  strings = &self->sections[section->sh_link];
   return strings->sh_type == SHT_STRTAB && (strings->sh_flags & SHF_COMPRESSED) == 0
-         && sonde_elf_headers_holds (elf, section->sh_offset, section->sh_size)
-         && sonde_elf_headers_holds (elf, strings->sh_offset, strings->sh_size);
+         && sonde_elf_file_holds (&self->elf, section->sh_offset, section->sh_size)
+         && sonde_elf_file_holds (&self->elf, strings->sh_offset, strings->sh_size);
 }
 
 static int
 compare_symbols (const void *a, const void *b, void *names)
 {
-  const Symbol *left = a;
-  const Symbol *right = b;
+  const FileSymbol *left = a;
+  const FileSymbol *right = b;
 
   if (left->begin != right->begin)
     return left->begin < right->begin ? -1 : 1;
@@ -206,7 +221,7 @@ sort (SondeSymbolTable *self)
   qsort_r (self->symbols, self->n_symbols, sizeof *self->symbols, compare_symbols, self->names);
   for (size_t i = 0; i < self->n_symbols; i++)
     {
-      Symbol *last = n_kept > 0 ? &self->symbols[n_kept - 1] : NULL;
+      FileSymbol *last = n_kept > 0 ? &self->symbols[n_kept - 1] : NULL;
 
       if (last == NULL || last->begin != self->symbols[i].begin)
         self->symbols[n_kept++] = self->symbols[i];
@@ -222,7 +237,7 @@ complete (SondeSymbolTable *self)
 {
   for (size_t i = 0; i < self->n_symbols; i++)
     {
-      Symbol *symbol = &self->symbols[i];
+      FileSymbol *symbol = &self->symbols[i];
       uint64_t next = i + 1 < self->n_symbols ? self->symbols[i + 1].begin : UINT64_MAX;
 
       if (symbol->end == 0)
@@ -233,18 +248,21 @@ complete (SondeSymbolTable *self)
 }
 
 static int
-load (SondeSymbolTable *self)
+read_all (SondeSymbolTable *self)
 {
-  int r = sonde_elf_headers_load (&self->elf);
+  size_t n_sections = self->elf.n_sections;
+  int r;
 
-  for (size_t i = 0; i < self->elf.n_sections && r == 0; i++)
-    if (is_symbol_table (&self->elf, &self->elf.sections[i]))
-      r = read_symbols (self, &self->elf.sections[i]);
-  if (r < 0)
-    return r;
-  sort (self);
-  complete (self);
-  return self->n_symbols > 0 ? 0 : -ENODATA;
+  self->sections = calloc (n_sections + 1, sizeof *self->sections);
+  if (self->sections == NULL)
+    return -ENOMEM;
+  r = sonde_elf_file_read_section_headers (&self->elf, 0, self->sections, n_sections);
+  for (size_t i = 0; i < n_sections && r == 0; i++)
+    if (is_symbol_table (self, &self->sections[i]))
+      r = read_symbols (self, &self->sections[i]);
+  free (self->sections);
+  self->sections = NULL;
+  return r;
 }
 
 int
@@ -255,8 +273,15 @@ sonde_symbol_table_new (int fd, SondeSymbolTable **self)
 
   if (result == NULL)
     return -ENOMEM;
-  result->elf.fd = fd;
-  r = load (result);
+  r = sonde_elf_file_load (&result->elf, fd);
+  if (r == 0)
+    r = read_all (result);
+  if (r == 0)
+    {
+      sort (result);
+      complete (result);
+      r = result->n_symbols > 0 ? 0 : -ENODATA;
+    }
   if (r < 0)
     {
       sonde_symbol_table_free (result);
@@ -271,7 +296,7 @@ sonde_symbol_table_free (SondeSymbolTable *self)
 {
   if (self == NULL)
     return;
-  sonde_elf_headers_clear (&self->elf);
+  sonde_elf_file_clear (&self->elf);
   free (self->symbols);
   free (self->names);
   free (self);
@@ -301,7 +326,7 @@ sonde_symbol_table_lookup (const SondeSymbolTable *self, uint64_t vaddr, SondeSy
   /* The nearest may be a label within the function, and end before @vaddr. */
   for (size_t n = 0; low > 0 && n < MAX_NESTING; n++)
     {
-      const Symbol *found = &self->symbols[--low];
+      const FileSymbol *found = &self->symbols[--low];
 
       if (vaddr < found->end)
         {
@@ -315,5 +340,5 @@ sonde_symbol_table_lookup (const SondeSymbolTable *self, uint64_t vaddr, SondeSy
 bool
 sonde_symbol_table_vaddr (const SondeSymbolTable *self, uint64_t file_offset, uint64_t *vaddr)
 {
-  return sonde_elf_headers_vaddr (&self->elf, file_offset, vaddr);
+  return sonde_elf_vaddr (self->elf.loads, self->elf.n_loads, file_offset, vaddr);
 }

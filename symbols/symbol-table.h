@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Function names of one ELF file, read with bounded pread(). */
+/* Reads the function names of one ELF file with bounded pread(), sorted by address. */
 #pragma once
 
 #include <stdbool.h>

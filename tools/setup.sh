@@ -10,12 +10,14 @@ die() {
   exit 1
 }
 
-# The packages of the sections named in "$@", one a line.
+release=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+
+# The packages of the sections named in "$@" on this release, one a line.
 packages() {
-  awk -v wanted=" $* " '
+  awk -v wanted=" $* " -v release="$release" '
     /^#/ || /^$/ { next }
     /^\[/ { section = substr($0, 2, length($0) - 2); next }
-    index(wanted, " " section " ") { print }
+    index(wanted, " " section " ") && (NF == 1 || $2 == release) { print $1 }
   ' "$tools/packages.txt" | sort -u
 }
 

@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# Builds Sonde four ways and runs the test suites in each: tools/test.sh [--vm] [SUITE…]
+# Builds Sonde four ways and runs the test suites in each: tools/test.sh [--vm] [--fresh] [--release] [SUITE…]
 #
 #   plain     gcc                          every suite
 #   sanitize  gcc, ASan and UBSan          every suite but web
 #   clang     clang, as a second opinion   what needs neither root nor a bus
-#   aarch64   gcc, run by qemu             the unit and fuzz suites of protocol/, shared-ring/, symbols/ and unwind/
+#   aarch64   gcc, run by qemu             the unit and fuzz suites of base/, protocol/, shared-ring/, symbols/ and unwind/
 #
 # --vm adds the suite systemd-vm, in the plain build, to what is run otherwise. Its machine is made the first
 # time, for which it needs the network.
+# --fresh adds the suite fresh, on Debian 12; --release adds both, on Debian 13 and sid, too.
 #
 # All of them treat warnings as errors. The last line is "N passed, N failed, N skipped", in test cases.
 set -euo pipefail
@@ -20,13 +21,21 @@ all_suites=(style unit fuzz web bus system systemd-ns)
 base=$(readlink -m "${SONDE_BUILD:-$root/build}")-test
 more_suites=()
 suites=()
+releases=(bookworm)
 for suite; do
-  if [ "$suite" = --vm ]; then
-    more_suites=(systemd-vm)
-  else
-    [[ " ${all_suites[*]} " == *" $suite "* ]] || die "no suite '$suite': there are ${all_suites[*]}, and --vm for systemd-vm"
-    suites+=("$suite")
-  fi
+  case $suite in
+    --vm) more_suites+=(systemd-vm) ;;
+    --fresh) more_suites+=(fresh) ;;
+    --release)
+      more_suites+=(systemd-vm fresh)
+      releases=(bookworm trixie sid)
+      ;;
+    *)
+      [[ " ${all_suites[*]} fresh " == *" $suite "* ]] ||
+        die "no suite '$suite': there are ${all_suites[*]} fresh, and --vm for systemd-vm"
+      suites+=("$suite")
+      ;;
+  esac
 done
 [ ${#suites[@]} -gt 0 ] || suites=("${all_suites[@]}")
 suites+=("${more_suites[@]}")
@@ -107,7 +116,18 @@ if has_suite systemd-vm; then
   machine=$("$root/tests/lib/make-machine.sh" "$base/machine") || exit 1
 fi
 
-CC=gcc make_build plain -Dsysprof_capture_dir="$sysprof" -Dvm_machine="$machine" -Djudges_dir="$judges"
+fresh=
+if has_suite fresh; then
+  "$tools/setup.sh" fresh
+  fresh=$base/fresh
+  for release in "${releases[@]}"; do
+    echo "test: a fresh $release"
+    "$root/tests/lib/make-root.sh" "$release" "$fresh/$release" >/dev/null || exit 1
+  done
+fi
+
+CC=gcc make_build plain -Dsysprof_capture_dir="$sysprof" -Dvm_machine="$machine" -Djudges_dir="$judges" \
+  -Dfresh_dir="$fresh" -Dfresh_releases="$(IFS=, && echo "${releases[*]}")"
 CC=gcc make_build sanitize -Db_sanitize=address,undefined -Db_lundef=false
 CC=clang make_build clang
 if "$with_aarch64"; then
@@ -115,12 +135,16 @@ if "$with_aarch64"; then
     -Ddaemon=disabled -Dclient=disabled
 fi
 
-run_suites plain "${all_suites[@]}" systemd-vm
+run_suites plain "${all_suites[@]}" systemd-vm fresh
 run_suites sanitize style unit fuzz bus system systemd-ns
 run_suites clang style unit fuzz
 if "$with_aarch64"; then
   run_suites aarch64 unit fuzz
 fi
 
-exec /usr/bin/python3 -B "$tools/count-tests.py" --may-skip system --figures system --figures systemd-ns --figures systemd-vm \
+# Continuous integration has terminals, namespaces and control groups; a chroot need not.
+may_skip=(--may-skip system)
+[ -n "${CI:-}" ] || may_skip+=(--may-skip style --may-skip unit)
+
+exec /usr/bin/python3 -B "$tools/count-tests.py" "${may_skip[@]}" --figures system --figures systemd-ns --figures systemd-vm --figures fresh \
   "${logs[@]}"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Reads a module's unwind data and makes its table, a slice of bounded work at a time. */
 #include "unwind/cfi-builder.h"
 
 #include <errno.h>
@@ -37,7 +36,7 @@ typedef struct
   uint64_t offset;
   uint64_t size_bytes;
   bool is_debug_frame;
-} Location;
+} SectionPlace;
 
 /* What .eh_frame_hdr says. */
 typedef struct
@@ -51,7 +50,7 @@ typedef struct
 struct SondeCfiBuilder
 {
   SondeElfFile file; /* without what it owns */
-  Location location;
+  SectionPlace location;
   FileTable table;
   Stage stage;
   size_t at; /* how far the stage has come: bytes or rows */
@@ -96,17 +95,26 @@ read_frame_header (const SondeElfFile *file, FileTable *table)
   return true;
 }
 
+/* A section with content that is not compressed. */
+static bool
+find_section (const SondeElfFile *file, const char *name, uint32_t type, Elf64_Shdr *section)
+{
+  return sonde_elf_file_find_section (file, name, type, section) && section->sh_size > 0
+         && (section->sh_flags & SHF_COMPRESSED) == 0;
+}
+
 static bool
 locate (SondeCfiBuilder *self)
 {
   const SondeElfFile *file = &self->file;
-  Location *location = &self->location;
+  SectionPlace *location = &self->location;
   bool has_header = read_frame_header (file, &self->table);
   Elf64_Shdr section;
 
-  if (sonde_elf_file_find_section (file, ".eh_frame", &section))
+  if (find_section (file, ".eh_frame", SHT_PROGBITS, &section)
+      || find_section (file, ".eh_frame", SHT_X86_64_UNWIND, &section))
     {
-      *location = (Location){ section.sh_addr, section.sh_offset, section.sh_size, false };
+      *location = (SectionPlace){ section.sh_addr, section.sh_offset, section.sh_size, false };
       return true;
     }
   if (has_header
@@ -119,16 +127,16 @@ locate (SondeCfiBuilder *self)
         location->size_bytes = SONDE_MODULE_MAX_BYTES;
       return true;
     }
-  if (!sonde_elf_file_find_section (file, ".debug_frame", &section))
+  if (!find_section (file, ".debug_frame", SHT_PROGBITS, &section))
     return false;
-  *location = (Location){ 0, section.sh_offset, section.sh_size, true };
+  *location = (SectionPlace){ 0, section.sh_offset, section.sh_size, true };
   return true;
 }
 
 static int
 prepare (SondeCfiBuilder *self, uint64_t low)
 {
-  const Location *location = &self->location;
+  const SectionPlace *location = &self->location;
 
   if (!locate (self))
     return -ENODATA;
@@ -205,7 +213,7 @@ image_end (const SondeCfiBuilder *self)
   return SONDE_CFI_IMAGE_SECTION_OFFSET + self->section.size_bytes + SONDE_CFI_IMAGE_PADDING;
 }
 
-/* For as many as there can be; memory that is not written costs nothing. */
+/* Takes room for as many rows as there can be; memory that is not written costs nothing. */
 static int
 allocate_rows (SondeCfiBuilder *self)
 {
@@ -308,47 +316,37 @@ take_rows (SondeCfiBuilder *self, size_t n)
   return true;
 }
 
-static bool
-can_take_table (const SondeCfiBuilder *self)
-{
-  const FileTable *table = &self->table;
-
-  return table->encoding == TABLE_ENCODING && table->eh_frame_vaddr == self->section.vaddr
-         && table->n_rows > 0 && table->n_rows <= self->section.size_bytes / MIN_FDE
-         && table->n_rows * sizeof *self->rows
-                <= self->file.eh_frame_hdr.file_size_bytes - table->offset;
-}
-
-/* Cuts what lies behind the last function; without section headers we read up to the segment's
- * end. */
-static bool
-end_section (SondeCfiBuilder *self)
-{
-  SondeCfiEntry entry;
-
-  if (sonde_cfi_read_entry (&self->section, self->last_fde, &entry) != 1)
-    return false;
-  self->section.size_bytes = entry.next;
-  return true;
-}
-
 /* Takes over the file's table, its rows made relative to the section. */
 static int
 take (SondeCfiBuilder *self, uint32_t *work)
 {
-  const size_t n_rows = self->table.n_rows;
+  const FileTable *table = &self->table;
+  const size_t n_rows = table->n_rows;
+  const bool is_whole
+      = table->encoding == TABLE_ENCODING && table->eh_frame_vaddr == self->section.vaddr
+        && n_rows > 0 && n_rows <= self->section.size_bytes / MIN_FDE
+        && n_rows * sizeof *self->rows <= self->file.eh_frame_hdr.file_size_bytes - table->offset;
+  SondeCfiEntry entry;
 
   if (self->at == 0 && allocate_rows (self) < 0)
     return -ENOMEM;
-  if (!can_take_table (self) || !take_rows (self, spend (work, n_rows - self->at, ROWS_PER_WORK)))
+  if (!is_whole || !take_rows (self, spend (work, n_rows - self->at, ROWS_PER_WORK)))
     {
       enter (self, STAGE_COLLECT);
+      return 0;
     }
-  else if (self->at == n_rows)
+  if (self->at < n_rows)
+    return 0;
+  self->n_rows = n_rows;
+  if (sonde_cfi_read_entry (&self->section, self->last_fde, &entry) != 1)
     {
-      self->n_rows = n_rows;
-      enter (self, end_section (self) ? STAGE_GIVE_BACK : STAGE_COLLECT);
+      enter (self, STAGE_COLLECT);
+      return 0;
     }
+  /* What lies behind the last function is cut; without section headers we read up to the segment's
+   * end. */
+  self->section.size_bytes = entry.next;
+  enter (self, STAGE_GIVE_BACK);
   return 0;
 }
 
@@ -396,16 +394,6 @@ collect_entry (SondeCfiBuilder *self, const SondeCfiEntry *entry, uint32_t *work
 }
 
 static int
-end_collecting (SondeCfiBuilder *self)
-{
-  self->section.size_bytes = self->at;
-  if (self->n_rows == 0)
-    return -EBADMSG;
-  enter (self, self->is_sorted ? STAGE_GIVE_BACK : STAGE_SORT);
-  return 0;
-}
-
-static int
 collect (SondeCfiBuilder *self, uint32_t *work)
 {
   if (self->at == 0)
@@ -420,7 +408,13 @@ collect (SondeCfiBuilder *self, uint32_t *work)
 
       --*work;
       if (sonde_cfi_read_entry (&self->section, self->at, &entry) != 1)
-        return end_collecting (self);
+        {
+          self->section.size_bytes = self->at;
+          if (self->n_rows == 0)
+            return -EBADMSG;
+          enter (self, self->is_sorted ? STAGE_GIVE_BACK : STAGE_SORT);
+          return 0;
+        }
       self->at = entry.next;
       collect_entry (self, &entry, work);
     }
@@ -443,32 +437,13 @@ begin_digit (SondeCfiBuilder *self)
     }
 }
 
-/* Do all rows have the same? */
-static bool
-is_digit_idle (const SondeCfiBuilder *self)
-{
-  return self->counts[self->digit][digit_of (&self->rows[0], self->digit)] == self->n_rows;
-}
-
-static void
-swap_rows (SondeCfiBuilder *self)
-{
-  SondeCfiIndexRow *rows = self->rows;
-  size_t rows_bytes = self->rows_bytes;
-
-  self->rows = self->moved;
-  self->rows_bytes = self->moved_bytes;
-  self->moved = rows;
-  self->moved_bytes = rows_bytes;
-}
-
 /* A radix sort: it can stop anywhere, and no order of the rows makes it slow. */
 static int
 sort (SondeCfiBuilder *self, uint32_t *work)
 {
   uint32_t *places = self->counts[self->digit];
   SondeCfiIndexRow *rows = self->rows;
-  size_t n;
+  size_t n, rows_bytes;
 
   if (self->moved == NULL)
     {
@@ -477,7 +452,8 @@ sort (SondeCfiBuilder *self, uint32_t *work)
     }
   if (self->moved == NULL)
     return -ENOMEM;
-  if (self->at == 0 && is_digit_idle (self))
+  /* Do all rows have the same digit? */
+  if (self->at == 0 && places[digit_of (&rows[0], self->digit)] == self->n_rows)
     {
       self->at = self->n_rows;
     }
@@ -490,7 +466,11 @@ sort (SondeCfiBuilder *self, uint32_t *work)
         self->moved[places[digit_of (&rows[self->at], self->digit)]++] = rows[self->at];
       if (self->at < self->n_rows)
         return 0;
-      swap_rows (self);
+      rows_bytes = self->rows_bytes;
+      self->rows = self->moved;
+      self->rows_bytes = self->moved_bytes;
+      self->moved = rows;
+      self->moved_bytes = rows_bytes;
     }
   enter (self, ++self->digit == N_DIGITS ? STAGE_GIVE_BACK : STAGE_SORT);
   return 0;

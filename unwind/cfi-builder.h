@@ -3,7 +3,7 @@
 #pragma once
 
 #include "unwind/cfi-index.h"
-#include "unwind/elf-file.h"
+#include "base/elf-file.h"
 
 /**
  * SECTION: cfi-builder

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which call frame instructions may be shown to libdw. */
 #include "unwind/cfi-check.h"
 
 #include <dwarf.h>

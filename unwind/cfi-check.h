@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which call frame instructions may be shown to libdw. */
+/* Reads call frame instructions to the end, to tell which ones may be shown to libdw. */
 #pragma once
 
 #include "unwind/cfi-reader.h"

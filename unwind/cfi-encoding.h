@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How addresses are written in .eh_frame; elfutils' dwarf.h is not everywhere that this code runs.
- */
+/* Numbers the ways in which .eh_frame writes addresses; elfutils' dwarf.h is not everywhere. */
 #pragma once
 
 /* Source: Linux Standard Base 5.0, chapter 10.5 "DWARF Extensions" */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* DWARF expressions as they occur in call frame information. */
 #include "unwind/cfi-expression.h"
 
 #include <errno.h>
@@ -64,10 +63,10 @@ typedef struct
   unsigned depth;
   const SondeCfiRegisters *registers;
   SondeStackCopy *memory;
-} Machine;
+} StackMachine;
 
 #define DEFINE_TAKE(name, type, read)                                                              \
-  static type name (Machine *self)                                                                 \
+  static type name (StackMachine *self)                                                            \
   {                                                                                                \
     type value = 0;                                                                                \
                                                                                                    \
@@ -82,7 +81,7 @@ DEFINE_TAKE (take_unsigned, uint64_t, sonde_cfi_read_uleb128)
 DEFINE_TAKE (take_signed, int64_t, sonde_cfi_read_sleb128)
 
 static int
-push (Machine *self, uint64_t value)
+push (StackMachine *self, uint64_t value)
 {
   if (self->depth == SONDE_CFI_EXPRESSION_STACK)
     return -EBADMSG;
@@ -91,7 +90,7 @@ push (Machine *self, uint64_t value)
 }
 
 static int
-push_register (Machine *self, uint64_t reg)
+push_register (StackMachine *self, uint64_t reg)
 {
   uint64_t offset = (uint64_t) take_signed (self);
   uint64_t value;
@@ -102,7 +101,7 @@ push_register (Machine *self, uint64_t reg)
 }
 
 static int
-push_constant (Machine *self, uint8_t op)
+push_constant (StackMachine *self, uint8_t op)
 {
   switch (op)
     {
@@ -130,7 +129,7 @@ push_constant (Machine *self, uint8_t op)
 
 /* Operations that only move what is on the stack. */
 static int
-shuffle (Machine *self, uint8_t op)
+shuffle (StackMachine *self, uint8_t op)
 {
   uint64_t *top = self->stack + self->depth;
   uint64_t held;
@@ -166,15 +165,7 @@ shuffle (Machine *self, uint8_t op)
 }
 
 static int
-read_memory (Machine *self, unsigned size_bytes, uint64_t *top)
-{
-  uint64_t address = sonde_stack_copy_wrap (self->memory, *top);
-
-  return sonde_stack_copy_read (self->memory, address, size_bytes, top) ? 0 : -EFAULT;
-}
-
-static int
-unary (Machine *self, uint8_t op)
+unary (StackMachine *self, uint8_t op)
 {
   uint64_t *top = self->stack + self->depth - 1;
   unsigned size_bytes = sonde_stack_copy_word_bytes (self->memory);
@@ -184,12 +175,15 @@ unary (Machine *self, uint8_t op)
   switch (op)
     {
     case OP_DEREF_SIZE:
-      size_bytes = take_u8 (self);
+    case OP_DEREF:
+      if (op == OP_DEREF_SIZE)
+        size_bytes = take_u8 (self);
       if (size_bytes == 0 || size_bytes > 8)
         return -EBADMSG;
-      return read_memory (self, size_bytes, top);
-    case OP_DEREF:
-      return read_memory (self, size_bytes, top);
+      return sonde_stack_copy_read (self->memory, sonde_stack_copy_wrap (self->memory, *top),
+                                    size_bytes, top)
+                 ? 0
+                 : -EFAULT;
     case OP_ABS:
       *top = (int64_t) *top < 0 ? -*top : *top;
       return 0;
@@ -206,7 +200,7 @@ unary (Machine *self, uint8_t op)
 }
 
 static int
-binary (Machine *self, uint8_t op)
+binary (StackMachine *self, uint8_t op)
 {
   uint64_t a, b;
   int64_t sa, sb;
@@ -259,7 +253,7 @@ binary (Machine *self, uint8_t op)
 }
 
 static int
-jump (Machine *self, uint8_t op)
+jump (StackMachine *self, uint8_t op)
 {
   int16_t distance = (int16_t) take_u16 (self);
   ptrdiff_t target = self->cursor.at - self->begin + distance;
@@ -278,7 +272,7 @@ jump (Machine *self, uint8_t op)
 }
 
 static int
-run_one (Machine *self)
+run_one (StackMachine *self)
 {
   uint8_t op = take_u8 (self);
 
@@ -310,7 +304,7 @@ sonde_cfi_expression_evaluate (const uint8_t *bytes,
                                const uint64_t *initial,
                                uint64_t *value)
 {
-  Machine self = {
+  StackMachine self = {
     .cursor = { bytes, bytes + size_bytes },
     .begin = bytes,
     .registers = registers,

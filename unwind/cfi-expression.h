@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* DWARF expressions as they occur in call frame information. */
+/* Evaluates DWARF expressions as they occur in call frame information. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A module's unwind data: the bytes of .eh_frame and a sorted table of its functions. */
 #include "unwind/cfi-index.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A module's unwind data: the bytes of .eh_frame and a sorted table of its functions. */
+/* The bytes of a module's .eh_frame, with a sorted table of its functions. */
 #pragma once
 
 #include "unwind/cfi-reader.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Runs one function's call frame program up to an address. */
 #include "unwind/cfi-program.h"
 
 #include <errno.h>
@@ -51,10 +50,10 @@ typedef struct
   uint32_t work; /* that is left */
   uint64_t at;   /* vaddr the row is valid from */
   uint64_t end;  /* and up to */
-} Machine;
+} RowMachine;
 
 #define DEFINE_TAKE(name, type, read)                                                              \
-  static type name (Machine *self)                                                                 \
+  static type name (RowMachine *self)                                                              \
   {                                                                                                \
     type value = 0;                                                                                \
                                                                                                    \
@@ -68,29 +67,22 @@ DEFINE_TAKE (take_unsigned, uint64_t, sonde_cfi_read_uleb128)
 DEFINE_TAKE (take_signed, int64_t, sonde_cfi_read_sleb128)
 
 static void
-set_column (Machine *self, uint64_t reg, SondeCfiColumnKind kind, int64_t offset)
+set_column (RowMachine *self, uint64_t reg, SondeCfiColumnKind kind, int64_t offset)
 {
   if (reg < SONDE_CFI_N_REGISTERS)
     self->row.columns[reg] = (SondeCfiColumn){ .kind = kind, .offset = offset };
 }
 
-static void
-restore_column (Machine *self, uint64_t reg)
-{
-  if (reg < SONDE_CFI_N_REGISTERS && self->initial != NULL)
-    self->row.columns[reg] = self->initial->columns[reg];
-}
-
 /* Multiplication of hostile numbers: wraps, and a wrapped offset only leads to an address that the
  * stack copy does not hold. */
 static int64_t
-factored (const Machine *self, uint64_t value)
+factored (const RowMachine *self, uint64_t value)
 {
   return (int64_t) (value * (uint64_t) self->cie->data_alignment);
 }
 
 static bool
-take_expression (Machine *self, int64_t *offset, uint16_t *length)
+take_expression (RowMachine *self, int64_t *offset, uint16_t *length)
 {
   uint64_t size = take_unsigned (self);
   const uint8_t *at = self->cursor.at;
@@ -103,7 +95,7 @@ take_expression (Machine *self, int64_t *offset, uint16_t *length)
 }
 
 static bool
-set_expression (Machine *self, SondeCfiColumnKind kind)
+set_expression (RowMachine *self, SondeCfiColumnKind kind)
 {
   uint64_t reg = take_unsigned (self);
   SondeCfiColumn column = { .kind = kind };
@@ -116,7 +108,7 @@ set_expression (Machine *self, SondeCfiColumnKind kind)
 }
 
 static bool
-define_cfa (Machine *self, uint64_t reg, int64_t offset)
+define_cfa (RowMachine *self, uint64_t reg, int64_t offset)
 {
   if (reg >= SONDE_CFI_N_REGISTERS)
     return false;
@@ -127,7 +119,7 @@ define_cfa (Machine *self, uint64_t reg, int64_t offset)
 }
 
 static bool
-spend (Machine *self, uint64_t work)
+spend (RowMachine *self, uint64_t work)
 {
   bool suffices = work <= self->work;
 
@@ -135,27 +127,9 @@ spend (Machine *self, uint64_t work)
   return suffices;
 }
 
-static bool
-remember (Machine *self)
-{
-  if (self->n_states == SONDE_CFI_MAX_STATES || !spend (self, SONDE_CFI_STATE_WORK))
-    return false;
-  self->states[self->n_states++] = self->row;
-  return true;
-}
-
-static bool
-recall (Machine *self)
-{
-  if (self->n_states == 0 || !spend (self, SONDE_CFI_STATE_WORK))
-    return false;
-  self->row = self->states[--self->n_states];
-  return true;
-}
-
 /* The instructions that have an opcode of their own. False: malformed or unknown. */
 static bool
-run_extended (Machine *self, uint8_t opcode)
+run_extended (RowMachine *self, uint8_t opcode)
 {
   uint64_t reg;
 
@@ -184,7 +158,9 @@ run_extended (Machine *self, uint8_t opcode)
       set_column (self, reg, SONDE_CFI_VAL_OFFSET, factored (self, (uint64_t) take_signed (self)));
       return true;
     case CFA_RESTORE_EXTENDED:
-      restore_column (self, take_unsigned (self));
+      reg = take_unsigned (self);
+      if (reg < SONDE_CFI_N_REGISTERS && self->initial != NULL)
+        self->row.columns[reg] = self->initial->columns[reg];
       return true;
     case CFA_UNDEFINED:
       set_column (self, take_unsigned (self), SONDE_CFI_UNDEFINED, 0);
@@ -201,9 +177,15 @@ run_extended (Machine *self, uint8_t opcode)
     case CFA_VAL_EXPRESSION:
       return set_expression (self, SONDE_CFI_VAL_EXPRESSION);
     case CFA_REMEMBER_STATE:
-      return remember (self);
+      if (self->n_states == SONDE_CFI_MAX_STATES || !spend (self, SONDE_CFI_STATE_WORK))
+        return false;
+      self->states[self->n_states++] = self->row;
+      return true;
     case CFA_RESTORE_STATE:
-      return recall (self);
+      if (self->n_states == 0 || !spend (self, SONDE_CFI_STATE_WORK))
+        return false;
+      self->row = self->states[--self->n_states];
+      return true;
     case CFA_AARCH64_NEGATE_RA_STATE:
       self->row.ra_signed = !self->row.ra_signed;
       return true;
@@ -216,7 +198,7 @@ run_extended (Machine *self, uint8_t opcode)
 }
 
 static bool
-run_define_cfa (Machine *self, uint8_t opcode)
+run_define_cfa (RowMachine *self, uint8_t opcode)
 {
   uint64_t reg;
 
@@ -248,7 +230,7 @@ run_define_cfa (Machine *self, uint8_t opcode)
 
 /* Bytes the location moves by; NO_ADVANCE: not a location instruction. */
 static uint64_t
-take_advance (Machine *self, uint8_t opcode)
+take_advance (RowMachine *self, uint8_t opcode)
 {
   uint64_t delta;
 
@@ -273,7 +255,7 @@ take_advance (Machine *self, uint8_t opcode)
 
 /* Any other instruction. */
 static bool
-run_one (Machine *self, uint8_t opcode)
+run_one (RowMachine *self, uint8_t opcode)
 {
   switch (opcode & 0xc0)
     {
@@ -281,7 +263,8 @@ run_one (Machine *self, uint8_t opcode)
       set_column (self, opcode & 0x3f, SONDE_CFI_OFFSET, factored (self, take_unsigned (self)));
       return true;
     case CFA_RESTORE:
-      restore_column (self, opcode & 0x3f);
+      if ((opcode & 0x3f) < SONDE_CFI_N_REGISTERS && self->initial != NULL)
+        self->row.columns[opcode & 0x3f] = self->initial->columns[opcode & 0x3f];
       return true;
     default:
       break;
@@ -294,7 +277,7 @@ run_one (Machine *self, uint8_t opcode)
 
 /* Runs until the row for @pc stands. Each turn eats a byte, so it ends. */
 static bool
-run (Machine *self, const SondeCfiCursor *instructions, uint64_t pc)
+run (RowMachine *self, const SondeCfiCursor *instructions, uint64_t pc)
 {
   self->cursor = *instructions;
   if (instructions->end - instructions->at > SONDE_CFI_MAX_PROGRAM)
@@ -322,7 +305,7 @@ run (Machine *self, const SondeCfiCursor *instructions, uint64_t pc)
 
 /* The CIE's program sets the row that all its functions begin with: it has no locations. */
 static bool
-run_both (Machine *self, SondeCfiRow *initial, const SondeCfiFde *fde, uint64_t pc)
+run_both (RowMachine *self, SondeCfiRow *initial, const SondeCfiFde *fde, uint64_t pc)
 {
   self->at = fde->begin;
   self->end = fde->end;
@@ -345,7 +328,7 @@ sonde_cfi_row_find_with (SondeCfiScratch *scratch,
                          uint32_t *work,
                          SondeCfiRow *row)
 {
-  Machine machine;
+  RowMachine machine;
   bool found;
 
   if (pc < fde->begin || pc >= fde->end)

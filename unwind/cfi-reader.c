@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Entries of .eh_frame: CIEs and FDEs, decoded with every bound checked. */
 #include "unwind/cfi-reader.h"
 
 #include <errno.h>

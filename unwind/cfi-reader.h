@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Entries of .eh_frame: CIEs and FDEs, decoded with every bound checked. */
+/* Decodes the entries of .eh_frame, CIEs and FDEs, with every bound checked. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A row of call frame information, small enough to be cached by address. */
 #include "unwind/cfi-rule.h"
 
 #include <errno.h>
@@ -61,16 +60,6 @@ parse_plt (
 }
 
 static bool
-fits_words (int64_t offset, int64_t word_bytes, int16_t *words)
-{
-  if (offset % word_bytes != 0 || offset / word_bytes >= INT16_MAX
-      || offset / word_bytes <= INT16_MIN)
-    return false;
-  *words = (int16_t) (offset / word_bytes);
-  return true;
-}
-
-static bool
 fill_cfa (SondeRule *rule, const SondeCfiRow *row, const SondeCfiSection *section, SondeArch arch)
 {
   int64_t offset = row->cfa_offset;
@@ -113,7 +102,11 @@ fill_place (const SondeCfiColumn *column,
       && (!parse_base (section, column->offset, column->length, &deref, &reg, &offset) || deref
           || reg != base))
     return false;
-  return fits_words (offset, arch->word_bytes, words);
+  if (offset % arch->word_bytes != 0 || offset / arch->word_bytes >= INT16_MAX
+      || offset / arch->word_bytes <= INT16_MIN)
+    return false;
+  *words = (int16_t) (offset / arch->word_bytes);
+  return true;
 }
 
 static bool
@@ -407,17 +400,6 @@ find_column (const RowContext *self,
                                 value);
 }
 
-static bool
-row_cfa (const RowContext *self, const SondeCfiRow *row, uint64_t *cfa)
-{
-  if (row->cfa_is_expression)
-    return evaluate (self, row->cfa_offset, row->cfa_length, NULL, cfa);
-  if (!sonde_cfi_registers_get (self->registers, row->cfa_register, cfa))
-    return false;
-  *cfa = sonde_stack_copy_wrap (self->stack, *cfa + (uint64_t) row->cfa_offset);
-  return true;
-}
-
 static void
 restore_columns (const RowContext *self,
                  const SondeCfiRow *row,
@@ -450,10 +432,19 @@ sonde_row_step (const SondeCfiRow *row,
   RowContext context = { section, &frame->registers, stack, 0 };
   SondeCfiRegisters caller = frame->registers;
   uint64_t sp, pc;
+  bool is_there;
 
   if (row->columns[row->return_register].kind == SONDE_CFI_UNDEFINED)
     return SONDE_STEP_END;
-  if (!row_cfa (&context, row, &context.cfa))
+  if (row->cfa_is_expression)
+    is_there = evaluate (&context, row->cfa_offset, row->cfa_length, NULL, &context.cfa);
+  else
+    {
+      is_there = sonde_cfi_registers_get (context.registers, row->cfa_register, &context.cfa);
+      if (is_there)
+        context.cfa = sonde_stack_copy_wrap (stack, context.cfa + (uint64_t) row->cfa_offset);
+    }
+  if (!is_there)
     return failed_read (stack);
   sonde_cfi_registers_set (&caller, sp_register, context.cfa);
   restore_columns (&context, row, &caller, is_first);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The bounded evaluator of call frame information, with one rule cache for all processes. */
+/* Evaluates call frame information within bounds, with one rule cache for all processes. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -17,8 +17,8 @@ typedef struct
   uint64_t bias;
   uint64_t origin; /* where the module's lowest address is in the process */
   uint64_t rules;  /* sonde_rule_cache_module() */
-  const SondeModule *module;
-} Place;
+  const SondeUnwindModule *module;
+} PcPlace;
 
 /* Bytes of programs and operations of expressions that one stack may cost: more than a cold one of
  * real programs does, and half a millisecond at most of one made to cost. */
@@ -47,7 +47,7 @@ typedef struct
   SondeRuleCache *cache;
   Layout native;
   Layout i386;
-  Place recent[N_RECENT]; /* by address and serial */
+  PcPlace recent[N_RECENT]; /* by address and serial */
 } CfiUnwinder;
 
 /* One stack being walked. */
@@ -56,33 +56,21 @@ typedef struct
   CfiUnwinder *unwinder;
   SondeProcess *process;
   SondeArch arch;
-  uint64_t serial;    /* of the process and arch */
-  const Place *place; /* of the last pc; NULL: it has no module */
+  Layout *layout;       /* the arch's */
+  uint64_t serial;      /* of the process and arch */
+  const PcPlace *place; /* of the last pc; NULL: it has no module */
   SondeFrameState frame;
   SondeStackCopy stack;
   bool plainly;   /* follow only what nearly all stacks need */
   bool needs_all; /* that was not enough for this one */
   uint32_t work_left;
-} Walk;
-
-/* Return addresses may lie behind a call that does not return, at the next function's begin. */
-static uint64_t
-lookup_pc (const SondeFrameState *frame)
-{
-  return frame->exact_pc ? frame->pc : frame->pc - 1;
-}
-
-static bool
-holds (const Place *place, uint64_t address)
-{
-  return address - place->start < place->size_bytes;
-}
+} CfiWalk;
 
 /* NULL: no mapping, or none with a module of this arch. */
-static const Place *
-look_up_place (Walk *self, uint64_t address, Place *place)
+static const PcPlace *
+look_up_place (CfiWalk *self, uint64_t address, PcPlace *place)
 {
-  const SondeMapping *mapping
+  const SondeProcessMapping *mapping
       = sonde_process_find_mapping (self->unwinder->processes, self->process, address);
   uint64_t low, high;
 
@@ -90,7 +78,7 @@ look_up_place (Walk *self, uint64_t address, Place *place)
       || sonde_module_is_32_bit (mapping->module) != (self->arch == SONDE_ARCH_I386))
     return NULL;
   sonde_module_extent (mapping->module, &low, &high);
-  *place = (Place){
+  *place = (PcPlace){
     .serial = self->serial,
     .start = mapping->start,
     .size_bytes = mapping->end - mapping->start,
@@ -103,43 +91,24 @@ look_up_place (Walk *self, uint64_t address, Place *place)
 }
 
 static bool
-find_place (Walk *self, uint64_t address)
+find_place (CfiWalk *self, uint64_t address)
 {
   uint64_t i = (address >> RECENT_SHIFT ^ self->serial) % N_RECENT;
-  Place *recent = &self->unwinder->recent[i];
+  PcPlace *recent = &self->unwinder->recent[i];
 
-  if (self->place != NULL && holds (self->place, address))
+  if (self->place != NULL && address - self->place->start < self->place->size_bytes)
     return true;
-  if (recent->serial == self->serial && holds (recent, address))
+  if (recent->serial == self->serial && address - recent->start < recent->size_bytes)
     self->place = recent;
   else
     self->place = look_up_place (self, address, recent);
   return self->place != NULL;
 }
 
-/* Samples are spread wider than callers, so the first rule is often far away: fetch it early. */
-static void
-expect_rule (const Walk *self, uint64_t address)
-{
-  SondeRuleCachePlace place = { self->place->rules, (uint32_t) (address - self->place->origin) };
-
-  __builtin_prefetch (
-      sonde_rule_cache_set (self->unwinder->cache, sonde_rule_cache_block_key (place)));
-}
-
-static bool
-spend (Walk *self, uint64_t work)
-{
-  if (work > self->work_left)
-    return false;
-  self->work_left -= (uint32_t) work;
-  return true;
-}
-
 /* Decodes the rule for a pc and finds out how far it holds. False: this stack has cost too much
  * already, which is no reason to remember anything about its modules. */
 static bool
-find_rule (Walk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint64_t *end)
+find_rule (CfiWalk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint64_t *end)
 {
   const SondeCfiSection *section;
   SondeCfiCie cie;
@@ -164,7 +133,7 @@ find_rule (Walk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint64_
 
 /* The rule of a pc whose place is found, if the cache has it. */
 static const SondeRule *
-find_known_rule (const Walk *self, uint64_t address)
+find_known_rule (const CfiWalk *self, uint64_t address)
 {
   uint64_t offset = address - self->place->origin;
   SondeRuleCachePlace place = { self->place->rules, (uint32_t) offset };
@@ -174,7 +143,7 @@ find_known_rule (const Walk *self, uint64_t address)
 
 /* The same, decoded now if need be. */
 static const SondeRule *
-get_rule (Walk *self, uint64_t address, SondeRule *decoded)
+get_rule (CfiWalk *self, uint64_t address, SondeRule *decoded)
 {
   const SondeRule *known = find_known_rule (self, address);
   uint64_t offset = address - self->place->origin;
@@ -191,24 +160,28 @@ get_rule (Walk *self, uint64_t address, SondeRule *decoded)
 }
 
 static SondeStep
-step_slowly (Walk *self, uint64_t vaddr, bool is_first)
+step_slowly (CfiWalk *self, uint64_t vaddr, bool is_first)
 {
   const SondeCfiSection *section;
   SondeCfiCie cie;
   SondeCfiFde fde;
   SondeCfiRow row;
+  uint64_t work;
 
   if (!sonde_module_find_cfi (self->place->module, vaddr, &section, &cie, &fde)
-      || sonde_cfi_row_find (section, &cie, &fde, vaddr, &self->work_left, &row) < 0
-      || !spend (self, sonde_cfi_row_max_steps (&row)))
+      || sonde_cfi_row_find (section, &cie, &fde, vaddr, &self->work_left, &row) < 0)
     return SONDE_STEP_BAD;
+  work = sonde_cfi_row_max_steps (&row);
+  if (work > self->work_left)
+    return SONDE_STEP_BAD;
+  self->work_left -= (uint32_t) work;
   return sonde_row_step (&row, section, self->arch, &self->frame, &self->stack, is_first);
 }
 
 /* Code without rules (hand-written assembly, JIT): the frame pointer, if everything speaks for it.
  */
 static SondeStep
-step_by_frame_pointer (Walk *self)
+step_by_frame_pointer (CfiWalk *self)
 {
   const SondeArchRegisters *registers = sonde_arch_registers (self->arch);
   const unsigned word_bytes = registers->word_bytes;
@@ -237,41 +210,36 @@ step_by_frame_pointer (Walk *self)
   return SONDE_STEP_OK;
 }
 
-/* Does @rule lead through a register whose value was not followed? */
-static bool
-wants_unknown (const SondeRule *rule, const SondeCfiRegisters *registers)
-{
-  bool wants_base = rule->kind == SONDE_RULE_REGISTER || rule->kind == SONDE_RULE_DEREF
-                    || rule->kind == SONDE_RULE_PLT;
-
-  if (rule->kind == SONDE_RULE_SLOW) /* who knows */
-    return true;
-  return wants_base
-         && ((registers->valid >> rule->cfa_register & 1) == 0
-             || ((rule->flags & SONDE_RULE_RA_IN_REGISTER) != 0
-                 && (registers->valid >> rule->ra_place & 1) == 0));
-}
-
 static SondeStep
-step_by_rule (Walk *self, const SondeRule *rule, uint64_t vaddr, bool is_first)
+step_by_rule (CfiWalk *self, const SondeRule *rule, uint64_t vaddr, bool is_first)
 {
   SondeStep result;
+  uint64_t valid;
 
   if (rule->kind == SONDE_RULE_SLOW)
     result = step_slowly (self, vaddr, is_first);
   else
     result = sonde_rule_step (rule, self->arch, &self->frame, &self->stack, is_first);
-  /* whatever it was, it does not count if a register that was not followed made it */
-  if (self->plainly && result != SONDE_STEP_OK && result != SONDE_STEP_END
-      && wants_unknown (rule, &self->frame.registers))
+  if (!self->plainly || result == SONDE_STEP_OK || result == SONDE_STEP_END)
+    return result;
+  valid = self->frame.registers.valid;
+  /* Whatever it was, it does not count if a register that was not followed made it. */
+  if (rule->kind == SONDE_RULE_SLOW) /* who knows */
+    self->needs_all = true;
+  if ((rule->kind == SONDE_RULE_REGISTER || rule->kind == SONDE_RULE_DEREF
+       || rule->kind == SONDE_RULE_PLT)
+      && ((valid >> rule->cfa_register & 1) == 0
+          || ((rule->flags & SONDE_RULE_RA_IN_REGISTER) != 0
+              && (valid >> rule->ra_place & 1) == 0)))
     self->needs_all = true;
   return result;
 }
 
 static SondeStep
-step (Walk *self, bool is_first)
+step (CfiWalk *self, bool is_first)
 {
-  uint64_t address = lookup_pc (&self->frame);
+  /* Return addresses may lie behind a call that does not return, at the next function's begin. */
+  uint64_t address = self->frame.exact_pc ? self->frame.pc : self->frame.pc - 1;
   const SondeRule *rule;
   SondeRule decoded;
   uint64_t vaddr;
@@ -288,7 +256,7 @@ step (Walk *self, bool is_first)
 }
 
 static SondeUnwindEnd
-end_of_step (const Walk *self, const SondeUserState *state, SondeStep step)
+end_of_step (const CfiWalk *self, const SondeUserState *state, SondeStep step)
 {
   switch (step)
     {
@@ -325,26 +293,10 @@ learn_registers (Layout *self, SondeArch arch, uint64_t regs_mask)
     self->n_slots = (size_t) __builtin_popcountll (regs_mask);
 }
 
-static Layout *
-layout_of (Walk *self)
-{
-  return self->arch == SONDE_ARCH_I386 ? &self->unwinder->i386 : &self->unwinder->native;
-}
-
-static bool
-has_registers (Walk *self, const SondeUserState *state)
-{
-  Layout *layout = layout_of (self);
-
-  if (layout->regs_mask != state->regs_mask)
-    learn_registers (layout, self->arch, state->regs_mask);
-  return layout->n_slots > 0 && state->n_regs >= layout->n_slots;
-}
-
 static void
-begin (Walk *self, const SondeUserState *state, bool plainly)
+begin (CfiWalk *self, const SondeUserState *state, bool plainly)
 {
-  const Layout *layout = layout_of (self);
+  const Layout *layout = self->layout;
   const uint64_t mask = self->arch == SONDE_ARCH_I386 ? UINT32_MAX : UINT64_MAX;
   SondeCfiRegisters *registers = &self->frame.registers;
 
@@ -352,7 +304,15 @@ begin (Walk *self, const SondeUserState *state, bool plainly)
   self->frame.exact_pc = true;
   self->place = NULL;
   if (find_place (self, self->frame.pc))
-    expect_rule (self, self->frame.pc);
+    {
+      SondeRuleCachePlace place
+          = { self->place->rules, (uint32_t) (self->frame.pc - self->place->origin) };
+
+      /* Samples are spread wider than callers, so the first rule is often far away: fetch it
+       * early. */
+      __builtin_prefetch (
+          sonde_rule_cache_set (self->unwinder->cache, sonde_rule_cache_block_key (place)));
+    }
   for (unsigned reg = 0; reg < SONDE_N_DWARF_REGISTERS; reg++)
     registers->values[reg] = state->regs[layout->slots[reg]] & mask;
   registers->valid = layout->registers;
@@ -366,13 +326,13 @@ begin (Walk *self, const SondeUserState *state, bool plainly)
   self->needs_all = false;
 }
 
-/* As far as rules are known and frames are plain. */
+/* Walks as far as rules are known and frames are plain. */
 static void
-walk_plainly (Walk *self, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
+walk_plainly (CfiWalk *self, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
 {
   const SondeStackCopy stack = self->stack;
   SondePlainFrame frame;
-  uint64_t back = self->frame.exact_pc ? 0 : 1; /* see lookup_pc() */
+  uint64_t back = self->frame.exact_pc ? 0 : 1; /* as in step() */
   size_t n = *n_addrs;
 
   if (!sonde_plain_frame_enter (&frame, sonde_arch_native (), &self->frame))
@@ -392,7 +352,8 @@ walk_plainly (Walk *self, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
 }
 
 static SondeUnwindEnd
-walk (Walk *self, const SondeUserState *state, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
+walk (
+    CfiWalk *self, const SondeUserState *state, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
 {
   addrs[0] = self->frame.pc;
   *n_addrs = 1;
@@ -412,18 +373,24 @@ walk (Walk *self, const SondeUserState *state, uint64_t *addrs, size_t max_addrs
 }
 
 static bool
-start (Walk *self,
+start (CfiWalk *self,
        SondeUnwinder *base,
        SondeProcess *process,
        SondeArch arch,
        const SondeUserState *state)
 {
+  Layout *layout;
+
   self->unwinder = (CfiUnwinder *) base;
   self->process = process;
   self->arch = arch;
   self->work_left = MAX_WORK;
   self->serial = sonde_process_serial (process) << 1 | (arch == SONDE_ARCH_I386);
-  return has_registers (self, state);
+  layout = arch == SONDE_ARCH_I386 ? &self->unwinder->i386 : &self->unwinder->native;
+  self->layout = layout;
+  if (layout->regs_mask != state->regs_mask)
+    learn_registers (layout, self->arch, state->regs_mask);
+  return layout->n_slots > 0 && state->n_regs >= layout->n_slots;
 }
 
 static SondeUnwindEnd
@@ -435,7 +402,7 @@ unwind (SondeUnwinder *base,
         size_t *n_addrs)
 {
   SondeUnwindEnd end;
-  Walk self; /* its registers are many, and written before they are read: their bits say which */
+  CfiWalk self; /* its registers are many, and written before they are read: their bits say which */
 
   if (!start (&self, base, process, sonde_arch_native (), state))
     return SONDE_UNWIND_END_NO_MODULE;
@@ -449,7 +416,7 @@ unwind (SondeUnwinder *base,
   return end;
 }
 
-/* They are few, and are walked with all registers at once. */
+/* Stacks of 32-bit programs are few, and are walked with all registers at once. */
 static SondeUnwindEnd
 unwind_32_bit (SondeUnwinder *base,
                SondeProcess *process,
@@ -458,7 +425,7 @@ unwind_32_bit (SondeUnwinder *base,
                size_t max_addrs,
                size_t *n_addrs)
 {
-  Walk self;
+  CfiWalk self;
 
   if (!start (&self, base, process, SONDE_ARCH_I386, state))
     return SONDE_UNWIND_END_NO_MODULE;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which modules a Dwfl was told of, and what changes when the process's mappings do. */
 #include "unwind/dwfl-modules.h"
 
 #include <errno.h>
@@ -14,7 +13,7 @@ find_elf (Dwfl_Module *dwfl_module,
           char **file_name,
           Elf **elf)
 {
-  SondeModule *module = *user_data;
+  SondeUnwindModule *module = *user_data;
   Elf *shared = module != NULL ? sonde_module_elf (module) : NULL;
 
   /* one more reference to it, which libdwfl gives back with elf_end() */
@@ -74,7 +73,7 @@ static SondeDwflModule *
 collect (const SondeProcess *process, size_t *n_modules)
 {
   size_t n_mappings;
-  const SondeMapping *mappings = sonde_process_mappings (process, &n_mappings);
+  const SondeProcessMapping *mappings = sonde_process_mappings (process, &n_mappings);
   SondeDwflModule *modules = calloc (n_mappings + 1, sizeof *modules);
   size_t n = 0;
 
@@ -166,15 +165,6 @@ report_all (const SondeDwflModules *self, Dwfl *dwfl, const SondeDwflModule *mod
   return r;
 }
 
-static void
-find_entries (SondeDwflModules *self)
-{
-  self->n_entries = 0;
-  for (size_t i = 0; i < self->n_modules && self->n_entries < SONDE_DWFL_MAX_ENTRIES; i++)
-    if (sonde_module_has_bare_entry (self->modules[i].module))
-      self->entries[self->n_entries++] = self->modules[i];
-}
-
 int
 sonde_dwfl_modules_update (SondeDwflModules *self, Dwfl *dwfl, const SondeProcess *process)
 {
@@ -190,7 +180,10 @@ sonde_dwfl_modules_update (SondeDwflModules *self, Dwfl *dwfl, const SondeProces
   r = report_all (&old, dwfl, modules, n_modules);
   self->modules = modules;
   self->n_modules = n_modules;
-  find_entries (self);
+  self->n_entries = 0;
+  for (size_t i = 0; i < n_modules && self->n_entries < SONDE_DWFL_MAX_ENTRIES; i++)
+    if (sonde_module_has_bare_entry (modules[i].module))
+      self->entries[self->n_entries++] = modules[i];
   /* Only now: until dwfl_report_end() the Dwfl may have used them. */
   sonde_dwfl_modules_clear (&old);
   return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which modules a Dwfl was told of, and what changes when the process's mappings do. */
+/* Tells a Dwfl of modules as the mappings of its process change. */
 #pragma once
 
 #include <elfutils/libdwfl.h>
@@ -11,8 +11,8 @@
 
 typedef struct
 {
-  SondeModule *module; /* owned reference */
-  uint64_t low;        /* the image's first page; libdwfl computes the bias from it */
+  SondeUnwindModule *module; /* owned reference */
+  uint64_t low;              /* the image's first page; libdwfl computes the bias from it */
   uint64_t high;
   uint64_t bias;
 } SondeDwflModule;
@@ -25,7 +25,7 @@ typedef struct
   size_t n_entries;
 } SondeDwflModules;
 
-/* They never open a file: what libdwfl may see comes out of sonde_module_elf(). */
+/* The callbacks never open a file: what libdwfl may see comes out of sonde_module_elf(). */
 extern const Dwfl_Callbacks sonde_dwfl_callbacks;
 
 /* Reports the modules of @process to @dwfl: only the new ones if none went, else all of them.

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The reference unwinder: libdwfl, one Dwfl for each process, one Elf for each file. */
+/* Unwinds by libdwfl, as the reference: one Dwfl for each process, one Elf for each file. */
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/elf-file.h"
 #include "unwind/dwfl-modules.h"
-#include "unwind/elf-file.h"
 #include "unwind/stack-copy.h"
 #include "unwind/unwinder-private.h"
 #include "unwind/user-registers.h"
@@ -36,7 +36,7 @@ typedef struct
   bool read_above;
   bool read_wild;
   bool read_zero;
-} Walk;
+} DwflWalk;
 
 typedef struct DwflUnwinder DwflUnwinder;
 typedef struct ProcessData ProcessData;
@@ -60,7 +60,7 @@ struct DwflUnwinder
   ProcessData *newest;
   ProcessData *oldest;
   size_t n_dwfls;
-  Walk walk;
+  DwflWalk walk;
   /* Places known to have no caller, so that not every sample asks for the rule. Module id in the
    * upper half, virtual address below. */
   uint64_t outermost[N_OUTERMOST];
@@ -91,31 +91,22 @@ find_rules (Dwfl *dwfl, uint64_t pc)
   return cfi != NULL && dwarf_cfi_addrframe (cfi, pc - bias, &rules) == 0 ? rules : NULL;
 }
 
-static bool
-find_cfa (const SondeUserState *state, Dwarf_Frame *rules, uint64_t *cfa)
-{
-  Dwarf_Op *ops;
-  size_t n_ops;
-
-  if (dwarf_frame_cfa (rules, &ops, &n_ops) != 0 || n_ops != 1 || ops[0].atom != DW_OP_bregx
-      || ops[0].number >= SONDE_N_DWARF_REGISTERS
-      || !sonde_user_state_dwarf_register (state, (unsigned) ops[0].number, cfa))
-    return false;
-  *cfa += ops[0].number2;
-  return true;
-}
-
 /* Compilers let a rule point into the red zone when an epilogue has just popped the register from
  * there. The copy begins above, but the register itself has the value. */
 static bool
-read_popped (Dwfl *dwfl, const Walk *walk, uint64_t address, Dwarf_Word *result)
+read_popped (Dwfl *dwfl, const DwflWalk *walk, uint64_t address, Dwarf_Word *result)
 {
   Dwarf_Frame *rules = find_rules (dwfl, walk->addrs[0]);
   bool found = false;
+  Dwarf_Op *place;
+  size_t n_place;
   uint64_t cfa;
 
-  if (rules != NULL && find_cfa (walk->state, rules, &cfa))
+  if (rules != NULL && dwarf_frame_cfa (rules, &place, &n_place) == 0 && n_place == 1
+      && place[0].atom == DW_OP_bregx && place[0].number < SONDE_N_DWARF_REGISTERS
+      && sonde_user_state_dwarf_register (walk->state, (unsigned) place[0].number, &cfa))
     {
+      cfa += place[0].number2;
       for (unsigned i = 0; i < SONDE_N_DWARF_REGISTERS && !found; i++)
         {
           Dwarf_Op ops_memory[3];
@@ -137,7 +128,7 @@ read_popped (Dwfl *dwfl, const Walk *walk, uint64_t address, Dwarf_Word *result)
 static bool
 read_memory (Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *result, void *arg)
 {
-  Walk *walk = &((ProcessData *) arg)->unwinder->walk;
+  DwflWalk *walk = &((ProcessData *) arg)->unwinder->walk;
   uint64_t offset = address - walk->sp;
   size_t size = walk->state->stack_size_bytes;
 
@@ -159,7 +150,7 @@ read_memory (Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *result, void *arg)
 static bool
 set_registers (Dwfl_Thread *thread, void *arg)
 {
-  const Walk *walk = &((ProcessData *) arg)->unwinder->walk;
+  const DwflWalk *walk = &((ProcessData *) arg)->unwinder->walk;
   Dwarf_Word run[SONDE_N_DWARF_REGISTERS];
   unsigned n_run = 0;
   uint64_t pc;
@@ -190,27 +181,17 @@ static const Dwfl_Thread_Callbacks thread_callbacks = {
 };
 
 static int
-stop (Walk *walk, SondeUnwindEnd end)
+stop (DwflWalk *walk, SondeUnwindEnd end)
 {
   walk->stop = end;
   return DWARF_CB_ABORT;
-}
-
-/* Each frame must lie above the one before; a leaf without a frame of its own may share its
- * caller's stack pointer, and behind a signal handler there may be another stack. */
-static bool
-has_progress (const Walk *walk, uint64_t sp, bool is_activation)
-{
-  if (walk->n_addrs == 0 || is_activation)
-    return true;
-  return sp > walk->frame_sp || (walk->n_addrs == 1 && sp == walk->frame_sp);
 }
 
 static int
 take_frame (Dwfl_Frame *frame, void *arg)
 {
   ProcessData *data = arg;
-  Walk *walk = &data->unwinder->walk;
+  DwflWalk *walk = &data->unwinder->walk;
   Dwarf_Addr pc;
   Dwarf_Word sp;
   bool is_activation;
@@ -226,7 +207,10 @@ take_frame (Dwfl_Frame *frame, void *arg)
   walk->read_above = walk->read_wild = walk->read_zero = false;
   if (!dwfl_frame_pc (frame, &pc, &is_activation))
     return stop (walk, SONDE_UNWIND_END_BAD_CFI);
-  if (!has_progress (walk, sp, is_activation))
+  /* Each frame must lie above the one before; a leaf without a frame of its own may share its
+   * caller's stack pointer, and behind a signal handler there may be another stack. */
+  if (walk->n_addrs > 0 && !is_activation && sp <= walk->frame_sp
+      && (walk->n_addrs > 1 || sp < walk->frame_sp))
     return stop (walk, SONDE_UNWIND_END_LOOP);
   if (is_activation && walk->n_addrs > 0)
     walk->crossed_signal = true;
@@ -343,27 +327,16 @@ has_no_caller (Dwfl *dwfl, uint64_t pc)
   return is_undefined;
 }
 
-static bool
-is_outermost (DwflUnwinder *self, Dwfl *dwfl, uint64_t pc, const SondeMapping *mapping)
-{
-  uint64_t key = (uint64_t) sonde_module_id (mapping->module) << 32 ^ (pc - mapping->bias);
-  uint64_t *slot = &self->outermost[(key ^ key >> 32) % N_OUTERMOST];
-
-  if (*slot != key && has_no_caller (dwfl, pc))
-    *slot = key;
-  return *slot == key;
-}
-
 /* libdwfl stopped by itself: why? */
 static SondeUnwindEnd
 explain (DwflUnwinder *self, ProcessData *data, bool is_undefined)
 {
-  const Walk *walk = &self->walk;
-  const SondeMapping *mapping
+  const DwflWalk *walk = &self->walk;
+  const SondeProcessMapping *mapping
       = sonde_process_find_mapping (self->processes, data->process, walk->lookup_pc);
   bool has_module = mapping != NULL && mapping->module != NULL;
-  uint64_t begin;
-  uint64_t end;
+  uint64_t begin, end, key;
+  uint64_t *outermost;
 
   if (!has_module
       || !sonde_module_find_function (mapping->module, walk->lookup_pc - mapping->bias, &begin,
@@ -376,10 +349,15 @@ explain (DwflUnwinder *self, ProcessData *data, bool is_undefined)
     }
   if (walk->read_above)
     return sonde_user_state_truncation (walk->state);
-  if (is_undefined && !walk->read_wild
-      && (walk->read_zero || is_outermost (self, data->dwfl, walk->lookup_pc, mapping)))
+  if (!is_undefined || walk->read_wild)
+    return SONDE_UNWIND_END_BAD_CFI;
+  if (walk->read_zero)
     return SONDE_UNWIND_END_COMPLETE;
-  return SONDE_UNWIND_END_BAD_CFI;
+  key = (uint64_t) sonde_module_id (mapping->module) << 32 ^ (walk->lookup_pc - mapping->bias);
+  outermost = &self->outermost[(key ^ key >> 32) % N_OUTERMOST];
+  if (*outermost != key && has_no_caller (data->dwfl, walk->lookup_pc))
+    *outermost = key;
+  return *outermost == key ? SONDE_UNWIND_END_COMPLETE : SONDE_UNWIND_END_BAD_CFI;
 }
 
 static void
@@ -402,11 +380,11 @@ unwind (SondeUnwinder *base,
         size_t *n_addrs)
 {
   DwflUnwinder *self = (DwflUnwinder *) base;
-  Walk *walk = &self->walk;
+  DwflWalk *walk = &self->walk;
   ProcessData *data;
   int r;
 
-  *walk = (Walk){ .state = state, .addrs = addrs, .max_addrs = max_addrs, .stop = RUNNING };
+  *walk = (DwflWalk){ .state = state, .addrs = addrs, .max_addrs = max_addrs, .stop = RUNNING };
   if (!sonde_user_state_pc (state, &walk->lookup_pc, &walk->sp))
     return SONDE_UNWIND_END_NO_MODULE;
   addrs[0] = walk->lookup_pc;

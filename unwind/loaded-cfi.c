@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The call frame information of this process's own modules, where the dynamic linker put it. */
 #include "unwind/loaded-cfi.h"
 
 #include <dlfcn.h>

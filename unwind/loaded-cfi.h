@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The call frame information of this process's own modules, where the dynamic linker put it. */
+/* Finds call frame information of this process's own modules, where the dynamic linker put it. */
 #pragma once
 
 #include "unwind/cfi-reader.h"

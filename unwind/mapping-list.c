@@ -1,10 +1,64 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The mappings of a process, sorted, shared between processes until one changes them. */
 #include "unwind/mapping-list.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Each path once, however many mappings name it. */
+typedef struct
+{
+  size_t n_refs;
+  uint64_t hash;
+  char text[];
+} Path;
+
+static Path *
+path_of (const char *text)
+{
+  return (Path *) (void *) ((char *) (uintptr_t) text - offsetof (Path, text));
+}
+
+static size_t
+path_bytes (const char *text)
+{
+  return sizeof (Path) + strlen (text) + 1;
+}
+
+static bool
+has_text (const void *item, const void *key)
+{
+  return strcmp (((const Path *) item)->text, key) == 0;
+}
+
+/* One reference to the table's copy of @text; NULL on ENOMEM. */
+static const char *
+intern_path (SondeMappingPool *self, const char *text)
+{
+  size_t length = strlen (text);
+  uint64_t hash = sonde_hash_bytes (text, length);
+  Path *path = sonde_item_table_find (&self->paths, hash, has_text, text);
+
+  if (path != NULL)
+    {
+      path->n_refs++;
+      return path->text;
+    }
+
+  path = malloc (path_bytes (text));
+  if (path == NULL)
+    return NULL;
+  path->n_refs = 1;
+  path->hash = hash;
+  memcpy (path->text, text, length + 1);
+  if (sonde_item_table_add (&self->paths, hash, path) < 0)
+    {
+      free (path);
+      return NULL;
+    }
+  self->n_path_bytes += path_bytes (text);
+  return path->text;
+}
 
 enum
 {
@@ -38,10 +92,16 @@ sonde_mapping_list_ref (SondeMappingList *self)
 }
 
 static void
-release (SondeMapping *mapping, SondeMappingPool *pool)
+release (SondeProcessMapping *mapping, SondeMappingPool *pool)
 {
-  sonde_path_table_unref (&pool->paths, mapping->path);
+  Path *path = path_of (mapping->path);
+
   sonde_module_unref (mapping->module);
+  if (--path->n_refs > 0)
+    return;
+  pool->n_path_bytes -= path_bytes (path->text);
+  sonde_item_table_remove (&pool->paths, path->hash, path);
+  free (path);
 }
 
 void
@@ -61,7 +121,7 @@ static int
 reserve (SondeMappingList *self, SondeMappingPool *pool, size_t n)
 {
   size_t n_allocated = self->n_allocated < MIN_ALLOCATED ? MIN_ALLOCATED : self->n_allocated;
-  SondeMapping *mappings;
+  SondeProcessMapping *mappings;
   uint32_t *epochs;
 
   if (n <= self->n_allocated)
@@ -108,7 +168,7 @@ sonde_mapping_list_make_own (SondeMappingList **self, SondeMappingPool *pool)
     {
       copy->mappings[i] = old->mappings[i];
       copy->epochs[i] = old->epochs[i];
-      sonde_path_table_ref (copy->mappings[i].path);
+      path_of (copy->mappings[i].path)->n_refs++;
       if (copy->mappings[i].module != NULL)
         sonde_module_ref (copy->mappings[i].module);
     }
@@ -138,7 +198,7 @@ first_behind (const SondeMappingList *self, uint64_t address)
   return low;
 }
 
-SondeMapping *
+SondeProcessMapping *
 sonde_mapping_list_find (const SondeMappingList *self, uint64_t address)
 {
   size_t i;
@@ -150,9 +210,9 @@ sonde_mapping_list_find (const SondeMappingList *self, uint64_t address)
 }
 
 bool
-sonde_mapping_list_has_equal (const SondeMappingList *self, const SondeMapping *mapping)
+sonde_mapping_list_has_equal (const SondeMappingList *self, const SondeProcessMapping *mapping)
 {
-  const SondeMapping *other = sonde_mapping_list_find (self, mapping->start);
+  const SondeProcessMapping *other = sonde_mapping_list_find (self, mapping->start);
 
   return other != NULL && other->start == mapping->start && other->end == mapping->end
          && other->offset == mapping->offset && other->file.inode == mapping->file.inode
@@ -163,23 +223,9 @@ sonde_mapping_list_has_equal (const SondeMappingList *self, const SondeMapping *
          && strcmp (other->path, mapping->path) == 0;
 }
 
-static void
-remove_range (SondeMappingList *self, SondeMappingPool *pool, size_t from, size_t to)
-{
-  size_t n_behind = self->n_mappings - to;
-
-  if (from == to)
-    return;
-  for (size_t i = from; i < to; i++)
-    release (&self->mappings[i], pool);
-  memmove (&self->mappings[from], &self->mappings[to], n_behind * sizeof *self->mappings);
-  memmove (&self->epochs[from], &self->epochs[to], n_behind * sizeof *self->epochs);
-  self->n_mappings -= to - from;
-}
-
 /* Room was reserved; the references in @mapping become the list's. */
 static void
-insert_at (SondeMappingList *self, size_t i, const SondeMapping *mapping, uint32_t epoch)
+insert_at (SondeMappingList *self, size_t i, const SondeProcessMapping *mapping, uint32_t epoch)
 {
   size_t n_behind = self->n_mappings - i;
 
@@ -193,18 +239,18 @@ insert_at (SondeMappingList *self, size_t i, const SondeMapping *mapping, uint32
 static int
 add_piece (SondeMappingList *self,
            SondeMappingPool *pool,
-           const SondeMapping *mapping,
+           const SondeProcessMapping *mapping,
            uint64_t start,
            uint64_t end,
            uint32_t epoch)
 {
-  SondeMapping piece = *mapping;
+  SondeProcessMapping piece = *mapping;
 
   if (self->n_mappings >= SONDE_PROCESS_MAX_MAPPINGS)
     return -ENOSPC;
   if (reserve (self, pool, self->n_mappings + 1) < 0)
     return -ENOMEM;
-  piece.path = sonde_path_table_intern (&pool->paths, mapping->path);
+  piece.path = intern_path (pool, mapping->path);
   if (piece.path == NULL)
     return -ENOMEM;
   piece.start = start;
@@ -217,26 +263,20 @@ add_piece (SondeMappingList *self,
   return 1;
 }
 
-static void
-move_start (SondeMapping *mapping, uint64_t start)
-{
-  mapping->offset += start - mapping->start;
-  mapping->start = start;
-}
-
 /* Cuts a hole into one mapping. At the cap its upper part is lost rather than the cap broken. */
 static int
 split (SondeMappingList *self, SondeMappingPool *pool, size_t i, uint64_t start, uint64_t end)
 {
-  SondeMapping upper;
+  SondeProcessMapping upper;
 
   if (self->n_mappings < SONDE_PROCESS_MAX_MAPPINGS)
     {
       if (reserve (self, pool, self->n_mappings + 1) < 0)
         return -ENOMEM;
       upper = self->mappings[i];
-      move_start (&upper, end);
-      sonde_path_table_ref (upper.path);
+      upper.offset += end - upper.start;
+      upper.start = end;
+      path_of (upper.path)->n_refs++;
       if (upper.module != NULL)
         sonde_module_ref (upper.module);
       insert_at (self, i + 1, &upper, self->epochs[i]);
@@ -249,7 +289,7 @@ static int
 cut (SondeMappingList *self, SondeMappingPool *pool, uint64_t start, uint64_t end)
 {
   size_t from = first_behind (self, start);
-  size_t to;
+  size_t to, n_behind;
 
   if (from < self->n_mappings && self->mappings[from].start < start)
     {
@@ -260,15 +300,25 @@ cut (SondeMappingList *self, SondeMappingPool *pool, uint64_t start, uint64_t en
   for (to = from; to < self->n_mappings && self->mappings[to].end <= end; to++)
     ;
   if (to < self->n_mappings && self->mappings[to].start < end)
-    move_start (&self->mappings[to], end);
-  remove_range (self, pool, from, to);
+    {
+      self->mappings[to].offset += end - self->mappings[to].start;
+      self->mappings[to].start = end;
+    }
+  if (from == to)
+    return 0;
+  n_behind = self->n_mappings - to;
+  for (size_t i = from; i < to; i++)
+    release (&self->mappings[i], pool);
+  memmove (&self->mappings[from], &self->mappings[to], n_behind * sizeof *self->mappings);
+  memmove (&self->epochs[from], &self->epochs[to], n_behind * sizeof *self->epochs);
+  self->n_mappings = from + n_behind;
   return 0;
 }
 
 int
 sonde_mapping_list_replace (SondeMappingList *self,
                             SondeMappingPool *pool,
-                            const SondeMapping *mapping,
+                            const SondeProcessMapping *mapping,
                             uint32_t epoch)
 {
   int r = cut (self, pool, mapping->start, mapping->end);
@@ -279,7 +329,7 @@ sonde_mapping_list_replace (SondeMappingList *self,
 int
 sonde_mapping_list_fill (SondeMappingList *self,
                          SondeMappingPool *pool,
-                         const SondeMapping *mapping,
+                         const SondeProcessMapping *mapping,
                          uint32_t epoch)
 {
   uint64_t position = mapping->start;
@@ -332,7 +382,7 @@ sonde_mapping_list_drop_older (SondeMappingList *self, SondeMappingPool *pool, u
   self->n_mappings = n_kept;
 }
 
-const SondeMapping *
+const SondeProcessMapping *
 sonde_process_mappings (const SondeProcess *self, size_t *n_mappings)
 {
   const SondeMappingList *list = sonde_process_mapping_list (self);

@@ -2,7 +2,7 @@
 /* The mappings of a process, sorted, shared between processes until one changes them. */
 #pragma once
 
-#include "unwind/path-table.h"
+#include "unwind/item-table.h"
 #include "unwind/process-table.h"
 
 /**
@@ -16,8 +16,9 @@
 /* What all lists of a table have in common. */
 typedef struct
 {
-  SondePathTable paths;
-  size_t n_bytes;       /* of the lists; paths count themselves */
+  SondeItemTable paths;
+  size_t n_path_bytes;
+  size_t n_bytes;       /* of the lists */
   uint64_t last_serial; /* never given twice */
 } SondeMappingPool;
 
@@ -27,7 +28,7 @@ typedef struct
   size_t n_refs;
   size_t n_mappings;
   size_t n_allocated;
-  SondeMapping *mappings;
+  SondeProcessMapping *mappings;
   uint32_t *epochs;        /* when each mapping was told */
   uint64_t modules_serial; /* rises when a module was filled in */
   uint64_t store_serial;   /* the store's, when modules were last looked for */
@@ -45,19 +46,20 @@ SondeMappingList *sonde_process_mapping_list (const SondeProcess *process);
 int sonde_mapping_list_make_own (SondeMappingList **self, SondeMappingPool *pool);
 
 /* The mapping that holds @address, or NULL. */
-SondeMapping *sonde_mapping_list_find (const SondeMappingList *self, uint64_t address);
-bool sonde_mapping_list_has_equal (const SondeMappingList *self, const SondeMapping *mapping);
+SondeProcessMapping *sonde_mapping_list_find (const SondeMappingList *self, uint64_t address);
+bool sonde_mapping_list_has_equal (const SondeMappingList *self,
+                                   const SondeProcessMapping *mapping);
 
 /* Adds @mapping and cuts what it overlaps, or fills only what is free. Returns 1 if something was
  * added, 0 if not. Errors: -ENOSPC over SONDE_PROCESS_MAX_MAPPINGS (the overlapped ones are cut
  * all the same, since they are gone), -ENOMEM. */
 int sonde_mapping_list_replace (SondeMappingList *self,
                                 SondeMappingPool *pool,
-                                const SondeMapping *mapping,
+                                const SondeProcessMapping *mapping,
                                 uint32_t epoch);
 int sonde_mapping_list_fill (SondeMappingList *self,
                              SondeMappingPool *pool,
-                             const SondeMapping *mapping,
+                             const SondeProcessMapping *mapping,
                              uint32_t epoch);
 bool sonde_mapping_list_has_older (const SondeMappingList *self, uint32_t epoch); /* accepts NULL */
 /* Removes what was told before @epoch. */

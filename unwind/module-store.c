@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* All modules of a worker: found by id, shared by identity, dropped by age under a cap. */
+/* Finds all modules of a worker by id, shares them by identity, drops them by age under a cap. */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "unwind/hash.h"
+#include "base/hash.h"
+#include "unwind/item-table.h"
 #include "unwind/module-private.h"
 
 #define NS_PER_S        INT64_C (1000000000)
@@ -24,9 +26,9 @@ struct SondeModuleEntry
 {
   SondeFileId id;
   SondeModuleState state;
-  SondeModule *module; /* READY, READING; borrowed from the store */
-  int64_t retry_ns;    /* FAILED: when to ask again */
-  int error;           /* FAILED: negative errno */
+  SondeUnwindModule *module; /* READY, READING; borrowed from the store */
+  int64_t retry_ns;          /* FAILED: when to ask again */
+  int error;                 /* FAILED: negative errno */
   unsigned n_failures;
   Entry *next_of_module;
   Entry *newer;
@@ -35,17 +37,17 @@ struct SondeModuleEntry
 
 struct SondeModuleStore
 {
-  SondeHash entries;
+  SondeItemTable entries;
   Entry *newest_entry;
   Entry *oldest_entry;
-  SondeHash modules; /* by identity */
-  SondeModule *newest;
-  SondeModule *oldest;
-  SondeModule *next_read; /* linked by newer; owned, nobody else has them yet */
-  SondeModule *last_read;
+  SondeItemTable modules; /* by identity */
+  SondeUnwindModule *newest;
+  SondeUnwindModule *oldest;
+  SondeUnwindModule *next_read; /* linked by newer; owned, nobody else has them yet */
+  SondeUnwindModule *last_read;
   size_t n_reading;
-  SondeModule *trash; /* linked by newer; nobody has them any more */
-  SondeModule *vdso;
+  SondeUnwindModule *trash; /* linked by newer; nobody has them any more */
+  SondeUnwindModule *vdso;
   bool vdso_was_tried;
   size_t max_bytes;
   size_t n_bytes;
@@ -106,7 +108,11 @@ entry_has_id (const void *item, const void *key)
 static bool
 module_has_identity (const void *item, const void *key)
 {
-  return sonde_module_identity_equal (&((const SondeModule *) item)->identity, key);
+  const SondeModuleIdentity *a = &((const SondeUnwindModule *) item)->identity;
+  const SondeModuleIdentity *b = key;
+
+  return a->device == b->device && a->inode == b->inode && a->size_bytes == b->size_bytes
+         && a->modified_ns == b->modified_ns && a->changed_ns == b->changed_ns;
 }
 
 static void
@@ -126,7 +132,7 @@ link_entry (SondeModuleStore *self, Entry *entry)
 }
 
 static void
-set_module (Entry *entry, SondeModule *module)
+set_module (Entry *entry, SondeUnwindModule *module)
 {
   if (entry->module == module)
     return;
@@ -151,19 +157,19 @@ drop_entry (SondeModuleStore *self, Entry *entry)
 {
   set_module (entry, NULL);
   unlink_entry (self, entry);
-  sonde_hash_remove (&self->entries, sonde_file_id_hash (&entry->id), entry);
+  sonde_item_table_remove (&self->entries, sonde_file_id_hash (&entry->id), entry);
   free (entry);
 }
 
 static void
-unlink_module (SondeModuleStore *self, SondeModule *module)
+unlink_module (SondeModuleStore *self, SondeUnwindModule *module)
 {
   *(module->newer != NULL ? &module->newer->older : &self->newest) = module->older;
   *(module->older != NULL ? &module->older->newer : &self->oldest) = module->newer;
 }
 
 static void
-link_module (SondeModuleStore *self, SondeModule *module)
+link_module (SondeModuleStore *self, SondeUnwindModule *module)
 {
   module->newer = NULL;
   module->older = self->newest;
@@ -171,29 +177,25 @@ link_module (SondeModuleStore *self, SondeModule *module)
   self->newest = module;
 }
 
-static void
-touch_module (SondeModuleStore *self, SondeModule *module)
+void
+sonde_module_store_set_idle (SondeModuleStore *self, SondeUnwindModule *module)
 {
+  if (module == self->vdso)
+    return;
   unlink_module (self, module);
   link_module (self, module);
-}
-
-void
-sonde_module_store_set_idle (SondeModuleStore *self, SondeModule *module)
-{
-  if (module != self->vdso)
-    touch_module (self, module);
 }
 
 /* The ids that led to it are forgotten as well, so that the next one who wants it asks again. It is
  * freed later if nobody holds it, since that may take long. */
 static void
-evict (SondeModuleStore *self, SondeModule *module)
+evict (SondeModuleStore *self, SondeUnwindModule *module)
 {
   while (module->entries != NULL)
     drop_entry (self, module->entries);
   unlink_module (self, module);
-  sonde_hash_remove (&self->modules, sonde_module_identity_hash (&module->identity), module);
+  sonde_item_table_remove (&self->modules,
+                           sonde_hash_bytes (&module->identity, sizeof module->identity), module);
   self->n_bytes -= module->n_bytes;
   if (module->fd >= 0)
     self->n_fds--;
@@ -213,7 +215,7 @@ free_trash (SondeModuleStore *self, uint32_t *work)
 {
   while (self->trash != NULL && *work > 0)
     {
-      SondeModule *module = self->trash;
+      SondeUnwindModule *module = self->trash;
 
       if (!sonde_cfi_index_discard (&module->cfi, work))
         return false;
@@ -228,25 +230,25 @@ free_trash (SondeModuleStore *self, uint32_t *work)
 static bool
 make_room (SondeModuleStore *self, size_t n_bytes)
 {
-  SondeModule *newer;
+  SondeUnwindModule *newer;
 
-  for (SondeModule *module = self->oldest; module != NULL; module = newer)
+  for (SondeUnwindModule *module = self->oldest; module != NULL; module = newer)
     {
       if (n_bytes <= self->max_bytes && self->n_bytes <= self->max_bytes - n_bytes
-          && self->modules.n_items < SONDE_MODULE_STORE_MAX_MODULES)
+          && self->modules.n_used < SONDE_MODULE_STORE_MAX_MODULES)
         return true;
       newer = module->newer;
       if (module->n_refs == 1)
         evict (self, module);
     }
   return n_bytes <= self->max_bytes && self->n_bytes <= self->max_bytes - n_bytes
-         && self->modules.n_items < SONDE_MODULE_STORE_MAX_MODULES;
+         && self->modules.n_used < SONDE_MODULE_STORE_MAX_MODULES;
 }
 
 static void
 limit_fds (SondeModuleStore *self)
 {
-  SondeModule *module = self->oldest;
+  SondeUnwindModule *module = self->oldest;
 
   for (; self->n_fds > self->max_fds && module != NULL; module = module->newer)
     {
@@ -258,18 +260,10 @@ limit_fds (SondeModuleStore *self)
     }
 }
 
-static void
-enqueue (SondeModuleStore *self, SondeModule *module)
-{
-  *(self->next_read != NULL ? &self->last_read->newer : &self->next_read) = module;
-  self->last_read = module;
-  self->n_reading++;
-}
-
-static SondeModule *
+static SondeUnwindModule *
 dequeue (SondeModuleStore *self)
 {
-  SondeModule *module = self->next_read;
+  SondeUnwindModule *module = self->next_read;
 
   self->next_read = module->newer;
   module->newer = NULL;
@@ -297,15 +291,15 @@ sonde_module_store_free (SondeModuleStore *self)
   if (self->vdso != NULL)
     self->vdso->store = NULL;
   sonde_module_unref (self->vdso);
-  sonde_hash_clear (&self->entries);
-  sonde_hash_clear (&self->modules);
+  sonde_table_clear (&self->entries);
+  sonde_table_clear (&self->modules);
   free (self);
 }
 
 static Entry *
 find_entry (SondeModuleStore *self, const SondeFileId *id)
 {
-  Entry *entry = sonde_hash_find (&self->entries, sonde_file_id_hash (id), entry_has_id, id);
+  Entry *entry = sonde_item_table_find (&self->entries, sonde_file_id_hash (id), entry_has_id, id);
 
   if (entry == NULL)
     return NULL;
@@ -323,13 +317,13 @@ ensure_entry (SondeModuleStore *self, const SondeFileId *id)
 
   if (entry != NULL)
     return entry;
-  if (self->entries.n_items >= SONDE_MODULE_STORE_MAX_MODULES)
+  if (self->entries.n_used >= SONDE_MODULE_STORE_MAX_MODULES)
     drop_entry (self, self->oldest_entry);
   entry = calloc (1, sizeof *entry);
   if (entry == NULL)
     return NULL;
   entry->id = *id;
-  if (sonde_hash_add (&self->entries, sonde_file_id_hash (id), entry) < 0)
+  if (sonde_item_table_add (&self->entries, sonde_file_id_hash (id), entry) < 0)
     {
       free (entry);
       return NULL;
@@ -339,7 +333,9 @@ ensure_entry (SondeModuleStore *self, const SondeFileId *id)
 }
 
 SondeModuleState
-sonde_module_store_lookup (SondeModuleStore *self, const SondeFileId *id, SondeModule **module)
+sonde_module_store_lookup (SondeModuleStore *self,
+                           const SondeFileId *id,
+                           SondeUnwindModule **module)
 {
   Entry *entry = find_entry (self, id);
 
@@ -347,18 +343,13 @@ sonde_module_store_lookup (SondeModuleStore *self, const SondeFileId *id, SondeM
     return SONDE_MODULE_UNKNOWN;
   if (entry->state == SONDE_MODULE_READY)
     {
-      touch_module (self, entry->module);
+      unlink_module (self, entry->module);
+      link_module (self, entry->module);
       *module = entry->module;
     }
   else if (entry->state == SONDE_MODULE_FAILED && self->now_ns () >= entry->retry_ns)
     return SONDE_MODULE_UNKNOWN;
   return entry->state;
-}
-
-static bool
-has_file (const Entry *entry)
-{
-  return entry->state == SONDE_MODULE_READY || entry->state == SONDE_MODULE_READING;
 }
 
 void
@@ -367,7 +358,7 @@ sonde_module_store_set_asked (SondeModuleStore *self, const SondeFileId *id)
   Entry *entry = ensure_entry (self, id);
 
   /* Without memory for it, the file is asked for again, which does no harm. */
-  if (entry != NULL && !has_file (entry))
+  if (entry != NULL && entry->state != SONDE_MODULE_READY && entry->state != SONDE_MODULE_READING)
     entry->state = SONDE_MODULE_ASKED;
 }
 
@@ -398,16 +389,18 @@ sonde_module_store_set_failed (SondeModuleStore *self, const SondeFileId *id, in
 {
   Entry *entry = ensure_entry (self, id);
 
-  if (entry != NULL && !has_file (entry))
+  if (entry != NULL && entry->state != SONDE_MODULE_READY && entry->state != SONDE_MODULE_READING)
     set_failed (self, entry, -error);
 }
 
 static int
-add_module (SondeModuleStore *self, SondeModule *module)
+add_module (SondeModuleStore *self, SondeUnwindModule *module)
 {
   if (!make_room (self, module->n_bytes))
     return -ENOSPC;
-  if (sonde_hash_add (&self->modules, sonde_module_identity_hash (&module->identity), module) < 0)
+  if (sonde_item_table_add (&self->modules,
+                            sonde_hash_bytes (&module->identity, sizeof module->identity), module)
+      < 0)
     return -ENOMEM;
   module->store = self;
   module->id = ++self->last_id;
@@ -418,33 +411,33 @@ add_module (SondeModuleStore *self, SondeModule *module)
   return 0;
 }
 
-static SondeModule *
-find_reading (const SondeModuleStore *self, const SondeModuleIdentity *identity)
-{
-  SondeModule *module = self->next_read;
-
-  while (module != NULL && !module_has_identity (module, identity))
-    module = module->newer;
-  return module;
-}
-
 /* Finds or makes the module of @fd, which stays the caller's unless a module was made. Returns 0 if
  * it is ready, 1 if it is to be read. */
 static int
-find_module (SondeModuleStore *self, int fd, bool *made, SondeModule **module)
+find_module (SondeModuleStore *self, int fd, bool *made, SondeUnwindModule **module)
 {
   SondeModuleIdentity identity;
-  int r = sonde_module_identity_read (&identity, fd);
+  struct stat st;
+  int r;
 
-  if (r < 0)
-    return r;
-  *module = sonde_hash_find (&self->modules, sonde_module_identity_hash (&identity),
-                             module_has_identity, &identity);
+  if (fstat (fd, &st) < 0)
+    return -errno;
+  if (!S_ISREG (st.st_mode))
+    return -EINVAL;
+  identity = (SondeModuleIdentity){
+    .device = st.st_dev,
+    .inode = st.st_ino,
+    .size_bytes = (uint64_t) st.st_size,
+    .modified_ns = st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec,
+    .changed_ns = st.st_ctim.tv_sec * NS_PER_S + st.st_ctim.tv_nsec,
+  };
+  *module = sonde_item_table_find (&self->modules, sonde_hash_bytes (&identity, sizeof identity),
+                                   module_has_identity, &identity);
   if (*module != NULL)
     return 0;
-  *module = find_reading (self, &identity);
-  if (*module != NULL)
-    return 1;
+  for (*module = self->next_read; *module != NULL; *module = (*module)->newer)
+    if (module_has_identity (*module, &identity))
+      return 1;
   if (self->n_reading == MAX_READING)
     return -EAGAIN;
   r = sonde_module_new (fd, NULL, identity.size_bytes, module);
@@ -452,7 +445,9 @@ find_module (SondeModuleStore *self, int fd, bool *made, SondeModule **module)
     return r;
   *made = true;
   (*module)->identity = identity;
-  enqueue (self, *module);
+  *(self->next_read != NULL ? &self->last_read->newer : &self->next_read) = *module;
+  self->last_read = *module;
+  self->n_reading++;
   return 1;
 }
 
@@ -468,7 +463,7 @@ set_ready (SondeModuleStore *self, Entry *entry)
 static void
 settle (SondeModuleStore *self, int r)
 {
-  SondeModule *module = dequeue (self);
+  SondeUnwindModule *module = dequeue (self);
 
   if (r == 0)
     r = add_module (self, module);
@@ -516,7 +511,7 @@ result_of (SondeModuleStore *self, const SondeFileId *id)
 int
 sonde_module_store_begin (SondeModuleStore *self, const SondeFileId *id, int fd)
 {
-  SondeModule *module = NULL;
+  SondeUnwindModule *module = NULL;
   bool made = false;
   int r = find_module (self, fd, &made, &module);
   Entry *entry = ensure_entry (self, id);
@@ -557,7 +552,7 @@ sonde_module_store_load (SondeModuleStore *self, const SondeFileId *id, int fd)
   return r;
 }
 
-SondeModule *
+SondeUnwindModule *
 sonde_module_store_vdso (SondeModuleStore *self)
 {
   if (self->vdso_was_tried)
@@ -573,7 +568,7 @@ sonde_module_store_vdso (SondeModuleStore *self)
 }
 
 void
-sonde_module_store_grow (SondeModuleStore *self, SondeModule *module, size_t n_bytes)
+sonde_module_store_grow (SondeModuleStore *self, SondeUnwindModule *module, size_t n_bytes)
 {
   module->n_bytes += n_bytes;
   self->n_bytes += n_bytes;
@@ -588,5 +583,5 @@ sonde_module_store_bytes (const SondeModuleStore *self)
 size_t
 sonde_module_store_n_modules (const SondeModuleStore *self)
 {
-  return self->modules.n_items;
+  return self->modules.n_used;
 }

@@ -1,31 +1,23 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The unwind data of one mapped file. */
 #include "unwind/module.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "unwind/hash.h"
+#include "base/hash.h"
 #include "unwind/module-private.h"
 
-#define MAX_ENTRY_BYTES 256 /* the dynamic linker's entry code has about 80 */
-
-static uint64_t
-page_size (void)
-{
-  return (uint64_t) sysconf (_SC_PAGESIZE);
-}
+#define MAX_ENTRY_BYTES 256  /* the dynamic linker's entry code has about 80 */
+#define MAX_SECTIONS    4096 /* more would take too long to search: as if the file had none */
 
 /* The page-aligned range of all PT_LOAD; none of them wraps around. */
 static int
-find_extent (SondeModule *self)
+find_extent (SondeUnwindModule *self)
 {
-  uint64_t page = page_size ();
+  uint64_t page = (uint64_t) sysconf (_SC_PAGESIZE);
   uint64_t low = UINT64_MAX;
   uint64_t high = 0;
 
@@ -52,29 +44,27 @@ forgive (int error)
   return error == -ENODATA || error == -EFBIG || error == -EBADMSG ? 0 : error;
 }
 
-static void
-take_build_id (SondeModule *self, const SondeElfFile *file)
+/* Takes the segments from @file. Of a file without sections the segments tell all. */
+static int
+take_headers (SondeUnwindModule *self, SondeElfFile *file)
 {
   static const char digits[] = "0123456789abcdef";
   uint8_t id[SONDE_ELF_MAX_BUILD_ID];
-  size_t size = sonde_elf_file_read_build_id (file, id);
+  size_t id_bytes;
+  int r = sonde_elf_file_read_sections (file);
 
-  for (size_t i = 0; i < size; i++)
+  if (r == -ENOMEM)
+    return r;
+  if (file->n_sections > MAX_SECTIONS)
+    file->n_sections = 0;
+  self->entry = file->header.e_entry;
+  self->is_32_bit = file->is_32_bit;
+  id_bytes = sonde_elf_file_read_build_id (file, id);
+  for (size_t i = 0; i < id_bytes; i++)
     {
       self->build_id[2 * i] = digits[id[i] >> 4];
       self->build_id[2 * i + 1] = digits[id[i] & 15];
     }
-}
-
-/* Takes the segments from @file. */
-static int
-take_headers (SondeModule *self, SondeElfFile *file)
-{
-  int r;
-
-  self->entry = file->entry;
-  self->is_32_bit = file->is_32_bit;
-  take_build_id (self, file);
   self->loads = file->loads;
   self->n_loads = file->n_loads;
   file->loads = NULL;
@@ -88,25 +78,30 @@ take_headers (SondeModule *self, SondeElfFile *file)
 }
 
 int
-sonde_module_new (int fd, const uint8_t *memory, uint64_t size_bytes, SondeModule **module)
+sonde_module_new (int fd, const uint8_t *memory, uint64_t size_bytes, SondeUnwindModule **module)
 {
   SondeElfFile file
       = { .fd = memory != NULL ? -1 : fd, .memory = memory, .size_bytes = size_bytes };
-  SondeModule *self;
-  int r = sonde_elf_file_read_headers (&file);
+  SondeUnwindModule *self = NULL;
+  int r = sonde_elf_file_read_header (&file);
 
-  if (r < 0)
-    return r;
-  self = calloc (1, sizeof *self);
-  if (self == NULL)
+  if (r == 0 && !sonde_elf_file_runs_here (&file))
+    r = -ENOEXEC;
+  if (r == 0)
+    r = sonde_elf_file_read_segments (&file);
+  if (r == 0 && file.n_loads == 0)
+    r = -EBADMSG;
+  if (r == 0)
     {
-      sonde_elf_file_clear (&file);
-      return -ENOMEM;
+      self = calloc (1, sizeof *self);
+      r = self != NULL ? 0 : -ENOMEM;
     }
-
-  self->n_refs = 1;
-  self->fd = -1;
-  r = take_headers (self, &file);
+  if (r == 0)
+    {
+      self->n_refs = 1;
+      self->fd = -1;
+      r = take_headers (self, &file);
+    }
   sonde_elf_file_clear (&file);
   if (r < 0)
     {
@@ -120,7 +115,7 @@ sonde_module_new (int fd, const uint8_t *memory, uint64_t size_bytes, SondeModul
 }
 
 int
-sonde_module_read (SondeModule *self, uint32_t *work)
+sonde_module_read (SondeUnwindModule *self, uint32_t *work)
 {
   int r;
 
@@ -135,52 +130,21 @@ sonde_module_read (SondeModule *self, uint32_t *work)
   return forgive (r);
 }
 
-/* The vdso has no size of its own: its section headers come last, and its segments hold the rest.
- */
-static uint64_t
-measure_vdso (const uint8_t *memory)
-{
-  const Elf64_Ehdr *header = (const void *) memory;
-  uint64_t size = header->e_shoff + (uint64_t) header->e_shnum * header->e_shentsize;
-
-  for (size_t i = 0; i < header->e_phnum; i++)
-    {
-      const Elf64_Phdr *segment = (const void *) (memory + header->e_phoff + i * sizeof *segment);
-
-      if (segment->p_type == PT_LOAD && segment->p_offset + segment->p_filesz > size)
-        size = segment->p_offset + segment->p_filesz;
-    }
-  return size;
-}
-
-/* For those who read its names: a copy, as the kernel maps it without a file. */
-static int
-copy_vdso (const uint8_t *memory, uint64_t size_bytes)
-{
-  int fd = memfd_create ("vdso", MFD_CLOEXEC);
-
-  if (fd >= 0 && write (fd, memory, size_bytes) != (ssize_t) size_bytes)
-    {
-      close (fd);
-      fd = -1;
-    }
-  return fd;
-}
-
 int
-sonde_module_new_vdso (SondeModule **module)
+sonde_module_new_vdso (SondeUnwindModule **module)
 {
-  const uint8_t *memory = (const void *) getauxval (AT_SYSINFO_EHDR);
+  uint64_t size_bytes;
+  const uint8_t *memory = sonde_elf_find_vdso (&size_bytes);
   uint32_t work = SONDE_MODULE_STORE_SLICE; /* a hundredth would do */
-  SondeModule *self;
+  SondeUnwindModule *self;
   int r;
 
   if (memory == NULL)
     return -ENOENT;
-  r = sonde_module_new (-1, memory, measure_vdso (memory), &self);
+  r = sonde_module_new (-1, memory, size_bytes, &self);
   if (r < 0)
     return r;
-  self->fd = copy_vdso (memory, measure_vdso (memory));
+  self->fd = sonde_elf_copy_vdso (); /* for those who read its names; below 0: none */
   r = sonde_module_read (self, &work);
   if (r != 0)
     {
@@ -192,7 +156,7 @@ sonde_module_new_vdso (SondeModule **module)
 }
 
 void
-sonde_module_free (SondeModule *self)
+sonde_module_free (SondeUnwindModule *self)
 {
   if (self == NULL)
     return;
@@ -206,15 +170,15 @@ sonde_module_free (SondeModule *self)
   free (self);
 }
 
-SondeModule *
-sonde_module_ref (SondeModule *self)
+SondeUnwindModule *
+sonde_module_ref (SondeUnwindModule *self)
 {
   self->n_refs++;
   return self;
 }
 
 void
-sonde_module_unref (SondeModule *self)
+sonde_module_unref (SondeUnwindModule *self)
 {
   if (self == NULL)
     return;
@@ -226,13 +190,13 @@ sonde_module_unref (SondeModule *self)
 }
 
 uint32_t
-sonde_module_id (const SondeModule *self)
+sonde_module_id (const SondeUnwindModule *self)
 {
   return self->id;
 }
 
 int
-sonde_module_fd (const SondeModule *self)
+sonde_module_fd (const SondeUnwindModule *self)
 {
   return self->fd;
 }
@@ -247,61 +211,41 @@ sonde_module_max_fds (void)
   return limit.rlim_cur / 4;
 }
 
-/* A mapping begins at a page, a segment anywhere in one. */
-static bool
-holds_offset (const SondeElfSegment *load, uint64_t file_offset, uint64_t page)
-{
-  uint64_t begin = load->offset & -page;
-
-  return file_offset >= begin && file_offset < load->offset + load->file_size_bytes;
-}
-
 bool
-sonde_module_bias (const SondeModule *self, uint64_t start, uint64_t file_offset, uint64_t *bias)
+sonde_module_bias (const SondeUnwindModule *self,
+                   uint64_t start,
+                   uint64_t file_offset,
+                   uint64_t *bias)
 {
-  const SondeElfSegment *found = NULL;
-  uint64_t page = page_size ();
+  uint64_t vaddr;
 
-  /* Two segments may share a page of the file. The mappings we hear of are executable, so the
-   * executable segment is meant, and that which begins in this page rather than one that ends
-   * there. */
-  for (size_t i = 0; i < self->n_loads; i++)
-    {
-      const SondeElfSegment *load = &self->loads[i];
-
-      if (!holds_offset (load, file_offset, page))
-        continue;
-      if (found == NULL || load->executable > found->executable
-          || (load->executable == found->executable && load->offset > found->offset))
-        found = load;
-    }
-  if (found == NULL)
+  if (!sonde_elf_vaddr (self->loads, self->n_loads, file_offset, &vaddr))
     return false;
-  *bias = start - file_offset + found->offset - found->vaddr;
+  *bias = start - vaddr;
   return true;
 }
 
 const char *
-sonde_module_build_id (const SondeModule *self)
+sonde_module_build_id (const SondeUnwindModule *self)
 {
   return self->build_id;
 }
 
 bool
-sonde_module_is_32_bit (const SondeModule *self)
+sonde_module_is_32_bit (const SondeUnwindModule *self)
 {
   return self->is_32_bit;
 }
 
 void
-sonde_module_extent (const SondeModule *self, uint64_t *low, uint64_t *high)
+sonde_module_extent (const SondeUnwindModule *self, uint64_t *low, uint64_t *high)
 {
   *low = self->low;
   *high = self->high;
 }
 
 bool
-sonde_module_find_cfi (const SondeModule *self,
+sonde_module_find_cfi (const SondeUnwindModule *self,
                        uint64_t vaddr,
                        const SondeCfiSection **section,
                        SondeCfiCie *cie,
@@ -312,7 +256,10 @@ sonde_module_find_cfi (const SondeModule *self,
 }
 
 bool
-sonde_module_find_function (const SondeModule *self, uint64_t vaddr, uint64_t *begin, uint64_t *end)
+sonde_module_find_function (const SondeUnwindModule *self,
+                            uint64_t vaddr,
+                            uint64_t *begin,
+                            uint64_t *end)
 {
   SondeCfiFde fde;
   SondeCfiCie cie;
@@ -325,7 +272,7 @@ sonde_module_find_function (const SondeModule *self, uint64_t vaddr, uint64_t *b
 }
 
 bool
-sonde_module_is_entry (const SondeModule *self, uint64_t vaddr)
+sonde_module_is_entry (const SondeUnwindModule *self, uint64_t vaddr)
 {
   uint64_t begin;
   uint64_t end;
@@ -336,7 +283,7 @@ sonde_module_is_entry (const SondeModule *self, uint64_t vaddr)
 }
 
 bool
-sonde_module_has_bare_entry (const SondeModule *self)
+sonde_module_has_bare_entry (const SondeUnwindModule *self)
 {
   return sonde_module_is_entry (self, self->entry);
 }

@@ -36,7 +36,7 @@ typedef struct
   uint32_t dev_minor;
 } SondeFileId;
 
-typedef struct SondeModule SondeModule;
+typedef struct SondeUnwindModule SondeUnwindModule;
 typedef struct SondeModuleStore SondeModuleStore;
 
 /* Errors: NULL on ENOMEM. */
@@ -53,8 +53,9 @@ typedef enum
 } SondeModuleState;
 
 /* *@module is set when READY; a borrowed reference, see sonde_module_ref(). */
-SondeModuleState
-sonde_module_store_lookup (SondeModuleStore *self, const SondeFileId *id, SondeModule **module);
+SondeModuleState sonde_module_store_lookup (SondeModuleStore *self,
+                                            const SondeFileId *id,
+                                            SondeUnwindModule **module);
 /* The request was sent. */
 void sonde_module_store_set_asked (SondeModuleStore *self, const SondeFileId *id);
 /* The answer: @fd (transfer full) is a read-only regular file. Returns 0 or a negative errno, after
@@ -77,19 +78,19 @@ void sonde_module_store_set_unknown (SondeModuleStore *self, const SondeFileId *
 /* The answer was no; @error is an errno. */
 void sonde_module_store_set_failed (SondeModuleStore *self, const SondeFileId *id, int error);
 /* This process's own vdso, or NULL. Borrowed. */
-SondeModule *sonde_module_store_vdso (SondeModuleStore *self);
+SondeUnwindModule *sonde_module_store_vdso (SondeModuleStore *self);
 size_t sonde_module_store_bytes (const SondeModuleStore *self);
 size_t sonde_module_store_n_modules (const SondeModuleStore *self);
 
-SondeModule *sonde_module_ref (SondeModule *self);
-void sonde_module_unref (SondeModule *self); /* accepts NULL */
+SondeUnwindModule *sonde_module_ref (SondeUnwindModule *self);
+void sonde_module_unref (SondeUnwindModule *self); /* accepts NULL */
 
 /* A small number, unique in the store's life. */
-uint32_t sonde_module_id (const SondeModule *self);
+uint32_t sonde_module_id (const SondeUnwindModule *self);
 
 /* The file, still open for whoever wants to read names. The module's. -1 for the modules of a store
  * that were not used for longest, beyond sonde_module_max_fds(). */
-int sonde_module_fd (const SondeModule *self);
+int sonde_module_fd (const SondeUnwindModule *self);
 /* SONDE_MODULE_MAX_FDS, or a quarter of RLIMIT_NOFILE if that is less. */
 size_t sonde_module_max_fds (void);
 
@@ -101,26 +102,28 @@ size_t sonde_module_max_fds (void);
  *
  * Uses the PT_LOAD that contains @file_offset. Returns false if none does.
  */
-bool
-sonde_module_bias (const SondeModule *self, uint64_t start, uint64_t file_offset, uint64_t *bias);
+bool sonde_module_bias (const SondeUnwindModule *self,
+                        uint64_t start,
+                        uint64_t file_offset,
+                        uint64_t *bias);
 
 /* What the file says of itself, in lower-case hexadecimal; "" if it has no build id. */
-const char *sonde_module_build_id (const SondeModule *self);
+const char *sonde_module_build_id (const SondeUnwindModule *self);
 
 /* Is it of a 32-bit program on a 64-bit kernel? */
-bool sonde_module_is_32_bit (const SondeModule *self);
+bool sonde_module_is_32_bit (const SondeUnwindModule *self);
 
 /* The image's lowest and highest virtual address (page-aligned PT_LOADs), before the bias. */
-void sonde_module_extent (const SondeModule *self, uint64_t *low, uint64_t *high);
+void sonde_module_extent (const SondeUnwindModule *self, uint64_t *low, uint64_t *high);
 
 /* The function range that CFI gives around @vaddr (file addresses). False if none. */
-bool sonde_module_find_function (const SondeModule *self,
+bool sonde_module_find_function (const SondeUnwindModule *self,
                                  uint64_t vaddr,
                                  uint64_t *begin,
                                  uint64_t *end);
 
 /* The CFI around @vaddr, bytes and decoded headers, valid as long as the module. False if none. */
-bool sonde_module_find_cfi (const SondeModule *self,
+bool sonde_module_find_cfi (const SondeUnwindModule *self,
                             uint64_t vaddr,
                             const SondeCfiSection **section,
                             SondeCfiCie *cie,
@@ -128,13 +131,13 @@ bool sonde_module_find_cfi (const SondeModule *self,
 
 /* Is @vaddr in the code that the kernel jumps to at exec, which has no caller? The dynamic linker's
  * has no CFI that would say so. */
-bool sonde_module_is_entry (const SondeModule *self, uint64_t vaddr);
+bool sonde_module_is_entry (const SondeUnwindModule *self, uint64_t vaddr);
 /* Has it such code without CFI at all? */
-bool sonde_module_has_bare_entry (const SondeModule *self);
+bool sonde_module_has_bare_entry (const SondeUnwindModule *self);
 
 /* For the libdwfl reference: a small ELF image (header, program headers, the CFI sections at their
  * relative addresses) in private memory, as an Elf * from elf_memory(); NULL if the module has no
  * CFI, or a 32-bit one. Owned by the module, one for all processes; elf_begin (-1, ELF_C_READ, elf)
  * adds a reference. What libdw must not see is left out of its table, which is libdw's alone. */
 struct Elf;
-struct Elf *sonde_module_elf (SondeModule *self);
+struct Elf *sonde_module_elf (SondeUnwindModule *self);

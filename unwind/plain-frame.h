@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* From frame to frame where nothing is unusual. */
+/* Steps from a frame to its caller where nothing is unusual, with three registers alone. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which process has which file mapped where, as the event stream tells it. */
 #include "unwind/process-table.h"
 
 #include <errno.h>
@@ -48,7 +47,7 @@ typedef struct
 struct SondeProcessTable
 {
   SondeModuleStore *modules;
-  SondeHash processes;
+  SondeItemTable processes;
   Queue live;   /* by last use */
   Queue exited; /* by exit */
   SondeMappingPool pool;
@@ -132,7 +131,7 @@ drop_image (SondeProcess *process)
   bump_serial (process);
 }
 
-/* Those that are over go first. */
+/* Processes that are over go first. */
 static SondeProcess *
 longest_idle (SondeProcessTable *self)
 {
@@ -146,7 +145,7 @@ drop_process (SondeProcess *process)
 
   drop_image (process);
   dequeue (process);
-  sonde_hash_remove (&table->processes, hash_pid (process->pid), process);
+  sonde_item_table_remove (&table->processes, hash_pid (process->pid), process);
   free (process);
 }
 
@@ -157,21 +156,21 @@ sonde_process_table_free (SondeProcessTable *self)
     return;
   for (SondeProcess *process; (process = longest_idle (self)) != NULL;)
     drop_process (process);
-  sonde_hash_clear (&self->processes);
-  sonde_path_table_clear (&self->pool.paths);
+  sonde_table_clear (&self->processes);
+  sonde_table_clear (&self->pool.paths);
   free (self);
 }
 
 size_t
 sonde_process_table_n_processes (const SondeProcessTable *self)
 {
-  return self->processes.n_items;
+  return self->processes.n_used;
 }
 
 size_t
 sonde_process_table_bytes (const SondeProcessTable *self)
 {
-  return self->pool.n_bytes + self->pool.paths.n_bytes;
+  return self->pool.n_bytes + self->pool.n_path_bytes;
 }
 
 uint64_t
@@ -183,7 +182,7 @@ sonde_process_table_n_refused (const SondeProcessTable *self)
 static SondeProcess *
 find (const SondeProcessTable *self, int32_t pid)
 {
-  return sonde_hash_find (&self->processes, hash_pid (pid), has_pid, &pid);
+  return sonde_item_table_find (&self->processes, hash_pid (pid), has_pid, &pid);
 }
 
 static SondeProcess *
@@ -191,7 +190,7 @@ add (SondeProcessTable *self, int32_t pid)
 {
   SondeProcess *process;
 
-  if (self->processes.n_items >= SONDE_PROCESS_TABLE_MAX_PROCESSES)
+  if (self->processes.n_used >= SONDE_PROCESS_TABLE_MAX_PROCESSES)
     drop_process (longest_idle (self));
   process = calloc (1, sizeof *process);
   if (process == NULL)
@@ -199,7 +198,7 @@ add (SondeProcessTable *self, int32_t pid)
   process->table = self;
   process->pid = pid;
   process->generation = ++self->last_generation;
-  if (sonde_hash_add (&self->processes, hash_pid (pid), process) < 0)
+  if (sonde_item_table_add (&self->processes, hash_pid (pid), process) < 0)
     {
       free (process);
       return NULL;
@@ -209,7 +208,7 @@ add (SondeProcessTable *self, int32_t pid)
   return process;
 }
 
-/* As if it were new: another process has this pid now. */
+/* Makes the process a new one: another one has this pid now. */
 static void
 start_over (SondeProcess *process)
 {
@@ -329,7 +328,7 @@ sonde_process_table_set_stale (SondeProcessTable *self)
   size_t position = 0;
 
   self->epoch++;
-  while ((process = sonde_hash_next (&self->processes, &position)) != NULL)
+  while ((process = sonde_item_table_next (&self->processes, &position)) != NULL)
     if (process->state == SONDE_PROCESS_KNOWN)
       process->state = SONDE_PROCESS_UNKNOWN;
 }
@@ -371,10 +370,10 @@ limit_bytes (SondeProcessTable *self, const SondeProcess *keep)
 int
 sonde_process_add_mapping (SondeProcessTable *self,
                            SondeProcess *process,
-                           const SondeMapping *mapping,
+                           const SondeProcessMapping *mapping,
                            SondeMapOrigin origin)
 {
-  SondeMapping wanted = *mapping;
+  SondeProcessMapping wanted = *mapping;
   int r;
 
   if (mapping->start >= mapping->end || mapping->path == NULL
@@ -464,10 +463,10 @@ sonde_process_exited (const SondeProcess *self)
 }
 
 /* This worker's vdso is that of all 64-bit processes of this kernel, which have it high up. */
-static SondeModule *
-find_module (SondeProcessTable *self, const SondeMapping *mapping)
+static SondeUnwindModule *
+find_module (SondeProcessTable *self, const SondeProcessMapping *mapping)
 {
-  SondeModule *module = NULL;
+  SondeUnwindModule *module = NULL;
   uint64_t low;
   uint64_t high;
 
@@ -485,9 +484,9 @@ find_module (SondeProcessTable *self, const SondeMapping *mapping)
 }
 
 static void
-resolve (SondeProcessTable *self, SondeMappingList *list, SondeMapping *mapping)
+resolve (SondeProcessTable *self, SondeMappingList *list, SondeProcessMapping *mapping)
 {
-  SondeModule *module;
+  SondeUnwindModule *module;
 
   if (mapping->module != NULL)
     return;
@@ -500,10 +499,10 @@ resolve (SondeProcessTable *self, SondeMappingList *list, SondeMapping *mapping)
   list->modules_serial = ++self->pool.last_serial;
 }
 
-const SondeMapping *
+const SondeProcessMapping *
 sonde_process_find_mapping (SondeProcessTable *self, SondeProcess *process, uint64_t address)
 {
-  SondeMapping *mapping = sonde_mapping_list_find (process->list, address);
+  SondeProcessMapping *mapping = sonde_mapping_list_find (process->list, address);
 
   if (mapping != NULL)
     resolve (self, process->list, mapping);
@@ -513,7 +512,7 @@ sonde_process_find_mapping (SondeProcessTable *self, SondeProcess *process, uint
 void
 sonde_process_set_unreachable (SondeProcess *process, uint64_t start)
 {
-  SondeMapping *mapping;
+  SondeProcessMapping *mapping;
 
   /* A relative by fork has the same mapping, and may still be there. */
   if (process->list == NULL
@@ -554,15 +553,15 @@ sonde_process_resolve_modules (SondeProcessTable *self, SondeProcess *process)
 }
 
 void
-sonde_process_set_flag (SondeProcess *self, unsigned flag, bool on)
+sonde_process_set_flag (SondeProcess *self, unsigned flags, bool on)
 {
-  self->flags = on ? self->flags | flag : self->flags & ~flag;
+  self->flags = on ? self->flags | flags : self->flags & ~flags;
 }
 
 bool
-sonde_process_flag (const SondeProcess *self, unsigned flag)
+sonde_process_flag (const SondeProcess *self, unsigned flags)
 {
-  return (self->flags & flag) != 0;
+  return (self->flags & flags) != 0;
 }
 
 void
@@ -591,6 +590,6 @@ sonde_process_table_foreach (SondeProcessTable *self,
   SondeProcess *process;
   size_t position = 0;
 
-  while ((process = sonde_hash_next (&self->processes, &position)) != NULL)
+  while ((process = sonde_item_table_next (&self->processes, &position)) != NULL)
     visit (process, user_data);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which process has which file mapped where, as the event stream tells it. */
+/* A table of processes and their file mappings, as the event stream tells them. */
 #pragma once
 
 #include <stdbool.h>
@@ -28,16 +28,16 @@ typedef struct SondeProcess SondeProcess;
 
 typedef struct
 {
-  uint64_t start;      /* bytes */
-  uint64_t end;        /* bytes, first address behind */
-  uint64_t offset;     /* bytes into the file */
-  SondeFileId file;    /* inode 0: not a file ([vdso], anonymous, JIT) */
-  const char *path;    /* interned, the table's; never NULL; hostile text */
-  SondeModule *module; /* owned reference; NULL until known */
-  uint64_t bias;       /* valid with module */
+  uint64_t start;            /* bytes */
+  uint64_t end;              /* bytes, first address behind */
+  uint64_t offset;           /* bytes into the file */
+  SondeFileId file;          /* inode 0: not a file ([vdso], anonymous, JIT) */
+  const char *path;          /* interned, the table's; never NULL; hostile text */
+  SondeUnwindModule *module; /* owned reference; NULL until known */
+  uint64_t bias;             /* valid with module */
   bool vdso;
   bool unreachable; /* the file cannot be had through this mapping any more */
-} SondeMapping;
+} SondeProcessMapping;
 
 /* How much the table knows of a process's mappings. */
 typedef enum
@@ -47,6 +47,26 @@ typedef enum
   SONDE_PROCESS_KNOWN,   /* complete: snapshot, fork of a known one, or exec seen */
   SONDE_PROCESS_GONE,    /* control could not tell; use what is there */
 } SondeProcessState;
+
+/* What the layers above note of a process, one bit each; all are off when a pid starts over. */
+typedef enum
+{
+  /* Its PROCESS and MAP frames are in the shared stream; those of others come there before their
+   * first sample and are left out of snapshots. */
+  SONDE_PROCESS_FLAG_WRITTEN = 1 << 0,
+  /* Nothing is missing for an unwind. */
+  SONDE_PROCESS_FLAG_COMPLETE = 1 << 1,
+  /* CONTESTED is right; to be cleared when its mappings change. */
+  SONDE_PROCESS_FLAG_SETTLED = 1 << 2,
+  /* A mapping of it is where its pid had another file. */
+  SONDE_PROCESS_FLAG_CONTESTED = 1 << 3,
+  /* Its FORK frame is in the shared stream: a snapshot names it, if nothing more. */
+  SONDE_PROCESS_FLAG_FORKED = 1 << 4,
+  /* Control would not show it any more, until it executes a program. */
+  SONDE_PROCESS_FLAG_CLOSED = 1 << 5,
+  /* Not for the session's owner to see: nothing of it is written but how much time it took. */
+  SONDE_PROCESS_FLAG_HIDDEN = 1 << 6,
+} SondeProcessFlag;
 
 SondeProcessTable *sonde_process_table_new (SondeModuleStore *modules);
 void sonde_process_table_free (SondeProcessTable *self);
@@ -91,7 +111,7 @@ typedef enum
  */
 int sonde_process_add_mapping (SondeProcessTable *self,
                                SondeProcess *process,
-                               const SondeMapping *mapping,
+                               const SondeProcessMapping *mapping,
                                SondeMapOrigin origin);
 /* The mapping that begins at @start is gone in the living process, so its file is not to be asked
  * for there again; another mapping of the same file may still lead to it. */
@@ -114,19 +134,19 @@ bool sonde_process_exited (const SondeProcess *self);
 
 /* The mapping that holds @address, its module looked up in the store if it became ready; or NULL.
  * Valid until the table changes. */
-const SondeMapping *
+const SondeProcessMapping *
 sonde_process_find_mapping (SondeProcessTable *self, SondeProcess *process, uint64_t address);
 /* All of them, sorted by start; valid until the table changes. Changes of the list bump the serial.
  */
-const SondeMapping *sonde_process_mappings (const SondeProcess *self, size_t *n_mappings);
+const SondeProcessMapping *sonde_process_mappings (const SondeProcess *self, size_t *n_mappings);
 uint64_t sonde_process_serial (const SondeProcess *self);
 /* Looks for all modules that became ready; rises with the serial and whenever one was found. */
 uint64_t sonde_process_resolve_modules (SondeProcessTable *self, SondeProcess *process);
 
-/* Room for the layers above (e.g. "its PROCESS frame is written"), and for an unwinder's own state
- * (freed by @destroy when the process goes or execs). */
-void sonde_process_set_flag (SondeProcess *self, unsigned flag, bool on);
-bool sonde_process_flag (const SondeProcess *self, unsigned flag);
+/* @flags: of SondeProcessFlag. Returns: whether one of them is on */
+bool sonde_process_flag (const SondeProcess *self, unsigned flags);
+void sonde_process_set_flag (SondeProcess *self, unsigned flags, bool on);
+/* Room for an unwinder's own state, which @destroy frees when the process goes or execs. */
 void sonde_process_set_unwind_data (SondeProcess *self, void *data, void (*destroy) (void *));
 void *sonde_process_unwind_data (const SondeProcess *self);
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Decoded rules by module and address, in a table of fixed size. */
 #include "unwind/rule-cache.h"
 
 #include <stdlib.h>
@@ -47,16 +46,6 @@ sonde_rule_cache_find_elsewhere (SondeRuleCache *self, SondeRuleCachePlace place
   return entry != NULL ? &entry->rule : NULL;
 }
 
-/* The place of the newest one, which takes that of the older one. */
-static SondeRuleCacheEntry *
-make_room (SondeRuleCache *self, uint64_t key)
-{
-  SondeRuleCacheSet *set = sonde_rule_cache_set (self, key);
-
-  set->entries[1] = set->entries[0];
-  return &set->entries[0];
-}
-
 const SondeRule *
 sonde_rule_cache_add (SondeRuleCache *self,
                       SondeRuleCachePlace place,
@@ -77,7 +66,13 @@ sonde_rule_cache_add (SondeRuleCache *self,
       entry = NULL; /* it was looked for, so it is not there */
     }
   if (entry == NULL)
-    entry = make_room (self, key);
+    {
+      SondeRuleCacheSet *set = sonde_rule_cache_set (self, key);
+
+      /* The newest one takes the place of the older one. */
+      set->entries[1] = set->entries[0];
+      entry = &set->entries[0];
+    }
   entry->key = key;
   entry->rule = *rule;
   entry->rule.first = first;

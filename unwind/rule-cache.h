@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Decoded rules by module and address, in a table of fixed size. */
+/* A table of fixed size with decoded rules by module and address. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,14 +1,228 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The stack of the calling thread, from inside a profiled program. */
 #include "unwind/self-unwinder.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#include "unwind/known-stack.h"
+#include "unwind/cfi-rule.h"
 #include "unwind/loaded-cfi.h"
 #include "unwind/plain-frame.h"
-#include "unwind/thread-stack.h"
+
+/* Wrong unwind data must not make a program fault, so a walk reads nothing that is not known to be
+ * readable. A thread's own stack reaches from its stack pointer up to its control block, the main
+ * thread's up to the name of the program; that it does is asked of the kernel, once for each page.
+ * Nothing lasts of other stacks (of coroutines, or of signal handlers): they may be unmapped any
+ * time, so their pages are asked for at each walk. */
+typedef struct
+{
+  uint64_t low;  /* the thread's own stack is readable from here */
+  uint64_t high; /* to here; 0: not looked for, or not found */
+} ThreadStack;
+
+/* Farther from where the stack is known, the stack pointer is on another one: this much is asked
+ * for page by page, at most. */
+#define MAX_STEP_BYTES      (UINT64_C (64) << 20)
+
+#define KERNEL_SIGSET_BYTES 8
+#define NO_SUCH_OPERATION   (-1)
+
+static uint64_t
+page_bytes (void)
+{
+  return getauxval (AT_PAGESZ);
+}
+
+/* The kernel copies the set before it looks at the operation. Of the system calls that would do,
+ * this one is forbidden in no sandbox. */
+static bool
+is_readable (uint64_t address)
+{
+  uint64_t word = address & -(uint64_t) KERNEL_SIGSET_BYTES;
+  int saved_errno = errno;
+  bool is_readable
+      = syscall (SYS_rt_sigprocmask, NO_SUCH_OPERATION, word, NULL, KERNEL_SIGSET_BYTES) == 0
+        || errno != EFAULT;
+
+  errno = saved_errno;
+  return is_readable;
+}
+
+/* Whether @sp is on the thread's own stack, whose bounds @self learns. It ends where glibc puts a
+ * thread's control block, the first one where the kernel puts the program's name. What is readable
+ * below it without a gap belongs to it, whether or not @sp does: so no page is asked for twice, but
+ * for the one that was not readable. The first stack grows. */
+static bool
+stack_holds (ThreadStack *self, uint64_t sp)
+{
+  if (self->high == 0)
+    {
+      uint64_t first = getauxval (AT_EXECFN);
+
+      self->high = sp < first && first - sp < MAX_STEP_BYTES ? first : (uint64_t) pthread_self ();
+      self->low = self->high;
+    }
+  if (sp >= self->low)
+    return sp < self->high;
+  if (self->low - sp > MAX_STEP_BYTES)
+    return false;
+
+  while (self->low > sp && is_readable (self->low - 1))
+    self->low = (self->low - 1) & -page_bytes ();
+  return self->low <= sp;
+}
+
+/* The last stack that was walked, and the words in memory that it was found by.
+ *
+ * What a frame's caller is follows from where the frame goes on (pc), its stack pointer, for some
+ * frames its frame pointer, and a few words in memory, whose places follow from those. So if a walk
+ * comes to a frame that the last one met, too, and these words still say the same, frame by frame,
+ * then the rest of the stack is that of the last one. A word is looked at only when all inner ones
+ * were the same: it is then as readable as it was.
+ *
+ * A frame that is found in another way (through other registers, or a signal's) is not kept, nor
+ * are the frames inside of it. */
+#define MAX_KNOWN_FRAMES 1024
+
+typedef struct
+{
+  uint64_t pc;
+  uint64_t sp;
+  uint64_t fp;
+  uint64_t pc_place; /* of the caller's pc; 0: there is no caller */
+  uint64_t fp_place; /* of the caller's fp; 0: it is the same, or does not matter */
+  uint64_t sp_place; /* of the caller's sp; 0: it follows */
+  bool needs_fp;     /* a caller is found through it */
+  bool is_opaque;    /* not to be kept */
+} KnownFrame;
+
+typedef struct
+{
+  size_t n_frames;                     /* kept */
+  size_t candidate;                    /* frames that the walk may still come to */
+  bool is_cut;                         /* the first one has a caller that is not kept */
+  KnownFrame frames[MAX_KNOWN_FRAMES]; /* outermost first */
+} KnownStack;
+
+static bool
+can_be_read (const SondeStackCopy *stack, uint64_t place)
+{
+  return place - stack->address <= stack->size_bytes - sizeof (uint64_t)
+         && stack->size_bytes >= sizeof (uint64_t);
+}
+
+static uint64_t
+place_at (uint64_t base, int16_t words)
+{
+  return base + (uint64_t) ((int64_t) words * 8);
+}
+
+/* How the caller of @frame was found: by @rule, at @caller_sp. */
+static void
+learn_frame (KnownFrame *frame,
+             const SondeRule *rule,
+             uint64_t caller_sp,
+             const SondeStackCopy *stack)
+{
+  const SondeArchRegisters *registers = sonde_arch_registers (sonde_arch_native ());
+  uint64_t base = rule->cfa_register == registers->sp ? frame->sp : frame->fp;
+  bool is_plain = rule->kind == SONDE_RULE_REGISTER || rule->kind == SONDE_RULE_DEREF
+                  || rule->kind == SONDE_RULE_PLT;
+
+  frame->pc_place
+      = place_at ((rule->flags & SONDE_RULE_RA_FROM_BASE) != 0 ? base : caller_sp, rule->ra_place);
+  frame->fp_place = 0;
+  frame->sp_place = 0;
+  if ((rule->saved_mask & 1) != 0)
+    frame->fp_place = place_at ((rule->flags & SONDE_RULE_SAVED_FROM_BASE) != 0 ? base : caller_sp,
+                                rule->saved_offset[0]);
+  if (rule->kind == SONDE_RULE_DEREF)
+    frame->sp_place = base + (uint64_t) (int64_t) rule->cfa_offset;
+  frame->needs_fp = rule->cfa_register == registers->fp;
+  frame->is_opaque = frame->is_opaque || !is_plain
+                     || (rule->flags & (SONDE_RULE_SIGNAL | SONDE_RULE_RA_IN_REGISTER)) != 0
+                     || (rule->cfa_register != registers->sp && rule->cfa_register != registers->fp)
+                     || !can_be_read (stack, frame->pc_place)
+                     || (frame->fp_place != 0 && !can_be_read (stack, frame->fp_place))
+                     || (frame->sp_place != 0 && !can_be_read (stack, frame->sp_place));
+}
+
+static void
+forget_stack (KnownStack *self)
+{
+  self->n_frames = 0;
+  self->candidate = 0;
+  self->is_cut = false;
+}
+
+static inline uint64_t
+read_word (uint64_t place)
+{
+  return *(const volatile uint64_t *) (uintptr_t) place;
+}
+
+/* Whether the stack goes on from @index as it did; then the callers' pcs are stored. */
+static bool
+follow_from (KnownStack *self, size_t index, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
+{
+  const KnownFrame *frame = &self->frames[index];
+  const KnownFrame *last = frame - (index < max_addrs ? index : max_addrs);
+
+  if (self->is_cut && index < max_addrs)
+    return false;
+  for (; frame > last; frame--)
+    {
+      const KnownFrame *caller = frame - 1;
+
+      /* The pc's word may carry a pointer-authentication code. */
+      if (__builtin_expect (
+              sonde_arch_strip_pac (sonde_arch_native (), read_word (frame->pc_place)) != caller->pc
+                  || (frame->fp_place != 0 && read_word (frame->fp_place) != caller->fp)
+                  || (frame->sp_place != 0 && read_word (frame->sp_place) != caller->sp),
+              false))
+        {
+          /* What is inside of it cannot lead on either. */
+          self->candidate = (size_t) (frame - self->frames);
+          return false;
+        }
+      *addrs++ = caller->pc;
+    }
+  self->candidate = index + 1;
+  *n_addrs = index < max_addrs ? index : max_addrs;
+  return true;
+}
+
+/* A walk that ended without coming to a known frame leaves nothing of the last one. */
+static void
+keep_stack (KnownStack *self, const KnownFrame *walked, size_t n_walked)
+{
+  size_t n = self->candidate;
+
+  if (n + n_walked > MAX_KNOWN_FRAMES)
+    n = 0;
+  if (n == 0)
+    self->is_cut = n_walked > 0 && walked[n_walked - 1].pc_place != 0;
+  for (size_t i = n_walked; i > 0 && !walked[i - 1].is_opaque; i--)
+    {
+      KnownFrame *frame = &self->frames[n];
+      bool caller_needs_fp = n > 0 && self->frames[n - 1].needs_fp;
+
+      *frame = walked[i - 1];
+      if (!caller_needs_fp)
+        frame->fp_place = 0;
+      else if (frame->fp_place == 0)
+        frame->needs_fp = true;
+      n++;
+    }
+  self->n_frames = n;
+}
 
 /* Return addresses whose rules are remembered: more than a program allocates from all the time. */
 #define RULE_BITS 12u
@@ -32,9 +246,9 @@ typedef struct
 struct SondeSelfUnwinder
 {
   uint64_t generation; /* of the modules */
-  SondeThreadStack stack;
-  SondeKnownStack known;
-  SondeKnownFrame walked[SONDE_KNOWN_STACK_MAX_FRAMES]; /* in this walk, leaf first */
+  ThreadStack stack;
+  KnownStack known;
+  KnownFrame walked[MAX_KNOWN_FRAMES]; /* in this walk, leaf first */
   SondeCfiScratch scratch;
   SondeCfiRow row;
   KnownRule rules[N_RULES];
@@ -51,7 +265,7 @@ typedef struct
   SondeStackCopy stack;
   unsigned n_foreign_pages;
   size_t n_walked;
-} Walk;
+} OwnWalk;
 
 /* What modules the process had so far; one number for all its threads. */
 static uint64_t modules_generation;
@@ -86,15 +300,9 @@ native_registers (void)
 
 /* Return addresses may lie behind a call that does not return, at the next function's begin. */
 static uint64_t
-lookup_pc (const Walk *self)
+lookup_pc (const OwnWalk *self)
 {
   return self->exact_pc ? self->frame.pc : self->frame.pc - 1;
-}
-
-static KnownRule *
-rule_place (SondeSelfUnwinder *self, uint64_t address)
-{
-  return &self->rules[address * UINT64_C (0x9E3779B97F4A7C15) >> (64 - RULE_BITS)];
 }
 
 /* The row of @address, into the scratch. False: there is none, or it makes no sense. */
@@ -113,10 +321,13 @@ find_row (SondeSelfUnwinder *self, const SondeLoadedCfi *module, uint64_t addres
 
 /* NULL: the address is in no module. That is not remembered, as there may be one some day. */
 static const SondeRule *
-decode_rule (SondeSelfUnwinder *self, KnownRule *place, uint64_t address)
+find_rule (SondeSelfUnwinder *self, uint64_t address)
 {
+  KnownRule *place = &self->rules[address * UINT64_C (0x9E3779B97F4A7C15) >> (64 - RULE_BITS)];
   SondeLoadedCfi module;
 
+  if (__builtin_expect (place->address == address, true))
+    return &place->rule;
   if (!sonde_loaded_cfi_find_module (address, &module))
     return NULL;
   place->address = address;
@@ -127,85 +338,61 @@ decode_rule (SondeSelfUnwinder *self, KnownRule *place, uint64_t address)
   return &place->rule;
 }
 
-static inline const SondeRule *
-find_rule (SondeSelfUnwinder *self, uint64_t address)
-{
-  KnownRule *place = rule_place (self, address);
-
-  return __builtin_expect (place->address == address, true) ? &place->rule
-                                                            : decode_rule (self, place, address);
-}
-
 /* The readable memory around the frame's stack pointer, from there upwards. */
 static void
-enter_stack (Walk *self)
+enter_stack (OwnWalk *self)
 {
-  const SondeThreadStack *own = &self->unwinder->stack;
+  const ThreadStack *own = &self->unwinder->stack;
   uint64_t sp = self->frame.sp;
 
-  self->is_own = sonde_thread_stack_holds (&self->unwinder->stack, sp);
+  self->is_own = stack_holds (&self->unwinder->stack, sp);
   self->stack = (SondeStackCopy){
     .bytes = (const uint8_t *) (uintptr_t) sp,
     .address = sp,
     /* What called us has just stored a word below. */
-    .size_bytes = (self->is_own ? own->high : sonde_thread_stack_page_end (sp - 1)) - sp,
+    .size_bytes = (self->is_own ? own->high : ((sp - 1) | (page_bytes () - 1)) + 1) - sp,
   };
 }
 
 /* One more page of another stack; false if there is none. */
 static bool
-extend_stack (Walk *self)
+extend_stack (OwnWalk *self)
 {
   uint64_t end = self->stack.address + self->stack.size_bytes;
 
-  if (self->is_own || self->n_foreign_pages == MAX_FOREIGN_PAGES
-      || !sonde_thread_stack_is_readable (end))
+  if (self->is_own || self->n_foreign_pages == MAX_FOREIGN_PAGES || !is_readable (end))
     return false;
   self->n_foreign_pages++;
-  self->stack.size_bytes = sonde_thread_stack_page_end (end) - self->stack.address;
+  self->stack.size_bytes = (end | (page_bytes () - 1)) + 1 - self->stack.address;
   return true;
-}
-
-static SondeFrameState
-full_state (const Walk *self)
-{
-  const SondeArchRegisters *registers = native_registers ();
-  SondeFrameState state = { .pc = self->frame.pc, .exact_pc = self->exact_pc };
-
-  state.registers.valid = self->valid;
-  state.registers.values[registers->sp] = self->frame.sp;
-  state.registers.values[registers->saved[0]] = self->frame.saved[0];
-  state.registers.values[registers->saved[1]] = self->frame.saved[1];
-  return state;
-}
-
-static SondeStep
-step_by_row (Walk *self, SondeFrameState *state)
-{
-  SondeLoadedCfi module;
-  uint64_t address = lookup_pc (self);
-
-  if (!sonde_loaded_cfi_find_module (address, &module)
-      || !find_row (self->unwinder, &module, address))
-    return SONDE_STEP_BAD;
-  return sonde_row_step (&self->unwinder->row, &module.section, sonde_arch_native (), state,
-                         &self->stack, false);
 }
 
 /* Any rule, with all that it may want. */
 static bool
-step_slowly (Walk *self, const SondeRule *rule)
+step_slowly (OwnWalk *self, const SondeRule *rule)
 {
   const SondeArchRegisters *registers = native_registers ();
+  const uint64_t address = lookup_pc (self);
   SondeFrameState state;
+  SondeLoadedCfi module;
   SondeStep step;
 
   do
     {
-      state = full_state (self);
+      state = (SondeFrameState){ .pc = self->frame.pc, .exact_pc = self->exact_pc };
+      state.registers.valid = self->valid;
+      state.registers.values[registers->sp] = self->frame.sp;
+      state.registers.values[registers->saved[0]] = self->frame.saved[0];
+      state.registers.values[registers->saved[1]] = self->frame.saved[1];
       self->stack.ran_out = false;
       if (rule->kind == SONDE_RULE_SLOW)
-        step = step_by_row (self, &state);
+        {
+          if (!sonde_loaded_cfi_find_module (address, &module)
+              || !find_row (self->unwinder, &module, address))
+            return false;
+          step = sonde_row_step (&self->unwinder->row, &module.section, sonde_arch_native (),
+                                 &state, &self->stack, false);
+        }
       else
         step = sonde_rule_step (rule, sonde_arch_native (), &state, &self->stack, false);
     }
@@ -230,7 +417,7 @@ step_slowly (Walk *self, const SondeRule *rule)
 
 /* Nearly all frames. False: it is none of these, or wants memory that is not known yet. */
 static inline bool
-step_plainly (Walk *self, const SondeRule *rule)
+step_plainly (OwnWalk *self, const SondeRule *rule)
 {
   const SondeArchRegisters *registers = native_registers ();
 
@@ -245,7 +432,7 @@ step_plainly (Walk *self, const SondeRule *rule)
 
 /* What compilers that keep frame pointers do, as a rule. */
 static const SondeRule *
-frame_pointer_rule (const Walk *self)
+frame_pointer_rule (const OwnWalk *self)
 {
   static const SondeRule x86_64 = { .kind = SONDE_RULE_REGISTER,
                                     .cfa_register = 6,
@@ -268,9 +455,9 @@ frame_pointer_rule (const Walk *self)
 
 /* A frame pointer may be anything; what it led to must be code, as far as can be told. */
 static bool
-step_by_frame_pointer (Walk *self, const SondeRule *rule)
+step_by_frame_pointer (OwnWalk *self, const SondeRule *rule)
 {
-  const Walk before = *self;
+  const OwnWalk before = *self;
   SondeLoadedCfi module;
   bool is_there;
 
@@ -279,15 +466,15 @@ step_by_frame_pointer (Walk *self, const SondeRule *rule)
   while (!is_there && extend_stack (self));
   if (is_there
       && (sonde_loaded_cfi_find_module (self->frame.pc - 1, &module)
-          || sonde_thread_stack_is_readable (self->frame.pc - 1)))
+          || is_readable (self->frame.pc - 1)))
     return true;
   self->frame = before.frame;
   return false;
 }
 
-/* To the caller; @rule: (out): how it was found. */
+/* Goes to the caller; @rule: (out): how it was found. */
 static inline bool
-step (Walk *self, const SondeRule **rule)
+step (OwnWalk *self, const SondeRule **rule)
 {
   *rule = find_rule (self->unwinder, lookup_pc (self));
   if (__builtin_expect (*rule != NULL && step_plainly (self, *rule), true))
@@ -298,39 +485,30 @@ step (Walk *self, const SondeRule **rule)
   return *rule != NULL && step_by_frame_pointer (self, *rule);
 }
 
-/* The stack's frames from here on, if the rest of it is that of the last one. */
+/* Whether the rest of the stack is that of the last one from this frame on; then its pcs, but for
+ * the frame's own, are stored, and counted in @n_addrs. */
 static inline bool
-follow_known (Walk *self, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
+follow_known (OwnWalk *self, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
 {
-  return self->is_own && !self->exact_pc && (self->valid >> native_registers ()->fp & 1) != 0
-         && sonde_known_stack_follow (&self->unwinder->known, self->frame.pc, self->frame.sp,
-                                      self->frame.saved[0], addrs, max_addrs, n_addrs);
-}
+  KnownStack *known = &self->unwinder->known;
+  const SondePlainFrame *here = &self->frame;
+  const KnownFrame *frame;
 
-static void
-forget_modules (SondeSelfUnwinder *self, uint64_t generation)
-{
-  memset (self->rules, 0, sizeof self->rules);
-  sonde_known_stack_clear (&self->known);
-  self->generation = generation;
-}
-
-/* A frame of the walk, of which only its own registers are known yet. */
-static SondeKnownFrame *
-begin_frame (const Walk *self)
-{
-  SondeKnownFrame *walked = &self->unwinder->walked[self->n_walked];
-
-  walked->pc = self->frame.pc;
-  walked->sp = self->frame.sp;
-  walked->fp = self->frame.saved[0];
-  walked->is_opaque = self->exact_pc || (self->valid >> native_registers ()->fp & 1) == 0;
-  return walked;
+  if (!self->is_own || self->exact_pc || (self->valid >> native_registers ()->fp & 1) == 0)
+    return false;
+  while (known->candidate > 0 && known->frames[known->candidate - 1].sp < here->sp)
+    known->candidate--;
+  if (known->candidate == 0)
+    return false;
+  frame = &known->frames[known->candidate - 1];
+  return frame->sp == here->sp && frame->pc == here->pc
+         && (!frame->needs_fp || frame->fp == here->saved[0])
+         && follow_from (known, known->candidate - 1, addrs, max_addrs, n_addrs);
 }
 
 /* Returns: how many addresses there are. The frames walked are those that are not known. */
 static size_t
-walk (Walk *self, uint64_t *addrs, size_t max_addrs)
+walk (OwnWalk *self, uint64_t *addrs, size_t max_addrs)
 {
   const size_t max_walked = max_addrs * BEYOND;
   size_t n_addrs = 1;
@@ -339,24 +517,30 @@ walk (Walk *self, uint64_t *addrs, size_t max_addrs)
   for (size_t n_steps = 0; n_steps < max_walked; n_steps++)
     {
       const SondeRule *rule;
-      SondeKnownFrame *walked;
+      KnownFrame *walked;
       size_t n;
 
       if (follow_known (self, addrs + n_addrs, max_addrs - n_addrs, &n))
         return n_addrs + n;
-      walked = begin_frame (self);
-      self->n_walked++;
+      walked = &self->unwinder->walked[self->n_walked++];
+      walked->pc = self->frame.pc;
+      walked->sp = self->frame.sp;
+      walked->fp = self->frame.saved[0];
+      walked->is_opaque = self->exact_pc || (self->valid >> native_registers ()->fp & 1) == 0;
       if (!step (self, &rule))
         {
-          sonde_known_frame_end (walked, rule);
+          /* Only a rule that says so makes the frame the outermost for sure. */
+          walked->is_opaque |= rule == NULL || rule->kind != SONDE_RULE_END;
+          walked->pc_place = walked->fp_place = walked->sp_place = 0;
+          walked->needs_fp = false;
           break;
         }
       if (self->n_walked > 0)
-        sonde_known_frame_learn (walked, rule, self->frame.sp, &self->stack);
+        learn_frame (walked, rule, self->frame.sp, &self->stack);
       if (n_addrs < max_addrs)
         addrs[n_addrs++] = self->frame.pc;
     }
-  sonde_known_stack_clear (&self->unwinder->known);
+  forget_stack (&self->unwinder->known);
   return n_addrs;
 }
 
@@ -368,11 +552,15 @@ sonde_self_unwinder_walk (SondeSelfUnwinder *self,
 {
   const SondeArchRegisters *registers = native_registers ();
   const uint64_t generation = __atomic_load_n (&modules_generation, __ATOMIC_RELAXED);
-  Walk walking;
+  OwnWalk walking;
   size_t n_addrs;
 
   if (self->generation != generation)
-    forget_modules (self, generation);
+    {
+      memset (self->rules, 0, sizeof self->rules);
+      forget_stack (&self->known);
+      self->generation = generation;
+    }
   walking.unwinder = self;
   walking.frame = (SondePlainFrame){ .pc = caller->pc, .sp = caller->sp, .saved = { caller->fp } };
   walking.valid = (uint64_t) 1 << registers->sp | (uint64_t) 1 << registers->fp;
@@ -380,9 +568,9 @@ sonde_self_unwinder_walk (SondeSelfUnwinder *self,
   walking.n_foreign_pages = 0;
   walking.n_walked = 0;
   enter_stack (&walking);
-  sonde_known_stack_begin (&self->known);
+  self->known.candidate = self->known.n_frames;
   n_addrs = walk (&walking, addrs, max_addrs);
   if (walking.is_own)
-    sonde_known_stack_add (&self->known, self->walked, walking.n_walked);
+    keep_stack (&self->known, self->walked, walking.n_walked);
   return n_addrs;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The stack of the calling thread, from inside a profiled program. */
+/* Walks the stack of the calling thread, from inside a profiled program. */
 #pragma once
 
 #include <stddef.h>
@@ -37,7 +37,7 @@ typedef struct
   uint64_t fp;
 } SondeCallSite;
 
-/* Of the function that says this. */
+/* The call site of the function that says this. */
 #define SONDE_CALL_SITE()                                                                          \
   ((SondeCallSite){ (uintptr_t) __builtin_return_address (0), (uintptr_t) __builtin_dwarf_cfa (),  \
                     *(const uintptr_t *) __builtin_frame_address (0) })

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The copy of a thread's stack that a sample carries. */
+/* Reads words of the copy of a thread's stack that a sample carries. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the unwinders behind unwinder.h have in common. */
+/* The head of every unwinder, and how samples' registers and addresses are read. */
 #pragma once
 
 #include "unwind/unwinder.h"
@@ -14,7 +14,8 @@ typedef struct
                             uint64_t *addrs,
                             size_t max_addrs,
                             size_t *n_addrs);
-  /* Of a 32-bit program on this machine. NULL: such samples end where they begin. */
+  /* Unwinds a sample of a 32-bit program on this machine. NULL: such samples end where they begin.
+   */
   SondeUnwindEnd (*unwind_32_bit) (SondeUnwinder *self,
                                    SondeProcess *process,
                                    const SondeUserState *state,

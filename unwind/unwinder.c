@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What all unwinders share: names of ends, and which register is where in a sample. */
 #include "unwind/unwinder.h"
 
 #include "unwind/unwinder-private.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* From a sample's registers and stack copy to return addresses. */
+/* Turns a sample's registers and stack copy into return addresses. */
 #pragma once
 
 #include <stdbool.h>

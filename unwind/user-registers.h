@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A sample's registers by their DWARF numbers. */
+/* Finds a sample's registers by their DWARF numbers. */
 #pragma once
 
 #include <linux/perf_event.h>

@@ -2,7 +2,7 @@
 /* What the commands share: options, messages, output. */
 #pragma once
 
-#include <glib.h>
+#include "client/base/budget.h"
 
 /**
  * sonde_cli_parse:
@@ -25,6 +25,9 @@ gboolean sonde_cli_parse (int *argc,
 
 /* "sondectl: ..." and a newline on standard error. */
 void sonde_cli_complain (const char *format, ...) G_GNUC_PRINTF (1, 2);
+
+/* Tells on standard error what the limits cut off of the capture @path, if anything. */
+void sonde_cli_tell_truncated (const char *path, const SondeBudget *budget);
 
 /* Writes @text to standard output; FALSE, having complained, if that fails. A reader that left (a
  * pager, head) is no failure to complain about. */

@@ -1,34 +1,49 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Open addressing with linear probing: a report looks up every frame of every sample here. */
+/* A compact hash table from 64-bit keys to 32-bit numbers. */
 #include "client/base/id-map.h"
 
-#include "client/base/hash.h"
-
-#define INITIAL_SLOTS 64u /* a power of two */
+#include "base/hash.h"
+#include "base/table.h"
 
 typedef struct
 {
   guint64 key;
   guint32 id;
-  gboolean used;
+  guint32 used; /* 1 */
 } Slot;
 
 struct SondeIdMap
 {
-  Slot *slots;
-  guint32 n_slots; /* a power of two, at most three quarters used */
-  guint32 n_used;
-  guint64 seed;
+  SondeTable table;
 };
+
+static guint64
+hash_slot (const void *slot, guint64 seed)
+{
+  return sonde_hash (seed, ((const Slot *) slot)->key);
+}
+
+static bool
+has_key (const void *slot, guint64 hash, const void *key)
+{
+  return ((const Slot *) slot)->key == *(const guint64 *) key;
+}
+
+static const SondeTableKind ids
+    = { .slot_bytes = sizeof (Slot),
+        .used_at = offsetof (Slot, id),
+        .n_first_slots = 8, /* there may be very many processes, with one each */
+        .max_eighths = 6,
+        .allocate = g_malloc0_n,
+        .hash = hash_slot,
+        .has_key = has_key };
 
 SondeIdMap *
 sonde_id_map_new (void)
 {
   SondeIdMap *self = g_new0 (SondeIdMap, 1);
 
-  self->n_slots = INITIAL_SLOTS;
-  self->slots = g_new0 (Slot, self->n_slots);
-  self->seed = sonde_hash_seed ();
+  self->table.seed = sonde_hash_seed ();
   return self;
 }
 
@@ -37,7 +52,7 @@ sonde_id_map_dup (const SondeIdMap *self)
 {
   SondeIdMap *copy = g_memdup2 (self, sizeof *self);
 
-  copy->slots = g_memdup2 (self->slots, self->n_slots * sizeof *self->slots);
+  copy->table.slots = g_memdup2 (self->table.slots, self->table.n_slots * sizeof (Slot));
   return copy;
 }
 
@@ -46,33 +61,15 @@ sonde_id_map_free (SondeIdMap *self)
 {
   if (self == NULL)
     return;
-  g_free (self->slots);
+  sonde_table_clear (&self->table);
   g_free (self);
 }
 
-/* The slot that holds @key, or the empty one where it belongs. */
+/* A report looks up every frame of every sample here. */
 static Slot *
 find (const SondeIdMap *self, guint64 key)
 {
-  guint32 at = (guint32) sonde_hash (self->seed, key) & (self->n_slots - 1);
-
-  while (self->slots[at].used && self->slots[at].key != key)
-    at = (at + 1) & (self->n_slots - 1);
-  return &self->slots[at];
-}
-
-static void
-grow (SondeIdMap *self)
-{
-  g_autofree Slot *old = self->slots;
-  guint32 n_old = self->n_slots;
-
-  g_assert (n_old <= G_MAXUINT32 / 4);
-  self->n_slots = n_old * 2;
-  self->slots = g_new0 (Slot, self->n_slots);
-  for (guint32 i = 0; i < n_old; i++)
-    if (old[i].used)
-      *find (self, old[i].key) = old[i];
+  return sonde_table_find (&ids, &self->table, sonde_hash (self->table.seed, key), &key);
 }
 
 gboolean
@@ -80,7 +77,7 @@ sonde_id_map_lookup (const SondeIdMap *self, guint64 key, guint32 *id)
 {
   const Slot *slot = find (self, key);
 
-  if (!slot->used)
+  if (slot == NULL)
     return FALSE;
   *id = slot->id;
   return TRUE;
@@ -91,18 +88,14 @@ sonde_id_map_set (SondeIdMap *self, guint64 key, guint32 id)
 {
   Slot *slot = find (self, key);
 
-  if (!slot->used && self->n_used >= self->n_slots / 4 * 3)
-    {
-      grow (self);
-      slot = find (self, key);
-    }
-  if (!slot->used)
-    self->n_used++;
-  *slot = (Slot){ .key = key, .id = id, .used = TRUE };
+  if (slot != NULL)
+    slot->id = id;
+  else
+    sonde_table_add (&ids, &self->table, &(Slot){ .key = key, .id = id, .used = 1 });
 }
 
 guint32
 sonde_id_map_size (const SondeIdMap *self)
 {
-  return self->n_used;
+  return (guint32) self->table.n_used;
 }

@@ -2,19 +2,35 @@
 /* The blocks of a heap that are allocated at a moment, by address. */
 #include "client/base/live-map.h"
 
-#include "client/base/hash.h"
+#include "base/hash.h"
+#include "base/table.h"
 
-#define INITIAL_SLOTS 8u /* a power of two; a capture may have very many processes */
-
-/* Open addressing with linear probing; a size of 0 marks an empty slot. */
 struct SondeLiveMap
 {
   guint n_references;
-  SondeLiveBlock *slots;
-  gsize n_slots; /* a power of two */
-  gsize n_used;
-  guint64 seed;
+  SondeTable table; /* of SondeLiveBlock */
 };
+
+static guint64
+hash_block (const void *slot, guint64 seed)
+{
+  return sonde_hash (seed, ((const SondeLiveBlock *) slot)->address);
+}
+
+static bool
+has_address (const void *slot, guint64 hash, const void *address)
+{
+  return ((const SondeLiveBlock *) slot)->address == *(const guint64 *) address;
+}
+
+/* Few slots at first, as a capture may have very many processes. */
+static const SondeTableKind blocks = { .slot_bytes = sizeof (SondeLiveBlock),
+                                       .used_at = offsetof (SondeLiveBlock, size_bytes),
+                                       .n_first_slots = 8,
+                                       .max_eighths = 6,
+                                       .allocate = g_malloc0_n,
+                                       .hash = hash_block,
+                                       .has_key = has_address };
 
 SondeLiveMap *
 sonde_live_map_new (void)
@@ -22,9 +38,8 @@ sonde_live_map_new (void)
   SondeLiveMap *self = g_new0 (SondeLiveMap, 1);
 
   self->n_references = 1;
-  self->n_slots = INITIAL_SLOTS;
-  self->slots = g_new0 (SondeLiveBlock, self->n_slots);
-  self->seed = sonde_hash_seed ();
+  self->table.seed = sonde_hash_seed ();
+  sonde_table_resize (&blocks, &self->table, blocks.n_first_slots);
   return self;
 }
 
@@ -40,7 +55,7 @@ sonde_live_map_unref (SondeLiveMap *self)
 {
   if (self == NULL || --self->n_references > 0)
     return;
-  g_free (self->slots);
+  sonde_table_clear (&self->table);
   g_free (self);
 }
 
@@ -53,114 +68,72 @@ sonde_live_map_own (SondeLiveMap **self)
     return;
   *self = g_memdup2 (shared, sizeof *shared);
   (*self)->n_references = 1;
-  (*self)->slots = g_memdup2 (shared->slots, shared->n_slots * sizeof *shared->slots);
+  (*self)->table.slots
+      = g_memdup2 (shared->table.slots, shared->table.n_slots * sizeof (SondeLiveBlock));
   sonde_live_map_unref (shared);
-}
-
-static gsize
-home (const SondeLiveMap *self, guint64 address)
-{
-  return (gsize) sonde_hash (self->seed, address) & (self->n_slots - 1);
 }
 
 void
 sonde_live_map_prefetch (const SondeLiveMap *self, guint64 address)
 {
-  __builtin_prefetch (&self->slots[home (self, address)]);
+  guint64 hash = sonde_hash (self->table.seed, address);
+
+  __builtin_prefetch (sonde_table_slot (&blocks, &self->table, hash));
 }
 
-/* The slot that holds @address, or the empty one where it belongs. */
-static gsize
+static SondeLiveBlock *
 find (const SondeLiveMap *self, guint64 address)
 {
-  gsize at = home (self, address);
-
-  while (self->slots[at].size_bytes != 0 && self->slots[at].address != address)
-    at = (at + 1) & (self->n_slots - 1);
-  return at;
-}
-
-static void
-grow (SondeLiveMap *self)
-{
-  g_autofree SondeLiveBlock *old = self->slots;
-  gsize n_old = self->n_slots;
-
-  self->n_slots = n_old * 2;
-  self->slots = g_new0 (SondeLiveBlock, self->n_slots);
-  for (gsize i = 0; i < n_old; i++)
-    if (old[i].size_bytes != 0)
-      self->slots[find (self, old[i].address)] = old[i];
+  return sonde_table_find (&blocks, &self->table, sonde_hash (self->table.seed, address), &address);
 }
 
 gboolean
 sonde_live_map_put (SondeLiveMap *self, const SondeLiveBlock *block, SondeLiveBlock *old)
 {
-  gsize at = find (self, block->address);
+  SondeLiveBlock *slot = find (self, block->address);
 
   g_assert (self->n_references == 1 && block->size_bytes > 0);
-  if (self->slots[at].size_bytes != 0)
+  if (slot == NULL)
     {
-      *old = self->slots[at];
-      self->slots[at] = *block;
-      return TRUE;
+      sonde_table_add (&blocks, &self->table, block);
+      return FALSE;
     }
-  if (self->n_used >= self->n_slots / 4 * 3)
-    {
-      grow (self);
-      at = find (self, block->address);
-    }
-  self->slots[at] = *block;
-  self->n_used++;
-  return FALSE;
+  *old = *slot;
+  *slot = *block;
+  return TRUE;
 }
 
 gboolean
 sonde_live_map_take (SondeLiveMap *self, guint64 address, SondeLiveBlock *block)
 {
-  gsize mask = self->n_slots - 1;
-  gsize hole = find (self, address);
+  SondeLiveBlock *slot = find (self, address);
 
   g_assert (self->n_references == 1);
-  if (self->slots[hole].size_bytes == 0)
+  if (slot == NULL)
     return FALSE;
-  *block = self->slots[hole];
-  self->n_used--;
-
-  /* blocks behind the hole whose way there leads over it move up, so that nothing is out of reach
-   */
-  for (gsize at = (hole + 1) & mask; self->slots[at].size_bytes != 0; at = (at + 1) & mask)
-    if (((at - home (self, self->slots[at].address)) & mask) >= ((at - hole) & mask))
-      {
-        self->slots[hole] = self->slots[at];
-        hole = at;
-      }
-  self->slots[hole].size_bytes = 0;
+  *block = *slot;
+  sonde_table_remove (&blocks, &self->table, slot);
   return TRUE;
 }
 
 gboolean
 sonde_live_map_has (const SondeLiveMap *self, guint64 address)
 {
-  return self->slots[find (self, address)].size_bytes != 0;
-}
-
-gsize
-sonde_live_map_size (const SondeLiveMap *self)
-{
-  return self->n_used;
+  return find (self, address) != NULL;
 }
 
 gsize
 sonde_live_map_n_slots (const SondeLiveMap *self)
 {
-  return self->n_slots;
+  return self->table.n_slots;
 }
 
 void
 sonde_live_map_foreach (const SondeLiveMap *self, SondeLiveBlockFunc func, gpointer user_data)
 {
-  for (gsize i = 0; i < self->n_slots; i++)
-    if (self->slots[i].size_bytes != 0)
-      func (&self->slots[i], user_data);
+  const SondeLiveBlock *block;
+  gsize position = 0;
+
+  while ((block = sonde_table_next (&blocks, &self->table, &position)) != NULL)
+    func (block, user_data);
 }

@@ -36,8 +36,6 @@ void sonde_live_map_prefetch (const SondeLiveMap *self, guint64 address);
 
 gboolean sonde_live_map_has (const SondeLiveMap *self, guint64 address);
 
-gsize sonde_live_map_size (const SondeLiveMap *self);
-
 /* What a copy and a walk cost: slots, used or not. */
 gsize sonde_live_map_n_slots (const SondeLiveMap *self);
 

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/hash.h"
+
 static gboolean
 is_printable (gunichar c)
 {
@@ -22,6 +24,16 @@ is_printable (gunichar c)
     }
 }
 
+/* "\x1b"; a capture may have millions of them. */
+static void
+append_hex (GString *out, guchar byte)
+{
+  static const char digits[] = "0123456789abcdef";
+  const char text[] = { '\\', 'x', digits[byte >> 4], digits[byte & 15] };
+
+  g_string_append_len (out, text, sizeof text);
+}
+
 static void
 append_char (GString *out, gunichar c, gboolean quoted)
 {
@@ -34,9 +46,20 @@ append_char (GString *out, gunichar c, gboolean quoted)
   else if (is_printable (c))
     g_string_append_unichar (out, c);
   else if (c < 0x80)
-    g_string_append_printf (out, "\\x%02x", c);
+    append_hex (out, (guchar) c);
   else
     g_string_append_printf (out, "\\u{%04x}", c);
+}
+
+/* How many of the bytes stand for themselves: nearly all of nearly all names. */
+static gsize
+count_plain (const char *bytes, gsize len)
+{
+  gsize n = 0;
+
+  while (n < len && bytes[n] >= ' ' && bytes[n] < 0x7f && bytes[n] != '\\' && bytes[n] != '"')
+    n++;
+  return n;
 }
 
 static void
@@ -46,12 +69,22 @@ append (GString *out, const char *bytes, gssize len, gboolean quoted)
 
   while (left > 0)
     {
-      gunichar c = g_utf8_get_char_validated (bytes, (gssize) left);
-      gsize taken = 1;
+      gsize taken = count_plain (bytes, left);
+      gunichar c;
+
+      if (taken > 0)
+        {
+          g_string_append_len (out, bytes, (gssize) taken);
+          bytes += taken;
+          left -= taken;
+          continue;
+        }
+      c = g_utf8_get_char_validated (bytes, (gssize) left);
+      taken = 1;
 
       /* 0 is a NUL, which the function also uses for "nothing there" */
       if (c == (gunichar) -1 || c == (gunichar) -2 || c == 0)
-        g_string_append_printf (out, "\\x%02x", (guchar) *bytes);
+        append_hex (out, (guchar) *bytes);
       else
         {
           append_char (out, c, quoted);
@@ -168,4 +201,10 @@ sonde_text_parse_duration (const char *text, gint64 *duration_ns)
         return TRUE;
       }
   return FALSE;
+}
+
+guint
+sonde_text_hash (gconstpointer text)
+{
+  return (guint) sonde_hash_bytes (text, strlen (text));
 }

@@ -42,3 +42,7 @@ double sonde_text_percent (guint64 part, guint64 whole);
  * Returns: FALSE if it is something else, or longer than 292 years
  */
 gboolean sonde_text_parse_duration (const char *text, gint64 *duration_ns);
+
+/* A GHashFunc: unlike g_str_hash() nobody can make texts whose hashes collide in another process.
+ */
+guint sonde_text_hash (gconstpointer text);

@@ -1,13 +1,35 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # Completion of sondectl for fish. Commands and options are those that --help shows.
 
+# A line of several commands has their text for each.
 function __sondectl_commands
-    sondectl --help | string replace -rf '^  sondectl ([a-z]+) .*?  +(.*)$' '$1\t$2' | sort -u -k1,1
+    for line in (sondectl --help | string replace -rf '^  sondectl ([a-z|]+) (?:.*?\S)?  +(.*)$' '$1\t$2')
+        set -l parts (string split \t $line)
+        string split '|' $parts[1] | string replace -r '$' \t$parts[2]
+    end
+end
+
+# What the service says, if it does so within a second.
+function __sondectl_ask
+    timeout 1 sondectl $argv 2>/dev/null </dev/null
+end
+
+function __sondectl_sessions
+    __sondectl_ask list | string replace -rf '^ *([0-9]+)  (\S+) +(\S+) .{21}(.*)' '$1\t$3, $4'
+end
+
+function __sondectl_captures
+    __sondectl_ask list --captures | string replace -rf '^.* (\S+\.syscap)$' '$1'
+end
+
+function __sondectl_events
+    __sondectl_ask events
+    or string split ' ' 'auto cycles instructions cpu-clock none'
 end
 
 function __sondectl_options
     set -l words (commandline -opc)
-    sondectl $words[2] --help 2>/dev/null | string replace -rf '^  (?:-\w, )?(--[a-z-]+)(?:=\S*)?  +(.*)$' '$1\t$2'
+    sondectl $words[2] --help 2>/dev/null | string replace -rf '^  (?:-\w, )?(--[a-z-]+)(?:\[?=\S*)?  +(.*)$' '$1\t$2'
 end
 
 function __sondectl_is
@@ -27,13 +49,16 @@ complete -c sondectl -n 'test (count (commandline -opc)) -eq 1' -a '(__sondectl_
 complete -c sondectl -n 'test (count (commandline -opc)) -eq 1' -l version -d 'print the version'
 complete -c sondectl -s h -l help -d 'print the options'
 complete -c sondectl -n 'test (count (commandline -opc)) -gt 1; and string match -q -- "-*" (commandline -ct)' -a '(__sondectl_options)'
-complete -c sondectl -f -n '__sondectl_is list stop attach'
-complete -c sondectl -x -n '__sondectl_value record top -- --event' -a 'auto cycles instructions cpu-clock none'
-complete -c sondectl -x -n '__sondectl_value record top -- --unwind' -a 'dwarf libdwfl frame-pointer none'
-complete -c sondectl -x -n '__sondectl_value record -- --memory' -a 'off all sampled'
+complete -c sondectl -f -n '__sondectl_is start list status attach pause resume stop rm events limits help'
+complete -c sondectl -n '__sondectl_is top status attach pause resume stop' -a '(__sondectl_sessions)'
+complete -c sondectl -n '__sondectl_is rm' -a '(__sondectl_captures)'
+complete -c sondectl -n '__sondectl_is help' -a '(__sondectl_commands)'
+complete -c sondectl -x -n '__sondectl_value record top start -- --event' -a '(__sondectl_events)'
+complete -c sondectl -x -n '__sondectl_value record top start -- --unwind' -a 'dwarf libdwfl frame-pointer none'
+complete -c sondectl -n '__sondectl_is record; and string match -q -- "--memory=*" (commandline -ct)' -a '--memory={off,all,sampled}'
 complete -c sondectl -x -n '__sondectl_value report -- --by' -a 'process thread module function line'
 complete -c sondectl -x -n '__sondectl_value top -- --by' -a 'function process thread module'
 complete -c sondectl -x -n '__sondectl_value heap -- --by' -a 'bytes count'
 complete -c sondectl -x -n '__sondectl_value export -- -f --format' -a 'folded speedscope firefox pprof perfetto chrome perf-script dot'
-complete -c sondectl -x -n '__sondectl_value record top report heap attach -- -p --pid' -a '(__fish_complete_pids)'
+complete -c sondectl -x -n '__sondectl_value record top start report heap attach -- -p --pid' -a '(__fish_complete_pids)'
 complete -c sondectl -n '__sondectl_is record top' -a '(__fish_complete_subcommand --fcs-skip=2)'

@@ -6,11 +6,20 @@
 #include "client/export/export.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "client/export/export-slices.h"
 #include "client/base/text.h"
 
 #define MACHINE_PID 0 /* of counters that are of no process */
+#define MAX_NAME_BYTES 256 /* of a function, which stands at each change of a stack */
+
+/* A function, as JSON. */
+typedef struct
+{
+  const char *name; /* NULL: not needed yet */
+  const char *module;
+} Named;
 
 typedef struct
 {
@@ -18,6 +27,8 @@ typedef struct
   SondeExportOutput *output;
   SondeExportSlices *slices;
   SondeCallTree *stacks; /* its nodes are the "stackFrames" */
+  Named *functions;      /* by function */
+  GStringChunk *chunk;   /* where their texts are */
   gboolean has_any;
   guint64 n_marks;
 } Trace;
@@ -61,16 +72,44 @@ append_text (GString *out, const char *key, const char *text)
 
 /* --- what is told --- */
 
+static const char *
+insert_json (Trace *self, const char *text)
+{
+  g_autoptr (GString) json = g_string_new (NULL);
+
+  sonde_export_append_json (json, text);
+  return g_string_chunk_insert (self->chunk, json->str);
+}
+
+static const Named *
+ensure_function (Trace *self, guint32 number)
+{
+  const SondeFunction *function = sonde_export_source_function (self->source, number);
+  Named *named = &self->functions[number];
+  g_autofree char *name = NULL;
+
+  if (named->name != NULL)
+    return named;
+  name = g_strdup (function->name);
+  if (strlen (name) > MAX_NAME_BYTES)
+    strcpy (g_utf8_find_prev_char (name, name + MAX_NAME_BYTES - strlen ("…")), "…");
+  named->name = insert_json (self, name);
+  named->module = insert_json (self, function->module);
+  return named;
+}
+
 /* Not one event with a duration: where one function follows another, the sum of its start and
  * duration is not the other's start, to the last bit of a reader's floating-point numbers. */
 static void
 write_slice (Trace *self, const char *phase, const SondeExportSlice *slice)
 {
-  const SondeFunction *function = sonde_export_source_function (self->source, slice->function);
+  const Named *named = ensure_function (self, slice->function);
   GString *out = begin_event (self, phase, slice->pid, slice->tid, slice->time_ns);
 
-  append_text (out, "name", function->name);
-  append_text (out, "cat", function->module[0] != '\0' ? function->module : "code");
+  g_string_append (out, ",\"name\":");
+  g_string_append (out, named->name);
+  g_string_append (out, ",\"cat\":");
+  g_string_append (out, named->module[1] != '"' ? named->module : "\"code\"");
   end_event (self);
 }
 
@@ -220,11 +259,12 @@ write_stacks (Trace *self)
   for (guint32 i = 1; i < sonde_call_tree_n_nodes (self->stacks); i++)
     {
       const SondeCallNode *node = sonde_call_tree_node (self->stacks, i);
-      const SondeFunction *function = sonde_export_source_function (self->source, node->id);
+      const Named *named = ensure_function (self, node->id);
 
       g_string_append_printf (out, "%s\"%u\":{\"name\":", i > 1 ? ",\n" : "\n", i);
-      sonde_export_append_json (out, function->name);
-      append_text (out, "category", function->module);
+      g_string_append (out, named->name);
+      g_string_append (out, ",\"category\":");
+      g_string_append (out, named->module);
       if (node->parent != 0)
         g_string_append_printf (out, ",\"parent\":%u", node->parent);
       g_string_append_c (out, '}');
@@ -243,19 +283,30 @@ sonde_export_chrome (SondeExportSource *source,
   };
   static const SondeExportSliceHandler slice_handler = { begin_slice, end_slice };
   Trace trace = { .source = source, .output = output };
-  g_autoptr (SondeCallTree) stacks = sonde_call_tree_new ();
+  g_autoptr (SondeCallTree) stacks = sonde_call_tree_new (sonde_export_source_budget (source));
+  g_autofree Named *functions = g_new0 (Named, sonde_export_source_n_functions (source));
   g_autoptr (SondeExportSlices) slices
-      = sonde_export_slices_new (sonde_export_source_interval_ns (source), &slice_handler, &trace);
+      = sonde_export_slices_new (sonde_export_source_interval_ns (source),
+                                 sonde_export_source_budget (source), &slice_handler, &trace);
+  gboolean is_read;
 
   trace.stacks = stacks;
+  trace.functions = functions;
+  trace.chunk = g_string_chunk_new (4096);
   trace.slices = slices;
   sonde_export_output_printf (output, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
   write_processes (&trace);
-  if (!sonde_export_source_run (source, &funcs, &trace, error))
-    return FALSE;
-  sonde_export_slices_end (slices);
+  is_read = sonde_export_source_run (source, &funcs, &trace, error);
+  if (is_read)
+    sonde_export_slices_end (slices);
+  if (!is_read)
+    {
+      g_string_chunk_free (trace.chunk);
+      return FALSE;
+    }
   sonde_export_output_printf (output, "],\n\"stackFrames\":{");
   write_stacks (&trace);
+  g_string_chunk_free (trace.chunk);
   sonde_export_output_printf (output, "}}\n");
   return TRUE;
 }

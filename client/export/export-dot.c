@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "client/export/export-stacks.h"
 #include "client/base/text.h"
 
@@ -130,20 +131,23 @@ sonde_export_dot (SondeExportSource *source,
 {
   g_autoptr (SondeProfile) profile = sonde_export_source_dup_profile (source, options->unit, error);
   g_autoptr (GHashTable) calls
-      = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, g_free);
+      = g_hash_table_new_full (sonde_hash_number, g_int64_equal, g_free, g_free);
   g_autofree guint64 *self_sums = NULL;
   g_autofree guint64 *total_sums = NULL;
+  g_autofree guint32 *on_path = NULL;
   Graph graph = { profile, calls, 0 };
 
   if (profile == NULL)
     return FALSE;
   self_sums = g_new0 (guint64, sonde_profile_n_functions (profile));
   total_sums = g_new0 (guint64, sonde_profile_n_functions (profile));
+  on_path = g_new0 (guint32, sonde_profile_n_functions (profile));
   for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
     {
       const SondeCallTree *tree = sonde_profile_process (profile, i)->tree;
 
-      sonde_call_tree_sum_flat (tree, self_sums, total_sums, sonde_profile_n_functions (profile));
+      sonde_call_tree_sum_flat (tree, self_sums, total_sums, on_path,
+                                sonde_profile_n_functions (profile));
       sonde_export_foreach_stack (tree, add_calls, &graph);
     }
 

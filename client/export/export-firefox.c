@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "client/base/text.h"
 #include "client/export/export-threads.h"
 #include "config.h"
 
@@ -25,8 +26,10 @@ typedef struct
 /* The functions of one thread: each is one frame, too. */
 typedef struct
 {
-  GArray *functions; /* guint32: numbers of the source, by local index */
-  GHashTable *index; /* number + 1 → local index + 1 */
+  GArray *functions;     /* guint32: numbers of the source, by local index */
+  GHashTable *index;     /* number + 1 → local index + 1 */
+  GArray *libraries;     /* guint: numbers of the document's, by the thread's resource */
+  GHashTable *resources; /* number of a library + 1 → resource + 1 */
 } Locals;
 
 /* One value of a table's column. */
@@ -208,17 +211,36 @@ frame_category (const Document *self, GString *out, gconstpointer table, guint r
   g_string_append_printf (out, "%u", category_of (local_function (self, table, row)));
 }
 
-/* Each library of the profile is a resource of each thread, in the same order. */
+/* A thread has resources for the libraries of its functions, -1: of none. */
+static gint
+resource_of (const Document *self, const Locals *locals, const char *module)
+{
+  gpointer library = g_hash_table_lookup (self->libraries, module);
+  guint number = GPOINTER_TO_UINT (library) - 1;
+  guint known = GPOINTER_TO_UINT (g_hash_table_lookup (locals->resources, library));
+
+  if (library == NULL || known > 0)
+    return (gint) known - 1;
+  g_array_append_val (locals->libraries, number);
+  g_hash_table_insert (locals->resources, library, GUINT_TO_POINTER (locals->libraries->len));
+  return (gint) locals->libraries->len - 1;
+}
+
 static void
 func_resource (const Document *self, GString *out, gconstpointer table, guint row)
 {
   g_string_append_printf (out, "%d",
-                          GPOINTER_TO_INT (g_hash_table_lookup (
-                              self->libraries, local_function (self, table, row)->module))
-                              - 1);
+                          resource_of (self, table, local_function (self, table, row)->module));
 }
 
-/* Strings: functions, then modules, then marks. */
+static void
+resource_library (const Document *self, GString *out, gconstpointer table, guint row)
+{
+  g_string_append_printf (out, "%u",
+                          g_array_index (((const Locals *) table)->libraries, guint, row));
+}
+
+/* Strings: functions, then the modules of resources, then marks. */
 static void
 resource_name (const Document *self, GString *out, gconstpointer table, guint row)
 {
@@ -267,10 +289,10 @@ write_stacks (const Document *self, const SondeExportThread *thread, Locals *loc
 static void
 write_resources (const Document *self, const Locals *locals)
 {
-  guint n = self->modules->len;
+  guint n = locals->libraries->len;
 
   begin_table (self, "resourceTable");
-  write_column (self, "lib", frame_row, locals, n);
+  write_column (self, "lib", resource_library, locals, n);
   write_column (self, "name", resource_name, locals, n);
   write_constant (self, "host", "null", n);
   write_constant (self, "type", "1", n);
@@ -365,7 +387,7 @@ write_strings (const Document *self, const Locals *locals, const Marks *marks)
 {
   GString *out = sonde_export_output_text (self->output);
   guint n_functions = locals->functions->len;
-  guint n = n_functions + self->modules->len + marks->marks->len;
+  guint n = n_functions + locals->libraries->len + marks->marks->len;
 
   g_string_append (out, "\n\"stringArray\":[");
   for (guint i = 0; i < n; i++)
@@ -375,7 +397,9 @@ write_strings (const Document *self, const Locals *locals, const Marks *marks)
       if (i < n_functions)
         sonde_export_append_json (out, local_function (self, locals, i)->name);
       else if (i < marks->first_string)
-        sonde_export_append_json (out, g_ptr_array_index (self->modules, i - n_functions));
+        sonde_export_append_json (
+            out, g_ptr_array_index (self->modules,
+                                    g_array_index (locals->libraries, guint, i - n_functions)));
       else
         sonde_export_append_json (out, mark_at (marks, i - marks->first_string)->name);
       sonde_export_output_pass (self->output);
@@ -388,7 +412,9 @@ write_thread (const Document *self, const SondeExportThread *thread)
 {
   g_autoptr (GArray) functions = g_array_new (FALSE, FALSE, sizeof (guint32));
   g_autoptr (GHashTable) index = g_hash_table_new (NULL, NULL);
-  Locals locals = { functions, index };
+  g_autoptr (GArray) thread_libraries = g_array_new (FALSE, FALSE, sizeof (guint));
+  g_autoptr (GHashTable) resources = g_hash_table_new (NULL, NULL);
+  Locals locals = { functions, index, thread_libraries, resources };
   Marks marks = { thread->marks, 0 };
   GString *out = sonde_export_output_text (self->output);
 
@@ -404,7 +430,7 @@ write_thread (const Document *self, const SondeExportThread *thread)
   write_moments (self, thread);
   write_stacks (self, thread, &locals);
   write_resources (self, &locals);
-  marks.first_string = functions->len + self->modules->len;
+  marks.first_string = functions->len + thread_libraries->len;
   write_marks (self, &marks);
   write_strings (self, &locals, &marks);
 }
@@ -503,12 +529,13 @@ write_libraries (Document *self)
 
   for (guint32 i = 0; i < sonde_export_source_n_functions (self->source); i++)
     {
-      char *module = sonde_export_source_function (self->source, i)->module;
+      const char *module = sonde_export_source_function (self->source, i)->module;
 
       if (module[0] != '\0' && !g_hash_table_contains (self->libraries, module))
         {
-          g_ptr_array_add (self->modules, module);
-          g_hash_table_insert (self->libraries, module, GUINT_TO_POINTER (self->modules->len));
+          g_ptr_array_add (self->modules, (gpointer) module);
+          g_hash_table_insert (self->libraries, (gpointer) module,
+                               GUINT_TO_POINTER (self->modules->len));
         }
     }
   g_string_append (out, "\n\"libs\":[");
@@ -536,7 +563,7 @@ sonde_export_firefox (SondeExportSource *source,
                       GError **error)
 {
   g_autoptr (SondeExportThreads) threads = sonde_export_threads_new (source, error);
-  g_autoptr (GHashTable) libraries = g_hash_table_new (g_str_hash, g_str_equal);
+  g_autoptr (GHashTable) libraries = g_hash_table_new (sonde_text_hash, g_str_equal);
   g_autoptr (GPtrArray) modules = g_ptr_array_new ();
   Document document = { source, output, libraries, modules };
   GString *out = sonde_export_output_text (output);

@@ -3,6 +3,8 @@
  * read them. Source: github.com/brendangregg/FlameGraph, "Fold stacks" */
 #include "client/export/export.h"
 
+#include <string.h>
+
 #include "client/export/export-stacks.h"
 #include "client/base/text.h"
 
@@ -17,8 +19,15 @@ typedef struct
 static void
 append_name (GString *out, const char *name)
 {
-  for (const char *at = name; *at != '\0'; at++)
-    g_string_append_c (out, *at == ';' ? ':' : *at);
+  for (gsize n; *name != '\0'; name += n)
+    {
+      n = strcspn (name, ";");
+      g_string_append_len (out, name, (gssize) n);
+      if (name[n] == '\0')
+        return;
+      g_string_append_c (out, ':');
+      n++;
+    }
 }
 
 static void

@@ -2,16 +2,15 @@
 /* Where an export goes: a file, or standard output, with a buffer before it. */
 #include "client/export/export-output.h"
 
-#include <gio/gunixoutputstream.h>
-#include <unistd.h>
-
+#include "client/base/output.h"
 #include "client/base/text.h"
 
 #define FULL_BYTES 65536
 
 struct SondeExportOutput
 {
-  GOutputStream *stream;
+  SondeOutput *output;
+  GConverter *gzip; /* NULL: as it is */
   GString *text;
   GError *error; /* the first one */
 };
@@ -19,29 +18,15 @@ struct SondeExportOutput
 SondeExportOutput *
 sonde_export_output_new (const char *path, gboolean is_compressed, GError **error)
 {
+  SondeOutput *output = sonde_output_open (path != NULL ? path : "-", SONDE_OUTPUT_WHOLE, error);
   SondeExportOutput *self;
-  g_autoptr (GFile) file = path != NULL ? g_file_new_for_path (path) : NULL;
-  g_autoptr (GOutputStream) stream = NULL;
 
-  if (file != NULL)
-    stream = (GOutputStream *) g_file_replace (file, NULL, FALSE, G_FILE_CREATE_REPLACE_DESTINATION,
-                                               NULL, error);
-  else
-    stream = g_unix_output_stream_new (STDOUT_FILENO, FALSE);
-  if (stream == NULL)
+  if (output == NULL)
     return NULL;
-  if (is_compressed)
-    {
-      g_autoptr (GConverter) gzip
-          = (GConverter *) g_zlib_compressor_new (G_ZLIB_COMPRESSOR_FORMAT_GZIP, -1);
-      GOutputStream *compressed = g_converter_output_stream_new (stream, gzip);
-
-      g_object_unref (stream);
-      stream = compressed;
-    }
-
   self = g_new0 (SondeExportOutput, 1);
-  self->stream = g_steal_pointer (&stream);
+  self->output = output;
+  if (is_compressed)
+    self->gzip = (GConverter *) g_zlib_compressor_new (G_ZLIB_COMPRESSOR_FORMAT_GZIP, -1);
   self->text = g_string_sized_new (2 * FULL_BYTES);
   return self;
 }
@@ -51,15 +36,8 @@ sonde_export_output_free (SondeExportOutput *self)
 {
   if (self == NULL)
     return;
-  if (!g_output_stream_is_closed (self->stream))
-    {
-      /* A stream that is closed so keeps the file that was there. */
-      g_autoptr (GCancellable) cancelled = g_cancellable_new ();
-
-      g_cancellable_cancel (cancelled);
-      g_output_stream_close (self->stream, cancelled, NULL);
-    }
-  g_object_unref (self->stream);
+  sonde_output_free (self->output);
+  g_clear_object (&self->gzip);
   g_string_free (self->text, TRUE);
   g_clear_error (&self->error);
   g_free (self);
@@ -72,11 +50,35 @@ sonde_export_output_text (SondeExportOutput *self)
 }
 
 static void
-flush (SondeExportOutput *self)
+compress (SondeExportOutput *self, gboolean is_end)
 {
-  if (self->error == NULL)
-    g_output_stream_write_all (self->stream, self->text->str, self->text->len, NULL, NULL,
-                               &self->error);
+  g_autofree char *packed = g_malloc (FULL_BYTES);
+  GConverterResult result = G_CONVERTER_CONVERTED;
+  gsize n_done = 0;
+
+  while (self->error == NULL && result != G_CONVERTER_FINISHED
+         && (is_end || n_done < self->text->len))
+    {
+      gsize n_read = 0;
+      gsize n_packed = 0;
+
+      result = g_converter_convert (self->gzip, self->text->str + n_done, self->text->len - n_done,
+                                    packed, FULL_BYTES,
+                                    is_end ? G_CONVERTER_INPUT_AT_END : G_CONVERTER_NO_FLAGS,
+                                    &n_read, &n_packed, &self->error);
+      n_done += n_read;
+      if (self->error == NULL)
+        sonde_output_write (self->output, packed, n_packed, &self->error);
+    }
+}
+
+static void
+flush (SondeExportOutput *self, gboolean is_end)
+{
+  if (self->gzip != NULL)
+    compress (self, is_end);
+  else if (self->error == NULL)
+    sonde_output_write (self->output, self->text->str, self->text->len, &self->error);
   g_string_truncate (self->text, 0);
 }
 
@@ -84,7 +86,7 @@ void
 sonde_export_output_pass (SondeExportOutput *self)
 {
   if (self->text->len >= FULL_BYTES)
-    flush (self);
+    flush (self, FALSE);
 }
 
 void
@@ -108,9 +110,9 @@ sonde_export_output_bytes (SondeExportOutput *self, const void *bytes, gsize siz
 gboolean
 sonde_export_output_close (SondeExportOutput *self, GError **error)
 {
-  flush (self);
+  flush (self, TRUE);
   if (self->error == NULL)
-    g_output_stream_close (self->stream, NULL, &self->error);
+    sonde_output_close (self->output, &self->error);
   if (self->error == NULL)
     return TRUE;
   g_propagate_error (error, g_steal_pointer (&self->error));

@@ -12,7 +12,7 @@
  */
 typedef struct SondeExportOutput SondeExportOutput;
 
-/* @path: NULL is standard output; a file takes the place of the one before when it is closed */
+/* @path: NULL is standard output, too; a file is there when it is closed: see output.h */
 SondeExportOutput *
 sonde_export_output_new (const char *path, gboolean is_compressed, GError **error);
 /* Leaves a file as it was before if it is not closed. Accepts NULL. */

@@ -3,6 +3,8 @@
  * Source: perf-script(1), of Linux 6.1 */
 #include "client/export/export.h"
 
+#include <string.h>
+
 #include "client/base/text.h"
 
 #define NS_PER_S  G_GINT64_CONSTANT (1000000000)
@@ -20,8 +22,15 @@ typedef struct
 static void
 append_word (GString *out, const char *text)
 {
-  for (const char *at = text; *at != '\0'; at++)
-    g_string_append_c (out, *at == ' ' || *at == '(' || *at == ')' ? '_' : *at);
+  for (gsize n; *text != '\0'; text += n)
+    {
+      n = strcspn (text, " ()");
+      g_string_append_len (out, text, (gssize) n);
+      if (text[n] == '\0')
+        return;
+      g_string_append_c (out, '_');
+      n++;
+    }
 }
 
 static void
@@ -51,8 +60,9 @@ append_stack (const Script *self, const SondeExportStack *stack)
       const SondeLocation *location = sonde_capture_model_location (
           sonde_export_source_model (self->source), stack->locations[i - 1]);
 
-      g_string_append_printf (out, "\t%16" G_GINT64_MODIFIER "x %s (", location->address,
-                              function->name);
+      g_string_append_printf (out, "\t%16" G_GINT64_MODIFIER "x ", location->address);
+      g_string_append (out, function->name);
+      g_string_append (out, " (");
       append_word (out, function->module[0] != '\0' ? function->module : "[unknown]");
       g_string_append (out, ")\n");
     }

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "client/base/text.h"
 #include "perfetto.pb-c.h"
 
@@ -378,10 +379,10 @@ sonde_export_perfetto (SondeExportSource *source,
     .sample = write_sample, .allocation = write_allocation, .mark = write_mark, .value = write_value
   };
   g_autoptr (GByteArray) packed = g_byte_array_new ();
-  g_autoptr (SondeCallTree) stacks = sonde_call_tree_new ();
-  g_autoptr (GHashTable) modules = g_hash_table_new (g_str_hash, g_str_equal);
+  g_autoptr (SondeCallTree) stacks = sonde_call_tree_new (sonde_export_source_budget (source));
+  g_autoptr (GHashTable) modules = g_hash_table_new (sonde_text_hash, g_str_equal);
   g_autoptr (GHashTable) counters
-      = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
+      = g_hash_table_new_full (sonde_hash_number, g_int64_equal, g_free, NULL);
   g_autofree gboolean *is_function_told
       = g_new0 (gboolean, sonde_export_source_n_functions (source));
   Trace trace = { .source = source,

@@ -3,8 +3,8 @@
  * other are one message to protobuf, so the profile is written piece by piece. */
 #include "client/export/export.h"
 
-#include "client/export/export-stacks.h"
 #include "client/base/text.h"
+#include "client/export/export-stacks.h"
 #include "pprof.pb-c.h"
 
 typedef enum
@@ -28,7 +28,8 @@ typedef struct
   guint n_columns;
   SondeUnit unit; /* of the stacks at hand, as is what follows */
   const SondeModelProcess *process;
-  GArray *location_ids; /* guint64 */
+  GArray *location_ids;  /* guint64 */
+  gboolean is_truncated; /* whether SONDE_TRUNCATED stands in any stack */
 } Profile;
 
 static gint64
@@ -134,6 +135,14 @@ fill_values (const Profile *self, gint64 *values, guint64 weight)
     }
 }
 
+/* Of a function, and of its location. Function 0, which few captures need, is the last one. */
+static guint64
+id_of (const Profile *self, guint32 function)
+{
+  return function != SONDE_CALL_TRUNCATED ? function
+                                          : sonde_export_source_n_functions (self->source);
+}
+
 static void
 write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
 {
@@ -150,8 +159,9 @@ write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data
   g_array_set_size (self->location_ids, 0);
   for (gsize i = n_ids; i > 0; i--)
     {
-      guint64 id = (guint64) ids[i - 1] + 1;
+      guint64 id = id_of (self, ids[i - 1]);
 
+      self->is_truncated |= ids[i - 1] == SONDE_CALL_TRUNCATED;
       g_array_append_val (self->location_ids, id);
     }
   fill_values (self, values, weight);
@@ -215,11 +225,14 @@ write_mapping (Profile *self, GHashTable *mappings, const char *module)
 static void
 write_functions (Profile *self)
 {
-  g_autoptr (GHashTable) mappings = g_hash_table_new (g_str_hash, g_str_equal);
+  g_autoptr (GHashTable) mappings = g_hash_table_new (sonde_text_hash, g_str_equal);
 
-  for (guint32 i = 0; i < sonde_export_source_n_functions (self->source); i++)
+  guint32 n = sonde_export_source_n_functions (self->source);
+  guint32 n_told = self->is_truncated ? n : n - 1;
+
+  for (guint32 id = 1; id <= n_told; id++)
     {
-      const SondeFunction *named = sonde_export_source_function (self->source, i);
+      const SondeFunction *named = sonde_export_source_function (self->source, id % n);
       Sonde__Pprof__Function function = SONDE__PPROF__FUNCTION__INIT;
       Sonde__Pprof__Function *functions[] = { &function };
       Sonde__Pprof__Line line = SONDE__PPROF__LINE__INIT;
@@ -228,7 +241,7 @@ write_functions (Profile *self)
       Sonde__Pprof__Location *locations[] = { &location };
       Sonde__Pprof__Profile piece = SONDE__PPROF__PROFILE__INIT;
 
-      function.id = location.id = line.function_id = (guint64) i + 1;
+      function.id = location.id = line.function_id = id;
       function.name = function.system_name = number_text (self, named->name);
       location.mapping_id = write_mapping (self, mappings, named->module);
       location.n_line = 1;
@@ -260,7 +273,7 @@ sonde_export_pprof (SondeExportSource *source,
                     SondeExportOutput *output,
                     GError **error)
 {
-  g_autoptr (GHashTable) texts = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  g_autoptr (GHashTable) texts = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
   g_autoptr (GPtrArray) table = g_ptr_array_new ();
   g_autoptr (GByteArray) packed = g_byte_array_new ();
   g_autoptr (GArray) location_ids = g_array_new (FALSE, FALSE, sizeof (guint64));

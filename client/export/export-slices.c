@@ -18,6 +18,7 @@ typedef struct
 struct SondeExportSlices
 {
   gint64 interval_ns;
+  SondeBudget *budget;
   const SondeExportSliceHandler *handler;
   gpointer user_data;
   GPtrArray *threads;     /* Thread */
@@ -35,12 +36,14 @@ thread_free (gpointer data)
 
 SondeExportSlices *
 sonde_export_slices_new (gint64 interval_ns,
+                         SondeBudget *budget,
                          const SondeExportSliceHandler *handler,
                          gpointer user_data)
 {
   SondeExportSlices *self = g_new0 (SondeExportSlices, 1);
 
   self->interval_ns = interval_ns;
+  self->budget = budget;
   self->handler = handler;
   self->user_data = user_data;
   self->threads = g_ptr_array_new_with_free_func (thread_free);
@@ -102,6 +105,7 @@ was_away (const SondeExportSlices *self, const Thread *thread, gint64 time_ns)
          || gap_ns / MAX_INTERVALS > self->interval_ns;
 }
 
+/* NULL if there is no room. */
 static Thread *
 ensure_thread (SondeExportSlices *self, const SondeExportStack *sample)
 {
@@ -111,6 +115,8 @@ ensure_thread (SondeExportSlices *self, const SondeExportStack *sample)
 
   if (sonde_id_map_lookup (self->thread_ids, key, &index))
     return g_ptr_array_index (self->threads, index);
+  if (self->budget != NULL && !sonde_budget_take (self->budget, SONDE_LIMIT_THREADS, 1))
+    return NULL;
   thread = g_new0 (Thread, 1);
   thread->pid = sample->pid;
   thread->tid = sample->tid;
@@ -129,6 +135,8 @@ sonde_export_slices_add (SondeExportSlices *self, const SondeExportStack *sample
   gint64 time_ns = sample->time_ns;
   guint n_same = 0;
 
+  if (thread == NULL)
+    return;
   time_ns = MAX (time_ns, thread->last_ns);
   if (was_away (self, thread, time_ns))
     end_slices (self, thread, 0, end_of (self, thread));

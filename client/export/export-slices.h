@@ -30,8 +30,10 @@ typedef struct
   void (*end) (const SondeExportSlice *slice, gpointer user_data);
 } SondeExportSliceHandler;
 
-/* @interval_ns: between samples of a thread that runs */
+/* @interval_ns: between samples of a thread that runs
+ * @budget: (nullable): of which SONDE_LIMIT_THREADS is taken; what has no room is not told */
 SondeExportSlices *sonde_export_slices_new (gint64 interval_ns,
+                                            SondeBudget *budget,
                                             const SondeExportSliceHandler *handler,
                                             gpointer user_data);
 void sonde_export_slices_free (SondeExportSlices *self); /* accepts NULL */

@@ -3,6 +3,8 @@
 #include "client/export/export-source.h"
 
 #include "client/model/capture-file.h"
+#include "client/model/samples.h"
+#include "client/names/location-names.h"
 #include "client/base/text.h"
 
 #define NS_PER_S            G_GUINT64_CONSTANT (1000000000)
@@ -10,12 +12,12 @@
 
 struct SondeExportSource
 {
+  SondeProgress *progress; /* NULL: none */
   char *path;
   gint64 start_ns;
   GError *fault;
   SondeCaptureModel *model; /* of the first reading */
-  SondeSymbolResolver *resolver;
-  guint32 *functions; /* by location */
+  SondeLocationNames names;
   guint64 n_allocated;
 
   SondeExportFuncs funcs; /* of the reading at hand */
@@ -51,6 +53,7 @@ read_into (SondeExportSource *self, SondeCaptureModel *model, GError **error)
   if (file == NULL)
     return FALSE;
   self->start_ns = sonde_capture_file_header (file)->time_ns;
+  sonde_capture_file_show (file, self->progress);
   while (sonde_capture_file_next (file, &frame, &fault))
     sonde_capture_model_add_frame (model, frame);
   if (self->fault == NULL)
@@ -58,19 +61,8 @@ read_into (SondeExportSource *self, SondeCaptureModel *model, GError **error)
   return TRUE;
 }
 
-static void
-name_locations (SondeExportSource *self)
-{
-  guint32 n_locations = sonde_capture_model_n_locations (self->model);
-
-  self->resolver = sonde_symbol_resolver_new (self->model, NULL);
-  self->functions = g_new (guint32, n_locations);
-  for (guint32 i = 0; i < n_locations; i++)
-    self->functions[i] = sonde_symbol_resolver_resolve (self->resolver, i);
-}
-
 SondeExportSource *
-sonde_export_source_new (const char *path, GError **error)
+sonde_export_source_new (const char *path, SondeProgress *progress, GError **error)
 {
   static const SondeModelFuncs funcs = { .sample = ignore_sample, .allocation = count_allocation };
   g_autoptr (SondeExportSource) self = NULL;
@@ -83,11 +75,14 @@ sonde_export_source_new (const char *path, GError **error)
     }
   self = g_new0 (SondeExportSource, 1);
   self->path = g_strdup (path);
+  self->progress = progress;
   self->stack = g_array_new (FALSE, FALSE, sizeof (guint32));
   self->model = sonde_capture_model_new (&funcs, self);
   if (!read_into (self, self->model, error))
     return NULL;
-  name_locations (self);
+  sonde_progress_begin (progress, "Looking up names", 0);
+  sonde_location_names_init (&self->names, self->model, NULL);
+  sonde_location_names_find_all (&self->names);
   return g_steal_pointer (&self);
 }
 
@@ -96,11 +91,10 @@ sonde_export_source_free (SondeExportSource *self)
 {
   if (self == NULL)
     return;
-  sonde_symbol_resolver_free (self->resolver);
+  sonde_location_names_clear (&self->names);
   sonde_capture_model_free (self->model);
   g_array_unref (self->stack);
   g_clear_error (&self->fault);
-  g_free (self->functions);
   g_free (self->path);
   g_free (self);
 }
@@ -120,21 +114,19 @@ sonde_export_source_model (const SondeExportSource *self)
 guint32
 sonde_export_source_n_functions (const SondeExportSource *self)
 {
-  return sonde_symbol_resolver_n_functions (self->resolver);
+  return sonde_symbol_resolver_n_functions (self->names.resolver);
 }
 
 const SondeFunction *
 sonde_export_source_function (const SondeExportSource *self, guint32 function)
 {
-  return sonde_symbol_resolver_function (self->resolver, function);
+  return sonde_symbol_resolver_function (self->names.resolver, function);
 }
 
-const char *
-sonde_export_source_module_path (const SondeExportSource *self, guint32 location)
+SondeBudget *
+sonde_export_source_budget (const SondeExportSource *self)
 {
-  const SondeMapping *mapping = sonde_capture_model_location (self->model, location)->mapping;
-
-  return mapping != NULL ? mapping->path : "";
+  return sonde_capture_model_budget (self->model);
 }
 
 char *
@@ -191,7 +183,8 @@ name_stack (SondeExportSource *self, SondeExportStack *stack)
     {
       if (stack->locations[i] >= n_locations)
         return FALSE;
-      g_array_index (self->stack, guint32, i) = self->functions[stack->locations[i]];
+      g_array_index (self->stack, guint32, i)
+          = g_array_index (self->names.functions, guint32, stack->locations[i]);
     }
   stack->functions = (const guint32 *) (void *) self->stack->data;
   return stack->process < sonde_capture_model_n_processes (self->model);
@@ -273,50 +266,43 @@ sonde_export_source_run (SondeExportSource *self,
 
 typedef struct
 {
-  GPtrArray *trees; /* SondeCallTree or NULL, by process */
+  SondeSamples samples; /* of functions */
   SondeUnit unit;
-} Trees;
-
-static void
-tree_free (gpointer data)
-{
-  sonde_call_tree_free (data);
-}
+} Sums;
 
 static void
 add_stack (const SondeExportStack *stack, gpointer user_data)
 {
-  Trees *self = user_data;
-  SondeCallTree *tree = g_ptr_array_index (self->trees, stack->process);
+  Sums *self = user_data;
 
-  if (tree == NULL)
-    g_ptr_array_index (self->trees, stack->process) = tree = sonde_call_tree_new ();
-  sonde_call_tree_add (tree, stack->functions, stack->n_frames,
+  sonde_call_tree_add (sonde_samples_ensure_tree (&self->samples, stack->process), stack->functions,
+                       stack->n_frames,
                        self->unit == SONDE_UNIT_BYTES ? (guint64) stack->size_bytes : 1);
 }
 
 SondeProfile *
 sonde_export_source_dup_profile (SondeExportSource *self, SondeUnit unit, GError **error)
 {
-  g_autoptr (GPtrArray) trees = g_ptr_array_new_with_free_func (tree_free);
-  g_autoptr (SondeProfile) profile = sonde_profile_new (unit);
-  SondeExportFuncs funcs = { 0 };
-  Trees receiver = { trees, unit };
+  gboolean is_time = unit == SONDE_UNIT_SAMPLES;
+  const SondeExportFuncs funcs
+      = { .sample = is_time ? add_stack : NULL, .allocation = is_time ? NULL : add_stack };
+  SondeBudget *budget = sonde_export_source_budget (self);
+  guint64 n_nodes = budget->left[SONDE_LIMIT_NODES];
+  Sums sums = { .unit = unit };
+  SondeProfile *profile = NULL;
 
-  g_ptr_array_set_size (trees, (gint) sonde_capture_model_n_processes (self->model));
-  if (unit == SONDE_UNIT_SAMPLES)
-    funcs.sample = add_stack;
-  else
-    funcs.allocation = add_stack;
-  if (!sonde_export_source_run (self, &funcs, &receiver, error))
-    return NULL;
-
-  for (guint32 i = 0; i < sonde_export_source_n_functions (self); i++)
-    sonde_profile_add_function (profile, sonde_export_source_function (self, i));
-  for (guint i = 0; i < trees->len; i++)
-    if (g_ptr_array_index (trees, i) != NULL)
-      sonde_profile_add_process (profile, sonde_capture_model_process (self->model, i),
-                                 g_steal_pointer (&g_ptr_array_index (trees, i)), NULL);
-  sonde_profile_sort (profile);
-  return g_steal_pointer (&profile);
+  sonde_samples_init (&sums.samples, budget, FALSE);
+  if (sonde_export_source_run (self, &funcs, &sums, error))
+    {
+      budget->left[SONDE_LIMIT_NODES] = n_nodes; /* the next one comes when this one is gone */
+      profile = sonde_profile_new (unit, self->names.resolver);
+      for (guint i = 0; i < sums.samples.trees->len; i++)
+        if (g_ptr_array_index (sums.samples.trees, i) != NULL)
+          sonde_profile_add_process (profile, sonde_capture_model_process (self->model, i),
+                                     g_steal_pointer (&g_ptr_array_index (sums.samples.trees, i)),
+                                     NULL);
+      sonde_profile_sort (profile);
+    }
+  sonde_samples_clear (&sums.samples);
+  return profile;
 }

@@ -4,6 +4,7 @@
 
 #include <gio/gio.h>
 
+#include "client/base/progress.h"
 #include "client/model/capture-model.h"
 #include "client/report/profile.h"
 #include "client/names/symbol-resolver.h"
@@ -14,7 +15,7 @@
  * A capture has most names at its end, so it is read twice: the first time for what there is, the
  * second time for the events, which are handed on as they come. Both times the model numbers
  * locations in the same order, so those of the second are named by the first. Memory grows with
- * processes and distinct addresses, not with samples.
+ * processes and distinct addresses, not with samples. Function 0 is SONDE_TRUNCATED.
  */
 typedef struct SondeExportSource SondeExportSource;
 
@@ -41,8 +42,10 @@ typedef struct
   void (*value) (const SondeModelValue *value, gpointer user_data);
 } SondeExportFuncs;
 
-/* Reads the whole capture @path once, which must be a file. NULL with @error if it is none. */
-SondeExportSource *sonde_export_source_new (const char *path, GError **error);
+/* Reads the whole capture @path once, which must be a file. NULL with @error if it is none.
+ * @progress: (nullable) (transfer none): outlives all readings */
+SondeExportSource *
+sonde_export_source_new (const char *path, SondeProgress *progress, GError **error);
 void sonde_export_source_free (SondeExportSource *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeExportSource, sonde_export_source_free)
 
@@ -53,8 +56,8 @@ const GError *sonde_export_source_fault (const SondeExportSource *self);
 const SondeCaptureModel *sonde_export_source_model (const SondeExportSource *self);
 guint32 sonde_export_source_n_functions (const SondeExportSource *self);
 const SondeFunction *sonde_export_source_function (const SondeExportSource *self, guint32 function);
-/* The mapping's path of @location, "" if unknown. */
-const char *sonde_export_source_module_path (const SondeExportSource *self, guint32 location);
+/* What is left of the limits, which who keeps things of the events takes of. */
+SondeBudget *sonde_export_source_budget (const SondeExportSource *self);
 /* The value @key of the group "sonde" of the capture's description, or @fallback; (transfer full)
  */
 char *

@@ -9,8 +9,20 @@
 typedef struct
 {
   SondeExportOutput *output;
-  GArray *weights; /* guint64: of the stacks that were written */
+  guint32 n_functions;
+  gboolean is_truncated; /* whether SONDE_TRUNCATED stands in any stack */
+  GArray *weights;       /* guint64: of the stacks of the process at hand */
 } Profile;
+
+/* Function 0, which few captures need, is the last frame. */
+static guint32
+frame_of (Profile *self, guint32 function)
+{
+  if (function != SONDE_CALL_TRUNCATED)
+    return function - 1;
+  self->is_truncated = TRUE;
+  return self->n_functions - 1;
+}
 
 static void
 write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
@@ -20,45 +32,45 @@ write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data
 
   g_string_append (out, self->weights->len > 0 ? ",\n[" : "[");
   for (gsize i = 0; i < n_ids; i++)
-    g_string_append_printf (out, "%s%u", i > 0 ? "," : "", ids[i]);
+    g_string_append_printf (out, "%s%u", i > 0 ? "," : "", frame_of (self, ids[i]));
   g_string_append_c (out, ']');
   g_array_append_val (self->weights, weight);
   sonde_export_output_pass (self->output);
 }
 
 static void
-write_process (const SondeProfileProcess *process,
-               SondeUnit unit,
-               gboolean is_first,
-               SondeExportOutput *output)
+write_process (Profile *self, const SondeProfileProcess *process, SondeUnit unit, gboolean is_first)
 {
-  g_autoptr (GArray) weights = g_array_new (FALSE, FALSE, sizeof (guint64));
-  Profile profile = { output, weights };
+  SondeExportOutput *output = self->output;
   g_autofree char *name = g_strdup_printf ("%s (%d)%s", process->process.comm, process->process.pid,
                                            unit == SONDE_UNIT_BYTES ? ", allocated" : "");
   GString *out = sonde_export_output_text (output);
 
+  g_array_set_size (self->weights, 0);
   g_string_append_printf (out, "%s\n{\"type\":\"sampled\",\"name\":", is_first ? "" : ",");
   sonde_export_append_json (out, name);
   g_string_append_printf (
       out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" G_GUINT64_FORMAT ",\"samples\":[",
       unit == SONDE_UNIT_BYTES ? "bytes" : "none", sonde_call_tree_node (process->tree, 0)->total);
-  sonde_export_foreach_stack (process->tree, write_stack, &profile);
+  sonde_export_foreach_stack (process->tree, write_stack, self);
   g_string_append (out, "],\n\"weights\":[");
-  for (guint i = 0; i < weights->len; i++)
+  for (guint i = 0; i < self->weights->len; i++)
     sonde_export_output_printf (output, "%s%" G_GUINT64_FORMAT, i > 0 ? "," : "",
-                                g_array_index (weights, guint64, i));
+                                g_array_index (self->weights, guint64, i));
   sonde_export_output_printf (output, "]}");
 }
 
 static void
-write_frames (const SondeExportSource *source, SondeExportOutput *output)
+write_frames (const Profile *self, const SondeExportSource *source)
 {
+  SondeExportOutput *output = self->output;
   GString *out = sonde_export_output_text (output);
+  guint32 n_frames = self->n_functions - (self->is_truncated ? 0 : 1);
 
-  for (guint32 i = 0; i < sonde_export_source_n_functions (source); i++)
+  for (guint32 i = 0; i < n_frames; i++)
     {
-      const SondeFunction *function = sonde_export_source_function (source, i);
+      const SondeFunction *function
+          = sonde_export_source_function (source, (i + 1) % self->n_functions);
 
       g_string_append (out, i > 0 ? ",\n{\"name\":" : "\n{\"name\":");
       sonde_export_append_json (out, function->name);
@@ -76,13 +88,13 @@ sonde_export_speedscope (SondeExportSource *source,
                          GError **error)
 {
   static const SondeUnit units[] = { SONDE_UNIT_SAMPLES, SONDE_UNIT_BYTES };
+  g_autoptr (GArray) weights = g_array_new (FALSE, FALSE, sizeof (guint64));
+  Profile receiver = { output, sonde_export_source_n_functions (source), FALSE, weights };
   gboolean is_first = TRUE;
 
-  sonde_export_output_printf (
-      output, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\","
-              "\"exporter\":\"sondectl " SONDE_VERSION "\",\"shared\":{\"frames\":[");
-  write_frames (source, output);
-  sonde_export_output_printf (output, "]},\n\"profiles\":[");
+  sonde_export_output_printf (output,
+                              "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\","
+                              "\"exporter\":\"sondectl " SONDE_VERSION "\",\n\"profiles\":[");
   for (gsize i = 0; i < G_N_ELEMENTS (units); i++)
     {
       g_autoptr (SondeProfile) profile = NULL;
@@ -94,10 +106,12 @@ sonde_export_speedscope (SondeExportSource *source,
         return FALSE;
       for (guint k = 0; k < sonde_profile_n_processes (profile); k++)
         {
-          write_process (sonde_profile_process (profile, k), units[i], is_first, output);
+          write_process (&receiver, sonde_profile_process (profile, k), units[i], is_first);
           is_first = FALSE;
         }
     }
-  sonde_export_output_printf (output, "]}\n");
+  sonde_export_output_printf (output, "],\n\"shared\":{\"frames\":[");
+  write_frames (&receiver, source);
+  sonde_export_output_printf (output, "]}}\n");
   return TRUE;
 }

@@ -6,8 +6,8 @@
 
 typedef struct
 {
-  SondeExportSource *source;
   SondeExportThreads *threads;
+  SondeBudget *budget;
   SondeIdMap *by_thread;  /* pid << 32 | tid → index */
   SondeIdMap *by_counter; /* pid << 32 | counter → index */
 } Collector;
@@ -17,22 +17,11 @@ thread_free (gpointer data)
 {
   SondeExportThread *self = data;
 
-  g_free (self->comm);
   sonde_call_tree_free (self->stacks);
   g_array_unref (self->samples);
   g_array_unref (self->allocations);
   g_array_unref (self->marks);
   g_free (self);
-}
-
-static void
-mark_clear (gpointer data)
-{
-  SondeExportMark *self = data;
-
-  g_free (self->group);
-  g_free (self->name);
-  g_free (self->message);
 }
 
 static void
@@ -58,15 +47,16 @@ ensure_thread (Collector *self, gint32 pid, gint32 tid)
 
   if (sonde_id_map_lookup (self->by_thread, key_of (pid, (guint32) tid), &index))
     return g_ptr_array_index (self->threads->threads, index);
+  if (tid != SONDE_TID_TRUNCATED && !sonde_budget_take (self->budget, SONDE_LIMIT_THREADS, 1))
+    return ensure_thread (self, -1, SONDE_TID_TRUNCATED);
   thread = g_new0 (SondeExportThread, 1);
   thread->pid = pid;
   thread->tid = tid;
   thread->process = G_MAXUINT;
-  thread->stacks = sonde_call_tree_new ();
+  thread->stacks = sonde_call_tree_new (self->budget);
   thread->samples = g_array_new (FALSE, FALSE, sizeof (SondeExportMoment));
   thread->allocations = g_array_new (FALSE, FALSE, sizeof (SondeExportMoment));
   thread->marks = g_array_new (FALSE, FALSE, sizeof (SondeExportMark));
-  g_array_set_clear_func (thread->marks, mark_clear);
   sonde_id_map_set (self->by_thread, key_of (pid, (guint32) tid), self->threads->threads->len);
   g_ptr_array_add (self->threads->threads, thread);
   return thread;
@@ -80,7 +70,8 @@ add_moment (Collector *self, const SondeExportStack *stack, gboolean is_sample)
 
   thread->process = stack->process;
   moment.stack = sonde_call_tree_add (thread->stacks, stack->functions, stack->n_frames, 1);
-  g_array_append_val (is_sample ? thread->samples : thread->allocations, moment);
+  if (sonde_budget_take (self->budget, SONDE_LIMIT_SAMPLES, 1))
+    g_array_append_val (is_sample ? thread->samples : thread->allocations, moment);
 }
 
 static void
@@ -100,9 +91,14 @@ take_mark (const SondeModelMark *mark, gpointer user_data)
 {
   Collector *self = user_data;
   gint32 pid = MAX (mark->pid, 0);
-  SondeExportMark copy = { mark->time_ns, MAX (mark->duration_ns, 0), g_strdup (mark->group),
-                           g_strdup (mark->name), g_strdup (mark->message) };
+  SondeTextPool *texts = self->threads->texts;
+  SondeExportMark copy = { .time_ns = mark->time_ns, .duration_ns = MAX (mark->duration_ns, 0) };
 
+  if (!sonde_budget_take (self->budget, SONDE_LIMIT_MARKS, 1))
+    return;
+  copy.group = sonde_text_pool_add (texts, mark->group, G_MAXUINT16);
+  copy.name = sonde_text_pool_add (texts, mark->name, G_MAXUINT16);
+  copy.message = sonde_text_pool_add (texts, mark->message, G_MAXUINT16);
   g_array_append_val (ensure_thread (self, pid, pid)->marks, copy);
 }
 
@@ -115,8 +111,12 @@ take_value (const SondeModelValue *value, gpointer user_data)
   SondeExportSeries *series;
   guint32 index;
 
+  if (!sonde_budget_take (self->budget, SONDE_LIMIT_VALUES, 1))
+    return;
   if (!sonde_id_map_lookup (self->by_counter, key, &index))
     {
+      if (!sonde_budget_take (self->budget, SONDE_LIMIT_COUNTERS, 1))
+        return;
       series = g_new0 (SondeExportSeries, 1);
       series->counter = value->counter;
       series->pid = value->pid;
@@ -162,9 +162,12 @@ name_threads (const SondeCaptureModel *model, GPtrArray *threads)
     {
       SondeExportThread *thread = g_ptr_array_index (threads, i);
 
-      thread->comm = g_strdup (thread->process == G_MAXUINT
-                                   ? "?"
-                                   : sonde_capture_model_process (model, thread->process)->comm);
+      if (thread->tid == SONDE_TID_TRUNCATED)
+        thread->comm = SONDE_TRUNCATED;
+      else if (thread->process == G_MAXUINT)
+        thread->comm = "?";
+      else
+        thread->comm = sonde_capture_model_process (model, thread->process)->comm;
     }
 }
 
@@ -192,9 +195,11 @@ sonde_export_threads_new (SondeExportSource *source, GError **error)
     .sample = take_sample, .allocation = take_allocation, .mark = take_mark, .value = take_value
   };
   g_autoptr (SondeExportThreads) self = g_new0 (SondeExportThreads, 1);
-  Collector collector = { source, self, sonde_id_map_new (), sonde_id_map_new () };
+  Collector collector
+      = { self, sonde_export_source_budget (source), sonde_id_map_new (), sonde_id_map_new () };
   gboolean is_read;
 
+  self->texts = sonde_text_pool_new (collector.budget);
   self->threads = g_ptr_array_new_with_free_func (thread_free);
   self->series = g_ptr_array_new_with_free_func (series_free);
   is_read = sonde_export_source_run (source, &funcs, &collector, error);
@@ -217,14 +222,27 @@ sonde_export_threads_free (SondeExportThreads *self)
     return;
   g_ptr_array_unref (self->threads);
   g_ptr_array_unref (self->series);
+  sonde_text_pool_free (self->texts);
   g_free (self);
 }
 
 guint
 sonde_export_threads_find (const SondeExportThreads *self, gint32 pid)
 {
-  for (guint i = 0; i < self->threads->len; i++)
-    if (((SondeExportThread *) g_ptr_array_index (self->threads, i))->pid == pid)
-      return i;
+  guint low = 0;
+  guint high = self->threads->len;
+
+  while (low < high)
+    {
+      guint middle = low + (high - low) / 2;
+
+      if (((SondeExportThread *) g_ptr_array_index (self->threads, middle))->pid < pid)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  if (low < self->threads->len
+      && ((SondeExportThread *) g_ptr_array_index (self->threads, low))->pid == pid)
+    return low;
   return 0;
 }

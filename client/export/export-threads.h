@@ -2,6 +2,7 @@
 /* What a capture tells of each thread, in the order of time. */
 #pragma once
 
+#include "client/base/text-pool.h"
 #include "client/model/call-tree.h"
 #include "client/export/export-source.h"
 
@@ -17,17 +18,17 @@ typedef struct
 {
   gint64 time_ns;
   gint64 duration_ns; /* 0: an instant */
-  char *group;        /* this and what follows may be invalid UTF-8 */
-  char *name;
-  char *message;
+  const char *group;  /* this and what follows may be invalid UTF-8 */
+  const char *name;
+  const char *message;
 } SondeExportMark;
 
 typedef struct
 {
   gint32 pid;
   gint32 tid;
-  guint process; /* number of its process when it was seen last, G_MAXUINT if there is none */
-  char *comm;    /* of that process; may be invalid UTF-8 */
+  guint process;    /* number of its process when it was seen last, G_MAXUINT if there is none */
+  const char *comm; /* of that process; may be invalid UTF-8 */
   SondeCallTree *stacks; /* ids are numbers of functions */
   GArray *samples;       /* SondeExportMoment, by time */
   GArray *allocations;   /* SondeExportMoment, by time */
@@ -47,12 +48,14 @@ typedef struct
   GArray *values; /* SondeExportValue, by time */
 } SondeExportSeries;
 
-/* For formats that want all of a thread in one place: 24 bytes for each sample are held. */
+/* For formats that want all of a thread in one place: 24 bytes for each sample are held. Threads
+ * that have no room are one, whose pid and tid are -1. It must be freed before its source. */
 typedef struct
 {
   GPtrArray
       *threads;      /* SondeExportThread; those of a process stand together, its first one first */
   GPtrArray *series; /* SondeExportSeries */
+  SondeTextPool *texts; /* of marks */
 } SondeExportThreads;
 
 /* (transfer full): NULL with @error */

@@ -86,18 +86,19 @@ compare_keys (const void *a, const void *b)
 static void
 sort_samples (const SondeFlameSource *source, Samples *samples)
 {
-  const SondeLogSample *log_samples = sonde_sample_log_samples (source->log, &samples->n_keys);
+  const GArray *places = source->log->samples.places;
   gint64 first_ns = 0;
   gint64 last_ns = 0;
 
   sonde_sample_log_range (source->log, &first_ns, &last_ns);
   /* times are foreign: their difference fits only where it has no sign */
   samples->bucket_ns = ((guint64) last_ns - (guint64) first_ns) / SONDE_FLAME_N_BUCKETS + 1;
+  samples->n_keys = places->len;
   samples->keys = g_new (guint64, samples->n_keys);
   for (guint i = 0; i < samples->n_keys; i++)
     {
-      const SondeLogSample *sample = &log_samples[i];
-      guint process = sonde_sample_log_thread (source->log, sample->thread)->process;
+      const SondeSamplePlace *sample = &g_array_index (places, SondeSamplePlace, i);
+      guint process = sonde_samples_thread (&source->log->samples, sample->thread)->process;
       guint64 node = sonde_flame_graph_locate (source->graph, process, sample->node);
       guint64 bucket = ((guint64) sample->time_ns - (guint64) first_ns) / samples->bucket_ns;
 
@@ -110,13 +111,13 @@ sort_samples (const SondeFlameSource *source, Samples *samples)
 static const SondeModelProcess *
 find_heaviest (const SondeSampleLog *log)
 {
-  const SondeCaptureModel *model = sonde_sample_log_model (log);
+  const SondeCaptureModel *model = log->model;
   guint heaviest = 0;
   guint64 most = 0;
 
   for (guint i = 0; i < sonde_capture_model_n_processes (model); i++)
     {
-      const SondeCallTree *tree = sonde_sample_log_tree (log, i);
+      const SondeCallTree *tree = sonde_samples_tree (&log->samples, i);
 
       if (tree != NULL && sonde_call_tree_node (tree, 0)->total > most)
         {
@@ -130,10 +131,13 @@ find_heaviest (const SondeSampleLog *log)
 static void
 append_head (GByteArray *out, const SondeFlameSource *source)
 {
-  const SondeCaptureModel *model = sonde_sample_log_model (source->log);
+  const SondeCaptureModel *model = source->log->model;
   g_autofree char *subject = sonde_report_describe_subject (model, find_heaviest (source->log));
   g_autofree char *event = sonde_report_describe_event (model);
-  g_autofree char *losses = sonde_report_describe_losses (model);
+  g_autofree char *lost = sonde_report_describe_losses (model);
+  g_autofree char *cut = sonde_capture_model_describe_cut (model);
+  g_autofree char *losses
+      = cut != NULL ? g_strdup_printf ("%s; truncated: %s", lost, cut) : g_strdup (lost);
   g_autofree char *start = sonde_text_escape (source->start, -1);
   const char *texts[] = { source->title, subject, event, start, losses, source->other_title };
   gint64 first_ns = 0;
@@ -188,7 +192,7 @@ append_nodes (GByteArray *out, const SondeFlameGraph *graph, gboolean is_compare
 static void
 append_threads (GByteArray *out, const SondeSampleLog *log)
 {
-  const SondeCaptureModel *model = sonde_sample_log_model (log);
+  const SondeCaptureModel *model = log->model;
 
   sonde_flame_data_append_number (out, sonde_capture_model_n_processes (model));
   for (guint i = 0; i < sonde_capture_model_n_processes (model); i++)
@@ -199,11 +203,11 @@ append_threads (GByteArray *out, const SondeSampleLog *log)
       sonde_flame_data_append_text (out, comm);
       sonde_flame_data_append_signed (out, process->pid);
     }
-  sonde_flame_data_append_number (out, sonde_sample_log_n_threads (log));
-  for (guint i = 0; i < sonde_sample_log_n_threads (log); i++)
+  sonde_flame_data_append_number (out, log->samples.threads->len);
+  for (guint i = 0; i < log->samples.threads->len; i++)
     {
-      sonde_flame_data_append_number (out, sonde_sample_log_thread (log, i)->process);
-      sonde_flame_data_append_signed (out, sonde_sample_log_thread (log, i)->tid);
+      sonde_flame_data_append_number (out, sonde_samples_thread (&log->samples, i)->process);
+      sonde_flame_data_append_signed (out, sonde_samples_thread (&log->samples, i)->tid);
     }
 }
 
@@ -233,7 +237,7 @@ append_lanes (GByteArray *out, const SondeSampleLog *log, const Samples *samples
 
   sonde_flame_data_append_number (out, samples->bucket_ns);
   sonde_flame_data_append_number (out, SONDE_FLAME_N_BUCKETS);
-  for (guint thread = 0; thread < sonde_sample_log_n_threads (log); thread++)
+  for (guint thread = 0; thread < log->samples.threads->len; thread++)
     {
       memset (counts, 0, SONDE_FLAME_N_BUCKETS * sizeof *counts);
       for (; at < samples->n_keys && thread_of (samples->keys[at]) == thread; at++)

@@ -5,19 +5,11 @@
 #include <string.h>
 
 #include "client/base/text.h"
+#include "client/names/location-names.h"
 
 #define N_LOGS 2
 
-struct SondeFlameGraph
-{
-  GPtrArray *functions; /* SondeFlameFunction */
-  GArray *nodes;        /* SondeFlameNode */
-  GPtrArray *places;    /* guint32[] or NULL, by process: node of the log's tree → node */
-  guint64 totals[N_LOGS];
-  guint64 threshold;
-};
-
-/* A node while the graph is built, by its number in the tree of all. */
+/* A node of the tree of all. */
 typedef struct
 {
   guint64 self[N_LOGS];
@@ -25,15 +17,21 @@ typedef struct
   guint64 light[N_LOGS]; /* of children that are summed up */
   guint32 first_child;   /* of those that stay, heaviest first; 0: none */
   guint32 next_sibling;
-  guint32 place; /* in the graph */
+  guint32 place; /* in the graph: its own, or where it is summed up */
 } Draft;
 
-/* The functions of each location of a log, outermost first: several where some are inlined. */
-typedef struct
+struct SondeFlameGraph
 {
-  GArray *functions; /* guint32 */
-  guint32 *starts;   /* by location, and one more: indices of functions */
-} Names;
+  GPtrArray *all; /* SondeFlameFunction, also of frames that are summed up */
+  guint32 light_function;
+  SondeCallTree *tree; /* of all of them, processes being the outermost */
+  Draft *drafts;       /* by node of that tree */
+  GPtrArray *places;   /* guint32[] or NULL, by process: node of the log's tree → of that tree */
+  guint64 threshold;
+
+  GPtrArray *functions; /* those of all that nodes have */
+  GArray *nodes;        /* SondeFlameNode */
+};
 
 typedef struct
 {
@@ -41,10 +39,6 @@ typedef struct
   const SondeSymbolOptions *symbols;
   GArray *source_weights; /* guint64, by function: samples at the line that is its source */
   GHashTable *by_name;    /* "KIND NAME\nMODULE" → number of a function */
-  SondeCallTree *tree;    /* of functions, processes being the outermost */
-  Draft *drafts;
-  guint64 threshold;
-  guint32 light_function;
   gboolean is_compared;
 } Builder;
 
@@ -65,7 +59,7 @@ static guint32
 ensure_function (Builder *self, SondeFlameKind kind, const char *name, const char *module)
 {
   g_autofree char *key = g_strdup_printf ("%d %s\n%s", kind, name, module);
-  GPtrArray *functions = self->graph->functions;
+  GPtrArray *functions = self->graph->all;
   const guint64 no_weight = 0;
   SondeFlameFunction *function;
   gpointer found;
@@ -87,8 +81,8 @@ ensure_function (Builder *self, SondeFlameKind kind, const char *name, const cha
 static gboolean
 is_incomplete (const char *name)
 {
-  static const char *const names[]
-      = { "[stack truncated]", "[no unwind data]", "[unwind error]", "[depth limit]", NULL };
+  static const char *const names[] = { "[stack truncated]", "[no unwind data]", "[unwind error]",
+                                       "[depth limit]",     SONDE_TRUNCATED,    NULL };
 
   return g_strv_contains (names, name);
 }
@@ -97,12 +91,12 @@ is_incomplete (const char *name)
 static guint64 *
 dup_location_weights (const SondeSampleLog *log)
 {
-  const SondeCaptureModel *model = sonde_sample_log_model (log);
+  const SondeCaptureModel *model = log->model;
   guint64 *weights = g_new0 (guint64, sonde_capture_model_n_locations (model));
 
   for (guint process = 0; process < sonde_capture_model_n_processes (model); process++)
     {
-      const SondeCallTree *tree = sonde_sample_log_tree (log, process);
+      const SondeCallTree *tree = sonde_samples_tree (&log->samples, process);
 
       for (guint32 i = 1; tree != NULL && i < sonde_call_tree_n_nodes (tree); i++)
         weights[sonde_call_tree_node (tree, i)->id] += sonde_call_tree_node (tree, i)->total;
@@ -127,7 +121,7 @@ take_function (Builder *self,
   else if (is_incomplete (function->name))
     kind = SONDE_FLAME_INCOMPLETE;
   number = ensure_function (self, kind, function->name, function->module);
-  taken = g_ptr_array_index (self->graph->functions, number);
+  taken = g_ptr_array_index (self->graph->all, number);
   weight = &g_array_index (self->source_weights, guint64, number);
   if (*function->source != '\0' && weight_of_line > *weight)
     {
@@ -139,39 +133,29 @@ take_function (Builder *self,
 }
 
 static void
-look_up_names (Builder *self, const SondeSampleLog *log, Names *names)
+look_up_names (Builder *self, const SondeSampleLog *log, SondeLocationNames *names)
 {
-  const SondeCaptureModel *model = sonde_sample_log_model (log);
-  g_autoptr (SondeSymbolResolver) resolver = sonde_symbol_resolver_new (model, self->symbols);
+  const SondeCaptureModel *model = log->model;
   g_autofree guint64 *weights = dup_location_weights (log);
-  guint32 n_locations = sonde_capture_model_n_locations (model);
 
-  names->functions = g_array_new (FALSE, FALSE, sizeof (guint32));
-  names->starts = g_new (guint32, n_locations + 1);
-  for (guint32 i = 0; i < n_locations; i++)
+  sonde_location_names_init (names, model, self->symbols);
+  sonde_location_names_find_all (names);
+  for (guint process = 0; process < sonde_capture_model_n_processes (model); process++)
+    if (sonde_samples_tree (&log->samples, process) != NULL)
+      sonde_location_names_make_room (names, sonde_samples_tree (&log->samples, process),
+                                      sonde_capture_model_budget (model));
+  for (guint32 i = 0; i < sonde_capture_model_n_locations (model); i++)
     {
       gboolean in_kernel = sonde_capture_model_location (model, i)->in_kernel;
+      guint32 n;
+      guint32 *numbers = sonde_location_names_get (names, i, &n);
 
-      names->starts[i] = names->functions->len;
-      sonde_symbol_resolver_resolve_all (resolver, i, names->functions);
-      for (guint at = names->starts[i]; at < names->functions->len; at++)
-        {
-          guint32 *number = &g_array_index (names->functions, guint32, at);
-
-          *number = take_function (self, sonde_symbol_resolver_function (resolver, *number),
-                                   in_kernel, weights[i]);
-        }
+      for (guint32 k = 0; k < n; k++)
+        numbers[k]
+            = take_function (self, sonde_symbol_resolver_function (names->resolver, numbers[k]),
+                             in_kernel, weights[i]);
     }
-  names->starts[n_locations] = names->functions->len;
 }
-
-static void
-names_clear (Names *names)
-{
-  g_array_unref (names->functions);
-  g_free (names->starts);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Names, names_clear)
 
 static guint32
 ensure_process (Builder *self, const SondeModelProcess *process)
@@ -180,7 +164,7 @@ ensure_process (Builder *self, const SondeModelProcess *process)
   g_autofree char *name = self->is_compared ? g_steal_pointer (&comm)
                                             : g_strdup_printf ("%s (%d)", comm, process->pid);
 
-  return sonde_call_tree_ensure_child (self->tree, 0,
+  return sonde_call_tree_ensure_child (self->graph->tree, 0,
                                        ensure_function (self, SONDE_FLAME_PROCESS, name, ""));
 }
 
@@ -188,14 +172,14 @@ ensure_process (Builder *self, const SondeModelProcess *process)
 static GPtrArray *
 merge_log (Builder *self, const SondeSampleLog *log)
 {
-  const SondeCaptureModel *model = sonde_sample_log_model (log);
+  const SondeCaptureModel *model = log->model;
   GPtrArray *places = g_ptr_array_new_with_free_func (g_free);
-  g_auto (Names) names = { 0 };
+  g_auto (SondeLocationNames) names = { 0 };
 
   look_up_names (self, log, &names);
   for (guint process = 0; process < sonde_capture_model_n_processes (model); process++)
     {
-      const SondeCallTree *tree = sonde_sample_log_tree (log, process);
+      const SondeCallTree *tree = sonde_samples_tree (&log->samples, process);
       guint32 *place;
 
       g_ptr_array_add (places, NULL);
@@ -206,11 +190,12 @@ merge_log (Builder *self, const SondeSampleLog *log)
       for (guint32 i = 1; i < sonde_call_tree_n_nodes (tree); i++)
         {
           const SondeCallNode *node = sonde_call_tree_node (tree, i);
+          guint32 n;
+          const guint32 *functions = sonde_location_names_get (&names, node->id, &n);
 
           place[i] = place[node->parent];
-          for (guint32 at = names.starts[node->id]; at < names.starts[node->id + 1]; at++)
-            place[i] = sonde_call_tree_ensure_child (self->tree, place[i],
-                                                     g_array_index (names.functions, guint32, at));
+          for (guint32 k = 0; k < n; k++)
+            place[i] = sonde_call_tree_ensure_child (self->graph->tree, place[i], functions[k]);
         }
       g_ptr_array_index (places, process) = place;
     }
@@ -218,12 +203,12 @@ merge_log (Builder *self, const SondeSampleLog *log)
 }
 
 static void
-add_weights (Builder *self, const SondeSampleLog *log, const GPtrArray *places, guint which)
+add_weights (SondeFlameGraph *self, const SondeSampleLog *log, const GPtrArray *places, guint which)
 {
   for (guint process = 0; process < places->len; process++)
     {
       const guint32 *place = g_ptr_array_index (places, process);
-      const SondeCallTree *tree = sonde_sample_log_tree (log, process);
+      const SondeCallTree *tree = sonde_samples_tree (&log->samples, process);
 
       if (place == NULL)
         continue;
@@ -240,7 +225,7 @@ weight (const Draft *draft)
 
 /* Totals from the leaves up: children have larger numbers than their parents. */
 static void
-sum_up (Builder *self)
+sum_up (SondeFlameGraph *self)
 {
   for (guint32 i = sonde_call_tree_n_nodes (self->tree); i-- > 0;)
     {
@@ -257,7 +242,7 @@ sum_up (Builder *self)
 }
 
 static guint64
-choose_threshold (const Builder *self, guint32 max_nodes)
+choose_threshold (const SondeFlameGraph *self, guint32 max_nodes)
 {
   guint32 n_nodes = sonde_call_tree_n_nodes (self->tree);
 
@@ -275,7 +260,7 @@ choose_threshold (const Builder *self, guint32 max_nodes)
 static int
 compare_weights (gconstpointer a, gconstpointer b, gpointer user_data)
 {
-  const Builder *self = user_data;
+  const SondeFlameGraph *self = user_data;
   guint32 left = *(const guint32 *) a;
   guint32 right = *(const guint32 *) b;
   guint64 left_weight = weight (&self->drafts[left]);
@@ -288,7 +273,7 @@ compare_weights (gconstpointer a, gconstpointer b, gpointer user_data)
 
 /* Threads the nodes that stay into lists below their parents; the others become weight there. */
 static void
-link_children (Builder *self)
+link_children (SondeFlameGraph *self)
 {
   g_autoptr (GArray) kept = g_array_new (FALSE, FALSE, sizeof (guint32));
 
@@ -316,7 +301,7 @@ link_children (Builder *self)
 }
 
 static void
-append_node (Builder *self, guint32 number, guint32 depth)
+append_node (SondeFlameGraph *self, guint32 number, guint32 depth)
 {
   Draft *draft = &self->drafts[number];
   SondeFlameNode node
@@ -324,12 +309,12 @@ append_node (Builder *self, guint32 number, guint32 depth)
 
   memcpy (node.self, draft->self, sizeof node.self);
   memcpy (node.total, draft->total, sizeof node.total);
-  draft->place = self->graph->nodes->len;
-  g_array_append_val (self->graph->nodes, node);
+  draft->place = self->nodes->len;
+  g_array_append_val (self->nodes, node);
 }
 
 static void
-append_light (Builder *self, const Draft *draft, guint32 depth)
+append_light (SondeFlameGraph *self, const Draft *draft, guint32 depth)
 {
   SondeFlameNode node = { .function = self->light_function, .depth = depth };
 
@@ -337,13 +322,13 @@ append_light (Builder *self, const Draft *draft, guint32 depth)
     return;
   memcpy (node.self, draft->light, sizeof node.self);
   memcpy (node.total, draft->light, sizeof node.total);
-  g_array_append_val (self->graph->nodes, node);
+  g_array_append_val (self->nodes, node);
 }
 
 /* Depth first without recursion: a capture decides how deep the tree is. What is light below a node
  * comes first, so that it is found without a place of its own: right behind the node. */
 static void
-append_nodes (Builder *self)
+append_nodes (SondeFlameGraph *self)
 {
   guint32 node = self->drafts[0].first_child;
   guint32 depth = 0;
@@ -370,48 +355,57 @@ append_nodes (Builder *self)
     }
 }
 
+/* What is light is summed up where the frame above it is, or right behind it. Parents have smaller
+ * numbers than their children. */
+static void
+place_light (SondeFlameGraph *self)
+{
+  for (guint32 i = 1; i < sonde_call_tree_n_nodes (self->tree); i++)
+    {
+      guint32 parent = sonde_call_tree_node (self->tree, i)->parent;
+      gboolean is_below_light = parent != 0 && weight (&self->drafts[parent]) < self->threshold;
+
+      if (weight (&self->drafts[i]) < self->threshold)
+        self->drafts[i].place = self->drafts[parent].place + !is_below_light;
+    }
+}
+
 /* Leaves out functions that only frames had which were summed up. */
 static void
-drop_unused_functions (SondeFlameGraph *graph)
+choose_functions (SondeFlameGraph *self)
 {
-  g_autofree guint32 *numbers = g_new0 (guint32, graph->functions->len); /* new ones + 1 */
-  g_autoptr (GPtrArray) all = graph->functions;
+  g_autofree guint32 *numbers = g_new0 (guint32, self->all->len); /* in functions, + 1 */
 
-  graph->functions = g_ptr_array_new_with_free_func (function_free);
-  for (guint i = 0; i < graph->nodes->len; i++)
+  for (guint i = 0; i < self->nodes->len; i++)
     {
-      SondeFlameNode *node = &g_array_index (graph->nodes, SondeFlameNode, i);
+      SondeFlameNode *node = &g_array_index (self->nodes, SondeFlameNode, i);
 
       if (numbers[node->function] == 0)
         {
-          g_ptr_array_add (graph->functions, all->pdata[node->function]);
-          all->pdata[node->function] = NULL;
-          numbers[node->function] = graph->functions->len;
+          g_ptr_array_add (self->functions, self->all->pdata[node->function]);
+          numbers[node->function] = self->functions->len;
         }
       node->function = numbers[node->function] - 1;
     }
 }
 
-/* From the numbers of the tree of all to those of the graph. */
-static void
-finish_places (Builder *self, GPtrArray *places, const SondeSampleLog *log)
+void
+sonde_flame_graph_limit (SondeFlameGraph *self, guint32 max_nodes)
 {
-  for (guint process = 0; process < places->len; process++)
+  g_ptr_array_set_size (self->functions, 0);
+  g_array_set_size (self->nodes, 0);
+  for (guint32 i = 0; i < sonde_call_tree_n_nodes (self->tree); i++)
     {
-      guint32 *place = g_ptr_array_index (places, process);
+      Draft *draft = &self->drafts[i];
 
-      if (place == NULL)
-        continue;
-      for (guint32 i = 0; i < sonde_call_tree_n_nodes (sonde_sample_log_tree (log, process)); i++)
-        {
-          guint32 node = place[i];
-          gboolean is_light = weight (&self->drafts[node]) < self->threshold;
-
-          while (node != 0 && weight (&self->drafts[node]) < self->threshold)
-            node = sonde_call_tree_node (self->tree, node)->parent;
-          place[i] = self->drafts[node].place + is_light;
-        }
+      memset (draft->light, 0, sizeof draft->light);
+      draft->first_child = draft->next_sibling = 0;
     }
+  self->threshold = choose_threshold (self, max_nodes);
+  link_children (self);
+  append_nodes (self);
+  place_light (self);
+  choose_functions (self);
 }
 
 SondeFlameGraph *
@@ -421,37 +415,27 @@ sonde_flame_graph_new (const SondeSampleLog *log,
                        guint32 max_nodes)
 {
   SondeFlameGraph *graph = g_new0 (SondeFlameGraph, 1);
-  g_autoptr (GHashTable) by_name = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
-  g_autoptr (SondeCallTree) tree = sonde_call_tree_new ();
+  g_autoptr (GHashTable) by_name
+      = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
   g_autoptr (GArray) source_weights = g_array_new (FALSE, FALSE, sizeof (guint64));
   g_autoptr (GPtrArray) other_places = NULL;
-  g_autofree Draft *drafts = NULL;
-  Builder builder = { .graph = graph,
-                      .symbols = symbols,
-                      .source_weights = source_weights,
-                      .by_name = by_name,
-                      .tree = tree,
-                      .is_compared = other != NULL };
+  Builder builder = { graph, symbols, source_weights, by_name, other != NULL };
 
-  graph->functions = g_ptr_array_new_with_free_func (function_free);
+  graph->all = g_ptr_array_new_with_free_func (function_free);
+  graph->tree = sonde_call_tree_new (NULL);
+  graph->functions = g_ptr_array_new ();
   graph->nodes = g_array_new (FALSE, FALSE, sizeof (SondeFlameNode));
-  builder.light_function = ensure_function (&builder, SONDE_FLAME_LIGHT, "[lighter frames]", "");
+  graph->light_function = ensure_function (&builder, SONDE_FLAME_LIGHT, "[lighter frames]", "");
   graph->places = merge_log (&builder, log);
   if (other != NULL)
     other_places = merge_log (&builder, other);
 
-  builder.drafts = drafts = g_new0 (Draft, sonde_call_tree_n_nodes (tree));
-  add_weights (&builder, log, graph->places, 0);
+  graph->drafts = g_new0 (Draft, sonde_call_tree_n_nodes (graph->tree));
+  add_weights (graph, log, graph->places, 0);
   if (other != NULL)
-    add_weights (&builder, other, other_places, 1);
-  sum_up (&builder);
-  memcpy (graph->totals, drafts[0].total, sizeof graph->totals);
-
-  graph->threshold = builder.threshold = choose_threshold (&builder, max_nodes);
-  link_children (&builder);
-  append_nodes (&builder);
-  drop_unused_functions (graph);
-  finish_places (&builder, graph->places, log);
+    add_weights (graph, other, other_places, 1);
+  sum_up (graph);
+  sonde_flame_graph_limit (graph, max_nodes);
   return graph;
 }
 
@@ -463,6 +447,9 @@ sonde_flame_graph_free (SondeFlameGraph *self)
   g_ptr_array_unref (self->functions);
   g_array_unref (self->nodes);
   g_ptr_array_unref (self->places);
+  sonde_call_tree_free (self->tree);
+  g_free (self->drafts);
+  g_ptr_array_unref (self->all);
   g_free (self);
 }
 
@@ -493,7 +480,7 @@ sonde_flame_graph_node (const SondeFlameGraph *self, guint32 node)
 guint64
 sonde_flame_graph_total (const SondeFlameGraph *self, guint which)
 {
-  return self->totals[which];
+  return self->drafts[0].total[which];
 }
 
 guint32
@@ -501,7 +488,7 @@ sonde_flame_graph_locate (const SondeFlameGraph *self, guint process, guint32 no
 {
   const guint32 *place = g_ptr_array_index (self->places, process);
 
-  return place[node];
+  return self->drafts[place[node]].place;
 }
 
 guint64

@@ -46,6 +46,9 @@ SondeFlameGraph *sonde_flame_graph_new (const SondeSampleLog *log,
                                         const SondeSampleLog *other,
                                         const SondeSymbolOptions *symbols,
                                         guint32 max_nodes);
+
+/* The same with another number of nodes. */
+void sonde_flame_graph_limit (SondeFlameGraph *self, guint32 max_nodes);
 void sonde_flame_graph_free (SondeFlameGraph *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeFlameGraph, sonde_flame_graph_free)
 

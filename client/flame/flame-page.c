@@ -10,7 +10,10 @@
 #define RESOURCES    "/org/sonde/flamegraph/"
 #define MAX_NODES    (1u << 20) /* what a browser lays out without a pause */
 #define MAX_POINTS   (1u << 20)
-#define MAX_ATTEMPTS 8
+#define MAX_DIVISOR  128         /* so that thousands of frames are left */
+#define LARGE_FACTOR 8           /* of data that hardly becomes small enough */
+#define QUICK_FACTOR 2           /* by which what is compressed quickly is larger, at most */
+#define PIECE_BYTES  (64u << 10) /* GConverterOutputStream copies what it is given at once */
 
 static const char *const scripts[]
     = { "data.js",   "model.js",    "colors.js", "tip.js", "graph.js",
@@ -63,37 +66,64 @@ dup_hash (const GString *text)
 }
 
 static GBytes *
-compress (const GByteArray *data, GError **error)
+compress (const GByteArray *data, int level, GError **error)
 {
   g_autoptr (GConverter) compressor
-      = G_CONVERTER (g_zlib_compressor_new (G_ZLIB_COMPRESSOR_FORMAT_GZIP, 9));
+      = G_CONVERTER (g_zlib_compressor_new (G_ZLIB_COMPRESSOR_FORMAT_GZIP, level));
   g_autoptr (GOutputStream) memory = g_memory_output_stream_new_resizable ();
   g_autoptr (GOutputStream) stream = g_converter_output_stream_new (memory, compressor);
 
-  if (!g_output_stream_write_all (stream, data->data, data->len, NULL, NULL, error)
-      || !g_output_stream_close (stream, NULL, error))
+  for (gsize at = 0; at < data->len; at += PIECE_BYTES)
+    if (!g_output_stream_write_all (stream, data->data + at, MIN (data->len - at, PIECE_BYTES),
+                                    NULL, NULL, error))
+      return NULL;
+  if (!g_output_stream_close (stream, NULL, error))
     return NULL;
   return g_memory_output_stream_steal_as_bytes (G_MEMORY_OUTPUT_STREAM (memory));
+}
+
+static gsize
+encoded_size (GBytes *bytes)
+{
+  return g_bytes_get_size (bytes) / 3 * 4 + 4;
+}
+
+/* The smallest is also the slowest, by far for texts that were made for that: so what is far too
+ * large is found out quickly, and what is large gets less of it. */
+static GBytes *
+compress_well (const GByteArray *data, gsize max_bytes, GError **error)
+{
+  g_autoptr (GBytes) quick = NULL;
+
+  if (data->len / LARGE_FACTOR > max_bytes)
+    {
+      quick = compress (data, 1, error);
+      if (quick == NULL || encoded_size (quick) / QUICK_FACTOR > max_bytes)
+        return g_steal_pointer (&quick);
+    }
+  return compress (data, data->len / 2 > max_bytes ? 6 : 9, error);
 }
 
 /* Base64 of gzip of the data, of at most @max_bytes. */
 static char *
 make_data (const SondeFlamePage *page, gsize max_bytes, GError **error)
 {
-  guint divisor = 1;
+  g_autoptr (SondeFlameGraph) graph
+      = sonde_flame_graph_new (page->log, page->other, page->symbols, MAX_NODES);
+  SondeFlameSource source = { page->log, graph, page->title, page->other_title, page->start };
 
-  for (guint attempt = 0; attempt < MAX_ATTEMPTS; attempt++, divisor *= 2)
+  for (guint64 divisor = 1;; sonde_flame_graph_limit (graph, (guint32) (MAX_NODES / divisor)))
     {
-      g_autoptr (SondeFlameGraph) graph
-          = sonde_flame_graph_new (page->log, page->other, page->symbols, MAX_NODES / divisor);
-      SondeFlameSource source = { page->log, graph, page->title, page->other_title, page->start };
-      g_autoptr (GByteArray) data = sonde_flame_data_new (&source, MAX_POINTS / divisor);
-      g_autoptr (GBytes) bytes = compress (data, error);
+      g_autoptr (GByteArray) data = sonde_flame_data_new (&source, (guint) (MAX_POINTS / divisor));
+      g_autoptr (GBytes) bytes = compress_well (data, max_bytes, error);
 
       if (bytes == NULL)
         return NULL;
-      if (g_bytes_get_size (bytes) / 3 * 4 + 4 <= max_bytes)
+      if (encoded_size (bytes) <= max_bytes)
         return g_base64_encode (g_bytes_get_data (bytes, NULL), g_bytes_get_size (bytes));
+      if (divisor == MAX_DIVISOR)
+        break;
+      divisor = MIN (divisor * MAX (encoded_size (bytes) / MAX (max_bytes, 1), 2), MAX_DIVISOR);
     }
   g_set_error (error, G_IO_ERROR, G_IO_ERROR_NO_SPACE,
                "Threads, counters and marks alone make a page that is too large");

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/flame/flame-graph.h"
 #include "client/base/text.h"
+#include "client/flame/flame-graph.h"
 
 /* All in pixels. */
 #define WIDTH        1200.0
@@ -17,7 +17,7 @@
 #define MIN_WIDTH    3.0 /* narrower ones say nothing, and make towers */
 #define LETTER_WIDTH 6.6 /* of the font on average */
 
-#define MAX_NODES    (1u << 20)
+#define MAX_NODES    (1u << 17) /* more are no picture, but hundreds of megabytes */
 #define N_SHADES     3
 #define N_HUES       8
 #define N_STEPS      7 /* of difference, the first being none */
@@ -77,9 +77,9 @@ compare_module_weights (gconstpointer a, gconstpointer b)
 static GHashTable *
 dup_hues (const SondeFlameGraph *graph)
 {
-  g_autoptr (GHashTable) weights = g_hash_table_new (g_str_hash, g_str_equal);
+  g_autoptr (GHashTable) weights = g_hash_table_new (sonde_text_hash, g_str_equal);
   g_autoptr (GPtrArray) ranked = g_ptr_array_new_with_free_func (module_weight_free);
-  GHashTable *hues = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  GHashTable *hues = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
 
   for (guint32 i = 0; i < sonde_flame_graph_n_nodes (graph); i++)
     {

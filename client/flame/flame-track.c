@@ -56,7 +56,7 @@ append_double (GByteArray *out, double value)
 static void
 add_value (const Track *self, GPtrArray *counters, const SondeModelValue *value)
 {
-  const SondeCaptureModel *model = sonde_sample_log_model (self->log);
+  const SondeCaptureModel *model = self->log->model;
   GArray *points = g_ptr_array_index (counters, value->counter);
   gboolean is_double = sonde_capture_model_counter (model, value->counter)->is_double;
   double number = is_double ? value->value.vdbl : (double) value->value.v64;
@@ -104,19 +104,21 @@ points_free (gpointer data)
 static void
 append_counters (const Track *self, GByteArray *out)
 {
-  const SondeCaptureModel *model = sonde_sample_log_model (self->log);
+  const SondeCaptureModel *model = self->log->model;
   g_autoptr (GPtrArray) counters = g_ptr_array_new_with_free_func (points_free);
-  const SondeModelValue *values;
-  guint n_values;
+  const GArray *values = self->log->values;
   guint n_shown = 0;
 
   for (guint i = 0; i < sonde_capture_model_n_counters (model); i++)
     g_ptr_array_add (counters, g_array_new (FALSE, FALSE, sizeof (Point)));
-  values = sonde_sample_log_values (self->log, &n_values);
-  for (guint i = 0; i < n_values; i++)
-    if (!g_str_equal (sonde_capture_model_counter (model, values[i].counter)->category,
-                      SONDE_LEDGER_CATEGORY))
-      add_value (self, counters, &values[i]);
+  for (guint i = 0; i < values->len; i++)
+    {
+      const SondeModelValue *value = &g_array_index (values, SondeModelValue, i);
+
+      if (!g_str_equal (sonde_capture_model_counter (model, value->counter)->category,
+                        SONDE_LEDGER_CATEGORY))
+        add_value (self, counters, value);
+    }
 
   for (guint i = 0; i < counters->len; i++)
     n_shown += ((const GArray *) g_ptr_array_index (counters, i))->len > 0;
@@ -148,14 +150,15 @@ static void
 append_marks (const Track *self, GByteArray *out)
 {
   g_autoptr (GPtrArray) shown = g_ptr_array_new ();
-  const SondeModelMark *marks;
-  guint n_marks;
   guint n_left_out;
 
-  marks = sonde_sample_log_marks (self->log, &n_marks);
-  for (guint i = 0; i < n_marks; i++)
-    if (marks[i].time_ns >= self->first_ns && marks[i].time_ns <= self->last_ns)
-      g_ptr_array_add (shown, (gpointer) &marks[i]);
+  for (guint i = 0; i < self->log->marks->len; i++)
+    {
+      const SondeModelMark *mark = &g_array_index (self->log->marks, SondeModelMark, i);
+
+      if (mark->time_ns >= self->first_ns && mark->time_ns <= self->last_ns)
+        g_ptr_array_add (shown, (gpointer) mark);
+    }
   n_left_out = shown->len - MIN (shown->len, SONDE_FLAME_MAX_MARKS);
   if (n_left_out > 0)
     {

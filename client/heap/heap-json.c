@@ -5,95 +5,73 @@
 #include "client/report/profile-json.h"
 
 static void
-add_number (JsonBuilder *builder, const char *member, guint64 value)
+add_number (SondeJson *json, const char *member, guint64 value)
 {
-  json_builder_set_member_name (builder, member);
-  json_builder_add_int_value (builder, (gint64) MIN (value, (guint64) G_MAXINT64));
+  sonde_json_add_number (json, member, (gint64) MIN (value, (guint64) G_MAXINT64));
 }
 
 static void
-add_amount (JsonBuilder *builder, const char *member, const SondeHeapAmount *amount)
+add_amount (SondeJson *json, const char *member, const SondeHeapAmount *amount)
 {
-  json_builder_set_member_name (builder, member);
-  json_builder_begin_object (builder);
-  add_number (builder, "bytes", sonde_heap_round (amount->bytes));
-  add_number (builder, "blocks", sonde_heap_round (amount->blocks));
-  json_builder_end_object (builder);
+  sonde_json_begin_object (json, member);
+  add_number (json, "bytes", sonde_heap_round (amount->bytes));
+  add_number (json, "blocks", sonde_heap_round (amount->blocks));
+  sonde_json_end_object (json);
 }
 
 static void
-add_totals (JsonBuilder *builder, const SondeHeap *heap)
+add_totals (SondeJson *json, const SondeHeap *heap)
 {
   const SondeHeapTotals *totals = sonde_heap_totals (heap);
 
-  add_amount (builder, "allocated", &totals->amounts[SONDE_HEAP_ALLOCATED]);
-  add_amount (builder, "freed", &totals->freed);
-  add_amount (builder, "left", &totals->amounts[SONDE_HEAP_LEFT]);
-  add_amount (builder, "peak", &totals->amounts[SONDE_HEAP_PEAK]);
-  add_number (builder, "peak-ns", (guint64) sonde_heap_since_start (heap, totals->peak_ns));
-  add_amount (builder, "temporary", &totals->amounts[SONDE_HEAP_TEMPORARY]);
-  add_amount (builder, "cross-thread", &totals->amounts[SONDE_HEAP_CROSS_THREAD]);
-  add_amount (builder, "inherited", &totals->inherited);
+  add_amount (json, "allocated", &totals->amounts[SONDE_HEAP_ALLOCATED]);
+  add_amount (json, "freed", &totals->freed);
+  add_amount (json, "left", &totals->amounts[SONDE_HEAP_LEFT]);
+  add_amount (json, "peak", &totals->amounts[SONDE_HEAP_PEAK]);
+  add_number (json, "peak-ns", (guint64) sonde_heap_since_start (heap, totals->peak_ns));
+  add_amount (json, "temporary", &totals->amounts[SONDE_HEAP_TEMPORARY]);
+  add_amount (json, "cross-thread", &totals->amounts[SONDE_HEAP_CROSS_THREAD]);
+  add_amount (json, "inherited", &totals->inherited);
 }
 
 /* What makes the sums inexact; all 0 where nothing does. */
 static void
-add_caveats (JsonBuilder *builder, const SondeHeap *heap)
+add_caveats (SondeJson *json, const SondeHeap *heap)
 {
   const SondeHeapTotals *totals = sonde_heap_totals (heap);
 
-  json_builder_set_member_name (builder, "inexact");
-  json_builder_begin_object (builder);
-  add_number (builder, "lost", sonde_heap_n_lost (heap));
-  add_number (builder, "unknown-freed", totals->n_unknown_freed);
-  add_number (builder, "frees-missing", totals->n_frees_missing);
-  add_number (builder, "late", sonde_heap_n_late (heap));
-  add_number (builder, "forks-not-followed", totals->n_forks_not_followed);
-  json_builder_end_object (builder);
+  sonde_json_begin_object (json, "inexact");
+  add_number (json, "lost", sonde_heap_n_lost (heap));
+  add_number (json, "unknown-freed", totals->n_unknown_freed);
+  add_number (json, "frees-missing", totals->n_frees_missing);
+  add_number (json, "late", sonde_heap_n_late (heap));
+  add_number (json, "forks-not-followed", totals->n_forks_not_followed);
+  sonde_json_end_object (json);
 }
 
 /* The largest number of live bytes in each of equal parts of the time. */
 static void
-add_graph (JsonBuilder *builder, const SondeHeap *heap, guint n_points)
+add_graph (SondeJson *json, const SondeHeap *heap, guint n_points)
 {
   g_autofree double *maxima = g_new (double, n_points);
 
   sonde_heap_series_sample (sonde_heap_series (heap), maxima, n_points);
-  json_builder_set_member_name (builder, "graph");
-  json_builder_begin_array (builder);
+  sonde_json_begin_array (json, "graph");
   for (guint i = 0; i < n_points; i++)
-    json_builder_add_int_value (builder, (gint64) sonde_heap_round (maxima[i]));
-  json_builder_end_array (builder);
+    sonde_json_add_number (json, NULL, (gint64) sonde_heap_round (maxima[i]));
+  sonde_json_end_array (json);
 }
 
 static void
-add_profile (JsonBuilder *builder,
-             const SondeProfile *profile,
-             gboolean as_rows,
-             double percent_limit)
+add_profile (SondeJson *json, const SondeProfile *profile, gboolean as_rows, double percent_limit)
 {
-  json_builder_set_member_name (builder, "unit");
-  json_builder_add_string_value (
-      builder, sonde_profile_unit (profile) == SONDE_UNIT_BYTES ? "bytes" : "blocks");
-  add_number (builder, "total", sonde_profile_total (profile));
+  sonde_json_add_text (json, "unit",
+                       sonde_profile_unit (profile) == SONDE_UNIT_BYTES ? "bytes" : "blocks");
+  add_number (json, "total", sonde_profile_total (profile));
   if (as_rows)
-    sonde_profile_json_add_rows (builder, "rows", profile, percent_limit);
+    sonde_profile_json_add_rows (json, "rows", profile, percent_limit);
   else
-    sonde_profile_json_add_tree (builder, profile, percent_limit);
-}
-
-/* (transfer full): what @builder built, as one line. */
-static GString *
-dup_line (JsonBuilder *builder)
-{
-  g_autoptr (JsonGenerator) generator = json_generator_new ();
-  g_autoptr (JsonNode) root = json_builder_get_root (builder);
-  GString *out = g_string_new (NULL);
-
-  json_generator_set_root (generator, root);
-  json_generator_to_gstring (generator, out);
-  g_string_append_c (out, '\n');
-  return out;
+    sonde_profile_json_add_tree (json, profile, percent_limit);
 }
 
 GString *
@@ -103,47 +81,51 @@ sonde_heap_dup_json (const SondeHeap *heap,
                      double percent_limit,
                      guint n_points)
 {
-  g_autoptr (JsonBuilder) builder = json_builder_new_immutable ();
+  GString *out = g_string_new (NULL);
+  SondeJson json = SONDE_JSON_INIT (out);
 
-  json_builder_begin_object (builder);
-  add_number (builder, "version", SONDE_HEAP_JSON_VERSION);
-  add_number (builder, "events", sonde_capture_model_n_allocations (sonde_heap_model (heap)));
-  add_number (builder, "interval-bytes", sonde_heap_interval_bytes (heap));
-  add_number (builder, "duration-ns",
+  sonde_json_begin_object (&json, NULL);
+  add_number (&json, "version", SONDE_HEAP_JSON_VERSION);
+  add_number (&json, "events", sonde_capture_model_n_allocations (sonde_heap_model (heap)));
+  add_number (&json, "interval-bytes", sonde_heap_interval_bytes (heap));
+  add_number (&json, "duration-ns",
               (guint64) sonde_heap_series_duration_ns (sonde_heap_series (heap)));
-  add_totals (builder, heap);
-  add_caveats (builder, heap);
+  add_totals (&json, heap);
+  add_caveats (&json, heap);
+  sonde_profile_json_add_truncated (&json, sonde_heap_model (heap));
   if (n_points > 0)
-    add_graph (builder, heap, n_points);
-  add_profile (builder, shown, as_rows, percent_limit);
-  json_builder_end_object (builder);
-  return dup_line (builder);
+    add_graph (&json, heap, n_points);
+  add_profile (&json, shown, as_rows, percent_limit);
+  sonde_json_end_object (&json);
+  g_string_append_c (out, '\n');
+  return out;
 }
 
 static void
-add_change (JsonBuilder *builder,
+add_change (SondeJson *json,
             const char *member,
             const SondeProfile *change,
             gboolean as_rows,
             double percent_limit)
 {
-  json_builder_set_member_name (builder, member);
-  json_builder_begin_object (builder);
-  add_profile (builder, change, as_rows, percent_limit);
-  json_builder_end_object (builder);
+  sonde_json_begin_object (json, member);
+  add_profile (json, change, as_rows, percent_limit);
+  sonde_json_end_object (json);
 }
 
 GString *
 sonde_heap_dup_diff_json (const SondeHeapDiff *diff, gboolean as_rows, double percent_limit)
 {
-  g_autoptr (JsonBuilder) builder = json_builder_new_immutable ();
+  GString *out = g_string_new (NULL);
+  SondeJson json = SONDE_JSON_INIT (out);
 
-  json_builder_begin_object (builder);
-  add_number (builder, "version", SONDE_HEAP_JSON_VERSION);
-  add_amount (builder, "before", diff->before);
-  add_amount (builder, "after", diff->after);
-  add_change (builder, "grown", diff->grown, as_rows, percent_limit);
-  add_change (builder, "shrunk", diff->shrunk, as_rows, percent_limit);
-  json_builder_end_object (builder);
-  return dup_line (builder);
+  sonde_json_begin_object (&json, NULL);
+  add_number (&json, "version", SONDE_HEAP_JSON_VERSION);
+  add_amount (&json, "before", diff->before);
+  add_amount (&json, "after", diff->after);
+  add_change (&json, "grown", diff->grown, as_rows, percent_limit);
+  add_change (&json, "shrunk", diff->shrunk, as_rows, percent_limit);
+  sonde_json_end_object (&json);
+  g_string_append_c (out, '\n');
+  return out;
 }

@@ -2,6 +2,7 @@
 /* The options of sondectl heap. */
 #include "client/heap/heap-options.h"
 
+#include "client/base/choice.h"
 #include "client/base/cli.h"
 #include "client/report/profile-text.h"
 #include "client/base/text.h"
@@ -64,15 +65,12 @@ parse_temporary (const char *name, const char *value, gpointer user_data, GError
 static gboolean
 parse_unit (const char *name, const char *value, gpointer user_data, GError **error)
 {
+  static const char *const units[] = { "bytes", "count", NULL };
   SondeHeapCommand *self = user_data;
+  int index = sonde_choice_find (name, value, units, error);
 
-  if (g_str_equal (value, "bytes") || g_str_equal (value, "count"))
-    {
-      self->unit = g_str_equal (value, "bytes") ? SONDE_UNIT_BYTES : SONDE_UNIT_BLOCKS;
-      return TRUE;
-    }
-  g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "%s is bytes or count", name);
-  return FALSE;
+  self->unit = index == 1 ? SONDE_UNIT_BLOCKS : SONDE_UNIT_BYTES;
+  return index >= 0;
 }
 
 static gboolean

@@ -184,6 +184,14 @@ void
 sonde_heap_order_flush (SondeHeapOrder *self)
 {
   hand_on (self, 0);
+  /* what comes now wants the memory */
+  g_byte_array_unref (self->frames);
+  g_byte_array_unref (self->spare);
+  g_array_set_size (self->entries, 0);
+  g_array_unref (self->scratch);
+  self->frames = g_byte_array_new ();
+  self->spare = g_byte_array_new ();
+  self->scratch = g_array_new (FALSE, FALSE, sizeof (Entry));
 }
 
 guint64

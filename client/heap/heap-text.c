@@ -139,4 +139,5 @@ sonde_heap_append_header (GString *out, const SondeHeap *heap, const SondeHeapOp
     append_row (out, "Inherited", &totals->inherited,
                 ": of parents, not freed by forked children; not counted above");
   append_caveats (out, heap);
+  sonde_report_append_truncated (out, model);
 }

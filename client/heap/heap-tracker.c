@@ -9,8 +9,8 @@
 
 /* Slots of 32 bytes that forked children have from their parents: of all who live at a time, for
  * the memory; and ever, for the time. */
-#define MAX_INHERITED      (32u << 20)
-#define MAX_EVER_INHERITED (512u << 20)
+#define MAX_INHERITED      (12u << 20)
+#define MAX_EVER_INHERITED (128u << 20)
 
 typedef struct
 {
@@ -108,6 +108,9 @@ sonde_heap_tracker_ensure_thread (SondeHeapTracker *self, gint32 pid, gint32 tid
 
   if (sonde_id_map_lookup (self->thread_ids, key, &number))
     return number;
+  if (self->options.budget != NULL && pid != -1
+      && !sonde_budget_take (self->options.budget, SONDE_LIMIT_THREADS, 1))
+    return sonde_heap_tracker_ensure_thread (self, -1, -1);
   number = self->threads->len;
   sonde_id_map_set (self->thread_ids, key, number);
   sonde_id_map_set (self->pids, (guint32) tid, (guint32) pid);
@@ -123,12 +126,6 @@ sonde_heap_tracker_add_stack (SondeHeapTracker *self, gboolean counts)
 
   g_array_append_val (self->stacks, stack);
   return self->stacks->len - 1;
-}
-
-guint32
-sonde_heap_tracker_n_stacks (const SondeHeapTracker *self)
-{
-  return self->stacks->len;
 }
 
 static void
@@ -243,6 +240,22 @@ is_own (const SondeHeapTracker *self, const Heap *heap, const SondeLiveBlock *bl
   return THREAD (self, block->thread)->pid == heap->pid;
 }
 
+/* Whether one more block may be live. */
+static gboolean
+has_room (SondeHeapTracker *self, const Heap *heap, const SondeHeapEvent *event)
+{
+  return self->options.budget == NULL || sonde_live_map_has (heap->live, event->address)
+         || sonde_budget_take (self->options.budget, SONDE_LIMIT_BLOCKS, 1);
+}
+
+/* Blocks that a child has from its parent took no room. */
+static void
+give_back (SondeHeapTracker *self, const Heap *heap, const SondeLiveBlock *block)
+{
+  if (self->options.budget != NULL && is_own (self, heap, block))
+    self->options.budget->left[SONDE_LIMIT_BLOCKS]++;
+}
+
 static void
 take_allocation (SondeHeapTracker *self, const SondeHeapEvent *event)
 {
@@ -256,6 +269,14 @@ take_allocation (SondeHeapTracker *self, const SondeHeapEvent *event)
                            .thread = event->thread };
 
   heap->counts = STACK (self, event->stack)->counts;
+  thread->newest = event->address;
+  if (!has_room (self, heap, event))
+    {
+      SondeHeapAmount amount = weigh (self, event->size_bytes);
+
+      count (self, STACK (self, event->stack), SONDE_HEAP_ALLOCATED, &amount);
+      return;
+    }
   sonde_live_map_own (&heap->live);
   if (sonde_live_map_put (heap->live, &block, &old) && is_own (self, heap, &old))
     {
@@ -267,7 +288,6 @@ take_allocation (SondeHeapTracker *self, const SondeHeapEvent *event)
           self->totals.n_frees_missing++;
         }
     }
-  thread->newest = event->address;
   begin_block (self, &block);
 }
 
@@ -300,6 +320,7 @@ take_free (SondeHeapTracker *self, const SondeHeapEvent *event)
     }
   sonde_live_map_own (&heap->live);
   sonde_live_map_take (heap->live, event->address, &block);
+  give_back (self, heap, &block);
   if (!is_own (self, heap, &block))
     {
       self->totals.n_inherited_freed += heap->counts;
@@ -332,6 +353,7 @@ leave_block (const SondeLiveBlock *block, gpointer user_data)
   SondeHeapTracker *self = ending->tracker;
   SondeHeapAmount amount = weigh (self, block->size_bytes);
 
+  give_back (self, ending->heap, block);
   if (is_own (self, ending->heap, block))
     {
       end_block (self, block, ending->time_ns);

@@ -2,6 +2,7 @@
 /* Follows the heaps of processes through their allocations and frees, stack by stack. */
 #pragma once
 
+#include "client/base/budget.h"
 #include "client/heap/heap-series.h"
 
 /**
@@ -12,7 +13,8 @@
  * process ends its heap, and what is live then was never freed. Addresses are reused; if one is
  * allocated that is live, its free is missing, and is taken to have happened in between.
  *
- * Events come in order of time. Memory grows with live blocks and distinct stacks.
+ * Events come in order of time. Memory grows with live blocks and distinct stacks. A block that has
+ * no room is allocated, and not followed any further.
  */
 typedef struct SondeHeapTracker SondeHeapTracker;
 
@@ -53,6 +55,7 @@ typedef struct
   gint64 start_ns;     /* of the capture */
   gint64 temporary_ns; /* what lives shorter is temporary; -1: until its thread's next allocation */
   gint64 moments_ns[SONDE_HEAP_N_MOMENTS]; /* CLOCK_MONOTONIC, ascending; G_MAXINT64: not wanted */
+  SondeBudget *budget; /* NULL: no limits. Threads, stacks and live blocks are taken of it */
 } SondeHeapTrackerOptions;
 
 /* Memory that was allocated or freed, or a turn in a process's life. */
@@ -88,7 +91,6 @@ guint32 sonde_heap_tracker_ensure_thread (SondeHeapTracker *self, gint32 pid, gi
 
 /* The number of one more stack: 0, 1, ... @counts: whether its blocks are part of the sums. */
 guint32 sonde_heap_tracker_add_stack (SondeHeapTracker *self, gboolean counts);
-guint32 sonde_heap_tracker_n_stacks (const SondeHeapTracker *self);
 
 /* Fetches from memory what an event of that block will look at, a few events before it is told. */
 void sonde_heap_tracker_foresee (const SondeHeapTracker *self, gint32 pid, guint64 address);

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "client/heap/heap-order.h"
+#include "client/names/location-names.h"
 
 #define MAX_SUM 9.0e18 /* fits a guint64 with room for another */
 
@@ -17,16 +18,13 @@ struct SondeHeap
   SondeCaptureModel *model;
   SondeHeapOrder *order;
   SondeHeapTracker *tracker;
-  SondeSymbolResolver *resolver;
 
   SondeCallTree *paths; /* below the root numbers of processes, below them locations; no weights */
   GArray *numbers;      /* guint32: number of the stack that ends at a node of paths, + 1; or 0 */
   GArray *ends;         /* guint32: node of paths where a stack ends, by its number */
   GArray *known;        /* guint32: number of a stack, by its number in the model */
-  GArray *newest_ids;   /* guint32: the newest path, which the next one often shares for the most */
-  GArray *newest_nodes; /* guint32 */
-  GArray *functions;    /* guint32: of all locations, outermost first, after the end */
-  guint32 *starts;      /* by location: index of functions; one more for the end */
+  GArray *path;         /* guint32: of the allocation at hand */
+  SondeLocationNames names; /* after the end */
 };
 
 /* --- frames --- */
@@ -40,57 +38,62 @@ matches (const SondeHeap *self, guint process)
          && (self->comm == NULL || g_str_equal (candidate->comm, self->comm));
 }
 
-/* The id at a depth of the path: the process, then what it called. */
+/* The node of paths where a stack of @process ends. */
 static guint32
-path_id (const SondeModelAllocation *allocation, gsize depth)
+find_end (SondeHeap *self, guint process, const guint32 *locations, gsize n_locations)
 {
-  return depth == 0 ? allocation->process : allocation->locations[depth - 1];
+  g_array_set_size (self->path, 0);
+  g_array_append_val (self->path, process);
+  g_array_append_vals (self->path, locations, (guint) n_locations);
+  return sonde_call_tree_add (self->paths, (const guint32 *) (void *) self->path->data,
+                              self->path->len, 0);
 }
 
-/* The node of paths where the allocation's stack ends. */
-static guint32
-find_end (SondeHeap *self, const SondeModelAllocation *allocation)
+/* The number of the stack that ends at @node of paths, + 1; 0: there is none. */
+static guint32 *
+number_at (SondeHeap *self, guint32 node)
 {
-  gsize depth = allocation->n_locations + 1;
-  gsize shared = 0;
-  guint32 node = 0;
-
-  while (shared < depth && shared < self->newest_ids->len
-         && g_array_index (self->newest_ids, guint32, shared) == path_id (allocation, shared))
-    shared++;
-  if (shared > 0)
-    node = g_array_index (self->newest_nodes, guint32, shared - 1);
-  g_array_set_size (self->newest_ids, (guint) shared);
-  g_array_set_size (self->newest_nodes, (guint) shared);
-
-  for (; shared < depth; shared++)
-    {
-      guint32 id = path_id (allocation, shared);
-
-      node = sonde_call_tree_ensure_child (self->paths, node, id);
-      g_array_append_val (self->newest_ids, id);
-      g_array_append_val (self->newest_nodes, node);
-    }
-  return node;
+  if (node >= self->numbers->len)
+    g_array_set_size (self->numbers, node + 1);
+  return &g_array_index (self->numbers, guint32, node);
 }
 
-/* The stack with the allocation's process and locations. */
+/* Whether one more stack, as deep as the allocation's, may be kept. */
+static gboolean
+has_room (SondeHeap *self, const SondeModelAllocation *allocation)
+{
+  SondeBudget *budget = sonde_capture_model_budget (self->model);
+
+  if (allocation->n_locations < budget->left[SONDE_LIMIT_NODES])
+    return sonde_budget_take (budget, SONDE_LIMIT_STACKS, 1);
+  budget->n_cut[SONDE_LIMIT_STACKS]++;
+  return FALSE;
+}
+
+/* The stack with the allocation's process and locations; without room it is of one frame, which
+ * stands for all of the process's that have none. */
 static guint32
 add_stack_of (SondeHeap *self, const SondeModelAllocation *allocation)
 {
-  guint32 node = find_end (self, allocation);
-  guint32 *number;
+  static const guint32 truncated[] = { SONDE_LOCATION_TRUNCATED };
+  guint32 n_nodes = sonde_call_tree_n_nodes (self->paths);
+  guint32 node;
 
-  if (node >= self->numbers->len)
-    g_array_set_size (self->numbers, node + 1);
-  number = &g_array_index (self->numbers, guint32, node);
-  if (*number == 0)
+  if (has_room (self, allocation))
     {
-      *number
+      node = find_end (self, allocation->process, allocation->locations, allocation->n_locations);
+      sonde_capture_model_budget (self->model)->left[SONDE_LIMIT_NODES]
+          -= sonde_call_tree_n_nodes (self->paths) - n_nodes;
+    }
+  else
+    node = find_end (self, allocation->process, truncated, G_N_ELEMENTS (truncated));
+  if (*number_at (self, node) == 0)
+    {
+      *number_at (self, node)
           = sonde_heap_tracker_add_stack (self->tracker, matches (self, allocation->process)) + 1;
       g_array_append_val (self->ends, node);
     }
-  return *number - 1;
+  return *number_at (self, node) - 1;
 }
 
 static guint32
@@ -206,14 +209,14 @@ sonde_heap_new (const SondeHeapOptions *options, gint64 start_ns)
   self->comm = g_strdup (options->filter.comm);
   self->start_ns = start_ns;
   self->model = sonde_capture_model_new (&funcs, self);
+  tracker_options.budget = sonde_capture_model_budget (self->model);
   self->tracker = sonde_heap_tracker_new (&tracker_options);
   self->order = sonde_heap_order_new (take_frame, foresee_frame, self);
-  self->paths = sonde_call_tree_new ();
+  self->paths = sonde_call_tree_new (NULL);
   self->numbers = g_array_new (FALSE, TRUE, sizeof (guint32));
   self->ends = g_array_new (FALSE, FALSE, sizeof (guint32));
   self->known = g_array_new (FALSE, FALSE, sizeof (guint32));
-  self->newest_ids = g_array_new (FALSE, FALSE, sizeof (guint32));
-  self->newest_nodes = g_array_new (FALSE, FALSE, sizeof (guint32));
+  self->path = g_array_new (FALSE, FALSE, sizeof (guint32));
   return self;
 }
 
@@ -222,7 +225,6 @@ sonde_heap_free (SondeHeap *self)
 {
   if (self == NULL)
     return;
-  sonde_symbol_resolver_free (self->resolver);
   sonde_heap_order_free (self->order);
   sonde_heap_tracker_free (self->tracker);
   sonde_capture_model_free (self->model);
@@ -230,10 +232,8 @@ sonde_heap_free (SondeHeap *self)
   g_array_unref (self->numbers);
   g_array_unref (self->ends);
   g_array_unref (self->known);
-  g_array_unref (self->newest_ids);
-  g_array_unref (self->newest_nodes);
-  g_clear_pointer (&self->functions, g_array_unref);
-  g_free (self->starts);
+  g_array_unref (self->path);
+  sonde_location_names_clear (&self->names);
   g_free (self->comm);
   g_free (self);
 }
@@ -257,7 +257,8 @@ sonde_heap_add_frame (SondeHeap *self, const SondeFrame *frame)
       break;
     case SONDE_FRAME_METADATA:
       sonde_capture_model_add_frame (self->model, frame);
-      read_interval (self);
+      if (g_str_equal (((const SondeFrameMetadata *) frame)->id, SONDE_CAPTURE_SETTINGS))
+        read_interval (self);
       break;
     default:
       sonde_capture_model_add_frame (self->model, frame);
@@ -268,22 +269,12 @@ sonde_heap_add_frame (SondeHeap *self, const SondeFrame *frame)
 void
 sonde_heap_finish (SondeHeap *self, const SondeSymbolOptions *options)
 {
-  guint32 n_locations;
-
   sonde_heap_order_flush (self->order);
   sonde_heap_tracker_finish (self->tracker);
   sonde_capture_model_settle (self->model);
 
-  n_locations = sonde_capture_model_n_locations (self->model);
-  self->resolver = sonde_symbol_resolver_new (self->model, options);
-  self->functions = g_array_new (FALSE, FALSE, sizeof (guint32));
-  self->starts = g_new (guint32, n_locations + 1);
-  for (guint32 i = 0; i < n_locations; i++)
-    {
-      self->starts[i] = self->functions->len;
-      sonde_symbol_resolver_resolve_all (self->resolver, i, self->functions);
-    }
-  self->starts[n_locations] = self->functions->len;
+  sonde_location_names_init (&self->names, self->model, options);
+  sonde_location_names_find_all (&self->names);
 }
 
 const SondeCaptureModel *
@@ -363,12 +354,14 @@ trace_path (const SondeHeap *self, guint32 end, GArray *path)
   for (guint32 node = end; node != 0;)
     {
       const SondeCallNode *at = sonde_call_tree_node (self->paths, node);
+      const guint32 *functions;
+      guint32 n;
 
       if (at->parent == 0)
         process = at->id;
       else
-        for (guint32 i = self->starts[at->id + 1]; i > self->starts[at->id]; i--)
-          g_array_append_val (path, g_array_index (self->functions, guint32, i - 1));
+        for (functions = sonde_location_names_get (&self->names, at->id, &n); n > 0; n--)
+          g_array_append_val (path, functions[n - 1]);
       node = at->parent;
     }
   for (guint i = 0, j = path->len; i + 1 < j; i++)
@@ -413,8 +406,8 @@ add_stack (const SondeHeap *self,
 
   if (trees[process].tree == NULL)
     {
-      trees[process].tree = sonde_call_tree_new ();
-      trees[process].beside = sonde_call_tree_new ();
+      trees[process].tree = sonde_call_tree_new (NULL);
+      trees[process].beside = sonde_call_tree_new (NULL);
     }
   sonde_call_tree_add (trees[process].tree, functions, path->len,
                        unit == SONDE_UNIT_BYTES ? bytes : blocks);
@@ -425,13 +418,11 @@ add_stack (const SondeHeap *self,
 SondeProfile *
 sonde_heap_dup_profile (const SondeHeap *self, SondeHeapMetric metric, SondeUnit unit)
 {
-  SondeProfile *profile = sonde_profile_new (unit);
+  SondeProfile *profile = sonde_profile_new (unit, self->names.resolver);
   guint n_processes = sonde_capture_model_n_processes (self->model);
   g_autofree Trees *trees = g_new0 (Trees, n_processes);
   g_autoptr (GArray) path = g_array_new (FALSE, FALSE, sizeof (guint32));
 
-  for (guint32 i = 0; i < sonde_symbol_resolver_n_functions (self->resolver); i++)
-    sonde_profile_add_function (profile, sonde_symbol_resolver_function (self->resolver, i));
   for (guint32 i = 0; i < self->ends->len; i++)
     {
       const SondeHeapAmount *amount = sonde_heap_tracker_amount (self->tracker, i, metric);

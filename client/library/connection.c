@@ -3,41 +3,93 @@
 #include "client/library/connection.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gio/gunixconnection.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 
-#include "client/base/fd.h"
-#include "client/library/tty-agent.h"
+#include "base/fd.h"
+#include "client/base/sibling.h"
+#include "client/library/service-start.h"
 #include "config.h"
 
 #define BUS_NAME     "org.sonde.Profiler1"
 #define MANAGER_PATH "/org/sonde/Profiler1"
 #define PEER_FD      3 /* the number the embedded daemon finds its socket at */
+#define NOTIFY_FD    3 /* pkttyagent closes it when it can be asked */
+#define REGISTER_MS  3000
 
 /* GDBus' own default of 25 s is too short for somebody who is asked for a password. */
 #define CALL_TIMEOUT_MS G_MAXINT
+
+static const GDBusErrorEntry entries[] = {
+  { SONDE_CLIENT_ERROR_INVALID_OPTION, "org.sonde.Profiler1.Error.InvalidOption" },
+  { SONDE_CLIENT_ERROR_NOT_AUTHORIZED, "org.sonde.Profiler1.Error.NotAuthorized" },
+  { SONDE_CLIENT_ERROR_NO_SUCH_PROCESS, "org.sonde.Profiler1.Error.NoSuchProcess" },
+  { SONDE_CLIENT_ERROR_NO_SUCH_SESSION, "org.sonde.Profiler1.Error.NoSuchSession" },
+  { SONDE_CLIENT_ERROR_LIMIT_EXCEEDED, "org.sonde.Profiler1.Error.LimitExceeded" },
+  { SONDE_CLIENT_ERROR_NOT_SUPPORTED, "org.sonde.Profiler1.Error.NotSupported" },
+  { SONDE_CLIENT_ERROR_INVALID_STATE, "org.sonde.Profiler1.Error.InvalidState" },
+  { SONDE_CLIENT_ERROR_FAILED, "org.sonde.Profiler1.Error.Failed" },
+};
+
+GQuark
+sonde_client_error_quark (void)
+{
+  static gsize quark = 0;
+
+  g_dbus_error_register_error_domain ("sonde-client-error-quark", &quark, entries,
+                                      G_N_ELEMENTS (entries));
+  return (GQuark) quark;
+}
 
 static SondeConnection *
 new_connection (void)
 {
   SondeConnection *self = g_new0 (SondeConnection, 1);
 
+  (void) SONDE_CLIENT_ERROR; /* registers it */
   self->closed = g_cancellable_new ();
   return self;
 }
 
-static gboolean
-open_manager (SondeConnection *self, GError **error)
+/* Starts pkttyagent for this process, to be asked only if no other agent is there, and waits until
+ * it is registered. NULL without polkit's tools: then nobody can be asked here. */
+static GSubprocess *
+start_agent (void)
 {
-  (void) SONDE_CLIENT_ERROR; /* registers it */
-  self->manager = sonde_dbus_manager_proxy_new_sync (
-      self->bus,
-      G_DBUS_PROXY_FLAGS_DO_NOT_LOAD_PROPERTIES | G_DBUS_PROXY_FLAGS_DO_NOT_CONNECT_SIGNALS,
-      self->name, MANAGER_PATH, NULL, error);
-  if (self->manager == NULL)
-    return FALSE;
-  g_dbus_proxy_set_default_timeout (G_DBUS_PROXY (self->manager), CALL_TIMEOUT_MS);
-  return TRUE;
+  g_autoptr (GSubprocessLauncher) launcher
+      = g_subprocess_launcher_new (G_SUBPROCESS_FLAGS_STDERR_SILENCE);
+  /* polkit finds an agent, and one that is a fallback to it, by the session that we are in, so
+   * without a session ours must not be a fallback. */
+  const char *option = g_getenv ("XDG_SESSION_ID") != NULL ? "--fallback" : NULL;
+  GSubprocess *self;
+  sonde_autofd int ready = -1;
+  int fds[2];
+  struct pollfd poll_fd = { .events = POLLHUP };
+
+  if (pipe2 (fds, O_CLOEXEC) < 0)
+    return NULL;
+  ready = fds[0];
+  g_subprocess_launcher_take_fd (launcher, fds[1], NOTIFY_FD);
+  self = g_subprocess_launcher_spawn (launcher, NULL, "pkttyagent", "--notify-fd",
+                                      G_STRINGIFY (NOTIFY_FD), option, NULL);
+  g_subprocess_launcher_close (launcher);
+  poll_fd.fd = ready;
+  while (self != NULL && poll (&poll_fd, 1, REGISTER_MS) < 0 && errno == EINTR)
+    ;
+  return self;
+}
+
+static void
+stop_agent (GSubprocess *self)
+{
+  if (self == NULL)
+    return;
+  g_subprocess_send_signal (self, SIGTERM); /* on which it restores the terminal's settings */
+  g_subprocess_wait (self, NULL, NULL);
+  g_object_unref (self);
 }
 
 SondeConnection *
@@ -45,7 +97,6 @@ sonde_connection_open_bus (SondeClientAsk ask, GError **error)
 {
   g_autoptr (SondeConnection) self = new_connection ();
   g_autoptr (GError) failure = NULL;
-  g_autofree char *owner = NULL;
 
   self->name = BUS_NAME;
   self->bus = g_bus_get_sync (G_BUS_TYPE_SYSTEM, NULL, &failure);
@@ -56,20 +107,19 @@ sonde_connection_open_bus (SondeClientAsk ask, GError **error)
       return NULL;
     }
   g_dbus_connection_set_exit_on_close (self->bus, FALSE);
-  if (!open_manager (self, error))
-    return NULL;
-
-  owner = g_dbus_proxy_get_name_owner (G_DBUS_PROXY (self->manager));
-  if (owner == NULL)
+  if (!sonde_service_start (self->bus, BUS_NAME, &failure))
     {
-      g_set_error (error, G_DBUS_ERROR, G_DBUS_ERROR_SERVICE_UNKNOWN,
-                   "The system bus has no service %s", BUS_NAME);
+      if (g_error_matches (failure, G_DBUS_ERROR, G_DBUS_ERROR_SERVICE_UNKNOWN))
+        g_set_error (error, G_DBUS_ERROR, G_DBUS_ERROR_SERVICE_UNKNOWN,
+                     "The system bus has no service %s", BUS_NAME);
+      else
+        g_propagate_error (error, g_steal_pointer (&failure));
       return NULL;
     }
   self->may_ask = ask == SONDE_CLIENT_ASK_DESKTOP
                   || (ask == SONDE_CLIENT_ASK_TERMINAL && isatty (STDIN_FILENO));
   if (self->may_ask && ask == SONDE_CLIENT_ASK_TERMINAL && getuid () != 0)
-    self->agent = sonde_tty_agent_start ();
+    self->agent = start_agent ();
   return g_steal_pointer (&self);
 }
 
@@ -110,41 +160,60 @@ connect_peer (int fd, GError **error)
       G_IO_STREAM (stream), NULL, G_DBUS_CONNECTION_FLAGS_AUTHENTICATION_CLIENT, NULL, NULL, error);
 }
 
-/* The first of: what was asked for, the environment, the installed program. The environment may
- * choose because the daemon runs with no more rights than ours. */
-static const char *
-choose_path (const char *path, const char *variable, const char *installed)
+/* sd-bus gives up a connection if a descriptor comes together with the end of the handshake, as in
+ * a Profile call that follows at once. A call without one has it begin first. */
+static gboolean
+await_begin (GDBusConnection *bus, GError **error)
+{
+  GVariant *answer
+      = g_dbus_connection_call_sync (bus, NULL, "/", "org.freedesktop.DBus.Peer", "Ping", NULL,
+                                     NULL, G_DBUS_CALL_FLAGS_NONE, -1, NULL, error);
+  gboolean has_begun = answer != NULL;
+
+  g_clear_pointer (&answer, g_variant_unref);
+  return has_begun;
+}
+
+/* The first of: what was asked for, the environment, what was built beside the running program, the
+ * installed program. The environment may choose because the daemon runs with no more rights than
+ * ours. */
+static char *
+choose_path (const char *path, const char *variable, const char *built, const char *installed)
 {
   if (path == NULL || path[0] == '\0')
     path = g_getenv (variable);
-  return path != NULL && path[0] != '\0' ? path : installed;
+  return path != NULL && path[0] != '\0' ? g_strdup (path)
+                                         : sonde_sibling_dup_path (built, installed);
 }
 
 SondeConnection *
 sonde_connection_open_embedded (const char *daemon_path, const char *worker_path, GError **error)
 {
   g_autoptr (SondeConnection) self = new_connection ();
+  g_autofree char *daemon = choose_path (daemon_path, "SONDE_DAEMON", "daemon/control/sonded",
+                                         SONDE_LIBEXECDIR "/sonded");
+  g_autofree char *worker
+      = choose_path (worker_path, "SONDE_WORKER", "daemon/capture/sonde-capture",
+                     SONDE_LIBEXECDIR "/sonde-capture");
   int fds[2];
 
-  daemon_path = choose_path (daemon_path, "SONDE_DAEMON", SONDE_LIBEXECDIR "/sonded");
-  worker_path = choose_path (worker_path, "SONDE_WORKER", SONDE_LIBEXECDIR "/sonde-capture");
   if (socketpair (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
     {
       g_set_error (error, G_IO_ERROR, g_io_error_from_errno (errno), "Cannot make a socket: %s",
                    g_strerror (errno));
       return NULL;
     }
-  self->daemon = start_daemon (daemon_path, worker_path, fds[1], error);
+  self->daemon = start_daemon (daemon, worker, fds[1], error);
   if (self->daemon == NULL)
     {
-      g_prefix_error (error, "Cannot start %s: ", daemon_path);
+      g_prefix_error (error, "Cannot start %s: ", daemon);
       close (fds[0]);
       return NULL;
     }
   self->bus = connect_peer (fds[0], error);
-  if (self->bus == NULL || !open_manager (self, error))
+  if (self->bus == NULL || !await_begin (self->bus, error))
     {
-      g_prefix_error (error, "No answer from %s: ", daemon_path);
+      g_prefix_error (error, "No answer from %s: ", daemon);
       return NULL;
     }
   return g_steal_pointer (&self);
@@ -156,11 +225,106 @@ sonde_connection_call_flags (const SondeConnection *self)
   return self->may_ask ? G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION : G_DBUS_CALL_FLAGS_NONE;
 }
 
+static const char *
+path_of (const SondeServiceCall *call)
+{
+  return call->path != NULL ? call->path : MANAGER_PATH;
+}
+
+static GDBusCallFlags
+flags_of (const SondeConnection *self, const SondeServiceCall *call)
+{
+  return call->is_quiet ? G_DBUS_CALL_FLAGS_NONE : sonde_connection_call_flags (self);
+}
+
+static const char *
+interface_of (const SondeServiceCall *call)
+{
+  if (call->interface != NULL)
+    return call->interface;
+  return call->path != NULL ? SONDE_SESSION_INTERFACE : SONDE_MANAGER_INTERFACE;
+}
+
+void
+sonde_connection_call (SondeConnection *self,
+                       const SondeServiceCall *call,
+                       GCancellable *cancellable,
+                       GAsyncReadyCallback callback,
+                       gpointer user_data)
+{
+  g_dbus_connection_call_with_unix_fd_list (
+      self->bus, self->name, path_of (call), interface_of (call), call->method, call->arguments,
+      G_VARIANT_TYPE (call->type), flags_of (self, call), CALL_TIMEOUT_MS, call->fds, cancellable,
+      callback, user_data);
+}
+
+/* @answer as it came; without what D-Bus puts before the service's words. */
+static GVariant *
+strip_error (GVariant *answer, GError **failure, GError **error)
+{
+  if (answer != NULL)
+    return answer;
+  g_dbus_error_strip_remote_error (*failure);
+  g_propagate_error (error, g_steal_pointer (failure));
+  return NULL;
+}
+
+GVariant *
+sonde_connection_call_finish (GObject *source,
+                              GAsyncResult *result,
+                              GUnixFDList **fds,
+                              GError **error)
+{
+  GError *failure = NULL;
+
+  return strip_error (g_dbus_connection_call_with_unix_fd_list_finish (G_DBUS_CONNECTION (source),
+                                                                       fds, result, &failure),
+                      &failure, error);
+}
+
+GVariant *
+sonde_connection_call_sync (SondeConnection *self,
+                            const SondeServiceCall *call,
+                            GUnixFDList **fds,
+                            GCancellable *cancellable,
+                            GError **error)
+{
+  g_autoptr (GVariant) arguments
+      = call->arguments != NULL ? g_variant_ref_sink (call->arguments) : NULL;
+  GVariant *answer = NULL;
+  g_autoptr (GError) failure = NULL;
+  guint n_asks = 0;
+
+  do
+    {
+      g_clear_error (&failure);
+      answer = g_dbus_connection_call_with_unix_fd_list_sync (
+          self->bus, self->name, path_of (call), interface_of (call), call->method, arguments,
+          G_VARIANT_TYPE (call->type), flags_of (self, call), CALL_TIMEOUT_MS, call->fds, fds,
+          cancellable, &failure);
+    }
+  while (answer == NULL && call->is_look && ++n_asks < SONDE_MAX_ASKS
+         && g_error_matches (failure, G_DBUS_ERROR, G_DBUS_ERROR_NO_REPLY));
+  return strip_error (answer, &failure, error);
+}
+
+int
+sonde_connection_take_handle (GUnixFDList *fds, GVariant *handle, GError **error)
+{
+  gint32 index = g_variant_get_handle (handle);
+
+  if (fds != NULL && index >= 0 && index < g_unix_fd_list_get_length (fds))
+    return g_unix_fd_list_get (fds, index, error);
+  g_set_error (error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
+               "The service's answer lacks a descriptor");
+  return -1;
+}
+
 void
 sonde_connection_close (SondeConnection *self)
 {
   g_cancellable_cancel (self->closed);
-  sonde_tty_agent_stop (g_steal_pointer (&self->agent));
+  stop_agent (g_steal_pointer (&self->agent));
   if (self->daemon != NULL && self->bus != NULL)
     g_dbus_connection_close_sync (self->bus, NULL, NULL);
 }
@@ -171,7 +335,6 @@ sonde_connection_free (SondeConnection *self)
   if (self == NULL)
     return;
   sonde_connection_close (self);
-  g_clear_object (&self->manager);
   g_clear_object (&self->closed);
   g_clear_object (&self->bus);
   g_clear_object (&self->daemon);

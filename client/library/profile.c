@@ -121,6 +121,14 @@ sonde_client_profile_get_n_samples (SondeClientProfile *self)
   return sonde_capture_model_n_samples (sonde_report_model (self->report));
 }
 
+char *
+sonde_client_profile_dup_truncated (SondeClientProfile *self)
+{
+  g_return_val_if_fail (SONDE_CLIENT_IS_PROFILE (self), NULL);
+
+  return sonde_capture_model_describe_cut (sonde_report_model (self->report));
+}
+
 /* The function of a node that is no process. */
 static const SondeFunction *
 function_of (SondeClientCall *self)

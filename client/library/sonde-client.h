@@ -26,7 +26,7 @@ G_BEGIN_DECLS
  * @SONDE_CLIENT_ERROR_INVALID_OPTION: an option is unknown, of another type or out of range
  * @SONDE_CLIENT_ERROR_NOT_AUTHORIZED: an administrator's decision is missing
  * @SONDE_CLIENT_ERROR_NO_SUCH_PROCESS: there is no such process
- * @SONDE_CLIENT_ERROR_NO_SUCH_SESSION: there is no such session, or it is not for the caller
+ * @SONDE_CLIENT_ERROR_NO_SUCH_SESSION: there is no such session or stored capture
  * @SONDE_CLIENT_ERROR_LIMIT_EXCEEDED: a quota, which the message names
  * @SONDE_CLIENT_ERROR_NOT_SUPPORTED: this service, kernel or process cannot
  * @SONDE_CLIENT_ERROR_INVALID_STATE: not in this state of the session
@@ -179,7 +179,11 @@ void sonde_client_session_read (SondeClientSession *self);
  * @fd: a file, open for writing; it stays the caller's
  *
  * The same as sonde_client_session_read(), but the capture goes into a file and not to
- * #SondeClientSession::frame. Nothing checks it on its way.
+ * #SondeClientSession::frame. Of a regular file, what is behind the place where it stands goes. It
+ * grows by whole frames and can be read at any moment. If it cannot take more, the session is
+ * stopped, the file is cut at a whole frame and closed with a ledger that says what it lacks, and
+ * #SondeClientSession::finished has a #GFileError; if not even the beginning has room, the file is
+ * left empty.
  */
 void sonde_client_session_save (SondeClientSession *self, int fd);
 
@@ -267,9 +271,13 @@ gboolean sonde_client_session_has_statistics (SondeClientSession *self);
 
 /**
  * sonde_client_session_get_statistic:
- * @key: "produced", "recorded", "lost-kernel", … of the property Statistics
+ * @key: "produced", "recorded", "lost-kernel", … of the property Statistics; or, after
+ *   sonde_client_session_save(), "file-samples" and "file-events", which the file holds, and
+ *   "file-samples-lost", "file-events-lost" and "file-lost" (frames, of any kind), which it had no
+ *   room for
  *
- * Returns: the sum that the service told last: at the end, or when it was asked; 0 before
+ * Returns: the sum that the service told last: at the end, or when it was asked; 0 before. Of a
+ *   file: the sum so far
  */
 guint64 sonde_client_session_get_statistic (SondeClientSession *self, const char *key);
 
@@ -321,14 +329,15 @@ G_DECLARE_FINAL_TYPE (SondeClientProfiler, sonde_client_profiler, SONDE_CLIENT, 
  *
  * Returns: (transfer full): a profiler
  * Errors: %G_DBUS_ERROR_NO_SERVER if there is no system bus, %G_DBUS_ERROR_SERVICE_UNKNOWN if it
- * has no such service
+ * has no such service, %G_DBUS_ERROR_SPAWN_FAILED, within 2 s, if its unit cannot start
  */
 SondeClientProfiler *sonde_client_profiler_new_bus (SondeClientAsk ask, GError **error);
 
 /**
  * sonde_client_profiler_new_embedded:
- * @daemon_path: (nullable): sonded; by default the installed one
- * @worker_path: (nullable): sonde-capture; by default the installed one
+ * @daemon_path: (nullable): sonded; by default what the variable SONDE_DAEMON says, else the
+ *   installed one
+ * @worker_path: (nullable): sonde-capture; the same with SONDE_WORKER
  *
  * Starts a service of our own, with the rights of the caller. Blocks: for start-up only.
  *
@@ -375,7 +384,8 @@ GDBusCallFlags sonde_client_profiler_get_call_flags (SondeClientProfiler *self);
  * @options: a{sv} of Manager.Profile, org.sonde.Profiler1(5)
  * @fds: (nullable): what handles in @options mean
  *
- * Starts a session. @cancellable is looked at while nothing has answered yet.
+ * Starts a session. @cancellable is looked at while nothing has answered yet. A service that goes
+ * before it has answered is asked again: nothing had begun.
  *
  * Errors: #SondeClientError if the service refuses; %G_IO_ERROR_CANCELLED; %G_IO_ERROR_CLOSED after
  *   sonde_client_profiler_close(); %G_IO_ERROR_FAILED if the service ended
@@ -393,7 +403,6 @@ void sonde_client_profiler_profile_async (SondeClientProfiler *self,
  * @options: (nullable): a{sv}, without what chooses processes
  *
  * Starts a session for one process, all its threads and future children, which needs no password.
- * sonde_client_profiler_profile_finish() has the answer.
  */
 void sonde_client_profiler_profile_process_async (SondeClientProfiler *self,
                                                   gint pid,
@@ -403,6 +412,17 @@ void sonde_client_profiler_profile_process_async (SondeClientProfiler *self,
                                                   gpointer user_data);
 
 /**
+ * sonde_client_profiler_profile_process_finish:
+ *
+ * The same as sonde_client_profiler_profile_finish(), by the name that bindings look for.
+ *
+ * Returns: (transfer full): a session; nothing of it was read yet
+ */
+SondeClientSession *sonde_client_profiler_profile_process_finish (SondeClientProfiler *self,
+                                                                  GAsyncResult *result,
+                                                                  GError **error);
+
+/**
  * sonde_client_profiler_profile_finish:
  *
  * Returns: (transfer full): a session; nothing of it was read yet
@@ -410,6 +430,183 @@ void sonde_client_profiler_profile_process_async (SondeClientProfiler *self,
 SondeClientSession *sonde_client_profiler_profile_finish (SondeClientProfiler *self,
                                                           GAsyncResult *result,
                                                           GError **error);
+
+/* === Sessions by number === */
+
+/**
+ * sonde_client_session_number:
+ * @path: (nullable): of a session object, or the number alone
+ *
+ * Returns: the number that people, and the functions below, name a session by; 0 if it is neither
+ */
+guint64 sonde_client_session_number (const char *path);
+
+/**
+ * sonde_client_profiler_list_sessions_async:
+ * @everybody: whether somebody may be asked for the right to see those of others
+ *
+ * Lists the sessions that the caller may see.
+ */
+void sonde_client_profiler_list_sessions_async (SondeClientProfiler *self,
+                                                gboolean everybody,
+                                                GCancellable *cancellable,
+                                                GAsyncReadyCallback callback,
+                                                gpointer user_data);
+
+/**
+ * sonde_client_profiler_list_sessions_finish:
+ *
+ * Returns: (transfer full): a(ousts) of Manager.ListSessions
+ */
+GVariant *sonde_client_profiler_list_sessions_finish (SondeClientProfiler *self,
+                                                      GAsyncResult *result,
+                                                      GError **error);
+
+/**
+ * sonde_client_profiler_list_sessions_sync:
+ * @everybody: whether somebody may be asked for the right to see those of others
+ *
+ * The same. Blocks.
+ *
+ * Returns: (transfer full): a(ousts) of Manager.ListSessions
+ */
+GVariant *sonde_client_profiler_list_sessions_sync (SondeClientProfiler *self,
+                                                    gboolean everybody,
+                                                    GCancellable *cancellable,
+                                                    GError **error);
+
+/**
+ * sonde_client_profiler_start_session_sync:
+ * @options: a{sv} of Manager.StartSession
+ * @fds: (nullable): what handles in @options mean
+ *
+ * Starts a session that outlives its caller, into a file of the service's. A service that goes
+ * before it has answered is asked again if nothing had begun. Blocks.
+ *
+ * Returns: its number; 0 if there is none
+ * Errors: as of sonde_client_profiler_profile_async(); %G_DBUS_ERROR_NO_REPLY if the service went
+ *   and something may have begun, or it goes again and again
+ */
+guint64 sonde_client_profiler_start_session_sync (SondeClientProfiler *self,
+                                                  GVariant *options,
+                                                  GUnixFDList *fds,
+                                                  GCancellable *cancellable,
+                                                  GError **error);
+
+/**
+ * sonde_client_profiler_attach_async:
+ * @session: its number
+ * @options: (nullable): a{sv} of Session.OpenCapture
+ *
+ * Opens one more stream of a running session, or the file of one that is over.
+ *
+ * Errors: #SondeClientError if the service refuses
+ */
+void sonde_client_profiler_attach_async (SondeClientProfiler *self,
+                                         guint64 session,
+                                         GVariant *options,
+                                         GCancellable *cancellable,
+                                         GAsyncReadyCallback callback,
+                                         gpointer user_data);
+
+/**
+ * sonde_client_profiler_attach_finish:
+ *
+ * Returns: a descriptor for reading, close-on-exec, which the caller closes; or -1
+ */
+int sonde_client_profiler_attach_finish (SondeClientProfiler *self,
+                                         GAsyncResult *result,
+                                         GError **error);
+
+/**
+ * sonde_client_profiler_attach_sync:
+ * @session: its number
+ * @options: (nullable): a{sv} of Session.OpenCapture
+ *
+ * The same. Blocks.
+ *
+ * Returns: a descriptor for reading, close-on-exec, which the caller closes; or -1
+ */
+int sonde_client_profiler_attach_sync (SondeClientProfiler *self,
+                                       guint64 session,
+                                       GVariant *options,
+                                       GCancellable *cancellable,
+                                       GError **error);
+
+/**
+ * sonde_client_profiler_stop_session_async:
+ * @session: its number
+ *
+ * Ends a session; the rest of its capture is still being written when the answer comes.
+ *
+ * Errors: #SondeClientError if the service refuses
+ */
+void sonde_client_profiler_stop_session_async (SondeClientProfiler *self,
+                                               guint64 session,
+                                               GCancellable *cancellable,
+                                               GAsyncReadyCallback callback,
+                                               gpointer user_data);
+
+/**
+ * sonde_client_profiler_stop_session_finish:
+ *
+ * Returns: (transfer full): its statistics, a{st}
+ */
+GVariant *sonde_client_profiler_stop_session_finish (SondeClientProfiler *self,
+                                                     GAsyncResult *result,
+                                                     GError **error);
+
+/**
+ * sonde_client_profiler_stop_session_sync:
+ * @session: its number
+ *
+ * The same. Blocks.
+ *
+ * Returns: (transfer full): its statistics, a{st}
+ */
+GVariant *sonde_client_profiler_stop_session_sync (SondeClientProfiler *self,
+                                                   guint64 session,
+                                                   GCancellable *cancellable,
+                                                   GError **error);
+
+/**
+ * sonde_client_profiler_pause_session_sync:
+ * @session: its number
+ *
+ * Samples nothing until sonde_client_profiler_resume_session_sync(). Blocks.
+ *
+ * Returns: %TRUE if it pauses
+ */
+gboolean sonde_client_profiler_pause_session_sync (SondeClientProfiler *self,
+                                                   guint64 session,
+                                                   GCancellable *cancellable,
+                                                   GError **error);
+
+/**
+ * sonde_client_profiler_resume_session_sync:
+ * @session: its number
+ *
+ * Samples again. Blocks.
+ *
+ * Returns: %TRUE if it does
+ */
+gboolean sonde_client_profiler_resume_session_sync (SondeClientProfiler *self,
+                                                    guint64 session,
+                                                    GCancellable *cancellable,
+                                                    GError **error);
+
+/**
+ * sonde_client_profiler_dup_properties_sync:
+ * @session: its number; 0: of the service itself
+ *
+ * Blocks.
+ *
+ * Returns: (transfer full): a{sv}: all properties of that object
+ */
+GVariant *sonde_client_profiler_dup_properties_sync (SondeClientProfiler *self,
+                                                     guint64 session,
+                                                     GCancellable *cancellable,
+                                                     GError **error);
 
 /* === Call trees === */
 
@@ -537,11 +734,191 @@ void sonde_client_profile_finish (SondeClientProfile *self, SondeClientNames nam
 guint64 sonde_client_profile_get_n_samples (SondeClientProfile *self);
 
 /**
+ * sonde_client_profile_dup_truncated:
+ *
+ * A profile has limits, so that no capture makes it larger than memory is. What had no room is
+ * accounted for under processes and functions that are called "[truncated]"; sums stay exact.
+ *
+ * Returns: (transfer full) (nullable): what that was, for people: "1,234 stacks, 1 mapping"; %NULL:
+ *   nothing
+ */
+char *sonde_client_profile_dup_truncated (SondeClientProfile *self);
+
+/**
  * sonde_client_profile_get_processes:
  *
  * Returns: (transfer container) (element-type SondeClientCall): the processes with samples,
  *   heaviest first; after sonde_client_profile_finish()
  */
 GPtrArray *sonde_client_profile_get_processes (SondeClientProfile *self);
+
+/* --- capture files that the service keeps --- */
+
+/**
+ * SondeClientStoredCapture:
+ *
+ * A capture file that the service keeps: what a session of StartSession has written, or is writing.
+ */
+typedef struct _SondeClientStoredCapture SondeClientStoredCapture;
+
+#define SONDE_CLIENT_TYPE_STORED_CAPTURE (sonde_client_stored_capture_get_type ())
+GType sonde_client_stored_capture_get_type (void);
+
+/**
+ * sonde_client_stored_capture_ref:
+ *
+ * Returns: (transfer full): @self
+ */
+SondeClientStoredCapture *sonde_client_stored_capture_ref (SondeClientStoredCapture *self);
+
+/**
+ * sonde_client_stored_capture_unref:
+ * @self: (transfer full) (nullable): a stored capture
+ */
+void sonde_client_stored_capture_unref (SondeClientStoredCapture *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeClientStoredCapture, sonde_client_stored_capture_unref)
+
+/**
+ * sonde_client_stored_capture_get_name:
+ *
+ * Returns: what it is asked for by, "LABEL-YYYYMMDDTHHMMSSZ-N.syscap": a file name, never a path
+ */
+const char *sonde_client_stored_capture_get_name (SondeClientStoredCapture *self);
+
+/**
+ * sonde_client_stored_capture_get_label:
+ *
+ * Returns: the option `label` of its session
+ */
+const char *sonde_client_stored_capture_get_label (SondeClientStoredCapture *self);
+
+/**
+ * sonde_client_stored_capture_get_start_us:
+ *
+ * Returns: µs since 1970, in whole seconds, when it was begun
+ */
+guint64 sonde_client_stored_capture_get_start_us (SondeClientStoredCapture *self);
+
+/**
+ * sonde_client_stored_capture_get_n_bytes:
+ *
+ * Returns: how large it is; of one that is being written, so far
+ */
+guint64 sonde_client_stored_capture_get_n_bytes (SondeClientStoredCapture *self);
+
+/**
+ * sonde_client_stored_capture_get_owner_uid:
+ *
+ * Returns: the user whose it is
+ */
+guint sonde_client_stored_capture_get_owner_uid (SondeClientStoredCapture *self);
+
+/**
+ * sonde_client_profiler_list_captures_async:
+ *
+ * Asks which captures the service keeps: the caller's own; everybody's if the caller is root, or
+ * somebody who is asked for a password gives it.
+ *
+ * Errors: #SONDE_CLIENT_ERROR_NOT_SUPPORTED if this service keeps none
+ */
+void sonde_client_profiler_list_captures_async (SondeClientProfiler *self,
+                                                GCancellable *cancellable,
+                                                GAsyncReadyCallback callback,
+                                                gpointer user_data);
+
+/**
+ * sonde_client_profiler_list_captures_finish:
+ *
+ * Returns: (transfer container) (element-type SondeClientStoredCapture): oldest first
+ */
+GPtrArray *sonde_client_profiler_list_captures_finish (SondeClientProfiler *self,
+                                                       GAsyncResult *result,
+                                                       GError **error);
+
+/**
+ * sonde_client_profiler_list_captures_sync:
+ *
+ * The same. Blocks.
+ *
+ * Returns: (transfer container) (element-type SondeClientStoredCapture): oldest first
+ */
+GPtrArray *sonde_client_profiler_list_captures_sync (SondeClientProfiler *self,
+                                                     GCancellable *cancellable,
+                                                     GError **error);
+
+/**
+ * sonde_client_profiler_open_capture_async:
+ * @name: of a stored capture
+ *
+ * Asks for the file, to read it.
+ *
+ * Errors: #SONDE_CLIENT_ERROR_NOT_AUTHORIZED if there is none, or it is somebody else's;
+ *   #SONDE_CLIENT_ERROR_NO_SUCH_SESSION if there is none and the caller may know it;
+ *   #SONDE_CLIENT_ERROR_INVALID_STATE while it is being written;
+ *   #SONDE_CLIENT_ERROR_INVALID_OPTION if no capture can have that name
+ */
+void sonde_client_profiler_open_capture_async (SondeClientProfiler *self,
+                                               const char *name,
+                                               GCancellable *cancellable,
+                                               GAsyncReadyCallback callback,
+                                               gpointer user_data);
+
+/**
+ * sonde_client_profiler_open_capture_finish:
+ *
+ * Returns: a descriptor for reading, close-on-exec, which the caller closes; or -1
+ */
+int sonde_client_profiler_open_capture_finish (SondeClientProfiler *self,
+                                               GAsyncResult *result,
+                                               GError **error);
+
+/**
+ * sonde_client_profiler_open_capture_sync:
+ * @name: of a stored capture
+ *
+ * The same. Blocks.
+ *
+ * Returns: a descriptor for reading, close-on-exec, which the caller closes; or -1
+ */
+int sonde_client_profiler_open_capture_sync (SondeClientProfiler *self,
+                                             const char *name,
+                                             GCancellable *cancellable,
+                                             GError **error);
+
+/**
+ * sonde_client_profiler_remove_capture_async:
+ * @name: of a stored capture
+ *
+ * Removes the file for good.
+ *
+ * Errors: as of sonde_client_profiler_open_capture_async()
+ */
+void sonde_client_profiler_remove_capture_async (SondeClientProfiler *self,
+                                                 const char *name,
+                                                 GCancellable *cancellable,
+                                                 GAsyncReadyCallback callback,
+                                                 gpointer user_data);
+
+/**
+ * sonde_client_profiler_remove_capture_finish:
+ *
+ * Returns: %TRUE if it is gone
+ */
+gboolean sonde_client_profiler_remove_capture_finish (SondeClientProfiler *self,
+                                                      GAsyncResult *result,
+                                                      GError **error);
+
+/**
+ * sonde_client_profiler_remove_capture_sync:
+ * @name: of a stored capture
+ *
+ * The same. Blocks.
+ *
+ * Returns: %TRUE if it is gone
+ */
+gboolean sonde_client_profiler_remove_capture_sync (SondeClientProfiler *self,
+                                                    const char *name,
+                                                    GCancellable *cancellable,
+                                                    GError **error);
 
 G_END_DECLS

@@ -6,21 +6,25 @@
 
 struct SondeCallTree
 {
+  SondeBudget *budget;  /* NULL: none */
   GArray *nodes;        /* SondeCallNode */
-  SondeIdMap *children; /* parent node << 32 | id → node, of all but the first child */
+  SondeIdMap *children; /* parent node << 32 | id → node, of all but the first child; NULL: none */
   GArray *last;         /* guint32: the nodes of the path that came last */
 };
+
+/* Of a tree with the leaf outermost: as many as a capture's own trees have. */
+#define MAX_INVERTED  (1u << 21)
 
 #define NODE(tree, i) (&g_array_index ((tree)->nodes, SondeCallNode, (i)))
 
 SondeCallTree *
-sonde_call_tree_new (void)
+sonde_call_tree_new (SondeBudget *budget)
 {
   SondeCallTree *self = g_new0 (SondeCallTree, 1);
   SondeCallNode root = { 0 };
 
+  self->budget = budget;
   self->nodes = g_array_new (FALSE, FALSE, sizeof (SondeCallNode));
-  self->children = sonde_id_map_new ();
   self->last = g_array_new (FALSE, FALSE, sizeof (guint32));
   g_array_append_val (self->nodes, root);
   return self;
@@ -56,20 +60,67 @@ add_child (SondeCallTree *self, guint32 parent, guint32 id)
   return node;
 }
 
+static guint64
+key_of (guint32 parent, guint32 id)
+{
+  return (guint64) parent << 32 | id;
+}
+
+/* 0 if there is none. */
+static guint32
+find_child (const SondeCallTree *self, guint32 parent, guint32 id)
+{
+  guint32 node = NODE (self, parent)->first_child;
+
+  if (node == 0 || NODE (self, node)->id == id)
+    return node;
+  if (self->children != NULL && sonde_id_map_lookup (self->children, key_of (parent, id), &node))
+    return node;
+  return 0;
+}
+
 guint32
 sonde_call_tree_ensure_child (SondeCallTree *self, guint32 parent, guint32 id)
 {
-  guint64 key = (guint64) parent << 32 | id;
-  guint32 node = NODE (self, parent)->first_child;
+  guint32 node = find_child (self, parent, id);
 
-  if (node != 0 && NODE (self, node)->id == id)
+  if (node != 0)
     return node;
-  if (node != 0 && sonde_id_map_lookup (self->children, key, &node))
-    return node;
-
   node = add_child (self, parent, id);
-  if (NODE (self, parent)->first_child != node)
-    sonde_id_map_set (self->children, key, node);
+  if (NODE (self, parent)->first_child == node)
+    return node;
+  if (self->children == NULL) /* a capture may have very many trees of one path */
+    self->children = sonde_id_map_new ();
+  sonde_id_map_set (self->children, key_of (parent, id), node);
+  return node;
+}
+
+/* Whether what @path lacks is within the budget. */
+static gboolean
+has_room (const SondeCallTree *self, const guint32 *path, gsize n_path)
+{
+  guint32 node = 0;
+
+  for (; n_path > self->budget->left[SONDE_LIMIT_NODES]; path++, n_path--)
+    {
+      node = find_child (self, node, *path);
+      if (node == 0)
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* The stack goes below the root as one frame, so that its process keeps its total. */
+static guint32
+add_truncated (SondeCallTree *self, guint64 weight)
+{
+  guint32 node = sonde_call_tree_ensure_child (self, 0, SONDE_CALL_TRUNCATED);
+
+  self->budget->n_cut[SONDE_LIMIT_NODES]++;
+  g_array_set_size (self->last, 0);
+  NODE (self, 0)->total += weight;
+  NODE (self, node)->total += weight;
+  NODE (self, node)->self += weight;
   return node;
 }
 
@@ -78,10 +129,13 @@ guint32
 sonde_call_tree_add (SondeCallTree *self, const guint32 *path, gsize n_path, guint64 weight)
 {
   gsize n_known = MIN (n_path, self->last->len);
+  guint32 n_nodes = self->nodes->len;
   gsize n_common = 0;
   guint32 node = 0;
   guint32 *last;
 
+  if (self->budget != NULL && !has_room (self, path, n_path))
+    return add_truncated (self, weight);
   g_array_set_size (self->last, (guint) n_path);
   last = (guint32 *) (void *) self->last->data;
   NODE (self, 0)->total += weight;
@@ -96,7 +150,16 @@ sonde_call_tree_add (SondeCallTree *self, const guint32 *path, gsize n_path, gui
       NODE (self, node)->total += weight;
     }
   NODE (self, node)->self += weight;
+  if (self->budget != NULL)
+    self->budget->left[SONDE_LIMIT_NODES] -= self->nodes->len - n_nodes;
   return node;
+}
+
+void
+sonde_call_tree_reset (SondeCallTree *self)
+{
+  for (guint32 i = 0; i < self->nodes->len; i++)
+    NODE (self, i)->self = NODE (self, i)->total = 0;
 }
 
 guint32
@@ -133,7 +196,7 @@ sonde_call_tree_add_tree (SondeCallTree *self, const SondeCallTree *source, cons
 SondeCallTree *
 sonde_call_tree_remap (const SondeCallTree *self, const guint32 *new_ids)
 {
-  SondeCallTree *mapped = sonde_call_tree_new ();
+  SondeCallTree *mapped = sonde_call_tree_new (NULL);
 
   sonde_call_tree_add_tree (mapped, self, new_ids);
   return mapped;
@@ -142,7 +205,7 @@ sonde_call_tree_remap (const SondeCallTree *self, const guint32 *new_ids)
 SondeCallTree *
 sonde_call_tree_reweigh (const SondeCallTree *self, const guint64 *weights, gsize n_weights)
 {
-  SondeCallTree *weighed = sonde_call_tree_new ();
+  SondeCallTree *weighed = sonde_call_tree_new (NULL);
   gsize n_nodes = MIN (n_weights, self->nodes->len);
   g_autofree guint64 *totals = g_memdup2 (weights, n_nodes * sizeof *weights);
   g_autofree guint32 *new_nodes = g_new0 (guint32, n_nodes);
@@ -166,7 +229,7 @@ sonde_call_tree_reweigh (const SondeCallTree *self, const guint64 *weights, gsiz
 SondeCallTree *
 sonde_call_tree_expand (const SondeCallTree *self, const guint32 *starts, const guint32 *new_ids)
 {
-  SondeCallTree *expanded = sonde_call_tree_new ();
+  SondeCallTree *expanded = sonde_call_tree_new (NULL);
   g_autofree guint32 *new_nodes = g_new0 (guint32, self->nodes->len);
 
   NODE (expanded, 0)->self = NODE (self, 0)->self;
@@ -196,8 +259,13 @@ add_outwards (SondeCallTree *self, const SondeCallTree *source, guint32 node, gu
   NODE (self, 0)->total += weight;
   for (; node != 0; node = NODE (source, node)->parent)
     {
-      added = sonde_call_tree_ensure_child (self, added, NODE (source, node)->id);
+      gboolean has_room = added == 0 || self->nodes->len < MAX_INVERTED;
+
+      added = sonde_call_tree_ensure_child (
+          self, added, has_room ? NODE (source, node)->id : SONDE_CALL_TRUNCATED);
       NODE (self, added)->total += weight;
+      if (!has_room)
+        break;
     }
 }
 
@@ -231,9 +299,9 @@ void
 sonde_call_tree_sum_flat (const SondeCallTree *self,
                           guint64 *self_sums,
                           guint64 *total_sums,
+                          guint32 *on_path,
                           gsize n_ids)
 {
-  g_autofree guint32 *on_path = g_new0 (guint32, n_ids);
   guint32 node = NODE (self, 0)->first_child;
 
   /* depth first without recursion: a capture decides how deep the tree is */

@@ -2,13 +2,14 @@
 /* Sums stacks into a tree whose size depends on the distinct stacks, not on the samples. */
 #pragma once
 
-#include <glib.h>
+#include "client/base/budget.h"
 
 /**
  * SECTION: call-tree
  *
  * Node 0 is the root and stands for no frame. A node's children come after it, so that walking the
- * numbers downwards visits children before parents. What an id stands for is the caller's business.
+ * numbers downwards visits children before parents. What an id stands for is the caller's business,
+ * but for SONDE_CALL_TRUNCATED.
  */
 typedef struct SondeCallTree SondeCallTree;
 
@@ -22,7 +23,13 @@ typedef struct
   guint64 total;        /* self and all below */
 } SondeCallNode;
 
-SondeCallTree *sonde_call_tree_new (void);
+/* The id of what stands for frames that were cut off: of locations and functions of a model this is
+ * the one that is called SONDE_TRUNCATED. */
+#define SONDE_CALL_TRUNCATED 0u
+
+/* @budget: (nullable): of which SONDE_LIMIT_NODES is taken by sonde_call_tree_add(); kept by the
+ * caller as long as the tree */
+SondeCallTree *sonde_call_tree_new (SondeBudget *budget);
 void sonde_call_tree_free (SondeCallTree *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCallTree, sonde_call_tree_free)
 
@@ -31,6 +38,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCallTree, sonde_call_tree_free)
  * @path: ids, outermost first
  * @weight: samples
  *
+ * A stack that has no room is added as one of one frame, SONDE_CALL_TRUNCATED.
+ *
  * Returns: the node where @path ends
  */
 guint32
@@ -38,6 +47,9 @@ sonde_call_tree_add (SondeCallTree *self, const guint32 *path, gsize n_path, gui
 
 /* The child of @parent with @id, which is added without weight if there is none. */
 guint32 sonde_call_tree_ensure_child (SondeCallTree *self, guint32 parent, guint32 id);
+
+/* Keeps the nodes and takes their weights away. */
+void sonde_call_tree_reset (SondeCallTree *self);
 
 guint32 sonde_call_tree_n_nodes (const SondeCallTree *self);
 
@@ -76,7 +88,8 @@ sonde_call_tree_expand (const SondeCallTree *self, const guint32 *starts, const 
  * sonde_call_tree_add_inverted:
  *
  * Adds each stack of @source with its leaf first, so that the children of a node are its callers.
- * Nothing ends anywhere: only totals are added.
+ * Nothing ends anywhere: only totals are added. Callers that have no room are
+ * SONDE_CALL_TRUNCATED.
  */
 void sonde_call_tree_add_inverted (SondeCallTree *self, const SondeCallTree *source);
 
@@ -94,10 +107,12 @@ void sonde_call_tree_add_callers (SondeCallTree *self,
  * sonde_call_tree_sum_flat:
  * @self_sums: (inout): per id, weight where the id was the leaf
  * @total_sums: (inout): per id, weight of the stacks that contain it, recursion counted once
+ * @on_path: (inout): per id 0, before and after
  */
 void sonde_call_tree_sum_flat (const SondeCallTree *self,
                                guint64 *self_sums,
                                guint64 *total_sums,
+                               guint32 *on_path,
                                gsize n_ids);
 
 /* The children of @node, heaviest first, equal ones in the order of @compare (of ids). Elements are

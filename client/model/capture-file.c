@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "client/base/fd.h"
+#include "base/fd.h"
 #include "client/base/text.h"
 
 struct SondeCaptureFile
@@ -15,6 +15,7 @@ struct SondeCaptureFile
   gboolean owns_fd;
   SondeReader *reader;
   char *name; /* escaped, for messages */
+  SondeProgress *progress;
 };
 
 SondeCaptureFile *
@@ -58,6 +59,18 @@ sonde_capture_file_free (SondeCaptureFile *self)
   g_free (self);
 }
 
+void
+sonde_capture_file_show (SondeCaptureFile *self, SondeProgress *progress)
+{
+  g_autofree char *what = g_strconcat ("Reading ", self->name, NULL);
+  struct stat st;
+
+  self->progress = progress;
+  sonde_progress_begin (progress, what,
+                        fstat (self->fd, &st) == 0 && S_ISREG (st.st_mode) ? (guint64) st.st_size
+                                                                           : 0);
+}
+
 const SondeFileHeader *
 sonde_capture_file_header (const SondeCaptureFile *self)
 {
@@ -77,6 +90,7 @@ sonde_capture_file_next (SondeCaptureFile *self, const SondeFrame **frame, GErro
   else if (result < 0)
     g_set_error (error, G_IO_ERROR, g_io_error_from_errno (-result), "Cannot read %s: %s",
                  self->name, g_strerror (-result));
+  sonde_progress_set (self->progress, sonde_reader_offset (self->reader));
   return result > 0;
 }
 

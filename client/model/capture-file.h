@@ -4,6 +4,7 @@
 
 #include <gio/gio.h>
 
+#include "client/base/progress.h"
 #include "protocol/reader.h"
 
 typedef struct SondeCaptureFile SondeCaptureFile;
@@ -17,6 +18,14 @@ typedef struct SondeCaptureFile SondeCaptureFile;
 SondeCaptureFile *sonde_capture_file_open (const char *path, GError **error);
 void sonde_capture_file_free (SondeCaptureFile *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCaptureFile, sonde_capture_file_free)
+
+/**
+ * sonde_capture_file_show:
+ * @progress: (nullable) (transfer none): outlives the reading
+ *
+ * Has @progress tell how far this file is read.
+ */
+void sonde_capture_file_show (SondeCaptureFile *self, SondeProgress *progress);
 
 const SondeFileHeader *sonde_capture_file_header (const SondeCaptureFile *self);
 

@@ -5,15 +5,74 @@
 
 #include <string.h>
 
-#include "client/model/capture-model-private.h"
+#include "client/base/id-map.h"
+#include "client/base/text-pool.h"
+#include "client/base/text.h"
 #include "client/model/frame-text.h"
+#include "client/model/jit-names.h"
+#include "client/model/ledger-counters.h"
+#include "client/model/mapping-tree.h"
+#include "client/model/model-counters.h"
+#include "client/model/stack-cache.h"
+#include "client/model/stack-memo.h"
+
+/* The address space of one pid. A forked child begins with the mappings that its parent had by
+ * then. */
+typedef struct
+{
+  guint process;     /* the name it goes by now; G_MAXUINT: none yet */
+  guint named_after; /* and by then the one of its parent's; G_MAXUINT: none */
+  SondeMappingRoot maps;
+  gboolean is_mapped;    /* something was, by itself or by a parent */
+  gboolean is_cut;       /* something was that had no room: what lies where is not known any more */
+  guint64 vdso;          /* where the kernel put its own code, 0: not known */
+  guint32 generation;    /* raised by each new mapping */
+  SondeIdMap *locations; /* address → location; NULL: none yet */
+  SondeStackMemo *memo;  /* NULL: not sampled yet, or the one that many share */
+} Space;
+
+typedef struct
+{
+  SondeLocation location;
+  guint32 generation; /* of the space when the mapping was looked up last */
+} Location;
+
+struct SondeCaptureModel
+{
+  SondeModelFuncs funcs;
+  gpointer user_data;
+
+  SondeBudget *budget;
+  SondeTextPool *texts;
+  SondeProcessList *processes;
+  GHashTable *spaces; /* pid → Space */
+  Space beyond;       /* of all pids that had no room */
+  SondeMappingTree *maps;
+  GPtrArray *mappings; /* owns every SondeModelMapping */
+  GArray *locations;   /* Location; the first one stands for those that had no room */
+  SondeIdMap *shared;  /* address → location, for JIT names and the kernel */
+  SondeJitNames *jit_names;
+  GHashTable *metadata; /* id → text */
+  gsize metadata_bytes;
+  SondeStackMemo *memo; /* of processes that have none of their own, */
+  const Space *memo_of; /* and of which one */
+  guint n_memos;
+  SondeEmbeddedFiles *files;
+  SondeLedgerCounters ledger;
+  SondeModelCounters *counters;
+  GArray *stack;           /* guint32: the sample at hand */
+  SondeStackCache *stacks; /* of allocations */
+  guint64 n_samples;
+  guint64 n_allocations;
+  gint64 first_ns;
+  gint64 last_ns;
+};
 
 static void
 space_free (gpointer data)
 {
   Space *space = data;
 
-  g_ptr_array_unref (space->mappings);
   sonde_id_map_free (space->locations);
   sonde_stack_memo_free (space->memo);
   g_free (space);
@@ -23,22 +82,29 @@ SondeCaptureModel *
 sonde_capture_model_new (const SondeModelFuncs *funcs, gpointer user_data)
 {
   SondeCaptureModel *self = g_new0 (SondeCaptureModel, 1);
+  const Location truncated = { .location = { .pid = -1 } };
 
   self->funcs = *funcs;
   self->user_data = user_data;
-  self->processes = sonde_process_list_new ();
+  self->budget = g_new (SondeBudget, 1);
+  sonde_budget_init (self->budget);
+  self->texts = sonde_text_pool_new (self->budget);
+  self->processes = sonde_process_list_new (self->budget, self->texts);
   self->spaces = g_hash_table_new_full (NULL, NULL, NULL, space_free);
+  self->beyond.process = self->beyond.named_after = G_MAXUINT;
+  self->maps = sonde_mapping_tree_new (self->budget);
   self->mappings = g_ptr_array_new_with_free_func (g_free);
-  self->paths = g_string_chunk_new (4096);
   self->locations = g_array_new (FALSE, FALSE, sizeof (Location));
+  g_array_append_val (self->locations, truncated);
+  self->memo = sonde_stack_memo_new ();
   self->shared = sonde_id_map_new ();
-  self->jit_names = sonde_jit_names_new ();
-  self->metadata = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
-  self->files = sonde_embedded_files_new ();
+  self->jit_names = sonde_jit_names_new (self->budget, self->texts);
+  self->metadata = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, g_free);
+  self->files = sonde_embedded_files_new (self->budget);
   self->stack = g_array_new (FALSE, FALSE, sizeof (guint32));
   self->stacks = sonde_stack_cache_new ();
   sonde_ledger_counters_init (&self->ledger);
-  self->counters = sonde_model_counters_new ();
+  self->counters = sonde_model_counters_new (self->budget);
   return self;
 }
 
@@ -50,7 +116,8 @@ sonde_capture_model_free (SondeCaptureModel *self)
   sonde_process_list_free (self->processes);
   g_hash_table_unref (self->spaces);
   g_ptr_array_unref (self->mappings);
-  g_string_chunk_free (self->paths);
+  sonde_mapping_tree_free (self->maps);
+  sonde_stack_memo_free (self->memo);
   g_array_unref (self->locations);
   sonde_id_map_free (self->shared);
   sonde_jit_names_free (self->jit_names);
@@ -60,6 +127,8 @@ sonde_capture_model_free (SondeCaptureModel *self)
   sonde_embedded_files_free (self->files);
   sonde_ledger_counters_clear (&self->ledger);
   sonde_model_counters_free (self->counters);
+  sonde_text_pool_free (self->texts);
+  g_free (self->budget);
   g_free (self);
 }
 
@@ -69,38 +138,152 @@ find_space (SondeCaptureModel *self, gint32 pid)
   return g_hash_table_lookup (self->spaces, GINT_TO_POINTER (pid));
 }
 
-Space *
-sonde_capture_model_ensure_space (SondeCaptureModel *self, gint32 pid)
+/* self->beyond if there is no room for one more. */
+static Space *
+ensure_space (SondeCaptureModel *self, gint32 pid)
 {
   Space *space = find_space (self, pid);
 
   if (space != NULL)
     return space;
+  if (!sonde_budget_take (self->budget, SONDE_LIMIT_SPACES, 1))
+    return &self->beyond;
   space = g_new0 (Space, 1);
-  space->process = G_MAXUINT;
-  space->mappings = g_ptr_array_new ();
-  space->locations = sonde_id_map_new ();
-  space->memo = sonde_stack_memo_new ();
+  space->process = space->named_after = G_MAXUINT;
   g_hash_table_insert (self->spaces, GINT_TO_POINTER (pid), space);
   return space;
 }
 
 /* The newest mapping that holds @address. */
-static SondeMapping *
-find_mapping (const Space *space, guint64 address)
+/* The newest mapping that holds @address, or NULL. */
+static SondeModelMapping *
+find_mapping (const SondeCaptureModel *self, const Space *space, guint64 address)
 {
-  guint n = space->mappings->len;
-
-  for (; space != NULL; n = space->n_inherited, space = space->parent)
-    for (guint i = n; i > 0; i--)
-      {
-        SondeMapping *mapping = g_ptr_array_index (space->mappings, i - 1);
-
-        if (address >= mapping->start && address < mapping->end)
-          return mapping;
-      }
-  return NULL;
+  return space->is_cut ? NULL : sonde_mapping_tree_find (self->maps, &space->maps, address);
 }
+
+/* --- stacks --- */
+
+static guint32
+add_location (SondeCaptureModel *self,
+              guint64 address,
+              gint32 pid,
+              gboolean in_kernel,
+              const SondeModelMapping *mapping,
+              guint32 generation)
+{
+  Location location = {
+    .location = { .address = address, .pid = pid, .in_kernel = in_kernel, .mapping = mapping },
+    .generation = generation,
+  };
+
+  if (!sonde_budget_take (self->budget, SONDE_LIMIT_ADDRESSES, 1))
+    return SONDE_LOCATION_TRUNCATED;
+  g_array_append_val (self->locations, location);
+  return self->locations->len - 1;
+}
+
+static guint32
+locate_shared (SondeCaptureModel *self, guint64 address, gboolean in_kernel)
+{
+  guint32 number;
+
+  if (!sonde_id_map_lookup (self->shared, address, &number))
+    {
+      number = add_location (self, address, -1, in_kernel, NULL, 0);
+      if (number != SONDE_LOCATION_TRUNCATED)
+        sonde_id_map_set (self->shared, address, number);
+    }
+  return number;
+}
+
+static guint32
+locate_user (SondeCaptureModel *self, Space *space, gint32 pid, guint64 address)
+{
+  const SondeModelMapping *mapping;
+  guint32 number;
+
+  if (space->locations == NULL)
+    space->locations = sonde_id_map_new ();
+  if (sonde_id_map_lookup (space->locations, address, &number))
+    {
+      Location *known = &g_array_index (self->locations, Location, number);
+
+      if (known->generation == space->generation)
+        return number;
+      mapping = find_mapping (self, space, address);
+      if (mapping == known->location.mapping)
+        {
+          known->generation = space->generation;
+          return number;
+        }
+    }
+  else
+    mapping = find_mapping (self, space, address);
+
+  number = add_location (self, address, pid, FALSE, mapping, space->generation);
+  if (number != SONDE_LOCATION_TRUNCATED)
+    sonde_id_map_set (space->locations, address, number);
+  return number;
+}
+
+typedef struct
+{
+  SondeCaptureModel *model;
+  Space *space;
+  gint32 pid;
+} Locator;
+
+/* A return address is looked up one byte lower, inside the call: the next instruction may belong to
+ * another function. */
+static guint32
+locate (guint64 address, gboolean in_kernel, gboolean is_caller, gpointer user_data)
+{
+  const Locator *self = user_data;
+
+  if (sonde_jit_names_cover (address) || in_kernel || self->space == &self->model->beyond)
+    return locate_shared (self->model, address, in_kernel);
+  return locate_user (self->model, self->space, self->pid,
+                      is_caller && address > 0 ? address - 1 : address);
+}
+
+/* Most processes remember their last stack, those that come very late share one. */
+static SondeStackMemo *
+ensure_memo (SondeCaptureModel *self, Space *space)
+{
+  if (space->memo == NULL && space != &self->beyond && self->n_memos < SONDE_MAX_MEMOS)
+    {
+      space->memo = sonde_stack_memo_new ();
+      self->n_memos++;
+    }
+  if (space->memo != NULL)
+    return space->memo;
+  if (self->memo_of != space)
+    sonde_stack_memo_forget (self->memo);
+  self->memo_of = space;
+  return self->memo;
+}
+
+/* Fills self->stack, outermost first. Frames without room that follow each other are one. */
+static void
+locate_stack (SondeCaptureModel *self, Space *space, gint32 pid, const SondeFrameStack *stack)
+{
+  Locator locator = { self, space, pid };
+  guint32 *numbers;
+  guint n = 0;
+
+  sonde_stack_memo_locate (ensure_memo (self, space), stack, locate, &locator, self->stack);
+  if (sonde_budget_has (self->budget, SONDE_LIMIT_ADDRESSES))
+    return;
+  numbers = (guint32 *) (void *) self->stack->data;
+  for (guint i = 0; i < self->stack->len; i++)
+    if (i == 0 || numbers[i] != SONDE_LOCATION_TRUNCATED
+        || numbers[n - 1] != SONDE_LOCATION_TRUNCATED)
+      numbers[n++] = numbers[i];
+  g_array_set_size (self->stack, n);
+}
+
+/* --- frames --- */
 
 static void
 tell_life (SondeCaptureModel *self, SondeModelTurn turn, const SondeFrame *frame, gint32 child)
@@ -125,41 +308,48 @@ notice_exec (SondeCaptureModel *self, Space *space, const SondeFrameMap *frame)
 /* The state of a process may be told more than once, and build ids only later. */
 static gboolean
 is_told_again (SondeCaptureModel *self,
-               SondeMapping *old,
+               SondeModelMapping *old,
                const SondeFrameMap *frame,
                const char *build_id)
 {
   if (old->start != frame->start || old->end != frame->end || old->offset != frame->offset
-      || old->inode != frame->inode || !g_str_equal (old->path, frame->path))
+      || old->inode != frame->inode || strncmp (old->path, frame->path, SONDE_MAX_PATH_BYTES) != 0)
     return FALSE;
   if (old->build_id == NULL && build_id != NULL)
-    old->build_id = g_string_chunk_insert_const (self->paths, build_id);
-  return build_id == NULL || g_str_equal (old->build_id, build_id);
+    old->build_id = sonde_text_pool_add (self->texts, build_id, SONDE_MAX_PATH_BYTES);
+  return build_id == NULL || strncmp (old->build_id, build_id, SONDE_MAX_PATH_BYTES) == 0;
 }
 
 static void
 add_map (SondeCaptureModel *self, const SondeFrameMap *frame)
 {
   const char *build_id = sonde_frame_build_id (frame);
-  Space *space = sonde_capture_model_ensure_space (self, frame->frame.pid);
-  SondeMapping *old = find_mapping (space, frame->start);
-  SondeMapping *mapping;
+  Space *space = ensure_space (self, frame->frame.pid);
+  SondeModelMapping *old = find_mapping (self, space, frame->start);
+  SondeModelMapping *mapping;
 
-  if (old != NULL && is_told_again (self, old, frame, build_id))
+  if (space == &self->beyond || (old != NULL && is_told_again (self, old, frame, build_id)))
     return;
   notice_exec (self, space, frame);
-  mapping = g_new0 (SondeMapping, 1);
+  space->generation++;
+  if (!sonde_budget_take (self->budget, SONDE_LIMIT_MAPPINGS, 1))
+    {
+      space->is_cut = TRUE;
+      return;
+    }
+  mapping = g_new0 (SondeModelMapping, 1);
   mapping->start = frame->start;
   mapping->end = frame->end;
   mapping->offset = frame->offset;
   mapping->inode = frame->inode;
   mapping->time_ns = frame->frame.time_ns;
-  mapping->path = g_string_chunk_insert_const (self->paths, frame->path);
+  mapping->path = sonde_text_pool_add (self->texts, frame->path, SONDE_MAX_PATH_BYTES);
   if (build_id != NULL)
-    mapping->build_id = g_string_chunk_insert_const (self->paths, build_id);
+    mapping->build_id = sonde_text_pool_add (self->texts, build_id, SONDE_MAX_PATH_BYTES);
   g_ptr_array_add (self->mappings, mapping);
-  g_ptr_array_add (space->mappings, mapping);
-  space->generation++;
+  space->is_mapped = TRUE;
+  space->is_cut
+      |= !sonde_mapping_tree_add (self->maps, &space->maps, frame->start, frame->end, mapping);
 }
 
 /* The numbers in FORK are thread ids; a thread's space is never asked for, but it may fork in turn.
@@ -172,127 +362,43 @@ add_fork (SondeCaptureModel *self, const SondeFrameFork *frame)
 
   if (parent == NULL || frame->child == frame->frame.pid)
     return;
-  child = sonde_capture_model_ensure_space (self, frame->child);
-  if (child->mappings->len > 0 || child->n_inherited > 0)
+  child = ensure_space (self, frame->child);
+  if (child == &self->beyond || child->is_mapped || child->is_cut)
     return;
 
-  /* only from those that have some of their own, so that nobody is his own ancestor */
-  child->parent = parent->mappings->len > 0 ? parent : parent->parent;
-  child->n_inherited = parent->mappings->len > 0 ? parent->mappings->len : parent->n_inherited;
+  child->maps = sonde_mapping_tree_fork (self->maps, &parent->maps);
+  child->is_mapped = parent->is_mapped;
+  child->is_cut = parent->is_cut;
   child->generation++;
-  if (child->process == G_MAXUINT && parent->process != G_MAXUINT)
-    {
-      const SondeModelProcess *process = sonde_process_list_get (self->processes, parent->process);
-      g_autofree char *cmdline = g_strdup (process->cmdline);
-
-      child->process = sonde_process_list_ensure (self->processes, frame->child, cmdline);
-    }
+  child->named_after = parent->process != G_MAXUINT ? parent->process : parent->named_after;
 }
 
-static guint32
-add_location (SondeCaptureModel *self,
-              guint64 address,
-              gint32 pid,
-              gboolean in_kernel,
-              const SondeMapping *mapping,
-              guint32 generation)
-{
-  Location location = {
-    .location = { .address = address, .pid = pid, .in_kernel = in_kernel, .mapping = mapping },
-    .generation = generation,
-  };
-
-  g_array_append_val (self->locations, location);
-  return self->locations->len - 1;
-}
-
-static guint32
-locate_shared (SondeCaptureModel *self, guint64 address, gboolean in_kernel)
-{
-  guint32 number;
-
-  if (!sonde_id_map_lookup (self->shared, address, &number))
-    {
-      number = add_location (self, address, -1, in_kernel, NULL, 0);
-      sonde_id_map_set (self->shared, address, number);
-    }
-  return number;
-}
-
-static guint32
-locate_user (SondeCaptureModel *self, Space *space, gint32 pid, guint64 address)
-{
-  const SondeMapping *mapping;
-  guint32 number;
-
-  if (sonde_id_map_lookup (space->locations, address, &number))
-    {
-      Location *known = &g_array_index (self->locations, Location, number);
-
-      if (known->generation == space->generation)
-        return number;
-      mapping = find_mapping (space, address);
-      if (mapping == known->location.mapping)
-        {
-          known->generation = space->generation;
-          return number;
-        }
-    }
-  else
-    mapping = find_mapping (space, address);
-
-  number = add_location (self, address, pid, FALSE, mapping, space->generation);
-  sonde_id_map_set (space->locations, address, number);
-  return number;
-}
-
-typedef struct
-{
-  SondeCaptureModel *model;
-  Space *space;
-  gint32 pid;
-} Locator;
-
-/* A return address is looked up one byte lower, inside the call: the next instruction may belong to
- * another function. */
-static guint32
-locate (guint64 address, gboolean in_kernel, gboolean is_caller, gpointer user_data)
-{
-  const Locator *self = user_data;
-
-  if (sonde_jit_names_cover (address) || in_kernel)
-    return locate_shared (self->model, address, in_kernel);
-  return locate_user (self->model, self->space, self->pid,
-                      is_caller && address > 0 ? address - 1 : address);
-}
-
-/* Fills self->stack, outermost first. */
-static void
-locate_stack (SondeCaptureModel *self, gint32 pid, const SondeFrameStack *stack)
-{
-  Locator locator = { self, find_space (self, pid), pid };
-
-  sonde_stack_memo_locate (locator.space->memo, stack, locate, &locator, self->stack);
-}
-
-/* The number of the process that @pid is now. */
+/* The number of the process that @pid is now. Children have their parent's name until they get one
+ * of their own; most are threads, which nobody asks for. */
 static guint
-current_process (SondeCaptureModel *self, gint32 pid)
+ensure_process (SondeCaptureModel *self, Space *space, gint32 pid)
 {
-  Space *space = sonde_capture_model_ensure_space (self, pid);
+  const char *name = SONDE_PROCESS_NAMELESS;
 
+  if (space == &self->beyond)
+    return sonde_process_list_truncated (self->processes);
   if (space->process == G_MAXUINT)
-    space->process = sonde_process_list_ensure (self->processes, pid, SONDE_PROCESS_NAMELESS);
+    {
+      if (space->named_after != G_MAXUINT)
+        name = sonde_process_list_get (self->processes, space->named_after)->cmdline;
+      space->process = sonde_process_list_ensure (self->processes, pid, name);
+    }
   return space->process;
 }
 
 static void
 add_sample (SondeCaptureModel *self, const SondeFrameSample *frame)
 {
+  Space *space = ensure_space (self, frame->frame.pid);
   SondeModelSample sample
-      = { .process = current_process (self, frame->frame.pid), .tid = frame->tid };
-  SondeFrameStack stack = { (const guint8 *) frame + sizeof *frame, frame->n_addrs, FALSE,
-                            find_space (self, frame->frame.pid)->generation };
+      = { .process = ensure_process (self, space, frame->frame.pid), .tid = frame->tid };
+  SondeFrameStack stack
+      = { (const guint8 *) frame + sizeof *frame, frame->n_addrs, FALSE, space->generation };
 
   if (self->n_samples++ == 0)
     self->first_ns = self->last_ns = frame->frame.time_ns;
@@ -301,7 +407,7 @@ add_sample (SondeCaptureModel *self, const SondeFrameSample *frame)
   if (self->funcs.sample == NULL)
     return;
 
-  locate_stack (self, frame->frame.pid, &stack);
+  locate_stack (self, space, frame->frame.pid, &stack);
   sample.time_ns = frame->frame.time_ns;
   sample.locations = (const guint32 *) (void *) self->stack->data;
   sample.n_locations = self->stack->len;
@@ -310,18 +416,19 @@ add_sample (SondeCaptureModel *self, const SondeFrameSample *frame)
 
 static void
 find_stack (SondeCaptureModel *self,
+            Space *space,
             const SondeFrameAllocation *frame,
             SondeModelAllocation *allocation)
 {
-  SondeFrameStack stack = { (const guint8 *) frame + sizeof *frame, frame->n_addrs, TRUE,
-                            find_space (self, frame->frame.pid)->generation };
-  SondeKnownStack known;
+  SondeFrameStack stack
+      = { (const guint8 *) frame + sizeof *frame, frame->n_addrs, TRUE, space->generation };
+  SondeCachedStack known;
 
   allocation->is_new_stack
       = !sonde_stack_cache_lookup (self->stacks, allocation->process, &stack, &known);
   if (allocation->is_new_stack)
     {
-      locate_stack (self, frame->frame.pid, &stack);
+      locate_stack (self, space, frame->frame.pid, &stack);
       sonde_stack_cache_add (self->stacks, allocation->process, &stack, self->stack, &known);
     }
   allocation->stack = known.number;
@@ -332,8 +439,9 @@ find_stack (SondeCaptureModel *self,
 static void
 add_allocation (SondeCaptureModel *self, const SondeFrameAllocation *frame)
 {
+  Space *space = ensure_space (self, frame->frame.pid);
   SondeModelAllocation allocation = {
-    .process = current_process (self, frame->frame.pid),
+    .process = ensure_process (self, space, frame->frame.pid),
     .pid = frame->frame.pid,
     .tid = frame->tid,
     .time_ns = frame->frame.time_ns,
@@ -345,7 +453,7 @@ add_allocation (SondeCaptureModel *self, const SondeFrameAllocation *frame)
   if (self->funcs.allocation == NULL)
     return;
   if (frame->size_bytes > 0)
-    find_stack (self, frame, &allocation);
+    find_stack (self, space, frame, &allocation);
   self->funcs.allocation (&allocation, self->user_data);
 }
 
@@ -366,8 +474,17 @@ add_mark (SondeCaptureModel *self, const SondeFrameMark *frame)
 static void
 add_metadata (SondeCaptureModel *self, const SondeFrameMetadata *frame)
 {
-  g_hash_table_replace (self->metadata, g_strndup (frame->id, sizeof frame->id),
-                        g_strdup (frame->metadata));
+  const char *old = g_hash_table_lookup (self->metadata, frame->id);
+  gsize size_bytes = strlen (frame->metadata);
+  gsize old_bytes = old != NULL ? strlen (old) : 0;
+
+  if (self->metadata_bytes - old_bytes + size_bytes > SONDE_MAX_METADATA_BYTES)
+    self->budget->n_cut[SONDE_LIMIT_METADATA]++;
+  else if (old != NULL || sonde_budget_take (self->budget, SONDE_LIMIT_METADATA, 1))
+    {
+      self->metadata_bytes += size_bytes - old_bytes;
+      g_hash_table_replace (self->metadata, g_strdup (frame->id), g_strdup (frame->metadata));
+    }
 }
 
 void
@@ -387,9 +504,11 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
     case SONDE_FRAME_PROCESS:
       {
         const SondeFrameProcess *process = (const SondeFrameProcess *) frame;
+        Space *space = ensure_space (self, frame->pid);
 
-        sonde_capture_model_ensure_space (self, frame->pid)->process
-            = sonde_process_list_ensure (self->processes, frame->pid, process->cmdline);
+        if (space != &self->beyond)
+          space->process
+              = sonde_process_list_ensure (self->processes, frame->pid, process->cmdline);
         break;
       }
     case SONDE_FRAME_FORK:
@@ -459,14 +578,27 @@ sonde_capture_model_location (const SondeCaptureModel *self, guint32 location)
 void
 sonde_capture_model_settle (SondeCaptureModel *self)
 {
+  g_clear_pointer (&self->stacks, sonde_stack_cache_free);
   for (guint32 i = 0; i < self->locations->len; i++)
     {
       SondeLocation *location = &g_array_index (self->locations, Location, i).location;
       const Space *space = find_space (self, location->pid);
 
       if (location->mapping == NULL && location->pid >= 0 && space != NULL)
-        location->mapping = find_mapping (space, location->address);
+        location->mapping = find_mapping (self, space, location->address);
     }
+}
+
+SondeBudget *
+sonde_capture_model_budget (const SondeCaptureModel *self)
+{
+  return self->budget;
+}
+
+char *
+sonde_capture_model_describe_cut (const SondeCaptureModel *self)
+{
+  return sonde_budget_describe (self->budget);
 }
 
 guint
@@ -547,4 +679,115 @@ sonde_capture_model_duration_ns (const SondeCaptureModel *self)
   if (__builtin_sub_overflow (self->last_ns, self->first_ns, &duration_ns))
     return G_MAXINT64;
   return duration_ns;
+}
+
+/* --- the present without the past --- */
+
+typedef struct
+{
+  const SondeCaptureModel *from;
+  SondeCaptureModel *to;
+  GHashTable *copies;   /* root of a space of @from → the Space of @to with all of it */
+  GHashTable *mappings; /* mapping of the space at hand → its copy */
+  Space *space;         /* that is being filled */
+} Copy;
+
+static SondeModelMapping *
+ensure_mapping (Copy *self, const SondeModelMapping *mapping)
+{
+  SondeModelMapping *copy = g_hash_table_lookup (self->mappings, mapping);
+
+  if (copy != NULL || !sonde_budget_take (self->to->budget, SONDE_LIMIT_MAPPINGS, 1))
+    return copy;
+  copy = g_memdup2 (mapping, sizeof *mapping);
+  copy->path = sonde_text_pool_add (self->to->texts, mapping->path, SONDE_MAX_PATH_BYTES);
+  if (mapping->build_id != NULL)
+    copy->build_id = sonde_text_pool_add (self->to->texts, mapping->build_id, SONDE_MAX_PATH_BYTES);
+  g_ptr_array_add (self->to->mappings, copy);
+  g_hash_table_insert (self->mappings, (gpointer) mapping, copy);
+  return copy;
+}
+
+/* What newer ones hide is not among the pieces: a program that maps and unmaps all day has few. */
+static void
+copy_piece (guint64 start, guint64 end, const SondeModelMapping *mapping, gpointer user_data)
+{
+  Copy *self = user_data;
+  SondeModelMapping *copy = ensure_mapping (self, mapping);
+
+  self->space->is_cut
+      |= copy == NULL
+         || !sonde_mapping_tree_add (self->to->maps, &self->space->maps, start, end, copy);
+}
+
+/* What spaces share stays shared. */
+static void
+copy_space (Copy *self, gint32 pid, const Space *space)
+{
+  Space *copy = ensure_space (self->to, pid);
+  gpointer root = GUINT_TO_POINTER (space->maps.root);
+  Space *same = g_hash_table_lookup (self->copies, root);
+  guint named = space->process != G_MAXUINT ? space->process : space->named_after;
+  guint *name = space->process != G_MAXUINT ? &copy->process : &copy->named_after;
+
+  if (copy == &self->to->beyond)
+    return;
+  copy->is_mapped = space->is_mapped;
+  copy->is_cut = space->is_cut;
+  copy->vdso = space->vdso;
+  if (same != NULL)
+    {
+      copy->maps = sonde_mapping_tree_fork (self->to->maps, &same->maps);
+      copy->is_cut |= same->is_cut;
+    }
+  else
+    {
+      self->space = copy;
+      g_hash_table_remove_all (self->mappings);
+      sonde_mapping_tree_foreach (self->from->maps, &space->maps, copy_piece, self);
+      g_hash_table_insert (self->copies, root, copy);
+    }
+  if (named != G_MAXUINT)
+    {
+      const SondeModelProcess *process = sonde_process_list_get (self->from->processes, named);
+
+      *name = sonde_process_list_ensure (self->to->processes, process->pid, process->cmdline);
+    }
+}
+
+static void
+copy_metadata (SondeCaptureModel *to, const SondeCaptureModel *from)
+{
+  GHashTableIter iter;
+  gpointer id, text;
+
+  g_hash_table_iter_init (&iter, from->metadata);
+  while (g_hash_table_iter_next (&iter, &id, &text))
+    g_hash_table_insert (to->metadata, g_strdup (id), g_strdup (text));
+  to->metadata_bytes = from->metadata_bytes;
+}
+
+SondeCaptureModel *
+sonde_capture_model_new_present (const SondeCaptureModel *before,
+                                 SondeModelIsAlive is_alive,
+                                 const SondeModelFuncs *funcs,
+                                 gpointer user_data)
+{
+  SondeCaptureModel *self = sonde_capture_model_new (funcs, user_data);
+  g_autoptr (GHashTable) copies = g_hash_table_new (NULL, NULL);
+  g_autoptr (GHashTable) mappings = g_hash_table_new (NULL, NULL);
+  Copy copy = { before, self, copies, mappings, NULL };
+  GHashTableIter iter;
+  gpointer pid, space;
+
+  g_hash_table_iter_init (&iter, before->spaces);
+  while (g_hash_table_iter_next (&iter, &pid, &space))
+    if (is_alive (GPOINTER_TO_INT (pid)))
+      copy_space (&copy, GPOINTER_TO_INT (pid), space);
+  copy_metadata (self, before);
+  sonde_embedded_files_copy_mountinfos (self->files, before->files);
+  sonde_jit_names_copy (self->jit_names, before->jit_names);
+  sonde_ledger_counters_clear (&self->ledger);
+  sonde_ledger_counters_copy (&self->ledger, &before->ledger);
+  return self;
 }

@@ -5,6 +5,7 @@
 
 #include <glib.h>
 
+#include "client/base/budget.h"
 #include "client/model/embedded-files.h"
 #include "client/model/process-list.h"
 #include "protocol/frame.h"
@@ -18,7 +19,8 @@
  * address within the mapping that held it at that time, so a mapping that replaces another one
  * makes new locations. Names are looked up later (symbol-resolver.h), because a capture brings most
  * of them at its end. Memory grows with processes, mappings and distinct addresses, not with
- * samples.
+ * samples, and has limits (limits.h): locations, processes and threads that have no room are one
+ * that stands for all of them.
  */
 typedef struct SondeCaptureModel SondeCaptureModel;
 
@@ -31,15 +33,21 @@ typedef struct
   gint64 time_ns;       /* CLOCK_MONOTONIC: it was there then */
   const char *path;     /* may be invalid UTF-8 */
   const char *build_id; /* as the capture has it, should be hexadecimal; NULL: it has none */
-} SondeMapping;
+} SondeModelMapping;
 
 typedef struct
 {
-  guint64 address;             /* callers: the byte before the return address, inside the call */
-  gint32 pid;                  /* -1: a JIT name or a kernel address, the same in every process */
-  gboolean in_kernel;          /* stood behind the kernel marker */
-  const SondeMapping *mapping; /* NULL: none known */
+  guint64 address;    /* callers: the byte before the return address, inside the call */
+  gint32 pid;         /* -1: a JIT name or a kernel address, the same in every process */
+  gboolean in_kernel; /* stood behind the kernel marker */
+  const SondeModelMapping *mapping; /* NULL: none known */
 } SondeLocation;
+
+/* The location of frames that had no room; the functions of names are numbered so, too. */
+#define SONDE_LOCATION_TRUNCATED 0u
+
+/* The thread that stands for those of its process that had no room. */
+#define SONDE_TID_TRUNCATED (-1)
 
 typedef struct
 {
@@ -142,8 +150,15 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCaptureModel, sonde_capture_model_free)
 /* @frame: accepted by sonde_frame_check() */
 void sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame);
 
+/* What is left of the limits; who keeps things of the model takes of it, too. */
+SondeBudget *sonde_capture_model_budget (const SondeCaptureModel *self);
+
+/* What was cut off, for people: see sonde_budget_describe(). */
+char *sonde_capture_model_describe_cut (const SondeCaptureModel *self);
+
 /* Gives locations that no mapping held when they were met one that was told later: a worker tells
- * of a process when it is sampled, which may be after it allocated. Before names are looked up. */
+ * of a process when it is sampled, which may be after it allocated. Before names are looked up; no
+ * allocation may follow. */
 void sonde_capture_model_settle (SondeCaptureModel *self);
 
 guint sonde_capture_model_n_processes (const SondeCaptureModel *self);

@@ -7,11 +7,18 @@
 
 struct SondeEmbeddedFiles
 {
+  SondeBudget *budget;
   GByteArray *symbol_bytes; /* of an unfinished "__symbols__" */
   SondeEmbeddedSymbols *symbols;
+  GString *cpuinfo; /* the beginning of an unfinished "/proc/cpuinfo" */
+  char *cpu_model;
   GHashTable *unfinished; /* pid → GByteArray of its mountinfo */
   GHashTable *mountinfos; /* pid → text */
+  gsize mountinfo_bytes;  /* of all, unfinished ones included */
 };
+
+#define CPUINFO_PATH      "/proc/cpuinfo"
+#define CPUINFO_MAX_BYTES 4096 /* all there is about the first processor */
 
 static void
 free_bytes (gpointer data)
@@ -20,10 +27,11 @@ free_bytes (gpointer data)
 }
 
 SondeEmbeddedFiles *
-sonde_embedded_files_new (void)
+sonde_embedded_files_new (SondeBudget *budget)
 {
   SondeEmbeddedFiles *self = g_new0 (SondeEmbeddedFiles, 1);
 
+  self->budget = budget;
   self->unfinished = g_hash_table_new_full (NULL, NULL, NULL, free_bytes);
   self->mountinfos = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   return self;
@@ -36,6 +44,9 @@ sonde_embedded_files_free (SondeEmbeddedFiles *self)
     return;
   g_clear_pointer (&self->symbol_bytes, g_byte_array_unref);
   sonde_embedded_symbols_free (self->symbols);
+  if (self->cpuinfo != NULL)
+    g_string_free (self->cpuinfo, TRUE);
+  g_free (self->cpu_model);
   g_hash_table_unref (self->unfinished);
   g_hash_table_unref (self->mountinfos);
   g_free (self);
@@ -47,13 +58,44 @@ add_symbols (SondeEmbeddedFiles *self, const SondeFrameFileChunk *frame)
   if (self->symbol_bytes == NULL)
     self->symbol_bytes = g_byte_array_new ();
   if (self->symbol_bytes->len + frame->data_len > SONDE_EMBEDDED_SYMBOLS_MAX_BYTES)
-    return;
+    {
+      self->budget->n_cut[SONDE_LIMIT_NAMES]++;
+      return;
+    }
   g_byte_array_append (self->symbol_bytes, frame->data, frame->data_len);
   if (frame->is_last & 1)
     {
       sonde_embedded_symbols_free (self->symbols);
       self->symbols = sonde_embedded_symbols_new (g_steal_pointer (&self->symbol_bytes));
     }
+}
+
+/* "model name\t: Intel(R) Core(TM) i7"; of others "Model", "cpu model" or nothing. */
+static void
+add_cpuinfo (SondeEmbeddedFiles *self, const SondeFrameFileChunk *frame)
+{
+  static const char *const keys[] = { "model name", "Model", "cpu model", "cpu" };
+  g_auto (GStrv) lines = NULL;
+
+  if (self->cpuinfo == NULL)
+    self->cpuinfo = g_string_new (NULL);
+  g_string_append_len (self->cpuinfo, (const char *) frame->data,
+                       (gssize) MIN (frame->data_len, CPUINFO_MAX_BYTES - self->cpuinfo->len));
+  if ((frame->is_last & 1) == 0)
+    return;
+  g_clear_pointer (&self->cpu_model, g_free);
+  lines = g_strsplit (self->cpuinfo->str, "\n", -1);
+  for (guint key = 0; key < G_N_ELEMENTS (keys) && self->cpu_model == NULL; key++)
+    for (guint i = 0; lines[i] != NULL && self->cpu_model == NULL; i++)
+      {
+        const char *colon = strchr (lines[i], ':');
+        g_autofree char *name
+            = colon != NULL ? g_strchomp (g_strndup (lines[i], (gsize) (colon - lines[i]))) : NULL;
+
+        if (g_strcmp0 (name, keys[key]) == 0)
+          self->cpu_model = g_strstrip (g_strdup (colon + 1));
+      }
+  g_string_free (g_steal_pointer (&self->cpuinfo), TRUE);
 }
 
 static gboolean
@@ -83,8 +125,12 @@ add_mountinfo (SondeEmbeddedFiles *self, gint32 pid, const SondeFrameFileChunk *
       bytes = g_byte_array_new ();
       g_hash_table_insert (self->unfinished, key, bytes);
     }
-  if (bytes->len + frame->data_len <= SONDE_EMBEDDED_MOUNTINFO_MAX_BYTES)
-    g_byte_array_append (bytes, frame->data, frame->data_len);
+  if (bytes->len + frame->data_len <= SONDE_EMBEDDED_MOUNTINFO_MAX_BYTES
+      && self->mountinfo_bytes + frame->data_len <= SONDE_EMBEDDED_MOUNTINFOS_MAX_BYTES)
+    {
+      g_byte_array_append (bytes, frame->data, frame->data_len);
+      self->mountinfo_bytes += frame->data_len;
+    }
   if (frame->is_last & 1)
     {
       g_hash_table_replace (self->mountinfos, key,
@@ -100,6 +146,8 @@ sonde_embedded_files_add (SondeEmbeddedFiles *self, const SondeFrameFileChunk *f
 
   if (strncmp (frame->path, SONDE_EMBEDDED_SYMBOLS_PATH, sizeof frame->path) == 0)
     add_symbols (self, frame);
+  else if (strncmp (frame->path, CPUINFO_PATH, sizeof frame->path) == 0)
+    add_cpuinfo (self, frame);
   else if (is_mountinfo (frame, &pid))
     add_mountinfo (self, pid, frame);
 }
@@ -119,6 +167,12 @@ const SondeEmbeddedSymbols *
 sonde_embedded_files_symbols (const SondeEmbeddedFiles *self)
 {
   return self->symbols;
+}
+
+const char *
+sonde_embedded_files_cpu_model (const SondeEmbeddedFiles *self)
+{
+  return self->cpu_model;
 }
 
 static int

@@ -4,19 +4,27 @@
 
 #include <string.h>
 
+#include "client/base/limits.h"
+
 struct SondeEmbeddedSymbols
 {
   GByteArray *bytes;
   GArray *records; /* SondeSymbolRecord, sorted by (pid, begin), checked */
 };
 
-/* The string at @offset, or NULL if it does not end inside the file. */
-static const char *
-string_at (const GByteArray *bytes, guint32 offset)
+/* Whether a string is at @offset, which does not end behind the file; a longer one than anybody
+ * reads ends there. Looking for its end is as long, however many point at the same text. */
+static gboolean
+end_string (GByteArray *bytes, guint32 offset)
 {
-  if (offset >= bytes->len || memchr (bytes->data + offset, 0, bytes->len - offset) == NULL)
-    return NULL;
-  return (const char *) bytes->data + offset;
+  gsize left = offset < bytes->len ? bytes->len - offset : 0;
+
+  if (left == 0 || memchr (bytes->data + offset, 0, MIN (left, SONDE_MAX_PATH_BYTES)) != NULL)
+    return left > 0;
+  if (left <= SONDE_MAX_PATH_BYTES)
+    return FALSE;
+  bytes->data[offset + SONDE_MAX_PATH_BYTES] = '\0';
+  return TRUE;
 }
 
 static int
@@ -46,8 +54,11 @@ sonde_embedded_symbols_new (GByteArray *bytes)
       memcpy (&record, bytes->data + at, sizeof record);
       if (memcmp (&record, &end, sizeof record) == 0)
         break;
-      if (record.begin <= record.end && string_at (bytes, record.name_offset) != NULL)
-        g_array_append_val (self->records, record);
+      if (record.begin > record.end || !end_string (bytes, record.name_offset))
+        continue;
+      if (record.tag_offset != 0 && !end_string (bytes, record.tag_offset))
+        record.tag_offset = 0;
+      g_array_append_val (self->records, record);
     }
   g_array_sort (self->records, compare_records);
   return self;
@@ -81,8 +92,8 @@ sonde_embedded_symbols_texts (const SondeEmbeddedSymbols *self,
                               const char **name,
                               const char **tag)
 {
-  *name = string_at (self->bytes, record->name_offset);
-  *tag = record->tag_offset == 0 ? NULL : string_at (self->bytes, record->tag_offset);
+  *name = (const char *) self->bytes->data + record->name_offset;
+  *tag = record->tag_offset == 0 ? NULL : (const char *) self->bytes->data + record->tag_offset;
 }
 
 gboolean
@@ -93,11 +104,10 @@ sonde_embedded_symbols_is_made_up (const char *name, const char *tag)
 }
 
 gboolean
-sonde_embedded_symbols_lookup (const SondeEmbeddedSymbols *self,
-                               gint32 pid,
-                               guint64 address,
-                               const char **name,
-                               const char **tag)
+sonde_embedded_symbols_find (const SondeEmbeddedSymbols *self,
+                             gint32 pid,
+                             guint64 address,
+                             gsize *index)
 {
   SondeSymbolRecord wanted = { .pid = (guint32) pid, .begin = address };
   gsize low = 0;
@@ -119,6 +129,21 @@ sonde_embedded_symbols_lookup (const SondeEmbeddedSymbols *self,
   record = &g_array_index (self->records, SondeSymbolRecord, low - 1);
   if (record->pid != wanted.pid || record->end < address)
     return FALSE;
-  sonde_embedded_symbols_texts (self, record, name, tag);
+  *index = low - 1;
+  return TRUE;
+}
+
+gboolean
+sonde_embedded_symbols_lookup (const SondeEmbeddedSymbols *self,
+                               gint32 pid,
+                               guint64 address,
+                               const char **name,
+                               const char **tag)
+{
+  gsize index;
+
+  if (!sonde_embedded_symbols_find (self, pid, address, &index))
+    return FALSE;
+  sonde_embedded_symbols_texts (self, sonde_embedded_symbols_get (self, index), name, tag);
   return TRUE;
 }

@@ -7,7 +7,7 @@
 #include "protocol/frame.h"
 
 #define SONDE_EMBEDDED_SYMBOLS_PATH      "__symbols__"
-#define SONDE_EMBEDDED_SYMBOLS_MAX_BYTES (512u << 20) /* what a report keeps in memory at most */
+#define SONDE_EMBEDDED_SYMBOLS_MAX_BYTES (128u << 20) /* a report keeps them twice */
 
 typedef struct SondeEmbeddedSymbols SondeEmbeddedSymbols;
 
@@ -15,7 +15,8 @@ typedef struct SondeEmbeddedSymbols SondeEmbeddedSymbols;
  * sonde_embedded_symbols_new:
  * @bytes: (transfer full): the whole file, of foreign origin; records need not be sorted
  *
- * Records whose strings lie outside of the file or lack their NUL are left out.
+ * Records whose strings lie outside of the file or lack their NUL are left out; strings are cut
+ * behind SONDE_MAX_PATH_BYTES.
  */
 SondeEmbeddedSymbols *sonde_embedded_symbols_new (GByteArray *bytes);
 void sonde_embedded_symbols_free (SondeEmbeddedSymbols *self); /* accepts NULL */
@@ -34,6 +35,12 @@ void sonde_embedded_symbols_texts (const SondeEmbeddedSymbols *self,
 
 /* What recorders embed where a file had no symbol: "TAG+0x1234". */
 gboolean sonde_embedded_symbols_is_made_up (const char *name, const char *tag);
+
+/* @index: (out): of the record that holds @address; FALSE if none does */
+gboolean sonde_embedded_symbols_find (const SondeEmbeddedSymbols *self,
+                                      gint32 pid,
+                                      guint64 address,
+                                      gsize *index);
 
 /**
  * sonde_embedded_symbols_lookup:

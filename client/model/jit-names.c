@@ -9,24 +9,26 @@
 typedef struct
 {
   guint64 address;
-  const char *name; /* in chunk */
+  const char *name; /* of texts */
 } Name;
 
 struct SondeJitNames
 {
+  SondeBudget *budget;
+  SondeTextPool *texts;
   SondeIdMap *ids; /* address → index of names */
   GArray *names;   /* Name, older ones of the same address among them */
-  GStringChunk *chunk;
 };
 
 SondeJitNames *
-sonde_jit_names_new (void)
+sonde_jit_names_new (SondeBudget *budget, SondeTextPool *texts)
 {
   SondeJitNames *self = g_new0 (SondeJitNames, 1);
 
+  self->budget = budget;
+  self->texts = texts;
   self->ids = sonde_id_map_new ();
   self->names = g_array_new (FALSE, FALSE, sizeof (Name));
-  self->chunk = g_string_chunk_new (4096);
   return self;
 }
 
@@ -37,33 +39,36 @@ sonde_jit_names_free (SondeJitNames *self)
     return;
   sonde_id_map_free (self->ids);
   g_array_unref (self->names);
-  g_string_chunk_free (self->chunk);
   g_free (self);
 }
 
 static void
 add (SondeJitNames *self, guint64 address, const char *name)
 {
-  const Name added = { address, g_string_chunk_insert_const (self->chunk, name) };
+  Name added = { .address = address };
+  guint32 index;
 
+  if (sonde_id_map_lookup (self->ids, address, &index)
+      && g_str_equal (g_array_index (self->names, Name, index).name, name))
+    return;
+  if (!sonde_budget_take (self->budget, SONDE_LIMIT_NAMES, 1))
+    return;
+  added.name = sonde_text_pool_add (self->texts, name, SONDE_MAX_PATH_BYTES);
   sonde_id_map_set (self->ids, address, self->names->len);
   g_array_append_val (self->names, added);
 }
 
-SondeJitNames *
-sonde_jit_names_dup (const SondeJitNames *self)
+void
+sonde_jit_names_copy (SondeJitNames *self, const SondeJitNames *source)
 {
-  SondeJitNames *copy = sonde_jit_names_new ();
-
-  for (guint i = 0; i < self->names->len; i++)
+  for (guint i = 0; i < source->names->len; i++)
     {
-      const Name *name = &g_array_index (self->names, Name, i);
+      const Name *name = &g_array_index (source->names, Name, i);
       guint32 newest = i;
 
-      if (sonde_id_map_lookup (self->ids, name->address, &newest) && newest == i)
-        add (copy, name->address, name->name);
+      if (sonde_id_map_lookup (source->ids, name->address, &newest) && newest == i)
+        add (self, name->address, name->name);
     }
-  return copy;
 }
 
 void

@@ -2,8 +2,7 @@
 /* The names of made-up addresses in a capture. */
 #pragma once
 
-#include <glib.h>
-
+#include "client/base/text-pool.h"
 #include "protocol/frame.h"
 
 typedef struct SondeJitNames SondeJitNames;
@@ -15,10 +14,12 @@ sonde_jit_names_cover (guint64 address)
   return address >= SONDE_JIT_ADDRESS_BASE && address < 0xF000000000000000u;
 }
 
-SondeJitNames *sonde_jit_names_new (void);
+/* @budget: of which SONDE_LIMIT_NAMES is taken; @texts: both are kept by the caller as long as the
+ * names */
+SondeJitNames *sonde_jit_names_new (SondeBudget *budget, SondeTextPool *texts);
 
-/* Without the names that others have replaced. */
-SondeJitNames *sonde_jit_names_dup (const SondeJitNames *self);
+/* Adds those of @source, but for names that others have replaced. */
+void sonde_jit_names_copy (SondeJitNames *self, const SondeJitNames *source);
 void sonde_jit_names_free (SondeJitNames *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeJitNames, sonde_jit_names_free)
 

@@ -30,6 +30,8 @@ struct SondeLedgerCheck
   SondeIdMap *pids;      /* pid → SEEN_* */
   guint64 n_stateless;
   gint32 first_stateless; /* pid */
+  guint64 n_claims;
+  char *first_claim;
 };
 
 const char *
@@ -60,6 +62,7 @@ sonde_ledger_check_free (SondeLedgerCheck *self)
   sonde_ledger_counters_clear (&self->counters);
   sonde_id_map_free (self->jit_names);
   sonde_id_map_free (self->pids);
+  g_free (self->first_claim);
   g_free (self);
 }
 
@@ -139,6 +142,17 @@ add_jitmap (SondeLedgerCheck *self, const SondeFrameJitmap *frame)
     }
 }
 
+/* Programs have log lines, too, with their pid. */
+static void
+check_log (SondeLedgerCheck *self, const SondeFrameLog *log)
+{
+  if (log->frame.pid > 0 || strncmp (log->domain, "sonde", sizeof log->domain) != 0
+      || !g_str_has_prefix (log->message, SONDE_LEDGER_CLAIM))
+    return;
+  if (self->n_claims++ == 0)
+    self->first_claim = sonde_text_escape (log->message + strlen (SONDE_LEDGER_CLAIM), -1);
+}
+
 void
 sonde_ledger_check_add_frame (SondeLedgerCheck *self, const SondeFrame *frame)
 {
@@ -174,6 +188,9 @@ sonde_ledger_check_add_frame (SondeLedgerCheck *self, const SondeFrame *frame)
     case SONDE_FRAME_CTRSET:
       self->last_set
           = sonde_ledger_counters_set (&self->counters, (const SondeFrameCounterSet *) frame);
+      break;
+    case SONDE_FRAME_LOG:
+      check_log (self, (const SondeFrameLog *) frame);
       break;
     default: /* nothing to be held against it */
       break;
@@ -352,5 +369,11 @@ sonde_ledger_check_dup_findings (const SondeLedgerCheck *self)
   check_ledger (self, findings);
   check_names (self, findings);
   check_state (self, findings);
+  if (self->n_claims > 0)
+    add_finding (
+        findings, SONDE_VERDICT_WARNING, "claims",
+        g_strdup_printf ("%" G_GUINT64_FORMAT
+                         " times a program said that it lost more than it can have, first: %s",
+                         self->n_claims, self->first_claim));
   return findings;
 }

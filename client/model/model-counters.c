@@ -8,6 +8,7 @@
 
 struct SondeModelCounters
 {
+  SondeBudget *budget;
   GPtrArray *counters; /* SondeModelCounter */
   SondeIdMap *numbers; /* id in the capture → number */
 };
@@ -24,10 +25,11 @@ counter_free (gpointer data)
 }
 
 SondeModelCounters *
-sonde_model_counters_new (void)
+sonde_model_counters_new (SondeBudget *budget)
 {
   SondeModelCounters *self = g_new0 (SondeModelCounters, 1);
 
+  self->budget = budget;
   self->counters = g_ptr_array_new_with_free_func (counter_free);
   self->numbers = sonde_id_map_new ();
   return self;
@@ -66,6 +68,8 @@ sonde_model_counters_define (SondeModelCounters *self, const SondeFrameCounterDe
       id = sonde_counter_id (definition.id_type);
       if (sonde_id_map_lookup (self->numbers, id, &number)
           && is_same (g_ptr_array_index (self->counters, number), &definition))
+        continue;
+      if (!sonde_budget_take (self->budget, SONDE_LIMIT_COUNTERS, 1))
         continue;
 
       counter = g_new0 (SondeModelCounter, 1);

@@ -6,7 +6,8 @@
 
 typedef struct SondeModelCounters SondeModelCounters;
 
-SondeModelCounters *sonde_model_counters_new (void);
+/* @budget: of which SONDE_LIMIT_COUNTERS is taken; kept by the caller as long as the counters */
+SondeModelCounters *sonde_model_counters_new (SondeBudget *budget);
 void sonde_model_counters_free (SondeModelCounters *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeModelCounters, sonde_model_counters_free)
 

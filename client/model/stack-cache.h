@@ -17,7 +17,7 @@ typedef struct
   guint32 number;
   const guint32 *locations; /* outermost first */
   gsize n_locations;
-} SondeKnownStack;
+} SondeCachedStack;
 
 SondeStackCache *sonde_stack_cache_new (void);
 void sonde_stack_cache_free (SondeStackCache *self); /* accepts NULL */
@@ -31,11 +31,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeStackCache, sonde_stack_cache_free)
 gboolean sonde_stack_cache_lookup (SondeStackCache *self,
                                    guint process,
                                    const SondeFrameStack *stack,
-                                   SondeKnownStack *known);
+                                   SondeCachedStack *known);
 
 /* Adds what sonde_stack_cache_lookup() was just asked for, and did not have. @locations: copied */
 void sonde_stack_cache_add (SondeStackCache *self,
                             guint process,
                             const SondeFrameStack *stack,
                             const GArray *locations,
-                            SondeKnownStack *known);
+                            SondeCachedStack *known);

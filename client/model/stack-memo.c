@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "client/base/limits.h"
 #include "protocol/frame.h"
 
 #define CONTEXT_MAX ((guint64) -4095) /* PERF_CONTEXT_MAX: markers lie at or above it */
@@ -40,6 +41,12 @@ sonde_stack_memo_free (SondeStackMemo *self)
   g_array_unref (self->last);
   g_array_unref (self->next);
   g_free (self);
+}
+
+void
+sonde_stack_memo_forget (SondeStackMemo *self)
+{
+  g_array_set_size (self->last, 0);
 }
 
 static guint64
@@ -104,6 +111,41 @@ locate_next (SondeStackMemo *self,
     }
 }
 
+/* One that is not remembered: no honest program has stacks that long. */
+static void
+locate_long (const SondeFrameStack *stack,
+             SondeLocateFunc func,
+             gpointer user_data,
+             GArray *numbers)
+{
+  gboolean in_kernel = FALSE;
+  gboolean is_caller = stack->begins_in_caller;
+
+  g_array_set_size (numbers, 0);
+  for (guint i = 0; i < stack->n_addrs; i++)
+    {
+      guint64 address = address_at (stack, i);
+      guint32 number;
+
+      if (address >= CONTEXT_MAX)
+        {
+          in_kernel = address == SONDE_CONTEXT_KERNEL;
+          is_caller = FALSE;
+          continue;
+        }
+      number = func (address, in_kernel, is_caller, user_data);
+      g_array_append_val (numbers, number);
+      is_caller = TRUE;
+    }
+  for (guint i = 0, j = numbers->len; i + 1 < j; i++)
+    {
+      guint32 swapped = g_array_index (numbers, guint32, i);
+
+      g_array_index (numbers, guint32, i) = g_array_index (numbers, guint32, --j);
+      g_array_index (numbers, guint32, j) = swapped;
+    }
+}
+
 void
 sonde_stack_memo_locate (SondeStackMemo *self,
                          const SondeFrameStack *stack,
@@ -116,6 +158,11 @@ sonde_stack_memo_locate (SondeStackMemo *self,
   guint32 *out;
   guint n = 0;
 
+  if (stack->n_addrs > SONDE_MAX_REMEMBERED)
+    {
+      locate_long (stack, func, user_data, numbers);
+      return;
+    }
   locate_next (self, stack, func, user_data);
   self->last = self->next;
   self->next = last;

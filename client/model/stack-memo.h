@@ -24,6 +24,9 @@ typedef guint32 (*SondeLocateFunc) (guint64 address,
 SondeStackMemo *sonde_stack_memo_new (void);
 void sonde_stack_memo_free (SondeStackMemo *self); /* accepts NULL */
 
+/* So that the next stack is compared with none. */
+void sonde_stack_memo_forget (SondeStackMemo *self);
+
 /**
  * sonde_stack_memo_locate:
  * @func: asked for each address that cannot be told from the last stack

@@ -4,20 +4,273 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
+#include <glib.h>
+#include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fd.h"
+#include "client/base/output.h"
+#include "client/base/text.h"
 #include "client/model/capture-file.h"
-#include "client/base/fd.h"
-#include "client/names/jit-files.h"
+#include "client/model/capture-model.h"
+#include "client/model/embedded-symbols.h"
 #include "client/model/ledger-counters.h"
 #include "client/names/symbol-resolver.h"
-#include "client/names/symbols-builder.h"
 #include "protocol/writer.h"
 #include "symbols/demangle.h"
+#include "symbols/jit-map.h"
+
+/* --- a table of symbols as captures carry it --- */
+
+typedef struct
+{
+  SondeSymbolRecord record; /* its offsets are into the strings */
+  guint order;
+} Added;
+
+typedef struct
+{
+  GArray *added; /* Added */
+  GByteArray *strings;
+  GHashTable *offsets; /* text → its offset in the strings */
+} SymbolsBuilder;
+
+static SymbolsBuilder *
+symbols_builder_new (void)
+{
+  SymbolsBuilder *self = g_new0 (SymbolsBuilder, 1);
+
+  self->added = g_array_new (FALSE, FALSE, sizeof (Added));
+  self->strings = g_byte_array_new ();
+  self->offsets = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
+  g_byte_array_append (self->strings, (const guint8 *) "", 1); /* offset 0: none */
+  return self;
+}
+
+static void
+symbols_builder_free (SymbolsBuilder *self)
+{
+  if (self == NULL)
+    return;
+  g_array_unref (self->added);
+  g_byte_array_unref (self->strings);
+  g_hash_table_unref (self->offsets);
+  g_free (self);
+}
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SymbolsBuilder, symbols_builder_free)
+
+static guint32
+ensure_string (SymbolsBuilder *self, const char *text)
+{
+  gpointer found;
+
+  if (!g_hash_table_lookup_extended (self->offsets, text, NULL, &found))
+    {
+      found = GUINT_TO_POINTER (self->strings->len);
+      g_hash_table_insert (self->offsets, g_strdup (text), found);
+      g_byte_array_append (self->strings, (const guint8 *) text, (guint) strlen (text) + 1);
+    }
+  return GPOINTER_TO_UINT (found);
+}
+
+/* @begin, @end: bytes, both inclusive
+ * @tag: (nullable): base name of the module. Does nothing once the file would be too large. */
+static void
+symbols_builder_add (
+    SymbolsBuilder *self, gint32 pid, guint64 begin, guint64 end, const char *name, const char *tag)
+{
+  Added added = { .order = self->added->len };
+  guint64 size = (guint64) (added.order + 2) * sizeof (SondeSymbolRecord) + self->strings->len
+                 + strlen (name) + 1 + (tag != NULL ? strlen (tag) + 1 : 0);
+
+  if (size > SONDE_EMBEDDED_SYMBOLS_MAX_BYTES)
+    return;
+  added.record = (SondeSymbolRecord){
+    .begin = begin,
+    .end = end,
+    .pid = (guint32) pid,
+    .name_offset = ensure_string (self, name),
+    .tag_offset = tag != NULL ? ensure_string (self, tag) : 0,
+  };
+  g_array_append_val (self->added, added);
+}
+
+/* Records; after symbols_builder_build() those that the file has. */
+static guint
+symbols_builder_size (const SymbolsBuilder *self)
+{
+  return self->added->len;
+}
+
+static int
+compare_added (gconstpointer a, gconstpointer b)
+{
+  const Added *left = a;
+  const Added *right = b;
+
+  if (left->record.pid != right->record.pid)
+    return left->record.pid < right->record.pid ? -1 : 1;
+  if (left->record.begin != right->record.begin)
+    return left->record.begin < right->record.begin ? -1 : 1;
+  return left->order < right->order ? -1 : left->order > right->order;
+}
+
+/* Sorts, and leaves records that do not overlap at the front. */
+static void
+separate (GArray *added)
+{
+  Added *all = (Added *) (void *) added->data;
+  guint n = 0;
+
+  g_array_sort (added, compare_added);
+  for (guint i = 0; i < added->len; i++)
+    {
+      SondeSymbolRecord *last = n > 0 ? &all[n - 1].record : NULL;
+
+      if (last != NULL && last->pid == all[i].record.pid)
+        {
+          if (last->begin == all[i].record.begin)
+            continue;
+          if (last->end >= all[i].record.begin)
+            last->end = all[i].record.begin - 1;
+        }
+      all[n++] = all[i];
+    }
+  g_array_set_size (added, n);
+}
+
+/* (transfer full): the file. Of records that overlap the one that begins later cuts the other, of
+ * those that begin together the one added first holds. */
+static GByteArray *
+symbols_builder_build (SymbolsBuilder *self)
+{
+  static const SondeSymbolRecord end = { 0 };
+  GByteArray *file = g_byte_array_new ();
+  guint32 strings_at;
+
+  separate (self->added);
+  strings_at = (guint32) ((self->added->len + 1) * sizeof end);
+  for (guint i = 0; i < self->added->len; i++)
+    {
+      SondeSymbolRecord record = g_array_index (self->added, Added, i).record;
+
+      record.name_offset += strings_at;
+      if (record.tag_offset != 0)
+        record.tag_offset += strings_at;
+      g_byte_array_append (file, (const guint8 *) &record, sizeof record);
+    }
+  g_byte_array_append (file, (const guint8 *) &end, sizeof end);
+  g_byte_array_append (file, self->strings->data, self->strings->len);
+  return file;
+}
+
+/* --- where programs left the names of code that they made --- */
+
+/* Whether @path is one that perf's interface gives a jitdump of @pid: ".../jit-PID.dump". */
+static gboolean
+jit_files_is_dump (const char *path, gint32 pid)
+{
+  g_autofree char *name = g_strdup_printf ("/jit-%d.dump", pid);
+
+  return g_str_has_suffix (path, name);
+}
+
+/* Whose files tell of @pid, and what its number is where it runs. */
+static uid_t
+find_owner (gint32 pid, gint32 *inner_pid)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/%d/status", pid);
+  g_autofree char *status = NULL;
+  const char *numbers;
+  struct stat st;
+
+  *inner_pid = pid;
+  if (stat (path, &st) < 0 || !g_file_get_contents (path, &status, NULL, NULL))
+    return geteuid ();
+  numbers = strstr (status, "\nNSpid:");
+  if (numbers != NULL)
+    {
+      g_autofree char *line = g_strndup (numbers + 7, strcspn (numbers + 7, "\n"));
+      const char *last = strrchr (line, '\t');
+
+      *inner_pid = (gint32) g_ascii_strtoll (last != NULL ? last + 1 : line, NULL, 10);
+    }
+  return st.st_uid;
+}
+
+/* Neither a link nor a file with two names can make us read somebody else's. */
+static gboolean
+is_trusted (int fd, uid_t owner)
+{
+  struct stat st;
+
+  return fstat (fd, &st) == 0 && S_ISREG (st.st_mode) && st.st_uid == owner && st.st_nlink == 1;
+}
+
+static int
+open_trusted (const char *root, const char *path, uid_t owner)
+{
+  sonde_autofd int folder = open (root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  struct open_how how = {
+    .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW,
+    .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+  };
+  sonde_autofd int fd = -1;
+
+  if (folder < 0)
+    return -1;
+  fd = (int) syscall (SYS_openat2, folder, path, &how, sizeof how);
+  return fd >= 0 && is_trusted (fd, owner) ? sonde_steal_fd (&fd) : -1;
+}
+
+/* As the process sees it, or saw it if there is no such process any more. One with another number
+ * inside lives in a container, whose files are not ours. */
+static int
+open_file (gint32 pid, gint32 inner_pid, const char *path, uid_t owner)
+{
+  g_autofree char *root = g_strdup_printf ("/proc/%d/root", pid);
+  int fd = open_trusted (root, path, owner);
+
+  return fd >= 0 || inner_pid != pid ? fd : open_trusted ("/", path, owner);
+}
+
+/*
+ * @dump_path: (nullable): a jitdump of @pid, as its mappings say
+ *
+ * Reads "/tmp/perf-PID.map", as the process sees it if it still runs, and @dump_path. They are read
+ * with the rights of this process, and only if they are regular files of the user of the process:
+ * one that has ended counts as ours.
+ *
+ * Returns: (transfer full): NULL if there is nothing
+ */
+static SondeJitMap *
+jit_files_load (gint32 pid, const char *dump_path)
+{
+  gint32 inner_pid;
+  uid_t owner = find_owner (pid, &inner_pid);
+  g_autofree char *map_path = g_strdup_printf ("/tmp/perf-%d.map", inner_pid);
+  sonde_autofd int map_fd = open_file (pid, inner_pid, map_path, owner);
+  sonde_autofd int dump_fd = dump_path != NULL ? open_file (pid, inner_pid, dump_path, owner) : -1;
+  SondeJitMap *map;
+
+  if (map_fd < 0 && dump_fd < 0)
+    return NULL;
+  map = sonde_jit_map_new ();
+  /* of a file that ends badly what came before counts */
+  if (map != NULL && map_fd >= 0)
+    sonde_jit_map_read_text (map, map_fd);
+  if (map != NULL && dump_fd >= 0)
+    sonde_jit_map_read_dump (map, dump_fd);
+  if (map != NULL && sonde_jit_map_n_entries (map) == 0)
+    g_clear_pointer (&map, sonde_jit_map_free);
+  return map;
+}
+
+/* --- the archive --- */
 
 #define BUFFER_SIZE (1u << 20)
 
@@ -25,7 +278,7 @@ typedef struct
 {
   SondeCaptureModel *model;
   SondeSymbolResolver *resolver;
-  SondeSymbolsBuilder *builder;
+  SymbolsBuilder *builder;
   GHashTable *dumps;    /* pid → path of its jitdump */
   GHashTable *jit_maps; /* pid → SondeJitMap, or NULL */
   gboolean only_jit;
@@ -34,8 +287,8 @@ typedef struct
 
 typedef struct
 {
-  int fd;
-  int error_number; /* of the first write that failed, else 0 */
+  SondeOutput *output;
+  GError *error; /* of the first write that failed */
   SondeWriter *writer;
   SondeLedgerCounters ledger;
   guint n_dropped; /* frames of the old "__symbols__" */
@@ -54,7 +307,7 @@ names_clear (Names *self)
 {
   sonde_symbol_resolver_free (self->resolver);
   sonde_capture_model_free (self->model);
-  sonde_symbols_builder_free (self->builder);
+  symbols_builder_free (self->builder);
   g_clear_pointer (&self->dumps, g_hash_table_unref);
   g_clear_pointer (&self->jit_maps, g_hash_table_unref);
 }
@@ -76,7 +329,7 @@ note_dump (GHashTable *dumps, const SondeFrame *frame)
 {
   const SondeFrameMap *map = (const SondeFrameMap *) frame;
 
-  if (frame->type == SONDE_FRAME_MAP && sonde_jit_files_is_dump (map->path, frame->pid))
+  if (frame->type == SONDE_FRAME_MAP && jit_files_is_dump (map->path, frame->pid))
     g_hash_table_insert (dumps, GINT_TO_POINTER (frame->pid), g_strdup (map->path));
 }
 
@@ -93,9 +346,10 @@ read_names (Names *self, const char *path, const SondeArchiveOptions *options, G
   if (file == NULL)
     return FALSE;
   self->model = sonde_capture_model_new (&funcs, NULL);
-  self->builder = sonde_symbols_builder_new ();
+  self->builder = symbols_builder_new ();
   self->dumps = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   self->jit_maps = g_hash_table_new_full (NULL, NULL, NULL, free_jit_map);
+  sonde_capture_file_show (file, options->progress);
   while (sonde_capture_file_next (file, &frame, &broken))
     {
       sonde_capture_model_add_frame (self->model, frame);
@@ -127,10 +381,10 @@ add_old (Names *self)
       sonde_embedded_symbols_texts (old, record, &name, &tag);
       if (sonde_embedded_symbols_is_made_up (name, tag))
         continue;
-      sonde_symbols_builder_add (self->builder, (gint32) record->pid, record->begin, record->end,
-                                 name, tag);
+      symbols_builder_add (self->builder, (gint32) record->pid, record->begin, record->end, name,
+                           tag);
     }
-  self->n_old = sonde_symbols_builder_size (self->builder);
+  self->n_old = symbols_builder_size (self->builder);
 }
 
 static SondeJitMap *
@@ -140,7 +394,7 @@ ensure_jit_map (Names *self, gint32 pid)
 
   if (!g_hash_table_lookup_extended (self->jit_maps, GINT_TO_POINTER (pid), NULL, &found))
     {
-      found = sonde_jit_files_load (pid, g_hash_table_lookup (self->dumps, GINT_TO_POINTER (pid)));
+      found = jit_files_load (pid, g_hash_table_lookup (self->dumps, GINT_TO_POINTER (pid)));
       g_hash_table_insert (self->jit_maps, GINT_TO_POINTER (pid), found);
     }
   return found;
@@ -155,8 +409,8 @@ add_jit_name (Names *self, const SondeLocation *where)
 
   if (map == NULL || !sonde_jit_map_lookup (map, where->address, &symbol))
     return FALSE;
-  sonde_symbols_builder_add (self->builder, where->pid, symbol.begin, symbol.end - 1, symbol.name,
-                             "[jit]");
+  symbols_builder_add (self->builder, where->pid, symbol.begin, symbol.end - 1, symbol.name,
+                       "[jit]");
   return TRUE;
 }
 
@@ -172,8 +426,8 @@ add_symbol (Names *self, guint32 location, const SondeLocation *where)
     return FALSE;
   tag = g_path_get_basename (where->mapping->path);
   demangled = sonde_demangle (name);
-  sonde_symbols_builder_add (self->builder, where->pid, range.begin, range.end - 1,
-                             demangled != NULL ? demangled : name, tag);
+  symbols_builder_add (self->builder, where->pid, range.begin, range.end - 1,
+                       demangled != NULL ? demangled : name, tag);
   free (demangled);
   return TRUE;
 }
@@ -193,31 +447,15 @@ add_location (Names *self, guint32 location)
       || (!self->only_jit && add_symbol (self, location, where)) || add_jit_name (self, where))
     return;
   if (is_embedded)
-    sonde_symbols_builder_add (self->builder, where->pid, where->address, where->address, name,
-                               tag);
+    symbols_builder_add (self->builder, where->pid, where->address, where->address, name, tag);
 }
 
 static void *
 write_buffer (void *user_data, void *buffer, size_t used_bytes)
 {
   Copy *self = user_data;
-  const guint8 *at = buffer;
 
-  while (used_bytes > 0)
-    {
-      gssize n = write (self->fd, at, used_bytes);
-
-      if (n < 0 && errno == EINTR)
-        continue;
-      if (n <= 0)
-        {
-          self->error_number = n < 0 ? errno : EIO;
-          return NULL;
-        }
-      at += n;
-      used_bytes -= (gsize) n;
-    }
-  return buffer;
+  return sonde_output_write (self->output, buffer, used_bytes, &self->error) ? buffer : NULL;
 }
 
 static gboolean
@@ -326,48 +564,48 @@ copy_capture (Copy *self, const char *path, const GByteArray *symbols, GError **
     r = write_closing (self);
   if (r == 0)
     r = sonde_writer_flush (self->writer);
-  if (r < 0)
-    g_set_error (error, G_IO_ERROR, g_io_error_from_errno (self->error_number),
-                 "Cannot write the capture: %s",
-                 g_strerror (self->error_number != 0 ? self->error_number : -r));
+  if (r < 0 && self->error != NULL)
+    g_propagate_error (error, g_steal_pointer (&self->error));
+  else if (r < 0)
+    g_set_error (error, G_IO_ERROR, g_io_error_from_errno (-r), "Cannot make the capture: %s",
+                 g_strerror (-r));
   return r == 0;
 }
 
-/* Writes beside @output and puts it in its place when it is whole, with the mode of @path. */
 static gboolean
-replace (const char *path, const char *output, const GByteArray *symbols, GError **error)
+write_copy (const char *path, const char *output, const GByteArray *symbols, GError **error)
 {
-  g_autofree char *temporary = g_strconcat (output, ".XXXXXX", NULL);
+  g_autoptr (SondeOutput) opened = sonde_output_open (output, SONDE_OUTPUT_WHOLE, error);
   g_autofree void *buffer = NULL;
-  Copy copy = { .fd = g_mkstemp_full (temporary, O_WRONLY | O_CLOEXEC, 0600) };
-  gboolean good = FALSE;
-  struct stat st;
+  Copy copy = { .output = opened };
+  gboolean good;
 
-  if (copy.fd < 0)
-    {
-      g_set_error (error, G_IO_ERROR, g_io_error_from_errno (errno), "Cannot write %s: %s", output,
-                   g_strerror (errno));
-      return FALSE;
-    }
+  if (opened == NULL)
+    return FALSE;
   buffer = g_malloc (BUFFER_SIZE);
   copy.writer = sonde_writer_new (buffer, BUFFER_SIZE, write_buffer, &copy);
   sonde_ledger_counters_init (&copy.ledger);
-  if (stat (path, &st) == 0)
-    fchmod (copy.fd, st.st_mode & 0777);
-  good = copy_capture (&copy, path, symbols, error);
-  if (good && rename (temporary, output) < 0)
-    {
-      g_set_error (error, G_IO_ERROR, g_io_error_from_errno (errno), "Cannot replace %s: %s",
-                   output, g_strerror (errno));
-      good = FALSE;
-    }
-  if (!good)
-    unlink (temporary);
+  good = copy_capture (&copy, path, symbols, error) && sonde_output_close (opened, error);
   g_free (copy.closing);
+  g_clear_error (&copy.error);
   sonde_writer_free (copy.writer);
   sonde_ledger_counters_clear (&copy.ledger);
-  sonde_clear_fd (&copy.fd);
   return good;
+}
+
+/* It is read twice. */
+static gboolean
+check_input (const char *path, GError **error)
+{
+  g_autofree char *shown = sonde_text_escape (path, -1);
+  gboolean is_stdin = g_str_equal (path, "-");
+  struct stat st;
+
+  if (!is_stdin && (stat (path, &st) < 0 || S_ISREG (st.st_mode)))
+    return TRUE; /* who opens it says what is wrong */
+  g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_REGULAR_FILE, "%s is no regular file",
+               is_stdin ? "standard input" : shown);
+  return FALSE;
 }
 
 gboolean
@@ -380,15 +618,17 @@ sonde_archive_embed (const char *path,
   g_auto (Names) names = { 0 };
   g_autoptr (GByteArray) symbols = NULL;
 
-  if (!read_names (&names, path, options, error))
+  if (!check_input (path, error) || !read_names (&names, path, options, error))
     return FALSE;
+  sonde_progress_begin (options->progress, "Looking up names", 0);
   add_old (&names);
   for (guint32 i = 0; i < sonde_capture_model_n_locations (names.model); i++)
     add_location (&names, i);
-  symbols = sonde_symbols_builder_build (names.builder);
-  result->n_names = sonde_symbols_builder_size (names.builder);
+  symbols = symbols_builder_build (names.builder);
+  result->n_names = symbols_builder_size (names.builder);
   result->n_added = result->n_names - names.n_old;
-  return replace (path, output, symbols, error);
+  result->budget = *sonde_capture_model_budget (names.model);
+  return write_copy (path, output, symbols, error);
 }
 
 gboolean
@@ -411,8 +651,7 @@ sonde_archive_has_jit (const char *path)
   g_hash_table_iter_init (&iter, pids);
   while (!is_found && g_hash_table_iter_next (&iter, &pid, NULL))
     {
-      SondeJitMap *map
-          = sonde_jit_files_load (GPOINTER_TO_INT (pid), g_hash_table_lookup (dumps, pid));
+      SondeJitMap *map = jit_files_load (GPOINTER_TO_INT (pid), g_hash_table_lookup (dumps, pid));
 
       is_found = map != NULL;
       sonde_jit_map_free (map);

@@ -4,29 +4,34 @@
 
 #include <gio/gio.h>
 
+#include "client/base/budget.h"
+#include "client/base/progress.h"
+
 typedef struct
 {
   const char *debug_directory; /* NULL: as in symbol-resolver.h */
   gboolean only_jit;           /* look into no file of a mapping, nor ask a server */
+  SondeProgress *progress;     /* NULL: none */
 } SondeArchiveOptions;
 
 typedef struct
 {
-  guint n_names; /* records in the new "__symbols__" */
-  guint n_added; /* of them, not in the old one */
+  guint n_names;      /* records in the new "__symbols__" */
+  guint n_added;      /* of them, not in the old one */
+  SondeBudget budget; /* of what was looked up */
 } SondeArchiveResult;
 
 /**
  * sonde_archive_has_jit:
  *
- * Whether there are names of code that one of the processes of the capture made: see jit-files.h.
+ * Whether there are names of code that one of the processes of the capture made.
  */
 gboolean sonde_archive_has_jit (const char *path);
 
 /**
  * sonde_archive_embed:
- * @path: a capture
- * @output: where the new one goes; may be @path, which is then replaced once the new one is whole
+ * @path: a capture in a regular file
+ * @output: where the new one goes, as of output.h; may be @path
  *
  * Names come from the capture, from the files on this machine and their debug files, and from what
  * processes left of code that they made. The frames stay as they are, but for "__symbols__" and for

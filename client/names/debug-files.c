@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "client/base/fd.h"
+#include "base/fd.h"
 
 #define BLOCK_SIZE     (1u << 20)
 #define MAX_FILE_BYTES (8ull << 30) /* of which a checksum is computed */
@@ -83,7 +83,7 @@ open_by_build_id (const char *directory,
                   const SondeDebugReference *wanted,
                   char **refusal)
 {
-  char hex[2 * SONDE_BUILD_ID_MAX + 1];
+  char hex[2 * SONDE_ELF_MAX_BUILD_ID + 1];
   g_autofree char *path = NULL;
 
   if (wanted->build_id_size < 2)
@@ -151,7 +151,7 @@ ask_server (const SondeDebugFiles *self,
             const SondeDebugReference *wanted,
             char **refusal)
 {
-  char hex[2 * SONDE_BUILD_ID_MAX + 1];
+  char hex[2 * SONDE_ELF_MAX_BUILD_ID + 1];
   int fd;
 
   if (self->server == NULL || wanted->build_id_size < 2)
@@ -192,7 +192,7 @@ sonde_debug_files_open_program (SondeDebugFiles *self,
 char *
 sonde_debug_files_describe_miss (const SondeDebugFiles *self, const SondeDebugReference *reference)
 {
-  char hex[2 * SONDE_BUILD_ID_MAX + 1];
+  char hex[2 * SONDE_ELF_MAX_BUILD_ID + 1];
 
   if (reference->build_id_size == 0)
     return g_strdup ("no build id to find its debug file by");

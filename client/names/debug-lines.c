@@ -6,7 +6,7 @@
 #include <elfutils/libdw.h>
 #include <string.h>
 
-#include "client/base/fd.h"
+#include "base/fd.h"
 
 enum
 {

@@ -3,12 +3,80 @@
 #include "client/names/module-file.h"
 
 #include <fcntl.h>
+#include <glib.h>
+#include <lzma.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include "client/base/fd.h"
+#include "base/elf-file.h"
+#include "base/fd.h"
 #include "client/names/line-cache.h"
-#include "client/names/packed-symbols.h"
-#include "symbols/elf-headers.h"
+#include "symbols/debug-reference.h"
+
+/* --- the small symbol table that Fedora and others pack into stripped files --- */
+
+#define MAX_PACKED_BYTES (64u << 20) /* packed or not; libc's is 100 KiB */
+#define BLOCK_SIZE       65536
+
+/* Whether all of the @size_bytes at @offset of @fd were unpacked into @out. */
+static gboolean
+unpack (lzma_stream *stream, int fd, guint64 offset, guint64 size_bytes, int out)
+{
+  g_autofree guint8 *packed = g_malloc (BLOCK_SIZE);
+  g_autofree guint8 *plain = g_malloc (BLOCK_SIZE);
+  lzma_ret result = LZMA_OK;
+
+  while (result == LZMA_OK && stream->total_out <= MAX_PACKED_BYTES)
+    {
+      gsize n_plain;
+
+      if (stream->avail_in == 0 && size_bytes > 0)
+        {
+          gssize n = pread (fd, packed, MIN (size_bytes, BLOCK_SIZE), (off_t) offset);
+
+          if (n <= 0)
+            return FALSE;
+          stream->next_in = packed;
+          stream->avail_in = (gsize) n;
+          offset += (gsize) n;
+          size_bytes -= (gsize) n;
+        }
+      stream->next_out = plain;
+      stream->avail_out = BLOCK_SIZE;
+      result = lzma_code (stream, size_bytes == 0 ? LZMA_FINISH : LZMA_RUN);
+      n_plain = BLOCK_SIZE - stream->avail_out;
+      if (write (out, plain, n_plain) != (gssize) n_plain)
+        return FALSE;
+    }
+  return result == LZMA_STREAM_END;
+}
+
+/*
+ * @fd: the file that @reference was read from; stays the caller's
+ *
+ * Unpacks .gnu_debugdata into memory, of which xz itself may use as much again.
+ *
+ * Returns: a descriptor of an ELF file; -1 if there is none or it is broken or too large
+ */
+static int
+packed_symbols_open (int fd, const SondeDebugReference *reference)
+{
+  lzma_stream stream = LZMA_STREAM_INIT;
+  sonde_autofd int out = -1;
+  gboolean is_whole;
+
+  if (reference->packed_size == 0 || reference->packed_size > MAX_PACKED_BYTES
+      || lzma_stream_decoder (&stream, MAX_PACKED_BYTES, 0) != LZMA_OK)
+    return -1;
+  out = memfd_create ("debugdata", MFD_CLOEXEC);
+  is_whole
+      = out >= 0 && unpack (&stream, fd, reference->packed_offset, reference->packed_size, out);
+  lzma_end (&stream);
+  return is_whole ? sonde_steal_fd (&out) : -1;
+}
+
+/* --- files --- */
 
 typedef enum
 {
@@ -24,7 +92,7 @@ struct SondeModuleFile
   char *path;
   SondeDebugFiles *debug_files;
   SondeDebugReference reference;
-  SondeElfHeaders elf;
+  SondeElfFile elf;
   int debug_fd;                        /* -1: none, or not looked for */
   gboolean has_looked;                 /* for the debug file */
   char *refusal;                       /* of a debug file of another one; NULL: none */
@@ -39,7 +107,7 @@ struct SondeModuleFile
 static void
 open_cache (SondeModuleFile *self, const char *folder)
 {
-  char hex[2 * SONDE_BUILD_ID_MAX + 1];
+  char hex[2 * SONDE_ELF_MAX_BUILD_ID + 1];
   g_autofree char *stamp = NULL;
   struct stat st = { 0 };
 
@@ -64,8 +132,7 @@ sonde_module_file_new (int fd,
   self->debug_fd = -1;
   self->path = g_strdup (path);
   self->debug_files = debug_files;
-  self->elf.fd = fd;
-  if (sonde_elf_headers_load (&self->elf) < 0
+  if (sonde_elf_file_load (&self->elf, fd) < 0
       || sonde_debug_reference_read (fd, &self->reference) < 0)
     return NULL;
   if (cache_folder != NULL && self->reference.build_id_size > 0)
@@ -82,7 +149,7 @@ sonde_module_file_free (SondeModuleFile *self)
     sonde_symbol_table_free (self->tables[i]);
   sonde_debug_lines_free (self->lines);
   sonde_line_cache_free (self->cache);
-  sonde_elf_headers_clear (&self->elf);
+  sonde_elf_file_clear (&self->elf);
   sonde_clear_fd (&self->debug_fd);
   sonde_clear_fd (&self->fd);
   g_free (self->refusal);
@@ -92,15 +159,17 @@ sonde_module_file_free (SondeModuleFile *self)
 
 gboolean
 sonde_module_file_vaddr (const SondeModuleFile *self,
-                         const SondeMapping *mapping,
+                         const SondeModelMapping *mapping,
                          guint64 address,
                          guint64 *vaddr)
 {
   guint64 distance = address - mapping->start;
 
-  return sonde_elf_headers_vaddr (&self->elf, mapping->offset + distance, vaddr)
-         || sonde_elf_headers_code_vaddr (&self->elf, mapping->end - mapping->start, distance,
-                                          vaddr);
+  const SondeElfFile *elf = &self->elf;
+
+  return sonde_elf_vaddr (elf->loads, elf->n_loads, mapping->offset + distance, vaddr)
+         || sonde_elf_code_vaddr (elf->loads, elf->n_loads, mapping->end - mapping->start, distance,
+                                  vaddr);
 }
 
 static int
@@ -122,7 +191,7 @@ open_table (SondeModuleFile *self, Source source)
   switch (source)
     {
     case SOURCE_PACKED:
-      fd = packed = sonde_packed_symbols_open (self->fd, &self->reference);
+      fd = packed = packed_symbols_open (self->fd, &self->reference);
       break;
     case SOURCE_DEBUG:
       fd = debug_fd (self);
@@ -153,10 +222,12 @@ sonde_module_file_lookup (SondeModuleFile *self, guint64 vaddr, SondeSymbol *sym
 }
 
 static gboolean
-has_debug_information (const SondeElfHeaders *elf)
+has_debug_information (const SondeElfFile *elf)
 {
-  return sonde_elf_headers_find (elf, ".debug_info", SHT_PROGBITS) != NULL
-         || sonde_elf_headers_find (elf, ".zdebug_info", SHT_PROGBITS) != NULL;
+  Elf64_Shdr section;
+
+  return sonde_elf_file_find_section (elf, ".debug_info", SHT_PROGBITS, &section)
+         || sonde_elf_file_find_section (elf, ".zdebug_info", SHT_PROGBITS, &section);
 }
 
 static void
@@ -190,10 +261,11 @@ char *
 sonde_module_file_describe_miss (SondeModuleFile *self)
 {
   g_autofree char *miss = NULL;
+  Elf64_Shdr section;
 
   if (self->tables[SOURCE_DEBUG] != NULL)
     return g_strdup ("neither it nor its debug file has a symbol there");
-  if (sonde_elf_headers_find (&self->elf, ".symtab", SHT_SYMTAB) != NULL)
+  if (sonde_elf_file_find_section (&self->elf, ".symtab", SHT_SYMTAB, &section))
     return g_strdup ("it has no symbol there");
   miss = sonde_debug_files_describe_miss (self->debug_files, &self->reference);
   return g_strdup_printf ("stripped, and %s%s%s", miss, self->refusal != NULL ? "; " : "",

@@ -34,7 +34,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeModuleFile, sonde_module_file_free)
 
 /* Where @address is in the file, by the @mapping that holds it. */
 gboolean sonde_module_file_vaddr (const SondeModuleFile *self,
-                                  const SondeMapping *mapping,
+                                  const SondeModelMapping *mapping,
                                   guint64 address,
                                   guint64 *vaddr);
 

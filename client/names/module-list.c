@@ -2,20 +2,113 @@
 /* The files of a capture's mappings that are on this machine. */
 #include "client/names/module-list.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "client/base/fd.h"
+#include "base/elf-file.h"
+#include "base/fd.h"
+#include "base/hash.h"
 #include "client/base/text.h"
-#include "client/names/mapped-file.h"
 #include "client/names/mount-paths.h"
+#include "symbols/debug-reference.h"
 
-#define MAX_VDSO_BYTES (64u << 10)
-#define MAX_LOOKS      (1u << 20) /* into containers, for all files: some seconds */
+/* --- the file of a mapping, if it is still the one that was recorded --- */
+
+#define NS_PER_S G_GINT64_CONSTANT (1000000000)
+
+/* Opening a device or a FIFO would have effects: its type is looked at first. */
+static int
+open_regular (const char *path, struct stat *st, char **problem)
+{
+  sonde_autofd int handle = open (path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+  g_autofree char *by_handle = g_strdup_printf ("/proc/self/fd/%d", handle);
+  int fd;
+
+  if (handle < 0 || fstat (handle, st) < 0)
+    {
+      *problem = g_strdup_printf ("cannot be opened: %s", g_strerror (errno));
+      return -1;
+    }
+  if (!S_ISREG (st->st_mode))
+    {
+      *problem = g_strdup ("is no regular file");
+      return -1;
+    }
+  fd = open (by_handle, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    *problem = g_strdup_printf ("cannot be read: %s", g_strerror (errno));
+  return fd;
+}
+
+static char *
+judge_build_id (int fd, const char *wanted)
+{
+  SondeDebugReference reference = { 0 };
+  char hex[2 * SONDE_ELF_MAX_BUILD_ID + 1];
+  g_autofree char *shown = sonde_text_escape (wanted, -1);
+
+  (void) sonde_debug_reference_read (fd, &reference); /* no ELF file has none */
+  sonde_debug_reference_hex (&reference, hex);
+  if (hex[0] == '\0')
+    return g_strdup_printf ("is not the file that was recorded: it has no build id, that had %s",
+                            shown);
+  return g_ascii_strcasecmp (hex, wanted) == 0
+             ? NULL
+             : g_strdup_printf ("is another build than was recorded: build id %s, not %s", hex,
+                                shown);
+}
+
+/* ctime, which nobody can set back: neither in-place writing nor cp -p escapes it. */
+static char *
+judge_inode (const struct stat *st, const SondeModelMapping *mapping, gint64 changed_ns)
+{
+  if (mapping->inode == 0 || st->st_ino != mapping->inode)
+    return g_strdup ("is not the file that was recorded");
+  if (st->st_ctim.tv_sec >= G_MAXINT64 / NS_PER_S || st->st_ctim.tv_sec < 0)
+    return g_strdup ("has an impossible time of its last change");
+  return st->st_ctim.tv_sec * NS_PER_S + st->st_ctim.tv_nsec > changed_ns
+             ? g_strdup ("was changed after it was recorded, and the capture has no build id of it")
+             : NULL;
+}
+
+/*
+ * @path: where it may be; comes out of the capture, so only a regular file is opened for reading
+ * @mapping: what the capture says of it
+ * @changed_ns: wall clock: it must not have been changed since; G_MAXINT64: not known
+ * @problem: (out) (nullable): why not, to complete the sentence "FILE …"
+ *
+ * With a build id in the capture, the file must have that. Without one it must have the inode and
+ * must not have been changed, since a program that is built again may get the old one's inode.
+ *
+ * Returns: a descriptor, or -1
+ */
+static int
+mapped_file_open (const char *path,
+                  const SondeModelMapping *mapping,
+                  gint64 changed_ns,
+                  char **problem)
+{
+  g_autofree char *why = NULL;
+  struct stat st;
+  sonde_autofd int fd = open_regular (path, &st, &why);
+
+  if (fd >= 0)
+    why = mapping->build_id != NULL ? judge_build_id (fd, mapping->build_id)
+                                    : judge_inode (&st, mapping, changed_ns);
+  if (why == NULL)
+    return sonde_steal_fd (&fd);
+  if (problem != NULL)
+    *problem = g_steal_pointer (&why);
+  return -1;
+}
+
+/* --- modules --- */
+
+#define MAX_LOOKS (1u << 20) /* into containers, for all files: some seconds */
 
 struct SondeModuleList
 {
@@ -29,15 +122,18 @@ struct SondeModuleList
   GHashTable *mounts;   /* pid → SondeMountPaths */
   SondeMountPaths *mounts_here;
   guint n_looks;
-  GHashTable *modules; /* SondeModule, by its path if that is no file, else by "PID INODE BUILD-ID
-                          PATH", PID 0 outside of containers */
+  const SondeModelMapping *last;  /* that was asked for, */
+  gint32 last_pid;                /* of which process, */
+  SondeListedModule *last_module; /* and what it was */
+  GHashTable *modules; /* SondeListedModule, by its path if that is no file, else by "PID INODE
+                          BUILD-ID PATH", PID 0 outside of containers */
   GHashTable *files;   /* "DEVICE INODE" here → SondeModuleFile: a file may have many names */
 };
 
 static void
 module_free (gpointer data)
 {
-  SondeModule *module = data;
+  SondeListedModule *module = data;
 
   g_free (module->path);
   g_free (module->problem);
@@ -80,8 +176,8 @@ sonde_module_list_new (const SondeCaptureModel *model,
   self->model = model;
   self->debug_files = sonde_debug_files_new (debug_directory);
   self->cache_folder = g_strdup (cache_folder);
-  self->modules = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, module_free);
-  self->files = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, file_free);
+  self->modules = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, module_free);
+  self->files = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, file_free);
   self->mounts = g_hash_table_new_full (NULL, NULL, NULL, mounts_free);
   self->pids = sonde_embedded_files_dup_mountinfo_pids (sonde_capture_model_files (model));
   read_settings (self);
@@ -108,32 +204,23 @@ sonde_module_list_free (SondeModuleList *self)
 static int
 open_vdso (const SondeModuleList *self, char **problem)
 {
-  const guint8 *image = (const guint8 *) getauxval (AT_SYSINFO_EHDR);
-  sonde_autofd int fd = -1;
   struct utsname here;
-  Elf64_Ehdr header;
-  gsize size;
+  int fd;
 
-  if (image == NULL || uname (&here) < 0 || g_strcmp0 (self->kernel_release, here.release) != 0)
+  if (uname (&here) < 0 || g_strcmp0 (self->kernel_release, here.release) != 0)
     {
       *problem = g_strdup ("another kernel runs here");
       return -1;
     }
-  memcpy (&header, image, sizeof header);
-  size
-      = header.e_shoff + (gsize) header.e_shnum * header.e_shentsize; /* its end, as ld writes it */
-  fd = memfd_create ("vdso", MFD_CLOEXEC);
-  if (fd < 0 || size > MAX_VDSO_BYTES || write (fd, image, size) != (gssize) size)
-    {
-      *problem = g_strdup ("cannot be copied");
-      return -1;
-    }
-  return sonde_steal_fd (&fd);
+  fd = sonde_elf_copy_vdso ();
+  if (fd < 0)
+    *problem = g_strdup ("cannot be copied");
+  return fd;
 }
 
 /* Wall clock, at which the file of @mapping was there. Only captures of Sonde tell. */
 static gint64
-wall_clock_ns (const SondeModuleList *self, const SondeMapping *mapping)
+wall_clock_ns (const SondeModuleList *self, const SondeModelMapping *mapping)
 {
   gint64 wall_ns;
 
@@ -172,7 +259,7 @@ ensure_mounts_here (SondeModuleList *self)
 }
 
 static int
-open_through_mounts (SondeModuleList *self, gint32 pid, const SondeMapping *mapping)
+open_through_mounts (SondeModuleList *self, gint32 pid, const SondeModelMapping *mapping)
 {
   const SondeMountPaths *here = ensure_mounts_here (self);
   g_autoptr (GPtrArray) places
@@ -181,8 +268,8 @@ open_through_mounts (SondeModuleList *self, gint32 pid, const SondeMapping *mapp
 
   self->n_looks += 1 + places->len;
   for (guint i = 0; i < places->len && fd < 0; i++)
-    fd = sonde_mapped_file_open (g_ptr_array_index (places, i), mapping,
-                                 wall_clock_ns (self, mapping), NULL);
+    fd = mapped_file_open (g_ptr_array_index (places, i), mapping, wall_clock_ns (self, mapping),
+                           NULL);
   return fd;
 }
 
@@ -196,7 +283,7 @@ add_problem (char **problem, const char *more)
 
 /* Containers of which a process told: a capture has the mounts of one process of each. */
 static int
-open_in_containers (SondeModuleList *self, const SondeMapping *mapping, char **problem)
+open_in_containers (SondeModuleList *self, const SondeModelMapping *mapping, char **problem)
 {
   int fd = -1;
 
@@ -213,7 +300,7 @@ open_in_containers (SondeModuleList *self, const SondeMapping *mapping, char **p
 }
 
 static int
-open_by_build_id (SondeModuleList *self, const SondeMapping *mapping, char **refusal)
+open_by_build_id (SondeModuleList *self, const SondeModelMapping *mapping, char **refusal)
 {
   SondeDebugReference reference;
   int fd;
@@ -228,7 +315,7 @@ open_by_build_id (SondeModuleList *self, const SondeMapping *mapping, char **ref
 
 /* At a path of a container there may be another file of ours, even one with the same inode. */
 static int
-open_file (SondeModuleList *self, gint32 pid, const SondeMapping *mapping, char **problem)
+open_file (SondeModuleList *self, gint32 pid, const SondeModelMapping *mapping, char **problem)
 {
   gboolean is_inside
       = sonde_embedded_files_mountinfo (sonde_capture_model_files (self->model), pid) != NULL;
@@ -238,7 +325,7 @@ open_file (SondeModuleList *self, gint32 pid, const SondeMapping *mapping, char 
   if (fd < 0 && is_inside && mapping->build_id == NULL)
     *problem = g_strdup ("is of a container whose file systems are not here");
   else if (fd < 0)
-    fd = sonde_mapped_file_open (mapping->path, mapping, wall_clock_ns (self, mapping), problem);
+    fd = mapped_file_open (mapping->path, mapping, wall_clock_ns (self, mapping), problem);
   if (fd < 0)
     fd = open_in_containers (self, mapping, problem);
   if (fd < 0)
@@ -271,10 +358,10 @@ ensure_file (SondeModuleList *self, int fd, const char *path)
   return file;
 }
 
-static SondeModule *
-open_module (SondeModuleList *self, gint32 pid, const SondeMapping *mapping)
+static SondeListedModule *
+open_module (SondeModuleList *self, gint32 pid, const SondeModelMapping *mapping)
 {
-  SondeModule *module = g_new0 (SondeModule, 1);
+  SondeListedModule *module = g_new0 (SondeListedModule, 1);
   int fd;
 
   module->path = g_strdup (mapping->path);
@@ -297,8 +384,8 @@ open_module (SondeModuleList *self, gint32 pid, const SondeMapping *mapping)
   return module;
 }
 
-SondeModule *
-sonde_module_list_ensure (SondeModuleList *self, gint32 pid, const SondeMapping *mapping)
+static SondeListedModule *
+ensure_module (SondeModuleList *self, gint32 pid, const SondeModelMapping *mapping)
 {
   const char *build_id = mapping->build_id != NULL ? mapping->build_id : "";
   gboolean is_inside
@@ -308,7 +395,7 @@ sonde_module_list_ensure (SondeModuleList *self, gint32 pid, const SondeMapping 
             ? g_strdup (mapping->path)
             : g_strdup_printf ("%d %" G_GUINT64_FORMAT " %s %s", is_inside ? pid : 0,
                                mapping->inode, build_id, mapping->path);
-  SondeModule *module = g_hash_table_lookup (self->modules, key);
+  SondeListedModule *module = g_hash_table_lookup (self->modules, key);
 
   if (module == NULL)
     {
@@ -318,11 +405,21 @@ sonde_module_list_ensure (SondeModuleList *self, gint32 pid, const SondeMapping 
   return module;
 }
 
+SondeListedModule *
+sonde_module_list_ensure (SondeModuleList *self, gint32 pid, const SondeModelMapping *mapping)
+{
+  if (mapping != self->last || pid != self->last_pid)
+    self->last_module = ensure_module (self, pid, mapping);
+  self->last = mapping;
+  self->last_pid = pid;
+  return self->last_module;
+}
+
 static int
 compare_misses (gconstpointer a, gconstpointer b)
 {
-  const SondeModule *left = *(const SondeModule *const *) a;
-  const SondeModule *right = *(const SondeModule *const *) b;
+  const SondeListedModule *left = *(const SondeListedModule *const *) a;
+  const SondeListedModule *right = *(const SondeListedModule *const *) b;
 
   if (left->n_misses != right->n_misses)
     return left->n_misses > right->n_misses ? -1 : 1;
@@ -342,7 +439,7 @@ sonde_module_list_append_misses (const SondeModuleList *self, GString *out)
   g_ptr_array_sort (sorted, compare_misses);
   for (guint i = 0; i < sorted->len; i++)
     {
-      const SondeModule *module = g_ptr_array_index (sorted, i);
+      const SondeListedModule *module = g_ptr_array_index (sorted, i);
       g_autofree char *path = sonde_text_escape (module->path, -1);
       g_autofree char *places = sonde_text_plural (module->n_misses, "place", "places");
       g_autofree char *miss

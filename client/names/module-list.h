@@ -11,7 +11,7 @@ typedef struct
   char *path;            /* as recorded; may be invalid UTF-8 */
   char *problem;         /* why @file is NULL */
   guint n_misses;        /* places without a name; counted by the user of the list */
-} SondeModule;
+} SondeListedModule;
 
 typedef struct SondeModuleList SondeModuleList;
 
@@ -24,8 +24,8 @@ void sonde_module_list_free (SondeModuleList *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeModuleList, sonde_module_list_free)
 
 /* (transfer none): the file of @mapping of the process @pid; opened when first asked for. */
-SondeModule *
-sonde_module_list_ensure (SondeModuleList *self, gint32 pid, const SondeMapping *mapping);
+SondeListedModule *
+sonde_module_list_ensure (SondeModuleList *self, gint32 pid, const SondeModelMapping *mapping);
 
 /* A line for each file with misses, those with most first. */
 void sonde_module_list_append_misses (const SondeModuleList *self, GString *out);

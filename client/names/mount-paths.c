@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/base/hash.h"
+#include "base/hash.h"
 #include "client/base/id-map.h"
 
 enum

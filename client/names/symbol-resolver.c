@@ -5,10 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/base/text.h"
+#include "client/model/call-tree.h"
 #include "client/names/debug-files.h"
 #include "client/names/module-list.h"
-#include "client/base/text.h"
+#include "client/base/text-pool.h"
 #include "symbols/demangle.h"
+
+#define FUNCTION_BYTES 100 /* that a function costs without its texts */
 
 struct SondeSymbolResolver
 {
@@ -16,19 +20,32 @@ struct SondeSymbolResolver
   gboolean inlines;
   gboolean lines;
   SondeModuleList *modules;
-  GHashTable *by_name;  /* "NAME\nMODULE\nSOURCE" → number of a function */
-  GPtrArray *functions; /* SondeFunction */
+  SondeBudget *budget;  /* of the model */
+  GHashTable *known;    /* Function → itself */
+  GPtrArray *functions; /* Function */
+  GStringChunk *names;
+  SondeTextPool *texts; /* modules and sources */
+  guint32 *
+      symbol_numbers; /* by embedded symbol, G_MAXUINT32: not looked up yet; NULL: there are none */
 };
+
+/* Its number stands beside it, so that one table finds both. */
+typedef struct
+{
+  SondeFunction function; /* texts of the resolver's */
+  guint32 number;
+} Function;
 
 /* What is known of a location; the texts are of foreign origin. */
 typedef struct
 {
   char *name; /* owned */
   const char *module;
-  SondeModule *file;   /* NULL: none that is here */
-  guint64 vaddr;       /* in @file */
-  gboolean is_in_file; /* lines of @file tell of it */
-  gboolean is_made_up; /* the name: there is none */
+  SondeListedModule *file; /* NULL: none that is here */
+  guint64 vaddr;           /* in @file */
+  gboolean is_in_file;     /* lines of @file tell of it */
+  gboolean is_made_up;     /* the name: there is none */
+  gsize symbol;            /* of the capture's own, + 1; 0: it is named by something else */
 } Place;
 
 static void
@@ -39,15 +56,37 @@ place_clear (Place *place)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Place, place_clear)
 
-static void
-function_free (gpointer data)
+static guint
+hash_function (gconstpointer data)
 {
-  SondeFunction *function = data;
+  const Function *self = data;
 
-  g_free (function->name);
-  g_free (function->module);
-  g_free (function->source);
-  g_free (function);
+  return (sonde_text_hash (self->function.name) * 31 + sonde_text_hash (self->function.module)) * 31
+         + sonde_text_hash (self->function.source);
+}
+
+static gboolean
+is_same_function (gconstpointer a, gconstpointer b)
+{
+  const SondeFunction *left = &((const Function *) a)->function;
+  const SondeFunction *right = &((const Function *) b)->function;
+
+  return g_str_equal (left->name, right->name) && g_str_equal (left->module, right->module)
+         && g_str_equal (left->source, right->source);
+}
+
+static guint32
+add_function (SondeSymbolResolver *self, const char *name, const char *module, const char *source)
+{
+  Function *function = g_new0 (Function, 1);
+
+  function->function.name = g_string_chunk_insert (self->names, name);
+  function->function.module = sonde_text_pool_add (self->texts, module, SONDE_MAX_PATH_BYTES);
+  function->function.source = sonde_text_pool_add (self->texts, source, SONDE_MAX_PATH_BYTES);
+  function->number = self->functions->len;
+  g_ptr_array_add (self->functions, function);
+  g_hash_table_add (self->known, function);
+  return function->number;
 }
 
 SondeSymbolResolver *
@@ -62,8 +101,12 @@ sonde_symbol_resolver_new (const SondeCaptureModel *model, const SondeSymbolOpti
   self->modules
       = sonde_module_list_new (model, directory != NULL ? directory : SONDE_DEBUG_DIRECTORY,
                                options != NULL ? options->cache_folder : NULL);
-  self->by_name = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
-  self->functions = g_ptr_array_new_with_free_func (function_free);
+  self->budget = sonde_capture_model_budget (model);
+  self->known = g_hash_table_new (hash_function, is_same_function);
+  self->functions = g_ptr_array_new_with_free_func (g_free);
+  self->names = g_string_chunk_new (4096);
+  self->texts = sonde_text_pool_new (self->budget);
+  add_function (self, SONDE_TRUNCATED, "", "");
   return self;
 }
 
@@ -73,8 +116,11 @@ sonde_symbol_resolver_free (SondeSymbolResolver *self)
   if (self == NULL)
     return;
   sonde_module_list_free (self->modules);
-  g_hash_table_unref (self->by_name);
+  g_hash_table_unref (self->known);
   g_ptr_array_unref (self->functions);
+  g_string_chunk_free (self->names);
+  sonde_text_pool_free (self->texts);
+  g_free (self->symbol_numbers);
   g_free (self);
 }
 
@@ -89,6 +135,17 @@ dup_source (const SondeSymbolResolver *self, const SondeSourceFrame *frame)
   return frame->line > 0 ? g_strdup_printf ("%s:%u", file, frame->line) : g_steal_pointer (&file);
 }
 
+/* Escaped, and cut where it is longer than anybody reads. */
+static char *
+dup_shown (const char *foreign, gsize max_bytes)
+{
+  char *shown = sonde_text_escape (foreign, (gssize) strnlen (foreign, max_bytes + 1));
+
+  if (strlen (shown) > max_bytes)
+    strcpy (g_utf8_find_prev_char (shown, shown + max_bytes - strlen ("…")), "…");
+  return shown;
+}
+
 /* Takes the foreign @name; @module may be NULL. */
 static guint32
 ensure_function (SondeSymbolResolver *self,
@@ -96,26 +153,31 @@ ensure_function (SondeSymbolResolver *self,
                  const char *module,
                  const SondeSourceFrame *frame)
 {
-  char *demangled = sonde_demangle (name);
-  g_autofree char *shown = sonde_text_escape (demangled != NULL ? demangled : name, -1);
-  g_autofree char *shown_module = sonde_text_escape (module != NULL ? module : "", -1);
-  g_autofree char *source = dup_source (self, frame);
-  g_autofree char *key = g_strdup_printf ("%s\n%s\n%s", shown, shown_module, source);
-  SondeFunction *function;
-  gpointer found;
+  char *demangled;
+  g_autofree char *shown = NULL;
+  g_autofree char *shown_module = NULL;
+  g_autofree char *source = NULL;
+  const Function *known;
+  Function wanted = { .number = 0 };
 
+  if (self->budget->left[SONDE_LIMIT_FUNCTION_TEXT] < FUNCTION_BYTES + SONDE_MAX_NAME_BYTES)
+    {
+      self->budget->n_cut[SONDE_LIMIT_FUNCTION_TEXT]++;
+      return SONDE_CALL_TRUNCATED;
+    }
+  demangled = sonde_demangle (name);
+  shown = dup_shown (demangled != NULL ? demangled : name, SONDE_MAX_NAME_BYTES);
   free (demangled);
-  if (g_hash_table_lookup_extended (self->by_name, key, NULL, &found))
-    return GPOINTER_TO_UINT (found);
-
-  function = g_new0 (SondeFunction, 1);
-  function->name = g_steal_pointer (&shown);
-  function->module = g_steal_pointer (&shown_module);
-  function->source = g_steal_pointer (&source);
-  g_hash_table_insert (self->by_name, g_steal_pointer (&key),
-                       GUINT_TO_POINTER (self->functions->len));
-  g_ptr_array_add (self->functions, function);
-  return self->functions->len - 1;
+  shown_module = dup_shown (module != NULL ? module : "", SONDE_MAX_MODULE_BYTES);
+  source = dup_source (self, frame);
+  wanted.function = (SondeFunction){ shown, shown_module, source };
+  known = g_hash_table_lookup (self->known, &wanted);
+  if (known != NULL)
+    return known->number;
+  if (!sonde_budget_take (self->budget, SONDE_LIMIT_FUNCTION_TEXT,
+                          strlen (shown) + strlen (source) + FUNCTION_BYTES))
+    return SONDE_CALL_TRUNCATED;
+  return add_function (self, shown, shown_module, source);
 }
 
 static const char *
@@ -156,13 +218,18 @@ name_mapped (SondeSymbolResolver *self, const SondeLocation *where, Place *place
   const SondeEmbeddedSymbols *symbols = sonde_capture_model_symbols (self->model);
   const char *name = NULL;
   const char *tag = NULL;
+  gsize index;
   gboolean is_embedded
       = symbols != NULL
-        && sonde_embedded_symbols_lookup (symbols, where->pid, where->address, &name, &tag);
+        && sonde_embedded_symbols_find (symbols, where->pid, where->address, &index);
   SondeSymbol symbol;
 
+  if (is_embedded)
+    sonde_embedded_symbols_texts (symbols, sonde_embedded_symbols_get (symbols, index), &name,
+                                  &tag);
   if (where->mapping == NULL || (is_embedded && !sonde_embedded_symbols_is_made_up (name, tag)))
     {
+      place->symbol = is_embedded ? index + 1 : 0;
       place->name = g_strdup (name);
       place->module = tag;
       return;
@@ -178,8 +245,8 @@ name_mapped (SondeSymbolResolver *self, const SondeLocation *where, Place *place
   if (is_embedded)
     place->name = g_strdup (name);
   else
-    place->name
-        = g_strdup_printf ("%s+0x%" G_GINT64_MODIFIER "x", place->module, file_offset_of (where));
+    place->name = g_strdup_printf ("%.*s+0x%" G_GINT64_MODIFIER "x", SONDE_MAX_MODULE_BYTES,
+                                   place->module, file_offset_of (where));
 }
 
 static void
@@ -221,14 +288,38 @@ find_lines (SondeSymbolResolver *self, Place *place)
   return frames;
 }
 
+/* The function of a symbol that the capture carries: many places have the same, and a long name. */
+static guint32
+ensure_symbol (SondeSymbolResolver *self, const Place *place)
+{
+  gsize n = sonde_embedded_symbols_size (sonde_capture_model_symbols (self->model));
+  guint32 *number;
+
+  if (self->symbol_numbers == NULL)
+    {
+      self->symbol_numbers = g_new (guint32, n);
+      memset (self->symbol_numbers, 0xff, n * sizeof *self->symbol_numbers);
+    }
+  number = &self->symbol_numbers[place->symbol - 1];
+  if (*number == G_MAXUINT32)
+    *number = ensure_function (self, place->name, place->module, NULL);
+  return *number;
+}
+
 guint32
 sonde_symbol_resolver_resolve (SondeSymbolResolver *self, guint32 location)
 {
   g_auto (Place) place = { 0 };
+  const SondeLocation *where;
   const GArray *lines;
 
-  name_place (self, sonde_capture_model_location (self->model, location), &place);
+  if (location == SONDE_LOCATION_TRUNCATED)
+    return SONDE_CALL_TRUNCATED;
+  where = sonde_capture_model_location (self->model, location);
+  name_place (self, where, &place);
   lines = find_lines (self, &place);
+  if (place.symbol > 0 && lines == NULL && !where->in_kernel)
+    return ensure_symbol (self, &place);
   return ensure_function (self, place.name, place.module,
                           lines != NULL ? &g_array_index (lines, SondeSourceFrame, 0) : NULL);
 }
@@ -240,7 +331,7 @@ sonde_symbol_resolver_resolve_all (SondeSymbolResolver *self, guint32 location, 
   const GArray *lines;
   guint32 number;
 
-  if (!self->inlines)
+  if (!self->inlines || location == SONDE_LOCATION_TRUNCATED)
     {
       number = sonde_symbol_resolver_resolve (self, location);
       g_array_append_val (functions, number);
@@ -282,6 +373,18 @@ sonde_symbol_resolver_find_range (SondeSymbolResolver *self,
 }
 
 guint32
+sonde_symbol_resolver_n_locations (const SondeSymbolResolver *self)
+{
+  return sonde_capture_model_n_locations (self->model);
+}
+
+gboolean
+sonde_symbol_resolver_has_inlines (const SondeSymbolResolver *self)
+{
+  return self->inlines;
+}
+
+guint32
 sonde_symbol_resolver_n_functions (const SondeSymbolResolver *self)
 {
   return self->functions->len;
@@ -290,7 +393,7 @@ sonde_symbol_resolver_n_functions (const SondeSymbolResolver *self)
 const SondeFunction *
 sonde_symbol_resolver_function (const SondeSymbolResolver *self, guint32 function)
 {
-  return g_ptr_array_index (self->functions, function);
+  return &((const Function *) g_ptr_array_index (self->functions, function))->function;
 }
 
 void

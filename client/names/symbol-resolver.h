@@ -10,7 +10,8 @@
  * Names come, in this order, from the capture's JITMAP, from its embedded symbols, from the ELF
  * file on this machine if it is still the one that was mapped (same inode, or same build id) and
  * from its debug file, else they are made of module and offset, or of the address. What comes out
- * is escaped and safe to print.
+ * is escaped and safe to print. Function 0 is SONDE_TRUNCATED: of SONDE_LOCATION_TRUNCATED, and of
+ * locations whose names have no room; no name is longer than SONDE_MAX_NAME_BYTES.
  */
 typedef struct SondeSymbolResolver SondeSymbolResolver;
 
@@ -24,9 +25,9 @@ typedef struct
 
 typedef struct
 {
-  char *name;   /* "long_add", "libfoo.so+0x1234", "[kernel]" */
-  char *module; /* "libc.so.6", "[kernel]", "" if unknown */
-  char *source; /* "adler32.c:82", "" if unknown or not asked for */
+  const char *name;   /* "long_add", "libfoo.so+0x1234", "[kernel]" */
+  const char *module; /* "libc.so.6", "[kernel]", "" if unknown */
+  const char *source; /* "adler32.c:82", "" if unknown or not asked for */
 } SondeFunction;
 
 /* An address of a location in a file on this machine. */
@@ -45,6 +46,12 @@ SondeSymbolResolver *sonde_symbol_resolver_new (const SondeCaptureModel *model,
                                                 const SondeSymbolOptions *options);
 void sonde_symbol_resolver_free (SondeSymbolResolver *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSymbolResolver, sonde_symbol_resolver_free)
+
+/* Of the model, by now. */
+guint32 sonde_symbol_resolver_n_locations (const SondeSymbolResolver *self);
+
+/* Whether inlined functions were asked for. */
+gboolean sonde_symbol_resolver_has_inlines (const SondeSymbolResolver *self);
 
 /* The number of the function that holds @location; equal functions have equal numbers. */
 guint32 sonde_symbol_resolver_resolve (SondeSymbolResolver *self, guint32 location);

@@ -2,6 +2,8 @@
 /* The functions of several profiles, equal ones once. */
 #include "client/report/function-set.h"
 
+#include "client/base/text.h"
+
 struct SondeFunctionSet
 {
   GPtrArray *functions; /* const SondeFunction */
@@ -14,7 +16,7 @@ sonde_function_set_new (void)
   SondeFunctionSet *self = g_new0 (SondeFunctionSet, 1);
 
   self->functions = g_ptr_array_new ();
-  self->by_name = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  self->by_name = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
   return self;
 }
 

@@ -36,6 +36,7 @@ typedef struct
   const SondeProfileDiff *diff;
   const SondeProfileStyle *style;
   const gboolean *is_shown; /* by node */
+  guint n_lines;
 } Printer;
 
 static double
@@ -98,7 +99,7 @@ sonde_profile_diff_new (const SondeProfile *before, const SondeProfile *after)
   guint32 n_old;
 
   self->functions = sonde_function_set_new ();
-  self->tree = sonde_call_tree_new ();
+  self->tree = sonde_call_tree_new (NULL);
   old_numbers = sonde_function_set_add (self->functions, before);
   new_numbers = sonde_function_set_add (self->functions, after);
   self->functions_self = g_new0 (Shares, sonde_function_set_size (self->functions));
@@ -228,11 +229,12 @@ dup_shown (const Printer *printer, guint32 node)
 }
 
 static void
-append_node (const Printer *printer, guint32 node, const char *branch)
+append_node (Printer *printer, guint32 node, const char *branch)
 {
   const SondeFunction *function = sonde_function_set_get (
       printer->diff->functions, sonde_call_tree_node (printer->diff->tree, node)->id);
 
+  printer->n_lines++;
   append_shares (printer->out, &printer->diff->nodes[node], printer->style);
   g_string_append_printf (printer->out, "%s%s%s\n", printer->prefix->str, branch, function->name);
 }
@@ -248,6 +250,8 @@ append_below (Printer *printer, guint32 node, guint depth)
       g_autoptr (GArray) shown = dup_shown (printer, node);
       gsize prefix_len = printer->prefix->len;
 
+      if (printer->n_lines >= SONDE_MAX_LINES)
+        return;
       if (shown->len == 1)
         {
           node = g_array_index (shown, guint32, 0);
@@ -276,7 +280,7 @@ sonde_profile_diff_append_paths (GString *out,
   guint32 n_nodes = sonde_call_tree_n_nodes (self->tree);
   g_autofree gboolean *is_shown = g_new0 (gboolean, n_nodes);
   g_autoptr (GString) prefix = g_string_new (NULL);
-  Printer printer = { out, prefix, self, style, is_shown };
+  Printer printer = { out, prefix, self, style, is_shown, 0 };
 
   /* children have larger numbers than their parents */
   for (guint32 i = n_nodes - 1; i > 0; i--)
@@ -289,6 +293,9 @@ sonde_profile_diff_append_paths (GString *out,
   g_string_append (out, "\n Before   After  Change  Path (with callees)\n");
   if (is_shown[0])
     append_below (&printer, 0, 0);
-  else
+  if (printer.n_lines >= SONDE_MAX_LINES)
+    g_string_append_printf (out, "[more than %u lines: --percent-limit has fewer]\n",
+                            SONDE_MAX_LINES);
+  if (!is_shown[0])
     g_string_append_printf (out, "No path changed by %.1f%% or more.\n", style->percent_limit);
 }

@@ -2,6 +2,7 @@
 /* What weighs more in one profile than in another, in their unit. */
 #include "client/report/profile-growth.h"
 
+#include "client/base/text.h"
 #include "client/report/function-set.h"
 
 /* The processes of one name, in both profiles. */
@@ -29,8 +30,8 @@ ensure_group (GHashTable *groups, const char *comm)
   if (group == NULL)
     {
       group = g_new0 (Group, 1);
-      group->before = sonde_call_tree_new ();
-      group->both = sonde_call_tree_new ();
+      group->before = sonde_call_tree_new (NULL);
+      group->both = sonde_call_tree_new (NULL);
       g_hash_table_insert (groups, g_strdup (comm), group);
     }
   return group;
@@ -70,7 +71,7 @@ trace_path (const SondeCallTree *tree, guint32 node, GArray *path)
 static SondeCallTree *
 dup_grown (const Group *group)
 {
-  g_autoptr (SondeCallTree) grown = sonde_call_tree_new ();
+  g_autoptr (SondeCallTree) grown = sonde_call_tree_new (NULL);
   g_autoptr (GArray) path = g_array_new (FALSE, FALSE, sizeof (guint32));
   guint32 n_before = sonde_call_tree_n_nodes (group->before);
 
@@ -90,12 +91,12 @@ dup_grown (const Group *group)
 SondeProfile *
 sonde_profile_dup_growth (const SondeProfile *before, const SondeProfile *after)
 {
-  SondeProfile *growth = sonde_profile_new (sonde_profile_unit (after));
+  SondeProfile *growth = sonde_profile_new (sonde_profile_unit (after), NULL);
   g_autoptr (SondeFunctionSet) functions = sonde_function_set_new ();
   g_autofree guint32 *old_numbers = sonde_function_set_add (functions, before);
   g_autofree guint32 *new_numbers = sonde_function_set_add (functions, after);
   g_autoptr (GHashTable) groups
-      = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, group_free);
+      = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, group_free);
   GHashTableIter iter;
   gpointer comm;
   gpointer group;

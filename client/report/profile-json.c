@@ -9,34 +9,12 @@
 
 typedef struct
 {
-  JsonBuilder *builder;
+  SondeJson *json;
   const SondeProfile *profile;
   double percent_limit;
   guint32 *number_of; /* by function: its index in "functions", ABSENT before its first use */
   GArray *used;       /* guint32: functions by that index */
 } Writer;
-
-static void
-add_number (JsonBuilder *builder, const char *member, guint64 value)
-{
-  json_builder_set_member_name (builder, member);
-  json_builder_add_int_value (builder, (gint64) value);
-}
-
-static void
-add_text (JsonBuilder *builder, const char *member, const char *text)
-{
-  json_builder_set_member_name (builder, member);
-  json_builder_add_string_value (builder, text);
-}
-
-static void
-add_escaped (JsonBuilder *builder, const char *member, const char *foreign)
-{
-  g_autofree char *text = sonde_text_escape (foreign, -1);
-
-  add_text (builder, member, text);
-}
 
 static gboolean
 is_shown (const Writer *self, guint64 weight)
@@ -66,8 +44,7 @@ add_nodes (Writer *self, const SondeProfileProcess *process)
   gint64 n_shown = 0;
 
   number_of[0] = -1;
-  json_builder_set_member_name (self->builder, "nodes");
-  json_builder_begin_array (self->builder);
+  sonde_json_begin_array (self->json, "nodes");
   for (guint32 i = 1; i < n_nodes; i++)
     {
       const SondeCallNode *node = sonde_call_tree_node (tree, i);
@@ -75,16 +52,17 @@ add_nodes (Writer *self, const SondeProfileProcess *process)
       if (!is_shown (self, node->total))
         continue;
       number_of[i] = n_shown++;
-      json_builder_begin_object (self->builder);
-      add_number (self->builder, "function", number_function (self, node->id));
-      add_number (self->builder, "parent", (guint64) number_of[node->parent]);
-      add_number (self->builder, "total", node->total);
-      add_number (self->builder, "self", node->self);
+      sonde_json_begin_object (self->json, NULL);
+      sonde_json_add_number (self->json, "function", number_function (self, node->id));
+      sonde_json_add_number (self->json, "parent", number_of[node->parent]);
+      sonde_json_add_number (self->json, "total", (gint64) node->total);
+      sonde_json_add_number (self->json, "self", (gint64) node->self);
       if (process->beside != NULL)
-        add_number (self->builder, "beside", sonde_call_tree_node (process->beside, i)->total);
-      json_builder_end_object (self->builder);
+        sonde_json_add_number (self->json, "beside",
+                               (gint64) sonde_call_tree_node (process->beside, i)->total);
+      sonde_json_end_object (self->json);
     }
-  json_builder_end_array (self->builder);
+  sonde_json_end_array (self->json);
 }
 
 static void
@@ -94,66 +72,61 @@ add_process (Writer *self, const SondeProfileProcess *process)
 
   if (!is_shown (self, total))
     return;
-  json_builder_begin_object (self->builder);
-  add_number (self->builder, "pid", (guint64) (gint64) process->process.pid);
-  add_escaped (self->builder, "comm", process->process.comm);
-  add_escaped (self->builder, "cmdline", process->process.cmdline);
-  add_number (self->builder, "total", total);
+  sonde_json_begin_object (self->json, NULL);
+  sonde_json_add_number (self->json, "pid", process->process.pid);
+  sonde_json_add_escaped (self->json, "comm", process->process.comm);
+  sonde_json_add_escaped (self->json, "cmdline", process->process.cmdline);
+  sonde_json_add_number (self->json, "total", (gint64) total);
   add_nodes (self, process);
-  json_builder_end_object (self->builder);
+  sonde_json_end_object (self->json);
 }
 
 static void
 add_functions (const Writer *self)
 {
-  json_builder_set_member_name (self->builder, "functions");
-  json_builder_begin_array (self->builder);
+  sonde_json_begin_array (self->json, "functions");
   for (guint i = 0; i < self->used->len; i++)
     {
       guint32 id = g_array_index (self->used, guint32, i);
       const SondeFunction *function = sonde_profile_function (self->profile, id);
 
-      json_builder_begin_object (self->builder);
-      add_text (self->builder, "name", function->name);
-      add_text (self->builder, "module", function->module);
-      add_text (self->builder, "source", function->source);
-      json_builder_end_object (self->builder);
+      sonde_json_begin_object (self->json, NULL);
+      sonde_json_add_text (self->json, "name", function->name);
+      sonde_json_add_text (self->json, "module", function->module);
+      sonde_json_add_text (self->json, "source", function->source);
+      sonde_json_end_object (self->json);
     }
-  json_builder_end_array (self->builder);
+  sonde_json_end_array (self->json);
 }
 
 void
-sonde_profile_json_add_tree (JsonBuilder *builder,
-                             const SondeProfile *profile,
-                             double percent_limit)
+sonde_profile_json_add_tree (SondeJson *json, const SondeProfile *profile, double percent_limit)
 {
   guint32 n_functions = sonde_profile_n_functions (profile);
   g_autofree guint32 *number_of = g_new (guint32, n_functions);
   g_autoptr (GArray) used = g_array_new (FALSE, FALSE, sizeof (guint32));
-  Writer self = { builder, profile, percent_limit, number_of, used };
+  Writer self = { json, profile, percent_limit, number_of, used };
 
   for (guint32 i = 0; i < n_functions; i++)
     number_of[i] = ABSENT;
-  json_builder_set_member_name (builder, "processes");
-  json_builder_begin_array (builder);
+  sonde_json_begin_array (json, "processes");
   for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
     add_process (&self, sonde_profile_process (profile, i));
-  json_builder_end_array (builder);
+  sonde_json_end_array (json);
   add_functions (&self);
 }
 
 void
-sonde_profile_json_add_rows (JsonBuilder *builder,
+sonde_profile_json_add_rows (SondeJson *json,
                              const char *member,
                              const SondeProfile *profile,
                              double percent_limit)
 {
   g_auto (SondeProfileSums) sums = { 0 };
-  Writer self = { builder, profile, percent_limit, NULL, NULL };
+  Writer self = { json, profile, percent_limit, NULL, NULL };
 
   sonde_profile_sums_init (&sums, profile);
-  json_builder_set_member_name (builder, member);
-  json_builder_begin_array (builder);
+  sonde_json_begin_array (json, member);
   for (guint32 i = 0; i < sums.n_functions; i++)
     {
       guint32 id = sums.order[i];
@@ -161,15 +134,31 @@ sonde_profile_json_add_rows (JsonBuilder *builder,
 
       if (!is_shown (&self, sums.self[id]))
         continue;
-      json_builder_begin_object (builder);
-      add_text (builder, "name", function->name);
-      add_text (builder, "module", function->module);
-      add_text (builder, "source", function->source);
-      add_number (builder, "self", sums.self[id]);
-      add_number (builder, "total", sums.total[id]);
+      sonde_json_begin_object (json, NULL);
+      sonde_json_add_text (json, "name", function->name);
+      sonde_json_add_text (json, "module", function->module);
+      sonde_json_add_text (json, "source", function->source);
+      sonde_json_add_number (json, "self", (gint64) sums.self[id]);
+      sonde_json_add_number (json, "total", (gint64) sums.total[id]);
       if (sonde_profile_has_beside (profile))
-        add_number (builder, "beside", sums.beside[id]);
-      json_builder_end_object (builder);
+        sonde_json_add_number (json, "beside", (gint64) sums.beside[id]);
+      sonde_json_end_object (json);
     }
-  json_builder_end_array (builder);
+  sonde_json_end_array (json);
+}
+
+void
+sonde_profile_json_add_truncated (SondeJson *json, const SondeCaptureModel *model)
+{
+  const SondeBudget *budget = sonde_capture_model_budget (model);
+
+  sonde_json_begin_object (json, "truncated");
+  for (guint i = 0; i < SONDE_N_LIMITS; i++)
+    {
+      g_autofree char *name = sonde_limit_dup_name (i);
+
+      if (budget->n_cut[i] > 0)
+        sonde_json_add_number (json, name, (gint64) budget->n_cut[i]);
+    }
+  sonde_json_end_object (json);
 }

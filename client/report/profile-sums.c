@@ -34,6 +34,7 @@ sonde_profile_sums_init (SondeProfileSums *self, const SondeProfile *profile)
 {
   guint32 n = sonde_profile_n_functions (profile);
   g_autofree guint64 *beside_total = g_new0 (guint64, n);
+  g_autofree guint32 *on_path = g_new0 (guint32, n);
 
   self->profile = profile;
   self->n_functions = n;
@@ -45,9 +46,9 @@ sonde_profile_sums_init (SondeProfileSums *self, const SondeProfile *profile)
     {
       const SondeProfileProcess *process = sonde_profile_process (profile, i);
 
-      sonde_call_tree_sum_flat (process->tree, self->self, self->total, n);
+      sonde_call_tree_sum_flat (process->tree, self->self, self->total, on_path, n);
       if (process->beside != NULL)
-        sonde_call_tree_sum_flat (process->beside, self->beside, beside_total, n);
+        sonde_call_tree_sum_flat (process->beside, self->beside, beside_total, on_path, n);
     }
   for (guint32 i = 0; i < n; i++)
     self->order[i] = i;

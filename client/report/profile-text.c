@@ -26,6 +26,7 @@ typedef struct
   const SondeProfileStyle *style;
   const SondeProfileProcess *process;
   guint64 total;
+  guint n_lines;
 } Printer;
 
 /* As wide with colours as without. */
@@ -128,12 +129,13 @@ weigh (const SondeProfileProcess *process, guint32 node)
 }
 
 static void
-append_line (const Printer *printer, guint32 node, const char *branch)
+append_line (Printer *printer, guint32 node, const char *branch)
 {
   Weight weight = weigh (printer->process, node);
   const SondeFunction *shown = sonde_profile_function (
       printer->profile, sonde_call_tree_node (printer->process->tree, node)->id);
 
+  printer->n_lines++;
   append_numbers (printer, &weight);
   g_string_append_printf (printer->out, "%s%s%s%s%s\n", printer->prefix->str, branch, shown->name,
                           shown->source[0] != '\0' ? "  " : "", shown->source);
@@ -183,7 +185,7 @@ count_shown (const Printer *printer, const GArray *children)
 {
   guint n = 0;
 
-  while (n < children->len)
+  while (n < children->len && printer->n_lines + n < SONDE_MAX_LINES)
     {
       Weight weight = weigh (printer->process, g_array_index (children, guint32, n));
 
@@ -290,7 +292,8 @@ sonde_profile_append_tree (GString *out,
     {
       const SondeProfileProcess *process = sonde_profile_process (profile, i);
 
-      if (sonde_text_percent (weigh (process, 0).total, printer.total) < style->percent_limit)
+      if (sonde_text_percent (weigh (process, 0).total, printer.total) < style->percent_limit
+          || printer.n_lines++ >= SONDE_MAX_LINES)
         break;
       append_process (&printer, process);
     }
@@ -323,6 +326,7 @@ append_flat_rows (GString *out, const SondeProfileSums *sums, const SondeProfile
 {
   guint64 total = sonde_profile_total (sums->profile);
   Weight rest = { 0 };
+  guint n_lines = 0;
   guint n_rest = 0;
 
   for (guint32 i = 0; i < sums->n_functions; i++)
@@ -333,13 +337,14 @@ append_flat_rows (GString *out, const SondeProfileSums *sums, const SondeProfile
 
       if (self == 0)
         continue;
-      if (sonde_text_percent (self, total) < style->percent_limit)
+      if (sonde_text_percent (self, total) < style->percent_limit || n_lines >= SONDE_MAX_LINES)
         {
           rest.self += self;
           rest.beside += sums->beside[id];
           n_rest++;
           continue;
         }
+      n_lines++;
       append_percent (out, style, sonde_text_percent (self, total));
       g_string_append_printf (out, " %6.1f%%  ", sonde_text_percent (sums->total[id], total));
       append_amounts (out, sums->profile, self, sums->beside[id]);

@@ -19,7 +19,7 @@ take_tree (SondeProfile *view, const char *title, SondeCallTree *tree, SondeCall
 static SondeProfile *
 new_view (const SondeProfile *profile)
 {
-  SondeProfile *view = sonde_profile_new (sonde_profile_unit (profile));
+  SondeProfile *view = sonde_profile_new (sonde_profile_unit (profile), NULL);
 
   for (guint32 i = 0; i < sonde_profile_n_functions (profile); i++)
     sonde_profile_add_function (view, sonde_profile_function (profile, i));
@@ -30,14 +30,14 @@ new_view (const SondeProfile *profile)
 static SondeCallTree *
 new_beside (const SondeProfile *profile)
 {
-  return sonde_profile_has_beside (profile) ? sonde_call_tree_new () : NULL;
+  return sonde_profile_has_beside (profile) ? sonde_call_tree_new (NULL) : NULL;
 }
 
 SondeProfile *
 sonde_profile_view_bottom_up (const SondeProfile *profile)
 {
   SondeProfile *view = new_view (profile);
-  SondeCallTree *tree = sonde_call_tree_new ();
+  SondeCallTree *tree = sonde_call_tree_new (NULL);
   SondeCallTree *beside = new_beside (profile);
 
   for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
@@ -84,7 +84,7 @@ sonde_profile_view_callers (const SondeProfile *profile, const char *name)
     return NULL;
 
   view = new_view (profile);
-  tree = sonde_call_tree_new ();
+  tree = sonde_call_tree_new (NULL);
   beside = new_beside (profile);
   for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
     {
@@ -104,8 +104,9 @@ typedef char *(*GroupFunc) (const SondeFunction *function);
 static SondeProfile *
 group_functions (const SondeProfile *profile, GroupFunc group)
 {
-  SondeProfile *view = sonde_profile_new (sonde_profile_unit (profile));
-  g_autoptr (GHashTable) numbers = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  SondeProfile *view = sonde_profile_new (sonde_profile_unit (profile), NULL);
+  g_autoptr (GHashTable) numbers
+      = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
   guint32 n_functions = sonde_profile_n_functions (profile);
   g_autofree guint32 *group_of = g_new (guint32, n_functions);
 
@@ -163,7 +164,7 @@ sonde_profile_view_by_line (const SondeProfile *profile)
 SondeProfile *
 sonde_profile_view_by_process (const SondeProfile *profile)
 {
-  SondeProfile *view = sonde_profile_new (sonde_profile_unit (profile));
+  SondeProfile *view = sonde_profile_new (sonde_profile_unit (profile), NULL);
 
   for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
     {
@@ -171,7 +172,7 @@ sonde_profile_view_by_process (const SondeProfile *profile)
       g_autofree char *comm = sonde_text_escape (process->process.comm, -1);
       g_autofree char *name = g_strdup_printf ("%s (pid %d)", comm, process->process.pid);
       guint32 id = sonde_profile_name_function (view, name, "");
-      SondeCallTree *tree = sonde_call_tree_new ();
+      SondeCallTree *tree = sonde_call_tree_new (NULL);
       SondeCallTree *beside = new_beside (profile);
 
       sonde_call_tree_add (tree, &id, 1, sonde_call_tree_node (process->tree, 0)->total);
@@ -189,9 +190,12 @@ sonde_profile_add_thread (SondeProfile *view,
                           guint64 n_samples)
 {
   g_autofree char *comm = sonde_text_escape (process->comm, -1);
-  g_autofree char *name = g_strdup_printf ("%s (pid %d, tid %d)", comm, process->pid, tid);
+  g_autofree char *name
+      = tid == SONDE_TID_TRUNCATED
+            ? g_strdup_printf ("%s (pid %d, " SONDE_TRUNCATED ")", comm, process->pid)
+            : g_strdup_printf ("%s (pid %d, tid %d)", comm, process->pid, tid);
   guint32 id = sonde_profile_name_function (view, name, "");
-  SondeCallTree *tree = sonde_call_tree_new ();
+  SondeCallTree *tree = sonde_call_tree_new (NULL);
 
   sonde_call_tree_add (tree, &id, 1, n_samples);
   sonde_profile_add_process (view, process, tree, NULL);

@@ -17,15 +17,15 @@ process_free (gpointer data)
 {
   SondeProfileProcess *process = data;
 
-  g_free (process->process.comm);
-  g_free (process->process.cmdline);
+  g_free ((char *) process->process.comm);
+  g_free ((char *) process->process.cmdline);
   sonde_call_tree_free (process->tree);
   sonde_call_tree_free (process->beside);
   g_free (process);
 }
 
 SondeProfile *
-sonde_profile_new (SondeUnit unit)
+sonde_profile_new (SondeUnit unit, const SondeSymbolResolver *resolver)
 {
   SondeProfile *self = g_new0 (SondeProfile, 1);
 
@@ -34,6 +34,8 @@ sonde_profile_new (SondeUnit unit)
   self->own = g_ptr_array_new_with_free_func (g_free);
   self->chunk = g_string_chunk_new (256);
   self->processes = g_ptr_array_new_with_free_func (process_free);
+  for (guint32 i = 0; resolver != NULL && i < sonde_symbol_resolver_n_functions (resolver); i++)
+    sonde_profile_add_function (self, sonde_symbol_resolver_function (resolver, i));
   return self;
 }
 

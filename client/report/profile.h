@@ -22,8 +22,10 @@ typedef struct
 
 typedef struct SondeProfile SondeProfile;
 
-/* @unit: of the trees' weights */
-SondeProfile *sonde_profile_new (SondeUnit unit);
+/* @unit: of the trees' weights
+ * @resolver: (nullable) (transfer none): whose functions are the profile's, by the same numbers;
+ * kept by the caller as long as the profile */
+SondeProfile *sonde_profile_new (SondeUnit unit, const SondeSymbolResolver *resolver);
 void sonde_profile_free (SondeProfile *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeProfile, sonde_profile_free)
 

@@ -16,6 +16,7 @@ static const struct
   { "[depth limit]", "end at the depth limit (record --max-depth)" },
   { "[no unwind data]", "end in code without unwind data" },
   { "[unwind error]", "end in an unwind error" },
+  { SONDE_TRUNCATED, "had no room in this report" },
 };
 
 static char *
@@ -26,6 +27,8 @@ describe_event (GKeyFile *settings)
   guint64 frequency = g_key_file_get_uint64 (settings, SONDE_CAPTURE_SETTINGS, "frequency", NULL);
   guint64 period = g_key_file_get_uint64 (settings, SONDE_CAPTURE_SETTINGS, "period", NULL);
 
+  if (g_strcmp0 (event, "none") == 0)
+    return g_strdup ("none: what programs and counters tell");
   if (frequency > 0)
     return g_strdup_printf ("%s at %" G_GUINT64_FORMAT " Hz", shown, frequency);
   if (period > 0)
@@ -44,6 +47,7 @@ sonde_report_describe_event (const SondeCaptureModel *model)
 static void
 append_event (GString *out, GKeyFile *settings)
 {
+  g_autofree char *name = g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "event", NULL);
   g_autofree char *event = describe_event (settings);
   g_autofree char *kernel_time
       = g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "kernel-time", NULL);
@@ -51,7 +55,48 @@ append_event (GString *out, GKeyFile *settings)
       "%s, %s", event,
       g_strcmp0 (kernel_time, "yes") == 0 ? "user and kernel time" : "user time only");
 
-  sonde_text_append_labelled (out, "Event", line);
+  sonde_text_append_labelled (out, "Event", g_strcmp0 (name, "none") == 0 ? event : line);
+}
+
+static void
+append_part (GString *line, const char *text)
+{
+  if (text != NULL && text[0] != '\0')
+    g_string_append_printf (line, "%s%s", line->len > 0 ? ", " : "", text);
+}
+
+/* Where and when, as far as the capture says: host, date, kernel; what computes there. */
+static void
+append_machine (GString *out, const SondeCaptureModel *model, GKeyFile *settings)
+{
+  const char *group = SONDE_CAPTURE_SETTINGS;
+  g_autofree char *host = g_key_file_get_string (settings, group, "host", NULL);
+  g_autofree char *release = g_key_file_get_string (settings, group, "kernel-release", NULL);
+  g_autofree char *kernel = release != NULL ? g_strdup_printf ("Linux %s", release) : NULL;
+  gint64 start_ns = g_key_file_get_int64 (settings, group, "start-realtime", NULL);
+  g_autoptr (GDateTime) start
+      = start_ns > 0 ? g_date_time_new_from_unix_local (start_ns / 1000000000) : NULL;
+  g_autofree char *date = start != NULL ? g_date_time_format (start, "%Y-%m-%d %H:%M:%S") : NULL;
+  guint64 n_processors = g_key_file_get_uint64 (settings, group, "processors", NULL);
+  g_autofree char *processors
+      = n_processors > 0 ? sonde_text_plural (n_processors, "processor", "processors") : NULL;
+  const char *cpu_model = sonde_embedded_files_cpu_model (sonde_capture_model_files (model));
+  g_autoptr (GString) where = g_string_new (NULL);
+  g_autoptr (GString) what = g_string_new (NULL);
+  g_autofree char *shown_where = NULL;
+  g_autofree char *shown_what = NULL;
+
+  append_part (where, host);
+  append_part (where, date);
+  append_part (where, kernel);
+  append_part (what, cpu_model);
+  append_part (what, processors);
+  shown_where = sonde_text_escape (where->str, -1);
+  shown_what = sonde_text_escape (what->str, -1);
+  if (where->len > 0)
+    sonde_text_append_labelled (out, "Host", shown_where);
+  if (what->len > 0)
+    sonde_text_append_labelled (out, "CPU", shown_what);
 }
 
 /* Whether everything was recorded; else the heaviest process is what a reader knows it by. */
@@ -176,6 +221,15 @@ append_stacks (GString *out, const SondeProfile *profile)
 }
 
 void
+sonde_report_append_truncated (GString *out, const SondeCaptureModel *model)
+{
+  g_autofree char *cut = sonde_capture_model_describe_cut (model);
+
+  if (cut != NULL)
+    sonde_text_append_labelled (out, "Truncated", cut);
+}
+
+void
 sonde_report_append_header (GString *out, const SondeReport *report)
 {
   const SondeCaptureModel *model = sonde_report_model (report);
@@ -187,12 +241,16 @@ sonde_report_append_header (GString *out, const SondeReport *report)
 
   sonde_report_append_subject (out, model, profile);
   if (settings != NULL)
-    append_event (out, settings);
+    {
+      append_machine (out, model, settings);
+      append_event (out, settings);
+    }
   g_string_append_printf (out, "%-10s%s in %s\n", "Samples", samples, duration);
   if (n_shown < sonde_capture_model_n_samples (model))
     g_string_append_printf (out, "%-10s%" G_GUINT64_FORMAT " of them match\n", "Filter", n_shown);
   append_losses (out, model);
   append_left_out (out, model);
+  sonde_report_append_truncated (out, model);
   if (n_shown > 0)
     append_stacks (out, profile);
 }

@@ -18,5 +18,8 @@ void sonde_report_append_subject (GString *out,
 char *sonde_report_describe_subject (const SondeCaptureModel *model,
                                      const SondeModelProcess *heaviest);
 
+/* A line that tells what the limits cut off; none if nothing. */
+void sonde_report_append_truncated (GString *out, const SondeCaptureModel *model);
+
 /* "nothing", "2 samples, 14.3% (lost-kernel 2)", or that it is unknown. */
 char *sonde_report_describe_losses (const SondeCaptureModel *model);

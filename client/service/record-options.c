@@ -6,12 +6,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 
+#include "base/fd.h"
+#include "client/base/choice.h"
 #include "client/base/cli.h"
-#include "client/base/fd.h"
+#include "client/base/sibling.h"
 
 #define MAX_SECONDS (366.0 * 86400)
-#define DESCRIPTION "Example: sondectl record --embedded -d 5 -- python3 program.py"
+#define DESCRIPTION "Example: sondectl record -d 5 -- python3 program.py"
+
+static const char *const memory_modes[] = { "off", "all", "sampled", NULL };
 
 /* "cpu,memory"; given again, it adds. */
 static gboolean
@@ -58,51 +63,132 @@ set_memory (const char *name, const char *value, gpointer data, GError **error)
 {
   SondeRecordOptions *self = data;
 
-  /* Whatever stands behind it is taken for its mode. */
-  if (value != NULL && !g_str_equal (value, "all") && !g_str_equal (value, "sampled"))
-    {
-      g_set_error (
-          error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-          "\"%s\" is no mode of --memory, which is all or sampled; put -- before the command",
-          value);
-      return FALSE;
-    }
-  g_free (self->memory);
-  self->memory = g_strdup (value != NULL ? value : "all");
+  if (value != NULL && sonde_choice_find (name, value, memory_modes, error) < 0)
+    return FALSE;
+  g_clear_pointer (&self->memory, g_free);
+  if (g_strcmp0 (value, "off") != 0)
+    self->memory = g_strdup (value != NULL ? value : "all");
   return TRUE;
 }
 
-GArray *
-sonde_record_options_new_entries (SondeRecordOptions *self)
+enum
 {
-  const GOptionEntry entries[] = {
-    { "embedded", 'e', 0, G_OPTION_ARG_NONE, &self->embedded,
-      "Without the service, with your own rights", NULL },
-    { "pid", 'p', 0, G_OPTION_ARG_CALLBACK, add_pid, "Record this process; may be repeated",
-      "PID" },
-    { "unit", 'u', 0, G_OPTION_ARG_STRING, &self->unit, "Record all processes of a systemd unit",
-      "UNIT" },
-    { "all", 'a', 0, G_OPTION_ARG_NONE, &self->system, "Record the whole machine", NULL },
-    { "frequency", 'F', 0, G_OPTION_ARG_INT, &self->frequency_hz, "Samples per second (1000)",
-      "HZ" },
-    { "duration", 'd', 0, G_OPTION_ARG_DOUBLE, &self->seconds,
-      "End after SECONDS (0: with the command, or ^C)", "SECONDS" },
-    { "event", 0, 0, G_OPTION_ARG_STRING, &self->event,
-      "auto, cycles, cpu-clock, sched:sched_switch, ...", "NAME" },
-    { "kernel", 0, 0, G_OPTION_ARG_NONE, &self->kernel, "Names of kernel functions", NULL },
-    { "no-children", 0, 0, G_OPTION_ARG_NONE, &self->no_children, "Do not follow fork", NULL },
-    { "unwind", 0, 0, G_OPTION_ARG_STRING, &self->unwind,
-      "dwarf, libdwfl, frame-pointer or none (dwarf)", "METHOD" },
-    { "stack-size", 0, 0, G_OPTION_ARG_INT, &self->stack_size_bytes,
-      "Stack copied per sample (16384)", "BYTES" },
-    { "sonded", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME, &self->daemon_path, NULL, "PATH" },
-    { "worker", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME, &self->worker_path, NULL, "PATH" },
-  };
-  GArray *result = g_array_new (TRUE, FALSE, sizeof (GOptionEntry));
+  RECORD = 1 << 0,
+  START = 1 << 1,
+  TOP = 1 << 2,
+};
+
+#define ALL        (RECORD | START | TOP)
+#define AT(member) G_STRUCT_OFFSET (SondeRecordOptions, member)
+#define OTHER      AT (others)
+
+/* All switches, in the order of --help: as GOptionEntry has them, who takes them, and what they say
+ * to the service. */
+static const struct
+{
+  const char *name;
+  char letter;
+  int flags;
+  GOptionArg arg;
+  GOptionArgFunc callback; /* NULL: sets the member */
+  const char *help;
+  const char *value_name;
+  guint commands;
+  gsize offset;     /* of the member; OTHER: of the others that of the same index */
+  const char *key;  /* of the request; NULL: sonde_record_options_build() says it */
+  const char *type; /* of the value, "d" of seconds; of a switch that has none what it says */
+} switches[] = {
+  { "embedded", 'e', 0, G_OPTION_ARG_NONE, NULL, "Without the service, with your own rights", NULL,
+    RECORD | TOP, AT (embedded), NULL, NULL },
+  { "service", 0, 0, G_OPTION_ARG_NONE, NULL, "Through the service, or not at all", NULL,
+    RECORD | TOP, AT (service), NULL, NULL },
+  { "sonded", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME, NULL, NULL, "PATH", RECORD | TOP,
+    AT (daemon_path), NULL, NULL },
+  { "worker", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME, NULL, NULL, "PATH", RECORD | TOP,
+    AT (worker_path), NULL, NULL },
+  { "pid", 'p', 0, G_OPTION_ARG_CALLBACK, add_pid, "Record this process; may be repeated", "PID",
+    ALL, AT (pids), NULL, NULL },
+  { "unit", 'u', 0, G_OPTION_ARG_STRING, NULL, "Record all processes of a systemd unit", "UNIT",
+    ALL, AT (unit), "unit", "s" },
+  { "all", 'a', 0, G_OPTION_ARG_NONE, NULL, "Record the whole machine", NULL, ALL, AT (system),
+    "system", "true" },
+  { "frequency", 'F', 0, G_OPTION_ARG_INT, NULL, "Samples per second (1000)", "HZ", ALL,
+    AT (frequency_hz), "frequency", "u" },
+  { "duration", 'd', 0, G_OPTION_ARG_DOUBLE, NULL, "End after SECONDS (0: with the command, or ^C)",
+    "SECONDS", ALL, AT (seconds), "duration", "d" },
+  { "event", 0, 0, G_OPTION_ARG_STRING, NULL, "auto, cycles, cpu-clock, sched:sched_switch, ...",
+    "NAME", ALL, OTHER, "event", "s" },
+  { "kernel", 0, 0, G_OPTION_ARG_NONE, NULL, "Names of kernel functions", NULL, ALL, OTHER,
+    "kernel", "true" },
+  { "no-children", 0, 0, G_OPTION_ARG_NONE, NULL, "Do not follow fork", NULL, ALL, OTHER,
+    "children", "false" },
+  { "unwind", 0, 0, G_OPTION_ARG_STRING, NULL, "dwarf, libdwfl, frame-pointer or none (dwarf)",
+    "METHOD", ALL, OTHER, "unwind", "s" },
+  { "stack-size", 0, 0, G_OPTION_ARG_INT, NULL, "Stack copied per sample (16384)", "BYTES", ALL,
+    OTHER, "stack-size", "u" },
+  { "output", 'o', 0, G_OPTION_ARG_FILENAME, NULL, "Write to FILE, replacing it (a new one)",
+    "FILE", RECORD, AT (output), NULL, NULL },
+  { "memory", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, set_memory,
+    "Record the heap of COMMAND, too: all or sampled (all)", "MODE", RECORD, AT (memory), "memory",
+    "s" },
+  { "memory-interval", 0, 0, G_OPTION_ARG_INT64, NULL, "Bytes between heap samples (524288)",
+    "BYTES", RECORD, OTHER, "memory-interval", "t" },
+  { "memory-wait", 0, 0, G_OPTION_ARG_INT, NULL, "It may wait so long instead of losing some (0)",
+    "US", RECORD, OTHER, "memory-wait", "u" },
+  { "period", 0, 0, G_OPTION_ARG_INT64, NULL, "Or: events per sample", "N", RECORD | START,
+    AT (period), "period", "t" },
+  { "raw", 0, 0, G_OPTION_ARG_NONE, NULL, "Kernel addresses, and nothing hidden", NULL,
+    RECORD | START, OTHER, "raw", "true" },
+  { "max-depth", 0, 0, G_OPTION_ARG_INT, NULL, "Frames kept per sample (256)", "N", RECORD | START,
+    OTHER, "max-depth", "u" },
+  { "counters", 0, 0, G_OPTION_ARG_CALLBACK, add_counters,
+    "Also: cpu,memory,network,disk,process, at 10 Hz", "KINDS", RECORD | START, AT (counters),
+    "counters", "as" },
+  { "no-symbols", 0, 0, G_OPTION_ARG_NONE, NULL, "Do not embed function names", NULL,
+    RECORD | START, AT (no_symbols), "symbols", "'none'" },
+  { "label", 0, 0, G_OPTION_ARG_STRING, NULL, "Part of the file's name (session)", "NAME", START,
+    OTHER, "label", "s" },
+};
+
+G_STATIC_ASSERT (G_N_ELEMENTS (switches) <= SONDE_RECORD_MAX_SWITCHES);
+
+static gpointer
+member_of (const SondeRecordOptions *self, gsize index)
+{
+  return switches[index].offset == OTHER ? (gpointer) &self->others[index]
+                                         : G_STRUCT_MEMBER_P (self, switches[index].offset);
+}
+
+/* (transfer full): GOptionEntry, of one of the commands */
+static GArray *
+new_entries (SondeRecordOptions *self, guint command)
+{
+  GArray *entries = g_array_new (TRUE, FALSE, sizeof (GOptionEntry));
 
   self->pids = g_array_new (FALSE, FALSE, sizeof (GPid));
-  g_array_append_vals (result, entries, G_N_ELEMENTS (entries));
-  return result;
+  for (gsize i = 0; i < G_N_ELEMENTS (switches); i++)
+    {
+      const GOptionEntry entry = {
+        .long_name = switches[i].name,
+        .short_name = switches[i].letter,
+        .flags = switches[i].flags,
+        .arg = switches[i].arg,
+        .arg_data
+        = switches[i].callback != NULL ? (gpointer) switches[i].callback : member_of (self, i),
+        .description = switches[i].help,
+        .arg_description = switches[i].value_name,
+      };
+
+      if ((switches[i].commands & command) != 0)
+        g_array_append_val (entries, entry);
+    }
+  return entries;
+}
+
+GArray *
+sonde_record_options_new_entries_of_top (SondeRecordOptions *self)
+{
+  return new_entries (self, TOP);
 }
 
 void
@@ -114,7 +200,19 @@ sonde_record_options_take_command (SondeRecordOptions *self, int argc, char **ar
     self->command = argv + 1;
 }
 
-/* The service judges names and numbers; here is only what would be lost on the way. */
+/* Of "--memory all ./program" the mode would be the command: it needs a "=". */
+static gboolean
+is_mode_for_command (const SondeRecordOptions *self)
+{
+  g_autofree char *program = NULL;
+
+  if (self->memory == NULL || !g_strv_contains (memory_modes, self->command[0]))
+    return FALSE;
+  program = g_find_program_in_path (self->command[0]);
+  return program == NULL;
+}
+
+/* The service judges names and numbers, and says what it takes; here is what it cannot know. */
 gboolean
 sonde_record_options_check (const SondeRecordOptions *self, const char *command)
 {
@@ -122,20 +220,21 @@ sonde_record_options_check (const SondeRecordOptions *self, const char *command)
                      + (self->command != NULL);
 
   if (n_subjects != 1)
-    sonde_cli_complain ("%s needs exactly one of -p PID, -u UNIT, -a and a COMMAND; see sondectl "
-                        "%s --help",
-                        command, command);
+    sonde_cli_complain ("%s needs exactly one of -p PID, -u UNIT%s; see sondectl %s --help",
+                        command, g_str_equal (command, "start") ? " and -a" : ", -a and a COMMAND",
+                        command);
+  else if (self->embedded && self->service)
+    sonde_cli_complain ("--embedded and --service exclude each other");
   else if (self->pids->len > SONDE_RECORD_MAX_PIDS)
     sonde_cli_complain ("at most %d processes can be named", SONDE_RECORD_MAX_PIDS);
-  else if (self->frequency_hz < 0 || self->period < 0 || self->stack_size_bytes < 0
-           || self->max_depth < 0 || self->memory_interval_bytes < 0 || self->memory_wait_us < 0)
-    sonde_cli_complain ("numbers must not be negative");
-  else if (self->frequency_hz > 0 && self->period > 0)
+  else if (self->frequency_hz != 0 && self->period != 0)
     sonde_cli_complain ("--frequency and --period exclude each other");
   else if (self->memory != NULL && self->command == NULL)
     sonde_cli_complain ("--memory needs a COMMAND");
+  else if (is_mode_for_command (self))
+    sonde_cli_complain ("the mode follows a \"=\": --memory=%s", self->command[0]);
   else if (!(self->seconds >= 0 && self->seconds <= MAX_SECONDS))
-    sonde_cli_complain ("--duration must lie between 0 and a year");
+    sonde_cli_complain ("--duration goes from 0 to %.0f seconds, a year", MAX_SECONDS);
   else
     return TRUE;
   return FALSE;
@@ -144,26 +243,8 @@ sonde_record_options_check (const SondeRecordOptions *self, const char *command)
 gboolean
 sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
 {
-  const GOptionEntry own[] = {
-    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &self->output,
-      "Write to FILE, replacing it (a new one)", "FILE" },
-    { "period", 0, 0, G_OPTION_ARG_INT64, &self->period, "Or: events per sample", "N" },
-    { "raw", 0, 0, G_OPTION_ARG_NONE, &self->raw, "Kernel addresses, and nothing hidden", NULL },
-    { "max-depth", 0, 0, G_OPTION_ARG_INT, &self->max_depth, "Frames kept per sample (256)", "N" },
-    { "memory", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, set_memory,
-      "Record the heap of COMMAND, too: all or sampled (all)", "MODE" },
-    { "memory-interval", 0, 0, G_OPTION_ARG_INT64, &self->memory_interval_bytes,
-      "Bytes between heap samples (524288)", "BYTES" },
-    { "memory-wait", 0, 0, G_OPTION_ARG_INT, &self->memory_wait_us,
-      "It may wait so long instead of losing some (0)", "US" },
-    { "counters", 0, 0, G_OPTION_ARG_CALLBACK, add_counters,
-      "Also: cpu,memory,network,disk,process, at 10 Hz", "KINDS" },
-    { "no-symbols", 0, 0, G_OPTION_ARG_NONE, &self->no_symbols, "Do not embed function names",
-      NULL },
-  };
-  g_autoptr (GArray) entries = sonde_record_options_new_entries (self);
+  g_autoptr (GArray) entries = new_entries (self, RECORD);
 
-  g_array_append_vals (entries, own, G_N_ELEMENTS (own));
   if (!sonde_cli_parse (argc, argv, "-p PID | -u UNIT | -a | [--] COMMAND...",
                         "Records where programs spend their time.", DESCRIPTION,
                         (const GOptionEntry *) (void *) entries->data, TRUE, self))
@@ -172,18 +253,31 @@ sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
   return sonde_record_options_check (self, "record");
 }
 
+gboolean
+sonde_record_options_parse_start (SondeRecordOptions *self, int *argc, char ***argv)
+{
+  g_autoptr (GArray) entries = new_entries (self, START);
+
+  if (!sonde_cli_parse (argc, argv, "-p PID | -u UNIT | -a",
+                        "Has the service record into a file of its own, and comes back at once.",
+                        "Example: sondectl start -a -d 10",
+                        (const GOptionEntry *) (void *) entries->data, FALSE, self))
+    return FALSE;
+  if (*argc == 1)
+    return sonde_record_options_check (self, "start");
+  sonde_cli_complain ("start takes no COMMAND: sondectl record does");
+  return FALSE;
+}
+
 void
 sonde_record_options_clear (SondeRecordOptions *self)
 {
+  for (gsize i = 0; i < G_N_ELEMENTS (switches); i++)
+    if (switches[i].arg == G_OPTION_ARG_STRING || switches[i].arg == G_OPTION_ARG_FILENAME)
+      g_free (*(char **) member_of (self, i));
+  g_free (self->memory);
+  g_strfreev (self->counters);
   g_clear_pointer (&self->pids, g_array_unref);
-  g_clear_pointer (&self->daemon_path, g_free);
-  g_clear_pointer (&self->worker_path, g_free);
-  g_clear_pointer (&self->output, g_free);
-  g_clear_pointer (&self->event, g_free);
-  g_clear_pointer (&self->unit, g_free);
-  g_clear_pointer (&self->unwind, g_free);
-  g_clear_pointer (&self->memory, g_free);
-  g_clear_pointer (&self->counters, g_strfreev);
 }
 
 /* Appends (pid, handle) to @targets. FALSE without @error: the process is there but not ours to
@@ -244,31 +338,38 @@ add_processes (const SondeRecordOptions *self,
   return TRUE;
 }
 
-static void
-add_boolean (GVariantBuilder *request, const char *key, gboolean value)
+/* What the switch at @index says, NULL if it was not given: then the service's default holds. A
+ * negative number goes there as one that no range has: the refusal then names the range. A multiple
+ * of 8, for those that must be one. */
+static GVariant *
+new_value (const SondeRecordOptions *self, gsize index)
 {
-  g_variant_builder_add (request, "{sv}", key, g_variant_new_boolean (value));
-}
+  gconstpointer member = member_of (self, index);
+  const char *type = switches[index].type;
+  gint64 number;
 
-static void
-add_u32 (GVariantBuilder *request, const char *key, int value)
-{
-  if (value > 0)
-    g_variant_builder_add (request, "{sv}", key, g_variant_new_uint32 ((guint32) value));
-}
-
-static void
-add_u64 (GVariantBuilder *request, const char *key, guint64 value)
-{
-  if (value > 0)
-    g_variant_builder_add (request, "{sv}", key, g_variant_new_uint64 (value));
-}
-
-static void
-add_string (GVariantBuilder *request, const char *key, const char *value)
-{
-  if (value != NULL)
-    g_variant_builder_add (request, "{sv}", key, g_variant_new_string (value));
+  if (switches[index].arg == G_OPTION_ARG_NONE)
+    return *(const gboolean *) member ? g_variant_new_parsed (type) : NULL;
+  switch (type[0])
+    {
+    case 'u':
+      number = *(const int *) member;
+      return number == 0 ? NULL
+                         : g_variant_new_uint32 (number > 0 ? (guint32) number : G_MAXUINT32 - 7);
+    case 't':
+    case 'd':
+      number
+          = type[0] == 't' ? *(const gint64 *) member : (gint64) (*(const double *) member * 1e6);
+      return number == 0 ? NULL
+                         : g_variant_new_uint64 (number > 0 ? (guint64) number : G_MAXUINT64 - 7);
+    case 's':
+      return *(char *const *) member != NULL ? g_variant_new_string (*(char *const *) member)
+                                             : NULL;
+    default:
+      return *(char **const *) member != NULL
+                 ? g_variant_new_strv (*(const char *const *const *) member, -1)
+                 : NULL;
+    }
 }
 
 GVariant *
@@ -279,51 +380,34 @@ sonde_record_options_build (const SondeRecordOptions *self, GUnixFDList **fds, G
 
   if (self->command != NULL)
     {
-      add_boolean (&request, "launch", TRUE);
+      g_variant_builder_add (&request, "{sv}", "launch", g_variant_new_boolean (TRUE));
       /* Our own waiting is none of the command's time. */
-      add_boolean (&request, "start-on-exec", TRUE);
+      g_variant_builder_add (&request, "{sv}", "start-on-exec", g_variant_new_boolean (TRUE));
     }
-  else if (self->unit != NULL)
-    add_string (&request, "unit", self->unit);
-  else if (self->system)
-    add_boolean (&request, "system", TRUE);
-  else if (!add_processes (self, &request, list, error))
+  else if (self->pids->len > 0 && !add_processes (self, &request, list, error))
     return NULL;
+  for (gsize i = 0; i < G_N_ELEMENTS (switches); i++)
+    {
+      GVariant *value = switches[i].key != NULL ? new_value (self, i) : NULL;
 
-  add_string (&request, "event", self->event);
-  add_u32 (&request, "frequency", self->frequency_hz);
-  add_u64 (&request, "period", (guint64) self->period);
-  add_u64 (&request, "duration", (guint64) (self->seconds * 1e6));
-  add_string (&request, "unwind", self->unwind);
-  add_u32 (&request, "stack-size", self->stack_size_bytes);
-  add_u32 (&request, "max-depth", self->max_depth);
-  add_string (&request, "memory", self->memory);
-  add_u64 (&request, "memory-interval", (guint64) self->memory_interval_bytes);
-  add_u32 (&request, "memory-wait", self->memory_wait_us);
-  if (self->kernel)
-    add_boolean (&request, "kernel", TRUE);
-  if (self->raw)
-    add_boolean (&request, "raw", TRUE);
-  if (self->no_children)
-    add_boolean (&request, "children", FALSE);
-  if (self->counters != NULL)
-    g_variant_builder_add (&request, "{sv}", "counters",
-                           g_variant_new_strv ((const char *const *) self->counters, -1));
-  if (self->no_symbols)
-    add_string (&request, "symbols", "none");
-
+      if (value != NULL)
+        g_variant_builder_add (&request, "{sv}", switches[i].key, value);
+    }
   *fds = g_steal_pointer (&list);
   return g_variant_builder_end (&request);
 }
 
-const char *
-sonde_record_options_preload (const SondeRecordOptions *self)
+char *
+sonde_record_options_dup_preload (const SondeRecordOptions *self)
 {
   const char *library = g_getenv ("SONDE_MEMORY_LIBRARY");
 
   if (self->memory == NULL)
     return NULL;
-  return library != NULL ? library : SONDE_PRELOADDIR "/libsonde-memory.so";
+  return library != NULL
+             ? g_strdup (library)
+             : sonde_sibling_dup_path ("shared-ring/collector/memory/libsonde-memory.so",
+                                       SONDE_PRELOADDIR "/libsonde-memory.so");
 }
 
 char *

@@ -5,12 +5,24 @@
 #include <gio/gio.h>
 #include <gio/gunixfdlist.h>
 
-#define SONDE_RECORD_MAX_PIDS 16 /* as the service takes them in one call */
+#define SONDE_RECORD_MAX_PIDS     16 /* as the service takes them in one call */
+
+#define SONDE_RECORD_MAX_SWITCHES 32
+
+/* Of a switch; all 0: not given. */
+typedef union
+{
+  gboolean is_given;
+  int number;
+  gint64 wide;
+  char *text;
+} SondeRecordValue;
 
 /* Strings of option parsing live as long as the struct. */
 typedef struct
 {
-  gboolean embedded;
+  gboolean embedded; /* neither of both: the service, else embedded */
+  gboolean service;
   char *daemon_path;
   char *worker_path;
   char *output; /* NULL: a name is made up */
@@ -20,29 +32,24 @@ typedef struct
   gboolean system;
   char **command; /* NULL-terminated, or NULL; the caller's */
 
-  char *event;
-  int frequency_hz; /* 0: the service's default, here and below */
-  gint64 period;
+  int frequency_hz; /* 0: the service's default */
+  gint64 period;    /* 0: by frequency */
   double seconds;
-  gboolean kernel;
-  gboolean raw;
-  gboolean no_children;
   gboolean no_symbols;
-  char *unwind;
-  int stack_size_bytes;
-  int max_depth;
-  char *memory; /* "all", "sampled"; NULL: off */
-  gint64 memory_interval_bytes;
-  int memory_wait_us;
-  char **counters; /* NULL: none */
+  char *memory;                                       /* "all", "sampled"; NULL: off */
+  char **counters;                                    /* NULL: none */
+  SondeRecordValue others[SONDE_RECORD_MAX_SWITCHES]; /* what only the service reads */
 } SondeRecordOptions;
 
 /* Those of sondectl record: removes them from the vector and complains about what is wrong. */
 gboolean sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv);
 
-/* (transfer full): the options of all that record, GOptionEntry, to be parsed with @self as user
- * data: what is recorded, and how it is sampled. */
-GArray *sonde_record_options_new_entries (SondeRecordOptions *self);
+/* Those of sondectl start, the same way. */
+gboolean sonde_record_options_parse_start (SondeRecordOptions *self, int *argc, char ***argv);
+
+/* (transfer full): those that sondectl top shares, GOptionEntry, to be parsed with @self as user
+ * data. */
+GArray *sonde_record_options_new_entries_of_top (SondeRecordOptions *self);
 
 /* What is left of the vector, with or without "--". */
 void sonde_record_options_take_command (SondeRecordOptions *self, int argc, char **argv);
@@ -64,9 +71,9 @@ void sonde_record_options_clear (SondeRecordOptions *self);
 GVariant *
 sonde_record_options_build (const SondeRecordOptions *self, GUnixFDList **fds, GError **error);
 
-/* The library that tells of the command's allocations: what SONDE_MEMORY_LIBRARY says, else the
- * installed one; NULL if they are not asked for. */
-const char *sonde_record_options_preload (const SondeRecordOptions *self);
+/* (transfer full): the library that tells of the command's allocations: what SONDE_MEMORY_LIBRARY
+ * says, else our own; NULL if they are not asked for. */
+char *sonde_record_options_dup_preload (const SondeRecordOptions *self);
 
 /* "python3": what the capture is named after. */
 char *sonde_record_options_dup_subject (const SondeRecordOptions *self);

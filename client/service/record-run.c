@@ -6,8 +6,9 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "client/base/fd.h"
+#include "base/fd.h"
 #include "client/base/text.h"
+#include "client/service/preload.h"
 #include "client/service/spawn.h"
 
 struct SondeRecordRun
@@ -19,11 +20,14 @@ struct SondeRecordRun
   GUnixFDList *fds;  /* what its handles mean */
   SondeClientProfiler *profiler;
   gboolean is_embedded;
+  GError *absence; /* why there is no service; NULL: there is, or none was wanted */
+  GError *refusal; /* why it does not do it for us, so that we try without it; else NULL */
   GCancellable *cancellable;   /* of the start */
   SondeClientSession *session; /* NULL before the start */
   SondeSpawn *spawn;           /* NULL without a command */
   int control_fd;              /* for the command; -1: none */
-  gboolean has_stopped;        /* the recording */
+  gboolean has_begun;          /* the recording: what it is of is in it */
+  gboolean has_stopped;        /* it */
   gboolean has_failed;         /* it, or the start of the command */
   gboolean was_told_to_end;    /* on purpose */
   gboolean terminated_command;
@@ -42,8 +46,12 @@ sonde_record_run_new (const SondeRecordOptions *options, GError **error)
   self->cancellable = g_cancellable_new ();
   if (options->command != NULL)
     {
-      self->spawn
-          = sonde_spawn_new (options->command, sonde_record_options_preload (options), error);
+      g_autofree char *preload = sonde_record_options_dup_preload (options);
+
+      if (preload != NULL && !sonde_preload_check (preload, options->command[0], error))
+        return NULL;
+      self->spawn = sonde_spawn_new (options->command, preload,
+                                     g_strcmp0 (options->output, "-") == 0, error);
       if (self->spawn == NULL)
         return NULL;
     }
@@ -69,13 +77,19 @@ ignore_end (gpointer user_data)
 {
 }
 
+static void
+ignore_notice (const char *text, gpointer user_data)
+{
+}
+
 /* A session that is not over yet keeps itself, and its profiler, until it is told. Nobody else is:
  * who frees us may be gone himself. */
 static void
 leave_service (SondeRecordRun *self)
 {
-  static const SondeRecordRunHandler nobody
-      = { .failed = ignore_failure, .started = ignore_start, .ended = ignore_end };
+  static const SondeRecordRunHandler nobody = {
+    .noticed = ignore_notice, .failed = ignore_failure, .started = ignore_start, .ended = ignore_end
+  };
 
   self->handler = &nobody;
   if (self->session != NULL)
@@ -99,25 +113,28 @@ sonde_record_run_free (SondeRecordRun *self)
   g_clear_pointer (&self->request, g_variant_unref);
   g_clear_object (&self->fds);
   sonde_clear_fd (&self->control_fd);
+  g_clear_error (&self->absence);
+  g_clear_error (&self->refusal);
   g_free (self);
 }
 
-gboolean
-sonde_record_run_connect (SondeRecordRun *self, gboolean may_fall_back, GError **error)
+static gboolean
+connect_embedded (SondeRecordRun *self, GError **error)
 {
-  const SondeRecordOptions *options = self->options;
-
-  self->is_embedded = options->embedded;
-  if (!options->embedded)
-    self->profiler
-        = sonde_client_profiler_new_bus (SONDE_CLIENT_ASK_TERMINAL, may_fall_back ? NULL : error);
-  if (self->profiler == NULL && (options->embedded || may_fall_back))
-    {
-      self->is_embedded = TRUE;
-      self->profiler
-          = sonde_client_profiler_new_embedded (options->daemon_path, options->worker_path, error);
-    }
+  self->is_embedded = TRUE;
+  self->profiler = sonde_client_profiler_new_embedded (self->options->daemon_path,
+                                                       self->options->worker_path, error);
   return self->profiler != NULL;
+}
+
+gboolean
+sonde_record_run_connect (SondeRecordRun *self, GError **error)
+{
+  if (self->options->embedded)
+    return connect_embedded (self, error);
+  self->profiler = sonde_client_profiler_new_bus (SONDE_CLIENT_ASK_TERMINAL,
+                                                  self->options->service ? error : &self->absence);
+  return self->profiler != NULL || (!self->options->service && connect_embedded (self, error));
 }
 
 gboolean
@@ -143,12 +160,89 @@ stop_session (SondeRecordRun *self)
     g_cancellable_cancel (self->cancellable);
 }
 
+/* Of two that do not do it, the service says what can be done about that. */
+static void
+tell_failure (SondeRecordRun *self, const char *what, const GError *error)
+{
+  self->has_failed = TRUE;
+  if (self->refusal != NULL && !self->has_begun)
+    {
+      self->is_embedded = FALSE;
+      self->handler->failed ("", self->refusal, self->user_data);
+    }
+  else
+    self->handler->failed (what, error, self->user_data);
+}
+
 static void
 give_up (SondeRecordRun *self, const char *what, const GError *error)
 {
-  self->has_failed = TRUE;
-  self->handler->failed (what, error, self->user_data);
+  tell_failure (self, what, error);
   stop_session (self);
+}
+
+static void
+notice_embedded (const SondeRecordRun *self, const char *why, const GError *error)
+{
+  g_autoptr (GError) copy = g_error_copy (error);
+  g_autofree char *shown = NULL;
+  g_autofree char *text = NULL;
+
+  g_dbus_error_strip_remote_error (copy);
+  shown = sonde_text_escape (copy->message, -1);
+  text = g_strdup_printf ("Recording embedded, with your own rights: %s (%s)", why, shown);
+  self->handler->noticed (text, self->user_data);
+}
+
+/* The session runs, and all that was asked for is in it: what it records is wanted from now on. */
+static void
+begin (SondeRecordRun *self)
+{
+  self->has_begun = TRUE;
+  if (self->refusal != NULL)
+    notice_embedded (self, "the service refuses", self->refusal);
+  else if (!self->is_embedded && !self->options->service)
+    self->handler->noticed ("Recording through the service: it is there, and allows it",
+                            self->user_data);
+  self->handler->started (self->session, self->user_data);
+}
+
+static void session_started (GObject *source, GAsyncResult *result, gpointer user_data);
+
+static void
+start_session (SondeRecordRun *self)
+{
+  sonde_client_profiler_profile_async (self->profiler, self->request, self->fds, self->cancellable,
+                                       session_started, self);
+}
+
+/* Whether with rights and a kernel's view of our own it may go better: what is wrong with the
+ * request stays wrong, and limits are there to be kept. */
+static gboolean
+is_refusal (const GError *error)
+{
+  if (error->domain == SONDE_CLIENT_ERROR)
+    return error->code == SONDE_CLIENT_ERROR_NOT_AUTHORIZED
+           || error->code == SONDE_CLIENT_ERROR_NOT_SUPPORTED;
+  return error->domain == G_DBUS_ERROR;
+}
+
+/* Before anything has begun; its command still waits. FALSE: it is an error. */
+static gboolean
+fall_back (SondeRecordRun *self, const GError *error)
+{
+  if (self->is_embedded || self->options->service || self->was_told_to_end || !is_refusal (error))
+    return FALSE;
+  self->refusal = g_error_copy (error);
+  if (self->session != NULL)
+    g_signal_handlers_disconnect_by_data (self->session, self);
+  g_clear_object (&self->session);
+  sonde_client_profiler_close (self->profiler);
+  g_clear_object (&self->profiler);
+  if (!connect_embedded (self, NULL))
+    return FALSE;
+  start_session (self);
+  return TRUE;
 }
 
 static void
@@ -166,15 +260,17 @@ process_added (GObject *source, GAsyncResult *result, gpointer user_data)
   SondeRecordRun *self = user_data;
   g_autoptr (GError) error = NULL;
 
-  if (!sonde_client_session_add_process_finish (self->session, result, &error))
-    {
-      if (!self->has_stopped)
-        give_up (self, "Cannot record the command: ", error);
-    }
-  else if (!self->was_told_to_end)
+  gboolean is_added
+      = sonde_client_session_add_process_finish (SONDE_CLIENT_SESSION (source), result, &error);
+
+  if (is_added && !self->has_stopped)
+    begin (self);
+  if (is_added && !self->was_told_to_end)
     sonde_spawn_release (self->spawn, self->control_fd);
   /* The last copy that is closed is the command's. */
   sonde_clear_fd (&self->control_fd);
+  if (!is_added && !self->has_stopped && !fall_back (self, error))
+    give_up (self, "Cannot record the command: ", error);
 }
 
 /* Without one, as of an older service, the command has nobody to tell of itself. */
@@ -184,7 +280,8 @@ control_opened (GObject *source, GAsyncResult *result, gpointer user_data)
   SondeRecordRun *self = user_data;
   g_autoptr (GError) error = NULL;
 
-  self->control_fd = sonde_client_session_open_control_finish (self->session, result, &error);
+  self->control_fd
+      = sonde_client_session_open_control_finish (SONDE_CLIENT_SESSION (source), result, &error);
   if (self->has_stopped)
     return;
   if (error != NULL && self->options->memory != NULL)
@@ -202,8 +299,7 @@ recording_ended (SondeRecordRun *self, const char *reason, const GError *error)
   self->has_stopped = TRUE;
   if (error != NULL && !g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
     {
-      self->has_failed = TRUE;
-      self->handler->failed ("", error, self->user_data);
+      tell_failure (self, "", error);
     }
   if (self->spawn != NULL && !sonde_spawn_is_running (self->spawn))
     sonde_spawn_kill (self->spawn, SIGKILL);
@@ -235,13 +331,15 @@ session_started (GObject *source, GAsyncResult *result, gpointer user_data)
   self->session = sonde_client_profiler_profile_finish (self->profiler, result, &error);
   if (self->session == NULL)
     {
-      recording_ended (self, NULL, error);
+      if (!fall_back (self, error))
+        recording_ended (self, NULL, error);
       return;
     }
   g_signal_connect (self->session, "finished", G_CALLBACK (session_finished), self);
-  self->handler->started (self->session, self->user_data);
   if (self->spawn != NULL)
     sonde_client_session_open_control_async (self->session, NULL, control_opened, self);
+  else
+    begin (self);
 }
 
 static void
@@ -279,8 +377,9 @@ sonde_record_run_start (SondeRecordRun *self,
   self->user_data = user_data;
   if (self->spawn != NULL)
     sonde_spawn_watch (self->spawn, &spawn_handler, self);
-  sonde_client_profiler_profile_async (self->profiler, self->request, self->fds, self->cancellable,
-                                       session_started, self);
+  if (self->absence != NULL)
+    notice_embedded (self, "there is no service", self->absence);
+  start_session (self);
 }
 
 gboolean

@@ -18,9 +18,11 @@ typedef struct SondeRecordRun SondeRecordRun;
 
 typedef struct
 {
+  /* It goes on embedded, and why; a sentence. */
+  void (*noticed) (const char *text, gpointer user_data);
   /* Something failed, which ends the recording, too. @what: stands before the message */
   void (*failed) (const char *what, const GError *error, gpointer user_data);
-  /* The session runs, and its capture waits to be read or saved. */
+  /* The session runs, with the command in it, and its capture waits to be read or saved. */
   void (*started) (SondeClientSession *session, gpointer user_data);
   /* The recording is over, its command may not have exited yet. @reason: as of the session;
    * (nullable). NULL: not wanted */
@@ -43,8 +45,9 @@ SondeRecordRun *sonde_record_run_new (const SondeRecordOptions *options, GError 
 void sonde_record_run_free (SondeRecordRun *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeRecordRun, sonde_record_run_free)
 
-/* Reaches the service. @may_fall_back: without one, an embedded one. */
-gboolean sonde_record_run_connect (SondeRecordRun *self, gboolean may_fall_back, GError **error);
+/* Reaches the service, or an embedded one: as the options say, else where there is no other. If a
+ * service refuses, the run goes on embedded by itself: no command has run by then. */
+gboolean sonde_record_run_connect (SondeRecordRun *self, GError **error);
 
 /* Whether the service is, or was to be, one of our own. */
 gboolean sonde_record_run_is_embedded (const SondeRecordRun *self);

@@ -18,11 +18,12 @@ static const struct
   { "lost-ring", "samples came malformed or cut out of the ring",
     "this should not happen: please report it with the capture" },
   { "lost-queue", "samples came faster than they could be unwound", "lower -F or --stack-size" },
-  { "events-lost-ring", "events of programs found no room in their rings",
+  { "events-lost-ring", "events of programs found no room in their rings, as these claim",
     "--memory-wait lets the command wait for it" },
   { "events-refused", "events of programs were impossible, or came while it was paused", NULL },
   { "stream-lost", "frames were dropped because the capture was not written fast enough",
     "write to a faster disk with -o" },
+  { "file-lost", "frames found no room in the file", "make room, or write elsewhere with -o" },
 };
 
 /* Why stacks end early; worth a word only if it is more than a stray sample. */
@@ -50,9 +51,11 @@ count_lost (SondeClientSession *session)
          + sonde_client_session_get_statistic (session, "lost-ring")
          + sonde_client_session_get_statistic (session, "lost-queue")
          + sonde_client_session_get_statistic (session, "stream-samples-lost")
+         + sonde_client_session_get_statistic (session, "file-samples-lost")
          + sonde_client_session_get_statistic (session, "events-lost-ring")
          + sonde_client_session_get_statistic (session, "events-refused")
-         + sonde_client_session_get_statistic (session, "stream-events-lost");
+         + sonde_client_session_get_statistic (session, "stream-events-lost")
+         + sonde_client_session_get_statistic (session, "file-events-lost");
 }
 
 char *
@@ -100,29 +103,48 @@ append_cuts (GString *out, SondeClientSession *session)
     }
 }
 
-char *
-sonde_record_summary_end (SondeClientSession *session, const char *file)
+/* What could be seen of a command before it ran was good; it may have executed what is not. */
+static void
+append_silence (GString *out, SondeClientSession *session, const char *memory)
 {
-  guint64 n_samples = sonde_client_session_get_statistic (session, "recorded");
-  guint64 n_events = sonde_client_session_get_statistic (session, "events-recorded");
+  if (g_strcmp0 (memory, "all") == 0 && sonde_client_session_has_statistics (session)
+      && sonde_client_session_get_statistic (session, "events-produced") == 0)
+    g_string_append (out, "No process told of an allocation: the command made none, or ran only "
+                          "programs that load no libsonde-memory.so (static, set-user-ID).\n");
+}
+
+/* What is told of is what the file holds: sondectl dump --counts finds the same. */
+char *
+sonde_record_summary_end (SondeClientSession *session,
+                          const char *file,
+                          const char *name,
+                          const char *memory)
+{
+  guint64 n_samples = sonde_client_session_get_statistic (session, "file-samples");
+  guint64 n_events = sonde_client_session_get_statistic (session, "file-events");
   g_autofree char *samples = sonde_text_plural (n_samples, "sample", "samples");
   g_autofree char *events = sonde_text_plural (n_events, "event", "events");
   g_autofree char *duration = sonde_text_duration (sonde_client_session_get_elapsed_ns (session));
   g_autofree char *size = sonde_text_size (sonde_client_session_get_n_bytes (session));
-  g_autofree char *shown = sonde_text_escape (file, -1);
-  g_autofree char *quoted = g_shell_quote (file);
+  g_autofree char *quoted = NULL;
   GString *out = g_string_new (NULL);
 
-  g_string_append_printf (out, "Recorded %s%s%s in %s",
-                          sonde_client_session_has_statistics (session) ? samples : "something",
-                          n_events > 0 ? " and " : "", n_events > 0 ? events : "", duration);
-  if (n_samples + n_events > 0 && count_lost (session) == 0)
+  g_string_append_printf (out, "Recorded %s%s%s in %s", samples, n_events > 0 ? " and " : "",
+                          n_events > 0 ? events : "", duration);
+  /* a service that ended before it had told could not tell of losses */
+  if (n_samples + n_events > 0 && count_lost (session) == 0
+      && sonde_client_session_get_statistic (session, "file-lost") == 0
+      && sonde_client_session_has_statistics (session))
     g_string_append (out, ", none lost");
-  g_string_append_printf (out, ": %s (%s)\n", shown, size);
+  g_string_append_printf (out, ": %s (%s)\n", name, size);
   append_losses (out, session);
   append_cuts (out, session);
+  append_silence (out, session, memory);
+  if (file == NULL)
+    return g_string_free (out, FALSE);
+  quoted = g_shell_quote (file);
   g_string_append_printf (
-      out, "Now: sondectl report %s\n",
-      g_str_equal (shown, file) && !strpbrk (file, " '\"$`&;|<>()*?[#~") ? file : quoted);
+      out, "Now: sondectl %s %s\n", memory != NULL ? "heap" : "report",
+      g_str_equal (name, file) && !strpbrk (file, " '\"$`&;|<>()*?[#~") ? file : quoted);
   return g_string_free (out, FALSE);
 }

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "client/base/fd.h"
+#include "base/fd.h"
 
 struct SondeSpawn
 {
@@ -77,12 +77,15 @@ set_environment (int control_fd, const char *preload)
 
 /* The child's half. We had one thread, so it may do what we may. */
 static void
-wait_and_exec (char **argv, const char *preload, int gate_fd, int status_fd)
+wait_and_exec (char **argv, const char *preload, gboolean spares_stdout, int gate_fd, int status_fd)
 {
   gssize n;
   int control_fd;
   int saved_errno;
 
+  signal (SIGXFSZ, SIG_DFL); /* as it was before main() */
+  if (spares_stdout)
+    dup2 (STDERR_FILENO, STDOUT_FILENO);
   if (!pass_gate (gate_fd, &control_fd))
     _exit (125);
   set_environment (control_fd, preload);
@@ -106,7 +109,7 @@ set_errno (GError **error, const char *what)
 }
 
 SondeSpawn *
-sonde_spawn_new (char **argv, const char *preload, GError **error)
+sonde_spawn_new (char **argv, const char *preload, gboolean spares_stdout, GError **error)
 {
   sonde_autofd int gate_read = -1;
   sonde_autofd int gate_write = -1;
@@ -131,7 +134,7 @@ sonde_spawn_new (char **argv, const char *preload, GError **error)
   if (pid == 0)
     {
       close (gate_write); /* or our end would keep the gate from seeing our parent's death */
-      wait_and_exec (argv, preload, gate_read, status_write);
+      wait_and_exec (argv, preload, spares_stdout, gate_read, status_write);
     }
 
   self = g_new0 (SondeSpawn, 1);

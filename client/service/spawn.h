@@ -24,10 +24,12 @@ typedef struct
  * sonde_spawn_new:
  * @argv: the command, found through PATH
  * @preload: (nullable): a library for the command's LD_PRELOAD, before those that are there
+ * @spares_stdout: our standard output is not for the command, which gets standard error instead
  *
  * Forks. The caller must not have started a thread yet, GLib's own included.
  */
-SondeSpawn *sonde_spawn_new (char **argv, const char *preload, GError **error);
+SondeSpawn *
+sonde_spawn_new (char **argv, const char *preload, gboolean spares_stdout, GError **error);
 
 /* Kills what still waits at the gate; leaves a running command alone. Accepts NULL. */
 void sonde_spawn_free (SondeSpawn *self);

@@ -153,6 +153,7 @@ sonde_top_history_snapshot (SondeTopHistory *self, gint64 now_ns, gboolean is_al
   SondeTopSelection selection
       = { .from_ns = now_ns - self->options.span_ns, .is_all = is_all, .budget_us = budget_us };
   SondeTopSnapshot *snapshot = g_new0 (SondeTopSnapshot, 1);
+  g_autofree char *cut = NULL;
   guint64 produced;
 
   sonde_top_window_select (self->window, &selection);
@@ -169,5 +170,12 @@ sonde_top_history_snapshot (SondeTopHistory *self, gint64 now_ns, gboolean is_al
   snapshot->losses = sonde_capture_model_ledger (model, SONDE_LEDGER_PRODUCED, &produced)
                          ? sonde_report_describe_losses (model)
                          : g_strdup ("not known yet");
+  cut = sonde_capture_model_describe_cut (model);
+  if (cut != NULL)
+    {
+      g_autofree char *lost = snapshot->losses;
+
+      snapshot->losses = g_strdup_printf ("%s; truncated: %s", lost, cut);
+    }
   return snapshot;
 }

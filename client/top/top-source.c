@@ -7,10 +7,11 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#include "client/base/fd.h"
+#include "base/fd.h"
+#include "client/base/cli.h"
 #include "client/model/capture-stream.h"
 #include "client/service/record-run.h"
-#include "client/service/session-capture.h"
+#include "client/service/service.h"
 
 #define READ_BYTES         (256 * 1024)
 #define READS_PER_DISPATCH 16
@@ -49,19 +50,24 @@ source_new (void)
 }
 
 SondeTopSource *
-sonde_top_source_new_session (const char *path, GError **error)
+sonde_top_source_new_session (guint64 session, GError **error)
 {
   static const char *const frames[] = { "samples", "counters", NULL };
   g_autoptr (SondeTopSource) self = source_new ();
   g_auto (GVariantBuilder) request = G_VARIANT_BUILDER_INIT (G_VARIANT_TYPE_VARDICT);
+  GError *failure = NULL;
 
   g_variant_builder_add (&request, "{sv}", "frames", g_variant_new_strv (frames, -1));
   self->buffer = g_malloc (READ_BYTES);
   self->profiler = sonde_client_profiler_new_bus (SONDE_CLIENT_ASK_TERMINAL, error);
-  if (self->profiler != NULL)
-    self->capture_fd = sonde_session_capture_open (self->profiler, path,
-                                                   g_variant_builder_end (&request), error);
-  return self->capture_fd >= 0 ? g_steal_pointer (&self) : NULL;
+  if (self->profiler == NULL)
+    return NULL;
+  self->capture_fd = sonde_client_profiler_attach_sync (
+      self->profiler, session, g_variant_builder_end (&request), NULL, &failure);
+  if (self->capture_fd >= 0)
+    return g_steal_pointer (&self);
+  g_propagate_error (error, sonde_service_explain (self->profiler, session, failure));
+  return NULL;
 }
 
 SondeTopSource *
@@ -92,7 +98,7 @@ sonde_top_source_free (SondeTopSource *self)
 gboolean
 sonde_top_source_connect (SondeTopSource *self, GError **error)
 {
-  return self->run == NULL || sonde_record_run_connect (self->run, FALSE, error);
+  return self->run == NULL || sonde_record_run_connect (self->run, error);
 }
 
 static void
@@ -110,6 +116,13 @@ run_started (SondeClientSession *session, gpointer user_data)
 
   self->frame_id = g_signal_connect (session, "frame", G_CALLBACK (session_frame), self);
   sonde_client_session_read (session);
+}
+
+/* Nothing is on the screen yet: that begins with the first frame. */
+static void
+run_noticed (const char *text, gpointer user_data)
+{
+  sonde_cli_complain ("%s", text);
 }
 
 static void
@@ -185,9 +198,11 @@ sonde_top_source_start (SondeTopSource *self,
                         const SondeTopSourceHandler *handler,
                         gpointer user_data)
 {
-  static const SondeRecordRunHandler run_handler = {
-    .failed = run_failed, .started = run_started, .stopped = run_stopped, .ended = run_ended
-  };
+  static const SondeRecordRunHandler run_handler = { .noticed = run_noticed,
+                                                     .failed = run_failed,
+                                                     .started = run_started,
+                                                     .stopped = run_stopped,
+                                                     .ended = run_ended };
 
   self->handler = handler;
   self->user_data = user_data;

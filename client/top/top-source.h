@@ -19,9 +19,9 @@ typedef struct
   void (*ended) (gpointer user_data);
 } SondeTopSourceHandler;
 
-/* One more reader of the session @path: its samples and the ledger. Blocks while somebody is asked
- * for a password. Both return NULL with @error. */
-SondeTopSource *sonde_top_source_new_session (const char *path, GError **error);
+/* One more reader of the session of that number: its samples and the ledger. Blocks while somebody
+ * is asked for a password. Both return NULL with @error. */
+SondeTopSource *sonde_top_source_new_session (guint64 session, GError **error);
 
 /* @options: (transfer none): kept by the caller as long as the source. Forks the command, if there
  * is one: no thread may have been started yet. */

@@ -11,7 +11,7 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
-#include "client/base/fd.h"
+#include "base/fd.h"
 #include "client/top/top-view.h"
 
 #define ESCAPE_MS   25 /* until an ESC is the key and not the beginning of another one */

@@ -9,7 +9,7 @@
 #include "client/base/pager.h"
 #include "client/base/text.h"
 #include "client/report/profile-text.h"
-#include "client/service/service-error.h"
+#include "client/service/service.h"
 #include "client/top/top-layout.h"
 #include "client/top/top-terminal.h"
 

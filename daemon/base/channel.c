@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/base/error.h"
-#include "daemon/base/fd.h"
+#include "daemon/base/socket.h"
 
 #define MAX_MESSAGES_PER_TURN 32
 #define MAX_US_PER_TURN       5000 /* a peer whose messages cost much waits for its next turn */

@@ -14,6 +14,9 @@
 #define SONDE_LIMIT_KEPT_PER_UID 16
 #define SONDE_LIMIT_KEPT         256
 
+/* Sessions, the newest, of which it is remembered whose they were: 16 bytes each. */
+#define SONDE_LIMIT_REMEMBERED 1024
+
 /* Starts of one uid: a burst, then one per interval (µs). A start costs a fork and many events. */
 #define SONDE_LIMIT_START_BURST       5
 #define SONDE_LIMIT_START_INTERVAL_US 1000000
@@ -33,6 +36,13 @@
 /* Descriptors that sonded keeps free of sessions: for the messages that come, with 16 at most each,
  * and for texts of /proc. */
 #define SONDE_LIMIT_RESERVED_FDS 64
+/* Threads that close what strangers sent, each of which a file system's server can hold for ever; a
+ * message brings 16 descriptors at most. */
+#define SONDE_LIMIT_CLOSERS 16
+/* Datagrams to systemd, and to the journal, that wait until these take more; ms that they have at
+ * the end. */
+#define SONDE_LIMIT_OUTBOX    512
+#define SONDE_LIMIT_OUTBOX_MS 500
 /* Descriptors that may be on their way to others at the moment at which sonded sends one, below
  * what the kernel allows: as many as it sends at the start of a session. */
 #define SONDE_LIMIT_FLIGHT_MARGIN 32
@@ -42,6 +52,12 @@
 
 /* Method calls of one uid that are not answered yet; polkit can keep one open for minutes. */
 #define SONDE_LIMIT_CALLS 32
+
+/* Values in arrays and dictionaries of one call, together, and bytes of its texts: what a call holds
+ * until it is answered. The largest that is of use has 16 targets or 64 pids and a dozen options; a
+ * cgroup's path may have 4,095 bytes. */
+#define SONDE_LIMIT_MESSAGE_ENTRIES 256
+#define SONDE_LIMIT_MESSAGE_TEXT    16384
 
 /* Questions to polkit that are open at a time, with a dialog and as many without one, of all and of
  * one uid; the others wait for their turn. dbus-daemon lets a connection wait for 128 answers, and
@@ -92,6 +108,17 @@
 
 /* Bytes of a worker's private memory. As MemoryMax= in systemd/sonde-capture@.service. */
 #define SONDE_LIMIT_WORKER_BYTES (512 * 1024 * 1024)
+/* Per cent of one processor that the sessions of a uid but root's may take together: a worker has
+ * one thread. 0: no bound. Bytes of private memory: what SONDE_LIMIT_SESSIONS workers may have. */
+#define SONDE_LIMIT_UID_CPU_PERCENT  100
+#define SONDE_LIMIT_UID_MEMORY_BYTES (G_GUINT64_CONSTANT (2) << 30)
+/* ms: between two looks at what sessions take; how much of their uid's budget they may take in
+ * advance, as at an end, when functions are named; slowdowns before one of them is ended; µs
+ * without a debt after which those do not count any more. */
+#define SONDE_LIMIT_BUDGET_LOOK_MS   1000
+#define SONDE_LIMIT_BUDGET_MS        5000
+#define SONDE_LIMIT_BUDGET_SLOWDOWNS 2
+#define SONDE_LIMIT_BUDGET_FORGET_US 60000000
 /* Bytes of one CPU's perf rings, locked memory apart from the worker's own. */
 #define SONDE_LIMIT_RING_BYTES (16 * 1024 * 1024)
 /* Readers of one session: each is a queue and a socket. */
@@ -108,6 +135,20 @@
 #define SONDE_LIMIT_CAPTURE_FILES 1024
 /* Per cent of a disk that captures leave free. */
 #define SONDE_LIMIT_CAPTURE_FREE_PERCENT 10
+/* Bytes of the disk that the captures of all uids take before old ones are removed; 0: a tenth of
+ * the disk, within these two. Files of all uids: what is looked through for that. */
+#define SONDE_LIMIT_CAPTURE_MACHINE_BYTES     0
+#define SONDE_LIMIT_CAPTURE_MACHINE_BYTES_MIN (G_GUINT64_CONSTANT (64) << 20)
+#define SONDE_LIMIT_CAPTURE_MACHINE_BYTES_MAX (G_GUINT64_CONSTANT (16) << 30)
+#define SONDE_LIMIT_CAPTURE_MACHINE_FILES     4096
+/* Days after its last byte for which a capture is kept: who has not fetched it by then will not. */
+#define SONDE_LIMIT_CAPTURE_DAYS 30
+/* s: between two looks at whether a capture is too old. */
+#define SONDE_LIMIT_CAPTURE_LOOK_S 3600
+/* Captures that one look removes: each may cost the disk some milliseconds. The next follows after
+ * this many ms. */
+#define SONDE_LIMIT_CAPTURE_REMOVALS    16
+#define SONDE_LIMIT_CAPTURE_REMOVALS_MS 100
 
 /* Bytes of a /proc/PID/maps that are looked at: 65,530 mappings (vm.max_map_count) of 256 bytes. */
 #define SONDE_LIMIT_MAPS_BYTES (16 * 1024 * 1024)
@@ -129,6 +170,10 @@
 #define SONDE_LIMIT_UNIT_JOB_MS 1000
 /* Control groups below a unit's: a container manager makes some dozens. */
 #define SONDE_LIMIT_UNIT_GROUPS 4096
+/* ms: the disk of the capture files answers; at the start and at the end, when everything waits for
+ * it. */
+#define SONDE_LIMIT_STORE_MS      5000
+#define SONDE_LIMIT_STORE_OPEN_MS 250
 /* ms: between two looks into a control group of version 1, which does not tell when it is empty. */
 #define SONDE_LIMIT_GROUP_LOOK_MS 1000
 /* Levels of control groups below a unit's. */

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "daemon/base/fd.h"
+#include "daemon/base/socket.h"
 #include "protocol/ledger.h"
 #include "shared-ring/control-message.h"
 

@@ -13,18 +13,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#if HAVE_SYSTEMD
-#include <systemd/sd-daemon.h>
-#endif
-
 #include "daemon/base/limits.h"
-#include "daemon/control/bus.h"
-#include "daemon/control/capabilities.h"
-#include "daemon/control/idle.h"
-#include "daemon/control/unit-job.h"
-#include "daemon/control/watchdog.h"
+#include "daemon/control/bus/bus.h"
+#include "daemon/control/system/audit.h"
+#include "daemon/control/system/capabilities.h"
+#include "daemon/control/system/idle.h"
+#include "daemon/control/system/outbox.h"
+#include "daemon/control/system/unit-job.h"
+#include "daemon/control/system/watchdog.h"
 
 #define ANSWER_WAIT_MS 5
+#define WANTED_NICE    -10 /* as far as we may */
 
 typedef struct
 {
@@ -34,32 +33,60 @@ typedef struct
   char *state_directory;
   int peer_fd; /* -1: the system bus */
   SondeSettings settings;
-  GDBusConnection *connection;
-  SondeFdStore *fd_store; /* NULL: workers end with us */
+  SondeOutbox *systemd;           /* NULL: it is not there */
+  SondeOutbox *journal;           /* NULL: records go to stderr */
+  SondeBusConnection *connection; /* NULL: not yet */
+  SondeFdStore *fd_store;         /* NULL: workers end with us */
   SondeBus *bus;
   SondeIdle *idle;
   SondeWatchdog *watchdog;
-  guint name;
+  gboolean has_name;
   guint connect_timer;
   gboolean is_leaving;
   int status;
 } Daemon;
 
+/* @method: RequestName or ReleaseName */
 static void
-notify (const char *state)
+call_bus (Daemon *self, const char *method, GVariant *arguments, SondeBusConnectionReply reply)
 {
-#if HAVE_SYSTEMD
-  sd_notify (0, state);
-#endif
+  const SondeBusConnectionCall call = { .destination = "org.freedesktop.DBus",
+                                        .path = "/org/freedesktop/DBus",
+                                        .interface = "org.freedesktop.DBus",
+                                        .method = method,
+                                        .arguments = arguments,
+                                        .type = "(u)" };
+
+  sonde_bus_connection_call (self->connection, &call, reply, self);
+}
+
+/* Why the service cannot start or go on, also for those who may not read the journal. */
+static void complain (Daemon *self, const char *format, ...) G_GNUC_PRINTF (2, 3);
+
+static void
+complain (Daemon *self, const char *format, ...)
+{
+  g_autofree char *text = NULL;
+  g_autofree char *status = NULL;
+  va_list args;
+
+  va_start (args, format);
+  text = g_strdup_vprintf (format, args);
+  va_end (args);
+  /* stderr may be a stream to the journal, which waits. */
+  if (self->journal != NULL)
+    g_message ("%s", text);
+  else
+    g_printerr ("sonded: %s\n", text);
+  status = g_strconcat ("STATUS=", text, NULL);
+  sonde_outbox_tell (self->systemd, status);
 }
 
 static void
-on_flushed (GObject *source, GAsyncResult *result, gpointer user_data)
+on_flushed (gpointer user_data)
 {
   Daemon *self = user_data;
 
-  /* What could not be flushed has nobody to read it. */
-  g_dbus_connection_flush_finish (G_DBUS_CONNECTION (source), result, NULL);
   g_main_loop_quit (self->loop);
 }
 
@@ -68,8 +95,10 @@ on_sessions_gone (gpointer user_data)
 {
   Daemon *self = user_data;
 
-  g_clear_handle_id (&self->name, g_bus_unown_name);
-  g_dbus_connection_flush (self->connection, NULL, on_flushed, self);
+  if (self->has_name && !sonde_bus_connection_is_closed (self->connection))
+    call_bus (self, "ReleaseName", g_variant_new ("(s)", SONDE_BUS_NAME), NULL);
+  self->has_name = FALSE;
+  sonde_bus_connection_flush (self->connection, on_flushed, self);
 }
 
 static void
@@ -79,7 +108,7 @@ leave (Daemon *self, const char *reason, int status)
     return;
   self->is_leaving = TRUE;
   self->status = status;
-  notify ("STOPPING=1");
+  sonde_outbox_tell (self->systemd, "STOPPING=1");
   if (self->bus != NULL)
     sonde_bus_shut_down (self->bus, reason, on_sessions_gone, self);
   else
@@ -92,12 +121,9 @@ leave_sessions (Daemon *self, int status)
 {
   self->is_leaving = TRUE;
   self->status = status;
-  notify ("STOPPING=1");
+  sonde_outbox_tell (self->systemd, "STOPPING=1");
   sonde_bus_leave (self->bus);
-  if (g_dbus_connection_is_closed (self->connection))
-    g_main_loop_quit (self->loop);
-  else
-    on_sessions_gone (self);
+  on_sessions_gone (self);
 }
 
 static gboolean
@@ -145,7 +171,7 @@ on_calls_answered (gpointer user_data)
 {
   Daemon *self = user_data;
 
-  if (sonde_idle_has_calls (self->idle))
+  if (sonde_bus_connection_n_calls (self->connection) > 0)
     return G_SOURCE_CONTINUE;
   if (is_busy (self))
     sonde_unit_job_start_again (self->connection, on_start_queued, self);
@@ -155,15 +181,20 @@ on_calls_answered (gpointer user_data)
 }
 
 static void
-on_name_released (GObject *source, GAsyncResult *result, gpointer user_data)
+on_name_released (GVariant *reply, const GError *error, gpointer user_data)
 {
-  GVariant *answer = g_dbus_connection_call_finish (G_DBUS_CONNECTION (source), result, NULL);
+  Daemon *self = user_data;
 
-  g_clear_pointer (&answer, g_variant_unref);
-  /* GDBus would give it up again, and complain. */
-  ((Daemon *) user_data)->name = 0;
-  /* Not at once: what came before this answer is dispatched first. */
-  g_timeout_add (ANSWER_WAIT_MS, on_calls_answered, user_data);
+  self->has_name = FALSE;
+  /* What came before this answer has been dispatched, but may not be answered. */
+  if (on_calls_answered (self))
+    g_timeout_add (ANSWER_WAIT_MS, on_calls_answered, self);
+}
+
+static void
+on_starts_forgotten (gboolean is_done, gpointer user_data)
+{
+  call_bus (user_data, "ReleaseName", g_variant_new ("(s)", SONDE_BUS_NAME), on_name_released);
 }
 
 /* systemd hears first that we stop, and so starts us again for calls that come from now on; the bus
@@ -176,11 +207,8 @@ on_idle (gpointer user_data)
   if (self->is_leaving)
     return;
   self->is_leaving = TRUE;
-  notify ("STOPPING=1");
-  g_dbus_connection_call (self->connection, "org.freedesktop.DBus", "/org/freedesktop/DBus",
-                          "org.freedesktop.DBus", "ReleaseName",
-                          g_variant_new ("(s)", SONDE_BUS_NAME), NULL, G_DBUS_CALL_FLAGS_NONE, -1,
-                          NULL, on_name_released, self);
+  sonde_outbox_tell (self->systemd, "STOPPING=1");
+  sonde_unit_job_forget_starts (self->connection, on_starts_forgotten, self);
 }
 
 /* What is wrong with the file changes nothing: sessions may run. */
@@ -198,11 +226,11 @@ on_reload (gpointer user_data)
 {
   Daemon *self = user_data;
 
-  notify ("RELOADING=1");
+  sonde_outbox_tell (self->systemd, "RELOADING=1");
   load_settings (self);
   if (self->idle != NULL)
     sonde_idle_set_timeout (self->idle, (guint) self->settings.idle_timeout_ms);
-  notify ("READY=1");
+  sonde_outbox_tell (self->systemd, "READY=1");
   return G_SOURCE_CONTINUE;
 }
 
@@ -223,7 +251,7 @@ begin_service (Daemon *self)
   if (!has_heirs (self))
     return;
   self->idle = sonde_idle_new (self->connection, &idle_handler, self);
-  self->watchdog = sonde_watchdog_new (has_progress, self);
+  self->watchdog = sonde_watchdog_new (self->systemd, has_progress, self);
 }
 
 static gboolean
@@ -239,40 +267,43 @@ on_terminate (gpointer user_data)
 }
 
 static void
-on_closed (GDBusConnection *connection,
-           gboolean remote_peer_vanished,
-           GError *error,
-           gpointer user_data)
+on_closed (gpointer user_data)
 {
   Daemon *self = user_data;
 
+  if (self->bus == NULL)
+    complain (self, "cannot connect: the bus refuses us");
   /* A private connection ends when its only caller does; the system bus ends when something is
    * wrong, and systemd starts us again. */
   if (has_heirs (self) && !self->is_leaving)
     leave_sessions (self, EXIT_FAILURE);
   else
-    leave (self, "owner-left", self->peer_fd >= 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+    leave (self, "owner-left",
+           self->peer_fd >= 0 && self->bus != NULL ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
+/* Source: D-Bus specification, RequestName: 1 is the primary owner, 4 was it already. */
 static void
-on_name_acquired (GDBusConnection *connection, const char *name, gpointer user_data)
+on_name_requested (GVariant *reply, const GError *error, gpointer user_data)
 {
   Daemon *self = user_data;
+  guint32 result = 0;
 
-  notify ("READY=1");
+  if (reply != NULL)
+    g_variant_get (reply, "(u)", &result);
+  if (result != 1 && result != 4)
+    {
+      if (!self->is_leaving)
+        complain (self, "the bus does not give us the name %s%s%s", SONDE_BUS_NAME,
+                  error != NULL ? ": " : "", error != NULL ? error->message : "");
+      leave (self, "stopped", EXIT_FAILURE);
+      return;
+    }
+  self->has_name = TRUE;
+  sonde_outbox_tell (self->systemd, "READY=1");
   /* Not before: the call that started us comes with the name. */
   if (self->idle != NULL)
     sonde_idle_set_timeout (self->idle, (guint) self->settings.idle_timeout_ms);
-}
-
-static void
-on_name_lost (GDBusConnection *connection, const char *name, gpointer user_data)
-{
-  Daemon *self = user_data;
-
-  if (!self->is_leaving)
-    g_printerr ("sonded: the bus does not give us the name %s\n", name);
-  leave (self, "stopped", EXIT_FAILURE);
 }
 
 /* A private sonded ends with its caller: nothing of it is to stay. */
@@ -300,96 +331,69 @@ make_launcher (const Daemon *self)
 
 /* Objects first: whoever sees the name finds them. */
 static void
-serve (Daemon *self)
-{
-  gboolean is_peer = self->peer_fd >= 0;
-  g_autoptr (GError) error = NULL;
-
-  g_dbus_connection_set_exit_on_close (self->connection, FALSE);
-  g_signal_connect (self->connection, "closed", G_CALLBACK (on_closed), self);
-  self->bus = sonde_bus_new (self->connection, is_peer, make_launcher (self), open_store (self),
-                             self->fd_store, &self->settings);
-  if (!sonde_bus_register (self->bus, &error))
-    {
-      g_printerr ("sonded: %s\n", error->message);
-      leave (self, "stopped", EXIT_FAILURE);
-      return;
-    }
-  begin_service (self);
-  if (is_peer)
-    g_dbus_connection_start_message_processing (self->connection);
-  else
-    self->name = g_bus_own_name_on_connection (self->connection, SONDE_BUS_NAME,
-                                               G_BUS_NAME_OWNER_FLAGS_DO_NOT_QUEUE,
-                                               on_name_acquired, on_name_lost, self, NULL);
-}
-
-static void
-on_connected (GObject *source, GAsyncResult *result, gpointer user_data)
+on_ready (gpointer user_data)
 {
   Daemon *self = user_data;
-  g_autoptr (GError) error = NULL;
+  gboolean is_peer = self->peer_fd >= 0;
 
   g_clear_handle_id (&self->connect_timer, g_source_remove);
-  self->connection = self->peer_fd >= 0 ? g_dbus_connection_new_finish (result, &error)
-                                        : g_bus_get_finish (result, &error);
-  if (self->connection == NULL)
-    {
-      g_printerr ("sonded: cannot connect: %s\n", error->message);
-      leave (self, "stopped", EXIT_FAILURE);
-      return;
-    }
-  serve (self);
+  self->bus = sonde_bus_new (self->connection, is_peer, make_launcher (self), open_store (self),
+                             self->fd_store, &self->settings);
+  begin_service (self);
+  if (!is_peer)
+    call_bus (self, "RequestName",
+              g_variant_new ("(su)", SONDE_BUS_NAME, (guint32) G_BUS_NAME_OWNER_FLAGS_DO_NOT_QUEUE),
+              on_name_requested);
 }
 
-/* GIO connects on a thread, and does not tell when it cannot have one. */
+static gboolean
+on_call (sd_bus_message *message, gpointer user_data)
+{
+  const Daemon *self = user_data;
+
+  return sonde_bus_call (self->bus, message);
+}
+
 static gboolean
 on_connect_overdue (gpointer user_data)
 {
   Daemon *self = user_data;
 
   self->connect_timer = 0;
-  g_printerr ("sonded: cannot connect: no answer within %d ms\n", SONDE_LIMIT_CONNECT_MS);
+  complain (self, "cannot connect: no answer within %d ms", SONDE_LIMIT_CONNECT_MS);
   leave (self, "stopped", EXIT_FAILURE);
   return G_SOURCE_REMOVE;
 }
 
-static gboolean
-connect_peer (Daemon *self, GError **error)
+static SondeBusConnection *
+open_connection (Daemon *self, GError **error)
 {
-  g_autoptr (GSocket) socket = NULL;
-  g_autoptr (GSocketConnection) stream = NULL;
-  g_autofree char *guid = g_dbus_generate_guid ();
+  static const SondeBusConnectionHandler handler
+      = { .ready = on_ready, .closed = on_closed, .call = on_call };
 
+  if (self->peer_fd < 0)
+    return sonde_bus_connection_new_system (&handler, self, error);
   /* It came to us by inheritance; no worker may have it. */
-  if (fcntl (self->peer_fd, F_SETFD, FD_CLOEXEC) < 0
-      || (socket = g_socket_new_from_fd (self->peer_fd, error)) == NULL)
+  if (fcntl (self->peer_fd, F_SETFD, FD_CLOEXEC) < 0)
     {
-      if (*error == NULL)
-        g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "--peer-fd: %d is not open",
-                     self->peer_fd);
-      return FALSE;
+      g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "--peer-fd: %d is not open",
+                   self->peer_fd);
+      return NULL;
     }
-  stream = g_socket_connection_factory_create_connection (socket);
-  g_dbus_connection_new (G_IO_STREAM (stream), guid,
-                         G_DBUS_CONNECTION_FLAGS_AUTHENTICATION_SERVER
-                             | G_DBUS_CONNECTION_FLAGS_AUTHENTICATION_REQUIRE_SAME_USER
-                             | G_DBUS_CONNECTION_FLAGS_DELAY_MESSAGE_PROCESSING,
-                         NULL, NULL, on_connected, self);
-  return TRUE;
+  return sonde_bus_connection_new_peer (self->peer_fd, &handler, self, error);
 }
 
 /* Journal records keep their fields; elsewhere only what is wrong is shown. */
 static GLogWriterOutput
 write_log (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpointer user_data)
 {
-  gboolean to_journal = g_log_writer_is_journald (fileno (stderr));
-  GLogLevelFlags quiet = G_LOG_LEVEL_DEBUG | (to_journal ? 0 : G_LOG_LEVEL_INFO);
+  SondeOutbox *journal = user_data;
+  GLogLevelFlags quiet = G_LOG_LEVEL_DEBUG | (journal != NULL ? 0 : G_LOG_LEVEL_INFO);
 
   if ((level & quiet) != 0 && g_log_writer_default_would_drop (level, G_LOG_DOMAIN))
     return G_LOG_WRITER_HANDLED;
-  if (to_journal)
-    return g_log_writer_journald (level, fields, n_fields, user_data);
+  if (journal != NULL)
+    return sonde_audit_write (journal, fields, n_fields);
   /* The default one would take GLib's lock of what is done once, for ever if memory ran out below
    * that lock. */
   return g_log_writer_standard_streams (level, fields, n_fields, user_data);
@@ -406,6 +410,16 @@ raise_file_limit (void)
       limit.rlim_cur = limit.rlim_max;
       setrlimit (RLIMIT_NOFILE, &limit);
     }
+}
+
+/* Root's own session, whose workers inherit it. One of the whole machine with many large samples
+ * loses some of them if its turn comes after tens of milliseconds; the sessions that are possible
+ * to others do not, and cost others the CPU. */
+static void
+come_first (void)
+{
+  if (getpriority (PRIO_PROCESS, 0) > WANTED_NICE)
+    (void) setpriority (PRIO_PROCESS, 0, WANTED_NICE);
 }
 
 /* In a private sonded ^C is the client's to handle: it wants to end its recording. Our workers
@@ -469,10 +483,11 @@ run (Daemon *self)
 {
   g_autoptr (GError) error = NULL;
 
-  g_log_set_writer_func (write_log, NULL, NULL);
+  if (self->peer_fd >= 0)
+    come_first ();
   if (!sonde_capabilities_init (&error))
     {
-      g_printerr ("sonded: %s\n", error->message);
+      complain (self, "%s", error->message);
       self->status = EXIT_FAILURE;
       return;
     }
@@ -480,16 +495,17 @@ run (Daemon *self)
   sonde_settings_init (&self->settings);
   if (self->peer_fd < 0)
     load_settings (self);
+  else
+    self->settings.uid_cpu_percent = 0; /* what the caller may take is the caller's */
   set_up_signals (self);
   if (self->worker_socket != NULL)
-    self->fd_store = sonde_fd_store_new ();
+    self->fd_store = sonde_fd_store_new (self->systemd);
   self->loop = g_main_loop_new (NULL, FALSE);
   self->connect_timer = g_timeout_add (SONDE_LIMIT_CONNECT_MS, on_connect_overdue, self);
-  if (self->peer_fd < 0)
-    g_bus_get (G_BUS_TYPE_SYSTEM, NULL, on_connected, self);
-  else if (!connect_peer (self, &error))
+  self->connection = open_connection (self, &error);
+  if (self->connection == NULL)
     {
-      g_printerr ("sonded: %s\n", error->message);
+      complain (self, "cannot connect: %s", error->message);
       self->status = EXIT_FAILURE;
       return;
     }
@@ -504,11 +520,16 @@ main (int argc, char **argv)
   g_autoptr (GError) error = NULL;
 
   setlocale (LC_ALL, "");
-  /* With one for each thread its memory was a question of how many ever allocated at a time. */
-  mallopt (M_ARENA_MAX, 1);
+  self.systemd = sonde_outbox_new (g_getenv ("NOTIFY_SOCKET"));
+  if (g_log_writer_is_journald (fileno (stderr)))
+    self.journal = sonde_outbox_new ("/run/systemd/journal/socket");
+  g_log_set_writer_func (write_log, self.journal, NULL);
+  /* A stranger's message may have 32 MiB: it is given back whole, and does not raise the threshold.
+   */
+  mallopt (M_MMAP_THRESHOLD, 128 * 1024);
   if (!parse_arguments (&self, &argc, &argv, &show_version, &error))
     {
-      g_printerr ("sonded: %s\n", error->message);
+      complain (&self, "%s", error->message);
       return EXIT_FAILURE;
     }
   if (show_version)
@@ -520,10 +541,12 @@ main (int argc, char **argv)
   g_clear_pointer (&self.idle, sonde_idle_free);
   g_clear_pointer (&self.bus, sonde_bus_free);
   g_clear_pointer (&self.fd_store, sonde_fd_store_free);
-  g_clear_object (&self.connection);
+  g_clear_pointer (&self.connection, sonde_bus_connection_free);
   g_clear_pointer (&self.loop, g_main_loop_unref);
   g_free (self.worker_path);
   g_free (self.worker_socket);
   g_free (self.state_directory);
+  sonde_outbox_free (self.systemd);
+  sonde_outbox_free (self.journal);
   return self.status;
 }

@@ -44,6 +44,7 @@ typedef struct
   GDBusConnection *bus;
   gint pid;
   guint seconds;
+  gboolean is_stopped;  /* that was asked for, by a ^C or the time */
   char *session;        /* object path; NULL before Profile has answered */
   GInputStream *stream; /* NULL before that, and after the end of the capture */
   Capture capture;
@@ -310,8 +311,9 @@ stop (gpointer user_data)
 {
   Client *self = user_data;
 
-  if (self->session == NULL) /* ^C before there was a session */
-    g_main_loop_quit (self->loop);
+  self->is_stopped = TRUE;
+  if (self->session == NULL) /* ^C before Profile has answered: a second one leaves at once */
+    g_printerr ("profile-pid: stops when the service has answered\n");
   else
     g_dbus_connection_call (self->bus, BUS_NAME, self->session, SESSION, "Stop", NULL, NULL,
                             G_DBUS_CALL_FLAGS_NONE, -1, NULL, on_stopped, self);
@@ -360,7 +362,10 @@ on_profile (GObject *source, GAsyncResult *result, gpointer user_data)
   self->stream = g_unix_input_stream_new (fd, TRUE);
   g_input_stream_read_bytes_async (self->stream, READ_SIZE, G_PRIORITY_DEFAULT, NULL, on_bytes,
                                    self);
-  g_timeout_add_seconds (self->seconds, stop, self);
+  if (self->is_stopped)
+    stop (self);
+  else
+    g_timeout_add_seconds (self->seconds, stop, self);
 }
 
 static void

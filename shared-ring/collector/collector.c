@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* libsonde-collector: events of an application, each a frame built in its thread's ring. */
+/* libsonde-collector: builds each event of an application as a frame in its thread's ring. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -18,7 +18,7 @@
 
 static const SondeRingWish wish = { SONDE_PRODUCER_APPLICATION, 0 };
 
-/* Of the process. Those below n are never changed again. */
+/* The counters of the process. Those below n are never changed again. */
 static struct
 {
   pthread_mutex_t lock;
@@ -42,7 +42,7 @@ sonde_collector_now (void)
   return (int64_t) now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-/* This thread's ring if an event is wanted. */
+/* Finds this thread's ring if an event is wanted. */
 static int
 find_ring (SondeThreadRing **ring)
 {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The program's side of the control socket: finds it, and gets rings. */
 #include "shared-ring/collector/control-link.h"
 
 #include <errno.h>
@@ -18,7 +17,7 @@
 /* Answers to requests that timed out may stand before ours. */
 #define MAX_STALE_ANSWERS 16
 
-/* Of the process, as its environment is; under the lock, but for is_there. */
+/* The links of the process, as its environment is; under the lock, but for is_there. */
 static struct
 {
   pthread_mutex_t lock;
@@ -213,20 +212,6 @@ open_link (void)
 }
 
 static int
-get_sysprof_ring (SondeRingGrant *grant)
-{
-  char answer;
-  int r;
-
-  if (!sonde_known_socket_check (&state.control))
-    return -EBADF;
-  r = ask (state.control.fd, SONDE_CONTROL_SYSPROF_REQUEST, SONDE_CONTROL_SYSPROF_REQUEST_BYTES,
-           &answer, sizeof answer, &grant->ring_fd);
-
-  return r == 0 && grant->ring_fd < 0 ? -EBADMSG : r;
-}
-
-static int
 get_native_ring (const SondeRingWish *wish, SondeRingGrant *grant)
 {
   SondeControlRingAnswer *answer = &grant->answer;
@@ -263,6 +248,7 @@ sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant)
 {
   SondeRingGrant got = { .ring_fd = -1, .link_fd = -1 };
   int saved_errno = errno;
+  char answer;
   int r;
 
   if (!sonde_control_link_is_there ())
@@ -273,8 +259,17 @@ sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant)
   pthread_mutex_lock (&state.lock);
   if (sonde_ring_load_relaxed (&state.is_there) == 0)
     r = -ENODEV;
+  else if (!state.is_sysprof)
+    r = get_native_ring (wish, &got);
+  else if (!sonde_known_socket_check (&state.control))
+    r = -EBADF;
   else
-    r = state.is_sysprof ? get_sysprof_ring (&got) : get_native_ring (wish, &got);
+    {
+      r = ask (state.control.fd, SONDE_CONTROL_SYSPROF_REQUEST, SONDE_CONTROL_SYSPROF_REQUEST_BYTES,
+               &answer, sizeof answer, &got.ring_fd);
+      if (r == 0 && got.ring_fd < 0)
+        r = -EBADMSG;
+    }
   /* Who does not answer once would cost each thread the same wait. */
   if (r < 0 && got.answer.error == 0)
     sonde_ring_store_release (&state.is_there, 0);

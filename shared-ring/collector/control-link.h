@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The program's side of the control socket: finds it, and gets rings. */
+/* Finds the control socket of the program, and gets rings over it. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The ring of the calling thread, made when it is first wanted. */
 #include "shared-ring/collector/thread-ring.h"
 
 #include <errno.h>
@@ -39,28 +38,6 @@ take (LeftRing *slot, SondeRingWriter *expected)
                                       __ATOMIC_RELAXED);
 }
 
-/* False: there are too many. */
-static bool
-leave (SondeRingWriter *writer, int32_t tid)
-{
-  for (unsigned i = 0; i < MAX_LEFT; i++)
-    if (take (&left[i], NULL))
-      {
-        left[i].tid = tid;
-        /* Pairs with the acquire in take(). */
-        sonde_ring_store_release (&left[i].writer, writer);
-        return true;
-      }
-  return false;
-}
-
-/* The number may be another thread's by now; then this one waits for that one's end, too. */
-static bool
-is_gone (int32_t tid)
-{
-  return tgkill (getpid (), tid, 0) < 0 && errno == ESRCH;
-}
-
 static void
 close_left (void)
 {
@@ -72,7 +49,8 @@ close_left (void)
 
       if (writer == NULL || writer == BUSY || !take (&left[i], writer))
         continue;
-      if (is_gone (left[i].tid))
+      /* The number may be another thread's by now; then this one waits for that one's end, too. */
+      if (tgkill (getpid (), left[i].tid, 0) < 0 && errno == ESRCH)
         {
           sonde_ring_writer_close (writer);
           writer = NULL;
@@ -102,16 +80,25 @@ static void
 end_thread (void *data)
 {
   SondeThreadRing *self = data;
+  unsigned i = MAX_LEFT;
 
   self->n_rounds++;
   if (self->n_rounds < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific (key, self) == 0)
     return;
 
   close_left ();
-  if (self->on_end == NULL || self->writer == NULL || !leave (self->writer, self->tid))
-    sonde_thread_ring_close ();
-  else
-    self->on_end ();
+  if (self->on_end != NULL && self->writer != NULL)
+    for (i = 0; i < MAX_LEFT && !take (&left[i], NULL); i++)
+      ;
+  if (i == MAX_LEFT)
+    {
+      sonde_thread_ring_close ();
+      return;
+    }
+  left[i].tid = self->tid;
+  /* Pairs with the acquire in take(). */
+  sonde_ring_store_release (&left[i].writer, self->writer);
+  self->on_end ();
 }
 
 static void

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The ring of the calling thread, made when it is first wanted. */
+/* Makes the ring of the calling thread when it is first wanted. */
 #pragma once
 
 #include <stdbool.h>

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/capture/perf-ring.h"
+#include "daemon/capture/perf/perf-ring.h"
 #include "unwind/unwinder.h"
 
 enum
@@ -151,13 +151,13 @@ keep_record (Recorder *self, const struct perf_event_header *header)
 {
   Recording *recording = self->recording;
   gsize at = recording->bytes->len;
-  SondeRecord record;
+  SondePerfRecord record;
 
-  if (sonde_perf_decoder_decode (&recording->decoder, header, &record) != SONDE_RECORD_OK)
+  if (sonde_perf_decoder_decode (&recording->decoder, header, &record) != SONDE_PERF_RECORD_OK)
     return;
-  if (record.type == SONDE_RECORD_LOST)
+  if (record.type == SONDE_PERF_RECORD_LOST)
     recording->n_lost += record.n_lost;
-  if (record.type == SONDE_RECORD_SAMPLE)
+  if (record.type == SONDE_PERF_RECORD_SAMPLE)
     {
       if (record.sample.abi != PERF_SAMPLE_REGS_ABI_64 || recording->n_samples >= self->max_samples)
         return;

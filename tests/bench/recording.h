@@ -5,7 +5,7 @@
 #include <glib.h>
 #include <linux/perf_event.h>
 
-#include "daemon/capture/perf-decoder.h"
+#include "daemon/capture/perf/perf-decoder.h"
 
 typedef struct
 {

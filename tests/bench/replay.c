@@ -58,15 +58,15 @@ replay_events_new (const Recording *recording)
   for (guint i = 0; i < recording->order->len; i++)
     {
       ReplayEvent event = { .at = g_array_index (recording->order, gsize, i) };
-      SondeRecord record;
+      SondePerfRecord record;
 
       sonde_perf_decoder_decode (&recording->decoder, recording_get (recording, i), &record);
-      if (record.type == SONDE_RECORD_FORK && record.pid != record.task.parent_pid)
+      if (record.type == SONDE_PERF_RECORD_FORK && record.pid != record.task.parent_pid)
         {
           event.parent = life_of (lives, record.task.parent_pid, &last);
           begin_life (lives, record.pid, &last);
         }
-      if (record.type == SONDE_RECORD_COMM && record.comm.exec)
+      if (record.type == SONDE_PERF_RECORD_COMM && record.comm.exec)
         begin_life (lives, record.pid, &last);
       event.pid = life_of (lives, record.pid, &last);
       g_array_append_val (events, event);
@@ -105,17 +105,17 @@ replay_free (Replay *self)
 
 /* The files are this machine's own and just ran: they may be opened by name. */
 static void
-add_mapping (Replay *self, gint32 pid, gint64 time_ns, const SondeRecordMap *map)
+add_mapping (Replay *self, gint32 pid, gint64 time_ns, const SondePerfRecordMap *map)
 {
   SondeProcess *process = sonde_process_table_ensure (self->processes, pid, time_ns);
-  SondeMapping mapping = {
+  SondeProcessMapping mapping = {
     .start = map->start,
     .end = map->end,
     .offset = map->offset,
     .file = { map->inode, map->inode_generation, map->dev_major, map->dev_minor },
     .path = map->path,
   };
-  SondeModule *module;
+  SondeUnwindModule *module;
   int fd;
 
   sonde_process_add_mapping (self->processes, process, &mapping, SONDE_MAP_FROM_EVENT);
@@ -130,15 +130,15 @@ add_mapping (Replay *self, gint32 pid, gint64 time_ns, const SondeRecordMap *map
 }
 
 static void
-feed_other (Replay *self, const ReplayEvent *event, const SondeRecord *record)
+feed_other (Replay *self, const ReplayEvent *event, const SondePerfRecord *record)
 {
   switch (record->type)
     {
-    case SONDE_RECORD_MAP:
+    case SONDE_PERF_RECORD_MAP:
       if (record->map.executable)
         add_mapping (self, event->pid, record->time_ns, &record->map);
       break;
-    case SONDE_RECORD_COMM:
+    case SONDE_PERF_RECORD_COMM:
       if (record->comm.exec)
         {
           sonde_process_table_ensure (self->processes, event->pid, record->time_ns);
@@ -146,17 +146,17 @@ feed_other (Replay *self, const ReplayEvent *event, const SondeRecord *record)
                                     record->time_ns);
         }
       break;
-    case SONDE_RECORD_FORK:
+    case SONDE_PERF_RECORD_FORK:
       if (event->parent != 0)
         sonde_process_table_fork (self->processes, event->parent, event->pid, record->time_ns);
       break;
-    case SONDE_RECORD_OTHER:
-    case SONDE_RECORD_SAMPLE:
-    case SONDE_RECORD_EXIT: /* all lives stay, see above */
-    case SONDE_RECORD_LOST:
-    case SONDE_RECORD_LOST_SAMPLES:
-    case SONDE_RECORD_THROTTLE:
-    case SONDE_RECORD_UNTHROTTLE:
+    case SONDE_PERF_RECORD_OTHER:
+    case SONDE_PERF_RECORD_SAMPLE:
+    case SONDE_PERF_RECORD_EXIT: /* all lives stay, see above */
+    case SONDE_PERF_RECORD_LOST:
+    case SONDE_PERF_RECORD_LOST_SAMPLES:
+    case SONDE_PERF_RECORD_THROTTLE:
+    case SONDE_PERF_RECORD_UNTHROTTLE:
     default:
       break;
     }
@@ -181,12 +181,13 @@ unwind (Replay *self,
         uint64_t *addrs,
         size_t *n_addrs)
 {
-  SondeRecord record;
+  SondePerfRecord record;
   SondeUserState state;
   SondeProcess *process;
 
   *n_addrs = 0;
-  if (sonde_perf_decoder_decode (&self->recording->decoder, header, &record) != SONDE_RECORD_OK)
+  if (sonde_perf_decoder_decode (&self->recording->decoder, header, &record)
+      != SONDE_PERF_RECORD_OK)
     return SONDE_UNWIND_END_BAD_CFI;
   process = sonde_process_table_find (self->processes, pid);
   if (process == NULL)
@@ -210,12 +211,13 @@ replay_feed (Replay *self, size_t i, ReplayStack *stack)
   const ReplayEvent *event = &g_array_index (self->events, ReplayEvent, i);
   const struct perf_event_header *header
       = (const void *) (self->recording->bytes->data + event->at);
-  SondeRecord record;
+  SondePerfRecord record;
   gint64 begin_ns;
 
   if (header->type != PERF_RECORD_SAMPLE)
     {
-      if (sonde_perf_decoder_decode (&self->recording->decoder, header, &record) == SONDE_RECORD_OK)
+      if (sonde_perf_decoder_decode (&self->recording->decoder, header, &record)
+          == SONDE_PERF_RECORD_OK)
         feed_other (self, event, &record);
       return FALSE;
     }
@@ -234,7 +236,7 @@ replay_describe (Replay *self, size_t i, uint64_t address)
 {
   const ReplayEvent *event = &g_array_index (self->events, ReplayEvent, i);
   SondeProcess *process = sonde_process_table_find (self->processes, event->pid);
-  const SondeMapping *mapping
+  const SondeProcessMapping *mapping
       = process != NULL ? sonde_process_find_mapping (self->processes, process, address) : NULL;
   g_autofree char *name = NULL;
 
@@ -261,10 +263,10 @@ static void
 copy_sample (const SondePerfDecoder *decoder, guint8 *to, const struct perf_event_header *header)
 {
   const guint8 *bytes = (const guint8 *) header;
-  SondeRecord record;
+  SondePerfRecord record;
   size_t valid_end, dump_end;
 
-  if (sonde_perf_decoder_decode (decoder, header, &record) != SONDE_RECORD_OK)
+  if (sonde_perf_decoder_decode (decoder, header, &record) != SONDE_PERF_RECORD_OK)
     g_error ("A record that was kept has become malformed");
   valid_end = (size_t) (record.sample.stack - bytes) + record.sample.stack_size_bytes;
   dump_end = (size_t) (record.sample.stack - bytes) + record.sample.dump_size_bytes;

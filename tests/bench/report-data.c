@@ -229,7 +229,7 @@ put_perf (FILE *file, uint64_t n_samples)
                               .sample_period = PERIOD_NS,
                               .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME
                                              | PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN } };
-  PerfHeader header = { .magic = "PERFILE2",
+  PerfHeader header = { .magic = { 'P', 'E', 'R', 'F', 'I', 'L', 'E', '2' },
                         .size = sizeof header,
                         .attr_size = sizeof attr,
                         .attrs = { sizeof header, sizeof attr } };

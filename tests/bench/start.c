@@ -31,21 +31,24 @@ read_first_sample (int fd)
 }
 
 static gboolean
-stop (const SondeConnection *connection, const char *session, GError **error)
+stop (SondeConnection *connection, const char *session, GError **error)
 {
-  g_autoptr (GVariant) answer = g_dbus_connection_call_sync (
-      connection->bus, connection->name, session, "org.sonde.Profiler1.Session", "Stop", NULL, NULL,
-      G_DBUS_CALL_FLAGS_NONE, -1, NULL, error);
+  const SondeServiceCall call = { .path = session, .method = "Stop", .type = "(a{st})" };
+  g_autoptr (GVariant) answer = sonde_connection_call_sync (connection, &call, NULL, NULL, error);
 
   return answer != NULL;
 }
 
 /* µs from the call to the first sample; negative with @error. */
 static gint64
-measure (const SondeConnection *connection, GError **error)
+measure (SondeConnection *connection, GError **error)
 {
-  GVariant *options = g_variant_new_parsed ("{'system': <true>, 'event': <'cpu-clock'>}");
+  const SondeServiceCall call
+      = { .method = "Profile",
+          .arguments = g_variant_new_parsed ("({'system': <true>, 'event': <'cpu-clock'>},)"),
+          .type = "(oh)" };
   gint64 begin_us = g_get_monotonic_time ();
+  g_autoptr (GVariant) answer = NULL;
   g_autoptr (GVariant) handle = NULL;
   g_autoptr (GUnixFDList) fds = NULL;
   g_autofree char *session = NULL;
@@ -53,9 +56,10 @@ measure (const SondeConnection *connection, GError **error)
   gboolean found;
   int fd;
 
-  if (!sonde_dbus_manager_call_profile_sync (connection->manager, options, G_DBUS_CALL_FLAGS_NONE,
-                                             -1, NULL, &session, &handle, &fds, NULL, error))
+  answer = sonde_connection_call_sync (connection, &call, &fds, NULL, error);
+  if (answer == NULL)
     return -1;
+  g_variant_get (answer, "(o@h)", &session, &handle);
   fd = g_unix_fd_list_get (fds, g_variant_get_handle (handle), error);
   if (fd < 0)
     return -1;

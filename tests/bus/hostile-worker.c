@@ -100,31 +100,52 @@ ask_process (guint64 id, pid_t pid)
   send_message (&message);
 }
 
-/* Its first mapping, as anybody who may read it would know it. */
+/* A line of maps, as anybody who may read it would know it. */
+typedef struct
+{
+  unsigned long start;
+  unsigned long offset;
+  unsigned long inode;
+  unsigned major;
+  unsigned minor;
+} Mapping;
+
+static void
+ask_mapping (guint64 id, pid_t pid, const Mapping *mapping)
+{
+  HostileMessage message;
+
+  hostile_make_good (&message, SONDE_MESSAGE_FILE_REQUEST);
+  message.file_request.request_id = id;
+  message.file_request.pid = pid;
+  message.file_request.start = mapping->start;
+  message.file_request.offset = mapping->offset;
+  message.file_request.dev_major = mapping->major;
+  message.file_request.dev_minor = mapping->minor;
+  message.file_request.inode = mapping->inode;
+  send_message (&message);
+}
+
+/* Its first mapping that is executable. */
 static void
 ask_file (guint64 id, pid_t pid)
 {
   g_autofree char *path = g_strdup_printf ("/proc/%d/maps", (int) pid);
   FILE *maps = fopen (path, "re");
-  HostileMessage message;
-  unsigned long start, offset, inode;
-  unsigned major, minor;
+  Mapping mapping = { 0 };
+  Mapping found;
+  char line[8192];
+  char is_executable;
 
-  hostile_make_good (&message, SONDE_MESSAGE_FILE_REQUEST);
-  if (maps != NULL
-      && fscanf (maps, "%lx-%*x %*s %lx %x:%x %lu", &start, &offset, &major, &minor, &inode) == 5)
-    {
-      message.file_request.start = start;
-      message.file_request.offset = offset;
-      message.file_request.dev_major = major;
-      message.file_request.dev_minor = minor;
-      message.file_request.inode = inode;
-    }
+  while (maps != NULL && mapping.inode == 0 && fgets (line, sizeof line, maps) != NULL)
+    if (sscanf (line, "%lx-%*x %*c%*c%c%*c %lx %x:%x %lu", &found.start, &is_executable,
+                &found.offset, &found.major, &found.minor, &found.inode)
+            == 6
+        && is_executable == 'x')
+      mapping = found;
   if (maps != NULL)
     fclose (maps);
-  message.file_request.request_id = id;
-  message.file_request.pid = pid;
-  send_message (&message);
+  ask_mapping (id, pid, &mapping);
 }
 
 /* Not answered where there is nothing to be had. */
@@ -191,6 +212,35 @@ ask_others (void)
   send_message (&message);
 }
 
+/* One after the other: a letter for each answer. */
+static void
+ask_mappings (void)
+{
+  FILE *file = fopen (HOSTILE_MAPPING_FILE, "re");
+  g_autoptr (GString) answers = g_string_new ("files: ");
+  HostileMessage message;
+  Mapping mapping;
+  int pid;
+
+  for (guint64 id = 1; file != NULL
+                       && fscanf (file, "%d %lx %lx %x:%x %lu", &pid, &mapping.start,
+                                  &mapping.offset, &mapping.major, &mapping.minor, &mapping.inode)
+                              == 6;
+       id++)
+    {
+      unsigned n_fds;
+
+      ask_mapping (id, pid, &mapping);
+      do
+        n_fds = receive (&message);
+      while (message.header.type != SONDE_MESSAGE_FILE);
+      g_string_append_c (answers, n_fds > 0 ? 'y' : 'n');
+    }
+  hostile_make_good (&message, SONDE_MESSAGE_FAILED);
+  g_strlcpy (message.failed.text, answers->str, sizeof message.failed.text);
+  send_message (&message);
+}
+
 /* As fast as the answers come, and faster. */
 static void
 flood (void)
@@ -215,6 +265,9 @@ misbehave (guint64 what)
     {
     case HOSTILE_ASK_OTHERS:
       ask_others ();
+      break;
+    case HOSTILE_ASK_MAPPINGS:
+      ask_mappings ();
       break;
     case HOSTILE_FLOOD:
       flood ();

@@ -51,16 +51,14 @@ owner_make_file (Owner *self)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GVariant) path = NULL;
-  BusFinished finished;
+  g_autofree char *finished = NULL;
 
   owner_start (self, &error);
   g_assert_no_error (error);
   path = bus_session_get (self->bus, self->session, "CaptureFile", &error);
   g_assert_no_error (error);
-  bus_watch_finished (&finished, self->bus, self->session);
   g_variant_unref (bus_stop (self->bus, self->session));
-  bus_wait_finished (&finished, self->bus);
-  g_free (finished.reason);
+  finished = bus_wait_finished (self->bus, self->session);
   return g_variant_dup_string (path, NULL);
 }
 
@@ -98,7 +96,7 @@ limit_reach_capture_bytes (const char *name)
   g_autoptr (GError) error = NULL;
   g_autofree char *first = NULL;
   int life_fd, proof;
-  BusFinished finished;
+  g_autofree char *finished = NULL;
   pid_t pid;
 
   g_assert_cmpuint (left, <, limit_lookup (name));
@@ -115,10 +113,8 @@ limit_reach_capture_bytes (const char *name)
                             0),
       fds, &error);
   g_assert_no_error (error);
-  bus_watch_finished (&finished, owner.bus, owner.session);
-  bus_wait_finished (&finished, owner.bus);
-  g_assert_cmpstr (finished.reason, ==, "capture-full");
-  g_free (finished.reason);
+  finished = bus_wait_finished (owner.bus, owner.session);
+  g_assert_cmpstr (finished, ==, "capture-full");
   g_assert_cmpint (truncate (first, 0), ==, 0);
   bus_end (pid, SIGKILL);
   close (life_fd);

@@ -24,6 +24,8 @@ void limit_reach_starts (const char *name);
 void limit_reach_calls (const char *name);
 void limit_reach_additions (const char *name);
 void limit_reach_kept_sessions (const char *name);
+void limit_reach_message_entries (const char *name);
+void limit_reach_message_text (const char *name);
 void limit_reach_targets (const char *name);
 void limit_reach_session_targets (const char *name);
 void limit_reach_events (const char *name);

@@ -195,6 +195,43 @@ limit_reach_calls (const char *name)
   polkit_answer_set (POLKIT_DEFAULTS);
 }
 
+/* @options: (transfer floating): a request that is refused before anybody asks what it means */
+static void
+assert_message_refused (GVariant *options, const char *name)
+{
+  g_autoptr (GDBusConnection) bus = bus_connect (bus_next_uid ());
+  g_autoptr (GError) error = NULL;
+  g_autofree char *session = NULL;
+  int capture;
+
+  g_assert_false (bus_profile (bus, options, NULL, &session, &capture, &error));
+  limit_assert_refusal (error, name);
+}
+
+/* As many are looked at, and refused for what they are; one more, and none is. */
+void
+limit_reach_message_entries (const char *name)
+{
+  guint64 most = limit_lookup (name);
+  g_autoptr (GString) pids = g_string_new ("{'pids': <[uint32 1");
+
+  /* The dictionary's one entry counts, too. */
+  for (guint64 i = 2; i < most; i++)
+    g_string_append (pids, ", 1");
+  limit_assert_option (g_variant_new_parsed ("{'pids': <[uint32 1, 1]>, 'system': <true>}"),
+                       "pids");
+  g_string_append (pids, ", 1]>}");
+  assert_message_refused (g_variant_new_parsed (pids->str), name);
+}
+
+void
+limit_reach_message_text (const char *name)
+{
+  g_autofree char *text = g_strnfill ((gsize) limit_lookup (name), 'x');
+
+  assert_message_refused (g_variant_new_parsed ("{'label': <%s>}", text), name);
+}
+
 typedef struct
 {
   GDBusConnection *bus;
@@ -276,13 +313,11 @@ limit_reach_kept_sessions (const char *name)
     {
       g_autofree char *session
           = bus_start_session (bus, g_variant_new_parsed ("{'launch': <true>}"), NULL, &error);
-      BusFinished finished;
+      g_autofree char *finished = NULL;
 
       g_assert_no_error (error);
-      bus_watch_finished (&finished, bus, session);
       g_variant_unref (bus_stop (bus, session));
-      bus_wait_finished (&finished, bus);
-      g_free (finished.reason);
+      finished = bus_wait_finished (bus, session);
     }
   sessions = bus_list_sessions (bus);
   g_assert_cmpuint (count_sessions (sessions, uid), ==, limit);

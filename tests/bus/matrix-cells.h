@@ -33,6 +33,7 @@ typedef struct
   guint n_signals[MATRIX_N_CALLERS];
   guint watches[MATRIX_N_CALLERS];
   guint n_finished; /* of the owner's sessions */
+  guint n_captures; /* the owner's, in the service's folder */
   guint n_cells;
 } MatrixCells;
 
@@ -61,6 +62,10 @@ void matrix_check_start (MatrixCells *self, const char *member);
 
 /* … lists them, … */
 void matrix_check_list (MatrixCells *self, const char *member);
+
+/* … lists stored captures, or needs a right to the one that it names, … */
+void matrix_check_list_captures (MatrixCells *self, const char *member);
+void matrix_check_stored_capture (MatrixCells *self, const char *member);
 
 /* … is a property for everybody, … */
 void matrix_check_public_property (MatrixCells *self, const char *member);

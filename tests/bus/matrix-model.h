@@ -23,6 +23,7 @@ typedef enum
   MATRIX_BY_UNIT,
   MATRIX_AS_A_WHOLE, /* the machine, or what all may read */
   MATRIX_BY_SESSION, /* a session, by its number alone */
+  MATRIX_BY_CAPTURE, /* a stored capture, by its name alone */
   MATRIX_N_WAYS,
 } MatrixWay;
 

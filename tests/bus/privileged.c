@@ -8,5 +8,5 @@ void
 _start (void)
 {
   for (volatile unsigned n = 0;;)
-    n++;
+    n = n + 1;
 }

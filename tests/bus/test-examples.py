@@ -6,7 +6,7 @@ import os
 import re
 import signal
 
-from service import DEADLINE_S, Service
+from service import DEADLINE_S, Service, wait_for
 from tap import check
 
 CLIENTS = {'C': 'tests/bus/profile-pid', 'Python': 'docs/examples/profile-pid.py'}
@@ -53,6 +53,21 @@ def test_interrupt(service, client):
     check('samples' in output, output)
 
 
+def test_early_interrupt(service, client, user):
+    """There is a session, and the client, which has stopped meanwhile, finds the answer and the signal."""
+    burner = service.start_burner(user)
+    profiler = service.start(user, client, str(burner.pid), '600')
+    wait_for(lambda: any(owner == user for _, owner, _ in service.list_sessions()), 'a session')
+    profiler.send_signal(signal.SIGSTOP)
+    service.wait_running(user)
+    profiler.send_signal(signal.SIGINT)
+    profiler.send_signal(signal.SIGCONT)
+    output, errors = profiler.communicate(timeout=DEADLINE_S)
+    burner.kill()
+    burner.communicate()
+    check(profiler.returncode == 0 and 'samples' in output, f'exit status {profiler.returncode}\n{output}{errors}')
+
+
 def test_dead_service(service, client):
     user = service.next_user()
     burner = service.start_burner(user)
@@ -80,7 +95,7 @@ def test_readme(service):
 
 
 def main():
-    service = Service(4 * len(CLIENTS) + 1)
+    service = Service(5 * len(CLIENTS) + 1)
     with service.case('the lines of README.md give a whole capture'):
         test_readme(service)
     for language, path in CLIENTS.items():
@@ -91,6 +106,10 @@ def main():
             test_foreign_process(service, client)
         with service.case(f'the client in {language} keeps what it has when it is interrupted'):
             test_interrupt(service, client)
+        with service.case(f'the client in {language} stops a session that it has not heard of yet'):
+            user = service.next_user()
+            for _ in range(3):
+                test_early_interrupt(service, client, user)
         with service.case(f'the client in {language} survives the death of the service'):
             test_dead_service(service, client)
     service.finish()

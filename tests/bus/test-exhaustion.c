@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A sonded that has no descriptors left: it refuses by the limit's name, and nothing else suffers.
  */
+#include "config.h"
+
 #include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <systemd/sd-bus.h>
 #include <unistd.h>
 
 #include "tests/lib/bus-user.h"
@@ -16,6 +19,7 @@ enum
   N_USERS = 3,
   N_STARTS = 300,
   FEW_FDS = 256,
+  N_FLOOD = 2000000,
   FEWER_FDS = 110, /* room for some sessions beside the reserve */
 };
 
@@ -299,6 +303,80 @@ test_last_descriptors (void)
   bus_user_clear (&root);
 }
 
+/* Of a process, in KiB. */
+static guint64
+read_status (pid_t pid, const char *key)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/%d/status", pid);
+  g_autofree char *text = NULL;
+  const char *line;
+
+  g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
+  line = strstr (text, key);
+  g_assert_nonnull (line);
+  return g_ascii_strtoull (line + strlen (key), NULL, 10);
+}
+
+/* As much as the bus passes on: two million options without a name. sd-bus, since GDBus would need
+ * gigabytes and a minute for it. */
+static sd_bus_message *
+make_flood (sd_bus *bus)
+{
+  sd_bus_message *message = NULL;
+  const guint8 byte = 1;
+
+  g_assert_cmpint (sd_bus_message_new_method_call (bus, &message, "org.sonde.Profiler1",
+                                                   "/org/sonde/Profiler1",
+                                                   "org.sonde.Profiler1.Manager", "Profile"),
+                   >=, 0);
+  g_assert_cmpint (sd_bus_message_open_container (message, 'a', "{sv}"), >=, 0);
+  /* whose memory sanitizers watch byte by byte */
+  for (guint i = 0; i < (WITH_SANITIZERS ? N_FLOOD / 10 : N_FLOOD); i++)
+    g_assert_cmpint (sd_bus_message_append (message, "{sv}", "", "y", byte), >=, 0);
+  g_assert_cmpint (sd_bus_message_close_container (message), >=, 0);
+  return message;
+}
+
+static void
+test_flood (void)
+{
+  g_autoptr (GDBusConnection) connection = bus_connect (0);
+  sd_bus *bus = NULL;
+  sd_bus_message *message;
+  g_autofree char *clear_refs = NULL;
+  pid_t pid;
+  int fd;
+
+  bus_assert_answers (connection);
+  pid = bus_service_pid (connection);
+  g_assert_cmpint (sd_bus_open_system (&bus), >=, 0);
+  message = make_flood (bus);
+  clear_refs = g_strdup_printf ("/proc/%d/clear_refs", pid);
+  fd = open (clear_refs, O_WRONLY | O_CLOEXEC);
+  g_assert_cmpint (write (fd, "5", 1), ==, 1);
+  close (fd);
+  for (guint i = 0; i < 3; i++)
+    {
+      sd_bus_error error = SD_BUS_ERROR_NULL;
+
+      g_assert_cmpint (
+          sd_bus_call (bus, message, BUS_CALL_MS * G_GUINT64_CONSTANT (1000), &error, NULL), <, 0);
+      g_assert_cmpstr (error.name, ==, "org.sonde.Profiler1.Error.LimitExceeded");
+      g_assert_true (g_str_has_prefix (error.message, "Limit message-entries: "));
+      sd_bus_error_free (&error);
+    }
+  g_test_message ("%" G_GUINT64_FORMAT " KiB at most, %" G_GUINT64_FORMAT " KiB after",
+                  read_status (pid, "VmHWM:"), read_status (pid, "VmRSS:"));
+  if (!WITH_SANITIZERS)
+    {
+      g_assert_cmpuint (read_status (pid, "VmHWM:"), <=, 48 * 1024);
+      g_assert_cmpuint (read_status (pid, "VmRSS:"), <=, 12 * 1024);
+    }
+  g_assert_cmpint (bus_service_pid (connection), ==, pid);
+  sd_bus_message_unref (message);
+  sd_bus_flush_close_unref (bus);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -309,6 +387,7 @@ main (int argc, char **argv)
   ADD ("refuses-calls-whose-descriptors-do-not-fit", test_cut_messages);
   ADD ("refuses-what-would-send-descriptors-when-none-can-be", test_flight);
   ADD ("300-starts-of-three-users-cost-nobody-else", test_many_starts);
+  ADD ("refuses-31-mib-of-options-at-the-cost-of-their-bytes", test_flood);
   ADD ("keeps-a-reserve-even-from-root", test_last_descriptors);
 #undef ADD
   return g_test_run ();

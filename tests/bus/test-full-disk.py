@@ -4,6 +4,7 @@
 
 import os
 import re
+import signal
 import subprocess
 
 from service import Service, wait_for
@@ -35,10 +36,11 @@ class Disk:
         os.unlink(self.ballast)
 
 
-def start_session(service, *options):
+def start_session(service, *options, scope=('system', 'b', 'true')):
+    options = (scope, *options) if scope else options
     answer = service.busctl('call', 'org.sonde.Profiler1', '/org/sonde/Profiler1',
-                            'org.sonde.Profiler1.Manager', 'StartSession', 'a{sv}', str(1 + len(options)),
-                            'system', 'b', 'true', *(word for option in options for word in option))
+                            'org.sonde.Profiler1.Manager', 'StartSession', 'a{sv}', str(len(options)),
+                            *(word for option in options for word in option))
     return re.search(r'"(.*)"', answer)[1]
 
 
@@ -74,9 +76,58 @@ def test_full(service, disk, left_bytes, reason):
     check(size_bytes > 0.2 * MIB, 'there was room for more')
 
 
+def get_statistics(service, session):
+    answer = service.busctl('get-property', 'org.sonde.Profiler1', session, 'org.sonde.Profiler1.Session', 'Statistics')
+    return {key: int(value) for key, value in re.findall(r'"([a-z-]+)" (\d+)', answer)}
+
+
+def count_frames(service, path):
+    """{type: how many}"""
+    result = service.run(0, os.path.join(service.build, 'client/sondectl'), 'dump', '--counts', path)
+    check(result.returncode == 0, f'{result.stdout}{result.stderr}')
+    return {words[0]: int(words[1].replace(',', '')) for words in map(str.split, result.stdout.splitlines())
+            if len(words) == 2}
+
+
+def test_step(service, disk, burner, size_bytes, left_bytes):
+    """The disk is full so many bytes after what the file has when it has size_bytes. Returns the samples in the file."""
+    session = start_session(service, ('pids', 'au', '1', str(burner.pid)), ('frequency', 'u', '2000'),
+                            ('symbols', 's', 'none'), scope=None)
+    path = get_property(service, session, 'CaptureFile')
+    wait_for(lambda: os.stat(path).st_size > size_bytes, 'something of it')
+    disk.leave(left_bytes)
+    wait_for(lambda: get_property(service, session, 'State') == 'finished', 'the end of the session')
+    result = service.run(0, os.path.join(service.build, 'client/sondectl'), 'verify', path)
+    check(result.returncode == 0, f'{left_bytes} bytes: {result.stdout}{result.stderr}')
+    frames = count_frames(service, path)
+    told = get_statistics(service, session)
+    samples = frames.get('SAMPLE', 0)
+    check(samples == told['stream-samples'] and sum(frames.values()) == told['stream-delivered'],
+          f'{left_bytes} bytes: {frames} are there, and told is {told}')
+    check(told['stream-recorded'] + told['stream-resent'] ==
+          told['stream-delivered'] + told['stream-lost'] + told['stream-filtered'], f'{left_bytes} bytes: {told}')
+    check(told['stream-lost'] > 0, f'{left_bytes} bytes: nothing is lost')
+    text = service.run(0, os.path.join(service.build, 'client/sondectl'), 'dump', path).stdout
+    check('This file ends before the session does: No space left on device' in text, f'{left_bytes} bytes: no word of it')
+    check('CTRSET' in text.splitlines()[-1], f'{left_bytes} bytes: no ledger at the end: {text.splitlines()[-1]}')
+    service.busctl('call', 'org.sonde.Profiler1', '/org/sonde/Profiler1', 'org.sonde.Profiler1.Manager',
+                   'RemoveCapture', 's', os.path.basename(path))
+    disk.clear()
+    return samples
+
+
 def main():
-    service = Service(4)
+    service = Service(5)
     disk = Disk()
+    with service.case('wherever the disk is full the file ends whole, with its ledger, and the numbers are exact'):
+        burner = service.start_burner(0)
+        # The state alone has some 8 KiB. Where a write ends is another place in its block each time.
+        samples = [test_step(service, disk, burner, size, step * 4096)
+                   for size in (4096, 12288, 24576) for step in range(5)]
+        burner.kill()
+        burner.communicate()
+        service.note(f'{samples} samples')
+        check(max(samples) > 3 * min(samples), 'more room takes no more samples')
     with service.case('a file that fills its part of the disk ends whole, and a tenth stays free'):
         disk.leave(9 * MIB)
         test_full(service, disk, 0, 'File too large')

@@ -85,19 +85,15 @@ run (Fixture *fixture, unsigned what)
 {
   g_autoptr (GError) error = NULL;
   g_autofree char *session = NULL;
-  BusFinished finished;
+  g_autofree char *finished = NULL;
   int capture = -1;
 
-  bus_watch_finished (&finished, fixture->bus, NULL);
   if (!start (fixture->bus, what, &session, &capture, &error))
-    {
-      g_dbus_connection_signal_unsubscribe (fixture->bus, finished.subscription);
-      return g_strdup (error->message);
-    }
-  bus_wait_finished (&finished, fixture->bus);
+    return g_strdup (error->message);
+  finished = bus_wait_finished (fixture->bus, session);
   close (capture);
   bus_assert_answers (fixture->other.bus);
-  return finished.reason;
+  return g_steal_pointer (&finished);
 }
 
 static void
@@ -172,7 +168,7 @@ others_stay_closed_to_it (Fixture *fixture, gconstpointer data)
   g_autoptr (GError) error = NULL;
   g_autofree char *session = NULL;
   g_autofree char *victims = NULL;
-  BusFinished finished;
+  g_autofree char *finished = NULL;
   int capture = -1;
 
   bus_user_init (&owner, BUS_CHILD_WAIT);
@@ -180,7 +176,6 @@ others_stay_closed_to_it (Fixture *fixture, gconstpointer data)
                              (int) fixture->sonded, (int) fixture->other.target, (int) getpid ());
   g_assert_true (g_file_set_contents (HOSTILE_PID_FILE, victims, -1, NULL));
   fds = bus_open_proc (owner.target, "maps", O_RDONLY);
-  bus_watch_finished (&finished, owner.bus, NULL);
   g_assert_true (bus_profile (owner.bus,
                               g_variant_new_parsed ("{'targets': <[(%u, @h 0)]>, 'event': "
                                                     "<'cpu-clock'>, 'frequency': <%u>, "
@@ -188,10 +183,9 @@ others_stay_closed_to_it (Fixture *fixture, gconstpointer data)
                                                     (guint32) owner.target, HOSTILE_ASK_OTHERS),
                               fds, &session, &capture, &error));
   g_assert_no_error (error);
-  bus_wait_finished (&finished, owner.bus);
+  finished = bus_wait_finished (owner.bus, session);
   close (capture);
-  g_assert_cmpstr (finished.reason, ==, "some of its target, 0 of others, 0 wrong");
-  g_free (finished.reason);
+  g_assert_cmpstr (finished, ==, "some of its target, 0 of others, 0 wrong");
 }
 
 /* Others are answered 200 times while it does its worst. */

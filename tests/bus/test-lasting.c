@@ -156,20 +156,18 @@ test_targets_exit (void)
 {
   g_auto (BusUser) user = { 0 };
   g_autofree char *session = NULL;
-  BusFinished finished;
+  g_autofree char *finished = NULL;
   pid_t target;
   int fd;
 
   bus_user_init (&user, BUS_CHILD_SPIN);
   session = start (&user, NULL);
-  bus_watch_finished (&finished, user.bus, session);
   bus_wait_samples (user.bus, session, 0);
   target = user.target;
   user.target = 0;
   bus_end (target, SIGKILL);
-  bus_wait_finished (&finished, user.bus);
-  g_assert_cmpstr (finished.reason, ==, "targets-exited");
-  g_free (finished.reason);
+  finished = bus_wait_finished (user.bus, session);
+  g_assert_cmpstr (finished, ==, "targets-exited");
   fd = bus_open_capture (user.bus, session, NULL, NULL);
   assert_whole (fd, target);
 }
@@ -203,15 +201,13 @@ test_others_are_gone (void)
   g_autofree char *session = NULL;
   g_autofree char *listed = NULL;
   g_autoptr (GError) error = NULL;
-  BusFinished finished;
+  g_autofree char *finished = NULL;
   int capture = -1;
 
   bus_user_init (&user, BUS_CHILD_WAIT);
   bus_profile_pid (user.bus, user.target, NULL, &session, &capture);
-  bus_watch_finished (&finished, user.bus, session);
   close (capture);
-  bus_wait_finished (&finished, user.bus);
-  g_free (finished.reason);
+  finished = bus_wait_finished (user.bus, session);
   g_assert_null (bus_manager_call (user.bus, "StartSession",
                                    g_variant_new_parsed ("({'system': <true>},)"), NULL, &error));
   bus_assert_error (error, "NotAuthorized");

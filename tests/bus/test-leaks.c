@@ -429,13 +429,11 @@ record_file (
   g_autoptr (GError) error = NULL;
   g_autofree char *session
       = bus_start_session (bus, scope_options (scope, own, other, DURATION_US), fds, &error);
-  BusFinished finished;
+  g_autofree char *finished = NULL;
   int file;
 
   g_assert_no_error (error);
-  bus_watch_finished (&finished, bus, session);
-  bus_wait_finished (&finished, bus);
-  g_free (finished.reason);
+  finished = bus_wait_finished (bus, session);
   file = bus_open_capture (bus, session, NULL, &error);
   g_assert_no_error (error);
   ask_all (bus, session);

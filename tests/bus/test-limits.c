@@ -59,6 +59,8 @@ static const Row rows[] = {
   { "starts", limit_reach_starts },
   { "start-interval", NULL },
   { "calls", limit_reach_calls },
+  { "message-entries", limit_reach_message_entries },
+  { "message-text", limit_reach_message_text },
   { "targets", limit_reach_targets },
   { "session-targets", limit_reach_session_targets },
   { "events", limit_reach_events },
@@ -83,6 +85,13 @@ static const Row rows[] = {
   { "capture-uid-bytes", limit_reach_capture_uid_bytes },
   { "capture-files", limit_reach_capture_files },
   { "capture-free-percent", limit_reach_capture_free },
+  /* Nobody is refused for these: tests/bus/test-budget.py, tests/systemd/test-workers.py. */
+  { "uid-cpu-percent", NULL },
+  { "uid-memory-bytes", NULL },
+  /* Nor for these: tests/unit/test-capture-store.c, tests/bus/test-captures.c. */
+  { "capture-machine-bytes", NULL },
+  { "capture-machine-files", NULL },
+  { "capture-days", NULL },
 };
 
 static gboolean

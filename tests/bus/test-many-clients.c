@@ -320,19 +320,17 @@ test_crowd (gconstpointer program)
 {
   g_auto (Crowd) crowd = { 0 };
   g_autoptr (GVariant) statistics = NULL;
-  BusFinished finished;
+  g_autofree char *finished = NULL;
 
   crowd_init (&crowd);
   crowd_add_targets (&crowd, program);
   bus_wait (has_samples, &crowd, "a session's samples beside stuck, slow and dying readers");
   check_memory (crowd.bus);
-  bus_watch_finished (&finished, crowd.bus, crowd.session);
   statistics = bus_stop (crowd.bus, crowd.session);
   crowd_check (&crowd, statistics);
   crowd_end_the_bad (&crowd);
-  bus_wait_finished (&finished, crowd.bus);
-  g_assert_cmpstr (finished.reason, ==, "stopped");
-  g_free (finished.reason);
+  finished = bus_wait_finished (crowd.bus, crowd.session);
+  g_assert_cmpstr (finished, ==, "stopped");
 }
 
 /* Reads until a sample comes, and leaves in the middle of what follows. */

@@ -248,6 +248,107 @@ test_second_reader (void)
   g_dbus_connection_signal_unsubscribe (stranger, watches[1]);
 }
 
+static guint64
+get_number (GVariant *statistics, const char *key)
+{
+  guint64 number = 0;
+
+  g_assert_true (g_variant_lookup (statistics, key, "t", &number));
+  return number;
+}
+
+static void
+test_cost (void)
+{
+  g_auto (BusUser) user = { 0 };
+  g_autoptr (GVariant) before = NULL;
+  g_autoptr (GVariant) after = NULL;
+  g_autoptr (GVariant) service = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autofree char *session = NULL;
+  int capture = -1;
+
+  bus_user_init (&user, BUS_CHILD_SPIN);
+  bus_profile_pid (user.bus, user.target, NULL, &session, &capture);
+  bus_wait_samples (user.bus, session, 0);
+  before = bus_session_get (user.bus, session, "Statistics", &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (get_number (before, "worker-cpu-us"), >, 0);
+  g_assert_cmpuint (get_number (before, "worker-memory-bytes"), >, 1 << 20);
+  g_assert_cmpuint (get_number (before, "worker-memory-bytes"), <, G_GUINT64_CONSTANT (1) << 30);
+  bus_wait_count (user.bus, session, "worker-cpu-us", get_number (before, "worker-cpu-us"));
+  after = bus_stop (user.bus, session);
+  g_assert_cmpuint (get_number (after, "worker-cpu-us"), >, get_number (before, "worker-cpu-us"));
+  g_assert_cmpuint (get_number (after, "worker-memory-bytes"), >, 1 << 20);
+  close (capture);
+
+  service = get_manager_property (user.bus, "Statistics");
+  g_assert_cmpuint (get_number (service, "daemon-cpu-us"), >, 0);
+  g_assert_cmpuint (get_number (service, "daemon-uptime-us"), >, 0);
+  g_assert_cmpuint (get_number (service, "daemon-memory-bytes"), >, 1 << 20);
+}
+
+static void
+take_answer (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) answer
+      = g_dbus_connection_call_finish (G_DBUS_CONNECTION (source), result, &error);
+
+  g_assert_no_error (error);
+  g_assert_nonnull (answer);
+  (*(guint *) user_data)++;
+}
+
+static gboolean
+are_two (gpointer user_data)
+{
+  return *(const guint *) user_data == 2;
+}
+
+static void
+assert_gone (GDBusConnection *bus, const char *session, const char *expected)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (bus_session_call (bus, session, "Stop", NULL, NULL, &error));
+  bus_assert_error (error, expected);
+  g_clear_error (&error);
+  g_assert_null (bus_session_get (bus, session, "State", &error));
+  bus_assert_error (error, expected);
+}
+
+/* The owner may know that his session is gone, and nobody else that there was one. */
+static void
+test_second_stop (void)
+{
+  g_auto (BusUser) user = { 0 };
+  g_auto (BusUser) other = { 0 };
+  g_autoptr (GDBusConnection) twin = NULL;
+  g_autoptr (GDBusConnection) root = bus_connect (0);
+  g_autofree char *session = NULL;
+  g_autofree char *finished = NULL;
+  guint n_answers = 0;
+  int capture = -1;
+
+  bus_user_init (&user, BUS_CHILD_WAIT);
+  bus_user_init (&other, BUS_CHILD_WAIT);
+  twin = bus_connect (user.uid);
+  bus_profile_pid (user.bus, user.target, NULL, &session, &capture);
+  for (guint i = 0; i < 2; i++)
+    g_dbus_connection_call (user.bus, "org.sonde.Profiler1", session, "org.sonde.Profiler1.Session",
+                            "Stop", NULL, NULL, G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL,
+                            take_answer, &n_answers);
+  bus_wait (are_two, &n_answers, "both answers");
+  close (capture);
+  finished = bus_wait_finished (user.bus, session);
+  assert_gone (user.bus, session, "NoSuchSession");
+  assert_gone (twin, session, "NoSuchSession");
+  assert_gone (root, session, "NoSuchSession");
+  assert_gone (other.bus, session, "NotAuthorized");
+  assert_gone (user.bus, "/org/sonde/Profiler1/session/987654", "NotAuthorized");
+}
+
 static void
 test_bad_stream_options (void)
 {
@@ -336,6 +437,8 @@ main (int argc, char **argv)
   ADD ("list-shows-what-the-caller-may-see", test_list);
   ADD ("pause-and-resume-follow-the-table", test_pause);
   ADD ("second-reader-gets-a-capture-and-hears-of-the-end", test_second_reader);
+  ADD ("statistics-tell-what-the-service-costs", test_cost);
+  ADD ("second-stop-says-that-it-is-gone-to-the-owner-alone", test_second_stop);
   ADD ("open-capture-refuses-bad-options", test_bad_stream_options);
   ADD ("events-are-counted-over-all-processes", test_events);
 #undef ADD

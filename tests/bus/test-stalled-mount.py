@@ -5,9 +5,7 @@
 import contextlib
 import os
 import re
-import signal
 import subprocess
-import sys
 
 from service import DEADLINE_S, Service, wait_for
 from tap import check
@@ -23,15 +21,17 @@ class StalledProgram:
         folder = service.make_folder(0)
         os.chmod(folder, 0o755)
         self.server = subprocess.Popen(
-            [sys.executable, '-B', os.path.join(service.source, 'tests/bus/stalling-fuse.py'),
-             os.path.join(service.build, 'tests/system/burn'), folder], stdout=subprocess.PIPE, text=True)
+            [os.path.join(service.build, 'tests/bus/stuck-fuse'), os.path.join(service.build, 'tests/system'), folder],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         check(self.server.stdout.readline() == 'mounted\n', 'the file system cannot be mounted')
         self.path = os.path.join(folder, 'burn')
         self.user = service.next_user()
         self.process = service.start(self.user, self.path, '600')
         wait_for(lambda: os.readlink(f'/proc/{self.process.pid}/exe') == self.path and self.cpu_ticks() > 20,
                  'the program')
-        self.server.send_signal(signal.SIGSTOP)
+        self.server.stdin.write('stop ALL\n')
+        self.server.stdin.flush()
+        check(self.server.stdout.readline() == 'ok\n', 'the file system does not stop')
 
     def cpu_ticks(self):
         with open(f'/proc/{self.process.pid}/stat', encoding='ascii') as stat:
@@ -39,10 +39,9 @@ class StalledProgram:
 
     def end(self):
         self.process.kill()
-        self.server.send_signal(signal.SIGCONT)
-        self.process.communicate()
-        self.server.kill()
+        # What waits for it fails once it is gone.
         self.server.communicate()
+        self.process.communicate()
 
 
 def start_recording(service, pid, name, seconds):

@@ -259,7 +259,7 @@ check_end (gboolean is_unified)
   g_autofree char *message = NULL;
   pid_t first, last;
   char *directory, *inner;
-  BusFinished finished;
+  g_autofree char *finished = NULL;
   int capture = -1;
 
   if (root == NULL)
@@ -279,14 +279,12 @@ check_end (gboolean is_unified)
   g_assert_true (
       bus_profile (bus, unit_options ("unit.service"), NULL, &session, &capture, &error));
   g_assert_no_error (error);
-  bus_watch_finished (&finished, bus, session);
   bus_end (first, SIGKILL);
   bus_assert_state (bus, session, "running");
   bus_end (last, SIGKILL);
   close (read_capture (capture));
-  bus_wait_finished (&finished, bus);
-  g_assert_cmpstr (finished.reason, ==, "targets-exited");
-  g_free (finished.reason);
+  finished = bus_wait_finished (bus, session);
+  g_assert_cmpstr (finished, ==, "targets-exited");
   remove_group (inner);
   remove_group (directory);
 }

@@ -38,7 +38,7 @@ static void
 export_capture (const char *path, unsigned which, SondeUnit unit)
 {
   SondeExportOptions options = { unit };
-  g_autoptr (SondeExportSource) source = sonde_export_source_new (path, NULL);
+  g_autoptr (SondeExportSource) source = sonde_export_source_new (path, NULL, NULL);
   g_autoptr (SondeExportOutput) output = NULL;
   int out = memfd_create ("output", MFD_CLOEXEC);
   int saved = dup (STDOUT_FILENO);

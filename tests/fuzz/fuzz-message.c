@@ -3,8 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "daemon/base/channel.h"
-#include "daemon/base/fd.h"
+#include "daemon/base/socket.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/packet.h"
 #include "tests/lib/packet-socket.h"

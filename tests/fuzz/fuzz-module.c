@@ -13,7 +13,7 @@
 #define MAX_FUNCTIONS 256
 
 static void
-check_address (const SondeModule *module, uint64_t vaddr)
+check_address (const SondeUnwindModule *module, uint64_t vaddr)
 {
   const SondeCfiSection *section;
   SondeCfiCie cie;
@@ -37,7 +37,7 @@ check_address (const SondeModule *module, uint64_t vaddr)
 }
 
 static void
-check_functions (const SondeModule *module)
+check_functions (const SondeUnwindModule *module)
 {
   const SondeCfiIndex *cfi = &module->cfi;
 
@@ -57,9 +57,9 @@ check_functions (const SondeModule *module)
 
 /* Read in slices as small as they can be, the file gives the same table. */
 static void
-check_slices (const uint8_t *data, size_t size, const SondeModule *whole)
+check_slices (const uint8_t *data, size_t size, const SondeUnwindModule *whole)
 {
-  SondeModule *module;
+  SondeUnwindModule *module;
   int r;
 
   if (sonde_module_new (-1, data, size, &module) < 0)
@@ -96,7 +96,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   SondeModuleStore *store = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
   const SondeFileId id = { .inode = 1 };
-  SondeModule *module;
+  SondeUnwindModule *module;
   uint64_t bias;
 
   elf_version (EV_CURRENT);

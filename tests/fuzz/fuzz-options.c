@@ -6,8 +6,8 @@
 
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
-#include "daemon/control/options-view.h"
-#include "daemon/control/stream-options.h"
+#include "daemon/control/request/options.h"
+#include "daemon/control/request/stream-options.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 
@@ -35,6 +35,22 @@ check_refusal (const GError *error)
     abort ();
 }
 
+/* A next sonded has the same of it, but for the processes. */
+static void
+check_restored (const SondeOptions *options, GVariant *view)
+{
+  g_autoptr (SondeOptions) restored = sonde_options_restore (view, NULL);
+  g_autoptr (GVariant) again = NULL;
+
+  if (restored == NULL || restored->targets->len != 0)
+    abort ();
+  g_ptr_array_unref (restored->targets);
+  restored->targets = g_ptr_array_ref (options->targets);
+  again = g_variant_ref_sink (sonde_options_to_variant (restored));
+  if (!g_variant_equal (again, view))
+    abort ();
+}
+
 static void
 check_options (const SondeOptions *options)
 {
@@ -43,6 +59,7 @@ check_options (const SondeOptions *options)
 
   if (!g_variant_is_normal_form (view) || !g_utf8_validate (description, -1, NULL))
     abort ();
+  check_restored (options, view);
   if ((options->frequency_hz == 0) == (options->period == 0)
       || options->frequency_hz > SONDE_LIMIT_FREQUENCY || options->period > SONDE_LIMIT_PERIOD_MAX
       || options->stack_size_bytes % 8 != 0
@@ -96,8 +113,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 
   fuzz_dict (dict, n_fds);
   fuzz_dict (normal, n_fds);
-  if (fuzz_count_fds () != before)
-    abort ();
+  fuzz_await_fds (before);
 
   return 0;
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/capture/perf-decoder.h"
+#include "daemon/capture/perf/perf-decoder.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 
@@ -26,7 +26,7 @@ touch (const struct perf_event_header *header, const void *field, size_t size_by
 }
 
 static void
-check_sample (const struct perf_event_header *header, const SondeRecordSample *sample)
+check_sample (const struct perf_event_header *header, const SondePerfRecordSample *sample)
 {
   touch (header, sample->chain, sample->n_chain * sizeof *sample->chain);
   touch (header, sample->regs, sample->n_regs * sizeof *sample->regs);
@@ -38,18 +38,19 @@ check_sample (const struct perf_event_header *header, const SondeRecordSample *s
 static void
 check_record (const SondePerfDecoder *decoder,
               const struct perf_event_header *header,
-              const SondeRecord *record)
+              const SondePerfRecord *record)
 {
-  bool tells_its_own_time = record->type == SONDE_RECORD_FORK || record->type == SONDE_RECORD_EXIT;
+  bool tells_its_own_time
+      = record->type == SONDE_PERF_RECORD_FORK || record->type == SONDE_PERF_RECORD_EXIT;
 
   if (record->cpu < -1
       || (!tells_its_own_time && sonde_perf_decoder_time (decoder, header) != record->time_ns))
     abort ();
-  if (record->type == SONDE_RECORD_SAMPLE)
+  if (record->type == SONDE_PERF_RECORD_SAMPLE)
     check_sample (header, &record->sample);
-  if (record->type == SONDE_RECORD_COMM)
+  if (record->type == SONDE_PERF_RECORD_COMM)
     touch (header, record->comm.name, strlen (record->comm.name) + 1);
-  if (record->type == SONDE_RECORD_MAP)
+  if (record->type == SONDE_PERF_RECORD_MAP)
     {
       touch (header, record->map.path, strlen (record->map.path) + 1);
       if (record->map.start >= record->map.end)
@@ -63,8 +64,8 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   Input input = { data, size };
   SondePerfDecoder decoder;
   struct perf_event_header *header;
-  SondeRecord record;
-  SondeRecordFault fault;
+  SondePerfRecord record;
+  SondePerfRecordFault fault;
 
   decoder.sample_type = input_take_u64 (&input);
   decoder.regs_user = input_take_u64 (&input);
@@ -81,9 +82,9 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     header->size = (uint16_t) size;
   sonde_perf_decoder_time (&decoder, header);
   fault = sonde_perf_decoder_decode (&decoder, header, &record);
-  if (fault == SONDE_RECORD_OK)
+  if (fault == SONDE_PERF_RECORD_OK)
     check_record (&decoder, header, &record);
-  else if (sonde_record_fault_to_string (fault)[0] == '?')
+  else if (sonde_perf_record_fault_to_string (fault)[0] == '?')
     abort ();
   free (header);
 

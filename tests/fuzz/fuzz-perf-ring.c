@@ -3,7 +3,7 @@
 #include <glib.h>
 #include <stdbool.h>
 
-#include "daemon/capture/ring-merge.h"
+#include "daemon/capture/perf/rings.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 
@@ -28,7 +28,7 @@ typedef struct
   Kernel kernels[MAX_RINGS];
   unsigned n_rings;
   bool waits; /* for the records of this turn */
-} Rings;
+} Machine;
 
 static volatile uint8_t sink; /* of bytes that are read only to see whether that is allowed */
 
@@ -51,19 +51,19 @@ time_of (const struct perf_event_header *record, gpointer user_data)
   return time_ns;
 }
 
-static SondeRingMergeAnswer
+static SondeRingsAnswer
 take_record (const struct perf_event_header *record,
              unsigned kind,
              gboolean pressed,
              gpointer user_data)
 {
-  const Rings *rings = user_data;
+  const Machine *machine = user_data;
 
-  if (kind >= rings->n_rings || record->size < sizeof *record)
+  if (kind >= machine->n_rings || record->size < sizeof *record)
     abort ();
   touch (record);
 
-  return rings->waits && !pressed ? SONDE_RING_MERGE_WAIT : SONDE_RING_MERGE_TAKEN;
+  return machine->waits && !pressed ? SONDE_RINGS_WAIT : SONDE_RINGS_TAKEN;
 }
 
 static void
@@ -77,21 +77,21 @@ foresee (const struct perf_event_header *record, gpointer user_data)
   touch (record);
 }
 
-static const SondeRingMergeHandler handler = { time_of, take_record, take_damage, foresee };
+static const SondeRingsHandler handler = { time_of, take_record, take_damage, foresee, NULL };
 
 static void
-add_rings (Rings *rings, SondeRingMerge *merge, Input *input)
+add_rings (Machine *machine, SondeRings *rings, Input *input)
 {
-  rings->n_rings = 1 + input_take_byte (input) % MAX_RINGS;
-  for (unsigned i = 0; i < rings->n_rings; i++)
+  machine->n_rings = 1 + input_take_byte (input) % MAX_RINGS;
+  for (unsigned i = 0; i < machine->n_rings; i++)
     {
-      Kernel *kernel = &rings->kernels[i];
+      Kernel *kernel = &machine->kernels[i];
 
       kernel->size_bytes = (size_t) MIN_RING_SIZE << (input_take_byte (input) % N_RING_SIZES);
       kernel->data = g_malloc0 (kernel->size_bytes);
       kernel->page.data_head = kernel->page.data_tail = input_take_u64 (input) & ~UINT64_C (7);
-      sonde_ring_merge_add (
-          merge, sonde_perf_ring_new_for_memory (&kernel->page, kernel->data, kernel->size_bytes),
+      sonde_rings_add (
+          rings, sonde_perf_ring_new_for_memory (&kernel->page, kernel->data, kernel->size_bytes),
           i);
     }
 }
@@ -132,27 +132,27 @@ work (Kernel *kernel, unsigned how, Input *input)
     }
 }
 
-static SondeRingMergeState
-merge_some (Rings *rings, SondeRingMerge *merge, int64_t now_ns, bool drains, unsigned budget)
+static SondeRingsState
+merge_some (Machine *machine, SondeRings *rings, int64_t now_ns, bool drains, unsigned budget)
 {
-  SondeRingMergeState state = sonde_ring_merge_run (merge, now_ns, drains, budget);
+  SondeRingsState state = sonde_rings_run (rings, now_ns, drains, budget);
 
-  if (state == SONDE_RING_MERGE_EMPTY)
-    for (unsigned i = 0; i < rings->n_rings; i++)
-      rings->kernels[i].is_damaged = false;
+  if (state == SONDE_RINGS_EMPTY)
+    for (unsigned i = 0; i < machine->n_rings; i++)
+      machine->kernels[i].is_damaged = false;
   return state;
 }
 
 /* Whatever was there, nothing is left when nobody writes any more. */
 static void
-drain (Rings *rings, SondeRingMerge *merge)
+drain (Machine *machine, SondeRings *rings)
 {
-  rings->waits = false;
+  machine->waits = false;
   for (unsigned i = 0; i <= MAX_TURNS; i++)
-    if (merge_some (rings, merge, 0, true, MAX_PER_TURN) == SONDE_RING_MERGE_EMPTY)
+    if (merge_some (machine, rings, 0, true, MAX_PER_TURN) == SONDE_RINGS_EMPTY)
       break;
-  for (unsigned i = 0; i < rings->n_rings; i++)
-    if (rings->kernels[i].page.data_tail != rings->kernels[i].page.data_head)
+  for (unsigned i = 0; i < machine->n_rings; i++)
+    if (machine->kernels[i].page.data_tail != machine->kernels[i].page.data_head)
       abort ();
 }
 
@@ -160,25 +160,25 @@ int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   Input input = { data, size };
-  Rings rings = { .n_rings = 0 };
-  SondeRingMerge *merge = sonde_ring_merge_new (&handler, &rings);
+  Machine machine = { .n_rings = 0 };
+  SondeRings *rings = sonde_rings_new (&(SondeMessageSetup){ 0 }, &handler, &machine);
 
-  add_rings (&rings, merge, &input);
+  add_rings (&machine, rings, &input);
   for (unsigned i = 0; i < MAX_TURNS && input.left > 0; i++)
     {
       unsigned what = input_take_byte (&input);
 
-      work (&rings.kernels[(what & 3) % rings.n_rings], what >> 2 & 3, &input);
-      rings.waits = (what & WAITS) != 0;
-      sonde_ring_merge_foresee (merge, (what & 3) % rings.n_rings, what & 15);
-      merge_some (&rings, merge, (int64_t) (what >> 4) * SONDE_RING_MERGE_WINDOW_NS,
+      work (&machine.kernels[(what & 3) % machine.n_rings], what >> 2 & 3, &input);
+      machine.waits = (what & WAITS) != 0;
+      sonde_rings_foresee (rings, (what & 3) % machine.n_rings, what & 15);
+      merge_some (&machine, rings, (int64_t) (what >> 4) * SONDE_RINGS_WINDOW_NS,
                   (what & DRAINS) != 0, what & 31);
     }
-  drain (&rings, merge);
+  drain (&machine, rings);
 
-  sonde_ring_merge_free (merge);
-  for (unsigned i = 0; i < rings.n_rings; i++)
-    g_free (rings.kernels[i].data);
+  sonde_rings_free (rings);
+  for (unsigned i = 0; i < machine.n_rings; i++)
+    g_free (machine.kernels[i].data);
 
   return 0;
 }

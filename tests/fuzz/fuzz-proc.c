@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "daemon/base/proc-maps.h"
-#include "daemon/control/credentials.h"
-#include "daemon/control/proc-text.h"
-#include "daemon/control/unit.h"
+#include "daemon/control/system/credentials.h"
+#include "daemon/control/system/proc-text.h"
+#include "daemon/control/system/unit.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 

@@ -99,11 +99,9 @@ check_pictures (const SondeSampleLog *log)
   g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, log, NULL, MAX_NODES);
   SondeFlameSource source = { log, graph, "title", "other", "start" };
   g_autoptr (GByteArray) data = NULL;
-  guint n_samples;
   GString *svg;
 
-  sonde_sample_log_samples (log, &n_samples);
-  if (n_samples == 0)
+  if (log->samples.places->len == 0)
     return;
   data = sonde_flame_data_new (&source, MAX_POINTS);
   svg = sonde_flame_svg_new (log, NULL, NULL, "title");
@@ -128,7 +126,7 @@ show (SondeCaptureFile *file)
       sonde_frame_text_append (frame_text, text, frame);
       sonde_ledger_check_add_frame (ledger, frame);
       sonde_report_add_frame (report, frame);
-      sonde_sample_log_add_frame (log, frame);
+      sonde_capture_model_add_frame (log->model, frame);
     }
   fuzz_check_text (text);
   check_findings (ledger);

@@ -7,10 +7,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "daemon/base/error.h"
-#include "daemon/base/fd.h"
 #include "daemon/base/proc-maps.h"
-#include "daemon/control/session-private.h"
+#include "daemon/control/session/session-private.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/packet.h"
 
@@ -75,6 +75,17 @@ pid_t
 sonde_worker_pid (const SondeWorker *self)
 {
   return 0;
+}
+
+gboolean
+sonde_worker_measure (const SondeWorker *self, SondeProcCost *cost)
+{
+  return FALSE;
+}
+
+void
+sonde_worker_set_share (SondeWorker *self, const SondeUnitShare *share)
+{
 }
 
 const SondeChannel *
@@ -431,10 +442,13 @@ hear (Story *story, Packet *packet)
 static void
 open_stream (Story *story)
 {
-  SondeStreamOptions options = SONDE_STREAM_OPTIONS_INIT;
-  sonde_autofd int fd = sonde_session_open_stream (story->session, ":1.2", &options, NULL);
-  g_autoptr (GPtrArray) listeners = sonde_session_listeners (story->session);
+  g_autoptr (GPtrArray) listeners = NULL;
+  sonde_autofd int fd = -1;
+  SondeStreamOptions options;
 
+  sonde_stream_options_init (&options);
+  fd = sonde_session_open_stream (story->session, ":1.2", &options, NULL);
+  listeners = sonde_session_listeners (story->session);
   if (fd >= 0 && listeners->len == 0)
     abort ();
 }

@@ -42,7 +42,7 @@ static void
 check_reference (int fd, size_t size)
 {
   SondeDebugReference reference;
-  char hex[2 * SONDE_BUILD_ID_MAX + 1];
+  char hex[2 * SONDE_ELF_MAX_BUILD_ID + 1];
 
   if (sonde_debug_reference_read (fd, &reference) < 0)
     return;

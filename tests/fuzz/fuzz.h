@@ -5,6 +5,8 @@
 #include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 /* Source: https://llvm.org/docs/LibFuzzer.html#fuzz-target. Aborts when an invariant breaks. */
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
@@ -27,4 +29,14 @@ fuzz_count_fds (void)
     n_open += (fds[fd].revents & POLLNVAL) == 0;
 
   return n_open;
+}
+
+/* A thread may be about to close what came with the input. */
+static inline void
+fuzz_await_fds (unsigned n_open)
+{
+  for (unsigned i = 0; i < 100000 && fuzz_count_fds () != n_open; i++)
+    usleep (100);
+  if (fuzz_count_fds () != n_open)
+    abort ();
 }

@@ -73,6 +73,17 @@ def good():
     ]
 
 
+def foreign():
+    """What other writers do and we do not."""
+    return {
+        'metadata-rubbish': frame(11, text(b'local-profiler', 40) + b'[profiler]\n\0' + b'\xff' * 12),
+        'mark-rubbish': frame(10, struct.pack('<q', 5) + text(b'group', 24) + text(b'name', 40) + b'm\0' + b'\xff' * 6),
+        'log-rubbish': frame(12, struct.pack('<HHI', 16, 0, 0) + text(b'sonde', 32) + b'm\0' + b'\xff' * 6),
+        'trace': frame(16, struct.pack('<HHiQ', 1, 1, 43, 0x401000)),
+        'dbus-message': frame(17, struct.pack('<HH', 1, 4) + b'l\1\0\1'),
+    }
+
+
 def bad():
     """Frames that a reader refuses, each for one reason."""
     return {
@@ -83,8 +94,11 @@ def bad():
         'length-65528': frame(6, length=65528),
         'length-below-type': frame(2),
         'type-0': frame(0),
-        'type-16': frame(16, b'\0' * 8),
-        'type-17': frame(17, b'\0' * 8),
+        'type-18': frame(18, b'\0' * 8),
+        'trace-length-below-type': frame(16),
+        'metadata-open': frame(11, text(b'sonde', 40) + b'x' * 16),
+        'mark-open': frame(10, struct.pack('<q', 5) + text(b'group', 24) + text(b'name', 40) + b'x' * 16),
+        'log-open': frame(12, struct.pack('<HHI', 16, 0, 0) + text(b'sonde', 32) + b'x' * 16),
         'type-255': frame(255),
         'sample-count': sample(65535, [1, 2, 3]),
         'map-range': frame(3, struct.pack('<4Q', 2, 1, 0, 0) + b'x\0'),
@@ -129,6 +143,9 @@ def main(folder):
     write('foreign-byte-order', header(little=0))
     for name, data in zip(NAMES, frames):
         write('frame-' + name, data)
+    for name, data in foreign().items():
+        write('frame-' + name, data)
+    write('whole-foreign', header() + b''.join(foreign().values()))
     for name, data in bad().items():
         write('bad-' + name, header() + frames[0] + data + frames[5])
         write('bad-frame-' + name, data)

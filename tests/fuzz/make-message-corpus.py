@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writes the seeds of the targets message, pipeline and session: make-message-corpus.py [CORPUS]"""
+"""Writes the seeds of the targets message, worker and session: make-message-corpus.py [CORPUS]"""
 import importlib
 import struct
 
@@ -31,7 +31,7 @@ def raw(data, n_fds=0):
 
 
 def file(data):
-    """FD_FILE and FD_RING of fuzz-pipeline.c"""
+    """FD_FILE and FD_RING of fuzz-worker.c"""
     return struct.pack('<H', len(data)) + data
 
 
@@ -184,7 +184,7 @@ def wait(ms=4):
     return packet(WAIT, fd_kind=ms)
 
 
-# What programs say on a control socket, and what they write into rings: say() of fuzz-pipeline.c
+# What programs say on a control socket, and what they write into rings: say() of fuzz-worker.c
 SAY_CONTROL, SAY_LINK, SAY_RING, SAY_LEAVE = range(4)
 LINK_REQUEST, BELL = struct.pack('<HHI', 0x534E, 1, 1), struct.pack('<HHI', 0x534E, 1, 3)
 
@@ -231,7 +231,7 @@ def session(begin, sample_records, side_records, middle, modules):
         *[answer_file(i, status=2) for i in range(1 + len(modules), 10)], wait(), packet(REPORT), packet(STOP), wait(7)])
 
 
-def pipelines():
+def workers():
     samples = b''.join(data for name, data in perf.good().items() if name.startswith(('sample', 'lost', 'throttle')))
     sides = b''.join(data for name, data in perf.good().items() if not name.startswith('sample'))
     hidden = perf.mmap2(0x800000, 0x1000, b'/x', inode=9, pid=30) + perf.sample(pid=30, ip=0x800010)
@@ -344,5 +344,5 @@ def sessions():
 
 
 corpus_files.write('message', messages())
-corpus_files.write('pipeline', pipelines())
+corpus_files.write('worker', workers())
 corpus_files.write('session', sessions())

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writes the seeds of the targets proc, counters, kallsyms, demangle, symbols and options: make-text-corpus.py [CORPUS]"""
+"""Writes the seeds of the targets proc, counters, kallsyms, demangle, symbols, options and bus-body:
+make-text-corpus.py [CORPUS]"""
+import os
 import struct
 
-from gi.repository import GLib
+from gi.repository import Gio, GLib
 
 import corpus_files
 
@@ -103,13 +105,27 @@ def elf(tables, sections=None, n_sections=None, link=2, entry_size=24, flags=0, 
     return (file + segments + body).ljust(sections_at, b'\0') + headers
 
 
+def elf32(tables, strings=b'\0main\0other\0$x\0.Llabel\0_start\0'):
+    """The same of a 32-bit program, as far as it goes."""
+    symbols = b''.join(struct.pack('<IIIBBH', name, value, size, info, 0, section) for name, info, section, value, size in tables)
+    at = 52 + 32
+    headers = bytes(40)
+    headers += struct.pack('<10I', 0, 2, 0, 0, at, len(symbols), 2, 0, 4, 16)
+    headers += struct.pack('<10I', 0, 3, 0, 0, at + len(symbols), len(strings), 0, 0, 1, 0)
+    headers += struct.pack('<10I', 0, 1, 6, 0x1000, 0x100, 0x100, 0, 0, 16, 0)
+    file = b'\x7fELF\1\1\1' + bytes(9) + struct.pack('<HHIIIIIHHHHHH', 3, 3, 1, 0x1000, 52, at + len(symbols + strings), 0, 52, 32,
+                                                     1, 40, 4, 0)
+    file += struct.pack('<8I', 1, 0x100, 0x1000, 0x1000, 0x100, 0x100, 5, 4096)
+    return file + symbols + strings + headers
+
+
 def symbol_tables():
     function, weak, local, label, unique = 0x12, 0x22, 0x02, 0x10, 0xa2
     usual = [(0, 0, 0, 0, 0), (1, function, 3, 0x1000, 16), (6, weak, 3, 0x1000, 32), (6, local, 3, 0x1020, 0), (22, label, 3, 0x1040, 0),
              (12, label, 3, 0x1050, 0), (15, label, 3, 0x1060, 0), (6, unique, 3, 0x1080, 8), (1, 0x1a, 3, 0x10a0, 8)]
     whole = elf(usual)
     return {
-        'usual': whole, 'dynsym': elf(usual, table_type=11), 'many-sections': elf(usual, sections=0, n_sections=4),
+        'usual': whole, 'i386': elf32(usual), 'dynsym': elf(usual, table_type=11), 'many-sections': elf(usual, sections=0, n_sections=4),
         'cut': whole[:100], 'cut-symbols': whole[:-1], 'empty': b'', 'not-elf': bytes(64), '32-bit': whole[:4] + b'\1' + whole[5:],
         'big-endian': whole[:5] + b'\2' + whole[6:], 'no-sections': elf(usual, sections=0, n_sections=0),
         'too-many-sections': elf(usual, sections=0, n_sections=2**40), 'section-size': elf(usual, header_size=40),
@@ -179,6 +195,88 @@ def options():
     return seeds
 
 
+# In the order of the table in fuzz-bus-body.c.
+SIGNATURES = ('a{sv}', 'a(uh)', 'ss', 's', '', 'ybnqiuxtd', 'sog', 'h', 'v', 'a{s(av)}', 'aas', 'a{tv}')
+OWN_SIGNATURE, RAW, FOREIGN, LEAVES, REPLY, SIGNAL, ERROR = 14, 15, 16, 32, 64, 128, 192
+FREES = 128  # in the second byte
+ENTRIES, TEXT_BYTES = 256, 16384  # of limits.h
+
+BODIES = {
+    'targets-added': ('a(uh)', '[(uint32 1, handle 0)]', 1), 'property': ('ss', "'org.sonde.Profiler1.Manager', 'Version'", 0),
+    'all-properties': ('s', "'org.sonde.Profiler1.Session'", 0), 'nothing': ('', '', 0),
+    'numbers': ('ybnqiuxtd', 'byte 1, true, int16 -2, uint16 3, -4, uint32 5, int64 -6, uint64 7, 8.5', 0),
+    'texts': ('sog', "'a', objectpath '/b', signature 'a{sv}'", 0), 'descriptor': ('h', 'handle 0', 1),
+    'variants': ('v', '<<<<(1, "x", [<2>])>>>>', 0), 'deep': ('v', '<' * 31 + '1' + '>' * 31, 0),
+    'arrays': ('a{s(av)}', "{'a': ([<1>, <'b'>],), 'c': (@av [],)}", 0), 'arrays-of-arrays': ('aas', "[['a'], @as [], ['b', 'c']]", 0),
+    'as-many-entries-as-may-be': ('aas', f"[{', '.join(['@as []'] * ENTRIES)}]", 0),
+    'bad-one-entry-too-many': ('aas', f"[{', '.join(['@as []'] * (ENTRIES + 1))}]", 0),
+    'bad-entries-of-two-arrays': ('aas', f"[{['x'] * ENTRIES}]", 0),
+    'as-much-text-as-may-be': ('ss', f"'{'a' * (TEXT_BYTES - 1)}', 'b'", 0),
+    'bad-one-byte-too-many': ('ss', f"'{'a' * TEXT_BYTES}', 'b'", 0),
+    'bad-flood': ('a{sv}', '{%s}' % ', '.join(f"'{i}': <byte 1>" for i in range(2000)), 0),
+}
+
+
+def bus_message(signature, text, n_fds):
+    """The bytes of a whole one, and where its body begins."""
+    message = Gio.DBusMessage.new_method_call(None, '/org/sonde/Profiler1', 'org.sonde.Profiler1.Manager', 'Profile')
+    message.set_serial(1)
+    if text:
+        comma = ',' if len(signature) == 1 or signature[0] == 'a' else ''
+        message.set_body(GLib.Variant.parse(GLib.VariantType.new(f'({signature})'), f'({text}{comma})', None, None))
+    if n_fds:
+        null = os.open('/dev/null', os.O_RDONLY)
+        message.set_unix_fd_list(Gio.UnixFDList.new_from_array([null] + [os.dup(null) for _ in range(n_fds - 1)]))
+    blob = message.to_blob(Gio.DBusCapabilityFlags.UNIX_FD_PASSING)
+    return blob, len(blob) - struct.unpack_from('<I', blob, 4)[0]
+
+
+def bus_body(signature, text, n_fds=0, n_sent=None, flags=0):
+    blob, at = bus_message(signature, text, n_fds)
+    return bytes([SIGNATURES.index(signature) | flags, n_fds if n_sent is None else n_sent]) + blob[at:]
+
+
+def bus_bodies():
+    seeds = {f'options-{name}': bus_body('a{sv}', text.replace('@a{sv} ', ''), n_fds) for name, (text, n_fds) in GOOD_OPTIONS.items()}
+    seeds |= {name: bus_body(*value) for name, value in BODIES.items()}
+    options = bus_body('a{sv}', *GOOD_OPTIONS['words'])
+    # Not what it says it is.
+    seeds['bad-handle'] = bus_body('h', 'handle 0', 1)[:2] + struct.pack('<I', 1)
+    seeds['bad-no-descriptor'] = bus_body('h', 'handle 0', 1, n_sent=0)
+    seeds['bad-other-signature'] = bytes([SIGNATURES.index('a(uh)'), 0]) + options[2:]
+    seeds['bad-cut'] = options[:-9]
+    seeds['bad-longer'] = options + bytes(8)
+    seeds['bad-length'] = options[:2] + b'\xff\xff\xff\x03' + options[6:]
+    seeds['bad-padding'] = bus_body('a{tv}', '{uint64 1: <2>}').replace(bytes(4), b'\1\1\1\1', 1)
+    seeds['bad-not-utf8'] = options.replace(b'a.b-c', b'\xff\xfe\xfd.c')
+    seeds['bad-nul'] = options.replace(b'a.b-c', b'a\0b-c')
+    seeds['bad-boolean'] = bus_body('v', '<true>')[:-4] + struct.pack('<I', 2)
+    seeds['bad-path'] = bus_body('sog', "'a', objectpath '/b', signature 'a{sv}'").replace(b'/b', b'b/')
+    seeds['bad-type-of-a-variant'] = bus_body('v', '<true>').replace(b'b\0', b'(\0', 1)
+    seeds['bad-key-twice'] = bus_body('a{sv}', "{'system': <true>, 'system': <true>}")
+    # Of services that we call.
+    seeds['reply'] = bytes([OWN_SIGNATURE | REPLY, 0, 1]) + b'o' + struct.pack('<I', 2) + b'/a\0'
+    seeds['bad-reply'] = bus_body('s', "'a'", flags=REPLY)
+    seeds['bad-long-reply'] = bus_body('aas', f"[{['x'] * 5000}]", flags=REPLY)
+    seeds['error'] = bus_body('s', "'No such unit'", flags=ERROR)
+    seeds['bad-error'] = bus_body('', '', flags=ERROR)
+    seeds['signal'] = bus_body('a{s(av)}', *BODIES['arrays'][1:], flags=SIGNAL)
+    seeds['bad-signal'] = seeds['signal'][:-3]
+    # Whole messages, other byte orders, types that no method takes.
+    seeds['raw'] = bytes([RAW, 0]) + bus_message('as', "['a', 'b']", 0)[0]
+    seeds['raw-no-descriptors'] = bytes([RAW, 0]) + bus_message('a(uh)', '[(uint32 1, handle 0), (2, 1)]', 2)[0]
+    seeds['raw-twice'] = bytes([RAW, 0]) + 2 * bus_message('ss', "'a', 'b'", 0)[0]
+    seeds['raw-no-reply'] = seeds['raw-twice'][:4] + b'\1' + seeds['raw-twice'][5:]
+    seeds['raw-bad'] = bytes([RAW, 0]) + b'GET / HTTP/1.1\r\n\r\n'
+    seeds['raw-leaves'] = bytes([RAW | LEAVES]) + seeds['raw'][1:]
+    seeds['freed'] = bytes([seeds['property'][0], FREES]) + seeds['property'][2:]
+    seeds['foreign'] = bytes([SIGNATURES.index('s') | FOREIGN, 0]) + struct.pack('>I', 1) + b'a\0'
+    seeds['own-signature'] = bytes([OWN_SIGNATURE, 0, 2]) + b'at' + struct.pack('<II', 8, 0) + struct.pack('<Q', 1)
+    seeds['bad-own-signature'] = bytes([OWN_SIGNATURE, 0, 2]) + b'a('
+    seeds['deeper'] = bytes([OWN_SIGNATURE, 0, 33]) + b'a' * 32 + b't' + bytes(4)
+    return seeds
+
+
 def numbered(kinds):
     return {f'{name}-{i:02}': bytes([which]) + text
             for which, (name, texts) in enumerate(kinds.items()) for i, text in enumerate(texts)}
@@ -190,3 +288,4 @@ corpus_files.write('kallsyms', KALLSYMS)
 corpus_files.write('demangle', NAMES)
 corpus_files.write('symbols', symbol_tables())
 corpus_files.write('options', options())
+corpus_files.write('bus-body', bus_bodies())

@@ -44,6 +44,36 @@ bus_is_long (void)
   return g_strcmp0 (g_getenv ("SONDE_TEST_LONG"), "1") == 0;
 }
 
+#define FINISHED "sonde-test-finished" /* of a connection: reasons by the paths of sessions */
+
+static void
+take_finished (GDBusConnection *bus,
+               const char *sender,
+               const char *path,
+               const char *interface,
+               const char *signal,
+               GVariant *arguments,
+               gpointer user_data)
+{
+  char *reason;
+
+  g_variant_get_child (arguments, 0, "s", &reason);
+  g_assert_true (g_hash_table_insert (user_data, g_strdup (path), reason));
+}
+
+/* From the beginning, whoever sends it: a session may end before its path is known here, and before
+ * the owner of a well-known name is, too. */
+static void
+listen_for_finished (GDBusConnection *bus)
+{
+  GHashTable *finished = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+
+  g_object_set_data_full (G_OBJECT (bus), FINISHED, finished, (GDestroyNotify) g_hash_table_unref);
+  g_dbus_connection_signal_subscribe (
+      bus, NULL, SERVICE ".Session", "Finished", NULL, NULL, G_DBUS_SIGNAL_FLAGS_NONE,
+      take_finished, g_hash_table_ref (finished), (GDestroyNotify) g_hash_table_unref);
+}
+
 GDBusConnection *
 bus_connect (uid_t uid)
 {
@@ -59,6 +89,7 @@ bus_connect (uid_t uid)
       NULL, NULL, &error);
   g_assert_no_error (error);
   g_assert_cmpint (seteuid (0), ==, 0);
+  listen_for_finished (bus);
   return bus;
 }
 
@@ -351,41 +382,28 @@ bus_wait_at_rest (pid_t pid)
   return rest.n_fds;
 }
 
-static void
-take_finished (GDBusConnection *bus,
-               const char *sender,
-               const char *path,
-               const char *interface,
-               const char *signal,
-               GVariant *arguments,
-               gpointer user_data)
+typedef struct
 {
-  BusFinished *self = user_data;
-
-  g_assert_null (self->reason);
-  g_variant_get_child (arguments, 0, "s", &self->reason);
-}
-
-void
-bus_watch_finished (BusFinished *self, GDBusConnection *bus, const char *session)
-{
-  self->reason = NULL;
-  self->subscription = g_dbus_connection_signal_subscribe (
-      bus, SERVICE, SERVICE ".Session", "Finished", session, NULL, G_DBUS_SIGNAL_FLAGS_NONE,
-      take_finished, self, NULL);
-}
+  GHashTable *finished;
+  const char *session;
+} Finish;
 
 static gboolean
 has_finished (gpointer user_data)
 {
-  return ((BusFinished *) user_data)->reason != NULL;
+  const Finish *self = user_data;
+
+  return g_hash_table_contains (self->finished, self->session);
 }
 
-void
-bus_wait_finished (BusFinished *self, GDBusConnection *bus)
+char *
+bus_wait_finished (GDBusConnection *bus, const char *session)
 {
-  bus_wait (has_finished, self, "the session's Finished signal");
-  g_dbus_connection_signal_unsubscribe (bus, self->subscription);
+  GHashTable *finished = g_object_get_data (G_OBJECT (bus), FINISHED);
+  Finish finish = { finished, session };
+
+  bus_wait (has_finished, &finish, "the session's Finished signal");
+  return g_strdup (g_hash_table_lookup (finished, session));
 }
 
 static void
@@ -401,7 +419,7 @@ spin (void)
   volatile unsigned n = 0;
 
   for (;;)
-    n++;
+    n = n + 1;
 }
 
 static void

@@ -99,12 +99,6 @@ guint bus_wait_at_rest (pid_t pid);
 typedef gboolean (*BusCondition) (gpointer user_data);
 void bus_wait (BusCondition done, gpointer user_data, const char *what);
 
-/* The Finished signal of a session, as it comes. */
-typedef struct
-{
-  char *reason; /* NULL before it came */
-  guint subscription;
-} BusFinished;
-
-void bus_watch_finished (BusFinished *self, GDBusConnection *bus, const char *session);
-void bus_wait_finished (BusFinished *self, GDBusConnection *bus);
+/* The reason in the Finished signal of a session. @bus: of bus_connect(), which hears them from its
+ * beginning on: a session may end before its path is known. */
+char *bus_wait_finished (GDBusConnection *bus, const char *session);

@@ -42,11 +42,11 @@ tear_down (Fixture *f, gconstpointer data)
 }
 
 /* Loads @fd under an id of its own; NULL and @error if it was refused. */
-G_GNUC_UNUSED static SondeModule *
+G_GNUC_UNUSED static SondeUnwindModule *
 load_fd (Fixture *f, int fd, int *error)
 {
   SondeFileId id = { .inode = ++f->last_inode };
-  SondeModule *module = NULL;
+  SondeUnwindModule *module = NULL;
   SondeModuleState state;
 
   *error = sonde_module_store_load (f->store, &id, fd);
@@ -55,17 +55,17 @@ load_fd (Fixture *f, int fd, int *error)
   return module;
 }
 
-G_GNUC_UNUSED static SondeModule *
+G_GNUC_UNUSED static SondeUnwindModule *
 load_bytes (Fixture *f, const void *bytes, gsize size, int *error)
 {
   return load_fd (f, fake_elf_open (bytes, size), error);
 }
 
-G_GNUC_UNUSED static SondeModule *
+G_GNUC_UNUSED static SondeUnwindModule *
 load_path (Fixture *f, const char *path)
 {
   int error;
-  SondeModule *module = load_fd (f, open (path, O_RDONLY | O_CLOEXEC), &error);
+  SondeUnwindModule *module = load_fd (f, open (path, O_RDONLY | O_CLOEXEC), &error);
 
   g_assert_cmpint (error, ==, 0);
   return module;
@@ -88,7 +88,7 @@ add_three_functions (Fixture *f, guint64 rows[6])
 }
 
 G_GNUC_UNUSED static void
-assert_has_three_functions (const SondeModule *module)
+assert_has_three_functions (const SondeUnwindModule *module)
 {
   uint64_t begin;
   uint64_t end;

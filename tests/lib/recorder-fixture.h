@@ -2,13 +2,13 @@
 /* A recorder with all that it needs: an empty process table, and no reader yet. */
 #pragma once
 
-#include "daemon/capture/recorder.h"
+#include "daemon/capture/stream/recorder.h"
 
 typedef struct
 {
   SondeModuleStore *modules;
   SondeProcessTable *processes;
-  SondeJitNames *names;
+  SondeAddressNames *names;
   SondeStreamState *state;
   SondeTally tally;
   SondeRecorder *recorder;
@@ -20,7 +20,7 @@ recorder_fixture_init (RecorderFixture *self, SondeRecorderSinkClosed closed, gp
 {
   self->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
   self->processes = sonde_process_table_new (self->modules);
-  self->names = sonde_jit_names_new ();
+  self->names = sonde_address_names_new ();
   self->state = sonde_stream_state_new (self->processes, self->names);
   sonde_stream_state_describe (self->state, 0, 0, g_strdup ("[sonde]\n"));
   self->recorder = sonde_recorder_new (self->state, self->names, &self->tally, closed, user_data);
@@ -32,7 +32,7 @@ recorder_fixture_clear (RecorderFixture *self)
 {
   sonde_recorder_free (self->recorder);
   sonde_stream_state_free (self->state);
-  sonde_jit_names_free (self->names);
+  sonde_address_names_free (self->names);
   sonde_process_table_free (self->processes);
   sonde_module_store_free (self->modules);
 }

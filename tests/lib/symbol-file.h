@@ -83,3 +83,57 @@ symbol_file_build (const SymbolFile *self)
   g_byte_array_append (file, self->strings->data, self->strings->len);
   return file;
 }
+
+/* The same, of a 32-bit program; the names of its sections are among those of its symbols. */
+static inline GByteArray *
+symbol_file_build_32 (const SymbolFile *self)
+{
+  const Elf64_Sym *symbols = (gpointer) self->symbols->data;
+  guint n_symbols = self->symbols->len / sizeof *symbols;
+  GByteArray *file = g_byte_array_new ();
+  Elf32_Ehdr elf = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS32, ELFDATA2LSB, EV_CURRENT },
+                     .e_type = ET_DYN,
+                     .e_machine = EM_386,
+                     .e_phoff = sizeof elf,
+                     .e_shoff = sizeof elf + sizeof (Elf32_Phdr),
+                     .e_phentsize = sizeof (Elf32_Phdr),
+                     .e_phnum = 1,
+                     .e_shentsize = sizeof (Elf32_Shdr),
+                     .e_shnum = 4,
+                     .e_shstrndx = 3 };
+  Elf32_Phdr load = { .p_type = PT_LOAD,
+                      .p_flags = PF_R | PF_X,
+                      .p_offset = 0x2000,
+                      .p_vaddr = SYMBOL_FILE_TEXT,
+                      .p_filesz = SYMBOL_FILE_TEXT_SIZE,
+                      .p_memsz = SYMBOL_FILE_TEXT_SIZE };
+  Elf32_Shdr sections[4] = { 0 };
+
+  sections[1] = (Elf32_Shdr){ .sh_type = SHT_PROGBITS,
+                              .sh_flags = SHF_EXECINSTR,
+                              .sh_addr = SYMBOL_FILE_TEXT,
+                              .sh_size = SYMBOL_FILE_TEXT_SIZE };
+  sections[2] = (Elf32_Shdr){ .sh_type = SHT_SYMTAB,
+                              .sh_link = 3,
+                              .sh_entsize = sizeof (Elf32_Sym),
+                              .sh_offset = elf.e_shoff + sizeof sections,
+                              .sh_size = n_symbols * sizeof (Elf32_Sym) };
+  sections[3] = (Elf32_Shdr){ .sh_type = SHT_STRTAB,
+                              .sh_offset = sections[2].sh_offset + sections[2].sh_size,
+                              .sh_size = self->strings->len };
+  g_byte_array_append (file, (const guint8 *) &elf, sizeof elf);
+  g_byte_array_append (file, (const guint8 *) &load, sizeof load);
+  g_byte_array_append (file, (const guint8 *) sections, sizeof sections);
+  for (guint i = 0; i < n_symbols; i++)
+    {
+      Elf32_Sym symbol = { .st_name = symbols[i].st_name,
+                           .st_value = (Elf32_Addr) symbols[i].st_value,
+                           .st_size = (Elf32_Word) symbols[i].st_size,
+                           .st_info = symbols[i].st_info,
+                           .st_shndx = symbols[i].st_shndx };
+
+      g_byte_array_append (file, (const guint8 *) &symbol, sizeof symbol);
+    }
+  g_byte_array_append (file, self->strings->data, self->strings->len);
+  return file;
+}

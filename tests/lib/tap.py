@@ -13,6 +13,10 @@ class Fault(AssertionError):
     """What nobody else on the machine can cause: once is too often."""
 
 
+class Skip(Exception):
+    """What a case needs cannot be had here."""
+
+
 class Tap:
     def __init__(self, n_cases):
         print(f'1..{n_cases}', flush=True)
@@ -29,6 +33,8 @@ class Tap:
         self.n_done += 1
         try:
             yield
+        except Skip as reason:
+            print(f'ok {self.n_done} - {name} # SKIP {reason}', flush=True)
         except Exception as error:  # whatever it is, the case has failed
             self.n_failed += 1
             self.note(error if isinstance(error, AssertionError) else traceback.format_exc())

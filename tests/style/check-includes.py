@@ -30,41 +30,69 @@ RESOURCES = ['flamegraph-resources.h']
 MESSAGES = ['*.pb-c.h']
 GENERATED = CONFIG + DBUS + RESOURCES + MESSAGES
 
+# The leaves that all may use who need one, but for what runs in other people's programs.
+BASE = ['base/*.h']
+CONTROL = GLIB + CONFIG + BASE + ['daemon/base/*.h']
+CAPTURE = GLIB + CONFIG + BASE + ['daemon/base/*.h', 'protocol/*.h']
+CLIENT = GLIB + BASE + ['client/base/*.h']
+
+
+def rooms(folder, common, table):
+    """The rooms of a folder as layers. A row: the rooms that it may include, and headers of others."""
+    return {f'{folder}/{room}': common + [f'{folder}/{other}/*.h' for other in others.split()] + more
+            for room, (others, more) in table.items()}
+
+
 # Folder: what its files may include beside their own folder and libc. The longest folder that
 # matches decides; a quoted include has the path from the root of the checkout.
 LAYERS = {
+    'base': [],
     'protocol': [],
-    'symbols': ['libiberty/demangle.h'],
+    'symbols': BASE + ['libiberty/demangle.h'],
     'shared-ring': ['protocol/*.h'],
     'shared-ring/collector': ['protocol/*.h', 'shared-ring/*.h', 'unwind/*.h'],
-    'unwind': LIBDW,
+    'unwind': LIBDW + BASE,
     # The fixed structs of the worker protocol carry the ledger's counts, and what programs are told.
-    'daemon/base': GLIB + CONFIG + ['protocol/ledger.h', 'shared-ring/control-message.h'],
-    'daemon/control': GLIB + CONFIG + DBUS
-    + ['daemon/base/*.h', 'systemd/*.h', 'sys/capability.h'],
-    'daemon/capture': GLIB + CONFIG
-    + ['daemon/base/*.h', 'protocol/*.h', 'shared-ring/*.h', 'unwind/*.h', 'symbols/*.h', 'seccomp.h'],
-    'client/base': GLIB + CONFIG,
-    'client/model': GLIB + CONFIG + ['client/base/*.h', 'protocol/*.h', 'symbols/*.h'],
-    'client/names': GLIB + CONFIG + LIBDW + PACKING
-    + ['client/base/*.h', 'client/model/*.h', 'protocol/*.h', 'symbols/*.h'],
-    'client/report': GLIB + JSON
-    + ['client/base/*.h', 'client/model/*.h', 'client/names/*.h', 'protocol/*.h'],
-    'client/heap': GLIB + JSON
-    + ['client/base/*.h', 'client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
-    'client/flame': GLIB + JSON + RESOURCES
-    + ['client/base/*.h', 'client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
-    'client/export': GLIB + CONFIG + JSON + MESSAGES + PACKING
-    + ['client/base/*.h', 'client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
-    'client/library': GLIB + CONFIG + DBUS
-    + ['client/base/*.h', 'client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
+    'daemon/base': GLIB + CONFIG + BASE + ['protocol/ledger.h', 'shared-ring/control-message.h'],
+    'daemon/control': CONTROL + ['daemon/control/system/*.h', 'daemon/control/bus/*.h', 'systemd/*.h'],
+    **rooms('daemon/control', CONTROL, {
+        'system': ('', ['systemd/*.h', 'sys/capability.h']),
+        'request': ('system', []),
+        'worker': ('request system', []),
+        'events': ('request worker system', []),
+        'session': ('events request worker system', []),
+        'bus': ('session events request worker system', DBUS),
+    }),
+    **rooms('daemon/capture', CAPTURE, {
+        'perf': ('', []),
+        'stream': ('', ['unwind/*.h']),
+        'counters': ('stream', []),
+        'names': ('stream', ['symbols/*.h', 'unwind/*.h']),
+        'process': ('names perf stream', ['symbols/*.h', 'unwind/*.h']),
+        'program': ('process stream', ['shared-ring/*.h']),
+        'worker': ('counters names perf process program stream', ['seccomp.h']),
+    }),
+    'client/base': GLIB + CONFIG + BASE,
+    'client/model': CLIENT + CONFIG + ['protocol/*.h', 'symbols/*.h'],
+    'client/names': CLIENT + CONFIG + LIBDW + PACKING
+    + ['client/model/*.h', 'protocol/*.h', 'symbols/*.h'],
+    'client/report': CLIENT + JSON
+    + ['client/model/*.h', 'client/names/*.h', 'protocol/*.h'],
+    'client/heap': CLIENT + JSON
+    + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
+    'client/flame': CLIENT + JSON + RESOURCES
+    + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
+    'client/export': CLIENT + CONFIG + JSON + MESSAGES + PACKING
+    + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
+    'client/library': CLIENT + CONFIG
+    + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
     # The service is reached by what the library shows to everybody.
-    'client/service': GLIB + CONFIG + ['client/base/*.h', 'client/library/sonde-client.h'],
-    'client/top': GLIB + CURSES
-    + [f'client/{layer}/*.h' for layer in ('base', 'model', 'names', 'report', 'service')]
+    'client/service': CLIENT + CONFIG + ['client/library/sonde-client.h'],
+    'client/top': CLIENT + CURSES
+    + [f'client/{layer}/*.h' for layer in ('model', 'names', 'report', 'service')]
     + ['client/library/sonde-client.h', 'protocol/*.h'],
-    'client': GLIB + CONFIG
-    + [f'client/{layer}/*.h' for layer in ('base', 'model', 'names', 'report', 'heap', 'flame', 'export', 'service', 'top')]
+    'client': CLIENT + CONFIG + JSON + JSON
+    + [f'client/{layer}/*.h' for layer in ('model', 'names', 'report', 'heap', 'flame', 'export', 'service', 'top')]
     + ['client/library/sonde-client.h', 'protocol/*.h', 'elfutils/debuginfod.h'],
     # To be copied out of the checkout: nothing of ours.
     'docs/examples': GLIB,
@@ -73,8 +101,12 @@ LAYERS = {
 
 # Of layers that may be used for reading only.
 REFUSED = {
-    'daemon/capture': ['shared-ring/ring-writer.h', 'shared-ring/collector/*'],
+    'daemon/capture/program': ['shared-ring/ring-writer.h', 'shared-ring/collector/*'],
 }
+
+# Who speaks D-Bus with the service: all else of the client asks the library.
+SPEAKER = 'client/library'
+DBUS_CALL = re.compile(r'\b(g_bus_\w+|g_dbus_(?!error_)\w+|sonde_client_profiler_get_connection)\s*\(')
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 
@@ -125,6 +157,8 @@ def check_file(path, text, exists):
         why = judge(path, kind, name, exists)
         if why:
             complaints.append(f'{path}: {why}')
+    if path.startswith('client/') and not path.startswith(f'{SPEAKER}/'):
+        complaints += [f'{path}: calls {name}, which {SPEAKER}/ is for' for name in DBUS_CALL.findall(text)]
     return complaints
 
 
@@ -134,31 +168,40 @@ BAD = {
     'symbols does not know protocol': ('symbols/kallsyms.c', '"protocol/frame.h"'),
     'symbols does not know libdw': ('symbols/demangle.c', '<elfutils/libdw.h>'),
     'unwind does not know symbols': ('unwind/module.c', '"symbols/demangle.h"'),
-    'base does not know libdw': ('daemon/base/fd.c', '<libelf.h>'),
-    'base does not know the reader': ('daemon/base/fd.c', '"protocol/reader.h"'),
-    'control does not know the capture format': ('daemon/control/bus.c', '"protocol/writer.h"'),
-    'control does not know unwind': ('daemon/control/bus.c', '"unwind/module.h"'),
-    'control does not know capture': ('daemon/control/bus.c', '"daemon/capture/sink.h"'),
-    'capture does not know control': ('daemon/capture/sink.c', '"daemon/control/options.h"'),
-    'capture does not know D-Bus': ('daemon/capture/sink.c', '"sonde-profiler1-generated.h"'),
-    'capture does not know libcap': ('daemon/capture/main.c', '<sys/capability.h>'),
+    'a shared leaf does not know GLib': ('base/fd.h', '<glib.h>'),
+    'a shared leaf knows no other folder': ('base/fd.h', '"protocol/frame.h"'),
+    'programs of others have no leaves': ('shared-ring/collector/collector.c', '"base/fd.h"'),
+    'base does not know libdw': ('daemon/base/socket.c', '<libelf.h>'),
+    'base does not know the reader': ('daemon/base/socket.c', '"protocol/reader.h"'),
+    'control does not know the capture format': ('daemon/control/bus/bus.c', '"protocol/writer.h"'),
+    'control does not know unwind': ('daemon/control/bus/bus.c', '"unwind/module.h"'),
+    'control does not know capture': ('daemon/control/bus/bus.c', '"daemon/capture/stream/sink.h"'),
+    'capture does not know control': ('daemon/capture/stream/sink.c', '"daemon/control/request/options.h"'),
+    'what asks the system knows no session': ('daemon/control/system/quota.c', '"daemon/control/session/session.h"'),
+    'sessions do not know the bus': ('daemon/control/session/session.c', '"daemon/control/bus/bus.call.h"'),
+    'a stream does not know who fills it': ('daemon/capture/stream/sink.c', '"daemon/capture/perf/perf-ring.h"'),
+    'programs write their rings, not the worker': ('daemon/capture/program/inferior.c', '"shared-ring/ring-writer.h"'),
+    'capture does not know D-Bus': ('daemon/capture/stream/sink.c', '"sonde-profiler1-generated.h"'),
+    'capture does not know libcap': ('daemon/capture/worker/main.c', '<sys/capability.h>'),
     'names do not know reports': ('client/names/archive.c', '"client/report/profile.h"'),
     'the model does not know names': ('client/model/capture-model.c', '"client/names/archive.h"'),
     'exports do not know pictures': ('client/export/export.h', '"client/flame/flame-page.h"'),
     'commands know the library as others do': ('client/cmd-record.c', '"client/library/session.h"'),
     'commands do not speak D-Bus': ('client/cmd-list.c', '"sonde-profiler1-generated.h"'),
     'commands do not know the terminal': ('client/cmd-top.c', '<curses.h>'),
-    'client does not know the daemon': ('client/sondectl.c', '"daemon/base/fd.h"'),
+    'client does not know the daemon': ('client/sondectl.c', '"daemon/base/socket.h"'),
     'an example stands alone': ('docs/examples/x.c', '"client/base/text.h"'),
     'nothing knows tests': ('client/sondectl.c', '"tests/lib/client.h"'),
-    'nothing includes main.c': ('tests/unit/test-x.c', '"daemon/capture/main.c"'),
-    'an include shows its path': ('daemon/control/bus.c', '"options.h"'),
-    'own headers stand in quotes': ('daemon/control/bus.c', '<daemon/base/fd.h>'),
+    'nothing includes main.c': ('tests/unit/test-x.c', '"daemon/capture/worker/main.c"'),
+    'an include shows its path': ('daemon/control/bus/bus.c', '"options.h"'),
+    'own headers stand in quotes': ('daemon/control/bus/bus.c', '<daemon/base/socket.h>'),
     'every source is in a layer': ('misc/x.c', '<stdio.h>'),
 }
 
 
 def check(root, tap):
+    tap.refuses('the check knows that commands make no call of their own', check_file(
+        'client/cmd-list.c', 'answer = g_dbus_connection_call_sync (bus);\n', bool))
     for name, (path, include) in BAD.items():
         tap.refuses(f'the check knows that {name}',
                     check_file(path, f'#include {include}\n', lambda name: '/' in name
@@ -175,4 +218,5 @@ def check(root, tap):
         tap.case(f'{layer} includes only what it may', complaints)
 
 
-tree.main(check)
+if __name__ == '__main__':
+    tree.main(check)

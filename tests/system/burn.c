@@ -22,7 +22,7 @@ main (int argc, char **argv)
 
   while (used_seconds () < wanted)
     for (int i = 0; i < 1000000; i++)
-      n++;
+      n = n + 1;
   printf ("%.6f\n", used_seconds ());
   return 0;
 }

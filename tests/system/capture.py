@@ -90,6 +90,7 @@ class Capture:
         self.meanings = Meanings() if with_meanings else None
         self.samples = []
         self.logs = []  # texts
+        self.log_times = []  # of these, ns
         # {pid: number}: the exits of each, and whom each has made; a thread counts as its process
         self.tasks = {'FORK': collections.Counter(), 'EXIT': collections.Counter()}
         self.processes = []  # (pid, name), once for each PROCESS frame
@@ -118,6 +119,7 @@ class Capture:
             self.processes.append((pid, c_string(frame[FRAME_BYTES:])))
         elif kind == 'LOG':
             self.logs.append(c_string(frame[64:]))
+            self.log_times.append(time_ns)
         elif kind in self.tasks:
             self.tasks[kind][pid] += 1
         elif kind == 'JITMAP':

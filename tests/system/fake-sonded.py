@@ -1,7 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A sonded whose streams are what the environment says: fake-sonded.py --peer-fd=3, with FAKE_STREAM in hexadecimal"""
+"""A sonded whose streams are what the environment says: fake-sonded.py --peer-fd=3, with FAKE_STREAM in hexadecimal
 
+FAKE_ERROR, a name of D-Bus and a message, is what it answers instead; FAKE_STATISTICS is JSON."""
+
+import json
 import os
 import socket
 
@@ -24,12 +27,16 @@ def answer(bus, _sender, _path, _interface, method, _parameters, invocation):
     if method != 'Profile':
         invocation.return_value(GLib.Variant('(a{st})', ({},)))
         return
+    if 'FAKE_ERROR' in os.environ:
+        invocation.return_dbus_error(*os.environ['FAKE_ERROR'].split(' ', 1))
+        return
+    statistics = json.loads(os.environ.get('FAKE_STATISTICS', '{}'))
     ours, theirs = socket.socketpair()
     fds = Gio.UnixFDList()
     handle = fds.append(theirs.fileno())
     ours.sendall(bytes.fromhex(os.environ['FAKE_STREAM']))
     invocation.return_value_with_unix_fd_list(GLib.Variant('(oh)', (SESSION, handle)), fds)
-    bus.emit_signal(None, SESSION, 'org.sonde.Profiler1.Session', 'Finished', GLib.Variant('(sa{st})', ('stopped', {})))
+    bus.emit_signal(None, SESSION, 'org.sonde.Profiler1.Session', 'Finished', GLib.Variant('(sa{st})', ('stopped', statistics)))
 
 
 def main():

@@ -24,7 +24,7 @@
 typedef struct
 {
   SondeConnection *connection;
-  SondeDBusSession *session;
+  char *session; /* object path */
   SondeSpawn *spawn;
   const char *folder;
   GMainLoop *loop;
@@ -96,6 +96,7 @@ open_late (gpointer user_data)
 {
   Test *test = user_data;
   g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GVariant) answer = NULL;
   g_autoptr (GError) error = NULL;
   GVariantDict options;
 
@@ -117,9 +118,14 @@ open_late (gpointer user_data)
           &options, "pids", g_variant_new_fixed_array (G_VARIANT_TYPE_UINT32, &pid, 1, sizeof pid));
       g_variant_dict_insert (&options, "frames", "^as", frames);
     }
-  if (!sonde_dbus_session_call_open_capture_sync (test->session, g_variant_dict_end (&options),
-                                                  G_DBUS_CALL_FLAGS_NONE, -1, NULL, NULL, &fds,
-                                                  NULL, &error))
+  answer = sonde_connection_call_sync (
+      test->connection,
+      &(SondeServiceCall){ .path = test->session,
+                           .method = "OpenCapture",
+                           .arguments = g_variant_new ("(@a{sv})", g_variant_dict_end (&options)),
+                           .type = "(h)" },
+      &fds, NULL, &error);
+  if (answer == NULL)
     fail ("OpenCapture", error);
   add_reader (test, fds);
   return G_SOURCE_CONTINUE;
@@ -131,22 +137,21 @@ start (Test *test)
   const guint32 pid = (guint32) sonde_spawn_pid (test->spawn);
   g_autoptr (GUnixFDList) fds = NULL;
   g_autoptr (GError) error = NULL;
-  g_autofree char *path = NULL;
+  g_autoptr (GVariant) answer = NULL;
   GVariantDict options;
 
   g_variant_dict_init (&options, NULL);
   g_variant_dict_insert_value (
       &options, "pids", g_variant_new_fixed_array (G_VARIANT_TYPE_UINT32, &pid, 1, sizeof pid));
-  if (!sonde_dbus_manager_call_profile_sync (test->connection->manager,
-                                             g_variant_dict_end (&options), G_DBUS_CALL_FLAGS_NONE,
-                                             -1, NULL, &path, NULL, &fds, NULL, &error))
+  answer = sonde_connection_call_sync (
+      test->connection,
+      &(SondeServiceCall){ .method = "Profile",
+                           .arguments = g_variant_new ("(@a{sv})", g_variant_dict_end (&options)),
+                           .type = "(oh)" },
+      &fds, NULL, &error);
+  if (answer == NULL)
     fail ("Profile", error);
-  test->session = sonde_dbus_session_proxy_new_sync (
-      test->connection->bus,
-      G_DBUS_PROXY_FLAGS_DO_NOT_LOAD_PROPERTIES | G_DBUS_PROXY_FLAGS_DO_NOT_CONNECT_SIGNALS,
-      test->connection->name, path, NULL, &error);
-  if (test->session == NULL)
-    fail (path, error);
+  g_variant_get (answer, "(oh)", &test->session, NULL);
   add_reader (test, fds);
 }
 
@@ -176,7 +181,7 @@ main (int argc, char **argv)
       return 2;
     }
   test.folder = argv[3];
-  test.spawn = spawn = sonde_spawn_new (argv + 4, NULL, &error);
+  test.spawn = spawn = sonde_spawn_new (argv + 4, NULL, FALSE, &error);
   if (spawn == NULL)
     fail (argv[4], error);
   test.connection = connection = sonde_connection_open_embedded (argv[1], argv[2], &error);
@@ -189,6 +194,6 @@ main (int argc, char **argv)
   sonde_spawn_release (spawn, -1);
   g_timeout_add (WAIT_MS, open_late, &test);
   g_main_loop_run (loop);
-  g_object_unref (test.session);
+  g_free (test.session);
   return 0;
 }

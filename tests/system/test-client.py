@@ -20,15 +20,18 @@ def test_demo(system):
         if '%' in line:
             system.note(line)
     # The tree is printed outermost function first.
-    chain = ['__libc_start_main', '_PyEval_EvalFrameDefault', 'adler32']
-    found = [next((number for number, line in enumerate(result.stdout.splitlines()) if name in line), -1)
+    chain = ['__libc_start_main', 'main', 'Parser::parse_sum()']
+    found = [next((number for number, line in enumerate(result.stdout.splitlines()) if line.endswith(f' {name}')), -1)
              for name in chain]
     check(found == sorted(found) and found[0] >= 0, f'{chain} are not below one another: {found}')
     # The second command of README.md opens this, by the name that it has in a build tree.
     with open(os.path.join(sys.argv[2], 'README.md'), encoding='utf-8') as file:
         check('\n    sudo tools/demo.sh\n    xdg-open build/demo.html\n' in file.read(), 'README.md has other commands')
-    check(f"a flame graph for the browser is {system.path('demo.html')}\n" in result.stdout, result.stdout)
+    check(f"  xdg-open {system.path('demo.html')}\n" in result.stdout, result.stdout)
     check(os.path.getsize(system.path('demo.html')) > 10000, 'the flame graph is empty')
+    picture = system.sondectl('flamegraph', '--svg', '-o', '-', system.path('demo.syscap'))
+    for function in ('quick_sort&lt;int', 'escape_time&lt;double&gt;', 'Node::insert(char const*)'):
+        check(function in picture, f'the flame graph lacks {function}')
 
 
 def test_interrupt(system):
@@ -47,12 +50,16 @@ def test_exit_status(system):
 
 def test_no_service(system):
     environment = dict(os.environ, DBUS_SYSTEM_BUS_ADDRESS='unix:path=/nonexistent')
-    result = subprocess.run([system.program('client/sondectl'), 'record', '-d', '1', '-o',
-                             system.path('none.syscap'), '-a'], env=environment, timeout=DEADLINE_S,
-                            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    check(result.returncode != 0 and '--embedded' in result.stderr,
-          f'exit status {result.returncode}: {result.stderr}')
-    system.note(result.stderr)
+    for option in ('--service', '--all'):
+        result = subprocess.run([system.program('client/sondectl'), 'record', '-d', '1', '-o',
+                                 system.path('none.syscap'), '-a', option], env=environment, timeout=DEADLINE_S,
+                                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        is_embedded = option != '--service'
+        check((result.returncode == 0) == is_embedded == os.path.exists(system.path('none.syscap')),
+              f'exit status {result.returncode}: {result.stderr}')
+        check(('Recording embedded, with your own rights' if is_embedded else 'sondectl record --embedded') in result.stderr,
+              result.stderr)
+        system.note(result.stderr)
 
 
 def test_user(system):
@@ -85,12 +92,12 @@ def main():
         test_exit_status(system)
     with system.case('an interrupt ends a recording and keeps the file'):
         test_interrupt(system)
-    with system.case('without a service the error names --embedded'):
+    with system.case('without a service it is embedded, and --service names that'):
         test_no_service(system)
     with system.case('an ordinary user may profile his own program'):
         system.measure(test_user)
     if len(sys.argv) > 2:
-        with system.case("the demo's tree goes from __libc_start_main to the hot function"):
+        with system.case("the demo's tree and flame graph name the functions of its program"):
             test_demo(system)
     system.finish()
 

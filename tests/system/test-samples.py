@@ -1,8 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Samples are all there, and other readers see what ours sees: test-samples.py BUILD [SYSPROF-COUNT]"""
+"""Samples are all there, and other readers see what ours sees: test-samples.py BUILD [SYSPROF-COUNT SYSPROF-DIRECTORY]"""
 
+import glob
+import os
 import re
+import subprocess
 import sys
 
 from system import System, check, read_counts, read_seconds
@@ -37,8 +40,21 @@ def test_kernel_time(system):
     check(in_kernel > capture.counts['SAMPLE'] / 2, 'dd spends its time in the kernel')
 
 
+def test_merge(system, counts):
+    """Frames of the second capture are written over older bytes, which stay in their padding."""
+    tool = os.path.join(sys.argv[3], 'usr/bin/sysprof-cli')
+    libraries = os.pathsep.join(glob.glob(os.path.join(sys.argv[3], 'usr/lib/*')))
+    with open(system.path('merged.syscap'), 'wb') as merged:
+        subprocess.run([tool, '--merge'] + 2 * [system.path('burn.syscap')], stdout=merged, check=True,
+                       env=dict(os.environ, LD_LIBRARY_PATH=libraries))
+    found = system.dump_counts('merged.syscap')
+    # it gives names that are equal one number, so it has fewer frames of them
+    twice = {kind: 2 * n for kind, n in counts.items() if kind != 'JITMAP'}
+    check({kind: n for kind, n in found.items() if kind != 'JITMAP'} == twice, f'sondectl says {found}')
+
+
 def main():
-    system = System(4)
+    system = System(5)
     with system.case('ten seconds of user time give ten thousand samples'):
         capture = system.measure(test_user_time)
 
@@ -54,6 +70,13 @@ def main():
         with system.case(name):
             counts = read_counts(system.run(sys.argv[2], system.path('burn.syscap')))
             check(capture.counts == counts, f'libsysprof says {counts}')
+
+    name = "what Debian's Sysprof merges is read to its end"
+    if len(sys.argv) < 4:
+        system.skip(name, 'sysprof is not there: tools/test.sh gets it')
+    else:
+        with system.case(name):
+            test_merge(system, capture.counts)
 
     with system.case('time in the kernel is sampled as well'):
         system.measure(test_kernel_time)

@@ -146,6 +146,10 @@ def test_stripped(system, path, program):
     recording.check_stacks([f'{program}-stripped+{addresses[name]:#x}' for name in PLAIN])
 
 
+def test_names(system, path, program):
+    Recording(system, program, path(program), str(MILLISECONDS)).check_stacks(PLAIN)
+
+
 def test_no_frame_pointer(system, path):
     recording = Recording(system, 'no-frame-pointer', path('odd-stacks'), 'no-frame-pointer',
                           str(MILLISECONDS))
@@ -180,7 +184,7 @@ def find_32_bit(path):
 
 
 def main():
-    system = System(16)
+    system = System(17)
     namespace, obstacle = find_namespace()
 
     def path(name):
@@ -213,11 +217,13 @@ def main():
             system.measure(test, path, *arguments)
 
     obstacle = find_32_bit(path)
-    if obstacle:
-        system.skip('a 32-bit program has whole stacks', obstacle)
-    else:
-        with system.case('a 32-bit program has whole stacks'):
-            system.measure(test_stripped, path, 'stacks-32-bit')
+    for name, test, program in (('a 32-bit program has whole stacks', test_stripped, 'stacks-32-bit'),
+                                ('a 32-bit program has its names', test_names, 'stacks-32-bit')):
+        if obstacle:
+            system.skip(name, obstacle)
+            continue
+        with system.case(name):
+            system.measure(test, path, program)
 
     with system.case('static-pie and non-zero base make no difference'):
         for variant in ('stacks-static-pie', 'stacks-based'):

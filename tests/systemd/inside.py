@@ -11,7 +11,7 @@ import time
 tests = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..')
 sys.path += [os.path.join(tests, 'lib'), os.path.join(tests, 'system')]
 
-from capture import Capture
+from capture import LOSSES, Capture
 from tap import DEADLINE_S, check
 
 TAKING_PART = ('systemd', 'dbus-daemon', 'sonded', 'sonde-capture')

@@ -3,10 +3,12 @@
 """The installed service, by its users: test-service.py BUILD"""
 
 import os
+import pwd
 import re
+import subprocess
 import sys
 
-from inside import Capture, User, check, run, wait_until
+from inside import DEADLINE_S, Capture, User, check, run, wait_until
 from tap import Tap
 
 
@@ -29,8 +31,20 @@ def count_recorded(session):
     return int(re.search(r'"recorded" (\d+)', statistics)[1])
 
 
+def refusal(user, *command):
+    """What a command of the user's that fails says; empty if it does not fail."""
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True, timeout=DEADLINE_S, check=False, **user.options)
+    return result.stdout if result.returncode != 0 else ''
+
+
+def journal():
+    """The messages of sonded, as an administrator reads them."""
+    return run('journalctl', '--quiet', '--unit=sonded', '--output=cat')
+
+
 def main():
-    tap = Tap(5)
+    tap = Tap(8)
     burn = os.path.join(sys.argv[1], 'tests/system/burn')
     alice = User('alice')
 
@@ -42,6 +56,10 @@ def main():
         tap.note(f'{capture.counts["SAMPLE"]} samples in one second of CPU time')
         check(capture.counts['SAMPLE'] > 500, 'about 1000 were to be expected')
         check({'main', '__libc_start_main'} <= names, f'only {names}')
+
+    with tap.case('the features are those of a machine that systemd runs'):
+        features = run('busctl', 'get-property', SERVICE, '/org/sonde/Profiler1', f'{SERVICE}.Manager', 'Features')
+        check({'unit', 'start-session'} <= set(re.findall(r'"([a-z-]+)"', features)), features)
 
     with tap.case('root sees the names of kernel functions'):
         run('sondectl', 'record', '--kernel', '-o', '/tmp/kernel.syscap', '--', 'dd', 'if=/dev/zero',
@@ -71,6 +89,37 @@ def main():
         names = {name for sample in capture.samples for name in capture.stack(sample)}
         tap.note(f'{capture.counts["SAMPLE"]} samples')
         check(capture.counts['SAMPLE'] > 50 and 'main' in names, f'only {names}')
+
+    with tap.case('the journal says who wanted what, and why not'):
+        uid = pwd.getpwnam('alice').pw_uid
+        session = start_session('system', 'b', 'true')
+        number = session.rsplit('/', 1)[1]
+        capture = os.path.basename(get_property(session, 'CaptureFile'))
+        for arguments in (['record', '-a', '-d', '1', '-o', 'none.syscap'],
+                          ['record', '-p', '1', '-d', '1', '-o', 'none.syscap'],
+                          ['stop', number]):
+            check(refusal(alice, 'sondectl', *arguments), f'{arguments} was not refused')
+        check(refusal(alice, 'busctl', 'call', SERVICE, '/org/sonde/Profiler1', f'{SERVICE}.Manager', 'RemoveCapture',
+                      's', capture), 'alice removes what is root\'s')
+        why_not = 'Action org.sonde.profiler1.%s: an administrator must authenticate'
+        for line in (f'refused: uid {uid}: Profile of the whole machine: {why_not % "profile-system"}',
+                     f'refused: uid {uid}: Profile of process 1: {why_not % "profile-others"}',
+                     f'refused: uid {uid}, session {number}: Stop: {why_not % "manage-sessions"}',
+                     f'refused: uid {uid}: RemoveCapture of {capture}: {why_not % "manage-sessions"}',
+                     f'session-started: uid 0, session {number}: system'):
+            wait_until(lambda: line in journal(), f'the line {line}, in\n{journal()}')
+
+    with tap.case('captures go when they are too old, and the journal says which'):
+        run('busctl', 'call', SERVICE, session, f'{SERVICE}.Session', 'Stop')
+        wait_until(lambda: get_property(session, 'State') == 'finished', 'the end of the session')
+        run('systemctl', 'stop', 'sonded')
+        path = f'/var/lib/sonde/captures/{capture}'
+        os.utime(path, (0, 0))
+        run('systemctl', 'start', 'sonded')
+        check(not os.path.exists(path), f'{capture} is still there')
+        line = f'capture-removed: uid 0: {capture}: older than 30 days (capture-days)'
+        wait_until(lambda: line in journal(), f'the line {line}, in\n{journal()}')
+        check('sonded.timer' in run('systemctl', 'list-timers', '--all'), 'no timer starts sonded for that')
 
     with tap.case('no unit has failed'):
         check(run('systemctl', '--failed', '--no-legend') == '', run('systemctl', '--failed', '--full'))

@@ -12,6 +12,13 @@ from inside import DEADLINE_S, User, check, processes, run, wait_until, worker_u
 from tap import Tap
 
 
+# With sanitizers each may take what it likes.
+with open('/usr/lib/systemd/system/sonde-capture@.service', encoding='utf-8') as unit:
+    IS_BOUND = 'MemoryMax=512M\n' in unit
+MEMORY = str(512 << 20) if IS_BOUND else 'infinity'
+SPARE = ('[not set]', 'infinity', MEMORY)
+
+
 def wait_for_session(user, name, n_sessions=1):
     """Until name is being written, and so many run beside the spare worker. Returns the pids of all workers."""
     user.wait_for_capture(name)
@@ -29,6 +36,20 @@ def check_at_rest(spare=1):
     check(run('systemctl', '--failed', '--no-legend') == '', run('systemctl', '--failed', '--full'))
 
 
+def wait_for_shares(*expected):
+    """Until the units of workers have these, in any order: (CPUWeight, CPUQuotaPerSecUSec, MemoryMax) as systemd shows
+    them."""
+    keys = ('CPUWeight', 'CPUQuotaPerSecUSec', 'MemoryMax', 'Slice')
+
+    def shares():
+        shown = [dict(line.split('=', 1) for line in run('systemctl', 'show', f'--property={",".join(keys)}', unit)
+                      .splitlines()) for unit in worker_units()]
+        return sorted(tuple(one[key] for key in keys) for one in shown)
+
+    wanted = sorted((*share, 'sonde.slice') for share in expected)
+    wait_until(lambda: shares() == wanted, f'the shares {wanted}, instead of {shares()}')
+
+
 def end_recording(process, signum=signal.SIGINT):
     """Returns the exit status and what the command printed."""
     process.send_signal(signum)
@@ -36,8 +57,12 @@ def end_recording(process, signum=signal.SIGINT):
     return process.returncode, output
 
 
+def read_journal():
+    return run('journalctl', '--quiet', '--unit=sonded', '--output=cat')
+
+
 def main():
-    tap = Tap(7)
+    tap = Tap(10)
     alice = User('alice')
     target = str(alice.start('bash', '-c', 'while :; do :; done').pid)
     run('systemctl', 'start', 'sonded')
@@ -54,6 +79,21 @@ def main():
     with tap.case('no two workers have the same uid, and none has root\'s'):
         uids = {uid(first), uid(second)}
         check(len(uids) == 2 and all(61184 <= number <= 65519 for number in uids), f'uids {uids}')
+
+    with tap.case('a session has all that its user may take, and each of two the half'):
+        wait_for_shares(SPARE, ('100', '1s', MEMORY))
+        other = alice.start_recording('half.syscap', '-p', target)
+        wait_for_session(alice, 'half.syscap', 2)
+        wait_for_shares(SPARE, ('50', '500ms', MEMORY), ('50', '500ms', MEMORY))
+        end_recording(other)
+        wait_for_shares(SPARE, ('100', '1s', MEMORY))
+
+    with tap.case('root has no budget, and takes nothing of a user\'s'):
+        other = subprocess.Popen(['sondectl', 'record', '-o', '/tmp/root.syscap', '-p', target], stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        wait_until(lambda: len(worker_units()) == 3, 'the session of root')
+        wait_for_shares(SPARE, ('100', 'infinity', MEMORY), ('100', '1s', MEMORY))
+        end_recording(other)
 
     with tap.case('a worker that is killed ends its session, which says so, and no other one'):
         other = alice.start_recording('other.syscap', '-p', target)
@@ -77,6 +117,26 @@ def main():
         wait_until(lambda: hung not in processes('sonde-capture'), 'the end of the worker')
         check_at_rest()
 
+    with tap.case('where the kernel bounds nobody sonded does, and the journal says so'):
+        os.makedirs('/etc/sonde', exist_ok=True)
+        with open('/etc/sonde/sonded.conf', 'w', encoding='utf-8') as file:
+            file.write('[Limits]\nuid-cpu-percent=1\nuid-memory-bytes=268435456\n')
+        run('systemctl', 'reload', 'sonded')
+        targets = [alice.start('bash', '-c', 'while :; do :; done') for _ in range(6)]
+        recording = alice.start_recording('slowed.syscap', '-F', '20000', '--stack-size', '65280',
+                                          *(word for one in targets for word in ('-p', str(one.pid))))
+        wait_for_session(alice, 'slowed.syscap')
+        wait_for_shares(SPARE, ('100', '10ms', str(256 << 20) if IS_BOUND else MEMORY))
+        wait_until(lambda: 'session-slowed: ' in read_journal(), f'that it is slowed: {read_journal()}')
+        check('take more CPU time than they may (uid-cpu-percent, 1)' in read_journal(), read_journal())
+        for one in targets:
+            one.kill()
+            one.wait()
+        end_recording(recording)
+        os.unlink('/etc/sonde/sonded.conf')
+        run('systemctl', 'reload', 'sonded')
+        check_at_rest()
+
     with tap.case('no worker stays when sonded ends, and none has left anything'):
         recording = alice.start_recording('last.syscap', '-p', target)
         wait_for_session(alice, 'last.syscap')
@@ -84,9 +144,11 @@ def main():
         recording.communicate(timeout=DEADLINE_S)
         alice.run('sondectl', 'verify', 'last.syscap')
         check_at_rest(0)
-        root = '/usr/share/sonde/root'
+        root = '/run/sonde-root'
         files = [path for path in glob.glob(f'{root}/**', recursive=True) if os.path.isfile(path)]
         check(len(files) == 2, files)
+        left = glob.glob('/run/systemd/system.control/sonde-*')
+        check(not left, left)
 
     with tap.case('without its socket no session starts, and the error says why'):
         run('systemctl', 'start', 'sonded')

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The installed service below Debian's own kernel, all of whose settings are ours: vm-service.py BUILD"""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -16,19 +17,20 @@ from tap import Tap
 
 BURN = os.path.join(os.path.abspath(sys.argv[1]), 'tests/system/burn')
 PARANOID = '/proc/sys/kernel/perf_event_paranoid'
+CONFIGURATION = '/etc/sonde/sonded.conf'
 PTRACE_SCOPE = '/proc/sys/kernel/yama/ptrace_scope'
-DROP_IN = 'perf-event-paranoid.conf'  # vm has put the checkout's here
-RESTRICTED = ('kernel.perf_event_paranoid is 3: this kernel gives perf events to CAP_SYS_ADMIN alone '
-              '(see sonded(8))')
+# vm has put those of the checkout here.
+DROP_IN = 'perf-event-paranoid.conf'
+RULES = '60-sonde.rules'
+RESTRICTED = ('kernel.perf_event_paranoid is %s: this kernel gives perf events to CAP_SYS_ADMIN alone, which the service '
+              'has if it was built with the option perf_event_paranoid_drop_in (see sonded(8))')
 SYS_ADMIN = 1 << 21
 # Of a second of CPU time. The kernel finds that its emulated interrupts take long, and samples less often.
 MIN_SAMPLES = 10
-# What an administrator may decide where perf is closed to users.
-RULE = '''polkit.addRule(function (action, subject) {
-  if (action.id == "org.sonde.profiler1.profile-own-restricted" && subject.user == "alice")
-    return polkit.Result.YES;
-});
-'''
+# A login at the machine itself, as a display manager makes it.
+AT_THE_SEAT = ('systemd-run', '--quiet', '--wait', '--pipe', '--uid=alice', '--property=PAMName=login',
+               '--property=TTYPath=/dev/tty1', '--setenv=XDG_SEAT=seat0', '--setenv=XDG_VTNR=1',
+               '--working-directory=/home/alice')
 
 
 def read(path):
@@ -62,6 +64,18 @@ def permitted():
     status = read(f'/proc/{pid}/status')
     check(re.search(r'^CapEff:\t0+$', status, re.M), f'something is in effect: {status}')
     return int(re.search(r'^CapPrm:\t(\w+)$', status, re.M)[1], 16)
+
+
+@contextlib.contextmanager
+def configured(text):
+    before = read(CONFIGURATION)
+    write(CONFIGURATION, text)
+    run('systemctl', 'reload', 'sonded')
+    try:
+        yield
+    finally:
+        write(CONFIGURATION, before)
+        run('systemctl', 'reload', 'sonded')
 
 
 def limits(pid):
@@ -110,12 +124,14 @@ def perf_cases(tap, alice):
         tap.note(f"Linux {os.uname().release}, systemd {run('systemctl', '--version').split()[1]}, "
                  f'{os.cpu_count()} processors, up for {time.clock_gettime(time.CLOCK_BOOTTIME):.1f} s')
 
-    with tap.case('without the drop-in the error names the setting, the capability and the page'):
-        output = refusal('sondectl', 'record', '-a', '-d', '1', '-o', '/tmp/none.syscap')
-        check(RESTRICTED in output, output)
-        output = refusal('sondectl', 'record', '--embedded', '-o', 'none.syscap', '--', BURN, '1', **alice.options)
-        check(RESTRICTED in output, output)
-        check(not permitted() & SYS_ADMIN, 'sonded may raise CAP_SYS_ADMIN')
+    for paranoid in ('3', '4'):
+        with tap.case(f'with {paranoid} and without the drop-in the error names setting, capability, option and page'):
+            write(PARANOID, paranoid)
+            output = refusal('sondectl', 'record', '--service', '-a', '-d', '1', '-o', '/tmp/none.syscap')
+            check(RESTRICTED % paranoid in output, output)
+            output = refusal('sondectl', 'record', '--embedded', '-o', 'none.syscap', '--', BURN, '1', **alice.options)
+            check(RESTRICTED % paranoid in output, output)
+            check(not permitted() & SYS_ADMIN, 'sonded may raise CAP_SYS_ADMIN')
 
     with tap.case('with it root profiles the machine, and sonded has one capability more to raise'):
         folder = '/etc/systemd/system/sonded.service.d'
@@ -133,15 +149,26 @@ def perf_cases(tap, alice):
         tap.note(f'{len(capture.samples)} samples, {len({sample.cpu for sample in capture.samples})} processors')
         check(any(sample.pid == busy.pid for sample in capture.samples), 'no sample of the busy program')
 
-    with tap.case('a user needs an administrator\'s decision, and has samples with it'):
-        output = refusal('sondectl', 'record', '-o', 'none.syscap', '--', BURN, '1', **alice.options)
-        check('profile-own-restricted: not allowed' in output, output)
-        write('/etc/polkit-1/rules.d/10-sonde.rules', RULE)
+    for paranoid in ('3', '4'):
+        with tap.case(f'with {paranoid} who sits at the machine is not asked, and who does not needs an administrator'):
+            restart(paranoid)
+            name = f'seat-{paranoid}.syscap'
+            run(*AT_THE_SEAT, 'sondectl', 'record', '-o', name, '--', BURN, '1')
+            capture = Capture(os.path.join(alice.home, name))
+            tap.note(f'{len(capture.samples)} samples in one second of CPU time')
+            check(len(capture.samples) > MIN_SAMPLES, f'{len(capture.samples)} samples')
+            check({'main', '__libc_start_main'} <= names(capture), f'only {names(capture)}')
+            output = refusal('sondectl', 'record', '-o', 'none.syscap', '--', BURN, '1', **alice.options)
+            check('profile-own-restricted: an administrator must authenticate' in output, output)
+
+    with tap.case('the rule of the examples lets the members of a group, wherever they sit'):
+        restart('3')
+        run('groupadd', 'perf')
+        run('usermod', '--append', '--groups', 'perf', 'alice')
+        shutil.copy(RULES, '/etc/polkit-1/rules.d')
         run('systemctl', 'restart', 'polkit')
         capture = alice.record('own.syscap', '--', BURN, '1')
-        tap.note(f'{len(capture.samples)} samples in one second of CPU time')
         check(len(capture.samples) > MIN_SAMPLES, f'{len(capture.samples)} samples')
-        check({'main', '__libc_start_main'} <= names(capture), f'only {names(capture)}')
 
     with tap.case('where 2 suffices sonded keeps no more than it needs, in spite of the drop-in'):
         restart('2')
@@ -187,7 +214,29 @@ def limit_cases(tap, alice, target):
         group = f'/sys/fs/cgroup/{read(f"/proc/{session.worker}/cgroup").split(":")[2]}'
         check(read(f'{group}/memory.max') == str(512 << 20), read(f'{group}/memory.max'))
         check(read(f'{group}/pids.max') == '16', read(f'{group}/pids.max'))
+        wait_until(lambda: read(f'{group}/cpu.max') == '100000 100000', 'all that its user may take')
         session.end()
+
+    with tap.case('a worker that would take more CPU time than its user may gets no more'), \
+            configured('[Limits]\nuid-cpu-percent=40\n'), contextlib.ExitStack() as ends:
+        sessions = [Session(alice, f'much-{i}.syscap', '-F', '20000', '--stack-size', '65280', '-p', target)
+                    for i in range(2)]
+        for session in sessions:
+            ends.callback(session.end)
+        groups = [f'/sys/fs/cgroup/{read(f"/proc/{session.worker}/cgroup").split(":")[2]}' for session in sessions]
+        for group in groups:
+            check('/sonde.slice/' in group, group)
+            wait_until(lambda: read(f'{group}/cpu.max') == '20000 100000', 'its part')
+            check(read(f'{group}/cpu.weight') == '50', read(f'{group}/cpu.weight'))
+
+        def used_us():
+            return sum(int(re.search(r'^usage_usec (\d+)$', read(f'{group}/cpu.stat'), re.M)[1]) for group in groups)
+
+        before_us, start = used_us(), time.monotonic()
+        wait_until(lambda: time.monotonic() - start > 10, 'ten seconds', poll_seconds=1)
+        percent = (used_us() - before_us) / (time.monotonic() - start) / 1e4
+        tap.note(f'{percent:.1f} % of a processor')
+        check(percent < 45, f'{percent:.1f} %')
 
     with tap.case('a worker that needs more memory than it may have ends its session, which says so, and no other'):
         victim = Session(alice, 'victim.syscap', '-p', target)
@@ -288,7 +337,7 @@ def yama_cases(tap, alice, target):
 
 
 def main():
-    tap = Tap(16)
+    tap = Tap(20)
     alice = User('alice')
     perf_cases(tap, alice)
     unit_cases(tap)

@@ -2,13 +2,14 @@
 /* A sink, what feeds it, and its reader. */
 #pragma once
 
-#include "daemon/capture/sink.h"
+#include "daemon/capture/stream/sink.h"
 
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/base/fd.h"
+#include "base/fd.h"
+#include "daemon/base/socket.h"
 #include "tests/lib/stream-summary.h"
 
 #define BUFFER_SIZE (256u << 10)

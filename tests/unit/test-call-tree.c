@@ -35,7 +35,7 @@ n_children (const SondeCallTree *tree, guint32 node)
 static void
 equal_stacks_share_nodes (void)
 {
-  g_autoptr (SondeCallTree) tree = sonde_call_tree_new ();
+  g_autoptr (SondeCallTree) tree = sonde_call_tree_new (NULL);
 
   for (guint i = 0; i < 1000; i++)
     ADD_PATH (tree, 1, 2, 3);
@@ -49,7 +49,7 @@ equal_stacks_share_nodes (void)
 static void
 an_empty_stack_counts_at_the_root (void)
 {
-  g_autoptr (SondeCallTree) tree = sonde_call_tree_new ();
+  g_autoptr (SondeCallTree) tree = sonde_call_tree_new (NULL);
 
   sonde_call_tree_add (tree, NULL, 0, 5);
   g_assert_cmpuint (sonde_call_tree_node (tree, 0)->self, ==, 5);
@@ -60,7 +60,7 @@ an_empty_stack_counts_at_the_root (void)
 static void
 siblings_come_heaviest_first_then_in_order_of_name (void)
 {
-  g_autoptr (SondeCallTree) tree = sonde_call_tree_new ();
+  g_autoptr (SondeCallTree) tree = sonde_call_tree_new (NULL);
 
   ADD_PATH (tree, 9);
   ADD_PATH (tree, 4);
@@ -74,7 +74,7 @@ siblings_come_heaviest_first_then_in_order_of_name (void)
 static void
 remapping_merges_siblings_and_what_is_below (void)
 {
-  g_autoptr (SondeCallTree) tree = sonde_call_tree_new ();
+  g_autoptr (SondeCallTree) tree = sonde_call_tree_new (NULL);
   g_autoptr (SondeCallTree) mapped = NULL;
   const guint32 new_ids[] = { 0, 10, 20, 20, 30 };
 
@@ -95,14 +95,15 @@ remapping_merges_siblings_and_what_is_below (void)
 static void
 flat_counts_recursion_once_a_stack (void)
 {
-  g_autoptr (SondeCallTree) tree = sonde_call_tree_new ();
+  g_autoptr (SondeCallTree) tree = sonde_call_tree_new (NULL);
   guint64 self_sums[4] = { 0 };
   guint64 total_sums[4] = { 0 };
+  guint32 on_path[4] = { 0 };
 
   ADD_PATH (tree, 1, 2, 1, 2);
   ADD_PATH (tree, 1, 2, 3);
   ADD_PATH (tree, 3);
-  sonde_call_tree_sum_flat (tree, self_sums, total_sums, 4);
+  sonde_call_tree_sum_flat (tree, self_sums, total_sums, on_path, 4);
 
   g_assert_cmpuint (total_sums[1], ==, 2);
   g_assert_cmpuint (total_sums[2], ==, 2);
@@ -115,15 +116,16 @@ flat_counts_recursion_once_a_stack (void)
 static void
 flat_walks_stacks_of_any_depth (void)
 {
-  g_autoptr (SondeCallTree) tree = sonde_call_tree_new ();
+  g_autoptr (SondeCallTree) tree = sonde_call_tree_new (NULL);
   g_autofree guint32 *path = g_new (guint32, 100000);
   guint64 self_sums[2] = { 0 };
   guint64 total_sums[2] = { 0 };
+  guint32 on_path[2] = { 0 };
 
   for (guint i = 0; i < 100000; i++)
     path[i] = i % 2;
   sonde_call_tree_add (tree, path, 100000, 1);
-  sonde_call_tree_sum_flat (tree, self_sums, total_sums, 2);
+  sonde_call_tree_sum_flat (tree, self_sums, total_sums, on_path, 2);
   g_assert_cmpuint (total_sums[0], ==, 1);
   g_assert_cmpuint (self_sums[1], ==, 1);
 }

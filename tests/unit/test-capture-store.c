@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Capture files, whose they are, and how much of the disk they may take. */
-#include "daemon/control/capture-store.h"
+/* The thread of the capture files: what it is asked, it answers in the main loop, in order. */
+#include "daemon/control/session/capture-store.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "daemon/base/error.h"
-#include "daemon/base/fd.h"
-#include "daemon/base/limits.h"
-
-#define UID 4242
 
 typedef struct
 {
   char *directory;
   SondeSettings settings;
   SondeCaptureStore *store;
-  guint64 last_id;
 } Fixture;
+
+typedef struct
+{
+  guint n_answers;
+  int fd;
+  char *path;
+  guint n_captures;
+  GError *error;
+} Answer;
 
 static void
 set_up (Fixture *fixture, gconstpointer data)
@@ -33,246 +36,135 @@ set_up (Fixture *fixture, gconstpointer data)
 }
 
 static void
-remove_tree (const char *path)
-{
-  g_autoptr (GDir) directory = g_dir_open (path, 0, NULL);
-  const char *name;
-
-  while (directory != NULL && (name = g_dir_read_name (directory)) != NULL)
-    {
-      g_autofree char *child = g_build_filename (path, name, NULL);
-
-      if (g_file_test (child, G_FILE_TEST_IS_DIR) && !g_file_test (child, G_FILE_TEST_IS_SYMLINK))
-        remove_tree (child);
-      else
-        unlink (child);
-    }
-  rmdir (path);
-}
-
-static void
 tear_down (Fixture *fixture, gconstpointer data)
 {
+  g_autofree char *command = g_strdup_printf ("rm -r '%s'", fixture->directory);
+
   sonde_capture_store_free (fixture->store);
-  remove_tree (fixture->directory);
+  g_assert_cmpint (system (command), ==, 0);
   g_free (fixture->directory);
 }
 
-/* An open file of @size_bytes, all of them holes. Returns its descriptor. */
-static int
-open_file (Fixture *fixture, uid_t uid, off_t size_bytes, char **path, guint64 *max_bytes)
+static void
+on_answer (SondeStoreAnswer *given, const GError *error, gpointer user_data)
 {
-  g_autoptr (GError) error = NULL;
-  int fd = sonde_capture_store_open (fixture->store, uid, "label", ++fixture->last_id, path,
-                                     max_bytes, &error);
+  Answer *answer = user_data;
 
-  g_assert_no_error (error);
-  g_assert_cmpint (ftruncate (fd, size_bytes), ==, 0);
-  return fd;
+  answer->n_answers++;
+  answer->fd = sonde_steal_fd (&given->fd);
+  g_free (answer->path);
+  answer->path = g_steal_pointer (&given->path);
+  answer->n_captures = given->captures != NULL ? given->captures->len : 0;
+  answer->error = error != NULL ? g_error_copy (error) : NULL;
 }
 
 static void
-add_file (Fixture *fixture, uid_t uid, off_t size_bytes)
+wait_for (Answer *answer)
 {
-  g_autofree char *path = NULL;
-  guint64 max_bytes;
-
-  close (open_file (fixture, uid, size_bytes, &path, &max_bytes));
-  sonde_capture_store_release (fixture->store, path);
+  while (answer->n_answers == 0)
+    g_main_context_iteration (NULL, TRUE);
 }
 
 static void
-assert_refused (Fixture *fixture, uid_t uid, const char *limit)
+answer_clear (Answer *answer)
 {
-  g_autofree char *path = NULL;
-  g_autoptr (GError) error = NULL;
-  guint64 max_bytes;
-
-  g_assert_cmpint (sonde_capture_store_open (fixture->store, uid, "label", ++fixture->last_id,
-                                             &path, &max_bytes, &error),
-                   ==, -1);
-  g_assert_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED);
-  g_assert_nonnull (strstr (error->message, limit));
-  g_assert_null (path);
+  sonde_clear_fd (&answer->fd);
+  g_clear_pointer (&answer->path, g_free);
+  g_clear_error (&answer->error);
 }
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Answer, answer_clear)
 
-/* --- cases --- */
+#define ANSWER_INIT                                                                                \
+  {                                                                                                \
+    .fd = -1                                                                                       \
+  }
 
 static void
-refuses_a_directory_that_others_write (Fixture *fixture, gconstpointer data)
+test_life (Fixture *fixture, gconstpointer data)
 {
-  g_autofree char *captures = g_build_filename (fixture->directory, "captures", NULL);
-  g_autoptr (GError) error = NULL;
+  g_auto (Answer) created = ANSWER_INIT;
+  g_auto (Answer) again = ANSWER_INIT;
+  g_auto (Answer) listed = ANSWER_INIT;
+  g_auto (Answer) removed = ANSWER_INIT;
+  g_auto (Answer) gone = ANSWER_INIT;
+  g_autofree char *name = NULL;
 
-  g_assert_cmpint (chmod (captures, 0770), ==, 0);
-  g_assert_null (sonde_capture_store_new (fixture->directory, &fixture->settings, &error));
-  g_assert_error (error, SONDE_ERROR, SONDE_ERROR_FAILED);
-  g_clear_error (&error);
-  g_assert_cmpint (rmdir (captures), ==, 0);
-  g_assert_cmpint (symlink ("/tmp", captures), ==, 0);
-  g_assert_null (sonde_capture_store_new (fixture->directory, &fixture->settings, &error));
-  g_clear_error (&error);
-  g_assert_null (sonde_capture_store_new ("/nonexistent/sonde", &fixture->settings, &error));
-  g_assert_error (error, SONDE_ERROR, SONDE_ERROR_FAILED);
-}
-
-static void
-refuses_a_user_too_many_bytes (Fixture *fixture, gconstpointer data)
-{
-  for (guint i = 0; i < SONDE_LIMIT_CAPTURE_UID_BYTES / SONDE_LIMIT_CAPTURE_BYTES; i++)
-    add_file (fixture, UID, SONDE_LIMIT_CAPTURE_BYTES);
-  assert_refused (fixture, UID, "capture-uid-bytes");
-  /* Nobody else pays for it. */
-  add_file (fixture, UID + 1, 0);
-}
-
-static void
-refuses_a_user_too_many_files (Fixture *fixture, gconstpointer data)
-{
-  for (guint i = 0; i < SONDE_LIMIT_CAPTURE_FILES; i++)
-    add_file (fixture, UID, 1);
-  assert_refused (fixture, UID, "capture-files");
+  sonde_capture_store_create (fixture->store, 7, "label", 1, on_answer, &created);
+  g_assert_cmpuint (created.n_answers, ==, 0);
+  wait_for (&created);
+  g_assert_no_error (created.error);
+  g_assert_cmpint (write (created.fd, "x", 1), ==, 1);
+  sonde_capture_store_complete (fixture->store, 7, created.path);
+  sonde_capture_store_release (fixture->store, created.path);
+  sonde_capture_store_reopen (fixture->store, 7, created.path, on_answer, &again);
+  sonde_capture_store_list (fixture->store, 7, FALSE, on_answer, &listed);
+  wait_for (&listed);
+  g_assert_cmpint (again.fd, >=, 0);
+  g_assert_cmpuint (listed.n_captures, ==, 1);
+  name = g_path_get_basename (created.path);
+  sonde_capture_store_remove (fixture->store, 7, name, on_answer, &removed);
+  sonde_capture_store_open_stored (fixture->store, 7, name, on_answer, &gone);
+  wait_for (&gone);
+  g_assert_no_error (removed.error);
+  g_assert_error (gone.error, SONDE_ERROR, SONDE_ERROR_NO_SUCH_SESSION);
 }
 
 static void
-counts_what_open_files_may_grow_to (Fixture *fixture, gconstpointer data)
+test_cancel (Fixture *fixture, gconstpointer data)
 {
-  g_autofree char *path = NULL;
-  g_autofree char *other = NULL;
-  guint64 max_bytes, other_max;
-  sonde_autofd int fd = -1;
+  g_auto (Answer) created = ANSWER_INIT;
+  g_auto (Answer) listed = ANSWER_INIT;
 
-  for (guint i = 0; i < 3; i++)
-    add_file (fixture, UID, SONDE_LIMIT_CAPTURE_BYTES);
-  add_file (fixture, UID, SONDE_LIMIT_CAPTURE_BYTES - (2 << 20));
-  fd = open_file (fixture, UID, 4096, &path, &max_bytes);
-  g_assert_cmpuint (max_bytes, ==, 2 << 20);
-  assert_refused (fixture, UID, "capture-uid-bytes");
-  /* Once it is closed, what it did not take is free again. */
-  sonde_capture_store_release (fixture->store, path);
-  close (open_file (fixture, UID, 0, &other, &other_max));
-  g_assert_cmpuint (other_max, ==, (2 << 20) - 4096);
-}
-
-/* That of a session which never started. */
-static void
-removes_what_stays_empty (Fixture *fixture, gconstpointer data)
-{
-  g_autofree char *empty = NULL;
-  g_autofree char *used = NULL;
-  guint64 max_bytes;
-
-  close (open_file (fixture, UID, 0, &empty, &max_bytes));
-  close (open_file (fixture, UID, 1, &used, &max_bytes));
-  g_assert_true (g_file_test (empty, G_FILE_TEST_EXISTS));
-  sonde_capture_store_release (fixture->store, empty);
-  sonde_capture_store_release (fixture->store, used);
-  g_assert_false (g_file_test (empty, G_FILE_TEST_EXISTS));
-  g_assert_true (g_file_test (used, G_FILE_TEST_EXISTS));
-}
-
-static void
-forgets_what_was_removed (Fixture *fixture, gconstpointer data)
-{
-  g_autofree char *path = NULL;
-  g_autofree char *links = g_build_filename (fixture->directory, "owners", "4242", NULL);
-  g_autoptr (GDir) directory = NULL;
-  guint64 max_bytes;
-  guint n_links = 0;
-
-  for (guint i = 0; i < 3; i++)
-    add_file (fixture, UID, SONDE_LIMIT_CAPTURE_BYTES);
-  close (open_file (fixture, UID, SONDE_LIMIT_CAPTURE_BYTES, &path, &max_bytes));
-  assert_refused (fixture, UID, "capture-uid-bytes");
-  g_assert_cmpint (unlink (path), ==, 0);
-  add_file (fixture, UID, 1);
-  directory = g_dir_open (links, 0, NULL);
-  while (g_dir_read_name (directory) != NULL)
-    n_links++;
-  g_assert_cmpuint (n_links, ==, 4);
-}
-
-static void
-never_opens_what_is_there (Fixture *fixture, gconstpointer data)
-{
-  g_autofree char *captures = g_build_filename (fixture->directory, "captures", NULL);
-  g_autofree char *target = g_build_filename (fixture->directory, "target", NULL);
-  g_autoptr (GError) error = NULL;
-  char *path = NULL;
-  guint64 max_bytes;
-
-  /* A link of every name of the next seconds. */
-  for (guint i = 0; i < 20; i++)
+  for (guint i = 1; i <= 20; i++)
     {
-      g_autoptr (GDateTime) now = g_date_time_new_now_utc ();
-      g_autoptr (GDateTime) then = g_date_time_add_seconds (now, i);
-      g_autofree char *time = g_date_time_format (then, "%Y%m%dT%H%M%SZ");
-      g_autofree char *name = g_strdup_printf ("%s/label-%s-77.syscap", captures, time);
+      SondeStoreRequest *request
+          = sonde_capture_store_create (fixture->store, 7, "label", i, on_answer, &created);
 
-      g_assert_cmpint (symlink (target, name), ==, 0);
+      if (i % 2 == 0)
+        g_usleep (1000);
+      sonde_store_request_cancel (request);
     }
-  g_assert_cmpint (
-      sonde_capture_store_open (fixture->store, UID, "label", 77, &path, &max_bytes, &error), ==,
-      -1);
+  sonde_capture_store_list (fixture->store, 7, FALSE, on_answer, &listed);
+  wait_for (&listed);
+  listed.n_answers = 0;
+  sonde_capture_store_list (fixture->store, 7, FALSE, on_answer, &listed);
+  wait_for (&listed);
+  g_assert_cmpuint (created.n_answers, ==, 0);
+  g_assert_cmpuint (listed.n_captures, ==, 0);
+}
+
+static void
+test_end (Fixture *fixture, gconstpointer data)
+{
+  g_auto (Answer) listed = ANSWER_INIT;
+
+  sonde_capture_store_list (fixture->store, 7, FALSE, on_answer, &listed);
+  g_clear_pointer (&fixture->store, sonde_capture_store_free);
+  g_assert_cmpuint (listed.n_answers, ==, 1);
+  g_assert_error (listed.error, SONDE_ERROR, SONDE_ERROR_FAILED);
+}
+
+static void
+test_no_directory (void)
+{
+  g_autoptr (GError) error = NULL;
+  SondeSettings settings;
+
+  sonde_settings_init (&settings);
+  g_assert_null (sonde_capture_store_new ("/nonexistent/sonde", &settings, &error));
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_FAILED);
-  g_assert_false (g_file_test (target, G_FILE_TEST_EXISTS));
 }
-
-static void
-refuses_to_read_what_is_not_its_own (Fixture *fixture, gconstpointer data)
-{
-  g_autofree char *up = g_build_filename (fixture->directory, "captures", "..", "owners", NULL);
-  const char *const paths[] = { "/etc/passwd", "", up, fixture->directory };
-
-  for (guint i = 0; i < G_N_ELEMENTS (paths); i++)
-    {
-      g_autoptr (GError) error = NULL;
-
-      g_assert_cmpint (sonde_capture_store_reopen (fixture->store, paths[i], &error), ==, -1);
-      g_assert_error (error, SONDE_ERROR, SONDE_ERROR_FAILED);
-    }
-}
-
-static void
-gives_a_new_file_and_reads_it_again (Fixture *fixture, gconstpointer data)
-{
-  g_autofree char *path = NULL;
-  guint64 max_bytes;
-  sonde_autofd int fd = open_file (fixture, UID, 0, &path, &max_bytes);
-  sonde_autofd int again = -1;
-  g_autofree char *name = g_path_get_basename (path);
-  struct stat st;
-  char text[8] = "";
-
-  g_assert_true (g_regex_match_simple ("^label-[0-9]{8}T[0-9]{6}Z-1\\.syscap$", name,
-                                       (GRegexCompileFlags) 0, (GRegexMatchFlags) 0));
-  g_assert_cmpint (fstat (fd, &st), ==, 0);
-  g_assert_cmpint (st.st_mode, ==, S_IFREG | 0640);
-  g_assert_cmpint (st.st_uid, ==, geteuid ());
-  g_assert_cmpuint (max_bytes, <=, SONDE_LIMIT_CAPTURE_BYTES);
-  g_assert_cmpint (fcntl (fd, F_GETFL) & O_ACCMODE, ==, O_WRONLY);
-  g_assert_cmpint (write (fd, "text", 4), ==, 4);
-  again = sonde_capture_store_reopen (fixture->store, path, NULL);
-  g_assert_cmpint (fcntl (again, F_GETFL) & O_ACCMODE, ==, O_RDONLY);
-  g_assert_cmpint (read (again, text, sizeof text), ==, 4);
-  g_assert_cmpstr (text, ==, "text");
-}
-
-#define ADD(name, function)                                                                        \
-  g_test_add ("/capture-store/" name, Fixture, NULL, set_up, function, tear_down)
 
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-  ADD ("refuses-a-directory-that-others-write", refuses_a_directory_that_others_write);
-  ADD ("refuses-a-user-too-many-bytes", refuses_a_user_too_many_bytes);
-  ADD ("refuses-a-user-too-many-files", refuses_a_user_too_many_files);
-  ADD ("counts-what-open-files-may-grow-to", counts_what_open_files_may_grow_to);
-  ADD ("forgets-what-was-removed", forgets_what_was_removed);
-  ADD ("removes-what-stays-empty", removes_what_stays_empty);
-  ADD ("never-opens-what-is-there", never_opens_what_is_there);
-  ADD ("refuses-to-read-what-is-not-its-own", refuses_to_read_what_is_not_its_own);
-  ADD ("gives-a-new-file-and-reads-it-again", gives_a_new_file_and_reads_it_again);
+  g_test_add ("/capture-store/answers-in-the-main-loop", Fixture, NULL, set_up, test_life,
+              tear_down);
+  g_test_add ("/capture-store/removes-a-file-that-nobody-wants", Fixture, NULL, set_up, test_cancel,
+              tear_down);
+  g_test_add ("/capture-store/fails-at-its-end-what-is-not-answered", Fixture, NULL, set_up,
+              test_end, tear_down);
+  g_test_add_func ("/capture-store/knows-at-once-that-there-is-no-directory", test_no_directory);
   return g_test_run ();
 }

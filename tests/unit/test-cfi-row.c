@@ -105,7 +105,7 @@ assert_same_column (const SondeCfiSection *section,
 
 /* 1: both have a row, and the same. */
 static guint
-compare_at (const SondeModule *module, Dwarf_CFI *cfi, guint64 vaddr)
+compare_at (const SondeUnwindModule *module, Dwarf_CFI *cfi, guint64 vaddr)
 {
   const SondeCfiSection *section;
   SondeCfiCie cie;
@@ -139,7 +139,7 @@ test_rows (Fixture *f, gconstpointer data)
   const char *path = data;
   int fd = open (path, O_RDONLY | O_CLOEXEC);
   int error;
-  SondeModule *module;
+  SondeUnwindModule *module;
   Dwarf_CFI *cfi;
   Elf *elf;
   uint64_t low, high;

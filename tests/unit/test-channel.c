@@ -8,8 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "daemon/base/error.h"
-#include "daemon/base/fd.h"
+#include "daemon/base/socket.h"
 #include "tests/lib/packet-socket.h"
 
 typedef struct

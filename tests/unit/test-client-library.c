@@ -85,6 +85,33 @@ what_is_no_capture_is_refused (void)
   g_assert_nonnull (error);
 }
 
+static void
+what_is_no_session_has_no_number (void)
+{
+  static const char *const names[] = { NULL,
+                                       "",
+                                       "0",
+                                       "-1",
+                                       "+1",
+                                       "1x",
+                                       " 1",
+                                       "all",
+                                       "18446744073709551616",
+                                       "/org/sonde/Profiler1/session/",
+                                       "/org/sonde/Profiler1/session/1/2",
+                                       "/org/other/1" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    g_assert_cmpuint (sonde_client_session_number (names[i]), ==, 0);
+}
+
+static void
+a_session_is_named_by_number_or_path (void)
+{
+  g_assert_cmpuint (sonde_client_session_number ("42"), ==, 42);
+  g_assert_cmpuint (sonde_client_session_number ("/org/sonde/Profiler1/session/7"), ==, 7);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -93,5 +120,9 @@ main (int argc, char **argv)
   g_test_add_func ("/client-library/a-broken-file-is-told-and-kept-so-far",
                    a_broken_file_is_told_and_kept_so_far);
   g_test_add_func ("/client-library/what-is-no-capture-is-refused", what_is_no_capture_is_refused);
+  g_test_add_func ("/client-library/what-is-no-session-has-no-number",
+                   what_is_no_session_has_no_number);
+  g_test_add_func ("/client-library/a-session-is-named-by-number-or-path",
+                   a_session_is_named_by_number_or_path);
   return g_test_run ();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What a capture says of clocks that jump. */
-#include "daemon/capture/clock-watch.h"
+#include "daemon/capture/worker/clock-watch.h"
 
 #define S G_GINT64_CONSTANT (1000000000)
 

@@ -5,9 +5,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/base/fd.h"
-#include "daemon/capture/machine-counters.h"
-#include "daemon/capture/process-counters.h"
+#include "base/fd.h"
+#include "daemon/base/socket.h"
+#include "daemon/capture/counters/machine-counters.h"
+#include "daemon/capture/counters/process-counters.h"
 #include "tests/lib/recorder-fixture.h"
 #include "tests/lib/stream-summary.h"
 
@@ -409,23 +410,25 @@ tells_late_readers_what_counters_are (Fixture *fixture, gconstpointer data)
 }
 
 static void
-gives_no_number_twice (void)
+gives_no_number_twice (Fixture *fixture, gconstpointer data)
 {
-  g_autoptr (SondeCounterRegistry) registry = sonde_counter_registry_new ();
+  SondeRecorder *recorder = fixture->base.recorder;
   SondeCounter counters[3] = { { .category = "a", .name = "b", .description = "c" },
                                { .category = "a", .name = "b", .description = "c" },
                                { .category = "a", .name = "b", .description = "c" } };
   guint32 last = SONDE_N_LEDGER;
 
-  for (guint i = 0; i < SONDE_COUNTER_REGISTRY_MAX / 3; i++)
+  for (guint i = 0; i < SONDE_STREAM_STATE_MAX_COUNTERS / 3; i++)
     {
-      g_assert_true (sonde_counter_registry_add (registry, -1, counters, 3));
+      g_assert_true (sonde_recorder_define_counters (recorder, -1, counters, 3, 1));
       for (guint j = 0; j < 3; j++)
         g_assert_cmpuint (counters[j].id, ==, ++last);
     }
-  g_assert_false (sonde_counter_registry_add (registry, -1, counters, 3));
-  g_assert_cmpuint (sonde_counter_registry_count (registry), ==,
-                    SONDE_COUNTER_REGISTRY_MAX / 3 * 3);
+  g_assert_false (sonde_recorder_define_counters (recorder, -1, counters, 3, 1));
+  /* None of them was added: the one that still has room gets the next number. */
+  g_assert_true (sonde_recorder_define_counters (recorder, -1, counters, 1, 1));
+  g_assert_cmpuint (counters[0].id, ==, ++last);
+  g_assert_false (sonde_recorder_define_counters (recorder, -1, counters, 1, 1));
 }
 
 /* --- processes --- */
@@ -546,7 +549,7 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-  g_test_add_func ("/counters/registry/gives-no-number-twice", gives_no_number_twice);
+  ADD ("gives-no-number-twice", gives_no_number_twice);
   ADD ("survives-texts-of-anything", survives_texts_of_anything);
   ADD ("says-when-there-are-too-many", says_when_there_are_too_many);
   ADD ("says-nothing-of-too-short-a-time", says_nothing_of_too_short_a_time);

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "daemon/base/error.h"
-#include "daemon/control/credentials.h"
-#include "daemon/control/proc-broker.h"
+#include "daemon/control/system/credentials.h"
+#include "daemon/control/session/proc-broker.h"
 #include "tests/lib/waiting-child.h"
 
 #define OWNER 64001 /* belongs to nobody */

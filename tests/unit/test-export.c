@@ -64,7 +64,7 @@ export_as (CaptureBuilder *capture, SondeExportFunc func, SondeUnit unit, gsize 
   char *path = write_file (capture, -1);
   g_autofree char *out_path = g_strconcat (path, ".out", NULL);
   g_autoptr (GError) error = NULL;
-  g_autoptr (SondeExportSource) source = sonde_export_source_new (path, &error);
+  g_autoptr (SondeExportSource) source = sonde_export_source_new (path, NULL, &error);
   g_autoptr (SondeExportOutput) output = sonde_export_output_new (out_path, FALSE, &error);
   char *text = NULL;
 
@@ -337,7 +337,7 @@ refuses_what_cannot_be_read_twice (void)
 {
   g_autoptr (GError) error = NULL;
 
-  g_assert_null (sonde_export_source_new ("/dev/null", &error));
+  g_assert_null (sonde_export_source_new ("/dev/null", NULL, &error));
   g_assert_error (error, G_IO_ERROR, G_IO_ERROR_NOT_REGULAR_FILE);
 }
 
@@ -347,7 +347,7 @@ exports_what_comes_before_a_break (void)
   g_autoptr (CaptureBuilder) capture = make_capture ();
   g_autoptr (GError) error = NULL;
   char *path = write_file (capture, capture_bytes (capture)->len - 8);
-  g_autoptr (SondeExportSource) source = sonde_export_source_new (path, &error);
+  g_autoptr (SondeExportSource) source = sonde_export_source_new (path, NULL, &error);
   g_autoptr (SondeProfile) profile = NULL;
 
   g_assert_no_error (error);
@@ -410,7 +410,7 @@ static void
 makes_slices_of_samples (void)
 {
   g_autoptr (GString) text = g_string_new (NULL);
-  g_autoptr (SondeExportSlices) slices = sonde_export_slices_new (10, &slice_handler, text);
+  g_autoptr (SondeExportSlices) slices = sonde_export_slices_new (10, NULL, &slice_handler, text);
 
   add_slices (slices, 1, 100, 1, 2);
   add_slices (slices, 2, 100, 1, 2);
@@ -435,7 +435,8 @@ survives_any_time (void)
 {
   static const gint64 times[] = { G_MININT64, 0, G_MAXINT64, -1, G_MAXINT64, G_MININT64 };
   g_autoptr (GString) text = g_string_new (NULL);
-  g_autoptr (SondeExportSlices) slices = sonde_export_slices_new (1000000, &slice_handler, text);
+  g_autoptr (SondeExportSlices) slices
+      = sonde_export_slices_new (1000000, NULL, &slice_handler, text);
 
   for (gsize i = 0; i < G_N_ELEMENTS (times); i++)
     add_slices (slices, 1, times[i], 1, (guint32) i);
@@ -455,8 +456,8 @@ append_ids (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
 static void
 walks_every_stack (void)
 {
-  g_autoptr (SondeCallTree) tree = sonde_call_tree_new ();
-  g_autoptr (SondeCallTree) empty = sonde_call_tree_new ();
+  g_autoptr (SondeCallTree) tree = sonde_call_tree_new (NULL);
+  g_autoptr (SondeCallTree) empty = sonde_call_tree_new (NULL);
   g_autoptr (GString) text = g_string_new (NULL);
   const guint32 path[] = { 1, 2, 3 };
   const guint32 other[] = { 4 };

@@ -10,7 +10,7 @@
 static void
 feed (gpointer receiver, const SondeFrame *frame)
 {
-  sonde_sample_log_add_frame (receiver, frame);
+  sonde_capture_model_add_frame (((SondeSampleLog *) receiver)->model, frame);
 }
 
 static SondeSampleLog *
@@ -81,8 +81,6 @@ light_frames_are_summed_up_by_their_callers (void)
   g_autoptr (SondeSampleLog) log = make_two_processes (2);
   g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, NULL, NULL, 3);
   g_autofree char *nodes = describe (graph);
-  const SondeLogSample *samples;
-  guint n_samples;
 
   g_assert_cmpstr (nodes, ==,
                    "0 [lighter frames] 2/2\n0 two (6) 0/22\n1 [lighter frames] 1/1\n"
@@ -91,13 +89,13 @@ light_frames_are_summed_up_by_their_callers (void)
   g_assert_cmpuint (sonde_flame_graph_n_functions (graph), ==, 4);
 
   /* each sample counts where the graph shows it */
-  samples = sonde_sample_log_samples (log, &n_samples);
-  for (guint i = 0; i < n_samples; i++)
+  for (guint i = 0; i < log->samples.places->len; i++)
     {
-      guint process = sonde_sample_log_thread (log, samples[i].thread)->process;
-      guint32 place = sonde_flame_graph_locate (graph, process, samples[i].node);
+      const SondeSamplePlace *place = &g_array_index (log->samples.places, SondeSamplePlace, i);
+      guint process = sonde_samples_thread (&log->samples, place->thread)->process;
+      guint32 node = sonde_flame_graph_locate (graph, process, place->node);
 
-      g_assert_cmpuint (sonde_flame_graph_node (graph, place)->self[0], >, 0);
+      g_assert_cmpuint (sonde_flame_graph_node (graph, node)->self[0], >, 0);
     }
 }
 

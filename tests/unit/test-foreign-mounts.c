@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
-#include "daemon/control/proc-broker.h"
+#include "daemon/control/session/proc-broker.h"
 #include "tests/lib/waiting-child.h"
 
 #define NOBODY 65534
@@ -119,7 +119,13 @@ tells_of_each_mount_once (void)
   Inside inside = { directory, requests, n_requests };
   pid_t pid = waiting_child_spawn (go_inside, &inside);
 
-  g_assert_cmpint (pid, >, 0);
+  if (pid < 0)
+    {
+      g_test_skip ("no mount can be made here");
+      munmap (requests, size_bytes);
+      rmdir (directory);
+      return;
+    }
   g_assert_cmpint (tell_mounts (strangers, pid), ==, -ENOENT);
   assert_mountinfo (tell_mounts (broker, pid));
   g_assert_cmpint (tell_mounts (broker, pid), ==, -EEXIST);

@@ -99,7 +99,7 @@ refuses_a_length_past_the_end (void)
 static void
 refuses_foreign_types (void)
 {
-  static const guint8 types[] = { 0, 16, 17, 127, 128, 255 };
+  static const guint8 types[] = { 0, 18, 127, 128, 255 };
 
   for (gsize i = 0; i < G_N_ELEMENTS (types); i++)
     {
@@ -146,6 +146,53 @@ refuses_text_without_room_for_its_nul (void)
       g_assert_cmpint (check (room), ==, SONDE_FRAME_OK);
       memset (room->bytes + fixed, 'x', 8);
       g_assert_cmpint (check (room), ==, SONDE_FRAME_FAULT_TERMINATION);
+    }
+}
+
+/* As a file of sysprof-cli --merge has it: the bytes behind the NUL are of older frames. */
+static void
+accepts_rubbish_behind_a_text (void)
+{
+  static const guint8 types[] = { SONDE_FRAME_MARK, SONDE_FRAME_METADATA, SONDE_FRAME_LOG };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (types); i++)
+    {
+      guint16 fixed = (guint16) sonde_frame_fixed_size (types[i]);
+      g_autofree Room *room = new_room (types[i], fixed + 16);
+
+      memset (room->bytes + fixed, 'x', 16);
+      g_assert_cmpint (check (room), ==, SONDE_FRAME_FAULT_TERMINATION);
+      room->bytes[fixed + 7] = '\0';
+      g_assert_cmpint (check (room), ==, SONDE_FRAME_OK);
+    }
+}
+
+/* Behind a path stands a build id, if anything: there rubbish would be one that does not end. */
+static void
+refuses_rubbish_behind_a_path (void)
+{
+  guint16 fixed = (guint16) sonde_frame_fixed_size (SONDE_FRAME_MAP);
+  g_autofree Room *room = new_room (SONDE_FRAME_MAP, fixed + 16);
+
+  memset (room->bytes + fixed, '@', 16);
+  room->bytes[fixed + 7] = '\0';
+  g_assert_cmpint (check (room), ==, SONDE_FRAME_FAULT_TERMINATION);
+}
+
+static void
+accepts_what_newer_versions_of_sysprof_write (void)
+{
+  static const guint8 types[] = { SONDE_FRAME_TRACE, SONDE_FRAME_DBUS_MESSAGE };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (types); i++)
+    {
+      g_autofree Room *room = new_room (types[i], 24);
+
+      g_assert_cmpint (check (room), ==, SONDE_FRAME_FAULT_LENGTH_SMALL);
+      room->frame.len = 32;
+      memset (room->bytes + 24, 0xff, 8);
+      g_assert_cmpint (check (room), ==, SONDE_FRAME_OK);
+      g_assert_cmpstr (sonde_frame_type_to_string (types[i]), !=, "?");
     }
 }
 
@@ -396,6 +443,10 @@ main (int argc, char *argv[])
                    refuses_each_type_below_its_fixed_part);
   g_test_add_func ("/frame-check/refuses-text-without-room-for-its-nul",
                    refuses_text_without_room_for_its_nul);
+  g_test_add_func ("/frame-check/accepts-rubbish-behind-a-text", accepts_rubbish_behind_a_text);
+  g_test_add_func ("/frame-check/refuses-rubbish-behind-a-path", refuses_rubbish_behind_a_path);
+  g_test_add_func ("/frame-check/accepts-what-newer-versions-of-sysprof-write",
+                   accepts_what_newer_versions_of_sysprof_write);
   g_test_add_func ("/frame-check/refuses-address-counts-that-lie", refuses_address_counts_that_lie);
   g_test_add_func ("/frame-check/refuses-counter-counts-that-lie", refuses_counter_counts_that_lie);
   g_test_add_func ("/frame-check/refuses-counters-that-cannot-be", refuses_counters_that_cannot_be);

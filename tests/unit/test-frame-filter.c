@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What passes a reader's filter: state always, the rest by kind and process. */
-#include "daemon/capture/frame-filter.h"
+#include "daemon/capture/stream/frame-filter.h"
 
 #include <string.h>
 
@@ -60,7 +60,7 @@ static SondeChunk *
 push_all (Fixture *fixture)
 {
   g_autoptr (MemoryCapture) capture = memory_capture_new (0);
-  SondeChunk *chunk = sonde_chunk_pool_take (fixture->pool);
+  SondeChunk *chunk = sonde_chunk_pool_get (fixture->pool);
   SondeSpan span = { .chunk = chunk, .n_frames = SONDE_FRAME_LAST - 1, .n_samples = 1 };
   const GByteArray *bytes;
 
@@ -155,7 +155,7 @@ hands_on_a_span_that_passes_whole_as_it_is (Fixture *fixture, gconstpointer data
 static void
 hands_on_nothing_of_a_span_that_does_not_pass (Fixture *fixture, gconstpointer data)
 {
-  SondeChunk *chunk = sonde_chunk_pool_take (fixture->pool);
+  SondeChunk *chunk = sonde_chunk_pool_get (fixture->pool);
   SondeFrame frame = { .len = sizeof frame, .pid = PID, .type = SONDE_FRAME_LOG };
   SondeSpan span = { .chunk = chunk, .end = sizeof frame, .n_frames = 1 };
 

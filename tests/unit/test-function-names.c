@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The functions of one file by name. */
-#include "daemon/capture/function-names.h"
+#include "daemon/capture/names/function-names.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/base/fd.h"
+#include "base/fd.h"
 #include "tests/lib/symbol-file.h"
 
 #define FUNCTION ELF64_ST_INFO (STB_GLOBAL, STT_FUNC)

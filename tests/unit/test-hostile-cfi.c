@@ -157,7 +157,7 @@ load (Hostile *f, int fd)
 static void
 map_last (Hostile *f)
 {
-  SondeMapping mapping = {
+  SondeProcessMapping mapping = {
     .start = BASE, .end = BASE + FAKE_ELF_SIZE, .file.inode = f->last_inode, .path = "/hostile"
   };
 

@@ -265,6 +265,7 @@ check_losses (void)
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_RECORDED], ==, (gint64) n_written);
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, (gint64) n_written);
   g_assert_true (worker_was_said (&worker, "events in rings of programs"));
+  g_assert_false (worker_was_said (&worker, SONDE_LEDGER_CLAIM));
   g_assert_true (worker_was_said (&worker, "left open by a program that is gone"));
   worker_clear (&worker);
 }

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "daemon/base/error.h"
-#include "daemon/control/action.h"
-#include "daemon/control/limit-table.h"
-#include "daemon/control/options.h"
-#include "daemon/control/stream-options.h"
+#include "daemon/control/request/action.h"
+#include "daemon/control/bus/limit-table.h"
+#include "daemon/control/request/options.h"
+#include "daemon/control/request/stream-options.h"
 #include "sonde-profiler1-generated.h"
 
 static char *
@@ -126,14 +126,41 @@ assert_keys (const char *title, const char *method)
   assert_nothing_left (in_page);
 }
 
+/* "key (type, ..., default VALUE": what the interface says of an option is what its row says. */
+static void
+assert_documented (const char *xml, const SondeOptionRow *row, const SondeOptions *defaults)
+{
+  g_autofree char *type = g_regex_escape_string (row->type, -1);
+  g_autofree char *pattern = g_strdup_printf (
+      "(?:^      | or )%s \\(%s(?:, [a-zA-Z]+)?(?:, default \"?([a-z0-9-]+)\"?)?[,)]", row->key,
+      type);
+  g_autoptr (GRegex) regex = g_regex_new (pattern, G_REGEX_MULTILINE, 0, NULL);
+  g_autoptr (GMatchInfo) match = NULL;
+  g_autofree char *said = NULL;
+  g_autofree char *value = sonde_option_dup_text (row, defaults);
+
+  g_test_message ("%s", pattern);
+  g_assert_true (g_regex_match (regex, xml, 0, &match));
+  said = g_match_info_fetch (match, 1);
+  if (said != NULL && said[0] != '\0')
+    g_assert_cmpstr (said, ==, value);
+}
+
 static void
 test_options (void)
 {
   g_autoptr (GHashTable) in_page = read_section ("OPTIONS");
+  g_autofree char *xml = read_source ("dbus/org.sonde.Profiler1.xml");
+  g_autoptr (GVariant) dict = g_variant_ref_sink (g_variant_new_parsed ("{'pids': <[uint32 1]>}"));
+  g_autoptr (SondeOptions) defaults = sonde_options_parse (dict, NULL, NULL);
+  const SondeOptionRow *row;
 
   assert_keys ("OPTIONS", "Profile");
-  for (gsize i = 0; sonde_options_key (i) != NULL; i++)
-    take (in_page, sonde_options_key (i));
+  for (gsize i = 0; (row = sonde_options_row (i)) != NULL; i++)
+    {
+      take (in_page, row->key);
+      assert_documented (xml, row, defaults);
+    }
 }
 
 /* Each key is known: what is refused is the type, which no key has. */
@@ -201,14 +228,15 @@ test_limits (void)
   g_autoptr (GHashTable) names = read_section ("LIMITS");
   g_autoptr (GVariant) property = NULL;
   SondeSettings settings;
-  gsize n = 0;
+  GVariantIter iter;
+  const char *name;
 
   sonde_settings_init (&settings);
   property = g_variant_ref_sink (sonde_limit_table_to_variant (&settings));
-  for (; sonde_limit_table_name (n) != NULL; n++)
-    take (names, sonde_limit_table_name (n));
+  g_variant_iter_init (&iter, property);
+  while (g_variant_iter_next (&iter, "{&sv}", &name, NULL))
+    take (names, name);
   assert_nothing_left (names);
-  g_assert_cmpuint (g_variant_n_children (property), ==, n);
 }
 
 /* A refusal names its limit by a key of the property. */

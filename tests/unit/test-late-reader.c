@@ -4,9 +4,10 @@
  * it means to a reader that was there from the start. */
 #include <errno.h>
 
-#include "daemon/base/fd.h"
+#include "base/fd.h"
 #include "daemon/base/limits.h"
-#include "daemon/capture/tracker.h"
+#include "daemon/base/socket.h"
+#include "daemon/capture/process/tracker.h"
 #include "tests/lib/recorder-fixture.h"
 #include "tests/lib/stream-model.h"
 #include "tests/lib/stream-summary.h"
@@ -91,12 +92,12 @@ random_below (guint n)
 }
 
 static void
-take (Fixture *fixture, SondeRecord *record, guint pid)
+take (Fixture *fixture, SondePerfRecord *record, guint pid)
 {
   record->cpu = 0;
   record->pid = record->tid = (gint32) (FIRST_PID + pid);
   record->time_ns = fixture->time_ns;
-  sonde_tracker_take (fixture->tracker, record);
+  sonde_tracker_follow (fixture->tracker, record);
 }
 
 static guint
@@ -116,12 +117,12 @@ map_file (Fixture *fixture, guint pid, guint slot)
   g_autofree char *path = g_strdup_printf (
       "/usr/lib/a/rather/long/directory/so/that/state/is/big/lib%u.so", random_below (N_PATHS));
   guint64 start = 0x400000u + slot * SLOT_BYTES;
-  SondeRecord record = { .type = SONDE_RECORD_MAP,
-                         .map = { .start = start,
-                                  .end = start + SLOT_BYTES - 0x1000 * random_below (8),
-                                  .offset = 0x1000 * random_below (16),
-                                  .executable = true,
-                                  .path = path } };
+  SondePerfRecord record = { .type = SONDE_PERF_RECORD_MAP,
+                             .map = { .start = start,
+                                      .end = start + SLOT_BYTES - 0x1000 * random_below (8),
+                                      .offset = 0x1000 * random_below (16),
+                                      .executable = true,
+                                      .path = path } };
 
   take (fixture, &record, pid);
 }
@@ -130,7 +131,8 @@ static void
 rename_process (Fixture *fixture, guint pid, gboolean is_exec)
 {
   char name[16];
-  SondeRecord record = { .type = SONDE_RECORD_COMM, .comm = { .name = name, .exec = is_exec } };
+  SondePerfRecord record
+      = { .type = SONDE_PERF_RECORD_COMM, .comm = { .name = name, .exec = is_exec } };
 
   g_snprintf (name, sizeof name, "%s%u", is_exec ? "program" : "thread", random_below (1000));
   take (fixture, &record, pid);
@@ -142,8 +144,9 @@ static void
 fork_process (Fixture *fixture, guint parent)
 {
   guint child = random_below (N_PIDS);
-  SondeRecord record = { .type = SONDE_RECORD_FORK,
-                         .task = { (gint32) (FIRST_PID + parent), (gint32) (FIRST_PID + parent) } };
+  SondePerfRecord record
+      = { .type = SONDE_PERF_RECORD_FORK,
+          .task = { (gint32) (FIRST_PID + parent), (gint32) (FIRST_PID + parent) } };
 
   if (fixture->is_alive[child])
     return;
@@ -154,7 +157,7 @@ fork_process (Fixture *fixture, guint parent)
 static void
 exit_process (Fixture *fixture, guint pid)
 {
-  SondeRecord record = { .type = SONDE_RECORD_EXIT };
+  SondePerfRecord record = { .type = SONDE_PERF_RECORD_EXIT };
 
   if (pid == 0)
     return;

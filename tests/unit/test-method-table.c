@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The tables of service.c against the interface that the XML describes. */
-#include "daemon/control/service.h"
+#include "daemon/control/bus/service.h"
 #include "sonde-profiler1-generated.h"
 
 static gsize
@@ -105,6 +105,12 @@ test_gates (void)
                    SONDE_GATE_START);
   g_assert_cmpint (sonde_service_find_method (SONDE_MANAGER_INTERFACE, "StartSession")->gate, ==,
                    SONDE_GATE_START);
+  g_assert_cmpint (sonde_service_find_method (SONDE_MANAGER_INTERFACE, "ListCaptures")->gate, ==,
+                   SONDE_GATE_LIST_CAPTURES);
+  g_assert_cmpint (sonde_service_find_method (SONDE_MANAGER_INTERFACE, "OpenStoredCapture")->gate,
+                   ==, SONDE_GATE_CAPTURE);
+  g_assert_cmpint (sonde_service_find_method (SONDE_MANAGER_INTERFACE, "RemoveCapture")->gate, ==,
+                   SONDE_GATE_CAPTURE);
 }
 
 static void

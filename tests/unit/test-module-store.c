@@ -9,8 +9,8 @@
 static void
 test_one_module_for_one_file (Fixture *f, gconstpointer data)
 {
-  SondeModule *a = load_path (f, "/proc/self/exe");
-  SondeModule *b = load_path (f, "/proc/self/exe");
+  SondeUnwindModule *a = load_path (f, "/proc/self/exe");
+  SondeUnwindModule *b = load_path (f, "/proc/self/exe");
 
   g_assert_true (a == b);
   g_assert_cmpuint (sonde_module_store_n_modules (f->store), ==, 1);
@@ -22,7 +22,7 @@ test_generations (Fixture *f, gconstpointer data)
   SondeFileId unknown = { .inode = 5 };
   SondeFileId first = { .inode = 5, .generation = 1 };
   SondeFileId second = { .inode = 5, .generation = 2 };
-  SondeModule *module;
+  SondeUnwindModule *module;
 
   sonde_module_store_set_asked (f->store, &unknown);
   g_assert_cmpint (sonde_module_store_lookup (f->store, &first, &module), ==, SONDE_MODULE_ASKED);
@@ -42,7 +42,7 @@ static void
 test_back_off (Fixture *f, gconstpointer data)
 {
   SondeFileId id = { .inode = 5 };
-  SondeModule *module;
+  SondeUnwindModule *module;
   int64_t wait_ns = 1000000000;
 
   sonde_module_store_set_clock (f->store, fake_clock);
@@ -65,7 +65,7 @@ static void
 test_unknown_again (Fixture *f, gconstpointer data)
 {
   SondeFileId id = { .inode = 5 };
-  SondeModule *module;
+  SondeUnwindModule *module;
 
   sonde_module_store_set_asked (f->store, &id);
   sonde_module_store_set_unknown (f->store, &id);
@@ -80,7 +80,7 @@ test_eviction (Fixture *f, gconstpointer data)
 {
   g_autoptr (GByteArray) file = NULL;
   guint64 rows[6];
-  SondeModule *held = NULL;
+  SondeUnwindModule *held = NULL;
   size_t one;
   int error;
 
@@ -106,11 +106,11 @@ static void
 test_full_of_modules_in_use (Fixture *f, gconstpointer data)
 {
   g_autoptr (GByteArray) file = fake_elf_build (f->cfi, &(FakeElf){ 0 });
-  SondeModule *held;
+  SondeUnwindModule *held;
   int error;
 
   sonde_module_store_free (f->store);
-  f->store = sonde_module_store_new (sizeof (SondeModule) + 100);
+  f->store = sonde_module_store_new (sizeof (SondeUnwindModule) + 100);
   held = sonde_module_ref (load_bytes (f, file->data, file->len, &error));
   load_bytes (f, file->data, file->len, &error);
   g_assert_cmpint (error, ==, -ENOSPC);
@@ -123,7 +123,7 @@ test_open_files (Fixture *f, gconstpointer data)
 {
   g_autoptr (GByteArray) file = fake_elf_build (f->cfi, &(FakeElf){ 0 });
   const guint max_fds = 16, n_files = 40;
-  g_autofree SondeModule **modules = g_new (SondeModule *, n_files);
+  g_autofree SondeUnwindModule **modules = g_new (SondeUnwindModule *, n_files);
   struct rlimit before, limit;
   int error;
 
@@ -158,7 +158,7 @@ open_large (Fixture *f, guint salt)
 }
 
 static SondeModuleState
-state_of (Fixture *f, guint64 inode, SondeModule **module)
+state_of (Fixture *f, guint64 inode, SondeUnwindModule **module)
 {
   return sonde_module_store_lookup (f->store, &(SondeFileId){ .inode = inode }, module);
 }
@@ -169,7 +169,7 @@ test_slices (Fixture *f, gconstpointer data)
   const SondeFileId first = { .inode = 1 }, second = { .inode = 2 };
   int fd = open_large (f, 0);
   int again = fcntl (fd, F_DUPFD_CLOEXEC, 0);
-  SondeModule *a = NULL, *b = NULL;
+  SondeUnwindModule *a = NULL, *b = NULL;
   uint64_t begin, end;
   guint n_slices = 1;
 
@@ -202,8 +202,8 @@ test_slices (Fixture *f, gconstpointer data)
 static void
 test_order (Fixture *f, gconstpointer data)
 {
-  SondeModule *module;
-  SondeModule *known = load_path (f, "/proc/self/exe");
+  SondeUnwindModule *module;
+  SondeUnwindModule *known = load_path (f, "/proc/self/exe");
   guint n_ready = 0;
 
   g_assert_cmpint (
@@ -227,7 +227,7 @@ test_order (Fixture *f, gconstpointer data)
 static void
 test_too_many_to_read (Fixture *f, gconstpointer data)
 {
-  SondeModule *module;
+  SondeUnwindModule *module;
   int r = 1;
   guint n = 0;
 
@@ -242,7 +242,7 @@ test_too_many_to_read (Fixture *f, gconstpointer data)
 static void
 test_no_room_for_what_was_read (Fixture *f, gconstpointer data)
 {
-  SondeModule *module;
+  SondeUnwindModule *module;
 
   sonde_module_store_free (f->store);
   f->store = sonde_module_store_new (1 << 20);

@@ -91,7 +91,7 @@ assert_build_id (Fixture *f, const Note *note, gsize size, const char *expected)
   g_autoptr (GByteArray) file = fake_elf_build (f->cfi, &(FakeElf){ 0 });
   Elf64_Phdr *segments = (gpointer) (file->data + sizeof (Elf64_Ehdr));
   static guint32 n_files;
-  SondeModule *module;
+  SondeUnwindModule *module;
   int error;
 
   memcpy (file->data + NOTE_OFFSET, note, MIN (size, sizeof *note));
@@ -147,7 +147,7 @@ test_finds_functions (Fixture *f, gconstpointer data)
     {
       g_autoptr (GByteArray) file = fake_elf_build (f->cfi, &specs[i]);
       int error;
-      SondeModule *module = load_bytes (f, file->data, file->len, &error);
+      SondeUnwindModule *module = load_bytes (f, file->data, file->len, &error);
 
       g_assert_cmpint (error, ==, 0);
       assert_has_three_functions (module);
@@ -162,7 +162,7 @@ test_finds_functions (Fixture *f, gconstpointer data)
 #endif
 
 static void
-assert_32_bit (SondeModule *module, int error)
+assert_32_bit (SondeUnwindModule *module, int error)
 {
   uint64_t low, high;
 
@@ -186,7 +186,7 @@ test_32_bit (Fixture *f, gconstpointer data)
 {
   g_autoptr (GByteArray) file = NULL;
   guint cie = fake_elf32_add_cie (f->cfi);
-  SondeModule *module;
+  SondeUnwindModule *module;
   Elf32_Ehdr *elf;
   int error;
 
@@ -241,7 +241,7 @@ test_debug_frame (Fixture *f, gconstpointer data)
   const FakeElf spec = { .section = ".debug_frame" };
   g_autoptr (GByteArray) file = NULL;
   guint64 rows[6];
-  SondeModule *module;
+  SondeUnwindModule *module;
   int error;
 
   add_three_functions (f, rows);
@@ -296,7 +296,7 @@ test_over_the_cap (Fixture *f, gconstpointer data)
   guint64 rows[6];
   uint64_t begin;
   uint64_t end;
-  SondeModule *module;
+  SondeUnwindModule *module;
   int error;
   int fd;
 
@@ -316,7 +316,7 @@ test_over_the_cap (Fixture *f, gconstpointer data)
 
 /* Whatever the bytes are, a lookup ends, and what it finds holds the address. */
 static void
-poke (SondeModule *module)
+poke (SondeUnwindModule *module)
 {
   uint64_t begin;
   uint64_t end;
@@ -341,7 +341,7 @@ test_truncated_files (Fixture *f, gconstpointer data)
   for (guint size = 0; size < file->len; size++)
     {
       int error;
-      SondeModule *module = load_bytes (f, file->data, size, &error);
+      SondeUnwindModule *module = load_bytes (f, file->data, size, &error);
 
       if (module != NULL)
         poke (module);
@@ -361,7 +361,7 @@ test_mutated_files (Fixture *f, gconstpointer data)
   for (guint i = 0; i < N_MUTATIONS; i++)
     {
       g_autofree guint8 *copy = g_memdup2 (file->data, file->len);
-      SondeModule *module;
+      SondeUnwindModule *module;
       int error;
 
       for (gint n = g_rand_int_range (random, 1, 12); n > 0; n--)
@@ -394,7 +394,7 @@ test_hides_unsafe_instructions (Fixture *f, gconstpointer data)
   guint cie = fake_elf_add_cie (f->cfi, "zR", rules, sizeof rules);
   const FakeElf spec = { .section = ".eh_frame" };
   g_autoptr (GByteArray) file = NULL;
-  SondeModule *module;
+  SondeUnwindModule *module;
   Dwarf_CFI *cfi;
   Dwarf_Frame *frame;
   uint64_t begin, end;
@@ -434,7 +434,7 @@ test_hides_a_file_with_nothing_else (Fixture *f, gconstpointer data)
   static const guint8 rules[] = { PLAIN_RULES };
   static const guint8 huge[] = { 0x05, 0x80, 0x80, 0x80, 0x38, 1 };
   g_autoptr (GByteArray) file = NULL;
-  SondeModule *module;
+  SondeUnwindModule *module;
   guint cie = fake_elf_add_cie (f->cfi, "zR", rules, sizeof rules);
   int error;
 
@@ -478,7 +478,7 @@ test_same_rules_as_the_file (Fixture *f, gconstpointer data)
 {
   int fd = open (data, O_RDONLY | O_CLOEXEC);
   int error;
-  SondeModule *module;
+  SondeUnwindModule *module;
   Dwarf_CFI *ours;
   Dwarf_CFI *theirs;
   Elf *elf;
@@ -518,7 +518,7 @@ static void
 test_bias_and_functions_of_libc (Fixture *f, gconstpointer data)
 {
   struct dl_phdr_info info = { 0 };
-  SondeModule *module;
+  SondeUnwindModule *module;
   void *libc = dlopen ("libc.so.6", RTLD_LAZY | RTLD_NOLOAD); /* not a sanitizer's */
   uint64_t function = (uint64_t) dlsym (libc, "qsort_r");
   uint64_t begin;
@@ -551,7 +551,7 @@ test_bias_and_functions_of_libc (Fixture *f, gconstpointer data)
 static void
 test_vdso (Fixture *f, gconstpointer data)
 {
-  SondeModule *vdso = sonde_module_store_vdso (f->store);
+  SondeUnwindModule *vdso = sonde_module_store_vdso (f->store);
   const void *memory = (const void *) getauxval (AT_SYSINFO_EHDR);
   guint8 ident[EI_NIDENT];
 

@@ -238,7 +238,7 @@ static bool
 read_mappings (const char *program)
 {
   FILE *maps = fopen ("/proc/self/maps", "re");
-  SondeMapping mapping = { .file.inode = 1, .path = program };
+  SondeProcessMapping mapping = { .file.inode = 1, .path = program };
   char line[512];
   bool found = false;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Perf records made by hand, whole, cut and wrong. */
-#include "daemon/capture/perf-decoder.h"
+#include "daemon/capture/perf/perf-decoder.h"
 
 #include <glib.h>
 #include <string.h>
@@ -107,14 +107,14 @@ whole_sample (Builder *self)
 }
 
 static void
-assert_refused (const struct perf_event_header *header, SondeRecordFault fault)
+assert_refused (const struct perf_event_header *header, SondePerfRecordFault fault)
 {
-  SondeRecord record;
+  SondePerfRecord record;
 
   memset (&record, 0x5a, sizeof record);
   g_assert_cmpint (sonde_perf_decoder_decode (&decoder, header, &record), ==, fault);
   g_assert_cmpint (record.pid, ==, 0x5a5a5a5a);
-  g_assert_cmpstr (sonde_record_fault_to_string (fault), !=, "?");
+  g_assert_cmpstr (sonde_perf_record_fault_to_string (fault), !=, "?");
 }
 
 static void
@@ -128,11 +128,12 @@ refuses_a_sample_cut_anywhere (void)
     {
       /* A copy that ends there, so that a read beyond it is seen. */
       g_autofree struct perf_event_header *cut = g_malloc (MAX (size_bytes, sizeof *cut));
-      SondeRecord record;
+      SondePerfRecord record;
 
       memcpy (cut, header, MAX (size_bytes, sizeof *cut));
       cut->size = size_bytes;
-      g_assert_cmpint (sonde_perf_decoder_decode (&decoder, cut, &record), !=, SONDE_RECORD_OK);
+      g_assert_cmpint (sonde_perf_decoder_decode (&decoder, cut, &record), !=,
+                       SONDE_PERF_RECORD_OK);
       g_assert_cmpint (sonde_perf_decoder_time (&decoder, cut), >=, 0);
     }
 }
@@ -148,11 +149,12 @@ refuses_other_records_cut_anywhere (void)
     for (size_t size_bytes = 8; size_bytes < 40; size_bytes++)
       {
         g_autofree struct perf_event_header *cut = g_malloc0 (size_bytes);
-        SondeRecord record;
+        SondePerfRecord record;
 
         cut->type = types[i];
         cut->size = (uint16_t) size_bytes;
-        g_assert_cmpint (sonde_perf_decoder_decode (&decoder, cut, &record), !=, SONDE_RECORD_OK);
+        g_assert_cmpint (sonde_perf_decoder_decode (&decoder, cut, &record), !=,
+                         SONDE_PERF_RECORD_OK);
       }
 }
 
@@ -168,7 +170,7 @@ refuses_more_addresses_than_bytes (void)
       put_sample_head (&builder, PERF_RECORD_MISC_USER);
       put64 (&builder, counts[i]);
       put64 (&builder, 0x401000);
-      assert_refused (end (&builder), SONDE_RECORD_FAULT_CHAIN);
+      assert_refused (end (&builder), SONDE_PERF_RECORD_FAULT_CHAIN);
     }
 }
 
@@ -182,7 +184,7 @@ refuses_an_unknown_register_abi (void)
   put64 (&builder, 3);
   for (int i = 0; i < 5; i++)
     put64 (&builder, 0);
-  assert_refused (end (&builder), SONDE_RECORD_FAULT_REGS);
+  assert_refused (end (&builder), SONDE_PERF_RECORD_FAULT_REGS);
 }
 
 static void
@@ -195,7 +197,7 @@ refuses_fewer_bytes_than_registers (void)
   put64 (&builder, PERF_SAMPLE_REGS_ABI_64);
   put64 (&builder, 1);
   put64 (&builder, 2);
-  assert_refused (end (&builder), SONDE_RECORD_FAULT_REGS);
+  assert_refused (end (&builder), SONDE_PERF_RECORD_FAULT_REGS);
 }
 
 static void
@@ -213,7 +215,7 @@ refuses_a_stack_longer_than_the_record (void)
       put64 (&builder, sizes[i]);
       put64 (&builder, 1);
       put64 (&builder, 8);
-      assert_refused (end (&builder), SONDE_RECORD_FAULT_STACK);
+      assert_refused (end (&builder), SONDE_PERF_RECORD_FAULT_STACK);
     }
 }
 
@@ -228,7 +230,7 @@ refuses_more_valid_stack_than_there_is (void)
   put64 (&builder, 8);
   put64 (&builder, 1);
   put64 (&builder, 9);
-  assert_refused (end (&builder), SONDE_RECORD_FAULT_STACK);
+  assert_refused (end (&builder), SONDE_PERF_RECORD_FAULT_STACK);
 }
 
 static void
@@ -240,7 +242,7 @@ refuses_a_name_without_an_end (void)
   put32 (&builder, 10, 11);
   put (&builder, "12345678", 8);
   put_trailer (&builder);
-  assert_refused (end (&builder), SONDE_RECORD_FAULT_TERMINATION);
+  assert_refused (end (&builder), SONDE_PERF_RECORD_FAULT_TERMINATION);
 }
 
 static void
@@ -265,12 +267,12 @@ refuses_a_mapping_that_ends_before_it_starts (void)
   begin_map2 (&builder, 0x7000, UINT64_MAX - 0x6000);
   put_text (&builder, "/bin/true");
   put_trailer (&builder);
-  assert_refused (end (&builder), SONDE_RECORD_FAULT_RANGE);
+  assert_refused (end (&builder), SONDE_PERF_RECORD_FAULT_RANGE);
 
   begin_map2 (&builder, 0x7000, 0);
   put_text (&builder, "/bin/true");
   put_trailer (&builder);
-  assert_refused (end (&builder), SONDE_RECORD_FAULT_RANGE);
+  assert_refused (end (&builder), SONDE_PERF_RECORD_FAULT_RANGE);
 }
 
 static void
@@ -286,16 +288,16 @@ reads_a_sample (void)
 {
   Builder builder;
   const struct perf_event_header *header = whole_sample (&builder);
-  SondeRecord record;
+  SondePerfRecord record;
 
-  g_assert_cmpint (sonde_perf_decoder_decode (&decoder, header, &record), ==, SONDE_RECORD_OK);
-  g_assert_cmpint (record.type, ==, SONDE_RECORD_SAMPLE);
+  g_assert_cmpint (sonde_perf_decoder_decode (&decoder, header, &record), ==, SONDE_PERF_RECORD_OK);
+  g_assert_cmpint (record.type, ==, SONDE_PERF_RECORD_SAMPLE);
   g_assert_cmpint (record.pid, ==, 10);
   g_assert_cmpint (record.tid, ==, 11);
   g_assert_cmpint (record.cpu, ==, 1);
   g_assert_cmpint (record.time_ns, ==, 5000);
   g_assert_cmpint (sonde_perf_decoder_time (&decoder, header), ==, 5000);
-  g_assert_cmpint (record.sample.mode, ==, SONDE_RECORD_MODE_USER);
+  g_assert_cmpint (record.sample.mode, ==, SONDE_PERF_RECORD_MODE_USER);
   g_assert_cmpuint (record.sample.ip, ==, 0x401000);
   g_assert_cmpuint (record.sample.period, ==, 1000000);
   g_assert_cmpuint (record.sample.n_chain, ==, 2);
@@ -310,15 +312,15 @@ static void
 reads_a_sample_without_user_state (void)
 {
   Builder builder;
-  SondeRecord record;
+  SondePerfRecord record;
 
   put_sample_head (&builder, PERF_RECORD_MISC_KERNEL);
   put64 (&builder, 0);
   put64 (&builder, PERF_SAMPLE_REGS_ABI_NONE);
   put64 (&builder, 0);
   g_assert_cmpint (sonde_perf_decoder_decode (&decoder, end (&builder), &record), ==,
-                   SONDE_RECORD_OK);
-  g_assert_cmpint (record.sample.mode, ==, SONDE_RECORD_MODE_KERNEL);
+                   SONDE_PERF_RECORD_OK);
+  g_assert_cmpint (record.sample.mode, ==, SONDE_PERF_RECORD_MODE_KERNEL);
   g_assert_null (record.sample.regs);
   g_assert_cmpuint (record.sample.stack_size_bytes, ==, 0);
 }
@@ -327,14 +329,14 @@ static void
 reads_a_mapping (void)
 {
   Builder builder;
-  SondeRecord record;
+  SondePerfRecord record;
 
   begin_map2 (&builder, 0x7000, 0x2000);
   put_text (&builder, "/bin/tr\nue");
   put_trailer (&builder);
   g_assert_cmpint (sonde_perf_decoder_decode (&decoder, end (&builder), &record), ==,
-                   SONDE_RECORD_OK);
-  g_assert_cmpint (record.type, ==, SONDE_RECORD_MAP);
+                   SONDE_PERF_RECORD_OK);
+  g_assert_cmpint (record.type, ==, SONDE_PERF_RECORD_MAP);
   g_assert_cmpuint (record.map.start, ==, 0x7000);
   g_assert_cmpuint (record.map.end, ==, 0x9000);
   g_assert_cmpuint (record.map.offset, ==, 0x1000);
@@ -350,7 +352,7 @@ static void
 reads_tasks_names_and_losses (void)
 {
   Builder builder;
-  SondeRecord record;
+  SondePerfRecord record;
 
   begin (&builder, PERF_RECORD_FORK, 0);
   put32 (&builder, 20, 10);
@@ -358,7 +360,7 @@ reads_tasks_names_and_losses (void)
   put64 (&builder, 4999);
   put_trailer (&builder);
   g_assert_cmpint (sonde_perf_decoder_decode (&decoder, end (&builder), &record), ==,
-                   SONDE_RECORD_OK);
+                   SONDE_PERF_RECORD_OK);
   g_assert_cmpint (record.pid, ==, 20);
   g_assert_cmpint (record.tid, ==, 21);
   g_assert_cmpint (record.task.parent_pid, ==, 10);
@@ -369,7 +371,7 @@ reads_tasks_names_and_losses (void)
   put_text (&builder, "python3");
   put_trailer (&builder);
   g_assert_cmpint (sonde_perf_decoder_decode (&decoder, end (&builder), &record), ==,
-                   SONDE_RECORD_OK);
+                   SONDE_PERF_RECORD_OK);
   g_assert_true (record.comm.exec);
   g_assert_cmpstr (record.comm.name, ==, "python3");
   g_assert_cmpint (sonde_perf_decoder_time (&decoder, end (&builder)), ==, 5000);
@@ -379,7 +381,7 @@ reads_tasks_names_and_losses (void)
   put64 (&builder, 123);
   put_trailer (&builder);
   g_assert_cmpint (sonde_perf_decoder_decode (&decoder, end (&builder), &record), ==,
-                   SONDE_RECORD_OK);
+                   SONDE_PERF_RECORD_OK);
   g_assert_cmpuint (record.n_lost, ==, 123);
 }
 

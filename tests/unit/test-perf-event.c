@@ -2,7 +2,7 @@
 /* The attributes that options become. */
 #include <time.h>
 
-#include "daemon/control/perf-event.h"
+#include "daemon/control/events/perf-event.h"
 
 static SondeOptions
 launch_options (void)

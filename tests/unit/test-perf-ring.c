@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The kernel's ring, played by a piece of memory. */
-#include "daemon/capture/perf-ring.h"
+#include "daemon/capture/perf/perf-ring.h"
 
 #include <errno.h>
 #include <string.h>

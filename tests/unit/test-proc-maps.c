@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/base/fd.h"
+#include "base/fd.h"
 
 static int
 parse (const char *line, SondeProcMap *map)

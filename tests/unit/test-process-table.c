@@ -35,7 +35,7 @@ map_as (Fixture *f,
         const char *path,
         SondeMapOrigin origin)
 {
-  SondeMapping mapping = { .start = start, .end = end, .offset = 0x10000, .path = path };
+  SondeProcessMapping mapping = { .start = start, .end = end, .offset = 0x10000, .path = path };
 
   mapping.file.inode = g_str_hash (path);
   return sonde_process_add_mapping (f->table, process, &mapping, origin);
@@ -59,7 +59,7 @@ describe (SondeProcess *process)
 {
   g_autoptr (GString) text = g_string_new (NULL);
   size_t n_mappings;
-  const SondeMapping *mappings = sonde_process_mappings (process, &n_mappings);
+  const SondeProcessMapping *mappings = sonde_process_mappings (process, &n_mappings);
 
   for (size_t i = 0; i < n_mappings; i++)
     g_string_append_printf (text, "%s%s:%lx-%lx@%lx", i > 0 ? " " : "", mappings[i].path,
@@ -359,7 +359,7 @@ test_modules_turn_up (Fixture *f, gconstpointer data)
 {
   SondeProcess *p = sonde_process_table_ensure (f->table, 1, 0);
   SondeProcess *child;
-  SondeMapping mapping = { .start = 0x1000, .end = 0x2000, .path = "x", .file.inode = 3 };
+  SondeProcessMapping mapping = { .start = 0x1000, .end = 0x2000, .path = "x", .file.inode = 3 };
   uint64_t serial;
 
   sonde_process_add_mapping (f->table, p, &mapping, SONDE_MAP_FROM_EVENT);

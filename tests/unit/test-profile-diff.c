@@ -8,10 +8,10 @@
 static SondeProfile *
 new_profile (const char *const *names, const guint64 *weights, guint n)
 {
-  SondeProfile *profile = sonde_profile_new (SONDE_UNIT_SAMPLES);
+  SondeProfile *profile = sonde_profile_new (SONDE_UNIT_SAMPLES, NULL);
   char comm[] = "prog";
   SondeModelProcess process = { .pid = 5, .comm = comm, .cmdline = comm };
-  SondeCallTree *tree = sonde_call_tree_new ();
+  SondeCallTree *tree = sonde_call_tree_new (NULL);
   guint32 path[2] = { sonde_profile_name_function (profile, "main", "prog") };
 
   for (guint i = 0; i < n; i++)

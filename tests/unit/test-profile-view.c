@@ -21,10 +21,10 @@ enum
 static SondeProfile *
 new_profile (void)
 {
-  SondeProfile *profile = sonde_profile_new (SONDE_UNIT_SAMPLES);
+  SondeProfile *profile = sonde_profile_new (SONDE_UNIT_SAMPLES, NULL);
   char comm[] = "prog";
   SondeModelProcess process = { .pid = 5, .comm = comm, .cmdline = comm };
-  SondeCallTree *tree = sonde_call_tree_new ();
+  SondeCallTree *tree = sonde_call_tree_new (NULL);
 
   sonde_profile_name_function (profile, "main", "prog");
   sonde_profile_name_function (profile, "parse(char const*)", "prog");

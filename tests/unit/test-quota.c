@@ -2,10 +2,10 @@
 /* What one uid may have: shares, rates, what is kept, how often it is written about. */
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
-#include "daemon/control/audit.h"
-#include "daemon/control/kept-list.h"
-#include "daemon/control/quota.h"
-#include "daemon/control/uid-rate.h"
+#include "daemon/control/system/audit.h"
+#include "daemon/control/system/kept-list.h"
+#include "daemon/control/system/quota.h"
+#include "daemon/control/system/uid-rate.h"
 
 static void
 assert_sessions (uid_t uid, guint n_own, guint n_of_others, const char *limit)
@@ -139,6 +139,7 @@ typedef struct
 {
   guint n_records;
   char *last_detail;
+  char *last_message;
 } Journal;
 
 static GLogWriterOutput
@@ -153,6 +154,11 @@ take_record (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpoi
         g_free (journal->last_detail);
         journal->last_detail = g_strdup (fields[i].value);
       }
+    else if (g_str_equal (fields[i].key, "MESSAGE"))
+      {
+        g_free (journal->last_message);
+        journal->last_message = g_strdup (fields[i].value);
+      }
   return G_LOG_WRITER_HANDLED;
 }
 
@@ -161,6 +167,7 @@ test_refusals (void)
 {
   static Journal journal;
   SondeRefusals *refusals = sonde_refusals_new ();
+  g_autoptr (GString) endless = g_string_new (NULL);
 
   g_log_set_writer_func (take_record, &journal, NULL);
   for (guint i = 0; i < SONDE_LIMIT_AUDIT_BURST + 25; i++)
@@ -171,8 +178,19 @@ test_refusals (void)
   g_assert_cmpstr (journal.last_detail, ==, "not you either");
   sonde_refusals_free (refusals);
   g_assert_cmpuint (journal.n_records, ==, SONDE_LIMIT_AUDIT_BURST + 2);
-  g_assert_cmpstr (journal.last_detail, ==, "25 more");
+  g_assert_cmpstr (journal.last_detail, ==, "25 more in a minute");
+  g_assert_cmpstr (journal.last_message, ==, "refused: uid 1000: 25 more in a minute");
+
+  sonde_audit ("refused", 7, 42, "Stop: no\n\033[2Jrefused: \342\200\256\377ä");
+  g_assert_cmpstr (journal.last_message, ==,
+                   "refused: uid 42, session 7: Stop: no??[2Jrefused: ?\357\277\275ä");
+  for (guint i = 0; i < 1000; i++)
+    g_string_append (endless, "ä");
+  sonde_audit ("refused", 0, 42, endless->str);
+  g_assert_cmpuint (strlen (journal.last_detail), ==, 512);
+  g_assert_true (g_utf8_validate (journal.last_message, -1, NULL));
   g_free (journal.last_detail);
+  g_free (journal.last_message);
 }
 
 int
@@ -186,6 +204,7 @@ main (int argc, char **argv)
   g_test_add_func ("/quota/gives-back-what-time-earns", test_rate);
   g_test_add_func ("/quota/keeps-what-ended-for-a-while", test_kept_time);
   g_test_add_func ("/quota/keeps-so-many-and-no-more", test_kept_number);
-  g_test_add_func ("/quota/writes-ten-refusals-and-counts-the-rest", test_refusals);
+  g_test_add_func ("/quota/writes-ten-refusals-in-one-line-each-and-counts-the-rest",
+                   test_refusals);
   return g_test_run ();
 }

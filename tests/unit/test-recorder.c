@@ -3,9 +3,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/base/fd.h"
-#include "daemon/capture/kernel-names.h"
-#include "daemon/capture/sampler.h"
+#include "base/fd.h"
+#include "daemon/base/socket.h"
+#include "daemon/capture/process/kernel-names.h"
+#include "daemon/capture/process/sampler.h"
 #include "tests/lib/fake-elf.h"
 #include "tests/lib/recorder-fixture.h"
 #include "tests/lib/stream-summary.h"
@@ -96,10 +97,10 @@ add_process (Fixture *fixture, guint n_mappings)
 
   for (guint i = 0; i < n_mappings; i++)
     {
-      SondeMapping mapping = { .start = 0x100000ull * (i + 1),
-                               .end = 0x100000ull * (i + 1) + 0x1000,
-                               .file = { .inode = i + 1, .dev_major = 8 },
-                               .path = "/usr/bin/program (deleted)" };
+      SondeProcessMapping mapping = { .start = 0x100000ull * (i + 1),
+                                      .end = 0x100000ull * (i + 1) + 0x1000,
+                                      .file = { .inode = i + 1, .dev_major = 8 },
+                                      .path = "/usr/bin/program (deleted)" };
 
       g_assert_cmpint (sonde_process_add_mapping (fixture->base.processes, process, &mapping,
                                                   SONDE_MAP_FROM_EVENT),
@@ -111,6 +112,19 @@ add_process (Fixture *fixture, guint n_mappings)
 
 /* --- cases --- */
 
+static gboolean
+adds_up (const SondeTally *tally)
+{
+  const guint64 *values = tally->values;
+
+  return values[SONDE_LEDGER_PRODUCED]
+             == values[SONDE_LEDGER_RECORDED] + values[SONDE_LEDGER_LOST_KERNEL]
+                    + values[SONDE_LEDGER_LOST_RING] + values[SONDE_LEDGER_LOST_QUEUE]
+         && values[SONDE_LEDGER_EVENTS_PRODUCED]
+                == values[SONDE_LEDGER_EVENTS_RECORDED] + values[SONDE_LEDGER_EVENTS_LOST_RING]
+                       + values[SONDE_LEDGER_EVENTS_REFUSED];
+}
+
 static void
 counts_a_sample_that_fits_no_frame (Fixture *fixture, gconstpointer data)
 {
@@ -120,7 +134,7 @@ counts_a_sample_that_fits_no_frame (Fixture *fixture, gconstpointer data)
   record_addrs (fixture, addrs, 8192);
   record_sample (fixture);
   g_assert_cmpuint (fixture->base.tally.values[SONDE_LEDGER_LOST_QUEUE], ==, 1);
-  g_assert_true (sonde_tally_adds_up (&fixture->base.tally));
+  g_assert_true (adds_up (&fixture->base.tally));
   summary = finish (fixture);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
   g_assert_nonnull (strstr (summary->log, "1 samples before the recorder"));
@@ -193,7 +207,7 @@ bounds_the_names (Fixture *fixture, gconstpointer data)
   g_autoptr (StreamSummary) summary = NULL;
   uint64_t last = 0;
 
-  for (guint i = 0; i < SONDE_JIT_NAMES_MAX + 10; i++)
+  for (guint i = 0; i < SONDE_ADDRESS_NAMES_MAX + 10; i++)
     {
       g_autofree char *name = g_strdup_printf ("function_%u", i);
 
@@ -204,8 +218,8 @@ bounds_the_names (Fixture *fixture, gconstpointer data)
           stream_receive (fixture->reader, fixture->stream);
         }
     }
-  g_assert_cmpuint (sonde_jit_names_count (fixture->base.names), ==, SONDE_JIT_NAMES_MAX);
-  g_assert_cmpuint (last, ==, SONDE_JIT_ADDRESS_BASE + SONDE_JIT_NAMES_MAX - 1);
+  g_assert_cmpuint (sonde_address_names_count (fixture->base.names), ==, SONDE_ADDRESS_NAMES_MAX);
+  g_assert_cmpuint (last, ==, SONDE_JIT_ADDRESS_BASE + SONDE_ADDRESS_NAMES_MAX - 1);
   record_addrs (fixture, (uint64_t[]){ SONDE_CONTEXT_KERNEL, last }, 2);
   summary = finish (fixture);
   g_assert_cmpstr (summary->last_name, ==, "[too many names]");
@@ -214,23 +228,24 @@ bounds_the_names (Fixture *fixture, gconstpointer data)
 static void
 bounds_the_bytes_of_names (Fixture *fixture, gconstpointer data)
 {
-  g_autofree char *name = g_strnfill (SONDE_JIT_NAMES_MAX_BYTES / 16, 'x');
+  g_autofree char *name = g_strnfill (SONDE_ADDRESS_NAMES_MAX_BYTES / 16, 'x');
   gboolean is_new;
   uint64_t last = 0;
 
   for (guint i = 0; i < 32; i++)
     {
       name[0] = (char) ('A' + i);
-      last = sonde_jit_names_intern (fixture->base.names, name, &is_new);
+      last = sonde_address_names_intern (fixture->base.names, name, &is_new);
     }
   g_assert_false (is_new);
-  g_assert_cmpuint (sonde_jit_names_count (fixture->base.names), ==, 15 + 1);
-  g_assert_cmpstr (sonde_jit_names_get (fixture->base.names, 15, &last), ==, "[too many names]");
+  g_assert_cmpuint (sonde_address_names_count (fixture->base.names), ==, 15 + 1);
+  g_assert_cmpstr (sonde_address_names_get (fixture->base.names, 15, &last), ==,
+                   "[too many names]");
   /* What is known stays known, and small ones find their place. */
   name[0] = 'A';
-  g_assert_cmpuint (sonde_jit_names_intern (fixture->base.names, name, &is_new), ==,
+  g_assert_cmpuint (sonde_address_names_intern (fixture->base.names, name, &is_new), ==,
                     SONDE_JIT_ADDRESS_BASE);
-  sonde_jit_names_intern (fixture->base.names, "small", &is_new);
+  sonde_address_names_intern (fixture->base.names, "small", &is_new);
   g_assert_true (is_new);
 }
 
@@ -347,7 +362,7 @@ leaves_mappings_of_unwritten_processes_for_later (Fixture *fixture, gconstpointe
   g_autoptr (StreamSummary) summary = NULL;
   SondeProcess *process = add_process (fixture, 1);
   size_t n_mappings;
-  const SondeMapping *mappings = sonde_process_mappings (process, &n_mappings);
+  const SondeProcessMapping *mappings = sonde_process_mappings (process, &n_mappings);
 
   sonde_recorder_map (fixture->base.recorder, process, &mappings[0], 5000);
   sonde_recorder_rename (fixture->base.recorder, process, 5000);
@@ -392,26 +407,27 @@ marks_a_stack_that_does_not_reach_the_end (Fixture *fixture, gconstpointer data)
                            fixture->base.recorder, &fixture->base.tally);
   uint64_t regs[64];
   uint64_t stack[16];
-  SondeRecord record = { .type = SONDE_RECORD_SAMPLE,
-                         .cpu = 0,
-                         .pid = PID,
-                         .tid = PID,
-                         .time_ns = 5000,
-                         .sample = { .mode = SONDE_RECORD_MODE_USER,
-                                     .ip = 0x100010,
-                                     .abi = PERF_SAMPLE_REGS_ABI_64,
-                                     .regs = regs,
-                                     .n_regs = (size_t) __builtin_popcountll (options.regs_user),
-                                     .stack = (const uint8_t *) stack,
-                                     .stack_size_bytes = sizeof stack,
-                                     .dump_size_bytes = sizeof stack } };
+  SondePerfRecord record
+      = { .type = SONDE_PERF_RECORD_SAMPLE,
+          .cpu = 0,
+          .pid = PID,
+          .tid = PID,
+          .time_ns = 5000,
+          .sample = { .mode = SONDE_PERF_RECORD_MODE_USER,
+                      .ip = 0x100010,
+                      .abi = PERF_SAMPLE_REGS_ABI_64,
+                      .regs = regs,
+                      .n_regs = (size_t) __builtin_popcountll (options.regs_user),
+                      .stack = (const uint8_t *) stack,
+                      .stack_size_bytes = sizeof stack,
+                      .dump_size_bytes = sizeof stack } };
 
   for (guint i = 0; i < G_N_ELEMENTS (regs); i++)
     regs[i] = 0x100010;
   for (guint i = 0; i < G_N_ELEMENTS (stack); i++)
     stack[i] = 0x4141414141;
   sonde_tally_sample_read (&fixture->base.tally);
-  sonde_sampler_take (sampler, add_process (fixture, 1), &record);
+  sonde_sampler_record (sampler, add_process (fixture, 1), &record);
   sonde_unwinder_free (unwinder);
   summary = finish (fixture);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
@@ -433,15 +449,15 @@ cuts_deep_chains_and_says_so (Fixture *fixture, gconstpointer data)
   uint64_t chain[] = {
     (uint64_t) PERF_CONTEXT_KERNEL, 0xffffffff81000000, (uint64_t) PERF_CONTEXT_USER, 1, 2, 3, 4, 5
   };
-  SondeRecord record
-      = { .type = SONDE_RECORD_SAMPLE,
-          .pid = PID,
-          .tid = PID,
-          .sample
-          = { .mode = SONDE_RECORD_MODE_KERNEL, .chain = chain, .n_chain = G_N_ELEMENTS (chain) } };
+  SondePerfRecord record = { .type = SONDE_PERF_RECORD_SAMPLE,
+                             .pid = PID,
+                             .tid = PID,
+                             .sample = { .mode = SONDE_PERF_RECORD_MODE_KERNEL,
+                                         .chain = chain,
+                                         .n_chain = G_N_ELEMENTS (chain) } };
 
   sonde_tally_sample_read (&fixture->base.tally);
-  sonde_sampler_take (sampler, add_process (fixture, 0), &record);
+  sonde_sampler_record (sampler, add_process (fixture, 0), &record);
   summary = finish (fixture);
   /* kernel, [kernel], user, four addresses, the reason */
   g_assert_cmpuint (summary->n_addrs, ==, 8);

@@ -7,9 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/base/fd.h"
-#include "daemon/capture/sampler.h"
-#include "daemon/capture/tracker.h"
+#include "base/fd.h"
+#include "daemon/base/socket.h"
+#include "daemon/capture/process/sampler.h"
+#include "daemon/capture/process/tracker.h"
 #include "tests/lib/recorder-fixture.h"
 #include "tests/lib/stream-summary.h"
 
@@ -109,33 +110,34 @@ tear_down (Fixture *fixture, gconstpointer data)
 
 /* --- what happens --- */
 
-static SondeRecord
-record_of (Fixture *fixture, SondeRecordType type)
+static SondePerfRecord
+record_of (Fixture *fixture, SondePerfRecordType type)
 {
-  return (
-      SondeRecord){ .type = type, .cpu = 0, .pid = PID, .tid = PID, .time_ns = ++fixture->time_ns };
+  return (SondePerfRecord){
+    .type = type, .cpu = 0, .pid = PID, .tid = PID, .time_ns = ++fixture->time_ns
+  };
 }
 
 static void
 exec_program (Fixture *fixture, const char *name)
 {
-  SondeRecord record = record_of (fixture, SONDE_RECORD_COMM);
+  SondePerfRecord record = record_of (fixture, SONDE_PERF_RECORD_COMM);
 
-  record.comm = (SondeRecordComm){ .name = name, .exec = TRUE };
-  sonde_tracker_take (fixture->tracker, &record);
+  record.comm = (SondePerfRecordComm){ .name = name, .exec = TRUE };
+  sonde_tracker_follow (fixture->tracker, &record);
 }
 
-static SondeRecord
+static SondePerfRecord
 map_of (Fixture *fixture, uint64_t start, uint64_t inode, const char *path)
 {
-  SondeRecord record = record_of (fixture, SONDE_RECORD_MAP);
+  SondePerfRecord record = record_of (fixture, SONDE_PERF_RECORD_MAP);
 
-  record.map = (SondeRecordMap){ .start = start,
-                                 .end = start + 0x1000,
-                                 .inode = inode,
-                                 .dev_major = 8,
-                                 .executable = TRUE,
-                                 .path = path };
+  record.map = (SondePerfRecordMap){ .start = start,
+                                     .end = start + 0x1000,
+                                     .inode = inode,
+                                     .dev_major = 8,
+                                     .executable = TRUE,
+                                     .path = path };
   return record;
 }
 
@@ -144,15 +146,15 @@ sample (Fixture *fixture)
 {
   static const uint64_t chain[]
       = { (uint64_t) PERF_CONTEXT_KERNEL, 0xffffffff81001010, 0xffffffff81000020 };
-  SondeRecord record = record_of (fixture, SONDE_RECORD_SAMPLE);
+  SondePerfRecord record = record_of (fixture, SONDE_PERF_RECORD_SAMPLE);
   SondeProcess *process = sonde_tracker_process (fixture->tracker, PID, record.time_ns);
 
-  record.sample = (SondeRecordSample){ .mode = SONDE_RECORD_MODE_KERNEL,
-                                       .ip = 0xffffffff81001010,
-                                       .chain = chain,
-                                       .n_chain = G_N_ELEMENTS (chain) };
+  record.sample = (SondePerfRecordSample){ .mode = SONDE_PERF_RECORD_MODE_KERNEL,
+                                           .ip = 0xffffffff81001010,
+                                           .chain = chain,
+                                           .n_chain = G_N_ELEMENTS (chain) };
   sonde_tally_sample_read (&fixture->base.tally);
-  sonde_sampler_take (fixture->sampler, process, &record);
+  sonde_sampler_record (fixture->sampler, process, &record);
 }
 
 /* The last request is answered with that errno. */
@@ -258,10 +260,10 @@ static void
 hides_foreign_processes (Fixture *fixture, gconstpointer data)
 {
   const SondeProcess *process = sonde_tracker_process (fixture->tracker, PID, ++fixture->time_ns);
-  SondeRecord fork = record_of (fixture, SONDE_RECORD_FORK);
-  SondeRecord comm = record_of (fixture, SONDE_RECORD_COMM);
-  SondeRecord map = map_of (fixture, 0x1000, 5, "/srv/" MARK);
-  SondeRecord exit = record_of (fixture, SONDE_RECORD_EXIT);
+  SondePerfRecord fork = record_of (fixture, SONDE_PERF_RECORD_FORK);
+  SondePerfRecord comm = record_of (fixture, SONDE_PERF_RECORD_COMM);
+  SondePerfRecord map = map_of (fixture, 0x1000, 5, "/srv/" MARK);
+  SondePerfRecord exit = record_of (fixture, SONDE_PERF_RECORD_EXIT);
   g_autoptr (GByteArray) stream = NULL;
   g_autoptr (StreamSummary) summary = NULL;
 
@@ -269,14 +271,14 @@ hides_foreign_processes (Fixture *fixture, gconstpointer data)
       sonde_tracker_is_ready (fixture->tracker, (SondeProcess *) process, fixture->time_ns));
   refuse_last (fixture, EPERM);
   sample (fixture);
-  comm.comm = (SondeRecordComm){ .name = MARK };
-  sonde_tracker_take (fixture->tracker, &comm);
-  sonde_tracker_take (fixture->tracker, &map);
+  comm.comm = (SondePerfRecordComm){ .name = MARK };
+  sonde_tracker_follow (fixture->tracker, &comm);
+  sonde_tracker_follow (fixture->tracker, &map);
   fork.pid = fork.tid = PID + 1;
-  fork.task = (SondeRecordTask){ PID, PID };
-  sonde_tracker_take (fixture->tracker, &fork);
+  fork.task = (SondePerfRecordTask){ PID, PID };
+  sonde_tracker_follow (fixture->tracker, &fork);
   sample (fixture);
-  sonde_tracker_take (fixture->tracker, &exit);
+  sonde_tracker_follow (fixture->tracker, &exit);
 
   stream = finish (fixture);
   g_assert_false (holds_text (stream, MARK));
@@ -294,22 +296,22 @@ hides_foreign_processes (Fixture *fixture, gconstpointer data)
 static void
 hides_what_comes_after_a_process_closes (Fixture *fixture, gconstpointer data)
 {
-  SondeRecord before = map_of (fixture, 0x1000, 5, "/usr/bin/known");
-  SondeRecord after = map_of (fixture, 0x3000, 6, "/srv/" MARK);
-  SondeRecord later = map_of (fixture, 0x5000, 0, "//" MARK);
-  SondeRecord comm = record_of (fixture, SONDE_RECORD_COMM);
+  SondePerfRecord before = map_of (fixture, 0x1000, 5, "/usr/bin/known");
+  SondePerfRecord after = map_of (fixture, 0x3000, 6, "/srv/" MARK);
+  SondePerfRecord later = map_of (fixture, 0x5000, 0, "//" MARK);
+  SondePerfRecord comm = record_of (fixture, SONDE_PERF_RECORD_COMM);
   g_autoptr (GByteArray) stream = NULL;
 
   exec_program (fixture, "program");
-  sonde_tracker_take (fixture->tracker, &before);
+  sonde_tracker_follow (fixture->tracker, &before);
   sample (fixture);
   g_assert_true (sonde_tracker_awaits_map (fixture->tracker, &after, fixture->time_ns));
   refuse_last (fixture, EPERM);
   g_assert_false (sonde_tracker_awaits_map (fixture->tracker, &after, fixture->time_ns));
-  sonde_tracker_take (fixture->tracker, &after);
-  sonde_tracker_take (fixture->tracker, &later);
-  comm.comm = (SondeRecordComm){ .name = MARK };
-  sonde_tracker_take (fixture->tracker, &comm);
+  sonde_tracker_follow (fixture->tracker, &after);
+  sonde_tracker_follow (fixture->tracker, &later);
+  comm.comm = (SondePerfRecordComm){ .name = MARK };
+  sonde_tracker_follow (fixture->tracker, &comm);
   sample (fixture);
   stream = finish (fixture);
   g_assert_true (holds_text (stream, "/usr/bin/known"));
@@ -320,16 +322,16 @@ hides_what_comes_after_a_process_closes (Fixture *fixture, gconstpointer data)
 static void
 shows_the_next_program (Fixture *fixture, gconstpointer data)
 {
-  SondeRecord closed = map_of (fixture, 0x3000, 6, "/srv/secret");
-  SondeRecord next = map_of (fixture, 0x1000, 7, "/usr/bin/" MARK);
+  SondePerfRecord closed = map_of (fixture, 0x3000, 6, "/srv/secret");
+  SondePerfRecord next = map_of (fixture, 0x1000, 7, "/usr/bin/" MARK);
   g_autoptr (GByteArray) stream = NULL;
 
   exec_program (fixture, "program");
   g_assert_true (sonde_tracker_awaits_map (fixture->tracker, &closed, fixture->time_ns));
   refuse_last (fixture, EPERM);
-  sonde_tracker_take (fixture->tracker, &closed);
+  sonde_tracker_follow (fixture->tracker, &closed);
   exec_program (fixture, "next");
-  sonde_tracker_take (fixture->tracker, &next);
+  sonde_tracker_follow (fixture->tracker, &next);
   sample (fixture);
   stream = finish (fixture);
   g_assert_true (holds_text (stream, MARK));
@@ -340,18 +342,18 @@ shows_the_next_program (Fixture *fixture, gconstpointer data)
 static void
 shows_mappings_whose_file_cannot_be_had (Fixture *fixture, gconstpointer data)
 {
-  SondeRecord gone = map_of (fixture, 0x1000, 5, "/usr/lib/gone");
-  SondeRecord remote = map_of (fixture, 0x3000, 6, "/net/remote");
+  SondePerfRecord gone = map_of (fixture, 0x1000, 5, "/usr/lib/gone");
+  SondePerfRecord remote = map_of (fixture, 0x3000, 6, "/net/remote");
   g_autoptr (GByteArray) stream = NULL;
 
   exec_program (fixture, "program");
   g_assert_true (sonde_tracker_awaits_map (fixture->tracker, &gone, fixture->time_ns));
   refuse_last (fixture, ESRCH);
   g_assert_false (sonde_tracker_awaits_map (fixture->tracker, &gone, fixture->time_ns));
-  sonde_tracker_take (fixture->tracker, &gone);
+  sonde_tracker_follow (fixture->tracker, &gone);
   g_assert_true (sonde_tracker_awaits_map (fixture->tracker, &remote, fixture->time_ns));
   refuse_last (fixture, EACCES);
-  sonde_tracker_take (fixture->tracker, &remote);
+  sonde_tracker_follow (fixture->tracker, &remote);
   sample (fixture);
   stream = finish (fixture);
   g_assert_true (holds_text (stream, "/usr/lib/gone") && holds_text (stream, "/net/remote"));
@@ -360,12 +362,12 @@ shows_mappings_whose_file_cannot_be_had (Fixture *fixture, gconstpointer data)
 static void
 waits_for_nobody_where_all_is_open (Fixture *fixture, gconstpointer data)
 {
-  SondeRecord map = map_of (fixture, 0x1000, 5, "/srv/" MARK);
+  SondePerfRecord map = map_of (fixture, 0x1000, 5, "/srv/" MARK);
   g_autoptr (GByteArray) stream = NULL;
 
   exec_program (fixture, "program");
   g_assert_false (sonde_tracker_awaits_map (fixture->tracker, &map, fixture->time_ns));
-  sonde_tracker_take (fixture->tracker, &map);
+  sonde_tracker_follow (fixture->tracker, &map);
   sample (fixture);
   stream = finish (fixture);
   g_assert_true (holds_text (stream, MARK));

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 sys.path[:0] = [os.path.join(sys.argv[2], 'tests', folder) for folder in ('lib', 'fuzz')]
-DEADLINE_S, Tap, check = (getattr(importlib.import_module('tap'), name) for name in ('DEADLINE_S', 'Tap', 'check'))
+DEADLINE_S, Skip, Tap, check = (getattr(importlib.import_module('tap'), name) for name in ('DEADLINE_S', 'Skip', 'Tap', 'check'))
 seeds = importlib.import_module('make-report-corpus')
 
 SONDECTL = os.path.join(sys.argv[1], 'client/sondectl')
@@ -43,8 +43,15 @@ class Case:
         check(result.returncode == status, f'{arguments}: exit status {result.returncode}: {result.stderr}')
         return result.stdout if status == 0 else result.stderr
 
+    @staticmethod
+    def open_terminal():
+        try:
+            return pty.openpty()
+        except OSError as error:  # no devpts is mounted
+            raise Skip('no pseudo terminal can be had here') from error
+
     def run_on_terminal(self, *arguments, **environment):
-        ours, theirs = pty.openpty()
+        ours, theirs = self.open_terminal()
         process = subprocess.Popen([SONDECTL, *arguments], stdin=subprocess.DEVNULL, stdout=theirs,
                                    env={'TERM': 'xterm', 'PATH': os.environ['PATH'], **environment})
         os.close(theirs)
@@ -129,13 +136,83 @@ def test_diff(case):
     check('no samples to compare' in complaint, complaint)
 
 
+def head(case, settings, cpuinfo=b''):
+    """The labelled lines above the call tree."""
+    parts = [seeds.process(42, b'./prog a b'), seeds.metadata(b'sonde', b'[sonde]\n' + settings),
+             seeds.sample(42, [seeds.USER, MAIN], BEGIN_NS)]
+    with open(case.path, 'wb') as file:
+        file.write(seeds.capture([seeds.chunks(cpuinfo, b'/proc/cpuinfo'), *parts] if cpuinfo else parts, 1))
+    return dict(line.split(None, 1) for line in case.run('report', case.path).split('\n\n')[0].splitlines())
+
+
+def test_head(case):
+    os.environ['TZ'] = 'UTC'
+    lines = head(case, b'event=cycles\nfrequency=99\nkernel-time=yes\nscope=launch\nhost=box\x1b[2J\nkernel-release=6.1.0\n'
+                 b'processors=2\nstart-realtime=1700000000000000000\n',
+                 b'processor\t: 0\nmodel name\t: Fast CPU @ 3 GHz\n' + b'flags\t\t: fpu\n' * 600)
+    check(lines['Command'] == './prog a b', lines)
+    check(lines['Host'] == 'box\\x1b[2J, 2023-11-14 22:13:20, Linux 6.1.0', lines)
+    check(lines['CPU'] == 'Fast CPU @ 3 GHz, 2 processors', lines)
+    check(lines['Event'] == 'cycles at 99 Hz, user and kernel time', lines)
+    check(lines['Samples'].startswith('1 in '), lines)
+
+
+def test_no_event(case):
+    lines = head(case, b'event=none\nfrequency=1000\nkernel-time=yes\n')
+    check('Hz' not in lines['Event'] and 'time' not in lines['Event'], lines)
+    check('CPU' not in lines and 'Host' not in lines, lines)
+
+
+def test_progress(case):
+    """Of a capture that takes its time to come: a line that is gone at the end, and on no pipe."""
+    for command in (['report', '--no-pager'], ['verify'], ['flamegraph', '-o', case.path + '.html']):
+        ours, theirs = case.open_terminal()
+        process = subprocess.Popen([SONDECTL, *command, '-'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=theirs,
+                                   env={'TERM': 'xterm', 'PATH': os.environ['PATH']})
+        os.close(theirs)
+        process.stdin.write(USUAL[:1024])
+        process.stdin.flush()
+        shown = b''
+        while b'Reading standard input' not in shown:  # the test's own time limit ends this
+            shown += os.read(ours, 65536)
+        process.stdin.write(USUAL[1024:])
+        process.stdin.close()
+        output = process.stdout.read()
+        check(process.wait(timeout=DEADLINE_S) == 0, f'{command}: exit status {process.returncode}')
+        try:
+            while block := os.read(ours, 65536):
+                shown += block
+        except OSError:
+            pass
+        os.close(ours)
+        process.stdout.close()
+        left = shown.split(b'\r\x1b[K')[-1]
+        check(left == b'' or left.startswith(b'Wrote '), f'{command}: {shown}')
+        check(b'Reading' not in output, output)
+        result = subprocess.run([SONDECTL, *command, '-'], input=USUAL, capture_output=True, timeout=DEADLINE_S, check=True)
+        check(b'Reading' not in result.stderr, result.stderr)
+
+
+def test_flamegraph(case):
+    """It says what it wrote, but for what went to standard output."""
+    page = case.path + '.html'
+    result = subprocess.run([SONDECTL, 'flamegraph', '-o', page, case.path], capture_output=True, text=True, check=True)
+    check(result.stderr.startswith(f'Wrote {page} (') and result.stdout == '', result.stderr)
+    result = subprocess.run([SONDECTL, 'flamegraph', '-o', '-', case.path], capture_output=True, text=True, check=True)
+    check(result.stderr == '' and '<html' in result.stdout, result.stderr)
+
+
 def main():
     cases = [('a view, a group or a range that cannot be is refused', test_refusals),
              ('samples are chosen by time and thread', test_time),
              ('JSON has every node with its parent, and rows', test_json),
+             ('the head names command, host, date and CPU', test_head),
+             ('without an event the head claims no rate', test_no_event),
              ('a pipe gets plain text', test_plain),
              ('a terminal gets colours unless NO_COLOR is set', test_colours),
              ('a terminal gets a pager, and goes without one that is not there', test_pager),
+             ('what takes its time shows how far it is', test_progress),
+             ('flamegraph says what it wrote', test_flamegraph),
              ('diff tells what became slower by function and by path', test_diff)]
     tap = Tap(len(cases))
     for name, test in cases:

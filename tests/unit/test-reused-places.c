@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Code that comes where a pid had other code. */
-#include "daemon/capture/reused-places.h"
+#include "daemon/capture/names/reused-places.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -35,32 +35,32 @@ tear_down (Fixture *fixture, gconstpointer data)
   recorder_fixture_clear (&fixture->base);
 }
 
-static SondeMapping
+static SondeProcessMapping
 mapping_of (uint64_t inode, uint64_t start, uint64_t end, uint64_t offset)
 {
-  return (SondeMapping){ .start = start,
-                         .end = end,
-                         .offset = offset,
-                         .file = { .inode = inode, .dev_major = 1 },
-                         .path = "/lib/libx.so" };
+  return (SondeProcessMapping){ .start = start,
+                                .end = end,
+                                .offset = offset,
+                                .file = { .inode = inode, .dev_major = 1 },
+                                .path = "/lib/libx.so" };
 }
 
 static gboolean
 claim (Fixture *fixture, int32_t pid, uint64_t inode, uint64_t start, uint64_t end, uint64_t offset)
 {
-  SondeMapping mapping = mapping_of (inode, start, end, offset);
+  SondeProcessMapping mapping = mapping_of (inode, start, end, offset);
 
   return sonde_reused_places_claim (fixture->places, pid, &mapping);
 }
 
 static const char *
-name_of (Fixture *fixture, const SondeMapping *mapping, uint64_t address)
+name_of (Fixture *fixture, const SondeProcessMapping *mapping, uint64_t address)
 {
   uint64_t made_up = sonde_reused_places_name (fixture->places, mapping, address, 1);
   uint64_t found;
   const char *name;
 
-  for (guint i = 0; (name = sonde_jit_names_get (fixture->base.names, i, &found)) != NULL; i++)
+  for (guint i = 0; (name = sonde_address_names_get (fixture->base.names, i, &found)) != NULL; i++)
     if (found == made_up)
       return name;
   return NULL;
@@ -130,8 +130,8 @@ static void
 a_process_is_contested_from_the_change_on (Fixture *fixture, gconstpointer data)
 {
   SondeProcess *process = sonde_process_table_ensure (fixture->base.processes, 1, 1);
-  SondeMapping first = mapping_of (7, 0x2000, 0x4000, 0);
-  SondeMapping second = mapping_of (8, 0x3000, 0x5000, 0);
+  SondeProcessMapping first = mapping_of (7, 0x2000, 0x4000, 0);
+  SondeProcessMapping second = mapping_of (8, 0x3000, 0x5000, 0);
 
   sonde_process_add_mapping (fixture->base.processes, process, &first, SONDE_MAP_FROM_EVENT);
   g_assert_true (sonde_reused_places_claim (fixture->places, 1, &first));
@@ -151,7 +151,7 @@ names_are_those_of_the_functions (Fixture *fixture, gconstpointer data)
 {
   SondeFileId id = { .inode = 7, .dev_major = 1 };
   uint64_t address = (uint64_t) (uintptr_t) lsearch;
-  SondeMapping mapping = mapping_of (7, address & ~UINT64_C (0xfff), address + 0x1000, 0);
+  SondeProcessMapping mapping = mapping_of (7, address & ~UINT64_C (0xfff), address + 0x1000, 0);
   Dl_info info;
 
   g_assert_cmpstr (name_of (fixture, &mapping, address), ==, "libx.so");

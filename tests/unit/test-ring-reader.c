@@ -189,9 +189,10 @@ refuses_a_position_that_moves_backwards (void)
 static void
 refuses_types_that_this_writer_may_not_send (void)
 {
-  static const guint8 refused[] = { SONDE_FRAME_MAP, SONDE_FRAME_PROCESS, SONDE_FRAME_EXIT,
-                                    SONDE_FRAME_FORK, SONDE_FRAME_METADATA };
-  static const guint8 foreign[] = { 0, 16, 17, 31, 32, 200, 254 };
+  static const guint8 refused[]
+      = { SONDE_FRAME_MAP,      SONDE_FRAME_PROCESS, SONDE_FRAME_EXIT,        SONDE_FRAME_FORK,
+          SONDE_FRAME_METADATA, SONDE_FRAME_TRACE,   SONDE_FRAME_DBUS_MESSAGE };
+  static const guint8 foreign[] = { 0, SONDE_FRAME_N_READ, 31, 32, 200, 254 };
   guint n;
 
   for (guint i = 0; i < G_N_ELEMENTS (refused); i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What a process cannot do any more once it is in the worker's sandbox. */
-#include "daemon/capture/sandbox.h"
+#include "daemon/capture/worker/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,10 +19,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/base/fd.h"
+#include "base/fd.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/message.h"
-#include "daemon/capture/landlock.h"
+#include "daemon/base/socket.h"
 
 #define OWN_UID      60900 /* of nobody: workers' begin behind it */
 #define EXIT_STRANGE 7     /* the child could not even try */
@@ -300,7 +300,7 @@ refuses_files_by_landlock (void)
   g_assert_cmpint (pid, >=, 0);
   if (pid == 0)
     {
-      if (prctl (PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || !sonde_landlock_restrict (NULL))
+      if (prctl (PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || !sonde_sandbox_restrict_files (NULL))
         _exit (EXIT_STRANGE);
       _exit (open ("/proc/self/status", O_RDONLY) < 0 && errno == EACCES ? EXIT_SUCCESS
                                                                          : EXIT_FAILURE);

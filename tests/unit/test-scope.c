@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "daemon/base/proc-maps.h"
-#include "daemon/control/proc-broker.h"
-#include "daemon/control/proc-text.h"
+#include "daemon/control/session/proc-broker.h"
+#include "daemon/control/system/proc-text.h"
 #include "tests/lib/waiting-child.h"
 
 #define NOBODY 65534

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Which words of a worker a session takes, and when. */
-#include "daemon/control/session-phase.h"
+#include "daemon/control/session/session-phase.h"
 
 #include "daemon/base/message.h"
 

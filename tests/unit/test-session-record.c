@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What passes from one sonded to the next, and what is not believed of it. */
-#include "daemon/control/session-record.h"
+#include "daemon/control/request/session-record.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/fd.h"
 #include "daemon/base/error.h"
-#include "daemon/base/fd.h"
 #include "daemon/base/limits.h"
 
 #define ALL_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
@@ -196,6 +196,34 @@ refuses_what_is_no_record (void)
     }
 }
 
+/* Behind the header: magic, version, protocol, size. Who changes a key or a type raises the version
+ * in session-record.c, and then says both here. */
+static void
+changes_its_layout_with_its_version (void)
+{
+  g_autoptr (SondeSessionRecord) record = good_record ();
+  sonde_autofd int fd = sonde_session_record_write (record, NULL);
+  g_autoptr (GString) layout = g_string_new (NULL);
+  g_autoptr (GVariant) dict = NULL;
+  g_autofree char *sum = NULL;
+  guint32 words[2048];
+  gssize n = pread (fd, words, sizeof words, 0);
+  GVariantIter iter;
+  const char *key;
+  GVariant *value;
+
+  g_assert_cmpint (n, >, 16);
+  dict = g_variant_ref_sink (g_variant_new_from_data (G_VARIANT_TYPE_VARDICT, &words[4],
+                                                      (gsize) n - 16, FALSE, NULL, NULL));
+  g_variant_iter_init (&iter, dict);
+  while (g_variant_iter_loop (&iter, "{&sv}", &key, &value))
+    g_string_append_printf (layout, "%s %s\n", key, g_variant_get_type_string (value));
+  sum = g_compute_checksum_for_string (G_CHECKSUM_MD5, layout->str, -1);
+  g_test_message ("%s", layout->str);
+  g_assert_cmpuint (words[1], ==, 1);
+  g_assert_cmpstr (sum, ==, "90fb30be4addf3bf456739b078a27e90");
+}
+
 /* Whatever byte is changed: it is read or refused, and nothing else happens. */
 static void
 survives_any_changed_byte (void)
@@ -218,6 +246,8 @@ main (int argc, char **argv)
   g_test_add_func ("/session-record/refuses-too-many-of-a-kind", refuses_too_many_of_a_kind);
   g_test_add_func ("/session-record/refuses-what-is-no-record", refuses_what_is_no_record);
   g_test_add_func ("/session-record/survives-any-changed-byte", survives_any_changed_byte);
+  g_test_add_func ("/session-record/changes-its-layout-with-its-version",
+                   changes_its_layout_with_its_version);
   g_test_add_func ("/session-record/comes-back-as-it-was-written", comes_back_as_it_was_written);
   return g_test_run ();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The whole table of a session's life. */
-#include "daemon/control/session-state.h"
+#include "daemon/control/request/session-state.h"
 
 static const struct
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The configuration file: what it may say, and which key is wrong. */
-#include "daemon/control/settings.h"
+#include "daemon/control/system/settings.h"
 
 #include <glib/gstdio.h>
 #include <string.h>

@@ -39,7 +39,7 @@ static const SondeSpawnHandler handler = { on_exec_failed, on_exited };
 static void
 run (const char *const *argv, Seen *seen)
 {
-  g_autoptr (SondeSpawn) spawn = sonde_spawn_new ((char **) argv, NULL, NULL);
+  g_autoptr (SondeSpawn) spawn = sonde_spawn_new ((char **) argv, NULL, FALSE, NULL);
 
   g_assert_nonnull (spawn);
   sonde_spawn_watch (spawn, &handler, seen);
@@ -69,7 +69,7 @@ tell_environment (const char *preload, int control_fd)
 
   dup2 (out, 1);
   dup2 (out, 2);
-  spawn = sonde_spawn_new ((char **) argv, preload, NULL);
+  spawn = sonde_spawn_new ((char **) argv, preload, FALSE, NULL);
   dup2 (saved[0], 1);
   dup2 (saved[1], 2);
   sonde_spawn_watch (spawn, &handler, &seen);
@@ -128,7 +128,7 @@ static void
 a_command_that_is_never_released_is_killed (void)
 {
   const char *const argv[] = { "true", NULL };
-  SondeSpawn *spawn = sonde_spawn_new ((char **) argv, NULL, NULL);
+  SondeSpawn *spawn = sonde_spawn_new ((char **) argv, NULL, FALSE, NULL);
   GPid pid = sonde_spawn_pid (spawn);
 
   g_assert_cmpint (kill (pid, 0), ==, 0);

@@ -20,7 +20,7 @@ ensure (SondeStackCache *cache,
         gboolean *is_new)
 {
   g_autoptr (GArray) locations = g_array_new (FALSE, FALSE, sizeof (guint32));
-  SondeKnownStack known;
+  SondeCachedStack known;
 
   *is_new = !sonde_stack_cache_lookup (cache, process, stack, &known);
   if (*is_new)
@@ -62,11 +62,11 @@ knows_the_stack_of_no_addresses (void)
   g_autoptr (GArray) none = g_array_new (FALSE, FALSE, sizeof (guint32));
   guint64 none_of_it = 0;
   SondeFrameStack stack = stack_of (&none_of_it, 0, 1);
-  SondeKnownStack known;
+  SondeCachedStack known;
 
   g_assert_false (sonde_stack_cache_lookup (cache, 3, &stack, &known));
   sonde_stack_cache_add (cache, 3, &stack, none, &known);
-  known = (SondeKnownStack){ .number = 7, .n_locations = 7 };
+  known = (SondeCachedStack){ .number = 7, .n_locations = 7 };
   g_assert_true (sonde_stack_cache_lookup (cache, 3, &stack, &known));
   g_assert_cmpuint (known.number, ==, 0);
   g_assert_cmpuint (known.n_locations, ==, 0);
@@ -105,7 +105,7 @@ begins_again_when_it_is_full (void)
   guint64 addrs[8000] = { 0 };
   const SondeFrameStack stack = stack_of (addrs, G_N_ELEMENTS (addrs), 1);
   guint32 number = 0;
-  SondeKnownStack known;
+  SondeCachedStack known;
   gboolean is_new;
 
   for (guint i = 0; i < 100000 && (i < 2 || number > 0); i++)

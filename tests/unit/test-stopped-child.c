@@ -85,15 +85,15 @@ add_mapping (Fixture *f, const char *line)
   unsigned dev_major, dev_minor;
   char perms[5];
   char path[512] = "";
-  SondeMapping mapping = { 0 };
-  SondeModule *module;
+  SondeProcessMapping mapping = { 0 };
+  SondeUnwindModule *module;
 
   if (sscanf (line, "%lx-%lx %4s %lx %x:%x %lu %511[^\n]", &start, &end, perms, &offset, &dev_major,
               &dev_minor, &inode, path)
           < 7
       || perms[2] != 'x')
     return;
-  mapping = (SondeMapping){
+  mapping = (SondeProcessMapping){
     .start = start,
     .end = end,
     .offset = offset,
@@ -169,7 +169,8 @@ dump (Fixture *f, SondeUnwindEnd end)
 {
   for (size_t i = 0; i < f->n_addrs; i++)
     {
-      const SondeMapping *m = sonde_process_find_mapping (f->processes, f->process, f->addrs[i]);
+      const SondeProcessMapping *m
+          = sonde_process_find_mapping (f->processes, f->process, f->addrs[i]);
 
       g_test_message ("%2zu %#lx %s+%#lx", i, f->addrs[i], m != NULL ? m->path : "?",
                       m != NULL && m->module != NULL ? f->addrs[i] - m->bias : 0);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "daemon/base/error.h"
-#include "daemon/control/stream-options.h"
+#include "daemon/control/request/stream-options.h"
 
 static gboolean
 parse (const char *text, SondeStreamOptions *options, GError **error)
@@ -63,9 +63,10 @@ refuses_values_out_of_range (void)
   assert_refused ("{'buffer-size': <uint32 65535>}", "Option buffer-size: must be from 65536");
   assert_refused ("{'buffer-size': <uint32 8388609>}", "to 8388608");
   assert_refused ("{'pids': <@au []>}", "Option pids: names no process");
-  assert_refused ("{'pids': <[uint32 7, 0]>}", "Option pids: not a process number");
-  assert_refused ("{'pids': <[uint32 2147483648]>}", "Option pids: not a process number");
-  assert_refused ("{'frames': <['samples', 'stacks']>}", "Option frames: not a word");
+  assert_refused ("{'pids': <[uint32 7, 0]>}", "is not a process number (1 to 2147483647)");
+  assert_refused ("{'pids': <[uint32 2147483648]>}", "is not a process number (1 to 2147483647)");
+  assert_refused ("{'frames': <['samples', 'stacks']>}",
+                  "Option frames: not one of samples, allocations, marks, counters, logs");
   for (guint i = 0; i < SONDE_MESSAGE_SINK_MAX_PIDS; i++)
     g_string_append_printf (text, ", %u", i + 2);
   g_string_append (text, "]>}");

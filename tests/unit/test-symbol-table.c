@@ -86,7 +86,8 @@ test_refuses_files (SymbolFile *f, gconstpointer data)
   elf->member = value;                                                                             \
   g_assert_cmpint (load_bytes (file->data, file->len, &table), ==, expected);                      \
   *elf = good
-  REFUSES (e_ident[EI_CLASS], ELFCLASS32, -ENOEXEC);
+  REFUSES (e_ident[EI_CLASS], ELFCLASSNONE, -ENOEXEC);
+  REFUSES (e_ident[EI_CLASS], ELFCLASS32, -EBADMSG); /* its headers are not as long */
   REFUSES (e_ident[EI_DATA], ELFDATA2MSB, -ENOEXEC);
   REFUSES (e_shentsize, 0, -EBADMSG);
   REFUSES (e_shnum, 65535, -EBADMSG);
@@ -262,6 +263,33 @@ test_offsets (SymbolFile *f, gconstpointer data)
 }
 
 static void
+test_32_bit (SymbolFile *f, gconstpointer data)
+{
+  g_autoptr (GByteArray) file = NULL;
+  SondeSymbolTable *table;
+  uint64_t vaddr;
+
+  symbol_file_add (f, "f", GLOBAL_FUNCTION, TEXT, 16);
+  symbol_file_add (f, "g", WEAK_FUNCTION, TEXT + 0x20, 0);
+  symbol_file_add (f, "object", ELF64_ST_INFO (STB_GLOBAL, STT_OBJECT), TEXT + 0x18, 4);
+  file = symbol_file_build_32 (f);
+  g_assert_cmpint (load_bytes (file->data, file->len, &table), ==, 0);
+  g_assert_cmpuint (sonde_symbol_table_n_symbols (table), ==, 2);
+  assert_symbol (table, TEXT + 15, "f", TEXT + 16);
+  assert_symbol (table, TEXT + 0x18, NULL, 0);
+  assert_symbol (table, TEXT + 0x30, "g", TEXT + TEXT_SIZE);
+  g_assert_true (sonde_symbol_table_vaddr (table, 0x2345, &vaddr));
+  g_assert_cmphex (vaddr, ==, TEXT + 0x345);
+  sonde_symbol_table_free (table);
+  for (guint size = 0; size < file->len; size++)
+    {
+      table = NULL;
+      load_bytes (file->data, size, &table);
+      sonde_symbol_table_free (table);
+    }
+}
+
+static void
 assert_knows (const SondeSymbolTable *table, void *libc, const char *name)
 {
   Dl_info info;
@@ -310,6 +338,7 @@ main (int argc, char **argv)
   ADD ("prefers-the-name-people-expect", test_preferred_names);
   ADD ("ends-symbols-without-size-at-the-next", test_sizes);
   ADD ("turns-offsets-into-addresses", test_offsets);
+  ADD ("reads-32-bit-files", test_32_bit);
   ADD ("knows-libc", test_libc);
   return g_test_run ();
 }

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/base/error.h"
-#include "daemon/control/target.h"
+#include "daemon/control/request/target.h"
 
 #define NOBODY 65534
 

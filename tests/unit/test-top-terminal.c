@@ -6,7 +6,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "client/base/fd.h"
+#include "base/fd.h"
 #include "client/top/top-terminal.h"
 
 #define DEADLINE_US (60 * G_USEC_PER_SEC)
@@ -18,18 +18,24 @@ typedef struct
   int saved[2];
 } Tty;
 
-static void
+/* FALSE, and the case is skipped: no devpts is mounted. */
+static gboolean
 tty_open (Tty *self)
 {
   struct winsize size = { .ws_row = 50, .ws_col = 200 };
   sonde_autofd int ours = -1;
 
-  g_assert_no_errno (openpty (&self->other_end, &ours, NULL, NULL, &size));
+  if (openpty (&self->other_end, &ours, NULL, NULL, &size) < 0)
+    {
+      g_test_skip ("no pseudo terminal can be had here");
+      return FALSE;
+    }
   for (int fd = 0; fd < 2; fd++)
     {
       self->saved[fd] = fcntl (fd, F_DUPFD_CLOEXEC, 3);
       g_assert_no_errno (dup2 (ours, fd));
     }
+  return TRUE;
 }
 
 static void
@@ -98,7 +104,8 @@ test_keys_are_told_in_order (void)
   Told told = { .keys = keys };
   Tty tty;
 
-  tty_open (&tty);
+  if (!tty_open (&tty))
+    return;
   terminal = open_terminal (&told);
   type (&tty, "abc");
   while (keys->len < 3)
@@ -119,7 +126,8 @@ test_nobody_is_told_after_the_end (void)
   gboolean was_pending;
   Tty tty;
 
-  tty_open (&tty);
+  if (!tty_open (&tty))
+    return;
   terminal = open_terminal (&told);
   tell_all ();
   type (&tty, "abc");

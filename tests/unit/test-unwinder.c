@@ -76,7 +76,7 @@ load_file (Fixture *f, uint64_t inode, const void *rules, guint size)
 static void
 map_file (Fixture *f, uint64_t inode)
 {
-  SondeMapping mapping
+  SondeProcessMapping mapping
       = { .start = BASE, .end = BASE + FAKE_ELF_SIZE, .file.inode = inode, .path = "/fake" };
 
   g_assert_cmpint (
@@ -287,7 +287,8 @@ test_remapping (Fixture *f, gconstpointer data)
 static void
 test_overlap (Fixture *f, gconstpointer data)
 {
-  SondeMapping mapping = { .start = BASE - 0x1000, .end = BASE, .file.inode = 2, .path = "/big" };
+  SondeProcessMapping mapping
+      = { .start = BASE - 0x1000, .end = BASE, .file.inode = 2, .path = "/big" };
   g_autoptr (GByteArray) cfi = g_byte_array_new ();
   g_autoptr (GByteArray) file = fake_elf_build (cfi, &(FakeElf){ 0 });
   Elf64_Phdr *load = (gpointer) (file->data + sizeof (Elf64_Ehdr));
@@ -349,7 +350,7 @@ set_up_32_bit (Fixture *f)
   g_autoptr (GByteArray) cfi = g_byte_array_new ();
   g_autoptr (GByteArray) file = NULL;
   guint cie = fake_elf32_add_cie (cfi);
-  SondeMapping mapping
+  SondeProcessMapping mapping
       = { .start = BASE_32, .end = BASE_32 + FAKE_ELF_SIZE, .file.inode = 32, .path = "/i386" };
 
 #define ADD_FUNCTION(i, rules)                                                                     \

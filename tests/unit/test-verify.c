@@ -204,6 +204,34 @@ warns_of_samples_before_the_state_of_their_process (void)
   g_assert_cmpint (judge (capture, "state"), ==, SONDE_VERDICT_WARNING);
 }
 
+/* As the session says it; what a program logs is its own affair. */
+static void
+warns_of_losses_that_a_program_claims (void)
+{
+  static const struct
+  {
+    gint32 pid;
+    const char *domain;
+    const char *text;
+    SondeVerdict verdict;
+  } cases[] = {
+    { -1, "sonde", SONDE_LEDGER_CLAIM "ring 1", SONDE_VERDICT_WARNING },
+    { -1, "sonde", "Lost 3 samples", SONDE_VERDICT_PASSED },
+    { -1, "other", SONDE_LEDGER_CLAIM "ring 1", SONDE_VERDICT_PASSED },
+    { 5, "sonde", SONDE_LEDGER_CLAIM "ring 1", SONDE_VERDICT_PASSED },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+      SondeFrameOrigin origin = at (cases[i].pid, 1000);
+
+      ADD (sonde_writer_add_log (capture->writer, &origin, G_LOG_LEVEL_WARNING, cases[i].domain,
+                                 cases[i].text));
+      g_assert_cmpint (judge (capture, "claims"), ==, cases[i].verdict);
+    }
+}
+
 static void
 needs_no_mapping_for_the_kernel_alone (void)
 {
@@ -244,6 +272,8 @@ main (int argc, char **argv)
                    says_that_a_capture_without_a_ledger_is_open);
   g_test_add_func ("/verify/warns-of-samples-before-the-state-of-their-process",
                    warns_of_samples_before_the_state_of_their_process);
+  g_test_add_func ("/verify/warns-of-losses-that-a-program-claims",
+                   warns_of_losses_that_a_program_claims);
   g_test_add_func ("/verify/needs-no-mapping-for-the-kernel-alone",
                    needs_no_mapping_for_the_kernel_alone);
   g_test_add_func ("/verify/accepts-a-ledger-that-adds-up", accepts_a_ledger_that_adds_up);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The uids that workers get. */
-#include "daemon/control/worker-launcher.h"
+#include "daemon/control/worker/worker-launcher.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Workers that are spawned. A lease on their program lets the exec wait until it is given up. */
-#include "daemon/control/worker-process.h"
+#include "daemon/control/worker/worker-process.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/base/fd.h"
+#include "base/fd.h"
+#include "daemon/base/socket.h"
 
 #define DEADLINE_S 300
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Connections to the socket of workers, at which the test listens in systemd's place. */
-#include "daemon/control/worker-socket.h"
+#include "daemon/control/worker/worker-socket.h"
 
 #include <glib/gstdio.h>
 #include <poll.h>
@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "base/fd.h"
 #include "daemon/base/error.h"
-#include "daemon/base/fd.h"
 
 typedef struct
 {

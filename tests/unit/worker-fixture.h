@@ -8,9 +8,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "daemon/base/channel.h"
-#include "daemon/base/fd.h"
-#include "daemon/capture/pipeline.h"
+#include "daemon/base/socket.h"
+#include "daemon/capture/worker/worker-session.h"
 #include "shared-ring/control-message.h"
 #include "shared-ring/ring-writer.h"
 #include "tests/lib/stream-summary.h"
@@ -25,7 +26,7 @@
 
 typedef struct
 {
-  SondePipeline *pipeline;
+  SondeWorkerSession *session;
   SondeChannel *control;
   int status; /* of the worker; -1: it runs */
   int reader;
@@ -181,7 +182,7 @@ worker_open (Worker *self)
   self->received = g_ptr_array_new_with_free_func (g_free);
   g_assert_true (sonde_socketpair (SOCK_SEQPACKET | SOCK_NONBLOCK, fds, NULL));
   self->control = sonde_channel_new (fds[0], TRUE, &handler, self);
-  self->pipeline = sonde_pipeline_new (fds[1], worker_on_done, self);
+  self->session = sonde_worker_session_new (fds[1], worker_on_done, self);
 }
 
 /* One without perf rings, that runs. */
@@ -224,7 +225,7 @@ worker_init (Worker *self, SondeMemoryMode memory, guint32 wait_us)
 static inline void
 worker_clear (Worker *self)
 {
-  sonde_pipeline_free (self->pipeline);
+  sonde_worker_session_free (self->session);
   sonde_channel_free (self->control);
   sonde_clear_fd (&self->reader);
   sonde_clear_fd (&self->socket);

@@ -290,6 +290,20 @@ const cases = {
     equal(await text(page, '#matched'), '42.0 % matched by 1 function', 'what is matched');
   }),
 
+  'the graph is drawn as soon as it is shown again': on('small', async page => {
+    const [height, frames] = await page.evaluate(async () => {
+      const drawn = () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+      const graph = document.getElementById('graph');
+      document.getElementById('tab-table').click();
+      await drawn(); // the browser has told that the graph is hidden
+      graph.dataset.frames = 0;
+      document.getElementById('tab-graph').click();
+      return [graph.getBoundingClientRect().height, Number(graph.dataset.frames)];
+    });
+    check(height > ROW, `it is ${height} pixels high`);
+    check(frames > 1, `it has ${frames} frames`);
+  }),
+
   'colours follow the system and the switch': on('small', async page => {
     const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const dark = await ground();

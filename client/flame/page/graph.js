@@ -118,6 +118,8 @@ class Graph {
   // What was seen at the edge where the outermost functions are stays there.
   resize() {
     const {fromEnd} = this; // before the browser moves it
+    if (!this.scroll.clientHeight) // hidden
+      return;
     this.layout();
     if (!this.isIcicle && this.shownHeight) {
       this.scroll.scrollTop = this.height - this.shownHeight - fromEnd;
@@ -136,6 +138,8 @@ class Graph {
 
   draw() {
     const height = this.scroll.clientHeight;
+    if (!height) // hidden: the picture that was there stays
+      return;
     const ratio = devicePixelRatio || 1;
     const offset = Math.max(0, Math.min(this.scroll.scrollTop, this.height - height));
     const context = this.context;

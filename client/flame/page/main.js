@@ -152,6 +152,8 @@ class Page {
       $(id).hidden = name !== 'graph';
     if (name === 'table')
       this.table.show();
+    else
+      this.graph.resize(); // what has changed meanwhile is there with it, not a moment later
   }
 
   setIcicle(isIcicle) {

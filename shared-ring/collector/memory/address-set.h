@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Addresses of blocks whose allocation was sampled: so that their free is recorded, and no other.
- */
+/* A set of the addresses whose allocation was sampled, so that their free is recorded. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The time of an event, at less than half the cost of clock_gettime(). */
 #include "shared-ring/collector/memory/event-clock.h"
 
 #include <stdbool.h>
@@ -51,15 +50,6 @@ is_steady (void)
 }
 #endif
 
-static int64_t
-kernel_ns (void)
-{
-  struct timespec now;
-
-  clock_gettime (CLOCK_MONOTONIC, &now);
-  return (int64_t) now.tv_sec * NS_PER_S + now.tv_nsec;
-}
-
 /* Any thread may find it; those that do at the same time find nearly the same. */
 static uint64_t
 measure_rate (const Reading *now)
@@ -94,10 +84,13 @@ measure_rate (const Reading *now)
 int64_t
 sonde_event_clock_read (SondeEventClock *self, uint64_t counter)
 {
-  Reading now = { .time_ns = kernel_ns () };
-  uint64_t behind = sonde_event_clock_counter ();
-  uint64_t rate;
+  struct timespec time;
+  uint64_t behind, rate;
+  Reading now;
 
+  clock_gettime (CLOCK_MONOTONIC, &time);
+  now.time_ns = (int64_t) time.tv_sec * NS_PER_S + time.tv_nsec;
+  behind = sonde_event_clock_counter ();
   now.counter = counter + (behind - counter) / 2;
   self->span = 0;
   if (behind != 0 && behind - counter < MAX_READING_COUNTS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The time of an event, at less than half the cost of clock_gettime(). */
+/* Reads the time of an event at less than half the cost of clock_gettime(). */
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Heap events of the calling thread, into its ring. */
 #include "shared-ring/collector/memory/heap-recorder.h"
 
 #include <dlfcn.h>
@@ -30,13 +29,13 @@ typedef struct
   int32_t tid;
   bool is_inside; /* getting its ring */
   SondeEventClock clock;
-} Thread;
+} HeapThread;
 
 _Thread_local SondeHeapThread sonde_heap_thread;
 SondeHeapProcess sonde_heap_process;
-static _Thread_local Thread own;
+static _Thread_local HeapThread own;
 
-/* Of the process. */
+/* Whether somebody listens to the process. */
 typedef enum
 {
   LISTENER_UNKNOWN = 0,
@@ -48,24 +47,13 @@ typedef enum
 static uint32_t listener;
 static uint32_t n_rings; /* that were made, by ancestors too */
 
-static void
-find_linker (void)
-{
-  struct dl_find_object linker;
-
-  if (_dl_find_object ((void *) _r_debug.r_ldbase, &linker) != 0)
-    return;
-  sonde_heap_process.linker_begin = (uintptr_t) linker.dlfo_map_start;
-  sonde_heap_process.linker_bytes
-      = (uintptr_t) linker.dlfo_map_end - sonde_heap_process.linker_begin;
-}
-
 /* Once, by the first block of the process; nobody waits for it. Locks of libc are taken, which a
  * signal handler must not come upon. */
 static bool
 look_for_listener (void)
 {
   uint32_t expected = LISTENER_UNKNOWN;
+  struct dl_find_object linker;
   sigset_t all, before;
   bool is_there;
 
@@ -78,8 +66,12 @@ look_for_listener (void)
   sigfillset (&all);
   pthread_sigmask (SIG_SETMASK, &all, &before);
   is_there = sonde_control_link_is_there () && sonde_fork_guard_init () == 0;
-  if (is_there)
-    find_linker ();
+  if (is_there && _dl_find_object ((void *) _r_debug.r_ldbase, &linker) == 0)
+    {
+      sonde_heap_process.linker_begin = (uintptr_t) linker.dlfo_map_start;
+      sonde_heap_process.linker_bytes
+          = (uintptr_t) linker.dlfo_map_end - sonde_heap_process.linker_begin;
+    }
   pthread_sigmask (SIG_SETMASK, &before, NULL);
   sonde_ring_store_release (&listener, is_there ? LISTENER_PRESENT : LISTENER_ABSENT);
   return is_there;
@@ -265,25 +257,22 @@ check_wanted (void)
   return own.writer != NULL ? sonde_ring_writer_check_wanted (own.writer) : -ECHILD;
 }
 
-/* Whether the thread, which had no ring, counts the bytes of this block as any other's. */
-static bool
-is_passed_by (size_t size_bytes)
-{
-  if (open_ring () == NULL)
-    return true;
-  if (size_bytes >= sonde_heap_thread.bytes_left)
-    return false;
-  sonde_heap_thread.bytes_left -= size_bytes;
-  return true;
-}
-
 void
 sonde_heap_recorder_reach (const void *block, size_t size_bytes, const SondeCallSite *caller)
 {
   int r = check_wanted ();
 
-  if (__builtin_expect (r == -ECHILD, false) && is_passed_by (size_bytes))
-    return;
+  /* A thread that had no ring counts the bytes of this block as any other's. */
+  if (__builtin_expect (r == -ECHILD, false))
+    {
+      if (open_ring () == NULL)
+        return;
+      if (size_bytes < sonde_heap_thread.bytes_left)
+        {
+          sonde_heap_thread.bytes_left -= size_bytes;
+          return;
+        }
+    }
   if (sonde_ring_load_relaxed (&sonde_heap_process.mode) == SONDE_MEMORY_SAMPLED)
     {
       sonde_heap_thread.bytes_left = sonde_sample_distance_draw (&own.random, own.interval_bytes);

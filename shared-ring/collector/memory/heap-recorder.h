@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Heap events of the calling thread, into its ring. */
+/* Writes heap events of the calling thread into its ring. */
 #pragma once
 
 #include <stdbool.h>
@@ -41,7 +41,7 @@ typedef struct
 extern _Thread_local SondeHeapThread sonde_heap_thread SONDE_HEAP_HIDDEN
     __attribute__ ((tls_model ("initial-exec")));
 
-/* Of the process: what its hooks look at. */
+/* The part of the process's state that its hooks look at. */
 typedef struct
 {
   uint64_t linker_begin; /* where the dynamic linker is */
@@ -86,7 +86,7 @@ sonde_heap_recorder_passes (size_t size_bytes)
   return thread->bytes_left == 0 && sonde_heap_recorder_is_paused ();
 }
 
-/* Of a block that did not pass, and is allocated: not NULL. */
+/* Records a block that did not pass. @block: allocated, not NULL */
 void sonde_heap_recorder_reach (const void *block, size_t size_bytes, const SondeCallSite *caller);
 
 /* @block: NULL: there is none */

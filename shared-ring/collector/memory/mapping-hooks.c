@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* libsonde-memory: anonymous mappings as heap events, if SONDE_MEMORY_MMAP is 1. */
+/* libsonde-memory: records anonymous mappings as heap events, if SONDE_MEMORY_MMAP is 1. */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #define HOOK __attribute__ ((visibility ("default")))
 
-/* Of the process, from its environment. */
+/* The wish of the process, from its environment. */
 enum
 {
   WISH_UNKNOWN = 0,
@@ -58,13 +58,6 @@ tell_end (const void *block)
   return true;
 }
 
-/* Address space that is only reserved holds nothing. */
-static bool
-is_memory (int protection, int flags)
-{
-  return (flags & MAP_ANONYMOUS) != 0 && protection != PROT_NONE;
-}
-
 static void
 tell (const void *block, size_t length, const SondeCallSite *caller)
 {
@@ -89,7 +82,8 @@ map_and_tell (void *address,
   if ((flags & MAP_FIXED) != 0)
     tell_end (address);
   block = map (address, length, protection, flags, fd, offset);
-  if (block != MAP_FAILED && is_memory (protection, flags))
+  /* Address space that is only reserved holds nothing. */
+  if (block != MAP_FAILED && (flags & MAP_ANONYMOUS) != 0 && protection != PROT_NONE)
     tell (block, length, caller);
   return block;
 }

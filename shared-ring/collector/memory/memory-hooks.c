@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* libsonde-memory: malloc and its like, as a program that has it preloaded calls them. */
+/* libsonde-memory: stands in for malloc() and its like in a program that has it preloaded. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
@@ -116,17 +116,11 @@ resize (void *block, size_t size_bytes, const SondeCallSite *caller)
   return new;
 }
 
-static inline bool
-resize_passes (const void *block, size_t size_bytes)
-{
-  return !sonde_bootstrap_owns (block) && !sonde_heap_recorder_wants_free (block)
-         && sonde_heap_recorder_passes (size_bytes);
-}
-
 HOOK void *
 realloc (void *block, size_t size)
 {
-  if (resize_passes (block, size))
+  if (!sonde_bootstrap_owns (block) && !sonde_heap_recorder_wants_free (block)
+      && sonde_heap_recorder_passes (size))
     return real.realloc (block, size);
   else
     {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The functions that stand behind ours: the program's own allocator, or libc's. */
 #include "shared-ring/collector/memory/real-allocator.h"
 
 #include <dlfcn.h>
@@ -7,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Of the process: all its threads find the same. */
+/* The allocator of the process: all its threads find the same. */
 SondeRealAllocator sonde_real_allocator;
 
 _Alignas(64) char sonde_bootstrap_arena[SONDE_BOOTSTRAP_BYTES];
@@ -54,7 +53,7 @@ sonde_real_allocator_find (void)
 void *
 sonde_bootstrap_allocate (size_t size_bytes, size_t alignment_bytes)
 {
-  /* As aligned as malloc's, and of no size that leaves the next one unaligned. */
+  /* A block is as aligned as malloc's, and of no size that leaves the next one unaligned. */
   const size_t least_bytes = _Alignof(max_align_t);
   size_t alignment = alignment_bytes > least_bytes ? alignment_bytes : least_bytes;
   size_t place;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The functions that stand behind ours: the program's own allocator, or libc's. */
+/* Finds the functions that stand behind ours: the program's own allocator, or libc's. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How many bytes until the next heap sample. */
 #include "shared-ring/collector/memory/sample-distance.h"
 
 #include <string.h>
@@ -9,7 +8,7 @@
 #define LN_2   0.69314718055994530942
 #define SQRT_2 1.41421356237309504880
 
-/* Of the series below: enough for 12 digits. */
+/* Terms of the series below: enough for 12 digits. */
 #define N_TERMS 9
 
 /* More would not fit, and no program lives as long. */
@@ -33,16 +32,6 @@ sonde_sample_distance_seed (void)
   return mix ((uint64_t) now.tv_sec << 30 ^ (uint64_t) now.tv_nsec
               ^ mix ((uint64_t) (uint32_t) gettid ()))
          | 1;
-}
-
-/* xorshift64*: of its upper bits each is as good as random here. */
-static uint64_t
-next_random (uint64_t *state)
-{
-  *state ^= *state >> 12;
-  *state ^= *state << 25;
-  *state ^= *state >> 27;
-  return *state * UINT64_C (0x2545F4914F6CDD1D);
 }
 
 /* Of a number from 2^-53 to 1. The libm has it, too, but a program that does without shall not get
@@ -78,10 +67,15 @@ natural_logarithm (double number)
 uint64_t
 sonde_sample_distance_draw (uint64_t *state, uint64_t mean_bytes)
 {
-  /* From 2^-53 to 1, in equal steps. */
-  double uniform = (double) ((next_random (state) >> 11) + 1) * 0x1p-53;
-  double distance = -natural_logarithm (uniform) * (double) mean_bytes;
+  double uniform, distance;
 
+  /* xorshift64*: of its upper bits each is as good as random here. */
+  *state ^= *state >> 12;
+  *state ^= *state << 25;
+  *state ^= *state >> 27;
+  /* From 2^-53 to 1, in equal steps. */
+  uniform = (double) ((*state * UINT64_C (0x2545F4914F6CDD1D) >> 11) + 1) * 0x1p-53;
+  distance = -natural_logarithm (uniform) * (double) mean_bytes;
   if (distance > MAX_DISTANCE)
     distance = MAX_DISTANCE;
   return (uint64_t) distance + 1;

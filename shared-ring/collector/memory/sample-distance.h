@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How many bytes until the next heap sample. */
+/* Draws at random how many bytes it is until the next heap sample. */
 #pragma once
 
 #include <stdint.h>

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Writes JSON piece by piece: a report may have millions of numbers. */
+#include "client/base/json.h"
+
+#include "client/base/text.h"
+
+static void
+append_text (GString *out, const char *text)
+{
+  g_string_append_c (out, '"');
+  for (const char *at = text; *at != '\0'; at++)
+    {
+      if (*at == '"' || *at == '\\')
+        g_string_append_c (out, '\\');
+      if ((guchar) *at < ' ')
+        g_string_append_printf (out, "\\u%04x", (guchar) *at);
+      else
+        g_string_append_c (out, *at);
+    }
+  g_string_append_c (out, '"');
+}
+
+static void
+begin_value (SondeJson *self, const char *member)
+{
+  if (self->has_value)
+    g_string_append_c (self->out, ',');
+  if (member != NULL)
+    {
+      append_text (self->out, member);
+      g_string_append_c (self->out, ':');
+    }
+  self->has_value = TRUE;
+}
+
+static void
+begin (SondeJson *self, const char *member, char bracket)
+{
+  begin_value (self, member);
+  g_string_append_c (self->out, bracket);
+  self->has_value = FALSE;
+}
+
+static void
+end (SondeJson *self, char bracket)
+{
+  g_string_append_c (self->out, bracket);
+  self->has_value = TRUE;
+}
+
+void
+sonde_json_begin_object (SondeJson *self, const char *member)
+{
+  begin (self, member, '{');
+}
+
+void
+sonde_json_end_object (SondeJson *self)
+{
+  end (self, '}');
+}
+
+void
+sonde_json_begin_array (SondeJson *self, const char *member)
+{
+  begin (self, member, '[');
+}
+
+void
+sonde_json_end_array (SondeJson *self)
+{
+  end (self, ']');
+}
+
+void
+sonde_json_add_number (SondeJson *self, const char *member, gint64 value)
+{
+  begin_value (self, member);
+  g_string_append_printf (self->out, "%" G_GINT64_FORMAT, value);
+}
+
+void
+sonde_json_add_text (SondeJson *self, const char *member, const char *text)
+{
+  begin_value (self, member);
+  append_text (self->out, text);
+}
+
+void
+sonde_json_add_escaped (SondeJson *self, const char *member, const char *foreign)
+{
+  g_autofree char *text = sonde_text_escape (foreign, -1);
+
+  sonde_json_add_text (self, member, text);
+}

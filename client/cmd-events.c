@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* sondectl events and limits: what the service can do here, and how much of it. */
+#include "client/commands.h"
+
+#include "client/base/cli.h"
+#include "client/base/text.h"
+#include "client/service/service.h"
+
+/* A property of the manager; NULL, having complained. */
+static GVariant *
+get_property (const char *name, const GVariantType *type)
+{
+  g_autoptr (SondeClientProfiler) profiler = sonde_service_connect (SONDE_CLIENT_ASK_NOBODY);
+  g_autoptr (GVariant) properties = NULL;
+  GVariant *value;
+
+  if (profiler == NULL)
+    return NULL;
+  properties = sonde_service_properties (profiler, 0);
+  if (properties == NULL)
+    return NULL;
+  value = g_variant_lookup_value (properties, name, type);
+  if (value == NULL)
+    sonde_cli_complain ("The service does not tell its %s", name);
+  return value;
+}
+
+static gboolean
+parse (int argc, char **argv, const char *summary, const char *description)
+{
+  const GOptionEntry entries[] = { G_OPTION_ENTRY_NULL };
+  g_autofree char *command = g_strdup (argv[0]);
+
+  if (!sonde_cli_parse (&argc, &argv, NULL, summary, description, entries, FALSE, NULL))
+    return FALSE;
+  if (argc != 1)
+    sonde_cli_complain ("%s takes no arguments; see sondectl %s --help", command, command);
+  return argc == 1;
+}
+
+int
+sonde_cmd_events (int argc, char **argv)
+{
+  g_autoptr (GVariant) events = NULL;
+  g_autoptr (GString) out = g_string_new (NULL);
+  gsize n_events;
+
+  if (!parse (argc, argv,
+              "Shows what --event takes on this machine, by the service; tracepoints are for "
+              "those who may record the whole machine.",
+              "Example:\n  sondectl events"))
+    return 1;
+  events = get_property ("Events", G_VARIANT_TYPE_STRING_ARRAY);
+  if (events == NULL)
+    return 1;
+  n_events = g_variant_n_children (events);
+  for (gsize i = 0; i < n_events; i++)
+    {
+      const char *name;
+      g_autofree char *shown = NULL;
+
+      g_variant_get_child (events, i, "&s", &name);
+      shown = sonde_text_escape (name, -1);
+      g_string_append_printf (out, "%s\n", shown);
+    }
+  return sonde_cli_print (out) ? 0 : 1;
+}
+
+int
+sonde_cmd_limits (int argc, char **argv)
+{
+  g_autoptr (GVariant) limits = NULL;
+  g_autoptr (GString) out = g_string_new (NULL);
+  gsize n_limits;
+
+  if (!parse (argc, argv,
+              "Shows how much the service lets one user have, by the names that refusals use: "
+              "see LIMITS in org.sonde.Profiler1(5) for what each means, and its unit.",
+              "Example:\n  sondectl limits"))
+    return 1;
+  limits = get_property ("Limits", G_VARIANT_TYPE_VARDICT);
+  if (limits == NULL)
+    return 1;
+  n_limits = g_variant_n_children (limits);
+  for (gsize i = 0; i < n_limits; i++)
+    {
+      const char *name;
+      g_autoptr (GVariant) value = NULL;
+      g_autofree char *shown = NULL;
+      g_autofree char *number = NULL;
+
+      g_variant_get_child (limits, i, "{&sv}", &name, &value);
+      shown = sonde_text_escape (name, -1);
+      number = g_variant_print (value, FALSE);
+      g_string_append_printf (out, "%-22s %20s\n", shown, number);
+    }
+  return sonde_cli_print (out) ? 0 : 1;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Samples summed up: a call tree for each process, its threads, and each one's time where wanted.
+ */
+#pragma once
+
+#include "client/base/id-map.h"
+#include "client/model/call-tree.h"
+#include "client/model/capture-model.h"
+
+typedef struct
+{
+  guint process; /* number in the model */
+  gint32 tid;
+  guint64 n_samples;
+} SondeSampleThread;
+
+typedef struct
+{
+  gint64 time_ns; /* CLOCK_MONOTONIC; of foreign origin: any value */
+  guint32 thread; /* number of the thread */
+  guint32 node;   /* of the tree of the thread's process, where the stack ends */
+} SondeSamplePlace;
+
+/* Open to be read. It grows with distinct stacks, and with places where they are kept. */
+typedef struct
+{
+  SondeBudget *budget;
+  GPtrArray *trees;    /* SondeCallTree or NULL, by the number of the process */
+  GArray *threads;     /* SondeSampleThread; those without room are one of their process */
+  SondeIdMap *numbers; /* process << 32 | tid → number of the thread */
+  GArray *places;      /* SondeSamplePlace, as they came; NULL: not kept */
+} SondeSamples;
+
+/* @budget: kept by the caller as long as the samples */
+void sonde_samples_init (SondeSamples *self, SondeBudget *budget, gboolean keeps_places);
+void sonde_samples_clear (SondeSamples *self); /* accepts zeros */
+
+/* @sample: locations or what else the ids of the trees shall be */
+SondeSamplePlace sonde_samples_add (SondeSamples *self, const SondeModelSample *sample);
+
+/* The tree of @process alone, for who weighs and has no threads. */
+SondeCallTree *sonde_samples_ensure_tree (SondeSamples *self, guint process);
+
+/* NULL if @process has no samples. */
+const SondeCallTree *sonde_samples_tree (const SondeSamples *self, guint process);
+const SondeSampleThread *sonde_samples_thread (const SondeSamples *self, guint thread);
+
+/* Stacks and threads stay known; none of them has a sample. */
+void sonde_samples_reset (SondeSamples *self);

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "daemon/capture/process/sampler.h"
+
+#include <linux/perf_event.h>
+
+#include "daemon/capture/names/reused-places.h"
+
+/* Two context markers and the reason why a stack ends. */
+#define MAX_ADDRS (SONDE_SAMPLER_MAX_KERNEL_DEPTH + SONDE_SAMPLER_MAX_DEPTH + 3)
+
+struct SondeSampler
+{
+  SondeSamplerOptions options;
+  SondeProcessTable *processes;
+  SondeUnwinder *unwinder;
+  SondeKernelNames *kernel_names;
+  SondeSampledAddresses *addresses;
+  SondeReusedPlaces *reused_places; /* NULL: addresses are not collected */
+  SondeRecorder *recorder;
+  SondeTally *tally;
+  uint64_t addrs[MAX_ADDRS];
+};
+
+SondeSampler *
+sonde_sampler_new (const SondeSamplerOptions *options,
+                   SondeProcessTable *processes,
+                   SondeUnwinder *unwinder,
+                   SondeKernelNames *kernel_names,
+                   SondeSampledAddresses *addresses,
+                   SondeRecorder *recorder,
+                   SondeTally *tally)
+{
+  SondeSampler *self = g_new0 (SondeSampler, 1);
+
+  self->options = *options;
+  self->options.max_depth = CLAMP (options->max_depth, 1, SONDE_SAMPLER_MAX_DEPTH);
+  self->processes = processes;
+  self->unwinder = unwinder;
+  self->kernel_names = kernel_names;
+  self->addresses = addresses;
+  if (addresses != NULL)
+    self->reused_places = sonde_reused_places_new (recorder);
+  self->recorder = recorder;
+  self->tally = tally;
+
+  return self;
+}
+
+void
+sonde_sampler_free (SondeSampler *self)
+{
+  if (self == NULL)
+    return;
+
+  sonde_reused_places_free (self->reused_places);
+  g_free (self);
+}
+
+gboolean
+sonde_sampler_has_user_part (const SondePerfRecordSample *sample)
+{
+  if (sample->mode == SONDE_PERF_RECORD_MODE_USER || sample->abi != PERF_SAMPLE_REGS_ABI_NONE)
+    return TRUE;
+  for (size_t i = 0; i < sample->n_chain; i++)
+    if (sample->chain[i] == (uint64_t) PERF_CONTEXT_USER)
+      return TRUE;
+
+  return FALSE;
+}
+
+/* --- how a stack ends --- */
+
+static const char *
+end_marker (SondeUnwindEnd end)
+{
+  switch (end)
+    {
+    case SONDE_UNWIND_END_TRUNCATED_DUMP:
+    case SONDE_UNWIND_END_TRUNCATED_PAGE:
+      return "[stack truncated]";
+    case SONDE_UNWIND_END_NO_CFI:
+    case SONDE_UNWIND_END_NO_MODULE:
+      return "[no unwind data]";
+    case SONDE_UNWIND_END_BAD_CFI:
+    case SONDE_UNWIND_END_LOOP:
+      return "[unwind error]";
+    case SONDE_UNWIND_END_DEPTH_LIMIT:
+      return "[depth limit]";
+    case SONDE_UNWIND_END_COMPLETE:
+    case SONDE_N_UNWIND_ENDS:
+    default:
+      return NULL;
+    }
+}
+
+_Static_assert(SONDE_STATISTIC_UNWIND_LOOP - SONDE_STATISTIC_UNWIND_COMPLETE
+                   == SONDE_UNWIND_END_LOOP - SONDE_UNWIND_END_COMPLETE,
+               "statistics are in the order of SondeUnwindEnd");
+
+static size_t
+unwind_stack (SondeSampler *self,
+              SondeProcess *process,
+              const SondePerfRecord *record,
+              uint64_t *addrs,
+              const char **marker)
+{
+  const SondePerfRecordSample *sample = &record->sample;
+  SondeUserState state = {
+    .abi = sample->abi,
+    .regs_mask = self->options.regs_user,
+    .regs = sample->regs,
+    .n_regs = sample->n_regs,
+    .stack = sample->stack,
+    .stack_size_bytes = sample->stack_size_bytes,
+    .dump_size_bytes = sample->dump_size_bytes,
+  };
+  size_t n_addrs = 0;
+  SondeUnwindEnd end = sonde_unwinder_unwind (self->unwinder, process, &state, addrs,
+                                              self->options.max_depth, &n_addrs);
+
+  sonde_tally_add (self->tally, SONDE_STATISTIC_UNWIND_COMPLETE + end, 1);
+  *marker = end_marker (end);
+
+  return n_addrs;
+}
+
+/* The user part of the kernel's own chain. */
+static size_t
+copy_chain (SondeSampler *self, const SondePerfRecord *record, uint64_t *addrs, const char **marker)
+{
+  const SondePerfRecordSample *sample = &record->sample;
+  gboolean in_user = FALSE;
+  size_t n_addrs = 0;
+
+  for (size_t i = 0; i < sample->n_chain; i++)
+    {
+      uint64_t address = sample->chain[i];
+
+      if (address >= (uint64_t) PERF_CONTEXT_MAX)
+        in_user = address == (uint64_t) PERF_CONTEXT_USER;
+      else if (in_user && n_addrs == self->options.max_depth)
+        {
+          *marker = end_marker (SONDE_UNWIND_END_DEPTH_LIMIT);
+          sonde_tally_add (self->tally, SONDE_STATISTIC_UNWIND_DEPTH_LIMIT, 1);
+          break;
+        }
+      else if (in_user)
+        addrs[n_addrs++] = address;
+    }
+
+  return n_addrs;
+}
+
+static size_t
+user_stack (SondeSampler *self,
+            SondeProcess *process,
+            const SondePerfRecord *record,
+            uint64_t *addrs,
+            const char **marker)
+{
+  const SondePerfRecordSample *sample = &record->sample;
+  size_t n_addrs = 0;
+
+  switch (self->options.mode)
+    {
+    case SONDE_UNWIND_DWARF:
+    case SONDE_UNWIND_LIBDWFL:
+      if (sample->abi != PERF_SAMPLE_REGS_ABI_NONE)
+        n_addrs = unwind_stack (self, process, record, addrs, marker);
+      break;
+    case SONDE_UNWIND_FRAME_POINTER:
+      n_addrs = copy_chain (self, record, addrs, marker);
+      break;
+    case SONDE_UNWIND_NONE:
+    default:
+      break;
+    }
+  if (n_addrs == 0 && sample->mode == SONDE_PERF_RECORD_MODE_USER)
+    addrs[n_addrs++] = sample->ip;
+
+  return n_addrs;
+}
+
+/* --- which addresses are to be named --- */
+
+/* Returns the address to record: another one if the names at the end cannot tell of this one. */
+static uint64_t
+collect_address (SondeSampler *self,
+                 SondeProcess *process,
+                 uint64_t address,
+                 gboolean is_return,
+                 gboolean is_contested,
+                 gint64 time_ns)
+{
+  int32_t pid = sonde_process_pid (process);
+  const SondeProcessMapping *mapping;
+
+  if (!is_contested && sonde_sampled_addresses_contains (self->addresses, pid, address))
+    return address;
+  mapping = sonde_process_find_mapping (self->processes, process, address - is_return);
+  /* A file that is not here yet takes its place all the same: names of a later one are not its own.
+   */
+  if (mapping == NULL || (mapping->module == NULL && mapping->file.inode == 0 && !is_contested))
+    return address;
+  if (!sonde_reused_places_claim (self->reused_places, pid, mapping))
+    return sonde_reused_places_name (self->reused_places, mapping, address - is_return, time_ns);
+  if (mapping->module != NULL)
+    sonde_sampled_addresses_add (self->addresses, pid, address, mapping, is_return);
+
+  return address;
+}
+
+gboolean
+sonde_sampler_collect (SondeSampler *self,
+                       SondeProcess *process,
+                       uint64_t address,
+                       gboolean is_return)
+{
+  int32_t pid = sonde_process_pid (process);
+  const SondeProcessMapping *mapping;
+
+  if (self->addresses == NULL || sonde_sampled_addresses_contains (self->addresses, pid, address))
+    return TRUE;
+  mapping = sonde_process_find_mapping (self->processes, process, address - is_return);
+  if (mapping == NULL)
+    return FALSE;
+  if (mapping->module != NULL && sonde_reused_places_claim (self->reused_places, pid, mapping))
+    sonde_sampled_addresses_add (self->addresses, pid, address, mapping, is_return);
+  return TRUE;
+}
+
+/* --- one sample --- */
+
+static size_t
+add_kernel_part (SondeSampler *self, const SondePerfRecord *record)
+{
+  const SondePerfRecordSample *sample = &record->sample;
+
+  switch (sample->mode)
+    {
+    case SONDE_PERF_RECORD_MODE_KERNEL:
+      self->addrs[0] = SONDE_CONTEXT_KERNEL;
+      return 1
+             + sonde_kernel_names_replace (self->kernel_names, sample->chain, sample->n_chain,
+                                           sample->ip, record->time_ns, self->addrs + 1,
+                                           SONDE_SAMPLER_MAX_KERNEL_DEPTH);
+    case SONDE_PERF_RECORD_MODE_OTHER:
+      self->addrs[0] = SONDE_CONTEXT_KERNEL;
+      self->addrs[1] = sonde_recorder_name (self->recorder, "[guest]", record->time_ns);
+      return 2;
+    case SONDE_PERF_RECORD_MODE_USER:
+    case SONDE_PERF_RECORD_MODE_UNKNOWN:
+    default:
+      return 0;
+    }
+}
+
+static size_t
+add_user_part (SondeSampler *self,
+               SondeProcess *process,
+               const SondePerfRecord *record,
+               size_t n_addrs)
+{
+  uint64_t *addrs = self->addrs + n_addrs;
+  const char *marker = NULL;
+  size_t n_user = user_stack (self, process, record, addrs + 1, &marker);
+
+  if (n_user == 0 && marker == NULL)
+    return n_addrs;
+
+  addrs[0] = SONDE_CONTEXT_USER;
+  if (self->addresses != NULL)
+    {
+      gboolean is_contested = sonde_reused_places_is_contested (self->reused_places, process);
+
+      sonde_sampled_addresses_expect (self->addresses, sonde_process_pid (process), addrs + 1,
+                                      n_user);
+      for (size_t i = 1; i <= n_user; i++)
+        addrs[i] = collect_address (self, process, addrs[i], i > 1, is_contested, record->time_ns);
+    }
+  n_addrs += 1 + n_user;
+  if (marker != NULL)
+    self->addrs[n_addrs++] = sonde_recorder_name (self->recorder, marker, record->time_ns);
+
+  return n_addrs;
+}
+
+void
+sonde_sampler_record (SondeSampler *self, SondeProcess *process, const SondePerfRecord *record)
+{
+  SondeStack stack = { record->time_ns, record->cpu, record->pid, record->tid, self->addrs, 0 };
+  size_t n_kernel;
+
+  if (process != NULL && sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN))
+    {
+      /* How much time others took is no secret. */
+      stack = (SondeStack){ record->time_ns, record->cpu, 0, 0, self->addrs, 2 };
+      self->addrs[0] = SONDE_CONTEXT_USER;
+      self->addrs[1] = sonde_recorder_name (self->recorder, "[other]", record->time_ns);
+      sonde_recorder_sample (self->recorder, &stack);
+      return;
+    }
+  n_kernel = add_kernel_part (self, record);
+  stack.n_addrs = n_kernel;
+  if (process != NULL)
+    {
+      sonde_recorder_process (self->recorder, process, record->time_ns);
+      if (sonde_sampler_has_user_part (&record->sample))
+        stack.n_addrs = add_user_part (self, process, record, n_kernel);
+    }
+  if (stack.n_addrs == n_kernel)
+    sonde_tally_add (self->tally, SONDE_STATISTIC_KERNEL_ONLY, 1);
+  if (stack.n_addrs == 0)
+    {
+      /* Neither a program nor the kernel: a task that is being torn down. */
+      self->addrs[0] = SONDE_CONTEXT_KERNEL;
+      self->addrs[1] = sonde_recorder_name (self->recorder, "[unknown]", record->time_ns);
+      stack.n_addrs = 2;
+    }
+  sonde_recorder_sample (self->recorder, &stack);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Turns a SAMPLE record into a recorded stack: unwinds it, replaces what is not to be shown. */
+#pragma once
+
+#include "daemon/capture/names/sampled-addresses.h"
+#include "daemon/capture/process/kernel-names.h"
+#include "daemon/capture/perf/perf-decoder.h"
+#include "daemon/capture/stream/recorder.h"
+#include "unwind/unwinder.h"
+
+#define SONDE_SAMPLER_MAX_DEPTH        1024 /* user frames */
+#define SONDE_SAMPLER_MAX_KERNEL_DEPTH 512  /* kernel frames */
+
+typedef struct SondeSampler SondeSampler;
+
+typedef struct
+{
+  SondeUnwindMode mode;
+  guint max_depth;
+  guint64 regs_user; /* mask of the registers in a sample */
+} SondeSamplerOptions;
+
+/* All borrowed, and outliving the sampler. @addresses: (nullable): not to be collected. */
+SondeSampler *sonde_sampler_new (const SondeSamplerOptions *options,
+                                 SondeProcessTable *processes,
+                                 SondeUnwinder *unwinder,
+                                 SondeKernelNames *kernel_names,
+                                 SondeSampledAddresses *addresses,
+                                 SondeRecorder *recorder,
+                                 SondeTally *tally);
+void sonde_sampler_free (SondeSampler *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSampler, sonde_sampler_free)
+
+/* Whether the sample has frames of a program: then its process has to be known. */
+gboolean sonde_sampler_has_user_part (const SondePerfRecordSample *sample);
+
+/* An address of a stack that did not come from a sample: it is to be named at the end, too. FALSE:
+ * nothing is mapped there, as far as is known. */
+gboolean sonde_sampler_collect (SondeSampler *self,
+                                SondeProcess *process,
+                                uint64_t address,
+                                gboolean is_return);
+
+/* @process: (nullable): NULL for tasks without one. Records exactly one sample. */
+void
+sonde_sampler_record (SondeSampler *self, SondeProcess *process, const SondePerfRecord *record);

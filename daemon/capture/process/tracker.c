@@ -1,0 +1,610 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "daemon/capture/process/tracker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "daemon/base/proc-maps.h"
+
+#define FLAGS_OF_MAPPINGS (SONDE_PROCESS_FLAG_COMPLETE | SONDE_PROCESS_FLAG_SETTLED)
+#define MAX_CMDLINE       4096 /* bytes read of /proc/PID/cmdline */
+#define MAX_COMM          15   /* bytes, as TASK_COMM_LEN without the NUL */
+#define MAX_FILE_TRIES    4    /* processes asked about one file, as they may exit meanwhile */
+
+struct SondeTracker
+{
+  SondeProcessTable *processes;
+  SondeModuleStore *modules;
+  SondeStreamState *state;
+  SondeRecorder *recorder;
+  SondeRequests *requests;
+  gboolean has_failed; /* a file could not be had */
+  gboolean hides_others;
+  gint64 asked_ns; /* the MAP record that waits, or waited last: its time and place */
+  guint64 asked_start;
+};
+
+static gint64
+now_ns (void)
+{
+  return g_get_monotonic_time () * 1000;
+}
+
+SondeTracker *
+sonde_tracker_new (SondeProcessTable *processes,
+                   SondeModuleStore *modules,
+                   SondeStreamState *state,
+                   SondeRecorder *recorder,
+                   gboolean hides_others,
+                   SondeRequestSend send,
+                   gpointer user_data)
+{
+  SondeTracker *self = g_new0 (SondeTracker, 1);
+
+  self->processes = processes;
+  self->modules = modules;
+  self->state = state;
+  self->recorder = recorder;
+  self->hides_others = hides_others;
+  self->requests = sonde_requests_new (send, user_data);
+
+  return self;
+}
+
+void
+sonde_tracker_free (SondeTracker *self)
+{
+  if (self == NULL)
+    return;
+
+  sonde_requests_free (self->requests);
+  g_free (self);
+}
+
+/* --- files --- */
+
+/* Whether the store still lacks the file; asks for it when nobody did. */
+static gboolean
+lacks_file (SondeTracker *self,
+            int32_t pid,
+            guint64 start_ticks,
+            const SondeProcessMapping *mapping,
+            gint64 now)
+{
+  SondeMessageFileRequest request = { 0 };
+  SondeUnwindModule *module;
+
+  switch (sonde_module_store_lookup (self->modules, &mapping->file, &module))
+    {
+    case SONDE_MODULE_READY:
+    case SONDE_MODULE_FAILED:
+      return FALSE;
+    case SONDE_MODULE_ASKED:
+    case SONDE_MODULE_READING:
+      return TRUE;
+    case SONDE_MODULE_UNKNOWN:
+    default:
+      break;
+    }
+
+  request.pid = pid;
+  request.start_ticks = start_ticks;
+  request.start = mapping->start;
+  request.offset = mapping->offset;
+  request.inode = mapping->file.inode;
+  request.dev_major = mapping->file.dev_major;
+  request.dev_minor = mapping->file.dev_minor;
+  if (sonde_requests_ask_file (self->requests, &request, 1, now))
+    sonde_module_store_set_asked (self->modules, &mapping->file);
+
+  return TRUE;
+}
+
+static gboolean
+lacks_module (SondeTracker *self,
+              SondeProcess *process,
+              const SondeProcessMapping *mapping,
+              gint64 now)
+{
+  if (mapping->module != NULL || mapping->vdso || mapping->file.inode == 0 || mapping->unreachable)
+    return FALSE;
+
+  return lacks_file (self, sonde_process_pid (process), sonde_process_start_ticks (process),
+                     mapping, now);
+}
+
+/* Returns the number of mappings whose file is still awaited and young enough to wait for. */
+static guint
+ask_for_files (SondeTracker *self, SondeProcess *process, gint64 now, gboolean *lacks_any)
+{
+  size_t n_mappings = 0;
+  const SondeProcessMapping *mappings = sonde_process_mappings (process, &n_mappings);
+  guint n_waiting = 0;
+
+  *lacks_any = FALSE;
+  for (size_t i = 0; i < n_mappings; i++)
+    {
+      const SondeFileId *file = &mappings[i].file;
+      SondeUnwindModule *module;
+
+      if (!lacks_module (self, process, &mappings[i], now))
+        continue;
+      *lacks_any = TRUE;
+      /* A file that is here already is waited for as long as it takes to read, which is bounded. */
+      n_waiting += sonde_module_store_lookup (self->modules, file, &module) == SONDE_MODULE_READING
+                   || sonde_requests_wait_for_file (self->requests, file, now);
+    }
+
+  return n_waiting;
+}
+
+/* --- records --- */
+
+static SondeProcessMapping
+mapping_of (const SondePerfRecordMap *map)
+{
+  return (SondeProcessMapping){
+    .start = map->start,
+    .end = map->end,
+    .offset = map->offset,
+    .file = { map->inode, map->inode_generation, map->dev_major, map->dev_minor },
+    .path = map->path,
+  };
+}
+
+void
+sonde_tracker_foresee_map (SondeTracker *self, const SondePerfRecord *record)
+{
+  SondeProcessMapping mapping = mapping_of (&record->map);
+
+  if (record->map.executable && record->pid > 0 && mapping.file.inode != 0)
+    lacks_file (self, record->pid, 0, &mapping, now_ns ());
+}
+
+/* Control looks at the process whenever it is asked for a file. A file that is known already came
+ * from a process that the owner may see. */
+gboolean
+sonde_tracker_awaits_map (SondeTracker *self, const SondePerfRecord *record, gint64 now)
+{
+  const SondePerfRecordMap *map = &record->map;
+  SondeProcessMapping mapping = mapping_of (map);
+  gboolean was_asked = self->asked_ns == record->time_ns && self->asked_start == map->start;
+  SondeUnwindModule *module;
+
+  if (!self->hides_others || !map->executable || record->pid <= 0 || mapping.file.inode == 0)
+    return FALSE;
+  self->asked_ns = record->time_ns;
+  self->asked_start = map->start;
+  if (!was_asked)
+    lacks_file (self, record->pid, 0, &mapping, now);
+
+  return sonde_module_store_lookup (self->modules, &mapping.file, &module) == SONDE_MODULE_ASKED
+         && sonde_requests_wait_for_file (self->requests, &mapping.file, now);
+}
+
+static gboolean
+is_shut (const SondeProcess *process)
+{
+  return sonde_process_flag (process, SONDE_PROCESS_FLAG_CLOSED | SONDE_PROCESS_FLAG_HIDDEN);
+}
+
+static void
+add_map (SondeTracker *self, const SondePerfRecord *record)
+{
+  const SondePerfRecordMap *map = &record->map;
+  SondeProcessMapping mapping = mapping_of (map);
+  SondeProcess *process;
+  const SondeProcessMapping *added;
+
+  if (!map->executable || record->pid <= 0)
+    return;
+  process = sonde_process_table_ensure (self->processes, record->pid, record->time_ns);
+  if (process == NULL || is_shut (process)
+      || sonde_process_add_mapping (self->processes, process, &mapping, SONDE_MAP_FROM_EVENT) != 1)
+    return;
+
+  sonde_process_set_flag (process, FLAGS_OF_MAPPINGS, false);
+  added = sonde_process_find_mapping (self->processes, process, map->start);
+  if (added == NULL)
+    return;
+  sonde_recorder_map (self->recorder, process, added, record->time_ns);
+  /* Early, since a short-lived process takes the way to its files with it. */
+  lacks_module (self, process, added, now_ns ());
+}
+
+static void
+rename_process (SondeTracker *self, const SondePerfRecord *record)
+{
+  SondeProcess *process;
+
+  if (record->pid <= 0 || (record->pid != record->tid && !record->comm.exec))
+    return;
+  process = sonde_process_table_ensure (self->processes, record->pid, record->time_ns);
+  if (process == NULL)
+    return;
+
+  if (record->comm.exec)
+    {
+      sonde_process_table_exec (self->processes, record->pid, record->comm.name, record->time_ns);
+      sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
+      sonde_process_set_flag (process, FLAGS_OF_MAPPINGS | SONDE_PROCESS_FLAG_CLOSED, false);
+      /* An exec tells the name alone. Of those that the session saw being made that is enough: they
+       * may be many, and short-lived. */
+      if (!sonde_process_flag (process, SONDE_PROCESS_FLAG_FORKED))
+        sonde_requests_ask_process (self->requests, record->pid, now_ns ());
+    }
+  else if (is_shut (process))
+    return;
+  else
+    {
+      sonde_process_table_set_comm (self->processes, record->pid, record->comm.name);
+    }
+  sonde_recorder_rename (self->recorder, process, record->time_ns);
+}
+
+static void
+take_fork (SondeTracker *self, const SondePerfRecord *record)
+{
+  int32_t parent = record->task.parent_pid;
+  const SondeProcess *process = sonde_process_table_find (self->processes, parent);
+  gboolean hidden = process != NULL && sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN);
+
+  if (record->pid > 0 && record->pid != parent)
+    {
+      SondeProcess *child;
+
+      sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
+      child = sonde_process_table_fork (self->processes, parent, record->pid, record->time_ns);
+      if (child != NULL)
+        sonde_process_set_flag (
+            child, hidden ? SONDE_PROCESS_FLAG_HIDDEN : SONDE_PROCESS_FLAG_FORKED, true);
+    }
+  if (!hidden)
+    sonde_recorder_fork (self->recorder, record->task.parent_tid, record->tid, record->cpu,
+                         record->time_ns);
+}
+
+void
+sonde_tracker_follow (SondeTracker *self, const SondePerfRecord *record)
+{
+  const SondeProcess *process;
+  gboolean hidden;
+
+  switch (record->type)
+    {
+    case SONDE_PERF_RECORD_MAP:
+      add_map (self, record);
+      break;
+    case SONDE_PERF_RECORD_COMM:
+      rename_process (self, record);
+      break;
+    case SONDE_PERF_RECORD_FORK:
+      take_fork (self, record);
+      break;
+    case SONDE_PERF_RECORD_EXIT:
+      if (record->pid != record->tid)
+        break;
+      process = sonde_process_table_find (self->processes, record->pid);
+      hidden = process != NULL && sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN);
+      sonde_process_table_exit (self->processes, record->pid, record->time_ns);
+      sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
+      if (!hidden)
+        sonde_recorder_exit (self->recorder, record->pid, record->cpu, record->time_ns);
+      break;
+    case SONDE_PERF_RECORD_OTHER:
+    case SONDE_PERF_RECORD_SAMPLE:
+    case SONDE_PERF_RECORD_LOST:
+    case SONDE_PERF_RECORD_LOST_SAMPLES:
+    case SONDE_PERF_RECORD_THROTTLE:
+    case SONDE_PERF_RECORD_UNTHROTTLE:
+    default:
+      break;
+    }
+}
+
+static void
+forget_completeness (SondeProcess *process, void *user_data)
+{
+  sonde_process_set_flag (process, SONDE_PROCESS_FLAG_COMPLETE, false);
+}
+
+void
+sonde_tracker_lost_records (SondeTracker *self)
+{
+  sonde_process_table_set_stale (self->processes);
+  sonde_process_table_foreach (self->processes, forget_completeness, NULL);
+}
+
+void
+sonde_tracker_retry (SondeTracker *self)
+{
+  if (self->has_failed)
+    sonde_process_table_foreach (self->processes, forget_completeness, NULL);
+}
+
+/* --- samples --- */
+
+SondeProcess *
+sonde_tracker_process (SondeTracker *self, int32_t pid, gint64 time_ns)
+{
+  return pid > 0 ? sonde_process_table_ensure (self->processes, pid, time_ns) : NULL;
+}
+
+gboolean
+sonde_tracker_is_complete (const SondeProcess *process)
+{
+  return sonde_process_flag (process, SONDE_PROCESS_FLAG_COMPLETE);
+}
+
+gboolean
+sonde_tracker_is_known (SondeTracker *self, SondeProcess *process, gint64 now)
+{
+  int32_t pid = sonde_process_pid (process);
+
+  if (sonde_process_state (process) == SONDE_PROCESS_UNKNOWN
+      && sonde_requests_ask_process (self->requests, pid, now))
+    sonde_process_set_state (process, SONDE_PROCESS_ASKED);
+  return sonde_process_state (process) != SONDE_PROCESS_ASKED
+         || !sonde_requests_wait_for_process (self->requests, pid, now);
+}
+
+gboolean
+sonde_tracker_is_ready (SondeTracker *self, SondeProcess *process, gint64 now)
+{
+  gboolean lacks_any;
+  guint n_waiting;
+
+  if (sonde_process_flag (process, SONDE_PROCESS_FLAG_COMPLETE))
+    return TRUE;
+  if (!sonde_tracker_is_known (self, process, now))
+    return FALSE;
+  if (sonde_process_state (process) == SONDE_PROCESS_ASKED)
+    return TRUE;
+
+  n_waiting = ask_for_files (self, process, now, &lacks_any);
+  if (!lacks_any && sonde_process_state (process) != SONDE_PROCESS_UNKNOWN)
+    sonde_process_set_flag (process, SONDE_PROCESS_FLAG_COMPLETE, true);
+
+  return n_waiting == 0;
+}
+
+/* --- answers --- */
+
+static void
+add_snapshot (SondeTracker *self, SondeProcess *process, int maps_fd)
+{
+  g_autofree char *path = g_malloc (SONDE_PROCESS_MAX_PATH);
+  char *text = NULL;
+  int64_t size_bytes = sonde_proc_maps_read (maps_fd, SONDE_TRACKER_MAX_MAPS, &text);
+  const char *at = text;
+  size_t left = size_bytes > 0 ? (size_t) size_bytes : 0;
+  SondeProcMap line;
+  int r;
+
+  sonde_process_begin_snapshot (self->processes, process);
+  while (left > 0 && (r = sonde_proc_maps_next (&at, &left, &line)) != 0)
+    {
+      SondeProcessMapping mapping = { .path = path };
+
+      if (r < 0 || !line.executable || line.path_len >= SONDE_PROCESS_MAX_PATH)
+        continue;
+      if (line.path_len > 0)
+        memcpy (path, line.path, line.path_len);
+      path[line.path_len] = '\0';
+      mapping.start = line.start;
+      mapping.end = line.end;
+      mapping.offset = line.offset;
+      mapping.file = (SondeFileId){ line.inode, 0, line.dev_major, line.dev_minor };
+      if (sonde_process_add_mapping (self->processes, process, &mapping, SONDE_MAP_FROM_SNAPSHOT)
+          == -ENOSPC)
+        break;
+    }
+  free (text);
+}
+
+/* @comm: NULL: whatever name it has */
+static gboolean
+read_cmdline (SondeTracker *self, int32_t pid, int fd, const char *comm)
+{
+  char text[MAX_CMDLINE + 1];
+  gssize size_bytes = fd >= 0 ? pread (fd, text, MAX_CMDLINE, 0) : 0;
+
+  if (size_bytes <= 0)
+    return FALSE;
+  /* Readers take a process by the name that its command line begins with: "./script a" of an
+   * interpreter would make it another one. */
+  if (comm != NULL)
+    {
+      gsize length = strnlen (text, (gsize) size_bytes);
+      gboolean is_path = text[0] == '/' || text[0] == '.';
+      const char *slash = is_path ? memrchr (text, '/', length) : NULL;
+      gsize skipped = slash != NULL ? (gsize) (slash + 1 - text) : 0;
+      gsize comm_length = strlen (comm);
+
+      if (MIN (length - skipped, MAX_COMM) != comm_length
+          || strncmp (text + skipped, comm, comm_length) != 0)
+        return FALSE;
+    }
+  /* Arguments end with a NUL each. */
+  while (size_bytes > 0 && text[size_bytes - 1] == '\0')
+    size_bytes--;
+  for (gssize i = 0; i < size_bytes; i++)
+    if (text[i] == '\0')
+      text[i] = ' ';
+  text[size_bytes] = '\0';
+  sonde_stream_state_set_cmdline (self->state, pid, text);
+  return TRUE;
+}
+
+static void
+learn_process (SondeTracker *self,
+               SondeProcess *process,
+               const SondeMessageProcess *answer,
+               int maps_fd,
+               int cmdline_fd)
+{
+  gint64 now = now_ns ();
+  gboolean lacks_any;
+
+  sonde_process_set_start_ticks (process, answer->start_ticks);
+  sonde_process_table_set_comm (self->processes, answer->pid, answer->comm);
+  read_cmdline (self, answer->pid, cmdline_fd, NULL);
+  if (maps_fd >= 0)
+    add_snapshot (self, process, maps_fd);
+  sonde_process_set_state (process, SONDE_PROCESS_KNOWN);
+  sonde_process_set_flag (process, FLAGS_OF_MAPPINGS, false);
+  /* Its frames are written again with all mappings: at once if they were before. */
+  if (sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN) || answer->request_id == 0)
+    {
+      sonde_process_set_flag (process, SONDE_PROCESS_FLAG_WRITTEN, false);
+      sonde_recorder_process (self->recorder, process, now);
+    }
+  ask_for_files (self, process, now, &lacks_any);
+}
+
+void
+sonde_tracker_answer_process (SondeTracker *self,
+                              const SondeMessageProcess *answer,
+                              int maps_fd,
+                              int cmdline_fd)
+{
+  SondeProcess *process;
+  SondeRequest request;
+
+  if (answer->pid <= 0)
+    return;
+  if (answer->request_id != 0
+      && (!sonde_requests_remove (self->requests, answer->request_id, FALSE, &request)
+          || request.pid != answer->pid))
+    return;
+
+  process = answer->request_id == 0
+                ? sonde_process_table_ensure (self->processes, answer->pid, now_ns ())
+                : sonde_process_table_find (self->processes, answer->pid);
+  if (process == NULL)
+    return;
+  /* An exec seen meanwhile told all but the arguments; what else the answer has may be older. */
+  if (sonde_process_state (process) == SONDE_PROCESS_KNOWN)
+    {
+      if (answer->status == 0 && !is_shut (process)
+          && read_cmdline (self, answer->pid, cmdline_fd, sonde_process_comm (process)))
+        sonde_recorder_rename (self->recorder, process, now_ns ());
+      return;
+    }
+  if (answer->status != 0)
+    {
+      /* Nothing of it was told yet, but perhaps that it was forked. */
+      if (answer->status == EPERM && self->hides_others
+          && !sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN))
+        sonde_process_set_flag (process, SONDE_PROCESS_FLAG_HIDDEN, true);
+      sonde_process_set_state (process, SONDE_PROCESS_GONE);
+      sonde_process_set_flag (process, SONDE_PROCESS_FLAG_COMPLETE, false);
+      return;
+    }
+  learn_process (self, process, answer, maps_fd, cmdline_fd);
+}
+
+typedef struct
+{
+  const SondeMessageFileRequest *asked;
+  SondeMessageFileRequest found; /* pid 0: none */
+} OtherOwner;
+
+/* Another mapping of the file in a live process. */
+static void
+find_other_owner (SondeProcess *process, void *user_data)
+{
+  OtherOwner *search = user_data;
+  const SondeMessageFileRequest *asked = search->asked;
+  size_t n_mappings = 0;
+  const SondeProcessMapping *mappings;
+
+  if (search->found.pid != 0 || sonde_process_exited (process))
+    return;
+
+  mappings = sonde_process_mappings (process, &n_mappings);
+  for (size_t i = 0; i < n_mappings; i++)
+    {
+      const SondeFileId *file = &mappings[i].file;
+
+      if (file->inode != asked->inode || file->dev_major != asked->dev_major
+          || file->dev_minor != asked->dev_minor || mappings[i].unreachable)
+        continue;
+      if (sonde_process_pid (process) == asked->pid && mappings[i].start == asked->start)
+        continue;
+      search->found = *asked;
+      search->found.pid = sonde_process_pid (process);
+      search->found.start_ticks = sonde_process_start_ticks (process);
+      search->found.start = mappings[i].start;
+      search->found.offset = mappings[i].offset;
+      return;
+    }
+}
+
+static gboolean
+ask_another (SondeTracker *self, const SondeRequest *request)
+{
+  OtherOwner search = { .asked = &request->file };
+
+  if (request->n_tries >= MAX_FILE_TRIES)
+    return FALSE;
+  sonde_process_table_foreach (self->processes, find_other_owner, &search);
+
+  return search.found.pid != 0
+         && sonde_requests_ask_file (self->requests, &search.found, request->n_tries + 1,
+                                     now_ns ());
+}
+
+/* The process or the mapping was gone when control looked, or not for this session any more: an
+ * exec, dlclose() or exit that its records will tell of, or told of already. It says nothing of the
+ * file, which the new image may map just as well. */
+static void
+file_unreachable (SondeTracker *self,
+                  const SondeRequest *request,
+                  const SondeFileId *id,
+                  int status)
+{
+  SondeProcess *process = sonde_process_table_find (self->processes, request->file.pid);
+
+  if (process != NULL && status == EPERM && self->hides_others)
+    sonde_process_set_flag (process, SONDE_PROCESS_FLAG_CLOSED, true);
+  if (process != NULL)
+    sonde_process_set_unreachable (process, request->file.start);
+  if (!ask_another (self, request))
+    sonde_module_store_set_unknown (self->modules, id);
+}
+
+void
+sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, int fd)
+{
+  sonde_autofd int owned = fd;
+  SondeRequest request;
+  SondeFileId id = { 0 };
+  int status = answer->status;
+
+  if (!sonde_requests_remove (self->requests, answer->request_id, TRUE, &request))
+    return;
+
+  id.inode = request.file.inode;
+  id.dev_major = request.file.dev_major;
+  id.dev_minor = request.file.dev_minor;
+  if (status == 0 && owned >= 0)
+    /* A file that makes no sense is FAILED then, and its samples say so. */
+    (void) sonde_module_store_begin (self->modules, &id, sonde_steal_fd (&owned));
+  else if (status == ESRCH || status == ENOENT || status == ESTALE || status == EPERM)
+    file_unreachable (self, &request, &id, status);
+  else if (!ask_another (self, &request))
+    {
+      sonde_module_store_set_failed (self->modules, &id, status);
+      self->has_failed = TRUE;
+    }
+}
+
+void
+sonde_tracker_ask_again (SondeTracker *self)
+{
+  sonde_requests_send_again (self->requests);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Answers programs on control sockets: who asks for a ring, and what he is told. */
+#pragma once
+
+#include <gio/gio.h>
+
+#include "shared-ring/control-message.h"
+#include "shared-ring/ring-layout.h"
+
+/**
+ * SECTION: control-server
+ *
+ * Speaks both handshakes of shared-ring/control-message.h, on control sockets, which many processes
+ * share, and on links, which one process has. Whoever talks is called a *peer*. Nothing waits for
+ * room: a peer that does not take an answer is not served any more. What it sends beside requests
+ * is ignored, descriptors among it are not even received. Main thread only.
+ */
+typedef struct SondeControlServer SondeControlServer;
+
+/* Who is named by a ring that is wanted. */
+typedef struct
+{
+  SondeRingKind kind;
+  SondeProducer producer;
+  guint32 size_bytes; /* 0: as the profiler likes */
+  guint64 peer;       /* unique in the session */
+  pid_t pid;          /* by the kernel */
+} SondeRingWanted;
+
+typedef struct
+{
+  /* Returns: a descriptor, to be closed, and *@number of the ring; or a negative errno */
+  int (*wanted) (const SondeRingWanted *wanted, guint *number, gpointer user_data);
+  /* The ring could not be delivered. */
+  void (*undelivered) (guint number, gpointer user_data);
+  /* A program's doorbell. */
+  void (*bell) (gpointer user_data);
+  /* The other end of this peer is closed everywhere. */
+  void (*gone) (guint64 peer, gpointer user_data);
+  /* A control socket is closed, by either side. */
+  void (*closed) (gpointer user_data);
+  /* A control socket serves nobody any more: a sentence for the capture. */
+  void (*refused) (const char *text, gpointer user_data);
+} SondeControlServerHandler;
+
+/* What a program is told with its ring. */
+typedef struct
+{
+  SondeMemoryMode memory_mode;
+  guint32 max_depth;
+  guint64 memory_interval_bytes;
+} SondeControlTerms;
+
+SondeControlServer *sonde_control_server_new (const SondeControlTerms *terms,
+                                              const SondeControlServerHandler *handler,
+                                              gpointer user_data);
+/* Closes all sockets; nothing is called. Accepts NULL. */
+void sonde_control_server_free (SondeControlServer *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeControlServer, sonde_control_server_free)
+
+/* @fd: (transfer full): a SOCK_SEQPACKET socket with SO_PASSCRED; @is_link: one that we made for a
+ * process alone */
+void sonde_control_server_add (SondeControlServer *self, int fd, gboolean is_link);

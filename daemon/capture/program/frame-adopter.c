@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "daemon/capture/program/frame-adopter.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* Behind the made-up addresses: the kernel's, and context markers. */
+#define NAMES_END UINT64_C (0xF000000000000000)
+
+struct SondeFrameAdopter
+{
+  SondeRecorder *recorder;
+  SondeTally *tally;
+  gint64 start_ns;
+  union
+  {
+    SondeFrame frame;
+    uint64_t align;
+    uint8_t bytes[SONDE_FRAME_MAX_SIZE + SONDE_FRAME_ALIGN];
+  } copy; /* of the frame in hand */
+};
+
+SondeFrameAdopter *
+sonde_frame_adopter_new (SondeRecorder *recorder, SondeTally *tally, gint64 start_ns)
+{
+  SondeFrameAdopter *self = g_new0 (SondeFrameAdopter, 1);
+
+  self->recorder = recorder;
+  self->tally = tally;
+  self->start_ns = start_ns;
+
+  return self;
+}
+
+void
+sonde_frame_adopter_free (SondeFrameAdopter *self)
+{
+  g_free (self);
+}
+
+/* Names and definitions are no events. */
+void
+sonde_frame_adopter_refuse (SondeFrameAdopter *self, const SondeFrame *frame)
+{
+  if (frame->type == SONDE_FRAME_SAMPLE)
+    {
+      sonde_tally_sample_read (self->tally);
+      sonde_tally_add (self->tally, SONDE_LEDGER_LOST_RING, 1);
+    }
+  else if (sonde_ledger_is_event (frame))
+    sonde_tally_event (self->tally, SONDE_LEDGER_EVENTS_REFUSED, 1);
+}
+
+/* --- times --- */
+
+/* A mark ends where it said, or now. */
+static void
+bound_times (SondeFrameAdopter *self, gint64 now_ns)
+{
+  SondeFrame *frame = &self->copy.frame;
+  gint64 begin_ns = CLAMP (frame->time_ns, self->start_ns, now_ns);
+
+  if (frame->type == SONDE_FRAME_MARK)
+    {
+      SondeFrameMark *mark = (SondeFrameMark *) frame;
+      gint64 end_ns;
+
+      if (__builtin_add_overflow (frame->time_ns, MAX (mark->duration_ns, 0), &end_ns))
+        end_ns = G_MAXINT64;
+      mark->duration_ns = CLAMP (end_ns, begin_ns, now_ns) - begin_ns;
+    }
+  frame->time_ns = begin_ns;
+}
+
+/* --- one function a type: FALSE refuses it --- */
+
+/* Returns how many are left of the @n_addrs behind @at. */
+static guint
+adopt_stack (SondeFrameAdopter *self, SondeInferior *inferior, gsize at, guint n_addrs)
+{
+  uint64_t *addrs = (uint64_t *) (void *) (self->copy.bytes + at);
+  guint n_left = 0;
+
+  for (guint i = 0; i < n_addrs; i++)
+    {
+      uint64_t address = addrs[i];
+
+      if (address >= NAMES_END)
+        continue;
+      if (address >= SONDE_JIT_ADDRESS_BASE)
+        address = sonde_inferior_name (inferior, address, self->copy.frame.time_ns);
+      else
+        sonde_inferior_note_address (inferior, address, n_left > 0);
+      addrs[n_left++] = address;
+    }
+
+  return n_left;
+}
+
+static gboolean
+adopt_sample (SondeFrameAdopter *self, SondeInferior *inferior)
+{
+  SondeFrameSample *sample = (SondeFrameSample *) &self->copy.frame;
+  const guint max_addrs = (SONDE_FRAME_MAX_SIZE - sizeof *sample) / sizeof (uint64_t);
+  const uint64_t marker = SONDE_CONTEXT_USER;
+  uint8_t *addrs = self->copy.bytes + sizeof *sample;
+  guint n_addrs = adopt_stack (self, inferior, sizeof *sample, sample->n_addrs);
+
+  n_addrs = MIN (n_addrs, max_addrs - 1);
+  if (n_addrs == 0)
+    return FALSE;
+  memmove (addrs + sizeof marker, addrs, n_addrs * sizeof marker);
+  memcpy (addrs, &marker, sizeof marker);
+  sample->n_addrs = (uint16_t) (n_addrs + 1);
+  sample->frame.len = (uint16_t) (sizeof *sample + (n_addrs + 1) * sizeof marker);
+
+  return TRUE;
+}
+
+/* Values of counters that nobody defined are taken out. */
+static gboolean
+adopt_counter_set (SondeFrameAdopter *self, SondeInferior *inferior)
+{
+  SondeFrameCounterSet *set = (SondeFrameCounterSet *) &self->copy.frame;
+  guint n_known = 0;
+
+  for (guint i = 0; i < set->n_groups; i++)
+    for (guint slot = 0; slot < SONDE_COUNTERS_PER_GROUP; slot++)
+      {
+        guint32 id = set->groups[i].ids[slot];
+
+        if (id != 0)
+          id = sonde_inferior_counter (inferior, id);
+        set->groups[i].ids[slot] = id;
+        n_known += id != 0;
+      }
+
+  return n_known > 0;
+}
+
+static void
+take_names (const SondeFrameAdopter *self, SondeInferior *inferior)
+{
+  const SondeFrameJitmap *jitmap = (const SondeFrameJitmap *) &self->copy.frame;
+  const uint8_t *at = jitmap->data;
+
+  for (guint32 i = 0; i < jitmap->n_names; i++)
+    {
+      const char *name = (const char *) at + sizeof (uint64_t);
+      uint64_t address;
+
+      memcpy (&address, at, sizeof address);
+      sonde_inferior_add_name (inferior, address, name, jitmap->frame.time_ns);
+      at += sizeof address + strlen (name) + 1;
+    }
+}
+
+void
+sonde_frame_adopter_adopt (SondeFrameAdopter *self,
+                           SondeInferior *inferior,
+                           const SondeFrame *frame,
+                           gint64 now_ns)
+{
+  const SondeFrameCounterDefine *define = (const SondeFrameCounterDefine *) &self->copy.frame;
+  SondeFrameAllocation *allocation = (SondeFrameAllocation *) &self->copy.frame;
+  SondeFrameLog *log = (SondeFrameLog *) &self->copy.frame;
+  SondeCounterDefinition definition;
+  gboolean is_good = FALSE;
+
+  memcpy (self->copy.bytes, frame, frame->len);
+  bound_times (self, now_ns);
+  switch ((SondeFrameType) frame->type)
+    {
+    case SONDE_FRAME_JITMAP:
+      take_names (self, inferior);
+      return;
+    case SONDE_FRAME_CTRDEF:
+      for (guint i = 0; i < define->n_counters; i++)
+        {
+          memcpy (&definition, &define->counters[i], sizeof definition);
+          sonde_inferior_define_counter (inferior, &definition, define->frame.time_ns);
+        }
+      return;
+    case SONDE_FRAME_SAMPLE:
+      is_good = adopt_sample (self, inferior);
+      break;
+    case SONDE_FRAME_ALLOCATION:
+      allocation->n_addrs
+          = (uint16_t) adopt_stack (self, inferior, sizeof *allocation, allocation->n_addrs);
+      allocation->frame.len
+          = (uint16_t) (sizeof *allocation + allocation->n_addrs * sizeof (uint64_t));
+      is_good = TRUE;
+      break;
+    case SONDE_FRAME_CTRSET:
+      is_good = adopt_counter_set (self, inferior);
+      break;
+    case SONDE_FRAME_LOG:
+      /* What sonded says of the capture nobody else says. */
+      if (strcmp (log->domain, "sonde") == 0)
+        g_strlcpy (log->domain, "sonde (program)", sizeof log->domain);
+      is_good = TRUE;
+      break;
+    case SONDE_FRAME_MARK:
+      is_good = TRUE;
+      break;
+    case SONDE_FRAME_TIMESTAMP:
+    case SONDE_FRAME_MAP:
+    case SONDE_FRAME_PROCESS:
+    case SONDE_FRAME_FORK:
+    case SONDE_FRAME_EXIT:
+    case SONDE_FRAME_METADATA:
+    case SONDE_FRAME_FILE_CHUNK:
+    case SONDE_FRAME_OVERLAY:
+    case SONDE_FRAME_LAST:
+    default:
+      break;
+    }
+
+  if (is_good)
+    sonde_recorder_event (self->recorder, &self->copy.frame);
+  else
+    sonde_frame_adopter_refuse (self, &self->copy.frame);
+}

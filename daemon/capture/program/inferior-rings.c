@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "daemon/capture/program/inferior-rings.h"
+
+#include <errno.h>
+
+#include "daemon/base/limits.h"
+#include "shared-ring/ring-reader.h"
+#include "shared-ring/ring-schedule.h"
+
+#define BUDGET_BYTES    (32 * 1024) /* of each ring in a turn */
+#define NO_ROOM_WAIT_US 1000        /* readers are asked again */
+
+/* A writer counts a loss with two additions to shared memory, which no processor does faster. */
+#define MIN_LOSS_NS 4
+
+/* LOG frames of rings that programs can cause in a second. */
+#define LOGS_A_SECOND 16
+
+typedef struct
+{
+  guint number; /* from 1 */
+  SondeRingReader *reader;
+  SondeInferior *inferior;
+  guint64 peer;
+  const char *what;
+  gint64 made_ns;
+  gboolean is_dead;      /* gets nothing more */
+  gboolean has_lied;     /* about its losses, and that was said */
+  SondeRingCounts known; /* what was counted so far */
+} ProgramRing;
+
+struct SondeInferiorRings
+{
+  SondeFrameAdopter *adopter;
+  SondeRecorder *recorder;
+  SondeTally *tally;
+  guint32 wait_us;
+  SondeInferiorRingsClosed closed;
+  gpointer user_data;
+
+  GPtrArray *rings; /* Ring, the oldest first */
+  guint n_made;
+  gsize memory_bytes;
+  gboolean is_paused;
+  SondeRingSchedule schedule;
+  GSource *turn; /* its ready time is the next turn */
+  gint64 last_turn_us;
+
+  guint n_logs; /* in this second */
+  guint n_logs_left_out;
+  gint64 logs_since_us;
+};
+
+static gint64
+now_ns (void)
+{
+  return g_get_monotonic_time () * 1000;
+}
+
+static void
+ring_free (gpointer data)
+{
+  ProgramRing *ring = data;
+
+  sonde_ring_reader_free (ring->reader);
+  g_free (ring);
+}
+
+static gboolean
+dispatch_turn (GSource *source, GSourceFunc callback, gpointer user_data)
+{
+  return callback (user_data);
+}
+
+static GSourceFuncs turn_functions = { .dispatch = dispatch_turn };
+
+static gboolean on_turn (gpointer user_data);
+
+SondeInferiorRings *
+sonde_inferior_rings_new (SondeFrameAdopter *adopter,
+                          SondeRecorder *recorder,
+                          SondeTally *tally,
+                          guint32 wait_us,
+                          SondeInferiorRingsClosed closed,
+                          gpointer user_data)
+{
+  SondeInferiorRings *self = g_new0 (SondeInferiorRings, 1);
+
+  self->adopter = adopter;
+  self->recorder = recorder;
+  self->tally = tally;
+  self->wait_us = wait_us;
+  self->closed = closed;
+  self->user_data = user_data;
+  self->rings = g_ptr_array_new_with_free_func (ring_free);
+  sonde_ring_schedule_init (&self->schedule);
+  self->turn = g_source_new (&turn_functions, sizeof (GSource));
+  g_source_set_static_name (self->turn, "inferior rings");
+  g_source_set_callback (self->turn, on_turn, self, NULL);
+  g_source_attach (self->turn, g_main_context_get_thread_default ());
+
+  return self;
+}
+
+void
+sonde_inferior_rings_free (SondeInferiorRings *self)
+{
+  if (self == NULL)
+    return;
+
+  g_source_destroy (self->turn);
+  g_source_unref (self->turn);
+  g_ptr_array_unref (self->rings);
+  g_free (self);
+}
+
+/* --- rings that come --- */
+
+/* Returns: a descriptor or a negative errno */
+static int
+make_ring (SondeInferiorRings *self,
+           const SondeInferiorRingWish *wish,
+           const SondeRingOptions *options,
+           ProgramRing *ring)
+{
+  SondeRingRights rights = { wish->types, sonde_inferior_pid (ring->inferior) };
+  SondeRingMemory memory;
+  int fd;
+  int r = sonde_ring_memory_create (options, &memory, &fd);
+
+  if (r < 0)
+    return r;
+  r = sonde_ring_reader_new (&memory, &rights, &ring->reader);
+  if (r < 0)
+    {
+      sonde_ring_memory_unmap (&memory);
+      close (fd);
+      return r;
+    }
+  sonde_ring_reader_pause (ring->reader, self->is_paused);
+  return fd;
+}
+
+int
+sonde_inferior_rings_add (SondeInferiorRings *self,
+                          SondeInferior *inferior,
+                          const SondeInferiorRingWish *wish,
+                          guint *number)
+{
+  SondeRingOptions options
+      = { .kind = wish->kind,
+          .size_bytes = wish->size_bytes != 0 ? wish->size_bytes : SONDE_RING_DEFAULT_BYTES,
+          .wait_us = self->wait_us };
+  ProgramRing *ring;
+  int fd;
+
+  if (options.size_bytes < SONDE_RING_MIN_BYTES || options.size_bytes > SONDE_RING_MAX_BYTES
+      || (options.size_bytes & (options.size_bytes - 1)) != 0)
+    return -EINVAL;
+  if (self->rings->len >= SONDE_LIMIT_RINGS
+      || options.size_bytes > SONDE_LIMIT_RING_MEMORY_BYTES - self->memory_bytes)
+    return -EDQUOT;
+
+  ring = g_new0 (ProgramRing, 1);
+  ring->inferior = inferior;
+  ring->peer = wish->peer;
+  ring->what = wish->what;
+  ring->made_ns = now_ns ();
+  fd = make_ring (self, wish, &options, ring);
+  if (fd < 0)
+    {
+      g_free (ring);
+      return fd;
+    }
+  ring->number = *number = ++self->n_made;
+  g_ptr_array_add (self->rings, ring);
+  self->memory_bytes += options.size_bytes;
+  self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
+  self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->memory_bytes;
+  sonde_inferior_rings_wake (self);
+
+  return fd;
+}
+
+static gboolean
+may_log (SondeInferiorRings *self)
+{
+  gint64 now_us = g_get_monotonic_time ();
+
+  if (now_us - self->logs_since_us > G_USEC_PER_SEC)
+    {
+      self->logs_since_us = now_us;
+      self->n_logs = 0;
+    }
+  if (self->n_logs++ < LOGS_A_SECOND)
+    return TRUE;
+  self->n_logs_left_out++;
+  return FALSE;
+}
+
+/* --- their account --- */
+
+/* What grew since the last count, of an account that cannot be above @possible. */
+static guint64
+growth (guint64 claimed, guint64 possible, guint64 *known)
+{
+  guint64 bounded = MIN (claimed, possible);
+  guint64 grown = bounded > *known ? bounded - *known : 0;
+
+  *known += grown;
+  return grown;
+}
+
+static void
+say_claim (
+    SondeInferiorRings *self, ProgramRing *ring, guint64 claimed, guint64 possible, gint64 age_ns)
+{
+  g_autofree char *text = NULL;
+
+  if (ring->has_lied)
+    return;
+  ring->has_lied = TRUE;
+  if (!may_log (self))
+    return;
+  text = g_strdup_printf (SONDE_LEDGER_CLAIM
+                          "ring %u (%s) of process %d says that it lost %" G_GUINT64_FORMAT
+                          " events; in its %.3f s it cannot have lost more than %" G_GUINT64_FORMAT
+                          ", which are counted",
+                          ring->number, ring->what, sonde_inferior_pid (ring->inferior), claimed,
+                          (double) age_ns / 1e9, possible);
+  sonde_recorder_warn (self->recorder, text);
+}
+
+/* @is_over: what was put in and not taken is lost, too. The account is in memory that the program
+ * writes: what there was no time for in a ring that one thread writes is not believed. */
+static void
+count_ring (SondeInferiorRings *self, ProgramRing *ring, gboolean is_over)
+{
+  gint64 age_ns = now_ns () - ring->made_ns;
+  guint64 n_waiting = sonde_ring_reader_size (ring->reader) / SONDE_FRAME_MIN_SIZE;
+  guint64 n_possible = (guint64) age_ns / MIN_LOSS_NS + n_waiting;
+  SondeRingCounts counts;
+  guint64 lost;
+
+  sonde_ring_reader_count (ring->reader, &counts);
+  lost = is_over ? counts.produced - counts.frames : counts.claimed.lost_events;
+  if (lost > n_possible)
+    say_claim (self, ring, lost, n_possible, age_ns);
+  sonde_tally_event (self->tally, SONDE_LEDGER_EVENTS_LOST_RING,
+                     growth (lost, n_possible, &ring->known.claimed.lost_events));
+  sonde_tally_add (
+      self->tally, SONDE_STATISTIC_EVENTS_WAITED,
+      growth (counts.claimed.blocked_events, n_possible, &ring->known.claimed.blocked_events));
+  sonde_tally_add (self->tally, SONDE_STATISTIC_EVENTS_WAITED_US,
+                   growth (counts.claimed.blocked_ns / 1000, (guint64) age_ns / 1000,
+                           &ring->known.claimed.blocked_ns));
+}
+
+void
+sonde_inferior_rings_count (SondeInferiorRings *self)
+{
+  for (guint i = 0; i < self->rings->len; i++)
+    count_ring (self, g_ptr_array_index (self->rings, i), FALSE);
+  if (self->n_logs_left_out > 0 && g_get_monotonic_time () - self->logs_since_us > G_USEC_PER_SEC)
+    {
+      g_autofree char *text = g_strdup_printf (
+          "%u more messages about rings of programs were left out", self->n_logs_left_out);
+
+      self->n_logs_left_out = 0;
+      sonde_recorder_warn (self->recorder, text);
+    }
+}
+
+/* --- rings that go --- */
+
+/* A thread that ends is no news. */
+static void
+say_why (SondeInferiorRings *self, const ProgramRing *ring)
+{
+  SondeRingState state = sonde_ring_reader_state (ring->reader);
+  g_autofree char *text = NULL;
+  char why[256];
+
+  if (state == SONDE_RING_HAS_ENDED || !may_log (self))
+    return;
+  if (state == SONDE_RING_IS_OPEN)
+    {
+      text = g_strdup_printf ("Ring %u (%s) of process %d was left open by a program that is gone; "
+                              "it was read to its last whole frame",
+                              ring->number, ring->what, sonde_inferior_pid (ring->inferior));
+      sonde_recorder_tell (self->recorder, text);
+      return;
+    }
+  text = g_strdup_printf ("Ring %u (%s) of process %d was closed: %s", ring->number, ring->what,
+                          sonde_inferior_pid (ring->inferior),
+                          sonde_ring_reader_explain (ring->reader, why, sizeof why));
+  sonde_recorder_warn (self->recorder, text);
+}
+
+/* Closes the ring at @index of the array. @is_told: it was somebody's */
+static void
+close_ring (SondeInferiorRings *self, guint index, gboolean is_told)
+{
+  ProgramRing *ring = g_ptr_array_index (self->rings, index);
+  SondeInferior *inferior = ring->inferior;
+
+  if (is_told)
+    {
+      count_ring (self, ring, TRUE);
+      say_why (self, ring);
+    }
+  /* Its program, if there is one, makes no more. */
+  sonde_ring_reader_pause (ring->reader, TRUE);
+  self->memory_bytes -= sonde_ring_reader_size (ring->reader);
+  g_ptr_array_remove_index (self->rings, index);
+  self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
+  self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->memory_bytes;
+  self->closed (inferior, self->user_data);
+}
+
+void
+sonde_inferior_rings_drop (SondeInferiorRings *self, guint number)
+{
+  for (guint i = 0; i < self->rings->len; i++)
+    if (((ProgramRing *) g_ptr_array_index (self->rings, i))->number == number)
+      {
+        close_ring (self, i, FALSE);
+        return;
+      }
+}
+
+void
+sonde_inferior_rings_peer_gone (SondeInferiorRings *self, guint64 peer)
+{
+  for (guint i = 0; i < self->rings->len; i++)
+    {
+      ProgramRing *ring = g_ptr_array_index (self->rings, i);
+
+      ring->is_dead = ring->is_dead || ring->peer == peer;
+    }
+  sonde_inferior_rings_wake (self);
+}
+
+/* --- turns --- */
+
+/* Takes frames until the turn's budget is used up. One that may wait for room gets it at once. */
+static void
+take_frames (SondeInferiorRings *self, ProgramRing *ring, gint64 now)
+{
+  gboolean is_refused = self->is_paused && !sonde_ring_reader_has_doorbell (ring->reader);
+  const SondeFrame *frame;
+
+  while (sonde_ring_reader_next (ring->reader, &frame) == 1)
+    {
+      if (is_refused)
+        sonde_frame_adopter_refuse (self->adopter, frame);
+      else
+        sonde_frame_adopter_adopt (self->adopter, ring->inferior, frame, now);
+      if (self->wait_us > 0)
+        sonde_ring_reader_release (ring->reader);
+    }
+  sonde_ring_reader_release (ring->reader);
+}
+
+void
+sonde_inferior_rings_process_gone (SondeInferiorRings *self,
+                                   const SondeInferior *inferior,
+                                   gint64 before_ns)
+{
+  for (guint i = self->rings->len; i > 0; i--)
+    {
+      ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
+
+      if (ring->inferior != inferior || ring->made_ns >= before_ns)
+        continue;
+      if (sonde_ring_reader_begin (ring->reader, SIZE_MAX) == 0)
+        take_frames (self, ring, now_ns ());
+      close_ring (self, i - 1, TRUE);
+    }
+}
+
+/* Looks how far each is: the newest first, so that what one thread's ring defines before another
+ * thread's uses it is seen before, too. Returns whether one has more than it may give now. */
+static gboolean
+begin_turn (SondeInferiorRings *self)
+{
+  gboolean has_more = FALSE;
+
+  for (guint i = self->rings->len; i > 0; i--)
+    {
+      const ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
+
+      if (sonde_ring_reader_begin (ring->reader, BUDGET_BYTES) < 0)
+        continue;
+      has_more = has_more || sonde_ring_reader_fill (ring->reader) > BUDGET_BYTES;
+      sonde_ring_schedule_observe (&self->schedule, sonde_ring_reader_fill (ring->reader),
+                                   sonde_ring_reader_size (ring->reader),
+                                   sonde_ring_reader_has_doorbell (ring->reader));
+    }
+
+  return has_more;
+}
+
+/* Returns whether it has nothing more to give, ever. */
+static gboolean
+is_over (const ProgramRing *ring)
+{
+  return sonde_ring_reader_state (ring->reader) != SONDE_RING_IS_OPEN
+         || (ring->is_dead && sonde_ring_reader_fill (ring->reader) == 0);
+}
+
+static gboolean
+run_turn (SondeInferiorRings *self)
+{
+  gint64 now = now_ns ();
+  gboolean has_more = begin_turn (self);
+
+  for (guint i = 0; i < self->rings->len; i++)
+    take_frames (self, g_ptr_array_index (self->rings, i), now);
+  for (guint i = self->rings->len; i > 0; i--)
+    if (is_over (g_ptr_array_index (self->rings, i - 1)))
+      close_ring (self, i - 1, TRUE);
+  self->last_turn_us = now / 1000;
+
+  return has_more;
+}
+
+/* Asks each to wake us. Returns whether all will. */
+static gboolean
+ask_to_be_woken (SondeInferiorRings *self)
+{
+  gboolean all = TRUE;
+
+  for (guint i = 0; i < self->rings->len; i++)
+    {
+      const ProgramRing *ring = g_ptr_array_index (self->rings, i);
+      gsize fill
+          = sonde_ring_schedule_watermark (&self->schedule, sonde_ring_reader_size (ring->reader));
+
+      all = sonde_ring_reader_sleep (ring->reader, fill) && all;
+    }
+
+  return all;
+}
+
+static gboolean
+on_turn (gpointer user_data)
+{
+  SondeInferiorRings *self = user_data;
+  gboolean has_more;
+  gint64 wait_us;
+
+  if (!sonde_recorder_has_room (self->recorder))
+    {
+      sonde_recorder_flush (self->recorder);
+      g_source_set_ready_time (self->turn, g_get_monotonic_time () + NO_ROOM_WAIT_US);
+      return G_SOURCE_CONTINUE;
+    }
+  has_more = run_turn (self);
+  sonde_recorder_flush (self->recorder);
+
+  wait_us = sonde_ring_schedule_next (&self->schedule);
+  if (self->rings->len == 0)
+    g_source_set_ready_time (self->turn, -1);
+  else if (has_more || !ask_to_be_woken (self))
+    g_source_set_ready_time (self->turn, 0);
+  else if (wait_us == SONDE_RING_SLEEP)
+    g_source_set_ready_time (self->turn, -1);
+  else
+    g_source_set_ready_time (self->turn, g_get_monotonic_time () + wait_us);
+
+  return G_SOURCE_CONTINUE;
+}
+
+/* Not more often than a program could fill a ring: one that rings all the time does not keep us
+ * from the others. */
+void
+sonde_inferior_rings_wake (SondeInferiorRings *self)
+{
+  gint64 ready_us = g_source_get_ready_time (self->turn);
+  gint64 wanted_us = self->last_turn_us + SONDE_RING_SHORTEST_US;
+
+  if (ready_us < 0 || ready_us > wanted_us)
+    g_source_set_ready_time (self->turn, wanted_us);
+}
+
+void
+sonde_inferior_rings_pause (SondeInferiorRings *self, gboolean is_paused)
+{
+  self->is_paused = is_paused;
+  for (guint i = 0; i < self->rings->len; i++)
+    sonde_ring_reader_pause (((ProgramRing *) g_ptr_array_index (self->rings, i))->reader,
+                             is_paused);
+}
+
+/* --- the end --- */
+
+gboolean
+sonde_inferior_rings_drain (SondeInferiorRings *self, gboolean is_urgent)
+{
+  gboolean is_empty = TRUE;
+
+  g_source_set_ready_time (self->turn, -1);
+  for (guint i = 0; i < self->rings->len; i++)
+    sonde_ring_reader_pause (((ProgramRing *) g_ptr_array_index (self->rings, i))->reader, TRUE);
+  if (!is_urgent && !sonde_recorder_has_room (self->recorder))
+    {
+      sonde_recorder_flush (self->recorder);
+      return FALSE;
+    }
+  is_empty = !run_turn (self);
+  sonde_recorder_flush (self->recorder);
+
+  return is_empty;
+}
+
+void
+sonde_inferior_rings_end (SondeInferiorRings *self)
+{
+  g_source_set_ready_time (self->turn, -1);
+  while (self->rings->len > 0)
+    {
+      guint last = self->rings->len - 1;
+      ProgramRing *ring = g_ptr_array_index (self->rings, last);
+
+      count_ring (self, ring, TRUE);
+      close_ring (self, last, FALSE);
+    }
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Maps the ids, names and addresses of a profiled process to those of the session. */
+#pragma once
+
+#include "daemon/capture/process/sampler.h"
+#include "daemon/capture/process/tracker.h"
+
+/**
+ * SECTION: inferior
+ *
+ * Programs number their counters and made-up addresses as they like, so that two of them use the
+ * same ones, and a third uses ours. Here each gets one of the session's own. Nothing that a program
+ * says makes this grow beyond the limits below. Main thread only.
+ */
+#define SONDE_INFERIOR_MAX_COUNTERS   1024
+#define SONDE_INFERIOR_MAX_NAMES      8192
+#define SONDE_INFERIORS_MAX_NAMES     32768 /* of all in a session: half of SONDE_ADDRESS_NAMES_MAX */
+#define SONDE_INFERIOR_MAX_NAME       512   /* bytes with the NUL; the rest is cut */
+#define SONDE_INFERIOR_MAX_ADDRESSES  16384  /* that wait to be looked up */
+#define SONDE_INFERIORS_MAX_ADDRESSES 131072 /* of all in a session: about 8 MiB */
+
+typedef struct SondeInferior SondeInferior;
+
+/* The parts of the session that inferiors use; all borrowed, and outliving them. */
+typedef struct
+{
+  SondeRecorder *recorder;
+  SondeTracker *tracker;
+  SondeSampler *sampler;
+  guint n_names;     /* of all inferiors that there were */
+  guint n_addresses; /* of all that there are */
+} SondeInferiorParts;
+
+/* @pid: by the kernel */
+SondeInferior *sonde_inferior_new (SondeInferiorParts *parts, int32_t pid, gint64 now_ns);
+void sonde_inferior_free (SondeInferior *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeInferior, sonde_inferior_free)
+
+int32_t sonde_inferior_pid (const SondeInferior *self);
+
+/* A counter that the program defines; twice the same is one. */
+void sonde_inferior_define_counter (SondeInferior *self,
+                                    const SondeCounterDefinition *definition,
+                                    gint64 time_ns);
+/* Its id in the session. 0: it has no such counter. */
+guint32 sonde_inferior_counter (SondeInferior *self, guint32 id);
+
+/* A name that the program gives to a made-up address. */
+void
+sonde_inferior_add_name (SondeInferior *self, uint64_t address, const char *name, gint64 time_ns);
+/* What stands for a made-up @address of the program's. */
+uint64_t sonde_inferior_name (SondeInferior *self, uint64_t address, gint64 time_ns);
+
+/* An address of the program's code in one of its stacks: to be named at the end. */
+void sonde_inferior_note_address (SondeInferior *self, uint64_t address, gboolean is_return);
+
+/* About every 100 ms: the process's PROCESS and MAP frames are in the stream once it is known, and
+ * its addresses are looked up. @is_over: before its mappings go, with what is known. */
+void sonde_inferior_settle (SondeInferior *self, gint64 now_ns, gboolean is_over);
+/* Whether it is worth waiting, before its mappings go, until more is known of it. */
+gboolean sonde_inferior_is_awaited (SondeInferior *self, gint64 now_ns);
+/* The process has executed another program. */
+void sonde_inferior_renew (SondeInferior *self, gint64 now_ns);

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Leads the events of profiled programs from control sockets and rings to the recorder. */
+#pragma once
+
+#include "daemon/capture/process/sampler.h"
+#include "daemon/capture/process/tracker.h"
+
+/**
+ * SECTION: inferiors
+ *
+ * control-server (who asks) → inferior-rings (bytes) → frame-adopter (may it say this, and what
+ * does it mean here) → recorder. A process that asks for a ring is an inferior.h for as long as it
+ * may use one, and until its addresses are looked up. Whether the session's owner may see its
+ * mappings is decided by control, as of any other process. Main thread only.
+ */
+typedef struct SondeInferiors SondeInferiors;
+
+/* All borrowed, and outliving it. */
+typedef struct
+{
+  const SondeMessageSetup *setup;
+  SondeRecorder *recorder;
+  SondeTracker *tracker;
+  SondeSampler *sampler;
+  SondeTally *tally;
+} SondeInferiorsParts;
+
+/* A control socket has closed. */
+typedef void (*SondeInferiorsChanged) (gpointer user_data);
+
+SondeInferiors *sonde_inferiors_new (const SondeInferiorsParts *parts,
+                                     SondeInferiorsChanged changed,
+                                     gpointer user_data);
+void sonde_inferiors_free (SondeInferiors *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeInferiors, sonde_inferiors_free)
+
+/* @fd: (transfer full): our end of a control socket */
+void sonde_inferiors_add_control (SondeInferiors *self, int fd);
+/* Control sockets: how many there ever were, and how many are open. */
+guint sonde_inferiors_n_taken (const SondeInferiors *self);
+guint sonde_inferiors_n_open (const SondeInferiors *self);
+
+void sonde_inferiors_pause (SondeInferiors *self, gboolean is_paused);
+
+/* The kernel's records say that a process ended, or executed another program, at @time_ns: takes
+ * what it left in its rings. Returns whether the record should wait until more is known of the
+ * process. */
+gboolean sonde_inferiors_foresee_end (SondeInferiors *self, int32_t pid, gint64 time_ns);
+/* Behind that, before its mappings are forgotten. */
+void sonde_inferiors_process_ends (SondeInferiors *self, int32_t pid, gint64 time_ns);
+
+/* About every 100 ms: processes are told of, addresses looked up. */
+void sonde_inferiors_settle (SondeInferiors *self);
+/* About once a second: what programs say that they lost. */
+void sonde_inferiors_count (SondeInferiors *self);
+
+/* The end of the session: programs make no more events. Then turns until nothing is left, or
+ * @is_urgent, whatever readers can take; then it is closed. */
+gboolean sonde_inferiors_drain (SondeInferiors *self, gboolean is_urgent);
+void sonde_inferiors_end (SondeInferiors *self);

@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "daemon/capture/stream/recorder.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "daemon/base/limits.h"
+#include "daemon/capture/stream/tally.h"
+
+#define SEVERITY_WARNING    (1 << 4) /* G_LOG_LEVEL_WARNING */
+#define SEVERITY_INFO       (1 << 6) /* G_LOG_LEVEL_INFO */
+#define STUCK_CHECK_SECONDS 5
+#define MAX_UNREAD_MAPS     4096
+#define UNREAD_WAIT_NS      (G_GINT64_CONSTANT (10) * 1000000000)
+
+/* A mapping that was told before its file was read. A MAP frame says which build of a file is
+ * mapped, but it has to come before the samples in it, and those wait for a file only so long. So
+ * it is told again, then with its build id, once the file is known. */
+typedef struct
+{
+  int32_t pid;
+  uint64_t start;  /* bytes */
+  gint64 until_ns; /* then it is given up */
+} UnreadMap;
+
+struct SondeRecorder
+{
+  SondeStreamState *state;
+  SondeAddressNames *names;
+  SondeTally *tally;
+  SondeRecorderSinkClosed closed;
+  gpointer user_data;
+
+  SondeChunkPool *pool;
+  SondeSpanWriter *writer;
+  GArray *unread_maps; /* UnreadMap, oldest first */
+  GPtrArray *sinks;
+  guint reap_source;
+  guint stuck_source;
+  gboolean finished;
+  guint64 past[SONDE_N_STATISTICS]; /* of sinks that are gone */
+
+  SondeTally told; /* as of the last warning about losses */
+  gint64 told_ns;
+};
+
+static gint64
+now_ns (void)
+{
+  return g_get_monotonic_time () * 1000;
+}
+
+static gboolean
+on_stuck_check (gpointer user_data)
+{
+  sonde_recorder_close_stuck (user_data, g_get_monotonic_time ());
+  return G_SOURCE_CONTINUE;
+}
+
+static void
+push_span (const SondeSpan *span, gpointer user_data)
+{
+  SondeRecorder *self = user_data;
+
+  for (guint i = 0; i < self->sinks->len; i++)
+    sonde_sink_push (g_ptr_array_index (self->sinks, i), span);
+}
+
+SondeRecorder *
+sonde_recorder_new (SondeStreamState *state,
+                    SondeAddressNames *names,
+                    SondeTally *tally,
+                    SondeRecorderSinkClosed closed,
+                    gpointer user_data)
+{
+  SondeRecorder *self = g_new0 (SondeRecorder, 1);
+
+  self->state = state;
+  self->names = names;
+  self->tally = tally;
+  self->closed = closed;
+  self->user_data = user_data;
+  self->pool = sonde_chunk_pool_new ();
+  self->writer = sonde_span_writer_new (self->pool, push_span, self);
+  self->unread_maps = g_array_sized_new (FALSE, FALSE, sizeof (UnreadMap), MAX_UNREAD_MAPS);
+  self->sinks = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_sink_free);
+  self->told_ns = now_ns ();
+  self->stuck_source = g_timeout_add_seconds (STUCK_CHECK_SECONDS, on_stuck_check, self);
+
+  return self;
+}
+
+void
+sonde_recorder_free (SondeRecorder *self)
+{
+  if (self == NULL)
+    return;
+
+  if (self->reap_source != 0)
+    g_source_remove (self->reap_source);
+  g_source_remove (self->stuck_source);
+  g_ptr_array_unref (self->sinks);
+  g_array_unref (self->unread_maps);
+  sonde_span_writer_free (self->writer);
+  sonde_chunk_pool_unref (self->pool);
+  g_free (self);
+}
+
+/* --- sinks --- */
+
+static void
+add_up (guint64 values[SONDE_N_STATISTICS], const SondeSink *sink)
+{
+  const guint64 *counters = sonde_sink_counters (sink);
+
+  for (guint i = SONDE_LEDGER_STREAM_RECORDED; i < SONDE_N_LEDGER; i++)
+    values[i] += counters[i];
+  values[SONDE_STATISTIC_BYTES] += sonde_sink_bytes (sink);
+}
+
+static gboolean
+reap_sinks (gpointer user_data)
+{
+  SondeRecorder *self = user_data;
+
+  self->reap_source = 0;
+  for (guint i = self->sinks->len; i > 0; i--)
+    {
+      const SondeSink *sink = g_ptr_array_index (self->sinks, i - 1);
+
+      if (!sonde_sink_is_closed (sink))
+        continue;
+      add_up (self->past, sink);
+      g_ptr_array_remove_index (self->sinks, i - 1);
+    }
+
+  return G_SOURCE_REMOVE;
+}
+
+static void
+settle (gpointer user_data)
+{
+  SondeRecorder *self = user_data;
+
+  sonde_span_writer_publish (self->writer);
+}
+
+static gpointer
+begin_state (gboolean first, gpointer user_data)
+{
+  SondeRecorder *self = user_data;
+
+  return sonde_state_cursor_new (self->state, first);
+}
+
+static gboolean
+write_state (gpointer cursor, SondeSpanWriter *out)
+{
+  return sonde_state_cursor_write (cursor, out);
+}
+
+static void
+end_state (gpointer cursor)
+{
+  sonde_state_cursor_free (cursor);
+}
+
+/* Called from within the sink: it is freed later, from the main loop. */
+static void
+sink_closed (SondeSink *sink, int reason, gpointer user_data)
+{
+  SondeRecorder *self = user_data;
+
+  if (self->reap_source == 0)
+    self->reap_source = g_idle_add_full (G_PRIORITY_DEFAULT, reap_sinks, self, NULL);
+  self->closed (sonde_sink_id (sink), reason, self->user_data);
+}
+
+int
+sonde_recorder_add_sink (SondeRecorder *self, int fd, const SondeMessageSink *options)
+{
+  static const SondeSinkHandler handler
+      = { settle, begin_state, write_state, end_state, sink_closed };
+  sonde_autofd int owned = fd;
+  SondeSink *sink;
+
+  if (self->finished)
+    return ESHUTDOWN;
+  if (sonde_recorder_n_sinks (self) >= SONDE_LIMIT_SINKS)
+    return EMFILE;
+
+  /* What was recorded before it came is not its. */
+  sonde_recorder_flush (self);
+  sink = sonde_sink_new (sonde_steal_fd (&owned), options, self->pool, self->tally, &handler, self);
+  if (sink == NULL)
+    return EBADF;
+  g_ptr_array_add (self->sinks, sink);
+  sonde_sink_pump (sink);
+
+  return 0;
+}
+
+void
+sonde_recorder_close_stuck (SondeRecorder *self, gint64 now_us)
+{
+  for (guint i = 0; i < self->sinks->len; i++)
+    sonde_sink_close_if_stuck (g_ptr_array_index (self->sinks, i), now_us);
+}
+
+guint
+sonde_recorder_n_sinks (const SondeRecorder *self)
+{
+  guint n_open = 0;
+
+  for (guint i = 0; i < self->sinks->len; i++)
+    n_open += !sonde_sink_is_closed (g_ptr_array_index (self->sinks, i));
+
+  return n_open;
+}
+
+void
+sonde_recorder_list_sinks (const SondeRecorder *self, SondeMessageSinks *message)
+{
+  G_STATIC_ASSERT (SONDE_MESSAGE_MAX_SINKS == SONDE_LIMIT_SINKS);
+
+  for (guint i = 0; i < self->sinks->len; i++)
+    {
+      const SondeSink *sink = g_ptr_array_index (self->sinks, i);
+
+      if (!sonde_sink_is_closed (sink))
+        message->sink_ids[message->n_sinks++] = sonde_sink_id (sink);
+    }
+}
+
+/* --- frames --- */
+
+static void
+write_map (SondeRecorder *self,
+           SondeProcess *process,
+           const SondeProcessMapping *mapping,
+           gint64 time_ns)
+{
+  UnreadMap unread = { sonde_process_pid (process), mapping->start, now_ns () + UNREAD_WAIT_NS };
+
+  sonde_stream_state_write_map (unread.pid, mapping, time_ns, self->writer);
+  if (mapping->module == NULL && mapping->file.inode != 0
+      && self->unread_maps->len < MAX_UNREAD_MAPS)
+    g_array_append_val (self->unread_maps, unread);
+}
+
+void
+sonde_recorder_process (SondeRecorder *self, SondeProcess *process, gint64 time_ns)
+{
+  const SondeProcessMapping *mappings;
+  size_t n_mappings = 0;
+
+  if (sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN | SONDE_PROCESS_FLAG_HIDDEN))
+    return;
+
+  sonde_process_set_flag (process, SONDE_PROCESS_FLAG_WRITTEN, true);
+  sonde_stream_state_write_process (self->state, process, time_ns, self->writer);
+  sonde_process_resolve_modules (sonde_stream_state_processes (self->state), process);
+  mappings = sonde_process_mappings (process, &n_mappings);
+  for (size_t i = 0; i < n_mappings; i++)
+    write_map (self, process, &mappings[i], time_ns);
+}
+
+void
+sonde_recorder_map (SondeRecorder *self,
+                    SondeProcess *process,
+                    const SondeProcessMapping *mapping,
+                    gint64 time_ns)
+{
+  if (sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN))
+    write_map (self, process, mapping, time_ns);
+}
+
+void
+sonde_recorder_settle_maps (SondeRecorder *self)
+{
+  SondeProcessTable *processes = sonde_stream_state_processes (self->state);
+  gint64 now = now_ns ();
+  guint n_left = 0;
+
+  for (guint i = 0; i < self->unread_maps->len; i++)
+    {
+      UnreadMap unread = g_array_index (self->unread_maps, UnreadMap, i);
+      SondeProcess *process = sonde_process_table_find (processes, unread.pid);
+      /* What the process has there now is what matters: after an exec that is another file. */
+      const SondeProcessMapping *mapping
+          = process != NULL ? sonde_process_find_mapping (processes, process, unread.start) : NULL;
+
+      if (mapping != NULL && mapping->module != NULL)
+        sonde_recorder_map (self, process, mapping, now);
+      else if (mapping != NULL && now < unread.until_ns)
+        g_array_index (self->unread_maps, UnreadMap, n_left++) = unread;
+    }
+  g_array_set_size (self->unread_maps, n_left);
+}
+
+void
+sonde_recorder_rename (SondeRecorder *self, SondeProcess *process, gint64 time_ns)
+{
+  if (sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN))
+    sonde_stream_state_write_process (self->state, process, time_ns, self->writer);
+}
+
+void
+sonde_recorder_fork (
+    SondeRecorder *self, int32_t parent_tid, int32_t child_tid, int cpu, gint64 time_ns)
+{
+  SondeFrameOrigin origin = { time_ns, cpu, parent_tid };
+
+  sonde_writer_add_fork (sonde_span_writer_state (self->writer), &origin, child_tid);
+}
+
+void
+sonde_recorder_exit (SondeRecorder *self, int32_t pid, int cpu, gint64 time_ns)
+{
+  SondeFrameOrigin origin = { time_ns, cpu, pid };
+
+  sonde_writer_add_exit (sonde_span_writer_plain (self->writer), &origin);
+}
+
+uint64_t
+sonde_recorder_name (SondeRecorder *self, const char *name, gint64 time_ns)
+{
+  gboolean is_new;
+  uint64_t address = sonde_address_names_intern (self->names, name, &is_new);
+
+  if (is_new)
+    {
+      const char *kept = sonde_address_names_get (
+          self->names, sonde_address_names_count (self->names) - 1, &address);
+
+      sonde_stream_state_write_name (address, kept, time_ns, self->writer);
+    }
+
+  return address;
+}
+
+gboolean
+sonde_recorder_name_address (SondeRecorder *self,
+                             uint64_t address,
+                             const char *name,
+                             gint64 time_ns)
+{
+  if (!sonde_address_names_add (self->names, address, name))
+    return FALSE;
+  sonde_stream_state_write_name (address, name, time_ns, self->writer);
+  return TRUE;
+}
+
+/* @frame has been a valid one, so that it fits. */
+void
+sonde_recorder_event (SondeRecorder *self, const SondeFrame *frame)
+{
+  int r = sonde_span_writer_add_frame (self->writer, frame, FALSE);
+
+  if (frame->type == SONDE_FRAME_SAMPLE)
+    {
+      sonde_tally_sample_read (self->tally);
+      sonde_tally_add (self->tally, r == 0 ? SONDE_LEDGER_RECORDED : SONDE_LEDGER_LOST_QUEUE, 1);
+    }
+  else
+    sonde_tally_event (self->tally,
+                       r == 0 ? SONDE_LEDGER_EVENTS_RECORDED : SONDE_LEDGER_EVENTS_REFUSED, 1);
+}
+
+gboolean
+sonde_recorder_has_room (const SondeRecorder *self)
+{
+  gboolean has_reader = FALSE;
+
+  for (guint i = 0; i < self->sinks->len; i++)
+    {
+      const SondeSink *sink = g_ptr_array_index (self->sinks, i);
+
+      if (sonde_sink_has_room (sink))
+        return TRUE;
+      has_reader = has_reader || !sonde_sink_is_closed (sink);
+    }
+  return !has_reader;
+}
+
+void
+sonde_recorder_document (SondeRecorder *self, const char *path, int fd, gsize max_bytes)
+{
+  GByteArray *bytes = g_byte_array_new ();
+  g_autoptr (GBytes) content = NULL;
+  guint8 piece[16384];
+  gssize size_bytes;
+  gboolean is_cut;
+
+  while (
+      bytes->len <= max_bytes
+      && ((size_bytes = read (fd, piece, sizeof piece)) > 0 || (size_bytes < 0 && errno == EINTR)))
+    if (size_bytes > 0)
+      g_byte_array_append (bytes, piece, (guint) size_bytes);
+  is_cut = bytes->len > max_bytes;
+  if (is_cut)
+    g_byte_array_set_size (bytes, (guint) max_bytes);
+
+  content = g_byte_array_free_to_bytes (bytes);
+  sonde_stream_state_add_document (self->state, path, content);
+  if (self->sinks->len > 0)
+    sonde_stream_state_write_document (self->state, path, content, self->writer);
+  if (is_cut)
+    {
+      g_autofree char *text = g_strdup_printf (
+          "Of %s the capture has the first %" G_GSIZE_FORMAT " KiB only", path, max_bytes / 1024);
+
+      sonde_recorder_warn (self, text);
+    }
+}
+
+gboolean
+sonde_recorder_define_counters (
+    SondeRecorder *self, gint32 pid, SondeCounter *counters, guint n_counters, gint64 time_ns)
+{
+  return sonde_stream_state_add_counters (self->state, pid, counters, n_counters, time_ns,
+                                          self->writer);
+}
+
+void
+sonde_recorder_set_counters (SondeRecorder *self,
+                             gint32 pid,
+                             const guint32 *ids,
+                             const SondeCounterValue *values,
+                             guint n_counters,
+                             gint64 time_ns)
+{
+  SondeFrameOrigin origin = { time_ns, -1, pid };
+
+  if (n_counters > 0)
+    sonde_tally_event (
+        self->tally, SONDE_LEDGER_EVENTS_RECORDED,
+        sonde_span_writer_add_counter_set (self->writer, &origin, ids, values, n_counters));
+}
+
+void
+sonde_recorder_sample (SondeRecorder *self, const SondeStack *stack)
+{
+  SondeFrameOrigin origin = { stack->time_ns, stack->cpu, stack->pid };
+  int r = sonde_span_writer_add_sample (self->writer, &origin, stack->tid, stack->addrs,
+                                        stack->n_addrs);
+
+  sonde_tally_add (self->tally, r == 0 ? SONDE_LEDGER_RECORDED : SONDE_LEDGER_LOST_QUEUE, 1);
+}
+
+static void
+write_log (SondeRecorder *self, uint16_t severity, const char *text)
+{
+  SondeFrameOrigin origin = { now_ns (), -1, -1 };
+
+  sonde_writer_add_log (sonde_span_writer_plain (self->writer), &origin, severity, "sonde", text);
+}
+
+void
+sonde_recorder_warn (SondeRecorder *self, const char *text)
+{
+  write_log (self, SEVERITY_WARNING, text);
+}
+
+void
+sonde_recorder_tell (SondeRecorder *self, const char *text)
+{
+  write_log (self, SEVERITY_INFO, text);
+}
+
+/* --- turns --- */
+
+void
+sonde_recorder_flush (SondeRecorder *self)
+{
+  sonde_span_writer_publish (self->writer);
+  for (guint i = 0; i < self->sinks->len; i++)
+    sonde_sink_pump (g_ptr_array_index (self->sinks, i));
+}
+
+static void
+warn_of_losses (SondeRecorder *self)
+{
+  gint64 now = now_ns ();
+  g_autofree char *text
+      = sonde_tally_describe_losses (self->tally, &self->told, self->told_ns, now);
+
+  if (text != NULL)
+    sonde_recorder_warn (self, text);
+  self->told = *self->tally;
+  self->told_ns = now;
+}
+
+void
+sonde_recorder_report (SondeRecorder *self)
+{
+  warn_of_losses (self);
+  sonde_span_writer_publish (self->writer);
+  for (guint i = 0; i < self->sinks->len; i++)
+    {
+      SondeSink *sink = g_ptr_array_index (self->sinks, i);
+
+      sonde_sink_push_counters (sink);
+      sonde_sink_pump (sink);
+    }
+}
+
+void
+sonde_recorder_finish (SondeRecorder *self, GBytes *symbols)
+{
+  if (self->finished)
+    return;
+
+  warn_of_losses (self);
+  sonde_span_writer_publish (self->writer);
+  self->finished = TRUE;
+  for (guint i = 0; i < self->sinks->len; i++)
+    sonde_sink_finish (g_ptr_array_index (self->sinks, i), symbols);
+}
+
+void
+sonde_recorder_sum (const SondeRecorder *self, guint64 values[SONDE_N_STATISTICS])
+{
+  for (guint i = SONDE_LEDGER_STREAM_RECORDED; i < SONDE_N_LEDGER; i++)
+    values[i] = self->past[i];
+  values[SONDE_STATISTIC_BYTES] = self->past[SONDE_STATISTIC_BYTES];
+  for (guint i = 0; i < self->sinks->len; i++)
+    add_up (values, g_ptr_array_index (self->sinks, i));
+}
+
+guint64
+sonde_recorder_n_chunks (const SondeRecorder *self)
+{
+  return sonde_chunk_pool_n_allocated (self->pool);
+}

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "daemon/capture/stream/sink.h"
+
+#include <errno.h>
+#include <glib-unix.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "daemon/capture/stream/file-output.h"
+#include "daemon/capture/stream/frame-filter.h"
+#include "daemon/capture/stream/span-queue.h"
+
+#define SENDS_A_TURN     16 /* of up to 512 KiB, or a file's 64 KiB; then others get their turn */
+#define STATE_CHUNKS     64 /* one piece of state is a few chunks at most */
+#define SEVERITY_WARNING (1 << 4) /* G_LOG_LEVEL_WARNING */
+
+typedef enum
+{
+  PHASE_STATE, /* the state is being sent; live spans queue behind it */
+  PHASE_LIVE,
+  PHASE_SYMBOLS,
+  PHASE_LAST, /* the closing CTRSET waits */
+  PHASE_CUT,  /* a file is full: what comes is lost */
+  PHASE_CLOSED,
+} Phase;
+
+struct SondeSink
+{
+  int fd;                /* of a socket */
+  SondeFileOutput *file; /* NULL: a socket */
+  guint32 id;
+  Phase phase;
+  const SondeTally *tally;
+  SondeSinkHandler handler;
+  gpointer user_data;
+
+  SondeFrameFilter *filter; /* NULL: everything */
+  SondeSpanQueue *live;
+  SondeSpanQueue *own;    /* state and symbols: sent before what is live */
+  SondeSpanQueue *target; /* which of them the writer fills */
+  SondeSpanWriter *writer;
+  gpointer cursor;     /* in PHASE_STATE */
+  gboolean had_state;  /* the header was written */
+  gboolean lost_state; /* since the cursor was made: what waits is sent, what comes is dropped */
+
+  gboolean finishing;
+  GBytes *symbols;
+  gsize symbols_sent;
+
+  guint64 counters[SONDE_N_LEDGER];
+  guint64 n_bytes;
+  guint64 missed_frames; /* since the last notice */
+  guint64 missed_samples;
+  gint64 missed_since_us;
+  gint64 last_taken_us;
+
+  guint hup_source;
+  guint out_source;
+};
+
+static SondeFrameOrigin
+origin_now (void)
+{
+  return (SondeFrameOrigin){ g_get_monotonic_time () * 1000, -1, -1 };
+}
+
+/* What still waits will not be delivered. */
+static void
+forfeit_queue (SondeSink *self, SondeSpanQueue **queue)
+{
+  guint64 n_frames, n_samples, n_events;
+
+  sonde_span_queue_count (*queue, &n_frames, &n_samples, &n_events);
+  self->counters[SONDE_LEDGER_STREAM_DELIVERED] -= n_frames;
+  self->counters[SONDE_LEDGER_STREAM_LOST] += n_frames;
+  self->counters[SONDE_LEDGER_STREAM_SAMPLES] -= n_samples;
+  self->counters[SONDE_LEDGER_STREAM_SAMPLES_LOST] += n_samples;
+  self->counters[SONDE_LEDGER_STREAM_EVENTS] -= n_events;
+  self->counters[SONDE_LEDGER_STREAM_EVENTS_LOST] += n_events;
+  g_clear_pointer (queue, sonde_span_queue_free);
+}
+
+/* Gives up what the sink holds: it is closed, or about to be freed. */
+static void
+release (SondeSink *self)
+{
+  g_clear_handle_id (&self->hup_source, g_source_remove);
+  g_clear_handle_id (&self->out_source, g_source_remove);
+  if (self->cursor != NULL)
+    self->handler.end_state (g_steal_pointer (&self->cursor));
+  sonde_clear_fd (&self->fd);
+  g_clear_pointer (&self->file, sonde_file_output_free);
+  g_clear_pointer (&self->filter, sonde_frame_filter_free);
+  g_clear_pointer (&self->live, sonde_span_queue_free);
+  g_clear_pointer (&self->own, sonde_span_queue_free);
+  g_clear_pointer (&self->writer, sonde_span_writer_free);
+  g_clear_pointer (&self->symbols, g_bytes_unref);
+}
+
+static void
+close_sink (SondeSink *self, int reason)
+{
+  if (self->phase == PHASE_CLOSED)
+    return;
+
+  forfeit_queue (self, &self->live);
+  forfeit_queue (self, &self->own);
+  self->phase = PHASE_CLOSED;
+  if (self->fd >= 0)
+    shutdown (self->fd, SHUT_WR);
+  release (self);
+  self->handler.closed (self, reason, self->user_data);
+}
+
+/* Frames made for this stream alone. */
+static void
+own_span (const SondeSpan *span, gpointer user_data)
+{
+  SondeSink *self = user_data;
+  gboolean queued = sonde_span_queue_push (self->target, span);
+
+  self->counters[SONDE_LEDGER_STREAM_RESENT] += span->n_frames;
+  self->counters[queued ? SONDE_LEDGER_STREAM_DELIVERED : SONDE_LEDGER_STREAM_LOST]
+      += span->n_frames;
+}
+
+static gboolean
+on_hup (gint fd, GIOCondition condition, gpointer user_data)
+{
+  SondeSink *self = user_data;
+
+  self->hup_source = 0;
+  close_sink (self, EPIPE);
+
+  return G_SOURCE_REMOVE;
+}
+
+static gboolean
+on_idle (gpointer user_data)
+{
+  SondeSink *self = user_data;
+
+  /* Adds the source again while something waits. */
+  self->out_source = 0;
+  sonde_sink_pump (self);
+
+  return G_SOURCE_REMOVE;
+}
+
+static gboolean
+on_writable (gint fd, GIOCondition condition, gpointer user_data)
+{
+  return on_idle (user_data);
+}
+
+void
+sonde_sink_close_if_stuck (SondeSink *self, gint64 now_us)
+{
+  gboolean is_full;
+
+  if (self->phase == PHASE_CLOSED || self->file != NULL)
+    return;
+
+  /* Behind a state that is not taken, the queue only fills when something happens. */
+  is_full = self->phase == PHASE_STATE || self->missed_frames > 0 || self->finishing
+            || self->live->n_chunks == self->live->max_chunks;
+  if (is_full && now_us - self->last_taken_us > SONDE_SINK_STUCK_US)
+    close_sink (self, ETIMEDOUT);
+}
+
+static void queue_span (const SondeSpan *span, gpointer user_data);
+
+SondeSink *
+sonde_sink_new (int fd,
+                const SondeMessageSink *options,
+                SondeChunkPool *pool,
+                const SondeTally *tally,
+                const SondeSinkHandler *handler,
+                gpointer user_data)
+{
+  gsize max_chunks = CLAMP (options->buffer_size_bytes / SONDE_CHUNK_SIZE, 2, 1024);
+  gboolean is_file = options->kind == SONDE_SINK_FILE;
+  SondeFileOutput *file = is_file ? sonde_file_output_new (fd, options->max_bytes) : NULL;
+  SondeSink *self;
+
+  if (is_file && file == NULL)
+    return NULL;
+
+  self = g_new0 (SondeSink, 1);
+  self->fd = is_file ? -1 : fd;
+  self->file = file;
+  self->id = options->sink_id;
+  self->tally = tally;
+  self->handler = *handler;
+  self->user_data = user_data;
+  self->filter = sonde_frame_filter_new (options, pool, queue_span, self);
+  self->live = sonde_span_queue_new ((guint) max_chunks);
+  self->own = sonde_span_queue_new (STATE_CHUNKS);
+  self->target = self->own;
+  self->writer = sonde_span_writer_new (pool, own_span, self);
+  self->phase = PHASE_STATE;
+  self->counters[SONDE_LEDGER_STREAM_SAMPLES_BEFORE] = tally->values[SONDE_LEDGER_RECORDED];
+  self->counters[SONDE_LEDGER_STREAM_EVENTS_BEFORE] = tally->values[SONDE_LEDGER_EVENTS_RECORDED];
+  self->last_taken_us = g_get_monotonic_time ();
+  if (!is_file)
+    self->hup_source = g_unix_fd_add (fd, G_IO_HUP | G_IO_ERR, on_hup, self);
+
+  return self;
+}
+
+void
+sonde_sink_free (SondeSink *self)
+{
+  if (self == NULL)
+    return;
+
+  release (self);
+  g_free (self);
+}
+
+static void
+write_log (SondeSink *self, SondeSpanQueue *target, const char *text)
+{
+  SondeFrameOrigin origin = origin_now ();
+
+  self->target = target;
+  sonde_writer_add_log (sonde_span_writer_plain (self->writer), &origin, SEVERITY_WARNING, "sonde",
+                        text);
+  sonde_span_writer_publish (self->writer);
+}
+
+/* Says what the reader did not get, once. */
+static void
+write_notice (SondeSink *self, SondeSpanQueue *target)
+{
+  g_autofree char *text = NULL;
+
+  if (self->missed_frames == 0)
+    return;
+
+  text = g_strdup_printf (
+      "This reader was too slow: %" G_GUINT64_FORMAT " frames, %" G_GUINT64_FORMAT
+      " of them samples, were dropped between %.3f s and %.3f s",
+      self->missed_frames, self->missed_samples, (double) self->missed_since_us / G_USEC_PER_SEC,
+      (double) g_get_monotonic_time () / G_USEC_PER_SEC);
+  write_log (self, target, text);
+  self->missed_frames = self->missed_samples = 0;
+}
+
+static void
+write_counters (SondeSink *self, SondeSpanQueue *target)
+{
+  SondeFrameOrigin origin = origin_now ();
+  guint64 values[SONDE_N_LEDGER];
+
+  for (guint i = 0; i < SONDE_N_LEDGER; i++)
+    values[i] = self->tally->values[i];
+  for (guint i = SONDE_LEDGER_STREAM_RECORDED; i < SONDE_N_LEDGER; i++)
+    values[i] = self->counters[i];
+  /* The frame of counters counts itself. */
+  values[SONDE_LEDGER_STREAM_RESENT]++;
+  values[SONDE_LEDGER_STREAM_DELIVERED]++;
+
+  self->target = target;
+  sonde_tally_write_values (sonde_span_writer_plain (self->writer), &origin, values);
+  sonde_span_writer_publish (self->writer);
+}
+
+/* What is for this stream. */
+static void
+queue_span (const SondeSpan *span, gpointer user_data)
+{
+  SondeSink *self = user_data;
+  gboolean is_lost = self->lost_state || self->phase == PHASE_CUT;
+
+  if (self->phase == PHASE_LIVE && !is_lost && self->live->n_chunks + 1 < self->live->max_chunks)
+    write_notice (self, self->live);
+
+  if (is_lost || !sonde_span_queue_push (self->live, span))
+    {
+      self->counters[SONDE_LEDGER_STREAM_LOST] += span->n_frames;
+      self->counters[SONDE_LEDGER_STREAM_SAMPLES_LOST] += span->n_samples;
+      self->counters[SONDE_LEDGER_STREAM_EVENTS_LOST] += span->n_events;
+      if (self->missed_frames == 0)
+        self->missed_since_us = g_get_monotonic_time ();
+      self->missed_frames += span->n_frames;
+      self->missed_samples += span->n_samples;
+      self->lost_state = self->lost_state || span->has_state;
+      return;
+    }
+  self->counters[SONDE_LEDGER_STREAM_DELIVERED] += span->n_frames;
+  self->counters[SONDE_LEDGER_STREAM_SAMPLES] += span->n_samples;
+  self->counters[SONDE_LEDGER_STREAM_EVENTS] += span->n_events;
+}
+
+void
+sonde_sink_push (SondeSink *self, const SondeSpan *span)
+{
+  SondeLeftOut left_out;
+
+  if (self->phase == PHASE_CLOSED || self->finishing)
+    return;
+
+  self->counters[SONDE_LEDGER_STREAM_RECORDED] += span->n_frames;
+  if (self->filter == NULL)
+    {
+      queue_span (span, self);
+      return;
+    }
+  left_out = sonde_frame_filter_push (self->filter, span);
+  self->counters[SONDE_LEDGER_STREAM_FILTERED] += left_out.n_frames;
+  self->counters[SONDE_LEDGER_STREAM_SAMPLES_FILTERED] += left_out.n_samples;
+  self->counters[SONDE_LEDGER_STREAM_EVENTS_FILTERED] += left_out.n_events;
+}
+
+void
+sonde_sink_push_counters (SondeSink *self)
+{
+  if (self->phase == PHASE_LIVE && !self->finishing
+      && self->live->n_chunks < self->live->max_chunks - self->live->n_chunks)
+    write_counters (self, self->live);
+}
+
+void
+sonde_sink_finish (SondeSink *self, GBytes *symbols)
+{
+  if (self->phase == PHASE_CLOSED || self->finishing)
+    return;
+
+  self->finishing = TRUE;
+  self->symbols = symbols != NULL ? g_bytes_ref (symbols) : NULL;
+  self->last_taken_us = g_get_monotonic_time ();
+  sonde_sink_pump (self);
+}
+
+static void
+write_state_piece (SondeSink *self)
+{
+  gboolean more;
+
+  if (self->cursor == NULL)
+    {
+      /* What was recorded before is told by the state, and would contradict it. */
+      self->handler.settle (self->user_data);
+      self->cursor = self->handler.begin_state (!self->had_state, self->user_data);
+      self->had_state = TRUE;
+      self->lost_state = FALSE;
+    }
+
+  self->target = self->own;
+  more = self->handler.write_state (self->cursor, self->writer);
+  sonde_span_writer_publish (self->writer);
+  if (more)
+    return;
+
+  self->handler.end_state (g_steal_pointer (&self->cursor));
+  write_notice (self, self->own);
+  self->phase = PHASE_LIVE;
+}
+
+static void
+write_symbols_piece (SondeSink *self)
+{
+  SondeFrameOrigin origin = origin_now ();
+  const guint8 *content;
+  gsize size_bytes, piece;
+
+  content = g_bytes_get_data (self->symbols, &size_bytes);
+  piece = MIN (size_bytes - self->symbols_sent, SONDE_WRITER_MAX_CHUNK);
+  self->target = self->own;
+  sonde_writer_add_file_chunk (sonde_span_writer_state (self->writer), &origin, "__symbols__",
+                               content + self->symbols_sent, piece,
+                               self->symbols_sent + piece == size_bytes);
+  sonde_span_writer_publish (self->writer);
+  self->symbols_sent += piece;
+  if (self->symbols_sent == size_bytes)
+    g_clear_pointer (&self->symbols, g_bytes_unref);
+}
+
+/* Nothing waits: makes the next thing to send. Returns whether there is one. */
+static gboolean
+refill (SondeSink *self)
+{
+  switch (self->phase)
+    {
+    case PHASE_STATE:
+      write_state_piece (self);
+      return TRUE;
+    case PHASE_LIVE:
+      if (self->finishing)
+        self->phase = PHASE_SYMBOLS;
+      else if (self->lost_state)
+        self->phase = PHASE_STATE;
+      return self->phase != PHASE_LIVE;
+    case PHASE_SYMBOLS:
+      write_notice (self, self->own);
+      if (self->symbols != NULL && g_bytes_get_size (self->symbols) > 0)
+        {
+          write_symbols_piece (self);
+        }
+      else
+        {
+          write_counters (self, self->own);
+          self->phase = PHASE_LAST;
+        }
+      return TRUE;
+    case PHASE_LAST:
+      close_sink (self, 0);
+      return FALSE;
+    case PHASE_CUT:
+    case PHASE_CLOSED:
+    default:
+      return FALSE;
+    }
+}
+
+/* The file cannot take more. It ends here, and says so where there is room. */
+static void
+cut_file (SondeSink *self, int reason)
+{
+  g_autofree char *text = NULL;
+
+  self->phase = PHASE_CUT;
+  self->handler.settle (self->user_data);
+  forfeit_queue (self, &self->live);
+  forfeit_queue (self, &self->own);
+  self->live = sonde_span_queue_new (1);
+  self->own = sonde_span_queue_new (STATE_CHUNKS);
+  sonde_file_output_use_reserve (self->file);
+
+  text = g_strdup_printf ("This file ends before the session does: %s", g_strerror (reason));
+  write_log (self, self->own, text);
+  write_counters (self, self->own);
+  while (sonde_file_output_write (self->file, self->own) > 0)
+    ;
+  close_sink (self, reason);
+}
+
+void
+sonde_sink_pump (SondeSink *self)
+{
+  guint sends = 0;
+
+  while (self->phase != PHASE_CLOSED && sends < SENDS_A_TURN)
+    {
+      SondeSpanQueue *queue = self->own;
+      gssize sent;
+
+      if (queue->n_chunks == 0)
+        {
+          queue = self->live;
+          if (self->phase == PHASE_STATE || queue->n_chunks == 0)
+            {
+              if (!refill (self))
+                return;
+              continue;
+            }
+        }
+      sent = self->file != NULL ? sonde_file_output_write (self->file, queue)
+                                : sonde_span_queue_send (queue, self->fd);
+      if (sent == -EAGAIN)
+        break;
+      if (sent < 0)
+        {
+          if (self->file != NULL)
+            cut_file (self, (int) -sent);
+          else
+            close_sink (self, (int) -sent);
+          return;
+        }
+      self->last_taken_us = g_get_monotonic_time ();
+      self->n_bytes += (guint64) sent;
+      sends++;
+    }
+
+  /* A file is always ready, but others get their turn. */
+  if (self->phase != PHASE_CLOSED && self->out_source == 0)
+    self->out_source = self->file != NULL ? g_idle_add (on_idle, self)
+                                          : g_unix_fd_add (self->fd, G_IO_OUT, on_writable, self);
+}
+
+gboolean
+sonde_sink_has_room (const SondeSink *self)
+{
+  return self->phase != PHASE_CLOSED && !self->lost_state
+         && self->live->n_chunks < self->live->max_chunks - self->live->n_chunks;
+}
+
+guint32
+sonde_sink_id (const SondeSink *self)
+{
+  return self->id;
+}
+
+gboolean
+sonde_sink_is_closed (const SondeSink *self)
+{
+  return self->phase == PHASE_CLOSED;
+}
+
+const guint64 *
+sonde_sink_counters (const SondeSink *self)
+{
+  return self->counters;
+}
+
+guint64
+sonde_sink_bytes (const SondeSink *self)
+{
+  return self->n_bytes;
+}

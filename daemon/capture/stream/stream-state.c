@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "daemon/capture/stream/stream-state.h"
+
+#include <string.h>
+
+#include "daemon/capture/stream/tally.h"
+#include "unwind/mapping-list.h"
+
+#define MAX_CMDLINE      4096 /* bytes kept of a command line */
+#define MAPS_A_PIECE     16   /* mappings, of at most SONDE_PROCESS_MAX_PATH each */
+#define NAMES_A_PIECE    256  /* made-up names */
+#define COUNTERS_A_FRAME 64
+
+typedef struct
+{
+  char *path;
+  GBytes *content;
+} StreamDocument;
+
+typedef struct
+{
+  gint32 pid;
+  SondeCounterDefinition definition;
+} StreamCounter;
+
+struct SondeStreamState
+{
+  SondeProcessTable *processes;
+  SondeAddressNames *names;
+  GArray *counters; /* Counter; ids in order, from SONDE_N_LEDGER + 1 */
+  gint64 realtime_ns;
+  gint64 start_ns;
+  char *metadata;
+  GArray *documents;
+  GHashTable *cmdlines; /* pid → GRefString */
+};
+
+typedef enum
+{
+  PART_HEADER,
+  PART_METADATA,
+  PART_DOCUMENTS,
+  PART_LEDGER,
+  PART_COUNTERS,
+  PART_NAMES,
+  PART_PROCESSES,
+  PART_END,
+} Part;
+
+/* A process at the moment of a snapshot. */
+typedef struct
+{
+  gint32 pid;
+  gboolean has_exited;
+  char *text; /* GRefString */
+  SondeMappingList *mappings;
+} Held;
+
+struct SondeStateCursor
+{
+  SondeStreamState *state;
+  Part part;
+  guint index;       /* of the document, counter, name or process */
+  gsize offset;      /* into the document, or the process's mappings */
+  guint n_documents; /* later ones come in the stream itself */
+  guint n_counters;
+  guint n_names;
+  GArray *processes; /* Held */
+};
+
+static void
+document_clear (gpointer data)
+{
+  StreamDocument *document = data;
+
+  g_free (document->path);
+  g_bytes_unref (document->content);
+}
+
+SondeStreamState *
+sonde_stream_state_new (SondeProcessTable *processes, SondeAddressNames *names)
+{
+  SondeStreamState *self = g_new0 (SondeStreamState, 1);
+
+  self->processes = processes;
+  self->names = names;
+  self->counters = g_array_new (FALSE, FALSE, sizeof (StreamCounter));
+  self->documents = g_array_new (FALSE, FALSE, sizeof (StreamDocument));
+  g_array_set_clear_func (self->documents, document_clear);
+  self->cmdlines = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) g_ref_string_release);
+
+  return self;
+}
+
+void
+sonde_stream_state_free (SondeStreamState *self)
+{
+  if (self == NULL)
+    return;
+
+  g_free (self->metadata);
+  g_array_unref (self->counters);
+  g_array_unref (self->documents);
+  g_hash_table_unref (self->cmdlines);
+  g_free (self);
+}
+
+void
+sonde_stream_state_describe (SondeStreamState *self,
+                             gint64 realtime_ns,
+                             gint64 start_ns,
+                             char *metadata)
+{
+  g_free (self->metadata);
+  self->metadata = metadata;
+  self->realtime_ns = realtime_ns;
+  self->start_ns = start_ns;
+}
+
+void
+sonde_stream_state_add_document (SondeStreamState *self, const char *path, GBytes *content)
+{
+  StreamDocument document = { g_strdup (path), g_bytes_ref (content) };
+
+  g_array_append_val (self->documents, document);
+}
+
+SondeProcessTable *
+sonde_stream_state_processes (SondeStreamState *self)
+{
+  return self->processes;
+}
+
+/* Writes one CTRDEF frame: of the counter at @first and those behind it, up to @end, that are of
+ * the same process. Returns the index behind the last one written. */
+static guint
+write_definitions (
+    const SondeStreamState *self, guint first, guint end, gint64 time_ns, SondeSpanWriter *out)
+{
+  SondeFrameOrigin origin = { time_ns, -1, -1 };
+  SondeCounter counters[COUNTERS_A_FRAME];
+  guint n = 0;
+
+  for (; first < end && n < COUNTERS_A_FRAME; first++, n++)
+    {
+      const StreamCounter *counter = &g_array_index (self->counters, StreamCounter, first);
+      const SondeCounterDefinition *definition = &counter->definition;
+
+      if (n == 0)
+        origin.pid = counter->pid;
+      else if (origin.pid != counter->pid)
+        break;
+      counters[n] = (SondeCounter){ .category = definition->category,
+                                    .name = definition->name,
+                                    .description = definition->description,
+                                    .id = sonde_counter_id (definition->id_type),
+                                    .type = sonde_counter_type (definition->id_type),
+                                    .value = definition->value };
+    }
+  sonde_writer_add_counter_define (sonde_span_writer_state (out), &origin, counters, n);
+
+  return first;
+}
+
+gboolean
+sonde_stream_state_add_counters (SondeStreamState *self,
+                                 gint32 pid,
+                                 SondeCounter *counters,
+                                 guint n_counters,
+                                 gint64 time_ns,
+                                 SondeSpanWriter *out)
+{
+  guint first = self->counters->len;
+
+  if (n_counters > SONDE_STREAM_STATE_MAX_COUNTERS - first)
+    return FALSE;
+
+  for (guint i = 0; i < n_counters; i++)
+    {
+      StreamCounter counter = { .pid = pid };
+      SondeCounterDefinition *definition = &counter.definition;
+
+      counters[i].id = SONDE_N_LEDGER + 1 + self->counters->len;
+      g_strlcpy (definition->category, counters[i].category, sizeof definition->category);
+      g_strlcpy (definition->name, counters[i].name, sizeof definition->name);
+      g_strlcpy (definition->description, counters[i].description, sizeof definition->description);
+      definition->id_type = counters[i].id << SONDE_COUNTER_ID_SHIFT
+                            | (guint32) counters[i].type << SONDE_COUNTER_TYPE_SHIFT;
+      definition->value = counters[i].value;
+      g_array_append_val (self->counters, counter);
+    }
+  while (first < self->counters->len)
+    first = write_definitions (self, first, self->counters->len, time_ns, out);
+
+  return TRUE;
+}
+
+void
+sonde_stream_state_set_cmdline (SondeStreamState *self, int32_t pid, const char *cmdline)
+{
+  if (cmdline == NULL || cmdline[0] == '\0')
+    g_hash_table_remove (self->cmdlines, GINT_TO_POINTER (pid));
+  else if (g_hash_table_size (self->cmdlines) < SONDE_PROCESS_TABLE_MAX_PROCESSES
+           || g_hash_table_contains (self->cmdlines, GINT_TO_POINTER (pid)))
+    g_hash_table_replace (self->cmdlines, GINT_TO_POINTER (pid),
+                          g_ref_string_new_len (cmdline, (gssize) strnlen (cmdline, MAX_CMDLINE)));
+}
+
+void
+sonde_stream_state_write_process (const SondeStreamState *self,
+                                  const SondeProcess *process,
+                                  gint64 time_ns,
+                                  SondeSpanWriter *out)
+{
+  SondeFrameOrigin origin = { time_ns, -1, sonde_process_pid (process) };
+  const char *text = g_hash_table_lookup (self->cmdlines, GINT_TO_POINTER (origin.pid));
+
+  sonde_writer_add_process (sonde_span_writer_state (out), &origin,
+                            text != NULL ? text : sonde_process_comm (process));
+}
+
+void
+sonde_stream_state_write_map (int32_t pid,
+                              const SondeProcessMapping *mapping,
+                              gint64 time_ns,
+                              SondeSpanWriter *out)
+{
+  SondeFrameOrigin origin = { time_ns, -1, pid };
+  g_autofree char *whole = NULL;
+  const char *path = mapping->path;
+  const char *build_id = mapping->module != NULL ? sonde_module_build_id (mapping->module) : "";
+
+  if (mapping->vdso)
+    path = "[vdso]";
+  else if (path[0] == '\0')
+    path = "//anon";
+  else if (g_str_has_suffix (path, " (deleted)"))
+    path = whole = g_strndup (path, strlen (path) - strlen (" (deleted)"));
+
+  sonde_writer_add_map (sonde_span_writer_state (out), &origin, mapping->start, mapping->end,
+                        mapping->vdso ? 0 : mapping->offset, mapping->file.inode, path,
+                        build_id[0] != '\0' ? build_id : NULL);
+}
+
+void
+sonde_stream_state_write_name (uint64_t address,
+                               const char *name,
+                               gint64 time_ns,
+                               SondeSpanWriter *out)
+{
+  SondeFrameOrigin origin = { time_ns, -1, -1 };
+  SondeJitName entry = { address, name };
+
+  sonde_writer_add_jitmap (sonde_span_writer_state (out), &origin, &entry, 1);
+}
+
+static void
+held_clear (gpointer data)
+{
+  Held *held = data;
+
+  g_ref_string_release (held->text);
+  sonde_mapping_list_unref (held->mappings);
+}
+
+static void
+hold_process (SondeProcess *process, void *user_data)
+{
+  SondeStateCursor *self = user_data;
+  gboolean is_written = sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN);
+  SondeMappingList *mappings = is_written ? sonde_process_mapping_list (process) : NULL;
+  Held held = { .pid = sonde_process_pid (process), .has_exited = sonde_process_exited (process) };
+  char *text = g_hash_table_lookup (self->state->cmdlines, GINT_TO_POINTER (held.pid));
+
+  if (sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN))
+    return;
+  if (!is_written && (held.has_exited || !sonde_process_flag (process, SONDE_PROCESS_FLAG_FORKED)))
+    return;
+
+  held.text = text != NULL ? g_ref_string_acquire (text)
+                           : g_ref_string_new (sonde_process_comm (process));
+  if (mappings != NULL)
+    sonde_process_resolve_modules (self->state->processes, process);
+  held.mappings = mappings != NULL ? sonde_mapping_list_ref (mappings) : NULL;
+  g_array_append_val (self->processes, held);
+}
+
+SondeStateCursor *
+sonde_state_cursor_new (SondeStreamState *state, gboolean with_header)
+{
+  SondeStateCursor *self = g_new0 (SondeStateCursor, 1);
+
+  self->state = state;
+  self->part = with_header ? PART_HEADER : PART_METADATA;
+  self->n_documents = state->documents->len;
+  self->n_counters = state->counters->len;
+  self->n_names = sonde_address_names_count (state->names);
+  self->processes = g_array_new (FALSE, FALSE, sizeof (Held));
+  g_array_set_clear_func (self->processes, held_clear);
+  sonde_process_table_foreach (state->processes, hold_process, self);
+
+  return self;
+}
+
+void
+sonde_state_cursor_free (SondeStateCursor *self)
+{
+  if (self == NULL)
+    return;
+
+  g_array_unref (self->processes);
+  g_free (self);
+}
+
+/* Returns how many bytes of it were written. */
+static gsize
+write_chunk (const SondeStreamState *self,
+             const char *path,
+             GBytes *content,
+             gsize offset,
+             SondeSpanWriter *out)
+{
+  SondeFrameOrigin origin = { self->start_ns, -1, -1 };
+  gsize size_bytes;
+  const guint8 *bytes = g_bytes_get_data (content, &size_bytes);
+  gsize piece = MIN (size_bytes - offset, SONDE_WRITER_MAX_CHUNK);
+
+  sonde_writer_add_file_chunk (sonde_span_writer_state (out), &origin, path,
+                               piece > 0 ? bytes + offset : (const guint8 *) "", piece,
+                               offset + piece == size_bytes);
+
+  return piece;
+}
+
+void
+sonde_stream_state_write_document (const SondeStreamState *self,
+                                   const char *path,
+                                   GBytes *content,
+                                   SondeSpanWriter *out)
+{
+  gsize offset = 0;
+
+  do
+    offset += write_chunk (self, path, content, offset, out);
+  while (offset < g_bytes_get_size (content));
+}
+
+/* Returns whether there was a piece. */
+static gboolean
+write_document (SondeStateCursor *self, SondeSpanWriter *out)
+{
+  const StreamDocument *document;
+
+  if (self->index >= self->n_documents)
+    return FALSE;
+
+  document = &g_array_index (self->state->documents, StreamDocument, self->index);
+  self->offset += write_chunk (self->state, document->path, document->content, self->offset, out);
+  if (self->offset == g_bytes_get_size (document->content))
+    {
+      self->index++;
+      self->offset = 0;
+    }
+
+  return TRUE;
+}
+
+static gboolean
+write_names (SondeStateCursor *self, SondeSpanWriter *out)
+{
+  SondeFrameOrigin origin = { self->state->start_ns, -1, -1 };
+  SondeJitName names[NAMES_A_PIECE];
+  guint n_names = 0;
+
+  for (; n_names < NAMES_A_PIECE && self->index < self->n_names; self->index++)
+    {
+      SondeJitName *name = &names[n_names++];
+
+      name->name = sonde_address_names_get (self->state->names, self->index, &name->address);
+    }
+  if (n_names > 0)
+    sonde_writer_add_jitmap (sonde_span_writer_state (out), &origin, names, n_names);
+
+  return n_names > 0;
+}
+
+static gboolean
+write_process (SondeStateCursor *self, SondeSpanWriter *out)
+{
+  SondeFrameOrigin origin = { self->state->start_ns, -1, -1 };
+  const Held *held;
+  gsize n_mappings, end;
+
+  if (self->index >= self->processes->len)
+    return FALSE;
+
+  held = &g_array_index (self->processes, Held, self->index);
+  origin.pid = held->pid;
+  n_mappings = held->mappings != NULL ? held->mappings->n_mappings : 0;
+  if (self->offset == 0)
+    sonde_writer_add_process (sonde_span_writer_state (out), &origin, held->text);
+
+  end = MIN (n_mappings, self->offset + MAPS_A_PIECE);
+  for (; self->offset < end; self->offset++)
+    sonde_stream_state_write_map (held->pid, &held->mappings->mappings[self->offset],
+                                  origin.time_ns, out);
+  if (self->offset < n_mappings)
+    return TRUE;
+
+  /* Late samples may still be of it. */
+  if (held->has_exited)
+    sonde_writer_add_exit (sonde_span_writer_plain (out), &origin);
+  self->index++;
+  self->offset = 0;
+
+  return TRUE;
+}
+
+/* Returns whether the part has more. */
+static gboolean
+write_piece (SondeStateCursor *self, SondeSpanWriter *out)
+{
+  SondeStreamState *state = self->state;
+  SondeFrameOrigin origin = { state->start_ns, -1, -1 };
+
+  switch (self->part)
+    {
+    case PART_HEADER:
+      sonde_writer_add_file_header (sonde_span_writer_state (out), state->realtime_ns,
+                                    state->start_ns);
+      return FALSE;
+    case PART_METADATA:
+      if (state->metadata != NULL)
+        sonde_writer_add_metadata (sonde_span_writer_state (out), &origin, "sonde", state->metadata,
+                                   strlen (state->metadata));
+      return FALSE;
+    case PART_DOCUMENTS:
+      return write_document (self, out);
+    case PART_LEDGER:
+      sonde_tally_write_definitions (sonde_span_writer_state (out), &origin);
+      return FALSE;
+    case PART_COUNTERS:
+      if (self->index < self->n_counters)
+        self->index
+            = write_definitions (state, self->index, self->n_counters, state->start_ns, out);
+      return self->index < self->n_counters;
+    case PART_NAMES:
+      return write_names (self, out);
+    case PART_PROCESSES:
+      return write_process (self, out);
+    case PART_END:
+    default:
+      return FALSE;
+    }
+}
+
+gboolean
+sonde_state_cursor_write (SondeStateCursor *self, SondeSpanWriter *out)
+{
+  if (!write_piece (self, out) && self->part != PART_END)
+    {
+      self->part++;
+      self->index = 0;
+      self->offset = 0;
+    }
+
+  return self->part != PART_END;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Keeps what a stream must hold before its first sample so that it decodes alone. */
+#pragma once
+
+#include "daemon/capture/stream/address-names.h"
+#include "daemon/capture/stream/span-writer.h"
+#include "unwind/process-table.h"
+
+/**
+ * SECTION: stream-state
+ *
+ * The file header, METADATA, embedded documents, counter definitions, processes with their
+ * mappings, and made-up names. Each sink gets all of it when it opens and, when it had to miss a
+ * part, again: in pieces of about 64 KiB, as its socket takes them. A snapshot is of the moment
+ * when its cursor was made, however long it takes to be written: a process that execs meanwhile is
+ * told as it was, and what the session records from that moment on tells of the exec. Main thread
+ * only.
+ */
+#define SONDE_STREAM_STATE_MAX_DOCUMENT (4u << 20) /* bytes of one embedded file */
+/* Counters of a session; each is 136 bytes here and 128 in every snapshot. */
+#define SONDE_STREAM_STATE_MAX_COUNTERS 4096
+
+typedef struct SondeStreamState SondeStreamState;
+
+SondeStreamState *sonde_stream_state_new (SondeProcessTable *processes, SondeAddressNames *names);
+void sonde_stream_state_free (SondeStreamState *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeStreamState, sonde_stream_state_free)
+
+/* @metadata: (transfer full): a key file */
+void sonde_stream_state_describe (SondeStreamState *self,
+                                  gint64 realtime_ns,
+                                  gint64 start_ns,
+                                  char *metadata);
+void sonde_stream_state_add_document (SondeStreamState *self, const char *path, GBytes *content);
+
+/* Bounded; NULL forgets it, as after exec and exit. */
+void sonde_stream_state_set_cmdline (SondeStreamState *self, int32_t pid, const char *cmdline);
+
+/* The PROCESS frame, from the command line if known, else the name. */
+void sonde_stream_state_write_process (const SondeStreamState *self,
+                                       const SondeProcess *process,
+                                       gint64 time_ns,
+                                       SondeSpanWriter *out);
+/* The MAP frame, with the build id of the file if @mapping has its module. */
+void sonde_stream_state_write_map (int32_t pid,
+                                   const SondeProcessMapping *mapping,
+                                   gint64 time_ns,
+                                   SondeSpanWriter *out);
+SondeProcessTable *sonde_stream_state_processes (SondeStreamState *self);
+
+/**
+ * sonde_stream_state_add_counters:
+ * @pid: whose they are; -1: the machine's
+ * @counters: (inout): their ids are filled in, the first free ones behind the ledger's
+ * @out: gets their CTRDEF frames, as do snapshots from then on
+ *
+ * An id is never given back: what it meant stands in streams.
+ *
+ * Returns: FALSE if not all of them have room, and none was added
+ */
+gboolean sonde_stream_state_add_counters (SondeStreamState *self,
+                                          gint32 pid,
+                                          SondeCounter *counters,
+                                          guint n_counters,
+                                          gint64 time_ns,
+                                          SondeSpanWriter *out);
+/* One embedded file, for streams that have the state before it. */
+void sonde_stream_state_write_document (const SondeStreamState *self,
+                                        const char *path,
+                                        GBytes *content,
+                                        SondeSpanWriter *out);
+void sonde_stream_state_write_name (uint64_t address,
+                                    const char *name,
+                                    gint64 time_ns,
+                                    SondeSpanWriter *out);
+
+/* Where a snapshot stands. It shares the mappings of processes with the process table until they
+ * change. Lives no longer than the state and the table. */
+typedef struct SondeStateCursor SondeStateCursor;
+
+/* @with_header: begin with the capture's file header. */
+SondeStateCursor *sonde_state_cursor_new (SondeStreamState *state, gboolean with_header);
+void sonde_state_cursor_free (SondeStateCursor *self); /* accepts NULL */
+/* Writes the next piece. Returns FALSE when that was the last. */
+gboolean sonde_state_cursor_write (SondeStateCursor *self, SondeSpanWriter *out);

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Hands on what comes out of the rings to who makes something of it: tracker, sampler, counts. */
+#include "daemon/capture/worker/dispatch.h"
+
+#define RECORDS_A_TURN    256
+#define LOST_READS_A_TURN 1024
+/* After exit. Still later samples are another process's, as the process table sees it, too. */
+#define EXPIRY_NS (2 * G_GINT64_CONSTANT (1000000000))
+
+static gint64
+now_ns (void)
+{
+  return g_get_monotonic_time () * 1000;
+}
+
+gboolean
+sonde_dispatch_supports (const SondeMessageSetup *setup, const char **why)
+{
+  const guint64 wanted = PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+
+  if (!sonde_perf_decoder_supports (setup->sample_type))
+    *why = "samples have fields that this worker cannot read";
+  else if ((setup->sample_type & wanted) != wanted)
+    *why = "samples lack thread or time";
+  else
+    return TRUE;
+
+  return FALSE;
+}
+
+static int64_t
+record_time (const struct perf_event_header *record, gpointer user_data)
+{
+  const SondeWorkerSession *self = user_data;
+
+  return sonde_perf_decoder_time (&self->decoder, record);
+}
+
+/* @pressed: the kernel would lose records */
+static gboolean
+may_wait (const SondeWorkerSession *self, gboolean pressed)
+{
+  return !pressed && now_ns () < self->wait_until_ns;
+}
+
+static SondeRingsAnswer
+take_sample (SondeWorkerSession *self, const SondePerfRecord *record, gboolean pressed)
+{
+  SondeProcess *process = sonde_tracker_process (self->tracker, record->pid, record->time_ns);
+
+  if (process != NULL && !sonde_tracker_is_complete (process))
+    {
+      if (!sonde_tracker_is_ready (self->tracker, process, now_ns ()) && may_wait (self, pressed))
+        return SONDE_RINGS_WAIT;
+      self->n_incomplete += !sonde_tracker_is_complete (process);
+    }
+
+  sonde_tally_sample_read (&self->tally);
+  sonde_sampler_record (self->sampler, process, record);
+
+  return SONDE_RINGS_TAKEN;
+}
+
+/* Of a MAP, COMM, FORK or EXIT record: what has to be known before the tracker takes it. Asks for
+ * it. */
+static gboolean
+awaits_answer (SondeWorkerSession *self, const SondePerfRecord *record, gboolean ends_program)
+{
+  SondeProcess *parent;
+
+  /* What a process put into its rings is of the program that it is up to then. */
+  if (ends_program)
+    return sonde_inferiors_foresee_end (self->inferiors, record->pid, record->time_ns);
+  /* Where a path may not be told any more, control says so when it is asked for the file. */
+  if (record->type == SONDE_PERF_RECORD_MAP)
+    return sonde_tracker_awaits_map (self->tracker, record, now_ns ());
+  /* A child begins with its parent's mappings, which nobody can tell any more once it execs. */
+  if (record->type != SONDE_PERF_RECORD_FORK || record->pid == record->task.parent_pid)
+    return FALSE;
+  parent = sonde_tracker_process (self->tracker, record->task.parent_pid, record->time_ns);
+  return parent != NULL && !sonde_tracker_is_known (self->tracker, parent, now_ns ());
+}
+
+static SondeRingsAnswer
+take_sideband (SondeWorkerSession *self, const SondePerfRecord *record, gboolean pressed)
+{
+  gboolean is_exec = record->type == SONDE_PERF_RECORD_COMM && record->comm.exec;
+  gboolean is_exit = record->type == SONDE_PERF_RECORD_EXIT && record->pid == record->tid;
+
+  if (awaits_answer (self, record, is_exec || is_exit) && may_wait (self, pressed))
+    return SONDE_RINGS_WAIT;
+  if (is_exec || is_exit)
+    sonde_inferiors_process_ends (self->inferiors, record->pid, record->time_ns);
+  if (record->type == SONDE_PERF_RECORD_EXIT)
+    sonde_rings_forget_task (self->rings, record->tid);
+  if (is_exec)
+    {
+      sonde_rings_exec_seen (self->rings);
+      sonde_process_counters_exec (self->process_counters, record->pid);
+    }
+  sonde_tracker_follow (self->tracker, record);
+
+  return SONDE_RINGS_TAKEN;
+}
+
+static void
+lost_sideband (SondeWorkerSession *self)
+{
+  sonde_tracker_lost_records (self->tracker);
+  sonde_process_counters_lost_records (self->process_counters);
+}
+
+static SondeRingsAnswer
+take_record (const struct perf_event_header *header,
+             unsigned kind,
+             gboolean pressed,
+             gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+  SondePerfRecord record;
+
+  if (sonde_perf_decoder_decode (&self->decoder, header, &record) != SONDE_PERF_RECORD_OK)
+    {
+      if (header->type == PERF_RECORD_SAMPLE)
+        {
+          sonde_tally_sample_read (&self->tally);
+          sonde_tally_add (&self->tally, SONDE_LEDGER_LOST_RING, 1);
+        }
+      return SONDE_RINGS_TAKEN;
+    }
+  /* FORK is told by the events of the task that forks. */
+  if (sonde_rings_is_duplicate (self->rings, record.id,
+                                record.type == SONDE_PERF_RECORD_FORK ? record.task.parent_tid
+                                                                      : record.tid))
+    {
+      sonde_tally_add (&self->tally, SONDE_STATISTIC_DUPLICATE,
+                       record.type == SONDE_PERF_RECORD_SAMPLE);
+      return SONDE_RINGS_TAKEN;
+    }
+
+  switch (record.type)
+    {
+    case SONDE_PERF_RECORD_SAMPLE:
+      return take_sample (self, &record, pressed);
+    case SONDE_PERF_RECORD_MAP:
+    case SONDE_PERF_RECORD_COMM:
+    case SONDE_PERF_RECORD_FORK:
+    case SONDE_PERF_RECORD_EXIT:
+      return take_sideband (self, &record, pressed);
+    case SONDE_PERF_RECORD_LOST:
+      if (kind == SONDE_EVENT_SAMPLES)
+        self->n_lost_records += record.n_lost;
+      else
+        {
+          sonde_tally_add (&self->tally, SONDE_STATISTIC_LOST_SIDEBAND, record.n_lost);
+          lost_sideband (self);
+        }
+      break;
+    case SONDE_PERF_RECORD_LOST_SAMPLES:
+      self->n_lost_hardware += record.n_lost;
+      break;
+    case SONDE_PERF_RECORD_THROTTLE:
+      sonde_tally_add (&self->tally, SONDE_STATISTIC_THROTTLED, 1);
+      break;
+    case SONDE_PERF_RECORD_OTHER:
+    case SONDE_PERF_RECORD_UNTHROTTLE:
+    default:
+      break;
+    }
+
+  return SONDE_RINGS_TAKEN;
+}
+
+/* Before the order of time is known: a program may be over by then, and its file out of reach. */
+static void
+foresee_record (const struct perf_event_header *header, gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+  SondePerfRecord record;
+
+  if (sonde_perf_decoder_decode (&self->decoder, header, &record) == SONDE_PERF_RECORD_OK
+      && record.type == SONDE_PERF_RECORD_MAP)
+    sonde_tracker_foresee_map (self->tracker, &record);
+}
+
+static void
+ring_damaged (unsigned kind, gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+
+  if (kind == SONDE_EVENT_SIDEBAND)
+    lost_sideband (self);
+  sonde_recorder_warn (self->recorder,
+                       "A ring held an impossible record; what was in it could not be read");
+}
+
+static void
+ring_filled (gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+
+  if (self->state & (SONDE_WORKER_STATE_RUNNING | SONDE_WORKER_STATE_PAUSED))
+    g_source_set_ready_time (self->drain, 0);
+}
+
+void
+sonde_dispatch_set_up (SondeWorkerSession *self)
+{
+  static const SondeRingsHandler handler
+      = { record_time, take_record, ring_damaged, foresee_record, ring_filled };
+
+  self->decoder.sample_type = self->setup.sample_type;
+  self->decoder.regs_user = self->setup.sample_regs_user;
+  self->rings = sonde_rings_new (&self->setup, &handler, self);
+}
+
+SondeRingsState
+sonde_dispatch_run (SondeWorkerSession *self)
+{
+  gboolean draining = self->state == SONDE_WORKER_STATE_DRAINING;
+  SondeRingsState result;
+  gboolean is_reading;
+
+  sonde_rings_foresee (self->rings, SONDE_EVENT_SIDEBAND, RECORDS_A_TURN);
+  is_reading = sonde_module_store_work (self->modules);
+  result = sonde_rings_run (self->rings, now_ns (), draining, RECORDS_A_TURN);
+
+  /* At the end nobody wants the files any more. */
+  if (draining && result == SONDE_RINGS_EMPTY)
+    return result;
+  return is_reading ? SONDE_RINGS_BUDGET : result;
+}
+
+void
+sonde_dispatch_count (SondeWorkerSession *self)
+{
+  gboolean is_shown = self->state == SONDE_WORKER_STATE_RUNNING;
+
+  if (self->machine_counters != NULL)
+    sonde_machine_counters_read (self->machine_counters, is_shown, now_ns ());
+  sonde_process_counters_read (self->process_counters, is_shown, now_ns ());
+}
+
+/* The kernel's count of lost samples, of up to @budget events. */
+static void
+read_lost (SondeWorkerSession *self, guint budget)
+{
+  guint64 n = sonde_rings_counts_lost (self->rings) ? sonde_rings_read_lost (self->rings, budget)
+                                                    : self->n_lost_records;
+
+  sonde_tally_set_lost_kernel (&self->tally, n + self->n_lost_hardware);
+}
+
+void
+sonde_dispatch_tick (SondeWorkerSession *self, gboolean reads_lost, gboolean reports)
+{
+  sonde_inferiors_settle (self->inferiors);
+  sonde_recorder_settle_maps (self->recorder);
+  sonde_dispatch_count (self);
+  if (reads_lost)
+    read_lost (self, LOST_READS_A_TURN);
+  if (!reports)
+    {
+      sonde_recorder_flush (self->recorder);
+      return;
+    }
+  sonde_clock_watch_look (self->clocks);
+  sonde_process_table_expire (self->processes, now_ns () - EXPIRY_NS);
+  sonde_tracker_retry (self->tracker);
+  sonde_inferiors_count (self->inferiors);
+  sonde_recorder_report (self->recorder);
+}
+
+static void
+warn_of (SondeWorkerSession *self, guint64 n, const char *what)
+{
+  g_autofree char *text = NULL;
+
+  if (n == 0)
+    return;
+  text = g_strdup_printf ("%" G_GUINT64_FORMAT " %s", n, what);
+  sonde_recorder_warn (self->recorder, text);
+}
+
+void
+sonde_dispatch_end (SondeWorkerSession *self)
+{
+  sonde_rings_unwatch (self->rings);
+  read_lost (self, G_MAXUINT);
+  sonde_inferiors_end (self->inferiors);
+  sonde_recorder_settle_maps (self->recorder);
+  warn_of (self, self->n_incomplete,
+           "samples were recorded before all files of their process were known");
+  if (self->addresses != NULL)
+    warn_of (self, sonde_sampled_addresses_n_left_out (self->addresses),
+             "addresses have no name: there were too many different ones");
+}
+
+void
+sonde_dispatch_sum (const SondeWorkerSession *self, guint64 values[SONDE_N_STATISTICS])
+{
+  for (guint i = 0; i < SONDE_N_STATISTICS; i++)
+    values[i] = self->tally.values[i];
+  sonde_recorder_sum (self->recorder, values);
+  values[SONDE_STATISTIC_LATE] = sonde_rings_n_late (self->rings);
+  values[SONDE_STATISTIC_RING_BYTES] = sonde_rings_size (self->rings);
+  values[SONDE_STATISTIC_PROCESSES] = sonde_process_table_n_processes (self->processes);
+  values[SONDE_STATISTIC_MODULES] = sonde_module_store_n_modules (self->modules);
+}

@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* One session in a worker: its state, and its parts from the rings to the sinks. */
+#include "daemon/capture/worker/worker-session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "daemon/capture/worker/dispatch.h"
+#include "daemon/capture/worker/metadata.h"
+
+#define FIRST_DRAIN_US    2000  /* a reader waits for the first sample */
+#define BUSY_DRAIN_US     20000 /* a ring that is half full before wakes us */
+#define IDLE_DRAIN_US     100000
+#define TICK_MS           100                                 /* flush; counters */
+#define TICKS_A_STATISTIC 3                                   /* about three a second */
+#define TICKS_A_REPORT    10                                  /* one a second */
+#define STOP_WAIT_NS      (300 * G_GINT64_CONSTANT (1000000)) /* for answers, in all */
+#define URGENT_NS         (G_GINT64_CONSTANT (1000000000))    /* for readers, of less than 2 s */
+#define MAX_MOUNTINFO     (256u << 10) /* bytes; SONDE_LIMIT_FOREIGN_MOUNTS times */
+
+#define NEW               SONDE_WORKER_STATE_NEW
+#define SET_UP            SONDE_WORKER_STATE_SET_UP
+#define READY             SONDE_WORKER_STATE_READY
+#define RUNNING           SONDE_WORKER_STATE_RUNNING
+#define PAUSED            SONDE_WORKER_STATE_PAUSED
+#define DRAINING          SONDE_WORKER_STATE_DRAINING
+#define FINISHING         SONDE_WORKER_STATE_FINISHING
+#define DONE              SONDE_WORKER_STATE_DONE
+
+/* --- to control --- */
+
+static gboolean
+send_request (const SondeRequest *request, gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+  SondeMessageFileRequest file = request->file;
+  SondeMessageProcessRequest process = { .request_id = request->id, .pid = request->pid };
+
+  if (request->is_file)
+    return sonde_message_sender_send (self->sender, SONDE_MESSAGE_FILE_REQUEST, &file, sizeof file);
+  return sonde_message_sender_send (self->sender, SONDE_MESSAGE_PROCESS_REQUEST, &process,
+                                    sizeof process);
+}
+
+static gboolean
+ask_counters (gint32 pid, gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+  SondeMessageCountersRequest message = { .pid = pid };
+
+  return sonde_message_sender_send (self->sender, SONDE_MESSAGE_COUNTERS_REQUEST, &message,
+                                    sizeof message);
+}
+
+/* @type: STATISTICS, DRAINED or FINISHED */
+static void
+send_statistics (SondeWorkerSession *self, SondeMessageType type)
+{
+  SondeMessageStatistics message = { 0 };
+
+  sonde_dispatch_sum (self, message.values);
+  sonde_message_sender_send (self->sender, type, &message, sizeof message);
+}
+
+static void
+send_controls (gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+  SondeMessageControls message = { 0 };
+
+  if (self->inferiors != NULL)
+    {
+      message.n_taken = sonde_inferiors_n_taken (self->inferiors);
+      message.n_open = sonde_inferiors_n_open (self->inferiors);
+    }
+  sonde_message_sender_send (self->sender, SONDE_MESSAGE_CONTROLS, &message, sizeof message);
+}
+
+/* --- the end --- */
+
+static void
+on_parted (gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+
+  self->done (self->status, self->user_data);
+}
+
+/* Called from within the parts, so all that is left is done from the main loop. */
+static void
+begin_end (SondeWorkerSession *self, int status)
+{
+  if (self->state == DONE)
+    return;
+
+  if (self->state == FINISHING && status == EXIT_SUCCESS)
+    send_statistics (self, SONDE_MESSAGE_FINISHED);
+  self->state = DONE;
+  self->status = status;
+  g_source_set_ready_time (self->drain, -1);
+  sonde_message_sender_part (self->sender);
+}
+
+/* @text: printable ASCII */
+static void
+fail (SondeWorkerSession *self, int error_number, const char *text)
+{
+  SondeMessageFailed message = { .error = error_number };
+
+  g_strlcpy (message.text, text, sizeof message.text);
+  sonde_message_sender_send (self->sender, SONDE_MESSAGE_FAILED, &message, sizeof message);
+  begin_end (self, EXIT_FAILURE);
+}
+
+static void
+sink_closed (guint32 sink_id, int reason, gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+  SondeMessageSinkClosed message = { .sink_id = sink_id, .reason = reason };
+
+  sonde_message_sender_send (self->sender, SONDE_MESSAGE_SINK_CLOSED, &message, sizeof message);
+  if (self->state == FINISHING && self->symbolizer == NULL
+      && sonde_recorder_n_sinks (self->recorder) == 0)
+    begin_end (self, EXIT_SUCCESS);
+}
+
+/* @symbols: (nullable) */
+static void
+finish_sinks (GBytes *symbols, gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+
+  g_clear_pointer (&self->symbolizer, sonde_symbolizer_free);
+  sonde_recorder_finish (self->recorder, symbols);
+  if (sonde_recorder_n_sinks (self->recorder) == 0)
+    begin_end (self, EXIT_SUCCESS);
+}
+
+static void
+end_drain (SondeWorkerSession *self)
+{
+  sonde_dispatch_end (self);
+  sonde_recorder_report (self->recorder);
+  self->state = FINISHING;
+  g_source_set_ready_time (self->drain, -1);
+  send_statistics (self, SONDE_MESSAGE_DRAINED);
+
+  if (self->addresses != NULL)
+    self->symbolizer = sonde_symbolizer_start (self->addresses, finish_sinks, self);
+  else
+    finish_sinks (NULL, self);
+}
+
+/* --- turns --- */
+
+static void
+begin_drain (SondeWorkerSession *self)
+{
+  gint64 now_ns = g_get_monotonic_time () * 1000;
+
+  sonde_rings_enable (self->rings, FALSE);
+  if (self->state == RUNNING)
+    sonde_dispatch_count (self);
+  self->state = DRAINING;
+  self->wait_until_ns = now_ns + STOP_WAIT_NS;
+  self->urgent_ns = now_ns + URGENT_NS;
+  g_source_set_ready_time (self->drain, 0);
+}
+
+static gboolean
+on_drain (gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+  gboolean draining = self->state == DRAINING;
+  guint64 n_before = self->n_records;
+  SondeRingsState result = sonde_dispatch_run (self);
+  gint64 ready_us = 0;
+
+  if (draining
+      && !sonde_inferiors_drain (self->inferiors,
+                                 g_get_monotonic_time () * 1000 >= self->urgent_ns))
+    result = SONDE_RINGS_BUDGET;
+  if (draining && result == SONDE_RINGS_EMPTY)
+    {
+      end_drain (self);
+      return G_SOURCE_CONTINUE;
+    }
+  self->n_records = sonde_rings_n_handed_on (self->rings);
+  if (result != SONDE_RINGS_BUDGET)
+    {
+      if (self->n_records == n_before && result == SONDE_RINGS_EMPTY)
+        self->drain_interval_us = MIN (self->drain_interval_us * 2, IDLE_DRAIN_US);
+      else
+        self->drain_interval_us = self->n_records == 0 ? FIRST_DRAIN_US : BUSY_DRAIN_US;
+      ready_us = g_get_monotonic_time () + self->drain_interval_us;
+    }
+  g_source_set_ready_time (self->drain, ready_us);
+  if (n_before == 0 && self->n_records > 0)
+    sonde_recorder_flush (self->recorder);
+
+  return G_SOURCE_CONTINUE;
+}
+
+static gboolean
+on_tick (gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+
+  if ((self->state & (RUNNING | PAUSED)) == 0)
+    return G_SOURCE_CONTINUE;
+
+  self->n_ticks++;
+  sonde_dispatch_tick (self, self->n_ticks % TICKS_A_STATISTIC == 0,
+                       self->n_ticks % TICKS_A_REPORT == 0);
+  if (self->n_ticks % TICKS_A_STATISTIC == 0)
+    send_statistics (self, SONDE_MESSAGE_STATISTICS);
+
+  return G_SOURCE_CONTINUE;
+}
+
+static gboolean
+dispatch_drain (GSource *source, GSourceFunc callback, gpointer user_data)
+{
+  return callback (user_data);
+}
+
+static GSourceFuncs drain_functions = { .dispatch = dispatch_drain };
+
+static void
+on_clock (const char *text, gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+
+  if (self->state & (RUNNING | PAUSED))
+    sonde_recorder_warn (self->recorder, text);
+}
+
+/* --- from control: one function a message --- */
+
+/* A message, and the descriptors that came with it: what is not stolen is closed. */
+typedef struct
+{
+  gconstpointer message; /* of its type, checked */
+  int *fds;
+  unsigned n_fds;
+} Packet;
+
+static void
+describe (SondeWorkerSession *self, gsize sample_ring_bytes, gsize sideband_ring_bytes)
+{
+  sonde_stream_state_describe (
+      self->stream_state, self->setup.start_realtime_ns, self->setup.start_ns,
+      sonde_metadata_new (&self->setup, sample_ring_bytes, sideband_ring_bytes));
+}
+
+static void
+handle_setup (SondeWorkerSession *self, const Packet *packet)
+{
+  const SondeMessageSetup *setup = packet->message;
+  /* Control refuses no process to root, to a session of the whole machine and for raw data. */
+  gboolean hides_others
+      = setup->owner_uid != 0 && (setup->flags & (SONDE_SPEC_SYSTEM | SONDE_SPEC_RAW)) == 0;
+  const char *why;
+
+  if (!sonde_dispatch_supports (setup, &why))
+    {
+      fail (self, EPROTO, why);
+      return;
+    }
+  self->setup = *setup;
+  self->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
+  self->processes = sonde_process_table_new (self->modules);
+  self->names = sonde_address_names_new ();
+  self->stream_state = sonde_stream_state_new (self->processes, self->names);
+  self->recorder
+      = sonde_recorder_new (self->stream_state, self->names, &self->tally, sink_closed, self);
+  self->tracker = sonde_tracker_new (self->processes, self->modules, self->stream_state,
+                                     self->recorder, hides_others, send_request, self);
+  if (setup->flags & SONDE_SPEC_SYMBOLS)
+    self->addresses = sonde_sampled_addresses_new (self->processes);
+  self->process_counters = sonde_process_counters_new (self->recorder, ask_counters, self);
+  sonde_dispatch_set_up (self);
+  describe (self, 0, 0);
+  self->tick_source = g_timeout_add (TICK_MS, on_tick, self);
+  self->state = SET_UP;
+}
+
+static void
+handle_document (SondeWorkerSession *self, const Packet *packet)
+{
+  const SondeMessageDocument *document = packet->message;
+  gsize max_bytes = SONDE_STREAM_STATE_MAX_DOCUMENT;
+  const char *path = document->kind == SONDE_DOCUMENT_CPUINFO ? "/proc/cpuinfo" : "/proc/mounts";
+  char mountinfo[32];
+
+  if (document->kind == SONDE_DOCUMENT_KALLSYMS)
+    {
+      /* Without it kernel code is one leaf. */
+      if ((self->setup.flags & SONDE_SPEC_KERNEL_NAMES) && self->kallsyms == NULL
+          && sonde_kallsyms_new (packet->fds[0], &self->kallsyms) < 0)
+        self->kallsyms = NULL;
+      return;
+    }
+  if (document->kind == SONDE_DOCUMENT_MOUNTINFO)
+    {
+      g_snprintf (mountinfo, sizeof mountinfo, "/proc/%d/mountinfo", document->pid);
+      path = mountinfo;
+      max_bytes = MAX_MOUNTINFO;
+    }
+  sonde_recorder_document (self->recorder, path, packet->fds[0], max_bytes);
+}
+
+static void
+handle_counters (SondeWorkerSession *self, const Packet *packet)
+{
+  const SondeMessageCounters *counters = packet->message;
+  int fd = packet->n_fds > 0 ? sonde_steal_fd (&packet->fds[0]) : -1;
+
+  if (counters->kind == SONDE_COUNTER_KIND_PROCESS)
+    sonde_process_counters_add (self->process_counters, counters->pid, fd);
+  else
+    {
+      if (self->machine_counters == NULL)
+        self->machine_counters = sonde_machine_counters_new (self->recorder);
+      sonde_machine_counters_add (self->machine_counters, counters->kind, fd);
+    }
+}
+
+/* First those of all processors, later those of one that has come. */
+static void
+handle_rings (SondeWorkerSession *self, const Packet *packet)
+{
+  SondeMessageRingsMapped answer = { 0 };
+
+  if (!sonde_rings_map (self->rings, packet->message, packet->fds, &answer))
+    return;
+  if (answer.status == 0 && self->state == SET_UP)
+    {
+      describe (self, answer.sample_ring_bytes, answer.sideband_ring_bytes);
+      self->state = READY;
+    }
+  sonde_message_sender_send (self->sender, SONDE_MESSAGE_RINGS_MAPPED, &answer, sizeof answer);
+}
+
+static void
+handle_events (SondeWorkerSession *self, const Packet *packet)
+{
+  const SondeMessageEvents *events = packet->message;
+  gboolean all = TRUE;
+
+  for (unsigned i = 0; i < packet->n_fds && all; i++)
+    all = sonde_rings_add_event (self->rings, &events->events[i], sonde_steal_fd (&packet->fds[i]));
+  if (!all)
+    fail (self, EMFILE, "too many perf events");
+}
+
+static void
+handle_sink (SondeWorkerSession *self, const Packet *packet)
+{
+  const SondeMessageSink *sink = packet->message;
+  int status = sonde_recorder_add_sink (self->recorder, sonde_steal_fd (&packet->fds[0]), sink);
+
+  if (status != 0)
+    sink_closed (sink->sink_id, status, self);
+}
+
+static void
+start (SondeWorkerSession *self)
+{
+  const SondeMessageSetup *setup = &self->setup;
+  SondeSamplerOptions options = { setup->unwind, setup->max_depth, setup->sample_regs_user };
+
+  g_assert (self->sampler == NULL);
+  self->unwinder = setup->unwind == SONDE_UNWIND_LIBDWFL
+                       ? sonde_unwinder_new_libdwfl (self->processes)
+                       : sonde_unwinder_new_cfi (self->processes);
+  self->kernel_names = sonde_kernel_names_new (self->recorder, g_steal_pointer (&self->kallsyms),
+                                               (setup->flags & SONDE_SPEC_RAW) != 0);
+  self->sampler = sonde_sampler_new (&options, self->processes, self->unwinder, self->kernel_names,
+                                     self->addresses, self->recorder, &self->tally);
+  self->inferiors = sonde_inferiors_new (
+      &(SondeInferiorsParts){ setup, self->recorder, self->tracker, self->sampler, &self->tally },
+      send_controls, self);
+}
+
+static void
+handle_start (SondeWorkerSession *self, const Packet *packet)
+{
+  start (self);
+  self->clocks = sonde_clock_watch_new (on_clock, self);
+  self->state = RUNNING;
+  sonde_dispatch_count (self);
+  self->drain_interval_us = FIRST_DRAIN_US;
+  g_source_set_ready_time (self->drain, g_get_monotonic_time () + FIRST_DRAIN_US);
+}
+
+/* The rings' records may have waited for this answer. */
+static void
+drain_soon (SondeWorkerSession *self)
+{
+  if (self->state & (RUNNING | PAUSED | DRAINING))
+    g_source_set_ready_time (self->drain, 0);
+}
+
+static void
+handle_process (SondeWorkerSession *self, const Packet *packet)
+{
+  const SondeMessageProcess *process = packet->message;
+  const int *fd = packet->fds; /* as many as there are bits: sonde_message_check() */
+  int maps_fd = process->fds & SONDE_PROCESS_FD_MAPS ? *fd++ : -1;
+  int cmdline_fd = process->fds & SONDE_PROCESS_FD_CMDLINE ? *fd : -1;
+
+  sonde_tracker_answer_process (self->tracker, process, maps_fd, cmdline_fd);
+  drain_soon (self);
+}
+
+static void
+handle_file (SondeWorkerSession *self, const Packet *packet)
+{
+  sonde_tracker_answer_file (self->tracker, packet->message,
+                             packet->n_fds > 0 ? sonde_steal_fd (&packet->fds[0]) : -1);
+  drain_soon (self);
+}
+
+static void
+handle_note (SondeWorkerSession *self, const Packet *packet)
+{
+  sonde_recorder_warn (self->recorder, ((const SondeMessageNote *) packet->message)->text);
+}
+
+static void
+handle_control (SondeWorkerSession *self, const Packet *packet)
+{
+  sonde_inferiors_add_control (self->inferiors, sonde_steal_fd (&packet->fds[0]));
+}
+
+static void
+handle_pause (SondeWorkerSession *self, const Packet *packet)
+{
+  gboolean is_paused = ((const SondeMessageHeader *) packet->message)->type == SONDE_MESSAGE_PAUSE;
+
+  sonde_rings_enable (self->rings, !is_paused);
+  sonde_inferiors_pause (self->inferiors, is_paused);
+  self->state = is_paused ? PAUSED : RUNNING;
+}
+
+static void
+handle_stop (SondeWorkerSession *self, const Packet *packet)
+{
+  /* Before START nothing was recorded, but the parts end in the same way. */
+  if (self->state & (SET_UP | READY))
+    start (self);
+  begin_drain (self);
+}
+
+/* Another sonded than the one that has heard what was said before. */
+static void
+handle_report (SondeWorkerSession *self, const Packet *packet)
+{
+  if (self->recorder != NULL)
+    {
+      SondeMessageSinks sinks = { 0 };
+
+      sonde_recorder_list_sinks (self->recorder, &sinks);
+      sonde_message_sender_send (self->sender, SONDE_MESSAGE_SINKS, &sinks, sizeof sinks);
+      send_controls (self);
+      send_statistics (self, SONDE_MESSAGE_STATISTICS);
+      sonde_tracker_ask_again (self->tracker);
+      sonde_process_counters_ask_again (self->process_counters);
+    }
+  if (self->state == FINISHING)
+    send_statistics (self, SONDE_MESSAGE_DRAINED);
+  sonde_message_sender_repeat (self->sender);
+}
+
+static void
+handle_leave (SondeWorkerSession *self, const Packet *packet)
+{
+  sonde_message_sender_leave (self->sender);
+}
+
+#define WHILE_ON   (READY | RUNNING | PAUSED)
+#define FROM_SETUP (SET_UP | WHILE_ON | DRAINING | FINISHING)
+
+/* Messages may cross: one that comes too late is ignored, one that comes too early is an error. */
+static const struct
+{
+  void (*handle) (SondeWorkerSession *self, const Packet *packet);
+  unsigned takes;   /* states in which it is handled */
+  unsigned ignores; /* states in which it is nothing */
+} messages[] = {
+  [SONDE_MESSAGE_SETUP] = { handle_setup, NEW, 0 },
+  [SONDE_MESSAGE_DOCUMENT] = { handle_document, SET_UP | WHILE_ON | DRAINING, FINISHING },
+  [SONDE_MESSAGE_RINGS] = { handle_rings, SET_UP | WHILE_ON, DRAINING | FINISHING },
+  [SONDE_MESSAGE_EVENTS] = { handle_events, WHILE_ON, DRAINING | FINISHING },
+  [SONDE_MESSAGE_SINK] = { handle_sink, FROM_SETUP, 0 },
+  [SONDE_MESSAGE_START] = { handle_start, SET_UP | READY, 0 },
+  [SONDE_MESSAGE_PROCESS] = { handle_process, WHILE_ON | DRAINING, FINISHING },
+  [SONDE_MESSAGE_FILE] = { handle_file, WHILE_ON | DRAINING, FINISHING },
+  [SONDE_MESSAGE_STOP] = { handle_stop, SET_UP | WHILE_ON, DRAINING | FINISHING },
+  [SONDE_MESSAGE_PAUSE] = { handle_pause, RUNNING, PAUSED | DRAINING | FINISHING },
+  [SONDE_MESSAGE_RESUME] = { handle_pause, PAUSED, RUNNING | DRAINING | FINISHING },
+  [SONDE_MESSAGE_REPORT] = { handle_report, FROM_SETUP | DONE, 0 },
+  [SONDE_MESSAGE_NOTE] = { handle_note, WHILE_ON | DRAINING, FINISHING },
+  [SONDE_MESSAGE_CONTROL] = { handle_control, RUNNING | PAUSED, DRAINING | FINISHING },
+  [SONDE_MESSAGE_COUNTERS] = { handle_counters, SET_UP | WHILE_ON, DRAINING | FINISHING },
+  [SONDE_MESSAGE_LEAVE] = { handle_leave, DONE, 0 },
+};
+
+static void
+on_message (SondeChannel *channel,
+            const SondeMessageHeader *message,
+            int *fds,
+            unsigned n_fds,
+            gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+  g_autofree char *text = NULL;
+  guint32 type = message->type;
+
+  if (type < G_N_ELEMENTS (messages) && (messages[type].takes & self->state))
+    {
+      messages[type].handle (self, &(Packet){ message, fds, n_fds });
+      return;
+    }
+  if (self->state == DONE
+      || (type < G_N_ELEMENTS (messages) && (messages[type].ignores & self->state)))
+    return;
+
+  text
+      = g_strdup_printf ("message %s came too early or twice", sonde_message_type_to_string (type));
+  fail (self, EPROTO, text);
+}
+
+static void
+on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+
+  sonde_message_sender_close (self->sender);
+  if (self->state & (RUNNING | PAUSED))
+    begin_drain (self);
+  /* Control does not want it any more, or never did: it was the spare one. */
+  else if (self->state & (NEW | SET_UP | READY))
+    begin_end (self, error == NULL ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+SondeWorkerSession *
+sonde_worker_session_new (int control_fd, SondeWorkerSessionDone done, gpointer user_data)
+{
+  static const SondeChannelHandler handler = { on_message, on_closed };
+  SondeMessageHello hello = { .version = SONDE_MESSAGE_VERSION, .pid = getpid () };
+  SondeWorkerSession *self = g_new0 (SondeWorkerSession, 1);
+
+  self->state = NEW;
+  self->done = done;
+  self->user_data = user_data;
+  self->wait_until_ns = G_MAXINT64;
+  self->drain = g_source_new (&drain_functions, sizeof (GSource));
+  g_source_set_static_name (self->drain, "drain");
+  g_source_set_callback (self->drain, on_drain, self, NULL);
+  g_source_attach (self->drain, g_main_context_get_thread_default ());
+  self->sender = sonde_message_sender_new (control_fd, &handler, on_parted, self);
+  sonde_message_sender_send (self->sender, SONDE_MESSAGE_HELLO, &hello, sizeof hello);
+
+  return self;
+}
+
+void
+sonde_worker_session_free (SondeWorkerSession *self)
+{
+  if (self == NULL)
+    return;
+
+  g_clear_handle_id (&self->tick_source, g_source_remove);
+  g_source_destroy (self->drain);
+  g_source_unref (self->drain);
+  sonde_rings_free (self->rings);
+  sonde_clock_watch_free (self->clocks);
+  sonde_symbolizer_free (self->symbolizer);
+  sonde_inferiors_free (self->inferiors);
+  sonde_sampler_free (self->sampler);
+  sonde_kernel_names_free (self->kernel_names);
+  sonde_kallsyms_free (self->kallsyms);
+  sonde_tracker_free (self->tracker);
+  sonde_machine_counters_free (self->machine_counters);
+  sonde_process_counters_free (self->process_counters);
+  sonde_recorder_free (self->recorder);
+  sonde_stream_state_free (self->stream_state);
+  sonde_address_names_free (self->names);
+  sonde_sampled_addresses_free (self->addresses);
+  sonde_unwinder_free (self->unwinder);
+  sonde_process_table_free (self->processes);
+  sonde_module_store_free (self->modules);
+  sonde_message_sender_free (self->sender);
+  g_free (self);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* One session in a worker: its state, and its parts from the rings to the sinks. */
+#pragma once
+
+#include <gio/gio.h>
+
+#include "daemon/base/message.h"
+#include "daemon/capture/counters/machine-counters.h"
+#include "daemon/capture/counters/process-counters.h"
+#include "daemon/capture/names/symbolizer.h"
+#include "daemon/capture/perf/perf-decoder.h"
+#include "daemon/capture/perf/rings.h"
+#include "daemon/capture/process/sampler.h"
+#include "daemon/capture/process/tracker.h"
+#include "daemon/capture/program/inferiors.h"
+#include "daemon/capture/stream/recorder.h"
+#include "daemon/capture/worker/clock-watch.h"
+#include "daemon/capture/worker/message-sender.h"
+
+/**
+ * SECTION: worker-session
+ *
+ * perf/rings → dispatch → tracker (processes) and sampler (stacks) → recorder → sinks. The order of
+ * messages is in daemon/base/message.h; which of them a state takes is one table in
+ * worker-session.c. The struct is open to this folder alone. Main thread only; runs on the
+ * thread-default main context.
+ */
+typedef enum
+{
+  SONDE_WORKER_STATE_NEW = 1 << 0,    /* nothing is known */
+  SONDE_WORKER_STATE_SET_UP = 1 << 1, /* the request is known */
+  SONDE_WORKER_STATE_READY = 1 << 2,  /* rings are mapped */
+  SONDE_WORKER_STATE_RUNNING = 1 << 3,
+  SONDE_WORKER_STATE_PAUSED = 1 << 4,
+  SONDE_WORKER_STATE_DRAINING = 1 << 5,  /* events are off, rings are being emptied */
+  SONDE_WORKER_STATE_FINISHING = 1 << 6, /* symbols, and what sinks have not taken yet */
+  SONDE_WORKER_STATE_DONE = 1 << 7,
+} SondeWorkerState;
+
+/* @status: exit status of the worker. Called once, from the main loop; the session may be freed. */
+typedef void (*SondeWorkerSessionDone) (int status, gpointer user_data);
+
+typedef struct
+{
+  SondeWorkerState state;
+  SondeMessageSender *sender;
+  SondeWorkerSessionDone done;
+  gpointer user_data;
+  int status;
+
+  /* from SETUP on */
+  SondeMessageSetup setup;
+  SondePerfDecoder decoder;
+  SondeTally tally;
+  SondeRings *rings;
+  SondeModuleStore *modules;
+  SondeProcessTable *processes;
+  SondeAddressNames *names;
+  SondeStreamState *stream_state;
+  SondeRecorder *recorder;
+  SondeTracker *tracker;
+  SondeKallsyms *kallsyms;          /* until the start; NULL: not asked for, or not to be had */
+  SondeSampledAddresses *addresses; /* NULL: they are not to be named */
+  SondeMachineCounters *machine_counters; /* NULL: not asked for */
+  SondeProcessCounters *process_counters;
+
+  /* from START on */
+  SondeUnwinder *unwinder;
+  SondeKernelNames *kernel_names;
+  SondeSampler *sampler;
+  SondeInferiors *inferiors;
+  SondeClockWatch *clocks;
+  SondeSymbolizer *symbolizer; /* while addresses are being named */
+
+  guint64 n_lost_records; /* samples, as LOST records tell, where events do not */
+  guint64 n_lost_hardware;
+  guint64 n_incomplete; /* samples recorded before all of their process was known */
+  gint64 wait_until_ns; /* no record waits for an answer any longer */
+  gint64 urgent_ns;     /* rings of programs are drained whether readers take it or not */
+
+  GSource *drain; /* its ready time is the next drain */
+  gint64 drain_interval_us;
+  guint64 n_records; /* at the last drain */
+  guint tick_source;
+  guint n_ticks;
+} SondeWorkerSession;
+
+/* @control_fd: (transfer full): a connected SOCK_SEQPACKET socket. Says HELLO. */
+SondeWorkerSession *
+sonde_worker_session_new (int control_fd, SondeWorkerSessionDone done, gpointer user_data);
+void sonde_worker_session_free (SondeWorkerSession *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeWorkerSession, sonde_worker_session_free)

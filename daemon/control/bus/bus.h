@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The D-Bus side: objects, the single gate, the name. */
+#pragma once
+
+#include <gio/gio.h>
+
+#include "daemon/control/bus/call.h"
+#include "daemon/control/worker/worker-launcher.h"
+
+/**
+ * SECTION: bus
+ *
+ * Every call and every property read finds its row in the tables of service.c, passes that row's
+ * gate and only then reaches its handler; what has no row cannot be called. All on the main loop,
+ * nothing waits.
+ */
+typedef struct SondeBus SondeBus;
+
+/* @connection: outliving it; @is_peer: a private connection instead of a bus
+ * @launcher: (transfer full)
+ * @store: (nullable) (transfer full): where capture files go
+ * @fd_store: (nullable): outliving it: where sessions outlive us, and those that did are found
+ * @settings: outliving it; may change */
+SondeBus *sonde_bus_new (SondeBusConnection *connection,
+                         gboolean is_peer,
+                         SondeWorkerLauncher *launcher,
+                         SondeCaptureStore *store,
+                         SondeFdStore *fd_store,
+                         const SondeSettings *settings);
+/* Kills what is left. Accepts NULL. */
+void sonde_bus_free (SondeBus *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeBus, sonde_bus_free)
+
+/* Answers @message, now or later; FALSE: it is for none of our objects. */
+gboolean sonde_bus_call (SondeBus *self, sd_bus_message *message);
+
+/* Whether there are sessions that run or can be seen. */
+gboolean sonde_bus_has_sessions (const SondeBus *self);
+/* Whether what workers have said since the last call was heard. */
+gboolean sonde_bus_has_progress (const SondeBus *self);
+/* Leaves all sessions to the next sonded; only sonde_bus_free() may follow. */
+void sonde_bus_leave (SondeBus *self);
+
+/* Stops all sessions; @done when their workers are gone. */
+void sonde_bus_shut_down (SondeBus *self,
+                          const char *reason,
+                          void (*done) (gpointer user_data),
+                          gpointer user_data);

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The single gate between a caller and a handler. */
+#include "daemon/control/bus/gate.h"
+
+#include <string.h>
+
+#include "daemon/base/error.h"
+#include "daemon/control/request/action.h"
+#include "daemon/control/system/proc-text.h"
+#include "daemon/control/bus/request-details.h"
+
+/* A call that waits for an answer. */
+typedef struct
+{
+  SondeCall *call;
+  void (*run) (SondeCall *call);
+} Passage;
+
+static Passage *
+passage_new (SondeCall *call, void (*run) (SondeCall *call))
+{
+  Passage *self = g_new0 (Passage, 1);
+
+  self->call = call;
+  self->run = run;
+  return self;
+}
+
+/* A yes for somebody who is not there any more is none: nobody would end what it starts. */
+static gboolean
+is_allowed (SondeCall *call, GAsyncResult *result, GError **error)
+{
+  if (!sonde_authority_check_finish (call->context->authority, result, error))
+    return FALSE;
+  if (!g_cancellable_is_cancelled (sonde_caller_left (call->caller)))
+    return TRUE;
+  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED, "The caller has left");
+  return FALSE;
+}
+
+static gboolean
+is_all_powerful (const SondeCall *call)
+{
+  return call->context->is_peer || sonde_caller_uid (call->caller) == 0;
+}
+
+static void
+enter_session (SondeCall *call, void (*run) (SondeCall *call))
+{
+  call->session = sonde_session_manager_lookup (call->context->manager, call->session_id);
+  if (call->session == NULL)
+    sonde_call_fail_with (call, SONDE_ERROR_NO_SUCH_SESSION, "There is no such session");
+  else
+    run (call);
+}
+
+/* Why it was refused would tell which action was asked for, and that whether there is what was
+ * named: so the journal is told alone. */
+static void
+refuse (SondeCall *call, const GError *why_not, const char *message)
+{
+  call->why_not = g_strdup (why_not->message);
+  sonde_call_fail_with (call, SONDE_ERROR_NOT_AUTHORIZED, message);
+}
+
+static void
+on_session_answer (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  g_autofree Passage *passage = user_data;
+  g_autoptr (GError) error = NULL;
+
+  if (is_allowed (passage->call, result, &error))
+    enter_session (passage->call, passage->run);
+  else
+    refuse (passage->call, error, "There is no such session, or it is not for you");
+}
+
+static void
+on_start_answer (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  g_autofree Passage *passage = user_data;
+  g_autoptr (GError) error = NULL;
+
+  if (is_allowed (passage->call, result, &error))
+    passage->run (passage->call);
+  else
+    sonde_call_fail (passage->call, error);
+}
+
+static void
+on_list_answer (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  g_autofree Passage *passage = user_data;
+
+  passage->call->sees_all = is_allowed (passage->call, result, NULL);
+  passage->run (passage->call);
+}
+
+static void
+ask (SondeCall *call,
+     SondeAction action,
+     GVariant *details,
+     GAsyncReadyCallback callback,
+     void (*run) (SondeCall *call))
+{
+  sonde_authority_check_async (call->context->authority, call->caller, sonde_action_id (action),
+                               details, sonde_call_is_interactive (call), callback,
+                               passage_new (call, run));
+}
+
+static void
+pass_start (SondeCall *call, void (*run) (SondeCall *call))
+{
+  g_autoptr (GVariant) dict = sonde_call_argument (call, 0);
+  g_autoptr (GError) error = NULL;
+
+  call->options = sonde_options_parse (dict, call->fds, &error);
+  if (call->options == NULL)
+    {
+      sonde_call_fail (call, error);
+      return;
+    }
+  call->object = sonde_options_describe_scope (call->options);
+  ask (call,
+       sonde_action_to_start (call->options,
+                              sonde_proc_number_read ("/proc/sys/kernel/perf_event_paranoid", 2)),
+       sonde_request_details_to_start (call->options, call->caller), on_start_answer, run);
+}
+
+/* "/org/sonde/Profiler1/session/N"; 0 if N is not the one spelling of a number. */
+static guint64
+parse_session_path (const char *path)
+{
+  const char *number;
+  guint64 id;
+
+  if (!g_str_has_prefix (path, SONDE_SESSION_PATH "/"))
+    return 0;
+  number = path + strlen (SONDE_SESSION_PATH "/");
+  if (number[0] == '0' || !g_ascii_string_to_unsigned (number, 10, 1, G_MAXUINT64, &id, NULL))
+    return 0;
+  return id;
+}
+
+static void
+pass_session (SondeCall *call, SondeGate gate, void (*run) (SondeCall *call))
+{
+  const SondeSession *session;
+
+  call->session_id = parse_session_path (sd_bus_message_get_path (call->message));
+  session = sonde_session_manager_lookup (call->context->manager, call->session_id);
+  /* Who had a session may know that it is over. */
+  if (is_all_powerful (call)
+      || (session != NULL ? sonde_session_owner_uid (session) == sonde_caller_uid (call->caller)
+                          : sonde_session_manager_was_of (call->context->manager, call->session_id,
+                                                          sonde_caller_uid (call->caller))))
+    enter_session (call, run);
+  else
+    ask (call,
+         session != NULL && gate == SONDE_GATE_USE
+             ? sonde_action_to_use (sonde_session_options (session))
+             : SONDE_ACTION_MANAGE_SESSIONS,
+         sonde_request_details_of_session (call->session_id, call->caller), on_session_answer, run);
+}
+
+static void
+on_capture_answer (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  g_autofree Passage *passage = user_data;
+  g_autoptr (GError) error = NULL;
+
+  if (is_allowed (passage->call, result, &error))
+    passage->run (passage->call);
+  else
+    refuse (passage->call, error, "There is no such capture, or it is not for you");
+}
+
+static void
+ask_for_capture (SondeCall *call, void (*run) (SondeCall *call))
+{
+  ask (call, SONDE_ACTION_MANAGE_SESSIONS,
+       sonde_request_details_of_capture (call->object, call->caller), on_capture_answer, run);
+}
+
+static void
+on_capture_found (SondeStoreAnswer *answer, const GError *error, gpointer user_data)
+{
+  g_autofree Passage *passage = user_data;
+
+  if (error != NULL)
+    sonde_call_fail (passage->call, error);
+  else if (answer->is_so)
+    passage->run (passage->call);
+  else
+    ask_for_capture (passage->call, passage->run);
+}
+
+static void
+pass_capture (SondeCall *call, void (*run) (SondeCall *call))
+{
+  g_autoptr (GVariant) argument = sonde_call_argument (call, 0);
+  const char *name = g_variant_get_string (argument, NULL);
+  SondeCaptureStore *store = sonde_session_manager_store (call->context->manager);
+
+  if (!sonde_capture_files_is_name (name))
+    {
+      sonde_call_fail_with (call, SONDE_ERROR_INVALID_OPTION,
+                            "Argument name: not a name such as ListCaptures gives");
+      return;
+    }
+  call->object = g_strdup (name);
+  if (is_all_powerful (call))
+    run (call);
+  else if (store == NULL)
+    ask_for_capture (call, run);
+  else
+    sonde_capture_store_is_of (store, sonde_caller_uid (call->caller), name, on_capture_found,
+                               passage_new (call, run));
+}
+
+static void
+ask_for_list (SondeCall *call, void (*run) (SondeCall *call))
+{
+  ask (call, SONDE_ACTION_MANAGE_SESSIONS, sonde_request_details_of_session (0, call->caller),
+       on_list_answer, run);
+}
+
+static void
+on_others (SondeStoreAnswer *answer, const GError *error, gpointer user_data)
+{
+  g_autofree Passage *passage = user_data;
+
+  if (error != NULL)
+    sonde_call_fail (passage->call, error);
+  else if (answer->is_so)
+    ask_for_list (passage->call, passage->run);
+  else
+    passage->run (passage->call);
+}
+
+/* Who allows no dialog wants an answer now, whatever polkit is busy with. */
+static void
+pass_list (SondeCall *call, void (*run) (SondeCall *call))
+{
+  SondeSessionManager *manager = call->context->manager;
+  SondeCaptureStore *store = sonde_session_manager_store (manager);
+  uid_t uid = sonde_caller_uid (call->caller);
+
+  call->sees_all = is_all_powerful (call);
+  if (call->sees_all || !sonde_call_is_interactive (call))
+    run (call);
+  else if (sonde_call_gate (call) == SONDE_GATE_LIST_CAPTURES && store != NULL)
+    sonde_capture_store_has_others (store, uid, on_others, passage_new (call, run));
+  else if (sonde_call_gate (call) == SONDE_GATE_LIST
+           && sonde_session_manager_has_others (manager, uid))
+    ask_for_list (call, run);
+  else
+    run (call);
+}
+
+void
+sonde_gate_pass (SondeCall *call, void (*run) (SondeCall *call))
+{
+  SondeGate gate = sonde_call_gate (call);
+
+  switch (gate)
+    {
+    case SONDE_GATE_ANYONE:
+      run (call);
+      break;
+    case SONDE_GATE_LIST:
+    case SONDE_GATE_LIST_CAPTURES:
+      pass_list (call, run);
+      break;
+    case SONDE_GATE_START:
+      pass_start (call, run);
+      break;
+    case SONDE_GATE_USE:
+    case SONDE_GATE_MANAGE:
+      pass_session (call, gate, run);
+      break;
+    case SONDE_GATE_CAPTURE:
+      pass_capture (call, run);
+      break;
+    default:
+      g_assert_not_reached ();
+    }
+}

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The members of our interfaces: one table each for methods and properties. */
+#include "config.h"
+
+#include "daemon/control/bus/service.h"
+
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "daemon/base/error.h"
+#include "daemon/base/limits.h"
+#include "daemon/control/bus/limit-table.h"
+#include "daemon/control/request/option-table.h"
+#include "daemon/control/events/perf-event.h"
+#include "daemon/control/system/proc-text.h"
+
+static char *
+session_path (guint64 id)
+{
+  return g_strdup_printf (SONDE_SESSION_PATH "/%" G_GUINT64_FORMAT, id);
+}
+
+static void
+on_started (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  SondeCall *call = user_data;
+  g_autoptr (GError) error = NULL;
+  g_autofree char *path = NULL;
+  int capture_fd = -1;
+  guint64 id
+      = sonde_session_manager_start_finish (call->context->manager, result, &capture_fd, &error);
+
+  if (id == 0)
+    {
+      sonde_call_fail (call, error);
+      return;
+    }
+  path = session_path (id);
+  if (capture_fd >= 0)
+    sonde_call_return_fd (call, g_variant_new ("(oh)", path, 0), capture_fd);
+  else
+    sonde_call_return (call, g_variant_new ("(o)", path), NULL);
+}
+
+static void
+profile (SondeCall *call)
+{
+  sonde_session_manager_start_async (call->context->manager, call->caller,
+                                     g_steal_pointer (&call->options), FALSE, on_started, call);
+}
+
+static void
+start_session (SondeCall *call)
+{
+  sonde_session_manager_start_async (call->context->manager, call->caller,
+                                     g_steal_pointer (&call->options), TRUE, on_started, call);
+}
+
+static void
+list_sessions (SondeCall *call)
+{
+  g_autoptr (GPtrArray) sessions = sonde_session_manager_list (call->context->manager);
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a(ousts)"));
+  for (guint i = 0; i < sessions->len; i++)
+    {
+      const SondeSession *session = g_ptr_array_index (sessions, i);
+      uid_t uid = sonde_session_owner_uid (session);
+      g_autofree char *path = session_path (sonde_session_id (session));
+
+      if (call->sees_all || uid == sonde_caller_uid (call->caller))
+        g_variant_builder_add (&builder, "(ousts)", path, (guint32) uid,
+                               sonde_session_state_name (sonde_session_state (session)),
+                               sonde_session_start_time_us (session),
+                               sonde_session_description (session));
+    }
+  sonde_call_return (call, g_variant_new ("(a(ousts))", &builder), NULL);
+}
+
+/* NULL: this service keeps none, and the call has failed. */
+static SondeCaptureStore *
+get_store (SondeCall *call)
+{
+  SondeCaptureStore *store = sonde_session_manager_store (call->context->manager);
+
+  if (store == NULL)
+    sonde_call_fail_with (
+        call, SONDE_ERROR_NOT_SUPPORTED,
+        "This service has no place for capture files (see the property Features)");
+  return store;
+}
+
+static void
+on_listed (SondeStoreAnswer *answer, const GError *error, gpointer user_data)
+{
+  SondeCall *call = user_data;
+  GVariantBuilder builder;
+
+  if (error != NULL)
+    {
+      sonde_call_fail (call, error);
+      return;
+    }
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a(ssttu)"));
+  for (guint i = 0; i < answer->captures->len; i++)
+    {
+      const SondeStoredCapture *capture = g_ptr_array_index (answer->captures, i);
+
+      g_variant_builder_add (&builder, "(ssttu)", capture->name, capture->label, capture->start_us,
+                             capture->size_bytes, (guint32) capture->owner_uid);
+    }
+  sonde_call_return (call, g_variant_new ("(a(ssttu))", &builder), NULL);
+}
+
+static void
+list_captures (SondeCall *call)
+{
+  SondeCaptureStore *store = get_store (call);
+
+  if (store != NULL)
+    sonde_capture_store_list (store, sonde_caller_uid (call->caller), call->sees_all, on_listed,
+                              call);
+}
+
+static void
+on_capture_opened (SondeStoreAnswer *answer, const GError *error, gpointer user_data)
+{
+  if (error != NULL)
+    sonde_call_fail (user_data, error);
+  else
+    sonde_call_return_fd (user_data, g_variant_new ("(h)", 0), sonde_steal_fd (&answer->fd));
+}
+
+static void
+open_stored_capture (SondeCall *call)
+{
+  SondeCaptureStore *store = get_store (call);
+
+  if (store != NULL)
+    sonde_capture_store_open_stored (store, sonde_caller_uid (call->caller), call->object,
+                                     on_capture_opened, call);
+}
+
+static void
+on_removed (SondeStoreAnswer *answer, const GError *error, gpointer user_data)
+{
+  SondeCall *call = user_data;
+  g_autofree char *detail = NULL;
+
+  if (error != NULL)
+    {
+      sonde_call_fail (call, error);
+      return;
+    }
+  detail = g_strdup_printf ("%s: asked for by uid %u", call->object,
+                            (guint) sonde_caller_uid (call->caller));
+  sonde_audit ("capture-removed", 0, answer->owner_uid, detail);
+  sonde_call_return (call, NULL, NULL);
+}
+
+static void
+remove_capture (SondeCall *call)
+{
+  SondeCaptureStore *store = get_store (call);
+
+  if (store != NULL)
+    sonde_capture_store_remove (store, sonde_caller_uid (call->caller), call->object, on_removed,
+                                call);
+}
+
+static void
+on_stopped (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  SondeCall *call = user_data;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) statistics = sonde_session_stop_finish (result, &error);
+
+  if (statistics == NULL)
+    sonde_call_fail (call, error);
+  else
+    sonde_call_return (call, g_variant_new ("(@a{st})", statistics), NULL);
+}
+
+static void
+stop (SondeCall *call)
+{
+  sonde_session_stop_async (call->session, on_stopped, call);
+}
+
+/* @is_done: with @error set if not */
+static void
+answer (SondeCall *call, gboolean is_done, const GError *error)
+{
+  if (is_done)
+    sonde_call_return (call, NULL, NULL);
+  else
+    sonde_call_fail (call, error);
+}
+
+static void
+pause_session (SondeCall *call)
+{
+  g_autoptr (GError) error = NULL;
+  gboolean is_done = sonde_session_pause (call->session, &error);
+
+  answer (call, is_done, error);
+}
+
+static void
+resume_session (SondeCall *call)
+{
+  g_autoptr (GError) error = NULL;
+  gboolean is_done = sonde_session_resume (call->session, &error);
+
+  answer (call, is_done, error);
+}
+
+/* A finished file is as it is: nothing of it can be chosen. */
+static gboolean
+open_finished (SondeCall *call, GVariant *dict, GError **error)
+{
+  g_autoptr (GVariant) first = NULL;
+  g_autoptr (GVariant) key = NULL;
+
+  if (g_variant_n_children (dict) == 0)
+    return sonde_session_open_file (call->session, on_capture_opened, call, error);
+  first = g_variant_get_child_value (dict, 0);
+  key = g_variant_get_child_value (first, 0);
+  return sonde_option_refuse (error, g_variant_get_string (key, NULL),
+                              "the capture of a finished session takes none");
+}
+
+static void
+open_capture (SondeCall *call)
+{
+  g_autoptr (GVariant) dict = sonde_call_argument (call, 0);
+  SondeStreamOptions options;
+  g_autoptr (GError) error = NULL;
+  int fd = -1;
+
+  /* First, so that a wrong key is refused alike in every state. */
+  if (!sonde_stream_options_parse (dict, &options, &error))
+    sonde_call_fail (call, error);
+  else if (sonde_session_is_over (call->session))
+    {
+      if (!open_finished (call, dict, &error))
+        sonde_call_fail (call, error);
+    }
+  else
+    {
+      fd = sonde_session_open_stream (call->session, sonde_caller_name (call->caller), &options,
+                                      &error);
+      if (fd < 0)
+        sonde_call_fail (call, error);
+      else
+        sonde_call_return_fd (call, g_variant_new ("(h)", 0), fd);
+    }
+}
+
+static void
+open_control (SondeCall *call)
+{
+  g_autoptr (GError) error = NULL;
+  int fd = sonde_session_open_control (call->session, &error);
+
+  if (fd < 0)
+    sonde_call_fail (call, error);
+  else
+    sonde_call_return_fd (call, g_variant_new ("(h)", 0), fd);
+}
+
+static void
+add_process (SondeCall *call)
+{
+  g_autoptr (GVariant) value = sonde_call_argument (call, 0);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GPtrArray) targets = sonde_options_parse_targets (value, call->fds, "targets", &error);
+  gboolean is_done
+      = targets != NULL
+        && sonde_session_manager_add_targets (call->context->manager, call->session,
+                                              sonde_caller_uid (call->caller), targets, &error);
+
+  answer (call, is_done, error);
+}
+
+static GVariant *
+get_version (SondeCall *call)
+{
+  return g_variant_new_string (SONDE_VERSION);
+}
+
+static GVariant *
+get_events (SondeCall *call)
+{
+  g_auto (GStrv) names = sonde_perf_event_names ();
+
+  return g_variant_new_strv ((const char *const *) names, -1);
+}
+
+/* As sd_booted() decides; in the root of our unit that folder is not, but systemd tells whom it has
+ * started. Source: systemd.exec(5), SYSTEMD_EXEC_PID */
+static gboolean
+is_below_systemd (void)
+{
+  const char *started = g_getenv ("SYSTEMD_EXEC_PID");
+  guint64 pid;
+
+  return g_file_test ("/run/systemd/system", G_FILE_TEST_IS_DIR)
+         || (started != NULL && g_ascii_string_to_unsigned (started, 10, 1, G_MAXINT, &pid, NULL)
+             && (pid_t) pid == getpid ());
+}
+
+static GVariant *
+get_features (SondeCall *call)
+{
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE_STRING_ARRAY);
+  g_variant_builder_add (&builder, "s", "collectors");
+  g_variant_builder_add (&builder, "s", "counters");
+  g_variant_builder_add (&builder, "s", "open-capture");
+  g_variant_builder_add (&builder, "s", "pause");
+  if (is_below_systemd ())
+    g_variant_builder_add (&builder, "s", "unit");
+  if (sonde_session_manager_store (call->context->manager) != NULL)
+    g_variant_builder_add (&builder, "s", "start-session");
+  return g_variant_builder_end (&builder);
+}
+
+static GVariant *
+get_limits (SondeCall *call)
+{
+  return sonde_limit_table_to_variant (call->context->settings);
+}
+
+/* Anybody reads the same in /proc. */
+static GVariant *
+get_daemon_statistics (SondeCall *call)
+{
+  guint64 uptime_us = (guint64) (g_get_monotonic_time () - call->context->start_us);
+  SondeProcCost cost = { 0 };
+  GVariantBuilder builder;
+
+  sonde_proc_cost_measure (getpid (), &cost);
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{st}"));
+  g_variant_builder_add (&builder, "{st}", "daemon-uptime-us", uptime_us);
+  g_variant_builder_add (&builder, "{st}", "daemon-cpu-us", cost.cpu_us);
+  g_variant_builder_add (&builder, "{st}", "daemon-memory-bytes", cost.memory_bytes);
+  return g_variant_builder_end (&builder);
+}
+
+static GVariant *
+get_state (SondeCall *call)
+{
+  return g_variant_new_string (sonde_session_state_name (sonde_session_state (call->session)));
+}
+
+static GVariant *
+get_owner (SondeCall *call)
+{
+  return g_variant_new_uint32 (sonde_session_owner_uid (call->session));
+}
+
+static GVariant *
+get_start_time (SondeCall *call)
+{
+  return g_variant_new_uint64 (sonde_session_start_time_us (call->session));
+}
+
+static GVariant *
+get_description (SondeCall *call)
+{
+  return g_variant_new_string (sonde_session_description (call->session));
+}
+
+static GVariant *
+get_options (SondeCall *call)
+{
+  return sonde_session_options_view (call->session);
+}
+
+static GVariant *
+get_capture_file (SondeCall *call)
+{
+  return g_variant_new_string (sonde_session_capture_file (call->session));
+}
+
+static GVariant *
+get_statistics (SondeCall *call)
+{
+  return sonde_session_statistics (call->session);
+}
+
+static const SondeMethod methods[] = {
+  { SONDE_MANAGER_INTERFACE, "Profile", SONDE_GATE_START, profile },
+  { SONDE_MANAGER_INTERFACE, "StartSession", SONDE_GATE_START, start_session },
+  { SONDE_MANAGER_INTERFACE, "ListSessions", SONDE_GATE_LIST, list_sessions },
+  { SONDE_MANAGER_INTERFACE, "ListCaptures", SONDE_GATE_LIST_CAPTURES, list_captures },
+  { SONDE_MANAGER_INTERFACE, "OpenStoredCapture", SONDE_GATE_CAPTURE, open_stored_capture },
+  { SONDE_MANAGER_INTERFACE, "RemoveCapture", SONDE_GATE_CAPTURE, remove_capture },
+  { SONDE_SESSION_INTERFACE, "Stop", SONDE_GATE_MANAGE, stop },
+  { SONDE_SESSION_INTERFACE, "Pause", SONDE_GATE_MANAGE, pause_session },
+  { SONDE_SESSION_INTERFACE, "Resume", SONDE_GATE_MANAGE, resume_session },
+  { SONDE_SESSION_INTERFACE, "OpenCapture", SONDE_GATE_USE, open_capture },
+  { SONDE_SESSION_INTERFACE, "OpenControl", SONDE_GATE_USE, open_control },
+  { SONDE_SESSION_INTERFACE, "AddProcess", SONDE_GATE_USE, add_process },
+};
+
+static const SondeProperty properties[] = {
+  { SONDE_MANAGER_INTERFACE, "Version", SONDE_GATE_ANYONE, get_version },
+  { SONDE_MANAGER_INTERFACE, "Events", SONDE_GATE_ANYONE, get_events },
+  { SONDE_MANAGER_INTERFACE, "Features", SONDE_GATE_ANYONE, get_features },
+  { SONDE_MANAGER_INTERFACE, "Limits", SONDE_GATE_ANYONE, get_limits },
+  { SONDE_MANAGER_INTERFACE, "Statistics", SONDE_GATE_ANYONE, get_daemon_statistics },
+  { SONDE_SESSION_INTERFACE, "State", SONDE_GATE_USE, get_state },
+  { SONDE_SESSION_INTERFACE, "Owner", SONDE_GATE_USE, get_owner },
+  { SONDE_SESSION_INTERFACE, "StartTime", SONDE_GATE_USE, get_start_time },
+  { SONDE_SESSION_INTERFACE, "Description", SONDE_GATE_USE, get_description },
+  { SONDE_SESSION_INTERFACE, "Options", SONDE_GATE_USE, get_options },
+  { SONDE_SESSION_INTERFACE, "CaptureFile", SONDE_GATE_USE, get_capture_file },
+  { SONDE_SESSION_INTERFACE, "Statistics", SONDE_GATE_USE, get_statistics },
+};
+
+const SondeMethod *
+sonde_service_methods (gsize *n_methods)
+{
+  *n_methods = G_N_ELEMENTS (methods);
+  return methods;
+}
+
+const SondeProperty *
+sonde_service_properties (gsize *n_properties)
+{
+  *n_properties = G_N_ELEMENTS (properties);
+  return properties;
+}
+
+const SondeMethod *
+sonde_service_find_method (const char *interface, const char *name)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (methods); i++)
+    if (g_str_equal (methods[i].interface, interface) && g_str_equal (methods[i].name, name))
+      return &methods[i];
+  return NULL;
+}
+
+const SondeProperty *
+sonde_service_find_property (const char *interface, const char *name)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (properties); i++)
+    if (g_str_equal (properties[i].interface, interface)
+        && (name == NULL || g_str_equal (properties[i].name, name)))
+      return &properties[i];
+  return NULL;
+}

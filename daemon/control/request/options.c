@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a caller asked for, parsed once and frozen. */
+#include "daemon/control/request/options.h"
+
+#include <string.h>
+
+#include "daemon/base/error.h"
+#include "daemon/base/limits.h"
+#include "daemon/control/system/tracepoint.h"
+#include "daemon/control/system/unit.h"
+
+static const char *const event_names[]
+    = { "auto", "cycles", "instructions", "cpu-clock", "none", NULL };
+/* In the order of SondeUnwindMode. */
+static const char *const unwind_names[] = { "none", "frame-pointer", "dwarf", "libdwfl", NULL };
+static const char *const symbols_names[] = { "none", "end", NULL };
+static const char *const memory_names[] = { "off", "all", "sampled", NULL };
+/* In the order of the bits of SONDE_COUNTERS_*. */
+static const char *const counters_names[] = { "cpu", "memory", "network", "disk", "process", NULL };
+static const char *const format_names[] = { "syscap", NULL };
+
+#define LABEL_CHARACTERS G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "_.-"
+
+/* Of a row that names a scope: they are the first of the table. */
+static gboolean
+set_scope (SondeOptions *self, const SondeOptionRow *row, GError **error)
+{
+  if (self->scope != SONDE_N_SCOPES)
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
+                   "Option %s: excludes option %s; exactly one of targets, launch, pids, unit and "
+                   "system",
+                   row->key, sonde_scope_name (self->scope));
+      return FALSE;
+    }
+  self->scope = (SondeScope) (row - sonde_options_row (0));
+  return TRUE;
+}
+
+static gboolean
+check_n_targets (gsize n_targets, const char *key, GError **error)
+{
+  if (n_targets == 0)
+    return sonde_option_refuse (error, key, "names no process");
+  if (n_targets > SONDE_LIMIT_TARGETS)
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
+                   "Option %s: at most %d processes in a call", key, SONDE_LIMIT_TARGETS);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+GPtrArray *
+sonde_options_parse_targets (GVariant *value, GUnixFDList *fds, const char *key, GError **error)
+{
+  g_autoptr (GPtrArray) targets
+      = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
+  gsize n_targets = g_variant_n_children (value);
+  guint32 used = 0; /* one bit for each handle */
+  gsize n_fds = fds != NULL ? (gsize) g_unix_fd_list_get_length (fds) : 0;
+
+  G_STATIC_ASSERT (SONDE_LIMIT_TARGETS < 32);
+
+  if (!check_n_targets (n_targets, key, error))
+    return NULL;
+  if (n_fds != n_targets)
+    {
+      sonde_option_refuse (error, key, "the message must carry one descriptor for each process");
+      return NULL;
+    }
+  for (gsize i = 0; i < n_targets; i++)
+    {
+      guint32 pid;
+      gint32 handle;
+      int fd;
+
+      g_variant_get_child (value, i, "(uh)", &pid, &handle);
+      if (!sonde_option_check_pid (pid, key, error))
+        return NULL;
+      if (handle < 0 || (gsize) handle >= n_fds || (used & (1u << handle)) != 0)
+        {
+          sonde_option_refuse (error, key, "a descriptor is missing or named twice");
+          return NULL;
+        }
+      used |= 1u << handle;
+      fd = g_unix_fd_list_get (fds, handle, error);
+      if (fd < 0)
+        {
+          g_prefix_error (error, "Option %s: ", key);
+          return NULL;
+        }
+      g_ptr_array_add (targets, sonde_target_new ((pid_t) pid, fd));
+    }
+  return g_steal_pointer (&targets);
+}
+
+/* @user_data: (nullable): the message's descriptors */
+static gboolean
+parse_targets (const SondeOptionRow *row,
+               GVariant *value,
+               gpointer options,
+               gpointer user_data,
+               GError **error)
+{
+  SondeOptions *self = options;
+
+  if (!set_scope (self, row, error))
+    return FALSE;
+  self->targets = sonde_options_parse_targets (value, user_data, row->key, error);
+  return self->targets != NULL;
+}
+
+static gboolean
+parse_pids (const SondeOptionRow *row,
+            GVariant *value,
+            gpointer options,
+            gpointer user_data,
+            GError **error)
+{
+  SondeOptions *self = options;
+  gsize n_pids = g_variant_n_children (value);
+
+  if (!set_scope (self, row, error) || !check_n_targets (n_pids, row->key, error))
+    return FALSE;
+  self->targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
+  for (gsize i = 0; i < n_pids; i++)
+    {
+      guint32 pid;
+
+      g_variant_get_child (value, i, "u", &pid);
+      if (!sonde_option_check_pid (pid, row->key, error))
+        return FALSE;
+      g_ptr_array_add (self->targets, sonde_target_new_unproven ((pid_t) pid));
+    }
+  return TRUE;
+}
+
+/* false is as if the key were not there. */
+static gboolean
+parse_scope (const SondeOptionRow *row,
+             GVariant *value,
+             gpointer options,
+             gpointer user_data,
+             GError **error)
+{
+  return !g_variant_get_boolean (value) || set_scope (options, row, error);
+}
+
+static gboolean
+parse_unit (const SondeOptionRow *row,
+            GVariant *value,
+            gpointer options,
+            gpointer user_data,
+            GError **error)
+{
+  SondeOptions *self = options;
+  const char *unit = g_variant_get_string (value, NULL);
+
+  if (!set_scope (self, row, error))
+    return FALSE;
+  if (!sonde_unit_is_name (unit))
+    return sonde_option_refuse (
+        error, row->key, "not the whole name of a service, scope or slice, such as cron.service");
+  if (sonde_unit_is_everything (unit))
+    return sonde_option_refuse (error, row->key, "that is the whole machine: option system");
+  self->unit = g_strdup (unit);
+  return TRUE;
+}
+
+static gboolean
+parse_event (const SondeOptionRow *row,
+             GVariant *value,
+             gpointer options,
+             gpointer user_data,
+             GError **error)
+{
+  SondeOptions *self = options;
+  const char *name = g_variant_get_string (value, NULL);
+  guint index;
+
+  if (sonde_option_find_word (row->words, name, &index))
+    {
+      self->event = (SondeEventChoice) index;
+      return TRUE;
+    }
+  self->event = SONDE_EVENT_TRACEPOINT;
+  self->tracepoint = sonde_tracepoint_find (name);
+  return self->tracepoint != NULL
+         || sonde_option_refuse_word (error, row, name, sonde_tracepoint_get);
+}
+
+/* Part of a file name, but never one that stands for a folder: more is put behind it. */
+static gboolean
+parse_label (const SondeOptionRow *row,
+             GVariant *value,
+             gpointer options,
+             gpointer user_data,
+             GError **error)
+{
+  SondeOptions *self = options;
+  const char *label = g_variant_get_string (value, NULL);
+  gsize length = strspn (label, LABEL_CHARACTERS);
+
+  if (length == 0 || length > SONDE_LIMIT_LABEL || label[length] != '\0')
+    return sonde_option_refuse (error, row->key,
+                                "must be 1 to 64 of the characters A-Z a-z 0-9 _ . -");
+  self->label = g_strdup (label);
+  return TRUE;
+}
+
+static GVariant *
+show_scope (const SondeOptionRow *row, gconstpointer options)
+{
+  const SondeOptions *self = options;
+  GVariantBuilder pids;
+
+  if (sonde_options_row (self->scope) != row)
+    return NULL;
+  if (row->type[0] == 'b')
+    return g_variant_new_boolean (TRUE);
+  g_variant_builder_init (&pids, G_VARIANT_TYPE ("au"));
+  for (guint i = 0; i < self->targets->len; i++)
+    g_variant_builder_add (&pids, "u",
+                           (guint32) sonde_target_pid (g_ptr_array_index (self->targets, i)));
+  return g_variant_builder_end (&pids);
+}
+
+static GVariant *
+show_event (const SondeOptionRow *row, gconstpointer options)
+{
+  return g_variant_new_string (sonde_options_event_name (options));
+}
+
+#define AT(member) G_STRUCT_OFFSET (SondeOptions, member)
+#define LIMITED    SONDE_OPTION_LIMITED
+#define FOR_POLKIT SONDE_OPTION_FOR_POLKIT
+
+G_STATIC_ASSERT (SONDE_UNWIND_NONE == 0 && SONDE_UNWIND_FRAME_POINTER == 1
+                 && SONDE_UNWIND_DWARF == 2 && SONDE_UNWIND_LIBDWFL == 3);
+
+static const SondeOptionRow rows[] = {
+  /* In the order of SondeScope. */
+  { "targets", "a(uh)", .parse = parse_targets, .show = show_scope },
+  { "launch", "b", .parse = parse_scope, .show = show_scope },
+  { "pids", "au", .parse = parse_pids, .show = show_scope },
+  { "unit", "s", AT (unit), .parse = parse_unit, .flags = FOR_POLKIT },
+  { "system", "b", .parse = parse_scope, .show = show_scope },
+
+  { "event", "s", .words = event_names, .parse = parse_event, .show = show_event,
+    .flags = FOR_POLKIT },
+  /* One of both: finish_rate() */
+  { "frequency", "u", AT (frequency_hz), .min = 1, .max = SONDE_LIMIT_FREQUENCY,
+    .flags = FOR_POLKIT | LIMITED },
+  { "period", "t", AT (period), .min = 1, .max = SONDE_LIMIT_PERIOD_MAX, .flags = FOR_POLKIT },
+  { "kernel", "b", AT (kernel), .flags = FOR_POLKIT },
+  { "raw", "b", AT (raw), .flags = FOR_POLKIT },
+  { "start-on-exec", "b", AT (start_on_exec), .normal = FALSE },
+  { "children", "b", AT (children), .normal = TRUE },
+  { "unwind", "s", AT (unwind), .normal = SONDE_UNWIND_DWARF, .words = unwind_names },
+  { "stack-size", "u", AT (stack_size_bytes), .normal = 16384, .min = SONDE_LIMIT_STACK_SIZE_MIN,
+    .max = SONDE_LIMIT_STACK_SIZE_MAX, .multiple_of = 8, .flags = LIMITED },
+  { "max-depth", "u", AT (max_depth), .normal = 256, .min = 1, .max = SONDE_LIMIT_DEPTH,
+    .flags = LIMITED },
+  { "duration", "t", AT (duration_us), .max = SONDE_LIMIT_DURATION_US,
+    .flags = FOR_POLKIT | LIMITED },
+  { "symbols", "s", AT (symbols), .normal = TRUE, .words = symbols_names },
+  { "memory", "s", AT (memory), .normal = SONDE_MEMORY_OFF, .words = memory_names },
+  { "memory-interval", "t", AT (memory_interval_bytes), .normal = 512 * 1024, .min = 1,
+    .max = SONDE_LIMIT_MEMORY_INTERVAL },
+  { "memory-wait", "u", AT (memory_wait_us), .max = SONDE_LIMIT_MEMORY_WAIT_US },
+  { "counters", "as", AT (counters), .words = counters_names, .flags = FOR_POLKIT },
+  { "format", "s", AT (format), .words = format_names },
+  { "buffer-size", "u", AT (buffer_size_bytes), .normal = SONDE_LIMIT_SINK_BUFFER,
+    .min = SONDE_LIMIT_SINK_BUFFER_MIN, .max = SONDE_LIMIT_SINK_BUFFER_MAX, .flags = LIMITED },
+  { "label", "s", AT (label), .parse = parse_label, .flags = FOR_POLKIT },
+};
+
+const SondeOptionRow *
+sonde_options_row (gsize index)
+{
+  return index < G_N_ELEMENTS (rows) ? &rows[index] : NULL;
+}
+
+const char *
+sonde_scope_name (SondeScope scope)
+{
+  return rows[scope].key;
+}
+
+const char *
+sonde_event_choice_name (SondeEventChoice event)
+{
+  return event_names[event];
+}
+
+const char *
+sonde_options_event_name (const SondeOptions *self)
+{
+  return self->tracepoint != NULL ? self->tracepoint : sonde_event_choice_name (self->event);
+}
+
+/* Every hit of a tracepoint is a sample, unless something else is asked for. */
+static gboolean
+finish_rate (SondeOptions *self, GError **error)
+{
+  gboolean is_tracepoint = self->event == SONDE_EVENT_TRACEPOINT;
+
+  if (self->frequency_hz != 0 && self->period != 0)
+    return sonde_option_refuse (error, "period", "excludes option frequency");
+  if (self->period != 0 && !is_tracepoint && self->period < SONDE_LIMIT_PERIOD_MIN)
+    return sonde_option_refuse (
+        error, "period", "must be from 100000 to 10000000000; below that only with a tracepoint");
+  if (self->frequency_hz == 0 && self->period == 0 && is_tracepoint)
+    self->period = 1;
+  else if (self->frequency_hz == 0 && self->period == 0)
+    self->frequency_hz = 1000;
+  return TRUE;
+}
+
+/* What one option says of another. */
+static gboolean
+finish (SondeOptions *self, GUnixFDList *fds, GError **error)
+{
+  if (self->scope == SONDE_N_SCOPES)
+    {
+      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
+                           "Exactly one of the options targets, launch, pids, unit and system is "
+                           "needed");
+      return FALSE;
+    }
+  if (!finish_rate (self, error))
+    return FALSE;
+  if (self->start_on_exec && (self->scope == SONDE_SCOPE_UNIT || self->scope == SONDE_SCOPE_SYSTEM))
+    return sonde_option_refuse (error, "start-on-exec", "needs the option targets, launch or pids");
+  if ((self->counters & SONDE_COUNTERS_PROCESS) != 0
+      && (self->scope == SONDE_SCOPE_UNIT || self->scope == SONDE_SCOPE_SYSTEM))
+    return sonde_option_refuse (error, "counters",
+                                "\"process\" needs the option targets, launch or pids");
+  /* Addresses are worth little without their names. */
+  self->kernel = self->kernel || self->raw;
+  if (self->scope != SONDE_SCOPE_TARGETS && fds != NULL && g_unix_fd_list_get_length (fds) != 0)
+    return sonde_option_refuse (error, "targets",
+                                "the message carries descriptors that no option uses");
+  if (self->targets == NULL)
+    self->targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
+  if (self->label == NULL)
+    self->label = g_strdup ("session");
+  return TRUE;
+}
+
+/* @scope: SONDE_N_SCOPES if @dict names it */
+static SondeOptions *
+parse (GVariant *dict, GUnixFDList *fds, SondeScope scope, GError **error)
+{
+  g_autoptr (SondeOptions) self = g_new0 (SondeOptions, 1);
+
+  sonde_option_table_init (rows, G_N_ELEMENTS (rows), self);
+  self->scope = scope;
+  if (!sonde_option_table_parse (rows, G_N_ELEMENTS (rows), dict, self, fds, error)
+      || !finish (self, fds, error))
+    return NULL;
+  return g_steal_pointer (&self);
+}
+
+SondeOptions *
+sonde_options_parse (GVariant *dict, GUnixFDList *fds, GError **error)
+{
+  return parse (dict, fds, SONDE_N_SCOPES, error);
+}
+
+GVariant *
+sonde_options_to_variant (const SondeOptions *self)
+{
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE_VARDICT);
+  for (gsize i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      GVariant *value = sonde_option_show (&rows[i], self);
+
+      if (value != NULL)
+        g_variant_builder_add (&builder, "{sv}", rows[i].key, value);
+    }
+  return g_variant_builder_end (&builder);
+}
+
+SondeOptions *
+sonde_options_restore (GVariant *view, GError **error)
+{
+  g_autoptr (GVariant) dict = NULL;
+  SondeScope scope = SONDE_N_SCOPES;
+  GVariantDict others;
+
+  /* Processes have no proof in there, and the session has them from elsewhere. */
+  g_variant_dict_init (&others, view);
+  if (g_variant_dict_remove (&others, sonde_scope_name (SONDE_SCOPE_TARGETS)))
+    scope = SONDE_SCOPE_TARGETS;
+  else if (g_variant_dict_remove (&others, sonde_scope_name (SONDE_SCOPE_PIDS)))
+    scope = SONDE_SCOPE_PIDS;
+  dict = g_variant_ref_sink (g_variant_dict_end (&others));
+  return parse (dict, NULL, scope, error);
+}
+
+void
+sonde_options_free (SondeOptions *self)
+{
+  if (self == NULL)
+    return;
+  g_clear_pointer (&self->targets, g_ptr_array_unref);
+  g_free (self->unit);
+  g_free (self->label);
+  g_free (self);
+}
+
+static char *
+describe_pids (const SondeOptions *self)
+{
+  g_autoptr (GString) text = g_string_new (self->targets->len == 1 ? "process" : "processes");
+
+  for (guint i = 0; i < self->targets->len; i++)
+    g_string_append_printf (text, "%s %d", i > 0 ? "," : "",
+                            (int) sonde_target_pid (g_ptr_array_index (self->targets, i)));
+  return g_strdup (text->str);
+}
+
+char *
+sonde_options_describe_scope (const SondeOptions *self)
+{
+  switch (self->scope)
+    {
+    case SONDE_SCOPE_TARGETS:
+    case SONDE_SCOPE_PIDS:
+      return describe_pids (self);
+    case SONDE_SCOPE_LAUNCH:
+      return g_strdup ("a program to be started");
+    case SONDE_SCOPE_UNIT:
+      return g_strdup_printf ("unit %s", self->unit);
+    case SONDE_SCOPE_SYSTEM:
+      return g_strdup ("the whole machine");
+    default:
+      g_assert_not_reached ();
+    }
+}
+
+char *
+sonde_options_describe (const SondeOptions *self)
+{
+  g_autofree char *scope = sonde_options_describe_scope (self);
+  const char *event = sonde_options_event_name (self);
+
+  if (self->event == SONDE_EVENT_NONE)
+    return g_strdup_printf ("%s: %s, no samples", self->label, scope);
+  if (self->frequency_hz != 0)
+    return g_strdup_printf ("%s: %s, %s at %u Hz", self->label, scope, event, self->frequency_hz);
+  return g_strdup_printf ("%s: %s, %s every %" G_GUINT64_FORMAT, self->label, scope, event,
+                          self->period);
+}

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a sonded must know of a session to take it over from another one. */
+#include "config.h"
+
+#include "daemon/control/request/session-record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "daemon/base/error.h"
+#include "daemon/base/limits.h"
+
+#define SEALS       (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+#define SINK_TYPE   "(us)"
+#define TARGET_TYPE "(iuttb)"
+#define RING_TYPE   "(tiu)"
+#define PULSE_TYPE  "(tix)"
+#define MAX_TEXT    4096 /* bytes of a path, a name or a description */
+
+/* Before the dictionary of values. Raise the version when a value changes its meaning; a worker of
+ * another protocol than ours cannot be taken over either. */
+typedef struct
+{
+  guint32 magic;
+  guint32 version;
+  guint32 protocol;
+  guint32 size_bytes; /* of the dictionary */
+} Header;
+
+static const Header good_header
+    = { .magic = 0x534f4e44, .version = 1, .protocol = SONDE_MESSAGE_VERSION };
+
+#define AT(member) G_STRUCT_OFFSET (SondeSessionRecord, member)
+
+/* All values but those of the lists, as g_variant_lookup() takes them. */
+static const struct
+{
+  const char *key;
+  const char *format; /* of "s" an empty one stands for none, "@at" are SONDE_N_STATISTICS */
+  gsize offset;
+} values[] = {
+  { "id", "t", AT (id) },
+  { "bus-id", "s", AT (bus_id) },
+  { "owner", "s", AT (owner) },
+  { "owner-uid", "u", AT (owner_uid) },
+  { "owner-pid", "i", AT (owner_pid) },
+  { "options", "@a{sv}", AT (options) },
+  { "description", "s", AT (description) },
+  { "start-time", "t", AT (start_time_us) },
+  { "live-since", "x", AT (live_since_us) },
+  { "state", "u", AT (state) },
+  { "reason", "s", AT (reason) },
+  { "statistics", "@at", AT (statistics) },
+  { "worker-pid", "i", AT (worker_pid) },
+  { "is-lasting", "b", AT (is_lasting) },
+  { "capture-file", "s", AT (capture_file) },
+  { "capture-max-bytes", "t", AT (capture_max_bytes) },
+  { "group", "s", AT (group) },
+  { "note", "s", AT (note) },
+  { "n-events", "u", AT (n_events) },
+  { "last-sink-id", "u", AT (last_sink_id) },
+};
+
+static void
+clear_sink (gpointer sink)
+{
+  g_free (((SondeRecordSink *) sink)->reader);
+}
+
+SondeSessionRecord *
+sonde_session_record_new (void)
+{
+  SondeSessionRecord *self = g_new0 (SondeSessionRecord, 1);
+
+  self->sinks = g_array_new (FALSE, FALSE, sizeof (SondeRecordSink));
+  g_array_set_clear_func (self->sinks, clear_sink);
+  self->targets = g_array_new (FALSE, FALSE, sizeof (SondeRecordTarget));
+  self->named = g_array_new (FALSE, FALSE, sizeof (SondeRecordTarget));
+  self->rings = g_array_new (FALSE, FALSE, sizeof (SondeRecordRing));
+  self->pulses = g_array_new (FALSE, FALSE, sizeof (SondeRecordPulse));
+  return self;
+}
+
+void
+sonde_session_record_free (SondeSessionRecord *self)
+{
+  if (self == NULL)
+    return;
+  g_array_unref (self->sinks);
+  g_array_unref (self->targets);
+  g_array_unref (self->named);
+  g_array_unref (self->rings);
+  g_array_unref (self->pulses);
+  g_clear_pointer (&self->options, g_variant_unref);
+  for (gsize i = 0; i < G_N_ELEMENTS (values); i++)
+    if (values[i].format[0] == 's')
+      g_free (G_STRUCT_MEMBER (char *, self, values[i].offset));
+  g_free (self);
+}
+
+/* --- writing --- */
+
+static void
+add (GVariantBuilder *dict, const char *key, GVariant *value)
+{
+  g_variant_builder_add (dict, "{sv}", key, value);
+}
+
+static GVariant *
+value_to_variant (const SondeSessionRecord *self, gsize index)
+{
+  gconstpointer member = (const char *) self + values[index].offset;
+  const char *text;
+
+  switch (values[index].format[0])
+    {
+    case 't':
+      return g_variant_new_uint64 (*(const guint64 *) member);
+    case 'x':
+      return g_variant_new_int64 (*(const gint64 *) member);
+    case 'u':
+      return g_variant_new_uint32 (*(const guint32 *) member);
+    case 'i':
+      return g_variant_new_int32 (*(const gint32 *) member);
+    case 'b':
+      return g_variant_new_boolean (*(const gboolean *) member);
+    case 's':
+      text = *(const char *const *) member;
+      return g_variant_new_string (text != NULL ? text : "");
+    default:
+      return g_str_equal (values[index].format, "@at") ? g_variant_new_fixed_array (
+                 G_VARIANT_TYPE_UINT64, member, SONDE_N_STATISTICS, sizeof (guint64))
+                                                       : *(GVariant *const *) member;
+    }
+}
+
+static GVariant *
+sinks_to_variant (const SondeSessionRecord *self)
+{
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a" SINK_TYPE));
+  for (guint i = 0; i < self->sinks->len; i++)
+    {
+      const SondeRecordSink *sink = &g_array_index (self->sinks, SondeRecordSink, i);
+
+      g_variant_builder_add (&builder, SINK_TYPE, sink->id,
+                             sink->reader != NULL ? sink->reader : "");
+    }
+  return g_variant_builder_end (&builder);
+}
+
+static GVariant *
+targets_to_variant (const GArray *targets)
+{
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a" TARGET_TYPE));
+  for (guint i = 0; i < targets->len; i++)
+    {
+      const SondeRecordTarget *target = &g_array_index (targets, SondeRecordTarget, i);
+
+      g_variant_builder_add (&builder, TARGET_TYPE, target->pid, target->gid, target->start_ticks,
+                             target->permitted, target->is_proven);
+    }
+  return g_variant_builder_end (&builder);
+}
+
+static GVariant *
+rings_to_variant (const SondeSessionRecord *self)
+{
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a" RING_TYPE));
+  for (guint i = 0; i < self->rings->len; i++)
+    {
+      const SondeRecordRing *ring = &g_array_index (self->rings, SondeRecordRing, i);
+
+      g_variant_builder_add (&builder, RING_TYPE, ring->id, ring->cpu, ring->kind);
+    }
+  return g_variant_builder_end (&builder);
+}
+
+static GVariant *
+pulses_to_variant (const SondeSessionRecord *self)
+{
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a" PULSE_TYPE));
+  for (guint i = 0; i < self->pulses->len; i++)
+    {
+      const SondeRecordPulse *pulse = &g_array_index (self->pulses, SondeRecordPulse, i);
+
+      g_variant_builder_add (&builder, PULSE_TYPE, pulse->id, pulse->cpu, pulse->since_ns);
+    }
+  return g_variant_builder_end (&builder);
+}
+
+static GVariant *
+to_variant (const SondeSessionRecord *self)
+{
+  GVariantBuilder dict;
+
+  g_variant_builder_init (&dict, G_VARIANT_TYPE_VARDICT);
+  for (gsize i = 0; i < G_N_ELEMENTS (values); i++)
+    add (&dict, values[i].key, value_to_variant (self, i));
+  add (&dict, "sinks", sinks_to_variant (self));
+  add (&dict, "targets", targets_to_variant (self->targets));
+  add (&dict, "named", targets_to_variant (self->named));
+  add (&dict, "rings", rings_to_variant (self));
+  add (&dict, "pulses", pulses_to_variant (self));
+  return g_variant_ref_sink (g_variant_builder_end (&dict));
+}
+
+static gboolean
+write_all (int fd, gconstpointer bytes, gsize size_bytes, GError **error)
+{
+  const char *next = bytes;
+
+  while (size_bytes > 0)
+    {
+      ssize_t n = write (fd, next, size_bytes);
+
+      if (n < 0 && errno == EINTR)
+        continue;
+      if (n <= 0)
+        return sonde_error_set_errno (error, errno, "Cannot write down the state of a session");
+      next += n;
+      size_bytes -= (gsize) n;
+    }
+  return TRUE;
+}
+
+int
+sonde_session_record_write (const SondeSessionRecord *self, GError **error)
+{
+  g_autoptr (GVariant) dict = to_variant (self);
+  sonde_autofd int fd = memfd_create ("sonde-session", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  Header header = good_header;
+
+  header.size_bytes = (guint32) g_variant_get_size (dict);
+  if (fd < 0)
+    {
+      sonde_error_set_errno (error, errno, "Cannot make a place for the state of a session");
+      return -1;
+    }
+  if (!write_all (fd, &header, sizeof header, error)
+      || !write_all (fd, g_variant_get_data (dict), header.size_bytes, error))
+    return -1;
+  if (fcntl (fd, F_ADD_SEALS, SEALS) < 0)
+    {
+      sonde_error_set_errno (error, errno, "Cannot seal the state of a session");
+      return -1;
+    }
+  return sonde_steal_fd (&fd);
+}
+
+/* --- reading --- */
+
+static gboolean
+refuse (GError **error, const char *what)
+{
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED, "The record of a session: %s", what);
+  return FALSE;
+}
+
+/* Copied first: what is checked is what is used. */
+static GVariant *
+read_dict (int fd, GError **error)
+{
+  g_autofree char *bytes = NULL;
+  g_autoptr (GBytes) copy = NULL;
+  gsize size_bytes;
+  struct stat st;
+  Header header;
+
+  if ((fcntl (fd, F_GET_SEALS) & SEALS) != SEALS || fstat (fd, &st) < 0)
+    {
+      refuse (error, "not a sealed memfd");
+      return NULL;
+    }
+  if (st.st_size < (off_t) sizeof header || st.st_size > SONDE_LIMIT_RECORD_BYTES)
+    {
+      refuse (error, "size out of range");
+      return NULL;
+    }
+  size_bytes = (gsize) st.st_size - sizeof header;
+  bytes = g_malloc (size_bytes);
+  if (pread (fd, &header, sizeof header, 0) != sizeof header
+      || pread (fd, bytes, size_bytes, sizeof header) != (ssize_t) size_bytes)
+    {
+      refuse (error, "cannot be read");
+      return NULL;
+    }
+  if (header.magic != good_header.magic || header.version != good_header.version
+      || header.protocol != good_header.protocol)
+    {
+      refuse (error, "of another version");
+      return NULL;
+    }
+  if (header.size_bytes != size_bytes)
+    {
+      refuse (error, "size is not what it says");
+      return NULL;
+    }
+  copy = g_bytes_new_take (g_steal_pointer (&bytes), size_bytes);
+  return g_variant_ref_sink (g_variant_new_from_bytes (G_VARIANT_TYPE_VARDICT, copy, FALSE));
+}
+
+/* The first value that is missing is told. */
+static gboolean
+get (GVariant *dict, const char *key, const char *format, gpointer value, GError **error)
+{
+  g_autofree char *what = NULL;
+
+  if (g_variant_lookup (dict, key, format, value))
+    return TRUE;
+  what = g_strdup_printf ("no value \"%s\"", key);
+  return refuse (error, what);
+}
+
+static gboolean
+check_text (char **text, GError **error)
+{
+  if (strlen (*text) > MAX_TEXT)
+    return refuse (error, "a text is too long");
+  if ((*text)[0] == '\0')
+    g_clear_pointer (text, g_free);
+  return TRUE;
+}
+
+static gboolean
+get_values (SondeSessionRecord *self, GVariant *dict, GError **error)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (values); i++)
+    {
+      gpointer member = G_STRUCT_MEMBER_P (self, values[i].offset);
+      gboolean is_array = g_str_equal (values[i].format, "@at");
+      g_autoptr (GVariant) array = NULL;
+      gconstpointer numbers;
+      gsize n_numbers;
+
+      if (!get (dict, values[i].key, values[i].format, is_array ? &array : member, error))
+        return FALSE;
+      if (values[i].format[0] == 's' && !check_text (member, error))
+        return FALSE;
+      if (!is_array)
+        continue;
+      numbers = g_variant_get_fixed_array (array, &n_numbers, sizeof self->statistics[0]);
+      if (n_numbers != SONDE_N_STATISTICS)
+        return refuse (error, "other statistics");
+      memcpy (member, numbers, sizeof self->statistics);
+    }
+  return TRUE;
+}
+
+static gboolean
+get_sinks (SondeSessionRecord *self, GVariant *dict, GError **error)
+{
+  g_autoptr (GVariantIter) iter = NULL;
+  guint32 id;
+  const char *reader;
+
+  if (!get (dict, "sinks", "a" SINK_TYPE, &iter, error))
+    return FALSE;
+  while (g_variant_iter_next (iter, "(u&s)", &id, &reader))
+    {
+      SondeRecordSink sink = { .id = id };
+
+      if (id == 0 || id > self->last_sink_id || self->sinks->len >= SONDE_LIMIT_SINKS)
+        return refuse (error, "impossible sinks");
+      sink.reader = reader[0] != '\0' ? g_strdup (reader) : NULL;
+      g_array_append_val (self->sinks, sink);
+    }
+  return TRUE;
+}
+
+static gboolean
+get_targets (GVariant *dict, const char *key, GArray *targets, guint max_targets, GError **error)
+{
+  g_autoptr (GVariantIter) iter = NULL;
+  SondeRecordTarget target;
+
+  if (!get (dict, key, "a" TARGET_TYPE, &iter, error))
+    return FALSE;
+  while (g_variant_iter_next (iter, TARGET_TYPE, &target.pid, &target.gid, &target.start_ticks,
+                              &target.permitted, &target.is_proven))
+    {
+      if (target.pid <= 0 || targets->len >= max_targets)
+        return refuse (error, "impossible targets");
+      g_array_append_val (targets, target);
+    }
+  return TRUE;
+}
+
+static gboolean
+get_rings (SondeSessionRecord *self, GVariant *dict, GError **error)
+{
+  g_autoptr (GVariantIter) iter = NULL;
+  SondeRecordRing ring;
+
+  if (!get (dict, "rings", "a" RING_TYPE, &iter, error))
+    return FALSE;
+  while (g_variant_iter_next (iter, RING_TYPE, &ring.id, &ring.cpu, &ring.kind))
+    {
+      if (ring.cpu < 0 || (ring.kind != SONDE_EVENT_SAMPLES && ring.kind != SONDE_EVENT_SIDEBAND)
+          || self->rings->len >= SONDE_LIMIT_RECORD_RINGS)
+        return refuse (error, "impossible rings");
+      g_array_append_val (self->rings, ring);
+    }
+  return TRUE;
+}
+
+static gboolean
+get_pulses (SondeSessionRecord *self, GVariant *dict, GError **error)
+{
+  g_autoptr (GVariantIter) iter = NULL;
+  SondeRecordPulse pulse;
+
+  if (!get (dict, "pulses", "a" PULSE_TYPE, &iter, error))
+    return FALSE;
+  while (g_variant_iter_next (iter, PULSE_TYPE, &pulse.id, &pulse.cpu, &pulse.since_ns))
+    {
+      if (pulse.cpu < 0 || pulse.since_ns <= 0 || self->pulses->len >= self->rings->len)
+        return refuse (error, "impossible pulses");
+      g_array_append_val (self->pulses, pulse);
+    }
+  return TRUE;
+}
+
+static gboolean
+check (const SondeSessionRecord *self, GError **error)
+{
+  gboolean is_over = self->state == SONDE_STATE_FINISHED || self->state == SONDE_STATE_FAILED;
+
+  if (self->id == 0 || self->owner == NULL || self->bus_id == NULL || self->description == NULL)
+    return refuse (error, "no number, owner, bus or description");
+  if (self->state <= SONDE_STATE_STARTING || self->state >= SONDE_N_STATES)
+    return refuse (error, "impossible state");
+  if ((is_over || self->state == SONDE_STATE_DRAINING) && self->reason == NULL)
+    return refuse (error, "an end without a reason");
+  if (self->worker_pid < 0 || (self->worker_pid == 0 && !is_over))
+    return refuse (error, "no worker");
+  if (self->is_lasting != (self->capture_file != NULL))
+    return refuse (error, "its capture file is not what it lasts for");
+  if (self->n_events > SONDE_LIMIT_EVENTS)
+    return refuse (error, "too many events");
+  return TRUE;
+}
+
+SondeSessionRecord *
+sonde_session_record_read (int fd, GError **error)
+{
+  g_autoptr (SondeSessionRecord) self = sonde_session_record_new ();
+  g_autoptr (GVariant) dict = read_dict (fd, error);
+
+  if (dict == NULL)
+    return NULL;
+  if (!g_variant_is_normal_form (dict))
+    {
+      refuse (error, "malformed");
+      return NULL;
+    }
+  if (!get_values (self, dict, error) || !get_sinks (self, dict, error)
+      || !get_targets (dict, "targets", self->targets, SONDE_LIMIT_SESSION_TARGETS, error)
+      || !get_targets (dict, "named", self->named, SONDE_LIMIT_NAMED_PROCESSES, error)
+      || !get_rings (self, dict, error) || !get_pulses (self, dict, error) || !check (self, error))
+    return NULL;
+  return g_steal_pointer (&self);
+}

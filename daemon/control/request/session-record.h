@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a sonded must know of a session to take it over from another one. */
+#pragma once
+
+#include <gio/gio.h>
+#include <sys/types.h>
+
+#include "daemon/base/message.h"
+#include "daemon/control/request/session-state.h"
+
+/**
+ * SECTION: session-record
+ *
+ * A record lies in a sealed memfd in systemd's fd store while its session lives. It holds what a
+ * client was told or control alone knows; what the worker knows it tells itself when asked. It is
+ * read like something foreign: the sonded that wrote it may have been another version, or wrong.
+ * Times are CLOCK_MONOTONIC, which a restart does not change.
+ */
+
+/* A process that the session profiles. */
+typedef struct
+{
+  gint32 pid;
+  guint32 gid;         /* effective, of a proven one */
+  guint64 start_ticks; /* /proc/PID/stat field 22 */
+  guint64 permitted;   /* capabilities, of a proven one */
+  gboolean is_proven;
+} SondeRecordTarget;
+
+/* An event that owns a ring. */
+typedef struct
+{
+  guint64 id; /* PERF_EVENT_IOC_ID */
+  gint32 cpu;
+  guint32 kind; /* SondeEventKind */
+} SondeRecordRing;
+
+/* An event that tells whether those of its whole processor still count. */
+typedef struct
+{
+  guint64 id; /* PERF_EVENT_IOC_ID */
+  gint32 cpu;
+  gint64 since_ns; /* when it was opened */
+} SondeRecordPulse;
+
+typedef struct
+{
+  guint32 id;
+  char *reader; /* unique bus name; NULL for a file */
+} SondeRecordSink;
+
+typedef struct
+{
+  guint64 id;
+  char *bus_id; /* of the bus that all names are of */
+  char *owner;  /* unique bus name */
+  guint32 owner_uid;
+  gint32 owner_pid;
+  GVariant *options; /* a{sv}, the property Options */
+  char *description;
+  guint64 start_time_us; /* since 1970 */
+  gint64 live_since_us;
+  SondeSessionState state; /* not STARTING */
+  char *reason;            /* NULL: none yet */
+  guint64 statistics[SONDE_N_STATISTICS];
+  gint32 worker_pid; /* 0: it has none any more */
+  gboolean is_lasting;
+  char *capture_file; /* NULL: none */
+  guint64 capture_max_bytes;
+  char *group; /* path of the unit's control group, or NULL */
+  char *note;  /* the unit's processes are watched one by one, or NULL */
+  guint32 n_events;
+  guint32 last_sink_id;
+  GArray *sinks;   /* SondeRecordSink */
+  GArray *targets; /* SondeRecordTarget */
+  GArray *named;   /* SondeRecordTarget: those of the scope `pids`, and their children */
+  GArray *rings;   /* SondeRecordRing */
+  GArray *pulses;  /* SondeRecordPulse */
+} SondeSessionRecord;
+
+/* An empty one. */
+SondeSessionRecord *sonde_session_record_new (void);
+/* Accepts NULL. */
+void sonde_session_record_free (SondeSessionRecord *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSessionRecord, sonde_session_record_free)
+
+/* Returns: a sealed memfd, or -1 with @error */
+int sonde_session_record_write (const SondeSessionRecord *self, GError **error);
+
+/**
+ * sonde_session_record_read:
+ * @fd: a memfd of a sonded that ran before
+ *
+ * Errors: SONDE_ERROR_FAILED, naming what is wrong: not sealed, size, version, a value that cannot
+ * be
+ */
+SondeSessionRecord *sonde_session_record_read (int fd, GError **error);

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A session that passes from one sonded to the next. */
+#include "daemon/control/session/session-adoption.h"
+
+#include <string.h>
+
+#include "base/fd.h"
+#include "daemon/base/error.h"
+#include "daemon/base/limits.h"
+#include "daemon/control/system/audit.h"
+#include "daemon/control/session/session-private.h"
+
+/* --- to the next one --- */
+
+/* A worker that has said its last word makes a session finished, which is not told before it is
+ * gone. */
+static SondeSessionState
+state_to_record (const SondeSession *self)
+{
+  return self->state == SONDE_STATE_DRAINING && self->phase == SONDE_PHASE_OVER
+             ? SONDE_STATE_FINISHED
+             : self->state;
+}
+
+static SondeSessionRecord *
+make_record (const SondeSession *self)
+{
+  SondeSessionRecord *record = sonde_session_record_new ();
+
+  record->id = self->id;
+  record->bus_id = g_strdup (sonde_caller_bus_id (self->owner));
+  record->owner = g_strdup (sonde_caller_name (self->owner));
+  record->owner_uid = self->owner_uid;
+  record->owner_pid = sonde_caller_pid (self->owner);
+  record->options = g_variant_ref (self->options_view);
+  record->description = g_strdup (self->description);
+  record->start_time_us = self->start_time_us;
+  record->live_since_us = self->live_since_us;
+  record->state = state_to_record (self);
+  record->reason = g_strdup (self->reason);
+  memcpy (record->statistics, self->statistics, sizeof record->statistics);
+  record->worker_pid = sonde_worker_pid (self->worker);
+  sonde_session_output_record (self->output, record);
+  sonde_session_scope_record (self->scope, record);
+  return record;
+}
+
+void
+sonde_session_save (SondeSession *self)
+{
+  g_autoptr (SondeSessionRecord) record = NULL;
+
+  if (self->keeper == NULL)
+    return;
+  record = make_record (self);
+  sonde_session_keeper_keep_record (self->keeper, record);
+}
+
+void
+sonde_session_save_worker (SondeSession *self)
+{
+  g_autoptr (GArray) rings = NULL;
+
+  if (self->keeper == NULL)
+    return;
+  rings = sonde_session_scope_ring_fds (self->scope);
+  sonde_session_keeper_keep_worker (self->keeper,
+                                    sonde_channel_fd (sonde_worker_channel (self->worker)),
+                                    (const int *) (void *) rings->data, rings->len);
+  sonde_session_save_pulses (self);
+}
+
+void
+sonde_session_save_pulses (SondeSession *self)
+{
+  g_autoptr (GArray) pulses = NULL;
+
+  if (self->keeper == NULL)
+    return;
+  pulses = sonde_session_scope_pulse_fds (self->scope);
+  sonde_session_keeper_keep_pulses (self->keeper, (const int *) (void *) pulses->data, pulses->len);
+}
+
+void
+sonde_session_leave (SondeSession *self)
+{
+  if (self == NULL)
+    return;
+  g_clear_pointer (&self->keeper, sonde_session_keeper_free);
+  g_clear_pointer (&self->worker, sonde_worker_leave);
+  sonde_session_free (self);
+}
+
+/* --- from the one before --- */
+
+/* All that needs no worker. */
+static SondeSession *
+restore (SondeSessionRecord *record,
+         SondeCaller *owner,
+         SondeCaptureStore *store,
+         const SondeSessionHandler *handler,
+         gpointer user_data,
+         GError **error)
+{
+  SondeOptions *options = NULL;
+  SondeSession *self;
+
+  if (record->is_lasting && store == NULL)
+    {
+      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                           "There is no place for its capture file any more");
+      return NULL;
+    }
+  options = sonde_options_restore (record->options, error);
+  if (options == NULL)
+    return NULL;
+  self = sonde_session_new (record->id, owner, options, record->is_lasting ? store : NULL, NULL,
+                            handler, user_data);
+  g_clear_pointer (&self->options_view, g_variant_unref);
+  self->options_view = g_variant_ref (record->options);
+  g_free (self->description);
+  self->description = g_strdup (record->description);
+  self->start_time_us = record->start_time_us;
+  self->live_since_us = record->live_since_us;
+  self->reason = g_strdup (record->reason);
+  memcpy (self->statistics, record->statistics, sizeof self->statistics);
+  self->has_started = TRUE;
+  self->is_adopted = TRUE;
+  sonde_session_output_restore (self->output, record);
+  return self;
+}
+
+/* Says again what the one before wanted of the worker, who may have heard it. */
+static gboolean
+repeat_wish (SondeSession *self, SondeSessionState state, GError **error)
+{
+  static const SondeMessageType wishes[SONDE_N_STATES] = {
+    [SONDE_STATE_RUNNING] = SONDE_MESSAGE_RESUME,
+    [SONDE_STATE_PAUSED] = SONDE_MESSAGE_PAUSE,
+    [SONDE_STATE_DRAINING] = SONDE_MESSAGE_STOP,
+    [SONDE_STATE_FINISHED] = SONDE_MESSAGE_LEAVE,
+  };
+
+  return sonde_worker_send_simple (self->worker, wishes[state], error);
+}
+
+static void
+take_up (SondeSession *self, const SondeSessionRecord *record, GArray *events)
+{
+  g_autoptr (GError) error = NULL;
+
+  self->state = record->state;
+  if (record->state == SONDE_STATE_FINISHED)
+    {
+      self->state = SONDE_STATE_DRAINING;
+      sonde_session_enter_phase (self, SONDE_PHASE_OVER, SONDE_LIMIT_WORKER_EXIT_MS);
+    }
+  else if (record->state == SONDE_STATE_DRAINING)
+    sonde_session_enter_phase (self, SONDE_PHASE_DRAIN, SONDE_LIMIT_DRAIN_MS);
+  else
+    {
+      sonde_session_enter_phase (self, SONDE_PHASE_LIVE, SONDE_LIMIT_SILENCE_MS);
+      sonde_session_start_duration (self);
+    }
+  sonde_session_scope_restore (self->scope, record, events, self->worker);
+  if (!repeat_wish (self, record->state, &error)
+      || !sonde_worker_send_simple (self->worker, SONDE_MESSAGE_REPORT, &error))
+    sonde_session_fail (self, error);
+}
+
+SondeSession *
+sonde_session_adopt (SondeLeftSession *left,
+                     SondeFdStore *fd_store,
+                     SondeCaller *owner,
+                     SondeCaptureStore *store,
+                     SondeWorkerLauncher *launcher,
+                     const SondeSessionHandler *handler,
+                     gpointer user_data,
+                     GError **error)
+{
+  SondeSessionRecord *record = left->record;
+  gboolean is_over = record->state == SONDE_STATE_FINISHED || record->state == SONDE_STATE_FAILED;
+  SondeSession *self;
+
+  if (left->worker_fd < 0 && !is_over)
+    {
+      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                           "The connection to its worker is not there");
+      return NULL;
+    }
+  self = restore (record, owner, store, handler, user_data, error);
+  if (self == NULL)
+    return NULL;
+  self->keeper = sonde_session_keeper_new_left (fd_store, left);
+  if (left->worker_fd < 0 || record->state == SONDE_STATE_FAILED)
+    {
+      self->state = record->state;
+      self->phase = SONDE_PHASE_OVER;
+      sonde_session_keeper_forget_worker (self->keeper);
+      return self;
+    }
+  self->worker = sonde_worker_adopt (launcher, sonde_steal_fd (&left->worker_fd),
+                                     record->worker_pid, &sonde_session_worker_handler, self);
+  take_up (self, record, left->events);
+  sonde_audit ("session-adopted", self->id, self->owner_uid,
+               sonde_scope_name (self->options->scope));
+  return self;
+}
+
+void
+sonde_session_stop_if_deserted (SondeSession *self)
+{
+  if (self->phase != SONDE_PHASE_LIVE)
+    return;
+  if (!sonde_session_is_lasting (self)
+      && g_cancellable_is_cancelled (sonde_caller_left (self->owner)))
+    sonde_session_stop (self, "owner-left");
+  else if (sonde_session_scope_is_over (self->scope))
+    sonde_session_stop (self, "targets-exited");
+}

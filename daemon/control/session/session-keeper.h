@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What lies in the fd store for each session, and what a sonded before us has left there. */
+#pragma once
+
+#include "daemon/control/system/fd-store.h"
+#include "daemon/control/request/session-record.h"
+
+/**
+ * SECTION: session-keeper
+ *
+ * A session with number N has in the store its worker's connection ("N.worker"), the events that
+ * own its rings ("N.rings"), those that tell of processors that were off ("N.pulses") and its
+ * record ("N.record.G"). A new record is put there before the
+ * old one, of a lower G, is removed: there is always one. What has no valid record is nobody's.
+ */
+typedef struct SondeSessionKeeper SondeSessionKeeper;
+
+/* @store: outliving it */
+SondeSessionKeeper *sonde_session_keeper_new (SondeFdStore *store, guint64 id);
+/* Leaves in the store what is there. Accepts NULL. */
+void sonde_session_keeper_free (SondeSessionKeeper *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSessionKeeper, sonde_session_keeper_free)
+
+void sonde_session_keeper_keep_worker (SondeSessionKeeper *self,
+                                       int fd,
+                                       const int *rings,
+                                       guint n_rings);
+/* Instead of those that are there. */
+void sonde_session_keeper_keep_pulses (SondeSessionKeeper *self, const int *fds, guint n_fds);
+void sonde_session_keeper_keep_record (SondeSessionKeeper *self, const SondeSessionRecord *record);
+void sonde_session_keeper_forget_worker (SondeSessionKeeper *self);
+void sonde_session_keeper_forget_record (SondeSessionKeeper *self);
+
+/* A session as it was left. */
+typedef struct
+{
+  SondeSessionRecord *record;
+  guint32 generation;
+  int worker_fd;  /* -1: none */
+  GArray *events; /* int: of rings and pulses */
+} SondeLeftSession;
+
+/**
+ * sonde_session_keeper_find_left:
+ *
+ * Removes from the store what belongs to no session, and what cannot be read.
+ *
+ * Returns: (transfer full) (element-type SondeLeftSession): their descriptors are theirs until
+ * stolen
+ */
+GPtrArray *sonde_session_keeper_find_left (SondeFdStore *store);
+/* Removes what cannot be taken over after all. */
+void sonde_session_keeper_forget_left (SondeFdStore *store, const SondeLeftSession *left);
+/* For a session that is taken over. */
+SondeSessionKeeper *sonde_session_keeper_new_left (SondeFdStore *store,
+                                                   const SondeLeftSession *left);

@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* All sessions, by number, and what one uid may have of them. */
+#include "daemon/control/session/session-manager.h"
+
+#include <unistd.h>
+
+#include "daemon/base/error.h"
+#include "daemon/base/limits.h"
+#include "daemon/control/session/accounts.h"
+#include "daemon/control/system/kept-list.h"
+#include "daemon/control/system/quota.h"
+#include "daemon/control/session/session-adoption.h"
+#include "daemon/control/system/uid-rate.h"
+
+/* What stays of a session when it is gone. */
+typedef struct
+{
+  guint64 id; /* 0: none */
+  uid_t owner_uid;
+} Memory;
+
+struct SondeSessionManager
+{
+  SondeWorkerLauncher *launcher;
+  SondeCaptureStore *store; /* NULL: no files */
+  SondeFdStore *fd_store;
+  const SondeSettings *settings;
+  const SondeSessionManagerHandler *handler;
+  gpointer user_data;
+  GHashTable *sessions;    /* number → SondeSession: with a worker */
+  SondeAccounts *accounts; /* of these */
+  SondeKeptList *kept;     /* SondeSession: over, and still to be seen */
+  guint kept_timer;
+  guint tidy_timer;
+  GHashTable *starting; /* SondeSession → GTask */
+  SondeUidRate *starts;
+  SondeUidRate *additions;
+  guint64 last_id;
+  Memory memories[SONDE_LIMIT_REMEMBERED]; /* by number, the newest in the place of older ones */
+  GSource *reaper;                         /* frees the dead outside their own callbacks */
+  GPtrArray *dead;                         /* SondeSession */
+  gboolean is_shutting_down;
+  guint shutdown_timer;
+  void (*done) (gpointer user_data);
+  gpointer done_data;
+};
+
+SondeSessionManager *
+sonde_session_manager_new (SondeWorkerLauncher *launcher,
+                           SondeCaptureStore *store,
+                           SondeFdStore *fd_store,
+                           const SondeSettings *settings,
+                           const SondeSessionManagerHandler *handler,
+                           gpointer user_data)
+{
+  SondeSessionManager *self = g_new0 (SondeSessionManager, 1);
+
+  self->launcher = launcher;
+  self->store = store;
+  self->fd_store = fd_store;
+  self->settings = settings;
+  self->handler = handler;
+  self->user_data = user_data;
+  self->sessions = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free,
+                                          (GDestroyNotify) sonde_session_free);
+  self->accounts = sonde_accounts_new (settings);
+  self->starting = g_hash_table_new_full (NULL, NULL, NULL, g_object_unref);
+  self->starts = sonde_uid_rate_new (SONDE_LIMIT_START_BURST, SONDE_LIMIT_START_INTERVAL_US);
+  self->additions = sonde_uid_rate_new (SONDE_LIMIT_ADD_BURST, SONDE_LIMIT_ADD_INTERVAL_US);
+  self->kept = sonde_kept_list_new ((GDestroyNotify) sonde_session_free);
+  self->dead = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_session_free);
+  return self;
+}
+
+void
+sonde_session_manager_free (SondeSessionManager *self)
+{
+  if (self == NULL)
+    return;
+  g_clear_handle_id (&self->shutdown_timer, g_source_remove);
+  if (self->reaper != NULL)
+    g_source_destroy (self->reaper);
+  g_clear_pointer (&self->reaper, g_source_unref);
+  g_clear_pointer (&self->accounts, sonde_accounts_free);
+  g_clear_pointer (&self->sessions, g_hash_table_unref);
+  g_clear_pointer (&self->starting, g_hash_table_unref);
+  g_clear_pointer (&self->starts, sonde_uid_rate_free);
+  g_clear_pointer (&self->additions, sonde_uid_rate_free);
+  g_clear_pointer (&self->dead, g_ptr_array_unref);
+  g_clear_handle_id (&self->kept_timer, g_source_remove);
+  g_clear_pointer (&self->kept, sonde_kept_list_free);
+  g_clear_pointer (&self->store, sonde_capture_store_free);
+  g_clear_handle_id (&self->tidy_timer, g_source_remove);
+  sonde_worker_launcher_unref (self->launcher);
+  g_free (self);
+}
+
+static gboolean
+on_kept_due (gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+  gint64 wait_us = sonde_kept_list_expire (self->kept, g_get_monotonic_time ());
+
+  self->kept_timer = wait_us >= 0 ? g_timeout_add_seconds ((guint) (wait_us / G_USEC_PER_SEC) + 1,
+                                                           on_kept_due, self)
+                                  : 0;
+  return G_SOURCE_REMOVE;
+}
+
+static gboolean on_tidy_due (gpointer user_data);
+
+static void
+on_tidied (SondeStoreAnswer *answer, const GError *error, gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+
+  if (error != NULL)
+    g_message ("Old captures are not removed: %s", error->message);
+  g_clear_handle_id (&self->tidy_timer, g_source_remove);
+  self->tidy_timer = answer->is_so
+                         ? g_timeout_add (SONDE_LIMIT_CAPTURE_REMOVALS_MS, on_tidy_due, self)
+                         : g_timeout_add_seconds (SONDE_LIMIT_CAPTURE_LOOK_S, on_tidy_due, self);
+}
+
+/* At the start, when a session has ended, before a new one, and at times. @uid: whose turn it takes
+ */
+static void
+tidy_captures (SondeSessionManager *self, uid_t uid)
+{
+  if (self->store != NULL)
+    sonde_capture_store_tidy (self->store, uid, on_tidied, self);
+}
+
+static gboolean
+on_tidy_due (gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+
+  self->tidy_timer = 0;
+  tidy_captures (self, 0);
+  return G_SOURCE_REMOVE;
+}
+
+/* @session: (transfer full) */
+static void
+keep (SondeSessionManager *self, SondeSession *session)
+{
+  sonde_session_retire (session);
+  sonde_kept_list_add (self->kept, sonde_session_id (session), sonde_session_owner_uid (session),
+                       session, g_get_monotonic_time ());
+  if (self->kept_timer == 0)
+    on_kept_due (self);
+}
+
+static gboolean
+on_reap (gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+
+  g_clear_pointer (&self->reaper, g_source_unref);
+  g_ptr_array_set_size (self->dead, 0);
+  if (self->is_shutting_down && g_hash_table_size (self->sessions) == 0)
+    {
+      g_clear_handle_id (&self->shutdown_timer, g_source_remove);
+      self->done (self->done_data);
+    }
+  return G_SOURCE_REMOVE;
+}
+
+static void
+schedule_reap (SondeSessionManager *self)
+{
+  if (self->reaper != NULL)
+    return;
+  self->reaper = g_idle_source_new ();
+  g_source_set_callback (self->reaper, on_reap, self, NULL);
+  g_source_set_static_name (self->reaper, "sonde-session-reaper");
+  g_source_attach (self->reaper, g_main_context_get_thread_default ());
+}
+
+/* The answer to a start: the number, and the descriptor until somebody takes it. */
+typedef struct
+{
+  guint64 id;
+  int capture_fd;
+} Started;
+
+static void
+started_free (gpointer data)
+{
+  Started *started = data;
+
+  if (started->capture_fd >= 0)
+    close (started->capture_fd);
+  g_free (started);
+}
+
+static void
+on_started (SondeSession *session, int capture_fd, const GError *error, gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+  g_autoptr (GTask) task = NULL;
+  Started *started;
+
+  if (!g_hash_table_steal_extended (self->starting, session, NULL, (gpointer *) &task))
+    g_assert_not_reached ();
+  if (error != NULL)
+    {
+      g_task_return_error (task, g_error_copy (error));
+      return;
+    }
+  started = g_new0 (Started, 1);
+  started->id = sonde_session_id (session);
+  started->capture_fd = capture_fd;
+  g_task_return_pointer (task, started, started_free);
+}
+
+static void
+on_state_changed (SondeSession *session, gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+
+  self->handler->state_changed (session, self->user_data);
+}
+
+static void
+on_ended (SondeSession *session, gboolean has_started, gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+  guint64 id = sonde_session_id (session);
+  g_autofree guint64 *key = NULL;
+
+  g_hash_table_steal_extended (self->sessions, &id, (gpointer *) &key, NULL);
+  sonde_accounts_remove (self->accounts, session);
+  if (has_started)
+    self->handler->ended (session, self->user_data);
+  if (has_started && sonde_session_is_lasting (session))
+    {
+      keep (self, session);
+      tidy_captures (self, sonde_session_owner_uid (session));
+    }
+  else
+    g_ptr_array_add (self->dead, session);
+  schedule_reap (self);
+}
+
+static const SondeSessionHandler session_handler
+    = { .started = on_started, .state_changed = on_state_changed, .ended = on_ended };
+
+static void
+insert (SondeSessionManager *self, SondeSession *session)
+{
+  guint64 id = sonde_session_id (session);
+
+  self->memories[id % SONDE_LIMIT_REMEMBERED]
+      = (Memory){ .id = id, .owner_uid = sonde_session_owner_uid (session) };
+  g_hash_table_insert (self->sessions, g_memdup2 (&id, sizeof id), session);
+  sonde_accounts_add (self->accounts, session);
+}
+
+static void
+adopt_one (SondeSessionManager *self, SondeCallers *callers, SondeLeftSession *left)
+{
+  const SondeSessionRecord *record = left->record;
+  g_autoptr (SondeCaller) owner = sonde_callers_adopt (callers, record->owner, record->bus_id,
+                                                       record->owner_uid, record->owner_pid);
+  g_autoptr (GError) error = NULL;
+  SondeSession *session = sonde_session_adopt (left, self->fd_store, owner, self->store,
+                                               self->launcher, &session_handler, self, &error);
+
+  self->last_id = MAX (self->last_id, record->id);
+  if (session == NULL)
+    {
+      g_warning ("Session %" G_GUINT64_FORMAT " cannot be taken over: %s", record->id,
+                 error->message);
+      sonde_session_keeper_forget_left (self->fd_store, left);
+    }
+  else if (sonde_session_is_over (session))
+    keep (self, session);
+  else
+    insert (self, session);
+}
+
+/* Its owner left with the bus that knew him, or its targets exited while nobody looked. */
+static void
+end_deserted (SondeSessionManager *self)
+{
+  GHashTableIter iter;
+  gpointer session;
+
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    sonde_session_stop_if_deserted (session);
+}
+
+void
+sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *callers)
+{
+  g_autoptr (GPtrArray) all = NULL;
+
+  if (self->fd_store != NULL)
+    {
+      all = sonde_session_keeper_find_left (self->fd_store);
+      for (guint i = 0; i < all->len; i++)
+        adopt_one (self, callers, g_ptr_array_index (all, i));
+      end_deserted (self);
+    }
+  tidy_captures (self, 0);
+}
+
+void
+sonde_session_manager_leave (SondeSessionManager *self)
+{
+  g_autoptr (GList) starting = g_hash_table_get_keys (self->starting);
+  GHashTableIter iter;
+  gpointer id;
+  gpointer session;
+
+  /* Sessions let go of their files here, and go on. */
+  g_clear_handle_id (&self->tidy_timer, g_source_remove);
+  for (GList *item = starting; item != NULL; item = item->next)
+    sonde_session_abort (item->data, "The service is being restarted");
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, &id, &session))
+    {
+      g_hash_table_iter_steal (&iter);
+      g_free (id);
+      sonde_accounts_remove (self->accounts, session);
+      sonde_session_leave (session);
+    }
+  sonde_kept_list_set_free_func (self->kept, (GDestroyNotify) sonde_session_leave);
+}
+
+guint
+sonde_session_manager_n_sessions (const SondeSessionManager *self)
+{
+  return g_hash_table_size (self->sessions) + (sonde_kept_list_get (self->kept, 0) != NULL);
+}
+
+gboolean
+sonde_session_manager_has_progress (SondeSessionManager *self)
+{
+  gboolean has_progress = TRUE;
+  GHashTableIter iter;
+  gpointer session;
+
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    has_progress = sonde_session_has_progress (session) && has_progress;
+  return has_progress;
+}
+
+static gboolean
+check_sessions (SondeSessionManager *self, uid_t uid, GError **error)
+{
+  guint n_own = 0;
+  guint n_of_others = 0;
+  GHashTableIter iter;
+  gpointer session;
+
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    {
+      uid_t owner_uid = sonde_session_owner_uid (session);
+
+      n_own += owner_uid == uid;
+      n_of_others += owner_uid != uid && owner_uid != 0;
+    }
+  return sonde_quota_check_sessions (self->settings, uid, n_own, n_of_others, error);
+}
+
+static gboolean
+check_rate (SondeSessionManager *self, uid_t uid, GError **error)
+{
+  if (uid == 0 || sonde_uid_rate_has_room (self->starts, uid, g_get_monotonic_time ()))
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+               "Limit starts: at most %d at once, then one a second", SONDE_LIMIT_START_BURST);
+  return FALSE;
+}
+
+static gboolean
+check_start (SondeSessionManager *self, uid_t uid, gboolean is_lasting, GError **error)
+{
+  if (self->is_shutting_down)
+    {
+      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_INVALID_STATE, "sonded is going down");
+      return FALSE;
+    }
+  if (is_lasting && self->store == NULL)
+    {
+      g_set_error_literal (
+          error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+          "This service has no place for capture files (see the property Features)");
+      return FALSE;
+    }
+  return check_sessions (self, uid, error) && check_rate (self, uid, error)
+         && sonde_quota_check_fds (uid, SONDE_LIMIT_SESSION_FDS, error)
+         && sonde_quota_check_flight (error);
+}
+
+void
+sonde_session_manager_start_async (SondeSessionManager *self,
+                                   SondeCaller *owner,
+                                   SondeOptions *options,
+                                   gboolean is_lasting,
+                                   GAsyncReadyCallback callback,
+                                   gpointer user_data)
+{
+  g_autoptr (GTask) task = g_task_new (NULL, NULL, callback, user_data);
+  g_autoptr (SondeSession) session = NULL;
+  uid_t owner_uid = sonde_caller_uid (owner);
+  GError *error = NULL;
+
+  g_task_set_source_tag (task, sonde_session_manager_start_async);
+  if (!check_start (self, owner_uid, is_lasting, &error))
+    {
+      sonde_options_free (options);
+      g_task_return_error (task, error);
+      return;
+    }
+  if (is_lasting)
+    tidy_captures (self, owner_uid);
+  session = sonde_session_new (++self->last_id, owner, options, is_lasting ? self->store : NULL,
+                               self->fd_store, &session_handler, self);
+  if (!sonde_session_start (session, self->launcher, &error))
+    {
+      g_task_return_error (task, error);
+      return;
+    }
+  /* Only what costs a process counts, not a refusal. */
+  sonde_uid_rate_count (self->starts, owner_uid, g_get_monotonic_time ());
+  g_hash_table_insert (self->starting, session, g_steal_pointer (&task));
+  insert (self, g_steal_pointer (&session));
+}
+
+guint64
+sonde_session_manager_start_finish (SondeSessionManager *self,
+                                    GAsyncResult *result,
+                                    int *capture_fd,
+                                    GError **error)
+{
+  Started *started = g_task_propagate_pointer (G_TASK (result), error);
+  guint64 id;
+
+  if (started == NULL)
+    return 0;
+  id = started->id;
+  *capture_fd = started->capture_fd;
+  started->capture_fd = -1;
+  started_free (started);
+  return id;
+}
+
+gboolean
+sonde_session_manager_add_targets (
+    SondeSessionManager *self, SondeSession *session, uid_t uid, GPtrArray *targets, GError **error)
+{
+  gint64 now_us = g_get_monotonic_time ();
+
+  if (uid != 0 && !sonde_uid_rate_has_room (self->additions, uid, now_us))
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                   "Limit additions: at most %d at once, then five a second",
+                   SONDE_LIMIT_ADD_BURST);
+      return FALSE;
+    }
+  sonde_uid_rate_count (self->additions, uid, now_us);
+  return sonde_session_add_targets (session, targets, error);
+}
+
+SondeCaptureStore *
+sonde_session_manager_store (SondeSessionManager *self)
+{
+  return self->store;
+}
+
+SondeSession *
+sonde_session_manager_lookup (SondeSessionManager *self, guint64 id)
+{
+  SondeSession *session = g_hash_table_lookup (self->sessions, &id);
+
+  return session != NULL ? session : sonde_kept_list_lookup (self->kept, id);
+}
+
+gboolean
+sonde_session_manager_was_of (const SondeSessionManager *self, guint64 id, uid_t uid)
+{
+  const Memory *memory = &self->memories[id % SONDE_LIMIT_REMEMBERED];
+
+  return id != 0 && memory->id == id && memory->owner_uid == uid;
+}
+
+static int
+compare_ids (gconstpointer a, gconstpointer b)
+{
+  guint64 id_a = sonde_session_id (*(SondeSession *const *) a);
+  guint64 id_b = sonde_session_id (*(SondeSession *const *) b);
+
+  return (id_a > id_b) - (id_a < id_b);
+}
+
+GPtrArray *
+sonde_session_manager_list (SondeSessionManager *self)
+{
+  GPtrArray *sessions = g_ptr_array_new ();
+  GHashTableIter iter;
+  gpointer session;
+
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    g_ptr_array_add (sessions, session);
+  for (guint i = 0; (session = sonde_kept_list_get (self->kept, i)) != NULL; i++)
+    g_ptr_array_add (sessions, session);
+  g_ptr_array_sort (sessions, compare_ids);
+  return sessions;
+}
+
+gboolean
+sonde_session_manager_has_others (SondeSessionManager *self, uid_t uid)
+{
+  g_autoptr (GPtrArray) sessions = sonde_session_manager_list (self);
+
+  for (guint i = 0; i < sessions->len; i++)
+    if (sonde_session_owner_uid (g_ptr_array_index (sessions, i)) != uid)
+      return TRUE;
+  return FALSE;
+}
+
+/* Stopping one never takes it out of the table at once: its worker is reaped first. */
+static void
+stop_sessions (SondeSessionManager *self, const char *owner, const char *reason)
+{
+  GHashTableIter iter;
+  gpointer session;
+
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    if (owner == NULL
+        || (!sonde_session_is_lasting (session)
+            && g_str_equal (sonde_session_owner (session), owner)))
+      sonde_session_stop (session, reason);
+}
+
+void
+sonde_session_manager_owner_left (SondeSessionManager *self, const char *owner)
+{
+  stop_sessions (self, owner, "owner-left");
+}
+
+static gboolean
+on_shutdown_timeout (gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+  GHashTableIter iter;
+  gpointer session;
+
+  self->shutdown_timer = 0;
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    sonde_session_abort (session, "sonded goes down");
+  return G_SOURCE_REMOVE;
+}
+
+void
+sonde_session_manager_shut_down (SondeSessionManager *self,
+                                 const char *reason,
+                                 void (*done) (gpointer user_data),
+                                 gpointer user_data)
+{
+  if (self->is_shutting_down)
+    return;
+  self->is_shutting_down = TRUE;
+  self->done = done;
+  self->done_data = user_data;
+  self->shutdown_timer = g_timeout_add (SONDE_LIMIT_SHUTDOWN_MS, on_shutdown_timeout, self);
+  stop_sessions (self, NULL, reason);
+  if (g_hash_table_size (self->sessions) == 0)
+    schedule_reap (self);
+}

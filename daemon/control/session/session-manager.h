@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* All sessions, by number, and what one uid may have of them. */
+#pragma once
+
+#include "daemon/control/session/session.h"
+#include "daemon/control/system/settings.h"
+
+typedef struct SondeSessionManager SondeSessionManager;
+
+typedef struct
+{
+  void (*state_changed) (SondeSession *session, gpointer user_data);
+  /* Its last sign of life. A session of Profile cannot be looked up any more; one of StartSession
+   * stays for SONDE_LIMIT_KEPT_MS. */
+  void (*ended) (SondeSession *session, gpointer user_data);
+} SondeSessionManagerHandler;
+
+/* @launcher: (transfer full)
+ * @store: (nullable) (transfer full): where capture files go
+ * @fd_store: (nullable): outliving it: where sessions outlive us
+ * @settings: outliving it; may change */
+SondeSessionManager *sonde_session_manager_new (SondeWorkerLauncher *launcher,
+                                                SondeCaptureStore *store,
+                                                SondeFdStore *fd_store,
+                                                const SondeSettings *settings,
+                                                const SondeSessionManagerHandler *handler,
+                                                gpointer user_data);
+/* Kills what is left. Accepts NULL. */
+void sonde_session_manager_free (SondeSessionManager *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSessionManager, sonde_session_manager_free)
+
+/* Takes over the sessions that a sonded before us has left in the fd store. Before any other. */
+void sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *callers);
+/* Leaves them to the next one: their workers go on, and nobody is told of an end. */
+void sonde_session_manager_leave (SondeSessionManager *self);
+
+/* Sessions that run or can be seen. */
+guint sonde_session_manager_n_sessions (const SondeSessionManager *self);
+/* Whether what workers have said since the last call was heard. */
+gboolean sonde_session_manager_has_progress (SondeSessionManager *self);
+
+/* (nullable): the files of sessions; NULL: there is no place for them */
+SondeCaptureStore *sonde_session_manager_store (SondeSessionManager *self);
+
+/**
+ * sonde_session_manager_start_async:
+ * @options: (transfer full):
+ * @is_lasting: it outlives its owner and writes a capture file
+ *
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED, naming the limit; NOT_SUPPORTED without a store; and those of
+ * sonde_session_start()
+ */
+void sonde_session_manager_start_async (SondeSessionManager *self,
+                                        SondeCaller *owner,
+                                        SondeOptions *options,
+                                        gboolean is_lasting,
+                                        GAsyncReadyCallback callback,
+                                        gpointer user_data);
+/* @capture_fd: (out): the reader's end; -1 of a lasting session
+ * Returns: the session's number, 0 on failure */
+guint64 sonde_session_manager_start_finish (SondeSessionManager *self,
+                                            GAsyncResult *result,
+                                            int *capture_fd,
+                                            GError **error);
+
+/**
+ * sonde_session_manager_add_targets:
+ * @uid: who asks
+ * @targets: as sonde_session_add_targets() takes them
+ *
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED, naming the limit, and those of sonde_session_add_targets()
+ */
+gboolean sonde_session_manager_add_targets (SondeSessionManager *self,
+                                            SondeSession *session,
+                                            uid_t uid,
+                                            GPtrArray *targets,
+                                            GError **error);
+
+/* NULL if there is none. */
+SondeSession *sonde_session_manager_lookup (SondeSessionManager *self, guint64 id);
+/* Whether @id is, or was, a session of @uid: of the newest SONDE_LIMIT_REMEMBERED. */
+gboolean sonde_session_manager_was_of (const SondeSessionManager *self, guint64 id, uid_t uid);
+/* Whether there is one of another uid. */
+gboolean sonde_session_manager_has_others (SondeSessionManager *self, uid_t uid);
+/* (transfer container) (element-type SondeSession): by number */
+GPtrArray *sonde_session_manager_list (SondeSessionManager *self);
+/* Ends the sessions of @owner that do not last. */
+void sonde_session_manager_owner_left (SondeSessionManager *self, const char *owner);
+
+/* Stops all; refuses new ones from now on; calls @done when the last is gone, at most
+ * SONDE_LIMIT_SHUTDOWN_MS later. */
+void sonde_session_manager_shut_down (SondeSessionManager *self,
+                                      const char *reason,
+                                      void (*done) (gpointer user_data),
+                                      gpointer user_data);

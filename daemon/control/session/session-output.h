@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Where one session's frames go: its streams, and its capture file. */
+#pragma once
+
+#include "daemon/control/session/capture-store.h"
+#include "daemon/control/request/options.h"
+#include "daemon/control/request/session-record.h"
+#include "daemon/control/request/stream-options.h"
+#include "daemon/control/worker/worker.h"
+
+/**
+ * SECTION: session-output
+ *
+ * A session of Profile begins with a stream to its owner, one of StartSession with a capture file;
+ * readers come and go. Once sealed, who reads is not asked any more: those who did at that moment
+ * are told of the end. Main loop only.
+ */
+typedef struct SondeSessionOutput SondeSessionOutput;
+
+/* @store: (nullable): outliving it; NULL: without a file */
+SondeSessionOutput *sonde_session_output_new (SondeCaptureStore *store, uid_t owner_uid);
+/* Accepts NULL. */
+void sonde_session_output_free (SondeSessionOutput *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSessionOutput, sonde_session_output_free)
+
+/* Of an output with a store: has the capture file made. @created: once, unless @self is freed
+ * before;
+ * @error: as of sonde_capture_store_create() */
+void sonde_session_output_create_file (SondeSessionOutput *self,
+                                       const char *label,
+                                       guint64 session_id,
+                                       void (*created) (const GError *error, gpointer user_data),
+                                       gpointer user_data);
+/* There is a file, or none is wanted. */
+gboolean sonde_session_output_is_ready (const SondeSessionOutput *self);
+/* Hands the new file to the worker. Errors: as sonde_reader_set_open_file() */
+gboolean
+sonde_session_output_open_file (SondeSessionOutput *self, SondeWorker *worker, GError **error);
+
+/* One more stream: as sonde_reader_set_open(). */
+int sonde_session_output_open_stream (SondeSessionOutput *self,
+                                      const char *reader,
+                                      const SondeStreamOptions *options,
+                                      SondeWorker *worker,
+                                      GError **error);
+
+/* The worker has closed a sink. Errors: SONDE_ERROR_FAILED if it never had one of that number */
+gboolean sonde_session_output_closed (SondeSessionOutput *self, guint32 sink_id, GError **error);
+
+/* Why a session ends of which nobody takes frames any more: "reader-left", "capture-full"; NULL
+ * while somebody does. */
+const char *sonde_session_output_deserted (const SondeSessionOutput *self);
+
+/* Of an adopted session: the streams that are open are at most these. */
+void
+sonde_session_output_reconcile (SondeSessionOutput *self, const guint32 *sink_ids, guint n_sinks);
+void sonde_session_output_record (const SondeSessionOutput *self, SondeSessionRecord *record);
+/* Of a new one. */
+void sonde_session_output_restore (SondeSessionOutput *self, const SondeSessionRecord *record);
+
+void sonde_session_output_seal (SondeSessionOutput *self);
+/* Nothing is written to the file any more. */
+void sonde_session_output_close (SondeSessionOutput *self);
+
+/* (transfer container) (element-type utf8): unique bus names of readers, each once; borrowed */
+GPtrArray *sonde_session_output_readers (const SondeSessionOutput *self);
+
+gboolean sonde_session_output_has_file (const SondeSessionOutput *self);
+/* Absolute; "" without a file, or before it is made. */
+const char *sonde_session_output_path (const SondeSessionOutput *self);
+/* Answers with the file, read-only. */
+void sonde_session_output_reopen (const SondeSessionOutput *self,
+                                  SondeStoreReply reply,
+                                  gpointer user_data);

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* One profiling session from inside: shared by session.c, session-messages.c and
+ * session-adoption.c alone. */
+#pragma once
+
+#include "daemon/control/session/session-keeper.h"
+#include "daemon/control/session/session-output.h"
+#include "daemon/control/session/session-phase.h"
+#include "daemon/control/session/session-scope.h"
+#include "daemon/control/session/session.h"
+#include "daemon/control/worker/worker.h"
+
+struct SondeSession
+{
+  guint64 id;
+  SondeCaller *owner; /* held, so that its leaving is noticed */
+  uid_t owner_uid;
+  SondeOptions *options;
+  GVariant *options_view;
+  char *description;
+  guint64 start_time_us; /* since 1970 */
+  gint64 live_since_us;  /* monotonic: its events are on */
+  const SondeSessionHandler *handler;
+  gpointer user_data;
+
+  SondeSessionState state;
+  SondeSessionPhase phase;
+  gboolean is_scope_ready;
+  GError *no_file;      /* why it cannot be made; NULL: not known yet, or it can */
+  gboolean is_starting; /* `started` is owed */
+  gboolean has_started;
+  gboolean is_adopted; /* from a sonded before us */
+  gboolean is_slowed;  /* its worker records nothing, whatever its state */
+  gboolean is_quiet;   /* free has begun: no callback any more */
+  char *reason;
+  guint64 statistics[SONDE_N_STATISTICS];
+  SondeProcCost worker_cost; /* when it said the last of these; 0: not known */
+
+  SondeWorker *worker;
+  SondeSessionScope *scope;
+  SondeSessionOutput *output;
+  GPtrArray *stops;          /* GTask: unanswered Stop calls */
+  guint32 n_controls;        /* control sockets that the worker was given */
+  guint32 n_closed_controls; /* of them, those that it has told are closed */
+
+  SondeSessionKeeper *keeper; /* NULL: nothing outlives this sonded */
+
+  guint deadline;          /* of the current phase */
+  guint n_unread;          /* deadlines of it at which something waited to be read */
+  guint64 n_heard;         /* messages of the worker at the last deadline */
+  guint64 n_heard_watched; /* at the last look of the watchdog */
+  guint duration;
+};
+
+extern const SondeWorkerHandler sonde_session_worker_handler;
+
+/* Once its scope and its output are ready. */
+void sonde_session_begin (SondeSession *self);
+/* FALSE: not possible in its state. */
+gboolean sonde_session_step (SondeSession *self, SondeSessionStep step);
+/* @ms: how long the worker may take; 0 for ever */
+void sonde_session_enter_phase (SondeSession *self, SondeSessionPhase phase, guint ms);
+void sonde_session_start_duration (SondeSession *self);
+/* Answers the call that started it. @capture_fd: (transfer full): */
+void sonde_session_answer_start (SondeSession *self, int capture_fd, const GError *error);
+/* Answers all calls of Stop. */
+void sonde_session_answer_stops (SondeSession *self, const GError *error);
+/* Keeps for the next sonded what the session is now; its worker, rings and pulses; its pulses. */
+void sonde_session_save (SondeSession *self);
+void sonde_session_save_worker (SondeSession *self);
+void sonde_session_save_pulses (SondeSession *self);
+/* Of a failed start or a dead worker; `ended` follows when the worker is reaped. */
+void sonde_session_fail (SondeSession *self, const GError *error);
+void sonde_session_fail_reason (SondeSession *self, const char *reason);
+/* The worker is reaped. */
+void sonde_session_end (SondeSession *self);

@@ -1,0 +1,638 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* One profiling session: its states, its worker, its end. */
+#include "daemon/control/session/session-private.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+#include "daemon/base/error.h"
+#include "daemon/base/limits.h"
+#include "daemon/base/socket.h"
+#include "daemon/control/system/audit.h"
+#include "daemon/control/worker/worker-note.h"
+
+gboolean
+sonde_session_step (SondeSession *self, SondeSessionStep step)
+{
+  SondeSessionState next = sonde_session_state_next (self->state, step);
+
+  if (next == SONDE_STATE_NONE)
+    return FALSE;
+  self->state = next;
+  /* Nobody knows of it before the answer to Profile. */
+  if (!self->is_quiet && !self->is_starting)
+    self->handler->state_changed (self, self->user_data);
+  return TRUE;
+}
+
+/* Since the last deadline. What waits to be read is our silence, not the worker's. */
+static gboolean
+is_heard (SondeSession *self)
+{
+  const SondeChannel *channel = sonde_worker_channel (self->worker);
+  guint64 n_before = self->n_heard;
+
+  if (channel == NULL)
+    return FALSE;
+  self->n_heard = sonde_channel_n_received (channel);
+  return self->n_heard != n_before || sonde_channel_is_waiting (channel);
+}
+
+gboolean
+sonde_session_has_progress (SondeSession *self)
+{
+  const SondeChannel *channel = self->worker != NULL ? sonde_worker_channel (self->worker) : NULL;
+  guint64 n_before = self->n_heard_watched;
+
+  if (channel == NULL)
+    return TRUE;
+  self->n_heard_watched = sonde_channel_n_received (channel);
+  return self->n_heard_watched != n_before || !sonde_channel_is_waiting (channel);
+}
+
+/* What it was waited for may be there. One that never stops talking is late all the same. */
+static gboolean
+is_unread (SondeSession *self)
+{
+  const SondeChannel *channel = sonde_worker_channel (self->worker);
+
+  return channel != NULL && sonde_channel_is_waiting (channel)
+         && self->n_unread++ < SONDE_LIMIT_UNREAD_TIMES;
+}
+
+static gboolean
+on_deadline (gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  self->deadline = 0;
+  if (self->phase == SONDE_PHASE_LIVE && is_heard (self))
+    sonde_session_enter_phase (self, SONDE_PHASE_LIVE, SONDE_LIMIT_SILENCE_MS);
+  else if (self->phase == SONDE_PHASE_OVER) /* finished, and only its process stays */
+    sonde_worker_kill (self->worker);
+  else if (is_unread (self))
+    self->deadline = g_timeout_add (SONDE_LIMIT_UNREAD_MS, on_deadline, self);
+  else
+    sonde_session_fail_reason (self, sonde_session_phase_overdue (self->phase));
+  return G_SOURCE_REMOVE;
+}
+
+void
+sonde_session_enter_phase (SondeSession *self, SondeSessionPhase phase, guint ms)
+{
+  g_clear_handle_id (&self->deadline, g_source_remove);
+  self->phase = phase;
+  self->n_unread = 0;
+  if (ms > 0)
+    self->deadline = g_timeout_add (ms, on_deadline, self);
+}
+
+void
+sonde_session_answer_stops (SondeSession *self, const GError *error)
+{
+  g_autoptr (GPtrArray) stops = g_steal_pointer (&self->stops);
+
+  self->stops = g_ptr_array_new_with_free_func (g_object_unref);
+  for (guint i = 0; i < stops->len; i++)
+    {
+      GTask *task = g_ptr_array_index (stops, i);
+
+      if (error != NULL)
+        g_task_return_error (task, g_error_copy (error));
+      else
+        g_task_return_pointer (task, g_variant_ref_sink (sonde_session_statistics (self)),
+                               (GDestroyNotify) g_variant_unref);
+    }
+}
+
+void
+sonde_session_answer_start (SondeSession *self, int capture_fd, const GError *error)
+{
+  if (!self->is_starting)
+    {
+      if (capture_fd >= 0)
+        close (capture_fd);
+      return;
+    }
+  self->is_starting = FALSE;
+  self->has_started = error == NULL;
+  self->handler->started (self, capture_fd, error, self->user_data);
+}
+
+void
+sonde_session_end (SondeSession *self)
+{
+  /* Of the process, which is gone; a session with a file stays much longer than that. */
+  g_clear_handle_id (&self->deadline, g_source_remove);
+  sonde_session_output_close (self->output);
+  sonde_audit ("session-ended", self->id, self->owner_uid, self->reason);
+  if (self->is_quiet)
+    return;
+  if (self->has_started && sonde_session_is_lasting (self))
+    sonde_session_save (self);
+  self->handler->ended (self, self->has_started, self->user_data);
+  if (self->keeper == NULL)
+    return;
+  /* Once it is told: better twice than never. */
+  if (!self->has_started || !sonde_session_is_lasting (self))
+    sonde_session_keeper_forget_record (self->keeper);
+  sonde_session_keeper_forget_worker (self->keeper);
+}
+
+void
+sonde_session_fail (SondeSession *self, const GError *error)
+{
+  if (!sonde_session_step (self, SONDE_STEP_FAIL))
+    return;
+  g_clear_handle_id (&self->duration, g_source_remove);
+  sonde_session_scope_close (self->scope);
+  sonde_session_output_seal (self->output);
+  sonde_session_enter_phase (self, SONDE_PHASE_OVER, 0);
+  if (self->reason == NULL || !g_str_equal (self->reason, "owner-left"))
+    {
+      g_free (self->reason);
+      self->reason = g_strdup (error->message);
+    }
+  sonde_worker_kill (self->worker);
+  sonde_session_answer_start (self, -1, error);
+  sonde_session_answer_stops (self, error);
+}
+
+void
+sonde_session_fail_reason (SondeSession *self, const char *reason)
+{
+  g_autoptr (GError) error = g_error_new_literal (SONDE_ERROR, SONDE_ERROR_FAILED, reason);
+
+  sonde_session_fail (self, error);
+}
+
+static void
+on_targets_exited (gpointer user_data)
+{
+  sonde_session_stop (user_data, "targets-exited");
+}
+
+static void
+on_scope_changed (gpointer user_data)
+{
+  sonde_session_save_pulses (user_data);
+  sonde_session_save (user_data);
+}
+
+static const SondeSessionScopeHandler scope_handler = { on_targets_exited, on_scope_changed };
+
+static gboolean
+refuse_state (const SondeSession *self, GError **error)
+{
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_STATE, "The session is %s",
+               sonde_session_state_name (self->state));
+  return FALSE;
+}
+
+static gboolean
+switch_sampling (SondeSession *self,
+                 SondeSessionStep which,
+                 SondeMessageType message,
+                 GError **error)
+{
+  if (!sonde_session_step (self, which))
+    return refuse_state (self, error);
+  sonde_session_save (self);
+  if (self->is_slowed || sonde_worker_send_simple (self->worker, message, error))
+    return TRUE;
+  sonde_session_fail_reason (self, "The worker cannot be told to pause or resume");
+  return FALSE;
+}
+
+gboolean
+sonde_session_pause (SondeSession *self, GError **error)
+{
+  return switch_sampling (self, SONDE_STEP_PAUSE, SONDE_MESSAGE_PAUSE, error);
+}
+
+gboolean
+sonde_session_resume (SondeSession *self, GError **error)
+{
+  return switch_sampling (self, SONDE_STEP_RESUME, SONDE_MESSAGE_RESUME, error);
+}
+
+void
+sonde_session_set_share (SondeSession *self, const SondeUnitShare *share)
+{
+  if (self->worker != NULL)
+    sonde_worker_set_share (self->worker, share);
+}
+
+guint64
+sonde_session_measure (SondeSession *self)
+{
+  if (self->worker != NULL)
+    sonde_worker_measure (self->worker, &self->worker_cost);
+  return self->worker_cost.cpu_us;
+}
+
+/* One that its owner has paused stays so. */
+static gboolean
+switch_if_running (SondeSession *self, SondeMessageType message)
+{
+  return self->state != SONDE_STATE_RUNNING
+         || sonde_worker_send_simple (self->worker, message, NULL);
+}
+
+gboolean
+sonde_session_set_slowed (SondeSession *self, gboolean is_slowed, const char *text)
+{
+  gboolean is_told;
+
+  if (self->phase != SONDE_PHASE_LIVE)
+    return FALSE;
+  self->is_slowed = is_slowed;
+  sonde_audit (is_slowed ? "session-slowed" : "session-resumed", self->id, self->owner_uid, text);
+  /* No sample between the two notes. */
+  is_told = is_slowed ? switch_if_running (self, SONDE_MESSAGE_PAUSE)
+                            && sonde_worker_note_send (self->worker, text, NULL)
+                      : sonde_worker_note_send (self->worker, text, NULL)
+                            && switch_if_running (self, SONDE_MESSAGE_RESUME);
+  if (!is_told)
+    sonde_session_fail_reason (self, "The worker cannot be told to pause or resume");
+  return TRUE;
+}
+
+void
+sonde_session_end_over_budget (SondeSession *self, const char *reason)
+{
+  if (self->phase == SONDE_PHASE_OVER)
+    return; /* its process has but a moment left */
+  if (self->phase == SONDE_PHASE_LIVE && sonde_worker_note_send (self->worker, reason, NULL))
+    sonde_session_stop (self, reason);
+  else
+    sonde_session_abort (self, reason);
+}
+
+int
+sonde_session_open_stream (SondeSession *self,
+                           const char *reader,
+                           const SondeStreamOptions *options,
+                           GError **error)
+{
+  int fd;
+
+  if (self->phase != SONDE_PHASE_LIVE)
+    {
+      refuse_state (self, error);
+      return -1;
+    }
+  fd = sonde_session_output_open_stream (self->output, reader, options, self->worker, error);
+  if (fd >= 0)
+    sonde_session_save (self);
+  return fd;
+}
+
+gboolean
+sonde_session_open_file (const SondeSession *self,
+                         SondeStoreReply reply,
+                         gpointer user_data,
+                         GError **error)
+{
+  if (!sonde_session_is_over (self) || sonde_session_capture_file (self)[0] == '\0')
+    return refuse_state (self, error);
+  sonde_session_output_reopen (self->output, reply, user_data);
+  return TRUE;
+}
+
+/* The worker's end tells who sends; links that a program asks for are made by the worker. */
+static gboolean
+make_control (int fds[2], GError **error)
+{
+  const int on = 1;
+
+  if (!sonde_socketpair (SOCK_SEQPACKET, fds, error))
+    return FALSE;
+  if (setsockopt (fds[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0)
+    return TRUE;
+  sonde_error_set_errno (error, errno, "Cannot make a control socket");
+  close (fds[0]);
+  close (fds[1]);
+  return FALSE;
+}
+
+int
+sonde_session_open_control (SondeSession *self, GError **error)
+{
+  SondeMessageHeader message = { .type = SONDE_MESSAGE_CONTROL };
+  sonde_autofd int fd = -1;
+  int fds[2];
+
+  if (self->phase != SONDE_PHASE_LIVE)
+    {
+      refuse_state (self, error);
+      return -1;
+    }
+  if (self->n_controls - self->n_closed_controls >= SONDE_LIMIT_CONTROLS)
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                   "Limit controls: at most %d control sockets of a session", SONDE_LIMIT_CONTROLS);
+      return -1;
+    }
+  if (!make_control (fds, error))
+    return -1;
+  fd = fds[0];
+  if (!sonde_worker_send (self->worker, &message, sizeof message, &fds[1], 1, error))
+    return -1;
+  self->n_controls++;
+  return sonde_steal_fd (&fd);
+}
+
+gboolean
+sonde_session_add_targets (SondeSession *self, GPtrArray *targets, GError **error)
+{
+  if (self->phase != SONDE_PHASE_LIVE)
+    return refuse_state (self, error);
+  if (!sonde_session_scope_add (self->scope, targets, self->worker, error))
+    return FALSE;
+  sonde_session_save (self);
+  return TRUE;
+}
+
+static gboolean
+on_duration (gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  self->duration = 0;
+  sonde_session_stop (self, "duration");
+  return G_SOURCE_REMOVE;
+}
+
+void
+sonde_session_start_duration (SondeSession *self)
+{
+  gint64 gone_us = g_get_monotonic_time () - self->live_since_us;
+  guint64 left_us
+      = self->options->duration_us - MIN (self->options->duration_us, (guint64) MAX (gone_us, 0));
+  guint64 ms = self->options->duration_us > 0 ? MAX ((left_us + 999) / 1000, 1) : 0;
+
+  /* GLib counts in 32 bits of milliseconds: 49 days. */
+  if (ms > 0 && ms <= G_MAXUINT)
+    self->duration = g_timeout_add ((guint) ms, on_duration, self);
+  else if (ms > 0)
+    self->duration = g_timeout_add_seconds ((guint) (ms / 1000), on_duration, self);
+}
+
+SondeSession *
+sonde_session_new (guint64 id,
+                   SondeCaller *owner,
+                   SondeOptions *options,
+                   SondeCaptureStore *store,
+                   SondeFdStore *fd_store,
+                   const SondeSessionHandler *handler,
+                   gpointer user_data)
+{
+  SondeSession *self = g_new0 (SondeSession, 1);
+
+  self->id = id;
+  self->owner = sonde_caller_ref (owner);
+  self->owner_uid = sonde_caller_uid (owner);
+  self->options = options;
+  self->options_view = g_variant_ref_sink (sonde_options_to_variant (options));
+  self->description = sonde_options_describe (options);
+  self->start_time_us = (guint64) g_get_real_time ();
+  self->handler = handler;
+  self->user_data = user_data;
+  self->state = SONDE_STATE_STARTING;
+  self->scope = sonde_session_scope_new (options, self->owner_uid, sonde_caller_pid (owner),
+                                         &scope_handler, self);
+  self->output = sonde_session_output_new (store, self->owner_uid);
+  self->stops = g_ptr_array_new_with_free_func (g_object_unref);
+  if (fd_store != NULL)
+    self->keeper = sonde_session_keeper_new (fd_store, id);
+  return self;
+}
+
+/* The record first: without it the rest is nobody's. */
+static void
+forget (SondeSession *self)
+{
+  if (self->keeper == NULL)
+    return;
+  sonde_session_keeper_forget_record (self->keeper);
+  sonde_session_keeper_forget_worker (self->keeper);
+}
+
+void
+sonde_session_free (SondeSession *self)
+{
+  if (self == NULL)
+    return;
+  self->is_quiet = TRUE;
+  sonde_session_enter_phase (self, SONDE_PHASE_OVER, 0);
+  g_clear_handle_id (&self->duration, g_source_remove);
+  forget (self);
+  g_clear_pointer (&self->keeper, sonde_session_keeper_free);
+  g_clear_pointer (&self->worker, sonde_worker_free);
+  g_clear_pointer (&self->scope, sonde_session_scope_free);
+  g_clear_pointer (&self->output, sonde_session_output_free);
+  g_clear_pointer (&self->stops, g_ptr_array_unref);
+  g_clear_pointer (&self->options, sonde_options_free);
+  g_clear_pointer (&self->options_view, g_variant_unref);
+  g_free (self->description);
+  g_clear_pointer (&self->owner, sonde_caller_unref);
+  g_free (self->reason);
+  g_clear_error (&self->no_file);
+  g_free (self);
+}
+
+static void
+on_file_created (const GError *error, gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  self->no_file = error != NULL ? g_error_copy (error) : NULL;
+  sonde_session_begin (self);
+}
+
+gboolean
+sonde_session_start (SondeSession *self, SondeWorkerLauncher *launcher, GError **error)
+{
+  if (!sonde_session_scope_prepare (self->scope, error))
+    return FALSE;
+  self->worker = sonde_worker_start (launcher, &sonde_session_worker_handler, self, error);
+  if (self->worker == NULL)
+    return FALSE;
+  self->is_starting = TRUE;
+  sonde_session_enter_phase (self, SONDE_PHASE_HELLO, SONDE_LIMIT_START_MS);
+  if (sonde_session_is_lasting (self))
+    sonde_session_output_create_file (self->output, self->options->label, self->id, on_file_created,
+                                      self);
+  return TRUE;
+}
+
+void
+sonde_session_stop (SondeSession *self, const char *reason)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (self->state == SONDE_STATE_STARTING)
+    {
+      sonde_session_abort (self, reason);
+      return;
+    }
+  /* Those who would read the rest have less time if nobody is left. */
+  if (self->phase == SONDE_PHASE_DELIVERY && g_str_equal (reason, "owner-left"))
+    sonde_session_enter_phase (self, SONDE_PHASE_DELIVERY, SONDE_LIMIT_DELIVERY_ORPHAN_MS);
+  if (!sonde_session_step (self, SONDE_STEP_STOP))
+    return;
+  self->reason = g_strdup (reason);
+  sonde_session_save (self);
+  g_clear_handle_id (&self->duration, g_source_remove);
+  sonde_session_scope_close (self->scope);
+  sonde_session_output_seal (self->output);
+  sonde_session_enter_phase (self, SONDE_PHASE_DRAIN, SONDE_LIMIT_DRAIN_MS);
+  if (!sonde_worker_send_simple (self->worker, SONDE_MESSAGE_STOP, &error))
+    sonde_session_fail (self, error);
+}
+
+void
+sonde_session_stop_async (SondeSession *self, GAsyncReadyCallback callback, gpointer user_data)
+{
+  g_autoptr (GTask) task = g_task_new (NULL, NULL, callback, user_data);
+
+  g_task_set_source_tag (task, sonde_session_stop_async);
+  sonde_session_stop (self, "stopped");
+  if (self->phase == SONDE_PHASE_DRAIN)
+    g_ptr_array_add (self->stops, g_steal_pointer (&task));
+  else if (self->state == SONDE_STATE_DRAINING)
+    g_task_return_pointer (task, g_variant_ref_sink (sonde_session_statistics (self)),
+                           (GDestroyNotify) g_variant_unref);
+  else
+    g_task_return_new_error (task, SONDE_ERROR, SONDE_ERROR_INVALID_STATE, "The session is %s",
+                             sonde_session_state_name (self->state));
+}
+
+GVariant *
+sonde_session_stop_finish (GAsyncResult *result, GError **error)
+{
+  return g_task_propagate_pointer (G_TASK (result), error);
+}
+
+void
+sonde_session_abort (SondeSession *self, const char *reason)
+{
+  sonde_session_fail_reason (self, reason);
+}
+
+void
+sonde_session_retire (SondeSession *self)
+{
+  g_assert (sonde_session_is_over (self));
+
+  sonde_session_enter_phase (self, SONDE_PHASE_OVER,
+                             0); /* no deadline for a process that is gone */
+  g_clear_pointer (&self->worker, sonde_worker_free);
+  g_clear_pointer (&self->scope, sonde_session_scope_free);
+  g_clear_pointer (&self->owner, sonde_caller_unref);
+}
+
+guint64
+sonde_session_id (const SondeSession *self)
+{
+  return self->id;
+}
+
+const char *
+sonde_session_owner (const SondeSession *self)
+{
+  return sonde_caller_name (self->owner);
+}
+
+uid_t
+sonde_session_owner_uid (const SondeSession *self)
+{
+  return self->owner_uid;
+}
+
+gboolean
+sonde_session_is_lasting (const SondeSession *self)
+{
+  return sonde_session_output_has_file (self->output);
+}
+
+gboolean
+sonde_session_is_over (const SondeSession *self)
+{
+  return self->state == SONDE_STATE_FINISHED || self->state == SONDE_STATE_FAILED;
+}
+
+const char *
+sonde_session_capture_file (const SondeSession *self)
+{
+  return sonde_session_output_path (self->output);
+}
+
+GPtrArray *
+sonde_session_listeners (const SondeSession *self)
+{
+  GPtrArray *names = sonde_session_output_readers (self->output);
+  gpointer owner = (gpointer) sonde_session_owner (self);
+
+  if (g_cancellable_is_cancelled (sonde_caller_left (self->owner)))
+    return names;
+  if (!g_ptr_array_find_with_equal_func (names, owner, g_str_equal, NULL))
+    g_ptr_array_insert (names, 0, owner);
+  return names;
+}
+
+const SondeOptions *
+sonde_session_options (const SondeSession *self)
+{
+  return self->options;
+}
+
+guint64
+sonde_session_start_time_us (const SondeSession *self)
+{
+  return self->start_time_us;
+}
+
+const char *
+sonde_session_description (const SondeSession *self)
+{
+  return self->description;
+}
+
+GVariant *
+sonde_session_options_view (const SondeSession *self)
+{
+  return self->options_view;
+}
+
+SondeSessionState
+sonde_session_state (const SondeSession *self)
+{
+  return self->state;
+}
+
+const char *
+sonde_session_reason (const SondeSession *self)
+{
+  return self->reason;
+}
+
+GVariant *
+sonde_session_statistics (const SondeSession *self)
+{
+  g_auto (GVariantBuilder) builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{st}"));
+  for (guint i = 0; i < SONDE_N_STATISTICS; i++)
+    g_variant_builder_add (&builder, "{st}", sonde_statistic_name ((SondeStatistic) i),
+                           self->statistics[i]);
+  if (self->worker_cost.memory_bytes > 0)
+    {
+      g_variant_builder_add (&builder, "{st}", "worker-cpu-us", self->worker_cost.cpu_us);
+      g_variant_builder_add (&builder, "{st}", "worker-memory-bytes",
+                             self->worker_cost.memory_bytes);
+    }
+  return g_variant_builder_end (&builder);
+}

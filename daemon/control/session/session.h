@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* One profiling session: its states, its worker, its end. */
+#pragma once
+
+#include <gio/gio.h>
+#include <sys/types.h>
+
+#include "daemon/control/system/caller.h"
+#include "daemon/control/session/capture-store.h"
+#include "daemon/control/system/fd-store.h"
+#include "daemon/control/request/options.h"
+#include "daemon/control/worker/worker-launcher.h"
+#include "daemon/control/worker/worker-unit.h"
+#include "daemon/control/request/session-state.h"
+#include "daemon/control/request/stream-options.h"
+
+typedef struct SondeSession SondeSession;
+
+/* All on the main loop. The session may not be freed inside a callback. */
+typedef struct
+{
+  /* Once, unless sonde_session_start() failed. @capture_fd: the reader's end, ours to keep; -1 with
+   * @error, and of a session with a file. A session that did not start ends all the same. */
+  void (*started) (SondeSession *session, int capture_fd, const GError *error, gpointer user_data);
+  void (*state_changed) (SondeSession *session, gpointer user_data);
+  /* Finished or failed, and its worker is reaped. @has_started: somebody knows of it */
+  void (*ended) (SondeSession *session, gboolean has_started, gpointer user_data);
+} SondeSessionHandler;
+
+/**
+ * sonde_session_new:
+ * @owner: watched for as long as the session lives
+ * @options: (transfer full):
+ * @store: (nullable): outliving it: for a session that writes a capture file and outlives its owner
+ * @fd_store: (nullable): outliving it: for a session that outlives this sonded
+ */
+SondeSession *sonde_session_new (guint64 id,
+                                 SondeCaller *owner,
+                                 SondeOptions *options,
+                                 SondeCaptureStore *store,
+                                 SondeFdStore *fd_store,
+                                 const SondeSessionHandler *handler,
+                                 gpointer user_data);
+/* Kills what is left. Accepts NULL. */
+void sonde_session_free (SondeSession *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSession, sonde_session_free)
+
+/* As sonde_session_free(), but what the next sonded needs stays, and its worker goes on. Accepts
+ * NULL. */
+void sonde_session_leave (SondeSession *self);
+
+/* Proves the targets, opens the rings, spawns the worker; `started` follows. On failure nothing is
+ * left and no callback comes. */
+gboolean sonde_session_start (SondeSession *self, SondeWorkerLauncher *launcher, GError **error);
+
+/**
+ * sonde_session_stop:
+ * @reason: for Finished: "stopped", "owner-left", ...
+ *
+ * Does nothing if it is stopping already. Before `started` it fails the session.
+ */
+void sonde_session_stop (SondeSession *self, const char *reason);
+
+/* Of an adopted one: stops it if it has no owner any more and needs him, or no target. */
+void sonde_session_stop_if_deserted (SondeSession *self);
+
+/* As sonde_session_stop() with "stopped"; answers when the rings are drained or the session failed,
+ * within SONDE_LIMIT_DRAIN_MS. Errors: SONDE_ERROR_INVALID_STATE, FAILED */
+void
+sonde_session_stop_async (SondeSession *self, GAsyncReadyCallback callback, gpointer user_data);
+/* Returns: (transfer full): a{st} */
+GVariant *sonde_session_stop_finish (GAsyncResult *result, GError **error);
+
+/* Nothing is sampled in between. Errors: SONDE_ERROR_INVALID_STATE, FAILED */
+gboolean sonde_session_pause (SondeSession *self, GError **error);
+gboolean sonde_session_resume (SondeSession *self, GError **error);
+
+/* One more stream of a live session, for @reader (unique bus name). Returns: the reader's end, or
+ * -1. Errors: SONDE_ERROR_INVALID_STATE, and those of sonde_reader_set_open() */
+int sonde_session_open_stream (SondeSession *self,
+                               const char *reader,
+                               const SondeStreamOptions *options,
+                               GError **error);
+/* Answers with the capture file of a session that is over, read-only.
+ * Errors, without an answer: SONDE_ERROR_INVALID_STATE */
+gboolean sonde_session_open_file (const SondeSession *self,
+                                  SondeStoreReply reply,
+                                  gpointer user_data,
+                                  GError **error);
+
+/* One more control socket for programs. Returns: the programs' end, or -1.
+ * Errors: SONDE_ERROR_INVALID_STATE, LIMIT_EXCEEDED, FAILED */
+int sonde_session_open_control (SondeSession *self, GError **error);
+
+/* What its worker's unit may have. Nothing waits for it. */
+void sonde_session_set_share (SondeSession *self, const SondeUnitShare *share);
+/* CPU time that it has taken so far, in µs. */
+guint64 sonde_session_measure (SondeSession *self);
+/* Has nothing recorded for a while, or again if that is its state. @text: told in the capture.
+ * FALSE: it is not live */
+gboolean sonde_session_set_slowed (SondeSession *self, gboolean is_slowed, const char *text);
+/* Stops it; fails it at once if it is stopping already. @reason: told in the capture, too */
+void sonde_session_end_over_budget (SondeSession *self, const char *reason);
+
+/* Fails it now, without waiting for its worker to drain. */
+void sonde_session_abort (SondeSession *self, const char *reason);
+
+/* @targets: (transfer none) (element-type SondeTarget): taken one by one when all of them are in */
+gboolean sonde_session_add_targets (SondeSession *self, GPtrArray *targets, GError **error);
+
+/* After `ended`: lets go of all but what its properties say and the path of its file. */
+void sonde_session_retire (SondeSession *self);
+
+guint64 sonde_session_id (const SondeSession *self);
+/* Unique bus name; "" on a private connection. Not of a retired session. */
+const char *sonde_session_owner (const SondeSession *self);
+uid_t sonde_session_owner_uid (const SondeSession *self);
+/* Its targets are taken away once it runs. */
+const SondeOptions *sonde_session_options (const SondeSession *self);
+/* What the session's properties of these names say. Microseconds since 1970; one line; a{sv}. */
+guint64 sonde_session_start_time_us (const SondeSession *self);
+const char *sonde_session_description (const SondeSession *self);
+GVariant *sonde_session_options_view (const SondeSession *self);
+/* Of StartSession: it outlives its owner. */
+gboolean sonde_session_is_lasting (const SondeSession *self);
+/* Whether what its worker has said since the last call was heard, if it has said anything. */
+gboolean sonde_session_has_progress (SondeSession *self);
+/* Finished or failed. */
+gboolean sonde_session_is_over (const SondeSession *self);
+/* "" if it writes none. */
+const char *sonde_session_capture_file (const SondeSession *self);
+/* (transfer container) (element-type utf8): who is told of changes, the owner first if he is there
+ */
+GPtrArray *sonde_session_listeners (const SondeSession *self);
+SondeSessionState sonde_session_state (const SondeSession *self);
+/* Why it ended; NULL while it lives. */
+const char *sonde_session_reason (const SondeSession *self);
+/* (transfer floating): a{st} */
+GVariant *sonde_session_statistics (const SondeSession *self);

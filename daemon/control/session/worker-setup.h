@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a worker is told before it starts. */
+#pragma once
+
+#include "daemon/control/request/options.h"
+#include "daemon/control/events/perf-event.h"
+#include "daemon/control/worker/worker.h"
+
+/* SETUP, then the DOCUMENTs and what COUNTERS need. Errors: also SONDE_ERROR_NOT_SUPPORTED: the
+ * machine has no text for the counters that are asked for */
+gboolean sonde_worker_setup_send (SondeWorker *worker,
+                                  guint64 session_id,
+                                  uid_t owner_uid,
+                                  const SondeOptions *options,
+                                  const SondePerfPlan *plan,
+                                  GError **error);

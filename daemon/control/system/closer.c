@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Threads that close descriptors, so that the main loop does not wait for it. */
+#include "daemon/control/system/closer.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "daemon/base/limits.h"
+
+/* All threads are stuck if none of them begins with what waits for so long, or if so many wait. */
+#define STUCK_US  G_USEC_PER_SEC
+#define STUCK_FDS 1024
+/* A thread that had nothing to do for so long ends. */
+#define IDLE_US (2 * G_USEC_PER_SEC)
+
+/* Of the whole process, as close() is. */
+static struct
+{
+  GMutex lock; /* never held across a close */
+  GCond is_there;
+  GArray *fds; /* int, the oldest first */
+  guint n_threads;
+  guint n_idle;
+  gint64 progress_us; /* monotonic: when a thread last began with one */
+} closer;
+
+static _Thread_local gboolean is_deferring;
+
+static gpointer
+close_all (gpointer unused)
+{
+  g_mutex_lock (&closer.lock);
+  for (;;)
+    {
+      gint64 until_us = g_get_monotonic_time () + IDLE_US;
+      int fd;
+
+      closer.n_idle++;
+      while (closer.fds->len == 0 && g_cond_wait_until (&closer.is_there, &closer.lock, until_us))
+        continue;
+      closer.n_idle--;
+      if (closer.fds->len == 0)
+        break;
+      fd = g_array_index (closer.fds, int, 0);
+      g_array_remove_index (closer.fds, 0);
+      closer.progress_us = g_get_monotonic_time ();
+      g_mutex_unlock (&closer.lock);
+      syscall (SYS_close, fd);
+      g_mutex_lock (&closer.lock);
+    }
+  closer.n_threads--;
+  g_mutex_unlock (&closer.lock);
+  return NULL;
+}
+
+static gboolean
+is_local_socket (int fd)
+{
+  int domain;
+  socklen_t size = sizeof domain;
+
+  return getsockopt (fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
+}
+
+void
+sonde_closer_take (int fd)
+{
+  GThread *thread = NULL;
+
+  if (is_local_socket (fd))
+    {
+      syscall (SYS_close, fd);
+      return;
+    }
+  g_mutex_lock (&closer.lock);
+  if (closer.fds == NULL)
+    closer.fds = g_array_new (FALSE, FALSE, sizeof (int));
+  g_array_append_val (closer.fds, fd);
+  if (closer.fds->len > closer.n_idle && closer.n_threads < SONDE_LIMIT_CLOSERS)
+    {
+      /* One that cannot be had is tried again with the next descriptor. */
+      thread = g_thread_try_new ("closer", close_all, NULL, NULL);
+      closer.n_threads += thread != NULL;
+    }
+  g_cond_signal (&closer.is_there);
+  g_mutex_unlock (&closer.lock);
+  g_clear_pointer (&thread, g_thread_unref);
+}
+
+void
+sonde_closer_take_list (GUnixFDList **fds)
+{
+  int *list;
+  int n_fds;
+
+  if (*fds == NULL)
+    return;
+  list = g_unix_fd_list_steal_fds (*fds, &n_fds);
+  for (int i = 0; i < n_fds; i++)
+    sonde_closer_take (list[i]);
+  g_free (list);
+  g_clear_object (fds);
+}
+
+void
+sonde_closer_clear (int *fd)
+{
+  if (*fd >= 0)
+    sonde_closer_take (sonde_steal_fd (fd));
+}
+
+gboolean
+sonde_closer_defer (gboolean is_deferred)
+{
+  gboolean before = is_deferring;
+
+  is_deferring = is_deferred;
+  return before;
+}
+
+void
+sonde_closer_restore (gboolean *was_deferred)
+{
+  is_deferring = *was_deferred;
+}
+
+static gboolean
+is_stuck (void)
+{
+  gboolean is_so;
+
+  g_mutex_lock (&closer.lock);
+  is_so
+      = closer.n_threads == SONDE_LIMIT_CLOSERS && closer.n_idle == 0 && closer.fds->len > 0
+        && (closer.fds->len > STUCK_FDS || g_get_monotonic_time () - closer.progress_us > STUCK_US);
+  g_mutex_unlock (&closer.lock);
+  return is_so;
+}
+
+/* In front of libc's; what is no descriptor fails at once, as sd-bus expects. */
+int
+close (int fd)
+{
+  if (!is_deferring || fcntl (fd, F_GETFD) < 0)
+    return (int) syscall (SYS_close, fd);
+  sonde_closer_take (fd);
+  return 0;
+}
+
+/* In front of libc's. Without room for them the kernel lets go of the descriptors of a message,
+ * which asks no file system: only a descriptor of a process is flushed. sd-bus drops that message
+ * then, since it has fewer than it says, and would give up the bus if it were told why. */
+ssize_t
+recvmsg (int fd, struct msghdr *message, int flags)
+{
+  gboolean drops = is_deferring && is_stuck ();
+  ssize_t size;
+
+  if (drops)
+    {
+      message->msg_control = NULL;
+      message->msg_controllen = 0;
+    }
+  size = syscall (SYS_recvmsg, fd, message, flags);
+  if (drops)
+    message->msg_flags &= ~MSG_CTRUNC;
+  return size;
+}

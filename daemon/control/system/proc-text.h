@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the kernel says in /proc and /sys, read in bounds and parsed. */
+#pragma once
+
+#include <gio/gio.h>
+#include <stdbool.h>
+
+/* Of /proc/PID/stat. Source: proc_pid_stat(5). */
+typedef struct
+{
+  gint32 parent_pid;   /* field 4 */
+  guint64 start_ticks; /* field 22, clock ticks since boot; with the pid the handle of a process */
+  char comm[32];       /* field 2, hostile bytes, NUL-terminated */
+} SondeProcStat;
+
+/* A program names itself "a) R 1 (b": the name ends at the text's last ')'. False if not of that
+ * form. */
+bool sonde_proc_stat_parse (const char *text, SondeProcStat *stat);
+
+/* The line "mnt_id:" of /proc/PID/fdinfo/N; -1 if there is none. */
+gint64 sonde_fdinfo_mount_id (const char *text);
+
+/* Whether the text has a line for that mount. */
+bool sonde_mountinfo_has (const char *mountinfo, gint64 mount_id);
+/* Whether files of mount @mount_id may be opened: its type in @mountinfo is one that cannot make
+ * open() wait for another process. Unknown mounts and types may not. Source: proc_pid_mountinfo(5).
+ */
+bool sonde_mountinfo_is_trusted (const char *mountinfo, gint64 mount_id);
+/* Whether the numbers that stat() gives there differ from those in /proc/PID/maps (btrfs, overlay).
+ */
+bool sonde_mountinfo_is_layered (const char *mountinfo, gint64 mount_id);
+
+/* Whether the process of this /proc/PID/cgroup is in the group @path or below it. @key: what stands
+ * before the path, "0::", or ":name=systemd:" behind the number of a hierarchy of version 1.
+ * Source: cgroups(7) */
+bool sonde_cgroup_is_below (const char *text, const char *key, const char *path);
+
+/* "0-3,8": (transfer full) (element-type gint), NULL if not of that form or with more than 8,192
+ * CPUs. */
+GArray *sonde_cpu_list_parse (const char *text);
+
+/**
+ * sonde_proc_text_read:
+ * @dir_fd: AT_FDCWD or a directory
+ *
+ * Reads a text of at most @max_bytes; a longer one is cut. Only for files of procfs and sysfs:
+ * nothing else is sure not to block.
+ *
+ * Returns: (transfer full): NUL-terminated, or NULL and errno
+ */
+char *sonde_proc_text_read (int dir_fd, const char *path, gsize max_bytes);
+
+/* A number in a file such as /proc/sys/kernel/perf_event_paranoid, or @fallback. */
+gint64 sonde_proc_number_read (const char *path, gint64 fallback);
+
+/**
+ * SondeProcCost:
+ *
+ * What a process of ours costs.
+ */
+typedef struct
+{
+  guint64 cpu_us;       /* CPU time of all its threads */
+  guint64 memory_bytes; /* resident, what it shares included */
+} SondeProcCost;
+
+/* FALSE, and @cost as it was, if @pid is gone. Source: clock_getcpuclockid(3), proc_pid_statm(5) */
+bool sonde_proc_cost_measure (pid_t pid, SondeProcCost *cost);

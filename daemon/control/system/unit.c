@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* systemd's units: their names, and which control group is theirs. */
+#include "daemon/control/system/unit.h"
+
+#include <string.h>
+
+#include "daemon/base/error.h"
+#include "daemon/base/limits.h"
+#include "daemon/control/system/bus-connection.h"
+
+#define SYSTEMD_NAME      "org.freedesktop.systemd1"
+#define SYSTEMD_PATH      "/org/freedesktop/systemd1"
+#define SYSTEMD_INTERFACE "org.freedesktop.systemd1.Manager"
+#define ERROR_NO_UNIT     "org.freedesktop.systemd1.NoSuchUnit"
+
+#define MAX_NAME          255
+#define CHARACTERS        G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS ":_.\\@-"
+
+/* Only these have processes of their own and a property ControlGroup that tells of them. */
+static const struct
+{
+  const char *suffix;
+  const char *interface;
+} kinds[] = {
+  { ".service", "org.freedesktop.systemd1.Service" },
+  { ".scope", "org.freedesktop.systemd1.Scope" },
+  { ".slice", "org.freedesktop.systemd1.Slice" },
+};
+
+static const char *
+find_interface (const char *name)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (kinds); i++)
+    if (g_str_has_suffix (name, kinds[i].suffix) && strlen (name) > strlen (kinds[i].suffix))
+      return kinds[i].interface;
+  return NULL;
+}
+
+gboolean
+sonde_unit_is_name (const char *text)
+{
+  gsize size_bytes = strlen (text);
+
+  return size_bytes <= MAX_NAME && strspn (text, CHARACTERS) == size_bytes
+         && find_interface (text) != NULL;
+}
+
+gboolean
+sonde_unit_is_everything (const char *name)
+{
+  return g_str_equal (name, "-.slice");
+}
+
+/* A question, on a connection of its own: a private sonded has no other to the system bus. */
+typedef struct
+{
+  GTask *task;
+  char *name;
+  SondeBusConnection *bus;
+  gulong cancelled;
+} Question;
+
+static void
+question_end (Question *self)
+{
+  GCancellable *cancellable = g_task_get_cancellable (self->task);
+
+  if (self->cancelled != 0)
+    g_signal_handler_disconnect (cancellable, self->cancelled);
+  sonde_bus_connection_free (self->bus);
+  g_object_unref (self->task);
+  g_free (self->name);
+  g_free (self);
+}
+
+/* @text: (transfer full) */
+static void
+fail (Question *self, SondeError code, char *text)
+{
+  g_autofree char *owned = text;
+
+  g_task_return_new_error (self->task, SONDE_ERROR, (int) code, "%s", owned);
+  question_end (self);
+}
+
+static void
+fail_as_not_running (Question *self)
+{
+  fail (self, SONDE_ERROR_NO_SUCH_PROCESS, g_strdup_printf ("Unit %s is not running", self->name));
+}
+
+/* What systemd says of a unit is one of two things: there is none, or something that is not the
+ * caller's fault. */
+static void
+fail_with (Question *self, const GError *error)
+{
+  g_autofree char *remote = g_dbus_error_get_remote_error (error);
+
+  if (g_strcmp0 (remote, ERROR_NO_UNIT) == 0)
+    fail_as_not_running (self);
+  else if (g_error_matches (error, G_DBUS_ERROR, G_DBUS_ERROR_SERVICE_UNKNOWN)
+           || g_error_matches (error, G_DBUS_ERROR, G_DBUS_ERROR_NAME_HAS_NO_OWNER)
+           || g_error_matches (error, G_DBUS_ERROR, G_DBUS_ERROR_NO_REPLY) || remote == NULL)
+    fail (self, SONDE_ERROR_NOT_SUPPORTED, g_strdup ("Option unit: systemd does not answer"));
+  else
+    fail (self, SONDE_ERROR_FAILED,
+          g_strdup_printf ("Option unit: systemd answers with %s", remote));
+}
+
+static void
+on_group (GVariant *reply, const GError *error, gpointer user_data)
+{
+  Question *self = user_data;
+  g_autoptr (GVariant) value = NULL;
+
+  if (reply == NULL)
+    {
+      fail_with (self, error);
+      return;
+    }
+  g_variant_get (reply, "(v)", &value);
+  if (!g_variant_is_of_type (value, G_VARIANT_TYPE_STRING))
+    fail (self, SONDE_ERROR_FAILED, g_strdup ("Option unit: systemd's ControlGroup is no text"));
+  else if (g_variant_get_size (value) <= 1)
+    fail_as_not_running (self);
+  else
+    {
+      g_task_return_pointer (self->task, g_variant_dup_string (value, NULL), g_free);
+      question_end (self);
+    }
+}
+
+static void
+on_unit (GVariant *reply, const GError *error, gpointer user_data)
+{
+  Question *self = user_data;
+  SondeBusConnectionCall call = { .destination = SYSTEMD_NAME,
+                                  .interface = "org.freedesktop.DBus.Properties",
+                                  .method = "Get",
+                                  .type = "(v)",
+                                  .timeout_ms = SONDE_LIMIT_UNIT_MS };
+
+  if (reply == NULL)
+    {
+      fail_with (self, error);
+      return;
+    }
+  g_variant_get (reply, "(&o)", &call.path);
+  call.arguments = g_variant_new ("(ss)", find_interface (self->name), "ControlGroup");
+  sonde_bus_connection_call (self->bus, &call, on_group, self);
+}
+
+static void
+on_cancelled (GCancellable *cancellable, gpointer user_data)
+{
+  Question *self = user_data;
+
+  g_task_return_error_if_cancelled (self->task);
+  question_end (self);
+}
+
+void
+sonde_unit_find_group_async (const char *name,
+                             GCancellable *cancellable,
+                             GAsyncReadyCallback callback,
+                             gpointer user_data)
+{
+  Question *self = g_new0 (Question, 1);
+  SondeBusConnectionCall call = { .destination = SYSTEMD_NAME,
+                                  .path = SYSTEMD_PATH,
+                                  .interface = SYSTEMD_INTERFACE,
+                                  .method = "GetUnit",
+                                  .type = "(o)",
+                                  .timeout_ms = SONDE_LIMIT_UNIT_MS };
+  g_autoptr (GError) error = NULL;
+
+  self->task = g_task_new (NULL, cancellable, callback, user_data);
+  g_task_set_source_tag (self->task, sonde_unit_find_group_async);
+  self->name = g_strdup (name);
+  self->bus = sonde_bus_connection_new_system (NULL, NULL, &error);
+  if (self->bus == NULL)
+    {
+      fail_with (self, error);
+      return;
+    }
+  if (cancellable != NULL)
+    self->cancelled = g_signal_connect (cancellable, "cancelled", G_CALLBACK (on_cancelled), self);
+  call.arguments = g_variant_new ("(s)", name);
+  sonde_bus_connection_call (self->bus, &call, on_unit, self);
+}
+
+char *
+sonde_unit_find_group_finish (GAsyncResult *result, GError **error)
+{
+  return g_task_propagate_pointer (G_TASK (result), error);
+}

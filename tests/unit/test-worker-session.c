@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A whole worker: control is played by this test, the kernel by a memfd. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/capture/perf/rings.h"
+#include "tests/lib/fake-perf-record.h"
+#include "tests/unit/worker-fixture.h"
+
+#define SAMPLE_TYPE                                                                                \
+  (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU  \
+   | PERF_SAMPLE_PERIOD)
+#ifndef PERF_FORMAT_LOST
+#define PERF_FORMAT_LOST (1U << 4)
+#endif
+#define PAGE 4096u
+
+typedef struct
+{
+  Worker worker;
+  guint8 *ring; /* the mapping of the fake ring */
+  gsize ring_bytes;
+  int ring_fd;
+} Fixture;
+
+static void
+set_up (Fixture *fixture, gconstpointer data)
+{
+  worker_open (&fixture->worker);
+  fixture->ring_fd = -1;
+}
+
+static void
+tear_down (Fixture *fixture, gconstpointer data)
+{
+  worker_clear (&fixture->worker);
+  sonde_clear_fd (&fixture->ring_fd);
+  if (fixture->ring != NULL)
+    munmap (fixture->ring, PAGE + fixture->ring_bytes);
+}
+
+/* --- control --- */
+
+static void
+send_setup (Fixture *fixture, uint32_t version, uint64_t sample_type)
+{
+  SondeMessageSetup setup = {
+    .header.type = SONDE_MESSAGE_SETUP,
+    .version = version,
+    .flags = SONDE_SPEC_SYMBOLS | SONDE_SPEC_KERNEL_TIME,
+    .session_id = 1,
+    .unwind = SONDE_UNWIND_NONE,
+    .max_depth = 16,
+    .frequency_hz = 1000,
+    .sample_type = sample_type,
+    .read_format = PERF_FORMAT_ID | PERF_FORMAT_LOST,
+    .event = "cpu-clock",
+    .scope = "targets",
+    .sonde_version = "0",
+  };
+
+  g_assert_true (sonde_channel_send (fixture->worker.control, &setup, sizeof setup, NULL, 0, NULL));
+}
+
+static void
+send_events (Fixture *fixture, SondeMessageType type, int fd)
+{
+  gsize size_bytes = sizeof (SondeMessageEvents) + sizeof (SondeMessageEvent);
+  g_autofree SondeMessageEvents *events = g_malloc0 (size_bytes);
+
+  events->header.type = type;
+  events->n_events = 1;
+  events->events[0].tid = -1;
+  events->events[0].kind = SONDE_EVENT_SAMPLES;
+  g_assert_true (sonde_channel_send (fixture->worker.control, events, size_bytes, &fd, 1, NULL));
+}
+
+static void
+send_ring (Fixture *fixture)
+{
+  SondeMessageSetup setup = { .frequency_hz = 1000 };
+  const SondeMessageRingsMapped *mapped;
+
+  fixture->ring_bytes = sonde_rings_wanted (&setup);
+  fixture->ring_fd = memfd_create ("ring", MFD_CLOEXEC);
+  g_assert_cmpint (ftruncate (fixture->ring_fd, (off_t) (PAGE + fixture->ring_bytes)), ==, 0);
+  fixture->ring = mmap (NULL, PAGE + fixture->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                        fixture->ring_fd, 0);
+  g_assert_true (fixture->ring != MAP_FAILED);
+  send_events (fixture, SONDE_MESSAGE_RINGS, dup (fixture->ring_fd));
+
+  mapped = worker_wait_for (&fixture->worker, SONDE_MESSAGE_RINGS_MAPPED);
+  g_assert_cmpint (mapped->status, ==, 0);
+  g_assert_cmpuint (mapped->sample_ring_bytes, ==, fixture->ring_bytes);
+}
+
+/* An event of which the kernel lost @n_lost samples. */
+static void
+send_event (Fixture *fixture, uint64_t n_lost)
+{
+  uint64_t values[3] = { 0, 77, n_lost };
+  int fd = memfd_create ("event", MFD_CLOEXEC);
+
+  g_assert_cmpint (write (fd, values, sizeof values), ==, sizeof values);
+  g_assert_cmpint (lseek (fd, 0, SEEK_SET), ==, 0);
+  send_events (fixture, SONDE_MESSAGE_EVENTS, fd);
+}
+
+static void
+send_simple (Fixture *fixture, SondeMessageType type)
+{
+  g_assert_true (sonde_channel_send_simple (fixture->worker.control, type, NULL));
+}
+
+/* The test's own process, as control would tell of it. */
+static void
+send_process (Fixture *fixture, guint64 request_id, int32_t pid)
+{
+  SondeMessageProcess process = { .header.type = SONDE_MESSAGE_PROCESS,
+                                  .request_id = request_id,
+                                  .pid = pid,
+                                  .start_ticks = 1,
+                                  .fds = SONDE_PROCESS_FD_MAPS | SONDE_PROCESS_FD_CMDLINE,
+                                  .comm = "program" };
+  int fds[2] = { open ("/proc/self/maps", O_RDONLY | O_CLOEXEC),
+                 open ("/proc/self/cmdline", O_RDONLY | O_CLOEXEC) };
+
+  g_assert_true (
+      sonde_channel_send (fixture->worker.control, &process, sizeof process, fds, 2, NULL));
+}
+
+/* Says yes (with this program) or no to all file requests. */
+static guint
+answer_files (Fixture *fixture, gboolean yes)
+{
+  guint n_answers = 0;
+
+  for (guint i = 0; i < fixture->worker.received->len; i++)
+    {
+      SondeMessageFileRequest *request = g_ptr_array_index (fixture->worker.received, i);
+      SondeMessageFile answer = { .header.type = SONDE_MESSAGE_FILE };
+      int fd;
+
+      if (request->header.type != SONDE_MESSAGE_FILE_REQUEST)
+        continue;
+      answer.request_id = request->request_id;
+      answer.status = yes ? 0 : EACCES;
+      fd = yes ? open ("/proc/self/exe", O_RDONLY | O_CLOEXEC) : -1;
+      g_assert_true (sonde_channel_send (fixture->worker.control, &answer, sizeof answer, &fd,
+                                         yes ? 1 : 0, NULL));
+      request->header.type = 0;
+      n_answers++;
+    }
+
+  return n_answers;
+}
+
+/* --- the kernel --- */
+
+static void
+write_sample (Fixture *fixture, uint32_t pid, uint64_t ip, int64_t time_ns, uint16_t misc)
+{
+  struct perf_event_mmap_page *page = (void *) fixture->ring;
+  struct perf_event_header header
+      = { .type = PERF_RECORD_SAMPLE, .misc = misc, .size = sizeof header + sizeof (SampleBody) };
+  SampleBody body = { 77, ip, pid, pid, time_ns, 1, 0, 1000000 };
+  guint8 *at = fixture->ring + PAGE + page->data_head;
+
+  memcpy (at, &header, sizeof header);
+  memcpy (at + sizeof header, &body, sizeof body);
+  __atomic_store_n (&page->data_head, page->data_head + header.size, __ATOMIC_RELEASE);
+}
+
+static void
+write_fork (Fixture *fixture, uint32_t parent, uint32_t child, int64_t time_ns)
+{
+  struct perf_event_mmap_page *page = (void *) fixture->ring;
+  ForkRecord record = { .header = { .type = PERF_RECORD_FORK, .size = sizeof record },
+                        .pid = child,
+                        .parent_pid = parent,
+                        .tid = child,
+                        .parent_tid = parent,
+                        .time_ns = time_ns,
+                        .id_pid = parent,
+                        .id_tid = parent,
+                        .id_time_ns = time_ns,
+                        .id = 77 };
+
+  memcpy (fixture->ring + PAGE + page->data_head, &record, sizeof record);
+  __atomic_store_n (&page->data_head, page->data_head + sizeof record, __ATOMIC_RELEASE);
+}
+
+static guint
+count_received (Fixture *fixture, uint32_t type)
+{
+  guint n = 0;
+
+  for (guint i = 0; i < fixture->worker.received->len; i++)
+    n += ((const SondeMessageHeader *) g_ptr_array_index (fixture->worker.received, i))->type
+         == type;
+  return n;
+}
+
+static void
+start (Fixture *fixture, guint64 n_lost)
+{
+  send_setup (fixture, SONDE_MESSAGE_VERSION, SAMPLE_TYPE);
+  send_ring (fixture);
+  fixture->worker.reader = worker_open_stream (&fixture->worker, 3);
+  send_event (fixture, n_lost);
+  send_simple (fixture, SONDE_MESSAGE_START);
+}
+
+/* What its reader got. */
+static StreamSummary *
+summarize (Fixture *fixture)
+{
+  worker_run (&fixture->worker);
+  g_assert_true (fixture->worker.stream_ended);
+
+  return stream_summary_new (fixture->worker.stream);
+}
+
+/* --- cases --- */
+
+static void
+refuses_another_version (Fixture *fixture, gconstpointer data)
+{
+  send_setup (fixture, SONDE_MESSAGE_VERSION + 1, SAMPLE_TYPE);
+  worker_wait_end (&fixture->worker);
+  g_assert_cmpint (fixture->worker.status, !=, 0);
+}
+
+static void
+refuses_samples_it_cannot_read (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageFailed *failed;
+
+  send_setup (fixture, SONDE_MESSAGE_VERSION, SAMPLE_TYPE | PERF_SAMPLE_RAW);
+  failed = worker_wait_for (&fixture->worker, SONDE_MESSAGE_FAILED);
+  g_assert_cmpint (failed->error, ==, EPROTO);
+  worker_wait_end (&fixture->worker);
+}
+
+static void
+refuses_messages_out_of_order (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageFailed *failed;
+
+  send_simple (fixture, SONDE_MESSAGE_START);
+  failed = worker_wait_for (&fixture->worker, SONDE_MESSAGE_FAILED);
+  g_assert_nonnull (strstr (failed->text, "start"));
+  worker_wait_end (&fixture->worker);
+}
+
+static void
+refuses_a_second_setup (Fixture *fixture, gconstpointer data)
+{
+  send_setup (fixture, SONDE_MESSAGE_VERSION, SAMPLE_TYPE);
+  send_setup (fixture, SONDE_MESSAGE_VERSION, SAMPLE_TYPE);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_FAILED);
+  worker_wait_end (&fixture->worker);
+}
+
+static void
+ends_when_control_goes_before_the_start (Fixture *fixture, gconstpointer data)
+{
+  g_clear_pointer (&fixture->worker.control, sonde_channel_free);
+  worker_wait_end (&fixture->worker);
+  g_assert_cmpint (fixture->worker.status, ==, 0);
+}
+
+static void
+says_hello_first (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageHello *hello = worker_wait_for (&fixture->worker, SONDE_MESSAGE_HELLO);
+
+  g_assert_cmpuint (hello->version, ==, SONDE_MESSAGE_VERSION);
+  g_assert_true (g_ptr_array_index (fixture->worker.received, 0) == hello);
+}
+
+static void
+stops_without_a_sample (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageSinkClosed *closed;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  start (fixture, 0);
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_DRAINED);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_FINISHED);
+  worker_wait_end (&fixture->worker);
+  g_assert_cmpint (fixture->worker.status, ==, 0);
+  closed = worker_find (&fixture->worker, SONDE_MESSAGE_SINK_CLOSED);
+  g_assert_cmpuint (closed->sink_id, ==, 3);
+  g_assert_cmpint (closed->reason, ==, 0);
+  summary = summarize (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_METADATA], ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_CTRDEF], ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 0);
+}
+
+static void
+records_a_sample_of_a_target (Fixture *fixture, gconstpointer data)
+{
+  uint64_t ip = (uint64_t) (uintptr_t) records_a_sample_of_a_target;
+  const SondeMessageStatistics *statistics;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  start (fixture, 4);
+  send_process (fixture, 0, 100);
+  write_sample (fixture, 100, ip, 5000, PERF_RECORD_MISC_USER);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_FILE_REQUEST);
+  g_assert_cmpuint (answer_files (fixture, TRUE), >, 0);
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  statistics = worker_wait_for (&fixture->worker, SONDE_MESSAGE_DRAINED);
+  g_assert_cmpuint (statistics->values[SONDE_LEDGER_PRODUCED], ==, 5);
+  g_assert_cmpuint (statistics->values[SONDE_LEDGER_RECORDED], ==, 1);
+  g_assert_cmpuint (statistics->values[SONDE_LEDGER_LOST_KERNEL], ==, 4);
+  worker_wait_end (&fixture->worker);
+  summary = summarize (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_PROCESS], ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_MAP], >, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_LOG], ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_FILE_CHUNK], ==, 1);
+  g_assert_cmpuint (summary->n_addrs, ==, 2);
+  g_assert_cmpuint (summary->addrs[0], ==, SONDE_CONTEXT_USER);
+  g_assert_cmpuint (summary->addrs[1], ==, ip);
+}
+
+static void
+asks_for_an_unknown_process_and_waits (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageProcessRequest *request;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  start (fixture, 0);
+  write_sample (fixture, 200, 0x1000, 5000, PERF_RECORD_MISC_USER);
+  write_sample (fixture, 200, 0x1000, 6000, PERF_RECORD_MISC_USER);
+  request = worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
+  g_assert_cmpint (request->pid, ==, 200);
+  send_process (fixture, request->request_id, 200);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_FILE_REQUEST);
+  answer_files (fixture, FALSE);
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  worker_wait_end (&fixture->worker);
+  summary = summarize (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 2);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_PROCESS], ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_MAP], >, 1);
+}
+
+static void
+asks_for_the_parent_of_a_fork (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageProcessRequest *request;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  start (fixture, 0);
+  write_fork (fixture, 200, 201, 4000);
+  write_sample (fixture, 201, 0x1000, 5000, PERF_RECORD_MISC_USER);
+  request = worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
+  g_assert_cmpint (request->pid, ==, 200);
+  send_process (fixture, request->request_id, 200);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_FILE_REQUEST);
+  answer_files (fixture, FALSE);
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  worker_wait_end (&fixture->worker);
+  /* The child has its parent's mappings: nobody had to be asked, and it may be gone. */
+  g_assert_cmpuint (count_received (fixture, SONDE_MESSAGE_PROCESS_REQUEST), ==, 1);
+  summary = summarize (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_MAP], >, 1);
+}
+
+/* It was asked while the session ran. */
+static void
+takes_mounts_that_come_after_the_stop (Fixture *fixture, gconstpointer data)
+{
+  static const char path[] = "/proc/200/mountinfo";
+  SondeMessageDocument document
+      = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = SONDE_DOCUMENT_MOUNTINFO, .pid = 200 };
+  const SondeMessageProcessRequest *request;
+
+  start (fixture, 0);
+  write_sample (fixture, 200, 0x1000, 5000, PERF_RECORD_MISC_USER);
+  request = worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  send_process (fixture, request->request_id, 200);
+  worker_send (&fixture->worker, &document, sizeof document,
+               open ("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC));
+  worker_wait_end (&fixture->worker);
+  worker_run (&fixture->worker);
+  g_assert_nonnull (
+      memmem (fixture->worker.stream->data, fixture->worker.stream->len, path, sizeof path));
+}
+
+static void
+says_that_mounts_are_cut (Fixture *fixture, gconstpointer data)
+{
+  static const char said[] = "Of /proc/200/mountinfo the capture has the first 256 KiB only";
+  SondeMessageDocument document
+      = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = SONDE_DOCUMENT_MOUNTINFO, .pid = 200 };
+  int whole = memfd_create ("mountinfo", MFD_CLOEXEC);
+  int longer = memfd_create ("mountinfo", MFD_CLOEXEC);
+  const GByteArray *stream = fixture->worker.stream;
+
+  g_assert_cmpint (ftruncate (whole, 256 * 1024), ==, 0);
+  g_assert_cmpint (ftruncate (longer, 256 * 1024 + 1), ==, 0);
+  start (fixture, 0);
+  worker_send (&fixture->worker, &document, sizeof document, whole);
+  worker_run (&fixture->worker);
+  g_assert_null (memmem (stream->data, stream->len, said, sizeof said));
+  worker_send (&fixture->worker, &document, sizeof document, longer);
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  worker_wait_end (&fixture->worker);
+  worker_run (&fixture->worker);
+  g_assert_nonnull (memmem (stream->data, stream->len, said, sizeof said));
+}
+
+static void
+goes_on_when_no_answer_comes (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+
+  start (fixture, 0);
+  write_sample (fixture, 300, 0x1000, 5000, PERF_RECORD_MISC_USER);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  worker_wait_end (&fixture->worker);
+  summary = summarize (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
+  /* It says so. */
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_LOG], ==, 1);
+}
+
+static void
+hides_kernel_addresses (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+
+  start (fixture, 0);
+  write_sample (fixture, 0, 0xffffffff81000000, 5000, PERF_RECORD_MISC_KERNEL);
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  worker_wait_end (&fixture->worker);
+  summary = summarize (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
+  g_assert_cmpuint (summary->n_addrs, ==, 2);
+  g_assert_cmpuint (summary->addrs[0], ==, SONDE_CONTEXT_KERNEL);
+  g_assert_cmpstr (summary->last_name, ==, "[kernel]");
+}
+
+static void
+tells_all_when_told_to_report (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageSinks *sinks;
+
+  start (fixture, 0);
+  write_sample (fixture, 400, 0x1000, 5000, PERF_RECORD_MISC_USER);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
+  g_ptr_array_set_size (fixture->worker.received, 0);
+  send_simple (fixture, SONDE_MESSAGE_REPORT);
+  sinks = worker_wait_for (&fixture->worker, SONDE_MESSAGE_SINKS);
+  g_assert_cmpuint (sinks->n_sinks, ==, 1);
+  g_assert_cmpuint (sinks->sink_ids[0], ==, 3);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_STATISTICS);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
+}
+
+static void
+finishes_the_capture_when_control_goes (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+
+  start (fixture, 0);
+  send_simple (fixture, SONDE_MESSAGE_REPORT);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_STATISTICS);
+  write_sample (fixture, 0, 0xffffffff81000000, 5000, PERF_RECORD_MISC_KERNEL);
+  g_clear_pointer (&fixture->worker.control, sonde_channel_free);
+  worker_wait_end (&fixture->worker);
+  g_assert_cmpint (fixture->worker.status, ==, 0);
+  summary = summarize (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
+}
+
+static void
+counts_a_malformed_sample_as_lost (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageStatistics *statistics;
+  struct perf_event_mmap_page *page;
+  struct perf_event_header *header;
+
+  start (fixture, 0);
+  page = (void *) fixture->ring;
+  header = (void *) (fixture->ring + PAGE);
+  *header = (struct perf_event_header){ .type = PERF_RECORD_SAMPLE, .size = 16 };
+  __atomic_store_n (&page->data_head, 16, __ATOMIC_RELEASE);
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  statistics = worker_wait_for (&fixture->worker, SONDE_MESSAGE_DRAINED);
+  g_assert_cmpuint (statistics->values[SONDE_LEDGER_PRODUCED], ==, 1);
+  g_assert_cmpuint (statistics->values[SONDE_LEDGER_LOST_RING], ==, 1);
+  worker_wait_end (&fixture->worker);
+}
+
+#define ADD(name, function)                                                                        \
+  g_test_add ("/worker-session/" name, Fixture, NULL, set_up, function, tear_down)
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  ADD ("refuses-another-version", refuses_another_version);
+  ADD ("refuses-samples-it-cannot-read", refuses_samples_it_cannot_read);
+  ADD ("refuses-messages-out-of-order", refuses_messages_out_of_order);
+  ADD ("refuses-a-second-setup", refuses_a_second_setup);
+  ADD ("ends-when-control-goes-before-the-start", ends_when_control_goes_before_the_start);
+  ADD ("says-hello-first", says_hello_first);
+  ADD ("stops-without-a-sample", stops_without_a_sample);
+  ADD ("counts-a-malformed-sample-as-lost", counts_a_malformed_sample_as_lost);
+  ADD ("records-a-sample-of-a-target", records_a_sample_of_a_target);
+  ADD ("asks-for-an-unknown-process-and-waits", asks_for_an_unknown_process_and_waits);
+  ADD ("asks-for-the-parent-of-a-fork", asks_for_the_parent_of_a_fork);
+  ADD ("takes-mounts-that-come-after-the-stop", takes_mounts_that_come_after_the_stop);
+  ADD ("says-that-mounts-are-cut", says_that_mounts_are_cut);
+  ADD ("goes-on-when-no-answer-comes", goes_on_when_no_answer_comes);
+  ADD ("hides-kernel-addresses", hides_kernel_addresses);
+  ADD ("tells-all-when-told-to-report", tells_all_when_told_to_report);
+  ADD ("finishes-the-capture-when-control-goes", finishes_the_capture_when_control_goes);
+  return g_test_run ();
+}

@@ -1,0 +1,15 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# Run by `meson install`: what reads once what was installed reads it again.
+set -eu
+
+# A package's files, or somebody's own copy.
+[ -z "${DESTDIR:-}" ] && [ "$(id -u)" = 0 ] || exit 0
+
+ldconfig
+[ -d /run/systemd/system ] || exit 0
+systemctl daemon-reload
+busctl --quiet call org.freedesktop.DBus /org/freedesktop/DBus org.freedesktop.DBus ReloadConfig ||
+  echo "after-install: the system bus reads its policies when it is next started" >&2
+# With it sonded, whose sessions go on.
+systemctl --quiet try-restart sonde-capture.socket || : # units of another prefix
