@@ -21,6 +21,7 @@ class Screen:
         self.terminal, self.other_end = pty.openpty()
         self.screen = pyte.Screen(n_columns, n_lines)
         self.stream = pyte.ByteStream(self.screen)
+        self.n_reads = 0
         self.resize(n_lines, n_columns)
         self.modes = termios.tcgetattr(self.other_end)
         self.process = subprocess.Popen(
@@ -39,6 +40,7 @@ class Screen:
         return [line.rstrip() for line in self.screen.display]
 
     def read(self, seconds=0.2):
+        self.n_reads += 1
         if select.select([self.terminal], [], [], seconds)[0]:
             self.stream.feed(os.read(self.terminal, 65536))
 

@@ -11,7 +11,7 @@ import subprocess
 from screen import Screen
 from system import System, check, find_descendant, wait_until
 
-KEY_DOWN, KEY_RIGHT, KEY_ENTER, KEY_ESCAPE = '\x1b[B', '\x1b[C', '\r', '\x1b'
+KEY_HOME, KEY_DOWN, KEY_RIGHT, KEY_ENTER, KEY_ESCAPE = '\x1b[H', '\x1b[B', '\x1b[C', '\r', '\x1b'
 CONTROL_L, CONTROL_Z = '\x0c', '\x1a'
 WRITE = {'x86_64': 1, 'aarch64': 64}  # numbers of the system call
 
@@ -88,18 +88,30 @@ def test_pause(top):
         screen.wait_for(lambda lines: 'last' in lines[0] and count_samples(lines) > shown, 'the view again')
 
 
+def open_first(screen, key, what):
+    """Opens the first row that can be; above it may come one of start-up's few samples, "[2 more]", at any time."""
+    def is_open(lines):
+        return any('▾ ' in line for line in lines[row:row + 2])
+
+    row = screen.wait_for(lambda lines: next((number for number, line in enumerate(lines) if '▸ ' in line), None), what)
+    while not is_open(screen.lines()):
+        closed = next(number for number, line in enumerate(screen.lines()) if '▸ ' in line)
+        screen.type(KEY_HOME + KEY_DOWN * (closed - 4) + key)
+        looks = screen.n_reads + 5
+        screen.wait_for(lambda lines: is_open(lines) or screen.n_reads > looks, 'what is below it')
+
+
 def test_expand(top):
     with top.on_screen() as screen:
         screen.type('t')
-        screen.wait_for(lambda lines: '▾ burn (pid ' in lines[4] and '▸ ' in lines[5], 'processes and their first functions')
-        screen.type(KEY_DOWN + KEY_RIGHT)
-        screen.wait_for(lambda lines: '▾ ' in lines[5] and re.search(r'%.*main', lines[7] + lines[8]), 'what is called')
+        screen.wait_for(lambda lines: '▾ burn (pid ' in lines[4], 'processes')
+        open_first(screen, KEY_RIGHT, 'their first functions')
+        screen.wait_for(lambda lines: any(re.search(r'%.*main', line) for line in lines[7:10]), 'what is called')
         screen.type('b')
-        screen.wait_for(lambda lines: '▸ ' in lines[4] and 'Callers' in lines[3], 'functions')
-        screen.type(KEY_ENTER)
-        screen.wait_for(lambda lines: '▾ ' in lines[4], 'callers')
+        screen.wait_for(lambda lines: 'Callers' in lines[3], 'functions')
+        open_first(screen, KEY_ENTER, 'functions that were called')
         screen.type('PT')
-        screen.wait_for(lambda lines: re.search(r'burn \(pid \d+, tid \d+\)', lines[4]), 'threads')
+        screen.wait_for(lambda lines: any(re.search(r'burn \(pid \d+, tid \d+\)', line) for line in lines[4:6]), 'threads')
 
 
 def test_resize(top):
