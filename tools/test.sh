@@ -9,7 +9,8 @@
 #
 # --vm adds the suite systemd-vm, in the plain build, to what is run otherwise. Its machine is made the first
 # time, for which it needs the network.
-# --fresh adds the suite fresh, on Debian 12; --release adds both, on Debian 13 and sid, too.
+# --fresh adds the suite fresh, on Debian 12; --release adds both, on Debian 13 and sid, too, and upgrades from the
+# release before this one, which is built from the project's history.
 #
 # All of them treat warnings as errors. The last line is "N passed, N failed, N skipped", in test cases.
 set -euo pipefail
@@ -22,6 +23,7 @@ base=$(readlink -m "${SONDE_BUILD:-$root/build}")-test
 more_suites=()
 suites=()
 releases=(bookworm)
+with_previous=false
 for suite; do
   case $suite in
     --vm) more_suites+=(systemd-vm) ;;
@@ -29,6 +31,7 @@ for suite; do
     --release)
       more_suites+=(systemd-vm fresh)
       releases=(bookworm trixie sid)
+      with_previous=true
       ;;
     *)
       [[ " ${all_suites[*]} fresh " == *" $suite "* ]] ||
@@ -126,8 +129,15 @@ if has_suite fresh; then
   done
 fi
 
+previous=
+if "$with_previous" && has_suite systemd-ns; then
+  echo "test: the release before this one"
+  previous=$("$root/tests/lib/make-previous.sh" "$base/previous") || exit 1
+fi
+
 CC=gcc make_build plain -Dsysprof_capture_dir="$sysprof" -Dvm_machine="$machine" -Djudges_dir="$judges" \
-  -Dfresh_dir="$fresh" -Dfresh_releases="$(IFS=, && echo "${releases[*]}")"
+  -Dfresh_dir="$fresh" -Dfresh_releases="$(IFS=, && echo "${releases[*]}")" \
+  -Dprevious_build="$previous"
 CC=gcc make_build sanitize -Db_sanitize=address,undefined -Db_lundef=false
 CC=clang make_build clang
 if "$with_aarch64"; then

@@ -204,7 +204,7 @@ static void
 check_end (SondeClientSession *self)
 {
   static const char *const normal[]
-      = { "stopped", "duration", "targets-exited", "owner-left", "reader-left", NULL };
+      = { "stopped", "duration", "targets-exited", "owner-left", "reader-left", "upgrade", NULL };
 
   if (!self->at_eof || (self->reason == NULL && !self->is_service_gone))
     return;

@@ -32,9 +32,13 @@
  * SINKS, CONTROLS, STATISTICS, every unanswered request, DRAINED if that was said, and its last
  * word. So nothing depends on a message that a sonded has read and died with.
  *
+ * A worker of another version than its sonded, which an upgrade leaves behind, is stopped and
+ * drained: STOP, REPORT, LEAVE, SINK_CLOSED, SINKS, CONTROLS, STATISTICS, DRAINED, FINISHED and
+ * FAILED keep their numbers and layouts in all versions.
+ *
  * Source: docs/protocol.md, "Between sonded and its workers"
  */
-#define SONDE_MESSAGE_VERSION  1
+#define SONDE_MESSAGE_VERSION  2 /* 1: Sonde 0.1.0 */
 #define SONDE_MESSAGE_MAX_FDS  SONDE_SEND_MAX_FDS
 #define SONDE_MESSAGE_MAX_SIZE 8192 /* bytes */
 #define SONDE_MESSAGE_MAX_RINGS                                                                    \

@@ -23,13 +23,12 @@
 #define PULSE_TYPE  "(tix)"
 #define MAX_TEXT    4096 /* bytes of a path, a name or a description */
 
-/* Before the dictionary of values. Raise the version when a value changes its meaning; a worker of
- * another protocol than ours cannot be taken over either. */
+/* Before the dictionary of values. Raise the version when a value changes its meaning. */
 typedef struct
 {
   guint32 magic;
   guint32 version;
-  guint32 protocol;
+  guint32 protocol;   /* SONDE_MESSAGE_VERSION, which is its worker's */
   guint32 size_bytes; /* of the dictionary */
 } Header;
 
@@ -272,7 +271,7 @@ refuse (GError **error, const char *what)
 
 /* Copied first: what is checked is what is used. */
 static GVariant *
-read_dict (int fd, GError **error)
+read_dict (int fd, guint32 *protocol, GError **error)
 {
   g_autofree char *bytes = NULL;
   g_autoptr (GBytes) copy = NULL;
@@ -299,7 +298,7 @@ read_dict (int fd, GError **error)
       return NULL;
     }
   if (header.magic != good_header.magic || header.version != good_header.version
-      || header.protocol != good_header.protocol)
+      || header.protocol == 0 || header.protocol > good_header.protocol)
     {
       refuse (error, "of another version");
       return NULL;
@@ -309,6 +308,7 @@ read_dict (int fd, GError **error)
       refuse (error, "size is not what it says");
       return NULL;
     }
+  *protocol = header.protocol;
   copy = g_bytes_new_take (g_steal_pointer (&bytes), size_bytes);
   return g_variant_ref_sink (g_variant_new_from_bytes (G_VARIANT_TYPE_VARDICT, copy, FALSE));
 }
@@ -460,7 +460,7 @@ SondeSessionRecord *
 sonde_session_record_read (int fd, GError **error)
 {
   g_autoptr (SondeSessionRecord) self = sonde_session_record_new ();
-  g_autoptr (GVariant) dict = read_dict (fd, error);
+  g_autoptr (GVariant) dict = read_dict (fd, &self->protocol, error);
 
   if (dict == NULL)
     return NULL;

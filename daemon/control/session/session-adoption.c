@@ -145,8 +145,14 @@ take_up (SondeSession *self, const SondeSessionRecord *record, GArray *events)
   if (sonde_session_is_in (self, SONDE_STATES_LIVE))
     sonde_session_start_duration (self);
   sonde_session_scope_restore (self->scope, record, events, self->worker);
-  if (!repeat_wish (self, record->state, &error)
-      || !sonde_worker_send_simple (self->worker, SONDE_MESSAGE_REPORT, &error))
+  /* What a worker of another version asks is not answered: it waits a quarter of a second. */
+  self->is_foreign = record->protocol != SONDE_MESSAGE_VERSION;
+  if (self->is_foreign && sonde_session_is_in (self, SONDE_STATES_LIVE))
+    sonde_session_stop (self, "upgrade");
+  else if (!repeat_wish (self, record->state, &error))
+    sonde_session_fail (self, error);
+  if (!sonde_session_is_over (self)
+      && !sonde_worker_send_simple (self->worker, SONDE_MESSAGE_REPORT, &error))
     sonde_session_fail (self, error);
 }
 

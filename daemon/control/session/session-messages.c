@@ -17,8 +17,9 @@ on_hello (SondeSession *self, gconstpointer data, GError **error)
   if (message->version != SONDE_MESSAGE_VERSION)
     {
       g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED,
-                   "The worker speaks version %u of our protocol, not %d", message->version,
-                   SONDE_MESSAGE_VERSION);
+                   "The worker speaks version %u of our protocol, not %d: sonded has to be "
+                   "restarted after an upgrade",
+                   message->version, SONDE_MESSAGE_VERSION);
       return FALSE;
     }
   if (!sonde_worker_setup_send (self->worker, self->id, self->owner_uid, self->options,
@@ -264,6 +265,13 @@ static const struct
   { SONDE_MESSAGE_FAILED, ~0u, on_failed, FALSE },
 };
 
+static gboolean
+is_request (guint32 type)
+{
+  return type == SONDE_MESSAGE_PROCESS_REQUEST || type == SONDE_MESSAGE_FILE_REQUEST
+         || type == SONDE_MESSAGE_COUNTERS_REQUEST;
+}
+
 static void
 dispatch (SondeSession *self, const SondeMessageHeader *message, GError **error)
 {
@@ -289,6 +297,8 @@ on_worker_message (SondeWorker *worker, const SondeMessageHeader *message, gpoin
   g_autoptr (GError) error = NULL;
 
   if (sonde_session_is_in (self, SONDE_STATES_DEAF))
+    return;
+  if (self->is_foreign && is_request (message->type))
     return;
   dispatch (self, message, &error);
   if (error != NULL)

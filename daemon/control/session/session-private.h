@@ -28,6 +28,7 @@ struct SondeSession
   gboolean is_starting; /* `started` is owed */
   gboolean has_started;
   gboolean is_adopted; /* from a sonded before us */
+  gboolean is_foreign; /* its worker speaks an older version */
   gboolean is_slowed;  /* its worker records nothing, whatever its state */
   gboolean is_quiet;   /* free has begun: no callback any more */
   char *reason;
