@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
+#include "base/elf-file.h"
 #include "base/fd.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/proc-maps.h"
@@ -346,7 +347,8 @@ sonde_proc_broker_open_process (SondeProcBroker *self,
   return n_fds;
 }
 
-/* The mapping now at the place the worker names; the kernel may have split the one it heard of. */
+/* The mapping now at the place the worker names; the kernel may have split the one it heard of.
+ * Only programs are of use to it: what is mapped to be read is nobody's but the process's. */
 static gboolean
 find_mapping (const char *text,
               gsize size_bytes,
@@ -356,7 +358,7 @@ find_mapping (const char *text,
   int result;
 
   while ((result = sonde_proc_maps_next (&text, &size_bytes, map)) != 0)
-    if (result > 0 && map->inode != 0 && map->inode == request->inode
+    if (result > 0 && map->executable && map->inode != 0 && map->inode == request->inode
         && map->dev_major == request->dev_major && map->dev_minor == request->dev_minor
         && request->start >= map->start && request->start < map->end
         && map->offset + (request->start - map->start) == request->offset)
@@ -455,16 +457,32 @@ is_mapped_file (const struct stat *st, const SondeProcMap *map, gboolean is_laye
          || (major (st->st_dev) == map->dev_major && minor (st->st_dev) == map->dev_minor);
 }
 
+/* Nothing but programs and libraries: a file that is mapped to be run and is none could be anything
+ * that its process may read. 0, or -ENOEXEC, or what pread() said. */
+static int
+check_program (int fd, const struct stat *st)
+{
+  SondeElfFile file = { .fd = fd, .size_bytes = (guint64) MAX (st->st_size, 0) };
+  int result = sonde_elf_file_read_header (&file);
+
+  if (result < 0)
+    return result;
+  if (file.header.e_ident[EI_VERSION] != EV_CURRENT
+      || (file.header.e_type != ET_EXEC && file.header.e_type != ET_DYN))
+    return -ENOEXEC;
+  return 0;
+}
+
 static int
 open_checked (const Process *process, const SondeProcMap *map)
 {
   gboolean by_path;
   gboolean is_layered;
   sonde_autofd int path_fd = open_mapping (process, map, &by_path);
+  sonde_autofd int fd = -1;
   char name[64];
   struct stat st;
   int result;
-  int fd;
 
   if (path_fd < 0)
     return path_fd;
@@ -477,7 +495,10 @@ open_checked (const Process *process, const SondeProcMap *map)
     return -ESTALE;
   g_snprintf (name, sizeof name, "/proc/self/fd/%d", path_fd);
   fd = open (name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-  return fd < 0 ? -errno : fd;
+  if (fd < 0)
+    return -errno;
+  result = check_program (fd, &st);
+  return result < 0 ? result : sonde_steal_fd (&fd);
 }
 
 int

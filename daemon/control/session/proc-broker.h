@@ -24,6 +24,9 @@
  * No code here opens a process's environment or memory. Command lines of others are given out only
  * to root and for raw data.
  *
+ * A file is given out only if that process can run it where the worker says, and only if it begins
+ * with the header of a program or library: what a process has mapped to read it may be anything.
+ *
  * open() can wait for as long as a hostile file system likes, so a file is opened with O_PATH first
  * and its mount looked up; only local file systems pass.
  */
@@ -67,7 +70,8 @@ unsigned sonde_proc_broker_open_process (SondeProcBroker *self,
  * @mountinfo_fd: (out): the same, of the mount that the file is on
  *
  * Returns: an O_RDONLY descriptor of a regular file, or a negative errno: -EPERM if the process is
- *   not for this session (any more), -EACCES if the file is not
+ *   not for this session (any more), -ENOENT if it can run no such file there, -EACCES if the file
+ *   is on a file system that could wait, -ENOEXEC if it is no program
  */
 int sonde_proc_broker_open_file (SondeProcBroker *self,
                                  const SondeMessageFileRequest *request,
