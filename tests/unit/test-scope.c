@@ -608,6 +608,87 @@ test_named (void)
   waitpid (before, NULL, 0);
 }
 
+/* Returns when starts of processes are told by another number than they would be now. */
+static void
+wait_for_a_tick (void)
+{
+  g_usleep (2 * G_USEC_PER_SEC / (gulong) sysconf (_SC_CLK_TCK));
+}
+
+/* Root's, which has named us. */
+static SondeProcBroker *
+new_of_root (void)
+{
+  g_autoptr (SondeTarget) target = sonde_target_new_unproven (getpid ());
+  SondeProcBroker *broker = sonde_proc_broker_new (0, SONDE_SCOPE_PIDS, FALSE);
+
+  g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = 0 }, NULL));
+  sonde_proc_broker_allow (broker, target);
+  return broker;
+}
+
+/* A session follows those that are made while it lasts. */
+static void
+test_children (void)
+{
+  guint64 start_time_us = (guint64) g_get_real_time ();
+  pid_t before = spawn_waiting ();
+  g_autoptr (SondeProcBroker) broker = NULL;
+  g_autoptr (SondeProcBroker) restored = NULL;
+  g_autoptr (SondeProcBroker) alone = NULL;
+  SondeMessageProcess reply;
+  pid_t after;
+
+  wait_for_a_tick ();
+  broker = new_of_root ();
+  alone = new_of_root ();
+  sonde_proc_broker_refuse_children (alone);
+  restored = new_of_root ();
+  sonde_proc_broker_set_began (restored, start_time_us);
+  after = spawn_waiting ();
+
+  g_assert_cmpint (open_process (broker, before, &reply), ==, 0);
+  g_assert_cmpint (reply.status, ==, EPERM);
+  g_assert_cmpint (open_process (alone, after, &reply), ==, 0);
+  g_assert_cmpint (reply.status, ==, EPERM);
+  g_assert_cmpint (open_process (alone, getpid (), &reply), ==, 2);
+  g_assert_cmpint (open_process (broker, after, &reply), ==, 2);
+  g_assert_cmpint (open_process (restored, before, &reply), ==, 2);
+  kill (before, SIGKILL);
+  kill (after, SIGKILL);
+  waitpid (before, NULL, 0);
+  waitpid (after, NULL, 0);
+}
+
+/* Root may look at every process, but has named one. */
+static void
+test_pids_of_root (void)
+{
+  pid_t before = spawn_waiting ();
+  g_autoptr (SondeProcBroker) broker = NULL;
+  g_autoptr (SondeProcBroker) everything = sonde_proc_broker_new (0, SONDE_SCOPE_LAUNCH, FALSE);
+  SondeMessageFileRequest request = own_request ();
+  SondeMessageProcess reply;
+  int mountinfo_fd;
+  int fd;
+
+  wait_for_a_tick ();
+  broker = new_of_root ();
+  request.pid = before; /* a copy of us */
+  g_assert_cmpint (sonde_proc_broker_open_file (broker, &request, &mountinfo_fd), ==, -EPERM);
+  g_assert_cmpint (open_process (broker, getppid (), &reply), ==, 0);
+  g_assert_cmpint (reply.status, ==, EPERM);
+  fd = sonde_proc_broker_open_file (everything, &request, &mountinfo_fd);
+  g_assert_cmpint (fd, >=, 0);
+  close (fd);
+  request.pid = getpid ();
+  fd = sonde_proc_broker_open_file (broker, &request, &mountinfo_fd);
+  g_assert_cmpint (fd, >=, 0);
+  close (fd);
+  kill (before, SIGKILL);
+  waitpid (before, NULL, 0);
+}
+
 /* The scope decides nothing of this: an administrator has allowed to see it all. */
 static void
 test_raw (void)
@@ -639,7 +720,9 @@ main (int argc, char **argv)
   g_test_add_func ("/scope/file/opens-the-mapped-file-read-only", test_file);
   g_test_add_func ("/scope/process/refuses-those-of-others", test_process_refusals);
   g_test_add_func ("/scope/process/refuses-what-the-kernel-closes-to-its-uid", test_undumpable);
+  g_test_add_func ("/scope/process/refuses-root-what-it-did-not-name", test_pids_of_root);
   g_test_add_func ("/scope/process/knows-named-ones-and-their-children", test_named);
+  g_test_add_func ("/scope/process/knows-children-that-a-session-follows", test_children);
   g_test_add_func ("/scope/stat-of-target/refuses-what-the-kernel-closes", test_stat_of_undumpable);
   g_test_add_func ("/scope/stat-of-target/opens-it-for-its-session-alone", test_stat_of_target);
   g_test_add_func ("/scope/process/hides-nothing-from-raw-data", test_raw);

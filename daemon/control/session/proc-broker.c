@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/elf-file.h"
 #include "base/fd.h"
@@ -25,9 +27,11 @@ struct SondeProcBroker
   uid_t owner_uid;
   gboolean is_unlimited;
   gboolean allows_named;
+  gboolean allows_children; /* of those that were named, made since the session began */
+  guint64 began_ticks;      /* when it did, as SondeProcStat tells the start of a process */
   gboolean allows_cmdlines;
   const SondeControlGroup *group; /* borrowed; of the scope `unit` */
-  GHashTable *named;              /* pid → start ticks, in boxes; they and their children */
+  GHashTable *named;              /* pid → start ticks, in boxes; they and those children */
   GHashTable *mounts;             /* what describe_mount() said of those that were told */
   gboolean is_full;               /* of them; that was said */
   GArray *gids;                   /* gid_t: of proven targets */
@@ -43,14 +47,29 @@ typedef struct
   SondeProcStat stat;
 } Process;
 
+/* Since boot, as /proc/PID/stat tells it. Source: proc_pid_stat(5), field 22 */
+static guint64
+now_ticks (void)
+{
+  struct timespec now = { 0 };
+  guint64 hz = (guint64) sysconf (_SC_CLK_TCK);
+
+  clock_gettime (CLOCK_BOOTTIME, &now);
+  return (guint64) now.tv_sec * hz + (guint64) now.tv_nsec * hz / G_GUINT64_CONSTANT (1000000000);
+}
+
+/* Who may look at everything has said so; root who named some processes did not. */
 SondeProcBroker *
 sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw)
 {
   SondeProcBroker *self = g_new0 (SondeProcBroker, 1);
 
   self->owner_uid = owner_uid;
-  self->is_unlimited = owner_uid == 0 || scope == SONDE_SCOPE_SYSTEM || is_raw;
+  self->is_unlimited
+      = (owner_uid == 0 && scope != SONDE_SCOPE_PIDS) || scope == SONDE_SCOPE_SYSTEM || is_raw;
   self->allows_named = scope == SONDE_SCOPE_PIDS;
+  self->allows_children = TRUE;
+  self->began_ticks = now_ticks ();
   self->allows_cmdlines = owner_uid == 0 || is_raw;
   self->named = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   self->mounts = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
@@ -67,6 +86,23 @@ sonde_proc_broker_free (SondeProcBroker *self)
   g_hash_table_unref (self->mounts);
   g_array_unref (self->gids);
   g_free (self);
+}
+
+void
+sonde_proc_broker_refuse_children (SondeProcBroker *self)
+{
+  self->allows_children = FALSE;
+}
+
+void
+sonde_proc_broker_set_began (SondeProcBroker *self, guint64 start_time_us)
+{
+  guint64 now_us = (guint64) g_get_real_time ();
+  guint64 age_us = now_us > start_time_us ? now_us - start_time_us : 0;
+  guint64 age_ticks = age_us / (G_USEC_PER_SEC / (guint64) sysconf (_SC_CLK_TCK)) + 1;
+  guint64 now = now_ticks ();
+
+  self->began_ticks = now > age_ticks ? now - age_ticks : 0;
 }
 
 static void
@@ -133,13 +169,15 @@ is_group_known (const SondeProcBroker *self, const SondeCredentials *credentials
   return FALSE;
 }
 
-/* The kernel's own rule, for a program of the owner that has what its targets have. */
+/* The kernel's own rule, for a program of the owner that has what its targets have. Of root it
+ * would tell nothing. */
 static gboolean
 is_owners (const SondeProcBroker *self, const Process *process)
 {
   SondeCredentials credentials;
 
-  if (process->uid != self->owner_uid || !sonde_credentials_read (process->fd, &credentials))
+  if (self->owner_uid == 0 || process->uid != self->owner_uid
+      || !sonde_credentials_read (process->fd, &credentials))
     return FALSE;
   if (sonde_credentials_in_namespace_of (process->fd, self->owner_uid))
     return TRUE;
@@ -158,8 +196,9 @@ is_member (const SondeProcBroker *self, const Process *process)
   return text != NULL && sonde_control_group_contains (self->group, text);
 }
 
-/* Up the line of its parents. Who was found once stays named, since an orphan has another parent.
- */
+/* Up the line of its parents: those that inherit the session's events. Children from before it do
+ * not, and without the option nobody does. Who was found once stays named, since an orphan has
+ * another parent. */
 static gboolean
 is_named (SondeProcBroker *self, const Process *process)
 {
@@ -179,6 +218,8 @@ is_named (SondeProcBroker *self, const Process *process)
           name_process (self, process->pid, process->stat.start_ticks);
           return TRUE;
         }
+      if (!self->allows_children || stat.start_ticks < self->began_ticks)
+        return FALSE;
       pid = stat.parent_pid;
       path = g_strdup_printf ("/proc/%d/stat", (int) pid);
       text = sonde_proc_text_read (AT_FDCWD, path, 4096);

@@ -13,13 +13,14 @@
  * SECTION: proc-broker
  *
  * A worker names a process by number and start time and a file by its mapping, never by a path.
- * What it may ask for: everything if the owner is root, the scope is the whole machine or the data
- * are raw. Else processes that the kernel would show to a program of the owner: dumpable, and of
- * the owner's uid throughout with no group and no capability beyond those of the targets it proved
- * its right to, or in a user namespace that the owner made. In the scope `pids` also the processes
- * that were named and their children, in the scope `unit` also those in the unit's control group.
- * All of it is looked at again once a file is open, since the process may have executed another
- * program.
+ * What it may ask for: everything if the scope is the whole machine, the data are raw, or the owner
+ * is root and has not named processes by number. Else processes that the kernel would show to a
+ * program of the owner: dumpable, and of the owner's uid throughout with no group and no capability
+ * beyond those of the targets it proved its right to, or in a user namespace that the owner made.
+ * In the scope `pids` also the processes that were named, all that root's may ask for, and their
+ * children, if the session follows them and began before they did; in the scope `unit` also those
+ * in the unit's control group. All of it is looked at again once a file is open, since the process
+ * may have executed another program.
  *
  * No code here opens a process's environment or memory. Command lines of others are given out only
  * to root and for raw data.
@@ -32,12 +33,16 @@
  */
 typedef struct SondeProcBroker SondeProcBroker;
 
-/* @is_raw: nothing is hidden */
+/* Of a session that begins now. @is_raw: nothing is hidden */
 SondeProcBroker *sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw);
 /* Accepts NULL. */
 void sonde_proc_broker_free (SondeProcBroker *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeProcBroker, sonde_proc_broker_free)
 
+/* The session does not follow the children of its targets. */
+void sonde_proc_broker_refuse_children (SondeProcBroker *self);
+/* It began then: µs since 1970. */
+void sonde_proc_broker_set_began (SondeProcBroker *self, guint64 start_time_us);
 /* A target of this session, proven. */
 void sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target);
 /* (element-type SondeRecordTarget): the processes of the scope `pids` and those of their children

@@ -48,6 +48,8 @@ sonde_session_scope_new (const SondeOptions *options,
   self->options = options;
   sonde_tracer_init (&self->owner, owner_uid, owner_pid);
   self->broker = sonde_proc_broker_new (owner_uid, options->scope, options->raw);
+  if (!options->children)
+    sonde_proc_broker_refuse_children (self->broker);
   self->targets = sonde_target_set_new (handler->all_exited, user_data);
   self->awaited_cpu = -1;
   self->handler = handler;
@@ -533,6 +535,7 @@ sonde_session_scope_restore (SondeSessionScope *self,
 {
   g_autoptr (GError) error = NULL;
 
+  sonde_proc_broker_set_began (self->broker, record->start_time_us);
   for (guint i = 0; i < record->targets->len; i++)
     {
       SondeTarget *target
