@@ -190,13 +190,20 @@ allow_self (SondeProcBroker *broker)
   sonde_proc_broker_allow (broker, target);
 }
 
+/* @asks: whether the kernel is asked for the mapping, if it can be: else all of them are read */
 static void
-assert_file (uid_t owner, SondeScope scope, const SondeMessageFileRequest *request, int expected)
+assert_file_so (uid_t owner,
+                SondeScope scope,
+                gboolean asks,
+                const SondeMessageFileRequest *request,
+                int expected)
 {
   g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (owner, scope, FALSE);
   int mountinfo_fd;
   int fd;
 
+  if (!asks)
+    sonde_proc_broker_set_queries (broker, FALSE);
   allow_self (broker);
   fd = sonde_proc_broker_open_file (broker, request, &mountinfo_fd);
   g_assert_cmpint (mountinfo_fd, ==, -ENOENT); /* of what is ours */
@@ -214,6 +221,13 @@ assert_file (uid_t owner, SondeScope scope, const SondeMessageFileRequest *reque
       g_assert_cmpuint (ours.st_ino, ==, theirs.st_ino);
       close (fd);
     }
+}
+
+static void
+assert_file (uid_t owner, SondeScope scope, const SondeMessageFileRequest *request, int expected)
+{
+  assert_file_so (owner, scope, FALSE, request, expected);
+  assert_file_so (owner, scope, TRUE, request, expected);
 }
 
 static void

@@ -82,6 +82,14 @@ int sonde_proc_broker_open_file (SondeProcBroker *self,
                                  const SondeMessageFileRequest *request,
                                  int *mountinfo_fd);
 
+/* Whether the kernel can be asked for one mapping (since Linux 6.11). Else each request for a file
+ * reads all mappings of its process, but for those of a batch: then what was read of a process is
+ * kept for the next request. Whatever a batch is asked for was there when it began. */
+gboolean sonde_proc_broker_has_queries (const SondeProcBroker *self);
+void sonde_proc_broker_set_queries (SondeProcBroker *self, gboolean has_queries);
+void sonde_proc_broker_begin_batch (SondeProcBroker *self);
+void sonde_proc_broker_end_batch (SondeProcBroker *self);
+
 /* The numbers of a target of this session. Who has it open sees them whatever the process executes:
  * the worker asks again then. Returns: as sonde_proc_broker_open_file() */
 int sonde_proc_broker_open_stat (SondeProcBroker *self, const SondeTarget *target);
