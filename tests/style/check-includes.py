@@ -53,10 +53,11 @@ LAYERS = {
     'shared-ring/collector': ['protocol/*.h', 'shared-ring/*.h', 'unwind/*.h'],
     'unwind': LIBDW + BASE,
     # The fixed structs of the worker protocol carry the ledger's counts, and what programs are told.
-    'daemon/base': GLIB + CONFIG + BASE + ['protocol/ledger.h', 'shared-ring/control-message.h'],
+    'daemon/base': GLIB + CONFIG + BASE
+    + ['protocol/ledger.h', 'shared-ring/control-message.h', 'sys/capability.h'],
     'daemon/control': CONTROL + ['daemon/control/system/*.h', 'daemon/control/bus/*.h', 'systemd/*.h'],
     **rooms('daemon/control', CONTROL, {
-        'system': ('', ['systemd/*.h', 'sys/capability.h']),
+        'system': ('', ['systemd/*.h']),
         'request': ('system', []),
         'worker': ('request system', []),
         'events': ('request worker system', []),
@@ -103,6 +104,10 @@ LAYERS = {
 REFUSED = {
     'daemon/capture/program': ['shared-ring/ring-writer.h', 'shared-ring/collector/*'],
 }
+# What the front and the broker share is for those who have rights.
+RIGHTS = [f'daemon/base/{name}.h' for name in ('capabilities', 'closer', 'proc-text', 'quota')]
+for room in ('counters', 'names', 'perf', 'process', 'program', 'stream', 'worker'):
+    REFUSED.setdefault(f'daemon/capture/{room}', []).extend(RIGHTS)
 
 # Who speaks D-Bus with the service: all else of the client asks the library.
 SPEAKER = 'client/library'
@@ -177,11 +182,12 @@ BAD = {
     'control does not know unwind': ('daemon/control/bus/bus.c', '"unwind/module.h"'),
     'control does not know capture': ('daemon/control/bus/bus.c', '"daemon/capture/stream/sink.h"'),
     'capture does not know control': ('daemon/capture/stream/sink.c', '"daemon/control/request/options.h"'),
-    'what asks the system knows no session': ('daemon/control/system/quota.c', '"daemon/control/session/session.h"'),
+    'what asks the system knows no session': ('daemon/control/system/session-quota.c', '"daemon/control/session/session.h"'),
     'sessions do not know the bus': ('daemon/control/session/session.c', '"daemon/control/bus/bus.call.h"'),
     'a stream does not know who fills it': ('daemon/capture/stream/sink.c', '"daemon/capture/perf/perf-ring.h"'),
     'programs write their rings, not the worker': ('daemon/capture/program/inferior.c', '"shared-ring/ring-writer.h"'),
     'capture does not know D-Bus': ('daemon/capture/stream/sink.c', '"sonde-profiler1-generated.h"'),
+    'capture has no rights': ('daemon/capture/worker/main.c', '"daemon/base/capabilities.h"'),
     'capture does not know libcap': ('daemon/capture/worker/main.c', '<sys/capability.h>'),
     'names do not know reports': ('client/names/archive.c', '"client/report/profile.h"'),
     'the model does not know names': ('client/model/capture-model.c', '"client/names/archive.h"'),

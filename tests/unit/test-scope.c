@@ -13,7 +13,7 @@
 
 #include "daemon/base/proc-maps.h"
 #include "daemon/control/session/proc-broker.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/base/proc-text.h"
 #include "tests/lib/waiting-child.h"
 
 #define NOBODY 65534

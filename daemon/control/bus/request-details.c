@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 
 #include "daemon/base/limits.h"
-#include "daemon/control/system/capabilities.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/base/capabilities.h"
+#include "daemon/base/proc-text.h"
 
 static void
 add (GVariantBuilder *builder, const char *key, const char *value)

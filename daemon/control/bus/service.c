@@ -12,7 +12,7 @@
 #include "daemon/control/bus/limit-table.h"
 #include "daemon/control/request/option-table.h"
 #include "daemon/control/events/perf-event.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/base/proc-text.h"
 
 static char *
 session_path (guint64 id)

@@ -11,10 +11,10 @@
 #include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
-#include "daemon/control/system/capabilities.h"
+#include "daemon/base/capabilities.h"
 #include "daemon/control/system/cpu-follower.h"
-#include "daemon/control/system/proc-text.h"
-#include "daemon/control/system/quota.h"
+#include "daemon/base/proc-text.h"
+#include "daemon/base/quota.h"
 
 static void
 clear_event (gpointer event)

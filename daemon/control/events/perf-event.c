@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "daemon/base/error.h"
-#include "daemon/control/system/capabilities.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/base/capabilities.h"
+#include "daemon/base/proc-text.h"
 #include "daemon/control/system/tracepoint.h"
 
 #define PARANOID_PATH "/proc/sys/kernel/perf_event_paranoid"
@@ -215,11 +215,12 @@ sonde_perf_event_set_error (GError **error, int error_number, const char *event_
   gint64 paranoid = sonde_proc_number_read (PARANOID_PATH, 0);
 
   if ((error_number == EACCES || error_number == EPERM) && paranoid >= 3)
-    g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED,
-                 "kernel.perf_event_paranoid is %" G_GINT64_FORMAT
-                 ": this kernel gives perf events to CAP_SYS_ADMIN alone, which the service has if it "
-                 "was built with the option perf_event_paranoid_drop_in (see sonded(8))",
-                 paranoid);
+    g_set_error (
+        error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED,
+        "kernel.perf_event_paranoid is %" G_GINT64_FORMAT
+        ": this kernel gives perf events to CAP_SYS_ADMIN alone, which the service has if it "
+        "was built with the option perf_event_paranoid_drop_in (see sonded(8))",
+        paranoid);
   else
     sonde_error_set_errno (error, error_number, "Cannot open perf event %s", event_name);
 }

@@ -7,7 +7,7 @@
 #include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/base/proc-text.h"
 
 /* The number may have gone to a process outside of the unit since it was listed: its events, still
  * off, are closed again. */

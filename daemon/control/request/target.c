@@ -11,9 +11,9 @@
 
 #include "base/fd.h"
 #include "daemon/base/error.h"
-#include "daemon/control/system/capabilities.h"
-#include "daemon/control/system/closer.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/base/capabilities.h"
+#include "daemon/base/closer.h"
+#include "daemon/base/proc-text.h"
 
 struct SondeTarget
 {

@@ -13,9 +13,9 @@
 #include "base/fd.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/proc-maps.h"
-#include "daemon/control/system/capabilities.h"
+#include "daemon/base/capabilities.h"
 #include "daemon/control/system/credentials.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/base/proc-text.h"
 
 #define MAX_GENERATIONS 32 /* between a process and the one that was named */
 

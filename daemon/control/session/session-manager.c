@@ -8,7 +8,8 @@
 #include "daemon/base/limits.h"
 #include "daemon/control/session/accounts.h"
 #include "daemon/control/system/kept-list.h"
-#include "daemon/control/system/quota.h"
+#include "daemon/base/quota.h"
+#include "daemon/control/system/session-quota.h"
 #include "daemon/control/session/session-adoption.h"
 #include "daemon/control/system/uid-rate.h"
 
@@ -366,7 +367,7 @@ check_sessions (SondeSessionManager *self, uid_t uid, GError **error)
       n_own += owner_uid == uid;
       n_of_others += owner_uid != uid && owner_uid != 0;
     }
-  return sonde_quota_check_sessions (self->settings, uid, n_own, n_of_others, error);
+  return sonde_session_quota_check (self->settings, uid, n_own, n_of_others, error);
 }
 
 static gboolean

@@ -8,7 +8,7 @@
 #include <fcntl.h>
 
 #include "daemon/base/error.h"
-#include "daemon/control/system/capabilities.h"
+#include "daemon/base/capabilities.h"
 
 static gboolean
 send_setup (SondeWorker *worker,

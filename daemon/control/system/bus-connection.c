@@ -10,7 +10,7 @@
 
 #include "daemon/base/error.h"
 #include "base/fd.h"
-#include "daemon/control/system/closer.h"
+#include "daemon/base/closer.h"
 
 /* Then whatever else the main loop has to do has its turn. */
 #define MAX_MESSAGES_A_TURN 16

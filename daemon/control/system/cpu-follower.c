@@ -5,7 +5,7 @@
 #include <fcntl.h>
 
 #include "daemon/base/limits.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/base/proc-text.h"
 
 #define LOOK_S 1
 

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
-#include "daemon/control/system/capabilities.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/base/capabilities.h"
+#include "daemon/base/proc-text.h"
 
 #define MAX_STATUS (64 * 1024) /* bytes; thousands of supplementary groups fit */
 

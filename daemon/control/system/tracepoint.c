@@ -9,7 +9,7 @@
 #include <sys/vfs.h>
 
 #include "base/fd.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/base/proc-text.h"
 
 /* The second is where it was before Linux 4.1, and where some still mount it alone. */
 static const char *const mount_points[] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Threads that close descriptors, so that the main loop does not wait for it. */
-#include "daemon/control/system/closer.h"
+#include "daemon/base/closer.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>

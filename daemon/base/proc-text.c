@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What the kernel says in /proc and /sys, read in bounds and parsed. */
-#include "daemon/control/system/proc-text.h"
+#include "daemon/base/proc-text.h"
 
 #include <errno.h>
 #include <fcntl.h>

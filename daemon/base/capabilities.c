@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The capabilities of sonded: which it keeps, and when it uses them. */
-#include "daemon/control/system/capabilities.h"
+#include "daemon/base/capabilities.h"
 
 #include <errno.h>
 
 #include "daemon/base/error.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/base/proc-text.h"
 
 #define PARANOID_PATH "/proc/sys/kernel/perf_event_paranoid"
 #define MAX_NEEDED    3

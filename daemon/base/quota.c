@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What one uid may have of what all share. */
-#include "daemon/control/system/quota.h"
+#include "daemon/base/quota.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/socket.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/base/proc-text.h"
 
 guint64
 sonde_quota_share (guint64 total, guint64 n_of_others)
@@ -21,32 +21,6 @@ sonde_quota_share (guint64 total, guint64 n_of_others)
   guint64 left = total - MIN (total, n_of_others);
 
   return left > 1 ? left * SONDE_LIMIT_SHARE_PERCENT / 100 : left;
-}
-
-gboolean
-sonde_quota_check_sessions (
-    const SondeSettings *settings, uid_t uid, guint n_own, guint n_of_others, GError **error)
-{
-  guint limit = (guint) (uid == 0 ? settings->sessions_root : settings->sessions);
-  guint64 share = sonde_quota_share (settings->sessions_machine, n_of_others);
-
-  if (n_own >= limit)
-    {
-      g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
-                   "Limit %s: at most %u at a time for uid %u",
-                   uid == 0 ? "sessions-root" : "sessions", limit, (guint) uid);
-      return FALSE;
-    }
-  if (uid != 0 && n_own >= share)
-    {
-      g_set_error (
-          error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
-          "Limit sessions-machine: at most %u at a time for all users, and half of what is "
-          "left for one",
-          (guint) settings->sessions_machine);
-      return FALSE;
-    }
-  return TRUE;
 }
 
 /* Descriptors that this process may still open; the look itself takes one. */

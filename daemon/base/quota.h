@@ -5,20 +5,8 @@
 #include <gio/gio.h>
 #include <sys/types.h>
 
-#include "daemon/control/system/settings.h"
-
 /* One uid takes at most half of what the others leave of @total, but one if anything is left. */
 guint64 sonde_quota_share (guint64 total, guint64 n_of_others);
-
-/**
- * sonde_quota_check_sessions:
- * @n_own: sessions that @uid has
- * @n_of_others: of all other uids but root
- *
- * Errors: SONDE_ERROR_LIMIT_EXCEEDED: sessions, sessions-root, sessions-machine
- */
-gboolean sonde_quota_check_sessions (
-    const SondeSettings *settings, uid_t uid, guint n_own, guint n_of_others, GError **error);
 
 /**
  * sonde_quota_check_fds:
