@@ -128,18 +128,18 @@ sonde_worker_send_simple (SondeWorker *self, SondeMessageType type, GError **err
 }
 
 SondeEventSet *
-sonde_event_set_new (const SondeOptions *options, uid_t owner_uid, GError **error)
+sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error)
 {
   SondeEventSet *self = g_new0 (SondeEventSet, 1);
 
-  sonde_perf_plan_init (&self->plan, options);
+  sonde_perf_plan_init (&self->plan, asked);
   self->cpus = g_array_new (FALSE, TRUE, sizeof (int));
   g_array_set_size (self->cpus, 1);
   return self;
 }
 
 SondeEventSet *
-sonde_event_set_new_recorded (const SondeOptions *options,
+sonde_event_set_new_recorded (const SondeAsked *asked,
                               const SondeSessionRecord *record,
                               GArray *fds,
                               GError **error)

@@ -11,7 +11,7 @@
 
 typedef struct
 {
-  SondeOptions options;
+  SondeAsked asked;
   SondeEventSet *before; /* NULL: skipped */
   SondeSessionRecord *record;
   GArray *fds; /* int: of its rings, then of its pulses */
@@ -43,11 +43,11 @@ set_up (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (GError) error = NULL;
 
-  fixture->options = (SondeOptions){ .scope = SONDE_SCOPE_SYSTEM, .event = SONDE_EVENT_NONE };
+  fixture->asked = (SondeAsked){ .scope = SONDE_SCOPE_SYSTEM, .event = SONDE_EVENT_NONE };
   fixture->start_ns = now_ns ();
   fixture->record = sonde_session_record_new ();
   fixture->fds = g_array_new (FALSE, FALSE, sizeof (int));
-  fixture->before = sonde_event_set_new (&fixture->options, 0, &error);
+  fixture->before = sonde_event_set_new (&fixture->asked, 0, &error);
   if (g_error_matches (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED))
     return;
   g_assert_no_error (error);
@@ -82,7 +82,7 @@ take_over (Fixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   SondeEventSet *set
-      = sonde_event_set_new_recorded (&fixture->options, fixture->record, fixture->fds, &error);
+      = sonde_event_set_new_recorded (&fixture->asked, fixture->record, fixture->fds, &error);
 
   g_assert_no_error (error);
   return set;
@@ -105,7 +105,7 @@ refuses_rings_that_are_others (Fixture *fixture, gconstpointer data)
   if (!has_events (fixture))
     return;
   g_array_index (fixture->record->rings, SondeRecordRing, 0).id += G_MAXINT32; /* nobody has that */
-  set = sonde_event_set_new_recorded (&fixture->options, fixture->record, fixture->fds, &error);
+  set = sonde_event_set_new_recorded (&fixture->asked, fixture->record, fixture->fds, &error);
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_FAILED);
   g_assert_null (set);
 }

@@ -74,7 +74,7 @@ sonde_request_details_to_start (const SondeOptions *options, const SondeCaller *
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
   add (&builder, "what", what);
-  add (&builder, "scope", sonde_scope_name (options->scope));
+  add (&builder, "scope", sonde_scope_name (options->asked.scope));
   add_targets (&builder, options);
   for (gsize i = 0; (row = sonde_options_row (i)) != NULL; i++)
     {

@@ -26,7 +26,7 @@ struct SondeEventSet
 };
 
 /* Without any event yet, and with the best plan. */
-SondeEventSet *sonde_event_set_alloc (const SondeOptions *options);
+SondeEventSet *sonde_event_set_alloc (const SondeAsked *asked);
 guint sonde_event_set_n_kinds (const SondeEventSet *self);
 /* Its rings are there: nothing counts on it yet. */
 void sonde_event_set_append_cpu (SondeEventSet *self, int cpu);

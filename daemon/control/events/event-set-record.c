@@ -83,12 +83,12 @@ take_pulses (SondeEventSet *self, const SondeSessionRecord *record, GArray *fds)
 }
 
 SondeEventSet *
-sonde_event_set_new_recorded (const SondeOptions *options,
+sonde_event_set_new_recorded (const SondeAsked *asked,
                               const SondeSessionRecord *record,
                               GArray *fds,
                               GError **error)
 {
-  g_autoptr (SondeEventSet) self = sonde_event_set_alloc (options);
+  g_autoptr (SondeEventSet) self = sonde_event_set_alloc (asked);
 
   self->n_handed_over = record->n_events;
   if (!take_rings (self, record, fds))
@@ -98,7 +98,7 @@ sonde_event_set_new_recorded (const SondeOptions *options,
       return NULL;
     }
   take_pulses (self, record, fds);
-  if (!sonde_perf_plan_probe (&self->plan, options, g_array_index (self->cpus, int, 0), error))
+  if (!sonde_perf_plan_probe (&self->plan, asked, g_array_index (self->cpus, int, 0), error))
     return NULL;
   return g_steal_pointer (&self);
 }

@@ -149,7 +149,7 @@ check_fds (uid_t owner_uid, guint n_rings, GError **error)
 }
 
 SondeEventSet *
-sonde_event_set_alloc (const SondeOptions *options)
+sonde_event_set_alloc (const SondeAsked *asked)
 {
   SondeEventSet *self = g_new0 (SondeEventSet, 1);
 
@@ -158,18 +158,18 @@ sonde_event_set_alloc (const SondeOptions *options)
   self->cpus = g_array_new (FALSE, FALSE, sizeof (int));
   self->pulses = g_array_new (FALSE, FALSE, sizeof (SondeCpuPulse));
   g_array_set_clear_func (self->pulses, clear_pulse);
-  self->has_pulses = options->scope == SONDE_SCOPE_SYSTEM || options->scope == SONDE_SCOPE_UNIT;
+  self->has_pulses = asked->scope == SONDE_SCOPE_SYSTEM || asked->scope == SONDE_SCOPE_UNIT;
   self->only_cpu = -1;
   self->unmapped_cpu = -1;
-  self->start_on_exec = options->start_on_exec;
-  sonde_perf_plan_init (&self->plan, options);
+  self->start_on_exec = asked->start_on_exec;
+  sonde_perf_plan_init (&self->plan, asked);
   return self;
 }
 
 SondeEventSet *
-sonde_event_set_new (const SondeOptions *options, uid_t owner_uid, GError **error)
+sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error)
 {
-  g_autoptr (SondeEventSet) self = sonde_event_set_alloc (options);
+  g_autoptr (SondeEventSet) self = sonde_event_set_alloc (asked);
   g_autofree char *online
       = sonde_proc_text_read (AT_FDCWD, SONDE_CPUS_ONLINE_PATH, SONDE_LIMIT_PROC_TEXT_BYTES);
   g_autoptr (GArray) cpus = online != NULL ? sonde_cpu_list_parse (online) : NULL;
@@ -182,7 +182,7 @@ sonde_event_set_new (const SondeOptions *options, uid_t owner_uid, GError **erro
     }
   if (!sonde_quota_check_rings (owner_uid, cpus->len, error)
       || !check_fds (owner_uid, cpus->len * sonde_event_set_n_kinds (self), error)
-      || !sonde_perf_plan_probe (&self->plan, options, g_array_index (cpus, int, 0), error))
+      || !sonde_perf_plan_probe (&self->plan, asked, g_array_index (cpus, int, 0), error))
     return NULL;
   for (guint i = 0; i < cpus->len; i++)
     if (!open_rings_on (self, g_array_index (cpus, int, i), error))

@@ -19,7 +19,7 @@ typedef struct SondeEventSet SondeEventSet;
 
 /* Makes and probes the plan, and opens the rings' events.
  * Errors: those of sonde_perf_plan_probe() and sonde_quota_check_rings() */
-SondeEventSet *sonde_event_set_new (const SondeOptions *options, uid_t owner_uid, GError **error);
+SondeEventSet *sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error);
 /**
  * sonde_event_set_new_recorded:
  * @record: of a sonded before us
@@ -27,7 +27,7 @@ SondeEventSet *sonde_event_set_new (const SondeOptions *options, uid_t owner_uid
  *
  * Errors: those of sonde_perf_plan_probe(); SONDE_ERROR_FAILED if rings and descriptors do not fit
  */
-SondeEventSet *sonde_event_set_new_recorded (const SondeOptions *options,
+SondeEventSet *sonde_event_set_new_recorded (const SondeAsked *asked,
                                              const SondeSessionRecord *record,
                                              GArray *fds,
                                              GError **error);

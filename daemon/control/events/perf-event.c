@@ -75,38 +75,38 @@ init_pulse (struct perf_event_attr *attr)
 }
 
 static void
-set_inherit (struct perf_event_attr *attr, const SondeOptions *options)
+set_inherit (struct perf_event_attr *attr, const SondeAsked *asked)
 {
-  if (options->scope == SONDE_SCOPE_SYSTEM)
+  if (asked->scope == SONDE_SCOPE_SYSTEM)
     return;
   /* New threads always belong to their process; new processes are a choice. */
   attr->inherit = 1;
-  attr->inherit_thread = !options->children;
+  attr->inherit_thread = !asked->children;
 }
 
 static void
-use_event (SondePerfPlan *self, SondeEventChoice event, const SondeOptions *options)
+use_event (SondePerfPlan *self, SondeEventChoice event, const SondeAsked *asked)
 {
   struct perf_event_attr *attr = &self->samples;
 
   if (event == SONDE_EVENT_TRACEPOINT)
     {
-      self->event_name = options->tracepoint;
-      self->tracepoint_id = sonde_tracepoint_id (options->tracepoint);
+      self->event_name = sonde_asked_event_name (asked);
+      self->tracepoint_id = sonde_tracepoint_id (self->event_name);
       attr->type = PERF_TYPE_TRACEPOINT;
       /* With it the kernel makes a sample of every hit, whatever the period. */
       attr->sample_type &= ~(guint64) PERF_SAMPLE_PERIOD;
       attr->config = (guint64) MAX (self->tracepoint_id, 0);
       return;
     }
-  self->event_name = sonde_event_choice_name (event);
+  self->event_name = sonde_event_choice_names[event];
   if (event == SONDE_EVENT_CPU_CLOCK)
     {
       attr->type = PERF_TYPE_SOFTWARE;
       attr->config = PERF_COUNT_SW_CPU_CLOCK;
       /* An idle CPU has nothing to tell; some hardware counters refuse this bit, and stand still.
        */
-      attr->exclude_idle = options->scope == SONDE_SCOPE_SYSTEM;
+      attr->exclude_idle = asked->scope == SONDE_SCOPE_SYSTEM;
       return;
     }
   attr->type = PERF_TYPE_HARDWARE;
@@ -116,50 +116,49 @@ use_event (SondePerfPlan *self, SondeEventChoice event, const SondeOptions *opti
 }
 
 static void
-set_stack (struct perf_event_attr *attr, const SondeOptions *options)
+set_stack (struct perf_event_attr *attr, const SondeAsked *asked)
 {
-  gboolean by_kernel = options->unwind == SONDE_UNWIND_FRAME_POINTER;
+  gboolean by_kernel = asked->unwind == SONDE_UNWIND_FRAME_POINTER;
 
-  if (options->unwind == SONDE_UNWIND_DWARF || options->unwind == SONDE_UNWIND_LIBDWFL)
+  if (asked->unwind == SONDE_UNWIND_DWARF || asked->unwind == SONDE_UNWIND_LIBDWFL)
     {
       attr->sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
       attr->sample_regs_user = REGS_MASK;
-      attr->sample_stack_user = options->stack_size_bytes;
+      attr->sample_stack_user = asked->stack_size_bytes;
     }
-  if (by_kernel || options->kernel)
+  if (by_kernel || asked->kernel)
     {
       attr->sample_type |= PERF_SAMPLE_CALLCHAIN;
       attr->exclude_callchain_user = !by_kernel;
-      attr->exclude_callchain_kernel = !options->kernel;
+      attr->exclude_callchain_kernel = !asked->kernel;
     }
 }
 
 static void
-init_samples (SondePerfPlan *self, const SondeOptions *options)
+init_samples (SondePerfPlan *self, const SondeAsked *asked)
 {
   struct perf_event_attr *attr = &self->samples;
 
   init_common (attr);
   attr->sample_type |= PERF_SAMPLE_IP | PERF_SAMPLE_PERIOD;
   attr->read_format = PERF_FORMAT_ID | PERF_FORMAT_LOST;
-  if (options->frequency_hz > 0)
+  if (asked->frequency_hz > 0)
     {
       attr->freq = 1;
-      attr->sample_freq = options->frequency_hz;
+      attr->sample_freq = asked->frequency_hz;
     }
   else
-    attr->sample_period = options->period;
+    attr->sample_period = asked->period;
   /* Side-band records are wanted from the start: they tell of the exec. */
-  attr->enable_on_exec = options->start_on_exec;
-  set_stack (attr, options);
-  set_inherit (attr, options);
-  use_event (self, options->event == SONDE_EVENT_AUTO ? SONDE_EVENT_CYCLES : options->event,
-             options);
-  self->may_fall_back = options->event == SONDE_EVENT_AUTO;
+  attr->enable_on_exec = asked->start_on_exec;
+  set_stack (attr, asked);
+  set_inherit (attr, asked);
+  use_event (self, asked->event == SONDE_EVENT_AUTO ? SONDE_EVENT_CYCLES : asked->event, asked);
+  self->may_fall_back = asked->event == SONDE_EVENT_AUTO;
 }
 
 static void
-init_sideband (SondePerfPlan *self, const SondeOptions *options)
+init_sideband (SondePerfPlan *self, const SondeAsked *asked)
 {
   struct perf_event_attr *attr = &self->sideband;
 
@@ -170,22 +169,22 @@ init_sideband (SondePerfPlan *self, const SondeOptions *options)
   attr->comm_exec = 1;
   attr->task = 1;
   attr->read_format = PERF_FORMAT_ID | PERF_FORMAT_LOST;
-  set_inherit (attr, options);
+  set_inherit (attr, asked);
 }
 
 void
-sonde_perf_plan_init (SondePerfPlan *self, const SondeOptions *options)
+sonde_perf_plan_init (SondePerfPlan *self, const SondeAsked *asked)
 {
-  *self = (SondePerfPlan){ .event_name = sonde_event_choice_name (SONDE_EVENT_NONE) };
+  *self = (SondePerfPlan){ .event_name = sonde_event_choice_names[SONDE_EVENT_NONE] };
   init_ring (&self->samples_ring, SAMPLES_WATERMARK);
   init_ring (&self->sideband_ring, SIDEBAND_WATERMARK);
   init_pulse (&self->pulse);
-  init_sideband (self, options);
-  self->has_samples = options->event != SONDE_EVENT_NONE;
+  init_sideband (self, asked);
+  self->has_samples = asked->event != SONDE_EVENT_NONE;
   /* The worker is told how records end, those of the side band, too. */
   init_common (&self->samples);
   if (self->has_samples)
-    init_samples (self, options);
+    init_samples (self, asked);
 }
 
 static int
@@ -259,7 +258,7 @@ drop_kernel_time (SondePerfPlan *self)
 
 /* Gives up one thing that may be why the kernel refused. */
 static gboolean
-weaken (SondePerfPlan *self, const SondeOptions *options, int error_number)
+weaken (SondePerfPlan *self, const SondeAsked *asked, int error_number)
 {
   if (error_number == EINVAL && (self->samples.read_format & PERF_FORMAT_LOST) != 0)
     {
@@ -276,7 +275,7 @@ weaken (SondePerfPlan *self, const SondeOptions *options, int error_number)
   if (self->may_fall_back && error_number != EACCES && error_number != EPERM)
     {
       self->may_fall_back = FALSE;
-      use_event (self, SONDE_EVENT_CPU_CLOCK, options);
+      use_event (self, SONDE_EVENT_CPU_CLOCK, asked);
       self->samples.read_format |= PERF_FORMAT_LOST;
       self->sideband.read_format |= PERF_FORMAT_LOST;
       return TRUE;
@@ -317,12 +316,9 @@ refuse_event (const SondePerfPlan *self, int error_number, GError **error)
 }
 
 gboolean
-sonde_perf_plan_probe (SondePerfPlan *self,
-                       const SondeOptions *options,
-                       int first_cpu,
-                       GError **error)
+sonde_perf_plan_probe (SondePerfPlan *self, const SondeAsked *asked, int first_cpu, GError **error)
 {
-  gboolean system = options->scope == SONDE_SCOPE_SYSTEM;
+  gboolean system = asked->scope == SONDE_SCOPE_SYSTEM;
   int fd;
 
   if (!self->has_samples)
@@ -330,29 +326,29 @@ sonde_perf_plan_probe (SondePerfPlan *self,
   if (!check_rate (self, error) || !check_tracepoint (self, error))
     return FALSE;
   while ((fd = sonde_perf_event_open (&self->samples, system ? -1 : 0, first_cpu)) < 0)
-    if (!weaken (self, options, -fd))
+    if (!weaken (self, asked, -fd))
       return refuse_event (self, -fd, error);
   close (fd);
   return TRUE;
 }
 
 guint32
-sonde_perf_plan_flags (const SondePerfPlan *self, const SondeOptions *options)
+sonde_perf_plan_flags (const SondePerfPlan *self, const SondeAsked *asked)
 {
   guint64 sample_type = self->has_samples ? self->samples.sample_type : 0;
   guint32 flags = 0;
 
   if (!self->samples.exclude_kernel)
     flags |= SONDE_SPEC_KERNEL_TIME;
-  if (options->kernel)
+  if (asked->kernel)
     flags |= SONDE_SPEC_KERNEL_NAMES;
-  if (options->raw)
+  if (asked->raw)
     flags |= SONDE_SPEC_RAW;
-  if (options->symbols)
+  if (asked->symbols)
     flags |= SONDE_SPEC_SYMBOLS;
-  if (options->children)
+  if (asked->children)
     flags |= SONDE_SPEC_CHILDREN;
-  if (options->scope == SONDE_SCOPE_SYSTEM)
+  if (asked->scope == SONDE_SCOPE_SYSTEM)
     flags |= SONDE_SPEC_SYSTEM;
   if ((sample_type & PERF_SAMPLE_STACK_USER) != 0)
     flags |= SONDE_SPEC_USER_STACK;
@@ -364,11 +360,11 @@ sonde_perf_plan_flags (const SondePerfPlan *self, const SondeOptions *options)
 static gboolean
 is_hardware_event_here (SondeEventChoice event)
 {
-  SondeOptions options = { .scope = SONDE_SCOPE_LAUNCH, .event = event, .period = 1000000 };
+  SondeAsked asked = { .scope = SONDE_SCOPE_LAUNCH, .event = event, .period = 1000000 };
   SondePerfPlan plan;
 
-  sonde_perf_plan_init (&plan, &options);
-  return sonde_perf_plan_probe (&plan, &options, -1, NULL);
+  sonde_perf_plan_init (&plan, &asked);
+  return sonde_perf_plan_probe (&plan, &asked, -1, NULL);
 }
 
 GStrv
@@ -382,9 +378,9 @@ sonde_perf_event_names (void)
       gboolean is_hardware = event == SONDE_EVENT_CYCLES || event == SONDE_EVENT_INSTRUCTIONS;
 
       if (!is_hardware || is_hardware_event_here (event))
-        g_strv_builder_add (names, sonde_event_choice_name (event));
+        g_strv_builder_add (names, sonde_event_choice_names[event]);
     }
-  for (guint i = 0; (tracepoint = sonde_tracepoint_get (i)) != NULL; i++)
+  for (guint i = 0; (tracepoint = sonde_tracepoint_name (i)) != NULL; i++)
     if (sonde_tracepoint_id (tracepoint) > 0)
       g_strv_builder_add (names, tracepoint);
   return g_strv_builder_end (names);

@@ -4,7 +4,7 @@
 
 #include <linux/perf_event.h>
 
-#include "daemon/control/request/options.h"
+#include "daemon/base/asked.h"
 
 /**
  * SECTION: perf-event
@@ -31,7 +31,7 @@ typedef struct
 } SondePerfPlan;
 
 /* What would be best, without asking the kernel. */
-void sonde_perf_plan_init (SondePerfPlan *self, const SondeOptions *options);
+void sonde_perf_plan_init (SondePerfPlan *self, const SondeAsked *asked);
 
 /**
  * sonde_perf_plan_probe:
@@ -41,13 +41,11 @@ void sonde_perf_plan_init (SondePerfPlan *self, const SondeOptions *options);
  *
  * Errors: SONDE_ERROR_NOT_AUTHORIZED, NOT_SUPPORTED, LIMIT_EXCEEDED, FAILED
  */
-gboolean sonde_perf_plan_probe (SondePerfPlan *self,
-                                const SondeOptions *options,
-                                int first_cpu,
-                                GError **error);
+gboolean
+sonde_perf_plan_probe (SondePerfPlan *self, const SondeAsked *asked, int first_cpu, GError **error);
 
 /* SONDE_SPEC_*, as the plan stands now. */
-guint32 sonde_perf_plan_flags (const SondePerfPlan *self, const SondeOptions *options);
+guint32 sonde_perf_plan_flags (const SondePerfPlan *self, const SondeAsked *asked);
 
 /* Returns: a close-on-exec descriptor or a negative errno */
 int sonde_perf_event_open (const struct perf_event_attr *attr, pid_t tid, int cpu);

@@ -203,7 +203,7 @@ sonde_session_adopt (SondeLeftSession *left,
                                      record->worker_pid, &sonde_session_worker_handler, self);
   take_up (self, record, left->events);
   sonde_audit ("session-adopted", self->id, self->owner_uid,
-               sonde_scope_name (self->options->scope));
+               sonde_scope_name (self->options->asked.scope));
   return self;
 }
 

@@ -19,7 +19,7 @@ on_hello (SondeSession *self, const SondeMessageHello *message, GError **error)
                    SONDE_MESSAGE_VERSION);
       return FALSE;
     }
-  if (!sonde_worker_setup_send (self->worker, self->id, self->owner_uid, self->options,
+  if (!sonde_worker_setup_send (self->worker, self->id, self->owner_uid, &self->options->asked,
                                 sonde_session_scope_plan (self->scope), error))
     return FALSE;
   sonde_session_enter_phase (self, SONDE_PHASE_RINGS, SONDE_LIMIT_START_MS);
@@ -59,7 +59,7 @@ go_live (SondeSession *self, GError **error)
   sonde_session_save_worker (self);
   sonde_session_save (self);
   sonde_audit ("session-started", self->id, self->owner_uid,
-               sonde_scope_name (self->options->scope));
+               sonde_scope_name (self->options->asked.scope));
   sonde_session_answer_start (self, sonde_steal_fd (&reader), NULL);
   return TRUE;
 }

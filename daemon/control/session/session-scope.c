@@ -47,7 +47,7 @@ sonde_session_scope_new (const SondeOptions *options,
 
   self->options = options;
   sonde_tracer_init (&self->owner, owner_uid, owner_pid);
-  self->broker = sonde_proc_broker_new (owner_uid, options->scope, options->raw);
+  self->broker = sonde_proc_broker_new (owner_uid, options->asked.scope, options->asked.raw);
   self->targets = sonde_target_set_new (handler->all_exited, user_data);
   self->awaited_cpu = -1;
   self->handler = handler;
@@ -98,13 +98,13 @@ sonde_session_scope_prepare (SondeSessionScope *self, GError **error)
 {
   if (!sonde_target_set_prove (self->targets, self->options->targets, &self->owner, error))
     return FALSE;
-  self->events = sonde_event_set_new (self->options, self->owner.uid, error);
+  self->events = sonde_event_set_new (&self->options->asked, self->owner.uid, error);
   if (self->events == NULL)
     return FALSE;
-  if (self->options->scope == SONDE_SCOPE_UNIT)
+  if (self->options->asked.scope == SONDE_SCOPE_UNIT)
     {
       self->lookup = g_cancellable_new ();
-      sonde_unit_find_group_async (self->options->unit, self->lookup, on_group_found, self);
+      sonde_unit_find_group_async (self->options->asked.unit, self->lookup, on_group_found, self);
     }
   return TRUE;
 }
@@ -175,8 +175,8 @@ open_targets (SondeSessionScope *self, GPtrArray *targets, SondeWorker *worker, 
 static gboolean
 open_unit (SondeSessionScope *self, SondeWorker *worker, GError **error)
 {
-  if (!sonde_unit_events_open (self->events, self->group, self->options->unit, self->owner.uid,
-                               &self->note, error)
+  if (!sonde_unit_events_open (self->events, self->group, self->options->asked.unit,
+                               self->owner.uid, &self->note, error)
       || !sonde_event_set_hand_over (self->events, worker, error))
     return FALSE;
   self->watch = sonde_group_watch_new (self->group, self->handler->all_exited, self->user_data);
@@ -186,7 +186,7 @@ open_unit (SondeSessionScope *self, SondeWorker *worker, GError **error)
 static gboolean
 open_scope (SondeSessionScope *self, SondeWorker *worker, GError **error)
 {
-  switch (self->options->scope)
+  switch (self->options->asked.scope)
     {
     case SONDE_SCOPE_SYSTEM:
       return sonde_event_set_open_system (self->events, error)
@@ -207,8 +207,8 @@ open_scope (SondeSessionScope *self, SondeWorker *worker, GError **error)
 static gboolean
 has_whole_cpus (const SondeSessionScope *self)
 {
-  return self->options->scope == SONDE_SCOPE_SYSTEM
-         || (self->options->scope == SONDE_SCOPE_UNIT && self->note == NULL);
+  return self->options->asked.scope == SONDE_SCOPE_SYSTEM
+         || (self->options->asked.scope == SONDE_SCOPE_UNIT && self->note == NULL);
 }
 
 /* Of the processes that were named; those that they have made are told of in the note. */
@@ -217,9 +217,9 @@ open_members_on_cpu (SondeSessionScope *self, GError **error)
 {
   g_autofree char *note = NULL;
 
-  if (self->options->scope == SONDE_SCOPE_UNIT)
-    return sonde_unit_events_open (self->events, self->group, self->options->unit, self->owner.uid,
-                                   &note, error);
+  if (self->options->asked.scope == SONDE_SCOPE_UNIT)
+    return sonde_unit_events_open (self->events, self->group, self->options->asked.unit,
+                                   self->owner.uid, &note, error);
   return sonde_target_set_open (self->targets, self->events, &self->owner, error);
 }
 
@@ -230,7 +230,7 @@ open_on_cpu (SondeSessionScope *self, int cpu, GError **error)
 
   sonde_event_set_revive (self->events, cpu);
   sonde_event_set_narrow (self->events, cpu);
-  if (self->options->scope == SONDE_SCOPE_SYSTEM)
+  if (self->options->asked.scope == SONDE_SCOPE_SYSTEM)
     is_open = sonde_event_set_open_system (self->events, error);
   else if (has_whole_cpus (self))
     is_open
@@ -380,7 +380,7 @@ send_mounts (SondeSessionScope *self, pid_t pid, SondeWorker *worker, GError **e
       = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = SONDE_DOCUMENT_MOUNTS };
   int fd;
 
-  if (self->has_mounts || self->options->scope == SONDE_SCOPE_PIDS)
+  if (self->has_mounts || self->options->asked.scope == SONDE_SCOPE_PIDS)
     return TRUE;
   fd = sonde_proc_broker_open_mounts (self->broker, pid);
   self->has_mounts = fd >= 0;
@@ -400,7 +400,7 @@ send_counters (SondeSessionScope *self,
                                    .pid = sonde_target_pid (target) };
   int fd;
 
-  if ((self->options->counters & SONDE_COUNTERS_PROCESS) == 0)
+  if ((self->options->asked.counters & SONDE_COUNTERS_PROCESS) == 0)
     return TRUE;
   fd = is_readable ? sonde_proc_broker_open_stat (self->broker, target) : -1;
   return sonde_worker_send (worker, &message, sizeof message, &fd, fd < 0 ? 0 : 1, error);
@@ -419,8 +419,8 @@ take_targets (SondeSessionScope *self, GPtrArray *targets, SondeWorker *worker, 
       sonde_proc_broker_allow (self->broker, target);
       sonde_target_set_take (self->targets, target);
       if (!send_mounts (self, pid, worker, error)
-          || !send_counters (self, target, !self->options->start_on_exec, worker, error)
-          || (!self->options->start_on_exec
+          || !send_counters (self, target, !self->options->asked.start_on_exec, worker, error)
+          || (!self->options->asked.start_on_exec
               && !sonde_proc_answer_process (self->broker, 0, pid, worker, error)))
         return FALSE;
     }
@@ -441,8 +441,8 @@ sonde_session_scope_add (SondeSessionScope *self,
                          SondeWorker *worker,
                          GError **error)
 {
-  gboolean takes_targets
-      = self->options->scope == SONDE_SCOPE_TARGETS || self->options->scope == SONDE_SCOPE_LAUNCH;
+  gboolean takes_targets = self->options->asked.scope == SONDE_SCOPE_TARGETS
+                           || self->options->asked.scope == SONDE_SCOPE_LAUNCH;
 
   if (!takes_targets || self->events == NULL)
     {
@@ -548,7 +548,7 @@ sonde_session_scope_restore (SondeSessionScope *self,
     sonde_proc_broker_allow_group (self->broker, self->group);
   if (record->state == SONDE_STATE_DRAINING)
     return;
-  self->events = sonde_event_set_new_recorded (self->options, record, event_fds, &error);
+  self->events = sonde_event_set_new_recorded (&self->options->asked, record, event_fds, &error);
   if (self->events != NULL)
     follow_cpus (self, worker);
   else
@@ -561,5 +561,5 @@ gboolean
 sonde_session_scope_is_over (const SondeSessionScope *self)
 {
   return sonde_target_set_is_over (self->targets)
-         || (self->options->scope == SONDE_SCOPE_UNIT && self->group == NULL);
+         || (self->options->asked.scope == SONDE_SCOPE_UNIT && self->group == NULL);
 }

@@ -369,9 +369,9 @@ void
 sonde_session_start_duration (SondeSession *self)
 {
   gint64 gone_us = g_get_monotonic_time () - self->live_since_us;
-  guint64 left_us
-      = self->options->duration_us - MIN (self->options->duration_us, (guint64) MAX (gone_us, 0));
-  guint64 ms = self->options->duration_us > 0 ? MAX ((left_us + 999) / 1000, 1) : 0;
+  guint64 left_us = self->options->asked.duration_us
+                    - MIN (self->options->asked.duration_us, (guint64) MAX (gone_us, 0));
+  guint64 ms = self->options->asked.duration_us > 0 ? MAX ((left_us + 999) / 1000, 1) : 0;
 
   /* GLib counts in 32 bits of milliseconds: 49 days. */
   if (ms > 0 && ms <= G_MAXUINT)

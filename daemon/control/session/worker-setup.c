@@ -14,7 +14,7 @@ static gboolean
 send_setup (SondeWorker *worker,
             guint64 session_id,
             uid_t owner_uid,
-            const SondeOptions *options,
+            const SondeAsked *asked,
             const SondePerfPlan *plan,
             GError **error)
 {
@@ -23,27 +23,27 @@ send_setup (SondeWorker *worker,
   SondeMessageSetup message = {
     .header.type = SONDE_MESSAGE_SETUP,
     .version = SONDE_MESSAGE_VERSION,
-    .flags = sonde_perf_plan_flags (plan, options),
+    .flags = sonde_perf_plan_flags (plan, asked),
     .session_id = session_id,
     .owner_uid = owner_uid,
-    .unwind = options->unwind,
-    .stack_size_bytes = options->stack_size_bytes,
-    .max_depth = options->max_depth,
-    .frequency_hz = options->frequency_hz,
-    .period = options->period,
+    .unwind = asked->unwind,
+    .stack_size_bytes = asked->stack_size_bytes,
+    .max_depth = asked->max_depth,
+    .frequency_hz = asked->frequency_hz,
+    .period = asked->period,
     .sample_type = attr->sample_type,
     .sample_regs_user = attr->sample_regs_user,
     .read_format = attr->read_format,
-    .duration_us = options->duration_us,
-    .memory_interval_bytes = options->memory_interval_bytes,
-    .memory = options->memory,
-    .memory_wait_us = options->memory_wait_us,
+    .duration_us = asked->duration_us,
+    .memory_interval_bytes = asked->memory_interval_bytes,
+    .memory = asked->memory,
+    .memory_wait_us = asked->memory_wait_us,
     .start_realtime_ns = g_get_real_time () * 1000,
     .start_ns = g_get_monotonic_time () * 1000,
   };
 
   g_strlcpy (message.event, plan->event_name, sizeof message.event);
-  g_strlcpy (message.scope, sonde_scope_name (options->scope), sizeof message.scope);
+  g_strlcpy (message.scope, sonde_scope_name (asked->scope), sizeof message.scope);
   g_strlcpy (message.sonde_version, SONDE_VERSION, sizeof message.sonde_version);
   return sonde_worker_send (worker, &message, sizeof message, NULL, 0, error);
 }
@@ -104,18 +104,17 @@ gboolean
 sonde_worker_setup_send (SondeWorker *worker,
                          guint64 session_id,
                          uid_t owner_uid,
-                         const SondeOptions *options,
+                         const SondeAsked *asked,
                          const SondePerfPlan *plan,
                          GError **error)
 {
-  if (!send_setup (worker, session_id, owner_uid, options, plan, error)
+  if (!send_setup (worker, session_id, owner_uid, asked, plan, error)
       || !send_document (worker, SONDE_DOCUMENT_CPUINFO, "/proc/cpuinfo", error)
-      || !send_counters (worker, options->counters, error))
+      || !send_counters (worker, asked->counters, error))
     return FALSE;
   /* Else those that the first target sees. */
-  if (options->scope != SONDE_SCOPE_TARGETS && options->scope != SONDE_SCOPE_LAUNCH
+  if (asked->scope != SONDE_SCOPE_TARGETS && asked->scope != SONDE_SCOPE_LAUNCH
       && !send_document (worker, SONDE_DOCUMENT_MOUNTS, "/proc/mounts", error))
     return FALSE;
-  return !options->kernel
-         || send_document (worker, SONDE_DOCUMENT_KALLSYMS, "/proc/kallsyms", error);
+  return !asked->kernel || send_document (worker, SONDE_DOCUMENT_KALLSYMS, "/proc/kallsyms", error);
 }

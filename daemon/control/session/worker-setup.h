@@ -2,7 +2,7 @@
 /* What a worker is told before it starts. */
 #pragma once
 
-#include "daemon/control/request/options.h"
+#include "daemon/base/asked.h"
 #include "daemon/control/events/perf-event.h"
 #include "daemon/control/worker/worker.h"
 
@@ -11,6 +11,6 @@
 gboolean sonde_worker_setup_send (SondeWorker *worker,
                                   guint64 session_id,
                                   uid_t owner_uid,
-                                  const SondeOptions *options,
+                                  const SondeAsked *asked,
                                   const SondePerfPlan *plan,
                                   GError **error);
