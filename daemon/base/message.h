@@ -19,7 +19,7 @@
  * message, on both sides.
  *
  * Conversation: worker → HELLO; control → SETUP, DOCUMENT*, COUNTERS*, RINGS; worker →
- * RINGS_MAPPED; control → SINK, EVENTS*, START, NOTE*, PROCESS*; then in any order worker →
+ * RINGS_MAPPED; control → EVENTS*, SINK, START, NOTE*, PROCESS*; then in any order worker →
  * PROCESS_REQUEST, FILE_REQUEST, COUNTERS_REQUEST, STATISTICS, SINK_CLOSED and control → PROCESS,
  * FILE, COUNTERS (of a process), EVENTS, SINK, PAUSE, RESUME, REPORT, NOTE, DOCUMENT (of mounts, of
  * mountinfo), RINGS (of a processor that has come), answered by RINGS_MAPPED, and CONTROL, answered

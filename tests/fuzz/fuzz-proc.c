@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "daemon/base/proc-maps.h"
-#include "daemon/control/system/credentials.h"
+#include "daemon/broker/credentials.h"
 #include "daemon/base/proc-text.h"
 #include "daemon/control/system/unit.h"
 #include "tests/fuzz/fuzz.h"

@@ -394,7 +394,7 @@ test_all_keys (void)
   g_assert_no_error (error);
   g_assert_cmpint (options->asked.scope, ==, SONDE_SCOPE_TARGETS);
   g_assert_cmpuint (options->targets->len, ==, 2);
-  g_assert_cmpint (sonde_target_pid (g_ptr_array_index (options->targets, 0)), ==, 7);
+  g_assert_cmpint (((SondeAskedTarget *) g_ptr_array_index (options->targets, 0))->pid, ==, 7);
   g_assert_cmpint (options->asked.event, ==, SONDE_EVENT_CPU_CLOCK);
   g_assert_cmpuint (options->asked.frequency_hz, ==, 0);
   g_assert_cmpuint (options->asked.period, ==, 100000);

@@ -2,7 +2,7 @@
 /* The attributes that options become. */
 #include <time.h>
 
-#include "daemon/control/events/perf-event.h"
+#include "daemon/broker/perf-event.h"
 
 static SondeAsked
 launch_options (void)

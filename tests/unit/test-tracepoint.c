@@ -3,8 +3,8 @@
 #include <linux/perf_event.h>
 #include <string.h>
 
-#include "daemon/control/events/perf-event.h"
-#include "daemon/control/system/tracepoint.h"
+#include "daemon/broker/perf-event.h"
+#include "daemon/broker/tracepoint.h"
 
 static void
 test_list (void)

@@ -50,7 +50,8 @@ add_targets (GVariantBuilder *builder, const SondeOptions *options)
 
   for (guint i = 0; i < options->targets->len; i++)
     {
-      int pid = (int) sonde_target_pid (g_ptr_array_index (options->targets, i));
+      const SondeAskedTarget *target = g_ptr_array_index (options->targets, i);
+      int pid = (int) target->pid;
       g_autofree char *directory = g_strdup_printf ("/proc/%d", pid);
       struct stat st;
 

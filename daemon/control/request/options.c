@@ -52,7 +52,7 @@ GPtrArray *
 sonde_options_parse_targets (GVariant *value, GUnixFDList *fds, const char *key, GError **error)
 {
   g_autoptr (GPtrArray) targets
-      = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
+      = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_asked_target_free);
   gsize n_targets = g_variant_n_children (value);
   guint32 used = 0; /* one bit for each handle */
   gsize n_fds = fds != NULL ? (gsize) g_unix_fd_list_get_length (fds) : 0;
@@ -87,7 +87,7 @@ sonde_options_parse_targets (GVariant *value, GUnixFDList *fds, const char *key,
           g_prefix_error (error, "Option %s: ", key);
           return NULL;
         }
-      g_ptr_array_add (targets, sonde_target_new ((pid_t) pid, fd));
+      g_ptr_array_add (targets, sonde_asked_target_new ((pid_t) pid, fd));
     }
   return g_steal_pointer (&targets);
 }
@@ -120,7 +120,7 @@ parse_pids (const SondeOptionRow *row,
 
   if (!set_scope (self, row, error) || !check_n_targets (n_pids, row->key, error))
     return FALSE;
-  self->targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
+  self->targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_asked_target_free);
   for (gsize i = 0; i < n_pids; i++)
     {
       guint32 pid;
@@ -128,7 +128,7 @@ parse_pids (const SondeOptionRow *row,
       g_variant_get_child (value, i, "u", &pid);
       if (!sonde_option_check_pid (pid, row->key, error))
         return FALSE;
-      g_ptr_array_add (self->targets, sonde_target_new_unproven ((pid_t) pid));
+      g_ptr_array_add (self->targets, sonde_asked_target_new_unproven ((pid_t) pid));
     }
   return TRUE;
 }
@@ -205,6 +205,14 @@ parse_label (const SondeOptionRow *row,
   return TRUE;
 }
 
+static pid_t
+get_pid (const SondeOptions *self, guint index)
+{
+  const SondeAskedTarget *target = g_ptr_array_index (self->targets, index);
+
+  return target->pid;
+}
+
 static GVariant *
 show_scope (const SondeOptionRow *row, gconstpointer options)
 {
@@ -217,8 +225,7 @@ show_scope (const SondeOptionRow *row, gconstpointer options)
     return g_variant_new_boolean (TRUE);
   g_variant_builder_init (&pids, G_VARIANT_TYPE ("au"));
   for (guint i = 0; i < self->targets->len; i++)
-    g_variant_builder_add (&pids, "u",
-                           (guint32) sonde_target_pid (g_ptr_array_index (self->targets, i)));
+    g_variant_builder_add (&pids, "u", (guint32) get_pid (self, i));
   return g_variant_builder_end (&pids);
 }
 
@@ -333,7 +340,7 @@ finish (SondeOptions *self, GUnixFDList *fds, GError **error)
     return sonde_option_refuse (error, "targets",
                                 "the message carries descriptors that no option uses");
   if (self->targets == NULL)
-    self->targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
+    self->targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_asked_target_free);
   if (self->label == NULL)
     self->label = g_strdup ("session");
   return TRUE;
@@ -408,8 +415,7 @@ describe_pids (const SondeOptions *self)
   g_autoptr (GString) text = g_string_new (self->targets->len == 1 ? "process" : "processes");
 
   for (guint i = 0; i < self->targets->len; i++)
-    g_string_append_printf (text, "%s %d", i > 0 ? "," : "",
-                            (int) sonde_target_pid (g_ptr_array_index (self->targets, i)));
+    g_string_append_printf (text, "%s %d", i > 0 ? "," : "", (int) get_pid (self, i));
   return g_strdup (text->str);
 }
 

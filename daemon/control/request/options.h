@@ -7,13 +7,12 @@
 
 #include "daemon/base/asked.h"
 #include "daemon/control/request/option-table.h"
-#include "daemon/control/request/target.h"
 
 /* Read only once made. Keys, units and ranges: dbus/org.sonde.Profiler1.xml. */
 typedef struct
 {
   SondeAsked asked;        /* what the broker is told */
-  GPtrArray *targets;      /* SondeTarget: of `targets` or `pids`; the session takes them */
+  GPtrArray *targets;      /* SondeAskedTarget: of `targets` or `pids`; the session takes them */
   guint buffer_size_bytes; /* of the first stream */
   char *label;             /* [A-Za-z0-9_.-]{1,64} */
   guint format;            /* 0: syscap */
@@ -41,7 +40,7 @@ SondeOptions *sonde_options_restore (GVariant *view, GError **error);
 void sonde_options_free (SondeOptions *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeOptions, sonde_options_free)
 
-/* A value of type a(uh): (element-type SondeTarget). @key names it in errors. */
+/* A value of type a(uh): (element-type SondeAskedTarget). @key names it in errors. */
 GPtrArray *
 sonde_options_parse_targets (GVariant *value, GUnixFDList *fds, const char *key, GError **error);
 

@@ -41,7 +41,7 @@ make_record (const SondeSession *self)
   memcpy (record->statistics, self->statistics, sizeof record->statistics);
   record->worker_pid = sonde_worker_pid (self->worker);
   sonde_session_output_record (self->output, record);
-  sonde_session_scope_record (self->scope, record);
+  sonde_broker_record (self->broker, &record->broker);
   return record;
 }
 
@@ -63,7 +63,7 @@ sonde_session_save_worker (SondeSession *self)
 
   if (self->keeper == NULL)
     return;
-  rings = sonde_session_scope_ring_fds (self->scope);
+  rings = sonde_broker_ring_fds (self->broker);
   sonde_session_keeper_keep_worker (self->keeper,
                                     sonde_channel_fd (sonde_worker_channel (self->worker)),
                                     (const int *) (void *) rings->data, rings->len);
@@ -77,7 +77,7 @@ sonde_session_save_pulses (SondeSession *self)
 
   if (self->keeper == NULL)
     return;
-  pulses = sonde_session_scope_pulse_fds (self->scope);
+  pulses = sonde_broker_pulse_fds (self->broker);
   sonde_session_keeper_keep_pulses (self->keeper, (const int *) (void *) pulses->data, pulses->len);
 }
 
@@ -162,7 +162,8 @@ take_up (SondeSession *self, const SondeSessionRecord *record, GArray *events)
       sonde_session_enter_phase (self, SONDE_PHASE_LIVE, SONDE_LIMIT_SILENCE_MS);
       sonde_session_start_duration (self);
     }
-  sonde_session_scope_restore (self->scope, record, events, self->worker);
+  sonde_broker_restore (self->broker, &record->broker, events,
+                        record->state == SONDE_STATE_DRAINING);
   if (!repeat_wish (self, record->state, &error)
       || !sonde_worker_send_simple (self->worker, SONDE_MESSAGE_REPORT, &error))
     sonde_session_fail (self, error);
@@ -215,6 +216,4 @@ sonde_session_stop_if_deserted (SondeSession *self)
   if (!sonde_session_is_lasting (self)
       && g_cancellable_is_cancelled (sonde_caller_left (self->owner)))
     sonde_session_stop (self, "owner-left");
-  else if (sonde_session_scope_is_over (self->scope))
-    sonde_session_stop (self, "targets-exited");
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What a session does with the messages of its worker. */
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/control/system/audit.h"
 #include "daemon/control/session/session-private.h"
-#include "daemon/control/session/worker-setup.h"
+#include "daemon/control/worker/worker-note.h"
 
 static gboolean
 on_hello (SondeSession *self, const SondeMessageHello *message, GError **error)
@@ -19,11 +20,9 @@ on_hello (SondeSession *self, const SondeMessageHello *message, GError **error)
                    SONDE_MESSAGE_VERSION);
       return FALSE;
     }
-  if (!sonde_worker_setup_send (self->worker, self->id, self->owner_uid, &self->options->asked,
-                                sonde_session_scope_plan (self->scope), error))
-    return FALSE;
   sonde_session_enter_phase (self, SONDE_PHASE_RINGS, SONDE_LIMIT_START_MS);
-  return sonde_session_scope_send_rings (self->scope, self->worker, error);
+  sonde_broker_set_up (self->broker, self->id);
+  return TRUE;
 }
 
 /* What every session begins with. @reader: (out): -1 if that is a file */
@@ -47,14 +46,12 @@ go_live (SondeSession *self, GError **error)
   sonde_autofd int reader = -1;
 
   if (!open_output (self, &reader, error)
-      || !sonde_session_scope_open (self->scope, self->worker, error)
       || !sonde_worker_send_simple (self->worker, SONDE_MESSAGE_START, error))
     return FALSE;
   self->live_since_us = g_get_monotonic_time ();
   sonde_session_enter_phase (self, SONDE_PHASE_LIVE, SONDE_LIMIT_SILENCE_MS);
   sonde_session_step (self, SONDE_STEP_STARTED);
-  if (!sonde_session_scope_announce (self->scope, self->worker, error))
-    return FALSE;
+  sonde_broker_announce (self->broker);
   sonde_session_start_duration (self);
   sonde_session_save_worker (self);
   sonde_session_save (self);
@@ -67,56 +64,34 @@ go_live (SondeSession *self, GError **error)
 void
 sonde_session_begin (SondeSession *self)
 {
-  g_autoptr (GError) error = NULL;
-
-  if (self->phase != SONDE_PHASE_SCOPE || !self->is_scope_ready)
+  if (self->phase != SONDE_PHASE_SCOPE || self->lookup != NULL)
     return;
-  if (self->no_file != NULL)
+  if (self->lookup_error != NULL)
+    sonde_session_fail (self, self->lookup_error);
+  else if (self->no_file != NULL)
     sonde_session_fail (self, self->no_file);
-  else if (sonde_session_output_is_ready (self->output) && !go_live (self, &error))
-    sonde_session_fail (self, error);
-}
-
-static void
-on_scope_ready (const GError *refusal, gpointer user_data)
-{
-  SondeSession *self = user_data;
-
-  if (self->phase != SONDE_PHASE_SCOPE)
-    return;
-  self->is_scope_ready = refusal == NULL;
-  if (refusal != NULL)
-    sonde_session_fail (self, refusal);
-  else
-    sonde_session_begin (self);
-}
-
-/* Of a processor that has come. The sonded before us may have asked for them. */
-static gboolean
-on_more_rings (SondeSession *self, const SondeMessageRingsMapped *message, GError **error)
-{
-  if (!sonde_session_scope_rings_mapped (self->scope, message->status, error))
+  else if (sonde_session_output_is_ready (self->output))
     {
-      if (self->is_adopted)
-        g_clear_error (error);
-      return self->is_adopted;
+      sonde_session_enter_phase (self, SONDE_PHASE_OPEN, 0);
+      sonde_broker_open (self->broker, self->group);
     }
-  sonde_session_save_worker (self);
-  sonde_session_save (self);
-  return TRUE;
 }
 
 static gboolean
 on_rings_mapped (SondeSession *self, const SondeMessageRingsMapped *message, GError **error)
 {
   if (self->phase == SONDE_PHASE_LIVE)
-    return on_more_rings (self, message, error);
+    {
+      /* Of a processor that has come. */
+      sonde_broker_take_rings_mapped (self->broker, message->status);
+      return TRUE;
+    }
   if (self->phase == SONDE_PHASE_DRAIN)
     return TRUE; /* the events they were for are closed */
   if (message->status != 0)
     return sonde_error_set_errno (error, message->status, "The worker cannot map its perf rings");
   sonde_session_enter_phase (self, SONDE_PHASE_SCOPE, SONDE_LIMIT_START_MS);
-  sonde_session_scope_when_ready (self->scope, on_scope_ready, self);
+  sonde_session_begin (self);
   return TRUE;
 }
 
@@ -229,16 +204,14 @@ dispatch (SondeSession *self, const SondeMessageHeader *header, GError **error)
     case SONDE_MESSAGE_RINGS_MAPPED:
       return on_rings_mapped (self, message, error);
     case SONDE_MESSAGE_PROCESS_REQUEST:
-      return forgive_if_leaving (
-          self, sonde_session_scope_answer_process (self->scope, message, self->worker, error),
-          error);
+      sonde_broker_ask_process (self->broker, message);
+      return TRUE;
     case SONDE_MESSAGE_FILE_REQUEST:
-      return forgive_if_leaving (
-          self, sonde_session_scope_answer_file (self->scope, message, self->worker, error), error);
+      sonde_broker_ask_file (self->broker, message);
+      return TRUE;
     case SONDE_MESSAGE_COUNTERS_REQUEST:
-      return forgive_if_leaving (
-          self, sonde_session_scope_answer_counters (self->scope, message, self->worker, error),
-          error);
+      sonde_broker_ask_counters (self->broker, message);
+      return TRUE;
     case SONDE_MESSAGE_STATISTICS:
       take_statistics (self, message);
       return TRUE;
@@ -297,3 +270,114 @@ on_worker_gone (SondeWorker *worker, const char *how, gpointer user_data)
 
 const SondeWorkerHandler sonde_session_worker_handler
     = { .message = on_worker_message, .gone = on_worker_gone };
+
+/* --- results of the broker --- */
+
+static void
+on_proved (const GError *error, gpointer user_data)
+{
+  sonde_session_take_proof (user_data, error);
+}
+
+static void
+on_opened (const GError *refusal, gpointer user_data)
+{
+  SondeSession *self = user_data;
+  g_autoptr (GError) error = NULL;
+
+  if (self->phase != SONDE_PHASE_OPEN)
+    return;
+  if (refusal != NULL)
+    sonde_session_fail (self, refusal);
+  else if (!go_live (self, &error))
+    sonde_session_fail (self, error);
+}
+
+static void
+on_added (const GError *error, gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  if (error == NULL && self->phase == SONDE_PHASE_LIVE)
+    sonde_session_save (self);
+  sonde_session_answer_addition (self, error);
+}
+
+static void
+close_all (const int *fds, unsigned n_fds)
+{
+  for (unsigned i = 0; i < n_fds; i++)
+    close (fds[i]);
+}
+
+/* The worker may have gone on since: it hears of no more events once it drains, and of nothing when
+ * it is over. */
+static void
+on_broker_message (
+    gpointer message, gsize size_bytes, const int *fds, unsigned n_fds, gpointer user_data)
+{
+  SondeSession *self = user_data;
+  guint32 type = ((const SondeMessageHeader *) message)->type;
+  gboolean is_of_events = type == SONDE_MESSAGE_EVENTS || type == SONDE_MESSAGE_RINGS;
+  g_autoptr (GError) error = NULL;
+
+  if (self->phase == SONDE_PHASE_OVER || (is_of_events && self->phase > SONDE_PHASE_LIVE))
+    close_all (fds, n_fds);
+  else if (!forgive_if_leaving (
+               self, sonde_worker_send (self->worker, message, size_bytes, fds, n_fds, &error),
+               &error))
+    sonde_session_fail (self, error);
+}
+
+static void
+on_broker_note (const char *text, gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  /* A connection that breaks shows by itself. */
+  if (self->phase != SONDE_PHASE_OVER)
+    sonde_worker_note_send (self->worker, text, NULL);
+}
+
+static void
+on_all_ended (gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  if (self->phase == SONDE_PHASE_LIVE)
+    sonde_session_stop (self, "targets-exited");
+}
+
+static void
+on_broker_changed (gboolean has_other_rings, gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  if (self->phase != SONDE_PHASE_LIVE)
+    return;
+  if (has_other_rings)
+    sonde_session_save_worker (self);
+  else
+    sonde_session_save_pulses (self);
+  sonde_session_save (self);
+}
+
+static void
+on_broker_failed (const GError *error, gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  if (self->phase != SONDE_PHASE_OVER)
+    sonde_session_fail (self, error);
+}
+
+const SondeBrokerResults sonde_session_broker_results = {
+  .proved = on_proved,
+  .opened = on_opened,
+  .added = on_added,
+  .message = on_broker_message,
+  .note = on_broker_note,
+  .all_ended = on_all_ended,
+  .changed = on_broker_changed,
+  .failed = on_broker_failed,
+};

@@ -8,9 +8,11 @@
 typedef enum
 {
   SONDE_PHASE_IDLE,     /* no worker yet */
-  SONDE_PHASE_HELLO,    /* waiting for it to say hello */
+  SONDE_PHASE_PROOF,    /* waiting for the broker to prove the targets */
+  SONDE_PHASE_HELLO,    /* for the worker to say hello */
   SONDE_PHASE_RINGS,    /* for its rings */
   SONDE_PHASE_SCOPE,    /* for systemd to tell where a unit is */
+  SONDE_PHASE_OPEN,     /* for the broker to open the events */
   SONDE_PHASE_LIVE,     /* running or paused */
   SONDE_PHASE_DRAIN,    /* STOP is sent */
   SONDE_PHASE_DELIVERY, /* DRAINED has come; readers take the rest */

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A process to be profiled, and the proof that its profiler may see it. */
-#include "daemon/control/request/target.h"
+#include "daemon/broker/target.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "base/fd.h"
 #include "daemon/base/error.h"
@@ -27,24 +26,16 @@ struct SondeTarget
 };
 
 SondeTarget *
-sonde_target_new (pid_t pid, int maps_fd)
-{
-  SondeTarget *self = sonde_target_new_unproven (pid);
-
-  self->has_proof = true;
-  self->maps_fd = maps_fd;
-  return self;
-}
-
-SondeTarget *
-sonde_target_new_unproven (pid_t pid)
+sonde_target_new (SondeAskedTarget *asked)
 {
   SondeTarget *self = g_new0 (SondeTarget, 1);
 
-  self->pid = pid;
-  self->maps_fd = -1;
+  self->pid = asked->pid;
+  self->has_proof = asked->has_proof;
+  self->maps_fd = sonde_steal_fd (&asked->maps_fd);
   self->process_fd = -1;
-  self->pidfd = (int) syscall (SYS_pidfd_open, pid, 0);
+  self->pidfd = sonde_steal_fd (&asked->pidfd);
+  sonde_asked_target_free (asked);
   return self;
 }
 
@@ -63,7 +54,7 @@ is_reused (const SondeTarget *self)
 SondeTarget *
 sonde_target_new_recorded (const SondeRecordTarget *record)
 {
-  SondeTarget *self = sonde_target_new_unproven (record->pid);
+  SondeTarget *self = sonde_target_new (sonde_asked_target_new_unproven (record->pid));
 
   self->has_proof = record->is_proven;
   self->start_ticks = record->start_ticks;

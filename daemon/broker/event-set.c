@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The perf events of one session: rings, tasks, hand-over to the worker. */
-#include "daemon/control/events/event-set-private.h"
+#include "daemon/broker/event-set-private.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/capabilities.h"
-#include "daemon/control/system/cpu-follower.h"
+#include "daemon/broker/cpu-follower.h"
 #include "daemon/base/proc-text.h"
 #include "daemon/base/quota.h"
 
@@ -209,14 +209,13 @@ sonde_event_set_plan (const SondeEventSet *self)
 }
 
 /* @fds are taken. @n_more: rings that follow */
-static gboolean
-send_batch (SondeWorker *worker,
+static void
+send_batch (SondeResultQueue *results,
             SondeMessageType type,
             const SondeOpenEvent *events,
             const int *fds,
             guint n_events,
-            guint n_more,
-            GError **error)
+            guint n_more)
 {
   gsize size_bytes = sizeof (SondeMessageEvents) + n_events * sizeof (SondeMessageEvent);
   g_autofree SondeMessageEvents *message = g_malloc0 (size_bytes);
@@ -226,7 +225,7 @@ send_batch (SondeWorker *worker,
   message->n_more = n_more;
   for (guint i = 0; i < n_events; i++)
     message->events[i] = events[i].entry;
-  return sonde_worker_send (worker, message, size_bytes, fds, n_events, error);
+  sonde_result_queue_message (results, message, size_bytes, fds, n_events);
 }
 
 /* Ours stay open: later events are redirected through them. */
@@ -248,7 +247,7 @@ duplicate (const SondeOpenEvent *rings, guint n_rings, int *fds, GError **error)
 }
 
 static gboolean
-send_rings_from (SondeEventSet *self, guint first, SondeWorker *worker, GError **error)
+send_rings_from (SondeEventSet *self, guint first, SondeResultQueue *results, GError **error)
 {
   for (; first < self->rings->len; first += SONDE_MESSAGE_MAX_FDS)
     {
@@ -256,18 +255,18 @@ send_rings_from (SondeEventSet *self, guint first, SondeWorker *worker, GError *
       guint n_rings = MIN (self->rings->len - first, SONDE_MESSAGE_MAX_FDS);
       int fds[SONDE_MESSAGE_MAX_FDS];
 
-      if (!duplicate (rings, n_rings, fds, error)
-          || !send_batch (worker, SONDE_MESSAGE_RINGS, rings, fds, n_rings,
-                          self->rings->len - first - n_rings, error))
+      if (!duplicate (rings, n_rings, fds, error))
         return FALSE;
+      send_batch (results, SONDE_MESSAGE_RINGS, rings, fds, n_rings,
+                  self->rings->len - first - n_rings);
     }
   return TRUE;
 }
 
 gboolean
-sonde_event_set_send_rings (SondeEventSet *self, SondeWorker *worker, GError **error)
+sonde_event_set_send_rings (SondeEventSet *self, SondeResultQueue *results, GError **error)
 {
-  return send_rings_from (self, 0, worker, error);
+  return send_rings_from (self, 0, results, error);
 }
 
 const GArray *
@@ -283,14 +282,14 @@ sonde_event_set_has_cpu (const SondeEventSet *self, int cpu)
 }
 
 gboolean
-sonde_event_set_add_cpu (SondeEventSet *self, int cpu, SondeWorker *worker, GError **error)
+sonde_event_set_add_cpu (SondeEventSet *self, int cpu, SondeResultQueue *results, GError **error)
 {
   guint n_before = self->rings->len;
 
   g_assert (!sonde_event_set_has_cpu (self, cpu) && self->unmapped_cpu < 0);
 
   self->unmapped_cpu = cpu;
-  return open_rings_on (self, cpu, error) && send_rings_from (self, n_before, worker, error);
+  return open_rings_on (self, cpu, error) && send_rings_from (self, n_before, results, error);
 }
 
 void
@@ -557,7 +556,7 @@ enable_fresh (SondeEventSet *self, GError **error)
 }
 
 gboolean
-sonde_event_set_hand_over (SondeEventSet *self, SondeWorker *worker, GError **error)
+sonde_event_set_hand_over (SondeEventSet *self, SondeResultQueue *results, GError **error)
 {
   if (!enable_fresh (self, error))
     return FALSE;
@@ -570,8 +569,7 @@ sonde_event_set_hand_over (SondeEventSet *self, SondeWorker *worker, GError **er
 
       for (guint i = 0; i < n_events; i++)
         fds[i] = sonde_steal_fd (&events[i].fd);
-      if (!send_batch (worker, SONDE_MESSAGE_EVENTS, events, fds, n_events, 0, error))
-        return FALSE;
+      send_batch (results, SONDE_MESSAGE_EVENTS, events, fds, n_events, 0);
     }
   self->n_handed_over += self->fresh->len;
   g_array_set_size (self->fresh, 0);

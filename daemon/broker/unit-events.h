@@ -2,8 +2,8 @@
 /* The perf events of a unit: of its control group in the kernel, else of its members. */
 #pragma once
 
-#include "daemon/control/system/control-group.h"
-#include "daemon/control/events/event-set.h"
+#include "daemon/broker/control-group.h"
+#include "daemon/broker/event-set.h"
 
 /**
  * sonde_unit_events_open:

@@ -2,8 +2,8 @@
 /* The targets of one session, and the moment when the last of them exits. */
 #pragma once
 
-#include "daemon/control/events/event-set.h"
-#include "daemon/control/request/target.h"
+#include "daemon/broker/event-set.h"
+#include "daemon/broker/target.h"
 
 typedef struct SondeTargetSet SondeTargetSet;
 

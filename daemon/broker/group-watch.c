@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Tells when the last process has left a control group. */
-#include "daemon/control/system/group-watch.h"
+#include "daemon/broker/group-watch.h"
 
 #include <glib-unix.h>
 #include <unistd.h>

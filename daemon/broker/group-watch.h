@@ -2,7 +2,7 @@
 /* Tells when the last process has left a control group. */
 #pragma once
 
-#include "daemon/control/system/control-group.h"
+#include "daemon/broker/control-group.h"
 
 typedef struct SondeGroupWatch SondeGroupWatch;
 

@@ -2,8 +2,8 @@
 /* A set of perf events from inside: shared by event-set.c and event-set-record.c alone. */
 #pragma once
 
-#include "daemon/control/events/cpu-pulse.h"
-#include "daemon/control/events/event-set.h"
+#include "daemon/broker/cpu-pulse.h"
+#include "daemon/broker/event-set.h"
 
 typedef struct
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* From options to perf_event_attr, and the only perf_event_open(). */
-#include "daemon/control/events/perf-event.h"
+#include "daemon/broker/perf-event.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
@@ -10,7 +10,7 @@
 #include "daemon/base/error.h"
 #include "daemon/base/capabilities.h"
 #include "daemon/base/proc-text.h"
-#include "daemon/control/system/tracepoint.h"
+#include "daemon/broker/tracepoint.h"
 
 #define PARANOID_PATH "/proc/sys/kernel/perf_event_paranoid"
 #define MAX_RATE_PATH "/proc/sys/kernel/perf_event_max_sample_rate"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Tells whether the events of a whole processor still count. */
-#include "daemon/control/events/cpu-pulse.h"
+#include "daemon/broker/cpu-pulse.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "daemon/control/events/perf-event.h"
+#include "daemon/broker/perf-event.h"
 
 SondeCpuPulse
 sonde_cpu_pulse_open (const struct perf_event_attr *attr, int cpu)

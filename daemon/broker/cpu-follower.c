@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Notices processors that go off and come back while a session runs. */
-#include "daemon/control/system/cpu-follower.h"
+#include "daemon/broker/cpu-follower.h"
 
 #include <fcntl.h>
 

@@ -2,7 +2,7 @@
 /* What a worker is told before it starts. */
 #include "config.h"
 
-#include "daemon/control/session/worker-setup.h"
+#include "daemon/broker/worker-setup.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,13 +10,12 @@
 #include "daemon/base/error.h"
 #include "daemon/base/capabilities.h"
 
-static gboolean
-send_setup (SondeWorker *worker,
+static void
+send_setup (SondeResultQueue *results,
             guint64 session_id,
             uid_t owner_uid,
             const SondeAsked *asked,
-            const SondePerfPlan *plan,
-            GError **error)
+            const SondePerfPlan *plan)
 {
   /* Without samples its rings hold what tells of processes, in the same shape. */
   const struct perf_event_attr *attr = plan->has_samples ? &plan->samples : &plan->sideband;
@@ -45,18 +44,19 @@ send_setup (SondeWorker *worker,
   g_strlcpy (message.event, plan->event_name, sizeof message.event);
   g_strlcpy (message.scope, sonde_scope_name (asked->scope), sizeof message.scope);
   g_strlcpy (message.sonde_version, SONDE_VERSION, sizeof message.sonde_version);
-  return sonde_worker_send (worker, &message, sizeof message, NULL, 0, error);
+  sonde_result_queue_message (results, &message, sizeof message, NULL, 0);
 }
 
 /* A text that cannot be had is not worth a session: captures without it are complete enough. */
-static gboolean
-send_document (SondeWorker *worker, SondeDocumentKind kind, const char *path, GError **error)
+static void
+send_document (SondeResultQueue *results, SondeDocumentKind kind, const char *path)
 {
   SondeMessageDocument message = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = kind };
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_KERNEL_NAMES);
   int fd = open (path, O_RDONLY | O_CLOEXEC);
 
-  return fd < 0 || sonde_worker_send (worker, &message, sizeof message, &fd, 1, error);
+  if (fd >= 0)
+    sonde_result_queue_message (results, &message, sizeof message, &fd, 1);
 }
 
 /* What /proc shows to everybody. Interfaces are those of the machine: ours may have none. Where the
@@ -75,7 +75,7 @@ static const struct
 };
 
 static gboolean
-send_counters (SondeWorker *worker, guint counters, GError **error)
+send_counters (SondeResultQueue *results, guint counters, GError **error)
 {
   for (gsize i = 0; i < G_N_ELEMENTS (texts); i++)
     {
@@ -94,27 +94,27 @@ send_counters (SondeWorker *worker, guint counters, GError **error)
                        "Option counters: cannot open %s: %s", texts[i].path, g_strerror (errno));
           return FALSE;
         }
-      if (!sonde_worker_send (worker, &message, sizeof message, &fd, 1, error))
-        return FALSE;
+      sonde_result_queue_message (results, &message, sizeof message, &fd, 1);
     }
   return TRUE;
 }
 
 gboolean
-sonde_worker_setup_send (SondeWorker *worker,
+sonde_worker_setup_send (SondeResultQueue *results,
                          guint64 session_id,
                          uid_t owner_uid,
                          const SondeAsked *asked,
                          const SondePerfPlan *plan,
                          GError **error)
 {
-  if (!send_setup (worker, session_id, owner_uid, asked, plan, error)
-      || !send_document (worker, SONDE_DOCUMENT_CPUINFO, "/proc/cpuinfo", error)
-      || !send_counters (worker, asked->counters, error))
+  send_setup (results, session_id, owner_uid, asked, plan);
+  send_document (results, SONDE_DOCUMENT_CPUINFO, "/proc/cpuinfo");
+  if (!send_counters (results, asked->counters, error))
     return FALSE;
   /* Else those that the first target sees. */
-  if (asked->scope != SONDE_SCOPE_TARGETS && asked->scope != SONDE_SCOPE_LAUNCH
-      && !send_document (worker, SONDE_DOCUMENT_MOUNTS, "/proc/mounts", error))
-    return FALSE;
-  return !asked->kernel || send_document (worker, SONDE_DOCUMENT_KALLSYMS, "/proc/kallsyms", error);
+  if (asked->scope != SONDE_SCOPE_TARGETS && asked->scope != SONDE_SCOPE_LAUNCH)
+    send_document (results, SONDE_DOCUMENT_MOUNTS, "/proc/mounts");
+  if (asked->kernel)
+    send_document (results, SONDE_DOCUMENT_KALLSYMS, "/proc/kallsyms");
+  return TRUE;
 }

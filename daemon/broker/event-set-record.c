@@ -4,7 +4,7 @@
 
 #include "base/fd.h"
 #include "daemon/base/error.h"
-#include "daemon/control/events/event-set-private.h"
+#include "daemon/broker/event-set-private.h"
 
 /* The descriptor in @fds of the event that @ring says. */
 static gboolean
@@ -29,7 +29,7 @@ take_ring (SondeEventSet *self, const SondeRecordRing *ring, GArray *fds)
 
 /* In the order of sonde_event_set_new(). */
 static gboolean
-take_rings (SondeEventSet *self, const SondeSessionRecord *record, GArray *fds)
+take_rings (SondeEventSet *self, const SondeBrokerRecord *record, GArray *fds)
 {
   const GArray *rings = record->rings;
   guint n_of_cpu = sonde_event_set_n_kinds (self);
@@ -63,7 +63,7 @@ take_pulse (SondeCpuPulse *pulse, const SondeRecordPulse *recorded, GArray *fds)
 /* Whether events of a processor still count is to be seen by those that were opened together with
  * them. Without one they are taken to. */
 static void
-take_pulses (SondeEventSet *self, const SondeSessionRecord *record, GArray *fds)
+take_pulses (SondeEventSet *self, const SondeBrokerRecord *record, GArray *fds)
 {
   for (guint i = 0; i < self->cpus->len; i++)
     {
@@ -84,7 +84,7 @@ take_pulses (SondeEventSet *self, const SondeSessionRecord *record, GArray *fds)
 
 SondeEventSet *
 sonde_event_set_new_recorded (const SondeAsked *asked,
-                              const SondeSessionRecord *record,
+                              const SondeBrokerRecord *record,
                               GArray *fds,
                               GError **error)
 {
@@ -104,7 +104,7 @@ sonde_event_set_new_recorded (const SondeAsked *asked,
 }
 
 void
-sonde_event_set_record (const SondeEventSet *self, SondeSessionRecord *record)
+sonde_event_set_record (const SondeEventSet *self, SondeBrokerRecord *record)
 {
   record->n_events = self->n_handed_over;
   for (guint i = 0; i < self->rings->len; i++)

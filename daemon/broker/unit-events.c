@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The perf events of a unit: of its control group in the kernel, else of its members. */
-#include "daemon/control/events/unit-events.h"
+#include "daemon/broker/unit-events.h"
 
 #include <fcntl.h>
 

@@ -6,8 +6,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "daemon/control/system/credentials.h"
-#include "daemon/control/request/session-record.h"
+#include "daemon/base/asked.h"
+#include "daemon/broker/broker.h"
+#include "daemon/broker/credentials.h"
 
 /**
  * SECTION: target
@@ -27,14 +28,8 @@
  */
 typedef struct SondeTarget SondeTarget;
 
-/* Both hold on to the process that has the number now: polkit may be asked about it for minutes,
- * and no other process that gets the number meanwhile will pass for it. Whether there is one is
- * told by sonde_target_prove() alone.
- *
- * @maps_fd: (transfer full): the caller's proof */
-SondeTarget *sonde_target_new (pid_t pid, int maps_fd);
-/* For a caller who may name any process. */
-SondeTarget *sonde_target_new_unproven (pid_t pid);
+/* @asked: (transfer full) */
+SondeTarget *sonde_target_new (SondeAskedTarget *asked);
 /* Accepts NULL. */
 void sonde_target_free (SondeTarget *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTarget, sonde_target_free)

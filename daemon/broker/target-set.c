@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The targets of one session, and the moment when the last of them exits. */
-#include "daemon/control/session/target-set.h"
+#include "daemon/broker/target-set.h"
 
 #include <glib-unix.h>
 

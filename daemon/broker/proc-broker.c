@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Opens /proc texts and mapped files on behalf of a worker. */
-#include "daemon/control/session/proc-broker.h"
+#include "daemon/broker/proc-broker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/proc-maps.h"
 #include "daemon/base/capabilities.h"
-#include "daemon/control/system/credentials.h"
+#include "daemon/broker/credentials.h"
 #include "daemon/base/proc-text.h"
 
 #define MAX_GENERATIONS 32 /* between a process and the one that was named */

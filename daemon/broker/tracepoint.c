@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Asks tracefs for the numbers of tracepoints. */
-#include "daemon/control/system/tracepoint.h"
+#include "daemon/broker/tracepoint.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,8 +6,8 @@
 #include <sys/types.h>
 
 #include "daemon/base/message.h"
-#include "daemon/control/system/control-group.h"
-#include "daemon/control/request/options.h"
+#include "daemon/broker/control-group.h"
+#include "daemon/broker/target.h"
 
 /**
  * SECTION: proc-broker

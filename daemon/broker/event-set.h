@@ -2,9 +2,8 @@
 /* The perf events of one session: rings, tasks, hand-over to the worker. */
 #pragma once
 
-#include "daemon/control/events/perf-event.h"
-#include "daemon/control/request/session-record.h"
-#include "daemon/control/worker/worker.h"
+#include "daemon/broker/perf-event.h"
+#include "daemon/broker/result-queue.h"
 
 /**
  * SECTION: event-set
@@ -28,10 +27,10 @@ SondeEventSet *sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GE
  * Errors: those of sonde_perf_plan_probe(); SONDE_ERROR_FAILED if rings and descriptors do not fit
  */
 SondeEventSet *sonde_event_set_new_recorded (const SondeAsked *asked,
-                                             const SondeSessionRecord *record,
+                                             const SondeBrokerRecord *record,
                                              GArray *fds,
                                              GError **error);
-void sonde_event_set_record (const SondeEventSet *self, SondeSessionRecord *record);
+void sonde_event_set_record (const SondeEventSet *self, SondeBrokerRecord *record);
 /* (element-type int): borrowed: the events that own the rings; those that tell of processors that
  * were off */
 GArray *sonde_event_set_ring_fds (const SondeEventSet *self);
@@ -43,7 +42,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeEventSet, sonde_event_set_free)
 const SondePerfPlan *sonde_event_set_plan (const SondeEventSet *self);
 
 /* Sends the RINGS messages. */
-gboolean sonde_event_set_send_rings (SondeEventSet *self, SondeWorker *worker, GError **error);
+gboolean
+sonde_event_set_send_rings (SondeEventSet *self, SondeResultQueue *results, GError **error);
 
 /* (element-type gint): those with rings */
 const GArray *sonde_event_set_cpus (const SondeEventSet *self);
@@ -51,7 +51,7 @@ gboolean sonde_event_set_has_cpu (const SondeEventSet *self, int cpu);
 /* Opens the rings of a CPU that has none and sends them: its events may be opened once the worker
  * has mapped them. One that is off again has none afterwards either. */
 gboolean
-sonde_event_set_add_cpu (SondeEventSet *self, int cpu, SondeWorker *worker, GError **error);
+sonde_event_set_add_cpu (SondeEventSet *self, int cpu, SondeResultQueue *results, GError **error);
 /* What the worker made of them; if it could not map them they are closed. To be called also when
  * the above has failed, or opened none. */
 void sonde_event_set_take_cpu (SondeEventSet *self, int cpu, gboolean is_mapped);
@@ -104,4 +104,4 @@ guint sonde_event_set_n_fresh (const SondeEventSet *self);
 /* Closes those but the first @n_fresh. */
 void sonde_event_set_discard_from (SondeEventSet *self, guint n_fresh);
 guint sonde_event_set_n_handed_over (const SondeEventSet *self);
-gboolean sonde_event_set_hand_over (SondeEventSet *self, SondeWorker *worker, GError **error);
+gboolean sonde_event_set_hand_over (SondeEventSet *self, SondeResultQueue *results, GError **error);
