@@ -432,7 +432,7 @@ get_pulses (SondeSessionRecord *self, GVariant *dict, GError **error)
 static gboolean
 check (const SondeSessionRecord *self, GError **error)
 {
-  gboolean is_over = sonde_session_state_is_in (self->state, SONDE_STATES_OVER);
+  gboolean is_over;
 
   if (self->id == 0 || self->owner == NULL || self->bus_id == NULL || self->description == NULL)
     return refuse (error, "no number, owner, bus or description");
@@ -440,6 +440,7 @@ check (const SondeSessionRecord *self, GError **error)
   if (self->state >= SONDE_N_STATES || self->state == SONDE_STATE_NONE
       || sonde_session_state_row (self->state)->record != self->state)
     return refuse (error, "impossible state");
+  is_over = sonde_session_state_is_in (self->state, SONDE_STATES_OVER);
   if ((is_over || self->state == SONDE_STATE_DRAINING) && self->reason == NULL)
     return refuse (error, "an end without a reason");
   if (self->worker_pid < 0 || (self->worker_pid == 0 && !is_over))
