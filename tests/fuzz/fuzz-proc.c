@@ -7,8 +7,8 @@
 
 #include "daemon/base/limits.h"
 #include "daemon/base/proc-maps.h"
-#include "daemon/control/system/credentials.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/broker/credentials.h"
+#include "daemon/base/proc-text.h"
 #include "daemon/control/system/unit.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"

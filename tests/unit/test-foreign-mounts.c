@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
-#include "daemon/control/session/proc-broker.h"
+#include "daemon/broker/proc-broker.h"
 #include "tests/lib/waiting-child.h"
 
 #define NOBODY 65534

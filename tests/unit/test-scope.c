@@ -15,8 +15,8 @@
 #include <glib/gstdio.h>
 
 #include "daemon/base/proc-maps.h"
-#include "daemon/control/session/proc-broker.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/broker/proc-broker.h"
+#include "daemon/base/proc-text.h"
 #include "tests/lib/waiting-child.h"
 
 #define NOBODY 65534
@@ -183,8 +183,8 @@ own_request (void)
 static void
 allow_self (SondeProcBroker *broker)
 {
-  g_autoptr (SondeTarget) target
-      = sonde_target_new (getpid (), open ("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+  g_autoptr (SondeTarget) target = sonde_target_new (
+      sonde_asked_target_new (getpid (), open ("/proc/self/maps", O_RDONLY | O_CLOEXEC)));
 
   g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = getuid () }, NULL));
   sonde_proc_broker_allow (broker, target);
@@ -548,7 +548,7 @@ test_stat_of_target (void)
   g_autoptr (SondeProcBroker) ours = sonde_proc_broker_new (getuid (), SONDE_SCOPE_LAUNCH, FALSE);
   g_autoptr (SondeProcBroker) theirs = sonde_proc_broker_new (stranger, SONDE_SCOPE_LAUNCH, FALSE);
   g_autoptr (SondeProcBroker) named = sonde_proc_broker_new (stranger, SONDE_SCOPE_PIDS, FALSE);
-  g_autoptr (SondeTarget) target = sonde_target_new_unproven (getpid ());
+  g_autoptr (SondeTarget) target = sonde_target_new (sonde_asked_target_new_unproven (getpid ()));
   SondeRecordTarget other = { .pid = getpid (), .start_ticks = 1 };
   g_autoptr (SondeTarget) reused = NULL;
 
@@ -569,7 +569,7 @@ test_stat_of_undumpable (void)
   uid_t owner = getuid () == 0 ? NOBODY : getuid ();
   g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (owner, SONDE_SCOPE_LAUNCH, FALSE);
   pid_t pid = waiting_child_spawn (become_undumpable, &owner);
-  g_autoptr (SondeTarget) target = sonde_target_new_unproven (pid);
+  g_autoptr (SondeTarget) target = sonde_target_new (sonde_asked_target_new_unproven (pid));
 
   g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = owner }, NULL));
   g_assert_cmpint (open_stat (broker, target), ==, -EPERM);
@@ -598,7 +598,7 @@ test_named (void)
   uid_t stranger = getuid () == NOBODY ? 1 : NOBODY;
   g_autoptr (SondeProcBroker) ours = sonde_proc_broker_new (getuid (), SONDE_SCOPE_LAUNCH, FALSE);
   g_autoptr (SondeProcBroker) named = sonde_proc_broker_new (stranger, SONDE_SCOPE_PIDS, FALSE);
-  g_autoptr (SondeTarget) target = sonde_target_new_unproven (getpid ());
+  g_autoptr (SondeTarget) target = sonde_target_new (sonde_asked_target_new_unproven (getpid ()));
   pid_t before = spawn_waiting ();
   SondeMessageProcess reply;
 

@@ -10,8 +10,8 @@
 
 #include "daemon/base/error.h"
 #include "base/fd.h"
+#include "daemon/base/closer.h"
 #include "daemon/base/limits.h"
-#include "daemon/control/system/closer.h"
 
 /* Then whatever else the main loop has to do has its turn. */
 #define MAX_MESSAGES_A_TURN 16
