@@ -184,20 +184,6 @@ add_location (SondeCaptureModel *self,
 }
 
 static guint32
-locate_shared (SondeCaptureModel *self, guint64 address, gboolean in_kernel)
-{
-  guint32 number;
-
-  if (!sonde_id_map_lookup (self->shared, address, &number))
-    {
-      number = add_location (self, address, -1, in_kernel, NULL, 0);
-      if (number != SONDE_LOCATION_TRUNCATED)
-        sonde_id_map_set (self->shared, address, number);
-    }
-  return number;
-}
-
-static guint32
 locate_user (SondeCaptureModel *self, Space *space, gint32 pid, guint64 address)
 {
   const SondeModelMapping *mapping;
@@ -242,7 +228,17 @@ locate (guint64 address, gboolean in_kernel, gboolean is_caller, gpointer user_d
   const Locator *self = user_data;
 
   if (sonde_jit_names_cover (address) || in_kernel || self->space == &self->model->beyond)
-    return locate_shared (self->model, address, in_kernel);
+    {
+      guint32 number;
+
+      if (!sonde_id_map_lookup (self->model->shared, address, &number))
+        {
+          number = add_location (self->model, address, -1, in_kernel, NULL, 0);
+          if (number != SONDE_LOCATION_TRUNCATED)
+            sonde_id_map_set (self->model->shared, address, number);
+        }
+      return number;
+    }
   return locate_user (self->model, self->space, self->pid,
                       is_caller && address > 0 ? address - 1 : address);
 }
@@ -293,18 +289,6 @@ tell_life (SondeCaptureModel *self, SondeModelTurn turn, const SondeFrame *frame
                       self->user_data);
 }
 
-/* No frame says exec. But it moves this mapping, and nothing else does. Of a child that is told for
- * the first time it is not known when it did that, and it has nothing of its own yet. */
-static void
-notice_exec (SondeCaptureModel *self, Space *space, const SondeFrameMap *frame)
-{
-  if (!g_str_equal (frame->path, "[vdso]"))
-    return;
-  if (space->vdso != 0 && space->vdso != frame->start)
-    tell_life (self, SONDE_MODEL_EXECUTED, &frame->frame, 0);
-  space->vdso = frame->start;
-}
-
 /* The state of a process may be told more than once, and build ids only later. */
 static gboolean
 is_told_again (SondeCaptureModel *self,
@@ -330,7 +314,14 @@ add_map (SondeCaptureModel *self, const SondeFrameMap *frame)
 
   if (space == &self->beyond || (old != NULL && is_told_again (self, old, frame, build_id)))
     return;
-  notice_exec (self, space, frame);
+  /* No frame says exec. But it moves this mapping, and nothing else does. Of a child that is told
+   * for the first time it is not known when it did that, and it has nothing of its own yet. */
+  if (g_str_equal (frame->path, "[vdso]"))
+    {
+      if (space->vdso != 0 && space->vdso != frame->start)
+        tell_life (self, SONDE_MODEL_EXECUTED, &frame->frame, 0);
+      space->vdso = frame->start;
+    }
   space->generation++;
   if (!sonde_budget_take (self->budget, SONDE_LIMIT_MAPPINGS, 1))
     {
@@ -415,28 +406,6 @@ add_sample (SondeCaptureModel *self, const SondeFrameSample *frame)
 }
 
 static void
-find_stack (SondeCaptureModel *self,
-            Space *space,
-            const SondeFrameAllocation *frame,
-            SondeModelAllocation *allocation)
-{
-  SondeFrameStack stack
-      = { (const guint8 *) frame + sizeof *frame, frame->n_addrs, TRUE, space->generation };
-  SondeCachedStack known;
-
-  allocation->is_new_stack
-      = !sonde_stack_cache_lookup (self->stacks, allocation->process, &stack, &known);
-  if (allocation->is_new_stack)
-    {
-      locate_stack (self, space, frame->frame.pid, &stack);
-      sonde_stack_cache_add (self->stacks, allocation->process, &stack, self->stack, &known);
-    }
-  allocation->stack = known.number;
-  allocation->locations = known.locations;
-  allocation->n_locations = known.n_locations;
-}
-
-static void
 add_allocation (SondeCaptureModel *self, const SondeFrameAllocation *frame)
 {
   Space *space = ensure_space (self, frame->frame.pid);
@@ -453,7 +422,22 @@ add_allocation (SondeCaptureModel *self, const SondeFrameAllocation *frame)
   if (self->funcs.allocation == NULL)
     return;
   if (frame->size_bytes > 0)
-    find_stack (self, space, frame, &allocation);
+    {
+      SondeFrameStack stack
+          = { (const guint8 *) frame + sizeof *frame, frame->n_addrs, TRUE, space->generation };
+      SondeCachedStack known;
+
+      allocation.is_new_stack
+          = !sonde_stack_cache_lookup (self->stacks, allocation.process, &stack, &known);
+      if (allocation.is_new_stack)
+        {
+          locate_stack (self, space, frame->frame.pid, &stack);
+          sonde_stack_cache_add (self->stacks, allocation.process, &stack, self->stack, &known);
+        }
+      allocation.stack = known.number;
+      allocation.locations = known.locations;
+      allocation.n_locations = known.n_locations;
+    }
   self->funcs.allocation (&allocation, self->user_data);
 }
 

@@ -89,24 +89,6 @@ count (SondeCaptureCounts *counts, const guint8 *bytes, gsize size_bytes)
   counts->n_bytes += at;
 }
 
-/* What the ledger needs of a frame that has come. */
-static void
-note (SondeCaptureSink *self, const SondeFrame *frame)
-{
-  self->is_last = FALSE;
-  self->last_ns = frame->time_ns;
-  if (frame->type == SONDE_FRAME_CTRDEF)
-    sonde_ledger_counters_define (&self->ledger, (const SondeFrameCounterDefine *) frame);
-  if (frame->type == SONDE_FRAME_CTRSET && frame->len <= END_BYTES / 2
-      && sonde_ledger_counters_set (&self->ledger, (const SondeFrameCounterSet *) frame)
-             == SONDE_LEDGER_ALL)
-    {
-      g_free (self->last_set);
-      self->last_set = g_memdup2 (frame, frame->len);
-      self->is_last = TRUE;
-    }
-}
-
 /* Returns how much of what is pending are whole frames. */
 static gsize
 check (SondeCaptureSink *self, GError **error)
@@ -136,7 +118,19 @@ check (SondeCaptureSink *self, GError **error)
       fault = sonde_frame_check (frame, size_bytes - at);
       if (fault != SONDE_FRAME_OK)
         break;
-      note (self, frame);
+      /* The ledger needs the counters and the time of the last frame. */
+      self->is_last = FALSE;
+      self->last_ns = frame->time_ns;
+      if (frame->type == SONDE_FRAME_CTRDEF)
+        sonde_ledger_counters_define (&self->ledger, (const SondeFrameCounterDefine *) frame);
+      if (frame->type == SONDE_FRAME_CTRSET && frame->len <= END_BYTES / 2
+          && sonde_ledger_counters_set (&self->ledger, (const SondeFrameCounterSet *) frame)
+                 == SONDE_LEDGER_ALL)
+        {
+          g_free (self->last_set);
+          self->last_set = g_memdup2 (frame, frame->len);
+          self->is_last = TRUE;
+        }
       at += frame->len;
     }
   if (fault != SONDE_FRAME_OK && fault != SONDE_FRAME_FAULT_LENGTH_PAST_END)

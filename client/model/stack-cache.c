@@ -166,15 +166,6 @@ sonde_stack_cache_lookup (SondeStackCache *self,
   return TRUE;
 }
 
-static void
-begin_again (SondeStackCache *self)
-{
-  sonde_table_clear (&self->table);
-  g_array_set_size (self->entries, 0);
-  g_array_set_size (self->addrs, 0);
-  g_array_set_size (self->locations, 0);
-}
-
 void
 sonde_stack_cache_add (SondeStackCache *self,
                        guint process,
@@ -189,7 +180,12 @@ sonde_stack_cache_add (SondeStackCache *self,
 
   if (self->entries->len >= MAX_STACKS
       || (self->addrs->len + stack->n_addrs) * sizeof (guint64) > MAX_BYTES)
-    begin_again (self);
+    {
+      sonde_table_clear (&self->table);
+      g_array_set_size (self->entries, 0);
+      g_array_set_size (self->addrs, 0);
+      g_array_set_size (self->locations, 0);
+    }
   entry.first_addr = self->addrs->len;
   entry.first_location = self->locations->len;
   g_array_append_vals (self->addrs, stack->addrs, stack->n_addrs);
