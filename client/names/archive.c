@@ -119,15 +119,20 @@ compare_added (gconstpointer a, gconstpointer b)
   return left->order < right->order ? -1 : left->order > right->order;
 }
 
-/* Sorts, and leaves records that do not overlap at the front. */
-static void
-separate (GArray *added)
+/* (transfer full): the file. Of records that overlap the one that begins later cuts the other, of
+ * those that begin together the one added first holds. */
+static GByteArray *
+symbols_builder_build (SymbolsBuilder *self)
 {
-  Added *all = (Added *) (void *) added->data;
+  static const SondeSymbolRecord end = { 0 };
+  GByteArray *file = g_byte_array_new ();
+  guint32 strings_at;
+  Added *all = (Added *) (void *) self->added->data;
   guint n = 0;
 
-  g_array_sort (added, compare_added);
-  for (guint i = 0; i < added->len; i++)
+  /* Sorts, and leaves records that do not overlap at the front. */
+  g_array_sort (self->added, compare_added);
+  for (guint i = 0; i < self->added->len; i++)
     {
       SondeSymbolRecord *last = n > 0 ? &all[n - 1].record : NULL;
 
@@ -140,19 +145,7 @@ separate (GArray *added)
         }
       all[n++] = all[i];
     }
-  g_array_set_size (added, n);
-}
-
-/* (transfer full): the file. Of records that overlap the one that begins later cuts the other, of
- * those that begin together the one added first holds. */
-static GByteArray *
-symbols_builder_build (SymbolsBuilder *self)
-{
-  static const SondeSymbolRecord end = { 0 };
-  GByteArray *file = g_byte_array_new ();
-  guint32 strings_at;
-
-  separate (self->added);
+  g_array_set_size (self->added, n);
   strings_at = (guint32) ((self->added->len + 1) * sizeof end);
   for (guint i = 0; i < self->added->len; i++)
     {
@@ -365,28 +358,6 @@ read_names (Names *self, const char *path, const SondeArchiveOptions *options, G
   return TRUE;
 }
 
-/* What a capture brings stays, but for what was made up: that comes back if nothing is found. */
-static void
-add_old (Names *self)
-{
-  const SondeEmbeddedSymbols *old = sonde_capture_model_symbols (self->model);
-  gsize n = old != NULL ? sonde_embedded_symbols_size (old) : 0;
-
-  for (gsize i = 0; i < n; i++)
-    {
-      const SondeSymbolRecord *record = sonde_embedded_symbols_get (old, i);
-      const char *name;
-      const char *tag;
-
-      sonde_embedded_symbols_texts (old, record, &name, &tag);
-      if (sonde_embedded_symbols_is_made_up (name, tag))
-        continue;
-      symbols_builder_add (self->builder, (gint32) record->pid, record->begin, record->end, name,
-                           tag);
-    }
-  self->n_old = symbols_builder_size (self->builder);
-}
-
 static SondeJitMap *
 ensure_jit_map (Names *self, gint32 pid)
 {
@@ -430,24 +401,6 @@ add_symbol (Names *self, guint32 location, const SondeLocation *where)
                        demangled != NULL ? demangled : name, tag);
   free (demangled);
   return TRUE;
-}
-
-static void
-add_location (Names *self, guint32 location)
-{
-  const SondeLocation *where = sonde_capture_model_location (self->model, location);
-  const SondeEmbeddedSymbols *old = sonde_capture_model_symbols (self->model);
-  const char *name = NULL;
-  const char *tag = NULL;
-  gboolean is_embedded
-      = old != NULL && sonde_embedded_symbols_lookup (old, where->pid, where->address, &name, &tag);
-
-  if (where->pid < 0 || where->in_kernel
-      || (is_embedded && !sonde_embedded_symbols_is_made_up (name, tag))
-      || (!self->only_jit && add_symbol (self, location, where)) || add_jit_name (self, where))
-    return;
-  if (is_embedded)
-    symbols_builder_add (self->builder, where->pid, where->address, where->address, name, tag);
 }
 
 static void *
@@ -520,19 +473,6 @@ write_symbols (Copy *self, const GByteArray *symbols, gint64 time_ns)
   return r;
 }
 
-/* The frames that we added were, as it were, delivered with those of the recorder. */
-static void
-adjust_closing (Copy *self)
-{
-  SondeFrameCounterSet *closing = (SondeFrameCounterSet *) (void *) self->closing;
-  gint64 difference = (gint64) self->n_written - (gint64) self->n_dropped;
-
-  if (closing == NULL)
-    return;
-  sonde_ledger_counters_adjust (&self->ledger, closing, SONDE_LEDGER_STREAM_RESENT, difference);
-  sonde_ledger_counters_adjust (&self->ledger, closing, SONDE_LEDGER_STREAM_DELIVERED, difference);
-}
-
 static gboolean
 copy_capture (Copy *self, const char *path, const GByteArray *symbols, GError **error)
 {
@@ -541,6 +481,8 @@ copy_capture (Copy *self, const char *path, const GByteArray *symbols, GError **
   const SondeFrame *frame;
   gint64 last_ns = 0;
   int r = 0;
+  SondeFrameCounterSet *closing;
+  gint64 difference;
 
   if (file == NULL)
     return FALSE;
@@ -559,7 +501,15 @@ copy_capture (Copy *self, const char *path, const GByteArray *symbols, GError **
     }
   if (r == 0)
     r = write_symbols (self, symbols, last_ns);
-  adjust_closing (self);
+  /* The frames that we added were, as it were, delivered with those of the recorder. */
+  closing = (SondeFrameCounterSet *) (void *) self->closing;
+  difference = (gint64) self->n_written - (gint64) self->n_dropped;
+  if (closing != NULL)
+    {
+      sonde_ledger_counters_adjust (&self->ledger, closing, SONDE_LEDGER_STREAM_RESENT, difference);
+      sonde_ledger_counters_adjust (&self->ledger, closing, SONDE_LEDGER_STREAM_DELIVERED,
+                                    difference);
+    }
   if (r == 0)
     r = write_closing (self);
   if (r == 0)
@@ -617,13 +567,44 @@ sonde_archive_embed (const char *path,
 {
   g_auto (Names) names = { 0 };
   g_autoptr (GByteArray) symbols = NULL;
+  const SondeEmbeddedSymbols *old;
+  gsize n;
 
   if (!check_input (path, error) || !read_names (&names, path, options, error))
     return FALSE;
   sonde_progress_begin (options->progress, "Looking up names", 0);
-  add_old (&names);
+  /* What a capture brings stays, but for what was made up: that comes back if nothing is found. */
+  old = sonde_capture_model_symbols (names.model);
+  n = old != NULL ? sonde_embedded_symbols_size (old) : 0;
+  for (gsize i = 0; i < n; i++)
+    {
+      const SondeSymbolRecord *record = sonde_embedded_symbols_get (old, i);
+      const char *name;
+      const char *tag;
+
+      sonde_embedded_symbols_texts (old, record, &name, &tag);
+      if (sonde_embedded_symbols_is_made_up (name, tag))
+        continue;
+      symbols_builder_add (names.builder, (gint32) record->pid, record->begin, record->end, name,
+                           tag);
+    }
+  names.n_old = symbols_builder_size (names.builder);
   for (guint32 i = 0; i < sonde_capture_model_n_locations (names.model); i++)
-    add_location (&names, i);
+    {
+      const SondeLocation *where = sonde_capture_model_location (names.model, i);
+      const char *name = NULL;
+      const char *tag = NULL;
+      gboolean is_embedded
+          = old != NULL
+            && sonde_embedded_symbols_lookup (old, where->pid, where->address, &name, &tag);
+
+      if (where->pid < 0 || where->in_kernel
+          || (is_embedded && !sonde_embedded_symbols_is_made_up (name, tag))
+          || (!names.only_jit && add_symbol (&names, i, where)) || add_jit_name (&names, where))
+        continue;
+      if (is_embedded)
+        symbols_builder_add (names.builder, where->pid, where->address, where->address, name, tag);
+    }
   symbols = symbols_builder_build (names.builder);
   result->n_names = symbols_builder_size (names.builder);
   result->n_added = result->n_names - names.n_old;
