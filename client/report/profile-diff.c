@@ -59,28 +59,6 @@ share_functions (SondeProfileDiff *self,
         += sonde_text_percent (sums.self[i], sonde_profile_total (profile));
 }
 
-/* A node of the tree weighs what both profiles added; @n_before of them had weight before. */
-static void
-share_nodes (SondeProfileDiff *self,
-             const guint64 *before,
-             guint32 n_before,
-             const SondeProfile *const *profiles)
-{
-  guint32 n_nodes = sonde_call_tree_n_nodes (self->tree);
-
-  self->nodes = g_new0 (Shares, n_nodes);
-  for (guint32 i = 0; i < n_nodes; i++)
-    {
-      guint64 total = sonde_call_tree_node (self->tree, i)->total;
-      guint64 old = i < n_before ? before[i] : 0;
-
-      self->nodes[i].share[BEFORE]
-          = sonde_text_percent (old, sonde_profile_total (profiles[BEFORE]));
-      self->nodes[i].share[AFTER]
-          = sonde_text_percent (total - old, sonde_profile_total (profiles[AFTER]));
-    }
-}
-
 static void
 add_trees (SondeProfileDiff *self, const SondeProfile *profile, const guint32 *numbers)
 {
@@ -97,6 +75,7 @@ sonde_profile_diff_new (const SondeProfile *before, const SondeProfile *after)
   g_autofree guint32 *new_numbers = NULL;
   g_autofree guint64 *old_totals = NULL;
   guint32 n_old;
+  guint32 n_nodes;
 
   self->functions = sonde_function_set_new ();
   self->tree = sonde_call_tree_new (NULL);
@@ -112,7 +91,19 @@ sonde_profile_diff_new (const SondeProfile *before, const SondeProfile *after)
   for (guint32 i = 0; i < n_old; i++)
     old_totals[i] = sonde_call_tree_node (self->tree, i)->total;
   add_trees (self, after, new_numbers);
-  share_nodes (self, old_totals, n_old, profiles);
+  /* A node of the tree weighs what both profiles added; n_old of them had weight before. */
+  n_nodes = sonde_call_tree_n_nodes (self->tree);
+  self->nodes = g_new0 (Shares, n_nodes);
+  for (guint32 i = 0; i < n_nodes; i++)
+    {
+      guint64 total = sonde_call_tree_node (self->tree, i)->total;
+      guint64 old = i < n_old ? old_totals[i] : 0;
+
+      self->nodes[i].share[BEFORE]
+          = sonde_text_percent (old, sonde_profile_total (profiles[BEFORE]));
+      self->nodes[i].share[AFTER]
+          = sonde_text_percent (total - old, sonde_profile_total (profiles[AFTER]));
+    }
   return self;
 }
 

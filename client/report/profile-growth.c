@@ -54,19 +54,6 @@ add_profile (GHashTable *groups,
     }
 }
 
-/* Fills @path with the ids from the root to @node. */
-static void
-trace_path (const SondeCallTree *tree, guint32 node, GArray *path)
-{
-  guint n = 0;
-
-  for (guint32 at = node; at != 0; at = sonde_call_tree_node (tree, at)->parent)
-    n++;
-  g_array_set_size (path, n);
-  for (guint32 at = node; at != 0; at = sonde_call_tree_node (tree, at)->parent)
-    g_array_index (path, guint32, --n) = sonde_call_tree_node (tree, at)->id;
-}
-
 /* (transfer full): NULL if nothing grew */
 static SondeCallTree *
 dup_grown (const Group *group)
@@ -79,10 +66,16 @@ dup_grown (const Group *group)
     {
       guint64 before = i < n_before ? sonde_call_tree_node (group->before, i)->self : 0;
       guint64 after = sonde_call_tree_node (group->both, i)->self - before;
+      guint n = 0;
 
       if (after <= before)
         continue;
-      trace_path (group->both, i, path);
+      /* The path has the ids from the root to the node. */
+      for (guint32 at = i; at != 0; at = sonde_call_tree_node (group->both, at)->parent)
+        n++;
+      g_array_set_size (path, n);
+      for (guint32 at = i; at != 0; at = sonde_call_tree_node (group->both, at)->parent)
+        g_array_index (path, guint32, --n) = sonde_call_tree_node (group->both, at)->id;
       sonde_call_tree_add (grown, (const guint32 *) (void *) path->data, path->len, after - before);
     }
   return sonde_call_tree_node (grown, 0)->total > 0 ? g_steal_pointer (&grown) : NULL;

@@ -312,16 +312,6 @@ sonde_profile_append_tree (GString *out,
 }
 
 static void
-append_flat_rest (GString *out, const SondeProfileSums *sums, const Weight *rest, guint n_rest)
-{
-  double percent = sonde_text_percent (rest->self, sonde_profile_total (sums->profile));
-
-  g_string_append_printf (out, "%6.1f%%          ", percent);
-  append_amounts (out, sums->profile, rest->self, rest->beside);
-  g_string_append_printf (out, "[%u more, %.1f%%]\n", n_rest, percent);
-}
-
-static void
 append_flat_rows (GString *out, const SondeProfileSums *sums, const SondeProfileStyle *style)
 {
   guint64 total = sonde_profile_total (sums->profile);
@@ -355,7 +345,13 @@ append_flat_rows (GString *out, const SondeProfileSums *sums, const SondeProfile
         g_string_append_printf (out, "%s\n", function->name);
     }
   if (n_rest > 0)
-    append_flat_rest (out, sums, &rest, n_rest);
+    {
+      double percent = sonde_text_percent (rest.self, sonde_profile_total (sums->profile));
+
+      g_string_append_printf (out, "%6.1f%%          ", percent);
+      append_amounts (out, sums->profile, rest.self, rest.beside);
+      g_string_append_printf (out, "[%u more, %.1f%%]\n", n_rest, percent);
+    }
 }
 
 /* Groups of functions have none. */
