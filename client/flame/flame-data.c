@@ -153,41 +153,6 @@ append_head (GByteArray *out, const SondeFlameSource *source)
   sonde_flame_data_append_number (out, sonde_flame_graph_threshold (source->graph));
 }
 
-static void
-append_functions (GByteArray *out, const SondeFlameGraph *graph)
-{
-  sonde_flame_data_append_number (out, sonde_flame_graph_n_functions (graph));
-  for (guint32 i = 0; i < sonde_flame_graph_n_functions (graph); i++)
-    {
-      const SondeFlameFunction *function = sonde_flame_graph_function (graph, i);
-
-      sonde_flame_data_append_number (out, function->kind);
-      sonde_flame_data_append_text (out, function->name);
-      sonde_flame_data_append_text (out, function->module);
-      sonde_flame_data_append_text (out, function->source);
-    }
-}
-
-static void
-append_nodes (GByteArray *out, const SondeFlameGraph *graph, gboolean is_compared)
-{
-  guint32 n_nodes = sonde_flame_graph_n_nodes (graph);
-  gint64 depth = 0;
-
-  sonde_flame_data_append_number (out, n_nodes);
-  for (guint32 i = 0; i < n_nodes; i++)
-    {
-      gint64 next = sonde_flame_graph_node (graph, i)->depth;
-
-      sonde_flame_data_append_signed (out, next - depth);
-      depth = next;
-    }
-  for (guint32 i = 0; i < n_nodes; i++)
-    sonde_flame_data_append_number (out, sonde_flame_graph_node (graph, i)->function);
-  for (guint32 i = 0; is_compared && i < n_nodes; i++)
-    sonde_flame_data_append_number (out, sonde_flame_graph_node (graph, i)->self[1]);
-}
-
 /* All of the model's, so that the numbers of threads' processes are the model's, too. */
 static void
 append_threads (GByteArray *out, const SondeSampleLog *log)
@@ -212,24 +177,6 @@ append_threads (GByteArray *out, const SondeSampleLog *log)
 }
 
 static void
-append_lane (GByteArray *out, const guint32 *counts)
-{
-  guint n_points = 0;
-  guint previous = G_MAXUINT; /* -1 */
-
-  for (guint bucket = 0; bucket < SONDE_FLAME_N_BUCKETS; bucket++)
-    n_points += counts[bucket] > 0;
-  sonde_flame_data_append_number (out, n_points);
-  for (guint bucket = 0; bucket < SONDE_FLAME_N_BUCKETS; bucket++)
-    if (counts[bucket] > 0)
-      {
-        sonde_flame_data_append_number (out, bucket - previous);
-        sonde_flame_data_append_number (out, counts[bucket]);
-        previous = bucket;
-      }
-}
-
-static void
 append_lanes (GByteArray *out, const SondeSampleLog *log, const Samples *samples)
 {
   g_autofree guint32 *counts = g_new (guint32, SONDE_FLAME_N_BUCKETS);
@@ -239,10 +186,23 @@ append_lanes (GByteArray *out, const SondeSampleLog *log, const Samples *samples
   sonde_flame_data_append_number (out, SONDE_FLAME_N_BUCKETS);
   for (guint thread = 0; thread < log->samples.threads->len; thread++)
     {
+      guint n_points = 0;
+      guint previous; /* -1 */
+
       memset (counts, 0, SONDE_FLAME_N_BUCKETS * sizeof *counts);
       for (; at < samples->n_keys && thread_of (samples->keys[at]) == thread; at++)
         counts[bucket_of (samples->keys[at])]++;
-      append_lane (out, counts);
+      previous = G_MAXUINT;
+      for (guint bucket = 0; bucket < SONDE_FLAME_N_BUCKETS; bucket++)
+        n_points += counts[bucket] > 0;
+      sonde_flame_data_append_number (out, n_points);
+      for (guint bucket = 0; bucket < SONDE_FLAME_N_BUCKETS; bucket++)
+        if (counts[bucket] > 0)
+          {
+            sonde_flame_data_append_number (out, bucket - previous);
+            sonde_flame_data_append_number (out, counts[bucket]);
+            previous = bucket;
+          }
     }
 }
 
@@ -299,19 +259,59 @@ append_series (GByteArray *out, const Samples *samples, guint shift)
   g_byte_array_append (out, sizes->data, sizes->len);
 }
 
-static void
-append_points (GByteArray *out, const Samples *samples, guint shift)
+GByteArray *
+sonde_flame_data_new (const SondeFlameSource *source, guint max_points)
 {
-  g_autoptr (GByteArray) counts = g_byte_array_new ();
+  GByteArray *out = g_byte_array_new ();
+  Samples samples;
+  guint shift = 0;
+  guint32 n_nodes;
+  gint64 depth = 0;
+  g_autoptr (GByteArray) counts = NULL;
   guint64 previous = 0;
-  guint64 series = G_MAXUINT64;
+  guint64 series;
 
-  for (guint at = 0, end; at < samples->n_keys; at = end)
+  g_assert (sonde_flame_graph_n_nodes (source->graph) < 1u << NODE_BITS);
+  sort_samples (source, &samples);
+  append_head (out, source);
+  sonde_flame_data_append_number (out, sonde_flame_graph_n_functions (source->graph));
+  for (guint32 i = 0; i < sonde_flame_graph_n_functions (source->graph); i++)
     {
-      guint64 key = samples->keys[at];
+      const SondeFlameFunction *function = sonde_flame_graph_function (source->graph, i);
+
+      sonde_flame_data_append_number (out, function->kind);
+      sonde_flame_data_append_text (out, function->name);
+      sonde_flame_data_append_text (out, function->module);
+      sonde_flame_data_append_text (out, function->source);
+    }
+  n_nodes = sonde_flame_graph_n_nodes (source->graph);
+  sonde_flame_data_append_number (out, n_nodes);
+  for (guint32 i = 0; i < n_nodes; i++)
+    {
+      gint64 next = sonde_flame_graph_node (source->graph, i)->depth;
+
+      sonde_flame_data_append_signed (out, next - depth);
+      depth = next;
+    }
+  for (guint32 i = 0; i < n_nodes; i++)
+    sonde_flame_data_append_number (out, sonde_flame_graph_node (source->graph, i)->function);
+  for (guint32 i = 0; (source->other_title != NULL) && i < n_nodes; i++)
+    sonde_flame_data_append_number (out, sonde_flame_graph_node (source->graph, i)->self[1]);
+  append_threads (out, source->log);
+  append_lanes (out, source->log, &samples);
+  while (shift < BUCKET_BITS && count_points (&samples, shift) > max_points)
+    shift++;
+  sonde_flame_data_append_number (out, samples.bucket_ns << shift);
+  sonde_flame_data_append_number (out, SONDE_FLAME_N_BUCKETS >> shift);
+  append_series (out, &samples, shift);
+  counts = g_byte_array_new ();
+  series = G_MAXUINT64;
+  for (guint at = 0, end; at < samples.n_keys; at = end)
+    {
+      guint64 key = samples.keys[at];
       guint64 bucket = bucket_of (key) >> shift;
 
-      end = skip_equal (samples, at, shift);
+      end = skip_equal (&samples, at, shift);
       if (key >> BUCKET_BITS != series)
         previous = G_MAXUINT64; /* -1 */
       series = key >> BUCKET_BITS;
@@ -320,35 +320,6 @@ append_points (GByteArray *out, const Samples *samples, guint shift)
       previous = bucket;
     }
   g_byte_array_append (out, counts->data, counts->len);
-}
-
-static void
-append_stacks (GByteArray *out, const Samples *samples, guint max_points)
-{
-  guint shift = 0;
-
-  while (shift < BUCKET_BITS && count_points (samples, shift) > max_points)
-    shift++;
-  sonde_flame_data_append_number (out, samples->bucket_ns << shift);
-  sonde_flame_data_append_number (out, SONDE_FLAME_N_BUCKETS >> shift);
-  append_series (out, samples, shift);
-  append_points (out, samples, shift);
-}
-
-GByteArray *
-sonde_flame_data_new (const SondeFlameSource *source, guint max_points)
-{
-  GByteArray *out = g_byte_array_new ();
-  Samples samples;
-
-  g_assert (sonde_flame_graph_n_nodes (source->graph) < 1u << NODE_BITS);
-  sort_samples (source, &samples);
-  append_head (out, source);
-  append_functions (out, source->graph);
-  append_nodes (out, source->graph, source->other_title != NULL);
-  append_threads (out, source->log);
-  append_lanes (out, source->log, &samples);
-  append_stacks (out, &samples, max_points);
   sonde_flame_track_append (out, source->log);
   g_free (samples.keys);
   return out;

@@ -33,16 +33,6 @@ append_escaped (GByteArray *out, const char *text)
 }
 
 static void
-append_message (GByteArray *out, const char *message)
-{
-  g_autofree char *escaped = sonde_text_escape (message, -1);
-
-  if (strlen (escaped) > SONDE_FLAME_MAX_MESSAGE_BYTES)
-    strcpy (g_utf8_find_prev_char (escaped, escaped + SONDE_FLAME_MAX_MESSAGE_BYTES - 2), "…");
-  sonde_flame_data_append_text (out, escaped);
-}
-
-static void
 append_double (GByteArray *out, double value)
 {
   guint64 bits;
@@ -101,33 +91,6 @@ points_free (gpointer data)
   g_array_unref (data);
 }
 
-static void
-append_counters (const Track *self, GByteArray *out)
-{
-  const SondeCaptureModel *model = self->log->model;
-  g_autoptr (GPtrArray) counters = g_ptr_array_new_with_free_func (points_free);
-  const GArray *values = self->log->values;
-  guint n_shown = 0;
-
-  for (guint i = 0; i < sonde_capture_model_n_counters (model); i++)
-    g_ptr_array_add (counters, g_array_new (FALSE, FALSE, sizeof (Point)));
-  for (guint i = 0; i < values->len; i++)
-    {
-      const SondeModelValue *value = &g_array_index (values, SondeModelValue, i);
-
-      if (!g_str_equal (sonde_capture_model_counter (model, value->counter)->category,
-                        SONDE_LEDGER_CATEGORY))
-        add_value (self, counters, value);
-    }
-
-  for (guint i = 0; i < counters->len; i++)
-    n_shown += ((const GArray *) g_ptr_array_index (counters, i))->len > 0;
-  sonde_flame_data_append_number (out, n_shown);
-  for (guint i = 0; i < counters->len; i++)
-    if (((const GArray *) g_ptr_array_index (counters, i))->len > 0)
-      append_counter (out, sonde_capture_model_counter (model, i), g_ptr_array_index (counters, i));
-}
-
 static int
 compare_durations (gconstpointer a, gconstpointer b)
 {
@@ -172,11 +135,15 @@ append_marks (const Track *self, GByteArray *out)
   for (guint i = 0; i < shown->len; i++)
     {
       const SondeModelMark *mark = g_ptr_array_index (shown, i);
+      g_autofree char *escaped = NULL;
 
       sonde_flame_data_append_signed (out, mark->pid);
       append_escaped (out, mark->group);
       append_escaped (out, mark->name);
-      append_message (out, mark->message);
+      escaped = sonde_text_escape (mark->message, -1);
+      if (strlen (escaped) > SONDE_FLAME_MAX_MESSAGE_BYTES)
+        strcpy (g_utf8_find_prev_char (escaped, escaped + SONDE_FLAME_MAX_MESSAGE_BYTES - 2), "…");
+      sonde_flame_data_append_text (out, escaped);
       sonde_flame_data_append_number (out, (guint64) mark->time_ns - (guint64) self->first_ns);
       sonde_flame_data_append_number (out, (guint64) MAX (mark->duration_ns, 0));
     }
@@ -186,9 +153,32 @@ void
 sonde_flame_track_append (GByteArray *out, const SondeSampleLog *log)
 {
   Track self = { .log = log };
+  const SondeCaptureModel *model;
+  g_autoptr (GPtrArray) counters = NULL;
+  const GArray *values;
+  guint n_shown = 0;
 
   sonde_sample_log_range (log, &self.first_ns, &self.last_ns);
   self.bucket_ns = ((guint64) self.last_ns - (guint64) self.first_ns) / SONDE_FLAME_N_BUCKETS + 1;
-  append_counters (&self, out);
+  model = self.log->model;
+  counters = g_ptr_array_new_with_free_func (points_free);
+  values = self.log->values;
+  for (guint i = 0; i < sonde_capture_model_n_counters (model); i++)
+    g_ptr_array_add (counters, g_array_new (FALSE, FALSE, sizeof (Point)));
+  for (guint i = 0; i < values->len; i++)
+    {
+      const SondeModelValue *value = &g_array_index (values, SondeModelValue, i);
+
+      if (!g_str_equal (sonde_capture_model_counter (model, value->counter)->category,
+                        SONDE_LEDGER_CATEGORY))
+        add_value (&self, counters, value);
+    }
+
+  for (guint i = 0; i < counters->len; i++)
+    n_shown += ((const GArray *) g_ptr_array_index (counters, i))->len > 0;
+  sonde_flame_data_append_number (out, n_shown);
+  for (guint i = 0; i < counters->len; i++)
+    if (((const GArray *) g_ptr_array_index (counters, i))->len > 0)
+      append_counter (out, sonde_capture_model_counter (model, i), g_ptr_array_index (counters, i));
   append_marks (&self, out);
 }
