@@ -71,30 +71,6 @@ block_of (guint eighths, guint row, gboolean utf8)
   return blocks[part];
 }
 
-static void
-append_rows (GString *out, const double *maxima, guint n_columns, double step, gboolean utf8)
-{
-  double top = step * (N_ROWS / ROWS_A_TICK);
-  g_autofree guint *eighths = g_new (guint, n_columns);
-
-  for (guint i = 0; i < n_columns; i++)
-    eighths[i] = (guint) ceil (maxima[i] / top * N_ROWS * EIGHTHS);
-  for (guint row = N_ROWS; row-- > 0;)
-    {
-      gboolean has_tick = (row + 1) % ROWS_A_TICK == 0;
-      g_autofree char *label = sonde_heap_chart_size (step * (row + 1) / ROWS_A_TICK, step);
-      gsize start = out->len;
-
-      g_string_append_printf (out, "%*s %s", (int) LABEL_COLUMNS - 1, has_tick ? label : "",
-                              utf8 ? (has_tick ? "┤" : "│") : (has_tick ? "+" : "|"));
-      for (guint i = 0; i < n_columns; i++)
-        g_string_append (out, block_of (eighths[i], row, utf8));
-      while (out->len > start && out->str[out->len - 1] == ' ')
-        g_string_truncate (out, out->len - 1);
-      g_string_append_c (out, '\n');
-    }
-}
-
 /* The line below, and its labels. */
 static void
 append_times (GString *out, double duration_ns, guint n_columns, gboolean utf8)
@@ -130,9 +106,30 @@ sonde_heap_append_chart (GString *out, const SondeHeap *heap, guint n_columns, g
   double peak = sonde_heap_totals (heap)->amounts[SONDE_HEAP_PEAK].bytes;
   guint n = CLAMP (n_columns, LABEL_COLUMNS + 1 + MIN_COLUMNS, MAX_COLUMNS) - LABEL_COLUMNS - 1;
   g_autofree double *maxima = g_new (double, n);
+  double step;
+  double top;
+  g_autofree guint *eighths = NULL;
 
   sonde_heap_series_sample (sonde_heap_series (heap), maxima, n);
   g_string_append (out, "\nLive bytes over time\n");
-  append_rows (out, maxima, n, sonde_heap_chart_step (peak, N_ROWS / ROWS_A_TICK, 1024), utf8);
+  step = sonde_heap_chart_step (peak, N_ROWS / ROWS_A_TICK, 1024);
+  top = step * (N_ROWS / ROWS_A_TICK);
+  eighths = g_new (guint, n);
+  for (guint i = 0; i < n; i++)
+    eighths[i] = (guint) ceil (maxima[i] / top * N_ROWS * EIGHTHS);
+  for (guint row = N_ROWS; row-- > 0;)
+    {
+      gboolean has_tick = (row + 1) % ROWS_A_TICK == 0;
+      g_autofree char *label = sonde_heap_chart_size (step * (row + 1) / ROWS_A_TICK, step);
+      gsize start = out->len;
+
+      g_string_append_printf (out, "%*s %s", (int) LABEL_COLUMNS - 1, has_tick ? label : "",
+                              utf8 ? (has_tick ? "┤" : "│") : (has_tick ? "+" : "|"));
+      for (guint i = 0; i < n; i++)
+        g_string_append (out, block_of (eighths[i], row, utf8));
+      while (out->len > start && out->str[out->len - 1] == ' ')
+        g_string_truncate (out, out->len - 1);
+      g_string_append_c (out, '\n');
+    }
   append_times (out, MAX (duration_ns, 1), n, utf8);
 }

@@ -34,34 +34,6 @@ add_totals (SondeJson *json, const SondeHeap *heap)
   add_amount (json, "inherited", &totals->inherited);
 }
 
-/* What makes the sums inexact; all 0 where nothing does. */
-static void
-add_caveats (SondeJson *json, const SondeHeap *heap)
-{
-  const SondeHeapTotals *totals = sonde_heap_totals (heap);
-
-  sonde_json_begin_object (json, "inexact");
-  add_number (json, "lost", sonde_heap_n_lost (heap));
-  add_number (json, "unknown-freed", totals->n_unknown_freed);
-  add_number (json, "frees-missing", totals->n_frees_missing);
-  add_number (json, "late", sonde_heap_n_late (heap));
-  add_number (json, "forks-not-followed", totals->n_forks_not_followed);
-  sonde_json_end_object (json);
-}
-
-/* The largest number of live bytes in each of equal parts of the time. */
-static void
-add_graph (SondeJson *json, const SondeHeap *heap, guint n_points)
-{
-  g_autofree double *maxima = g_new (double, n_points);
-
-  sonde_heap_series_sample (sonde_heap_series (heap), maxima, n_points);
-  sonde_json_begin_array (json, "graph");
-  for (guint i = 0; i < n_points; i++)
-    sonde_json_add_number (json, NULL, (gint64) sonde_heap_round (maxima[i]));
-  sonde_json_end_array (json);
-}
-
 static void
 add_profile (SondeJson *json, const SondeProfile *profile, gboolean as_rows, double percent_limit)
 {
@@ -83,6 +55,7 @@ sonde_heap_dup_json (const SondeHeap *heap,
 {
   GString *out = g_string_new (NULL);
   SondeJson json = SONDE_JSON_INIT (out);
+  const SondeHeapTotals *totals;
 
   sonde_json_begin_object (&json, NULL);
   add_number (&json, "version", SONDE_HEAP_JSON_VERSION);
@@ -91,10 +64,27 @@ sonde_heap_dup_json (const SondeHeap *heap,
   add_number (&json, "duration-ns",
               (guint64) sonde_heap_series_duration_ns (sonde_heap_series (heap)));
   add_totals (&json, heap);
-  add_caveats (&json, heap);
+  /* What makes the sums inexact; all 0 where nothing does. */
+  totals = sonde_heap_totals (heap);
+  sonde_json_begin_object (&json, "inexact");
+  add_number (&json, "lost", sonde_heap_n_lost (heap));
+  add_number (&json, "unknown-freed", totals->n_unknown_freed);
+  add_number (&json, "frees-missing", totals->n_frees_missing);
+  add_number (&json, "late", sonde_heap_n_late (heap));
+  add_number (&json, "forks-not-followed", totals->n_forks_not_followed);
+  sonde_json_end_object (&json);
   sonde_profile_json_add_truncated (&json, sonde_heap_model (heap));
   if (n_points > 0)
-    add_graph (&json, heap, n_points);
+    {
+      g_autofree double *maxima = g_new (double, n_points);
+
+      /* The largest number of live bytes in each of equal parts of the time. */
+      sonde_heap_series_sample (sonde_heap_series (heap), maxima, n_points);
+      sonde_json_begin_array (&json, "graph");
+      for (guint i = 0; i < n_points; i++)
+        sonde_json_add_number (&json, NULL, (gint64) sonde_heap_round (maxima[i]));
+      sonde_json_end_array (&json);
+    }
   add_profile (&json, shown, as_rows, percent_limit);
   sonde_json_end_object (&json);
   g_string_append_c (out, '\n');

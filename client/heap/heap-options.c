@@ -116,24 +116,6 @@ parse_options (SondeHeapCommand *self, int *argc, char ***argv)
 }
 
 static gboolean
-parse_moment (const char *text, gint64 *moment_ns)
-{
-  if (g_str_equal (text, "peak"))
-    *moment_ns = SONDE_HEAP_MOMENT_PEAK;
-  else if (g_str_equal (text, "end"))
-    *moment_ns = SONDE_HEAP_MOMENT_END;
-  else if (!sonde_text_parse_duration (text, moment_ns))
-    {
-      g_autofree char *shown = sonde_text_escape (text, -1);
-
-      sonde_cli_complain ("a moment is a time such as 10s or 1.5ms, peak or end, not \"%s\"",
-                          shown);
-      return FALSE;
-    }
-  return TRUE;
-}
-
-static gboolean
 parse_files (SondeHeapCommand *self, int argc, char **argv)
 {
   if (argc < 2 || argc > (self->diff ? 4 : 2) || (self->diff && argc < 3))
@@ -149,8 +131,20 @@ parse_files (SondeHeapCommand *self, int argc, char **argv)
     return TRUE;
   for (guint i = 0; i < SONDE_HEAP_N_MOMENTS; i++)
     {
-      if (!parse_moment (argv[1 + i], &self->moments_ns[i]))
-        return FALSE;
+      const char *text = argv[1 + i];
+
+      if (g_str_equal (text, "peak"))
+        self->moments_ns[i] = SONDE_HEAP_MOMENT_PEAK;
+      else if (g_str_equal (text, "end"))
+        self->moments_ns[i] = SONDE_HEAP_MOMENT_END;
+      else if (!sonde_text_parse_duration (text, &self->moments_ns[i]))
+        {
+          g_autofree char *shown = sonde_text_escape (text, -1);
+
+          sonde_cli_complain ("a moment is a time such as 10s or 1.5ms, peak or end, not \"%s\"",
+                              shown);
+          return FALSE;
+        }
       /* one that is no time is taken early and not looked at */
       self->heap.moments_ns[i] = i == 0                     ? MAX (self->moments_ns[i], 0)
                                  : self->moments_ns[i] >= 0 ? self->moments_ns[i]

@@ -56,22 +56,6 @@ sonde_heap_order_free (SondeHeapOrder *self)
   g_free (self);
 }
 
-/* A ring that was emptied is an ascending run. */
-static void
-find_runs (SondeHeapOrder *self)
-{
-  const Entry *entries = (const Entry *) (void *) self->entries->data;
-  guint32 end = self->entries->len;
-  guint32 start = 0;
-
-  g_array_set_size (self->runs, 0);
-  g_array_append_val (self->runs, start);
-  for (guint32 i = 1; i < end; i++)
-    if (entries[i].time_ns < entries[i - 1].time_ns)
-      g_array_append_val (self->runs, i);
-  g_array_append_val (self->runs, end);
-}
-
 /* The second run's events stay behind equal ones of the first. */
 static void
 merge (const Entry *from, Entry *to, guint32 start, guint32 middle, guint32 end)
@@ -120,36 +104,28 @@ frame_at (const SondeHeapOrder *self, const Entry *entry)
   return (const SondeFrame *) (const void *) (self->frames->data + entry->offset);
 }
 
-/* Keeps what has been sorted and not handed on. */
-static void
-keep_from (SondeHeapOrder *self, guint first)
-{
-  GByteArray *old = self->frames;
-
-  for (guint i = first; i < self->entries->len; i++)
-    {
-      Entry *entry = &g_array_index (self->entries, Entry, i);
-      const SondeFrame *frame = frame_at (self, entry);
-
-      entry->offset = self->spare->len;
-      g_byte_array_append (self->spare, (const guint8 *) frame, frame->len);
-    }
-  g_array_remove_range (self->entries, 0, first);
-  self->frames = self->spare;
-  self->spare = old;
-  g_byte_array_set_size (self->spare, 0);
-}
-
 /* Hands on the oldest frames, until no more than @keep_bytes are left. */
 static void
 hand_on (SondeHeapOrder *self, gsize keep_bytes)
 {
   gsize left_bytes = self->frames->len;
   guint n = 0;
+  const Entry *entries;
+  guint32 end;
+  guint32 start = 0;
+  GByteArray *old;
 
   if (self->entries->len == 0)
     return;
-  find_runs (self);
+  /* A ring that was emptied is an ascending run. */
+  entries = (const Entry *) (void *) self->entries->data;
+  end = self->entries->len;
+  g_array_set_size (self->runs, 0);
+  g_array_append_val (self->runs, start);
+  for (guint32 i = 1; i < end; i++)
+    if (entries[i].time_ns < entries[i - 1].time_ns)
+      g_array_append_val (self->runs, i);
+  g_array_append_val (self->runs, end);
   while (self->runs->len > 2)
     merge_runs (self);
 
@@ -166,7 +142,20 @@ hand_on (SondeHeapOrder *self, gsize keep_bytes)
       left_bytes -= frame->len;
       self->func (frame, self->user_data);
     }
-  keep_from (self, n);
+  /* Keeps what has been sorted and not handed on. */
+  old = self->frames;
+  for (guint i = n; i < self->entries->len; i++)
+    {
+      Entry *entry = &g_array_index (self->entries, Entry, i);
+      const SondeFrame *frame = frame_at (self, entry);
+
+      entry->offset = self->spare->len;
+      g_byte_array_append (self->spare, (const guint8 *) frame, frame->len);
+    }
+  g_array_remove_range (self->entries, 0, n);
+  self->frames = self->spare;
+  self->spare = old;
+  g_byte_array_set_size (self->spare, 0);
 }
 
 void

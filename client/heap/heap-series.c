@@ -40,24 +40,6 @@ since_start (const SondeHeapSeries *self, gint64 time_ns)
   return since_ns;
 }
 
-static void
-double_interval (SondeHeapSeries *self)
-{
-  for (guint i = 0; i < SONDE_HEAP_SERIES_SIZE; i++)
-    {
-      guint first = 2 * i;
-
-      if (first >= self->n_used)
-        self->maxima[i] = 0;
-      else if (first + 1 >= self->n_used)
-        self->maxima[i] = self->maxima[first];
-      else
-        self->maxima[i] = MAX (self->maxima[first], self->maxima[first + 1]);
-    }
-  self->n_used = (self->n_used + 1) / 2;
-  self->interval_ns *= 2;
-}
-
 void
 sonde_heap_series_add (SondeHeapSeries *self, gint64 time_ns, double value)
 {
@@ -65,7 +47,21 @@ sonde_heap_series_add (SondeHeapSeries *self, gint64 time_ns, double value)
 
   self->newest_ns = MAX (self->newest_ns, since_start (self, time_ns));
   while ((index = (guint64) self->newest_ns / self->interval_ns) >= SONDE_HEAP_SERIES_SIZE)
-    double_interval (self);
+    {
+      for (guint i = 0; i < SONDE_HEAP_SERIES_SIZE; i++)
+        {
+          guint first = 2 * i;
+
+          if (first >= self->n_used)
+            self->maxima[i] = 0;
+          else if (first + 1 >= self->n_used)
+            self->maxima[i] = self->maxima[first];
+          else
+            self->maxima[i] = MAX (self->maxima[first], self->maxima[first + 1]);
+        }
+      self->n_used = (self->n_used + 1) / 2;
+      self->interval_ns *= 2;
+    }
 
   /* it has not changed since the interval before */
   for (; self->n_used <= index; self->n_used++)

@@ -48,48 +48,6 @@ y_of (const Plot *plot, double bytes)
   return TOP + PLOT_H - bytes / plot->top_bytes * PLOT_H;
 }
 
-static void
-append_escaped (GString *out, const char *foreign)
-{
-  g_autofree char *text = sonde_text_escape (foreign, -1);
-  g_autofree char *markup = g_markup_escape_text (text, -1);
-
-  g_string_append (out, markup);
-}
-
-static void
-append_rows (const Plot *plot, double step)
-{
-  for (guint i = 0; i <= N_ROWS && step * i <= plot->top_bytes; i++)
-    {
-      double y = y_of (plot, step * i);
-      g_autofree char *label = sonde_heap_chart_size (step * i, step);
-
-      g_string_append_printf (plot->out,
-                              "<line class=\"%s\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>"
-                              "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
-                              i == 0 ? "axis" : "grid", LEFT, y, LEFT + PLOT_W, y, LEFT - 10,
-                              y + 4.5, i == 0 ? "0" : label);
-    }
-}
-
-static void
-append_times (const Plot *plot)
-{
-  double step_ns = sonde_heap_chart_step (plot->duration_ns, N_TIMES, 1000);
-
-  for (guint i = 0; step_ns * i <= plot->duration_ns; i++)
-    {
-      double x = x_of (plot, step_ns * i);
-      g_autofree char *label = sonde_heap_chart_time (step_ns * i, step_ns);
-
-      g_string_append_printf (plot->out,
-                              "<line class=\"axis\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>"
-                              "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
-                              x, TOP + PLOT_H, x, TOP + PLOT_H + 5, x, TOP + PLOT_H + 22, label);
-    }
-}
-
 /* The outline goes from point to point in steps: the heap does not grow before it does. */
 static void
 append_area (const Plot *plot, const SondeHeapSeries *series)
@@ -140,6 +98,9 @@ sonde_heap_append_svg (GString *out, const SondeHeap *heap, const char *title)
   double step = sonde_heap_chart_step (totals->amounts[SONDE_HEAP_PEAK].bytes, N_ROWS, 1024);
   Plot plot = { out, step * N_ROWS, (double) MAX (sonde_heap_series_duration_ns (series), 1) };
   g_autoptr (GString) left = g_string_new (NULL);
+  g_autofree char *text = NULL;
+  g_autofree char *markup = NULL;
+  double step_ns;
 
   sonde_heap_append_amount (left, &totals->amounts[SONDE_HEAP_LEFT]);
   g_string_append_printf (out,
@@ -150,13 +111,35 @@ sonde_heap_append_svg (GString *out, const SondeHeap *heap, const char *title)
   g_string_append_printf (out, "<rect class=\"paper\" width=\"%d\" height=\"%d\"/>\n", WIDTH,
                           HEIGHT);
   g_string_append_printf (out, "<text class=\"title\" x=\"%d\" y=\"28\">", LEFT);
-  append_escaped (out, title);
+  text = sonde_text_escape (title, -1);
+  markup = g_markup_escape_text (text, -1);
+  g_string_append (out, markup);
   g_string_append_printf (out,
                           "</text>\n<text x=\"%d\" y=\"48\">Live bytes over time; %s never "
                           "freed</text>\n",
                           LEFT, left->str);
-  append_rows (&plot, step);
-  append_times (&plot);
+  for (guint i = 0; i <= N_ROWS && step * i <= plot.top_bytes; i++)
+    {
+      double y = y_of (&plot, step * i);
+      g_autofree char *label = sonde_heap_chart_size (step * i, step);
+
+      g_string_append_printf (plot.out,
+                              "<line class=\"%s\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>"
+                              "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+                              i == 0 ? "axis" : "grid", LEFT, y, LEFT + PLOT_W, y, LEFT - 10,
+                              y + 4.5, i == 0 ? "0" : label);
+    }
+  step_ns = sonde_heap_chart_step (plot.duration_ns, N_TIMES, 1000);
+  for (guint i = 0; step_ns * i <= plot.duration_ns; i++)
+    {
+      double x = x_of (&plot, step_ns * i);
+      g_autofree char *label = sonde_heap_chart_time (step_ns * i, step_ns);
+
+      g_string_append_printf (plot.out,
+                              "<line class=\"axis\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>"
+                              "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
+                              x, TOP + PLOT_H, x, TOP + PLOT_H + 5, x, TOP + PLOT_H + 22, label);
+    }
   append_area (&plot, series);
   append_peak (&plot, heap);
   g_string_append (out, "</svg>\n");

@@ -59,33 +59,6 @@ append_share (GString *out,
 }
 
 static void
-append_method (GString *out, const SondeHeap *heap)
-{
-  guint64 interval_bytes = sonde_heap_interval_bytes (heap);
-  g_autofree char *events
-      = sonde_text_count (sonde_capture_model_n_allocations (sonde_heap_model (heap)));
-  g_autofree char *time
-      = sonde_heap_dup_time (sonde_heap_series_duration_ns (sonde_heap_series (heap)));
-  g_autofree char *interval = sonde_text_size (interval_bytes);
-  g_autofree char *line
-      = interval_bytes > 0 ? g_strdup_printf (
-            "%s events in %s, sampled each %s: what follows are estimates", events, time, interval)
-                           : g_strdup_printf ("%s in %s", events, time);
-
-  sonde_text_append_labelled (out, "Events", line);
-}
-
-static void
-append_temporary (GString *out, const SondeHeapTotals *totals, gint64 temporary_ns)
-{
-  g_autofree char *limit = sonde_heap_dup_time (temporary_ns);
-  g_autofree char *text = g_strdup_printf ("freed within %s", limit);
-
-  append_share (out, "Temporary", totals, SONDE_HEAP_TEMPORARY,
-                temporary_ns < 0 ? "freed by their thread before it allocated again" : text);
-}
-
-static void
 append_caveat (GString *out, guint64 n, const char *singular, const char *plural)
 {
   g_autofree char *line = NULL;
@@ -96,11 +69,45 @@ append_caveat (GString *out, guint64 n, const char *singular, const char *plural
   sonde_text_append_labelled (out, "Inexact", line);
 }
 
-static void
-append_caveats (GString *out, const SondeHeap *heap)
+void
+sonde_heap_append_header (GString *out, const SondeHeap *heap, const SondeHeapOptions *options)
 {
+  const SondeCaptureModel *model = sonde_heap_model (heap);
   const SondeHeapTotals *totals = sonde_heap_totals (heap);
+  g_autoptr (SondeProfile) profile
+      = sonde_heap_dup_profile (heap, SONDE_HEAP_ALLOCATED, SONDE_UNIT_BYTES);
+  g_autofree char *peak_time = sonde_heap_dup_time (sonde_heap_since_start (heap, totals->peak_ns));
+  g_autofree char *when = g_strdup_printf (", after %s", peak_time);
+  g_autofree char *limit = NULL;
+  g_autofree char *text = NULL;
+  guint64 interval_bytes;
+  g_autofree char *events = NULL;
+  g_autofree char *time = NULL;
+  g_autofree char *interval = NULL;
+  g_autofree char *line = NULL;
 
+  sonde_report_append_subject (out, model, profile);
+  interval_bytes = sonde_heap_interval_bytes (heap);
+  events = sonde_text_count (sonde_capture_model_n_allocations (sonde_heap_model (heap)));
+  time = sonde_heap_dup_time (sonde_heap_series_duration_ns (sonde_heap_series (heap)));
+  interval = sonde_text_size (interval_bytes);
+  line = interval_bytes > 0 ? g_strdup_printf (
+             "%s events in %s, sampled each %s: what follows are estimates", events, time, interval)
+                            : g_strdup_printf ("%s in %s", events, time);
+  sonde_text_append_labelled (out, "Events", line);
+  append_row (out, "Allocated", &totals->amounts[SONDE_HEAP_ALLOCATED], "");
+  append_row (out, "Freed", &totals->freed, "");
+  append_row (out, "Not freed", &totals->amounts[SONDE_HEAP_LEFT], "");
+  append_row (out, "Peak", &totals->amounts[SONDE_HEAP_PEAK], when);
+  limit = sonde_heap_dup_time (options->temporary_ns);
+  text = g_strdup_printf ("freed within %s", limit);
+  append_share (out, "Temporary", totals, SONDE_HEAP_TEMPORARY,
+                options->temporary_ns < 0 ? "freed by their thread before it allocated again"
+                                          : text);
+  append_share (out, "Handed on", totals, SONDE_HEAP_CROSS_THREAD, "freed by another thread");
+  if (totals->inherited.blocks > 0)
+    append_row (out, "Inherited", &totals->inherited,
+                ": of parents, not freed by forked children; not counted above");
   append_caveat (out, sonde_heap_n_lost (heap),
                  "event was lost (record --memory-wait): the sums lack it",
                  "events were lost (record --memory-wait): the sums lack them");
@@ -115,29 +122,5 @@ append_caveats (GString *out, const SondeHeap *heap)
   append_caveat (out, totals->n_forks_not_followed,
                  "forked child had too many blocks of its parent: their frees are unknown",
                  "forked children had too many blocks of their parents: their frees are unknown");
-}
-
-void
-sonde_heap_append_header (GString *out, const SondeHeap *heap, const SondeHeapOptions *options)
-{
-  const SondeCaptureModel *model = sonde_heap_model (heap);
-  const SondeHeapTotals *totals = sonde_heap_totals (heap);
-  g_autoptr (SondeProfile) profile
-      = sonde_heap_dup_profile (heap, SONDE_HEAP_ALLOCATED, SONDE_UNIT_BYTES);
-  g_autofree char *peak_time = sonde_heap_dup_time (sonde_heap_since_start (heap, totals->peak_ns));
-  g_autofree char *when = g_strdup_printf (", after %s", peak_time);
-
-  sonde_report_append_subject (out, model, profile);
-  append_method (out, heap);
-  append_row (out, "Allocated", &totals->amounts[SONDE_HEAP_ALLOCATED], "");
-  append_row (out, "Freed", &totals->freed, "");
-  append_row (out, "Not freed", &totals->amounts[SONDE_HEAP_LEFT], "");
-  append_row (out, "Peak", &totals->amounts[SONDE_HEAP_PEAK], when);
-  append_temporary (out, totals, options->temporary_ns);
-  append_share (out, "Handed on", totals, SONDE_HEAP_CROSS_THREAD, "freed by another thread");
-  if (totals->inherited.blocks > 0)
-    append_row (out, "Inherited", &totals->inherited,
-                ": of parents, not freed by forked children; not counted above");
-  append_caveats (out, heap);
   sonde_report_append_truncated (out, model);
 }

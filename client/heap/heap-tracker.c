@@ -240,14 +240,6 @@ is_own (const SondeHeapTracker *self, const Heap *heap, const SondeLiveBlock *bl
   return THREAD (self, block->thread)->pid == heap->pid;
 }
 
-/* Whether one more block may be live. */
-static gboolean
-has_room (SondeHeapTracker *self, const Heap *heap, const SondeHeapEvent *event)
-{
-  return self->options.budget == NULL || sonde_live_map_has (heap->live, event->address)
-         || sonde_budget_take (self->options.budget, SONDE_LIMIT_BLOCKS, 1);
-}
-
 /* Blocks that a child has from its parent took no room. */
 static void
 give_back (SondeHeapTracker *self, const Heap *heap, const SondeLiveBlock *block)
@@ -270,7 +262,9 @@ take_allocation (SondeHeapTracker *self, const SondeHeapEvent *event)
 
   heap->counts = STACK (self, event->stack)->counts;
   thread->newest = event->address;
-  if (!has_room (self, heap, event))
+  /* The budget has no room for one more live block. */
+  if (self->options.budget != NULL && !sonde_live_map_has (heap->live, event->address)
+      && !sonde_budget_take (self->options.budget, SONDE_LIMIT_BLOCKS, 1))
     {
       SondeHeapAmount amount = weigh (self, event->size_bytes);
 
