@@ -11,7 +11,7 @@
 #include "client/export/export-slices.h"
 #include "client/base/text.h"
 
-#define MACHINE_PID 0 /* of counters that are of no process */
+#define MACHINE_PID    0   /* of counters that are of no process */
 #define MAX_NAME_BYTES 256 /* of a function, which stands at each change of a stack */
 
 /* A function, as JSON. */
@@ -33,25 +33,19 @@ typedef struct
   guint64 n_marks;
 } Trace;
 
-/* Microseconds, with all of the nanoseconds. */
-static void
-append_us (GString *out, gint64 ns)
-{
-  guint64 size = ns < 0 ? 0 - (guint64) ns : (guint64) ns;
-
-  g_string_append_printf (out, "%s%" G_GUINT64_FORMAT ".%03u", ns < 0 ? "-" : "", size / 1000,
-                          (unsigned) (size % 1000));
-}
-
 static GString *
 begin_event (Trace *self, const char *phase, gint32 pid, gint32 tid, gint64 time_ns)
 {
   GString *out = sonde_export_output_text (self->output);
+  guint64 size;
 
   g_string_append_printf (out, "%s{\"ph\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":",
                           self->has_any ? ",\n" : "\n", phase, pid, tid);
   self->has_any = TRUE;
-  append_us (out, time_ns);
+  /* Microseconds, with all of the nanoseconds. */
+  size = time_ns < 0 ? 0 - (guint64) time_ns : (guint64) time_ns;
+  g_string_append_printf (out, "%s%" G_GUINT64_FORMAT ".%03u", time_ns < 0 ? "-" : "", size / 1000,
+                          (unsigned) (size % 1000));
 
   return out;
 }
@@ -235,43 +229,6 @@ write_metadata (Trace *self, const char *name, gint32 pid, const char *key, cons
   end_event (self);
 }
 
-/* The last name that a process goes by stays. */
-static void
-write_processes (Trace *self)
-{
-  const SondeCaptureModel *model = sonde_export_source_model (self->source);
-
-  write_metadata (self, "process_name", MACHINE_PID, "name", "machine");
-  for (guint i = 0; i < sonde_capture_model_n_processes (model); i++)
-    {
-      const SondeModelProcess *process = sonde_capture_model_process (model, i);
-
-      write_metadata (self, "process_name", process->pid, "name", process->comm);
-      write_metadata (self, "process_labels", process->pid, "labels", process->cmdline);
-    }
-}
-
-static void
-write_stacks (Trace *self)
-{
-  GString *out = sonde_export_output_text (self->output);
-
-  for (guint32 i = 1; i < sonde_call_tree_n_nodes (self->stacks); i++)
-    {
-      const SondeCallNode *node = sonde_call_tree_node (self->stacks, i);
-      const Named *named = ensure_function (self, node->id);
-
-      g_string_append_printf (out, "%s\"%u\":{\"name\":", i > 1 ? ",\n" : "\n", i);
-      g_string_append (out, named->name);
-      g_string_append (out, ",\"category\":");
-      g_string_append (out, named->module);
-      if (node->parent != 0)
-        g_string_append_printf (out, ",\"parent\":%u", node->parent);
-      g_string_append_c (out, '}');
-      sonde_export_output_pass (self->output);
-    }
-}
-
 gboolean
 sonde_export_chrome (SondeExportSource *source,
                      const SondeExportOptions *options,
@@ -289,13 +246,24 @@ sonde_export_chrome (SondeExportSource *source,
       = sonde_export_slices_new (sonde_export_source_interval_ns (source),
                                  sonde_export_source_budget (source), &slice_handler, &trace);
   gboolean is_read;
+  const SondeCaptureModel *model;
+  GString *out;
 
   trace.stacks = stacks;
   trace.functions = functions;
   trace.chunk = g_string_chunk_new (4096);
   trace.slices = slices;
   sonde_export_output_printf (output, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
-  write_processes (&trace);
+  /* The last name that a process goes by stays. */
+  model = sonde_export_source_model (trace.source);
+  write_metadata (&trace, "process_name", MACHINE_PID, "name", "machine");
+  for (guint i = 0; i < sonde_capture_model_n_processes (model); i++)
+    {
+      const SondeModelProcess *process = sonde_capture_model_process (model, i);
+
+      write_metadata (&trace, "process_name", process->pid, "name", process->comm);
+      write_metadata (&trace, "process_labels", process->pid, "labels", process->cmdline);
+    }
   is_read = sonde_export_source_run (source, &funcs, &trace, error);
   if (is_read)
     sonde_export_slices_end (slices);
@@ -305,7 +273,21 @@ sonde_export_chrome (SondeExportSource *source,
       return FALSE;
     }
   sonde_export_output_printf (output, "],\n\"stackFrames\":{");
-  write_stacks (&trace);
+  out = sonde_export_output_text (trace.output);
+  for (guint32 i = 1; i < sonde_call_tree_n_nodes (trace.stacks); i++)
+    {
+      const SondeCallNode *node = sonde_call_tree_node (trace.stacks, i);
+      const Named *named = ensure_function (&trace, node->id);
+
+      g_string_append_printf (out, "%s\"%u\":{\"name\":", i > 1 ? ",\n" : "\n", i);
+      g_string_append (out, named->name);
+      g_string_append (out, ",\"category\":");
+      g_string_append (out, named->module);
+      if (node->parent != 0)
+        g_string_append_printf (out, ",\"parent\":%u", node->parent);
+      g_string_append_c (out, '}');
+      sonde_export_output_pass (trace.output);
+    }
   g_string_chunk_free (trace.chunk);
   sonde_export_output_printf (output, "}}\n");
   return TRUE;

@@ -101,28 +101,6 @@ compare_keys (gconstpointer a, gconstpointer b)
   return (*x > *y) - (*x < *y);
 }
 
-static void
-write_calls (const Graph *self, const guint64 *total_sums, SondeExportOutput *output)
-{
-  guint n_keys;
-  g_autofree gint64 **keys = (gint64 **) g_hash_table_get_keys_as_array (self->calls, &n_keys);
-
-  qsort (keys, n_keys, sizeof *keys, compare_keys);
-  for (guint i = 0; i < n_keys; i++)
-    {
-      const Call *call = g_hash_table_lookup (self->calls, keys[i]);
-      guint32 caller = (guint32) ((guint64) *keys[i] >> 32);
-      guint32 callee = (guint32) *keys[i];
-      double share = sonde_text_percent (call->weight, sonde_profile_total (self->profile));
-
-      if (is_shown (self->profile, call->weight) && is_shown (self->profile, total_sums[caller])
-          && is_shown (self->profile, total_sums[callee]))
-        sonde_export_output_printf (output,
-                                    "  f%u -> f%u [label=\"%.1f%%\", penwidth=%.1f, weight=%u];\n",
-                                    caller, callee, share, 0.5 + share / 20, 1 + (guint) share);
-    }
-}
-
 gboolean
 sonde_export_dot (SondeExportSource *source,
                   const SondeExportOptions *options,
@@ -136,6 +114,8 @@ sonde_export_dot (SondeExportSource *source,
   g_autofree guint64 *total_sums = NULL;
   g_autofree guint32 *on_path = NULL;
   Graph graph = { profile, calls, 0 };
+  guint n_keys;
+  g_autofree gint64 **keys = NULL;
 
   if (profile == NULL)
     return FALSE;
@@ -155,7 +135,21 @@ sonde_export_dot (SondeExportSource *source,
                                       "  node [shape=box, style=filled, fontname=\"sans\"];\n"
                                       "  edge [fontname=\"sans\"];\n");
   write_functions (profile, self_sums, total_sums, output);
-  write_calls (&graph, total_sums, output);
+  keys = (gint64 **) g_hash_table_get_keys_as_array (graph.calls, &n_keys);
+  qsort (keys, n_keys, sizeof *keys, compare_keys);
+  for (guint i = 0; i < n_keys; i++)
+    {
+      const Call *call = g_hash_table_lookup (graph.calls, keys[i]);
+      guint32 caller = (guint32) ((guint64) *keys[i] >> 32);
+      guint32 callee = (guint32) *keys[i];
+      double share = sonde_text_percent (call->weight, sonde_profile_total (graph.profile));
+
+      if (is_shown (graph.profile, call->weight) && is_shown (graph.profile, total_sums[caller])
+          && is_shown (graph.profile, total_sums[callee]))
+        sonde_export_output_printf (output,
+                                    "  f%u -> f%u [label=\"%.1f%%\", penwidth=%.1f, weight=%u];\n",
+                                    caller, callee, share, 0.5 + share / 20, 1 + (guint) share);
+    }
   sonde_export_output_printf (output, "}\n");
   return TRUE;
 }

@@ -50,33 +50,29 @@ sonde_export_output_text (SondeExportOutput *self)
 }
 
 static void
-compress (SondeExportOutput *self, gboolean is_end)
-{
-  g_autofree char *packed = g_malloc (FULL_BYTES);
-  GConverterResult result = G_CONVERTER_CONVERTED;
-  gsize n_done = 0;
-
-  while (self->error == NULL && result != G_CONVERTER_FINISHED
-         && (is_end || n_done < self->text->len))
-    {
-      gsize n_read = 0;
-      gsize n_packed = 0;
-
-      result = g_converter_convert (self->gzip, self->text->str + n_done, self->text->len - n_done,
-                                    packed, FULL_BYTES,
-                                    is_end ? G_CONVERTER_INPUT_AT_END : G_CONVERTER_NO_FLAGS,
-                                    &n_read, &n_packed, &self->error);
-      n_done += n_read;
-      if (self->error == NULL)
-        sonde_output_write (self->output, packed, n_packed, &self->error);
-    }
-}
-
-static void
 flush (SondeExportOutput *self, gboolean is_end)
 {
   if (self->gzip != NULL)
-    compress (self, is_end);
+    {
+      g_autofree char *packed = g_malloc (FULL_BYTES);
+      GConverterResult result = G_CONVERTER_CONVERTED;
+      gsize n_done = 0;
+
+      while (self->error == NULL && result != G_CONVERTER_FINISHED
+             && (is_end || n_done < self->text->len))
+        {
+          gsize n_read = 0;
+          gsize n_packed = 0;
+
+          result = g_converter_convert (self->gzip, self->text->str + n_done,
+                                        self->text->len - n_done, packed, FULL_BYTES,
+                                        is_end ? G_CONVERTER_INPUT_AT_END : G_CONVERTER_NO_FLAGS,
+                                        &n_read, &n_packed, &self->error);
+          n_done += n_read;
+          if (self->error == NULL)
+            sonde_output_write (self->output, packed, n_packed, &self->error);
+        }
+    }
   else if (self->error == NULL)
     sonde_output_write (self->output, self->text->str, self->text->len, &self->error);
   g_string_truncate (self->text, 0);

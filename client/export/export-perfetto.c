@@ -345,30 +345,6 @@ write_clocks (Trace *self)
   write_packet (self, &packet);
 }
 
-/* The last name that a process goes by stays. */
-static void
-write_processes (Trace *self)
-{
-  const SondeCaptureModel *model = sonde_export_source_model (self->source);
-
-  for (guint i = 0; i < sonde_capture_model_n_processes (model); i++)
-    {
-      const SondeModelProcess *process = sonde_capture_model_process (model, i);
-      g_autofree char *comm = sonde_text_escape (process->comm, -1);
-      g_autofree char *cmdline = sonde_text_escape (process->cmdline, -1);
-      Sonde__Perfetto__ProcessDescriptor descriptor = SONDE__PERFETTO__PROCESS_DESCRIPTOR__INIT;
-      Sonde__Perfetto__TrackDescriptor track = SONDE__PERFETTO__TRACK_DESCRIPTOR__INIT;
-
-      descriptor.has_pid = TRUE;
-      descriptor.pid = process->pid;
-      descriptor.process_name = comm;
-      descriptor.n_cmdline = 1;
-      descriptor.cmdline = &cmdline;
-      track.process = &descriptor;
-      write_track (self, &track, process_track (process->pid));
-    }
-}
-
 gboolean
 sonde_export_perfetto (SondeExportSource *source,
                        const SondeExportOptions *options,
@@ -392,8 +368,26 @@ sonde_export_perfetto (SondeExportSource *source,
                   .is_function_told = is_function_told,
                   .modules = modules,
                   .counters = counters };
+  const SondeCaptureModel *model;
 
   write_clocks (&trace);
-  write_processes (&trace);
+  /* The last name that a process goes by stays. */
+  model = sonde_export_source_model (trace.source);
+  for (guint i = 0; i < sonde_capture_model_n_processes (model); i++)
+    {
+      const SondeModelProcess *process = sonde_capture_model_process (model, i);
+      g_autofree char *comm = sonde_text_escape (process->comm, -1);
+      g_autofree char *cmdline = sonde_text_escape (process->cmdline, -1);
+      Sonde__Perfetto__ProcessDescriptor descriptor = SONDE__PERFETTO__PROCESS_DESCRIPTOR__INIT;
+      Sonde__Perfetto__TrackDescriptor track = SONDE__PERFETTO__TRACK_DESCRIPTOR__INIT;
+
+      descriptor.has_pid = TRUE;
+      descriptor.pid = process->pid;
+      descriptor.process_name = comm;
+      descriptor.n_cmdline = 1;
+      descriptor.cmdline = &cmdline;
+      track.process = &descriptor;
+      write_track (&trace, &track, process_track (process->pid));
+    }
   return sonde_export_source_run (source, &funcs, &trace, error);
 }

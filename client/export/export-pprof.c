@@ -72,22 +72,6 @@ write_type (Profile *self, Value value, const char *type, const char *unit)
 }
 
 static void
-write_types (Profile *self)
-{
-  if (sonde_export_source_count (self->source, SONDE_UNIT_SAMPLES) > 0)
-    {
-      write_type (self, VALUE_SAMPLES, "samples", "count");
-      if (self->sample_ns > 0)
-        write_type (self, VALUE_CPU, "cpu", "nanoseconds");
-    }
-  if (sonde_export_source_count (self->source, SONDE_UNIT_BYTES) > 0)
-    {
-      write_type (self, VALUE_OBJECTS, "alloc_objects", "count");
-      write_type (self, VALUE_BYTES, "alloc_space", "bytes");
-    }
-}
-
-static void
 write_period (Profile *self, const char *event)
 {
   g_autofree char *start = sonde_export_source_describe (self->source, "start-realtime", "0");
@@ -112,29 +96,6 @@ set_value (const Profile *self, gint64 *values, Value value, guint64 number)
     values[self->columns[value]] = (gint64) MIN (number, (guint64) G_MAXINT64);
 }
 
-static void
-fill_values (const Profile *self, gint64 *values, guint64 weight)
-{
-  guint64 cpu_ns;
-
-  switch (self->unit)
-    {
-    case SONDE_UNIT_SAMPLES:
-      set_value (self, values, VALUE_SAMPLES, weight);
-      if (!g_uint64_checked_mul (&cpu_ns, weight, self->sample_ns))
-        cpu_ns = G_MAXUINT64;
-      set_value (self, values, VALUE_CPU, cpu_ns);
-      break;
-    case SONDE_UNIT_BLOCKS:
-      set_value (self, values, VALUE_OBJECTS, weight);
-      break;
-    case SONDE_UNIT_BYTES:
-    default:
-      set_value (self, values, VALUE_BYTES, weight);
-      break;
-    }
-}
-
 /* Of a function, and of its location. Function 0, which few captures need, is the last one. */
 static guint64
 id_of (const Profile *self, guint32 function)
@@ -155,6 +116,7 @@ write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data
   Sonde__Pprof__Sample *samples[] = { &sample };
   Sonde__Pprof__Profile piece = SONDE__PPROF__PROFILE__INIT;
   gint64 values[N_VALUES] = { 0 };
+  guint64 cpu_ns;
 
   g_array_set_size (self->location_ids, 0);
   for (gsize i = n_ids; i > 0; i--)
@@ -164,7 +126,22 @@ write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data
       self->is_truncated |= ids[i - 1] == SONDE_CALL_TRUNCATED;
       g_array_append_val (self->location_ids, id);
     }
-  fill_values (self, values, weight);
+  switch (self->unit)
+    {
+    case SONDE_UNIT_SAMPLES:
+      set_value (self, values, VALUE_SAMPLES, weight);
+      if (!g_uint64_checked_mul (&cpu_ns, weight, self->sample_ns))
+        cpu_ns = G_MAXUINT64;
+      set_value (self, values, VALUE_CPU, cpu_ns);
+      break;
+    case SONDE_UNIT_BLOCKS:
+      set_value (self, values, VALUE_OBJECTS, weight);
+      break;
+    case SONDE_UNIT_BYTES:
+    default:
+      set_value (self, values, VALUE_BYTES, weight);
+      break;
+    }
   pid.key = number_text (self, "pid");
   pid.num = self->process->pid;
   name.key = number_text (self, "comm");
@@ -290,7 +267,17 @@ sonde_export_pprof (SondeExportSource *source,
   if (g_str_equal (event, "cpu-clock"))
     profile.sample_ns = (guint64) sonde_export_source_interval_ns (source);
   number_text (&profile, "");
-  write_types (&profile);
+  if (sonde_export_source_count (profile.source, SONDE_UNIT_SAMPLES) > 0)
+    {
+      write_type (&profile, VALUE_SAMPLES, "samples", "count");
+      if (profile.sample_ns > 0)
+        write_type (&profile, VALUE_CPU, "cpu", "nanoseconds");
+    }
+  if (sonde_export_source_count (profile.source, SONDE_UNIT_BYTES) > 0)
+    {
+      write_type (&profile, VALUE_OBJECTS, "alloc_objects", "count");
+      write_type (&profile, VALUE_BYTES, "alloc_space", "bytes");
+    }
   write_period (&profile, event);
   if (!write_stacks (&profile, SONDE_UNIT_SAMPLES, error)
       || !write_stacks (&profile, SONDE_UNIT_BLOCKS, error)
