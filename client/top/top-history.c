@@ -72,14 +72,21 @@ take_over (SondeTopHistory *self)
   self->first_bytes = self->next_bytes;
 }
 
-/* The next window begins at half of the memory, so that both together stay within it. */
-static void
-give_back_memory (SondeTopHistory *self, gint64 now_ns)
+void
+sonde_top_history_add_frame (SondeTopHistory *self, const SondeFrame *frame, gint64 now_ns)
 {
-  gsize size_bytes = sonde_top_window_size_bytes (self->window);
-  gsize soft_bytes = MAX (self->options.max_bytes / 2, MIN_GROWTH * self->first_bytes);
-  gsize hard_bytes = MAX (self->options.max_bytes * 3 / 4, 2 * MIN_GROWTH * self->first_bytes);
+  gsize size_bytes;
+  gsize soft_bytes;
+  gsize hard_bytes;
 
+  self->n_seen += frame->type == SONDE_FRAME_SAMPLE;
+  sonde_top_window_add_frame (self->window, frame, now_ns);
+  if (self->next != NULL)
+    sonde_top_window_add_frame (self->next, frame, now_ns);
+  /* The next window begins at half of the memory, so that both together stay within it. */
+  size_bytes = sonde_top_window_size_bytes (self->window);
+  soft_bytes = MAX (self->options.max_bytes / 2, MIN_GROWTH * self->first_bytes);
+  hard_bytes = MAX (self->options.max_bytes * 3 / 4, 2 * MIN_GROWTH * self->first_bytes);
   if (self->next == NULL && size_bytes > soft_bytes)
     {
       self->next = sonde_top_window_new (self->window, self->options.is_alive, now_ns);
@@ -89,16 +96,6 @@ give_back_memory (SondeTopHistory *self, gint64 now_ns)
            && (size_bytes > hard_bytes
                || now_ns - sonde_top_window_start_ns (self->next) >= self->options.span_ns))
     take_over (self);
-}
-
-void
-sonde_top_history_add_frame (SondeTopHistory *self, const SondeFrame *frame, gint64 now_ns)
-{
-  self->n_seen += frame->type == SONDE_FRAME_SAMPLE;
-  sonde_top_window_add_frame (self->window, frame, now_ns);
-  if (self->next != NULL)
-    sonde_top_window_add_frame (self->next, frame, now_ns);
-  give_back_memory (self, now_ns);
 }
 
 void
@@ -136,16 +133,6 @@ read_frequency (const SondeCaptureModel *model)
   return g_key_file_get_uint64 (settings, SONDE_CAPTURE_SETTINGS, "frequency", NULL);
 }
 
-static char *
-describe_subject (const SondeCaptureModel *model, const SondeProfile *profile)
-{
-  static const SondeModelProcess none = { .cmdline = (char *) "nothing yet" };
-
-  return sonde_report_describe_subject (model, sonde_profile_n_processes (profile) > 0
-                                                   ? &sonde_profile_process (profile, 0)->process
-                                                   : &none);
-}
-
 SondeTopSnapshot *
 sonde_top_history_snapshot (SondeTopHistory *self, gint64 now_ns, gboolean is_all, gint64 budget_us)
 {
@@ -155,6 +142,7 @@ sonde_top_history_snapshot (SondeTopHistory *self, gint64 now_ns, gboolean is_al
   SondeTopSnapshot *snapshot = g_new0 (SondeTopSnapshot, 1);
   g_autofree char *cut = NULL;
   guint64 produced;
+  static const SondeModelProcess none = { .cmdline = (char *) "nothing yet" };
 
   sonde_top_window_select (self->window, &selection);
   snapshot->window = sonde_top_window_ref (self->window);
@@ -165,7 +153,10 @@ sonde_top_history_snapshot (SondeTopHistory *self, gint64 now_ns, gboolean is_al
   snapshot->is_unnamed_yet = selection.is_unnamed_yet;
   snapshot->n_seen = self->n_seen;
   snapshot->frequency_hz = read_frequency (model);
-  snapshot->subject = describe_subject (model, snapshot->profile);
+  snapshot->subject = sonde_report_describe_subject (
+      model, sonde_profile_n_processes (snapshot->profile) > 0
+                 ? &sonde_profile_process (snapshot->profile, 0)->process
+                 : &none);
   snapshot->event = sonde_report_describe_event (model);
   snapshot->losses = sonde_capture_model_ledger (model, SONDE_LEDGER_PRODUCED, &produced)
                          ? sonde_report_describe_losses (model)

@@ -87,12 +87,6 @@ describe_samples (const SondeTopSnapshot *snapshot)
   return g_strdup_printf ("%s, %s/s", samples, rate);
 }
 
-static gboolean
-is_anything_lost (const SondeTopSnapshot *snapshot)
-{
-  return g_ascii_isdigit (snapshot->losses[0]);
-}
-
 /* @weight as part of a CPU, or of the samples where that cannot be said. */
 static double
 to_percent (const SondeTopSnapshot *snapshot, guint64 weight)
@@ -142,17 +136,6 @@ sonde_top_layout_append_header (GString *out, const SondeTopSnapshot *snapshot)
                           busy);
 }
 
-/* Right-aligned, so that it is there even if the left part is long. */
-static void
-add_right (SondeTopPage *page, guint line, SondeTopStyle style, const char *text)
-{
-  guint n_columns = sonde_top_page_n_columns (page);
-  guint width = sonde_top_text_width (text);
-
-  sonde_top_page_pad (page, line, SONDE_TOP_PLAIN, n_columns > width ? n_columns - width : 0);
-  sonde_top_page_add (page, line, style, text);
-}
-
 static void
 fill_header (SondeTopPage *page, const SondeTopView *view, guint64 n_seen, const char *end)
 {
@@ -164,6 +147,7 @@ fill_header (SondeTopPage *page, const SondeTopView *view, guint64 n_seen, const
       = sonde_text_plural (n_seen - MIN (snapshot->n_seen, n_seen), "sample", "samples");
   g_autofree char *state = NULL;
   guint n_columns = sonde_top_page_n_columns (page);
+  guint width;
 
   if (end != NULL)
     state = g_strdup_printf ("ENDED: %s", end);
@@ -174,15 +158,19 @@ fill_header (SondeTopPage *page, const SondeTopView *view, guint64 n_seen, const
   sonde_top_page_add_until (page, LINE_SUBJECT, SONDE_TOP_TITLE,
                             n_columns - MIN (sonde_top_text_width (state) + 1, n_columns),
                             snapshot->subject);
-  add_right (page, LINE_SUBJECT,
-             end != NULL || sonde_top_view_is_paused (view) ? SONDE_TOP_ALERT : SONDE_TOP_TITLE,
-             state);
+  /* Right-aligned, so that it is there even if the left part is long. */
+  width = sonde_top_text_width (state);
+  sonde_top_page_pad (page, LINE_SUBJECT, SONDE_TOP_PLAIN,
+                      n_columns > width ? n_columns - width : 0);
+  sonde_top_page_add (
+      page, LINE_SUBJECT,
+      end != NULL || sonde_top_view_is_paused (view) ? SONDE_TOP_ALERT : SONDE_TOP_TITLE, state);
 
   if (snapshot->event != NULL)
     sonde_top_page_add_format (page, LINE_FIGURES, SONDE_TOP_PLAIN, "%s   ", snapshot->event);
   sonde_top_page_add_format (page, LINE_FIGURES, SONDE_TOP_PLAIN, "%s   lost: ", samples);
   sonde_top_page_add (page, LINE_FIGURES,
-                      is_anything_lost (snapshot) ? SONDE_TOP_ALERT : SONDE_TOP_PLAIN,
+                      g_ascii_isdigit (snapshot->losses[0]) ? SONDE_TOP_ALERT : SONDE_TOP_PLAIN,
                       snapshot->losses);
   sonde_top_page_add (page, LINE_CPU, SONDE_TOP_PLAIN, busy);
 }
@@ -197,25 +185,6 @@ count_module_columns (const SondeTopPage *page, const SondeTopView *view)
       || n_columns < NUMBER_COLUMNS + MIN_NAME_COLUMNS + MODULE_COLUMNS)
     return 0;
   return MODULE_COLUMNS;
-}
-
-static void
-fill_columns (SondeTopPage *page, const SondeTopView *view)
-{
-  guint n_columns = sonde_top_page_n_columns (page);
-  guint n_module = count_module_columns (page, view);
-
-  sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR,
-                      sonde_top_view_is_tree (view)       ? "  Total    Self  "
-                      : sonde_top_view_is_by_total (view) ? "   Self  >Total  "
-                                                          : "  >Self   Total  ");
-  sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR, mode_titles[sonde_top_view_mode (view)]);
-  if (n_module > 0)
-    {
-      sonde_top_page_pad (page, LINE_COLUMNS, SONDE_TOP_BAR, n_columns - n_module);
-      sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR, "Module");
-    }
-  sonde_top_page_pad (page, LINE_COLUMNS, SONDE_TOP_BAR, n_columns);
 }
 
 static void
@@ -279,23 +248,6 @@ fill_row (SondeTopPage *page, guint line, const SondeTopView *view, guint number
   sonde_top_page_pad (page, line, style, n_columns);
 }
 
-static void
-fill_rows (SondeTopPage *page, SondeTopView *view, gboolean is_utf8)
-{
-  const SondeTopRows *rows = sonde_top_view_rows (view);
-  guint n_lines = sonde_top_page_n_lines (page);
-  guint n_shown = sonde_top_layout_rows (n_lines);
-  guint first = sonde_top_view_scroll (view, n_shown);
-
-  if (sonde_top_rows_size (rows) == 0)
-    sonde_top_page_add (page, LINE_ROWS, SONDE_TOP_FAINT,
-                        sonde_top_view_filter (view)[0] != '\0' ? "  Nothing has that in its name."
-                                                                : "  No samples: nothing runs.");
-  for (guint i = 0; i < n_shown && first + i < sonde_top_rows_size (rows); i++)
-    if (LINE_ROWS + i + 1 < n_lines)
-      fill_row (page, LINE_ROWS + i, view, first + i, is_utf8);
-}
-
 /* The filter while it is typed or holds, else the keys. */
 static void
 fill_footer (SondeTopPage *page, const SondeTopView *view)
@@ -323,6 +275,13 @@ fill_footer (SondeTopPage *page, const SondeTopView *view)
 void
 sonde_top_layout_fill (SondeTopPage *page, SondeTopView *view, guint64 n_seen, const char *end)
 {
+  const SondeTopRows *rows;
+  guint n_lines;
+  guint n_shown;
+  guint first;
+  guint n_columns;
+  guint n_module;
+
   if (sonde_top_view_is_help (view))
     {
       for (guint i = 0; i < G_N_ELEMENTS (help); i++)
@@ -335,7 +294,29 @@ sonde_top_layout_fill (SondeTopPage *page, SondeTopView *view, guint64 n_seen, c
       return;
     }
   fill_header (page, view, n_seen, end);
-  fill_columns (page, view);
-  fill_rows (page, view, sonde_top_page_is_utf8 (page));
+  n_columns = sonde_top_page_n_columns (page);
+  n_module = count_module_columns (page, view);
+  sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR,
+                      sonde_top_view_is_tree (view)       ? "  Total    Self  "
+                      : sonde_top_view_is_by_total (view) ? "   Self  >Total  "
+                                                          : "  >Self   Total  ");
+  sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR, mode_titles[sonde_top_view_mode (view)]);
+  if (n_module > 0)
+    {
+      sonde_top_page_pad (page, LINE_COLUMNS, SONDE_TOP_BAR, n_columns - n_module);
+      sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR, "Module");
+    }
+  sonde_top_page_pad (page, LINE_COLUMNS, SONDE_TOP_BAR, n_columns);
+  rows = sonde_top_view_rows (view);
+  n_lines = sonde_top_page_n_lines (page);
+  n_shown = sonde_top_layout_rows (n_lines);
+  first = sonde_top_view_scroll (view, n_shown);
+  if (sonde_top_rows_size (rows) == 0)
+    sonde_top_page_add (page, LINE_ROWS, SONDE_TOP_FAINT,
+                        sonde_top_view_filter (view)[0] != '\0' ? "  Nothing has that in its name."
+                                                                : "  No samples: nothing runs.");
+  for (guint i = 0; i < n_shown && first + i < sonde_top_rows_size (rows); i++)
+    if (LINE_ROWS + i + 1 < n_lines)
+      fill_row (page, LINE_ROWS + i, view, first + i, sonde_top_page_is_utf8 (page));
   fill_footer (page, view);
 }

@@ -212,26 +212,6 @@ dup_numbers (const SondeTopWindow *self, guint32 placeholder)
   return numbers;
 }
 
-static GPtrArray *
-select_trees (SondeTopWindow *self, const GPtrArray *weights, gint64 end_us)
-{
-  GPtrArray *trees = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_call_tree_free);
-
-  for (guint i = 0; i < weights->len; i++)
-    {
-      const GArray *by_node = g_ptr_array_index (weights, i);
-      SondeCallTree *tree = NULL;
-
-      if (by_node->len > 0)
-        tree = sonde_call_tree_reweigh (sonde_samples_tree (&self->samples, i),
-                                        (const guint64 *) (void *) by_node->data, by_node->len);
-      if (tree != NULL)
-        sonde_location_names_find_some (&self->names, tree, end_us);
-      g_ptr_array_add (trees, tree);
-    }
-  return trees;
-}
-
 static SondeProfile *
 new_profile (SondeTopWindow *self, const GPtrArray *trees, gboolean *is_unnamed_yet)
 {
@@ -255,23 +235,6 @@ new_profile (SondeTopWindow *self, const GPtrArray *trees, gboolean *is_unnamed_
   return profile;
 }
 
-static SondeProfile *
-new_thread_profile (const SondeTopWindow *self, const guint64 *weights)
-{
-  SondeProfile *profile = sonde_profile_new (SONDE_UNIT_SAMPLES, NULL);
-
-  for (guint i = 0; i < self->samples.threads->len; i++)
-    {
-      const SondeSampleThread *thread = sonde_samples_thread (&self->samples, i);
-
-      if (weights[i] > 0)
-        sonde_profile_add_thread (profile,
-                                  sonde_capture_model_process (self->model, thread->process),
-                                  thread->tid, weights[i]);
-    }
-  return profile;
-}
-
 void
 sonde_top_window_select (SondeTopWindow *self, SondeTopSelection *selection)
 {
@@ -280,14 +243,37 @@ sonde_top_window_select (SondeTopWindow *self, SondeTopSelection *selection)
   g_autofree guint64 *threads = g_new0 (guint64, self->samples.threads->len);
   g_autoptr (GPtrArray) weights = weigh (self, from_ns, selection->is_all, threads);
   g_autoptr (GPtrArray) trees = NULL;
+  SondeProfile *profile;
 
   /* not before the capture has said when it began and what runs there */
   if (self->names.resolver == NULL)
     sonde_location_names_init (&self->names, self->model, NULL);
-  trees = select_trees (self, weights, end_us);
+  trees = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_call_tree_free);
+  for (guint i = 0; i < weights->len; i++)
+    {
+      const GArray *by_node = g_ptr_array_index (weights, i);
+      SondeCallTree *tree = NULL;
+
+      if (by_node->len > 0)
+        tree = sonde_call_tree_reweigh (sonde_samples_tree (&self->samples, i),
+                                        (const guint64 *) (void *) by_node->data, by_node->len);
+      if (tree != NULL)
+        sonde_location_names_find_some (&self->names, tree, end_us);
+      g_ptr_array_add (trees, tree);
+    }
   selection->covered_from_ns
       = selection->is_all ? self->start_ns : MAX (from_ns, self->pushed_out_ns);
   selection->is_unnamed_yet = FALSE;
   selection->profile = new_profile (self, trees, &selection->is_unnamed_yet);
-  selection->threads = new_thread_profile (self, threads);
+  profile = sonde_profile_new (SONDE_UNIT_SAMPLES, NULL);
+  for (guint i = 0; i < self->samples.threads->len; i++)
+    {
+      const SondeSampleThread *thread = sonde_samples_thread (&self->samples, i);
+
+      if (threads[i] > 0)
+        sonde_profile_add_thread (profile,
+                                  sonde_capture_model_process (self->model, thread->process),
+                                  thread->tid, threads[i]);
+    }
+  selection->threads = profile;
 }
