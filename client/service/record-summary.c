@@ -72,21 +72,6 @@ sonde_record_summary_progress (SondeClientSession *session)
 }
 
 static void
-append_losses (GString *out, SondeClientSession *session)
-{
-  for (guint i = 0; i < G_N_ELEMENTS (losses); i++)
-    {
-      guint64 n = sonde_client_session_get_statistic (session, losses[i].key);
-      g_autofree char *count = sonde_text_count (n);
-
-      if (n > 0)
-        g_string_append_printf (out, "Lost: %s %s%s%s.\n", count, losses[i].what,
-                                losses[i].advice != NULL ? "; " : "",
-                                losses[i].advice != NULL ? losses[i].advice : "");
-    }
-}
-
-static void
 append_cuts (GString *out, SondeClientSession *session)
 {
   guint64 n_samples = sonde_client_session_get_statistic (session, "recorded");
@@ -101,16 +86,6 @@ append_cuts (GString *out, SondeClientSession *session)
                                 cuts[i].advice != NULL ? "; " : "",
                                 cuts[i].advice != NULL ? cuts[i].advice : "");
     }
-}
-
-/* What could be seen of a command before it ran was good; it may have executed what is not. */
-static void
-append_silence (GString *out, SondeClientSession *session, const char *memory)
-{
-  if (g_strcmp0 (memory, "all") == 0 && sonde_client_session_has_statistics (session)
-      && sonde_client_session_get_statistic (session, "events-produced") == 0)
-    g_string_append (out, "No process told of an allocation: the command made none, or ran only "
-                          "programs that load no libsonde-memory.so (static, set-user-ID).\n");
 }
 
 /* What is told of is what the file holds: sondectl dump --counts finds the same. */
@@ -137,9 +112,22 @@ sonde_record_summary_end (SondeClientSession *session,
       && sonde_client_session_has_statistics (session))
     g_string_append (out, ", none lost");
   g_string_append_printf (out, ": %s (%s)\n", name, size);
-  append_losses (out, session);
+  for (guint i = 0; i < G_N_ELEMENTS (losses); i++)
+    {
+      guint64 n = sonde_client_session_get_statistic (session, losses[i].key);
+      g_autofree char *count = sonde_text_count (n);
+
+      if (n > 0)
+        g_string_append_printf (out, "Lost: %s %s%s%s.\n", count, losses[i].what,
+                                losses[i].advice != NULL ? "; " : "",
+                                losses[i].advice != NULL ? losses[i].advice : "");
+    }
   append_cuts (out, session);
-  append_silence (out, session, memory);
+  /* What could be seen of a command before it ran was good; it may have executed what is not. */
+  if (g_strcmp0 (memory, "all") == 0 && sonde_client_session_has_statistics (session)
+      && sonde_client_session_get_statistic (session, "events-produced") == 0)
+    g_string_append (out, "No process told of an allocation: the command made none, or ran only "
+                          "programs that load no libsonde-memory.so (static, set-user-ID).\n");
   if (file == NULL)
     return g_string_free (out, FALSE);
   quoted = g_shell_quote (file);
