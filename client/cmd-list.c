@@ -167,29 +167,6 @@ list_sessions (SondeClientProfiler *profiler, gboolean everybody, GError **error
   return rows;
 }
 
-static int
-list (const Options *options)
-{
-  const Kind *kind = options->captures ? &captures : &sessions;
-  g_autoptr (SondeClientProfiler) profiler
-      = sonde_service_connect (options->all ? SONDE_CLIENT_ASK_TERMINAL : SONDE_CLIENT_ASK_NOBODY);
-  g_autoptr (GPtrArray) rows = NULL;
-  g_autoptr (GString) out = NULL;
-  g_autoptr (GError) error = NULL;
-
-  if (profiler == NULL)
-    return 1;
-  rows = options->captures ? sonde_client_profiler_list_captures_sync (profiler, NULL, &error)
-                           : list_sessions (profiler, options->all, &error);
-  if (rows == NULL)
-    {
-      sonde_service_error_complain ("", error, FALSE);
-      return 1;
-    }
-  out = options->json ? dup_json (kind, rows) : dup_text (kind, rows);
-  return sonde_cli_print (out) ? 0 : 1;
-}
-
 int
 sonde_cmd_list (int argc, char **argv)
 {
@@ -202,6 +179,11 @@ sonde_cmd_list (int argc, char **argv)
     { "json", 0, 0, G_OPTION_ARG_NONE, &options.json, "For programs", NULL },
     G_OPTION_ENTRY_NULL,
   };
+  const Kind *kind;
+  g_autoptr (SondeClientProfiler) profiler = NULL;
+  g_autoptr (GPtrArray) rows = NULL;
+  g_autoptr (GString) out = NULL;
+  g_autoptr (GError) error = NULL;
 
   if (!sonde_cli_parse (&argc, &argv, NULL,
                         "Lists your own sessions of the system's service, or everybody's.",
@@ -212,5 +194,18 @@ sonde_cmd_list (int argc, char **argv)
       sonde_cli_complain ("list takes no arguments; see sondectl list --help");
       return 1;
     }
-  return list (&options);
+  kind = options.captures ? &captures : &sessions;
+  profiler
+      = sonde_service_connect (options.all ? SONDE_CLIENT_ASK_TERMINAL : SONDE_CLIENT_ASK_NOBODY);
+  if (profiler == NULL)
+    return 1;
+  rows = options.captures ? sonde_client_profiler_list_captures_sync (profiler, NULL, &error)
+                          : list_sessions (profiler, options.all, &error);
+  if (rows == NULL)
+    {
+      sonde_service_error_complain ("", error, FALSE);
+      return 1;
+    }
+  out = options.json ? dup_json (kind, rows) : dup_text (kind, rows);
+  return sonde_cli_print (out) ? 0 : 1;
 }

@@ -121,32 +121,28 @@ on_hangup (gpointer user_data)
   return end_requested (user_data, SIGHUP);
 }
 
-/* A name of our own never replaces a file. */
-static gboolean
-open_new_file (Record *self, GError **error)
-{
-  g_autofree char *subject = sonde_record_options_dup_subject (self->options);
-  g_autoptr (GDateTime) now = g_date_time_new_now_local ();
-  g_autofree char *time = g_date_time_format (now, "%Y%m%d-%H%M%S");
-
-  for (guint i = 1; self->output == NULL && i <= MAX_NAME_TRIES; i++)
-    {
-      g_free (self->file);
-      self->file = i == 1 ? g_strdup_printf ("sonde-%s-%s.syscap", subject, time)
-                          : g_strdup_printf ("sonde-%s-%s-%u.syscap", subject, time, i);
-      g_clear_error (error);
-      self->output = sonde_output_open (self->file, SONDE_OUTPUT_NEW, error);
-      if (self->output == NULL && !g_error_matches (*error, G_FILE_ERROR, G_FILE_ERROR_EXIST))
-        break;
-    }
-  return self->output != NULL;
-}
-
 static gboolean
 open_file (Record *self, GError **error)
 {
   if (self->options->output == NULL)
-    return open_new_file (self, error);
+    {
+      g_autofree char *subject = sonde_record_options_dup_subject (self->options);
+      g_autoptr (GDateTime) now = g_date_time_new_now_local ();
+      g_autofree char *time = g_date_time_format (now, "%Y%m%d-%H%M%S");
+
+      /* A name of our own never replaces a file. */
+      for (guint i = 1; self->output == NULL && i <= MAX_NAME_TRIES; i++)
+        {
+          g_free (self->file);
+          self->file = i == 1 ? g_strdup_printf ("sonde-%s-%s.syscap", subject, time)
+                              : g_strdup_printf ("sonde-%s-%s-%u.syscap", subject, time, i);
+          g_clear_error (error);
+          self->output = sonde_output_open (self->file, SONDE_OUTPUT_NEW, error);
+          if (self->output == NULL && !g_error_matches (*error, G_FILE_ERROR, G_FILE_ERROR_EXIST))
+            break;
+        }
+      return self->output != NULL;
+    }
   self->file = g_strdup (self->options->output);
   self->output = sonde_output_open (self->file, SONDE_OUTPUT_IN_PLACE, error);
   return self->output != NULL;
@@ -160,19 +156,6 @@ n_bytes (const Record *self)
   return session != NULL ? sonde_client_session_get_n_bytes (session) : 0;
 }
 
-/* Whether the file is one; else nothing of it stays. */
-static gboolean
-has_capture (const Record *self)
-{
-  return self->is_saving && n_bytes (self) > 0 && sonde_record_run_exec_error (self->run) == 0;
-}
-
-static guint64
-statistic (const Record *self, const char *key)
-{
-  return sonde_client_session_get_statistic (sonde_record_run_session (self->run), key);
-}
-
 /* The worker knows the names in files; those of code that programs made are in files of theirs,
  * which are read with our rights. What has no room for its samples has none for names. */
 static void
@@ -183,7 +166,8 @@ embed_jit_names (const Record *self)
   g_autoptr (GError) error = NULL;
 
   if (self->options->no_symbols || !sonde_output_is_file (self->output)
-      || statistic (self, "file-lost") > 0 || !sonde_archive_has_jit (self->file))
+      || sonde_client_session_get_statistic (sonde_record_run_session (self->run), "file-lost") > 0
+      || !sonde_archive_has_jit (self->file))
     return;
   if (!sonde_archive_embed (self->file, self->file, &options, &result, &error))
     sonde_cli_complain ("Cannot embed the names of code made at run time: %s", error->message);
@@ -208,16 +192,6 @@ run_loop (Record *self)
 
   for (guint i = 0; i < G_N_ELEMENTS (sources); i++)
     g_clear_handle_id (&sources[i], g_source_remove);
-}
-
-static void
-print_summary (const Record *self)
-{
-  g_autofree char *text = sonde_record_summary_end (
-      sonde_record_run_session (self->run), sonde_output_is_file (self->output) ? self->file : NULL,
-      sonde_output_name (self->output), self->options->memory);
-
-  g_printerr ("%s", text);
 }
 
 static void
@@ -255,6 +229,7 @@ record (const SondeRecordOptions *options)
   int status = check_command (options->command);
   g_auto (Record) self = { .options = options };
   g_autoptr (GError) error = NULL;
+  g_autofree char *text = NULL;
 
   if (status != 0)
     return status;
@@ -285,7 +260,8 @@ record (const SondeRecordOptions *options)
   run_loop (&self);
   if (self.is_progress_shown)
     g_printerr ("\r\033[K");
-  if (!has_capture (&self))
+  /* Of a file that is no capture nothing stays. */
+  if (!self.is_saving || n_bytes (&self) <= 0 || sonde_record_run_exec_error (self.run) != 0)
     return sonde_record_run_exit_status (self.run);
   if (!sonde_output_close (self.output, &error))
     {
@@ -293,7 +269,10 @@ record (const SondeRecordOptions *options)
       return SONDE_EXIT_OUR_FAILURE;
     }
   embed_jit_names (&self);
-  print_summary (&self);
+  text = sonde_record_summary_end (sonde_record_run_session (self.run),
+                                   sonde_output_is_file (self.output) ? self.file : NULL,
+                                   sonde_output_name (self.output), self.options->memory);
+  g_printerr ("%s", text);
   return sonde_record_run_exit_status (self.run);
 }
 
