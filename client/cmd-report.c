@@ -11,7 +11,7 @@
 #include "client/base/pager.h"
 #include "client/report/profile-text.h"
 #include "client/report/profile-view.h"
-#include "client/report/report-json.h"
+#include "client/report/report.h"
 #include "client/report/report-text.h"
 #include "client/base/text.h"
 

@@ -2,6 +2,7 @@
 /* A heap as JSON for programs: docs/sondectl.1.rst has its members. */
 #include "client/heap/heap-json.h"
 
+#include "client/base/json.h"
 #include "client/report/profile-json.h"
 
 static void

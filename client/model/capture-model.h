@@ -7,9 +7,16 @@
 
 #include "client/base/budget.h"
 #include "client/model/embedded-files.h"
-#include "client/model/process-list.h"
 #include "protocol/frame.h"
 #include "protocol/ledger.h"
+
+/* One pid under one name: an exec or a rename makes a new one. */
+typedef struct
+{
+  gint32 pid;
+  const char *comm;    /* short name; may be invalid UTF-8 */
+  const char *cmdline; /* newest PROCESS text of that name; may be invalid UTF-8 */
+} SondeModelProcess;
 
 /**
  * SECTION: capture-model

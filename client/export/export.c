@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where an export goes: a file, or standard output, with a buffer before it. */
-#include "client/export/export-output.h"
+/* The formats of other viewers that a capture can be written in. */
+#include "client/export/export.h"
 
 #include "client/base/output.h"
 #include "client/base/text.h"
