@@ -40,19 +40,19 @@ typedef struct
   char *unit;
   guint index; /* of formats */
   SondeExportOptions options;
-} Options;
+} ExportCommand;
 
 static void
-options_clear (Options *self)
+options_clear (ExportCommand *self)
 {
   g_free (self->format);
   g_free (self->output);
   g_free (self->unit);
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (ExportCommand, options_clear)
 
 static gboolean
-find_format (Options *options)
+find_format (ExportCommand *options)
 {
   const char *names[G_N_ELEMENTS (formats) + 1] = { NULL };
   int index;
@@ -72,7 +72,7 @@ find_format (Options *options)
 }
 
 static gboolean
-find_unit (Options *options)
+find_unit (ExportCommand *options)
 {
   int index;
 
@@ -89,7 +89,7 @@ find_unit (Options *options)
 }
 
 static gboolean
-parse (int *argc, char ***argv, Options *options)
+parse (int *argc, char ***argv, ExportCommand *options)
 {
   const GOptionEntry entries[]
       = { { "format", 'f', 0, G_OPTION_ARG_STRING, &options->format,
@@ -122,7 +122,7 @@ parse (int *argc, char ***argv, Options *options)
 
 /* A file that would be empty is more often a mistake than what was wanted. */
 static gboolean
-check_content (const SondeExportSource *source, const Options *options, GError **error)
+check_content (const SondeExportSource *source, const ExportCommand *options, GError **error)
 {
   SondeUnit unit = options->options.unit;
 
@@ -138,7 +138,7 @@ check_content (const SondeExportSource *source, const Options *options, GError *
   return FALSE;
 }
 
-static gboolean export(SondeExportSource *source, const Options *options, GError **error)
+static gboolean export(SondeExportSource *source, const ExportCommand *options, GError **error)
 {
   g_autoptr (SondeExportOutput) output = NULL;
 
@@ -152,7 +152,7 @@ static gboolean export(SondeExportSource *source, const Options *options, GError
 int
 sonde_cmd_export (int argc, char **argv)
 {
-  g_auto (Options) options = { 0 };
+  g_auto (ExportCommand) options = { 0 };
   g_autoptr (SondeProgress) progress = NULL;
   g_autoptr (SondeExportSource) source = NULL;
   g_autoptr (GError) error = NULL;

@@ -31,10 +31,10 @@ typedef struct
   GStringChunk *chunk;   /* where their texts are */
   gboolean has_any;
   guint64 n_marks;
-} Trace;
+} ChromeTrace;
 
 static GString *
-begin_event (Trace *self, const char *phase, gint32 pid, gint32 tid, gint64 time_ns)
+begin_event (ChromeTrace *self, const char *phase, gint32 pid, gint32 tid, gint64 time_ns)
 {
   GString *out = sonde_export_output_text (self->output);
   guint64 size;
@@ -51,7 +51,7 @@ begin_event (Trace *self, const char *phase, gint32 pid, gint32 tid, gint64 time
 }
 
 static void
-end_event (Trace *self)
+end_event (ChromeTrace *self)
 {
   g_string_append_c (sonde_export_output_text (self->output), '}');
   sonde_export_output_pass (self->output);
@@ -67,7 +67,7 @@ append_text (GString *out, const char *key, const char *text)
 /* --- what is told --- */
 
 static const char *
-insert_json (Trace *self, const char *text)
+insert_json (ChromeTrace *self, const char *text)
 {
   g_autoptr (GString) json = g_string_new (NULL);
 
@@ -76,7 +76,7 @@ insert_json (Trace *self, const char *text)
 }
 
 static const Named *
-ensure_function (Trace *self, guint32 number)
+ensure_function (ChromeTrace *self, guint32 number)
 {
   const SondeFunction *function = sonde_export_source_function (self->source, number);
   Named *named = &self->functions[number];
@@ -95,7 +95,7 @@ ensure_function (Trace *self, guint32 number)
 /* Not one event with a duration: where one function follows another, the sum of its start and
  * duration is not the other's start, to the last bit of a reader's floating-point numbers. */
 static void
-write_slice (Trace *self, const char *phase, const SondeExportSlice *slice)
+write_slice (ChromeTrace *self, const char *phase, const SondeExportSlice *slice)
 {
   const Named *named = ensure_function (self, slice->function);
   GString *out = begin_event (self, phase, slice->pid, slice->tid, slice->time_ns);
@@ -121,7 +121,7 @@ end_slice (const SondeExportSlice *slice, gpointer user_data)
 
 /* The stack of an event. */
 static void
-append_stack (Trace *self, GString *out, const SondeExportStack *stack)
+append_stack (ChromeTrace *self, GString *out, const SondeExportStack *stack)
 {
   guint32 node = sonde_call_tree_add (self->stacks, stack->functions, stack->n_frames, 1);
 
@@ -132,7 +132,7 @@ append_stack (Trace *self, GString *out, const SondeExportStack *stack)
 static void
 write_sample (const SondeExportStack *sample, gpointer user_data)
 {
-  Trace *self = user_data;
+  ChromeTrace *self = user_data;
   GString *out = begin_event (self, "P", sample->pid, sample->tid, sample->time_ns);
 
   g_string_append (out, ",\"name\":\"sample\",\"cat\":\"samples\"");
@@ -144,7 +144,7 @@ write_sample (const SondeExportStack *sample, gpointer user_data)
 static void
 write_allocation (const SondeExportStack *allocation, gpointer user_data)
 {
-  Trace *self = user_data;
+  ChromeTrace *self = user_data;
   GString *out = begin_event (self, "i", allocation->pid, allocation->tid, allocation->time_ns);
 
   g_string_append_printf (out,
@@ -174,7 +174,7 @@ append_mark (GString *out, const SondeModelMark *mark, guint64 id)
 static void
 write_mark (const SondeModelMark *mark, gpointer user_data)
 {
-  Trace *self = user_data;
+  ChromeTrace *self = user_data;
   gint32 pid = MAX (mark->pid, MACHINE_PID);
   gint64 end_ns;
 
@@ -195,7 +195,7 @@ write_mark (const SondeModelMark *mark, gpointer user_data)
 static void
 write_value (const SondeModelValue *value, gpointer user_data)
 {
-  Trace *self = user_data;
+  ChromeTrace *self = user_data;
   const SondeModelCounter *counter
       = sonde_capture_model_counter (sonde_export_source_model (self->source), value->counter);
   gint32 pid = MAX (value->pid, MACHINE_PID);
@@ -219,7 +219,7 @@ write_value (const SondeModelValue *value, gpointer user_data)
 /* --- the document --- */
 
 static void
-write_metadata (Trace *self, const char *name, gint32 pid, const char *key, const char *text)
+write_metadata (ChromeTrace *self, const char *name, gint32 pid, const char *key, const char *text)
 {
   GString *out = begin_event (self, "M", pid, pid, 0);
 
@@ -239,7 +239,7 @@ sonde_export_chrome (SondeExportSource *source,
     .sample = write_sample, .allocation = write_allocation, .mark = write_mark, .value = write_value
   };
   static const SondeExportSliceHandler slice_handler = { begin_slice, end_slice };
-  Trace trace = { .source = source, .output = output };
+  ChromeTrace trace = { .source = source, .output = output };
   g_autoptr (SondeCallTree) stacks = sonde_call_tree_new (sonde_export_source_budget (source));
   g_autofree Named *functions = g_new0 (Named, sonde_export_source_n_functions (source));
   g_autoptr (SondeExportSlices) slices

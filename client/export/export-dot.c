@@ -15,12 +15,12 @@ typedef struct
 {
   guint64 weight;     /* of the stacks with that call, however often */
   guint64 last_stack; /* the one that was counted last */
-} Call;
+} Edge;
 
 typedef struct
 {
   const SondeProfile *profile;
-  GHashTable *calls; /* caller << 32 | callee, in boxes → Call */
+  GHashTable *calls; /* caller << 32 | callee, in boxes → Edge */
   guint64 n_stacks;
 } Graph;
 
@@ -33,11 +33,11 @@ add_calls (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
   for (gsize i = 1; i < n_ids; i++)
     {
       gint64 key = (gint64) ((guint64) ids[i - 1] << 32 | ids[i]);
-      Call *call = g_hash_table_lookup (self->calls, &key);
+      Edge *call = g_hash_table_lookup (self->calls, &key);
 
       if (call == NULL)
         {
-          call = g_new0 (Call, 1);
+          call = g_new0 (Edge, 1);
           g_hash_table_insert (self->calls, g_memdup2 (&key, sizeof key), call);
         }
       if (call->last_stack != self->n_stacks)
@@ -139,7 +139,7 @@ sonde_export_dot (SondeExportSource *source,
   qsort (keys, n_keys, sizeof *keys, compare_keys);
   for (guint i = 0; i < n_keys; i++)
     {
-      const Call *call = g_hash_table_lookup (graph.calls, keys[i]);
+      const Edge *call = g_hash_table_lookup (graph.calls, keys[i]);
       guint32 caller = (guint32) ((guint64) *keys[i] >> 32);
       guint32 callee = (guint32) *keys[i];
       double share = sonde_text_percent (call->weight, sonde_profile_total (graph.profile));

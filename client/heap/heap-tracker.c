@@ -224,7 +224,7 @@ typedef struct
 {
   gint32 pid;
   guint64 newest; /* address of its newest block, 0: none */
-} Thread;
+} TrackedThread;
 
 typedef struct
 {
@@ -239,7 +239,7 @@ struct SondeHeapTracker
   SondeHeapTrackerOptions options;
   double interval_bytes;  /* 0: every allocation is there */
   GHashTable *heaps;      /* pid → Heap */
-  GArray *threads;        /* Thread */
+  GArray *threads;        /* TrackedThread */
   SondeIdMap *thread_ids; /* pid << 32 | tid → number of a thread */
   SondeIdMap *pids;       /* tid → pid, of threads; and each pid → itself */
   GArray *stacks;         /* Stack */
@@ -253,7 +253,7 @@ struct SondeHeapTracker
 };
 
 #define STACK(self, i)  (&g_array_index ((self)->stacks, Stack, (i)))
-#define THREAD(self, i) (&g_array_index ((self)->threads, Thread, (i)))
+#define THREAD(self, i) (&g_array_index ((self)->threads, TrackedThread, (i)))
 
 static void
 heap_free (gpointer data)
@@ -271,7 +271,7 @@ sonde_heap_tracker_new (const SondeHeapTrackerOptions *options)
 
   self->options = *options;
   self->heaps = g_hash_table_new_full (NULL, NULL, NULL, heap_free);
-  self->threads = g_array_new (FALSE, FALSE, sizeof (Thread));
+  self->threads = g_array_new (FALSE, FALSE, sizeof (TrackedThread));
   self->thread_ids = sonde_id_map_new ();
   self->pids = sonde_id_map_new ();
   self->stacks = g_array_new (FALSE, FALSE, sizeof (Stack));
@@ -303,7 +303,7 @@ guint32
 sonde_heap_tracker_ensure_thread (SondeHeapTracker *self, gint32 pid, gint32 tid)
 {
   guint64 key = (guint64) (guint32) pid << 32 | (guint32) tid;
-  Thread thread = { .pid = pid };
+  TrackedThread thread = { .pid = pid };
   guint32 number;
 
   if (sonde_id_map_lookup (self->thread_ids, key, &number))
@@ -452,7 +452,7 @@ give_back (SondeHeapTracker *self, const Heap *heap, const LiveBlock *block)
 static void
 take_allocation (SondeHeapTracker *self, const SondeHeapEvent *event)
 {
-  Thread *thread = THREAD (self, event->thread);
+  TrackedThread *thread = THREAD (self, event->thread);
   Heap *heap = ensure_heap (self, thread->pid);
   LiveBlock old;
   LiveBlock block = { .address = event->address,
@@ -501,7 +501,7 @@ is_temporary (const SondeHeapTracker *self, const LiveBlock *block, const SondeH
 static void
 take_free (SondeHeapTracker *self, const SondeHeapEvent *event)
 {
-  Thread *thread = THREAD (self, event->thread);
+  TrackedThread *thread = THREAD (self, event->thread);
   Heap *heap = ensure_heap (self, thread->pid);
   SondeHeapAmount amount;
   LiveBlock block;

@@ -19,7 +19,7 @@ typedef struct
 {
   gint64 time_ns;
   guint32 offset; /* bytes into frames */
-} Entry;
+} FramePlace;
 
 /* Each thread of a program writes into a ring of its own, and the rings are emptied one after the
  * other: in a capture a free may stand before the allocation in another thread, and both before
@@ -31,12 +31,12 @@ typedef struct
 {
   GByteArray *frames; /* at most ORDER_CAPACITY_BYTES, and a frame */
   GByteArray *spare;  /* empty */
-  GArray *entries;    /* Entry */
+  GArray *entries;    /* FramePlace */
   GArray *scratch;    /* as long as entries when they are sorted */
   GArray *runs;       /* guint32: where each ascending run begins, and the end */
   gint64 newest_ns;   /* of what was handed on */
   guint64 n_late;
-} Order;
+} FrameOrder;
 
 struct SondeHeap
 {
@@ -45,7 +45,7 @@ struct SondeHeap
   gint64 start_ns;
   guint64 interval_bytes;
   SondeCaptureModel *model;
-  Order order;
+  FrameOrder order;
   SondeHeapTracker *tracker;
 
   SondeCallTree *paths; /* below the root numbers of processes, below them locations; no weights */
@@ -177,7 +177,7 @@ take_life (const SondeModelLife *life, gpointer user_data)
 
 /* The second run's events stay behind equal ones of the first. */
 static void
-merge (const Entry *from, Entry *to, guint32 start, guint32 middle, guint32 end)
+merge (const FramePlace *from, FramePlace *to, guint32 start, guint32 middle, guint32 end)
 {
   guint32 left = start;
   guint32 right = middle;
@@ -191,17 +191,17 @@ merge (const Entry *from, Entry *to, guint32 start, guint32 middle, guint32 end)
 
 /* One pass of a natural merge sort: each two neighbours become one run. */
 static void
-merge_runs (Order *self)
+merge_runs (FrameOrder *self)
 {
-  const Entry *from = (const Entry *) (void *) self->entries->data;
-  Entry *to;
+  const FramePlace *from = (const FramePlace *) (void *) self->entries->data;
+  FramePlace *to;
   guint32 *runs = (guint32 *) (void *) self->runs->data;
   guint n_runs = self->runs->len - 1;
   guint n_merged = 0;
   GArray *swapped;
 
   g_array_set_size (self->scratch, self->entries->len);
-  to = (Entry *) (void *) self->scratch->data;
+  to = (FramePlace *) (void *) self->scratch->data;
   for (guint i = 0; i < n_runs; i += 2)
     {
       guint32 end = runs[MIN (i + 2, n_runs)];
@@ -218,7 +218,7 @@ merge_runs (Order *self)
 }
 
 static const SondeFrame *
-frame_at (const Order *self, const Entry *entry)
+frame_at (const FrameOrder *self, const FramePlace *entry)
 {
   return (const SondeFrame *) (const void *) (self->frames->data + entry->offset);
 }
@@ -236,10 +236,10 @@ foresee_frame (const SondeHeap *self, const SondeFrame *frame)
 static void
 hand_on (SondeHeap *heap, gsize keep_bytes)
 {
-  Order *self = &heap->order;
+  FrameOrder *self = &heap->order;
   gsize left_bytes = self->frames->len;
   guint n = 0;
-  const Entry *entries;
+  const FramePlace *entries;
   guint32 end;
   guint32 start = 0;
   GByteArray *old;
@@ -247,7 +247,7 @@ hand_on (SondeHeap *heap, gsize keep_bytes)
   if (self->entries->len == 0)
     return;
   /* A ring that was emptied is an ascending run. */
-  entries = (const Entry *) (void *) self->entries->data;
+  entries = (const FramePlace *) (void *) self->entries->data;
   end = self->entries->len;
   g_array_set_size (self->runs, 0);
   g_array_append_val (self->runs, start);
@@ -260,7 +260,7 @@ hand_on (SondeHeap *heap, gsize keep_bytes)
 
   for (; n < self->entries->len && left_bytes > keep_bytes; n++)
     {
-      const Entry *entry = &g_array_index (self->entries, Entry, n);
+      const FramePlace *entry = &g_array_index (self->entries, FramePlace, n);
       const SondeFrame *frame = frame_at (self, entry);
 
       if (n + FORESEEN < self->entries->len)
@@ -275,7 +275,7 @@ hand_on (SondeHeap *heap, gsize keep_bytes)
   old = self->frames;
   for (guint i = n; i < self->entries->len; i++)
     {
-      Entry *entry = &g_array_index (self->entries, Entry, i);
+      FramePlace *entry = &g_array_index (self->entries, FramePlace, i);
       const SondeFrame *frame = frame_at (self, entry);
 
       entry->offset = self->spare->len;
@@ -291,8 +291,8 @@ hand_on (SondeHeap *heap, gsize keep_bytes)
 static void
 add_in_order (SondeHeap *self, const SondeFrame *frame)
 {
-  Order *order = &self->order;
-  Entry entry = { .time_ns = frame->time_ns, .offset = order->frames->len };
+  FrameOrder *order = &self->order;
+  FramePlace entry = { .time_ns = frame->time_ns, .offset = order->frames->len };
 
   g_byte_array_append (order->frames, (const guint8 *) frame, frame->len);
   g_array_append_val (order->entries, entry);
@@ -351,8 +351,8 @@ sonde_heap_new (const SondeHeapOptions *options, gint64 start_ns)
   self->tracker = sonde_heap_tracker_new (&tracker_options);
   self->order.frames = g_byte_array_new ();
   self->order.spare = g_byte_array_new ();
-  self->order.entries = g_array_new (FALSE, FALSE, sizeof (Entry));
-  self->order.scratch = g_array_new (FALSE, FALSE, sizeof (Entry));
+  self->order.entries = g_array_new (FALSE, FALSE, sizeof (FramePlace));
+  self->order.scratch = g_array_new (FALSE, FALSE, sizeof (FramePlace));
   self->order.runs = g_array_new (FALSE, FALSE, sizeof (guint32));
   self->order.newest_ns = G_MININT64;
   self->paths = sonde_call_tree_new (NULL);

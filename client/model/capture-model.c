@@ -842,10 +842,10 @@ typedef struct
   GHashTable *copies;   /* root of a space of @from → the Space of @to with all of it */
   GHashTable *mappings; /* mapping of the space at hand → its copy */
   Space *space;         /* that is being filled */
-} Copy;
+} PresentCopy;
 
 static SondeModelMapping *
-ensure_mapping (Copy *self, const SondeModelMapping *mapping)
+ensure_mapping (PresentCopy *self, const SondeModelMapping *mapping)
 {
   SondeModelMapping *copy = g_hash_table_lookup (self->mappings, mapping);
 
@@ -864,7 +864,7 @@ ensure_mapping (Copy *self, const SondeModelMapping *mapping)
 static void
 copy_piece (guint64 start, guint64 end, const SondeModelMapping *mapping, gpointer user_data)
 {
-  Copy *self = user_data;
+  PresentCopy *self = user_data;
   SondeModelMapping *copy = ensure_mapping (self, mapping);
 
   self->space->is_cut
@@ -874,7 +874,7 @@ copy_piece (guint64 start, guint64 end, const SondeModelMapping *mapping, gpoint
 
 /* What spaces share stays shared. */
 static void
-copy_space (Copy *self, gint32 pid, const Space *space)
+copy_space (PresentCopy *self, gint32 pid, const Space *space)
 {
   Space *copy = ensure_space (self->to, pid);
   gpointer root = GUINT_TO_POINTER (space->maps.root);
@@ -928,7 +928,7 @@ sonde_capture_model_new_present (const SondeCaptureModel *before,
   SondeCaptureModel *self = sonde_capture_model_new (funcs, user_data);
   g_autoptr (GHashTable) copies = g_hash_table_new (NULL, NULL);
   g_autoptr (GHashTable) mappings = g_hash_table_new (NULL, NULL);
-  Copy copy = { before, self, copies, mappings, NULL };
+  PresentCopy copy = { before, self, copies, mappings, NULL };
   GHashTableIter iter;
   gpointer pid, space;
 

@@ -287,7 +287,7 @@ typedef struct
   guint n_dropped; /* frames of the old "__symbols__" */
   guint n_written; /* frames of the new one */
   guint8 *closing; /* copy of a frame that may be the last one; NULL: none */
-} Copy;
+} Rewrite;
 
 static void
 free_jit_map (gpointer data)
@@ -406,7 +406,7 @@ add_symbol (Names *self, guint32 location, const SondeLocation *where)
 static void *
 write_buffer (void *user_data, void *buffer, size_t used_bytes)
 {
-  Copy *self = user_data;
+  Rewrite *self = user_data;
 
   return sonde_output_write (self->output, buffer, used_bytes, &self->error) ? buffer : NULL;
 }
@@ -421,7 +421,7 @@ is_symbols (const SondeFrame *frame)
 }
 
 static int
-write_closing (Copy *self)
+write_closing (Rewrite *self)
 {
   int r = 0;
 
@@ -433,7 +433,7 @@ write_closing (Copy *self)
 
 /* Counters that close the ledger are held back: the names go before them. */
 static int
-copy_frame (Copy *self, const SondeFrame *frame)
+copy_frame (Rewrite *self, const SondeFrame *frame)
 {
   int r = write_closing (self);
 
@@ -457,7 +457,7 @@ copy_frame (Copy *self, const SondeFrame *frame)
 }
 
 static int
-write_symbols (Copy *self, const GByteArray *symbols, gint64 time_ns)
+write_symbols (Rewrite *self, const GByteArray *symbols, gint64 time_ns)
 {
   SondeFrameOrigin origin = { time_ns, -1, -1 };
   int r = 0;
@@ -474,7 +474,7 @@ write_symbols (Copy *self, const GByteArray *symbols, gint64 time_ns)
 }
 
 static gboolean
-copy_capture (Copy *self, const char *path, const GByteArray *symbols, GError **error)
+copy_capture (Rewrite *self, const char *path, const GByteArray *symbols, GError **error)
 {
   g_autoptr (SondeCaptureFile) file = sonde_capture_file_open (path, error);
   GError *broken = NULL;
@@ -527,7 +527,7 @@ write_copy (const char *path, const char *output, const GByteArray *symbols, GEr
 {
   g_autoptr (SondeOutput) opened = sonde_output_open (output, SONDE_OUTPUT_WHOLE, error);
   g_autofree void *buffer = NULL;
-  Copy copy = { .output = opened };
+  Rewrite copy = { .output = opened };
   gboolean good;
 
   if (opened == NULL)

@@ -198,7 +198,7 @@ typedef struct
   const SondeProfileStyle *style;
   const gboolean *is_shown; /* by node */
   guint n_lines;
-} Printer;
+} DiffPrinter;
 
 static double
 change_of (const Shares *shares)
@@ -367,7 +367,7 @@ compare_nodes (gconstpointer a, gconstpointer b, gpointer user_data)
 /* (transfer full): guint32 nodes: the callees of @node that are shown, those that became slower
  * first. */
 static GArray *
-dup_shown (const Printer *printer, guint32 node)
+dup_shown (const DiffPrinter *printer, guint32 node)
 {
   const SondeCallTree *tree = printer->diff->tree;
   GArray *shown = g_array_new (FALSE, FALSE, sizeof (guint32));
@@ -381,7 +381,7 @@ dup_shown (const Printer *printer, guint32 node)
 }
 
 static void
-append_node (Printer *printer, guint32 node, const char *branch)
+append_node (DiffPrinter *printer, guint32 node, const char *branch)
 {
   const SondeFunction *function = g_ptr_array_index (
       printer->diff->set.functions, sonde_call_tree_node (printer->diff->tree, node)->id);
@@ -393,7 +393,7 @@ append_node (Printer *printer, guint32 node, const char *branch)
 
 /* Recursion is bounded by max_depth; a path without branches stays in one column. */
 static void
-append_below (Printer *printer, guint32 node, guint depth)
+append_below (DiffPrinter *printer, guint32 node, guint depth)
 {
   gboolean utf8 = printer->style->utf8;
 
@@ -432,7 +432,7 @@ sonde_profile_diff_append_paths (GString *out,
   guint32 n_nodes = sonde_call_tree_n_nodes (self->tree);
   g_autofree gboolean *is_shown = g_new0 (gboolean, n_nodes);
   g_autoptr (GString) prefix = g_string_new (NULL);
-  Printer printer = { out, prefix, self, style, is_shown, 0 };
+  DiffPrinter printer = { out, prefix, self, style, is_shown, 0 };
 
   /* children have larger numbers than their parents */
   for (guint32 i = n_nodes - 1; i > 0; i--)
