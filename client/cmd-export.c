@@ -88,38 +88,6 @@ find_unit (ExportCommand *options)
   return index >= 0;
 }
 
-static gboolean
-parse (int *argc, char ***argv, ExportCommand *options)
-{
-  const GOptionEntry entries[]
-      = { { "format", 'f', 0, G_OPTION_ARG_STRING, &options->format,
-            "folded, speedscope, firefox, pprof, perfetto, chrome, perf-script, dot", "FORMAT" },
-          { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output,
-            "Write to FILE, replacing it (-, standard output)", "FILE" },
-          { "unit", 0, 0, G_OPTION_ARG_STRING, &options->unit,
-            "Of folded and dot: samples, bytes or blocks allocated (samples)", "UNIT" },
-          G_OPTION_ENTRY_NULL };
-
-  if (!sonde_cli_parse (argc, argv, "FILE", "Writes a capture in the format of another viewer.",
-                        "Example:\n  sondectl export --format=folded slow.syscap", entries, FALSE,
-                        NULL))
-    return FALSE;
-  if (*argc != 2)
-    {
-      sonde_cli_complain ("export needs one capture; see sondectl export --help");
-      return FALSE;
-    }
-  if (!find_format (options) || !find_unit (options))
-    return FALSE;
-  if (formats[options->index].is_binary
-      && sonde_output_is_terminal (options->output != NULL ? options->output : "-"))
-    {
-      sonde_cli_complain ("%s is not for terminals: -o FILE", options->format);
-      return FALSE;
-    }
-  return TRUE;
-}
-
 /* A file that would be empty is more often a mistake than what was wanted. */
 static gboolean
 check_content (const SondeExportSource *source, const ExportCommand *options, GError **error)
@@ -157,9 +125,32 @@ sonde_cmd_export (int argc, char **argv)
   g_autoptr (SondeExportSource) source = NULL;
   g_autoptr (GError) error = NULL;
   gboolean is_good;
+  const GOptionEntry entries[]
+      = { { "format", 'f', 0, G_OPTION_ARG_STRING, &options.format,
+            "folded, speedscope, firefox, pprof, perfetto, chrome, perf-script, dot", "FORMAT" },
+          { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output,
+            "Write to FILE, replacing it (-, standard output)", "FILE" },
+          { "unit", 0, 0, G_OPTION_ARG_STRING, &options.unit,
+            "Of folded and dot: samples, bytes or blocks allocated (samples)", "UNIT" },
+          G_OPTION_ENTRY_NULL };
 
-  if (!parse (&argc, &argv, &options))
+  if (!sonde_cli_parse (&argc, &argv, "FILE", "Writes a capture in the format of another viewer.",
+                        "Example:\n  sondectl export --format=folded slow.syscap", entries, FALSE,
+                        NULL))
     return 1;
+  if (argc != 2)
+    {
+      sonde_cli_complain ("export needs one capture; see sondectl export --help");
+      return 1;
+    }
+  if (!find_format (&options) || !find_unit (&options))
+    return 1;
+  if (formats[options.index].is_binary
+      && sonde_output_is_terminal (options.output != NULL ? options.output : "-"))
+    {
+      sonde_cli_complain ("%s is not for terminals: -o FILE", options.format);
+      return 1;
+    }
   /* one terminal is not for both */
   if (options.output != NULL || !isatty (STDOUT_FILENO))
     progress = sonde_progress_new ();

@@ -223,20 +223,6 @@ check (const HeapCommand *self)
   return FALSE;
 }
 
-/* Fills @self and keeps strings of @argv. FALSE, having complained, if that is no command. */
-static gboolean
-heap_command_parse (HeapCommand *self, int *argc, char ***argv)
-{
-  *self = (HeapCommand){ .unit = SONDE_UNIT_BYTES,
-                         .percent_limit = SONDE_PROFILE_PERCENT_LIMIT,
-                         .max_depth = SONDE_PROFILE_MAX_DEPTH,
-                         .heap = SONDE_HEAP_OPTIONS_INIT };
-  if (!parse_options (self, argc, argv) || !parse_files (self, *argc, *argv) || !check (self))
-    return FALSE;
-  self->heap.filter.comm = self->comm;
-  return TRUE;
-}
-
 /* What comes before a break in the capture is shown all the same. NULL, having complained, if there
  * is nothing to show. @is_whole: (inout): FALSE from the first break on */
 static SondeHeap *
@@ -462,15 +448,6 @@ diff_moments (const SondeHeap *heap, const HeapCommand *command)
   return print_diff (&before, &after, command);
 }
 
-static gboolean
-diff_captures (const SondeHeap *old, const SondeHeap *new, const HeapCommand *command)
-{
-  g_auto (Side) before = { old, command->metric, sonde_text_escape (command->path, -1) };
-  g_auto (Side) after = { new, command->metric, sonde_text_escape (command->other_path, -1) };
-
-  return print_diff (&before, &after, command);
-}
-
 int
 sonde_cmd_heap (int argc, char **argv)
 {
@@ -480,8 +457,14 @@ sonde_cmd_heap (int argc, char **argv)
   gboolean is_whole = TRUE;
   gboolean is_printed;
 
-  if (!heap_command_parse (&command, &argc, &argv))
+  command = (HeapCommand){ .unit = SONDE_UNIT_BYTES,
+                           .percent_limit = SONDE_PROFILE_PERCENT_LIMIT,
+                           .max_depth = SONDE_PROFILE_MAX_DEPTH,
+                           .heap = SONDE_HEAP_OPTIONS_INIT };
+  if (!parse_options (&command, &argc, &argv) || !parse_files (&command, argc, argv)
+      || !check (&command))
     return 1;
+  command.heap.filter.comm = command.comm;
   heap = read_heap (command.path, &command, &is_whole);
   if (heap == NULL)
     return 1;
@@ -490,7 +473,12 @@ sonde_cmd_heap (int argc, char **argv)
     return 1;
 
   if (other != NULL)
-    is_printed = diff_captures (heap, other, &command);
+    {
+      g_auto (Side) before = { heap, command.metric, sonde_text_escape (command.path, -1) };
+      g_auto (Side) after = { other, command.metric, sonde_text_escape (command.other_path, -1) };
+
+      is_printed = print_diff (&before, &after, &command);
+    }
   else if (command.diff)
     is_printed = diff_moments (heap, &command);
   else

@@ -71,20 +71,6 @@ count_lost (SondeClientSession *session)
          + sonde_client_session_get_statistic (session, "file-events-lost");
 }
 
-/* "12 s  11,934 samples  0 lost  3.1 MiB", without a newline */
-static char *
-dup_progress (SondeClientSession *session)
-{
-  g_autofree char *samples = sonde_text_plural (
-      sonde_client_session_get_statistic (session, "recorded"), "sample", "samples");
-  g_autofree char *lost = sonde_text_count (count_lost (session));
-  g_autofree char *size = sonde_text_size (sonde_client_session_get_n_bytes (session));
-
-  return g_strdup_printf ("%.0f s  %s  %s lost  %s",
-                          (double) sonde_client_session_get_elapsed_ns (session) / 1e9, samples,
-                          lost, size);
-}
-
 static void
 append_cuts (GString *out, SondeClientSession *session)
 {
@@ -205,11 +191,21 @@ show_progress (GObject *source, GAsyncResult *result, gpointer user_data)
   Record *self = user_data;
   SondeClientSession *session = SONDE_CLIENT_SESSION (source);
   g_autofree char *line = NULL;
+  g_autofree char *samples = NULL;
+  g_autofree char *lost = NULL;
+  g_autofree char *size = NULL;
 
   if (!sonde_client_session_refresh_finish (session, result, NULL)
       || sonde_record_run_has_stopped (self->run))
     return;
-  line = dup_progress (session);
+  /* "12 s  11,934 samples  0 lost  3.1 MiB", without a newline */
+  samples = sonde_text_plural (sonde_client_session_get_statistic (session, "recorded"), "sample",
+                               "samples");
+  lost = sonde_text_count (count_lost (session));
+  size = sonde_text_size (sonde_client_session_get_n_bytes (session));
+  line = g_strdup_printf ("%.0f s  %s  %s lost  %s",
+                          (double) sonde_client_session_get_elapsed_ns (session) / 1e9, samples,
+                          lost, size);
   g_printerr ("\r\033[K%s", line);
   self->is_progress_shown = TRUE;
 }

@@ -64,34 +64,6 @@ is_shown (const SondeProfile *profile, guint64 weight)
   return weight > 0 && sonde_text_percent (weight, sonde_profile_total (profile)) >= LIMIT_PERCENT;
 }
 
-static void
-write_functions (const SondeProfile *profile,
-                 const guint64 *self_sums,
-                 const guint64 *total_sums,
-                 SondeExportOutput *output)
-{
-  GString *out = sonde_export_output_text (output);
-
-  for (guint32 i = 0; i < sonde_profile_n_functions (profile); i++)
-    {
-      const SondeFunction *function = sonde_profile_function (profile, i);
-      double share = sonde_text_percent (total_sums[i], sonde_profile_total (profile));
-      double own = sonde_text_percent (self_sums[i], sonde_profile_total (profile));
-
-      if (!is_shown (profile, total_sums[i]))
-        continue;
-      g_string_append_printf (out, "  f%u [label=\"", i);
-      append_label (out, function->name);
-      g_string_append (out, "\\n");
-      append_label (out, function->module);
-      /* From white to red with its own share. */
-      g_string_append_printf (
-          out, "\\n%.1f%% (self %.1f%%, %" G_GUINT64_FORMAT ")\", fillcolor=\"0.05 %.2f 1.0\"];\n",
-          share, own, self_sums[i], MIN (own / 30, 0.9));
-      sonde_export_output_pass (output);
-    }
-}
-
 static int
 compare_keys (gconstpointer a, gconstpointer b)
 {
@@ -116,6 +88,7 @@ sonde_export_dot (SondeExportSource *source,
   Graph graph = { profile, calls, 0 };
   guint n_keys;
   g_autofree gint64 **keys = NULL;
+  GString *out;
 
   if (profile == NULL)
     return FALSE;
@@ -134,7 +107,25 @@ sonde_export_dot (SondeExportSource *source,
   sonde_export_output_printf (output, "digraph sonde {\n"
                                       "  node [shape=box, style=filled, fontname=\"sans\"];\n"
                                       "  edge [fontname=\"sans\"];\n");
-  write_functions (profile, self_sums, total_sums, output);
+  out = sonde_export_output_text (output);
+  for (guint32 i = 0; i < sonde_profile_n_functions (profile); i++)
+    {
+      const SondeFunction *function = sonde_profile_function (profile, i);
+      double share = sonde_text_percent (total_sums[i], sonde_profile_total (profile));
+      double own = sonde_text_percent (self_sums[i], sonde_profile_total (profile));
+
+      if (!is_shown (profile, total_sums[i]))
+        continue;
+      g_string_append_printf (out, "  f%u [label=\"", i);
+      append_label (out, function->name);
+      g_string_append (out, "\\n");
+      append_label (out, function->module);
+      /* From white to red with its own share. */
+      g_string_append_printf (
+          out, "\\n%.1f%% (self %.1f%%, %" G_GUINT64_FORMAT ")\", fillcolor=\"0.05 %.2f 1.0\"];\n",
+          share, own, self_sums[i], MIN (own / 30, 0.9));
+      sonde_export_output_pass (output);
+    }
   keys = (gint64 **) g_hash_table_get_keys_as_array (graph.calls, &n_keys);
   qsort (keys, n_keys, sizeof *keys, compare_keys);
   for (guint i = 0; i < n_keys; i++)

@@ -254,19 +254,6 @@ compare_weights (gconstpointer a, gconstpointer b, gpointer user_data)
 }
 
 static void
-append_node (SondeFlameGraph *self, guint32 number, guint32 depth)
-{
-  Draft *draft = &self->drafts[number];
-  SondeFlameNode node
-      = { .function = sonde_call_tree_node (self->tree, number)->id, .depth = depth };
-
-  memcpy (node.self, draft->self, sizeof node.self);
-  memcpy (node.total, draft->total, sizeof node.total);
-  draft->place = self->nodes->len;
-  g_array_append_val (self->nodes, node);
-}
-
-static void
 append_light (SondeFlameGraph *self, const Draft *draft, guint32 depth)
 {
   SondeFlameNode node = { .function = self->light_function, .depth = depth };
@@ -290,7 +277,14 @@ append_nodes (SondeFlameGraph *self)
   append_light (self, &self->drafts[0], 0);
   while (node != 0)
     {
-      append_node (self, node, depth);
+      Draft *draft = &self->drafts[node];
+      SondeFlameNode entry
+          = { .function = sonde_call_tree_node (self->tree, node)->id, .depth = depth };
+
+      memcpy (entry.self, draft->self, sizeof entry.self);
+      memcpy (entry.total, draft->total, sizeof entry.total);
+      draft->place = self->nodes->len;
+      g_array_append_val (self->nodes, entry);
       append_light (self, &self->drafts[node], depth + 1);
       if (self->drafts[node].first_child != 0)
         {

@@ -47,17 +47,6 @@ static const SondeTableKind blocks = { .slot_bytes = sizeof (LiveBlock),
                                        .hash = hash_block,
                                        .has_key = has_address };
 
-static LiveMap *
-live_map_new (void)
-{
-  LiveMap *self = g_new0 (LiveMap, 1);
-
-  self->n_references = 1;
-  self->table.seed = sonde_hash_seed ();
-  sonde_table_resize (&blocks, &self->table, blocks.n_first_slots);
-  return self;
-}
-
 static void
 live_map_unref (LiveMap *self)
 {
@@ -102,20 +91,6 @@ live_map_put (LiveMap *self, const LiveBlock *block, LiveBlock *old)
     }
   *old = *slot;
   *slot = *block;
-  return TRUE;
-}
-
-/* FALSE if there is none. The map has one owner. */
-static gboolean
-live_map_take (LiveMap *self, guint64 address, LiveBlock *block)
-{
-  LiveBlock *slot = find_block (self, address);
-
-  g_assert (self->n_references == 1);
-  if (slot == NULL)
-    return FALSE;
-  *block = *slot;
-  sonde_table_remove (&blocks, &self->table, slot);
   return TRUE;
 }
 
@@ -428,7 +403,10 @@ ensure_heap (SondeHeapTracker *self, gint32 pid)
     {
       heap = g_new0 (Heap, 1);
       heap->pid = pid;
-      heap->live = live_map_new ();
+      heap->live = g_new0 (LiveMap, 1);
+      heap->live->n_references = 1;
+      heap->live->table.seed = sonde_hash_seed ();
+      sonde_table_resize (&blocks, &heap->live->table, blocks.n_first_slots);
       g_hash_table_insert (self->heaps, GINT_TO_POINTER (pid), heap);
     }
   return heap;
@@ -504,6 +482,7 @@ take_free (SondeHeapTracker *self, const SondeHeapEvent *event)
   TrackedThread *thread = THREAD (self, event->thread);
   Heap *heap = ensure_heap (self, thread->pid);
   SondeHeapAmount amount;
+  LiveBlock *slot;
   LiveBlock block;
   Stack *stack;
 
@@ -514,8 +493,9 @@ take_free (SondeHeapTracker *self, const SondeHeapEvent *event)
       return;
     }
   live_map_own (&heap->live);
-  if (!live_map_take (heap->live, event->address, &block))
-    g_assert_not_reached ();
+  slot = find_block (heap->live, event->address);
+  block = *slot;
+  sonde_table_remove (&blocks, &heap->live->table, slot);
   give_back (self, heap, &block);
   if (!is_own (self, heap, &block))
     {

@@ -99,39 +99,35 @@ has_room (SondeHeap *self, const SondeModelAllocation *allocation)
   return FALSE;
 }
 
-/* The stack with the allocation's process and locations; without room it is of one frame, which
- * stands for all of the process's that have none. */
-static guint32
-add_stack_of (SondeHeap *self, const SondeModelAllocation *allocation)
-{
-  static const guint32 truncated[] = { SONDE_LOCATION_TRUNCATED };
-  guint32 n_nodes = sonde_call_tree_n_nodes (self->paths);
-  guint32 node;
-
-  if (has_room (self, allocation))
-    {
-      node = find_end (self, allocation->process, allocation->locations, allocation->n_locations);
-      sonde_capture_model_budget (self->model)->left[SONDE_LIMIT_NODES]
-          -= sonde_call_tree_n_nodes (self->paths) - n_nodes;
-    }
-  else
-    node = find_end (self, allocation->process, truncated, G_N_ELEMENTS (truncated));
-  if (*number_at (self, node) == 0)
-    {
-      *number_at (self, node)
-          = sonde_heap_tracker_add_stack (self->tracker, matches (self, allocation->process)) + 1;
-      g_array_append_val (self->ends, node);
-    }
-  return *number_at (self, node) - 1;
-}
-
 static guint32
 ensure_stack (SondeHeap *self, const SondeModelAllocation *allocation)
 {
   if (allocation->is_new_stack)
     {
-      guint32 stack = add_stack_of (self, allocation);
+      guint32 stack;
+      static const guint32 truncated[] = { SONDE_LOCATION_TRUNCATED };
+      guint32 n_nodes = sonde_call_tree_n_nodes (self->paths);
+      guint32 node;
 
+      /* The stack with the allocation's process and locations; without room it is of one frame,
+       * which stands for all of the process's that have none. */
+      if (has_room (self, allocation))
+        {
+          node = find_end (self, allocation->process, allocation->locations,
+                           allocation->n_locations);
+          sonde_capture_model_budget (self->model)->left[SONDE_LIMIT_NODES]
+              -= sonde_call_tree_n_nodes (self->paths) - n_nodes;
+        }
+      else
+        node = find_end (self, allocation->process, truncated, G_N_ELEMENTS (truncated));
+      if (*number_at (self, node) == 0)
+        {
+          *number_at (self, node)
+              = sonde_heap_tracker_add_stack (self->tracker, matches (self, allocation->process))
+                + 1;
+          g_array_append_val (self->ends, node);
+        }
+      stack = *number_at (self, node) - 1;
       if (allocation->stack >= self->known->len)
         g_array_set_size (self->known, allocation->stack + 1);
       g_array_index (self->known, guint32, allocation->stack) = stack;
@@ -175,20 +171,6 @@ take_life (const SondeModelLife *life, gpointer user_data)
 
 /* --- their order --- */
 
-/* The second run's events stay behind equal ones of the first. */
-static void
-merge (const FramePlace *from, FramePlace *to, guint32 start, guint32 middle, guint32 end)
-{
-  guint32 left = start;
-  guint32 right = middle;
-
-  for (guint32 at = start; at < end; at++)
-    if (left < middle && (right >= end || from[left].time_ns <= from[right].time_ns))
-      to[at] = from[left++];
-    else
-      to[at] = from[right++];
-}
-
 /* One pass of a natural merge sort: each two neighbours become one run. */
 static void
 merge_runs (FrameOrder *self)
@@ -204,9 +186,17 @@ merge_runs (FrameOrder *self)
   to = (FramePlace *) (void *) self->scratch->data;
   for (guint i = 0; i < n_runs; i += 2)
     {
+      guint32 left = runs[i];
+      guint32 middle = runs[i + 1];
+      guint32 right = middle;
       guint32 end = runs[MIN (i + 2, n_runs)];
 
-      merge (from, to, runs[i], runs[i + 1], end);
+      /* The second run's events stay behind equal ones of the first. */
+      for (guint32 at = runs[i]; at < end; at++)
+        if (left < middle && (right >= end || from[left].time_ns <= from[right].time_ns))
+          to[at] = from[left++];
+        else
+          to[at] = from[right++];
       runs[n_merged++] = runs[i];
     }
   runs[n_merged] = self->entries->len;
@@ -221,15 +211,6 @@ static const SondeFrame *
 frame_at (const FrameOrder *self, const FramePlace *entry)
 {
   return (const SondeFrame *) (const void *) (self->frames->data + entry->offset);
-}
-
-/* Fetches from memory what a frame will look at when its turn comes. */
-static void
-foresee_frame (const SondeHeap *self, const SondeFrame *frame)
-{
-  if (frame->type == SONDE_FRAME_ALLOCATION)
-    sonde_heap_tracker_foresee (self->tracker, frame->pid,
-                                ((const SondeFrameAllocation *) frame)->address);
 }
 
 /* Hands on the oldest frames, until no more than @keep_bytes are left. */
@@ -264,7 +245,13 @@ hand_on (SondeHeap *heap, gsize keep_bytes)
       const SondeFrame *frame = frame_at (self, entry);
 
       if (n + FORESEEN < self->entries->len)
-        foresee_frame (heap, frame_at (self, entry + FORESEEN));
+        {
+          const SondeFrame *next = frame_at (self, entry + FORESEEN);
+
+          if (next->type == SONDE_FRAME_ALLOCATION)
+            sonde_heap_tracker_foresee (heap->tracker, next->pid,
+                                        ((const SondeFrameAllocation *) next)->address);
+        }
       if (entry->time_ns < self->newest_ns)
         self->n_late++;
       self->newest_ns = MAX (self->newest_ns, entry->time_ns);

@@ -262,16 +262,6 @@ start_agent (void)
   return self;
 }
 
-static void
-stop_agent (GSubprocess *self)
-{
-  if (self == NULL)
-    return;
-  g_subprocess_send_signal (self, SIGTERM); /* on which it restores the terminal's settings */
-  g_subprocess_wait (self, NULL, NULL);
-  g_object_unref (self);
-}
-
 SondeConnection *
 sonde_connection_open_bus (SondeClientAsk ask, GError **error)
 {
@@ -504,7 +494,13 @@ void
 sonde_connection_close (SondeConnection *self)
 {
   g_cancellable_cancel (self->closed);
-  stop_agent (g_steal_pointer (&self->agent));
+  if (self->agent != NULL)
+    {
+      /* pkttyagent restores the terminal's settings then */
+      g_subprocess_send_signal (self->agent, SIGTERM);
+      g_subprocess_wait (self->agent, NULL, NULL);
+      g_clear_object (&self->agent);
+    }
   if (self->daemon != NULL && self->bus != NULL)
     g_dbus_connection_close_sync (self->bus, NULL, NULL);
 }

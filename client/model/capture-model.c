@@ -555,20 +555,6 @@ add_allocation (SondeCaptureModel *self, const SondeFrameAllocation *frame)
 }
 
 static void
-add_mark (SondeCaptureModel *self, const SondeFrameMark *frame)
-{
-  SondeModelMark mark = { .pid = frame->frame.pid,
-                          .time_ns = frame->frame.time_ns,
-                          .duration_ns = frame->duration_ns,
-                          .group = frame->group,
-                          .name = frame->name,
-                          .message = frame->message };
-
-  if (self->funcs.mark != NULL)
-    self->funcs.mark (&mark, self->user_data);
-}
-
-static void
 add_metadata (SondeCaptureModel *self, const SondeFrameMetadata *frame)
 {
   const char *old = g_hash_table_lookup (self->metadata, frame->id);
@@ -684,7 +670,18 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
         set_counters (self, (const SondeFrameCounterSet *) frame);
       break;
     case SONDE_FRAME_MARK:
-      add_mark (self, (const SondeFrameMark *) frame);
+      if (self->funcs.mark != NULL)
+        {
+          const SondeFrameMark *mark = (const SondeFrameMark *) frame;
+
+          self->funcs.mark (&(SondeModelMark){ .pid = frame->pid,
+                                               .time_ns = frame->time_ns,
+                                               .duration_ns = mark->duration_ns,
+                                               .group = mark->group,
+                                               .name = mark->name,
+                                               .message = mark->message },
+                            self->user_data);
+        }
       break;
     case SONDE_FRAME_METADATA:
       add_metadata (self, (const SondeFrameMetadata *) frame);
@@ -907,18 +904,6 @@ copy_space (PresentCopy *self, gint32 pid, const Space *space)
     }
 }
 
-static void
-copy_metadata (SondeCaptureModel *to, const SondeCaptureModel *from)
-{
-  GHashTableIter iter;
-  gpointer id, text;
-
-  g_hash_table_iter_init (&iter, from->metadata);
-  while (g_hash_table_iter_next (&iter, &id, &text))
-    g_hash_table_insert (to->metadata, g_strdup (id), g_strdup (text));
-  to->metadata_bytes = from->metadata_bytes;
-}
-
 SondeCaptureModel *
 sonde_capture_model_new_present (const SondeCaptureModel *before,
                                  SondeModelIsAlive is_alive,
@@ -930,13 +915,16 @@ sonde_capture_model_new_present (const SondeCaptureModel *before,
   g_autoptr (GHashTable) mappings = g_hash_table_new (NULL, NULL);
   PresentCopy copy = { before, self, copies, mappings, NULL };
   GHashTableIter iter;
-  gpointer pid, space;
+  gpointer pid, space, id, text;
 
   g_hash_table_iter_init (&iter, before->spaces);
   while (g_hash_table_iter_next (&iter, &pid, &space))
     if (is_alive (GPOINTER_TO_INT (pid)))
       copy_space (&copy, GPOINTER_TO_INT (pid), space);
-  copy_metadata (self, before);
+  g_hash_table_iter_init (&iter, before->metadata);
+  while (g_hash_table_iter_next (&iter, &id, &text))
+    g_hash_table_insert (self->metadata, g_strdup (id), g_strdup (text));
+  self->metadata_bytes = before->metadata_bytes;
   sonde_embedded_files_copy_mountinfos (self->files, before->files);
   sonde_jit_names_copy (self->jit_names, before->jit_names);
   sonde_ledger_counters_clear (&self->ledger);

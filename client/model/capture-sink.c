@@ -256,17 +256,11 @@ retreat (SondeCaptureSink *self, guint64 max_bytes)
     self->first_lost_ns = next.time_ns;
 }
 
-static guint64
-value_of (const SondeCaptureSink *self, SondeLedger entry)
-{
-  return (guint64) self->ledger.values[entry];
-}
-
 static void
 correct (SondeCaptureSink *self, SondeFrameCounterSet *frame, SondeLedger entry, guint64 value)
 {
   sonde_ledger_counters_adjust (&self->ledger, frame, entry,
-                                (gint64) (value - value_of (self, entry)));
+                                (gint64) (value - (guint64) self->ledger.values[entry]));
   self->ledger.values[entry] = (gint64) value;
 }
 
@@ -280,7 +274,7 @@ correct_ledger (SondeCaptureSink *self, SondeFrameCounterSet *set)
 
   sonde_ledger_counters_set (&self->ledger, set);
 #define CORRECT(entry, value) correct (self, set, SONDE_LEDGER_##entry, value)
-#define VALUE(entry)          value_of (self, SONDE_LEDGER_##entry)
+#define VALUE(entry)          ((guint64) self->ledger.values[SONDE_LEDGER_##entry])
   CORRECT (STREAM_RESENT, VALUE (STREAM_RESENT) + 1);
   CORRECT (STREAM_DELIVERED, self->kept.n_frames);
   CORRECT (STREAM_LOST, VALUE (STREAM_LOST) + lost.n_frames);

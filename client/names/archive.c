@@ -163,15 +163,6 @@ symbols_builder_build (SymbolsBuilder *self)
 
 /* --- where programs left the names of code that they made --- */
 
-/* Whether @path is one that perf's interface gives a jitdump of @pid: ".../jit-PID.dump". */
-static gboolean
-jit_files_is_dump (const char *path, gint32 pid)
-{
-  g_autofree char *name = g_strdup_printf ("/jit-%d.dump", pid);
-
-  return g_str_has_suffix (path, name);
-}
-
 /* Whose files tell of @pid, and what its number is where it runs. */
 static uid_t
 find_owner (gint32 pid, gint32 *inner_pid)
@@ -321,8 +312,13 @@ static void
 note_dump (GHashTable *dumps, const SondeFrame *frame)
 {
   const SondeFrameMap *map = (const SondeFrameMap *) frame;
+  g_autofree char *name = NULL;
 
-  if (frame->type == SONDE_FRAME_MAP && jit_files_is_dump (map->path, frame->pid))
+  if (frame->type != SONDE_FRAME_MAP)
+    return;
+  /* perf's interface gives a jitdump of a process such a name */
+  name = g_strdup_printf ("/jit-%d.dump", frame->pid);
+  if (g_str_has_suffix (map->path, name))
     g_hash_table_insert (dumps, GINT_TO_POINTER (frame->pid), g_strdup (map->path));
 }
 
@@ -358,26 +354,19 @@ read_names (Names *self, const char *path, const SondeArchiveOptions *options, G
   return TRUE;
 }
 
-static SondeJitMap *
-ensure_jit_map (Names *self, gint32 pid)
-{
-  gpointer found;
-
-  if (!g_hash_table_lookup_extended (self->jit_maps, GINT_TO_POINTER (pid), NULL, &found))
-    {
-      found = jit_files_load (pid, g_hash_table_lookup (self->dumps, GINT_TO_POINTER (pid)));
-      g_hash_table_insert (self->jit_maps, GINT_TO_POINTER (pid), found);
-    }
-  return found;
-}
-
 /* The place is in no file: a program made the code there. */
 static gboolean
 add_jit_name (Names *self, const SondeLocation *where)
 {
-  SondeJitMap *map = ensure_jit_map (self, where->pid);
+  gpointer map;
   SondeSymbol symbol;
 
+  if (!g_hash_table_lookup_extended (self->jit_maps, GINT_TO_POINTER (where->pid), NULL, &map))
+    {
+      map = jit_files_load (where->pid,
+                            g_hash_table_lookup (self->dumps, GINT_TO_POINTER (where->pid)));
+      g_hash_table_insert (self->jit_maps, GINT_TO_POINTER (where->pid), map);
+    }
   if (map == NULL || !sonde_jit_map_lookup (map, where->address, &symbol))
     return FALSE;
   symbols_builder_add (self->builder, where->pid, symbol.begin, symbol.end - 1, symbol.name,
@@ -411,15 +400,6 @@ write_buffer (void *user_data, void *buffer, size_t used_bytes)
   return sonde_output_write (self->output, buffer, used_bytes, &self->error) ? buffer : NULL;
 }
 
-static gboolean
-is_symbols (const SondeFrame *frame)
-{
-  const SondeFrameFileChunk *chunk = (const SondeFrameFileChunk *) frame;
-
-  return frame->type == SONDE_FRAME_FILE_CHUNK
-         && strncmp (chunk->path, SONDE_EMBEDDED_SYMBOLS_PATH, sizeof chunk->path) == 0;
-}
-
 static int
 write_closing (Rewrite *self)
 {
@@ -439,7 +419,10 @@ copy_frame (Rewrite *self, const SondeFrame *frame)
 
   if (r < 0)
     return r;
-  if (is_symbols (frame))
+  if (frame->type == SONDE_FRAME_FILE_CHUNK
+      && strncmp (((const SondeFrameFileChunk *) frame)->path, SONDE_EMBEDDED_SYMBOLS_PATH,
+                  sizeof ((const SondeFrameFileChunk *) frame)->path)
+             == 0)
     {
       self->n_dropped++;
       return 0;

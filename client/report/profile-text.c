@@ -180,22 +180,6 @@ goes_on_in_line (const TreePrinter *printer, const GArray *children, guint n_sho
          <= weigh (printer->process, g_array_index (children, guint32, 0)).total / IN_LINE_FACTOR;
 }
 
-static guint
-count_shown (const TreePrinter *printer, const GArray *children)
-{
-  guint n = 0;
-
-  while (n < children->len && printer->n_lines + n < SONDE_MAX_LINES)
-    {
-      Weight weight = weigh (printer->process, g_array_index (children, guint32, n));
-
-      if (sonde_text_percent (weight.total, printer->total) < printer->style->percent_limit)
-        break;
-      n++;
-    }
-  return n;
-}
-
 static void
 append_branches (TreePrinter *printer, const GArray *children, guint n_shown, guint depth);
 
@@ -210,8 +194,16 @@ append_below (TreePrinter *printer, guint32 node, guint depth)
       g_autoptr (GArray) children = sonde_call_tree_dup_children (printer->process->tree, node,
                                                                   sonde_profile_compare_functions,
                                                                   (gpointer) printer->profile);
-      guint n_shown = count_shown (printer, children);
+      guint n_shown = 0;
 
+      while (n_shown < children->len && printer->n_lines + n_shown < SONDE_MAX_LINES)
+        {
+          Weight weight = weigh (printer->process, g_array_index (children, guint32, n_shown));
+
+          if (sonde_text_percent (weight.total, printer->total) < printer->style->percent_limit)
+            break;
+          n_shown++;
+        }
       if (!goes_on_in_line (printer, children, n_shown))
         {
           append_branches (printer, children, n_shown, depth);

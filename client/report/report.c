@@ -18,23 +18,17 @@ struct SondeReport
   SondeProfile *profile;    /* the same */
 };
 
-static gboolean
-is_wanted (const SondeReportFilter *filter,
-           const SondeModelSample *sample,
-           const SondeModelProcess *process)
-{
-  return (filter->pid < 0 || process->pid == filter->pid)
-         && (filter->tid < 0 || sample->tid == filter->tid)
-         && (filter->comm == NULL || g_str_equal (process->comm, filter->comm))
-         && sample->time_ns >= filter->from_ns && sample->time_ns < filter->to_ns;
-}
-
 static void
 take_sample (const SondeModelSample *sample, gpointer user_data)
 {
   SondeReport *self = user_data;
+  const SondeReportFilter *filter = &self->filter;
+  const SondeModelProcess *process = sonde_capture_model_process (self->model, sample->process);
 
-  if (is_wanted (&self->filter, sample, sonde_capture_model_process (self->model, sample->process)))
+  if ((filter->pid < 0 || process->pid == filter->pid)
+      && (filter->tid < 0 || sample->tid == filter->tid)
+      && (filter->comm == NULL || g_str_equal (process->comm, filter->comm))
+      && sample->time_ns >= filter->from_ns && sample->time_ns < filter->to_ns)
     sonde_samples_add (&self->samples, sample);
 }
 

@@ -120,13 +120,6 @@ window_new (const SondeTopWindow *before, SondeModelIsAlive is_alive, gint64 now
   return self;
 }
 
-static SondeTopWindow *
-window_ref (SondeTopWindow *self)
-{
-  g_atomic_ref_count_inc (&self->n_refs);
-  return self;
-}
-
 static void
 window_unref (SondeTopWindow *self)
 {
@@ -166,16 +159,6 @@ window_add_frame (SondeTopWindow *self, const SondeFrame *frame, gint64 now_ns)
   self->now_ns = MAX (self->now_ns, now_ns);
   if (is_of_use (frame))
     sonde_capture_model_add_frame (self->model, frame);
-}
-
-/* Samples so far count neither as kept nor as seen. */
-static void
-window_reset (SondeTopWindow *self, gint64 now_ns)
-{
-  self->n_samples = 0;
-  self->pushed_out_ns = 0;
-  self->start_ns = now_ns;
-  sonde_samples_reset (&self->samples);
 }
 
 /* The memory that only a new window gives back, in bytes, as an estimate. */
@@ -390,7 +373,11 @@ sonde_top_history_reset (SondeTopHistory *self, gint64 now_ns)
 {
   if (self->next != NULL)
     take_over (self);
-  window_reset (self->window, now_ns);
+  /* Samples so far count neither as kept nor as seen. */
+  self->window->n_samples = 0;
+  self->window->pushed_out_ns = 0;
+  self->window->start_ns = now_ns;
+  sonde_samples_reset (&self->window->samples);
 }
 
 guint64
@@ -432,7 +419,8 @@ sonde_top_history_snapshot (SondeTopHistory *self, gint64 now_ns, gboolean is_al
   static const SondeModelProcess none = { .cmdline = (char *) "nothing yet" };
 
   window_select (self->window, &selection);
-  snapshot->window = window_ref (self->window);
+  g_atomic_ref_count_inc (&self->window->n_refs);
+  snapshot->window = self->window;
   snapshot->profile = selection.profile;
   snapshot->threads = selection.threads;
   snapshot->covered_ns = MAX (now_ns - selection.covered_from_ns, 0);

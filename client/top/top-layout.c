@@ -68,21 +68,15 @@ describe_span (const SondeTopSnapshot *snapshot)
   return g_strdup_printf (snapshot->is_all ? "all of %.0f s" : "last %.0f s", seconds);
 }
 
-static double
-count_per_second (const SondeTopSnapshot *snapshot)
-{
-  double seconds = (double) snapshot->covered_ns / 1e9;
-
-  return seconds > 0 ? (double) sonde_profile_total (snapshot->profile) / seconds : 0;
-}
-
 /* "4,711 samples, 987/s" */
 static char *
 describe_samples (const SondeTopSnapshot *snapshot)
 {
   g_autofree char *samples
       = sonde_text_plural (sonde_profile_total (snapshot->profile), "sample", "samples");
-  g_autofree char *rate = sonde_text_count ((guint64) (count_per_second (snapshot) + 0.5));
+  double seconds = (double) snapshot->covered_ns / 1e9;
+  double per_second = seconds > 0 ? (double) sonde_profile_total (snapshot->profile) / seconds : 0;
+  g_autofree char *rate = sonde_text_count ((guint64) (per_second + 0.5));
 
   return g_strdup_printf ("%s, %s/s", samples, rate);
 }
@@ -199,22 +193,6 @@ add_share (SondeTopPage *page, guint line, double percent, gboolean is_cursor)
   sonde_top_page_add_format (page, line, is_cursor ? SONDE_TOP_CURSOR : style, "%6.1f%% ", percent);
 }
 
-/* What stands before a name of a tree: room for what is above, and whether it can be opened. */
-static char *
-dup_branch (const SondeTopRow *row, guint n_name, gboolean is_utf8)
-{
-  guint n_indent = MIN (row->indent * INDENT_COLUMNS, n_name / MAX_INDENT_PART);
-  const char *sign = "  ";
-
-  if (row->is_rest)
-    sign = is_utf8 ? "╶ " : "- ";
-  else if (row->is_expanded)
-    sign = is_utf8 ? "▾ " : "v ";
-  else if (row->has_children)
-    sign = is_utf8 ? "▸ " : "> ";
-  return g_strdup_printf ("%*s%s", (int) n_indent, "", sign);
-}
-
 static void
 fill_row (SondeTopPage *page, guint line, const SondeTopView *view, guint number, gboolean is_utf8)
 {
@@ -235,8 +213,19 @@ fill_row (SondeTopPage *page, guint line, const SondeTopView *view, guint number
   sonde_top_page_pad (page, line, style, NUMBER_COLUMNS);
   if (sonde_top_view_is_tree (view))
     {
-      g_autofree char *branch = dup_branch (row, n_name, is_utf8);
+      g_autofree char *branch = NULL;
+      guint n_indent = MIN (row->indent * INDENT_COLUMNS, n_name / MAX_INDENT_PART);
+      const char *sign = "  ";
 
+      /* What stands before a name of a tree: room for what is above, and whether it can be opened.
+       */
+      if (row->is_rest)
+        sign = is_utf8 ? "╶ " : "- ";
+      else if (row->is_expanded)
+        sign = is_utf8 ? "▾ " : "v ";
+      else if (row->has_children)
+        sign = is_utf8 ? "▸ " : "> ";
+      branch = g_strdup_printf ("%*s%s", (int) n_indent, "", sign);
       sonde_top_page_add (page, line, style, branch);
     }
   sonde_top_page_add_until (page, line, style, n_columns - n_module - (n_module > 0), row->name);

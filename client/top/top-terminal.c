@@ -254,39 +254,6 @@ take_keys (SondeTopTerminal *self)
     }
 }
 
-static void
-take_wakes (SondeTopTerminal *self)
-{
-  char letters[64];
-  gssize n = read (self->wake_fds[0], letters, sizeof letters);
-
-  for (gssize i = 0; i < n && !g_atomic_int_get (&self->is_leaving); i++)
-    switch (letters[i])
-      {
-      case WAKE_STOP:
-        stop (self);
-        break;
-      case WAKE_CONTINUED:
-        begin_again (self);
-        break;
-      case WAKE_RESIZED:
-        measure (self);
-        tell (self, 0);
-        break;
-      default:
-        {
-          g_autoptr (SondeTopPage) page = NULL;
-
-          g_mutex_lock (&self->lock);
-          page = g_steal_pointer (&self->page);
-          g_mutex_unlock (&self->lock);
-          if (page != NULL)
-            draw (self, page);
-        }
-        break;
-      }
-}
-
 static gpointer
 run (gpointer user_data)
 {
@@ -306,7 +273,36 @@ run (gpointer user_data)
           fds[1].fd = -1;
         }
       if (fds[0].revents != 0)
-        take_wakes (self);
+        {
+          char letters[64];
+          gssize n = read (self->wake_fds[0], letters, sizeof letters);
+
+          for (gssize i = 0; i < n && !g_atomic_int_get (&self->is_leaving); i++)
+            switch (letters[i])
+              {
+              case WAKE_STOP:
+                stop (self);
+                break;
+              case WAKE_CONTINUED:
+                begin_again (self);
+                break;
+              case WAKE_RESIZED:
+                measure (self);
+                tell (self, 0);
+                break;
+              default:
+                {
+                  g_autoptr (SondeTopPage) page = NULL;
+
+                  g_mutex_lock (&self->lock);
+                  page = g_steal_pointer (&self->page);
+                  g_mutex_unlock (&self->lock);
+                  if (page != NULL)
+                    draw (self, page);
+                }
+                break;
+              }
+        }
     }
   curs_set (1);
   endwin ();
