@@ -136,7 +136,7 @@ append_head (GByteArray *out, const SondeFlameSource *source)
   g_autofree char *subject = sonde_report_describe_subject (model, find_heaviest (source->log));
   g_autofree char *event = sonde_report_describe_event (model);
   g_autofree char *lost = sonde_report_describe_losses (model);
-  g_autofree char *cut = sonde_capture_model_describe_cut (model);
+  g_autofree char *cut = sonde_budget_describe (sonde_capture_model_budget (model));
   g_autofree char *losses
       = cut != NULL ? g_strdup_printf ("%s; truncated: %s", lost, cut) : g_strdup (lost);
   g_autofree char *start = sonde_text_escape (source->start, -1);

@@ -744,12 +744,6 @@ sonde_capture_model_budget (const SondeCaptureModel *self)
   return self->budget;
 }
 
-char *
-sonde_capture_model_describe_cut (const SondeCaptureModel *self)
-{
-  return sonde_budget_describe (self->budget);
-}
-
 guint
 sonde_capture_model_n_counters (const SondeCaptureModel *self)
 {
@@ -766,12 +760,6 @@ const char *
 sonde_capture_model_jit_name (const SondeCaptureModel *self, guint64 address)
 {
   return sonde_jit_names_lookup (self->jit_names, address);
-}
-
-const SondeEmbeddedSymbols *
-sonde_capture_model_symbols (const SondeCaptureModel *self)
-{
-  return sonde_embedded_files_symbols (self->files);
 }
 
 const SondeEmbeddedFiles *

@@ -557,7 +557,7 @@ sonde_archive_embed (const char *path,
     return FALSE;
   sonde_progress_begin (options->progress, "Looking up names", 0);
   /* What a capture brings stays, but for what was made up: that comes back if nothing is found. */
-  old = sonde_capture_model_symbols (names.model);
+  old = sonde_embedded_files_symbols (sonde_capture_model_files (names.model));
   n = old != NULL ? sonde_embedded_symbols_size (old) : 0;
   for (gsize i = 0; i < n; i++)
     {

@@ -201,7 +201,8 @@ find_symbol (const Place *place, SondeSymbol *symbol)
 static void
 name_mapped (SondeSymbolResolver *self, const SondeLocation *where, Place *place)
 {
-  const SondeEmbeddedSymbols *symbols = sonde_capture_model_symbols (self->model);
+  const SondeEmbeddedSymbols *symbols
+      = sonde_embedded_files_symbols (sonde_capture_model_files (self->model));
   const char *name = NULL;
   const char *tag = NULL;
   gsize index;
@@ -291,7 +292,8 @@ sonde_symbol_resolver_resolve (SondeSymbolResolver *self, guint32 location)
   lines = find_lines (self, &place);
   if (place.symbol > 0 && lines == NULL && !where->in_kernel)
     {
-      gsize n = sonde_embedded_symbols_size (sonde_capture_model_symbols (self->model));
+      gsize n = sonde_embedded_symbols_size (
+          sonde_embedded_files_symbols (sonde_capture_model_files (self->model)));
       guint32 *number;
 
       /* The function of a symbol that the capture carries: many places have the same, and a long

@@ -180,7 +180,7 @@ append_left_out (GString *out, const SondeCaptureModel *model)
 void
 sonde_report_append_truncated (GString *out, const SondeCaptureModel *model)
 {
-  g_autofree char *cut = sonde_capture_model_describe_cut (model);
+  g_autofree char *cut = sonde_budget_describe (sonde_capture_model_budget (model));
 
   if (cut != NULL)
     sonde_text_append_labelled (out, "Truncated", cut);

@@ -436,7 +436,7 @@ sonde_top_history_snapshot (SondeTopHistory *self, gint64 now_ns, gboolean is_al
   snapshot->losses = sonde_capture_model_ledger (model, SONDE_LEDGER_PRODUCED, &produced)
                          ? sonde_report_describe_losses (model)
                          : g_strdup ("not known yet");
-  cut = sonde_capture_model_describe_cut (model);
+  cut = sonde_budget_describe (sonde_capture_model_budget (model));
   if (cut != NULL)
     {
       g_autofree char *lost = snapshot->losses;
