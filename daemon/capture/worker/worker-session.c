@@ -259,7 +259,7 @@ static void
 handle_setup (SondeWorkerSession *self, const Packet *packet)
 {
   const SondeMessageSetup *setup = packet->message;
-  /* Control refuses no process to root, to a session of the whole machine and for raw data. */
+  /* Control refuses no process that is seen to root, to a session of the whole machine and for raw data. */
   gboolean hides_others
       = setup->owner_uid != 0 && (setup->flags & (SONDE_SPEC_SYSTEM | SONDE_SPEC_RAW)) == 0;
   const char *why;

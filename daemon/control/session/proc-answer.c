@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/fd.h"
+#include "daemon/base/limits.h"
 #include "daemon/control/worker/worker-note.h"
 
 /* @fd: (transfer full): what the broker gave: not always a descriptor */
@@ -55,4 +56,111 @@ sonde_proc_answer_file (SondeProcBroker *broker,
     return sonde_worker_send (worker, &message, sizeof message, &fd, fd < 0 ? 0 : 1, error);
   sonde_clear_fd (&fd);
   return FALSE;
+}
+
+gboolean
+sonde_proc_refuse_file (const SondeMessageFileRequest *request,
+                        int status,
+                        SondeWorker *worker,
+                        GError **error)
+{
+  SondeMessageFile message
+      = { .header.type = SONDE_MESSAGE_FILE, .request_id = request->request_id, .status = status };
+
+  return sonde_worker_send (worker, &message, sizeof message, NULL, 0, error);
+}
+
+/* --- requests that wait --- */
+
+struct SondeFileQueue
+{
+  SondeProcBroker *broker;
+  SondeFileQueueAnswer answer;
+  gpointer user_data;
+  GArray *requests;    /* SondeMessageFileRequest, the oldest first */
+  guint turn;          /* source of the next one, while any wait */
+  gint64 not_until_us; /* when that may be */
+};
+
+SondeFileQueue *
+sonde_file_queue_new (SondeProcBroker *broker, SondeFileQueueAnswer answer, gpointer user_data)
+{
+  SondeFileQueue *self = g_new0 (SondeFileQueue, 1);
+
+  self->broker = broker;
+  self->answer = answer;
+  self->user_data = user_data;
+  self->requests = g_array_new (FALSE, FALSE, sizeof (SondeMessageFileRequest));
+  return self;
+}
+
+void
+sonde_file_queue_free (SondeFileQueue *self)
+{
+  if (self == NULL)
+    return;
+  g_clear_handle_id (&self->turn, g_source_remove);
+  g_array_unref (self->requests);
+  g_free (self);
+}
+
+static gboolean on_turn (gpointer user_data);
+
+static void
+plan_turn (SondeFileQueue *self)
+{
+  gint64 wait_us = MAX (self->not_until_us - g_get_monotonic_time (), 0);
+
+  if (self->turn == 0 && self->requests->len > 0)
+    self->turn = g_timeout_add ((guint) ((wait_us + 999) / 1000), on_turn, self);
+}
+
+/* All of them were received before the mappings are read. */
+static void
+answer_oldest (SondeFileQueue *self)
+{
+  SondeMessageFileRequest *requests = (SondeMessageFileRequest *) (void *) self->requests->data;
+  pid_t pid = requests[0].pid;
+  gboolean is_there = TRUE;
+  guint n_answered = 0;
+  guint n_left = 0;
+
+  sonde_proc_broker_begin_batch (self->broker);
+  for (guint i = 0; i < self->requests->len; i++)
+    {
+      if (is_there && requests[i].pid == pid && n_answered < SONDE_LIMIT_FILE_REQUESTS_TURN)
+        {
+          is_there = self->answer (&requests[i], self->user_data);
+          n_answered++;
+        }
+      else
+        requests[n_left++] = requests[i];
+    }
+  sonde_proc_broker_end_batch (self->broker);
+  g_array_set_size (self->requests, is_there ? n_left : 0);
+}
+
+static gboolean
+on_turn (gpointer user_data)
+{
+  SondeFileQueue *self = user_data;
+  gint64 begin_us = g_get_monotonic_time ();
+  gint64 end_us;
+
+  self->turn = 0;
+  answer_oldest (self);
+  end_us = g_get_monotonic_time ();
+  self->not_until_us = end_us + (SONDE_LIMIT_FILE_REQUESTS_PART - 1) * (end_us - begin_us);
+  plan_turn (self);
+  return G_SOURCE_REMOVE;
+}
+
+gboolean
+sonde_file_queue_push (SondeFileQueue *self, const SondeMessageFileRequest *request)
+{
+  if (self->requests->len >= SONDE_LIMIT_FILE_REQUESTS)
+    return FALSE;
+  g_array_append_val (self->requests, *request);
+  plan_turn (self);
+  return TRUE;
 }

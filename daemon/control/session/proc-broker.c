@@ -4,12 +4,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "base/elf-file.h"
 #include "base/fd.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/proc-maps.h"
@@ -24,13 +28,22 @@ struct SondeProcBroker
   uid_t owner_uid;
   gboolean is_unlimited;
   gboolean allows_named;
+  gboolean allows_children; /* of those that were named, made since the session began */
+  guint64 began_ticks;      /* when it did, as SondeProcStat tells the start of a process */
   gboolean allows_cmdlines;
   const SondeControlGroup *group; /* borrowed; of the scope `unit` */
-  GHashTable *named;              /* pid → start ticks, in boxes; they and their children */
+  GHashTable *named;              /* pid → start ticks, in boxes; they and those children */
   GHashTable *mounts;             /* what describe_mount() said of those that were told */
   gboolean is_full;               /* of them; that was said */
   GArray *gids;                   /* gid_t: of proven targets */
   guint64 permitted;              /* capabilities of proven targets */
+
+  gboolean has_queries;     /* the kernel can be asked for one mapping */
+  gboolean is_batch;        /* what was read of one process is kept for the next request */
+  SondeProcMapTable *table; /* that; NULL: none */
+  int table_fd;             /* the maps it was read of, or -1 */
+  pid_t table_pid;
+  guint64 table_ticks;
 };
 
 /* A process directory: its entries belong to this very process, whatever becomes of the number. */
@@ -38,22 +51,56 @@ typedef struct
 {
   pid_t pid;
   int fd;
-  uid_t uid; /* of the process while it is dumpable, else root's: the owner of its maps */
+  int maps_fd; /* -1 before open_maps() */
+  uid_t uid;   /* of the process while it is dumpable, else root's: the owner of its maps */
   SondeProcStat stat;
 } Process;
 
+/* Since boot, as /proc/PID/stat tells it. Source: proc_pid_stat(5), field 22 */
+static guint64
+now_ticks (void)
+{
+  struct timespec now = { 0 };
+  guint64 hz = (guint64) sysconf (_SC_CLK_TCK);
+
+  clock_gettime (CLOCK_BOOTTIME, &now);
+  return (guint64) now.tv_sec * hz + (guint64) now.tv_nsec * hz / G_GUINT64_CONSTANT (1000000000);
+}
+
+static gboolean
+can_query (void)
+{
+  sonde_autofd int fd = open ("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  SondeProcMap map;
+
+  return fd >= 0 && sonde_proc_maps_query (fd, 0, NULL, 0, &map) != -EOPNOTSUPP;
+}
+
+static void
+drop_table (SondeProcBroker *self)
+{
+  g_clear_pointer (&self->table, sonde_proc_map_table_free);
+  sonde_clear_fd (&self->table_fd);
+}
+
+/* Who may look at everything has said so; root who named some processes did not. */
 SondeProcBroker *
 sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw)
 {
   SondeProcBroker *self = g_new0 (SondeProcBroker, 1);
 
   self->owner_uid = owner_uid;
-  self->is_unlimited = owner_uid == 0 || scope == SONDE_SCOPE_SYSTEM || is_raw;
+  self->is_unlimited
+      = (owner_uid == 0 && scope != SONDE_SCOPE_PIDS) || scope == SONDE_SCOPE_SYSTEM || is_raw;
   self->allows_named = scope == SONDE_SCOPE_PIDS;
+  self->allows_children = TRUE;
+  self->began_ticks = now_ticks ();
   self->allows_cmdlines = owner_uid == 0 || is_raw;
   self->named = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   self->mounts = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->gids = g_array_new (FALSE, FALSE, sizeof (gid_t));
+  self->has_queries = can_query ();
+  self->table_fd = -1;
   return self;
 }
 
@@ -62,10 +109,53 @@ sonde_proc_broker_free (SondeProcBroker *self)
 {
   if (self == NULL)
     return;
+  drop_table (self);
   g_hash_table_unref (self->named);
   g_hash_table_unref (self->mounts);
   g_array_unref (self->gids);
   g_free (self);
+}
+
+void
+sonde_proc_broker_refuse_children (SondeProcBroker *self)
+{
+  self->allows_children = FALSE;
+}
+
+void
+sonde_proc_broker_set_began (SondeProcBroker *self, guint64 start_time_us)
+{
+  guint64 now_us = (guint64) g_get_real_time ();
+  guint64 age_us = now_us > start_time_us ? now_us - start_time_us : 0;
+  guint64 age_ticks = age_us / (G_USEC_PER_SEC / (guint64) sysconf (_SC_CLK_TCK)) + 1;
+  guint64 now = now_ticks ();
+
+  self->began_ticks = now > age_ticks ? now - age_ticks : 0;
+}
+
+void
+sonde_proc_broker_set_queries (SondeProcBroker *self, gboolean has_queries)
+{
+  self->has_queries = has_queries;
+}
+
+gboolean
+sonde_proc_broker_has_queries (const SondeProcBroker *self)
+{
+  return self->has_queries;
+}
+
+void
+sonde_proc_broker_begin_batch (SondeProcBroker *self)
+{
+  self->is_batch = TRUE;
+}
+
+void
+sonde_proc_broker_end_batch (SondeProcBroker *self)
+{
+  self->is_batch = FALSE;
+  drop_table (self);
 }
 
 static void
@@ -132,13 +222,15 @@ is_group_known (const SondeProcBroker *self, const SondeCredentials *credentials
   return FALSE;
 }
 
-/* The kernel's own rule, for a program of the owner that has what its targets have. */
+/* The kernel's own rule, for a program of the owner that has what its targets have. Of root it
+ * would tell nothing. */
 static gboolean
 is_owners (const SondeProcBroker *self, const Process *process)
 {
   SondeCredentials credentials;
 
-  if (process->uid != self->owner_uid || !sonde_credentials_read (process->fd, &credentials))
+  if (self->owner_uid == 0 || process->uid != self->owner_uid
+      || !sonde_credentials_read (process->fd, &credentials))
     return FALSE;
   if (sonde_credentials_in_namespace_of (process->fd, self->owner_uid))
     return TRUE;
@@ -157,8 +249,9 @@ is_member (const SondeProcBroker *self, const Process *process)
   return text != NULL && sonde_control_group_contains (self->group, text);
 }
 
-/* Up the line of its parents. Who was found once stays named, since an orphan has another parent.
- */
+/* Up the line of its parents: those that inherit the session's events. Children from before it do
+ * not, and without the option nobody does. Who was found once stays named, since an orphan has
+ * another parent. */
 static gboolean
 is_named (SondeProcBroker *self, const Process *process)
 {
@@ -178,6 +271,8 @@ is_named (SondeProcBroker *self, const Process *process)
           name_process (self, process->pid, process->stat.start_ticks);
           return TRUE;
         }
+      if (!self->allows_children || stat.start_ticks < self->began_ticks)
+        return FALSE;
       pid = stat.parent_pid;
       path = g_strdup_printf ("/proc/%d/stat", (int) pid);
       text = sonde_proc_text_read (AT_FDCWD, path, 4096);
@@ -320,7 +415,7 @@ sonde_proc_broker_open_process (SondeProcBroker *self,
                                 int *mountinfo_fd)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
-  Process process = { .fd = -1 };
+  Process process = { .fd = -1, .maps_fd = -1 };
   unsigned n_fds = 0;
   int maps_fd;
   int result = open_process (self, pid, &process);
@@ -346,32 +441,54 @@ sonde_proc_broker_open_process (SondeProcBroker *self,
   return n_fds;
 }
 
-/* The mapping now at the place the worker names; the kernel may have split the one it heard of. */
-static gboolean
-find_mapping (const char *text,
-              gsize size_bytes,
-              const SondeMessageFileRequest *request,
-              SondeProcMap *map)
+/* Reads the mappings, unless those of the same process were read for an earlier request of this
+ * batch. */
+static int
+read_table (SondeProcBroker *self, const Process *process)
 {
   int result;
 
-  while ((result = sonde_proc_maps_next (&text, &size_bytes, map)) != 0)
-    if (result > 0 && map->inode != 0 && map->inode == request->inode
-        && map->dev_major == request->dev_major && map->dev_minor == request->dev_minor
-        && request->start >= map->start && request->start < map->end
-        && map->offset + (request->start - map->start) == request->offset)
-      return TRUE;
-  return FALSE;
+  if (self->table != NULL && self->table_pid == process->pid
+      && self->table_ticks == process->stat.start_ticks)
+    return 0;
+  drop_table (self);
+  self->table_fd = fcntl (process->maps_fd, F_DUPFD_CLOEXEC, 3);
+  if (self->table_fd < 0)
+    return -errno;
+  self->table_pid = process->pid;
+  self->table_ticks = process->stat.start_ticks;
+  result = sonde_proc_map_table_read (self->table_fd, SONDE_LIMIT_MAPS_BYTES, &self->table);
+  if (result < 0)
+    drop_table (self);
+  return result;
 }
 
-/* The one escape in these names. Source: proc_pid_maps(5). */
-static char *
-unescape_path (const SondeProcMap *map)
+/* The mapping now at the place the worker names; the kernel may have split the one it heard of.
+ * Only programs are of use to it: what is mapped to be read is nobody's but the process's. Returns:
+ * 0 or a negative errno */
+static int
+find_mapping (SondeProcBroker *self,
+              const Process *process,
+              const SondeMessageFileRequest *request,
+              SondeProcMap *map)
 {
-  g_autoptr (GString) path = g_string_new_len (map->path, (gssize) map->path_len);
+  int result = self->has_queries
+                   ? sonde_proc_maps_query (process->maps_fd, request->start, NULL, 0, map)
+                   : -EOPNOTSUPP;
 
-  g_string_replace (path, "\\012", "\n", 0);
-  return g_string_free (g_steal_pointer (&path), FALSE);
+  if (result == -EOPNOTSUPP)
+    {
+      result = read_table (self, process);
+      if (result == 0)
+        result = sonde_proc_map_table_find (self->table, request->start, map);
+    }
+  if (result < 0)
+    return result;
+  return result > 0 && map->executable && map->inode != 0 && map->inode == request->inode
+                 && map->dev_major == request->dev_major && map->dev_minor == request->dev_minor
+                 && map->offset + (request->start - map->start) == request->offset
+             ? 0
+             : -ENOENT;
 }
 
 /* By name, for those whom the kernel keeps from map_files: that needs CAP_CHECKPOINT_RESTORE. The
@@ -381,10 +498,15 @@ open_by_path (const Process *process, const SondeProcMap *map)
 {
   struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
-  g_autofree char *path = unescape_path (map);
+  char name[PATH_MAX];
+  const char *path = map->path;
   sonde_autofd int root_fd = -1;
+  SondeProcMap same;
   long fd;
 
+  if (path[0] == '\0'
+      && sonde_proc_maps_query (process->maps_fd, map->start, name, sizeof name, &same) > 0)
+    path = name;
   if (path[0] != '/')
     return -ENOENT;
   root_fd = openat (process->fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -455,16 +577,32 @@ is_mapped_file (const struct stat *st, const SondeProcMap *map, gboolean is_laye
          || (major (st->st_dev) == map->dev_major && minor (st->st_dev) == map->dev_minor);
 }
 
+/* Nothing but programs and libraries: a file that is mapped to be run and is none could be anything
+ * that its process may read. 0, or -ENOEXEC, or what pread() said. */
+static int
+check_program (int fd, const struct stat *st)
+{
+  SondeElfFile file = { .fd = fd, .size_bytes = (guint64) MAX (st->st_size, 0) };
+  int result = sonde_elf_file_read_header (&file);
+
+  if (result < 0)
+    return result;
+  if (file.header.e_ident[EI_VERSION] != EV_CURRENT
+      || (file.header.e_type != ET_EXEC && file.header.e_type != ET_DYN))
+    return -ENOEXEC;
+  return 0;
+}
+
 static int
 open_checked (const Process *process, const SondeProcMap *map)
 {
   gboolean by_path;
   gboolean is_layered;
   sonde_autofd int path_fd = open_mapping (process, map, &by_path);
+  sonde_autofd int fd = -1;
   char name[64];
   struct stat st;
   int result;
-  int fd;
 
   if (path_fd < 0)
     return path_fd;
@@ -477,7 +615,10 @@ open_checked (const Process *process, const SondeProcMap *map)
     return -ESTALE;
   g_snprintf (name, sizeof name, "/proc/self/fd/%d", path_fd);
   fd = open (name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-  return fd < 0 ? -errno : fd;
+  if (fd < 0)
+    return -errno;
+  result = check_program (fd, &st);
+  return result < 0 ? result : sonde_steal_fd (&fd);
 }
 
 int
@@ -486,12 +627,10 @@ sonde_proc_broker_open_file (SondeProcBroker *self,
                              int *mountinfo_fd)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
-  Process process = { .fd = -1 };
+  Process process = { .fd = -1, .maps_fd = -1 };
   sonde_autofd int process_fd = -1;
   sonde_autofd int maps_fd = -1;
   sonde_autofd int fd = -1;
-  g_autofree char *text = NULL; /* malloc()ed: the same to GLib */
-  int64_t size_bytes;
   SondeProcMap map;
   int result = open_process (self, request->pid, &process);
 
@@ -504,17 +643,18 @@ sonde_proc_broker_open_file (SondeProcBroker *self,
   maps_fd = open_maps (self, &process);
   if (maps_fd < 0)
     return maps_fd;
-  size_bytes = sonde_proc_maps_read (maps_fd, SONDE_LIMIT_MAPS_BYTES, &text);
-  if (size_bytes < 0)
-    return (int) size_bytes;
-  if (!find_mapping (text, (gsize) size_bytes, request, &map))
-    return -ENOENT;
-  fd = open_checked (&process, &map);
-  if (fd < 0)
-    return fd;
+  process.maps_fd = maps_fd;
+  result = find_mapping (self, &process, request, &map);
+  if (result == 0)
+    result = fd = open_checked (&process, &map);
   /* The file was found in the image whose mappings were read, not in a later one. */
-  if (!self->is_unlimited && !is_image_alive (maps_fd))
-    return -ESRCH;
+  if (result >= 0 && !self->is_unlimited
+      && !is_image_alive (self->table != NULL ? self->table_fd : maps_fd))
+    result = -ESRCH;
+  if (!self->is_batch)
+    drop_table (self);
+  if (result < 0)
+    return result;
   *mountinfo_fd = open_mountinfo (self, &process, fd);
   return sonde_steal_fd (&fd);
 }
@@ -523,7 +663,7 @@ int
 sonde_proc_broker_open_stat (SondeProcBroker *self, const SondeTarget *target)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
-  Process process = { .fd = -1 };
+  Process process = { .fd = -1, .maps_fd = -1 };
   sonde_autofd int process_fd = -1;
   sonde_autofd int maps_fd = -1;
   sonde_autofd int fd = -1;
@@ -547,7 +687,7 @@ int
 sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
-  Process process = { .fd = -1 };
+  Process process = { .fd = -1, .maps_fd = -1 };
   sonde_autofd int process_fd = -1;
   int result = open_process (self, pid, &process);
   int fd;

@@ -2,6 +2,8 @@
 /* What one session profiles: its targets, their perf events, and what its worker may ask about. */
 #include "daemon/control/session/session-scope.h"
 
+#include <errno.h>
+
 #include "daemon/base/error.h"
 #include "daemon/control/system/cpu-follower.h"
 #include "daemon/control/system/group-watch.h"
@@ -17,6 +19,9 @@ struct SondeSessionScope
   SondeTracer owner;
   SondeEventSet *events; /* NULL before it is prepared and once it is closed */
   SondeProcBroker *broker;
+  SondeFileQueue *files;     /* requests that wait for it */
+  SondeWorker *files_worker; /* whose they are: it goes with us */
+  GError *files_error;       /* why it could not be answered */
   SondeTargetSet *targets;
   gboolean has_mounts; /* the worker was given a target's */
 
@@ -36,6 +41,16 @@ struct SondeSessionScope
   gpointer ready_data;
 };
 
+/* A worker that cannot be told shows at its next request, if not by itself. */
+static gboolean
+answer_file (const SondeMessageFileRequest *request, gpointer user_data)
+{
+  SondeSessionScope *self = user_data;
+
+  g_clear_error (&self->files_error);
+  return sonde_proc_answer_file (self->broker, request, self->files_worker, &self->files_error);
+}
+
 SondeSessionScope *
 sonde_session_scope_new (const SondeOptions *options,
                          uid_t owner_uid,
@@ -48,6 +63,9 @@ sonde_session_scope_new (const SondeOptions *options,
   self->options = options;
   sonde_tracer_init (&self->owner, owner_uid, owner_pid);
   self->broker = sonde_proc_broker_new (owner_uid, options->scope, options->raw);
+  if (!options->children)
+    sonde_proc_broker_refuse_children (self->broker);
+  self->files = sonde_file_queue_new (self->broker, answer_file, self);
   self->targets = sonde_target_set_new (handler->all_exited, user_data);
   self->awaited_cpu = -1;
   self->handler = handler;
@@ -66,6 +84,8 @@ sonde_session_scope_free (SondeSessionScope *self)
   g_clear_error (&self->lookup_error);
   g_clear_pointer (&self->cpus, sonde_cpu_follower_free);
   g_clear_pointer (&self->events, sonde_event_set_free);
+  g_clear_pointer (&self->files, sonde_file_queue_free);
+  g_clear_error (&self->files_error);
   g_clear_pointer (&self->broker, sonde_proc_broker_free);
   g_clear_pointer (&self->targets, sonde_target_set_free);
   g_clear_pointer (&self->watch, sonde_group_watch_free);
@@ -475,7 +495,16 @@ sonde_session_scope_answer_file (SondeSessionScope *self,
                                  SondeWorker *worker,
                                  GError **error)
 {
-  return sonde_proc_answer_file (self->broker, request, worker, error);
+  if (sonde_proc_broker_has_queries (self->broker))
+    return sonde_proc_answer_file (self->broker, request, worker, error);
+  if (self->files_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&self->files_error));
+      return FALSE;
+    }
+  self->files_worker = worker;
+  return sonde_file_queue_push (self->files, request)
+         || sonde_proc_refuse_file (request, EAGAIN, worker, error);
 }
 
 gboolean
@@ -533,6 +562,7 @@ sonde_session_scope_restore (SondeSessionScope *self,
 {
   g_autoptr (GError) error = NULL;
 
+  sonde_proc_broker_set_began (self->broker, record->start_time_us);
   for (guint i = 0; i < record->targets->len; i++)
     {
       SondeTarget *target

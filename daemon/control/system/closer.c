@@ -8,11 +8,15 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "daemon/base/bus-header.h"
 #include "daemon/base/limits.h"
 
-/* All threads are stuck if none of them begins with what waits for so long, or if so many wait. */
+/* All threads are stuck if none of them has begun with another descriptor for so long, or if so
+ * many wait. */
 #define STUCK_US  G_USEC_PER_SEC
 #define STUCK_FDS 1024
+/* A message whose descriptors were not taken is read by then. */
+#define REFUSED_US (10 * G_USEC_PER_SEC)
 /* A thread that had nothing to do for so long ends. */
 #define IDLE_US (2 * G_USEC_PER_SEC)
 
@@ -28,6 +32,9 @@ static struct
 } closer;
 
 static _Thread_local gboolean is_deferring;
+/* SondeBusHeader, by its socket: of a message that is read without its descriptors. */
+static _Thread_local GHashTable *bare;
+static _Thread_local gint64 refused_us; /* monotonic: when the last one began; 0: none did */
 
 static gpointer
 close_all (gpointer unused)
@@ -134,10 +141,54 @@ is_stuck (void)
 
   g_mutex_lock (&closer.lock);
   is_so
-      = closer.n_threads == SONDE_LIMIT_CLOSERS && closer.n_idle == 0 && closer.fds->len > 0
+      = closer.n_threads == SONDE_LIMIT_CLOSERS && closer.n_idle == 0
         && (closer.fds->len > STUCK_FDS || g_get_monotonic_time () - closer.progress_us > STUCK_US);
   g_mutex_unlock (&closer.lock);
   return is_so;
+}
+
+gboolean
+sonde_closer_has_refused (void)
+{
+  return refused_us > 0 && g_get_monotonic_time () - refused_us < REFUSED_US;
+}
+
+static void
+begin_bare (int fd)
+{
+  SondeBusHeader *header = g_new (SondeBusHeader, 1);
+
+  sonde_bus_header_init (header);
+  if (bare == NULL)
+    bare = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  g_hash_table_replace (bare, GINT_TO_POINTER (fd), header);
+  refused_us = g_get_monotonic_time ();
+}
+
+static void
+end_bare (int fd)
+{
+  if (bare != NULL)
+    g_hash_table_remove (bare, GINT_TO_POINTER (fd));
+}
+
+static void
+read_bare (int fd, const struct msghdr *message, gsize n_bytes)
+{
+  SondeBusHeader *header = bare != NULL ? g_hash_table_lookup (bare, GINT_TO_POINTER (fd)) : NULL;
+  gboolean goes_on = TRUE;
+
+  if (header == NULL)
+    return;
+  for (gsize i = 0; i < message->msg_iovlen && n_bytes > 0 && goes_on; i++)
+    {
+      gsize n_part = MIN (n_bytes, message->msg_iov[i].iov_len);
+
+      goes_on = sonde_bus_header_hide_fds (header, message->msg_iov[i].iov_base, n_part);
+      n_bytes -= n_part;
+    }
+  if (!goes_on)
+    end_bare (fd);
 }
 
 /* In front of libc's; what is no descriptor fails at once, as sd-bus expects. */
@@ -146,13 +197,14 @@ close (int fd)
 {
   if (!is_deferring || fcntl (fd, F_GETFD) < 0)
     return (int) syscall (SYS_close, fd);
+  end_bare (fd);
   sonde_closer_take (fd);
   return 0;
 }
 
 /* In front of libc's. Without room for them the kernel lets go of the descriptors of a message,
- * which asks no file system: only a descriptor of a process is flushed. sd-bus drops that message
- * then, since it has fewer than it says, and would give up the bus if it were told why. */
+ * which asks no file system: only a descriptor of a process is flushed. sd-bus never asks for bytes
+ * of two messages at once, and the descriptors come with the first byte. */
 ssize_t
 recvmsg (int fd, struct msghdr *message, int flags)
 {
@@ -165,7 +217,14 @@ recvmsg (int fd, struct msghdr *message, int flags)
       message->msg_controllen = 0;
     }
   size = syscall (SYS_recvmsg, fd, message, flags);
-  if (drops)
-    message->msg_flags &= ~MSG_CTRUNC;
+  if (size <= 0 || !is_deferring)
+    return size;
+  if (drops && (message->msg_flags & MSG_CTRUNC) != 0)
+    {
+      /* sd-bus would give up the bus if it were told. */
+      message->msg_flags &= ~MSG_CTRUNC;
+      begin_bare (fd);
+    }
+  read_bare (fd, message, (gsize) size);
   return size;
 }

@@ -19,10 +19,10 @@
  * sonde_closer_defer() and its end it is sonde_closer_take(), and the system call elsewhere.
  *
  * At most SONDE_LIMIT_CLOSERS threads are there, each only while there is something to close. Those
- * that are stuck stay for as long as the file system's server likes. While all of them are,
- * recvmsg() of sd-bus takes no descriptors: a message that brings some is dropped, and its sender
- * gets no answer; everybody else does. (To negotiate a connection without descriptors would take
- * those of our answers away, too.)
+ * that are stuck stay for as long as the file system's server likes. While all of them are, the
+ * recvmsg() of this program takes no descriptors for sd-bus: a message that brings some becomes one
+ * that brings none (bus-header.h), and is answered as such; one that needs them is refused. (To
+ * negotiate a connection without descriptors would take those of our answers away, too.)
  */
 
 /* @fd: (transfer full): closed at once if it is a local socket, of which nobody can delay that;
@@ -41,3 +41,6 @@ gboolean sonde_closer_defer (gboolean is_deferred);
 void sonde_closer_restore (gboolean *was_deferred);
 /* Around a call of sd-bus: sonde_deferring gboolean before = sonde_closer_defer (TRUE); */
 #define sonde_deferring __attribute__ ((cleanup (sonde_closer_restore), unused))
+
+/* Whether a message came just now whose descriptors were not taken. For the thread of sd-bus. */
+gboolean sonde_closer_has_refused (void);
