@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A heap as JSON for programs: docs/sondectl.1.rst has its members. */
+/* A heap as JSON for programs, and what stands above its call trees as text: its sums, and how far
+ * they are to be trusted. */
 #pragma once
 
 #include "client/heap/heap.h"
@@ -32,3 +33,13 @@ typedef struct
 
 GString *
 sonde_heap_dup_diff_json (const SondeHeapDiff *diff, gboolean as_rows, double percent_limit);
+
+/* @options: those that the heap was made with */
+void
+sonde_heap_append_header (GString *out, const SondeHeap *heap, const SondeHeapOptions *options);
+
+/* "47,395,000 bytes (45.2 MiB) in 12,345 blocks" */
+void sonde_heap_append_amount (GString *out, const SondeHeapAmount *amount);
+
+/* "1.5 us", "10.0 ms", "2.50 s" */
+char *sonde_heap_dup_time (gint64 time_ns);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where an export goes: a file, or standard output, with a buffer before it. */
-#include "client/export/export-output.h"
+/* The formats of other viewers that a capture can be written in. */
+#include "client/export/export.h"
 
 #include "client/base/output.h"
 #include "client/base/text.h"
@@ -50,33 +50,29 @@ sonde_export_output_text (SondeExportOutput *self)
 }
 
 static void
-compress (SondeExportOutput *self, gboolean is_end)
-{
-  g_autofree char *packed = g_malloc (FULL_BYTES);
-  GConverterResult result = G_CONVERTER_CONVERTED;
-  gsize n_done = 0;
-
-  while (self->error == NULL && result != G_CONVERTER_FINISHED
-         && (is_end || n_done < self->text->len))
-    {
-      gsize n_read = 0;
-      gsize n_packed = 0;
-
-      result = g_converter_convert (self->gzip, self->text->str + n_done, self->text->len - n_done,
-                                    packed, FULL_BYTES,
-                                    is_end ? G_CONVERTER_INPUT_AT_END : G_CONVERTER_NO_FLAGS,
-                                    &n_read, &n_packed, &self->error);
-      n_done += n_read;
-      if (self->error == NULL)
-        sonde_output_write (self->output, packed, n_packed, &self->error);
-    }
-}
-
-static void
 flush (SondeExportOutput *self, gboolean is_end)
 {
   if (self->gzip != NULL)
-    compress (self, is_end);
+    {
+      g_autofree char *packed = g_malloc (FULL_BYTES);
+      GConverterResult result = G_CONVERTER_CONVERTED;
+      gsize n_done = 0;
+
+      while (self->error == NULL && result != G_CONVERTER_FINISHED
+             && (is_end || n_done < self->text->len))
+        {
+          gsize n_read = 0;
+          gsize n_packed = 0;
+
+          result = g_converter_convert (self->gzip, self->text->str + n_done,
+                                        self->text->len - n_done, packed, FULL_BYTES,
+                                        is_end ? G_CONVERTER_INPUT_AT_END : G_CONVERTER_NO_FLAGS,
+                                        &n_read, &n_packed, &self->error);
+          n_done += n_read;
+          if (self->error == NULL)
+            sonde_output_write (self->output, packed, n_packed, &self->error);
+        }
+    }
   else if (self->error == NULL)
     sonde_output_write (self->output, self->text->str, self->text->len, &self->error);
   g_string_truncate (self->text, 0);
