@@ -245,21 +245,6 @@ make_room (SondeModuleStore *self, size_t n_bytes)
          && self->modules.n_used < SONDE_MODULE_STORE_MAX_MODULES;
 }
 
-static void
-limit_fds (SondeModuleStore *self)
-{
-  SondeUnwindModule *module = self->oldest;
-
-  for (; self->n_fds > self->max_fds && module != NULL; module = module->newer)
-    {
-      if (module->fd < 0)
-        continue;
-      close (module->fd);
-      module->fd = -1;
-      self->n_fds--;
-    }
-}
-
 static SondeUnwindModule *
 dequeue (SondeModuleStore *self)
 {
@@ -407,7 +392,15 @@ add_module (SondeModuleStore *self, SondeUnwindModule *module)
   link_module (self, module);
   self->n_bytes += module->n_bytes;
   self->n_fds++;
-  limit_fds (self);
+  for (SondeUnwindModule *oldest = self->oldest; self->n_fds > self->max_fds && oldest != NULL;
+       oldest = oldest->newer)
+    {
+      if (oldest->fd < 0)
+        continue;
+      close (oldest->fd);
+      oldest->fd = -1;
+      self->n_fds--;
+    }
   return 0;
 }
 
