@@ -370,16 +370,16 @@ static void
 start (SondeWorkerSession *self)
 {
   const SondeMessageSetup *setup = &self->setup;
-  SondeSamplerOptions options = { setup->unwind, setup->max_depth, setup->sample_regs_user };
+  SondeSamplerOptions options = { setup->unwind, setup->max_depth, setup->sample_regs_user,
+                                  (setup->flags & SONDE_SPEC_RAW) != 0 };
 
   g_assert (self->sampler == NULL);
   self->unwinder = setup->unwind == SONDE_UNWIND_LIBDWFL
                        ? sonde_unwinder_new_libdwfl (self->processes)
                        : sonde_unwinder_new_cfi (self->processes);
-  self->kernel_names = sonde_kernel_names_new (self->recorder, g_steal_pointer (&self->kallsyms),
-                                               (setup->flags & SONDE_SPEC_RAW) != 0);
-  self->sampler = sonde_sampler_new (&options, self->processes, self->unwinder, self->kernel_names,
-                                     self->addresses, self->recorder, &self->tally);
+  self->sampler = sonde_sampler_new (&options, self->processes, self->unwinder,
+                                     g_steal_pointer (&self->kallsyms), self->addresses,
+                                     self->recorder, &self->tally);
   self->inferiors = sonde_inferiors_new (
       &(SondeInferiorsParts){ setup, self->recorder, self->tracker, self->sampler, &self->tally },
       send_controls, self);
@@ -582,7 +582,6 @@ sonde_worker_session_free (SondeWorkerSession *self)
   sonde_symbolizer_free (self->symbolizer);
   sonde_inferiors_free (self->inferiors);
   sonde_sampler_free (self->sampler);
-  sonde_kernel_names_free (self->kernel_names);
   sonde_kallsyms_free (self->kallsyms);
   sonde_tracker_free (self->tracker);
   sonde_machine_counters_free (self->machine_counters);
