@@ -116,31 +116,6 @@ sonde_inferior_rings_free (SondeInferiorRings *self)
 
 /* --- rings that come --- */
 
-/* Returns: a descriptor or a negative errno */
-static int
-make_ring (SondeInferiorRings *self,
-           const SondeInferiorRingWish *wish,
-           const SondeRingOptions *options,
-           ProgramRing *ring)
-{
-  SondeRingRights rights = { wish->types, sonde_inferior_pid (ring->inferior) };
-  SondeRingMemory memory;
-  int fd;
-  int r = sonde_ring_memory_create (options, &memory, &fd);
-
-  if (r < 0)
-    return r;
-  r = sonde_ring_reader_new (&memory, &rights, &ring->reader);
-  if (r < 0)
-    {
-      sonde_ring_memory_unmap (&memory);
-      close (fd);
-      return r;
-    }
-  sonde_ring_reader_pause (ring->reader, self->is_paused);
-  return fd;
-}
-
 int
 sonde_inferior_rings_add (SondeInferiorRings *self,
                           SondeInferior *inferior,
@@ -151,8 +126,11 @@ sonde_inferior_rings_add (SondeInferiorRings *self,
       = { .kind = wish->kind,
           .size_bytes = wish->size_bytes != 0 ? wish->size_bytes : SONDE_RING_DEFAULT_BYTES,
           .wait_us = self->wait_us };
+  SondeRingRights rights = { wish->types, sonde_inferior_pid (inferior) };
+  SondeRingMemory memory;
   ProgramRing *ring;
   int fd;
+  int r;
 
   if (options.size_bytes < SONDE_RING_MIN_BYTES || options.size_bytes > SONDE_RING_MAX_BYTES
       || (options.size_bytes & (options.size_bytes - 1)) != 0)
@@ -166,12 +144,18 @@ sonde_inferior_rings_add (SondeInferiorRings *self,
   ring->peer = wish->peer;
   ring->what = wish->what;
   ring->made_ns = now_ns ();
-  fd = make_ring (self, wish, &options, ring);
-  if (fd < 0)
+  r = sonde_ring_memory_create (&options, &memory, &fd);
+  if (r >= 0 && (r = sonde_ring_reader_new (&memory, &rights, &ring->reader)) < 0)
+    {
+      sonde_ring_memory_unmap (&memory);
+      close (fd);
+    }
+  if (r < 0)
     {
       g_free (ring);
-      return fd;
+      return r;
     }
+  sonde_ring_reader_pause (ring->reader, self->is_paused);
   ring->number = *number = ++self->n_made;
   g_ptr_array_add (self->rings, ring);
   self->memory_bytes += options.size_bytes;
@@ -211,26 +195,6 @@ growth (guint64 claimed, guint64 possible, guint64 *known)
   return grown;
 }
 
-static void
-say_claim (
-    SondeInferiorRings *self, ProgramRing *ring, guint64 claimed, guint64 possible, gint64 age_ns)
-{
-  g_autofree char *text = NULL;
-
-  if (ring->has_lied)
-    return;
-  ring->has_lied = TRUE;
-  if (!may_log (self))
-    return;
-  text = g_strdup_printf (SONDE_LEDGER_CLAIM
-                          "ring %u (%s) of process %d says that it lost %" G_GUINT64_FORMAT
-                          " events; in its %.3f s it cannot have lost more than %" G_GUINT64_FORMAT
-                          ", which are counted",
-                          ring->number, ring->what, sonde_inferior_pid (ring->inferior), claimed,
-                          (double) age_ns / 1e9, possible);
-  sonde_recorder_warn (self->recorder, text);
-}
-
 /* @is_over: what was put in and not taken is lost, too. The account is in memory that the program
  * writes: what there was no time for in a ring that one thread writes is not believed. */
 static void
@@ -244,8 +208,22 @@ count_ring (SondeInferiorRings *self, ProgramRing *ring, gboolean is_over)
 
   sonde_ring_reader_count (ring->reader, &counts);
   lost = is_over ? counts.produced - counts.frames : counts.claimed.lost_events;
-  if (lost > n_possible)
-    say_claim (self, ring, lost, n_possible, age_ns);
+  if (lost > n_possible && !ring->has_lied)
+    {
+      ring->has_lied = TRUE;
+      if (may_log (self))
+        {
+          g_autofree char *text = g_strdup_printf (
+              SONDE_LEDGER_CLAIM
+              "ring %u (%s) of process %d says that it lost %" G_GUINT64_FORMAT
+              " events; in its %.3f s it cannot have lost more than %" G_GUINT64_FORMAT
+              ", which are counted",
+              ring->number, ring->what, sonde_inferior_pid (ring->inferior), lost,
+              (double) age_ns / 1e9, n_possible);
+
+          sonde_recorder_warn (self->recorder, text);
+        }
+    }
   sonde_tally_event (self->tally, SONDE_LEDGER_EVENTS_LOST_RING,
                      growth (lost, n_possible, &ring->known.claimed.lost_events));
   sonde_tally_add (
@@ -379,13 +357,23 @@ sonde_inferior_rings_process_gone (SondeInferiorRings *self,
     }
 }
 
-/* Looks how far each is: the newest first, so that what one thread's ring defines before another
- * thread's uses it is seen before, too. Returns whether one has more than it may give now. */
+/* Returns whether it has nothing more to give, ever. */
 static gboolean
-begin_turn (SondeInferiorRings *self)
+is_over (const ProgramRing *ring)
 {
+  return sonde_ring_reader_state (ring->reader) != SONDE_RING_IS_OPEN
+         || (ring->is_dead && sonde_ring_reader_fill (ring->reader) == 0);
+}
+
+/* Returns whether one has more than it may give now. */
+static gboolean
+run_turn (SondeInferiorRings *self)
+{
+  gint64 now = now_ns ();
   gboolean has_more = FALSE;
 
+  /* Looks how far each is: the newest first, so that what one thread's ring defines before another
+   * thread's uses it is seen before, too. */
   for (guint i = self->rings->len; i > 0; i--)
     {
       const ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
@@ -397,24 +385,6 @@ begin_turn (SondeInferiorRings *self)
                                    sonde_ring_reader_size (ring->reader),
                                    sonde_ring_reader_has_doorbell (ring->reader));
     }
-
-  return has_more;
-}
-
-/* Returns whether it has nothing more to give, ever. */
-static gboolean
-is_over (const ProgramRing *ring)
-{
-  return sonde_ring_reader_state (ring->reader) != SONDE_RING_IS_OPEN
-         || (ring->is_dead && sonde_ring_reader_fill (ring->reader) == 0);
-}
-
-static gboolean
-run_turn (SondeInferiorRings *self)
-{
-  gint64 now = now_ns ();
-  gboolean has_more = begin_turn (self);
-
   for (guint i = 0; i < self->rings->len; i++)
     take_frames (self, g_ptr_array_index (self->rings, i), now);
   for (guint i = self->rings->len; i > 0; i--)

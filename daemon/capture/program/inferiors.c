@@ -64,21 +64,6 @@ settle_last (KnownInferior *entry)
   entry->is_settled = TRUE;
 }
 
-static void
-make_room (SondeInferiors *self)
-{
-  for (guint i = 0; i < self->entries->len && self->entries->len >= MAX_INFERIORS; i++)
-    {
-      KnownInferior *entry = g_ptr_array_index (self->entries, i);
-
-      if (entry->n_rings > 0)
-        continue;
-      settle_last (entry);
-      g_ptr_array_remove_index (self->entries, i);
-      return;
-    }
-}
-
 /* More than there is room for never have a ring at a time. */
 static KnownInferior *
 ensure_entry (SondeInferiors *self, pid_t pid, guint64 peer)
@@ -91,7 +76,15 @@ ensure_entry (SondeInferiors *self, pid_t pid, guint64 peer)
       if (entry->peer == peer && sonde_inferior_pid (entry->inferior) == pid && entry->gone_ns == 0)
         return entry;
     }
-  make_room (self);
+  for (guint i = 0; i < self->entries->len && self->entries->len >= MAX_INFERIORS; i++)
+    {
+      entry = g_ptr_array_index (self->entries, i);
+      if (entry->n_rings > 0)
+        continue;
+      settle_last (entry);
+      g_ptr_array_remove_index (self->entries, i);
+      break;
+    }
   entry = g_new0 (KnownInferior, 1);
   entry->since_ns = now_ns ();
   entry->inferior = sonde_inferior_new (&self->parts, pid, entry->since_ns);
