@@ -188,23 +188,6 @@ is_same (const DwflModule *a, const DwflModule *b)
 }
 
 static int
-report (Dwfl *dwfl, const DwflModule *module)
-{
-  Dwfl_Module *dwfl_module;
-  void **user_data;
-  char name[16];
-
-  /* part of libdwfl's key, so that another file at the same place is another module */
-  snprintf (name, sizeof name, "%u", sonde_module_id (module->module));
-  dwfl_module = dwfl_report_module (dwfl, name, module->low, module->high);
-  if (dwfl_module == NULL)
-    return -ENOMEM;
-  dwfl_module_info (dwfl_module, &user_data, NULL, NULL, NULL, NULL, NULL, NULL);
-  *user_data = module->module;
-  return 0;
-}
-
-static int
 report_all (const DwflModules *self, Dwfl *dwfl, const DwflModule *modules, size_t n)
 {
   bool adds = true;
@@ -228,7 +211,22 @@ report_all (const DwflModules *self, Dwfl *dwfl, const DwflModule *modules, size
       if (adds && j < self->n_modules && is_same (&self->modules[j], &modules[i]))
         j++;
       else
-        r = report (dwfl, &modules[i]);
+        {
+          Dwfl_Module *dwfl_module;
+          void **user_data;
+          char name[16];
+
+          /* part of libdwfl's key, so that another file at the same place is another module */
+          snprintf (name, sizeof name, "%u", sonde_module_id (modules[i].module));
+          dwfl_module = dwfl_report_module (dwfl, name, modules[i].low, modules[i].high);
+          if (dwfl_module == NULL)
+            r = -ENOMEM;
+          else
+            {
+              dwfl_module_info (dwfl_module, &user_data, NULL, NULL, NULL, NULL, NULL, NULL);
+              *user_data = modules[i].module;
+            }
+        }
     }
   dwfl_report_end (dwfl, NULL, NULL);
   return r;
@@ -471,31 +469,6 @@ free_data (void *pointer)
   free (data);
 }
 
-static ProcessData *
-new_data (DwflUnwinder *self, SondeProcess *process)
-{
-  ProcessData *data = calloc (1, sizeof *data);
-
-  if (data == NULL)
-    return NULL;
-  data->unwinder = self;
-  data->process = process;
-  data->dwfl = dwfl_begin (&callbacks);
-  if (data->dwfl == NULL
-      || !dwfl_attach_state (data->dwfl, self->elf, sonde_process_pid (process), &thread_callbacks,
-                             data))
-    {
-      dwfl_end (data->dwfl);
-      free (data);
-      return NULL;
-    }
-  if (self->n_dwfls >= MAX_DWFLS)
-    sonde_process_set_unwind_data (self->oldest->process, NULL, NULL);
-  link_data (data);
-  sonde_process_set_unwind_data (process, data, free_data);
-  return data;
-}
-
 /* The process's Dwfl with the modules that the table knows now. */
 static ProcessData *
 ensure_data (DwflUnwinder *self, SondeProcess *process)
@@ -503,14 +476,30 @@ ensure_data (DwflUnwinder *self, SondeProcess *process)
   ProcessData *data = sonde_process_unwind_data (process);
   uint64_t serial = sonde_process_resolve_modules (self->processes, process);
 
-  if (data == NULL)
-    data = new_data (self, process);
+  if (data != NULL)
+    unlink_data (data);
   else
     {
-      unlink_data (data);
-      link_data (data);
+      data = calloc (1, sizeof *data);
+      if (data == NULL)
+        return NULL;
+      data->unwinder = self;
+      data->process = process;
+      data->dwfl = dwfl_begin (&callbacks);
+      if (data->dwfl == NULL
+          || !dwfl_attach_state (data->dwfl, self->elf, sonde_process_pid (process),
+                                 &thread_callbacks, data))
+        {
+          dwfl_end (data->dwfl);
+          free (data);
+          return NULL;
+        }
+      if (self->n_dwfls >= MAX_DWFLS)
+        sonde_process_set_unwind_data (self->oldest->process, NULL, NULL);
+      sonde_process_set_unwind_data (process, data, free_data);
     }
-  if (data != NULL && data->serial != serial)
+  link_data (data);
+  if (data->serial != serial)
     {
       if (update_modules (&data->modules, data->dwfl, process) < 0)
         {

@@ -452,25 +452,6 @@ set_ready (SondeModuleStore *self, Entry *entry)
   self->serial++;
 }
 
-/* The first that was being read is complete, or cannot be. */
-static void
-settle (SondeModuleStore *self, int r)
-{
-  SondeUnwindModule *module = dequeue (self);
-
-  if (r == 0)
-    r = add_module (self, module);
-  while (r < 0 && module->entries != NULL)
-    set_failed (self, module->entries, r);
-  for (Entry *entry = module->entries; r == 0 && entry != NULL; entry = entry->next_of_module)
-    set_ready (self, entry);
-  if (r < 0)
-    {
-      module->newer = self->trash;
-      self->trash = module;
-    }
-}
-
 bool
 sonde_module_store_work (SondeModuleStore *self)
 {
@@ -478,11 +459,23 @@ sonde_module_store_work (SondeModuleStore *self)
 
   while (free_trash (self, &work) && self->next_read != NULL)
     {
+      SondeUnwindModule *module;
       int r = sonde_module_read (self->next_read, &work);
 
       if (r > 0)
         break;
-      settle (self, r);
+      module = dequeue (self); /* it is complete, or cannot be */
+      if (r == 0)
+        r = add_module (self, module);
+      while (r < 0 && module->entries != NULL)
+        set_failed (self, module->entries, r);
+      for (Entry *entry = module->entries; r == 0 && entry != NULL; entry = entry->next_of_module)
+        set_ready (self, entry);
+      if (r < 0)
+        {
+          module->newer = self->trash;
+          self->trash = module;
+        }
       work -= work < WORK_PER_MODULE ? work : WORK_PER_MODULE;
     }
   return self->next_read != NULL || self->trash != NULL;
