@@ -362,7 +362,7 @@ on_state_changed (SondeSession *session, gpointer user_data)
 {
   const Story *story = user_data;
 
-  if (story->n_ended > 0 || sonde_session_state_name (sonde_session_state (session)) == NULL)
+  if (story->n_ended > 0 || sonde_session_state_name (session) == NULL)
     abort ();
 }
 

@@ -302,9 +302,8 @@ on_state_changed (SondeSession *session, gpointer user_data)
   GVariantBuilder changed;
 
   g_variant_builder_init (&changed, G_VARIANT_TYPE ("a{sv}"));
-  g_variant_builder_add (
-      &changed, "{sv}", "State",
-      g_variant_new_string (sonde_session_state_name (sonde_session_state (session))));
+  g_variant_builder_add (&changed, "{sv}", "State",
+                         g_variant_new_string (sonde_session_state_name (session)));
   emit (user_data, session, PROPERTIES_INTERFACE, "PropertiesChanged",
         g_variant_new ("(sa{sv}as)", SONDE_SESSION_INTERFACE, &changed, NULL));
 }

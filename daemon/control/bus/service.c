@@ -70,10 +70,9 @@ list_sessions (SondeCall *call)
       g_autofree char *path = session_path (sonde_session_id (session));
 
       if (call->sees_all || uid == sonde_caller_uid (call->caller))
-        g_variant_builder_add (&builder, "(ousts)", path, (guint32) uid,
-                               sonde_session_state_name (sonde_session_state (session)),
-                               sonde_session_start_time_us (session),
-                               sonde_session_description (session));
+        g_variant_builder_add (
+            &builder, "(ousts)", path, (guint32) uid, sonde_session_state_name (session),
+            sonde_session_start_time_us (session), sonde_session_description (session));
     }
   sonde_call_return (call, g_variant_new ("(a(ousts))", &builder), NULL);
 }
@@ -353,7 +352,7 @@ get_daemon_statistics (SondeCall *call)
 static GVariant *
 get_state (SondeCall *call)
 {
-  return g_variant_new_string (sonde_session_state_name (sonde_session_state (call->session)));
+  return g_variant_new_string (sonde_session_state_name (call->session));
 }
 
 static GVariant *

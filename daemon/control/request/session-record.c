@@ -437,11 +437,13 @@ get_pulses (SondeSessionRecord *self, GVariant *dict, GError **error)
 static gboolean
 check (const SondeSessionRecord *self, GError **error)
 {
-  gboolean is_over = self->state == SONDE_STATE_FINISHED || self->state == SONDE_STATE_FAILED;
+  gboolean is_over = sonde_session_state_is_in (self->state, SONDE_STATES_OVER);
 
   if (self->id == 0 || self->owner == NULL || self->bus_id == NULL || self->description == NULL)
     return refuse (error, "no number, owner, bus or description");
-  if (self->state <= SONDE_STATE_STARTING || self->state >= SONDE_N_STATES)
+  /* Others are recorded as one of these. */
+  if (self->state >= SONDE_N_STATES || self->state == SONDE_STATE_NONE
+      || sonde_session_state_row (self->state)->record != self->state)
     return refuse (error, "impossible state");
   if ((is_over || self->state == SONDE_STATE_DRAINING) && self->reason == NULL)
     return refuse (error, "an end without a reason");

@@ -4,31 +4,70 @@
 
 #include <glib.h>
 
+/* Records have these numbers. */
 typedef enum
 {
-  SONDE_STATE_NONE = 0, /* no state: the step is refused */
-  SONDE_STATE_STARTING,
-  SONDE_STATE_RUNNING,
-  SONDE_STATE_PAUSED,
-  SONDE_STATE_DRAINING, /* the events are off, the streams get what is left */
-  SONDE_STATE_FINISHED,
-  SONDE_STATE_FAILED,
+  SONDE_STATE_NONE = 0,     /* no state: the step is refused */
+  SONDE_STATE_STARTING = 1, /* the worker has not said hello */
+  SONDE_STATE_RUNNING = 2,
+  SONDE_STATE_PAUSED = 3,
+  SONDE_STATE_DRAINING = 4, /* the events are off, the worker empties its rings */
+  SONDE_STATE_FINISHED = 5,
+  SONDE_STATE_FAILED = 6,
+  /* parts of starting and draining, which the bus and records do not tell apart */
+  SONDE_STATE_MAPPING = 7,    /* the worker maps its rings */
+  SONDE_STATE_PLACING = 8,    /* systemd tells where a unit is, the store makes the file */
+  SONDE_STATE_DELIVERING = 9, /* the rings are empty, readers take the rest */
+  SONDE_STATE_LEAVING = 10,   /* the worker has said its last word, its process ends */
   SONDE_N_STATES,
 } SondeSessionState;
 
 typedef enum
 {
-  SONDE_STEP_STARTED, /* the events are on */
+  SONDE_STEP_GREET, /* the worker has said hello */
+  SONDE_STEP_MAP,   /* it has mapped its rings */
+  SONDE_STEP_START, /* the events are on */
   SONDE_STEP_PAUSE,
   SONDE_STEP_RESUME,
   SONDE_STEP_STOP,
-  SONDE_STEP_FINISH, /* the worker is done and gone */
+  SONDE_STEP_DELIVER, /* its rings are empty */
+  SONDE_STEP_LEAVE,   /* it has said its last word */
+  SONDE_STEP_FINISH,  /* it is gone */
   SONDE_STEP_FAIL,
   SONDE_N_STEPS,
 } SondeSessionStep;
 
+/* A set of states. */
+#define SONDE_STATE_BIT(state) (1u << (state))
+#define SONDE_STATES_STARTING                                                                      \
+  (SONDE_STATE_BIT (SONDE_STATE_STARTING) | SONDE_STATE_BIT (SONDE_STATE_MAPPING)                  \
+   | SONDE_STATE_BIT (SONDE_STATE_PLACING))
+#define SONDE_STATES_LIVE                                                                          \
+  (SONDE_STATE_BIT (SONDE_STATE_RUNNING) | SONDE_STATE_BIT (SONDE_STATE_PAUSED))
+/* The worker has STOP and still has something to say. */
+#define SONDE_STATES_DRAINING                                                                      \
+  (SONDE_STATE_BIT (SONDE_STATE_DRAINING) | SONDE_STATE_BIT (SONDE_STATE_DELIVERING))
+#define SONDE_STATES_OVER                                                                          \
+  (SONDE_STATE_BIT (SONDE_STATE_FINISHED) | SONDE_STATE_BIT (SONDE_STATE_FAILED))
+/* Nothing is heard of the worker any more. */
+#define SONDE_STATES_DEAF (SONDE_STATES_OVER | SONDE_STATE_BIT (SONDE_STATE_LEAVING))
+
+/* What a state says of itself. */
+typedef struct
+{
+  const char *name;         /* "starting", "running", ...: the property State */
+  SondeSessionState record; /* what the next sonded is told; SONDE_STATE_NONE: nothing yet */
+  guint deadline_ms;        /* how long the worker may take, or be silent; 0 for ever */
+  const char *overdue;      /* why a session fails whose worker takes longer */
+} SondeSessionStateRow;
+
+const SondeSessionStateRow *sonde_session_state_row (SondeSessionState state);
+
 /* SONDE_STATE_NONE when @step is not possible in @state. */
 SondeSessionState sonde_session_state_next (SondeSessionState state, SondeSessionStep step);
 
-/* "starting", "running", ...: the property State. */
-const char *sonde_session_state_name (SondeSessionState state);
+static inline gboolean
+sonde_session_state_is_in (SondeSessionState state, guint32 states)
+{
+  return (states & SONDE_STATE_BIT (state)) != 0;
+}

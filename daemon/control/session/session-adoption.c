@@ -12,16 +12,6 @@
 
 /* --- to the next one --- */
 
-/* A worker that has said its last word makes a session finished, which is not told before it is
- * gone. */
-static SondeSessionState
-state_to_record (const SondeSession *self)
-{
-  return self->state == SONDE_STATE_DRAINING && self->phase == SONDE_PHASE_OVER
-             ? SONDE_STATE_FINISHED
-             : self->state;
-}
-
 static SondeSessionRecord *
 make_record (const SondeSession *self)
 {
@@ -36,7 +26,7 @@ make_record (const SondeSession *self)
   record->description = g_strdup (self->description);
   record->start_time_us = self->start_time_us;
   record->live_since_us = self->live_since_us;
-  record->state = state_to_record (self);
+  record->state = sonde_session_state_row (self->state)->record;
   record->reason = g_strdup (self->reason);
   memcpy (record->statistics, self->statistics, sizeof record->statistics);
   record->worker_pid = sonde_worker_pid (self->worker);
@@ -149,19 +139,11 @@ take_up (SondeSession *self, const SondeSessionRecord *record, GArray *events)
 {
   g_autoptr (GError) error = NULL;
 
-  self->state = record->state;
-  if (record->state == SONDE_STATE_FINISHED)
-    {
-      self->state = SONDE_STATE_DRAINING;
-      sonde_session_enter_phase (self, SONDE_PHASE_OVER, SONDE_LIMIT_WORKER_EXIT_MS);
-    }
-  else if (record->state == SONDE_STATE_DRAINING)
-    sonde_session_enter_phase (self, SONDE_PHASE_DRAIN, SONDE_LIMIT_DRAIN_MS);
-  else
-    {
-      sonde_session_enter_phase (self, SONDE_PHASE_LIVE, SONDE_LIMIT_SILENCE_MS);
-      sonde_session_start_duration (self);
-    }
+  /* Finished, but for its process: it may not have heard that it may leave. */
+  sonde_session_enter (self,
+                       record->state == SONDE_STATE_FINISHED ? SONDE_STATE_LEAVING : record->state);
+  if (sonde_session_is_in (self, SONDE_STATES_LIVE))
+    sonde_session_start_duration (self);
   sonde_session_scope_restore (self->scope, record, events, self->worker);
   if (!repeat_wish (self, record->state, &error)
       || !sonde_worker_send_simple (self->worker, SONDE_MESSAGE_REPORT, &error))
@@ -179,7 +161,7 @@ sonde_session_adopt (SondeLeftSession *left,
                      GError **error)
 {
   SondeSessionRecord *record = left->record;
-  gboolean is_over = record->state == SONDE_STATE_FINISHED || record->state == SONDE_STATE_FAILED;
+  gboolean is_over = sonde_session_state_is_in (record->state, SONDE_STATES_OVER);
   SondeSession *self;
 
   if (left->worker_fd < 0 && !is_over)
@@ -194,8 +176,7 @@ sonde_session_adopt (SondeLeftSession *left,
   self->keeper = sonde_session_keeper_new_left (fd_store, left);
   if (left->worker_fd < 0 || record->state == SONDE_STATE_FAILED)
     {
-      self->state = record->state;
-      self->phase = SONDE_PHASE_OVER;
+      sonde_session_enter (self, record->state);
       sonde_session_keeper_forget_worker (self->keeper);
       return self;
     }
@@ -210,7 +191,7 @@ sonde_session_adopt (SondeLeftSession *left,
 void
 sonde_session_stop_if_deserted (SondeSession *self)
 {
-  if (self->phase != SONDE_PHASE_LIVE)
+  if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
     return;
   if (!sonde_session_is_lasting (self)
       && g_cancellable_is_cancelled (sonde_caller_left (self->owner)))

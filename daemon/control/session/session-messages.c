@@ -10,8 +10,10 @@
 #include "daemon/control/session/worker-setup.h"
 
 static gboolean
-on_hello (SondeSession *self, const SondeMessageHello *message, GError **error)
+on_hello (SondeSession *self, gconstpointer data, GError **error)
 {
+  const SondeMessageHello *message = data;
+
   if (message->version != SONDE_MESSAGE_VERSION)
     {
       g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED,
@@ -22,7 +24,7 @@ on_hello (SondeSession *self, const SondeMessageHello *message, GError **error)
   if (!sonde_worker_setup_send (self->worker, self->id, self->owner_uid, self->options,
                                 sonde_session_scope_plan (self->scope), error))
     return FALSE;
-  sonde_session_enter_phase (self, SONDE_PHASE_RINGS, SONDE_LIMIT_START_MS);
+  sonde_session_step (self, SONDE_STEP_GREET);
   return sonde_session_scope_send_rings (self->scope, self->worker, error);
 }
 
@@ -51,8 +53,7 @@ go_live (SondeSession *self, GError **error)
       || !sonde_worker_send_simple (self->worker, SONDE_MESSAGE_START, error))
     return FALSE;
   self->live_since_us = g_get_monotonic_time ();
-  sonde_session_enter_phase (self, SONDE_PHASE_LIVE, SONDE_LIMIT_SILENCE_MS);
-  sonde_session_step (self, SONDE_STEP_STARTED);
+  sonde_session_step (self, SONDE_STEP_START);
   if (!sonde_session_scope_announce (self->scope, self->worker, error))
     return FALSE;
   sonde_session_start_duration (self);
@@ -69,7 +70,7 @@ sonde_session_begin (SondeSession *self)
 {
   g_autoptr (GError) error = NULL;
 
-  if (self->phase != SONDE_PHASE_SCOPE || !self->is_scope_ready)
+  if (self->state != SONDE_STATE_PLACING || !self->is_scope_ready)
     return;
   if (self->no_file != NULL)
     sonde_session_fail (self, self->no_file);
@@ -82,7 +83,7 @@ on_scope_ready (const GError *refusal, gpointer user_data)
 {
   SondeSession *self = user_data;
 
-  if (self->phase != SONDE_PHASE_SCOPE)
+  if (self->state != SONDE_STATE_PLACING)
     return;
   self->is_scope_ready = refusal == NULL;
   if (refusal != NULL)
@@ -107,37 +108,39 @@ on_more_rings (SondeSession *self, const SondeMessageRingsMapped *message, GErro
 }
 
 static gboolean
-on_rings_mapped (SondeSession *self, const SondeMessageRingsMapped *message, GError **error)
+on_rings_mapped (SondeSession *self, gconstpointer data, GError **error)
 {
-  if (self->phase == SONDE_PHASE_LIVE)
+  const SondeMessageRingsMapped *message = data;
+
+  if (sonde_session_is_in (self, SONDE_STATES_LIVE))
     return on_more_rings (self, message, error);
-  if (self->phase == SONDE_PHASE_DRAIN)
+  if (self->state == SONDE_STATE_DRAINING)
     return TRUE; /* the events they were for are closed */
   if (message->status != 0)
     return sonde_error_set_errno (error, message->status, "The worker cannot map its perf rings");
-  sonde_session_enter_phase (self, SONDE_PHASE_SCOPE, SONDE_LIMIT_START_MS);
+  sonde_session_step (self, SONDE_STEP_MAP);
   sonde_session_scope_when_ready (self->scope, on_scope_ready, self);
   return TRUE;
 }
 
-static void
-take_statistics (SondeSession *self, const SondeMessageStatistics *message)
+static gboolean
+on_statistics (SondeSession *self, gconstpointer data, GError **error)
 {
+  const SondeMessageStatistics *message = data;
+
   memcpy (self->statistics, message->values, sizeof self->statistics);
   sonde_worker_measure (self->worker, &self->worker_cost);
+  return TRUE;
 }
 
-static void
-on_drained (SondeSession *self, const SondeMessageStatistics *message)
+/* One that is adopted says it again, or has said it to the sonded before. */
+static gboolean
+on_drained (SondeSession *self, gconstpointer data, GError **error)
 {
-  gboolean is_orphan = g_str_equal (self->reason, "owner-left");
-
-  take_statistics (self, message);
-  if (self->phase == SONDE_PHASE_DELIVERY)
-    return;
-  sonde_session_enter_phase (self, SONDE_PHASE_DELIVERY,
-                             is_orphan ? SONDE_LIMIT_DELIVERY_ORPHAN_MS : SONDE_LIMIT_DELIVERY_MS);
-  sonde_session_answer_stops (self, NULL);
+  on_statistics (self, data, error);
+  if (sonde_session_step (self, SONDE_STEP_DELIVER))
+    sonde_session_answer_stops (self, NULL);
+  return TRUE;
 }
 
 static void
@@ -145,13 +148,15 @@ stop_if_deserted (SondeSession *self)
 {
   const char *reason = sonde_session_output_deserted (self->output);
 
-  if (self->phase == SONDE_PHASE_LIVE && reason != NULL)
+  if (sonde_session_is_in (self, SONDE_STATES_LIVE) && reason != NULL)
     sonde_session_stop (self, reason);
 }
 
 static gboolean
-on_sink_closed (SondeSession *self, const SondeMessageSinkClosed *message, GError **error)
+on_sink_closed (SondeSession *self, gconstpointer data, GError **error)
 {
+  const SondeMessageSinkClosed *message = data;
+
   /* The sonded before us may have opened it and told nobody. */
   if (!sonde_session_output_closed (self->output, message->sink_id, error))
     {
@@ -164,17 +169,22 @@ on_sink_closed (SondeSession *self, const SondeMessageSinkClosed *message, GErro
 }
 
 /* Comes after all that the sonded before us has not read. */
-static void
-on_sinks (SondeSession *self, const SondeMessageSinks *message)
+static gboolean
+on_sinks (SondeSession *self, gconstpointer data, GError **error)
 {
+  const SondeMessageSinks *message = data;
+
   sonde_session_output_reconcile (self->output, message->sink_ids, message->n_sinks);
   stop_if_deserted (self);
+  return TRUE;
 }
 
 /* The sonded before us may have given it some. */
 static gboolean
-on_controls (SondeSession *self, const SondeMessageControls *message, GError **error)
+on_controls (SondeSession *self, gconstpointer data, GError **error)
 {
+  const SondeMessageControls *message = data;
+
   if (message->n_taken > self->n_controls && !self->is_adopted)
     {
       g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
@@ -188,78 +198,88 @@ on_controls (SondeSession *self, const SondeMessageControls *message, GError **e
 
 /* Written down before the worker may go: nobody else can tell then how it ended. */
 static gboolean
-on_finished (SondeSession *self, const SondeMessageStatistics *message, GError **error)
+on_finished (SondeSession *self, gconstpointer data, GError **error)
 {
-  take_statistics (self, message);
-  sonde_session_enter_phase (self, SONDE_PHASE_OVER, SONDE_LIMIT_WORKER_EXIT_MS);
+  on_statistics (self, data, error);
+  sonde_session_step (self, SONDE_STEP_LEAVE);
   sonde_session_answer_stops (self, NULL);
   sonde_session_save (self);
   return sonde_worker_send_simple (self->worker, SONDE_MESSAGE_LEAVE, error);
 }
 
-static void
-on_failed (SondeSession *self, const SondeMessageFailed *message)
+static gboolean
+on_failed (SondeSession *self, gconstpointer data, GError **error)
 {
+  const SondeMessageFailed *message = data;
   g_autofree char *text
       = g_utf8_make_valid (message->text, (gssize) strnlen (message->text, sizeof message->text));
 
   sonde_session_fail_reason (self, text[0] != '\0' ? text : "The worker failed");
-}
-
-/* A worker that delivers may leave at any moment: what it said last is still to be read, and
- * decides. */
-static gboolean
-forgive_if_leaving (const SondeSession *self, gboolean is_sent, GError **error)
-{
-  if (is_sent || (self->phase != SONDE_PHASE_DELIVERY && self->phase != SONDE_PHASE_OVER))
-    return is_sent;
-  g_clear_error (error);
   return TRUE;
 }
 
 static gboolean
-dispatch (SondeSession *self, const SondeMessageHeader *header, GError **error)
+on_process_request (SondeSession *self, gconstpointer message, GError **error)
 {
-  gconstpointer message = header;
+  return sonde_session_scope_answer_process (self->scope, message, self->worker, error);
+}
 
-  switch (header->type)
-    {
-    case SONDE_MESSAGE_HELLO:
-      return on_hello (self, message, error);
-    case SONDE_MESSAGE_RINGS_MAPPED:
-      return on_rings_mapped (self, message, error);
-    case SONDE_MESSAGE_PROCESS_REQUEST:
-      return forgive_if_leaving (
-          self, sonde_session_scope_answer_process (self->scope, message, self->worker, error),
-          error);
-    case SONDE_MESSAGE_FILE_REQUEST:
-      return forgive_if_leaving (
-          self, sonde_session_scope_answer_file (self->scope, message, self->worker, error), error);
-    case SONDE_MESSAGE_COUNTERS_REQUEST:
-      return forgive_if_leaving (
-          self, sonde_session_scope_answer_counters (self->scope, message, self->worker, error),
-          error);
-    case SONDE_MESSAGE_STATISTICS:
-      take_statistics (self, message);
-      return TRUE;
-    case SONDE_MESSAGE_DRAINED:
-      on_drained (self, message);
-      return TRUE;
-    case SONDE_MESSAGE_SINK_CLOSED:
-      return on_sink_closed (self, message, error);
-    case SONDE_MESSAGE_SINKS:
-      on_sinks (self, message);
-      return TRUE;
-    case SONDE_MESSAGE_CONTROLS:
-      return on_controls (self, message, error);
-    case SONDE_MESSAGE_FINISHED:
-      return forgive_if_leaving (self, on_finished (self, message, error), error);
-    case SONDE_MESSAGE_FAILED:
-      on_failed (self, message);
-      return TRUE;
-    default:
-      g_assert_not_reached (); /* is_expected() lets no other type through */
-    }
+static gboolean
+on_file_request (SondeSession *self, gconstpointer message, GError **error)
+{
+  return sonde_session_scope_answer_file (self->scope, message, self->worker, error);
+}
+
+static gboolean
+on_counters_request (SondeSession *self, gconstpointer message, GError **error)
+{
+  return sonde_session_scope_answer_counters (self->scope, message, self->worker, error);
+}
+
+#define WHILE_HEARD (SONDE_STATES_LIVE | SONDE_STATES_DRAINING)
+
+static const struct
+{
+  SondeMessageType type;
+  guint32 taken_in; /* set of states */
+  gboolean (*take) (SondeSession *self, gconstpointer message, GError **error);
+  gboolean is_answered; /* which may fail, since a worker that delivers may leave at any moment:
+                           what it said last is still to be read, and decides */
+} rows[] = {
+  { SONDE_MESSAGE_HELLO, SONDE_STATE_BIT (SONDE_STATE_STARTING), on_hello, FALSE },
+  /* Its answer may cross our STOP. */
+  { SONDE_MESSAGE_RINGS_MAPPED,
+    SONDE_STATE_BIT (SONDE_STATE_MAPPING) | SONDE_STATES_LIVE
+        | SONDE_STATE_BIT (SONDE_STATE_DRAINING),
+    on_rings_mapped, FALSE },
+  { SONDE_MESSAGE_PROCESS_REQUEST, WHILE_HEARD, on_process_request, TRUE },
+  { SONDE_MESSAGE_FILE_REQUEST, WHILE_HEARD, on_file_request, TRUE },
+  { SONDE_MESSAGE_COUNTERS_REQUEST, WHILE_HEARD, on_counters_request, TRUE },
+  { SONDE_MESSAGE_STATISTICS, WHILE_HEARD, on_statistics, FALSE },
+  { SONDE_MESSAGE_SINK_CLOSED, WHILE_HEARD, on_sink_closed, FALSE },
+  { SONDE_MESSAGE_SINKS, WHILE_HEARD, on_sinks, FALSE },
+  { SONDE_MESSAGE_CONTROLS, WHILE_HEARD, on_controls, FALSE },
+  { SONDE_MESSAGE_DRAINED, SONDE_STATES_DRAINING, on_drained, FALSE },
+  { SONDE_MESSAGE_FINISHED, SONDE_STATES_DRAINING, on_finished, TRUE },
+  { SONDE_MESSAGE_FAILED, ~0u, on_failed, FALSE },
+};
+
+static void
+dispatch (SondeSession *self, const SondeMessageHeader *message, GError **error)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (rows); i++)
+    if (rows[i].type == message->type && sonde_session_is_in (self, rows[i].taken_in))
+      {
+        gboolean is_taken = rows[i].take (self, message, error);
+
+        if (!is_taken && rows[i].is_answered
+            && sonde_session_is_in (self,
+                                    SONDE_STATES_DEAF | SONDE_STATE_BIT (SONDE_STATE_DELIVERING)))
+          g_clear_error (error);
+        return;
+      }
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED, "The worker sent \"%s\" out of order",
+               sonde_message_type_to_string (message->type));
 }
 
 static void
@@ -268,13 +288,9 @@ on_worker_message (SondeWorker *worker, const SondeMessageHeader *message, gpoin
   SondeSession *self = user_data;
   g_autoptr (GError) error = NULL;
 
-  if (self->phase == SONDE_PHASE_OVER)
+  if (sonde_session_is_in (self, SONDE_STATES_DEAF))
     return;
-  if (!sonde_session_phase_expects (self->phase, message->type))
-    g_set_error (&error, SONDE_ERROR, SONDE_ERROR_FAILED, "The worker sent \"%s\" out of order",
-                 sonde_message_type_to_string (message->type));
-  else
-    dispatch (self, message, &error);
+  dispatch (self, message, &error);
   if (error != NULL)
     sonde_session_fail (self, error);
 }
@@ -284,10 +300,7 @@ on_worker_gone (SondeWorker *worker, const char *how, gpointer user_data)
 {
   SondeSession *self = user_data;
 
-  /* Over, but not failed: it has said that it is finished. */
-  if (self->phase == SONDE_PHASE_OVER)
-    sonde_session_step (self, SONDE_STEP_FINISH);
-  else
+  if (!sonde_session_step (self, SONDE_STEP_FINISH) && !sonde_session_is_over (self))
     {
       sonde_audit ("worker-died", self->id, self->owner_uid, how);
       sonde_session_fail_reason (self, how);

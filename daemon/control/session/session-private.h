@@ -5,7 +5,6 @@
 
 #include "daemon/control/session/session-keeper.h"
 #include "daemon/control/session/session-output.h"
-#include "daemon/control/session/session-phase.h"
 #include "daemon/control/session/session-scope.h"
 #include "daemon/control/session/session.h"
 #include "daemon/control/worker/worker.h"
@@ -24,7 +23,6 @@ struct SondeSession
   gpointer user_data;
 
   SondeSessionState state;
-  SondeSessionPhase phase;
   gboolean is_scope_ready;
   GError *no_file;      /* why it cannot be made; NULL: not known yet, or it can */
   gboolean is_starting; /* `started` is owed */
@@ -45,7 +43,7 @@ struct SondeSession
 
   SondeSessionKeeper *keeper; /* NULL: nothing outlives this sonded */
 
-  guint deadline;          /* of the current phase */
+  guint deadline;          /* of the current state */
   guint n_unread;          /* deadlines of it at which something waited to be read */
   guint64 n_heard;         /* messages of the worker at the last deadline */
   guint64 n_heard_watched; /* at the last look of the watchdog */
@@ -58,8 +56,10 @@ extern const SondeWorkerHandler sonde_session_worker_handler;
 void sonde_session_begin (SondeSession *self);
 /* FALSE: not possible in its state. */
 gboolean sonde_session_step (SondeSession *self, SondeSessionStep step);
-/* @ms: how long the worker may take; 0 for ever */
-void sonde_session_enter_phase (SondeSession *self, SondeSessionPhase phase, guint ms);
+/* Begins a state, or begins it again: its deadline runs anew. */
+void sonde_session_enter (SondeSession *self, SondeSessionState state);
+/* @states: SONDE_STATES_*, or SONDE_STATE_BIT() of some */
+gboolean sonde_session_is_in (const SondeSession *self, guint32 states);
 void sonde_session_start_duration (SondeSession *self);
 /* Answers the call that started it. @capture_fd: (transfer full): */
 void sonde_session_answer_start (SondeSession *self, int capture_fd, const GError *error);

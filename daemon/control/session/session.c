@@ -15,13 +15,15 @@
 gboolean
 sonde_session_step (SondeSession *self, SondeSessionStep step)
 {
+  const char *name = sonde_session_state_row (self->state)->name;
   SondeSessionState next = sonde_session_state_next (self->state, step);
 
   if (next == SONDE_STATE_NONE)
     return FALSE;
-  self->state = next;
+  sonde_session_enter (self, next);
   /* Nobody knows of it before the answer to Profile. */
-  if (!self->is_quiet && !self->is_starting)
+  if (!self->is_quiet && !self->is_starting
+      && !g_str_equal (sonde_session_state_row (next)->name, name))
     self->handler->state_changed (self, self->user_data);
   return TRUE;
 }
@@ -67,25 +69,42 @@ on_deadline (gpointer user_data)
   SondeSession *self = user_data;
 
   self->deadline = 0;
-  if (self->phase == SONDE_PHASE_LIVE && is_heard (self))
-    sonde_session_enter_phase (self, SONDE_PHASE_LIVE, SONDE_LIMIT_SILENCE_MS);
-  else if (self->phase == SONDE_PHASE_OVER) /* finished, and only its process stays */
+  if (sonde_session_is_in (self, SONDE_STATES_LIVE) && is_heard (self))
+    sonde_session_enter (self, self->state);
+  else if (self->state == SONDE_STATE_LEAVING)
     sonde_worker_kill (self->worker);
   else if (is_unread (self))
     self->deadline = g_timeout_add (SONDE_LIMIT_UNREAD_MS, on_deadline, self);
   else
-    sonde_session_fail_reason (self, sonde_session_phase_overdue (self->phase));
+    sonde_session_fail_reason (self, sonde_session_state_row (self->state)->overdue);
   return G_SOURCE_REMOVE;
 }
 
-void
-sonde_session_enter_phase (SondeSession *self, SondeSessionPhase phase, guint ms)
+static void
+set_deadline (SondeSession *self, guint ms)
 {
   g_clear_handle_id (&self->deadline, g_source_remove);
-  self->phase = phase;
   self->n_unread = 0;
   if (ms > 0)
     self->deadline = g_timeout_add (ms, on_deadline, self);
+}
+
+void
+sonde_session_enter (SondeSession *self, SondeSessionState state)
+{
+  gboolean is_orphan = self->reason != NULL && g_str_equal (self->reason, "owner-left");
+
+  self->state = state;
+  /* Those who would read the rest have less time if nobody is left. */
+  set_deadline (self, state == SONDE_STATE_DELIVERING && is_orphan
+                          ? SONDE_LIMIT_DELIVERY_ORPHAN_MS
+                          : sonde_session_state_row (state)->deadline_ms);
+}
+
+gboolean
+sonde_session_is_in (const SondeSession *self, guint32 states)
+{
+  return sonde_session_state_is_in (self->state, states);
 }
 
 void
@@ -148,7 +167,6 @@ sonde_session_fail (SondeSession *self, const GError *error)
   g_clear_handle_id (&self->duration, g_source_remove);
   sonde_session_scope_close (self->scope);
   sonde_session_output_seal (self->output);
-  sonde_session_enter_phase (self, SONDE_PHASE_OVER, 0);
   if (self->reason == NULL || !g_str_equal (self->reason, "owner-left"))
     {
       g_free (self->reason);
@@ -186,7 +204,7 @@ static gboolean
 refuse_state (const SondeSession *self, GError **error)
 {
   g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_STATE, "The session is %s",
-               sonde_session_state_name (self->state));
+               sonde_session_state_row (self->state)->name);
   return FALSE;
 }
 
@@ -245,7 +263,7 @@ sonde_session_set_slowed (SondeSession *self, gboolean is_slowed, const char *te
 {
   gboolean is_told;
 
-  if (self->phase != SONDE_PHASE_LIVE)
+  if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
     return FALSE;
   self->is_slowed = is_slowed;
   sonde_audit (is_slowed ? "session-slowed" : "session-resumed", self->id, self->owner_uid, text);
@@ -262,9 +280,10 @@ sonde_session_set_slowed (SondeSession *self, gboolean is_slowed, const char *te
 void
 sonde_session_end_over_budget (SondeSession *self, const char *reason)
 {
-  if (self->phase == SONDE_PHASE_OVER)
+  if (sonde_session_is_in (self, SONDE_STATES_DEAF))
     return; /* its process has but a moment left */
-  if (self->phase == SONDE_PHASE_LIVE && sonde_worker_note_send (self->worker, reason, NULL))
+  if (sonde_session_is_in (self, SONDE_STATES_LIVE)
+      && sonde_worker_note_send (self->worker, reason, NULL))
     sonde_session_stop (self, reason);
   else
     sonde_session_abort (self, reason);
@@ -278,7 +297,7 @@ sonde_session_open_stream (SondeSession *self,
 {
   int fd;
 
-  if (self->phase != SONDE_PHASE_LIVE)
+  if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
     {
       refuse_state (self, error);
       return -1;
@@ -324,7 +343,7 @@ sonde_session_open_control (SondeSession *self, GError **error)
   sonde_autofd int fd = -1;
   int fds[2];
 
-  if (self->phase != SONDE_PHASE_LIVE)
+  if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
     {
       refuse_state (self, error);
       return -1;
@@ -347,7 +366,7 @@ sonde_session_open_control (SondeSession *self, GError **error)
 gboolean
 sonde_session_add_targets (SondeSession *self, GPtrArray *targets, GError **error)
 {
-  if (self->phase != SONDE_PHASE_LIVE)
+  if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
     return refuse_state (self, error);
   if (!sonde_session_scope_add (self->scope, targets, self->worker, error))
     return FALSE;
@@ -426,7 +445,7 @@ sonde_session_free (SondeSession *self)
   if (self == NULL)
     return;
   self->is_quiet = TRUE;
-  sonde_session_enter_phase (self, SONDE_PHASE_OVER, 0);
+  sonde_session_enter (self, SONDE_STATE_FAILED); /* which nothing changes any more */
   g_clear_handle_id (&self->duration, g_source_remove);
   forget (self);
   g_clear_pointer (&self->keeper, sonde_session_keeper_free);
@@ -461,7 +480,7 @@ sonde_session_start (SondeSession *self, SondeWorkerLauncher *launcher, GError *
   if (self->worker == NULL)
     return FALSE;
   self->is_starting = TRUE;
-  sonde_session_enter_phase (self, SONDE_PHASE_HELLO, SONDE_LIMIT_START_MS);
+  sonde_session_enter (self, SONDE_STATE_STARTING);
   if (sonde_session_is_lasting (self))
     sonde_session_output_create_file (self->output, self->options->label, self->id, on_file_created,
                                       self);
@@ -473,14 +492,13 @@ sonde_session_stop (SondeSession *self, const char *reason)
 {
   g_autoptr (GError) error = NULL;
 
-  if (self->state == SONDE_STATE_STARTING)
+  if (sonde_session_is_in (self, SONDE_STATES_STARTING))
     {
       sonde_session_abort (self, reason);
       return;
     }
-  /* Those who would read the rest have less time if nobody is left. */
-  if (self->phase == SONDE_PHASE_DELIVERY && g_str_equal (reason, "owner-left"))
-    sonde_session_enter_phase (self, SONDE_PHASE_DELIVERY, SONDE_LIMIT_DELIVERY_ORPHAN_MS);
+  if (self->state == SONDE_STATE_DELIVERING && g_str_equal (reason, "owner-left"))
+    set_deadline (self, SONDE_LIMIT_DELIVERY_ORPHAN_MS);
   if (!sonde_session_step (self, SONDE_STEP_STOP))
     return;
   self->reason = g_strdup (reason);
@@ -488,7 +506,6 @@ sonde_session_stop (SondeSession *self, const char *reason)
   g_clear_handle_id (&self->duration, g_source_remove);
   sonde_session_scope_close (self->scope);
   sonde_session_output_seal (self->output);
-  sonde_session_enter_phase (self, SONDE_PHASE_DRAIN, SONDE_LIMIT_DRAIN_MS);
   if (!sonde_worker_send_simple (self->worker, SONDE_MESSAGE_STOP, &error))
     sonde_session_fail (self, error);
 }
@@ -500,14 +517,15 @@ sonde_session_stop_async (SondeSession *self, GAsyncReadyCallback callback, gpoi
 
   g_task_set_source_tag (task, sonde_session_stop_async);
   sonde_session_stop (self, "stopped");
-  if (self->phase == SONDE_PHASE_DRAIN)
+  if (self->state == SONDE_STATE_DRAINING)
     g_ptr_array_add (self->stops, g_steal_pointer (&task));
-  else if (self->state == SONDE_STATE_DRAINING)
+  else if (sonde_session_is_in (self, SONDE_STATE_BIT (SONDE_STATE_DELIVERING)
+                                          | SONDE_STATE_BIT (SONDE_STATE_LEAVING)))
     g_task_return_pointer (task, g_variant_ref_sink (sonde_session_statistics (self)),
                            (GDestroyNotify) g_variant_unref);
   else
     g_task_return_new_error (task, SONDE_ERROR, SONDE_ERROR_INVALID_STATE, "The session is %s",
-                             sonde_session_state_name (self->state));
+                             sonde_session_state_row (self->state)->name);
 }
 
 GVariant *
@@ -527,8 +545,6 @@ sonde_session_retire (SondeSession *self)
 {
   g_assert (sonde_session_is_over (self));
 
-  sonde_session_enter_phase (self, SONDE_PHASE_OVER,
-                             0); /* no deadline for a process that is gone */
   g_clear_pointer (&self->worker, sonde_worker_free);
   g_clear_pointer (&self->scope, sonde_session_scope_free);
   g_clear_pointer (&self->owner, sonde_caller_unref);
@@ -561,7 +577,7 @@ sonde_session_is_lasting (const SondeSession *self)
 gboolean
 sonde_session_is_over (const SondeSession *self)
 {
-  return self->state == SONDE_STATE_FINISHED || self->state == SONDE_STATE_FAILED;
+  return sonde_session_is_in (self, SONDE_STATES_OVER);
 }
 
 const char *
@@ -607,10 +623,10 @@ sonde_session_options_view (const SondeSession *self)
   return self->options_view;
 }
 
-SondeSessionState
-sonde_session_state (const SondeSession *self)
+const char *
+sonde_session_state_name (const SondeSession *self)
 {
-  return self->state;
+  return sonde_session_state_row (self->state)->name;
 }
 
 const char *

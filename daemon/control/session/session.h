@@ -132,7 +132,8 @@ const char *sonde_session_capture_file (const SondeSession *self);
 /* (transfer container) (element-type utf8): who is told of changes, the owner first if he is there
  */
 GPtrArray *sonde_session_listeners (const SondeSession *self);
-SondeSessionState sonde_session_state (const SondeSession *self);
+/* The property State. */
+const char *sonde_session_state_name (const SondeSession *self);
 /* Why it ended; NULL while it lives. */
 const char *sonde_session_reason (const SondeSession *self);
 /* (transfer floating): a{st} */
