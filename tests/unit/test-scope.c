@@ -633,7 +633,7 @@ wait_for_a_tick (void)
 static SondeProcBroker *
 new_of_root (void)
 {
-  g_autoptr (SondeTarget) target = sonde_target_new_unproven (getpid ());
+  g_autoptr (SondeTarget) target = sonde_target_new (sonde_asked_target_new_unproven (getpid ()));
   SondeProcBroker *broker = sonde_proc_broker_new (0, SONDE_SCOPE_PIDS, FALSE);
 
   g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = 0 }, NULL));
