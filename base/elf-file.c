@@ -165,28 +165,6 @@ sonde_elf_file_read_section_headers (const SondeElfFile *self,
   return r;
 }
 
-static void
-take_segment (SondeElfFile *self, const Elf64_Phdr *header)
-{
-  SondeElfSegment segment = {
-    .vaddr = header->p_vaddr,
-    .memory_size_bytes = header->p_memsz,
-    .offset = header->p_offset,
-    .file_size_bytes = header->p_filesz,
-    .executable = (header->p_flags & PF_X) != 0,
-  };
-
-  if (header->p_vaddr + header->p_memsz < header->p_vaddr
-      || header->p_offset + header->p_filesz < header->p_offset)
-    return;
-  if (header->p_type == PT_LOAD && header->p_filesz <= header->p_memsz && header->p_memsz > 0)
-    self->loads[self->n_loads++] = segment;
-  else if (header->p_type == PT_GNU_EH_FRAME)
-    self->eh_frame_hdr = segment;
-  else if (header->p_type == PT_NOTE && self->n_notes < SONDE_ELF_MAX_NOTES)
-    self->notes[self->n_notes++] = segment;
-}
-
 int
 sonde_elf_file_read_segments (SondeElfFile *self)
 {
@@ -211,31 +189,27 @@ sonde_elf_file_read_segments (SondeElfFile *self)
       if (r < 0)
         return r;
       for (size_t i = 0; i < n; i++)
-        take_segment (self, &chunk[i]);
+        {
+          const Elf64_Phdr *from = &chunk[i];
+          SondeElfSegment segment = {
+            .vaddr = from->p_vaddr,
+            .memory_size_bytes = from->p_memsz,
+            .offset = from->p_offset,
+            .file_size_bytes = from->p_filesz,
+            .executable = (from->p_flags & PF_X) != 0,
+          };
+
+          if (from->p_vaddr + from->p_memsz < from->p_vaddr
+              || from->p_offset + from->p_filesz < from->p_offset)
+            continue;
+          if (from->p_type == PT_LOAD && from->p_filesz <= from->p_memsz && from->p_memsz > 0)
+            self->loads[self->n_loads++] = segment;
+          else if (from->p_type == PT_GNU_EH_FRAME)
+            self->eh_frame_hdr = segment;
+          else if (from->p_type == PT_NOTE && self->n_notes < SONDE_ELF_MAX_NOTES)
+            self->notes[self->n_notes++] = segment;
+        }
     }
-  return 0;
-}
-
-/* All at once, as a file may have thousands of sections. Names are optional: what cannot be read
- * has none. */
-static int
-read_names (SondeElfFile *self, size_t number)
-{
-  Elf64_Shdr names;
-  size_t size;
-
-  if (number >= self->n_sections
-      || sonde_elf_file_read_section_headers (self, number, &names, 1) < 0
-      || names.sh_type != SHT_STRTAB || names.sh_offset > self->size_bytes)
-    return 0;
-  size = names.sh_size < SONDE_ELF_MAX_NAME_BYTES ? names.sh_size : SONDE_ELF_MAX_NAME_BYTES;
-  if (size > self->size_bytes - names.sh_offset)
-    size = self->size_bytes - names.sh_offset;
-  self->names = malloc (size + 1);
-  if (self->names == NULL)
-    return -ENOMEM;
-  if (sonde_elf_file_read (self, names.sh_offset, self->names, size) == 0)
-    self->names_size_bytes = size;
   return 0;
 }
 
@@ -246,7 +220,8 @@ sonde_elf_file_read_sections (SondeElfFile *self)
   const Elf64_Ehdr *header = &self->header;
   uint64_t n_sections = header->e_shnum;
   size_t names = header->e_shstrndx;
-  Elf64_Shdr first;
+  Elf64_Shdr first, table;
+  size_t size;
   int r;
 
   if (header->e_shoff == 0)
@@ -265,7 +240,21 @@ sonde_elf_file_read_sections (SondeElfFile *self)
       || !sonde_elf_file_holds (self, header->e_shoff, n_sections * section_header_bytes (self)))
     return -EBADMSG;
   self->n_sections = n_sections;
-  return read_names (self, names);
+
+  /* All names at once, as a file may have thousands of sections. They are optional: what cannot be
+   * read has none. */
+  if (names >= n_sections || sonde_elf_file_read_section_headers (self, names, &table, 1) < 0
+      || table.sh_type != SHT_STRTAB || table.sh_offset > self->size_bytes)
+    return 0;
+  size = table.sh_size < SONDE_ELF_MAX_NAME_BYTES ? table.sh_size : SONDE_ELF_MAX_NAME_BYTES;
+  if (size > self->size_bytes - table.sh_offset)
+    size = self->size_bytes - table.sh_offset;
+  self->names = malloc (size + 1);
+  if (self->names == NULL)
+    return -ENOMEM;
+  if (sonde_elf_file_read (self, table.sh_offset, self->names, size) == 0)
+    self->names_size_bytes = size;
+  return 0;
 }
 
 int

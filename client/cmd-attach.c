@@ -18,16 +18,16 @@ typedef struct
   char *output;
   char **pids;
   char *frames;
-} Options;
+} AttachOptions;
 
 static void
-options_clear (Options *self)
+options_clear (AttachOptions *self)
 {
   g_free (self->output);
   g_strfreev (self->pids);
   g_free (self->frames);
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (AttachOptions, options_clear)
 
 /* What is out of range is the service's to refuse. */
 static gboolean
@@ -56,7 +56,7 @@ add_pids (GVariantBuilder *request, char **texts)
 
 /* (transfer floating) (nullable): a{sv} of OpenCapture */
 static GVariant *
-make_request (const Options *options)
+make_request (const AttachOptions *options)
 {
   g_auto (GVariantBuilder) request = G_VARIANT_BUILDER_INIT (G_VARIANT_TYPE_VARDICT);
 
@@ -93,7 +93,7 @@ copy (int from, SondeCaptureSink *sink, const char *name)
 }
 
 static int
-attach (const Options *options, guint64 session)
+attach (const AttachOptions *options, guint64 session)
 {
   g_autoptr (GVariant) request = make_request (options);
   g_autoptr (SondeClientProfiler) profiler = NULL;
@@ -139,7 +139,7 @@ attach (const Options *options, guint64 session)
 int
 sonde_cmd_attach (int argc, char **argv)
 {
-  g_auto (Options) options = { 0 };
+  g_auto (AttachOptions) options = { 0 };
   const GOptionEntry entries[] = {
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output,
       "Where the capture goes; - is standard output", "FILE" },

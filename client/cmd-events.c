@@ -16,7 +16,7 @@ get_property (const char *name, const GVariantType *type)
 
   if (profiler == NULL)
     return NULL;
-  properties = sonde_service_properties (profiler, 0);
+  properties = sonde_service_dup_properties (profiler, 0);
   if (properties == NULL)
     return NULL;
   value = g_variant_lookup_value (properties, name, type);

@@ -40,19 +40,19 @@ typedef struct
   char *unit;
   guint index; /* of formats */
   SondeExportOptions options;
-} Options;
+} ExportCommand;
 
 static void
-options_clear (Options *self)
+options_clear (ExportCommand *self)
 {
   g_free (self->format);
   g_free (self->output);
   g_free (self->unit);
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (ExportCommand, options_clear)
 
 static gboolean
-find_format (Options *options)
+find_format (ExportCommand *options)
 {
   const char *names[G_N_ELEMENTS (formats) + 1] = { NULL };
   int index;
@@ -72,7 +72,7 @@ find_format (Options *options)
 }
 
 static gboolean
-find_unit (Options *options)
+find_unit (ExportCommand *options)
 {
   int index;
 
@@ -88,41 +88,9 @@ find_unit (Options *options)
   return index >= 0;
 }
 
-static gboolean
-parse (int *argc, char ***argv, Options *options)
-{
-  const GOptionEntry entries[]
-      = { { "format", 'f', 0, G_OPTION_ARG_STRING, &options->format,
-            "folded, speedscope, firefox, pprof, perfetto, chrome, perf-script, dot", "FORMAT" },
-          { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output,
-            "Write to FILE, replacing it (-, standard output)", "FILE" },
-          { "unit", 0, 0, G_OPTION_ARG_STRING, &options->unit,
-            "Of folded and dot: samples, bytes or blocks allocated (samples)", "UNIT" },
-          G_OPTION_ENTRY_NULL };
-
-  if (!sonde_cli_parse (argc, argv, "FILE", "Writes a capture in the format of another viewer.",
-                        "Example:\n  sondectl export --format=folded slow.syscap", entries, FALSE,
-                        NULL))
-    return FALSE;
-  if (*argc != 2)
-    {
-      sonde_cli_complain ("export needs one capture; see sondectl export --help");
-      return FALSE;
-    }
-  if (!find_format (options) || !find_unit (options))
-    return FALSE;
-  if (formats[options->index].is_binary
-      && sonde_output_is_terminal (options->output != NULL ? options->output : "-"))
-    {
-      sonde_cli_complain ("%s is not for terminals: -o FILE", options->format);
-      return FALSE;
-    }
-  return TRUE;
-}
-
 /* A file that would be empty is more often a mistake than what was wanted. */
 static gboolean
-check_content (const SondeExportSource *source, const Options *options, GError **error)
+check_content (const SondeExportSource *source, const ExportCommand *options, GError **error)
 {
   SondeUnit unit = options->options.unit;
 
@@ -138,7 +106,7 @@ check_content (const SondeExportSource *source, const Options *options, GError *
   return FALSE;
 }
 
-static gboolean export(SondeExportSource *source, const Options *options, GError **error)
+static gboolean export(SondeExportSource *source, const ExportCommand *options, GError **error)
 {
   g_autoptr (SondeExportOutput) output = NULL;
 
@@ -152,14 +120,37 @@ static gboolean export(SondeExportSource *source, const Options *options, GError
 int
 sonde_cmd_export (int argc, char **argv)
 {
-  g_auto (Options) options = { 0 };
+  g_auto (ExportCommand) options = { 0 };
   g_autoptr (SondeProgress) progress = NULL;
   g_autoptr (SondeExportSource) source = NULL;
   g_autoptr (GError) error = NULL;
   gboolean is_good;
+  const GOptionEntry entries[]
+      = { { "format", 'f', 0, G_OPTION_ARG_STRING, &options.format,
+            "folded, speedscope, firefox, pprof, perfetto, chrome, perf-script, dot", "FORMAT" },
+          { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output,
+            "Write to FILE, replacing it (-, standard output)", "FILE" },
+          { "unit", 0, 0, G_OPTION_ARG_STRING, &options.unit,
+            "Of folded and dot: samples, bytes or blocks allocated (samples)", "UNIT" },
+          G_OPTION_ENTRY_NULL };
 
-  if (!parse (&argc, &argv, &options))
+  if (!sonde_cli_parse (&argc, &argv, "FILE", "Writes a capture in the format of another viewer.",
+                        "Example:\n  sondectl export --format=folded slow.syscap", entries, FALSE,
+                        NULL))
     return 1;
+  if (argc != 2)
+    {
+      sonde_cli_complain ("export needs one capture; see sondectl export --help");
+      return 1;
+    }
+  if (!find_format (&options) || !find_unit (&options))
+    return 1;
+  if (formats[options.index].is_binary
+      && sonde_output_is_terminal (options.output != NULL ? options.output : "-"))
+    {
+      sonde_cli_complain ("%s is not for terminals: -o FILE", options.format);
+      return 1;
+    }
   /* one terminal is not for both */
   if (options.output != NULL || !isatty (STDOUT_FILENO))
     progress = sonde_progress_new ();

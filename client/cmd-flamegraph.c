@@ -105,16 +105,6 @@ dup_default_output (const char *path, gboolean svg)
   return g_strconcat (name, svg ? ".svg" : ".html", NULL);
 }
 
-static void
-tell_output (const char *path, const GString *text)
-{
-  g_autofree char *size = sonde_text_size (text->len);
-  g_autofree char *shown = sonde_text_escape (path, -1);
-
-  if (!g_str_equal (path, "-"))
-    g_printerr ("Wrote %s (%s)\n", shown, size);
-}
-
 static GString *
 draw (const SondeSampleLog *log,
       const SondeSampleLog *other,
@@ -177,7 +167,13 @@ sonde_cmd_flamegraph (int argc, char **argv)
     sonde_cli_tell_truncated (options.other, sonde_capture_model_budget (other->model));
   is_written = sonde_output_put (options.output, text, &error);
   if (is_written)
-    tell_output (options.output, text);
+    {
+      g_autofree char *size = sonde_text_size (text->len);
+      g_autofree char *shown = sonde_text_escape (options.output, -1);
+
+      if (!g_str_equal (options.output, "-"))
+        g_printerr ("Wrote %s (%s)\n", shown, size);
+    }
   else
     sonde_cli_complain ("%s", error->message);
   g_string_free (text, TRUE);

@@ -5,16 +5,15 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "client/base/choice.h"
+#include "client/heap/heap.h"
 #include "client/model/capture-file.h"
 #include "client/base/cli.h"
 #include "client/base/output.h"
 #include "client/heap/heap-chart.h"
-#include "client/heap/heap-json.h"
-#include "client/heap/heap-options.h"
-#include "client/heap/heap-svg.h"
-#include "client/heap/heap-text.h"
+#include "client/heap/heap-report.h"
 #include "client/base/pager.h"
-#include "client/report/profile-growth.h"
+#include "client/report/profile-diff.h"
 #include "client/report/profile-text.h"
 #include "client/report/profile-view.h"
 #include "client/base/text.h"
@@ -22,10 +21,212 @@
 #define DEFAULT_COLUMNS 80u
 #define N_JSON_POINTS   1000u
 
+/* A moment of --diff that is no time. */
+#define MOMENT_PEAK (-1)
+#define MOMENT_END  (-2)
+
+typedef struct
+{
+  SondeHeapMetric metric;
+  gboolean is_view; /* whether one was asked for */
+  SondeUnit unit;
+  gboolean bottom_up;
+  char *callers;
+  gboolean flat;
+  gboolean graph;
+  char *svg;
+  gboolean json;
+  gboolean no_pager;
+  double percent_limit;
+  int max_depth;
+  const char *path;
+  const char *other_path; /* of two captures that are compared the second, else NULL */
+  gboolean diff;
+  gint64 moments_ns[SONDE_HEAP_N_MOMENTS]; /* of a diff of one capture; as above, or since start */
+  SondeHeapOptions heap;
+  SondeSymbolOptions symbols;
+  char *comm;
+} HeapCommand;
+
+static void
+heap_command_clear (HeapCommand *self)
+{
+  g_clear_pointer (&self->callers, g_free);
+  g_clear_pointer (&self->svg, g_free);
+  g_clear_pointer (&self->comm, g_free);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (HeapCommand, heap_command_clear)
+
+static const struct
+{
+  const char *option;
+  const char *title;
+} views[SONDE_HEAP_N_METRICS] = {
+  [SONDE_HEAP_ALLOCATED] = { NULL, "Allocated" },
+  [SONDE_HEAP_PEAK] = { "--peak", "Live at the peak" },
+  [SONDE_HEAP_LEFT] = { "--leaks", "Never freed" },
+  [SONDE_HEAP_TEMPORARY] = { "--temporary", "Temporary" },
+  [SONDE_HEAP_CROSS_THREAD] = { "--cross-thread", "Freed by another thread" },
+  [SONDE_HEAP_AT_FIRST] = { NULL, "Live at the first moment" },
+  [SONDE_HEAP_AT_SECOND] = { NULL, "Live at the second moment" },
+};
+
+static gboolean
+choose_view (HeapCommand *self, SondeHeapMetric metric, GError **error)
+{
+  if (self->is_view && self->metric != metric)
+    {
+      g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_FAILED, "%s and %s exclude each other",
+                   views[self->metric].option, views[metric].option);
+      return FALSE;
+    }
+  self->is_view = TRUE;
+  self->metric = metric;
+  return TRUE;
+}
+
+static gboolean
+parse_view (const char *name, const char *value, gpointer user_data, GError **error)
+{
+  for (SondeHeapMetric i = 0; i < SONDE_HEAP_N_METRICS; i++)
+    if (g_strcmp0 (views[i].option, name) == 0)
+      return choose_view (user_data, i, error);
+  g_assert_not_reached ();
+}
+
+static gboolean
+parse_temporary (const char *name, const char *value, gpointer user_data, GError **error)
+{
+  HeapCommand *self = user_data;
+
+  if (value == NULL || sonde_text_parse_duration (value, &self->heap.temporary_ns))
+    return choose_view (self, SONDE_HEAP_TEMPORARY, error);
+  g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+               "%s takes a duration such as 10us or 1.5ms, not \"%s\"", name, value);
+  return FALSE;
+}
+
+static gboolean
+parse_unit (const char *name, const char *value, gpointer user_data, GError **error)
+{
+  static const char *const units[] = { "bytes", "count", NULL };
+  HeapCommand *self = user_data;
+  int index = sonde_choice_find (name, value, units, error);
+
+  self->unit = index == 1 ? SONDE_UNIT_BLOCKS : SONDE_UNIT_BYTES;
+  return index >= 0;
+}
+
+static gboolean
+parse_options (HeapCommand *self, int *argc, char ***argv)
+{
+  const GOptionEntry entries[] = {
+    { "peak", 0, G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK, (gpointer) parse_view,
+      "What was live when that was most", NULL },
+    { "leaks", 0, G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK, (gpointer) parse_view,
+      "What was never freed", NULL },
+    { "temporary", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, (gpointer) parse_temporary,
+      "Freed before the next allocation, or lived shorter", "DURATION" },
+    { "cross-thread", 0, G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK, (gpointer) parse_view,
+      "What another thread freed", NULL },
+    { "by", 0, 0, G_OPTION_ARG_CALLBACK, (gpointer) parse_unit, "bytes (the default) or count",
+      "UNIT" },
+    { "bottom-up", 'b', 0, G_OPTION_ARG_NONE, &self->bottom_up, "Functions, their callers below",
+      NULL },
+    { "callers", 0, 0, G_OPTION_ARG_STRING, &self->callers, "Only FUNCTION and its callers",
+      "FUNCTION" },
+    { "flat", 'f', 0, G_OPTION_ARG_NONE, &self->flat, "Functions by their own share", NULL },
+    { "inline", 'i', 0, G_OPTION_ARG_NONE, &self->symbols.inlines, "Show inlined functions, too",
+      NULL },
+    { "lines", 0, 0, G_OPTION_ARG_NONE, &self->symbols.lines, "Show source lines", NULL },
+    { "graph", 'g', 0, G_OPTION_ARG_NONE, &self->graph, "The heap over time", NULL },
+    { "svg", 0, 0, G_OPTION_ARG_FILENAME, &self->svg, "Draw it into FILE", "FILE" },
+    { "diff", 0, 0, G_OPTION_ARG_NONE, &self->diff, "What grew and shrank", NULL },
+    { "pid", 'p', 0, G_OPTION_ARG_INT64, &self->heap.filter.pid, "Only this process", "PID" },
+    { "comm", 'c', 0, G_OPTION_ARG_STRING, &self->comm, "Only processes of this name", "NAME" },
+    { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &self->percent_limit,
+      "Sum up what is lighter (0.5)", "PERCENT" },
+    { "max-depth", 0, 0, G_OPTION_ARG_INT, &self->max_depth, "Show at most N frames (512)", "N" },
+    { "json", 0, 0, G_OPTION_ARG_NONE, &self->json, "For programs", NULL },
+    { "no-pager", 0, 0, G_OPTION_ARG_NONE, &self->no_pager, "Do not start $PAGER", NULL },
+    G_OPTION_ENTRY_NULL
+  };
+
+  return sonde_cli_parse (
+      argc, argv, "FILE | --diff FROM TO FILE | --diff A B",
+      "Shows how a capture's heap was used, and who allocated what. FROM and TO are\n"
+      "moments of one: a time (10s, 1min), peak or end. FILE may be - (standard input).",
+      NULL, entries, FALSE, self);
+}
+
+static gboolean
+parse_files (HeapCommand *self, int argc, char **argv)
+{
+  if (argc < 2 || argc > (self->diff ? 4 : 2) || (self->diff && argc < 3))
+    {
+      sonde_cli_complain (self->diff ? "--diff needs BEFORE and AFTER, or two moments and one FILE"
+                                     : "heap needs one FILE; see sondectl heap --help");
+      return FALSE;
+    }
+  self->path = argv[argc == 4 ? 3 : 1];
+  if (argc == 3)
+    self->other_path = argv[2];
+  if (argc < 4)
+    return TRUE;
+  for (guint i = 0; i < SONDE_HEAP_N_MOMENTS; i++)
+    {
+      const char *text = argv[1 + i];
+
+      if (g_str_equal (text, "peak"))
+        self->moments_ns[i] = MOMENT_PEAK;
+      else if (g_str_equal (text, "end"))
+        self->moments_ns[i] = MOMENT_END;
+      else if (!sonde_text_parse_duration (text, &self->moments_ns[i]))
+        {
+          g_autofree char *shown = sonde_text_escape (text, -1);
+
+          sonde_cli_complain ("a moment is a time such as 10s or 1.5ms, peak or end, not \"%s\"",
+                              shown);
+          return FALSE;
+        }
+      /* one that is no time is taken early and not looked at */
+      self->heap.moments_ns[i] = i == 0                     ? MAX (self->moments_ns[i], 0)
+                                 : self->moments_ns[i] >= 0 ? self->moments_ns[i]
+                                                            : G_MAXINT64;
+    }
+  if (self->moments_ns[0] >= 0 && self->moments_ns[1] >= 0
+      && self->moments_ns[0] > self->moments_ns[1])
+    {
+      sonde_cli_complain ("the first moment of --diff is the earlier one");
+      return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+check (const HeapCommand *self)
+{
+  if (self->bottom_up + self->flat + (self->callers != NULL) > 1)
+    sonde_cli_complain ("only one of --bottom-up, --flat and --callers at a time");
+  else if (self->diff && self->other_path == NULL && self->is_view)
+    sonde_cli_complain ("two moments are compared by what was live: no %s",
+                        views[self->metric].option);
+  else if (self->diff && (self->graph || self->svg != NULL))
+    sonde_cli_complain ("--diff has no graph");
+  else if (self->percent_limit < 0 || self->percent_limit > 100)
+    sonde_cli_complain ("--percent-limit goes from 0 to 100");
+  else if (self->max_depth < 1 || self->max_depth > 1024)
+    sonde_cli_complain ("--max-depth goes from 1 to 1024");
+  else
+    return TRUE;
+  return FALSE;
+}
+
 /* What comes before a break in the capture is shown all the same. NULL, having complained, if there
  * is nothing to show. @is_whole: (inout): FALSE from the first break on */
 static SondeHeap *
-read_heap (const char *path, const SondeHeapCommand *command, gboolean *is_whole)
+read_heap (const char *path, const HeapCommand *command, gboolean *is_whole)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (SondeCaptureFile) file = sonde_capture_file_open (path, &error);
@@ -64,7 +265,7 @@ read_heap (const char *path, const SondeHeapCommand *command, gboolean *is_whole
 /* (transfer full): @profile as it is asked for; NULL if it has no such function. Uses functions of
  * @profile. */
 static SondeProfile *
-new_view (SondeProfile *profile, const SondeHeapCommand *command)
+new_view (SondeProfile *profile, const HeapCommand *command)
 {
   if (command->bottom_up)
     return sonde_profile_view_bottom_up (profile);
@@ -74,10 +275,7 @@ new_view (SondeProfile *profile, const SondeHeapCommand *command)
 }
 
 static void
-append_profile (GString *out,
-                const char *title,
-                SondeProfile *profile,
-                const SondeHeapCommand *command)
+append_profile (GString *out, const char *title, SondeProfile *profile, const HeapCommand *command)
 {
   SondeProfileStyle style = {
     .percent_limit = command->percent_limit,
@@ -103,7 +301,7 @@ append_profile (GString *out,
 }
 
 static gboolean
-print (const GString *out, const SondeHeapCommand *command)
+print (const GString *out, const HeapCommand *command)
 {
   return command->json || command->no_pager ? sonde_cli_print (out) : sonde_pager_print (out);
 }
@@ -122,7 +320,7 @@ count_columns (void)
 
 /* Of several processes the heaviest gives its name. */
 static gboolean
-write_svg (const SondeHeap *heap, const SondeHeapCommand *command, const SondeProfile *profile)
+write_svg (const SondeHeap *heap, const HeapCommand *command, const SondeProfile *profile)
 {
   g_autoptr (GString) svg = g_string_new (NULL);
   g_autoptr (GError) error = NULL;
@@ -138,7 +336,7 @@ write_svg (const SondeHeap *heap, const SondeHeapCommand *command, const SondePr
 }
 
 static gboolean
-print_heap (const SondeHeap *heap, const SondeHeapCommand *command)
+print_heap (const SondeHeap *heap, const HeapCommand *command)
 {
   g_autoptr (SondeProfile) profile = sonde_heap_dup_profile (heap, command->metric, command->unit);
   gboolean has_graph = command->graph || command->svg != NULL;
@@ -162,7 +360,7 @@ print_heap (const SondeHeap *heap, const SondeHeapCommand *command)
   if (has_graph)
     sonde_heap_append_chart (out, heap, count_columns (), g_get_charset (NULL));
   if (!has_graph || command->is_view)
-    append_profile (out, sonde_heap_metric_title (command->metric), profile, command);
+    append_profile (out, views[command->metric].title, profile, command);
   return print (out, command);
 }
 
@@ -200,7 +398,7 @@ amount_of (const Side *side)
 }
 
 static gboolean
-print_diff (const Side *before, const Side *after, const SondeHeapCommand *command)
+print_diff (const Side *before, const Side *after, const HeapCommand *command)
 {
   g_autoptr (SondeProfile) old
       = sonde_heap_dup_profile (before->heap, before->metric, command->unit);
@@ -226,15 +424,15 @@ print_diff (const Side *before, const Side *after, const SondeHeapCommand *comma
 static Side
 side_of_moment (const SondeHeap *heap, guint index, gint64 moment_ns)
 {
-  if (moment_ns == SONDE_HEAP_MOMENT_PEAK)
+  if (moment_ns == MOMENT_PEAK)
     return (Side){ heap, SONDE_HEAP_PEAK, g_strdup ("live at the peak") };
-  if (moment_ns == SONDE_HEAP_MOMENT_END)
+  if (moment_ns == MOMENT_END)
     return (Side){ heap, SONDE_HEAP_LEFT, g_strdup ("never freed") };
   return (Side){ heap, SONDE_HEAP_AT_FIRST + index, sonde_heap_dup_time (moment_ns) };
 }
 
 static gboolean
-diff_moments (const SondeHeap *heap, const SondeHeapCommand *command)
+diff_moments (const SondeHeap *heap, const HeapCommand *command)
 {
   gint64 duration_ns = sonde_heap_series_duration_ns (sonde_heap_series (heap));
   g_auto (Side) before = side_of_moment (heap, 0, command->moments_ns[0]);
@@ -250,26 +448,23 @@ diff_moments (const SondeHeap *heap, const SondeHeapCommand *command)
   return print_diff (&before, &after, command);
 }
 
-static gboolean
-diff_captures (const SondeHeap *old, const SondeHeap *new, const SondeHeapCommand *command)
-{
-  g_auto (Side) before = { old, command->metric, sonde_text_escape (command->path, -1) };
-  g_auto (Side) after = { new, command->metric, sonde_text_escape (command->other_path, -1) };
-
-  return print_diff (&before, &after, command);
-}
-
 int
 sonde_cmd_heap (int argc, char **argv)
 {
-  g_auto (SondeHeapCommand) command = { 0 };
+  g_auto (HeapCommand) command = { 0 };
   g_autoptr (SondeHeap) heap = NULL;
   g_autoptr (SondeHeap) other = NULL;
   gboolean is_whole = TRUE;
   gboolean is_printed;
 
-  if (!sonde_heap_command_parse (&command, &argc, &argv))
+  command = (HeapCommand){ .unit = SONDE_UNIT_BYTES,
+                           .percent_limit = SONDE_PROFILE_PERCENT_LIMIT,
+                           .max_depth = SONDE_PROFILE_MAX_DEPTH,
+                           .heap = SONDE_HEAP_OPTIONS_INIT };
+  if (!parse_options (&command, &argc, &argv) || !parse_files (&command, argc, argv)
+      || !check (&command))
     return 1;
+  command.heap.filter.comm = command.comm;
   heap = read_heap (command.path, &command, &is_whole);
   if (heap == NULL)
     return 1;
@@ -278,7 +473,12 @@ sonde_cmd_heap (int argc, char **argv)
     return 1;
 
   if (other != NULL)
-    is_printed = diff_captures (heap, other, &command);
+    {
+      g_auto (Side) before = { heap, command.metric, sonde_text_escape (command.path, -1) };
+      g_auto (Side) after = { other, command.metric, sonde_text_escape (command.other_path, -1) };
+
+      is_printed = print_diff (&before, &after, &command);
+    }
   else if (command.diff)
     is_printed = diff_moments (heap, &command);
   else

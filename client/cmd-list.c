@@ -15,7 +15,7 @@ typedef struct
   gboolean all;
   gboolean captures;
   gboolean json;
-} Options;
+} ListOptions;
 
 /* One kind of what can be listed. */
 typedef struct
@@ -25,7 +25,7 @@ typedef struct
   const char *heading;
   void (*append_row) (GString *out, gpointer row);
   void (*build_row) (JsonBuilder *builder, gpointer row);
-} Kind;
+} ListKind;
 
 static void
 add_string (JsonBuilder *builder, const char *member, const char *bytes)
@@ -108,15 +108,16 @@ build_capture (JsonBuilder *builder, gpointer row)
   add_string (builder, "owner", owner);
 }
 
-static const Kind sessions = { "No sessions.\n", "sessions",
-                               "SESSION  OWNER        STATE     STARTED              DESCRIPTION\n",
-                               append_session, build_session };
-static const Kind captures
+static const ListKind sessions
+    = { "No sessions.\n", "sessions",
+        "SESSION  OWNER        STATE     STARTED              DESCRIPTION\n", append_session,
+        build_session };
+static const ListKind captures
     = { "No captures.\n", "captures", "OWNER        STARTED                    SIZE  CAPTURE\n",
         append_capture, build_capture };
 
 static GString *
-dup_text (const Kind *kind, const GPtrArray *rows)
+dup_text (const ListKind *kind, const GPtrArray *rows)
 {
   GString *out = g_string_new (rows->len > 0 ? kind->heading : kind->none);
 
@@ -126,7 +127,7 @@ dup_text (const Kind *kind, const GPtrArray *rows)
 }
 
 static GString *
-dup_json (const Kind *kind, const GPtrArray *rows)
+dup_json (const ListKind *kind, const GPtrArray *rows)
 {
   g_autoptr (JsonBuilder) builder = json_builder_new ();
   g_autoptr (JsonNode) root = NULL;
@@ -167,33 +168,10 @@ list_sessions (SondeClientProfiler *profiler, gboolean everybody, GError **error
   return rows;
 }
 
-static int
-list (const Options *options)
-{
-  const Kind *kind = options->captures ? &captures : &sessions;
-  g_autoptr (SondeClientProfiler) profiler
-      = sonde_service_connect (options->all ? SONDE_CLIENT_ASK_TERMINAL : SONDE_CLIENT_ASK_NOBODY);
-  g_autoptr (GPtrArray) rows = NULL;
-  g_autoptr (GString) out = NULL;
-  g_autoptr (GError) error = NULL;
-
-  if (profiler == NULL)
-    return 1;
-  rows = options->captures ? sonde_client_profiler_list_captures_sync (profiler, NULL, &error)
-                           : list_sessions (profiler, options->all, &error);
-  if (rows == NULL)
-    {
-      sonde_service_error_complain ("", error, FALSE);
-      return 1;
-    }
-  out = options->json ? dup_json (kind, rows) : dup_text (kind, rows);
-  return sonde_cli_print (out) ? 0 : 1;
-}
-
 int
 sonde_cmd_list (int argc, char **argv)
 {
-  Options options = { 0 };
+  ListOptions options = { 0 };
   const GOptionEntry entries[] = {
     { "all", 'a', 0, G_OPTION_ARG_NONE, &options.all, "Ask for the right to see everybody's",
       NULL },
@@ -202,6 +180,11 @@ sonde_cmd_list (int argc, char **argv)
     { "json", 0, 0, G_OPTION_ARG_NONE, &options.json, "For programs", NULL },
     G_OPTION_ENTRY_NULL,
   };
+  const ListKind *kind;
+  g_autoptr (SondeClientProfiler) profiler = NULL;
+  g_autoptr (GPtrArray) rows = NULL;
+  g_autoptr (GString) out = NULL;
+  g_autoptr (GError) error = NULL;
 
   if (!sonde_cli_parse (&argc, &argv, NULL,
                         "Lists your own sessions of the system's service, or everybody's.",
@@ -212,5 +195,18 @@ sonde_cmd_list (int argc, char **argv)
       sonde_cli_complain ("list takes no arguments; see sondectl list --help");
       return 1;
     }
-  return list (&options);
+  kind = options.captures ? &captures : &sessions;
+  profiler
+      = sonde_service_connect (options.all ? SONDE_CLIENT_ASK_TERMINAL : SONDE_CLIENT_ASK_NOBODY);
+  if (profiler == NULL)
+    return 1;
+  rows = options.captures ? sonde_client_profiler_list_captures_sync (profiler, NULL, &error)
+                          : list_sessions (profiler, options.all, &error);
+  if (rows == NULL)
+    {
+      sonde_service_error_complain ("", error, FALSE);
+      return 1;
+    }
+  out = options.json ? dup_json (kind, rows) : dup_text (kind, rows);
+  return sonde_cli_print (out) ? 0 : 1;
 }

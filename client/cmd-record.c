@@ -8,16 +8,134 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "client/library/sonde-client.h"
 #include "client/names/archive.h"
 #include "client/base/cli.h"
 #include "client/base/output.h"
 #include "client/base/text.h"
 #include "client/service/record-options.h"
 #include "client/service/record-run.h"
-#include "client/service/record-summary.h"
 #include "client/service/service.h"
 
 #define MAX_NAME_TRIES 100
+
+/* Keys of Statistics that should be 0, and what to do if they are not. */
+static const struct
+{
+  const char *key;
+  const char *what;   /* "%s samples were ..." */
+  const char *advice; /* NULL: none */
+} losses[] = {
+  { "lost-kernel", "samples found no room in the kernel's ring",
+    "lower -F or --stack-size, or raise the limit on locked memory (ulimit -l)" },
+  { "lost-ring", "samples came malformed or cut out of the ring",
+    "this should not happen: please report it with the capture" },
+  { "lost-queue", "samples came faster than they could be unwound", "lower -F or --stack-size" },
+  { "events-lost-ring", "events of programs found no room in their rings, as these claim",
+    "--memory-wait lets the command wait for it" },
+  { "events-refused", "events of programs were impossible, or came while it was paused", NULL },
+  { "stream-lost", "frames were dropped because the capture was not written fast enough",
+    "write to a faster disk with -o" },
+  { "file-lost", "frames found no room in the file", "make room, or write elsewhere with -o" },
+};
+
+/* Why stacks end early; worth a word only if it is more than a stray sample. */
+static const struct
+{
+  const char *key;
+  const char *what;
+  const char *advice; /* NULL: none */
+} cuts[] = {
+  { "unwind-truncated-dump", "were cut at the copied stack", "raise --stack-size" },
+  { "unwind-depth-limit", "were cut at the depth limit", "raise --max-depth" },
+  { "unwind-truncated-page", "were cut at a page of stack that was not there", NULL },
+  { "unwind-no-cfi", "end in code without unwind data", NULL },
+  { "unwind-bad-cfi", "end in code with wrong unwind data", NULL },
+  { "unwind-no-module", "end in code of no known file", NULL },
+  { "unwind-loop", "end in a loop", NULL },
+};
+
+#define CUT_MIN_PERCENT 1.0
+
+static guint64
+count_lost (SondeClientSession *session)
+{
+  return sonde_client_session_get_statistic (session, "lost-kernel")
+         + sonde_client_session_get_statistic (session, "lost-ring")
+         + sonde_client_session_get_statistic (session, "lost-queue")
+         + sonde_client_session_get_statistic (session, "stream-samples-lost")
+         + sonde_client_session_get_statistic (session, "file-samples-lost")
+         + sonde_client_session_get_statistic (session, "events-lost-ring")
+         + sonde_client_session_get_statistic (session, "events-refused")
+         + sonde_client_session_get_statistic (session, "stream-events-lost")
+         + sonde_client_session_get_statistic (session, "file-events-lost");
+}
+
+static void
+append_cuts (GString *out, SondeClientSession *session)
+{
+  guint64 n_samples = sonde_client_session_get_statistic (session, "recorded");
+
+  for (guint i = 0; i < G_N_ELEMENTS (cuts); i++)
+    {
+      double percent = sonde_text_percent (
+          sonde_client_session_get_statistic (session, cuts[i].key), n_samples);
+
+      if (percent >= CUT_MIN_PERCENT)
+        g_string_append_printf (out, "%.1f%% of the stacks %s%s%s.\n", percent, cuts[i].what,
+                                cuts[i].advice != NULL ? "; " : "",
+                                cuts[i].advice != NULL ? cuts[i].advice : "");
+    }
+}
+
+/* Several lines: how much is in the file, what was lost and which setting helps, what to type next.
+ * What is told of is what the file holds: sondectl dump --counts finds the same.
+ * @file: (nullable): its path, if it can be read; @name: as messages show it
+ * @memory: mode of --memory; NULL: off */
+static char *
+dup_end (SondeClientSession *session, const char *file, const char *name, const char *memory)
+{
+  guint64 n_samples = sonde_client_session_get_statistic (session, "file-samples");
+  guint64 n_events = sonde_client_session_get_statistic (session, "file-events");
+  g_autofree char *samples = sonde_text_plural (n_samples, "sample", "samples");
+  g_autofree char *events = sonde_text_plural (n_events, "event", "events");
+  g_autofree char *duration = sonde_text_duration (sonde_client_session_get_elapsed_ns (session));
+  g_autofree char *size = sonde_text_size (sonde_client_session_get_n_bytes (session));
+  g_autofree char *quoted = NULL;
+  GString *out = g_string_new (NULL);
+
+  g_string_append_printf (out, "Recorded %s%s%s in %s", samples, n_events > 0 ? " and " : "",
+                          n_events > 0 ? events : "", duration);
+  /* a service that ended before it had told could not tell of losses */
+  if (n_samples + n_events > 0 && count_lost (session) == 0
+      && sonde_client_session_get_statistic (session, "file-lost") == 0
+      && sonde_client_session_has_statistics (session))
+    g_string_append (out, ", none lost");
+  g_string_append_printf (out, ": %s (%s)\n", name, size);
+  for (guint i = 0; i < G_N_ELEMENTS (losses); i++)
+    {
+      guint64 n = sonde_client_session_get_statistic (session, losses[i].key);
+      g_autofree char *count = sonde_text_count (n);
+
+      if (n > 0)
+        g_string_append_printf (out, "Lost: %s %s%s%s.\n", count, losses[i].what,
+                                losses[i].advice != NULL ? "; " : "",
+                                losses[i].advice != NULL ? losses[i].advice : "");
+    }
+  append_cuts (out, session);
+  /* What could be seen of a command before it ran was good; it may have executed what is not. */
+  if (g_strcmp0 (memory, "all") == 0 && sonde_client_session_has_statistics (session)
+      && sonde_client_session_get_statistic (session, "events-produced") == 0)
+    g_string_append (out, "No process told of an allocation: the command made none, or ran only "
+                          "programs that load no libsonde-memory.so (static, set-user-ID).\n");
+  if (file == NULL)
+    return g_string_free (out, FALSE);
+  quoted = g_shell_quote (file);
+  g_string_append_printf (
+      out, "Now: sondectl %s %s\n", memory != NULL ? "heap" : "report",
+      g_str_equal (name, file) && !strpbrk (file, " '\"$`&;|<>()*?[#~") ? file : quoted);
+  return g_string_free (out, FALSE);
+}
 
 typedef struct
 {
@@ -73,11 +191,21 @@ show_progress (GObject *source, GAsyncResult *result, gpointer user_data)
   Record *self = user_data;
   SondeClientSession *session = SONDE_CLIENT_SESSION (source);
   g_autofree char *line = NULL;
+  g_autofree char *samples = NULL;
+  g_autofree char *lost = NULL;
+  g_autofree char *size = NULL;
 
   if (!sonde_client_session_refresh_finish (session, result, NULL)
       || sonde_record_run_has_stopped (self->run))
     return;
-  line = sonde_record_summary_progress (session);
+  /* "12 s  11,934 samples  0 lost  3.1 MiB", without a newline */
+  samples = sonde_text_plural (sonde_client_session_get_statistic (session, "recorded"), "sample",
+                               "samples");
+  lost = sonde_text_count (count_lost (session));
+  size = sonde_text_size (sonde_client_session_get_n_bytes (session));
+  line = g_strdup_printf ("%.0f s  %s  %s lost  %s",
+                          (double) sonde_client_session_get_elapsed_ns (session) / 1e9, samples,
+                          lost, size);
   g_printerr ("\r\033[K%s", line);
   self->is_progress_shown = TRUE;
 }
@@ -121,32 +249,28 @@ on_hangup (gpointer user_data)
   return end_requested (user_data, SIGHUP);
 }
 
-/* A name of our own never replaces a file. */
-static gboolean
-open_new_file (Record *self, GError **error)
-{
-  g_autofree char *subject = sonde_record_options_dup_subject (self->options);
-  g_autoptr (GDateTime) now = g_date_time_new_now_local ();
-  g_autofree char *time = g_date_time_format (now, "%Y%m%d-%H%M%S");
-
-  for (guint i = 1; self->output == NULL && i <= MAX_NAME_TRIES; i++)
-    {
-      g_free (self->file);
-      self->file = i == 1 ? g_strdup_printf ("sonde-%s-%s.syscap", subject, time)
-                          : g_strdup_printf ("sonde-%s-%s-%u.syscap", subject, time, i);
-      g_clear_error (error);
-      self->output = sonde_output_open (self->file, SONDE_OUTPUT_NEW, error);
-      if (self->output == NULL && !g_error_matches (*error, G_FILE_ERROR, G_FILE_ERROR_EXIST))
-        break;
-    }
-  return self->output != NULL;
-}
-
 static gboolean
 open_file (Record *self, GError **error)
 {
   if (self->options->output == NULL)
-    return open_new_file (self, error);
+    {
+      g_autofree char *subject = sonde_record_options_dup_subject (self->options);
+      g_autoptr (GDateTime) now = g_date_time_new_now_local ();
+      g_autofree char *time = g_date_time_format (now, "%Y%m%d-%H%M%S");
+
+      /* A name of our own never replaces a file. */
+      for (guint i = 1; self->output == NULL && i <= MAX_NAME_TRIES; i++)
+        {
+          g_free (self->file);
+          self->file = i == 1 ? g_strdup_printf ("sonde-%s-%s.syscap", subject, time)
+                              : g_strdup_printf ("sonde-%s-%s-%u.syscap", subject, time, i);
+          g_clear_error (error);
+          self->output = sonde_output_open (self->file, SONDE_OUTPUT_NEW, error);
+          if (self->output == NULL && !g_error_matches (*error, G_FILE_ERROR, G_FILE_ERROR_EXIST))
+            break;
+        }
+      return self->output != NULL;
+    }
   self->file = g_strdup (self->options->output);
   self->output = sonde_output_open (self->file, SONDE_OUTPUT_IN_PLACE, error);
   return self->output != NULL;
@@ -160,19 +284,6 @@ n_bytes (const Record *self)
   return session != NULL ? sonde_client_session_get_n_bytes (session) : 0;
 }
 
-/* Whether the file is one; else nothing of it stays. */
-static gboolean
-has_capture (const Record *self)
-{
-  return self->is_saving && n_bytes (self) > 0 && sonde_record_run_exec_error (self->run) == 0;
-}
-
-static guint64
-statistic (const Record *self, const char *key)
-{
-  return sonde_client_session_get_statistic (sonde_record_run_session (self->run), key);
-}
-
 /* The worker knows the names in files; those of code that programs made are in files of theirs,
  * which are read with our rights. What has no room for its samples has none for names. */
 static void
@@ -183,7 +294,8 @@ embed_jit_names (const Record *self)
   g_autoptr (GError) error = NULL;
 
   if (self->options->no_symbols || !sonde_output_is_file (self->output)
-      || statistic (self, "file-lost") > 0 || !sonde_archive_has_jit (self->file))
+      || sonde_client_session_get_statistic (sonde_record_run_session (self->run), "file-lost") > 0
+      || !sonde_archive_has_jit (self->file))
     return;
   if (!sonde_archive_embed (self->file, self->file, &options, &result, &error))
     sonde_cli_complain ("Cannot embed the names of code made at run time: %s", error->message);
@@ -208,16 +320,6 @@ run_loop (Record *self)
 
   for (guint i = 0; i < G_N_ELEMENTS (sources); i++)
     g_clear_handle_id (&sources[i], g_source_remove);
-}
-
-static void
-print_summary (const Record *self)
-{
-  g_autofree char *text = sonde_record_summary_end (
-      sonde_record_run_session (self->run), sonde_output_is_file (self->output) ? self->file : NULL,
-      sonde_output_name (self->output), self->options->memory);
-
-  g_printerr ("%s", text);
 }
 
 static void
@@ -255,6 +357,7 @@ record (const SondeRecordOptions *options)
   int status = check_command (options->command);
   g_auto (Record) self = { .options = options };
   g_autoptr (GError) error = NULL;
+  g_autofree char *text = NULL;
 
   if (status != 0)
     return status;
@@ -285,7 +388,8 @@ record (const SondeRecordOptions *options)
   run_loop (&self);
   if (self.is_progress_shown)
     g_printerr ("\r\033[K");
-  if (!has_capture (&self))
+  /* Of a file that is no capture nothing stays. */
+  if (!self.is_saving || n_bytes (&self) <= 0 || sonde_record_run_exec_error (self.run) != 0)
     return sonde_record_run_exit_status (self.run);
   if (!sonde_output_close (self.output, &error))
     {
@@ -293,7 +397,10 @@ record (const SondeRecordOptions *options)
       return SONDE_EXIT_OUR_FAILURE;
     }
   embed_jit_names (&self);
-  print_summary (&self);
+  text = dup_end (sonde_record_run_session (self.run),
+                  sonde_output_is_file (self.output) ? self.file : NULL,
+                  sonde_output_name (self.output), self.options->memory);
+  g_printerr ("%s", text);
   return sonde_record_run_exit_status (self.run);
 }
 

@@ -11,7 +11,7 @@
 #include "client/base/pager.h"
 #include "client/report/profile-text.h"
 #include "client/report/profile-view.h"
-#include "client/report/report-json.h"
+#include "client/report/report.h"
 #include "client/report/report-text.h"
 #include "client/base/text.h"
 
@@ -51,27 +51,6 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (ReportOptions, report_options_clear)
 static const char *const groups[] = { "process", "thread", "module", "function", "line", NULL };
 
 static gboolean
-check (const ReportOptions *options)
-{
-  int n_views
-      = options->bottom_up + options->flat + (options->callers != NULL) + (options->by != NULL);
-
-  if (n_views > 1)
-    sonde_cli_complain ("only one of --bottom-up, --flat, --callers and --by at a time");
-  else if (options->by != NULL && sonde_choice_find_or_complain ("--by", options->by, groups) < 0)
-    return FALSE;
-  else if (options->percent_limit < 0 || options->percent_limit > 100)
-    sonde_cli_complain ("--percent-limit goes from 0 to 100");
-  else if (options->max_depth < 1 || options->max_depth > 1024)
-    sonde_cli_complain ("--max-depth goes from 1 to 1024");
-  else if (!(options->from_s >= 0 && options->to_s > options->from_s))
-    sonde_cli_complain ("--from and --to are seconds since the capture began, --from the smaller");
-  else
-    return TRUE;
-  return FALSE;
-}
-
-static gboolean
 parse (int *argc, char ***argv, ReportOptions *options)
 {
   const GOptionEntry entries[] = {
@@ -103,6 +82,7 @@ parse (int *argc, char ***argv, ReportOptions *options)
     { "no-pager", 0, 0, G_OPTION_ARG_NONE, &options->no_pager, "Do not start $PAGER", NULL },
     G_OPTION_ENTRY_NULL
   };
+  int n_views;
 
   if (!sonde_cli_parse (
           argc, argv, "FILE",
@@ -114,7 +94,20 @@ parse (int *argc, char ***argv, ReportOptions *options)
       sonde_cli_complain ("report needs one FILE; see sondectl report --help");
       return FALSE;
     }
-  return check (options);
+  n_views = options->bottom_up + options->flat + (options->callers != NULL) + (options->by != NULL);
+  if (n_views > 1)
+    sonde_cli_complain ("only one of --bottom-up, --flat, --callers and --by at a time");
+  else if (options->by != NULL && sonde_choice_find_or_complain ("--by", options->by, groups) < 0)
+    return FALSE;
+  else if (options->percent_limit < 0 || options->percent_limit > 100)
+    sonde_cli_complain ("--percent-limit goes from 0 to 100");
+  else if (options->max_depth < 1 || options->max_depth > 1024)
+    sonde_cli_complain ("--max-depth goes from 1 to 1024");
+  else if (!(options->from_s >= 0 && options->to_s > options->from_s))
+    sonde_cli_complain ("--from and --to are seconds since the capture began, --from the smaller");
+  else
+    return TRUE;
+  return FALSE;
 }
 
 /* Times that the clock cannot show are as good as the first and the last one. */
@@ -232,16 +225,6 @@ print_report (const SondeReport *report, const ReportOptions *options)
   return options->json || options->no_pager ? sonde_cli_print (out) : sonde_pager_print (out);
 }
 
-/* On standard error, so that the report stays the same. */
-static void
-print_misses (const SondeReport *report)
-{
-  g_autoptr (GString) misses = g_string_new (NULL);
-
-  sonde_symbol_resolver_append_misses (sonde_report_resolver (report), misses);
-  g_printerr ("%s", misses->str);
-}
-
 int
 sonde_cmd_report (int argc, char **argv)
 {
@@ -274,6 +257,12 @@ sonde_cmd_report (int argc, char **argv)
   report = new_report (&options, file);
   is_whole = read_capture (file, report, &options.symbols);
   if (options.verbose)
-    print_misses (report);
+    {
+      g_autoptr (GString) misses = g_string_new (NULL);
+
+      /* On standard error, so that the report stays the same. */
+      sonde_symbol_resolver_append_misses (sonde_report_resolver (report), misses);
+      g_printerr ("%s", misses->str);
+    }
   return print_report (report, &options) && is_whole ? 0 : 1;
 }

@@ -10,30 +10,6 @@
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SondeRecordOptions, sonde_record_options_clear)
 
 static int
-print_start (SondeClientProfiler *profiler, guint64 session)
-{
-  /* NULL if it is not ours to ask, or gone already */
-  g_autoptr (GVariant) properties
-      = sonde_client_profiler_dup_properties_sync (profiler, session, NULL, NULL);
-  g_autofree char *number = g_strdup_printf ("%" G_GUINT64_FORMAT, session);
-  g_autoptr (GString) out = g_string_new (NULL);
-  const char *file;
-
-  g_string_append_printf (out, "Started session %s", number);
-  if (properties != NULL && g_variant_lookup (properties, "CaptureFile", "&s", &file))
-    {
-      g_autofree char *shown = sonde_text_escape (file, -1);
-
-      g_string_append_printf (out, ": %s", shown);
-    }
-  g_string_append_c (out, '\n');
-  if (!sonde_cli_print (out))
-    return 1;
-  g_printerr ("Now: sondectl status %s, sondectl stop %s\n", number, number);
-  return 0;
-}
-
-static int
 start (const SondeRecordOptions *options)
 {
   g_autoptr (SondeClientProfiler) profiler = NULL;
@@ -54,7 +30,27 @@ start (const SondeRecordOptions *options)
     return 1;
   session = sonde_client_profiler_start_session_sync (profiler, request, fds, NULL, &error);
   if (session != 0)
-    return print_start (profiler, session);
+    {
+      /* NULL if it is not ours to ask, or gone already */
+      g_autoptr (GVariant) properties
+          = sonde_client_profiler_dup_properties_sync (profiler, session, NULL, NULL);
+      g_autofree char *number = g_strdup_printf ("%" G_GUINT64_FORMAT, session);
+      g_autoptr (GString) out = g_string_new (NULL);
+      const char *file;
+
+      g_string_append_printf (out, "Started session %s", number);
+      if (properties != NULL && g_variant_lookup (properties, "CaptureFile", "&s", &file))
+        {
+          g_autofree char *shown = sonde_text_escape (file, -1);
+
+          g_string_append_printf (out, ": %s", shown);
+        }
+      g_string_append_c (out, '\n');
+      if (!sonde_cli_print (out))
+        return 1;
+      g_printerr ("Now: sondectl status %s, sondectl stop %s\n", number, number);
+      return 0;
+    }
   sonde_service_error_complain ("", error, FALSE);
   return 1;
 }

@@ -69,7 +69,7 @@ dup_cost (GVariant *statistics, const char *cpu_key, const char *memory_key)
 static gboolean
 append_session (GString *out, SondeClientProfiler *profiler, guint64 session)
 {
-  g_autoptr (GVariant) properties = sonde_service_properties (profiler, session);
+  g_autoptr (GVariant) properties = sonde_service_dup_properties (profiler, session);
   g_autoptr (GVariant) statistics = NULL;
   const char *state = "?", *description = "?", *file = "";
   guint32 uid = 0;
@@ -113,7 +113,7 @@ append_session (GString *out, SondeClientProfiler *profiler, guint64 session)
 static gboolean
 append_service (GString *out, SondeClientProfiler *profiler)
 {
-  g_autoptr (GVariant) properties = sonde_service_properties (profiler, 0);
+  g_autoptr (GVariant) properties = sonde_service_dup_properties (profiler, 0);
   g_autoptr (GVariant) statistics = NULL;
   const char *version = "?";
   g_autofree char *shown = NULL;

@@ -103,23 +103,6 @@ get_count (GVariant *statistics, const char *key)
   return value;
 }
 
-static int
-print_result (guint64 session, GVariant *statistics, const char *file)
-{
-  guint64 n_lost = get_count (statistics, "lost-kernel") + get_count (statistics, "lost-ring")
-                   + get_count (statistics, "lost-queue");
-  g_autofree char *samples
-      = sonde_text_plural (get_count (statistics, "recorded"), "sample", "samples");
-  g_autofree char *lost = n_lost > 0 ? sonde_text_count (n_lost) : g_strdup ("none");
-  g_autoptr (GString) out = g_string_new (NULL);
-
-  g_string_append_printf (out, "Stopped session %" G_GUINT64_FORMAT ": %s, %s lost\n", session,
-                          samples, lost);
-  if (file != NULL && *file != '\0')
-    g_string_append_printf (out, "%s\n", file);
-  return sonde_cli_print (out) ? 0 : 1;
-}
-
 int
 sonde_cmd_stop (int argc, char **argv)
 {
@@ -132,6 +115,10 @@ sonde_cmd_stop (int argc, char **argv)
   g_autoptr (GVariant) statistics = NULL;
   g_autofree char *file = NULL;
   GError *error = NULL;
+  guint64 n_lost;
+  g_autofree char *samples = NULL;
+  g_autofree char *lost = NULL;
+  g_autoptr (GString) out = NULL;
 
   if (profiler == NULL)
     return 1;
@@ -139,5 +126,14 @@ sonde_cmd_stop (int argc, char **argv)
   if (statistics == NULL)
     return complain (profiler, session, error);
   wait_for_end (profiler, session, &file);
-  return print_result (session, statistics, file);
+  n_lost = get_count (statistics, "lost-kernel") + get_count (statistics, "lost-ring")
+           + get_count (statistics, "lost-queue");
+  samples = sonde_text_plural (get_count (statistics, "recorded"), "sample", "samples");
+  lost = n_lost > 0 ? sonde_text_count (n_lost) : g_strdup ("none");
+  out = g_string_new (NULL);
+  g_string_append_printf (out, "Stopped session %" G_GUINT64_FORMAT ": %s, %s lost\n", session,
+                          samples, lost);
+  if (file != NULL && *file != '\0')
+    g_string_append_printf (out, "%s\n", file);
+  return sonde_cli_print (out) ? 0 : 1;
 }

@@ -28,15 +28,15 @@ typedef struct
   gboolean bottom_up;
   char *by;
   SondeTopMode mode;
-} Options;
+} TopCommand;
 
 static void
-options_clear (Options *self)
+options_clear (TopCommand *self)
 {
   sonde_record_options_clear (&self->record);
   g_free (self->by);
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TopCommand, options_clear)
 
 static const char *const groups[] = { "function", "process", "thread", "module", NULL };
 static const SondeTopMode group_modes[]
@@ -44,7 +44,7 @@ static const SondeTopMode group_modes[]
 G_STATIC_ASSERT (G_N_ELEMENTS (groups) == G_N_ELEMENTS (group_modes) + 1);
 
 static gboolean
-choose_mode (Options *self)
+choose_mode (TopCommand *self)
 {
   int group;
 
@@ -64,7 +64,7 @@ choose_mode (Options *self)
 
 /* What is left of the vector: SESSION, COMMAND or nothing. */
 static gboolean
-take_subject (Options *self, int argc, char **argv)
+take_subject (TopCommand *self, int argc, char **argv)
 {
   SondeRecordOptions *record = &self->record;
 
@@ -90,7 +90,7 @@ take_subject (Options *self, int argc, char **argv)
 }
 
 static gboolean
-check (const Options *self)
+check (const TopCommand *self)
 {
   if (!(self->window_s >= MIN_INTERVAL_S && self->window_s <= MAX_WINDOW_S))
     sonde_cli_complain ("--window goes from 0.1 to 3600 seconds");
@@ -104,7 +104,7 @@ check (const Options *self)
 }
 
 static gboolean
-parse (Options *self, int argc, char **argv)
+parse (TopCommand *self, int argc, char **argv)
 {
   const GOptionEntry own[] = {
     { "window", 'w', 0, G_OPTION_ARG_DOUBLE, &self->window_s, "Show the last SECONDS (10)",
@@ -159,7 +159,7 @@ show_terminal (int saved[3])
 /* Whatever we start leaves the screen alone. On the way to the system's service a password may be
  * asked for there, but then nobody is started. */
 static SondeTopSource *
-new_source (const Options *options, gboolean is_text, GError **error)
+new_source (const TopCommand *options, gboolean is_text, GError **error)
 {
   g_autoptr (SondeTopSource) source = NULL;
   int saved[3] = { -1, -1, -1 };
@@ -180,7 +180,7 @@ new_source (const Options *options, gboolean is_text, GError **error)
 int
 sonde_cmd_top (int argc, char **argv)
 {
-  g_auto (Options) options = { .window_s = 10, .interval_s = 1 };
+  g_auto (TopCommand) options = { .window_s = 10, .interval_s = 1 };
   g_autoptr (SondeTopSource) source = NULL;
   g_autoptr (GError) error = NULL;
   SondeTopOptions top;

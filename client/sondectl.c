@@ -47,9 +47,11 @@ static const struct
   { "help", cmd_help, "[COMMAND]", "show this, or the options of a command" },
 };
 
-static void
-append_commands (GString *out)
+static int
+print_help (void)
 {
+  g_autoptr (GString) out = g_string_new ("Usage: sondectl COMMAND ...\n");
+
   for (gsize i = 0; i < G_N_ELEMENTS (commands);)
     {
       g_autoptr (GString) line = g_string_new (commands[i].name);
@@ -60,14 +62,6 @@ append_commands (GString *out)
       g_string_append_printf (line, " %s", commands[first].usage);
       g_string_append_printf (out, "  sondectl %-28s  %s\n", line->str, commands[first].text);
     }
-}
-
-static int
-print_help (void)
-{
-  g_autoptr (GString) out = g_string_new ("Usage: sondectl COMMAND ...\n");
-
-  append_commands (out);
   g_string_append (out,
                    "  sondectl CAPTURE | PROGRAM...          report the one, record the other\n"
                    "  sondectl --version\n"
@@ -150,16 +144,6 @@ run_path (int argc, char **argv)
   return 1;
 }
 
-/* What we open never takes the number of a standard descriptor that is closed, and writing there
- * stays an error. */
-static void
-occupy_closed (void)
-{
-  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-    if (fcntl (fd, F_GETFD) < 0)
-      open ("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
-}
-
 /* As it is: in the C locale GLib would put a question mark in the place of each letter of a file's
  * name that is not English. */
 static void
@@ -173,7 +157,11 @@ main (int argc, char **argv)
 {
   int status;
 
-  occupy_closed ();
+  /* What we open never takes the number of a standard descriptor that is closed, and writing there
+   * stays an error. */
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    if (fcntl (fd, F_GETFD) < 0)
+      open ("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
   signal (SIGXFSZ, SIG_IGN); /* the file is at its limit: write() says so */
   /* numbers stay as they are in C: reports are read by programs too */
   setlocale (LC_CTYPE, "");

@@ -193,15 +193,31 @@ check_overlay (const SondeFrameOverlay *overlay)
              : SONDE_FRAME_FAULT_TERMINATION;
 }
 
-static SondeFrameFault
-check_body (const SondeFrame *frame)
+/* What the header alone shows comes first, so that a stream reader waits for no body of a frame
+ * that it will refuse. */
+SondeFrameFault
+sonde_frame_check (const void *bytes, size_t size_bytes)
 {
-  const SondeFrameMap *map = (const SondeFrameMap *) frame;
-  const SondeFrameMark *mark = (const SondeFrameMark *) frame;
-  const SondeFrameMetadata *metadata = (const SondeFrameMetadata *) frame;
-  const SondeFrameLog *log = (const SondeFrameLog *) frame;
-  const SondeFrameFileChunk *chunk = (const SondeFrameFileChunk *) frame;
-  const SondeFrameAllocation *allocation = (const SondeFrameAllocation *) frame;
+  const SondeFrame *frame = bytes;
+  const SondeFrameMap *map = bytes;
+  const SondeFrameMark *mark = bytes;
+  const SondeFrameMetadata *metadata = bytes;
+  const SondeFrameLog *log = bytes;
+  const SondeFrameFileChunk *chunk = bytes;
+  const SondeFrameAllocation *allocation = bytes;
+
+  if (size_bytes < sizeof *frame)
+    return SONDE_FRAME_FAULT_SHORT_HEADER;
+  if (frame->len < SONDE_FRAME_MIN_SIZE)
+    return SONDE_FRAME_FAULT_LENGTH_SMALL;
+  if (frame->len % SONDE_FRAME_ALIGN != 0)
+    return SONDE_FRAME_FAULT_LENGTH_ALIGN;
+  if (frame->type == 0 || frame->type >= SONDE_FRAME_N_READ)
+    return SONDE_FRAME_FAULT_TYPE;
+  if (frame->len < fixed_sizes[frame->type])
+    return SONDE_FRAME_FAULT_LENGTH_SMALL;
+  if (frame->len > size_bytes)
+    return SONDE_FRAME_FAULT_LENGTH_PAST_END;
 
   switch (frame->type)
     {
@@ -248,27 +264,4 @@ check_body (const SondeFrame *frame)
     default:
       return SONDE_FRAME_FAULT_TYPE;
     }
-}
-
-/* What the header alone shows comes first, so that a stream reader waits for no body of a frame
- * that it will refuse. */
-SondeFrameFault
-sonde_frame_check (const void *bytes, size_t size_bytes)
-{
-  const SondeFrame *frame = bytes;
-
-  if (size_bytes < sizeof *frame)
-    return SONDE_FRAME_FAULT_SHORT_HEADER;
-  if (frame->len < SONDE_FRAME_MIN_SIZE)
-    return SONDE_FRAME_FAULT_LENGTH_SMALL;
-  if (frame->len % SONDE_FRAME_ALIGN != 0)
-    return SONDE_FRAME_FAULT_LENGTH_ALIGN;
-  if (frame->type == 0 || frame->type >= SONDE_FRAME_N_READ)
-    return SONDE_FRAME_FAULT_TYPE;
-  if (frame->len < fixed_sizes[frame->type])
-    return SONDE_FRAME_FAULT_LENGTH_SMALL;
-  if (frame->len > size_bytes)
-    return SONDE_FRAME_FAULT_LENGTH_PAST_END;
-
-  return check_body (frame);
 }

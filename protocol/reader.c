@@ -153,26 +153,6 @@ sonde_reader_header (const SondeReader *self)
   return &self->header;
 }
 
-/* Judges the next frame with as few bytes as that takes, so that a live stream is never waited for
- * longer than needed. 0 and *@fault, or the source's error. */
-static int
-judge (SondeReader *self, SondeFrameFault *fault)
-{
-  const SondeFrame *frame = (const SondeFrame *) (self->buffer + self->begin);
-  int r;
-
-  *fault = sonde_frame_check (frame, self->end - self->begin);
-  if (*fault != SONDE_FRAME_FAULT_LENGTH_PAST_END)
-    return 0;
-
-  r = fill (self, frame->len);
-  if (r < 0)
-    return r;
-
-  *fault = sonde_frame_check (self->buffer + self->begin, self->end - self->begin);
-  return 0;
-}
-
 int
 sonde_reader_next (SondeReader *self, const SondeFrame **frame)
 {
@@ -188,9 +168,16 @@ sonde_reader_next (SondeReader *self, const SondeFrame **frame)
   if (self->begin == self->end)
     return 0;
 
-  r = judge (self, &fault);
-  if (r < 0)
-    return r;
+  /* Judged with as few bytes as that takes, so that a live stream is never waited for longer than
+   * needed. */
+  fault = sonde_frame_check (self->buffer + self->begin, self->end - self->begin);
+  if (fault == SONDE_FRAME_FAULT_LENGTH_PAST_END)
+    {
+      r = fill (self, ((const SondeFrame *) (self->buffer + self->begin))->len);
+      if (r < 0)
+        return r;
+      fault = sonde_frame_check (self->buffer + self->begin, self->end - self->begin);
+    }
 
   self->frame_offset = self->next_offset;
   if (fault != SONDE_FRAME_OK)

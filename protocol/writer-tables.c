@@ -12,95 +12,46 @@ jit_name_length (const char *name)
                                    sizeof (SondeFrameJitmap) + sizeof (uint64_t));
 }
 
-/* One frame with as many of @names as fit; *@n_taken says how many those were. */
-static int
-add_jit_names (SondeWriter *self,
-               const SondeFrameOrigin *origin,
-               const SondeJitName *names,
-               size_t n_names,
-               size_t *n_taken)
-{
-  SondeFrameJitmap *jitmap;
-  size_t body = 0;
-  size_t n = 0;
-  uint8_t *at;
-  int r;
-
-  for (; n < n_names; n++)
-    {
-      size_t entry = sizeof names[n].address + jit_name_length (names[n].name) + 1;
-
-      if (entry > SONDE_FRAME_MAX_SIZE - sizeof *jitmap - body)
-        break;
-      body += entry;
-    }
-
-  jitmap = sonde_writer_begin_frame (self, origin, SONDE_FRAME_JITMAP, sizeof *jitmap, body, &r);
-  if (jitmap == NULL)
-    return r;
-
-  jitmap->n_names = (uint32_t) n;
-  at = jitmap->data;
-  for (size_t i = 0; i < n; i++)
-    {
-      size_t len = jit_name_length (names[i].name);
-
-      memcpy (at, &names[i].address, sizeof names[i].address);
-      at += sizeof names[i].address;
-      memcpy (at, names[i].name, len);
-      at += len;
-      *at++ = '\0';
-    }
-
-  *n_taken = n;
-  return 0;
-}
-
 int
 sonde_writer_add_jitmap (SondeWriter *self,
                          const SondeFrameOrigin *origin,
                          const SondeJitName *names,
                          size_t n_names)
 {
-  size_t n = 0;
-
-  for (size_t i = 0; i < n_names; i += n)
+  for (size_t next = 0; next < n_names;)
     {
-      int r = add_jit_names (self, origin, names + i, n_names - i, &n);
+      size_t first = next;
+      size_t body = 0;
+      SondeFrameJitmap *jitmap;
+      uint8_t *at;
+      int r;
 
-      if (r < 0)
+      for (; next < n_names; next++)
+        {
+          size_t entry = sizeof names->address + jit_name_length (names[next].name) + 1;
+
+          if (entry > SONDE_FRAME_MAX_SIZE - sizeof *jitmap - body)
+            break;
+          body += entry;
+        }
+
+      jitmap
+          = sonde_writer_begin_frame (self, origin, SONDE_FRAME_JITMAP, sizeof *jitmap, body, &r);
+      if (jitmap == NULL)
         return r;
-    }
 
-  return 0;
-}
+      jitmap->n_names = (uint32_t) (next - first);
+      at = jitmap->data;
+      for (size_t i = first; i < next; i++)
+        {
+          size_t len = jit_name_length (names[i].name);
 
-static int
-add_definitions (SondeWriter *self,
-                 const SondeFrameOrigin *origin,
-                 const SondeCounter *counters,
-                 size_t n_counters)
-{
-  SondeFrameCounterDefine *define;
-  size_t body = n_counters * sizeof *define->counters;
-  int r;
-
-  define = sonde_writer_begin_frame (self, origin, SONDE_FRAME_CTRDEF, sizeof *define, body, &r);
-  if (define == NULL)
-    return r;
-
-  memset ((uint8_t *) define + sizeof *define, 0, body);
-  define->n_counters = (uint16_t) n_counters;
-  for (size_t i = 0; i < n_counters; i++)
-    {
-      SondeCounterDefinition *to = &define->counters[i];
-
-      sonde_writer_set_text (to->category, sizeof to->category, counters[i].category);
-      sonde_writer_set_text (to->name, sizeof to->name, counters[i].name);
-      sonde_writer_set_text (to->description, sizeof to->description, counters[i].description);
-      to->id_type = counters[i].id << SONDE_COUNTER_ID_SHIFT
-                    | (uint32_t) counters[i].type << SONDE_COUNTER_TYPE_SHIFT;
-      to->value = counters[i].value;
+          memcpy (at, &names[i].address, sizeof names[i].address);
+          at += sizeof names[i].address;
+          memcpy (at, names[i].name, len);
+          at += len;
+          *at++ = '\0';
+        }
     }
 
   return 0;
@@ -122,39 +73,29 @@ sonde_writer_add_counter_define (SondeWriter *self,
   for (size_t i = 0; i < n_counters; i += max)
     {
       size_t n = n_counters - i < max ? n_counters - i : max;
-      int r = add_definitions (self, origin, counters + i, n);
+      size_t body = n * sizeof (SondeCounterDefinition);
+      SondeFrameCounterDefine *define;
+      int r;
 
-      if (r < 0)
+      define
+          = sonde_writer_begin_frame (self, origin, SONDE_FRAME_CTRDEF, sizeof *define, body, &r);
+      if (define == NULL)
         return r;
-    }
 
-  return 0;
-}
+      memset ((uint8_t *) define + sizeof *define, 0, body);
+      define->n_counters = (uint16_t) n;
+      for (size_t j = 0; j < n; j++)
+        {
+          const SondeCounter *from = &counters[i + j];
+          SondeCounterDefinition *to = &define->counters[j];
 
-static int
-add_groups (SondeWriter *self,
-            const SondeFrameOrigin *origin,
-            const uint32_t *ids,
-            const SondeCounterValue *values,
-            size_t n_counters)
-{
-  SondeFrameCounterSet *set;
-  size_t n_groups = (n_counters + SONDE_COUNTERS_PER_GROUP - 1) / SONDE_COUNTERS_PER_GROUP;
-  size_t body = n_groups * sizeof *set->groups;
-  int r;
-
-  set = sonde_writer_begin_frame (self, origin, SONDE_FRAME_CTRSET, sizeof *set, body, &r);
-  if (set == NULL)
-    return r;
-
-  memset ((uint8_t *) set + sizeof *set, 0, body);
-  set->n_groups = (uint16_t) n_groups;
-  for (size_t i = 0; i < n_counters; i++)
-    {
-      SondeCounterGroup *group = &set->groups[i / SONDE_COUNTERS_PER_GROUP];
-
-      group->ids[i % SONDE_COUNTERS_PER_GROUP] = ids[i];
-      group->values[i % SONDE_COUNTERS_PER_GROUP] = values[i];
+          sonde_writer_set_text (to->category, sizeof to->category, from->category);
+          sonde_writer_set_text (to->name, sizeof to->name, from->name);
+          sonde_writer_set_text (to->description, sizeof to->description, from->description);
+          to->id_type = from->id << SONDE_COUNTER_ID_SHIFT
+                        | (uint32_t) from->type << SONDE_COUNTER_TYPE_SHIFT;
+          to->value = from->value;
+        }
     }
 
   return 0;
@@ -177,10 +118,24 @@ sonde_writer_add_counter_set (SondeWriter *self,
   for (size_t i = 0; i < n_counters; i += max)
     {
       size_t n = n_counters - i < max ? n_counters - i : max;
-      int r = add_groups (self, origin, ids + i, values + i, n);
+      size_t n_groups = (n + SONDE_COUNTERS_PER_GROUP - 1) / SONDE_COUNTERS_PER_GROUP;
+      size_t body = n_groups * sizeof (SondeCounterGroup);
+      SondeFrameCounterSet *set;
+      int r;
 
-      if (r < 0)
+      set = sonde_writer_begin_frame (self, origin, SONDE_FRAME_CTRSET, sizeof *set, body, &r);
+      if (set == NULL)
         return r;
+
+      memset ((uint8_t *) set + sizeof *set, 0, body);
+      set->n_groups = (uint16_t) n_groups;
+      for (size_t j = 0; j < n; j++)
+        {
+          SondeCounterGroup *group = &set->groups[j / SONDE_COUNTERS_PER_GROUP];
+
+          group->ids[j % SONDE_COUNTERS_PER_GROUP] = ids[i + j];
+          group->values[j % SONDE_COUNTERS_PER_GROUP] = values[i + j];
+        }
     }
 
   return 0;

@@ -55,30 +55,6 @@ sonde_jit_map_free (SondeJitMap *self)
 }
 
 static int
-add_name (SondeJitMap *self, const char *name, size_t length, uint32_t *offset)
-{
-  if (length > MAX_NAME)
-    length = MAX_NAME;
-  if (self->names_size + length + 1 > MAX_NAMES_BYTES)
-    return -EFBIG;
-  if (self->names_size + length + 1 > self->names_allocated)
-    {
-      size_t n_allocated = self->names_allocated * 2 + 2 * MAX_NAME;
-      char *names = realloc (self->names, n_allocated);
-
-      if (names == NULL)
-        return -ENOMEM;
-      self->names = names;
-      self->names_allocated = n_allocated;
-    }
-  *offset = (uint32_t) self->names_size;
-  memcpy (self->names + self->names_size, name, length);
-  self->names[self->names_size + length] = '\0';
-  self->names_size += length + 1;
-  return 0;
-}
-
-static int
 add_entry (SondeJitMap *self, uint64_t begin, uint64_t size, uint32_t name)
 {
   if (size == 0 || size > UINT64_MAX - begin)
@@ -104,13 +80,28 @@ add_entry (SondeJitMap *self, uint64_t begin, uint64_t size, uint32_t name)
 static int
 add_named (SondeJitMap *self, uint64_t begin, uint64_t size, const char *name, size_t length)
 {
-  uint32_t offset;
-  int r;
+  size_t offset = self->names_size;
 
   if (length == 0 || memchr (name, '\0', length) != NULL)
     return 0;
-  r = add_name (self, name, length, &offset);
-  return r < 0 ? r : add_entry (self, begin, size, offset);
+  if (length > MAX_NAME)
+    length = MAX_NAME;
+  if (offset + length + 1 > MAX_NAMES_BYTES)
+    return -EFBIG;
+  if (offset + length + 1 > self->names_allocated)
+    {
+      size_t n_allocated = self->names_allocated * 2 + 2 * MAX_NAME;
+      char *names = realloc (self->names, n_allocated);
+
+      if (names == NULL)
+        return -ENOMEM;
+      self->names = names;
+      self->names_allocated = n_allocated;
+    }
+  memcpy (self->names + offset, name, length);
+  self->names[offset + length] = '\0';
+  self->names_size += length + 1;
+  return add_entry (self, begin, size, (uint32_t) offset);
 }
 
 /* All of the file, with a NUL behind it; free() it. */
@@ -279,51 +270,33 @@ take_move (SondeJitMap *self, const char *body, size_t size)
   return 0;
 }
 
-static int
-take_records (SondeJitMap *self, const char *content, size_t size)
-{
-  int r = 0;
-
-  while (r == 0 && size >= sizeof (DumpRecord))
-    {
-      DumpRecord record;
-      size_t body_size;
-
-      memcpy (&record, content, sizeof record);
-      if (record.size_bytes < sizeof record || record.size_bytes > size)
-        break; /* broken, or still being written */
-      body_size = record.size_bytes - sizeof record;
-      if (record.id == DUMP_CODE_LOAD)
-        r = take_load (self, content + sizeof record, body_size);
-      else if (record.id == DUMP_CODE_MOVE)
-        r = take_move (self, content + sizeof record, body_size);
-      content += record.size_bytes;
-      size -= record.size_bytes;
-    }
-  return r;
-}
-
 int
 sonde_jit_map_read_dump (SondeJitMap *self, int fd)
 {
-  DumpHeader header;
+  DumpHeader header = { 0 };
+  DumpRecord record;
   char *content;
   size_t size;
   int r = read_file (fd, &content, &size);
 
   if (r < 0)
     return r;
-  if (size < sizeof header)
+  if (size >= sizeof header)
+    memcpy (&header, content, sizeof header);
+  if (header.magic != DUMP_MAGIC || header.size_bytes < sizeof header || header.size_bytes > size)
     r = -ENOEXEC;
-  else
+  for (size_t at = header.size_bytes; r == 0 && size - at >= sizeof record; at += record.size_bytes)
     {
-      memcpy (&header, content, sizeof header);
-      if (header.magic != DUMP_MAGIC || header.size_bytes < sizeof header
-          || header.size_bytes > size)
-        r = -ENOEXEC;
+      const char *body = content + at + sizeof record;
+
+      memcpy (&record, content + at, sizeof record);
+      if (record.size_bytes < sizeof record || record.size_bytes > size - at)
+        break; /* broken, or still being written */
+      if (record.id == DUMP_CODE_LOAD)
+        r = take_load (self, body, record.size_bytes - sizeof record);
+      else if (record.id == DUMP_CODE_MOVE)
+        r = take_move (self, body, record.size_bytes - sizeof record);
     }
-  if (r == 0)
-    r = take_records (self, content + header.size_bytes, size - header.size_bytes);
   free (content);
   return r;
 }

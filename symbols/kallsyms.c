@@ -35,47 +35,6 @@ struct SondeKallsyms
   size_t names_allocated;
 };
 
-static int
-add_name (SondeKallsyms *self, const char *name, size_t size)
-{
-  if (self->names_allocated - self->names_size < size)
-    {
-      size_t n_allocated = self->names_allocated * 2 + READ_BYTES;
-      char *names = realloc (self->names, n_allocated);
-
-      if (names == NULL)
-        return -ENOMEM;
-      self->names = names;
-      self->names_allocated = n_allocated;
-    }
-  memcpy (self->names + self->names_size, name, size);
-  self->names_size += size;
-  return 0;
-}
-
-static int
-add_symbol (SondeKallsyms *self, uint64_t address, char type, const char *name)
-{
-  if (self->n_symbols == self->n_allocated)
-    {
-      size_t n_allocated = self->n_allocated * 2 + 4096;
-      KernelSymbol *symbols = reallocarray (self->symbols, n_allocated, sizeof *symbols);
-
-      if (symbols == NULL)
-        return -ENOMEM;
-      self->symbols = symbols;
-      self->n_allocated = n_allocated;
-    }
-  self->symbols[self->n_symbols++] = (KernelSymbol){
-    .address = address,
-    .name = (uint32_t) self->names_size,
-    .rank = type == 'T'                  ? 0
-            : type == 'W' || type == 'w' ? 1
-                                         : 2,
-  };
-  return add_name (self, name, strlen (name) + 1);
-}
-
 /* "ffffffff81000000 T _stext" or "ffffffffc0000000 t probe\t[module]"; the line is ours to change.
  */
 static int
@@ -83,6 +42,7 @@ take_line (SondeKallsyms *self, char *line)
 {
   char *end;
   uint64_t address;
+  size_t size;
   char type;
 
   errno = 0;
@@ -98,7 +58,37 @@ take_line (SondeKallsyms *self, char *line)
   end = strchr (line, '\t');
   if (end != NULL)
     *end = ' ';
-  return add_symbol (self, address, type, line);
+  if (self->n_symbols == self->n_allocated)
+    {
+      size_t n_allocated = self->n_allocated * 2 + 4096;
+      KernelSymbol *symbols = reallocarray (self->symbols, n_allocated, sizeof *symbols);
+
+      if (symbols == NULL)
+        return -ENOMEM;
+      self->symbols = symbols;
+      self->n_allocated = n_allocated;
+    }
+  size = strlen (line) + 1;
+  if (self->names_allocated - self->names_size < size)
+    {
+      size_t n_allocated = self->names_allocated * 2 + READ_BYTES;
+      char *names = realloc (self->names, n_allocated);
+
+      if (names == NULL)
+        return -ENOMEM;
+      self->names = names;
+      self->names_allocated = n_allocated;
+    }
+  self->symbols[self->n_symbols++] = (KernelSymbol){
+    .address = address,
+    .name = (uint32_t) self->names_size,
+    .rank = type == 'T'                  ? 0
+            : type == 'W' || type == 'w' ? 1
+                                         : 2,
+  };
+  memcpy (self->names + self->names_size, line, size);
+  self->names_size += size;
+  return 0;
 }
 
 /* Takes the whole lines of @text; what remains of the last one is moved to the front. */

@@ -17,7 +17,7 @@ enum
 typedef struct
 {
   uint64_t begin;
-  uint64_t end;   /* until complete() has run: 0 if the file does not say */
+  uint64_t end;   /* until sort() has run: 0 if the file does not say */
   uint64_t limit; /* end of its section */
   uint32_t name;  /* offset into the names */
   uint8_t rank;   /* the lower the better */
@@ -34,23 +34,6 @@ struct SondeSymbolTable
   size_t names_size;
   size_t n_bytes; /* of symbols and names, against the bound */
 };
-
-static int
-append (SondeSymbolTable *self, const FileSymbol *symbol)
-{
-  if (self->n_symbols == self->n_allocated)
-    {
-      size_t n_allocated = self->n_allocated * 2 + 256;
-      FileSymbol *symbols = reallocarray (self->symbols, n_allocated, sizeof *symbols);
-
-      if (symbols == NULL)
-        return -ENOMEM;
-      self->symbols = symbols;
-      self->n_allocated = n_allocated;
-    }
-  self->symbols[self->n_symbols++] = *symbol;
-  return 0;
-}
 
 static int
 take_symbol (SondeSymbolTable *self,
@@ -90,7 +73,18 @@ take_symbol (SondeSymbolTable *self,
       && section->sh_addr <= taken.begin)
     taken.limit = section->sh_addr + section->sh_size;
   taken.name = (uint32_t) (names_offset + symbol->st_name);
-  return append (self, &taken);
+  if (self->n_symbols == self->n_allocated)
+    {
+      size_t n_allocated = self->n_allocated * 2 + 256;
+      FileSymbol *symbols = reallocarray (self->symbols, n_allocated, sizeof *symbols);
+
+      if (symbols == NULL)
+        return -ENOMEM;
+      self->symbols = symbols;
+      self->n_allocated = n_allocated;
+    }
+  self->symbols[self->n_symbols++] = taken;
+  return 0;
 }
 
 static int
@@ -99,27 +93,6 @@ charge (SondeSymbolTable *self, uint64_t n_bytes)
   if (n_bytes > SONDE_SYMBOL_TABLE_MAX_BYTES - self->n_bytes)
     return -EFBIG;
   self->n_bytes += n_bytes;
-  return 0;
-}
-
-static int
-read_names (SondeSymbolTable *self, const Elf64_Shdr *section)
-{
-  char *names;
-  int r = charge (self, section->sh_size + 1);
-
-  if (r < 0)
-    return r;
-  names = realloc (self->names, self->names_size + section->sh_size + 1);
-  if (names == NULL)
-    return -ENOMEM;
-  self->names = names;
-  r = sonde_elf_file_read (&self->elf, section->sh_offset, names + self->names_size,
-                           section->sh_size);
-  if (r < 0)
-    return r;
-  self->names_size += section->sh_size;
-  names[self->names_size++] = '\0';
   return 0;
 }
 
@@ -158,12 +131,23 @@ read_symbols (SondeSymbolTable *self, const Elf64_Shdr *section)
   size_t names_offset = self->names_size;
   size_t n_symbols = section->sh_size / symbol_bytes (&self->elf);
   Elf64_Sym *chunk;
+  char *names;
   int r = charge (self, section->sh_size);
 
   if (r == 0)
-    r = read_names (self, strings);
+    r = charge (self, strings->sh_size + 1);
   if (r < 0)
     return r;
+  names = realloc (self->names, names_offset + strings->sh_size + 1);
+  if (names == NULL)
+    return -ENOMEM;
+  self->names = names;
+  r = sonde_elf_file_read (&self->elf, strings->sh_offset, names + names_offset, strings->sh_size);
+  if (r < 0)
+    return r;
+  self->names_size += strings->sh_size;
+  names[self->names_size++] = '\0';
+
   chunk = calloc (SYMBOLS_PER_READ, sizeof *chunk);
   if (chunk == NULL)
     return -ENOMEM;
@@ -210,7 +194,8 @@ compare_symbols (const void *a, const void *b, void *names)
   return sonde_name_compare ((char *) names + left->name, (char *) names + right->name);
 }
 
-/* One symbol for each address, with the longest size that any of its names has. */
+/* One symbol for each address, with the longest size that any of its names has. Where the file
+ * gives no size, a symbol goes up to the next one or to the end of its section. */
 static void
 sort (SondeSymbolTable *self)
 {
@@ -229,16 +214,11 @@ sort (SondeSymbolTable *self)
         last->end = self->symbols[i].end;
     }
   self->n_symbols = n_kept;
-}
 
-/* Where the file gives no size, a symbol goes up to the next one or to the end of its section. */
-static void
-complete (SondeSymbolTable *self)
-{
-  for (size_t i = 0; i < self->n_symbols; i++)
+  for (size_t i = 0; i < n_kept; i++)
     {
       FileSymbol *symbol = &self->symbols[i];
-      uint64_t next = i + 1 < self->n_symbols ? self->symbols[i + 1].begin : UINT64_MAX;
+      uint64_t next = i + 1 < n_kept ? self->symbols[i + 1].begin : UINT64_MAX;
 
       if (symbol->end == 0)
         symbol->end = next < symbol->limit ? next : symbol->limit;
@@ -247,39 +227,29 @@ complete (SondeSymbolTable *self)
     }
 }
 
-static int
-read_all (SondeSymbolTable *self)
-{
-  size_t n_sections = self->elf.n_sections;
-  int r;
-
-  self->sections = calloc (n_sections + 1, sizeof *self->sections);
-  if (self->sections == NULL)
-    return -ENOMEM;
-  r = sonde_elf_file_read_section_headers (&self->elf, 0, self->sections, n_sections);
-  for (size_t i = 0; i < n_sections && r == 0; i++)
-    if (is_symbol_table (self, &self->sections[i]))
-      r = read_symbols (self, &self->sections[i]);
-  free (self->sections);
-  self->sections = NULL;
-  return r;
-}
-
 int
 sonde_symbol_table_new (int fd, SondeSymbolTable **self)
 {
   SondeSymbolTable *result = calloc (1, sizeof *result);
+  size_t n_sections;
   int r;
 
   if (result == NULL)
     return -ENOMEM;
   r = sonde_elf_file_load (&result->elf, fd);
+  n_sections = result->elf.n_sections;
+  if (r == 0 && (result->sections = calloc (n_sections + 1, sizeof *result->sections)) == NULL)
+    r = -ENOMEM;
   if (r == 0)
-    r = read_all (result);
+    r = sonde_elf_file_read_section_headers (&result->elf, 0, result->sections, n_sections);
+  for (size_t i = 0; i < n_sections && r == 0; i++)
+    if (is_symbol_table (result, &result->sections[i]))
+      r = read_symbols (result, &result->sections[i]);
+  free (result->sections);
+  result->sections = NULL;
   if (r == 0)
     {
       sort (result);
-      complete (result);
       r = result->n_symbols > 0 ? 0 : -ENODATA;
     }
   if (r < 0)

@@ -133,43 +133,36 @@ locate (SondeCfiBuilder *self)
   return true;
 }
 
-static int
-prepare (SondeCfiBuilder *self, uint64_t low)
-{
-  const SectionPlace *location = &self->location;
-
-  if (!locate (self))
-    return -ENODATA;
-  if (location->size_bytes > SONDE_MODULE_MAX_BYTES)
-    return -EFBIG;
-  if (location->vaddr > UINT64_MAX - 2 * SONDE_MODULE_MAX_BYTES)
-    return -EBADMSG;
-  self->section = (SondeCfiSection){
-    .size_bytes = location->size_bytes,
-    /* .debug_frame is not loaded, so any place near the code will do */
-    .vaddr = location->is_debug_frame ? low : location->vaddr,
-    .is_32_bit = self->file.is_32_bit,
-  };
-  return 0;
-}
-
 int
 sonde_cfi_builder_new (const SondeElfFile *file, uint64_t low, SondeCfiBuilder **builder)
 {
   SondeCfiBuilder *self = calloc (1, sizeof *self);
-  int r;
+  const SectionPlace *location;
+  int r = 0;
 
   if (self == NULL)
     return -ENOMEM;
   self->file = *file;
   self->cie.offset = SIZE_MAX;
   self->is_sorted = true;
-  r = prepare (self, low);
+  location = &self->location;
+  if (!locate (self))
+    r = -ENODATA;
+  else if (location->size_bytes > SONDE_MODULE_MAX_BYTES)
+    r = -EFBIG;
+  else if (location->vaddr > UINT64_MAX - 2 * SONDE_MODULE_MAX_BYTES)
+    r = -EBADMSG;
   if (r < 0)
     {
       free (self);
       return r;
     }
+  self->section = (SondeCfiSection){
+    .size_bytes = location->size_bytes,
+    /* .debug_frame is not loaded, so any place near the code will do */
+    .vaddr = location->is_debug_frame ? low : location->vaddr,
+    .is_32_bit = self->file.is_32_bit,
+  };
   self->file.loads = NULL; /* only the bytes are read from now on */
   self->file.names = NULL;
   *builder = self;
@@ -281,25 +274,11 @@ convert (SondeCfiBuilder *self, uint32_t *work)
   return 0;
 }
 
-/* Rows of the file's table as it has them: relative to .eh_frame_hdr. False: it cannot be used. */
-static bool
-take_row (SondeCfiBuilder *self, SondeCfiIndexRow *row)
-{
-  const uint64_t distance = self->file.eh_frame_hdr.vaddr - self->section.vaddr;
-  int64_t begin = (int64_t) (distance + (uint64_t) (int64_t) row->begin);
-  uint64_t fde = distance + (uint64_t) (int64_t) (int32_t) row->fde;
-
-  if (fde >= self->section.size_bytes || begin != (int32_t) begin)
-    return false;
-  *row = (SondeCfiIndexRow){ (int32_t) begin, (uint32_t) fde };
-  if (fde > self->last_fde)
-    self->last_fde = fde;
-  return true;
-}
-
+/* Rows of the file's table, which has them relative to .eh_frame_hdr. False: it cannot be used. */
 static bool
 take_rows (SondeCfiBuilder *self, size_t n)
 {
+  const uint64_t distance = self->file.eh_frame_hdr.vaddr - self->section.vaddr;
   const size_t begin = self->at;
 
   if (sonde_elf_file_read (&self->file,
@@ -309,9 +288,19 @@ take_rows (SondeCfiBuilder *self, size_t n)
       < 0)
     return false;
   for (size_t i = begin; i < begin + n; i++)
-    if (!take_row (self, &self->rows[i])
-        || (i > 0 && self->rows[i].begin < self->rows[i - 1].begin))
-      return false;
+    {
+      SondeCfiIndexRow *row = &self->rows[i];
+      int64_t from = (int64_t) (distance + (uint64_t) (int64_t) row->begin);
+      uint64_t fde = distance + (uint64_t) (int64_t) (int32_t) row->fde;
+
+      if (fde >= self->section.size_bytes || from != (int32_t) from)
+        return false;
+      *row = (SondeCfiIndexRow){ (int32_t) from, (uint32_t) fde };
+      if (fde > self->last_fde)
+        self->last_fde = fde;
+      if (i > 0 && row->begin < row[-1].begin)
+        return false;
+    }
   self->at += n;
   return true;
 }
@@ -357,42 +346,6 @@ digit_of (const SondeCfiIndexRow *row, unsigned digit)
   return ((uint32_t) row->begin ^ UINT32_C (0x80000000)) >> (8 * digit) & 0xff;
 }
 
-static void
-add_row (SondeCfiBuilder *self, const SondeCfiFde *fde)
-{
-  int64_t begin = (int64_t) (fde->begin - self->section.vaddr);
-  SondeCfiIndexRow *row = &self->rows[self->n_rows];
-
-  if (begin != (int32_t) begin)
-    return; /* farther than 2 GiB from its code: no compiler makes that */
-  *row = (SondeCfiIndexRow){ (int32_t) begin, (uint32_t) fde->offset };
-  if (self->n_rows > 0 && row->begin < row[-1].begin)
-    self->is_sorted = false;
-  for (unsigned digit = 0; digit < N_DIGITS; digit++)
-    self->counts[digit][digit_of (row, digit)]++;
-  self->n_rows++;
-}
-
-static void
-collect_entry (SondeCfiBuilder *self, const SondeCfiEntry *entry, uint32_t *work)
-{
-  SondeCfiFde fde;
-
-  if (entry->is_cie)
-    return;
-  if (entry->cie_offset != self->cie.offset)
-    {
-      *work -= *work > 0;
-      if (!sonde_cfi_read_cie (&self->section, entry->cie_offset, &self->cie))
-        {
-          self->cie.offset = SIZE_MAX;
-          return;
-        }
-    }
-  if (sonde_cfi_read_fde (&self->section, entry, &self->cie, &fde))
-    add_row (self, &fde);
-}
-
 static int
 collect (SondeCfiBuilder *self, uint32_t *work)
 {
@@ -404,7 +357,10 @@ collect (SondeCfiBuilder *self, uint32_t *work)
     }
   while (*work > 0)
     {
+      SondeCfiIndexRow *row = &self->rows[self->n_rows];
       SondeCfiEntry entry;
+      SondeCfiFde fde;
+      int64_t begin;
 
       --*work;
       if (sonde_cfi_read_entry (&self->section, self->at, &entry) != 1)
@@ -416,25 +372,30 @@ collect (SondeCfiBuilder *self, uint32_t *work)
           return 0;
         }
       self->at = entry.next;
-      collect_entry (self, &entry, work);
+      if (entry.is_cie)
+        continue;
+      if (entry.cie_offset != self->cie.offset)
+        {
+          *work -= *work > 0;
+          if (!sonde_cfi_read_cie (&self->section, entry.cie_offset, &self->cie))
+            {
+              self->cie.offset = SIZE_MAX;
+              continue;
+            }
+        }
+      if (!sonde_cfi_read_fde (&self->section, &entry, &self->cie, &fde))
+        continue;
+      begin = (int64_t) (fde.begin - self->section.vaddr);
+      if (begin != (int32_t) begin)
+        continue; /* farther than 2 GiB from its code: no compiler makes that */
+      *row = (SondeCfiIndexRow){ (int32_t) begin, (uint32_t) fde.offset };
+      if (self->n_rows > 0 && row->begin < row[-1].begin)
+        self->is_sorted = false;
+      for (unsigned digit = 0; digit < N_DIGITS; digit++)
+        self->counts[digit][digit_of (row, digit)]++;
+      self->n_rows++;
     }
   return 0;
-}
-
-/* Turns the counts of a digit into the places where rows with each of its values go. */
-static void
-begin_digit (SondeCfiBuilder *self)
-{
-  uint32_t *counts = self->counts[self->digit];
-  uint32_t place = 0;
-
-  for (unsigned value = 0; value < 256; value++)
-    {
-      uint32_t count = counts[value];
-
-      counts[value] = place;
-      place += count;
-    }
 }
 
 /* A radix sort: it can stop anywhere, and no order of the rows makes it slow. */
@@ -443,6 +404,7 @@ sort (SondeCfiBuilder *self, uint32_t *work)
 {
   uint32_t *places = self->counts[self->digit];
   SondeCfiIndexRow *rows = self->rows;
+  uint32_t place = 0;
   size_t n, rows_bytes;
 
   if (self->moved == NULL)
@@ -459,8 +421,14 @@ sort (SondeCfiBuilder *self, uint32_t *work)
     }
   else
     {
-      if (self->at == 0)
-        begin_digit (self);
+      /* Turns the counts of values into the places where rows with each of them go. */
+      for (unsigned value = 0; value < 256 && self->at == 0; value++)
+        {
+          uint32_t count = places[value];
+
+          places[value] = place;
+          place += count;
+        }
       n = spend (work, self->n_rows - self->at, ROWS_PER_WORK);
       for (size_t end = self->at + n; self->at < end; self->at++)
         self->moved[places[digit_of (&rows[self->at], self->digit)]++] = rows[self->at];
@@ -519,36 +487,37 @@ finish (SondeCfiBuilder *self, SondeCfiIndex *index)
   return 0;
 }
 
-static int
-run_stage (SondeCfiBuilder *self, uint32_t *work)
-{
-  switch (self->stage)
-    {
-    case STAGE_READ:
-      return read_section (self, work);
-    case STAGE_CONVERT:
-      return convert (self, work);
-    case STAGE_TAKE:
-      return take (self, work);
-    case STAGE_COLLECT:
-      return collect (self, work);
-    case STAGE_SORT:
-      return sort (self, work);
-    case STAGE_GIVE_BACK:
-      return give_back (self, work);
-    case STAGE_DONE:
-    default:
-      return 0;
-    }
-}
-
 int
 sonde_cfi_builder_run (SondeCfiBuilder *self, uint32_t *work, SondeCfiIndex *index)
 {
   while (*work > 0 && self->stage != STAGE_DONE)
     {
-      int r = run_stage (self, work);
+      int r = 0;
 
+      switch (self->stage)
+        {
+        case STAGE_READ:
+          r = read_section (self, work);
+          break;
+        case STAGE_CONVERT:
+          r = convert (self, work);
+          break;
+        case STAGE_TAKE:
+          r = take (self, work);
+          break;
+        case STAGE_COLLECT:
+          r = collect (self, work);
+          break;
+        case STAGE_SORT:
+          r = sort (self, work);
+          break;
+        case STAGE_GIVE_BACK:
+          r = give_back (self, work);
+          break;
+        case STAGE_DONE:
+        default:
+          break;
+        }
       if (r < 0)
         {
           self->error = r;

@@ -3,17 +3,21 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/elf-file.h"
-#include "unwind/dwfl-modules.h"
+#include "unwind/process-table.h"
 #include "unwind/stack-copy.h"
 #include "unwind/unwinder-private.h"
 #include "unwind/user-registers.h"
 
 enum
 {
+  MAX_MODULES = 1024, /* libdwfl's list is walked for each one reported */
+  MAX_ENTRIES = 4,
   MAX_DWFLS = 512, /* about 10 KiB each, and more with the functions it has met */
   N_OUTERMOST = 256,
   RED_ZONE_BYTES = 128, /* below the stack pointer, of leaf functions */
@@ -38,6 +42,22 @@ typedef struct
   bool read_zero;
 } DwflWalk;
 
+typedef struct
+{
+  SondeUnwindModule *module; /* owned reference */
+  uint64_t low;              /* the image's first page; libdwfl computes the bias from it */
+  uint64_t high;
+  uint64_t bias;
+} DwflModule;
+
+typedef struct
+{
+  DwflModule *modules; /* sorted by low, not overlapping */
+  size_t n_modules;
+  DwflModule entries[MAX_ENTRIES]; /* borrowed; those with entry code without CFI */
+  size_t n_entries;
+} DwflModules;
+
 typedef struct DwflUnwinder DwflUnwinder;
 typedef struct ProcessData ProcessData;
 struct ProcessData
@@ -45,7 +65,7 @@ struct ProcessData
   DwflUnwinder *unwinder;
   SondeProcess *process;
   Dwfl *dwfl;
-  SondeDwflModules modules;
+  DwflModules modules;
   uint64_t serial; /* of the modules */
   ProcessData *newer;
   ProcessData *older;
@@ -65,6 +85,199 @@ struct DwflUnwinder
    * upper half, virtual address below. */
   uint64_t outermost[N_OUTERMOST];
 };
+
+/* --- modules, as the mappings of a process change --- */
+
+static int
+find_elf (Dwfl_Module *dwfl_module,
+          void **user_data,
+          const char *name,
+          Dwarf_Addr base,
+          char **file_name,
+          Elf **elf)
+{
+  SondeUnwindModule *module = *user_data;
+  Elf *shared = module != NULL ? sonde_module_elf (module) : NULL;
+
+  /* one more reference to it, which libdwfl gives back with elf_end() */
+  if (shared != NULL)
+    *elf = elf_begin (-1, ELF_C_READ, shared);
+  return -1;
+}
+
+static int
+find_debuginfo (Dwfl_Module *module,
+                void **user_data,
+                const char *name,
+                Dwarf_Addr base,
+                const char *file_name,
+                const char *debuglink_file,
+                GElf_Word debuglink_crc,
+                char **debuginfo_file_name)
+{
+  return -1;
+}
+
+/* They never open a file: what libdwfl may see comes out of sonde_module_elf(). */
+static const Dwfl_Callbacks callbacks = {
+  .find_elf = find_elf,
+  .find_debuginfo = find_debuginfo,
+};
+
+static int
+compare_modules (const void *a, const void *b)
+{
+  const DwflModule *left = a;
+  const DwflModule *right = b;
+
+  if (left->low != right->low)
+    return left->low < right->low ? -1 : 1;
+  return left->high < right->high ? -1 : left->high > right->high;
+}
+
+/* The images behind the mappings, each once, without references yet. */
+static DwflModule *
+collect (const SondeProcess *process, size_t *n_modules)
+{
+  size_t n_mappings;
+  const SondeProcessMapping *mappings = sonde_process_mappings (process, &n_mappings);
+  DwflModule *modules = calloc (n_mappings + 1, sizeof *modules);
+  size_t n_kept = 0;
+  size_t n = 0;
+
+  if (modules == NULL)
+    return NULL;
+  for (size_t i = 0; i < n_mappings && n < MAX_MODULES; i++)
+    {
+      DwflModule *module = &modules[n];
+      uint64_t low;
+      uint64_t high;
+
+      if (mappings[i].module == NULL
+          || (n > 0 && modules[n - 1].module == mappings[i].module
+              && modules[n - 1].bias == mappings[i].bias))
+        continue;
+      sonde_module_extent (mappings[i].module, &low, &high);
+      *module = (DwflModule){
+        .module = mappings[i].module,
+        .low = low + mappings[i].bias,
+        .high = high + mappings[i].bias,
+        .bias = mappings[i].bias,
+      };
+      if (module->low < module->high)
+        n++;
+    }
+  qsort (modules, n, sizeof *modules, compare_modules);
+  /* One whose range runs into the next one's loses the rest: there the other was mapped. */
+  for (size_t i = 0; i < n; i++)
+    {
+      if (n_kept > 0 && modules[n_kept - 1].low == modules[i].low)
+        continue;
+      if (n_kept > 0 && modules[n_kept - 1].high > modules[i].low)
+        modules[n_kept - 1].high = modules[i].low;
+      modules[n_kept++] = modules[i];
+    }
+  *n_modules = n_kept;
+  return modules;
+}
+
+static bool
+is_same (const DwflModule *a, const DwflModule *b)
+{
+  return a->module == b->module && a->low == b->low && a->high == b->high;
+}
+
+static int
+report_all (const DwflModules *self, Dwfl *dwfl, const DwflModule *modules, size_t n)
+{
+  bool adds = true;
+  size_t j = 0;
+  int r = 0;
+
+  /* Is each of the old ones among the new ones? Both are sorted. */
+  for (size_t i = 0; i < self->n_modules && adds; i++)
+    {
+      while (j < n && !is_same (&self->modules[i], &modules[j]))
+        j++;
+      adds = j++ < n;
+    }
+  if (adds)
+    dwfl_report_begin_add (dwfl);
+  else
+    dwfl_report_begin (dwfl);
+  j = 0;
+  for (size_t i = 0; i < n && r == 0; i++)
+    {
+      if (adds && j < self->n_modules && is_same (&self->modules[j], &modules[i]))
+        j++;
+      else
+        {
+          Dwfl_Module *dwfl_module;
+          void **user_data;
+          char name[16];
+
+          /* part of libdwfl's key, so that another file at the same place is another module */
+          snprintf (name, sizeof name, "%u", sonde_module_id (modules[i].module));
+          dwfl_module = dwfl_report_module (dwfl, name, modules[i].low, modules[i].high);
+          if (dwfl_module == NULL)
+            r = -ENOMEM;
+          else
+            {
+              dwfl_module_info (dwfl_module, &user_data, NULL, NULL, NULL, NULL, NULL, NULL);
+              *user_data = modules[i].module;
+            }
+        }
+    }
+  dwfl_report_end (dwfl, NULL, NULL);
+  return r;
+}
+
+/* After dwfl_end(). */
+static void
+clear_modules (DwflModules *self)
+{
+  for (size_t i = 0; i < self->n_modules; i++)
+    sonde_module_unref (self->modules[i].module);
+  free (self->modules);
+  *self = (DwflModules){ 0 };
+}
+
+/* Reports the modules of @process to @dwfl: only the new ones if none went, else all of them.
+ * Errors: -ENOMEM. */
+static int
+update_modules (DwflModules *self, Dwfl *dwfl, const SondeProcess *process)
+{
+  DwflModules old = *self;
+  size_t n_modules;
+  DwflModule *modules = collect (process, &n_modules);
+  int r;
+
+  if (modules == NULL)
+    return -ENOMEM;
+  for (size_t i = 0; i < n_modules; i++)
+    sonde_module_ref (modules[i].module);
+  r = report_all (&old, dwfl, modules, n_modules);
+  self->modules = modules;
+  self->n_modules = n_modules;
+  self->n_entries = 0;
+  for (size_t i = 0; i < n_modules && self->n_entries < MAX_ENTRIES; i++)
+    if (sonde_module_has_bare_entry (modules[i].module))
+      self->entries[self->n_entries++] = modules[i];
+  /* Only now: until dwfl_report_end() the Dwfl may have used them. */
+  clear_modules (&old);
+  return r;
+}
+
+static bool
+is_entry (const DwflModules *self, uint64_t address)
+{
+  for (size_t i = 0; i < self->n_entries; i++)
+    if (sonde_module_is_entry (self->entries[i].module, address - self->entries[i].bias))
+      return true;
+  return false;
+}
+
+/* --- a process --- */
 
 static pid_t
 next_thread (Dwfl *dwfl, void *arg, void **thread_arg)
@@ -218,7 +431,7 @@ take_frame (Dwfl_Frame *frame, void *arg)
   walk->addrs[walk->n_addrs++] = pc;
   walk->frame_sp = sp;
   walk->lookup_pc = is_activation ? pc : pc - 1;
-  if (sonde_dwfl_modules_is_entry (&data->modules, walk->lookup_pc))
+  if (is_entry (&data->modules, walk->lookup_pc))
     return stop (walk, SONDE_UNWIND_END_COMPLETE);
   return DWARF_CB_OK;
 }
@@ -252,33 +465,8 @@ free_data (void *pointer)
 
   unlink_data (data);
   dwfl_end (data->dwfl);
-  sonde_dwfl_modules_clear (&data->modules);
+  clear_modules (&data->modules);
   free (data);
-}
-
-static ProcessData *
-new_data (DwflUnwinder *self, SondeProcess *process)
-{
-  ProcessData *data = calloc (1, sizeof *data);
-
-  if (data == NULL)
-    return NULL;
-  data->unwinder = self;
-  data->process = process;
-  data->dwfl = dwfl_begin (&sonde_dwfl_callbacks);
-  if (data->dwfl == NULL
-      || !dwfl_attach_state (data->dwfl, self->elf, sonde_process_pid (process), &thread_callbacks,
-                             data))
-    {
-      dwfl_end (data->dwfl);
-      free (data);
-      return NULL;
-    }
-  if (self->n_dwfls >= MAX_DWFLS)
-    sonde_process_set_unwind_data (self->oldest->process, NULL, NULL);
-  link_data (data);
-  sonde_process_set_unwind_data (process, data, free_data);
-  return data;
 }
 
 /* The process's Dwfl with the modules that the table knows now. */
@@ -288,16 +476,32 @@ ensure_data (DwflUnwinder *self, SondeProcess *process)
   ProcessData *data = sonde_process_unwind_data (process);
   uint64_t serial = sonde_process_resolve_modules (self->processes, process);
 
-  if (data == NULL)
-    data = new_data (self, process);
+  if (data != NULL)
+    unlink_data (data);
   else
     {
-      unlink_data (data);
-      link_data (data);
+      data = calloc (1, sizeof *data);
+      if (data == NULL)
+        return NULL;
+      data->unwinder = self;
+      data->process = process;
+      data->dwfl = dwfl_begin (&callbacks);
+      if (data->dwfl == NULL
+          || !dwfl_attach_state (data->dwfl, self->elf, sonde_process_pid (process),
+                                 &thread_callbacks, data))
+        {
+          dwfl_end (data->dwfl);
+          free (data);
+          return NULL;
+        }
+      if (self->n_dwfls >= MAX_DWFLS)
+        sonde_process_set_unwind_data (self->oldest->process, NULL, NULL);
+      sonde_process_set_unwind_data (process, data, free_data);
     }
-  if (data != NULL && data->serial != serial)
+  link_data (data);
+  if (data->serial != serial)
     {
-      if (sonde_dwfl_modules_update (&data->modules, data->dwfl, process) < 0)
+      if (update_modules (&data->modules, data->dwfl, process) < 0)
         {
           sonde_process_set_unwind_data (process, NULL, NULL);
           return NULL;

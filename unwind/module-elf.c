@@ -139,32 +139,27 @@ end_elf (SondeUnwindModule *self)
   elf_end (self->elf);
 }
 
-/* 32-bit files are not for libdwfl, see sonde_unwinder_new_libdwfl(). */
-static bool
-make_image (SondeUnwindModule *self)
-{
-  size_t n_bytes = sonde_cfi_index_bytes (&self->cfi);
-  int r;
-
-  if (self->cfi.image == NULL || self->is_32_bit || self->is_unusable)
-    return false;
-  if (self->has_image)
-    return true;
-  r = fill_image (self);
-  self->has_image = r == 0;
-  self->is_unusable = r == -ENODATA;
-  if (self->store != NULL)
-    sonde_module_store_grow (self->store, self, sonde_cfi_index_bytes (&self->cfi) - n_bytes);
-  return self->has_image;
-}
-
 /* libdw 0.188 leaves two small allocations in the Elf for each Dwfl that used it, so a new one
  * takes over from time to time; the old one lives until its last user ends it. */
 struct Elf *
 sonde_module_elf (SondeUnwindModule *self)
 {
-  if (!make_image (self))
+  size_t n_bytes = sonde_cfi_index_bytes (&self->cfi);
+
+  /* 32-bit files are not for libdwfl, see sonde_unwinder_new_libdwfl(). */
+  if (self->cfi.image == NULL || self->is_32_bit || self->is_unusable)
     return NULL;
+  if (!self->has_image)
+    {
+      int r = fill_image (self);
+
+      self->has_image = r == 0;
+      self->is_unusable = r == -ENODATA;
+      if (self->store != NULL)
+        sonde_module_store_grow (self->store, self, sonde_cfi_index_bytes (&self->cfi) - n_bytes);
+      if (!self->has_image)
+        return NULL;
+    }
   if (self->elf == NULL || ++self->n_elf_uses >= MAX_ELF_USES)
     {
       elf_end (self->elf);

@@ -245,21 +245,6 @@ make_room (SondeModuleStore *self, size_t n_bytes)
          && self->modules.n_used < SONDE_MODULE_STORE_MAX_MODULES;
 }
 
-static void
-limit_fds (SondeModuleStore *self)
-{
-  SondeUnwindModule *module = self->oldest;
-
-  for (; self->n_fds > self->max_fds && module != NULL; module = module->newer)
-    {
-      if (module->fd < 0)
-        continue;
-      close (module->fd);
-      module->fd = -1;
-      self->n_fds--;
-    }
-}
-
 static SondeUnwindModule *
 dequeue (SondeModuleStore *self)
 {
@@ -407,7 +392,15 @@ add_module (SondeModuleStore *self, SondeUnwindModule *module)
   link_module (self, module);
   self->n_bytes += module->n_bytes;
   self->n_fds++;
-  limit_fds (self);
+  for (SondeUnwindModule *oldest = self->oldest; self->n_fds > self->max_fds && oldest != NULL;
+       oldest = oldest->newer)
+    {
+      if (oldest->fd < 0)
+        continue;
+      close (oldest->fd);
+      oldest->fd = -1;
+      self->n_fds--;
+    }
   return 0;
 }
 
@@ -459,25 +452,6 @@ set_ready (SondeModuleStore *self, Entry *entry)
   self->serial++;
 }
 
-/* The first that was being read is complete, or cannot be. */
-static void
-settle (SondeModuleStore *self, int r)
-{
-  SondeUnwindModule *module = dequeue (self);
-
-  if (r == 0)
-    r = add_module (self, module);
-  while (r < 0 && module->entries != NULL)
-    set_failed (self, module->entries, r);
-  for (Entry *entry = module->entries; r == 0 && entry != NULL; entry = entry->next_of_module)
-    set_ready (self, entry);
-  if (r < 0)
-    {
-      module->newer = self->trash;
-      self->trash = module;
-    }
-}
-
 bool
 sonde_module_store_work (SondeModuleStore *self)
 {
@@ -485,11 +459,23 @@ sonde_module_store_work (SondeModuleStore *self)
 
   while (free_trash (self, &work) && self->next_read != NULL)
     {
+      SondeUnwindModule *module;
       int r = sonde_module_read (self->next_read, &work);
 
       if (r > 0)
         break;
-      settle (self, r);
+      module = dequeue (self); /* it is complete, or cannot be */
+      if (r == 0)
+        r = add_module (self, module);
+      while (r < 0 && module->entries != NULL)
+        set_failed (self, module->entries, r);
+      for (Entry *entry = module->entries; r == 0 && entry != NULL; entry = entry->next_of_module)
+        set_ready (self, entry);
+      if (r < 0)
+        {
+          module->newer = self->trash;
+          self->trash = module;
+        }
       work -= work < WORK_PER_MODULE ? work : WORK_PER_MODULE;
     }
   return self->next_read != NULL || self->trash != NULL;

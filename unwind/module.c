@@ -13,30 +13,6 @@
 #define MAX_ENTRY_BYTES 256  /* the dynamic linker's entry code has about 80 */
 #define MAX_SECTIONS    4096 /* more would take too long to search: as if the file had none */
 
-/* The page-aligned range of all PT_LOAD; none of them wraps around. */
-static int
-find_extent (SondeUnwindModule *self)
-{
-  uint64_t page = (uint64_t) sysconf (_SC_PAGESIZE);
-  uint64_t low = UINT64_MAX;
-  uint64_t high = 0;
-
-  for (size_t i = 0; i < self->n_loads; i++)
-    {
-      uint64_t end = self->loads[i].vaddr + self->loads[i].memory_size_bytes;
-
-      if (self->loads[i].vaddr < low)
-        low = self->loads[i].vaddr;
-      if (end > high)
-        high = end;
-    }
-  if (high > UINT64_MAX - page)
-    return -EBADMSG;
-  self->low = low & -page;
-  self->high = (high + page - 1) & -page;
-  return 0;
-}
-
 /* Without unwind data, or with useless data, there are still its names. */
 static int
 forgive (int error)
@@ -49,6 +25,9 @@ static int
 take_headers (SondeUnwindModule *self, SondeElfFile *file)
 {
   static const char digits[] = "0123456789abcdef";
+  const uint64_t page = (uint64_t) sysconf (_SC_PAGESIZE);
+  uint64_t low = UINT64_MAX;
+  uint64_t high = 0;
   uint8_t id[SONDE_ELF_MAX_BUILD_ID];
   size_t id_bytes;
   int r = sonde_elf_file_read_sections (file);
@@ -68,9 +47,20 @@ take_headers (SondeUnwindModule *self, SondeElfFile *file)
   self->loads = file->loads;
   self->n_loads = file->n_loads;
   file->loads = NULL;
-  r = find_extent (self);
-  if (r < 0)
-    return r;
+
+  /* the page-aligned range of all PT_LOAD, none of which wraps around */
+  for (size_t i = 0; i < self->n_loads; i++)
+    {
+      uint64_t end = self->loads[i].vaddr + self->loads[i].memory_size_bytes;
+
+      low = self->loads[i].vaddr < low ? self->loads[i].vaddr : low;
+      high = end > high ? end : high;
+    }
+  if (high > UINT64_MAX - page)
+    return -EBADMSG;
+  self->low = low & -page;
+  self->high = (high + page - 1) & -page;
+
   file->loads = self->loads; /* lent: the builder locates sections through them */
   r = forgive (sonde_cfi_builder_new (file, self->low, &self->builder));
   file->loads = NULL;

@@ -350,23 +350,6 @@ sonde_process_table_expire (SondeProcessTable *self, int64_t time_ns)
     }
 }
 
-/* Processes that are idle longest make room; not @keep, which is being added to. */
-static bool
-limit_bytes (SondeProcessTable *self, const SondeProcess *keep)
-{
-  while (sonde_process_table_bytes (self) > SONDE_PROCESS_TABLE_MAX_BYTES)
-    {
-      SondeProcess *process = longest_idle (self);
-
-      if (process == keep)
-        process = process->newer;
-      if (process == NULL)
-        return false;
-      drop_process (process);
-    }
-  return true;
-}
-
 int
 sonde_process_add_mapping (SondeProcessTable *self,
                            SondeProcess *process,
@@ -381,10 +364,18 @@ sonde_process_add_mapping (SondeProcessTable *self,
     return -EINVAL;
   if (process->list != NULL && sonde_mapping_list_has_equal (process->list, mapping))
     return 0;
-  if (!limit_bytes (self, process))
+  while (sonde_process_table_bytes (self) > SONDE_PROCESS_TABLE_MAX_BYTES)
     {
-      self->n_refused++;
-      return -ENOSPC;
+      SondeProcess *idle = longest_idle (self);
+
+      if (idle == process)
+        idle = idle->newer;
+      if (idle == NULL)
+        {
+          self->n_refused++;
+          return -ENOSPC;
+        }
+      drop_process (idle);
     }
   r = sonde_mapping_list_make_own (&process->list, &self->pool);
   if (r < 0)
@@ -462,35 +453,26 @@ sonde_process_exited (const SondeProcess *self)
   return self->exited;
 }
 
-/* This worker's vdso is that of all 64-bit processes of this kernel, which have it high up. */
-static SondeUnwindModule *
-find_module (SondeProcessTable *self, const SondeProcessMapping *mapping)
+static void
+resolve (SondeProcessTable *self, SondeMappingList *list, SondeProcessMapping *mapping)
 {
   SondeUnwindModule *module = NULL;
   uint64_t low;
   uint64_t high;
 
-  if (!mapping->vdso)
-    {
-      if (mapping->file.inode != 0)
-        sonde_module_store_lookup (self->modules, &mapping->file, &module);
-      return module;
-    }
-  module = sonde_module_store_vdso (self->modules);
-  if (module == NULL || mapping->start <= UINT32_MAX)
-    return NULL;
-  sonde_module_extent (module, &low, &high);
-  return high - low <= mapping->end - mapping->start ? module : NULL;
-}
-
-static void
-resolve (SondeProcessTable *self, SondeMappingList *list, SondeProcessMapping *mapping)
-{
-  SondeUnwindModule *module;
-
   if (mapping->module != NULL)
     return;
-  module = find_module (self, mapping);
+  if (mapping->vdso)
+    {
+      module = sonde_module_store_vdso (self->modules);
+      if (module != NULL)
+        sonde_module_extent (module, &low, &high);
+      if (module != NULL
+          && (mapping->start <= UINT32_MAX || high - low > mapping->end - mapping->start))
+        module = NULL;
+    }
+  else if (mapping->file.inode != 0)
+    sonde_module_store_lookup (self->modules, &mapping->file, &module);
   if (module == NULL
       || !sonde_module_bias (module, mapping->start, mapping->vdso ? 0 : mapping->offset,
                              &mapping->bias))

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "unwind/self-unwinder.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,8 +14,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "unwind/cfi-encoding.h"
+#include "unwind/cfi-reader.h"
 #include "unwind/cfi-rule.h"
-#include "unwind/loaded-cfi.h"
 #include "unwind/plain-frame.h"
 
 /* Wrong unwind data must not make a program fault, so a walk reads nothing that is not known to be
@@ -305,15 +308,160 @@ lookup_pc (const OwnWalk *self)
   return self->exact_pc ? self->frame.pc : self->frame.pc - 1;
 }
 
+/* --- call frame information of this process's own modules ---
+ *
+ * Read in place, by the linker's own table of functions (PT_GNU_EH_FRAME); all addresses are those
+ * in memory. Which module an address is in tells _dl_find_object(), which takes no lock and may be
+ * called anywhere, malloc() and signal handlers included. It is there since glibc 2.35; without it
+ * nothing is ever found.
+ *
+ * The bytes are the process's own, but are read with all bounds, up to the end of their segment.
+ * They are gone after a dlclose(): nothing found here may be used once the module can be gone. */
+#pragma weak _dl_find_object
+
+#define HEADER_VERSION      1
+#define ROW_BYTES           8
+#define MAX_PROGRAM_HEADERS 256
+
+/* How every linker of today writes its table. */
+#define TABLE_ENCODING (DW_EH_PE_datarel | DW_EH_PE_sdata4)
+
+typedef struct
+{
+  uint8_t version;
+  uint8_t eh_frame_encoding;
+  uint8_t count_encoding;
+  uint8_t table_encoding;
+} Preamble;
+
+typedef struct
+{
+  SondeCfiSection section; /* .eh_frame, up to the end of its segment */
+  const uint8_t *header;   /* .eh_frame_hdr */
+  const uint8_t *rows;     /* of its table: two words of 4 bytes each, relative to @header */
+  size_t n_rows;
+} LoadedCfi;
+
+/* The end of the segment that holds @address; NULL if the module's headers are not where they
+ * should be. */
+static const uint8_t *
+find_segment_end (const struct dl_find_object *module, const uint8_t *address)
+{
+  const ElfW (Ehdr) *elf = module->dlfo_map_start;
+  const uint8_t *begin = module->dlfo_map_start;
+  const uint8_t *end = module->dlfo_map_end;
+  const ElfW (Phdr) * segments;
+
+  if ((size_t) (end - begin) < sizeof *elf || memcmp (elf->e_ident, ELFMAG, SELFMAG) != 0
+      || elf->e_phentsize != sizeof *segments || elf->e_phnum > MAX_PROGRAM_HEADERS
+      || elf->e_phoff > 4096 || elf->e_phoff % sizeof (ElfW (Addr)) != 0)
+    return NULL;
+
+  segments = (const void *) (begin + elf->e_phoff);
+  for (size_t i = 0; i < elf->e_phnum; i++)
+    {
+      uint64_t at = module->dlfo_link_map->l_addr + segments[i].p_vaddr;
+
+      if (segments[i].p_type == PT_LOAD && (uintptr_t) address - at < segments[i].p_filesz)
+        return address + (at + segments[i].p_filesz - (uintptr_t) address);
+    }
+  return NULL;
+}
+
+/* False: @address is in no module, or in one without such a table. Leaves errno alone. */
+static bool
+find_module (uint64_t address, LoadedCfi *self)
+{
+  struct dl_find_object module;
+  const uint8_t *bytes;
+  const uint8_t *end;
+  SondeCfiCursor cursor;
+  Preamble preamble;
+  uint64_t eh_frame;
+  uint64_t n_rows;
+
+  if (_dl_find_object == NULL || _dl_find_object ((void *) (uintptr_t) address, &module) != 0
+      || module.dlfo_eh_frame == NULL)
+    return false;
+  self->header = module.dlfo_eh_frame;
+  end = find_segment_end (&module, self->header);
+  if (end == NULL || (size_t) (end - self->header) < sizeof preamble)
+    return false;
+
+  /* behind the preamble: the place of .eh_frame, the number of rows, the rows */
+  memcpy (&preamble, self->header, sizeof preamble);
+  cursor = (SondeCfiCursor){ self->header + sizeof preamble, end };
+  if (preamble.version != HEADER_VERSION || preamble.table_encoding != TABLE_ENCODING
+      || !sonde_cfi_read_encoded (&cursor, preamble.eh_frame_encoding, false, (uintptr_t) cursor.at,
+                                  (uintptr_t) self->header, &eh_frame)
+      || !sonde_cfi_read_encoded (&cursor, preamble.count_encoding, false, (uintptr_t) cursor.at,
+                                  (uintptr_t) self->header, &n_rows)
+      || n_rows > (size_t) (end - cursor.at) / ROW_BYTES)
+    return false;
+  self->rows = cursor.at;
+  self->n_rows = n_rows;
+
+  bytes = (const uint8_t *) (uintptr_t) eh_frame;
+  end = find_segment_end (&module, bytes);
+  if (end == NULL)
+    return false;
+  self->section = (SondeCfiSection){
+    .bytes = bytes,
+    .size_bytes = (size_t) (end - bytes),
+    .vaddr = eh_frame,
+  };
+  return true;
+}
+
+static int32_t
+row_word (const uint8_t *at)
+{
+  int32_t word;
+
+  memcpy (&word, at, sizeof word);
+  return word;
+}
+
+/* The function around @address, in the module that was found for it. False: none. */
+static bool
+find_function (const LoadedCfi *self, uint64_t address, SondeCfiCie *cie, SondeCfiFde *fde)
+{
+  int64_t wanted = (int64_t) (address - (uintptr_t) self->header);
+  SondeCfiEntry entry;
+  size_t low = 0;
+  size_t high = self->n_rows;
+  uint64_t offset;
+
+  while (low < high)
+    {
+      size_t middle = low + (high - low) / 2;
+
+      if (row_word (self->rows + middle * ROW_BYTES) <= wanted)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  if (low == 0)
+    return false;
+
+  offset = (uintptr_t) self->header - self->section.vaddr
+           + (uint64_t) (int64_t) row_word (self->rows + (low - 1) * ROW_BYTES + ROW_BYTES / 2);
+  return offset < self->section.size_bytes
+         && sonde_cfi_read_entry (&self->section, offset, &entry) == 1 && !entry.is_cie
+         && sonde_cfi_read_cie (&self->section, entry.cie_offset, cie)
+         && sonde_cfi_read_fde (&self->section, &entry, cie, fde) && address >= fde->begin
+         && address < fde->end;
+}
+
 /* The row of @address, into the scratch. False: there is none, or it makes no sense. */
 static bool
-find_row (SondeSelfUnwinder *self, const SondeLoadedCfi *module, uint64_t address)
+find_row (SondeSelfUnwinder *self, const LoadedCfi *module, uint64_t address)
 {
   uint32_t work = MAX_WORK;
   SondeCfiCie cie;
   SondeCfiFde fde;
 
-  return sonde_loaded_cfi_find_function (module, address, &cie, &fde)
+  return find_function (module, address, &cie, &fde)
          && sonde_cfi_row_find_with (&self->scratch, &module->section, &cie, &fde, address, &work,
                                      &self->row)
                 == 0;
@@ -324,11 +472,11 @@ static const SondeRule *
 find_rule (SondeSelfUnwinder *self, uint64_t address)
 {
   KnownRule *place = &self->rules[address * UINT64_C (0x9E3779B97F4A7C15) >> (64 - RULE_BITS)];
-  SondeLoadedCfi module;
+  LoadedCfi module;
 
   if (__builtin_expect (place->address == address, true))
     return &place->rule;
-  if (!sonde_loaded_cfi_find_module (address, &module))
+  if (!find_module (address, &module))
     return NULL;
   place->address = address;
   if (find_row (self, &module, address))
@@ -374,7 +522,7 @@ step_slowly (OwnWalk *self, const SondeRule *rule)
   const SondeArchRegisters *registers = native_registers ();
   const uint64_t address = lookup_pc (self);
   SondeFrameState state;
-  SondeLoadedCfi module;
+  LoadedCfi module;
   SondeStep step;
 
   do
@@ -387,8 +535,7 @@ step_slowly (OwnWalk *self, const SondeRule *rule)
       self->stack.ran_out = false;
       if (rule->kind == SONDE_RULE_SLOW)
         {
-          if (!sonde_loaded_cfi_find_module (address, &module)
-              || !find_row (self->unwinder, &module, address))
+          if (!find_module (address, &module) || !find_row (self->unwinder, &module, address))
             return false;
           step = sonde_row_step (&self->unwinder->row, &module.section, sonde_arch_native (),
                                  &state, &self->stack, false);
@@ -458,15 +605,13 @@ static bool
 step_by_frame_pointer (OwnWalk *self, const SondeRule *rule)
 {
   const OwnWalk before = *self;
-  SondeLoadedCfi module;
+  LoadedCfi module;
   bool is_there;
 
   do
     is_there = step_plainly (self, rule);
   while (!is_there && extend_stack (self));
-  if (is_there
-      && (sonde_loaded_cfi_find_module (self->frame.pc - 1, &module)
-          || is_readable (self->frame.pc - 1)))
+  if (is_there && (find_module (self->frame.pc - 1, &module) || is_readable (self->frame.pc - 1)))
     return true;
   self->frame = before.frame;
   return false;

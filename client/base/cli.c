@@ -78,30 +78,6 @@ is_shown (const GOptionEntry *entry)
   return (entry->flags & G_OPTION_FLAG_HIDDEN) == 0;
 }
 
-static void
-append_options (GString *out, const GOptionEntry *entries)
-{
-  gsize indent = 0;
-
-  for (const GOptionEntry *entry = entries; entry->long_name != NULL; entry++)
-    if (is_shown (entry))
-      {
-        g_autofree char *option = dup_option (entry);
-
-        indent = MAX (indent, strlen (option) + 2);
-      }
-  indent = MIN (indent, MAX_INDENT);
-  for (const GOptionEntry *entry = entries; entry->long_name != NULL; entry++)
-    if (is_shown (entry))
-      {
-        g_autofree char *option = dup_option (entry);
-
-        g_string_append_printf (out, "%-*s", (int) indent - 2, option);
-        g_string_append (out, "  ");
-        append_wrapped (out, entry->description, MAX (indent, strlen (option) + 2), indent);
-      }
-}
-
 /*
  * @name: of the command: "sondectl report"
  * @parameters: (nullable): what follows the options
@@ -121,13 +97,30 @@ help_text_new (const char *name,
   g_autoptr (GString) options = g_string_new (NULL);
   g_auto (GStrv) lines = g_strsplit (summary, "\n", -1);
   gsize n_lines;
+  gsize indent = 0;
 
   g_string_append_printf (out, "Usage: %s%s%s%s\n", name,
                           entries->long_name != NULL ? " [OPTION...]" : "",
                           parameters != NULL ? " " : "", parameters != NULL ? parameters : "");
   for (guint i = 0; lines[i] != NULL; i++)
     append_wrapped (out, lines[i], 0, 0);
-  append_options (options, entries);
+  for (const GOptionEntry *entry = entries; entry->long_name != NULL; entry++)
+    if (is_shown (entry))
+      {
+        g_autofree char *option = dup_option (entry);
+
+        indent = MAX (indent, strlen (option) + 2);
+      }
+  indent = MIN (indent, MAX_INDENT);
+  for (const GOptionEntry *entry = entries; entry->long_name != NULL; entry++)
+    if (is_shown (entry))
+      {
+        g_autofree char *option = dup_option (entry);
+
+        g_string_append_printf (options, "%-*s", (int) indent - 2, option);
+        g_string_append (options, "  ");
+        append_wrapped (options, entry->description, MAX (indent, strlen (option) + 2), indent);
+      }
   n_lines = count_lines (out->str) + count_lines (options->str)
             + (description != NULL ? count_lines (description) + 1 : 0);
   /* air, if there is room for it */

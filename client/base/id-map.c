@@ -10,7 +10,7 @@ typedef struct
   guint64 key;
   guint32 id;
   guint32 used; /* 1 */
-} Slot;
+} IdSlot;
 
 struct SondeIdMap
 {
@@ -20,18 +20,18 @@ struct SondeIdMap
 static guint64
 hash_slot (const void *slot, guint64 seed)
 {
-  return sonde_hash (seed, ((const Slot *) slot)->key);
+  return sonde_hash (seed, ((const IdSlot *) slot)->key);
 }
 
 static bool
 has_key (const void *slot, guint64 hash, const void *key)
 {
-  return ((const Slot *) slot)->key == *(const guint64 *) key;
+  return ((const IdSlot *) slot)->key == *(const guint64 *) key;
 }
 
 static const SondeTableKind ids
-    = { .slot_bytes = sizeof (Slot),
-        .used_at = offsetof (Slot, id),
+    = { .slot_bytes = sizeof (IdSlot),
+        .used_at = offsetof (IdSlot, id),
         .n_first_slots = 8, /* there may be very many processes, with one each */
         .max_eighths = 6,
         .allocate = g_malloc0_n,
@@ -52,7 +52,7 @@ sonde_id_map_dup (const SondeIdMap *self)
 {
   SondeIdMap *copy = g_memdup2 (self, sizeof *self);
 
-  copy->table.slots = g_memdup2 (self->table.slots, self->table.n_slots * sizeof (Slot));
+  copy->table.slots = g_memdup2 (self->table.slots, self->table.n_slots * sizeof (IdSlot));
   return copy;
 }
 
@@ -66,7 +66,7 @@ sonde_id_map_free (SondeIdMap *self)
 }
 
 /* A report looks up every frame of every sample here. */
-static Slot *
+static IdSlot *
 find (const SondeIdMap *self, guint64 key)
 {
   return sonde_table_find (&ids, &self->table, sonde_hash (self->table.seed, key), &key);
@@ -75,7 +75,7 @@ find (const SondeIdMap *self, guint64 key)
 gboolean
 sonde_id_map_lookup (const SondeIdMap *self, guint64 key, guint32 *id)
 {
-  const Slot *slot = find (self, key);
+  const IdSlot *slot = find (self, key);
 
   if (slot == NULL)
     return FALSE;
@@ -86,12 +86,12 @@ sonde_id_map_lookup (const SondeIdMap *self, guint64 key, guint32 *id)
 void
 sonde_id_map_set (SondeIdMap *self, guint64 key, guint32 id)
 {
-  Slot *slot = find (self, key);
+  IdSlot *slot = find (self, key);
 
   if (slot != NULL)
     slot->id = id;
   else
-    sonde_table_add (&ids, &self->table, &(Slot){ .key = key, .id = id, .used = 1 });
+    sonde_table_add (&ids, &self->table, &(IdSlot){ .key = key, .id = id, .used = 1 });
 }
 
 guint32

@@ -33,28 +33,6 @@ print_line (const char *text)
   (void) !write (STDERR_FILENO, line, strlen (line));
 }
 
-/* A line that wraps could not be cleared. */
-static void
-draw (const SondeProgress *self)
-{
-  struct winsize size = { 0 };
-  guint64 done = atomic_load_explicit (&self->done, memory_order_relaxed);
-  g_autofree char *text = NULL;
-  g_autofree char *shown = NULL;
-
-  if (self->what == NULL)
-    return;
-  if (self->total > 0)
-    text = g_strdup_printf ("%3.0f%%  %s",
-                            sonde_text_percent (MIN (done, self->total), self->total), self->what);
-  else
-    text = g_strdup_printf ("%s ...", self->what);
-  if (ioctl (STDERR_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
-    size.ws_col = DEFAULT_COLUMNS;
-  shown = g_utf8_substring (text, 0, MIN (g_utf8_strlen (text, -1), (glong) size.ws_col - 1));
-  print_line (shown);
-}
-
 static gpointer
 run (gpointer user_data)
 {
@@ -65,9 +43,29 @@ run (gpointer user_data)
   g_mutex_lock (&self->lock);
   while (!self->is_over)
     {
+      struct winsize size = { 0 };
+      guint64 done;
+      g_autofree char *text = NULL;
+      g_autofree char *shown = NULL;
+
       if (g_cond_wait_until (&self->over, &self->lock, next_us))
         continue;
-      draw (self);
+      /* A line that wraps could not be cleared. */
+      done = atomic_load_explicit (&self->done, memory_order_relaxed);
+      if (self->what != NULL)
+        {
+          if (self->total > 0)
+            text = g_strdup_printf ("%3.0f%%  %s",
+                                    sonde_text_percent (MIN (done, self->total), self->total),
+                                    self->what);
+          else
+            text = g_strdup_printf ("%s ...", self->what);
+          if (ioctl (STDERR_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
+            size.ws_col = DEFAULT_COLUMNS;
+          shown
+              = g_utf8_substring (text, 0, MIN (g_utf8_strlen (text, -1), (glong) size.ws_col - 1));
+          print_line (shown);
+        }
       is_drawn = TRUE;
       next_us = g_get_monotonic_time () + INTERVAL_US;
     }

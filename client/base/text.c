@@ -34,23 +34,6 @@ append_hex (GString *out, guchar byte)
   g_string_append_len (out, text, sizeof text);
 }
 
-static void
-append_char (GString *out, gunichar c, gboolean quoted)
-{
-  if (c == '\\' || (quoted && c == '"'))
-    g_string_append_printf (out, "\\%c", (char) c);
-  else if (c == '\n')
-    g_string_append (out, "\\n");
-  else if (c == '\t')
-    g_string_append (out, "\\t");
-  else if (is_printable (c))
-    g_string_append_unichar (out, c);
-  else if (c < 0x80)
-    append_hex (out, (guchar) c);
-  else
-    g_string_append_printf (out, "\\u{%04x}", c);
-}
-
 /* How many of the bytes stand for themselves: nearly all of nearly all names. */
 static gsize
 count_plain (const char *bytes, gsize len)
@@ -87,7 +70,18 @@ append (GString *out, const char *bytes, gssize len, gboolean quoted)
         append_hex (out, (guchar) *bytes);
       else
         {
-          append_char (out, c, quoted);
+          if (c == '\\' || (quoted && c == '"'))
+            g_string_append_printf (out, "\\%c", (char) c);
+          else if (c == '\n')
+            g_string_append (out, "\\n");
+          else if (c == '\t')
+            g_string_append (out, "\\t");
+          else if (is_printable (c))
+            g_string_append_unichar (out, c);
+          else if (c < 0x80)
+            append_hex (out, (guchar) c);
+          else
+            g_string_append_printf (out, "\\u{%04x}", c);
           taken = (gsize) (g_utf8_next_char (bytes) - bytes);
         }
       bytes += taken;

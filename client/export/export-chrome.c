@@ -11,7 +11,7 @@
 #include "client/export/export-slices.h"
 #include "client/base/text.h"
 
-#define MACHINE_PID 0 /* of counters that are of no process */
+#define MACHINE_PID    0   /* of counters that are of no process */
 #define MAX_NAME_BYTES 256 /* of a function, which stands at each change of a stack */
 
 /* A function, as JSON. */
@@ -31,33 +31,27 @@ typedef struct
   GStringChunk *chunk;   /* where their texts are */
   gboolean has_any;
   guint64 n_marks;
-} Trace;
-
-/* Microseconds, with all of the nanoseconds. */
-static void
-append_us (GString *out, gint64 ns)
-{
-  guint64 size = ns < 0 ? 0 - (guint64) ns : (guint64) ns;
-
-  g_string_append_printf (out, "%s%" G_GUINT64_FORMAT ".%03u", ns < 0 ? "-" : "", size / 1000,
-                          (unsigned) (size % 1000));
-}
+} ChromeTrace;
 
 static GString *
-begin_event (Trace *self, const char *phase, gint32 pid, gint32 tid, gint64 time_ns)
+begin_event (ChromeTrace *self, const char *phase, gint32 pid, gint32 tid, gint64 time_ns)
 {
   GString *out = sonde_export_output_text (self->output);
+  guint64 size;
 
   g_string_append_printf (out, "%s{\"ph\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":",
                           self->has_any ? ",\n" : "\n", phase, pid, tid);
   self->has_any = TRUE;
-  append_us (out, time_ns);
+  /* Microseconds, with all of the nanoseconds. */
+  size = time_ns < 0 ? 0 - (guint64) time_ns : (guint64) time_ns;
+  g_string_append_printf (out, "%s%" G_GUINT64_FORMAT ".%03u", time_ns < 0 ? "-" : "", size / 1000,
+                          (unsigned) (size % 1000));
 
   return out;
 }
 
 static void
-end_event (Trace *self)
+end_event (ChromeTrace *self)
 {
   g_string_append_c (sonde_export_output_text (self->output), '}');
   sonde_export_output_pass (self->output);
@@ -73,7 +67,7 @@ append_text (GString *out, const char *key, const char *text)
 /* --- what is told --- */
 
 static const char *
-insert_json (Trace *self, const char *text)
+insert_json (ChromeTrace *self, const char *text)
 {
   g_autoptr (GString) json = g_string_new (NULL);
 
@@ -82,7 +76,7 @@ insert_json (Trace *self, const char *text)
 }
 
 static const Named *
-ensure_function (Trace *self, guint32 number)
+ensure_function (ChromeTrace *self, guint32 number)
 {
   const SondeFunction *function = sonde_export_source_function (self->source, number);
   Named *named = &self->functions[number];
@@ -101,7 +95,7 @@ ensure_function (Trace *self, guint32 number)
 /* Not one event with a duration: where one function follows another, the sum of its start and
  * duration is not the other's start, to the last bit of a reader's floating-point numbers. */
 static void
-write_slice (Trace *self, const char *phase, const SondeExportSlice *slice)
+write_slice (ChromeTrace *self, const char *phase, const SondeExportSlice *slice)
 {
   const Named *named = ensure_function (self, slice->function);
   GString *out = begin_event (self, phase, slice->pid, slice->tid, slice->time_ns);
@@ -127,7 +121,7 @@ end_slice (const SondeExportSlice *slice, gpointer user_data)
 
 /* The stack of an event. */
 static void
-append_stack (Trace *self, GString *out, const SondeExportStack *stack)
+append_stack (ChromeTrace *self, GString *out, const SondeExportStack *stack)
 {
   guint32 node = sonde_call_tree_add (self->stacks, stack->functions, stack->n_frames, 1);
 
@@ -138,7 +132,7 @@ append_stack (Trace *self, GString *out, const SondeExportStack *stack)
 static void
 write_sample (const SondeExportStack *sample, gpointer user_data)
 {
-  Trace *self = user_data;
+  ChromeTrace *self = user_data;
   GString *out = begin_event (self, "P", sample->pid, sample->tid, sample->time_ns);
 
   g_string_append (out, ",\"name\":\"sample\",\"cat\":\"samples\"");
@@ -150,7 +144,7 @@ write_sample (const SondeExportStack *sample, gpointer user_data)
 static void
 write_allocation (const SondeExportStack *allocation, gpointer user_data)
 {
-  Trace *self = user_data;
+  ChromeTrace *self = user_data;
   GString *out = begin_event (self, "i", allocation->pid, allocation->tid, allocation->time_ns);
 
   g_string_append_printf (out,
@@ -180,7 +174,7 @@ append_mark (GString *out, const SondeModelMark *mark, guint64 id)
 static void
 write_mark (const SondeModelMark *mark, gpointer user_data)
 {
-  Trace *self = user_data;
+  ChromeTrace *self = user_data;
   gint32 pid = MAX (mark->pid, MACHINE_PID);
   gint64 end_ns;
 
@@ -201,7 +195,7 @@ write_mark (const SondeModelMark *mark, gpointer user_data)
 static void
 write_value (const SondeModelValue *value, gpointer user_data)
 {
-  Trace *self = user_data;
+  ChromeTrace *self = user_data;
   const SondeModelCounter *counter
       = sonde_capture_model_counter (sonde_export_source_model (self->source), value->counter);
   gint32 pid = MAX (value->pid, MACHINE_PID);
@@ -225,7 +219,7 @@ write_value (const SondeModelValue *value, gpointer user_data)
 /* --- the document --- */
 
 static void
-write_metadata (Trace *self, const char *name, gint32 pid, const char *key, const char *text)
+write_metadata (ChromeTrace *self, const char *name, gint32 pid, const char *key, const char *text)
 {
   GString *out = begin_event (self, "M", pid, pid, 0);
 
@@ -233,43 +227,6 @@ write_metadata (Trace *self, const char *name, gint32 pid, const char *key, cons
   sonde_export_append_json (out, text);
   g_string_append_c (out, '}');
   end_event (self);
-}
-
-/* The last name that a process goes by stays. */
-static void
-write_processes (Trace *self)
-{
-  const SondeCaptureModel *model = sonde_export_source_model (self->source);
-
-  write_metadata (self, "process_name", MACHINE_PID, "name", "machine");
-  for (guint i = 0; i < sonde_capture_model_n_processes (model); i++)
-    {
-      const SondeModelProcess *process = sonde_capture_model_process (model, i);
-
-      write_metadata (self, "process_name", process->pid, "name", process->comm);
-      write_metadata (self, "process_labels", process->pid, "labels", process->cmdline);
-    }
-}
-
-static void
-write_stacks (Trace *self)
-{
-  GString *out = sonde_export_output_text (self->output);
-
-  for (guint32 i = 1; i < sonde_call_tree_n_nodes (self->stacks); i++)
-    {
-      const SondeCallNode *node = sonde_call_tree_node (self->stacks, i);
-      const Named *named = ensure_function (self, node->id);
-
-      g_string_append_printf (out, "%s\"%u\":{\"name\":", i > 1 ? ",\n" : "\n", i);
-      g_string_append (out, named->name);
-      g_string_append (out, ",\"category\":");
-      g_string_append (out, named->module);
-      if (node->parent != 0)
-        g_string_append_printf (out, ",\"parent\":%u", node->parent);
-      g_string_append_c (out, '}');
-      sonde_export_output_pass (self->output);
-    }
 }
 
 gboolean
@@ -282,20 +239,31 @@ sonde_export_chrome (SondeExportSource *source,
     .sample = write_sample, .allocation = write_allocation, .mark = write_mark, .value = write_value
   };
   static const SondeExportSliceHandler slice_handler = { begin_slice, end_slice };
-  Trace trace = { .source = source, .output = output };
+  ChromeTrace trace = { .source = source, .output = output };
   g_autoptr (SondeCallTree) stacks = sonde_call_tree_new (sonde_export_source_budget (source));
   g_autofree Named *functions = g_new0 (Named, sonde_export_source_n_functions (source));
   g_autoptr (SondeExportSlices) slices
       = sonde_export_slices_new (sonde_export_source_interval_ns (source),
                                  sonde_export_source_budget (source), &slice_handler, &trace);
   gboolean is_read;
+  const SondeCaptureModel *model;
+  GString *out;
 
   trace.stacks = stacks;
   trace.functions = functions;
   trace.chunk = g_string_chunk_new (4096);
   trace.slices = slices;
   sonde_export_output_printf (output, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
-  write_processes (&trace);
+  /* The last name that a process goes by stays. */
+  model = sonde_export_source_model (trace.source);
+  write_metadata (&trace, "process_name", MACHINE_PID, "name", "machine");
+  for (guint i = 0; i < sonde_capture_model_n_processes (model); i++)
+    {
+      const SondeModelProcess *process = sonde_capture_model_process (model, i);
+
+      write_metadata (&trace, "process_name", process->pid, "name", process->comm);
+      write_metadata (&trace, "process_labels", process->pid, "labels", process->cmdline);
+    }
   is_read = sonde_export_source_run (source, &funcs, &trace, error);
   if (is_read)
     sonde_export_slices_end (slices);
@@ -305,7 +273,21 @@ sonde_export_chrome (SondeExportSource *source,
       return FALSE;
     }
   sonde_export_output_printf (output, "],\n\"stackFrames\":{");
-  write_stacks (&trace);
+  out = sonde_export_output_text (trace.output);
+  for (guint32 i = 1; i < sonde_call_tree_n_nodes (trace.stacks); i++)
+    {
+      const SondeCallNode *node = sonde_call_tree_node (trace.stacks, i);
+      const Named *named = ensure_function (&trace, node->id);
+
+      g_string_append_printf (out, "%s\"%u\":{\"name\":", i > 1 ? ",\n" : "\n", i);
+      g_string_append (out, named->name);
+      g_string_append (out, ",\"category\":");
+      g_string_append (out, named->module);
+      if (node->parent != 0)
+        g_string_append_printf (out, ",\"parent\":%u", node->parent);
+      g_string_append_c (out, '}');
+      sonde_export_output_pass (trace.output);
+    }
   g_string_chunk_free (trace.chunk);
   sonde_export_output_printf (output, "}}\n");
   return TRUE;

@@ -15,12 +15,12 @@ typedef struct
 {
   guint64 weight;     /* of the stacks with that call, however often */
   guint64 last_stack; /* the one that was counted last */
-} Call;
+} Edge;
 
 typedef struct
 {
   const SondeProfile *profile;
-  GHashTable *calls; /* caller << 32 | callee, in boxes → Call */
+  GHashTable *calls; /* caller << 32 | callee, in boxes → Edge */
   guint64 n_stacks;
 } Graph;
 
@@ -33,11 +33,11 @@ add_calls (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
   for (gsize i = 1; i < n_ids; i++)
     {
       gint64 key = (gint64) ((guint64) ids[i - 1] << 32 | ids[i]);
-      Call *call = g_hash_table_lookup (self->calls, &key);
+      Edge *call = g_hash_table_lookup (self->calls, &key);
 
       if (call == NULL)
         {
-          call = g_new0 (Call, 1);
+          call = g_new0 (Edge, 1);
           g_hash_table_insert (self->calls, g_memdup2 (&key, sizeof key), call);
         }
       if (call->last_stack != self->n_stacks)
@@ -64,34 +64,6 @@ is_shown (const SondeProfile *profile, guint64 weight)
   return weight > 0 && sonde_text_percent (weight, sonde_profile_total (profile)) >= LIMIT_PERCENT;
 }
 
-static void
-write_functions (const SondeProfile *profile,
-                 const guint64 *self_sums,
-                 const guint64 *total_sums,
-                 SondeExportOutput *output)
-{
-  GString *out = sonde_export_output_text (output);
-
-  for (guint32 i = 0; i < sonde_profile_n_functions (profile); i++)
-    {
-      const SondeFunction *function = sonde_profile_function (profile, i);
-      double share = sonde_text_percent (total_sums[i], sonde_profile_total (profile));
-      double own = sonde_text_percent (self_sums[i], sonde_profile_total (profile));
-
-      if (!is_shown (profile, total_sums[i]))
-        continue;
-      g_string_append_printf (out, "  f%u [label=\"", i);
-      append_label (out, function->name);
-      g_string_append (out, "\\n");
-      append_label (out, function->module);
-      /* From white to red with its own share. */
-      g_string_append_printf (
-          out, "\\n%.1f%% (self %.1f%%, %" G_GUINT64_FORMAT ")\", fillcolor=\"0.05 %.2f 1.0\"];\n",
-          share, own, self_sums[i], MIN (own / 30, 0.9));
-      sonde_export_output_pass (output);
-    }
-}
-
 static int
 compare_keys (gconstpointer a, gconstpointer b)
 {
@@ -99,28 +71,6 @@ compare_keys (gconstpointer a, gconstpointer b)
   const gint64 *y = *(const gint64 *const *) b;
 
   return (*x > *y) - (*x < *y);
-}
-
-static void
-write_calls (const Graph *self, const guint64 *total_sums, SondeExportOutput *output)
-{
-  guint n_keys;
-  g_autofree gint64 **keys = (gint64 **) g_hash_table_get_keys_as_array (self->calls, &n_keys);
-
-  qsort (keys, n_keys, sizeof *keys, compare_keys);
-  for (guint i = 0; i < n_keys; i++)
-    {
-      const Call *call = g_hash_table_lookup (self->calls, keys[i]);
-      guint32 caller = (guint32) ((guint64) *keys[i] >> 32);
-      guint32 callee = (guint32) *keys[i];
-      double share = sonde_text_percent (call->weight, sonde_profile_total (self->profile));
-
-      if (is_shown (self->profile, call->weight) && is_shown (self->profile, total_sums[caller])
-          && is_shown (self->profile, total_sums[callee]))
-        sonde_export_output_printf (output,
-                                    "  f%u -> f%u [label=\"%.1f%%\", penwidth=%.1f, weight=%u];\n",
-                                    caller, callee, share, 0.5 + share / 20, 1 + (guint) share);
-    }
 }
 
 gboolean
@@ -136,6 +86,9 @@ sonde_export_dot (SondeExportSource *source,
   g_autofree guint64 *total_sums = NULL;
   g_autofree guint32 *on_path = NULL;
   Graph graph = { profile, calls, 0 };
+  guint n_keys;
+  g_autofree gint64 **keys = NULL;
+  GString *out;
 
   if (profile == NULL)
     return FALSE;
@@ -154,8 +107,40 @@ sonde_export_dot (SondeExportSource *source,
   sonde_export_output_printf (output, "digraph sonde {\n"
                                       "  node [shape=box, style=filled, fontname=\"sans\"];\n"
                                       "  edge [fontname=\"sans\"];\n");
-  write_functions (profile, self_sums, total_sums, output);
-  write_calls (&graph, total_sums, output);
+  out = sonde_export_output_text (output);
+  for (guint32 i = 0; i < sonde_profile_n_functions (profile); i++)
+    {
+      const SondeFunction *function = sonde_profile_function (profile, i);
+      double share = sonde_text_percent (total_sums[i], sonde_profile_total (profile));
+      double own = sonde_text_percent (self_sums[i], sonde_profile_total (profile));
+
+      if (!is_shown (profile, total_sums[i]))
+        continue;
+      g_string_append_printf (out, "  f%u [label=\"", i);
+      append_label (out, function->name);
+      g_string_append (out, "\\n");
+      append_label (out, function->module);
+      /* From white to red with its own share. */
+      g_string_append_printf (
+          out, "\\n%.1f%% (self %.1f%%, %" G_GUINT64_FORMAT ")\", fillcolor=\"0.05 %.2f 1.0\"];\n",
+          share, own, self_sums[i], MIN (own / 30, 0.9));
+      sonde_export_output_pass (output);
+    }
+  keys = (gint64 **) g_hash_table_get_keys_as_array (graph.calls, &n_keys);
+  qsort (keys, n_keys, sizeof *keys, compare_keys);
+  for (guint i = 0; i < n_keys; i++)
+    {
+      const Edge *call = g_hash_table_lookup (graph.calls, keys[i]);
+      guint32 caller = (guint32) ((guint64) *keys[i] >> 32);
+      guint32 callee = (guint32) *keys[i];
+      double share = sonde_text_percent (call->weight, sonde_profile_total (graph.profile));
+
+      if (is_shown (graph.profile, call->weight) && is_shown (graph.profile, total_sums[caller])
+          && is_shown (graph.profile, total_sums[callee]))
+        sonde_export_output_printf (output,
+                                    "  f%u -> f%u [label=\"%.1f%%\", penwidth=%.1f, weight=%u];\n",
+                                    caller, callee, share, 0.5 + share / 20, 1 + (guint) share);
+    }
   sonde_export_output_printf (output, "}\n");
   return TRUE;
 }

@@ -365,21 +365,6 @@ mark_data (const Document *self, GString *out, gconstpointer table, guint row)
   g_string_append_c (out, '}');
 }
 
-static void
-write_marks (const Document *self, const Marks *marks)
-{
-  guint n = marks->marks->len;
-
-  begin_table (self, "markers");
-  write_column (self, "name", mark_name, marks, n);
-  write_column (self, "startTime", mark_start, marks, n);
-  write_column (self, "endTime", mark_end, marks, n);
-  write_column (self, "phase", mark_phase, marks, n);
-  write_constant (self, "category", "0", n);
-  write_column (self, "data", mark_data, marks, n);
-  end_table (self, n);
-}
-
 /* --- threads --- */
 
 static void
@@ -417,6 +402,7 @@ write_thread (const Document *self, const SondeExportThread *thread)
   Locals locals = { functions, index, thread_libraries, resources };
   Marks marks = { thread->marks, 0 };
   GString *out = sonde_export_output_text (self->output);
+  guint n;
 
   g_string_append (out, "\n{\"processType\":\"default\",\"processName\":");
   sonde_export_append_json (out, thread->comm);
@@ -431,7 +417,15 @@ write_thread (const Document *self, const SondeExportThread *thread)
   write_stacks (self, thread, &locals);
   write_resources (self, &locals);
   marks.first_string = functions->len + thread_libraries->len;
-  write_marks (self, &marks);
+  n = marks.marks->len;
+  begin_table (self, "markers");
+  write_column (self, "name", mark_name, &marks, n);
+  write_column (self, "startTime", mark_start, &marks, n);
+  write_column (self, "endTime", mark_end, &marks, n);
+  write_column (self, "phase", mark_phase, &marks, n);
+  write_constant (self, "category", "0", n);
+  write_column (self, "data", mark_data, &marks, n);
+  end_table (self, n);
   write_strings (self, &locals, &marks);
 }
 

@@ -39,10 +39,10 @@ typedef struct
   GHashTable *modules;        /* name → number of its mapping */
   GHashTable *counters;       /* pid << 32 | counter, in boxes: whose track is told */
   guint64 n_marks;
-} Trace;
+} PerfettoTrace;
 
 static void
-write_packet (Trace *self, Sonde__Perfetto__TracePacket *packet)
+write_packet (PerfettoTrace *self, Sonde__Perfetto__TracePacket *packet)
 {
   Sonde__Perfetto__TracePacket *packets[] = { packet };
   Sonde__Perfetto__Trace trace = SONDE__PERFETTO__TRACE__INIT;
@@ -68,7 +68,7 @@ set_time (Sonde__Perfetto__TracePacket *packet, gint64 time_ns)
 /* --- what stacks are made of, told before its first use --- */
 
 static void
-write_interned (Trace *self, Sonde__Perfetto__InternedData *interned)
+write_interned (PerfettoTrace *self, Sonde__Perfetto__InternedData *interned)
 {
   Sonde__Perfetto__TracePacket packet = SONDE__PERFETTO__TRACE_PACKET__INIT;
 
@@ -89,7 +89,7 @@ fill_text (Sonde__Perfetto__InternedString *text, guint64 iid, const char *name)
 
 /* A mapping that holds everything: addresses would say no more than names. */
 static guint64
-tell_module (Trace *self, const char *module)
+tell_module (PerfettoTrace *self, const char *module)
 {
   const char *name = module[0] != '\0' ? module : "[unknown]";
   guint known = GPOINTER_TO_UINT (g_hash_table_lookup (self->modules, name));
@@ -118,7 +118,7 @@ tell_module (Trace *self, const char *module)
 }
 
 static void
-tell_function (Trace *self, guint32 function)
+tell_function (PerfettoTrace *self, guint32 function)
 {
   const SondeFunction *named = sonde_export_source_function (self->source, function);
   Sonde__Perfetto__InternedString name = SONDE__PERFETTO__INTERNED_STRING__INIT;
@@ -143,7 +143,7 @@ tell_function (Trace *self, guint32 function)
 
 /* One that nothing has ended at before is new. Returns its number. */
 static guint64
-tell_stack (Trace *self, const SondeExportStack *stack)
+tell_stack (PerfettoTrace *self, const SondeExportStack *stack)
 {
   guint32 node = sonde_call_tree_add (self->stacks, stack->functions, stack->n_frames, 1);
   g_autofree guint64 *ids = NULL;
@@ -174,7 +174,7 @@ tell_stack (Trace *self, const SondeExportStack *stack)
 static void
 write_sample (const SondeExportStack *sample, gpointer user_data)
 {
-  Trace *self = user_data;
+  PerfettoTrace *self = user_data;
   Sonde__Perfetto__PerfSample message = SONDE__PERFETTO__PERF_SAMPLE__INIT;
   Sonde__Perfetto__TracePacket packet = SONDE__PERFETTO__TRACE_PACKET__INIT;
 
@@ -188,7 +188,8 @@ write_sample (const SondeExportStack *sample, gpointer user_data)
 }
 
 static void
-write_event (Trace *self, Sonde__Perfetto__TrackEvent *event, int type, guint64 track, gint64 ns)
+write_event (
+    PerfettoTrace *self, Sonde__Perfetto__TrackEvent *event, int type, guint64 track, gint64 ns)
 {
   Sonde__Perfetto__TracePacket packet = SONDE__PERFETTO__TRACE_PACKET__INIT;
 
@@ -207,7 +208,7 @@ process_track (gint32 pid)
 }
 
 static void
-write_track (Trace *self, Sonde__Perfetto__TrackDescriptor *track, guint64 uuid)
+write_track (PerfettoTrace *self, Sonde__Perfetto__TrackDescriptor *track, guint64 uuid)
 {
   Sonde__Perfetto__TracePacket packet = SONDE__PERFETTO__TRACE_PACKET__INIT;
 
@@ -239,7 +240,7 @@ write_allocation (const SondeExportStack *allocation, gpointer user_data)
 static void
 write_mark (const SondeModelMark *mark, gpointer user_data)
 {
-  Trace *self = user_data;
+  PerfettoTrace *self = user_data;
   g_autofree char *name = sonde_text_escape (mark->name, -1);
   g_autofree char *group = sonde_text_escape (mark->group, -1);
   g_autofree char *message = sonde_text_escape (mark->message, -1);
@@ -274,7 +275,7 @@ write_mark (const SondeModelMark *mark, gpointer user_data)
 
 /* Returns the number of the track of a counter of a process. */
 static guint64
-tell_counter (Trace *self, const SondeModelValue *value, const SondeModelCounter *counter)
+tell_counter (PerfettoTrace *self, const SondeModelValue *value, const SondeModelCounter *counter)
 {
   gint64 key = (gint64) ((guint64) (guint32) value->pid << 32 | value->counter);
   gpointer known = g_hash_table_lookup (self->counters, &key);
@@ -302,7 +303,7 @@ tell_counter (Trace *self, const SondeModelValue *value, const SondeModelCounter
 static void
 write_value (const SondeModelValue *value, gpointer user_data)
 {
-  Trace *self = user_data;
+  PerfettoTrace *self = user_data;
   const SondeModelCounter *counter
       = sonde_capture_model_counter (sonde_export_source_model (self->source), value->counter);
   Sonde__Perfetto__TrackEvent event = SONDE__PERFETTO__TRACK_EVENT__INIT;
@@ -321,7 +322,7 @@ write_value (const SondeModelValue *value, gpointer user_data)
 /* --- the beginning --- */
 
 static void
-write_clocks (Trace *self)
+write_clocks (PerfettoTrace *self)
 {
   g_autofree char *start = sonde_export_source_describe (self->source, "start-realtime", "0");
   Sonde__Perfetto__ClockSnapshot__Clock realtime = SONDE__PERFETTO__CLOCK_SNAPSHOT__CLOCK__INIT;
@@ -345,30 +346,6 @@ write_clocks (Trace *self)
   write_packet (self, &packet);
 }
 
-/* The last name that a process goes by stays. */
-static void
-write_processes (Trace *self)
-{
-  const SondeCaptureModel *model = sonde_export_source_model (self->source);
-
-  for (guint i = 0; i < sonde_capture_model_n_processes (model); i++)
-    {
-      const SondeModelProcess *process = sonde_capture_model_process (model, i);
-      g_autofree char *comm = sonde_text_escape (process->comm, -1);
-      g_autofree char *cmdline = sonde_text_escape (process->cmdline, -1);
-      Sonde__Perfetto__ProcessDescriptor descriptor = SONDE__PERFETTO__PROCESS_DESCRIPTOR__INIT;
-      Sonde__Perfetto__TrackDescriptor track = SONDE__PERFETTO__TRACK_DESCRIPTOR__INIT;
-
-      descriptor.has_pid = TRUE;
-      descriptor.pid = process->pid;
-      descriptor.process_name = comm;
-      descriptor.n_cmdline = 1;
-      descriptor.cmdline = &cmdline;
-      track.process = &descriptor;
-      write_track (self, &track, process_track (process->pid));
-    }
-}
-
 gboolean
 sonde_export_perfetto (SondeExportSource *source,
                        const SondeExportOptions *options,
@@ -385,15 +362,33 @@ sonde_export_perfetto (SondeExportSource *source,
       = g_hash_table_new_full (sonde_hash_number, g_int64_equal, g_free, NULL);
   g_autofree gboolean *is_function_told
       = g_new0 (gboolean, sonde_export_source_n_functions (source));
-  Trace trace = { .source = source,
-                  .output = output,
-                  .packed = packed,
-                  .stacks = stacks,
-                  .is_function_told = is_function_told,
-                  .modules = modules,
-                  .counters = counters };
+  PerfettoTrace trace = { .source = source,
+                          .output = output,
+                          .packed = packed,
+                          .stacks = stacks,
+                          .is_function_told = is_function_told,
+                          .modules = modules,
+                          .counters = counters };
+  const SondeCaptureModel *model;
 
   write_clocks (&trace);
-  write_processes (&trace);
+  /* The last name that a process goes by stays. */
+  model = sonde_export_source_model (trace.source);
+  for (guint i = 0; i < sonde_capture_model_n_processes (model); i++)
+    {
+      const SondeModelProcess *process = sonde_capture_model_process (model, i);
+      g_autofree char *comm = sonde_text_escape (process->comm, -1);
+      g_autofree char *cmdline = sonde_text_escape (process->cmdline, -1);
+      Sonde__Perfetto__ProcessDescriptor descriptor = SONDE__PERFETTO__PROCESS_DESCRIPTOR__INIT;
+      Sonde__Perfetto__TrackDescriptor track = SONDE__PERFETTO__TRACK_DESCRIPTOR__INIT;
+
+      descriptor.has_pid = TRUE;
+      descriptor.pid = process->pid;
+      descriptor.process_name = comm;
+      descriptor.n_cmdline = 1;
+      descriptor.cmdline = &cmdline;
+      track.process = &descriptor;
+      write_track (&trace, &track, process_track (process->pid));
+    }
   return sonde_export_source_run (source, &funcs, &trace, error);
 }

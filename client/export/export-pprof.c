@@ -30,10 +30,10 @@ typedef struct
   const SondeModelProcess *process;
   GArray *location_ids;  /* guint64 */
   gboolean is_truncated; /* whether SONDE_TRUNCATED stands in any stack */
-} Profile;
+} PprofWriter;
 
 static gint64
-number_text (Profile *self, const char *text)
+number_text (PprofWriter *self, const char *text)
 {
   gpointer index;
   char *copy;
@@ -47,7 +47,7 @@ number_text (Profile *self, const char *text)
 }
 
 static void
-write_piece (Profile *self, const Sonde__Pprof__Profile *piece)
+write_piece (PprofWriter *self, const Sonde__Pprof__Profile *piece)
 {
   g_byte_array_set_size (self->packed, (guint) sonde__pprof__profile__get_packed_size (piece));
   sonde__pprof__profile__pack (piece, self->packed->data);
@@ -57,7 +57,7 @@ write_piece (Profile *self, const Sonde__Pprof__Profile *piece)
 /* --- what is measured --- */
 
 static void
-write_type (Profile *self, Value value, const char *type, const char *unit)
+write_type (PprofWriter *self, Value value, const char *type, const char *unit)
 {
   Sonde__Pprof__ValueType message = SONDE__PPROF__VALUE_TYPE__INIT;
   Sonde__Pprof__ValueType *messages[] = { &message };
@@ -72,23 +72,7 @@ write_type (Profile *self, Value value, const char *type, const char *unit)
 }
 
 static void
-write_types (Profile *self)
-{
-  if (sonde_export_source_count (self->source, SONDE_UNIT_SAMPLES) > 0)
-    {
-      write_type (self, VALUE_SAMPLES, "samples", "count");
-      if (self->sample_ns > 0)
-        write_type (self, VALUE_CPU, "cpu", "nanoseconds");
-    }
-  if (sonde_export_source_count (self->source, SONDE_UNIT_BYTES) > 0)
-    {
-      write_type (self, VALUE_OBJECTS, "alloc_objects", "count");
-      write_type (self, VALUE_BYTES, "alloc_space", "bytes");
-    }
-}
-
-static void
-write_period (Profile *self, const char *event)
+write_period (PprofWriter *self, const char *event)
 {
   g_autofree char *start = sonde_export_source_describe (self->source, "start-realtime", "0");
   Sonde__Pprof__ValueType type = SONDE__PPROF__VALUE_TYPE__INIT;
@@ -106,17 +90,42 @@ write_period (Profile *self, const char *event)
 /* --- stacks --- */
 
 static void
-set_value (const Profile *self, gint64 *values, Value value, guint64 number)
+set_value (const PprofWriter *self, gint64 *values, Value value, guint64 number)
 {
   if (self->columns[value] >= 0)
     values[self->columns[value]] = (gint64) MIN (number, (guint64) G_MAXINT64);
 }
 
-static void
-fill_values (const Profile *self, gint64 *values, guint64 weight)
+/* Of a function, and of its location. Function 0, which few captures need, is the last one. */
+static guint64
+id_of (const PprofWriter *self, guint32 function)
 {
+  return function != SONDE_CALL_TRUNCATED ? function
+                                          : sonde_export_source_n_functions (self->source);
+}
+
+static void
+write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
+{
+  PprofWriter *self = user_data;
+  g_autofree char *comm = sonde_text_escape (self->process->comm, -1);
+  Sonde__Pprof__Label pid = SONDE__PPROF__LABEL__INIT;
+  Sonde__Pprof__Label name = SONDE__PPROF__LABEL__INIT;
+  Sonde__Pprof__Label *labels[] = { &pid, &name };
+  Sonde__Pprof__Sample sample = SONDE__PPROF__SAMPLE__INIT;
+  Sonde__Pprof__Sample *samples[] = { &sample };
+  Sonde__Pprof__Profile piece = SONDE__PPROF__PROFILE__INIT;
+  gint64 values[N_VALUES] = { 0 };
   guint64 cpu_ns;
 
+  g_array_set_size (self->location_ids, 0);
+  for (gsize i = n_ids; i > 0; i--)
+    {
+      guint64 id = id_of (self, ids[i - 1]);
+
+      self->is_truncated |= ids[i - 1] == SONDE_CALL_TRUNCATED;
+      g_array_append_val (self->location_ids, id);
+    }
   switch (self->unit)
     {
     case SONDE_UNIT_SAMPLES:
@@ -133,38 +142,6 @@ fill_values (const Profile *self, gint64 *values, guint64 weight)
       set_value (self, values, VALUE_BYTES, weight);
       break;
     }
-}
-
-/* Of a function, and of its location. Function 0, which few captures need, is the last one. */
-static guint64
-id_of (const Profile *self, guint32 function)
-{
-  return function != SONDE_CALL_TRUNCATED ? function
-                                          : sonde_export_source_n_functions (self->source);
-}
-
-static void
-write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
-{
-  Profile *self = user_data;
-  g_autofree char *comm = sonde_text_escape (self->process->comm, -1);
-  Sonde__Pprof__Label pid = SONDE__PPROF__LABEL__INIT;
-  Sonde__Pprof__Label name = SONDE__PPROF__LABEL__INIT;
-  Sonde__Pprof__Label *labels[] = { &pid, &name };
-  Sonde__Pprof__Sample sample = SONDE__PPROF__SAMPLE__INIT;
-  Sonde__Pprof__Sample *samples[] = { &sample };
-  Sonde__Pprof__Profile piece = SONDE__PPROF__PROFILE__INIT;
-  gint64 values[N_VALUES] = { 0 };
-
-  g_array_set_size (self->location_ids, 0);
-  for (gsize i = n_ids; i > 0; i--)
-    {
-      guint64 id = id_of (self, ids[i - 1]);
-
-      self->is_truncated |= ids[i - 1] == SONDE_CALL_TRUNCATED;
-      g_array_append_val (self->location_ids, id);
-    }
-  fill_values (self, values, weight);
   pid.key = number_text (self, "pid");
   pid.num = self->process->pid;
   name.key = number_text (self, "comm");
@@ -181,7 +158,7 @@ write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data
 }
 
 static gboolean
-write_stacks (Profile *self, SondeUnit unit, GError **error)
+write_stacks (PprofWriter *self, SondeUnit unit, GError **error)
 {
   g_autoptr (SondeProfile) profile = NULL;
 
@@ -202,7 +179,7 @@ write_stacks (Profile *self, SondeUnit unit, GError **error)
 /* --- names --- */
 
 static guint64
-write_mapping (Profile *self, GHashTable *mappings, const char *module)
+write_mapping (PprofWriter *self, GHashTable *mappings, const char *module)
 {
   Sonde__Pprof__Mapping mapping = SONDE__PPROF__MAPPING__INIT;
   Sonde__Pprof__Mapping *messages[] = { &mapping };
@@ -223,7 +200,7 @@ write_mapping (Profile *self, GHashTable *mappings, const char *module)
 
 /* Each function is a location, too: addresses would say no more than their names. */
 static void
-write_functions (Profile *self)
+write_functions (PprofWriter *self)
 {
   g_autoptr (GHashTable) mappings = g_hash_table_new (sonde_text_hash, g_str_equal);
 
@@ -254,7 +231,7 @@ write_functions (Profile *self)
 }
 
 static void
-write_texts (Profile *self)
+write_texts (PprofWriter *self)
 {
   for (guint i = 0; i < self->table->len; i++)
     {
@@ -279,18 +256,28 @@ sonde_export_pprof (SondeExportSource *source,
   g_autoptr (GArray) location_ids = g_array_new (FALSE, FALSE, sizeof (guint64));
   g_autofree char *given = sonde_export_source_describe (source, "event", "samples");
   g_autofree char *event = sonde_text_escape (given, -1);
-  Profile profile = { .source = source,
-                      .output = output,
-                      .texts = texts,
-                      .table = table,
-                      .packed = packed,
-                      .columns = { -1, -1, -1, -1 },
-                      .location_ids = location_ids };
+  PprofWriter profile = { .source = source,
+                          .output = output,
+                          .texts = texts,
+                          .table = table,
+                          .packed = packed,
+                          .columns = { -1, -1, -1, -1 },
+                          .location_ids = location_ids };
 
   if (g_str_equal (event, "cpu-clock"))
     profile.sample_ns = (guint64) sonde_export_source_interval_ns (source);
   number_text (&profile, "");
-  write_types (&profile);
+  if (sonde_export_source_count (profile.source, SONDE_UNIT_SAMPLES) > 0)
+    {
+      write_type (&profile, VALUE_SAMPLES, "samples", "count");
+      if (profile.sample_ns > 0)
+        write_type (&profile, VALUE_CPU, "cpu", "nanoseconds");
+    }
+  if (sonde_export_source_count (profile.source, SONDE_UNIT_BYTES) > 0)
+    {
+      write_type (&profile, VALUE_OBJECTS, "alloc_objects", "count");
+      write_type (&profile, VALUE_BYTES, "alloc_space", "bytes");
+    }
   write_period (&profile, event);
   if (!write_stacks (&profile, SONDE_UNIT_SAMPLES, error)
       || !write_stacks (&profile, SONDE_UNIT_BLOCKS, error)

@@ -13,7 +13,7 @@ typedef struct
   gint64 last_ns;
   gint64 told_ns; /* no time that is told is earlier */
   GArray *open;   /* guint32: functions, outermost first */
-} Thread;
+} SliceThread;
 
 struct SondeExportSlices
 {
@@ -21,14 +21,14 @@ struct SondeExportSlices
   SondeBudget *budget;
   const SondeExportSliceHandler *handler;
   gpointer user_data;
-  GPtrArray *threads;     /* Thread */
+  GPtrArray *threads;     /* SliceThread */
   SondeIdMap *thread_ids; /* pid << 32 | tid → index of threads */
 };
 
 static void
 thread_free (gpointer data)
 {
-  Thread *thread = data;
+  SliceThread *thread = data;
 
   g_array_unref (thread->open);
   g_free (thread);
@@ -63,7 +63,7 @@ sonde_export_slices_free (SondeExportSlices *self)
 
 /* The slice at a depth of the thread. */
 static SondeExportSlice
-slice_at (const Thread *thread, guint depth)
+slice_at (const SliceThread *thread, guint depth)
 {
   return (SondeExportSlice){ .pid = thread->pid,
                              .tid = thread->tid,
@@ -74,7 +74,7 @@ slice_at (const Thread *thread, guint depth)
 
 /* Ends all but the outermost @n_stay. */
 static void
-end_slices (SondeExportSlices *self, Thread *thread, guint n_stay, gint64 time_ns)
+end_slices (SondeExportSlices *self, SliceThread *thread, guint n_stay, gint64 time_ns)
 {
   thread->told_ns = MAX (thread->told_ns, time_ns);
   for (guint i = thread->open->len; i > n_stay; i--)
@@ -88,7 +88,7 @@ end_slices (SondeExportSlices *self, Thread *thread, guint n_stay, gint64 time_n
 
 /* Where the thread stopped after its last sample; times are foreign. */
 static gint64
-end_of (const SondeExportSlices *self, const Thread *thread)
+end_of (const SondeExportSlices *self, const SliceThread *thread)
 {
   gint64 end_ns;
 
@@ -97,7 +97,7 @@ end_of (const SondeExportSlices *self, const Thread *thread)
 }
 
 static gboolean
-was_away (const SondeExportSlices *self, const Thread *thread, gint64 time_ns)
+was_away (const SondeExportSlices *self, const SliceThread *thread, gint64 time_ns)
 {
   gint64 gap_ns;
 
@@ -106,18 +106,18 @@ was_away (const SondeExportSlices *self, const Thread *thread, gint64 time_ns)
 }
 
 /* NULL if there is no room. */
-static Thread *
+static SliceThread *
 ensure_thread (SondeExportSlices *self, const SondeExportStack *sample)
 {
   guint64 key = (guint64) (guint32) sample->pid << 32 | (guint32) sample->tid;
-  Thread *thread;
+  SliceThread *thread;
   guint32 index;
 
   if (sonde_id_map_lookup (self->thread_ids, key, &index))
     return g_ptr_array_index (self->threads, index);
   if (self->budget != NULL && !sonde_budget_take (self->budget, SONDE_LIMIT_THREADS, 1))
     return NULL;
-  thread = g_new0 (Thread, 1);
+  thread = g_new0 (SliceThread, 1);
   thread->pid = sample->pid;
   thread->tid = sample->tid;
   thread->last_ns = sample->time_ns;
@@ -131,7 +131,7 @@ ensure_thread (SondeExportSlices *self, const SondeExportStack *sample)
 void
 sonde_export_slices_add (SondeExportSlices *self, const SondeExportStack *sample)
 {
-  Thread *thread = ensure_thread (self, sample);
+  SliceThread *thread = ensure_thread (self, sample);
   gint64 time_ns = sample->time_ns;
   guint n_same = 0;
 
@@ -160,7 +160,7 @@ sonde_export_slices_end (SondeExportSlices *self)
 {
   for (guint i = 0; i < self->threads->len; i++)
     {
-      Thread *thread = g_ptr_array_index (self->threads, i);
+      SliceThread *thread = g_ptr_array_index (self->threads, i);
 
       end_slices (self, thread, 0, end_of (self, thread));
     }

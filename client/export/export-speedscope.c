@@ -12,11 +12,11 @@ typedef struct
   guint32 n_functions;
   gboolean is_truncated; /* whether SONDE_TRUNCATED stands in any stack */
   GArray *weights;       /* guint64: of the stacks of the process at hand */
-} Profile;
+} SpeedscopeWriter;
 
 /* Function 0, which few captures need, is the last frame. */
 static guint32
-frame_of (Profile *self, guint32 function)
+frame_of (SpeedscopeWriter *self, guint32 function)
 {
   if (function != SONDE_CALL_TRUNCATED)
     return function - 1;
@@ -27,7 +27,7 @@ frame_of (Profile *self, guint32 function)
 static void
 write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
 {
-  Profile *self = user_data;
+  SpeedscopeWriter *self = user_data;
   GString *out = sonde_export_output_text (self->output);
 
   g_string_append (out, self->weights->len > 0 ? ",\n[" : "[");
@@ -39,7 +39,10 @@ write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data
 }
 
 static void
-write_process (Profile *self, const SondeProfileProcess *process, SondeUnit unit, gboolean is_first)
+write_process (SpeedscopeWriter *self,
+               const SondeProfileProcess *process,
+               SondeUnit unit,
+               gboolean is_first)
 {
   SondeExportOutput *output = self->output;
   g_autofree char *name = g_strdup_printf ("%s (%d)%s", process->process.comm, process->process.pid,
@@ -61,7 +64,7 @@ write_process (Profile *self, const SondeProfileProcess *process, SondeUnit unit
 }
 
 static void
-write_frames (const Profile *self, const SondeExportSource *source)
+write_frames (const SpeedscopeWriter *self, const SondeExportSource *source)
 {
   SondeExportOutput *output = self->output;
   GString *out = sonde_export_output_text (output);
@@ -89,7 +92,7 @@ sonde_export_speedscope (SondeExportSource *source,
 {
   static const SondeUnit units[] = { SONDE_UNIT_SAMPLES, SONDE_UNIT_BYTES };
   g_autoptr (GArray) weights = g_array_new (FALSE, FALSE, sizeof (guint64));
-  Profile receiver = { output, sonde_export_source_n_functions (source), FALSE, weights };
+  SpeedscopeWriter receiver = { output, sonde_export_source_n_functions (source), FALSE, weights };
   gboolean is_first = TRUE;
 
   sonde_export_output_printf (output,

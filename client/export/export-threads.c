@@ -155,39 +155,6 @@ compare_threads (gconstpointer a, gconstpointer b)
   return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
-static void
-name_threads (const SondeCaptureModel *model, GPtrArray *threads)
-{
-  for (guint i = 0; i < threads->len; i++)
-    {
-      SondeExportThread *thread = g_ptr_array_index (threads, i);
-
-      if (thread->tid == SONDE_TID_TRUNCATED)
-        thread->comm = SONDE_TRUNCATED;
-      else if (thread->process == G_MAXUINT)
-        thread->comm = "?";
-      else
-        thread->comm = sonde_capture_model_process (model, thread->process)->comm;
-    }
-}
-
-static void
-sort_all (SondeExportThreads *self)
-{
-  g_ptr_array_sort (self->threads, compare_threads);
-  for (guint i = 0; i < self->threads->len; i++)
-    {
-      const SondeExportThread *thread = g_ptr_array_index (self->threads, i);
-
-      g_array_sort (thread->samples, compare_times);
-      g_array_sort (thread->allocations, compare_times);
-      g_array_sort (thread->marks, compare_times);
-    }
-  for (guint i = 0; i < self->series->len; i++)
-    g_array_sort (((SondeExportSeries *) g_ptr_array_index (self->series, i))->values,
-                  compare_times);
-}
-
 SondeExportThreads *
 sonde_export_threads_new (SondeExportSource *source, GError **error)
 {
@@ -210,8 +177,31 @@ sonde_export_threads_new (SondeExportSource *source, GError **error)
   sonde_id_map_free (collector.by_counter);
   if (!is_read)
     return NULL;
-  name_threads (sonde_export_source_model (source), self->threads);
-  sort_all (self);
+  for (guint i = 0; i < self->threads->len; i++)
+    {
+      SondeExportThread *thread = g_ptr_array_index (self->threads, i);
+
+      if (thread->tid == SONDE_TID_TRUNCATED)
+        thread->comm = SONDE_TRUNCATED;
+      else if (thread->process == G_MAXUINT)
+        thread->comm = "?";
+      else
+        thread->comm
+            = sonde_capture_model_process (sonde_export_source_model (source), thread->process)
+                  ->comm;
+    }
+  g_ptr_array_sort (self->threads, compare_threads);
+  for (guint i = 0; i < self->threads->len; i++)
+    {
+      const SondeExportThread *thread = g_ptr_array_index (self->threads, i);
+
+      g_array_sort (thread->samples, compare_times);
+      g_array_sort (thread->allocations, compare_times);
+      g_array_sort (thread->marks, compare_times);
+    }
+  for (guint i = 0; i < self->series->len; i++)
+    g_array_sort (((SondeExportSeries *) g_ptr_array_index (self->series, i))->values,
+                  compare_times);
   return g_steal_pointer (&self);
 }
 

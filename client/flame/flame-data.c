@@ -2,10 +2,11 @@
 /* What the page of a flame graph knows, as compact bytes. */
 #include "client/flame/flame-data.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/flame/flame-track.h"
+#include "client/model/sample-log.h"
 #include "client/report/report-text.h"
 #include "client/base/text.h"
 
@@ -135,7 +136,7 @@ append_head (GByteArray *out, const SondeFlameSource *source)
   g_autofree char *subject = sonde_report_describe_subject (model, find_heaviest (source->log));
   g_autofree char *event = sonde_report_describe_event (model);
   g_autofree char *lost = sonde_report_describe_losses (model);
-  g_autofree char *cut = sonde_capture_model_describe_cut (model);
+  g_autofree char *cut = sonde_budget_describe (sonde_capture_model_budget (model));
   g_autofree char *losses
       = cut != NULL ? g_strdup_printf ("%s; truncated: %s", lost, cut) : g_strdup (lost);
   g_autofree char *start = sonde_text_escape (source->start, -1);
@@ -151,41 +152,6 @@ append_head (GByteArray *out, const SondeFlameSource *source)
   sonde_flame_data_append_number (out, sonde_flame_graph_total (source->graph, 0));
   sonde_flame_data_append_number (out, sonde_flame_graph_total (source->graph, 1));
   sonde_flame_data_append_number (out, sonde_flame_graph_threshold (source->graph));
-}
-
-static void
-append_functions (GByteArray *out, const SondeFlameGraph *graph)
-{
-  sonde_flame_data_append_number (out, sonde_flame_graph_n_functions (graph));
-  for (guint32 i = 0; i < sonde_flame_graph_n_functions (graph); i++)
-    {
-      const SondeFlameFunction *function = sonde_flame_graph_function (graph, i);
-
-      sonde_flame_data_append_number (out, function->kind);
-      sonde_flame_data_append_text (out, function->name);
-      sonde_flame_data_append_text (out, function->module);
-      sonde_flame_data_append_text (out, function->source);
-    }
-}
-
-static void
-append_nodes (GByteArray *out, const SondeFlameGraph *graph, gboolean is_compared)
-{
-  guint32 n_nodes = sonde_flame_graph_n_nodes (graph);
-  gint64 depth = 0;
-
-  sonde_flame_data_append_number (out, n_nodes);
-  for (guint32 i = 0; i < n_nodes; i++)
-    {
-      gint64 next = sonde_flame_graph_node (graph, i)->depth;
-
-      sonde_flame_data_append_signed (out, next - depth);
-      depth = next;
-    }
-  for (guint32 i = 0; i < n_nodes; i++)
-    sonde_flame_data_append_number (out, sonde_flame_graph_node (graph, i)->function);
-  for (guint32 i = 0; is_compared && i < n_nodes; i++)
-    sonde_flame_data_append_number (out, sonde_flame_graph_node (graph, i)->self[1]);
 }
 
 /* All of the model's, so that the numbers of threads' processes are the model's, too. */
@@ -212,24 +178,6 @@ append_threads (GByteArray *out, const SondeSampleLog *log)
 }
 
 static void
-append_lane (GByteArray *out, const guint32 *counts)
-{
-  guint n_points = 0;
-  guint previous = G_MAXUINT; /* -1 */
-
-  for (guint bucket = 0; bucket < SONDE_FLAME_N_BUCKETS; bucket++)
-    n_points += counts[bucket] > 0;
-  sonde_flame_data_append_number (out, n_points);
-  for (guint bucket = 0; bucket < SONDE_FLAME_N_BUCKETS; bucket++)
-    if (counts[bucket] > 0)
-      {
-        sonde_flame_data_append_number (out, bucket - previous);
-        sonde_flame_data_append_number (out, counts[bucket]);
-        previous = bucket;
-      }
-}
-
-static void
 append_lanes (GByteArray *out, const SondeSampleLog *log, const Samples *samples)
 {
   g_autofree guint32 *counts = g_new (guint32, SONDE_FLAME_N_BUCKETS);
@@ -239,10 +187,23 @@ append_lanes (GByteArray *out, const SondeSampleLog *log, const Samples *samples
   sonde_flame_data_append_number (out, SONDE_FLAME_N_BUCKETS);
   for (guint thread = 0; thread < log->samples.threads->len; thread++)
     {
+      guint n_points = 0;
+      guint previous; /* -1 */
+
       memset (counts, 0, SONDE_FLAME_N_BUCKETS * sizeof *counts);
       for (; at < samples->n_keys && thread_of (samples->keys[at]) == thread; at++)
         counts[bucket_of (samples->keys[at])]++;
-      append_lane (out, counts);
+      previous = G_MAXUINT;
+      for (guint bucket = 0; bucket < SONDE_FLAME_N_BUCKETS; bucket++)
+        n_points += counts[bucket] > 0;
+      sonde_flame_data_append_number (out, n_points);
+      for (guint bucket = 0; bucket < SONDE_FLAME_N_BUCKETS; bucket++)
+        if (counts[bucket] > 0)
+          {
+            sonde_flame_data_append_number (out, bucket - previous);
+            sonde_flame_data_append_number (out, counts[bucket]);
+            previous = bucket;
+          }
     }
 }
 
@@ -299,19 +260,238 @@ append_series (GByteArray *out, const Samples *samples, guint shift)
   g_byte_array_append (out, sizes->data, sizes->len);
 }
 
-static void
-append_points (GByteArray *out, const Samples *samples, guint shift)
-{
-  g_autoptr (GByteArray) counts = g_byte_array_new ();
-  guint64 previous = 0;
-  guint64 series = G_MAXUINT64;
+#define SONDE_FLAME_MAX_MARKS         20000 /* the longest are shown: more are not told apart by eye */
+#define SONDE_FLAME_MAX_MESSAGE_BYTES 300 /* of a mark; what is longer ends in "…" */
 
-  for (guint at = 0, end; at < samples->n_keys; at = end)
+/* The values of a counter within one bucket. */
+typedef struct
+{
+  guint bucket;
+  double low;
+  double high;
+} Point;
+
+typedef struct
+{
+  const SondeSampleLog *log;
+  gint64 first_ns;
+  gint64 last_ns;
+  guint64 bucket_ns;
+} Track;
+
+static void
+append_escaped (GByteArray *out, const char *text)
+{
+  g_autofree char *escaped = sonde_text_escape (text, -1);
+
+  sonde_flame_data_append_text (out, escaped);
+}
+
+static void
+append_double (GByteArray *out, double value)
+{
+  guint64 bits;
+
+  memcpy (&bits, &value, sizeof bits);
+  bits = GUINT64_TO_LE (bits);
+  g_byte_array_append (out, (const guint8 *) &bits, sizeof bits);
+}
+
+/* Adds @value to the points of its counter; most values come in the order of time. */
+static void
+add_value (const Track *self, GPtrArray *counters, const SondeModelValue *value)
+{
+  const SondeCaptureModel *model = self->log->model;
+  GArray *points = g_ptr_array_index (counters, value->counter);
+  gboolean is_double = sonde_capture_model_counter (model, value->counter)->is_double;
+  double number = is_double ? value->value.vdbl : (double) value->value.v64;
+  Point point = { .low = number, .high = number };
+  Point *last = points->len > 0 ? &g_array_index (points, Point, points->len - 1) : NULL;
+
+  if (!isfinite (number) || value->time_ns < self->first_ns || value->time_ns > self->last_ns)
+    return;
+  point.bucket = (guint) (((guint64) value->time_ns - (guint64) self->first_ns) / self->bucket_ns);
+  if (last == NULL || last->bucket < point.bucket)
+    g_array_append_val (points, point);
+  else if (last->bucket == point.bucket)
     {
-      guint64 key = samples->keys[at];
+      last->low = MIN (last->low, number);
+      last->high = MAX (last->high, number);
+    }
+}
+
+static void
+append_counter (GByteArray *out, const SondeModelCounter *counter, const GArray *points)
+{
+  guint previous = G_MAXUINT; /* -1 */
+
+  append_escaped (out, counter->category);
+  append_escaped (out, counter->name);
+  append_escaped (out, counter->description);
+  sonde_flame_data_append_number (out, points->len);
+  for (guint i = 0; i < points->len; i++)
+    {
+      const Point *point = &g_array_index (points, Point, i);
+
+      sonde_flame_data_append_number (out, point->bucket - previous);
+      append_double (out, point->low);
+      append_double (out, point->high);
+      previous = point->bucket;
+    }
+}
+
+static void
+points_free (gpointer data)
+{
+  g_array_unref (data);
+}
+
+static int
+compare_durations (gconstpointer a, gconstpointer b)
+{
+  const SondeModelMark *left = *(const SondeModelMark *const *) a;
+  const SondeModelMark *right = *(const SondeModelMark *const *) b;
+
+  return left->duration_ns > right->duration_ns ? -1 : left->duration_ns < right->duration_ns;
+}
+
+static int
+compare_starts (gconstpointer a, gconstpointer b)
+{
+  const SondeModelMark *left = *(const SondeModelMark *const *) a;
+  const SondeModelMark *right = *(const SondeModelMark *const *) b;
+
+  return left->time_ns < right->time_ns ? -1 : left->time_ns > right->time_ns;
+}
+
+static void
+append_marks (const Track *self, GByteArray *out)
+{
+  g_autoptr (GPtrArray) shown = g_ptr_array_new ();
+  guint n_left_out;
+
+  for (guint i = 0; i < self->log->marks->len; i++)
+    {
+      const SondeModelMark *mark = &g_array_index (self->log->marks, SondeModelMark, i);
+
+      if (mark->time_ns >= self->first_ns && mark->time_ns <= self->last_ns)
+        g_ptr_array_add (shown, (gpointer) mark);
+    }
+  n_left_out = shown->len - MIN (shown->len, SONDE_FLAME_MAX_MARKS);
+  if (n_left_out > 0)
+    {
+      g_ptr_array_sort (shown, compare_durations);
+      g_ptr_array_set_size (shown, SONDE_FLAME_MAX_MARKS);
+    }
+  g_ptr_array_sort (shown, compare_starts);
+
+  sonde_flame_data_append_number (out, shown->len);
+  sonde_flame_data_append_number (out, n_left_out);
+  for (guint i = 0; i < shown->len; i++)
+    {
+      const SondeModelMark *mark = g_ptr_array_index (shown, i);
+      g_autofree char *escaped = NULL;
+
+      sonde_flame_data_append_signed (out, mark->pid);
+      append_escaped (out, mark->group);
+      append_escaped (out, mark->name);
+      escaped = sonde_text_escape (mark->message, -1);
+      if (strlen (escaped) > SONDE_FLAME_MAX_MESSAGE_BYTES)
+        strcpy (g_utf8_find_prev_char (escaped, escaped + SONDE_FLAME_MAX_MESSAGE_BYTES - 2), "…");
+      sonde_flame_data_append_text (out, escaped);
+      sonde_flame_data_append_number (out, (guint64) mark->time_ns - (guint64) self->first_ns);
+      sonde_flame_data_append_number (out, (guint64) MAX (mark->duration_ns, 0));
+    }
+}
+
+/* The counters and marks. What lies before the first sample or after the last one is left out. */
+static void
+append_tracks (GByteArray *out, const SondeSampleLog *log)
+{
+  Track self = { .log = log };
+  const SondeCaptureModel *model;
+  g_autoptr (GPtrArray) counters = NULL;
+  const GArray *values;
+  guint n_shown = 0;
+
+  sonde_sample_log_range (log, &self.first_ns, &self.last_ns);
+  self.bucket_ns = ((guint64) self.last_ns - (guint64) self.first_ns) / SONDE_FLAME_N_BUCKETS + 1;
+  model = self.log->model;
+  counters = g_ptr_array_new_with_free_func (points_free);
+  values = self.log->values;
+  for (guint i = 0; i < sonde_capture_model_n_counters (model); i++)
+    g_ptr_array_add (counters, g_array_new (FALSE, FALSE, sizeof (Point)));
+  for (guint i = 0; i < values->len; i++)
+    {
+      const SondeModelValue *value = &g_array_index (values, SondeModelValue, i);
+
+      if (!g_str_equal (sonde_capture_model_counter (model, value->counter)->category,
+                        SONDE_LEDGER_CATEGORY))
+        add_value (&self, counters, value);
+    }
+
+  for (guint i = 0; i < counters->len; i++)
+    n_shown += ((const GArray *) g_ptr_array_index (counters, i))->len > 0;
+  sonde_flame_data_append_number (out, n_shown);
+  for (guint i = 0; i < counters->len; i++)
+    if (((const GArray *) g_ptr_array_index (counters, i))->len > 0)
+      append_counter (out, sonde_capture_model_counter (model, i), g_ptr_array_index (counters, i));
+  append_marks (&self, out);
+}
+
+GByteArray *
+sonde_flame_data_new (const SondeFlameSource *source, guint max_points)
+{
+  GByteArray *out = g_byte_array_new ();
+  Samples samples;
+  guint shift = 0;
+  guint32 n_nodes;
+  gint64 depth = 0;
+  g_autoptr (GByteArray) counts = NULL;
+  guint64 previous = 0;
+  guint64 series;
+
+  g_assert (sonde_flame_graph_n_nodes (source->graph) < 1u << NODE_BITS);
+  sort_samples (source, &samples);
+  append_head (out, source);
+  sonde_flame_data_append_number (out, sonde_flame_graph_n_functions (source->graph));
+  for (guint32 i = 0; i < sonde_flame_graph_n_functions (source->graph); i++)
+    {
+      const SondeFlameFunction *function = sonde_flame_graph_function (source->graph, i);
+
+      sonde_flame_data_append_number (out, function->kind);
+      sonde_flame_data_append_text (out, function->name);
+      sonde_flame_data_append_text (out, function->module);
+      sonde_flame_data_append_text (out, function->source);
+    }
+  n_nodes = sonde_flame_graph_n_nodes (source->graph);
+  sonde_flame_data_append_number (out, n_nodes);
+  for (guint32 i = 0; i < n_nodes; i++)
+    {
+      gint64 next = sonde_flame_graph_node (source->graph, i)->depth;
+
+      sonde_flame_data_append_signed (out, next - depth);
+      depth = next;
+    }
+  for (guint32 i = 0; i < n_nodes; i++)
+    sonde_flame_data_append_number (out, sonde_flame_graph_node (source->graph, i)->function);
+  for (guint32 i = 0; (source->other_title != NULL) && i < n_nodes; i++)
+    sonde_flame_data_append_number (out, sonde_flame_graph_node (source->graph, i)->self[1]);
+  append_threads (out, source->log);
+  append_lanes (out, source->log, &samples);
+  while (shift < BUCKET_BITS && count_points (&samples, shift) > max_points)
+    shift++;
+  sonde_flame_data_append_number (out, samples.bucket_ns << shift);
+  sonde_flame_data_append_number (out, SONDE_FLAME_N_BUCKETS >> shift);
+  append_series (out, &samples, shift);
+  counts = g_byte_array_new ();
+  series = G_MAXUINT64;
+  for (guint at = 0, end; at < samples.n_keys; at = end)
+    {
+      guint64 key = samples.keys[at];
       guint64 bucket = bucket_of (key) >> shift;
 
-      end = skip_equal (samples, at, shift);
+      end = skip_equal (&samples, at, shift);
       if (key >> BUCKET_BITS != series)
         previous = G_MAXUINT64; /* -1 */
       series = key >> BUCKET_BITS;
@@ -320,36 +500,7 @@ append_points (GByteArray *out, const Samples *samples, guint shift)
       previous = bucket;
     }
   g_byte_array_append (out, counts->data, counts->len);
-}
-
-static void
-append_stacks (GByteArray *out, const Samples *samples, guint max_points)
-{
-  guint shift = 0;
-
-  while (shift < BUCKET_BITS && count_points (samples, shift) > max_points)
-    shift++;
-  sonde_flame_data_append_number (out, samples->bucket_ns << shift);
-  sonde_flame_data_append_number (out, SONDE_FLAME_N_BUCKETS >> shift);
-  append_series (out, samples, shift);
-  append_points (out, samples, shift);
-}
-
-GByteArray *
-sonde_flame_data_new (const SondeFlameSource *source, guint max_points)
-{
-  GByteArray *out = g_byte_array_new ();
-  Samples samples;
-
-  g_assert (sonde_flame_graph_n_nodes (source->graph) < 1u << NODE_BITS);
-  sort_samples (source, &samples);
-  append_head (out, source);
-  append_functions (out, source->graph);
-  append_nodes (out, source->graph, source->other_title != NULL);
-  append_threads (out, source->log);
-  append_lanes (out, source->log, &samples);
-  append_stacks (out, &samples, max_points);
-  sonde_flame_track_append (out, source->log);
+  append_tracks (out, source->log);
   g_free (samples.keys);
   return out;
 }

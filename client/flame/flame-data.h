@@ -25,7 +25,12 @@
  * - stacks: width and number of the buckets; how many (thread, node); columns of differences of the
  * thread, signed differences of the node, points; then, for all points, columns of differences of
  * buckets as above, and samples
- * - counters and marks: flame-track.h
+ * - counters: how many; of each category, name, description, number of points; then, for each
+ * point, the difference of its bucket to the one before (from -1) and its smallest and largest
+ * value, little-endian doubles. The buckets are those of the lanes, the ledger's counters not among
+ * them
+ * - marks: how many, and how many more there are; of each, by start, signed pid, group, name,
+ * message, start and duration
  *
  * Source: client/flame/page/data.js reads it.
  */
@@ -45,7 +50,7 @@ typedef struct
  * bucket. */
 GByteArray *sonde_flame_data_new (const SondeFlameSource *source, guint max_points);
 
-/* For the parts that are written elsewhere. */
+/* The packing of one number, and of one text. */
 void sonde_flame_data_append_number (GByteArray *out, guint64 number);
 void sonde_flame_data_append_signed (GByteArray *out, gint64 number);
 void sonde_flame_data_append_text (GByteArray *out, const char *text);

@@ -223,24 +223,6 @@ weight (const Draft *draft)
   return draft->total[0] + draft->total[1];
 }
 
-/* Totals from the leaves up: children have larger numbers than their parents. */
-static void
-sum_up (SondeFlameGraph *self)
-{
-  for (guint32 i = sonde_call_tree_n_nodes (self->tree); i-- > 0;)
-    {
-      Draft *draft = &self->drafts[i];
-      Draft *parent = &self->drafts[sonde_call_tree_node (self->tree, i)->parent];
-
-      for (guint which = 0; which < N_LOGS; which++)
-        {
-          draft->total[which] += draft->self[which];
-          if (i > 0)
-            parent->total[which] += draft->total[which];
-        }
-    }
-}
-
 static guint64
 choose_threshold (const SondeFlameGraph *self, guint32 max_nodes)
 {
@@ -271,48 +253,6 @@ compare_weights (gconstpointer a, gconstpointer b, gpointer user_data)
   return left < right ? 1 : -1;
 }
 
-/* Threads the nodes that stay into lists below their parents; the others become weight there. */
-static void
-link_children (SondeFlameGraph *self)
-{
-  g_autoptr (GArray) kept = g_array_new (FALSE, FALSE, sizeof (guint32));
-
-  for (guint32 i = 1; i < sonde_call_tree_n_nodes (self->tree); i++)
-    {
-      Draft *parent = &self->drafts[sonde_call_tree_node (self->tree, i)->parent];
-
-      if (weight (&self->drafts[i]) >= self->threshold)
-        g_array_append_val (kept, i);
-      else if (parent == &self->drafts[0] || weight (parent) >= self->threshold)
-        for (guint which = 0; which < N_LOGS; which++)
-          parent->light[which] += self->drafts[i].total[which];
-    }
-
-  /* lightest first, each put in front of the others: heaviest first */
-  g_array_sort_with_data (kept, compare_weights, self);
-  for (guint i = 0; i < kept->len; i++)
-    {
-      guint32 node = g_array_index (kept, guint32, i);
-      Draft *parent = &self->drafts[sonde_call_tree_node (self->tree, node)->parent];
-
-      self->drafts[node].next_sibling = parent->first_child;
-      parent->first_child = node;
-    }
-}
-
-static void
-append_node (SondeFlameGraph *self, guint32 number, guint32 depth)
-{
-  Draft *draft = &self->drafts[number];
-  SondeFlameNode node
-      = { .function = sonde_call_tree_node (self->tree, number)->id, .depth = depth };
-
-  memcpy (node.self, draft->self, sizeof node.self);
-  memcpy (node.total, draft->total, sizeof node.total);
-  draft->place = self->nodes->len;
-  g_array_append_val (self->nodes, node);
-}
-
 static void
 append_light (SondeFlameGraph *self, const Draft *draft, guint32 depth)
 {
@@ -337,7 +277,14 @@ append_nodes (SondeFlameGraph *self)
   append_light (self, &self->drafts[0], 0);
   while (node != 0)
     {
-      append_node (self, node, depth);
+      Draft *draft = &self->drafts[node];
+      SondeFlameNode entry
+          = { .function = sonde_call_tree_node (self->tree, node)->id, .depth = depth };
+
+      memcpy (entry.self, draft->self, sizeof entry.self);
+      memcpy (entry.total, draft->total, sizeof entry.total);
+      draft->place = self->nodes->len;
+      g_array_append_val (self->nodes, entry);
       append_light (self, &self->drafts[node], depth + 1);
       if (self->drafts[node].first_child != 0)
         {
@@ -355,11 +302,48 @@ append_nodes (SondeFlameGraph *self)
     }
 }
 
-/* What is light is summed up where the frame above it is, or right behind it. Parents have smaller
- * numbers than their children. */
-static void
-place_light (SondeFlameGraph *self)
+void
+sonde_flame_graph_limit (SondeFlameGraph *self, guint32 max_nodes)
 {
+  g_autofree guint32 *numbers = NULL; /* in functions, + 1 */
+  g_autoptr (GArray) kept = NULL;
+
+  g_ptr_array_set_size (self->functions, 0);
+  g_array_set_size (self->nodes, 0);
+  for (guint32 i = 0; i < sonde_call_tree_n_nodes (self->tree); i++)
+    {
+      Draft *draft = &self->drafts[i];
+
+      memset (draft->light, 0, sizeof draft->light);
+      draft->first_child = draft->next_sibling = 0;
+    }
+  self->threshold = choose_threshold (self, max_nodes);
+  /* Threads the nodes that stay into lists below their parents; the others become weight there. */
+  kept = g_array_new (FALSE, FALSE, sizeof (guint32));
+  for (guint32 i = 1; i < sonde_call_tree_n_nodes (self->tree); i++)
+    {
+      Draft *parent = &self->drafts[sonde_call_tree_node (self->tree, i)->parent];
+
+      if (weight (&self->drafts[i]) >= self->threshold)
+        g_array_append_val (kept, i);
+      else if (parent == &self->drafts[0] || weight (parent) >= self->threshold)
+        for (guint which = 0; which < N_LOGS; which++)
+          parent->light[which] += self->drafts[i].total[which];
+    }
+
+  /* lightest first, each put in front of the others: heaviest first */
+  g_array_sort_with_data (kept, compare_weights, self);
+  for (guint i = 0; i < kept->len; i++)
+    {
+      guint32 node = g_array_index (kept, guint32, i);
+      Draft *parent = &self->drafts[sonde_call_tree_node (self->tree, node)->parent];
+
+      self->drafts[node].next_sibling = parent->first_child;
+      parent->first_child = node;
+    }
+  append_nodes (self);
+  /* What is light is summed up where the frame above it is, or right behind it. Parents have
+   * smaller numbers than their children. */
   for (guint32 i = 1; i < sonde_call_tree_n_nodes (self->tree); i++)
     {
       guint32 parent = sonde_call_tree_node (self->tree, i)->parent;
@@ -368,14 +352,8 @@ place_light (SondeFlameGraph *self)
       if (weight (&self->drafts[i]) < self->threshold)
         self->drafts[i].place = self->drafts[parent].place + !is_below_light;
     }
-}
-
-/* Leaves out functions that only frames had which were summed up. */
-static void
-choose_functions (SondeFlameGraph *self)
-{
-  g_autofree guint32 *numbers = g_new0 (guint32, self->all->len); /* in functions, + 1 */
-
+  /* Leaves out functions that only frames had which were summed up. */
+  numbers = g_new0 (guint32, self->all->len);
   for (guint i = 0; i < self->nodes->len; i++)
     {
       SondeFlameNode *node = &g_array_index (self->nodes, SondeFlameNode, i);
@@ -387,25 +365,6 @@ choose_functions (SondeFlameGraph *self)
         }
       node->function = numbers[node->function] - 1;
     }
-}
-
-void
-sonde_flame_graph_limit (SondeFlameGraph *self, guint32 max_nodes)
-{
-  g_ptr_array_set_size (self->functions, 0);
-  g_array_set_size (self->nodes, 0);
-  for (guint32 i = 0; i < sonde_call_tree_n_nodes (self->tree); i++)
-    {
-      Draft *draft = &self->drafts[i];
-
-      memset (draft->light, 0, sizeof draft->light);
-      draft->first_child = draft->next_sibling = 0;
-    }
-  self->threshold = choose_threshold (self, max_nodes);
-  link_children (self);
-  append_nodes (self);
-  place_light (self);
-  choose_functions (self);
 }
 
 SondeFlameGraph *
@@ -434,7 +393,19 @@ sonde_flame_graph_new (const SondeSampleLog *log,
   add_weights (graph, log, graph->places, 0);
   if (other != NULL)
     add_weights (graph, other, other_places, 1);
-  sum_up (graph);
+  /* Totals from the leaves up: children have larger numbers than their parents. */
+  for (guint32 i = sonde_call_tree_n_nodes (graph->tree); i-- > 0;)
+    {
+      Draft *draft = &graph->drafts[i];
+      Draft *parent = &graph->drafts[sonde_call_tree_node (graph->tree, i)->parent];
+
+      for (guint which = 0; which < N_LOGS; which++)
+        {
+          draft->total[which] += draft->self[which];
+          if (i > 0)
+            parent->total[which] += draft->total[which];
+        }
+    }
   sonde_flame_graph_limit (graph, max_nodes);
   return graph;
 }

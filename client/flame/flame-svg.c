@@ -117,17 +117,6 @@ share (const Picture *self, const SondeFlameNode *node, guint which)
 }
 
 static const char *
-choose_change_fill (const Picture *self, const SondeFlameNode *node)
-{
-  double now = share (self, node, 0);
-  double before = share (self, node, 1);
-  double change = (now - before) / MAX (MAX (now, before), 1e-12);
-  guint step = (guint) (ABS (change) * (N_STEPS - 1) + 0.5);
-
-  return change > 0 ? more_fills[step] : less_fills[step];
-}
-
-static const char *
 choose_fill (const Picture *self, const SondeFlameNode *node)
 {
   const SondeFlameFunction *function = sonde_flame_graph_function (self->graph, node->function);
@@ -135,7 +124,14 @@ choose_fill (const Picture *self, const SondeFlameNode *node)
   guint hue;
 
   if (self->is_compared)
-    return choose_change_fill (self, node);
+    {
+      double now = share (self, node, 0);
+      double before = share (self, node, 1);
+      double change = (now - before) / MAX (MAX (now, before), 1e-12);
+      guint step = (guint) (ABS (change) * (N_STEPS - 1) + 0.5);
+
+      return change > 0 ? more_fills[step] : less_fills[step];
+    }
   if (function->kind == SONDE_FLAME_PROCESS || function->kind == SONDE_FLAME_INCOMPLETE)
     return GREY_FILL;
   if (function->kind == SONDE_FLAME_LIGHT)
@@ -162,30 +158,25 @@ dup_shortened (const char *name, double width)
 }
 
 static void
-append_title (Picture *self, const SondeFlameNode *node)
+append_node (Picture *self, const SondeFlameNode *node, double x, double width)
 {
   const SondeFlameFunction *function = sonde_flame_graph_function (self->graph, node->function);
-  g_autofree char *name = g_markup_escape_text (function->name, -1);
-  g_autofree char *module = g_markup_escape_text (function->module, -1);
-  g_autofree char *samples = sonde_text_plural (node->total[0], "sample", "samples");
+  double y = self->height - FOOT_HEIGHT - (node->depth + 1) * ROW_HEIGHT;
+  g_autofree char *label = dup_shortened (function->name, width - 6);
+  g_autofree char *name = NULL;
+  g_autofree char *module = NULL;
+  g_autofree char *samples = NULL;
 
+  g_string_append (self->out, "<g>");
+  name = g_markup_escape_text (function->name, -1);
+  module = g_markup_escape_text (function->module, -1);
+  samples = sonde_text_plural (node->total[0], "sample", "samples");
   g_string_append_printf (self->out, "<title>%s%s%s%s, %s, %.2f%%", name,
                           *module != '\0' ? " (" : "", module, *module != '\0' ? ")" : "", samples,
                           100 * share (self, node, 0));
   if (self->is_compared)
     g_string_append_printf (self->out, ", before %.2f%%", 100 * share (self, node, 1));
   g_string_append (self->out, "</title>");
-}
-
-static void
-append_node (Picture *self, const SondeFlameNode *node, double x, double width)
-{
-  const SondeFlameFunction *function = sonde_flame_graph_function (self->graph, node->function);
-  double y = self->height - FOOT_HEIGHT - (node->depth + 1) * ROW_HEIGHT;
-  g_autofree char *label = dup_shortened (function->name, width - 6);
-
-  g_string_append (self->out, "<g>");
-  append_title (self, node);
   g_string_append_printf (
       self->out, "<rect x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"%.0f\" fill=\"%s\"/>", x, y,
       MAX (width - (width > 2 ? 0.5 : 0), 0.3), ROW_HEIGHT - 1, choose_fill (self, node));
@@ -239,27 +230,6 @@ make_room (Picture *self, const SondeFlameNode *node, double x, double width)
   self->height = MAX (self->height, height);
 }
 
-static void
-append_head (Picture *self, const char *title)
-{
-  g_autofree char *escaped = g_markup_escape_text (title, -1);
-  g_autofree char *samples
-      = sonde_text_plural (sonde_flame_graph_total (self->graph, 0), "sample", "samples");
-
-  g_string_append_printf (
-      self->out,
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
-      "viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
-      "font-family=\"system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif\" font-size=\"11\" "
-      "fill=\"#18202b\">\n"
-      "<title>Flame graph of %s</title>\n"
-      "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n"
-      "<text x=\"%.0f\" y=\"24\" font-size=\"15\" font-weight=\"600\">%s</text>\n"
-      "<text x=\"%.0f\" y=\"24\" text-anchor=\"end\" fill=\"#5b6675\">%s</text>\n",
-      WIDTH, self->height, WIDTH, self->height, escaped, MARGIN, escaped, WIDTH - MARGIN, samples);
-}
-
 /* The meaning of the colours, in a line below. */
 static void
 append_legend (Picture *self)
@@ -306,9 +276,24 @@ sonde_flame_svg_new (const SondeSampleLog *log,
   g_autoptr (GHashTable) hues = dup_hues (graph);
   Picture self
       = { .out = g_string_new (NULL), .graph = graph, .hues = hues, .is_compared = other != NULL };
+  g_autofree char *escaped = NULL;
+  g_autofree char *samples = NULL;
 
   foreach_node (&self, make_room);
-  append_head (&self, title);
+  escaped = g_markup_escape_text (title, -1);
+  samples = sonde_text_plural (sonde_flame_graph_total (self.graph, 0), "sample", "samples");
+  g_string_append_printf (
+      self.out,
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+      "viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
+      "font-family=\"system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif\" font-size=\"11\" "
+      "fill=\"#18202b\">\n"
+      "<title>Flame graph of %s</title>\n"
+      "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n"
+      "<text x=\"%.0f\" y=\"24\" font-size=\"15\" font-weight=\"600\">%s</text>\n"
+      "<text x=\"%.0f\" y=\"24\" text-anchor=\"end\" fill=\"#5b6675\">%s</text>\n",
+      WIDTH, self.height, WIDTH, self.height, escaped, MARGIN, escaped, WIDTH - MARGIN, samples);
   foreach_node (&self, append_node);
   append_legend (&self);
   g_string_append (self.out, "</svg>\n");

@@ -4,8 +4,183 @@
 
 #include <math.h>
 
+#include "base/hash.h"
+#include "base/table.h"
 #include "client/base/id-map.h"
-#include "client/base/live-map.h"
+
+typedef struct
+{
+  guint64 address;
+  gint64 size_bytes; /* above 0 */
+  gint64 time_ns;    /* of the allocation */
+  guint32 stack;     /* what these two number is the caller's business */
+  guint32 thread;
+} LiveBlock;
+
+/* The blocks of a heap that are allocated at a moment, by address. Addresses may come from a
+ * hostile capture: the hash is seeded at random. 32 bytes a slot, of which at most three quarters
+ * are used. */
+typedef struct
+{
+  guint n_references;
+  SondeTable table; /* of LiveBlock */
+} LiveMap;
+
+static guint64
+hash_block (const void *slot, guint64 seed)
+{
+  return sonde_hash (seed, ((const LiveBlock *) slot)->address);
+}
+
+static bool
+has_address (const void *slot, guint64 hash, const void *address)
+{
+  return ((const LiveBlock *) slot)->address == *(const guint64 *) address;
+}
+
+/* Few slots at first, as a capture may have very many processes. */
+static const SondeTableKind blocks = { .slot_bytes = sizeof (LiveBlock),
+                                       .used_at = offsetof (LiveBlock, size_bytes),
+                                       .n_first_slots = 8,
+                                       .max_eighths = 6,
+                                       .allocate = g_malloc0_n,
+                                       .hash = hash_block,
+                                       .has_key = has_address };
+
+static void
+live_map_unref (LiveMap *self)
+{
+  if (self == NULL || --self->n_references > 0)
+    return;
+  sonde_table_clear (&self->table);
+  g_free (self);
+}
+
+/* Makes *@self the only reference to its map, by a copy if it is not. */
+static void
+live_map_own (LiveMap **self)
+{
+  LiveMap *shared = *self;
+
+  if (shared->n_references == 1)
+    return;
+  *self = g_memdup2 (shared, sizeof *shared);
+  (*self)->n_references = 1;
+  (*self)->table.slots
+      = g_memdup2 (shared->table.slots, shared->table.n_slots * sizeof (LiveBlock));
+  live_map_unref (shared);
+}
+
+static LiveBlock *
+find_block (const LiveMap *self, guint64 address)
+{
+  return sonde_table_find (&blocks, &self->table, sonde_hash (self->table.seed, address), &address);
+}
+
+/* TRUE if a block was there already: it is replaced, and moved to @old. The map has one owner. */
+static gboolean
+live_map_put (LiveMap *self, const LiveBlock *block, LiveBlock *old)
+{
+  LiveBlock *slot = find_block (self, block->address);
+
+  g_assert (self->n_references == 1 && block->size_bytes > 0);
+  if (slot == NULL)
+    {
+      sonde_table_add (&blocks, &self->table, block);
+      return FALSE;
+    }
+  *old = *slot;
+  *slot = *block;
+  return TRUE;
+}
+
+struct SondeHeapSeries
+{
+  gint64 start_ns;
+  gint64 newest_ns;    /* since the start */
+  guint64 interval_ns; /* a power of two */
+  guint n_used;        /* intervals up to the newest */
+  double value;        /* now */
+  double maxima[SONDE_HEAP_SERIES_SIZE];
+};
+
+SondeHeapSeries *
+sonde_heap_series_new (gint64 start_ns)
+{
+  SondeHeapSeries *self = g_new0 (SondeHeapSeries, 1);
+
+  self->start_ns = start_ns;
+  self->interval_ns = 1;
+  self->n_used = 1;
+  return self;
+}
+
+void
+sonde_heap_series_free (SondeHeapSeries *self)
+{
+  g_free (self);
+}
+
+/* Times of foreign frames: any. */
+static gint64
+since_start (const SondeHeapSeries *self, gint64 time_ns)
+{
+  gint64 since_ns;
+
+  if (__builtin_sub_overflow (time_ns, self->start_ns, &since_ns))
+    return time_ns < 0 ? 0 : G_MAXINT64;
+  return since_ns;
+}
+
+void
+sonde_heap_series_add (SondeHeapSeries *self, gint64 time_ns, double value)
+{
+  guint64 index;
+
+  self->newest_ns = MAX (self->newest_ns, since_start (self, time_ns));
+  while ((index = (guint64) self->newest_ns / self->interval_ns) >= SONDE_HEAP_SERIES_SIZE)
+    {
+      for (guint i = 0; i < SONDE_HEAP_SERIES_SIZE; i++)
+        {
+          guint first = 2 * i;
+
+          if (first >= self->n_used)
+            self->maxima[i] = 0;
+          else if (first + 1 >= self->n_used)
+            self->maxima[i] = self->maxima[first];
+          else
+            self->maxima[i] = MAX (self->maxima[first], self->maxima[first + 1]);
+        }
+      self->n_used = (self->n_used + 1) / 2;
+      self->interval_ns *= 2;
+    }
+
+  /* it has not changed since the interval before */
+  for (; self->n_used <= index; self->n_used++)
+    self->maxima[self->n_used] = self->value;
+  self->value = value;
+  self->maxima[index] = MAX (self->maxima[index], value);
+}
+
+gint64
+sonde_heap_series_duration_ns (const SondeHeapSeries *self)
+{
+  return self->newest_ns;
+}
+
+void
+sonde_heap_series_sample (const SondeHeapSeries *self, double *maxima, guint n)
+{
+  for (guint i = 0; i < n; i++)
+    {
+      guint first = (guint) ((guint64) i * self->n_used / n);
+      guint last = (guint) (((guint64) (i + 1) * self->n_used - 1) / n);
+
+      maxima[i] = 0;
+      for (guint j = first; j <= last && j < self->n_used; j++)
+        maxima[i] = MAX (maxima[i], self->maxima[j]);
+    }
+}
 
 /* Slots of 32 bytes that forked children have from their parents: of all who live at a time, for
  * the memory; and ever, for the time. */
@@ -15,16 +190,16 @@
 typedef struct
 {
   gint32 pid;
-  SondeLiveMap *live; /* shared with parent and children until one of them changes it */
-  gsize n_inherited;  /* slots at the fork */
-  gboolean counts;    /* whether its last event was part of the sums */
+  LiveMap *live;     /* shared with parent and children until one of them changes it */
+  gsize n_inherited; /* slots at the fork */
+  gboolean counts;   /* whether its last event was part of the sums */
 } Heap;
 
 typedef struct
 {
   gint32 pid;
   guint64 newest; /* address of its newest block, 0: none */
-} Thread;
+} TrackedThread;
 
 typedef struct
 {
@@ -39,7 +214,7 @@ struct SondeHeapTracker
   SondeHeapTrackerOptions options;
   double interval_bytes;  /* 0: every allocation is there */
   GHashTable *heaps;      /* pid → Heap */
-  GArray *threads;        /* Thread */
+  GArray *threads;        /* TrackedThread */
   SondeIdMap *thread_ids; /* pid << 32 | tid → number of a thread */
   SondeIdMap *pids;       /* tid → pid, of threads; and each pid → itself */
   GArray *stacks;         /* Stack */
@@ -53,14 +228,14 @@ struct SondeHeapTracker
 };
 
 #define STACK(self, i)  (&g_array_index ((self)->stacks, Stack, (i)))
-#define THREAD(self, i) (&g_array_index ((self)->threads, Thread, (i)))
+#define THREAD(self, i) (&g_array_index ((self)->threads, TrackedThread, (i)))
 
 static void
 heap_free (gpointer data)
 {
   Heap *heap = data;
 
-  sonde_live_map_unref (heap->live);
+  live_map_unref (heap->live);
   g_free (heap);
 }
 
@@ -71,7 +246,7 @@ sonde_heap_tracker_new (const SondeHeapTrackerOptions *options)
 
   self->options = *options;
   self->heaps = g_hash_table_new_full (NULL, NULL, NULL, heap_free);
-  self->threads = g_array_new (FALSE, FALSE, sizeof (Thread));
+  self->threads = g_array_new (FALSE, FALSE, sizeof (TrackedThread));
   self->thread_ids = sonde_id_map_new ();
   self->pids = sonde_id_map_new ();
   self->stacks = g_array_new (FALSE, FALSE, sizeof (Stack));
@@ -103,7 +278,7 @@ guint32
 sonde_heap_tracker_ensure_thread (SondeHeapTracker *self, gint32 pid, gint32 tid)
 {
   guint64 key = (guint64) (guint32) pid << 32 | (guint32) tid;
-  Thread thread = { .pid = pid };
+  TrackedThread thread = { .pid = pid };
   guint32 number;
 
   if (sonde_id_map_lookup (self->thread_ids, key, &number))
@@ -173,7 +348,7 @@ keep_peak (SondeHeapTracker *self, Stack *stack)
 }
 
 static void
-begin_block (SondeHeapTracker *self, const SondeLiveBlock *block)
+begin_block (SondeHeapTracker *self, const LiveBlock *block)
 {
   Stack *stack = STACK (self, block->stack);
   SondeHeapAmount amount = weigh (self, block->size_bytes);
@@ -195,7 +370,7 @@ begin_block (SondeHeapTracker *self, const SondeLiveBlock *block)
 
 /* Returns: what the block stood for */
 static SondeHeapAmount
-end_block (SondeHeapTracker *self, const SondeLiveBlock *block, gint64 time_ns)
+end_block (SondeHeapTracker *self, const LiveBlock *block, gint64 time_ns)
 {
   Stack *stack = STACK (self, block->stack);
   SondeHeapAmount amount = weigh (self, block->size_bytes);
@@ -215,7 +390,8 @@ sonde_heap_tracker_foresee (const SondeHeapTracker *self, gint32 pid, guint64 ad
   const Heap *heap = g_hash_table_lookup (self->heaps, GINT_TO_POINTER (pid));
 
   if (heap != NULL)
-    sonde_live_map_prefetch (heap->live, address);
+    __builtin_prefetch (sonde_table_slot (&blocks, &heap->live->table,
+                                          sonde_hash (heap->live->table.seed, address)));
 }
 
 static Heap *
@@ -227,7 +403,10 @@ ensure_heap (SondeHeapTracker *self, gint32 pid)
     {
       heap = g_new0 (Heap, 1);
       heap->pid = pid;
-      heap->live = sonde_live_map_new ();
+      heap->live = g_new0 (LiveMap, 1);
+      heap->live->n_references = 1;
+      heap->live->table.seed = sonde_hash_seed ();
+      sonde_table_resize (&blocks, &heap->live->table, blocks.n_first_slots);
       g_hash_table_insert (self->heaps, GINT_TO_POINTER (pid), heap);
     }
   return heap;
@@ -235,22 +414,14 @@ ensure_heap (SondeHeapTracker *self, gint32 pid)
 
 /* Whether the heap's process allocated the block itself. */
 static gboolean
-is_own (const SondeHeapTracker *self, const Heap *heap, const SondeLiveBlock *block)
+is_own (const SondeHeapTracker *self, const Heap *heap, const LiveBlock *block)
 {
   return THREAD (self, block->thread)->pid == heap->pid;
 }
 
-/* Whether one more block may be live. */
-static gboolean
-has_room (SondeHeapTracker *self, const Heap *heap, const SondeHeapEvent *event)
-{
-  return self->options.budget == NULL || sonde_live_map_has (heap->live, event->address)
-         || sonde_budget_take (self->options.budget, SONDE_LIMIT_BLOCKS, 1);
-}
-
 /* Blocks that a child has from its parent took no room. */
 static void
-give_back (SondeHeapTracker *self, const Heap *heap, const SondeLiveBlock *block)
+give_back (SondeHeapTracker *self, const Heap *heap, const LiveBlock *block)
 {
   if (self->options.budget != NULL && is_own (self, heap, block))
     self->options.budget->left[SONDE_LIMIT_BLOCKS]++;
@@ -259,26 +430,28 @@ give_back (SondeHeapTracker *self, const Heap *heap, const SondeLiveBlock *block
 static void
 take_allocation (SondeHeapTracker *self, const SondeHeapEvent *event)
 {
-  Thread *thread = THREAD (self, event->thread);
+  TrackedThread *thread = THREAD (self, event->thread);
   Heap *heap = ensure_heap (self, thread->pid);
-  SondeLiveBlock old;
-  SondeLiveBlock block = { .address = event->address,
-                           .size_bytes = event->size_bytes,
-                           .time_ns = event->time_ns,
-                           .stack = event->stack,
-                           .thread = event->thread };
+  LiveBlock old;
+  LiveBlock block = { .address = event->address,
+                      .size_bytes = event->size_bytes,
+                      .time_ns = event->time_ns,
+                      .stack = event->stack,
+                      .thread = event->thread };
 
   heap->counts = STACK (self, event->stack)->counts;
   thread->newest = event->address;
-  if (!has_room (self, heap, event))
+  /* The budget has no room for one more live block. */
+  if (self->options.budget != NULL && find_block (heap->live, event->address) == NULL
+      && !sonde_budget_take (self->options.budget, SONDE_LIMIT_BLOCKS, 1))
     {
       SondeHeapAmount amount = weigh (self, event->size_bytes);
 
       count (self, STACK (self, event->stack), SONDE_HEAP_ALLOCATED, &amount);
       return;
     }
-  sonde_live_map_own (&heap->live);
-  if (sonde_live_map_put (heap->live, &block, &old) && is_own (self, heap, &old))
+  live_map_own (&heap->live);
+  if (live_map_put (heap->live, &block, &old) && is_own (self, heap, &old))
     {
       SondeHeapAmount amount = end_block (self, &old, event->time_ns);
 
@@ -292,7 +465,7 @@ take_allocation (SondeHeapTracker *self, const SondeHeapEvent *event)
 }
 
 static gboolean
-is_temporary (const SondeHeapTracker *self, const SondeLiveBlock *block, const SondeHeapEvent *free)
+is_temporary (const SondeHeapTracker *self, const LiveBlock *block, const SondeHeapEvent *free)
 {
   gint64 lifetime_ns;
 
@@ -306,20 +479,23 @@ is_temporary (const SondeHeapTracker *self, const SondeLiveBlock *block, const S
 static void
 take_free (SondeHeapTracker *self, const SondeHeapEvent *event)
 {
-  Thread *thread = THREAD (self, event->thread);
+  TrackedThread *thread = THREAD (self, event->thread);
   Heap *heap = ensure_heap (self, thread->pid);
   SondeHeapAmount amount;
-  SondeLiveBlock block;
+  LiveBlock *slot;
+  LiveBlock block;
   Stack *stack;
 
   heap->counts = event->stack != 0;
-  if (!sonde_live_map_has (heap->live, event->address))
+  if (find_block (heap->live, event->address) == NULL)
     {
       self->totals.n_unknown_freed += heap->counts;
       return;
     }
-  sonde_live_map_own (&heap->live);
-  sonde_live_map_take (heap->live, event->address, &block);
+  live_map_own (&heap->live);
+  slot = find_block (heap->live, event->address);
+  block = *slot;
+  sonde_table_remove (&blocks, &heap->live->table, slot);
   give_back (self, heap, &block);
   if (!is_own (self, heap, &block))
     {
@@ -339,38 +515,28 @@ take_free (SondeHeapTracker *self, const SondeHeapEvent *event)
     thread->newest = 0;
 }
 
-typedef struct
-{
-  SondeHeapTracker *tracker;
-  const Heap *heap;
-  gint64 time_ns;
-} Ending;
-
-static void
-leave_block (const SondeLiveBlock *block, gpointer user_data)
-{
-  const Ending *ending = user_data;
-  SondeHeapTracker *self = ending->tracker;
-  SondeHeapAmount amount = weigh (self, block->size_bytes);
-
-  give_back (self, ending->heap, block);
-  if (is_own (self, ending->heap, block))
-    {
-      end_block (self, block, ending->time_ns);
-      count (self, STACK (self, block->stack), SONDE_HEAP_LEFT, &amount);
-    }
-  else if (ending->heap->counts)
-    add (&self->totals.inherited, &amount);
-}
-
 static void
 end_heap (SondeHeapTracker *self, gint32 pid, gint64 time_ns)
 {
   Heap *heap = g_hash_table_lookup (self->heaps, GINT_TO_POINTER (pid));
+  const LiveBlock *block;
+  gsize position = 0;
 
   if (heap == NULL)
     return;
-  sonde_live_map_foreach (heap->live, leave_block, &(Ending){ self, heap, time_ns });
+  while ((block = sonde_table_next (&blocks, &heap->live->table, &position)) != NULL)
+    {
+      SondeHeapAmount amount = weigh (self, block->size_bytes);
+
+      give_back (self, heap, block);
+      if (is_own (self, heap, block))
+        {
+          end_block (self, block, time_ns);
+          count (self, STACK (self, block->stack), SONDE_HEAP_LEFT, &amount);
+        }
+      else if (heap->counts)
+        add (&self->totals.inherited, &amount);
+    }
   self->n_inherited -= heap->n_inherited;
   g_hash_table_remove (self->heaps, GINT_TO_POINTER (pid));
 }
@@ -395,7 +561,7 @@ take_fork (SondeHeapTracker *self, const SondeHeapEvent *event)
   if (parent == NULL)
     return;
   end_heap (self, (gint32) child, event->time_ns);
-  n_slots = sonde_live_map_n_slots (parent->live);
+  n_slots = parent->live->table.n_slots;
   if (n_slots > MAX_INHERITED - self->n_inherited
       || n_slots > MAX_EVER_INHERITED - self->n_ever_inherited)
     {
@@ -405,7 +571,8 @@ take_fork (SondeHeapTracker *self, const SondeHeapEvent *event)
 
   heap = g_new0 (Heap, 1);
   heap->pid = (gint32) child;
-  heap->live = sonde_live_map_ref (parent->live);
+  heap->live = parent->live;
+  heap->live->n_references++;
   heap->n_inherited = n_slots;
   self->n_inherited += n_slots;
   self->n_ever_inherited += n_slots;

@@ -2,12 +2,41 @@
 /* The heap of a capture: its sums, by stack, and over time. */
 #include "client/heap/heap.h"
 
+#include <glib.h>
 #include <math.h>
 
-#include "client/heap/heap-order.h"
 #include "client/names/location-names.h"
+#include "protocol/frame.h"
 
-#define MAX_SUM 9.0e18 /* fits a guint64 with room for another */
+#define MAX_SUM              9.0e18 /* fits a guint64 with room for another */
+
+#define ORDER_WINDOW_BYTES   (64u << 20)
+#define ORDER_CAPACITY_BYTES (2 * ORDER_WINDOW_BYTES)
+#define FORESEEN             8 /* frames: as long as memory takes to answer */
+
+/* Where a frame is. */
+typedef struct
+{
+  gint64 time_ns;
+  guint32 offset; /* bytes into frames */
+} FramePlace;
+
+/* Each thread of a program writes into a ring of its own, and the rings are emptied one after the
+ * other: in a capture a free may stand before the allocation in another thread, and both before
+ * what the kernel told of their process. A frame is handed on when ORDER_WINDOW_BYTES of frames
+ * have later times. That is what all rings of a session hold together, so frames are out of place
+ * only in captures that others made or merged; then they are counted, and handed on late. Frames of
+ * the same time stay as they came. */
+typedef struct
+{
+  GByteArray *frames; /* at most ORDER_CAPACITY_BYTES, and a frame */
+  GByteArray *spare;  /* empty */
+  GArray *entries;    /* FramePlace */
+  GArray *scratch;    /* as long as entries when they are sorted */
+  GArray *runs;       /* guint32: where each ascending run begins, and the end */
+  gint64 newest_ns;   /* of what was handed on */
+  guint64 n_late;
+} FrameOrder;
 
 struct SondeHeap
 {
@@ -16,7 +45,7 @@ struct SondeHeap
   gint64 start_ns;
   guint64 interval_bytes;
   SondeCaptureModel *model;
-  SondeHeapOrder *order;
+  FrameOrder order;
   SondeHeapTracker *tracker;
 
   SondeCallTree *paths; /* below the root numbers of processes, below them locations; no weights */
@@ -70,39 +99,35 @@ has_room (SondeHeap *self, const SondeModelAllocation *allocation)
   return FALSE;
 }
 
-/* The stack with the allocation's process and locations; without room it is of one frame, which
- * stands for all of the process's that have none. */
-static guint32
-add_stack_of (SondeHeap *self, const SondeModelAllocation *allocation)
-{
-  static const guint32 truncated[] = { SONDE_LOCATION_TRUNCATED };
-  guint32 n_nodes = sonde_call_tree_n_nodes (self->paths);
-  guint32 node;
-
-  if (has_room (self, allocation))
-    {
-      node = find_end (self, allocation->process, allocation->locations, allocation->n_locations);
-      sonde_capture_model_budget (self->model)->left[SONDE_LIMIT_NODES]
-          -= sonde_call_tree_n_nodes (self->paths) - n_nodes;
-    }
-  else
-    node = find_end (self, allocation->process, truncated, G_N_ELEMENTS (truncated));
-  if (*number_at (self, node) == 0)
-    {
-      *number_at (self, node)
-          = sonde_heap_tracker_add_stack (self->tracker, matches (self, allocation->process)) + 1;
-      g_array_append_val (self->ends, node);
-    }
-  return *number_at (self, node) - 1;
-}
-
 static guint32
 ensure_stack (SondeHeap *self, const SondeModelAllocation *allocation)
 {
   if (allocation->is_new_stack)
     {
-      guint32 stack = add_stack_of (self, allocation);
+      guint32 stack;
+      static const guint32 truncated[] = { SONDE_LOCATION_TRUNCATED };
+      guint32 n_nodes = sonde_call_tree_n_nodes (self->paths);
+      guint32 node;
 
+      /* The stack with the allocation's process and locations; without room it is of one frame,
+       * which stands for all of the process's that have none. */
+      if (has_room (self, allocation))
+        {
+          node = find_end (self, allocation->process, allocation->locations,
+                           allocation->n_locations);
+          sonde_capture_model_budget (self->model)->left[SONDE_LIMIT_NODES]
+              -= sonde_call_tree_n_nodes (self->paths) - n_nodes;
+        }
+      else
+        node = find_end (self, allocation->process, truncated, G_N_ELEMENTS (truncated));
+      if (*number_at (self, node) == 0)
+        {
+          *number_at (self, node)
+              = sonde_heap_tracker_add_stack (self->tracker, matches (self, allocation->process))
+                + 1;
+          g_array_append_val (self->ends, node);
+        }
+      stack = *number_at (self, node) - 1;
       if (allocation->stack >= self->known->len)
         g_array_set_size (self->known, allocation->stack + 1);
       g_array_index (self->known, guint32, allocation->stack) = stack;
@@ -144,22 +169,122 @@ take_life (const SondeModelLife *life, gpointer user_data)
   sonde_heap_tracker_take (self->tracker, &event);
 }
 
-static void
-foresee_frame (const SondeFrame *frame, gpointer user_data)
-{
-  const SondeHeap *self = user_data;
+/* --- their order --- */
 
-  if (frame->type == SONDE_FRAME_ALLOCATION)
-    sonde_heap_tracker_foresee (self->tracker, frame->pid,
-                                ((const SondeFrameAllocation *) frame)->address);
+/* One pass of a natural merge sort: each two neighbours become one run. */
+static void
+merge_runs (FrameOrder *self)
+{
+  const FramePlace *from = (const FramePlace *) (void *) self->entries->data;
+  FramePlace *to;
+  guint32 *runs = (guint32 *) (void *) self->runs->data;
+  guint n_runs = self->runs->len - 1;
+  guint n_merged = 0;
+  GArray *swapped;
+
+  g_array_set_size (self->scratch, self->entries->len);
+  to = (FramePlace *) (void *) self->scratch->data;
+  for (guint i = 0; i < n_runs; i += 2)
+    {
+      guint32 left = runs[i];
+      guint32 middle = runs[i + 1];
+      guint32 right = middle;
+      guint32 end = runs[MIN (i + 2, n_runs)];
+
+      /* The second run's events stay behind equal ones of the first. */
+      for (guint32 at = runs[i]; at < end; at++)
+        if (left < middle && (right >= end || from[left].time_ns <= from[right].time_ns))
+          to[at] = from[left++];
+        else
+          to[at] = from[right++];
+      runs[n_merged++] = runs[i];
+    }
+  runs[n_merged] = self->entries->len;
+  g_array_set_size (self->runs, n_merged + 1);
+
+  swapped = self->entries;
+  self->entries = self->scratch;
+  self->scratch = swapped;
 }
 
-static void
-take_frame (const SondeFrame *frame, gpointer user_data)
+static const SondeFrame *
+frame_at (const FrameOrder *self, const FramePlace *entry)
 {
-  SondeHeap *self = user_data;
+  return (const SondeFrame *) (const void *) (self->frames->data + entry->offset);
+}
 
-  sonde_capture_model_add_frame (self->model, frame);
+/* Hands on the oldest frames, until no more than @keep_bytes are left. */
+static void
+hand_on (SondeHeap *heap, gsize keep_bytes)
+{
+  FrameOrder *self = &heap->order;
+  gsize left_bytes = self->frames->len;
+  guint n = 0;
+  const FramePlace *entries;
+  guint32 end;
+  guint32 start = 0;
+  GByteArray *old;
+
+  if (self->entries->len == 0)
+    return;
+  /* A ring that was emptied is an ascending run. */
+  entries = (const FramePlace *) (void *) self->entries->data;
+  end = self->entries->len;
+  g_array_set_size (self->runs, 0);
+  g_array_append_val (self->runs, start);
+  for (guint32 i = 1; i < end; i++)
+    if (entries[i].time_ns < entries[i - 1].time_ns)
+      g_array_append_val (self->runs, i);
+  g_array_append_val (self->runs, end);
+  while (self->runs->len > 2)
+    merge_runs (self);
+
+  for (; n < self->entries->len && left_bytes > keep_bytes; n++)
+    {
+      const FramePlace *entry = &g_array_index (self->entries, FramePlace, n);
+      const SondeFrame *frame = frame_at (self, entry);
+
+      if (n + FORESEEN < self->entries->len)
+        {
+          const SondeFrame *next = frame_at (self, entry + FORESEEN);
+
+          if (next->type == SONDE_FRAME_ALLOCATION)
+            sonde_heap_tracker_foresee (heap->tracker, next->pid,
+                                        ((const SondeFrameAllocation *) next)->address);
+        }
+      if (entry->time_ns < self->newest_ns)
+        self->n_late++;
+      self->newest_ns = MAX (self->newest_ns, entry->time_ns);
+      left_bytes -= frame->len;
+      sonde_capture_model_add_frame (heap->model, frame);
+    }
+  /* Keeps what has been sorted and not handed on. */
+  old = self->frames;
+  for (guint i = n; i < self->entries->len; i++)
+    {
+      FramePlace *entry = &g_array_index (self->entries, FramePlace, i);
+      const SondeFrame *frame = frame_at (self, entry);
+
+      entry->offset = self->spare->len;
+      g_byte_array_append (self->spare, (const guint8 *) frame, frame->len);
+    }
+  g_array_remove_range (self->entries, 0, n);
+  self->frames = self->spare;
+  self->spare = old;
+  g_byte_array_set_size (self->spare, 0);
+}
+
+/* Keeps a copy of @frame until its turn. */
+static void
+add_in_order (SondeHeap *self, const SondeFrame *frame)
+{
+  FrameOrder *order = &self->order;
+  FramePlace entry = { .time_ns = frame->time_ns, .offset = order->frames->len };
+
+  g_byte_array_append (order->frames, (const guint8 *) frame, frame->len);
+  g_array_append_val (order->entries, entry);
+  if (order->frames->len >= ORDER_CAPACITY_BYTES)
+    hand_on (self, ORDER_WINDOW_BYTES);
 }
 
 /* METADATA "sonde" comes before what it describes: the first one counts. */
@@ -211,7 +336,12 @@ sonde_heap_new (const SondeHeapOptions *options, gint64 start_ns)
   self->model = sonde_capture_model_new (&funcs, self);
   tracker_options.budget = sonde_capture_model_budget (self->model);
   self->tracker = sonde_heap_tracker_new (&tracker_options);
-  self->order = sonde_heap_order_new (take_frame, foresee_frame, self);
+  self->order.frames = g_byte_array_new ();
+  self->order.spare = g_byte_array_new ();
+  self->order.entries = g_array_new (FALSE, FALSE, sizeof (FramePlace));
+  self->order.scratch = g_array_new (FALSE, FALSE, sizeof (FramePlace));
+  self->order.runs = g_array_new (FALSE, FALSE, sizeof (guint32));
+  self->order.newest_ns = G_MININT64;
   self->paths = sonde_call_tree_new (NULL);
   self->numbers = g_array_new (FALSE, TRUE, sizeof (guint32));
   self->ends = g_array_new (FALSE, FALSE, sizeof (guint32));
@@ -225,7 +355,11 @@ sonde_heap_free (SondeHeap *self)
 {
   if (self == NULL)
     return;
-  sonde_heap_order_free (self->order);
+  g_clear_pointer (&self->order.frames, g_byte_array_unref);
+  g_clear_pointer (&self->order.spare, g_byte_array_unref);
+  g_array_unref (self->order.entries);
+  g_clear_pointer (&self->order.scratch, g_array_unref);
+  g_array_unref (self->order.runs);
   sonde_heap_tracker_free (self->tracker);
   sonde_capture_model_free (self->model);
   sonde_call_tree_free (self->paths);
@@ -247,13 +381,13 @@ sonde_heap_add_frame (SondeHeap *self, const SondeFrame *frame)
     case SONDE_FRAME_ALLOCATION:
       sonde_heap_tracker_ensure_thread (self->tracker, frame->pid,
                                         ((const SondeFrameAllocation *) frame)->tid);
-      sonde_heap_order_add (self->order, frame);
+      add_in_order (self, frame);
       break;
     case SONDE_FRAME_PROCESS:
     case SONDE_FRAME_MAP:
     case SONDE_FRAME_FORK:
     case SONDE_FRAME_EXIT:
-      sonde_heap_order_add (self->order, frame);
+      add_in_order (self, frame);
       break;
     case SONDE_FRAME_METADATA:
       sonde_capture_model_add_frame (self->model, frame);
@@ -269,7 +403,11 @@ sonde_heap_add_frame (SondeHeap *self, const SondeFrame *frame)
 void
 sonde_heap_finish (SondeHeap *self, const SondeSymbolOptions *options)
 {
-  sonde_heap_order_flush (self->order);
+  hand_on (self, 0);
+  /* what comes now wants the memory */
+  g_clear_pointer (&self->order.frames, g_byte_array_unref);
+  g_clear_pointer (&self->order.spare, g_byte_array_unref);
+  g_clear_pointer (&self->order.scratch, g_array_unref);
   sonde_heap_tracker_finish (self->tracker);
   sonde_capture_model_settle (self->model);
 
@@ -315,7 +453,7 @@ sonde_heap_interval_bytes (const SondeHeap *self)
 guint64
 sonde_heap_n_late (const SondeHeap *self)
 {
-  return sonde_heap_order_n_late (self->order);
+  return self->order.n_late;
 }
 
 guint64

@@ -126,7 +126,7 @@ sonde_client_profile_dup_truncated (SondeClientProfile *self)
 {
   g_return_val_if_fail (SONDE_CLIENT_IS_PROFILE (self), NULL);
 
-  return sonde_capture_model_describe_cut (sonde_report_model (self->report));
+  return sonde_budget_describe (sonde_capture_model_budget (sonde_report_model (self->report)));
 }
 
 /* The function of a node that is no process. */

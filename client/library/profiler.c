@@ -108,18 +108,6 @@ sonde_client_profiler_profile_async (SondeClientProfiler *self,
   sonde_client_session_new (G_OBJECT (self), self->connection, options, fds, task);
 }
 
-/* @options with "targets": @pid, proved by the first descriptor. Floating. */
-static GVariant *
-add_target (GVariant *options, gint pid)
-{
-  GVariantDict dict;
-
-  g_variant_dict_init (&dict, options);
-  g_variant_dict_insert_value (&dict, "targets",
-                               g_variant_new_parsed ("[(%u, %h)]", (guint32) pid, 0));
-  return g_variant_dict_end (&dict);
-}
-
 void
 sonde_client_profiler_profile_process_async (SondeClientProfiler *self,
                                              gint pid,
@@ -128,6 +116,7 @@ sonde_client_profiler_profile_process_async (SondeClientProfiler *self,
                                              GAsyncReadyCallback callback,
                                              gpointer user_data)
 {
+  GVariantDict dict;
   g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
   g_autoptr (GVariant) chosen = NULL;
   g_autoptr (GError) error = NULL;
@@ -136,7 +125,10 @@ sonde_client_profiler_profile_process_async (SondeClientProfiler *self,
   g_return_if_fail (SONDE_CLIENT_IS_PROFILER (self));
   g_return_if_fail (options == NULL || g_variant_is_of_type (options, G_VARIANT_TYPE_VARDICT));
 
-  chosen = g_variant_ref_sink (add_target (options, pid));
+  g_variant_dict_init (&dict, options);
+  g_variant_dict_insert_value (&dict, "targets",
+                               g_variant_new_parsed ("[(%u, %h)]", (guint32) pid, 0));
+  chosen = g_variant_ref_sink (g_variant_dict_end (&dict));
   maps = sonde_process_proof_open (pid, &error);
   if (maps < 0 || g_unix_fd_list_append (fds, maps, &error) < 0)
     {

@@ -152,18 +152,6 @@ answer (GTask **task, const GError *error)
 }
 
 static void
-leave (SondeClientSession *self)
-{
-  g_dbus_connection_signal_unsubscribe (self->connection->bus, self->finished_id);
-  g_clear_signal_handler (&self->closed_id, self->connection->bus);
-  g_clear_signal_handler (&self->given_up_id, self->connection->closed);
-  g_clear_handle_id (&self->capture_source, g_source_remove);
-  g_clear_handle_id (&self->grace_source, g_source_remove);
-  sonde_clear_fd (&self->capture_fd);
-  g_cancellable_cancel (self->calls);
-}
-
-static void
 end (SondeClientSession *self)
 {
   g_autoptr (GError) over = g_error_new (G_IO_ERROR, G_IO_ERROR_CANCELLED, "The session is over");
@@ -174,7 +162,13 @@ end (SondeClientSession *self)
     return;
   self->is_over = TRUE;
   self->end_us = g_get_monotonic_time ();
-  leave (self);
+  g_dbus_connection_signal_unsubscribe (self->connection->bus, self->finished_id);
+  g_clear_signal_handler (&self->closed_id, self->connection->bus);
+  g_clear_signal_handler (&self->given_up_id, self->connection->closed);
+  g_clear_handle_id (&self->capture_source, g_source_remove);
+  g_clear_handle_id (&self->grace_source, g_source_remove);
+  sonde_clear_fd (&self->capture_fd);
+  g_cancellable_cancel (self->calls);
   if (self->error == NULL && !sonde_capture_stream_end (self->stream, &cut))
     fail (self, g_steal_pointer (&cut));
   why = self->error != NULL ? self->error : over;

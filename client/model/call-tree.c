@@ -110,20 +110,6 @@ has_room (const SondeCallTree *self, const guint32 *path, gsize n_path)
   return TRUE;
 }
 
-/* The stack goes below the root as one frame, so that its process keeps its total. */
-static guint32
-add_truncated (SondeCallTree *self, guint64 weight)
-{
-  guint32 node = sonde_call_tree_ensure_child (self, 0, SONDE_CALL_TRUNCATED);
-
-  self->budget->n_cut[SONDE_LIMIT_NODES]++;
-  g_array_set_size (self->last, 0);
-  NODE (self, 0)->total += weight;
-  NODE (self, node)->total += weight;
-  NODE (self, node)->self += weight;
-  return node;
-}
-
 /* Paths that follow one another mostly begin with the same ids: these need no look-up. */
 guint32
 sonde_call_tree_add (SondeCallTree *self, const guint32 *path, gsize n_path, guint64 weight)
@@ -135,7 +121,17 @@ sonde_call_tree_add (SondeCallTree *self, const guint32 *path, gsize n_path, gui
   guint32 *last;
 
   if (self->budget != NULL && !has_room (self, path, n_path))
-    return add_truncated (self, weight);
+    {
+      guint32 truncated = sonde_call_tree_ensure_child (self, 0, SONDE_CALL_TRUNCATED);
+
+      /* The stack goes below the root as one frame, so that its process keeps its total. */
+      self->budget->n_cut[SONDE_LIMIT_NODES]++;
+      g_array_set_size (self->last, 0);
+      NODE (self, 0)->total += weight;
+      NODE (self, truncated)->total += weight;
+      NODE (self, truncated)->self += weight;
+      return truncated;
+    }
   g_array_set_size (self->last, (guint) n_path);
   last = (guint32 *) (void *) self->last->data;
   NODE (self, 0)->total += weight;

@@ -12,9 +12,11 @@
 #include "client/model/jit-names.h"
 #include "client/model/ledger-counters.h"
 #include "client/model/mapping-tree.h"
-#include "client/model/model-counters.h"
 #include "client/model/stack-cache.h"
 #include "client/model/stack-memo.h"
+
+#define COMM_MAX         15 /* bytes, as TASK_COMM_LEN without the NUL */
+#define PROCESS_NAMELESS "?"
 
 /* The address space of one pid. A forked child begins with the mappings that its parent had by
  * then. */
@@ -44,9 +46,11 @@ struct SondeCaptureModel
 
   SondeBudget *budget;
   SondeTextPool *texts;
-  SondeProcessList *processes;
-  GHashTable *spaces; /* pid → Space */
-  Space beyond;       /* of all pids that had no room */
+  GPtrArray *processes;        /* SondeModelProcess, its texts of the pool */
+  GHashTable *numbers_by_name; /* "PID COMM" → number of a process */
+  guint truncated;             /* number of a process; G_MAXUINT: none */
+  GHashTable *spaces;          /* pid → Space */
+  Space beyond;                /* of all pids that had no room */
   SondeMappingTree *maps;
   GPtrArray *mappings; /* owns every SondeModelMapping */
   GArray *locations;   /* Location; the first one stands for those that had no room */
@@ -59,9 +63,10 @@ struct SondeCaptureModel
   guint n_memos;
   SondeEmbeddedFiles *files;
   SondeLedgerCounters ledger;
-  SondeModelCounters *counters;
-  GArray *stack;           /* guint32: the sample at hand */
-  SondeStackCache *stacks; /* of allocations */
+  GPtrArray *counters;         /* SondeModelCounter */
+  SondeIdMap *counter_numbers; /* id in the capture → number in counters */
+  GArray *stack;               /* guint32: the sample at hand */
+  SondeStackCache *stacks;     /* of allocations */
   guint64 n_samples;
   guint64 n_allocations;
   gint64 first_ns;
@@ -78,6 +83,17 @@ space_free (gpointer data)
   g_free (space);
 }
 
+static void
+counter_free (gpointer data)
+{
+  SondeModelCounter *counter = data;
+
+  g_free (counter->category);
+  g_free (counter->name);
+  g_free (counter->description);
+  g_free (counter);
+}
+
 SondeCaptureModel *
 sonde_capture_model_new (const SondeModelFuncs *funcs, gpointer user_data)
 {
@@ -89,7 +105,9 @@ sonde_capture_model_new (const SondeModelFuncs *funcs, gpointer user_data)
   self->budget = g_new (SondeBudget, 1);
   sonde_budget_init (self->budget);
   self->texts = sonde_text_pool_new (self->budget);
-  self->processes = sonde_process_list_new (self->budget, self->texts);
+  self->processes = g_ptr_array_new_with_free_func (g_free);
+  self->numbers_by_name = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
+  self->truncated = G_MAXUINT;
   self->spaces = g_hash_table_new_full (NULL, NULL, NULL, space_free);
   self->beyond.process = self->beyond.named_after = G_MAXUINT;
   self->maps = sonde_mapping_tree_new (self->budget);
@@ -104,7 +122,8 @@ sonde_capture_model_new (const SondeModelFuncs *funcs, gpointer user_data)
   self->stack = g_array_new (FALSE, FALSE, sizeof (guint32));
   self->stacks = sonde_stack_cache_new ();
   sonde_ledger_counters_init (&self->ledger);
-  self->counters = sonde_model_counters_new (self->budget);
+  self->counters = g_ptr_array_new_with_free_func (counter_free);
+  self->counter_numbers = sonde_id_map_new ();
   return self;
 }
 
@@ -113,7 +132,8 @@ sonde_capture_model_free (SondeCaptureModel *self)
 {
   if (self == NULL)
     return;
-  sonde_process_list_free (self->processes);
+  g_ptr_array_unref (self->processes);
+  g_hash_table_unref (self->numbers_by_name);
   g_hash_table_unref (self->spaces);
   g_ptr_array_unref (self->mappings);
   sonde_mapping_tree_free (self->maps);
@@ -126,10 +146,103 @@ sonde_capture_model_free (SondeCaptureModel *self)
   sonde_stack_cache_free (self->stacks);
   sonde_embedded_files_free (self->files);
   sonde_ledger_counters_clear (&self->ledger);
-  sonde_model_counters_free (self->counters);
+  g_ptr_array_unref (self->counters);
+  sonde_id_map_free (self->counter_numbers);
   sonde_text_pool_free (self->texts);
   g_free (self->budget);
   g_free (self);
+}
+
+/* --- processes: a pid has a number for each name that it goes by --- */
+
+/* "/usr/bin/python3 work.py" and the kernel's own "python3" are one name. */
+static char *
+dup_comm (const char *cmdline)
+{
+  const char *word = cmdline;
+  gsize len = strcspn (cmdline, " ");
+
+  if (*cmdline == '/' || *cmdline == '.')
+    {
+      const char *slash = memrchr (cmdline, '/', len);
+
+      if (slash != NULL && slash + 1 < cmdline + len)
+        word = slash + 1;
+    }
+  len -= (gsize) (word - cmdline);
+  return g_strndup (word, MIN (len, COMM_MAX));
+}
+
+static guint
+add_process (SondeCaptureModel *self, gint32 pid)
+{
+  SondeModelProcess *process = g_new0 (SondeModelProcess, 1);
+
+  process->pid = pid;
+  g_ptr_array_add (self->processes, process);
+  return self->processes->len - 1;
+}
+
+/* The number of a process whose names are still to be filled in: of one without, or a new one;
+ * G_MAXUINT: there is no room. */
+static guint
+take_nameless (SondeCaptureModel *self, gint32 pid)
+{
+  g_autofree char *key = g_strdup_printf ("%d %s", pid, PROCESS_NAMELESS);
+  gpointer found;
+
+  if (g_hash_table_lookup_extended (self->numbers_by_name, key, NULL, &found))
+    {
+      g_hash_table_remove (self->numbers_by_name, key);
+      return GPOINTER_TO_UINT (found);
+    }
+  if (!sonde_budget_take (self->budget, SONDE_LIMIT_PROCESSES, 1))
+    return G_MAXUINT;
+  return add_process (self, pid);
+}
+
+/* The number of the process that stands for all that had no room: SONDE_TRUNCATED, pid -1. */
+static guint
+ensure_truncated (SondeCaptureModel *self)
+{
+  SondeModelProcess *process;
+
+  if (self->truncated == G_MAXUINT)
+    {
+      self->truncated = add_process (self, -1);
+      process = g_ptr_array_index (self->processes, self->truncated);
+      process->comm = process->cmdline = SONDE_TRUNCATED;
+    }
+  return self->truncated;
+}
+
+/* The number of @pid under the name that @cmdline begins with. The first name of a process that had
+ * none takes its number. */
+static guint
+ensure_named (SondeCaptureModel *self, gint32 pid, const char *cmdline)
+{
+  g_autofree char *comm = dup_comm (cmdline);
+  g_autofree char *key = g_strdup_printf ("%d %s", pid, comm);
+  gpointer found;
+  SondeModelProcess *process;
+  guint number;
+
+  if (g_hash_table_lookup_extended (self->numbers_by_name, key, NULL, &found))
+    {
+      process = g_ptr_array_index (self->processes, GPOINTER_TO_UINT (found));
+      if (strlen (cmdline) > strlen (process->comm))
+        process->cmdline = sonde_text_pool_add (self->texts, cmdline, SONDE_MAX_PATH_BYTES);
+      return GPOINTER_TO_UINT (found);
+    }
+
+  number = take_nameless (self, pid);
+  if (number == G_MAXUINT)
+    return ensure_truncated (self);
+  process = g_ptr_array_index (self->processes, number);
+  process->comm = sonde_text_pool_add (self->texts, comm, COMM_MAX);
+  process->cmdline = sonde_text_pool_add (self->texts, cmdline, SONDE_MAX_PATH_BYTES);
+  g_hash_table_insert (self->numbers_by_name, g_steal_pointer (&key), GUINT_TO_POINTER (number));
+  return number;
 }
 
 static Space *
@@ -154,7 +267,6 @@ ensure_space (SondeCaptureModel *self, gint32 pid)
   return space;
 }
 
-/* The newest mapping that holds @address. */
 /* The newest mapping that holds @address, or NULL. */
 static SondeModelMapping *
 find_mapping (const SondeCaptureModel *self, const Space *space, guint64 address)
@@ -181,20 +293,6 @@ add_location (SondeCaptureModel *self,
     return SONDE_LOCATION_TRUNCATED;
   g_array_append_val (self->locations, location);
   return self->locations->len - 1;
-}
-
-static guint32
-locate_shared (SondeCaptureModel *self, guint64 address, gboolean in_kernel)
-{
-  guint32 number;
-
-  if (!sonde_id_map_lookup (self->shared, address, &number))
-    {
-      number = add_location (self, address, -1, in_kernel, NULL, 0);
-      if (number != SONDE_LOCATION_TRUNCATED)
-        sonde_id_map_set (self->shared, address, number);
-    }
-  return number;
 }
 
 static guint32
@@ -242,7 +340,17 @@ locate (guint64 address, gboolean in_kernel, gboolean is_caller, gpointer user_d
   const Locator *self = user_data;
 
   if (sonde_jit_names_cover (address) || in_kernel || self->space == &self->model->beyond)
-    return locate_shared (self->model, address, in_kernel);
+    {
+      guint32 number;
+
+      if (!sonde_id_map_lookup (self->model->shared, address, &number))
+        {
+          number = add_location (self->model, address, -1, in_kernel, NULL, 0);
+          if (number != SONDE_LOCATION_TRUNCATED)
+            sonde_id_map_set (self->model->shared, address, number);
+        }
+      return number;
+    }
   return locate_user (self->model, self->space, self->pid,
                       is_caller && address > 0 ? address - 1 : address);
 }
@@ -293,18 +401,6 @@ tell_life (SondeCaptureModel *self, SondeModelTurn turn, const SondeFrame *frame
                       self->user_data);
 }
 
-/* No frame says exec. But it moves this mapping, and nothing else does. Of a child that is told for
- * the first time it is not known when it did that, and it has nothing of its own yet. */
-static void
-notice_exec (SondeCaptureModel *self, Space *space, const SondeFrameMap *frame)
-{
-  if (!g_str_equal (frame->path, "[vdso]"))
-    return;
-  if (space->vdso != 0 && space->vdso != frame->start)
-    tell_life (self, SONDE_MODEL_EXECUTED, &frame->frame, 0);
-  space->vdso = frame->start;
-}
-
 /* The state of a process may be told more than once, and build ids only later. */
 static gboolean
 is_told_again (SondeCaptureModel *self,
@@ -330,7 +426,14 @@ add_map (SondeCaptureModel *self, const SondeFrameMap *frame)
 
   if (space == &self->beyond || (old != NULL && is_told_again (self, old, frame, build_id)))
     return;
-  notice_exec (self, space, frame);
+  /* No frame says exec. But it moves this mapping, and nothing else does. Of a child that is told
+   * for the first time it is not known when it did that, and it has nothing of its own yet. */
+  if (g_str_equal (frame->path, "[vdso]"))
+    {
+      if (space->vdso != 0 && space->vdso != frame->start)
+        tell_life (self, SONDE_MODEL_EXECUTED, &frame->frame, 0);
+      space->vdso = frame->start;
+    }
   space->generation++;
   if (!sonde_budget_take (self->budget, SONDE_LIMIT_MAPPINGS, 1))
     {
@@ -378,15 +481,16 @@ add_fork (SondeCaptureModel *self, const SondeFrameFork *frame)
 static guint
 ensure_process (SondeCaptureModel *self, Space *space, gint32 pid)
 {
-  const char *name = SONDE_PROCESS_NAMELESS;
+  const char *name = PROCESS_NAMELESS;
 
   if (space == &self->beyond)
-    return sonde_process_list_truncated (self->processes);
+    return ensure_truncated (self);
   if (space->process == G_MAXUINT)
     {
       if (space->named_after != G_MAXUINT)
-        name = sonde_process_list_get (self->processes, space->named_after)->cmdline;
-      space->process = sonde_process_list_ensure (self->processes, pid, name);
+        name = ((const SondeModelProcess *) g_ptr_array_index (self->processes, space->named_after))
+                   ->cmdline;
+      space->process = ensure_named (self, pid, name);
     }
   return space->process;
 }
@@ -415,28 +519,6 @@ add_sample (SondeCaptureModel *self, const SondeFrameSample *frame)
 }
 
 static void
-find_stack (SondeCaptureModel *self,
-            Space *space,
-            const SondeFrameAllocation *frame,
-            SondeModelAllocation *allocation)
-{
-  SondeFrameStack stack
-      = { (const guint8 *) frame + sizeof *frame, frame->n_addrs, TRUE, space->generation };
-  SondeCachedStack known;
-
-  allocation->is_new_stack
-      = !sonde_stack_cache_lookup (self->stacks, allocation->process, &stack, &known);
-  if (allocation->is_new_stack)
-    {
-      locate_stack (self, space, frame->frame.pid, &stack);
-      sonde_stack_cache_add (self->stacks, allocation->process, &stack, self->stack, &known);
-    }
-  allocation->stack = known.number;
-  allocation->locations = known.locations;
-  allocation->n_locations = known.n_locations;
-}
-
-static void
 add_allocation (SondeCaptureModel *self, const SondeFrameAllocation *frame)
 {
   Space *space = ensure_space (self, frame->frame.pid);
@@ -453,22 +535,23 @@ add_allocation (SondeCaptureModel *self, const SondeFrameAllocation *frame)
   if (self->funcs.allocation == NULL)
     return;
   if (frame->size_bytes > 0)
-    find_stack (self, space, frame, &allocation);
+    {
+      SondeFrameStack stack
+          = { (const guint8 *) frame + sizeof *frame, frame->n_addrs, TRUE, space->generation };
+      SondeCachedStack known;
+
+      allocation.is_new_stack
+          = !sonde_stack_cache_lookup (self->stacks, allocation.process, &stack, &known);
+      if (allocation.is_new_stack)
+        {
+          locate_stack (self, space, frame->frame.pid, &stack);
+          sonde_stack_cache_add (self->stacks, allocation.process, &stack, self->stack, &known);
+        }
+      allocation.stack = known.number;
+      allocation.locations = known.locations;
+      allocation.n_locations = known.n_locations;
+    }
   self->funcs.allocation (&allocation, self->user_data);
-}
-
-static void
-add_mark (SondeCaptureModel *self, const SondeFrameMark *frame)
-{
-  SondeModelMark mark = { .pid = frame->frame.pid,
-                          .time_ns = frame->frame.time_ns,
-                          .duration_ns = frame->duration_ns,
-                          .group = frame->group,
-                          .name = frame->name,
-                          .message = frame->message };
-
-  if (self->funcs.mark != NULL)
-    self->funcs.mark (&mark, self->user_data);
 }
 
 static void
@@ -485,6 +568,63 @@ add_metadata (SondeCaptureModel *self, const SondeFrameMetadata *frame)
       self->metadata_bytes += size_bytes - old_bytes;
       g_hash_table_replace (self->metadata, g_strdup (frame->id), g_strdup (frame->metadata));
     }
+}
+
+static gboolean
+is_same (const SondeModelCounter *counter, const SondeCounterDefinition *definition)
+{
+  gboolean is_double = sonde_counter_type (definition->id_type) == SONDE_COUNTER_DOUBLE;
+
+  return counter->is_double == is_double
+         && strncmp (counter->category, definition->category, sizeof definition->category) == 0
+         && strncmp (counter->name, definition->name, sizeof definition->name) == 0;
+}
+
+/* An id that comes again with another name is another counter from then on. */
+static void
+define_counters (SondeCaptureModel *self, const SondeFrameCounterDefine *frame)
+{
+  for (guint i = 0; i < frame->n_counters; i++)
+    {
+      SondeCounterDefinition definition;
+      SondeModelCounter *counter;
+      guint32 id, number;
+
+      memcpy (&definition, &frame->counters[i], sizeof definition);
+      id = sonde_counter_id (definition.id_type);
+      if (sonde_id_map_lookup (self->counter_numbers, id, &number)
+          && is_same (g_ptr_array_index (self->counters, number), &definition))
+        continue;
+      if (!sonde_budget_take (self->budget, SONDE_LIMIT_COUNTERS, 1))
+        continue;
+
+      counter = g_new0 (SondeModelCounter, 1);
+      counter->category = g_strndup (definition.category, sizeof definition.category);
+      counter->name = g_strndup (definition.name, sizeof definition.name);
+      counter->description = g_strndup (definition.description, sizeof definition.description);
+      counter->is_double = sonde_counter_type (definition.id_type) == SONDE_COUNTER_DOUBLE;
+      sonde_id_map_set (self->counter_numbers, id, self->counters->len);
+      g_ptr_array_add (self->counters, counter);
+    }
+}
+
+/* Values of counters that nobody defined are left out. */
+static void
+set_counters (const SondeCaptureModel *self, const SondeFrameCounterSet *frame)
+{
+  for (guint i = 0; i < frame->n_groups; i++)
+    for (guint slot = 0; slot < SONDE_COUNTERS_PER_GROUP; slot++)
+      {
+        guint32 id = frame->groups[i].ids[slot];
+        SondeModelValue value = { .pid = frame->frame.pid, .time_ns = frame->frame.time_ns };
+        guint32 number;
+
+        if (id == 0 || !sonde_id_map_lookup (self->counter_numbers, id, &number))
+          continue;
+        value.counter = number;
+        memcpy (&value.value, &frame->groups[i].values[slot], sizeof value.value);
+        self->funcs.value (&value, self->user_data);
+      }
 }
 
 void
@@ -507,8 +647,7 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
         Space *space = ensure_space (self, frame->pid);
 
         if (space != &self->beyond)
-          space->process
-              = sonde_process_list_ensure (self->processes, frame->pid, process->cmdline);
+          space->process = ensure_named (self, frame->pid, process->cmdline);
         break;
       }
     case SONDE_FRAME_FORK:
@@ -523,16 +662,26 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
       break;
     case SONDE_FRAME_CTRDEF:
       sonde_ledger_counters_define (&self->ledger, (const SondeFrameCounterDefine *) frame);
-      sonde_model_counters_define (self->counters, (const SondeFrameCounterDefine *) frame);
+      define_counters (self, (const SondeFrameCounterDefine *) frame);
       break;
     case SONDE_FRAME_CTRSET:
       sonde_ledger_counters_set (&self->ledger, (const SondeFrameCounterSet *) frame);
       if (self->funcs.value != NULL)
-        sonde_model_counters_set (self->counters, (const SondeFrameCounterSet *) frame,
-                                  self->funcs.value, self->user_data);
+        set_counters (self, (const SondeFrameCounterSet *) frame);
       break;
     case SONDE_FRAME_MARK:
-      add_mark (self, (const SondeFrameMark *) frame);
+      if (self->funcs.mark != NULL)
+        {
+          const SondeFrameMark *mark = (const SondeFrameMark *) frame;
+
+          self->funcs.mark (&(SondeModelMark){ .pid = frame->pid,
+                                               .time_ns = frame->time_ns,
+                                               .duration_ns = mark->duration_ns,
+                                               .group = mark->group,
+                                               .name = mark->name,
+                                               .message = mark->message },
+                            self->user_data);
+        }
       break;
     case SONDE_FRAME_METADATA:
       add_metadata (self, (const SondeFrameMetadata *) frame);
@@ -548,13 +697,13 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
 guint
 sonde_capture_model_n_processes (const SondeCaptureModel *self)
 {
-  return sonde_process_list_size (self->processes);
+  return self->processes->len;
 }
 
 const SondeModelProcess *
 sonde_capture_model_process (const SondeCaptureModel *self, guint process)
 {
-  return sonde_process_list_get (self->processes, process);
+  return g_ptr_array_index (self->processes, process);
 }
 
 guint
@@ -595,34 +744,22 @@ sonde_capture_model_budget (const SondeCaptureModel *self)
   return self->budget;
 }
 
-char *
-sonde_capture_model_describe_cut (const SondeCaptureModel *self)
-{
-  return sonde_budget_describe (self->budget);
-}
-
 guint
 sonde_capture_model_n_counters (const SondeCaptureModel *self)
 {
-  return sonde_model_counters_size (self->counters);
+  return self->counters->len;
 }
 
 const SondeModelCounter *
 sonde_capture_model_counter (const SondeCaptureModel *self, guint counter)
 {
-  return sonde_model_counters_get (self->counters, counter);
+  return g_ptr_array_index (self->counters, counter);
 }
 
 const char *
 sonde_capture_model_jit_name (const SondeCaptureModel *self, guint64 address)
 {
   return sonde_jit_names_lookup (self->jit_names, address);
-}
-
-const SondeEmbeddedSymbols *
-sonde_capture_model_symbols (const SondeCaptureModel *self)
-{
-  return sonde_embedded_files_symbols (self->files);
 }
 
 const SondeEmbeddedFiles *
@@ -690,10 +827,10 @@ typedef struct
   GHashTable *copies;   /* root of a space of @from → the Space of @to with all of it */
   GHashTable *mappings; /* mapping of the space at hand → its copy */
   Space *space;         /* that is being filled */
-} Copy;
+} PresentCopy;
 
 static SondeModelMapping *
-ensure_mapping (Copy *self, const SondeModelMapping *mapping)
+ensure_mapping (PresentCopy *self, const SondeModelMapping *mapping)
 {
   SondeModelMapping *copy = g_hash_table_lookup (self->mappings, mapping);
 
@@ -712,7 +849,7 @@ ensure_mapping (Copy *self, const SondeModelMapping *mapping)
 static void
 copy_piece (guint64 start, guint64 end, const SondeModelMapping *mapping, gpointer user_data)
 {
-  Copy *self = user_data;
+  PresentCopy *self = user_data;
   SondeModelMapping *copy = ensure_mapping (self, mapping);
 
   self->space->is_cut
@@ -722,7 +859,7 @@ copy_piece (guint64 start, guint64 end, const SondeModelMapping *mapping, gpoint
 
 /* What spaces share stays shared. */
 static void
-copy_space (Copy *self, gint32 pid, const Space *space)
+copy_space (PresentCopy *self, gint32 pid, const Space *space)
 {
   Space *copy = ensure_space (self->to, pid);
   gpointer root = GUINT_TO_POINTER (space->maps.root);
@@ -749,22 +886,10 @@ copy_space (Copy *self, gint32 pid, const Space *space)
     }
   if (named != G_MAXUINT)
     {
-      const SondeModelProcess *process = sonde_process_list_get (self->from->processes, named);
+      const SondeModelProcess *process = g_ptr_array_index (self->from->processes, named);
 
-      *name = sonde_process_list_ensure (self->to->processes, process->pid, process->cmdline);
+      *name = ensure_named (self->to, process->pid, process->cmdline);
     }
-}
-
-static void
-copy_metadata (SondeCaptureModel *to, const SondeCaptureModel *from)
-{
-  GHashTableIter iter;
-  gpointer id, text;
-
-  g_hash_table_iter_init (&iter, from->metadata);
-  while (g_hash_table_iter_next (&iter, &id, &text))
-    g_hash_table_insert (to->metadata, g_strdup (id), g_strdup (text));
-  to->metadata_bytes = from->metadata_bytes;
 }
 
 SondeCaptureModel *
@@ -776,15 +901,18 @@ sonde_capture_model_new_present (const SondeCaptureModel *before,
   SondeCaptureModel *self = sonde_capture_model_new (funcs, user_data);
   g_autoptr (GHashTable) copies = g_hash_table_new (NULL, NULL);
   g_autoptr (GHashTable) mappings = g_hash_table_new (NULL, NULL);
-  Copy copy = { before, self, copies, mappings, NULL };
+  PresentCopy copy = { before, self, copies, mappings, NULL };
   GHashTableIter iter;
-  gpointer pid, space;
+  gpointer pid, space, id, text;
 
   g_hash_table_iter_init (&iter, before->spaces);
   while (g_hash_table_iter_next (&iter, &pid, &space))
     if (is_alive (GPOINTER_TO_INT (pid)))
       copy_space (&copy, GPOINTER_TO_INT (pid), space);
-  copy_metadata (self, before);
+  g_hash_table_iter_init (&iter, before->metadata);
+  while (g_hash_table_iter_next (&iter, &id, &text))
+    g_hash_table_insert (self->metadata, g_strdup (id), g_strdup (text));
+  self->metadata_bytes = before->metadata_bytes;
   sonde_embedded_files_copy_mountinfos (self->files, before->files);
   sonde_jit_names_copy (self->jit_names, before->jit_names);
   sonde_ledger_counters_clear (&self->ledger);

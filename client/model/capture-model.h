@@ -7,9 +7,16 @@
 
 #include "client/base/budget.h"
 #include "client/model/embedded-files.h"
-#include "client/model/process-list.h"
 #include "protocol/frame.h"
 #include "protocol/ledger.h"
+
+/* One pid under one name: an exec or a rename makes a new one. */
+typedef struct
+{
+  gint32 pid;
+  const char *comm;    /* short name; may be invalid UTF-8 */
+  const char *cmdline; /* newest PROCESS text of that name; may be invalid UTF-8 */
+} SondeModelProcess;
 
 /**
  * SECTION: capture-model
@@ -153,9 +160,6 @@ void sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *f
 /* What is left of the limits; who keeps things of the model takes of it, too. */
 SondeBudget *sonde_capture_model_budget (const SondeCaptureModel *self);
 
-/* What was cut off, for people: see sonde_budget_describe(). */
-char *sonde_capture_model_describe_cut (const SondeCaptureModel *self);
-
 /* Gives locations that no mapping held when they were met one that was told later: a worker tells
  * of a process when it is sampled, which may be after it allocated. Before names are looked up; no
  * allocation may follow. */
@@ -175,9 +179,6 @@ const SondeModelCounter *sonde_capture_model_counter (const SondeCaptureModel *s
 
 /* The JITMAP name of @address, or NULL. */
 const char *sonde_capture_model_jit_name (const SondeCaptureModel *self, guint64 address);
-
-/* NULL if the capture carries none, or not yet. */
-const SondeEmbeddedSymbols *sonde_capture_model_symbols (const SondeCaptureModel *self);
 
 /* What else it carries. */
 const SondeEmbeddedFiles *sonde_capture_model_files (const SondeCaptureModel *self);

@@ -89,24 +89,6 @@ count (SondeCaptureCounts *counts, const guint8 *bytes, gsize size_bytes)
   counts->n_bytes += at;
 }
 
-/* What the ledger needs of a frame that has come. */
-static void
-note (SondeCaptureSink *self, const SondeFrame *frame)
-{
-  self->is_last = FALSE;
-  self->last_ns = frame->time_ns;
-  if (frame->type == SONDE_FRAME_CTRDEF)
-    sonde_ledger_counters_define (&self->ledger, (const SondeFrameCounterDefine *) frame);
-  if (frame->type == SONDE_FRAME_CTRSET && frame->len <= END_BYTES / 2
-      && sonde_ledger_counters_set (&self->ledger, (const SondeFrameCounterSet *) frame)
-             == SONDE_LEDGER_ALL)
-    {
-      g_free (self->last_set);
-      self->last_set = g_memdup2 (frame, frame->len);
-      self->is_last = TRUE;
-    }
-}
-
 /* Returns how much of what is pending are whole frames. */
 static gsize
 check (SondeCaptureSink *self, GError **error)
@@ -136,7 +118,19 @@ check (SondeCaptureSink *self, GError **error)
       fault = sonde_frame_check (frame, size_bytes - at);
       if (fault != SONDE_FRAME_OK)
         break;
-      note (self, frame);
+      /* The ledger needs the counters and the time of the last frame. */
+      self->is_last = FALSE;
+      self->last_ns = frame->time_ns;
+      if (frame->type == SONDE_FRAME_CTRDEF)
+        sonde_ledger_counters_define (&self->ledger, (const SondeFrameCounterDefine *) frame);
+      if (frame->type == SONDE_FRAME_CTRSET && frame->len <= END_BYTES / 2
+          && sonde_ledger_counters_set (&self->ledger, (const SondeFrameCounterSet *) frame)
+                 == SONDE_LEDGER_ALL)
+        {
+          g_free (self->last_set);
+          self->last_set = g_memdup2 (frame, frame->len);
+          self->is_last = TRUE;
+        }
       at += frame->len;
     }
   if (fault != SONDE_FRAME_OK && fault != SONDE_FRAME_FAULT_LENGTH_PAST_END)
@@ -262,17 +256,11 @@ retreat (SondeCaptureSink *self, guint64 max_bytes)
     self->first_lost_ns = next.time_ns;
 }
 
-static guint64
-value_of (const SondeCaptureSink *self, SondeLedger entry)
-{
-  return (guint64) self->ledger.values[entry];
-}
-
 static void
 correct (SondeCaptureSink *self, SondeFrameCounterSet *frame, SondeLedger entry, guint64 value)
 {
   sonde_ledger_counters_adjust (&self->ledger, frame, entry,
-                                (gint64) (value - value_of (self, entry)));
+                                (gint64) (value - (guint64) self->ledger.values[entry]));
   self->ledger.values[entry] = (gint64) value;
 }
 
@@ -286,7 +274,7 @@ correct_ledger (SondeCaptureSink *self, SondeFrameCounterSet *set)
 
   sonde_ledger_counters_set (&self->ledger, set);
 #define CORRECT(entry, value) correct (self, set, SONDE_LEDGER_##entry, value)
-#define VALUE(entry)          value_of (self, SONDE_LEDGER_##entry)
+#define VALUE(entry)          ((guint64) self->ledger.values[SONDE_LEDGER_##entry])
   CORRECT (STREAM_RESENT, VALUE (STREAM_RESENT) + 1);
   CORRECT (STREAM_DELIVERED, self->kept.n_frames);
   CORRECT (STREAM_LOST, VALUE (STREAM_LOST) + lost.n_frames);

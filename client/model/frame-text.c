@@ -67,19 +67,6 @@ sonde_frame_build_id (const SondeFrameMap *frame)
 }
 
 static void
-append_map (GString *out, const SondeFrameMap *frame)
-{
-  const char *build_id = sonde_frame_build_id (frame);
-
-  g_string_append_printf (out, " start=" HEX " end=" HEX " offset=" HEX, frame->start, frame->end,
-                          frame->offset);
-  g_string_append_printf (out, " inode=%" G_GUINT64_FORMAT, (guint64) frame->inode);
-  append_string (out, "path", frame->path, -1);
-  if (build_id != NULL)
-    append_string (out, "build-id", build_id, -1);
-}
-
-static void
 append_jitmap (GString *out, const SondeFrameJitmap *frame)
 {
   const guint8 *at = frame->data;
@@ -153,38 +140,6 @@ append_counter_set (const SondeFrameText *self, GString *out, const SondeFrameCo
 }
 
 static void
-append_mark (GString *out, const SondeFrameMark *frame)
-{
-  g_string_append_printf (out, " duration=%" G_GINT64_FORMAT, (gint64) frame->duration_ns);
-  append_string (out, "group", frame->group, sizeof frame->group);
-  append_string (out, "name", frame->name, sizeof frame->name);
-  append_string (out, "message", frame->message, -1);
-}
-
-static void
-append_allocation (GString *out, const SondeFrameAllocation *frame)
-{
-  g_string_append_printf (out, " tid=%d address=" HEX " size=%" G_GINT64_FORMAT, frame->tid,
-                          frame->address, (gint64) frame->size_bytes);
-  append_addresses (out, frame->addrs, frame->n_addrs);
-}
-
-static void
-append_overlay (GString *out, const SondeFrameOverlay *frame)
-{
-  g_string_append_printf (out, " layer=%u", frame->layer & 0xff);
-  append_string (out, "src", frame->data, frame->src_len);
-  append_string (out, "dst", frame->data + frame->src_len + 1, frame->dst_len);
-}
-
-static void
-append_file_chunk (GString *out, const SondeFrameFileChunk *frame)
-{
-  append_string (out, "path", frame->path, sizeof frame->path);
-  g_string_append_printf (out, " size=%u last=%u", frame->data_len, frame->is_last & 1);
-}
-
-static void
 append_body (SondeFrameText *self, GString *out, const SondeFrame *frame)
 {
   switch (frame->type)
@@ -195,8 +150,18 @@ append_body (SondeFrameText *self, GString *out, const SondeFrame *frame)
                         ((const SondeFrameSample *) frame)->n_addrs);
       break;
     case SONDE_FRAME_MAP:
-      append_map (out, (const SondeFrameMap *) frame);
-      break;
+      {
+        const SondeFrameMap *map = (const SondeFrameMap *) frame;
+        const char *build_id = sonde_frame_build_id (map);
+
+        g_string_append_printf (out, " start=" HEX " end=" HEX " offset=" HEX, map->start, map->end,
+                                map->offset);
+        g_string_append_printf (out, " inode=%" G_GUINT64_FORMAT, (guint64) map->inode);
+        append_string (out, "path", map->path, -1);
+        if (build_id != NULL)
+          append_string (out, "build-id", build_id, -1);
+        break;
+      }
     case SONDE_FRAME_PROCESS:
       append_string (out, "cmdline", ((const SondeFrameProcess *) frame)->cmdline, -1);
       break;
@@ -213,8 +178,15 @@ append_body (SondeFrameText *self, GString *out, const SondeFrame *frame)
       append_counter_set (self, out, (const SondeFrameCounterSet *) frame);
       break;
     case SONDE_FRAME_MARK:
-      append_mark (out, (const SondeFrameMark *) frame);
-      break;
+      {
+        const SondeFrameMark *mark = (const SondeFrameMark *) frame;
+
+        g_string_append_printf (out, " duration=%" G_GINT64_FORMAT, (gint64) mark->duration_ns);
+        append_string (out, "group", mark->group, sizeof mark->group);
+        append_string (out, "name", mark->name, sizeof mark->name);
+        append_string (out, "message", mark->message, -1);
+        break;
+      }
     case SONDE_FRAME_METADATA:
       append_string (out, "id", ((const SondeFrameMetadata *) frame)->id,
                      sizeof ((const SondeFrameMetadata *) frame)->id);
@@ -227,14 +199,32 @@ append_body (SondeFrameText *self, GString *out, const SondeFrame *frame)
       append_string (out, "message", ((const SondeFrameLog *) frame)->message, -1);
       break;
     case SONDE_FRAME_FILE_CHUNK:
-      append_file_chunk (out, (const SondeFrameFileChunk *) frame);
-      break;
+      {
+        const SondeFrameFileChunk *chunk = (const SondeFrameFileChunk *) frame;
+
+        append_string (out, "path", chunk->path, sizeof chunk->path);
+        g_string_append_printf (out, " size=%u last=%u", chunk->data_len, chunk->is_last & 1);
+        break;
+      }
     case SONDE_FRAME_ALLOCATION:
-      append_allocation (out, (const SondeFrameAllocation *) frame);
-      break;
+      {
+        const SondeFrameAllocation *allocation = (const SondeFrameAllocation *) frame;
+
+        g_string_append_printf (out, " tid=%d address=" HEX " size=%" G_GINT64_FORMAT,
+                                allocation->tid, allocation->address,
+                                (gint64) allocation->size_bytes);
+        append_addresses (out, allocation->addrs, allocation->n_addrs);
+        break;
+      }
     case SONDE_FRAME_OVERLAY:
-      append_overlay (out, (const SondeFrameOverlay *) frame);
-      break;
+      {
+        const SondeFrameOverlay *overlay = (const SondeFrameOverlay *) frame;
+
+        g_string_append_printf (out, " layer=%u", overlay->layer & 0xff);
+        append_string (out, "src", overlay->data, overlay->src_len);
+        append_string (out, "dst", overlay->data + overlay->src_len + 1, overlay->dst_len);
+        break;
+      }
     default: /* TIMESTAMP and EXIT are their header */
       break;
     }

@@ -110,23 +110,6 @@ has_user_address (const SondeFrameSample *sample)
 }
 
 static void
-check_sample (SondeLedgerCheck *self, const SondeFrameSample *sample)
-{
-  gint32 pid = sample->frame.pid;
-  guint32 flags = seen (self, pid);
-  guint32 needed = SEEN_PROCESS | (has_user_address (sample) ? SEEN_MAP : 0);
-
-  self->n_samples++;
-  check_addresses (self, sample->addrs, sample->n_addrs);
-  if (pid > 0 && (flags & SEEN_SAMPLE) == 0 && (flags & needed) != needed)
-    {
-      if (self->n_stateless++ == 0)
-        self->first_stateless = pid;
-    }
-  mark_seen (self, pid, SEEN_SAMPLE);
-}
-
-static void
 add_jitmap (SondeLedgerCheck *self, const SondeFrameJitmap *frame)
 {
   const guint8 *at = frame->data;
@@ -142,17 +125,6 @@ add_jitmap (SondeLedgerCheck *self, const SondeFrameJitmap *frame)
     }
 }
 
-/* Programs have log lines, too, with their pid. */
-static void
-check_log (SondeLedgerCheck *self, const SondeFrameLog *log)
-{
-  if (log->frame.pid > 0 || strncmp (log->domain, "sonde", sizeof log->domain) != 0
-      || !g_str_has_prefix (log->message, SONDE_LEDGER_CLAIM))
-    return;
-  if (self->n_claims++ == 0)
-    self->first_claim = sonde_text_escape (log->message + strlen (SONDE_LEDGER_CLAIM), -1);
-}
-
 void
 sonde_ledger_check_add_frame (SondeLedgerCheck *self, const SondeFrame *frame)
 {
@@ -163,7 +135,21 @@ sonde_ledger_check_add_frame (SondeLedgerCheck *self, const SondeFrame *frame)
   switch (frame->type)
     {
     case SONDE_FRAME_SAMPLE:
-      check_sample (self, (const SondeFrameSample *) frame);
+      {
+        const SondeFrameSample *sample = (const SondeFrameSample *) frame;
+        gint32 pid = sample->frame.pid;
+        guint32 flags = seen (self, pid);
+        guint32 needed = SEEN_PROCESS | (has_user_address (sample) ? SEEN_MAP : 0);
+
+        self->n_samples++;
+        check_addresses (self, sample->addrs, sample->n_addrs);
+        if (pid > 0 && (flags & SEEN_SAMPLE) == 0 && (flags & needed) != needed)
+          {
+            if (self->n_stateless++ == 0)
+              self->first_stateless = pid;
+          }
+        mark_seen (self, pid, SEEN_SAMPLE);
+      }
       break;
     case SONDE_FRAME_ALLOCATION:
       check_addresses (self, ((const SondeFrameAllocation *) frame)->addrs,
@@ -190,7 +176,18 @@ sonde_ledger_check_add_frame (SondeLedgerCheck *self, const SondeFrame *frame)
           = sonde_ledger_counters_set (&self->counters, (const SondeFrameCounterSet *) frame);
       break;
     case SONDE_FRAME_LOG:
-      check_log (self, (const SondeFrameLog *) frame);
+      {
+        const SondeFrameLog *log = (const SondeFrameLog *) frame;
+
+        /* Programs have log lines, too, with their pid. */
+        if (log->frame.pid <= 0 && strncmp (log->domain, "sonde", sizeof log->domain) == 0
+            && g_str_has_prefix (log->message, SONDE_LEDGER_CLAIM))
+          {
+            if (self->n_claims++ == 0)
+              self->first_claim
+                  = sonde_text_escape (log->message + strlen (SONDE_LEDGER_CLAIM), -1);
+          }
+      }
       break;
     default: /* nothing to be held against it */
       break;
@@ -333,9 +330,12 @@ check_ledger (const SondeLedgerCheck *self, GPtrArray *findings)
   check_count (self, "events", SONDE_LEDGER_STREAM_EVENTS, self->n_events, findings);
 }
 
-static void
-check_names (const SondeLedgerCheck *self, GPtrArray *findings)
+GPtrArray *
+sonde_ledger_check_dup_findings (const SondeLedgerCheck *self)
 {
+  GPtrArray *findings = g_ptr_array_new_with_free_func (finding_free);
+
+  check_ledger (self, findings);
   if (self->n_jit_unnamed > 0)
     add_finding (findings, SONDE_VERDICT_FAILED, "names",
                  g_strdup_printf ("%" G_GUINT64_FORMAT
@@ -346,11 +346,6 @@ check_names (const SondeLedgerCheck *self, GPtrArray *findings)
     add_finding (findings, SONDE_VERDICT_PASSED, "names",
                  g_strdup_printf ("%u JITMAP names, each before its first use",
                                   sonde_id_map_size (self->jit_names)));
-}
-
-static void
-check_state (const SondeLedgerCheck *self, GPtrArray *findings)
-{
   if (self->n_stateless > 0)
     add_finding (findings, SONDE_VERDICT_WARNING, "state",
                  g_strdup_printf ("%" G_GUINT64_FORMAT
@@ -359,16 +354,6 @@ check_state (const SondeLedgerCheck *self, GPtrArray *findings)
   else
     add_finding (findings, SONDE_VERDICT_PASSED, "state",
                  g_strdup ("PROCESS and MAP frames precede each pid's samples"));
-}
-
-GPtrArray *
-sonde_ledger_check_dup_findings (const SondeLedgerCheck *self)
-{
-  GPtrArray *findings = g_ptr_array_new_with_free_func (finding_free);
-
-  check_ledger (self, findings);
-  check_names (self, findings);
-  check_state (self, findings);
   if (self->n_claims > 0)
     add_finding (
         findings, SONDE_VERDICT_WARNING, "claims",

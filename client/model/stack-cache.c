@@ -21,13 +21,13 @@ typedef struct
   guint32 n_locations;
   guint64 first_addr; /* index of addrs */
   guint64 first_location;
-} Entry;
+} StackEntry;
 
 typedef struct
 {
   guint32 hash;
   guint32 number; /* of an entry, + 1 */
-} Slot;
+} StackSlot;
 
 struct SondeStackCache
 {
@@ -50,20 +50,20 @@ typedef struct
 static guint64
 hash_slot (const void *slot, guint64 seed)
 {
-  return ((const Slot *) slot)->hash;
+  return ((const StackSlot *) slot)->hash;
 }
 
 static bool
 has_stack (const void *slot, guint64 hash, const void *key)
 {
-  const Slot *found = slot;
+  const StackSlot *found = slot;
   const Wanted *wanted = key;
   const SondeFrameStack *stack = wanted->stack;
-  const Entry *entry;
+  const StackEntry *entry;
 
   if (found->hash != hash)
     return false;
-  entry = &g_array_index (wanted->cache->entries, Entry, found->number - 1);
+  entry = &g_array_index (wanted->cache->entries, StackEntry, found->number - 1);
   return entry->process == wanted->process && entry->generation == stack->generation
          && entry->n_addrs == stack->n_addrs
          && memcmp (&g_array_index (wanted->cache->addrs, guint64, entry->first_addr), stack->addrs,
@@ -71,7 +71,7 @@ has_stack (const void *slot, guint64 hash, const void *key)
                 == 0;
 }
 
-static const SondeTableKind numbers = { .slot_bytes = sizeof (Slot),
+static const SondeTableKind numbers = { .slot_bytes = sizeof (StackSlot),
                                         .used_at = 0,
                                         .n_first_slots = 1024,
                                         .max_eighths = 4,
@@ -85,7 +85,7 @@ sonde_stack_cache_new (void)
   SondeStackCache *self = g_new0 (SondeStackCache, 1);
 
   /* With room from the beginning: a stack of no addresses is somewhere, too. */
-  self->entries = g_array_sized_new (FALSE, FALSE, sizeof (Entry), numbers.n_first_slots);
+  self->entries = g_array_sized_new (FALSE, FALSE, sizeof (StackEntry), numbers.n_first_slots);
   self->addrs = g_array_sized_new (FALSE, FALSE, sizeof (guint64), numbers.n_first_slots);
   self->locations = g_array_sized_new (FALSE, FALSE, sizeof (guint32), numbers.n_first_slots);
   self->table.seed = sonde_hash_seed ();
@@ -140,7 +140,7 @@ hash_stack (const SondeStackCache *self, guint process, const SondeFrameStack *s
 static void
 tell (const SondeStackCache *self, guint32 number, SondeCachedStack *known)
 {
-  const Entry *entry = &g_array_index (self->entries, Entry, number);
+  const StackEntry *entry = &g_array_index (self->entries, StackEntry, number);
 
   *known = (SondeCachedStack){
     .number = number,
@@ -156,7 +156,7 @@ sonde_stack_cache_lookup (SondeStackCache *self,
                           SondeCachedStack *known)
 {
   const Wanted wanted = { self, process, stack };
-  const Slot *slot;
+  const StackSlot *slot;
 
   self->hash = (guint32) hash_stack (self, process, stack);
   slot = sonde_table_find (&numbers, &self->table, self->hash, &wanted);
@@ -166,15 +166,6 @@ sonde_stack_cache_lookup (SondeStackCache *self,
   return TRUE;
 }
 
-static void
-begin_again (SondeStackCache *self)
-{
-  sonde_table_clear (&self->table);
-  g_array_set_size (self->entries, 0);
-  g_array_set_size (self->addrs, 0);
-  g_array_set_size (self->locations, 0);
-}
-
 void
 sonde_stack_cache_add (SondeStackCache *self,
                        guint process,
@@ -182,19 +173,24 @@ sonde_stack_cache_add (SondeStackCache *self,
                        const GArray *locations,
                        SondeCachedStack *known)
 {
-  Entry entry = { .process = process,
-                  .generation = stack->generation,
-                  .n_addrs = stack->n_addrs,
-                  .n_locations = locations->len };
+  StackEntry entry = { .process = process,
+                       .generation = stack->generation,
+                       .n_addrs = stack->n_addrs,
+                       .n_locations = locations->len };
 
   if (self->entries->len >= MAX_STACKS
       || (self->addrs->len + stack->n_addrs) * sizeof (guint64) > MAX_BYTES)
-    begin_again (self);
+    {
+      sonde_table_clear (&self->table);
+      g_array_set_size (self->entries, 0);
+      g_array_set_size (self->addrs, 0);
+      g_array_set_size (self->locations, 0);
+    }
   entry.first_addr = self->addrs->len;
   entry.first_location = self->locations->len;
   g_array_append_vals (self->addrs, stack->addrs, stack->n_addrs);
   g_array_append_vals (self->locations, locations->data, locations->len);
   g_array_append_val (self->entries, entry);
-  sonde_table_add (&numbers, &self->table, &(Slot){ self->hash, self->entries->len });
+  sonde_table_add (&numbers, &self->table, &(StackSlot){ self->hash, self->entries->len });
   tell (self, self->entries->len - 1, known);
 }

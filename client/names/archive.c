@@ -17,7 +17,7 @@
 #include "client/base/text.h"
 #include "client/model/capture-file.h"
 #include "client/model/capture-model.h"
-#include "client/model/embedded-symbols.h"
+#include "client/model/embedded-files.h"
 #include "client/model/ledger-counters.h"
 #include "client/names/symbol-resolver.h"
 #include "protocol/writer.h"
@@ -119,15 +119,20 @@ compare_added (gconstpointer a, gconstpointer b)
   return left->order < right->order ? -1 : left->order > right->order;
 }
 
-/* Sorts, and leaves records that do not overlap at the front. */
-static void
-separate (GArray *added)
+/* (transfer full): the file. Of records that overlap the one that begins later cuts the other, of
+ * those that begin together the one added first holds. */
+static GByteArray *
+symbols_builder_build (SymbolsBuilder *self)
 {
-  Added *all = (Added *) (void *) added->data;
+  static const SondeSymbolRecord end = { 0 };
+  GByteArray *file = g_byte_array_new ();
+  guint32 strings_at;
+  Added *all = (Added *) (void *) self->added->data;
   guint n = 0;
 
-  g_array_sort (added, compare_added);
-  for (guint i = 0; i < added->len; i++)
+  /* Sorts, and leaves records that do not overlap at the front. */
+  g_array_sort (self->added, compare_added);
+  for (guint i = 0; i < self->added->len; i++)
     {
       SondeSymbolRecord *last = n > 0 ? &all[n - 1].record : NULL;
 
@@ -140,19 +145,7 @@ separate (GArray *added)
         }
       all[n++] = all[i];
     }
-  g_array_set_size (added, n);
-}
-
-/* (transfer full): the file. Of records that overlap the one that begins later cuts the other, of
- * those that begin together the one added first holds. */
-static GByteArray *
-symbols_builder_build (SymbolsBuilder *self)
-{
-  static const SondeSymbolRecord end = { 0 };
-  GByteArray *file = g_byte_array_new ();
-  guint32 strings_at;
-
-  separate (self->added);
+  g_array_set_size (self->added, n);
   strings_at = (guint32) ((self->added->len + 1) * sizeof end);
   for (guint i = 0; i < self->added->len; i++)
     {
@@ -169,15 +162,6 @@ symbols_builder_build (SymbolsBuilder *self)
 }
 
 /* --- where programs left the names of code that they made --- */
-
-/* Whether @path is one that perf's interface gives a jitdump of @pid: ".../jit-PID.dump". */
-static gboolean
-jit_files_is_dump (const char *path, gint32 pid)
-{
-  g_autofree char *name = g_strdup_printf ("/jit-%d.dump", pid);
-
-  return g_str_has_suffix (path, name);
-}
 
 /* Whose files tell of @pid, and what its number is where it runs. */
 static uid_t
@@ -294,7 +278,7 @@ typedef struct
   guint n_dropped; /* frames of the old "__symbols__" */
   guint n_written; /* frames of the new one */
   guint8 *closing; /* copy of a frame that may be the last one; NULL: none */
-} Copy;
+} Rewrite;
 
 static void
 free_jit_map (gpointer data)
@@ -328,8 +312,13 @@ static void
 note_dump (GHashTable *dumps, const SondeFrame *frame)
 {
   const SondeFrameMap *map = (const SondeFrameMap *) frame;
+  g_autofree char *name = NULL;
 
-  if (frame->type == SONDE_FRAME_MAP && jit_files_is_dump (map->path, frame->pid))
+  if (frame->type != SONDE_FRAME_MAP)
+    return;
+  /* perf's interface gives a jitdump of a process such a name */
+  name = g_strdup_printf ("/jit-%d.dump", frame->pid);
+  if (g_str_has_suffix (map->path, name))
     g_hash_table_insert (dumps, GINT_TO_POINTER (frame->pid), g_strdup (map->path));
 }
 
@@ -365,48 +354,19 @@ read_names (Names *self, const char *path, const SondeArchiveOptions *options, G
   return TRUE;
 }
 
-/* What a capture brings stays, but for what was made up: that comes back if nothing is found. */
-static void
-add_old (Names *self)
-{
-  const SondeEmbeddedSymbols *old = sonde_capture_model_symbols (self->model);
-  gsize n = old != NULL ? sonde_embedded_symbols_size (old) : 0;
-
-  for (gsize i = 0; i < n; i++)
-    {
-      const SondeSymbolRecord *record = sonde_embedded_symbols_get (old, i);
-      const char *name;
-      const char *tag;
-
-      sonde_embedded_symbols_texts (old, record, &name, &tag);
-      if (sonde_embedded_symbols_is_made_up (name, tag))
-        continue;
-      symbols_builder_add (self->builder, (gint32) record->pid, record->begin, record->end, name,
-                           tag);
-    }
-  self->n_old = symbols_builder_size (self->builder);
-}
-
-static SondeJitMap *
-ensure_jit_map (Names *self, gint32 pid)
-{
-  gpointer found;
-
-  if (!g_hash_table_lookup_extended (self->jit_maps, GINT_TO_POINTER (pid), NULL, &found))
-    {
-      found = jit_files_load (pid, g_hash_table_lookup (self->dumps, GINT_TO_POINTER (pid)));
-      g_hash_table_insert (self->jit_maps, GINT_TO_POINTER (pid), found);
-    }
-  return found;
-}
-
 /* The place is in no file: a program made the code there. */
 static gboolean
 add_jit_name (Names *self, const SondeLocation *where)
 {
-  SondeJitMap *map = ensure_jit_map (self, where->pid);
+  gpointer map;
   SondeSymbol symbol;
 
+  if (!g_hash_table_lookup_extended (self->jit_maps, GINT_TO_POINTER (where->pid), NULL, &map))
+    {
+      map = jit_files_load (where->pid,
+                            g_hash_table_lookup (self->dumps, GINT_TO_POINTER (where->pid)));
+      g_hash_table_insert (self->jit_maps, GINT_TO_POINTER (where->pid), map);
+    }
   if (map == NULL || !sonde_jit_map_lookup (map, where->address, &symbol))
     return FALSE;
   symbols_builder_add (self->builder, where->pid, symbol.begin, symbol.end - 1, symbol.name,
@@ -432,43 +392,16 @@ add_symbol (Names *self, guint32 location, const SondeLocation *where)
   return TRUE;
 }
 
-static void
-add_location (Names *self, guint32 location)
-{
-  const SondeLocation *where = sonde_capture_model_location (self->model, location);
-  const SondeEmbeddedSymbols *old = sonde_capture_model_symbols (self->model);
-  const char *name = NULL;
-  const char *tag = NULL;
-  gboolean is_embedded
-      = old != NULL && sonde_embedded_symbols_lookup (old, where->pid, where->address, &name, &tag);
-
-  if (where->pid < 0 || where->in_kernel
-      || (is_embedded && !sonde_embedded_symbols_is_made_up (name, tag))
-      || (!self->only_jit && add_symbol (self, location, where)) || add_jit_name (self, where))
-    return;
-  if (is_embedded)
-    symbols_builder_add (self->builder, where->pid, where->address, where->address, name, tag);
-}
-
 static void *
 write_buffer (void *user_data, void *buffer, size_t used_bytes)
 {
-  Copy *self = user_data;
+  Rewrite *self = user_data;
 
   return sonde_output_write (self->output, buffer, used_bytes, &self->error) ? buffer : NULL;
 }
 
-static gboolean
-is_symbols (const SondeFrame *frame)
-{
-  const SondeFrameFileChunk *chunk = (const SondeFrameFileChunk *) frame;
-
-  return frame->type == SONDE_FRAME_FILE_CHUNK
-         && strncmp (chunk->path, SONDE_EMBEDDED_SYMBOLS_PATH, sizeof chunk->path) == 0;
-}
-
 static int
-write_closing (Copy *self)
+write_closing (Rewrite *self)
 {
   int r = 0;
 
@@ -480,13 +413,16 @@ write_closing (Copy *self)
 
 /* Counters that close the ledger are held back: the names go before them. */
 static int
-copy_frame (Copy *self, const SondeFrame *frame)
+copy_frame (Rewrite *self, const SondeFrame *frame)
 {
   int r = write_closing (self);
 
   if (r < 0)
     return r;
-  if (is_symbols (frame))
+  if (frame->type == SONDE_FRAME_FILE_CHUNK
+      && strncmp (((const SondeFrameFileChunk *) frame)->path, SONDE_EMBEDDED_SYMBOLS_PATH,
+                  sizeof ((const SondeFrameFileChunk *) frame)->path)
+             == 0)
     {
       self->n_dropped++;
       return 0;
@@ -504,7 +440,7 @@ copy_frame (Copy *self, const SondeFrame *frame)
 }
 
 static int
-write_symbols (Copy *self, const GByteArray *symbols, gint64 time_ns)
+write_symbols (Rewrite *self, const GByteArray *symbols, gint64 time_ns)
 {
   SondeFrameOrigin origin = { time_ns, -1, -1 };
   int r = 0;
@@ -520,27 +456,16 @@ write_symbols (Copy *self, const GByteArray *symbols, gint64 time_ns)
   return r;
 }
 
-/* The frames that we added were, as it were, delivered with those of the recorder. */
-static void
-adjust_closing (Copy *self)
-{
-  SondeFrameCounterSet *closing = (SondeFrameCounterSet *) (void *) self->closing;
-  gint64 difference = (gint64) self->n_written - (gint64) self->n_dropped;
-
-  if (closing == NULL)
-    return;
-  sonde_ledger_counters_adjust (&self->ledger, closing, SONDE_LEDGER_STREAM_RESENT, difference);
-  sonde_ledger_counters_adjust (&self->ledger, closing, SONDE_LEDGER_STREAM_DELIVERED, difference);
-}
-
 static gboolean
-copy_capture (Copy *self, const char *path, const GByteArray *symbols, GError **error)
+copy_capture (Rewrite *self, const char *path, const GByteArray *symbols, GError **error)
 {
   g_autoptr (SondeCaptureFile) file = sonde_capture_file_open (path, error);
   GError *broken = NULL;
   const SondeFrame *frame;
   gint64 last_ns = 0;
   int r = 0;
+  SondeFrameCounterSet *closing;
+  gint64 difference;
 
   if (file == NULL)
     return FALSE;
@@ -559,7 +484,15 @@ copy_capture (Copy *self, const char *path, const GByteArray *symbols, GError **
     }
   if (r == 0)
     r = write_symbols (self, symbols, last_ns);
-  adjust_closing (self);
+  /* The frames that we added were, as it were, delivered with those of the recorder. */
+  closing = (SondeFrameCounterSet *) (void *) self->closing;
+  difference = (gint64) self->n_written - (gint64) self->n_dropped;
+  if (closing != NULL)
+    {
+      sonde_ledger_counters_adjust (&self->ledger, closing, SONDE_LEDGER_STREAM_RESENT, difference);
+      sonde_ledger_counters_adjust (&self->ledger, closing, SONDE_LEDGER_STREAM_DELIVERED,
+                                    difference);
+    }
   if (r == 0)
     r = write_closing (self);
   if (r == 0)
@@ -577,7 +510,7 @@ write_copy (const char *path, const char *output, const GByteArray *symbols, GEr
 {
   g_autoptr (SondeOutput) opened = sonde_output_open (output, SONDE_OUTPUT_WHOLE, error);
   g_autofree void *buffer = NULL;
-  Copy copy = { .output = opened };
+  Rewrite copy = { .output = opened };
   gboolean good;
 
   if (opened == NULL)
@@ -617,13 +550,44 @@ sonde_archive_embed (const char *path,
 {
   g_auto (Names) names = { 0 };
   g_autoptr (GByteArray) symbols = NULL;
+  const SondeEmbeddedSymbols *old;
+  gsize n;
 
   if (!check_input (path, error) || !read_names (&names, path, options, error))
     return FALSE;
   sonde_progress_begin (options->progress, "Looking up names", 0);
-  add_old (&names);
+  /* What a capture brings stays, but for what was made up: that comes back if nothing is found. */
+  old = sonde_embedded_files_symbols (sonde_capture_model_files (names.model));
+  n = old != NULL ? sonde_embedded_symbols_size (old) : 0;
+  for (gsize i = 0; i < n; i++)
+    {
+      const SondeSymbolRecord *record = sonde_embedded_symbols_get (old, i);
+      const char *name;
+      const char *tag;
+
+      sonde_embedded_symbols_texts (old, record, &name, &tag);
+      if (sonde_embedded_symbols_is_made_up (name, tag))
+        continue;
+      symbols_builder_add (names.builder, (gint32) record->pid, record->begin, record->end, name,
+                           tag);
+    }
+  names.n_old = symbols_builder_size (names.builder);
   for (guint32 i = 0; i < sonde_capture_model_n_locations (names.model); i++)
-    add_location (&names, i);
+    {
+      const SondeLocation *where = sonde_capture_model_location (names.model, i);
+      const char *name = NULL;
+      const char *tag = NULL;
+      gboolean is_embedded
+          = old != NULL
+            && sonde_embedded_symbols_lookup (old, where->pid, where->address, &name, &tag);
+
+      if (where->pid < 0 || where->in_kernel
+          || (is_embedded && !sonde_embedded_symbols_is_made_up (name, tag))
+          || (!names.only_jit && add_symbol (&names, i, where)) || add_jit_name (&names, where))
+        continue;
+      if (is_embedded)
+        symbols_builder_add (names.builder, where->pid, where->address, where->address, name, tag);
+    }
   symbols = symbols_builder_build (names.builder);
   result->n_names = symbols_builder_size (names.builder);
   result->n_added = result->n_names - names.n_old;

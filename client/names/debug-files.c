@@ -2,6 +2,7 @@
 /* Where the separate debug file of an ELF file is. */
 #include "client/names/debug-files.h"
 
+#include <elfutils/debuginfod.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,6 +10,7 @@
 #include <zlib.h>
 
 #include "base/fd.h"
+#include "client/base/text.h"
 
 #define BLOCK_SIZE     (1u << 20)
 #define MAX_FILE_BYTES (8ull << 30) /* of which a checksum is computed */
@@ -16,16 +18,41 @@
 struct SondeDebugFiles
 {
   char *directory;
-  SondeDebugServer *server; /* NULL: none */
+  debuginfod_client *client; /* NULL: no server is named */
+  char *name;                /* of the file that it is asked for, escaped */
+  gboolean is_progress_shown;
 };
+
+/* Returns 0: go on. */
+static int
+show_progress (debuginfod_client *client, long done, long all)
+{
+  SondeDebugFiles *self = debuginfod_get_user_data (client);
+  g_autofree char *size = sonde_text_size ((guint64) MAX (done, 0));
+
+  if (!isatty (STDERR_FILENO))
+    return 0;
+  self->is_progress_shown = TRUE;
+  g_printerr ("\r\033[KDebug information of %s: %s", self->name, size);
+  if (all > 0)
+    g_printerr (", %.0f%%", sonde_text_percent ((guint64) MAX (done, 0), (guint64) all));
+  return 0;
+}
 
 SondeDebugFiles *
 sonde_debug_files_new (const char *directory)
 {
   SondeDebugFiles *self = g_new0 (SondeDebugFiles, 1);
+  const char *urls = g_getenv (DEBUGINFOD_URLS_ENV_VAR);
 
   self->directory = g_strdup (directory);
-  self->server = sonde_debug_server_new ();
+  if (urls != NULL && urls[0] != '\0')
+    self->client = debuginfod_begin ();
+  if (self->client != NULL)
+    {
+      debuginfod_set_user_data (self->client, self);
+      debuginfod_set_progressfn (self->client, show_progress);
+    }
   return self;
 }
 
@@ -34,7 +61,9 @@ sonde_debug_files_free (SondeDebugFiles *self)
 {
   if (self == NULL)
     return;
-  sonde_debug_server_free (self->server);
+  if (self->client != NULL)
+    debuginfod_end (self->client);
+  g_free (self->name);
   g_free (self->directory);
   g_free (self);
 }
@@ -144,8 +173,9 @@ open_by_link (const SondeDebugFiles *self,
   return found;
 }
 
+/* Waits for the server. A terminal gets a line of progress. */
 static int
-ask_server (const SondeDebugFiles *self,
+ask_server (SondeDebugFiles *self,
             gboolean is_program,
             const char *name,
             const SondeDebugReference *wanted,
@@ -154,11 +184,17 @@ ask_server (const SondeDebugFiles *self,
   char hex[2 * SONDE_ELF_MAX_BUILD_ID + 1];
   int fd;
 
-  if (self->server == NULL || wanted->build_id_size < 2)
+  if (self->client == NULL || wanted->build_id_size < 2)
     return -1;
   sonde_debug_reference_hex (wanted, hex);
-  fd = is_program ? sonde_debug_server_open_program (self->server, hex, name)
-                  : sonde_debug_server_open (self->server, hex, name);
+  g_free (self->name);
+  self->name = sonde_text_escape (name, -1);
+  /* size 0: the id is text */
+  fd = (is_program ? debuginfod_find_executable : debuginfod_find_debuginfo) (
+      self->client, (const unsigned char *) hex, 0, NULL);
+  if (self->is_progress_shown)
+    g_printerr ("\r\033[K");
+  self->is_progress_shown = FALSE;
   return check_build_id (fd, wanted, "the answer of a debuginfod server", refusal);
 }
 
@@ -198,5 +234,5 @@ sonde_debug_files_describe_miss (const SondeDebugFiles *self, const SondeDebugRe
     return g_strdup ("no build id to find its debug file by");
   sonde_debug_reference_hex (reference, hex);
   return g_strdup_printf ("no debug file in %s%s for build id %s", self->directory,
-                          self->server != NULL ? ", nor on a debuginfod server," : "", hex);
+                          self->client != NULL ? ", nor on a debuginfod server," : "", hex);
 }

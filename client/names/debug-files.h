@@ -2,7 +2,8 @@
 /* Where the separate debug file of an ELF file is. */
 #pragma once
 
-#include "client/names/debug-server.h"
+#include <glib.h>
+
 #include "symbols/debug-reference.h"
 
 #define SONDE_DEBUG_DIRECTORY "/usr/lib/debug"
@@ -10,8 +11,10 @@
 
 typedef struct SondeDebugFiles SondeDebugFiles;
 
-/* @directory: absolute, usually SONDE_DEBUG_DIRECTORY. Servers are asked where
- * sonde_debug_server_new() finds one. */
+/* @directory: absolute, usually SONDE_DEBUG_DIRECTORY. A server is told the build ids of what was
+ * profiled, so it is asked only where the user named one, in DEBUGINFOD_URLS. libdebuginfod keeps
+ * what it got in its own cache, and heeds its other variables.
+ * Source: debuginfod-client-config(7) */
 SondeDebugFiles *sonde_debug_files_new (const char *directory);
 void sonde_debug_files_free (SondeDebugFiles *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeDebugFiles, sonde_debug_files_free)

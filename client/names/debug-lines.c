@@ -93,19 +93,6 @@ find_range (GArray *ranges, guint64 vaddr)
 }
 
 static void
-collect_units (SondeDebugLines *self)
-{
-  Dwarf_CU *unit = NULL;
-  Dwarf_Die die;
-  guint8 type;
-
-  while (dwarf_get_units (self->dwarf, unit, &unit, NULL, &type, &die, NULL) == 0)
-    if (type == DW_UT_compile || type == DW_UT_skeleton)
-      add_ranges (self->units, &die);
-  g_array_sort (self->units, compare_ranges);
-}
-
-static void
 collect_functions (GArray *functions, Dwarf_Die *parent, guint depth)
 {
   Dwarf_Die child;
@@ -142,6 +129,9 @@ SondeDebugLines *
 sonde_debug_lines_new (int fd)
 {
   g_autoptr (SondeDebugLines) self = g_new0 (SondeDebugLines, 1);
+  Dwarf_CU *unit = NULL;
+  Dwarf_Die die;
+  guint8 type;
 
   self->fd = fd;
   self->units = g_array_new (FALSE, FALSE, sizeof (Range));
@@ -149,7 +139,10 @@ sonde_debug_lines_new (int fd)
   self->dwarf = dwarf_begin (fd, DWARF_C_READ);
   if (self->dwarf == NULL)
     return NULL;
-  collect_units (self);
+  while (dwarf_get_units (self->dwarf, unit, &unit, NULL, &type, &die, NULL) == 0)
+    if (type == DW_UT_compile || type == DW_UT_skeleton)
+      add_ranges (self->units, &die);
+  g_array_sort (self->units, compare_ranges);
   return self->units->len > 0 ? g_steal_pointer (&self) : NULL;
 }
 
@@ -207,36 +200,6 @@ dup_function_name (Dwarf_Die *die)
   return g_strdup (name);
 }
 
-static void
-set_address_line (SondeSourceFrame *frame, Dwarf_Die *unit, guint64 vaddr)
-{
-  Dwarf_Line *line = dwarf_getsrc_die (unit, vaddr);
-  int number = 0;
-
-  if (line == NULL)
-    return;
-  frame->file = dup_base_name (dwarf_linesrc (line, NULL, NULL));
-  if (dwarf_lineno (line, &number) == 0 && number > 0)
-    frame->line = (guint) number;
-}
-
-/* Where the function that @inlined stands for is called. */
-static void
-set_call_line (SondeSourceFrame *frame, Dwarf_Die *unit, Dwarf_Die *inlined)
-{
-  Dwarf_Attribute attribute;
-  Dwarf_Files *files;
-  Dwarf_Word value;
-  size_t n_files;
-
-  if (dwarf_formudata (dwarf_attr (inlined, DW_AT_call_line, &attribute), &value) == 0
-      && value <= G_MAXINT)
-    frame->line = (guint) value;
-  if (dwarf_formudata (dwarf_attr (inlined, DW_AT_call_file, &attribute), &value) == 0
-      && dwarf_getsrcfiles (unit, &files, &n_files) == 0 && value < n_files)
-    frame->file = dup_base_name (dwarf_filesrc (files, value, NULL, NULL));
-}
-
 /* The child of @parent that @vaddr is in. */
 static gboolean
 find_child (Dwarf_Die *parent, guint64 vaddr, Dwarf_Die *found)
@@ -290,18 +253,40 @@ sonde_debug_lines_lookup (SondeDebugLines *self, guint64 vaddr)
   Dwarf_Die chain[SONDE_MAX_INLINES];
   guint n = function != NULL ? find_inlined (&function->die, vaddr, chain) : 0;
   SondeSourceFrame frame = { 0 };
+  Dwarf_Line *line;
+  int number = 0;
 
   g_array_set_clear_func (frames, (GDestroyNotify) sonde_source_frame_clear);
   if (unit == NULL)
     return frames;
-  set_address_line (&frame, &unit->die, vaddr);
+  line = dwarf_getsrc_die (&unit->die, vaddr);
+  if (line != NULL)
+    {
+      frame.file = dup_base_name (dwarf_linesrc (line, NULL, NULL));
+      if (dwarf_lineno (line, &number) == 0 && number > 0)
+        frame.line = (guint) number;
+    }
   for (guint i = n; i > 0; i--)
     {
       frame.function = dup_function_name (&chain[i - 1]);
       g_array_append_val (frames, frame);
       frame = (SondeSourceFrame){ 0 };
       if (i > 1) /* the next one out is where this one is called */
-        set_call_line (&frame, &unit->die, &chain[i - 1]);
+        {
+          Dwarf_Die *inlined = &chain[i - 1];
+          Dwarf_Attribute attribute;
+          Dwarf_Files *files;
+          Dwarf_Word value;
+          size_t n_files;
+
+          /* The function that is inlined there is called at a line of the next one out. */
+          if (dwarf_formudata (dwarf_attr (inlined, DW_AT_call_line, &attribute), &value) == 0
+              && value <= G_MAXINT)
+            frame.line = (guint) value;
+          if (dwarf_formudata (dwarf_attr (inlined, DW_AT_call_file, &attribute), &value) == 0
+              && dwarf_getsrcfiles (&unit->die, &files, &n_files) == 0 && value < n_files)
+            frame.file = dup_base_name (dwarf_filesrc (files, value, NULL, NULL));
+        }
     }
   if (n == 0 && frame.file != NULL)
     g_array_append_val (frames, frame);

@@ -205,27 +205,23 @@ trim (const SondeLineCache *self)
     }
 }
 
-static void
-save (const SondeLineCache *self)
-{
-  g_autoptr (GVariant) content = build (self);
-  gsize size = g_variant_get_size (content);
-
-  /* a cache that cannot be written is but slower */
-  if (size > 0 && size <= SONDE_LINE_CACHE_MAX_BYTES
-      && g_mkdir_with_parents (self->folder, 0700) == 0
-      && g_file_set_contents_full (self->path, g_variant_get_data (content), (gssize) size,
-                                   G_FILE_SET_CONTENTS_CONSISTENT, 0600, NULL))
-    trim (self);
-}
-
 void
 sonde_line_cache_free (SondeLineCache *self)
 {
   if (self == NULL)
     return;
   if (self->is_changed && self->folder != NULL)
-    save (self);
+    {
+      g_autoptr (GVariant) content = build (self);
+      gsize size = g_variant_get_size (content);
+
+      /* a cache that cannot be written is but slower */
+      if (size > 0 && size <= SONDE_LINE_CACHE_MAX_BYTES
+          && g_mkdir_with_parents (self->folder, 0700) == 0
+          && g_file_set_contents_full (self->path, g_variant_get_data (content), (gssize) size,
+                                       G_FILE_SET_CONTENTS_CONSISTENT, 0600, NULL))
+        trim (self);
+    }
   g_hash_table_unref (self->entries);
   g_free (self->folder);
   g_free (self->path);

@@ -182,29 +182,6 @@ debug_fd (SondeModuleFile *self)
   return self->debug_fd;
 }
 
-static void
-open_table (SondeModuleFile *self, Source source)
-{
-  sonde_autofd int packed = -1;
-  int fd;
-
-  switch (source)
-    {
-    case SOURCE_PACKED:
-      fd = packed = packed_symbols_open (self->fd, &self->reference);
-      break;
-    case SOURCE_DEBUG:
-      fd = debug_fd (self);
-      break;
-    case SOURCE_OWN:
-    case N_SOURCES:
-    default:
-      fd = self->fd;
-    }
-  if (fd >= 0 && sonde_symbol_table_new (fd, &self->tables[source]) < 0)
-    self->tables[source] = NULL;
-}
-
 gboolean
 sonde_module_file_lookup (SondeModuleFile *self, guint64 vaddr, SondeSymbol *symbol)
 {
@@ -212,7 +189,24 @@ sonde_module_file_lookup (SondeModuleFile *self, guint64 vaddr, SondeSymbol *sym
     {
       if (i == self->n_opened)
         {
-          open_table (self, i);
+          sonde_autofd int packed = -1;
+          int fd;
+
+          switch (i)
+            {
+            case SOURCE_PACKED:
+              fd = packed = packed_symbols_open (self->fd, &self->reference);
+              break;
+            case SOURCE_DEBUG:
+              fd = debug_fd (self);
+              break;
+            case SOURCE_OWN:
+            case N_SOURCES:
+            default:
+              fd = self->fd;
+            }
+          if (fd >= 0 && sonde_symbol_table_new (fd, &self->tables[i]) < 0)
+            self->tables[i] = NULL;
           self->n_opened++;
         }
       if (self->tables[i] != NULL && sonde_symbol_table_lookup (self->tables[i], vaddr, symbol))
@@ -230,16 +224,6 @@ has_debug_information (const SondeElfFile *elf)
          || sonde_elf_file_find_section (elf, ".zdebug_info", SHT_PROGBITS, &section);
 }
 
-static void
-open_lines (SondeModuleFile *self)
-{
-  int fd = has_debug_information (&self->elf) ? self->fd : debug_fd (self);
-
-  self->has_opened_lines = TRUE;
-  if (fd >= 0)
-    self->lines = sonde_debug_lines_new (fcntl (fd, F_DUPFD_CLOEXEC, 0));
-}
-
 const GArray *
 sonde_module_file_lines (SondeModuleFile *self, guint64 vaddr)
 {
@@ -248,7 +232,13 @@ sonde_module_file_lines (SondeModuleFile *self, guint64 vaddr)
   if (known != NULL)
     return known;
   if (!self->has_opened_lines)
-    open_lines (self);
+    {
+      int fd = has_debug_information (&self->elf) ? self->fd : debug_fd (self);
+
+      self->has_opened_lines = TRUE;
+      if (fd >= 0)
+        self->lines = sonde_debug_lines_new (fcntl (fd, F_DUPFD_CLOEXEC, 0));
+    }
   if (self->lines == NULL)
     return NULL;
   if (self->cache == NULL) /* not kept, but found only once all the same */

@@ -152,26 +152,13 @@ mounts_free (gpointer data)
   sonde_mount_paths_free (data);
 }
 
-static void
-read_settings (SondeModuleList *self)
-{
-  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (self->model);
-
-  if (settings == NULL)
-    return;
-  self->start_ns = g_key_file_get_int64 (settings, SONDE_CAPTURE_SETTINGS, "start", NULL);
-  self->start_realtime_ns
-      = g_key_file_get_int64 (settings, SONDE_CAPTURE_SETTINGS, "start-realtime", NULL);
-  self->kernel_release
-      = g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "kernel-release", NULL);
-}
-
 SondeModuleList *
 sonde_module_list_new (const SondeCaptureModel *model,
                        const char *debug_directory,
                        const char *cache_folder)
 {
   SondeModuleList *self = g_new0 (SondeModuleList, 1);
+  g_autoptr (GKeyFile) settings = NULL;
 
   self->model = model;
   self->debug_files = sonde_debug_files_new (debug_directory);
@@ -180,7 +167,15 @@ sonde_module_list_new (const SondeCaptureModel *model,
   self->files = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, file_free);
   self->mounts = g_hash_table_new_full (NULL, NULL, NULL, mounts_free);
   self->pids = sonde_embedded_files_dup_mountinfo_pids (sonde_capture_model_files (model));
-  read_settings (self);
+  settings = sonde_capture_model_dup_settings (self->model);
+  if (settings != NULL)
+    {
+      self->start_ns = g_key_file_get_int64 (settings, SONDE_CAPTURE_SETTINGS, "start", NULL);
+      self->start_realtime_ns
+          = g_key_file_get_int64 (settings, SONDE_CAPTURE_SETTINGS, "start-realtime", NULL);
+      self->kernel_release
+          = g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "kernel-release", NULL);
+    }
   return self;
 }
 

@@ -180,20 +180,6 @@ ensure_function (SondeSymbolResolver *self,
   return add_function (self, shown, shown_module, source);
 }
 
-static const char *
-base_name (const char *path)
-{
-  const char *slash = strrchr (path, '/');
-
-  return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
-}
-
-static guint64
-file_offset_of (const SondeLocation *where)
-{
-  return where->address - where->mapping->start + where->mapping->offset;
-}
-
 static void
 find_file (SondeSymbolResolver *self, const SondeLocation *where, Place *place)
 {
@@ -215,7 +201,8 @@ find_symbol (const Place *place, SondeSymbol *symbol)
 static void
 name_mapped (SondeSymbolResolver *self, const SondeLocation *where, Place *place)
 {
-  const SondeEmbeddedSymbols *symbols = sonde_capture_model_symbols (self->model);
+  const SondeEmbeddedSymbols *symbols
+      = sonde_embedded_files_symbols (sonde_capture_model_files (self->model));
   const char *name = NULL;
   const char *tag = NULL;
   gsize index;
@@ -223,6 +210,7 @@ name_mapped (SondeSymbolResolver *self, const SondeLocation *where, Place *place
       = symbols != NULL
         && sonde_embedded_symbols_find (symbols, where->pid, where->address, &index);
   SondeSymbol symbol;
+  const char *slash;
 
   if (is_embedded)
     sonde_embedded_symbols_texts (symbols, sonde_embedded_symbols_get (symbols, index), &name,
@@ -234,7 +222,8 @@ name_mapped (SondeSymbolResolver *self, const SondeLocation *where, Place *place
       place->module = tag;
       return;
     }
-  place->module = base_name (where->mapping->path);
+  slash = strrchr (where->mapping->path, '/');
+  place->module = slash != NULL && slash[1] != '\0' ? slash + 1 : where->mapping->path;
   if (find_symbol (place, &symbol))
     {
       place->name = g_strdup (symbol.name);
@@ -245,8 +234,9 @@ name_mapped (SondeSymbolResolver *self, const SondeLocation *where, Place *place
   if (is_embedded)
     place->name = g_strdup (name);
   else
-    place->name = g_strdup_printf ("%.*s+0x%" G_GINT64_MODIFIER "x", SONDE_MAX_MODULE_BYTES,
-                                   place->module, file_offset_of (where));
+    place->name
+        = g_strdup_printf ("%.*s+0x%" G_GINT64_MODIFIER "x", SONDE_MAX_MODULE_BYTES, place->module,
+                           where->address - where->mapping->start + where->mapping->offset);
 }
 
 static void
@@ -288,24 +278,6 @@ find_lines (SondeSymbolResolver *self, Place *place)
   return frames;
 }
 
-/* The function of a symbol that the capture carries: many places have the same, and a long name. */
-static guint32
-ensure_symbol (SondeSymbolResolver *self, const Place *place)
-{
-  gsize n = sonde_embedded_symbols_size (sonde_capture_model_symbols (self->model));
-  guint32 *number;
-
-  if (self->symbol_numbers == NULL)
-    {
-      self->symbol_numbers = g_new (guint32, n);
-      memset (self->symbol_numbers, 0xff, n * sizeof *self->symbol_numbers);
-    }
-  number = &self->symbol_numbers[place->symbol - 1];
-  if (*number == G_MAXUINT32)
-    *number = ensure_function (self, place->name, place->module, NULL);
-  return *number;
-}
-
 guint32
 sonde_symbol_resolver_resolve (SondeSymbolResolver *self, guint32 location)
 {
@@ -319,7 +291,23 @@ sonde_symbol_resolver_resolve (SondeSymbolResolver *self, guint32 location)
   name_place (self, where, &place);
   lines = find_lines (self, &place);
   if (place.symbol > 0 && lines == NULL && !where->in_kernel)
-    return ensure_symbol (self, &place);
+    {
+      gsize n = sonde_embedded_symbols_size (
+          sonde_embedded_files_symbols (sonde_capture_model_files (self->model)));
+      guint32 *number;
+
+      /* The function of a symbol that the capture carries: many places have the same, and a long
+       * name. */
+      if (self->symbol_numbers == NULL)
+        {
+          self->symbol_numbers = g_new (guint32, n);
+          memset (self->symbol_numbers, 0xff, n * sizeof *self->symbol_numbers);
+        }
+      number = &self->symbol_numbers[place.symbol - 1];
+      if (*number == G_MAXUINT32)
+        *number = ensure_function (self, place.name, place.module, NULL);
+      return *number;
+    }
   return ensure_function (self, place.name, place.module,
                           lines != NULL ? &g_array_index (lines, SondeSourceFrame, 0) : NULL);
 }

@@ -5,9 +5,170 @@
 #include <math.h>
 #include <string.h>
 
-#include "client/report/function-set.h"
 #include "client/report/profile-sums.h"
 #include "client/base/text.h"
+#include "client/report/profile.h"
+
+/* The functions of both profiles, equal ones once: name, module and source line are the same. */
+typedef struct
+{
+  GPtrArray *functions; /* const SondeFunction */
+  GHashTable *by_name;  /* "NAME\nMODULE\nSOURCE", without other newlines → number */
+} FunctionSet;
+
+static FunctionSet
+function_set_make (void)
+{
+  return (FunctionSet){ .functions = g_ptr_array_new (),
+                        .by_name
+                        = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL) };
+}
+
+static void
+function_set_clear (FunctionSet *self)
+{
+  g_ptr_array_unref (self->functions);
+  g_hash_table_unref (self->by_name);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (FunctionSet, function_set_clear)
+
+/**
+ * function_set_add:
+ * @profile: (transfer none): kept by the caller as long as the set
+ *
+ * Returns: (transfer full): by function of @profile its number in the set
+ */
+static guint32 *
+function_set_add (FunctionSet *self, const SondeProfile *profile)
+{
+  guint32 n = sonde_profile_n_functions (profile);
+  guint32 *numbers = g_new (guint32, n);
+
+  for (guint32 i = 0; i < n; i++)
+    {
+      const SondeFunction *function = sonde_profile_function (profile, i);
+      g_autofree char *key
+          = g_strdup_printf ("%s\n%s\n%s", function->name, function->module, function->source);
+      gpointer found;
+
+      if (!g_hash_table_lookup_extended (self->by_name, key, NULL, &found))
+        {
+          found = GUINT_TO_POINTER (self->functions->len);
+          g_hash_table_insert (self->by_name, g_steal_pointer (&key), found);
+          g_ptr_array_add (self->functions, (gpointer) function);
+        }
+      numbers[i] = GPOINTER_TO_UINT (found);
+    }
+  return numbers;
+}
+
+/* The processes of one name, in both profiles. */
+typedef struct
+{
+  SondeCallTree *before;
+  SondeCallTree *both; /* its first nodes are those of before */
+} Group;
+
+static void
+group_free (gpointer data)
+{
+  Group *group = data;
+
+  sonde_call_tree_free (group->before);
+  sonde_call_tree_free (group->both);
+  g_free (group);
+}
+
+static Group *
+ensure_group (GHashTable *groups, const char *comm)
+{
+  Group *group = g_hash_table_lookup (groups, comm);
+
+  if (group == NULL)
+    {
+      group = g_new0 (Group, 1);
+      group->before = sonde_call_tree_new (NULL);
+      group->both = sonde_call_tree_new (NULL);
+      g_hash_table_insert (groups, g_strdup (comm), group);
+    }
+  return group;
+}
+
+static void
+add_profile (GHashTable *groups,
+             const SondeProfile *profile,
+             const guint32 *numbers,
+             gboolean is_before)
+{
+  for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
+    {
+      const SondeProfileProcess *process = sonde_profile_process (profile, i);
+      Group *group = ensure_group (groups, process->process.comm);
+
+      if (is_before)
+        sonde_call_tree_add_tree (group->before, process->tree, numbers);
+      sonde_call_tree_add_tree (group->both, process->tree, numbers);
+    }
+}
+
+/* (transfer full): NULL if nothing grew */
+static SondeCallTree *
+dup_grown (const Group *group)
+{
+  g_autoptr (SondeCallTree) grown = sonde_call_tree_new (NULL);
+  g_autoptr (GArray) path = g_array_new (FALSE, FALSE, sizeof (guint32));
+  guint32 n_before = sonde_call_tree_n_nodes (group->before);
+
+  for (guint32 i = 0; i < sonde_call_tree_n_nodes (group->both); i++)
+    {
+      guint64 before = i < n_before ? sonde_call_tree_node (group->before, i)->self : 0;
+      guint64 after = sonde_call_tree_node (group->both, i)->self - before;
+      guint n = 0;
+
+      if (after <= before)
+        continue;
+      /* The path has the ids from the root to the node. */
+      for (guint32 at = i; at != 0; at = sonde_call_tree_node (group->both, at)->parent)
+        n++;
+      g_array_set_size (path, n);
+      for (guint32 at = i; at != 0; at = sonde_call_tree_node (group->both, at)->parent)
+        g_array_index (path, guint32, --n) = sonde_call_tree_node (group->both, at)->id;
+      sonde_call_tree_add (grown, (const guint32 *) (void *) path->data, path->len, after - before);
+    }
+  return sonde_call_tree_node (grown, 0)->total > 0 ? g_steal_pointer (&grown) : NULL;
+}
+
+SondeProfile *
+sonde_profile_dup_growth (const SondeProfile *before, const SondeProfile *after)
+{
+  SondeProfile *growth = sonde_profile_new (sonde_profile_unit (after), NULL);
+  g_auto (FunctionSet) set = function_set_make ();
+  g_autofree guint32 *old_numbers = function_set_add (&set, before);
+  g_autofree guint32 *new_numbers = function_set_add (&set, after);
+  g_autoptr (GHashTable) groups
+      = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, group_free);
+  GHashTableIter iter;
+  gpointer comm;
+  gpointer group;
+
+  for (guint32 i = 0; i < set.functions->len; i++)
+    sonde_profile_add_function (growth, g_ptr_array_index (set.functions, i));
+  add_profile (groups, before, old_numbers, TRUE);
+  add_profile (groups, after, new_numbers, FALSE);
+
+  g_hash_table_iter_init (&iter, groups);
+  while (g_hash_table_iter_next (&iter, &comm, &group))
+    {
+      SondeModelProcess process = { .pid = -1, .comm = comm, .cmdline = comm };
+      SondeCallTree *grown = dup_grown (group);
+
+      if (grown != NULL)
+        sonde_profile_add_process (growth, &process, grown, NULL);
+    }
+  sonde_profile_sort (growth);
+  return growth;
+}
 
 enum
 {
@@ -23,7 +184,7 @@ typedef struct
 
 struct SondeProfileDiff
 {
-  SondeFunctionSet *functions; /* of both profiles */
+  FunctionSet set; /* of both profiles */
   Shares *functions_self;
   SondeCallTree *tree; /* of both */
   Shares *nodes;       /* by node: share of its total */
@@ -37,7 +198,7 @@ typedef struct
   const SondeProfileStyle *style;
   const gboolean *is_shown; /* by node */
   guint n_lines;
-} Printer;
+} DiffPrinter;
 
 static double
 change_of (const Shares *shares)
@@ -59,28 +220,6 @@ share_functions (SondeProfileDiff *self,
         += sonde_text_percent (sums.self[i], sonde_profile_total (profile));
 }
 
-/* A node of the tree weighs what both profiles added; @n_before of them had weight before. */
-static void
-share_nodes (SondeProfileDiff *self,
-             const guint64 *before,
-             guint32 n_before,
-             const SondeProfile *const *profiles)
-{
-  guint32 n_nodes = sonde_call_tree_n_nodes (self->tree);
-
-  self->nodes = g_new0 (Shares, n_nodes);
-  for (guint32 i = 0; i < n_nodes; i++)
-    {
-      guint64 total = sonde_call_tree_node (self->tree, i)->total;
-      guint64 old = i < n_before ? before[i] : 0;
-
-      self->nodes[i].share[BEFORE]
-          = sonde_text_percent (old, sonde_profile_total (profiles[BEFORE]));
-      self->nodes[i].share[AFTER]
-          = sonde_text_percent (total - old, sonde_profile_total (profiles[AFTER]));
-    }
-}
-
 static void
 add_trees (SondeProfileDiff *self, const SondeProfile *profile, const guint32 *numbers)
 {
@@ -97,12 +236,13 @@ sonde_profile_diff_new (const SondeProfile *before, const SondeProfile *after)
   g_autofree guint32 *new_numbers = NULL;
   g_autofree guint64 *old_totals = NULL;
   guint32 n_old;
+  guint32 n_nodes;
 
-  self->functions = sonde_function_set_new ();
+  self->set = function_set_make ();
   self->tree = sonde_call_tree_new (NULL);
-  old_numbers = sonde_function_set_add (self->functions, before);
-  new_numbers = sonde_function_set_add (self->functions, after);
-  self->functions_self = g_new0 (Shares, sonde_function_set_size (self->functions));
+  old_numbers = function_set_add (&self->set, before);
+  new_numbers = function_set_add (&self->set, after);
+  self->functions_self = g_new0 (Shares, self->set.functions->len);
   share_functions (self, BEFORE, before, old_numbers);
   share_functions (self, AFTER, after, new_numbers);
 
@@ -112,7 +252,19 @@ sonde_profile_diff_new (const SondeProfile *before, const SondeProfile *after)
   for (guint32 i = 0; i < n_old; i++)
     old_totals[i] = sonde_call_tree_node (self->tree, i)->total;
   add_trees (self, after, new_numbers);
-  share_nodes (self, old_totals, n_old, profiles);
+  /* A node of the tree weighs what both profiles added; n_old of them had weight before. */
+  n_nodes = sonde_call_tree_n_nodes (self->tree);
+  self->nodes = g_new0 (Shares, n_nodes);
+  for (guint32 i = 0; i < n_nodes; i++)
+    {
+      guint64 total = sonde_call_tree_node (self->tree, i)->total;
+      guint64 old = i < n_old ? old_totals[i] : 0;
+
+      self->nodes[i].share[BEFORE]
+          = sonde_text_percent (old, sonde_profile_total (profiles[BEFORE]));
+      self->nodes[i].share[AFTER]
+          = sonde_text_percent (total - old, sonde_profile_total (profiles[AFTER]));
+    }
   return self;
 }
 
@@ -121,7 +273,7 @@ sonde_profile_diff_free (SondeProfileDiff *self)
 {
   if (self == NULL)
     return;
-  sonde_function_set_free (self->functions);
+  function_set_clear (&self->set);
   g_free (self->functions_self);
   sonde_call_tree_free (self->tree);
   g_free (self->nodes);
@@ -131,8 +283,8 @@ sonde_profile_diff_free (SondeProfileDiff *self)
 static int
 compare_names (const SondeProfileDiff *self, guint32 a, guint32 b)
 {
-  const SondeFunction *left = sonde_function_set_get (self->functions, a);
-  const SondeFunction *right = sonde_function_set_get (self->functions, b);
+  const SondeFunction *left = g_ptr_array_index (self->set.functions, a);
+  const SondeFunction *right = g_ptr_array_index (self->set.functions, b);
   int order = strcmp (left->name, right->name);
 
   return order != 0 ? order : strcmp (left->module, right->module);
@@ -175,7 +327,7 @@ sonde_profile_diff_append_functions (GString *out,
                                      const SondeProfileDiff *self,
                                      const SondeProfileStyle *style)
 {
-  guint n = sonde_function_set_size (self->functions);
+  guint n = self->set.functions->len;
   g_autofree guint32 *order = g_new (guint32, n);
   gboolean is_any = FALSE;
 
@@ -186,7 +338,7 @@ sonde_profile_diff_append_functions (GString *out,
   g_string_append_printf (out, "\n Before   After  Change  %-40s  Module\n", "Function (self)");
   for (guint i = 0; i < n; i++)
     {
-      const SondeFunction *function = sonde_function_set_get (self->functions, order[i]);
+      const SondeFunction *function = g_ptr_array_index (self->set.functions, order[i]);
 
       if (!has_changed (&self->functions_self[order[i]], style))
         continue;
@@ -215,7 +367,7 @@ compare_nodes (gconstpointer a, gconstpointer b, gpointer user_data)
 /* (transfer full): guint32 nodes: the callees of @node that are shown, those that became slower
  * first. */
 static GArray *
-dup_shown (const Printer *printer, guint32 node)
+dup_shown (const DiffPrinter *printer, guint32 node)
 {
   const SondeCallTree *tree = printer->diff->tree;
   GArray *shown = g_array_new (FALSE, FALSE, sizeof (guint32));
@@ -229,10 +381,10 @@ dup_shown (const Printer *printer, guint32 node)
 }
 
 static void
-append_node (Printer *printer, guint32 node, const char *branch)
+append_node (DiffPrinter *printer, guint32 node, const char *branch)
 {
-  const SondeFunction *function = sonde_function_set_get (
-      printer->diff->functions, sonde_call_tree_node (printer->diff->tree, node)->id);
+  const SondeFunction *function = g_ptr_array_index (
+      printer->diff->set.functions, sonde_call_tree_node (printer->diff->tree, node)->id);
 
   printer->n_lines++;
   append_shares (printer->out, &printer->diff->nodes[node], printer->style);
@@ -241,7 +393,7 @@ append_node (Printer *printer, guint32 node, const char *branch)
 
 /* Recursion is bounded by max_depth; a path without branches stays in one column. */
 static void
-append_below (Printer *printer, guint32 node, guint depth)
+append_below (DiffPrinter *printer, guint32 node, guint depth)
 {
   gboolean utf8 = printer->style->utf8;
 
@@ -280,7 +432,7 @@ sonde_profile_diff_append_paths (GString *out,
   guint32 n_nodes = sonde_call_tree_n_nodes (self->tree);
   g_autofree gboolean *is_shown = g_new0 (gboolean, n_nodes);
   g_autoptr (GString) prefix = g_string_new (NULL);
-  Printer printer = { out, prefix, self, style, is_shown, 0 };
+  DiffPrinter printer = { out, prefix, self, style, is_shown, 0 };
 
   /* children have larger numbers than their parents */
   for (guint32 i = n_nodes - 1; i > 0; i--)

@@ -65,40 +65,6 @@ add_nodes (Writer *self, const SondeProfileProcess *process)
   sonde_json_end_array (self->json);
 }
 
-static void
-add_process (Writer *self, const SondeProfileProcess *process)
-{
-  guint64 total = sonde_call_tree_node (process->tree, 0)->total;
-
-  if (!is_shown (self, total))
-    return;
-  sonde_json_begin_object (self->json, NULL);
-  sonde_json_add_number (self->json, "pid", process->process.pid);
-  sonde_json_add_escaped (self->json, "comm", process->process.comm);
-  sonde_json_add_escaped (self->json, "cmdline", process->process.cmdline);
-  sonde_json_add_number (self->json, "total", (gint64) total);
-  add_nodes (self, process);
-  sonde_json_end_object (self->json);
-}
-
-static void
-add_functions (const Writer *self)
-{
-  sonde_json_begin_array (self->json, "functions");
-  for (guint i = 0; i < self->used->len; i++)
-    {
-      guint32 id = g_array_index (self->used, guint32, i);
-      const SondeFunction *function = sonde_profile_function (self->profile, id);
-
-      sonde_json_begin_object (self->json, NULL);
-      sonde_json_add_text (self->json, "name", function->name);
-      sonde_json_add_text (self->json, "module", function->module);
-      sonde_json_add_text (self->json, "source", function->source);
-      sonde_json_end_object (self->json);
-    }
-  sonde_json_end_array (self->json);
-}
-
 void
 sonde_profile_json_add_tree (SondeJson *json, const SondeProfile *profile, double percent_limit)
 {
@@ -111,9 +77,34 @@ sonde_profile_json_add_tree (SondeJson *json, const SondeProfile *profile, doubl
     number_of[i] = ABSENT;
   sonde_json_begin_array (json, "processes");
   for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
-    add_process (&self, sonde_profile_process (profile, i));
+    {
+      const SondeProfileProcess *process = sonde_profile_process (profile, i);
+      guint64 total = sonde_call_tree_node (process->tree, 0)->total;
+
+      if (!is_shown (&self, total))
+        continue;
+      sonde_json_begin_object (self.json, NULL);
+      sonde_json_add_number (self.json, "pid", process->process.pid);
+      sonde_json_add_escaped (self.json, "comm", process->process.comm);
+      sonde_json_add_escaped (self.json, "cmdline", process->process.cmdline);
+      sonde_json_add_number (self.json, "total", (gint64) total);
+      add_nodes (&self, process);
+      sonde_json_end_object (self.json);
+    }
   sonde_json_end_array (json);
-  add_functions (&self);
+  sonde_json_begin_array (self.json, "functions");
+  for (guint i = 0; i < self.used->len; i++)
+    {
+      guint32 id = g_array_index (self.used, guint32, i);
+      const SondeFunction *function = sonde_profile_function (self.profile, id);
+
+      sonde_json_begin_object (self.json, NULL);
+      sonde_json_add_text (self.json, "name", function->name);
+      sonde_json_add_text (self.json, "module", function->module);
+      sonde_json_add_text (self.json, "source", function->source);
+      sonde_json_end_object (self.json);
+    }
+  sonde_json_end_array (self.json);
 }
 
 void

@@ -27,7 +27,7 @@ typedef struct
   const SondeProfileProcess *process;
   guint64 total;
   guint n_lines;
-} Printer;
+} TreePrinter;
 
 /* As wide with colours as without. */
 static void
@@ -101,7 +101,7 @@ count_indent (const SondeProfile *profile)
 }
 
 static void
-append_numbers (const Printer *printer, const Weight *weight)
+append_numbers (const TreePrinter *printer, const Weight *weight)
 {
   append_percent (printer->out, printer->style, sonde_text_percent (weight->total, printer->total));
   if (weight->self > 0)
@@ -129,7 +129,7 @@ weigh (const SondeProfileProcess *process, guint32 node)
 }
 
 static void
-append_line (Printer *printer, guint32 node, const char *branch)
+append_line (TreePrinter *printer, guint32 node, const char *branch)
 {
   Weight weight = weigh (printer->process, node);
   const SondeFunction *shown = sonde_profile_function (
@@ -142,7 +142,7 @@ append_line (Printer *printer, guint32 node, const char *branch)
 }
 
 static Weight
-sum_rest (const Printer *printer, const GArray *children, guint n_shown)
+sum_rest (const TreePrinter *printer, const GArray *children, guint n_shown)
 {
   Weight sum = { 0 };
 
@@ -158,7 +158,7 @@ sum_rest (const Printer *printer, const GArray *children, guint n_shown)
 
 /* Sums up what is below the limit in one line. */
 static void
-append_rest (const Printer *printer, const GArray *children, guint n_shown, const char *branch)
+append_rest (const TreePrinter *printer, const GArray *children, guint n_shown, const char *branch)
 {
   Weight rest = sum_rest (printer, children, n_shown);
   double percent = sonde_text_percent (rest.total, printer->total);
@@ -172,7 +172,7 @@ append_rest (const Printer *printer, const GArray *children, guint n_shown, cons
 
 /* Whether the lines go on in their column: one callee is shown, and the others hardly weigh. */
 static gboolean
-goes_on_in_line (const Printer *printer, const GArray *children, guint n_shown)
+goes_on_in_line (const TreePrinter *printer, const GArray *children, guint n_shown)
 {
   if (n_shown != 1)
     return n_shown == 0;
@@ -180,27 +180,12 @@ goes_on_in_line (const Printer *printer, const GArray *children, guint n_shown)
          <= weigh (printer->process, g_array_index (children, guint32, 0)).total / IN_LINE_FACTOR;
 }
 
-static guint
-count_shown (const Printer *printer, const GArray *children)
-{
-  guint n = 0;
-
-  while (n < children->len && printer->n_lines + n < SONDE_MAX_LINES)
-    {
-      Weight weight = weigh (printer->process, g_array_index (children, guint32, n));
-
-      if (sonde_text_percent (weight.total, printer->total) < printer->style->percent_limit)
-        break;
-      n++;
-    }
-  return n;
-}
-
-static void append_branches (Printer *printer, const GArray *children, guint n_shown, guint depth);
+static void
+append_branches (TreePrinter *printer, const GArray *children, guint n_shown, guint depth);
 
 /* Everything below @node. A deep stack reads as a list in one column; a real branch indents. */
 static void
-append_below (Printer *printer, guint32 node, guint depth)
+append_below (TreePrinter *printer, guint32 node, guint depth)
 {
   const char *aside = printer->style->utf8 ? "╶ " : "+ ";
 
@@ -209,8 +194,16 @@ append_below (Printer *printer, guint32 node, guint depth)
       g_autoptr (GArray) children = sonde_call_tree_dup_children (printer->process->tree, node,
                                                                   sonde_profile_compare_functions,
                                                                   (gpointer) printer->profile);
-      guint n_shown = count_shown (printer, children);
+      guint n_shown = 0;
 
+      while (n_shown < children->len && printer->n_lines + n_shown < SONDE_MAX_LINES)
+        {
+          Weight weight = weigh (printer->process, g_array_index (children, guint32, n_shown));
+
+          if (sonde_text_percent (weight.total, printer->total) < printer->style->percent_limit)
+            break;
+          n_shown++;
+        }
       if (!goes_on_in_line (printer, children, n_shown))
         {
           append_branches (printer, children, n_shown, depth);
@@ -230,7 +223,7 @@ append_below (Printer *printer, guint32 node, guint depth)
 
 /* Recursion is bounded by max_depth. */
 static void
-append_branches (Printer *printer, const GArray *children, guint n_shown, guint depth)
+append_branches (TreePrinter *printer, const GArray *children, guint n_shown, guint depth)
 {
   gboolean utf8 = printer->style->utf8;
   gsize prefix_len = printer->prefix->len;
@@ -253,7 +246,7 @@ append_branches (Printer *printer, const GArray *children, guint n_shown, guint 
 }
 
 static void
-append_process (Printer *printer, const SondeProfileProcess *process)
+append_process (TreePrinter *printer, const SondeProfileProcess *process)
 {
   Weight weight = weigh (process, 0);
   g_autofree char *comm = sonde_text_escape (process->process.comm, -1);
@@ -274,11 +267,11 @@ sonde_profile_append_tree (GString *out,
                            const SondeProfileStyle *style)
 {
   g_autoptr (GString) prefix = g_string_new (NULL);
-  Printer printer = { .out = out,
-                      .prefix = prefix,
-                      .profile = profile,
-                      .style = style,
-                      .total = sonde_profile_total (profile) };
+  TreePrinter printer = { .out = out,
+                          .prefix = prefix,
+                          .profile = profile,
+                          .style = style,
+                          .total = sonde_profile_total (profile) };
   guint n_processes = sonde_profile_n_processes (profile);
   Weight rest = { 0 };
   guint i;
@@ -309,16 +302,6 @@ sonde_profile_append_tree (GString *out,
   append_numbers (&printer, &rest);
   g_string_append_printf (out, "[%u more processes, %.1f%%]\n", n_processes - i,
                           sonde_text_percent (rest.total, printer.total));
-}
-
-static void
-append_flat_rest (GString *out, const SondeProfileSums *sums, const Weight *rest, guint n_rest)
-{
-  double percent = sonde_text_percent (rest->self, sonde_profile_total (sums->profile));
-
-  g_string_append_printf (out, "%6.1f%%          ", percent);
-  append_amounts (out, sums->profile, rest->self, rest->beside);
-  g_string_append_printf (out, "[%u more, %.1f%%]\n", n_rest, percent);
 }
 
 static void
@@ -355,7 +338,13 @@ append_flat_rows (GString *out, const SondeProfileSums *sums, const SondeProfile
         g_string_append_printf (out, "%s\n", function->name);
     }
   if (n_rest > 0)
-    append_flat_rest (out, sums, &rest, n_rest);
+    {
+      double percent = sonde_text_percent (rest.self, sonde_profile_total (sums->profile));
+
+      g_string_append_printf (out, "%6.1f%%          ", percent);
+      append_amounts (out, sums->profile, rest.self, rest.beside);
+      g_string_append_printf (out, "[%u more, %.1f%%]\n", n_rest, percent);
+    }
 }
 
 /* Groups of functions have none. */

@@ -45,20 +45,6 @@ sonde_report_describe_event (const SondeCaptureModel *model)
 }
 
 static void
-append_event (GString *out, GKeyFile *settings)
-{
-  g_autofree char *name = g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "event", NULL);
-  g_autofree char *event = describe_event (settings);
-  g_autofree char *kernel_time
-      = g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "kernel-time", NULL);
-  g_autofree char *line = g_strdup_printf (
-      "%s, %s", event,
-      g_strcmp0 (kernel_time, "yes") == 0 ? "user and kernel time" : "user time only");
-
-  sonde_text_append_labelled (out, "Event", g_strcmp0 (name, "none") == 0 ? event : line);
-}
-
-static void
 append_part (GString *line, const char *text)
 {
   if (text != NULL && text[0] != '\0')
@@ -172,14 +158,6 @@ sonde_report_describe_losses (const SondeCaptureModel *model)
                           detail->str);
 }
 
-static void
-append_losses (GString *out, const SondeCaptureModel *model)
-{
-  g_autofree char *losses = sonde_report_describe_losses (model);
-
-  sonde_text_append_labelled (out, "Lost", losses);
-}
-
 /* What a reader who came late, or asked for less, knowingly did without. */
 static void
 append_left_out (GString *out, const SondeCaptureModel *model)
@@ -199,31 +177,10 @@ append_left_out (GString *out, const SondeCaptureModel *model)
   sonde_text_append_labelled (out, "Left out", line);
 }
 
-static void
-append_stacks (GString *out, const SondeProfile *profile)
-{
-  guint64 n_samples = sonde_profile_total (profile);
-  guint64 n_complete = n_samples;
-  g_autoptr (GString) detail = g_string_new (NULL);
-
-  for (guint i = 0; i < G_N_ELEMENTS (ends); i++)
-    {
-      guint64 n = sonde_profile_outermost (profile, ends[i].name);
-
-      if (n == 0)
-        continue;
-      n_complete -= n;
-      g_string_append_printf (detail, "; %" G_GUINT64_FORMAT " (%.1f%%) %s", n,
-                              sonde_text_percent (n, n_samples), ends[i].text);
-    }
-  g_string_append_printf (out, "%-10s%.1f%% complete%s\n", "Stacks",
-                          sonde_text_percent (n_complete, n_samples), detail->str);
-}
-
 void
 sonde_report_append_truncated (GString *out, const SondeCaptureModel *model)
 {
-  g_autofree char *cut = sonde_capture_model_describe_cut (model);
+  g_autofree char *cut = sonde_budget_describe (sonde_capture_model_budget (model));
 
   if (cut != NULL)
     sonde_text_append_labelled (out, "Truncated", cut);
@@ -238,19 +195,49 @@ sonde_report_append_header (GString *out, const SondeReport *report)
   g_autofree char *samples = sonde_text_count (sonde_capture_model_n_samples (model));
   const SondeProfile *profile = sonde_report_profile (report);
   guint64 n_shown = sonde_profile_total (profile);
+  g_autofree char *losses = NULL;
 
   sonde_report_append_subject (out, model, profile);
   if (settings != NULL)
     {
+      g_autofree char *name = NULL;
+      g_autofree char *event = NULL;
+      g_autofree char *kernel_time = NULL;
+      g_autofree char *line = NULL;
+
       append_machine (out, model, settings);
-      append_event (out, settings);
+      name = g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "event", NULL);
+      event = describe_event (settings);
+      kernel_time = g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "kernel-time", NULL);
+      line = g_strdup_printf ("%s, %s", event,
+                              g_strcmp0 (kernel_time, "yes") == 0 ? "user and kernel time"
+                                                                  : "user time only");
+      sonde_text_append_labelled (out, "Event", g_strcmp0 (name, "none") == 0 ? event : line);
     }
   g_string_append_printf (out, "%-10s%s in %s\n", "Samples", samples, duration);
   if (n_shown < sonde_capture_model_n_samples (model))
     g_string_append_printf (out, "%-10s%" G_GUINT64_FORMAT " of them match\n", "Filter", n_shown);
-  append_losses (out, model);
+  losses = sonde_report_describe_losses (model);
+  sonde_text_append_labelled (out, "Lost", losses);
   append_left_out (out, model);
   sonde_report_append_truncated (out, model);
   if (n_shown > 0)
-    append_stacks (out, profile);
+    {
+      guint64 n_samples = sonde_profile_total (profile);
+      guint64 n_complete = n_samples;
+      g_autoptr (GString) detail = g_string_new (NULL);
+
+      for (guint i = 0; i < G_N_ELEMENTS (ends); i++)
+        {
+          guint64 n = sonde_profile_outermost (profile, ends[i].name);
+
+          if (n == 0)
+            continue;
+          n_complete -= n;
+          g_string_append_printf (detail, "; %" G_GUINT64_FORMAT " (%.1f%%) %s", n,
+                                  sonde_text_percent (n, n_samples), ends[i].text);
+        }
+      g_string_append_printf (out, "%-10s%.1f%% complete%s\n", "Stacks",
+                              sonde_text_percent (n_complete, n_samples), detail->str);
+    }
 }

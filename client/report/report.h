@@ -42,3 +42,20 @@ SondeProfile *sonde_report_by_thread (const SondeReport *self);
 
 const SondeSymbolResolver *sonde_report_resolver (const SondeReport *self);
 const SondeCaptureModel *sonde_report_model (const SondeReport *self);
+
+#define SONDE_REPORT_JSON_VERSION 1 /* raised when a member changes its meaning or goes */
+
+/**
+ * sonde_report_dup_json:
+ * @shown: the report's profile, or a view of it
+ * @as_rows: functions summed up instead of trees
+ * @percent_limit: of @shown: what is lighter is left out
+ *
+ * JSON for programs: docs/sondectl.1.rst has its members.
+ *
+ * Returns: (transfer full): one JSON object and a newline
+ */
+GString *sonde_report_dup_json (const SondeReport *report,
+                                const SondeProfile *shown,
+                                gboolean as_rows,
+                                double percent_limit);

@@ -34,7 +34,7 @@ typedef enum
   KIND_OTHER, /* exec() knows better */
   KIND_ELF,
   KIND_SCRIPT,
-} Kind;
+} ProgramKind;
 
 static gboolean
 read_at (int fd, gpointer bytes, gsize size_bytes, guint64 offset)
@@ -87,7 +87,7 @@ read_segments (int fd, Program *program)
 }
 
 /* @interpreter: (out): of a script */
-static Kind
+static ProgramKind
 read_program (int fd, Program *program, char interpreter[MAX_PATH_BYTES])
 {
   char start[MAX_PATH_BYTES] = "";
@@ -189,7 +189,7 @@ sonde_preload_check (const char *library_path, const char *command, GError **err
     {
       sonde_autofd int fd = open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
       char interpreter[MAX_PATH_BYTES] = "";
-      Kind kind = fd >= 0 ? read_program (fd, &program, interpreter) : KIND_OTHER;
+      ProgramKind kind = fd >= 0 ? read_program (fd, &program, interpreter) : KIND_OTHER;
 
       if (kind != KIND_SCRIPT)
         return kind == KIND_OTHER || check_program (path, fd, &program, &library, error);

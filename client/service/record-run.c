@@ -82,15 +82,17 @@ ignore_notice (const char *text, gpointer user_data)
 {
 }
 
-/* A session that is not over yet keeps itself, and its profiler, until it is told. Nobody else is:
- * who frees us may be gone himself. */
-static void
-leave_service (SondeRecordRun *self)
+void
+sonde_record_run_free (SondeRecordRun *self)
 {
   static const SondeRecordRunHandler nobody = {
     .noticed = ignore_notice, .failed = ignore_failure, .started = ignore_start, .ended = ignore_end
   };
 
+  if (self == NULL)
+    return;
+  /* A session that is not over yet keeps itself, and its profiler, until it is told. Nobody else
+   * is: who frees us may be gone himself. */
   self->handler = &nobody;
   if (self->session != NULL)
     g_signal_handlers_disconnect_by_data (self->session, self);
@@ -101,14 +103,6 @@ leave_service (SondeRecordRun *self)
   g_clear_object (&self->session);
   g_clear_object (&self->profiler);
   g_clear_object (&self->cancellable);
-}
-
-void
-sonde_record_run_free (SondeRecordRun *self)
-{
-  if (self == NULL)
-    return;
-  leave_service (self);
   sonde_spawn_free (self->spawn);
   g_clear_pointer (&self->request, g_variant_unref);
   g_clear_object (&self->fds);
@@ -246,15 +240,6 @@ fall_back (SondeRecordRun *self, const GError *error)
 }
 
 static void
-give_up_with_errno (SondeRecordRun *self, const char *what, int error_number)
-{
-  g_autoptr (GError) error = g_error_new_literal (G_IO_ERROR, g_io_error_from_errno (error_number),
-                                                  g_strerror (error_number));
-
-  give_up (self, what, error);
-}
-
-static void
 process_added (GObject *source, GAsyncResult *result, gpointer user_data)
 {
   SondeRecordRun *self = user_data;
@@ -348,9 +333,12 @@ exec_failed (int error_number, gpointer user_data)
   SondeRecordRun *self = user_data;
   g_autofree char *command = sonde_text_escape (self->options->command[0], -1);
   g_autofree char *what = g_strdup_printf ("Cannot run %s: ", command);
+  g_autoptr (GError) error = NULL;
 
   self->exec_error = error_number;
-  give_up_with_errno (self, what, error_number);
+  error = g_error_new_literal (G_IO_ERROR, g_io_error_from_errno (error_number),
+                               g_strerror (error_number));
+  give_up (self, what, error);
 }
 
 static void

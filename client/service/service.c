@@ -194,7 +194,7 @@ sonde_service_explain (SondeClientProfiler *profiler, guint64 session, GError *e
 }
 
 GVariant *
-sonde_service_properties (SondeClientProfiler *profiler, guint64 session)
+sonde_service_dup_properties (SondeClientProfiler *profiler, guint64 session)
 {
   g_autoptr (GError) error = NULL;
   GVariant *properties

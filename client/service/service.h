@@ -20,7 +20,7 @@ SondeClientProfiler *sonde_service_connect (SondeClientAsk ask);
 GError *sonde_service_explain (SondeClientProfiler *profiler, guint64 session, GError *error);
 
 /* a{sv}: all properties of that session, or of the manager (0); NULL, having complained. Blocks. */
-GVariant *sonde_service_properties (SondeClientProfiler *profiler, guint64 session);
+GVariant *sonde_service_dup_properties (SondeClientProfiler *profiler, guint64 session);
 
 /* "daemon", or "2" if that user has no name */
 char *sonde_service_dup_owner (guint32 uid);

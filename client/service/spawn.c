@@ -52,12 +52,22 @@ pass_gate (int gate_fd, int *control_fd)
   return n == 1;
 }
 
-/* The environment of a profiled program. */
+/* The child's half. We had one thread, so it may do what we may. */
 static void
-set_environment (int control_fd, const char *preload)
+wait_and_exec (char **argv, const char *preload, gboolean spares_stdout, int gate_fd, int status_fd)
 {
-  const char *others = g_getenv ("LD_PRELOAD");
+  gssize n;
+  int control_fd;
+  int saved_errno;
+  const char *others;
 
+  signal (SIGXFSZ, SIG_DFL); /* as it was before main() */
+  if (spares_stdout)
+    dup2 (STDERR_FILENO, STDOUT_FILENO);
+  if (!pass_gate (gate_fd, &control_fd))
+    _exit (125);
+  /* The environment of a profiled program. */
+  others = g_getenv ("LD_PRELOAD");
   if (control_fd >= 0)
     {
       g_autofree char *number = g_strdup_printf ("%d", control_fd);
@@ -73,22 +83,6 @@ set_environment (int control_fd, const char *preload)
 
       g_setenv ("LD_PRELOAD", all, TRUE);
     }
-}
-
-/* The child's half. We had one thread, so it may do what we may. */
-static void
-wait_and_exec (char **argv, const char *preload, gboolean spares_stdout, int gate_fd, int status_fd)
-{
-  gssize n;
-  int control_fd;
-  int saved_errno;
-
-  signal (SIGXFSZ, SIG_DFL); /* as it was before main() */
-  if (spares_stdout)
-    dup2 (STDERR_FILENO, STDOUT_FILENO);
-  if (!pass_gate (gate_fd, &control_fd))
-    _exit (125);
-  set_environment (control_fd, preload);
 
   execvp (argv[0], argv);
   saved_errno = errno;

@@ -2,7 +2,8 @@
 /* What a live view shows: the last seconds of a capture, in memory that has a bound. */
 #pragma once
 
-#include "client/top/top-window.h"
+#include "client/model/capture-model.h"
+#include "client/report/profile.h"
 
 /**
  * SECTION: top-history
@@ -13,6 +14,8 @@
  */
 typedef struct SondeTopHistory SondeTopHistory;
 
+#define SONDE_TOP_MAX_SAMPLES (2u << 20) /* kept at a time: 32 MiB */
+
 /* Of both windows, about, if not more is alive at once. */
 #define SONDE_TOP_MAX_BYTES (128u << 20)
 
@@ -22,6 +25,9 @@ typedef struct
   gsize max_bytes;            /* SONDE_TOP_MAX_BYTES */
   SondeModelIsAlive is_alive; /* NULL: asks the kernel of this machine */
 } SondeTopHistoryOptions;
+
+/* The samples of some time, and the names of what they are of. */
+typedef struct SondeTopWindow SondeTopWindow;
 
 /* What there was to see at one moment; it stays as it is. */
 typedef struct
@@ -56,7 +62,7 @@ void sonde_top_history_reset (SondeTopHistory *self, gint64 now_ns);
 /* Samples since the capture began. */
 guint64 sonde_top_history_n_seen (const SondeTopHistory *self);
 
-/* As sonde_top_window_size_bytes(), of both windows. */
+/* The memory that only a new window gives back, in bytes, as an estimate, of both windows. */
 gsize sonde_top_history_size_bytes (const SondeTopHistory *self);
 
 /**

@@ -68,29 +68,17 @@ describe_span (const SondeTopSnapshot *snapshot)
   return g_strdup_printf (snapshot->is_all ? "all of %.0f s" : "last %.0f s", seconds);
 }
 
-static double
-count_per_second (const SondeTopSnapshot *snapshot)
-{
-  double seconds = (double) snapshot->covered_ns / 1e9;
-
-  return seconds > 0 ? (double) sonde_profile_total (snapshot->profile) / seconds : 0;
-}
-
 /* "4,711 samples, 987/s" */
 static char *
 describe_samples (const SondeTopSnapshot *snapshot)
 {
   g_autofree char *samples
       = sonde_text_plural (sonde_profile_total (snapshot->profile), "sample", "samples");
-  g_autofree char *rate = sonde_text_count ((guint64) (count_per_second (snapshot) + 0.5));
+  double seconds = (double) snapshot->covered_ns / 1e9;
+  double per_second = seconds > 0 ? (double) sonde_profile_total (snapshot->profile) / seconds : 0;
+  g_autofree char *rate = sonde_text_count ((guint64) (per_second + 0.5));
 
   return g_strdup_printf ("%s, %s/s", samples, rate);
-}
-
-static gboolean
-is_anything_lost (const SondeTopSnapshot *snapshot)
-{
-  return g_ascii_isdigit (snapshot->losses[0]);
 }
 
 /* @weight as part of a CPU, or of the samples where that cannot be said. */
@@ -142,17 +130,6 @@ sonde_top_layout_append_header (GString *out, const SondeTopSnapshot *snapshot)
                           busy);
 }
 
-/* Right-aligned, so that it is there even if the left part is long. */
-static void
-add_right (SondeTopPage *page, guint line, SondeTopStyle style, const char *text)
-{
-  guint n_columns = sonde_top_page_n_columns (page);
-  guint width = sonde_top_text_width (text);
-
-  sonde_top_page_pad (page, line, SONDE_TOP_PLAIN, n_columns > width ? n_columns - width : 0);
-  sonde_top_page_add (page, line, style, text);
-}
-
 static void
 fill_header (SondeTopPage *page, const SondeTopView *view, guint64 n_seen, const char *end)
 {
@@ -164,6 +141,7 @@ fill_header (SondeTopPage *page, const SondeTopView *view, guint64 n_seen, const
       = sonde_text_plural (n_seen - MIN (snapshot->n_seen, n_seen), "sample", "samples");
   g_autofree char *state = NULL;
   guint n_columns = sonde_top_page_n_columns (page);
+  guint width;
 
   if (end != NULL)
     state = g_strdup_printf ("ENDED: %s", end);
@@ -174,15 +152,19 @@ fill_header (SondeTopPage *page, const SondeTopView *view, guint64 n_seen, const
   sonde_top_page_add_until (page, LINE_SUBJECT, SONDE_TOP_TITLE,
                             n_columns - MIN (sonde_top_text_width (state) + 1, n_columns),
                             snapshot->subject);
-  add_right (page, LINE_SUBJECT,
-             end != NULL || sonde_top_view_is_paused (view) ? SONDE_TOP_ALERT : SONDE_TOP_TITLE,
-             state);
+  /* Right-aligned, so that it is there even if the left part is long. */
+  width = sonde_top_text_width (state);
+  sonde_top_page_pad (page, LINE_SUBJECT, SONDE_TOP_PLAIN,
+                      n_columns > width ? n_columns - width : 0);
+  sonde_top_page_add (
+      page, LINE_SUBJECT,
+      end != NULL || sonde_top_view_is_paused (view) ? SONDE_TOP_ALERT : SONDE_TOP_TITLE, state);
 
   if (snapshot->event != NULL)
     sonde_top_page_add_format (page, LINE_FIGURES, SONDE_TOP_PLAIN, "%s   ", snapshot->event);
   sonde_top_page_add_format (page, LINE_FIGURES, SONDE_TOP_PLAIN, "%s   lost: ", samples);
   sonde_top_page_add (page, LINE_FIGURES,
-                      is_anything_lost (snapshot) ? SONDE_TOP_ALERT : SONDE_TOP_PLAIN,
+                      g_ascii_isdigit (snapshot->losses[0]) ? SONDE_TOP_ALERT : SONDE_TOP_PLAIN,
                       snapshot->losses);
   sonde_top_page_add (page, LINE_CPU, SONDE_TOP_PLAIN, busy);
 }
@@ -200,25 +182,6 @@ count_module_columns (const SondeTopPage *page, const SondeTopView *view)
 }
 
 static void
-fill_columns (SondeTopPage *page, const SondeTopView *view)
-{
-  guint n_columns = sonde_top_page_n_columns (page);
-  guint n_module = count_module_columns (page, view);
-
-  sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR,
-                      sonde_top_view_is_tree (view)       ? "  Total    Self  "
-                      : sonde_top_view_is_by_total (view) ? "   Self  >Total  "
-                                                          : "  >Self   Total  ");
-  sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR, mode_titles[sonde_top_view_mode (view)]);
-  if (n_module > 0)
-    {
-      sonde_top_page_pad (page, LINE_COLUMNS, SONDE_TOP_BAR, n_columns - n_module);
-      sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR, "Module");
-    }
-  sonde_top_page_pad (page, LINE_COLUMNS, SONDE_TOP_BAR, n_columns);
-}
-
-static void
 add_share (SondeTopPage *page, guint line, double percent, gboolean is_cursor)
 {
   SondeTopStyle style = SONDE_TOP_PLAIN;
@@ -228,22 +191,6 @@ add_share (SondeTopPage *page, guint line, double percent, gboolean is_cursor)
   else if (percent >= WARM_PERCENT)
     style = SONDE_TOP_WARM;
   sonde_top_page_add_format (page, line, is_cursor ? SONDE_TOP_CURSOR : style, "%6.1f%% ", percent);
-}
-
-/* What stands before a name of a tree: room for what is above, and whether it can be opened. */
-static char *
-dup_branch (const SondeTopRow *row, guint n_name, gboolean is_utf8)
-{
-  guint n_indent = MIN (row->indent * INDENT_COLUMNS, n_name / MAX_INDENT_PART);
-  const char *sign = "  ";
-
-  if (row->is_rest)
-    sign = is_utf8 ? "╶ " : "- ";
-  else if (row->is_expanded)
-    sign = is_utf8 ? "▾ " : "v ";
-  else if (row->has_children)
-    sign = is_utf8 ? "▸ " : "> ";
-  return g_strdup_printf ("%*s%s", (int) n_indent, "", sign);
 }
 
 static void
@@ -266,8 +213,19 @@ fill_row (SondeTopPage *page, guint line, const SondeTopView *view, guint number
   sonde_top_page_pad (page, line, style, NUMBER_COLUMNS);
   if (sonde_top_view_is_tree (view))
     {
-      g_autofree char *branch = dup_branch (row, n_name, is_utf8);
+      g_autofree char *branch = NULL;
+      guint n_indent = MIN (row->indent * INDENT_COLUMNS, n_name / MAX_INDENT_PART);
+      const char *sign = "  ";
 
+      /* What stands before a name of a tree: room for what is above, and whether it can be opened.
+       */
+      if (row->is_rest)
+        sign = is_utf8 ? "╶ " : "- ";
+      else if (row->is_expanded)
+        sign = is_utf8 ? "▾ " : "v ";
+      else if (row->has_children)
+        sign = is_utf8 ? "▸ " : "> ";
+      branch = g_strdup_printf ("%*s%s", (int) n_indent, "", sign);
       sonde_top_page_add (page, line, style, branch);
     }
   sonde_top_page_add_until (page, line, style, n_columns - n_module - (n_module > 0), row->name);
@@ -277,23 +235,6 @@ fill_row (SondeTopPage *page, guint line, const SondeTopView *view, guint number
       sonde_top_page_add (page, line, is_cursor ? style : SONDE_TOP_FAINT, row->module);
     }
   sonde_top_page_pad (page, line, style, n_columns);
-}
-
-static void
-fill_rows (SondeTopPage *page, SondeTopView *view, gboolean is_utf8)
-{
-  const SondeTopRows *rows = sonde_top_view_rows (view);
-  guint n_lines = sonde_top_page_n_lines (page);
-  guint n_shown = sonde_top_layout_rows (n_lines);
-  guint first = sonde_top_view_scroll (view, n_shown);
-
-  if (sonde_top_rows_size (rows) == 0)
-    sonde_top_page_add (page, LINE_ROWS, SONDE_TOP_FAINT,
-                        sonde_top_view_filter (view)[0] != '\0' ? "  Nothing has that in its name."
-                                                                : "  No samples: nothing runs.");
-  for (guint i = 0; i < n_shown && first + i < sonde_top_rows_size (rows); i++)
-    if (LINE_ROWS + i + 1 < n_lines)
-      fill_row (page, LINE_ROWS + i, view, first + i, is_utf8);
 }
 
 /* The filter while it is typed or holds, else the keys. */
@@ -323,6 +264,13 @@ fill_footer (SondeTopPage *page, const SondeTopView *view)
 void
 sonde_top_layout_fill (SondeTopPage *page, SondeTopView *view, guint64 n_seen, const char *end)
 {
+  const SondeTopRows *rows;
+  guint n_lines;
+  guint n_shown;
+  guint first;
+  guint n_columns;
+  guint n_module;
+
   if (sonde_top_view_is_help (view))
     {
       for (guint i = 0; i < G_N_ELEMENTS (help); i++)
@@ -335,7 +283,29 @@ sonde_top_layout_fill (SondeTopPage *page, SondeTopView *view, guint64 n_seen, c
       return;
     }
   fill_header (page, view, n_seen, end);
-  fill_columns (page, view);
-  fill_rows (page, view, sonde_top_page_is_utf8 (page));
+  n_columns = sonde_top_page_n_columns (page);
+  n_module = count_module_columns (page, view);
+  sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR,
+                      sonde_top_view_is_tree (view)       ? "  Total    Self  "
+                      : sonde_top_view_is_by_total (view) ? "   Self  >Total  "
+                                                          : "  >Self   Total  ");
+  sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR, mode_titles[sonde_top_view_mode (view)]);
+  if (n_module > 0)
+    {
+      sonde_top_page_pad (page, LINE_COLUMNS, SONDE_TOP_BAR, n_columns - n_module);
+      sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR, "Module");
+    }
+  sonde_top_page_pad (page, LINE_COLUMNS, SONDE_TOP_BAR, n_columns);
+  rows = sonde_top_view_rows (view);
+  n_lines = sonde_top_page_n_lines (page);
+  n_shown = sonde_top_layout_rows (n_lines);
+  first = sonde_top_view_scroll (view, n_shown);
+  if (sonde_top_rows_size (rows) == 0)
+    sonde_top_page_add (page, LINE_ROWS, SONDE_TOP_FAINT,
+                        sonde_top_view_filter (view)[0] != '\0' ? "  Nothing has that in its name."
+                                                                : "  No samples: nothing runs.");
+  for (guint i = 0; i < n_shown && first + i < sonde_top_rows_size (rows); i++)
+    if (LINE_ROWS + i + 1 < n_lines)
+      fill_row (page, LINE_ROWS + i, view, first + i, sonde_top_page_is_utf8 (page));
   fill_footer (page, view);
 }

@@ -6,7 +6,7 @@ typedef struct
 {
   GArray *spans; /* SondeTopSpan */
   guint width;   /* columns */
-} Line;
+} PageLine;
 
 struct SondeTopPage
 {
@@ -15,7 +15,7 @@ struct SondeTopPage
   gboolean is_utf8;
   int caret_line;
   int caret_column;
-  Line *lines;
+  PageLine *lines;
 };
 
 static void
@@ -33,7 +33,7 @@ sonde_top_page_new (guint n_lines, guint n_columns, gboolean is_utf8)
   self->n_columns = n_columns;
   self->is_utf8 = is_utf8;
   self->caret_line = -1;
-  self->lines = g_new0 (Line, n_lines);
+  self->lines = g_new0 (PageLine, n_lines);
   for (guint i = 0; i < n_lines; i++)
     {
       self->lines[i].spans = g_array_new (FALSE, FALSE, sizeof (SondeTopSpan));
@@ -130,7 +130,7 @@ sonde_top_page_add_until (
     SondeTopPage *self, guint line, SondeTopStyle style, guint column, const char *text)
 {
   SondeTopSpan span = { .style = style };
-  Line *into;
+  PageLine *into;
   guint width;
 
   column = MIN (column, self->n_columns);

@@ -174,13 +174,6 @@ is_expanded (const SondeTopRows *self, guint64 key)
   return g_hash_table_contains ((GHashTable *) self->options.expanded, &key);
 }
 
-static gboolean
-is_light (const Walk *walk, const SondeCallNode *node)
-{
-  return !is_filtered (walk->rows)
-         && sonde_text_percent (node->total, walk->total) < walk->rows->options.percent_limit;
-}
-
 /* One row for all children from @first on. */
 static void
 append_rest (Walk *walk, const GArray *children, guint first, guint64 parent_key, guint indent)
@@ -210,8 +203,12 @@ append_children (
   guint n_heavy = 0;
 
   while (n_heavy < children->len
-         && !is_light (
-             walk, sonde_call_tree_node (walk->tree, g_array_index (children, guint32, n_heavy))))
+         && (is_filtered (walk->rows)
+             || sonde_text_percent (
+                    sonde_call_tree_node (walk->tree, g_array_index (children, guint32, n_heavy))
+                        ->total,
+                    walk->total)
+                    >= walk->rows->options.percent_limit))
     n_heavy++;
   /* what is the only one of weight goes on in the column of its caller, as in reports */
   if (depth > 0 && n_heavy > 1)

@@ -156,18 +156,6 @@ draw (SondeTopTerminal *self, const SondeTopPage *page)
 }
 
 static void
-draw_newest (SondeTopTerminal *self)
-{
-  g_autoptr (SondeTopPage) page = NULL;
-
-  g_mutex_lock (&self->lock);
-  page = g_steal_pointer (&self->page);
-  g_mutex_unlock (&self->lock);
-  if (page != NULL)
-    draw (self, page);
-}
-
-static void
 measure (SondeTopTerminal *self)
 {
   struct winsize size;
@@ -266,31 +254,6 @@ take_keys (SondeTopTerminal *self)
     }
 }
 
-static void
-take_wakes (SondeTopTerminal *self)
-{
-  char letters[64];
-  gssize n = read (self->wake_fds[0], letters, sizeof letters);
-
-  for (gssize i = 0; i < n && !g_atomic_int_get (&self->is_leaving); i++)
-    switch (letters[i])
-      {
-      case WAKE_STOP:
-        stop (self);
-        break;
-      case WAKE_CONTINUED:
-        begin_again (self);
-        break;
-      case WAKE_RESIZED:
-        measure (self);
-        tell (self, 0);
-        break;
-      default:
-        draw_newest (self);
-        break;
-      }
-}
-
 static gpointer
 run (gpointer user_data)
 {
@@ -310,7 +273,36 @@ run (gpointer user_data)
           fds[1].fd = -1;
         }
       if (fds[0].revents != 0)
-        take_wakes (self);
+        {
+          char letters[64];
+          gssize n = read (self->wake_fds[0], letters, sizeof letters);
+
+          for (gssize i = 0; i < n && !g_atomic_int_get (&self->is_leaving); i++)
+            switch (letters[i])
+              {
+              case WAKE_STOP:
+                stop (self);
+                break;
+              case WAKE_CONTINUED:
+                begin_again (self);
+                break;
+              case WAKE_RESIZED:
+                measure (self);
+                tell (self, 0);
+                break;
+              default:
+                {
+                  g_autoptr (SondeTopPage) page = NULL;
+
+                  g_mutex_lock (&self->lock);
+                  page = g_steal_pointer (&self->page);
+                  g_mutex_unlock (&self->lock);
+                  if (page != NULL)
+                    draw (self, page);
+                }
+                break;
+              }
+        }
     }
   curs_set (1);
   endwin ();
@@ -319,27 +311,6 @@ run (gpointer user_data)
   g_cond_signal (&self->left);
   g_mutex_unlock (&self->lock);
   return NULL;
-}
-
-static void
-prepare (SondeTopTerminal *self)
-{
-  raw ();
-  noecho ();
-  nonl ();
-  keypad (stdscr, TRUE);
-  nodelay (stdscr, TRUE);
-  intrflush (stdscr, FALSE);
-  set_escdelay (ESCAPE_MS);
-  self->with_colours
-      = self->with_colours && has_colors () && start_color () == OK && use_default_colors () == OK;
-  if (self->with_colours)
-    {
-      init_pair (1, COLOR_RED, -1);
-      init_pair (2, COLOR_GREEN, -1);
-      init_pair (3, COLOR_CYAN, -1);
-    }
-  curs_set (0);
 }
 
 static void
@@ -394,7 +365,22 @@ sonde_top_terminal_new (gboolean with_colours,
       sonde_top_terminal_free (self);
       return NULL;
     }
-  prepare (self);
+  raw ();
+  noecho ();
+  nonl ();
+  keypad (stdscr, TRUE);
+  nodelay (stdscr, TRUE);
+  intrflush (stdscr, FALSE);
+  set_escdelay (ESCAPE_MS);
+  self->with_colours
+      = self->with_colours && has_colors () && start_color () == OK && use_default_colors () == OK;
+  if (self->with_colours)
+    {
+      init_pair (1, COLOR_RED, -1);
+      init_pair (2, COLOR_GREEN, -1);
+      init_pair (3, COLOR_CYAN, -1);
+    }
+  curs_set (0);
   measure (self);
   self->thread = g_thread_new ("terminal", run, self);
   return self;
@@ -413,28 +399,6 @@ wait_left (SondeTopTerminal *self, gint64 patience_us)
   has_left = self->has_left;
   g_mutex_unlock (&self->lock);
   return has_left;
-}
-
-static void
-unwatch_signals (SondeTopTerminal *self)
-{
-  sigaction (SIGTSTP, &self->old_stop, NULL);
-  sigaction (SIGCONT, &self->old_continue, NULL);
-  sigaction (SIGWINCH, &self->old_resize, NULL);
-  signal_fd = -1;
-}
-
-/* The thread may get on at any moment, and must not touch the terminal any more. Nor must a last
- * message of ours wait for it. */
-static void
-abandon (const SondeTopTerminal *self)
-{
-  sonde_autofd int null = open ("/dev/null", O_RDWR | O_CLOEXEC);
-
-  for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO && null >= 0; fd++)
-    if (isatty (fd))
-      dup2 (null, fd);
-  tcsetattr (STDIN_FILENO, TCSANOW, &self->saved);
 }
 
 void
@@ -459,13 +423,25 @@ sonde_top_terminal_free (SondeTopTerminal *self)
         }
       if (!has_left)
         {
-          abandon (self);
+          sonde_autofd int null = open ("/dev/null", O_RDWR | O_CLOEXEC);
+
+          /* The thread may get on at any moment, and must not touch the terminal any more. Nor must
+           * a last message of ours wait for it. */
+          for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO && null >= 0; fd++)
+            if (isatty (fd))
+              dup2 (null, fd);
+          tcsetattr (STDIN_FILENO, TCSANOW, &self->saved);
           return; /* it still has everything; the process ends with it */
         }
       g_thread_join (self->thread);
     }
   if (signal_fd >= 0)
-    unwatch_signals (self);
+    {
+      sigaction (SIGTSTP, &self->old_stop, NULL);
+      sigaction (SIGCONT, &self->old_continue, NULL);
+      sigaction (SIGWINCH, &self->old_resize, NULL);
+      signal_fd = -1;
+    }
   if (self->screen != NULL)
     delscreen (self->screen);
   sonde_clear_fd (&self->wake_fds[0]);

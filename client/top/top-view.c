@@ -93,12 +93,24 @@ derive (SondeTopMode mode, const SondeProfile *profile)
     }
 }
 
-/* The cursor stays with its row; if that is gone, with its place. */
 static void
-place_cursor (SondeTopView *self)
+make_rows (SondeTopView *self)
 {
-  guint n_rows = sonde_top_rows_size (self->rows);
+  const SondeTopRowOptions options = { .by_total = self->by_total,
+                                       .filter = self->filter->str,
+                                       .expanded = self->expanded,
+                                       .percent_limit = SONDE_PROFILE_PERCENT_LIMIT,
+                                       .are_processes_open = TRUE };
+  guint n_rows;
 
+  g_clear_pointer (&self->rows, sonde_top_rows_free);
+  if (self->snapshot == NULL)
+    return;
+  self->rows = sonde_top_view_is_tree (self)
+                   ? sonde_top_rows_new_tree (sonde_top_view_profile (self), &options)
+                   : sonde_top_rows_new_list (sonde_top_view_profile (self), &options);
+  /* The cursor stays with its row; if that is gone, with its place. */
+  n_rows = sonde_top_rows_size (self->rows);
   if (n_rows == 0)
     {
       self->cursor = 0;
@@ -114,24 +126,6 @@ place_cursor (SondeTopView *self)
         self->cursor = i;
         return;
       }
-}
-
-static void
-make_rows (SondeTopView *self)
-{
-  const SondeTopRowOptions options = { .by_total = self->by_total,
-                                       .filter = self->filter->str,
-                                       .expanded = self->expanded,
-                                       .percent_limit = SONDE_PROFILE_PERCENT_LIMIT,
-                                       .are_processes_open = TRUE };
-
-  g_clear_pointer (&self->rows, sonde_top_rows_free);
-  if (self->snapshot == NULL)
-    return;
-  self->rows = sonde_top_view_is_tree (self)
-                   ? sonde_top_rows_new_tree (sonde_top_view_profile (self), &options)
-                   : sonde_top_rows_new_list (sonde_top_view_profile (self), &options);
-  place_cursor (self);
 }
 
 void
@@ -230,67 +224,11 @@ collapse (SondeTopView *self)
 }
 
 static void
-open_or_close (SondeTopView *self, guint key)
-{
-  const SondeTopRow *row = current_row (self);
-
-  if (row == NULL || !sonde_top_view_is_tree (self))
-    return;
-  if (key == SONDE_TOP_KEY_LEFT)
-    collapse (self);
-  else if (!row->is_expanded)
-    expand (self);
-  else if (key == SONDE_TOP_KEY_RIGHT)
-    move_cursor (self, (gint64) self->cursor + 1);
-  else
-    collapse (self);
-}
-
-static void
-set_mode (SondeTopView *self, SondeTopMode mode)
-{
-  clear_shown (self);
-  self->mode = mode;
-  self->cursor = 0;
-  self->cursor_key = 0;
-  if (self->snapshot != NULL)
-    self->derived = derive (mode, self->snapshot->profile);
-  make_rows (self);
-}
-
-static void
 set_filter_changed (SondeTopView *self)
 {
   self->cursor = 0;
   self->cursor_key = 0;
   make_rows (self);
-}
-
-static void
-type (SondeTopView *self, guint key)
-{
-  if (key == SONDE_TOP_KEY_ENTER)
-    self->is_typing = FALSE;
-  else if (key == SONDE_TOP_KEY_ESCAPE)
-    {
-      self->is_typing = FALSE;
-      g_string_truncate (self->filter, 0);
-      set_filter_changed (self);
-    }
-  else if (key == SONDE_TOP_KEY_BACKSPACE && self->filter->len > 0)
-    {
-      const char *last
-          = g_utf8_find_prev_char (self->filter->str, self->filter->str + self->filter->len);
-
-      g_string_truncate (self->filter, (gsize) (last - self->filter->str));
-      set_filter_changed (self);
-    }
-  else if (key < SONDE_TOP_KEY_UP && g_unichar_isprint (key)
-           && g_utf8_strlen (self->filter->str, -1) < MAX_FILTER_CHARS)
-    {
-      g_string_append_unichar (self->filter, key);
-      set_filter_changed (self);
-    }
 }
 
 /* FALSE if the key does not move the cursor. */
@@ -344,7 +282,13 @@ choose (SondeTopView *self, guint key)
   for (guint i = 0; i < G_N_ELEMENTS (modes); i++)
     if (modes[i].key == key)
       {
-        set_mode (self, modes[i].mode);
+        clear_shown (self);
+        self->mode = modes[i].mode;
+        self->cursor = 0;
+        self->cursor_key = 0;
+        if (self->snapshot != NULL)
+          self->derived = derive (modes[i].mode, self->snapshot->profile);
+        make_rows (self);
         return TRUE;
       }
   return FALSE;
@@ -389,7 +333,21 @@ command (SondeTopView *self, guint key)
     case SONDE_TOP_KEY_ENTER:
     case SONDE_TOP_KEY_LEFT:
     case SONDE_TOP_KEY_RIGHT:
-      open_or_close (self, key);
+      {
+        const SondeTopRow *row = current_row (self);
+
+        if (row != NULL && sonde_top_view_is_tree (self))
+          {
+            if (key == SONDE_TOP_KEY_LEFT)
+              collapse (self);
+            else if (!row->is_expanded)
+              expand (self);
+            else if (key == SONDE_TOP_KEY_RIGHT)
+              move_cursor (self, (gint64) self->cursor + 1);
+            else
+              collapse (self);
+          }
+      }
       return SONDE_TOP_SHOW;
     default:
       return SONDE_TOP_SHOW;
@@ -408,7 +366,28 @@ sonde_top_view_press (SondeTopView *self, guint key, guint page_rows)
     return SONDE_TOP_SHOW;
   if (self->is_typing)
     {
-      type (self, key);
+      if (key == SONDE_TOP_KEY_ENTER)
+        self->is_typing = FALSE;
+      else if (key == SONDE_TOP_KEY_ESCAPE)
+        {
+          self->is_typing = FALSE;
+          g_string_truncate (self->filter, 0);
+          set_filter_changed (self);
+        }
+      else if (key == SONDE_TOP_KEY_BACKSPACE && self->filter->len > 0)
+        {
+          const char *last
+              = g_utf8_find_prev_char (self->filter->str, self->filter->str + self->filter->len);
+
+          g_string_truncate (self->filter, (gsize) (last - self->filter->str));
+          set_filter_changed (self);
+        }
+      else if (key < SONDE_TOP_KEY_UP && g_unichar_isprint (key)
+               && g_utf8_strlen (self->filter->str, -1) < MAX_FILTER_CHARS)
+        {
+          g_string_append_unichar (self->filter, key);
+          set_filter_changed (self);
+        }
       return SONDE_TOP_SHOW;
     }
   return choose (self, key) ? SONDE_TOP_SHOW : command (self, key);

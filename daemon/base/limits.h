@@ -152,6 +152,15 @@
 
 /* Bytes of a /proc/PID/maps that are looked at: 65,530 mappings (vm.max_map_count) of 256 bytes. */
 #define SONDE_LIMIT_MAPS_BYTES (16 * 1024 * 1024)
+/* What is kept of it while requests of one process are answered: executable mappings of files, of
+ * which a worker looks at 4,096, and bytes of their paths. */
+#define SONDE_LIMIT_TABLE_MAPPINGS   16384
+#define SONDE_LIMIT_TABLE_PATH_BYTES (1024 * 1024)
+/* Requests for files of one session that wait for it, as many as a worker has open; those answered
+ * in a turn; the part of the time that such turns take, one in so many. */
+#define SONDE_LIMIT_FILE_REQUESTS      1024
+#define SONDE_LIMIT_FILE_REQUESTS_TURN 64
+#define SONDE_LIMIT_FILE_REQUESTS_PART 4
 /* Mounts of other namespaces, on which programs are, of which a session is told: with each come all
  * those of its namespace, a text of some kilobytes. */
 #define SONDE_LIMIT_FOREIGN_MOUNTS 128

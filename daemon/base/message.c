@@ -9,75 +9,58 @@
 #include <stddef.h>
 #include <string.h>
 
-typedef struct
-{
-  const char *name;
-  uint64_t size_bytes; /* of the fixed struct */
-  unsigned min_fds;
-  unsigned max_fds;
-  bool from_worker;
-  bool has_entries; /* SondeMessageEvents: more bytes follow */
-} MessageShape;
-
-static const MessageShape control_shapes[] = {
-  [SONDE_MESSAGE_SETUP] = { "setup", sizeof (SondeMessageSetup), 0, 0, false, false },
-  [SONDE_MESSAGE_DOCUMENT] = { "document", sizeof (SondeMessageDocument), 1, 1, false, false },
-  [SONDE_MESSAGE_RINGS]
-  = { "rings", sizeof (SondeMessageEvents), 1, SONDE_MESSAGE_MAX_FDS, false, true },
-  [SONDE_MESSAGE_EVENTS]
-  = { "events", sizeof (SondeMessageEvents), 1, SONDE_MESSAGE_MAX_FDS, false, true },
-  [SONDE_MESSAGE_SINK] = { "sink", sizeof (SondeMessageSink), 1, 1, false, false },
-  [SONDE_MESSAGE_START] = { "start", sizeof (SondeMessageHeader), 0, 0, false, false },
-  [SONDE_MESSAGE_PROCESS] = { "process", sizeof (SondeMessageProcess), 0, 2, false, false },
-  [SONDE_MESSAGE_FILE] = { "file", sizeof (SondeMessageFile), 0, 1, false, false },
-  [SONDE_MESSAGE_STOP] = { "stop", sizeof (SondeMessageHeader), 0, 0, false, false },
-  [SONDE_MESSAGE_PAUSE] = { "pause", sizeof (SondeMessageHeader), 0, 0, false, false },
-  [SONDE_MESSAGE_RESUME] = { "resume", sizeof (SondeMessageHeader), 0, 0, false, false },
-  [SONDE_MESSAGE_REPORT] = { "report", sizeof (SondeMessageHeader), 0, 0, false, false },
-  [SONDE_MESSAGE_NOTE] = { "note", sizeof (SondeMessageNote), 0, 0, false, false },
-  [SONDE_MESSAGE_COUNTERS] = { "counters", sizeof (SondeMessageCounters), 0, 1, false, false },
-  [SONDE_MESSAGE_LEAVE] = { "leave", sizeof (SondeMessageHeader), 0, 0, false, false },
-  [SONDE_MESSAGE_CONTROL] = { "control", sizeof (SondeMessageHeader), 1, 1, false, false },
+static const SondeMessageShape shapes[] = {
+  [SONDE_MESSAGE_SETUP] = { "setup", SONDE_WAY_TO_WORKER, sizeof (SondeMessageSetup), 0, 0, 0 },
+  [SONDE_MESSAGE_DOCUMENT]
+  = { "document", SONDE_WAY_TO_WORKER, sizeof (SondeMessageDocument), 0, 1, 1 },
+  [SONDE_MESSAGE_RINGS] = { "rings", SONDE_WAY_TO_WORKER, sizeof (SondeMessageEvents),
+                            sizeof (SondeMessageEvent), 1, SONDE_MESSAGE_MAX_FDS },
+  [SONDE_MESSAGE_EVENTS] = { "events", SONDE_WAY_TO_WORKER, sizeof (SondeMessageEvents),
+                             sizeof (SondeMessageEvent), 1, SONDE_MESSAGE_MAX_FDS },
+  [SONDE_MESSAGE_SINK] = { "sink", SONDE_WAY_TO_WORKER, sizeof (SondeMessageSink), 0, 1, 1 },
+  [SONDE_MESSAGE_START] = { "start", SONDE_WAY_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_PROCESS]
+  = { "process", SONDE_WAY_TO_WORKER, sizeof (SondeMessageProcess), 0, 0, 2 },
+  [SONDE_MESSAGE_FILE] = { "file", SONDE_WAY_TO_WORKER, sizeof (SondeMessageFile), 0, 0, 1 },
+  [SONDE_MESSAGE_STOP] = { "stop", SONDE_WAY_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_PAUSE] = { "pause", SONDE_WAY_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_RESUME] = { "resume", SONDE_WAY_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_REPORT] = { "report", SONDE_WAY_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_NOTE] = { "note", SONDE_WAY_TO_WORKER, sizeof (SondeMessageNote), 0, 0, 0 },
+  [SONDE_MESSAGE_COUNTERS]
+  = { "counters", SONDE_WAY_TO_WORKER, sizeof (SondeMessageCounters), 0, 0, 1 },
+  [SONDE_MESSAGE_LEAVE] = { "leave", SONDE_WAY_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_CONTROL]
+  = { "control", SONDE_WAY_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
+  [SONDE_MESSAGE_HELLO] = { "hello", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageHello), 0, 0, 0 },
+  [SONDE_MESSAGE_RINGS_MAPPED]
+  = { "rings-mapped", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageRingsMapped), 0, 0, 0 },
+  [SONDE_MESSAGE_PROCESS_REQUEST]
+  = { "process-request", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageProcessRequest), 0, 0, 0 },
+  [SONDE_MESSAGE_FILE_REQUEST]
+  = { "file-request", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageFileRequest), 0, 0, 0 },
+  [SONDE_MESSAGE_STATISTICS]
+  = { "statistics", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageStatistics), 0, 0, 0 },
+  [SONDE_MESSAGE_DRAINED]
+  = { "drained", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageStatistics), 0, 0, 0 },
+  [SONDE_MESSAGE_SINK_CLOSED]
+  = { "sink-closed", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageSinkClosed), 0, 0, 0 },
+  [SONDE_MESSAGE_FINISHED]
+  = { "finished", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageStatistics), 0, 0, 0 },
+  [SONDE_MESSAGE_FAILED]
+  = { "failed", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageFailed), 0, 0, 0 },
+  [SONDE_MESSAGE_SINKS] = { "sinks", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageSinks), 0, 0, 0 },
+  [SONDE_MESSAGE_CONTROLS]
+  = { "controls", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageControls), 0, 0, 0 },
+  [SONDE_MESSAGE_COUNTERS_REQUEST]
+  = { "counters-request", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageCountersRequest), 0, 0, 0 },
 };
 
-static const MessageShape worker_shapes[] = {
-  [SONDE_MESSAGE_HELLO - SONDE_MESSAGE_HELLO]
-  = { "hello", sizeof (SondeMessageHello), 0, 0, true, false },
-  [SONDE_MESSAGE_RINGS_MAPPED - SONDE_MESSAGE_HELLO]
-  = { "rings-mapped", sizeof (SondeMessageRingsMapped), 0, 0, true, false },
-  [SONDE_MESSAGE_PROCESS_REQUEST - SONDE_MESSAGE_HELLO]
-  = { "process-request", sizeof (SondeMessageProcessRequest), 0, 0, true, false },
-  [SONDE_MESSAGE_FILE_REQUEST - SONDE_MESSAGE_HELLO]
-  = { "file-request", sizeof (SondeMessageFileRequest), 0, 0, true, false },
-  [SONDE_MESSAGE_STATISTICS - SONDE_MESSAGE_HELLO]
-  = { "statistics", sizeof (SondeMessageStatistics), 0, 0, true, false },
-  [SONDE_MESSAGE_DRAINED - SONDE_MESSAGE_HELLO]
-  = { "drained", sizeof (SondeMessageStatistics), 0, 0, true, false },
-  [SONDE_MESSAGE_SINK_CLOSED - SONDE_MESSAGE_HELLO]
-  = { "sink-closed", sizeof (SondeMessageSinkClosed), 0, 0, true, false },
-  [SONDE_MESSAGE_FINISHED - SONDE_MESSAGE_HELLO]
-  = { "finished", sizeof (SondeMessageStatistics), 0, 0, true, false },
-  [SONDE_MESSAGE_FAILED - SONDE_MESSAGE_HELLO]
-  = { "failed", sizeof (SondeMessageFailed), 0, 0, true, false },
-  [SONDE_MESSAGE_SINKS - SONDE_MESSAGE_HELLO]
-  = { "sinks", sizeof (SondeMessageSinks), 0, 0, true, false },
-  [SONDE_MESSAGE_CONTROLS - SONDE_MESSAGE_HELLO]
-  = { "controls", sizeof (SondeMessageControls), 0, 0, true, false },
-  [SONDE_MESSAGE_COUNTERS_REQUEST - SONDE_MESSAGE_HELLO]
-  = { "counters-request", sizeof (SondeMessageCountersRequest), 0, 0, true, false },
-};
-
-#define N_ELEMENTS(array) (sizeof (array) / sizeof ((array)[0]))
-
-static const MessageShape *
-shape_of (uint32_t type)
+const SondeMessageShape *
+sonde_message_shape (uint32_t type)
 {
-  const MessageShape *shape = NULL;
+  const SondeMessageShape *shape = type < sizeof shapes / sizeof shapes[0] ? &shapes[type] : NULL;
 
-  if (type < N_ELEMENTS (control_shapes))
-    shape = &control_shapes[type];
-  else if (type >= SONDE_MESSAGE_HELLO && type - SONDE_MESSAGE_HELLO < N_ELEMENTS (worker_shapes))
-    shape = &worker_shapes[type - SONDE_MESSAGE_HELLO];
   return shape != NULL && shape->name != NULL ? shape : NULL;
 }
 
@@ -328,18 +311,18 @@ static const char *
 check_message (const void *bytes, uint64_t size_bytes, unsigned n_fds, int from_worker)
 {
   const SondeMessageHeader *header = bytes;
-  const MessageShape *shape;
+  const SondeMessageShape *shape;
 
   if (size_bytes < sizeof *header || size_bytes > SONDE_MESSAGE_MAX_SIZE)
     return "size out of range";
   if (header->size != size_bytes)
     return "size is not the packet's";
-  shape = shape_of (header->type);
+  shape = sonde_message_shape (header->type);
   if (shape == NULL)
     return "unknown type";
-  if (shape->from_worker != !!from_worker)
+  if (shape->way != (from_worker ? SONDE_WAY_FROM_WORKER : SONDE_WAY_TO_WORKER))
     return "not this side's to send";
-  if (shape->has_entries ? size_bytes < shape->size_bytes : size_bytes != shape->size_bytes)
+  if (shape->entry_bytes > 0 ? size_bytes < shape->size_bytes : size_bytes != shape->size_bytes)
     return "size is not the type's";
   if (n_fds < shape->min_fds || n_fds > shape->max_fds)
     return "wrong number of descriptors";
@@ -361,7 +344,7 @@ sonde_message_check (
 const char *
 sonde_message_type_to_string (uint32_t type)
 {
-  const MessageShape *shape = shape_of (type);
+  const SondeMessageShape *shape = sonde_message_shape (type);
 
   return shape != NULL ? shape->name : "?";
 }

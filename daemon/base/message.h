@@ -19,7 +19,7 @@
  * message, on both sides.
  *
  * Conversation: worker → HELLO; control → SETUP, DOCUMENT*, COUNTERS*, RINGS; worker →
- * RINGS_MAPPED; control → SINK, EVENTS*, START, NOTE*, PROCESS*; then in any order worker →
+ * RINGS_MAPPED; control → EVENTS*, SINK, START, NOTE*, PROCESS*; then in any order worker →
  * PROCESS_REQUEST, FILE_REQUEST, COUNTERS_REQUEST, STATISTICS, SINK_CLOSED and control → PROCESS,
  * FILE, COUNTERS (of a process), EVENTS, SINK, PAUSE, RESUME, REPORT, NOTE, DOCUMENT (of mounts, of
  * mountinfo), RINGS (of a processor that has come), answered by RINGS_MAPPED, and CONTROL, answered
@@ -393,6 +393,26 @@ _Static_assert(sizeof (SondeMessageProcess) == 72, "process");
 _Static_assert(sizeof (SondeMessageCounters) == 16, "counters");
 _Static_assert(sizeof (SondeMessageSink) == 296, "sink");
 _Static_assert(sizeof (SondeMessageFileRequest) == 64, "file request");
+
+typedef enum
+{
+  SONDE_WAY_TO_WORKER = 1,
+  SONDE_WAY_FROM_WORKER = 2,
+} SondeMessageWay;
+
+/* A row of the table of all messages. */
+typedef struct
+{
+  const char *name;
+  SondeMessageWay way;
+  uint64_t size_bytes;  /* of the fixed struct */
+  uint64_t entry_bytes; /* of each entry behind it; 0: none may follow */
+  unsigned min_fds;
+  unsigned max_fds;
+} SondeMessageShape;
+
+/* NULL for a foreign type. */
+const SondeMessageShape *sonde_message_shape (uint32_t type);
 
 /**
  * sonde_message_check:

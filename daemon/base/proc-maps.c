@@ -7,7 +7,44 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "daemon/base/limits.h"
+
+/* As in linux/fs.h since 6.11. */
+#define QUERY_EXECUTABLE 0x04
+
+typedef struct
+{
+  uint64_t size; /* bytes, of this */
+  uint64_t query_flags;
+  uint64_t query_addr;
+  uint64_t vma_start;
+  uint64_t vma_end;
+  uint64_t vma_flags;
+  uint64_t vma_page_size;
+  uint64_t vma_offset;
+  uint64_t inode;
+  uint32_t dev_major;
+  uint32_t dev_minor;
+  uint32_t vma_name_size; /* bytes with the NUL; 0: none */
+  uint32_t build_id_size;
+  uint64_t vma_name_addr;
+  uint64_t build_id_addr;
+} Query;
+_Static_assert(sizeof (Query) == 104, "it is the kernel's");
+
+#define PROCMAP_QUERY_CALL _IOWR ('f', 17, Query)
+
+struct SondeProcMapTable
+{
+  SondeProcMap *maps; /* by address, apart from each other; their paths are in @paths */
+  size_t n_maps;
+  size_t capacity;
+  char *paths;
+  size_t path_bytes;
+};
 
 /* What is left of one line. */
 typedef struct
@@ -148,4 +185,167 @@ sonde_proc_maps_read (int fd, size_t max_bytes, char **text)
   buffer[used] = '\0';
   *text = buffer;
   return (int64_t) used;
+}
+
+int
+sonde_proc_maps_query (int fd, uint64_t address, char *name, size_t name_bytes, SondeProcMap *map)
+{
+  Query query = { .size = sizeof query, .query_addr = address };
+  int result;
+
+  if (name != NULL)
+    {
+      name[0] = '\0';
+      query.vma_name_addr = (uint64_t) (uintptr_t) name;
+      query.vma_name_size = (uint32_t) name_bytes;
+    }
+  do
+    result = ioctl (fd, PROCMAP_QUERY_CALL, &query);
+  while (result < 0 && errno == EINTR);
+  if (result < 0 && errno == ENOENT)
+    return 0;
+  if (result < 0)
+    return errno == ENOTTY || errno == EINVAL || errno == ENOSYS ? -EOPNOTSUPP : -errno;
+  *map = (SondeProcMap){
+    .start = query.vma_start,
+    .end = query.vma_end,
+    .offset = query.vma_offset,
+    .inode = query.inode,
+    .dev_major = query.dev_major,
+    .dev_minor = query.dev_minor,
+    .executable = (query.vma_flags & QUERY_EXECUTABLE) != 0,
+    .path = name != NULL ? name : "",
+    .path_len = name != NULL ? strlen (name) : 0,
+  };
+  return 1;
+}
+
+/* The one escape in these names. Source: proc_pid_maps(5). Returns the bytes written, without a NUL
+ * behind them. */
+static size_t
+unescape (const char *path, size_t path_len, char *to)
+{
+  static const char newline[] = "\\012";
+  size_t used = 0;
+
+  for (size_t i = 0; i < path_len; used++)
+    {
+      bool is_newline = path_len - i >= 4 && memcmp (path + i, newline, 4) == 0;
+
+      to[used] = is_newline ? '\n' : path[i];
+      i += is_newline ? 4 : 1;
+    }
+  return used;
+}
+
+static int
+add_map (SondeProcMapTable *self, const SondeProcMap *line)
+{
+  SondeProcMap *map;
+
+  if (self->n_maps == self->capacity)
+    {
+      size_t capacity = self->capacity == 0 ? 64 : self->capacity * 2;
+      SondeProcMap *grown = reallocarray (self->maps, capacity, sizeof *grown);
+
+      if (grown == NULL)
+        return -ENOMEM;
+      self->maps = grown;
+      self->capacity = capacity;
+    }
+  map = &self->maps[self->n_maps++];
+  *map = *line;
+  map->path = "";
+  map->path_len = 0;
+  if (line->path_len < SONDE_LIMIT_TABLE_PATH_BYTES - self->path_bytes)
+    {
+      char *path = self->paths + self->path_bytes;
+
+      map->path = path;
+      map->path_len = unescape (line->path, line->path_len, path);
+      path[map->path_len] = '\0';
+      self->path_bytes += map->path_len + 1;
+    }
+  return 0;
+}
+
+int
+sonde_proc_map_table_read (int fd, size_t max_bytes, SondeProcMapTable **table)
+{
+  SondeProcMapTable *self = NULL;
+  char *text = NULL;
+  int64_t size_bytes = sonde_proc_maps_read (fd, max_bytes, &text);
+  const char *at = text;
+  size_t left = size_bytes > 0 ? (size_t) size_bytes : 0;
+  uint64_t end = 0;
+  SondeProcMap map;
+  int result = 0;
+  int r;
+
+  if (size_bytes < 0)
+    return (int) size_bytes;
+  self = calloc (1, sizeof *self);
+  if (self == NULL || (self->paths = malloc (SONDE_LIMIT_TABLE_PATH_BYTES)) == NULL)
+    {
+      result = -ENOMEM;
+      goto out;
+    }
+  while (result == 0 && self->n_maps < SONDE_LIMIT_TABLE_MAPPINGS
+         && (r = sonde_proc_maps_next (&at, &left, &map)) != 0)
+    {
+      /* What was mapped anew while the text was read may be told of twice. */
+      if (r < 0 || !map.executable || map.inode == 0 || map.start < end)
+        continue;
+      end = map.end;
+      result = add_map (self, &map);
+    }
+out:
+  free (text);
+  if (result == 0)
+    *table = self;
+  else
+    sonde_proc_map_table_free (self);
+  return result;
+}
+
+void
+sonde_proc_map_table_free (SondeProcMapTable *self)
+{
+  if (self == NULL)
+    return;
+  free (self->maps);
+  free (self->paths);
+  free (self);
+}
+
+size_t
+sonde_proc_map_table_size (const SondeProcMapTable *self)
+{
+  return self->n_maps;
+}
+
+bool
+sonde_proc_map_table_find (const SondeProcMapTable *self, uint64_t address, SondeProcMap *map)
+{
+  size_t first = 0;
+  size_t n = self->n_maps;
+
+  while (n > 0)
+    {
+      const SondeProcMap *middle = &self->maps[first + n / 2];
+
+      if (address >= middle->start && address < middle->end)
+        {
+          *map = *middle;
+          return true;
+        }
+      if (address < middle->start)
+        n /= 2;
+      else
+        {
+          first += n / 2 + 1;
+          n -= n / 2 + 1;
+        }
+    }
+  return false;
 }

@@ -40,3 +40,31 @@ int sonde_proc_maps_next (const char **text, size_t *size_bytes, SondeProcMap *m
  * Returns: bytes read (0: no address space, as after exec or exit), or a negative errno
  */
 int64_t sonde_proc_maps_read (int fd, size_t max_bytes, char **text);
+
+/**
+ * sonde_proc_maps_query:
+ * @fd: an open /proc/PID/maps
+ * @name: (nullable): room for the path, as it is and not as the text escapes it
+ * @name_bytes: its size
+ *
+ * Asks the kernel for the one mapping at @address, however many there are. map->path is @name,
+ * NUL-terminated; empty if there is none or nobody wants it.
+ *
+ * Returns: 1 it is there; 0 nothing is mapped there; -EOPNOTSUPP the kernel cannot be asked (before
+ *   Linux 6.11); -ESRCH the address space is gone; -ENAMETOOLONG @name is too small
+ * Source: PROCMAP_QUERY in include/uapi/linux/fs.h
+ */
+int
+sonde_proc_maps_query (int fd, uint64_t address, char *name, size_t name_bytes, SondeProcMap *map);
+
+/* The executable mappings of files of one process at one moment, to be looked up by address: the
+ * first SONDE_LIMIT_TABLE_MAPPINGS of them. */
+typedef struct SondeProcMapTable SondeProcMapTable;
+
+/* As sonde_proc_maps_read(); @table: (out) (transfer full): on success */
+int sonde_proc_map_table_read (int fd, size_t max_bytes, SondeProcMapTable **table);
+void sonde_proc_map_table_free (SondeProcMapTable *self);
+size_t sonde_proc_map_table_size (const SondeProcMapTable *self);
+/* False: there is none at @address. map->path is into the table, NUL-terminated and not escaped;
+ * without one it had no room. */
+bool sonde_proc_map_table_find (const SondeProcMapTable *self, uint64_t address, SondeProcMap *map);

@@ -16,7 +16,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/control/bus/bus.h"
 #include "daemon/control/system/audit.h"
-#include "daemon/control/system/capabilities.h"
+#include "daemon/base/capabilities.h"
 #include "daemon/control/system/idle.h"
 #include "daemon/control/system/outbox.h"
 #include "daemon/control/system/unit-job.h"

@@ -157,6 +157,7 @@ test_no_program (void)
   assert_gets (requests, scope, "files: nn");
 }
 
+/* A copy of us that was made before the session follows us. */
 static void
 test_others (void)
 {
@@ -166,6 +167,8 @@ test_others (void)
 
   bus_user_init (&other, BUS_CHILD_WAIT);
   add_program (requests, other.target);
+  /* The start of a process is told in ticks. */
+  g_usleep (2 * G_USEC_PER_SEC / (gulong) sysconf (_SC_CLK_TCK));
   assert_gets (requests, scope, "files: n");
 }
 

@@ -61,6 +61,7 @@ static const Row rows[] = {
   { "calls", limit_reach_calls },
   { "message-entries", limit_reach_message_entries },
   { "message-text", limit_reach_message_text },
+  { "closers", NULL }, /* tests/bus/test-waits.c */
   { "targets", limit_reach_targets },
   { "session-targets", limit_reach_session_targets },
   { "events", limit_reach_events },

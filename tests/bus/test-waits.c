@@ -237,21 +237,68 @@ are_all_stuck (gpointer pid)
   return count_threads (*(pid_t *) pid) == N_AT_REST + SONDE_LIMIT_CLOSERS;
 }
 
-static gboolean
-is_target_refused (const BusUser *user)
+/* A call that brings a descriptor, by which nothing is started unless @option is there.
+ * Returns: (nullable): why not */
+static GError *
+profile_with_fd (const BusUser *user, const char *option)
 {
   g_autoptr (GUnixFDList) fds = bus_open_proc (user->target, "maps", O_RDONLY | O_CLOEXEC);
-  g_autoptr (GError) error = NULL;
+  GError *error = NULL;
   g_autoptr (GVariant) answer = g_dbus_connection_call_with_unix_fd_list_sync (
       user->bus, "org.sonde.Profiler1", "/org/sonde/Profiler1", "org.sonde.Profiler1.Manager",
-      "Profile", g_variant_new_parsed ("({'targets': <[(%u, @h 0)]>},)", (guint32) user->target),
-      NULL, G_DBUS_CALL_FLAGS_NONE, 2000, fds, NULL, NULL, &error);
+      "Profile", g_variant_new_parsed ("({%s: <[(%u, @h 0)]>},)", option, (guint32) user->target),
+      NULL, G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, fds, NULL, NULL, &error);
 
-  return answer == NULL && g_error_matches (error, G_IO_ERROR, G_IO_ERROR_TIMED_OUT);
+  return error;
 }
 
-/* When nobody is left to close them, messages that bring descriptors are dropped; all else goes on.
- */
+static gboolean
+are_fds_refused (gpointer user)
+{
+  g_autoptr (GError) error = profile_with_fd (user, "no-such-option");
+
+  return strstr (error->message, "Limit closers:") != NULL;
+}
+
+static void
+assert_target_refused (const BusUser *user)
+{
+  g_autoptr (GError) error = profile_with_fd (user, "targets");
+
+  bus_assert_error (error, "LimitExceeded");
+  g_assert_nonnull (strstr (error->message, "Limit closers:"));
+}
+
+static void
+assert_lists_sessions (GDBusConnection *bus)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) answer = bus_manager_call (bus, "ListSessions", NULL, NULL, &error);
+
+  g_assert_no_error (error);
+}
+
+/* It brings one, and is answered as if it did not. */
+static void
+assert_answers_with_fd (GDBusConnection *bus, const Stuck *stuck)
+{
+  g_autoptr (GDBusMessage) message = new_call ("org.freedesktop.DBus.Peer", "Ping", NULL);
+  g_autoptr (GDBusMessage) answer = NULL;
+  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+  g_autoptr (GError) error = NULL;
+  int fd = open_stuck (stuck);
+
+  g_unix_fd_list_append (fds, fd, &error);
+  g_assert_no_error (error);
+  close (fd);
+  g_dbus_message_set_unix_fd_list (message, fds);
+  answer = g_dbus_connection_send_message_with_reply_sync (
+      bus, message, G_DBUS_SEND_MESSAGE_FLAGS_NONE, BUS_CALL_MS, NULL, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpint (g_dbus_message_get_message_type (answer), ==, G_DBUS_MESSAGE_TYPE_METHOD_RETURN);
+}
+
+/* When nobody is left to close them, calls that need descriptors are refused; all else goes on. */
 static void
 test_too_many_descriptors (void)
 {
@@ -276,12 +323,15 @@ test_too_many_descriptors (void)
   bus_profile_pid (other.bus, other.target, NULL, &session, &capture);
   sonded = bus_service_pid (user.bus);
   stuck_tell (&stuck, "stop FLUSH %d\n", sonded);
-  for (guint i = 0; i < SONDE_LIMIT_CLOSERS + 1; i++)
+  for (guint i = 0; i < SONDE_LIMIT_CLOSERS; i++)
     send_with_fds (user.bus, new_call ("org.freedesktop.DBus.Peer", "Ping", NULL), &stuck, 1);
   bus_wait (are_all_stuck, &sonded, "all that close descriptors wait");
   bus_assert_answers (user.bus);
-  while (!is_target_refused (&user))
-    bus_assert_answers (other.bus);
+  bus_wait (are_fds_refused, &user, "descriptors are refused");
+  assert_target_refused (&user);
+  assert_target_refused (&other);
+  assert_answers_with_fd (user.bus, &stuck);
+  assert_lists_sessions (user.bus);
   n_fds = bus_count_fds (sonded);
   for (guint i = 0; i < N_FLOOD; i++)
     send_with_fds (user.bus, new_call ("org.freedesktop.DBus.Peer", "Ping", NULL), &stuck, 10);
@@ -302,7 +352,7 @@ test_too_many_descriptors (void)
 
   stuck_tell (&stuck, "go\n");
   bus_wait (are_gone, &sonded, "the threads that closed descriptors are gone");
-  g_assert_false (is_target_refused (&user));
+  g_assert_null (profile_with_fd (&user, "targets"));
   g_assert_cmpint (bus_service_pid (user.bus), ==, sonded);
 }
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Sends a D-Bus message with a foreign body, or nothing but foreign bytes, to sonded's end of a bus
- * connection: the bounded read builds values of it. Those of a call go to the readers of options
- * and are sent back; those of an answer and of a signal go to who asked for them. */
+/* Takes the number of descriptors out of the header of a D-Bus message, and sends that message,
+ * with a foreign body, or nothing but foreign bytes, to sonded's end of a bus connection: the
+ * bounded read builds values of it. Those of a call go to the readers of options and are sent back;
+ * those of an answer and of a signal go to who asked for them. */
 #include <endian.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "daemon/base/bus-header.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/socket.h"
@@ -163,6 +165,30 @@ make_message (Input *input, unsigned how, unsigned n_fds)
     }
   g_byte_array_append (message, input->at, (guint) input->left);
   return message;
+}
+
+/* However it is cut into pieces, at most codes of fields change, and the same ones. */
+static void
+check_header (const GByteArray *message)
+{
+  g_autofree guint8 *whole = g_memdup2 (message->data, message->len);
+  g_autofree guint8 *pieces = g_memdup2 (message->data, message->len);
+  SondeBusHeader header;
+  gboolean goes_on;
+  gboolean still_goes_on = TRUE;
+
+  sonde_bus_header_init (&header);
+  goes_on = sonde_bus_header_hide_fds (&header, whole, message->len);
+  sonde_bus_header_init (&header);
+  for (gsize i = 0; i < message->len; i++)
+    {
+      still_goes_on = sonde_bus_header_hide_fds (&header, &pieces[i], 1);
+      if (whole[i] != pieces[i]
+          || (whole[i] != message->data[i] && (i % 8 != 0 || message->data[i] != 9)))
+        abort ();
+    }
+  if (still_goes_on != goes_on)
+    abort ();
 }
 
 /* --- sonded's end --- */
@@ -431,6 +457,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   warm_up ();
   before = fuzz_count_fds ();
   server.message = make_message (&input, how, n_fds);
+  check_header (server.message);
   if (!sonde_socketpair (SOCK_STREAM | SOCK_NONBLOCK, fds, NULL))
     abort ();
   server.connection = sonde_bus_connection_new_peer (fds[0], &handler, &server, NULL);

@@ -4,10 +4,8 @@
 #include <string.h>
 
 #include "client/heap/heap-chart.h"
-#include "client/heap/heap-json.h"
-#include "client/heap/heap-svg.h"
-#include "client/heap/heap-text.h"
-#include "client/report/profile-growth.h"
+#include "client/heap/heap-report.h"
+#include "client/report/profile-diff.h"
 #include "client/report/profile-text.h"
 #include "client/report/profile-view.h"
 #include "protocol/reader.h"

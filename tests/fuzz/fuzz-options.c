@@ -60,14 +60,15 @@ check_options (const SondeOptions *options)
   if (!g_variant_is_normal_form (view) || !g_utf8_validate (description, -1, NULL))
     abort ();
   check_restored (options, view);
-  if ((options->frequency_hz == 0) == (options->period == 0)
-      || options->frequency_hz > SONDE_LIMIT_FREQUENCY || options->period > SONDE_LIMIT_PERIOD_MAX
-      || options->stack_size_bytes % 8 != 0
-      || options->stack_size_bytes > SONDE_LIMIT_STACK_SIZE_MAX || options->max_depth == 0
-      || options->max_depth > SONDE_LIMIT_DEPTH || options->targets->len > SONDE_LIMIT_TARGETS
+  if ((options->asked.frequency_hz == 0) == (options->asked.period == 0)
+      || options->asked.frequency_hz > SONDE_LIMIT_FREQUENCY
+      || options->asked.period > SONDE_LIMIT_PERIOD_MAX || options->asked.stack_size_bytes % 8 != 0
+      || options->asked.stack_size_bytes > SONDE_LIMIT_STACK_SIZE_MAX
+      || options->asked.max_depth == 0 || options->asked.max_depth > SONDE_LIMIT_DEPTH
+      || options->targets->len > SONDE_LIMIT_TARGETS
       || options->buffer_size_bytes > SONDE_LIMIT_SINK_BUFFER_MAX
       || strlen (options->label) > SONDE_LIMIT_LABEL || strchr (options->label, '/') != NULL
-      || (options->scope == SONDE_SCOPE_UNIT) != (options->unit != NULL))
+      || (options->asked.scope == SONDE_SCOPE_UNIT) != (options->asked.unit[0] != '\0'))
     abort ();
 }
 

@@ -5,9 +5,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/base/limits.h"
 #include "daemon/base/proc-maps.h"
-#include "daemon/control/system/credentials.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/broker/credentials.h"
+#include "daemon/base/proc-text.h"
 #include "daemon/control/system/unit.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
@@ -32,6 +33,38 @@ fuzz_maps (const char *text, size_t size)
     abort ();
 }
 
+/* What the table has is what the lines say, in their order. */
+static void
+check_map_table (int fd, const char *text, size_t size)
+{
+  const char *at = text;
+  size_t left = size;
+  size_t n_found = 0;
+  SondeProcMapTable *table;
+  SondeProcMap line, found;
+  uint64_t end = 0;
+  int r;
+
+  if (sonde_proc_map_table_read (fd, size + 1, &table) < 0)
+    abort ();
+  while ((r = sonde_proc_maps_next (&at, &left, &line)) != 0)
+    if (r > 0 && line.executable && line.inode != 0 && line.start >= end
+        && n_found < SONDE_LIMIT_TABLE_MAPPINGS)
+      {
+        end = line.end;
+        n_found++;
+        if (!sonde_proc_map_table_find (table, line.start, &found)
+            || !sonde_proc_map_table_find (table, line.end - 1, &found) || found.start != line.start
+            || found.inode != line.inode || strlen (found.path) > found.path_len
+            || found.path_len > line.path_len)
+          abort ();
+      }
+  if (sonde_proc_map_table_size (table) != n_found || sonde_proc_map_table_find (table, end, &found)
+      || sonde_proc_maps_query (fd, 0, NULL, 0, &found) != -EOPNOTSUPP)
+    abort ();
+  sonde_proc_map_table_free (table);
+}
+
 /* The whole text, and cut at a bound: the same lines up to there. */
 static void
 fuzz_maps_fd (const char *text, size_t size)
@@ -50,6 +83,7 @@ fuzz_maps_fd (const char *text, size_t size)
           || ((size_t) n == bounds[i] && copy[n - 1] != '\n'))
         abort ();
     }
+  check_map_table (fd, text, size);
   close (fd);
 }
 

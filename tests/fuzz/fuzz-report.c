@@ -12,7 +12,7 @@
 #include "client/report/profile-text.h"
 #include "client/report/profile-diff.h"
 #include "client/report/profile-view.h"
-#include "client/report/report-json.h"
+#include "client/report/report.h"
 #include "client/report/report-text.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/printed.h"

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/base/proc-maps.h"
+#include "daemon/broker/event-set.h"
 #include "daemon/control/session/session-private.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/packet.h"
@@ -48,6 +49,17 @@ sonde_worker_start (SondeWorkerLauncher *launcher,
 {
   the_worker = (struct SondeWorker){ FALSE, FALSE };
   return &the_worker;
+}
+
+SondeWorkerLauncher *
+sonde_worker_launcher_ref (SondeWorkerLauncher *self)
+{
+  return self;
+}
+
+void
+sonde_worker_launcher_unref (SondeWorkerLauncher *self)
+{
 }
 
 void
@@ -128,19 +140,19 @@ sonde_worker_send_simple (SondeWorker *self, SondeMessageType type, GError **err
 }
 
 SondeEventSet *
-sonde_event_set_new (const SondeOptions *options, uid_t owner_uid, GError **error)
+sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error)
 {
   SondeEventSet *self = g_new0 (SondeEventSet, 1);
 
-  sonde_perf_plan_init (&self->plan, options);
+  sonde_perf_plan_init (&self->plan, asked);
   self->cpus = g_array_new (FALSE, TRUE, sizeof (int));
   g_array_set_size (self->cpus, 1);
   return self;
 }
 
 SondeEventSet *
-sonde_event_set_new_recorded (const SondeOptions *options,
-                              const SondeSessionRecord *record,
+sonde_event_set_new_recorded (const SondeAsked *asked,
+                              const SondeBrokerRecord *record,
                               GArray *fds,
                               GError **error)
 {
@@ -148,7 +160,7 @@ sonde_event_set_new_recorded (const SondeOptions *options,
 }
 
 void
-sonde_event_set_record (const SondeEventSet *self, SondeSessionRecord *record)
+sonde_event_set_record (const SondeEventSet *self, SondeBrokerRecord *record)
 {
 }
 
@@ -186,7 +198,7 @@ sonde_event_set_has_cpu (const SondeEventSet *self, int cpu)
 }
 
 gboolean
-sonde_event_set_add_cpu (SondeEventSet *self, int cpu, SondeWorker *worker, GError **error)
+sonde_event_set_add_cpu (SondeEventSet *self, int cpu, SondeResultQueue *results, GError **error)
 {
   return TRUE;
 }
@@ -225,7 +237,7 @@ sonde_event_set_plan (const SondeEventSet *self)
 }
 
 gboolean
-sonde_event_set_send_rings (SondeEventSet *self, SondeWorker *worker, GError **error)
+sonde_event_set_send_rings (SondeEventSet *self, SondeResultQueue *results, GError **error)
 {
   return TRUE;
 }
@@ -276,7 +288,7 @@ sonde_event_set_n_handed_over (const SondeEventSet *self)
 }
 
 gboolean
-sonde_event_set_hand_over (SondeEventSet *self, SondeWorker *worker, GError **error)
+sonde_event_set_hand_over (SondeEventSet *self, SondeResultQueue *results, GError **error)
 {
   return TRUE;
 }
@@ -569,8 +581,9 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   before = fuzz_count_fds ();
   story.session
       = sonde_session_new (1, &caller, choose_options (how & 3), NULL, NULL, &handler, &story);
-  if (!sonde_session_start (story.session, NULL, NULL))
-    abort ();
+  sonde_session_start (story.session, NULL);
+  while (g_main_context_iteration (NULL, FALSE))
+    continue;
   tell (&story, &input);
   g_variant_unref (g_variant_ref_sink (sonde_session_statistics (story.session)));
   sonde_session_free (story.session);

@@ -33,6 +33,8 @@ GENERATED = CONFIG + DBUS + RESOURCES + MESSAGES
 # The leaves that all may use who need one, but for what runs in other people's programs.
 BASE = ['base/*.h']
 CONTROL = GLIB + CONFIG + BASE + ['daemon/base/*.h']
+# The one door of the broker's room.
+DOOR = ['daemon/broker/broker.h']
 CAPTURE = GLIB + CONFIG + BASE + ['daemon/base/*.h', 'protocol/*.h']
 CLIENT = GLIB + BASE + ['client/base/*.h']
 
@@ -53,15 +55,16 @@ LAYERS = {
     'shared-ring/collector': ['protocol/*.h', 'shared-ring/*.h', 'unwind/*.h'],
     'unwind': LIBDW + BASE,
     # The fixed structs of the worker protocol carry the ledger's counts, and what programs are told.
-    'daemon/base': GLIB + CONFIG + BASE + ['protocol/ledger.h', 'shared-ring/control-message.h'],
+    'daemon/base': GLIB + CONFIG + BASE
+    + ['protocol/ledger.h', 'shared-ring/control-message.h', 'sys/capability.h'],
+    'daemon/broker': GLIB + CONFIG + BASE + ['daemon/base/*.h'],
     'daemon/control': CONTROL + ['daemon/control/system/*.h', 'daemon/control/bus/*.h', 'systemd/*.h'],
     **rooms('daemon/control', CONTROL, {
-        'system': ('', ['systemd/*.h', 'sys/capability.h']),
-        'request': ('system', []),
+        'system': ('', ['systemd/*.h']),
+        'request': ('system', DOOR),
         'worker': ('request system', []),
-        'events': ('request worker system', []),
-        'session': ('events request worker system', []),
-        'bus': ('session events request worker system', DBUS),
+        'session': ('request worker system', DOOR),
+        'bus': ('session request worker system', DOOR + DBUS),
     }),
     **rooms('daemon/capture', CAPTURE, {
         'perf': ('', []),
@@ -103,6 +106,10 @@ LAYERS = {
 REFUSED = {
     'daemon/capture/program': ['shared-ring/ring-writer.h', 'shared-ring/collector/*'],
 }
+# What the front and the broker share is for those who have rights.
+RIGHTS = [f'daemon/base/{name}.h' for name in ('asked', 'capabilities', 'closer', 'proc-text', 'quota')]
+for room in ('counters', 'names', 'perf', 'process', 'program', 'stream', 'worker'):
+    REFUSED.setdefault(f'daemon/capture/{room}', []).extend(RIGHTS)
 
 # Who speaks D-Bus with the service: all else of the client asks the library.
 SPEAKER = 'client/library'
@@ -176,12 +183,17 @@ BAD = {
     'control does not know the capture format': ('daemon/control/bus/bus.c', '"protocol/writer.h"'),
     'control does not know unwind': ('daemon/control/bus/bus.c', '"unwind/module.h"'),
     'control does not know capture': ('daemon/control/bus/bus.c', '"daemon/capture/stream/sink.h"'),
+    'control knows the door of the broker alone': ('daemon/control/session/session.c', '"daemon/broker/target.h"'),
+    'the broker does not know who asks': ('daemon/broker/broker.c', '"daemon/control/request/options.h"'),
+    'the broker does not know workers': ('daemon/broker/proc-answer.c', '"daemon/control/worker/worker.h"'),
+    'the broker does not know capture': ('daemon/broker/broker.c', '"daemon/capture/stream/sink.h"'),
     'capture does not know control': ('daemon/capture/stream/sink.c', '"daemon/control/request/options.h"'),
-    'what asks the system knows no session': ('daemon/control/system/quota.c', '"daemon/control/session/session.h"'),
+    'what asks the system knows no session': ('daemon/control/system/session-quota.c', '"daemon/control/session/session.h"'),
     'sessions do not know the bus': ('daemon/control/session/session.c', '"daemon/control/bus/bus.call.h"'),
     'a stream does not know who fills it': ('daemon/capture/stream/sink.c', '"daemon/capture/perf/perf-ring.h"'),
     'programs write their rings, not the worker': ('daemon/capture/program/inferior.c', '"shared-ring/ring-writer.h"'),
     'capture does not know D-Bus': ('daemon/capture/stream/sink.c', '"sonde-profiler1-generated.h"'),
+    'capture has no rights': ('daemon/capture/worker/main.c', '"daemon/base/capabilities.h"'),
     'capture does not know libcap': ('daemon/capture/worker/main.c', '<sys/capability.h>'),
     'names do not know reports': ('client/names/archive.c', '"client/report/profile.h"'),
     'the model does not know names': ('client/model/capture-model.c', '"client/names/archive.h"'),

@@ -178,7 +178,7 @@ class Descriptors:
         from gi.repository import Gio, GLib
 
         self.server.command(f'stop ALL {self.service_pid}')
-        bus = Gio.bus_get_sync(Gio.BusType.SYSTEM)
+        self.bus = Gio.bus_get_sync(Gio.BusType.SYSTEM)  # who has left is not looked at
         proof = {'targets': GLib.Variant('a(uh)', [(os.getpid(), 0)])}
         calls = [('org.freedesktop.DBus.Peer', 'Ping', None),
                  ('org.freedesktop.DBus.Properties', 'Get', GLib.Variant('(ss)', (f'{NAME}.Manager', 'Version'))),
@@ -190,9 +190,27 @@ class Descriptors:
             if arguments:
                 message.set_body(arguments)
             message.set_unix_fd_list(Gio.UnixFDList.new_from_array([fd]))  # which takes it
-            bus.send_message(message, Gio.DBusSendMessageFlags.NONE)
-        bus.flush_sync()
+            self.bus.send_message(message, Gio.DBusSendMessageFlags.NONE)
+        self.bus.flush_sync()
         self.server.wait('held')
+        end = time.monotonic() + CALL_S
+        while not self.is_refused():
+            if time.monotonic() > end:
+                raise RuntimeError('descriptors are still taken')
+            time.sleep(0.1)
+
+    def is_refused(self):
+        """Whether a call that brings a descriptor is, by the limit: all who close them are stuck."""
+        from gi.repository import Gio, GLib
+
+        options = GLib.Variant('(a{sv})', ({'no-such-option': GLib.Variant('h', 0)},))
+        try:
+            self.bus.call_with_unix_fd_list_sync(NAME, MANAGER, f'{NAME}.Manager', 'Profile', options, None,
+                                                 Gio.DBusCallFlags.NONE, CALL_S * 1000,
+                                                 Gio.UnixFDList.new_from_array([os.open('/dev/null', os.O_RDONLY)]))
+        except GLib.Error as error:
+            return f'{NAME}.Error.LimitExceeded: Limit closers:' in error.message
+        raise RuntimeError('an option that does not exist is taken')
 
     def start(self):
         start_session(self.pid, open_proof(self.pid))

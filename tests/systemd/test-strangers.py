@@ -256,7 +256,7 @@ class State:
     def __exit__(self, *_):
         with contextlib.suppress(RuntimeError, BrokenPipeError):
             self.server.command('go')
-        subprocess.run(['systemctl', 'stop', 'sonded'], timeout=DEADLINE_S, check=False)
+        subprocess.run(['systemctl', 'stop', 'sonded'], capture_output=True, timeout=DEADLINE_S, check=False)
         self.server.end()
         run('umount', '-l', CAPTURES)
         run('systemctl', 'start', 'sonded')

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Groups that are none of a unit, and who is in one. */
-#include "daemon/control/system/control-group.h"
+#include "daemon/broker/control-group.h"
 
 #include <errno.h>
 #include <fcntl.h>

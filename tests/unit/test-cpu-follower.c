@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Processors that go off and come back, as a file tells that is not the kernel's. */
-#include "daemon/control/system/cpu-follower.h"
+#include "daemon/broker/cpu-follower.h"
 
 #include <unistd.h>
 

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "daemon/base/error.h"
-#include "daemon/control/system/credentials.h"
-#include "daemon/control/session/proc-broker.h"
+#include "daemon/broker/credentials.h"
+#include "daemon/broker/proc-broker.h"
 #include "tests/lib/waiting-child.h"
 
 #define OWNER 64001 /* belongs to nobody */
@@ -113,7 +113,7 @@ target_of (pid_t pid)
 {
   g_autofree char *path = g_strdup_printf ("/proc/%d/maps", (int) pid);
 
-  return sonde_target_new (pid, open (path, O_RDONLY | O_CLOEXEC));
+  return sonde_target_new (sonde_asked_target_new (pid, open (path, O_RDONLY | O_CLOEXEC)));
 }
 
 static int

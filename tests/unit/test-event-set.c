@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What a sonded that takes over sees of processors that were off meanwhile. An event that is
  * switched off stands still as those of such a processor do. */
-#include "daemon/control/events/event-set.h"
+#include "daemon/broker/event-set.h"
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -11,9 +11,9 @@
 
 typedef struct
 {
-  SondeOptions options;
+  SondeAsked asked;
   SondeEventSet *before; /* NULL: skipped */
-  SondeSessionRecord *record;
+  SondeBrokerRecord record;
   GArray *fds; /* int: of its rings, then of its pulses */
   guint n_rings;
   gint64 start_ns;
@@ -43,15 +43,15 @@ set_up (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (GError) error = NULL;
 
-  fixture->options = (SondeOptions){ .scope = SONDE_SCOPE_SYSTEM, .event = SONDE_EVENT_NONE };
+  fixture->asked = (SondeAsked){ .scope = SONDE_SCOPE_SYSTEM, .event = SONDE_EVENT_NONE };
   fixture->start_ns = now_ns ();
-  fixture->record = sonde_session_record_new ();
+  sonde_broker_record_init (&fixture->record);
   fixture->fds = g_array_new (FALSE, FALSE, sizeof (int));
-  fixture->before = sonde_event_set_new (&fixture->options, 0, &error);
+  fixture->before = sonde_event_set_new (&fixture->asked, 0, &error);
   if (g_error_matches (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED))
     return;
   g_assert_no_error (error);
-  sonde_event_set_record (fixture->before, fixture->record);
+  sonde_event_set_record (fixture->before, &fixture->record);
   append_duplicates (fixture->fds, sonde_event_set_ring_fds (fixture->before));
   fixture->n_rings = fixture->fds->len;
   append_duplicates (fixture->fds, sonde_event_set_pulse_fds (fixture->before));
@@ -64,7 +64,7 @@ tear_down (Fixture *fixture, gconstpointer data)
     if (g_array_index (fixture->fds, int, i) >= 0)
       close (g_array_index (fixture->fds, int, i));
   g_array_unref (fixture->fds);
-  sonde_session_record_free (fixture->record);
+  sonde_broker_record_clear (&fixture->record);
   sonde_event_set_free (fixture->before);
 }
 
@@ -82,7 +82,7 @@ take_over (Fixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   SondeEventSet *set
-      = sonde_event_set_new_recorded (&fixture->options, fixture->record, fixture->fds, &error);
+      = sonde_event_set_new_recorded (&fixture->asked, &fixture->record, fixture->fds, &error);
 
   g_assert_no_error (error);
   return set;
@@ -104,8 +104,8 @@ refuses_rings_that_are_others (Fixture *fixture, gconstpointer data)
 
   if (!has_events (fixture))
     return;
-  g_array_index (fixture->record->rings, SondeRecordRing, 0).id += G_MAXINT32; /* nobody has that */
-  set = sonde_event_set_new_recorded (&fixture->options, fixture->record, fixture->fds, &error);
+  g_array_index (fixture->record.rings, SondeRecordRing, 0).id += G_MAXINT32; /* nobody has that */
+  set = sonde_event_set_new_recorded (&fixture->asked, &fixture->record, fixture->fds, &error);
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_FAILED);
   g_assert_null (set);
 }
@@ -158,7 +158,7 @@ what_is_not_there_any_more_is_taken_to_count (Fixture *fixture, gconstpointer da
 
   if (!has_events (fixture))
     return;
-  g_array_index (fixture->record->pulses, SondeRecordPulse, 0).id += G_MAXINT32;
+  g_array_index (fixture->record.pulses, SondeRecordPulse, 0).id += G_MAXINT32;
   set = take_over (fixture);
   g_assert_true (sonde_event_set_is_counting (set, first_cpu (set)));
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What a worker is told of the mounts of other namespaces. */
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -10,10 +11,16 @@
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
-#include "daemon/control/session/proc-broker.h"
+#include "daemon/broker/proc-broker.h"
 #include "tests/lib/waiting-child.h"
 
 #define NOBODY 65534
+
+/* What a library of this machine begins with. */
+static const Elf64_Ehdr program_header
+    = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64,
+                     G_BYTE_ORDER == G_LITTLE_ENDIAN ? ELFDATA2LSB : ELFDATA2MSB, EV_CURRENT },
+        .e_type = ET_DYN };
 
 /* A file on a mount of its own, mapped: what a worker would ask for. */
 static gboolean
@@ -26,9 +33,10 @@ map_on_mount (const char *directory, SondeMessageFileRequest *request)
 
   if (mount ("none", directory, "tmpfs", 0, "size=64k") < 0
       || (fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, 0600)) < 0 || ftruncate (fd, 4096) < 0
+      || write (fd, &program_header, sizeof program_header) != sizeof program_header
       || fstat (fd, &st) < 0)
     return FALSE;
-  map = mmap (NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+  map = mmap (NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
   close (fd);
   *request = (SondeMessageFileRequest){ .request_id = 1,
                                         .pid = getpid (),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The heap of captures whose truth is known. */
-#include "client/heap/heap-text.h"
+#include "client/heap/heap-report.h"
 #include "client/report/profile-text.h"
 #include "tests/unit/capture-builder.h"
 

@@ -252,7 +252,7 @@ test_unit (void)
   assert_refused ("{'unit': <'cron.service'>, 'start-on-exec': <true>}", 0, "start-on-exec");
   options = parse (long_enough, 0, NULL);
   g_assert_nonnull (options);
-  g_assert_cmpint (options->scope, ==, SONDE_SCOPE_UNIT);
+  g_assert_cmpint (options->asked.scope, ==, SONDE_SCOPE_UNIT);
   g_assert_cmpint (sonde_action_to_start (options, 2), ==, SONDE_ACTION_PROFILE_OTHERS);
 }
 
@@ -266,10 +266,10 @@ test_tracepoint (void)
 
   assert_refused ("{'system': <true>, 'event': <'sched:sched_kthread_stop'>}", 0, "event");
   assert_refused ("{'system': <true>, 'event': <'sched:../sched_switch'>}", 0, "event");
-  g_assert_cmpint (options->event, ==, SONDE_EVENT_TRACEPOINT);
-  g_assert_cmpuint (options->period, ==, 1);
-  g_assert_cmpuint (options->frequency_hz, ==, 0);
-  g_assert_cmpuint (seldom->period, ==, 100);
+  g_assert_cmpint (options->asked.event, ==, SONDE_EVENT_TRACEPOINT);
+  g_assert_cmpuint (options->asked.period, ==, 1);
+  g_assert_cmpuint (options->asked.frequency_hz, ==, 0);
+  g_assert_cmpuint (seldom->asked.period, ==, 100);
   g_assert_cmpint (sonde_action_to_start (options, 2), ==, SONDE_ACTION_PROFILE_SYSTEM);
 }
 
@@ -279,7 +279,7 @@ test_raw (void)
   g_autoptr (SondeOptions) options = parse ("{'launch': <true>, 'raw': <true>}", 0, NULL);
 
   assert_refused ("{'launch': <true>, 'raw': <1>}", 0, "raw");
-  g_assert_true (options->raw && options->kernel);
+  g_assert_true (options->asked.raw && options->asked.kernel);
   g_assert_cmpint (sonde_action_to_start (options, 2), ==, SONDE_ACTION_RAW_DATA);
 }
 
@@ -331,10 +331,10 @@ test_counters (void)
   assert_refused ("{'system': <true>, 'counters': <['process']>}", 0, "counters");
   assert_refused ("{'unit': <'a.service'>, 'counters': <['cpu', 'process']>}", 0, "counters");
   g_assert_no_error (error);
-  g_assert_cmpuint (machine->counters, ==,
+  g_assert_cmpuint (machine->asked.counters, ==,
                     SONDE_COUNTERS_CPU | SONDE_COUNTERS_MEMORY | SONDE_COUNTERS_NETWORK
                         | SONDE_COUNTERS_DISK);
-  g_assert_cmpuint (launch->counters, ==, SONDE_COUNTERS_PROCESS);
+  g_assert_cmpuint (launch->asked.counters, ==, SONDE_COUNTERS_PROCESS);
 }
 
 static void
@@ -392,22 +392,22 @@ test_all_keys (void)
       2, &error);
 
   g_assert_no_error (error);
-  g_assert_cmpint (options->scope, ==, SONDE_SCOPE_TARGETS);
+  g_assert_cmpint (options->asked.scope, ==, SONDE_SCOPE_TARGETS);
   g_assert_cmpuint (options->targets->len, ==, 2);
-  g_assert_cmpint (sonde_target_pid (g_ptr_array_index (options->targets, 0)), ==, 7);
-  g_assert_cmpint (options->event, ==, SONDE_EVENT_CPU_CLOCK);
-  g_assert_cmpuint (options->frequency_hz, ==, 0);
-  g_assert_cmpuint (options->period, ==, 100000);
-  g_assert_true (options->kernel);
-  g_assert_false (options->children);
-  g_assert_false (options->symbols);
-  g_assert_cmpint (options->unwind, ==, SONDE_UNWIND_FRAME_POINTER);
-  g_assert_cmpuint (options->stack_size_bytes, ==, 65280);
-  g_assert_cmpuint (options->max_depth, ==, 1024);
-  g_assert_cmpuint (options->duration_us, ==, 5);
-  g_assert_cmpint (options->memory, ==, SONDE_MEMORY_SAMPLED);
-  g_assert_cmpuint (options->memory_interval_bytes, ==, 4096);
-  g_assert_cmpuint (options->memory_wait_us, ==, 50);
+  g_assert_cmpint (((SondeAskedTarget *) g_ptr_array_index (options->targets, 0))->pid, ==, 7);
+  g_assert_cmpint (options->asked.event, ==, SONDE_EVENT_CPU_CLOCK);
+  g_assert_cmpuint (options->asked.frequency_hz, ==, 0);
+  g_assert_cmpuint (options->asked.period, ==, 100000);
+  g_assert_true (options->asked.kernel);
+  g_assert_false (options->asked.children);
+  g_assert_false (options->asked.symbols);
+  g_assert_cmpint (options->asked.unwind, ==, SONDE_UNWIND_FRAME_POINTER);
+  g_assert_cmpuint (options->asked.stack_size_bytes, ==, 65280);
+  g_assert_cmpuint (options->asked.max_depth, ==, 1024);
+  g_assert_cmpuint (options->asked.duration_us, ==, 5);
+  g_assert_cmpint (options->asked.memory, ==, SONDE_MEMORY_SAMPLED);
+  g_assert_cmpuint (options->asked.memory_interval_bytes, ==, 4096);
+  g_assert_cmpuint (options->asked.memory_wait_us, ==, 50);
   g_assert_cmpuint (options->buffer_size_bytes, ==, 65536);
   g_assert_cmpstr (options->label, ==, "a-B_3.c");
 }

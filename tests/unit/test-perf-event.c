@@ -2,18 +2,18 @@
 /* The attributes that options become. */
 #include <time.h>
 
-#include "daemon/control/events/perf-event.h"
+#include "daemon/broker/perf-event.h"
 
-static SondeOptions
+static SondeAsked
 launch_options (void)
 {
-  return (SondeOptions){ .scope = SONDE_SCOPE_LAUNCH,
-                         .event = SONDE_EVENT_CPU_CLOCK,
-                         .frequency_hz = 1000,
-                         .children = TRUE,
-                         .unwind = SONDE_UNWIND_DWARF,
-                         .stack_size_bytes = 16384,
-                         .max_depth = 256 };
+  return (SondeAsked){ .scope = SONDE_SCOPE_LAUNCH,
+                       .event = SONDE_EVENT_CPU_CLOCK,
+                       .frequency_hz = 1000,
+                       .children = TRUE,
+                       .unwind = SONDE_UNWIND_DWARF,
+                       .stack_size_bytes = 16384,
+                       .max_depth = 256 };
 }
 
 static void
@@ -34,10 +34,10 @@ assert_common (const struct perf_event_attr *attr)
 static void
 test_common (void)
 {
-  SondeOptions options = launch_options ();
+  SondeAsked asked = launch_options ();
   SondePerfPlan plan;
 
-  sonde_perf_plan_init (&plan, &options);
+  sonde_perf_plan_init (&plan, &asked);
   assert_common (&plan.samples);
   assert_common (&plan.sideband);
   assert_common (&plan.samples_ring);
@@ -50,10 +50,10 @@ test_common (void)
 static void
 test_sideband_apart (void)
 {
-  SondeOptions options = launch_options ();
+  SondeAsked asked = launch_options ();
   SondePerfPlan plan;
 
-  sonde_perf_plan_init (&plan, &options);
+  sonde_perf_plan_init (&plan, &asked);
   g_assert_false (plan.samples.mmap || plan.samples.mmap2 || plan.samples.comm
                   || plan.samples.task);
   g_assert_true (plan.sideband.mmap && plan.sideband.mmap2 && plan.sideband.comm
@@ -65,10 +65,10 @@ test_sideband_apart (void)
 static void
 test_dwarf (void)
 {
-  SondeOptions options = launch_options ();
+  SondeAsked asked = launch_options ();
   SondePerfPlan plan;
 
-  sonde_perf_plan_init (&plan, &options);
+  sonde_perf_plan_init (&plan, &asked);
   g_assert_true (plan.samples.sample_type & PERF_SAMPLE_REGS_USER);
   g_assert_true (plan.samples.sample_type & PERF_SAMPLE_STACK_USER);
   g_assert_false (plan.samples.sample_type & PERF_SAMPLE_CALLCHAIN);
@@ -78,17 +78,17 @@ test_dwarf (void)
 #elif defined(__aarch64__)
   g_assert_cmphex (plan.samples.sample_regs_user, ==, 0x1ffffffff);
 #endif
-  g_assert_cmpuint (sonde_perf_plan_flags (&plan, &options) & SONDE_SPEC_USER_STACK, !=, 0);
+  g_assert_cmpuint (sonde_perf_plan_flags (&plan, &asked) & SONDE_SPEC_USER_STACK, !=, 0);
 }
 
 static void
 test_kernel_names (void)
 {
-  SondeOptions options = launch_options ();
+  SondeAsked asked = launch_options ();
   SondePerfPlan plan;
 
-  options.kernel = TRUE;
-  sonde_perf_plan_init (&plan, &options);
+  asked.kernel = TRUE;
+  sonde_perf_plan_init (&plan, &asked);
   g_assert_true (plan.samples.sample_type & PERF_SAMPLE_CALLCHAIN);
   g_assert_true (plan.samples.exclude_callchain_user);
   g_assert_false (plan.samples.exclude_callchain_kernel);
@@ -97,11 +97,11 @@ test_kernel_names (void)
 static void
 test_frame_pointer (void)
 {
-  SondeOptions options = launch_options ();
+  SondeAsked asked = launch_options ();
   SondePerfPlan plan;
 
-  options.unwind = SONDE_UNWIND_FRAME_POINTER;
-  sonde_perf_plan_init (&plan, &options);
+  asked.unwind = SONDE_UNWIND_FRAME_POINTER;
+  sonde_perf_plan_init (&plan, &asked);
   g_assert_true (plan.samples.sample_type & PERF_SAMPLE_CALLCHAIN);
   g_assert_false (plan.samples.sample_type & PERF_SAMPLE_STACK_USER);
   g_assert_false (plan.samples.exclude_callchain_user);
@@ -111,11 +111,11 @@ test_frame_pointer (void)
 static void
 test_no_unwinding (void)
 {
-  SondeOptions options = launch_options ();
+  SondeAsked asked = launch_options ();
   SondePerfPlan plan;
 
-  options.unwind = SONDE_UNWIND_NONE;
-  sonde_perf_plan_init (&plan, &options);
+  asked.unwind = SONDE_UNWIND_NONE;
+  sonde_perf_plan_init (&plan, &asked);
   g_assert_false (plan.samples.sample_type
                   & (PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_USER));
 }
@@ -123,16 +123,16 @@ test_no_unwinding (void)
 static void
 test_rate (void)
 {
-  SondeOptions options = launch_options ();
+  SondeAsked asked = launch_options ();
   SondePerfPlan plan;
 
-  options.frequency_hz = 99;
-  sonde_perf_plan_init (&plan, &options);
+  asked.frequency_hz = 99;
+  sonde_perf_plan_init (&plan, &asked);
   g_assert_true (plan.samples.freq);
   g_assert_cmpuint (plan.samples.sample_freq, ==, 99);
-  options.frequency_hz = 0;
-  options.period = 500000;
-  sonde_perf_plan_init (&plan, &options);
+  asked.frequency_hz = 0;
+  asked.period = 500000;
+  sonde_perf_plan_init (&plan, &asked);
   g_assert_false (plan.samples.freq);
   g_assert_cmpuint (plan.samples.sample_period, ==, 500000);
 }
@@ -140,17 +140,17 @@ test_rate (void)
 static void
 test_inherit (void)
 {
-  SondeOptions options = launch_options ();
+  SondeAsked asked = launch_options ();
   SondePerfPlan plan;
 
-  sonde_perf_plan_init (&plan, &options);
+  sonde_perf_plan_init (&plan, &asked);
   g_assert_true (plan.samples.inherit && !plan.samples.inherit_thread);
   g_assert_true (plan.sideband.inherit && !plan.sideband.inherit_thread);
-  options.children = FALSE;
-  sonde_perf_plan_init (&plan, &options);
+  asked.children = FALSE;
+  sonde_perf_plan_init (&plan, &asked);
   g_assert_true (plan.samples.inherit && plan.samples.inherit_thread);
-  options.scope = SONDE_SCOPE_SYSTEM;
-  sonde_perf_plan_init (&plan, &options);
+  asked.scope = SONDE_SCOPE_SYSTEM;
+  sonde_perf_plan_init (&plan, &asked);
   g_assert_false (plan.samples.inherit || plan.sideband.inherit);
   g_assert_true (plan.samples.exclude_idle);
 }
@@ -158,11 +158,11 @@ test_inherit (void)
 static void
 test_auto (void)
 {
-  SondeOptions options = launch_options ();
+  SondeAsked asked = launch_options ();
   SondePerfPlan plan;
 
-  options.event = SONDE_EVENT_AUTO;
-  sonde_perf_plan_init (&plan, &options);
+  asked.event = SONDE_EVENT_AUTO;
+  sonde_perf_plan_init (&plan, &asked);
   g_assert_cmpstr (plan.event_name, ==, "cycles");
   g_assert_cmpuint (plan.samples.type, ==, PERF_TYPE_HARDWARE);
   g_assert_true (plan.may_fall_back);
@@ -171,37 +171,37 @@ test_auto (void)
 static void
 test_none (void)
 {
-  SondeOptions options = launch_options ();
+  SondeAsked asked = launch_options ();
   SondePerfPlan plan;
 
-  options.event = SONDE_EVENT_NONE;
-  sonde_perf_plan_init (&plan, &options);
+  asked.event = SONDE_EVENT_NONE;
+  sonde_perf_plan_init (&plan, &asked);
   g_assert_false (plan.has_samples);
   /* The worker has to know how the side band's records end. */
   g_assert_cmpuint (plan.samples.sample_type, ==, plan.sideband.sample_type);
-  g_assert_cmpuint (sonde_perf_plan_flags (&plan, &options) & SONDE_SPEC_USER_STACK, ==, 0);
-  g_assert_true (sonde_perf_plan_probe (&plan, &options, 0, NULL));
+  g_assert_cmpuint (sonde_perf_plan_flags (&plan, &asked) & SONDE_SPEC_USER_STACK, ==, 0);
+  g_assert_true (sonde_perf_plan_probe (&plan, &asked, 0, NULL));
 }
 
 /* Whatever this kernel allows, what the plan says and what the flags say stay one. */
 static void
 test_probe (void)
 {
-  SondeOptions options = launch_options ();
+  SondeAsked asked = launch_options ();
   SondePerfPlan plan;
   g_autoptr (GError) error = NULL;
 
-  options.event = SONDE_EVENT_AUTO;
-  options.kernel = TRUE;
-  sonde_perf_plan_init (&plan, &options);
-  if (!sonde_perf_plan_probe (&plan, &options, 0, &error))
+  asked.event = SONDE_EVENT_AUTO;
+  asked.kernel = TRUE;
+  sonde_perf_plan_init (&plan, &asked);
+  if (!sonde_perf_plan_probe (&plan, &asked, 0, &error))
     {
       g_test_skip (error->message);
       return;
     }
-  g_assert_cmpint ((sonde_perf_plan_flags (&plan, &options) & SONDE_SPEC_CALLCHAIN) != 0, ==,
+  g_assert_cmpint ((sonde_perf_plan_flags (&plan, &asked) & SONDE_SPEC_CALLCHAIN) != 0, ==,
                    (plan.samples.sample_type & PERF_SAMPLE_CALLCHAIN) != 0);
-  g_assert_cmpint ((sonde_perf_plan_flags (&plan, &options) & SONDE_SPEC_KERNEL_TIME) == 0, ==,
+  g_assert_cmpint ((sonde_perf_plan_flags (&plan, &asked) & SONDE_SPEC_KERNEL_TIME) == 0, ==,
                    plan.samples.exclude_kernel);
 }
 

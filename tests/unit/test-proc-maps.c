@@ -5,11 +5,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "daemon/base/limits.h"
 
 static int
 parse (const char *line, SondeProcMap *map)
@@ -115,6 +119,203 @@ reads_its_own_maps_whole_and_cut (void)
   g_assert_cmpint (cut[size - 1], ==, '\n');
 }
 
+/* What a process that says this has. */
+static SondeProcMapTable *
+table_of (const char *text, gsize size_bytes)
+{
+  sonde_autofd int fd = memfd_create ("maps", MFD_CLOEXEC);
+  SondeProcMapTable *table = NULL;
+
+  g_assert_cmpint (write (fd, text, size_bytes), ==, (gssize) size_bytes);
+  g_assert_cmpint (sonde_proc_map_table_read (fd, size_bytes + 1, &table), ==, 0);
+  return table;
+}
+
+static void
+finds_files_that_are_run (void)
+{
+  static const char text[] = "1000-3000 r-xp 00002000 08:01 7 /bin/a\\012b (deleted)\n"
+                             "3000-4000 r--p 00004000 08:01 7 /bin/a\n"
+                             "4000-5000 r-xp 00000000 00:00 0 [vdso]\n"
+                             "rubbish\n"
+                             "6000-7000 rwxs 00000000 08:02 9\n"
+                             "9000-a000 r-xp 00000000 08:01 8 /lib/c\n";
+  SondeProcMapTable *table = table_of (text, strlen (text));
+  SondeProcMap map;
+
+  g_assert_cmpuint (sonde_proc_map_table_size (table), ==, 3);
+  g_assert_false (sonde_proc_map_table_find (table, 0, &map));
+  g_assert_false (sonde_proc_map_table_find (table, 0xfff, &map));
+  g_assert_false (sonde_proc_map_table_find (table, 0x3000, &map));
+  g_assert_false (sonde_proc_map_table_find (table, 0x4000, &map));
+  g_assert_false (sonde_proc_map_table_find (table, 0x8fff, &map));
+  g_assert_false (sonde_proc_map_table_find (table, UINT64_MAX, &map));
+  g_assert_true (sonde_proc_map_table_find (table, 0x1000, &map));
+  g_assert_true (sonde_proc_map_table_find (table, 0x2fff, &map));
+  g_assert_cmphex (map.start, ==, 0x1000);
+  g_assert_cmphex (map.end, ==, 0x3000);
+  g_assert_cmphex (map.offset, ==, 0x2000);
+  g_assert_cmpuint (map.inode, ==, 7);
+  g_assert_true (map.executable);
+  g_assert_cmpstr (map.path, ==, "/bin/a\nb (deleted)");
+  g_assert_cmpuint (map.path_len, ==, strlen (map.path));
+  g_assert_true (sonde_proc_map_table_find (table, 0x6000, &map));
+  g_assert_cmpuint (map.dev_minor, ==, 2);
+  g_assert_cmpstr (map.path, ==, "");
+  g_assert_true (sonde_proc_map_table_find (table, 0x9fff, &map));
+  g_assert_cmpstr (map.path, ==, "/lib/c");
+  sonde_proc_map_table_free (table);
+  sonde_proc_map_table_free (NULL);
+}
+
+static void
+keeps_no_order_but_the_kernels (void)
+{
+  static const char text[] = "5000-9000 r-xp 0 08:01 1 /a\n"
+                             "1000-2000 r-xp 0 08:01 2 /b\n"
+                             "8000-a000 r-xp 0 08:01 3 /c\n"
+                             "9000-b000 r-xp 0 08:01 4 /d\n";
+  SondeProcMapTable *table = table_of (text, strlen (text));
+  SondeProcMap map;
+
+  g_assert_cmpuint (sonde_proc_map_table_size (table), ==, 2);
+  g_assert_false (sonde_proc_map_table_find (table, 0x1000, &map));
+  g_assert_true (sonde_proc_map_table_find (table, 0x8000, &map));
+  g_assert_cmpuint (map.inode, ==, 1);
+  g_assert_true (sonde_proc_map_table_find (table, 0x9000, &map));
+  g_assert_cmpuint (map.inode, ==, 4);
+  sonde_proc_map_table_free (table);
+}
+
+static void
+finds_nothing_where_nothing_is (void)
+{
+  SondeProcMapTable *table = table_of ("", 0);
+  SondeProcMap map;
+
+  g_assert_cmpuint (sonde_proc_map_table_size (table), ==, 0);
+  g_assert_false (sonde_proc_map_table_find (table, 0, &map));
+  sonde_proc_map_table_free (table);
+}
+
+static void
+keeps_no_more_than_its_bounds (void)
+{
+  g_autoptr (GString) text = g_string_new (NULL);
+  g_autofree char *name = g_strnfill (1023, 'n');
+  const guint n_paths = SONDE_LIMIT_TABLE_PATH_BYTES / 1024;
+  SondeProcMapTable *table;
+  SondeProcMap map;
+
+  for (guint i = 0; i < SONDE_LIMIT_TABLE_MAPPINGS + 10; i++)
+    g_string_append_printf (text, "%x-%x r-xp 0 08:01 7 %s\n", i * 4096, (i + 1) * 4096,
+                            i < n_paths + 10 ? name : "/a");
+  table = table_of (text->str, text->len);
+  g_assert_cmpuint (sonde_proc_map_table_size (table), ==, SONDE_LIMIT_TABLE_MAPPINGS);
+  g_assert_false (sonde_proc_map_table_find (table, SONDE_LIMIT_TABLE_MAPPINGS * 4096, &map));
+  for (guint i = 0; i < SONDE_LIMIT_TABLE_MAPPINGS; i++)
+    {
+      g_assert_true (sonde_proc_map_table_find (table, i * 4096 + 5, &map));
+      g_assert_cmphex (map.start, ==, i * 4096);
+    }
+  g_assert_true (sonde_proc_map_table_find (table, (n_paths - 1) * 4096, &map));
+  g_assert_cmpstr (map.path, ==, name);
+  g_assert_true (sonde_proc_map_table_find (table, n_paths * 4096, &map));
+  g_assert_cmpstr (map.path, ==, "");
+  sonde_proc_map_table_free (table);
+}
+
+/* A kernel that cannot be asked says the same as a file that is no maps. */
+static void
+knows_what_cannot_be_asked (void)
+{
+  sonde_autofd int fd = memfd_create ("maps", MFD_CLOEXEC);
+  SondeProcMap map;
+
+  g_assert_cmpint (sonde_proc_maps_query (fd, 0, NULL, 0, &map), ==, -EOPNOTSUPP);
+  g_assert_cmpint (sonde_proc_maps_query (-1, 0, NULL, 0, &map), ==, -EBADF);
+}
+
+/* Whatever the text says, the kernel says when it is asked. */
+static void
+asks_for_what_the_text_says (void)
+{
+  sonde_autofd int fd = open ("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  g_autofree char *text = NULL;
+  const char *rest;
+  char name[4096];
+  char tiny[2];
+  size_t left;
+  guint n_asked = 0;
+  SondeProcMapTable *table = NULL;
+  SondeProcMap said;
+  SondeProcMap map;
+
+  if (sonde_proc_maps_query (fd, 0, NULL, 0, &map) == -EOPNOTSUPP)
+    {
+      g_test_skip ("this kernel cannot be asked for a mapping");
+      return;
+    }
+  g_assert_cmpint (sonde_proc_maps_query (fd, 1, NULL, 0, &map), ==, 0);
+  left = (size_t) sonde_proc_maps_read (fd, 1 << 20, &text);
+  rest = text;
+  g_assert_cmpint (sonde_proc_map_table_read (fd, 1 << 20, &table), ==, 0);
+  while (sonde_proc_maps_next (&rest, &left, &said) == 1)
+    {
+      SondeProcMap found;
+      gboolean is_found;
+
+      if (said.inode == 0)
+        continue;
+      g_assert_cmpint (sonde_proc_maps_query (fd, said.end - 1, name, sizeof name, &map), ==, 1);
+      g_assert_cmphex (map.start, ==, said.start);
+      g_assert_cmphex (map.end, ==, said.end);
+      g_assert_cmphex (map.offset, ==, said.offset);
+      g_assert_cmpuint (map.inode, ==, said.inode);
+      g_assert_cmpuint (map.dev_major, ==, said.dev_major);
+      g_assert_cmpuint (map.dev_minor, ==, said.dev_minor);
+      g_assert_cmpint (map.executable, ==, said.executable);
+      g_assert_cmpmem (map.path, map.path_len, said.path, said.path_len);
+      g_assert_cmpint (sonde_proc_maps_query (fd, said.start, tiny, sizeof tiny, &map), ==,
+                       -ENAMETOOLONG);
+      g_assert_cmpint (sonde_proc_maps_query (fd, said.start, NULL, 0, &map), ==, 1);
+      g_assert_cmpstr (map.path, ==, "");
+      is_found = sonde_proc_map_table_find (table, said.start, &found);
+      g_assert_cmpint (is_found, ==, said.executable);
+      n_asked++;
+    }
+  g_assert_cmpuint (n_asked, >, 3);
+  sonde_proc_map_table_free (table);
+}
+
+/* An address space that is gone. */
+static void
+asks_nothing_of_who_has_gone (void)
+{
+  pid_t pid = fork ();
+  g_autofree char *path = g_strdup_printf ("/proc/%d/maps", (int) pid);
+  sonde_autofd int fd = -1;
+  SondeProcMapTable *table = NULL;
+  SondeProcMap map;
+  int result;
+
+  if (pid == 0)
+    {
+      prctl (PR_SET_PDEATHSIG, SIGKILL);
+      pause ();
+      _exit (0);
+    }
+  fd = open (path, O_RDONLY | O_CLOEXEC);
+  g_assert_cmpint (fd, >=, 0);
+  kill (pid, SIGKILL);
+  g_assert_cmpint (waitpid (pid, NULL, 0), ==, pid);
+  result = sonde_proc_maps_query (fd, 0, NULL, 0, &map);
+  g_assert_true (result == -ESRCH || result == -EOPNOTSUPP);
+  /* It is gone with its process; after an exec the text would be empty. */
+  g_assert_cmpint (sonde_proc_map_table_read (fd, 1 << 20, &table), ==, -ESRCH);
+  g_assert_null (table);
+}
+
 static void
 reads_more_than_a_buffer_holds (void)
 {
@@ -150,5 +351,14 @@ main (int argc, char **argv)
   g_test_add_func ("/proc-maps/reads-its-own-maps-whole-and-cut", reads_its_own_maps_whole_and_cut);
   g_test_add_func ("/proc-maps/reads-more-than-a-buffer-holds", reads_more_than_a_buffer_holds);
   g_test_add_func ("/proc-maps/says-why-it-cannot-read", says_why_it_cannot_read);
+  g_test_add_func ("/proc-maps/table/finds-files-that-are-run", finds_files_that_are_run);
+  g_test_add_func ("/proc-maps/table/keeps-no-order-but-the-kernels",
+                   keeps_no_order_but_the_kernels);
+  g_test_add_func ("/proc-maps/table/finds-nothing-where-nothing-is",
+                   finds_nothing_where_nothing_is);
+  g_test_add_func ("/proc-maps/table/keeps-no-more-than-its-bounds", keeps_no_more_than_its_bounds);
+  g_test_add_func ("/proc-maps/query/knows-what-cannot-be-asked", knows_what_cannot_be_asked);
+  g_test_add_func ("/proc-maps/query/asks-nothing-of-who-has-gone", asks_nothing_of_who_has_gone);
+  g_test_add_func ("/proc-maps/query/asks-for-what-the-text-says", asks_for_what_the_text_says);
   return g_test_run ();
 }

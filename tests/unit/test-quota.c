@@ -4,7 +4,8 @@
 #include "daemon/base/limits.h"
 #include "daemon/control/system/audit.h"
 #include "daemon/control/system/kept-list.h"
-#include "daemon/control/system/quota.h"
+#include "daemon/base/quota.h"
+#include "daemon/control/system/session-quota.h"
 #include "daemon/control/system/uid-rate.h"
 
 static void
@@ -15,7 +16,7 @@ assert_sessions (uid_t uid, guint n_own, guint n_of_others, const char *limit)
   gboolean may;
 
   sonde_settings_init (&settings);
-  may = sonde_quota_check_sessions (&settings, uid, n_own, n_of_others, &error);
+  may = sonde_session_quota_check (&settings, uid, n_own, n_of_others, &error);
   g_assert_cmpint (may, ==, limit == NULL);
   if (limit != NULL)
     {
@@ -88,6 +89,9 @@ test_rate (void)
   g_assert_true (sonde_uid_rate_has_room (rate, 7, 1100));
   sonde_uid_rate_count (rate, 7, 1100);
   g_assert_false (sonde_uid_rate_has_room (rate, 7, 1199));
+  sonde_uid_rate_forgive (rate, 7);
+  g_assert_true (sonde_uid_rate_has_room (rate, 7, 1199));
+  sonde_uid_rate_count (rate, 7, 1199);
   /* Time earns no more than the burst. */
   for (guint i = 0; i < 3; i++)
     {

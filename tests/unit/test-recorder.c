@@ -5,7 +5,6 @@
 
 #include "base/fd.h"
 #include "daemon/base/socket.h"
-#include "daemon/capture/process/kernel-names.h"
 #include "daemon/capture/process/sampler.h"
 #include "tests/lib/fake-elf.h"
 #include "tests/lib/recorder-fixture.h"
@@ -399,11 +398,10 @@ static void
 marks_a_stack_that_does_not_reach_the_end (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
-  SondeSamplerOptions options = { SONDE_UNWIND_DWARF, 16, sonde_unwinder_regs_mask () };
+  SondeSamplerOptions options = { SONDE_UNWIND_DWARF, 16, sonde_unwinder_regs_mask (), FALSE };
   SondeUnwinder *unwinder = sonde_unwinder_new_libdwfl (fixture->base.processes);
-  g_autoptr (SondeKernelNames) names = sonde_kernel_names_new (fixture->base.recorder, NULL, FALSE);
   g_autoptr (SondeSampler) sampler
-      = sonde_sampler_new (&options, fixture->base.processes, unwinder, names, NULL,
+      = sonde_sampler_new (&options, fixture->base.processes, unwinder, NULL, NULL,
                            fixture->base.recorder, &fixture->base.tally);
   uint64_t regs[64];
   uint64_t stack[16];
@@ -441,10 +439,9 @@ static void
 cuts_deep_chains_and_says_so (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
-  SondeSamplerOptions options = { SONDE_UNWIND_FRAME_POINTER, 4, 0 };
-  g_autoptr (SondeKernelNames) names = sonde_kernel_names_new (fixture->base.recorder, NULL, FALSE);
+  SondeSamplerOptions options = { SONDE_UNWIND_FRAME_POINTER, 4, 0, FALSE };
   g_autoptr (SondeSampler) sampler
-      = sonde_sampler_new (&options, fixture->base.processes, NULL, names, NULL,
+      = sonde_sampler_new (&options, fixture->base.processes, NULL, NULL, NULL,
                            fixture->base.recorder, &fixture->base.tally);
   uint64_t chain[] = {
     (uint64_t) PERF_CONTEXT_KERNEL, 0xffffffff81000000, (uint64_t) PERF_CONTEXT_USER, 1, 2, 3, 4, 5

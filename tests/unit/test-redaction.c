@@ -22,7 +22,6 @@ typedef struct
   RecorderFixture base;
   SondeTracker *tracker;
   SondeUnwinder *unwinder;
-  SondeKernelNames *kernel_names;
   SondeSampler *sampler;
   GArray *requests; /* SondeRequest, as sent */
   int reader;
@@ -72,7 +71,8 @@ static void
 set_up (Fixture *fixture, gconstpointer data)
 {
   const Scope *scope = data;
-  const SondeSamplerOptions options = { .mode = SONDE_UNWIND_NONE, .max_depth = 8 };
+  const SondeSamplerOptions options
+      = { .mode = SONDE_UNWIND_NONE, .max_depth = 8, .is_raw = scope->raw };
   const SondeMessageSink sink = { .sink_id = 1,
                                   .kind = SONDE_SINK_STREAM,
                                   .buffer_size_bytes = 1 << 20,
@@ -86,11 +86,9 @@ set_up (Fixture *fixture, gconstpointer data)
       = sonde_tracker_new (fixture->base.processes, fixture->base.modules, fixture->base.state,
                            fixture->base.recorder, scope->hides_others, send_request, fixture);
   fixture->unwinder = sonde_unwinder_new_cfi (fixture->base.processes);
-  fixture->kernel_names = sonde_kernel_names_new (
-      fixture->base.recorder, scope->kernel ? make_kallsyms () : NULL, scope->raw);
   fixture->sampler = sonde_sampler_new (&options, fixture->base.processes, fixture->unwinder,
-                                        fixture->kernel_names, NULL, fixture->base.recorder,
-                                        &fixture->base.tally);
+                                        scope->kernel ? make_kallsyms () : NULL, NULL,
+                                        fixture->base.recorder, &fixture->base.tally);
   g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
   g_assert_cmpint (sonde_recorder_add_sink (fixture->base.recorder, fds[0], &sink), ==, 0);
   fixture->reader = fds[1];
@@ -100,7 +98,6 @@ static void
 tear_down (Fixture *fixture, gconstpointer data)
 {
   sonde_sampler_free (fixture->sampler);
-  sonde_kernel_names_free (fixture->kernel_names);
   sonde_unwinder_free (fixture->unwinder);
   sonde_tracker_free (fixture->tracker);
   recorder_fixture_clear (&fixture->base);

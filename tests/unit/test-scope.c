@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What /proc says, and what a worker may have of it. */
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -11,9 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <glib/gstdio.h>
+
 #include "daemon/base/proc-maps.h"
-#include "daemon/control/session/proc-broker.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/broker/proc-broker.h"
+#include "daemon/base/proc-text.h"
 #include "tests/lib/waiting-child.h"
 
 #define NOBODY 65534
@@ -132,12 +135,11 @@ test_cpus (void)
   assert_cpus ("0-1,4,6-7\n", 5, 7);
 }
 
-/* Our own executable mapping of this program. */
+/* The last one of our own mappings of the file that is executable, or is not. */
 static SondeMessageFileRequest
-own_request (void)
+request_of (ino_t inode, gboolean is_executable)
 {
   SondeMessageFileRequest request = { .request_id = 1, .pid = getpid () };
-  struct stat st;
   int fd = open ("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   char *text = NULL;
   int64_t n_bytes = sonde_proc_maps_read (fd, 1 << 20, &text);
@@ -146,9 +148,8 @@ own_request (void)
   SondeProcMap map;
 
   g_assert_cmpint (n_bytes, >, 0);
-  g_assert_cmpint (stat ("/proc/self/exe", &st), ==, 0);
   while (sonde_proc_maps_next (&rest, &rest_bytes, &map) == 1)
-    if (map.executable && map.inode == st.st_ino)
+    if (map.executable == is_executable && map.inode == inode)
       {
         request.start = map.start;
         request.offset = map.offset;
@@ -162,24 +163,47 @@ own_request (void)
   return request;
 }
 
+static ino_t
+own_inode (void)
+{
+  struct stat st;
+
+  g_assert_cmpint (stat ("/proc/self/exe", &st), ==, 0);
+  return st.st_ino;
+}
+
+/* Our own executable mapping of this program. */
+static SondeMessageFileRequest
+own_request (void)
+{
+  return request_of (own_inode (), TRUE);
+}
+
 /* What a proof of our right to ourselves is worth to @broker. */
 static void
 allow_self (SondeProcBroker *broker)
 {
-  g_autoptr (SondeTarget) target
-      = sonde_target_new (getpid (), open ("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+  g_autoptr (SondeTarget) target = sonde_target_new (
+      sonde_asked_target_new (getpid (), open ("/proc/self/maps", O_RDONLY | O_CLOEXEC)));
 
   g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = getuid () }, NULL));
   sonde_proc_broker_allow (broker, target);
 }
 
+/* @asks: whether the kernel is asked for the mapping, if it can be: else all of them are read */
 static void
-assert_file (uid_t owner, SondeScope scope, const SondeMessageFileRequest *request, int expected)
+assert_file_so (uid_t owner,
+                SondeScope scope,
+                gboolean asks,
+                const SondeMessageFileRequest *request,
+                int expected)
 {
   g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (owner, scope, FALSE);
   int mountinfo_fd;
   int fd;
 
+  if (!asks)
+    sonde_proc_broker_set_queries (broker, FALSE);
   allow_self (broker);
   fd = sonde_proc_broker_open_file (broker, request, &mountinfo_fd);
   g_assert_cmpint (mountinfo_fd, ==, -ENOENT); /* of what is ours */
@@ -197,6 +221,13 @@ assert_file (uid_t owner, SondeScope scope, const SondeMessageFileRequest *reque
       g_assert_cmpuint (ours.st_ino, ==, theirs.st_ino);
       close (fd);
     }
+}
+
+static void
+assert_file (uid_t owner, SondeScope scope, const SondeMessageFileRequest *request, int expected)
+{
+  assert_file_so (owner, scope, FALSE, request, expected);
+  assert_file_so (owner, scope, TRUE, request, expected);
 }
 
 static void
@@ -218,10 +249,172 @@ test_file_refusals (void)
   request = own_request ();
   request.start = 0;
   assert_file (getuid (), SONDE_SCOPE_LAUNCH, &request, -ENOENT);
+  request = own_request ();
+  request.inode = 0; /* as of the vdso and of the heap */
+  assert_file (getuid (), SONDE_SCOPE_LAUNCH, &request, -ENOENT);
   request.pid = 0;
   assert_file (getuid (), SONDE_SCOPE_LAUNCH, &request, -ESRCH);
   request.pid = -1;
   assert_file (getuid (), SONDE_SCOPE_LAUNCH, &request, -ESRCH);
+}
+
+/* What a library of this machine begins with. */
+static const Elf64_Ehdr program_header
+    = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64,
+                     G_BYTE_ORDER == G_LITTLE_ENDIAN ? ELFDATA2LSB : ELFDATA2MSB, EV_CURRENT },
+        .e_type = ET_DYN };
+
+/* A file beside this program, which is on a file system that is trusted, and a mapping of it. */
+typedef struct
+{
+  char *path;
+  struct stat st;
+  void *pages;
+} Mapped;
+
+static void
+mapped_init (Mapped *self, gconstpointer bytes, gsize n_bytes, int protection)
+{
+  g_autofree char *program = g_file_read_link ("/proc/self/exe", NULL);
+  int fd;
+
+  self->path = g_strconcat (program, "-XXXXXX", NULL);
+  fd = g_mkstemp (self->path);
+  g_assert_cmpint (fd, >=, 0);
+  g_assert_cmpint (write (fd, bytes, n_bytes), ==, (gssize) n_bytes);
+  g_assert_cmpint (fstat (fd, &self->st), ==, 0);
+  self->pages = mmap (NULL, 4096, protection, MAP_PRIVATE, fd, 0);
+  g_assert_true (self->pages != MAP_FAILED);
+  close (fd);
+}
+
+static void
+mapped_clear (Mapped *self)
+{
+  munmap (self->pages, 4096);
+  unlink (self->path);
+  g_free (self->path);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Mapped, mapped_clear)
+
+/* Of a file with these bytes that we have mapped so, in a session of ours and in one that may all.
+ */
+static int
+open_mapped (gconstpointer bytes, gsize n_bytes, int protection)
+{
+  g_autoptr (SondeProcBroker) ours = sonde_proc_broker_new (getuid (), SONDE_SCOPE_LAUNCH, FALSE);
+  g_autoptr (SondeProcBroker) everything = sonde_proc_broker_new (0, SONDE_SCOPE_SYSTEM, TRUE);
+  SondeProcBroker *brokers[] = { ours, everything };
+  g_auto (Mapped) mapped = { 0 };
+  SondeMessageFileRequest request;
+  int results[2];
+
+  mapped_init (&mapped, bytes, n_bytes, protection);
+  request = request_of (mapped.st.st_ino, (protection & PROT_EXEC) != 0);
+  allow_self (ours);
+  for (guint i = 0; i < G_N_ELEMENTS (brokers); i++)
+    {
+      int mountinfo_fd;
+
+      results[i] = sonde_proc_broker_open_file (brokers[i], &request, &mountinfo_fd);
+      if (results[i] >= 0)
+        {
+          close (results[i]);
+          results[i] = 0;
+        }
+    }
+  g_assert_cmpint (results[0], ==, results[1]);
+  return results[0];
+}
+
+/* Whoever maps a file to read it says nothing of what it is. */
+static void
+test_data (void)
+{
+  SondeMessageFileRequest request = request_of (own_inode (), FALSE);
+
+  assert_file (getuid (), SONDE_SCOPE_LAUNCH, &request, -ENOENT);
+  assert_file (0, SONDE_SCOPE_SYSTEM, &request, -ENOENT);
+  g_assert_cmpint (open_mapped (&program_header, sizeof program_header, PROT_READ), ==, -ENOENT);
+  g_assert_cmpint (open_mapped (&program_header, sizeof program_header, PROT_READ | PROT_WRITE), ==,
+                   -ENOENT);
+}
+
+static void
+test_no_program (void)
+{
+  const int protection = PROT_READ | PROT_EXEC;
+  Elf64_Ehdr header = program_header;
+
+  g_assert_cmpint (open_mapped ("", 0, protection), ==, -ENOEXEC);
+  g_assert_cmpint (open_mapped ("root:secret\n", 12, protection), ==, -ENOEXEC);
+  g_assert_cmpint (open_mapped ("\177ELF", 4, protection), ==, -ENOEXEC);
+  g_assert_cmpint (open_mapped (&header, sizeof header - 1, protection), ==, -ENOEXEC);
+  header.e_type = ET_CORE; /* the memory of a process */
+  g_assert_cmpint (open_mapped (&header, sizeof header, protection), ==, -ENOEXEC);
+  header = program_header;
+  header.e_ident[EI_VERSION] = EV_NONE;
+  g_assert_cmpint (open_mapped (&header, sizeof header, protection), ==, -ENOEXEC);
+  header = program_header;
+  header.e_ident[EI_DATA] ^= ELFDATA2LSB ^ ELFDATA2MSB;
+  g_assert_cmpint (open_mapped (&header, sizeof header, protection), ==, -ENOEXEC);
+  header = program_header;
+  header.e_ident[EI_CLASS] = ELFCLASSNONE;
+  g_assert_cmpint (open_mapped (&header, sizeof header, protection), ==, -ENOEXEC);
+  g_assert_cmpint (open_mapped (&program_header, sizeof header, protection), ==, 0);
+  header = program_header;
+  header.e_ident[EI_CLASS] = ELFCLASS32;
+  header.e_type = ET_EXEC;
+  g_assert_cmpint (open_mapped (&header, sizeof header, protection), ==, 0);
+}
+
+static void
+test_device (void)
+{
+  struct stat st;
+  int fd = open ("/dev/zero", O_RDONLY | O_CLOEXEC);
+  void *pages = mmap (NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+  SondeMessageFileRequest request;
+
+  if (pages == MAP_FAILED)
+    {
+      g_test_skip ("devices cannot be mapped here");
+      close (fd);
+      return;
+    }
+  g_assert_cmpint (fstat (fd, &st), ==, 0);
+  request = request_of (st.st_ino, TRUE);
+  assert_file (getuid (), SONDE_SCOPE_LAUNCH, &request, -EACCES);
+  munmap (pages, 4096);
+  close (fd);
+}
+
+/* What is mapped counts, and not what has its name by now. */
+static void
+test_replaced (void)
+{
+  static const char secret[] = "root's own";
+  g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (getuid (), SONDE_SCOPE_LAUNCH, FALSE);
+  g_auto (Mapped) mapped = { 0 };
+  SondeMessageFileRequest request;
+  struct stat st;
+  int mountinfo_fd;
+  int fd;
+
+  mapped_init (&mapped, &program_header, sizeof program_header, PROT_READ | PROT_EXEC);
+  request = request_of (mapped.st.st_ino, TRUE);
+  allow_self (broker);
+  g_assert_true (g_file_set_contents (mapped.path, secret, sizeof secret, NULL));
+  g_assert_cmpint (stat (mapped.path, &st), ==, 0);
+  g_assert_cmpuint (st.st_ino, !=, mapped.st.st_ino);
+  fd = sonde_proc_broker_open_file (broker, &request, &mountinfo_fd);
+  /* By its name, for those whom the kernel keeps from the mapping's own link, there is none. */
+  if (fd == -ESTALE || fd == -ENOENT)
+    return;
+  g_assert_cmpint (fd, >=, 0);
+  g_assert_cmpint (fstat (fd, &st), ==, 0);
+  g_assert_cmpuint (st.st_ino, ==, mapped.st.st_ino);
+  close (fd);
 }
 
 /* Memory that was shared by memfd lies on a mount that no mount table shows. */
@@ -234,7 +427,9 @@ test_memfd (void)
   void *map;
 
   g_assert_cmpint (ftruncate (fd, 4096), ==, 0);
-  map = mmap (NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+  g_assert_cmpint (pwrite (fd, &program_header, sizeof program_header, 0), ==,
+                   sizeof program_header);
+  map = mmap (NULL, 4096, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
   g_assert_true (map != MAP_FAILED);
   g_assert_cmpint (fstat (fd, &st), ==, 0);
   request.start = (guint64) (guintptr) map;
@@ -245,8 +440,12 @@ test_memfd (void)
     g_autoptr (SondeProcBroker) broker
         = sonde_proc_broker_new (getuid (), SONDE_SCOPE_LAUNCH, FALSE);
     int mountinfo_fd;
+    int result;
 
-    g_assert_cmpint (sonde_proc_broker_open_file (broker, &request, &mountinfo_fd), <, 0);
+    allow_self (broker);
+    result = sonde_proc_broker_open_file (broker, &request, &mountinfo_fd);
+    /* By its name, for those whom the kernel keeps from the mapping's own link, there is none. */
+    g_assert_true (result == -EACCES || (getuid () != 0 && result == -ENOENT));
   }
   munmap (map, 4096);
   close (fd);
@@ -349,7 +548,7 @@ test_stat_of_target (void)
   g_autoptr (SondeProcBroker) ours = sonde_proc_broker_new (getuid (), SONDE_SCOPE_LAUNCH, FALSE);
   g_autoptr (SondeProcBroker) theirs = sonde_proc_broker_new (stranger, SONDE_SCOPE_LAUNCH, FALSE);
   g_autoptr (SondeProcBroker) named = sonde_proc_broker_new (stranger, SONDE_SCOPE_PIDS, FALSE);
-  g_autoptr (SondeTarget) target = sonde_target_new_unproven (getpid ());
+  g_autoptr (SondeTarget) target = sonde_target_new (sonde_asked_target_new_unproven (getpid ()));
   SondeRecordTarget other = { .pid = getpid (), .start_ticks = 1 };
   g_autoptr (SondeTarget) reused = NULL;
 
@@ -370,7 +569,7 @@ test_stat_of_undumpable (void)
   uid_t owner = getuid () == 0 ? NOBODY : getuid ();
   g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (owner, SONDE_SCOPE_LAUNCH, FALSE);
   pid_t pid = waiting_child_spawn (become_undumpable, &owner);
-  g_autoptr (SondeTarget) target = sonde_target_new_unproven (pid);
+  g_autoptr (SondeTarget) target = sonde_target_new (sonde_asked_target_new_unproven (pid));
 
   g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = owner }, NULL));
   g_assert_cmpint (open_stat (broker, target), ==, -EPERM);
@@ -399,7 +598,7 @@ test_named (void)
   uid_t stranger = getuid () == NOBODY ? 1 : NOBODY;
   g_autoptr (SondeProcBroker) ours = sonde_proc_broker_new (getuid (), SONDE_SCOPE_LAUNCH, FALSE);
   g_autoptr (SondeProcBroker) named = sonde_proc_broker_new (stranger, SONDE_SCOPE_PIDS, FALSE);
-  g_autoptr (SondeTarget) target = sonde_target_new_unproven (getpid ());
+  g_autoptr (SondeTarget) target = sonde_target_new (sonde_asked_target_new_unproven (getpid ()));
   pid_t before = spawn_waiting ();
   SondeMessageProcess reply;
 
@@ -419,6 +618,87 @@ test_named (void)
   g_assert_cmpint (open_process (named, before, &reply), ==, 1);
   g_assert_cmpint (open_process (named, getppid (), &reply), ==, 0);
   g_assert_cmpint (reply.status, ==, EPERM);
+  kill (before, SIGKILL);
+  waitpid (before, NULL, 0);
+}
+
+/* Returns when starts of processes are told by another number than they would be now. */
+static void
+wait_for_a_tick (void)
+{
+  g_usleep (2 * G_USEC_PER_SEC / (gulong) sysconf (_SC_CLK_TCK));
+}
+
+/* Root's, which has named us. */
+static SondeProcBroker *
+new_of_root (void)
+{
+  g_autoptr (SondeTarget) target = sonde_target_new (sonde_asked_target_new_unproven (getpid ()));
+  SondeProcBroker *broker = sonde_proc_broker_new (0, SONDE_SCOPE_PIDS, FALSE);
+
+  g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = 0 }, NULL));
+  sonde_proc_broker_allow (broker, target);
+  return broker;
+}
+
+/* A session follows those that are made while it lasts. */
+static void
+test_children (void)
+{
+  guint64 start_time_us = (guint64) g_get_real_time ();
+  pid_t before = spawn_waiting ();
+  g_autoptr (SondeProcBroker) broker = NULL;
+  g_autoptr (SondeProcBroker) restored = NULL;
+  g_autoptr (SondeProcBroker) alone = NULL;
+  SondeMessageProcess reply;
+  pid_t after;
+
+  wait_for_a_tick ();
+  broker = new_of_root ();
+  alone = new_of_root ();
+  sonde_proc_broker_refuse_children (alone);
+  restored = new_of_root ();
+  sonde_proc_broker_set_began (restored, start_time_us);
+  after = spawn_waiting ();
+
+  g_assert_cmpint (open_process (broker, before, &reply), ==, 0);
+  g_assert_cmpint (reply.status, ==, EPERM);
+  g_assert_cmpint (open_process (alone, after, &reply), ==, 0);
+  g_assert_cmpint (reply.status, ==, EPERM);
+  g_assert_cmpint (open_process (alone, getpid (), &reply), ==, 2);
+  g_assert_cmpint (open_process (broker, after, &reply), ==, 2);
+  g_assert_cmpint (open_process (restored, before, &reply), ==, 2);
+  kill (before, SIGKILL);
+  kill (after, SIGKILL);
+  waitpid (before, NULL, 0);
+  waitpid (after, NULL, 0);
+}
+
+/* Root may look at every process, but has named one. */
+static void
+test_pids_of_root (void)
+{
+  pid_t before = spawn_waiting ();
+  g_autoptr (SondeProcBroker) broker = NULL;
+  g_autoptr (SondeProcBroker) everything = sonde_proc_broker_new (0, SONDE_SCOPE_LAUNCH, FALSE);
+  SondeMessageFileRequest request = own_request ();
+  SondeMessageProcess reply;
+  int mountinfo_fd;
+  int fd;
+
+  wait_for_a_tick ();
+  broker = new_of_root ();
+  request.pid = before; /* a copy of us */
+  g_assert_cmpint (sonde_proc_broker_open_file (broker, &request, &mountinfo_fd), ==, -EPERM);
+  g_assert_cmpint (open_process (broker, getppid (), &reply), ==, 0);
+  g_assert_cmpint (reply.status, ==, EPERM);
+  fd = sonde_proc_broker_open_file (everything, &request, &mountinfo_fd);
+  g_assert_cmpint (fd, >=, 0);
+  close (fd);
+  request.pid = getpid ();
+  fd = sonde_proc_broker_open_file (broker, &request, &mountinfo_fd);
+  g_assert_cmpint (fd, >=, 0);
+  close (fd);
   kill (before, SIGKILL);
   waitpid (before, NULL, 0);
 }
@@ -446,11 +726,17 @@ main (int argc, char **argv)
   g_test_add_func ("/scope/mounts/trusts-local-file-systems", test_mounts);
   g_test_add_func ("/scope/cpus/parses-lists-within-bounds", test_cpus);
   g_test_add_func ("/scope/file/refuses-what-is-not-mapped-there", test_file_refusals);
+  g_test_add_func ("/scope/file/refuses-what-is-mapped-and-not-run", test_data);
+  g_test_add_func ("/scope/file/refuses-what-is-run-and-no-program", test_no_program);
+  g_test_add_func ("/scope/file/refuses-devices", test_device);
   g_test_add_func ("/scope/file/refuses-anonymous-memory", test_memfd);
+  g_test_add_func ("/scope/file/opens-what-is-mapped-and-not-what-has-its-name", test_replaced);
   g_test_add_func ("/scope/file/opens-the-mapped-file-read-only", test_file);
   g_test_add_func ("/scope/process/refuses-those-of-others", test_process_refusals);
   g_test_add_func ("/scope/process/refuses-what-the-kernel-closes-to-its-uid", test_undumpable);
+  g_test_add_func ("/scope/process/refuses-root-what-it-did-not-name", test_pids_of_root);
   g_test_add_func ("/scope/process/knows-named-ones-and-their-children", test_named);
+  g_test_add_func ("/scope/process/knows-children-that-a-session-follows", test_children);
   g_test_add_func ("/scope/stat-of-target/refuses-what-the-kernel-closes", test_stat_of_undumpable);
   g_test_add_func ("/scope/stat-of-target/opens-it-for-its-session-alone", test_stat_of_target);
   g_test_add_func ("/scope/process/hides-nothing-from-raw-data", test_raw);

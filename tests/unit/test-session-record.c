@@ -35,9 +35,9 @@ good_record (void)
   record->worker_pid = 15;
   record->last_sink_id = 2;
   g_array_append_val (record->sinks, sink);
-  g_array_append_val (record->targets, target);
-  g_array_append_val (record->rings, ring);
-  g_array_append_val (record->pulses, pulse);
+  g_array_append_val (record->broker.targets, target);
+  g_array_append_val (record->broker.rings, ring);
+  g_array_append_val (record->broker.pulses, pulse);
   return record;
 }
 
@@ -67,17 +67,17 @@ comes_back_as_it_was_written (void)
                    sizeof written->statistics);
   g_assert_cmpint (record->worker_pid, ==, 15);
   g_assert_cmpstr (g_array_index (record->sinks, SondeRecordSink, 0).reader, ==, ":1.7");
-  target = &g_array_index (record->targets, SondeRecordTarget, 0);
+  target = &g_array_index (record->broker.targets, SondeRecordTarget, 0);
   g_assert_cmpint (target->pid, ==, 4);
   g_assert_cmpuint (target->gid, ==, 5);
   g_assert_cmpuint (target->start_ticks, ==, 6);
   g_assert_cmpuint (target->permitted, ==, 7);
   g_assert_true (target->is_proven);
-  ring = &g_array_index (record->rings, SondeRecordRing, 0);
+  ring = &g_array_index (record->broker.rings, SondeRecordRing, 0);
   g_assert_cmpuint (ring->id, ==, 8);
   g_assert_cmpint (ring->cpu, ==, 1);
   g_assert_cmpuint (ring->kind, ==, SONDE_EVENT_SIDEBAND);
-  pulse = &g_array_index (record->pulses, SondeRecordPulse, 0);
+  pulse = &g_array_index (record->broker.pulses, SondeRecordPulse, 0);
   g_assert_cmpuint (pulse->id, ==, 9);
   g_assert_cmpint (pulse->cpu, ==, 1);
   g_assert_cmpint (pulse->since_ns, ==, 10);
@@ -119,14 +119,16 @@ refuses_values_that_cannot_be (void)
   REFUSE (record->worker_pid = 0, "no worker");
   REFUSE (record->worker_pid = -1, "no worker");
   REFUSE (record->is_lasting = TRUE, "capture file");
-  REFUSE (record->n_events = SONDE_LIMIT_EVENTS + 1, "too many events");
+  REFUSE (record->broker.n_events = SONDE_LIMIT_EVENTS + 1, "too many events");
   REFUSE (record->last_sink_id = 0, "impossible sinks");
   REFUSE (g_array_index (record->sinks, SondeRecordSink, 0).id = 0, "impossible sinks");
-  REFUSE (g_array_index (record->targets, SondeRecordTarget, 0).pid = 0, "impossible targets");
-  REFUSE (g_array_index (record->rings, SondeRecordRing, 0).cpu = -1, "impossible rings");
-  REFUSE (g_array_index (record->rings, SondeRecordRing, 0).kind = 9, "impossible rings");
-  REFUSE (g_array_index (record->pulses, SondeRecordPulse, 0).cpu = -1, "impossible pulses");
-  REFUSE (g_array_index (record->pulses, SondeRecordPulse, 0).since_ns = 0, "impossible pulses");
+  REFUSE (g_array_index (record->broker.targets, SondeRecordTarget, 0).pid = 0,
+          "impossible targets");
+  REFUSE (g_array_index (record->broker.rings, SondeRecordRing, 0).cpu = -1, "impossible rings");
+  REFUSE (g_array_index (record->broker.rings, SondeRecordRing, 0).kind = 9, "impossible rings");
+  REFUSE (g_array_index (record->broker.pulses, SondeRecordPulse, 0).cpu = -1, "impossible pulses");
+  REFUSE (g_array_index (record->broker.pulses, SondeRecordPulse, 0).since_ns = 0,
+          "impossible pulses");
 }
 
 static void
@@ -143,9 +145,10 @@ refuses_too_many_of_a_kind (void)
   const SondeRecordRing ring = { .kind = SONDE_EVENT_SAMPLES };
   const SondeRecordPulse pulse = { .since_ns = 1 };
 
-  REFUSE (append (record->targets, &target, SONDE_LIMIT_SESSION_TARGETS), "impossible targets");
-  REFUSE (append (record->rings, &ring, SONDE_LIMIT_RECORD_RINGS), "impossible rings");
-  REFUSE (append (record->pulses, &pulse, 1), "impossible pulses"); /* more than rings */
+  REFUSE (append (record->broker.targets, &target, SONDE_LIMIT_SESSION_TARGETS),
+          "impossible targets");
+  REFUSE (append (record->broker.rings, &ring, SONDE_LIMIT_RECORD_RINGS), "impossible rings");
+  REFUSE (append (record->broker.pulses, &pulse, 1), "impossible pulses"); /* more than rings */
 }
 
 /* A copy of a good one, changed, with the seals that are wanted. */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/base/error.h"
-#include "daemon/control/request/target.h"
+#include "daemon/broker/target.h"
 
 #define NOBODY 65534
 
@@ -76,7 +76,7 @@ wait_for_exec (pid_t pid, int maps_fd)
 static char *
 assert_refused (pid_t pid, int fd, uid_t owner)
 {
-  g_autoptr (SondeTarget) target = sonde_target_new (pid, fd);
+  g_autoptr (SondeTarget) target = sonde_target_new (sonde_asked_target_new (pid, fd));
   g_autoptr (GError) error = NULL;
 
   g_assert_false (sonde_target_prove (target, &(SondeTracer){ .uid = owner }, &error));
@@ -126,7 +126,7 @@ static void
 test_held_process (void)
 {
   Child child = child_new ();
-  g_autoptr (SondeTarget) target = sonde_target_new_unproven (child.pid);
+  g_autoptr (SondeTarget) target = sonde_target_new (sonde_asked_target_new_unproven (child.pid));
   g_autoptr (GError) error = NULL;
   int pidfd = sonde_target_pidfd (target);
 
@@ -193,7 +193,7 @@ test_exec_between (void)
 {
   Child child = child_new ();
   int fd = open_proc (child.pid, "maps", O_RDONLY);
-  g_autoptr (SondeTarget) target = sonde_target_new (child.pid, fd);
+  g_autoptr (SondeTarget) target = sonde_target_new (sonde_asked_target_new (child.pid, fd));
   g_autoptr (GError) error = NULL;
 
   g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = getuid () }, &error));
@@ -209,7 +209,7 @@ static void
 test_exit_between (void)
 {
   Child child = child_new ();
-  g_autoptr (SondeTarget) target = sonde_target_new_unproven (child.pid);
+  g_autoptr (SondeTarget) target = sonde_target_new (sonde_asked_target_new_unproven (child.pid));
   g_autoptr (GError) error = NULL;
 
   g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = 0 }, &error));
@@ -222,8 +222,8 @@ static void
 test_proof (void)
 {
   Child child = child_new ();
-  g_autoptr (SondeTarget) target
-      = sonde_target_new (child.pid, open_proc (child.pid, "maps", O_RDONLY));
+  g_autoptr (SondeTarget) target = sonde_target_new (
+      sonde_asked_target_new (child.pid, open_proc (child.pid, "maps", O_RDONLY)));
   g_autoptr (GError) error = NULL;
 
   g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = getuid () }, &error));
@@ -238,8 +238,8 @@ static void
 test_reopen (void)
 {
   Child child = child_new ();
-  g_autoptr (SondeTarget) target
-      = sonde_target_new (child.pid, open_proc (child.pid, "maps", O_RDONLY));
+  g_autoptr (SondeTarget) target = sonde_target_new (
+      sonde_asked_target_new (child.pid, open_proc (child.pid, "maps", O_RDONLY)));
   const SondeTracer owner = { .uid = getuid () };
 
   g_assert_true (sonde_target_prove (target, &owner, NULL));

@@ -3,23 +3,25 @@
 #include <linux/perf_event.h>
 #include <string.h>
 
-#include "daemon/control/events/perf-event.h"
-#include "daemon/control/system/tracepoint.h"
+#include "daemon/broker/perf-event.h"
+#include "daemon/broker/tracepoint.h"
 
 static void
 test_list (void)
 {
   const char *name;
+  guint index;
   guint n = 0;
 
-  for (; (name = sonde_tracepoint_get (n)) != NULL; n++)
+  for (; (name = sonde_tracepoint_name (n)) != NULL; n++)
     {
       g_assert_true (g_regex_match_simple ("^[a-z0-9_]+:[a-z0-9_]+$", name, 0, 0));
-      g_assert_true (sonde_tracepoint_find (name) == name);
+      g_assert_true (sonde_tracepoint_find (name, &index));
+      g_assert_cmpuint (index, ==, n);
       g_assert_cmpuint (strlen (name), <, sizeof (((SondeMessageSetup *) NULL)->event));
     }
   g_assert_cmpuint (n, >, 20);
-  g_assert_null (sonde_tracepoint_get (n));
+  g_assert_null (sonde_tracepoint_name (n));
 }
 
 static void
@@ -34,31 +36,34 @@ test_not_listed (void)
                                        "sched:../sched/sched_switch",
                                        "Sched:sched_switch",
                                        "kvm:kvm_entry" };
+  guint index;
 
   for (gsize i = 0; i < G_N_ELEMENTS (names); i++)
-    g_assert_null (sonde_tracepoint_find (names[i]));
+    g_assert_false (sonde_tracepoint_find (names[i], &index));
 }
 
 static SondePerfPlan
-plan_tracepoint (SondeOptions *options)
+plan_tracepoint (SondeAsked *asked)
 {
   SondePerfPlan plan;
+  guint tracepoint;
 
-  *options = (SondeOptions){ .scope = SONDE_SCOPE_SYSTEM,
-                             .event = SONDE_EVENT_TRACEPOINT,
-                             .tracepoint = sonde_tracepoint_find ("sched:sched_switch"),
-                             .period = 1,
-                             .unwind = SONDE_UNWIND_DWARF,
-                             .stack_size_bytes = 16384 };
-  sonde_perf_plan_init (&plan, options);
+  g_assert_true (sonde_tracepoint_find ("sched:sched_switch", &tracepoint));
+  *asked = (SondeAsked){ .scope = SONDE_SCOPE_SYSTEM,
+                         .event = SONDE_EVENT_TRACEPOINT,
+                         .tracepoint = tracepoint,
+                         .period = 1,
+                         .unwind = SONDE_UNWIND_DWARF,
+                         .stack_size_bytes = 16384 };
+  sonde_perf_plan_init (&plan, asked);
   return plan;
 }
 
 static void
 test_attributes (void)
 {
-  SondeOptions options;
-  SondePerfPlan plan = plan_tracepoint (&options);
+  SondeAsked asked;
+  SondePerfPlan plan = plan_tracepoint (&asked);
 
   g_assert_cmpuint (plan.samples.type, ==, PERF_TYPE_TRACEPOINT);
   g_assert_cmpuint (plan.samples.sample_period, ==, 1);
@@ -73,8 +78,8 @@ test_attributes (void)
 static void
 test_probe (void)
 {
-  SondeOptions options;
-  SondePerfPlan plan = plan_tracepoint (&options);
+  SondeAsked asked;
+  SondePerfPlan plan = plan_tracepoint (&asked);
   gint64 id = sonde_tracepoint_id ("sched:sched_switch");
   g_autoptr (GError) error = NULL;
   g_auto (GStrv) names = sonde_perf_event_names ();
@@ -85,7 +90,7 @@ test_probe (void)
     g_assert_cmpuint (plan.samples.config, ==, (guint64) id);
   else
     {
-      g_assert_false (sonde_perf_plan_probe (&plan, &options, 0, &error));
+      g_assert_false (sonde_perf_plan_probe (&plan, &asked, 0, &error));
       g_assert_nonnull (strstr (error->message, "event"));
     }
 }

@@ -119,39 +119,32 @@ take_name (SondeCounterText *line, char stop, char name[SONDE_COUNTER_TEXT_MAX_N
 }
 
 /* "cpu  1 2 …", "cpu7 1 2 …". Old kernels had fewer fields than we want; none that we run on. */
-static gboolean
-parse_cpu (SondeCounterText *line, SondeCpuTimes *times)
-{
-  guint64 numbers[CPU_STEAL + 1];
-  guint64 number = 0;
-  guint64 busy = 0;
-
-  times->cpu = -1;
-  if (line->at < line->end && *line->at != ' ')
-    {
-      if (!take_number (line, &number) || number > MAX_CPU_NUMBER)
-        return FALSE;
-      times->cpu = (gint) number;
-    }
-  if (!take_numbers (line, numbers, G_N_ELEMENTS (numbers)))
-    return FALSE;
-
-  for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
-    if (i != CPU_IDLE && i != CPU_IOWAIT && !g_uint64_checked_add (&busy, busy, numbers[i]))
-      return FALSE;
-  times->busy_ticks = busy;
-
-  return g_uint64_checked_add (&times->idle_ticks, numbers[CPU_IDLE], numbers[CPU_IOWAIT]);
-}
-
 gboolean
 sonde_counter_text_next_cpu (SondeCounterText *self, SondeCpuTimes *times)
 {
   SondeCounterText line;
 
   while (next_line (self, &line) && take_word (&line, "cpu"))
-    if (parse_cpu (&line, times))
+    {
+      gboolean is_one = line.at < line.end && *line.at != ' ';
+      guint64 numbers[CPU_STEAL + 1];
+      guint64 number = 0;
+      guint64 busy = 0;
+      gboolean fits;
+
+      if (is_one && (!take_number (&line, &number) || number > MAX_CPU_NUMBER))
+        continue;
+      fits = take_numbers (&line, numbers, G_N_ELEMENTS (numbers));
+      for (guint i = 0; i < G_N_ELEMENTS (numbers) && fits; i++)
+        if (i != CPU_IDLE && i != CPU_IOWAIT)
+          fits = g_uint64_checked_add (&busy, busy, numbers[i]);
+      if (!fits
+          || !g_uint64_checked_add (&times->idle_ticks, numbers[CPU_IDLE], numbers[CPU_IOWAIT]))
+        continue;
+      times->cpu = is_one ? (gint) number : -1;
+      times->busy_ticks = busy;
       return TRUE;
+    }
 
   return FALSE;
 }
@@ -230,28 +223,6 @@ sonde_counter_text_next_disk (SondeCounterText *self, SondeDeviceBytes *device)
   return FALSE;
 }
 
-/* Behind the name. Some of these fields may be negative; ours are not. */
-static gboolean
-take_stat_fields (SondeCounterText *line, guint64 numbers[MAX_FIELDS])
-{
-  for (guint i = 0; i < MAX_FIELDS; i++)
-    {
-      SondeCounterText field;
-
-      skip_spaces (line);
-      field = *line;
-      while (line->at < line->end && *line->at != ' ')
-        line->at++;
-      field.end = line->at;
-      if (field.at == field.end)
-        return FALSE;
-      if (!take_number (&field, &numbers[i]) || field.at != field.end)
-        numbers[i] = G_MAXUINT64;
-    }
-
-  return TRUE;
-}
-
 gboolean
 sonde_counter_text_process (SondeCounterText *self, SondeProcessAmounts *amounts)
 {
@@ -265,8 +236,21 @@ sonde_counter_text_process (SondeCounterText *self, SondeProcessAmounts *amounts
   if (open == NULL || close == NULL || close < open)
     return FALSE;
   line = (SondeCounterText){ close + 1, self->end - 1 }; /* the text ends with a line break */
-  if (!take_stat_fields (&line, numbers))
-    return FALSE;
+  for (guint i = 0; i < MAX_FIELDS; i++)
+    {
+      SondeCounterText field;
+
+      skip_spaces (&line);
+      field = line;
+      while (line.at < line.end && *line.at != ' ')
+        line.at++;
+      field.end = line.at;
+      if (field.at == field.end)
+        return FALSE;
+      /* Some fields may be negative; ours are not. */
+      if (!take_number (&field, &numbers[i]) || field.at != field.end)
+        numbers[i] = G_MAXUINT64;
+    }
   for (guint i = 0; i < G_N_ELEMENTS (ours); i++)
     if (numbers[ours[i]] == G_MAXUINT64)
       return FALSE;

@@ -191,40 +191,17 @@ define (SondeProcessCounters *self, Counted *process, const char *name, gint64 n
 }
 
 static void
-show (SondeProcessCounters *self,
-      Counted *process,
-      const SondeProcessAmounts *amounts,
-      gint64 now_ns)
-{
-  guint32 ids[N_COUNTERS];
-  SondeCounterValue values[N_COUNTERS];
-  guint64 resident_bytes;
-  guint n = 0;
-
-  if (process->last_ns != 0 && now_ns - process->last_ns >= SONDE_COUNTER_MIN_PERIOD_NS)
-    {
-      guint64 last = MIN (process->last_run_ticks, amounts->run_ticks);
-      double run_s = (double) (amounts->run_ticks - last) / self->ticks_per_s;
-
-      ids[n] = process->ids[COUNTER_CPU];
-      values[n++].vdbl = 100.0 * run_s / ((double) (now_ns - process->last_ns) / 1e9);
-    }
-  if (!g_uint64_checked_mul (&resident_bytes, amounts->resident_pages, self->page_bytes))
-    resident_bytes = G_MAXUINT64;
-  ids[n] = process->ids[COUNTER_RESIDENT];
-  values[n++].v64 = (gint64) MIN (resident_bytes, (guint64) G_MAXINT64);
-  ids[n] = process->ids[COUNTER_THREADS];
-  values[n++].v64 = (gint64) MIN (amounts->n_threads, (guint64) G_MAXINT64);
-  sonde_recorder_set_counters (self->recorder, process->pid, ids, values, n, now_ns);
-}
-
-static void
 read_process (SondeProcessCounters *self, Counted *process, gboolean is_shown, gint64 now_ns)
 {
   char bytes[TEXT_BYTES];
   gssize size_bytes = pread (process->fd, bytes, sizeof bytes, 0);
   SondeCounterText text = sonde_counter_text (bytes, (gsize) MAX (size_bytes, 0));
   SondeProcessAmounts amounts;
+  guint32 ids[N_COUNTERS];
+  SondeCounterValue values[N_COUNTERS];
+  guint64 resident_bytes;
+  gboolean is_due;
+  guint n = 0;
 
   if (size_bytes <= 0 || !sonde_counter_text_process (&text, &amounts))
     {
@@ -243,9 +220,26 @@ read_process (SondeProcessCounters *self, Counted *process, gboolean is_shown, g
       sonde_clear_fd (&process->fd);
       return;
     }
+  is_due = process->last_ns == 0 || now_ns - process->last_ns >= SONDE_COUNTER_MIN_PERIOD_NS;
+  if (is_shown && is_due && process->last_ns != 0)
+    {
+      guint64 last = MIN (process->last_run_ticks, amounts.run_ticks);
+      double run_s = (double) (amounts.run_ticks - last) / self->ticks_per_s;
+
+      ids[n] = process->ids[COUNTER_CPU];
+      values[n++].vdbl = 100.0 * run_s / ((double) (now_ns - process->last_ns) / 1e9);
+    }
   if (is_shown)
-    show (self, process, &amounts, now_ns);
-  if (process->last_ns == 0 || now_ns - process->last_ns >= SONDE_COUNTER_MIN_PERIOD_NS)
+    {
+      if (!g_uint64_checked_mul (&resident_bytes, amounts.resident_pages, self->page_bytes))
+        resident_bytes = G_MAXUINT64;
+      ids[n] = process->ids[COUNTER_RESIDENT];
+      values[n++].v64 = (gint64) MIN (resident_bytes, (guint64) G_MAXINT64);
+      ids[n] = process->ids[COUNTER_THREADS];
+      values[n++].v64 = (gint64) MIN (amounts.n_threads, (guint64) G_MAXINT64);
+      sonde_recorder_set_counters (self->recorder, process->pid, ids, values, n, now_ns);
+    }
+  if (is_due)
     {
       process->last_run_ticks = amounts.run_ticks;
       process->last_ns = now_ns;

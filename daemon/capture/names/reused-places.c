@@ -206,21 +206,6 @@ sonde_reused_places_is_contested (SondeReusedPlaces *self, SondeProcess *process
   return is_contested;
 }
 
-static void
-insert (SondeReusedPlaces *self, int32_t pid, Claims *all, guint at, const Claim *claim)
-{
-  guint n_claims = all != NULL ? all->n_claims : 0;
-
-  if (all != NULL)
-    g_hash_table_steal (self->claims, GINT_TO_POINTER (pid));
-  all = g_realloc (all, sizeof *all + (n_claims + 1) * sizeof *claim);
-  memmove (&all->claims[at + 1], &all->claims[at], (n_claims - at) * sizeof *claim);
-  all->claims[at] = *claim;
-  all->n_claims = n_claims + 1;
-  g_hash_table_insert (self->claims, GINT_TO_POINTER (pid), all);
-  self->n_claims++;
-}
-
 gboolean
 sonde_reused_places_claim (SondeReusedPlaces *self, int32_t pid, const SondeProcessMapping *mapping)
 {
@@ -247,7 +232,14 @@ sonde_reused_places_claim (SondeReusedPlaces *self, int32_t pid, const SondeProc
     {
       /* Only here: who maps a new file at the same place again and again claims no more. */
       wanted.file = file_index (self, &mapping->file, TRUE);
-      insert (self, pid, all, at, &wanted);
+      if (all != NULL)
+        g_hash_table_steal (self->claims, GINT_TO_POINTER (pid));
+      all = g_realloc (all, sizeof *all + (n_claims + 1) * sizeof wanted);
+      memmove (&all->claims[at + 1], &all->claims[at], (n_claims - at) * sizeof wanted);
+      all->claims[at] = wanted;
+      all->n_claims = n_claims + 1;
+      g_hash_table_insert (self->claims, GINT_TO_POINTER (pid), all);
+      self->n_claims++;
     }
 
   return TRUE;

@@ -75,26 +75,6 @@ compare_sites (gconstpointer first, gconstpointer second, gpointer user_data)
   return (place_of (a) > place_of (b)) - (place_of (a) < place_of (b));
 }
 
-/* Sites are sorted, so the function found last often has the next one, too. */
-static uint32_t
-find_function (SondeSymbolizer *self, const SondeSite *site)
-{
-  guint n = self->functions->len;
-  const NamedFunction *last = n > 0 ? &g_array_index (self->functions, NamedFunction, n - 1) : NULL;
-  g_autofree char *name = NULL;
-  NamedFunction found = { .tag = self->tag };
-
-  if (last != NULL && last->tag == self->tag && place_of (site) >= last->begin
-      && place_of (site) < last->end)
-    return n - 1;
-  name = sonde_function_names_find (self->names, place_of (site), &found.begin, &found.end);
-  if (!add_string (self, name, &found.name))
-    return NO_FUNCTION;
-  g_array_append_val (self->functions, found);
-
-  return n;
-}
-
 static void
 name_sites (SondeSymbolizer *self)
 {
@@ -105,6 +85,8 @@ name_sites (SondeSymbolizer *self)
       uint32_t index = self->order[self->next_site++];
       const SondeSite *site = sonde_sampled_addresses_site (self->addresses, index);
       gboolean loads = self->names == NULL || self->file != site->file;
+      const NamedFunction *last;
+      guint n;
 
       if (loads)
         {
@@ -117,34 +99,28 @@ name_sites (SondeSymbolizer *self)
           if (!add_string (self, file_name, &self->tag))
             self->tag = 0;
         }
-      self->function_of[index] = find_function (self, site);
+      n = self->functions->len;
+      last = n > 0 ? &g_array_index (self->functions, NamedFunction, n - 1) : NULL;
+      /* Sites are sorted, so the function found last often has the next one, too. */
+      if (last != NULL && last->tag == self->tag && place_of (site) >= last->begin
+          && place_of (site) < last->end)
+        self->function_of[index] = n - 1;
+      else
+        {
+          NamedFunction found = { .tag = self->tag };
+          g_autofree char *name
+              = sonde_function_names_find (self->names, place_of (site), &found.begin, &found.end);
+
+          self->function_of[index] = add_string (self, name, &found.name) ? n : NO_FUNCTION;
+          if (self->function_of[index] == n)
+            g_array_append_val (self->functions, found);
+        }
       if (loads)
         break; /* reading a symbol table is a slice's work */
     }
 }
 
 /* --- records of processes --- */
-
-static void
-add_record (SondeSymbolizer *self, const SondeSiteGroup *group, uint32_t site)
-{
-  uint32_t index = self->function_of[site];
-  const NamedFunction *function;
-  SondeSymbolRecord record = { 0 };
-
-  if (index == NO_FUNCTION)
-    return;
-
-  function = &g_array_index (self->functions, NamedFunction, index);
-  record.begin = function->begin + group->bias;
-  /* A call that never returns may be the last instruction: the address behind it counts too. */
-  record.end = MAX (function->end + group->bias - 1,
-                    sonde_sampled_addresses_site (self->addresses, site)->vaddr + group->bias);
-  record.pid = (uint32_t) group->pid;
-  record.name_offset = function->name;
-  record.tag_offset = function->tag;
-  g_array_append_val (self->of_process, record);
-}
 
 static int
 compare_records (gconstpointer first, gconstpointer second)
@@ -189,6 +165,7 @@ static guint
 write_process (SondeSymbolizer *self)
 {
   int32_t pid = sonde_sampled_addresses_group (self->addresses, self->next_group).pid;
+  const SondeSite *site;
   guint n_sites = 0;
 
   g_array_set_size (self->of_process, 0);
@@ -199,7 +176,23 @@ write_process (SondeSymbolizer *self)
       if (group.pid != pid)
         break;
       for (guint i = 0; i < group.n_sites; i++)
-        add_record (self, &group, group.sites[i]);
+        {
+          uint32_t index = self->function_of[group.sites[i]];
+          const NamedFunction *function;
+          SondeSymbolRecord record = { .pid = (uint32_t) group.pid };
+
+          if (index == NO_FUNCTION)
+            continue;
+          function = &g_array_index (self->functions, NamedFunction, index);
+          site = sonde_sampled_addresses_site (self->addresses, group.sites[i]);
+          record.begin = function->begin + group.bias;
+          /* A call that never returns may be the last instruction: the address behind it counts
+           * too. */
+          record.end = MAX (function->end + group.bias - 1, site->vaddr + group.bias);
+          record.name_offset = function->name;
+          record.tag_offset = function->tag;
+          g_array_append_val (self->of_process, record);
+        }
       n_sites += group.n_sites;
     }
   g_byte_array_append (self->records, (const guint8 *) self->of_process->data,

@@ -155,66 +155,12 @@ mode_of (const struct perf_event_header *header)
 }
 
 static SondePerfRecordFault
-take_chain (RecordCursor *cursor, SondePerfRecordSample *sample)
-{
-  uint64_t n_chain;
-
-  if (!take_u64 (cursor, &n_chain))
-    return SONDE_PERF_RECORD_FAULT_SHORT;
-  if (n_chain > cursor->left / sizeof (uint64_t))
-    return SONDE_PERF_RECORD_FAULT_CHAIN;
-  sample->n_chain = (size_t) n_chain;
-  sample->chain = take (cursor, sample->n_chain * sizeof (uint64_t));
-
-  return SONDE_PERF_RECORD_OK;
-}
-
-static SondePerfRecordFault
-take_regs (const SondePerfDecoder *self, RecordCursor *cursor, SondePerfRecordSample *sample)
-{
-  if (!take_u64 (cursor, &sample->abi))
-    return SONDE_PERF_RECORD_FAULT_SHORT;
-  if (sample->abi == PERF_SAMPLE_REGS_ABI_NONE)
-    return SONDE_PERF_RECORD_OK;
-  if (sample->abi != PERF_SAMPLE_REGS_ABI_32 && sample->abi != PERF_SAMPLE_REGS_ABI_64)
-    return SONDE_PERF_RECORD_FAULT_REGS;
-
-  sample->n_regs = (size_t) __builtin_popcountll (self->regs_user);
-  sample->regs = take (cursor, sample->n_regs * sizeof (uint64_t));
-
-  return sample->regs != NULL ? SONDE_PERF_RECORD_OK : SONDE_PERF_RECORD_FAULT_REGS;
-}
-
-/* size, the copy, then how much of it is valid; a size of 0 has neither of the other two. */
-static SondePerfRecordFault
-take_stack (RecordCursor *cursor, SondePerfRecordSample *sample)
-{
-  uint64_t size_bytes, valid_bytes;
-
-  if (!take_u64 (cursor, &size_bytes))
-    return SONDE_PERF_RECORD_FAULT_SHORT;
-  if (size_bytes == 0)
-    return SONDE_PERF_RECORD_OK;
-  if (size_bytes > cursor->left || size_bytes % sizeof (uint64_t) != 0)
-    return SONDE_PERF_RECORD_FAULT_STACK;
-  sample->stack = take (cursor, (size_t) size_bytes);
-  if (!take_u64 (cursor, &valid_bytes))
-    return SONDE_PERF_RECORD_FAULT_SHORT;
-  if (valid_bytes > size_bytes)
-    return SONDE_PERF_RECORD_FAULT_STACK;
-
-  sample->stack_size_bytes = (size_t) valid_bytes;
-  sample->dump_size_bytes = (size_t) size_bytes;
-
-  return SONDE_PERF_RECORD_OK;
-}
-
-static SondePerfRecordFault
 decode_sample (const SondePerfDecoder *self, RecordCursor *cursor, SondePerfRecord *record)
 {
   SondePerfRecordSample *sample = &record->sample;
-  SondePerfRecordFault fault = SONDE_PERF_RECORD_OK;
   uint64_t type = self->sample_type;
+  uint64_t n_chain, valid_bytes;
+  uint64_t size_bytes = 0;
 
   if ((type & PERF_SAMPLE_IDENTIFIER) && !take_u64 (cursor, &record->id))
     return SONDE_PERF_RECORD_FAULT_SHORT;
@@ -224,14 +170,46 @@ decode_sample (const SondePerfDecoder *self, RecordCursor *cursor, SondePerfReco
     return SONDE_PERF_RECORD_FAULT_SHORT;
   if ((type & PERF_SAMPLE_PERIOD) && !take_u64 (cursor, &sample->period))
     return SONDE_PERF_RECORD_FAULT_SHORT;
-  if (type & PERF_SAMPLE_CALLCHAIN)
-    fault = take_chain (cursor, sample);
-  if (fault == SONDE_PERF_RECORD_OK && (type & PERF_SAMPLE_REGS_USER))
-    fault = take_regs (self, cursor, sample);
-  if (fault == SONDE_PERF_RECORD_OK && (type & PERF_SAMPLE_STACK_USER))
-    fault = take_stack (cursor, sample);
 
-  return fault;
+  if (type & PERF_SAMPLE_CALLCHAIN)
+    {
+      if (!take_u64 (cursor, &n_chain))
+        return SONDE_PERF_RECORD_FAULT_SHORT;
+      if (n_chain > cursor->left / sizeof (uint64_t))
+        return SONDE_PERF_RECORD_FAULT_CHAIN;
+      sample->n_chain = (size_t) n_chain;
+      sample->chain = take (cursor, sample->n_chain * sizeof (uint64_t));
+    }
+
+  if ((type & PERF_SAMPLE_REGS_USER) && !take_u64 (cursor, &sample->abi))
+    return SONDE_PERF_RECORD_FAULT_SHORT;
+  if (sample->abi != PERF_SAMPLE_REGS_ABI_NONE)
+    {
+      if (sample->abi != PERF_SAMPLE_REGS_ABI_32 && sample->abi != PERF_SAMPLE_REGS_ABI_64)
+        return SONDE_PERF_RECORD_FAULT_REGS;
+      sample->n_regs = (size_t) __builtin_popcountll (self->regs_user);
+      sample->regs = take (cursor, sample->n_regs * sizeof (uint64_t));
+      if (sample->regs == NULL)
+        return SONDE_PERF_RECORD_FAULT_REGS;
+    }
+
+  /* size, the copy, then how much of it is valid; a size of 0 has neither of the other two */
+  if ((type & PERF_SAMPLE_STACK_USER) && !take_u64 (cursor, &size_bytes))
+    return SONDE_PERF_RECORD_FAULT_SHORT;
+  if (size_bytes > 0)
+    {
+      if (size_bytes > cursor->left || size_bytes % sizeof (uint64_t) != 0)
+        return SONDE_PERF_RECORD_FAULT_STACK;
+      sample->stack = take (cursor, (size_t) size_bytes);
+      if (!take_u64 (cursor, &valid_bytes))
+        return SONDE_PERF_RECORD_FAULT_SHORT;
+      if (valid_bytes > size_bytes)
+        return SONDE_PERF_RECORD_FAULT_STACK;
+      sample->stack_size_bytes = (size_t) valid_bytes;
+      sample->dump_size_bytes = (size_t) size_bytes;
+    }
+
+  return SONDE_PERF_RECORD_OK;
 }
 
 /* The NUL-terminated text that is the rest of @cursor. */

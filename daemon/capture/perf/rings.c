@@ -284,24 +284,6 @@ sonde_rings_size (const SondeRings *self)
 
 /* --- records in the order of time --- */
 
-static void
-sift_down (SondeRings *self)
-{
-  CpuRing *moved = self->heap[0];
-  guint at = 0;
-
-  for (guint child = 1; child < self->n_heap; child = 2 * at + 1)
-    {
-      if (child + 1 < self->n_heap && self->heap[child + 1]->time_ns < self->heap[child]->time_ns)
-        child++;
-      if (moved->time_ns <= self->heap[child]->time_ns)
-        break;
-      self->heap[at] = self->heap[child];
-      at = child;
-    }
-  self->heap[at] = moved;
-}
-
 /* Looks at the ring's front. A damaged ring was emptied, so this ends after one more look. */
 static gboolean
 load_front (SondeRings *self, CpuRing *ring)
@@ -349,6 +331,8 @@ static void
 pop_oldest (SondeRings *self)
 {
   CpuRing *ring = self->heap[0];
+  CpuRing *moved;
+  guint at = 0;
 
   if (ring->time_ns < self->last_ns)
     self->n_late++;
@@ -359,8 +343,20 @@ pop_oldest (SondeRings *self)
   sonde_perf_ring_pop (ring->ring);
   if (!load_front (self, ring))
     self->heap[0] = self->heap[--self->n_heap];
-  if (self->n_heap > 0)
-    sift_down (self);
+  if (self->n_heap == 0)
+    return;
+
+  moved = self->heap[0];
+  for (guint child = 1; child < self->n_heap; child = 2 * at + 1)
+    {
+      if (child + 1 < self->n_heap && self->heap[child + 1]->time_ns < self->heap[child]->time_ns)
+        child++;
+      if (moved->time_ns <= self->heap[child]->time_ns)
+        break;
+      self->heap[at] = self->heap[child];
+      at = child;
+    }
+  self->heap[at] = moved;
 }
 
 void

@@ -5,27 +5,36 @@
 
 #include "daemon/capture/names/reused-places.h"
 
+#define KERNEL_NAME_SLOTS 4096 /* a power of two */
+
 /* Two context markers and the reason why a stack ends. */
 #define MAX_ADDRS (SONDE_SAMPLER_MAX_KERNEL_DEPTH + SONDE_SAMPLER_MAX_DEPTH + 3)
+
+typedef struct
+{
+  uint64_t address; /* 0: empty */
+  uint64_t made_up;
+} KernelSlot;
 
 struct SondeSampler
 {
   SondeSamplerOptions options;
   SondeProcessTable *processes;
   SondeUnwinder *unwinder;
-  SondeKernelNames *kernel_names;
+  SondeKallsyms *kallsyms; /* NULL: all kernel code is one leaf */
   SondeSampledAddresses *addresses;
   SondeReusedPlaces *reused_places; /* NULL: addresses are not collected */
   SondeRecorder *recorder;
   SondeTally *tally;
   uint64_t addrs[MAX_ADDRS];
+  KernelSlot kernel_names[KERNEL_NAME_SLOTS];
 };
 
 SondeSampler *
 sonde_sampler_new (const SondeSamplerOptions *options,
                    SondeProcessTable *processes,
                    SondeUnwinder *unwinder,
-                   SondeKernelNames *kernel_names,
+                   SondeKallsyms *kallsyms,
                    SondeSampledAddresses *addresses,
                    SondeRecorder *recorder,
                    SondeTally *tally)
@@ -36,7 +45,7 @@ sonde_sampler_new (const SondeSamplerOptions *options,
   self->options.max_depth = CLAMP (options->max_depth, 1, SONDE_SAMPLER_MAX_DEPTH);
   self->processes = processes;
   self->unwinder = unwinder;
-  self->kernel_names = kernel_names;
+  self->kallsyms = kallsyms;
   self->addresses = addresses;
   if (addresses != NULL)
     self->reused_places = sonde_reused_places_new (recorder);
@@ -53,6 +62,7 @@ sonde_sampler_free (SondeSampler *self)
     return;
 
   sonde_reused_places_free (self->reused_places);
+  sonde_kallsyms_free (self->kallsyms);
   g_free (self);
 }
 
@@ -98,11 +108,11 @@ _Static_assert(SONDE_STATISTIC_UNWIND_LOOP - SONDE_STATISTIC_UNWIND_COMPLETE
                "statistics are in the order of SondeUnwindEnd");
 
 static size_t
-unwind_stack (SondeSampler *self,
-              SondeProcess *process,
-              const SondePerfRecord *record,
-              uint64_t *addrs,
-              const char **marker)
+user_stack (SondeSampler *self,
+            SondeProcess *process,
+            const SondePerfRecord *record,
+            uint64_t *addrs,
+            const char **marker)
 {
   const SondePerfRecordSample *sample = &record->sample;
   SondeUserState state = {
@@ -114,51 +124,8 @@ unwind_stack (SondeSampler *self,
     .stack_size_bytes = sample->stack_size_bytes,
     .dump_size_bytes = sample->dump_size_bytes,
   };
-  size_t n_addrs = 0;
-  SondeUnwindEnd end = sonde_unwinder_unwind (self->unwinder, process, &state, addrs,
-                                              self->options.max_depth, &n_addrs);
-
-  sonde_tally_add (self->tally, SONDE_STATISTIC_UNWIND_COMPLETE + end, 1);
-  *marker = end_marker (end);
-
-  return n_addrs;
-}
-
-/* The user part of the kernel's own chain. */
-static size_t
-copy_chain (SondeSampler *self, const SondePerfRecord *record, uint64_t *addrs, const char **marker)
-{
-  const SondePerfRecordSample *sample = &record->sample;
+  SondeUnwindEnd end = SONDE_UNWIND_END_COMPLETE;
   gboolean in_user = FALSE;
-  size_t n_addrs = 0;
-
-  for (size_t i = 0; i < sample->n_chain; i++)
-    {
-      uint64_t address = sample->chain[i];
-
-      if (address >= (uint64_t) PERF_CONTEXT_MAX)
-        in_user = address == (uint64_t) PERF_CONTEXT_USER;
-      else if (in_user && n_addrs == self->options.max_depth)
-        {
-          *marker = end_marker (SONDE_UNWIND_END_DEPTH_LIMIT);
-          sonde_tally_add (self->tally, SONDE_STATISTIC_UNWIND_DEPTH_LIMIT, 1);
-          break;
-        }
-      else if (in_user)
-        addrs[n_addrs++] = address;
-    }
-
-  return n_addrs;
-}
-
-static size_t
-user_stack (SondeSampler *self,
-            SondeProcess *process,
-            const SondePerfRecord *record,
-            uint64_t *addrs,
-            const char **marker)
-{
-  const SondePerfRecordSample *sample = &record->sample;
   size_t n_addrs = 0;
 
   switch (self->options.mode)
@@ -166,15 +133,33 @@ user_stack (SondeSampler *self,
     case SONDE_UNWIND_DWARF:
     case SONDE_UNWIND_LIBDWFL:
       if (sample->abi != PERF_SAMPLE_REGS_ABI_NONE)
-        n_addrs = unwind_stack (self, process, record, addrs, marker);
+        {
+          end = sonde_unwinder_unwind (self->unwinder, process, &state, addrs,
+                                       self->options.max_depth, &n_addrs);
+          sonde_tally_add (self->tally, SONDE_STATISTIC_UNWIND_COMPLETE + end, 1);
+        }
       break;
     case SONDE_UNWIND_FRAME_POINTER:
-      n_addrs = copy_chain (self, record, addrs, marker);
+      /* the user part of the kernel's own chain */
+      for (size_t i = 0; i < sample->n_chain && end != SONDE_UNWIND_END_DEPTH_LIMIT; i++)
+        {
+          uint64_t address = sample->chain[i];
+
+          if (address >= (uint64_t) PERF_CONTEXT_MAX)
+            in_user = address == (uint64_t) PERF_CONTEXT_USER;
+          else if (in_user && n_addrs == self->options.max_depth)
+            end = SONDE_UNWIND_END_DEPTH_LIMIT;
+          else if (in_user)
+            addrs[n_addrs++] = address;
+        }
+      sonde_tally_add (self->tally, SONDE_STATISTIC_UNWIND_DEPTH_LIMIT,
+                       end == SONDE_UNWIND_END_DEPTH_LIMIT);
       break;
     case SONDE_UNWIND_NONE:
     default:
       break;
     }
+  *marker = end_marker (end);
   if (n_addrs == 0 && sample->mode == SONDE_PERF_RECORD_MODE_USER)
     addrs[n_addrs++] = sample->ip;
 
@@ -229,31 +214,78 @@ sonde_sampler_collect (SondeSampler *self,
   return TRUE;
 }
 
-/* --- one sample --- */
+/* --- the kernel's part --- */
 
+static KernelSlot *
+slot_of (SondeSampler *self, uint64_t address)
+{
+  return &self->kernel_names[(address * UINT64_C (0x9E3779B97F4A7C15)) >> 52
+                             & (KERNEL_NAME_SLOTS - 1)];
+}
+
+static uint64_t
+replace_one (SondeSampler *self, uint64_t address, gint64 time_ns)
+{
+  KernelSlot *slot = slot_of (self, address);
+  const char *name = "[kernel]";
+
+  if (slot->address == address && address != 0)
+    return slot->made_up;
+
+  if (self->kallsyms != NULL && !sonde_kallsyms_lookup (self->kallsyms, address, &name))
+    name = "[kernel]";
+  slot->address = address;
+  slot->made_up = sonde_recorder_name (self->recorder, name, time_ns);
+
+  return slot->made_up;
+}
+
+/* @distance: from @address down to the one whose name it has: a return address's call is one byte
+ * lower */
+static uint64_t
+tell_one (SondeSampler *self, uint64_t address, unsigned distance, gint64 time_ns)
+{
+  KernelSlot *slot = slot_of (self, address);
+  const char *name;
+
+  if (!self->options.is_raw)
+    return replace_one (self, address - distance, time_ns);
+  if (slot->address == address)
+    return address;
+  slot->address = address;
+  if (self->kallsyms != NULL && sonde_kallsyms_lookup (self->kallsyms, address - distance, &name))
+    sonde_recorder_name_address (self->recorder, address, name, time_ns);
+  return address;
+}
+
+/* The kernel's part of a stack, leaf first. Addresses are replaced by made-up ones with names, so
+ * that none leaves the worker unless raw data are asked for. Returns how many there are, at
+ * least 1. */
 static size_t
-add_kernel_part (SondeSampler *self, const SondePerfRecord *record)
+kernel_stack (SondeSampler *self, const SondePerfRecord *record, uint64_t *addrs)
 {
   const SondePerfRecordSample *sample = &record->sample;
+  gboolean has_names = self->kallsyms != NULL || self->options.is_raw;
+  gboolean in_kernel = FALSE;
+  size_t n_addrs = 0;
 
-  switch (sample->mode)
+  for (size_t i = 0; has_names && i < sample->n_chain && n_addrs < SONDE_SAMPLER_MAX_KERNEL_DEPTH;
+       i++)
     {
-    case SONDE_PERF_RECORD_MODE_KERNEL:
-      self->addrs[0] = SONDE_CONTEXT_KERNEL;
-      return 1
-             + sonde_kernel_names_replace (self->kernel_names, sample->chain, sample->n_chain,
-                                           sample->ip, record->time_ns, self->addrs + 1,
-                                           SONDE_SAMPLER_MAX_KERNEL_DEPTH);
-    case SONDE_PERF_RECORD_MODE_OTHER:
-      self->addrs[0] = SONDE_CONTEXT_KERNEL;
-      self->addrs[1] = sonde_recorder_name (self->recorder, "[guest]", record->time_ns);
-      return 2;
-    case SONDE_PERF_RECORD_MODE_USER:
-    case SONDE_PERF_RECORD_MODE_UNKNOWN:
-    default:
-      return 0;
+      if (sample->chain[i] >= (uint64_t) PERF_CONTEXT_MAX)
+        in_kernel = sample->chain[i] == (uint64_t) PERF_CONTEXT_KERNEL;
+      else if (in_kernel)
+        /* All but the first are return addresses. */
+        addrs[n_addrs] = tell_one (self, sample->chain[i], n_addrs > 0, record->time_ns), n_addrs++;
     }
+  if (n_addrs == 0)
+    addrs[n_addrs++] = has_names ? tell_one (self, sample->ip, 0, record->time_ns)
+                                 : replace_one (self, 1, record->time_ns);
+
+  return n_addrs;
 }
+
+/* --- one sample --- */
 
 static size_t
 add_user_part (SondeSampler *self,
@@ -289,7 +321,8 @@ void
 sonde_sampler_record (SondeSampler *self, SondeProcess *process, const SondePerfRecord *record)
 {
   SondeStack stack = { record->time_ns, record->cpu, record->pid, record->tid, self->addrs, 0 };
-  size_t n_kernel;
+  const SondePerfRecordSample *sample = &record->sample;
+  size_t n_kernel = 0;
 
   if (process != NULL && sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN))
     {
@@ -300,12 +333,22 @@ sonde_sampler_record (SondeSampler *self, SondeProcess *process, const SondePerf
       sonde_recorder_sample (self->recorder, &stack);
       return;
     }
-  n_kernel = add_kernel_part (self, record);
+  if (sample->mode == SONDE_PERF_RECORD_MODE_KERNEL)
+    {
+      self->addrs[0] = SONDE_CONTEXT_KERNEL;
+      n_kernel = 1 + kernel_stack (self, record, self->addrs + 1);
+    }
+  else if (sample->mode == SONDE_PERF_RECORD_MODE_OTHER)
+    {
+      self->addrs[0] = SONDE_CONTEXT_KERNEL;
+      self->addrs[1] = sonde_recorder_name (self->recorder, "[guest]", record->time_ns);
+      n_kernel = 2;
+    }
   stack.n_addrs = n_kernel;
   if (process != NULL)
     {
       sonde_recorder_process (self->recorder, process, record->time_ns);
-      if (sonde_sampler_has_user_part (&record->sample))
+      if (sonde_sampler_has_user_part (sample))
         stack.n_addrs = add_user_part (self, process, record, n_kernel);
     }
   if (stack.n_addrs == n_kernel)

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "daemon/capture/names/sampled-addresses.h"
-#include "daemon/capture/process/kernel-names.h"
 #include "daemon/capture/perf/perf-decoder.h"
 #include "daemon/capture/stream/recorder.h"
+#include "symbols/kallsyms.h"
 #include "unwind/unwinder.h"
 
 #define SONDE_SAMPLER_MAX_DEPTH        1024 /* user frames */
@@ -18,13 +18,15 @@ typedef struct
   SondeUnwindMode mode;
   guint max_depth;
   guint64 regs_user; /* mask of the registers in a sample */
+  gboolean is_raw;   /* addresses of the kernel stay what they are, and get their names */
 } SondeSamplerOptions;
 
-/* All borrowed, and outliving the sampler. @addresses: (nullable): not to be collected. */
+/* All borrowed, and outliving the sampler. @kallsyms: (transfer full) (nullable): without it all
+ * kernel code is one leaf "[kernel]". @addresses: (nullable): not to be collected. */
 SondeSampler *sonde_sampler_new (const SondeSamplerOptions *options,
                                  SondeProcessTable *processes,
                                  SondeUnwinder *unwinder,
-                                 SondeKernelNames *kernel_names,
+                                 SondeKallsyms *kallsyms,
                                  SondeSampledAddresses *addresses,
                                  SondeRecorder *recorder,
                                  SondeTally *tally);

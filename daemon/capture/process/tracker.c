@@ -245,32 +245,12 @@ rename_process (SondeTracker *self, const SondePerfRecord *record)
   sonde_recorder_rename (self->recorder, process, record->time_ns);
 }
 
-static void
-take_fork (SondeTracker *self, const SondePerfRecord *record)
-{
-  int32_t parent = record->task.parent_pid;
-  const SondeProcess *process = sonde_process_table_find (self->processes, parent);
-  gboolean hidden = process != NULL && sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN);
-
-  if (record->pid > 0 && record->pid != parent)
-    {
-      SondeProcess *child;
-
-      sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
-      child = sonde_process_table_fork (self->processes, parent, record->pid, record->time_ns);
-      if (child != NULL)
-        sonde_process_set_flag (
-            child, hidden ? SONDE_PROCESS_FLAG_HIDDEN : SONDE_PROCESS_FLAG_FORKED, true);
-    }
-  if (!hidden)
-    sonde_recorder_fork (self->recorder, record->task.parent_tid, record->tid, record->cpu,
-                         record->time_ns);
-}
-
 void
 sonde_tracker_follow (SondeTracker *self, const SondePerfRecord *record)
 {
+  const int32_t parent = record->task.parent_pid; /* of a FORK */
   const SondeProcess *process;
+  SondeProcess *child;
   gboolean hidden;
 
   switch (record->type)
@@ -282,7 +262,19 @@ sonde_tracker_follow (SondeTracker *self, const SondePerfRecord *record)
       rename_process (self, record);
       break;
     case SONDE_PERF_RECORD_FORK:
-      take_fork (self, record);
+      process = sonde_process_table_find (self->processes, parent);
+      hidden = process != NULL && sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN);
+      if (record->pid > 0 && record->pid != parent)
+        {
+          sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
+          child = sonde_process_table_fork (self->processes, parent, record->pid, record->time_ns);
+          if (child != NULL)
+            sonde_process_set_flag (
+                child, hidden ? SONDE_PROCESS_FLAG_HIDDEN : SONDE_PROCESS_FLAG_FORKED, true);
+        }
+      if (!hidden)
+        sonde_recorder_fork (self->recorder, record->task.parent_tid, record->tid, record->cpu,
+                             record->time_ns);
       break;
     case SONDE_PERF_RECORD_EXIT:
       if (record->pid != record->tid)
@@ -439,15 +431,46 @@ read_cmdline (SondeTracker *self, int32_t pid, int fd, const char *comm)
   return TRUE;
 }
 
-static void
-learn_process (SondeTracker *self,
-               SondeProcess *process,
-               const SondeMessageProcess *answer,
-               int maps_fd,
-               int cmdline_fd)
+void
+sonde_tracker_answer_process (SondeTracker *self,
+                              const SondeMessageProcess *answer,
+                              int maps_fd,
+                              int cmdline_fd)
 {
   gint64 now = now_ns ();
   gboolean lacks_any;
+  SondeProcess *process;
+  SondeRequest request;
+
+  if (answer->pid <= 0)
+    return;
+  if (answer->request_id != 0
+      && (!sonde_requests_remove (self->requests, answer->request_id, FALSE, &request)
+          || request.pid != answer->pid))
+    return;
+
+  process = answer->request_id == 0 ? sonde_process_table_ensure (self->processes, answer->pid, now)
+                                    : sonde_process_table_find (self->processes, answer->pid);
+  if (process == NULL)
+    return;
+  /* An exec seen meanwhile told all but the arguments; what else the answer has may be older. */
+  if (sonde_process_state (process) == SONDE_PROCESS_KNOWN)
+    {
+      if (answer->status == 0 && !is_shut (process)
+          && read_cmdline (self, answer->pid, cmdline_fd, sonde_process_comm (process)))
+        sonde_recorder_rename (self->recorder, process, now);
+      return;
+    }
+  if (answer->status != 0)
+    {
+      /* Nothing of it was told yet, but perhaps that it was forked. */
+      if (answer->status == EPERM && self->hides_others
+          && !sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN))
+        sonde_process_set_flag (process, SONDE_PROCESS_FLAG_HIDDEN, true);
+      sonde_process_set_state (process, SONDE_PROCESS_GONE);
+      sonde_process_set_flag (process, SONDE_PROCESS_FLAG_COMPLETE, false);
+      return;
+    }
 
   sonde_process_set_start_ticks (process, answer->start_ticks);
   sonde_process_table_set_comm (self->processes, answer->pid, answer->comm);
@@ -463,48 +486,6 @@ learn_process (SondeTracker *self,
       sonde_recorder_process (self->recorder, process, now);
     }
   ask_for_files (self, process, now, &lacks_any);
-}
-
-void
-sonde_tracker_answer_process (SondeTracker *self,
-                              const SondeMessageProcess *answer,
-                              int maps_fd,
-                              int cmdline_fd)
-{
-  SondeProcess *process;
-  SondeRequest request;
-
-  if (answer->pid <= 0)
-    return;
-  if (answer->request_id != 0
-      && (!sonde_requests_remove (self->requests, answer->request_id, FALSE, &request)
-          || request.pid != answer->pid))
-    return;
-
-  process = answer->request_id == 0
-                ? sonde_process_table_ensure (self->processes, answer->pid, now_ns ())
-                : sonde_process_table_find (self->processes, answer->pid);
-  if (process == NULL)
-    return;
-  /* An exec seen meanwhile told all but the arguments; what else the answer has may be older. */
-  if (sonde_process_state (process) == SONDE_PROCESS_KNOWN)
-    {
-      if (answer->status == 0 && !is_shut (process)
-          && read_cmdline (self, answer->pid, cmdline_fd, sonde_process_comm (process)))
-        sonde_recorder_rename (self->recorder, process, now_ns ());
-      return;
-    }
-  if (answer->status != 0)
-    {
-      /* Nothing of it was told yet, but perhaps that it was forked. */
-      if (answer->status == EPERM && self->hides_others
-          && !sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN))
-        sonde_process_set_flag (process, SONDE_PROCESS_FLAG_HIDDEN, true);
-      sonde_process_set_state (process, SONDE_PROCESS_GONE);
-      sonde_process_set_flag (process, SONDE_PROCESS_FLAG_COMPLETE, false);
-      return;
-    }
-  learn_process (self, process, answer, maps_fd, cmdline_fd);
 }
 
 typedef struct
@@ -558,25 +539,6 @@ ask_another (SondeTracker *self, const SondeRequest *request)
                                      now_ns ());
 }
 
-/* The process or the mapping was gone when control looked, or not for this session any more: an
- * exec, dlclose() or exit that its records will tell of, or told of already. It says nothing of the
- * file, which the new image may map just as well. */
-static void
-file_unreachable (SondeTracker *self,
-                  const SondeRequest *request,
-                  const SondeFileId *id,
-                  int status)
-{
-  SondeProcess *process = sonde_process_table_find (self->processes, request->file.pid);
-
-  if (process != NULL && status == EPERM && self->hides_others)
-    sonde_process_set_flag (process, SONDE_PROCESS_FLAG_CLOSED, true);
-  if (process != NULL)
-    sonde_process_set_unreachable (process, request->file.start);
-  if (!ask_another (self, request))
-    sonde_module_store_set_unknown (self->modules, id);
-}
-
 void
 sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, int fd)
 {
@@ -595,7 +557,19 @@ sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, i
     /* A file that makes no sense is FAILED then, and its samples say so. */
     (void) sonde_module_store_begin (self->modules, &id, sonde_steal_fd (&owned));
   else if (status == ESRCH || status == ENOENT || status == ESTALE || status == EPERM)
-    file_unreachable (self, &request, &id, status);
+    {
+      /* The process or the mapping was gone when control looked, or not for this session any more:
+       * an exec, dlclose() or exit that its records will tell of, or told of already. It says
+       * nothing of the file, which the new image may map just as well. */
+      SondeProcess *process = sonde_process_table_find (self->processes, request.file.pid);
+
+      if (process != NULL && status == EPERM && self->hides_others)
+        sonde_process_set_flag (process, SONDE_PROCESS_FLAG_CLOSED, true);
+      if (process != NULL)
+        sonde_process_set_unreachable (process, request.file.start);
+      if (!ask_another (self, &request))
+        sonde_module_store_set_unknown (self->modules, &id);
+    }
   else if (!ask_another (self, &request))
     {
       sonde_module_store_set_failed (self->modules, &id, status);

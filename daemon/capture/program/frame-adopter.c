@@ -51,27 +51,6 @@ sonde_frame_adopter_refuse (SondeFrameAdopter *self, const SondeFrame *frame)
     sonde_tally_event (self->tally, SONDE_LEDGER_EVENTS_REFUSED, 1);
 }
 
-/* --- times --- */
-
-/* A mark ends where it said, or now. */
-static void
-bound_times (SondeFrameAdopter *self, gint64 now_ns)
-{
-  SondeFrame *frame = &self->copy.frame;
-  gint64 begin_ns = CLAMP (frame->time_ns, self->start_ns, now_ns);
-
-  if (frame->type == SONDE_FRAME_MARK)
-    {
-      SondeFrameMark *mark = (SondeFrameMark *) frame;
-      gint64 end_ns;
-
-      if (__builtin_add_overflow (frame->time_ns, MAX (mark->duration_ns, 0), &end_ns))
-        end_ns = G_MAXINT64;
-      mark->duration_ns = CLAMP (end_ns, begin_ns, now_ns) - begin_ns;
-    }
-  frame->time_ns = begin_ns;
-}
-
 /* --- one function a type: FALSE refuses it --- */
 
 /* Returns how many are left of the @n_addrs behind @at. */
@@ -117,44 +96,6 @@ adopt_sample (SondeFrameAdopter *self, SondeInferior *inferior)
   return TRUE;
 }
 
-/* Values of counters that nobody defined are taken out. */
-static gboolean
-adopt_counter_set (SondeFrameAdopter *self, SondeInferior *inferior)
-{
-  SondeFrameCounterSet *set = (SondeFrameCounterSet *) &self->copy.frame;
-  guint n_known = 0;
-
-  for (guint i = 0; i < set->n_groups; i++)
-    for (guint slot = 0; slot < SONDE_COUNTERS_PER_GROUP; slot++)
-      {
-        guint32 id = set->groups[i].ids[slot];
-
-        if (id != 0)
-          id = sonde_inferior_counter (inferior, id);
-        set->groups[i].ids[slot] = id;
-        n_known += id != 0;
-      }
-
-  return n_known > 0;
-}
-
-static void
-take_names (const SondeFrameAdopter *self, SondeInferior *inferior)
-{
-  const SondeFrameJitmap *jitmap = (const SondeFrameJitmap *) &self->copy.frame;
-  const uint8_t *at = jitmap->data;
-
-  for (guint32 i = 0; i < jitmap->n_names; i++)
-    {
-      const char *name = (const char *) at + sizeof (uint64_t);
-      uint64_t address;
-
-      memcpy (&address, at, sizeof address);
-      sonde_inferior_add_name (inferior, address, name, jitmap->frame.time_ns);
-      at += sizeof address + strlen (name) + 1;
-    }
-}
-
 void
 sonde_frame_adopter_adopt (SondeFrameAdopter *self,
                            SondeInferior *inferior,
@@ -163,16 +104,38 @@ sonde_frame_adopter_adopt (SondeFrameAdopter *self,
 {
   const SondeFrameCounterDefine *define = (const SondeFrameCounterDefine *) &self->copy.frame;
   SondeFrameAllocation *allocation = (SondeFrameAllocation *) &self->copy.frame;
+  SondeFrameCounterSet *set = (SondeFrameCounterSet *) &self->copy.frame;
+  const SondeFrameJitmap *jitmap = (const SondeFrameJitmap *) &self->copy.frame;
   SondeFrameLog *log = (SondeFrameLog *) &self->copy.frame;
+  SondeFrameMark *mark = (SondeFrameMark *) &self->copy.frame;
+  SondeFrame *own = &self->copy.frame;
+  const char *name = (const char *) jitmap->data;
   SondeCounterDefinition definition;
   gboolean is_good = FALSE;
+  uint64_t address;
+  gint64 begin_ns, end_ns;
 
   memcpy (self->copy.bytes, frame, frame->len);
-  bound_times (self, now_ns);
+  /* A mark ends where it said, or now. */
+  begin_ns = CLAMP (own->time_ns, self->start_ns, now_ns);
+  if (own->type == SONDE_FRAME_MARK)
+    {
+      if (__builtin_add_overflow (own->time_ns, MAX (mark->duration_ns, 0), &end_ns))
+        end_ns = G_MAXINT64;
+      mark->duration_ns = CLAMP (end_ns, begin_ns, now_ns) - begin_ns;
+    }
+  own->time_ns = begin_ns;
+
   switch ((SondeFrameType) frame->type)
     {
     case SONDE_FRAME_JITMAP:
-      take_names (self, inferior);
+      for (guint32 i = 0; i < jitmap->n_names; i++)
+        {
+          memcpy (&address, name, sizeof address);
+          name += sizeof address;
+          sonde_inferior_add_name (inferior, address, name, own->time_ns);
+          name += strlen (name) + 1;
+        }
       return;
     case SONDE_FRAME_CTRDEF:
       for (guint i = 0; i < define->n_counters; i++)
@@ -192,7 +155,17 @@ sonde_frame_adopter_adopt (SondeFrameAdopter *self,
       is_good = TRUE;
       break;
     case SONDE_FRAME_CTRSET:
-      is_good = adopt_counter_set (self, inferior);
+      /* Values of counters that nobody defined are taken out. */
+      for (guint i = 0; i < set->n_groups * SONDE_COUNTERS_PER_GROUP; i++)
+        {
+          SondeCounterGroup *group = &set->groups[i / SONDE_COUNTERS_PER_GROUP];
+          guint32 id = group->ids[i % SONDE_COUNTERS_PER_GROUP];
+
+          if (id != 0)
+            id = sonde_inferior_counter (inferior, id);
+          group->ids[i % SONDE_COUNTERS_PER_GROUP] = id;
+          is_good = is_good || id != 0;
+        }
       break;
     case SONDE_FRAME_LOG:
       /* What sonded says of the capture nobody else says. */

@@ -2,17 +2,29 @@
 #include "daemon/capture/program/inferiors.h"
 
 #include <errno.h>
+#include <unistd.h>
 
+#include "daemon/base/limits.h"
 #include "daemon/capture/program/control-server.h"
 #include "daemon/capture/program/frame-adopter.h"
-#include "daemon/capture/program/inferior-rings.h"
+#include "shared-ring/ring-memory.h"
 #include "shared-ring/ring-reader.h"
+#include "shared-ring/ring-schedule.h"
 
 /* Processes at a time: of those that have no ring any more the oldest goes. */
 #define MAX_INFERIORS 1024
 
 /* Between the end of a process's socket and the kernel's record of its end, if there is one. */
-#define GONE_NS (2 * G_GINT64_CONSTANT (1000000000))
+#define GONE_NS         (2 * G_GINT64_CONSTANT (1000000000))
+
+#define BUDGET_BYTES    (32 * 1024) /* of each ring in a turn */
+#define NO_ROOM_WAIT_US 1000        /* readers are asked again */
+
+/* A writer counts a loss with two additions to shared memory, which no processor does faster. */
+#define MIN_LOSS_NS 4
+
+/* LOG frames of rings that programs can cause in a second. */
+#define LOGS_A_SECOND 16
 
 typedef struct
 {
@@ -24,19 +36,45 @@ typedef struct
   gboolean is_settled;
 } KnownInferior;
 
+typedef struct
+{
+  guint number; /* from 1 */
+  SondeRingReader *reader;
+  KnownInferior *entry; /* which stays as long as it has one */
+  guint64 peer;
+  const char *what;
+  gint64 made_ns;
+  gboolean is_dead;      /* gets nothing more */
+  gboolean has_lied;     /* about its losses, and that was said */
+  SondeRingCounts known; /* what was counted so far */
+} ProgramRing;
+
 struct SondeInferiors
 {
   guint32 memory; /* SondeMemoryMode */
   SondeInferiorParts parts;
   SondeRecorder *recorder;
+  SondeTally *tally;
   SondeFrameAdopter *adopter;
-  SondeInferiorRings *rings;
   SondeControlServer *server; /* NULL at the end */
   guint n_taken;              /* control sockets */
   guint n_open;
-  GPtrArray *entries; /* Entry, the oldest first */
+  GPtrArray *entries; /* KnownInferior, the oldest first */
   SondeInferiorsChanged changed;
   gpointer user_data;
+
+  GPtrArray *rings; /* ProgramRing, the oldest first */
+  guint n_made;
+  gsize memory_bytes;
+  guint32 wait_us;
+  gboolean is_paused;
+  SondeRingSchedule schedule;
+  GSource *turn; /* its ready time is the next turn */
+  gint64 last_turn_us;
+
+  guint n_logs; /* in this second */
+  guint n_logs_left_out;
+  gint64 logs_since_us;
 };
 
 static gint64
@@ -54,6 +92,15 @@ entry_free (gpointer data)
   g_free (entry);
 }
 
+static void
+ring_free (gpointer data)
+{
+  ProgramRing *ring = data;
+
+  sonde_ring_reader_free (ring->reader);
+  g_free (ring);
+}
+
 /* --- processes --- */
 
 static void
@@ -62,21 +109,6 @@ settle_last (KnownInferior *entry)
   if (!entry->is_settled)
     sonde_inferior_settle (entry->inferior, now_ns (), TRUE);
   entry->is_settled = TRUE;
-}
-
-static void
-make_room (SondeInferiors *self)
-{
-  for (guint i = 0; i < self->entries->len && self->entries->len >= MAX_INFERIORS; i++)
-    {
-      KnownInferior *entry = g_ptr_array_index (self->entries, i);
-
-      if (entry->n_rings > 0)
-        continue;
-      settle_last (entry);
-      g_ptr_array_remove_index (self->entries, i);
-      return;
-    }
 }
 
 /* More than there is room for never have a ring at a time. */
@@ -91,7 +123,15 @@ ensure_entry (SondeInferiors *self, pid_t pid, guint64 peer)
       if (entry->peer == peer && sonde_inferior_pid (entry->inferior) == pid && entry->gone_ns == 0)
         return entry;
     }
-  make_room (self);
+  for (guint i = 0; i < self->entries->len && self->entries->len >= MAX_INFERIORS; i++)
+    {
+      entry = g_ptr_array_index (self->entries, i);
+      if (entry->n_rings > 0)
+        continue;
+      settle_last (entry);
+      g_ptr_array_remove_index (self->entries, i);
+      break;
+    }
   entry = g_new0 (KnownInferior, 1);
   entry->since_ns = now_ns ();
   entry->inferior = sonde_inferior_new (&self->parts, pid, entry->since_ns);
@@ -101,19 +141,264 @@ ensure_entry (SondeInferiors *self, pid_t pid, guint64 peer)
   return entry;
 }
 
-static void
-ring_closed (SondeInferior *inferior, gpointer user_data)
+/* --- what rings lost --- */
+
+static gboolean
+may_log (SondeInferiors *self)
 {
-  SondeInferiors *self = user_data;
+  gint64 now_us = g_get_monotonic_time ();
 
-  for (guint i = 0; i < self->entries->len; i++)
+  if (now_us - self->logs_since_us > G_USEC_PER_SEC)
     {
-      KnownInferior *entry = g_ptr_array_index (self->entries, i);
+      self->logs_since_us = now_us;
+      self->n_logs = 0;
+    }
+  if (self->n_logs++ < LOGS_A_SECOND)
+    return TRUE;
+  self->n_logs_left_out++;
+  return FALSE;
+}
 
-      if (entry->inferior == inferior)
-        entry->n_rings--;
+/* What grew since the last count, of an account that cannot be above @possible. */
+static guint64
+growth (guint64 claimed, guint64 possible, guint64 *known)
+{
+  guint64 bounded = MIN (claimed, possible);
+  guint64 grown = bounded > *known ? bounded - *known : 0;
+
+  *known += grown;
+  return grown;
+}
+
+/* @is_over: what was put in and not taken is lost, too. The account is in memory that the program
+ * writes: what there was no time for in a ring that one thread writes is not believed. */
+static void
+count_ring (SondeInferiors *self, ProgramRing *ring, gboolean is_over)
+{
+  gint64 age_ns = now_ns () - ring->made_ns;
+  guint64 n_waiting = sonde_ring_reader_size (ring->reader) / SONDE_FRAME_MIN_SIZE;
+  guint64 n_possible = (guint64) age_ns / MIN_LOSS_NS + n_waiting;
+  SondeRingCounts counts;
+  guint64 lost;
+
+  sonde_ring_reader_count (ring->reader, &counts);
+  lost = is_over ? counts.produced - counts.frames : counts.claimed.lost_events;
+  if (lost > n_possible && !ring->has_lied)
+    {
+      ring->has_lied = TRUE;
+      if (may_log (self))
+        {
+          g_autofree char *text = g_strdup_printf (
+              SONDE_LEDGER_CLAIM
+              "ring %u (%s) of process %d says that it lost %" G_GUINT64_FORMAT
+              " events; in its %.3f s it cannot have lost more than %" G_GUINT64_FORMAT
+              ", which are counted",
+              ring->number, ring->what, sonde_inferior_pid (ring->entry->inferior), lost,
+              (double) age_ns / 1e9, n_possible);
+
+          sonde_recorder_warn (self->recorder, text);
+        }
+    }
+  sonde_tally_event (self->tally, SONDE_LEDGER_EVENTS_LOST_RING,
+                     growth (lost, n_possible, &ring->known.claimed.lost_events));
+  sonde_tally_add (
+      self->tally, SONDE_STATISTIC_EVENTS_WAITED,
+      growth (counts.claimed.blocked_events, n_possible, &ring->known.claimed.blocked_events));
+  sonde_tally_add (self->tally, SONDE_STATISTIC_EVENTS_WAITED_US,
+                   growth (counts.claimed.blocked_ns / 1000, (guint64) age_ns / 1000,
+                           &ring->known.claimed.blocked_ns));
+}
+
+/* --- rings that go --- */
+
+/* A thread that ends is no news. */
+static void
+say_why (SondeInferiors *self, const ProgramRing *ring)
+{
+  SondeRingState state = sonde_ring_reader_state (ring->reader);
+  g_autofree char *text = NULL;
+  char why[256];
+
+  if (state == SONDE_RING_HAS_ENDED || !may_log (self))
+    return;
+  if (state == SONDE_RING_IS_OPEN)
+    {
+      text = g_strdup_printf ("Ring %u (%s) of process %d was left open by a program that is gone; "
+                              "it was read to its last whole frame",
+                              ring->number, ring->what, sonde_inferior_pid (ring->entry->inferior));
+      sonde_recorder_tell (self->recorder, text);
+      return;
+    }
+  text = g_strdup_printf ("Ring %u (%s) of process %d was closed: %s", ring->number, ring->what,
+                          sonde_inferior_pid (ring->entry->inferior),
+                          sonde_ring_reader_explain (ring->reader, why, sizeof why));
+  sonde_recorder_warn (self->recorder, text);
+}
+
+/* Closes the ring at @index of the array. @is_told: it was somebody's */
+static void
+close_ring (SondeInferiors *self, guint index, gboolean is_told)
+{
+  ProgramRing *ring = g_ptr_array_index (self->rings, index);
+  KnownInferior *entry = ring->entry;
+
+  if (is_told)
+    {
+      count_ring (self, ring, TRUE);
+      say_why (self, ring);
+    }
+  /* Its program, if there is one, makes no more. */
+  sonde_ring_reader_pause (ring->reader, TRUE);
+  self->memory_bytes -= sonde_ring_reader_size (ring->reader);
+  g_ptr_array_remove_index (self->rings, index);
+  self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
+  self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->memory_bytes;
+  entry->n_rings--;
+}
+
+/* --- turns of rings --- */
+
+/* Takes frames until the turn's budget is used up. One that may wait for room gets it at once. */
+static void
+take_frames (SondeInferiors *self, ProgramRing *ring, gint64 now)
+{
+  gboolean is_refused = self->is_paused && !sonde_ring_reader_has_doorbell (ring->reader);
+  const SondeFrame *frame;
+
+  while (sonde_ring_reader_next (ring->reader, &frame) == 1)
+    {
+      if (is_refused)
+        sonde_frame_adopter_refuse (self->adopter, frame);
+      else
+        sonde_frame_adopter_adopt (self->adopter, ring->entry->inferior, frame, now);
+      if (self->wait_us > 0)
+        sonde_ring_reader_release (ring->reader);
+    }
+  sonde_ring_reader_release (ring->reader);
+}
+
+/* Its process is over, or executes another program: takes all that is left in rings made before
+ * @before_ns at once, and closes them. */
+static void
+end_rings (SondeInferiors *self, const KnownInferior *entry, gint64 before_ns)
+{
+  for (guint i = self->rings->len; i > 0; i--)
+    {
+      ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
+
+      if (ring->entry != entry || ring->made_ns >= before_ns)
+        continue;
+      if (sonde_ring_reader_begin (ring->reader, SIZE_MAX) == 0)
+        take_frames (self, ring, now_ns ());
+      close_ring (self, i - 1, TRUE);
     }
 }
+
+/* Returns whether it has nothing more to give, ever. */
+static gboolean
+is_over (const ProgramRing *ring)
+{
+  return sonde_ring_reader_state (ring->reader) != SONDE_RING_IS_OPEN
+         || (ring->is_dead && sonde_ring_reader_fill (ring->reader) == 0);
+}
+
+/* Returns whether one has more than it may give now. */
+static gboolean
+run_turn (SondeInferiors *self)
+{
+  gint64 now = now_ns ();
+  gboolean has_more = FALSE;
+
+  /* Looks how far each is: the newest first, so that what one thread's ring defines before another
+   * thread's uses it is seen before, too. */
+  for (guint i = self->rings->len; i > 0; i--)
+    {
+      const ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
+
+      if (sonde_ring_reader_begin (ring->reader, BUDGET_BYTES) < 0)
+        continue;
+      has_more = has_more || sonde_ring_reader_fill (ring->reader) > BUDGET_BYTES;
+      sonde_ring_schedule_observe (&self->schedule, sonde_ring_reader_fill (ring->reader),
+                                   sonde_ring_reader_size (ring->reader),
+                                   sonde_ring_reader_has_doorbell (ring->reader));
+    }
+  for (guint i = 0; i < self->rings->len; i++)
+    take_frames (self, g_ptr_array_index (self->rings, i), now);
+  for (guint i = self->rings->len; i > 0; i--)
+    if (is_over (g_ptr_array_index (self->rings, i - 1)))
+      close_ring (self, i - 1, TRUE);
+  self->last_turn_us = now / 1000;
+
+  return has_more;
+}
+
+/* Asks each to wake us. Returns whether all will. */
+static gboolean
+ask_to_be_woken (SondeInferiors *self)
+{
+  gboolean all = TRUE;
+
+  for (guint i = 0; i < self->rings->len; i++)
+    {
+      const ProgramRing *ring = g_ptr_array_index (self->rings, i);
+      gsize fill
+          = sonde_ring_schedule_watermark (&self->schedule, sonde_ring_reader_size (ring->reader));
+
+      all = sonde_ring_reader_sleep (ring->reader, fill) && all;
+    }
+
+  return all;
+}
+
+static gboolean
+on_turn (gpointer user_data)
+{
+  SondeInferiors *self = user_data;
+  gboolean has_more;
+  gint64 wait_us;
+
+  if (!sonde_recorder_has_room (self->recorder))
+    {
+      sonde_recorder_flush (self->recorder);
+      g_source_set_ready_time (self->turn, g_get_monotonic_time () + NO_ROOM_WAIT_US);
+      return G_SOURCE_CONTINUE;
+    }
+  has_more = run_turn (self);
+  sonde_recorder_flush (self->recorder);
+
+  wait_us = sonde_ring_schedule_next (&self->schedule);
+  if (self->rings->len == 0)
+    g_source_set_ready_time (self->turn, -1);
+  else if (has_more || !ask_to_be_woken (self))
+    g_source_set_ready_time (self->turn, 0);
+  else if (wait_us == SONDE_RING_SLEEP)
+    g_source_set_ready_time (self->turn, -1);
+  else
+    g_source_set_ready_time (self->turn, g_get_monotonic_time () + wait_us);
+
+  return G_SOURCE_CONTINUE;
+}
+
+/* Not more often than a program could fill a ring: one that rings all the time does not keep us
+ * from the others. */
+static void
+wake (gpointer user_data)
+{
+  SondeInferiors *self = user_data;
+  gint64 ready_us = g_source_get_ready_time (self->turn);
+  gint64 wanted_us = self->last_turn_us + SONDE_RING_SHORTEST_US;
+
+  if (ready_us < 0 || ready_us > wanted_us)
+    g_source_set_ready_time (self->turn, wanted_us);
+}
+
+static gboolean
+dispatch_turn (GSource *source, GSourceFunc callback, gpointer user_data)
+{
+  return callback (user_data);
+}
+
+static GSourceFuncs turn_functions = { .dispatch = dispatch_turn };
 
 /* --- requests --- */
 
@@ -121,10 +406,16 @@ static int
 ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
 {
   SondeInferiors *self = user_data;
-  SondeInferiorRingWish wish
-      = { .kind = wanted->kind, .size_bytes = wanted->size_bytes, .peer = wanted->peer };
+  SondeRingOptions options
+      = { .kind = wanted->kind,
+          .size_bytes = wanted->size_bytes != 0 ? wanted->size_bytes : SONDE_RING_DEFAULT_BYTES,
+          .wait_us = self->wait_us };
+  SondeRingRights rights = { .pid = wanted->pid };
   KnownInferior *entry;
+  ProgramRing made = { .peer = wanted->peer };
+  SondeRingMemory memory;
   int fd;
+  int r;
 
   /* A process of another pid namespace has no number here. */
   if (wanted->pid <= 0)
@@ -132,21 +423,46 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
   /* What the producer may send beside allocations. */
   if (wanted->producer == SONDE_PRODUCER_APPLICATION)
     {
-      wish.what = "application";
-      wish.types = SONDE_RING_COLLECTOR_TYPES;
+      made.what = "application";
+      rights.types = SONDE_RING_COLLECTOR_TYPES;
     }
   else if (wanted->producer == SONDE_PRODUCER_MEMORY && self->memory != SONDE_MEMORY_OFF)
     {
-      wish.what = "memory";
-      wish.types = SONDE_RING_COLLECTOR_TYPES & ~SONDE_RING_TYPE (SONDE_FRAME_SAMPLE);
+      made.what = "memory";
+      rights.types = SONDE_RING_COLLECTOR_TYPES & ~SONDE_RING_TYPE (SONDE_FRAME_SAMPLE);
     }
   else
     return -EOPNOTSUPP;
 
   entry = ensure_entry (self, wanted->pid, wanted->peer);
-  fd = sonde_inferior_rings_add (self->rings, entry->inferior, &wish, number);
-  if (fd >= 0)
-    entry->n_rings++;
+  if (options.size_bytes < SONDE_RING_MIN_BYTES || options.size_bytes > SONDE_RING_MAX_BYTES
+      || (options.size_bytes & (options.size_bytes - 1)) != 0)
+    return -EINVAL;
+  if (self->rings->len >= SONDE_LIMIT_RINGS
+      || options.size_bytes > SONDE_LIMIT_RING_MEMORY_BYTES - self->memory_bytes)
+    return -EDQUOT;
+
+  made.entry = entry;
+  made.made_ns = now_ns ();
+  r = sonde_ring_memory_create (&options, &memory, &fd);
+  if (r < 0)
+    return r;
+  r = sonde_ring_reader_new (&memory, &rights, &made.reader);
+  if (r < 0)
+    {
+      sonde_ring_memory_unmap (&memory);
+      close (fd);
+      return r;
+    }
+  sonde_ring_reader_pause (made.reader, self->is_paused);
+  made.number = *number = ++self->n_made;
+  g_ptr_array_add (self->rings, g_memdup2 (&made, sizeof made));
+  entry->n_rings++;
+  self->memory_bytes += options.size_bytes;
+  self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
+  self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->memory_bytes;
+  wake (self);
+
   return fd;
 }
 
@@ -155,15 +471,12 @@ ring_undelivered (guint number, gpointer user_data)
 {
   SondeInferiors *self = user_data;
 
-  sonde_inferior_rings_drop (self->rings, number);
-}
-
-static void
-bell_rung (gpointer user_data)
-{
-  SondeInferiors *self = user_data;
-
-  sonde_inferior_rings_wake (self->rings);
+  for (guint i = 0; i < self->rings->len; i++)
+    if (((ProgramRing *) g_ptr_array_index (self->rings, i))->number == number)
+      {
+        close_ring (self, i, FALSE);
+        return;
+      }
 }
 
 static void
@@ -178,7 +491,13 @@ peer_gone (guint64 peer, gpointer user_data)
       if (entry->peer == peer && entry->gone_ns == 0)
         entry->gone_ns = now_ns ();
     }
-  sonde_inferior_rings_peer_gone (self->rings, peer);
+  for (guint i = 0; i < self->rings->len; i++)
+    {
+      ProgramRing *ring = g_ptr_array_index (self->rings, i);
+
+      ring->is_dead = ring->is_dead || ring->peer == peer;
+    }
+  wake (self);
 }
 
 static void
@@ -206,7 +525,7 @@ sonde_inferiors_new (const SondeInferiorsParts *parts,
                      gpointer user_data)
 {
   static const SondeControlServerHandler handler
-      = { ring_wanted, ring_undelivered, bell_rung, peer_gone, control_closed, control_refused };
+      = { ring_wanted, ring_undelivered, wake, peer_gone, control_closed, control_refused };
   const SondeMessageSetup *setup = parts->setup;
   const SondeControlTerms terms = { .memory_mode = setup->memory,
                                     .max_depth = setup->max_depth,
@@ -215,14 +534,20 @@ sonde_inferiors_new (const SondeInferiorsParts *parts,
 
   self->memory = setup->memory;
   self->parts.recorder = self->recorder = parts->recorder;
+  self->tally = parts->tally;
   self->parts.tracker = parts->tracker;
   self->parts.sampler = parts->sampler;
   self->changed = changed;
   self->user_data = user_data;
   self->entries = g_ptr_array_new_with_free_func (entry_free);
   self->adopter = sonde_frame_adopter_new (parts->recorder, parts->tally, setup->start_ns);
-  self->rings = sonde_inferior_rings_new (self->adopter, parts->recorder, parts->tally,
-                                          setup->memory_wait_us, ring_closed, self);
+  self->rings = g_ptr_array_new_with_free_func (ring_free);
+  self->wait_us = setup->memory_wait_us;
+  sonde_ring_schedule_init (&self->schedule);
+  self->turn = g_source_new (&turn_functions, sizeof (GSource));
+  g_source_set_static_name (self->turn, "inferior rings");
+  g_source_set_callback (self->turn, on_turn, self, NULL);
+  g_source_attach (self->turn, g_main_context_get_thread_default ());
   self->server = sonde_control_server_new (&terms, &handler, self);
 
   return self;
@@ -235,7 +560,9 @@ sonde_inferiors_free (SondeInferiors *self)
     return;
 
   sonde_control_server_free (self->server);
-  sonde_inferior_rings_free (self->rings);
+  g_source_destroy (self->turn);
+  g_source_unref (self->turn);
+  g_ptr_array_unref (self->rings);
   sonde_frame_adopter_free (self->adopter);
   g_ptr_array_unref (self->entries);
   g_free (self);
@@ -264,7 +591,10 @@ sonde_inferiors_n_open (const SondeInferiors *self)
 void
 sonde_inferiors_pause (SondeInferiors *self, gboolean is_paused)
 {
-  sonde_inferior_rings_pause (self->rings, is_paused);
+  self->is_paused = is_paused;
+  for (guint i = 0; i < self->rings->len; i++)
+    sonde_ring_reader_pause (((ProgramRing *) g_ptr_array_index (self->rings, i))->reader,
+                             is_paused);
 }
 
 /* --- turns --- */
@@ -288,7 +618,7 @@ sonde_inferiors_foresee_end (SondeInferiors *self, int32_t pid, gint64 time_ns)
 
       if (!has_ended (entry, pid, time_ns))
         continue;
-      sonde_inferior_rings_process_gone (self->rings, entry->inferior, time_ns);
+      end_rings (self, entry, time_ns);
       is_awaited = sonde_inferior_is_awaited (entry->inferior, now_ns ()) || is_awaited;
     }
   return is_awaited;
@@ -340,20 +670,50 @@ sonde_inferiors_settle (SondeInferiors *self)
 void
 sonde_inferiors_count (SondeInferiors *self)
 {
-  sonde_inferior_rings_count (self->rings);
+  for (guint i = 0; i < self->rings->len; i++)
+    count_ring (self, g_ptr_array_index (self->rings, i), FALSE);
+  if (self->n_logs_left_out > 0 && g_get_monotonic_time () - self->logs_since_us > G_USEC_PER_SEC)
+    {
+      g_autofree char *text = g_strdup_printf (
+          "%u more messages about rings of programs were left out", self->n_logs_left_out);
+
+      self->n_logs_left_out = 0;
+      sonde_recorder_warn (self->recorder, text);
+    }
 }
 
 gboolean
 sonde_inferiors_drain (SondeInferiors *self, gboolean is_urgent)
 {
+  gboolean is_empty = TRUE;
+
   g_clear_pointer (&self->server, sonde_control_server_free);
-  return sonde_inferior_rings_drain (self->rings, is_urgent);
+  g_source_set_ready_time (self->turn, -1);
+  for (guint i = 0; i < self->rings->len; i++)
+    sonde_ring_reader_pause (((ProgramRing *) g_ptr_array_index (self->rings, i))->reader, TRUE);
+  if (!is_urgent && !sonde_recorder_has_room (self->recorder))
+    {
+      sonde_recorder_flush (self->recorder);
+      return FALSE;
+    }
+  is_empty = !run_turn (self);
+  sonde_recorder_flush (self->recorder);
+
+  return is_empty;
 }
 
 void
 sonde_inferiors_end (SondeInferiors *self)
 {
-  sonde_inferior_rings_end (self->rings);
+  g_source_set_ready_time (self->turn, -1);
+  while (self->rings->len > 0)
+    {
+      guint last = self->rings->len - 1;
+      ProgramRing *ring = g_ptr_array_index (self->rings, last);
+
+      count_ring (self, ring, TRUE);
+      close_ring (self, last, FALSE);
+    }
   for (guint i = 0; i < self->entries->len; i++)
     settle_last (g_ptr_array_index (self->entries, i));
 }

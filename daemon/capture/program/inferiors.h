@@ -8,10 +8,17 @@
 /**
  * SECTION: inferiors
  *
- * control-server (who asks) → inferior-rings (bytes) → frame-adopter (may it say this, and what
+ * control-server (who asks) → rings (bytes) → frame-adopter (may it say this, and what
  * does it mean here) → recorder. A process that asks for a ring is an inferior.h for as long as it
  * may use one, and until its addresses are looked up. Whether the session's owner may see its
  * mappings is decided by control, as of any other process. Main thread only.
+ *
+ * One loop drains all rings (shared-ring/ring-schedule.h): in a turn each gives up to a budget, so
+ * that a noisy program starves nobody. What readers cannot take stays in the rings for a while,
+ * where a program that may wait does so. A ring ends by its end frame, by the death of its program,
+ * which is drained to its last whole frame, or by a fault of the program, and no other ring with
+ * it: a LOG frame says why. Rings belong to a *peer*: the socket whose other end only their program
+ * has.
  */
 typedef struct SondeInferiors SondeInferiors;
 

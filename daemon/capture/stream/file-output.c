@@ -103,30 +103,6 @@ whole_part (const SondeFileOutput *self, const SondeSpan *span, guint64 size_byt
   return part;
 }
 
-/* Returns the bytes that the file took; fewer than @size_bytes with *@error set. */
-static gsize
-write_bytes (
-    const SondeFileOutput *self, const guint8 *bytes, gsize size_bytes, guint64 at, int *error)
-{
-  gsize done = 0;
-
-  while (done < size_bytes)
-    {
-      gssize n = pwrite (self->fd, bytes + done, size_bytes - done, (off_t) (at + done));
-
-      if (n < 0 && errno == EINTR)
-        continue;
-      if (n <= 0)
-        {
-          *error = n < 0 ? errno : ENOSPC;
-          break;
-        }
-      done += (gsize) n;
-    }
-
-  return done;
-}
-
 gssize
 sonde_file_output_write (SondeFileOutput *self, SondeSpanQueue *queue)
 {
@@ -135,7 +111,8 @@ sonde_file_output_write (SondeFileOutput *self, SondeSpanQueue *queue)
   int error = 0;
   struct statvfs disk;
   SondeSpan part;
-  gsize size_bytes, written;
+  gsize written = 0;
+  gsize size_bytes;
 
   if (span == NULL)
     return 0;
@@ -154,7 +131,16 @@ sonde_file_output_write (SondeFileOutput *self, SondeSpanQueue *queue)
   error = keep_room (self, size_bytes);
   if (error < 0)
     return error;
-  written = write_bytes (self, span->chunk->bytes + part.start, size_bytes, self->end, &error);
+  while (written < size_bytes && error == 0)
+    {
+      gssize n = pwrite (self->fd, span->chunk->bytes + part.start + written, size_bytes - written,
+                         (off_t) (self->end + written));
+
+      if (n > 0)
+        written += (gsize) n;
+      else if (n == 0 || errno != EINTR)
+        error = n < 0 ? errno : ENOSPC;
+    }
   if (written < size_bytes && !self->uses_reserve)
     part = whole_part (self, span, written > RETREAT_BYTES ? written - RETREAT_BYTES : 0);
   else if (written < size_bytes)

@@ -100,8 +100,8 @@ frame_at (const SondeSpan *span, uint32_t offset)
   return (const void *) (span->chunk->bytes + offset);
 }
 
-static SondeLeftOut
-count_left_out (const SondeFrameFilter *self, const SondeSpan *span)
+SondeLeftOut
+sonde_frame_filter_push (SondeFrameFilter *self, const SondeSpan *span)
 {
   SondeLeftOut left_out = { 0 };
 
@@ -112,14 +112,6 @@ count_left_out (const SondeFrameFilter *self, const SondeSpan *span)
         left_out.n_samples += frame_at (span, at)->type == SONDE_FRAME_SAMPLE;
         left_out.n_events += sonde_ledger_is_event (frame_at (span, at));
       }
-
-  return left_out;
-}
-
-SondeLeftOut
-sonde_frame_filter_push (SondeFrameFilter *self, const SondeSpan *span)
-{
-  SondeLeftOut left_out = count_left_out (self, span);
 
   if (left_out.n_frames == 0)
     {

@@ -334,58 +334,36 @@ sonde_sink_finish (SondeSink *self, GBytes *symbols)
   sonde_sink_pump (self);
 }
 
-static void
-write_state_piece (SondeSink *self)
-{
-  gboolean more;
-
-  if (self->cursor == NULL)
-    {
-      /* What was recorded before is told by the state, and would contradict it. */
-      self->handler.settle (self->user_data);
-      self->cursor = self->handler.begin_state (!self->had_state, self->user_data);
-      self->had_state = TRUE;
-      self->lost_state = FALSE;
-    }
-
-  self->target = self->own;
-  more = self->handler.write_state (self->cursor, self->writer);
-  sonde_span_writer_publish (self->writer);
-  if (more)
-    return;
-
-  self->handler.end_state (g_steal_pointer (&self->cursor));
-  write_notice (self, self->own);
-  self->phase = PHASE_LIVE;
-}
-
-static void
-write_symbols_piece (SondeSink *self)
-{
-  SondeFrameOrigin origin = origin_now ();
-  const guint8 *content;
-  gsize size_bytes, piece;
-
-  content = g_bytes_get_data (self->symbols, &size_bytes);
-  piece = MIN (size_bytes - self->symbols_sent, SONDE_WRITER_MAX_CHUNK);
-  self->target = self->own;
-  sonde_writer_add_file_chunk (sonde_span_writer_state (self->writer), &origin, "__symbols__",
-                               content + self->symbols_sent, piece,
-                               self->symbols_sent + piece == size_bytes);
-  sonde_span_writer_publish (self->writer);
-  self->symbols_sent += piece;
-  if (self->symbols_sent == size_bytes)
-    g_clear_pointer (&self->symbols, g_bytes_unref);
-}
-
 /* Nothing waits: makes the next thing to send. Returns whether there is one. */
 static gboolean
 refill (SondeSink *self)
 {
+  SondeFrameOrigin origin;
+  const guint8 *symbols;
+  gsize size_bytes = 0;
+  gboolean has_more;
+  gsize piece;
+
   switch (self->phase)
     {
     case PHASE_STATE:
-      write_state_piece (self);
+      if (self->cursor == NULL)
+        {
+          /* What was recorded before is told by the state, and would contradict it. */
+          self->handler.settle (self->user_data);
+          self->cursor = self->handler.begin_state (!self->had_state, self->user_data);
+          self->had_state = TRUE;
+          self->lost_state = FALSE;
+        }
+      self->target = self->own;
+      has_more = self->handler.write_state (self->cursor, self->writer);
+      sonde_span_writer_publish (self->writer);
+      if (!has_more)
+        {
+          self->handler.end_state (g_steal_pointer (&self->cursor));
+          write_notice (self, self->own);
+          self->phase = PHASE_LIVE;
+        }
       return TRUE;
     case PHASE_LIVE:
       if (self->finishing)
@@ -395,9 +373,19 @@ refill (SondeSink *self)
       return self->phase != PHASE_LIVE;
     case PHASE_SYMBOLS:
       write_notice (self, self->own);
-      if (self->symbols != NULL && g_bytes_get_size (self->symbols) > 0)
+      symbols = self->symbols != NULL ? g_bytes_get_data (self->symbols, &size_bytes) : NULL;
+      if (size_bytes > 0)
         {
-          write_symbols_piece (self);
+          origin = origin_now ();
+          piece = MIN (size_bytes - self->symbols_sent, SONDE_WRITER_MAX_CHUNK);
+          self->target = self->own;
+          sonde_writer_add_file_chunk (sonde_span_writer_state (self->writer), &origin,
+                                       "__symbols__", symbols + self->symbols_sent, piece,
+                                       self->symbols_sent + piece == size_bytes);
+          sonde_span_writer_publish (self->writer);
+          self->symbols_sent += piece;
+          if (self->symbols_sent == size_bytes)
+            g_clear_pointer (&self->symbols, g_bytes_unref);
         }
       else
         {

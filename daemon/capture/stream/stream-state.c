@@ -345,45 +345,6 @@ sonde_stream_state_write_document (const SondeStreamState *self,
   while (offset < g_bytes_get_size (content));
 }
 
-/* Returns whether there was a piece. */
-static gboolean
-write_document (SondeStateCursor *self, SondeSpanWriter *out)
-{
-  const StreamDocument *document;
-
-  if (self->index >= self->n_documents)
-    return FALSE;
-
-  document = &g_array_index (self->state->documents, StreamDocument, self->index);
-  self->offset += write_chunk (self->state, document->path, document->content, self->offset, out);
-  if (self->offset == g_bytes_get_size (document->content))
-    {
-      self->index++;
-      self->offset = 0;
-    }
-
-  return TRUE;
-}
-
-static gboolean
-write_names (SondeStateCursor *self, SondeSpanWriter *out)
-{
-  SondeFrameOrigin origin = { self->state->start_ns, -1, -1 };
-  SondeJitName names[NAMES_A_PIECE];
-  guint n_names = 0;
-
-  for (; n_names < NAMES_A_PIECE && self->index < self->n_names; self->index++)
-    {
-      SondeJitName *name = &names[n_names++];
-
-      name->name = sonde_address_names_get (self->state->names, self->index, &name->address);
-    }
-  if (n_names > 0)
-    sonde_writer_add_jitmap (sonde_span_writer_state (out), &origin, names, n_names);
-
-  return n_names > 0;
-}
-
 static gboolean
 write_process (SondeStateCursor *self, SondeSpanWriter *out)
 {
@@ -422,6 +383,9 @@ write_piece (SondeStateCursor *self, SondeSpanWriter *out)
 {
   SondeStreamState *state = self->state;
   SondeFrameOrigin origin = { state->start_ns, -1, -1 };
+  const StreamDocument *document;
+  SondeJitName names[NAMES_A_PIECE];
+  guint n_names = 0;
 
   switch (self->part)
     {
@@ -435,7 +399,16 @@ write_piece (SondeStateCursor *self, SondeSpanWriter *out)
                                    strlen (state->metadata));
       return FALSE;
     case PART_DOCUMENTS:
-      return write_document (self, out);
+      if (self->index >= self->n_documents)
+        return FALSE;
+      document = &g_array_index (state->documents, StreamDocument, self->index);
+      self->offset += write_chunk (state, document->path, document->content, self->offset, out);
+      if (self->offset == g_bytes_get_size (document->content))
+        {
+          self->index++;
+          self->offset = 0;
+        }
+      return TRUE;
     case PART_LEDGER:
       sonde_tally_write_definitions (sonde_span_writer_state (out), &origin);
       return FALSE;
@@ -445,7 +418,15 @@ write_piece (SondeStateCursor *self, SondeSpanWriter *out)
             = write_definitions (state, self->index, self->n_counters, state->start_ns, out);
       return self->index < self->n_counters;
     case PART_NAMES:
-      return write_names (self, out);
+      for (; n_names < NAMES_A_PIECE && self->index < self->n_names; self->index++)
+        {
+          SondeJitName *name = &names[n_names++];
+
+          name->name = sonde_address_names_get (state->names, self->index, &name->address);
+        }
+      if (n_names > 0)
+        sonde_writer_add_jitmap (sonde_span_writer_state (out), &origin, names, n_names);
+      return n_names > 0;
     case PART_PROCESSES:
       return write_process (self, out);
     case PART_END:

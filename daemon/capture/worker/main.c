@@ -54,16 +54,6 @@ connection_fd (int argc, char **argv, uid_t *uid)
   return -1;
 }
 
-static gboolean
-is_connection (int fd)
-{
-  int type = 0;
-  socklen_t size_bytes = sizeof type;
-
-  return fd >= FIRST_ACTIVATED_FD && getsockopt (fd, SOL_SOCKET, SO_TYPE, &type, &size_bytes) == 0
-         && type == SOCK_SEQPACKET && fcntl (fd, F_SETFD, FD_CLOEXEC) == 0;
-}
-
 static void
 write_text (const char *text)
 {
@@ -87,15 +77,6 @@ write_log (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpoint
   return G_LOG_WRITER_HANDLED;
 }
 
-/* GLib's own writers look for a terminal, a time zone, a character set and the journal's socket:
- * all of these are out of a worker's reach. */
-static void
-log_to_stderr (void)
-{
-  g_log_set_writer_func (write_log, NULL, NULL);
-  g_set_printerr_handler (write_text);
-}
-
 int
 main (int argc, char **argv)
 {
@@ -103,11 +84,18 @@ main (int argc, char **argv)
   g_autoptr (GMainLoop) loop = NULL;
   g_autoptr (SondeWorkerSession) session = NULL;
   Worker worker = { NULL, EXIT_SUCCESS };
+  socklen_t size_bytes = sizeof (int);
+  int type = 0;
   uid_t uid;
   int fd = connection_fd (argc, argv, &uid);
 
-  log_to_stderr ();
-  if (!is_connection (fd))
+  /* GLib's own writers look for a terminal, a time zone, a character set and the journal's socket:
+   * all of these are out of a worker's reach. */
+  g_log_set_writer_func (write_log, NULL, NULL);
+  g_set_printerr_handler (write_text);
+
+  if (fd < FIRST_ACTIVATED_FD || getsockopt (fd, SOL_SOCKET, SO_TYPE, &type, &size_bytes) < 0
+      || type != SOCK_SEQPACKET || fcntl (fd, F_SETFD, FD_CLOEXEC) < 0)
     {
       g_printerr (
           "sonde-capture is started by sonded, with --fd=N [--uid=N] or by socket activation\n");

@@ -3,15 +3,17 @@
 #include "daemon/capture/worker/worker-session.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "daemon/capture/worker/dispatch.h"
-#include "daemon/capture/worker/metadata.h"
 
-#define FIRST_DRAIN_US    2000  /* a reader waits for the first sample */
-#define BUSY_DRAIN_US     20000 /* a ring that is half full before wakes us */
+#define METADATA          "sonde" /* group, and name of the frame */
+#define FIRST_DRAIN_US    2000    /* a reader waits for the first sample */
+#define BUSY_DRAIN_US     20000   /* a ring that is half full before wakes us */
 #define IDLE_DRAIN_US     100000
 #define TICK_MS           100                                 /* flush; counters */
 #define TICKS_A_STATISTIC 3                                   /* about three a second */
@@ -138,21 +140,6 @@ finish_sinks (GBytes *symbols, gpointer user_data)
     begin_end (self, EXIT_SUCCESS);
 }
 
-static void
-end_drain (SondeWorkerSession *self)
-{
-  sonde_dispatch_end (self);
-  sonde_recorder_report (self->recorder);
-  self->state = FINISHING;
-  g_source_set_ready_time (self->drain, -1);
-  send_statistics (self, SONDE_MESSAGE_DRAINED);
-
-  if (self->addresses != NULL)
-    self->symbolizer = sonde_symbolizer_start (self->addresses, finish_sinks, self);
-  else
-    finish_sinks (NULL, self);
-}
-
 /* --- turns --- */
 
 static void
@@ -184,7 +171,15 @@ on_drain (gpointer user_data)
     result = SONDE_RINGS_BUDGET;
   if (draining && result == SONDE_RINGS_EMPTY)
     {
-      end_drain (self);
+      sonde_dispatch_end (self);
+      sonde_recorder_report (self->recorder);
+      self->state = FINISHING;
+      g_source_set_ready_time (self->drain, -1);
+      send_statistics (self, SONDE_MESSAGE_DRAINED);
+      if (self->addresses != NULL)
+        self->symbolizer = sonde_symbolizer_start (self->addresses, finish_sinks, self);
+      else
+        finish_sinks (NULL, self);
       return G_SOURCE_CONTINUE;
     }
   self->n_records = sonde_rings_n_handed_on (self->rings);
@@ -247,19 +242,75 @@ typedef struct
   unsigned n_fds;
 } Packet;
 
+/* What the capture says about itself: the METADATA frame "sonde". */
 static void
 describe (SondeWorkerSession *self, gsize sample_ring_bytes, gsize sideband_ring_bytes)
 {
-  sonde_stream_state_describe (
-      self->stream_state, self->setup.start_realtime_ns, self->setup.start_ns,
-      sonde_metadata_new (&self->setup, sample_ring_bytes, sideband_ring_bytes));
+  static const char *const unwind_names[] = {
+    [SONDE_UNWIND_NONE] = "none",
+    [SONDE_UNWIND_FRAME_POINTER] = "frame-pointer",
+    [SONDE_UNWIND_DWARF] = "dwarf",
+    [SONDE_UNWIND_LIBDWFL] = "libdwfl",
+  };
+  const SondeMessageSetup *setup = &self->setup;
+  const char *unwind
+      = setup->unwind < G_N_ELEMENTS (unwind_names) ? unwind_names[setup->unwind] : "?";
+  g_autoptr (GKeyFile) file = g_key_file_new ();
+  struct utsname machine;
+  cpu_set_t cpus[8]; /* 8,192 of them, as many as Linux can have */
+  guint n_cpus = 1;
+
+  g_key_file_set_string (file, METADATA, "version", setup->sonde_version);
+  g_key_file_set_uint64 (file, METADATA, "session", setup->session_id);
+  g_key_file_set_string (file, METADATA, "scope", setup->scope);
+  g_key_file_set_string (file, METADATA, "event", setup->event);
+  if (setup->frequency_hz != 0)
+    g_key_file_set_uint64 (file, METADATA, "frequency", setup->frequency_hz);
+  else
+    g_key_file_set_uint64 (file, METADATA, "period", setup->period);
+  g_key_file_set_boolean (file, METADATA, "kernel", (setup->flags & SONDE_SPEC_KERNEL_NAMES) != 0);
+  g_key_file_set_boolean (file, METADATA, "raw", (setup->flags & SONDE_SPEC_RAW) != 0);
+  g_key_file_set_string (file, METADATA, "kernel-time",
+                         setup->flags & SONDE_SPEC_KERNEL_TIME ? "yes" : "user time only");
+  g_key_file_set_boolean (file, METADATA, "children", (setup->flags & SONDE_SPEC_CHILDREN) != 0);
+  g_key_file_set_string (file, METADATA, "unwind", unwind);
+  g_key_file_set_uint64 (file, METADATA, "stack-size", setup->stack_size_bytes);
+  g_key_file_set_uint64 (file, METADATA, "max-depth", setup->max_depth);
+  g_key_file_set_uint64 (file, METADATA, "duration", setup->duration_us);
+  g_key_file_set_string (file, METADATA, "symbols",
+                         setup->flags & SONDE_SPEC_SYMBOLS ? "end" : "none");
+  if (setup->memory != SONDE_MEMORY_OFF)
+    g_key_file_set_string (file, METADATA, "memory",
+                           setup->memory == SONDE_MEMORY_ALL ? "all" : "sampled");
+  if (setup->memory == SONDE_MEMORY_SAMPLED)
+    g_key_file_set_uint64 (file, METADATA, "memory-interval", setup->memory_interval_bytes);
+  if (setup->memory != SONDE_MEMORY_OFF)
+    g_key_file_set_uint64 (file, METADATA, "memory-wait", setup->memory_wait_us);
+  if (uname (&machine) == 0)
+    {
+      g_key_file_set_string (file, METADATA, "host", machine.nodename);
+      g_key_file_set_string (file, METADATA, "machine", machine.machine);
+      g_key_file_set_string (file, METADATA, "kernel-release", machine.release);
+    }
+  /* Those that this process may run on. g_get_num_processors() would look into /sys. */
+  if (sched_getaffinity (0, sizeof cpus, cpus) >= 0)
+    n_cpus = (guint) CPU_COUNT_S (sizeof cpus, cpus);
+  g_key_file_set_uint64 (file, METADATA, "processors", n_cpus);
+  g_key_file_set_string (file, METADATA, "clock", "CLOCK_MONOTONIC");
+  g_key_file_set_int64 (file, METADATA, "start", setup->start_ns);
+  g_key_file_set_int64 (file, METADATA, "start-realtime", setup->start_realtime_ns);
+  g_key_file_set_uint64 (file, METADATA, "sample-ring-bytes", sample_ring_bytes);
+  g_key_file_set_uint64 (file, METADATA, "sideband-ring-bytes", sideband_ring_bytes);
+
+  sonde_stream_state_describe (self->stream_state, setup->start_realtime_ns, setup->start_ns,
+                               g_key_file_to_data (file, NULL, NULL));
 }
 
 static void
 handle_setup (SondeWorkerSession *self, const Packet *packet)
 {
   const SondeMessageSetup *setup = packet->message;
-  /* Control refuses no process to root, to a session of the whole machine and for raw data. */
+  /* Control refuses no process that is seen to root, to a session of the whole machine and for raw data. */
   gboolean hides_others
       = setup->owner_uid != 0 && (setup->flags & (SONDE_SPEC_SYSTEM | SONDE_SPEC_RAW)) == 0;
   const char *why;
@@ -370,16 +421,16 @@ static void
 start (SondeWorkerSession *self)
 {
   const SondeMessageSetup *setup = &self->setup;
-  SondeSamplerOptions options = { setup->unwind, setup->max_depth, setup->sample_regs_user };
+  SondeSamplerOptions options = { setup->unwind, setup->max_depth, setup->sample_regs_user,
+                                  (setup->flags & SONDE_SPEC_RAW) != 0 };
 
   g_assert (self->sampler == NULL);
   self->unwinder = setup->unwind == SONDE_UNWIND_LIBDWFL
                        ? sonde_unwinder_new_libdwfl (self->processes)
                        : sonde_unwinder_new_cfi (self->processes);
-  self->kernel_names = sonde_kernel_names_new (self->recorder, g_steal_pointer (&self->kallsyms),
-                                               (setup->flags & SONDE_SPEC_RAW) != 0);
-  self->sampler = sonde_sampler_new (&options, self->processes, self->unwinder, self->kernel_names,
-                                     self->addresses, self->recorder, &self->tally);
+  self->sampler = sonde_sampler_new (&options, self->processes, self->unwinder,
+                                     g_steal_pointer (&self->kallsyms), self->addresses,
+                                     self->recorder, &self->tally);
   self->inferiors = sonde_inferiors_new (
       &(SondeInferiorsParts){ setup, self->recorder, self->tracker, self->sampler, &self->tally },
       send_controls, self);
@@ -582,7 +633,6 @@ sonde_worker_session_free (SondeWorkerSession *self)
   sonde_symbolizer_free (self->symbolizer);
   sonde_inferiors_free (self->inferiors);
   sonde_sampler_free (self->sampler);
-  sonde_kernel_names_free (self->kernel_names);
   sonde_kallsyms_free (self->kallsyms);
   sonde_tracker_free (self->tracker);
   sonde_machine_counters_free (self->machine_counters);

@@ -66,7 +66,6 @@ typedef struct
 
   /* from START on */
   SondeUnwinder *unwinder;
-  SondeKernelNames *kernel_names;
   SondeSampler *sampler;
   SondeInferiors *inferiors;
   SondeClockWatch *clocks;

@@ -4,8 +4,8 @@
 
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
-#include "daemon/control/system/closer.h"
-#include "daemon/control/system/quota.h"
+#include "daemon/base/closer.h"
+#include "daemon/base/quota.h"
 
 SondeCall *
 sonde_call_new (const SondeContext *context, sd_bus_message *message)

@@ -6,7 +6,7 @@
 
 #include "daemon/base/error.h"
 #include "daemon/control/request/action.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/base/proc-text.h"
 #include "daemon/control/bus/request-details.h"
 
 /* A call that waits for an answer. */

@@ -26,6 +26,7 @@ static const struct
   { "calls", SONDE_LIMIT_CALLS, FALSE, 0 },
   { "message-entries", SONDE_LIMIT_MESSAGE_ENTRIES, FALSE, 0 },
   { "message-text", SONDE_LIMIT_MESSAGE_TEXT, FALSE, 0 },
+  { "closers", SONDE_LIMIT_CLOSERS, FALSE, 0 },
   { "targets", SONDE_LIMIT_TARGETS, FALSE, 0 },
   { "session-targets", SONDE_LIMIT_SESSION_TARGETS, FALSE, 0 },
   { "unit-groups", SONDE_LIMIT_UNIT_GROUPS, FALSE, 0 },

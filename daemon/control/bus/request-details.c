@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 
 #include "daemon/base/limits.h"
-#include "daemon/control/system/capabilities.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/base/capabilities.h"
+#include "daemon/base/proc-text.h"
 
 static void
 add (GVariantBuilder *builder, const char *key, const char *value)
@@ -50,7 +50,8 @@ add_targets (GVariantBuilder *builder, const SondeOptions *options)
 
   for (guint i = 0; i < options->targets->len; i++)
     {
-      int pid = (int) sonde_target_pid (g_ptr_array_index (options->targets, i));
+      const SondeAskedTarget *target = g_ptr_array_index (options->targets, i);
+      int pid = (int) target->pid;
       g_autofree char *directory = g_strdup_printf ("/proc/%d", pid);
       struct stat st;
 
@@ -74,7 +75,7 @@ sonde_request_details_to_start (const SondeOptions *options, const SondeCaller *
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
   add (&builder, "what", what);
-  add (&builder, "scope", sonde_scope_name (options->scope));
+  add (&builder, "scope", sonde_scope_name (options->asked.scope));
   add_targets (&builder, options);
   for (gsize i = 0; (row = sonde_options_row (i)) != NULL; i++)
     {

@@ -11,8 +11,8 @@
 #include "daemon/base/limits.h"
 #include "daemon/control/bus/limit-table.h"
 #include "daemon/control/request/option-table.h"
-#include "daemon/control/events/perf-event.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/broker/broker.h"
+#include "daemon/base/proc-text.h"
 
 static char *
 session_path (guint64 id)
@@ -270,17 +270,27 @@ open_control (SondeCall *call)
 }
 
 static void
+on_added (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  g_autoptr (GError) error = NULL;
+  gboolean is_done = sonde_session_add_targets_finish (result, &error);
+
+  answer (user_data, is_done, error);
+}
+
+static void
 add_process (SondeCall *call)
 {
   g_autoptr (GVariant) value = sonde_call_argument (call, 0);
   g_autoptr (GError) error = NULL;
   g_autoptr (GPtrArray) targets = sonde_options_parse_targets (value, call->fds, "targets", &error);
-  gboolean is_done
-      = targets != NULL
-        && sonde_session_manager_add_targets (call->context->manager, call->session,
-                                              sonde_caller_uid (call->caller), targets, &error);
 
-  answer (call, is_done, error);
+  if (targets != NULL
+      && sonde_session_manager_check_addition (call->context->manager,
+                                               sonde_caller_uid (call->caller), &error))
+    sonde_session_add_targets_async (call->session, g_steal_pointer (&targets), on_added, call);
+  else
+    sonde_call_fail (call, error);
 }
 
 static GVariant *
@@ -292,7 +302,7 @@ get_version (SondeCall *call)
 static GVariant *
 get_events (SondeCall *call)
 {
-  g_auto (GStrv) names = sonde_perf_event_names ();
+  g_auto (GStrv) names = sonde_broker_event_names ();
 
   return g_variant_new_strv ((const char *const *) names, -1);
 }

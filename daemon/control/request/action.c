@@ -24,9 +24,9 @@ sonde_action_id (SondeAction action)
 SondeAction
 sonde_action_to_use (const SondeOptions *options)
 {
-  if (options->raw)
+  if (options->asked.raw)
     return SONDE_ACTION_RAW_DATA;
-  if (options->scope == SONDE_SCOPE_SYSTEM || options->event == SONDE_EVENT_TRACEPOINT)
+  if (options->asked.scope == SONDE_SCOPE_SYSTEM || options->asked.event == SONDE_EVENT_TRACEPOINT)
     return SONDE_ACTION_PROFILE_SYSTEM;
   return SONDE_ACTION_PROFILE_OTHERS;
 }
@@ -35,11 +35,12 @@ SondeAction
 sonde_action_to_start (const SondeOptions *options, gint64 paranoid)
 {
   SondeAction for_others = sonde_action_to_use (options);
-  gboolean is_own = options->scope == SONDE_SCOPE_TARGETS || options->scope == SONDE_SCOPE_LAUNCH;
+  gboolean is_own
+      = options->asked.scope == SONDE_SCOPE_TARGETS || options->asked.scope == SONDE_SCOPE_LAUNCH;
 
   if (!is_own || for_others != SONDE_ACTION_PROFILE_OTHERS)
     return for_others;
-  if (options->kernel)
+  if (options->asked.kernel)
     return SONDE_ACTION_PROFILE_OWN_KERNEL;
   /* Debian's 3, Ubuntu's 4, and whatever is stricter: perf is closed to users. */
   return paranoid >= 3 ? SONDE_ACTION_PROFILE_OWN_RESTRICTED : SONDE_ACTION_PROFILE_OWN;

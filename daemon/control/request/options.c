@@ -6,11 +6,8 @@
 
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
-#include "daemon/control/system/tracepoint.h"
 #include "daemon/control/system/unit.h"
 
-static const char *const event_names[]
-    = { "auto", "cycles", "instructions", "cpu-clock", "none", NULL };
 /* In the order of SondeUnwindMode. */
 static const char *const unwind_names[] = { "none", "frame-pointer", "dwarf", "libdwfl", NULL };
 static const char *const symbols_names[] = { "none", "end", NULL };
@@ -25,15 +22,15 @@ static const char *const format_names[] = { "syscap", NULL };
 static gboolean
 set_scope (SondeOptions *self, const SondeOptionRow *row, GError **error)
 {
-  if (self->scope != SONDE_N_SCOPES)
+  if (self->asked.scope != SONDE_N_SCOPES)
     {
       g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
                    "Option %s: excludes option %s; exactly one of targets, launch, pids, unit and "
                    "system",
-                   row->key, sonde_scope_name (self->scope));
+                   row->key, sonde_scope_name (self->asked.scope));
       return FALSE;
     }
-  self->scope = (SondeScope) (row - sonde_options_row (0));
+  self->asked.scope = (SondeScope) (row - sonde_options_row (0));
   return TRUE;
 }
 
@@ -55,7 +52,7 @@ GPtrArray *
 sonde_options_parse_targets (GVariant *value, GUnixFDList *fds, const char *key, GError **error)
 {
   g_autoptr (GPtrArray) targets
-      = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
+      = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_asked_target_free);
   gsize n_targets = g_variant_n_children (value);
   guint32 used = 0; /* one bit for each handle */
   gsize n_fds = fds != NULL ? (gsize) g_unix_fd_list_get_length (fds) : 0;
@@ -90,7 +87,7 @@ sonde_options_parse_targets (GVariant *value, GUnixFDList *fds, const char *key,
           g_prefix_error (error, "Option %s: ", key);
           return NULL;
         }
-      g_ptr_array_add (targets, sonde_target_new ((pid_t) pid, fd));
+      g_ptr_array_add (targets, sonde_asked_target_new ((pid_t) pid, fd));
     }
   return g_steal_pointer (&targets);
 }
@@ -123,7 +120,7 @@ parse_pids (const SondeOptionRow *row,
 
   if (!set_scope (self, row, error) || !check_n_targets (n_pids, row->key, error))
     return FALSE;
-  self->targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
+  self->targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_asked_target_free);
   for (gsize i = 0; i < n_pids; i++)
     {
       guint32 pid;
@@ -131,7 +128,7 @@ parse_pids (const SondeOptionRow *row,
       g_variant_get_child (value, i, "u", &pid);
       if (!sonde_option_check_pid (pid, row->key, error))
         return FALSE;
-      g_ptr_array_add (self->targets, sonde_target_new_unproven ((pid_t) pid));
+      g_ptr_array_add (self->targets, sonde_asked_target_new_unproven ((pid_t) pid));
     }
   return TRUE;
 }
@@ -164,7 +161,7 @@ parse_unit (const SondeOptionRow *row,
         error, row->key, "not the whole name of a service, scope or slice, such as cron.service");
   if (sonde_unit_is_everything (unit))
     return sonde_option_refuse (error, row->key, "that is the whole machine: option system");
-  self->unit = g_strdup (unit);
+  g_strlcpy (self->asked.unit, unit, sizeof self->asked.unit);
   return TRUE;
 }
 
@@ -181,13 +178,12 @@ parse_event (const SondeOptionRow *row,
 
   if (sonde_option_find_word (row->words, name, &index))
     {
-      self->event = (SondeEventChoice) index;
+      self->asked.event = (SondeEventChoice) index;
       return TRUE;
     }
-  self->event = SONDE_EVENT_TRACEPOINT;
-  self->tracepoint = sonde_tracepoint_find (name);
-  return self->tracepoint != NULL
-         || sonde_option_refuse_word (error, row, name, sonde_tracepoint_get);
+  self->asked.event = SONDE_EVENT_TRACEPOINT;
+  return sonde_tracepoint_find (name, &self->asked.tracepoint)
+         || sonde_option_refuse_word (error, row, name, sonde_tracepoint_name);
 }
 
 /* Part of a file name, but never one that stands for a folder: more is put behind it. */
@@ -209,27 +205,42 @@ parse_label (const SondeOptionRow *row,
   return TRUE;
 }
 
+static pid_t
+get_pid (const SondeOptions *self, guint index)
+{
+  const SondeAskedTarget *target = g_ptr_array_index (self->targets, index);
+
+  return target->pid;
+}
+
 static GVariant *
 show_scope (const SondeOptionRow *row, gconstpointer options)
 {
   const SondeOptions *self = options;
   GVariantBuilder pids;
 
-  if (sonde_options_row (self->scope) != row)
+  if (sonde_options_row (self->asked.scope) != row)
     return NULL;
   if (row->type[0] == 'b')
     return g_variant_new_boolean (TRUE);
   g_variant_builder_init (&pids, G_VARIANT_TYPE ("au"));
   for (guint i = 0; i < self->targets->len; i++)
-    g_variant_builder_add (&pids, "u",
-                           (guint32) sonde_target_pid (g_ptr_array_index (self->targets, i)));
+    g_variant_builder_add (&pids, "u", (guint32) get_pid (self, i));
   return g_variant_builder_end (&pids);
+}
+
+static GVariant *
+show_unit (const SondeOptionRow *row, gconstpointer options)
+{
+  const SondeOptions *self = options;
+
+  return self->asked.unit[0] != '\0' ? g_variant_new_string (self->asked.unit) : NULL;
 }
 
 static GVariant *
 show_event (const SondeOptionRow *row, gconstpointer options)
 {
-  return g_variant_new_string (sonde_options_event_name (options));
+  return g_variant_new_string (sonde_asked_event_name (&((const SondeOptions *) options)->asked));
 }
 
 #define AT(member) G_STRUCT_OFFSET (SondeOptions, member)
@@ -240,36 +251,38 @@ G_STATIC_ASSERT (SONDE_UNWIND_NONE == 0 && SONDE_UNWIND_FRAME_POINTER == 1
                  && SONDE_UNWIND_DWARF == 2 && SONDE_UNWIND_LIBDWFL == 3);
 
 static const SondeOptionRow rows[] = {
-  /* In the order of SondeScope. */
+  /* In the order of SondeScope, and with its names. */
   { "targets", "a(uh)", .parse = parse_targets, .show = show_scope },
   { "launch", "b", .parse = parse_scope, .show = show_scope },
   { "pids", "au", .parse = parse_pids, .show = show_scope },
-  { "unit", "s", AT (unit), .parse = parse_unit, .flags = FOR_POLKIT },
+  { "unit", "s", .parse = parse_unit, .show = show_unit, .flags = FOR_POLKIT },
   { "system", "b", .parse = parse_scope, .show = show_scope },
 
-  { "event", "s", .words = event_names, .parse = parse_event, .show = show_event,
+  { "event", "s", .words = sonde_event_choice_names, .parse = parse_event, .show = show_event,
     .flags = FOR_POLKIT },
   /* One of both: finish_rate() */
-  { "frequency", "u", AT (frequency_hz), .min = 1, .max = SONDE_LIMIT_FREQUENCY,
+  { "frequency", "u", AT (asked.frequency_hz), .min = 1, .max = SONDE_LIMIT_FREQUENCY,
     .flags = FOR_POLKIT | LIMITED },
-  { "period", "t", AT (period), .min = 1, .max = SONDE_LIMIT_PERIOD_MAX, .flags = FOR_POLKIT },
-  { "kernel", "b", AT (kernel), .flags = FOR_POLKIT },
-  { "raw", "b", AT (raw), .flags = FOR_POLKIT },
-  { "start-on-exec", "b", AT (start_on_exec), .normal = FALSE },
-  { "children", "b", AT (children), .normal = TRUE },
-  { "unwind", "s", AT (unwind), .normal = SONDE_UNWIND_DWARF, .words = unwind_names },
-  { "stack-size", "u", AT (stack_size_bytes), .normal = 16384, .min = SONDE_LIMIT_STACK_SIZE_MIN,
-    .max = SONDE_LIMIT_STACK_SIZE_MAX, .multiple_of = 8, .flags = LIMITED },
-  { "max-depth", "u", AT (max_depth), .normal = 256, .min = 1, .max = SONDE_LIMIT_DEPTH,
+  { "period", "t", AT (asked.period), .min = 1, .max = SONDE_LIMIT_PERIOD_MAX,
+    .flags = FOR_POLKIT },
+  { "kernel", "b", AT (asked.kernel), .flags = FOR_POLKIT },
+  { "raw", "b", AT (asked.raw), .flags = FOR_POLKIT },
+  { "start-on-exec", "b", AT (asked.start_on_exec), .normal = FALSE },
+  { "children", "b", AT (asked.children), .normal = TRUE },
+  { "unwind", "s", AT (asked.unwind), .normal = SONDE_UNWIND_DWARF, .words = unwind_names },
+  { "stack-size", "u", AT (asked.stack_size_bytes), .normal = 16384,
+    .min = SONDE_LIMIT_STACK_SIZE_MIN, .max = SONDE_LIMIT_STACK_SIZE_MAX, .multiple_of = 8,
     .flags = LIMITED },
-  { "duration", "t", AT (duration_us), .max = SONDE_LIMIT_DURATION_US,
+  { "max-depth", "u", AT (asked.max_depth), .normal = 256, .min = 1, .max = SONDE_LIMIT_DEPTH,
+    .flags = LIMITED },
+  { "duration", "t", AT (asked.duration_us), .max = SONDE_LIMIT_DURATION_US,
     .flags = FOR_POLKIT | LIMITED },
-  { "symbols", "s", AT (symbols), .normal = TRUE, .words = symbols_names },
-  { "memory", "s", AT (memory), .normal = SONDE_MEMORY_OFF, .words = memory_names },
-  { "memory-interval", "t", AT (memory_interval_bytes), .normal = 512 * 1024, .min = 1,
+  { "symbols", "s", AT (asked.symbols), .normal = TRUE, .words = symbols_names },
+  { "memory", "s", AT (asked.memory), .normal = SONDE_MEMORY_OFF, .words = memory_names },
+  { "memory-interval", "t", AT (asked.memory_interval_bytes), .normal = 512 * 1024, .min = 1,
     .max = SONDE_LIMIT_MEMORY_INTERVAL },
-  { "memory-wait", "u", AT (memory_wait_us), .max = SONDE_LIMIT_MEMORY_WAIT_US },
-  { "counters", "as", AT (counters), .words = counters_names, .flags = FOR_POLKIT },
+  { "memory-wait", "u", AT (asked.memory_wait_us), .max = SONDE_LIMIT_MEMORY_WAIT_US },
+  { "counters", "as", AT (asked.counters), .words = counters_names, .flags = FOR_POLKIT },
   { "format", "s", AT (format), .words = format_names },
   { "buffer-size", "u", AT (buffer_size_bytes), .normal = SONDE_LIMIT_SINK_BUFFER,
     .min = SONDE_LIMIT_SINK_BUFFER_MIN, .max = SONDE_LIMIT_SINK_BUFFER_MAX, .flags = LIMITED },
@@ -282,39 +295,21 @@ sonde_options_row (gsize index)
   return index < G_N_ELEMENTS (rows) ? &rows[index] : NULL;
 }
 
-const char *
-sonde_scope_name (SondeScope scope)
-{
-  return rows[scope].key;
-}
-
-const char *
-sonde_event_choice_name (SondeEventChoice event)
-{
-  return event_names[event];
-}
-
-const char *
-sonde_options_event_name (const SondeOptions *self)
-{
-  return self->tracepoint != NULL ? self->tracepoint : sonde_event_choice_name (self->event);
-}
-
 /* Every hit of a tracepoint is a sample, unless something else is asked for. */
 static gboolean
 finish_rate (SondeOptions *self, GError **error)
 {
-  gboolean is_tracepoint = self->event == SONDE_EVENT_TRACEPOINT;
+  gboolean is_tracepoint = self->asked.event == SONDE_EVENT_TRACEPOINT;
 
-  if (self->frequency_hz != 0 && self->period != 0)
+  if (self->asked.frequency_hz != 0 && self->asked.period != 0)
     return sonde_option_refuse (error, "period", "excludes option frequency");
-  if (self->period != 0 && !is_tracepoint && self->period < SONDE_LIMIT_PERIOD_MIN)
+  if (self->asked.period != 0 && !is_tracepoint && self->asked.period < SONDE_LIMIT_PERIOD_MIN)
     return sonde_option_refuse (
         error, "period", "must be from 100000 to 10000000000; below that only with a tracepoint");
-  if (self->frequency_hz == 0 && self->period == 0 && is_tracepoint)
-    self->period = 1;
-  else if (self->frequency_hz == 0 && self->period == 0)
-    self->frequency_hz = 1000;
+  if (self->asked.frequency_hz == 0 && self->asked.period == 0 && is_tracepoint)
+    self->asked.period = 1;
+  else if (self->asked.frequency_hz == 0 && self->asked.period == 0)
+    self->asked.frequency_hz = 1000;
   return TRUE;
 }
 
@@ -322,7 +317,7 @@ finish_rate (SondeOptions *self, GError **error)
 static gboolean
 finish (SondeOptions *self, GUnixFDList *fds, GError **error)
 {
-  if (self->scope == SONDE_N_SCOPES)
+  if (self->asked.scope == SONDE_N_SCOPES)
     {
       g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
                            "Exactly one of the options targets, launch, pids, unit and system is "
@@ -331,19 +326,21 @@ finish (SondeOptions *self, GUnixFDList *fds, GError **error)
     }
   if (!finish_rate (self, error))
     return FALSE;
-  if (self->start_on_exec && (self->scope == SONDE_SCOPE_UNIT || self->scope == SONDE_SCOPE_SYSTEM))
+  if (self->asked.start_on_exec
+      && (self->asked.scope == SONDE_SCOPE_UNIT || self->asked.scope == SONDE_SCOPE_SYSTEM))
     return sonde_option_refuse (error, "start-on-exec", "needs the option targets, launch or pids");
-  if ((self->counters & SONDE_COUNTERS_PROCESS) != 0
-      && (self->scope == SONDE_SCOPE_UNIT || self->scope == SONDE_SCOPE_SYSTEM))
+  if ((self->asked.counters & SONDE_COUNTERS_PROCESS) != 0
+      && (self->asked.scope == SONDE_SCOPE_UNIT || self->asked.scope == SONDE_SCOPE_SYSTEM))
     return sonde_option_refuse (error, "counters",
                                 "\"process\" needs the option targets, launch or pids");
   /* Addresses are worth little without their names. */
-  self->kernel = self->kernel || self->raw;
-  if (self->scope != SONDE_SCOPE_TARGETS && fds != NULL && g_unix_fd_list_get_length (fds) != 0)
+  self->asked.kernel = self->asked.kernel || self->asked.raw;
+  if (self->asked.scope != SONDE_SCOPE_TARGETS && fds != NULL
+      && g_unix_fd_list_get_length (fds) != 0)
     return sonde_option_refuse (error, "targets",
                                 "the message carries descriptors that no option uses");
   if (self->targets == NULL)
-    self->targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
+    self->targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_asked_target_free);
   if (self->label == NULL)
     self->label = g_strdup ("session");
   return TRUE;
@@ -356,7 +353,7 @@ parse (GVariant *dict, GUnixFDList *fds, SondeScope scope, GError **error)
   g_autoptr (SondeOptions) self = g_new0 (SondeOptions, 1);
 
   sonde_option_table_init (rows, G_N_ELEMENTS (rows), self);
-  self->scope = scope;
+  self->asked.scope = scope;
   if (!sonde_option_table_parse (rows, G_N_ELEMENTS (rows), dict, self, fds, error)
       || !finish (self, fds, error))
     return NULL;
@@ -408,7 +405,6 @@ sonde_options_free (SondeOptions *self)
   if (self == NULL)
     return;
   g_clear_pointer (&self->targets, g_ptr_array_unref);
-  g_free (self->unit);
   g_free (self->label);
   g_free (self);
 }
@@ -419,15 +415,14 @@ describe_pids (const SondeOptions *self)
   g_autoptr (GString) text = g_string_new (self->targets->len == 1 ? "process" : "processes");
 
   for (guint i = 0; i < self->targets->len; i++)
-    g_string_append_printf (text, "%s %d", i > 0 ? "," : "",
-                            (int) sonde_target_pid (g_ptr_array_index (self->targets, i)));
+    g_string_append_printf (text, "%s %d", i > 0 ? "," : "", (int) get_pid (self, i));
   return g_strdup (text->str);
 }
 
 char *
 sonde_options_describe_scope (const SondeOptions *self)
 {
-  switch (self->scope)
+  switch (self->asked.scope)
     {
     case SONDE_SCOPE_TARGETS:
     case SONDE_SCOPE_PIDS:
@@ -435,7 +430,7 @@ sonde_options_describe_scope (const SondeOptions *self)
     case SONDE_SCOPE_LAUNCH:
       return g_strdup ("a program to be started");
     case SONDE_SCOPE_UNIT:
-      return g_strdup_printf ("unit %s", self->unit);
+      return g_strdup_printf ("unit %s", self->asked.unit);
     case SONDE_SCOPE_SYSTEM:
       return g_strdup ("the whole machine");
     default:
@@ -447,12 +442,13 @@ char *
 sonde_options_describe (const SondeOptions *self)
 {
   g_autofree char *scope = sonde_options_describe_scope (self);
-  const char *event = sonde_options_event_name (self);
+  const char *event = sonde_asked_event_name (&self->asked);
 
-  if (self->event == SONDE_EVENT_NONE)
+  if (self->asked.event == SONDE_EVENT_NONE)
     return g_strdup_printf ("%s: %s, no samples", self->label, scope);
-  if (self->frequency_hz != 0)
-    return g_strdup_printf ("%s: %s, %s at %u Hz", self->label, scope, event, self->frequency_hz);
+  if (self->asked.frequency_hz != 0)
+    return g_strdup_printf ("%s: %s, %s at %u Hz", self->label, scope, event,
+                            self->asked.frequency_hz);
   return g_strdup_printf ("%s: %s, %s every %" G_GUINT64_FORMAT, self->label, scope, event,
-                          self->period);
+                          self->asked.period);
 }

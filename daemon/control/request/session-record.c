@@ -60,9 +60,9 @@ static const struct
   { "is-lasting", "b", AT (is_lasting) },
   { "capture-file", "s", AT (capture_file) },
   { "capture-max-bytes", "t", AT (capture_max_bytes) },
-  { "group", "s", AT (group) },
-  { "note", "s", AT (note) },
-  { "n-events", "u", AT (n_events) },
+  { "group", "s", AT (broker.group) },
+  { "note", "s", AT (broker.note) },
+  { "n-events", "u", AT (broker.n_events) },
   { "last-sink-id", "u", AT (last_sink_id) },
 };
 
@@ -79,10 +79,7 @@ sonde_session_record_new (void)
 
   self->sinks = g_array_new (FALSE, FALSE, sizeof (SondeRecordSink));
   g_array_set_clear_func (self->sinks, clear_sink);
-  self->targets = g_array_new (FALSE, FALSE, sizeof (SondeRecordTarget));
-  self->named = g_array_new (FALSE, FALSE, sizeof (SondeRecordTarget));
-  self->rings = g_array_new (FALSE, FALSE, sizeof (SondeRecordRing));
-  self->pulses = g_array_new (FALSE, FALSE, sizeof (SondeRecordPulse));
+  sonde_broker_record_init (&self->broker);
   return self;
 }
 
@@ -92,14 +89,11 @@ sonde_session_record_free (SondeSessionRecord *self)
   if (self == NULL)
     return;
   g_array_unref (self->sinks);
-  g_array_unref (self->targets);
-  g_array_unref (self->named);
-  g_array_unref (self->rings);
-  g_array_unref (self->pulses);
   g_clear_pointer (&self->options, g_variant_unref);
   for (gsize i = 0; i < G_N_ELEMENTS (values); i++)
     if (values[i].format[0] == 's')
-      g_free (G_STRUCT_MEMBER (char *, self, values[i].offset));
+      g_clear_pointer (&G_STRUCT_MEMBER (char *, self, values[i].offset), g_free);
+  sonde_broker_record_clear (&self->broker);
   g_free (self);
 }
 
@@ -177,9 +171,9 @@ rings_to_variant (const SondeSessionRecord *self)
   GVariantBuilder builder;
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a" RING_TYPE));
-  for (guint i = 0; i < self->rings->len; i++)
+  for (guint i = 0; i < self->broker.rings->len; i++)
     {
-      const SondeRecordRing *ring = &g_array_index (self->rings, SondeRecordRing, i);
+      const SondeRecordRing *ring = &g_array_index (self->broker.rings, SondeRecordRing, i);
 
       g_variant_builder_add (&builder, RING_TYPE, ring->id, ring->cpu, ring->kind);
     }
@@ -192,9 +186,9 @@ pulses_to_variant (const SondeSessionRecord *self)
   GVariantBuilder builder;
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a" PULSE_TYPE));
-  for (guint i = 0; i < self->pulses->len; i++)
+  for (guint i = 0; i < self->broker.pulses->len; i++)
     {
-      const SondeRecordPulse *pulse = &g_array_index (self->pulses, SondeRecordPulse, i);
+      const SondeRecordPulse *pulse = &g_array_index (self->broker.pulses, SondeRecordPulse, i);
 
       g_variant_builder_add (&builder, PULSE_TYPE, pulse->id, pulse->cpu, pulse->since_ns);
     }
@@ -210,8 +204,8 @@ to_variant (const SondeSessionRecord *self)
   for (gsize i = 0; i < G_N_ELEMENTS (values); i++)
     add (&dict, values[i].key, value_to_variant (self, i));
   add (&dict, "sinks", sinks_to_variant (self));
-  add (&dict, "targets", targets_to_variant (self->targets));
-  add (&dict, "named", targets_to_variant (self->named));
+  add (&dict, "targets", targets_to_variant (self->broker.targets));
+  add (&dict, "named", targets_to_variant (self->broker.named));
   add (&dict, "rings", rings_to_variant (self));
   add (&dict, "pulses", pulses_to_variant (self));
   return g_variant_ref_sink (g_variant_builder_end (&dict));
@@ -410,9 +404,9 @@ get_rings (SondeSessionRecord *self, GVariant *dict, GError **error)
   while (g_variant_iter_next (iter, RING_TYPE, &ring.id, &ring.cpu, &ring.kind))
     {
       if (ring.cpu < 0 || (ring.kind != SONDE_EVENT_SAMPLES && ring.kind != SONDE_EVENT_SIDEBAND)
-          || self->rings->len >= SONDE_LIMIT_RECORD_RINGS)
+          || self->broker.rings->len >= SONDE_LIMIT_RECORD_RINGS)
         return refuse (error, "impossible rings");
-      g_array_append_val (self->rings, ring);
+      g_array_append_val (self->broker.rings, ring);
     }
   return TRUE;
 }
@@ -427,9 +421,10 @@ get_pulses (SondeSessionRecord *self, GVariant *dict, GError **error)
     return FALSE;
   while (g_variant_iter_next (iter, PULSE_TYPE, &pulse.id, &pulse.cpu, &pulse.since_ns))
     {
-      if (pulse.cpu < 0 || pulse.since_ns <= 0 || self->pulses->len >= self->rings->len)
+      if (pulse.cpu < 0 || pulse.since_ns <= 0
+          || self->broker.pulses->len >= self->broker.rings->len)
         return refuse (error, "impossible pulses");
-      g_array_append_val (self->pulses, pulse);
+      g_array_append_val (self->broker.pulses, pulse);
     }
   return TRUE;
 }
@@ -437,7 +432,7 @@ get_pulses (SondeSessionRecord *self, GVariant *dict, GError **error)
 static gboolean
 check (const SondeSessionRecord *self, GError **error)
 {
-  gboolean is_over = sonde_session_state_is_in (self->state, SONDE_STATES_OVER);
+  gboolean is_over;
 
   if (self->id == 0 || self->owner == NULL || self->bus_id == NULL || self->description == NULL)
     return refuse (error, "no number, owner, bus or description");
@@ -445,13 +440,14 @@ check (const SondeSessionRecord *self, GError **error)
   if (self->state >= SONDE_N_STATES || self->state == SONDE_STATE_NONE
       || sonde_session_state_row (self->state)->record != self->state)
     return refuse (error, "impossible state");
+  is_over = sonde_session_state_is_in (self->state, SONDE_STATES_OVER);
   if ((is_over || self->state == SONDE_STATE_DRAINING) && self->reason == NULL)
     return refuse (error, "an end without a reason");
   if (self->worker_pid < 0 || (self->worker_pid == 0 && !is_over))
     return refuse (error, "no worker");
   if (self->is_lasting != (self->capture_file != NULL))
     return refuse (error, "its capture file is not what it lasts for");
-  if (self->n_events > SONDE_LIMIT_EVENTS)
+  if (self->broker.n_events > SONDE_LIMIT_EVENTS)
     return refuse (error, "too many events");
   return TRUE;
 }
@@ -470,8 +466,8 @@ sonde_session_record_read (int fd, GError **error)
       return NULL;
     }
   if (!get_values (self, dict, error) || !get_sinks (self, dict, error)
-      || !get_targets (dict, "targets", self->targets, SONDE_LIMIT_SESSION_TARGETS, error)
-      || !get_targets (dict, "named", self->named, SONDE_LIMIT_NAMED_PROCESSES, error)
+      || !get_targets (dict, "targets", self->broker.targets, SONDE_LIMIT_SESSION_TARGETS, error)
+      || !get_targets (dict, "named", self->broker.named, SONDE_LIMIT_NAMED_PROCESSES, error)
       || !get_rings (self, dict, error) || !get_pulses (self, dict, error) || !check (self, error))
     return NULL;
   return g_steal_pointer (&self);

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "daemon/base/message.h"
+#include "daemon/broker/broker.h"
 #include "daemon/control/request/session-state.h"
 
 /**
@@ -16,32 +17,6 @@
  * read like something foreign: the sonded that wrote it may have been another version, or wrong.
  * Times are CLOCK_MONOTONIC, which a restart does not change.
  */
-
-/* A process that the session profiles. */
-typedef struct
-{
-  gint32 pid;
-  guint32 gid;         /* effective, of a proven one */
-  guint64 start_ticks; /* /proc/PID/stat field 22 */
-  guint64 permitted;   /* capabilities, of a proven one */
-  gboolean is_proven;
-} SondeRecordTarget;
-
-/* An event that owns a ring. */
-typedef struct
-{
-  guint64 id; /* PERF_EVENT_IOC_ID */
-  gint32 cpu;
-  guint32 kind; /* SondeEventKind */
-} SondeRecordRing;
-
-/* An event that tells whether those of its whole processor still count. */
-typedef struct
-{
-  guint64 id; /* PERF_EVENT_IOC_ID */
-  gint32 cpu;
-  gint64 since_ns; /* when it was opened */
-} SondeRecordPulse;
 
 typedef struct
 {
@@ -68,15 +43,9 @@ typedef struct
   gboolean is_lasting;
   char *capture_file; /* NULL: none */
   guint64 capture_max_bytes;
-  char *group; /* path of the unit's control group, or NULL */
-  char *note;  /* the unit's processes are watched one by one, or NULL */
-  guint32 n_events;
   guint32 last_sink_id;
-  GArray *sinks;   /* SondeRecordSink */
-  GArray *targets; /* SondeRecordTarget */
-  GArray *named;   /* SondeRecordTarget: those of the scope `pids`, and their children */
-  GArray *rings;   /* SondeRecordRing */
-  GArray *pulses;  /* SondeRecordPulse */
+  GArray *sinks; /* SondeRecordSink */
+  SondeBrokerRecord broker;
 } SondeSessionRecord;
 
 /* An empty one. */

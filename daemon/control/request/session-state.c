@@ -5,12 +5,16 @@
 
 static const SondeSessionStateRow rows[SONDE_N_STATES] = {
   [SONDE_STATE_NONE] = { "none", SONDE_STATE_NONE, 0, NULL },
+  [SONDE_STATE_PROVING]
+  = { "starting", SONDE_STATE_NONE, SONDE_LIMIT_START_MS, "The targets were not proven in time" },
   [SONDE_STATE_STARTING]
   = { "starting", SONDE_STATE_NONE, SONDE_LIMIT_START_MS, "The worker did not say hello in time" },
   [SONDE_STATE_MAPPING] = { "starting", SONDE_STATE_NONE, SONDE_LIMIT_START_MS,
                             "The worker did not map its rings in time" },
   [SONDE_STATE_PLACING] = { "starting", SONDE_STATE_NONE, SONDE_LIMIT_START_MS,
                             "systemd did not tell in time where the unit is" },
+  [SONDE_STATE_OPENING]
+  = { "starting", SONDE_STATE_NONE, SONDE_LIMIT_START_MS, "The events were not opened in time" },
   [SONDE_STATE_RUNNING]
   = { "running", SONDE_STATE_RUNNING, SONDE_LIMIT_SILENCE_MS, "The worker gave no sign of life" },
   [SONDE_STATE_PAUSED]
@@ -26,11 +30,15 @@ static const SondeSessionStateRow rows[SONDE_N_STATES] = {
 };
 
 static const SondeSessionState next_state[SONDE_N_STATES][SONDE_N_STEPS] = {
+  [SONDE_STATE_PROVING]
+  = { [SONDE_STEP_PROVE] = SONDE_STATE_STARTING, [SONDE_STEP_FAIL] = SONDE_STATE_FAILED },
   [SONDE_STATE_STARTING]
   = { [SONDE_STEP_GREET] = SONDE_STATE_MAPPING, [SONDE_STEP_FAIL] = SONDE_STATE_FAILED },
   [SONDE_STATE_MAPPING]
   = { [SONDE_STEP_MAP] = SONDE_STATE_PLACING, [SONDE_STEP_FAIL] = SONDE_STATE_FAILED },
   [SONDE_STATE_PLACING]
+  = { [SONDE_STEP_OPEN] = SONDE_STATE_OPENING, [SONDE_STEP_FAIL] = SONDE_STATE_FAILED },
+  [SONDE_STATE_OPENING]
   = { [SONDE_STEP_START] = SONDE_STATE_RUNNING, [SONDE_STEP_FAIL] = SONDE_STATE_FAILED },
   [SONDE_STATE_RUNNING] = { [SONDE_STEP_PAUSE] = SONDE_STATE_PAUSED,
                             [SONDE_STEP_STOP] = SONDE_STATE_DRAINING,

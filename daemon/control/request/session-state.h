@@ -19,13 +19,17 @@ typedef enum
   SONDE_STATE_PLACING = 8,    /* systemd tells where a unit is, the store makes the file */
   SONDE_STATE_DELIVERING = 9, /* the rings are empty, readers take the rest */
   SONDE_STATE_LEAVING = 10,   /* the worker has said its last word, its process ends */
+  SONDE_STATE_PROVING = 11,   /* the broker proves the targets: there is no worker yet */
+  SONDE_STATE_OPENING = 12,   /* the broker opens the events */
   SONDE_N_STATES,
 } SondeSessionState;
 
 typedef enum
 {
+  SONDE_STEP_PROVE, /* the targets are proven, a worker is on its way */
   SONDE_STEP_GREET, /* the worker has said hello */
   SONDE_STEP_MAP,   /* it has mapped its rings */
+  SONDE_STEP_OPEN,  /* where the unit is is known, and the file made */
   SONDE_STEP_START, /* the events are on */
   SONDE_STEP_PAUSE,
   SONDE_STEP_RESUME,
@@ -40,8 +44,9 @@ typedef enum
 /* A set of states. */
 #define SONDE_STATE_BIT(state) (1u << (state))
 #define SONDE_STATES_STARTING                                                                      \
-  (SONDE_STATE_BIT (SONDE_STATE_STARTING) | SONDE_STATE_BIT (SONDE_STATE_MAPPING)                  \
-   | SONDE_STATE_BIT (SONDE_STATE_PLACING))
+  (SONDE_STATE_BIT (SONDE_STATE_PROVING) | SONDE_STATE_BIT (SONDE_STATE_STARTING)                  \
+   | SONDE_STATE_BIT (SONDE_STATE_MAPPING) | SONDE_STATE_BIT (SONDE_STATE_PLACING)                 \
+   | SONDE_STATE_BIT (SONDE_STATE_OPENING))
 #define SONDE_STATES_LIVE                                                                          \
   (SONDE_STATE_BIT (SONDE_STATE_RUNNING) | SONDE_STATE_BIT (SONDE_STATE_PAUSED))
 /* The worker has STOP and still has something to say. */

@@ -5,7 +5,7 @@
 #include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
-#include "daemon/control/system/closer.h"
+#include "daemon/base/closer.h"
 
 typedef enum
 {

@@ -10,7 +10,7 @@
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/socket.h"
-#include "daemon/control/system/closer.h"
+#include "daemon/base/closer.h"
 
 struct SondeReaderSet
 {

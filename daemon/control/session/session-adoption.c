@@ -31,7 +31,7 @@ make_record (const SondeSession *self)
   memcpy (record->statistics, self->statistics, sizeof record->statistics);
   record->worker_pid = sonde_worker_pid (self->worker);
   sonde_session_output_record (self->output, record);
-  sonde_session_scope_record (self->scope, record);
+  sonde_broker_record (self->broker, &record->broker);
   return record;
 }
 
@@ -53,7 +53,7 @@ sonde_session_save_worker (SondeSession *self)
 
   if (self->keeper == NULL)
     return;
-  rings = sonde_session_scope_ring_fds (self->scope);
+  rings = sonde_broker_ring_fds (self->broker);
   sonde_session_keeper_keep_worker (self->keeper,
                                     sonde_channel_fd (sonde_worker_channel (self->worker)),
                                     (const int *) (void *) rings->data, rings->len);
@@ -67,7 +67,7 @@ sonde_session_save_pulses (SondeSession *self)
 
   if (self->keeper == NULL)
     return;
-  pulses = sonde_session_scope_pulse_fds (self->scope);
+  pulses = sonde_broker_pulse_fds (self->broker);
   sonde_session_keeper_keep_pulses (self->keeper, (const int *) (void *) pulses->data, pulses->len);
 }
 
@@ -144,7 +144,8 @@ take_up (SondeSession *self, const SondeSessionRecord *record, GArray *events)
                        record->state == SONDE_STATE_FINISHED ? SONDE_STATE_LEAVING : record->state);
   if (sonde_session_is_in (self, SONDE_STATES_LIVE))
     sonde_session_start_duration (self);
-  sonde_session_scope_restore (self->scope, record, events, self->worker);
+  sonde_broker_restore (self->broker, &record->broker, record->start_time_us, events,
+                        record->state == SONDE_STATE_DRAINING);
   /* What a worker of another version asks is not answered: it waits a quarter of a second. */
   self->is_foreign = record->protocol != SONDE_MESSAGE_VERSION;
   if (self->is_foreign && sonde_session_is_in (self, SONDE_STATES_LIVE))
@@ -190,7 +191,7 @@ sonde_session_adopt (SondeLeftSession *left,
                                      record->worker_pid, &sonde_session_worker_handler, self);
   take_up (self, record, left->events);
   sonde_audit ("session-adopted", self->id, self->owner_uid,
-               sonde_scope_name (self->options->scope));
+               sonde_scope_name (self->options->asked.scope));
   return self;
 }
 
@@ -202,6 +203,4 @@ sonde_session_stop_if_deserted (SondeSession *self)
   if (!sonde_session_is_lasting (self)
       && g_cancellable_is_cancelled (sonde_caller_left (self->owner)))
     sonde_session_stop (self, "owner-left");
-  else if (sonde_session_scope_is_over (self->scope))
-    sonde_session_stop (self, "targets-exited");
 }

@@ -8,7 +8,8 @@
 #include "daemon/base/limits.h"
 #include "daemon/control/session/accounts.h"
 #include "daemon/control/system/kept-list.h"
-#include "daemon/control/system/quota.h"
+#include "daemon/base/quota.h"
+#include "daemon/control/system/session-quota.h"
 #include "daemon/control/session/session-adoption.h"
 #include "daemon/control/system/uid-rate.h"
 
@@ -206,6 +207,9 @@ on_started (SondeSession *session, int capture_fd, const GError *error, gpointer
     g_assert_not_reached ();
   if (error != NULL)
     {
+      /* Only what costs a process counts, not a refusal. */
+      if (!sonde_session_has_worker (session))
+        sonde_uid_rate_forgive (self->starts, sonde_session_owner_uid (session));
       g_task_return_error (task, g_error_copy (error));
       return;
     }
@@ -366,7 +370,7 @@ check_sessions (SondeSessionManager *self, uid_t uid, GError **error)
       n_own += owner_uid == uid;
       n_of_others += owner_uid != uid && owner_uid != 0;
     }
-  return sonde_quota_check_sessions (self->settings, uid, n_own, n_of_others, error);
+  return sonde_session_quota_check (self->settings, uid, n_own, n_of_others, error);
 }
 
 static gboolean
@@ -423,13 +427,8 @@ sonde_session_manager_start_async (SondeSessionManager *self,
     tidy_captures (self, owner_uid);
   session = sonde_session_new (++self->last_id, owner, options, is_lasting ? self->store : NULL,
                                self->fd_store, &session_handler, self);
-  if (!sonde_session_start (session, self->launcher, &error))
-    {
-      g_task_return_error (task, error);
-      return;
-    }
-  /* Only what costs a process counts, not a refusal. */
   sonde_uid_rate_count (self->starts, owner_uid, g_get_monotonic_time ());
+  sonde_session_start (session, self->launcher);
   g_hash_table_insert (self->starting, session, g_steal_pointer (&task));
   insert (self, g_steal_pointer (&session));
 }
@@ -453,8 +452,7 @@ sonde_session_manager_start_finish (SondeSessionManager *self,
 }
 
 gboolean
-sonde_session_manager_add_targets (
-    SondeSessionManager *self, SondeSession *session, uid_t uid, GPtrArray *targets, GError **error)
+sonde_session_manager_check_addition (SondeSessionManager *self, uid_t uid, GError **error)
 {
   gint64 now_us = g_get_monotonic_time ();
 
@@ -466,7 +464,7 @@ sonde_session_manager_add_targets (
       return FALSE;
     }
   sonde_uid_rate_count (self->additions, uid, now_us);
-  return sonde_session_add_targets (session, targets, error);
+  return TRUE;
 }
 
 SondeCaptureStore *

@@ -63,18 +63,9 @@ guint64 sonde_session_manager_start_finish (SondeSessionManager *self,
                                             int *capture_fd,
                                             GError **error);
 
-/**
- * sonde_session_manager_add_targets:
- * @uid: who asks
- * @targets: as sonde_session_add_targets() takes them
- *
- * Errors: SONDE_ERROR_LIMIT_EXCEEDED, naming the limit, and those of sonde_session_add_targets()
- */
-gboolean sonde_session_manager_add_targets (SondeSessionManager *self,
-                                            SondeSession *session,
-                                            uid_t uid,
-                                            GPtrArray *targets,
-                                            GError **error);
+/* Counts a call of AddProcess of @uid. Errors: SONDE_ERROR_LIMIT_EXCEEDED, naming the limit */
+gboolean
+sonde_session_manager_check_addition (SondeSessionManager *self, uid_t uid, GError **error);
 
 /* NULL if there is none. */
 SondeSession *sonde_session_manager_lookup (SondeSessionManager *self, guint64 id);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What a session does with the messages of its worker. */
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/control/system/audit.h"
 #include "daemon/control/session/session-private.h"
-#include "daemon/control/session/worker-setup.h"
+#include "daemon/control/worker/worker-note.h"
 
 static gboolean
 on_hello (SondeSession *self, gconstpointer data, GError **error)
@@ -22,11 +23,9 @@ on_hello (SondeSession *self, gconstpointer data, GError **error)
                    message->version, SONDE_MESSAGE_VERSION);
       return FALSE;
     }
-  if (!sonde_worker_setup_send (self->worker, self->id, self->owner_uid, self->options,
-                                sonde_session_scope_plan (self->scope), error))
-    return FALSE;
   sonde_session_step (self, SONDE_STEP_GREET);
-  return sonde_session_scope_send_rings (self->scope, self->worker, error);
+  sonde_broker_set_up (self->broker, self->id);
+  return TRUE;
 }
 
 /* What every session begins with. @reader: (out): -1 if that is a file */
@@ -50,18 +49,16 @@ go_live (SondeSession *self, GError **error)
   sonde_autofd int reader = -1;
 
   if (!open_output (self, &reader, error)
-      || !sonde_session_scope_open (self->scope, self->worker, error)
       || !sonde_worker_send_simple (self->worker, SONDE_MESSAGE_START, error))
     return FALSE;
   self->live_since_us = g_get_monotonic_time ();
   sonde_session_step (self, SONDE_STEP_START);
-  if (!sonde_session_scope_announce (self->scope, self->worker, error))
-    return FALSE;
+  sonde_broker_announce (self->broker);
   sonde_session_start_duration (self);
   sonde_session_save_worker (self);
   sonde_session_save (self);
   sonde_audit ("session-started", self->id, self->owner_uid,
-               sonde_scope_name (self->options->scope));
+               sonde_scope_name (self->options->asked.scope));
   sonde_session_answer_start (self, sonde_steal_fd (&reader), NULL);
   return TRUE;
 }
@@ -69,43 +66,17 @@ go_live (SondeSession *self, GError **error)
 void
 sonde_session_begin (SondeSession *self)
 {
-  g_autoptr (GError) error = NULL;
-
-  if (self->state != SONDE_STATE_PLACING || !self->is_scope_ready)
+  if (self->state != SONDE_STATE_PLACING || self->lookup != NULL)
     return;
-  if (self->no_file != NULL)
+  if (self->lookup_error != NULL)
+    sonde_session_fail (self, self->lookup_error);
+  else if (self->no_file != NULL)
     sonde_session_fail (self, self->no_file);
-  else if (sonde_session_output_is_ready (self->output) && !go_live (self, &error))
-    sonde_session_fail (self, error);
-}
-
-static void
-on_scope_ready (const GError *refusal, gpointer user_data)
-{
-  SondeSession *self = user_data;
-
-  if (self->state != SONDE_STATE_PLACING)
-    return;
-  self->is_scope_ready = refusal == NULL;
-  if (refusal != NULL)
-    sonde_session_fail (self, refusal);
-  else
-    sonde_session_begin (self);
-}
-
-/* Of a processor that has come. The sonded before us may have asked for them. */
-static gboolean
-on_more_rings (SondeSession *self, const SondeMessageRingsMapped *message, GError **error)
-{
-  if (!sonde_session_scope_rings_mapped (self->scope, message->status, error))
+  else if (sonde_session_output_is_ready (self->output))
     {
-      if (self->is_adopted)
-        g_clear_error (error);
-      return self->is_adopted;
+      sonde_session_step (self, SONDE_STEP_OPEN);
+      sonde_broker_open (self->broker, self->group);
     }
-  sonde_session_save_worker (self);
-  sonde_session_save (self);
-  return TRUE;
 }
 
 static gboolean
@@ -114,13 +85,17 @@ on_rings_mapped (SondeSession *self, gconstpointer data, GError **error)
   const SondeMessageRingsMapped *message = data;
 
   if (sonde_session_is_in (self, SONDE_STATES_LIVE))
-    return on_more_rings (self, message, error);
+    {
+      /* Of a processor that has come. */
+      sonde_broker_take_rings_mapped (self->broker, message->status);
+      return TRUE;
+    }
   if (self->state == SONDE_STATE_DRAINING)
     return TRUE; /* the events they were for are closed */
   if (message->status != 0)
     return sonde_error_set_errno (error, message->status, "The worker cannot map its perf rings");
   sonde_session_step (self, SONDE_STEP_MAP);
-  sonde_session_scope_when_ready (self->scope, on_scope_ready, self);
+  sonde_session_begin (self);
   return TRUE;
 }
 
@@ -222,19 +197,22 @@ on_failed (SondeSession *self, gconstpointer data, GError **error)
 static gboolean
 on_process_request (SondeSession *self, gconstpointer message, GError **error)
 {
-  return sonde_session_scope_answer_process (self->scope, message, self->worker, error);
+  sonde_broker_ask_process (self->broker, message);
+  return TRUE;
 }
 
 static gboolean
 on_file_request (SondeSession *self, gconstpointer message, GError **error)
 {
-  return sonde_session_scope_answer_file (self->scope, message, self->worker, error);
+  sonde_broker_ask_file (self->broker, message);
+  return TRUE;
 }
 
 static gboolean
 on_counters_request (SondeSession *self, gconstpointer message, GError **error)
 {
-  return sonde_session_scope_answer_counters (self->scope, message, self->worker, error);
+  sonde_broker_ask_counters (self->broker, message);
+  return TRUE;
 }
 
 #define WHILE_HEARD (SONDE_STATES_LIVE | SONDE_STATES_DRAINING)
@@ -253,9 +231,9 @@ static const struct
     SONDE_STATE_BIT (SONDE_STATE_MAPPING) | SONDE_STATES_LIVE
         | SONDE_STATE_BIT (SONDE_STATE_DRAINING),
     on_rings_mapped, FALSE },
-  { SONDE_MESSAGE_PROCESS_REQUEST, WHILE_HEARD, on_process_request, TRUE },
-  { SONDE_MESSAGE_FILE_REQUEST, WHILE_HEARD, on_file_request, TRUE },
-  { SONDE_MESSAGE_COUNTERS_REQUEST, WHILE_HEARD, on_counters_request, TRUE },
+  { SONDE_MESSAGE_PROCESS_REQUEST, WHILE_HEARD, on_process_request, FALSE },
+  { SONDE_MESSAGE_FILE_REQUEST, WHILE_HEARD, on_file_request, FALSE },
+  { SONDE_MESSAGE_COUNTERS_REQUEST, WHILE_HEARD, on_counters_request, FALSE },
   { SONDE_MESSAGE_STATISTICS, WHILE_HEARD, on_statistics, FALSE },
   { SONDE_MESSAGE_SINK_CLOSED, WHILE_HEARD, on_sink_closed, FALSE },
   { SONDE_MESSAGE_SINKS, WHILE_HEARD, on_sinks, FALSE },
@@ -320,3 +298,115 @@ on_worker_gone (SondeWorker *worker, const char *how, gpointer user_data)
 
 const SondeWorkerHandler sonde_session_worker_handler
     = { .message = on_worker_message, .gone = on_worker_gone };
+
+/* --- results of the broker --- */
+
+static void
+on_proved (const GError *error, gpointer user_data)
+{
+  sonde_session_take_proof (user_data, error);
+}
+
+static void
+on_opened (const GError *refusal, gpointer user_data)
+{
+  SondeSession *self = user_data;
+  g_autoptr (GError) error = NULL;
+
+  if (self->state != SONDE_STATE_OPENING)
+    return;
+  if (refusal != NULL)
+    sonde_session_fail (self, refusal);
+  else if (!go_live (self, &error))
+    sonde_session_fail (self, error);
+}
+
+static void
+on_added (const GError *error, gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  if (error == NULL && sonde_session_is_in (self, SONDE_STATES_LIVE))
+    sonde_session_save (self);
+  sonde_session_answer_addition (self, error);
+}
+
+static void
+close_all (const int *fds, unsigned n_fds)
+{
+  for (unsigned i = 0; i < n_fds; i++)
+    close (fds[i]);
+}
+
+/* The worker may have gone on since: it hears of no more events once it drains, and of nothing when
+ * it is over. */
+static void
+on_broker_message (
+    gpointer message, gsize size_bytes, const int *fds, unsigned n_fds, gpointer user_data)
+{
+  SondeSession *self = user_data;
+  guint32 type = ((const SondeMessageHeader *) message)->type;
+  gboolean is_of_events = type == SONDE_MESSAGE_EVENTS || type == SONDE_MESSAGE_RINGS;
+  g_autoptr (GError) error = NULL;
+
+  if (sonde_session_is_in (self, SONDE_STATES_DEAF)
+      || (is_of_events && sonde_session_is_in (self, SONDE_STATES_DRAINING)))
+    close_all (fds, n_fds);
+  /* One that delivers may leave at any moment: what it said last is still to be read. */
+  else if (!sonde_worker_send (self->worker, message, size_bytes, fds, n_fds, &error)
+           && self->state != SONDE_STATE_DELIVERING)
+    sonde_session_fail (self, error);
+}
+
+static void
+on_broker_note (const char *text, gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  /* A connection that breaks shows by itself. */
+  if (!sonde_session_is_in (self, SONDE_STATES_DEAF))
+    sonde_worker_note_send (self->worker, text, NULL);
+}
+
+static void
+on_all_ended (gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  if (sonde_session_is_in (self, SONDE_STATES_LIVE))
+    sonde_session_stop (self, "targets-exited");
+}
+
+static void
+on_broker_changed (gboolean has_other_rings, gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
+    return;
+  if (has_other_rings)
+    sonde_session_save_worker (self);
+  else
+    sonde_session_save_pulses (self);
+  sonde_session_save (self);
+}
+
+static void
+on_broker_failed (const GError *error, gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  if (!sonde_session_is_in (self, SONDE_STATES_DEAF))
+    sonde_session_fail (self, error);
+}
+
+const SondeBrokerResults sonde_session_broker_results = {
+  .proved = on_proved,
+  .opened = on_opened,
+  .added = on_added,
+  .message = on_broker_message,
+  .note = on_broker_note,
+  .all_ended = on_all_ended,
+  .changed = on_broker_changed,
+  .failed = on_broker_failed,
+};

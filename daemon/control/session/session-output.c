@@ -5,7 +5,7 @@
 #include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/control/session/reader-set.h"
-#include "daemon/control/system/closer.h"
+#include "daemon/base/closer.h"
 
 struct SondeSessionOutput
 {

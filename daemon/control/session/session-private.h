@@ -5,7 +5,7 @@
 
 #include "daemon/control/session/session-keeper.h"
 #include "daemon/control/session/session-output.h"
-#include "daemon/control/session/session-scope.h"
+#include "daemon/broker/broker.h"
 #include "daemon/control/session/session.h"
 #include "daemon/control/worker/worker.h"
 
@@ -23,7 +23,9 @@ struct SondeSession
   gpointer user_data;
 
   SondeSessionState state;
-  gboolean is_scope_ready;
+  GCancellable *lookup; /* of the question to systemd where the unit is, while it is open */
+  GError *lookup_error;
+  char *group;          /* its answer */
   GError *no_file;      /* why it cannot be made; NULL: not known yet, or it can */
   gboolean is_starting; /* `started` is owed */
   gboolean has_started;
@@ -35,10 +37,14 @@ struct SondeSession
   guint64 statistics[SONDE_N_STATISTICS];
   SondeProcCost worker_cost; /* when it said the last of these; 0: not known */
 
+  SondeWorkerLauncher *launcher; /* of a worker that is still to be started */
+  SondeUnitShare share;          /* of its budget */
+  gboolean has_share;
   SondeWorker *worker;
-  SondeSessionScope *scope;
+  SondeBroker *broker;
   SondeSessionOutput *output;
   GPtrArray *stops;          /* GTask: unanswered Stop calls */
+  GQueue additions;          /* GTask: unanswered AddProcess calls, in their order */
   guint32 n_controls;        /* control sockets that the worker was given */
   guint32 n_closed_controls; /* of them, those that it has told are closed */
 
@@ -52,8 +58,9 @@ struct SondeSession
 };
 
 extern const SondeWorkerHandler sonde_session_worker_handler;
+extern const SondeBrokerResults sonde_session_broker_results;
 
-/* Once its scope and its output are ready. */
+/* Once its unit is found and its output is ready. */
 void sonde_session_begin (SondeSession *self);
 /* FALSE: not possible in its state. */
 gboolean sonde_session_step (SondeSession *self, SondeSessionStep step);
@@ -64,6 +71,10 @@ gboolean sonde_session_is_in (const SondeSession *self, guint32 states);
 void sonde_session_start_duration (SondeSession *self);
 /* Answers the call that started it. @capture_fd: (transfer full): */
 void sonde_session_answer_start (SondeSession *self, int capture_fd, const GError *error);
+/* The broker has proven the targets and opened the rings, or not. */
+void sonde_session_take_proof (SondeSession *self, const GError *refusal);
+/* Answers the first call of AddProcess that is not answered, if there is one. */
+void sonde_session_answer_addition (SondeSession *self, const GError *error);
 /* Answers all calls of Stop. */
 void sonde_session_answer_stops (SondeSession *self, const GError *error);
 /* Keeps for the next sonded what the session is now; its worker, rings and pulses; its pulses. */

@@ -10,6 +10,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/socket.h"
 #include "daemon/control/system/audit.h"
+#include "daemon/control/system/unit.h"
 #include "daemon/control/worker/worker-note.h"
 
 gboolean
@@ -57,7 +58,7 @@ sonde_session_has_progress (SondeSession *self)
 static gboolean
 is_unread (SondeSession *self)
 {
-  const SondeChannel *channel = sonde_worker_channel (self->worker);
+  const SondeChannel *channel = self->worker != NULL ? sonde_worker_channel (self->worker) : NULL;
 
   return channel != NULL && sonde_channel_is_waiting (channel)
          && self->n_unread++ < SONDE_LIMIT_UNREAD_TIMES;
@@ -145,7 +146,8 @@ sonde_session_end (SondeSession *self)
   /* Of the process, which is gone; a session with a file stays much longer than that. */
   g_clear_handle_id (&self->deadline, g_source_remove);
   sonde_session_output_close (self->output);
-  sonde_audit ("session-ended", self->id, self->owner_uid, self->reason);
+  if (self->worker != NULL)
+    sonde_audit ("session-ended", self->id, self->owner_uid, self->reason);
   if (self->is_quiet)
     return;
   if (self->has_started && sonde_session_is_lasting (self))
@@ -165,14 +167,15 @@ sonde_session_fail (SondeSession *self, const GError *error)
   if (!sonde_session_step (self, SONDE_STEP_FAIL))
     return;
   g_clear_handle_id (&self->duration, g_source_remove);
-  sonde_session_scope_close (self->scope);
+  sonde_broker_close (self->broker);
   sonde_session_output_seal (self->output);
   if (self->reason == NULL || !g_str_equal (self->reason, "owner-left"))
     {
       g_free (self->reason);
       self->reason = g_strdup (error->message);
     }
-  sonde_worker_kill (self->worker);
+  if (self->worker != NULL)
+    sonde_worker_kill (self->worker);
   sonde_session_answer_start (self, -1, error);
   sonde_session_answer_stops (self, error);
 }
@@ -184,21 +187,6 @@ sonde_session_fail_reason (SondeSession *self, const char *reason)
 
   sonde_session_fail (self, error);
 }
-
-static void
-on_targets_exited (gpointer user_data)
-{
-  sonde_session_stop (user_data, "targets-exited");
-}
-
-static void
-on_scope_changed (gpointer user_data)
-{
-  sonde_session_save_pulses (user_data);
-  sonde_session_save (user_data);
-}
-
-static const SondeSessionScopeHandler scope_handler = { on_targets_exited, on_scope_changed };
 
 static gboolean
 refuse_state (const SondeSession *self, GError **error)
@@ -238,6 +226,8 @@ sonde_session_resume (SondeSession *self, GError **error)
 void
 sonde_session_set_share (SondeSession *self, const SondeUnitShare *share)
 {
+  self->share = *share;
+  self->has_share = TRUE;
   if (self->worker != NULL)
     sonde_worker_set_share (self->worker, share);
 }
@@ -363,15 +353,56 @@ sonde_session_open_control (SondeSession *self, GError **error)
   return sonde_steal_fd (&fd);
 }
 
-gboolean
-sonde_session_add_targets (SondeSession *self, GPtrArray *targets, GError **error)
+void
+sonde_session_add_targets_async (SondeSession *self,
+                                 GPtrArray *targets,
+                                 GAsyncReadyCallback callback,
+                                 gpointer user_data)
 {
-  if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
-    return refuse_state (self, error);
-  if (!sonde_session_scope_add (self->scope, targets, self->worker, error))
-    return FALSE;
-  sonde_session_save (self);
-  return TRUE;
+  GTask *task = g_task_new (NULL, NULL, callback, user_data);
+  GError *error = NULL;
+
+  g_task_set_source_tag (task, sonde_session_add_targets_async);
+  g_queue_push_tail (&self->additions, task);
+  if (sonde_session_is_in (self, SONDE_STATES_LIVE))
+    sonde_broker_add (self->broker, targets);
+  else
+    {
+      g_ptr_array_unref (targets);
+      refuse_state (self, &error);
+      sonde_session_answer_addition (self, error);
+      g_error_free (error);
+    }
+}
+
+gboolean
+sonde_session_add_targets_finish (GAsyncResult *result, GError **error)
+{
+  return g_task_propagate_boolean (G_TASK (result), error);
+}
+
+void
+sonde_session_answer_addition (SondeSession *self, const GError *error)
+{
+  g_autoptr (GTask) task = g_queue_pop_head (&self->additions);
+
+  if (task == NULL)
+    return; /* it was told that the session is over */
+  if (error != NULL)
+    g_task_return_error (task, g_error_copy (error));
+  else
+    g_task_return_boolean (task, TRUE);
+}
+
+/* Of those that the broker will not answer any more. */
+static void
+refuse_additions (SondeSession *self)
+{
+  g_autoptr (GError) error = NULL;
+
+  refuse_state (self, &error);
+  while (!g_queue_is_empty (&self->additions))
+    sonde_session_answer_addition (self, error);
 }
 
 static gboolean
@@ -388,9 +419,9 @@ void
 sonde_session_start_duration (SondeSession *self)
 {
   gint64 gone_us = g_get_monotonic_time () - self->live_since_us;
-  guint64 left_us
-      = self->options->duration_us - MIN (self->options->duration_us, (guint64) MAX (gone_us, 0));
-  guint64 ms = self->options->duration_us > 0 ? MAX ((left_us + 999) / 1000, 1) : 0;
+  guint64 left_us = self->options->asked.duration_us
+                    - MIN (self->options->asked.duration_us, (guint64) MAX (gone_us, 0));
+  guint64 ms = self->options->asked.duration_us > 0 ? MAX ((left_us + 999) / 1000, 1) : 0;
 
   /* GLib counts in 32 bits of milliseconds: 49 days. */
   if (ms > 0 && ms <= G_MAXUINT)
@@ -420,10 +451,11 @@ sonde_session_new (guint64 id,
   self->handler = handler;
   self->user_data = user_data;
   self->state = SONDE_STATE_STARTING;
-  self->scope = sonde_session_scope_new (options, self->owner_uid, sonde_caller_pid (owner),
-                                         &scope_handler, self);
+  self->broker = sonde_broker_new (&options->asked, self->owner_uid, sonde_caller_pid (owner),
+                                   &sonde_session_broker_results, self);
   self->output = sonde_session_output_new (store, self->owner_uid);
   self->stops = g_ptr_array_new_with_free_func (g_object_unref);
+  g_queue_init (&self->additions);
   if (fd_store != NULL)
     self->keeper = sonde_session_keeper_new (fd_store, id);
   return self;
@@ -450,7 +482,14 @@ sonde_session_free (SondeSession *self)
   forget (self);
   g_clear_pointer (&self->keeper, sonde_session_keeper_free);
   g_clear_pointer (&self->worker, sonde_worker_free);
-  g_clear_pointer (&self->scope, sonde_session_scope_free);
+  g_clear_pointer (&self->broker, sonde_broker_free);
+  refuse_additions (self);
+  if (self->lookup != NULL)
+    g_cancellable_cancel (self->lookup);
+  g_clear_object (&self->lookup);
+  g_clear_error (&self->lookup_error);
+  g_free (self->group);
+  g_clear_pointer (&self->launcher, sonde_worker_launcher_unref);
   g_clear_pointer (&self->output, sonde_session_output_free);
   g_clear_pointer (&self->stops, g_ptr_array_unref);
   g_clear_pointer (&self->options, sonde_options_free);
@@ -471,20 +510,71 @@ on_file_created (const GError *error, gpointer user_data)
   sonde_session_begin (self);
 }
 
-gboolean
-sonde_session_start (SondeSession *self, SondeWorkerLauncher *launcher, GError **error)
+void
+sonde_session_start (SondeSession *self, SondeWorkerLauncher *launcher)
 {
-  if (!sonde_session_scope_prepare (self->scope, error))
-    return FALSE;
-  self->worker = sonde_worker_start (launcher, &sonde_session_worker_handler, self, error);
+  GPtrArray *targets = g_steal_pointer (&self->options->targets);
+
+  self->options->targets = g_ptr_array_new ();
+  self->launcher = sonde_worker_launcher_ref (launcher);
+  self->is_starting = TRUE;
+  sonde_session_enter (self, SONDE_STATE_PROVING);
+  sonde_broker_prove (self->broker, targets);
+}
+
+static void
+on_group_found (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  SondeSession *self;
+  g_autoptr (GError) error = NULL;
+  g_autofree char *group = sonde_unit_find_group_finish (result, &error);
+
+  if (g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
+    return; /* self is gone */
+  self = user_data;
+  g_clear_object (&self->lookup);
+  self->group = g_steal_pointer (&group);
+  self->lookup_error = g_steal_pointer (&error);
+  sonde_session_begin (self);
+}
+
+static gboolean
+start_worker (SondeSession *self, GError **error)
+{
+  self->worker = sonde_worker_start (self->launcher, &sonde_session_worker_handler, self, error);
   if (self->worker == NULL)
     return FALSE;
-  self->is_starting = TRUE;
-  sonde_session_enter (self, SONDE_STATE_STARTING);
+  if (self->has_share)
+    sonde_worker_set_share (self->worker, &self->share);
+  sonde_session_step (self, SONDE_STEP_PROVE);
+  if (self->options->asked.scope == SONDE_SCOPE_UNIT)
+    {
+      self->lookup = g_cancellable_new ();
+      sonde_unit_find_group_async (self->options->asked.unit, self->lookup, on_group_found, self);
+    }
   if (sonde_session_is_lasting (self))
     sonde_session_output_create_file (self->output, self->options->label, self->id, on_file_created,
                                       self);
   return TRUE;
+}
+
+void
+sonde_session_take_proof (SondeSession *self, const GError *refusal)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (self->state == SONDE_STATE_PROVING && refusal == NULL && start_worker (self, &error))
+    return;
+  /* It has no worker whose end would be waited for. */
+  if (self->state == SONDE_STATE_PROVING)
+    sonde_session_fail (self, refusal != NULL ? refusal : error);
+  sonde_session_end (self);
+}
+
+gboolean
+sonde_session_has_worker (const SondeSession *self)
+{
+  return self->worker != NULL;
 }
 
 void
@@ -504,7 +594,7 @@ sonde_session_stop (SondeSession *self, const char *reason)
   self->reason = g_strdup (reason);
   sonde_session_save (self);
   g_clear_handle_id (&self->duration, g_source_remove);
-  sonde_session_scope_close (self->scope);
+  sonde_broker_close (self->broker);
   sonde_session_output_seal (self->output);
   if (!sonde_worker_send_simple (self->worker, SONDE_MESSAGE_STOP, &error))
     sonde_session_fail (self, error);
@@ -546,7 +636,8 @@ sonde_session_retire (SondeSession *self)
   g_assert (sonde_session_is_over (self));
 
   g_clear_pointer (&self->worker, sonde_worker_free);
-  g_clear_pointer (&self->scope, sonde_session_scope_free);
+  g_clear_pointer (&self->broker, sonde_broker_free);
+  refuse_additions (self);
   g_clear_pointer (&self->owner, sonde_caller_unref);
 }
 

@@ -49,9 +49,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSession, sonde_session_free)
  * NULL. */
 void sonde_session_leave (SondeSession *self);
 
-/* Proves the targets, opens the rings, spawns the worker; `started` follows. On failure nothing is
- * left and no callback comes. */
-gboolean sonde_session_start (SondeSession *self, SondeWorkerLauncher *launcher, GError **error);
+/* Has the targets proven and the rings opened, spawns the worker; `started` follows. */
+void sonde_session_start (SondeSession *self, SondeWorkerLauncher *launcher);
+/* Whether it came to that. */
+gboolean sonde_session_has_worker (const SondeSession *self);
 
 /**
  * sonde_session_stop:
@@ -105,8 +106,13 @@ void sonde_session_end_over_budget (SondeSession *self, const char *reason);
 /* Fails it now, without waiting for its worker to drain. */
 void sonde_session_abort (SondeSession *self, const char *reason);
 
-/* @targets: (transfer none) (element-type SondeTarget): taken one by one when all of them are in */
-gboolean sonde_session_add_targets (SondeSession *self, GPtrArray *targets, GError **error);
+/* @targets: (transfer full) (element-type SondeAskedTarget): all of them come in, or none.
+ * Errors: SONDE_ERROR_INVALID_STATE, and those of sonde_broker_add() */
+void sonde_session_add_targets_async (SondeSession *self,
+                                      GPtrArray *targets,
+                                      GAsyncReadyCallback callback,
+                                      gpointer user_data);
+gboolean sonde_session_add_targets_finish (GAsyncResult *result, GError **error);
 
 /* After `ended`: lets go of all but what its properties say and the path of its file. */
 void sonde_session_retire (SondeSession *self);

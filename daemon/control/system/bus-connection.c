@@ -10,7 +10,8 @@
 
 #include "daemon/base/error.h"
 #include "base/fd.h"
-#include "daemon/control/system/closer.h"
+#include "daemon/base/closer.h"
+#include "daemon/base/limits.h"
 
 /* Then whatever else the main loop has to do has its turn. */
 #define MAX_MESSAGES_A_TURN 16
@@ -119,8 +120,15 @@ read_fd (Reader *self, GError **error)
 
   if (r <= 0)
     {
-      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
-                           "The message names a descriptor that it does not bring");
+      if (sonde_closer_has_refused ())
+        g_set_error (
+            error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+            "Limit closers: no descriptors are taken while %u cannot be closed, whose file "
+            "systems do not answer",
+            SONDE_LIMIT_CLOSERS);
+      else
+        g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
+                             "The message names a descriptor that it does not bring");
       return NULL;
     }
   if (self->fds == NULL)

@@ -126,8 +126,8 @@ guint64 sonde_bus_connection_n_ever (const SondeBusConnection *self);
  * no value names stays in the message and goes with it.
  *
  * Returns: a tuple, or NULL
- * Errors: SONDE_ERROR_LIMIT_EXCEEDED: message-entries, message-text; INVALID_OPTION: a handle
- * without a descriptor; FAILED: malformed
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED: message-entries, message-text, closers; INVALID_OPTION: a
+ * handle without a descriptor; FAILED: malformed
  */
 GVariant *sonde_bus_connection_read (
     sd_bus_message *message, guint max_entries, gsize max_bytes, GUnixFDList **fds, GError **error);

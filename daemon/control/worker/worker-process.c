@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "daemon/control/system/capabilities.h"
+#include "daemon/base/capabilities.h"
 
 struct SondeWorkerProcess
 {

@@ -8,7 +8,7 @@
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/socket.h"
-#include "daemon/control/system/capabilities.h"
+#include "daemon/base/capabilities.h"
 
 /* It could not even start. */
 #define NEVER_SPOKE                                                                                \

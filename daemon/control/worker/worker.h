@@ -5,7 +5,7 @@
 #include <gio/gio.h>
 
 #include "daemon/base/channel.h"
-#include "daemon/control/system/proc-text.h"
+#include "daemon/base/proc-text.h"
 #include "daemon/control/worker/worker-process.h"
 #include "daemon/control/worker/worker-unit.h"
 

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What is to be recorded, as the front tells it to the broker. */
+#pragma once
+
+#include <gio/gio.h>
+#include <sys/types.h>
+
+#include "daemon/base/message.h"
+
+typedef enum
+{
+  SONDE_SCOPE_TARGETS,
+  SONDE_SCOPE_LAUNCH,
+  SONDE_SCOPE_PIDS,
+  SONDE_SCOPE_UNIT,
+  SONDE_SCOPE_SYSTEM,
+  SONDE_N_SCOPES,
+} SondeScope;
+
+typedef enum
+{
+  SONDE_EVENT_AUTO,
+  SONDE_EVENT_CYCLES,
+  SONDE_EVENT_INSTRUCTIONS,
+  SONDE_EVENT_CPU_CLOCK,
+  SONDE_EVENT_NONE,
+  SONDE_N_EVENTS,
+  SONDE_EVENT_TRACEPOINT = SONDE_N_EVENTS, /* which one: SondeAsked.tracepoint */
+} SondeEventChoice;
+
+/* Bits of SondeAsked.counters, in the order of the words. */
+enum
+{
+  SONDE_COUNTERS_CPU = 1 << 0,
+  SONDE_COUNTERS_MEMORY = 1 << 1,
+  SONDE_COUNTERS_NETWORK = 1 << 2,
+  SONDE_COUNTERS_DISK = 1 << 3,
+  SONDE_COUNTERS_PROCESS = 1 << 4,
+};
+
+#define SONDE_UNIT_NAME_BYTES 256 /* with the NUL; systemd's UNIT_NAME_MAX */
+
+/* The part of a request that decides what is opened and sampled: values alone, so that it can be
+ * sent as it is. Keys, units and ranges: dbus/org.sonde.Profiler1.xml. */
+typedef struct
+{
+  SondeScope scope;
+  SondeEventChoice event;
+  guint64 period;     /* 0: by frequency */
+  guint frequency_hz; /* 0: by period */
+  guint tracepoint;   /* of sonde_tracepoint_name(), for SONDE_EVENT_TRACEPOINT */
+  gboolean kernel;    /* implied by raw */
+  gboolean raw;
+  gboolean children;
+  gboolean start_on_exec;
+  gboolean symbols;
+  SondeUnwindMode unwind;
+  guint stack_size_bytes;
+  guint max_depth;
+  guint64 duration_us; /* 0: until stopped */
+  guint64 memory_interval_bytes;
+  SondeMemoryMode memory;
+  guint memory_wait_us;
+  guint counters; /* SONDE_COUNTERS_* */
+  guint padding;
+  char unit[SONDE_UNIT_NAME_BYTES]; /* of the scope `unit`, else "" */
+} SondeAsked;
+
+/* A process as its caller named it. Both descriptors are of that moment: polkit may be asked about
+ * it for minutes, and no other process that gets the number meanwhile will pass for it. Whether
+ * there is one is told by the broker alone. */
+typedef struct
+{
+  pid_t pid;
+  gboolean has_proof; /* FALSE: he may name any process */
+  int maps_fd;        /* the caller's proof, good or not */
+  int pidfd;          /* -1: there was none */
+} SondeAskedTarget;
+
+/* @maps_fd: (transfer full): the caller's proof */
+SondeAskedTarget *sonde_asked_target_new (pid_t pid, int maps_fd);
+/* For a caller who may name any process. */
+SondeAskedTarget *sonde_asked_target_new_unproven (pid_t pid);
+/* Accepts NULL. */
+void sonde_asked_target_free (SondeAskedTarget *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeAskedTarget, sonde_asked_target_free)
+
+/* "targets", "launch", "pids", "unit", "system". */
+const char *sonde_scope_name (SondeScope scope);
+/* "auto", "cycles", ..., NULL; not of tracepoints */
+extern const char *const sonde_event_choice_names[SONDE_N_EVENTS + 1];
+/* "auto", "sched:sched_switch", ...: the option `event`. */
+const char *sonde_asked_event_name (const SondeAsked *self);
+
+/* The tracepoints that the option `event` takes, a closed list. Only the place and the stack of an
+ * event are recorded, never its payload, which tells of other users' processes and files. So the
+ * list holds events whose stack alone answers a question: who sleeps, who wakes, who faults, who
+ * waits for a disk, who asks the kernel for what. */
+
+/* The @index-th of the list, NULL behind the last. */
+const char *sonde_tracepoint_name (guint index);
+/* Whether @name is on the list, be it on this machine or not. @index: (out): written on success */
+gboolean sonde_tracepoint_find (const char *name, guint *index);

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* One control group of the machine, and who is in it or below it. */
+#include "daemon/broker/control-group.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "daemon/base/error.h"
+#include "daemon/base/limits.h"
+#include "daemon/base/capabilities.h"
+#include "daemon/base/proc-text.h"
+
+/* In the order of preference; the key is what stands before the path in /proc/PID/cgroup. */
+static const struct
+{
+  const char *root;
+  const char *key;
+  long magic;
+} hierarchies[] = {
+  { "/sys/fs/cgroup", "0::", CGROUP2_SUPER_MAGIC },
+  { "/sys/fs/cgroup/unified", "0::", CGROUP2_SUPER_MAGIC },
+  { "/sys/fs/cgroup/systemd", ":name=systemd:", CGROUP_SUPER_MAGIC },
+};
+
+struct SondeControlGroup
+{
+  char *path;
+  const char *key;
+  gboolean is_unified;
+  int fd;
+};
+
+/* Returns: a descriptor or a negative errno; -ENOTDIR if nothing of that kind is mounted there */
+static int
+open_root (gsize index)
+{
+  sonde_autofd int fd = open (hierarchies[index].root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  struct statfs fs;
+
+  if (fd < 0 || fstatfs (fd, &fs) < 0)
+    return -ENOTDIR;
+  return fs.f_type == hierarchies[index].magic ? sonde_steal_fd (&fd) : -ENOTDIR;
+}
+
+/* openat2() does all of this at once, but RestrictSUIDSGID= in our unit denies it.
+ * Returns: a descriptor or a negative errno */
+static int
+open_group (int root_fd, const char *path)
+{
+  g_auto (GStrv) names = g_strsplit (path + 1, "/", -1);
+  sonde_autofd int fd = openat (root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  struct stat root;
+  struct stat st;
+
+  if (fd < 0 || fstat (fd, &root) < 0)
+    return -errno;
+  for (guint i = 0; names[i] != NULL; i++)
+    {
+      int next;
+
+      if (names[i][0] == '\0' || g_str_equal (names[i], ".") || g_str_equal (names[i], ".."))
+        return -EXDEV;
+      next = openat (fd, names[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+      if (next < 0)
+        return -errno;
+      sonde_clear_fd (&fd);
+      fd = next;
+    }
+  if (fstat (fd, &st) < 0)
+    return -errno;
+  return st.st_dev == root.st_dev ? sonde_steal_fd (&fd) : -EXDEV;
+}
+
+static gboolean
+check_path (const char *path, GError **error)
+{
+  gsize size_bytes = strlen (path);
+
+  if (path[0] == '/' && size_bytes > 1 && size_bytes < PATH_MAX && path[size_bytes - 1] != '/')
+    return TRUE;
+  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                       "Option unit: systemd names an impossible control group");
+  return FALSE;
+}
+
+SondeControlGroup *
+sonde_control_group_open (const char *path, GError **error)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  int result = -ENOTDIR;
+
+  if (!check_path (path, error))
+    return NULL;
+  for (gsize i = 0; i < G_N_ELEMENTS (hierarchies); i++)
+    {
+      sonde_autofd int root_fd = open_root (i);
+      sonde_autofd int fd = root_fd >= 0 ? open_group (root_fd, path) : -ENOTDIR;
+      SondeControlGroup *self;
+
+      if (fd < 0)
+        {
+          /* A group that is nowhere is another thing than no hierarchy. */
+          result = fd != -ENOTDIR ? fd : result;
+          continue;
+        }
+      self = g_new0 (SondeControlGroup, 1);
+      self->path = g_strdup (path);
+      self->key = hierarchies[i].key;
+      self->is_unified = hierarchies[i].magic == CGROUP2_SUPER_MAGIC;
+      self->fd = sonde_steal_fd (&fd);
+      return self;
+    }
+  if (result == -ENOENT)
+    g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_NO_SUCH_PROCESS,
+                         "Option unit: its control group is gone");
+  else if (result == -ENOTDIR)
+    g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+                         "Option unit: /sys/fs/cgroup holds no control groups of systemd's");
+  else
+    sonde_error_set_errno (error, -result, "Option unit: cannot open its control group");
+  return NULL;
+}
+
+void
+sonde_control_group_free (SondeControlGroup *self)
+{
+  if (self == NULL)
+    return;
+  sonde_clear_fd (&self->fd);
+  g_free (self->path);
+  g_free (self);
+}
+
+const char *
+sonde_control_group_path (const SondeControlGroup *self)
+{
+  return self->path;
+}
+
+int
+sonde_control_group_fd (const SondeControlGroup *self)
+{
+  return self->is_unified ? self->fd : -1;
+}
+
+typedef struct
+{
+  GArray *pids;
+  guint n_groups;
+} Search;
+
+static gboolean
+refuse_size (GError **error)
+{
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+               "Limit unit-groups: more than %d processes, %d control groups or %d levels of them",
+               SONDE_LIMIT_EVENTS, SONDE_LIMIT_UNIT_GROUPS, SONDE_LIMIT_UNIT_DEPTH);
+  return FALSE;
+}
+
+/* A group that goes while we look had nobody in it. */
+static gboolean
+add_members (Search *search, int group_fd, GError **error)
+{
+  g_autofree char *text
+      = sonde_proc_text_read (group_fd, "cgroup.procs", SONDE_LIMIT_PROC_TEXT_BYTES);
+  const char *at = text;
+
+  while (at != NULL && g_ascii_isdigit (*at))
+    {
+      char *end;
+      gint64 number = g_ascii_strtoll (at, &end, 10);
+      pid_t pid = (pid_t) number;
+
+      /* 0: in another pid namespace than ours. */
+      if (number > 0 && number <= G_MAXINT)
+        g_array_append_val (search->pids, pid);
+      at = *end == '\n' ? end + 1 : NULL;
+      if (search->pids->len > SONDE_LIMIT_EVENTS)
+        return refuse_size (error);
+    }
+  return TRUE;
+}
+
+static gboolean search_group (Search *search, int group_fd, guint depth, GError **error);
+
+static gboolean
+search_below (Search *search, DIR *directory, guint depth, GError **error)
+{
+  const struct dirent *entry;
+
+  while ((entry = readdir (directory)) != NULL)
+    {
+      sonde_autofd int fd = -1;
+
+      if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
+        continue;
+      fd = openat (dirfd (directory), entry->d_name,
+                   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+      if (fd >= 0 && !search_group (search, fd, depth + 1, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+search_group (Search *search, int group_fd, guint depth, GError **error)
+{
+  sonde_autofd int fd = openat (group_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *directory;
+  gboolean is_within;
+
+  if (depth > SONDE_LIMIT_UNIT_DEPTH || ++search->n_groups > SONDE_LIMIT_UNIT_GROUPS)
+    return refuse_size (error);
+  if (!add_members (search, group_fd, error))
+    return FALSE;
+  directory = fd >= 0 ? fdopendir (fd) : NULL;
+  if (directory == NULL)
+    return TRUE;
+  (void) sonde_steal_fd (&fd);
+  is_within = search_below (search, directory, depth, error);
+  closedir (directory);
+  return is_within;
+}
+
+GArray *
+sonde_control_group_list (const SondeControlGroup *self, GError **error)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  Search search = { .pids = g_array_new (FALSE, FALSE, sizeof (pid_t)) };
+  g_autoptr (GArray) pids = search.pids;
+
+  return search_group (&search, self->fd, 0, error) ? g_steal_pointer (&pids) : NULL;
+}
+
+gboolean
+sonde_control_group_is_empty (const SondeControlGroup *self)
+{
+  g_autofree char *text = NULL;
+  g_autoptr (GArray) pids = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (self->is_unified)
+    {
+      text = sonde_proc_text_read (self->fd, "cgroup.events", 4096);
+      return text == NULL || strstr (text, "populated 1") == NULL;
+    }
+  pids = sonde_control_group_list (self, &error);
+  return pids != NULL && pids->len == 0;
+}
+
+int
+sonde_control_group_open_events (const SondeControlGroup *self)
+{
+  return self->is_unified ? openat (self->fd, "cgroup.events", O_RDONLY | O_CLOEXEC) : -1;
+}
+
+gboolean
+sonde_control_group_contains (const SondeControlGroup *self, const char *text)
+{
+  return sonde_cgroup_is_below (text, self->key, self->path);
+}

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The perf events of one session: rings, tasks, hand-over to the worker. */
+#include "daemon/broker/event-set-private.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+
+#include "base/fd.h"
+#include "daemon/base/error.h"
+#include "daemon/base/limits.h"
+#include "daemon/base/capabilities.h"
+#include "daemon/broker/cpu-follower.h"
+#include "daemon/base/proc-text.h"
+#include "daemon/base/quota.h"
+
+static void
+clear_event (gpointer event)
+{
+  sonde_clear_fd (&((SondeOpenEvent *) event)->fd);
+}
+
+static GArray *
+events_new (void)
+{
+  GArray *events = g_array_new (FALSE, FALSE, sizeof (SondeOpenEvent));
+
+  g_array_set_clear_func (events, clear_event);
+  return events;
+}
+
+guint
+sonde_event_set_n_kinds (const SondeEventSet *self)
+{
+  return self->plan.has_samples ? 2 : 1;
+}
+
+static gboolean
+add_event (
+    GArray *events, int fd, SondeEventKind kind, pid_t tid, int cpu, guint32 flags, GError **error)
+{
+  SondeOpenEvent event
+      = { .fd = fd, .entry = { .cpu = cpu, .tid = tid, .kind = kind, .flags = flags } };
+
+  g_array_append_val (events, event);
+  if (ioctl (fd, PERF_EVENT_IOC_ID,
+             &g_array_index (events, SondeOpenEvent, events->len - 1).entry.id)
+      < 0)
+    return sonde_error_set_errno (error, errno, "Cannot identify a perf event");
+  return TRUE;
+}
+
+/* A whole-CPU dummy never goes away. Without the right to one, a dummy on our own main thread lives
+ * as long as this process does.
+ * @is_off: (out): the CPU is, and there is no ring */
+static gboolean
+open_ring (SondeEventSet *self, SondeEventKind kind, int cpu, gboolean *is_off, GError **error)
+{
+  const struct perf_event_attr *attr
+      = kind == SONDE_EVENT_SAMPLES ? &self->plan.samples_ring : &self->plan.sideband_ring;
+  pid_t tid = -1;
+  int fd = sonde_perf_event_open (attr, tid, cpu);
+
+  if (fd == -EACCES || fd == -EPERM)
+    {
+      tid = getpid ();
+      fd = sonde_perf_event_open (attr, 0, cpu);
+    }
+  *is_off = fd == -ENODEV;
+  if (*is_off)
+    return TRUE;
+  if (fd < 0)
+    {
+      sonde_perf_event_set_error (error, -fd, "dummy");
+      return FALSE;
+    }
+  return add_event (self->rings, fd, kind, tid, cpu, 0, error);
+}
+
+static void
+clear_pulse (gpointer pulse)
+{
+  sonde_cpu_pulse_close (pulse);
+}
+
+/* -1: it has no rings */
+static int
+index_of_cpu (const SondeEventSet *self, int cpu)
+{
+  for (guint i = 0; i < self->cpus->len; i++)
+    if (g_array_index (self->cpus, int, i) == cpu)
+      return (int) i;
+  return -1;
+}
+
+void
+sonde_event_set_revive (SondeEventSet *self, int cpu)
+{
+  int index = index_of_cpu (self, cpu);
+  SondeCpuPulse *pulse;
+
+  if (!self->has_pulses || index < 0)
+    return;
+  pulse = &g_array_index (self->pulses, SondeCpuPulse, index);
+  sonde_cpu_pulse_close (pulse);
+  *pulse = sonde_cpu_pulse_open (&self->plan.pulse, cpu);
+}
+
+void
+sonde_event_set_append_cpu (SondeEventSet *self, int cpu)
+{
+  SondeCpuPulse none = SONDE_CPU_PULSE_NONE;
+
+  g_array_append_val (self->cpus, cpu);
+  g_array_append_val (self->pulses, none);
+}
+
+/* One that has just gone off may come later. */
+static gboolean
+open_rings_on (SondeEventSet *self, int cpu, GError **error)
+{
+  guint n_before = self->rings->len;
+  gboolean is_off = FALSE;
+
+  if ((self->plan.has_samples && !open_ring (self, SONDE_EVENT_SAMPLES, cpu, &is_off, error))
+      || (!is_off && !open_ring (self, SONDE_EVENT_SIDEBAND, cpu, &is_off, error)))
+    {
+      g_array_set_size (self->rings, n_before);
+      return FALSE;
+    }
+  if (is_off)
+    g_array_set_size (self->rings, n_before);
+  else
+    {
+      sonde_event_set_append_cpu (self, cpu);
+      sonde_event_set_revive (self, cpu);
+    }
+  return TRUE;
+}
+
+/* Each ring's event is sent to the worker in a duplicate; later as many events of whole CPUs are on
+ * their way. */
+static gboolean
+check_fds (uid_t owner_uid, guint n_rings, GError **error)
+{
+  return sonde_quota_check_fds (owner_uid, 3 * (guint64) n_rings, error);
+}
+
+SondeEventSet *
+sonde_event_set_alloc (const SondeAsked *asked)
+{
+  SondeEventSet *self = g_new0 (SondeEventSet, 1);
+
+  self->rings = events_new ();
+  self->fresh = events_new ();
+  self->cpus = g_array_new (FALSE, FALSE, sizeof (int));
+  self->pulses = g_array_new (FALSE, FALSE, sizeof (SondeCpuPulse));
+  g_array_set_clear_func (self->pulses, clear_pulse);
+  self->has_pulses = asked->scope == SONDE_SCOPE_SYSTEM || asked->scope == SONDE_SCOPE_UNIT;
+  self->only_cpu = -1;
+  self->unmapped_cpu = -1;
+  self->start_on_exec = asked->start_on_exec;
+  sonde_perf_plan_init (&self->plan, asked);
+  return self;
+}
+
+SondeEventSet *
+sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error)
+{
+  g_autoptr (SondeEventSet) self = sonde_event_set_alloc (asked);
+  g_autofree char *online
+      = sonde_proc_text_read (AT_FDCWD, SONDE_CPUS_ONLINE_PATH, SONDE_LIMIT_PROC_TEXT_BYTES);
+  g_autoptr (GArray) cpus = online != NULL ? sonde_cpu_list_parse (online) : NULL;
+
+  if (cpus == NULL)
+    {
+      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                           "Cannot read which processors are online in /sys/devices/system/cpu");
+      return NULL;
+    }
+  if (!sonde_quota_check_rings (owner_uid, cpus->len, error)
+      || !check_fds (owner_uid, cpus->len * sonde_event_set_n_kinds (self), error)
+      || !sonde_perf_plan_probe (&self->plan, asked, g_array_index (cpus, int, 0), error))
+    return NULL;
+  for (guint i = 0; i < cpus->len; i++)
+    if (!open_rings_on (self, g_array_index (cpus, int, i), error))
+      return NULL;
+  return g_steal_pointer (&self);
+}
+
+void
+sonde_event_set_free (SondeEventSet *self)
+{
+  if (self == NULL)
+    return;
+  g_clear_pointer (&self->cpus, g_array_unref);
+  g_clear_pointer (&self->pulses, g_array_unref);
+  g_clear_pointer (&self->rings, g_array_unref);
+  g_clear_pointer (&self->fresh, g_array_unref);
+  g_free (self);
+}
+
+const SondePerfPlan *
+sonde_event_set_plan (const SondeEventSet *self)
+{
+  return &self->plan;
+}
+
+/* @fds are taken. @n_more: rings that follow */
+static void
+send_batch (SondeResultQueue *results,
+            SondeMessageType type,
+            const SondeOpenEvent *events,
+            const int *fds,
+            guint n_events,
+            guint n_more)
+{
+  gsize size_bytes = sizeof (SondeMessageEvents) + n_events * sizeof (SondeMessageEvent);
+  g_autofree SondeMessageEvents *message = g_malloc0 (size_bytes);
+
+  message->header.type = type;
+  message->n_events = n_events;
+  message->n_more = n_more;
+  for (guint i = 0; i < n_events; i++)
+    message->events[i] = events[i].entry;
+  sonde_result_queue_message (results, message, size_bytes, fds, n_events);
+}
+
+/* Ours stay open: later events are redirected through them. */
+static gboolean
+duplicate (const SondeOpenEvent *rings, guint n_rings, int *fds, GError **error)
+{
+  for (guint i = 0; i < n_rings; i++)
+    {
+      fds[i] = fcntl (rings[i].fd, F_DUPFD_CLOEXEC, 3);
+      if (fds[i] < 0)
+        {
+          sonde_error_set_errno (error, errno, "Cannot duplicate a ring's event");
+          while (i-- > 0)
+            close (fds[i]);
+          return FALSE;
+        }
+    }
+  return TRUE;
+}
+
+static gboolean
+send_rings_from (SondeEventSet *self, guint first, SondeResultQueue *results, GError **error)
+{
+  for (; first < self->rings->len; first += SONDE_MESSAGE_MAX_FDS)
+    {
+      const SondeOpenEvent *rings = &g_array_index (self->rings, SondeOpenEvent, first);
+      guint n_rings = MIN (self->rings->len - first, SONDE_MESSAGE_MAX_FDS);
+      int fds[SONDE_MESSAGE_MAX_FDS];
+
+      if (!duplicate (rings, n_rings, fds, error))
+        return FALSE;
+      send_batch (results, SONDE_MESSAGE_RINGS, rings, fds, n_rings,
+                  self->rings->len - first - n_rings);
+    }
+  return TRUE;
+}
+
+gboolean
+sonde_event_set_send_rings (SondeEventSet *self, SondeResultQueue *results, GError **error)
+{
+  return send_rings_from (self, 0, results, error);
+}
+
+const GArray *
+sonde_event_set_cpus (const SondeEventSet *self)
+{
+  return self->cpus;
+}
+
+gboolean
+sonde_event_set_has_cpu (const SondeEventSet *self, int cpu)
+{
+  return index_of_cpu (self, cpu) >= 0;
+}
+
+gboolean
+sonde_event_set_add_cpu (SondeEventSet *self, int cpu, SondeResultQueue *results, GError **error)
+{
+  guint n_before = self->rings->len;
+
+  g_assert (!sonde_event_set_has_cpu (self, cpu) && self->unmapped_cpu < 0);
+
+  self->unmapped_cpu = cpu;
+  return open_rings_on (self, cpu, error) && send_rings_from (self, n_before, results, error);
+}
+
+void
+sonde_event_set_take_cpu (SondeEventSet *self, int cpu, gboolean is_mapped)
+{
+  int index = index_of_cpu (self, cpu);
+
+  self->unmapped_cpu = -1;
+  if (is_mapped || index < 0)
+    return;
+  g_array_remove_index (self->cpus, (guint) index);
+  g_array_remove_index (self->pulses, (guint) index);
+  g_array_remove_range (self->rings, (guint) index * sonde_event_set_n_kinds (self),
+                        sonde_event_set_n_kinds (self));
+}
+
+gboolean
+sonde_event_set_is_counting (SondeEventSet *self, int cpu)
+{
+  int index = index_of_cpu (self, cpu);
+
+  return index < 0
+         || sonde_cpu_pulse_is_beating (&g_array_index (self->pulses, SondeCpuPulse, index));
+}
+
+gint64
+sonde_event_set_counted_until_ns (SondeEventSet *self, int cpu)
+{
+  int index = index_of_cpu (self, cpu);
+
+  return index < 0 ? 0
+                   : sonde_cpu_pulse_until_ns (&g_array_index (self->pulses, SondeCpuPulse, index));
+}
+
+void
+sonde_event_set_narrow (SondeEventSet *self, int cpu)
+{
+  self->only_cpu = cpu;
+}
+
+static gboolean
+check_room (const SondeEventSet *self, guint n_tasks, GError **error)
+{
+  guint64 wanted = (guint64) n_tasks * self->cpus->len * sonde_event_set_n_kinds (self);
+
+  if (wanted + self->fresh->len + self->n_handed_over <= SONDE_LIMIT_EVENTS)
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+               "Limit events: %u threads on %u processors need more than %d perf events", n_tasks,
+               self->cpus->len, SONDE_LIMIT_EVENTS);
+  return FALSE;
+}
+
+/* What one event, or one pair of them on each CPU, watches. */
+typedef struct
+{
+  pid_t tid;    /* -1: whole CPUs */
+  int group_fd; /* -1, or with tid -1 a control group on them */
+  guint32 flags;
+  gboolean is_gone; /* (out): the thread has exited meanwhile */
+} Subject;
+
+static int
+open_on (const struct perf_event_attr *attr, const Subject *subject, int cpu)
+{
+  return subject->group_fd >= 0 ? sonde_perf_event_open_group (attr, subject->group_fd, cpu)
+                                : sonde_perf_event_open (attr, subject->tid, cpu);
+}
+
+static gboolean
+open_event (
+    SondeEventSet *self, SondeEventKind kind, Subject *subject, guint cpu_index, GError **error)
+{
+  gboolean is_sampling = kind == SONDE_EVENT_SAMPLES;
+  int cpu = g_array_index (self->cpus, int, cpu_index);
+  guint ring_index = cpu_index * sonde_event_set_n_kinds (self)
+                     + (is_sampling ? 0 : sonde_event_set_n_kinds (self) - 1);
+  int ring_fd = g_array_index (self->rings, SondeOpenEvent, ring_index).fd;
+  guint32 flags = subject->flags | (is_sampling && self->start_on_exec ? SONDE_EVENT_ON_EXEC : 0);
+  int fd = open_on (is_sampling ? &self->plan.samples : &self->plan.sideband, subject, cpu);
+
+  if (fd == -ESRCH)
+    {
+      subject->is_gone = TRUE;
+      return TRUE;
+    }
+  /* The CPU is off: what it will need is opened when it comes back. */
+  if (fd == -ENODEV)
+    return TRUE;
+  if (fd < 0)
+    {
+      sonde_perf_event_set_error (error, -fd, is_sampling ? self->plan.event_name : "dummy");
+      return FALSE;
+    }
+  if (!add_event (self->fresh, fd, kind, subject->tid, cpu, flags, error))
+    return FALSE;
+  if (ioctl (fd, PERF_EVENT_IOC_SET_OUTPUT, ring_fd) < 0)
+    return sonde_error_set_errno (error, errno, "Cannot redirect a perf event to its ring");
+  return TRUE;
+}
+
+static gboolean
+open_subject (SondeEventSet *self, Subject *subject, GError **error)
+{
+  for (guint i = 0; i < self->cpus->len && !subject->is_gone; i++)
+    {
+      int cpu = g_array_index (self->cpus, int, i);
+
+      if (cpu == self->unmapped_cpu || (self->only_cpu >= 0 && cpu != self->only_cpu))
+        continue;
+      /* Side-band first: a mapping is known before a sample in it. */
+      if (!open_event (self, SONDE_EVENT_SIDEBAND, subject, i, error))
+        return FALSE;
+      if (self->plan.has_samples && !subject->is_gone
+          && !open_event (self, SONDE_EVENT_SAMPLES, subject, i, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+gboolean
+sonde_event_set_open_system (SondeEventSet *self, GError **error)
+{
+  Subject subject = { .tid = -1, .group_fd = -1 };
+
+  return check_room (self, 1, error) && open_subject (self, &subject, error);
+}
+
+gboolean
+sonde_event_set_open_group (SondeEventSet *self, int group_fd, GError **error)
+{
+  Subject subject = { .tid = -1, .group_fd = group_fd };
+
+  return check_room (self, 1, error) && open_subject (self, &subject, error);
+}
+
+/* Threads in @tasks_fd that are not in @known, at most as many as events may be. */
+static GArray *
+find_new_tasks (int tasks_fd, GHashTable *known)
+{
+  g_autoptr (GArray) found = g_array_new (FALSE, FALSE, sizeof (pid_t));
+  sonde_autofd int fd = openat (tasks_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *tasks = fd >= 0 ? fdopendir (fd) : NULL;
+  const struct dirent *entry;
+
+  if (tasks == NULL)
+    return g_steal_pointer (&found);
+  (void) sonde_steal_fd (&fd);
+  while (found->len <= SONDE_LIMIT_EVENTS && (entry = readdir (tasks)) != NULL)
+    {
+      pid_t tid = (pid_t) strtol (entry->d_name, NULL, 10);
+
+      if (tid > 0 && !g_hash_table_contains (known, GINT_TO_POINTER (tid)))
+        g_array_append_val (found, tid);
+    }
+  closedir (tasks);
+  return g_steal_pointer (&found);
+}
+
+gboolean
+sonde_event_set_check_room (const SondeEventSet *self,
+                            uid_t owner_uid,
+                            GArray *pids,
+                            GError **error)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  g_autoptr (GHashTable) nothing_known = g_hash_table_new (NULL, NULL);
+  guint n_tasks = 0;
+
+  /* Each summand is bounded, and what is too much already is not counted further. */
+  for (guint i = 0; i < pids->len && n_tasks <= SONDE_LIMIT_EVENTS; i++)
+    {
+      g_autofree char *directory = g_strdup_printf ("/proc/%d/task", g_array_index (pids, gint, i));
+      sonde_autofd int tasks_fd = open (directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+      g_autoptr (GArray) tids = find_new_tasks (tasks_fd, nothing_known);
+
+      n_tasks += tids->len;
+    }
+  return check_room (self, n_tasks, error)
+         && sonde_quota_check_fds (
+             owner_uid, (guint64) n_tasks * self->cpus->len * sonde_event_set_n_kinds (self),
+             error);
+}
+
+/* The number may have gone to a task of another process since it was found; then what was opened is
+ * closed again. */
+static gboolean
+open_task (SondeEventSet *self, int tasks_fd, pid_t tid, guint32 flags, GError **error)
+{
+  Subject subject = { .tid = tid, .group_fd = -1, .flags = flags };
+  guint n_before = self->fresh->len;
+  char name[16];
+
+  if (!open_subject (self, &subject, error))
+    return FALSE;
+  g_snprintf (name, sizeof name, "%d", (int) tid);
+  if (faccessat (tasks_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+    g_array_set_size (self->fresh, n_before);
+  return TRUE;
+}
+
+gboolean
+sonde_event_set_open_process (
+    SondeEventSet *self, pid_t pid, int process_fd, gboolean is_late, GError **error)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  sonde_autofd int tasks_fd = openat (process_fd, "task", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  g_autoptr (GHashTable) opened = g_hash_table_new (NULL, NULL);
+
+  if (tasks_fd < 0) /* it is gone */
+    return TRUE;
+  for (guint pass = 0; pass < SONDE_LIMIT_TASK_PASSES; pass++)
+    {
+      g_autoptr (GArray) tids = find_new_tasks (tasks_fd, opened);
+
+      if (tids->len == 0)
+        return TRUE;
+      if (!check_room (self, tids->len, error))
+        return FALSE;
+      for (guint i = 0; i < tids->len; i++)
+        {
+          pid_t tid = g_array_index (tids, pid_t, i);
+
+          g_hash_table_add (opened, GINT_TO_POINTER (tid));
+          if (!open_task (self, tasks_fd, tid, is_late || pass > 0 ? SONDE_EVENT_LATE : 0, error))
+            return FALSE;
+        }
+    }
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+               "Process %d makes threads faster than they can be found", (int) pid);
+  return FALSE;
+}
+
+guint
+sonde_event_set_n_fresh (const SondeEventSet *self)
+{
+  return self->fresh->len;
+}
+
+guint
+sonde_event_set_n_handed_over (const SondeEventSet *self)
+{
+  return self->n_handed_over;
+}
+
+void
+sonde_event_set_discard_from (SondeEventSet *self, guint n_fresh)
+{
+  g_array_set_size (self->fresh, n_fresh);
+}
+
+static gboolean
+enable_fresh (SondeEventSet *self, GError **error)
+{
+  for (guint i = 0; i < self->fresh->len; i++)
+    {
+      const SondeOpenEvent *event = &g_array_index (self->fresh, SondeOpenEvent, i);
+
+      if ((event->entry.flags & SONDE_EVENT_ON_EXEC) == 0
+          && ioctl (event->fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
+        return sonde_error_set_errno (error, errno, "Cannot enable a perf event");
+    }
+  return TRUE;
+}
+
+gboolean
+sonde_event_set_hand_over (SondeEventSet *self, SondeResultQueue *results, GError **error)
+{
+  if (!enable_fresh (self, error))
+    return FALSE;
+
+  for (guint first = 0; first < self->fresh->len; first += SONDE_MESSAGE_MAX_FDS)
+    {
+      guint n_events = MIN (self->fresh->len - first, SONDE_MESSAGE_MAX_FDS);
+      SondeOpenEvent *events = &g_array_index (self->fresh, SondeOpenEvent, first);
+      int fds[SONDE_MESSAGE_MAX_FDS];
+
+      for (guint i = 0; i < n_events; i++)
+        fds[i] = sonde_steal_fd (&events[i].fd);
+      send_batch (results, SONDE_MESSAGE_EVENTS, events, fds, n_events, 0);
+    }
+  self->n_handed_over += self->fresh->len;
+  g_array_set_size (self->fresh, 0);
+  return TRUE;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The perf events of one session: rings, tasks, hand-over to the worker. */
+#pragma once
+
+#include "daemon/broker/perf-event.h"
+#include "daemon/broker/result-queue.h"
+
+/**
+ * SECTION: event-set
+ *
+ * Each online CPU has a ring for samples and one for side-band records, owned by dummy events that
+ * live as long as the session, whether their CPU goes off or not. Everything else is redirected to
+ * them with PERF_EVENT_IOC_SET_OUTPUT, which the kernel allows once the worker has mapped them.
+ * Events are opened disabled and stay ours until sonde_event_set_hand_over(), which enables them
+ * (with `start-on-exec` the side-band ones alone), sends them to the worker and keeps no copy.
+ */
+typedef struct SondeEventSet SondeEventSet;
+
+/* Makes and probes the plan, and opens the rings' events.
+ * Errors: those of sonde_perf_plan_probe() and sonde_quota_check_rings() */
+SondeEventSet *sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error);
+/**
+ * sonde_event_set_new_recorded:
+ * @record: of a sonded before us
+ * @fds: (element-type int): the events that it tells of; each is taken and replaced by -1
+ *
+ * Errors: those of sonde_perf_plan_probe(); SONDE_ERROR_FAILED if rings and descriptors do not fit
+ */
+SondeEventSet *sonde_event_set_new_recorded (const SondeAsked *asked,
+                                             const SondeBrokerRecord *record,
+                                             GArray *fds,
+                                             GError **error);
+void sonde_event_set_record (const SondeEventSet *self, SondeBrokerRecord *record);
+/* (element-type int): borrowed: the events that own the rings; those that tell of processors that
+ * were off */
+GArray *sonde_event_set_ring_fds (const SondeEventSet *self);
+GArray *sonde_event_set_pulse_fds (const SondeEventSet *self);
+/* Accepts NULL. */
+void sonde_event_set_free (SondeEventSet *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeEventSet, sonde_event_set_free)
+
+const SondePerfPlan *sonde_event_set_plan (const SondeEventSet *self);
+
+/* Sends the RINGS messages. */
+gboolean
+sonde_event_set_send_rings (SondeEventSet *self, SondeResultQueue *results, GError **error);
+
+/* (element-type gint): those with rings */
+const GArray *sonde_event_set_cpus (const SondeEventSet *self);
+gboolean sonde_event_set_has_cpu (const SondeEventSet *self, int cpu);
+/* Opens the rings of a CPU that has none and sends them: its events may be opened once the worker
+ * has mapped them. One that is off again has none afterwards either. */
+gboolean
+sonde_event_set_add_cpu (SondeEventSet *self, int cpu, SondeResultQueue *results, GError **error);
+/* What the worker made of them; if it could not map them they are closed. To be called also when
+ * the above has failed, or opened none. */
+void sonde_event_set_take_cpu (SondeEventSet *self, int cpu, gboolean is_mapped);
+/* Whether events of the whole CPU have been counting since this was asked last. They do not once it
+ * was off, but its rings take the records of new ones. Always so where no event may be of a whole
+ * CPU. */
+gboolean sonde_event_set_is_counting (SondeEventSet *self, int cpu);
+/* CLOCK_MONOTONIC: until when they did; 0: unknown */
+gint64 sonde_event_set_counted_until_ns (SondeEventSet *self, int cpu);
+/* Before new events are opened on a CPU that was off. */
+void sonde_event_set_revive (SondeEventSet *self, int cpu);
+/* From now on events are opened on that CPU alone; -1: on all */
+void sonde_event_set_narrow (SondeEventSet *self, int cpu);
+
+/**
+ * sonde_event_set_check_room:
+ * @pids: (element-type gint): processes to be opened together
+ *
+ * Whether the events of all their threads are within the limits; opens none.
+ *
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED: events, descriptors
+ */
+gboolean sonde_event_set_check_room (const SondeEventSet *self,
+                                     uid_t owner_uid,
+                                     GArray *pids,
+                                     GError **error);
+
+/* Every CPU as a whole. */
+gboolean sonde_event_set_open_system (SondeEventSet *self, GError **error);
+/* The tasks of a control group on every CPU. @group_fd: its directory, of version 2 */
+gboolean sonde_event_set_open_group (SondeEventSet *self, int group_fd, GError **error);
+
+/**
+ * sonde_event_set_open_process:
+ * @process_fd: its directory in /proc
+ * @is_late: whether its threads may have inherited events of this set already
+ *
+ * All threads that it has, until a pass over them finds no new one. A thread that one of the others
+ * made meanwhile has inherited its events and now has its own, too: those are marked
+ * SONDE_EVENT_LATE, and the worker takes what two of them tell once.
+ *
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED, FAILED and those of sonde_perf_event_set_error(). A process
+ * that is gone is none.
+ */
+gboolean sonde_event_set_open_process (
+    SondeEventSet *self, pid_t pid, int process_fd, gboolean is_late, GError **error);
+
+/* How many events were opened and not handed over. */
+guint sonde_event_set_n_fresh (const SondeEventSet *self);
+/* Closes those but the first @n_fresh. */
+void sonde_event_set_discard_from (SondeEventSet *self, guint n_fresh);
+guint sonde_event_set_n_handed_over (const SondeEventSet *self);
+gboolean sonde_event_set_hand_over (SondeEventSet *self, SondeResultQueue *results, GError **error);

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* From options to perf_event_attr, and the only perf_event_open(). */
+#include "daemon/broker/perf-event.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/base/error.h"
+#include "daemon/base/capabilities.h"
+#include "daemon/base/proc-text.h"
+#include "daemon/broker/tracepoint.h"
+
+#define PARANOID_PATH "/proc/sys/kernel/perf_event_paranoid"
+#define MAX_RATE_PATH "/proc/sys/kernel/perf_event_max_sample_rate"
+
+/* Bytes in a ring that wake its reader, who looks at it by the clock as well. Half of the ring
+ * (0) is for those that fill it faster: rings may be small, unprivileged 128 KiB a CPU. */
+#define SAMPLES_WATERMARK  0
+#define SIDEBAND_WATERMARK (8 * 1024)
+
+/* The registers that unwinding needs: all general ones, instruction and stack pointer.
+ * Source: asm/perf_regs.h */
+#if defined(__x86_64__)
+#define REGS_MASK 0xff01ffULL /* AX BX CX DX SI DI BP SP IP, R8 to R15 */
+#elif defined(__aarch64__)
+#define REGS_MASK ((1ULL << 33) - 1) /* X0 to X30, SP, PC */
+#else
+#define REGS_MASK 0ULL
+#endif
+
+#define ID_SAMPLE_TYPE                                                                             \
+  (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU)
+
+static void
+init_common (struct perf_event_attr *attr)
+{
+  *attr = (struct perf_event_attr){
+    .size = sizeof *attr,
+    .sample_type = ID_SAMPLE_TYPE,
+    .disabled = 1,
+    .sample_id_all = 1,
+    .exclude_hv = 1,
+    .exclude_guest = 1,
+    .use_clockid = 1,
+    .clockid = CLOCK_MONOTONIC,
+  };
+}
+
+static void
+init_dummy (struct perf_event_attr *attr)
+{
+  init_common (attr);
+  attr->type = PERF_TYPE_SOFTWARE;
+  attr->config = PERF_COUNT_SW_DUMMY;
+  /* It counts nothing; a user may have it. */
+  attr->exclude_kernel = 1;
+}
+
+static void
+init_ring (struct perf_event_attr *attr, guint32 watermark_bytes)
+{
+  init_dummy (attr);
+  attr->watermark = 1;
+  attr->wakeup_watermark = watermark_bytes;
+}
+
+static void
+init_pulse (struct perf_event_attr *attr)
+{
+  init_dummy (attr);
+  attr->disabled = 0;
+  attr->read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
+}
+
+static void
+set_inherit (struct perf_event_attr *attr, const SondeAsked *asked)
+{
+  if (asked->scope == SONDE_SCOPE_SYSTEM)
+    return;
+  /* New threads always belong to their process; new processes are a choice. */
+  attr->inherit = 1;
+  attr->inherit_thread = !asked->children;
+}
+
+static void
+use_event (SondePerfPlan *self, SondeEventChoice event, const SondeAsked *asked)
+{
+  struct perf_event_attr *attr = &self->samples;
+
+  if (event == SONDE_EVENT_TRACEPOINT)
+    {
+      self->event_name = sonde_asked_event_name (asked);
+      self->tracepoint_id = sonde_tracepoint_id (self->event_name);
+      attr->type = PERF_TYPE_TRACEPOINT;
+      /* With it the kernel makes a sample of every hit, whatever the period. */
+      attr->sample_type &= ~(guint64) PERF_SAMPLE_PERIOD;
+      attr->config = (guint64) MAX (self->tracepoint_id, 0);
+      return;
+    }
+  self->event_name = sonde_event_choice_names[event];
+  if (event == SONDE_EVENT_CPU_CLOCK)
+    {
+      attr->type = PERF_TYPE_SOFTWARE;
+      attr->config = PERF_COUNT_SW_CPU_CLOCK;
+      /* An idle CPU has nothing to tell; some hardware counters refuse this bit, and stand still.
+       */
+      attr->exclude_idle = asked->scope == SONDE_SCOPE_SYSTEM;
+      return;
+    }
+  attr->type = PERF_TYPE_HARDWARE;
+  attr->config
+      = event == SONDE_EVENT_INSTRUCTIONS ? PERF_COUNT_HW_INSTRUCTIONS : PERF_COUNT_HW_CPU_CYCLES;
+  attr->exclude_idle = 0;
+}
+
+static void
+set_stack (struct perf_event_attr *attr, const SondeAsked *asked)
+{
+  gboolean by_kernel = asked->unwind == SONDE_UNWIND_FRAME_POINTER;
+
+  if (asked->unwind == SONDE_UNWIND_DWARF || asked->unwind == SONDE_UNWIND_LIBDWFL)
+    {
+      attr->sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+      attr->sample_regs_user = REGS_MASK;
+      attr->sample_stack_user = asked->stack_size_bytes;
+    }
+  if (by_kernel || asked->kernel)
+    {
+      attr->sample_type |= PERF_SAMPLE_CALLCHAIN;
+      attr->exclude_callchain_user = !by_kernel;
+      attr->exclude_callchain_kernel = !asked->kernel;
+    }
+}
+
+static void
+init_samples (SondePerfPlan *self, const SondeAsked *asked)
+{
+  struct perf_event_attr *attr = &self->samples;
+
+  init_common (attr);
+  attr->sample_type |= PERF_SAMPLE_IP | PERF_SAMPLE_PERIOD;
+  attr->read_format = PERF_FORMAT_ID | PERF_FORMAT_LOST;
+  if (asked->frequency_hz > 0)
+    {
+      attr->freq = 1;
+      attr->sample_freq = asked->frequency_hz;
+    }
+  else
+    attr->sample_period = asked->period;
+  /* Side-band records are wanted from the start: they tell of the exec. */
+  attr->enable_on_exec = asked->start_on_exec;
+  set_stack (attr, asked);
+  set_inherit (attr, asked);
+  use_event (self, asked->event == SONDE_EVENT_AUTO ? SONDE_EVENT_CYCLES : asked->event, asked);
+  self->may_fall_back = asked->event == SONDE_EVENT_AUTO;
+}
+
+static void
+init_sideband (SondePerfPlan *self, const SondeAsked *asked)
+{
+  struct perf_event_attr *attr = &self->sideband;
+
+  init_dummy (attr);
+  attr->mmap = 1; /* executable mappings; mmap_data would add the others */
+  attr->mmap2 = 1;
+  attr->comm = 1;
+  attr->comm_exec = 1;
+  attr->task = 1;
+  attr->read_format = PERF_FORMAT_ID | PERF_FORMAT_LOST;
+  set_inherit (attr, asked);
+}
+
+void
+sonde_perf_plan_init (SondePerfPlan *self, const SondeAsked *asked)
+{
+  *self = (SondePerfPlan){ .event_name = sonde_event_choice_names[SONDE_EVENT_NONE] };
+  init_ring (&self->samples_ring, SAMPLES_WATERMARK);
+  init_ring (&self->sideband_ring, SIDEBAND_WATERMARK);
+  init_pulse (&self->pulse);
+  init_sideband (self, asked);
+  self->has_samples = asked->event != SONDE_EVENT_NONE;
+  /* The worker is told how records end, those of the side band, too. */
+  init_common (&self->samples);
+  if (self->has_samples)
+    init_samples (self, asked);
+}
+
+static int
+open_event (const struct perf_event_attr *attr, int subject, int cpu, unsigned long flags)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_EVENTS);
+  long fd = syscall (SYS_perf_event_open, attr, subject, cpu, -1, flags | PERF_FLAG_FD_CLOEXEC);
+
+  return fd < 0 ? -errno : (int) fd;
+}
+
+int
+sonde_perf_event_open (const struct perf_event_attr *attr, pid_t tid, int cpu)
+{
+  return open_event (attr, tid, cpu, 0);
+}
+
+int
+sonde_perf_event_open_group (const struct perf_event_attr *attr, int group_fd, int cpu)
+{
+  return open_event (attr, group_fd, cpu, PERF_FLAG_PID_CGROUP);
+}
+
+void
+sonde_perf_event_set_error (GError **error, int error_number, const char *event_name)
+{
+  gint64 paranoid = sonde_proc_number_read (PARANOID_PATH, 0);
+
+  if ((error_number == EACCES || error_number == EPERM) && paranoid >= 3)
+    g_set_error (
+        error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED,
+        "kernel.perf_event_paranoid is %" G_GINT64_FORMAT
+        ": this kernel gives perf events to CAP_SYS_ADMIN alone, which the service has if it "
+        "was built with the option perf_event_paranoid_drop_in (see sonded(8))",
+        paranoid);
+  else
+    sonde_error_set_errno (error, error_number, "Cannot open perf event %s", event_name);
+}
+
+/* EINVAL has many reasons; this one has a name. */
+static gboolean
+check_rate (const SondePerfPlan *self, GError **error)
+{
+  gint64 max_rate = sonde_proc_number_read (MAX_RATE_PATH, G_MAXINT64);
+
+  if (!self->samples.freq || self->samples.sample_freq <= (guint64) max_rate)
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+               "Option frequency: this kernel takes at most %" G_GINT64_FORMAT
+               " Hz (kernel.perf_event_max_sample_rate)",
+               max_rate);
+  return FALSE;
+}
+
+static void
+drop_lost_count (SondePerfPlan *self)
+{
+  self->samples.read_format &= ~(guint64) PERF_FORMAT_LOST;
+  self->sideband.read_format &= ~(guint64) PERF_FORMAT_LOST;
+}
+
+/* A callchain that was wanted for its kernel part alone has nothing to say any more. */
+static void
+drop_kernel_time (SondePerfPlan *self)
+{
+  self->samples.exclude_kernel = 1;
+  self->samples.exclude_callchain_kernel = 1;
+  if (self->samples.exclude_callchain_user)
+    self->samples.sample_type &= ~(guint64) PERF_SAMPLE_CALLCHAIN;
+}
+
+/* Gives up one thing that may be why the kernel refused. */
+static gboolean
+weaken (SondePerfPlan *self, const SondeAsked *asked, int error_number)
+{
+  if (error_number == EINVAL && (self->samples.read_format & PERF_FORMAT_LOST) != 0)
+    {
+      drop_lost_count (self);
+      return TRUE;
+    }
+  /* A tracepoint is in the kernel: without its time nothing is left. */
+  if ((error_number == EACCES || error_number == EPERM) && !self->samples.exclude_kernel
+      && self->tracepoint_id == 0)
+    {
+      drop_kernel_time (self);
+      return TRUE;
+    }
+  if (self->may_fall_back && error_number != EACCES && error_number != EPERM)
+    {
+      self->may_fall_back = FALSE;
+      use_event (self, SONDE_EVENT_CPU_CLOCK, asked);
+      self->samples.read_format |= PERF_FORMAT_LOST;
+      self->sideband.read_format |= PERF_FORMAT_LOST;
+      return TRUE;
+    }
+  return FALSE;
+}
+
+static gboolean
+check_tracepoint (const SondePerfPlan *self, GError **error)
+{
+  if (self->tracepoint_id >= 0)
+    return TRUE;
+  if (self->tracepoint_id == -EACCES)
+    g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED,
+                 "Option event: the kernel keeps its tracepoints (tracefs) from us");
+  else
+    g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+                 "Option event: this machine has no %s, or tracefs is not mounted at "
+                 "/sys/kernel/tracing",
+                 self->event_name);
+  return FALSE;
+}
+
+/* Why the last attempt failed, beyond which nothing can be given up. */
+static gboolean
+refuse_event (const SondePerfPlan *self, int error_number, GError **error)
+{
+  if (error_number == ENOENT || error_number == EOPNOTSUPP || error_number == ENODEV)
+    g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+                 "Option event: this machine has no %s", self->event_name);
+  else if (error_number == EINVAL && self->samples.inherit_thread)
+    g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+                 "Option children: this kernel cannot follow threads without processes; Linux 5.13 "
+                 "can");
+  else
+    sonde_perf_event_set_error (error, error_number, self->event_name);
+  return FALSE;
+}
+
+gboolean
+sonde_perf_plan_probe (SondePerfPlan *self, const SondeAsked *asked, int first_cpu, GError **error)
+{
+  gboolean system = asked->scope == SONDE_SCOPE_SYSTEM;
+  int fd;
+
+  if (!self->has_samples)
+    return TRUE;
+  if (!check_rate (self, error) || !check_tracepoint (self, error))
+    return FALSE;
+  while ((fd = sonde_perf_event_open (&self->samples, system ? -1 : 0, first_cpu)) < 0)
+    if (!weaken (self, asked, -fd))
+      return refuse_event (self, -fd, error);
+  close (fd);
+  return TRUE;
+}
+
+guint32
+sonde_perf_plan_flags (const SondePerfPlan *self, const SondeAsked *asked)
+{
+  guint64 sample_type = self->has_samples ? self->samples.sample_type : 0;
+  guint32 flags = 0;
+
+  if (!self->samples.exclude_kernel)
+    flags |= SONDE_SPEC_KERNEL_TIME;
+  if (asked->kernel)
+    flags |= SONDE_SPEC_KERNEL_NAMES;
+  if (asked->raw)
+    flags |= SONDE_SPEC_RAW;
+  if (asked->symbols)
+    flags |= SONDE_SPEC_SYMBOLS;
+  if (asked->children)
+    flags |= SONDE_SPEC_CHILDREN;
+  if (asked->scope == SONDE_SCOPE_SYSTEM)
+    flags |= SONDE_SPEC_SYSTEM;
+  if ((sample_type & PERF_SAMPLE_STACK_USER) != 0)
+    flags |= SONDE_SPEC_USER_STACK;
+  if ((sample_type & PERF_SAMPLE_CALLCHAIN) != 0)
+    flags |= SONDE_SPEC_CALLCHAIN;
+  return flags;
+}
+
+static gboolean
+is_hardware_event_here (SondeEventChoice event)
+{
+  SondeAsked asked = { .scope = SONDE_SCOPE_LAUNCH, .event = event, .period = 1000000 };
+  SondePerfPlan plan;
+
+  sonde_perf_plan_init (&plan, &asked);
+  return sonde_perf_plan_probe (&plan, &asked, -1, NULL);
+}
+
+GStrv
+sonde_perf_event_names (void)
+{
+  g_autoptr (GStrvBuilder) names = g_strv_builder_new ();
+  const char *tracepoint;
+
+  for (SondeEventChoice event = 0; event < SONDE_N_EVENTS; event++)
+    {
+      gboolean is_hardware = event == SONDE_EVENT_CYCLES || event == SONDE_EVENT_INSTRUCTIONS;
+
+      if (!is_hardware || is_hardware_event_here (event))
+        g_strv_builder_add (names, sonde_event_choice_names[event]);
+    }
+  for (guint i = 0; (tracepoint = sonde_tracepoint_name (i)) != NULL; i++)
+    if (sonde_tracepoint_id (tracepoint) > 0)
+      g_strv_builder_add (names, tracepoint);
+  return g_strv_builder_end (names);
+}

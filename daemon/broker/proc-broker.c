@@ -1,0 +1,700 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Opens /proc texts and mapped files on behalf of a worker. */
+#include "daemon/broker/proc-broker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/elf-file.h"
+#include "base/fd.h"
+#include "daemon/base/limits.h"
+#include "daemon/base/proc-maps.h"
+#include "daemon/base/capabilities.h"
+#include "daemon/broker/credentials.h"
+#include "daemon/base/proc-text.h"
+
+#define MAX_GENERATIONS 32 /* between a process and the one that was named */
+
+struct SondeProcBroker
+{
+  uid_t owner_uid;
+  gboolean is_unlimited;
+  gboolean allows_named;
+  gboolean allows_children; /* of those that were named, made since the session began */
+  guint64 began_ticks;      /* when it did, as SondeProcStat tells the start of a process */
+  gboolean allows_cmdlines;
+  const SondeControlGroup *group; /* borrowed; of the scope `unit` */
+  GHashTable *named;              /* pid → start ticks, in boxes; they and those children */
+  GHashTable *mounts;             /* what describe_mount() said of those that were told */
+  gboolean is_full;               /* of them; that was said */
+  GArray *gids;                   /* gid_t: of proven targets */
+  guint64 permitted;              /* capabilities of proven targets */
+
+  gboolean has_queries;     /* the kernel can be asked for one mapping */
+  gboolean is_batch;        /* what was read of one process is kept for the next request */
+  SondeProcMapTable *table; /* that; NULL: none */
+  int table_fd;             /* the maps it was read of, or -1 */
+  pid_t table_pid;
+  guint64 table_ticks;
+};
+
+/* A process directory: its entries belong to this very process, whatever becomes of the number. */
+typedef struct
+{
+  pid_t pid;
+  int fd;
+  int maps_fd; /* -1 before open_maps() */
+  uid_t uid;   /* of the process while it is dumpable, else root's: the owner of its maps */
+  SondeProcStat stat;
+} Process;
+
+/* Since boot, as /proc/PID/stat tells it. Source: proc_pid_stat(5), field 22 */
+static guint64
+now_ticks (void)
+{
+  struct timespec now = { 0 };
+  guint64 hz = (guint64) sysconf (_SC_CLK_TCK);
+
+  clock_gettime (CLOCK_BOOTTIME, &now);
+  return (guint64) now.tv_sec * hz + (guint64) now.tv_nsec * hz / G_GUINT64_CONSTANT (1000000000);
+}
+
+static gboolean
+can_query (void)
+{
+  sonde_autofd int fd = open ("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  SondeProcMap map;
+
+  return fd >= 0 && sonde_proc_maps_query (fd, 0, NULL, 0, &map) != -EOPNOTSUPP;
+}
+
+static void
+drop_table (SondeProcBroker *self)
+{
+  g_clear_pointer (&self->table, sonde_proc_map_table_free);
+  sonde_clear_fd (&self->table_fd);
+}
+
+/* Who may look at everything has said so; root who named some processes did not. */
+SondeProcBroker *
+sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw)
+{
+  SondeProcBroker *self = g_new0 (SondeProcBroker, 1);
+
+  self->owner_uid = owner_uid;
+  self->is_unlimited
+      = (owner_uid == 0 && scope != SONDE_SCOPE_PIDS) || scope == SONDE_SCOPE_SYSTEM || is_raw;
+  self->allows_named = scope == SONDE_SCOPE_PIDS;
+  self->allows_children = TRUE;
+  self->began_ticks = now_ticks ();
+  self->allows_cmdlines = owner_uid == 0 || is_raw;
+  self->named = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  self->mounts = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  self->gids = g_array_new (FALSE, FALSE, sizeof (gid_t));
+  self->has_queries = can_query ();
+  self->table_fd = -1;
+  return self;
+}
+
+void
+sonde_proc_broker_free (SondeProcBroker *self)
+{
+  if (self == NULL)
+    return;
+  drop_table (self);
+  g_hash_table_unref (self->named);
+  g_hash_table_unref (self->mounts);
+  g_array_unref (self->gids);
+  g_free (self);
+}
+
+void
+sonde_proc_broker_refuse_children (SondeProcBroker *self)
+{
+  self->allows_children = FALSE;
+}
+
+void
+sonde_proc_broker_set_began (SondeProcBroker *self, guint64 start_time_us)
+{
+  guint64 now_us = (guint64) g_get_real_time ();
+  guint64 age_us = now_us > start_time_us ? now_us - start_time_us : 0;
+  guint64 age_ticks = age_us / (G_USEC_PER_SEC / (guint64) sysconf (_SC_CLK_TCK)) + 1;
+  guint64 now = now_ticks ();
+
+  self->began_ticks = now > age_ticks ? now - age_ticks : 0;
+}
+
+void
+sonde_proc_broker_set_queries (SondeProcBroker *self, gboolean has_queries)
+{
+  self->has_queries = has_queries;
+}
+
+gboolean
+sonde_proc_broker_has_queries (const SondeProcBroker *self)
+{
+  return self->has_queries;
+}
+
+void
+sonde_proc_broker_begin_batch (SondeProcBroker *self)
+{
+  self->is_batch = TRUE;
+}
+
+void
+sonde_proc_broker_end_batch (SondeProcBroker *self)
+{
+  self->is_batch = FALSE;
+  drop_table (self);
+}
+
+static void
+name_process (SondeProcBroker *self, pid_t pid, guint64 start_ticks)
+{
+  if (g_hash_table_size (self->named) < SONDE_LIMIT_NAMED_PROCESSES)
+    g_hash_table_replace (self->named, GINT_TO_POINTER (pid),
+                          g_memdup2 (&start_ticks, sizeof start_ticks));
+}
+
+void
+sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target)
+{
+  const SondeCredentials *credentials = sonde_target_credentials (target);
+
+  if (self->allows_named)
+    name_process (self, sonde_target_pid (target), sonde_target_start_ticks (target));
+  if (credentials == NULL)
+    return;
+  g_array_append_val (self->gids, credentials->gids[1]);
+  self->permitted |= credentials->permitted;
+}
+
+void
+sonde_proc_broker_record (const SondeProcBroker *self, GArray *named)
+{
+  GHashTableIter iter;
+  gpointer pid;
+  gpointer start_ticks;
+
+  g_hash_table_iter_init (&iter, self->named);
+  while (g_hash_table_iter_next (&iter, &pid, &start_ticks))
+    {
+      SondeRecordTarget record
+          = { .pid = GPOINTER_TO_INT (pid), .start_ticks = *(guint64 *) start_ticks };
+
+      g_array_append_val (named, record);
+    }
+}
+
+void
+sonde_proc_broker_allow_recorded (SondeProcBroker *self, const GArray *named)
+{
+  for (guint i = 0; self->allows_named && i < named->len; i++)
+    {
+      const SondeRecordTarget *record = &g_array_index (named, SondeRecordTarget, i);
+
+      name_process (self, record->pid, record->start_ticks);
+    }
+}
+
+void
+sonde_proc_broker_allow_group (SondeProcBroker *self, const SondeControlGroup *group)
+{
+  self->group = group;
+}
+
+static gboolean
+is_group_known (const SondeProcBroker *self, const SondeCredentials *credentials)
+{
+  for (guint i = 0; i < self->gids->len; i++)
+    if (sonde_credentials_have_gid (credentials, g_array_index (self->gids, gid_t, i)))
+      return TRUE;
+  return FALSE;
+}
+
+/* The kernel's own rule, for a program of the owner that has what its targets have. Of root it
+ * would tell nothing. */
+static gboolean
+is_owners (const SondeProcBroker *self, const Process *process)
+{
+  SondeCredentials credentials;
+
+  if (self->owner_uid == 0 || process->uid != self->owner_uid
+      || !sonde_credentials_read (process->fd, &credentials))
+    return FALSE;
+  if (sonde_credentials_in_namespace_of (process->fd, self->owner_uid))
+    return TRUE;
+  return sonde_credentials_have_uid (&credentials, self->owner_uid)
+         && is_group_known (self, &credentials) && (credentials.permitted & ~self->permitted) == 0;
+}
+
+static gboolean
+is_member (const SondeProcBroker *self, const Process *process)
+{
+  g_autofree char *text = NULL;
+
+  if (self->group == NULL)
+    return FALSE;
+  text = sonde_proc_text_read (process->fd, "cgroup", SONDE_LIMIT_PROC_TEXT_BYTES);
+  return text != NULL && sonde_control_group_contains (self->group, text);
+}
+
+/* Up the line of its parents: those that inherit the session's events. Children from before it do
+ * not, and without the option nobody does. Who was found once stays named, since an orphan has
+ * another parent. */
+static gboolean
+is_named (SondeProcBroker *self, const Process *process)
+{
+  SondeProcStat stat = process->stat;
+  pid_t pid = process->pid;
+
+  if (!self->allows_named)
+    return FALSE;
+  for (guint i = 0; i < MAX_GENERATIONS && pid > 1; i++)
+    {
+      const guint64 *named = g_hash_table_lookup (self->named, GINT_TO_POINTER (pid));
+      g_autofree char *path = NULL;
+      g_autofree char *text = NULL;
+
+      if (named != NULL && *named == stat.start_ticks)
+        {
+          name_process (self, process->pid, process->stat.start_ticks);
+          return TRUE;
+        }
+      if (!self->allows_children || stat.start_ticks < self->began_ticks)
+        return FALSE;
+      pid = stat.parent_pid;
+      path = g_strdup_printf ("/proc/%d/stat", (int) pid);
+      text = sonde_proc_text_read (AT_FDCWD, path, 4096);
+      if (text == NULL || !sonde_proc_stat_parse (text, &stat))
+        return FALSE;
+    }
+  return FALSE;
+}
+
+static gboolean
+is_allowed (SondeProcBroker *self, const Process *process)
+{
+  return self->is_unlimited || is_owners (self, process) || is_named (self, process)
+         || is_member (self, process);
+}
+
+/* Returns: 0 and an open process->fd, or a negative errno */
+static int
+open_process (SondeProcBroker *self, pid_t pid, Process *process)
+{
+  g_autofree char *directory = g_strdup_printf ("/proc/%d", (int) pid);
+  sonde_autofd int fd = open (directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  g_autofree char *text = NULL;
+  struct stat st;
+
+  /* The directory itself belongs to the process's uid even when it is not dumpable. */
+  if (fd < 0 || fstatat (fd, "maps", &st, AT_SYMLINK_NOFOLLOW) < 0)
+    return errno == ENOENT ? -ESRCH : -errno;
+  text = sonde_proc_text_read (fd, "stat", 4096);
+  if (text == NULL || !sonde_proc_stat_parse (text, &process->stat))
+    return -ESRCH;
+  process->pid = pid;
+  process->uid = st.st_uid;
+  process->fd = fd;
+  if (!is_allowed (self, process))
+    {
+      process->fd = -1;
+      return -EPERM;
+    }
+  (void) sonde_steal_fd (&fd);
+  return 0;
+}
+
+/* A descriptor of an image that is gone gives no bytes. */
+static gboolean
+is_image_alive (int maps_fd)
+{
+  char byte;
+
+  return pread (maps_fd, &byte, 1, 0) == 1;
+}
+
+/* The process may have executed a setuid program since open_process() judged it. So its owner is
+ * looked at again, and the image that is open was still there then.
+ * Returns: a descriptor or a negative errno */
+static int
+open_maps (SondeProcBroker *self, Process *process)
+{
+  sonde_autofd int fd = openat (process->fd, "maps", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  struct stat st;
+
+  if (fd < 0 || fstat (fd, &st) < 0)
+    return errno == ENOENT ? -ESRCH : -errno;
+  process->uid = st.st_uid;
+  if (!is_allowed (self, process))
+    return -EPERM;
+  if (!self->is_unlimited && !is_image_alive (fd))
+    return -ESRCH;
+  return sonde_steal_fd (&fd);
+}
+
+static void
+add_fd (int fd, guint32 bit, SondeMessageProcess *reply, int fds[2], unsigned *n_fds)
+{
+  if (fd < 0)
+    return;
+  reply->fds |= bit;
+  fds[(*n_fds)++] = fd;
+}
+
+/* Command lines hold secrets. */
+static int
+open_cmdline (const SondeProcBroker *self, const Process *process)
+{
+  if (!self->allows_cmdlines && process->uid != self->owner_uid)
+    return -1;
+  return openat (process->fd, "cmdline", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+/* The namespace and the mount, since a container is mounted together bit by bit. Asks no file
+ * system, which could wait. @file_fd: -1: the root. Returns: NULL if the namespace is ours, or
+ * cannot be told */
+static char *
+describe_mount (const Process *process, int file_fd)
+{
+  const int flags = AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT;
+  struct statx of_process;
+  struct statx ours;
+  struct statx file;
+
+  if (statx (process->fd, "ns/mnt", flags, STATX_INO, &of_process) < 0
+      || statx (AT_FDCWD, "/proc/self/ns/mnt", flags, STATX_INO, &ours) < 0
+      || of_process.stx_ino == ours.stx_ino)
+    return NULL;
+  if ((file_fd >= 0 ? statx (file_fd, "", flags | AT_EMPTY_PATH, STATX_MNT_ID, &file)
+                    : statx (process->fd, "root", flags, STATX_MNT_ID, &file))
+      < 0)
+    return NULL;
+  return g_strdup_printf ("%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT, (guint64) of_process.stx_ino,
+                          (guint64) file.stx_mnt_id);
+}
+
+/* Returns: a descriptor, or a negative errno as the header says */
+static int
+open_mountinfo (SondeProcBroker *self, const Process *process, int file_fd)
+{
+  g_autofree char *mount = describe_mount (process, file_fd);
+  int fd;
+
+  if (mount == NULL)
+    return -ENOENT;
+  if (self->is_full || g_hash_table_contains (self->mounts, mount))
+    return -EEXIST;
+  self->is_full = g_hash_table_size (self->mounts) >= SONDE_LIMIT_FOREIGN_MOUNTS;
+  if (self->is_full)
+    return -ENOSPC;
+  fd = openat (process->fd, "mountinfo", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0)
+    return -errno;
+  g_hash_table_add (self->mounts, g_steal_pointer (&mount));
+  return fd;
+}
+
+unsigned
+sonde_proc_broker_open_process (SondeProcBroker *self,
+                                guint64 request_id,
+                                pid_t pid,
+                                SondeMessageProcess *reply,
+                                int fds[2],
+                                int *mountinfo_fd)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  Process process = { .fd = -1, .maps_fd = -1 };
+  unsigned n_fds = 0;
+  int maps_fd;
+  int result = open_process (self, pid, &process);
+
+  *mountinfo_fd = -ENOENT;
+  *reply = (SondeMessageProcess){ .request_id = request_id, .pid = pid, .status = -result };
+  if (result < 0)
+    return 0;
+
+  reply->start_ticks = process.stat.start_ticks;
+  memcpy (reply->comm, process.stat.comm, MIN (sizeof reply->comm, sizeof process.stat.comm));
+  reply->comm[sizeof reply->comm - 1] = '\0';
+  maps_fd = open_maps (self, &process);
+  if (maps_fd < 0)
+    reply->status = -maps_fd;
+  else
+    {
+      add_fd (maps_fd, SONDE_PROCESS_FD_MAPS, reply, fds, &n_fds);
+      add_fd (open_cmdline (self, &process), SONDE_PROCESS_FD_CMDLINE, reply, fds, &n_fds);
+      *mountinfo_fd = open_mountinfo (self, &process, -1);
+    }
+  sonde_clear_fd (&process.fd);
+  return n_fds;
+}
+
+/* Reads the mappings, unless those of the same process were read for an earlier request of this
+ * batch. */
+static int
+read_table (SondeProcBroker *self, const Process *process)
+{
+  int result;
+
+  if (self->table != NULL && self->table_pid == process->pid
+      && self->table_ticks == process->stat.start_ticks)
+    return 0;
+  drop_table (self);
+  self->table_fd = fcntl (process->maps_fd, F_DUPFD_CLOEXEC, 3);
+  if (self->table_fd < 0)
+    return -errno;
+  self->table_pid = process->pid;
+  self->table_ticks = process->stat.start_ticks;
+  result = sonde_proc_map_table_read (self->table_fd, SONDE_LIMIT_MAPS_BYTES, &self->table);
+  if (result < 0)
+    drop_table (self);
+  return result;
+}
+
+/* The mapping now at the place the worker names; the kernel may have split the one it heard of.
+ * Only programs are of use to it: what is mapped to be read is nobody's but the process's. Returns:
+ * 0 or a negative errno */
+static int
+find_mapping (SondeProcBroker *self,
+              const Process *process,
+              const SondeMessageFileRequest *request,
+              SondeProcMap *map)
+{
+  int result = self->has_queries
+                   ? sonde_proc_maps_query (process->maps_fd, request->start, NULL, 0, map)
+                   : -EOPNOTSUPP;
+
+  if (result == -EOPNOTSUPP)
+    {
+      result = read_table (self, process);
+      if (result == 0)
+        result = sonde_proc_map_table_find (self->table, request->start, map);
+    }
+  if (result < 0)
+    return result;
+  return result > 0 && map->executable && map->inode != 0 && map->inode == request->inode
+                 && map->dev_major == request->dev_major && map->dev_minor == request->dev_minor
+                 && map->offset + (request->start - map->start) == request->offset
+             ? 0
+             : -ENOENT;
+}
+
+/* By name, for those whom the kernel keeps from map_files: that needs CAP_CHECKPOINT_RESTORE. The
+ * walk stays below the process's own root. */
+static int
+open_by_path (const Process *process, const SondeProcMap *map)
+{
+  struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+                          .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+  char name[PATH_MAX];
+  const char *path = map->path;
+  sonde_autofd int root_fd = -1;
+  SondeProcMap same;
+  long fd;
+
+  if (path[0] == '\0'
+      && sonde_proc_maps_query (process->maps_fd, map->start, name, sizeof name, &same) > 0)
+    path = name;
+  if (path[0] != '/')
+    return -ENOENT;
+  root_fd = openat (process->fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (root_fd < 0)
+    return -errno;
+  fd = syscall (SYS_openat2, root_fd, path, &how, sizeof how);
+  return fd < 0 ? -errno : (int) fd;
+}
+
+/* Returns: an O_PATH descriptor or a negative errno */
+static int
+open_mapping (const Process *process, const SondeProcMap *map, gboolean *by_path)
+{
+  char name[64];
+  int fd;
+
+  g_snprintf (name, sizeof name, "map_files/%" G_GINT64_MODIFIER "x-%" G_GINT64_MODIFIER "x",
+              (guint64) map->start, (guint64) map->end);
+  fd = openat (process->fd, name, O_PATH | O_CLOEXEC);
+  *by_path = fd < 0 && (errno == EPERM || errno == EACCES);
+  if (*by_path)
+    return open_by_path (process, map);
+  return fd < 0 ? -errno : fd;
+}
+
+/* The list that tells of a mount: the process's, or that of the first process for one outside of
+ * the root it lives in, as in a chroot whose root is no mount point. NULL: neither knows it. */
+static char *
+read_mountinfo (const Process *process, gint64 mount_id)
+{
+  g_autofree char *of_process
+      = sonde_proc_text_read (process->fd, "mountinfo", SONDE_LIMIT_PROC_TEXT_BYTES);
+  g_autofree char *of_first = NULL;
+
+  if (of_process != NULL && sonde_mountinfo_has (of_process, mount_id))
+    return g_steal_pointer (&of_process);
+  of_first = sonde_proc_text_read (AT_FDCWD, "/proc/1/mountinfo", SONDE_LIMIT_PROC_TEXT_BYTES);
+  if (of_first != NULL && sonde_mountinfo_has (of_first, mount_id))
+    return g_steal_pointer (&of_first);
+  return NULL;
+}
+
+/* The gate before anything that could wait: 0, or -EACCES for a file system that is not a local
+ * one. */
+static int
+check_mount (const Process *process, int path_fd, gboolean *is_layered)
+{
+  g_autofree char *fdinfo_path = g_strdup_printf ("/proc/self/fdinfo/%d", path_fd);
+  g_autofree char *fdinfo = sonde_proc_text_read (AT_FDCWD, fdinfo_path, 4096);
+  g_autofree char *mountinfo = NULL;
+  gint64 mount_id = fdinfo != NULL ? sonde_fdinfo_mount_id (fdinfo) : -1;
+
+  if (mount_id >= 0)
+    mountinfo = read_mountinfo (process, mount_id);
+  if (mountinfo == NULL || !sonde_mountinfo_is_trusted (mountinfo, mount_id))
+    return -EACCES;
+  *is_layered = sonde_mountinfo_is_layered (mountinfo, mount_id);
+  return 0;
+}
+
+/* A mapping's own link is the file itself; a name may lead to another one by now. */
+static gboolean
+is_mapped_file (const struct stat *st, const SondeProcMap *map, gboolean is_layered)
+{
+  if (st->st_ino != map->inode)
+    return FALSE;
+  return is_layered
+         || (major (st->st_dev) == map->dev_major && minor (st->st_dev) == map->dev_minor);
+}
+
+/* Nothing but programs and libraries: a file that is mapped to be run and is none could be anything
+ * that its process may read. 0, or -ENOEXEC, or what pread() said. */
+static int
+check_program (int fd, const struct stat *st)
+{
+  SondeElfFile file = { .fd = fd, .size_bytes = (guint64) MAX (st->st_size, 0) };
+  int result = sonde_elf_file_read_header (&file);
+
+  if (result < 0)
+    return result;
+  if (file.header.e_ident[EI_VERSION] != EV_CURRENT
+      || (file.header.e_type != ET_EXEC && file.header.e_type != ET_DYN))
+    return -ENOEXEC;
+  return 0;
+}
+
+static int
+open_checked (const Process *process, const SondeProcMap *map)
+{
+  gboolean by_path;
+  gboolean is_layered;
+  sonde_autofd int path_fd = open_mapping (process, map, &by_path);
+  sonde_autofd int fd = -1;
+  char name[64];
+  struct stat st;
+  int result;
+
+  if (path_fd < 0)
+    return path_fd;
+  result = check_mount (process, path_fd, &is_layered);
+  if (result < 0)
+    return result;
+  if (fstat (path_fd, &st) < 0)
+    return -errno;
+  if (!S_ISREG (st.st_mode) || (by_path && !is_mapped_file (&st, map, is_layered)))
+    return -ESTALE;
+  g_snprintf (name, sizeof name, "/proc/self/fd/%d", path_fd);
+  fd = open (name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  if (fd < 0)
+    return -errno;
+  result = check_program (fd, &st);
+  return result < 0 ? result : sonde_steal_fd (&fd);
+}
+
+int
+sonde_proc_broker_open_file (SondeProcBroker *self,
+                             const SondeMessageFileRequest *request,
+                             int *mountinfo_fd)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  Process process = { .fd = -1, .maps_fd = -1 };
+  sonde_autofd int process_fd = -1;
+  sonde_autofd int maps_fd = -1;
+  sonde_autofd int fd = -1;
+  SondeProcMap map;
+  int result = open_process (self, request->pid, &process);
+
+  *mountinfo_fd = -ENOENT;
+  if (result < 0)
+    return result;
+  process_fd = process.fd;
+  if (request->start_ticks != 0 && request->start_ticks != process.stat.start_ticks)
+    return -ESRCH;
+  maps_fd = open_maps (self, &process);
+  if (maps_fd < 0)
+    return maps_fd;
+  process.maps_fd = maps_fd;
+  result = find_mapping (self, &process, request, &map);
+  if (result == 0)
+    result = fd = open_checked (&process, &map);
+  /* The file was found in the image whose mappings were read, not in a later one. */
+  if (result >= 0 && !self->is_unlimited
+      && !is_image_alive (self->table != NULL ? self->table_fd : maps_fd))
+    result = -ESRCH;
+  if (!self->is_batch)
+    drop_table (self);
+  if (result < 0)
+    return result;
+  *mountinfo_fd = open_mountinfo (self, &process, fd);
+  return sonde_steal_fd (&fd);
+}
+
+int
+sonde_proc_broker_open_stat (SondeProcBroker *self, const SondeTarget *target)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  Process process = { .fd = -1, .maps_fd = -1 };
+  sonde_autofd int process_fd = -1;
+  sonde_autofd int maps_fd = -1;
+  sonde_autofd int fd = -1;
+  int result = open_process (self, sonde_target_pid (target), &process);
+
+  if (result < 0)
+    return result;
+  process_fd = process.fd;
+  if (process.stat.start_ticks != sonde_target_start_ticks (target))
+    return -ESRCH;
+  maps_fd = open_maps (self, &process);
+  if (maps_fd < 0)
+    return maps_fd;
+  fd = openat (process_fd, "stat", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0)
+    return errno == ENOENT ? -ESRCH : -errno;
+  return self->is_unlimited || is_image_alive (maps_fd) ? sonde_steal_fd (&fd) : -ESRCH;
+}
+
+int
+sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  Process process = { .fd = -1, .maps_fd = -1 };
+  sonde_autofd int process_fd = -1;
+  int result = open_process (self, pid, &process);
+  int fd;
+
+  if (result < 0)
+    return result;
+  process_fd = process.fd;
+  fd = openat (process_fd, "mounts", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  return fd < 0 ? -errno : fd;
+}

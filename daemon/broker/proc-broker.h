@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Opens /proc texts and mapped files on behalf of a worker. */
+#pragma once
+
+#include <gio/gio.h>
+#include <sys/types.h>
+
+#include "daemon/base/message.h"
+#include "daemon/broker/control-group.h"
+#include "daemon/broker/target.h"
+
+/**
+ * SECTION: proc-broker
+ *
+ * A worker names a process by number and start time and a file by its mapping, never by a path.
+ * What it may ask for: everything if the scope is the whole machine, the data are raw, or the owner
+ * is root and has not named processes by number. Else processes that the kernel would show to a
+ * program of the owner: dumpable, and of the owner's uid throughout with no group and no capability
+ * beyond those of the targets it proved its right to, or in a user namespace that the owner made.
+ * In the scope `pids` also the processes that were named, all that root's may ask for, and their
+ * children, if the session follows them and began before they did; in the scope `unit` also those
+ * in the unit's control group. All of it is looked at again once a file is open, since the process
+ * may have executed another program.
+ *
+ * No code here opens a process's environment or memory. Command lines of others are given out only
+ * to root and for raw data.
+ *
+ * A file is given out only if that process can run it where the worker says, and only if it begins
+ * with the header of a program or library: what a process has mapped to read it may be anything.
+ *
+ * open() can wait for as long as a hostile file system likes, so a file is opened with O_PATH first
+ * and its mount looked up; only local file systems pass.
+ */
+typedef struct SondeProcBroker SondeProcBroker;
+
+/* Of a session that begins now. @is_raw: nothing is hidden */
+SondeProcBroker *sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw);
+/* Accepts NULL. */
+void sonde_proc_broker_free (SondeProcBroker *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeProcBroker, sonde_proc_broker_free)
+
+/* The session does not follow the children of its targets. */
+void sonde_proc_broker_refuse_children (SondeProcBroker *self);
+/* It began then: µs since 1970. */
+void sonde_proc_broker_set_began (SondeProcBroker *self, guint64 start_time_us);
+/* A target of this session, proven. */
+void sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target);
+/* (element-type SondeRecordTarget): the processes of the scope `pids` and those of their children
+ * that were found; appended to, and allowed again. */
+void sonde_proc_broker_record (const SondeProcBroker *self, GArray *named);
+void sonde_proc_broker_allow_recorded (SondeProcBroker *self, const GArray *named);
+/* The unit's, borrowed and outliving it. */
+void sonde_proc_broker_allow_group (SondeProcBroker *self, const SondeControlGroup *group);
+
+/**
+ * sonde_proc_broker_open_process:
+ * @reply: (out): all but the header
+ * @fds: (out): as reply->fds says, to be closed by the caller
+ * @mountinfo_fd: (out): the mounts of the process, to be closed by the caller; or a negative errno:
+ *   -ENOENT it sees what sonded sees, or nothing of it is told; -EEXIST the mount of its root was
+ *   told of, with all others of its namespace; -ENOSPC, once: so were SONDE_LIMIT_FOREIGN_MOUNTS
+ *   others, and no more will be
+ *
+ * Returns: the number of descriptors in @fds; failures are reply->status
+ */
+unsigned sonde_proc_broker_open_process (SondeProcBroker *self,
+                                         guint64 request_id,
+                                         pid_t pid,
+                                         SondeMessageProcess *reply,
+                                         int fds[2],
+                                         int *mountinfo_fd);
+
+/**
+ * sonde_proc_broker_open_file:
+ * @mountinfo_fd: (out): the same, of the mount that the file is on
+ *
+ * Returns: an O_RDONLY descriptor of a regular file, or a negative errno: -EPERM if the process is
+ *   not for this session (any more), -ENOENT if it can run no such file there, -EACCES if the file
+ *   is on a file system that could wait, -ENOEXEC if it is no program
+ */
+int sonde_proc_broker_open_file (SondeProcBroker *self,
+                                 const SondeMessageFileRequest *request,
+                                 int *mountinfo_fd);
+
+/* Whether the kernel can be asked for one mapping (since Linux 6.11). Else each request for a file
+ * reads all mappings of its process, but for those of a batch: then what was read of a process is
+ * kept for the next request. Whatever a batch is asked for was there when it began. */
+gboolean sonde_proc_broker_has_queries (const SondeProcBroker *self);
+void sonde_proc_broker_set_queries (SondeProcBroker *self, gboolean has_queries);
+void sonde_proc_broker_begin_batch (SondeProcBroker *self);
+void sonde_proc_broker_end_batch (SondeProcBroker *self);
+
+/* The numbers of a target of this session. Who has it open sees them whatever the process executes:
+ * the worker asks again then. Returns: as sonde_proc_broker_open_file() */
+int sonde_proc_broker_open_stat (SondeProcBroker *self, const SondeTarget *target);
+
+/* The mounts as that target sees them. Returns: a descriptor or a negative errno */
+int sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid);

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A process to be profiled, and the proof that its profiler may see it. */
+#include "daemon/broker/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "daemon/base/error.h"
+#include "daemon/base/capabilities.h"
+#include "daemon/base/closer.h"
+#include "daemon/base/proc-text.h"
+
+struct SondeTarget
+{
+  pid_t pid;
+  bool has_proof;
+  int maps_fd;    /* until confirmed */
+  int process_fd; /* until confirmed */
+  int pidfd;
+  guint64 start_ticks;
+  SondeCredentials credentials;
+};
+
+SondeTarget *
+sonde_target_new (SondeAskedTarget *asked)
+{
+  SondeTarget *self = g_new0 (SondeTarget, 1);
+
+  self->pid = asked->pid;
+  self->has_proof = asked->has_proof;
+  self->maps_fd = sonde_steal_fd (&asked->maps_fd);
+  self->process_fd = -1;
+  self->pidfd = sonde_steal_fd (&asked->pidfd);
+  sonde_asked_target_free (asked);
+  return self;
+}
+
+/* The process that has the number is another one. */
+static bool
+is_reused (const SondeTarget *self)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/%d/stat", (int) self->pid);
+  g_autofree char *text = sonde_proc_text_read (AT_FDCWD, path, 4096);
+  SondeProcStat stat;
+
+  return text == NULL || !sonde_proc_stat_parse (text, &stat)
+         || stat.start_ticks != self->start_ticks;
+}
+
+SondeTarget *
+sonde_target_new_recorded (const SondeRecordTarget *record)
+{
+  SondeTarget *self = sonde_target_new (sonde_asked_target_new_unproven (record->pid));
+
+  self->has_proof = record->is_proven;
+  self->start_ticks = record->start_ticks;
+  self->credentials.permitted = record->permitted;
+  for (gsize i = 0; i < G_N_ELEMENTS (self->credentials.gids); i++)
+    self->credentials.gids[i] = record->gid;
+  if (self->pidfd >= 0 && is_reused (self))
+    sonde_clear_fd (&self->pidfd);
+  return self;
+}
+
+void
+sonde_target_record (const SondeTarget *self, SondeRecordTarget *record)
+{
+  *record = (SondeRecordTarget){ .pid = self->pid,
+                                 .gid = self->credentials.gids[1],
+                                 .start_ticks = self->start_ticks,
+                                 .permitted = self->credentials.permitted,
+                                 .is_proven = self->has_proof };
+}
+
+void
+sonde_target_free (SondeTarget *self)
+{
+  if (self == NULL)
+    return;
+  sonde_closer_clear (&self->maps_fd);
+  sonde_clear_fd (&self->process_fd);
+  sonde_clear_fd (&self->pidfd);
+  g_free (self);
+}
+
+pid_t
+sonde_target_pid (const SondeTarget *self)
+{
+  return self->pid;
+}
+
+int
+sonde_target_pidfd (const SondeTarget *self)
+{
+  return self->pidfd;
+}
+
+guint64
+sonde_target_start_ticks (const SondeTarget *self)
+{
+  return self->start_ticks;
+}
+
+int
+sonde_target_process_fd (const SondeTarget *self)
+{
+  return self->process_fd;
+}
+
+const SondeCredentials *
+sonde_target_credentials (const SondeTarget *self)
+{
+  return self->has_proof ? &self->credentials : NULL;
+}
+
+static bool
+refuse (const SondeTarget *self, GError **error)
+{
+  if (self->has_proof)
+    g_set_error (
+        error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED,
+        "Process %d: the descriptor is not an open /proc/%d/maps that proves the right to it",
+        (int) self->pid, (int) self->pid);
+  else
+    g_set_error (error, SONDE_ERROR, SONDE_ERROR_NO_SUCH_PROCESS, "There is no process %d",
+                 (int) self->pid);
+  return false;
+}
+
+/* Device and inode without asking the file system's server: on a hostile FUSE mount fstat() would
+ * wait for as long as its owner likes. */
+static bool
+identify (int dir_fd, const char *path, int flags, struct statx *identity)
+{
+  return statx (dir_fd, path, flags | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO | STATX_UID,
+                identity)
+             == 0
+         && (identity->stx_mask & STATX_INO) != 0;
+}
+
+static bool
+is_same_file (const struct statx *a, const struct statx *b)
+{
+  return a->stx_dev_major == b->stx_dev_major && a->stx_dev_minor == b->stx_dev_minor
+         && a->stx_ino == b->stx_ino;
+}
+
+/* A descriptor of an image that is gone gives no bytes. Only for a file known to be of procfs. */
+static bool
+has_bytes (int maps_fd)
+{
+  char byte;
+
+  return pread (maps_fd, &byte, 1, 0) == 1;
+}
+
+/* "/5", whatever is behind it */
+static bool
+skip_number (const char **path)
+{
+  const char *digits = *path + 1;
+  size_t n_digits = **path == '/' ? strspn (digits, "0123456789") : 0;
+
+  *path = digits + n_digits;
+  return n_digits > 0;
+}
+
+/* "/proc/5/maps", "/proc/5/task/6/maps"; below the root of a procfs that is mounted nowhere, as it
+ * was when it was opened, the same without "/proc" */
+static bool
+is_maps_path (const char *path)
+{
+  if (g_str_has_prefix (path, "/proc/"))
+    path += strlen ("/proc");
+  if (!skip_number (&path))
+    return false;
+  if (g_str_has_prefix (path, "/task/"))
+    {
+      path += strlen ("/task");
+      if (!skip_number (&path))
+        return false;
+    }
+  return g_str_equal (path, "/maps");
+}
+
+/* A /proc/N/maps, but not of our procfs. It looks at the descriptor alone, so the answer says
+ * nothing of any process here; and it asks no file system, so that it cannot be kept waiting: what
+ * passes for such a file is at worst told something untrue about itself. */
+static bool
+is_of_other_procfs (const SondeTarget *self)
+{
+  g_autofree char *link = g_strdup_printf ("/proc/self/fd/%d", self->maps_fd);
+  g_autofree char *path = g_file_read_link (link, NULL);
+  sonde_autofd int our_fd = open ("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  struct statx theirs;
+  struct statx ours;
+
+  return path != NULL && is_maps_path (path) && identify (self->maps_fd, "", AT_EMPTY_PATH, &theirs)
+         && identify (our_fd, "", AT_EMPTY_PATH, &ours)
+         && (theirs.stx_dev_major != ours.stx_dev_major
+             || theirs.stx_dev_minor != ours.stx_dev_minor);
+}
+
+/* Who opened the descriptor is not known: it may be a gift of somebody with more rights. */
+static bool
+is_owned (SondeTarget *self, const SondeTracer *owner)
+{
+  if (!sonde_credentials_read (self->process_fd, &self->credentials))
+    return false;
+  return owner->uid == 0 || sonde_tracer_may_read (owner, &self->credentials)
+         || sonde_credentials_in_namespace_of (self->process_fd, owner->uid);
+}
+
+/* The file belongs to the process's uid while it is dumpable, else to root; the directory does not
+ * tell. */
+static bool
+is_visible (SondeTarget *self, const SondeTracer *owner)
+{
+  struct statx maps;
+
+  return identify (self->process_fd, "maps", AT_SYMLINK_NOFOLLOW, &maps)
+         && (owner->uid == 0 || maps.stx_uid == owner->uid) && is_owned (self, owner);
+}
+
+static bool
+check_proof (SondeTarget *self, const SondeTracer *owner)
+{
+  struct statx theirs;
+  struct statx ours;
+
+  return identify (self->maps_fd, "", AT_EMPTY_PATH, &theirs)
+         && identify (self->process_fd, "maps", AT_SYMLINK_NOFOLLOW, &ours)
+         && is_same_file (&theirs, &ours) && is_visible (self, owner) && has_bytes (self->maps_fd);
+}
+
+static bool
+is_alive (const SondeTarget *self)
+{
+  struct pollfd poll_fd = { .fd = self->pidfd, .events = POLLIN };
+
+  return poll (&poll_fd, 1, 0) == 0;
+}
+
+static bool
+refuse_procfs (GError **error)
+{
+  g_set_error_literal (
+      error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+      "Option targets: the descriptor is of another /proc than the service's, that "
+      "of a container for instance; only processes seen in the machine's own can be "
+      "profiled");
+  return false;
+}
+
+bool
+sonde_target_prove (SondeTarget *self, const SondeTracer *owner, GError **error)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  g_autofree char *directory = g_strdup_printf ("/proc/%d", (int) self->pid);
+  g_autofree char *text = NULL;
+  SondeProcStat stat;
+
+  if (self->has_proof && is_of_other_procfs (self))
+    return refuse_procfs (error);
+  sonde_clear_fd (&self->process_fd);
+  if (self->pidfd < 0)
+    return refuse (self, error);
+  self->process_fd = open (directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (self->process_fd < 0 || (self->has_proof && !check_proof (self, owner)))
+    return refuse (self, error);
+  text = sonde_proc_text_read (self->process_fd, "stat", 4096);
+  /* Alive after all of that: the pid meant one process throughout. */
+  if (text == NULL || !sonde_proc_stat_parse (text, &stat) || !is_alive (self))
+    return refuse (self, error);
+
+  self->start_ticks = stat.start_ticks;
+  return true;
+}
+
+/* Once it was proven its descriptor is given back. */
+static bool
+may_be_opened (SondeTarget *self, const SondeTracer *owner)
+{
+  if (!self->has_proof)
+    return true;
+  return self->maps_fd >= 0 ? check_proof (self, owner) : is_visible (self, owner);
+}
+
+bool
+sonde_target_confirm (SondeTarget *self, const SondeTracer *owner, GError **error)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+
+  if (!may_be_opened (self, owner) || !is_alive (self))
+    return refuse (self, error);
+
+  sonde_closer_clear (&self->maps_fd);
+  sonde_clear_fd (&self->process_fd);
+  return true;
+}
+
+bool
+sonde_target_reopen (SondeTarget *self, const SondeTracer *owner)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  g_autofree char *directory = g_strdup_printf ("/proc/%d", (int) self->pid);
+
+  sonde_clear_fd (&self->process_fd);
+  if (self->pidfd < 0)
+    return false;
+  self->process_fd = open (directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (self->process_fd >= 0 && may_be_opened (self, owner) && is_alive (self))
+    return true;
+  sonde_clear_fd (&self->process_fd);
+  return false;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A process to be profiled, and the proof that its profiler may see it. */
+#pragma once
+
+#include <gio/gio.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "daemon/base/asked.h"
+#include "daemon/broker/broker.h"
+#include "daemon/broker/credentials.h"
+
+/**
+ * SECTION: target
+ *
+ * A caller proves its right with a descriptor of /proc/PID/maps that it opened itself: that open is
+ * the kernel's ptrace-read check with the caller's credentials, and the descriptor is tied to the
+ * memory image that was checked. The order is: sonde_target_prove(), events opened disabled,
+ * sonde_target_confirm(), events enabled. An exec before the events were opened is caught by
+ * confirm, a later one by the kernel, which drops a task's events when it executes a program that
+ * gives it rights or that it may not read.
+ *
+ * Proof or not, a process that the kernel would not open for the caller's program is refused, one
+ * of another uid, gid or with more capabilities, or that is not dumpable: the descriptor may be
+ * from better days, or a gift of somebody with more rights. What such a refusal reads is always the
+ * same, so that it does not tell whether a foreign process exists. One thing is told apart, by the
+ * caller's descriptor alone: that it is of another procfs than ours.
+ */
+typedef struct SondeTarget SondeTarget;
+
+/* @asked: (transfer full) */
+SondeTarget *sonde_target_new (SondeAskedTarget *asked);
+/* Accepts NULL. */
+void sonde_target_free (SondeTarget *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTarget, sonde_target_free)
+
+/* A target of a sonded before us. It may have exited since, and its number be another's. */
+SondeTarget *sonde_target_new_recorded (const SondeRecordTarget *record);
+void sonde_target_record (const SondeTarget *self, SondeRecordTarget *record);
+
+pid_t sonde_target_pid (const SondeTarget *self);
+/* -1 if there was no such process, or is none any more; readable when the process has exited. */
+int sonde_target_pidfd (const SondeTarget *self);
+/* /proc/PID/stat field 22. */
+guint64 sonde_target_start_ticks (const SondeTarget *self);
+/* Its directory in /proc; -1 before sonde_target_prove() and sonde_target_reopen(), and after
+ * sonde_target_confirm(). */
+int sonde_target_process_fd (const SondeTarget *self);
+/* What the kernel let the caller look into, once proven; NULL for a target without a proof. */
+const SondeCredentials *sonde_target_credentials (const SondeTarget *self);
+
+/**
+ * sonde_target_prove:
+ * @owner: who asks
+ *
+ * Errors: with a proof SONDE_ERROR_NOT_AUTHORIZED, or NOT_SUPPORTED if it is of another procfs;
+ * without SONDE_ERROR_NO_SUCH_PROCESS
+ */
+bool sonde_target_prove (SondeTarget *self, const SondeTracer *owner, GError **error);
+
+/* Once the events are open: all of the proof again, so still the same image, whose it was, and
+ * alive. Gives the proof back to the kernel. Errors: as sonde_target_prove() */
+bool sonde_target_confirm (SondeTarget *self, const SondeTracer *owner, GError **error);
+
+/* Before more events are opened of a target that was confirmed: whether it is alive, and still one
+ * that @owner may look into. Then sonde_target_confirm() is to follow again. */
+bool sonde_target_reopen (SondeTarget *self, const SondeTracer *owner);

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a worker is told before it starts. */
+#include "config.h"
+
+#include "daemon/broker/worker-setup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "daemon/base/error.h"
+#include "daemon/base/capabilities.h"
+
+static void
+send_setup (SondeResultQueue *results,
+            guint64 session_id,
+            uid_t owner_uid,
+            const SondeAsked *asked,
+            const SondePerfPlan *plan)
+{
+  /* Without samples its rings hold what tells of processes, in the same shape. */
+  const struct perf_event_attr *attr = plan->has_samples ? &plan->samples : &plan->sideband;
+  SondeMessageSetup message = {
+    .header.type = SONDE_MESSAGE_SETUP,
+    .version = SONDE_MESSAGE_VERSION,
+    .flags = sonde_perf_plan_flags (plan, asked),
+    .session_id = session_id,
+    .owner_uid = owner_uid,
+    .unwind = asked->unwind,
+    .stack_size_bytes = asked->stack_size_bytes,
+    .max_depth = asked->max_depth,
+    .frequency_hz = asked->frequency_hz,
+    .period = asked->period,
+    .sample_type = attr->sample_type,
+    .sample_regs_user = attr->sample_regs_user,
+    .read_format = attr->read_format,
+    .duration_us = asked->duration_us,
+    .memory_interval_bytes = asked->memory_interval_bytes,
+    .memory = asked->memory,
+    .memory_wait_us = asked->memory_wait_us,
+    .start_realtime_ns = g_get_real_time () * 1000,
+    .start_ns = g_get_monotonic_time () * 1000,
+  };
+
+  g_strlcpy (message.event, plan->event_name, sizeof message.event);
+  g_strlcpy (message.scope, sonde_scope_name (asked->scope), sizeof message.scope);
+  g_strlcpy (message.sonde_version, SONDE_VERSION, sizeof message.sonde_version);
+  sonde_result_queue_message (results, &message, sizeof message, NULL, 0);
+}
+
+/* A text that cannot be had is not worth a session: captures without it are complete enough. */
+static void
+send_document (SondeResultQueue *results, SondeDocumentKind kind, const char *path)
+{
+  SondeMessageDocument message = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = kind };
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_KERNEL_NAMES);
+  int fd = open (path, O_RDONLY | O_CLOEXEC);
+
+  if (fd >= 0)
+    sonde_result_queue_message (results, &message, sizeof message, &fd, 1);
+}
+
+/* What /proc shows to everybody. Interfaces are those of the machine: ours may have none. Where the
+ * first process is hidden from us, without a right to more, it is what we have. */
+static const struct
+{
+  guint counters; /* SONDE_COUNTERS_* */
+  SondeCounterKind kind;
+  const char *path;
+  const char *other_path;
+} texts[] = {
+  { SONDE_COUNTERS_CPU, SONDE_COUNTER_KIND_CPU, "/proc/stat", NULL },
+  { SONDE_COUNTERS_MEMORY, SONDE_COUNTER_KIND_MEMORY, "/proc/meminfo", NULL },
+  { SONDE_COUNTERS_NETWORK, SONDE_COUNTER_KIND_NETWORK, "/proc/1/net/dev", "/proc/self/net/dev" },
+  { SONDE_COUNTERS_DISK, SONDE_COUNTER_KIND_DISK, "/proc/diskstats", NULL },
+};
+
+static gboolean
+send_counters (SondeResultQueue *results, guint counters, GError **error)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (texts); i++)
+    {
+      SondeMessageCounters message
+          = { .header.type = SONDE_MESSAGE_COUNTERS, .kind = texts[i].kind };
+      int fd;
+
+      if ((counters & texts[i].counters) == 0)
+        continue;
+      fd = open (texts[i].path, O_RDONLY | O_CLOEXEC);
+      if (fd < 0 && texts[i].other_path != NULL)
+        fd = open (texts[i].other_path, O_RDONLY | O_CLOEXEC);
+      if (fd < 0)
+        {
+          g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+                       "Option counters: cannot open %s: %s", texts[i].path, g_strerror (errno));
+          return FALSE;
+        }
+      sonde_result_queue_message (results, &message, sizeof message, &fd, 1);
+    }
+  return TRUE;
+}
+
+gboolean
+sonde_worker_setup_send (SondeResultQueue *results,
+                         guint64 session_id,
+                         uid_t owner_uid,
+                         const SondeAsked *asked,
+                         const SondePerfPlan *plan,
+                         GError **error)
+{
+  send_setup (results, session_id, owner_uid, asked, plan);
+  send_document (results, SONDE_DOCUMENT_CPUINFO, "/proc/cpuinfo");
+  if (!send_counters (results, asked->counters, error))
+    return FALSE;
+  /* Else those that the first target sees. */
+  if (asked->scope != SONDE_SCOPE_TARGETS && asked->scope != SONDE_SCOPE_LAUNCH)
+    send_document (results, SONDE_DOCUMENT_MOUNTS, "/proc/mounts");
+  if (asked->kernel)
+    send_document (results, SONDE_DOCUMENT_KALLSYMS, "/proc/kallsyms");
+  return TRUE;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a worker is told before it starts. */
+#pragma once
+
+#include "daemon/base/asked.h"
+#include "daemon/broker/perf-event.h"
+#include "daemon/broker/result-queue.h"
+
+/* SETUP, then the DOCUMENTs and what COUNTERS need. Errors: also SONDE_ERROR_NOT_SUPPORTED: the
+ * machine has no text for the counters that are asked for */
+gboolean sonde_worker_setup_send (SondeResultQueue *results,
+                                  guint64 session_id,
+                                  uid_t owner_uid,
+                                  const SondeAsked *asked,
+                                  const SondePerfPlan *plan,
+                                  GError **error);

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What requests for files cost, of a process with very many mappings, and in which turns they are
+ * answered where all of these have to be read. */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <glib/gstdio.h>
+
+#include "base/fd.h"
+#include "daemon/base/limits.h"
+#include "daemon/broker/proc-answer.h"
+#include "tests/lib/waiting-child.h"
+
+#define N_MAPPINGS 5000
+#define N_REQUESTS 64
+#define NAME_BYTES 200
+
+/* What a library of this machine begins with. */
+static const Elf64_Ehdr program_header
+    = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64,
+                     G_BYTE_ORDER == G_LITTLE_ENDIAN ? ELFDATA2LSB : ELFDATA2MSB, EV_CURRENT },
+        .e_type = ET_DYN };
+
+/* A library with a long name, on a file system that is trusted: where this program is. */
+typedef struct
+{
+  char *path;
+  int fd;
+  struct stat st;
+  gsize page_bytes;
+} Library;
+
+static void
+library_init (Library *self)
+{
+  g_autofree char *program = g_file_read_link ("/proc/self/exe", NULL);
+  g_autofree char *directory = g_path_get_dirname (program);
+  g_autofree char *name = g_strnfill (NAME_BYTES, 'n');
+
+  self->page_bytes = (gsize) sysconf (_SC_PAGESIZE);
+  self->path = g_strdup_printf ("%s/%s-XXXXXX", directory, name);
+  self->fd = g_mkstemp (self->path);
+  g_assert_cmpint (self->fd, >=, 0);
+  g_assert_cmpint (write (self->fd, &program_header, sizeof program_header), ==,
+                   sizeof program_header);
+  g_assert_cmpint (fstat (self->fd, &self->st), ==, 0);
+}
+
+static void
+library_clear (Library *self)
+{
+  close (self->fd);
+  unlink (self->path);
+  g_free (self->path);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Library, library_clear)
+
+static void *
+library_map (const Library *self, void *at)
+{
+  return mmap (at, self->page_bytes, PROT_READ | PROT_EXEC,
+               MAP_PRIVATE | (at != NULL ? MAP_FIXED : 0), self->fd, 0);
+}
+
+/* What a worker asks for that has heard of it. */
+static SondeMessageFileRequest
+request_of (const Library *self, pid_t pid, const void *at)
+{
+  return (SondeMessageFileRequest){ .request_id = 1,
+                                    .pid = pid,
+                                    .start = (guint64) (guintptr) at,
+                                    .inode = self->st.st_ino,
+                                    .dev_major = major (self->st.st_dev),
+                                    .dev_minor = minor (self->st.st_dev) };
+}
+
+static SondeProcBroker *
+new_broker (gboolean asks)
+{
+  SondeProcBroker *broker = sonde_proc_broker_new (0, SONDE_SCOPE_LAUNCH, FALSE);
+
+  if (!asks)
+    sonde_proc_broker_set_queries (broker, FALSE);
+  return broker;
+}
+
+static int
+ask (SondeProcBroker *broker, const SondeMessageFileRequest *request)
+{
+  int mountinfo_fd;
+  int fd = sonde_proc_broker_open_file (broker, request, &mountinfo_fd);
+
+  if (fd < 0)
+    return fd;
+  close (fd);
+  return 0;
+}
+
+/* Neighbours do not become one: each begins where the file does. */
+typedef struct
+{
+  const Library *library;
+  char *at;
+} Many;
+
+static gboolean
+map_many (gpointer user_data)
+{
+  const Many *self = user_data;
+
+  for (gsize i = 0; i < N_MAPPINGS; i++)
+    if (library_map (self->library, self->at + i * self->library->page_bytes) == MAP_FAILED)
+      return FALSE;
+  return TRUE;
+}
+
+/* Bytes that this process has read, 0 if the kernel does not count them. Source: proc_pid_io(5) */
+static guint64
+count_read_bytes (void)
+{
+  g_autofree char *text = NULL;
+  guint64 n_bytes = 0;
+
+  if (!g_file_get_contents ("/proc/self/io", &text, NULL, NULL)
+      || sscanf (text, "rchar: %" G_GUINT64_FORMAT, &n_bytes) != 1)
+    return 0;
+  return n_bytes;
+}
+
+/* How many bytes are read for N_REQUESTS files of @pid. */
+static guint64
+read_for_requests (SondeProcBroker *broker, const Many *many, pid_t pid)
+{
+  guint64 before = count_read_bytes ();
+
+  for (guint i = 0; i < N_REQUESTS; i++)
+    {
+      gsize n = (gsize) i * (N_MAPPINGS - 1) / (N_REQUESTS - 1);
+      SondeMessageFileRequest request
+          = request_of (many->library, pid, many->at + n * many->library->page_bytes);
+
+      g_assert_cmpint (ask (broker, &request), ==, 0);
+    }
+  return count_read_bytes () - before;
+}
+
+static guint64
+read_maps (pid_t pid)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/%d/maps", (int) pid);
+  g_autofree char *text = NULL;
+  gsize n_bytes;
+
+  g_assert_true (g_file_get_contents (path, &text, &n_bytes, NULL));
+  return n_bytes;
+}
+
+/* Whoever has many mappings, with long names, makes nobody read them all for each of his files. */
+static void
+test_cost (void)
+{
+  g_auto (Library) library = { 0 };
+  g_autoptr (SondeProcBroker) asking = new_broker (TRUE);
+  g_autoptr (SondeProcBroker) reading = new_broker (FALSE);
+  Many many = { .library = &library };
+  guint64 maps_bytes, other_bytes, read_bytes;
+  pid_t pid;
+
+  library_init (&library);
+  many.at = mmap (NULL, N_MAPPINGS * library.page_bytes, PROT_NONE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  g_assert_true (many.at != MAP_FAILED);
+  pid = waiting_child_spawn (map_many, &many);
+  g_assert_cmpint (pid, >, 0);
+  maps_bytes = read_maps (pid);
+  g_assert_cmpuint (maps_bytes, >, N_MAPPINGS * NAME_BYTES);
+  if (count_read_bytes () == 0)
+    g_test_skip ("this kernel does not count what is read");
+  else
+    {
+      sonde_proc_broker_begin_batch (reading);
+      read_bytes = read_for_requests (reading, &many, pid);
+      sonde_proc_broker_end_batch (reading);
+      g_test_message ("%" G_GUINT64_FORMAT " bytes of maps, %" G_GUINT64_FORMAT
+                      " read for %d requests of a batch",
+                      maps_bytes, read_bytes, N_REQUESTS);
+      g_assert_cmpuint (read_bytes, >, maps_bytes);
+      /* Texts of other kinds and headers of files are what is read for each. */
+      other_bytes = read_bytes - maps_bytes;
+      g_assert_cmpuint (other_bytes, <, maps_bytes);
+      if (sonde_proc_broker_has_queries (asking))
+        {
+          read_bytes = read_for_requests (asking, &many, pid);
+          g_test_message ("%" G_GUINT64_FORMAT " if the kernel is asked", read_bytes);
+          g_assert_cmpuint (read_bytes, <, maps_bytes);
+        }
+    }
+  waiting_child_end (pid);
+  munmap (many.at, N_MAPPINGS * library.page_bytes);
+}
+
+/* A batch is what was there when it began; then all is read anew. */
+static void
+test_batch (void)
+{
+  g_auto (Library) library = { 0 };
+  g_autoptr (SondeProcBroker) broker = new_broker (FALSE);
+  SondeMessageFileRequest first, second;
+  void *pages[2];
+
+  library_init (&library);
+  pages[0] = library_map (&library, NULL);
+  g_assert_true (pages[0] != MAP_FAILED);
+  first = request_of (&library, getpid (), pages[0]);
+  sonde_proc_broker_begin_batch (broker);
+  g_assert_cmpint (ask (broker, &first), ==, 0);
+  pages[1] = library_map (&library, NULL);
+  g_assert_true (pages[1] != MAP_FAILED);
+  second = request_of (&library, getpid (), pages[1]);
+  g_assert_cmpint (ask (broker, &second), ==, -ENOENT);
+  g_assert_cmpint (ask (broker, &first), ==, 0);
+  /* What was there and is gone is not given out, though it was read. */
+  munmap (pages[0], library.page_bytes);
+  g_assert_cmpint (ask (broker, &first), ==, -ENOENT);
+  sonde_proc_broker_end_batch (broker);
+  g_assert_cmpint (ask (broker, &first), ==, -ENOENT);
+  g_assert_cmpint (ask (broker, &second), ==, 0);
+  munmap (pages[1], library.page_bytes);
+}
+
+/* Another process, or another one with its number, is read for itself. */
+static void
+test_processes (void)
+{
+  g_auto (Library) library = { 0 };
+  g_autoptr (SondeProcBroker) broker = new_broker (FALSE);
+  Many many = { .library = &library };
+  SondeMessageFileRequest ours, theirs;
+  pid_t pid;
+
+  library_init (&library);
+  many.at = mmap (NULL, N_MAPPINGS * library.page_bytes, PROT_NONE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  g_assert_true (many.at != MAP_FAILED);
+  pid = waiting_child_spawn (map_many, &many);
+  g_assert_cmpint (pid, >, 0);
+  theirs = request_of (&library, pid, many.at);
+  ours = request_of (&library, getpid (), many.at);
+  sonde_proc_broker_begin_batch (broker);
+  g_assert_cmpint (ask (broker, &theirs), ==, 0);
+  g_assert_cmpint (ask (broker, &ours), ==, -ENOENT);
+  g_assert_cmpint (ask (broker, &theirs), ==, 0);
+  theirs.start_ticks = 1;
+  g_assert_cmpint (ask (broker, &theirs), ==, -ESRCH);
+  theirs.start_ticks = 0;
+  waiting_child_end (pid);
+  g_assert_cmpint (ask (broker, &theirs), ==, -ESRCH);
+  sonde_proc_broker_end_batch (broker);
+  munmap (many.at, N_MAPPINGS * library.page_bytes);
+}
+
+typedef struct
+{
+  GString *answers; /* the request's number, a point behind each turn */
+  guint n_answers;
+} Worker;
+
+static void
+note_answer (const SondeMessageFileRequest *request, gpointer user_data)
+{
+  Worker *self = user_data;
+
+  g_string_append_printf (self->answers, "%" G_GUINT64_FORMAT " ", request->request_id);
+  self->n_answers++;
+}
+
+static void
+push (SondeFileQueue *queue, guint64 id, pid_t pid)
+{
+  SondeMessageFileRequest request = { .request_id = id, .pid = pid };
+
+  g_assert_true (sonde_file_queue_push (queue, &request));
+}
+
+/* One turn. */
+static void
+iterate_until (const Worker *worker, guint n_answers)
+{
+  while (worker->n_answers < n_answers)
+    g_main_context_iteration (NULL, TRUE);
+  g_string_append (worker->answers, ". ");
+}
+
+static void
+test_turns (void)
+{
+  g_autoptr (SondeProcBroker) broker = new_broker (FALSE);
+  g_autoptr (GString) answers = g_string_new (NULL);
+  Worker worker = { .answers = answers };
+  g_autoptr (SondeFileQueue) queue = sonde_file_queue_new (broker, note_answer, &worker);
+
+  push (queue, 1, 10);
+  push (queue, 2, 20);
+  push (queue, 3, 10);
+  push (queue, 4, 30);
+  push (queue, 5, 20);
+  g_assert_cmpuint (worker.n_answers, ==, 0);
+  iterate_until (&worker, 1);
+  push (queue, 6, 10);
+  iterate_until (&worker, 3);
+  iterate_until (&worker, 5);
+  iterate_until (&worker, 6);
+  g_assert_cmpstr (answers->str, ==, "1 3 . 2 5 . 4 . 6 . ");
+}
+
+static void
+test_bounds (void)
+{
+  g_autoptr (SondeProcBroker) broker = new_broker (FALSE);
+  g_autoptr (GString) answers = g_string_new (NULL);
+  Worker worker = { .answers = answers };
+  g_autoptr (SondeFileQueue) queue = sonde_file_queue_new (broker, note_answer, &worker);
+  SondeMessageFileRequest more = { .request_id = 1, .pid = 10 };
+
+  for (guint i = 0; i < SONDE_LIMIT_FILE_REQUESTS; i++)
+    push (queue, i, 10);
+  g_assert_false (sonde_file_queue_push (queue, &more));
+  iterate_until (&worker, 1);
+  g_assert_cmpuint (worker.n_answers, ==, SONDE_LIMIT_FILE_REQUESTS_TURN);
+  g_assert_true (sonde_file_queue_push (queue, &more));
+  iterate_until (&worker, SONDE_LIMIT_FILE_REQUESTS + 1);
+  g_assert_cmpuint (worker.n_answers, ==, SONDE_LIMIT_FILE_REQUESTS + 1);
+}
+
+static void
+test_end (void)
+{
+  g_autoptr (SondeProcBroker) broker = new_broker (FALSE);
+  g_autoptr (GString) answers = g_string_new (NULL);
+  Worker worker = { .answers = answers };
+  SondeFileQueue *queue = sonde_file_queue_new (broker, note_answer, &worker);
+
+  push (queue, 9, 10);
+  sonde_file_queue_free (queue);
+  sonde_file_queue_free (NULL);
+  g_usleep (10000);
+  g_assert_false (g_main_context_pending (NULL));
+  g_assert_cmpuint (worker.n_answers, ==, 0);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/file-queue/bounds-what-waits-and-what-a-turn-does", test_bounds);
+  g_test_add_func ("/file-queue/forgets-what-waits-at-its-end", test_end);
+  g_test_add_func ("/file-queue/answers-a-process-in-a-turn", test_turns);
+  g_test_add_func ("/file-queue/a-batch-is-what-was-there", test_batch);
+  g_test_add_func ("/file-queue/a-batch-tells-processes-apart", test_processes);
+  g_test_add_func ("/file-queue/many-mappings-are-not-read-for-each-file", test_cost);
+  return g_test_run ();
+}
