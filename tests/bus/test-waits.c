@@ -249,6 +249,7 @@ profile_with_fd (const BusUser *user, const char *option)
       "Profile", g_variant_new_parsed ("({%s: <[(%u, @h 0)]>},)", option, (guint32) user->target),
       NULL, G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, fds, NULL, NULL, &error);
 
+  g_assert_true ((answer == NULL) == (error != NULL));
   return error;
 }
 
@@ -276,6 +277,7 @@ assert_lists_sessions (GDBusConnection *bus)
   g_autoptr (GVariant) answer = bus_manager_call (bus, "ListSessions", NULL, NULL, &error);
 
   g_assert_no_error (error);
+  g_assert_nonnull (answer);
 }
 
 /* It brings one, and is answered as if it did not. */
