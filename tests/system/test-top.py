@@ -88,28 +88,32 @@ def test_pause(top):
         screen.wait_for(lambda lines: 'last' in lines[0] and count_samples(lines) > shown, 'the view again')
 
 
-def open_first(screen, key, what):
-    """Opens the first row that can be; above it may come one of start-up's few samples, "[2 more]", at any time."""
-    def is_open(lines):
-        return any('▾ ' in line for line in lines[row:row + 2])
+def count_open(lines):
+    return sum('▾ ' in line for line in lines)
 
-    row = screen.wait_for(lambda lines: next((number for number, line in enumerate(lines) if '▸ ' in line), None), what)
-    while not is_open(screen.lines()):
-        closed = next(number for number, line in enumerate(screen.lines()) if '▸ ' in line)
+
+def open_first(screen, key, n_open):
+    """Opens the first row that can be, beside @n_open others. Above it may come one of start-up's few samples,
+    "[2 more]", at any time."""
+    def find_closed(lines):
+        return count_open(lines) == n_open and next((number for number, line in enumerate(lines) if '▸ ' in line), None)
+
+    while count_open(screen.lines()) <= n_open:
+        closed = screen.wait_for(find_closed, 'a row that can be opened')
         screen.type(KEY_HOME + KEY_DOWN * (closed - 4) + key)
         looks = screen.n_reads + 5
-        screen.wait_for(lambda lines: is_open(lines) or screen.n_reads > looks, 'what is below it')
+        screen.wait_for(lambda lines: count_open(lines) > n_open or screen.n_reads > looks, 'what is below it')
 
 
 def test_expand(top):
     with top.on_screen() as screen:
         screen.type('t')
         screen.wait_for(lambda lines: '▾ burn (pid ' in lines[4], 'processes')
-        open_first(screen, KEY_RIGHT, 'their first functions')
+        open_first(screen, KEY_RIGHT, 1)
         screen.wait_for(lambda lines: any(re.search(r'%.*main', line) for line in lines[7:10]), 'what is called')
         screen.type('b')
-        screen.wait_for(lambda lines: 'Callers' in lines[3], 'functions')
-        open_first(screen, KEY_ENTER, 'functions that were called')
+        screen.wait_for(lambda lines: 'Callers' in lines[3] and count_open(lines) == 0, 'functions')
+        open_first(screen, KEY_ENTER, 0)
         screen.type('PT')
         screen.wait_for(lambda lines: any(re.search(r'burn \(pid \d+, tid \d+\)', line) for line in lines[4:6]), 'threads')
 
