@@ -7,14 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <glib/gstdio.h>
 
 #include "base/fd.h"
 #include "daemon/base/limits.h"
+#include "daemon/base/proc-maps.h"
 #include "daemon/broker/proc-answer.h"
 #include "tests/lib/waiting-child.h"
 
@@ -33,9 +32,34 @@ typedef struct
 {
   char *path;
   int fd;
-  struct stat st;
   gsize page_bytes;
+  SondeProcMap map; /* what the kernel calls it, which on overlayfs is not what fstat() says */
 } Library;
+
+static void *
+library_map (const Library *self, void *at)
+{
+  return mmap (at, self->page_bytes, PROT_READ | PROT_EXEC,
+               MAP_PRIVATE | (at != NULL ? MAP_FIXED : 0), self->fd, 0);
+}
+
+static void
+library_look_up (Library *self)
+{
+  void *at = library_map (self, NULL);
+  int fd = open ("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  char *text = NULL;
+  gsize size_bytes = (gsize) sonde_proc_maps_read (fd, 1 << 20, &text);
+  const char *rest = text;
+
+  while (sonde_proc_maps_next (&rest, &size_bytes, &self->map) == 1
+         && self->map.start != (guint64) (guintptr) at)
+    ;
+  g_assert_cmpuint (self->map.start, ==, (guint64) (guintptr) at);
+  free (text);
+  close (fd);
+  munmap (at, self->page_bytes);
+}
 
 static void
 library_init (Library *self)
@@ -50,7 +74,7 @@ library_init (Library *self)
   g_assert_cmpint (self->fd, >=, 0);
   g_assert_cmpint (write (self->fd, &program_header, sizeof program_header), ==,
                    sizeof program_header);
-  g_assert_cmpint (fstat (self->fd, &self->st), ==, 0);
+  library_look_up (self);
 }
 
 static void
@@ -62,13 +86,6 @@ library_clear (Library *self)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Library, library_clear)
 
-static void *
-library_map (const Library *self, void *at)
-{
-  return mmap (at, self->page_bytes, PROT_READ | PROT_EXEC,
-               MAP_PRIVATE | (at != NULL ? MAP_FIXED : 0), self->fd, 0);
-}
-
 /* What a worker asks for that has heard of it. */
 static SondeMessageFileRequest
 request_of (const Library *self, pid_t pid, const void *at)
@@ -76,9 +93,9 @@ request_of (const Library *self, pid_t pid, const void *at)
   return (SondeMessageFileRequest){ .request_id = 1,
                                     .pid = pid,
                                     .start = (guint64) (guintptr) at,
-                                    .inode = self->st.st_ino,
-                                    .dev_major = major (self->st.st_dev),
-                                    .dev_minor = minor (self->st.st_dev) };
+                                    .inode = self->map.inode,
+                                    .dev_major = self->map.dev_major,
+                                    .dev_minor = self->map.dev_minor };
 }
 
 static SondeProcBroker *
