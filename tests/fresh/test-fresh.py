@@ -28,7 +28,8 @@ def run(*command):
 def finish(*command):
     result = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                             timeout=DEADLINE_S, check=False, env={'PATH': os.environ['PATH'], 'HOME': '/'})
-    output = '\n'.join(result.stdout.splitlines()[-60:])
+    lines = result.stdout.splitlines()
+    output = '\n'.join([line for line in lines[:-60] if re.search(r'\b(ERROR|FAIL|TIMEOUT)\b', line)] + lines[-60:])
     check(result.returncode == 0, f'{" ".join(command)}: exit status {result.returncode}\n{output}')
     return result.stdout
 
