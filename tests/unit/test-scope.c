@@ -375,6 +375,7 @@ test_device (void)
   int fd = open ("/dev/zero", O_RDONLY | O_CLOEXEC);
   void *pages = mmap (NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
   SondeMessageFileRequest request;
+  gboolean is_same;
 
   if (pages == MAP_FAILED)
     {
@@ -384,7 +385,9 @@ test_device (void)
     }
   g_assert_cmpint (fstat (fd, &st), ==, 0);
   request = request_of (st.st_ino, TRUE);
-  assert_file (getuid (), SONDE_SCOPE_LAUNCH, &request, -EACCES);
+  /* A node on overlayfs has other numbers in maps than stat() says, and is refused for that. */
+  is_same = request.dev_major == major (st.st_dev) && request.dev_minor == minor (st.st_dev);
+  assert_file (getuid (), SONDE_SCOPE_LAUNCH, &request, is_same ? -EACCES : -ESTALE);
   munmap (pages, 4096);
   close (fd);
 }
