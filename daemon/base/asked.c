@@ -2,12 +2,6 @@
 /* What is to be recorded, as the front tells it to the broker. */
 #include "daemon/base/asked.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include "base/fd.h"
-#include "daemon/base/closer.h"
-
 static const char *const tracepoints[] = {
   "sched:sched_switch", /* a task leaves the CPU: its stack says what it waits for */
   "sched:sched_wakeup", /* the stack is the waker's */
@@ -87,35 +81,4 @@ sonde_asked_event_name (const SondeAsked *self)
 {
   return self->event == SONDE_EVENT_TRACEPOINT ? sonde_tracepoint_name (self->tracepoint)
                                                : sonde_event_choice_names[self->event];
-}
-
-SondeAskedTarget *
-sonde_asked_target_new (pid_t pid, int maps_fd)
-{
-  SondeAskedTarget *self = sonde_asked_target_new_unproven (pid);
-
-  self->has_proof = TRUE;
-  self->maps_fd = maps_fd;
-  return self;
-}
-
-SondeAskedTarget *
-sonde_asked_target_new_unproven (pid_t pid)
-{
-  SondeAskedTarget *self = g_new0 (SondeAskedTarget, 1);
-
-  self->pid = pid;
-  self->maps_fd = -1;
-  self->pidfd = (int) syscall (SYS_pidfd_open, pid, 0);
-  return self;
-}
-
-void
-sonde_asked_target_free (SondeAskedTarget *self)
-{
-  if (self == NULL)
-    return;
-  sonde_closer_clear (&self->maps_fd);
-  sonde_clear_fd (&self->pidfd);
-  g_free (self);
 }

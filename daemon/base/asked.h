@@ -2,10 +2,9 @@
 /* What is to be recorded, as the front tells it to the broker. */
 #pragma once
 
-#include <gio/gio.h>
-#include <sys/types.h>
+#include <glib.h>
 
-#include "daemon/base/message.h"
+#include "shared-ring/control-message.h"
 
 typedef enum
 {
@@ -28,6 +27,14 @@ typedef enum
   SONDE_EVENT_TRACEPOINT = SONDE_N_EVENTS, /* which one: SondeAsked.tracepoint */
 } SondeEventChoice;
 
+typedef enum
+{
+  SONDE_UNWIND_NONE = 0,          /* the sampled address only */
+  SONDE_UNWIND_FRAME_POINTER = 1, /* the kernel's own user callchain */
+  SONDE_UNWIND_DWARF = 2,
+  SONDE_UNWIND_LIBDWFL = 3,
+} SondeUnwindMode;
+
 /* Bits of SondeAsked.counters, in the order of the words. */
 enum
 {
@@ -44,46 +51,27 @@ enum
  * sent as it is. Keys, units and ranges: dbus/org.sonde.Profiler1.xml. */
 typedef struct
 {
-  SondeScope scope;
-  SondeEventChoice event;
-  guint64 period;     /* 0: by frequency */
-  guint frequency_hz; /* 0: by period */
-  guint tracepoint;   /* of sonde_tracepoint_name(), for SONDE_EVENT_TRACEPOINT */
-  gboolean kernel;    /* implied by raw */
-  gboolean raw;
-  gboolean children;
-  gboolean start_on_exec;
-  gboolean symbols;
-  SondeUnwindMode unwind;
-  guint stack_size_bytes;
-  guint max_depth;
+  guint32 scope;  /* SondeScope */
+  guint32 event;  /* SondeEventChoice */
+  guint64 period; /* 0: by frequency */
+  guint32 frequency_hz; /* 0: by period */
+  guint32 tracepoint;   /* of sonde_tracepoint_name(), for SONDE_EVENT_TRACEPOINT */
+  gint32 kernel;        /* booleans, here and in the next four; implied by raw */
+  gint32 raw;
+  gint32 children;
+  gint32 start_on_exec;
+  gint32 symbols;
+  guint32 unwind; /* SondeUnwindMode */
+  guint32 stack_size_bytes;
+  guint32 max_depth;
   guint64 duration_us; /* 0: until stopped */
   guint64 memory_interval_bytes;
-  SondeMemoryMode memory;
-  guint memory_wait_us;
-  guint counters; /* SONDE_COUNTERS_* */
-  guint padding;
+  guint32 memory; /* SondeMemoryMode */
+  guint32 memory_wait_us;
+  guint32 counters; /* SONDE_COUNTERS_* */
+  guint32 padding;
   char unit[SONDE_UNIT_NAME_BYTES]; /* of the scope `unit`, else "" */
 } SondeAsked;
-
-/* A process as its caller named it. Both descriptors are of that moment: polkit may be asked about
- * it for minutes, and no other process that gets the number meanwhile will pass for it. Whether
- * there is one is told by the broker alone. */
-typedef struct
-{
-  pid_t pid;
-  gboolean has_proof; /* FALSE: he may name any process */
-  int maps_fd;        /* the caller's proof, good or not */
-  int pidfd;          /* -1: there was none */
-} SondeAskedTarget;
-
-/* @maps_fd: (transfer full): the caller's proof */
-SondeAskedTarget *sonde_asked_target_new (pid_t pid, int maps_fd);
-/* For a caller who may name any process. */
-SondeAskedTarget *sonde_asked_target_new_unproven (pid_t pid);
-/* Accepts NULL. */
-void sonde_asked_target_free (SondeAskedTarget *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeAskedTarget, sonde_asked_target_free)
 
 /* "targets", "launch", "pids", "unit", "system". */
 const char *sonde_scope_name (SondeScope scope);

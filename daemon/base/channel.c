@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One end of the connection between sonded and a worker. */
+/* One end of a connection between front, broker and worker. */
 #include "config.h"
 
 #include "daemon/base/channel.h"
@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <glib-unix.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -34,7 +35,7 @@ struct SondeChannel
   gatomicrefcount refs; /* the owner's, and one while a callback runs */
   int fd;
   pid_t peer_pid; /* 0: not known */
-  gboolean from_worker;
+  SondeMessageWay from;
   gboolean freed; /* by the owner: no callback any more */
   const SondeChannelHandler *handler;
   gpointer user_data;
@@ -43,6 +44,12 @@ struct SondeChannel
   GQueue pending; /* Pending */
   guint64 n_received;
 };
+
+static bool
+is_from_worker (const SondeChannel *self)
+{
+  return (self->from & (SONDE_WAY_WORKER_TO_FRONT | SONDE_WAY_WORKER_TO_BROKER)) != 0;
+}
 
 static void
 close_fds (const int *fds, unsigned n_fds)
@@ -151,7 +158,7 @@ deliver (SondeChannel *self,
 {
   const char *why = "too long, or its descriptors are too many or find no room";
 
-  if (whole && sonde_message_check (message, size_bytes, n_fds, self->from_worker, &why) == 0)
+  if (whole && sonde_message_check (message, size_bytes, n_fds, self->from, &why) == 0)
     {
       self->handler->message (self, message, fds, n_fds, self->user_data);
     }
@@ -190,7 +197,7 @@ receive_one (SondeChannel *self)
     .msg_iovlen = 1,
     .msg_control = control.bytes,
     /* No descriptor of a worker comes so far as to be one of ours. */
-    .msg_controllen = self->from_worker ? CMSG_SPACE (sizeof (struct ucred)) : sizeof control.bytes,
+    .msg_controllen = is_from_worker (self) ? CMSG_SPACE (sizeof (struct ucred)) : sizeof control.bytes,
   };
   int fds[SONDE_MESSAGE_MAX_FDS];
   unsigned n_fds;
@@ -314,7 +321,7 @@ on_writable (int fd, GIOCondition condition, gpointer user_data)
 
 SondeChannel *
 sonde_channel_new (int fd,
-                   gboolean from_worker,
+                   SondeMessageWay from,
                    const SondeChannelHandler *handler,
                    gpointer user_data)
 {
@@ -322,7 +329,7 @@ sonde_channel_new (int fd,
 
   g_atomic_ref_count_init (&self->refs);
   self->fd = fd;
-  self->from_worker = from_worker;
+  self->from = from;
   self->handler = handler;
   self->user_data = user_data;
   g_queue_init (&self->pending);

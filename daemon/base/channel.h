@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One end of the connection between sonded and a worker. */
+/* One end of a connection between front, broker and worker. */
 #pragma once
 
 #include <gio/gio.h>
@@ -34,10 +34,10 @@ typedef struct
 /**
  * sonde_channel_new:
  * @fd: (transfer full): a connected SOCK_SEQPACKET socket
- * @from_worker: whether the peer is a worker (decides which messages are legal)
+ * @from: who the peer is and who we are, which decides which messages are legal
  */
 SondeChannel *sonde_channel_new (int fd,
-                                 gboolean from_worker,
+                                 SondeMessageWay from,
                                  const SondeChannelHandler *handler,
                                  gpointer user_data);
 

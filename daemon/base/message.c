@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The one judge of what came over the connection between sonded and a worker. */
+/* The one judge of what came over a connection between front, broker and worker. */
 #include "config.h"
 
 #include "daemon/base/message.h"
@@ -9,51 +9,55 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "daemon/base/error.h"
+
+/* The front hands on what the broker says to the worker. */
+#define OVER_FRONT (SONDE_WAY_BROKER_TO_FRONT | SONDE_WAY_FRONT_TO_WORKER)
+
 static const SondeMessageShape shapes[] = {
-  [SONDE_MESSAGE_SETUP] = { "setup", SONDE_WAY_TO_WORKER, sizeof (SondeMessageSetup), 0, 0, 0 },
-  [SONDE_MESSAGE_DOCUMENT]
-  = { "document", SONDE_WAY_TO_WORKER, sizeof (SondeMessageDocument), 0, 1, 1 },
-  [SONDE_MESSAGE_RINGS] = { "rings", SONDE_WAY_TO_WORKER, sizeof (SondeMessageEvents),
-                            sizeof (SondeMessageEvent), 1, SONDE_MESSAGE_MAX_FDS },
-  [SONDE_MESSAGE_EVENTS] = { "events", SONDE_WAY_TO_WORKER, sizeof (SondeMessageEvents),
-                             sizeof (SondeMessageEvent), 1, SONDE_MESSAGE_MAX_FDS },
-  [SONDE_MESSAGE_SINK] = { "sink", SONDE_WAY_TO_WORKER, sizeof (SondeMessageSink), 0, 1, 1 },
-  [SONDE_MESSAGE_START] = { "start", SONDE_WAY_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
-  [SONDE_MESSAGE_PROCESS]
-  = { "process", SONDE_WAY_TO_WORKER, sizeof (SondeMessageProcess), 0, 0, 2 },
-  [SONDE_MESSAGE_FILE] = { "file", SONDE_WAY_TO_WORKER, sizeof (SondeMessageFile), 0, 0, 1 },
-  [SONDE_MESSAGE_STOP] = { "stop", SONDE_WAY_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
-  [SONDE_MESSAGE_PAUSE] = { "pause", SONDE_WAY_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
-  [SONDE_MESSAGE_RESUME] = { "resume", SONDE_WAY_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
-  [SONDE_MESSAGE_REPORT] = { "report", SONDE_WAY_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
-  [SONDE_MESSAGE_NOTE] = { "note", SONDE_WAY_TO_WORKER, sizeof (SondeMessageNote), 0, 0, 0 },
-  [SONDE_MESSAGE_COUNTERS]
-  = { "counters", SONDE_WAY_TO_WORKER, sizeof (SondeMessageCounters), 0, 0, 1 },
-  [SONDE_MESSAGE_LEAVE] = { "leave", SONDE_WAY_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
-  [SONDE_MESSAGE_CONTROL]
-  = { "control", SONDE_WAY_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
-  [SONDE_MESSAGE_HELLO] = { "hello", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageHello), 0, 0, 0 },
-  [SONDE_MESSAGE_RINGS_MAPPED]
-  = { "rings-mapped", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageRingsMapped), 0, 0, 0 },
-  [SONDE_MESSAGE_PROCESS_REQUEST]
-  = { "process-request", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageProcessRequest), 0, 0, 0 },
-  [SONDE_MESSAGE_FILE_REQUEST]
-  = { "file-request", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageFileRequest), 0, 0, 0 },
-  [SONDE_MESSAGE_STATISTICS]
-  = { "statistics", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageStatistics), 0, 0, 0 },
-  [SONDE_MESSAGE_DRAINED]
-  = { "drained", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageStatistics), 0, 0, 0 },
-  [SONDE_MESSAGE_SINK_CLOSED]
-  = { "sink-closed", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageSinkClosed), 0, 0, 0 },
-  [SONDE_MESSAGE_FINISHED]
-  = { "finished", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageStatistics), 0, 0, 0 },
-  [SONDE_MESSAGE_FAILED]
-  = { "failed", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageFailed), 0, 0, 0 },
-  [SONDE_MESSAGE_SINKS] = { "sinks", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageSinks), 0, 0, 0 },
-  [SONDE_MESSAGE_CONTROLS]
-  = { "controls", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageControls), 0, 0, 0 },
-  [SONDE_MESSAGE_COUNTERS_REQUEST]
-  = { "counters-request", SONDE_WAY_FROM_WORKER, sizeof (SondeMessageCountersRequest), 0, 0, 0 },
+  [SONDE_MESSAGE_SETUP] = { "setup", OVER_FRONT, sizeof (SondeMessageSetup), 0, 0, 0 },
+  [SONDE_MESSAGE_DOCUMENT] = { "document", OVER_FRONT | SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageDocument), 0, 1, 1 },
+  [SONDE_MESSAGE_RINGS] = { "rings", OVER_FRONT, sizeof (SondeMessageEvents), sizeof (SondeMessageEvent), 1, SONDE_MESSAGE_MAX_FDS },
+  [SONDE_MESSAGE_EVENTS] = { "events", OVER_FRONT, sizeof (SondeMessageEvents), sizeof (SondeMessageEvent), 1, SONDE_MESSAGE_MAX_FDS },
+  [SONDE_MESSAGE_SINK] = { "sink", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageSink), 0, 1, 1 },
+  [SONDE_MESSAGE_START] = { "start", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_PROCESS] = { "process", OVER_FRONT | SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageProcess), 0, 0, 2 },
+  [SONDE_MESSAGE_FILE] = { "file", SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageFile), 0, 0, 1 },
+  [SONDE_MESSAGE_STOP] = { "stop", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_PAUSE] = { "pause", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_RESUME] = { "resume", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_REPORT] = { "report", SONDE_WAY_FRONT_TO_WORKER | SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_NOTE] = { "note", OVER_FRONT | SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageNote), 0, 0, 0 },
+  [SONDE_MESSAGE_COUNTERS] = { "counters", OVER_FRONT | SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageCounters), 0, 0, 1 },
+  [SONDE_MESSAGE_LEAVE] = { "leave", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_CONTROL] = { "control", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
+  [SONDE_MESSAGE_LINK] = { "link", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
+  [SONDE_MESSAGE_HELLO] = { "hello", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageHello), 0, 0, 0 },
+  [SONDE_MESSAGE_RINGS_MAPPED] = { "rings-mapped", SONDE_WAY_WORKER_TO_FRONT | SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageRingsMapped), 0, 0, 0 },
+  [SONDE_MESSAGE_PROCESS_REQUEST] = { "process-request", SONDE_WAY_WORKER_TO_BROKER, sizeof (SondeMessageProcessRequest), 0, 0, 0 },
+  [SONDE_MESSAGE_FILE_REQUEST] = { "file-request", SONDE_WAY_WORKER_TO_BROKER, sizeof (SondeMessageFileRequest), 0, 0, 0 },
+  [SONDE_MESSAGE_STATISTICS] = { "statistics", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageStatistics), 0, 0, 0 },
+  [SONDE_MESSAGE_DRAINED] = { "drained", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageStatistics), 0, 0, 0 },
+  [SONDE_MESSAGE_SINK_CLOSED] = { "sink-closed", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageSinkClosed), 0, 0, 0 },
+  [SONDE_MESSAGE_FINISHED] = { "finished", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageStatistics), 0, 0, 0 },
+  [SONDE_MESSAGE_FAILED] = { "failed", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageFailed), 0, 0, 0 },
+  [SONDE_MESSAGE_SINKS] = { "sinks", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageSinks), 0, 0, 0 },
+  [SONDE_MESSAGE_CONTROLS] = { "controls", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageControls), 0, 0, 0 },
+  [SONDE_MESSAGE_COUNTERS_REQUEST] = { "counters-request", SONDE_WAY_WORKER_TO_BROKER, sizeof (SondeMessageCountersRequest), 0, 0, 0 },
+  [SONDE_MESSAGE_ASK] = { "ask", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageAsk), 0, 0, 0 },
+  [SONDE_MESSAGE_PROVE] = { "prove", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageTargets), sizeof (SondeMessageTarget), 0, 2 * SONDE_MESSAGE_MAX_TARGETS },
+  [SONDE_MESSAGE_SERVE] = { "serve", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageServe), 0, 1, 1 },
+  [SONDE_MESSAGE_OPEN] = { "open", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageOpen), 0, 0, 0 },
+  [SONDE_MESSAGE_ANNOUNCE] = { "announce", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_ADD] = { "add", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageTargets), sizeof (SondeMessageTarget), 0, 2 * SONDE_MESSAGE_MAX_TARGETS },
+  [SONDE_MESSAGE_CLOSE] = { "close", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_SHEET] = { "sheet", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageSheet), 0, 0, 0 },
+  [SONDE_MESSAGE_PROVED] = { "proved", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageResult), 0, 0, 0 },
+  [SONDE_MESSAGE_OPENED] = { "opened", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageResult), 0, 0, 0 },
+  [SONDE_MESSAGE_ADDED] = { "added", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageResult), 0, 0, 0 },
+  [SONDE_MESSAGE_BROKEN] = { "broken", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageResult), 0, 0, 0 },
+  [SONDE_MESSAGE_TARGETS_ENDED] = { "targets-ended", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_STUCK] = { "stuck", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageStuck), 0, 0, 0 },
 };
 
 const SondeMessageShape *
@@ -249,7 +253,93 @@ check_failed (const SondeMessageFailed *failed)
   return check_sentence (failed->text, sizeof failed->text);
 }
 
-/* What is particular to one type; size and direction hold already. */
+static bool
+is_boolean (int32_t value)
+{
+  return value == 0 || value == 1;
+}
+
+static const char *
+check_ask (const SondeMessageAsk *ask)
+{
+  const SondeAsked *asked = &ask->asked;
+  const uint32_t known_counters = SONDE_COUNTERS_CPU | SONDE_COUNTERS_MEMORY
+                                  | SONDE_COUNTERS_NETWORK | SONDE_COUNTERS_DISK
+                                  | SONDE_COUNTERS_PROCESS;
+
+  if (ask->version != SONDE_MESSAGE_VERSION)
+    return "another version of the protocol";
+  if (ask->owner_pid < 0 || ask->padding != 0 || asked->padding != 0)
+    return "impossible owner";
+  if (asked->scope >= SONDE_N_SCOPES)
+    return "unknown scope";
+  if (asked->event > SONDE_EVENT_TRACEPOINT)
+    return "unknown event";
+  if (asked->event == SONDE_EVENT_TRACEPOINT && sonde_tracepoint_name (asked->tracepoint) == NULL)
+    return "unknown tracepoint";
+  if (!is_boolean (asked->kernel) || !is_boolean (asked->raw) || !is_boolean (asked->children)
+      || !is_boolean (asked->start_on_exec) || !is_boolean (asked->symbols))
+    return "neither yes nor no";
+  if (asked->unwind > SONDE_UNWIND_LIBDWFL)
+    return "unknown unwind mode";
+  if (asked->memory > SONDE_MEMORY_SAMPLED)
+    return "unknown memory mode";
+  if ((asked->counters & ~known_counters) != 0)
+    return "unknown counters";
+  if (!is_terminated (asked->unit, sizeof asked->unit))
+    return "a text without its end";
+  return NULL;
+}
+
+static const char *
+check_targets (const SondeMessageTargets *message, unsigned n_fds)
+{
+  unsigned n_flagged = 0;
+
+  if (message->n_targets > SONDE_MESSAGE_MAX_TARGETS || message->padding != 0)
+    return "number of targets out of range";
+  if (message->header.size != sizeof *message + message->n_targets * sizeof message->targets[0])
+    return "size does not fit the number of targets";
+  for (uint32_t i = 0; i < message->n_targets; i++)
+    {
+      uint32_t flags = message->targets[i].flags;
+
+      if (message->targets[i].pid <= 0
+          || (flags & ~(uint32_t) (SONDE_TARGET_HAS_PROOF | SONDE_TARGET_HAS_MAPS
+                                   | SONDE_TARGET_HAS_PIDFD))
+                 != 0)
+        return "impossible target";
+      n_flagged += (unsigned) __builtin_popcount (
+          flags & (SONDE_TARGET_HAS_MAPS | SONDE_TARGET_HAS_PIDFD));
+    }
+  return n_flagged == n_fds ? NULL : "descriptors do not fit their flags";
+}
+
+static const char *
+check_sheet (const SondeMessageSheet *sheet)
+{
+  return sheet->padding == 0 ? NULL : "impossible sheet";
+}
+
+static const char *
+check_result (const SondeMessageResult *result)
+{
+  if (!is_terminated (result->text, sizeof result->text))
+    return "a text without its end";
+  if (result->padding != 0
+      || (result->error != SONDE_MESSAGE_NO_ERROR && result->error >= SONDE_N_ERRORS)
+      || (result->error == SONDE_MESSAGE_NO_ERROR) != (result->text[0] == '\0'))
+    return "impossible result";
+  return NULL;
+}
+
+static const char *
+check_stuck (const SondeMessageStuck *stuck)
+{
+  return stuck->pid > 0 && stuck->is_over <= 1 && stuck->padding == 0 ? NULL : "impossible process";
+}
+
+/* What is particular to one type; size and way hold already. */
 static const char *
 check_content (const SondeMessageHeader *header, unsigned n_fds)
 {
@@ -278,6 +368,24 @@ check_content (const SondeMessageHeader *header, unsigned n_fds)
       return check_process_request (message);
     case SONDE_MESSAGE_FILE_REQUEST:
       return check_file_request (message);
+    case SONDE_MESSAGE_ASK:
+      return check_ask (message);
+    case SONDE_MESSAGE_PROVE:
+    case SONDE_MESSAGE_ADD:
+      return check_targets (message, n_fds);
+    case SONDE_MESSAGE_OPEN:
+      return is_terminated (((const SondeMessageOpen *) message)->group, SONDE_MESSAGE_GROUP_BYTES)
+                 ? NULL
+                 : "a text without its end";
+    case SONDE_MESSAGE_SHEET:
+      return check_sheet (message);
+    case SONDE_MESSAGE_PROVED:
+    case SONDE_MESSAGE_OPENED:
+    case SONDE_MESSAGE_ADDED:
+    case SONDE_MESSAGE_BROKEN:
+      return check_result (message);
+    case SONDE_MESSAGE_STUCK:
+      return check_stuck (message);
     case SONDE_MESSAGE_FAILED:
       return check_failed (message);
     case SONDE_MESSAGE_NOTE:
@@ -296,6 +404,11 @@ check_content (const SondeMessageHeader *header, unsigned n_fds)
     case SONDE_MESSAGE_REPORT:
     case SONDE_MESSAGE_LEAVE:
     case SONDE_MESSAGE_CONTROL:
+    case SONDE_MESSAGE_LINK:
+    case SONDE_MESSAGE_SERVE:
+    case SONDE_MESSAGE_ANNOUNCE:
+    case SONDE_MESSAGE_CLOSE:
+    case SONDE_MESSAGE_TARGETS_ENDED:
     case SONDE_MESSAGE_RINGS_MAPPED:
     case SONDE_MESSAGE_STATISTICS:
     case SONDE_MESSAGE_DRAINED:
@@ -308,7 +421,7 @@ check_content (const SondeMessageHeader *header, unsigned n_fds)
 }
 
 static const char *
-check_message (const void *bytes, uint64_t size_bytes, unsigned n_fds, int from_worker)
+check_message (const void *bytes, uint64_t size_bytes, unsigned n_fds, SondeMessageWay way)
 {
   const SondeMessageHeader *header = bytes;
   const SondeMessageShape *shape;
@@ -320,7 +433,7 @@ check_message (const void *bytes, uint64_t size_bytes, unsigned n_fds, int from_
   shape = sonde_message_shape (header->type);
   if (shape == NULL)
     return "unknown type";
-  if (shape->way != (from_worker ? SONDE_WAY_FROM_WORKER : SONDE_WAY_TO_WORKER))
+  if ((shape->ways & (uint32_t) way) == 0)
     return "not this side's to send";
   if (shape->entry_bytes > 0 ? size_bytes < shape->size_bytes : size_bytes != shape->size_bytes)
     return "size is not the type's";
@@ -331,9 +444,9 @@ check_message (const void *bytes, uint64_t size_bytes, unsigned n_fds, int from_
 
 int
 sonde_message_check (
-    const void *bytes, uint64_t size_bytes, unsigned n_fds, int from_worker, const char **why)
+    const void *bytes, uint64_t size_bytes, unsigned n_fds, SondeMessageWay way, const char **why)
 {
-  const char *fault = check_message (bytes, size_bytes, n_fds, from_worker);
+  const char *fault = check_message (bytes, size_bytes, n_fds, way);
 
   if (fault == NULL)
     return 0;
@@ -374,6 +487,7 @@ sonde_statistic_name (SondeStatistic statistic)
     "shared-ring-bytes",
     "events-waited",
     "events-waited-us",
+    "target-stuck",
   };
 
   if ((unsigned) statistic < SONDE_N_LEDGER)

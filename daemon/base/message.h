@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The private protocol between sonded (control) and sonde-capture (worker). */
+/* The private protocol between sonded (the front), sonde-broker and sonde-capture (the worker). */
 #pragma once
 
 #include <stdint.h>
 
+#include "daemon/base/asked.h"
 #include "daemon/base/socket.h"
 #include "protocol/ledger.h"
 #include "shared-ring/control-message.h"
@@ -11,26 +12,36 @@
 /**
  * SECTION: message
  *
- * One SOCK_SEQPACKET connection per worker. One packet is one message: SondeMessageHeader, then the
- * fixed struct of its type, with file descriptors in SCM_RIGHTS. Both sides run the same binary
- * version or differ by a daemon restart, so the first message each way carries the version; there
- * is no other negotiation. All structs are host-endian with explicit padding, no pointers, strings
- * NUL-terminated inside their fixed arrays. sonde_message_check() is the one judge of a received
- * message, on both sides.
+ * Three SOCK_SEQPACKET connections for each session: the front with its broker, the front with its
+ * worker, and, made by the front, worker and broker with each other. One packet is one message:
+ * SondeMessageHeader, then the fixed struct of its type, with file descriptors in SCM_RIGHTS. All
+ * run the same version or differ by a restart, so the first message of broker and worker carries
+ * it; there is no other negotiation. All structs are host-endian with explicit padding, no
+ * pointers, strings NUL-terminated inside their fixed arrays. sonde_message_check() is the one
+ * judge of a received message, on all sides.
  *
- * Conversation: worker → HELLO; control → SETUP, DOCUMENT*, COUNTERS*, RINGS; worker →
- * RINGS_MAPPED; control → EVENTS*, SINK, START, NOTE*, PROCESS*; then in any order worker →
- * PROCESS_REQUEST, FILE_REQUEST, COUNTERS_REQUEST, STATISTICS, SINK_CLOSED and control → PROCESS,
- * FILE, COUNTERS (of a process), EVENTS, SINK, PAUSE, RESUME, REPORT, NOTE, DOCUMENT (of mounts, of
- * mountinfo), RINGS (of a processor that has come), answered by RINGS_MAPPED, and CONTROL, answered
- * by CONTROLS when its last copy at the other end is closed; control → STOP; worker → DRAINED, then
- * (when all sinks have taken everything or are closed) FINISHED. End of file from control after
+ * Front and broker: broker → SHEET; front → ASK, PROVE; broker → PROVED; front → SERVE; broker →
+ * what the worker hears before it maps rings; front → OPEN; broker → EVENTS*, OPENED; front →
+ * ANNOUNCE; broker → NOTE*, PROCESS*; then in any order front → ADD, answered by ADDED,
+ * RINGS_MAPPED, and broker → EVENTS, RINGS, NOTE, STUCK, TARGETS_ENDED; front → CLOSE: nothing is
+ * added any more. A broker exits at the end of its connection with the front. What it says to the
+ * worker over the front, the front hands on as it is.
+ *
+ * Front and worker: worker → HELLO; front → LINK, SETUP, DOCUMENT*, COUNTERS*, RINGS; worker →
+ * RINGS_MAPPED; front → EVENTS*, SINK, START, NOTE*, PROCESS*; then in any order worker →
+ * STATISTICS, SINK_CLOSED and front → EVENTS, SINK, PAUSE, RESUME, REPORT, NOTE, DOCUMENT (of
+ * mounts), RINGS (of a processor that has come), answered by RINGS_MAPPED, and CONTROL, answered by
+ * CONTROLS when its last copy at the other end is closed; front → STOP; worker → DRAINED, then
+ * (when all sinks have taken everything or are closed) FINISHED. End of file from the front after
  * START means the same as STOP. Worker → FAILED at any time. After its last word, FINISHED or
- * FAILED, a worker exits when control has sent LEAVE or is gone.
+ * FAILED, a worker exits when the front has sent LEAVE or is gone.
+ *
+ * Worker and broker: worker → PROCESS_REQUEST, FILE_REQUEST, COUNTERS_REQUEST; broker → PROCESS,
+ * FILE, COUNTERS (of a process), DOCUMENT (of mountinfo), NOTE.
  *
  * REPORT asks the worker to tell its whole state again, for a sonded that adopts a running worker:
- * SINKS, CONTROLS, STATISTICS, every unanswered request, DRAINED if that was said, and its last
- * word. So nothing depends on a message that a sonded has read and died with.
+ * SINKS, CONTROLS, STATISTICS, DRAINED if that was said, and its last word; and the broker to say
+ * TARGETS_ENDED again. So nothing depends on a message that a sonded has read and died with.
  *
  * A worker of another version than its sonded, which an upgrade leaves behind, is stopped and
  * drained: STOP, REPORT, LEAVE, SINK_CLOSED, SINKS, CONTROLS, STATISTICS, DRAINED, FINISHED and
@@ -38,15 +49,17 @@
  *
  * Source: docs/protocol.md, "Between sonded and its workers"
  */
-#define SONDE_MESSAGE_VERSION  2 /* 1: Sonde 0.1.0 */
+#define SONDE_MESSAGE_VERSION  3 /* 1: Sonde 0.1.0 */
 #define SONDE_MESSAGE_MAX_FDS  SONDE_SEND_MAX_FDS
 #define SONDE_MESSAGE_MAX_SIZE 8192 /* bytes */
 #define SONDE_MESSAGE_MAX_RINGS                                                                    \
   16384 /* in all messages: two on each of 8,192 processors, as many as Linux knows */
+#define SONDE_MESSAGE_MAX_TARGETS 16 /* SONDE_LIMIT_TARGETS */
+#define SONDE_MESSAGE_GROUP_BYTES 4096 /* with the NUL */
 
 typedef enum
 {
-  /* control → worker */
+  /* to the worker */
   SONDE_MESSAGE_SETUP = 1,    /* SondeMessageSetup, no fd */
   SONDE_MESSAGE_DOCUMENT = 2, /* SondeMessageDocument, 1 fd: a /proc text to embed or use */
   SONDE_MESSAGE_RINGS
@@ -64,7 +77,8 @@ typedef enum
   SONDE_MESSAGE_LEAVE = 14,    /* header only: the last word was heard */
   SONDE_MESSAGE_COUNTERS = 15, /* SondeMessageCounters, 0 or 1 fd: a /proc text to read often */
   SONDE_MESSAGE_CONTROL = 16,  /* header only, 1 fd: our end of a control socket for programs */
-  /* worker → control, never with fds */
+  SONDE_MESSAGE_LINK = 17,     /* header only, 1 fd: its end of the connection with the broker */
+  /* from the worker, never with fds */
   SONDE_MESSAGE_HELLO = 101,           /* SondeMessageHello */
   SONDE_MESSAGE_RINGS_MAPPED = 102,    /* SondeMessageRingsMapped */
   SONDE_MESSAGE_PROCESS_REQUEST = 103, /* SondeMessageProcessRequest */
@@ -77,6 +91,22 @@ typedef enum
   SONDE_MESSAGE_SINKS = 110,       /* SondeMessageSinks: which are open; answer to REPORT */
   SONDE_MESSAGE_COUNTERS_REQUEST = 111, /* SondeMessageCountersRequest */
   SONDE_MESSAGE_CONTROLS = 112,         /* SondeMessageControls: one has closed; answer to REPORT */
+  /* to the broker; also RINGS_MAPPED and REPORT */
+  SONDE_MESSAGE_ASK = 201,      /* SondeMessageAsk, no fd: the first one */
+  SONDE_MESSAGE_PROVE = 202,    /* SondeMessageTargets, their fds; answered by PROVED */
+  SONDE_MESSAGE_SERVE = 203,    /* SondeMessageServe, 1 fd: its end of the connection with the worker */
+  SONDE_MESSAGE_OPEN = 204,     /* SondeMessageOpen, no fd; answered by OPENED */
+  SONDE_MESSAGE_ANNOUNCE = 205, /* header only: the worker has heard START */
+  SONDE_MESSAGE_ADD = 206,      /* SondeMessageTargets, their fds; answered by ADDED */
+  SONDE_MESSAGE_CLOSE = 207,    /* header only */
+  /* from the broker, without fds but for what is the worker's to hear */
+  SONDE_MESSAGE_SHEET = 301,         /* SondeMessageSheet: the first one, unasked */
+  SONDE_MESSAGE_PROVED = 302,        /* SondeMessageResult */
+  SONDE_MESSAGE_OPENED = 303,        /* SondeMessageResult */
+  SONDE_MESSAGE_ADDED = 304,         /* SondeMessageResult */
+  SONDE_MESSAGE_BROKEN = 305,        /* SondeMessageResult: the session cannot go on */
+  SONDE_MESSAGE_TARGETS_ENDED = 306, /* header only: each time that no target is left */
+  SONDE_MESSAGE_STUCK = 307,         /* SondeMessageStuck */
 } SondeMessageType;
 
 typedef struct
@@ -84,14 +114,6 @@ typedef struct
   uint32_t type; /* SondeMessageType */
   uint32_t size; /* bytes of the whole message; must equal the packet's */
 } SondeMessageHeader;
-
-typedef enum
-{
-  SONDE_UNWIND_NONE = 0,          /* the sampled address only */
-  SONDE_UNWIND_FRAME_POINTER = 1, /* the kernel's own user callchain */
-  SONDE_UNWIND_DWARF = 2,
-  SONDE_UNWIND_LIBDWFL = 3,
-} SondeUnwindMode;
 
 enum
 {
@@ -341,6 +363,8 @@ typedef enum
   SONDE_STATISTIC_SHARED_RING_BYTES, /* of these */
   SONDE_STATISTIC_EVENTS_WAITED,     /* events of programs that waited for room in a ring */
   SONDE_STATISTIC_EVENTS_WAITED_US,  /* that they waited, together, by the programs' account */
+  SONDE_STATISTIC_TARGET_STUCK,      /* questions about a process or its files that the kernel did
+                                        not answer */
   SONDE_N_STATISTICS,
 } SondeStatistic;
 
@@ -383,7 +407,85 @@ typedef struct
   char text[200]; /* one sentence, printable ASCII */
 } SondeMessageFailed;
 
+/* What the session is to be, once and for all: kernel addresses are given out by what is said here
+ * alone. */
+typedef struct
+{
+  SondeMessageHeader header;
+  uint32_t version; /* SONDE_MESSAGE_VERSION */
+  uint32_t owner_uid;
+  int32_t owner_pid;
+  uint32_t padding;
+  SondeAsked asked;
+} SondeMessageAsk;
+
+enum
+{
+  SONDE_TARGET_HAS_PROOF = 1 << 0, /* the caller had to prove his right */
+  SONDE_TARGET_HAS_MAPS = 1 << 1,  /* a descriptor follows: his proof, good or not */
+  SONDE_TARGET_HAS_PIDFD = 1 << 2, /* then one: there was such a process */
+};
+
+typedef struct
+{
+  int32_t pid;
+  uint32_t flags; /* SONDE_TARGET_* */
+} SondeMessageTarget;
+
+/* PROVE and ADD: the descriptors in the order of targets and bits. */
+typedef struct
+{
+  SondeMessageHeader header;
+  uint32_t n_targets; /* 0 ... SONDE_MESSAGE_MAX_TARGETS */
+  uint32_t padding;
+  SondeMessageTarget targets[];
+} SondeMessageTargets;
+
+typedef struct
+{
+  SondeMessageHeader header;
+  uint64_t session_id;
+} SondeMessageServe;
+
+typedef struct
+{
+  SondeMessageHeader header;
+  char group[SONDE_MESSAGE_GROUP_BYTES]; /* path of the unit's control group, else "" */
+} SondeMessageOpen;
+
+/* What this machine has, as only who has rights can see it. */
+typedef struct
+{
+  SondeMessageHeader header;
+  uint32_t version;     /* SONDE_MESSAGE_VERSION */
+  uint32_t padding;
+  uint64_t events;      /* bit n: SondeEventChoice n can be had */
+  uint64_t tracepoints; /* bit n: sonde_tracepoint_name (n) is there */
+} SondeMessageSheet;
+
+#define SONDE_MESSAGE_NO_ERROR UINT32_MAX
+
+typedef struct
+{
+  SondeMessageHeader header;
+  uint32_t error; /* SondeError, or SONDE_MESSAGE_NO_ERROR */
+  uint32_t padding;
+  char text[1024]; /* why; UTF-8; "" without an error */
+} SondeMessageResult;
+
+/* The kernel does not answer about a process for seconds: nothing is told of processes and files of
+ * that uid until it does. */
+typedef struct
+{
+  SondeMessageHeader header;
+  uint32_t uid;
+  int32_t pid; /* which was asked about */
+  uint32_t is_over;
+  uint32_t padding;
+} SondeMessageStuck;
+
 _Static_assert(sizeof (SondeMessageHeader) == 8, "message header");
+_Static_assert(sizeof (SondeAsked) == 344, "what is asked is padded explicitly");
 _Static_assert(sizeof (SondeMessageEvent) == 24, "event entry");
 _Static_assert(sizeof (SondeMessageSetup) % 8 == 0, "setup is padded explicitly");
 _Static_assert(sizeof (SondeMessageEvents) + SONDE_MESSAGE_MAX_FDS * sizeof (SondeMessageEvent)
@@ -394,17 +496,22 @@ _Static_assert(sizeof (SondeMessageCounters) == 16, "counters");
 _Static_assert(sizeof (SondeMessageSink) == 296, "sink");
 _Static_assert(sizeof (SondeMessageFileRequest) == 64, "file request");
 
+/* Who says it to whom. */
 typedef enum
 {
-  SONDE_WAY_TO_WORKER = 1,
-  SONDE_WAY_FROM_WORKER = 2,
+  SONDE_WAY_FRONT_TO_WORKER = 1 << 0,
+  SONDE_WAY_WORKER_TO_FRONT = 1 << 1,
+  SONDE_WAY_FRONT_TO_BROKER = 1 << 2,
+  SONDE_WAY_BROKER_TO_FRONT = 1 << 3,
+  SONDE_WAY_BROKER_TO_WORKER = 1 << 4,
+  SONDE_WAY_WORKER_TO_BROKER = 1 << 5,
 } SondeMessageWay;
 
 /* A row of the table of all messages. */
 typedef struct
 {
   const char *name;
-  SondeMessageWay way;
+  uint32_t ways;        /* SONDE_WAY_* */
   uint64_t size_bytes;  /* of the fixed struct */
   uint64_t entry_bytes; /* of each entry behind it; 0: none may follow */
   unsigned min_fds;
@@ -419,15 +526,18 @@ const SondeMessageShape *sonde_message_shape (uint32_t type);
  * @bytes: one received packet, 8-aligned
  * @size_bytes: its length
  * @n_fds: descriptors that came with it
- * @from_worker: which side sent it
+ * @way: who has sent it to whom
  *
- * Judges type (known and of that direction), size, descriptor count, counts, enums, padding that
+ * Judges type (known and of that way), size, descriptor count, counts, enums, padding that
  * must be zero and string termination. Says nothing of order: that is the receiver's state machine.
  *
  * Returns: 0, or -EBADMSG and *@why (a static sentence)
  */
-int sonde_message_check (
-    const void *bytes, uint64_t size_bytes, unsigned n_fds, int from_worker, const char **why);
+int sonde_message_check (const void *bytes,
+                         uint64_t size_bytes,
+                         unsigned n_fds,
+                         SondeMessageWay way,
+                         const char **why);
 
 /* "setup", "file-request", ...; "?" for a foreign type. */
 const char *sonde_message_type_to_string (uint32_t type);

@@ -6,6 +6,8 @@
 #include <sys/types.h>
 
 #include "daemon/base/asked.h"
+#include "daemon/base/asked-target.h"
+#include "daemon/base/message.h"
 
 /**
  * SECTION: broker

@@ -5,6 +5,7 @@
 #include <linux/perf_event.h>
 
 #include "daemon/base/asked.h"
+#include "daemon/base/message.h"
 
 /**
  * SECTION: perf-event

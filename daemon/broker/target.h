@@ -7,6 +7,8 @@
 #include <sys/types.h>
 
 #include "daemon/base/asked.h"
+#include "daemon/base/asked-target.h"
+#include "daemon/base/message.h"
 #include "daemon/broker/broker.h"
 #include "daemon/broker/credentials.h"
 

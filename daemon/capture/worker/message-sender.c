@@ -31,7 +31,7 @@ sonde_message_sender_new (int fd,
 {
   SondeMessageSender *self = g_new0 (SondeMessageSender, 1);
 
-  self->channel = sonde_channel_new (fd, FALSE, handler, user_data);
+  self->channel = sonde_channel_new (fd, SONDE_WAY_FRONT_TO_WORKER, handler, user_data);
   self->parted = parted;
   self->user_data = user_data;
   return self;

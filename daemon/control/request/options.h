@@ -6,6 +6,8 @@
 #include <gio/gunixfdlist.h>
 
 #include "daemon/base/asked.h"
+#include "daemon/base/asked-target.h"
+#include "daemon/base/message.h"
 #include "daemon/control/request/option-table.h"
 
 /* Read only once made. Keys, units and ranges: dbus/org.sonde.Profiler1.xml. */

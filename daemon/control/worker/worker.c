@@ -191,7 +191,7 @@ sonde_worker_start (SondeWorkerLauncher *launcher,
       sonde_worker_leave (self);
       return NULL;
     }
-  self->channel = sonde_channel_new (fd, TRUE, &channel_handler, self);
+  self->channel = sonde_channel_new (fd, SONDE_WAY_WORKER_TO_FRONT, &channel_handler, self);
   return self;
 }
 
@@ -204,7 +204,7 @@ sonde_worker_adopt (SondeWorkerLauncher *launcher,
 {
   SondeWorker *self = worker_new (launcher, handler, user_data);
 
-  self->channel = sonde_channel_new (fd, TRUE, &channel_handler, self);
+  self->channel = sonde_channel_new (fd, SONDE_WAY_WORKER_TO_FRONT, &channel_handler, self);
   if (!sonde_channel_has_peer (self->channel) || !find_unit (self, pid, NULL))
     end_process (self, "The worker ended while the service was away");
   return self;
