@@ -88,7 +88,7 @@ converse (End *end, int peer, Input *input)
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
-  static const SondeChannelHandler handler = { on_message, on_closed };
+  static const SondeChannelHandler handler = { .message = on_message, .closed = on_closed };
   Input input = { data, size };
   End end = { .how = input_take_byte (&input) };
   unsigned before;
