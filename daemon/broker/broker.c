@@ -295,7 +295,8 @@ on_worker_closed (SondeChannel *channel, const GError *error, gpointer user_data
   refuse (self, SONDE_MESSAGE_BROKEN, why);
 }
 
-static const SondeChannelHandler worker_handler = { on_worker_message, on_worker_closed };
+static const SondeChannelHandler worker_handler
+    = { .message = on_worker_message, .closed = on_worker_closed };
 
 /* --- prove and serve --- */
 
@@ -842,7 +843,8 @@ on_front_closed (SondeChannel *channel, const GError *error, gpointer user_data)
 SondeBroker *
 sonde_broker_new (int fd, SondeBrokerDone done, gpointer user_data)
 {
-  static const SondeChannelHandler handler = { on_front_message, on_front_closed };
+  static const SondeChannelHandler handler
+      = { .message = on_front_message, .closed = on_front_closed };
   SondeMessageSheet sheet
       = { .header.type = SONDE_MESSAGE_SHEET, .version = SONDE_MESSAGE_VERSION };
   SondeBroker *self = g_new0 (SondeBroker, 1);

@@ -69,7 +69,7 @@ wait_until_asked (void)
 static void
 on_answered (const SondeQuestion *question, SondeAnswer *answer, gpointer user_data)
 {
-  static const SondeChannelHandler nothing = { NULL, NULL };
+  static const SondeChannelHandler nothing = { .message = NULL };
   Fixture *self = user_data;
   union
   {
