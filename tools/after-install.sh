@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# Run by `meson install`: what reads once what was installed reads it again.
+# Run by `meson install`: makes the user that sonded runs as, and then lets who reads once what was installed read it
+# again: after-install.sh SYSUSERSDIR
 set -eu
 
 # A package's files, or somebody's own copy.
 [ -z "${DESTDIR:-}" ] && [ "$(id -u)" = 0 ] || exit 0
 
 ldconfig
+! command -v systemd-sysusers >/dev/null || systemd-sysusers "$1/sonde.conf"
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload
 busctl --quiet call org.freedesktop.DBus /org/freedesktop/DBus org.freedesktop.DBus ReloadConfig ||
