@@ -72,7 +72,7 @@ def main():
     target = alice.start('bash', '-c', 'while :; do :; done').pid
 
     install(previous)
-    run('systemctl', 'stop', 'sonded', 'sonde-capture.socket')
+    run('systemctl', 'stop', 'sonded', 'sonde-broker.socket', 'sonde-worker.socket')
     with tap.case('sessions of the release before are brought to their end with all that they recorded'):
         before = Sessions(alice, target)
         install(build)  # which restarts the service
