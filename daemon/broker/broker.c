@@ -3,106 +3,373 @@
 #include "daemon/broker/broker.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 
 #include "base/fd.h"
+#include "daemon/base/channel.h"
+#include "daemon/base/closer.h"
 #include "daemon/base/error.h"
+#include "daemon/base/proc-text.h"
 #include "daemon/broker/cpu-follower.h"
 #include "daemon/broker/group-watch.h"
 #include "daemon/broker/proc-answer.h"
-#include "daemon/broker/result-queue.h"
 #include "daemon/broker/target-set.h"
 #include "daemon/broker/unit-events.h"
 #include "daemon/broker/worker-setup.h"
 
+typedef enum
+{
+  STATE_SPARE = 1 << 0,  /* waits for ASK */
+  STATE_ASKED = 1 << 1,  /* for PROVE */
+  STATE_PROVED = 1 << 2, /* for SERVE */
+  STATE_SERVED = 1 << 3, /* for OPEN */
+  STATE_OPEN = 1 << 4,   /* for ANNOUNCE */
+  STATE_RUNNING = 1 << 5,
+  STATE_CLOSED = 1 << 6,
+  STATE_OVER = 1 << 7, /* was refused, or is broken: waits for the end of the connection */
+} State;
+
+#define STATES_ALL   0xffu
+#define STATES_HEARD (STATE_OPEN | STATE_RUNNING | STATE_CLOSED) /* of the worker */
+
 struct SondeBroker
 {
+  State state;
+  SondeChannel *front;
+  SondeChannel *worker; /* NULL: none yet, or it is gone */
+  SondeBrokerDone done;
+  gpointer user_data;
+  guint end; /* source that tells it is done */
+  int status;
+
   SondeAsked asked;
   SondeTracer owner;
-  SondeResultQueue *results;
   SondeEventSet *events; /* NULL before it is prepared and once it is closed */
   SondeProcBroker *broker;
   SondeFileQueue *files; /* requests that wait for it */
   SondeTargetSet *targets;
-  GPtrArray *proven;    /* SondeTarget: until their events are open and they are announced */
-  gboolean has_mounts;  /* the worker was given a target's */
-  gboolean is_restored; /* the sonded before us may have sent what is answered now */
+  GPtrArray *proven;   /* SondeTarget: until they are announced */
+  gboolean has_mounts; /* the worker was given a target's */
 
-  SondeCpuFollower *cpus; /* while it is open */
+  SondeCpuFollower *cpus; /* while it runs */
   int awaited_cpu;        /* whose rings the worker was asked to map; -1: none */
   gint64 awaited_from_ns; /* since when it had been off; 0: never was on */
 
   SondeControlGroup *group; /* of the scope `unit`, once it is open */
-  SondeGroupWatch *watch;   /* of it, while its events are on */
+  SondeGroupWatch *watch;   /* of it, while it runs */
   char *note;               /* for the capture */
 };
 
-static void
-answer_file (const SondeMessageFileRequest *request, gpointer user_data)
+/* --- what is said --- */
+
+static gboolean
+on_end (gpointer user_data)
 {
   SondeBroker *self = user_data;
 
-  sonde_proc_answer_file (self->broker, request, self->results);
+  self->end = 0;
+  self->done (self->status, self->user_data);
+  return G_SOURCE_REMOVE;
+}
+
+/* From the main loop: whoever is told may free this. */
+static void
+end (SondeBroker *self, int status)
+{
+  self->state = STATE_OVER;
+  self->status = status;
+  if (self->end == 0)
+    self->end = g_idle_add_full (G_PRIORITY_HIGH, on_end, self, NULL);
+}
+
+/* A front that cannot be told anything has no use for us. */
+static void
+check_said (SondeBroker *self, const GError *error)
+{
+  if (error == NULL)
+    return;
+  g_warning ("%s", error->message);
+  end (self, EXIT_FAILURE);
+}
+
+/* @fds: (transfer full) */
+static void
+say (SondeBroker *self, gpointer message, gsize size_bytes, const int *fds, unsigned n_fds)
+{
+  g_autoptr (GError) error = NULL;
+
+  sonde_channel_send (self->front, message, size_bytes, fds, n_fds, &error);
+  check_said (self, error);
+}
+
+static void
+say_note (SondeBroker *self, const char *text)
+{
+  SondeMessageNote message;
+
+  sonde_note_init (&message, text);
+  say (self, &message, sizeof message, NULL, 0);
+}
+
+/* @why: (nullable): none: it is done */
+static void
+say_result (SondeBroker *self, SondeMessageType type, const GError *why)
+{
+  SondeMessageResult message = { .header.type = type, .error = SONDE_MESSAGE_NO_ERROR };
+
+  if (why != NULL)
+    {
+      g_autofree char *text = g_utf8_make_valid (why->message, -1);
+      const char *end_of_valid;
+
+      message.error = why->domain == SONDE_ERROR ? (guint32) why->code : SONDE_ERROR_FAILED;
+      g_strlcpy (message.text, text[0] != '\0' ? text : "unknown", sizeof message.text);
+      g_utf8_validate (message.text, -1, &end_of_valid);
+      message.text[end_of_valid - message.text] = '\0';
+    }
+  say (self, &message, sizeof message, NULL, 0);
+}
+
+static void
+say_targets_ended (SondeBroker *self)
+{
+  SondeMessageHeader message = { .type = SONDE_MESSAGE_TARGETS_ENDED };
+
+  say (self, &message, sizeof message, NULL, 0);
 }
 
 static void
 on_all_ended (gpointer user_data)
 {
-  SondeBroker *self = user_data;
-
-  sonde_result_queue_push (self->results, SONDE_RESULT_ALL_ENDED, NULL);
+  say_targets_ended (user_data);
 }
 
-SondeBroker *
-sonde_broker_new (const SondeAsked *asked,
-                  uid_t owner_uid,
-                  pid_t owner_pid,
-                  const SondeBrokerResults *results,
-                  gpointer user_data)
+/* Events off our hands, nothing more is watched. */
+static void
+close_events (SondeBroker *self)
 {
-  SondeBroker *self = g_new0 (SondeBroker, 1);
+  sonde_target_set_unwatch (self->targets);
+  g_clear_pointer (&self->cpus, sonde_cpu_follower_free);
+  g_clear_pointer (&self->watch, sonde_group_watch_free);
+  g_clear_pointer (&self->events, sonde_event_set_free);
+}
 
-  self->asked = *asked;
-  sonde_tracer_init (&self->owner, owner_uid, owner_pid);
-  self->results = sonde_result_queue_new (results, user_data);
-  self->broker = sonde_proc_broker_new (owner_uid, asked->scope, asked->raw);
-  if (!asked->children)
+/* @type: PROVED, OPENED or BROKEN */
+static void
+refuse (SondeBroker *self, SondeMessageType type, const GError *why)
+{
+  close_events (self);
+  g_clear_pointer (&self->worker, sonde_channel_free);
+  self->state = STATE_OVER;
+  say_result (self, type, why);
+}
+
+/* @answer: (transfer full) */
+static void
+answer_worker (SondeBroker *self, SondeAnswer *answer)
+{
+  g_autoptr (SondeAnswer) taken = answer;
+  g_autoptr (GError) error = NULL;
+
+  if (self->worker != NULL && !sonde_answer_send (g_steal_pointer (&taken), self->worker, &error))
+    refuse (self, SONDE_MESSAGE_BROKEN, error);
+}
+
+static void
+answer_file (const SondeMessageFileRequest *request, gpointer user_data)
+{
+  SondeBroker *self = user_data;
+  SondeAnswer *answer = sonde_answer_new ();
+
+  sonde_answer_add_file (answer, self->broker, request);
+  answer_worker (self, answer);
+}
+
+/* --- what the worker asks for --- */
+
+static void
+on_process_request (SondeBroker *self, const SondeMessageHeader *data)
+{
+  const SondeMessageProcessRequest *request = (const void *) data;
+  SondeAnswer *answer = sonde_answer_new ();
+
+  sonde_answer_add_process (answer, self->broker, request->request_id, request->pid);
+  answer_worker (self, answer);
+}
+
+static void
+on_file_request (SondeBroker *self, const SondeMessageHeader *data)
+{
+  const SondeMessageFileRequest *request = (const void *) data;
+  SondeAnswer *refusal;
+
+  if (sonde_proc_broker_has_queries (self->broker))
+    answer_file (request, self);
+  else if (!sonde_file_queue_push (self->files, request))
+    {
+      refusal = sonde_answer_new ();
+      sonde_answer_add_refusal (refusal, request, EAGAIN);
+      answer_worker (self, refusal);
+    }
+}
+
+/* @is_readable: else it is only known that it is to be counted. */
+static void
+add_counters (SondeBroker *self,
+              SondeAnswer *answer,
+              const SondeTarget *target,
+              gboolean is_readable)
+{
+  SondeMessageCounters message = { .header.type = SONDE_MESSAGE_COUNTERS,
+                                   .kind = SONDE_COUNTER_KIND_PROCESS,
+                                   .pid = sonde_target_pid (target) };
+  int fd;
+
+  if ((self->asked.counters & SONDE_COUNTERS_PROCESS) == 0)
+    return;
+  fd = is_readable ? sonde_proc_broker_open_stat (self->broker, sonde_target_pid (target),
+                                                  sonde_target_start_ticks (target))
+                   : -1;
+  sonde_answer_add (answer, &message, sizeof message, &fd, fd < 0 ? 0 : 1);
+}
+
+static void
+on_counters_request (SondeBroker *self, const SondeMessageHeader *data)
+{
+  const SondeMessageCountersRequest *request = (const void *) data;
+  const SondeTarget *target = sonde_target_set_find (self->targets, request->pid);
+  SondeAnswer *answer;
+
+  if (target == NULL)
+    return;
+  answer = sonde_answer_new ();
+  add_counters (self, answer, target, TRUE);
+  answer_worker (self, answer);
+}
+
+static const struct
+{
+  SondeMessageType type;
+  void (*take) (SondeBroker *self, const SondeMessageHeader *message);
+} requests[] = {
+  { SONDE_MESSAGE_PROCESS_REQUEST, on_process_request },
+  { SONDE_MESSAGE_FILE_REQUEST, on_file_request },
+  { SONDE_MESSAGE_COUNTERS_REQUEST, on_counters_request },
+};
+
+static void
+on_worker_message (SondeChannel *channel,
+                   const SondeMessageHeader *message,
+                   int *fds,
+                   unsigned n_fds,
+                   gpointer user_data)
+{
+  SondeBroker *self = user_data;
+  g_autoptr (GError) error = NULL;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (requests); i++)
+    if (requests[i].type == message->type && (self->state & STATES_HEARD) != 0)
+      {
+        requests[i].take (self, message);
+        return;
+      }
+  g_set_error (&error, SONDE_ERROR, SONDE_ERROR_FAILED, "The worker sent \"%s\" out of order",
+               sonde_message_type_to_string (message->type));
+  refuse (self, SONDE_MESSAGE_BROKEN, error);
+}
+
+/* One that has left is the front's to talk about. */
+static void
+on_worker_closed (SondeChannel *channel, const GError *error, gpointer user_data)
+{
+  SondeBroker *self = user_data;
+  g_autoptr (GError) why = NULL;
+
+  g_clear_pointer (&self->worker, sonde_channel_free);
+  if (error == NULL)
+    return;
+  g_set_error (&why, SONDE_ERROR, SONDE_ERROR_FAILED, "The worker's requests: %s", error->message);
+  refuse (self, SONDE_MESSAGE_BROKEN, why);
+}
+
+static const SondeChannelHandler worker_handler = { on_worker_message, on_worker_closed };
+
+/* --- prove and serve --- */
+
+static gboolean
+on_ask (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **error)
+{
+  const SondeMessageAsk *message = (const void *) data;
+
+  self->asked = message->asked;
+  sonde_tracer_init (&self->owner, message->owner_uid, message->owner_pid);
+  self->broker
+      = sonde_proc_broker_new (self->owner.uid, (SondeScope) self->asked.scope, self->asked.raw);
+  if (!self->asked.children)
     sonde_proc_broker_refuse_children (self->broker);
   self->files = sonde_file_queue_new (self->broker, answer_file, self);
-  self->targets = sonde_target_set_new (on_all_ended, self);
-  self->proven = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
-  self->awaited_cpu = -1;
-  return self;
+  self->state = STATE_ASKED;
+  return TRUE;
 }
 
-void
-sonde_broker_free (SondeBroker *self)
+/* Else even to poll it could wait, for a file system of its owner. Source: pidfd_open(2) */
+static gboolean
+is_pidfd_of (int fd, pid_t pid)
 {
-  if (self == NULL)
-    return;
-  g_clear_pointer (&self->cpus, sonde_cpu_follower_free);
-  g_clear_pointer (&self->events, sonde_event_set_free);
-  g_clear_pointer (&self->files, sonde_file_queue_free);
-  g_clear_pointer (&self->broker, sonde_proc_broker_free);
-  g_clear_pointer (&self->targets, sonde_target_set_free);
-  g_clear_pointer (&self->proven, g_ptr_array_unref);
-  g_clear_pointer (&self->watch, sonde_group_watch_free);
-  g_clear_pointer (&self->group, sonde_control_group_free);
-  g_clear_pointer (&self->results, sonde_result_queue_free);
-  g_free (self->note);
-  g_free (self);
+  g_autofree char *path = g_strdup_printf ("/proc/self/fdinfo/%d", fd);
+  g_autofree char *text = sonde_proc_text_read (AT_FDCWD, path, 4096);
+  const char *line = text != NULL ? strstr (text, "\nPid:\t") : NULL;
+
+  return line != NULL && g_ascii_strtoll (line + strlen ("\nPid:\t"), NULL, 10) == pid;
 }
 
-/* @asked: (transfer full) (element-type SondeAskedTarget). Returns: (transfer full) (element-type
- * SondeTarget) */
+/* Descriptors are taken from @fds. Returns: (transfer full) (element-type SondeTarget) */
 static GPtrArray *
-take_asked (GPtrArray *asked)
+take_asked (const SondeMessageTargets *message, int *fds)
 {
   GPtrArray *targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
 
-  while (asked->len > 0)
-    g_ptr_array_add (targets, sonde_target_new (g_ptr_array_steal_index (asked, 0)));
-  g_ptr_array_unref (asked);
+  for (guint i = 0; i < message->n_targets; i++)
+    {
+      const SondeMessageTarget *entry = &message->targets[i];
+      SondeAskedTarget *asked = g_new0 (SondeAskedTarget, 1);
+
+      *asked = (SondeAskedTarget){ .pid = entry->pid,
+                                   .has_proof = (entry->flags & SONDE_TARGET_HAS_PROOF) != 0,
+                                   .maps_fd = -1,
+                                   .pidfd = -1 };
+      if ((entry->flags & SONDE_TARGET_HAS_MAPS) != 0)
+        asked->maps_fd = sonde_steal_fd (fds++);
+      if ((entry->flags & SONDE_TARGET_HAS_PIDFD) != 0)
+        asked->pidfd = sonde_steal_fd (fds++);
+      if (asked->pidfd >= 0 && !is_pidfd_of (asked->pidfd, asked->pid))
+        sonde_closer_clear (&asked->pidfd);
+      g_ptr_array_add (targets, sonde_target_new (asked));
+    }
   return targets;
+}
+
+/* Whether there are targets where the scope has some, and proofs where it wants them: that does not
+ * depend on the front's word. */
+static gboolean
+check_asked (const SondeBroker *self, const SondeMessageTargets *message, GError **error)
+{
+  gboolean has_proofs
+      = self->asked.scope == SONDE_SCOPE_TARGETS || self->asked.scope == SONDE_SCOPE_LAUNCH;
+  gboolean has_targets = has_proofs || self->asked.scope == SONDE_SCOPE_PIDS;
+  gboolean is_right = has_targets || message->n_targets == 0;
+
+  for (guint i = 0; i < message->n_targets && is_right; i++)
+    is_right = ((message->targets[i].flags & SONDE_TARGET_HAS_PROOF) != 0) == has_proofs;
+  if (!is_right)
+    g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                 "The front sent \"%s\" with targets that the scope %s does not take",
+                 sonde_message_type_to_string (message->header.type),
+                 sonde_scope_name ((SondeScope) self->asked.scope));
+  return is_right;
 }
 
 static gboolean
@@ -114,27 +381,53 @@ prove (SondeBroker *self, GError **error)
   return self->events != NULL;
 }
 
-void
-sonde_broker_prove (SondeBroker *self, GPtrArray *targets)
+static gboolean
+on_prove (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **error)
 {
-  GError *error = NULL;
+  const SondeMessageTargets *message = (const void *) data;
+  g_autoptr (GPtrArray) targets = take_asked (message, fds);
+  g_autoptr (GError) why = NULL;
 
+  if (!check_asked (self, message, error))
+    return FALSE;
   g_ptr_array_unref (self->proven);
-  self->proven = take_asked (targets);
-  prove (self, &error);
-  sonde_result_queue_push (self->results, SONDE_RESULT_PROVED, error);
+  self->proven = g_steal_pointer (&targets);
+  if (!prove (self, &why))
+    {
+      refuse (self, SONDE_MESSAGE_PROVED, why);
+      return TRUE;
+    }
+  self->state = STATE_PROVED;
+  say_result (self, SONDE_MESSAGE_PROVED, NULL);
+  return TRUE;
 }
 
-void
-sonde_broker_set_up (SondeBroker *self, guint64 session_id)
+static gboolean
+on_serve (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **error)
 {
-  GError *error = NULL;
+  const SondeMessageServe *message = (const void *) data;
+  g_autoptr (GError) why = NULL;
+  socklen_t size_bytes = sizeof (int);
+  int type = 0;
 
-  if (!sonde_worker_setup_send (self->results, session_id, self->owner.uid, &self->asked,
-                                sonde_event_set_plan (self->events), &error)
-      || !sonde_event_set_send_rings (self->events, self->results, &error))
-    sonde_result_queue_push (self->results, SONDE_RESULT_FAILED, error);
+  if (getsockopt (fds[0], SOL_SOCKET, SO_TYPE, &type, &size_bytes) < 0 || type != SOCK_SEQPACKET)
+    {
+      sonde_closer_clear (&fds[0]);
+      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                           "The front sent \"serve\" without a connection");
+      return FALSE;
+    }
+  self->worker = sonde_channel_new (sonde_steal_fd (&fds[0]), SONDE_WAY_WORKER_TO_BROKER,
+                                    &worker_handler, self);
+  self->state = STATE_SERVED;
+  if (!sonde_worker_setup_send (self->front, message->session_id, self->owner.uid, &self->asked,
+                                sonde_event_set_plan (self->events), &why)
+      || !sonde_event_set_send_rings (self->events, self->front, &why))
+    refuse (self, SONDE_MESSAGE_BROKEN, why);
+  return TRUE;
 }
+
+/* --- open --- */
 
 static gboolean
 check_room (const SondeBroker *self, GPtrArray *targets, GError **error)
@@ -169,7 +462,7 @@ open_targets (SondeBroker *self, GPtrArray *targets, GError **error)
   for (guint i = 0; i < targets->len; i++)
     if (!sonde_target_confirm (g_ptr_array_index (targets, i), &self->owner, error))
       return FALSE;
-  return sonde_event_set_hand_over (self->events, self->results, error);
+  return sonde_event_set_hand_over (self->events, self->front, error);
 }
 
 /* A unit that starts again gets another group: what the session sees is over then. */
@@ -180,27 +473,25 @@ open_unit (SondeBroker *self, const char *group, GError **error)
   if (self->group == NULL)
     return FALSE;
   sonde_proc_broker_allow_group (self->broker, self->group);
-  if (!sonde_unit_events_open (self->events, self->group, self->asked.unit, self->owner.uid,
-                               &self->note, error)
-      || !sonde_event_set_hand_over (self->events, self->results, error))
-    return FALSE;
-  self->watch = sonde_group_watch_new (self->group, on_all_ended, self);
-  return TRUE;
+  return sonde_unit_events_open (self->events, self->group, self->asked.unit, self->owner.uid,
+                                 &self->note, error)
+         && sonde_event_set_hand_over (self->events, self->front, error);
 }
 
 static gboolean
 open_scope (SondeBroker *self, const char *group, GError **error)
 {
-  switch (self->asked.scope)
+  switch ((SondeScope) self->asked.scope)
     {
     case SONDE_SCOPE_SYSTEM:
       return sonde_event_set_open_system (self->events, error)
-             && sonde_event_set_hand_over (self->events, self->results, error);
+             && sonde_event_set_hand_over (self->events, self->front, error);
     case SONDE_SCOPE_UNIT:
       return open_unit (self, group, error);
     case SONDE_SCOPE_TARGETS:
     case SONDE_SCOPE_LAUNCH:
     case SONDE_SCOPE_PIDS:
+    case SONDE_N_SCOPES:
     default:
       return open_targets (self, self->proven, error);
     }
@@ -244,7 +535,7 @@ open_on_cpu (SondeBroker *self, int cpu, GError **error)
     is_open = open_members_on_cpu (self, error);
   sonde_event_set_narrow (self->events, -1);
   if (is_open)
-    return sonde_event_set_hand_over (self->events, self->results, error);
+    return sonde_event_set_hand_over (self->events, self->front, error);
   sonde_event_set_discard_from (self->events, 0);
   return FALSE;
 }
@@ -273,7 +564,7 @@ tell_of_cpu (SondeBroker *self, int cpu, gint64 from_ns, const GError *error)
                               : g_strdup_printf ("Processor %d cannot be recorded (any more): %s",
                                                  cpu, error->message);
 
-  sonde_result_queue_note (self->results, text);
+  say_note (self, text);
 }
 
 static gboolean
@@ -305,7 +596,6 @@ take_back (SondeBroker *self, int cpu, gint64 from_ns)
   else
     sonde_event_set_revive (self->events, cpu);
   tell_of_cpu (self, cpu, from_ns, error);
-  sonde_result_queue_push (self->results, SONDE_RESULT_CHANGED, NULL);
 }
 
 static gboolean
@@ -322,7 +612,7 @@ on_cpu_came (int cpu, gint64 from_ns, gpointer user_data)
   /* One after the other. */
   if (self->awaited_cpu >= 0)
     return FALSE;
-  if (sonde_event_set_add_cpu (self->events, cpu, self->results, &error)
+  if (sonde_event_set_add_cpu (self->events, cpu, self->front, &error)
       && sonde_event_set_has_cpu (self->events, cpu))
     {
       self->awaited_cpu = cpu;
@@ -335,37 +625,30 @@ on_cpu_came (int cpu, gint64 from_ns, gpointer user_data)
   return error != NULL;
 }
 
-/* The sonded before us may have asked for them. */
-static void
-refuse_rings (SondeBroker *self)
+static gboolean
+on_rings_mapped (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **error)
 {
-  if (!self->is_restored)
-    sonde_result_queue_push (self->results, SONDE_RESULT_FAILED,
-                             g_error_new_literal (SONDE_ERROR, SONDE_ERROR_FAILED,
-                                                  "The worker mapped rings that it was not given"));
-}
-
-void
-sonde_broker_take_rings_mapped (SondeBroker *self, int status)
-{
+  const SondeMessageRingsMapped *message = (const void *) data;
   g_autoptr (GError) why = NULL;
   int cpu = self->awaited_cpu;
 
   if (self->events == NULL)
-    return; /* what they were for is closed */
+    return TRUE; /* what they were for is closed */
   if (cpu < 0)
     {
-      refuse_rings (self);
-      return;
+      g_set_error_literal (&why, SONDE_ERROR, SONDE_ERROR_FAILED,
+                           "The worker mapped rings that it was not given");
+      refuse (self, SONDE_MESSAGE_BROKEN, why);
+      return TRUE;
     }
   self->awaited_cpu = -1;
-  sonde_event_set_take_cpu (self->events, cpu, status == 0);
-  if (status != 0)
-    sonde_error_set_errno (&why, status, "the worker cannot map its ring");
+  sonde_event_set_take_cpu (self->events, cpu, message->status == 0);
+  if (message->status != 0)
+    sonde_error_set_errno (&why, message->status, "the worker cannot map its ring");
   else
     open_on_cpu (self, cpu, &why);
   tell_of_cpu (self, cpu, self->awaited_from_ns, why);
-  sonde_result_queue_push (self->results, SONDE_RESULT_RINGS_CHANGED, NULL);
+  return TRUE;
 }
 
 static void
@@ -377,19 +660,30 @@ follow_cpus (SondeBroker *self)
                                        &handler, self);
 }
 
-void
-sonde_broker_open (SondeBroker *self, const char *group)
-{
-  GError *error = NULL;
+/* --- announce and add --- */
 
-  if (open_scope (self, group, &error))
-    follow_cpus (self);
-  sonde_result_queue_push (self->results, SONDE_RESULT_OPENED, error);
+static gboolean
+on_open (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **error)
+{
+  const SondeMessageOpen *message = (const void *) data;
+  g_autoptr (GError) why = NULL;
+
+  if (!open_scope (self, message->group, &why))
+    {
+      refuse (self, SONDE_MESSAGE_OPENED, why);
+      return TRUE;
+    }
+  /* The worker may ask for them before we are told that it was started. */
+  for (guint i = 0; i < self->proven->len; i++)
+    sonde_proc_broker_allow (self->broker, g_ptr_array_index (self->proven, i));
+  self->state = STATE_OPEN;
+  say_result (self, SONDE_MESSAGE_OPENED, NULL);
+  return TRUE;
 }
 
 /* A session of one's own processes sees the mounts that they see; nothing is lost without. */
 static void
-send_mounts (SondeBroker *self, pid_t pid)
+add_mounts (SondeBroker *self, SondeAnswer *answer, pid_t pid)
 {
   SondeMessageDocument message
       = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = SONDE_DOCUMENT_MOUNTS };
@@ -400,22 +694,7 @@ send_mounts (SondeBroker *self, pid_t pid)
   fd = sonde_proc_broker_open_mounts (self->broker, pid);
   self->has_mounts = fd >= 0;
   if (fd >= 0)
-    sonde_result_queue_message (self->results, &message, sizeof message, &fd, 1);
-}
-
-/* @is_readable: else it is only known that it is to be counted. */
-static void
-send_counters (SondeBroker *self, const SondeTarget *target, gboolean is_readable)
-{
-  SondeMessageCounters message = { .header.type = SONDE_MESSAGE_COUNTERS,
-                                   .kind = SONDE_COUNTER_KIND_PROCESS,
-                                   .pid = sonde_target_pid (target) };
-  int fd;
-
-  if ((self->asked.counters & SONDE_COUNTERS_PROCESS) == 0)
-    return;
-  fd = is_readable ? sonde_proc_broker_open_stat (self->broker, target) : -1;
-  sonde_result_queue_message (self->results, &message, sizeof message, &fd, fd < 0 ? 0 : 1);
+    sonde_answer_add (answer, &message, sizeof message, &fd, 1);
 }
 
 /* The worker hears of targets once their events are on; with `start-on-exec` their records alone
@@ -426,23 +705,30 @@ take_targets (SondeBroker *self, GPtrArray *targets)
   while (targets->len > 0)
     {
       SondeTarget *target = g_ptr_array_steal_index (targets, 0);
-      pid_t pid = sonde_target_pid (target);
+      SondeAnswer *answer = sonde_answer_new ();
+      g_autoptr (GError) error = NULL;
 
-      sonde_proc_broker_allow (self->broker, target);
       sonde_target_set_take (self->targets, target);
-      send_mounts (self, pid);
-      send_counters (self, target, !self->asked.start_on_exec);
+      add_mounts (self, answer, sonde_target_pid (target));
+      add_counters (self, answer, target, !self->asked.start_on_exec);
       if (!self->asked.start_on_exec)
-        sonde_proc_answer_process (self->broker, 0, pid, self->results);
+        sonde_answer_add_process (answer, self->broker, 0, sonde_target_pid (target));
+      sonde_answer_send (answer, self->front, &error);
+      check_said (self, error);
     }
 }
 
-void
-sonde_broker_announce (SondeBroker *self)
+static gboolean
+on_announce (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **error)
 {
+  self->state = STATE_RUNNING;
   if (self->note != NULL)
-    sonde_result_queue_note (self->results, self->note);
+    say_note (self, self->note);
   take_targets (self, self->proven);
+  follow_cpus (self);
+  if (self->group != NULL)
+    self->watch = sonde_group_watch_new (self->group, on_all_ended, self);
+  return TRUE;
 }
 
 static gboolean
@@ -464,132 +750,136 @@ add (SondeBroker *self, GPtrArray *targets, GError **error)
       sonde_event_set_discard_from (self->events, 0);
       return FALSE;
     }
+  for (guint i = 0; i < targets->len; i++)
+    sonde_proc_broker_allow (self->broker, g_ptr_array_index (targets, i));
   take_targets (self, targets);
   return TRUE;
 }
 
-void
-sonde_broker_add (SondeBroker *self, GPtrArray *targets)
-{
-  g_autoptr (GPtrArray) taken = take_asked (targets);
-  GError *error = NULL;
-
-  add (self, taken, &error);
-  sonde_result_queue_push (self->results, SONDE_RESULT_ADDED, error);
-}
-
-void
-sonde_broker_ask_process (SondeBroker *self, const SondeMessageProcessRequest *request)
-{
-  sonde_proc_answer_process (self->broker, request->request_id, request->pid, self->results);
-}
-
-void
-sonde_broker_ask_file (SondeBroker *self, const SondeMessageFileRequest *request)
-{
-  if (sonde_proc_broker_has_queries (self->broker))
-    sonde_proc_answer_file (self->broker, request, self->results);
-  else if (!sonde_file_queue_push (self->files, request))
-    sonde_proc_refuse_file (request, EAGAIN, self->results);
-}
-
-void
-sonde_broker_ask_counters (SondeBroker *self, const SondeMessageCountersRequest *request)
-{
-  const SondeTarget *target = sonde_target_set_find (self->targets, request->pid);
-
-  if (target != NULL)
-    send_counters (self, target, TRUE);
-}
-
-void
-sonde_broker_close (SondeBroker *self)
-{
-  sonde_target_set_unwatch (self->targets);
-  g_clear_pointer (&self->cpus, sonde_cpu_follower_free);
-  g_clear_pointer (&self->watch, sonde_group_watch_free);
-  g_clear_pointer (&self->events, sonde_event_set_free);
-}
-
-void
-sonde_broker_record (const SondeBroker *self, SondeBrokerRecord *record)
-{
-  sonde_target_set_record (self->targets, record->targets);
-  sonde_proc_broker_record (self->broker, record->named);
-  if (self->group != NULL)
-    record->group = g_strdup (sonde_control_group_path (self->group));
-  record->note = g_strdup (self->note);
-  if (self->events != NULL)
-    sonde_event_set_record (self->events, record);
-}
-
-GArray *
-sonde_broker_ring_fds (const SondeBroker *self)
-{
-  return self->events != NULL ? sonde_event_set_ring_fds (self->events)
-                              : g_array_new (FALSE, FALSE, sizeof (int));
-}
-
-GArray *
-sonde_broker_pulse_fds (const SondeBroker *self)
-{
-  return self->events != NULL ? sonde_event_set_pulse_fds (self->events)
-                              : g_array_new (FALSE, FALSE, sizeof (int));
-}
-
-/* Whether it had targets, and none is left. */
 static gboolean
-is_over (const SondeBroker *self)
+on_add (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **error)
 {
-  return sonde_target_set_is_over (self->targets)
-         || (self->asked.scope == SONDE_SCOPE_UNIT && self->group == NULL);
+  const SondeMessageTargets *message = (const void *) data;
+  g_autoptr (GPtrArray) targets = take_asked (message, fds);
+  g_autoptr (GError) why = NULL;
+
+  if (!check_asked (self, message, error))
+    return FALSE;
+  add (self, targets, &why);
+  say_result (self, SONDE_MESSAGE_ADDED, why);
+  return TRUE;
+}
+
+static gboolean
+on_close (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **error)
+{
+  close_events (self);
+  self->state = STATE_CLOSED;
+  return TRUE;
+}
+
+/* A front that has taken over may not know it. */
+static gboolean
+on_report (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **error)
+{
+  if (self->state == STATE_RUNNING
+      && (self->group != NULL ? sonde_control_group_is_empty (self->group)
+                              : sonde_target_set_is_over (self->targets)))
+    say_targets_ended (self);
+  return TRUE;
+}
+
+/* --- the front --- */
+
+static const struct
+{
+  SondeMessageType type;
+  guint taken_in; /* set of states */
+  gboolean (*take) (SondeBroker *self, const SondeMessageHeader *message, int *fds, GError **error);
+} rows[] = {
+  { SONDE_MESSAGE_ASK, STATE_SPARE, on_ask },
+  { SONDE_MESSAGE_PROVE, STATE_ASKED, on_prove },
+  { SONDE_MESSAGE_SERVE, STATE_PROVED, on_serve },
+  { SONDE_MESSAGE_OPEN, STATE_SERVED, on_open },
+  { SONDE_MESSAGE_ANNOUNCE, STATE_OPEN, on_announce },
+  { SONDE_MESSAGE_ADD, STATE_RUNNING, on_add },
+  /* The worker's answer may cross what closes us. */
+  { SONDE_MESSAGE_RINGS_MAPPED, STATE_RUNNING | STATE_CLOSED, on_rings_mapped },
+  { SONDE_MESSAGE_REPORT, STATES_ALL, on_report },
+  { SONDE_MESSAGE_CLOSE, STATES_ALL, on_close },
+};
+
+static void
+on_front_message (SondeChannel *channel,
+                  const SondeMessageHeader *message,
+                  int *fds,
+                  unsigned n_fds,
+                  gpointer user_data)
+{
+  SondeBroker *self = user_data;
+  g_autoptr (GError) error = NULL;
+  gboolean is_taken = self->state == STATE_OVER; /* it had not heard that yet */
+
+  for (gsize i = 0; i < G_N_ELEMENTS (rows) && !is_taken && error == NULL; i++)
+    if (rows[i].type == message->type && (self->state & rows[i].taken_in) != 0)
+      is_taken = rows[i].take (self, message, fds, &error);
+  /* They may be of a stranger. */
+  for (unsigned i = 0; i < n_fds; i++)
+    sonde_closer_clear (&fds[i]);
+  if (is_taken)
+    return;
+  if (error == NULL)
+    g_set_error (&error, SONDE_ERROR, SONDE_ERROR_FAILED, "The front sent \"%s\" out of order",
+                 sonde_message_type_to_string (message->type));
+  g_warning ("%s", error->message);
+  refuse (self, SONDE_MESSAGE_BROKEN, error);
+  end (self, EXIT_FAILURE);
 }
 
 static void
-restore_events (SondeBroker *self, const SondeBrokerRecord *record, GArray *event_fds)
+on_front_closed (SondeChannel *channel, const GError *error, gpointer user_data)
 {
-  g_autoptr (GError) error = NULL;
+  SondeBroker *self = user_data;
 
-  self->events = sonde_event_set_new_recorded (&self->asked, record, event_fds, &error);
-  if (self->events != NULL)
-    follow_cpus (self);
-  else
-    g_warning ("A session that was taken over cannot take more processes: %s", error->message);
-  if (self->group != NULL)
-    self->watch = sonde_group_watch_new (self->group, on_all_ended, self);
+  if (error != NULL)
+    g_warning ("%s", error->message);
+  end (self, error != NULL ? EXIT_FAILURE : EXIT_SUCCESS);
 }
 
-/* Without its rings, or without its unit, a session goes on with what it has. */
+SondeBroker *
+sonde_broker_new (int fd, SondeBrokerDone done, gpointer user_data)
+{
+  static const SondeChannelHandler handler = { on_front_message, on_front_closed };
+  SondeMessageSheet sheet
+      = { .header.type = SONDE_MESSAGE_SHEET, .version = SONDE_MESSAGE_VERSION };
+  SondeBroker *self = g_new0 (SondeBroker, 1);
+
+  self->state = STATE_SPARE;
+  self->done = done;
+  self->user_data = user_data;
+  self->targets = sonde_target_set_new (on_all_ended, self);
+  self->proven = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
+  self->awaited_cpu = -1;
+  self->front = sonde_channel_new (fd, SONDE_WAY_FRONT_TO_BROKER, &handler, self);
+  sonde_perf_event_look (&sheet.events, &sheet.tracepoints);
+  say (self, &sheet, sizeof sheet, NULL, 0);
+  return self;
+}
+
 void
-sonde_broker_restore (SondeBroker *self,
-                      const SondeBrokerRecord *record,
-                      guint64 start_time_us,
-                      GArray *event_fds,
-                      gboolean is_closed)
+sonde_broker_free (SondeBroker *self)
 {
-  self->is_restored = TRUE;
-  sonde_proc_broker_set_began (self->broker, start_time_us);
-  for (guint i = 0; i < record->targets->len; i++)
-    {
-      SondeTarget *target
-          = sonde_target_new_recorded (&g_array_index (record->targets, SondeRecordTarget, i));
-
-      sonde_proc_broker_allow (self->broker, target);
-      sonde_target_set_take (self->targets, target);
-    }
-  sonde_proc_broker_allow_recorded (self->broker, record->named);
-  self->has_mounts = TRUE;
-  self->note = g_strdup (record->note);
-  if (record->group != NULL && (self->group = sonde_control_group_open (record->group, NULL)))
-    sonde_proc_broker_allow_group (self->broker, self->group);
-  if (!is_closed)
-    restore_events (self, record, event_fds);
-  if (is_over (self))
-    on_all_ended (self);
-}
-
-GStrv
-sonde_broker_event_names (void)
-{
-  return sonde_perf_event_names ();
+  if (self == NULL)
+    return;
+  g_clear_handle_id (&self->end, g_source_remove);
+  close_events (self);
+  g_clear_pointer (&self->front, sonde_channel_free);
+  g_clear_pointer (&self->worker, sonde_channel_free);
+  g_clear_pointer (&self->files, sonde_file_queue_free);
+  g_clear_pointer (&self->broker, sonde_proc_broker_free);
+  g_clear_pointer (&self->targets, sonde_target_set_free);
+  g_clear_pointer (&self->proven, g_ptr_array_unref);
+  g_clear_pointer (&self->group, sonde_control_group_free);
+  g_free (self->note);
+  g_free (self);
 }

@@ -2,7 +2,6 @@
 /* Tells whether the events of a whole processor still count. */
 #include "daemon/broker/cpu-pulse.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -12,11 +11,8 @@ SondeCpuPulse
 sonde_cpu_pulse_open (const struct perf_event_attr *attr, int cpu)
 {
   int fd = sonde_perf_event_open (attr, -1, cpu);
-  SondeCpuPulse self = { .fd = fd < 0 ? -1 : fd, .since_ns = g_get_monotonic_time () * 1000 };
 
-  if (self.fd >= 0 && ioctl (self.fd, PERF_EVENT_IOC_ID, &self.id) < 0)
-    sonde_clear_fd (&self.fd);
-  return self;
+  return (SondeCpuPulse){ .fd = fd < 0 ? -1 : fd, .since_ns = g_get_monotonic_time () * 1000 };
 }
 
 static gboolean
@@ -27,18 +23,6 @@ read_clock (SondeCpuPulse *self)
   if (self->fd < 0 || read (self->fd, values, sizeof values) != sizeof values)
     return FALSE;
   self->enabled_ns = values[1];
-  return TRUE;
-}
-
-gboolean
-sonde_cpu_pulse_adopt (SondeCpuPulse *self, guint64 id, gint64 since_ns, int *fd)
-{
-  guint64 found = 0;
-
-  if (*fd < 0 || ioctl (*fd, PERF_EVENT_IOC_ID, &found) < 0 || found != id)
-    return FALSE;
-  *self = (SondeCpuPulse){ .fd = sonde_steal_fd (fd), .id = id, .since_ns = since_ns };
-  read_clock (self);
   return TRUE;
 }
 

@@ -9,13 +9,11 @@
  * SECTION: cpu-pulse
  *
  * A clock among the perf events of a processor: like all of them it stands still for good once the
- * processor was off, however shortly. Whoever holds its descriptor can tell, also a sonded that
- * takes over from another one.
+ * processor was off, however shortly.
  */
 typedef struct
 {
   int fd;             /* -1: none, where events of whole processors are refused */
-  guint64 id;         /* PERF_EVENT_IOC_ID */
   gint64 since_ns;    /* CLOCK_MONOTONIC: when it was opened */
   guint64 enabled_ns; /* as last read */
 } SondeCpuPulse;
@@ -24,8 +22,6 @@ typedef struct
 
 /* @attr: the pulse of a SondePerfPlan */
 SondeCpuPulse sonde_cpu_pulse_open (const struct perf_event_attr *attr, int cpu);
-/* One that was opened at @since_ns, if @fd (transfer full) is the event @id; else @fd stays. */
-gboolean sonde_cpu_pulse_adopt (SondeCpuPulse *self, guint64 id, gint64 since_ns, int *fd);
 void sonde_cpu_pulse_close (SondeCpuPulse *self);
 
 /* Whether it has gone on since it was read last. One that there is not, or that cannot be read,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The perf events of one session: rings, tasks, hand-over to the worker. */
-#include "daemon/broker/event-set-private.h"
+#include "daemon/broker/event-set.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,27 +12,48 @@
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/capabilities.h"
-#include "daemon/broker/cpu-follower.h"
 #include "daemon/base/proc-text.h"
 #include "daemon/base/quota.h"
+#include "daemon/broker/cpu-follower.h"
+#include "daemon/broker/cpu-pulse.h"
+
+typedef struct
+{
+  int fd;
+  SondeMessageEvent entry;
+} OpenEvent;
+
+struct SondeEventSet
+{
+  SondePerfPlan plan;
+  GArray *cpus;   /* int: those with rings, which stay when their CPU goes off */
+  GArray *rings;  /* OpenEvent: for each CPU samples (if there are any), then side-band */
+  GArray *pulses; /* SondeCpuPulse: for each CPU; where no event of whole CPUs is wanted, none */
+  gboolean has_pulses;
+  int unmapped_cpu;    /* whose rings the worker has not mapped yet; -1: none */
+  int only_cpu;        /* whose events are opened; -1: of all */
+  GArray *fresh;       /* OpenEvent: opened, disabled, not handed over */
+  guint n_handed_over; /* events */
+  gboolean start_on_exec;
+};
 
 static void
 clear_event (gpointer event)
 {
-  sonde_clear_fd (&((SondeOpenEvent *) event)->fd);
+  sonde_clear_fd (&((OpenEvent *) event)->fd);
 }
 
 static GArray *
 events_new (void)
 {
-  GArray *events = g_array_new (FALSE, FALSE, sizeof (SondeOpenEvent));
+  GArray *events = g_array_new (FALSE, FALSE, sizeof (OpenEvent));
 
   g_array_set_clear_func (events, clear_event);
   return events;
 }
 
-guint
-sonde_event_set_n_kinds (const SondeEventSet *self)
+static guint
+n_kinds (const SondeEventSet *self)
 {
   return self->plan.has_samples ? 2 : 1;
 }
@@ -41,12 +62,10 @@ static gboolean
 add_event (
     GArray *events, int fd, SondeEventKind kind, pid_t tid, int cpu, guint32 flags, GError **error)
 {
-  SondeOpenEvent event
-      = { .fd = fd, .entry = { .cpu = cpu, .tid = tid, .kind = kind, .flags = flags } };
+  OpenEvent event = { .fd = fd, .entry = { .cpu = cpu, .tid = tid, .kind = kind, .flags = flags } };
 
   g_array_append_val (events, event);
-  if (ioctl (fd, PERF_EVENT_IOC_ID,
-             &g_array_index (events, SondeOpenEvent, events->len - 1).entry.id)
+  if (ioctl (fd, PERF_EVENT_IOC_ID, &g_array_index (events, OpenEvent, events->len - 1).entry.id)
       < 0)
     return sonde_error_set_errno (error, errno, "Cannot identify a perf event");
   return TRUE;
@@ -108,15 +127,6 @@ sonde_event_set_revive (SondeEventSet *self, int cpu)
   *pulse = sonde_cpu_pulse_open (&self->plan.pulse, cpu);
 }
 
-void
-sonde_event_set_append_cpu (SondeEventSet *self, int cpu)
-{
-  SondeCpuPulse none = SONDE_CPU_PULSE_NONE;
-
-  g_array_append_val (self->cpus, cpu);
-  g_array_append_val (self->pulses, none);
-}
-
 /* One that has just gone off may come later. */
 static gboolean
 open_rings_on (SondeEventSet *self, int cpu, GError **error)
@@ -134,7 +144,8 @@ open_rings_on (SondeEventSet *self, int cpu, GError **error)
     g_array_set_size (self->rings, n_before);
   else
     {
-      sonde_event_set_append_cpu (self, cpu);
+      g_array_append_val (self->cpus, cpu);
+      g_array_append_val (self->pulses, SONDE_CPU_PULSE_NONE);
       sonde_event_set_revive (self, cpu);
     }
   return TRUE;
@@ -148,8 +159,9 @@ check_fds (uid_t owner_uid, guint n_rings, GError **error)
   return sonde_quota_check_fds (owner_uid, 3 * (guint64) n_rings, error);
 }
 
-SondeEventSet *
-sonde_event_set_alloc (const SondeAsked *asked)
+/* Without any event yet, and with the best plan. */
+static SondeEventSet *
+alloc (const SondeAsked *asked)
 {
   SondeEventSet *self = g_new0 (SondeEventSet, 1);
 
@@ -169,7 +181,7 @@ sonde_event_set_alloc (const SondeAsked *asked)
 SondeEventSet *
 sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error)
 {
-  g_autoptr (SondeEventSet) self = sonde_event_set_alloc (asked);
+  g_autoptr (SondeEventSet) self = alloc (asked);
   g_autofree char *online
       = sonde_proc_text_read (AT_FDCWD, SONDE_CPUS_ONLINE_PATH, SONDE_LIMIT_PROC_TEXT_BYTES);
   g_autoptr (GArray) cpus = online != NULL ? sonde_cpu_list_parse (online) : NULL;
@@ -181,7 +193,7 @@ sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error)
       return NULL;
     }
   if (!sonde_quota_check_rings (owner_uid, cpus->len, error)
-      || !check_fds (owner_uid, cpus->len * sonde_event_set_n_kinds (self), error)
+      || !check_fds (owner_uid, cpus->len * n_kinds (self), error)
       || !sonde_perf_plan_probe (&self->plan, asked, g_array_index (cpus, int, 0), error))
     return NULL;
   for (guint i = 0; i < cpus->len; i++)
@@ -209,13 +221,14 @@ sonde_event_set_plan (const SondeEventSet *self)
 }
 
 /* @fds are taken. @n_more: rings that follow */
-static void
-send_batch (SondeResultQueue *results,
+static gboolean
+send_batch (SondeChannel *front,
             SondeMessageType type,
-            const SondeOpenEvent *events,
+            const OpenEvent *events,
             const int *fds,
             guint n_events,
-            guint n_more)
+            guint n_more,
+            GError **error)
 {
   gsize size_bytes = sizeof (SondeMessageEvents) + n_events * sizeof (SondeMessageEvent);
   g_autofree SondeMessageEvents *message = g_malloc0 (size_bytes);
@@ -225,12 +238,12 @@ send_batch (SondeResultQueue *results,
   message->n_more = n_more;
   for (guint i = 0; i < n_events; i++)
     message->events[i] = events[i].entry;
-  sonde_result_queue_message (results, message, size_bytes, fds, n_events);
+  return sonde_channel_send (front, message, size_bytes, fds, n_events, error);
 }
 
 /* Ours stay open: later events are redirected through them. */
 static gboolean
-duplicate (const SondeOpenEvent *rings, guint n_rings, int *fds, GError **error)
+duplicate (const OpenEvent *rings, guint n_rings, int *fds, GError **error)
 {
   for (guint i = 0; i < n_rings; i++)
     {
@@ -247,26 +260,26 @@ duplicate (const SondeOpenEvent *rings, guint n_rings, int *fds, GError **error)
 }
 
 static gboolean
-send_rings_from (SondeEventSet *self, guint first, SondeResultQueue *results, GError **error)
+send_rings_from (SondeEventSet *self, guint first, SondeChannel *front, GError **error)
 {
   for (; first < self->rings->len; first += SONDE_MESSAGE_MAX_FDS)
     {
-      const SondeOpenEvent *rings = &g_array_index (self->rings, SondeOpenEvent, first);
+      const OpenEvent *rings = &g_array_index (self->rings, OpenEvent, first);
       guint n_rings = MIN (self->rings->len - first, SONDE_MESSAGE_MAX_FDS);
       int fds[SONDE_MESSAGE_MAX_FDS];
 
-      if (!duplicate (rings, n_rings, fds, error))
+      if (!duplicate (rings, n_rings, fds, error)
+          || !send_batch (front, SONDE_MESSAGE_RINGS, rings, fds, n_rings,
+                          self->rings->len - first - n_rings, error))
         return FALSE;
-      send_batch (results, SONDE_MESSAGE_RINGS, rings, fds, n_rings,
-                  self->rings->len - first - n_rings);
     }
   return TRUE;
 }
 
 gboolean
-sonde_event_set_send_rings (SondeEventSet *self, SondeResultQueue *results, GError **error)
+sonde_event_set_send_rings (SondeEventSet *self, SondeChannel *front, GError **error)
 {
-  return send_rings_from (self, 0, results, error);
+  return send_rings_from (self, 0, front, error);
 }
 
 const GArray *
@@ -282,14 +295,14 @@ sonde_event_set_has_cpu (const SondeEventSet *self, int cpu)
 }
 
 gboolean
-sonde_event_set_add_cpu (SondeEventSet *self, int cpu, SondeResultQueue *results, GError **error)
+sonde_event_set_add_cpu (SondeEventSet *self, int cpu, SondeChannel *front, GError **error)
 {
   guint n_before = self->rings->len;
 
   g_assert (!sonde_event_set_has_cpu (self, cpu) && self->unmapped_cpu < 0);
 
   self->unmapped_cpu = cpu;
-  return open_rings_on (self, cpu, error) && send_rings_from (self, n_before, results, error);
+  return open_rings_on (self, cpu, error) && send_rings_from (self, n_before, front, error);
 }
 
 void
@@ -302,8 +315,7 @@ sonde_event_set_take_cpu (SondeEventSet *self, int cpu, gboolean is_mapped)
     return;
   g_array_remove_index (self->cpus, (guint) index);
   g_array_remove_index (self->pulses, (guint) index);
-  g_array_remove_range (self->rings, (guint) index * sonde_event_set_n_kinds (self),
-                        sonde_event_set_n_kinds (self));
+  g_array_remove_range (self->rings, (guint) index * n_kinds (self), n_kinds (self));
 }
 
 gboolean
@@ -333,7 +345,7 @@ sonde_event_set_narrow (SondeEventSet *self, int cpu)
 static gboolean
 check_room (const SondeEventSet *self, guint n_tasks, GError **error)
 {
-  guint64 wanted = (guint64) n_tasks * self->cpus->len * sonde_event_set_n_kinds (self);
+  guint64 wanted = (guint64) n_tasks * self->cpus->len * n_kinds (self);
 
   if (wanted + self->fresh->len + self->n_handed_over <= SONDE_LIMIT_EVENTS)
     return TRUE;
@@ -365,9 +377,8 @@ open_event (
 {
   gboolean is_sampling = kind == SONDE_EVENT_SAMPLES;
   int cpu = g_array_index (self->cpus, int, cpu_index);
-  guint ring_index = cpu_index * sonde_event_set_n_kinds (self)
-                     + (is_sampling ? 0 : sonde_event_set_n_kinds (self) - 1);
-  int ring_fd = g_array_index (self->rings, SondeOpenEvent, ring_index).fd;
+  guint ring_index = cpu_index * n_kinds (self) + (is_sampling ? 0 : n_kinds (self) - 1);
+  int ring_fd = g_array_index (self->rings, OpenEvent, ring_index).fd;
   guint32 flags = subject->flags | (is_sampling && self->start_on_exec ? SONDE_EVENT_ON_EXEC : 0);
   int fd = open_on (is_sampling ? &self->plan.samples : &self->plan.sideband, subject, cpu);
 
@@ -469,9 +480,8 @@ sonde_event_set_check_room (const SondeEventSet *self,
       n_tasks += tids->len;
     }
   return check_room (self, n_tasks, error)
-         && sonde_quota_check_fds (
-             owner_uid, (guint64) n_tasks * self->cpus->len * sonde_event_set_n_kinds (self),
-             error);
+         && sonde_quota_check_fds (owner_uid, (guint64) n_tasks * self->cpus->len * n_kinds (self),
+                                   error);
 }
 
 /* The number may have gone to a task of another process since it was found; then what was opened is
@@ -546,7 +556,7 @@ enable_fresh (SondeEventSet *self, GError **error)
 {
   for (guint i = 0; i < self->fresh->len; i++)
     {
-      const SondeOpenEvent *event = &g_array_index (self->fresh, SondeOpenEvent, i);
+      const OpenEvent *event = &g_array_index (self->fresh, OpenEvent, i);
 
       if ((event->entry.flags & SONDE_EVENT_ON_EXEC) == 0
           && ioctl (event->fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
@@ -556,7 +566,7 @@ enable_fresh (SondeEventSet *self, GError **error)
 }
 
 gboolean
-sonde_event_set_hand_over (SondeEventSet *self, SondeResultQueue *results, GError **error)
+sonde_event_set_hand_over (SondeEventSet *self, SondeChannel *front, GError **error)
 {
   if (!enable_fresh (self, error))
     return FALSE;
@@ -564,12 +574,13 @@ sonde_event_set_hand_over (SondeEventSet *self, SondeResultQueue *results, GErro
   for (guint first = 0; first < self->fresh->len; first += SONDE_MESSAGE_MAX_FDS)
     {
       guint n_events = MIN (self->fresh->len - first, SONDE_MESSAGE_MAX_FDS);
-      SondeOpenEvent *events = &g_array_index (self->fresh, SondeOpenEvent, first);
+      OpenEvent *events = &g_array_index (self->fresh, OpenEvent, first);
       int fds[SONDE_MESSAGE_MAX_FDS];
 
       for (guint i = 0; i < n_events; i++)
         fds[i] = sonde_steal_fd (&events[i].fd);
-      send_batch (results, SONDE_MESSAGE_EVENTS, events, fds, n_events, 0);
+      if (!send_batch (front, SONDE_MESSAGE_EVENTS, events, fds, n_events, 0, error))
+        return FALSE;
     }
   self->n_handed_over += self->fresh->len;
   g_array_set_size (self->fresh, 0);

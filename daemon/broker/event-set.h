@@ -2,8 +2,8 @@
 /* The perf events of one session: rings, tasks, hand-over to the worker. */
 #pragma once
 
+#include "daemon/base/channel.h"
 #include "daemon/broker/perf-event.h"
-#include "daemon/broker/result-queue.h"
 
 /**
  * SECTION: event-set
@@ -19,31 +19,14 @@ typedef struct SondeEventSet SondeEventSet;
 /* Makes and probes the plan, and opens the rings' events.
  * Errors: those of sonde_perf_plan_probe() and sonde_quota_check_rings() */
 SondeEventSet *sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error);
-/**
- * sonde_event_set_new_recorded:
- * @record: of a sonded before us
- * @fds: (element-type int): the events that it tells of; each is taken and replaced by -1
- *
- * Errors: those of sonde_perf_plan_probe(); SONDE_ERROR_FAILED if rings and descriptors do not fit
- */
-SondeEventSet *sonde_event_set_new_recorded (const SondeAsked *asked,
-                                             const SondeBrokerRecord *record,
-                                             GArray *fds,
-                                             GError **error);
-void sonde_event_set_record (const SondeEventSet *self, SondeBrokerRecord *record);
-/* (element-type int): borrowed: the events that own the rings; those that tell of processors that
- * were off */
-GArray *sonde_event_set_ring_fds (const SondeEventSet *self);
-GArray *sonde_event_set_pulse_fds (const SondeEventSet *self);
 /* Accepts NULL. */
 void sonde_event_set_free (SondeEventSet *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeEventSet, sonde_event_set_free)
 
 const SondePerfPlan *sonde_event_set_plan (const SondeEventSet *self);
 
-/* Sends the RINGS messages. */
-gboolean
-sonde_event_set_send_rings (SondeEventSet *self, SondeResultQueue *results, GError **error);
+/* Sends the RINGS messages, to be handed on to the worker. */
+gboolean sonde_event_set_send_rings (SondeEventSet *self, SondeChannel *front, GError **error);
 
 /* (element-type gint): those with rings */
 const GArray *sonde_event_set_cpus (const SondeEventSet *self);
@@ -51,7 +34,7 @@ gboolean sonde_event_set_has_cpu (const SondeEventSet *self, int cpu);
 /* Opens the rings of a CPU that has none and sends them: its events may be opened once the worker
  * has mapped them. One that is off again has none afterwards either. */
 gboolean
-sonde_event_set_add_cpu (SondeEventSet *self, int cpu, SondeResultQueue *results, GError **error);
+sonde_event_set_add_cpu (SondeEventSet *self, int cpu, SondeChannel *front, GError **error);
 /* What the worker made of them; if it could not map them they are closed. To be called also when
  * the above has failed, or opened none. */
 void sonde_event_set_take_cpu (SondeEventSet *self, int cpu, gboolean is_mapped);
@@ -104,4 +87,4 @@ guint sonde_event_set_n_fresh (const SondeEventSet *self);
 /* Closes those but the first @n_fresh. */
 void sonde_event_set_discard_from (SondeEventSet *self, guint n_fresh);
 guint sonde_event_set_n_handed_over (const SondeEventSet *self);
-gboolean sonde_event_set_hand_over (SondeEventSet *self, SondeResultQueue *results, GError **error);
+gboolean sonde_event_set_hand_over (SondeEventSet *self, SondeChannel *front, GError **error);

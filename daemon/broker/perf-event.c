@@ -367,21 +367,21 @@ is_hardware_event_here (SondeEventChoice event)
   return sonde_perf_plan_probe (&plan, &asked, -1, NULL);
 }
 
-GStrv
-sonde_perf_event_names (void)
+void
+sonde_perf_event_look (guint64 *events, guint64 *tracepoints)
 {
-  g_autoptr (GStrvBuilder) names = g_strv_builder_new ();
   const char *tracepoint;
 
+  *events = 0;
+  *tracepoints = 0;
   for (SondeEventChoice event = 0; event < SONDE_N_EVENTS; event++)
     {
       gboolean is_hardware = event == SONDE_EVENT_CYCLES || event == SONDE_EVENT_INSTRUCTIONS;
 
       if (!is_hardware || is_hardware_event_here (event))
-        g_strv_builder_add (names, sonde_event_choice_names[event]);
+        *events |= G_GUINT64_CONSTANT (1) << event;
     }
   for (guint i = 0; (tracepoint = sonde_tracepoint_name (i)) != NULL; i++)
     if (sonde_tracepoint_id (tracepoint) > 0)
-      g_strv_builder_add (names, tracepoint);
-  return g_strv_builder_end (names);
+      *tracepoints |= G_GUINT64_CONSTANT (1) << i;
 }

@@ -58,5 +58,5 @@ int sonde_perf_event_open_group (const struct perf_event_attr *attr, int group_f
  */
 void sonde_perf_event_set_error (GError **error, int error_number, const char *event_name);
 
-/* What the option `event` takes on this machine. */
-GStrv sonde_perf_event_names (void);
+/* What the option `event` takes on this machine, in the bits of SondeMessageSheet. */
+void sonde_perf_event_look (guint64 *events, guint64 *tracepoints);

@@ -4,28 +4,109 @@
 
 #include <errno.h>
 
+#include "base/fd.h"
 #include "daemon/base/limits.h"
 
-/* @fd: (transfer full): what the broker gave: not always a descriptor */
-static void
-send_mountinfo (int fd, pid_t pid, SondeResultQueue *results)
-{
-  SondeMessageDocument message
-      = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = SONDE_DOCUMENT_MOUNTINFO, .pid = pid };
+#define MAX_MESSAGES 4
+#define MAX_FDS      2 /* of one message */
 
-  if (fd == -ENOSPC)
-    sonde_result_queue_note (results,
-                             "Programs are on more mounts of containers than a capture tells of: "
-                             "names of their functions may be missing");
-  else if (fd >= 0)
-    sonde_result_queue_message (results, &message, sizeof message, &fd, 1);
+typedef struct
+{
+  gpointer bytes;
+  gsize size_bytes;
+  unsigned n_fds;
+  int fds[MAX_FDS]; /* -1: taken */
+} Message;
+
+struct SondeAnswer
+{
+  guint n_messages;
+  Message messages[MAX_MESSAGES];
+};
+
+SondeAnswer *
+sonde_answer_new (void)
+{
+  return g_new0 (SondeAnswer, 1);
 }
 
 void
-sonde_proc_answer_process (SondeProcBroker *broker,
-                           guint64 request_id,
-                           pid_t pid,
-                           SondeResultQueue *results)
+sonde_answer_free (SondeAnswer *self)
+{
+  if (self == NULL)
+    return;
+  for (guint i = 0; i < self->n_messages; i++)
+    {
+      for (unsigned j = 0; j < self->messages[i].n_fds; j++)
+        sonde_clear_fd (&self->messages[i].fds[j]);
+      g_free (self->messages[i].bytes);
+    }
+  g_free (self);
+}
+
+void
+sonde_answer_add (
+    SondeAnswer *self, gconstpointer message, gsize size_bytes, const int *fds, unsigned n_fds)
+{
+  Message *added = &self->messages[self->n_messages++];
+
+  g_assert (self->n_messages <= MAX_MESSAGES && n_fds <= MAX_FDS);
+  added->bytes = g_memdup2 (message, size_bytes);
+  added->size_bytes = size_bytes;
+  added->n_fds = n_fds;
+  for (unsigned i = 0; i < n_fds; i++)
+    added->fds[i] = fds[i];
+}
+
+gboolean
+sonde_answer_send (SondeAnswer *self, SondeChannel *channel, GError **error)
+{
+  g_autoptr (SondeAnswer) taken = self;
+
+  for (guint i = 0; i < self->n_messages; i++)
+    {
+      Message *message = &self->messages[i];
+      unsigned n_fds = message->n_fds;
+
+      message->n_fds = 0;
+      if (!sonde_channel_send (channel, message->bytes, message->size_bytes, message->fds, n_fds,
+                               error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+void
+sonde_note_init (SondeMessageNote *note, const char *text)
+{
+  g_autofree char *valid = g_utf8_make_valid (text, -1);
+  g_autofree char *ascii = g_str_to_ascii (valid, "C");
+
+  for (char *at = ascii; *at != '\0'; at++)
+    if (*at < ' ' || *at > '~')
+      *at = '?';
+  *note = (SondeMessageNote){ .header.type = SONDE_MESSAGE_NOTE };
+  g_strlcpy (note->text, ascii, sizeof note->text);
+}
+
+/* @fd: (transfer full): what the broker gave: not always a descriptor */
+static void
+add_mountinfo (SondeAnswer *self, int fd, pid_t pid)
+{
+  SondeMessageDocument message
+      = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = SONDE_DOCUMENT_MOUNTINFO, .pid = pid };
+  SondeMessageNote note;
+
+  sonde_note_init (&note, "Programs are on more mounts of containers than a capture tells of: "
+                          "names of their functions may be missing");
+  if (fd == -ENOSPC)
+    sonde_answer_add (self, &note, sizeof note, NULL, 0);
+  else if (fd >= 0)
+    sonde_answer_add (self, &message, sizeof message, &fd, 1);
+}
+
+void
+sonde_answer_add_process (SondeAnswer *self, SondeProcBroker *broker, guint64 request_id, pid_t pid)
 {
   SondeMessageProcess message;
   int mountinfo_fd;
@@ -34,14 +115,14 @@ sonde_proc_answer_process (SondeProcBroker *broker,
       = sonde_proc_broker_open_process (broker, request_id, pid, &message, fds, &mountinfo_fd);
 
   message.header.type = SONDE_MESSAGE_PROCESS;
-  sonde_result_queue_message (results, &message, sizeof message, fds, n_fds);
-  send_mountinfo (mountinfo_fd, pid, results);
+  sonde_answer_add (self, &message, sizeof message, fds, n_fds);
+  add_mountinfo (self, mountinfo_fd, pid);
 }
 
 void
-sonde_proc_answer_file (SondeProcBroker *broker,
-                        const SondeMessageFileRequest *request,
-                        SondeResultQueue *results)
+sonde_answer_add_file (SondeAnswer *self,
+                       SondeProcBroker *broker,
+                       const SondeMessageFileRequest *request)
 {
   SondeMessageFile message
       = { .header.type = SONDE_MESSAGE_FILE, .request_id = request->request_id };
@@ -49,19 +130,17 @@ sonde_proc_answer_file (SondeProcBroker *broker,
   int fd = sonde_proc_broker_open_file (broker, request, &mountinfo_fd);
 
   message.status = fd < 0 ? -fd : 0;
-  send_mountinfo (mountinfo_fd, request->pid, results);
-  sonde_result_queue_message (results, &message, sizeof message, &fd, fd < 0 ? 0 : 1);
+  add_mountinfo (self, mountinfo_fd, request->pid);
+  sonde_answer_add (self, &message, sizeof message, &fd, fd < 0 ? 0 : 1);
 }
 
 void
-sonde_proc_refuse_file (const SondeMessageFileRequest *request,
-                        int status,
-                        SondeResultQueue *results)
+sonde_answer_add_refusal (SondeAnswer *self, const SondeMessageFileRequest *request, int status)
 {
   SondeMessageFile message
       = { .header.type = SONDE_MESSAGE_FILE, .request_id = request->request_id, .status = status };
 
-  sonde_result_queue_message (results, &message, sizeof message, NULL, 0);
+  sonde_answer_add (self, &message, sizeof message, NULL, 0);
 }
 
 /* --- requests that wait --- */

@@ -123,17 +123,6 @@ sonde_proc_broker_refuse_children (SondeProcBroker *self)
 }
 
 void
-sonde_proc_broker_set_began (SondeProcBroker *self, guint64 start_time_us)
-{
-  guint64 now_us = (guint64) g_get_real_time ();
-  guint64 age_us = now_us > start_time_us ? now_us - start_time_us : 0;
-  guint64 age_ticks = age_us / (G_USEC_PER_SEC / (guint64) sysconf (_SC_CLK_TCK)) + 1;
-  guint64 now = now_ticks ();
-
-  self->began_ticks = now > age_ticks ? now - age_ticks : 0;
-}
-
-void
 sonde_proc_broker_set_queries (SondeProcBroker *self, gboolean has_queries)
 {
   self->has_queries = has_queries;
@@ -177,34 +166,6 @@ sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target)
     return;
   g_array_append_val (self->gids, credentials->gids[1]);
   self->permitted |= credentials->permitted;
-}
-
-void
-sonde_proc_broker_record (const SondeProcBroker *self, GArray *named)
-{
-  GHashTableIter iter;
-  gpointer pid;
-  gpointer start_ticks;
-
-  g_hash_table_iter_init (&iter, self->named);
-  while (g_hash_table_iter_next (&iter, &pid, &start_ticks))
-    {
-      SondeRecordTarget record
-          = { .pid = GPOINTER_TO_INT (pid), .start_ticks = *(guint64 *) start_ticks };
-
-      g_array_append_val (named, record);
-    }
-}
-
-void
-sonde_proc_broker_allow_recorded (SondeProcBroker *self, const GArray *named)
-{
-  for (guint i = 0; self->allows_named && i < named->len; i++)
-    {
-      const SondeRecordTarget *record = &g_array_index (named, SondeRecordTarget, i);
-
-      name_process (self, record->pid, record->start_ticks);
-    }
 }
 
 void
@@ -660,19 +621,19 @@ sonde_proc_broker_open_file (SondeProcBroker *self,
 }
 
 int
-sonde_proc_broker_open_stat (SondeProcBroker *self, const SondeTarget *target)
+sonde_proc_broker_open_stat (SondeProcBroker *self, pid_t pid, guint64 start_ticks)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   Process process = { .fd = -1, .maps_fd = -1 };
   sonde_autofd int process_fd = -1;
   sonde_autofd int maps_fd = -1;
   sonde_autofd int fd = -1;
-  int result = open_process (self, sonde_target_pid (target), &process);
+  int result = open_process (self, pid, &process);
 
   if (result < 0)
     return result;
   process_fd = process.fd;
-  if (process.stat.start_ticks != sonde_target_start_ticks (target))
+  if (process.stat.start_ticks != start_ticks)
     return -ESRCH;
   maps_fd = open_maps (self, &process);
   if (maps_fd < 0)

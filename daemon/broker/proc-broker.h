@@ -41,14 +41,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeProcBroker, sonde_proc_broker_free)
 
 /* The session does not follow the children of its targets. */
 void sonde_proc_broker_refuse_children (SondeProcBroker *self);
-/* It began then: µs since 1970. */
-void sonde_proc_broker_set_began (SondeProcBroker *self, guint64 start_time_us);
 /* A target of this session, proven. */
 void sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target);
-/* (element-type SondeRecordTarget): the processes of the scope `pids` and those of their children
- * that were found; appended to, and allowed again. */
-void sonde_proc_broker_record (const SondeProcBroker *self, GArray *named);
-void sonde_proc_broker_allow_recorded (SondeProcBroker *self, const GArray *named);
 /* The unit's, borrowed and outliving it. */
 void sonde_proc_broker_allow_group (SondeProcBroker *self, const SondeControlGroup *group);
 
@@ -92,7 +86,7 @@ void sonde_proc_broker_end_batch (SondeProcBroker *self);
 
 /* The numbers of a target of this session. Who has it open sees them whatever the process executes:
  * the worker asks again then. Returns: as sonde_proc_broker_open_file() */
-int sonde_proc_broker_open_stat (SondeProcBroker *self, const SondeTarget *target);
+int sonde_proc_broker_open_stat (SondeProcBroker *self, pid_t pid, guint64 start_ticks);
 
 /* The mounts as that target sees them. Returns: a descriptor or a negative errno */
 int sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid);

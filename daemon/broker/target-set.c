@@ -142,18 +142,6 @@ sonde_target_set_find (const SondeTargetSet *self, pid_t pid)
   return NULL;
 }
 
-void
-sonde_target_set_record (const SondeTargetSet *self, GArray *records)
-{
-  for (guint i = 0; i < self->targets->len; i++)
-    {
-      SondeRecordTarget record;
-
-      sonde_target_record (g_ptr_array_index (self->targets, i), &record);
-      g_array_append_val (records, record);
-    }
-}
-
 gboolean
 sonde_target_set_is_over (const SondeTargetSet *self)
 {

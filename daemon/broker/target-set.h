@@ -30,8 +30,6 @@ void sonde_target_set_take (SondeTargetSet *self, SondeTarget *target);
 /* (nullable): the one of this number that was taken last */
 const SondeTarget *sonde_target_set_find (const SondeTargetSet *self, pid_t pid);
 
-/* (element-type SondeRecordTarget): appends all */
-void sonde_target_set_record (const SondeTargetSet *self, GArray *records);
 /* Whether there were targets, and none is left. */
 gboolean sonde_target_set_is_over (const SondeTargetSet *self);
 /* Opens events of all of them that live and that @owner may still look into; some may have been

@@ -39,43 +39,6 @@ sonde_target_new (SondeAskedTarget *asked)
   return self;
 }
 
-/* The process that has the number is another one. */
-static bool
-is_reused (const SondeTarget *self)
-{
-  g_autofree char *path = g_strdup_printf ("/proc/%d/stat", (int) self->pid);
-  g_autofree char *text = sonde_proc_text_read (AT_FDCWD, path, 4096);
-  SondeProcStat stat;
-
-  return text == NULL || !sonde_proc_stat_parse (text, &stat)
-         || stat.start_ticks != self->start_ticks;
-}
-
-SondeTarget *
-sonde_target_new_recorded (const SondeRecordTarget *record)
-{
-  SondeTarget *self = sonde_target_new (sonde_asked_target_new_unproven (record->pid));
-
-  self->has_proof = record->is_proven;
-  self->start_ticks = record->start_ticks;
-  self->credentials.permitted = record->permitted;
-  for (gsize i = 0; i < G_N_ELEMENTS (self->credentials.gids); i++)
-    self->credentials.gids[i] = record->gid;
-  if (self->pidfd >= 0 && is_reused (self))
-    sonde_clear_fd (&self->pidfd);
-  return self;
-}
-
-void
-sonde_target_record (const SondeTarget *self, SondeRecordTarget *record)
-{
-  *record = (SondeRecordTarget){ .pid = self->pid,
-                                 .gid = self->credentials.gids[1],
-                                 .start_ticks = self->start_ticks,
-                                 .permitted = self->credentials.permitted,
-                                 .is_proven = self->has_proof };
-}
-
 void
 sonde_target_free (SondeTarget *self)
 {

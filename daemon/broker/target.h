@@ -6,10 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "daemon/base/asked.h"
 #include "daemon/base/asked-target.h"
-#include "daemon/base/message.h"
-#include "daemon/broker/broker.h"
 #include "daemon/broker/credentials.h"
 
 /**
@@ -35,10 +32,6 @@ SondeTarget *sonde_target_new (SondeAskedTarget *asked);
 /* Accepts NULL. */
 void sonde_target_free (SondeTarget *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTarget, sonde_target_free)
-
-/* A target of a sonded before us. It may have exited since, and its number be another's. */
-SondeTarget *sonde_target_new_recorded (const SondeRecordTarget *record);
-void sonde_target_record (const SondeTarget *self, SondeRecordTarget *record);
 
 pid_t sonde_target_pid (const SondeTarget *self);
 /* -1 if there was no such process, or is none any more; readable when the process has exited. */

@@ -10,12 +10,13 @@
 #include "daemon/base/error.h"
 #include "daemon/base/capabilities.h"
 
-static void
-send_setup (SondeResultQueue *results,
+static gboolean
+send_setup (SondeChannel *front,
             guint64 session_id,
             uid_t owner_uid,
             const SondeAsked *asked,
-            const SondePerfPlan *plan)
+            const SondePerfPlan *plan,
+            GError **error)
 {
   /* Without samples its rings hold what tells of processes, in the same shape. */
   const struct perf_event_attr *attr = plan->has_samples ? &plan->samples : &plan->sideband;
@@ -44,19 +45,18 @@ send_setup (SondeResultQueue *results,
   g_strlcpy (message.event, plan->event_name, sizeof message.event);
   g_strlcpy (message.scope, sonde_scope_name (asked->scope), sizeof message.scope);
   g_strlcpy (message.sonde_version, SONDE_VERSION, sizeof message.sonde_version);
-  sonde_result_queue_message (results, &message, sizeof message, NULL, 0);
+  return sonde_channel_send (front, &message, sizeof message, NULL, 0, error);
 }
 
 /* A text that cannot be had is not worth a session: captures without it are complete enough. */
-static void
-send_document (SondeResultQueue *results, SondeDocumentKind kind, const char *path)
+static gboolean
+send_document (SondeChannel *front, SondeDocumentKind kind, const char *path, GError **error)
 {
   SondeMessageDocument message = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = kind };
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_KERNEL_NAMES);
   int fd = open (path, O_RDONLY | O_CLOEXEC);
 
-  if (fd >= 0)
-    sonde_result_queue_message (results, &message, sizeof message, &fd, 1);
+  return fd < 0 || sonde_channel_send (front, &message, sizeof message, &fd, 1, error);
 }
 
 /* What /proc shows to everybody. Interfaces are those of the machine: ours may have none. Where the
@@ -75,7 +75,7 @@ static const struct
 };
 
 static gboolean
-send_counters (SondeResultQueue *results, guint counters, GError **error)
+send_counters (SondeChannel *front, guint counters, GError **error)
 {
   for (gsize i = 0; i < G_N_ELEMENTS (texts); i++)
     {
@@ -94,27 +94,27 @@ send_counters (SondeResultQueue *results, guint counters, GError **error)
                        "Option counters: cannot open %s: %s", texts[i].path, g_strerror (errno));
           return FALSE;
         }
-      sonde_result_queue_message (results, &message, sizeof message, &fd, 1);
+      if (!sonde_channel_send (front, &message, sizeof message, &fd, 1, error))
+        return FALSE;
     }
   return TRUE;
 }
 
 gboolean
-sonde_worker_setup_send (SondeResultQueue *results,
+sonde_worker_setup_send (SondeChannel *front,
                          guint64 session_id,
                          uid_t owner_uid,
                          const SondeAsked *asked,
                          const SondePerfPlan *plan,
                          GError **error)
 {
-  send_setup (results, session_id, owner_uid, asked, plan);
-  send_document (results, SONDE_DOCUMENT_CPUINFO, "/proc/cpuinfo");
-  if (!send_counters (results, asked->counters, error))
-    return FALSE;
   /* Else those that the first target sees. */
-  if (asked->scope != SONDE_SCOPE_TARGETS && asked->scope != SONDE_SCOPE_LAUNCH)
-    send_document (results, SONDE_DOCUMENT_MOUNTS, "/proc/mounts");
-  if (asked->kernel)
-    send_document (results, SONDE_DOCUMENT_KALLSYMS, "/proc/kallsyms");
-  return TRUE;
+  gboolean has_mounts = asked->scope != SONDE_SCOPE_TARGETS && asked->scope != SONDE_SCOPE_LAUNCH;
+
+  return send_setup (front, session_id, owner_uid, asked, plan, error)
+         && send_document (front, SONDE_DOCUMENT_CPUINFO, "/proc/cpuinfo", error)
+         && send_counters (front, asked->counters, error)
+         && (!has_mounts || send_document (front, SONDE_DOCUMENT_MOUNTS, "/proc/mounts", error))
+         && (!asked->kernel
+             || send_document (front, SONDE_DOCUMENT_KALLSYMS, "/proc/kallsyms", error));
 }
