@@ -60,11 +60,21 @@ close_fds (const int *fds, unsigned n_fds)
 }
 
 static void
-pending_free (gpointer data)
+close_sent (const SondeChannel *self, const int *fds, unsigned n_fds)
 {
-  Pending *pending = data;
+  if (self->handler->close_sent == NULL)
+    close_fds (fds, n_fds);
+  else
+    for (unsigned i = 0; i < n_fds; i++)
+      self->handler->close_sent (fds[i]);
+}
 
-  close_fds (pending->fds, pending->n_fds);
+static void
+drop_pending (SondeChannel *self)
+{
+  Pending *pending = g_queue_pop_head (&self->pending);
+
+  close_sent (self, pending->fds, pending->n_fds);
   g_free (pending->fds);
   g_free (pending->bytes);
   g_free (pending);
@@ -85,7 +95,8 @@ shut (SondeChannel *self)
 {
   remove_source (&self->readable);
   remove_source (&self->retry);
-  g_queue_clear_full (&self->pending, pending_free);
+  while (!g_queue_is_empty (&self->pending))
+    drop_pending (self);
   if (self->fd >= 0)
     close (self->fd);
   self->fd = -1;
@@ -313,7 +324,7 @@ on_writable (int fd, GIOCondition condition, gpointer user_data)
           return G_SOURCE_REMOVE;
         }
       /* A dead peer shows as end of file to on_readable(), which tells the owner. */
-      pending_free (g_queue_pop_head (&self->pending));
+      drop_pending (self);
     }
   remove_source (&self->retry);
   return G_SOURCE_REMOVE;
@@ -388,7 +399,7 @@ sonde_channel_send (SondeChannel *self,
       enqueue (self, message, size_bytes, fds, n_fds, result);
       return TRUE;
     }
-  close_fds (fds, n_fds);
+  close_sent (self, fds, n_fds);
   /* A peer that has just gone may have said something before, its last word perhaps: that is read
    * first, and then the end of file tells the owner. */
   if (result > 0 || (self->fd >= 0 && (result == -EPIPE || result == -ECONNRESET)))

@@ -29,6 +29,8 @@ typedef struct
                    gpointer user_data);
   /* @error NULL: orderly end of file. The channel is shut; only sonde_channel_free() may follow. */
   void (*closed) (SondeChannel *channel, const GError *error, gpointer user_data);
+  /* How a descriptor that was given to be sent is closed; NULL: by close(). */
+  void (*close_sent) (int fd);
 } SondeChannelHandler;
 
 /**

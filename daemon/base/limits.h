@@ -46,8 +46,9 @@
 /* Descriptors that may be on their way to others at the moment at which sonded sends one, below
  * what the kernel allows: as many as it sends at the start of a session. */
 #define SONDE_LIMIT_FLIGHT_MARGIN 32
-/* Descriptors that it holds for one session besides perf events: the connection and the process of
- * its worker, both ends of a stream on their way, and what a target is known by. */
+/* Descriptors that it holds for one session besides perf events on their way: the connections and
+ * the processes of broker and worker, both ends of a stream and of their connection with each other
+ * on their way. */
 #define SONDE_LIMIT_SESSION_FDS 16
 
 /* Method calls of one uid that are not answered yet; polkit can keep one open for minutes. */
@@ -167,11 +168,9 @@
 /* Bytes of any other /proc text that sonded reads. */
 #define SONDE_LIMIT_PROC_TEXT_BYTES (1024 * 1024)
 
-/* Bytes of a session's record in systemd's fd store: SONDE_LIMIT_NAMED_PROCESSES of 32 bytes. */
+/* Bytes of a session's record in systemd's fd store; one of Sonde 0.1.0 has 32 for each of
+ * SONDE_LIMIT_NAMED_PROCESSES. */
 #define SONDE_LIMIT_RECORD_BYTES (4 * 1024 * 1024)
-
-/* Perf rings in it, two for each of 4096 processors. */
-#define SONDE_LIMIT_RECORD_RINGS 8192
 
 /* ms: for each of the two questions to systemd; together less than a worker's time to start. */
 #define SONDE_LIMIT_UNIT_MS 4000
@@ -191,8 +190,13 @@
 #define SONDE_LIMIT_IDLE_MS 60000
 /* ms: sonded and its bus or client greet each other, which no person has a part in. */
 #define SONDE_LIMIT_CONNECT_MS 4000
-/* ms: a worker says it is there, and maps its rings. */
+/* ms: a broker or a worker says it is there, opens its events or maps its rings. */
 #define SONDE_LIMIT_START_MS 10000
+/* ms: a broker proves the targets of one call: /proc answers at once, unless a process of theirs is
+ * stuck. */
+#define SONDE_LIMIT_PROOF_MS 2000
+/* ms: the spare broker says what this machine has; the service goes on without. */
+#define SONDE_LIMIT_SHEET_MS 2000
 /* ms: a worker that runs says something three times a second; within twice this it is dead. */
 #define SONDE_LIMIT_SILENCE_MS 5000
 /* ms: Stop answers within 2 s, even of a worker that hangs. */
@@ -205,8 +209,12 @@
 #define SONDE_LIMIT_DELIVERY_MS 120000
 /* ms: the same when nobody who asked is left. */
 #define SONDE_LIMIT_DELIVERY_ORPHAN_MS 5000
-/* ms: between a worker's last word, the end of its connection and its exit. */
-#define SONDE_LIMIT_WORKER_EXIT_MS 2000
+/* ms: between a worker's last word, the end of its connection and its exit; a broker's likewise. */
+#define SONDE_LIMIT_PEER_EXIT_MS 2000
+/* ms: between the kill of a broker and its end. One that takes longer waits for what the kernel asks
+ * of somebody's file system; with so many of these a uid gets no new session. */
+#define SONDE_LIMIT_PEER_KILL_MS  2000
+#define SONDE_LIMIT_STUCK_BROKERS 1
 /* ms: sonded itself, from SIGTERM until sessions that still deliver are killed. */
 #define SONDE_LIMIT_SHUTDOWN_MS 5000
 /* ms: polkit without a person, and with one who types a password; as long for the turn before. */

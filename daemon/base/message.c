@@ -11,8 +11,14 @@
 
 #include "daemon/base/error.h"
 
+/* What a worker of protocol 2 and before says of counts ends here. */
+#define OLD_STATISTICS offsetof (SondeMessageStatistics, values[SONDE_STATISTIC_TARGET_STUCK])
+
 /* The front hands on what the broker says to the worker. */
 #define OVER_FRONT (SONDE_WAY_BROKER_TO_FRONT | SONDE_WAY_FRONT_TO_WORKER)
+
+/* A worker of protocol 2 and before asks the front, and gets no answer. */
+#define ASKED (SONDE_WAY_WORKER_TO_BROKER | SONDE_WAY_WORKER_TO_FRONT)
 
 static const SondeMessageShape shapes[] = {
   [SONDE_MESSAGE_SETUP] = { "setup", OVER_FRONT, sizeof (SondeMessageSetup), 0, 0, 0 },
@@ -34,16 +40,16 @@ static const SondeMessageShape shapes[] = {
   [SONDE_MESSAGE_LINK] = { "link", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
   [SONDE_MESSAGE_HELLO] = { "hello", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageHello), 0, 0, 0 },
   [SONDE_MESSAGE_RINGS_MAPPED] = { "rings-mapped", SONDE_WAY_WORKER_TO_FRONT | SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageRingsMapped), 0, 0, 0 },
-  [SONDE_MESSAGE_PROCESS_REQUEST] = { "process-request", SONDE_WAY_WORKER_TO_BROKER, sizeof (SondeMessageProcessRequest), 0, 0, 0 },
-  [SONDE_MESSAGE_FILE_REQUEST] = { "file-request", SONDE_WAY_WORKER_TO_BROKER, sizeof (SondeMessageFileRequest), 0, 0, 0 },
-  [SONDE_MESSAGE_STATISTICS] = { "statistics", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageStatistics), 0, 0, 0 },
-  [SONDE_MESSAGE_DRAINED] = { "drained", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageStatistics), 0, 0, 0 },
+  [SONDE_MESSAGE_PROCESS_REQUEST] = { "process-request", ASKED, sizeof (SondeMessageProcessRequest), 0, 0, 0 },
+  [SONDE_MESSAGE_FILE_REQUEST] = { "file-request", ASKED, sizeof (SondeMessageFileRequest), 0, 0, 0 },
+  [SONDE_MESSAGE_STATISTICS] = { "statistics", SONDE_WAY_WORKER_TO_FRONT, OLD_STATISTICS, sizeof (uint64_t), 0, 0 },
+  [SONDE_MESSAGE_DRAINED] = { "drained", SONDE_WAY_WORKER_TO_FRONT, OLD_STATISTICS, sizeof (uint64_t), 0, 0 },
   [SONDE_MESSAGE_SINK_CLOSED] = { "sink-closed", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageSinkClosed), 0, 0, 0 },
-  [SONDE_MESSAGE_FINISHED] = { "finished", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageStatistics), 0, 0, 0 },
+  [SONDE_MESSAGE_FINISHED] = { "finished", SONDE_WAY_WORKER_TO_FRONT, OLD_STATISTICS, sizeof (uint64_t), 0, 0 },
   [SONDE_MESSAGE_FAILED] = { "failed", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageFailed), 0, 0, 0 },
   [SONDE_MESSAGE_SINKS] = { "sinks", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageSinks), 0, 0, 0 },
   [SONDE_MESSAGE_CONTROLS] = { "controls", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageControls), 0, 0, 0 },
-  [SONDE_MESSAGE_COUNTERS_REQUEST] = { "counters-request", SONDE_WAY_WORKER_TO_BROKER, sizeof (SondeMessageCountersRequest), 0, 0, 0 },
+  [SONDE_MESSAGE_COUNTERS_REQUEST] = { "counters-request", ASKED, sizeof (SondeMessageCountersRequest), 0, 0, 0 },
   [SONDE_MESSAGE_ASK] = { "ask", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageAsk), 0, 0, 0 },
   [SONDE_MESSAGE_PROVE] = { "prove", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageTargets), sizeof (SondeMessageTarget), 0, 2 * SONDE_MESSAGE_MAX_TARGETS },
   [SONDE_MESSAGE_SERVE] = { "serve", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageServe), 0, 1, 1 },
@@ -316,6 +322,14 @@ check_targets (const SondeMessageTargets *message, unsigned n_fds)
 }
 
 static const char *
+check_statistics (const SondeMessageStatistics *statistics)
+{
+  return statistics->header.size <= sizeof *statistics && statistics->header.size % 8 == 0
+             ? NULL
+             : "size is not the type's";
+}
+
+static const char *
 check_sheet (const SondeMessageSheet *sheet)
 {
   return sheet->padding == 0 ? NULL : "impossible sheet";
@@ -386,6 +400,10 @@ check_content (const SondeMessageHeader *header, unsigned n_fds)
       return check_result (message);
     case SONDE_MESSAGE_STUCK:
       return check_stuck (message);
+    case SONDE_MESSAGE_STATISTICS:
+    case SONDE_MESSAGE_DRAINED:
+    case SONDE_MESSAGE_FINISHED:
+      return check_statistics (message);
     case SONDE_MESSAGE_FAILED:
       return check_failed (message);
     case SONDE_MESSAGE_NOTE:
@@ -410,10 +428,7 @@ check_content (const SondeMessageHeader *header, unsigned n_fds)
     case SONDE_MESSAGE_CLOSE:
     case SONDE_MESSAGE_TARGETS_ENDED:
     case SONDE_MESSAGE_RINGS_MAPPED:
-    case SONDE_MESSAGE_STATISTICS:
-    case SONDE_MESSAGE_DRAINED:
     case SONDE_MESSAGE_SINK_CLOSED:
-    case SONDE_MESSAGE_FINISHED:
       return NULL;
     default:
       return "unknown type";

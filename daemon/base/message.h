@@ -45,7 +45,8 @@
  *
  * A worker of another version than its sonded, which an upgrade leaves behind, is stopped and
  * drained: STOP, REPORT, LEAVE, SINK_CLOSED, SINKS, CONTROLS, STATISTICS, DRAINED, FINISHED and
- * FAILED keep their numbers and layouts in all versions.
+ * FAILED keep their numbers and layouts in all versions, but for counts that come at the end of
+ * SondeMessageStatistics. What it asks for still comes to the front, which does not answer.
  *
  * Source: docs/protocol.md, "Between sonded and its workers"
  */

@@ -16,7 +16,6 @@
 #include "daemon/base/limits.h"
 #include "daemon/control/bus/bus.h"
 #include "daemon/control/system/audit.h"
-#include "daemon/base/capabilities.h"
 #include "daemon/control/system/idle.h"
 #include "daemon/control/system/outbox.h"
 #include "daemon/control/system/unit-job.h"
@@ -28,15 +27,16 @@
 typedef struct
 {
   GMainLoop *loop;
-  char *worker_path;
-  char *worker_socket; /* NULL: workers are spawned */
+  char *paths[SONDE_PEER_N_KINDS];
+  char *sockets[SONDE_PEER_N_KINDS]; /* NULL: they are spawned */
   char *state_directory;
   int peer_fd; /* -1: the system bus */
   SondeSettings settings;
   SondeOutbox *systemd;           /* NULL: it is not there */
   SondeOutbox *journal;           /* NULL: records go to stderr */
+  SondePeerLauncher *launcher;
   SondeBusConnection *connection; /* NULL: not yet */
-  SondeFdStore *fd_store;         /* NULL: workers end with us */
+  SondeFdStore *fd_store;         /* NULL: brokers and workers end with us */
   SondeBus *bus;
   SondeIdle *idle;
   SondeWatchdog *watchdog;
@@ -321,14 +321,6 @@ open_store (const Daemon *self)
   return store;
 }
 
-static SondeWorkerLauncher *
-make_launcher (const Daemon *self)
-{
-  return self->worker_socket != NULL
-             ? sonde_worker_launcher_new_systemd (self->worker_socket, self->connection)
-             : sonde_worker_launcher_new (self->worker_path);
-}
-
 /* Objects first: whoever sees the name finds them. */
 static void
 on_ready (gpointer user_data)
@@ -337,8 +329,8 @@ on_ready (gpointer user_data)
   gboolean is_peer = self->peer_fd >= 0;
 
   g_clear_handle_id (&self->connect_timer, g_source_remove);
-  self->bus = sonde_bus_new (self->connection, is_peer, make_launcher (self), open_store (self),
-                             self->fd_store, &self->settings);
+  self->bus = sonde_bus_new (self->connection, is_peer, sonde_peer_launcher_ref (self->launcher),
+                             open_store (self), self->fd_store, &self->settings);
   begin_service (self);
   if (!is_peer)
     call_bus (self, "RequestName",
@@ -373,7 +365,7 @@ open_connection (Daemon *self, GError **error)
 
   if (self->peer_fd < 0)
     return sonde_bus_connection_new_system (&handler, self, error);
-  /* It came to us by inheritance; no worker may have it. */
+  /* It came to us by inheritance; nobody else may have it. */
   if (fcntl (self->peer_fd, F_SETFD, FD_CLOEXEC) < 0)
     {
       g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "--peer-fd: %d is not open",
@@ -381,6 +373,34 @@ open_connection (Daemon *self, GError **error)
       return NULL;
     }
   return sonde_bus_connection_new_peer (self->peer_fd, &handler, self, error);
+}
+
+/* What the machine has is known, or will not be soon: whoever asks finds it. */
+static gboolean
+on_sheet (gpointer user_data)
+{
+  Daemon *self = user_data;
+  g_autoptr (GError) error = NULL;
+
+  self->connection = open_connection (self, &error);
+  if (self->connection == NULL)
+    {
+      complain (self, "cannot connect: %s", error->message);
+      leave (self, "stopped", EXIT_FAILURE);
+    }
+  else
+    sonde_peer_launcher_set_bus (self->launcher, self->connection);
+  return G_SOURCE_REMOVE;
+}
+
+static SondePeerLauncher *
+make_launcher (const Daemon *self)
+{
+  SondePeerPlace places[SONDE_PEER_N_KINDS];
+
+  for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
+    places[kind] = (SondePeerPlace){ self->paths[kind], self->sockets[kind] };
+  return sonde_peer_launcher_new (places);
 }
 
 /* Journal records keep their fields; elsewhere only what is wrong is shown. */
@@ -399,7 +419,7 @@ write_log (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpoint
   return g_log_writer_standard_streams (level, fields, n_fields, user_data);
 }
 
-/* Workers inherit it and keep thousands of events open. */
+/* Brokers and workers inherit it and keep thousands of events open. */
 static void
 raise_file_limit (void)
 {
@@ -450,9 +470,13 @@ parse_arguments (Daemon *self, int *argc, char ***argv, gboolean *show_version, 
       NULL },
     { "peer-fd", 0, 0, G_OPTION_ARG_INT, &self->peer_fd,
       "Serve one client on an inherited socket, with its rights", "N" },
-    { "worker", 0, 0, G_OPTION_ARG_FILENAME, &self->worker_path, "The worker's executable",
-      "PATH" },
-    { "worker-socket", 0, 0, G_OPTION_ARG_FILENAME, &self->worker_socket,
+    { "broker", 0, 0, G_OPTION_ARG_FILENAME, &self->paths[SONDE_PEER_BROKER],
+      "The broker's executable", "PATH" },
+    { "broker-socket", 0, 0, G_OPTION_ARG_FILENAME, &self->sockets[SONDE_PEER_BROKER],
+      "Have brokers started by systemd, which listens there", "PATH" },
+    { "worker", 0, 0, G_OPTION_ARG_FILENAME, &self->paths[SONDE_PEER_CAPTURE],
+      "The worker's executable", "PATH" },
+    { "worker-socket", 0, 0, G_OPTION_ARG_FILENAME, &self->sockets[SONDE_PEER_CAPTURE],
       "Have workers started by systemd, which listens there", "PATH" },
     { "state-directory", 0, 0, G_OPTION_ARG_FILENAME, &self->state_directory,
       "Where capture files are kept", "PATH" },
@@ -460,19 +484,25 @@ parse_arguments (Daemon *self, int *argc, char ***argv, gboolean *show_version, 
     G_OPTION_ENTRY_NULL,
   };
   g_autoptr (GOptionContext) context = g_option_context_new ("- profiling service");
+  gboolean has_sockets;
 
   g_option_context_add_main_entries (context, entries, NULL);
   if (!g_option_context_parse (context, argc, argv, error))
     return FALSE;
-  if (*argc > 1 || ((on_system_bus || self->worker_socket != NULL) && self->peer_fd >= 0))
+  has_sockets = self->sockets[SONDE_PEER_BROKER] != NULL;
+  if (*argc > 1 || ((on_system_bus || has_sockets) && self->peer_fd >= 0)
+      || has_sockets != (self->sockets[SONDE_PEER_CAPTURE] != NULL))
     {
       g_set_error_literal (error, G_OPTION_ERROR, G_OPTION_ERROR_FAILED,
                            *argc > 1 ? "too many arguments"
-                                     : "--peer-fd excludes --system and --worker-socket");
+                                     : "--broker-socket and --worker-socket need each other, and "
+                                       "--peer-fd excludes them and --system");
       return FALSE;
     }
-  if (self->worker_path == NULL)
-    self->worker_path = g_strdup (SONDE_LIBEXECDIR "/sonde-capture");
+  if (self->paths[SONDE_PEER_BROKER] == NULL)
+    self->paths[SONDE_PEER_BROKER] = g_strdup (SONDE_LIBEXECDIR "/sonde-broker");
+  if (self->paths[SONDE_PEER_CAPTURE] == NULL)
+    self->paths[SONDE_PEER_CAPTURE] = g_strdup (SONDE_LIBEXECDIR "/sonde-capture");
   if (self->state_directory == NULL)
     self->state_directory = g_strdup (SONDE_STATEDIR);
   return TRUE;
@@ -481,16 +511,8 @@ parse_arguments (Daemon *self, int *argc, char ***argv, gboolean *show_version, 
 static void
 run (Daemon *self)
 {
-  g_autoptr (GError) error = NULL;
-
   if (self->peer_fd >= 0)
     come_first ();
-  if (!sonde_capabilities_init (&error))
-    {
-      complain (self, "%s", error->message);
-      self->status = EXIT_FAILURE;
-      return;
-    }
   raise_file_limit ();
   sonde_settings_init (&self->settings);
   if (self->peer_fd < 0)
@@ -498,17 +520,12 @@ run (Daemon *self)
   else
     self->settings.uid_cpu_percent = 0; /* what the caller may take is the caller's */
   set_up_signals (self);
-  if (self->worker_socket != NULL)
+  if (self->sockets[SONDE_PEER_CAPTURE] != NULL)
     self->fd_store = sonde_fd_store_new (self->systemd);
   self->loop = g_main_loop_new (NULL, FALSE);
   self->connect_timer = g_timeout_add (SONDE_LIMIT_CONNECT_MS, on_connect_overdue, self);
-  self->connection = open_connection (self, &error);
-  if (self->connection == NULL)
-    {
-      complain (self, "cannot connect: %s", error->message);
-      self->status = EXIT_FAILURE;
-      return;
-    }
+  self->launcher = make_launcher (self);
+  sonde_peer_launcher_await_sheet (self->launcher, on_sheet, self);
   g_main_loop_run (self->loop);
 }
 
@@ -541,10 +558,14 @@ main (int argc, char **argv)
   g_clear_pointer (&self.idle, sonde_idle_free);
   g_clear_pointer (&self.bus, sonde_bus_free);
   g_clear_pointer (&self.fd_store, sonde_fd_store_free);
+  g_clear_pointer (&self.launcher, sonde_peer_launcher_unref);
   g_clear_pointer (&self.connection, sonde_bus_connection_free);
   g_clear_pointer (&self.loop, g_main_loop_unref);
-  g_free (self.worker_path);
-  g_free (self.worker_socket);
+  for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
+    {
+      g_free (self.paths[kind]);
+      g_free (self.sockets[kind]);
+    }
   g_free (self.state_directory);
   sonde_outbox_free (self.systemd);
   sonde_outbox_free (self.journal);

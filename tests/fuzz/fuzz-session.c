@@ -21,7 +21,7 @@
 /* --- fakes: all that a session uses of worker.h, event-set.h and caller.h, or both are linked ---
  */
 
-struct SondeWorker
+struct SondePeer
 {
   gboolean is_deaf;   /* what is sent to it fails */
   gboolean is_killed; /* it may still be heard, until it is reaped */
@@ -39,81 +39,81 @@ struct SondeCaller
   GCancellable *left;
 };
 
-static struct SondeWorker the_worker;
+static struct SondePeer the_worker;
 
-SondeWorker *
-sonde_worker_start (SondeWorkerLauncher *launcher,
-                    const SondeWorkerHandler *handler,
+SondePeer *
+sonde_peer_start (SondePeerLauncher *launcher,
+                    const SondePeerHandler *handler,
                     gpointer user_data,
                     GError **error)
 {
-  the_worker = (struct SondeWorker){ FALSE, FALSE };
+  the_worker = (struct SondePeer){ FALSE, FALSE };
   return &the_worker;
 }
 
-SondeWorkerLauncher *
-sonde_worker_launcher_ref (SondeWorkerLauncher *self)
+SondePeerLauncher *
+sonde_peer_launcher_ref (SondePeerLauncher *self)
 {
   return self;
 }
 
 void
-sonde_worker_launcher_unref (SondeWorkerLauncher *self)
+sonde_peer_launcher_unref (SondePeerLauncher *self)
 {
 }
 
 void
-sonde_worker_free (SondeWorker *self)
+sonde_peer_free (SondePeer *self)
 {
 }
 
 void
-sonde_worker_leave (SondeWorker *self)
+sonde_peer_leave (SondePeer *self)
 {
 }
 
 /* Nothing is adopted here: the session has no fd store. */
-SondeWorker *
-sonde_worker_adopt (SondeWorkerLauncher *launcher,
+SondePeer *
+sonde_peer_adopt (SondePeerLauncher *launcher,
                     int fd,
                     pid_t pid,
-                    const SondeWorkerHandler *handler,
+                    const SondePeerHandler *handler,
                     gpointer user_data)
 {
   abort ();
 }
 
 pid_t
-sonde_worker_pid (const SondeWorker *self)
+sonde_peer_pid (const SondePeer *self)
 {
   return 0;
 }
 
 gboolean
-sonde_worker_measure (const SondeWorker *self, SondeProcCost *cost)
+sonde_peer_measure (const SondePeer *self, SondeProcCost *cost)
 {
   return FALSE;
 }
 
 void
-sonde_worker_set_share (SondeWorker *self, const SondeUnitShare *share)
+sonde_peer_set_share (SondePeer *self, const SondeUnitShare *share)
 {
 }
 
 const SondeChannel *
-sonde_worker_channel (const SondeWorker *self)
+sonde_peer_channel (const SondePeer *self)
 {
   return NULL;
 }
 
 void
-sonde_worker_kill (SondeWorker *self)
+sonde_peer_kill (SondePeer *self)
 {
   self->is_killed = TRUE;
 }
 
 gboolean
-sonde_worker_send (SondeWorker *self,
+sonde_peer_send (SondePeer *self,
                    gpointer message,
                    gsize size_bytes,
                    const int *fds,
@@ -132,11 +132,11 @@ sonde_worker_send (SondeWorker *self,
 }
 
 gboolean
-sonde_worker_send_simple (SondeWorker *self, SondeMessageType type, GError **error)
+sonde_peer_send_simple (SondePeer *self, SondeMessageType type, GError **error)
 {
   SondeMessageHeader header = { .type = type };
 
-  return sonde_worker_send (self, &header, sizeof header, NULL, 0, error);
+  return sonde_peer_send (self, &header, sizeof header, NULL, 0, error);
 }
 
 SondeEventSet *

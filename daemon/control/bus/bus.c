@@ -327,7 +327,7 @@ on_caller_left (const char *name, gpointer user_data)
 SondeBus *
 sonde_bus_new (SondeBusConnection *connection,
                gboolean is_peer,
-               SondeWorkerLauncher *launcher,
+               SondePeerLauncher *launcher,
                SondeCaptureStore *store,
                SondeFdStore *fd_store,
                const SondeSettings *settings)
@@ -340,6 +340,7 @@ sonde_bus_new (SondeBusConnection *connection,
   self->context.is_peer = is_peer;
   self->context.start_us = g_get_monotonic_time ();
   self->context.settings = settings;
+  self->context.launcher = launcher;
   self->context.callers = sonde_callers_new (connection, is_peer, on_caller_left, self);
   self->context.authority
       = is_peer ? sonde_authority_new_peer () : sonde_authority_new_polkit (connection);

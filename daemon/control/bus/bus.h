@@ -5,7 +5,7 @@
 #include <gio/gio.h>
 
 #include "daemon/control/bus/call.h"
-#include "daemon/control/worker/worker-launcher.h"
+#include "daemon/control/peer/peer-launcher.h"
 
 /**
  * SECTION: bus
@@ -23,7 +23,7 @@ typedef struct SondeBus SondeBus;
  * @settings: outliving it; may change */
 SondeBus *sonde_bus_new (SondeBusConnection *connection,
                          gboolean is_peer,
-                         SondeWorkerLauncher *launcher,
+                         SondePeerLauncher *launcher,
                          SondeCaptureStore *store,
                          SondeFdStore *fd_store,
                          const SondeSettings *settings);

@@ -35,6 +35,7 @@ typedef struct
   const SondeSettings *settings;
   SondeCallers *callers;
   SondeAuthority *authority;
+  const SondePeerLauncher *launcher; /* which knows what this machine has */
   SondeSessionManager *manager;
   SondeRefusals *refusals;
 } SondeContext;

@@ -19,6 +19,7 @@ static const struct
   { "sessions-machine", 0, FALSE, SETTING (sessions_machine) },
   { "kept", SONDE_LIMIT_KEPT_US, TRUE, 0 },
   { "kept-sessions", SONDE_LIMIT_KEPT_PER_UID, FALSE, 0 },
+  { "brokers", SONDE_LIMIT_STUCK_BROKERS, FALSE, 0 },
   { "starts", SONDE_LIMIT_START_BURST, FALSE, 0 },
   { "start-interval", SONDE_LIMIT_START_INTERVAL_US, TRUE, 0 },
   { "additions", SONDE_LIMIT_ADD_BURST, FALSE, 0 },

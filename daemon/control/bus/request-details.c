@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "daemon/base/limits.h"
-#include "daemon/base/capabilities.h"
 #include "daemon/base/proc-text.h"
 
 static void
@@ -68,7 +67,6 @@ add_targets (GVariantBuilder *builder, const SondeOptions *options)
 GVariant *
 sonde_request_details_to_start (const SondeOptions *options, const SondeCaller *caller)
 {
-  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   g_autofree char *what = sonde_options_describe_scope (options);
   const SondeOptionRow *row;
   GVariantBuilder builder;

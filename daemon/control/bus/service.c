@@ -11,7 +11,6 @@
 #include "daemon/base/limits.h"
 #include "daemon/control/bus/limit-table.h"
 #include "daemon/control/request/option-table.h"
-#include "daemon/broker/broker.h"
 #include "daemon/base/proc-text.h"
 
 static char *
@@ -302,9 +301,18 @@ get_version (SondeCall *call)
 static GVariant *
 get_events (SondeCall *call)
 {
-  g_auto (GStrv) names = sonde_broker_event_names ();
+  const SondeMessageSheet *sheet = sonde_peer_launcher_sheet (call->context->launcher);
+  GVariantBuilder builder;
+  const char *name;
 
-  return g_variant_new_strv ((const char *const *) names, -1);
+  g_variant_builder_init (&builder, G_VARIANT_TYPE_STRING_ARRAY);
+  for (guint i = 0; (name = sonde_event_choice_names[i]) != NULL; i++)
+    if ((sheet->events >> i & 1) != 0)
+      g_variant_builder_add (&builder, "s", name);
+  for (guint i = 0; (name = sonde_tracepoint_name (i)) != NULL; i++)
+    if ((sheet->tracepoints >> i & 1) != 0)
+      g_variant_builder_add (&builder, "s", name);
+  return g_variant_builder_end (&builder);
 }
 
 /* As sd_booted() decides; in the root of our unit that folder is not, but systemd tells whom it has

@@ -15,13 +15,10 @@
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 
-#define SEALS       (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+#define SEALS     (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-#define SINK_TYPE   "(us)"
-#define TARGET_TYPE "(iuttb)"
-#define RING_TYPE   "(tiu)"
-#define PULSE_TYPE  "(tix)"
-#define MAX_TEXT    4096 /* bytes of a path, a name or a description */
+#define SINK_TYPE "(us)"
+#define MAX_TEXT  4096 /* bytes of a path, a name or a description */
 
 /* Before the dictionary of values. Raise the version when a value changes its meaning. */
 typedef struct
@@ -43,27 +40,27 @@ static const struct
   const char *key;
   const char *format; /* of "s" an empty one stands for none, "@at" are SONDE_N_STATISTICS */
   gsize offset;
+  guint32 since; /* protocol of the first records that have it */
 } values[] = {
-  { "id", "t", AT (id) },
-  { "bus-id", "s", AT (bus_id) },
-  { "owner", "s", AT (owner) },
-  { "owner-uid", "u", AT (owner_uid) },
-  { "owner-pid", "i", AT (owner_pid) },
-  { "options", "@a{sv}", AT (options) },
-  { "description", "s", AT (description) },
-  { "start-time", "t", AT (start_time_us) },
-  { "live-since", "x", AT (live_since_us) },
-  { "state", "u", AT (state) },
-  { "reason", "s", AT (reason) },
-  { "statistics", "@at", AT (statistics) },
-  { "worker-pid", "i", AT (worker_pid) },
-  { "is-lasting", "b", AT (is_lasting) },
-  { "capture-file", "s", AT (capture_file) },
-  { "capture-max-bytes", "t", AT (capture_max_bytes) },
-  { "group", "s", AT (broker.group) },
-  { "note", "s", AT (broker.note) },
-  { "n-events", "u", AT (broker.n_events) },
-  { "last-sink-id", "u", AT (last_sink_id) },
+  { "id", "t", AT (id), 1 },
+  { "bus-id", "s", AT (bus_id), 1 },
+  { "owner", "s", AT (owner), 1 },
+  { "owner-uid", "u", AT (owner_uid), 1 },
+  { "owner-pid", "i", AT (owner_pid), 1 },
+  { "options", "@a{sv}", AT (options), 1 },
+  { "description", "s", AT (description), 1 },
+  { "start-time", "t", AT (start_time_us), 1 },
+  { "live-since", "x", AT (live_since_us), 1 },
+  { "state", "u", AT (state), 1 },
+  { "reason", "s", AT (reason), 1 },
+  { "statistics", "@at", AT (statistics), 1 },
+  { "worker-pid", "i", AT (worker_pid), 1 },
+  { "broker-pid", "i", AT (broker_pid), 3 },
+  { "is-broken", "b", AT (is_broken), 3 },
+  { "is-lasting", "b", AT (is_lasting), 1 },
+  { "capture-file", "s", AT (capture_file), 1 },
+  { "capture-max-bytes", "t", AT (capture_max_bytes), 1 },
+  { "last-sink-id", "u", AT (last_sink_id), 1 },
 };
 
 static void
@@ -79,7 +76,6 @@ sonde_session_record_new (void)
 
   self->sinks = g_array_new (FALSE, FALSE, sizeof (SondeRecordSink));
   g_array_set_clear_func (self->sinks, clear_sink);
-  sonde_broker_record_init (&self->broker);
   return self;
 }
 
@@ -93,7 +89,6 @@ sonde_session_record_free (SondeSessionRecord *self)
   for (gsize i = 0; i < G_N_ELEMENTS (values); i++)
     if (values[i].format[0] == 's')
       g_clear_pointer (&G_STRUCT_MEMBER (char *, self, values[i].offset), g_free);
-  sonde_broker_record_clear (&self->broker);
   g_free (self);
 }
 
@@ -150,52 +145,6 @@ sinks_to_variant (const SondeSessionRecord *self)
 }
 
 static GVariant *
-targets_to_variant (const GArray *targets)
-{
-  GVariantBuilder builder;
-
-  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a" TARGET_TYPE));
-  for (guint i = 0; i < targets->len; i++)
-    {
-      const SondeRecordTarget *target = &g_array_index (targets, SondeRecordTarget, i);
-
-      g_variant_builder_add (&builder, TARGET_TYPE, target->pid, target->gid, target->start_ticks,
-                             target->permitted, target->is_proven);
-    }
-  return g_variant_builder_end (&builder);
-}
-
-static GVariant *
-rings_to_variant (const SondeSessionRecord *self)
-{
-  GVariantBuilder builder;
-
-  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a" RING_TYPE));
-  for (guint i = 0; i < self->broker.rings->len; i++)
-    {
-      const SondeRecordRing *ring = &g_array_index (self->broker.rings, SondeRecordRing, i);
-
-      g_variant_builder_add (&builder, RING_TYPE, ring->id, ring->cpu, ring->kind);
-    }
-  return g_variant_builder_end (&builder);
-}
-
-static GVariant *
-pulses_to_variant (const SondeSessionRecord *self)
-{
-  GVariantBuilder builder;
-
-  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a" PULSE_TYPE));
-  for (guint i = 0; i < self->broker.pulses->len; i++)
-    {
-      const SondeRecordPulse *pulse = &g_array_index (self->broker.pulses, SondeRecordPulse, i);
-
-      g_variant_builder_add (&builder, PULSE_TYPE, pulse->id, pulse->cpu, pulse->since_ns);
-    }
-  return g_variant_builder_end (&builder);
-}
-
-static GVariant *
 to_variant (const SondeSessionRecord *self)
 {
   GVariantBuilder dict;
@@ -204,10 +153,6 @@ to_variant (const SondeSessionRecord *self)
   for (gsize i = 0; i < G_N_ELEMENTS (values); i++)
     add (&dict, values[i].key, value_to_variant (self, i));
   add (&dict, "sinks", sinks_to_variant (self));
-  add (&dict, "targets", targets_to_variant (self->broker.targets));
-  add (&dict, "named", targets_to_variant (self->broker.named));
-  add (&dict, "rings", rings_to_variant (self));
-  add (&dict, "pulses", pulses_to_variant (self));
   return g_variant_ref_sink (g_variant_builder_end (&dict));
 }
 
@@ -340,6 +285,8 @@ get_values (SondeSessionRecord *self, GVariant *dict, GError **error)
       gconstpointer numbers;
       gsize n_numbers;
 
+      if (self->protocol < values[i].since)
+        continue;
       if (!get (dict, values[i].key, values[i].format, is_array ? &array : member, error))
         return FALSE;
       if (values[i].format[0] == 's' && !check_text (member, error))
@@ -347,9 +294,11 @@ get_values (SondeSessionRecord *self, GVariant *dict, GError **error)
       if (!is_array)
         continue;
       numbers = g_variant_get_fixed_array (array, &n_numbers, sizeof self->statistics[0]);
-      if (n_numbers != SONDE_N_STATISTICS)
+      /* Others are only ever added behind these. */
+      if (n_numbers == 0 || n_numbers > SONDE_N_STATISTICS
+          || (n_numbers < SONDE_N_STATISTICS && self->protocol == SONDE_MESSAGE_VERSION))
         return refuse (error, "other statistics");
-      memcpy (member, numbers, sizeof self->statistics);
+      memcpy (member, numbers, n_numbers * sizeof self->statistics[0]);
     }
   return TRUE;
 }
@@ -376,60 +325,6 @@ get_sinks (SondeSessionRecord *self, GVariant *dict, GError **error)
 }
 
 static gboolean
-get_targets (GVariant *dict, const char *key, GArray *targets, guint max_targets, GError **error)
-{
-  g_autoptr (GVariantIter) iter = NULL;
-  SondeRecordTarget target;
-
-  if (!get (dict, key, "a" TARGET_TYPE, &iter, error))
-    return FALSE;
-  while (g_variant_iter_next (iter, TARGET_TYPE, &target.pid, &target.gid, &target.start_ticks,
-                              &target.permitted, &target.is_proven))
-    {
-      if (target.pid <= 0 || targets->len >= max_targets)
-        return refuse (error, "impossible targets");
-      g_array_append_val (targets, target);
-    }
-  return TRUE;
-}
-
-static gboolean
-get_rings (SondeSessionRecord *self, GVariant *dict, GError **error)
-{
-  g_autoptr (GVariantIter) iter = NULL;
-  SondeRecordRing ring;
-
-  if (!get (dict, "rings", "a" RING_TYPE, &iter, error))
-    return FALSE;
-  while (g_variant_iter_next (iter, RING_TYPE, &ring.id, &ring.cpu, &ring.kind))
-    {
-      if (ring.cpu < 0 || (ring.kind != SONDE_EVENT_SAMPLES && ring.kind != SONDE_EVENT_SIDEBAND)
-          || self->broker.rings->len >= SONDE_LIMIT_RECORD_RINGS)
-        return refuse (error, "impossible rings");
-      g_array_append_val (self->broker.rings, ring);
-    }
-  return TRUE;
-}
-
-static gboolean
-get_pulses (SondeSessionRecord *self, GVariant *dict, GError **error)
-{
-  g_autoptr (GVariantIter) iter = NULL;
-  SondeRecordPulse pulse;
-
-  if (!get (dict, "pulses", "a" PULSE_TYPE, &iter, error))
-    return FALSE;
-  while (g_variant_iter_next (iter, PULSE_TYPE, &pulse.id, &pulse.cpu, &pulse.since_ns))
-    {
-      if (pulse.cpu < 0 || pulse.since_ns <= 0
-          || self->broker.pulses->len >= self->broker.rings->len)
-        return refuse (error, "impossible pulses");
-      g_array_append_val (self->broker.pulses, pulse);
-    }
-  return TRUE;
-}
-
-static gboolean
 check (const SondeSessionRecord *self, GError **error)
 {
   gboolean is_over;
@@ -445,10 +340,10 @@ check (const SondeSessionRecord *self, GError **error)
     return refuse (error, "an end without a reason");
   if (self->worker_pid < 0 || (self->worker_pid == 0 && !is_over))
     return refuse (error, "no worker");
+  if (self->broker_pid < 0)
+    return refuse (error, "an impossible broker");
   if (self->is_lasting != (self->capture_file != NULL))
     return refuse (error, "its capture file is not what it lasts for");
-  if (self->broker.n_events > SONDE_LIMIT_EVENTS)
-    return refuse (error, "too many events");
   return TRUE;
 }
 
@@ -465,10 +360,7 @@ sonde_session_record_read (int fd, GError **error)
       refuse (error, "malformed");
       return NULL;
     }
-  if (!get_values (self, dict, error) || !get_sinks (self, dict, error)
-      || !get_targets (dict, "targets", self->broker.targets, SONDE_LIMIT_SESSION_TARGETS, error)
-      || !get_targets (dict, "named", self->broker.named, SONDE_LIMIT_NAMED_PROCESSES, error)
-      || !get_rings (self, dict, error) || !get_pulses (self, dict, error) || !check (self, error))
+  if (!get_values (self, dict, error) || !get_sinks (self, dict, error) || !check (self, error))
     return NULL;
   return g_steal_pointer (&self);
 }

@@ -6,14 +6,14 @@
 #include <sys/types.h>
 
 #include "daemon/base/message.h"
-#include "daemon/broker/broker.h"
 #include "daemon/control/request/session-state.h"
 
 /**
  * SECTION: session-record
  *
  * A record lies in a sealed memfd in systemd's fd store while its session lives. It holds what a
- * client was told or control alone knows; what the worker knows it tells itself when asked. It is
+ * client was told or the front alone knows; what broker and worker know they tell themselves when
+ * asked. It is
  * read like something foreign: the sonded that wrote it may have been another version, or wrong.
  * Times are CLOCK_MONOTONIC, which a restart does not change.
  */
@@ -26,7 +26,8 @@ typedef struct
 
 typedef struct
 {
-  guint32 protocol; /* SONDE_MESSAGE_VERSION of the sonded that wrote it, ours or an older one */
+  guint32 protocol; /* SONDE_MESSAGE_VERSION of the sonded that wrote it, ours or an older one; before
+                       3 that was its own broker */
   guint64 id;
   char *bus_id; /* of the bus that all names are of */
   char *owner;  /* unique bus name */
@@ -39,13 +40,14 @@ typedef struct
   SondeSessionState state; /* not STARTING */
   char *reason;            /* NULL: none yet */
   guint64 statistics[SONDE_N_STATISTICS];
-  gint32 worker_pid; /* 0: it has none any more */
+  gint32 worker_pid;  /* 0: it has none any more */
+  gint32 broker_pid;  /* the same */
+  gboolean is_broken; /* it is stopped because it lost its broker */
   gboolean is_lasting;
   char *capture_file; /* NULL: none */
   guint64 capture_max_bytes;
   guint32 last_sink_id;
   GArray *sinks; /* SondeRecordSink */
-  SondeBrokerRecord broker;
 } SondeSessionRecord;
 
 /* An empty one. */

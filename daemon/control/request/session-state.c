@@ -5,8 +5,10 @@
 
 static const SondeSessionStateRow rows[SONDE_N_STATES] = {
   [SONDE_STATE_NONE] = { "none", SONDE_STATE_NONE, 0, NULL },
+  [SONDE_STATE_CALLING]
+  = { "starting", SONDE_STATE_NONE, SONDE_LIMIT_START_MS, "The broker did not start in time" },
   [SONDE_STATE_PROVING]
-  = { "starting", SONDE_STATE_NONE, SONDE_LIMIT_START_MS, "The targets were not proven in time" },
+  = { "starting", SONDE_STATE_NONE, SONDE_LIMIT_PROOF_MS, "The targets were not proven in time" },
   [SONDE_STATE_STARTING]
   = { "starting", SONDE_STATE_NONE, SONDE_LIMIT_START_MS, "The worker did not say hello in time" },
   [SONDE_STATE_MAPPING] = { "starting", SONDE_STATE_NONE, SONDE_LIMIT_START_MS,
@@ -24,12 +26,14 @@ static const SondeSessionStateRow rows[SONDE_N_STATES] = {
   [SONDE_STATE_DELIVERING] = { "draining", SONDE_STATE_DRAINING, SONDE_LIMIT_DELIVERY_MS,
                                "The readers did not take the rest of the capture in time" },
   /* It is finished, which is not told before it is gone. Its process is killed if it stays. */
-  [SONDE_STATE_LEAVING] = { "draining", SONDE_STATE_FINISHED, SONDE_LIMIT_WORKER_EXIT_MS, NULL },
+  [SONDE_STATE_LEAVING] = { "draining", SONDE_STATE_FINISHED, SONDE_LIMIT_PEER_EXIT_MS, NULL },
   [SONDE_STATE_FINISHED] = { "finished", SONDE_STATE_FINISHED, 0, NULL },
   [SONDE_STATE_FAILED] = { "failed", SONDE_STATE_FAILED, 0, NULL },
 };
 
 static const SondeSessionState next_state[SONDE_N_STATES][SONDE_N_STEPS] = {
+  [SONDE_STATE_CALLING]
+  = { [SONDE_STEP_CALL] = SONDE_STATE_PROVING, [SONDE_STEP_FAIL] = SONDE_STATE_FAILED },
   [SONDE_STATE_PROVING]
   = { [SONDE_STEP_PROVE] = SONDE_STATE_STARTING, [SONDE_STEP_FAIL] = SONDE_STATE_FAILED },
   [SONDE_STATE_STARTING]

@@ -21,11 +21,13 @@ typedef enum
   SONDE_STATE_LEAVING = 10,   /* the worker has said its last word, its process ends */
   SONDE_STATE_PROVING = 11,   /* the broker proves the targets: there is no worker yet */
   SONDE_STATE_OPENING = 12,   /* the broker opens the events */
+  SONDE_STATE_CALLING = 13,   /* the broker has not said its first word */
   SONDE_N_STATES,
 } SondeSessionState;
 
 typedef enum
 {
+  SONDE_STEP_CALL,  /* the broker is there */
   SONDE_STEP_PROVE, /* the targets are proven, a worker is on its way */
   SONDE_STEP_GREET, /* the worker has said hello */
   SONDE_STEP_MAP,   /* it has mapped its rings */
@@ -44,9 +46,9 @@ typedef enum
 /* A set of states. */
 #define SONDE_STATE_BIT(state) (1u << (state))
 #define SONDE_STATES_STARTING                                                                      \
-  (SONDE_STATE_BIT (SONDE_STATE_PROVING) | SONDE_STATE_BIT (SONDE_STATE_STARTING)                  \
-   | SONDE_STATE_BIT (SONDE_STATE_MAPPING) | SONDE_STATE_BIT (SONDE_STATE_PLACING)                 \
-   | SONDE_STATE_BIT (SONDE_STATE_OPENING))
+  (SONDE_STATE_BIT (SONDE_STATE_CALLING) | SONDE_STATE_BIT (SONDE_STATE_PROVING)                   \
+   | SONDE_STATE_BIT (SONDE_STATE_STARTING) | SONDE_STATE_BIT (SONDE_STATE_MAPPING)                \
+   | SONDE_STATE_BIT (SONDE_STATE_PLACING) | SONDE_STATE_BIT (SONDE_STATE_OPENING))
 #define SONDE_STATES_LIVE                                                                          \
   (SONDE_STATE_BIT (SONDE_STATE_RUNNING) | SONDE_STATE_BIT (SONDE_STATE_PAUSED))
 /* The worker has STOP and still has something to say. */
@@ -62,8 +64,8 @@ typedef struct
 {
   const char *name;         /* "starting", "running", ...: the property State */
   SondeSessionState record; /* what the next sonded is told; SONDE_STATE_NONE: nothing yet */
-  guint deadline_ms;        /* how long the worker may take, or be silent; 0 for ever */
-  const char *overdue;      /* why a session fails whose worker takes longer */
+  guint deadline_ms;        /* how long broker or worker may take, or be silent; 0 for ever */
+  const char *overdue;      /* why a session fails in which that takes longer */
 } SondeSessionStateRow;
 
 const SondeSessionStateRow *sonde_session_state_row (SondeSessionState state);

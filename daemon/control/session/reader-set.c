@@ -56,7 +56,7 @@ send_sink (SondeReaderSet *self,
            SondeMessageSink *message,
            int fd,
            const char *reader,
-           SondeWorker *worker,
+           SondePeer *worker,
            GError **error)
 {
   if (g_hash_table_size (self->readers) >= SONDE_LIMIT_SINKS)
@@ -68,7 +68,7 @@ send_sink (SondeReaderSet *self,
     }
   message->header.type = SONDE_MESSAGE_SINK;
   message->sink_id = self->last_id + 1;
-  if (!sonde_worker_send (worker, message, sizeof *message, &fd, 1, error))
+  if (!sonde_peer_send (worker, message, sizeof *message, &fd, 1, error))
     return 0;
   self->last_id = message->sink_id;
   g_hash_table_insert (self->readers, GUINT_TO_POINTER (message->sink_id), g_strdup (reader));
@@ -79,7 +79,7 @@ int
 sonde_reader_set_open (SondeReaderSet *self,
                        const char *reader,
                        const SondeStreamOptions *options,
-                       SondeWorker *worker,
+                       SondePeer *worker,
                        GError **error)
 {
   SondeMessageSink message = { .kind = SONDE_SINK_STREAM,
@@ -100,7 +100,7 @@ sonde_reader_set_open (SondeReaderSet *self,
 
 guint32
 sonde_reader_set_open_file (
-    SondeReaderSet *self, int fd, guint64 max_bytes, SondeWorker *worker, GError **error)
+    SondeReaderSet *self, int fd, guint64 max_bytes, SondePeer *worker, GError **error)
 {
   SondeMessageSink message = { .kind = SONDE_SINK_FILE,
                                .buffer_size_bytes = SONDE_LIMIT_SINK_BUFFER_MAX,

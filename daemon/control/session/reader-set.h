@@ -4,7 +4,7 @@
 
 #include "daemon/control/request/session-record.h"
 #include "daemon/control/request/stream-options.h"
-#include "daemon/control/worker/worker.h"
+#include "daemon/control/peer/peer.h"
 
 /**
  * SECTION: reader-set
@@ -29,7 +29,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeReaderSet, sonde_reader_set_free)
 int sonde_reader_set_open (SondeReaderSet *self,
                            const char *reader,
                            const SondeStreamOptions *options,
-                           SondeWorker *worker,
+                           SondePeer *worker,
                            GError **error);
 
 /**
@@ -40,7 +40,7 @@ int sonde_reader_set_open (SondeReaderSet *self,
  * Returns: the sink's number, or 0. Errors: SONDE_ERROR_LIMIT_EXCEEDED, FAILED
  */
 guint32 sonde_reader_set_open_file (
-    SondeReaderSet *self, int fd, guint64 max_bytes, SondeWorker *worker, GError **error);
+    SondeReaderSet *self, int fd, guint64 max_bytes, SondePeer *worker, GError **error);
 
 /* The worker has closed a stream. FALSE: it never had one of that number. */
 gboolean sonde_reader_set_closed (SondeReaderSet *self, guint32 sink_id);

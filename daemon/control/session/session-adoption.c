@@ -27,11 +27,15 @@ make_record (const SondeSession *self)
   record->start_time_us = self->start_time_us;
   record->live_since_us = self->live_since_us;
   record->state = sonde_session_state_row (self->state)->record;
+  if (self->is_broken && record->state == SONDE_STATE_FINISHED)
+    record->state = SONDE_STATE_FAILED;
+  record->is_broken = self->is_broken;
   record->reason = g_strdup (self->reason);
   memcpy (record->statistics, self->statistics, sizeof record->statistics);
-  record->worker_pid = sonde_worker_pid (self->worker);
+  record->worker_pid = sonde_peer_pid (self->worker);
+  if (self->broker != NULL)
+    record->broker_pid = sonde_peer_pid (sonde_broker_link_peer (self->broker));
   sonde_session_output_record (self->output, record);
-  sonde_broker_record (self->broker, &record->broker);
   return record;
 }
 
@@ -47,28 +51,17 @@ sonde_session_save (SondeSession *self)
 }
 
 void
-sonde_session_save_worker (SondeSession *self)
+sonde_session_save_peers (SondeSession *self)
 {
-  g_autoptr (GArray) rings = NULL;
+  const SondePeer *peers[SONDE_PEER_N_KINDS]
+      = { [SONDE_PEER_BROKER] = sonde_broker_link_peer (self->broker),
+          [SONDE_PEER_CAPTURE] = self->worker };
 
   if (self->keeper == NULL)
     return;
-  rings = sonde_broker_ring_fds (self->broker);
-  sonde_session_keeper_keep_worker (self->keeper,
-                                    sonde_channel_fd (sonde_worker_channel (self->worker)),
-                                    (const int *) (void *) rings->data, rings->len);
-  sonde_session_save_pulses (self);
-}
-
-void
-sonde_session_save_pulses (SondeSession *self)
-{
-  g_autoptr (GArray) pulses = NULL;
-
-  if (self->keeper == NULL)
-    return;
-  pulses = sonde_broker_pulse_fds (self->broker);
-  sonde_session_keeper_keep_pulses (self->keeper, (const int *) (void *) pulses->data, pulses->len);
+  for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
+    sonde_session_keeper_keep_peer (self->keeper, kind,
+                                    sonde_channel_fd (sonde_peer_channel (peers[kind])));
 }
 
 void
@@ -77,13 +70,14 @@ sonde_session_leave (SondeSession *self)
   if (self == NULL)
     return;
   g_clear_pointer (&self->keeper, sonde_session_keeper_free);
-  g_clear_pointer (&self->worker, sonde_worker_leave);
+  g_clear_pointer (&self->worker, sonde_peer_leave);
+  g_clear_pointer (&self->broker, sonde_broker_link_leave);
   sonde_session_free (self);
 }
 
 /* --- from the one before --- */
 
-/* All that needs no worker. */
+/* All that needs neither broker nor worker. */
 static SondeSession *
 restore (SondeSessionRecord *record,
          SondeCaller *owner,
@@ -116,6 +110,7 @@ restore (SondeSessionRecord *record,
   memcpy (self->statistics, record->statistics, sizeof self->statistics);
   self->has_started = TRUE;
   self->is_adopted = TRUE;
+  self->is_broken = record->is_broken;
   sonde_session_output_restore (self->output, record);
   return self;
 }
@@ -131,11 +126,26 @@ repeat_wish (SondeSession *self, SondeSessionState state, GError **error)
     [SONDE_STATE_FINISHED] = SONDE_MESSAGE_LEAVE,
   };
 
-  return sonde_worker_send_simple (self->worker, wishes[state], error);
+  return sonde_peer_send_simple (self->worker, wishes[state], error);
+}
+
+/* The same to the broker. */
+static void
+repeat_to_broker (SondeSession *self)
+{
+  g_autoptr (GError) error = NULL;
+  gboolean is_told = self->broker != NULL
+                     && (sonde_session_is_in (self, SONDE_STATES_LIVE)
+                             ? sonde_broker_link_report (self->broker, &error)
+                             : sonde_broker_link_close (self->broker, &error));
+
+  if (!is_told)
+    sonde_session_lose_broker (self, error != NULL ? error->message
+                                                   : "The connection to the broker is not there");
 }
 
 static void
-take_up (SondeSession *self, const SondeSessionRecord *record, GArray *events)
+take_up (SondeSession *self, const SondeSessionRecord *record)
 {
   g_autoptr (GError) error = NULL;
 
@@ -144,16 +154,15 @@ take_up (SondeSession *self, const SondeSessionRecord *record, GArray *events)
                        record->state == SONDE_STATE_FINISHED ? SONDE_STATE_LEAVING : record->state);
   if (sonde_session_is_in (self, SONDE_STATES_LIVE))
     sonde_session_start_duration (self);
-  sonde_broker_restore (self->broker, &record->broker, record->start_time_us, events,
-                        record->state == SONDE_STATE_DRAINING);
-  /* What a worker of another version asks is not answered: it waits a quarter of a second. */
   self->is_foreign = record->protocol != SONDE_MESSAGE_VERSION;
   if (self->is_foreign && sonde_session_is_in (self, SONDE_STATES_LIVE))
     sonde_session_stop (self, "upgrade");
   else if (!repeat_wish (self, record->state, &error))
     sonde_session_fail (self, error);
+  if (!self->is_foreign)
+    repeat_to_broker (self);
   if (!sonde_session_is_over (self)
-      && !sonde_worker_send_simple (self->worker, SONDE_MESSAGE_REPORT, &error))
+      && !sonde_peer_send_simple (self->worker, SONDE_MESSAGE_REPORT, &error))
     sonde_session_fail (self, error);
 }
 
@@ -162,7 +171,7 @@ sonde_session_adopt (SondeLeftSession *left,
                      SondeFdStore *fd_store,
                      SondeCaller *owner,
                      SondeCaptureStore *store,
-                     SondeWorkerLauncher *launcher,
+                     SondePeerLauncher *launcher,
                      const SondeSessionHandler *handler,
                      gpointer user_data,
                      GError **error)
@@ -171,7 +180,7 @@ sonde_session_adopt (SondeLeftSession *left,
   gboolean is_over = sonde_session_state_is_in (record->state, SONDE_STATES_OVER);
   SondeSession *self;
 
-  if (left->worker_fd < 0 && !is_over)
+  if (left->peer_fds[SONDE_PEER_CAPTURE] < 0 && !is_over)
     {
       g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
                            "The connection to its worker is not there");
@@ -181,15 +190,23 @@ sonde_session_adopt (SondeLeftSession *left,
   if (self == NULL)
     return NULL;
   self->keeper = sonde_session_keeper_new_left (fd_store, left);
-  if (left->worker_fd < 0 || record->state == SONDE_STATE_FAILED)
+  if (left->peer_fds[SONDE_PEER_CAPTURE] < 0 || record->state == SONDE_STATE_FAILED)
     {
       sonde_session_enter (self, record->state);
-      sonde_session_keeper_forget_worker (self->keeper);
+      for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
+        sonde_session_keeper_forget_peer (self->keeper, kind);
       return self;
     }
-  self->worker = sonde_worker_adopt (launcher, sonde_steal_fd (&left->worker_fd),
-                                     record->worker_pid, &sonde_session_worker_handler, self);
-  take_up (self, record, left->events);
+  self->launcher = sonde_peer_launcher_ref (launcher);
+  self->worker
+      = sonde_peer_adopt (launcher, SONDE_PEER_CAPTURE,
+                          sonde_steal_fd (&left->peer_fds[SONDE_PEER_CAPTURE]), record->worker_pid,
+                          &sonde_session_worker_handler, self);
+  if (left->peer_fds[SONDE_PEER_BROKER] >= 0)
+    self->broker = sonde_broker_link_adopt (
+        launcher, sonde_steal_fd (&left->peer_fds[SONDE_PEER_BROKER]), record->broker_pid,
+        &sonde_session_broker_handler, self);
+  take_up (self, record);
   sonde_audit ("session-adopted", self->id, self->owner_uid,
                sonde_scope_name (self->options->asked.scope));
   return self;

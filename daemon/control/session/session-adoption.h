@@ -28,7 +28,7 @@ SondeSession *sonde_session_adopt (SondeLeftSession *left,
                                    SondeFdStore *fd_store,
                                    SondeCaller *owner,
                                    SondeCaptureStore *store,
-                                   SondeWorkerLauncher *launcher,
+                                   SondePeerLauncher *launcher,
                                    const SondeSessionHandler *handler,
                                    gpointer user_data,
                                    GError **error);

@@ -12,8 +12,12 @@ struct SondeSessionKeeper
   SondeFdStore *store;
   guint64 id;
   guint32 generation; /* of the record in the store; 0: there is none */
-  gboolean has_worker;
+  gboolean has_peer[SONDE_PEER_N_KINDS];
 };
+
+/* Names in the store. */
+static const char *const parts[SONDE_PEER_N_KINDS]
+    = { [SONDE_PEER_BROKER] = "broker", [SONDE_PEER_CAPTURE] = "worker" };
 
 SondeSessionKeeper *
 sonde_session_keeper_new (SondeFdStore *store, guint64 id)
@@ -43,36 +47,15 @@ record_name (guint64 id, guint32 generation)
   return g_strdup_printf ("%" G_GUINT64_FORMAT ".record.%u", id, generation);
 }
 
-/* A message takes so many. */
-static void
-put_all (SondeSessionKeeper *self, const char *name, const int *fds, guint n_fds)
-{
-  for (guint first = 0; first < n_fds; first += SONDE_MESSAGE_MAX_FDS)
-    sonde_fd_store_put (self->store, name, fds + first, MIN (n_fds - first, SONDE_MESSAGE_MAX_FDS));
-}
-
 void
-sonde_session_keeper_keep_worker (SondeSessionKeeper *self, int fd, const int *rings, guint n_rings)
+sonde_session_keeper_keep_peer (SondeSessionKeeper *self, SondePeerKind kind, int fd)
 {
-  g_autofree char *worker = part_name (self->id, "worker");
-  g_autofree char *ring = part_name (self->id, "rings");
+  g_autofree char *name = part_name (self->id, parts[kind]);
 
   if (!sonde_fd_store_is_there (self->store))
     return;
-  sonde_fd_store_put (self->store, worker, &fd, 1);
-  put_all (self, ring, rings, n_rings);
-  self->has_worker = TRUE;
-}
-
-void
-sonde_session_keeper_keep_pulses (SondeSessionKeeper *self, const int *fds, guint n_fds)
-{
-  g_autofree char *pulses = part_name (self->id, "pulses");
-
-  if (!sonde_fd_store_is_there (self->store) || n_fds == 0)
-    return;
-  sonde_fd_store_remove (self->store, pulses);
-  put_all (self, pulses, fds, n_fds);
+  sonde_fd_store_put (self->store, name, &fd, 1);
+  self->has_peer[kind] = TRUE;
 }
 
 static void
@@ -113,27 +96,16 @@ sonde_session_keeper_forget_record (SondeSessionKeeper *self)
 }
 
 void
-sonde_session_keeper_forget_worker (SondeSessionKeeper *self)
+sonde_session_keeper_forget_peer (SondeSessionKeeper *self, SondePeerKind kind)
 {
-  g_autofree char *worker = part_name (self->id, "worker");
-  g_autofree char *rings = part_name (self->id, "rings");
-  g_autofree char *pulses = part_name (self->id, "pulses");
+  g_autofree char *name = part_name (self->id, parts[kind]);
 
-  if (!self->has_worker)
-    return;
-  sonde_fd_store_remove (self->store, worker);
-  sonde_fd_store_remove (self->store, rings);
-  sonde_fd_store_remove (self->store, pulses);
-  self->has_worker = FALSE;
+  if (self->has_peer[kind])
+    sonde_fd_store_remove (self->store, name);
+  self->has_peer[kind] = FALSE;
 }
 
 /* --- what was left --- */
-
-static void
-close_event (gpointer fd)
-{
-  sonde_clear_fd (fd);
-}
 
 static void
 left_free (gpointer data)
@@ -141,8 +113,8 @@ left_free (gpointer data)
   SondeLeftSession *left = data;
 
   sonde_session_record_free (left->record);
-  sonde_clear_fd (&left->worker_fd);
-  g_array_unref (left->events);
+  for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
+    sonde_clear_fd (&left->peer_fds[kind]);
   g_free (left);
 }
 
@@ -154,9 +126,8 @@ ensure_left (GHashTable *by_id, guint64 id)
   if (left != NULL)
     return left;
   left = g_new0 (SondeLeftSession, 1);
-  left->worker_fd = -1;
-  left->events = g_array_new (FALSE, FALSE, sizeof (int));
-  g_array_set_clear_func (left->events, close_event);
+  for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
+    left->peer_fds[kind] = -1;
   g_hash_table_insert (by_id, g_memdup2 (&id, sizeof id), left);
   return left;
 }
@@ -199,17 +170,27 @@ take_part (GHashTable *by_id, const char *name, int *fd)
   left = ensure_left (by_id, id);
   if (g_str_equal (words[1], "record") && words[2] != NULL)
     return take_record (left, id, words[2], *fd);
-  if (g_str_equal (words[1], "worker") && left->worker_fd < 0)
-    left->worker_fd = sonde_steal_fd (fd);
-  else if ((g_str_equal (words[1], "rings") || g_str_equal (words[1], "pulses"))
-           && left->events->len < SONDE_LIMIT_RECORD_RINGS)
-    {
-      g_array_append_val (left->events, *fd);
-      *fd = -1;
-    }
-  else
+  for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
+    if (g_str_equal (words[1], parts[kind]) && left->peer_fds[kind] < 0)
+      {
+        left->peer_fds[kind] = sonde_steal_fd (fd);
+        return TRUE;
+      }
+  return FALSE;
+}
+
+/* Not what Sonde 0.1.0 has left beside them, events that own rings: its workers have those, too. */
+static gboolean
+is_of_use (char **words, const SondeLeftSession *left)
+{
+  if (left == NULL || words[0] == NULL || words[1] == NULL)
     return FALSE;
-  return TRUE;
+  if (g_str_equal (words[1], "record"))
+    return g_ascii_strtoull (words[2] != NULL ? words[2] : "", NULL, 10) == left->generation;
+  for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
+    if (g_str_equal (words[1], parts[kind]))
+      return TRUE;
+  return FALSE;
 }
 
 /* All but the parts of the sessions in @by_id. */
@@ -224,9 +205,7 @@ sweep (SondeFdStore *store, GHashTable *by_id)
       guint64 id = g_ascii_strtoull (words[0], NULL, 10);
       const SondeLeftSession *left = g_hash_table_lookup (by_id, &id);
 
-      if (left == NULL
-          || (g_strcmp0 (words[1], "record") == 0
-              && g_ascii_strtoull (words[2] != NULL ? words[2] : "", NULL, 10) != left->generation))
+      if (!is_of_use (words, left))
         sonde_fd_store_remove (store, name);
     }
 }
@@ -273,7 +252,8 @@ sonde_session_keeper_new_left (SondeFdStore *store, const SondeLeftSession *left
   SondeSessionKeeper *self = sonde_session_keeper_new (store, left->record->id);
 
   self->generation = left->generation;
-  self->has_worker = left->worker_fd >= 0;
+  for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
+    self->has_peer[kind] = left->peer_fds[kind] >= 0;
   return self;
 }
 
@@ -282,7 +262,10 @@ sonde_session_keeper_forget_left (SondeFdStore *store, const SondeLeftSession *l
 {
   g_autoptr (SondeSessionKeeper) self = sonde_session_keeper_new_left (store, left);
 
-  self->has_worker = TRUE;
   sonde_session_keeper_forget_record (self);
-  sonde_session_keeper_forget_worker (self);
+  for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
+    {
+      self->has_peer[kind] = TRUE;
+      sonde_session_keeper_forget_peer (self, kind);
+    }
 }

@@ -2,16 +2,16 @@
 /* What lies in the fd store for each session, and what a sonded before us has left there. */
 #pragma once
 
-#include "daemon/control/system/fd-store.h"
+#include "daemon/control/peer/peer-launcher.h"
 #include "daemon/control/request/session-record.h"
+#include "daemon/control/system/fd-store.h"
 
 /**
  * SECTION: session-keeper
  *
- * A session with number N has in the store its worker's connection ("N.worker"), the events that
- * own its rings ("N.rings"), those that tell of processors that were off ("N.pulses") and its
- * record ("N.record.G"). A new record is put there before the
- * old one, of a lower G, is removed: there is always one. What has no valid record is nobody's.
+ * A session with number N has in the store its connections with broker and worker ("N.broker",
+ * "N.worker") and its record ("N.record.G"). A new record is put there before the old one, of a
+ * lower G, is removed: there is always one. What has no valid record is nobody's.
  */
 typedef struct SondeSessionKeeper SondeSessionKeeper;
 
@@ -21,14 +21,10 @@ SondeSessionKeeper *sonde_session_keeper_new (SondeFdStore *store, guint64 id);
 void sonde_session_keeper_free (SondeSessionKeeper *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSessionKeeper, sonde_session_keeper_free)
 
-void sonde_session_keeper_keep_worker (SondeSessionKeeper *self,
-                                       int fd,
-                                       const int *rings,
-                                       guint n_rings);
-/* Instead of those that are there. */
-void sonde_session_keeper_keep_pulses (SondeSessionKeeper *self, const int *fds, guint n_fds);
+/* The connection with one of that kind. */
+void sonde_session_keeper_keep_peer (SondeSessionKeeper *self, SondePeerKind kind, int fd);
 void sonde_session_keeper_keep_record (SondeSessionKeeper *self, const SondeSessionRecord *record);
-void sonde_session_keeper_forget_worker (SondeSessionKeeper *self);
+void sonde_session_keeper_forget_peer (SondeSessionKeeper *self, SondePeerKind kind);
 void sonde_session_keeper_forget_record (SondeSessionKeeper *self);
 
 /* A session as it was left. */
@@ -36,8 +32,7 @@ typedef struct
 {
   SondeSessionRecord *record;
   guint32 generation;
-  int worker_fd;  /* -1: none */
-  GArray *events; /* int: of rings and pulses */
+  int peer_fds[SONDE_PEER_N_KINDS]; /* -1: none */
 } SondeLeftSession;
 
 /**

@@ -9,6 +9,7 @@
 #include "daemon/control/session/accounts.h"
 #include "daemon/control/system/kept-list.h"
 #include "daemon/base/quota.h"
+#include "daemon/control/peer/peer-leavers.h"
 #include "daemon/control/system/session-quota.h"
 #include "daemon/control/session/session-adoption.h"
 #include "daemon/control/system/uid-rate.h"
@@ -22,7 +23,8 @@ typedef struct
 
 struct SondeSessionManager
 {
-  SondeWorkerLauncher *launcher;
+  SondePeerLauncher *launcher;
+  SondePeerLeavers *leavers;
   SondeCaptureStore *store; /* NULL: no files */
   SondeFdStore *fd_store;
   const SondeSettings *settings;
@@ -47,7 +49,7 @@ struct SondeSessionManager
 };
 
 SondeSessionManager *
-sonde_session_manager_new (SondeWorkerLauncher *launcher,
+sonde_session_manager_new (SondePeerLauncher *launcher,
                            SondeCaptureStore *store,
                            SondeFdStore *fd_store,
                            const SondeSettings *settings,
@@ -57,6 +59,7 @@ sonde_session_manager_new (SondeWorkerLauncher *launcher,
   SondeSessionManager *self = g_new0 (SondeSessionManager, 1);
 
   self->launcher = launcher;
+  self->leavers = sonde_peer_leavers_new ();
   self->store = store;
   self->fd_store = fd_store;
   self->settings = settings;
@@ -92,7 +95,8 @@ sonde_session_manager_free (SondeSessionManager *self)
   g_clear_pointer (&self->kept, sonde_kept_list_free);
   g_clear_pointer (&self->store, sonde_capture_store_free);
   g_clear_handle_id (&self->tidy_timer, g_source_remove);
-  sonde_worker_launcher_unref (self->launcher);
+  sonde_peer_leavers_free (self->leavers);
+  sonde_peer_launcher_unref (self->launcher);
   g_free (self);
 }
 
@@ -248,8 +252,18 @@ on_ended (SondeSession *session, gboolean has_started, gpointer user_data)
   schedule_reap (self);
 }
 
-static const SondeSessionHandler session_handler
-    = { .started = on_started, .state_changed = on_state_changed, .ended = on_ended };
+static void
+on_dismissed (SondeSession *session, SondePeer *broker, gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+
+  sonde_peer_leavers_take (self->leavers, broker, sonde_session_owner_uid (session));
+}
+
+static const SondeSessionHandler session_handler = { .started = on_started,
+                                                     .state_changed = on_state_changed,
+                                                     .ended = on_ended,
+                                                     .dismissed = on_dismissed };
 
 static void
 insert (SondeSessionManager *self, SondeSession *session)
@@ -384,6 +398,18 @@ check_rate (SondeSessionManager *self, uid_t uid, GError **error)
 }
 
 static gboolean
+check_brokers (SondeSessionManager *self, uid_t uid, GError **error)
+{
+  if (sonde_peer_leavers_n_stuck (self->leavers, uid) < SONDE_LIMIT_STUCK_BROKERS)
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+               "Limit brokers: at most %d of earlier sessions may wait for a file system that does "
+               "not answer",
+               SONDE_LIMIT_STUCK_BROKERS - 1);
+  return FALSE;
+}
+
+static gboolean
 check_start (SondeSessionManager *self, uid_t uid, gboolean is_lasting, GError **error)
 {
   if (self->is_shutting_down)
@@ -398,7 +424,8 @@ check_start (SondeSessionManager *self, uid_t uid, gboolean is_lasting, GError *
           "This service has no place for capture files (see the property Features)");
       return FALSE;
     }
-  return check_sessions (self, uid, error) && check_rate (self, uid, error)
+  return check_sessions (self, uid, error) && check_brokers (self, uid, error)
+         && check_rate (self, uid, error)
          && sonde_quota_check_fds (uid, SONDE_LIMIT_SESSION_FDS, error)
          && sonde_quota_check_flight (error);
 }
@@ -412,7 +439,7 @@ sonde_session_manager_start_async (SondeSessionManager *self,
                                    gpointer user_data)
 {
   g_autoptr (GTask) task = g_task_new (NULL, NULL, callback, user_data);
-  g_autoptr (SondeSession) session = NULL;
+  SondeSession *session;
   uid_t owner_uid = sonde_caller_uid (owner);
   GError *error = NULL;
 
@@ -428,9 +455,9 @@ sonde_session_manager_start_async (SondeSessionManager *self,
   session = sonde_session_new (++self->last_id, owner, options, is_lasting ? self->store : NULL,
                                self->fd_store, &session_handler, self);
   sonde_uid_rate_count (self->starts, owner_uid, g_get_monotonic_time ());
-  sonde_session_start (session, self->launcher);
   g_hash_table_insert (self->starting, session, g_steal_pointer (&task));
-  insert (self, g_steal_pointer (&session));
+  insert (self, session);
+  sonde_session_start (session, self->launcher);
 }
 
 guint64

@@ -19,7 +19,7 @@ typedef struct
  * @store: (nullable) (transfer full): where capture files go
  * @fd_store: (nullable): outliving it: where sessions outlive us
  * @settings: outliving it; may change */
-SondeSessionManager *sonde_session_manager_new (SondeWorkerLauncher *launcher,
+SondeSessionManager *sonde_session_manager_new (SondePeerLauncher *launcher,
                                                 SondeCaptureStore *store,
                                                 SondeFdStore *fd_store,
                                                 const SondeSettings *settings,

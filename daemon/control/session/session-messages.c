@@ -1,14 +1,30 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a session does with the messages of its worker. */
+/* What a session does with the messages of its worker and its broker. */
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
+#include "daemon/base/socket.h"
 #include "daemon/control/system/audit.h"
 #include "daemon/control/session/session-private.h"
-#include "daemon/control/worker/worker-note.h"
+
+/* Makes the connection over which the worker asks the broker. */
+static gboolean
+link_up (SondeSession *self, GError **error)
+{
+  SondeMessageHeader message = { .type = SONDE_MESSAGE_LINK };
+  int fds[2];
+
+  if (!sonde_socketpair (SOCK_SEQPACKET, fds, error))
+    return FALSE;
+  if (sonde_peer_send (self->worker, &message, sizeof message, &fds[0], 1, error))
+    return sonde_broker_link_serve (self->broker, self->id, fds[1], error);
+  close (fds[1]);
+  return FALSE;
+}
 
 static gboolean
 on_hello (SondeSession *self, gconstpointer data, GError **error)
@@ -24,8 +40,7 @@ on_hello (SondeSession *self, gconstpointer data, GError **error)
       return FALSE;
     }
   sonde_session_step (self, SONDE_STEP_GREET);
-  sonde_broker_set_up (self->broker, self->id);
-  return TRUE;
+  return link_up (self, error);
 }
 
 /* What every session begins with. @reader: (out): -1 if that is a file */
@@ -49,13 +64,13 @@ go_live (SondeSession *self, GError **error)
   sonde_autofd int reader = -1;
 
   if (!open_output (self, &reader, error)
-      || !sonde_worker_send_simple (self->worker, SONDE_MESSAGE_START, error))
+      || !sonde_peer_send_simple (self->worker, SONDE_MESSAGE_START, error)
+      || !sonde_broker_link_announce (self->broker, error))
     return FALSE;
   self->live_since_us = g_get_monotonic_time ();
   sonde_session_step (self, SONDE_STEP_START);
-  sonde_broker_announce (self->broker);
   sonde_session_start_duration (self);
-  sonde_session_save_worker (self);
+  sonde_session_save_peers (self);
   sonde_session_save (self);
   sonde_audit ("session-started", self->id, self->owner_uid,
                sonde_scope_name (self->options->asked.scope));
@@ -66,6 +81,8 @@ go_live (SondeSession *self, GError **error)
 void
 sonde_session_begin (SondeSession *self)
 {
+  g_autoptr (GError) error = NULL;
+
   if (self->state != SONDE_STATE_PLACING || self->lookup != NULL)
     return;
   if (self->lookup_error != NULL)
@@ -75,7 +92,8 @@ sonde_session_begin (SondeSession *self)
   else if (sonde_session_output_is_ready (self->output))
     {
       sonde_session_step (self, SONDE_STEP_OPEN);
-      sonde_broker_open (self->broker, self->group);
+      if (!sonde_broker_link_open (self->broker, self->group, &error))
+        sonde_session_fail (self, error);
     }
 }
 
@@ -86,8 +104,8 @@ on_rings_mapped (SondeSession *self, gconstpointer data, GError **error)
 
   if (sonde_session_is_in (self, SONDE_STATES_LIVE))
     {
-      /* Of a processor that has come. */
-      sonde_broker_take_rings_mapped (self->broker, message->status);
+      /* Of a processor that has come. A broker that cannot be told has gone, which shows. */
+      sonde_broker_link_tell_mapped (self->broker, message, NULL);
       return TRUE;
     }
   if (self->state == SONDE_STATE_DRAINING)
@@ -104,8 +122,10 @@ on_statistics (SondeSession *self, gconstpointer data, GError **error)
 {
   const SondeMessageStatistics *message = data;
 
-  memcpy (self->statistics, message->values, sizeof self->statistics);
-  sonde_worker_measure (self->worker, &self->worker_cost);
+  /* An older worker counts less. */
+  memcpy (self->statistics, message->values,
+          message->header.size - G_STRUCT_OFFSET (SondeMessageStatistics, values));
+  sonde_peer_measure (self->worker, &self->worker_cost);
   return TRUE;
 }
 
@@ -180,7 +200,7 @@ on_finished (SondeSession *self, gconstpointer data, GError **error)
   sonde_session_step (self, SONDE_STEP_LEAVE);
   sonde_session_answer_stops (self, NULL);
   sonde_session_save (self);
-  return sonde_worker_send_simple (self->worker, SONDE_MESSAGE_LEAVE, error);
+  return sonde_peer_send_simple (self->worker, SONDE_MESSAGE_LEAVE, error);
 }
 
 static gboolean
@@ -191,27 +211,6 @@ on_failed (SondeSession *self, gconstpointer data, GError **error)
       = g_utf8_make_valid (message->text, (gssize) strnlen (message->text, sizeof message->text));
 
   sonde_session_fail_reason (self, text[0] != '\0' ? text : "The worker failed");
-  return TRUE;
-}
-
-static gboolean
-on_process_request (SondeSession *self, gconstpointer message, GError **error)
-{
-  sonde_broker_ask_process (self->broker, message);
-  return TRUE;
-}
-
-static gboolean
-on_file_request (SondeSession *self, gconstpointer message, GError **error)
-{
-  sonde_broker_ask_file (self->broker, message);
-  return TRUE;
-}
-
-static gboolean
-on_counters_request (SondeSession *self, gconstpointer message, GError **error)
-{
-  sonde_broker_ask_counters (self->broker, message);
   return TRUE;
 }
 
@@ -231,9 +230,6 @@ static const struct
     SONDE_STATE_BIT (SONDE_STATE_MAPPING) | SONDE_STATES_LIVE
         | SONDE_STATE_BIT (SONDE_STATE_DRAINING),
     on_rings_mapped, FALSE },
-  { SONDE_MESSAGE_PROCESS_REQUEST, WHILE_HEARD, on_process_request, FALSE },
-  { SONDE_MESSAGE_FILE_REQUEST, WHILE_HEARD, on_file_request, FALSE },
-  { SONDE_MESSAGE_COUNTERS_REQUEST, WHILE_HEARD, on_counters_request, FALSE },
   { SONDE_MESSAGE_STATISTICS, WHILE_HEARD, on_statistics, FALSE },
   { SONDE_MESSAGE_SINK_CLOSED, WHILE_HEARD, on_sink_closed, FALSE },
   { SONDE_MESSAGE_SINKS, WHILE_HEARD, on_sinks, FALSE },
@@ -243,6 +239,7 @@ static const struct
   { SONDE_MESSAGE_FAILED, ~0u, on_failed, FALSE },
 };
 
+/* Of a worker of another version, which asks us and waits for an answer a quarter of a second. */
 static gboolean
 is_request (guint32 type)
 {
@@ -269,7 +266,11 @@ dispatch (SondeSession *self, const SondeMessageHeader *message, GError **error)
 }
 
 static void
-on_worker_message (SondeWorker *worker, const SondeMessageHeader *message, gpointer user_data)
+on_worker_message (SondePeer *worker,
+                   const SondeMessageHeader *message,
+                   int *fds,
+                   unsigned n_fds,
+                   gpointer user_data)
 {
   SondeSession *self = user_data;
   g_autoptr (GError) error = NULL;
@@ -284,11 +285,13 @@ on_worker_message (SondeWorker *worker, const SondeMessageHeader *message, gpoin
 }
 
 static void
-on_worker_gone (SondeWorker *worker, const char *how, gpointer user_data)
+on_worker_gone (SondePeer *worker, const char *how, gpointer user_data)
 {
   SondeSession *self = user_data;
 
-  if (!sonde_session_step (self, SONDE_STEP_FINISH) && !sonde_session_is_over (self))
+  if (self->is_broken && self->state == SONDE_STATE_LEAVING)
+    sonde_session_step (self, SONDE_STEP_FAIL);
+  else if (!sonde_session_step (self, SONDE_STEP_FINISH) && !sonde_session_is_over (self))
     {
       sonde_audit ("worker-died", self->id, self->owner_uid, how);
       sonde_session_fail_reason (self, how);
@@ -296,117 +299,178 @@ on_worker_gone (SondeWorker *worker, const char *how, gpointer user_data)
   sonde_session_end (self);
 }
 
-const SondeWorkerHandler sonde_session_worker_handler
+const SondePeerHandler sonde_session_worker_handler
     = { .message = on_worker_message, .gone = on_worker_gone };
 
-/* --- results of the broker --- */
+/* --- the broker --- */
 
-static void
-on_proved (const GError *error, gpointer user_data)
+static gboolean
+on_sheet (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
-  sonde_session_take_proof (user_data, error);
+  const SondeMessageSheet *message = data;
+  GPtrArray *targets = self->options->targets;
+
+  if (message->version != SONDE_MESSAGE_VERSION)
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                   "The broker speaks version %u of our protocol, not %d: sonded has to be "
+                   "restarted after an upgrade",
+                   message->version, SONDE_MESSAGE_VERSION);
+      return FALSE;
+    }
+  sonde_peer_launcher_take_sheet (self->launcher, message);
+  sonde_session_step (self, SONDE_STEP_CALL);
+  self->options->targets = g_ptr_array_new ();
+  return sonde_broker_link_ask (self->broker, &self->options->asked, self->owner_uid,
+                                sonde_caller_pid (self->owner), targets, error);
 }
 
-static void
-on_opened (const GError *refusal, gpointer user_data)
+static gboolean
+on_proved (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
-  SondeSession *self = user_data;
-  g_autoptr (GError) error = NULL;
-
-  if (self->state != SONDE_STATE_OPENING)
-    return;
-  if (refusal != NULL)
-    sonde_session_fail (self, refusal);
-  else if (!go_live (self, &error))
-    sonde_session_fail (self, error);
+  return sonde_broker_result_is_good (data, error) && sonde_session_start_worker (self, error);
 }
 
-static void
-on_added (const GError *error, gpointer user_data)
+static gboolean
+on_opened (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
-  SondeSession *self = user_data;
-
-  if (error == NULL && sonde_session_is_in (self, SONDE_STATES_LIVE))
-    sonde_session_save (self);
-  sonde_session_answer_addition (self, error);
+  return sonde_broker_result_is_good (data, error) && go_live (self, error);
 }
 
-static void
-close_all (const int *fds, unsigned n_fds)
+static gboolean
+on_added (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
-  for (unsigned i = 0; i < n_fds; i++)
-    close (fds[i]);
+  return sonde_broker_link_take_added (self->broker, data, error);
 }
 
-/* The worker may have gone on since: it hears of no more events once it drains, and of nothing when
- * it is over. */
-static void
-on_broker_message (
-    gpointer message, gsize size_bytes, const int *fds, unsigned n_fds, gpointer user_data)
+static gboolean
+on_broken (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
-  SondeSession *self = user_data;
-  guint32 type = ((const SondeMessageHeader *) message)->type;
-  gboolean is_of_events = type == SONDE_MESSAGE_EVENTS || type == SONDE_MESSAGE_RINGS;
-  g_autoptr (GError) error = NULL;
+  g_autoptr (GError) why = NULL;
 
-  if (sonde_session_is_in (self, SONDE_STATES_DEAF)
-      || (is_of_events && sonde_session_is_in (self, SONDE_STATES_DRAINING)))
-    close_all (fds, n_fds);
-  /* One that delivers may leave at any moment: what it said last is still to be read. */
-  else if (!sonde_worker_send (self->worker, message, size_bytes, fds, n_fds, &error)
-           && self->state != SONDE_STATE_DELIVERING)
-    sonde_session_fail (self, error);
+  if (sonde_broker_result_is_good (data, &why))
+    return TRUE;
+  sonde_session_fail (self, why);
+  return TRUE;
 }
 
-static void
-on_broker_note (const char *text, gpointer user_data)
+static gboolean
+on_targets_ended (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
-  SondeSession *self = user_data;
-
-  /* A connection that breaks shows by itself. */
-  if (!sonde_session_is_in (self, SONDE_STATES_DEAF))
-    sonde_worker_note_send (self->worker, text, NULL);
-}
-
-static void
-on_all_ended (gpointer user_data)
-{
-  SondeSession *self = user_data;
-
   if (sonde_session_is_in (self, SONDE_STATES_LIVE))
     sonde_session_stop (self, "targets-exited");
+  return TRUE;
 }
 
-static void
-on_broker_changed (gboolean has_other_rings, gpointer user_data)
+/* The session goes on without answers about that user. */
+static gboolean
+on_stuck (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
-  SondeSession *self = user_data;
+  const SondeMessageStuck *message = data;
+  g_autofree char *text
+      = message->is_over != 0
+            ? g_strdup_printf ("Processes of user %u answer again", message->uid)
+            : g_strdup_printf ("Processes of user %u do not answer: of them and their files nothing "
+                               "is told (asked: process %d)",
+                               message->uid, message->pid);
 
-  if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
-    return;
-  if (has_other_rings)
-    sonde_session_save_worker (self);
-  else
-    sonde_session_save_pulses (self);
-  sonde_session_save (self);
+  sonde_audit (message->is_over != 0 ? "targets-answer" : "targets-stuck", self->id,
+               self->owner_uid, text);
+  /* A connection that breaks shows by itself. */
+  if (sonde_session_is_in (self, WHILE_HEARD))
+    sonde_session_note (self, text, NULL);
+  return TRUE;
 }
 
-static void
-on_broker_failed (const GError *error, gpointer user_data)
+/* What the worker is to hear. It hears of no more events once it drains. */
+static gboolean
+hand_on (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
-  SondeSession *self = user_data;
+  const SondeMessageHeader *message = data;
+  gboolean is_of_events
+      = message->type == SONDE_MESSAGE_EVENTS || message->type == SONDE_MESSAGE_RINGS;
+  g_autofree gpointer copy = NULL;
+  g_autoptr (GError) failure = NULL;
+  gboolean is_sent;
 
-  if (!sonde_session_is_in (self, SONDE_STATES_DEAF))
-    sonde_session_fail (self, error);
+  if (is_of_events && sonde_session_is_in (self, SONDE_STATES_DRAINING))
+    return TRUE;
+  copy = g_memdup2 (message, message->size);
+  is_sent = sonde_peer_send (self->worker, copy, message->size, fds, n_fds, &failure);
+  for (unsigned i = 0; i < n_fds; i++)
+    fds[i] = -1;
+  /* One that delivers may leave at any moment: what it said last is still to be read. */
+  if (!is_sent && self->state != SONDE_STATE_DELIVERING)
+    sonde_session_fail (self, failure);
+  return TRUE;
 }
 
-const SondeBrokerResults sonde_session_broker_results = {
-  .proved = on_proved,
-  .opened = on_opened,
-  .added = on_added,
-  .message = on_broker_message,
-  .note = on_broker_note,
-  .all_ended = on_all_ended,
-  .changed = on_broker_changed,
-  .failed = on_broker_failed,
+#define WHILE_MAPPING SONDE_STATE_BIT (SONDE_STATE_MAPPING)
+#define WHILE_OPENING SONDE_STATE_BIT (SONDE_STATE_OPENING)
+#define WHILE_SERVED  (WHILE_MAPPING | SONDE_STATE_BIT (SONDE_STATE_PLACING) | WHILE_OPENING)
+
+/* What has crossed our CLOSE is still taken. */
+static const struct
+{
+  SondeMessageType type;
+  guint32 taken_in; /* set of states */
+  gboolean (*take) (
+      SondeSession *self, gconstpointer message, int *fds, unsigned n_fds, GError **error);
+} broker_rows[] = {
+  { SONDE_MESSAGE_SHEET, SONDE_STATE_BIT (SONDE_STATE_CALLING), on_sheet },
+  { SONDE_MESSAGE_PROVED, SONDE_STATE_BIT (SONDE_STATE_PROVING), on_proved },
+  { SONDE_MESSAGE_SETUP, WHILE_MAPPING, hand_on },
+  { SONDE_MESSAGE_DOCUMENT, WHILE_MAPPING | WHILE_HEARD, hand_on },
+  { SONDE_MESSAGE_COUNTERS, WHILE_MAPPING | WHILE_HEARD, hand_on },
+  { SONDE_MESSAGE_RINGS, WHILE_MAPPING | WHILE_HEARD, hand_on },
+  { SONDE_MESSAGE_EVENTS, WHILE_OPENING | WHILE_HEARD, hand_on },
+  { SONDE_MESSAGE_OPENED, WHILE_OPENING, on_opened },
+  { SONDE_MESSAGE_PROCESS, WHILE_HEARD, hand_on },
+  { SONDE_MESSAGE_NOTE, WHILE_HEARD, hand_on },
+  { SONDE_MESSAGE_ADDED, WHILE_HEARD, on_added },
+  { SONDE_MESSAGE_TARGETS_ENDED, WHILE_HEARD, on_targets_ended },
+  { SONDE_MESSAGE_STUCK, WHILE_SERVED | WHILE_HEARD, on_stuck },
+  { SONDE_MESSAGE_BROKEN, ~0u, on_broken },
 };
+
+/* A refusal fails a session that is starting, with its reason; one that runs loses a broker that
+ * says what it may not. */
+static void
+on_broker_message (SondePeer *broker,
+                   const SondeMessageHeader *message,
+                   int *fds,
+                   unsigned n_fds,
+                   gpointer user_data)
+{
+  SondeSession *self = user_data;
+  g_autoptr (GError) error = NULL;
+
+  if (sonde_session_is_in (self, SONDE_STATES_DEAF))
+    return;
+  for (gsize i = 0; i < G_N_ELEMENTS (broker_rows); i++)
+    if (broker_rows[i].type == message->type && sonde_session_is_in (self, broker_rows[i].taken_in))
+      {
+        if (broker_rows[i].take (self, message, fds, n_fds, &error))
+          return;
+        break;
+      }
+  if (error == NULL)
+    g_set_error (&error, SONDE_ERROR, SONDE_ERROR_FAILED, "The broker sent \"%s\" out of order",
+                 sonde_message_type_to_string (message->type));
+  if (sonde_session_is_in (self, SONDE_STATES_STARTING))
+    sonde_session_fail (self, error);
+  else
+    sonde_session_lose_broker (self, error->message);
+}
+
+static void
+on_broker_gone (SondePeer *broker, const char *how, gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  g_clear_pointer (&self->broker, sonde_broker_link_free);
+  sonde_session_lose_broker (self, how);
+}
+
+const SondePeerHandler sonde_session_broker_handler
+    = { .message = on_broker_message, .gone = on_broker_gone };

@@ -81,7 +81,7 @@ sonde_session_output_is_ready (const SondeSessionOutput *self)
 }
 
 gboolean
-sonde_session_output_open_file (SondeSessionOutput *self, SondeWorker *worker, GError **error)
+sonde_session_output_open_file (SondeSessionOutput *self, SondePeer *worker, GError **error)
 {
   return sonde_reader_set_open_file (self->readers, sonde_steal_fd (&self->file_fd),
                                      self->max_bytes, worker, error)
@@ -92,7 +92,7 @@ int
 sonde_session_output_open_stream (SondeSessionOutput *self,
                                   const char *reader,
                                   const SondeStreamOptions *options,
-                                  SondeWorker *worker,
+                                  SondePeer *worker,
                                   GError **error)
 {
   return sonde_reader_set_open (self->readers, reader, options, worker, error);

@@ -6,7 +6,7 @@
 #include "daemon/control/request/options.h"
 #include "daemon/control/request/session-record.h"
 #include "daemon/control/request/stream-options.h"
-#include "daemon/control/worker/worker.h"
+#include "daemon/control/peer/peer.h"
 
 /**
  * SECTION: session-output
@@ -35,13 +35,13 @@ void sonde_session_output_create_file (SondeSessionOutput *self,
 gboolean sonde_session_output_is_ready (const SondeSessionOutput *self);
 /* Hands the new file to the worker. Errors: as sonde_reader_set_open_file() */
 gboolean
-sonde_session_output_open_file (SondeSessionOutput *self, SondeWorker *worker, GError **error);
+sonde_session_output_open_file (SondeSessionOutput *self, SondePeer *worker, GError **error);
 
 /* One more stream: as sonde_reader_set_open(). */
 int sonde_session_output_open_stream (SondeSessionOutput *self,
                                       const char *reader,
                                       const SondeStreamOptions *options,
-                                      SondeWorker *worker,
+                                      SondePeer *worker,
                                       GError **error);
 
 /* The worker has closed a sink. Errors: SONDE_ERROR_FAILED if it never had one of that number */

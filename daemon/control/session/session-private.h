@@ -3,11 +3,11 @@
  * session-adoption.c alone. */
 #pragma once
 
+#include "daemon/control/peer/peer.h"
+#include "daemon/control/session/broker-link.h"
 #include "daemon/control/session/session-keeper.h"
 #include "daemon/control/session/session-output.h"
-#include "daemon/broker/broker.h"
 #include "daemon/control/session/session.h"
-#include "daemon/control/worker/worker.h"
 
 struct SondeSession
 {
@@ -30,21 +30,23 @@ struct SondeSession
   gboolean is_starting; /* `started` is owed */
   gboolean has_started;
   gboolean is_adopted; /* from a sonded before us */
-  gboolean is_foreign; /* its worker speaks an older version */
+  gboolean is_foreign; /* its worker speaks an older version, and has no broker */
+  gboolean is_broken;  /* it lost its broker while it was live: it will have failed */
   gboolean is_slowed;  /* its worker records nothing, whatever its state */
   gboolean is_quiet;   /* free has begun: no callback any more */
   char *reason;
   guint64 statistics[SONDE_N_STATISTICS];
   SondeProcCost worker_cost; /* when it said the last of these; 0: not known */
+  SondeProcCost broker_cost;
 
-  SondeWorkerLauncher *launcher; /* of a worker that is still to be started */
+  SondePeerLauncher *launcher;
   SondeUnitShare share;          /* of its budget */
   gboolean has_share;
-  SondeWorker *worker;
-  SondeBroker *broker;
+  SondePeer *worker;
+  SondeBrokerLink *broker; /* NULL: it is not there yet, or not any more */
+  guint end;               /* of one that failed without a worker */
   SondeSessionOutput *output;
   GPtrArray *stops;          /* GTask: unanswered Stop calls */
-  GQueue additions;          /* GTask: unanswered AddProcess calls, in their order */
   guint32 n_controls;        /* control sockets that the worker was given */
   guint32 n_closed_controls; /* of them, those that it has told are closed */
 
@@ -57,8 +59,8 @@ struct SondeSession
   guint duration;
 };
 
-extern const SondeWorkerHandler sonde_session_worker_handler;
-extern const SondeBrokerResults sonde_session_broker_results;
+extern const SondePeerHandler sonde_session_worker_handler;
+extern const SondePeerHandler sonde_session_broker_handler;
 
 /* Once its unit is found and its output is ready. */
 void sonde_session_begin (SondeSession *self);
@@ -71,16 +73,17 @@ gboolean sonde_session_is_in (const SondeSession *self, guint32 states);
 void sonde_session_start_duration (SondeSession *self);
 /* Answers the call that started it. @capture_fd: (transfer full): */
 void sonde_session_answer_start (SondeSession *self, int capture_fd, const GError *error);
-/* The broker has proven the targets and opened the rings, or not. */
-void sonde_session_take_proof (SondeSession *self, const GError *refusal);
-/* Answers the first call of AddProcess that is not answered, if there is one. */
-void sonde_session_answer_addition (SondeSession *self, const GError *error);
+/* The broker has proven the targets. Errors: those of sonde_peer_start() */
+gboolean sonde_session_start_worker (SondeSession *self, GError **error);
+/* A sentence for the capture, in any script; what is beyond a note's length is cut off. */
+gboolean sonde_session_note (SondeSession *self, const char *text, GError **error);
 /* Answers all calls of Stop. */
 void sonde_session_answer_stops (SondeSession *self, const GError *error);
-/* Keeps for the next sonded what the session is now; its worker, rings and pulses; its pulses. */
+/* Keeps for the next sonded what the session is now; its connections. */
 void sonde_session_save (SondeSession *self);
-void sonde_session_save_worker (SondeSession *self);
-void sonde_session_save_pulses (SondeSession *self);
+void sonde_session_save_peers (SondeSession *self);
+/* Its broker is no use any more. Live, it is stopped, and will have failed with what it has. */
+void sonde_session_lose_broker (SondeSession *self, const char *how);
 /* Of a failed start or a dead worker; `ended` follows when the worker is reaped. */
 void sonde_session_fail (SondeSession *self, const GError *error);
 void sonde_session_fail_reason (SondeSession *self, const char *reason);

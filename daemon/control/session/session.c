@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One profiling session: its states, its worker, its end. */
+/* One profiling session: its states, its broker and worker, its end. */
 #include "daemon/control/session/session-private.h"
 
 #include <errno.h>
@@ -11,7 +11,6 @@
 #include "daemon/base/socket.h"
 #include "daemon/control/system/audit.h"
 #include "daemon/control/system/unit.h"
-#include "daemon/control/worker/worker-note.h"
 
 gboolean
 sonde_session_step (SondeSession *self, SondeSessionStep step)
@@ -33,7 +32,7 @@ sonde_session_step (SondeSession *self, SondeSessionStep step)
 static gboolean
 is_heard (SondeSession *self)
 {
-  const SondeChannel *channel = sonde_worker_channel (self->worker);
+  const SondeChannel *channel = sonde_peer_channel (self->worker);
   guint64 n_before = self->n_heard;
 
   if (channel == NULL)
@@ -45,7 +44,7 @@ is_heard (SondeSession *self)
 gboolean
 sonde_session_has_progress (SondeSession *self)
 {
-  const SondeChannel *channel = self->worker != NULL ? sonde_worker_channel (self->worker) : NULL;
+  const SondeChannel *channel = self->worker != NULL ? sonde_peer_channel (self->worker) : NULL;
   guint64 n_before = self->n_heard_watched;
 
   if (channel == NULL)
@@ -54,14 +53,23 @@ sonde_session_has_progress (SondeSession *self)
   return self->n_heard_watched != n_before || !sonde_channel_is_waiting (channel);
 }
 
-/* What it was waited for may be there. One that never stops talking is late all the same. */
+static gboolean
+has_unread (const SondePeer *peer)
+{
+  const SondeChannel *channel = peer != NULL ? sonde_peer_channel (peer) : NULL;
+
+  return channel != NULL && sonde_channel_is_waiting (channel);
+}
+
+/* What was waited for may be there. One that never stops talking is late all the same. */
 static gboolean
 is_unread (SondeSession *self)
 {
-  const SondeChannel *channel = self->worker != NULL ? sonde_worker_channel (self->worker) : NULL;
+  gboolean has_word
+      = has_unread (self->worker)
+        || (self->broker != NULL && has_unread (sonde_broker_link_peer (self->broker)));
 
-  return channel != NULL && sonde_channel_is_waiting (channel)
-         && self->n_unread++ < SONDE_LIMIT_UNREAD_TIMES;
+  return has_word && self->n_unread++ < SONDE_LIMIT_UNREAD_TIMES;
 }
 
 static gboolean
@@ -73,7 +81,7 @@ on_deadline (gpointer user_data)
   if (sonde_session_is_in (self, SONDE_STATES_LIVE) && is_heard (self))
     sonde_session_enter (self, self->state);
   else if (self->state == SONDE_STATE_LEAVING)
-    sonde_worker_kill (self->worker);
+    sonde_peer_kill (self->worker);
   else if (is_unread (self))
     self->deadline = g_timeout_add (SONDE_LIMIT_UNREAD_MS, on_deadline, self);
   else
@@ -140,11 +148,35 @@ sonde_session_answer_start (SondeSession *self, int capture_fd, const GError *er
   self->handler->started (self, capture_fd, error, self->user_data);
 }
 
+gboolean
+sonde_session_note (SondeSession *self, const char *text, GError **error)
+{
+  SondeMessageNote message = { .header.type = SONDE_MESSAGE_NOTE };
+  g_autofree char *ascii = g_str_to_ascii (text, "C");
+
+  g_strlcpy (message.text, ascii, sizeof message.text);
+  return sonde_peer_send (self->worker, &message, sizeof message, NULL, 0, error);
+}
+
+/* What systemd keeps of its connection would keep it waiting. */
+static void
+dismiss_broker (SondeSession *self)
+{
+  SondeBrokerLink *broker = g_steal_pointer (&self->broker);
+
+  if (self->keeper != NULL)
+    sonde_session_keeper_forget_peer (self->keeper, SONDE_PEER_BROKER);
+  if (broker != NULL)
+    self->handler->dismissed (self, sonde_broker_link_dissolve (broker), self->user_data);
+}
+
 void
 sonde_session_end (SondeSession *self)
 {
   /* Of the process, which is gone; a session with a file stays much longer than that. */
   g_clear_handle_id (&self->deadline, g_source_remove);
+  g_clear_handle_id (&self->end, g_source_remove);
+  dismiss_broker (self);
   sonde_session_output_close (self->output);
   if (self->worker != NULL)
     sonde_audit ("session-ended", self->id, self->owner_uid, self->reason);
@@ -158,7 +190,17 @@ sonde_session_end (SondeSession *self)
   /* Once it is told: better twice than never. */
   if (!self->has_started || !sonde_session_is_lasting (self))
     sonde_session_keeper_forget_record (self->keeper);
-  sonde_session_keeper_forget_worker (self->keeper);
+  sonde_session_keeper_forget_peer (self->keeper, SONDE_PEER_CAPTURE);
+}
+
+static gboolean
+on_end (gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  self->end = 0;
+  sonde_session_end (self);
+  return G_SOURCE_REMOVE;
 }
 
 void
@@ -167,15 +209,18 @@ sonde_session_fail (SondeSession *self, const GError *error)
   if (!sonde_session_step (self, SONDE_STEP_FAIL))
     return;
   g_clear_handle_id (&self->duration, g_source_remove);
-  sonde_broker_close (self->broker);
+  dismiss_broker (self);
   sonde_session_output_seal (self->output);
   if (self->reason == NULL || !g_str_equal (self->reason, "owner-left"))
     {
       g_free (self->reason);
       self->reason = g_strdup (error->message);
     }
+  /* There is no worker whose end would be waited for, and whoever has it fail may hold it still. */
   if (self->worker != NULL)
-    sonde_worker_kill (self->worker);
+    sonde_peer_kill (self->worker);
+  else
+    self->end = g_idle_add (on_end, self);
   sonde_session_answer_start (self, -1, error);
   sonde_session_answer_stops (self, error);
 }
@@ -186,6 +231,20 @@ sonde_session_fail_reason (SondeSession *self, const char *reason)
   g_autoptr (GError) error = g_error_new_literal (SONDE_ERROR, SONDE_ERROR_FAILED, reason);
 
   sonde_session_fail (self, error);
+}
+
+void
+sonde_session_lose_broker (SondeSession *self, const char *how)
+{
+  if (sonde_session_is_in (self, SONDE_STATES_STARTING))
+    sonde_session_fail_reason (self, how);
+  else if (sonde_session_is_in (self, SONDE_STATES_LIVE))
+    {
+      sonde_audit ("broker-died", self->id, self->owner_uid, how);
+      self->is_broken = TRUE;
+      sonde_session_stop (self, how);
+    }
+  dismiss_broker (self);
 }
 
 static gboolean
@@ -205,7 +264,7 @@ switch_sampling (SondeSession *self,
   if (!sonde_session_step (self, which))
     return refuse_state (self, error);
   sonde_session_save (self);
-  if (self->is_slowed || sonde_worker_send_simple (self->worker, message, error))
+  if (self->is_slowed || sonde_peer_send_simple (self->worker, message, error))
     return TRUE;
   sonde_session_fail_reason (self, "The worker cannot be told to pause or resume");
   return FALSE;
@@ -223,21 +282,37 @@ sonde_session_resume (SondeSession *self, GError **error)
   return switch_sampling (self, SONDE_STEP_RESUME, SONDE_MESSAGE_RESUME, error);
 }
 
+/* A broker holds little, and its file says how much. */
+static void
+share_out (SondeSession *self)
+{
+  SondeUnitShare of_broker = self->share;
+
+  of_broker.memory_bytes = 0;
+  if (!self->has_share)
+    return;
+  if (self->worker != NULL)
+    sonde_peer_set_share (self->worker, &self->share);
+  if (self->broker != NULL)
+    sonde_peer_set_share (sonde_broker_link_peer (self->broker), &of_broker);
+}
+
 void
 sonde_session_set_share (SondeSession *self, const SondeUnitShare *share)
 {
   self->share = *share;
   self->has_share = TRUE;
-  if (self->worker != NULL)
-    sonde_worker_set_share (self->worker, share);
+  share_out (self);
 }
 
 guint64
 sonde_session_measure (SondeSession *self)
 {
   if (self->worker != NULL)
-    sonde_worker_measure (self->worker, &self->worker_cost);
-  return self->worker_cost.cpu_us;
+    sonde_peer_measure (self->worker, &self->worker_cost);
+  if (self->broker != NULL)
+    sonde_peer_measure (sonde_broker_link_peer (self->broker), &self->broker_cost);
+  return self->worker_cost.cpu_us + self->broker_cost.cpu_us;
 }
 
 /* One that its owner has paused stays so. */
@@ -245,7 +320,7 @@ static gboolean
 switch_if_running (SondeSession *self, SondeMessageType message)
 {
   return self->state != SONDE_STATE_RUNNING
-         || sonde_worker_send_simple (self->worker, message, NULL);
+         || sonde_peer_send_simple (self->worker, message, NULL);
 }
 
 gboolean
@@ -259,8 +334,8 @@ sonde_session_set_slowed (SondeSession *self, gboolean is_slowed, const char *te
   sonde_audit (is_slowed ? "session-slowed" : "session-resumed", self->id, self->owner_uid, text);
   /* No sample between the two notes. */
   is_told = is_slowed ? switch_if_running (self, SONDE_MESSAGE_PAUSE)
-                            && sonde_worker_note_send (self->worker, text, NULL)
-                      : sonde_worker_note_send (self->worker, text, NULL)
+                            && sonde_session_note (self, text, NULL)
+                      : sonde_session_note (self, text, NULL)
                             && switch_if_running (self, SONDE_MESSAGE_RESUME);
   if (!is_told)
     sonde_session_fail_reason (self, "The worker cannot be told to pause or resume");
@@ -273,7 +348,7 @@ sonde_session_end_over_budget (SondeSession *self, const char *reason)
   if (sonde_session_is_in (self, SONDE_STATES_DEAF))
     return; /* its process has but a moment left */
   if (sonde_session_is_in (self, SONDE_STATES_LIVE)
-      && sonde_worker_note_send (self->worker, reason, NULL))
+      && sonde_session_note (self, reason, NULL))
     sonde_session_stop (self, reason);
   else
     sonde_session_abort (self, reason);
@@ -347,7 +422,7 @@ sonde_session_open_control (SondeSession *self, GError **error)
   if (!make_control (fds, error))
     return -1;
   fd = fds[0];
-  if (!sonde_worker_send (self->worker, &message, sizeof message, &fds[1], 1, error))
+  if (!sonde_peer_send (self->worker, &message, sizeof message, &fds[1], 1, error))
     return -1;
   self->n_controls++;
   return sonde_steal_fd (&fd);
@@ -359,50 +434,22 @@ sonde_session_add_targets_async (SondeSession *self,
                                  GAsyncReadyCallback callback,
                                  gpointer user_data)
 {
-  GTask *task = g_task_new (NULL, NULL, callback, user_data);
   GError *error = NULL;
 
-  g_task_set_source_tag (task, sonde_session_add_targets_async);
-  g_queue_push_tail (&self->additions, task);
   if (sonde_session_is_in (self, SONDE_STATES_LIVE))
-    sonde_broker_add (self->broker, targets);
-  else
     {
-      g_ptr_array_unref (targets);
-      refuse_state (self, &error);
-      sonde_session_answer_addition (self, error);
-      g_error_free (error);
+      sonde_broker_link_add_async (self->broker, targets, callback, user_data);
+      return;
     }
+  g_ptr_array_unref (targets);
+  refuse_state (self, &error);
+  g_task_report_error (NULL, callback, user_data, sonde_session_add_targets_async, error);
 }
 
 gboolean
 sonde_session_add_targets_finish (GAsyncResult *result, GError **error)
 {
   return g_task_propagate_boolean (G_TASK (result), error);
-}
-
-void
-sonde_session_answer_addition (SondeSession *self, const GError *error)
-{
-  g_autoptr (GTask) task = g_queue_pop_head (&self->additions);
-
-  if (task == NULL)
-    return; /* it was told that the session is over */
-  if (error != NULL)
-    g_task_return_error (task, g_error_copy (error));
-  else
-    g_task_return_boolean (task, TRUE);
-}
-
-/* Of those that the broker will not answer any more. */
-static void
-refuse_additions (SondeSession *self)
-{
-  g_autoptr (GError) error = NULL;
-
-  refuse_state (self, &error);
-  while (!g_queue_is_empty (&self->additions))
-    sonde_session_answer_addition (self, error);
 }
 
 static gboolean
@@ -450,12 +497,9 @@ sonde_session_new (guint64 id,
   self->start_time_us = (guint64) g_get_real_time ();
   self->handler = handler;
   self->user_data = user_data;
-  self->state = SONDE_STATE_STARTING;
-  self->broker = sonde_broker_new (&options->asked, self->owner_uid, sonde_caller_pid (owner),
-                                   &sonde_session_broker_results, self);
+  self->state = SONDE_STATE_CALLING;
   self->output = sonde_session_output_new (store, self->owner_uid);
   self->stops = g_ptr_array_new_with_free_func (g_object_unref);
-  g_queue_init (&self->additions);
   if (fd_store != NULL)
     self->keeper = sonde_session_keeper_new (fd_store, id);
   return self;
@@ -468,7 +512,8 @@ forget (SondeSession *self)
   if (self->keeper == NULL)
     return;
   sonde_session_keeper_forget_record (self->keeper);
-  sonde_session_keeper_forget_worker (self->keeper);
+  for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
+    sonde_session_keeper_forget_peer (self->keeper, kind);
 }
 
 void
@@ -479,17 +524,17 @@ sonde_session_free (SondeSession *self)
   self->is_quiet = TRUE;
   sonde_session_enter (self, SONDE_STATE_FAILED); /* which nothing changes any more */
   g_clear_handle_id (&self->duration, g_source_remove);
+  g_clear_handle_id (&self->end, g_source_remove);
   forget (self);
   g_clear_pointer (&self->keeper, sonde_session_keeper_free);
-  g_clear_pointer (&self->worker, sonde_worker_free);
-  g_clear_pointer (&self->broker, sonde_broker_free);
-  refuse_additions (self);
+  g_clear_pointer (&self->worker, sonde_peer_free);
+  g_clear_pointer (&self->broker, sonde_broker_link_free);
   if (self->lookup != NULL)
     g_cancellable_cancel (self->lookup);
   g_clear_object (&self->lookup);
   g_clear_error (&self->lookup_error);
   g_free (self->group);
-  g_clear_pointer (&self->launcher, sonde_worker_launcher_unref);
+  g_clear_pointer (&self->launcher, sonde_peer_launcher_unref);
   g_clear_pointer (&self->output, sonde_session_output_free);
   g_clear_pointer (&self->stops, g_ptr_array_unref);
   g_clear_pointer (&self->options, sonde_options_free);
@@ -511,15 +556,17 @@ on_file_created (const GError *error, gpointer user_data)
 }
 
 void
-sonde_session_start (SondeSession *self, SondeWorkerLauncher *launcher)
+sonde_session_start (SondeSession *self, SondePeerLauncher *launcher)
 {
-  GPtrArray *targets = g_steal_pointer (&self->options->targets);
+  g_autoptr (GError) error = NULL;
 
-  self->options->targets = g_ptr_array_new ();
-  self->launcher = sonde_worker_launcher_ref (launcher);
+  self->launcher = sonde_peer_launcher_ref (launcher);
   self->is_starting = TRUE;
-  sonde_session_enter (self, SONDE_STATE_PROVING);
-  sonde_broker_prove (self->broker, targets);
+  sonde_session_enter (self, SONDE_STATE_CALLING);
+  self->broker = sonde_broker_link_new (launcher, &sonde_session_broker_handler, self, &error);
+  if (self->broker == NULL)
+    sonde_session_fail (self, error);
+  share_out (self);
 }
 
 static void
@@ -538,14 +585,14 @@ on_group_found (GObject *source, GAsyncResult *result, gpointer user_data)
   sonde_session_begin (self);
 }
 
-static gboolean
-start_worker (SondeSession *self, GError **error)
+gboolean
+sonde_session_start_worker (SondeSession *self, GError **error)
 {
-  self->worker = sonde_worker_start (self->launcher, &sonde_session_worker_handler, self, error);
+  self->worker = sonde_peer_start (self->launcher, SONDE_PEER_CAPTURE,
+                                   &sonde_session_worker_handler, self, error);
   if (self->worker == NULL)
     return FALSE;
-  if (self->has_share)
-    sonde_worker_set_share (self->worker, &self->share);
+  share_out (self);
   sonde_session_step (self, SONDE_STEP_PROVE);
   if (self->options->asked.scope == SONDE_SCOPE_UNIT)
     {
@@ -556,19 +603,6 @@ start_worker (SondeSession *self, GError **error)
     sonde_session_output_create_file (self->output, self->options->label, self->id, on_file_created,
                                       self);
   return TRUE;
-}
-
-void
-sonde_session_take_proof (SondeSession *self, const GError *refusal)
-{
-  g_autoptr (GError) error = NULL;
-
-  if (self->state == SONDE_STATE_PROVING && refusal == NULL && start_worker (self, &error))
-    return;
-  /* It has no worker whose end would be waited for. */
-  if (self->state == SONDE_STATE_PROVING)
-    sonde_session_fail (self, refusal != NULL ? refusal : error);
-  sonde_session_end (self);
 }
 
 gboolean
@@ -594,9 +628,11 @@ sonde_session_stop (SondeSession *self, const char *reason)
   self->reason = g_strdup (reason);
   sonde_session_save (self);
   g_clear_handle_id (&self->duration, g_source_remove);
-  sonde_broker_close (self->broker);
+  /* One that cannot be told has gone. */
+  if (self->broker != NULL)
+    sonde_broker_link_close (self->broker, NULL);
   sonde_session_output_seal (self->output);
-  if (!sonde_worker_send_simple (self->worker, SONDE_MESSAGE_STOP, &error))
+  if (!sonde_peer_send_simple (self->worker, SONDE_MESSAGE_STOP, &error))
     sonde_session_fail (self, error);
 }
 
@@ -635,9 +671,7 @@ sonde_session_retire (SondeSession *self)
 {
   g_assert (sonde_session_is_over (self));
 
-  g_clear_pointer (&self->worker, sonde_worker_free);
-  g_clear_pointer (&self->broker, sonde_broker_free);
-  refuse_additions (self);
+  g_clear_pointer (&self->worker, sonde_peer_free);
   g_clear_pointer (&self->owner, sonde_caller_unref);
 }
 

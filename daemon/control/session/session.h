@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One profiling session: its states, its worker, its end. */
+/* One profiling session: its states, its broker and worker, its end. */
 #pragma once
 
 #include <gio/gio.h>
@@ -9,8 +9,7 @@
 #include "daemon/control/session/capture-store.h"
 #include "daemon/control/system/fd-store.h"
 #include "daemon/control/request/options.h"
-#include "daemon/control/worker/worker-launcher.h"
-#include "daemon/control/worker/worker-unit.h"
+#include "daemon/control/peer/peer.h"
 #include "daemon/control/request/session-state.h"
 #include "daemon/control/request/stream-options.h"
 
@@ -25,6 +24,8 @@ typedef struct
   void (*state_changed) (SondeSession *session, gpointer user_data);
   /* Finished or failed, and its worker is reaped. @has_started: somebody knows of it */
   void (*ended) (SondeSession *session, gboolean has_started, gpointer user_data);
+  /* It needs its broker no more. @broker: (transfer full): not gone yet */
+  void (*dismissed) (SondeSession *session, SondePeer *broker, gpointer user_data);
 } SondeSessionHandler;
 
 /**
@@ -45,12 +46,12 @@ SondeSession *sonde_session_new (guint64 id,
 void sonde_session_free (SondeSession *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSession, sonde_session_free)
 
-/* As sonde_session_free(), but what the next sonded needs stays, and its worker goes on. Accepts
- * NULL. */
+/* As sonde_session_free(), but what the next sonded needs stays, and broker and worker go on.
+ * Accepts NULL. */
 void sonde_session_leave (SondeSession *self);
 
-/* Has the targets proven and the rings opened, spawns the worker; `started` follows. */
-void sonde_session_start (SondeSession *self, SondeWorkerLauncher *launcher);
+/* Starts a broker, which proves the targets, then a worker; `started` follows. */
+void sonde_session_start (SondeSession *self, SondePeerLauncher *launcher);
 /* Whether it came to that. */
 gboolean sonde_session_has_worker (const SondeSession *self);
 
@@ -93,9 +94,9 @@ gboolean sonde_session_open_file (const SondeSession *self,
  * Errors: SONDE_ERROR_INVALID_STATE, LIMIT_EXCEEDED, FAILED */
 int sonde_session_open_control (SondeSession *self, GError **error);
 
-/* What its worker's unit may have. Nothing waits for it. */
+/* What the units of its broker and its worker may have. Nothing waits for it. */
 void sonde_session_set_share (SondeSession *self, const SondeUnitShare *share);
-/* CPU time that it has taken so far, in µs. */
+/* CPU time that both have taken so far, in µs. */
 guint64 sonde_session_measure (SondeSession *self);
 /* Has nothing recorded for a while, or again if that is its state. @text: told in the capture.
  * FALSE: it is not live */
@@ -107,7 +108,7 @@ void sonde_session_end_over_budget (SondeSession *self, const char *reason);
 void sonde_session_abort (SondeSession *self, const char *reason);
 
 /* @targets: (transfer full) (element-type SondeAskedTarget): all of them come in, or none.
- * Errors: SONDE_ERROR_INVALID_STATE, and those of sonde_broker_add() */
+ * Errors: SONDE_ERROR_INVALID_STATE, and those of sonde_broker_link_add_async() */
 void sonde_session_add_targets_async (SondeSession *self,
                                       GPtrArray *targets,
                                       GAsyncReadyCallback callback,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A worker that is a unit of systemd: its end, by itself or by force. */
-#include "daemon/control/worker/worker-unit.h"
+/* A broker or worker that is a unit of systemd: its end, by itself or by force. */
+#include "daemon/control/peer/peer-unit.h"
 
 #include <errno.h>
 #include <glib-unix.h>
@@ -20,11 +20,12 @@
 #define SERVICE_INTERFACE  SYSTEMD_NAME ".Service"
 #define PROPERTY_INTERFACE "org.freedesktop.DBus.Properties"
 
-struct SondeWorkerUnit
+struct SondePeerUnit
 {
   grefcount refs; /* the owner's, and one for each call that is not answered yet */
   SondeBusConnection *bus;
-  SondeWorkerUnitEnded ended; /* NULL once told, and once freed by the owner */
+  const char *name; /* of its kind */
+  SondePeerUnitEnded ended; /* NULL once told, and once freed by the owner */
   gpointer user_data;
   char *path; /* of the unit's object: NULL until systemd has told it */
   SondeUnitShare share;
@@ -37,7 +38,7 @@ struct SondeWorkerUnit
 };
 
 static void
-unit_unref (SondeWorkerUnit *self)
+unit_unref (SondePeerUnit *self)
 {
   if (!g_ref_count_dec (&self->refs))
     return;
@@ -48,7 +49,7 @@ unit_unref (SondeWorkerUnit *self)
 
 /* @reply: (nullable): who wants no answer */
 static void
-call (SondeWorkerUnit *self,
+call (SondePeerUnit *self,
       const char *path,
       const char *interface,
       const char *method,
@@ -70,9 +71,9 @@ call (SondeWorkerUnit *self,
 }
 
 static void
-tell (SondeWorkerUnit *self, const char *how)
+tell (SondePeerUnit *self, const char *how)
 {
-  SondeWorkerUnitEnded ended = self->ended;
+  SondePeerUnitEnded ended = self->ended;
 
   self->ended = NULL;
   g_clear_handle_id (&self->deadline, g_source_remove);
@@ -83,16 +84,18 @@ tell (SondeWorkerUnit *self, const char *how)
 static gboolean
 on_deadline (gpointer user_data)
 {
-  SondeWorkerUnit *self = user_data;
+  SondePeerUnit *self = user_data;
+  g_autofree char *how
+      = g_strdup_printf ("The %s ended, and systemd does not tell why", self->name);
 
   self->deadline = 0;
-  tell (self, "The worker ended, and systemd does not tell why");
+  tell (self, how);
   return G_SOURCE_REMOVE;
 }
 
 /* Returns: (nullable) (transfer full): a sentence, if systemd knows of the end already */
 static char *
-describe_end (GVariant *properties)
+describe_end (const SondePeerUnit *self, GVariant *properties)
 {
   const char *result = "";
   gint32 code = 0;
@@ -104,21 +107,21 @@ describe_end (GVariant *properties)
   if (code == 0)
     return NULL;
   if (g_str_equal (result, "oom-kill"))
-    return g_strdup ("The worker needed more memory than it may have");
+    return g_strdup_printf ("The %s needed more memory than it may have", self->name);
   if (code == CLD_EXITED)
-    return g_strdup_printf ("The worker exited with status %d", status);
-  return g_strdup_printf ("The worker was killed by signal %d", status);
+    return g_strdup_printf ("The %s exited with status %d", self->name, status);
+  return g_strdup_printf ("The %s was killed by signal %d", self->name, status);
 }
 
 static void
 on_properties (GVariant *reply, const GError *error, gpointer user_data)
 {
-  SondeWorkerUnit *self = user_data;
+  SondePeerUnit *self = user_data;
 
   if (reply != NULL)
     {
       g_autoptr (GVariant) properties = g_variant_get_child_value (reply, 0);
-      g_autofree char *how = describe_end (properties);
+      g_autofree char *how = describe_end (self, properties);
 
       if (how != NULL)
         tell (self, how);
@@ -127,7 +130,7 @@ on_properties (GVariant *reply, const GError *error, gpointer user_data)
 }
 
 static void
-ask_how (SondeWorkerUnit *self)
+ask_how (SondePeerUnit *self)
 {
   call (self, self->path, PROPERTY_INTERFACE, "GetAll", g_variant_new ("(s)", SERVICE_INTERFACE),
         "(a{sv})", on_properties);
@@ -137,7 +140,7 @@ ask_how (SondeWorkerUnit *self)
 static void
 on_changed (GVariant *arguments, gpointer user_data)
 {
-  SondeWorkerUnit *self = user_data;
+  SondePeerUnit *self = user_data;
 
   if (self->has_exited && self->ended != NULL)
     ask_how (self);
@@ -146,18 +149,18 @@ on_changed (GVariant *arguments, gpointer user_data)
 static gboolean
 on_exited (int fd, GIOCondition condition, gpointer user_data)
 {
-  SondeWorkerUnit *self = user_data;
+  SondePeerUnit *self = user_data;
 
   self->exit_watch = 0;
   self->has_exited = TRUE;
-  self->deadline = g_timeout_add (SONDE_LIMIT_WORKER_EXIT_MS, on_deadline, self);
+  self->deadline = g_timeout_add (SONDE_LIMIT_PEER_EXIT_MS, on_deadline, self);
   if (self->path != NULL)
     ask_how (self);
   return G_SOURCE_REMOVE;
 }
 
 static void
-kill_now (SondeWorkerUnit *self)
+kill_now (SondePeerUnit *self)
 {
   call (self, self->path, UNIT_INTERFACE, "Kill", g_variant_new ("(si)", "all", SIGKILL), NULL,
         NULL);
@@ -166,15 +169,16 @@ kill_now (SondeWorkerUnit *self)
 static void
 on_share_set (GVariant *reply, const GError *error, gpointer user_data)
 {
-  SondeWorkerUnit *self = user_data;
+  SondePeerUnit *self = user_data;
 
   if (reply == NULL && !self->has_exited)
-    g_message ("What a worker may take of the machine cannot be set: %s", error->message);
+    g_message ("What a %s may take of the machine cannot be set: %s", self->name,
+               error->message);
   unit_unref (self);
 }
 
 static void
-send_share (SondeWorkerUnit *self)
+send_share (SondePeerUnit *self)
 {
   const SondeUnitShare *share = &self->share;
   guint64 us = share->cpu_percent > 0 ? share->cpu_percent * (G_USEC_PER_SEC / 100) : G_MAXUINT64;
@@ -193,7 +197,7 @@ send_share (SondeWorkerUnit *self)
 
 /* The unit goes with its process, unless it is held; and only who holds it hears of it. */
 static void
-hold (SondeWorkerUnit *self)
+hold (SondePeerUnit *self)
 {
   g_autofree char *match = g_strdup_printf (
       "type='signal',sender='" SYSTEMD_NAME "',path='%s',interface='" PROPERTY_INTERFACE "',"
@@ -207,12 +211,12 @@ hold (SondeWorkerUnit *self)
 static void
 on_unit (GVariant *reply, const GError *error, gpointer user_data)
 {
-  SondeWorkerUnit *self = user_data;
+  SondePeerUnit *self = user_data;
 
   if (reply != NULL)
     g_variant_get (reply, "(o)", &self->path);
   else
-    g_warning ("Whose unit a worker is: %s", error->message);
+    g_warning ("Whose unit a %s is: %s", self->name, error->message);
   if (self->path != NULL && self->is_killed)
     kill_now (self);
   if (self->path != NULL && self->ended != NULL)
@@ -226,24 +230,26 @@ on_unit (GVariant *reply, const GError *error, gpointer user_data)
   unit_unref (self);
 }
 
-SondeWorkerUnit *
-sonde_worker_unit_new (SondeBusConnection *bus,
+SondePeerUnit *
+sonde_peer_unit_new (SondeBusConnection *bus,
+                     SondePeerKind kind,
                        pid_t pid,
-                       SondeWorkerUnitEnded ended,
+                       SondePeerUnitEnded ended,
                        gpointer user_data,
                        GError **error)
 {
   int pidfd = (int) syscall (SYS_pidfd_open, pid, 0);
-  SondeWorkerUnit *self;
+  SondePeerUnit *self;
 
   if (pidfd < 0)
     {
-      sonde_error_set_errno (error, errno, "The worker has gone");
+      sonde_error_set_errno (error, errno, "The %s has gone", sonde_peer_kind_row (kind)->name);
       return NULL;
     }
-  self = g_new0 (SondeWorkerUnit, 1);
+  self = g_new0 (SondePeerUnit, 1);
   g_ref_count_init (&self->refs);
   self->bus = bus;
+  self->name = sonde_peer_kind_row (kind)->name;
   self->ended = ended;
   self->user_data = user_data;
   self->pidfd = pidfd;
@@ -254,7 +260,7 @@ sonde_worker_unit_new (SondeBusConnection *bus,
 }
 
 void
-sonde_worker_unit_free (SondeWorkerUnit *self)
+sonde_peer_unit_free (SondePeerUnit *self)
 {
   if (self == NULL)
     return;
@@ -268,7 +274,7 @@ sonde_worker_unit_free (SondeWorkerUnit *self)
 }
 
 void
-sonde_worker_unit_set_share (SondeWorkerUnit *self, const SondeUnitShare *share)
+sonde_peer_unit_set_share (SondePeerUnit *self, const SondeUnitShare *share)
 {
   if (memcmp (&self->share, share, sizeof *share) == 0)
     return;
@@ -278,7 +284,7 @@ sonde_worker_unit_set_share (SondeWorkerUnit *self, const SondeUnitShare *share)
 }
 
 void
-sonde_worker_unit_kill (SondeWorkerUnit *self)
+sonde_peer_unit_kill (SondePeerUnit *self)
 {
   if (self->is_killed || self->has_exited)
     return;

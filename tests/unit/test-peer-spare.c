@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Connections to the socket of workers, at which the test listens in systemd's place. */
-#include "daemon/control/worker/worker-socket.h"
+#include "daemon/control/peer/peer-socket.h"
 
 #include <glib/gstdio.h>
 #include <poll.h>
@@ -79,10 +79,10 @@ are_connected (int fd, int other_fd)
 static void
 refuses_where_nobody_listens (void)
 {
-  g_autoptr (SondeWorkerSocket) socket = sonde_worker_socket_new ("/nowhere/capture");
+  g_autoptr (SondePeerSocket) socket = sonde_peer_socket_new ("/nowhere/capture");
   g_autoptr (GError) error = NULL;
 
-  g_assert_cmpint (sonde_worker_socket_take (socket, &error), ==, -1);
+  g_assert_cmpint (sonde_peer_socket_take (socket, &error), ==, -1);
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_FAILED);
   g_assert_nonnull (strstr (error->message, "/nowhere/capture"));
 }
@@ -91,23 +91,23 @@ static void
 has_one_ready (void)
 {
   Listener listener;
-  SondeWorkerSocket *socket;
+  SondePeerSocket *socket;
   sonde_autofd int spare = -1;
   sonde_autofd int second = -1;
   sonde_autofd int fd = -1;
   struct pollfd end;
 
   listener_init (&listener);
-  socket = sonde_worker_socket_new (listener.path);
+  socket = sonde_peer_socket_new (listener.path);
   spare = listener_accept (&listener);
   g_assert_cmpint (spare, >=, 0);
 
-  fd = sonde_worker_socket_take (socket, NULL);
+  fd = sonde_peer_socket_take (socket, NULL);
   g_assert_true (are_connected (fd, spare));
   g_assert_cmpint (listener_accept (&listener), ==, -1);
 
   second = listener_wait (&listener);
-  sonde_worker_socket_free (socket);
+  sonde_peer_socket_free (socket);
   end = (struct pollfd){ .fd = second };
   g_assert_cmpint (poll (&end, 1, 0), ==, 1);
   g_assert_true ((end.revents & POLLHUP) != 0);
@@ -118,19 +118,19 @@ static void
 names_the_worker_not_the_listener (void)
 {
   Listener listener;
-  SondeWorkerSocket *socket;
+  SondePeerSocket *socket;
   sonde_autofd int other = -1;
   sonde_autofd int fd = -1;
   int has_credentials = 0;
   socklen_t size_bytes = sizeof has_credentials;
 
   listener_init (&listener);
-  socket = sonde_worker_socket_new (listener.path);
+  socket = sonde_peer_socket_new (listener.path);
   other = listener_accept (&listener);
-  fd = sonde_worker_socket_take (socket, NULL);
+  fd = sonde_peer_socket_take (socket, NULL);
   g_assert_no_errno (getsockopt (fd, SOL_SOCKET, SO_PASSCRED, &has_credentials, &size_bytes));
   g_assert_true (has_credentials);
-  sonde_worker_socket_free (socket);
+  sonde_peer_socket_free (socket);
   listener_clear (&listener);
 }
 
@@ -138,24 +138,24 @@ static void
 replaces_a_dead_spare_when_one_is_wanted (void)
 {
   Listener listener;
-  SondeWorkerSocket *socket;
+  SondePeerSocket *socket;
   sonde_autofd int other = -1;
   sonde_autofd int fd = -1;
   int dead;
 
   listener_init (&listener);
-  socket = sonde_worker_socket_new (listener.path);
+  socket = sonde_peer_socket_new (listener.path);
   dead = listener_accept (&listener);
   sonde_clear_fd (&dead);
   while (g_main_context_iteration (NULL, FALSE))
     ;
   g_assert_cmpint (listener_accept (&listener), ==, -1);
 
-  fd = sonde_worker_socket_take (socket, NULL);
+  fd = sonde_peer_socket_take (socket, NULL);
   other = listener_accept (&listener);
   g_assert_cmpint (other, >=, 0);
   g_assert_true (are_connected (fd, other));
-  sonde_worker_socket_free (socket);
+  sonde_peer_socket_free (socket);
   listener_clear (&listener);
 }
 
@@ -163,11 +163,11 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-  g_test_add_func ("/worker-socket/refuses-where-nobody-listens", refuses_where_nobody_listens);
-  g_test_add_func ("/worker-socket/has-one-ready", has_one_ready);
-  g_test_add_func ("/worker-socket/names-the-worker-not-the-listener",
+  g_test_add_func ("/peer-socket/refuses-where-nobody-listens", refuses_where_nobody_listens);
+  g_test_add_func ("/peer-socket/has-one-ready", has_one_ready);
+  g_test_add_func ("/peer-socket/names-the-worker-not-the-listener",
                    names_the_worker_not_the_listener);
-  g_test_add_func ("/worker-socket/replaces-a-dead-spare-when-one-is-wanted",
+  g_test_add_func ("/peer-socket/replaces-a-dead-spare-when-one-is-wanted",
                    replaces_a_dead_spare_when_one_is_wanted);
   return g_test_run ();
 }

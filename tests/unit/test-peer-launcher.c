@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The uids that workers get. */
-#include "daemon/control/worker/worker-launcher.h"
+#include "daemon/control/peer/peer-launcher.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -20,12 +20,12 @@ skip_unless_root (void)
 }
 
 static uid_t
-take (SondeWorkerLauncher *launcher)
+take (SondePeerLauncher *launcher)
 {
   g_autoptr (GError) error = NULL;
   uid_t uid = 0;
 
-  g_assert_true (sonde_worker_launcher_take_uid (launcher, &uid, &error));
+  g_assert_true (sonde_peer_launcher_take_uid (launcher, &uid, &error));
   g_assert_no_error (error);
   g_assert_cmpuint (uid, >=, SONDE_WORKER_UID_FIRST);
   g_assert_cmpuint (uid, <, SONDE_WORKER_UID_FIRST + SONDE_WORKER_N_UIDS);
@@ -34,13 +34,13 @@ take (SondeWorkerLauncher *launcher)
 
 /* Each uid that no worker of another daemon has at this moment, until the launcher refuses. */
 static GHashTable *
-take_all (SondeWorkerLauncher *launcher)
+take_all (SondePeerLauncher *launcher)
 {
   GHashTable *taken = g_hash_table_new (NULL, NULL);
   g_autoptr (GError) error = NULL;
   uid_t uid = 0;
 
-  while (sonde_worker_launcher_take_uid (launcher, &uid, &error))
+  while (sonde_peer_launcher_take_uid (launcher, &uid, &error))
     {
       g_assert_cmpuint (uid, >=, SONDE_WORKER_UID_FIRST);
       g_assert_cmpuint (uid, <, SONDE_WORKER_UID_FIRST + SONDE_WORKER_N_UIDS);
@@ -55,7 +55,7 @@ take_all (SondeWorkerLauncher *launcher)
 static void
 refuses_when_all_are_in_use (void)
 {
-  g_autoptr (SondeWorkerLauncher) launcher = sonde_worker_launcher_new ("/worker");
+  g_autoptr (SondePeerLauncher) launcher = sonde_peer_launcher_new ("/worker");
   g_autoptr (GHashTable) taken = NULL;
 
   if (skip_unless_root ())
@@ -67,7 +67,7 @@ refuses_when_all_are_in_use (void)
 static void
 gives_again_what_came_back (void)
 {
-  g_autoptr (SondeWorkerLauncher) launcher = sonde_worker_launcher_new ("/worker");
+  g_autoptr (SondePeerLauncher) launcher = sonde_peer_launcher_new ("/worker");
   g_autoptr (GHashTable) first = NULL;
   g_autoptr (GHashTable) again = NULL;
   uid_t uid;
@@ -77,8 +77,8 @@ gives_again_what_came_back (void)
   uid = take (launcher);
   first = take_all (launcher);
   g_assert_false (g_hash_table_contains (first, GUINT_TO_POINTER (uid)));
-  sonde_worker_launcher_give_uid_back (launcher, uid);
-  sonde_worker_launcher_give_uid_back (launcher, SONDE_WORKER_UID_NONE);
+  sonde_peer_launcher_give_uid_back (launcher, uid);
+  sonde_peer_launcher_give_uid_back (launcher, SONDE_WORKER_UID_NONE);
   again = take_all (launcher);
   g_assert_true (g_hash_table_contains (again, GUINT_TO_POINTER (uid)));
 }
@@ -109,7 +109,7 @@ start_process (uid_t uid)
 static void
 passes_over_uids_of_live_processes (void)
 {
-  g_autoptr (SondeWorkerLauncher) launcher = sonde_worker_launcher_new ("/worker");
+  g_autoptr (SondePeerLauncher) launcher = sonde_peer_launcher_new ("/worker");
   g_autoptr (GHashTable) first = NULL;
   g_autoptr (GHashTable) again = NULL;
   uid_t uid;
@@ -118,7 +118,7 @@ passes_over_uids_of_live_processes (void)
   if (skip_unless_root ())
     return;
   uid = take (launcher);
-  sonde_worker_launcher_give_uid_back (launcher, uid);
+  sonde_peer_launcher_give_uid_back (launcher, uid);
   pid = start_process (uid);
   first = take_all (launcher);
   g_assert_false (g_hash_table_contains (first, GUINT_TO_POINTER (uid)));
@@ -132,7 +132,7 @@ passes_over_uids_of_live_processes (void)
 static void
 gives_none_to_others_than_root (void)
 {
-  g_autoptr (SondeWorkerLauncher) launcher = sonde_worker_launcher_new ("/worker");
+  g_autoptr (SondePeerLauncher) launcher = sonde_peer_launcher_new ("/worker");
   uid_t uid = 0;
   int status;
   pid_t pid = fork ();
@@ -140,7 +140,7 @@ gives_none_to_others_than_root (void)
   g_assert_cmpint (pid, >=, 0);
   if (pid == 0)
     _exit ((geteuid () == 0 && setresuid (NOBODY, NOBODY, NOBODY) < 0)
-           || !sonde_worker_launcher_take_uid (launcher, &uid, NULL)
+           || !sonde_peer_launcher_take_uid (launcher, &uid, NULL)
            || uid != SONDE_WORKER_UID_NONE);
   g_assert_cmpint (waitpid (pid, &status, 0), ==, pid);
   g_assert_cmpint (status, ==, 0);
@@ -150,7 +150,7 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-#define ADD(name, function) g_test_add_func ("/worker-launcher/" name, function)
+#define ADD(name, function) g_test_add_func ("/peer-launcher/" name, function)
   ADD ("refuses-when-all-are-in-use", refuses_when_all_are_in_use);
   ADD ("gives-again-what-came-back", gives_again_what_came_back);
   ADD ("passes-over-uids-of-live-processes", passes_over_uids_of_live_processes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Workers that are spawned. A lease on their program lets the exec wait until it is given up. */
-#include "daemon/control/worker/worker-process.h"
+#include "daemon/control/peer/peer-process.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -19,8 +19,8 @@ typedef struct
   char *path; /* of a script */
   int lease;  /* -1: none */
   int connection;
-  SondeWorkerLauncher *launcher;
-  SondeWorkerProcess *process;
+  SondePeerLauncher *launcher;
+  SondePeerProcess *process;
   char *how;
 } Fixture;
 
@@ -45,14 +45,14 @@ set_up (Fixture *fixture, gconstpointer script)
   g_assert_cmpint (fchmod (fd, 0755), ==, 0);
   close (fd);
   fixture->lease = fixture->connection = -1;
-  fixture->launcher = sonde_worker_launcher_new (fixture->path);
+  fixture->launcher = sonde_peer_launcher_new (fixture->path);
 }
 
 static void
 tear_down (Fixture *fixture, gconstpointer script)
 {
-  sonde_worker_process_free (fixture->process);
-  sonde_worker_launcher_unref (fixture->launcher);
+  sonde_peer_process_free (fixture->process);
+  sonde_peer_launcher_unref (fixture->launcher);
   sonde_clear_fd (&fixture->lease);
   sonde_clear_fd (&fixture->connection);
   unlink (fixture->path);
@@ -96,7 +96,7 @@ start (Fixture *fixture)
   g_assert_true (sonde_socketpair (SOCK_SEQPACKET, fds, NULL));
   fixture->connection = fds[0];
   fixture->process
-      = sonde_worker_process_new (fixture->launcher, fds[1], on_ended, fixture, &error);
+      = sonde_peer_process_new (fixture->launcher, fds[1], on_ended, fixture, &error);
   g_assert_no_error (error);
 }
 
@@ -165,7 +165,7 @@ one_that_is_killed_before_it_has_begun_is_killed_then (Fixture *fixture, gconstp
   hold_exec (fixture);
   start (fixture);
   wait_for_exec ();
-  sonde_worker_process_kill (fixture->process);
+  sonde_peer_process_kill (fixture->process);
   release_exec (fixture);
   wait_for_end (fixture);
   g_assert_cmpstr (fixture->how, ==, "The worker was killed by signal 9");
@@ -179,7 +179,7 @@ one_that_is_forgotten_before_it_has_begun_runs_untold (Fixture *fixture, gconstp
   hold_exec (fixture);
   start (fixture);
   wait_for_exec ();
-  g_clear_pointer (&fixture->process, sonde_worker_process_free);
+  g_clear_pointer (&fixture->process, sonde_peer_process_free);
   release_exec (fixture);
   g_assert_cmpint (recv (fixture->connection, &byte, 1, 0), ==, 0); /* it has exited */
   while (g_main_context_iteration (NULL, FALSE))
@@ -197,7 +197,7 @@ main (int argc, char **argv)
   sigprocmask (SIG_BLOCK, &set, NULL);
   g_test_init (&argc, &argv, NULL);
 #define ADD(name, script, function)                                                                \
-  g_test_add ("/worker-process/" name, Fixture, script, set_up, function, tear_down)
+  g_test_add ("/peer-process/" name, Fixture, script, set_up, function, tear_down)
   ADD ("one-that-cannot-be-started-tells-why", "exit 7", one_that_cannot_be_started_tells_why);
   ADD ("its-start-keeps-nobody-waiting", "exit 7", its_start_keeps_nobody_waiting);
   ADD ("one-that-is-killed-before-it-has-begun-is-killed-then", "exec sleep 1000",

@@ -1,41 +1,45 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A worker that we spawn: its start, and its end by itself or by force. */
-#include "daemon/control/worker/worker-process.h"
+/* A broker or worker that we spawn: its start, and its end by itself or by force. */
+#include "daemon/control/peer/peer-process.h"
 
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "daemon/base/capabilities.h"
 
-struct SondeWorkerProcess
+struct SondePeerProcess
 {
-  grefcount refs;                /* the owner's, and one until it is reaped */
-  SondeWorkerProcessEnded ended; /* NULL once freed by the owner */
+  grefcount refs;              /* the owner's, and one until it is reaped */
+  SondePeerProcessEnded ended; /* NULL: nobody watches it */
   gpointer user_data;
-  SondeWorkerLauncher *launcher;
-  uid_t uid;            /* the launcher's, until it is reaped */
+  SondePeerKind kind;
+  SondePeerLauncher *launcher; /* whose uid it has, until it is reaped; NULL: it has the caller's */
+  uid_t uid;
   GSubprocess *process; /* NULL before it is started */
   int pidfd;            /* -1: the same, or it is reaped */
   gboolean is_unwanted; /* to be killed when it is started */
+  char *how;            /* it has ended */
 };
 
 static void
-process_unref (SondeWorkerProcess *self)
+process_unref (SondePeerProcess *self)
 {
   if (!g_ref_count_dec (&self->refs))
     return;
-  sonde_worker_launcher_unref (self->launcher);
+  sonde_peer_launcher_unref (self->launcher);
   g_clear_object (&self->process);
   sonde_clear_fd (&self->pidfd);
+  g_free (self->how);
   g_free (self);
 }
 
 static void
-end (SondeWorkerProcess *self, const char *how)
+end (SondePeerProcess *self, const char *how)
 {
-  sonde_worker_launcher_give_uid_back (self->launcher, self->uid);
+  if (self->launcher != NULL)
+    sonde_peer_launcher_give_uid_back (self->launcher, self->uid);
+  self->how = g_strdup (how);
   if (self->ended != NULL)
     self->ended (how, self->user_data);
   process_unref (self);
@@ -44,25 +48,18 @@ end (SondeWorkerProcess *self, const char *how)
 static void
 on_reaped (GObject *source, GAsyncResult *result, gpointer user_data)
 {
+  SondePeerProcess *self = user_data;
+  const char *name = sonde_peer_kind_row (self->kind)->name;
   GSubprocess *process = G_SUBPROCESS (source);
   g_autofree char *how = NULL;
 
   g_subprocess_wait_finish (process, result, NULL);
   how = g_subprocess_get_if_signaled (process)
-            ? g_strdup_printf ("The worker was killed by signal %d",
+            ? g_strdup_printf ("The %s was killed by signal %d", name,
                                g_subprocess_get_term_sig (process))
-            : g_strdup_printf ("The worker exited with status %d",
+            : g_strdup_printf ("The %s exited with status %d", name,
                                g_subprocess_get_exit_status (process));
-  end (user_data, how);
-}
-
-/* GSubprocess would do it on a thread that has no capability in effect. */
-static void
-kill_child (const SondeWorkerProcess *self)
-{
-  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_SIGNALS);
-
-  (void) syscall (SYS_pidfd_send_signal, self->pidfd, SIGKILL, NULL, 0);
+  end (self, how);
 }
 
 /* -1: it is reaped, which GLib does on a thread of its own. If it was not afterwards, then the
@@ -81,7 +78,7 @@ open_pidfd (GSubprocess *process)
 static void
 on_started (GObject *source, GAsyncResult *result, gpointer user_data)
 {
-  SondeWorkerProcess *self = user_data;
+  SondePeerProcess *self = user_data;
   g_autoptr (GError) error = NULL;
 
   self->process = g_task_propagate_pointer (G_TASK (result), &error);
@@ -92,7 +89,7 @@ on_started (GObject *source, GAsyncResult *result, gpointer user_data)
     }
   self->pidfd = open_pidfd (self->process);
   if (self->is_unwanted)
-    kill_child (self);
+    sonde_peer_process_kill (self);
   g_subprocess_wait_async (self->process, NULL, on_reaped, self);
 }
 
@@ -101,6 +98,7 @@ on_started (GObject *source, GAsyncResult *result, gpointer user_data)
 /* What it is told; nothing else is shared with the main loop. */
 typedef struct
 {
+  const char *name; /* of its kind */
   char *path;
   char *own_uid; /* an argument; NULL: the caller's */
   int fd;
@@ -120,22 +118,18 @@ order_free (gpointer data)
 static GSubprocess *
 spawn (Order *order, GError **error)
 {
-  /* Standard input is /dev/null by default; standard error is for what the worker has to complain
-   * about. All else closes itself. GLib would close it as well, but between fork() and exec(), and
-   * then wait for the end of a worker of whose exec() it could not read. */
+  /* Standard input is /dev/null by default; standard error is for what it has to complain about. All else closes itself. GLib would close it as well, but between fork() and exec(), and
+   * then wait for the end of a process of whose exec() it could not read. */
   g_autoptr (GSubprocessLauncher) launcher = g_subprocess_launcher_new (
       G_SUBPROCESS_FLAGS_STDOUT_SILENCE | G_SUBPROCESS_FLAGS_INHERIT_FDS);
   GSubprocess *process;
 
-  /* The program may lie in a folder that is closed to others, as a developer's home is. */
-  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
-
-  g_subprocess_launcher_take_fd (launcher, sonde_steal_fd (&order->fd), SONDE_WORKER_FD);
+  g_subprocess_launcher_take_fd (launcher, sonde_steal_fd (&order->fd), SONDE_PEER_FD);
   process = g_subprocess_launcher_spawn (
-      launcher, error, order->path, "--fd=" G_STRINGIFY (SONDE_WORKER_FD), order->own_uid, NULL);
+      launcher, error, order->path, "--fd=" G_STRINGIFY (SONDE_PEER_FD), order->own_uid, NULL);
   g_subprocess_launcher_close (launcher);
   if (process == NULL)
-    g_prefix_error (error, "Cannot start a worker: ");
+    g_prefix_error (error, "Cannot start a %s: ", order->name);
   return process;
 }
 
@@ -157,14 +151,15 @@ run (gpointer data)
 
 /* Not in a pool, whose threads may all be busy, and which does not tell when it cannot have one. */
 static void
-start (SondeWorkerProcess *self, int fd)
+start (SondePeerProcess *self, const char *path, int fd)
 {
   g_autoptr (GTask) task = g_task_new (NULL, NULL, on_started, self);
   GError *error = NULL;
   Order *order = g_new0 (Order, 1);
   GThread *thread;
 
-  order->path = g_strdup (sonde_worker_launcher_path (self->launcher));
+  order->name = sonde_peer_kind_row (self->kind)->name;
+  order->path = g_strdup (path);
   if (self->uid != SONDE_WORKER_UID_NONE)
     order->own_uid = g_strdup_printf ("--uid=%u", (guint) self->uid);
   order->fd = fd;
@@ -175,41 +170,45 @@ start (SondeWorkerProcess *self, int fd)
       g_thread_unref (thread);
       return;
     }
-  g_prefix_error (&error, "Cannot start a worker: ");
+  g_prefix_error (&error, "Cannot start a %s: ", order->name);
   sonde_clear_fd (&order->fd);
   g_task_return_error (task, error);
   g_object_unref (task);
 }
 
-SondeWorkerProcess *
-sonde_worker_process_new (SondeWorkerLauncher *launcher,
-                          int fd,
-                          SondeWorkerProcessEnded ended,
-                          gpointer user_data,
-                          GError **error)
+SondePeerProcess *
+sonde_peer_process_new (SondePeerLauncher *launcher, SondePeerKind kind, int fd, GError **error)
 {
-  SondeWorkerProcess *self;
-  uid_t uid;
+  SondePeerProcess *self;
+  uid_t uid = SONDE_WORKER_UID_NONE;
 
-  if (!sonde_worker_launcher_take_uid (launcher, &uid, error))
+  if (sonde_peer_kind_row (kind)->has_own_uid
+      && !sonde_peer_launcher_take_uid (launcher, &uid, error))
     {
       close (fd);
       return NULL;
     }
-  self = g_new0 (SondeWorkerProcess, 1);
+  self = g_new0 (SondePeerProcess, 1);
   g_ref_count_init (&self->refs);
   g_ref_count_inc (&self->refs);
-  self->ended = ended;
-  self->user_data = user_data;
-  self->launcher = sonde_worker_launcher_ref (launcher);
+  self->kind = kind;
+  self->launcher = uid != SONDE_WORKER_UID_NONE ? sonde_peer_launcher_ref (launcher) : NULL;
   self->uid = uid;
   self->pidfd = -1;
-  start (self, fd);
+  start (self, sonde_peer_launcher_path (launcher, kind), fd);
   return self;
 }
 
+const char *
+sonde_peer_process_watch (SondePeerProcess *self, SondePeerProcessEnded ended, gpointer user_data)
+{
+  self->ended = self->how == NULL ? ended : NULL;
+  self->user_data = user_data;
+  return self->how;
+}
+
 void
-sonde_worker_process_free (SondeWorkerProcess *self)
+sonde_peer_process_free (SondePeerProcess *self)
 {
   if (self == NULL)
     return;
@@ -218,15 +217,16 @@ sonde_worker_process_free (SondeWorkerProcess *self)
 }
 
 void
-sonde_worker_process_kill (SondeWorkerProcess *self)
+sonde_peer_process_kill (SondePeerProcess *self)
 {
   self->is_unwanted = TRUE;
+  /* By its pidfd: GSubprocess would do it on a thread of its own. */
   if (self->process != NULL)
-    kill_child (self);
+    (void) syscall (SYS_pidfd_send_signal, self->pidfd, SIGKILL, NULL, 0);
 }
 
 pid_t
-sonde_worker_process_pid (const SondeWorkerProcess *self)
+sonde_peer_process_pid (const SondePeerProcess *self)
 {
   const char *identifier
       = self->process != NULL ? g_subprocess_get_identifier (self->process) : NULL;
