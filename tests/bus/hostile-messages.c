@@ -9,7 +9,7 @@ judge (const HostileMessage *self)
 {
   const char *why = NULL;
 
-  return sonde_message_check (self->bytes, self->size_bytes, self->n_fds, TRUE, &why) < 0 ? why
+  return sonde_message_check (self->bytes, self->size_bytes, self->n_fds, SONDE_WAY_WORKER_TO_FRONT, &why) < 0 ? why
                                                                                           : NULL;
 }
 

@@ -60,7 +60,7 @@ set_up (Fixture *self, gconstpointer data)
   int fds[2];
 
   g_assert_true (sonde_socketpair (SOCK_SEQPACKET | SOCK_NONBLOCK, fds, NULL));
-  self->channel = sonde_channel_new (fds[0], TRUE, &handler, self);
+  self->channel = sonde_channel_new (fds[0], SONDE_WAY_WORKER_TO_FRONT, &handler, self);
   self->own = fds[0];
   self->peer = fds[1];
 }
@@ -125,7 +125,7 @@ closes_when_it_cannot_receive (Fixture *self, gconstpointer data)
 
   g_assert_cmpint (pipe2 (pipe_fds, O_CLOEXEC | O_NONBLOCK), ==, 0);
   sonde_channel_free (self->channel);
-  self->channel = sonde_channel_new (pipe_fds[0], TRUE, &handler, self);
+  self->channel = sonde_channel_new (pipe_fds[0], SONDE_WAY_WORKER_TO_FRONT, &handler, self);
   g_assert_cmpint (write (pipe_fds[1], "?", 1), ==, 1);
   spin ();
   g_assert_cmpuint (self->n_messages, ==, 0);

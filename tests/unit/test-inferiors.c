@@ -347,13 +347,13 @@ answer_process (Worker *worker, int status)
   answer.request_id = request->request_id;
   if (status != 0)
     {
-      worker_send (worker, &answer, sizeof answer, -1);
+      worker_answer (worker, &answer, sizeof answer, -1);
       return;
     }
   answer.fds = SONDE_PROCESS_FD_MAPS | SONDE_PROCESS_FD_CMDLINE;
   fds[0] = open ("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   fds[1] = open ("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-  g_assert_true (sonde_channel_send (worker->control, &answer, sizeof answer, fds, 2, NULL));
+  g_assert_true (sonde_channel_send (worker->broker, &answer, sizeof answer, fds, 2, NULL));
 }
 
 /* A program that allocates once, and is gone before it could be looked at twice. */
@@ -369,7 +369,7 @@ allocate_as (Worker *worker, int status)
   worker_wait_count (worker, SONDE_LEDGER_EVENTS_RECORDED, 1);
 }
 
-/* Control is asked when it gets its ring. In order of time its name comes first. */
+/* The broker is asked when it gets its ring. In order of time its name comes first. */
 static void
 check_name (void)
 {

@@ -6,10 +6,12 @@
 #include <glib.h>
 #include <stddef.h>
 
+#include "daemon/base/error.h"
+
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
-#define VERSION 2
-#define DIGEST  "9a57ef79b5b53b73c8a8ce5aef158b8a162af93de89c2168292474be324d583c"
+#define VERSION 3
+#define DIGEST  "789ca812994cd4db7b0fcad2da619a3926eb493b2a1cf4fb5d2d39cd254ec693"
 
 typedef struct
 {
@@ -213,6 +215,91 @@ static const struct
         FIELD (SondeMessageFailed, padding),
         FIELD (SondeMessageFailed, text),
     } },
+  { "SondeAsked",
+    sizeof (SondeAsked),
+    {
+        FIELD (SondeAsked, scope),
+        FIELD (SondeAsked, event),
+        FIELD (SondeAsked, period),
+        FIELD (SondeAsked, frequency_hz),
+        FIELD (SondeAsked, tracepoint),
+        FIELD (SondeAsked, kernel),
+        FIELD (SondeAsked, raw),
+        FIELD (SondeAsked, children),
+        FIELD (SondeAsked, start_on_exec),
+        FIELD (SondeAsked, symbols),
+        FIELD (SondeAsked, unwind),
+        FIELD (SondeAsked, stack_size_bytes),
+        FIELD (SondeAsked, max_depth),
+        FIELD (SondeAsked, duration_us),
+        FIELD (SondeAsked, memory_interval_bytes),
+        FIELD (SondeAsked, memory),
+        FIELD (SondeAsked, memory_wait_us),
+        FIELD (SondeAsked, counters),
+        FIELD (SondeAsked, padding),
+        FIELD (SondeAsked, unit),
+    } },
+  { "SondeMessageAsk",
+    sizeof (SondeMessageAsk),
+    {
+        FIELD (SondeMessageAsk, header),
+        FIELD (SondeMessageAsk, version),
+        FIELD (SondeMessageAsk, owner_uid),
+        FIELD (SondeMessageAsk, owner_pid),
+        FIELD (SondeMessageAsk, padding),
+        FIELD (SondeMessageAsk, asked),
+    } },
+  { "SondeMessageTarget",
+    sizeof (SondeMessageTarget),
+    {
+        FIELD (SondeMessageTarget, pid),
+        FIELD (SondeMessageTarget, flags),
+    } },
+  { "SondeMessageTargets",
+    sizeof (SondeMessageTargets),
+    {
+        FIELD (SondeMessageTargets, header),
+        FIELD (SondeMessageTargets, n_targets),
+        FIELD (SondeMessageTargets, padding),
+    } },
+  { "SondeMessageServe",
+    sizeof (SondeMessageServe),
+    {
+        FIELD (SondeMessageServe, header),
+        FIELD (SondeMessageServe, session_id),
+    } },
+  { "SondeMessageOpen",
+    sizeof (SondeMessageOpen),
+    {
+        FIELD (SondeMessageOpen, header),
+        FIELD (SondeMessageOpen, group),
+    } },
+  { "SondeMessageSheet",
+    sizeof (SondeMessageSheet),
+    {
+        FIELD (SondeMessageSheet, header),
+        FIELD (SondeMessageSheet, version),
+        FIELD (SondeMessageSheet, padding),
+        FIELD (SondeMessageSheet, events),
+        FIELD (SondeMessageSheet, tracepoints),
+    } },
+  { "SondeMessageResult",
+    sizeof (SondeMessageResult),
+    {
+        FIELD (SondeMessageResult, header),
+        FIELD (SondeMessageResult, error),
+        FIELD (SondeMessageResult, padding),
+        FIELD (SondeMessageResult, text),
+    } },
+  { "SondeMessageStuck",
+    sizeof (SondeMessageStuck),
+    {
+        FIELD (SondeMessageStuck, header),
+        FIELD (SondeMessageStuck, uid),
+        FIELD (SondeMessageStuck, pid),
+        FIELD (SondeMessageStuck, is_over),
+        FIELD (SondeMessageStuck, padding),
+    } },
 };
 
 #define VALUE(name)                                                                                \
@@ -260,6 +347,37 @@ static const struct
   VALUE (SONDE_SINK_FRAMES_ALL),
   VALUE (SONDE_PROCESS_FD_MAPS),
   VALUE (SONDE_PROCESS_FD_CMDLINE),
+  VALUE (SONDE_SCOPE_TARGETS),
+  VALUE (SONDE_SCOPE_LAUNCH),
+  VALUE (SONDE_SCOPE_PIDS),
+  VALUE (SONDE_SCOPE_UNIT),
+  VALUE (SONDE_SCOPE_SYSTEM),
+  VALUE (SONDE_EVENT_AUTO),
+  VALUE (SONDE_EVENT_CYCLES),
+  VALUE (SONDE_EVENT_INSTRUCTIONS),
+  VALUE (SONDE_EVENT_CPU_CLOCK),
+  VALUE (SONDE_EVENT_NONE),
+  VALUE (SONDE_EVENT_TRACEPOINT),
+  VALUE (SONDE_COUNTERS_CPU),
+  VALUE (SONDE_COUNTERS_MEMORY),
+  VALUE (SONDE_COUNTERS_NETWORK),
+  VALUE (SONDE_COUNTERS_DISK),
+  VALUE (SONDE_COUNTERS_PROCESS),
+  VALUE (SONDE_MEMORY_OFF),
+  VALUE (SONDE_MEMORY_ALL),
+  VALUE (SONDE_MEMORY_SAMPLED),
+  VALUE (SONDE_TARGET_HAS_PROOF),
+  VALUE (SONDE_TARGET_HAS_MAPS),
+  VALUE (SONDE_TARGET_HAS_PIDFD),
+  VALUE (SONDE_ERROR_INVALID_OPTION),
+  VALUE (SONDE_ERROR_NOT_AUTHORIZED),
+  VALUE (SONDE_ERROR_NO_SUCH_PROCESS),
+  VALUE (SONDE_ERROR_NO_SUCH_SESSION),
+  VALUE (SONDE_ERROR_LIMIT_EXCEEDED),
+  VALUE (SONDE_ERROR_NOT_SUPPORTED),
+  VALUE (SONDE_ERROR_INVALID_STATE),
+  VALUE (SONDE_ERROR_FAILED),
+  VALUE (SONDE_N_ERRORS),
   VALUE (SONDE_STATISTIC_LEDGER),
   VALUE (SONDE_STATISTIC_UNWIND_COMPLETE),
   VALUE (SONDE_STATISTIC_UNWIND_TRUNCATED_DUMP),
@@ -282,6 +400,7 @@ static const struct
   VALUE (SONDE_STATISTIC_SHARED_RING_BYTES),
   VALUE (SONDE_STATISTIC_EVENTS_WAITED),
   VALUE (SONDE_STATISTIC_EVENTS_WAITED_US),
+  VALUE (SONDE_STATISTIC_TARGET_STUCK),
   VALUE (SONDE_N_STATISTICS),
 };
 
@@ -293,10 +412,9 @@ append_table (GString *text)
       const SondeMessageShape *shape = sonde_message_shape (type);
 
       if (shape != NULL)
-        g_string_append_printf (text,
-                                "%u %s %d %" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " %u %u\n",
-                                type, shape->name, (int) shape->way, shape->size_bytes,
-                                shape->entry_bytes, shape->min_fds, shape->max_fds);
+        g_string_append_printf (
+            text, "%u %s %u %" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " %u %u\n", type, shape->name,
+            shape->ways, shape->size_bytes, shape->entry_bytes, shape->min_fds, shape->max_fds);
     }
 }
 
@@ -319,6 +437,8 @@ append_values (GString *text)
     g_string_append_printf (text, "%s %d\n", values[i].name, values[i].value);
   for (int i = 0; i < SONDE_N_STATISTICS; i++)
     g_string_append_printf (text, "%s %d\n", sonde_statistic_name ((SondeStatistic) i), i);
+  for (guint i = 0; sonde_tracepoint_name (i) != NULL; i++)
+    g_string_append_printf (text, "%s %u\n", sonde_tracepoint_name (i), i);
 }
 
 static void
@@ -353,6 +473,20 @@ leaves_no_byte_unnamed (void)
     }
 }
 
+static void
+assert_refused (SondeMessageHeader *message,
+                uint64_t size_bytes,
+                unsigned n_fds,
+                SondeMessageWay way,
+                const char *expected)
+{
+  const char *why = NULL;
+
+  message->size = (uint32_t) size_bytes;
+  g_assert_cmpint (sonde_message_check (message, size_bytes, n_fds, way, &why), <, 0);
+  g_assert_cmpstr (why, ==, expected);
+}
+
 /* What a row says is what the judge takes; it may want more than that. */
 static void
 takes_no_other_size_or_way (void)
@@ -361,28 +495,45 @@ takes_no_other_size_or_way (void)
     {
       const SondeMessageShape *shape = sonde_message_shape (type);
       g_autofree SondeMessageHeader *message = g_malloc0 (SONDE_MESSAGE_MAX_SIZE);
-      const char *why = NULL;
 
       message->type = type;
       if (shape == NULL)
         continue;
-      message->size = (uint32_t) shape->size_bytes;
-      g_assert_cmpint (sonde_message_check (message, shape->size_bytes, shape->min_fds,
-                                            shape->way == SONDE_WAY_TO_WORKER, &why),
-                       <, 0);
-      g_assert_cmpstr (why, ==, "not this side's to send");
-      message->size -= 4;
-      g_assert_cmpint (sonde_message_check (message, shape->size_bytes - 4, shape->min_fds,
-                                            shape->way == SONDE_WAY_FROM_WORKER, &why),
-                       <, 0);
-      g_assert_cmpstr (why, ==,
-                       shape->size_bytes - 4 < sizeof *message ? "size out of range"
-                                                               : "size is not the type's");
-      message->size += 4;
-      g_assert_cmpint (sonde_message_check (message, shape->size_bytes, shape->max_fds + 1,
-                                            shape->way == SONDE_WAY_FROM_WORKER, &why),
-                       <, 0);
-      g_assert_cmpstr (why, ==, "wrong number of descriptors");
+      g_assert_cmpuint (shape->ways, !=, 0);
+      g_assert_cmpuint (shape->ways, <, 2 * SONDE_WAY_WORKER_TO_BROKER);
+      for (unsigned bit = 1; bit <= SONDE_WAY_WORKER_TO_BROKER; bit <<= 1)
+        {
+          SondeMessageWay way = (SondeMessageWay) bit;
+
+          if ((shape->ways & bit) == 0)
+            {
+              assert_refused (message, shape->size_bytes, shape->min_fds, way,
+                              "not this side's to send");
+              continue;
+            }
+          assert_refused (message, shape->size_bytes - 4, shape->min_fds, way,
+                          shape->size_bytes - 4 < sizeof *message ? "size out of range"
+                                                                  : "size is not the type's");
+          if (shape->entry_bytes == 0)
+            assert_refused (message, shape->size_bytes + 4, shape->min_fds, way,
+                            "size is not the type's");
+          assert_refused (message, shape->size_bytes, shape->max_fds + 1, way,
+                          "wrong number of descriptors");
+        }
+    }
+}
+
+/* A worker is given descriptors and has none to give. */
+static void
+takes_no_descriptor_of_a_worker (void)
+{
+  for (uint32_t type = 0; type < 1024; type++)
+    {
+      const SondeMessageShape *shape = sonde_message_shape (type);
+
+      if (shape != NULL
+          && (shape->ways & (SONDE_WAY_WORKER_TO_FRONT | SONDE_WAY_WORKER_TO_BROKER)) != 0)
+        g_assert_cmpuint (shape->max_fds, ==, 0);
     }
 }
 
@@ -393,5 +544,7 @@ main (int argc, char **argv)
   g_test_add_func ("/message-layout/changes-with-its-number-alone", changes_with_its_number_alone);
   g_test_add_func ("/message-layout/leaves-no-byte-unnamed", leaves_no_byte_unnamed);
   g_test_add_func ("/message-layout/takes-no-other-size-or-way", takes_no_other_size_or_way);
+  g_test_add_func ("/message-layout/takes-no-descriptor-of-a-worker",
+                   takes_no_descriptor_of_a_worker);
   return g_test_run ();
 }

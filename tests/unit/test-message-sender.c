@@ -66,7 +66,7 @@ set_up (Fixture *fixture, gconstpointer data)
 
   g_assert_true (sonde_socketpair (SOCK_SEQPACKET, fds, NULL));
   fixture->received = g_ptr_array_new_with_free_func (g_free);
-  fixture->control = sonde_channel_new (fds[0], TRUE, &control_handler, fixture);
+  fixture->control = sonde_channel_new (fds[0], SONDE_WAY_WORKER_TO_FRONT, &control_handler, fixture);
   fixture->sender = sonde_message_sender_new (fds[1], &sender_handler, on_parted, fixture);
 }
 

@@ -1,19 +1,45 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Tests of the judge of control messages. */
+/* Tests of the judge of messages between front, broker and worker. */
 #include "daemon/base/message.h"
 
 #include <errno.h>
 #include <glib.h>
 #include <string.h>
 
+#include "daemon/base/error.h"
+
+/* One of the ways that it may go. */
+static SondeMessageWay
+way_of (const void *bytes)
+{
+  uint32_t ways = sonde_message_shape (((const SondeMessageHeader *) bytes)->type)->ways;
+
+  return (SondeMessageWay) (ways & -ways);
+}
+
 static void
-assert_refused (
-    const void *bytes, uint64_t size, unsigned n_fds, int from_worker, const char *expected)
+assert_refused_from (
+    SondeMessageWay way, const void *bytes, uint64_t size, unsigned n_fds, const char *expected)
 {
   const char *why = NULL;
 
-  g_assert_cmpint (sonde_message_check (bytes, size, n_fds, from_worker, &why), ==, -EBADMSG);
+  g_assert_cmpint (sonde_message_check (bytes, size, n_fds, way, &why), ==, -EBADMSG);
   g_assert_cmpstr (why, ==, expected);
+}
+
+static void
+assert_refused (const void *bytes, uint64_t size, unsigned n_fds, const char *expected)
+{
+  assert_refused_from (way_of (bytes), bytes, size, n_fds, expected);
+}
+
+static void
+assert_taken (const void *bytes, uint64_t size, unsigned n_fds)
+{
+  const char *why = NULL;
+
+  sonde_message_check (bytes, size, n_fds, way_of (bytes), &why);
+  g_assert_cmpstr (why, ==, NULL);
 }
 
 static SondeMessageSetup
@@ -36,9 +62,8 @@ static void
 accepts_setup (void)
 {
   SondeMessageSetup setup = good_setup ();
-  const char *why = NULL;
 
-  g_assert_cmpint (sonde_message_check (&setup, sizeof setup, 0, FALSE, &why), ==, 0);
+  assert_taken (&setup, sizeof setup, 0);
 }
 
 static void
@@ -49,9 +74,11 @@ refuses_every_truncation (void)
 
   for (size_t size = 0; size < sizeof setup; size++)
     {
-      g_assert_cmpint (sonde_message_check (&setup, size, 0, FALSE, &why), ==, -EBADMSG);
+      g_assert_cmpint (sonde_message_check (&setup, size, 0, SONDE_WAY_FRONT_TO_WORKER, &why), ==,
+                       -EBADMSG);
       setup.header.size = (uint32_t) size;
-      g_assert_cmpint (sonde_message_check (&setup, size, 0, FALSE, &why), ==, -EBADMSG);
+      g_assert_cmpint (sonde_message_check (&setup, size, 0, SONDE_WAY_FRONT_TO_WORKER, &why), ==,
+                       -EBADMSG);
       setup.header.size = sizeof setup;
     }
 }
@@ -76,31 +103,29 @@ refuses_documents_that_cannot_be (void)
 {
   SondeMessageDocument document
       = { .header = { SONDE_MESSAGE_DOCUMENT, sizeof document }, .kind = SONDE_DOCUMENT_MOUNTINFO };
-  const char *why = NULL;
 
-  assert_refused (&document, sizeof document, 1, FALSE, "impossible process");
+  assert_refused (&document, sizeof document, 1, "impossible process");
   document.pid = -1;
-  assert_refused (&document, sizeof document, 1, FALSE, "impossible process");
+  assert_refused (&document, sizeof document, 1, "impossible process");
   document.pid = 7;
-  g_assert_cmpint (sonde_message_check (&document, sizeof document, 1, FALSE, &why), ==, 0);
+  assert_taken (&document, sizeof document, 1);
   document.kind = SONDE_DOCUMENT_MOUNTS;
-  assert_refused (&document, sizeof document, 1, FALSE, "impossible process");
+  assert_refused (&document, sizeof document, 1, "impossible process");
   document.kind = SONDE_DOCUMENT_MOUNTINFO + 1;
-  assert_refused (&document, sizeof document, 1, FALSE, "unknown document");
+  assert_refused (&document, sizeof document, 1, "unknown document");
 }
 
 static void
 refuses_sinks_that_cannot_be (void)
 {
   SondeMessageSink sink;
-  const char *why = NULL;
 
 #define REFUSE(change, expected)                                                                   \
   G_STMT_START                                                                                     \
   {                                                                                                \
     sink = good_sink (SONDE_SINK_STREAM);                                                          \
     change;                                                                                        \
-    assert_refused (&sink, sizeof sink, 1, FALSE, expected);                                       \
+    assert_refused (&sink, sizeof sink, 1, expected);                                              \
   }                                                                                                \
   G_STMT_END
   REFUSE (sink.sink_id = 0, "impossible sink");
@@ -119,7 +144,7 @@ refuses_sinks_that_cannot_be (void)
   for (SondeSinkKind kind = SONDE_SINK_STREAM; kind <= SONDE_SINK_FILE; kind++)
     {
       sink = good_sink (kind);
-      g_assert_cmpint (sonde_message_check (&sink, sizeof sink, 1, FALSE, &why), ==, 0);
+      assert_taken (&sink, sizeof sink, 1);
     }
 }
 
@@ -129,22 +154,22 @@ refuses_setup_fields_out_of_range (void)
   SondeMessageSetup setup = good_setup ();
 
   setup.version++;
-  assert_refused (&setup, sizeof setup, 0, FALSE, "another version of the protocol");
+  assert_refused (&setup, sizeof setup, 0, "another version of the protocol");
   setup = good_setup ();
   setup.flags = 1u << 31;
-  assert_refused (&setup, sizeof setup, 0, FALSE, "unknown flags");
+  assert_refused (&setup, sizeof setup, 0, "unknown flags");
   setup = good_setup ();
   setup.unwind = 4;
-  assert_refused (&setup, sizeof setup, 0, FALSE, "unknown unwind mode");
+  assert_refused (&setup, sizeof setup, 0, "unknown unwind mode");
   setup = good_setup ();
   setup.stack_size_bytes = 12;
-  assert_refused (&setup, sizeof setup, 0, FALSE, "stack size out of range");
+  assert_refused (&setup, sizeof setup, 0, "stack size out of range");
   setup = good_setup ();
   setup.max_depth = 0;
-  assert_refused (&setup, sizeof setup, 0, FALSE, "depth out of range");
+  assert_refused (&setup, sizeof setup, 0, "depth out of range");
   setup = good_setup ();
   memset (setup.event, 'x', sizeof setup.event);
-  assert_refused (&setup, sizeof setup, 0, FALSE, "a text without its end");
+  assert_refused (&setup, sizeof setup, 0, "a text without its end");
 }
 
 static void
@@ -154,21 +179,23 @@ refuses_the_other_sides_messages (void)
   SondeMessageHello hello
       = { .header = { SONDE_MESSAGE_HELLO, sizeof hello }, .version = SONDE_MESSAGE_VERSION };
 
-  assert_refused (&setup, sizeof setup, 0, TRUE, "not this side's to send");
-  assert_refused (&hello, sizeof hello, 0, FALSE, "not this side's to send");
+  assert_refused_from (SONDE_WAY_WORKER_TO_FRONT, &setup, sizeof setup, 0,
+                       "not this side's to send");
+  assert_refused_from (SONDE_WAY_FRONT_TO_WORKER, &hello, sizeof hello, 0,
+                       "not this side's to send");
 }
 
 static void
 refuses_foreign_types (void)
 {
-  static const uint32_t types[] = { 0, 99, 100, 199, 255, UINT32_MAX };
+  static const uint32_t types[] = { 0, 99, 100, 199, 200, 255, 300, 399, UINT32_MAX };
 
   for (size_t i = 0; i < G_N_ELEMENTS (types); i++)
     {
       SondeMessageHeader header = { types[i], sizeof header };
 
-      assert_refused (&header, sizeof header, 0, FALSE, "unknown type");
-      assert_refused (&header, sizeof header, 0, TRUE, "unknown type");
+      for (unsigned way = 1; way <= SONDE_WAY_WORKER_TO_BROKER; way <<= 1)
+        assert_refused_from ((SondeMessageWay) way, &header, sizeof header, 0, "unknown type");
     }
 }
 
@@ -181,14 +208,14 @@ refuses_descriptors_that_do_not_belong (void)
                                   .pid = 1,
                                   .fds = SONDE_PROCESS_FD_MAPS };
 
-  assert_refused (&setup, sizeof setup, 1, FALSE, "wrong number of descriptors");
-  assert_refused (&file, sizeof file, 0, FALSE, "descriptor does not fit the status");
+  assert_refused (&setup, sizeof setup, 1, "wrong number of descriptors");
+  assert_refused (&file, sizeof file, 0, "descriptor does not fit the status");
   file.status = ENOENT;
-  assert_refused (&file, sizeof file, 1, FALSE, "descriptor does not fit the status");
-  assert_refused (&process, sizeof process, 0, FALSE, "descriptors do not fit their flags");
-  assert_refused (&process, sizeof process, 2, FALSE, "descriptors do not fit their flags");
+  assert_refused (&file, sizeof file, 1, "descriptor does not fit the status");
+  assert_refused (&process, sizeof process, 0, "descriptors do not fit their flags");
+  assert_refused (&process, sizeof process, 2, "descriptors do not fit their flags");
   process.fds = 1u << 7;
-  assert_refused (&process, sizeof process, 1, FALSE, "unknown descriptors");
+  assert_refused (&process, sizeof process, 1, "unknown descriptors");
 }
 
 static void
@@ -199,31 +226,30 @@ refuses_event_counts_that_lie (void)
     SondeMessageEvents events;
     char bytes[sizeof (SondeMessageEvents) + 2 * sizeof (SondeMessageEvent)];
   } message = { .events = { .header = { SONDE_MESSAGE_EVENTS, sizeof message }, .n_events = 2 } };
-  const char *why = NULL;
 
   for (unsigned i = 0; i < 2; i++)
     message.events.events[i]
         = (SondeMessageEvent){ .cpu = 0, .tid = -1, .kind = SONDE_EVENT_SAMPLES };
-  g_assert_cmpint (sonde_message_check (&message, sizeof message, 2, FALSE, &why), ==, 0);
-  assert_refused (&message, sizeof message, 1, FALSE, "not one descriptor per event");
+  assert_taken (&message, sizeof message, 2);
+  assert_refused (&message, sizeof message, 1, "not one descriptor per event");
   message.events.n_more = 1;
-  assert_refused (&message, sizeof message, 2, FALSE, "number of further events out of range");
+  assert_refused (&message, sizeof message, 2, "number of further events out of range");
   message.events.header.type = SONDE_MESSAGE_RINGS;
-  g_assert_cmpint (sonde_message_check (&message, sizeof message, 2, FALSE, &why), ==, 0);
+  assert_taken (&message, sizeof message, 2);
   message.events.n_more = SONDE_MESSAGE_MAX_RINGS + 1;
-  assert_refused (&message, sizeof message, 2, FALSE, "number of further events out of range");
+  assert_refused (&message, sizeof message, 2, "number of further events out of range");
   message.events.header.type = SONDE_MESSAGE_EVENTS;
   message.events.n_more = 0;
   message.events.n_events = 3;
-  assert_refused (&message, sizeof message, 3, FALSE, "size does not fit the number of events");
+  assert_refused (&message, sizeof message, 3, "size does not fit the number of events");
   message.events.n_events = 0;
-  assert_refused (&message, sizeof message, 2, FALSE, "number of events out of range");
+  assert_refused (&message, sizeof message, 2, "number of events out of range");
   message.events.n_events = 2;
   message.events.events[1].kind = 9;
-  assert_refused (&message, sizeof message, 2, FALSE, "unknown kind of event");
+  assert_refused (&message, sizeof message, 2, "unknown kind of event");
   message.events.events[1].kind = SONDE_EVENT_SIDEBAND;
   message.events.events[1].cpu = -1;
-  assert_refused (&message, sizeof message, 2, FALSE, "impossible event");
+  assert_refused (&message, sizeof message, 2, "impossible event");
 }
 
 static void
@@ -232,9 +258,9 @@ refuses_requests_without_a_process (void)
   SondeMessageFileRequest request
       = { .header = { SONDE_MESSAGE_FILE_REQUEST, sizeof request }, .request_id = 1 };
 
-  assert_refused (&request, sizeof request, 0, TRUE, "impossible request");
+  assert_refused (&request, sizeof request, 0, "impossible request");
   request.pid = -5;
-  assert_refused (&request, sizeof request, 0, TRUE, "impossible request");
+  assert_refused (&request, sizeof request, 0, "impossible request");
 }
 
 static void
@@ -243,7 +269,7 @@ refuses_failure_texts_that_could_forge_a_log_line (void)
   SondeMessageFailed failed = { .header = { SONDE_MESSAGE_FAILED, sizeof failed } };
 
   g_strlcpy (failed.text, "bad\nroot: all is well", sizeof failed.text);
-  assert_refused (&failed, sizeof failed, 0, TRUE, "text is not printable");
+  assert_refused (&failed, sizeof failed, 0, "text is not printable");
 }
 
 static void
@@ -251,18 +277,17 @@ refuses_lists_of_sinks_that_cannot_be (void)
 {
   SondeMessageSinks sinks
       = { .header = { SONDE_MESSAGE_SINKS, sizeof sinks }, .n_sinks = 1, .sink_ids = { 7 } };
-  const char *why = NULL;
 
-  g_assert_cmpint (sonde_message_check (&sinks, sizeof sinks, 0, TRUE, &why), ==, 0);
+  assert_taken (&sinks, sizeof sinks, 0);
   sinks.n_sinks = SONDE_MESSAGE_MAX_SINKS + 1;
-  assert_refused (&sinks, sizeof sinks, 0, TRUE, "impossible sinks");
+  assert_refused (&sinks, sizeof sinks, 0, "impossible sinks");
   sinks.n_sinks = 2;
-  assert_refused (&sinks, sizeof sinks, 0, TRUE, "impossible sinks");
+  assert_refused (&sinks, sizeof sinks, 0, "impossible sinks");
   sinks.n_sinks = 0;
-  assert_refused (&sinks, sizeof sinks, 0, TRUE, "impossible sinks");
+  assert_refused (&sinks, sizeof sinks, 0, "impossible sinks");
   sinks.n_sinks = 1;
   sinks.padding = 1;
-  assert_refused (&sinks, sizeof sinks, 0, TRUE, "impossible sinks");
+  assert_refused (&sinks, sizeof sinks, 0, "impossible sinks");
 }
 
 static void
@@ -272,29 +297,188 @@ refuses_counters_that_cannot_be (void)
       = { .header = { SONDE_MESSAGE_COUNTERS, sizeof counters }, .kind = SONDE_COUNTER_KIND_CPU };
   SondeMessageCountersRequest request
       = { .header = { SONDE_MESSAGE_COUNTERS_REQUEST, sizeof request }, .pid = 1 };
-  const char *why = NULL;
 
-  g_assert_cmpint (sonde_message_check (&counters, sizeof counters, 1, FALSE, &why), ==, 0);
-  assert_refused (&counters, sizeof counters, 0, FALSE, "wrong number of descriptors");
-  assert_refused (&counters, sizeof counters, 2, FALSE, "wrong number of descriptors");
+  assert_taken (&counters, sizeof counters, 1);
+  assert_refused (&counters, sizeof counters, 0, "wrong number of descriptors");
+  assert_refused (&counters, sizeof counters, 2, "wrong number of descriptors");
   counters.pid = 1;
-  assert_refused (&counters, sizeof counters, 1, FALSE, "impossible process");
+  assert_refused (&counters, sizeof counters, 1, "impossible process");
   counters.kind = SONDE_COUNTER_KIND_PROCESS;
-  g_assert_cmpint (sonde_message_check (&counters, sizeof counters, 1, FALSE, &why), ==, 0);
-  g_assert_cmpint (sonde_message_check (&counters, sizeof counters, 0, FALSE, &why), ==, 0);
+  assert_taken (&counters, sizeof counters, 1);
+  assert_taken (&counters, sizeof counters, 0);
   counters.pid = 0;
-  assert_refused (&counters, sizeof counters, 1, FALSE, "impossible process");
+  assert_refused (&counters, sizeof counters, 1, "impossible process");
   counters.kind = SONDE_COUNTER_KIND_PROCESS + 1;
-  assert_refused (&counters, sizeof counters, 1, FALSE, "unknown kind of counters");
+  assert_refused (&counters, sizeof counters, 1, "unknown kind of counters");
   counters.kind = 0;
-  assert_refused (&counters, sizeof counters, 1, FALSE, "unknown kind of counters");
+  assert_refused (&counters, sizeof counters, 1, "unknown kind of counters");
 
-  g_assert_cmpint (sonde_message_check (&request, sizeof request, 0, TRUE, &why), ==, 0);
+  assert_taken (&request, sizeof request, 0);
   request.padding = 1;
-  assert_refused (&request, sizeof request, 0, TRUE, "impossible request");
+  assert_refused (&request, sizeof request, 0, "impossible request");
   request.padding = 0;
   request.pid = 0;
-  assert_refused (&request, sizeof request, 0, TRUE, "impossible request");
+  assert_refused (&request, sizeof request, 0, "impossible request");
+}
+
+/* --- between front and broker --- */
+
+static SondeMessageAsk
+good_ask (void)
+{
+  SondeMessageAsk ask = { .header = { SONDE_MESSAGE_ASK, sizeof ask },
+                          .version = SONDE_MESSAGE_VERSION,
+                          .owner_uid = 1000,
+                          .owner_pid = 77,
+                          .asked = { .scope = SONDE_SCOPE_UNIT,
+                                     .event = SONDE_EVENT_CPU_CLOCK,
+                                     .frequency_hz = 99,
+                                     .children = 1,
+                                     .unwind = SONDE_UNWIND_DWARF,
+                                     .counters = SONDE_COUNTERS_CPU | SONDE_COUNTERS_PROCESS,
+                                     .unit = "a.service" } };
+
+  return ask;
+}
+
+static void
+refuses_to_be_asked_for_what_cannot_be (void)
+{
+  SondeMessageAsk ask = good_ask ();
+
+  assert_taken (&ask, sizeof ask, 0);
+  ask.asked.event = SONDE_EVENT_TRACEPOINT;
+  assert_taken (&ask, sizeof ask, 0);
+#define REFUSE(change, expected)                                                                   \
+  G_STMT_START                                                                                     \
+  {                                                                                                \
+    ask = good_ask ();                                                                             \
+    change;                                                                                        \
+    assert_refused (&ask, sizeof ask, 0, expected);                                                \
+  }                                                                                                \
+  G_STMT_END
+  REFUSE (ask.version++, "another version of the protocol");
+  REFUSE (ask.owner_pid = -1, "impossible owner");
+  REFUSE (ask.padding = 1, "impossible owner");
+  REFUSE (ask.asked.padding = 1, "impossible owner");
+  REFUSE (ask.asked.scope = SONDE_N_SCOPES, "unknown scope");
+  REFUSE (ask.asked.event = SONDE_EVENT_TRACEPOINT + 1, "unknown event");
+  REFUSE ((ask.asked.event = SONDE_EVENT_TRACEPOINT, ask.asked.tracepoint = 1000),
+          "unknown tracepoint");
+  REFUSE (ask.asked.kernel = 2, "neither yes nor no");
+  REFUSE (ask.asked.raw = -1, "neither yes nor no");
+  REFUSE (ask.asked.children = 2, "neither yes nor no");
+  REFUSE (ask.asked.start_on_exec = 2, "neither yes nor no");
+  REFUSE (ask.asked.symbols = 2, "neither yes nor no");
+  REFUSE (ask.asked.unwind = SONDE_UNWIND_LIBDWFL + 1, "unknown unwind mode");
+  REFUSE (ask.asked.memory = SONDE_MEMORY_SAMPLED + 1, "unknown memory mode");
+  REFUSE (ask.asked.counters = SONDE_COUNTERS_PROCESS << 1, "unknown counters");
+  REFUSE (memset (ask.asked.unit, 'x', sizeof ask.asked.unit), "a text without its end");
+#undef REFUSE
+}
+
+static void
+refuses_targets_that_cannot_be (void)
+{
+  static const uint32_t types[] = { SONDE_MESSAGE_PROVE, SONDE_MESSAGE_ADD };
+  union
+  {
+    SondeMessageTargets targets;
+    char bytes[sizeof (SondeMessageTargets) + 2 * sizeof (SondeMessageTarget)];
+  } message = { .targets = { .header.size = sizeof message } };
+  SondeMessageTarget *last = &message.targets.targets[1];
+
+  for (size_t i = 0; i < G_N_ELEMENTS (types); i++)
+    {
+      SondeMessageTargets none = { .header = { types[i], sizeof none } };
+
+      assert_taken (&none, sizeof none, 0);
+      message.targets.header.type = types[i];
+      message.targets.n_targets = 2;
+      message.targets.targets[0]
+          = (SondeMessageTarget){ 1, SONDE_TARGET_HAS_PROOF | SONDE_TARGET_HAS_MAPS
+                                         | SONDE_TARGET_HAS_PIDFD };
+      *last = (SondeMessageTarget){ 2, SONDE_TARGET_HAS_PROOF | SONDE_TARGET_HAS_PIDFD };
+      assert_taken (&message, sizeof message, 3);
+      assert_refused (&message, sizeof message, 2, "descriptors do not fit their flags");
+      assert_refused (&message, sizeof message, 4, "descriptors do not fit their flags");
+      last->flags = 1u << 3;
+      assert_refused (&message, sizeof message, 2, "impossible target");
+      last->flags = 0;
+      last->pid = 0;
+      assert_refused (&message, sizeof message, 2, "impossible target");
+      last->pid = -2;
+      assert_refused (&message, sizeof message, 2, "impossible target");
+      message.targets.n_targets = 3;
+      assert_refused (&message, sizeof message, 2, "size does not fit the number of targets");
+      message.targets.n_targets = 1;
+      assert_refused (&message, sizeof message, 2, "size does not fit the number of targets");
+      message.targets.n_targets = SONDE_MESSAGE_MAX_TARGETS + 1;
+      assert_refused (&message, sizeof message, 2, "number of targets out of range");
+      none.padding = 1;
+      assert_refused (&none, sizeof none, 0, "number of targets out of range");
+    }
+}
+
+static void
+refuses_paths_of_groups_without_their_end (void)
+{
+  SondeMessageOpen open = { .header = { SONDE_MESSAGE_OPEN, sizeof open } };
+
+  assert_taken (&open, sizeof open, 0);
+  memset (open.group, 'x', sizeof open.group);
+  assert_refused (&open, sizeof open, 0, "a text without its end");
+}
+
+static void
+refuses_results_that_cannot_be (void)
+{
+  static const uint32_t types[]
+      = { SONDE_MESSAGE_PROVED, SONDE_MESSAGE_OPENED, SONDE_MESSAGE_ADDED, SONDE_MESSAGE_BROKEN };
+
+  for (size_t i = 0; i < G_N_ELEMENTS (types); i++)
+    {
+      SondeMessageResult result
+          = { .header = { types[i], sizeof result }, .error = SONDE_MESSAGE_NO_ERROR };
+
+      assert_taken (&result, sizeof result, 0);
+      result.padding = 1;
+      assert_refused (&result, sizeof result, 0, "impossible result");
+      result.padding = 0;
+      result.text[0] = 'x'; /* says why, but not what */
+      assert_refused (&result, sizeof result, 0, "impossible result");
+      result.error = SONDE_N_ERRORS - 1;
+      assert_taken (&result, sizeof result, 0);
+      result.error = SONDE_N_ERRORS;
+      assert_refused (&result, sizeof result, 0, "impossible result");
+      result.error = 0;
+      result.text[0] = '\0';
+      assert_refused (&result, sizeof result, 0, "impossible result");
+      memset (result.text, 'x', sizeof result.text);
+      assert_refused (&result, sizeof result, 0, "a text without its end");
+    }
+}
+
+static void
+refuses_what_a_broker_cannot_know (void)
+{
+  SondeMessageSheet sheet
+      = { .header = { SONDE_MESSAGE_SHEET, sizeof sheet }, .version = SONDE_MESSAGE_VERSION + 1 };
+  SondeMessageStuck stuck
+      = { .header = { SONDE_MESSAGE_STUCK, sizeof stuck }, .pid = 7, .is_over = 1 };
+
+  assert_taken (&sheet, sizeof sheet, 0); /* who hears it decides */
+  sheet.padding = 1;
+  assert_refused (&sheet, sizeof sheet, 0, "impossible sheet");
+  assert_taken (&stuck, sizeof stuck, 0);
+  stuck.is_over = 2;
+  assert_refused (&stuck, sizeof stuck, 0, "impossible process");
+  stuck.is_over = 0;
+  stuck.padding = 1;
+  assert_refused (&stuck, sizeof stuck, 0, "impossible process");
+  stuck.padding = 0;
+  stuck.pid = 0;
+  assert_refused (&stuck, sizeof stuck, 0, "impossible process");
 }
 
 static void
@@ -332,6 +516,13 @@ main (int argc, char **argv)
   g_test_add_func ("/message/refuses-lists-of-sinks-that-cannot-be",
                    refuses_lists_of_sinks_that_cannot_be);
   g_test_add_func ("/message/refuses-counters-that-cannot-be", refuses_counters_that_cannot_be);
+  g_test_add_func ("/message/refuses-to-be-asked-for-what-cannot-be",
+                   refuses_to_be_asked_for_what_cannot_be);
+  g_test_add_func ("/message/refuses-targets-that-cannot-be", refuses_targets_that_cannot_be);
+  g_test_add_func ("/message/refuses-paths-of-groups-without-their-end",
+                   refuses_paths_of_groups_without_their_end);
+  g_test_add_func ("/message/refuses-results-that-cannot-be", refuses_results_that_cannot_be);
+  g_test_add_func ("/message/refuses-what-a-broker-cannot-know", refuses_what_a_broker_cannot_know);
   g_test_add_func ("/message/names-every-statistic-once", names_every_statistic_once);
   return g_test_run ();
 }

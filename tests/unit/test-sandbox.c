@@ -78,7 +78,8 @@ assert_refused (void (*action) (int fd), const char *name)
 
   child_start (&child, action);
   g_assert_cmpint (recv (child.fd, &message, sizeof message, 0), ==, sizeof message);
-  g_assert_cmpint (sonde_message_check (&message, sizeof message, 0, TRUE, &why), ==, 0);
+  g_assert_cmpint (
+      sonde_message_check (&message, sizeof message, 0, SONDE_WAY_WORKER_TO_FRONT, &why), ==, 0);
   g_assert_cmpuint (message.header.type, ==, SONDE_MESSAGE_FAILED);
   g_assert_cmpstr (message.text, ==, expected);
   g_assert_cmpint (message.error, ==, EPERM);

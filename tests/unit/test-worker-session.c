@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A whole worker: control is played by this test, the kernel by a memfd. */
+/* A whole worker: front and broker are played by this test, the kernel by a memfd. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -32,6 +32,14 @@ static void
 set_up (Fixture *fixture, gconstpointer data)
 {
   worker_open (&fixture->worker);
+  worker_link (&fixture->worker);
+  fixture->ring_fd = -1;
+}
+
+static void
+set_up_without_broker (Fixture *fixture, gconstpointer data)
+{
+  worker_open (&fixture->worker);
   fixture->ring_fd = -1;
 }
 
@@ -44,7 +52,7 @@ tear_down (Fixture *fixture, gconstpointer data)
     munmap (fixture->ring, PAGE + fixture->ring_bytes);
 }
 
-/* --- control --- */
+/* --- the front, and the broker --- */
 
 static void
 send_setup (Fixture *fixture, uint32_t version, uint64_t sample_type)
@@ -117,7 +125,7 @@ send_simple (Fixture *fixture, SondeMessageType type)
   g_assert_true (sonde_channel_send_simple (fixture->worker.control, type, NULL));
 }
 
-/* The test's own process, as control would tell of it. */
+/* The test's own process, as the broker would tell of it: unasked over the front. */
 static void
 send_process (Fixture *fixture, guint64 request_id, int32_t pid)
 {
@@ -131,12 +139,25 @@ send_process (Fixture *fixture, guint64 request_id, int32_t pid)
                  open ("/proc/self/cmdline", O_RDONLY | O_CLOEXEC) };
 
   g_assert_true (
-      sonde_channel_send (fixture->worker.control, &process, sizeof process, fds, 2, NULL));
+      sonde_channel_send (request_id == 0 ? fixture->worker.control : fixture->worker.broker,
+                          &process, sizeof process, fds, 2, NULL));
 }
 
-/* Says yes (with this program) or no to all file requests. */
+/* Nothing is told of the process that was asked for. */
+static void
+refuse_process (Fixture *fixture, const SondeMessageProcessRequest *request, int status)
+{
+  SondeMessageProcess process = { .header.type = SONDE_MESSAGE_PROCESS,
+                                  .request_id = request->request_id,
+                                  .pid = request->pid,
+                                  .status = status };
+
+  worker_answer (&fixture->worker, &process, sizeof process, -1);
+}
+
+/* Says yes (status 0, with this program) or no to all file requests. */
 static guint
-answer_files (Fixture *fixture, gboolean yes)
+answer_files (Fixture *fixture, int status)
 {
   guint n_answers = 0;
 
@@ -149,10 +170,9 @@ answer_files (Fixture *fixture, gboolean yes)
       if (request->header.type != SONDE_MESSAGE_FILE_REQUEST)
         continue;
       answer.request_id = request->request_id;
-      answer.status = yes ? 0 : EACCES;
-      fd = yes ? open ("/proc/self/exe", O_RDONLY | O_CLOEXEC) : -1;
-      g_assert_true (sonde_channel_send (fixture->worker.control, &answer, sizeof answer, &fd,
-                                         yes ? 1 : 0, NULL));
+      answer.status = status;
+      fd = status == 0 ? open ("/proc/self/exe", O_RDONLY | O_CLOEXEC) : -1;
+      worker_answer (&fixture->worker, &answer, sizeof answer, fd);
       request->header.type = 0;
       n_answers++;
     }
@@ -268,6 +288,29 @@ refuses_a_second_setup (Fixture *fixture, gconstpointer data)
 }
 
 static void
+refuses_a_setup_without_a_broker (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageFailed *failed;
+
+  send_setup (fixture, SONDE_MESSAGE_VERSION, SAMPLE_TYPE);
+  failed = worker_wait_for (&fixture->worker, SONDE_MESSAGE_FAILED);
+  g_assert_nonnull (strstr (failed->text, "setup"));
+  worker_wait_end (&fixture->worker);
+}
+
+static void
+refuses_a_second_broker (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (SondeChannel) first = fixture->worker.broker;
+  const SondeMessageFailed *failed;
+
+  worker_link (&fixture->worker);
+  failed = worker_wait_for (&fixture->worker, SONDE_MESSAGE_FAILED);
+  g_assert_nonnull (strstr (failed->text, "link"));
+  worker_wait_end (&fixture->worker);
+}
+
+static void
 ends_when_control_goes_before_the_start (Fixture *fixture, gconstpointer data)
 {
   g_clear_pointer (&fixture->worker.control, sonde_channel_free);
@@ -316,7 +359,7 @@ records_a_sample_of_a_target (Fixture *fixture, gconstpointer data)
   send_process (fixture, 0, 100);
   write_sample (fixture, 100, ip, 5000, PERF_RECORD_MISC_USER);
   worker_wait_for (&fixture->worker, SONDE_MESSAGE_FILE_REQUEST);
-  g_assert_cmpuint (answer_files (fixture, TRUE), >, 0);
+  g_assert_cmpuint (answer_files (fixture, 0), >, 0);
   send_simple (fixture, SONDE_MESSAGE_STOP);
   statistics = worker_wait_for (&fixture->worker, SONDE_MESSAGE_DRAINED);
   g_assert_cmpuint (statistics->values[SONDE_LEDGER_PRODUCED], ==, 5);
@@ -347,7 +390,7 @@ asks_for_an_unknown_process_and_waits (Fixture *fixture, gconstpointer data)
   g_assert_cmpint (request->pid, ==, 200);
   send_process (fixture, request->request_id, 200);
   worker_wait_for (&fixture->worker, SONDE_MESSAGE_FILE_REQUEST);
-  answer_files (fixture, FALSE);
+  answer_files (fixture, EACCES);
   send_simple (fixture, SONDE_MESSAGE_STOP);
   worker_wait_end (&fixture->worker);
   summary = summarize (fixture);
@@ -369,7 +412,7 @@ asks_for_the_parent_of_a_fork (Fixture *fixture, gconstpointer data)
   g_assert_cmpint (request->pid, ==, 200);
   send_process (fixture, request->request_id, 200);
   worker_wait_for (&fixture->worker, SONDE_MESSAGE_FILE_REQUEST);
-  answer_files (fixture, FALSE);
+  answer_files (fixture, EACCES);
   send_simple (fixture, SONDE_MESSAGE_STOP);
   worker_wait_end (&fixture->worker);
   /* The child has its parent's mappings: nobody had to be asked, and it may be gone. */
@@ -392,9 +435,10 @@ takes_mounts_that_come_after_the_stop (Fixture *fixture, gconstpointer data)
   write_sample (fixture, 200, 0x1000, 5000, PERF_RECORD_MISC_USER);
   request = worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
   send_simple (fixture, SONDE_MESSAGE_STOP);
+  worker_run (&fixture->worker);
   send_process (fixture, request->request_id, 200);
-  worker_send (&fixture->worker, &document, sizeof document,
-               open ("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC));
+  worker_answer (&fixture->worker, &document, sizeof document,
+                 open ("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC));
   worker_wait_end (&fixture->worker);
   worker_run (&fixture->worker);
   g_assert_nonnull (
@@ -440,6 +484,92 @@ goes_on_when_no_answer_comes (Fixture *fixture, gconstpointer data)
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_LOG], ==, 1);
 }
 
+/* With the link what waits goes on, and nothing waits any more. */
+static void
+goes_on_without_its_broker (Fixture *fixture, gconstpointer data)
+{
+  SondeWorkerSession *session = fixture->worker.session;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  start (fixture, 0);
+  write_sample (fixture, 300, 0x1000, 5000, PERF_RECORD_MISC_USER);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
+  g_clear_pointer (&fixture->worker.broker, sonde_channel_free);
+  while (session->link != NULL)
+    worker_run (&fixture->worker);
+  /* At the time 0 no request would be too old to be waited for. */
+  g_assert_true (sonde_tracker_is_known (session->tracker,
+                                         sonde_tracker_process (session->tracker, 300, 5000), 0));
+  worker_wait_count (&fixture->worker, SONDE_LEDGER_RECORDED, 1);
+  write_sample (fixture, 301, 0x1000, 6000, PERF_RECORD_MISC_USER);
+  write_sample (fixture, 302, 0x1000, 7000, PERF_RECORD_MISC_USER);
+  worker_wait_count (&fixture->worker, SONDE_LEDGER_RECORDED, 3);
+  g_assert_cmpuint (count_received (fixture, SONDE_MESSAGE_PROCESS_REQUEST), ==, 1);
+  summary = worker_finish (&fixture->worker);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 3);
+  g_assert_true (worker_was_said (&fixture->worker, "Nobody tells of processes and files"));
+}
+
+static void
+says_that_its_broker_was_gone_before (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+
+  g_clear_pointer (&fixture->worker.broker, sonde_channel_free);
+  worker_run (&fixture->worker);
+  start (fixture, 0);
+  write_sample (fixture, 300, 0x1000, 5000, PERF_RECORD_MISC_USER);
+  worker_wait_count (&fixture->worker, SONDE_LEDGER_RECORDED, 1);
+  summary = worker_finish (&fixture->worker);
+  g_assert_true (worker_was_said (&fixture->worker, "Nobody tells of processes and files"));
+}
+
+/* What a broker may not say ends the link alone. */
+static void
+drops_a_broker_that_says_anything (Fixture *fixture, gconstpointer data)
+{
+  SondeMessageHeader stop = { .type = SONDE_MESSAGE_STOP };
+  g_autoptr (StreamSummary) summary = NULL;
+
+  start (fixture, 0);
+  worker_run (&fixture->worker);
+  worker_answer (&fixture->worker, &stop, sizeof stop, -1);
+  worker_run (&fixture->worker);
+  g_assert_null (worker_find (&fixture->worker, SONDE_MESSAGE_DRAINED));
+  summary = worker_finish (&fixture->worker);
+  g_assert_true (worker_was_said (&fixture->worker, "Nobody tells of processes and files"));
+}
+
+static void
+asks_again_for_a_process_that_was_stuck (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageProcessRequest *request;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  start (fixture, 0);
+  write_sample (fixture, 200, 0x1000, 5000, PERF_RECORD_MISC_USER);
+  request = worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
+  refuse_process (fixture, request, ETIMEDOUT);
+  worker_wait_count (&fixture->worker, SONDE_STATISTIC_TARGET_STUCK, 1);
+  g_ptr_array_set_size (fixture->worker.received, 0);
+  for (int64_t time_ns = 6000;
+       worker_find (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST) == NULL; time_ns += 1000)
+    {
+      write_sample (fixture, 200, 0x1000, time_ns, PERF_RECORD_MISC_USER);
+      worker_run (&fixture->worker);
+      g_usleep (20000);
+    }
+  request = worker_find (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
+  send_process (fixture, request->request_id, 200);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_FILE_REQUEST);
+  answer_files (fixture, ETIMEDOUT);
+  summary = worker_finish (&fixture->worker);
+  g_assert_cmpuint (worker_count (&fixture->worker, SONDE_STATISTIC_TARGET_STUCK), >, 1);
+  /* Without a name at first. */
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_PROCESS], ==, 2);
+  g_assert_true (worker_was_said (&fixture->worker, "had no answer from the kernel in time"));
+}
+
 static void
 hides_kernel_addresses (Fixture *fixture, gconstpointer data)
 {
@@ -462,15 +592,13 @@ tells_all_when_told_to_report (Fixture *fixture, gconstpointer data)
   const SondeMessageSinks *sinks;
 
   start (fixture, 0);
-  write_sample (fixture, 400, 0x1000, 5000, PERF_RECORD_MISC_USER);
-  worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
+  worker_run (&fixture->worker);
   g_ptr_array_set_size (fixture->worker.received, 0);
   send_simple (fixture, SONDE_MESSAGE_REPORT);
   sinks = worker_wait_for (&fixture->worker, SONDE_MESSAGE_SINKS);
   g_assert_cmpuint (sinks->n_sinks, ==, 1);
   g_assert_cmpuint (sinks->sink_ids[0], ==, 3);
   worker_wait_for (&fixture->worker, SONDE_MESSAGE_STATISTICS);
-  worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
 }
 
 static void
@@ -519,6 +647,9 @@ main (int argc, char **argv)
   ADD ("refuses-samples-it-cannot-read", refuses_samples_it_cannot_read);
   ADD ("refuses-messages-out-of-order", refuses_messages_out_of_order);
   ADD ("refuses-a-second-setup", refuses_a_second_setup);
+  g_test_add ("/worker-session/refuses-a-setup-without-a-broker", Fixture, NULL,
+              set_up_without_broker, refuses_a_setup_without_a_broker, tear_down);
+  ADD ("refuses-a-second-broker", refuses_a_second_broker);
   ADD ("ends-when-control-goes-before-the-start", ends_when_control_goes_before_the_start);
   ADD ("says-hello-first", says_hello_first);
   ADD ("stops-without-a-sample", stops_without_a_sample);
@@ -529,6 +660,10 @@ main (int argc, char **argv)
   ADD ("takes-mounts-that-come-after-the-stop", takes_mounts_that_come_after_the_stop);
   ADD ("says-that-mounts-are-cut", says_that_mounts_are_cut);
   ADD ("goes-on-when-no-answer-comes", goes_on_when_no_answer_comes);
+  ADD ("goes-on-without-its-broker", goes_on_without_its_broker);
+  ADD ("says-that-its-broker-was-gone-before", says_that_its_broker_was_gone_before);
+  ADD ("drops-a-broker-that-says-anything", drops_a_broker_that_says_anything);
+  ADD ("asks-again-for-a-process-that-was-stuck", asks_again_for_a_process_that_was_stuck);
   ADD ("hides-kernel-addresses", hides_kernel_addresses);
   ADD ("tells-all-when-told-to-report", tells_all_when_told_to_report);
   ADD ("finishes-the-capture-when-control-goes", finishes_the_capture_when_control_goes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A worker whose control and whose profiled programs are played by a test. */
+/* A worker whose front, whose broker and whose profiled programs are played by a test. */
 #pragma once
 
 #include <errno.h>
@@ -27,12 +27,13 @@
 typedef struct
 {
   SondeWorkerSession *session;
-  SondeChannel *control;
-  int status; /* of the worker; -1: it runs */
+  SondeChannel *control; /* the front's end */
+  SondeChannel *broker;  /* the broker's end of the link; NULL without one */
+  int status;            /* of the worker; -1: it runs */
   int reader;
   GByteArray *stream;
   gboolean stream_ended;
-  GPtrArray *received; /* copies of messages */
+  GPtrArray *received; /* copies of messages, to the front and to the broker */
   int socket;          /* the programs' end of the control socket; -1 once it is closed */
 } Worker;
 
@@ -140,6 +141,14 @@ worker_send (Worker *self, gpointer message, gsize size_bytes, int fd)
       sonde_channel_send (self->control, message, size_bytes, &fd, fd >= 0 ? 1 : 0, NULL));
 }
 
+/* As the broker does over the link. */
+static inline void
+worker_answer (Worker *self, gpointer message, gsize size_bytes, int fd)
+{
+  g_assert_true (
+      sonde_channel_send (self->broker, message, size_bytes, &fd, fd >= 0 ? 1 : 0, NULL));
+}
+
 /* Another control socket. Returns: the programs' end */
 static inline int
 worker_open_control (Worker *self)
@@ -170,19 +179,39 @@ worker_open_stream (Worker *self, guint32 sink_id)
   return fds[0];
 }
 
+static inline const SondeChannelHandler *
+worker_handler (void)
+{
+  static const SondeChannelHandler handler = { worker_on_message, worker_on_closed };
+
+  return &handler;
+}
+
 /* One that was told nothing yet. */
 static inline void
 worker_open (Worker *self)
 {
-  static const SondeChannelHandler handler = { worker_on_message, worker_on_closed };
   int fds[2];
 
   self->status = self->reader = self->socket = -1;
   self->stream = g_byte_array_new ();
   self->received = g_ptr_array_new_with_free_func (g_free);
   g_assert_true (sonde_socketpair (SOCK_SEQPACKET | SOCK_NONBLOCK, fds, NULL));
-  self->control = sonde_channel_new (fds[0], TRUE, &handler, self);
+  self->broker = NULL;
+  self->control = sonde_channel_new (fds[0], SONDE_WAY_WORKER_TO_FRONT, worker_handler (), self);
   self->session = sonde_worker_session_new (fds[1], worker_on_done, self);
+}
+
+/* Gives it a broker, which comes first. */
+static inline void
+worker_link (Worker *self)
+{
+  SondeMessageHeader message = { .type = SONDE_MESSAGE_LINK };
+  int fds[2];
+
+  g_assert_true (sonde_socketpair (SOCK_SEQPACKET | SOCK_NONBLOCK, fds, NULL));
+  self->broker = sonde_channel_new (fds[0], SONDE_WAY_WORKER_TO_BROKER, worker_handler (), self);
+  worker_send (self, &message, sizeof message, fds[1]);
 }
 
 /* One without perf rings, that runs. */
@@ -208,6 +237,7 @@ worker_init_for (Worker *self, guint32 owner_uid, SondeMemoryMode memory, guint3
   };
 
   worker_open (self);
+  worker_link (self);
   worker_send (self, &setup, sizeof setup, -1);
   self->reader = worker_open_stream (self, 1);
   sonde_channel_send_simple (self->control, SONDE_MESSAGE_START, NULL);
@@ -227,6 +257,7 @@ worker_clear (Worker *self)
 {
   sonde_worker_session_free (self->session);
   sonde_channel_free (self->control);
+  sonde_channel_free (self->broker);
   sonde_clear_fd (&self->reader);
   sonde_clear_fd (&self->socket);
   g_byte_array_unref (self->stream);

@@ -149,18 +149,6 @@ sonde_process_counters_lost_records (SondeProcessCounters *self)
     }
 }
 
-void
-sonde_process_counters_ask_again (SondeProcessCounters *self)
-{
-  for (guint i = 0; i < self->processes->len; i++)
-    {
-      Counted *process = &g_array_index (self->processes, Counted, i);
-
-      if (process->is_awaited)
-        process->is_awaited = self->ask (process->pid, self->user_data);
-    }
-}
-
 /* --- what --- */
 
 /* FALSE: the session has too many counters. */

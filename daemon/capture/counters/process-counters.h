@@ -34,8 +34,6 @@ void sonde_process_counters_add (SondeProcessCounters *self, gint32 pid, int fd)
 void sonde_process_counters_exec (SondeProcessCounters *self, gint32 pid);
 /* Records are lost: any may have executed a program. */
 void sonde_process_counters_lost_records (SondeProcessCounters *self);
-/* Asks again what was not answered, for a control process that was restarted. */
-void sonde_process_counters_ask_again (SondeProcessCounters *self);
 
 /* @is_shown: as for sonde_machine_counters_read() */
 void sonde_process_counters_read (SondeProcessCounters *self, gboolean is_shown, gint64 now_ns);

@@ -74,6 +74,18 @@ add_request (SondeRequests *self, int32_t pid, gint64 now_ns)
   return request;
 }
 
+/* What cannot be sent is not waited for. */
+static gboolean
+send_request (SondeRequests *self, const SondeRequest *request)
+{
+  SondeRequest removed;
+
+  if (self->send (request, self->user_data))
+    return TRUE;
+  sonde_requests_remove (self, request->id, request->is_file, &removed);
+  return FALSE;
+}
+
 gboolean
 sonde_requests_ask_process (SondeRequests *self, int32_t pid, gint64 now_ns)
 {
@@ -86,7 +98,7 @@ sonde_requests_ask_process (SondeRequests *self, int32_t pid, gint64 now_ns)
     return FALSE;
 
   g_hash_table_insert (self->by_pid, GINT_TO_POINTER (pid), request);
-  return self->send (request, self->user_data);
+  return send_request (self, request);
 }
 
 gboolean
@@ -109,7 +121,7 @@ sonde_requests_ask_file (SondeRequests *self,
   request->file.request_id = request->id;
   g_hash_table_add (self->by_file, request);
 
-  return self->send (request, self->user_data);
+  return send_request (self, request);
 }
 
 static gboolean
@@ -153,13 +165,9 @@ sonde_requests_remove (SondeRequests *self, guint64 id, gboolean is_file, SondeR
 }
 
 void
-sonde_requests_send_again (SondeRequests *self)
+sonde_requests_give_up (SondeRequests *self)
 {
-  GHashTableIter iter;
-  gpointer request;
-
-  g_hash_table_iter_init (&iter, self->by_id);
-  while (g_hash_table_iter_next (&iter, NULL, &request))
-    if (!self->send (request, self->user_data))
-      return;
+  g_hash_table_remove_all (self->by_pid);
+  g_hash_table_remove_all (self->by_file);
+  g_hash_table_remove_all (self->by_id);
 }

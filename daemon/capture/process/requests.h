@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A table of the requests that control has not answered yet. */
+/* A table of the requests that the broker has not answered yet. */
 #pragma once
 
 #include <gio/gio.h>
@@ -46,5 +46,5 @@ sonde_requests_wait_for_file (const SondeRequests *self, const SondeFileId *file
 /* Removes the request that was answered; FALSE: there is none of this kind. */
 gboolean
 sonde_requests_remove (SondeRequests *self, guint64 id, gboolean is_file, SondeRequest *request);
-/* Sends all of them again, for a control process that was restarted. */
-void sonde_requests_send_again (SondeRequests *self);
+/* The peer is gone: nothing is waited for. */
+void sonde_requests_give_up (SondeRequests *self);

@@ -22,6 +22,7 @@ struct SondeTracker
   SondeRecorder *recorder;
   SondeRequests *requests;
   gboolean has_failed; /* a file could not be had */
+  GHashTable *stuck;   /* pids of processes that could not be looked at in time */
   gboolean hides_others;
   gint64 asked_ns; /* the MAP record that waits, or waited last: its time and place */
   guint64 asked_start;
@@ -50,6 +51,7 @@ sonde_tracker_new (SondeProcessTable *processes,
   self->recorder = recorder;
   self->hides_others = hides_others;
   self->requests = sonde_requests_new (send, user_data);
+  self->stuck = g_hash_table_new (NULL, NULL);
 
   return self;
 }
@@ -61,6 +63,7 @@ sonde_tracker_free (SondeTracker *self)
     return;
 
   sonde_requests_free (self->requests);
+  g_hash_table_unref (self->stuck);
   g_free (self);
 }
 
@@ -310,9 +313,24 @@ sonde_tracker_lost_records (SondeTracker *self)
   sonde_process_table_foreach (self->processes, forget_completeness, NULL);
 }
 
+static gboolean
+forget_stuck (gpointer pid, gpointer value, gpointer user_data)
+{
+  SondeTracker *self = user_data;
+  SondeProcess *process = sonde_process_table_find (self->processes, GPOINTER_TO_INT (pid));
+
+  if (process != NULL && sonde_process_state (process) == SONDE_PROCESS_GONE)
+    {
+      sonde_process_set_state (process, SONDE_PROCESS_UNKNOWN);
+      sonde_process_set_flag (process, SONDE_PROCESS_FLAG_COMPLETE, false);
+    }
+  return TRUE;
+}
+
 void
 sonde_tracker_retry (SondeTracker *self)
 {
+  g_hash_table_foreach_remove (self->stuck, forget_stuck, self);
   if (self->has_failed)
     sonde_process_table_foreach (self->processes, forget_completeness, NULL);
 }
@@ -467,6 +485,8 @@ sonde_tracker_answer_process (SondeTracker *self,
       if (answer->status == EPERM && self->hides_others
           && !sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN))
         sonde_process_set_flag (process, SONDE_PROCESS_FLAG_HIDDEN, true);
+      if (answer->status == ETIMEDOUT)
+        g_hash_table_add (self->stuck, GINT_TO_POINTER (answer->pid));
       sonde_process_set_state (process, SONDE_PROCESS_GONE);
       sonde_process_set_flag (process, SONDE_PROCESS_FLAG_COMPLETE, false);
       return;
@@ -578,7 +598,7 @@ sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, i
 }
 
 void
-sonde_tracker_ask_again (SondeTracker *self)
+sonde_tracker_give_up (SondeTracker *self)
 {
-  sonde_requests_send_again (self->requests);
+  sonde_requests_give_up (self->requests);
 }

@@ -40,7 +40,8 @@ void sonde_tracker_foresee_map (SondeTracker *self, const SondePerfRecord *recor
 gboolean
 sonde_tracker_awaits_map (SondeTracker *self, const SondePerfRecord *record, gint64 now_ns);
 
-/* Now and then: files that could not be had are asked for again, as often as their store allows. */
+/* Now and then: files that could not be had are asked for again, as often as their store allows,
+ * and processes of which the kernel did not tell in time. */
 void sonde_tracker_retry (SondeTracker *self);
 
 /* The process of a sample; NULL for the idle task and for tasks that the kernel no longer names. */
@@ -55,11 +56,11 @@ gboolean sonde_tracker_is_ready (SondeTracker *self, SondeProcess *process, gint
 /* Whether nothing is missing: cheap, asks for nothing. */
 gboolean sonde_tracker_is_complete (const SondeProcess *process);
 
-/* Answers of control. @maps_fd and @cmdline_fd may be -1 and stay the caller's; @fd is taken. */
+/* Answers of the broker. @maps_fd and @cmdline_fd may be -1 and stay the caller's; @fd is taken. */
 void sonde_tracker_answer_process (SondeTracker *self,
                                    const SondeMessageProcess *answer,
                                    int maps_fd,
                                    int cmdline_fd);
 void sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, int fd);
-/* Sends all requests again. */
-void sonde_tracker_ask_again (SondeTracker *self);
+/* Nobody answers any more: no record and no sample waits. */
+void sonde_tracker_give_up (SondeTracker *self);

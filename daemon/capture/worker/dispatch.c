@@ -291,6 +291,8 @@ sonde_dispatch_end (SondeWorkerSession *self)
   sonde_recorder_settle_maps (self->recorder);
   warn_of (self, self->n_incomplete,
            "samples were recorded before all files of their process were known");
+  warn_of (self, self->tally.values[SONDE_STATISTIC_TARGET_STUCK],
+           "questions about processes and their files had no answer from the kernel in time");
   if (self->addresses != NULL)
     warn_of (self, sonde_sampled_addresses_n_left_out (self->addresses),
              "addresses have no name: there were too many different ones");

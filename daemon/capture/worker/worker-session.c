@@ -23,6 +23,7 @@
 #define MAX_MOUNTINFO     (256u << 10) /* bytes; SONDE_LIMIT_FOREIGN_MOUNTS times */
 
 #define NEW               SONDE_WORKER_STATE_NEW
+#define LINKED            SONDE_WORKER_STATE_LINKED
 #define SET_UP            SONDE_WORKER_STATE_SET_UP
 #define READY             SONDE_WORKER_STATE_READY
 #define RUNNING           SONDE_WORKER_STATE_RUNNING
@@ -31,29 +32,34 @@
 #define FINISHING         SONDE_WORKER_STATE_FINISHING
 #define DONE              SONDE_WORKER_STATE_DONE
 
-/* --- to control --- */
+/* --- to the broker, and to the front --- */
 
 static gboolean
 send_request (const SondeRequest *request, gpointer user_data)
 {
   SondeWorkerSession *self = user_data;
   SondeMessageFileRequest file = request->file;
-  SondeMessageProcessRequest process = { .request_id = request->id, .pid = request->pid };
+  SondeMessageProcessRequest process = { .header.type = SONDE_MESSAGE_PROCESS_REQUEST,
+                                         .request_id = request->id,
+                                         .pid = request->pid };
 
+  file.header.type = SONDE_MESSAGE_FILE_REQUEST;
+  if (self->link == NULL)
+    return FALSE;
   if (request->is_file)
-    return sonde_message_sender_send (self->sender, SONDE_MESSAGE_FILE_REQUEST, &file, sizeof file);
-  return sonde_message_sender_send (self->sender, SONDE_MESSAGE_PROCESS_REQUEST, &process,
-                                    sizeof process);
+    return sonde_channel_send (self->link, &file, sizeof file, NULL, 0, NULL);
+  return sonde_channel_send (self->link, &process, sizeof process, NULL, 0, NULL);
 }
 
 static gboolean
 ask_counters (gint32 pid, gpointer user_data)
 {
   SondeWorkerSession *self = user_data;
-  SondeMessageCountersRequest message = { .pid = pid };
+  SondeMessageCountersRequest message
+      = { .header.type = SONDE_MESSAGE_COUNTERS_REQUEST, .pid = pid };
 
-  return sonde_message_sender_send (self->sender, SONDE_MESSAGE_COUNTERS_REQUEST, &message,
-                                    sizeof message);
+  return self->link != NULL
+         && sonde_channel_send (self->link, &message, sizeof message, NULL, 0, NULL);
 }
 
 /* @type: STATISTICS, DRAINED or FINISHED */
@@ -232,7 +238,7 @@ on_clock (const char *text, gpointer user_data)
     sonde_recorder_warn (self->recorder, text);
 }
 
-/* --- from control: one function a message --- */
+/* --- from front and broker: one function a message --- */
 
 /* A message, and the descriptors that came with it: what is not stolen is closed. */
 typedef struct
@@ -306,11 +312,57 @@ describe (SondeWorkerSession *self, gsize sample_ring_bytes, gsize sideband_ring
                                g_key_file_to_data (file, NULL, NULL));
 }
 
+/* The rings' records may have waited for this answer. */
+static void
+drain_soon (SondeWorkerSession *self)
+{
+  if (self->state & (RUNNING | PAUSED | DRAINING))
+    g_source_set_ready_time (self->drain, 0);
+}
+
+static void
+warn_of_silence (SondeWorkerSession *self)
+{
+  sonde_recorder_warn (self->recorder, "Nobody tells of processes and files any more; those that "
+                                       "are not known stay so");
+}
+
+/* What waits for an answer goes on without; the front knows best whether the session does. */
+static void
+on_link_closed (SondeChannel *channel, const GError *error, gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+
+  g_clear_pointer (&self->link, sonde_channel_free);
+  if (self->tracker != NULL)
+    sonde_tracker_give_up (self->tracker);
+  if (self->state & (RUNNING | PAUSED | DRAINING))
+    warn_of_silence (self);
+  drain_soon (self);
+}
+
+static void on_message (SondeChannel *channel,
+                        const SondeMessageHeader *message,
+                        int *fds,
+                        unsigned n_fds,
+                        gpointer user_data);
+
+static void
+handle_link (SondeWorkerSession *self, const Packet *packet)
+{
+  static const SondeChannelHandler handler = { on_message, on_link_closed };
+
+  self->link = sonde_channel_new (sonde_steal_fd (&packet->fds[0]), SONDE_WAY_BROKER_TO_WORKER,
+                                  &handler, self);
+  self->state = LINKED;
+}
+
 static void
 handle_setup (SondeWorkerSession *self, const Packet *packet)
 {
   const SondeMessageSetup *setup = packet->message;
-  /* Control refuses no process that is seen to root, to a session of the whole machine and for raw data. */
+  /* The broker refuses no process that is seen to root, to a session of the whole machine and for
+   * raw data. */
   gboolean hides_others
       = setup->owner_uid != 0 && (setup->flags & (SONDE_SPEC_SYSTEM | SONDE_SPEC_RAW)) == 0;
   const char *why;
@@ -442,17 +494,11 @@ handle_start (SondeWorkerSession *self, const Packet *packet)
   start (self);
   self->clocks = sonde_clock_watch_new (on_clock, self);
   self->state = RUNNING;
+  if (self->link == NULL)
+    warn_of_silence (self);
   sonde_dispatch_count (self);
   self->drain_interval_us = FIRST_DRAIN_US;
   g_source_set_ready_time (self->drain, g_get_monotonic_time () + FIRST_DRAIN_US);
-}
-
-/* The rings' records may have waited for this answer. */
-static void
-drain_soon (SondeWorkerSession *self)
-{
-  if (self->state & (RUNNING | PAUSED | DRAINING))
-    g_source_set_ready_time (self->drain, 0);
 }
 
 static void
@@ -463,6 +509,7 @@ handle_process (SondeWorkerSession *self, const Packet *packet)
   int maps_fd = process->fds & SONDE_PROCESS_FD_MAPS ? *fd++ : -1;
   int cmdline_fd = process->fds & SONDE_PROCESS_FD_CMDLINE ? *fd : -1;
 
+  sonde_tally_add (&self->tally, SONDE_STATISTIC_TARGET_STUCK, process->status == ETIMEDOUT);
   sonde_tracker_answer_process (self->tracker, process, maps_fd, cmdline_fd);
   drain_soon (self);
 }
@@ -470,7 +517,10 @@ handle_process (SondeWorkerSession *self, const Packet *packet)
 static void
 handle_file (SondeWorkerSession *self, const Packet *packet)
 {
-  sonde_tracker_answer_file (self->tracker, packet->message,
+  const SondeMessageFile *file = packet->message;
+
+  sonde_tally_add (&self->tally, SONDE_STATISTIC_TARGET_STUCK, file->status == ETIMEDOUT);
+  sonde_tracker_answer_file (self->tracker, file,
                              packet->n_fds > 0 ? sonde_steal_fd (&packet->fds[0]) : -1);
   drain_soon (self);
 }
@@ -518,8 +568,6 @@ handle_report (SondeWorkerSession *self, const Packet *packet)
       sonde_message_sender_send (self->sender, SONDE_MESSAGE_SINKS, &sinks, sizeof sinks);
       send_controls (self);
       send_statistics (self, SONDE_MESSAGE_STATISTICS);
-      sonde_tracker_ask_again (self->tracker);
-      sonde_process_counters_ask_again (self->process_counters);
     }
   if (self->state == FINISHING)
     send_statistics (self, SONDE_MESSAGE_DRAINED);
@@ -542,7 +590,8 @@ static const struct
   unsigned takes;   /* states in which it is handled */
   unsigned ignores; /* states in which it is nothing */
 } messages[] = {
-  [SONDE_MESSAGE_SETUP] = { handle_setup, NEW, 0 },
+  [SONDE_MESSAGE_LINK] = { handle_link, NEW, 0 },
+  [SONDE_MESSAGE_SETUP] = { handle_setup, LINKED, 0 },
   [SONDE_MESSAGE_DOCUMENT] = { handle_document, SET_UP | WHILE_ON | DRAINING, FINISHING },
   [SONDE_MESSAGE_RINGS] = { handle_rings, SET_UP | WHILE_ON, DRAINING | FINISHING },
   [SONDE_MESSAGE_EVENTS] = { handle_events, WHILE_ON, DRAINING | FINISHING },
@@ -594,7 +643,7 @@ on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
   if (self->state & (RUNNING | PAUSED))
     begin_drain (self);
   /* Control does not want it any more, or never did: it was the spare one. */
-  else if (self->state & (NEW | SET_UP | READY))
+  else if (self->state & (NEW | LINKED | SET_UP | READY))
     begin_end (self, error == NULL ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
@@ -644,6 +693,7 @@ sonde_worker_session_free (SondeWorkerSession *self)
   sonde_unwinder_free (self->unwinder);
   sonde_process_table_free (self->processes);
   sonde_module_store_free (self->modules);
+  sonde_channel_free (self->link);
   sonde_message_sender_free (self->sender);
   g_free (self);
 }

@@ -28,13 +28,14 @@
 typedef enum
 {
   SONDE_WORKER_STATE_NEW = 1 << 0,    /* nothing is known */
-  SONDE_WORKER_STATE_SET_UP = 1 << 1, /* the request is known */
-  SONDE_WORKER_STATE_READY = 1 << 2,  /* rings are mapped */
-  SONDE_WORKER_STATE_RUNNING = 1 << 3,
-  SONDE_WORKER_STATE_PAUSED = 1 << 4,
-  SONDE_WORKER_STATE_DRAINING = 1 << 5,  /* events are off, rings are being emptied */
-  SONDE_WORKER_STATE_FINISHING = 1 << 6, /* symbols, and what sinks have not taken yet */
-  SONDE_WORKER_STATE_DONE = 1 << 7,
+  SONDE_WORKER_STATE_LINKED = 1 << 1, /* the broker can be asked */
+  SONDE_WORKER_STATE_SET_UP = 1 << 2, /* the request is known */
+  SONDE_WORKER_STATE_READY = 1 << 3,  /* rings are mapped */
+  SONDE_WORKER_STATE_RUNNING = 1 << 4,
+  SONDE_WORKER_STATE_PAUSED = 1 << 5,
+  SONDE_WORKER_STATE_DRAINING = 1 << 6,  /* events are off, rings are being emptied */
+  SONDE_WORKER_STATE_FINISHING = 1 << 7, /* symbols, and what sinks have not taken yet */
+  SONDE_WORKER_STATE_DONE = 1 << 8,
 } SondeWorkerState;
 
 /* @status: exit status of the worker. Called once, from the main loop; the session may be freed. */
@@ -43,7 +44,8 @@ typedef void (*SondeWorkerSessionDone) (int status, gpointer user_data);
 typedef struct
 {
   SondeWorkerState state;
-  SondeMessageSender *sender;
+  SondeMessageSender *sender; /* to the front */
+  SondeChannel *link;         /* to the broker; NULL before LINK, and once it is gone */
   SondeWorkerSessionDone done;
   gpointer user_data;
   int status;
