@@ -98,7 +98,9 @@ dup_end (SondeClientSession *session, const char *file, const char *name, const 
   guint64 n_samples = sonde_client_session_get_statistic (session, "file-samples");
   guint64 n_events = sonde_client_session_get_statistic (session, "file-events");
   g_autofree char *samples = sonde_text_plural (n_samples, "sample", "samples");
+  guint64 n_stuck = sonde_client_session_get_statistic (session, "target-stuck");
   g_autofree char *events = sonde_text_plural (n_events, "event", "events");
+  g_autofree char *stuck = sonde_text_plural (n_stuck, "question", "questions");
   g_autofree char *duration = sonde_text_duration (sonde_client_session_get_elapsed_ns (session));
   g_autofree char *size = sonde_text_size (sonde_client_session_get_n_bytes (session));
   g_autofree char *quoted = NULL;
@@ -123,6 +125,11 @@ dup_end (SondeClientSession *session, const char *file, const char *name, const 
                                 losses[i].advice != NULL ? losses[i].advice : "");
     }
   append_cuts (out, session);
+  if (n_stuck > 0)
+    g_string_append_printf (out,
+                            "The kernel did not answer %s about processes and their files in time; "
+                            "they may lack names and stacks.\n",
+                            stuck);
   /* What could be seen of a command before it ran was good; it may have executed what is not. */
   if (g_strcmp0 (memory, "all") == 0 && sonde_client_session_has_statistics (session)
       && sonde_client_session_get_statistic (session, "events-produced") == 0)

@@ -301,16 +301,21 @@ leave_process_group (gpointer user_data)
 }
 
 static GSubprocess *
-start_daemon (const char *daemon_path, const char *worker_path, int fd, GError **error)
+start_daemon (const char *daemon_path,
+              const char *broker_path,
+              const char *worker_path,
+              int fd,
+              GError **error)
 {
   g_autoptr (GSubprocessLauncher) launcher
       = g_subprocess_launcher_new (G_SUBPROCESS_FLAGS_STDOUT_SILENCE);
   g_autofree char *peer = g_strdup_printf ("--peer-fd=%d", PEER_FD);
+  g_autofree char *broker = g_strdup_printf ("--broker=%s", broker_path);
   g_autofree char *worker = g_strdup_printf ("--worker=%s", worker_path);
 
   g_subprocess_launcher_take_fd (launcher, fd, PEER_FD);
   g_subprocess_launcher_set_child_setup (launcher, leave_process_group, NULL, NULL);
-  return g_subprocess_launcher_spawn (launcher, error, daemon_path, peer, worker, NULL);
+  return g_subprocess_launcher_spawn (launcher, error, daemon_path, peer, broker, worker, NULL);
 }
 
 /* @fd: (transfer full) */
@@ -362,6 +367,8 @@ sonde_connection_open_embedded (const char *daemon_path, const char *worker_path
   g_autoptr (SondeConnection) self = new_connection ();
   g_autofree char *daemon = choose_path (daemon_path, "SONDE_DAEMON", "daemon/control/sonded",
                                          SONDE_LIBEXECDIR "/sonded");
+  g_autofree char *broker = choose_path (NULL, "SONDE_BROKER", "daemon/broker/sonde-broker",
+                                         SONDE_LIBEXECDIR "/sonde-broker");
   g_autofree char *worker
       = choose_path (worker_path, "SONDE_WORKER", "daemon/capture/sonde-capture",
                      SONDE_LIBEXECDIR "/sonde-capture");
@@ -373,7 +380,7 @@ sonde_connection_open_embedded (const char *daemon_path, const char *worker_path
                    g_strerror (errno));
       return NULL;
     }
-  self->daemon = start_daemon (daemon, worker, fds[1], error);
+  self->daemon = start_daemon (daemon, broker, worker, fds[1], error);
   if (self->daemon == NULL)
     {
       g_prefix_error (error, "Cannot start %s: ", daemon);

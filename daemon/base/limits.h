@@ -157,11 +157,20 @@
  * which a worker looks at 4,096, and bytes of their paths. */
 #define SONDE_LIMIT_TABLE_MAPPINGS   16384
 #define SONDE_LIMIT_TABLE_PATH_BYTES (1024 * 1024)
-/* Requests for files of one session that wait for it, as many as a worker has open; those answered
- * in a turn; the part of the time that such turns take, one in so many. */
-#define SONDE_LIMIT_FILE_REQUESTS      1024
-#define SONDE_LIMIT_FILE_REQUESTS_TURN 64
-#define SONDE_LIMIT_FILE_REQUESTS_PART 4
+/* Questions about processes of one uid that wait for its lane, as many as a worker has open; those
+ * for files of one process that are answered by one reading of its mappings; the part of the time
+ * that such readings take, one in so many. */
+#define SONDE_LIMIT_LANE_QUESTIONS 1024
+#define SONDE_LIMIT_LANE_BATCH     64
+#define SONDE_LIMIT_LANE_PART      4
+/* Lanes of one session: each is a thread. */
+#define SONDE_LIMIT_LANES 32
+/* ms: within which the kernel answers a question about a process, or its uid's lane is stuck;
+ * between two looks at that. */
+#define SONDE_LIMIT_LANE_MS      2000
+#define SONDE_LIMIT_LANE_LOOK_MS 500
+/* Bytes of /etc/subuid. */
+#define SONDE_LIMIT_SUBUID_BYTES (1024 * 1024)
 /* Mounts of other namespaces, on which programs are, of which a session is told: with each come all
  * those of its namespace, a text of some kilobytes. */
 #define SONDE_LIMIT_FOREIGN_MOUNTS 128

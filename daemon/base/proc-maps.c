@@ -33,9 +33,7 @@ typedef struct
   uint64_t vma_name_addr;
   uint64_t build_id_addr;
 } Query;
-_Static_assert(sizeof (Query) == 104, "it is the kernel's");
-
-#define PROCMAP_QUERY_CALL _IOWR ('f', 17, Query)
+_Static_assert(_IOWR ('f', 17, Query) == SONDE_PROC_MAPS_QUERY, "it is the kernel's");
 
 struct SondeProcMapTable
 {
@@ -200,7 +198,7 @@ sonde_proc_maps_query (int fd, uint64_t address, char *name, size_t name_bytes, 
       query.vma_name_size = (uint32_t) name_bytes;
     }
   do
-    result = ioctl (fd, PROCMAP_QUERY_CALL, &query);
+    result = ioctl (fd, SONDE_PROC_MAPS_QUERY, &query);
   while (result < 0 && errno == EINTR);
   if (result < 0 && errno == ENOENT)
     return 0;

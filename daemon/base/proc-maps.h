@@ -5,6 +5,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
+
+/* PROCMAP_QUERY as in linux/fs.h since 6.11: the ioctl of sonde_proc_maps_query(). */
+#define SONDE_PROC_MAPS_QUERY _IOWR ('f', 17, char[104])
 
 /* One line. Source: proc_pid_maps(5). */
 typedef struct

@@ -15,7 +15,7 @@
 #include "daemon/base/proc-text.h"
 #include "daemon/broker/cpu-follower.h"
 #include "daemon/broker/group-watch.h"
-#include "daemon/broker/proc-answer.h"
+#include "daemon/broker/lanes.h"
 #include "daemon/broker/target-set.h"
 #include "daemon/broker/unit-events.h"
 #include "daemon/broker/worker-setup.h"
@@ -49,16 +49,16 @@ struct SondeBroker
   SondeTracer owner;
   SondeEventSet *events; /* NULL before it is prepared and once it is closed */
   SondeProcBroker *broker;
-  SondeFileQueue *files; /* requests that wait for it */
+  SondeLanes *lanes; /* in which that is asked */
   SondeTargetSet *targets;
-  GPtrArray *proven;   /* SondeTarget: until they are announced */
-  gboolean has_mounts; /* the worker was given a target's */
+  GPtrArray *proven;    /* SondeTarget: until they are announced */
+  GPtrArray *additions; /* guint, in boxes: of each ADD how many targets are still to be told of */
 
   SondeCpuFollower *cpus; /* while it runs */
   int awaited_cpu;        /* whose rings the worker was asked to map; -1: none */
   gint64 awaited_from_ns; /* since when it had been off; 0: never was on */
 
-  SondeControlGroup *group; /* of the scope `unit`, once it is open */
+  SondeControlGroup *group; /* of the scope `unit`, once it is open: the proc-broker's */
   SondeGroupWatch *watch;   /* of it, while it runs */
   char *note;               /* for the capture */
 };
@@ -89,7 +89,7 @@ end (SondeBroker *self, int status)
 static void
 check_said (SondeBroker *self, const GError *error)
 {
-  if (error == NULL)
+  if (error == NULL || self->end != 0)
     return;
   g_warning ("%s", error->message);
   end (self, EXIT_FAILURE);
@@ -167,25 +167,53 @@ refuse (SondeBroker *self, SondeMessageType type, const GError *why)
   say_result (self, type, why);
 }
 
-/* @answer: (transfer full) */
+/* Of new targets the front hears, of all else the worker, which has left perhaps. */
 static void
-answer_worker (SondeBroker *self, SondeAnswer *answer)
+on_answered (const SondeQuestion *question, SondeAnswer *answer, gpointer user_data)
 {
+  SondeBroker *self = user_data;
   g_autoptr (SondeAnswer) taken = answer;
   g_autoptr (GError) error = NULL;
+  guint *n_left = question->data;
 
-  if (self->worker != NULL && !sonde_answer_send (g_steal_pointer (&taken), self->worker, &error))
-    refuse (self, SONDE_MESSAGE_BROKEN, error);
+  if (self->state == STATE_OVER)
+    return;
+  if (question->kind != SONDE_QUESTION_TARGET)
+    {
+      if (self->worker != NULL
+          && !sonde_answer_send (g_steal_pointer (&taken), self->worker, &error))
+        refuse (self, SONDE_MESSAGE_BROKEN, error);
+      return;
+    }
+  sonde_answer_send (g_steal_pointer (&taken), self->front, &error);
+  check_said (self, error);
+  if (n_left != NULL && --*n_left == 0)
+    {
+      say_result (self, SONDE_MESSAGE_ADDED, NULL);
+      g_ptr_array_remove_fast (self->additions, n_left);
+    }
 }
 
 static void
-answer_file (const SondeMessageFileRequest *request, gpointer user_data)
+on_stuck (uid_t uid, pid_t pid, gboolean is_over, gpointer user_data)
 {
-  SondeBroker *self = user_data;
-  SondeAnswer *answer = sonde_answer_new ();
+  SondeMessageStuck message = {
+    .header.type = SONDE_MESSAGE_STUCK, .uid = uid, .pid = pid, .is_over = (guint32) is_over
+  };
 
-  sonde_answer_add_file (answer, self->broker, request);
-  answer_worker (self, answer);
+  say (user_data, &message, sizeof message, NULL, 0);
+}
+
+/* @question: without its uid */
+static void
+look_into (SondeBroker *self, SondeQuestion *question)
+{
+  int result = sonde_proc_owner (question->pid, &question->uid);
+
+  if (result < 0)
+    on_answered (question, sonde_question_refuse (question, -result), self);
+  else
+    sonde_lanes_ask (self->lanes, question);
 }
 
 /* --- what the worker asks for --- */
@@ -194,46 +222,19 @@ static void
 on_process_request (SondeBroker *self, const SondeMessageHeader *data)
 {
   const SondeMessageProcessRequest *request = (const void *) data;
-  SondeAnswer *answer = sonde_answer_new ();
+  SondeQuestion question
+      = { .kind = SONDE_QUESTION_PROCESS, .pid = request->pid, .request_id = request->request_id };
 
-  sonde_answer_add_process (answer, self->broker, request->request_id, request->pid);
-  answer_worker (self, answer);
+  look_into (self, &question);
 }
 
 static void
 on_file_request (SondeBroker *self, const SondeMessageHeader *data)
 {
   const SondeMessageFileRequest *request = (const void *) data;
-  SondeAnswer *refusal;
+  SondeQuestion question = { .kind = SONDE_QUESTION_FILE, .pid = request->pid, .file = *request };
 
-  if (sonde_proc_broker_has_queries (self->broker))
-    answer_file (request, self);
-  else if (!sonde_file_queue_push (self->files, request))
-    {
-      refusal = sonde_answer_new ();
-      sonde_answer_add_refusal (refusal, request, EAGAIN);
-      answer_worker (self, refusal);
-    }
-}
-
-/* @is_readable: else it is only known that it is to be counted. */
-static void
-add_counters (SondeBroker *self,
-              SondeAnswer *answer,
-              const SondeTarget *target,
-              gboolean is_readable)
-{
-  SondeMessageCounters message = { .header.type = SONDE_MESSAGE_COUNTERS,
-                                   .kind = SONDE_COUNTER_KIND_PROCESS,
-                                   .pid = sonde_target_pid (target) };
-  int fd;
-
-  if ((self->asked.counters & SONDE_COUNTERS_PROCESS) == 0)
-    return;
-  fd = is_readable ? sonde_proc_broker_open_stat (self->broker, sonde_target_pid (target),
-                                                  sonde_target_start_ticks (target))
-                   : -1;
-  sonde_answer_add (answer, &message, sizeof message, &fd, fd < 0 ? 0 : 1);
+  look_into (self, &question);
 }
 
 static void
@@ -241,13 +242,12 @@ on_counters_request (SondeBroker *self, const SondeMessageHeader *data)
 {
   const SondeMessageCountersRequest *request = (const void *) data;
   const SondeTarget *target = sonde_target_set_find (self->targets, request->pid);
-  SondeAnswer *answer;
+  SondeQuestion question = { .kind = SONDE_QUESTION_COUNTERS, .pid = request->pid };
 
-  if (target == NULL)
+  if (target == NULL || (self->asked.counters & SONDE_COUNTERS_PROCESS) == 0)
     return;
-  answer = sonde_answer_new ();
-  add_counters (self, answer, target, TRUE);
-  answer_worker (self, answer);
+  question.start_ticks = sonde_target_start_ticks (target);
+  look_into (self, &question);
 }
 
 static const struct
@@ -295,13 +295,15 @@ on_worker_closed (SondeChannel *channel, const GError *error, gpointer user_data
   refuse (self, SONDE_MESSAGE_BROKEN, why);
 }
 
-static const SondeChannelHandler worker_handler = { on_worker_message, on_worker_closed };
+static const SondeChannelHandler worker_handler
+    = { .message = on_worker_message, .closed = on_worker_closed };
 
 /* --- prove and serve --- */
 
 static gboolean
 on_ask (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **error)
 {
+  static const SondeLanesHandler handler = { sonde_question_answer, on_answered, on_stuck };
   const SondeMessageAsk *message = (const void *) data;
 
   self->asked = message->asked;
@@ -310,7 +312,7 @@ on_ask (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **er
       = sonde_proc_broker_new (self->owner.uid, (SondeScope) self->asked.scope, self->asked.raw);
   if (!self->asked.children)
     sonde_proc_broker_refuse_children (self->broker);
-  self->files = sonde_file_queue_new (self->broker, answer_file, self);
+  self->lanes = sonde_lanes_new (self->broker, &handler, self);
   self->state = STATE_ASKED;
   return TRUE;
 }
@@ -681,40 +683,26 @@ on_open (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **e
   return TRUE;
 }
 
-/* A session of one's own processes sees the mounts that they see; nothing is lost without. */
-static void
-add_mounts (SondeBroker *self, SondeAnswer *answer, pid_t pid)
-{
-  SondeMessageDocument message
-      = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = SONDE_DOCUMENT_MOUNTS };
-  int fd;
-
-  if (self->has_mounts || self->asked.scope == SONDE_SCOPE_PIDS)
-    return;
-  fd = sonde_proc_broker_open_mounts (self->broker, pid);
-  self->has_mounts = fd >= 0;
-  if (fd >= 0)
-    sonde_answer_add (answer, &message, sizeof message, &fd, 1);
-}
-
 /* The worker hears of targets once their events are on; with `start-on-exec` their records alone
- * will tell of what they execute. @targets is empty afterwards. */
+ * will tell of what they execute. A session of one's own processes sees the mounts that they see.
+ * @targets is empty afterwards. @n_left: (nullable): how many are still to be told of */
 static void
-take_targets (SondeBroker *self, GPtrArray *targets)
+take_targets (SondeBroker *self, GPtrArray *targets, guint *n_left)
 {
   while (targets->len > 0)
     {
       SondeTarget *target = g_ptr_array_steal_index (targets, 0);
-      SondeAnswer *answer = sonde_answer_new ();
-      g_autoptr (GError) error = NULL;
+      SondeQuestion question
+          = { .kind = SONDE_QUESTION_TARGET,
+              .pid = sonde_target_pid (target),
+              .start_ticks = sonde_target_start_ticks (target),
+              .wants_mounts = self->asked.scope != SONDE_SCOPE_PIDS,
+              .wants_counters = (self->asked.counters & SONDE_COUNTERS_PROCESS) != 0,
+              .wants_process = !self->asked.start_on_exec,
+              .data = n_left };
 
       sonde_target_set_take (self->targets, target);
-      add_mounts (self, answer, sonde_target_pid (target));
-      add_counters (self, answer, target, !self->asked.start_on_exec);
-      if (!self->asked.start_on_exec)
-        sonde_answer_add_process (answer, self->broker, 0, sonde_target_pid (target));
-      sonde_answer_send (answer, self->front, &error);
-      check_said (self, error);
+      look_into (self, &question);
     }
 }
 
@@ -724,7 +712,7 @@ on_announce (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError
   self->state = STATE_RUNNING;
   if (self->note != NULL)
     say_note (self, self->note);
-  take_targets (self, self->proven);
+  take_targets (self, self->proven, NULL);
   follow_cpus (self);
   if (self->group != NULL)
     self->watch = sonde_group_watch_new (self->group, on_all_ended, self);
@@ -752,7 +740,6 @@ add (SondeBroker *self, GPtrArray *targets, GError **error)
     }
   for (guint i = 0; i < targets->len; i++)
     sonde_proc_broker_allow (self->broker, g_ptr_array_index (targets, i));
-  take_targets (self, targets);
   return TRUE;
 }
 
@@ -765,8 +752,15 @@ on_add (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **er
 
   if (!check_asked (self, message, error))
     return FALSE;
-  add (self, targets, &why);
-  say_result (self, SONDE_MESSAGE_ADDED, why);
+  if (!add (self, targets, &why) || targets->len == 0)
+    say_result (self, SONDE_MESSAGE_ADDED, why);
+  else
+    {
+      guint *n_left = g_memdup2 (&targets->len, sizeof targets->len);
+
+      g_ptr_array_add (self->additions, n_left);
+      take_targets (self, targets, n_left);
+    }
   return TRUE;
 }
 
@@ -849,7 +843,8 @@ on_front_closed (SondeChannel *channel, const GError *error, gpointer user_data)
 SondeBroker *
 sonde_broker_new (int fd, SondeBrokerDone done, gpointer user_data)
 {
-  static const SondeChannelHandler handler = { on_front_message, on_front_closed };
+  static const SondeChannelHandler handler
+      = { .message = on_front_message, .closed = on_front_closed };
   SondeMessageSheet sheet
       = { .header.type = SONDE_MESSAGE_SHEET, .version = SONDE_MESSAGE_VERSION };
   SondeBroker *self = g_new0 (SondeBroker, 1);
@@ -859,6 +854,7 @@ sonde_broker_new (int fd, SondeBrokerDone done, gpointer user_data)
   self->user_data = user_data;
   self->targets = sonde_target_set_new (on_all_ended, self);
   self->proven = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
+  self->additions = g_ptr_array_new_with_free_func (g_free);
   self->awaited_cpu = -1;
   self->front = sonde_channel_new (fd, SONDE_WAY_FRONT_TO_BROKER, &handler, self);
   sonde_perf_event_look (&sheet.events, &sheet.tracepoints);
@@ -875,11 +871,11 @@ sonde_broker_free (SondeBroker *self)
   close_events (self);
   g_clear_pointer (&self->front, sonde_channel_free);
   g_clear_pointer (&self->worker, sonde_channel_free);
-  g_clear_pointer (&self->files, sonde_file_queue_free);
-  g_clear_pointer (&self->broker, sonde_proc_broker_free);
+  g_clear_pointer (&self->lanes, sonde_lanes_free);
+  g_clear_pointer (&self->additions, g_ptr_array_unref);
   g_clear_pointer (&self->targets, sonde_target_set_free);
   g_clear_pointer (&self->proven, g_ptr_array_unref);
-  g_clear_pointer (&self->group, sonde_control_group_free);
+  g_clear_pointer (&self->broker, sonde_proc_broker_unref);
   g_free (self->note);
   g_free (self);
 }

@@ -10,6 +10,7 @@
 
 #include "daemon/base/capabilities.h"
 #include "daemon/broker/broker.h"
+#include "daemon/broker/calls.h"
 
 #define FIRST_ACTIVATED_FD 3 /* SD_LISTEN_FDS_START */
 
@@ -100,9 +101,9 @@ main (int argc, char **argv)
       return EXIT_FAILURE;
     }
   if ((fd > 3 && close_range (3, (unsigned) fd - 1, 0) < 0)
-      || close_range ((unsigned) fd + 1, ~0u, 0) < 0)
+      || close_range ((unsigned) fd + 1, ~0u, 0) < 0 || chdir ("/") < 0)
     {
-      g_printerr ("sonde-broker: cannot close inherited descriptors\n");
+      g_printerr ("sonde-broker: cannot leave what it was started with\n");
       return EXIT_FAILURE;
     }
   if (!sonde_capabilities_init (&error))
@@ -111,6 +112,11 @@ main (int argc, char **argv)
       return EXIT_FAILURE;
     }
   raise_file_limit ();
+  if (!sonde_broker_calls_enforce (fd, &error))
+    {
+      g_printerr ("sonde-broker: %s\n", error->message);
+      return EXIT_FAILURE;
+    }
 
   program.loop = g_main_loop_new (NULL, FALSE);
   broker = sonde_broker_new (fd, on_done, &program);

@@ -7,7 +7,7 @@
 #include "base/fd.h"
 #include "daemon/base/limits.h"
 
-#define MAX_MESSAGES 4
+#define MAX_MESSAGES 4 /* DOCUMENT, COUNTERS, PROCESS, and DOCUMENT or NOTE */
 #define MAX_FDS      2 /* of one message */
 
 typedef struct
@@ -24,12 +24,6 @@ struct SondeAnswer
   Message messages[MAX_MESSAGES];
 };
 
-SondeAnswer *
-sonde_answer_new (void)
-{
-  return g_new0 (SondeAnswer, 1);
-}
-
 void
 sonde_answer_free (SondeAnswer *self)
 {
@@ -44,9 +38,9 @@ sonde_answer_free (SondeAnswer *self)
   g_free (self);
 }
 
-void
-sonde_answer_add (
-    SondeAnswer *self, gconstpointer message, gsize size_bytes, const int *fds, unsigned n_fds)
+/* @message: copied; @fds: (transfer full) */
+static void
+add (SondeAnswer *self, gconstpointer message, gsize size_bytes, const int *fds, unsigned n_fds)
 {
   Message *added = &self->messages[self->n_messages++];
 
@@ -100,139 +94,116 @@ add_mountinfo (SondeAnswer *self, int fd, pid_t pid)
   sonde_note_init (&note, "Programs are on more mounts of containers than a capture tells of: "
                           "names of their functions may be missing");
   if (fd == -ENOSPC)
-    sonde_answer_add (self, &note, sizeof note, NULL, 0);
+    add (self, &note, sizeof note, NULL, 0);
   else if (fd >= 0)
-    sonde_answer_add (self, &message, sizeof message, &fd, 1);
+    add (self, &message, sizeof message, &fd, 1);
 }
 
-void
-sonde_answer_add_process (SondeAnswer *self, SondeProcBroker *broker, guint64 request_id, pid_t pid)
+static void
+add_process (SondeAnswer *self, const SondeQuestion *question, SondeProcBroker *broker)
 {
   SondeMessageProcess message;
   int mountinfo_fd;
   int fds[2];
-  unsigned n_fds
-      = sonde_proc_broker_open_process (broker, request_id, pid, &message, fds, &mountinfo_fd);
+  unsigned n_fds = sonde_proc_broker_open_process (broker, question->request_id, question->pid,
+                                                   &message, fds, &mountinfo_fd);
 
   message.header.type = SONDE_MESSAGE_PROCESS;
-  sonde_answer_add (self, &message, sizeof message, fds, n_fds);
-  add_mountinfo (self, mountinfo_fd, pid);
+  add (self, &message, sizeof message, fds, n_fds);
+  add_mountinfo (self, mountinfo_fd, question->pid);
 }
 
-void
-sonde_answer_add_file (SondeAnswer *self,
-                       SondeProcBroker *broker,
-                       const SondeMessageFileRequest *request)
+static void
+add_file (SondeAnswer *self,
+          const SondeQuestion *question,
+          SondeProcBroker *broker,
+          SondeProcBatch *batch)
 {
   SondeMessageFile message
-      = { .header.type = SONDE_MESSAGE_FILE, .request_id = request->request_id };
+      = { .header.type = SONDE_MESSAGE_FILE, .request_id = question->file.request_id };
   int mountinfo_fd;
-  int fd = sonde_proc_broker_open_file (broker, request, &mountinfo_fd);
+  int fd = sonde_proc_broker_open_file (broker, &question->file, batch, &mountinfo_fd);
 
   message.status = fd < 0 ? -fd : 0;
-  add_mountinfo (self, mountinfo_fd, request->pid);
-  sonde_answer_add (self, &message, sizeof message, &fd, fd < 0 ? 0 : 1);
+  add_mountinfo (self, mountinfo_fd, question->pid);
+  add (self, &message, sizeof message, &fd, fd < 0 ? 0 : 1);
 }
-
-void
-sonde_answer_add_refusal (SondeAnswer *self, const SondeMessageFileRequest *request, int status)
-{
-  SondeMessageFile message
-      = { .header.type = SONDE_MESSAGE_FILE, .request_id = request->request_id, .status = status };
-
-  sonde_answer_add (self, &message, sizeof message, NULL, 0);
-}
-
-/* --- requests that wait --- */
-
-struct SondeFileQueue
-{
-  SondeProcBroker *broker;
-  SondeFileQueueAnswer answer;
-  gpointer user_data;
-  GArray *requests;    /* SondeMessageFileRequest, the oldest first */
-  guint turn;          /* source of the next one, while any wait */
-  gint64 not_until_us; /* when that may be */
-};
-
-SondeFileQueue *
-sonde_file_queue_new (SondeProcBroker *broker, SondeFileQueueAnswer answer, gpointer user_data)
-{
-  SondeFileQueue *self = g_new0 (SondeFileQueue, 1);
-
-  self->broker = broker;
-  self->answer = answer;
-  self->user_data = user_data;
-  self->requests = g_array_new (FALSE, FALSE, sizeof (SondeMessageFileRequest));
-  return self;
-}
-
-void
-sonde_file_queue_free (SondeFileQueue *self)
-{
-  if (self == NULL)
-    return;
-  g_clear_handle_id (&self->turn, g_source_remove);
-  g_array_unref (self->requests);
-  g_free (self);
-}
-
-static gboolean on_turn (gpointer user_data);
 
 static void
-plan_turn (SondeFileQueue *self)
+add_mounts (SondeAnswer *self, const SondeQuestion *question, SondeProcBroker *broker)
 {
-  gint64 wait_us = MAX (self->not_until_us - g_get_monotonic_time (), 0);
+  SondeMessageDocument message
+      = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = SONDE_DOCUMENT_MOUNTS };
+  int fd = sonde_proc_broker_open_mounts (broker, question->pid);
 
-  if (self->turn == 0 && self->requests->len > 0)
-    self->turn = g_timeout_add ((guint) ((wait_us + 999) / 1000), on_turn, self);
+  if (fd >= 0)
+    add (self, &message, sizeof message, &fd, 1);
 }
 
-/* All of them were received before the mappings are read. */
+/* @fd: (transfer full): -1: it is to be counted, but there is nothing to read */
 static void
-answer_oldest (SondeFileQueue *self)
+add_counters (SondeAnswer *self, const SondeQuestion *question, int fd)
 {
-  SondeMessageFileRequest *requests = (SondeMessageFileRequest *) (void *) self->requests->data;
-  pid_t pid = requests[0].pid;
-  guint n_answered = 0;
-  guint n_left = 0;
+  SondeMessageCounters message = { .header.type = SONDE_MESSAGE_COUNTERS,
+                                   .kind = SONDE_COUNTER_KIND_PROCESS,
+                                   .pid = question->pid };
 
-  sonde_proc_broker_begin_batch (self->broker);
-  for (guint i = 0; i < self->requests->len; i++)
+  add (self, &message, sizeof message, &fd, fd < 0 ? 0 : 1);
+}
+
+static int
+open_stat (const SondeQuestion *question, SondeProcBroker *broker)
+{
+  return sonde_proc_broker_open_stat (broker, question->pid, question->start_ticks);
+}
+
+SondeAnswer *
+sonde_question_answer (const SondeQuestion *self, SondeProcBroker *broker, SondeProcBatch *batch)
+{
+  SondeAnswer *answer = g_new0 (SondeAnswer, 1);
+
+  switch (self->kind)
     {
-      if (requests[i].pid == pid && n_answered < SONDE_LIMIT_FILE_REQUESTS_TURN)
-        {
-          self->answer (&requests[i], self->user_data);
-          n_answered++;
-        }
-      else
-        requests[n_left++] = requests[i];
+    case SONDE_QUESTION_PROCESS:
+      add_process (answer, self, broker);
+      break;
+    case SONDE_QUESTION_FILE:
+      add_file (answer, self, broker, batch);
+      break;
+    case SONDE_QUESTION_COUNTERS:
+      add_counters (answer, self, open_stat (self, broker));
+      break;
+    case SONDE_QUESTION_TARGET:
+      if (self->wants_mounts)
+        add_mounts (answer, self, broker);
+      if (self->wants_counters)
+        add_counters (answer, self, self->wants_process ? open_stat (self, broker) : -1);
+      if (self->wants_process)
+        add_process (answer, self, broker);
+      break;
+    default:
+      g_assert_not_reached ();
     }
-  sonde_proc_broker_end_batch (self->broker);
-  g_array_set_size (self->requests, n_left);
+  return answer;
 }
 
-static gboolean
-on_turn (gpointer user_data)
+SondeAnswer *
+sonde_question_refuse (const SondeQuestion *self, int status)
 {
-  SondeFileQueue *self = user_data;
-  gint64 begin_us = g_get_monotonic_time ();
-  gint64 end_us;
+  SondeMessageProcess process = { .header.type = SONDE_MESSAGE_PROCESS,
+                                  .request_id = self->request_id,
+                                  .pid = self->pid,
+                                  .status = status };
+  SondeMessageFile file = { .header.type = SONDE_MESSAGE_FILE,
+                            .request_id = self->file.request_id,
+                            .status = status };
+  SondeAnswer *answer = g_new0 (SondeAnswer, 1);
 
-  self->turn = 0;
-  answer_oldest (self);
-  end_us = g_get_monotonic_time ();
-  self->not_until_us = end_us + (SONDE_LIMIT_FILE_REQUESTS_PART - 1) * (end_us - begin_us);
-  plan_turn (self);
-  return G_SOURCE_REMOVE;
-}
-
-gboolean
-sonde_file_queue_push (SondeFileQueue *self, const SondeMessageFileRequest *request)
-{
-  if (self->requests->len >= SONDE_LIMIT_FILE_REQUESTS)
-    return FALSE;
-  g_array_append_val (self->requests, *request);
-  plan_turn (self);
-  return TRUE;
+  if (self->kind == SONDE_QUESTION_COUNTERS || self->wants_counters)
+    add_counters (answer, self, -1);
+  if (self->kind == SONDE_QUESTION_PROCESS || self->wants_process)
+    add (answer, &process, sizeof process, NULL, 0);
+  if (self->kind == SONDE_QUESTION_FILE)
+    add (answer, &file, sizeof file, NULL, 0);
+  return answer;
 }

@@ -13,52 +13,49 @@
  */
 typedef struct SondeAnswer SondeAnswer;
 
-SondeAnswer *sonde_answer_new (void);
 /* Accepts NULL. */
 void sonde_answer_free (SondeAnswer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeAnswer, sonde_answer_free)
 
-/* @message: copied; @fds: (transfer full), at most two */
-void sonde_answer_add (
-    SondeAnswer *self, gconstpointer message, gsize size_bytes, const int *fds, unsigned n_fds);
 /* @self: (transfer full). Errors: those of sonde_channel_send() */
 gboolean sonde_answer_send (SondeAnswer *self, SondeChannel *channel, GError **error);
-
-/* PROCESS, as an answer or (@request_id 0) unasked; and of a process in a container the mounts that
- * it sees, once for each. */
-void sonde_answer_add_process (SondeAnswer *self,
-                               SondeProcBroker *broker,
-                               guint64 request_id,
-                               pid_t pid);
-/* FILE, with the same mounts before it: paths mean nothing without. */
-void sonde_answer_add_file (SondeAnswer *self,
-                            SondeProcBroker *broker,
-                            const SondeMessageFileRequest *request);
-/* FILE without one: @status is why, an errno. */
-void
-sonde_answer_add_refusal (SondeAnswer *self, const SondeMessageFileRequest *request, int status);
 
 /* @text: in any script; what is beyond a note's length is cut off */
 void sonde_note_init (SondeMessageNote *note, const char *text);
 
+typedef enum
+{
+  SONDE_QUESTION_PROCESS,  /* PROCESS */
+  SONDE_QUESTION_FILE,     /* FILE */
+  SONDE_QUESTION_COUNTERS, /* COUNTERS */
+  SONDE_QUESTION_TARGET,   /* all that is told of a new one, as far as it is wanted */
+} SondeQuestionKind;
+
+/* What is to be looked into of one process: a request of the worker's, or a new target. */
+typedef struct
+{
+  SondeQuestionKind kind;
+  pid_t pid;
+  uid_t uid;                    /* whose it is: sonde_proc_owner() */
+  guint64 request_id;           /* of PROCESS */
+  guint64 start_ticks;          /* of COUNTERS and TARGET: the handle of the process, with pid */
+  SondeMessageFileRequest file; /* of FILE */
+  gboolean wants_mounts;        /* of TARGET, here and below: DOCUMENT, of the first one */
+  gboolean wants_counters;      /* COUNTERS */
+  gboolean wants_process;       /* PROCESS; and the descriptor of COUNTERS */
+  gpointer data;                /* whoever asks knows what it is */
+} SondeQuestion;
+
 /**
- * SondeFileQueue:
+ * sonde_question_answer:
+ * @batch: as for sonde_proc_broker_open_file()
  *
- * Requests for files, where each would have all mappings of its process read: those of one process
- * that wait are answered by one reading. A turn takes one process, then others have their turns for
- * some times as long: a process with very many mappings costs its own session time, and nobody
- * else.
+ * Takes as long as the kernel likes. With a process in a container come the mounts that it sees,
+ * once for each; with a file before it, since paths mean nothing without.
+ *
+ * Returns: (transfer full)
  */
-typedef struct SondeFileQueue SondeFileQueue;
-
-typedef void (*SondeFileQueueAnswer) (const SondeMessageFileRequest *request, gpointer user_data);
-
-/* @broker: borrowed, outliving it */
-SondeFileQueue *
-sonde_file_queue_new (SondeProcBroker *broker, SondeFileQueueAnswer answer, gpointer user_data);
-/* Accepts NULL. What waits is forgotten. */
-void sonde_file_queue_free (SondeFileQueue *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeFileQueue, sonde_file_queue_free)
-
-/* It is answered later. FALSE: SONDE_LIMIT_FILE_REQUESTS wait already, and it is not. */
-gboolean sonde_file_queue_push (SondeFileQueue *self, const SondeMessageFileRequest *request);
+SondeAnswer *
+sonde_question_answer (const SondeQuestion *self, SondeProcBroker *broker, SondeProcBatch *batch);
+/* The same without looking. @status: why, an errno */
+SondeAnswer *sonde_question_refuse (const SondeQuestion *self, int status);

@@ -25,22 +25,28 @@
 
 struct SondeProcBroker
 {
+  gatomicrefcount refs;
   uid_t owner_uid;
   gboolean is_unlimited;
   gboolean allows_named;
   gboolean allows_children; /* of those that were named, made since the session began */
   guint64 began_ticks;      /* when it did, as SondeProcStat tells the start of a process */
   gboolean allows_cmdlines;
-  const SondeControlGroup *group; /* borrowed; of the scope `unit` */
-  GHashTable *named;              /* pid → start ticks, in boxes; they and those children */
-  GHashTable *mounts;             /* what describe_mount() said of those that were told */
-  gboolean is_full;               /* of them; that was said */
-  GArray *gids;                   /* gid_t: of proven targets */
-  guint64 permitted;              /* capabilities of proven targets */
-
   gboolean has_queries;     /* the kernel can be asked for one mapping */
-  gboolean is_batch;        /* what was read of one process is kept for the next request */
-  SondeProcMapTable *table; /* that; NULL: none */
+  SondeControlGroup *group; /* of the scope `unit` */
+
+  GMutex lock;        /* of what follows; never held while the kernel is asked for anything */
+  GHashTable *named;  /* pid → start ticks, in boxes; they and those children */
+  GHashTable *mounts; /* what describe_mount() said of those that were told */
+  gboolean is_full;   /* of them; that was said */
+  gboolean has_own;   /* the mounts that a target sees were told, or are about to be */
+  GArray *gids;       /* gid_t: of proven targets */
+  guint64 permitted;  /* capabilities of proven targets */
+};
+
+struct SondeProcBatch
+{
+  SondeProcMapTable *table; /* what was read of one process; NULL: nothing */
   int table_fd;             /* the maps it was read of, or -1 */
   pid_t table_pid;
   guint64 table_ticks;
@@ -77,10 +83,28 @@ can_query (void)
 }
 
 static void
-drop_table (SondeProcBroker *self)
+drop_table (SondeProcBatch *self)
 {
   g_clear_pointer (&self->table, sonde_proc_map_table_free);
   sonde_clear_fd (&self->table_fd);
+}
+
+SondeProcBatch *
+sonde_proc_batch_new (void)
+{
+  SondeProcBatch *self = g_new0 (SondeProcBatch, 1);
+
+  self->table_fd = -1;
+  return self;
+}
+
+void
+sonde_proc_batch_free (SondeProcBatch *self)
+{
+  if (self == NULL)
+    return;
+  drop_table (self);
+  g_free (self);
 }
 
 /* Who may look at everything has said so; root who named some processes did not. */
@@ -89,6 +113,8 @@ sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw)
 {
   SondeProcBroker *self = g_new0 (SondeProcBroker, 1);
 
+  g_atomic_ref_count_init (&self->refs);
+  g_mutex_init (&self->lock);
   self->owner_uid = owner_uid;
   self->is_unlimited
       = (owner_uid == 0 && scope != SONDE_SCOPE_PIDS) || scope == SONDE_SCOPE_SYSTEM || is_raw;
@@ -100,16 +126,23 @@ sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw)
   self->mounts = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->gids = g_array_new (FALSE, FALSE, sizeof (gid_t));
   self->has_queries = can_query ();
-  self->table_fd = -1;
+  return self;
+}
+
+SondeProcBroker *
+sonde_proc_broker_ref (SondeProcBroker *self)
+{
+  g_atomic_ref_count_inc (&self->refs);
   return self;
 }
 
 void
-sonde_proc_broker_free (SondeProcBroker *self)
+sonde_proc_broker_unref (SondeProcBroker *self)
 {
-  if (self == NULL)
+  if (self == NULL || !g_atomic_ref_count_dec (&self->refs))
     return;
-  drop_table (self);
+  sonde_control_group_free (self->group);
+  g_mutex_clear (&self->lock);
   g_hash_table_unref (self->named);
   g_hash_table_unref (self->mounts);
   g_array_unref (self->gids);
@@ -134,49 +167,54 @@ sonde_proc_broker_has_queries (const SondeProcBroker *self)
   return self->has_queries;
 }
 
-void
-sonde_proc_broker_begin_batch (SondeProcBroker *self)
-{
-  self->is_batch = TRUE;
-}
-
-void
-sonde_proc_broker_end_batch (SondeProcBroker *self)
-{
-  self->is_batch = FALSE;
-  drop_table (self);
-}
-
 static void
 name_process (SondeProcBroker *self, pid_t pid, guint64 start_ticks)
 {
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+
   if (g_hash_table_size (self->named) < SONDE_LIMIT_NAMED_PROCESSES)
     g_hash_table_replace (self->named, GINT_TO_POINTER (pid),
                           g_memdup2 (&start_ticks, sizeof start_ticks));
+}
+
+static gboolean
+has_name (SondeProcBroker *self, pid_t pid, guint64 start_ticks)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  const guint64 *named = g_hash_table_lookup (self->named, GINT_TO_POINTER (pid));
+
+  return named != NULL && *named == start_ticks;
 }
 
 void
 sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target)
 {
   const SondeCredentials *credentials = sonde_target_credentials (target);
+  g_autoptr (GMutexLocker) locker = NULL;
 
   if (self->allows_named)
     name_process (self, sonde_target_pid (target), sonde_target_start_ticks (target));
   if (credentials == NULL)
     return;
+  locker = g_mutex_locker_new (&self->lock);
   g_array_append_val (self->gids, credentials->gids[1]);
   self->permitted |= credentials->permitted;
 }
 
 void
-sonde_proc_broker_allow_group (SondeProcBroker *self, const SondeControlGroup *group)
+sonde_proc_broker_allow_group (SondeProcBroker *self, SondeControlGroup *group)
 {
   self->group = group;
 }
 
+/* Whether a target that was proven has as much. */
 static gboolean
-is_group_known (const SondeProcBroker *self, const SondeCredentials *credentials)
+is_like_a_target (SondeProcBroker *self, const SondeCredentials *credentials)
 {
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+
+  if ((credentials->permitted & ~self->permitted) != 0)
+    return FALSE;
   for (guint i = 0; i < self->gids->len; i++)
     if (sonde_credentials_have_gid (credentials, g_array_index (self->gids, gid_t, i)))
       return TRUE;
@@ -186,7 +224,7 @@ is_group_known (const SondeProcBroker *self, const SondeCredentials *credentials
 /* The kernel's own rule, for a program of the owner that has what its targets have. Of root it
  * would tell nothing. */
 static gboolean
-is_owners (const SondeProcBroker *self, const Process *process)
+is_owners (SondeProcBroker *self, const Process *process)
 {
   SondeCredentials credentials;
 
@@ -196,7 +234,7 @@ is_owners (const SondeProcBroker *self, const Process *process)
   if (sonde_credentials_in_namespace_of (process->fd, self->owner_uid))
     return TRUE;
   return sonde_credentials_have_uid (&credentials, self->owner_uid)
-         && is_group_known (self, &credentials) && (credentials.permitted & ~self->permitted) == 0;
+         && is_like_a_target (self, &credentials);
 }
 
 static gboolean
@@ -223,11 +261,10 @@ is_named (SondeProcBroker *self, const Process *process)
     return FALSE;
   for (guint i = 0; i < MAX_GENERATIONS && pid > 1; i++)
     {
-      const guint64 *named = g_hash_table_lookup (self->named, GINT_TO_POINTER (pid));
       g_autofree char *path = NULL;
       g_autofree char *text = NULL;
 
-      if (named != NULL && *named == stat.start_ticks)
+      if (has_name (self, pid, stat.start_ticks))
         {
           name_process (self, process->pid, process->stat.start_ticks);
           return TRUE;
@@ -346,25 +383,39 @@ describe_mount (const Process *process, int file_fd)
                           (guint64) file.stx_mnt_id);
 }
 
-/* Returns: a descriptor, or a negative errno as the header says */
+/* Whoever may tell of it is the only one. Returns: 0, or a negative errno as the header says */
 static int
-open_mountinfo (SondeProcBroker *self, const Process *process, int file_fd)
+claim_mount (SondeProcBroker *self, const char *mount)
 {
-  g_autofree char *mount = describe_mount (process, file_fd);
-  int fd;
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
 
-  if (mount == NULL)
-    return -ENOENT;
   if (self->is_full || g_hash_table_contains (self->mounts, mount))
     return -EEXIST;
   self->is_full = g_hash_table_size (self->mounts) >= SONDE_LIMIT_FOREIGN_MOUNTS;
   if (self->is_full)
     return -ENOSPC;
+  g_hash_table_add (self->mounts, g_strdup (mount));
+  return 0;
+}
+
+/* Returns: a descriptor, or a negative errno as the header says */
+static int
+open_mountinfo (SondeProcBroker *self, const Process *process, int file_fd)
+{
+  g_autofree char *mount = describe_mount (process, file_fd);
+  int result = mount == NULL ? -ENOENT : claim_mount (self, mount);
+  int fd;
+
+  if (result < 0)
+    return result;
   fd = openat (process->fd, "mountinfo", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0)
-    return -errno;
-  g_hash_table_add (self->mounts, g_steal_pointer (&mount));
-  return fd;
+  if (fd >= 0)
+    return fd;
+  result = -errno;
+  g_mutex_lock (&self->lock);
+  g_hash_table_remove (self->mounts, mount);
+  g_mutex_unlock (&self->lock);
+  return result;
 }
 
 unsigned
@@ -405,7 +456,7 @@ sonde_proc_broker_open_process (SondeProcBroker *self,
 /* Reads the mappings, unless those of the same process were read for an earlier request of this
  * batch. */
 static int
-read_table (SondeProcBroker *self, const Process *process)
+read_table (SondeProcBatch *self, const Process *process)
 {
   int result;
 
@@ -428,7 +479,8 @@ read_table (SondeProcBroker *self, const Process *process)
  * Only programs are of use to it: what is mapped to be read is nobody's but the process's. Returns:
  * 0 or a negative errno */
 static int
-find_mapping (SondeProcBroker *self,
+find_mapping (const SondeProcBroker *self,
+              SondeProcBatch *batch,
               const Process *process,
               const SondeMessageFileRequest *request,
               SondeProcMap *map)
@@ -439,9 +491,9 @@ find_mapping (SondeProcBroker *self,
 
   if (result == -EOPNOTSUPP)
     {
-      result = read_table (self, process);
+      result = read_table (batch, process);
       if (result == 0)
-        result = sonde_proc_map_table_find (self->table, request->start, map);
+        result = sonde_proc_map_table_find (batch->table, request->start, map);
     }
   if (result < 0)
     return result;
@@ -585,8 +637,10 @@ open_checked (const Process *process, const SondeProcMap *map)
 int
 sonde_proc_broker_open_file (SondeProcBroker *self,
                              const SondeMessageFileRequest *request,
+                             SondeProcBatch *batch,
                              int *mountinfo_fd)
 {
+  g_autoptr (SondeProcBatch) alone = NULL;
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   Process process = { .fd = -1, .maps_fd = -1 };
   sonde_autofd int process_fd = -1;
@@ -605,15 +659,15 @@ sonde_proc_broker_open_file (SondeProcBroker *self,
   if (maps_fd < 0)
     return maps_fd;
   process.maps_fd = maps_fd;
-  result = find_mapping (self, &process, request, &map);
+  if (batch == NULL)
+    batch = alone = sonde_proc_batch_new ();
+  result = find_mapping (self, batch, &process, request, &map);
   if (result == 0)
     result = fd = open_checked (&process, &map);
   /* The file was found in the image whose mappings were read, not in a later one. */
   if (result >= 0 && !self->is_unlimited
-      && !is_image_alive (self->table != NULL ? self->table_fd : maps_fd))
+      && !is_image_alive (batch->table != NULL ? batch->table_fd : maps_fd))
     result = -ESRCH;
-  if (!self->is_batch)
-    drop_table (self);
   if (result < 0)
     return result;
   *mountinfo_fd = open_mountinfo (self, &process, fd);
@@ -644,18 +698,48 @@ sonde_proc_broker_open_stat (SondeProcBroker *self, pid_t pid, guint64 start_tic
   return self->is_unlimited || is_image_alive (maps_fd) ? sonde_steal_fd (&fd) : -ESRCH;
 }
 
+/* Whether @has_own was something else. */
+static gboolean
+set_has_own (SondeProcBroker *self, gboolean has_own)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  gboolean is_new = self->has_own != has_own;
+
+  self->has_own = has_own;
+  return is_new;
+}
+
 int
 sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   Process process = { .fd = -1, .maps_fd = -1 };
   sonde_autofd int process_fd = -1;
-  int result = open_process (self, pid, &process);
-  int fd;
+  int result;
 
-  if (result < 0)
-    return result;
+  if (!set_has_own (self, TRUE))
+    return -EEXIST;
+  result = open_process (self, pid, &process);
   process_fd = process.fd;
-  fd = openat (process_fd, "mounts", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  return fd < 0 ? -errno : fd;
+  if (result == 0)
+    {
+      result = openat (process_fd, "mounts", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+      result = result < 0 ? -errno : result;
+    }
+  if (result < 0)
+    set_has_own (self, FALSE);
+  return result;
+}
+
+int
+sonde_proc_owner (pid_t pid, uid_t *uid)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  g_autofree char *directory = g_strdup_printf ("/proc/%d", (int) pid);
+  struct stat st;
+
+  if (fstatat (AT_FDCWD, directory, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    return errno == ENOENT ? -ESRCH : -errno;
+  *uid = st.st_uid;
+  return 0;
 }

@@ -29,22 +29,26 @@
  * with the header of a program or library: what a process has mapped to read it may be anything.
  *
  * open() can wait for as long as a hostile file system likes, so a file is opened with O_PATH first
- * and its mount looked up; only local file systems pass.
+ * and its mount looked up; only local file systems pass. What is open here can wait all the same,
+ * for a process that is about to execute another program, and for a layer below an overlay: so it
+ * is asked from threads (see lanes.h). One broker serves all of them.
  */
 typedef struct SondeProcBroker SondeProcBroker;
 
 /* Of a session that begins now. @is_raw: nothing is hidden */
 SondeProcBroker *sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw);
+SondeProcBroker *sonde_proc_broker_ref (SondeProcBroker *self);
 /* Accepts NULL. */
-void sonde_proc_broker_free (SondeProcBroker *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeProcBroker, sonde_proc_broker_free)
+void sonde_proc_broker_unref (SondeProcBroker *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeProcBroker, sonde_proc_broker_unref)
 
-/* The session does not follow the children of its targets. */
+/* These two before there are other threads. The session does not follow the children of its
+ * targets. */
 void sonde_proc_broker_refuse_children (SondeProcBroker *self);
+/* @group: (transfer full): the unit's */
+void sonde_proc_broker_allow_group (SondeProcBroker *self, SondeControlGroup *group);
 /* A target of this session, proven. */
 void sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target);
-/* The unit's, borrowed and outliving it. */
-void sonde_proc_broker_allow_group (SondeProcBroker *self, const SondeControlGroup *group);
 
 /**
  * sonde_proc_broker_open_process:
@@ -64,8 +68,17 @@ unsigned sonde_proc_broker_open_process (SondeProcBroker *self,
                                          int fds[2],
                                          int *mountinfo_fd);
 
+/* Requests that came before the first of them is looked into: what is read for one of a process is
+ * kept for the next one. Of one thread. */
+typedef struct SondeProcBatch SondeProcBatch;
+SondeProcBatch *sonde_proc_batch_new (void);
+/* Accepts NULL. */
+void sonde_proc_batch_free (SondeProcBatch *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeProcBatch, sonde_proc_batch_free)
+
 /**
  * sonde_proc_broker_open_file:
+ * @batch: (nullable): that it belongs to
  * @mountinfo_fd: (out): the same, of the mount that the file is on
  *
  * Returns: an O_RDONLY descriptor of a regular file, or a negative errno: -EPERM if the process is
@@ -74,19 +87,23 @@ unsigned sonde_proc_broker_open_process (SondeProcBroker *self,
  */
 int sonde_proc_broker_open_file (SondeProcBroker *self,
                                  const SondeMessageFileRequest *request,
+                                 SondeProcBatch *batch,
                                  int *mountinfo_fd);
 
 /* Whether the kernel can be asked for one mapping (since Linux 6.11). Else each request for a file
- * reads all mappings of its process, but for those of a batch: then what was read of a process is
- * kept for the next request. Whatever a batch is asked for was there when it began. */
+ * reads all mappings of its process, but for those of a batch. */
 gboolean sonde_proc_broker_has_queries (const SondeProcBroker *self);
+/* Before there are other threads. */
 void sonde_proc_broker_set_queries (SondeProcBroker *self, gboolean has_queries);
-void sonde_proc_broker_begin_batch (SondeProcBroker *self);
-void sonde_proc_broker_end_batch (SondeProcBroker *self);
 
 /* The numbers of a target of this session. Who has it open sees them whatever the process executes:
  * the worker asks again then. Returns: as sonde_proc_broker_open_file() */
 int sonde_proc_broker_open_stat (SondeProcBroker *self, pid_t pid, guint64 start_ticks);
 
-/* The mounts as that target sees them. Returns: a descriptor or a negative errno */
+/* The mounts as that target sees them, of the first one alone. Returns: a descriptor or a negative
+ * errno: -EEXIST if it was not the first */
 int sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid);
+
+/* Whose a process is now, without asking anybody who could wait. @uid: (out): written on success.
+ * Returns: 0 or a negative errno */
+int sonde_proc_owner (pid_t pid, uid_t *uid);

@@ -32,8 +32,8 @@ typedef struct
   char *state_directory;
   int peer_fd; /* -1: the system bus */
   SondeSettings settings;
-  SondeOutbox *systemd;           /* NULL: it is not there */
-  SondeOutbox *journal;           /* NULL: records go to stderr */
+  SondeOutbox *systemd; /* NULL: it is not there */
+  SondeOutbox *journal; /* NULL: records go to stderr */
   SondePeerLauncher *launcher;
   SondeBusConnection *connection; /* NULL: not yet */
   SondeFdStore *fd_store;         /* NULL: brokers and workers end with us */

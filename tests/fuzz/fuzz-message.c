@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Sends foreign packets to either end of the connection between sonded and a worker. */
+/* Sends foreign packets to either end of each connection between front, broker and worker. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -14,15 +14,17 @@
 
 enum
 {
-  FROM_WORKER = 1 << 0,
-  ANSWERS = 1 << 1, /* each message with one of its own */
-  LEAVES = 1 << 2,  /* the peer, before its messages are read */
-  FREES = 1 << 3,   /* the channel, within its callback */
+  WAY = 7,          /* its number, of N_WAYS */
+  ANSWERS = 1 << 3, /* each message with one of its own */
+  LEAVES = 1 << 4,  /* the peer, before its messages are read */
+  FREES = 1 << 5,   /* the channel, within its callback */
+  N_WAYS = 6,
 };
 
 typedef struct
 {
   SondeChannel *channel;
+  SondeMessageWay way;
   unsigned how;
   unsigned n_closed;
 } End;
@@ -35,15 +37,13 @@ on_message (SondeChannel *channel,
             gpointer user_data)
 {
   End *end = user_data;
-  SondeMessageType answer = end->how & FROM_WORKER ? SONDE_MESSAGE_STOP : SONDE_MESSAGE_STATISTICS;
 
-  if (end->n_closed > 0
-      || !packet_is_good (message, message->size, n_fds, (end->how & FROM_WORKER) != 0))
+  if (end->n_closed > 0 || !packet_is_good (message, message->size, n_fds, end->way))
     abort ();
   if (n_fds > 0)
     sonde_clear_fd (&fds[0]); /* as one that is taken */
   if (end->how & ANSWERS)
-    sonde_channel_send_simple (channel, answer, NULL);
+    sonde_channel_send_simple (channel, SONDE_MESSAGE_REPORT, NULL);
   if (end->how & FREES)
     g_clear_pointer (&end->channel, sonde_channel_free);
 }
@@ -77,8 +77,8 @@ converse (End *end, int peer, Input *input)
   for (unsigned i = 0; i < MAX_PACKETS && input->left > 0; i++)
     {
       packet_take (&packet, input);
-      packet_is_good (packet.bytes, packet.size_bytes, packet.n_fds, false);
-      packet_is_good (packet.bytes, packet.size_bytes, packet.n_fds, true);
+      for (unsigned way = 1; way <= SONDE_WAY_WORKER_TO_BROKER; way <<= 1)
+        packet_is_good (packet.bytes, packet.size_bytes, packet.n_fds, (SondeMessageWay) way);
       packet_socket_send (peer, packet.bytes, packet.size_bytes, fds, packet.n_fds, MSG_DONTWAIT);
       if ((end->how & LEAVES) == 0)
         run ();
@@ -88,17 +88,18 @@ converse (End *end, int peer, Input *input)
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
-  static const SondeChannelHandler handler = { on_message, on_closed };
+  static const SondeChannelHandler handler = { .message = on_message, .closed = on_closed };
   Input input = { data, size };
   End end = { .how = input_take_byte (&input) };
   unsigned before;
   int fds[2];
 
+  end.way = (SondeMessageWay) (1 << (end.how & WAY) % N_WAYS);
   run (); /* GLib's own descriptors are there */
   before = fuzz_count_fds ();
   if (!sonde_socketpair (SOCK_SEQPACKET | SOCK_NONBLOCK, fds, NULL))
     abort ();
-  end.channel = sonde_channel_new (fds[0], (end.how & FROM_WORKER) != 0, &handler, &end);
+  end.channel = sonde_channel_new (fds[0], end.way, &handler, &end);
   converse (&end, fds[1], &input);
   close (fds[1]);
   run ();

@@ -121,7 +121,7 @@ sonde_peer_send (SondePeer *self,
                    GError **error)
 {
   ((SondeMessageHeader *) message)->size = (guint32) size_bytes;
-  if (!packet_is_good (message, size_bytes, n_fds, false))
+  if (!packet_is_good (message, size_bytes, n_fds, SONDE_WAY_FRONT_TO_WORKER))
     abort ();
   for (unsigned i = 0; i < n_fds; i++)
     if (fds[i] < 0 || close (fds[i]) < 0)
@@ -444,7 +444,7 @@ hear (Story *story, Packet *packet)
   SondeMessageHeader *message;
 
   complete_request (packet);
-  if (!packet_is_good (packet->bytes, packet->size_bytes, packet->n_fds, true))
+  if (!packet_is_good (packet->bytes, packet->size_bytes, packet->n_fds, SONDE_WAY_WORKER_TO_FRONT))
     return;
   message = g_memdup2 (packet->bytes, packet->size_bytes);
   sonde_session_worker_handler.message (story->session->worker, message, story->session);

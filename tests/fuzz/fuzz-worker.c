@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A worker whose control says anything at any time, over rings and files with foreign bytes. What
- * it writes is a capture all the same. */
+/* A worker whose front and broker say anything at any time, over rings and files with foreign
+ * bytes. What it writes is a capture all the same. */
 #include <errno.h>
 #include <gio/gio.h>
 #include <linux/perf_event.h>
@@ -34,6 +34,7 @@ enum
   FD_LEFT,   /* a socket whose other end is closed */
   N_FD_KINDS,
   FD_CONTROL, /* of a control socket, whose other end is the programs' */
+  FD_LINK,    /* of the link, whose other end is the broker's */
 };
 
 /* What a program does: the kind of descriptors of a packet PROGRAMS. */
@@ -43,14 +44,16 @@ enum
   SAY_LINK,    /* on the last link that was made */
   SAY_RING,  /* a position, a number of frames, and what stands at the beginning of the last ring */
   SAY_LEAVE, /* closes all */
+  SAY_BROKER_LEAVES,
   N_SAYINGS,
 };
 
 typedef struct
 {
   SondeWorkerSession *session;
-  int control;
-  int reader; /* of the first stream; -1 */
+  int control; /* the front's end */
+  int broker;  /* the broker's end of the last link; -1 */
+  int reader;  /* of the first stream; -1 */
   GByteArray *stream;
   gboolean is_done;
   int program; /* the programs' end of the last control socket; -1 */
@@ -108,9 +111,9 @@ make_stream (Worker *worker, bool is_read)
   return fds[1];
 }
 
-/* The one before is closed. */
+/* @other: where the other end goes; the one before is closed. */
 static int
-make_control (Worker *worker)
+make_pair (int *other)
 {
   const int on = 1;
   int fds[2];
@@ -118,13 +121,13 @@ make_control (Worker *worker)
   if (!sonde_socketpair (SOCK_SEQPACKET, fds, NULL)
       || setsockopt (fds[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
     abort ();
-  sonde_clear_fd (&worker->program);
-  worker->program = fds[0];
+  sonde_clear_fd (other);
+  *other = fds[0];
   return fds[1];
 }
 
-/* What control hands over is what it says: a text can be read without waiting, a ring is as long as
- * it is mapped. Only its content is foreign. */
+/* What front and broker hand over is what they say: a text can be read without waiting, a ring is
+ * as long as it is mapped. Only its content is foreign. */
 static unsigned
 kind_of (uint32_t type, unsigned kind)
 {
@@ -139,6 +142,8 @@ kind_of (uint32_t type, unsigned kind)
       return FD_RING;
     case SONDE_MESSAGE_CONTROL:
       return FD_CONTROL;
+    case SONDE_MESSAGE_LINK:
+      return FD_LINK;
     default:
       return kind % N_FD_KINDS;
     }
@@ -158,18 +163,20 @@ make_fd (Worker *worker, Input *input, unsigned kind)
     case FD_LEFT:
       return make_stream (worker, false);
     case FD_CONTROL:
-      return make_control (worker);
+      return make_pair (&worker->program);
+    case FD_LINK:
+      return make_pair (&worker->broker);
     case FD_FILE:
     default:
       return make_file (input, 0, 0);
     }
 }
 
-/* --- control --- */
+/* --- front and broker --- */
 
 /* All that the worker says is well-formed. */
 static void
-hear (Worker *worker)
+hear (int fd, SondeMessageWay way)
 {
   union
   {
@@ -178,8 +185,8 @@ hear (Worker *worker)
   } packet;
   ssize_t n;
 
-  while ((n = recv (worker->control, packet.bytes, sizeof packet, MSG_DONTWAIT)) > 0)
-    if (!packet_is_good (packet.bytes, (size_t) n, 0, true))
+  while (fd >= 0 && (n = recv (fd, packet.bytes, sizeof packet, MSG_DONTWAIT)) > 0)
+    if (!packet_is_good (packet.bytes, (size_t) n, 0, way))
       abort ();
 }
 
@@ -273,6 +280,9 @@ say (Worker *worker, const Packet *packet)
     case SAY_RING:
       write_ring (worker, bytes, packet->n_given);
       break;
+    case SAY_BROKER_LEAVES:
+      sonde_clear_fd (&worker->broker);
+      break;
     case SAY_LEAVE:
     default:
       leave (worker);
@@ -286,7 +296,8 @@ run (Worker *worker, gint64 end_us)
     {
       gboolean is_busy = g_main_context_iteration (NULL, FALSE);
 
-      hear (worker);
+      hear (worker->control, SONDE_WAY_WORKER_TO_FRONT);
+      hear (worker->broker, SONDE_WAY_WORKER_TO_BROKER);
       hear_programs (worker, worker->program);
       hear_programs (worker, worker->link);
       read_stream (worker);
@@ -319,8 +330,9 @@ converse (Worker *worker, Input *input)
         }
       for (unsigned n = 0; n < packet.n_fds; n++)
         fds[n] = make_fd (worker, input, kind_of (packet.header.type, packet.fd_kind));
-      packet_socket_send (worker->control, packet.bytes, packet.size_bytes, fds, packet.n_fds,
-                          MSG_DONTWAIT);
+      if (!packet.is_of_link || worker->broker >= 0)
+        packet_socket_send (packet.is_of_link ? worker->broker : worker->control, packet.bytes,
+                            packet.size_bytes, fds, packet.n_fds, MSG_DONTWAIT);
       for (unsigned n = 0; n < packet.n_fds; n++)
         sonde_clear_fd (&fds[n]);
       run (worker, 0);
@@ -362,8 +374,9 @@ int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   Input input = { data, size };
-  Worker worker
-      = { .reader = -1, .program = -1, .link = -1, .ring = -1, .stream = g_byte_array_new () };
+  Worker worker = {
+    .broker = -1, .reader = -1, .program = -1, .link = -1, .ring = -1, .stream = g_byte_array_new ()
+  };
   int fds[2];
   unsigned before;
 
@@ -380,6 +393,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   sonde_worker_session_free (worker.session);
   read_stream (&worker);
   sonde_clear_fd (&worker.control);
+  sonde_clear_fd (&worker.broker);
   sonde_clear_fd (&worker.reader);
   leave (&worker);
   check_stream (worker.stream);

@@ -15,9 +15,13 @@ SETUP, DOCUMENT, RINGS, EVENTS, SINK, START, PROCESS, FILE, STOP, PAUSE, RESUME,
 (HELLO, RINGS_MAPPED, PROCESS_REQUEST, FILE_REQUEST, STATISTICS, DRAINED, SINK_CLOSED, FINISHED,
  FAILED) = range(101, 110)
 KERNEL_TIME, KERNEL_NAMES, SYMBOLS, CHILDREN, SYSTEM, USER_STACK, CALLCHAIN, RAW_DATA = (1 << i for i in range(8))
-LEAVE, COUNTERS, CONTROL, SINKS, COUNTERS_REQUEST, CONTROLS = 14, 15, 16, 110, 111, 112
+LEAVE, COUNTERS, CONTROL, LINK, SINKS, COUNTERS_REQUEST, CONTROLS = 14, 15, 16, 17, 110, 111, 112
+ASK, PROVE, SERVE, OPEN, ANNOUNCE, ADD, CLOSE = range(201, 208)
+SHEET, PROVED, OPENED, ADDED, BROKEN, TARGETS_ENDED, STUCK = range(211, 218)  # 301 and so on: packet.h
+TO_WORKER, FROM_WORKER, TO_BROKER, FROM_BROKER, ANSWER, REQUEST = range(6)  # SondeMessageWay
 MAPS, CMDLINE = 1, 2
-RAW = 0x80
+RAW, LINKED = 0x80, 0x40
+OURS, NO_ERROR = 0, 2**32 - 1
 OWN_PID = 2**31 - 1
 
 
@@ -35,7 +39,7 @@ def file(data):
     return struct.pack('<H', len(data)) + data
 
 
-def setup(version=1, flags=SYMBOLS | CHILDREN, unwind=0, stack=16384, depth=64, frequency=1000, period=0,
+def setup(version=OURS, flags=SYMBOLS | CHILDREN, unwind=0, stack=16384, depth=64, frequency=1000, period=0,
           sample_type=perf.ALL, regs=perf.REGS, event=b'cpu-clock', scope=b'targets', uid=1000, memory=0, interval=4096, wait_us=0):
     return packet(SETUP, struct.pack('<IIQIIIIQQQQQQQIIqq64s16s16s', version, flags, 1, uid, unwind, stack, depth,
                                      frequency, period, sample_type, regs, 0x14, 0, interval, memory, wait_us, 10**18, 4000, event,
@@ -51,8 +55,8 @@ def events(kind, entries, fd_kind=0, files=None, padding=0):
     return packet(kind, struct.pack('<II', 0, padding) + b''.join(entries), len(entries), fd_kind, files=files)
 
 
-def document(kind, text=b'', padding=0):
-    return packet(DOCUMENT, struct.pack('<II', kind, padding), 1, files=[file(text)])
+def document(kind, text=b'', pid=0):
+    return packet(DOCUMENT, struct.pack('<Ii', kind, pid), 1, files=[file(text)])
 
 
 def sink(number=1, kind=1, buffer=65536, frames=31, limit=0, pids=(), n_pids=None, padding=0, fd_kind=2, files=()):
@@ -62,15 +66,15 @@ def sink(number=1, kind=1, buffer=65536, frames=31, limit=0, pids=(), n_pids=Non
     return packet(SINK, body, 1, fd_kind, files=files)
 
 
-def process(request=0, pid=10, status=0, fds=MAPS | CMDLINE, n_fds=None, padding=0, comm=b'name', maps=b'', cmdline=b''):
+def process(request=0, pid=10, status=0, *, fds=MAPS | CMDLINE, n_fds=None, padding=0, comm=b'name', maps=b'', cmdline=b''):
     texts = [file(text) for bit, text in ((MAPS, maps), (CMDLINE, cmdline)) if fds & bit]
     body = struct.pack('<QiiQII32s', request, pid, status, 1234, fds, padding, comm)
-    return packet(PROCESS, body, len(texts) if n_fds is None else n_fds, files=texts)
+    return packet(PROCESS, body, len(texts) if n_fds is None else n_fds, flags=LINKED if request else 0, files=texts)
 
 
 def answer_file(request, data=None, status=0, padding=0, n_fds=None):
     n_fds = int(data is not None) if n_fds is None else n_fds
-    return packet(FILE, struct.pack('<QiI', request, status, padding), n_fds, files=[file(data or b'')] * n_fds)
+    return packet(FILE, struct.pack('<QiI', request, status, padding), n_fds, flags=LINKED, files=[file(data or b'')] * n_fds)
 
 
 def request_process(request=1, pid=10, padding=0):
@@ -93,80 +97,136 @@ def failed(error=5, padding=0, text=b'It broke'):
     return packet(FAILED, struct.pack('<iI200s', error, padding, text))
 
 
-def hello(version=1):
+def hello(version=OURS):
     return packet(HELLO, struct.pack('<Ii', version, 10))
 
 
+def link():
+    return packet(LINK, n_fds=1)
+
+
+def ask(version=OURS, owner=10, padding=0, scope=0, event=0, tracepoint=0, switches=(1, 0, 1, 0, 0), unwind=2, memory=0, counters=31,
+        asked_padding=0, unit=b'', period=0, frequency=1000, duration=0):
+    return packet(ASK, struct.pack('<IIiIIIQIIiiiiiIIIQQIIII256s', version, 1000, owner, padding, scope, event, period, frequency,
+                                   tracepoint, *switches, unwind, 16384, 256, duration, 4096, memory, 0, counters, asked_padding, unit))
+
+
+HAS_PROOF, HAS_MAPS, HAS_PIDFD = 1, 2, 4
+
+
+def targets(kind, entries=((10, HAS_PROOF | HAS_MAPS | HAS_PIDFD),), n_targets=None, n_fds=None, padding=0):
+    n = sum(bin(flags & (HAS_MAPS | HAS_PIDFD)).count('1') for _, flags in entries)
+    return packet(kind, struct.pack('<II', len(entries) if n_targets is None else n_targets, padding)
+                  + b''.join(struct.pack('<iI', pid, flags & 0xffffffff) for pid, flags in entries), n if n_fds is None else n_fds)
+
+
+def result(kind, error=NO_ERROR, text=b'', padding=0):
+    return packet(kind, struct.pack('<II1024s', error, padding, text))
+
+
+def stuck(uid=1000, pid=10, is_over=0, padding=0):
+    return packet(STUCK, struct.pack('<IiII', uid, pid, is_over, padding))
+
+
+def sheet(version=OURS, padding=0):
+    return packet(SHEET, struct.pack('<IIQQ', version, padding, 31, 2**34 - 1))
+
+
 def good():
-    """name → (from the worker, packet)"""
+    """name → (way, packet)"""
     return {
-        'setup': (0, setup()), 'document': (0, document(1)), 'rings': (0, events(RINGS, [event(), event(2)])),
-        'events': (0, events(EVENTS, [event(flags=3)])), 'sink': (0, sink(pids=[1, 2])),
-        'sink-file': (0, sink(kind=2, limit=4096)), 'start': (0, packet(START)), 'process': (0, process()),
-        'file': (0, answer_file(1, b'')), 'no-file': (0, answer_file(1, status=2)), 'stop': (0, packet(STOP)),
-        'pause': (0, packet(PAUSE)), 'resume': (0, packet(RESUME)), 'report': (0, packet(REPORT)),
-        'note': (0, packet(NOTE, b'A sentence')), 'counters': (0, counters()),
-        'counters-of-process': (0, counters(5, pid=10, n_fds=0)), 'counters-request': (1, request_counters()),
-        'hello': (1, hello()), 'rings-mapped': (1, packet(RINGS_MAPPED, struct.pack('<iIQQ', 0, 1, 4096, 4096))),
-        'process-request': (1, request_process()), 'file-request': (1, request_file()),
-        'statistics': (1, packet(STATISTICS)), 'drained': (1, packet(DRAINED)),
-        'sink-closed': (1, packet(SINK_CLOSED, struct.pack('<Ii', 1, 0))), 'finished': (1, packet(FINISHED)),
-        'failed': (1, failed()), 'control': (0, packet(CONTROL, n_fds=1)), 'controls': (1, packet(CONTROLS)),
+        'setup': (TO_WORKER, setup()), 'document': (TO_WORKER, document(1)), 'rings': (TO_WORKER, events(RINGS, [event(), event(2)])),
+        'events': (TO_WORKER, events(EVENTS, [event(flags=3)])), 'sink': (TO_WORKER, sink(pids=[1, 2])),
+        'sink-file': (TO_WORKER, sink(kind=2, limit=4096)), 'start': (TO_WORKER, packet(START)), 'process': (TO_WORKER, process()),
+        'file': (ANSWER, answer_file(1, b'')), 'no-file': (ANSWER, answer_file(1, status=2)), 'stop': (TO_WORKER, packet(STOP)),
+        'pause': (TO_WORKER, packet(PAUSE)), 'resume': (TO_WORKER, packet(RESUME)), 'report': (TO_WORKER, packet(REPORT)),
+        'note': (TO_WORKER, packet(NOTE, b'A sentence')), 'counters': (TO_WORKER, counters()),
+        'counters-of-process': (TO_WORKER, counters(5, pid=10, n_fds=0)), 'counters-request': (REQUEST, request_counters()),
+        'hello': (FROM_WORKER, hello()), 'rings-mapped': (FROM_WORKER, packet(RINGS_MAPPED, struct.pack('<iIQQ', 0, 1, 4096, 4096))),
+        'process-request': (REQUEST, request_process()), 'file-request': (REQUEST, request_file()),
+        'statistics': (FROM_WORKER, packet(STATISTICS)), 'drained': (FROM_WORKER, packet(DRAINED)),
+        'sink-closed': (FROM_WORKER, packet(SINK_CLOSED, struct.pack('<Ii', 1, 0))), 'finished': (FROM_WORKER, packet(FINISHED)),
+        'failed': (FROM_WORKER, failed()), 'control': (TO_WORKER, packet(CONTROL, n_fds=1)), 'controls': (FROM_WORKER, packet(CONTROLS)), 'link': (TO_WORKER, link()),
+        'setup-of-broker': (FROM_BROKER, setup()), 'rings-of-broker': (FROM_BROKER, events(RINGS, [event()])), 'process-of-broker': (FROM_BROKER, process()),
+        'process-answer': (ANSWER, process(1)), 'mounts-answer': (ANSWER, document(4, pid=7)), 'counters-answer': (ANSWER, counters(5, pid=10)),
+        'note-answer': (ANSWER, packet(NOTE, b'A sentence')), 'ask': (TO_BROKER, ask()), 'ask-tracepoint': (TO_BROKER, ask(event=5, tracepoint=3)),
+        'ask-unit': (TO_BROKER, ask(scope=3, unit=b'a.service')), 'prove': (TO_BROKER, targets(PROVE)), 'prove-nothing': (TO_BROKER, targets(PROVE, ())),
+        'add': (TO_BROKER, targets(ADD, [(10, HAS_MAPS), (11, 0), (12, HAS_PROOF | HAS_PIDFD)])), 'add-many': (TO_BROKER, targets(ADD, [(1, 0)] * 16)),
+        'serve': (TO_BROKER, packet(SERVE, struct.pack('<Q', 1), 1)), 'open': (TO_BROKER, packet(OPEN, b'/a.slice/a.service')),
+        'announce': (TO_BROKER, packet(ANNOUNCE)), 'close': (TO_BROKER, packet(CLOSE)), 'rings-mapped-handed-on':
+        (TO_BROKER, packet(RINGS_MAPPED, struct.pack('<iIQQ', 0, 1, 4096, 4096))), 'report-to-broker': (TO_BROKER, packet(REPORT)), 'sheet': (FROM_BROKER, sheet()),
+        'proved': (FROM_BROKER, result(PROVED)), 'not-proved': (FROM_BROKER, result(PROVED, 1, b'No')), 'opened': (FROM_BROKER, result(OPENED)),
+        'not-opened': (FROM_BROKER, result(OPENED, 7, 'weil es\u2026'.encode())), 'added': (FROM_BROKER, result(ADDED)), 'broken': (FROM_BROKER, result(BROKEN, 7, b'It broke')),
+        'targets-ended': (FROM_BROKER, packet(TARGETS_ENDED)), 'stuck': (FROM_BROKER, stuck()), 'stuck-no-more': (FROM_BROKER, stuck(is_over=1)),
     }
 
 
 def bad():
     """Messages that the judge refuses, each for one reason."""
     return {
-        'short': (0, raw(b'abcd')), 'empty': (0, raw(b'')), 'empty-with-fds': (1, raw(b'', 3)),
-        'long': (0, raw(struct.pack('<II', START, 8200) + bytes(8192))),
-        'size-of-header': (0, raw(struct.pack('<II', START, 16))), 'type-0': (0, raw(struct.pack('<II', 0, 8))),
-        'type-14': (0, raw(struct.pack('<II', 14, 8))), 'type-200': (0, raw(struct.pack('<II', 200, 8))),
-        'direction': (1, packet(START)), 'other-direction': (0, hello()),
-        'size-of-type': (0, raw(struct.pack('<IIII', START, 16, 0, 0))),
-        'size-of-events': (0, raw(struct.pack('<III', EVENTS, 12, 1), 1)),
-        'too-few-fds': (0, packet(DOCUMENT, struct.pack('<II', 1, 0))), 'too-many-fds': (0, packet(START, n_fds=1)),
-        'setup-version': (0, setup(version=2)), 'setup-flags': (0, setup(flags=256)), 'setup-unwind': (0, setup(unwind=4)),
-        'setup-stack': (0, setup(stack=7)), 'setup-stack-size': (0, setup(stack=65536)), 'setup-depth-0': (0, setup(depth=0)),
-        'setup-depth': (0, setup(depth=4097)), 'setup-event-open': (0, setup(event=b'x' * 64)),
-        'setup-scope-open': (0, setup(scope=b'x' * 16)), 'setup-memory': (0, setup(memory=3)),
-        'setup-memory-interval': (0, setup(memory=2, interval=0)), 'setup-memory-wait': (0, setup(wait_us=1000001)),
-        'control-fds': (0, packet(CONTROL)), 'controls-open': (1, packet(CONTROLS, struct.pack('<II', 1, 2))),
-        'events-0': (0, raw(struct.pack('<IIII', EVENTS, 16, 0, 0), 1)),
-        'events-fds': (0, raw(struct.pack('<IIII', EVENTS, 40, 1, 0) + event(), 2)),
-        'events-size': (0, raw(struct.pack('<IIII', EVENTS, 48, 1, 0) + event() + bytes(8), 1)),
-        'events-padding': (0, events(EVENTS, [event()], padding=1)), 'events-kind': (0, events(EVENTS, [event(3)])),
-        'events-cpu': (0, events(EVENTS, [event(cpu=-1)])), 'events-tid': (0, events(EVENTS, [event(tid=-2)])),
-        'events-flags': (0, events(EVENTS, [event(flags=4)])),
-        'document-kind': (0, document(5)), 'document-padding': (0, document(1, padding=1)),
-        'document-mountinfo': (0, document(4, padding=42)), 'document-mountinfo-of-none': (0, document(4)),
-        'sink-id': (0, sink(0)), 'sink-kind': (0, sink(kind=3)), 'sink-limit': (0, sink(limit=1)),
-        'sink-no-limit': (0, sink(kind=2)), 'sink-frames': (0, sink(frames=32)), 'sink-n-pids': (0, sink(n_pids=65)),
-        'sink-pid': (0, sink(pids=[-1])), 'sink-pid-behind': (0, sink(pids=[1], n_pids=0)),
-        'process-fds': (0, process(fds=4)), 'process-n-fds': (0, process(fds=1, n_fds=2)), 'process-pid': (0, process(pid=-1)),
-        'process-status': (0, process(status=-1)), 'process-padding': (0, process(padding=1)),
-        'process-open': (0, process(comm=b'x' * 32)),
-        'file-status': (0, answer_file(1, status=-1)), 'file-fd': (0, answer_file(1, status=0)),
-        'file-fd-and-status': (0, answer_file(1, b'', status=2)), 'note-open': (0, packet(NOTE, b'x' * 200)),
-        'note-control': (0, packet(NOTE, b'a\nb')), 'hello-version': (1, hello(2)),
-        'process-request-id': (1, request_process(0)), 'process-request-pid': (1, request_process(pid=0)),
-        'process-request-padding': (1, request_process(padding=1)), 'file-request-id': (1, request_file(0)),
-        'file-request-pid': (1, request_file(pid=-1)), 'file-request-padding': (1, request_file(padding=1)),
-        'counters-kind': (0, counters(6)), 'counters-kind-0': (0, counters(0)), 'counters-pid': (0, counters(5)),
-        'counters-no-pid': (0, counters(1, pid=1)), 'counters-fds': (0, counters(n_fds=0)), 'counters-many-fds': (0, counters(n_fds=2)),
-        'counters-request-pid': (1, request_counters(0)), 'counters-request-padding': (1, request_counters(padding=1)),
-        'failed-error': (1, failed(-1)), 'failed-padding': (1, failed(padding=1)), 'failed-text': (1, failed(text=b'\xff')),
-        'failed-open': (1, failed(text=b'x' * 200)),
+        'short': (TO_WORKER, raw(b'abcd')), 'empty': (TO_WORKER, raw(b'')), 'empty-with-fds': (FROM_WORKER, raw(b'', 3)),
+        'long': (TO_WORKER, raw(struct.pack('<II', START, 8200) + bytes(8192))),
+        'size-of-header': (TO_WORKER, raw(struct.pack('<II', START, 16))), 'type-0': (TO_WORKER, raw(struct.pack('<II', 0, 8))),
+        'type-18': (TO_WORKER, raw(struct.pack('<II', 18, 8))), 'type-200': (TO_WORKER, raw(struct.pack('<II', 200, 8))),
+        'direction': (FROM_WORKER, packet(START)), 'other-direction': (TO_WORKER, hello()),
+        'size-of-type': (TO_WORKER, raw(struct.pack('<IIII', START, 16, 0, 0))),
+        'size-of-events': (TO_WORKER, raw(struct.pack('<III', EVENTS, 12, 1), 1)),
+        'too-few-fds': (TO_WORKER, packet(DOCUMENT, struct.pack('<II', 1, 0))), 'too-many-fds': (TO_WORKER, packet(START, n_fds=1)),
+        'setup-version': (TO_WORKER, setup(version=2**31)), 'setup-flags': (TO_WORKER, setup(flags=256)), 'setup-unwind': (TO_WORKER, setup(unwind=4)),
+        'setup-stack': (TO_WORKER, setup(stack=7)), 'setup-stack-size': (TO_WORKER, setup(stack=65536)), 'setup-depth-0': (TO_WORKER, setup(depth=0)),
+        'setup-depth': (TO_WORKER, setup(depth=4097)), 'setup-event-open': (TO_WORKER, setup(event=b'x' * 64)),
+        'setup-scope-open': (TO_WORKER, setup(scope=b'x' * 16)), 'setup-memory': (TO_WORKER, setup(memory=3)),
+        'setup-memory-interval': (TO_WORKER, setup(memory=2, interval=0)), 'setup-memory-wait': (TO_WORKER, setup(wait_us=1000001)),
+        'control-fds': (TO_WORKER, packet(CONTROL)), 'controls-open': (FROM_WORKER, packet(CONTROLS, struct.pack('<II', 1, 2))),
+        'events-0': (TO_WORKER, raw(struct.pack('<IIII', EVENTS, 16, 0, 0), 1)),
+        'events-fds': (TO_WORKER, raw(struct.pack('<IIII', EVENTS, 40, 1, 0) + event(), 2)),
+        'events-size': (TO_WORKER, raw(struct.pack('<IIII', EVENTS, 48, 1, 0) + event() + bytes(8), 1)),
+        'events-padding': (TO_WORKER, events(EVENTS, [event()], padding=1)), 'events-kind': (TO_WORKER, events(EVENTS, [event(3)])),
+        'events-cpu': (TO_WORKER, events(EVENTS, [event(cpu=-1)])), 'events-tid': (TO_WORKER, events(EVENTS, [event(tid=-2)])),
+        'events-flags': (TO_WORKER, events(EVENTS, [event(flags=4)])),
+        'document-kind': (TO_WORKER, document(5)), 'document-of-process': (TO_WORKER, document(1, pid=1)),
+        'document-mountinfo-of-none': (TO_WORKER, document(4)),
+        'sink-id': (TO_WORKER, sink(0)), 'sink-kind': (TO_WORKER, sink(kind=3)), 'sink-limit': (TO_WORKER, sink(limit=1)),
+        'sink-no-limit': (TO_WORKER, sink(kind=2)), 'sink-frames': (TO_WORKER, sink(frames=32)), 'sink-n-pids': (TO_WORKER, sink(n_pids=65)),
+        'sink-pid': (TO_WORKER, sink(pids=[-1])), 'sink-pid-behind': (TO_WORKER, sink(pids=[1], n_pids=0)),
+        'process-fds': (TO_WORKER, process(fds=4)), 'process-n-fds': (TO_WORKER, process(fds=1, n_fds=2)), 'process-pid': (TO_WORKER, process(pid=-1)),
+        'process-status': (TO_WORKER, process(status=-1)), 'process-padding': (TO_WORKER, process(padding=1)),
+        'process-open': (TO_WORKER, process(comm=b'x' * 32)),
+        'file-status': (ANSWER, answer_file(1, status=-1)), 'file-fd': (ANSWER, answer_file(1, status=0)),
+        'file-fd-and-status': (ANSWER, answer_file(1, b'', status=2)), 'note-open': (TO_WORKER, packet(NOTE, b'x' * 200)),
+        'note-control': (TO_WORKER, packet(NOTE, b'a\nb')), 'hello-version': (FROM_WORKER, raw(struct.pack('<IIIi', HELLO, 16, 0, 10))),
+        'process-request-id': (REQUEST, request_process(0)), 'process-request-pid': (REQUEST, request_process(pid=0)),
+        'process-request-padding': (REQUEST, request_process(padding=1)), 'file-request-id': (REQUEST, request_file(0)),
+        'file-request-pid': (REQUEST, request_file(pid=-1)), 'file-request-padding': (REQUEST, request_file(padding=1)),
+        'counters-kind': (TO_WORKER, counters(6)), 'counters-kind-0': (TO_WORKER, counters(0)), 'counters-pid': (TO_WORKER, counters(5)),
+        'counters-no-pid': (TO_WORKER, counters(1, pid=1)), 'counters-fds': (TO_WORKER, counters(n_fds=0)), 'counters-many-fds': (TO_WORKER, counters(n_fds=2)),
+        'counters-request-pid': (REQUEST, request_counters(0)), 'counters-request-padding': (REQUEST, request_counters(padding=1)),
+        'failed-error': (FROM_WORKER, failed(-1)), 'failed-padding': (FROM_WORKER, failed(padding=1)), 'failed-text': (FROM_WORKER, failed(text=b'\xff')),
+        'link-fds': (TO_WORKER, packet(LINK)), 'ask-version': (TO_BROKER, ask(version=2**31)), 'ask-owner': (TO_BROKER, ask(owner=-1)),
+        'ask-padding': (TO_BROKER, ask(padding=1)), 'ask-asked-padding': (TO_BROKER, ask(asked_padding=1)), 'ask-scope': (TO_BROKER, ask(scope=5)),
+        'ask-event': (TO_BROKER, ask(event=6)), 'ask-tracepoint': (TO_BROKER, ask(event=5, tracepoint=99)), 'ask-unwind': (TO_BROKER, ask(unwind=4)),
+        'ask-memory': (TO_BROKER, ask(memory=3)), 'ask-counters': (TO_BROKER, ask(counters=32)), 'ask-unit-open': (TO_BROKER, ask(unit=b'x' * 256)),
+        **{f'ask-switch-{i}': (TO_BROKER, ask(switches=[2 * (i == n) for n in range(5)])) for i in range(5)},
+        'ask-fds': (TO_BROKER, raw(struct.pack('<II', ASK, 368) + bytes(360), 1)), 'prove-many': (TO_BROKER, targets(PROVE, [(1, 0)] * 17)),
+        'prove-padding': (TO_BROKER, targets(PROVE, padding=1)), 'prove-pid': (TO_BROKER, targets(PROVE, [(0, 0)])), 'prove-flags': (TO_BROKER, targets(PROVE, [(1, 8)])),
+        'prove-fds': (TO_BROKER, targets(PROVE, n_fds=1)), 'add-fds': (TO_BROKER, targets(ADD, n_fds=3)), 'add-pid': (TO_BROKER, targets(ADD, [(1, 0), (-1, 0)])),
+        'add-size': (TO_BROKER, raw(struct.pack('<IIII', ADD, 16, 1, 0))), 'serve-fds': (TO_BROKER, packet(SERVE, struct.pack('<Q', 1))),
+        'open-open': (TO_BROKER, packet(OPEN, b'x' * 4096)), 'sheet-padding': (FROM_BROKER, sheet(padding=1)), 'result-open': (FROM_BROKER, result(OPENED, 7, b'x' * 1024)),
+        'result-padding': (FROM_BROKER, result(PROVED, padding=1)), 'result-error': (FROM_BROKER, result(ADDED, 8, b'x')), 'result-no-text': (FROM_BROKER, result(BROKEN, 7)),
+        'result-no-error': (FROM_BROKER, result(BROKEN, text=b'x')), 'stuck-pid': (FROM_BROKER, stuck(pid=0)), 'stuck-over': (FROM_BROKER, stuck(is_over=2)),
+        'stuck-padding': (FROM_BROKER, stuck(padding=1)), 'file-of-front': (TO_WORKER, answer_file(1, status=2)), 'setup-of-link': (ANSWER, setup()),
+        'request-to-front': (FROM_WORKER, request_process()), 'stop-of-broker': (FROM_BROKER, packet(STOP)), 'ask-of-worker': (REQUEST, ask()),
+        'failed-open': (FROM_WORKER, failed(text=b'x' * 200)),
     }
 
 
 def messages():
-    answers, leaves, frees = 2, 4, 8
+    answers, leaves, frees = 8, 16, 32
     seeds = {name: bytes([how | answers]) + data for name, (how, data) in good().items()}
     seeds |= {'bad-' + name: bytes([how]) + data for name, (how, data) in bad().items()}
-    seeds['leaves'] = bytes([1 | answers | leaves]) + hello() + packet(STATISTICS) * 3
-    seeds['freed'] = bytes([1 | frees]) + hello() + packet(STATISTICS)
-    seeds['turns'] = bytes([1 | leaves]) + packet(STATISTICS) * 40
+    seeds['leaves'] = bytes([FROM_WORKER | answers | leaves]) + hello() + packet(STATISTICS) * 3
+    seeds['freed'] = bytes([FROM_WORKER | frees]) + hello() + packet(STATISTICS)
+    seeds['turns'] = bytes([FROM_WORKER | leaves]) + packet(STATISTICS) * 40
     return seeds
 
 
@@ -185,7 +245,7 @@ def wait(ms=4):
 
 
 # What programs say on a control socket, and what they write into rings: say() of fuzz-worker.c
-SAY_CONTROL, SAY_LINK, SAY_RING, SAY_LEAVE = range(4)
+SAY_CONTROL, SAY_LINK, SAY_RING, SAY_LEAVE, SAY_BROKER_LEAVES = range(5)
 LINK_REQUEST, BELL = struct.pack('<HHI', 0x534E, 1, 1), struct.pack('<HHI', 0x534E, 1, 3)
 
 
@@ -217,12 +277,12 @@ def told():
 
 
 def programs(*steps, memory=0):
-    return b''.join([setup(memory=memory), sink(), packet(START), packet(CONTROL, n_fds=1), *steps, wait(7), packet(STOP), wait(7)])
+    return b''.join([link(), setup(memory=memory), sink(), packet(START), packet(CONTROL, n_fds=1), *steps, wait(7), packet(STOP), wait(7)])
 
 
 def session(begin, sample_records, side_records, middle, modules):
     return b''.join([
-        begin, document(1, KALLSYMS), document(2, b'processor: 0\n'), document(3, b'/dev/a / ext4 rw 0 0\n'),
+        link(), begin, document(1, KALLSYMS), document(2, b'processor: 0\n'), document(3, b'/dev/a / ext4 rw 0 0\n'),
         document(4, b'1 0 8:1 / / rw - ext4 /dev/sda1 rw\n', 7),
         events(RINGS, [event(), event(2)], FD_RING, [sample_records, side_records]), sink(),
         events(EVENTS, [event(), event(2, flags=1)]), packet(START), packet(NOTE, b'A sentence'),
@@ -247,7 +307,7 @@ def workers():
     seeds['both-rings'] = session(setup(unwind=2, flags=every | RAW_DATA), many, many, [], elves)
     seeds['unknown-mode'] = session(setup(flags=every), perf.sample(misc=0, chain=(), abi=0, stack=b'', time=perf.EARLY), b'', [], [])
     seeds['damaged'] = session(setup(), samples + bytes(8), sides + bytes(8), [], [])
-    seeds['no-kallsyms'] = setup(flags=every) + document(1, b'nothing') + document(1, KALLSYMS)
+    seeds['no-kallsyms'] = link() + setup(flags=every) + document(1, b'nothing') + document(1, KALLSYMS)
     seeds['ticks'] = session(setup(), samples, sides, [wait(7)] * 16, elves)
     seeds['bad-records'] = session(setup(), b''.join(perf.bad().values()), sides, [], [])
     for name, data in perf.bad().items():
@@ -261,31 +321,38 @@ def workers():
                                 [counters(5, own, 10), counters(5, pid=20, n_fds=0), *[wait(7)] * 16], [])
     seeds['counters-hostile'] = session(setup() + b''.join(counters(1 + i, own) for i in range(4)), samples, sides,
                                         [counters(5, texts[0], 10), counters(5, own, 20), *[wait(7)] * 16, packet(REPORT)], [])
-    link = [say(SAY_CONTROL, LINK_REQUEST), wait()]
-    ring = link + [say(SAY_LINK, ring_request()), wait()]
+    linked = [say(SAY_CONTROL, LINK_REQUEST), wait()]
+    ring = linked + [say(SAY_LINK, ring_request()), wait()]
     bell = say(SAY_LINK, BELL)
     seeds['programs'] = programs(*ring, put(told()), bell, wait(7), packet(PAUSE), packet(RESUME), say(SAY_LEAVE, b''))
     seeds['programs-sysprof'] = programs(say(SAY_CONTROL, b'CreatRing\0'), wait(), put(told()), wait(7))
-    seeds['programs-memory'] = programs(*link, say(SAY_LINK, ring_request(2, 131072)), wait(), put(told()), bell, memory=2)
-    seeds['programs-no-memory'] = programs(*link, say(SAY_LINK, ring_request(2)), say(SAY_LINK, ring_request(3)), wait())
-    seeds['programs-size'] = programs(*link, say(SAY_LINK, ring_request(1, 5)), wait())
-    seeds['programs-rubbish'] = programs(say(SAY_CONTROL, b'rubbish'), *link, say(SAY_LINK, b''), say(SAY_LINK, b'rubbish'), wait())
+    seeds['programs-memory'] = programs(*linked, say(SAY_LINK, ring_request(2, 131072)), wait(), put(told()), bell, memory=2)
+    seeds['programs-no-memory'] = programs(*linked, say(SAY_LINK, ring_request(2)), say(SAY_LINK, ring_request(3)), wait())
+    seeds['programs-size'] = programs(*linked, say(SAY_LINK, ring_request(1, 5)), wait())
+    seeds['programs-rubbish'] = programs(say(SAY_CONTROL, b'rubbish'), *linked, say(SAY_LINK, b''), say(SAY_LINK, b'rubbish'), wait())
     seeds['programs-position'] = programs(*ring, put(b'', tail=2**40), bell)
     seeds['programs-unaligned'] = programs(*ring, put(b'', tail=4), bell)
     seeds['programs-mapping'] = programs(*ring, put(frames.frame(3, struct.pack('<4Q', 1, 2, 0, 0) + b'/x\0')), bell)
     seeds['programs-length'] = programs(*ring, put(bytes(24)), bell)
     seeds['programs-end'] = programs(*ring, put(frames.frame(10, bytes(72) + b'm\0') + struct.pack('<HhiqII', 24, -1, -1, 0, 255, 0)), bell)
     seeds['readers'] = session(setup(), samples, sides, [sink(2, pids=[10], frames=1), sink(3, fd_kind=FD_LEFT), sink(4, kind=2, limit=8192, fd_kind=FD_FILE, files=[file(b'')])], [])
-    seeds['control-leaves'] = setup() + events(RINGS, [event()], FD_RING, [samples]) + sink() + packet(START)
-    seeds['stop-before-start'] = setup() + sink() + packet(STOP) + wait()
-    seeds['sink-after-stop'] = setup() + sink() + packet(START) + packet(STOP) + wait() + sink(2) + wait()
-    seeds['start-twice'] = setup() + packet(START) + packet(START)
-    seeds['setup-twice'] = setup() + setup()
+    seeds['control-leaves'] = link() + setup() + events(RINGS, [event()], FD_RING, [samples]) + sink() + packet(START)
+    seeds['stop-before-start'] = link() + setup() + sink() + packet(STOP) + wait()
+    seeds['sink-after-stop'] = link() + setup() + sink() + packet(START) + packet(STOP) + wait() + sink(2) + wait()
+    seeds['start-twice'] = link() + setup() + packet(START) + packet(START)
+    seeds['setup-twice'] = link() + setup() + setup()
     seeds['nothing-but-stop'] = packet(STOP)
-    seeds['unsupported'] = setup(sample_type=2**40)
-    seeds['no-time'] = setup(sample_type=perf.IP)
-    seeds['sink-twice'] = setup() + sink() + sink() + packet(START) + packet(STOP) + wait()
-    seeds['answers-not-asked-for'] = (setup() + events(RINGS, [event()], FD_RING, [b'']) + packet(START)
+    seeds['unsupported'] = link() + setup(sample_type=2**40)
+    seeds['no-time'] = link() + setup(sample_type=perf.IP)
+    seeds['sink-twice'] = link() + setup() + sink() + sink() + packet(START) + packet(STOP) + wait()
+    seeds['no-link'] = setup()
+    seeds['link-twice'] = link() + link() + setup()
+    seeds['broker-leaves'] = session(setup(), samples, sides, [say(SAY_BROKER_LEAVES, b'')], elves)
+    seeds['broker-left-before'] = link() + say(SAY_BROKER_LEAVES, b'') + setup() + sink() + packet(START) + process() + packet(STOP) + wait(7)
+    seeds['broker-says-stop'] = session(setup(), samples, sides, [packet(STOP, flags=LINKED)], elves)
+    seeds['stuck'] = session(setup(), samples, sides, [process(1, pid=30, status=110, fds=0), *[answer_file(i, status=110) for i in range(1, 10)],
+                                                       *[wait(7)] * 16], [])
+    seeds['answers-not-asked-for'] = (link() + setup() + events(RINGS, [event()], FD_RING, [b'']) + packet(START)
                                       + answer_file(9, b'\x7fELF') + process(9, maps=MAPS_TEXT) + packet(STOP) + wait())
     return seeds
 
@@ -323,7 +390,7 @@ def sessions():
         'controls': live + packet(CONTROLS, struct.pack('<II', 0, 0)) + drained + packet(FINISHED),
         'controls-not-given': live + packet(CONTROLS, struct.pack('<II', 1, 1)),
         'unknown-sink': live + packet(SINK_CLOSED, struct.pack('<Ii', 9, 0)),
-        'other-version': hello(version=2),
+        'other-version': hello(version=2**31),
         'sinks': live + packet(SINKS, struct.pack('<I18I', 1, 1, *[0] * 17)) + drained + packet(FINISHED),
         'sinks-none': live + step(STEP_OPEN) + packet(SINKS, struct.pack('<I18I', *[0] * 19)),
         'not-mapped': hello() + packet(RINGS_MAPPED, struct.pack('<iIQQ', 12, 0, 0, 0)),

@@ -56,8 +56,8 @@ LAYERS = {
     'unwind': LIBDW + BASE,
     # The fixed structs of the worker protocol carry the ledger's counts, and what programs are told.
     'daemon/base': GLIB + CONFIG + BASE
-    + ['protocol/ledger.h', 'shared-ring/control-message.h', 'sys/capability.h'],
-    'daemon/broker': GLIB + CONFIG + BASE + ['daemon/base/*.h'],
+    + ['protocol/ledger.h', 'seccomp.h', 'shared-ring/control-message.h', 'sys/capability.h'],
+    'daemon/broker': GLIB + CONFIG + BASE + ['daemon/base/*.h', 'seccomp.h'],
     'daemon/control': CONTROL + ['daemon/control/system/*.h', 'daemon/control/bus/*.h', 'systemd/*.h'],
     **rooms('daemon/control', CONTROL, {
         'system': ('', ['systemd/*.h']),

@@ -52,7 +52,7 @@ on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
   self->close_reason = g_strdup (error != NULL ? error->message : "");
 }
 
-static const SondeChannelHandler handler = { on_message, on_closed };
+static const SondeChannelHandler handler = { .message = on_message, .closed = on_closed };
 
 static void
 set_up (Fixture *self, gconstpointer data)

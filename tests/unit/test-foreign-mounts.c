@@ -87,7 +87,7 @@ static int
 tell_mounts_of_file (SondeProcBroker *broker, const SondeMessageFileRequest *request)
 {
   int mountinfo_fd;
-  int fd = sonde_proc_broker_open_file (broker, request, &mountinfo_fd);
+  int fd = sonde_proc_broker_open_file (broker, request, NULL, &mountinfo_fd);
 
   g_assert_cmpint (fd, >=, 0);
   close (fd);

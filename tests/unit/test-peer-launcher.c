@@ -10,6 +10,9 @@
 
 #define NOBODY 65534
 
+static const SondePeerPlace places[SONDE_PEER_N_KINDS]
+    = { [SONDE_PEER_BROKER] = { "/nowhere/broker" }, [SONDE_PEER_CAPTURE] = { "/worker" } };
+
 static gboolean
 skip_unless_root (void)
 {
@@ -55,7 +58,7 @@ take_all (SondePeerLauncher *launcher)
 static void
 refuses_when_all_are_in_use (void)
 {
-  g_autoptr (SondePeerLauncher) launcher = sonde_peer_launcher_new ("/worker");
+  g_autoptr (SondePeerLauncher) launcher = sonde_peer_launcher_new (places);
   g_autoptr (GHashTable) taken = NULL;
 
   if (skip_unless_root ())
@@ -67,7 +70,7 @@ refuses_when_all_are_in_use (void)
 static void
 gives_again_what_came_back (void)
 {
-  g_autoptr (SondePeerLauncher) launcher = sonde_peer_launcher_new ("/worker");
+  g_autoptr (SondePeerLauncher) launcher = sonde_peer_launcher_new (places);
   g_autoptr (GHashTable) first = NULL;
   g_autoptr (GHashTable) again = NULL;
   uid_t uid;
@@ -109,7 +112,7 @@ start_process (uid_t uid)
 static void
 passes_over_uids_of_live_processes (void)
 {
-  g_autoptr (SondePeerLauncher) launcher = sonde_peer_launcher_new ("/worker");
+  g_autoptr (SondePeerLauncher) launcher = sonde_peer_launcher_new (places);
   g_autoptr (GHashTable) first = NULL;
   g_autoptr (GHashTable) again = NULL;
   uid_t uid;
@@ -132,7 +135,7 @@ passes_over_uids_of_live_processes (void)
 static void
 gives_none_to_others_than_root (void)
 {
-  g_autoptr (SondePeerLauncher) launcher = sonde_peer_launcher_new ("/worker");
+  g_autoptr (SondePeerLauncher) launcher = sonde_peer_launcher_new (places);
   uid_t uid = 0;
   int status;
   pid_t pid = fork ();
@@ -140,8 +143,7 @@ gives_none_to_others_than_root (void)
   g_assert_cmpint (pid, >=, 0);
   if (pid == 0)
     _exit ((geteuid () == 0 && setresuid (NOBODY, NOBODY, NOBODY) < 0)
-           || !sonde_peer_launcher_take_uid (launcher, &uid, NULL)
-           || uid != SONDE_WORKER_UID_NONE);
+           || !sonde_peer_launcher_take_uid (launcher, &uid, NULL) || uid != SONDE_WORKER_UID_NONE);
   g_assert_cmpint (waitpid (pid, &status, 0), ==, pid);
   g_assert_cmpint (status, ==, 0);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Workers that are spawned. A lease on their program lets the exec wait until it is given up. */
+/* Workers and brokers that are spawned. A lease on their program lets the exec wait until it is
+ * given up. */
 #include "daemon/control/peer/peer-process.h"
 
 #include <fcntl.h>
@@ -39,13 +40,15 @@ set_up (Fixture *fixture, gconstpointer script)
   g_autofree char *text = g_strdup_printf ("#!/bin/sh\n%s\n", (const char *) script);
   g_autoptr (GError) error = NULL;
   int fd = g_file_open_tmp ("worker-XXXXXX", &fixture->path, &error);
+  SondePeerPlace places[SONDE_PEER_N_KINDS] = { [SONDE_PEER_BROKER] = { "/nowhere/broker" } };
 
   g_assert_no_error (error);
   g_assert_cmpint (write (fd, text, strlen (text)), ==, (gssize) strlen (text));
   g_assert_cmpint (fchmod (fd, 0755), ==, 0);
   close (fd);
+  places[SONDE_PEER_CAPTURE].path = fixture->path;
   fixture->lease = fixture->connection = -1;
-  fixture->launcher = sonde_peer_launcher_new (fixture->path);
+  fixture->launcher = sonde_peer_launcher_new (places);
 }
 
 static void
@@ -95,9 +98,9 @@ start (Fixture *fixture)
 
   g_assert_true (sonde_socketpair (SOCK_SEQPACKET, fds, NULL));
   fixture->connection = fds[0];
-  fixture->process
-      = sonde_peer_process_new (fixture->launcher, fds[1], on_ended, fixture, &error);
+  fixture->process = sonde_peer_process_new (fixture->launcher, SONDE_PEER_CAPTURE, fds[1], &error);
   g_assert_no_error (error);
+  g_assert_null (sonde_peer_process_watch (fixture->process, on_ended, fixture));
 }
 
 static void
@@ -160,6 +163,19 @@ its_start_keeps_nobody_waiting (Fixture *fixture, gconstpointer script)
 }
 
 static void
+one_that_has_ended_unwatched_says_how (Fixture *fixture, gconstpointer script)
+{
+  const char *how;
+
+  start (fixture);
+  sonde_peer_process_watch (fixture->process, NULL, NULL);
+  while ((how = sonde_peer_process_watch (fixture->process, NULL, NULL)) == NULL)
+    g_main_context_iteration (NULL, TRUE);
+  g_assert_cmpstr (how, ==, "The worker exited with status 7");
+  g_assert_null (fixture->how);
+}
+
+static void
 one_that_is_killed_before_it_has_begun_is_killed_then (Fixture *fixture, gconstpointer script)
 {
   hold_exec (fixture);
@@ -200,6 +216,7 @@ main (int argc, char **argv)
   g_test_add ("/peer-process/" name, Fixture, script, set_up, function, tear_down)
   ADD ("one-that-cannot-be-started-tells-why", "exit 7", one_that_cannot_be_started_tells_why);
   ADD ("its-start-keeps-nobody-waiting", "exit 7", its_start_keeps_nobody_waiting);
+  ADD ("one-that-has-ended-unwatched-says-how", "exit 7", one_that_has_ended_unwatched_says_how);
   ADD ("one-that-is-killed-before-it-has-begun-is-killed-then", "exec sleep 1000",
        one_that_is_killed_before_it_has_begun_is_killed_then);
   ADD ("one-that-is-forgotten-before-it-has-begun-runs-untold", "exit 7",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Connections to the socket of workers, at which the test listens in systemd's place. */
-#include "daemon/control/peer/peer-socket.h"
+/* Connections to the sockets of workers and brokers, at which the test listens in systemd's place.
+ */
+#include "daemon/control/peer/peer-spare.h"
 
 #include <glib/gstdio.h>
 #include <poll.h>
@@ -79,10 +80,12 @@ are_connected (int fd, int other_fd)
 static void
 refuses_where_nobody_listens (void)
 {
-  g_autoptr (SondePeerSocket) socket = sonde_peer_socket_new ("/nowhere/capture");
+  g_autoptr (SondePeerSpare) spares
+      = sonde_peer_spare_new (NULL, SONDE_PEER_CAPTURE, "/nowhere/capture");
+  SondePeerProcess *process;
   g_autoptr (GError) error = NULL;
 
-  g_assert_cmpint (sonde_peer_socket_take (socket, &error), ==, -1);
+  g_assert_cmpint (sonde_peer_spare_take (spares, &process, &error), ==, -1);
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_FAILED);
   g_assert_nonnull (strstr (error->message, "/nowhere/capture"));
 }
@@ -91,23 +94,24 @@ static void
 has_one_ready (void)
 {
   Listener listener;
-  SondePeerSocket *socket;
+  SondePeerSpare *spares;
+  SondePeerProcess *process;
   sonde_autofd int spare = -1;
   sonde_autofd int second = -1;
   sonde_autofd int fd = -1;
   struct pollfd end;
 
   listener_init (&listener);
-  socket = sonde_peer_socket_new (listener.path);
+  spares = sonde_peer_spare_new (NULL, SONDE_PEER_CAPTURE, listener.path);
   spare = listener_accept (&listener);
   g_assert_cmpint (spare, >=, 0);
 
-  fd = sonde_peer_socket_take (socket, NULL);
+  fd = sonde_peer_spare_take (spares, &process, NULL);
   g_assert_true (are_connected (fd, spare));
   g_assert_cmpint (listener_accept (&listener), ==, -1);
 
   second = listener_wait (&listener);
-  sonde_peer_socket_free (socket);
+  sonde_peer_spare_free (spares);
   end = (struct pollfd){ .fd = second };
   g_assert_cmpint (poll (&end, 1, 0), ==, 1);
   g_assert_true ((end.revents & POLLHUP) != 0);
@@ -118,19 +122,20 @@ static void
 names_the_worker_not_the_listener (void)
 {
   Listener listener;
-  SondePeerSocket *socket;
+  SondePeerSpare *spares;
+  SondePeerProcess *process;
   sonde_autofd int other = -1;
   sonde_autofd int fd = -1;
   int has_credentials = 0;
   socklen_t size_bytes = sizeof has_credentials;
 
   listener_init (&listener);
-  socket = sonde_peer_socket_new (listener.path);
+  spares = sonde_peer_spare_new (NULL, SONDE_PEER_CAPTURE, listener.path);
   other = listener_accept (&listener);
-  fd = sonde_peer_socket_take (socket, NULL);
+  fd = sonde_peer_spare_take (spares, &process, NULL);
   g_assert_no_errno (getsockopt (fd, SOL_SOCKET, SO_PASSCRED, &has_credentials, &size_bytes));
   g_assert_true (has_credentials);
-  sonde_peer_socket_free (socket);
+  sonde_peer_spare_free (spares);
   listener_clear (&listener);
 }
 
@@ -138,24 +143,91 @@ static void
 replaces_a_dead_spare_when_one_is_wanted (void)
 {
   Listener listener;
-  SondePeerSocket *socket;
+  SondePeerSpare *spares;
+  SondePeerProcess *process;
   sonde_autofd int other = -1;
   sonde_autofd int fd = -1;
   int dead;
 
   listener_init (&listener);
-  socket = sonde_peer_socket_new (listener.path);
+  spares = sonde_peer_spare_new (NULL, SONDE_PEER_CAPTURE, listener.path);
   dead = listener_accept (&listener);
   sonde_clear_fd (&dead);
   while (g_main_context_iteration (NULL, FALSE))
     ;
   g_assert_cmpint (listener_accept (&listener), ==, -1);
 
-  fd = sonde_peer_socket_take (socket, NULL);
+  fd = sonde_peer_spare_take (spares, &process, NULL);
   other = listener_accept (&listener);
   g_assert_cmpint (other, >=, 0);
   g_assert_true (are_connected (fd, other));
-  sonde_peer_socket_free (socket);
+  sonde_peer_spare_free (spares);
+  listener_clear (&listener);
+}
+
+static gboolean
+on_sheet (gpointer user_data)
+{
+  *(gboolean *) user_data = TRUE;
+  return G_SOURCE_REMOVE;
+}
+
+/* What a broker says first is known before anybody takes it, who reads it again. */
+static void
+hears_what_a_spare_broker_says (void)
+{
+  SondeMessageSheet sheet = { .header = { SONDE_MESSAGE_SHEET, sizeof sheet },
+                              .version = SONDE_MESSAGE_VERSION,
+                              .events = 5,
+                              .tracepoints = 9 };
+  SondePeerPlace places[SONDE_PEER_N_KINDS]
+      = { [SONDE_PEER_CAPTURE] = { NULL, "/nowhere/capture" } };
+  SondePeerLauncher *launcher;
+  SondePeerProcess *process;
+  Listener listener;
+  sonde_autofd int other = -1;
+  sonde_autofd int fd = -1;
+  gboolean is_there = FALSE;
+
+  listener_init (&listener);
+  places[SONDE_PEER_BROKER].socket_path = listener.path;
+  launcher = sonde_peer_launcher_new (places);
+  sonde_peer_launcher_await_sheet (launcher, on_sheet, &is_there);
+  other = listener_accept (&listener);
+  g_assert_no_errno (send (other, &sheet, sizeof sheet, MSG_NOSIGNAL));
+  while (!is_there)
+    g_main_context_iteration (NULL, TRUE);
+  g_assert_cmpuint (sonde_peer_launcher_sheet (launcher)->events, ==, 5);
+  g_assert_cmpuint (sonde_peer_launcher_sheet (launcher)->tracepoints, ==, 9);
+  fd = sonde_peer_launcher_take (launcher, SONDE_PEER_BROKER, &process, NULL);
+  g_assert_cmpint (recv (fd, &sheet, sizeof sheet, MSG_DONTWAIT), ==, sizeof sheet);
+  sonde_peer_launcher_unref (launcher);
+  listener_clear (&listener);
+}
+
+static void
+waits_for_no_word_of_a_broker_that_lies_or_dies (gconstpointer word)
+{
+  SondePeerPlace places[SONDE_PEER_N_KINDS]
+      = { [SONDE_PEER_CAPTURE] = { NULL, "/nowhere/capture" } };
+  SondePeerLauncher *launcher;
+  Listener listener;
+  sonde_autofd int other = -1;
+  gboolean is_there = FALSE;
+
+  listener_init (&listener);
+  places[SONDE_PEER_BROKER].socket_path = listener.path;
+  launcher = sonde_peer_launcher_new (places);
+  sonde_peer_launcher_await_sheet (launcher, on_sheet, &is_there);
+  other = listener_accept (&listener);
+  if (word != NULL)
+    g_assert_no_errno (send (other, word, strlen (word), MSG_NOSIGNAL));
+  else
+    sonde_clear_fd (&other);
+  while (!is_there)
+    g_main_context_iteration (NULL, TRUE);
+  g_assert_cmpuint (sonde_peer_launcher_sheet (launcher)->events, ==, 0);
+  sonde_peer_launcher_unref (launcher);
   listener_clear (&listener);
 }
 
@@ -163,11 +235,16 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-  g_test_add_func ("/peer-socket/refuses-where-nobody-listens", refuses_where_nobody_listens);
-  g_test_add_func ("/peer-socket/has-one-ready", has_one_ready);
-  g_test_add_func ("/peer-socket/names-the-worker-not-the-listener",
+  g_test_add_func ("/peer-spare/refuses-where-nobody-listens", refuses_where_nobody_listens);
+  g_test_add_func ("/peer-spare/has-one-ready", has_one_ready);
+  g_test_add_func ("/peer-spare/names-the-worker-not-the-listener",
                    names_the_worker_not_the_listener);
-  g_test_add_func ("/peer-socket/replaces-a-dead-spare-when-one-is-wanted",
+  g_test_add_func ("/peer-spare/replaces-a-dead-spare-when-one-is-wanted",
                    replaces_a_dead_spare_when_one_is_wanted);
+  g_test_add_data_func ("/peer-spare/waits-for-no-word-of-a-broker-that-lies", "I have everything!",
+                        waits_for_no_word_of_a_broker_that_lies_or_dies);
+  g_test_add_data_func ("/peer-spare/waits-for-no-word-of-a-broker-that-dies", NULL,
+                        waits_for_no_word_of_a_broker_that_lies_or_dies);
+  g_test_add_func ("/peer-spare/hears-what-a-spare-broker-says", hears_what_a_spare_broker_says);
   return g_test_run ();
 }

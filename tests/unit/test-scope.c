@@ -205,7 +205,7 @@ assert_file_so (uid_t owner,
   if (!asks)
     sonde_proc_broker_set_queries (broker, FALSE);
   allow_self (broker);
-  fd = sonde_proc_broker_open_file (broker, request, &mountinfo_fd);
+  fd = sonde_proc_broker_open_file (broker, request, NULL, &mountinfo_fd);
   g_assert_cmpint (mountinfo_fd, ==, -ENOENT); /* of what is ours */
   if (expected < 0)
     g_assert_cmpint (fd, ==, expected);
@@ -316,7 +316,7 @@ open_mapped (gconstpointer bytes, gsize n_bytes, int protection)
     {
       int mountinfo_fd;
 
-      results[i] = sonde_proc_broker_open_file (brokers[i], &request, &mountinfo_fd);
+      results[i] = sonde_proc_broker_open_file (brokers[i], &request, NULL, &mountinfo_fd);
       if (results[i] >= 0)
         {
           close (results[i]);
@@ -410,7 +410,7 @@ test_replaced (void)
   g_assert_true (g_file_set_contents (mapped.path, secret, sizeof secret, NULL));
   g_assert_cmpint (stat (mapped.path, &st), ==, 0);
   g_assert_cmpuint (st.st_ino, !=, mapped.st.st_ino);
-  fd = sonde_proc_broker_open_file (broker, &request, &mountinfo_fd);
+  fd = sonde_proc_broker_open_file (broker, &request, NULL, &mountinfo_fd);
   /* By its name, for those whom the kernel keeps from the mapping's own link, there is none. */
   if (fd == -ESTALE || fd == -ENOENT)
     return;
@@ -446,7 +446,7 @@ test_memfd (void)
     int result;
 
     allow_self (broker);
-    result = sonde_proc_broker_open_file (broker, &request, &mountinfo_fd);
+    result = sonde_proc_broker_open_file (broker, &request, NULL, &mountinfo_fd);
     /* By its name, for those whom the kernel keeps from the mapping's own link, there is none. */
     g_assert_true (result == -EACCES || (getuid () != 0 && result == -ENOENT));
   }
@@ -685,14 +685,14 @@ test_pids_of_root (void)
   wait_for_a_tick ();
   broker = new_of_root ();
   request.pid = before; /* a copy of us */
-  g_assert_cmpint (sonde_proc_broker_open_file (broker, &request, &mountinfo_fd), ==, -EPERM);
+  g_assert_cmpint (sonde_proc_broker_open_file (broker, &request, NULL, &mountinfo_fd), ==, -EPERM);
   g_assert_cmpint (open_process (broker, getppid (), &reply), ==, 0);
   g_assert_cmpint (reply.status, ==, EPERM);
-  fd = sonde_proc_broker_open_file (everything, &request, &mountinfo_fd);
+  fd = sonde_proc_broker_open_file (everything, &request, NULL, &mountinfo_fd);
   g_assert_cmpint (fd, >=, 0);
   close (fd);
   request.pid = getpid ();
-  fd = sonde_proc_broker_open_file (broker, &request, &mountinfo_fd);
+  fd = sonde_proc_broker_open_file (broker, &request, NULL, &mountinfo_fd);
   g_assert_cmpint (fd, >=, 0);
   close (fd);
   kill (before, SIGKILL);

@@ -16,14 +16,14 @@ test_life (void)
     SondeSessionStep step;
     const char *name;
   } life[] = {
-    { SONDE_STEP_PROVE, "starting" },   { SONDE_STEP_GREET, "starting" },
-    { SONDE_STEP_MAP, "starting" },     { SONDE_STEP_OPEN, "starting" },
-    { SONDE_STEP_START, "running" },    { SONDE_STEP_PAUSE, "paused" },
-    { SONDE_STEP_RESUME, "running" },   { SONDE_STEP_STOP, "draining" },
-    { SONDE_STEP_DELIVER, "draining" }, { SONDE_STEP_LEAVE, "draining" },
-    { SONDE_STEP_FINISH, "finished" },
+    { SONDE_STEP_CALL, "starting" },  { SONDE_STEP_PROVE, "starting" },
+    { SONDE_STEP_GREET, "starting" }, { SONDE_STEP_MAP, "starting" },
+    { SONDE_STEP_OPEN, "starting" },  { SONDE_STEP_START, "running" },
+    { SONDE_STEP_PAUSE, "paused" },   { SONDE_STEP_RESUME, "running" },
+    { SONDE_STEP_STOP, "draining" },  { SONDE_STEP_DELIVER, "draining" },
+    { SONDE_STEP_LEAVE, "draining" }, { SONDE_STEP_FINISH, "finished" },
   };
-  SondeSessionState state = SONDE_STATE_PROVING;
+  SondeSessionState state = SONDE_STATE_CALLING;
 
   g_assert_cmpstr (name_of (state), ==, "starting");
   for (gsize i = 0; i < G_N_ELEMENTS (life); i++)

@@ -182,7 +182,8 @@ worker_open_stream (Worker *self, guint32 sink_id)
 static inline const SondeChannelHandler *
 worker_handler (void)
 {
-  static const SondeChannelHandler handler = { worker_on_message, worker_on_closed };
+  static const SondeChannelHandler handler
+      = { .message = worker_on_message, .closed = worker_on_closed };
 
   return &handler;
 }

@@ -350,7 +350,7 @@ static void on_message (SondeChannel *channel,
 static void
 handle_link (SondeWorkerSession *self, const Packet *packet)
 {
-  static const SondeChannelHandler handler = { on_message, on_link_closed };
+  static const SondeChannelHandler handler = { .message = on_message, .closed = on_link_closed };
 
   self->link = sonde_channel_new (sonde_steal_fd (&packet->fds[0]), SONDE_WAY_BROKER_TO_WORKER,
                                   &handler, self);
@@ -650,7 +650,7 @@ on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
 SondeWorkerSession *
 sonde_worker_session_new (int control_fd, SondeWorkerSessionDone done, gpointer user_data)
 {
-  static const SondeChannelHandler handler = { on_message, on_closed };
+  static const SondeChannelHandler handler = { .message = on_message, .closed = on_closed };
   SondeMessageHello hello = { .version = SONDE_MESSAGE_VERSION, .pid = getpid () };
   SondeWorkerSession *self = g_new0 (SondeWorkerSession, 1);
 

@@ -93,9 +93,8 @@ void sonde_peer_launcher_take_sheet (SondePeerLauncher *self, const SondeMessage
 const SondeMessageSheet *sonde_peer_launcher_sheet (const SondePeerLauncher *self);
 /* @done: once, from the main loop: the spare broker has said its first word, or will not, or not
  * within SONDE_LIMIT_SHEET_MS; not after the launcher is freed */
-void sonde_peer_launcher_await_sheet (SondePeerLauncher *self,
-                                      GSourceFunc done,
-                                      gpointer user_data);
+void
+sonde_peer_launcher_await_sheet (SondePeerLauncher *self, GSourceFunc done, gpointer user_data);
 
 /* --- uids --- */
 

@@ -118,15 +118,16 @@ order_free (gpointer data)
 static GSubprocess *
 spawn (Order *order, GError **error)
 {
-  /* Standard input is /dev/null by default; standard error is for what it has to complain about. All else closes itself. GLib would close it as well, but between fork() and exec(), and
-   * then wait for the end of a process of whose exec() it could not read. */
+  /* Standard input is /dev/null by default; standard error is for what it has to complain about.
+   * All else closes itself. GLib would close it as well, but between fork() and exec(), and then
+   * wait for the end of a process of whose exec() it could not read. */
   g_autoptr (GSubprocessLauncher) launcher = g_subprocess_launcher_new (
       G_SUBPROCESS_FLAGS_STDOUT_SILENCE | G_SUBPROCESS_FLAGS_INHERIT_FDS);
   GSubprocess *process;
 
   g_subprocess_launcher_take_fd (launcher, sonde_steal_fd (&order->fd), SONDE_PEER_FD);
-  process = g_subprocess_launcher_spawn (
-      launcher, error, order->path, "--fd=" G_STRINGIFY (SONDE_PEER_FD), order->own_uid, NULL);
+  process = g_subprocess_launcher_spawn (launcher, error, order->path,
+                                         "--fd=" G_STRINGIFY (SONDE_PEER_FD), order->own_uid, NULL);
   g_subprocess_launcher_close (launcher);
   if (process == NULL)
     g_prefix_error (error, "Cannot start a %s: ", order->name);

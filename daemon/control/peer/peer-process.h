@@ -26,14 +26,11 @@ typedef void (*SondePeerProcessEnded) (const char *how, gpointer user_data);
  *
  * Errors: those of sonde_peer_launcher_take_uid()
  */
-SondePeerProcess *sonde_peer_process_new (SondePeerLauncher *launcher,
-                                          SondePeerKind kind,
-                                          int fd,
-                                          GError **error);
+SondePeerProcess *
+sonde_peer_process_new (SondePeerLauncher *launcher, SondePeerKind kind, int fd, GError **error);
 /* Returns: (nullable): how it has ended already: then @ended is not called */
-const char *sonde_peer_process_watch (SondePeerProcess *self,
-                                      SondePeerProcessEnded ended,
-                                      gpointer user_data);
+const char *
+sonde_peer_process_watch (SondePeerProcess *self, SondePeerProcessEnded ended, gpointer user_data);
 /* @ended is not called any more; a kill is still carried out. Accepts NULL. */
 void sonde_peer_process_free (SondePeerProcess *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondePeerProcess, sonde_peer_process_free)

@@ -17,9 +17,8 @@ typedef struct SondePeerSpare SondePeerSpare;
 /* The first spare is on its way; what is wrong shows when one is wanted.
  * @launcher: outliving it
  * @socket_path: (nullable): where systemd listens; NULL: they are spawned */
-SondePeerSpare *sonde_peer_spare_new (SondePeerLauncher *launcher,
-                                      SondePeerKind kind,
-                                      const char *socket_path);
+SondePeerSpare *
+sonde_peer_spare_new (SondePeerLauncher *launcher, SondePeerKind kind, const char *socket_path);
 /* The spare process sees the end of its connection and exits. Accepts NULL. */
 void sonde_peer_spare_free (SondePeerSpare *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondePeerSpare, sonde_peer_spare_free)

@@ -24,7 +24,7 @@ struct SondePeerUnit
 {
   grefcount refs; /* the owner's, and one for each call that is not answered yet */
   SondeBusConnection *bus;
-  const char *name; /* of its kind */
+  const char *name;         /* of its kind */
   SondePeerUnitEnded ended; /* NULL once told, and once freed by the owner */
   gpointer user_data;
   char *path; /* of the unit's object: NULL until systemd has told it */
@@ -172,8 +172,7 @@ on_share_set (GVariant *reply, const GError *error, gpointer user_data)
   SondePeerUnit *self = user_data;
 
   if (reply == NULL && !self->has_exited)
-    g_message ("What a %s may take of the machine cannot be set: %s", self->name,
-               error->message);
+    g_message ("What a %s may take of the machine cannot be set: %s", self->name, error->message);
   unit_unref (self);
 }
 
@@ -233,10 +232,10 @@ on_unit (GVariant *reply, const GError *error, gpointer user_data)
 SondePeerUnit *
 sonde_peer_unit_new (SondeBusConnection *bus,
                      SondePeerKind kind,
-                       pid_t pid,
-                       SondePeerUnitEnded ended,
-                       gpointer user_data,
-                       GError **error)
+                     pid_t pid,
+                     SondePeerUnitEnded ended,
+                     gpointer user_data,
+                     GError **error)
 {
   int pidfd = (int) syscall (SYS_pidfd_open, pid, 0);
   SondePeerUnit *self;

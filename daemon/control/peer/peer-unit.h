@@ -31,10 +31,10 @@ typedef void (*SondePeerUnitEnded) (const char *how, gpointer user_data);
  */
 SondePeerUnit *sonde_peer_unit_new (SondeBusConnection *bus,
                                     SondePeerKind kind,
-                                        pid_t pid,
-                                        SondePeerUnitEnded ended,
-                                        gpointer user_data,
-                                        GError **error);
+                                    pid_t pid,
+                                    SondePeerUnitEnded ended,
+                                    gpointer user_data,
+                                    GError **error);
 /* @ended is not called any more; a kill is still carried out. Accepts NULL. */
 void sonde_peer_unit_free (SondePeerUnit *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondePeerUnit, sonde_peer_unit_free)

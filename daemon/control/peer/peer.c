@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/base/closer.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/socket.h"
@@ -17,8 +18,8 @@ struct SondePeer
   SondePeerLauncher *launcher;
   SondePeerProcess *process; /* one that we spawned, */
   SondePeerUnit *unit;       /* or systemd's, once it has said who it is */
-  pid_t unit_pid;              /* of that */
-  SondeUnitShare share;        /* of that; none while the weight is 0 */
+  pid_t unit_pid;            /* of that */
+  SondeUnitShare share;      /* of that; none while the weight is 0 */
   SondeChannel *channel;
   guint exit_timer;
   gboolean is_closed; /* the connection */
@@ -113,8 +114,8 @@ static gboolean
 find_unit (SondePeer *self, pid_t pid, GError **error)
 {
   self->unit_pid = pid;
-  self->unit = sonde_peer_unit_new (sonde_peer_launcher_bus (self->launcher), self->kind, pid, on_ended,
-                                    self, error);
+  self->unit = sonde_peer_unit_new (sonde_peer_launcher_bus (self->launcher), self->kind, pid,
+                                    on_ended, self, error);
   if (self->unit == NULL)
     return FALSE;
   sonde_peer_unit_set_share (self->unit, &self->share);
@@ -158,7 +159,12 @@ on_message (SondeChannel *channel,
     self->handler->message (self, message, fds, n_fds, self->user_data);
 }
 
-static const SondeChannelHandler channel_handler = { .message = on_message, .closed = on_closed };
+/* What strangers prove their rights with is a broker's to look at. */
+static const SondeChannelHandler channel_handlers[SONDE_PEER_N_KINDS] = {
+  [SONDE_PEER_BROKER]
+  = { .message = on_message, .closed = on_closed, .close_sent = sonde_closer_take },
+  [SONDE_PEER_CAPTURE] = { .message = on_message, .closed = on_closed },
+};
 
 static SondePeer *
 peer_new (SondePeerLauncher *launcher,
@@ -178,8 +184,8 @@ peer_new (SondePeerLauncher *launcher,
 static void
 open_channel (SondePeer *self, int fd)
 {
-  self->channel
-      = sonde_channel_new (fd, sonde_peer_kind_row (self->kind)->says, &channel_handler, self);
+  self->channel = sonde_channel_new (fd, sonde_peer_kind_row (self->kind)->says,
+                                     &channel_handlers[self->kind], self);
 }
 
 SondePeer *
@@ -302,11 +308,11 @@ sonde_peer_channel (const SondePeer *self)
 
 gboolean
 sonde_peer_send (SondePeer *self,
-                   gpointer message,
-                   gsize size_bytes,
-                   const int *fds,
-                   unsigned n_fds,
-                   GError **error)
+                 gpointer message,
+                 gsize size_bytes,
+                 const int *fds,
+                 unsigned n_fds,
+                 GError **error)
 {
   return sonde_channel_send (self->channel, message, size_bytes, fds, n_fds, error);
 }

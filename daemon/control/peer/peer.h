@@ -12,9 +12,9 @@
 /**
  * SECTION: peer
  *
- * The process at the other end of a connection. It gets exactly one descriptor, its end of the connection, as number SONDE_PEER_FD;
- * everything else comes by message. So it does not matter to anybody else whether we spawned it or
- * systemd started it because we connected to its socket.
+ * The process at the other end of a connection. It gets exactly one descriptor, its end of the
+ * connection, as number SONDE_PEER_FD; everything else comes by message. So it does not matter to
+ * anybody else whether we spawned it or systemd started it because we connected to its socket.
  */
 typedef struct SondePeer SondePeer;
 
@@ -33,9 +33,9 @@ typedef struct
 
 SondePeer *sonde_peer_start (SondePeerLauncher *launcher,
                              SondePeerKind kind,
-                                 const SondePeerHandler *handler,
-                                 gpointer user_data,
-                                 GError **error);
+                             const SondePeerHandler *handler,
+                             gpointer user_data,
+                             GError **error);
 /**
  * sonde_peer_adopt:
  * @fd: (transfer full): the connection of a process that systemd has started for a sonded before us
@@ -45,10 +45,10 @@ SondePeer *sonde_peer_start (SondePeerLauncher *launcher,
  */
 SondePeer *sonde_peer_adopt (SondePeerLauncher *launcher,
                              SondePeerKind kind,
-                                 int fd,
-                                 pid_t pid,
-                                 const SondePeerHandler *handler,
-                                 gpointer user_data);
+                             int fd,
+                             pid_t pid,
+                             const SondePeerHandler *handler,
+                             gpointer user_data);
 /* Kills a process that is still there. Safe inside the handler's callbacks. Accepts NULL. */
 void sonde_peer_free (SondePeer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondePeer, sonde_peer_free)
@@ -74,9 +74,9 @@ void sonde_peer_dismiss (SondePeer *self, const SondePeerHandler *handler, gpoin
 
 /* As sonde_channel_send(): @fds are taken whatever happens. */
 gboolean sonde_peer_send (SondePeer *self,
-                            gpointer message,
-                            gsize size_bytes,
-                            const int *fds,
-                            unsigned n_fds,
-                            GError **error);
+                          gpointer message,
+                          gsize size_bytes,
+                          const int *fds,
+                          unsigned n_fds,
+                          GError **error);
 gboolean sonde_peer_send_simple (SondePeer *self, SondeMessageType type, GError **error);

@@ -20,7 +20,7 @@
 #define SINK_TYPE "(us)"
 #define MAX_TEXT  4096 /* bytes of a path, a name or a description */
 
-/* Before the dictionary of values. Raise the version when a value changes its meaning. */
+/* Before the dictionary of values. Raise the version when a value comes or changes its meaning. */
 typedef struct
 {
   guint32 magic;
@@ -30,7 +30,7 @@ typedef struct
 } Header;
 
 static const Header good_header
-    = { .magic = 0x534f4e44, .version = 1, .protocol = SONDE_MESSAGE_VERSION };
+    = { .magic = 0x534f4e44, .version = 2, .protocol = SONDE_MESSAGE_VERSION };
 
 #define AT(member) G_STRUCT_OFFSET (SondeSessionRecord, member)
 
@@ -40,7 +40,7 @@ static const struct
   const char *key;
   const char *format; /* of "s" an empty one stands for none, "@at" are SONDE_N_STATISTICS */
   gsize offset;
-  guint32 since; /* protocol of the first records that have it */
+  guint32 since; /* version of the first records that have it; they may have more than these */
 } values[] = {
   { "id", "t", AT (id), 1 },
   { "bus-id", "s", AT (bus_id), 1 },
@@ -55,8 +55,8 @@ static const struct
   { "reason", "s", AT (reason), 1 },
   { "statistics", "@at", AT (statistics), 1 },
   { "worker-pid", "i", AT (worker_pid), 1 },
-  { "broker-pid", "i", AT (broker_pid), 3 },
-  { "is-broken", "b", AT (is_broken), 3 },
+  { "broker-pid", "i", AT (broker_pid), 2 },
+  { "is-broken", "b", AT (is_broken), 2 },
   { "is-lasting", "b", AT (is_lasting), 1 },
   { "capture-file", "s", AT (capture_file), 1 },
   { "capture-max-bytes", "t", AT (capture_max_bytes), 1 },
@@ -210,7 +210,7 @@ refuse (GError **error, const char *what)
 
 /* Copied first: what is checked is what is used. */
 static GVariant *
-read_dict (int fd, guint32 *protocol, GError **error)
+read_dict (int fd, Header *header_out, GError **error)
 {
   g_autofree char *bytes = NULL;
   g_autoptr (GBytes) copy = NULL;
@@ -236,8 +236,9 @@ read_dict (int fd, guint32 *protocol, GError **error)
       refuse (error, "cannot be read");
       return NULL;
     }
-  if (header.magic != good_header.magic || header.version != good_header.version
-      || header.protocol == 0 || header.protocol > good_header.protocol)
+  if (header.magic != good_header.magic || header.version == 0
+      || header.version > good_header.version || header.protocol == 0
+      || header.protocol > good_header.protocol)
     {
       refuse (error, "of another version");
       return NULL;
@@ -247,7 +248,7 @@ read_dict (int fd, guint32 *protocol, GError **error)
       refuse (error, "size is not what it says");
       return NULL;
     }
-  *protocol = header.protocol;
+  *header_out = header;
   copy = g_bytes_new_take (g_steal_pointer (&bytes), size_bytes);
   return g_variant_ref_sink (g_variant_new_from_bytes (G_VARIANT_TYPE_VARDICT, copy, FALSE));
 }
@@ -275,7 +276,7 @@ check_text (char **text, GError **error)
 }
 
 static gboolean
-get_values (SondeSessionRecord *self, GVariant *dict, GError **error)
+get_values (SondeSessionRecord *self, GVariant *dict, guint32 version, GError **error)
 {
   for (gsize i = 0; i < G_N_ELEMENTS (values); i++)
     {
@@ -285,7 +286,7 @@ get_values (SondeSessionRecord *self, GVariant *dict, GError **error)
       gconstpointer numbers;
       gsize n_numbers;
 
-      if (self->protocol < values[i].since)
+      if (version < values[i].since)
         continue;
       if (!get (dict, values[i].key, values[i].format, is_array ? &array : member, error))
         return FALSE;
@@ -296,7 +297,7 @@ get_values (SondeSessionRecord *self, GVariant *dict, GError **error)
       numbers = g_variant_get_fixed_array (array, &n_numbers, sizeof self->statistics[0]);
       /* Others are only ever added behind these. */
       if (n_numbers == 0 || n_numbers > SONDE_N_STATISTICS
-          || (n_numbers < SONDE_N_STATISTICS && self->protocol == SONDE_MESSAGE_VERSION))
+          || (n_numbers < SONDE_N_STATISTICS && version == good_header.version))
         return refuse (error, "other statistics");
       memcpy (member, numbers, n_numbers * sizeof self->statistics[0]);
     }
@@ -351,16 +352,19 @@ SondeSessionRecord *
 sonde_session_record_read (int fd, GError **error)
 {
   g_autoptr (SondeSessionRecord) self = sonde_session_record_new ();
-  g_autoptr (GVariant) dict = read_dict (fd, &self->protocol, error);
+  Header header;
+  g_autoptr (GVariant) dict = read_dict (fd, &header, error);
 
   if (dict == NULL)
     return NULL;
+  self->protocol = header.protocol;
   if (!g_variant_is_normal_form (dict))
     {
       refuse (error, "malformed");
       return NULL;
     }
-  if (!get_values (self, dict, error) || !get_sinks (self, dict, error) || !check (self, error))
+  if (!get_values (self, dict, header.version, error) || !get_sinks (self, dict, error)
+      || !check (self, error))
     return NULL;
   return g_steal_pointer (&self);
 }

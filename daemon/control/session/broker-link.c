@@ -133,10 +133,10 @@ send_targets (SondeBrokerLink *self, SondeMessageType type, GPtrArray *targets, 
         }
     }
   g_ptr_array_unref (targets);
-  return sonde_peer_send (
-      self->peer, &message,
-      sizeof message.header + message.header.n_targets * sizeof message.header.targets[0], fds,
-      n_fds, error);
+  return sonde_peer_send (self->peer, &message,
+                          sizeof message.header
+                              + message.header.n_targets * sizeof message.header.targets[0],
+                          fds, n_fds, error);
 }
 
 gboolean
@@ -162,8 +162,7 @@ sonde_broker_link_ask (SondeBrokerLink *self,
 gboolean
 sonde_broker_link_serve (SondeBrokerLink *self, guint64 session_id, int fd, GError **error)
 {
-  SondeMessageServe message
-      = { .header.type = SONDE_MESSAGE_SERVE, .session_id = session_id };
+  SondeMessageServe message = { .header.type = SONDE_MESSAGE_SERVE, .session_id = session_id };
 
   return sonde_peer_send (self->peer, &message, sizeof message, &fd, 1, error);
 }
@@ -173,7 +172,8 @@ sonde_broker_link_open (SondeBrokerLink *self, const char *group, GError **error
 {
   SondeMessageOpen message = { .header.type = SONDE_MESSAGE_OPEN };
 
-  if (group != NULL && g_strlcpy (message.group, group, sizeof message.group) >= sizeof message.group)
+  if (group != NULL
+      && g_strlcpy (message.group, group, sizeof message.group) >= sizeof message.group)
     {
       g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
                            "The path of the unit's control group is too long");

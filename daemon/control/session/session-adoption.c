@@ -53,9 +53,9 @@ sonde_session_save (SondeSession *self)
 void
 sonde_session_save_peers (SondeSession *self)
 {
-  const SondePeer *peers[SONDE_PEER_N_KINDS]
-      = { [SONDE_PEER_BROKER] = sonde_broker_link_peer (self->broker),
-          [SONDE_PEER_CAPTURE] = self->worker };
+  const SondePeer *peers[SONDE_PEER_N_KINDS] = {
+    [SONDE_PEER_BROKER] = sonde_broker_link_peer (self->broker), [SONDE_PEER_CAPTURE] = self->worker
+  };
 
   if (self->keeper == NULL)
     return;
@@ -198,14 +198,13 @@ sonde_session_adopt (SondeLeftSession *left,
       return self;
     }
   self->launcher = sonde_peer_launcher_ref (launcher);
-  self->worker
-      = sonde_peer_adopt (launcher, SONDE_PEER_CAPTURE,
-                          sonde_steal_fd (&left->peer_fds[SONDE_PEER_CAPTURE]), record->worker_pid,
-                          &sonde_session_worker_handler, self);
+  self->worker = sonde_peer_adopt (launcher, SONDE_PEER_CAPTURE,
+                                   sonde_steal_fd (&left->peer_fds[SONDE_PEER_CAPTURE]),
+                                   record->worker_pid, &sonde_session_worker_handler, self);
   if (left->peer_fds[SONDE_PEER_BROKER] >= 0)
-    self->broker = sonde_broker_link_adopt (
-        launcher, sonde_steal_fd (&left->peer_fds[SONDE_PEER_BROKER]), record->broker_pid,
-        &sonde_session_broker_handler, self);
+    self->broker
+        = sonde_broker_link_adopt (launcher, sonde_steal_fd (&left->peer_fds[SONDE_PEER_BROKER]),
+                                   record->broker_pid, &sonde_session_broker_handler, self);
   take_up (self, record);
   sonde_audit ("session-adopted", self->id, self->owner_uid,
                sonde_scope_name (self->options->asked.scope));

@@ -370,9 +370,10 @@ on_stuck (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErr
   g_autofree char *text
       = message->is_over != 0
             ? g_strdup_printf ("Processes of user %u answer again", message->uid)
-            : g_strdup_printf ("Processes of user %u do not answer: of them and their files nothing "
-                               "is told (asked: process %d)",
-                               message->uid, message->pid);
+            : g_strdup_printf (
+                "Processes of user %u do not answer: of them and their files nothing "
+                "is told (asked: process %d)",
+                message->uid, message->pid);
 
   sonde_audit (message->is_over != 0 ? "targets-answer" : "targets-stuck", self->id,
                self->owner_uid, text);

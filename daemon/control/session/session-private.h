@@ -40,7 +40,7 @@ struct SondeSession
   SondeProcCost broker_cost;
 
   SondePeerLauncher *launcher;
-  SondeUnitShare share;          /* of its budget */
+  SondeUnitShare share; /* of its budget */
   gboolean has_share;
   SondePeer *worker;
   SondeBrokerLink *broker; /* NULL: it is not there yet, or not any more */

@@ -319,8 +319,7 @@ sonde_session_measure (SondeSession *self)
 static gboolean
 switch_if_running (SondeSession *self, SondeMessageType message)
 {
-  return self->state != SONDE_STATE_RUNNING
-         || sonde_peer_send_simple (self->worker, message, NULL);
+  return self->state != SONDE_STATE_RUNNING || sonde_peer_send_simple (self->worker, message, NULL);
 }
 
 gboolean
@@ -347,8 +346,7 @@ sonde_session_end_over_budget (SondeSession *self, const char *reason)
 {
   if (sonde_session_is_in (self, SONDE_STATES_DEAF))
     return; /* its process has but a moment left */
-  if (sonde_session_is_in (self, SONDE_STATES_LIVE)
-      && sonde_session_note (self, reason, NULL))
+  if (sonde_session_is_in (self, SONDE_STATES_LIVE) && sonde_session_note (self, reason, NULL))
     sonde_session_stop (self, reason);
   else
     sonde_session_abort (self, reason);

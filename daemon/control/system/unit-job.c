@@ -156,7 +156,9 @@ sonde_unit_job_start_again (SondeBusConnection *bus,
 }
 
 void
-sonde_unit_job_forget_starts (SondeBusConnection *bus, SondeUnitJobAnswer callback, gpointer user_data)
+sonde_unit_job_forget_starts (SondeBusConnection *bus,
+                              SondeUnitJobAnswer callback,
+                              gpointer user_data)
 {
   ask (bus, FORGET_STARTS, callback, user_data);
 }

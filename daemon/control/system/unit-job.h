@@ -27,5 +27,6 @@ sonde_unit_job_start_again (SondeBusConnection *bus, SondeUnitJobAnswer answer, 
 
 /* Takes back that our starts so far count towards StartLimitBurst=: who ends because nothing is to
  * do is started as often as somebody calls. @answer: whether systemd did */
-void
-sonde_unit_job_forget_starts (SondeBusConnection *bus, SondeUnitJobAnswer answer, gpointer user_data);
+void sonde_unit_job_forget_starts (SondeBusConnection *bus,
+                                   SondeUnitJobAnswer answer,
+                                   gpointer user_data);

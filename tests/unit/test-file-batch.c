@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What requests for files cost, of a process with very many mappings, and in which turns they are
- * answered where all of these have to be read. */
+/* What requests for files cost, of a process with very many mappings, where all of these have to be
+ * read. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,9 +12,8 @@
 #include <glib/gstdio.h>
 
 #include "base/fd.h"
-#include "daemon/base/limits.h"
 #include "daemon/base/proc-maps.h"
-#include "daemon/broker/proc-answer.h"
+#include "daemon/broker/proc-broker.h"
 #include "tests/lib/waiting-child.h"
 
 #define N_MAPPINGS 5000
@@ -109,10 +108,10 @@ new_broker (gboolean asks)
 }
 
 static int
-ask (SondeProcBroker *broker, const SondeMessageFileRequest *request)
+ask (SondeProcBroker *broker, SondeProcBatch *batch, const SondeMessageFileRequest *request)
 {
   int mountinfo_fd;
-  int fd = sonde_proc_broker_open_file (broker, request, &mountinfo_fd);
+  int fd = sonde_proc_broker_open_file (broker, request, batch, &mountinfo_fd);
 
   if (fd < 0)
     return fd;
@@ -153,7 +152,7 @@ count_read_bytes (void)
 
 /* How many bytes are read for N_REQUESTS files of @pid. */
 static guint64
-read_for_requests (SondeProcBroker *broker, const Many *many, pid_t pid)
+read_for_requests (SondeProcBroker *broker, SondeProcBatch *batch, const Many *many, pid_t pid)
 {
   guint64 before = count_read_bytes ();
 
@@ -163,7 +162,7 @@ read_for_requests (SondeProcBroker *broker, const Many *many, pid_t pid)
       SondeMessageFileRequest request
           = request_of (many->library, pid, many->at + n * many->library->page_bytes);
 
-      g_assert_cmpint (ask (broker, &request), ==, 0);
+      g_assert_cmpint (ask (broker, batch, &request), ==, 0);
     }
   return count_read_bytes () - before;
 }
@@ -186,6 +185,7 @@ test_cost (void)
   g_auto (Library) library = { 0 };
   g_autoptr (SondeProcBroker) asking = new_broker (TRUE);
   g_autoptr (SondeProcBroker) reading = new_broker (FALSE);
+  g_autoptr (SondeProcBatch) batch = sonde_proc_batch_new ();
   Many many = { .library = &library };
   guint64 maps_bytes, other_bytes, read_bytes;
   pid_t pid;
@@ -202,9 +202,7 @@ test_cost (void)
     g_test_skip ("this kernel does not count what is read");
   else
     {
-      sonde_proc_broker_begin_batch (reading);
-      read_bytes = read_for_requests (reading, &many, pid);
-      sonde_proc_broker_end_batch (reading);
+      read_bytes = read_for_requests (reading, batch, &many, pid);
       g_test_message ("%" G_GUINT64_FORMAT " bytes of maps, %" G_GUINT64_FORMAT
                       " read for %d requests of a batch",
                       maps_bytes, read_bytes, N_REQUESTS);
@@ -214,7 +212,7 @@ test_cost (void)
       g_assert_cmpuint (other_bytes, <, maps_bytes);
       if (sonde_proc_broker_has_queries (asking))
         {
-          read_bytes = read_for_requests (asking, &many, pid);
+          read_bytes = read_for_requests (asking, NULL, &many, pid);
           g_test_message ("%" G_GUINT64_FORMAT " if the kernel is asked", read_bytes);
           g_assert_cmpuint (read_bytes, <, maps_bytes);
         }
@@ -229,6 +227,7 @@ test_batch (void)
 {
   g_auto (Library) library = { 0 };
   g_autoptr (SondeProcBroker) broker = new_broker (FALSE);
+  g_autoptr (SondeProcBatch) batch = sonde_proc_batch_new ();
   SondeMessageFileRequest first, second;
   void *pages[2];
 
@@ -236,19 +235,17 @@ test_batch (void)
   pages[0] = library_map (&library, NULL);
   g_assert_true (pages[0] != MAP_FAILED);
   first = request_of (&library, getpid (), pages[0]);
-  sonde_proc_broker_begin_batch (broker);
-  g_assert_cmpint (ask (broker, &first), ==, 0);
+  g_assert_cmpint (ask (broker, batch, &first), ==, 0);
   pages[1] = library_map (&library, NULL);
   g_assert_true (pages[1] != MAP_FAILED);
   second = request_of (&library, getpid (), pages[1]);
-  g_assert_cmpint (ask (broker, &second), ==, -ENOENT);
-  g_assert_cmpint (ask (broker, &first), ==, 0);
+  g_assert_cmpint (ask (broker, batch, &second), ==, -ENOENT);
+  g_assert_cmpint (ask (broker, batch, &first), ==, 0);
   /* What was there and is gone is not given out, though it was read. */
   munmap (pages[0], library.page_bytes);
-  g_assert_cmpint (ask (broker, &first), ==, -ENOENT);
-  sonde_proc_broker_end_batch (broker);
-  g_assert_cmpint (ask (broker, &first), ==, -ENOENT);
-  g_assert_cmpint (ask (broker, &second), ==, 0);
+  g_assert_cmpint (ask (broker, batch, &first), ==, -ENOENT);
+  g_assert_cmpint (ask (broker, NULL, &first), ==, -ENOENT);
+  g_assert_cmpint (ask (broker, NULL, &second), ==, 0);
   munmap (pages[1], library.page_bytes);
 }
 
@@ -258,6 +255,7 @@ test_processes (void)
 {
   g_auto (Library) library = { 0 };
   g_autoptr (SondeProcBroker) broker = new_broker (FALSE);
+  g_autoptr (SondeProcBatch) batch = sonde_proc_batch_new ();
   Many many = { .library = &library };
   SondeMessageFileRequest ours, theirs;
   pid_t pid;
@@ -270,117 +268,23 @@ test_processes (void)
   g_assert_cmpint (pid, >, 0);
   theirs = request_of (&library, pid, many.at);
   ours = request_of (&library, getpid (), many.at);
-  sonde_proc_broker_begin_batch (broker);
-  g_assert_cmpint (ask (broker, &theirs), ==, 0);
-  g_assert_cmpint (ask (broker, &ours), ==, -ENOENT);
-  g_assert_cmpint (ask (broker, &theirs), ==, 0);
+  g_assert_cmpint (ask (broker, batch, &theirs), ==, 0);
+  g_assert_cmpint (ask (broker, batch, &ours), ==, -ENOENT);
+  g_assert_cmpint (ask (broker, batch, &theirs), ==, 0);
   theirs.start_ticks = 1;
-  g_assert_cmpint (ask (broker, &theirs), ==, -ESRCH);
+  g_assert_cmpint (ask (broker, batch, &theirs), ==, -ESRCH);
   theirs.start_ticks = 0;
   waiting_child_end (pid);
-  g_assert_cmpint (ask (broker, &theirs), ==, -ESRCH);
-  sonde_proc_broker_end_batch (broker);
+  g_assert_cmpint (ask (broker, batch, &theirs), ==, -ESRCH);
   munmap (many.at, N_MAPPINGS * library.page_bytes);
-}
-
-typedef struct
-{
-  GString *answers; /* the request's number, a point behind each turn */
-  guint n_answers;
-} Worker;
-
-static void
-note_answer (const SondeMessageFileRequest *request, gpointer user_data)
-{
-  Worker *self = user_data;
-
-  g_string_append_printf (self->answers, "%" G_GUINT64_FORMAT " ", request->request_id);
-  self->n_answers++;
-}
-
-static void
-push (SondeFileQueue *queue, guint64 id, pid_t pid)
-{
-  SondeMessageFileRequest request = { .request_id = id, .pid = pid };
-
-  g_assert_true (sonde_file_queue_push (queue, &request));
-}
-
-/* One turn. */
-static void
-iterate_until (const Worker *worker, guint n_answers)
-{
-  while (worker->n_answers < n_answers)
-    g_main_context_iteration (NULL, TRUE);
-  g_string_append (worker->answers, ". ");
-}
-
-static void
-test_turns (void)
-{
-  g_autoptr (SondeProcBroker) broker = new_broker (FALSE);
-  g_autoptr (GString) answers = g_string_new (NULL);
-  Worker worker = { .answers = answers };
-  g_autoptr (SondeFileQueue) queue = sonde_file_queue_new (broker, note_answer, &worker);
-
-  push (queue, 1, 10);
-  push (queue, 2, 20);
-  push (queue, 3, 10);
-  push (queue, 4, 30);
-  push (queue, 5, 20);
-  g_assert_cmpuint (worker.n_answers, ==, 0);
-  iterate_until (&worker, 1);
-  push (queue, 6, 10);
-  iterate_until (&worker, 3);
-  iterate_until (&worker, 5);
-  iterate_until (&worker, 6);
-  g_assert_cmpstr (answers->str, ==, "1 3 . 2 5 . 4 . 6 . ");
-}
-
-static void
-test_bounds (void)
-{
-  g_autoptr (SondeProcBroker) broker = new_broker (FALSE);
-  g_autoptr (GString) answers = g_string_new (NULL);
-  Worker worker = { .answers = answers };
-  g_autoptr (SondeFileQueue) queue = sonde_file_queue_new (broker, note_answer, &worker);
-  SondeMessageFileRequest more = { .request_id = 1, .pid = 10 };
-
-  for (guint i = 0; i < SONDE_LIMIT_FILE_REQUESTS; i++)
-    push (queue, i, 10);
-  g_assert_false (sonde_file_queue_push (queue, &more));
-  iterate_until (&worker, 1);
-  g_assert_cmpuint (worker.n_answers, ==, SONDE_LIMIT_FILE_REQUESTS_TURN);
-  g_assert_true (sonde_file_queue_push (queue, &more));
-  iterate_until (&worker, SONDE_LIMIT_FILE_REQUESTS + 1);
-  g_assert_cmpuint (worker.n_answers, ==, SONDE_LIMIT_FILE_REQUESTS + 1);
-}
-
-static void
-test_end (void)
-{
-  g_autoptr (SondeProcBroker) broker = new_broker (FALSE);
-  g_autoptr (GString) answers = g_string_new (NULL);
-  Worker worker = { .answers = answers };
-  SondeFileQueue *queue = sonde_file_queue_new (broker, note_answer, &worker);
-
-  push (queue, 9, 10);
-  sonde_file_queue_free (queue);
-  sonde_file_queue_free (NULL);
-  g_usleep (10000);
-  g_assert_false (g_main_context_pending (NULL));
-  g_assert_cmpuint (worker.n_answers, ==, 0);
 }
 
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-  g_test_add_func ("/file-queue/bounds-what-waits-and-what-a-turn-does", test_bounds);
-  g_test_add_func ("/file-queue/forgets-what-waits-at-its-end", test_end);
-  g_test_add_func ("/file-queue/answers-a-process-in-a-turn", test_turns);
-  g_test_add_func ("/file-queue/a-batch-is-what-was-there", test_batch);
-  g_test_add_func ("/file-queue/a-batch-tells-processes-apart", test_processes);
-  g_test_add_func ("/file-queue/many-mappings-are-not-read-for-each-file", test_cost);
+  g_test_add_func ("/file-batch/a-batch-is-what-was-there", test_batch);
+  g_test_add_func ("/file-batch/a-batch-tells-processes-apart", test_processes);
+  g_test_add_func ("/file-batch/many-mappings-are-not-read-for-each-file", test_cost);
   return g_test_run ();
 }
