@@ -146,7 +146,7 @@ def main():
         check_at_rest(0)
         root = '/run/sonde-root'
         files = [path for path in glob.glob(f'{root}/**', recursive=True) if os.path.isfile(path)]
-        check(len(files) == 2, files)
+        check(len(files) == 3, files)
         left = glob.glob('/run/systemd/system.control/sonde-*')
         check(not left, left)
 
