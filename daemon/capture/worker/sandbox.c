@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a worker takes from itself before it reads its first message. */
 #include "config.h"
 
 #include "daemon/capture/worker/sandbox.h"
