@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writes the seeds of the targets message, worker and session: make-message-corpus.py [CORPUS]"""
+"""Writes the seeds of the targets message, worker, session and broker: make-message-corpus.py [CORPUS]"""
 import importlib
 import struct
 
@@ -105,9 +105,9 @@ def link():
     return packet(LINK, n_fds=1)
 
 
-def ask(version=OURS, owner=10, padding=0, scope=0, event=0, tracepoint=0, switches=(1, 0, 1, 0, 0), unwind=2, memory=0, counters=31,
+def ask(version=OURS, uid=1000, owner=10, padding=0, scope=0, event=0, tracepoint=0, switches=(1, 0, 1, 0, 0), unwind=2, memory=0, counters=31,
         asked_padding=0, unit=b'', period=0, frequency=1000, duration=0):
-    return packet(ASK, struct.pack('<IIiIIIQIIiiiiiIIIQQIIII256s', version, 1000, owner, padding, scope, event, period, frequency,
+    return packet(ASK, struct.pack('<IIiIIIQIIiiiiiIIIQQIIII256s', version, uid, owner, padding, scope, event, period, frequency,
                                    tracepoint, *switches, unwind, 16384, 256, duration, 4096, memory, 0, counters, asked_padding, unit))
 
 
@@ -444,6 +444,69 @@ def sessions():
     return seeds
 
 
+CHILD_PID = 11
+STEP_EVENTS_FAIL, STEP_SWITCHES_FAIL, STEP_CHILD_ENDS, STEP_WORKER_LEAVES = range(30, 34)
+
+
+def brokers():
+    """What front and worker say: fuzz-broker.c"""
+    everything = HAS_PROOF | HAS_MAPS | HAS_PIDFD
+    serve, start = packet(SERVE, struct.pack('<Q', 1), 1), packet(OPEN) + packet(ANNOUNCE)
+    mapped = packet(RINGS_MAPPED, struct.pack('<iIQQ', 0, 1, 4096, 4096))
+    asks = b''.join(data[:1] + bytes([data[1] | LINKED]) + data[2:] for data in (
+        request_process(1), request_process(2, CHILD_PID), request_process(3, 1), request_process(4, 99), request_file(5), request_file(6, CHILD_PID),
+        request_file(7, 1), request_file(8, ticks=1), request_file(9, inode=1), request_counters(), request_counters(CHILD_PID), request_counters(1)))
+    own = targets(PROVE, [(10, everything), (CHILD_PID, everything)])
+    fails = {name: lambda code, step=step: packet(step, fd_kind=code) for name, step in (('events', STEP_EVENTS_FAIL), ('switches', STEP_SWITCHES_FAIL))}
+    seeds = {}
+
+    def live(asked, proof, opened=start):
+        return asked + proof + serve + opened
+    for number, (name, proof) in enumerate((('targets', own), ('launch', own), ('pids', targets(PROVE, [(10, HAS_PIDFD), (CHILD_PID, HAS_PIDFD)])),
+                                            ('unit', targets(PROVE, ())), ('system', targets(PROVE, ())))):
+        group = packet(OPEN, b'/a.slice/a.service') + packet(ANNOUNCE) if name == 'unit' else start
+        for who, uid in (('', 1000), ('-of-root', 0), ('-of-another', 77)):
+            asked = ask(scope=number, uid=uid, unit=b'a.service' if name == 'unit' else b'')
+            seeds[name + who] = live(asked, proof, group) + asks + wait(7) + packet(CLOSE) + asks
+    pids = [targets(ADD, [(CHILD_PID, everything)]), targets(ADD, [(1, everything)]), targets(ADD, [(CHILD_PID, HAS_PROOF)]), targets(ADD, ())]
+    seeds['add'] = live(ask(), targets(PROVE, [(10, everything)])) + b''.join(pids) + asks + packet(CLOSE) + pids[0]
+    seeds['add-many'] = live(ask(), own) + targets(ADD, [(10, everything)] * 15) * 8
+    seeds['add-to-pids'] = live(ask(scope=2), targets(PROVE, [(10, HAS_PIDFD)])) + targets(ADD, [(10, HAS_PIDFD)])
+    seeds['add-to-system'] = live(ask(scope=4), targets(PROVE, ())) + targets(ADD, ())
+    seeds['ended'] = live(ask(), targets(PROVE, [(CHILD_PID, everything)])) + packet(STEP_CHILD_ENDS) + wait(7) + packet(REPORT)
+    seeds['gone-before'] = ask() + own + serve + packet(STEP_CHILD_ENDS) + start
+    seeds['worker-leaves'] = live(ask(), own) + packet(STEP_WORKER_LEAVES) + targets(ADD, [(10, everything)]) + packet(REPORT) + packet(CLOSE)
+    seeds['worker-says-ask'] = live(ask(), own) + bytes([ASK, LINKED]) + ask()[2:] + targets(ADD, [(10, everything)])
+    seeds['worker-asks-early'] = ask() + own + serve + asks
+    seeds['start-on-exec'] = live(ask(scope=1, switches=(0, 0, 1, 1, 0)), own) + asks
+    seeds['raw'] = live(ask(scope=1, switches=(1, 1, 1, 0, 1)), own) + asks
+    seeds['tracepoint'] = live(ask(event=5, tracepoint=0), own)
+    seeds['no-event'] = live(ask(event=4), own) + asks
+    seeds['mapped-unasked'] = live(ask(), own) + mapped
+    seeds['mapped-late'] = live(ask(), own) + packet(CLOSE) + mapped
+    seeds['serve-stream'] = ask() + own + packet(SERVE, struct.pack('<Q', 1), 1, 1)
+    seeds['serve-twice'] = ask() + own + serve + serve
+    seeds['wrong-maps'] = ask() + packet(PROVE, own[5:], 4, 1)
+    seeds['wrong-pidfd'] = ask() + packet(PROVE, own[5:], 4, 2)
+    seeds['not-proven'] = ask() + targets(PROVE, [(10, HAS_PROOF), (99, HAS_PROOF | HAS_PIDFD)])
+    seeds['targets-of-system'] = ask(scope=4) + own
+    seeds['no-proof-needed'] = ask(scope=2) + own
+    seeds['proof-needed'] = ask() + targets(PROVE, [(10, HAS_PIDFD)])
+    seeds['unit-everything'] = live(ask(scope=3, unit=b'a.service'), targets(PROVE, ()), packet(OPEN, b'/') + packet(ANNOUNCE))
+    seeds['unit-outside'] = live(ask(scope=3, unit=b'a.service'), targets(PROVE, ()), packet(OPEN, b'/../../etc') + packet(ANNOUNCE))
+    seeds['close-first'] = packet(CLOSE) + ask()
+    seeds['report-first'] = packet(REPORT) + packet(SERVE, bytes(8), 1)
+    seeds['ask-twice'] = ask() + ask()
+    seeds['version'] = ask(version=2**31)
+    seeds['rubbish'] = raw(b'rubbish')
+    for name, fail in fails.items():
+        for code in (1, 2, 13, 22, 24):
+            seeds[f'{name}-fail-{code}'] = fail(code) + live(ask(), own)
+            seeds[f'{name}-fail-{code}-later'] = live(ask(), targets(PROVE, [(10, everything)])) + fail(code) + pids[0] + fail(0) + pids[0]
+    return seeds
+
+
 corpus_files.write('message', messages())
 corpus_files.write('worker', workers())
 corpus_files.write('session', sessions())
+corpus_files.write('broker', brokers())
