@@ -399,7 +399,8 @@ is_at_rest (gpointer user_data)
   g_autoptr (GArray) brokers = bus_list_brokers (self->pid);
   guint n_fds = bus_count_fds (self->pid);
 
-  self->n_looks = workers->len == 0 && brokers->len <= 1 && n_fds == self->n_fds ? self->n_looks + 1 : 0;
+  self->n_looks
+      = workers->len == 0 && brokers->len <= 1 && n_fds == self->n_fds ? self->n_looks + 1 : 0;
   self->n_fds = n_fds;
   return self->n_looks >= 20;
 }
