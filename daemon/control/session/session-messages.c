@@ -369,9 +369,9 @@ on_stuck (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErr
   const SondeMessageStuck *message = data;
   g_autofree char *text
       = message->is_over != 0
-            ? g_strdup_printf ("Processes of user %u answer again", message->uid)
+            ? g_strdup_printf ("Processes of uid %u answer again", message->uid)
             : g_strdup_printf (
-                "Processes of user %u do not answer: of them and their files nothing "
+                "Processes of uid %u do not answer: of them and their files nothing "
                 "is told (asked: process %d)",
                 message->uid, message->pid);
 
