@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The capabilities of sonded: which it keeps, and when it uses them. */
 #include "daemon/base/capabilities.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The one judge of what came over a connection between front, broker and worker. */
 #include "config.h"
 
 #include "daemon/base/message.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Opens for one session what needs rights: its targets, their perf events, what its worker asks. */
 #include "daemon/broker/broker.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Tells a worker of processes and files, with what proc-broker opens. */
 #include "daemon/broker/proc-answer.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Asks tracefs for the numbers of tracepoints. */
 #include "daemon/broker/tracepoint.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How brokers and workers are started: by systemd, or as our children. */
 #include "daemon/control/peer/peer-launcher.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* All sessions, by number, and what one uid may have of them. */
 #include "daemon/control/session/session-manager.h"
 
 #include <unistd.h>

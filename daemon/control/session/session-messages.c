@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a session does with the messages of its worker and its broker. */
+/* Takes the messages of a session's worker and broker. */
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
