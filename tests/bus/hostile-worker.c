@@ -311,6 +311,11 @@ hostile_worker_main (void)
   send_good (SONDE_MESSAGE_HELLO);
   wait_for (&message, SONDE_MESSAGE_SETUP);
   what = message.setup.frequency_hz;
+  if (what == HOSTILE_ASK_EARLY)
+    {
+      ask_process (1, 1);
+      wait_for_the_end ();
+    }
   if (what >= HOSTILE_EARLY && what <= HOSTILE_EARLY + HOSTILE_MAX_TYPE)
     {
       send_good ((guint32) (what - HOSTILE_EARLY));

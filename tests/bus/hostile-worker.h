@@ -10,6 +10,7 @@ enum
   HOSTILE_NEVER_READ = 103,
   HOSTILE_HANG = 104,
   HOSTILE_ASK_MAPPINGS = 105,
+  HOSTILE_ASK_EARLY = 106, /* before the session runs */
   HOSTILE_EARLY = 200,        /* and more by a type: one before the session runs */
   HOSTILE_LATE = 700,         /* the same while it does */
   HOSTILE_BAD = 1200,         /* and more by a number: a packet that cannot be */

@@ -184,6 +184,7 @@ messages_out_of_turn_end_it (Fixture *fixture, gconstpointer data)
       if (!turns[i].is_late)
         assert_out_of_turn (fixture, HOSTILE_LATE + type);
     }
+  assert_out_of_turn (fixture, HOSTILE_ASK_EARLY);
 }
 
 static void

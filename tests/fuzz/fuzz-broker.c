@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <gio/gio.h>
 #include <linux/perf_event.h>
-#include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -63,36 +62,24 @@ typedef struct
 static int open_errno;
 static int switch_errno;
 
-long __wrap_syscall (long number, ...);
+/* With as many arguments as the broker uses, all of them in registers. */
+long __wrap_syscall (long number, long a, long b, long c, long d, long e);
 long __real_syscall (long number, ...);
-int __wrap_ioctl (int fd, unsigned long request, ...);
+int __wrap_ioctl (int fd, unsigned long request, void *argument);
 int __real_ioctl (int fd, unsigned long request, ...);
 
 long
-__wrap_syscall (long number, ...)
+__wrap_syscall (long number, long a, long b, long c, long d, long e)
 {
-  long words[6];
-  va_list list;
-
-  va_start (list, number);
-  for (guint i = 0; i < G_N_ELEMENTS (words); i++)
-    words[i] = va_arg (list, long);
-  va_end (list);
   if (number != SYS_perf_event_open)
-    return __real_syscall (number, words[0], words[1], words[2], words[3], words[4], words[5]);
+    return __real_syscall (number, a, b, c, d, e);
   errno = open_errno;
   return open_errno != 0 ? -1 : memfd_create ("event", MFD_CLOEXEC);
 }
 
 int
-__wrap_ioctl (int fd, unsigned long request, ...)
+__wrap_ioctl (int fd, unsigned long request, void *argument)
 {
-  va_list list;
-  void *argument;
-
-  va_start (list, request);
-  argument = va_arg (list, void *);
-  va_end (list);
   if (_IOC_TYPE (request) != '$')
     return __real_ioctl (fd, request, argument);
   if (request == PERF_EVENT_IOC_ID)

@@ -105,10 +105,11 @@ def link():
     return packet(LINK, n_fds=1)
 
 
-def ask(version=OURS, uid=1000, owner=10, padding=0, scope=0, event=0, tracepoint=0, switches=(1, 0, 1, 0, 0), unwind=2, memory=0, counters=31,
-        asked_padding=0, unit=b'', period=0, frequency=1000, duration=0):
+def ask(version=OURS, uid=1000, owner=10, padding=0, scope=0, event=0, tracepoint=0, switches=(1, 0, 1, 0, 0), unwind=2, stack=16384, depth=256, memory=0, counters=31,
+        asked_padding=0, unit=b'', period=0, frequency=1000, duration=0, interval=4096, wait_us=0):
     return packet(ASK, struct.pack('<IIiIIIQIIiiiiiIIIQQIIII256s', version, uid, owner, padding, scope, event, period, frequency,
-                                   tracepoint, *switches, unwind, 16384, 256, duration, 4096, memory, 0, counters, asked_padding, unit))
+                                   tracepoint, *switches, unwind, stack, depth, duration, interval, memory, wait_us, counters,
+                                   asked_padding, unit))
 
 
 HAS_PROOF, HAS_MAPS, HAS_PIDFD = 1, 2, 4
@@ -204,7 +205,8 @@ def bad():
         'failed-error': (FROM_WORKER, failed(-1)), 'failed-padding': (FROM_WORKER, failed(padding=1)), 'failed-text': (FROM_WORKER, failed(text=b'\xff')),
         'link-fds': (TO_WORKER, packet(LINK)), 'ask-version': (TO_BROKER, ask(version=2**31)), 'ask-owner': (TO_BROKER, ask(owner=-1)),
         'ask-padding': (TO_BROKER, ask(padding=1)), 'ask-asked-padding': (TO_BROKER, ask(asked_padding=1)), 'ask-scope': (TO_BROKER, ask(scope=5)),
-        'ask-event': (TO_BROKER, ask(event=6)), 'ask-tracepoint': (TO_BROKER, ask(event=5, tracepoint=99)), 'ask-unwind': (TO_BROKER, ask(unwind=4)),
+        'ask-event': (TO_BROKER, ask(event=6)), 'ask-tracepoint': (TO_BROKER, ask(event=5, tracepoint=99)), 'ask-unwind': (TO_BROKER, ask(unwind=4)), 'ask-stack': (TO_BROKER, ask(stack=65536)),
+        'ask-depth': (TO_BROKER, ask(depth=0)), 'ask-interval': (TO_BROKER, ask(memory=1, interval=0)), 'ask-wait': (TO_BROKER, ask(wait_us=1000001)),
         'ask-memory': (TO_BROKER, ask(memory=3)), 'ask-counters': (TO_BROKER, ask(counters=32)), 'ask-unit-open': (TO_BROKER, ask(unit=b'x' * 256)),
         **{f'ask-switch-{i}': (TO_BROKER, ask(switches=[2 * (i == n) for n in range(5)])) for i in range(5)},
         'ask-fds': (TO_BROKER, raw(struct.pack('<II', ASK, 368) + bytes(360), 1)), 'prove-many': (TO_BROKER, targets(PROVE, [(1, 0)] * 17)),
@@ -498,6 +500,7 @@ def brokers():
     seeds['report-first'] = packet(REPORT) + packet(SERVE, bytes(8), 1)
     seeds['ask-twice'] = ask() + ask()
     seeds['version'] = ask(version=2**31)
+    seeds['stack-of-setup'] = live(ask(stack=4 << 20), own)
     seeds['rubbish'] = raw(b'rubbish')
     for name, fail in fails.items():
         for code in (1, 2, 13, 22, 24):

@@ -468,9 +468,10 @@ static void
 on_broker_gone (SondePeer *broker, const char *how, gpointer user_data)
 {
   SondeSession *self = user_data;
+  g_autofree char *reason = g_strdup (how); /* the broker's, which goes */
 
   g_clear_pointer (&self->broker, sonde_broker_link_free);
-  sonde_session_lose_broker (self, how);
+  sonde_session_lose_broker (self, reason);
 }
 
 const SondePeerHandler sonde_session_broker_handler
