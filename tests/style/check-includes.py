@@ -33,8 +33,6 @@ GENERATED = CONFIG + DBUS + RESOURCES + MESSAGES
 # The leaves that all may use who need one, but for what runs in other people's programs.
 BASE = ['base/*.h']
 CONTROL = GLIB + CONFIG + BASE + ['daemon/base/*.h']
-# The one door of the broker's room.
-DOOR = ['daemon/broker/broker.h']
 CAPTURE = GLIB + CONFIG + BASE + ['daemon/base/*.h', 'protocol/*.h']
 CLIENT = GLIB + BASE + ['client/base/*.h']
 
@@ -58,13 +56,13 @@ LAYERS = {
     'daemon/base': GLIB + CONFIG + BASE
     + ['protocol/ledger.h', 'seccomp.h', 'shared-ring/control-message.h', 'sys/capability.h'],
     'daemon/broker': GLIB + CONFIG + BASE + ['daemon/base/*.h', 'seccomp.h'],
-    'daemon/control': CONTROL + ['daemon/control/system/*.h', 'daemon/control/bus/*.h', 'systemd/*.h'],
+    'daemon/control': CONTROL + [f'daemon/control/{room}/*.h' for room in ('bus', 'peer', 'system')] + ['systemd/*.h'],
     **rooms('daemon/control', CONTROL, {
         'system': ('', ['systemd/*.h']),
-        'request': ('system', DOOR),
-        'worker': ('request system', []),
-        'session': ('request worker system', DOOR),
-        'bus': ('session request worker system', DOOR + DBUS),
+        'request': ('system', []),
+        'peer': ('system', []),
+        'session': ('request peer system', []),
+        'bus': ('session request peer system', DBUS),
     }),
     **rooms('daemon/capture', CAPTURE, {
         'perf': ('', []),
@@ -183,7 +181,7 @@ BAD = {
     'control does not know the capture format': ('daemon/control/bus/bus.c', '"protocol/writer.h"'),
     'control does not know unwind': ('daemon/control/bus/bus.c', '"unwind/module.h"'),
     'control does not know capture': ('daemon/control/bus/bus.c', '"daemon/capture/stream/sink.h"'),
-    'control knows the door of the broker alone': ('daemon/control/session/session.c', '"daemon/broker/target.h"'),
+    'control knows nothing of the broker but its messages': ('daemon/control/session/session.c', '"daemon/broker/target.h"'),
     'the broker does not know who asks': ('daemon/broker/broker.c', '"daemon/control/request/options.h"'),
     'the broker does not know workers': ('daemon/broker/proc-answer.c', '"daemon/control/worker/worker.h"'),
     'the broker does not know capture': ('daemon/broker/broker.c', '"daemon/capture/stream/sink.h"'),
