@@ -56,13 +56,13 @@ LAYERS = {
     'daemon/base': GLIB + CONFIG + BASE
     + ['protocol/ledger.h', 'seccomp.h', 'shared-ring/control-message.h', 'sys/capability.h'],
     'daemon/broker': GLIB + CONFIG + BASE + ['daemon/base/*.h', 'seccomp.h'],
-    'daemon/control': CONTROL + [f'daemon/control/{room}/*.h' for room in ('bus', 'peer', 'system')] + ['systemd/*.h'],
+    'daemon/control': CONTROL + ['daemon/control/system/*.h', 'daemon/control/bus/*.h', 'linux/capability.h', 'systemd/*.h'],
     **rooms('daemon/control', CONTROL, {
         'system': ('', ['systemd/*.h']),
         'request': ('system', []),
         'peer': ('system', []),
-        'session': ('request peer system', []),
-        'bus': ('session request peer system', DBUS),
+        'session': ('peer request system', []),
+        'bus': ('peer request session system', DBUS),
     }),
     **rooms('daemon/capture', CAPTURE, {
         'perf': ('', []),
@@ -108,6 +108,8 @@ REFUSED = {
 RIGHTS = [f'daemon/base/{name}.h' for name in ('asked', 'capabilities', 'closer', 'proc-text', 'quota')]
 for room in ('counters', 'names', 'perf', 'process', 'program', 'stream', 'worker'):
     REFUSED.setdefault(f'daemon/capture/{room}', []).extend(RIGHTS)
+for room in ('bus', 'peer', 'request', 'session', 'system'):
+    REFUSED[f'daemon/control/{room}'] = ['daemon/base/capabilities.h']
 
 # Who speaks D-Bus with the service: all else of the client asks the library.
 SPEAKER = 'client/library'
@@ -181,9 +183,11 @@ BAD = {
     'control does not know the capture format': ('daemon/control/bus/bus.c', '"protocol/writer.h"'),
     'control does not know unwind': ('daemon/control/bus/bus.c', '"unwind/module.h"'),
     'control does not know capture': ('daemon/control/bus/bus.c', '"daemon/capture/stream/sink.h"'),
-    'control knows nothing of the broker but its messages': ('daemon/control/session/session.c', '"daemon/broker/target.h"'),
+    'control does not know the broker': ('daemon/control/session/session.c', '"daemon/broker/broker.h"'),
+    'control has no rights': ('daemon/control/session/session.c', '"daemon/base/capabilities.h"'),
+    'peers do not know what they are for': ('daemon/control/peer/peer.c', '"daemon/control/session/session.h"'),
     'the broker does not know who asks': ('daemon/broker/broker.c', '"daemon/control/request/options.h"'),
-    'the broker does not know workers': ('daemon/broker/proc-answer.c', '"daemon/control/worker/worker.h"'),
+    'the broker does not know workers': ('daemon/broker/proc-answer.c', '"daemon/control/peer/peer.h"'),
     'the broker does not know capture': ('daemon/broker/broker.c', '"daemon/capture/stream/sink.h"'),
     'capture does not know control': ('daemon/capture/stream/sink.c', '"daemon/control/request/options.h"'),
     'what asks the system knows no session': ('daemon/control/system/session-quota.c', '"daemon/control/session/session.h"'),
