@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The system calls that a program makes, and no other, by a seccomp filter. */
 #include "config.h"
 
 #include "daemon/base/call-list.h"

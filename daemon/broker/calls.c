@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The system calls that a broker makes. */
 #include "daemon/broker/calls.h"
 
 #include <errno.h>

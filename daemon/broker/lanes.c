@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Asks the kernel about processes from a thread for each uid, so that one that hangs delays no
- * other. */
 #include "daemon/broker/lanes.h"
 
 #include <errno.h>
