@@ -62,8 +62,9 @@ static int
 add_rules (scmp_filter_ctx filter, const SondeCallList *list)
 {
   /* abort(), of itself alone */
-  int result = seccomp_rule_add (filter, SCMP_ACT_ALLOW, SCMP_SYS (tgkill), 1,
-                                 SCMP_A0 (SCMP_CMP_EQ, (scmp_datum_t) getpid ()));
+  int result = seccomp_rule_add (
+      filter, SCMP_ACT_ALLOW, SCMP_SYS (tgkill), 1,
+      SCMP_CMP64 (0, SCMP_CMP_MASKED_EQ, SONDE_CALL_ALL_BITS, (scmp_datum_t) getpid ()));
 
   for (gsize i = 0; i < list->n_calls && result == 0; i++)
     result = seccomp_rule_add (filter, SCMP_ACT_ALLOW, list->calls[i].number, 0);
