@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is left of the limits of one capture, and what was cut off. */
 #include "client/base/budget.h"
 
 #include "client/base/text.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is left of the limits of one capture, and what was cut off. */
+/* Counts down the limits of one capture, and counts what was cut off. */
 #pragma once
 
 #include <glib.h>

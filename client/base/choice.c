@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A word out of a few: found, or refused with what there is and what was probably meant. */
 #include "client/base/choice.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the commands share: options, messages, output. */
 #include "client/base/cli.h"
 
 #include <errno.h>

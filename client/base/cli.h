@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the commands share: options, messages, output. */
+/* Parses options and prints messages alike for all commands. */
 #pragma once
 
 #include "client/base/budget.h"

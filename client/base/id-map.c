@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A compact hash table from 64-bit keys to 32-bit numbers. */
 #include "client/base/id-map.h"
 
 #include "base/hash.h"

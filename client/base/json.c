@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Writes JSON piece by piece: a report may have millions of numbers. */
 #include "client/base/json.h"
 
 #include "client/base/text.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How much of a capture its readers keep: captures come from anywhere. */
+/* Bounds of what readers keep of a capture: captures come from anywhere. */
 #pragma once
 
 /*

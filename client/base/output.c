@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where a command writes what it makes: a file, a device, or standard output. */
 #include "client/base/output.h"
 
 #include <errno.h>

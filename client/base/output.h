@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where a command writes what it makes: a file, a device, or standard output. */
+/* Writes what a command makes: to a file, a device, or standard output. */
 #pragma once
 
 #include <glib.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Long output on a terminal. */
 #include "client/base/pager.h"
 
 #include <signal.h>

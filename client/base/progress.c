@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How far a command is that takes more than a second, on a terminal. */
 #include "client/base/progress.h"
 
 #include <stdatomic.h>

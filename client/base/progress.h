@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How far a command is that takes more than a second, on a terminal. */
+/* A line on a terminal that tells how far a command is that takes more than a second. */
 #pragma once
 
 #include <glib.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where the other programs and libraries of ours are. */
 #include "client/base/sibling.h"
 
 char *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where the other programs and libraries of ours are. */
+/* Finds the other programs and libraries of ours. */
 #pragma once
 
 #include <glib.h>

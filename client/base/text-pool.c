@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Texts of a capture, equal ones kept once. */
 #include "client/base/text-pool.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Numbers and untrusted names as people read them. */
 #include "client/base/text.h"
 
 #include <string.h>

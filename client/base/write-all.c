@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Writes that go on until everything is written. */
 #include "client/base/write-all.h"
 
 #include <errno.h>

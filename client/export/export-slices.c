@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Samples of threads as spans of time: what a viewer of traces draws. */
 #include "client/export/export-slices.h"
 
 #include "client/base/id-map.h"

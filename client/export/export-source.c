@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A capture as exports want it: with names from the first sample on. */
 #include "client/export/export-source.h"
 
 #include "client/model/capture-file.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The stacks of a call tree, one after the other. */
 #include "client/export/export-stacks.h"
 
 /* The node after @node and all below it; 0: there is none. @ids loses what is left. */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a capture tells of each thread, in the order of time. */
 #include "client/export/export-threads.h"
 
 #include "client/base/id-map.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a capture tells of each thread, in the order of time. */
+/* Walks what a capture tells of each thread, in the order of time. */
 #pragma once
 
 #include "client/base/text-pool.h"

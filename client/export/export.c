@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The formats of other viewers that a capture can be written in. */
 #include "client/export/export.h"
 
 #include "client/base/output.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the page of a flame graph knows, as compact bytes. */
 #include "client/flame/flame-data.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the page of a flame graph knows, as compact bytes. */
+/* Packs what the page of a flame graph knows into compact bytes. */
 #pragma once
 
 #include "client/flame/flame-graph.h"

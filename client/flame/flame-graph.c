@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The frames of a flame graph: one tree of functions below the processes of one or two captures. */
 #include "client/flame/flame-graph.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A flame graph as one page that needs nothing else. */
 #include "client/flame/flame-page.h"
 
 #include <string.h>

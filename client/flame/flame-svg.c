@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A flame graph as a still picture. */
 #include "client/flame/flame-svg.h"
 
 #include <stdlib.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The heap over time, drawn with characters. */
 #include "client/heap/heap-chart.h"
 
 #include <math.h>

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A heap as JSON for programs, and what stands above its call trees as text: its sums, and how far
- * they are to be trusted. */
 #include "client/heap/heap-report.h"
 
 #include "client/base/json.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Follows the heaps of processes through their allocations and frees, stack by stack. */
 #include "client/heap/heap-tracker.h"
 
 #include <math.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The heap of a capture: its sums, by stack, and over time. */
 #include "client/heap/heap.h"
 
 #include <glib.h>

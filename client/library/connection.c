@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The way to a sonded: the system bus, or one of our own. */
 #include "client/library/connection.h"
 
 #include <errno.h>

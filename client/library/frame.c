@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Frames of a capture as the library hands them out. */
 #include "client/library/frame.h"
 
 #include "client/model/frame-text.h"

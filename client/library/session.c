@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One session seen by its owner: asks for it, reads or keeps its capture, waits for its end. */
 #include "client/library/session.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Sums stacks into a tree whose size depends on the distinct stacks, not on the samples. */
 #include "client/model/call-tree.h"
 
 #include "client/base/id-map.h"

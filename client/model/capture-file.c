@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A capture opened for reading: a file, or standard input. */
 #include "client/model/capture-file.h"
 
 #include <errno.h>

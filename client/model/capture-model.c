@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a capture says: processes, mappings over time, names; samples and allocations in these
- * terms. */
 #include "client/model/capture-model.h"
 
 #include <string.h>

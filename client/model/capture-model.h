@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a capture says: processes, mappings over time, names; samples and allocations in these
- * terms. */
+/* Models what a capture says: processes, mappings over time, names; samples and allocations in
+ * these terms. */
 #pragma once
 
 #include <glib.h>

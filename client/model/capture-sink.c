@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where the stream of a capture is kept: whole frames, and an account of those that it lacks. */
 #include "client/model/capture-sink.h"
 
 #include <errno.h>

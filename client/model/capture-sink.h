@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where the stream of a capture is kept: whole frames, and an account of those that it lacks. */
+/* Keeps the stream of a capture: whole frames, and an account of those that it lacks. */
 #pragma once
 
 #include <gio/gio.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A capture that comes in pieces, as a socket gives them. */
 #include "client/model/capture-stream.h"
 
 #include <errno.h>

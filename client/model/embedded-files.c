@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The files that a capture carries and that names come from. */
 #include "client/model/embedded-files.h"
 
 #include <stdio.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A frame as one line of text. */
 #include "client/model/frame-text.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The names of made-up addresses in a capture. */
 #include "client/model/jit-names.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Recomputes from a capture what its loss ledger claims. */
 #include "client/model/ledger-check.h"
 
 #include <string.h>

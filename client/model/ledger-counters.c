@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The counters of the ledger as a capture carries them. */
 #include "client/model/ledger-counters.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What lies where in address spaces that were forked off each other. */
 #include "client/model/mapping-tree.h"
 
 #include "base/hash.h"

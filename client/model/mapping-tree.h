@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What lies where in address spaces that were forked off each other. */
+/* Trees of what lies where in address spaces that were forked off each other. */
 #pragma once
 
 #include "client/base/budget.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A capture with the time and thread of each sample kept, for pictures along a time line. */
 #include "client/model/sample-log.h"
 
 static void

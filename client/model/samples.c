@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Samples summed up: a call tree for each process, its threads, and each one's time where wanted.
- */
 #include "client/model/samples.h"
 
 void

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Whole stacks that were met before, by their bytes: most allocations of a program come again. */
 #include "client/model/stack-cache.h"
 
 #include <string.h>

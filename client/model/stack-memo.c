@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The last stack of a process: the next one mostly has the same callers. */
 #include "client/model/stack-memo.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Embeds names into a capture, so that it needs nothing else. */
 #include "client/names/archive.h"
 
 #include <errno.h>

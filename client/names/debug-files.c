@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where the separate debug file of an ELF file is. */
 #include "client/names/debug-files.h"
 
 #include <elfutils/debuginfod.h>

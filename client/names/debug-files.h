@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where the separate debug file of an ELF file is. */
+/* Finds the separate debug file of an ELF file. */
 #pragma once
 
 #include <glib.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Lines and inlined functions of one ELF file with DWARF. */
 #include "client/names/debug-lines.h"
 
 #include <dwarf.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Lines and inlined functions of one program, kept from one run to the next. */
 #include "client/names/line-cache.h"
 
 #include <glib/gstdio.h>

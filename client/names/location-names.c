@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The functions of the locations of a capture: several of one where some are inlined. */
 #include "client/names/location-names.h"
 
 #define FUNCTION(self, i) (g_array_index ((self)->functions, guint32, (i)))

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The symbols of one mapped file, from wherever they are to be had. */
 #include "client/names/module-file.h"
 
 #include <fcntl.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The files of a capture's mappings that are on this machine. */
 #include "client/names/module-list.h"
 
 #include <errno.h>

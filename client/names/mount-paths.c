@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where the files of another mount namespace are in ours. */
 #include "client/names/mount-paths.h"
 
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where the files of another mount namespace are in ours. */
+/* Translates paths of another mount namespace to ours. */
 #pragma once
 
 #include <glib.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Gives each location of a capture a function. */
 #include "client/names/symbol-resolver.h"
 
 #include <stdlib.h>

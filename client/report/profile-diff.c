@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What became slower from one profile to another. */
 #include "client/report/profile-diff.h"
 
 #include <math.h>

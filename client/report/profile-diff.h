@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What became slower from one profile to another. */
+/* Compares two profiles: what became slower from one to the other. */
 #pragma once
 
 #include "client/report/profile-text.h"

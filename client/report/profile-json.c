@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A profile as JSON for programs. */
 #include "client/report/profile-json.h"
 
 #include "client/report/profile-sums.h"

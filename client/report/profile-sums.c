@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The functions of a profile summed up over all its stacks. */
 #include "client/report/profile-sums.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A profile as text for a terminal or a file. */
 #include "client/report/profile-text.h"
 
 #include "client/report/profile-sums.h"

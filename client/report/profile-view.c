@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Other ways to look at a profile: from the leaves, from one function, by larger groups. */
 #include "client/report/profile-view.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Call trees of functions, one for each process: what reports show. */
 #include "client/report/profile.h"
 
 struct SondeProfile

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A report as text for a terminal or a file. */
 #include "client/report/report-text.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What stands above a report: what was sampled, how, and what is missing. */
+/* Writes what stands above a report: what was sampled, how, and what is missing. */
 #pragma once
 
 #include "client/report/report.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A capture summed up: one call tree of functions for each process. */
 #include "client/report/report.h"
 
 #include "client/base/json.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Whether the loader will put a library into a command, which it only warns of when it cannot. */
 #include "client/service/preload.h"
 
 #include <elf.h>

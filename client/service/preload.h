@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Whether the loader will put a library into a command, which it only warns of when it cannot. */
+/* Tells whether the loader will put a library into a command, which it only warns of when it
+ * cannot. */
 #pragma once
 
 #include <gio/gio.h>

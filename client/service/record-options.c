@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the user asked sondectl record for, and the request it becomes. */
 #include "config.h"
 
 #include "client/service/record-options.h"

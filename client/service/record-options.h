@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the user asked sondectl record for, and the request it becomes. */
+/* Makes a request of what the user asked sondectl record for. */
 #pragma once
 
 #include <gio/gio.h>

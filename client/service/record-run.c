@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A recording of what the user asked for, and the command that it may be of, from start to end. */
 #include "client/service/record-run.h"
 
 #include <errno.h>

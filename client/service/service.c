@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The system's service as commands of sondectl meet it: reached, refused, and in words. */
 #include "config.h"
 
 #include "client/service/service.h"

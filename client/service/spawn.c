@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A command that waits at a gate, so that its first instruction can be recorded. */
 #include "client/service/spawn.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a live view shows: the last seconds of a capture, in memory that has a bound. */
 #include "client/top/top-history.h"
 
 #include <errno.h>

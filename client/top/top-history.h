@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a live view shows: the last seconds of a capture, in memory that has a bound. */
+/* Keeps what a live view shows: the last seconds of a capture, in memory that has a bound. */
 #pragma once
 
 #include "client/model/capture-model.h"

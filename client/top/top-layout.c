@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How a live view looks on a screen of some size. */
 #include "client/top/top-layout.h"
 
 #include "client/base/text.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How a live view looks on a screen of some size. */
+/* Lays out a live view on a screen of some size. */
 #pragma once
 
 #include "client/top/top-page.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A screen full of text, before it goes to a terminal. */
 #include "client/top/top-page.h"
 
 typedef struct

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The lines of a live view: functions, or what is expanded of call trees. */
 #include "client/top/top-rows.h"
 
 #include <string.h>

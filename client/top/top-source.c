@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where the frames of a live view come from: a session that is there, or one of our own. */
 #include "client/top/top-source.h"
 
 #include <errno.h>

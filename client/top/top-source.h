@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where the frames of a live view come from: a session that is there, or one of our own. */
+/* Gives the frames of a live view: of a session that is there, or of one of our own. */
 #pragma once
 
 #include "client/service/record-options.h"

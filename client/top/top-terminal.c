@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The terminal: shows pages and tells of keys. */
 #include "client/top/top-terminal.h"
 
 #include <curses.h>

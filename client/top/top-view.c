@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a user looks at, and what keys do to it. */
 #include "client/top/top-view.h"
 
 #include "client/report/profile-text.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a user looks at, and what keys do to it. */
+/* Holds the view that a user looks at, and does what keys ask of it. */
 #pragma once
 
 #include "client/top/top-history.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A live view from its first frame to its end, on a terminal or as text. */
 #include "client/top/top.h"
 
 #include <glib-unix.h>

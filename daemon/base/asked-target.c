@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A process that a caller wants to have profiled, before anybody has judged it. */
 #include "daemon/base/asked-target.h"
 
 #include <sys/syscall.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is to be recorded, as the front tells it to the broker. */
 #include "daemon/base/asked.h"
 
 static const char *const tracepoints[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is to be recorded, as the front tells it to the broker. */
+/* The request as the front tells it to the broker: what is to be recorded. */
 #pragma once
 
 #include <glib.h>

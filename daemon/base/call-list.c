@@ -70,7 +70,7 @@ add_rules (scmp_filter_ctx filter, const SondeCallList *list)
     result = seccomp_rule_add (filter, SCMP_ACT_ALLOW, list->calls[i].number, 0);
   for (gsize i = 0; i < list->n_bounded && result == 0; i++)
     {
-      const SondeBoundedCall *call = &list->bounded[i];
+      const SondeBoundedSystemCall *call = &list->bounded[i];
 
       result = seccomp_rule_add (
           filter, SCMP_ACT_ALLOW, call->number, 1,

@@ -9,7 +9,7 @@ typedef struct
 {
   int number;
   const char *reason; /* why the program needs it */
-} SondeCall;
+} SondeSystemCall;
 
 /* A call of which some arguments are as good as no call: allowed where (argument & mask) is
  * value. */
@@ -19,17 +19,18 @@ typedef struct
   unsigned index; /* of the argument */
   guint64 mask;
   guint64 value;
-} SondeBoundedCall;
+} SondeBoundedSystemCall;
 
 #define SONDE_CALL_ALL_BITS G_MAXUINT32 /* of an int, of which the kernel looks at no more */
 
 typedef struct
 {
-  const SondeCall *calls;
+  const SondeSystemCall *calls;
   gsize n_calls;
-  const SondeBoundedCall *bounded; /* several of one number: any of them */
+  const SondeBoundedSystemCall *bounded; /* several of one number: any of them */
   gsize n_bounded;
-  const SondeCall *missing; /* fail as if the machine had them not: what a library tries first */
+  const SondeSystemCall
+      *missing; /* fail as if the machine had them not: what a library tries first */
   gsize n_missing;
   /* What is sent to @fd, a socket, and its text written to standard error, before a program ends
    * that made another call: @text is a part of @message that ends with ": ", with room for 32 bytes

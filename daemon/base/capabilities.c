@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The capabilities of sonded: which it keeps, and when it uses them. */
 #include "daemon/base/capabilities.h"
 
 #include <errno.h>
@@ -19,6 +18,7 @@ static const struct
   [SONDE_FOR_EVENTS] = { 3, { CAP_PERFMON, CAP_SYS_PTRACE, CAP_SYS_ADMIN } },
   /* maps and root; map_files; programs in folders that are closed to others */
   [SONDE_FOR_PROCESSES] = { 3, { CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE, CAP_DAC_READ_SEARCH } },
+  [SONDE_FOR_TRACEPOINTS] = { 1, { CAP_DAC_READ_SEARCH } },
   [SONDE_FOR_KERNEL_NAMES] = { 1, { CAP_SYSLOG } },
   [SONDE_FOR_SIGNALS] = { 1, { CAP_KILL } },
 };

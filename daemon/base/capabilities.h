@@ -19,6 +19,7 @@ typedef enum
 {
   SONDE_FOR_EVENTS,       /* perf_event_open() */
   SONDE_FOR_PROCESSES,    /* what /proc tells of a process, and the files behind it */
+  SONDE_FOR_TRACEPOINTS,  /* tracefs, which is root's */
   SONDE_FOR_KERNEL_NAMES, /* addresses in kallsyms */
   SONDE_FOR_SIGNALS,      /* the end of a worker that we spawned */
   SONDE_N_PURPOSES,

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One end of a connection between front, broker and worker. */
 #include "config.h"
 
 #include "daemon/base/channel.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Threads that close descriptors, so that the main loop does not wait for it. */
 #include "daemon/base/closer.h"
 
 #include <fcntl.h>

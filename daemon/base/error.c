@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The error domain of daemon and client, and its names on D-Bus. */
 #include "config.h"
 
 #include "daemon/base/error.h"

@@ -107,7 +107,7 @@
 #define SONDE_LIMIT_RINGS             256
 #define SONDE_LIMIT_RING_MEMORY_BYTES (64 * 1024 * 1024)
 
-/* Bytes of a worker's private memory. As MemoryMax= in systemd/sonde-capture@.service. */
+/* Bytes of a worker's private memory. As MemoryMax= in systemd/sonde-worker@.service. */
 #define SONDE_LIMIT_WORKER_BYTES (512 * 1024 * 1024)
 /* Per cent of one processor that the sessions of a uid but root's may take together: a worker has
  * one thread. 0: no bound. Bytes of private memory: what SONDE_LIMIT_SESSIONS workers may have. */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The one judge of what came over a connection between front, broker and worker. */
 #include "config.h"
 
 #include "daemon/base/message.h"
@@ -80,9 +79,37 @@ is_terminated (const char *text, size_t size_bytes)
   return memchr (text, '\0', size_bytes) != NULL;
 }
 
+/* What the front asks for and the worker is told. */
+static const char *
+check_stacks (uint32_t unwind, uint32_t stack_size_bytes, uint32_t max_depth)
+{
+  if (unwind > SONDE_UNWIND_LIBDWFL)
+    return "unknown unwind mode";
+  if (stack_size_bytes % 8 != 0 || stack_size_bytes > 65528)
+    return "stack size out of range";
+  if (max_depth == 0 || max_depth > 4096)
+    return "depth out of range";
+  return NULL;
+}
+
+/* The same. */
+static const char *
+check_memory (uint32_t memory, uint64_t interval_bytes, uint32_t wait_us)
+{
+  if (memory > SONDE_MEMORY_SAMPLED)
+    return "unknown memory mode";
+  if (memory != SONDE_MEMORY_OFF && interval_bytes == 0)
+    return "memory interval out of range";
+  if (wait_us > 1000000)
+    return "memory wait out of range";
+  return NULL;
+}
+
 static const char *
 check_setup (const SondeMessageSetup *setup)
 {
+  const char *fault;
+
   const uint32_t known_flags = SONDE_SPEC_KERNEL_TIME | SONDE_SPEC_KERNEL_NAMES | SONDE_SPEC_SYMBOLS
                                | SONDE_SPEC_CHILDREN | SONDE_SPEC_SYSTEM | SONDE_SPEC_USER_STACK
                                | SONDE_SPEC_CALLCHAIN | SONDE_SPEC_RAW;
@@ -91,18 +118,11 @@ check_setup (const SondeMessageSetup *setup)
     return "another version of the protocol";
   if ((setup->flags & ~known_flags) != 0)
     return "unknown flags";
-  if (setup->unwind > SONDE_UNWIND_LIBDWFL)
-    return "unknown unwind mode";
-  if (setup->stack_size_bytes % 8 != 0 || setup->stack_size_bytes > 65528)
-    return "stack size out of range";
-  if (setup->max_depth == 0 || setup->max_depth > 4096)
-    return "depth out of range";
-  if (setup->memory > SONDE_MEMORY_SAMPLED)
-    return "unknown memory mode";
-  if (setup->memory != SONDE_MEMORY_OFF && setup->memory_interval_bytes == 0)
-    return "memory interval out of range";
-  if (setup->memory_wait_us > 1000000)
-    return "memory wait out of range";
+  fault = check_stacks (setup->unwind, setup->stack_size_bytes, setup->max_depth);
+  if (fault == NULL)
+    fault = check_memory (setup->memory, setup->memory_interval_bytes, setup->memory_wait_us);
+  if (fault != NULL)
+    return fault;
   if (!is_terminated (setup->event, sizeof setup->event)
       || !is_terminated (setup->scope, sizeof setup->scope)
       || !is_terminated (setup->sonde_version, sizeof setup->sonde_version))
@@ -269,6 +289,7 @@ static const char *
 check_ask (const SondeMessageAsk *ask)
 {
   const SondeAsked *asked = &ask->asked;
+  const char *fault;
   const uint32_t known_counters = SONDE_COUNTERS_CPU | SONDE_COUNTERS_MEMORY
                                   | SONDE_COUNTERS_NETWORK | SONDE_COUNTERS_DISK
                                   | SONDE_COUNTERS_PROCESS;
@@ -286,10 +307,11 @@ check_ask (const SondeMessageAsk *ask)
   if (!is_boolean (asked->kernel) || !is_boolean (asked->raw) || !is_boolean (asked->children)
       || !is_boolean (asked->start_on_exec) || !is_boolean (asked->symbols))
     return "neither yes nor no";
-  if (asked->unwind > SONDE_UNWIND_LIBDWFL)
-    return "unknown unwind mode";
-  if (asked->memory > SONDE_MEMORY_SAMPLED)
-    return "unknown memory mode";
+  fault = check_stacks (asked->unwind, asked->stack_size_bytes, asked->max_depth);
+  if (fault == NULL)
+    fault = check_memory (asked->memory, asked->memory_interval_bytes, asked->memory_wait_us);
+  if (fault != NULL)
+    return fault;
   if ((asked->counters & ~known_counters) != 0)
     return "unknown counters";
   if (!is_terminated (asked->unit, sizeof asked->unit))

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Lines of /proc/PID/maps. */
 #include "config.h"
 
 #include "daemon/base/proc-maps.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the kernel says in /proc and /sys, read in bounds and parsed. */
 #include "daemon/base/proc-text.h"
 
 #include <errno.h>

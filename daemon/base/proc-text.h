@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the kernel says in /proc and /sys, read in bounds and parsed. */
+/* Reads what the kernel says in /proc and /sys, in bounds, and parses it. */
 #pragma once
 
 #include <gio/gio.h>

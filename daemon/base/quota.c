@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What one uid may have of what all share. */
 #include "daemon/base/quota.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What one uid may have of what all share. */
+/* Measures what one uid has of what all share. */
 #pragma once
 
 #include <gio/gio.h>

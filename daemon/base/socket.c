@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Socket pairs, and messages with descriptors. */
 #include "config.h"
 
 #include "daemon/base/socket.h"

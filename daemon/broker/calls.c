@@ -15,7 +15,7 @@
 #include "daemon/base/message.h"
 #include "daemon/base/proc-maps.h"
 
-static const SondeCall calls[] = {
+static const SondeSystemCall calls[] = {
   /* the connections with the front and with the worker */
   { SCMP_SYS (recvmsg), "messages, with the proofs of strangers" },
   { SCMP_SYS (sendmsg), "messages, with events and files" },
@@ -80,7 +80,7 @@ static const SondeCall calls[] = {
 
 #define WRITING (O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND)
 
-static const SondeBoundedCall bounded[] = {
+static const SondeBoundedSystemCall bounded[] = {
   { SCMP_SYS (openat), 2, WRITING, O_RDONLY },
   /* no groups of events, and none that inherits another's output */
   { SCMP_SYS (perf_event_open), 4,
@@ -107,7 +107,7 @@ static const SondeBoundedCall bounded[] = {
 };
 
 /* Its arguments are out of a filter's sight: the C library makes threads by clone then. */
-static const SondeCall missing[] = { { SCMP_SYS (clone3), "threads" } };
+static const SondeSystemCall missing[] = { { SCMP_SYS (clone3), "threads" } };
 
 gboolean
 sonde_broker_calls_enforce (int front_fd, GError **error)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One control group of the machine, and who is in it or below it. */
 #include "daemon/broker/control-group.h"
 
 #include <dirent.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Notices processors that go off and come back while a session runs. */
 #include "daemon/broker/cpu-follower.h"
 
 #include <fcntl.h>

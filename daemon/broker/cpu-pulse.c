@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Tells whether the events of a whole processor still count. */
 #include "daemon/broker/cpu-pulse.h"
 
 #include <unistd.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Who a process is, as far as the kernel asks before one process may look into another. */
 #include "daemon/broker/credentials.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Who a process is, as far as the kernel asks before one process may look into another. */
+/* Reads who a process is, as far as the kernel asks before one process may look into another. */
 #pragma once
 
 #include <glib.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The perf events of one session: rings, tasks, hand-over to the worker. */
 #include "daemon/broker/event-set.h"
 
 #include <dirent.h>

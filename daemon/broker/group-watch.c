@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Tells when the last process has left a control group. */
 #include "daemon/broker/group-watch.h"
 
 #include <glib-unix.h>

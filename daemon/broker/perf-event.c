@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* From options to perf_event_attr, and the only perf_event_open(). */
 #include "daemon/broker/perf-event.h"
 
 #include <errno.h>

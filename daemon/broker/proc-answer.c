@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Tells a worker of processes and files, with what proc-broker opens. */
 #include "daemon/broker/proc-answer.h"
 
 #include <errno.h>
@@ -57,9 +56,9 @@ sonde_answer_send (SondeAnswer *self, SondeChannel *channel, GError **error)
 {
   g_autoptr (SondeAnswer) taken = self;
 
-  for (guint i = 0; i < self->n_messages; i++)
+  for (guint i = 0; i < taken->n_messages; i++)
     {
-      Message *message = &self->messages[i];
+      Message *message = &taken->messages[i];
       unsigned n_fds = message->n_fds;
 
       message->n_fds = 0;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Opens /proc texts and mapped files on behalf of a worker. */
 #include "daemon/broker/proc-broker.h"
 
 #include <errno.h>

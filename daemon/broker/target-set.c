@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The targets of one session, and the moment when the last of them exits. */
 #include "daemon/broker/target-set.h"
 
 #include <glib-unix.h>

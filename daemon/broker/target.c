@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A process to be profiled, and the proof that its profiler may see it. */
 #include "daemon/broker/target.h"
 
 #include <errno.h>

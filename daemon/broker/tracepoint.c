@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Asks tracefs for the numbers of tracepoints. */
 #include "daemon/broker/tracepoint.h"
 
 #include <errno.h>
@@ -9,6 +8,7 @@
 #include <sys/vfs.h>
 
 #include "base/fd.h"
+#include "daemon/base/capabilities.h"
 #include "daemon/base/proc-text.h"
 
 /* The second is where it was before Linux 4.1, and where some still mount it alone. */
@@ -29,6 +29,7 @@ open_tracefs (const char *path)
 gint64
 sonde_tracepoint_id (const char *name)
 {
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_TRACEPOINTS);
   g_autofree char *path = g_strdup_printf ("events/%s/id", name);
   int result = -ENOENT;
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The perf events of a unit: of its control group in the kernel, else of its members. */
 #include "daemon/broker/unit-events.h"
 
 #include <fcntl.h>

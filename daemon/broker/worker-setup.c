@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a worker is told before it starts. */
 #include "config.h"
 
 #include "daemon/broker/worker-setup.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a worker is told before it starts. */
+/* Sends what a worker is told before it starts. */
 #pragma once
 
 #include "daemon/base/asked.h"

@@ -2,17 +2,21 @@
 /* sonded: options, connection, signals, loop. */
 #include "config.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <gio/gio.h>
 #include <glib-unix.h>
+#include <linux/capability.h>
 #include <locale.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/control/bus/bus.h"
 #include "daemon/control/system/audit.h"
@@ -432,6 +436,28 @@ raise_file_limit (void)
     }
 }
 
+/* Those of root, where no unit has taken them away. Of these it needs one, to end the workers that
+ * it has spawned, which have other uids. A private sonded is its caller. */
+static gboolean
+give_up_capabilities (GError **error)
+{
+  struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+  struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+
+  if (syscall (SYS_capget, &header, sets) == 0)
+    {
+      /* as in a unit, which may not even set them */
+      if ((sets[0].permitted | sets[0].inheritable | sets[1].permitted | sets[1].inheritable) == 0)
+        return TRUE;
+      sets[0].permitted &= CAP_TO_MASK (CAP_KILL);
+      sets[0].effective = sets[0].permitted;
+      sets[0].inheritable = sets[1].permitted = sets[1].effective = sets[1].inheritable = 0;
+      if (syscall (SYS_capset, &header, sets) == 0)
+        return TRUE;
+    }
+  return sonde_error_set_errno (error, errno, "Cannot give up capabilities");
+}
+
 /* Root's own session, whose workers inherit it. One of the whole machine with many large samples
  * loses some of them if its turn comes after tens of milliseconds; the sessions that are possible
  * to others do not, and cost others the CPU. */
@@ -511,8 +537,16 @@ parse_arguments (Daemon *self, int *argc, char ***argv, gboolean *show_version, 
 static void
 run (Daemon *self)
 {
+  g_autoptr (GError) error = NULL;
+
   if (self->peer_fd >= 0)
     come_first ();
+  else if (!give_up_capabilities (&error))
+    {
+      complain (self, "%s", error->message);
+      self->status = EXIT_FAILURE;
+      return;
+    }
   raise_file_limit ();
   sonde_settings_init (&self->settings);
   if (self->peer_fd < 0)

@@ -5,12 +5,12 @@
 #include <string.h>
 
 static const char *
-judge (const HostileMessage *self)
+judge (const HostileMessage *self, SondeMessageWay way)
 {
   const char *why = NULL;
 
-  return sonde_message_check (self->bytes, self->size_bytes, self->n_fds, SONDE_WAY_WORKER_TO_FRONT, &why) < 0 ? why
-                                                                                          : NULL;
+  return sonde_message_check (self->bytes, self->size_bytes, self->n_fds, way, &why) < 0 ? why
+                                                                                         : NULL;
 }
 
 /* Of @type and so many bytes, all else 0. */
@@ -29,17 +29,17 @@ is_known (guint32 type)
 }
 
 gboolean
-hostile_is_of_worker (guint32 type)
+hostile_is_of_worker (guint32 type, SondeMessageWay way)
 {
   HostileMessage message;
 
   make_plain (&message, type, sizeof message.header);
-  return is_known (type) && g_strcmp0 (judge (&message), "not this side's to send") != 0;
+  return is_known (type) && g_strcmp0 (judge (&message, way), "not this side's to send") != 0;
 }
 
 /* As the judge wants it. */
 static size_t
-size_of (guint32 type)
+size_of (guint32 type, SondeMessageWay way)
 {
   HostileMessage message;
 
@@ -47,7 +47,7 @@ size_of (guint32 type)
        size_bytes++)
     {
       make_plain (&message, type, size_bytes);
-      if (g_strcmp0 (judge (&message), "size is not the type's") != 0)
+      if (g_strcmp0 (judge (&message, way), "size is not the type's") != 0)
         return size_bytes;
     }
   g_error ("a \"%s\" of no size is right", sonde_message_type_to_string (type));
@@ -56,7 +56,11 @@ size_of (guint32 type)
 void
 hostile_make_good (HostileMessage *self, guint32 type)
 {
-  make_plain (self, type, size_of (type));
+  SondeMessageWay way = hostile_is_of_worker (type, SONDE_WAY_WORKER_TO_FRONT)
+                            ? SONDE_WAY_WORKER_TO_FRONT
+                            : SONDE_WAY_WORKER_TO_BROKER;
+
+  make_plain (self, type, size_of (type, way));
   if (type == SONDE_MESSAGE_HELLO)
     self->hello.version = SONDE_MESSAGE_VERSION;
   else if (type == SONDE_MESSAGE_PROCESS_REQUEST)
@@ -69,9 +73,9 @@ hostile_make_good (HostileMessage *self, guint32 type)
     self->controls.n_taken = self->controls.n_open = 4711;
   else if (type == SONDE_MESSAGE_SINK_CLOSED)
     self->sink_closed.sink_id = 4711;
-  if (judge (self) != NULL)
+  if (judge (self, way) != NULL)
     g_error ("a \"%s\" of zeroes is not good: %s", sonde_message_type_to_string (type),
-             judge (self));
+             judge (self, way));
 }
 
 /* --- packets that cannot be --- */
@@ -141,31 +145,31 @@ typedef enum
   LONG,
   WITH_FD,
   FULL, /* of bits */
-  N_WAYS,
-} Way;
+  N_WRONGS,
+} Wrong;
 
 /* FALSE: there is no such packet, or nothing is wrong with it. */
 static gboolean
-make_wrong (HostileMessage *self, guint32 type, Way way)
+make_wrong (HostileMessage *self, SondeMessageWay way, guint32 type, Wrong wrong)
 {
   size_t size_bytes;
 
-  if (!hostile_is_of_worker (type))
+  if (!hostile_is_of_worker (type, way))
     {
       make_plain (self, type, sizeof self->header);
-      return way == PLAIN
+      return wrong == PLAIN
              && (is_known (type) || is_known (type + 1) || (type > 0 && is_known (type - 1)));
     }
-  size_bytes = size_of (type);
-  make_plain (self, type, size_bytes + (way == LONG ? 8 : 0) - (way == SHORT ? 1 : 0));
-  self->n_fds = way == WITH_FD;
-  if (way == FULL)
+  size_bytes = size_of (type, way);
+  make_plain (self, type, size_bytes + (wrong == LONG ? 8 : 0) - (wrong == SHORT ? 1 : 0));
+  self->n_fds = wrong == WITH_FD;
+  if (wrong == FULL)
     memset (self->bytes + sizeof self->header, 0xff, size_bytes - sizeof self->header);
-  return judge (self) != NULL;
+  return judge (self, way) != NULL;
 }
 
 gboolean
-hostile_make_bad (HostileMessage *self, unsigned index)
+hostile_make_bad (HostileMessage *self, SondeMessageWay way, unsigned index)
 {
   if (index < N_ODD)
     {
@@ -174,8 +178,8 @@ hostile_make_bad (HostileMessage *self, unsigned index)
     }
   index -= N_ODD;
   for (guint32 type = 0; type <= HOSTILE_MAX_TYPE; type++)
-    for (Way way = PLAIN; way < N_WAYS; way++)
-      if (make_wrong (self, type, way) && index-- == 0)
+    for (Wrong wrong = PLAIN; wrong < N_WRONGS; wrong++)
+      if (make_wrong (self, way, type, wrong) && index-- == 0)
         return TRUE;
   return FALSE;
 }

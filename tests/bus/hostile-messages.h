@@ -7,7 +7,7 @@
 
 #include "daemon/base/message.h"
 
-#define HOSTILE_MAX_TYPE 255 /* the last number that is looked at as a type */
+#define HOSTILE_MAX_TYPE 400 /* the last number that is looked at as a type */
 
 typedef struct
 {
@@ -31,12 +31,12 @@ typedef struct
   unsigned n_fds;
 } HostileMessage;
 
-/* Whether workers have messages of this type. */
-gboolean hostile_is_of_worker (guint32 type);
+/* Whether workers have messages of this type that go that way. */
+gboolean hostile_is_of_worker (guint32 type, SondeMessageWay way);
 
-/* One of a worker that sonded would take in its turn. Aborts if that cannot be made: a type whose
- * fields must not be 0 is to be told of in there. */
+/* One of a worker that sonded, or its broker, would take in its turn. Aborts if that cannot be
+ * made: a type whose fields must not be 0 is to be told of in there. */
 void hostile_make_good (HostileMessage *self, guint32 type);
 
-/* The packet of this number, which cannot be; FALSE: there are no more. */
-gboolean hostile_make_bad (HostileMessage *self, unsigned index);
+/* The packet of this number, which cannot go that way; FALSE: there are no more. */
+gboolean hostile_make_bad (HostileMessage *self, SondeMessageWay way, unsigned index);

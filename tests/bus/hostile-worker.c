@@ -16,16 +16,25 @@
 #define WORKER_FD  3
 #define RING_BYTES ((1 + 8) * (size_t) sysconf (_SC_PAGESIZE))
 
+/* The connection with the broker; -1: not yet. */
+static int link_fd = -1;
+
 static void
-send_message (const HostileMessage *message)
+send_to (int connection, const HostileMessage *message)
 {
   int fds[SONDE_MESSAGE_MAX_FDS];
 
   for (unsigned i = 0; i < message->n_fds; i++)
     fds[i] = WORKER_FD;
-  if (packet_socket_send (WORKER_FD, message->bytes, message->size_bytes, fds, message->n_fds, 0)
+  if (packet_socket_send (connection, message->bytes, message->size_bytes, fds, message->n_fds, 0)
       < 0)
     _exit (1);
+}
+
+static void
+send_message (const HostileMessage *message)
+{
+  send_to (WORKER_FD, message);
 }
 
 static void
@@ -37,9 +46,9 @@ send_good (guint32 type)
   send_message (&message);
 }
 
-/* Returns how many descriptors came with it; rings are mapped, and all are closed. */
+/* Returns how many descriptors came with it; rings are mapped, and all are closed but the link. */
 static unsigned
-receive (HostileMessage *message)
+receive (int connection, HostileMessage *message)
 {
   union
   {
@@ -53,7 +62,7 @@ receive (HostileMessage *message)
                            .msg_controllen = sizeof control.bytes };
   unsigned n_fds = 0;
 
-  if (recvmsg (WORKER_FD, &header, 0) <= 0)
+  if (recvmsg (connection, &header, 0) <= 0)
     _exit (0); /* sonded has enough of us */
   for (struct cmsghdr *c = CMSG_FIRSTHDR (&header); c != NULL; c = CMSG_NXTHDR (&header, c))
     if (c->cmsg_type == SCM_RIGHTS)
@@ -66,7 +75,10 @@ receive (HostileMessage *message)
             /* Events can only be sent into a ring that is mapped; that stays without it. */
             if (message->header.type == SONDE_MESSAGE_RINGS)
               (void) mmap (NULL, RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-            close (fd);
+            if (message->header.type == SONDE_MESSAGE_LINK)
+              link_fd = fd;
+            else
+              close (fd);
           }
       }
   return n_fds;
@@ -76,7 +88,7 @@ static void
 wait_for (HostileMessage *message, SondeMessageType type)
 {
   do
-    receive (message);
+    receive (WORKER_FD, message);
   while (message->header.type != type);
 }
 
@@ -86,7 +98,7 @@ wait_for_the_end (void)
   HostileMessage message;
 
   for (;;)
-    receive (&message);
+    receive (WORKER_FD, &message);
 }
 
 static void
@@ -97,7 +109,7 @@ ask_process (guint64 id, pid_t pid)
   hostile_make_good (&message, SONDE_MESSAGE_PROCESS_REQUEST);
   message.process_request.request_id = id;
   message.process_request.pid = pid;
-  send_message (&message);
+  send_to (link_fd, &message);
 }
 
 /* A line of maps, as anybody who may read it would know it. */
@@ -123,7 +135,7 @@ ask_mapping (guint64 id, pid_t pid, const Mapping *mapping)
   message.file_request.dev_major = mapping->major;
   message.file_request.dev_minor = mapping->minor;
   message.file_request.inode = mapping->inode;
-  send_message (&message);
+  send_to (link_fd, &message);
 }
 
 /* Its first mapping that is executable. */
@@ -156,7 +168,7 @@ ask_counters (pid_t pid)
 
   hostile_make_good (&message, SONDE_MESSAGE_COUNTERS_REQUEST);
   message.counters_request.pid = pid;
-  send_message (&message);
+  send_to (link_fd, &message);
 }
 
 /* Until both answers are there: how many descriptors came; *@n_wrong: how many refused it in no
@@ -169,14 +181,12 @@ receive_answers (unsigned *n_wrong)
 
   for (unsigned i = 0; i < 2;)
     {
-      unsigned n_fds = receive (&message);
+      unsigned n_fds = receive (link_fd, &message);
       gboolean is_process = message.header.type == SONDE_MESSAGE_PROCESS;
       int32_t status = is_process ? message.process.status : message.file.status;
 
       n_all += n_fds;
-      /* Its target it is told of unasked, too. */
-      if ((!is_process && message.header.type != SONDE_MESSAGE_FILE)
-          || (is_process && message.process.request_id == 0))
+      if (!is_process && message.header.type != SONDE_MESSAGE_FILE)
         continue;
       i++;
       *n_wrong += status != EPERM && status != ESRCH;
@@ -232,7 +242,7 @@ ask_mappings (void)
 
       ask_mapping (id, pid, &mapping);
       do
-        n_fds = receive (&message);
+        n_fds = receive (link_fd, &message);
       while (message.header.type != SONDE_MESSAGE_FILE);
       g_string_append_c (answers, n_fds > 0 ? 'y' : 'n');
     }
@@ -245,14 +255,14 @@ ask_mappings (void)
 static void
 flood (void)
 {
-  struct pollfd readable = { .fd = WORKER_FD, .events = POLLIN };
+  struct pollfd readable = { .fd = link_fd, .events = POLLIN };
   HostileMessage message;
 
   for (guint64 id = 1;; id++)
     {
       ask_process (id, 1);
       while (poll (&readable, 1, 0) > 0)
-        receive (&message);
+        receive (link_fd, &message);
     }
 }
 
@@ -279,7 +289,13 @@ misbehave (guint64 what)
       for (;;)
         pause ();
     default:
-      if (what >= HOSTILE_BAD && hostile_make_bad (&message, (unsigned) (what - HOSTILE_BAD)))
+      if (what >= HOSTILE_BAD_REQUEST
+          && hostile_make_bad (&message, SONDE_WAY_WORKER_TO_BROKER,
+                               (unsigned) (what - HOSTILE_BAD_REQUEST)))
+        send_to (link_fd, &message);
+      else if (what >= HOSTILE_BAD
+               && hostile_make_bad (&message, SONDE_WAY_WORKER_TO_FRONT,
+                                    (unsigned) (what - HOSTILE_BAD)))
         send_message (&message);
       else if (what >= HOSTILE_LATE && what <= HOSTILE_LATE + HOSTILE_MAX_TYPE)
         send_good ((guint32) (what - HOSTILE_LATE));
@@ -295,6 +311,11 @@ hostile_worker_main (void)
   send_good (SONDE_MESSAGE_HELLO);
   wait_for (&message, SONDE_MESSAGE_SETUP);
   what = message.setup.frequency_hz;
+  if (what == HOSTILE_ASK_EARLY)
+    {
+      ask_process (1, 1);
+      wait_for_the_end ();
+    }
   if (what >= HOSTILE_EARLY && what <= HOSTILE_EARLY + HOSTILE_MAX_TYPE)
     {
       send_good ((guint32) (what - HOSTILE_EARLY));

@@ -174,30 +174,33 @@ limit_reach_perf_rings (const char *name)
   limit_assert_refusal (error, name);
 }
 
-/* The events of one session may be half of what the service can still open. */
+/* The events of one session may be half of what its broker can still open. */
 void
 limit_reach_descriptors (const char *name)
 {
   static const char *const arguments[] = { "threads=60", NULL };
+  const struct rlimit few = { .rlim_cur = 240, .rlim_max = 240 };
   uid_t uid = bus_next_uid ();
   g_autoptr (GDBusConnection) bus = bus_connect (uid);
-  pid_t service = bus_service_pid (bus);
   g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GArray) brokers = NULL;
+  g_autoptr (GVariant) answer = NULL;
   g_autoptr (GError) error = NULL;
   g_autofree char *session = NULL;
-  struct rlimit before, few;
   int capture, life_fd;
   pid_t pid = bus_run (uid, limit_target_program, arguments, NULL, &life_fd);
 
+  bus_profile (bus, g_variant_new_parsed ("{'launch': <true>}"), NULL, &session, &capture, &error);
+  g_assert_no_error (error);
+  brokers = bus_list_brokers (bus_service_pid (bus));
+  g_assert_cmpuint (brokers->len, ==, 1);
+  g_assert_cmpint (prlimit (g_array_index (brokers, pid_t, 0), RLIMIT_NOFILE, &few, NULL), ==, 0);
   fds = bus_open_proc (pid, "maps", O_RDONLY);
-  g_assert_cmpint (prlimit (service, RLIMIT_NOFILE, NULL, &before), ==, 0);
-  few = (struct rlimit){ .rlim_cur = 240, .rlim_max = before.rlim_max };
-  g_assert_cmpint (prlimit (service, RLIMIT_NOFILE, &few, NULL), ==, 0);
-  g_assert_false (bus_profile (bus,
-                               g_variant_new_parsed ("{'targets': <[(%u, %h)]>}", (guint32) pid, 0),
-                               fds, &session, &capture, &error));
-  g_assert_cmpint (prlimit (service, RLIMIT_NOFILE, &before, NULL), ==, 0);
+  answer = bus_session_call (bus, session, "AddProcess",
+                             g_variant_new_parsed ("([(%u, %h)],)", (guint32) pid, 0), fds, &error);
+  g_assert_null (answer);
   limit_assert_refusal (error, name);
+  close (capture);
   bus_end (pid, SIGKILL);
   close (life_fd);
 }

@@ -96,37 +96,63 @@ run (Fixture *fixture, unsigned what)
   return g_steal_pointer (&finished);
 }
 
+/* An empty packet is the end of the connection. */
 static void
 packets_that_cannot_be_end_it (Fixture *fixture, gconstpointer data)
 {
   HostileMessage message;
   unsigned i;
 
-  for (i = 0; hostile_make_bad (&message, i); i++)
+  for (i = 0; hostile_make_bad (&message, SONDE_WAY_WORKER_TO_FRONT, i); i++)
     {
       g_autofree char *reason = run (fixture, HOSTILE_BAD + i);
 
       g_test_message ("%u, type %u: %s", i, message.header.type, reason);
-      /* An empty packet is the end of the connection. */
       g_assert_true (message.size_bytes == 0 || g_str_has_prefix (reason, "Refused a message "));
     }
   g_test_message ("%u packets that cannot be", i);
-  g_assert_cmpuint (HOSTILE_BAD + i, <, SONDE_LIMIT_FREQUENCY);
+  g_assert_cmpuint (HOSTILE_BAD + i, <, HOSTILE_BAD_REQUEST);
 }
 
-/* What a worker may say once its rings are mapped, and what before it has mapped them. */
+/* Without that connection a session goes on. */
+static void
+requests_that_cannot_be_end_it (Fixture *fixture, gconstpointer data)
+{
+  HostileMessage message;
+  unsigned i;
+
+  for (i = 0; hostile_make_bad (&message, SONDE_WAY_WORKER_TO_BROKER, i); i++)
+    {
+      g_autofree char *reason
+          = message.size_bytes > 0 ? run (fixture, HOSTILE_BAD_REQUEST + i) : NULL;
+
+      g_test_message ("%u, type %u: %s", i, message.header.type, reason);
+      g_assert_true (reason == NULL
+                     || g_str_has_prefix (reason, "The worker's requests: Refused a message "));
+    }
+  g_test_message ("%u requests that cannot be", i);
+  g_assert_cmpuint (HOSTILE_BAD_REQUEST + i, <, SONDE_LIMIT_FREQUENCY);
+}
+
+/* What a worker may say to sonded once its rings are mapped, and what before it has mapped them.
+ * Only one of an older version asks sonded for anything. */
 static const struct
 {
   SondeMessageType type;
   gboolean is_early;
   gboolean is_late;
 } turns[] = {
-  { SONDE_MESSAGE_HELLO, FALSE, FALSE },          { SONDE_MESSAGE_RINGS_MAPPED, TRUE, FALSE },
-  { SONDE_MESSAGE_PROCESS_REQUEST, FALSE, TRUE }, { SONDE_MESSAGE_FILE_REQUEST, FALSE, TRUE },
-  { SONDE_MESSAGE_STATISTICS, FALSE, TRUE },      { SONDE_MESSAGE_DRAINED, FALSE, FALSE },
+  { SONDE_MESSAGE_HELLO, FALSE, FALSE },
+  { SONDE_MESSAGE_RINGS_MAPPED, TRUE, FALSE },
+  { SONDE_MESSAGE_PROCESS_REQUEST, FALSE, FALSE },
+  { SONDE_MESSAGE_FILE_REQUEST, FALSE, FALSE },
+  { SONDE_MESSAGE_STATISTICS, FALSE, TRUE },
+  { SONDE_MESSAGE_DRAINED, FALSE, FALSE },
   { SONDE_MESSAGE_SINK_CLOSED, FALSE, FALSE }, /* of a sink that there is not */
-  { SONDE_MESSAGE_FINISHED, FALSE, FALSE },       { SONDE_MESSAGE_FAILED, TRUE, TRUE },
-  { SONDE_MESSAGE_SINKS, FALSE, TRUE },           { SONDE_MESSAGE_COUNTERS_REQUEST, FALSE, TRUE },
+  { SONDE_MESSAGE_FINISHED, FALSE, FALSE },
+  { SONDE_MESSAGE_FAILED, TRUE, TRUE },
+  { SONDE_MESSAGE_SINKS, FALSE, TRUE },
+  { SONDE_MESSAGE_COUNTERS_REQUEST, FALSE, FALSE },
   { SONDE_MESSAGE_CONTROLS, FALSE, FALSE }, /* of sockets that it was not given */
 };
 
@@ -147,7 +173,7 @@ messages_out_of_turn_end_it (Fixture *fixture, gconstpointer data)
     {
       guint i = 0;
 
-      if (!hostile_is_of_worker (type))
+      if (!hostile_is_of_worker (type, SONDE_WAY_WORKER_TO_FRONT))
         continue;
       while (i < G_N_ELEMENTS (turns) && turns[i].type != type)
         i++;
@@ -158,6 +184,7 @@ messages_out_of_turn_end_it (Fixture *fixture, gconstpointer data)
       if (!turns[i].is_late)
         assert_out_of_turn (fixture, HOSTILE_LATE + type);
     }
+  assert_out_of_turn (fixture, HOSTILE_ASK_EARLY);
 }
 
 static void
@@ -228,6 +255,7 @@ main (int argc, char **argv)
   g_test_add ("/hostile-worker/" path, Fixture, GUINT_TO_POINTER (data), set_up, function,         \
               tear_down)
   ADD ("packets-that-cannot-be-end-it", 0, packets_that_cannot_be_end_it);
+  ADD ("requests-that-cannot-be-end-it", 0, requests_that_cannot_be_end_it);
   ADD ("messages-out-of-turn-end-it", 0, messages_out_of_turn_end_it);
   ADD ("others-stay-closed-to-it", 0, others_stay_closed_to_it);
   ADD ("its-requests-without-end-stop-nobody", HOSTILE_FLOOD, floods_stop_nobody);

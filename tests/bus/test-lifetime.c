@@ -101,7 +101,7 @@ test_worker_killed (void)
 {
   g_auto (Daemon) daemon = { 0 };
   g_autoptr (GDBusConnection) bus = NULL;
-  g_autoptr (GArray) children = NULL;
+  g_autoptr (GArray) workers = NULL;
   g_autofree char *session = NULL;
   uid_t uid = bus_next_uid ();
   pid_t target = bus_spawn (uid, BUS_CHILD_SPIN);
@@ -115,9 +115,9 @@ test_worker_killed (void)
   bus_profile_pid (bus, target, NULL, &session, &capture);
   bus_wait (has_child, &daemon, "the worker");
   bus_wait_count (bus, session, "stream-samples", 0);
-  children = bus_list_children (daemon.pid);
-  g_assert_cmpuint (children->len, ==, 1);
-  kill (g_array_index (children, pid_t, 0), SIGKILL);
+  workers = bus_list_workers (daemon.pid);
+  g_assert_cmpuint (workers->len, ==, 1);
+  kill (g_array_index (workers, pid_t, 0), SIGKILL);
 
   finished = bus_wait_finished (bus, session);
   g_test_message ("%s", finished);
@@ -143,7 +143,7 @@ test_client_killed (void)
   daemon_init (&daemon);
   daemon_remember (&daemon);
   client = bus_spawn (bus_next_uid (), BUS_CHILD_CLIENT);
-  g_assert_cmpuint (count_children (daemon.pid), ==, 1);
+  g_assert_cmpuint (count_children (daemon.pid), ==, 2); /* broker and worker */
   bus_end (client, SIGKILL);
   bus_wait (is_as_before, &daemon, "the daemon letting go of the dead client's session");
   assert_alive (&daemon);
@@ -344,7 +344,7 @@ test_worker_uids (void)
   daemon_remember (&daemon);
   for (guint i = 0; i < 2; i++)
     bus_profile_pid (daemon.root, target, NULL, &sessions[i], &captures[i]);
-  workers = bus_list_children (daemon.pid);
+  workers = bus_list_workers (daemon.pid);
   g_assert_cmpuint (workers->len, ==, 2);
   for (guint i = 0; i < 2; i++)
     {

@@ -222,7 +222,7 @@ static void
 check_memory (GDBusConnection *bus)
 {
   pid_t service = bus_service_pid (bus);
-  g_autoptr (GArray) workers = bus_list_children (service);
+  g_autoptr (GArray) workers = bus_list_workers (service);
   guint64 service_kib, worker_kib;
 
   g_assert_cmpuint (workers->len, ==, 1);
@@ -383,7 +383,7 @@ test_turns (gconstpointer program)
   bus_profile_pid (bus, target, NULL, &session, &fd);
   reader_init (&first, GOOD, fd);
   visit (bus, session);
-  workers = bus_list_children (bus_service_pid (bus));
+  workers = bus_list_workers (bus_service_pid (bus));
   rest.worker = g_array_index (workers, pid_t, 0);
   rest.n_fds = bus_count_fds (rest.worker);
   for (guint i = 0; i < (bus_is_long () ? N_TURNS : N_TURNS / 5); i++)

@@ -203,7 +203,7 @@ test_caller_gone (gconstpointer member)
   bus_wait (has_left, name, "the bus forgetting the caller");
   polkit_answer_delay (FALSE);
   g_variant_unref (bus_get (root, MATRIX_MANAGER_PATH, MATRIX_MANAGER, "Version", NULL));
-  workers = bus_list_children (bus_service_pid (root));
+  workers = bus_list_workers (bus_service_pid (root));
   g_assert_cmpuint (workers->len, ==, 0);
 }
 

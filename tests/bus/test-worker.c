@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What sonded makes of workers that are not ours any more: test-worker SONDED */
+/* What sonded makes of workers that are not ours any more: test-worker SONDED BROKER */
 #include <gio/gio.h>
 #include <signal.h>
 #include <string.h>
@@ -128,6 +128,7 @@ worker_main (void)
 /* --- the client of a private sonded --- */
 
 static const char *sonded_path;
+static const char *broker_path;
 
 typedef struct
 {
@@ -142,12 +143,13 @@ static void
 exec_sonded (const char *worker, int fd)
 {
   g_autofree char *self = g_file_read_link ("/proc/self/exe", NULL);
+  g_autofree char *broker_option = g_strconcat ("--broker=", broker_path, NULL);
   g_autofree char *worker_option = g_strconcat ("--worker=", self, NULL);
   g_autofree char *peer_option = g_strdup_printf ("--peer-fd=%d", PEER_FD);
 
   g_setenv ("TEST_WORKER", worker, TRUE);
   if (dup2 (fd, PEER_FD) == PEER_FD)
-    execl (sonded_path, sonded_path, peer_option, worker_option, NULL);
+    execl (sonded_path, sonded_path, peer_option, broker_option, worker_option, NULL);
   _exit (127);
 }
 
@@ -275,14 +277,14 @@ static void
 test_stays_behind (void)
 {
   g_auto (Daemon) daemon = { 0 };
-  g_autoptr (GArray) children = NULL;
+  g_autoptr (GArray) left = NULL;
 
   daemon_init (&daemon, "stays-behind");
   stop (&daemon);
   bus_wait (has_finished, &daemon, "the end of a session whose worker says so and stays");
   g_assert_cmpstr (daemon.reason, ==, "stopped");
-  children = bus_list_children (daemon.pid);
-  g_assert_cmpuint (children->len, ==, 0);
+  left = bus_list_workers (daemon.pid);
+  g_assert_cmpuint (left->len, ==, 0);
 }
 
 static void
@@ -302,8 +304,9 @@ main (int argc, char **argv)
   if (argc >= 2 && g_str_equal (argv[1], "--fd=3"))
     worker_main ();
   g_test_init (&argc, &argv, NULL);
-  g_assert_cmpint (argc, ==, 2);
+  g_assert_cmpint (argc, ==, 3);
   sonded_path = argv[1];
+  broker_path = argv[2];
 
 #define ADD(path, function) g_test_add_func ("/worker/" path, function)
   ADD ("whose-child-keeps-the-connection-is-gone", test_leaves_a_child);

@@ -1,36 +1,29 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A worker that may say anything at any time, as one session of sonded hears it. The worker's
- * process, the perf events and the caller are fakes. */
+/* A worker and a broker that may say anything at any time, as one session of sonded hears them.
+ * Their processes and the caller are fakes. */
 #include <fcntl.h>
 #include <gio/gio.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "daemon/base/error.h"
-#include "daemon/base/proc-maps.h"
-#include "daemon/broker/event-set.h"
 #include "daemon/control/session/session-private.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/packet.h"
 
 #define MAX_STEPS 64
-#define OWN_PID   INT32_MAX /* in a script: this process */
 
-/* --- fakes: all that a session uses of worker.h, event-set.h and caller.h, or both are linked ---
+/* --- fakes: all that a session uses of peer.h, peer-launcher.h and caller.h, or both are linked
+ * ---
  */
 
 struct SondePeer
 {
-  gboolean is_deaf;   /* what is sent to it fails */
-  gboolean is_killed; /* it may still be heard, until it is reaped */
-};
-
-struct SondeEventSet
-{
-  SondePerfPlan plan;
-  GArray *cpus;
+  SondeMessageWay to; /* what is sent to it */
+  const SondePeerHandler *handler;
+  gpointer user_data;
+  gboolean is_there;
+  gboolean is_deaf; /* what is sent to it fails */
 };
 
 struct SondeCaller
@@ -39,16 +32,21 @@ struct SondeCaller
   GCancellable *left;
 };
 
-static struct SondePeer the_worker;
+static struct SondePeer peers[SONDE_PEER_N_KINDS];
 
 SondePeer *
 sonde_peer_start (SondePeerLauncher *launcher,
-                    const SondePeerHandler *handler,
-                    gpointer user_data,
-                    GError **error)
+                  SondePeerKind kind,
+                  const SondePeerHandler *handler,
+                  gpointer user_data,
+                  GError **error)
 {
-  the_worker = (struct SondePeer){ FALSE, FALSE };
-  return &the_worker;
+  if (peers[kind].is_there)
+    abort ();
+  peers[kind] = (struct SondePeer){ kind == SONDE_PEER_BROKER ? SONDE_WAY_FRONT_TO_BROKER
+                                                              : SONDE_WAY_FRONT_TO_WORKER,
+                                    handler, user_data, TRUE, FALSE };
+  return &peers[kind];
 }
 
 SondePeerLauncher *
@@ -63,22 +61,31 @@ sonde_peer_launcher_unref (SondePeerLauncher *self)
 }
 
 void
+sonde_peer_launcher_take_sheet (SondePeerLauncher *self, const SondeMessageSheet *sheet)
+{
+}
+
+void
 sonde_peer_free (SondePeer *self)
 {
+  if (self != NULL)
+    self->is_there = FALSE;
 }
 
 void
 sonde_peer_leave (SondePeer *self)
 {
+  abort ();
 }
 
 /* Nothing is adopted here: the session has no fd store. */
 SondePeer *
 sonde_peer_adopt (SondePeerLauncher *launcher,
-                    int fd,
-                    pid_t pid,
-                    const SondePeerHandler *handler,
-                    gpointer user_data)
+                  SondePeerKind kind,
+                  int fd,
+                  pid_t pid,
+                  const SondePeerHandler *handler,
+                  gpointer user_data)
 {
   abort ();
 }
@@ -106,28 +113,28 @@ sonde_peer_channel (const SondePeer *self)
   return NULL;
 }
 
+/* It may still be heard, until it is reaped. */
 void
 sonde_peer_kill (SondePeer *self)
 {
-  self->is_killed = TRUE;
 }
 
 gboolean
 sonde_peer_send (SondePeer *self,
-                   gpointer message,
-                   gsize size_bytes,
-                   const int *fds,
-                   unsigned n_fds,
-                   GError **error)
+                 gpointer message,
+                 gsize size_bytes,
+                 const int *fds,
+                 unsigned n_fds,
+                 GError **error)
 {
   ((SondeMessageHeader *) message)->size = (guint32) size_bytes;
-  if (!packet_is_good (message, size_bytes, n_fds, SONDE_WAY_FRONT_TO_WORKER))
+  if (!self->is_there || !packet_is_good (message, size_bytes, n_fds, self->to))
     abort ();
   for (unsigned i = 0; i < n_fds; i++)
     if (fds[i] < 0 || close (fds[i]) < 0)
       abort ();
   if (self->is_deaf)
-    g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED, "The worker does not read");
+    g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED, "It does not read");
   return !self->is_deaf;
 }
 
@@ -137,160 +144,6 @@ sonde_peer_send_simple (SondePeer *self, SondeMessageType type, GError **error)
   SondeMessageHeader header = { .type = type };
 
   return sonde_peer_send (self, &header, sizeof header, NULL, 0, error);
-}
-
-SondeEventSet *
-sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error)
-{
-  SondeEventSet *self = g_new0 (SondeEventSet, 1);
-
-  sonde_perf_plan_init (&self->plan, asked);
-  self->cpus = g_array_new (FALSE, TRUE, sizeof (int));
-  g_array_set_size (self->cpus, 1);
-  return self;
-}
-
-SondeEventSet *
-sonde_event_set_new_recorded (const SondeAsked *asked,
-                              const SondeBrokerRecord *record,
-                              GArray *fds,
-                              GError **error)
-{
-  abort ();
-}
-
-void
-sonde_event_set_record (const SondeEventSet *self, SondeBrokerRecord *record)
-{
-}
-
-GArray *
-sonde_event_set_ring_fds (const SondeEventSet *self)
-{
-  abort ();
-}
-
-GArray *
-sonde_event_set_pulse_fds (const SondeEventSet *self)
-{
-  abort ();
-}
-
-void
-sonde_event_set_free (SondeEventSet *self)
-{
-  if (self == NULL)
-    return;
-  g_array_unref (self->cpus);
-  g_free (self);
-}
-
-const GArray *
-sonde_event_set_cpus (const SondeEventSet *self)
-{
-  return self->cpus;
-}
-
-gboolean
-sonde_event_set_has_cpu (const SondeEventSet *self, int cpu)
-{
-  return cpu == 0;
-}
-
-gboolean
-sonde_event_set_add_cpu (SondeEventSet *self, int cpu, SondeResultQueue *results, GError **error)
-{
-  return TRUE;
-}
-
-void
-sonde_event_set_take_cpu (SondeEventSet *self, int cpu, gboolean is_mapped)
-{
-}
-
-gboolean
-sonde_event_set_is_counting (SondeEventSet *self, int cpu)
-{
-  return TRUE;
-}
-
-gint64
-sonde_event_set_counted_until_ns (SondeEventSet *self, int cpu)
-{
-  return 0;
-}
-
-void
-sonde_event_set_revive (SondeEventSet *self, int cpu)
-{
-}
-
-void
-sonde_event_set_narrow (SondeEventSet *self, int cpu)
-{
-}
-
-const SondePerfPlan *
-sonde_event_set_plan (const SondeEventSet *self)
-{
-  return &self->plan;
-}
-
-gboolean
-sonde_event_set_send_rings (SondeEventSet *self, SondeResultQueue *results, GError **error)
-{
-  return TRUE;
-}
-
-gboolean
-sonde_event_set_check_room (const SondeEventSet *self,
-                            uid_t owner_uid,
-                            GArray *pids,
-                            GError **error)
-{
-  return TRUE;
-}
-
-gboolean
-sonde_event_set_open_system (SondeEventSet *self, GError **error)
-{
-  return TRUE;
-}
-
-gboolean
-sonde_event_set_open_group (SondeEventSet *self, int group_fd, GError **error)
-{
-  return TRUE;
-}
-
-gboolean
-sonde_event_set_open_process (
-    SondeEventSet *self, pid_t pid, int process_fd, gboolean is_late, GError **error)
-{
-  return TRUE;
-}
-
-guint
-sonde_event_set_n_fresh (const SondeEventSet *self)
-{
-  return 0;
-}
-
-void
-sonde_event_set_discard_from (SondeEventSet *self, guint n_fresh)
-{
-}
-
-guint
-sonde_event_set_n_handed_over (const SondeEventSet *self)
-{
-  return 0;
-}
-
-gboolean
-sonde_event_set_hand_over (SondeEventSet *self, SondeResultQueue *results, GError **error)
-{
-  return TRUE;
 }
 
 SondeCaller *
@@ -342,10 +195,11 @@ typedef struct
   unsigned n_started;
   unsigned n_ended;
   unsigned n_stops; /* that are not answered */
-  gboolean is_gone; /* the worker */
+  unsigned n_adds;  /* the same */
 } Story;
 
-/* What the session does in the middle of a script, beside listening to its worker. */
+/* What the session does in the middle of a script, beside listening to its worker and, by a packet
+ * PACKET_LINK, to its broker: types of packets below those of a worker. */
 enum
 {
   STEP_STOP = 1,
@@ -357,6 +211,13 @@ enum
   STEP_DEAF,
   STEP_OWNER_LEAVES,
   STEP_GONE,
+  STEP_BROKER_DEAF,
+  STEP_BROKER_GONE,
+  STEP_ADD,
+  STEP_CONTROL,
+  STEP_SLOW,
+  STEP_FAST,
+  N_STEPS,
 };
 
 static void
@@ -400,55 +261,50 @@ on_stopped (GObject *source, GAsyncResult *result, gpointer user_data)
     abort ();
 }
 
-/* A file of this process that a request can name. */
 static void
-name_own_file (SondeMessageFileRequest *request)
+on_dismissed (SondeSession *session, SondePeer *broker, gpointer user_data)
 {
-  sonde_autofd int fd = open ("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  g_autofree char *text = NULL;
-  int64_t size_bytes = sonde_proc_maps_read (fd, 1 << 20, &text);
-  const char *at = text;
-  size_t left = size_bytes > 0 ? (size_t) size_bytes : 0;
-  SondeProcMap map;
-
-  while (sonde_proc_maps_next (&at, &left, &map) != 0)
-    if (map.executable && map.inode != 0)
-      {
-        request->start = map.start;
-        request->offset = map.offset;
-        request->inode = map.inode;
-        request->dev_major = map.dev_major;
-        request->dev_minor = map.dev_minor;
-        return;
-      }
+  if (broker != &peers[SONDE_PEER_BROKER] || !broker->is_there)
+    abort ();
+  sonde_peer_free (broker);
 }
 
 static void
-complete_request (Packet *packet)
+on_added (GObject *source, GAsyncResult *result, gpointer user_data)
 {
-  SondeMessageProcessRequest *process = (void *) packet->bytes;
-  SondeMessageFileRequest *file = (void *) packet->bytes;
+  Story *story = user_data;
+  g_autoptr (GError) error = NULL;
 
-  if (packet->header.type == SONDE_MESSAGE_PROCESS_REQUEST && process->pid == OWN_PID)
-    process->pid = getpid ();
-  if (packet->header.type != SONDE_MESSAGE_FILE_REQUEST || file->pid != OWN_PID)
-    return;
-  file->pid = getpid ();
-  if (file->inode == 0)
-    name_own_file (file);
+  if (sonde_session_add_targets_finish (result, &error) != (error == NULL) || story->n_adds-- == 0)
+    abort ();
 }
 
+/* What the session does not take is closed here, as a peer does. */
 static void
-hear (Story *story, Packet *packet)
+hear (const Packet *packet)
 {
-  SondeMessageHeader *message;
+  SondePeer *peer = &peers[packet->is_of_link ? SONDE_PEER_BROKER : SONDE_PEER_CAPTURE];
+  SondeMessageWay way = packet->is_of_link ? SONDE_WAY_BROKER_TO_FRONT : SONDE_WAY_WORKER_TO_FRONT;
+  g_autofree gpointer message = NULL;
+  int fds[PACKET_MAX_FDS];
 
-  complete_request (packet);
-  if (!packet_is_good (packet->bytes, packet->size_bytes, packet->n_fds, SONDE_WAY_WORKER_TO_FRONT))
+  if (!peer->is_there || !packet_is_good (packet->bytes, packet->size_bytes, packet->n_fds, way))
     return;
   message = g_memdup2 (packet->bytes, packet->size_bytes);
-  sonde_session_worker_handler.message (story->session->worker, message, story->session);
-  g_free (message);
+  for (unsigned i = 0; i < packet->n_fds; i++)
+    fds[i] = open ("/dev/null", O_RDONLY | O_CLOEXEC);
+  peer->handler->message (peer, message, fds, packet->n_fds, peer->user_data);
+  for (unsigned i = 0; i < packet->n_fds; i++)
+    sonde_clear_fd (&fds[i]);
+}
+
+static void
+end_peer (SondePeerKind kind)
+{
+  SondePeer *peer = &peers[kind];
+
+  if (peer->is_there)
+    peer->handler->gone (peer, "It went", peer->user_data);
 }
 
 static void
@@ -463,6 +319,24 @@ open_stream (Story *story)
   listeners = sonde_session_listeners (story->session);
   if (fd >= 0 && listeners->len == 0)
     abort ();
+}
+
+static void
+open_control (Story *story)
+{
+  sonde_autofd int fd = sonde_session_open_control (story->session, NULL);
+}
+
+/* One who was never proven, and one of whom nothing is known. */
+static GPtrArray *
+dup_targets (void)
+{
+  GPtrArray *targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_asked_target_free);
+
+  g_ptr_array_add (
+      targets, sonde_asked_target_new (getpid (), open ("/proc/self/maps", O_RDONLY | O_CLOEXEC)));
+  g_ptr_array_add (targets, sonde_asked_target_new_unproven (INT32_MAX));
+  return targets;
 }
 
 static void
@@ -490,15 +364,32 @@ take_step (Story *story, unsigned step)
       open_stream (story);
       break;
     case STEP_DEAF:
-      the_worker.is_deaf = TRUE;
+      peers[SONDE_PEER_CAPTURE].is_deaf = TRUE;
+      break;
+    case STEP_BROKER_DEAF:
+      peers[SONDE_PEER_BROKER].is_deaf = TRUE;
       break;
     case STEP_OWNER_LEAVES:
       g_cancellable_cancel (sonde_caller_left (story->session->owner));
       sonde_session_stop (story->session, "owner-left");
       break;
     case STEP_GONE:
-      story->is_gone = TRUE;
-      sonde_session_worker_handler.gone (story->session->worker, "It went", story->session);
+      if (story->n_ended == 0)
+        end_peer (SONDE_PEER_CAPTURE);
+      break;
+    case STEP_BROKER_GONE:
+      end_peer (SONDE_PEER_BROKER);
+      break;
+    case STEP_ADD:
+      story->n_adds++;
+      sonde_session_add_targets_async (story->session, dup_targets (), on_added, story);
+      break;
+    case STEP_CONTROL:
+      open_control (story);
+      break;
+    case STEP_SLOW:
+    case STEP_FAST:
+      sonde_session_set_slowed (story->session, step == STEP_SLOW, "It costs \xc3\xa9 much");
       break;
     default:
       break;
@@ -506,25 +397,32 @@ take_step (Story *story, unsigned step)
 }
 
 static void
+run (void)
+{
+  while (g_main_context_iteration (NULL, FALSE))
+    continue;
+}
+
+static void
 tell (Story *story, Input *input)
 {
   Packet packet;
 
-  for (unsigned i = 0; i < MAX_STEPS && input->left > 0 && !story->is_gone; i++)
+  for (unsigned i = 0; i < MAX_STEPS && input->left > 0 && story->n_ended == 0; i++)
     {
       packet_take (&packet, input);
-      if (packet.size_bytes >= sizeof packet.header && packet.header.type > STEP_GONE)
-        hear (story, &packet);
+      if (packet.is_of_link || packet.header.type >= N_STEPS)
+        hear (&packet);
       else
         take_step (story, packet.header.type);
-      while (g_main_context_iteration (NULL, FALSE))
-        continue;
+      run ();
     }
-  if (!story->is_gone)
-    take_step (story, STEP_GONE);
-  while (g_main_context_iteration (NULL, FALSE))
-    continue;
-  if (story->n_started != 1 || story->n_ended != 1 || story->n_stops != 0)
+  take_step (story, STEP_BROKER_GONE);
+  run ();
+  take_step (story, STEP_GONE);
+  run ();
+  if (story->n_started != 1 || story->n_ended != 1 || story->n_stops != 0 || story->n_adds != 0
+      || peers[SONDE_PEER_BROKER].is_there)
     abort ();
 }
 
@@ -567,28 +465,26 @@ choose_options (unsigned scope)
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
-  static const SondeSessionHandler handler = { on_started, on_state_changed, on_ended };
+  static const SondeSessionHandler handler
+      = { on_started, on_state_changed, on_ended, on_dismissed };
   Input input = { data, size };
   unsigned how = input_take_byte (&input);
   g_autoptr (GCancellable) left = g_cancellable_new ();
   struct SondeCaller caller = { how & 4 ? getuid () + 1 : getuid (), left };
-  Story story = { .session = NULL };
+  Story story = { 0 };
   unsigned before;
 
   be_quiet ();
-  while (g_main_context_iteration (NULL, FALSE))
-    continue;
+  run ();
   before = fuzz_count_fds ();
   story.session
       = sonde_session_new (1, &caller, choose_options (how & 3), NULL, NULL, &handler, &story);
   sonde_session_start (story.session, NULL);
-  while (g_main_context_iteration (NULL, FALSE))
-    continue;
+  run ();
   tell (&story, &input);
   g_variant_unref (g_variant_ref_sink (sonde_session_statistics (story.session)));
   sonde_session_free (story.session);
-  if (fuzz_count_fds () != before)
-    abort ();
+  fuzz_await_fds (before); /* a caller's are closed by a thread */
 
   return 0;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writes the seeds of the targets message, worker and session: make-message-corpus.py [CORPUS]"""
+"""Writes the seeds of the targets message, worker, session and broker: make-message-corpus.py [CORPUS]"""
 import importlib
 import struct
 
@@ -105,10 +105,11 @@ def link():
     return packet(LINK, n_fds=1)
 
 
-def ask(version=OURS, owner=10, padding=0, scope=0, event=0, tracepoint=0, switches=(1, 0, 1, 0, 0), unwind=2, memory=0, counters=31,
-        asked_padding=0, unit=b'', period=0, frequency=1000, duration=0):
-    return packet(ASK, struct.pack('<IIiIIIQIIiiiiiIIIQQIIII256s', version, 1000, owner, padding, scope, event, period, frequency,
-                                   tracepoint, *switches, unwind, 16384, 256, duration, 4096, memory, 0, counters, asked_padding, unit))
+def ask(version=OURS, uid=1000, owner=10, padding=0, scope=0, event=0, tracepoint=0, switches=(1, 0, 1, 0, 0), unwind=2, stack=16384, depth=256, memory=0, counters=31,
+        asked_padding=0, unit=b'', period=0, frequency=1000, duration=0, interval=4096, wait_us=0):
+    return packet(ASK, struct.pack('<IIiIIIQIIiiiiiIIIQQIIII256s', version, uid, owner, padding, scope, event, period, frequency,
+                                   tracepoint, *switches, unwind, stack, depth, duration, interval, memory, wait_us, counters,
+                                   asked_padding, unit))
 
 
 HAS_PROOF, HAS_MAPS, HAS_PIDFD = 1, 2, 4
@@ -204,7 +205,8 @@ def bad():
         'failed-error': (FROM_WORKER, failed(-1)), 'failed-padding': (FROM_WORKER, failed(padding=1)), 'failed-text': (FROM_WORKER, failed(text=b'\xff')),
         'link-fds': (TO_WORKER, packet(LINK)), 'ask-version': (TO_BROKER, ask(version=2**31)), 'ask-owner': (TO_BROKER, ask(owner=-1)),
         'ask-padding': (TO_BROKER, ask(padding=1)), 'ask-asked-padding': (TO_BROKER, ask(asked_padding=1)), 'ask-scope': (TO_BROKER, ask(scope=5)),
-        'ask-event': (TO_BROKER, ask(event=6)), 'ask-tracepoint': (TO_BROKER, ask(event=5, tracepoint=99)), 'ask-unwind': (TO_BROKER, ask(unwind=4)),
+        'ask-event': (TO_BROKER, ask(event=6)), 'ask-tracepoint': (TO_BROKER, ask(event=5, tracepoint=99)), 'ask-unwind': (TO_BROKER, ask(unwind=4)), 'ask-stack': (TO_BROKER, ask(stack=65536)),
+        'ask-depth': (TO_BROKER, ask(depth=0)), 'ask-interval': (TO_BROKER, ask(memory=1, interval=0)), 'ask-wait': (TO_BROKER, ask(wait_us=1000001)),
         'ask-memory': (TO_BROKER, ask(memory=3)), 'ask-counters': (TO_BROKER, ask(counters=32)), 'ask-unit-open': (TO_BROKER, ask(unit=b'x' * 256)),
         **{f'ask-switch-{i}': (TO_BROKER, ask(switches=[2 * (i == n) for n in range(5)])) for i in range(5)},
         'ask-fds': (TO_BROKER, raw(struct.pack('<II', ASK, 368) + bytes(360), 1)), 'prove-many': (TO_BROKER, targets(PROVE, [(1, 0)] * 17)),
@@ -357,59 +359,157 @@ def workers():
     return seeds
 
 
-STEP_STOP, STEP_STOP_ASYNC, STEP_PAUSE, STEP_RESUME, STEP_ABORT, STEP_OPEN, STEP_DEAF, STEP_LEAVES, STEP_GONE = range(1, 10)
+(STEP_STOP, STEP_STOP_ASYNC, STEP_PAUSE, STEP_RESUME, STEP_ABORT, STEP_OPEN, STEP_DEAF, STEP_LEAVES, STEP_GONE, STEP_BROKER_DEAF,
+ STEP_BROKER_GONE, STEP_ADD, STEP_CONTROL, STEP_SLOW, STEP_FAST) = range(1, 16)
 
 
 def step(number):
     return packet(number)
 
 
+def by_broker(data):
+    """A packet of the broker's, where those of the worker have no mark."""
+    return data[:1] + bytes([data[1] | LINKED]) + data[2:]
+
+
 def sessions():
+    """What is not of the broker is of the worker, or a step."""
     mapped = packet(RINGS_MAPPED, struct.pack('<iIQQ', 0, 1, 4096, 4096))
-    live = hello() + mapped
+    rings, opened, ended = by_broker(events(RINGS, [event()], files=[])), by_broker(result(OPENED)), by_broker(packet(TARGETS_ENDED))
+    proved = by_broker(sheet()) + by_broker(result(PROVED))
+    served = proved + hello() + by_broker(setup()) + by_broker(packet(DOCUMENT, struct.pack('<Ii', 2, 0), 1)) + rings
+    live = served + mapped + by_broker(events(EVENTS, [event()], files=[])) + opened
+    told = b''.join(by_broker(data) for data in (
+        packet(NOTE, b'A sentence'), packet(PROCESS, struct.pack('<QiiQII32s', 0, 10, 0, 1234, 3, 0, b'name'), 2),
+        packet(COUNTERS, struct.pack('<Ii', 5, 10), 1), packet(DOCUMENT, struct.pack('<Ii', 3, 0), 1), stuck(), stuck(is_over=1)))
     closed = packet(SINK_CLOSED, struct.pack('<Ii', 1, 0))
-    asks = request_process(1, OWN_PID) + request_file(2, OWN_PID) + request_file(3, OWN_PID, ticks=1) + request_process(4, 1) + request_file(5, 2**31 - 2)
+    asks = request_process(1, 10) + request_counters(10)
     drained = step(STEP_STOP_ASYNC) + packet(DRAINED)
+    older = raw(struct.pack('<II', STATISTICS, 352) + bytes(344))
     scripts = {
-        'whole': live + asks + packet(STATISTICS) + drained + closed + packet(FINISHED) + step(STEP_GONE),
-        'counters': live + request_counters(OWN_PID) + request_counters(1) + drained + packet(FINISHED),
+        'whole': live + told + packet(STATISTICS) + drained + closed + packet(FINISHED) + step(STEP_GONE),
+        'whole-late-broker': live + told + drained + told + opened + packet(FINISHED),
+        'targets-ended': live + ended + packet(DRAINED) + ended + packet(FINISHED),
+        'added': live + step(STEP_ADD) * 3 + by_broker(result(ADDED)) + by_broker(result(ADDED, 1, b'No')) + ended,
+        'added-unasked': live + by_broker(result(ADDED)),
+        'added-to-none': step(STEP_ADD) + live + drained + step(STEP_ADD),
+        'processor-came': live + rings + mapped + by_broker(events(EVENTS, [event(cpu=1)], files=[])) + drained + rings + packet(FINISHED),
+        'sheet-version': by_broker(sheet(version=2**31)), 'sheet-twice': by_broker(sheet()) * 2, 'refused': by_broker(sheet()) +
+        by_broker(result(PROVED, 1, b'Process 7: no')), 'proved-first': by_broker(result(PROVED)), 'setup-first': proved + by_broker(setup()),
+        'events-first': served + by_broker(events(EVENTS, [event()], files=[])), 'opened-first': served + opened,
+        'not-opened': served + mapped + by_broker(result(OPENED, 4, b'Limit events: \xff')),
+        'broken': live + by_broker(result(BROKEN, 7, b'It\nbroke')) + packet(DRAINED) + packet(FINISHED),
+        'broken-early': served + by_broker(result(BROKEN, 7, b'It broke')), 'broken-not': live + by_broker(result(BROKEN)),
+        'broker-gone': live + step(STEP_BROKER_GONE) + step(STEP_ADD) + step(STEP_PAUSE) + packet(DRAINED) + packet(FINISHED) + step(STEP_GONE),
+        'broker-gone-early': served + step(STEP_BROKER_GONE) + mapped, 'broker-gone-late': live + drained + step(STEP_BROKER_GONE) + packet(FINISHED),
+        'broker-gone-at-once': step(STEP_BROKER_GONE), 'broker-deaf': step(STEP_BROKER_DEAF) + proved,
+        'broker-deaf-at-open': served + step(STEP_BROKER_DEAF) + mapped, 'broker-deaf-later': live + step(STEP_BROKER_DEAF) + step(STEP_ADD) + mapped
+        + drained, 'broker-says-stop': live + by_broker(packet(STOP)) + packet(DRAINED),
+        'asks-us': live + asks,
         'paused': live + step(STEP_PAUSE) + step(STEP_PAUSE) + step(STEP_RESUME) + drained + packet(FINISHED),
+        'slowed': live + step(STEP_SLOW) + step(STEP_PAUSE) + step(STEP_FAST) + step(STEP_RESUME) + drained,
         'readers': live + step(STEP_OPEN) * 17 + closed + closed + drained + step(STEP_OPEN),
         'reader-left': live + closed + packet(DRAINED) + packet(FINISHED),
-        'owner-left': live + step(STEP_LEAVES) + packet(DRAINED) + asks,
+        'owner-left': live + step(STEP_LEAVES) + packet(DRAINED) + told,
         'owner-leaves-late': live + drained + step(STEP_LEAVES) + packet(FINISHED),
-        'aborted': live + step(STEP_ABORT) + asks,
-        'aborted-early': hello() + step(STEP_ABORT),
+        'aborted': live + step(STEP_ABORT) + told,
+        'aborted-early': proved + hello() + step(STEP_ABORT),
         'stopped-early': step(STEP_STOP_ASYNC),
-        'deaf': step(STEP_DEAF) + hello(),
-        'deaf-at-start': hello() + step(STEP_DEAF) + mapped,
-        'deaf-later': live + step(STEP_DEAF) + asks,
+        'deaf': proved + step(STEP_DEAF) + hello(),
+        'deaf-at-start': served + mapped + step(STEP_DEAF) + opened,
+        'deaf-later': live + step(STEP_DEAF) + told,
         'deaf-at-stop': live + step(STEP_DEAF) + step(STEP_STOP_ASYNC),
-        'deaf-delivery': live + drained + step(STEP_DEAF) + asks + packet(FINISHED),
+        'deaf-delivery': live + drained + step(STEP_DEAF) + told + packet(FINISHED),
         'deaf-at-pause': live + step(STEP_DEAF) + step(STEP_PAUSE),
-        'controls': live + packet(CONTROLS, struct.pack('<II', 0, 0)) + drained + packet(FINISHED),
+        'controls': live + step(STEP_CONTROL) * 2 + packet(CONTROLS, struct.pack('<II', 2, 1)) + drained + packet(FINISHED),
+        'controls-many': live + step(STEP_CONTROL) * 40,
         'controls-not-given': live + packet(CONTROLS, struct.pack('<II', 1, 1)),
         'unknown-sink': live + packet(SINK_CLOSED, struct.pack('<Ii', 9, 0)),
-        'other-version': hello(version=2**31),
+        'other-version': proved + hello(version=2**31),
         'sinks': live + packet(SINKS, struct.pack('<I18I', 1, 1, *[0] * 17)) + drained + packet(FINISHED),
         'sinks-none': live + step(STEP_OPEN) + packet(SINKS, struct.pack('<I18I', *[0] * 19)),
-        'not-mapped': hello() + packet(RINGS_MAPPED, struct.pack('<iIQQ', 12, 0, 0, 0)),
-        'mapped-badly': hello() + packet(RINGS_MAPPED, struct.pack('<iIQQ', -2**31, 0, 0, 0)),
+        'not-mapped': served + packet(RINGS_MAPPED, struct.pack('<iIQQ', 12, 0, 0, 0)),
+        'mapped-badly': served + packet(RINGS_MAPPED, struct.pack('<iIQQ', -2**31, 0, 0, 0)),
+        'older-statistics': live + older + drained,
         'failed': live + failed(),
         'failed-silently': live + failed(text=b''),
         'mapped-again': live + mapped,
         'mapped-while-stopping': live + step(STEP_STOP_ASYNC) + mapped + packet(DRAINED) + packet(FINISHED),
-        'hello-twice': hello() + hello(),
-        'mapped-first': mapped,
+        'hello-twice': proved + hello() + hello(),
+        'mapped-first': proved + mapped,
         'drained-unasked': live + packet(DRAINED),
         'finished-unasked': live + packet(FINISHED),
         'died': live + step(STEP_GONE),
-        'after-the-end': live + drained + packet(FINISHED) + asks + failed(),
+        'after-the-end': live + drained + packet(FINISHED) + told + failed(),
     }
     seeds = {f'{name}-{how}': bytes([how]) + script for name, script in scripts.items() for how in ((0, 2) if name != 'whole' else range(8))}
+    return seeds
+
+
+CHILD_PID = 11
+STEP_EVENTS_FAIL, STEP_SWITCHES_FAIL, STEP_CHILD_ENDS, STEP_WORKER_LEAVES = range(30, 34)
+
+
+def brokers():
+    """What front and worker say: fuzz-broker.c"""
+    everything = HAS_PROOF | HAS_MAPS | HAS_PIDFD
+    serve, start = packet(SERVE, struct.pack('<Q', 1), 1), packet(OPEN) + packet(ANNOUNCE)
+    mapped = packet(RINGS_MAPPED, struct.pack('<iIQQ', 0, 1, 4096, 4096))
+    asks = b''.join(data[:1] + bytes([data[1] | LINKED]) + data[2:] for data in (
+        request_process(1), request_process(2, CHILD_PID), request_process(3, 1), request_process(4, 99), request_file(5), request_file(6, CHILD_PID),
+        request_file(7, 1), request_file(8, ticks=1), request_file(9, inode=1), request_counters(), request_counters(CHILD_PID), request_counters(1)))
+    own = targets(PROVE, [(10, everything), (CHILD_PID, everything)])
+    fails = {name: lambda code, step=step: packet(step, fd_kind=code) for name, step in (('events', STEP_EVENTS_FAIL), ('switches', STEP_SWITCHES_FAIL))}
+    seeds = {}
+
+    def live(asked, proof, opened=start):
+        return asked + proof + serve + opened
+    for number, (name, proof) in enumerate((('targets', own), ('launch', own), ('pids', targets(PROVE, [(10, HAS_PIDFD), (CHILD_PID, HAS_PIDFD)])),
+                                            ('unit', targets(PROVE, ())), ('system', targets(PROVE, ())))):
+        group = packet(OPEN, b'/a.slice/a.service') + packet(ANNOUNCE) if name == 'unit' else start
+        for who, uid in (('', 1000), ('-of-root', 0), ('-of-another', 77)):
+            asked = ask(scope=number, uid=uid, unit=b'a.service' if name == 'unit' else b'')
+            seeds[name + who] = live(asked, proof, group) + asks + wait(7) + packet(CLOSE) + asks
+    pids = [targets(ADD, [(CHILD_PID, everything)]), targets(ADD, [(1, everything)]), targets(ADD, [(CHILD_PID, HAS_PROOF)]), targets(ADD, ())]
+    seeds['add'] = live(ask(), targets(PROVE, [(10, everything)])) + b''.join(pids) + asks + packet(CLOSE) + pids[0]
+    seeds['add-many'] = live(ask(), own) + targets(ADD, [(10, everything)] * 15) * 8
+    seeds['add-to-pids'] = live(ask(scope=2), targets(PROVE, [(10, HAS_PIDFD)])) + targets(ADD, [(10, HAS_PIDFD)])
+    seeds['add-to-system'] = live(ask(scope=4), targets(PROVE, ())) + targets(ADD, ())
+    seeds['ended'] = live(ask(), targets(PROVE, [(CHILD_PID, everything)])) + packet(STEP_CHILD_ENDS) + wait(7) + packet(REPORT)
+    seeds['gone-before'] = ask() + own + serve + packet(STEP_CHILD_ENDS) + start
+    seeds['worker-leaves'] = live(ask(), own) + packet(STEP_WORKER_LEAVES) + targets(ADD, [(10, everything)]) + packet(REPORT) + packet(CLOSE)
+    seeds['worker-says-ask'] = live(ask(), own) + bytes([ASK, LINKED]) + ask()[2:] + targets(ADD, [(10, everything)])
+    seeds['worker-asks-early'] = ask() + own + serve + asks
+    seeds['start-on-exec'] = live(ask(scope=1, switches=(0, 0, 1, 1, 0)), own) + asks
+    seeds['raw'] = live(ask(scope=1, switches=(1, 1, 1, 0, 1)), own) + asks
+    seeds['tracepoint'] = live(ask(event=5, tracepoint=0), own)
+    seeds['no-event'] = live(ask(event=4), own) + asks
+    seeds['mapped-unasked'] = live(ask(), own) + mapped
+    seeds['mapped-late'] = live(ask(), own) + packet(CLOSE) + mapped
+    seeds['serve-stream'] = ask() + own + packet(SERVE, struct.pack('<Q', 1), 1, 1)
+    seeds['serve-twice'] = ask() + own + serve + serve
+    seeds['wrong-maps'] = ask() + packet(PROVE, own[5:], 4, 1)
+    seeds['wrong-pidfd'] = ask() + packet(PROVE, own[5:], 4, 2)
+    seeds['not-proven'] = ask() + targets(PROVE, [(10, HAS_PROOF), (99, HAS_PROOF | HAS_PIDFD)])
+    seeds['targets-of-system'] = ask(scope=4) + own
+    seeds['no-proof-needed'] = ask(scope=2) + own
+    seeds['proof-needed'] = ask() + targets(PROVE, [(10, HAS_PIDFD)])
+    seeds['unit-everything'] = live(ask(scope=3, unit=b'a.service'), targets(PROVE, ()), packet(OPEN, b'/') + packet(ANNOUNCE))
+    seeds['unit-outside'] = live(ask(scope=3, unit=b'a.service'), targets(PROVE, ()), packet(OPEN, b'/../../etc') + packet(ANNOUNCE))
+    seeds['close-first'] = packet(CLOSE) + ask()
+    seeds['report-first'] = packet(REPORT) + packet(SERVE, bytes(8), 1)
+    seeds['ask-twice'] = ask() + ask()
+    seeds['version'] = ask(version=2**31)
+    seeds['stack-of-setup'] = live(ask(stack=4 << 20), own)
+    seeds['rubbish'] = raw(b'rubbish')
+    for name, fail in fails.items():
+        for code in (1, 2, 13, 22, 24):
+            seeds[f'{name}-fail-{code}'] = fail(code) + live(ask(), own)
+            seeds[f'{name}-fail-{code}-later'] = live(ask(), targets(PROVE, [(10, everything)])) + fail(code) + pids[0] + fail(0) + pids[0]
     return seeds
 
 
 corpus_files.write('message', messages())
 corpus_files.write('worker', workers())
 corpus_files.write('session', sessions())
+corpus_files.write('broker', brokers())

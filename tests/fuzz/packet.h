@@ -41,6 +41,9 @@ packet_fit (Packet *self, uint32_t type)
       events->n_events = self->n_fds;
       self->size_bytes += self->n_fds * shape->entry_bytes;
     }
+  if (type == SONDE_MESSAGE_STATISTICS || type == SONDE_MESSAGE_DRAINED
+      || type == SONDE_MESSAGE_FINISHED)
+    self->size_bytes = sizeof (SondeMessageStatistics); /* an older worker's are shorter */
   if (type == SONDE_MESSAGE_PROVE || type == SONDE_MESSAGE_ADD)
     self->size_bytes += targets->n_targets % 32 * shape->entry_bytes;
 }

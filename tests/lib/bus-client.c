@@ -320,6 +320,36 @@ bus_list_children (pid_t pid)
   return children;
 }
 
+static GArray *
+list_of_kind (pid_t pid, gboolean are_brokers)
+{
+  GArray *children = bus_list_children (pid);
+
+  for (guint i = children->len; i > 0; i--)
+    {
+      g_autofree char *path
+          = g_strdup_printf ("/proc/%d/comm", g_array_index (children, pid_t, i - 1));
+      g_autofree char *comm = NULL;
+
+      if (!g_file_get_contents (path, &comm, NULL, NULL)
+          || g_str_equal (comm, "sonde-broker\n") != are_brokers)
+        g_array_remove_index (children, i - 1);
+    }
+  return children;
+}
+
+GArray *
+bus_list_workers (pid_t pid)
+{
+  return list_of_kind (pid, FALSE);
+}
+
+GArray *
+bus_list_brokers (pid_t pid)
+{
+  return list_of_kind (pid, TRUE);
+}
+
 guint
 bus_count_fds (pid_t pid)
 {
@@ -365,10 +395,12 @@ static gboolean
 is_at_rest (gpointer user_data)
 {
   Rest *self = user_data;
-  g_autoptr (GArray) children = bus_list_children (self->pid);
+  g_autoptr (GArray) workers = bus_list_workers (self->pid);
+  g_autoptr (GArray) brokers = bus_list_brokers (self->pid);
   guint n_fds = bus_count_fds (self->pid);
 
-  self->n_looks = children->len == 0 && n_fds == self->n_fds ? self->n_looks + 1 : 0;
+  self->n_looks
+      = workers->len == 0 && brokers->len <= 1 && n_fds == self->n_fds ? self->n_looks + 1 : 0;
   self->n_fds = n_fds;
   return self->n_looks >= 20;
 }

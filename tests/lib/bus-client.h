@@ -87,12 +87,14 @@ void bus_assert_error (const GError *error, const char *name);
 /* The process that owns the service's name. */
 pid_t bus_service_pid (GDBusConnection *bus);
 
-/* Its child processes, and its open descriptors. */
+/* Its child processes; those of them that are workers, or brokers; its open descriptors. */
 GArray *bus_list_children (pid_t pid);
+GArray *bus_list_workers (pid_t pid);
+GArray *bus_list_brokers (pid_t pid);
 guint bus_count_fds (pid_t pid);
 
-/* Waits until the service @pid has no worker, and a few looks in a row show the same descriptors:
- * the last session is put away. Returns how many descriptors. */
+/* Waits until the service @pid has no worker, and no broker but a spare one, and a few looks in a
+ * row show the same descriptors: the last session is put away. Returns how many descriptors. */
 guint bus_wait_at_rest (pid_t pid);
 
 /* Iterates the main context until @done (@user_data), and fails the test after BUS_DEADLINE_S. */

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What systemd says of the units: check-unit.py SONDED SONDE_CAPTURE UNIT…"""
+"""What systemd says of the units: check-unit.py PROGRAM… -- UNIT…"""
 
 import os
 import re
@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 # systemd-analyze security's exposure level, times ten.
-THRESHOLDS = {'sonded.service': 20, 'sonde-capture@.service': 5}
+THRESHOLDS = {'sonded.service': 5, 'sonde-broker@.service': 20, 'sonde-worker@.service': 5}
 
 
 def analyze(*args):
@@ -25,9 +25,10 @@ def report(number, name, good, output):
 
 
 def main():
-    programs = {os.path.basename(path): os.path.abspath(path) for path in sys.argv[1:3]}
+    end = sys.argv.index('--')
+    programs = {os.path.basename(path): os.path.abspath(path) for path in sys.argv[1:end]}
     units = {}
-    for path in sys.argv[3:]:
+    for path in sys.argv[end + 1:]:
         with open(path, encoding='utf-8') as file:
             units[os.path.basename(path)] = file.read()
     with tempfile.TemporaryDirectory() as folder:

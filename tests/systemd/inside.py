@@ -14,7 +14,7 @@ sys.path += [os.path.join(tests, 'lib'), os.path.join(tests, 'system')]
 from capture import LOSSES, Capture
 from tap import DEADLINE_S, check
 
-TAKING_PART = ('systemd', 'dbus-daemon', 'sonded', 'sonde-capture')
+TAKING_PART = ('systemd', 'dbus-daemon', 'polkitd', 'sonded', 'sonde-broker', 'sonde-capture')
 
 
 def run(*command, **options):
@@ -46,9 +46,17 @@ def processes(name):
     return found
 
 
-def worker_units():
-    lines = run('systemctl', 'list-units', '--plain', '--no-legend', 'sonde-capture@*').splitlines()
+def units(pattern):
+    lines = run('systemctl', 'list-units', '--plain', '--no-legend', pattern).splitlines()
     return [line.split()[0] for line in lines]
+
+
+def worker_units():
+    return units('sonde-worker@*')
+
+
+def broker_units():
+    return units('sonde-broker@*')
 
 
 def processor_waits():
@@ -63,8 +71,8 @@ def processor_waits():
 
 
 class Stopwatch:
-    """How long a block takes: seconds, and own_seconds without those in which systemd, the bus, the service, its
-    workers or this test could not run because others did. How busy the machine is is not the question."""
+    """How long a block takes: seconds, and own_seconds without those in which systemd, the bus, polkit, the service, its
+    brokers, its workers or this test could not run because others did. How busy the machine is is not the question."""
 
     def __enter__(self):
         self.waits = processor_waits()

@@ -3,21 +3,25 @@
 """Live processes hold what docs/security.md says: test-holdings.py BUILD SECURITY_MD"""
 
 import os
+import pwd
 import re
 import signal
+import subprocess
 import sys
 import time
 
-from inside import DEADLINE_S, User, check, processes, run, wait_until, worker_units
+from inside import DEADLINE_S, User, broker_units, check, processes, run, wait_until, worker_units
 from tap import Tap
 
 CAPABILITIES = {2: 'dac_read_search', 19: 'sys_ptrace', 34: 'syslog', 38: 'perfmon', 40: 'checkpoint_restore'}
 COUNTERS = 'cpu,memory,network,disk,process'  # all there are: each a text that the worker reads over and over
+SYSTEMD = 'org.freedesktop.systemd1'
 NAMESPACES = ('cgroup', 'ipc', 'mnt', 'net', 'pid', 'time', 'user', 'uts')
 # What descriptors may lead to, by the names of the table.
 KINDS = {
     'null': r'/dev/null',
-    'journal': r'socket:.*', 'bus': r'socket:.*', 'spare-worker': r'socket:.*', 'control': r'socket:.*',
+    'journal': r'socket:.*', 'bus': r'socket:.*', 'spare-broker': r'socket:.*', 'spare-worker': r'socket:.*',
+    'broker': r'socket:.*', 'worker': r'socket:.*', 'control': r'socket:.*',
     'reader': r'socket:.*',
     'eventfd': r'anon_inode:\[eventfd\]',
     'perf-event': r'anon_inode:\[perf_event\]',
@@ -90,7 +94,8 @@ def check_process(table, name, pid):
     status = read_status(pid)
     uids = set(status['Uid'].split())
     check(len(uids) == 1, f'uids {uids}')
-    numbers = list(map(int, re.findall(r'\d+', table['uid'][name])))
+    user = table['uid'][name].strip('`')
+    numbers = list(map(int, re.findall(r'\d+', user))) or [pwd.getpwnam(user).pw_uid]
     check(numbers[0] <= int(uids.pop()) <= numbers[-1], f"{name}: uid {status['Uid']}")
     for key, row in (('CapEff', 'capabilities in effect (`CapEff`)'),
                      ('CapPrm', 'capabilities it may raise (`CapPrm`, `CapBnd`)'),
@@ -104,16 +109,36 @@ def check_process(table, name, pid):
           f'{name}: namespaces {own_namespaces(pid)}')
 
 
+def systemd_does(unit, method, *arguments):
+    """Whether it does it for the user of sonded."""
+    path = run('busctl', 'call', SYSTEMD, '/org/freedesktop/systemd1', f'{SYSTEMD}.Manager', 'LoadUnit', 's', unit).split('"')[1]
+    result = subprocess.run(['busctl', 'call', SYSTEMD, path, f'{SYSTEMD}.Unit', method, *arguments], user='sonde', group='sonde',
+                            extra_groups=[], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DEADLINE_S,
+                            check=False)
+    check(result.returncode == 0 or 'authentication required' in result.stderr, result.stderr)
+    return result.returncode == 0
+
+
+def check_asked(unit, *allowed):
+    """systemd does that, and nothing else."""
+    calls = {'Ref': [], 'Kill': ['si', 'all', str(int(signal.SIGCONT))], 'SetProperties': ['ba(sv)', 'true', '1', 'CPUWeight', 't', '100'],
+             'ResetFailed': [], 'Start': ['s', 'replace'], 'Restart': ['s', 'replace'], 'Stop': ['s', 'replace']}
+    done = {method for method, arguments in calls.items() if systemd_does(unit, method, *arguments)}
+    check(done == set(allowed), f'{unit}: {done}')
+
+
 def main():
-    tap = Tap(8)
+    tap = Tap(10)
     table = read_table(sys.argv[2])
     alice = User('alice')
     target = alice.start('bash', '-c', 'while :; do :; done')
     run('systemctl', 'start', 'sonded')
     # What sonded opens once is open after the first session.
     alice.record('first.syscap', '-d', '0.2', '-p', str(target.pid))
-    wait_until(lambda: len(worker_units()) == 1 and len(processes('sonde-capture')) == 1, 'the spare worker')
+    wait_until(lambda: len(worker_units()) == len(processes('sonde-capture')) == 1, 'the spare worker')
+    wait_until(lambda: len(broker_units()) == len(processes('sonde-broker')) == 1, 'the spare broker')
     sonded, = processes('sonded')
+    broker, = processes('sonde-broker')
     spare, = processes('sonde-capture')
     at_rest = 'descriptors at rest'
 
@@ -122,6 +147,11 @@ def main():
         check_descriptors(table, 'sonded', sonded, at_rest)
         before = descriptors(sonded)
         tap.note(f'{len(before)} descriptors')
+
+    with tap.case('a broker that nobody needs yet holds what is written'):
+        wait_until(lambda: any('eventfd' in link for link in descriptors(broker)), 'the loop of the broker')
+        check_process(table, 'sonde-broker', broker)
+        check_descriptors(table, 'sonde-broker', broker, at_rest)
 
     with tap.case('a worker that nobody needs yet holds what is written'):
         # Its loop, which comes after all it gives up.
@@ -132,11 +162,10 @@ def main():
     recording = alice.start_recording('second.syscap', f'--counters={COUNTERS}', '-p', str(target.pid))
     alice.wait_for_capture('second.syscap')
     wait_until(lambda: any('libc.so' in link for link in descriptors(spare)), 'the first sample')
-    with tap.case('both hold what is written in a session'):
-        check_process(table, 'sonded', sonded)
-        check_process(table, 'sonde-capture', spare)
-        check_descriptors(table, 'sonded', sonded, at_rest, 'descriptors in a session')
-        check_descriptors(table, 'sonde-capture', spare, at_rest, 'descriptors in a session')
+    with tap.case('all hold what is written in a session'):
+        for name, pid in (('sonded', sonded), ('sonde-broker', broker), ('sonde-capture', spare)):
+            check_process(table, name, pid)
+            check_descriptors(table, name, pid, at_rest, 'descriptors in a session')
         texts = [link for link in descriptors(spare) if re.fullmatch(KINDS['counter-text'], link)]
         check(len(texts) == len(COUNTERS.split(',')), f'{texts}')
 
@@ -145,8 +174,8 @@ def main():
         files = {link for link in descriptors(spare) if re.fullmatch(KINDS['file'], link)}
         check(files and files <= mapped, f'{files - mapped}')
 
-    with tap.case('no file of the machine is in sonded\'s root, and none in a worker\'s'):
-        for pid in (sonded, spare):
+    with tap.case('no file of the machine is in the root of any'):
+        for pid in (sonded, broker, spare):
             root = f'/proc/{pid}/root'
             folders = set(os.listdir(root))
             check(not folders & {'bin', 'sbin', 'boot', 'opt', 'srv', 'mnt'}, f'{folders}')
@@ -156,11 +185,12 @@ def main():
                 found = set(os.listdir(os.path.join(root, folder))) - {'sonded.conf'}
                 check(not found, f'{found} in /{folder}')
             check(os.listdir(os.path.join(root, 'etc')) == ['sonde'], 'something in /etc')
+        check(not os.listdir(f'/proc/{sonded}/root/sys'), 'sonded has /sys')
 
     with tap.case('after the session sonded holds what it held before'):
         recording.send_signal(signal.SIGINT)
         alice.finish_recording(recording, 'second.syscap')
-        wait_until(lambda: len(descriptors(sonded)) == len(before) and len(worker_units()) == 1,
+        wait_until(lambda: len(descriptors(sonded)) == len(before) and len(worker_units()) == len(broker_units()) == 1,
                    'the state before')
         check_process(table, 'sonded', sonded)
         check_descriptors(table, 'sonded', sonded, at_rest)
@@ -179,8 +209,16 @@ def main():
         capture = alice.finish_recording(recording, 'third.syscap')
         check(capture.counts['ALLOCATION'] > 0, 'the ring brought nothing')
 
-    with tap.case('both scores are those that are written'):
-        for name, unit in (('sonded', 'sonded.service'), ('sonde-capture', 'sonde-capture@0-1-0.service')):
+    with tap.case('systemd does for sonded what is written, and of other units nothing'):
+        for unit in (*worker_units(), *broker_units()):
+            check_asked(unit, 'Ref', 'Kill', 'SetProperties')
+        check_asked('sonded.service', 'Start', 'ResetFailed')
+        for unit in ('dbus.service', 'sonde-test.service', 'sonde-worker.socket', 'sonde.slice'):
+            check_asked(unit)
+
+    with tap.case('the scores are those that are written'):
+        for name, unit in (('sonded', 'sonded.service'), ('sonde-broker', 'sonde-broker@0-1-0.service'),
+                           ('sonde-capture', 'sonde-worker@0-1-0.service')):
             output = run('systemd-analyze', 'security', '--no-pager', unit)
             score = float(re.search(r'exposure level for \S+: ([\d.]+)', output)[1])
             tap.note(f'{unit}: {score}')

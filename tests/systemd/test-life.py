@@ -28,7 +28,7 @@ WARM_UP = 20  # rounds of sessions until the allocator has what four ends at a t
 MAX_GROWTH_KIB = 1024
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
 ONLINE = '/run/online'
-DROP_IN = '/run/systemd/system/sonded.service.d'
+UNITS = '/run/systemd/system'
 BUSY_SECONDS = 0.3
 LIBC = ctypes.CDLL(None, use_errno=True)
 PIDFD_GETFD = 438
@@ -123,7 +123,8 @@ def wait_for_rest(n_sessions=0):
     """Until there are so many sessions, and a worker for each beside the spare one."""
     wait_until(lambda: len([state for state in sessions().values() if state not in ('finished', 'failed')])
                == n_sessions, f'{n_sessions} sessions')
-    wait_until(lambda: len(processes('sonde-capture')) == n_sessions + 1, f'{n_sessions} workers and a spare one')
+    for name in ('sonde-broker', 'sonde-capture'):
+        wait_until(lambda: len(processes(name)) == n_sessions + 1, f'{n_sessions} of {name} and a spare one')
 
 
 def store_size():
@@ -166,6 +167,13 @@ def worker_of(path):
     return find_worker(path)
 
 
+def broker_with_events():
+    """That of the only session."""
+    broker, = (pid for pid in processes('sonde-broker')
+               if 'anon_inode:[perf_event]' in (os.readlink(f'/proc/{pid}/fd/{name}') for name in os.listdir(f'/proc/{pid}/fd')))
+    return broker
+
+
 def wait_for_log(session, text):
     """In its file."""
     path = pathlib.Path(capture_file(session))
@@ -181,9 +189,9 @@ def wait_for_work(pid):
     wait_until(lambda: seconds() >= until, f'processor time of {pid}')
 
 
-def set_up_service(settings):
-    os.makedirs(DROP_IN, exist_ok=True)
-    with open(f'{DROP_IN}/test.conf', 'w', encoding='utf-8') as file:
+def set_up_service(settings, unit='sonded.service'):
+    os.makedirs(f'{UNITS}/{unit}.d', exist_ok=True)
+    with open(f'{UNITS}/{unit}.d/test.conf', 'w', encoding='utf-8') as file:
         file.write(settings)
     run('systemctl', 'daemon-reload')
 
@@ -247,15 +255,15 @@ class Recordings:
 
 
 def set_processors(text):
-    """What sonded sees of them: sysfs cannot be changed here."""
+    """What brokers see of them: sysfs cannot be changed here."""
     with open(ONLINE, 'w', encoding='ascii') as file:
         file.write(text)
 
 
 def test_processor(user):
-    """One that was off, as far as sonded knows, when the session began."""
+    """One that was off, as far as brokers know, when the session began."""
     set_processors('0')
-    set_up_service(f'[Service]\nBindReadOnlyPaths={ONLINE}:/sys/devices/system/cpu/online\n')
+    set_up_service(f'[Service]\nBindReadOnlyPaths={ONLINE}:/sys/devices/system/cpu/online\n', 'sonde-broker@.service')
     run('systemctl', 'restart', 'sonded')
     target = user.start('taskset', '-c', '1', 'bash', '-c', 'while :; do :; done')
     wait_until(lambda: 'bash' in open(f'/proc/{target.pid}/comm', encoding='utf-8').read(), 'its program')
@@ -280,7 +288,7 @@ def test_processor(user):
         check([text for text in capture.logs if text.startswith('Processor 1 came at ')], f'{capture.logs}')
     target.kill()
     target.wait()
-    set_up_service('')
+    set_up_service('', 'sonde-broker@.service')
     forget_finished()
 
 
@@ -297,17 +305,17 @@ def stop_events(pid):
 
 
 def test_absence(target):
-    """Processors that were off while no sonded looked."""
+    """Processors that were off while no broker looked."""
     session = start_session(system=GLib.Variant('b', True), frequency=GLib.Variant('u', 200))
     path = capture_file(session)
-    worker = worker_of(path)
+    worker, broker = worker_of(path), broker_with_events()
     # Else it would look at them, and see it.
-    sonded = main_pid()
-    os.kill(sonded, signal.SIGSTOP)
-    stop_events(sonded)
+    os.kill(broker, signal.SIGSTOP)
+    stop_events(broker)
     stop_events(worker)
     off_s = time.monotonic()
     kill_service()
+    os.kill(broker, signal.SIGCONT)
     for cpu in os.sched_getaffinity(0):
         wait_for_log(session, f'Processor {cpu} was off between ')
     back_ns = time.monotonic_ns()

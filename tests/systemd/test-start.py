@@ -145,7 +145,7 @@ def main():
         result = subprocess.run(['sondectl', 'record', '-o', 'none.syscap', '--', 'true'], stdin=subprocess.DEVNULL,
                                 capture_output=True, text=True, timeout=DEADLINE_S, check=False, **alice.options)
         os.rename('/usr/libexec/away', '/usr/libexec/sonde-capture')
-        check(result.returncode == 125 and "journalctl -u 'sonde-capture@*'" in result.stderr,
+        check(result.returncode == 125 and "journalctl -u 'sonde-worker@*'" in result.stderr,
               f'exit status {result.returncode}: {result.stderr}')
         recover()
 

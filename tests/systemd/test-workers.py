@@ -13,7 +13,7 @@ from tap import Tap
 
 
 # With sanitizers each may take what it likes.
-with open('/usr/lib/systemd/system/sonde-capture@.service', encoding='utf-8') as unit:
+with open('/usr/lib/systemd/system/sonde-worker@.service', encoding='utf-8') as unit:
     IS_BOUND = 'MemoryMax=512M\n' in unit
 MEMORY = str(512 << 20) if IS_BOUND else 'infinity'
 SPARE = ('[not set]', 'infinity', MEMORY)
@@ -146,7 +146,7 @@ def main():
         check_at_rest(0)
         root = '/run/sonde-root'
         files = [path for path in glob.glob(f'{root}/**', recursive=True) if os.path.isfile(path)]
-        check(len(files) == 2, files)
+        check(len(files) == 3, files)
         left = glob.glob('/run/systemd/system.control/sonde-*')
         check(not left, left)
 
@@ -155,10 +155,10 @@ def main():
         wait_until(lambda: len(worker_units()) == 1, 'the spare worker')
         run('systemctl', 'kill', '--signal=KILL', worker_units()[0])
         check_at_rest(0)
-        os.unlink('/run/sonde/capture')
+        os.unlink('/run/sonde/worker')
         result = subprocess.run(['sondectl', 'record', '-d', '1', '-o', '/tmp/none.syscap', '-a'], check=False,
                                 capture_output=True, text=True, timeout=DEADLINE_S)
-        check(result.returncode != 0 and '/run/sonde/capture' in result.stderr, result.stderr)
+        check(result.returncode != 0 and '/run/sonde/worker' in result.stderr, result.stderr)
 
     tap.finish()
 

@@ -335,6 +335,8 @@ good_ask (void)
                                      .frequency_hz = 99,
                                      .children = 1,
                                      .unwind = SONDE_UNWIND_DWARF,
+                                     .stack_size_bytes = 16384,
+                                     .max_depth = 256,
                                      .counters = SONDE_COUNTERS_CPU | SONDE_COUNTERS_PROCESS,
                                      .unit = "a.service" } };
 
@@ -371,6 +373,12 @@ refuses_to_be_asked_for_what_cannot_be (void)
   REFUSE (ask.asked.start_on_exec = 2, "neither yes nor no");
   REFUSE (ask.asked.symbols = 2, "neither yes nor no");
   REFUSE (ask.asked.unwind = SONDE_UNWIND_LIBDWFL + 1, "unknown unwind mode");
+  REFUSE (ask.asked.stack_size_bytes = 12, "stack size out of range");
+  REFUSE (ask.asked.stack_size_bytes = 65536, "stack size out of range");
+  REFUSE (ask.asked.max_depth = 0, "depth out of range");
+  REFUSE (ask.asked.max_depth = 4097, "depth out of range");
+  REFUSE (ask.asked.memory = SONDE_MEMORY_ALL, "memory interval out of range");
+  REFUSE (ask.asked.memory_wait_us = 1000001, "memory wait out of range");
   REFUSE (ask.asked.memory = SONDE_MEMORY_SAMPLED + 1, "unknown memory mode");
   REFUSE (ask.asked.counters = SONDE_COUNTERS_PROCESS << 1, "unknown counters");
   REFUSE (memset (ask.asked.unit, 'x', sizeof ask.asked.unit), "a text without its end");

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Notices that the wall clock was set, and that the machine slept. */
 #include "daemon/capture/worker/clock-watch.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Hands on what comes out of the rings to who makes something of it: tracker, sampler, counts. */
 #include "daemon/capture/worker/dispatch.h"
 
 #define RECORDS_A_TURN    256

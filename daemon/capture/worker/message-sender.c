@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Sends a worker's messages, and keeps the last one until control has heard it. */
 #include "daemon/capture/worker/message-sender.h"
 
 #include <string.h>

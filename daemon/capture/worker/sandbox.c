@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a worker takes from itself before it reads its first message. */
 #include "config.h"
 
 #include "daemon/capture/worker/sandbox.h"
@@ -90,7 +89,7 @@ sonde_sandbox_restrict_files (GError **error)
 
 /* --- the system calls that a worker makes, and why it needs each --- */
 
-static const SondeCall calls[] = {
+static const SondeSystemCall calls[] = {
   /* the connection to control, and sinks */
   { SCMP_SYS (recvmsg), "messages of control, with descriptors" },
   { SCMP_SYS (sendmsg), "messages to control; frames to a reader" },
@@ -143,7 +142,7 @@ static const SondeCall calls[] = {
   { SCMP_SYS (exit_group), "the end" },
 };
 
-static const SondeBoundedCall bounded[] = {
+static const SondeBoundedSystemCall bounded[] = {
   /* Rings, and what malloc wants. No memory becomes code. */
   { SCMP_SYS (mmap), 2, PROT_EXEC, 0 },
   { SCMP_SYS (mprotect), 2, PROT_EXEC, 0 },

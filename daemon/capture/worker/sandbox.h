@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a worker takes from itself before it reads its first message. */
+/* Takes from a worker, before it reads its first message, all that it does not need. */
 #pragma once
 
 #include <gio/gio.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One session in a worker: its state, and its parts from the rings to the sinks. */
 #include "daemon/capture/worker/worker-session.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Who may do what: one asynchronous question per call. */
 #include "config.h"
 
 #include "daemon/control/bus/authority.h"

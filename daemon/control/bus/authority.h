@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Who may do what: one asynchronous question per call. */
+/* Asks polkit who may do what: one asynchronous question per call. */
 #pragma once
 
 #include <gio/gio.h>

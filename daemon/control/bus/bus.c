@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The D-Bus side: objects, the single gate, the name. */
 #include "config.h"
 
 #include "daemon/control/bus/bus.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One call of a client: who, what, and what it is allowed to reach. */
 #include "daemon/control/bus/call.h"
 
 #include "daemon/base/error.h"

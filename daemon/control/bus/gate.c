@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The single gate between a caller and a handler. */
 #include "daemon/control/bus/gate.h"
 
 #include <string.h>

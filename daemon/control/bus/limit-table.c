@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The quotas of daemon/base/limits.h by the names that clients know, and the maxima of options. */
 #include "daemon/control/bus/limit-table.h"
 
 #include "daemon/base/limits.h"

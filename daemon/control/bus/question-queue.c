@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Questions that wait for their turn: few are put at a time, and no uid keeps others waiting. */
 #include "daemon/control/bus/question-queue.h"
 
 /* Of one uid; it lives as long as it has a place. */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What polkit is told of a request: for its rules, and for the person who is asked. */
 #include "daemon/control/bus/request-details.h"
 
 #include <fcntl.h>

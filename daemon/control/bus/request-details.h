@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What polkit is told of a request: for its rules, and for the person who is asked. */
+/* Tells polkit of a request: for its rules, and for the person who is asked. */
 #pragma once
 
 #include "daemon/control/system/caller.h"

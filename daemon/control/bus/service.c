@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The members of our interfaces: one table each for methods and properties. */
 #include "config.h"
 
 #include "daemon/control/bus/service.h"

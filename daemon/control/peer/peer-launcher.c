@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How brokers and workers are started: by systemd, or as our children. */
 #include "daemon/control/peer/peer-launcher.h"
 
 #include <errno.h>
@@ -28,7 +27,7 @@ sonde_peer_kind_row (SondePeerKind kind)
 {
   static const SondePeerKindRow rows[SONDE_PEER_N_KINDS] = {
     [SONDE_PEER_BROKER] = { "broker", "sonde-broker@*", SONDE_WAY_BROKER_TO_FRONT, FALSE },
-    [SONDE_PEER_CAPTURE] = { "worker", "sonde-capture@*", SONDE_WAY_WORKER_TO_FRONT, TRUE },
+    [SONDE_PEER_CAPTURE] = { "worker", "sonde-worker@*", SONDE_WAY_WORKER_TO_FRONT, TRUE },
   };
 
   return &rows[kind];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How brokers and workers are started: by systemd, or as our children. */
+/* Starts brokers and workers: by systemd, or as our children. */
 #pragma once
 
 #include <gio/gio.h>

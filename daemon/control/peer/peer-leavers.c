@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Brokers that were told to end, and whom they were for. */
 #include "daemon/control/peer/peer-leavers.h"
 
 #include "daemon/base/limits.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A broker or worker that we spawn: its start, and its end by itself or by force. */
 #include "daemon/control/peer/peer-process.h"
 
 #include <signal.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where processes of a kind come from, with one kept ready. */
 #include "daemon/control/peer/peer-spare.h"
 
 #include <errno.h>

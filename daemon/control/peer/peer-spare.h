@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where processes of a kind come from, with one kept ready. */
+/* Gives processes of a kind, with one kept ready. */
 #pragma once
 
 #include "daemon/control/peer/peer-process.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A broker or worker that is a unit of systemd: its end, by itself or by force. */
 #include "daemon/control/peer/peer-unit.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One broker or worker: its start, its connection, its end. */
 #include "daemon/control/peer/peer.h"
 
 #include <sys/socket.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The polkit actions, and which of them a request needs. */
 #include "daemon/control/request/action.h"
 
 const char *

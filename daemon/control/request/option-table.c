@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Walks over a table of options: reads an a{sv} into a struct, shows the struct's values. */
 #include "daemon/control/request/option-table.h"
 
 #include <limits.h>

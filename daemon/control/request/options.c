@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a caller asked for, parsed once and frozen. */
 #include "daemon/control/request/options.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a caller asked for, parsed once and frozen. */
+/* Parses once, and freezes, what a caller asked for. */
 #pragma once
 
 #include <gio/gio.h>

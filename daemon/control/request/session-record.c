@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a sonded must know of a session to take it over from another one. */
 #include "config.h"
 
 #include "daemon/control/request/session-record.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a sonded must know of a session to take it over from another one. */
+/* Writes and reads all that a sonded must know of a session to take it over from another one. */
 #pragma once
 
 #include <gio/gio.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What one reader wants of a session's stream: the options of OpenCapture. */
 #include "daemon/control/request/stream-options.h"
 
 #include "daemon/base/error.h"

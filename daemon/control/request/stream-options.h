@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What one reader wants of a session's stream: the options of OpenCapture. */
+/* Parses what one reader wants of a session's stream: the options of OpenCapture. */
 #pragma once
 
 #include <gio/gio.h>

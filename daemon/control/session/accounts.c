@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* CPU time and memory of sessions, charged to the uids of their owners: shares, and a guard. */
 #include "config.h"
 
 #include "daemon/control/session/accounts.h"

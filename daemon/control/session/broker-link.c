@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A session's connection with its broker: what is asked, as messages. */
 #include "daemon/control/session/broker-link.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Capture files on the disk: whose they are, how much they may take, which have to go. */
 #include "daemon/control/session/capture-files.h"
 
 #include <dirent.h>

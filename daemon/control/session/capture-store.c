@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A thread that looks after the capture files, so that nobody else waits for their disk. */
 #include "daemon/control/session/capture-store.h"
 
 #include "base/fd.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The streams of one session as sonded knows them: who reads which. */
 #include "daemon/control/session/reader-set.h"
 
 #include <errno.h>

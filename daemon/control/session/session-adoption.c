@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A session that passes from one sonded to the next. */
 #include "daemon/control/session/session-adoption.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What lies in the fd store for each session, and what a sonded before us has left there. */
 #include "daemon/control/session/session-keeper.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What lies in the fd store for each session, and what a sonded before us has left there. */
+/* Keeps each session in the fd store, and finds those that a sonded before us has left there. */
 #pragma once
 
 #include "daemon/control/peer/peer-launcher.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* All sessions, by number, and what one uid may have of them. */
 #include "daemon/control/session/session-manager.h"
 
 #include <unistd.h>
@@ -402,10 +401,9 @@ check_brokers (SondeSessionManager *self, uid_t uid, GError **error)
 {
   if (sonde_peer_leavers_n_stuck (self->leavers, uid) < SONDE_LIMIT_STUCK_BROKERS)
     return TRUE;
-  g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
-               "Limit brokers: at most %d of earlier sessions may wait for a file system that does "
-               "not answer",
-               SONDE_LIMIT_STUCK_BROKERS - 1);
+  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                       "Limit brokers: one of an earlier session waits for a file system that does "
+                       "not answer");
   return FALSE;
 }
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where one session's frames go: its streams, and its capture file. */
 #include "daemon/control/session/session-output.h"
 
 #include "base/fd.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where one session's frames go: its streams, and its capture file. */
+/* Leads one session's frames to its streams and its capture file. */
 #pragma once
 
 #include "daemon/control/session/capture-store.h"

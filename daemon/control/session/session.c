@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One profiling session: its states, its broker and worker, its end. */
+/* The states of one session, from its start to the end of its worker. */
 #include "daemon/control/session/session-private.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One structured journal record for each start, end, refusal and worker death. */
 #include "daemon/control/system/audit.h"
 
 #include <string.h>

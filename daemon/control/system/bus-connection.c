@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A connection of sd-bus in the main loop: calls of ours, messages of others, values as GVariant.
- */
 #include "daemon/control/system/bus-connection.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Who calls: a unique bus name, its uid, and whether it is still there. */
 #include "daemon/control/system/caller.h"
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Who calls: a unique bus name, its uid, and whether it is still there. */
+/* Knows who calls: a unique bus name, its uid, and whether it is still there. */
 #pragma once
 
 #include <gio/gio.h>

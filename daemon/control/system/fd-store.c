@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Descriptors that systemd keeps for the next sonded. */
 #include "config.h"
 
 #include "daemon/control/system/fd-store.h"

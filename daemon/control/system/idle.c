@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A timer that ends when no call has come and none was open for a whole round. */
 #include "daemon/control/system/idle.h"
 
 struct SondeIdle

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What stays visible for a while after its end. */
 #include "daemon/control/system/kept-list.h"
 
 #include "daemon/base/limits.h"

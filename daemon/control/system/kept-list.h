@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What stays visible for a while after its end. */
+/* Keeps visible for a while what has ended. */
 #pragma once
 
 #include <gio/gio.h>

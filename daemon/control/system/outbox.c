@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Datagrams to systemd and the journal that are sent without ever waiting. */
 #include "daemon/control/system/outbox.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How many sessions one uid may have of those of the machine. */
 #include "daemon/control/system/session-quota.h"
 
 #include "daemon/base/error.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How many sessions one uid may have of those of the machine. */
+/* Counts how many sessions one uid may have of those of the machine. */
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What an administrator may change: the configuration file. */
 #include "daemon/control/system/settings.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What an administrator may change: the configuration file. */
+/* Reads the configuration file: what an administrator may change. */
 #pragma once
 
 #include <gio/gio.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How often one uid does something: a token bucket for each. */
 #include "daemon/control/system/uid-rate.h"
 
 typedef struct

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How often one uid does something: a token bucket for each. */
+/* A token bucket for each uid: how often it does something. */
 #pragma once
 
 #include <gio/gio.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What systemd does with our own unit. */
 #include "daemon/control/system/unit-job.h"
 
 #include <unistd.h>

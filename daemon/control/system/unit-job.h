@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What systemd does with our own unit. */
+/* Asks systemd about jobs of our own unit, and for a start of it. */
 #pragma once
 
 #include "daemon/control/system/bus-connection.h"

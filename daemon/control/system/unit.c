@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* systemd's units: their names, and which control group is theirs. */
 #include "daemon/control/system/unit.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Tells systemd that the service does its work, while it does. */
 #include "config.h"
 
 #include "daemon/control/system/watchdog.h"
