@@ -92,9 +92,8 @@ typedef struct
 {
   GSubprocess *process;
   int fd;
-  int link; /* the worker's end; -1 before SERVE */
-  Packet got;
-  int fds[SONDE_MESSAGE_MAX_FDS]; /* that came with it */
+  int link;                       /* the worker's end; -1 before SERVE */
+  int fds[SONDE_MESSAGE_MAX_FDS]; /* that came with what was got */
   unsigned n_fds;
   pid_t target;
   int maps_fd;
@@ -102,6 +101,7 @@ typedef struct
   guint n_rings;
   guint n_events;
   GPtrArray *maps; /* of rings, one page and its header each */
+  Packet got;
 } Front;
 
 static void
@@ -239,15 +239,15 @@ ask (Front *self, SondeScope scope)
 static void
 send_target (Front *self, SondeMessageType type, guint32 flags, int maps_fd, int pidfd)
 {
-  struct
+  union
   {
     SondeMessageTargets targets;
-    SondeMessageTarget target;
-  } message = { .targets = { .header.type = type, .n_targets = 1 },
-                .target = { .pid = self->target, .flags = flags } };
+    char bytes[sizeof (SondeMessageTargets) + sizeof (SondeMessageTarget)];
+  } message = { .targets = { .header.type = type, .n_targets = 1 } };
   int fds[2];
   unsigned n_fds = 0;
 
+  message.targets.targets[0] = (SondeMessageTarget){ .pid = self->target, .flags = flags };
   if ((flags & SONDE_TARGET_HAS_MAPS) != 0)
     fds[n_fds++] = maps_fd;
   if ((flags & SONDE_TARGET_HAS_PIDFD) != 0)
