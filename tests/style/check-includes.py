@@ -56,7 +56,8 @@ LAYERS = {
     'daemon/base': GLIB + CONFIG + BASE
     + ['protocol/ledger.h', 'seccomp.h', 'shared-ring/control-message.h'],
     'daemon/broker': GLIB + CONFIG + BASE + ['daemon/base/*.h', 'seccomp.h', 'sys/capability.h'],
-    'daemon/control': CONTROL + ['daemon/control/system/*.h', 'daemon/control/bus/*.h', 'linux/capability.h', 'systemd/*.h'],
+    'daemon/control': CONTROL + [f'daemon/control/{room}/*.h' for room in ('bus', 'peer', 'system')]
+    + ['linux/capability.h', 'systemd/*.h'],
     **rooms('daemon/control', CONTROL, {
         'system': ('', ['systemd/*.h']),
         'request': ('system', []),
