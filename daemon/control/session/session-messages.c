@@ -341,8 +341,11 @@ static gboolean
 on_added (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
   if (sonde_broker_link_take_added (self->broker, data, error))
-    return TRUE;
-  /* The sonded before us may have asked. */
+    {
+      sonde_session_save (self);
+      return TRUE;
+    }
+  /* The sonded before us may have asked, and died before it wrote that down. */
   if (self->is_adopted)
     g_clear_error (error);
   return self->is_adopted;
@@ -375,10 +378,9 @@ on_stuck (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErr
   g_autofree char *text
       = message->is_over != 0
             ? g_strdup_printf ("Processes of uid %u answer again", message->uid)
-            : g_strdup_printf (
-                "Processes of uid %u do not answer: of them and their files nothing "
-                "is told (asked: process %d)",
-                message->uid, message->pid);
+            : g_strdup_printf ("Processes of uid %u do not answer: of them and their files nothing "
+                               "is told (asked: process %d)",
+                               message->uid, message->pid);
 
   sonde_audit (message->is_over != 0 ? "targets-answer" : "targets-stuck", self->id,
                self->owner_uid, text);
