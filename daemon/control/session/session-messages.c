@@ -299,8 +299,17 @@ on_worker_gone (SondePeer *worker, const char *how, gpointer user_data)
   sonde_session_end (self);
 }
 
+static void
+on_worker_caught_up (SondePeer *worker, gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  if (self->broker != NULL)
+    sonde_peer_hold (sonde_broker_link_peer (self->broker), FALSE);
+}
+
 const SondePeerHandler sonde_session_worker_handler
-    = { .message = on_worker_message, .gone = on_worker_gone };
+    = { .message = on_worker_message, .gone = on_worker_gone, .caught_up = on_worker_caught_up };
 
 /* --- the broker --- */
 
@@ -390,7 +399,8 @@ on_stuck (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErr
   return TRUE;
 }
 
-/* What the worker is to hear. It hears of no more events once it drains. */
+/* What the worker is to hear. It hears of no more events once it drains. While it is behind, the
+ * rest waits with the broker: events on their way are descriptors of ours. */
 static gboolean
 hand_on (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
@@ -407,6 +417,8 @@ hand_on (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErro
   is_sent = sonde_peer_send (self->worker, copy, message->size, fds, n_fds, &failure);
   for (unsigned i = 0; i < n_fds; i++)
     fds[i] = -1;
+  if (sonde_peer_is_behind (self->worker))
+    sonde_peer_hold (sonde_broker_link_peer (self->broker), TRUE);
   /* One that delivers may leave at any moment: what it said last is still to be read. */
   if (!is_sent && self->state != SONDE_STATE_DELIVERING)
     sonde_session_fail (self, failure);
