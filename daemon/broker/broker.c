@@ -52,6 +52,8 @@ struct SondeBroker
   SondeTargetSet *targets;
   GPtrArray *proven;    /* SondeTarget: until they are announced */
   GPtrArray *additions; /* guint, in boxes: of each ADD how many targets are still to be told of */
+  guint n_untold;       /* targets that are, together */
+  gboolean has_ended;   /* none of them is left, which is told behind that */
 
   SondeCpuFollower *cpus; /* while it runs */
   int awaited_cpu;        /* whose rings the worker was asked to map; -1: none */
@@ -137,13 +139,19 @@ say_targets_ended (SondeBroker *self)
 {
   SondeMessageHeader message = { .type = SONDE_MESSAGE_TARGETS_ENDED };
 
+  if (!self->has_ended || self->n_untold > 0)
+    return;
+  self->has_ended = FALSE;
   say (self, &message, sizeof message, NULL, 0);
 }
 
 static void
 on_all_ended (gpointer user_data)
 {
-  say_targets_ended (user_data);
+  SondeBroker *self = user_data;
+
+  self->has_ended = TRUE;
+  say_targets_ended (self);
 }
 
 /* Events off our hands, nothing more is watched. */
@@ -191,6 +199,8 @@ on_answered (const SondeQuestion *question, SondeAnswer *answer, gpointer user_d
       say_result (self, SONDE_MESSAGE_ADDED, NULL);
       g_ptr_array_remove_fast (self->additions, n_left);
     }
+  self->n_untold--;
+  say_targets_ended (self);
 }
 
 static void
@@ -701,6 +711,7 @@ take_targets (SondeBroker *self, GPtrArray *targets, guint *n_left)
               .data = n_left };
 
       sonde_target_set_take (self->targets, target);
+      self->n_untold++;
       look_into (self, &question);
     }
 }
@@ -767,6 +778,7 @@ static gboolean
 on_close (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **error)
 {
   close_events (self);
+  self->has_ended = FALSE;
   self->state = STATE_CLOSED;
   return TRUE;
 }
@@ -778,7 +790,7 @@ on_report (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError *
   if (self->state == STATE_RUNNING
       && (self->group != NULL ? sonde_control_group_is_empty (self->group)
                               : sonde_target_set_is_over (self->targets)))
-    say_targets_ended (self);
+    on_all_ended (self);
   return TRUE;
 }
 

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
-#include "daemon/base/capabilities.h"
+#include "daemon/broker/capabilities.h"
 #include "daemon/base/proc-text.h"
 
 #define MAX_STATUS (64 * 1024) /* bytes; thousands of supplementary groups fit */

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/base/capabilities.h"
+#include "daemon/broker/capabilities.h"
 #include "daemon/broker/broker.h"
 #include "daemon/broker/calls.h"
 

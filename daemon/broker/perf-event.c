@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "daemon/base/error.h"
-#include "daemon/base/capabilities.h"
+#include "daemon/broker/capabilities.h"
 #include "daemon/base/proc-text.h"
 #include "daemon/broker/tracepoint.h"
 

@@ -16,7 +16,7 @@
 #include "base/fd.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/proc-maps.h"
-#include "daemon/base/capabilities.h"
+#include "daemon/broker/capabilities.h"
 #include "daemon/broker/credentials.h"
 #include "daemon/base/proc-text.h"
 
@@ -169,7 +169,7 @@ sonde_proc_broker_has_queries (const SondeProcBroker *self)
 static void
 name_process (SondeProcBroker *self, pid_t pid, guint64 start_ticks)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
 
   if (g_hash_table_size (self->named) < SONDE_LIMIT_NAMED_PROCESSES)
     g_hash_table_replace (self->named, GINT_TO_POINTER (pid),
@@ -179,7 +179,7 @@ name_process (SondeProcBroker *self, pid_t pid, guint64 start_ticks)
 static gboolean
 has_name (SondeProcBroker *self, pid_t pid, guint64 start_ticks)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
   const guint64 *named = g_hash_table_lookup (self->named, GINT_TO_POINTER (pid));
 
   return named != NULL && *named == start_ticks;
@@ -189,15 +189,15 @@ void
 sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target)
 {
   const SondeCredentials *credentials = sonde_target_credentials (target);
-  g_autoptr (GMutexLocker) locker = NULL;
 
   if (self->allows_named)
     name_process (self, sonde_target_pid (target), sonde_target_start_ticks (target));
   if (credentials == NULL)
     return;
-  locker = g_mutex_locker_new (&self->lock);
+  g_mutex_lock (&self->lock);
   g_array_append_val (self->gids, credentials->gids[1]);
   self->permitted |= credentials->permitted;
+  g_mutex_unlock (&self->lock);
 }
 
 void
@@ -210,7 +210,7 @@ sonde_proc_broker_allow_group (SondeProcBroker *self, SondeControlGroup *group)
 static gboolean
 is_like_a_target (SondeProcBroker *self, const SondeCredentials *credentials)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
 
   if ((credentials->permitted & ~self->permitted) != 0)
     return FALSE;
@@ -386,7 +386,7 @@ describe_mount (const Process *process, int file_fd)
 static int
 claim_mount (SondeProcBroker *self, const char *mount)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
 
   if (self->is_full || g_hash_table_contains (self->mounts, mount))
     return -EEXIST;
@@ -701,7 +701,7 @@ sonde_proc_broker_open_stat (SondeProcBroker *self, pid_t pid, guint64 start_tic
 static gboolean
 set_has_own (SondeProcBroker *self, gboolean has_own)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
   gboolean is_new = self->has_own != has_own;
 
   self->has_own = has_own;

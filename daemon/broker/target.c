@@ -9,7 +9,7 @@
 
 #include "base/fd.h"
 #include "daemon/base/error.h"
-#include "daemon/base/capabilities.h"
+#include "daemon/broker/capabilities.h"
 #include "daemon/base/closer.h"
 #include "daemon/base/proc-text.h"
 

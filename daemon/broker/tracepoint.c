@@ -8,7 +8,7 @@
 #include <sys/vfs.h>
 
 #include "base/fd.h"
-#include "daemon/base/capabilities.h"
+#include "daemon/broker/capabilities.h"
 #include "daemon/base/proc-text.h"
 
 /* The second is where it was before Linux 4.1, and where some still mount it alone. */

@@ -7,7 +7,7 @@
 #include <fcntl.h>
 
 #include "daemon/base/error.h"
-#include "daemon/base/capabilities.h"
+#include "daemon/broker/capabilities.h"
 
 static gboolean
 send_setup (SondeChannel *front,

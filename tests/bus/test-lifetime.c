@@ -134,6 +134,91 @@ test_worker_killed (void)
   assert_alive (&daemon);
 }
 
+/* What was recorded is there, whole; the session says why there is no more. */
+static void
+test_broker_killed (void)
+{
+  g_auto (Daemon) daemon = { 0 };
+  g_autoptr (GDBusConnection) bus = NULL;
+  g_autoptr (GArray) brokers = NULL;
+  g_autofree char *session = NULL;
+  g_autofree char *finished = NULL;
+  uid_t uid = bus_next_uid ();
+  pid_t target = bus_spawn (uid, BUS_CHILD_SPIN);
+  CaptureSummary summary;
+  int capture = -1;
+
+  daemon_init (&daemon);
+  daemon_remember (&daemon);
+  bus = bus_connect (uid);
+  bus_profile_pid (bus, target, NULL, &session, &capture);
+  bus_wait_samples (bus, session, 0);
+  brokers = bus_list_brokers (daemon.pid);
+  g_assert_cmpuint (brokers->len, ==, 1);
+  kill (g_array_index (brokers, pid_t, 0), SIGKILL);
+
+  finished = bus_wait_finished (bus, session);
+  g_assert_cmpstr (finished, ==, "The broker was killed by signal 9");
+  capture_summary_read (&summary, capture, target);
+  capture_summary_assert_whole (&summary);
+  g_assert_cmpuint (summary.n_samples_of_pid, >, 0);
+  bus_end (target, SIGKILL);
+
+  bus_wait (is_as_before, &daemon, "the daemon letting go of the session without a broker");
+  assert_alive (&daemon);
+}
+
+static void
+add_process (GDBusConnection *bus, const char *session, pid_t pid, GError **error)
+{
+  g_autoptr (GUnixFDList) fds = bus_open_proc (pid, "maps", O_RDONLY);
+  g_autoptr (GVariant) answer
+      = bus_session_call (bus, session, "AddProcess",
+                          g_variant_new_parsed ("([(%u, %h)],)", (guint32) pid, 0), fds, error);
+
+  g_assert_true (answer != NULL || *error != NULL);
+}
+
+/* It costs a call, not the session; its late answer is nobody's. */
+static void
+test_broker_late (void)
+{
+  g_auto (Daemon) daemon = { 0 };
+  g_autoptr (GDBusConnection) bus = NULL;
+  g_autoptr (GArray) brokers = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autofree char *session = NULL;
+  uid_t uid = bus_next_uid ();
+  pid_t target = bus_spawn (uid, BUS_CHILD_SPIN);
+  pid_t second = bus_spawn (uid, BUS_CHILD_SPIN);
+  CaptureSummary summary;
+  int capture = -1;
+
+  daemon_init (&daemon);
+  daemon_remember (&daemon);
+  bus = bus_connect (uid);
+  bus_profile_pid (bus, target, NULL, &session, &capture);
+  brokers = bus_list_brokers (daemon.pid);
+  g_assert_cmpuint (brokers->len, ==, 1);
+  kill (g_array_index (brokers, pid_t, 0), SIGSTOP);
+  add_process (bus, session, second, &error);
+  bus_assert_error (error, "Failed");
+  g_assert_nonnull (strstr (error->message, "not proven in time"));
+  g_clear_error (&error);
+  kill (g_array_index (brokers, pid_t, 0), SIGCONT);
+  /* Of somebody else: so the answer that comes first was not this one's. */
+  add_process (bus, session, getpid (), &error);
+  bus_assert_error (error, "NotAuthorized");
+  g_clear_error (&error);
+  bus_wait_samples (bus, session, 0);
+  g_variant_unref (bus_stop (bus, session));
+  capture_summary_read (&summary, capture, target);
+  capture_summary_assert_whole (&summary);
+  bus_end (target, SIGKILL);
+  bus_end (second, SIGKILL);
+  bus_wait (is_as_before, &daemon, "the daemon letting go of the session with a late broker");
+}
+
 static void
 test_client_killed (void)
 {
@@ -424,6 +509,8 @@ main (int argc, char **argv)
 
 #define ADD(path, function) g_test_add_func ("/lifetime/" path, function)
   ADD ("worker-killed-ends-its-session-alone", test_worker_killed);
+  ADD ("broker-killed-ends-its-session-with-what-it-has", test_broker_killed);
+  ADD ("broker-that-is-late-costs-a-call", test_broker_late);
   ADD ("client-killed-leaves-nothing", test_client_killed);
   ADD ("owner-leaving-ends-the-session", test_owner_leaves);
   ADD ("duration-ends-the-session", test_duration);

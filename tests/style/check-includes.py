@@ -54,15 +54,16 @@ LAYERS = {
     'unwind': LIBDW + BASE,
     # The fixed structs of the worker protocol carry the ledger's counts, and what programs are told.
     'daemon/base': GLIB + CONFIG + BASE
-    + ['protocol/ledger.h', 'seccomp.h', 'shared-ring/control-message.h', 'sys/capability.h'],
-    'daemon/broker': GLIB + CONFIG + BASE + ['daemon/base/*.h', 'seccomp.h'],
-    'daemon/control': CONTROL + [f'daemon/control/{room}/*.h' for room in ('bus', 'peer', 'system')] + ['systemd/*.h'],
+    + ['protocol/ledger.h', 'seccomp.h', 'shared-ring/control-message.h'],
+    'daemon/broker': GLIB + CONFIG + BASE + ['daemon/base/*.h', 'seccomp.h', 'sys/capability.h'],
+    'daemon/control': CONTROL + [f'daemon/control/{room}/*.h' for room in ('bus', 'peer', 'system')]
+    + ['linux/capability.h', 'systemd/*.h'],
     **rooms('daemon/control', CONTROL, {
         'system': ('', ['systemd/*.h']),
         'request': ('system', []),
         'peer': ('system', []),
-        'session': ('request peer system', []),
-        'bus': ('session request peer system', DBUS),
+        'session': ('peer request system', []),
+        'bus': ('peer request session system', DBUS),
     }),
     **rooms('daemon/capture', CAPTURE, {
         'perf': ('', []),
@@ -105,7 +106,7 @@ REFUSED = {
     'daemon/capture/program': ['shared-ring/ring-writer.h', 'shared-ring/collector/*'],
 }
 # What the front and the broker share is for those who have rights.
-RIGHTS = [f'daemon/base/{name}.h' for name in ('asked', 'capabilities', 'closer', 'proc-text', 'quota')]
+RIGHTS = [f'daemon/base/{name}.h' for name in ('asked', 'closer', 'proc-text', 'quota')]
 for room in ('counters', 'names', 'perf', 'process', 'program', 'stream', 'worker'):
     REFUSED.setdefault(f'daemon/capture/{room}', []).extend(RIGHTS)
 
@@ -181,9 +182,11 @@ BAD = {
     'control does not know the capture format': ('daemon/control/bus/bus.c', '"protocol/writer.h"'),
     'control does not know unwind': ('daemon/control/bus/bus.c', '"unwind/module.h"'),
     'control does not know capture': ('daemon/control/bus/bus.c', '"daemon/capture/stream/sink.h"'),
-    'control knows nothing of the broker but its messages': ('daemon/control/session/session.c', '"daemon/broker/target.h"'),
+    'control does not know the broker': ('daemon/control/session/session.c', '"daemon/broker/broker.h"'),
+    'control has no rights': ('daemon/control/session/session.c', '<sys/capability.h>'),
+    'peers do not know what they are for': ('daemon/control/peer/peer.c', '"daemon/control/session/session.h"'),
     'the broker does not know who asks': ('daemon/broker/broker.c', '"daemon/control/request/options.h"'),
-    'the broker does not know workers': ('daemon/broker/proc-answer.c', '"daemon/control/worker/worker.h"'),
+    'the broker does not know workers': ('daemon/broker/proc-answer.c', '"daemon/control/peer/peer.h"'),
     'the broker does not know capture': ('daemon/broker/broker.c', '"daemon/capture/stream/sink.h"'),
     'capture does not know control': ('daemon/capture/stream/sink.c', '"daemon/control/request/options.h"'),
     'what asks the system knows no session': ('daemon/control/system/session-quota.c', '"daemon/control/session/session.h"'),
@@ -191,7 +194,7 @@ BAD = {
     'a stream does not know who fills it': ('daemon/capture/stream/sink.c', '"daemon/capture/perf/perf-ring.h"'),
     'programs write their rings, not the worker': ('daemon/capture/program/inferior.c', '"shared-ring/ring-writer.h"'),
     'capture does not know D-Bus': ('daemon/capture/stream/sink.c', '"sonde-profiler1-generated.h"'),
-    'capture has no rights': ('daemon/capture/worker/main.c', '"daemon/base/capabilities.h"'),
+    'capture has no rights': ('daemon/capture/worker/main.c', '"daemon/broker/capabilities.h"'),
     'capture does not know libcap': ('daemon/capture/worker/main.c', '<sys/capability.h>'),
     'names do not know reports': ('client/names/archive.c', '"client/report/profile.h"'),
     'the model does not know names': ('client/model/capture-model.c', '"client/names/archive.h"'),

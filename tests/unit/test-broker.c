@@ -92,9 +92,8 @@ typedef struct
 {
   GSubprocess *process;
   int fd;
-  int link; /* the worker's end; -1 before SERVE */
-  Packet got;
-  int fds[SONDE_MESSAGE_MAX_FDS]; /* that came with it */
+  int link;                       /* the worker's end; -1 before SERVE */
+  int fds[SONDE_MESSAGE_MAX_FDS]; /* that came with what was got */
   unsigned n_fds;
   pid_t target;
   int maps_fd;
@@ -102,6 +101,7 @@ typedef struct
   guint n_rings;
   guint n_events;
   GPtrArray *maps; /* of rings, one page and its header each */
+  Packet got;
 } Front;
 
 static void
@@ -239,15 +239,15 @@ ask (Front *self, SondeScope scope)
 static void
 send_target (Front *self, SondeMessageType type, guint32 flags, int maps_fd, int pidfd)
 {
-  struct
+  union
   {
     SondeMessageTargets targets;
-    SondeMessageTarget target;
-  } message = { .targets = { .header.type = type, .n_targets = 1 },
-                .target = { .pid = self->target, .flags = flags } };
+    char bytes[sizeof (SondeMessageTargets) + sizeof (SondeMessageTarget)];
+  } message = { .targets = { .header.type = type, .n_targets = 1 } };
   int fds[2];
   unsigned n_fds = 0;
 
+  message.targets.targets[0] = (SondeMessageTarget){ .pid = self->target, .flags = flags };
   if ((flags & SONDE_TARGET_HAS_MAPS) != 0)
     fds[n_fds++] = maps_fd;
   if ((flags & SONDE_TARGET_HAS_PIDFD) != 0)
@@ -630,6 +630,21 @@ tells_of_the_end_of_targets_again (Front *self, gconstpointer data)
   expect (self, SONDE_MESSAGE_TARGETS_ENDED);
 }
 
+/* It is dead, and not gone: its lane is asked about it. */
+static void
+tells_of_targets_before_their_end (Front *self, gconstpointer data)
+{
+  if (!go_open (self))
+    return;
+  g_assert_cmpint (kill (self->target, SIGKILL), ==, 0);
+  g_assert_cmpint (waitid (P_PID, (id_t) self->target, NULL, WEXITED | WNOWAIT), ==, 0);
+  send_simple (self->fd, SONDE_MESSAGE_ANNOUNCE);
+  expect (self, SONDE_MESSAGE_COUNTERS);
+  expect (self, SONDE_MESSAGE_PROCESS);
+  g_assert_cmpint (self->got.process.pid, ==, self->target);
+  expect (self, SONDE_MESSAGE_TARGETS_ENDED);
+}
+
 /* Its worker's end is nothing to it. */
 static void
 ends_with_its_front_alone (Front *self, gconstpointer data)
@@ -666,6 +681,7 @@ main (int argc, char **argv)
   ADD ("says-what-the-machine-has", says_what_the_machine_has);
   ADD ("serves-a-session", serves_a_session);
   ADD ("tells-of-the-end-of-targets-again", tells_of_the_end_of_targets_again);
+  ADD ("tells-of-targets-before-their-end", tells_of_targets_before_their_end);
   ADD ("ends-with-its-front-alone", ends_with_its_front_alone);
 #undef ADD
   return g_test_run ();

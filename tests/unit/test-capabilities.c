@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Which capabilities are kept, and when they are in effect. */
-#include "daemon/base/capabilities.h"
+#include "daemon/broker/capabilities.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -340,7 +340,12 @@ on_opened (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GEr
 static gboolean
 on_added (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
-  return sonde_broker_link_take_added (self->broker, data, error);
+  if (sonde_broker_link_take_added (self->broker, data, error))
+    return TRUE;
+  /* The sonded before us may have asked. */
+  if (self->is_adopted)
+    g_clear_error (error);
+  return self->is_adopted;
 }
 
 static gboolean

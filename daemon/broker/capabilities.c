@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "daemon/base/capabilities.h"
+#include "daemon/broker/capabilities.h"
 
 #include <errno.h>
 
@@ -20,7 +20,6 @@ static const struct
   [SONDE_FOR_PROCESSES] = { 3, { CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE, CAP_DAC_READ_SEARCH } },
   [SONDE_FOR_TRACEPOINTS] = { 1, { CAP_DAC_READ_SEARCH } },
   [SONDE_FOR_KERNEL_NAMES] = { 1, { CAP_SYSLOG } },
-  [SONDE_FOR_SIGNALS] = { 1, { CAP_KILL } },
 };
 
 static gboolean

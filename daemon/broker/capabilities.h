@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The capabilities of sonded: which it keeps, and when it uses them. */
+/* The capabilities of a broker: which it keeps, and when it uses them. */
 #pragma once
 
 #include <gio/gio.h>
@@ -13,7 +13,8 @@
  *
  *   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
  *
- * Who has none of them, as an embedded sonded of a user, raises nothing, and the kernel decides.
+ * Who has none of them, as the broker of a user's own sonded, raises nothing, and the kernel
+ * decides.
  */
 typedef enum
 {
@@ -21,7 +22,6 @@ typedef enum
   SONDE_FOR_PROCESSES,    /* what /proc tells of a process, and the files behind it */
   SONDE_FOR_TRACEPOINTS,  /* tracefs, which is root's */
   SONDE_FOR_KERNEL_NAMES, /* addresses in kallsyms */
-  SONDE_FOR_SIGNALS,      /* the end of a worker that we spawned */
   SONDE_N_PURPOSES,
 } SondePurpose;
 
