@@ -69,6 +69,17 @@ write_log (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpoint
   return G_LOG_WRITER_HANDLED;
 }
 
+/* Whoever reads what our client writes does not wait for a lane of ours that is stuck. */
+static gboolean
+leave_surroundings (int keep_fd)
+{
+  int null_fd = open ("/dev/null", O_RDWR | O_CLOEXEC);
+
+  return null_fd >= 0 && dup2 (null_fd, STDIN_FILENO) >= 0 && dup2 (null_fd, STDOUT_FILENO) >= 0
+         && (keep_fd == 3 || close_range (3, (unsigned) keep_fd - 1, 0) == 0)
+         && close_range ((unsigned) keep_fd + 1, ~0u, 0) == 0 && chdir ("/") == 0;
+}
+
 /* It has the rings of all processors open, and opens thousands of events at once. */
 static void
 raise_file_limit (void)
@@ -100,8 +111,7 @@ main (int argc, char **argv)
       g_printerr ("sonde-broker is started by sonded, with --fd=N or by socket activation\n");
       return EXIT_FAILURE;
     }
-  if ((fd > 3 && close_range (3, (unsigned) fd - 1, 0) < 0)
-      || close_range ((unsigned) fd + 1, ~0u, 0) < 0 || chdir ("/") < 0)
+  if (!leave_surroundings (fd))
     {
       g_printerr ("sonde-broker: cannot leave what it was started with\n");
       return EXIT_FAILURE;
@@ -122,8 +132,9 @@ main (int argc, char **argv)
   broker = sonde_broker_new (fd, on_done, &program);
   g_main_loop_run (program.loop);
 
-  /* Closes all events, whoever else is kept waiting by the rest of our descriptors: those of
-   * strangers may be. */
+  /* What others wait for is closed, and all events; the rest of our descriptors, and a lane, may
+   * keep the kernel waiting. */
   sonde_broker_free (broker);
+  close (STDERR_FILENO);
   _exit (program.status);
 }

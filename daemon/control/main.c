@@ -446,6 +446,9 @@ give_up_capabilities (GError **error)
 
   if (syscall (SYS_capget, &header, sets) == 0)
     {
+      /* as in a unit, which may not even set them */
+      if ((sets[0].permitted | sets[0].inheritable | sets[1].permitted | sets[1].inheritable) == 0)
+        return TRUE;
       sets[0].permitted &= CAP_TO_MASK (CAP_KILL);
       sets[0].effective = sets[0].permitted;
       sets[0].inheritable = sets[1].permitted = sets[1].effective = sets[1].inheritable = 0;

@@ -88,6 +88,7 @@ class Test:
             **os.environ, 'LC_ALL': 'C.UTF-8', 'NO_COLOR': '1', 'HOME': self.files,
             'PATH': f'{programs}:{os.path.dirname(self.sondectl)}:/usr/bin:/bin',
             'SONDE_DAEMON': os.path.join(service.build, 'daemon/control/sonded'),
+            'SONDE_BROKER': os.path.join(service.build, 'daemon/broker/sonde-broker'),
             'SONDE_WORKER': os.path.join(service.build, 'daemon/capture/sonde-capture'),
             'SONDE_MEMORY_LIBRARY': os.path.join(service.build, 'shared-ring/collector/memory/libsonde-memory.so')}
         self.burner = service.start_burner(0)

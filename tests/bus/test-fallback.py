@@ -19,6 +19,7 @@ class Fallback:
         self.program = service.install_sondectl()
         self.burn = service.install('tests/system/burn')
         self.embedded = {**os.environ, 'SONDE_DAEMON': service.install('daemon/control/sonded'),
+                         'SONDE_BROKER': service.install('daemon/broker/sonde-broker'),
                          'SONDE_WORKER': service.install('daemon/capture/sonde-capture')}
         self.no_bus = {**self.embedded, 'DBUS_SYSTEM_BUS_ADDRESS': f'unix:path={service.folder}/none'}
 

@@ -129,6 +129,7 @@ def test_losses(cases):
         check('Now: sondectl report x.syscap\n' in text, text)
     programs = [f'--sonded={cases.service.build}/daemon/control/sonded', f'--worker={cases.service.build}/daemon/capture/sonde-capture']
     cases.expect('Now: sondectl heap y.syscap', 'record', '-e', *programs, '--memory', '--event', 'none', '-o', 'y.syscap', '--', 'ls',
+                 SONDE_BROKER=os.path.join(cases.service.build, 'daemon/broker/sonde-broker'),
                  SONDE_MEMORY_LIBRARY=os.path.join(cases.service.build, 'shared-ring/collector/memory/libsonde-memory.so'))
 
 

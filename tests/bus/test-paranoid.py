@@ -64,7 +64,8 @@ def main():
             result = service.run(stranger, service.install_sondectl(), 'record', '--embedded',
                                  f'--sonded={service.install("daemon/control/sonded")}',
                                  f'--worker={service.install("daemon/capture/sonde-capture")}',
-                                 '-a', '-d', '0.1', '-o', 'all.syscap', cwd=service.make_folder(stranger))
+                                 '-a', '-d', '0.1', '-o', 'all.syscap', cwd=service.make_folder(stranger),
+                                 env={**os.environ, 'SONDE_BROKER': service.install('daemon/broker/sonde-broker')})
             check(result.returncode != 0 and f'kernel.perf_event_paranoid is {value}' in result.stderr
                   and 'perf_event_paranoid_drop_in' in result.stderr and 'sonded(8)' in result.stderr, result.stderr)
     with service.case('the rule of the examples lets the members of its group, and nobody else'):

@@ -277,14 +277,14 @@ static void
 test_stays_behind (void)
 {
   g_auto (Daemon) daemon = { 0 };
-  g_autoptr (GArray) workers = NULL;
+  g_autoptr (GArray) left = NULL;
 
   daemon_init (&daemon, "stays-behind");
   stop (&daemon);
   bus_wait (has_finished, &daemon, "the end of a session whose worker says so and stays");
   g_assert_cmpstr (daemon.reason, ==, "stopped");
-  workers = bus_list_workers (daemon.pid);
-  g_assert_cmpuint (workers->len, ==, 0);
+  left = bus_list_workers (daemon.pid);
+  g_assert_cmpuint (left->len, ==, 0);
 }
 
 static void

@@ -56,6 +56,8 @@ class System(Tap):
             sys.exit(0)
         super().__init__(n_cases)
         self.folder = make_folder('sonde-system-')
+        # For those that are not started by the build's own sondectl.
+        os.environ['SONDE_BROKER'] = self.program('daemon/broker/sonde-broker')
 
     def program(self, path):
         return os.path.join(self.build, path)

@@ -68,8 +68,8 @@ def test_user(system):
     os.makedirs(folder, exist_ok=True)
     os.chown(folder, 65534, 65534)
     os.chmod(system.folder, 0o711)
-    for name in ('client/sondectl', 'daemon/control/sonded', 'daemon/capture/sonde-capture',
-                 'tests/system/burn'):
+    for name in ('client/sondectl', 'daemon/control/sonded', 'daemon/broker/sonde-broker',
+                 'daemon/capture/sonde-capture', 'tests/system/burn'):
         subprocess.run(['install', '-m755', system.program(name), folder], check=True)
     # Where sondectl finds it from beside itself.
     subprocess.run(['install', '-D', '-m755', system.program('client/library/libsonde-client.so.0'),
@@ -78,7 +78,7 @@ def test_user(system):
                              f'{folder}/sondectl', 'record', '--embedded', f'--sonded={folder}/sonded',
                              f'--worker={folder}/sonde-capture', '-o', f'{folder}/user.syscap', '--',
                              f'{folder}/burn', '2'], cwd=folder, timeout=DEADLINE_S,
-                            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+                            env={**os.environ, 'SONDE_BROKER': f'{folder}/sonde-broker'}, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     check(result.returncode == 0, f'exit status {result.returncode}: {result.stderr}', Fault)
     seconds = read_seconds(result.stdout)
     counts = system.dump_counts('nobody/user.syscap')

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Live processes hold what docs/security.md says: test-holdings.py BUILD SECURITY_MD"""
 
+import contextlib
+import json
 import os
 import pwd
 import re
@@ -109,6 +111,46 @@ def check_process(table, name, pid):
           f'{name}: namespaces {own_namespaces(pid)}')
 
 
+def read_opened(path):
+    """The expressions of the table of what sonded opens."""
+    with open(path, encoding='utf-8') as file:
+        section = file.read().split('**What `sonded` opens.**')[1].split('\n**')[0]
+    names = [name for row in re.findall(r'^\| (`.*?) \|', section, re.M) for name in re.findall(r'`(.*?)`', row)]
+    return [re.escape(name).replace('PID', r'\d+') + ('.*' if len(name) > 1 and name.endswith('/') else '') for name in names]
+
+
+def named_files(line):
+    """In a line of strace -y, by their whole names."""
+    for folder, name in re.findall(r'<(/[^>]*)>, "([^"]+)"', line) or re.findall(r'()"(/[^"]*)"', line):
+        yield os.path.normpath(os.path.join(folder, name))
+
+
+@contextlib.contextmanager
+def traced(pid, path):
+    strace = subprocess.Popen(['strace', '-f', '-y', '-e', 'trace=%file,connect,sendto,sendmsg', '-o', path, '-p', str(pid)],
+                              stderr=subprocess.DEVNULL)
+    wait_until(lambda: read_status(pid)['TracerPid'] != '0', 'strace')
+    try:
+        yield
+    finally:
+        strace.terminate()
+        strace.wait()
+
+
+def use_service(user, target):
+    """As many do, and as some try to."""
+    user.record('traced.syscap', '-d', '0.2', '-p', target)
+    user.record('traced.syscap', '--', 'true')
+    for arguments in (['-p', target], ['-a'], ['--unit=dbus.service']):
+        run('sondectl', 'start', '-d', '0.2', *arguments)
+    subprocess.run(['sondectl', 'start', '-a'], capture_output=True, timeout=DEADLINE_S, check=False, **user.options)
+    wait_until(lambda: 'running' not in run('sondectl', 'list'), 'the end of all sessions')
+    for arguments in (['events'], ['limits'], ['list', '--captures']):
+        run('sondectl', *arguments)
+    run('sondectl', 'rm', json.loads(run('sondectl', 'list', '--captures', '--json'))['captures'][0]['name'])
+    run('systemctl', 'reload', 'sonded')
+
+
 def systemd_does(unit, method, *arguments):
     """Whether it does it for the user of sonded."""
     path = run('busctl', 'call', SYSTEMD, '/org/freedesktop/systemd1', f'{SYSTEMD}.Manager', 'LoadUnit', 's', unit).split('"')[1]
@@ -128,7 +170,7 @@ def check_asked(unit, *allowed):
 
 
 def main():
-    tap = Tap(10)
+    tap = Tap(11)
     table = read_table(sys.argv[2])
     alice = User('alice')
     target = alice.start('bash', '-c', 'while :; do :; done')
@@ -208,6 +250,17 @@ def main():
         alice.run('rm', 'go-on')
         capture = alice.finish_recording(recording, 'third.syscap')
         check(capture.counts['ALLOCATION'] > 0, 'the ring brought nothing')
+
+    with tap.case('sonded opens nothing but what is written'):
+        allowed = read_opened(sys.argv[2])
+        with traced(sonded, '/tmp/opened'):
+            use_service(alice, str(target.pid))
+        with open('/tmp/opened', encoding='utf-8', errors='replace') as file:
+            found = {name for line in file for name in named_files(line)}
+        tap.note(f'{len(found)} files')
+        foreign = {name for name in found if not any(re.fullmatch(one, name) for one in allowed)}
+        check(not foreign, f'{sorted(foreign)}')
+        check(any(name.startswith('/var/lib/sonde/captures/') for name in found), f'{sorted(found)}')
 
     with tap.case('systemd does for sonded what is written, and of other units nothing'):
         for unit in (*worker_units(), *broker_units()):

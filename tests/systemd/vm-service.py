@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from inside import DEADLINE_S, Capture, User, check, processes, run, wait_until, worker_units
+from inside import DEADLINE_S, Capture, User, broker_units, check, processes, run, wait_until, worker_units
 from tap import Tap
 
 BURN = os.path.join(os.path.abspath(sys.argv[1]), 'tests/system/burn')
@@ -52,17 +52,19 @@ def refusal(*command, **options):
 
 
 def restart(paranoid):
-    """sonded looks at the setting when it starts."""
+    """A broker looks at the setting when it starts, and one is ready."""
     write(PARANOID, paranoid)
+    before = processes('sonde-broker')
     run('systemctl', 'restart', 'sonded')
-    wait_until(lambda: len(processes('sonded')) == 1, 'sonded')
+    wait_until(lambda: len(processes('sonde-broker')) == 1 and processes('sonde-broker') != before, 'a spare broker')
 
 
 def permitted():
-    """What sonded may raise. Nothing may be in effect."""
-    pid, = processes('sonded')
+    """What a broker may raise. Nothing may be in effect, once it has begun."""
+    wait_until(lambda: len(processes('sonde-broker')) == 1, 'a spare broker')
+    pid, = processes('sonde-broker')
+    wait_until(lambda: re.search(r'^CapEff:\t0+$', read(f'/proc/{pid}/status'), re.M), 'nothing in effect')
     status = read(f'/proc/{pid}/status')
-    check(re.search(r'^CapEff:\t0+$', status, re.M), f'something is in effect: {status}')
     return int(re.search(r'^CapPrm:\t(\w+)$', status, re.M)[1], 16)
 
 
@@ -131,10 +133,10 @@ def perf_cases(tap, alice):
             check(RESTRICTED % paranoid in output, output)
             output = refusal('sondectl', 'record', '--embedded', '-o', 'none.syscap', '--', BURN, '1', **alice.options)
             check(RESTRICTED % paranoid in output, output)
-            check(not permitted() & SYS_ADMIN, 'sonded may raise CAP_SYS_ADMIN')
+            check(not permitted() & SYS_ADMIN, 'a broker may raise CAP_SYS_ADMIN')
 
-    with tap.case('with it root profiles the machine, and sonded has one capability more to raise'):
-        folder = '/etc/systemd/system/sonded.service.d'
+    with tap.case('with it root profiles the machine, and a broker has one capability more to raise'):
+        folder = '/etc/systemd/system/sonde-broker@.service.d'
         os.makedirs(folder)
         shutil.copy(DROP_IN, folder)
         run('systemctl', 'daemon-reload')
@@ -170,7 +172,7 @@ def perf_cases(tap, alice):
         capture = alice.record('own.syscap', '--', BURN, '1')
         check(len(capture.samples) > MIN_SAMPLES, f'{len(capture.samples)} samples')
 
-    with tap.case('where 2 suffices sonded keeps no more than it needs, in spite of the drop-in'):
+    with tap.case('where 2 suffices a broker keeps no more than it needs, in spite of the drop-in'):
         restart('2')
         check(not permitted() & SYS_ADMIN, 'it may raise CAP_SYS_ADMIN')
         capture = alice.record('two.syscap', '--', BURN, '1')
@@ -204,7 +206,9 @@ def limit_cases(tap, alice, target):
     with tap.case('the limits of the units are those of the processes'):
         session = Session(alice, 'limits.syscap', '-p', target)
         sonded, = processes('sonded')
-        for pid, unit in ((sonded, 'sonded.service'), (session.worker, session.unit())):
+        brokers = [(int(run('systemctl', 'show', '--value', '--property=MainPID', unit)), unit) for unit in broker_units()]
+        check(brokers, 'there is no broker')
+        for pid, unit in ((sonded, 'sonded.service'), (session.worker, session.unit()), *brokers):
             wanted = run('systemctl', 'show', '--value', '--property=LimitNOFILE', unit).strip()
             check(limits(pid)['Max open files'] == wanted, f'{unit}: {limits(pid)}')
         # The unit allows what 4096 processors need; the worker keeps what those of this machine do.
@@ -215,6 +219,9 @@ def limit_cases(tap, alice, target):
         check(read(f'{group}/memory.max') == str(512 << 20), read(f'{group}/memory.max'))
         check(read(f'{group}/pids.max') == '16', read(f'{group}/pids.max'))
         wait_until(lambda: read(f'{group}/cpu.max') == '100000 100000', 'all that its user may take')
+        for _, unit in brokers:
+            group = f'/sys/fs/cgroup/{run("systemctl", "show", "--value", "--property=ControlGroup", unit).strip()}'
+            check(read(f'{group}/pids.max') == '64', read(f'{group}/pids.max'))
         session.end()
 
     with tap.case('a worker that would take more CPU time than its user may gets no more'), \

@@ -64,7 +64,7 @@ def test_environment(folder):
     os.makedirs(os.path.join(folder, 'elsewhere/bin'))
     program = shutil.copy(SONDECTL, os.path.join(folder, 'elsewhere/bin'))
     os.chdir(folder)
-    for name in ('SONDE_DAEMON', 'SONDE_WORKER'):
+    for name in ('SONDE_DAEMON', 'SONDE_BROKER', 'SONDE_WORKER'):
         result = run('record', '--embedded', '--', 'true', program=program, **{'SONDE_DAEMON': '/nonexistent', name: ''})
         check(result.returncode == 125 and 'Cannot start /' in result.stderr, f'{result.returncode} {result.stderr}')
 

@@ -374,9 +374,9 @@ on_stuck (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErr
   const SondeMessageStuck *message = data;
   g_autofree char *text
       = message->is_over != 0
-            ? g_strdup_printf ("Processes of user %u answer again", message->uid)
+            ? g_strdup_printf ("Processes of uid %u answer again", message->uid)
             : g_strdup_printf (
-                "Processes of user %u do not answer: of them and their files nothing "
+                "Processes of uid %u do not answer: of them and their files nothing "
                 "is told (asked: process %d)",
                 message->uid, message->pid);
 
@@ -473,9 +473,10 @@ static void
 on_broker_gone (SondePeer *broker, const char *how, gpointer user_data)
 {
   SondeSession *self = user_data;
+  g_autofree char *reason = g_strdup (how); /* the broker's, which goes */
 
   g_clear_pointer (&self->broker, sonde_broker_link_free);
-  sonde_session_lose_broker (self, how);
+  sonde_session_lose_broker (self, reason);
 }
 
 const SondePeerHandler sonde_session_broker_handler
