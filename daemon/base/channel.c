@@ -36,6 +36,7 @@ struct SondeChannel
   pid_t peer_pid; /* 0: not known */
   SondeMessageWay from;
   gboolean freed; /* by the owner: no callback any more */
+  gboolean is_held;
   const SondeChannelHandler *handler;
   gpointer user_data;
   GSource *readable;
@@ -207,7 +208,8 @@ receive_one (SondeChannel *self)
     .msg_iovlen = 1,
     .msg_control = control.bytes,
     /* No descriptor of a worker comes so far as to be one of ours. */
-    .msg_controllen = is_from_worker (self) ? CMSG_SPACE (sizeof (struct ucred)) : sizeof control.bytes,
+    .msg_controllen
+    = is_from_worker (self) ? CMSG_SPACE (sizeof (struct ucred)) : sizeof control.bytes,
   };
   int fds[SONDE_MESSAGE_MAX_FDS];
   unsigned n_fds;
@@ -239,7 +241,7 @@ receive_one (SondeChannel *self)
       return FALSE;
     }
   deliver (self, &packet.header, (gsize) got, fds, n_fds, whole);
-  return self->fd >= 0 && !self->freed;
+  return self->fd >= 0 && !self->freed && !self->is_held;
 }
 
 static gboolean
@@ -326,6 +328,8 @@ on_writable (int fd, GIOCondition condition, gpointer user_data)
       drop_pending (self);
     }
   remove_source (&self->retry);
+  if (self->handler->drained != NULL)
+    self->handler->drained (self, self->user_data);
   return G_SOURCE_REMOVE;
 }
 
@@ -343,8 +347,18 @@ sonde_channel_new (int fd,
   self->handler = handler;
   self->user_data = user_data;
   g_queue_init (&self->pending);
-  self->readable = watch (self, G_IO_IN | G_IO_HUP | G_IO_ERR, on_readable, "sonde-channel-in");
+  sonde_channel_hold (self, FALSE);
   return self;
+}
+
+void
+sonde_channel_hold (SondeChannel *self, gboolean is_held)
+{
+  self->is_held = is_held;
+  if (is_held)
+    remove_source (&self->readable);
+  else if (self->fd >= 0 && self->readable == NULL)
+    self->readable = watch (self, G_IO_IN | G_IO_HUP | G_IO_ERR, on_readable, "sonde-channel-in");
 }
 
 void

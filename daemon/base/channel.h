@@ -29,6 +29,8 @@ typedef struct
                    gpointer user_data);
   /* @error NULL: orderly end of file. The channel is shut; only sonde_channel_free() may follow. */
   void (*closed) (SondeChannel *channel, const GError *error, gpointer user_data);
+  /* Optional: all that was queued is sent. */
+  void (*drained) (SondeChannel *channel, gpointer user_data);
   /* How a descriptor that was given to be sent is closed; NULL: by close(). */
   void (*close_sent) (int fd);
 } SondeChannelHandler;
@@ -63,6 +65,8 @@ gboolean sonde_channel_send (SondeChannel *self,
                              const int *fds,
                              unsigned n_fds,
                              GError **error);
+/* Whether nothing is received from now on: what comes waits, the peer's end as well. */
+void sonde_channel_hold (SondeChannel *self, gboolean is_held);
 /* A message that is a header only. */
 gboolean sonde_channel_send_simple (SondeChannel *self, SondeMessageType type, GError **error);
 /* Messages queued because the socket was full. */

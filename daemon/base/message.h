@@ -48,7 +48,7 @@
  * FAILED keep their numbers and layouts in all versions, but for counts that come at the end of
  * SondeMessageStatistics. What it asks for still comes to the front, which does not answer.
  *
- * Source: docs/protocol.md, "Between sonded and its workers"
+ * Source: docs/protocol.md, "Between the three programs"
  */
 #define SONDE_MESSAGE_VERSION  3 /* 1: Sonde 0.1.0 */
 #define SONDE_MESSAGE_MAX_FDS  SONDE_SEND_MAX_FDS

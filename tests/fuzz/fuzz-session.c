@@ -113,6 +113,17 @@ sonde_peer_channel (const SondePeer *self)
   return NULL;
 }
 
+gboolean
+sonde_peer_is_behind (const SondePeer *self)
+{
+  return FALSE;
+}
+
+void
+sonde_peer_hold (SondePeer *self, gboolean is_held)
+{
+}
+
 /* It may still be heard, until it is reaped. */
 void
 sonde_peer_kill (SondePeer *self)

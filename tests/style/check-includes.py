@@ -56,7 +56,8 @@ LAYERS = {
     'daemon/base': GLIB + CONFIG + BASE
     + ['protocol/ledger.h', 'seccomp.h', 'shared-ring/control-message.h'],
     'daemon/broker': GLIB + CONFIG + BASE + ['daemon/base/*.h', 'seccomp.h', 'sys/capability.h'],
-    'daemon/control': CONTROL + ['daemon/control/system/*.h', 'daemon/control/bus/*.h', 'linux/capability.h', 'systemd/*.h'],
+    'daemon/control': CONTROL + [f'daemon/control/{room}/*.h' for room in ('bus', 'peer', 'system')]
+    + ['linux/capability.h', 'systemd/*.h'],
     **rooms('daemon/control', CONTROL, {
         'system': ('', ['systemd/*.h']),
         'request': ('system', []),
@@ -182,7 +183,7 @@ BAD = {
     'control does not know unwind': ('daemon/control/bus/bus.c', '"unwind/module.h"'),
     'control does not know capture': ('daemon/control/bus/bus.c', '"daemon/capture/stream/sink.h"'),
     'control does not know the broker': ('daemon/control/session/session.c', '"daemon/broker/broker.h"'),
-    'control has no rights': ('daemon/control/session/session.c', '"daemon/base/capabilities.h"'),
+    'control has no rights': ('daemon/control/session/session.c', '<sys/capability.h>'),
     'peers do not know what they are for': ('daemon/control/peer/peer.c', '"daemon/control/session/session.h"'),
     'the broker does not know who asks': ('daemon/broker/broker.c', '"daemon/control/request/options.h"'),
     'the broker does not know workers': ('daemon/broker/proc-answer.c', '"daemon/control/peer/peer.h"'),

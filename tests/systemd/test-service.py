@@ -60,6 +60,9 @@ def main():
     with tap.case('the features are those of a machine that systemd runs'):
         features = run('busctl', 'get-property', SERVICE, '/org/sonde/Profiler1', f'{SERVICE}.Manager', 'Features')
         check({'unit', 'start-session'} <= set(re.findall(r'"([a-z-]+)"', features)), features)
+        # Whose files are root's alone.
+        events = run('busctl', 'get-property', SERVICE, '/org/sonde/Profiler1', f'{SERVICE}.Manager', 'Events')
+        check(('"sched:sched_switch"' in events) == os.path.exists('/sys/kernel/tracing/events/sched/sched_switch/id'), events)
 
     with tap.case('root sees the names of kernel functions'):
         run('sondectl', 'record', '--kernel', '-o', '/tmp/kernel.syscap', '--', 'dd', 'if=/dev/zero',

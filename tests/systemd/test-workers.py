@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Workers that systemd starts: test-workers.py BUILD"""
+"""Brokers and workers that systemd starts: test-workers.py BUILD"""
 
 import glob
 import os
@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 
-from inside import DEADLINE_S, User, check, processes, run, wait_until, worker_units
+from inside import DEADLINE_S, User, broker_units, check, processes, run, wait_until, worker_units
 from tap import Tap
 
 
@@ -20,10 +20,10 @@ SPARE = ('[not set]', 'infinity', MEMORY)
 
 
 def wait_for_session(user, name, n_sessions=1):
-    """Until name is being written, and so many run beside the spare worker. Returns the pids of all workers."""
+    """Until name is being written, and so many run beside the spare worker and broker. Returns the pids of all workers."""
     user.wait_for_capture(name)
-    wait_until(lambda: len(worker_units()) == n_sessions + 1 and
-               len(processes('sonde-capture')) == n_sessions + 1, f'{n_sessions} sessions')
+    for units, program in ((worker_units, 'sonde-capture'), (broker_units, 'sonde-broker')):
+        wait_until(lambda: len(units()) == len(processes(program)) == n_sessions + 1, f'{n_sessions} of {program}')
     return processes('sonde-capture')
 
 
@@ -33,6 +33,7 @@ def uid(pid):
 
 def check_at_rest(spare=1):
     wait_until(lambda: len(worker_units()) == spare, 'the end of all workers but the spare one')
+    wait_until(lambda: len(broker_units()) == spare, 'the end of all brokers but the spare one')
     check(run('systemctl', '--failed', '--no-legend') == '', run('systemctl', '--failed', '--full'))
 
 
@@ -62,23 +63,24 @@ def read_journal():
 
 
 def main():
-    tap = Tap(10)
+    tap = Tap(11)
     alice = User('alice')
     target = str(alice.start('bash', '-c', 'while :; do :; done').pid)
     run('systemctl', 'start', 'sonded')
 
-    with tap.case('one worker is ready before anybody asks'):
-        wait_until(lambda: len(processes('sonde-capture')) == 1, 'the spare worker')
+    with tap.case('one broker and one worker are ready before anybody asks'):
+        wait_until(lambda: len(processes('sonde-capture')) == len(processes('sonde-broker')) == 1, 'the spare ones')
         spare = processes('sonde-capture')[0]
+        spare_broker = processes('sonde-broker')[0]
 
-    with tap.case('it takes the first session, and another one gets ready'):
+    with tap.case('they take the first session, and others get ready'):
         recording = alice.start_recording('first.syscap', '-p', target)
         first, second = sorted(wait_for_session(alice, 'first.syscap'), key=lambda pid: pid != spare)
-        check(first == spare, f'{spare} is gone')
+        check(first == spare and spare_broker in processes('sonde-broker'), f'{spare} or {spare_broker} is gone')
 
-    with tap.case('no two workers have the same uid, and none has root\'s'):
-        uids = {uid(first), uid(second)}
-        check(len(uids) == 2 and all(61184 <= number <= 65519 for number in uids), f'uids {uids}')
+    with tap.case('no two brokers or workers have the same uid, and none has root\'s'):
+        uids = {uid(pid) for pid in (first, second, *processes('sonde-broker'))}
+        check(len(uids) == 4 and all(61184 <= number <= 65519 for number in uids), f'uids {uids}')
 
     with tap.case('a session has all that its user may take, and each of two the half'):
         wait_for_shares(SPARE, ('100', '1s', MEMORY))
@@ -107,7 +109,23 @@ def main():
         alice.run('sondectl', 'verify', 'other.syscap')
         check_at_rest()
 
-    with tap.case('one that hangs is killed'):
+    with tap.case('a broker that is killed ends its session, with all that was recorded, and no other one'):
+        broker, = processes('sonde-broker')
+        recording = alice.start_recording('first.syscap', '-p', target)
+        wait_for_session(alice, 'first.syscap')
+        other = alice.start_recording('other.syscap', '-p', target)
+        wait_for_session(alice, 'other.syscap', 2)
+        os.kill(broker, signal.SIGKILL)
+        output, _ = recording.communicate(timeout=DEADLINE_S)
+        check(recording.returncode == 125 and 'The broker was killed by signal 9' in output,
+              f'exit status {recording.returncode}: {output}')
+        status, output = end_recording(other)
+        check(status == 0 and 'none lost' in output, f'exit status {status}: {output}')
+        for name in ('first.syscap', 'other.syscap'):
+            alice.run('sondectl', 'verify', name)
+        check_at_rest()
+
+    with tap.case('a worker that hangs is killed'):
         hung, = processes('sonde-capture')
         recording = alice.start_recording('hung.syscap', '-p', target)
         wait_for_session(alice, 'hung.syscap')
@@ -137,7 +155,7 @@ def main():
         run('systemctl', 'reload', 'sonded')
         check_at_rest()
 
-    with tap.case('no worker stays when sonded ends, and none has left anything'):
+    with tap.case('no broker or worker stays when sonded ends, and none has left anything'):
         recording = alice.start_recording('last.syscap', '-p', target)
         wait_for_session(alice, 'last.syscap')
         run('systemctl', 'stop', 'sonded')
@@ -150,15 +168,17 @@ def main():
         left = glob.glob('/run/systemd/system.control/sonde-*')
         check(not left, left)
 
-    with tap.case('without its socket no session starts, and the error says why'):
-        run('systemctl', 'start', 'sonded')
-        wait_until(lambda: len(worker_units()) == 1, 'the spare worker')
-        run('systemctl', 'kill', '--signal=KILL', worker_units()[0])
-        check_at_rest(0)
-        os.unlink('/run/sonde/worker')
-        result = subprocess.run(['sondectl', 'record', '-d', '1', '-o', '/tmp/none.syscap', '-a'], check=False,
-                                capture_output=True, text=True, timeout=DEADLINE_S)
-        check(result.returncode != 0 and '/run/sonde/worker' in result.stderr, result.stderr)
+    with tap.case('without their sockets no session starts, and the error says why'):
+        for socket, units in (('/run/sonde/worker', worker_units), ('/run/sonde/broker', broker_units)):
+            run('systemctl', 'stop', 'sonded', 'sonde-broker.socket', 'sonde-worker.socket')
+            run('systemctl', 'start', 'sonded')
+            wait_until(lambda: len(worker_units()) == len(broker_units()) == 1, 'the spare ones')
+            run('systemctl', 'kill', '--signal=KILL', units()[0])
+            wait_until(lambda: not units(), 'its end')
+            os.unlink(socket)
+            result = subprocess.run(['sondectl', 'record', '-d', '1', '-o', '/tmp/none.syscap', '-a'], check=False,
+                                    capture_output=True, text=True, timeout=DEADLINE_S)
+            check(result.returncode != 0 and socket in result.stderr, result.stderr)
 
     tap.finish()
 

@@ -23,6 +23,8 @@ typedef struct
   guint32 last_type;
   char *close_reason;
   gboolean free_in_callback;
+  gboolean hold_in_callback;
+  guint n_drained;
   gulong cost_us; /* of a message */
 } Fixture;
 
@@ -40,6 +42,8 @@ on_message (SondeChannel *channel,
   g_usleep (self->cost_us);
   if (self->free_in_callback)
     g_clear_pointer (&self->channel, sonde_channel_free);
+  if (self->hold_in_callback)
+    sonde_channel_hold (self->channel, TRUE);
 }
 
 static void
@@ -52,7 +56,14 @@ on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
   self->close_reason = g_strdup (error != NULL ? error->message : "");
 }
 
-static const SondeChannelHandler handler = { .message = on_message, .closed = on_closed };
+static void
+on_drained (SondeChannel *channel, gpointer user_data)
+{
+  ((Fixture *) user_data)->n_drained++;
+}
+
+static const SondeChannelHandler handler
+    = { .message = on_message, .closed = on_closed, .drained = on_drained };
 
 static void
 set_up (Fixture *self, gconstpointer data)
@@ -115,6 +126,24 @@ tells_what_waits_and_what_came (Fixture *self, gconstpointer data)
   spin ();
   g_assert_false (sonde_channel_is_waiting (self->channel));
   g_assert_cmpint (sonde_channel_fd (self->channel), ==, -1);
+}
+
+/* The second message waits, and so does the end. */
+static void
+hears_nothing_while_it_is_held (Fixture *self, gconstpointer data)
+{
+  self->hold_in_callback = TRUE;
+  send_hello (self->peer);
+  send_hello (self->peer);
+  sonde_clear_fd (&self->peer);
+  spin ();
+  g_assert_cmpuint (self->n_messages, ==, 1);
+  g_assert_cmpuint (self->n_closed, ==, 0);
+  self->hold_in_callback = FALSE;
+  sonde_channel_hold (self->channel, FALSE);
+  spin ();
+  g_assert_cmpuint (self->n_messages, ==, 2);
+  g_assert_cmpuint (self->n_closed, ==, 1);
 }
 
 /* As if somebody had put another file into its number. */
@@ -268,6 +297,31 @@ queues_in_order_while_the_socket_is_full (Fixture *self, gconstpointer data)
         g_assert_cmpuint (file.request_id, ==, ++received);
     }
   g_assert_cmpuint (sonde_channel_queued (self->channel), ==, 0);
+  g_assert_cmpuint (self->n_drained, >, 0);
+}
+
+static int last_closed;
+
+static void
+close_and_tell (int fd)
+{
+  last_closed = fd;
+  close (fd);
+}
+
+static void
+has_its_owner_close_what_was_sent (Fixture *self, gconstpointer data)
+{
+  static const SondeChannelHandler own_handler
+      = { .message = on_message, .closed = on_closed, .close_sent = close_and_tell };
+  SondeMessageHeader message = { .type = SONDE_MESSAGE_CONTROL };
+  int fd = open ("/dev/null", O_RDONLY | O_CLOEXEC);
+  SondeChannel *channel
+      = sonde_channel_new (dup (self->own), SONDE_WAY_WORKER_TO_FRONT, &own_handler, self);
+
+  g_assert_true (sonde_channel_send (channel, &message, sizeof message, &fd, 1, NULL));
+  g_assert_cmpint (last_closed, ==, fd);
+  sonde_channel_free (channel);
 }
 
 static void
@@ -314,6 +368,7 @@ main (int argc, char **argv)
   ADD ("delivers-messages", delivers_messages);
   ADD ("yields-after-a-costly-message", yields_after_a_costly_message);
   ADD ("tells-what-waits-and-what-came", tells_what_waits_and_what_came);
+  ADD ("hears-nothing-while-it-is-held", hears_nothing_while_it_is_held);
   ADD ("closes-when-it-cannot-receive", closes_when_it_cannot_receive);
   ADD ("tells-end-of-file-once", tells_end_of_file_once);
   ADD ("closes-on-rubbish-and-says-why", closes_on_rubbish_and_says_why);
@@ -322,6 +377,7 @@ main (int argc, char **argv)
   ADD ("closes-descriptors-of-an-empty-packet", closes_descriptors_of_an_empty_packet);
   ADD ("knows-who-sent-the-first-message", knows_who_sent_the_first_message);
   ADD ("queues-in-order-while-the-socket-is-full", queues_in_order_while_the_socket_is_full);
+  ADD ("has-its-owner-close-what-was-sent", has_its_owner_close_what_was_sent);
   ADD ("refuses-more-than-its-queue-holds", refuses_more_than_its_queue_holds);
   ADD ("hears-what-a-dead-peer-has-said", hears_what_a_dead_peer_has_said);
   return g_test_run ();

@@ -11,7 +11,8 @@
 #define NOBODY 65534
 
 static const SondePeerPlace places[SONDE_PEER_N_KINDS]
-    = { [SONDE_PEER_BROKER] = { "/nowhere/broker" }, [SONDE_PEER_CAPTURE] = { "/worker" } };
+    = { [SONDE_PEER_BROKER] = { .socket_path = "/nowhere/broker" },
+        [SONDE_PEER_CAPTURE] = { .path = "/worker" } };
 
 static gboolean
 skip_unless_root (void)

@@ -40,7 +40,8 @@ set_up (Fixture *fixture, gconstpointer script)
   g_autofree char *text = g_strdup_printf ("#!/bin/sh\n%s\n", (const char *) script);
   g_autoptr (GError) error = NULL;
   int fd = g_file_open_tmp ("worker-XXXXXX", &fixture->path, &error);
-  SondePeerPlace places[SONDE_PEER_N_KINDS] = { [SONDE_PEER_BROKER] = { "/nowhere/broker" } };
+  SondePeerPlace places[SONDE_PEER_N_KINDS]
+      = { [SONDE_PEER_BROKER] = { .socket_path = "/nowhere/broker" } };
 
   g_assert_no_error (error);
   g_assert_cmpint (write (fd, text, strlen (text)), ==, (gssize) strlen (text));

@@ -181,7 +181,7 @@ hears_what_a_spare_broker_says (void)
                               .events = 5,
                               .tracepoints = 9 };
   SondePeerPlace places[SONDE_PEER_N_KINDS]
-      = { [SONDE_PEER_CAPTURE] = { NULL, "/nowhere/capture" } };
+      = { [SONDE_PEER_CAPTURE] = { .socket_path = "/nowhere/capture" } };
   SondePeerLauncher *launcher;
   SondePeerProcess *process;
   Listener listener;
@@ -209,7 +209,7 @@ static void
 waits_for_no_word_of_a_broker_that_lies_or_dies (gconstpointer word)
 {
   SondePeerPlace places[SONDE_PEER_N_KINDS]
-      = { [SONDE_PEER_CAPTURE] = { NULL, "/nowhere/capture" } };
+      = { [SONDE_PEER_CAPTURE] = { .socket_path = "/nowhere/capture" } };
   SondePeerLauncher *launcher;
   Listener listener;
   sonde_autofd int other = -1;

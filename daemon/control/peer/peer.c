@@ -158,11 +158,22 @@ on_message (SondeChannel *channel,
     self->handler->message (self, message, fds, n_fds, self->user_data);
 }
 
+static void
+on_drained (SondeChannel *channel, gpointer user_data)
+{
+  SondePeer *self = user_data;
+
+  if (self->handler->caught_up != NULL)
+    self->handler->caught_up (self, self->user_data);
+}
+
 /* What strangers prove their rights with is a broker's to look at. */
 static const SondeChannelHandler channel_handlers[SONDE_PEER_N_KINDS] = {
-  [SONDE_PEER_BROKER]
-  = { .message = on_message, .closed = on_closed, .close_sent = sonde_closer_take },
-  [SONDE_PEER_CAPTURE] = { .message = on_message, .closed = on_closed },
+  [SONDE_PEER_BROKER] = { .message = on_message,
+                          .closed = on_closed,
+                          .drained = on_drained,
+                          .close_sent = sonde_closer_take },
+  [SONDE_PEER_CAPTURE] = { .message = on_message, .closed = on_closed, .drained = on_drained },
 };
 
 static SondePeer *
@@ -303,6 +314,19 @@ const SondeChannel *
 sonde_peer_channel (const SondePeer *self)
 {
   return self->channel;
+}
+
+gboolean
+sonde_peer_is_behind (const SondePeer *self)
+{
+  return self->channel != NULL && sonde_channel_queued (self->channel) > 0;
+}
+
+void
+sonde_peer_hold (SondePeer *self, gboolean is_held)
+{
+  if (self->channel != NULL)
+    sonde_channel_hold (self->channel, is_held);
 }
 
 gboolean

@@ -29,6 +29,8 @@ typedef struct
   /* Once: its connection and its process have ended. @how is a sentence without a full
    * stop. Nothing but sonde_peer_free() may follow. */
   void (*gone) (SondePeer *peer, const char *how, gpointer user_data);
+  /* Optional: it has taken all that was sent to it. */
+  void (*caught_up) (SondePeer *peer, gpointer user_data);
 } SondePeerHandler;
 
 SondePeer *sonde_peer_start (SondePeerLauncher *launcher,
@@ -65,6 +67,10 @@ gboolean sonde_peer_measure (const SondePeer *self, SondeProcCost *cost);
 void sonde_peer_set_share (SondePeer *self, const SondeUnitShare *share);
 /* Its connection. */
 const SondeChannel *sonde_peer_channel (const SondePeer *self);
+
+/* Whether what was sent to it waits for it; whether it is not heard meanwhile. */
+gboolean sonde_peer_is_behind (const SondePeer *self);
+void sonde_peer_hold (SondePeer *self, gboolean is_held);
 
 /* SIGKILL; @gone follows. */
 void sonde_peer_kill (SondePeer *self);

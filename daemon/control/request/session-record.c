@@ -55,6 +55,7 @@ static const struct
   { "statistics", "@at", AT (statistics), 1 },
   { "worker-pid", "i", AT (worker_pid), 1 },
   { "broker-pid", "i", AT (broker_pid), 2 },
+  { "n-additions", "u", AT (n_additions), 2 },
   { "is-broken", "b", AT (is_broken), 2 },
   { "is-lasting", "b", AT (is_lasting), 1 },
   { "capture-file", "s", AT (capture_file), 1 },
@@ -340,7 +341,7 @@ check (const SondeSessionRecord *self, GError **error)
     return refuse (error, "an end without a reason");
   if (self->worker_pid < 0 || (self->worker_pid == 0 && !is_over))
     return refuse (error, "no worker");
-  if (self->broker_pid < 0)
+  if (self->broker_pid < 0 || self->n_additions > SONDE_LIMIT_CALLS)
     return refuse (error, "an impossible broker");
   if (self->is_lasting != (self->capture_file != NULL))
     return refuse (error, "its capture file is not what it lasts for");

@@ -40,9 +40,10 @@ typedef struct
   SondeSessionState state; /* not STARTING */
   char *reason;            /* NULL: none yet */
   guint64 statistics[SONDE_N_STATISTICS];
-  gint32 worker_pid;  /* 0: it has none any more */
-  gint32 broker_pid;  /* the same */
-  gboolean is_broken; /* it is stopped because it lost its broker */
+  gint32 worker_pid;   /* 0: it has none any more */
+  gint32 broker_pid;   /* the same */
+  guint32 n_additions; /* which the broker has not answered */
+  gboolean is_broken;  /* it is stopped because it lost its broker */
   gboolean is_lasting;
   char *capture_file; /* NULL: none */
   guint64 capture_max_bytes;

@@ -46,11 +46,14 @@ SondeBrokerLink *
 sonde_broker_link_adopt (SondePeerLauncher *launcher,
                          int fd,
                          pid_t pid,
+                         guint n_unanswered,
                          const SondePeerHandler *handler,
                          gpointer user_data)
 {
   SondeBrokerLink *self = link_new ();
 
+  for (guint i = 0; i < n_unanswered; i++)
+    g_queue_push_tail (&self->additions, g_new0 (Addition, 1));
   self->peer = sonde_peer_adopt (launcher, SONDE_PEER_BROKER, fd, pid, handler, user_data);
   return self;
 }
@@ -257,6 +260,12 @@ gboolean
 sonde_broker_link_add_finish (GAsyncResult *result, GError **error)
 {
   return g_task_propagate_boolean (G_TASK (result), error);
+}
+
+guint
+sonde_broker_link_n_unanswered (const SondeBrokerLink *self)
+{
+  return g_queue_get_length ((GQueue *) &self->additions);
 }
 
 gboolean

@@ -20,10 +20,12 @@ SondeBrokerLink *sonde_broker_link_new (SondePeerLauncher *launcher,
                                         const SondePeerHandler *handler,
                                         gpointer user_data,
                                         GError **error);
-/* Parameters as of sonde_peer_adopt(). */
+/* @n_unanswered: what the sonded before us has asked to add, whose answers come first; others as of
+ * sonde_peer_adopt() */
 SondeBrokerLink *sonde_broker_link_adopt (SondePeerLauncher *launcher,
                                           int fd,
                                           pid_t pid,
+                                          guint n_unanswered,
                                           const SondePeerHandler *handler,
                                           gpointer user_data);
 /* Kills the broker. Accepts NULL. */
@@ -73,6 +75,8 @@ void sonde_broker_link_add_async (SondeBrokerLink *self,
                                   GAsyncReadyCallback callback,
                                   gpointer user_data);
 gboolean sonde_broker_link_add_finish (GAsyncResult *result, GError **error);
+/* How many answers are still to come: SONDE_LIMIT_CALLS at most. */
+guint sonde_broker_link_n_unanswered (const SondeBrokerLink *self);
 /* ADDED has come. Errors: SONDE_ERROR_FAILED: it answers nothing */
 gboolean sonde_broker_link_take_added (SondeBrokerLink *self,
                                        const SondeMessageResult *result,

@@ -33,7 +33,10 @@ make_record (const SondeSession *self)
   memcpy (record->statistics, self->statistics, sizeof record->statistics);
   record->worker_pid = sonde_peer_pid (self->worker);
   if (self->broker != NULL)
-    record->broker_pid = sonde_peer_pid (sonde_broker_link_peer (self->broker));
+    {
+      record->broker_pid = sonde_peer_pid (sonde_broker_link_peer (self->broker));
+      record->n_additions = sonde_broker_link_n_unanswered (self->broker);
+    }
   sonde_session_output_record (self->output, record);
   return record;
 }
@@ -201,9 +204,9 @@ sonde_session_adopt (SondeLeftSession *left,
                                    sonde_steal_fd (&left->peer_fds[SONDE_PEER_CAPTURE]),
                                    record->worker_pid, &sonde_session_worker_handler, self);
   if (left->peer_fds[SONDE_PEER_BROKER] >= 0)
-    self->broker
-        = sonde_broker_link_adopt (launcher, sonde_steal_fd (&left->peer_fds[SONDE_PEER_BROKER]),
-                                   record->broker_pid, &sonde_session_broker_handler, self);
+    self->broker = sonde_broker_link_adopt (
+        launcher, sonde_steal_fd (&left->peer_fds[SONDE_PEER_BROKER]), record->broker_pid,
+        record->n_additions, &sonde_session_broker_handler, self);
   take_up (self, record);
   sonde_audit ("session-adopted", self->id, self->owner_uid,
                sonde_scope_name (self->options->asked.scope));

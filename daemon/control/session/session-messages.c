@@ -299,8 +299,17 @@ on_worker_gone (SondePeer *worker, const char *how, gpointer user_data)
   sonde_session_end (self);
 }
 
+static void
+on_worker_caught_up (SondePeer *worker, gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  if (self->broker != NULL)
+    sonde_peer_hold (sonde_broker_link_peer (self->broker), FALSE);
+}
+
 const SondePeerHandler sonde_session_worker_handler
-    = { .message = on_worker_message, .gone = on_worker_gone };
+    = { .message = on_worker_message, .gone = on_worker_gone, .caught_up = on_worker_caught_up };
 
 /* --- the broker --- */
 
@@ -340,7 +349,15 @@ on_opened (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GEr
 static gboolean
 on_added (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
-  return sonde_broker_link_take_added (self->broker, data, error);
+  if (sonde_broker_link_take_added (self->broker, data, error))
+    {
+      sonde_session_save (self);
+      return TRUE;
+    }
+  /* The sonded before us may have asked, and died before it wrote that down. */
+  if (self->is_adopted)
+    g_clear_error (error);
+  return self->is_adopted;
 }
 
 static gboolean
@@ -370,10 +387,9 @@ on_stuck (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErr
   g_autofree char *text
       = message->is_over != 0
             ? g_strdup_printf ("Processes of uid %u answer again", message->uid)
-            : g_strdup_printf (
-                "Processes of uid %u do not answer: of them and their files nothing "
-                "is told (asked: process %d)",
-                message->uid, message->pid);
+            : g_strdup_printf ("Processes of uid %u do not answer: of them and their files nothing "
+                               "is told (asked: process %d)",
+                               message->uid, message->pid);
 
   sonde_audit (message->is_over != 0 ? "targets-answer" : "targets-stuck", self->id,
                self->owner_uid, text);
@@ -383,7 +399,8 @@ on_stuck (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErr
   return TRUE;
 }
 
-/* What the worker is to hear. It hears of no more events once it drains. */
+/* What the worker is to hear. It hears of no more events once it drains. While it is behind, the
+ * rest waits with the broker: events on their way are descriptors of ours. */
 static gboolean
 hand_on (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
@@ -400,6 +417,8 @@ hand_on (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErro
   is_sent = sonde_peer_send (self->worker, copy, message->size, fds, n_fds, &failure);
   for (unsigned i = 0; i < n_fds; i++)
     fds[i] = -1;
+  if (sonde_peer_is_behind (self->worker))
+    sonde_peer_hold (sonde_broker_link_peer (self->broker), TRUE);
   /* One that delivers may leave at any moment: what it said last is still to be read. */
   if (!is_sent && self->state != SONDE_STATE_DELIVERING)
     sonde_session_fail (self, failure);

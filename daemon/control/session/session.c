@@ -437,6 +437,7 @@ sonde_session_add_targets_async (SondeSession *self,
   if (sonde_session_is_in (self, SONDE_STATES_LIVE))
     {
       sonde_broker_link_add_async (self->broker, targets, callback, user_data);
+      sonde_session_save (self);
       return;
     }
   g_ptr_array_unref (targets);

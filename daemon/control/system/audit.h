@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One structured journal record for each start, end, refusal and worker death. */
+/* One structured journal record for each start, end, refusal and death. */
 #pragma once
 
 #include "daemon/control/system/outbox.h"
@@ -7,7 +7,8 @@
 
 /**
  * sonde_audit:
- * @event: "session-started", "session-ended", "capture-removed", "refused", "worker-died"
+ * @event: "session-started", "session-ended", "capture-removed", "refused", "worker-died",
+ *   "broker-died", "broker-stuck", "broker-ended", "targets-stuck", "targets-answer", ...
  * @session: 0 none
  * @detail: may hold foreign words: made one printable line and cut at 512 bytes
  *
