@@ -335,7 +335,9 @@ open_stream (Story *story)
 static void
 open_control (Story *story)
 {
-  sonde_autofd int fd = sonde_session_open_control (story->session, NULL);
+  int fd = sonde_session_open_control (story->session, NULL);
+
+  sonde_clear_fd (&fd);
 }
 
 /* One who was never proven, and one of whom nothing is known. */

@@ -301,13 +301,14 @@ refuses_a_setup_without_a_broker (Fixture *fixture, gconstpointer data)
 static void
 refuses_a_second_broker (Fixture *fixture, gconstpointer data)
 {
-  g_autoptr (SondeChannel) first = fixture->worker.broker;
+  SondeChannel *first = fixture->worker.broker;
   const SondeMessageFailed *failed;
 
   worker_link (&fixture->worker);
   failed = worker_wait_for (&fixture->worker, SONDE_MESSAGE_FAILED);
   g_assert_nonnull (strstr (failed->text, "link"));
   worker_wait_end (&fixture->worker);
+  sonde_channel_free (first);
 }
 
 static void
