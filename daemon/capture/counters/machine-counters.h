@@ -8,10 +8,10 @@
 /**
  * SECTION: machine-counters
  *
- * Control hands over texts of /proc that it has opened once; they are read here, again and again,
- * ten times a second: /proc counts time in hundredths of a second, so that a tenth has a resolution
- * of 10 %, and what is shorter is in the samples. Each reading is one CTRSET frame; the counters
- * are in docs/protocol.md, "Counters".
+ * The broker hands over texts of /proc that it has opened once; they are read here, again and
+ * again, ten times a second: /proc counts time in hundredths of a second, so that a tenth has a
+ * resolution of 10 %, and what is shorter is in the samples. Each reading is one CTRSET frame; the
+ * counters are in docs/protocol.md, "Counters".
  *
  * A processor, interface or disk that comes later gets counters of its own when it is first seen,
  * up to the maxima below; one that goes is silent. Nothing is allocated by a reading that sees

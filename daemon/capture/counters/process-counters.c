@@ -23,7 +23,7 @@ typedef struct
   gint32 pid;
   int fd; /* -1: gone, or not for us */
   gboolean is_defined;
-  gboolean is_awaited; /* control was asked for it */
+  gboolean is_awaited; /* the broker was asked for it */
   gboolean is_stale;   /* and it has executed another program since */
   guint32 ids[N_COUNTERS];
   guint64 start_ticks;

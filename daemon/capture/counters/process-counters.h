@@ -8,14 +8,14 @@
 /**
  * SECTION: process-counters
  *
- * Control hands over /proc/PID/stat of each target. Whoever has it open sees the numbers of that
+ * The broker hands over /proc/PID/stat of each target. Whoever has it open sees the numbers of that
  * process for as long as it lives, whatever it executes. So it is closed when the process executes
- * another program, or may have done so unseen, and control is asked whether the session may see
+ * another program, or may have done so unseen, and the broker is asked whether the session may see
  * that one, too. Read as often as the machine's, one CTRSET frame each. Main thread only.
  */
 #define SONDE_PROCESS_COUNTERS_MAX 256 /* SONDE_LIMIT_SESSION_TARGETS */
 
-/* Asks control for the text of @pid again; FALSE: control is gone. */
+/* Asks the broker for the text of @pid again; FALSE: the broker is gone. */
 typedef gboolean (*SondeProcessCountersAsk) (gint32 pid, gpointer user_data);
 
 typedef struct SondeProcessCounters SondeProcessCounters;

@@ -484,7 +484,7 @@ sonde_rings_add_event (SondeRings *self, const SondeMessageEvent *message, int f
       sonde_clear_fd (&event.fd);
       return FALSE;
     }
-  /* Control enables what it opens, and may not know yet that all is off. */
+  /* The broker enables what it opens, and may not know yet that all is off. */
   if (self->is_off)
     (void) ioctl (fd, PERF_EVENT_IOC_DISABLE, 0);
   self->has_waiting = self->has_waiting || event.waits_for_exec;

@@ -167,8 +167,8 @@ sonde_tracker_foresee_map (SondeTracker *self, const SondePerfRecord *record)
     lacks_file (self, record->pid, 0, &mapping, now_ns ());
 }
 
-/* Control looks at the process whenever it is asked for a file. A file that is known already came
- * from a process that the owner may see. */
+/* The broker looks at the process whenever it is asked for a file. A file that is known already
+ * came from a process that the owner may see. */
 gboolean
 sonde_tracker_awaits_map (SondeTracker *self, const SondePerfRecord *record, gint64 now)
 {
@@ -578,8 +578,8 @@ sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, i
     (void) sonde_module_store_begin (self->modules, &id, sonde_steal_fd (&owned));
   else if (status == ESRCH || status == ENOENT || status == ESTALE || status == EPERM)
     {
-      /* The process or the mapping was gone when control looked, or not for this session any more:
-       * an exec, dlclose() or exit that its records will tell of, or told of already. It says
+      /* The process or the mapping was gone when the broker looked, or not for this session any
+       * more: an exec, dlclose() or exit that its records will tell of, or told of already. It says
        * nothing of the file, which the new image may map just as well. */
       SondeProcess *process = sonde_process_table_find (self->processes, request.file.pid);
 

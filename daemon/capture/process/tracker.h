@@ -14,9 +14,9 @@
 
 typedef struct SondeTracker SondeTracker;
 
-/* All borrowed, and outliving the tracker. @hides_others: control may say that a process is not for
- * this session: one that was never known is hidden (SONDE_PROCESS_FLAG_HIDDEN), one that has closed
- * itself since keeps what is known, and its later mappings and names are dropped. */
+/* All borrowed, and outliving the tracker. @hides_others: the broker may say that a process is not
+ * for this session: one that was never known is hidden (SONDE_PROCESS_FLAG_HIDDEN), one that has
+ * closed itself since keeps what is known, and its later mappings and names are dropped. */
 SondeTracker *sonde_tracker_new (SondeProcessTable *processes,
                                  SondeModuleStore *modules,
                                  SondeStreamState *state,
@@ -35,7 +35,8 @@ void sonde_tracker_lost_records (SondeTracker *self);
 /* A MAP record that is to be taken later: asks for its file at once if nobody did. */
 void sonde_tracker_foresee_map (SondeTracker *self, const SondePerfRecord *record);
 
-/* Whether a MAP record, the oldest there is, has to wait until control has looked at its process.
+/* Whether a MAP record, the oldest there is, has to wait until the broker has looked at its
+ * process.
  */
 gboolean
 sonde_tracker_awaits_map (SondeTracker *self, const SondePerfRecord *record, gint64 now_ns);

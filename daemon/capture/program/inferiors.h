@@ -11,7 +11,7 @@
  * control-server (who asks) → rings (bytes) → frame-adopter (may it say this, and what
  * does it mean here) → recorder. A process that asks for a ring is an inferior.h for as long as it
  * may use one, and until its addresses are looked up. Whether the session's owner may see its
- * mappings is decided by control, as of any other process. Main thread only.
+ * mappings is decided by the broker, as of any other process. Main thread only.
  *
  * One loop drains all rings (shared-ring/ring-schedule.h): in a turn each gives up to a budget, so
  * that a noisy program starves nobody. What readers cannot take stays in the rings for a while,

@@ -70,7 +70,7 @@ awaits_answer (SondeWorkerSession *self, const SondePerfRecord *record, gboolean
   /* What a process put into its rings is of the program that it is up to then. */
   if (ends_program)
     return sonde_inferiors_foresee_end (self->inferiors, record->pid, record->time_ns);
-  /* Where a path may not be told any more, control says so when it is asked for the file. */
+  /* Where a path may not be told any more, the broker says so when it is asked for the file. */
   if (record->type == SONDE_PERF_RECORD_MAP)
     return sonde_tracker_awaits_map (self->tracker, record, now_ns ());
   /* A child begins with its parent's mappings, which nobody can tell any more once it execs. */

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #define LINGER_MS   10   /* between looks at what holds us */
-#define MAX_LINGERS 3000 /* 30 s: control may be started anew meanwhile */
+#define MAX_LINGERS 3000 /* 30 s: the front may be started anew meanwhile */
 
 struct SondeMessageSender
 {
-  SondeChannel *channel; /* NULL once control is gone */
+  SondeChannel *channel; /* NULL once the front is gone */
   SondeMessageSenderParted parted;
   gpointer user_data;
   union

@@ -90,9 +90,9 @@ sonde_sandbox_restrict_files (GError **error)
 /* --- the system calls that a worker makes, and why it needs each --- */
 
 static const SondeSystemCall calls[] = {
-  /* the connection to control, and sinks */
-  { SCMP_SYS (recvmsg), "messages of control, with descriptors" },
-  { SCMP_SYS (sendmsg), "messages to control; frames to a reader" },
+  /* the connection with the front, and sinks */
+  { SCMP_SYS (recvmsg), "messages of the front, with descriptors" },
+  { SCMP_SYS (sendmsg), "messages to the front; frames to a reader" },
   { SCMP_SYS (sendto), "the last word of a worker that broke this list" },
   { SCMP_SYS (shutdown), "the end of a stream" },
   { SCMP_SYS (pwrite64), "frames to a capture file" },
@@ -102,7 +102,7 @@ static const SondeSystemCall calls[] = {
   { SCMP_SYS (write), "GLib's eventfd; a complaint; the image of the vdso" },
   { SCMP_SYS (close), "descriptors of files, events and sinks that are done" },
 
-  /* what control opened for us */
+  /* what the broker opened for us */
   { SCMP_SYS (read), "texts of /proc, counts of perf events, GLib's eventfd" },
   { SCMP_SYS (pread64), "ELF files" },
   { SCMP_SYS (lseek), "libelf, of a file's size" },
@@ -167,7 +167,7 @@ static const SondeBoundedSystemCall bounded[] = {
 
 /* The last step. */
 static gboolean
-restrict_calls (int control_fd, GError **error)
+restrict_calls (int front_fd, GError **error)
 {
   static SondeMessageFailed message
       = { .header = { SONDE_MESSAGE_FAILED, sizeof message },
@@ -177,7 +177,7 @@ restrict_calls (int control_fd, GError **error)
                                .n_calls = G_N_ELEMENTS (calls),
                                .bounded = bounded,
                                .n_bounded = G_N_ELEMENTS (bounded),
-                               .fd = control_fd,
+                               .fd = front_fd,
                                .message = &message,
                                .size_bytes = sizeof message,
                                .text = message.text };

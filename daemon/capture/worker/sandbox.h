@@ -9,16 +9,16 @@
 
 /**
  * sonde_sandbox_enter:
- * @keep_fd: the connection to control; with stdio the only descriptor left open
+ * @keep_fd: the connection with the front; with stdio the only descriptor left open
  * @uid: for root: what to become, with the gid of the same number
  *
  * As root: becomes @uid. Sets the limits that rings and events need. In any case: no new
  * privileges, no capabilities, not dumpable, umask 077, working directory /, at most
  * SONDE_LIMIT_WORKER_BYTES of memory (but in sanitized builds), no files but those it is handed,
  * and the system calls of the table in sandbox.c alone: of another one the worker says which it
- * was, in a FAILED message to control and on standard error, and exits (in sanitized builds, whose
- * runtime has needs of its own, it is carried out and the kernel logs it). Call it before there are
- * threads, and before GLib opens descriptors of its own.
+ * was, in a FAILED message to the front and on standard error, and exits (in sanitized builds,
+ * whose runtime has needs of its own, it is carried out and the kernel logs it). Call it before
+ * there are threads, and before GLib opens descriptors of its own.
  *
  * Source: capabilities(7), prctl(2), landlock(7), seccomp(2), seccomp_rule_add(3)
  */

@@ -641,13 +641,13 @@ on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
   sonde_message_sender_close (self->sender);
   if (self->state & (RUNNING | PAUSED))
     begin_drain (self);
-  /* Control does not want it any more, or never did: it was the spare one. */
+  /* The front does not want it any more, or never did: it was the spare one. */
   else if (self->state & (NEW | LINKED | SET_UP | READY))
     begin_end (self, error == NULL ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
 SondeWorkerSession *
-sonde_worker_session_new (int control_fd, SondeWorkerSessionDone done, gpointer user_data)
+sonde_worker_session_new (int front_fd, SondeWorkerSessionDone done, gpointer user_data)
 {
   static const SondeChannelHandler handler = { .message = on_message, .closed = on_closed };
   SondeMessageHello hello = { .version = SONDE_MESSAGE_VERSION, .pid = getpid () };
@@ -661,7 +661,7 @@ sonde_worker_session_new (int control_fd, SondeWorkerSessionDone done, gpointer 
   g_source_set_static_name (self->drain, "drain");
   g_source_set_callback (self->drain, on_drain, self, NULL);
   g_source_attach (self->drain, g_main_context_get_thread_default ());
-  self->sender = sonde_message_sender_new (control_fd, &handler, on_parted, self);
+  self->sender = sonde_message_sender_new (front_fd, &handler, on_parted, self);
   sonde_message_sender_send (self->sender, SONDE_MESSAGE_HELLO, &hello, sizeof hello);
 
   return self;

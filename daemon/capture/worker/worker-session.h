@@ -86,8 +86,8 @@ typedef struct
   guint n_ticks;
 } SondeWorkerSession;
 
-/* @control_fd: (transfer full): a connected SOCK_SEQPACKET socket. Says HELLO. */
+/* @front_fd: (transfer full): a connected SOCK_SEQPACKET socket. Says HELLO. */
 SondeWorkerSession *
-sonde_worker_session_new (int control_fd, SondeWorkerSessionDone done, gpointer user_data);
+sonde_worker_session_new (int front_fd, SondeWorkerSessionDone done, gpointer user_data);
 void sonde_worker_session_free (SondeWorkerSession *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeWorkerSession, sonde_worker_session_free)
