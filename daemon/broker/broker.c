@@ -50,10 +50,10 @@ struct SondeBroker
   SondeProcBroker *broker;
   SondeLanes *lanes; /* in which that is asked */
   SondeTargetSet *targets;
-  GPtrArray *proven;    /* SondeTarget: until they are announced */
-  GPtrArray *additions; /* guint, in boxes: of each ADD how many targets are still to be told of */
-  guint n_untold;       /* targets that are, together */
-  gboolean has_ended;   /* none of them is left, which is told behind that */
+  GPtrArray *proven;  /* SondeTarget: until they are announced */
+  GQueue additions;   /* Addition: unanswered ones, in their order */
+  guint n_untold;     /* targets that are, together */
+  gboolean has_ended; /* none of them is left, which is told behind that */
 
   SondeCpuFollower *cpus; /* while it runs */
   int awaited_cpu;        /* whose rings the worker was asked to map; -1: none */
@@ -63,6 +63,22 @@ struct SondeBroker
   SondeGroupWatch *watch;   /* of it, while it runs */
   char *note;               /* for the capture */
 };
+
+/* Of an ADD. */
+typedef struct
+{
+  guint n_left; /* targets that are still to be told of */
+  GError *why;  /* none came in */
+} Addition;
+
+static void
+addition_free (gpointer data)
+{
+  Addition *addition = data;
+
+  g_clear_error (&addition->why);
+  g_free (addition);
+}
 
 /* --- what is said --- */
 
@@ -175,13 +191,26 @@ refuse (SondeBroker *self, SondeMessageType type, const GError *why)
 }
 
 /* Of new targets the front hears, of all else the worker, which has left perhaps. */
+/* A refusal waits for what was asked before it. */
+static void
+answer_additions (SondeBroker *self)
+{
+  Addition *addition;
+
+  while ((addition = g_queue_peek_head (&self->additions)) != NULL && addition->n_left == 0)
+    {
+      say_result (self, SONDE_MESSAGE_ADDED, addition->why);
+      addition_free (g_queue_pop_head (&self->additions));
+    }
+}
+
 static void
 on_answered (const SondeQuestion *question, SondeAnswer *answer, gpointer user_data)
 {
   SondeBroker *self = user_data;
   g_autoptr (SondeAnswer) taken = answer;
   g_autoptr (GError) error = NULL;
-  guint *n_left = question->data;
+  Addition *addition = question->data;
 
   if (self->state == STATE_OVER)
     return;
@@ -194,10 +223,10 @@ on_answered (const SondeQuestion *question, SondeAnswer *answer, gpointer user_d
     }
   sonde_answer_send (g_steal_pointer (&taken), self->front, &error);
   check_said (self, error);
-  if (n_left != NULL && --*n_left == 0)
+  if (addition != NULL)
     {
-      say_result (self, SONDE_MESSAGE_ADDED, NULL);
-      g_ptr_array_remove_fast (self->additions, n_left);
+      addition->n_left--;
+      answer_additions (self);
     }
   self->n_untold--;
   say_targets_ended (self);
@@ -694,9 +723,9 @@ on_open (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **e
 
 /* The worker hears of targets once their events are on; with `start-on-exec` their records alone
  * will tell of what they execute. A session of one's own processes sees the mounts that they see.
- * @targets is empty afterwards. @n_left: (nullable): how many are still to be told of */
+ * @targets is empty afterwards. @addition: (nullable): whose they are */
 static void
-take_targets (SondeBroker *self, GPtrArray *targets, guint *n_left)
+take_targets (SondeBroker *self, GPtrArray *targets, Addition *addition)
 {
   while (targets->len > 0)
     {
@@ -708,7 +737,7 @@ take_targets (SondeBroker *self, GPtrArray *targets, guint *n_left)
               .wants_mounts = self->asked.scope != SONDE_SCOPE_PIDS,
               .wants_counters = (self->asked.counters & SONDE_COUNTERS_PROCESS) != 0,
               .wants_process = !self->asked.start_on_exec,
-              .data = n_left };
+              .data = addition };
 
       sonde_target_set_take (self->targets, target);
       self->n_untold++;
@@ -758,19 +787,18 @@ on_add (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **er
 {
   const SondeMessageTargets *message = (const void *) data;
   g_autoptr (GPtrArray) targets = take_asked (message, fds);
-  g_autoptr (GError) why = NULL;
+  Addition *addition;
 
   if (!check_asked (self, message, error))
     return FALSE;
-  if (!add (self, targets, &why) || targets->len == 0)
-    say_result (self, SONDE_MESSAGE_ADDED, why);
-  else
+  addition = g_new0 (Addition, 1);
+  g_queue_push_tail (&self->additions, addition);
+  if (add (self, targets, &addition->why))
     {
-      guint *n_left = g_memdup2 (&targets->len, sizeof targets->len);
-
-      g_ptr_array_add (self->additions, n_left);
-      take_targets (self, targets, n_left);
+      addition->n_left = targets->len;
+      take_targets (self, targets, addition);
     }
+  answer_additions (self);
   return TRUE;
 }
 
@@ -865,7 +893,7 @@ sonde_broker_new (int fd, SondeBrokerDone done, gpointer user_data)
   self->user_data = user_data;
   self->targets = sonde_target_set_new (on_all_ended, self);
   self->proven = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
-  self->additions = g_ptr_array_new_with_free_func (g_free);
+  g_queue_init (&self->additions);
   self->awaited_cpu = -1;
   self->front = sonde_channel_new (fd, SONDE_WAY_FRONT_TO_BROKER, &handler, self);
   sonde_perf_event_look (&sheet.events, &sheet.tracepoints);
@@ -883,7 +911,7 @@ sonde_broker_free (SondeBroker *self)
   g_clear_pointer (&self->front, sonde_channel_free);
   g_clear_pointer (&self->worker, sonde_channel_free);
   g_clear_pointer (&self->lanes, sonde_lanes_free);
-  g_clear_pointer (&self->additions, g_ptr_array_unref);
+  g_queue_clear_full (&self->additions, addition_free);
   g_clear_pointer (&self->targets, sonde_target_set_free);
   g_clear_pointer (&self->proven, g_ptr_array_unref);
   g_clear_pointer (&self->broker, sonde_proc_broker_unref);

@@ -198,6 +198,7 @@ test_broker_late (void)
   daemon_remember (&daemon);
   bus = bus_connect (uid);
   bus_profile_pid (bus, target, NULL, &session, &capture);
+  bus_wait_samples (bus, session, 0);
   brokers = bus_list_brokers (daemon.pid);
   g_assert_cmpuint (brokers->len, ==, 1);
   kill (g_array_index (brokers, pid_t, 0), SIGSTOP);
@@ -210,7 +211,6 @@ test_broker_late (void)
   add_process (bus, session, getpid (), &error);
   bus_assert_error (error, "NotAuthorized");
   g_clear_error (&error);
-  bus_wait_samples (bus, session, 0);
   g_variant_unref (bus_stop (bus, session));
   capture_summary_read (&summary, capture, target);
   capture_summary_assert_whole (&summary);
