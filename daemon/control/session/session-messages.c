@@ -363,7 +363,12 @@ on_added (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErr
 static gboolean
 on_broken (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
-  return sonde_broker_result_is_good (data, error);
+  g_autoptr (GError) why = NULL;
+
+  if (sonde_broker_result_is_good (data, &why))
+    return TRUE;
+  sonde_session_fail (self, why);
+  return TRUE;
 }
 
 static gboolean
