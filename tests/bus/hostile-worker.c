@@ -92,13 +92,17 @@ wait_for (HostileMessage *message, SondeMessageType type)
   while (message->header.type != type);
 }
 
+/* Of a session that lost its broker it drains what it has. */
 static void
 wait_for_the_end (void)
 {
   HostileMessage message;
 
-  for (;;)
-    receive (WORKER_FD, &message);
+  wait_for (&message, SONDE_MESSAGE_STOP);
+  send_good (SONDE_MESSAGE_DRAINED);
+  send_good (SONDE_MESSAGE_FINISHED);
+  wait_for (&message, SONDE_MESSAGE_LEAVE);
+  _exit (0);
 }
 
 static void

@@ -211,7 +211,7 @@ sonde_session_fail (SondeSession *self, const GError *error)
   g_clear_handle_id (&self->duration, g_source_remove);
   dismiss_broker (self);
   sonde_session_output_seal (self->output);
-  if (self->reason == NULL || !g_str_equal (self->reason, "owner-left"))
+  if (self->reason == NULL || !(self->is_broken || g_str_equal (self->reason, "owner-left")))
     {
       g_free (self->reason);
       self->reason = g_strdup (error->message);
