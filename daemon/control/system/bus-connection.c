@@ -902,27 +902,6 @@ has_answered (SondeBusConnection *self, sd_bus_message *call)
 }
 
 void
-sonde_bus_connection_answer (SondeBusConnection *self,
-                             sd_bus_message *call,
-                             GVariant *value,
-                             GUnixFDList *fds)
-{
-  sonde_deferring gboolean before = sonde_closer_defer (TRUE);
-  sd_bus_message *message = NULL;
-  int r = sd_bus_message_new_method_return (call, &message);
-
-  if (r >= 0 && value != NULL)
-    r = append_children (message, value, fds);
-  if (r >= 0)
-    r = sd_bus_send (self->bus, message, NULL);
-  sd_bus_message_unref (message);
-  has_answered (self, call);
-  /* Who has left wants none. */
-  if (r < 0 && r != -ECONNRESET && r != -EPIPE && r != -ENOTCONN && !self->is_closed)
-    g_warning ("An answer cannot be sent: %s", g_strerror (-r));
-}
-
-void
 sonde_bus_connection_answer_error (SondeBusConnection *self,
                                    sd_bus_message *call,
                                    const GError *error)
@@ -932,4 +911,31 @@ sonde_bus_connection_answer_error (SondeBusConnection *self,
 
   sd_bus_reply_method_error (call, &failure);
   has_answered (self, call);
+}
+
+void
+sonde_bus_connection_answer (SondeBusConnection *self,
+                             sd_bus_message *call,
+                             GVariant *value,
+                             GUnixFDList *fds)
+{
+  sonde_deferring gboolean before = sonde_closer_defer (TRUE);
+  g_autoptr (GError) error = NULL;
+  sd_bus_message *message = NULL;
+  int r = sd_bus_message_new_method_return (call, &message);
+
+  if (r >= 0 && value != NULL)
+    r = append_children (message, value, fds);
+  if (r >= 0)
+    r = sd_bus_send (self->bus, message, NULL);
+  sd_bus_message_unref (message);
+  /* Who has left wants none. Others would wait for it. */
+  if (r >= 0 || r == -ECONNRESET || r == -EPIPE || r == -ENOTCONN || self->is_closed)
+    {
+      has_answered (self, call);
+      return;
+    }
+  sonde_error_set_errno (&error, -r, "The answer cannot be sent");
+  g_warning ("%s", error->message);
+  sonde_bus_connection_answer_error (self, call, error);
 }
