@@ -6,6 +6,7 @@
 #include <glib-unix.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/fd.h"
 #include "client/library/sonde-client.h"
@@ -16,6 +17,7 @@
 #include "client/service/record-options.h"
 #include "client/service/record-run.h"
 #include "client/service/service.h"
+#include "protocol/frame.h"
 
 #define MAX_NAME_TRIES 100
 
@@ -308,6 +310,19 @@ embed_jit_names (const Record *self)
     sonde_cli_complain ("Cannot embed the names of code made at run time: %s", error->message);
 }
 
+/* What was received is written up to the end of a whole frame: that may be nothing. */
+static gboolean
+has_capture (const Record *self)
+{
+  struct stat st;
+
+  if (!self->is_saving || sonde_record_run_exec_error (self->run) != 0)
+    return FALSE;
+  if (!sonde_output_is_file (self->output) || fstat (sonde_output_fd (self->output), &st) < 0)
+    return n_bytes (self) > 0;
+  return (gsize) st.st_size >= sizeof (SondeFileHeader);
+}
+
 static void
 run_loop (Record *self)
 {
@@ -396,7 +411,7 @@ record (const SondeRecordOptions *options)
   if (self.is_progress_shown)
     g_printerr ("\r\033[K");
   /* Of a file that is no capture nothing stays. */
-  if (!self.is_saving || n_bytes (&self) <= 0 || sonde_record_run_exec_error (self.run) != 0)
+  if (!has_capture (&self))
     return sonde_record_run_exit_status (self.run);
   if (!sonde_output_close (self.output, &error))
     {
