@@ -119,7 +119,7 @@ def main():
         path = f'/var/lib/sonde/captures/{capture}'
         os.utime(path, (0, 0))
         run('systemctl', 'start', 'sonded')
-        check(not os.path.exists(path), f'{capture} is still there')
+        wait_until(lambda: not os.path.exists(path), f'the end of {capture}')
         line = f'capture-removed: uid 0: {capture}: older than 30 days (capture-days)'
         wait_until(lambda: line in journal(), f'the line {line}, in\n{journal()}')
         check('sonded.timer' in run('systemctl', 'list-timers', '--all'), 'no timer starts sonded for that')
