@@ -95,11 +95,12 @@ shut (SondeChannel *self)
 {
   remove_source (&self->readable);
   remove_source (&self->retry);
-  while (!g_queue_is_empty (&self->pending))
-    drop_pending (self);
+  /* First: the end of what is queued may wait. */
   if (self->fd >= 0)
     close (self->fd);
   self->fd = -1;
+  while (!g_queue_is_empty (&self->pending))
+    drop_pending (self);
 }
 
 static void

@@ -334,7 +334,10 @@ on_worker_closed (SondeChannel *channel, const GError *error, gpointer user_data
 }
 
 static const SondeChannelHandler worker_handler
-    = { .message = on_worker_message, .closed = on_worker_closed };
+    = { .message = on_worker_message,
+        .closed = on_worker_closed,
+        /* Files of whatever the processes have mapped. */
+        .close_sent = sonde_closer_take };
 
 /* --- prove and serve --- */
 

@@ -211,12 +211,6 @@ look_into (Lane *lane, SondeProcBatch *batch)
   if (lane->is_stuck && !lane->is_ending)
     tell (lane, NULL, NULL);
   lane->is_stuck = FALSE;
-  if (answer == NULL)
-    return;
-  /* Its descriptors could wait as well. */
-  g_mutex_unlock (&self->lock);
-  g_clear_pointer (&answer, sonde_answer_free);
-  g_mutex_lock (&self->lock);
 }
 
 static gpointer

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "base/fd.h"
+#include "daemon/base/closer.h"
 #include "daemon/base/limits.h"
 
 #define MAX_MESSAGES 4 /* DOCUMENT, COUNTERS, PROCESS, and DOCUMENT or NOTE */
@@ -31,7 +31,7 @@ sonde_answer_free (SondeAnswer *self)
   for (guint i = 0; i < self->n_messages; i++)
     {
       for (unsigned j = 0; j < self->messages[i].n_fds; j++)
-        sonde_clear_fd (&self->messages[i].fds[j]);
+        sonde_closer_clear (&self->messages[i].fds[j]);
       g_free (self->messages[i].bytes);
     }
   g_free (self);
