@@ -255,11 +255,13 @@ may_be_opened (SondeTarget *self, const SondeTracer *owner)
 bool
 sonde_target_confirm (SondeTarget *self, const SondeTracer *owner, GError **error)
 {
-  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  {
+    sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
 
-  if (!may_be_opened (self, owner) || !is_alive (self))
-    return refuse (self, error);
-
+    if (!may_be_opened (self, owner) || !is_alive (self))
+      return refuse (self, error);
+  }
+  /* By a thread, which has the capabilities that are in effect where it begins. */
   sonde_closer_clear (&self->maps_fd);
   sonde_clear_fd (&self->process_fd);
   return true;
