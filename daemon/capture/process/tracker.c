@@ -485,7 +485,8 @@ sonde_tracker_answer_process (SondeTracker *self,
       if (answer->status == EPERM && self->hides_others
           && !sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN))
         sonde_process_set_flag (process, SONDE_PROCESS_FLAG_HIDDEN, true);
-      if (answer->status == ETIMEDOUT)
+      /* The kernel does not answer, or too much is asked. */
+      if (answer->status == ETIMEDOUT || answer->status == EAGAIN)
         g_hash_table_add (self->stuck, GINT_TO_POINTER (answer->pid));
       sonde_process_set_state (process, SONDE_PROCESS_GONE);
       sonde_process_set_flag (process, SONDE_PROCESS_FLAG_COMPLETE, false);
