@@ -21,6 +21,7 @@ struct SondePeer
   SondeUnitShare share;      /* of that; none while the weight is 0 */
   SondeChannel *channel;
   guint exit_timer;
+  guint kill_timer;
   gboolean is_closed; /* the connection */
   gboolean has_ended; /* the process */
   char *how;
@@ -71,6 +72,7 @@ end_process (SondePeer *self, const char *how)
 {
   self->has_ended = TRUE;
   g_clear_handle_id (&self->exit_timer, g_source_remove);
+  g_clear_handle_id (&self->kill_timer, g_source_remove);
   if (self->how == NULL)
     self->how = g_strdup (how);
   if (!self->is_closed)
@@ -255,6 +257,7 @@ sonde_peer_leave (SondePeer *self)
   if (self == NULL)
     return;
   g_clear_handle_id (&self->exit_timer, g_source_remove);
+  g_clear_handle_id (&self->kill_timer, g_source_remove);
   g_clear_pointer (&self->channel, sonde_channel_free);
   g_clear_pointer (&self->process, sonde_peer_process_free);
   g_clear_pointer (&self->unit, sonde_peer_unit_free);
@@ -263,11 +266,25 @@ sonde_peer_leave (SondePeer *self)
   g_free (self);
 }
 
+/* Nobody may be there who lets us kill a unit: its program ends with its connection, too. */
+static gboolean
+on_kill_overdue (gpointer user_data)
+{
+  SondePeer *self = user_data;
+
+  self->kill_timer = 0;
+  if (self->channel != NULL && sonde_channel_fd (self->channel) >= 0)
+    (void) shutdown (sonde_channel_fd (self->channel), SHUT_RDWR);
+  return G_SOURCE_REMOVE;
+}
+
 void
 sonde_peer_kill (SondePeer *self)
 {
   if (self->has_ended)
     return;
+  if (self->kill_timer == 0)
+    self->kill_timer = g_timeout_add (SONDE_LIMIT_PEER_EXIT_MS, on_kill_overdue, self);
   if (self->process != NULL)
     sonde_peer_process_kill (self->process);
   else if (self->unit != NULL)
