@@ -58,7 +58,8 @@ send_sink (SondeReaderSet *self,
            SondePeer *worker,
            GError **error)
 {
-  if (g_hash_table_size (self->readers) >= SONDE_LIMIT_SINKS)
+  /* What the last number is, a worker tells of a session that was adopted. */
+  if (g_hash_table_size (self->readers) >= SONDE_LIMIT_SINKS || self->last_id == G_MAXUINT32)
     {
       close (fd);
       g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,

@@ -170,6 +170,12 @@ on_sinks (SondeSession *self, gconstpointer data, GError **error)
 {
   const SondeMessageSinks *message = data;
 
+  if (!self->is_adopted)
+    {
+      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                           "The worker told of its sinks unasked");
+      return FALSE;
+    }
   sonde_session_output_reconcile (self->output, message->sink_ids, message->n_sinks);
   stop_if_deserted (self);
   return TRUE;
