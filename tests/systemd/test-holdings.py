@@ -226,7 +226,11 @@ def main():
                 # The one file that is meant to be read there.
                 found = set(os.listdir(os.path.join(root, folder))) - {'sonded.conf'}
                 check(not found, f'{found} in /{folder}')
-            check(os.listdir(os.path.join(root, 'etc')) == ['sonde'], 'something in /etc')
+            found = set(os.listdir(os.path.join(root, 'etc')))
+            check('sonde' in found and found <= {'sonde', 'subuid'}, f'{found} in /etc')
+            # A broker alone has it mounted.
+            check(pid == broker or 'subuid' not in found or os.path.getsize(f'{root}/etc/subuid') == 0,
+                  '/etc/subuid is there')
         check(not os.listdir(f'/proc/{sonded}/root/sys'), 'sonded has /sys')
 
     with tap.case('after the session sonded holds what it held before'):
