@@ -72,38 +72,60 @@ sonde_fdinfo_mount_id (const char *text)
   return -1;
 }
 
+static const char *
+next_line (const char *line)
+{
+  line += strcspn (line, "\n");
+  return *line == '\n' ? line + 1 : line;
+}
+
+/* NULL: there is none. */
+static const char *
+mountinfo_find_line (const char *mountinfo, gint64 mount_id)
+{
+  for (const char *line = mountinfo; *line != '\0'; line = next_line (line))
+    {
+      char *end;
+
+      if (g_ascii_isdigit (*line) && g_ascii_strtoll (line, &end, 10) == mount_id && *end == ' ')
+        return line;
+    }
+  return NULL;
+}
+
 /* The type of a mount: the word behind " - " in its line. */
 static bool
 mountinfo_find_type (const char *mountinfo, gint64 mount_id, char type[32])
 {
-  const char *line = mountinfo;
+  const char *line = mountinfo_find_line (mountinfo, mount_id);
+  /* The kernel escapes blanks in paths, so this cannot be a part of one. */
+  const char *separator
+      = line != NULL ? g_strstr_len (line, (gssize) strcspn (line, "\n"), " - ") : NULL;
+  gsize type_len;
 
-  while (*line != '\0')
+  if (separator == NULL)
+    return false;
+  separator += 3;
+  type_len = strcspn (separator, " \n");
+  if (type_len == 0 || type_len >= 32)
+    return false;
+  memcpy (type, separator, type_len);
+  type[type_len] = '\0';
+  return true;
+}
+
+/* "MAJOR:MINOR", the third word of a line, with the blank behind it. NULL: it has none. */
+static const char *
+mountinfo_device (const char *line, gsize *length)
+{
+  for (guint i = 0; i < 2; i++)
     {
-      gsize length = strcspn (line, "\n");
-      char *end;
-
-      if (g_ascii_isdigit (*line) && g_ascii_strtoll (line, &end, 10) == mount_id && *end == ' ')
-        {
-          /* The kernel escapes blanks in paths, so this cannot be a part of one. */
-          const char *separator = g_strstr_len (line, (gssize) length, " - ");
-          gsize type_len;
-
-          if (separator == NULL)
-            return false;
-          separator += 3;
-          type_len = strcspn (separator, " \n");
-          if (type_len == 0 || type_len >= 32)
-            return false;
-          memcpy (type, separator, type_len);
-          type[type_len] = '\0';
-          return true;
-        }
-      line += length;
-      if (*line == '\n')
-        line++;
+      line += strcspn (line, " \n");
+      if (*line++ != ' ')
+        return NULL;
     }
-  return false;
+  *length = strcspn (line, " \n") + 1;
+  return line[*length - 1] == ' ' && *length > 1 ? line : NULL;
 }
 
 bool
@@ -122,6 +144,32 @@ sonde_mountinfo_is_trusted (const char *mountinfo, gint64 mount_id)
   char type[32];
 
   return mountinfo_find_type (mountinfo, mount_id, type) && g_strv_contains (trusted, type);
+}
+
+bool
+sonde_mountinfo_is_overlay (const char *mountinfo, gint64 mount_id)
+{
+  char type[32];
+
+  return mountinfo_find_type (mountinfo, mount_id, type) && g_str_equal (type, "overlay");
+}
+
+bool
+sonde_mountinfo_has_same (const char *mountinfo, gint64 mount_id, const char *others)
+{
+  const char *line = mountinfo_find_line (mountinfo, mount_id);
+  gsize length = 0;
+  const char *device = line != NULL ? mountinfo_device (line, &length) : NULL;
+
+  for (line = others; device != NULL && *line != '\0'; line = next_line (line))
+    {
+      gsize other_length;
+      const char *other = mountinfo_device (line, &other_length);
+
+      if (other != NULL && other_length == length && memcmp (other, device, length) == 0)
+        return true;
+    }
+  return false;
 }
 
 bool

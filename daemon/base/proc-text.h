@@ -26,6 +26,10 @@ bool sonde_mountinfo_has (const char *mountinfo, gint64 mount_id);
  * open() wait for another process. Unknown mounts and types may not. Source: proc_pid_mountinfo(5).
  */
 bool sonde_mountinfo_is_trusted (const char *mountinfo, gint64 mount_id);
+/* Whether that mount is an overlay, whose layers may be of any other type. */
+bool sonde_mountinfo_is_overlay (const char *mountinfo, gint64 mount_id);
+/* Whether @others, another list, has a mount of the same file system. */
+bool sonde_mountinfo_has_same (const char *mountinfo, gint64 mount_id, const char *others);
 /* Whether the numbers that stat() gives there differ from those in /proc/PID/maps (btrfs, overlay).
  */
 bool sonde_mountinfo_is_layered (const char *mountinfo, gint64 mount_id);

@@ -90,6 +90,7 @@ static const SondeBoundedSystemCall bounded[] = {
   { SCMP_SYS (ioctl), 1, SONDE_CALL_ALL_BITS, PERF_EVENT_IOC_SET_OUTPUT },
   /* who made the namespace of a process; one mapping of it */
   { SCMP_SYS (ioctl), 1, SONDE_CALL_ALL_BITS, NS_GET_OWNER_UID },
+  { SCMP_SYS (ioctl), 1, SONDE_CALL_ALL_BITS, NS_GET_USERNS },
   { SCMP_SYS (ioctl), 1, SONDE_CALL_ALL_BITS, SONDE_PROC_MAPS_QUERY },
   /* a ring that is sent and kept; folders that are read */
   { SCMP_SYS (fcntl), 1, SONDE_CALL_ALL_BITS, F_DUPFD_CLOEXEC },

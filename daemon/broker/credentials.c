@@ -121,6 +121,22 @@ sonde_tracer_may_read (const SondeTracer *self, const SondeCredentials *process)
 }
 
 bool
+sonde_credentials_has_mounts_of (int process_fd, uid_t uid)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  sonde_autofd int mounts = openat (process_fd, "ns/mnt", O_RDONLY | O_CLOEXEC);
+  sonde_autofd int users = mounts >= 0 ? ioctl (mounts, NS_GET_USERNS) : -1;
+  struct stat their_stat;
+  struct stat our_stat;
+  uid_t owner;
+
+  if (users < 0 || fstat (users, &their_stat) < 0 || stat ("/proc/self/ns/user", &our_stat) < 0)
+    return false;
+  return their_stat.st_ino == our_stat.st_ino
+         || (uid != 0 && ioctl (users, NS_GET_OWNER_UID, &owner) == 0 && owner == uid);
+}
+
+bool
 sonde_credentials_in_namespace_of (int process_fd, uid_t uid)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);

@@ -38,6 +38,10 @@ void sonde_tracer_init (SondeTracer *self, uid_t uid, pid_t pid);
  * Source: ptrace(2), "Ptrace access mode checking" */
 bool sonde_tracer_may_read (const SondeTracer *self, const SondeCredentials *process);
 
+/* Whether nobody but @uid, or who may all, can have mounted what the process sees: its mount
+ * namespace is of our user namespace, or of one that @uid made. Of root neither is known but the
+ * first. Source: mount_namespaces(7), ioctl_ns(2) */
+bool sonde_credentials_has_mounts_of (int process_fd, uid_t uid);
 /* Whether the process lives in a user namespace that @uid made, where all is open to it.
  * Source: user_namespaces(7), ioctl_ns(2) */
 bool sonde_credentials_in_namespace_of (int process_fd, uid_t uid);

@@ -561,10 +561,28 @@ read_mountinfo (const Process *process, gint64 mount_id)
   return NULL;
 }
 
+/* Layers of an overlay may be of any type, such as one that a program answers for. So it is mounted
+ * by who may all, or by the session's owner, who then waits for himself; or it is the machine's,
+ * which a namespace has from there. */
+static gboolean
+is_strangers_overlay (const SondeProcBroker *self,
+                      const Process *process,
+                      const char *mountinfo,
+                      gint64 mount_id)
+{
+  g_autofree char *of_first = NULL;
+
+  if (!sonde_mountinfo_is_overlay (mountinfo, mount_id)
+      || sonde_credentials_has_mounts_of (process->fd, self->owner_uid))
+    return FALSE;
+  of_first = sonde_proc_text_read (AT_FDCWD, "/proc/1/mountinfo", SONDE_LIMIT_PROC_TEXT_BYTES);
+  return of_first == NULL || !sonde_mountinfo_has_same (mountinfo, mount_id, of_first);
+}
+
 /* The gate before anything that could wait: 0, or -EACCES for a file system that is not a local
  * one. */
 static int
-check_mount (const Process *process, int path_fd, gboolean *is_layered)
+check_mount (const SondeProcBroker *self, const Process *process, int path_fd, gboolean *is_layered)
 {
   g_autofree char *fdinfo_path = g_strdup_printf ("/proc/self/fdinfo/%d", path_fd);
   g_autofree char *fdinfo = sonde_proc_text_read (AT_FDCWD, fdinfo_path, 4096);
@@ -573,7 +591,8 @@ check_mount (const Process *process, int path_fd, gboolean *is_layered)
 
   if (mount_id >= 0)
     mountinfo = read_mountinfo (process, mount_id);
-  if (mountinfo == NULL || !sonde_mountinfo_is_trusted (mountinfo, mount_id))
+  if (mountinfo == NULL || !sonde_mountinfo_is_trusted (mountinfo, mount_id)
+      || is_strangers_overlay (self, process, mountinfo, mount_id))
     return -EACCES;
   *is_layered = sonde_mountinfo_is_layered (mountinfo, mount_id);
   return 0;
@@ -606,7 +625,7 @@ check_program (int fd, const struct stat *st)
 }
 
 static int
-open_checked (const Process *process, const SondeProcMap *map)
+open_checked (const SondeProcBroker *self, const Process *process, const SondeProcMap *map)
 {
   gboolean by_path;
   gboolean is_layered;
@@ -618,7 +637,7 @@ open_checked (const Process *process, const SondeProcMap *map)
 
   if (path_fd < 0)
     return path_fd;
-  result = check_mount (process, path_fd, &is_layered);
+  result = check_mount (self, process, path_fd, &is_layered);
   if (result < 0)
     return result;
   if (fstat (path_fd, &st) < 0)
@@ -662,7 +681,7 @@ sonde_proc_broker_open_file (SondeProcBroker *self,
     batch = alone = sonde_proc_batch_new ();
   result = find_mapping (self, batch, &process, request, &map);
   if (result == 0)
-    result = fd = open_checked (&process, &map);
+    result = fd = open_checked (self, &process, &map);
   /* The file was found in the image whose mappings were read, not in a later one. */
   if (result >= 0 && !self->is_unlimited
       && !is_image_alive (batch->table != NULL ? batch->table_fd : maps_fd))

@@ -29,7 +29,8 @@
  * with the header of a program or library: what a process has mapped to read it may be anything.
  *
  * open() can wait for as long as a hostile file system likes, so a file is opened with O_PATH first
- * and its mount looked up; only local file systems pass. What is open here can wait all the same,
+ * and its mount looked up; only local file systems pass, and of overlays only those that no
+ * stranger to the session has mounted. What is open here can wait all the same,
  * for a process that is about to execute another program, and for a layer below an overlay: so it
  * is asked from threads (see lanes.h). One broker serves all of them.
  */

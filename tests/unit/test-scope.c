@@ -98,6 +98,24 @@ test_mounts (void)
   g_assert_true (sonde_mountinfo_is_layered (mountinfo, 26));
 }
 
+/* An overlay in a namespace is the machine's if its file system is mounted there, too. */
+static void
+test_same_file_system (void)
+{
+  g_assert_true (sonde_mountinfo_is_overlay (mountinfo, 25));
+  g_assert_false (sonde_mountinfo_is_overlay (mountinfo, 26));
+  g_assert_false (sonde_mountinfo_is_overlay (mountinfo, 2));
+  g_assert_true (sonde_mountinfo_has_same (mountinfo, 25,
+                                           "1 0 254:1 / / rw - ext4 /dev/vda1 rw\n"
+                                           "9 1 0:23 / /p rw - overlay o rw\n"));
+  g_assert_false (sonde_mountinfo_has_same (mountinfo, 25, "9 1 0:230 / /p rw - overlay o rw\n"));
+  g_assert_false (sonde_mountinfo_has_same (mountinfo, 25, "9 1 0:2 / /p rw - overlay o rw\n"));
+  g_assert_false (sonde_mountinfo_has_same (mountinfo, 25, "9 0:23 1:1 / /p rw - overlay o rw\n"));
+  g_assert_false (sonde_mountinfo_has_same (mountinfo, 25, "9 1 0:23\n9 1\n9"));
+  g_assert_false (sonde_mountinfo_has_same (mountinfo, 25, ""));
+  g_assert_false (sonde_mountinfo_has_same (mountinfo, 2, mountinfo));
+}
+
 static void
 test_mount_refusals (void)
 {
@@ -719,6 +737,8 @@ main (int argc, char **argv)
   g_test_add_func ("/scope/stat/takes-any-name", test_stat);
   g_test_add_func ("/scope/fdinfo/finds-the-mount-or-none", test_fdinfo);
   g_test_add_func ("/scope/mounts/trusts-no-remote-unknown-or-missing-one", test_mount_refusals);
+  g_test_add_func ("/scope/mounts/knows-the-same-file-system-in-another-list",
+                   test_same_file_system);
   g_test_add_func ("/scope/mounts/trusts-local-file-systems", test_mounts);
   g_test_add_func ("/scope/cpus/parses-lists-within-bounds", test_cpus);
   g_test_add_func ("/scope/file/refuses-what-is-not-mapped-there", test_file_refusals);
