@@ -6,16 +6,24 @@
 #include <fcntl.h>
 #include <gio/gio.h>
 #include <glib-unix.h>
+#include <glib/gstdio.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <locale.h>
 #include <malloc.h>
+#include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/control/bus/bus.h"
@@ -26,13 +34,16 @@
 #include "daemon/control/system/watchdog.h"
 
 #define ANSWER_WAIT_MS 5
-#define WANTED_NICE    -10 /* as far as we may */
+#define WANTED_NICE    -10     /* as far as we may */
+#define STATE_DEPTH    4       /* owners/UID/NAME */
+#define SERVICE_USER   "sonde" /* as packages make it */
 
 typedef struct
 {
   GMainLoop *loop;
   char *paths[SONDE_PEER_N_KINDS];
-  char *sockets[SONDE_PEER_N_KINDS]; /* NULL: they are spawned */
+  char *sockets[SONDE_PEER_N_KINDS];                /* NULL: they are spawned, */
+  SondeSpawnerProgram programs[SONDE_PEER_N_KINDS]; /* as these */
   char *state_directory;
   int peer_fd; /* -1: the system bus */
   SondeSettings settings;
@@ -397,16 +408,6 @@ on_sheet (gpointer user_data)
   return G_SOURCE_REMOVE;
 }
 
-static SondePeerLauncher *
-make_launcher (const Daemon *self)
-{
-  SondePeerPlace places[SONDE_PEER_N_KINDS];
-
-  for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
-    places[kind] = (SondePeerPlace){ self->paths[kind], self->sockets[kind] };
-  return sonde_peer_launcher_new (places);
-}
-
 /* Journal records keep their fields; elsewhere only what is wrong is shown. */
 static GLogWriterOutput
 write_log (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpointer user_data)
@@ -436,29 +437,87 @@ raise_file_limit (void)
     }
 }
 
-/* Those of root, where no unit has taken them away. Of these it needs one, to end the workers that
- * it has spawned, which have other uids. A private sonded is its caller. */
+/* As systemd does, where that starts us: what is in it first. Nobody but root could write there. */
 static gboolean
-give_up_capabilities (GError **error)
+give_tree (const char *path, const struct passwd *service, guint depth, GError **error)
+{
+  struct stat st;
+
+  if (lstat (path, &st) < 0)
+    return sonde_error_set_errno (error, errno, "Cannot look at %s", path);
+  if (st.st_uid == service->pw_uid)
+    return TRUE;
+  if (S_ISDIR (st.st_mode) && depth > 0)
+    {
+      g_autoptr (GDir) folder = g_dir_open (path, 0, error);
+      const char *name;
+
+      while (folder != NULL && (name = g_dir_read_name (folder)) != NULL)
+        {
+          g_autofree char *child = g_build_filename (path, name, NULL);
+
+          if (!give_tree (child, service, depth - 1, error))
+            return FALSE;
+        }
+      if (folder == NULL)
+        return FALSE;
+    }
+  return lchown (path, service->pw_uid, service->pw_gid) == 0
+         || sonde_error_set_errno (error, errno, "Cannot give %s to the user %s", path,
+                                   service->pw_name);
+}
+
+/* Its disk may not answer: then StartSession will say so, and all else is served. */
+static void
+prepare_state_directory (Daemon *self, const struct passwd *service)
+{
+  pid_t child = fork ();
+  struct pollfd end = { .fd = -1, .events = POLLIN };
+
+  if (child == 0)
+    {
+      g_autoptr (GError) error = NULL;
+
+      if (g_mkdir_with_parents (self->state_directory, 0755) < 0
+          || !give_tree (self->state_directory, service, STATE_DEPTH, &error))
+        complain (self, "%s: %s", self->state_directory,
+                  error != NULL ? error->message : g_strerror (errno));
+      _exit (0);
+    }
+  end.fd = child > 0 ? (int) syscall (SYS_pidfd_open, child, 0) : -1;
+  if (end.fd >= 0 && poll (&end, 1, SONDE_LIMIT_STORE_OPEN_MS) > 0)
+    waitpid (child, NULL, 0);
+  sonde_clear_fd (&end.fd);
+}
+
+/* The spawner alone keeps what brokers need. A unit has taken away all of it, and a
+ * private sonded is its caller. */
+static gboolean
+give_up_rights (Daemon *self, const struct passwd *service, GError **error)
 {
   struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
   struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
 
+  if (service != NULL)
+    prepare_state_directory (self, service);
+  if (service != NULL
+      && (setgroups (0, NULL) < 0
+          || setresgid (service->pw_gid, service->pw_gid, service->pw_gid) < 0
+          || setresuid (service->pw_uid, service->pw_uid, service->pw_uid) < 0))
+    return sonde_error_set_errno (error, errno, "Cannot become the user %s", service->pw_name);
   if (syscall (SYS_capget, &header, sets) == 0)
     {
       /* as in a unit, which may not even set them */
       if ((sets[0].permitted | sets[0].inheritable | sets[1].permitted | sets[1].inheritable) == 0)
         return TRUE;
-      sets[0].permitted &= CAP_TO_MASK (CAP_KILL);
-      sets[0].effective = sets[0].permitted;
-      sets[0].inheritable = sets[1].permitted = sets[1].effective = sets[1].inheritable = 0;
+      memset (sets, 0, sizeof sets);
       if (syscall (SYS_capset, &header, sets) == 0)
         return TRUE;
     }
   return sonde_error_set_errno (error, errno, "Cannot give up capabilities");
 }
 
-/* Root's own session, whose workers inherit it. One of the whole machine with many large samples
+/* Root's own session, whose worker inherits it. One of the whole machine with many large samples
  * loses some of them if its turn comes after tens of milliseconds; the sessions that are possible
  * to others do not, and cost others the CPU. */
 static void
@@ -468,19 +527,24 @@ come_first (void)
     (void) setpriority (PRIO_PROCESS, 0, WANTED_NICE);
 }
 
-/* In a private sonded ^C is the client's to handle: it wants to end its recording. Our workers
- * inherit what is ignored here. */
+/* In a private sonded ^C is the client's to handle: it wants to end its recording. Brokers and
+ * workers inherit what is ignored here. */
 static void
-set_up_signals (Daemon *self)
+ignore_signals (const Daemon *self)
 {
   signal (SIGPIPE, SIG_IGN);
-  g_unix_signal_add (SIGTERM, on_terminate, self);
   if (self->peer_fd >= 0)
     {
       signal (SIGINT, SIG_IGN);
       signal (SIGQUIT, SIG_IGN);
     }
-  else
+}
+
+static void
+watch_signals (Daemon *self)
+{
+  g_unix_signal_add (SIGTERM, on_terminate, self);
+  if (self->peer_fd < 0)
     {
       g_unix_signal_add (SIGINT, on_terminate, self);
       g_unix_signal_add (SIGHUP, on_reload, self);
@@ -534,31 +598,70 @@ parse_arguments (Daemon *self, int *argc, char ***argv, gboolean *show_version, 
   return TRUE;
 }
 
+/* Elsewhere systemd starts brokers and workers. */
+static int
+fork_spawner (Daemon *self, GError **error)
+{
+  int fd;
+
+  self->programs[SONDE_PEER_BROKER].path = self->paths[SONDE_PEER_BROKER];
+  self->programs[SONDE_PEER_CAPTURE].path = self->paths[SONDE_PEER_CAPTURE];
+  self->programs[SONDE_PEER_CAPTURE].has_own_uid = TRUE;
+  fd = sonde_spawner_fork (self->programs, SONDE_PEER_N_KINDS);
+  if (fd < 0)
+    sonde_error_set_errno (error, errno, "Cannot fork");
+  return fd;
+}
+
+/* Before there is a thread: what is forked has none, and rights are given up by all. */
+static gboolean
+prepare (Daemon *self, GError **error)
+{
+  SondePeerProcesses *processes = NULL;
+  int fd;
+
+  ignore_signals (self);
+  raise_file_limit ();
+  if (self->peer_fd >= 0)
+    come_first ();
+  if (self->sockets[SONDE_PEER_CAPTURE] == NULL)
+    {
+      fd = fork_spawner (self, error);
+      if (fd < 0)
+        return FALSE;
+      processes = sonde_peer_processes_new (fd, self->programs, SONDE_PEER_N_KINDS);
+    }
+  if (self->peer_fd < 0
+      && !give_up_rights (self, geteuid () == 0 ? getpwnam (SERVICE_USER) : NULL, error))
+    {
+      sonde_peer_processes_free (processes);
+      return FALSE;
+    }
+  self->launcher = sonde_peer_launcher_new ((const char *const *) self->sockets, processes);
+  return TRUE;
+}
+
 static void
 run (Daemon *self)
 {
   g_autoptr (GError) error = NULL;
 
-  if (self->peer_fd >= 0)
-    come_first ();
-  else if (!give_up_capabilities (&error))
+  if (!prepare (self, &error))
     {
       complain (self, "%s", error->message);
       self->status = EXIT_FAILURE;
       return;
     }
-  raise_file_limit ();
   sonde_settings_init (&self->settings);
   if (self->peer_fd < 0)
     load_settings (self);
   else
     self->settings.uid_cpu_percent = 0; /* what the caller may take is the caller's */
-  set_up_signals (self);
+  watch_signals (self);
   if (self->sockets[SONDE_PEER_CAPTURE] != NULL)
     self->fd_store = sonde_fd_store_new (self->systemd);
   self->loop = g_main_loop_new (NULL, FALSE);
   self->connect_timer = g_timeout_add (SONDE_LIMIT_CONNECT_MS, on_connect_overdue, self);
-  self->launcher = make_launcher (self);
   sonde_peer_launcher_await_sheet (self->launcher, on_sheet, self);
   g_main_loop_run (self->loop);
 }

@@ -22,6 +22,7 @@ make_capture (MatrixCells *self)
 
   g_assert_true (g_file_set_contents (path, "capture", -1, NULL));
   g_assert_cmpint (g_mkdir_with_parents (links, 0700), ==, 0);
+  g_assert_cmpint (chown (links, BUS_SERVICE_UID, 0), ==, 0);
   g_assert_cmpint (symlink (path, link), ==, 0);
   return name;
 }

@@ -115,6 +115,7 @@ test_link (void)
   link = g_build_filename (links, name, NULL);
   g_assert_true (g_file_set_contents (secret, "secret", -1, NULL));
   g_assert_cmpint (g_mkdir_with_parents (links, 0700), ==, 0);
+  g_assert_cmpint (chown (links, BUS_SERVICE_UID, 0), ==, 0);
   g_assert_cmpint (symlink (secret, path), ==, 0);
   g_assert_cmpint (symlink (path, link), ==, 0);
   assert_answer (user.bus, "OpenStoredCapture", name, "Failed");

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <systemd/sd-bus.h>
 #include <unistd.h>
 
@@ -30,23 +31,62 @@ typedef struct
   struct rlimit before;
 } FdLimit;
 
+/* @run returns whether it worked. In a process of its own. */
+static void
+as_service (gboolean (*run) (gpointer user_data), gpointer user_data)
+{
+  int status;
+  pid_t child = fork ();
+
+  g_assert_cmpint (child, >=, 0);
+  if (child == 0)
+    _exit (setresgid (BUS_SERVICE_UID, BUS_SERVICE_UID, BUS_SERVICE_UID) < 0
+           || setresuid (BUS_SERVICE_UID, BUS_SERVICE_UID, BUS_SERVICE_UID) < 0
+           || !run (user_data));
+  g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+  g_assert_cmpint (status, ==, 0);
+}
+
+typedef struct
+{
+  pid_t pid;
+  const struct rlimit *limit;
+} LimitChange;
+
+static gboolean
+change_limit_now (gpointer user_data)
+{
+  const LimitChange *self = user_data;
+
+  return prlimit (self->pid, RLIMIT_NOFILE, self->limit, NULL) == 0;
+}
+
+/* Root itself may need a capability for the limits of others, which containers lack. */
+static void
+change_limit (pid_t pid, const struct rlimit *limit)
+{
+  as_service (change_limit_now, &(LimitChange){ pid, limit });
+}
+
 static void
 fd_limit_set (FdLimit *self, pid_t pid, rlim_t n_fds)
 {
   struct rlimit limit;
 
   self->pid = pid;
-  g_assert_cmpint (prlimit (pid, RLIMIT_NOFILE, NULL, &self->before), ==, 0);
+  /* It has ours, but for what it has raised itself. */
+  g_assert_cmpint (getrlimit (RLIMIT_NOFILE, &self->before), ==, 0);
+  self->before.rlim_cur = self->before.rlim_max;
   limit = self->before;
   limit.rlim_cur = n_fds;
-  g_assert_cmpint (prlimit (pid, RLIMIT_NOFILE, &limit, NULL), ==, 0);
+  change_limit (pid, &limit);
 }
 
 static void
 fd_limit_clear (FdLimit *self)
 {
   if (self->pid != 0)
-    g_assert_cmpint (prlimit (self->pid, RLIMIT_NOFILE, &self->before, NULL), ==, 0);
+    change_limit (self->pid, &self->before);
   self->pid = 0;
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (FdLimit, fd_limit_clear)
@@ -93,7 +133,7 @@ test_cut_messages (void)
   bus_user_init (&user, BUS_CHILD_WAIT);
   sonded = find_service (&user);
   /* None at all, and one that the message's own takes. */
-  for (guint n_free = 0; n_free < 4; n_free++)
+  for (guint n_free = 0; n_free < 3; n_free++)
     {
       g_auto (FdLimit) limit = { 0 };
 
@@ -203,26 +243,33 @@ test_many_starts (void)
     bus_user_clear (&users[i]);
 }
 
-/* Sent by root, and received by nobody. */
+/* Sent by who counts as sonded does, and received by nobody. */
 typedef struct
 {
   int ends[2];
 } Flight;
 
 /* More than a sonded with FEW_FDS may add to. */
-static void
-flight_begin (Flight *self)
+static gboolean
+send_many (gpointer user_data)
 {
+  const Flight *self = user_data;
   int null = open ("/dev/null", O_RDONLY | O_CLOEXEC);
   int fds[128];
 
   for (gsize i = 0; i < G_N_ELEMENTS (fds); i++)
     fds[i] = null;
-  g_assert_cmpint (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, self->ends), ==, 0);
   for (gsize n_sent = 0; n_sent <= FEW_FDS; n_sent += G_N_ELEMENTS (fds))
-    g_assert_cmpint (
-        packet_socket_send (self->ends[0], "", 1, fds, G_N_ELEMENTS (fds), MSG_DONTWAIT), ==, 1);
-  close (null);
+    if (packet_socket_send (self->ends[0], "", 1, fds, G_N_ELEMENTS (fds), MSG_DONTWAIT) != 1)
+      return FALSE;
+  return TRUE;
+}
+
+static void
+flight_begin (Flight *self)
+{
+  g_assert_cmpint (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, self->ends), ==, 0);
+  as_service (send_many, self);
 }
 
 static void

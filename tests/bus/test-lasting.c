@@ -96,7 +96,7 @@ test_caller_leaves (void)
   g_assert_true (g_str_has_suffix (path, ".syscap"));
   g_assert_cmpint (stat (path, &st), ==, 0);
   g_assert_cmpuint (st.st_mode & 07777, ==, 0640);
-  g_assert_cmpuint (st.st_uid, ==, 0);
+  g_assert_cmpuint (st.st_uid, ==, BUS_SERVICE_UID);
   fd = bus_open_capture (later, session, NULL, &error);
   g_assert_no_error (error);
   g_assert_cmpint (fcntl (fd, F_GETFL) & O_ACCMODE, ==, O_RDONLY);

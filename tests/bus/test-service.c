@@ -152,10 +152,8 @@ test_bad_options (void)
     const char *key;
     const char *value;
   } cases[] = {
-    { "colour", "'red'" },
-    { "frequency", "'often'" },
-    { "frequency", "uint32 20001" },
-    { "stack-size", "uint32 16388" },
+    { "colour", "'red'" },           { "frequency", "'often'" },
+    { "frequency", "uint32 20001" }, { "stack-size", "uint32 16388" },
     { "unwind", "'magic'" },
   };
   g_auto (BusUser) user = { 0 };

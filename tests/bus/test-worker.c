@@ -93,7 +93,7 @@ worker_stays_behind (void)
 static void
 worker_answers_behind_others (void)
 {
-  pid_t sonded = getppid ();
+  pid_t sonded = bus_parent (getppid ()); /* our parent is its spawner */
 
   worker_start ();
   worker_wait_for (SONDE_MESSAGE_STOP);

@@ -301,8 +301,25 @@ read_parent (const char *pid)
   return parent;
 }
 
-GArray *
-bus_list_children (pid_t pid)
+pid_t
+bus_parent (pid_t pid)
+{
+  g_autofree char *text = g_strdup_printf ("%d", (int) pid);
+
+  return read_parent (text);
+}
+
+static gboolean
+is_called (pid_t pid, const char *name)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/%d/comm", (int) pid);
+  g_autofree char *comm = NULL;
+
+  return g_file_get_contents (path, &comm, NULL, NULL) && g_str_equal (g_strchomp (comm), name);
+}
+
+static GArray *
+list_own_children (pid_t pid)
 {
   GArray *children = g_array_new (FALSE, FALSE, sizeof (pid_t));
   DIR *proc = opendir ("/proc");
@@ -320,21 +337,34 @@ bus_list_children (pid_t pid)
   return children;
 }
 
+GArray *
+bus_list_children (pid_t pid)
+{
+  GArray *children = list_own_children (pid);
+
+  for (guint i = 0; i < children->len; i++)
+    {
+      pid_t child = g_array_index (children, pid_t, i);
+      g_autoptr (GArray) spawned = NULL;
+
+      if (!is_called (child, "sonde-spawner"))
+        continue;
+      spawned = list_own_children (child);
+      g_array_remove_index (children, i);
+      g_array_append_vals (children, spawned->data, spawned->len);
+      break;
+    }
+  return children;
+}
+
 static GArray *
 list_of_kind (pid_t pid, gboolean are_brokers)
 {
   GArray *children = bus_list_children (pid);
 
   for (guint i = children->len; i > 0; i--)
-    {
-      g_autofree char *path
-          = g_strdup_printf ("/proc/%d/comm", g_array_index (children, pid_t, i - 1));
-      g_autofree char *comm = NULL;
-
-      if (!g_file_get_contents (path, &comm, NULL, NULL)
-          || g_str_equal (comm, "sonde-broker\n") != are_brokers)
-        g_array_remove_index (children, i - 1);
-    }
+    if (is_called (g_array_index (children, pid_t, i - 1), "sonde-broker") != are_brokers)
+      g_array_remove_index (children, i - 1);
   return children;
 }
 

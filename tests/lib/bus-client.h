@@ -84,10 +84,17 @@ bus_session_get (GDBusConnection *bus, const char *session, const char *name, GE
 /* Fails the test unless @error is org.sonde.Profiler1.Error.@name. */
 void bus_assert_error (const GError *error, const char *name);
 
+/* What sonded becomes: private-bus makes it. */
+#define BUS_SERVICE_UID 49998
+
 /* The process that owns the service's name. */
 pid_t bus_service_pid (GDBusConnection *bus);
 
-/* Its child processes; those of them that are workers, or brokers; its open descriptors. */
+/* The parent of a live process; -1: it is none. */
+pid_t bus_parent (pid_t pid);
+
+/* Its child processes, and those of its spawner instead of that; those of them that are workers, or
+ * brokers; its open descriptors. */
 GArray *bus_list_children (pid_t pid);
 GArray *bus_list_workers (pid_t pid);
 GArray *bus_list_brokers (pid_t pid);

@@ -9,19 +9,22 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "daemon/base/socket.h"
 
 #define DEADLINE_S 300
+#define NOBODY     65534
 
 typedef struct
 {
   char *path; /* of a script */
   int lease;  /* -1: none */
   int connection;
-  SondePeerLauncher *launcher;
+  SondeSpawnerProgram program;
+  SondePeerProcesses *processes;
   SondePeerProcess *process;
   char *how;
 } Fixture;
@@ -36,28 +39,39 @@ on_ended (const char *how, gpointer user_data)
 }
 
 static void
+fork_spawner (Fixture *fixture)
+{
+  int fd;
+
+  fixture->program = (SondeSpawnerProgram){ .path = fixture->path, .has_own_uid = TRUE };
+  fd = sonde_spawner_fork (&fixture->program, 1);
+  g_assert_cmpint (fd, >=, 0);
+  fixture->processes = sonde_peer_processes_new (fd, &fixture->program, 1);
+}
+
+static void
 set_up (Fixture *fixture, gconstpointer script)
 {
   g_autofree char *text = g_strdup_printf ("#!/bin/sh\n%s\n", (const char *) script);
   g_autoptr (GError) error = NULL;
   int fd = g_file_open_tmp ("worker-XXXXXX", &fixture->path, &error);
-  SondePeerPlace places[SONDE_PEER_N_KINDS]
-      = { [SONDE_PEER_BROKER] = { .socket_path = "/nowhere/broker" } };
 
   g_assert_no_error (error);
   g_assert_cmpint (write (fd, text, strlen (text)), ==, (gssize) strlen (text));
   g_assert_cmpint (fchmod (fd, 0755), ==, 0);
   close (fd);
-  places[SONDE_PEER_CAPTURE].path = fixture->path;
   fixture->lease = fixture->connection = -1;
-  fixture->launcher = sonde_peer_launcher_new (places);
+  fork_spawner (fixture);
 }
 
 static void
 tear_down (Fixture *fixture, gconstpointer script)
 {
   sonde_peer_process_free (fixture->process);
-  sonde_peer_launcher_unref (fixture->launcher);
+  sonde_peer_processes_free (fixture->processes);
+  /* The spawner ends then. */
+  while (waitpid (-1, NULL, 0) > 0 || errno == EINTR)
+    ;
   sonde_clear_fd (&fixture->lease);
   sonde_clear_fd (&fixture->connection);
   unlink (fixture->path);
@@ -105,7 +119,7 @@ start (Fixture *fixture)
 
   g_assert_true (sonde_socketpair (SOCK_SEQPACKET, fds, NULL));
   fixture->connection = fds[0];
-  fixture->process = sonde_peer_process_new (fixture->launcher, SONDE_PEER_CAPTURE, fds[1], &error);
+  fixture->process = sonde_peer_process_new (fixture->processes, 0, "worker", fds[1], &error);
   g_assert_no_error (error);
   g_assert_null (sonde_peer_process_watch (fixture->process, on_ended, fixture));
 }
@@ -117,29 +131,26 @@ wait_for_end (Fixture *fixture)
     g_main_context_iteration (NULL, TRUE);
 }
 
-/* Whether a child of ours runs our program still. */
+static pid_t
+first_child (pid_t pid)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/%d/task/%d/children", (int) pid, (int) pid);
+  g_autofree char *children = NULL;
+
+  g_assert_true (g_file_get_contents (path, &children, NULL, NULL));
+  return (pid_t) g_ascii_strtoll (children, NULL, 10);
+}
+
+/* The spawner, our only child, has one which runs our program still. */
 static gboolean
 has_child_before_exec (void)
 {
-  g_autoptr (GDir) tasks = g_dir_open ("/proc/self/task", 0, NULL);
+  pid_t spawner = first_child (getpid ());
+  g_autofree char *link = g_strdup_printf ("/proc/%d/exe", (int) first_child (spawner));
   g_autofree char *program = g_file_read_link ("/proc/self/exe", NULL);
-  const char *task;
+  g_autofree char *child = g_file_read_link (link, NULL);
 
-  while ((task = g_dir_read_name (tasks)) != NULL)
-    {
-      g_autofree char *list = g_strdup_printf ("/proc/self/task/%s/children", task);
-      g_autofree char *children = NULL;
-      g_autofree char *link = NULL;
-      g_autofree char *child = NULL;
-
-      if (!g_file_get_contents (list, &children, NULL, NULL) || children[0] == '\0')
-        continue;
-      link = g_strdup_printf ("/proc/%d/exe", (int) g_ascii_strtoll (children, NULL, 10));
-      child = g_file_read_link (link, NULL);
-      if (g_strcmp0 (child, program) == 0)
-        return TRUE;
-    }
-  return FALSE;
+  return g_strcmp0 (child, program) == 0;
 }
 
 /* --- cases --- */
@@ -210,6 +221,120 @@ one_that_is_forgotten_before_it_has_begun_runs_untold (Fixture *fixture, gconstp
   g_assert_null (fixture->how);
 }
 
+static void
+all_ends_are_told_when_the_spawner_has_gone (Fixture *fixture, gconstpointer script)
+{
+  g_autoptr (GError) error = NULL;
+  pid_t spawner = first_child (getpid ());
+  int fds[2];
+
+  start (fixture);
+  while (sonde_peer_process_pid (fixture->process) == 0)
+    g_main_context_iteration (NULL, TRUE);
+  kill (spawner, SIGKILL);
+  g_assert_cmpint (waitpid (spawner, NULL, 0), ==, spawner);
+  wait_for_end (fixture);
+  g_assert_nonnull (strstr (fixture->how, "has gone"));
+  g_assert_cmpint (sonde_peer_process_pid (fixture->process), ==, 0);
+  sonde_peer_process_kill (fixture->process);
+  g_assert_true (sonde_socketpair (SOCK_SEQPACKET, fds, NULL));
+  g_assert_null (sonde_peer_process_new (fixture->processes, 0, "worker", fds[1], &error));
+  g_assert_nonnull (error);
+  close (fds[0]);
+}
+
+/* --- uids --- */
+
+static gboolean
+skip_unless_root (void)
+{
+  if (geteuid () == 0)
+    return FALSE;
+  g_test_skip ("needs root");
+  return TRUE;
+}
+
+/* One with @uid that waits to be killed. */
+static pid_t
+occupy (uid_t uid)
+{
+  int ready[2];
+  char byte;
+  pid_t pid;
+
+  g_assert_cmpint (pipe (ready), ==, 0);
+  pid = fork ();
+  g_assert_cmpint (pid, >=, 0);
+  if (pid == 0)
+    {
+      if (setresuid (uid, uid, uid) == 0 && write (ready[1], "", 1) == 1)
+        pause ();
+      _exit (1);
+    }
+  g_assert_cmpint (read (ready[0], &byte, 1), ==, 1);
+  close (ready[0]);
+  close (ready[1]);
+  return pid;
+}
+
+static void
+end_occupant (pid_t pid)
+{
+  kill (pid, SIGKILL);
+  g_assert_cmpint (waitpid (pid, NULL, 0), ==, pid);
+}
+
+/* A worker gets a uid that no live process has, and none if all have one. */
+static void
+those_of_root_get_a_uid_of_their_own (Fixture *fixture, gconstpointer script)
+{
+  pid_t occupants[SONDE_WORKER_N_UIDS];
+  uid_t uid = SONDE_WORKER_UID_FIRST + (uid_t) g_test_rand_int_range (0, SONDE_WORKER_N_UIDS);
+  g_autofree char *option = g_strdup_printf ("--uid=%u", uid);
+  char text[64] = "";
+
+  if (skip_unless_root ())
+    return;
+  for (guint i = 0; i < SONDE_WORKER_N_UIDS; i++)
+    occupants[i] = occupy (SONDE_WORKER_UID_FIRST + i);
+  start (fixture);
+  wait_for_end (fixture);
+  g_assert_nonnull (strstr (fixture->how, "user ids of workers"));
+
+  end_occupant (occupants[uid - SONDE_WORKER_UID_FIRST]);
+  g_clear_pointer (&fixture->how, g_free);
+  g_clear_pointer (&fixture->process, sonde_peer_process_free);
+  sonde_clear_fd (&fixture->connection);
+  start (fixture);
+  g_assert_cmpint (recv (fixture->connection, text, sizeof text - 1, 0), >, 0);
+  g_assert_cmpstr (text, ==, option);
+  wait_for_end (fixture);
+  for (guint i = 0; i < SONDE_WORKER_N_UIDS; i++)
+    if (SONDE_WORKER_UID_FIRST + i != uid)
+      end_occupant (occupants[i]);
+}
+
+static void
+those_of_others_have_the_callers (Fixture *fixture, gconstpointer script)
+{
+  Fixture other = { .path = fixture->path, .connection = -1 };
+  char text[64];
+  int status;
+  pid_t pid = fork ();
+
+  g_assert_cmpint (pid, >=, 0);
+  if (pid == 0)
+    {
+      g_assert_true (geteuid () != 0 || setresuid (NOBODY, NOBODY, NOBODY) == 0);
+      fork_spawner (&other);
+      start (&other);
+      _exit (recv (other.connection, text, sizeof text, 0) != strlen ("none")
+             || memcmp (text, "none", strlen ("none")) != 0);
+    }
+  g_assert_cmpint (waitpid (pid, &status, 0), ==, pid);
+  g_assert_cmpint (status, ==, 0);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -228,6 +353,12 @@ main (int argc, char **argv)
        one_that_is_killed_before_it_has_begun_is_killed_then);
   ADD ("one-that-is-forgotten-before-it-has-begun-runs-untold", "exit 7",
        one_that_is_forgotten_before_it_has_begun_runs_untold);
+  ADD ("all-ends-are-told-when-the-spawner-has-gone", "exec sleep 1000",
+       all_ends_are_told_when_the_spawner_has_gone);
+  ADD ("those-of-root-get-a-uid-of-their-own", "printf %s \"$2\" >&3",
+       those_of_root_get_a_uid_of_their_own);
+  ADD ("those-of-others-have-the-callers", "printf %s \"${2:-none}\" >&3",
+       those_of_others_have_the_callers);
 #undef ADD
   return g_test_run ();
 }

@@ -180,8 +180,7 @@ hears_what_a_spare_broker_says (void)
                               .version = SONDE_MESSAGE_VERSION,
                               .events = 5,
                               .tracepoints = 9 };
-  SondePeerPlace places[SONDE_PEER_N_KINDS]
-      = { [SONDE_PEER_CAPTURE] = { .socket_path = "/nowhere/capture" } };
+  const char *paths[SONDE_PEER_N_KINDS] = { [SONDE_PEER_CAPTURE] = "/nowhere/capture" };
   SondePeerLauncher *launcher;
   SondePeerProcess *process;
   Listener listener;
@@ -190,8 +189,8 @@ hears_what_a_spare_broker_says (void)
   gboolean is_there = FALSE;
 
   listener_init (&listener);
-  places[SONDE_PEER_BROKER].socket_path = listener.path;
-  launcher = sonde_peer_launcher_new (places);
+  paths[SONDE_PEER_BROKER] = listener.path;
+  launcher = sonde_peer_launcher_new (paths, NULL);
   sonde_peer_launcher_await_sheet (launcher, on_sheet, &is_there);
   other = listener_accept (&listener);
   g_assert_no_errno (send (other, &sheet, sizeof sheet, MSG_NOSIGNAL));
@@ -208,16 +207,15 @@ hears_what_a_spare_broker_says (void)
 static void
 waits_for_no_word_of_a_broker_that_lies_or_dies (gconstpointer word)
 {
-  SondePeerPlace places[SONDE_PEER_N_KINDS]
-      = { [SONDE_PEER_CAPTURE] = { .socket_path = "/nowhere/capture" } };
+  const char *paths[SONDE_PEER_N_KINDS] = { [SONDE_PEER_CAPTURE] = "/nowhere/capture" };
   SondePeerLauncher *launcher;
   Listener listener;
   sonde_autofd int other = -1;
   gboolean is_there = FALSE;
 
   listener_init (&listener);
-  places[SONDE_PEER_BROKER].socket_path = listener.path;
-  launcher = sonde_peer_launcher_new (places);
+  paths[SONDE_PEER_BROKER] = listener.path;
+  launcher = sonde_peer_launcher_new (paths, NULL);
   sonde_peer_launcher_await_sheet (launcher, on_sheet, &is_there);
   other = listener_accept (&listener);
   if (word != NULL)

@@ -1,201 +1,216 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "daemon/control/peer/peer-process.h"
 
-#include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <errno.h>
+#include <glib-unix.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 
 #include "base/fd.h"
+#include "daemon/base/error.h"
+#include "daemon/base/socket.h"
+
+#define PACKETS_PER_TURN 64
+
+struct SondePeerProcesses
+{
+  int fd; /* -1: the spawner has gone */
+  const SondeSpawnerProgram *programs;
+  unsigned n_programs;
+  guint64 last_id;
+  GHashTable *by_id; /* SondePeerProcess: those that have not ended */
+  GArray *kills;     /* ids that it had no room for */
+  guint source;
+  guint kill_source;
+};
 
 struct SondePeerProcess
 {
-  grefcount refs;              /* the owner's, and one until it is reaped */
+  guint64 id;
+  SondePeerProcesses *all; /* NULL: it has ended */
+  unsigned program;
+  const char *name;
+  gboolean is_owned;           /* else it goes when it has ended */
   SondePeerProcessEnded ended; /* NULL: nobody watches it */
   gpointer user_data;
-  SondePeerKind kind;
-  SondePeerLauncher *launcher; /* whose uid it has, until it is reaped; NULL: it has the caller's */
-  uid_t uid;
-  GSubprocess *process; /* NULL before it is started */
-  int pidfd;            /* -1: the same, or it is reaped */
-  gboolean is_unwanted; /* to be killed when it is started */
-  char *how;            /* it has ended */
+  pid_t pid;
+  char *how; /* it has ended */
 };
 
 static void
-process_unref (SondePeerProcess *self)
+process_free (SondePeerProcess *self)
 {
-  if (!g_ref_count_dec (&self->refs))
-    return;
-  sonde_peer_launcher_unref (self->launcher);
-  g_clear_object (&self->process);
-  sonde_clear_fd (&self->pidfd);
   g_free (self->how);
   g_free (self);
 }
 
+/* @how: (transfer full) */
 static void
-end (SondePeerProcess *self, const char *how)
+end (SondePeerProcess *self, char *how)
 {
-  if (self->launcher != NULL)
-    sonde_peer_launcher_give_uid_back (self->launcher, self->uid);
-  self->how = g_strdup (how);
-  if (self->ended != NULL)
+  self->pid = 0;
+  self->how = how;
+  self->all = NULL;
+  if (!self->is_owned)
+    process_free (self);
+  else if (self->ended != NULL)
     self->ended (how, self->user_data);
-  process_unref (self);
 }
 
+static char *
+dup_how (const SondePeerProcess *self, const SondeSpawnerPacket *packet)
+{
+  const char *path = self->all->programs[self->program].path;
+
+  if (packet->error == EUSERS)
+    return g_strdup_printf ("Cannot start a %s: all %u user ids of workers, %u and up, are in use",
+                            self->name, SONDE_WORKER_N_UIDS, SONDE_WORKER_UID_FIRST);
+  if (packet->error != 0)
+    return g_strdup_printf ("Cannot start a %s: %s: %s", self->name, path,
+                            g_strerror (packet->error));
+  if (WIFSIGNALED (packet->status))
+    return g_strdup_printf ("The %s was killed by signal %d", self->name,
+                            WTERMSIG (packet->status));
+  return g_strdup_printf ("The %s exited with status %d", self->name, WEXITSTATUS (packet->status));
+}
+
+/* What it has spawned goes on, but nobody knows for how long. */
 static void
-on_reaped (GObject *source, GAsyncResult *result, gpointer user_data)
+lose_spawner (SondePeerProcesses *self)
 {
-  SondePeerProcess *self = user_data;
-  const char *name = sonde_peer_kind_row (self->kind)->name;
-  GSubprocess *process = G_SUBPROCESS (source);
-  g_autofree char *how = NULL;
+  GHashTableIter iter;
+  gpointer process;
 
-  g_subprocess_wait_finish (process, result, NULL);
-  how = g_subprocess_get_if_signaled (process)
-            ? g_strdup_printf ("The %s was killed by signal %d", name,
-                               g_subprocess_get_term_sig (process))
-            : g_strdup_printf ("The %s exited with status %d", name,
-                               g_subprocess_get_exit_status (process));
-  end (self, how);
-}
-
-/* -1: it is reaped, which GLib does on a thread of its own. If it was not afterwards, then the
- * number was its as well when we used it. */
-static int
-open_pidfd (GSubprocess *process)
-{
-  const char *identifier = g_subprocess_get_identifier (process);
-  sonde_autofd int pidfd = -1;
-
-  if (identifier != NULL)
-    pidfd = (int) syscall (SYS_pidfd_open, (pid_t) g_ascii_strtoll (identifier, NULL, 10), 0);
-  return g_subprocess_get_identifier (process) != NULL ? sonde_steal_fd (&pidfd) : -1;
-}
-
-static void
-on_started (GObject *source, GAsyncResult *result, gpointer user_data)
-{
-  SondePeerProcess *self = user_data;
-  g_autoptr (GError) error = NULL;
-
-  self->process = g_task_propagate_pointer (G_TASK (result), &error);
-  if (self->process == NULL)
+  g_clear_handle_id (&self->source, g_source_remove);
+  g_clear_handle_id (&self->kill_source, g_source_remove);
+  sonde_clear_fd (&self->fd);
+  for (;;)
     {
-      end (self, error->message);
-      return;
+      g_hash_table_iter_init (&iter, self->by_id);
+      if (!g_hash_table_iter_next (&iter, NULL, &process))
+        return;
+      g_hash_table_iter_steal (&iter);
+      end (process, g_strdup ("The process that starts brokers and workers has gone"));
     }
-  self->pidfd = open_pidfd (self->process);
-  if (self->is_unwanted)
-    sonde_peer_process_kill (self);
-  g_subprocess_wait_async (self->process, NULL, on_reaped, self);
 }
-
-/* --- in a thread --- */
-
-/* What it is told; nothing else is shared with the main loop. */
-typedef struct
-{
-  const char *name; /* of its kind */
-  char *path;
-  char *own_uid; /* an argument; NULL: the caller's */
-  int fd;
-} Order;
 
 static void
-order_free (gpointer data)
+take_packet (SondePeerProcesses *self, const SondeSpawnerPacket *packet)
 {
-  Order *order = data;
+  guint64 id = packet->id;
+  SondePeerProcess *process = g_hash_table_lookup (self->by_id, &id);
 
-  g_free (order->path);
-  g_free (order->own_uid);
-  sonde_clear_fd (&order->fd);
-  g_free (order);
-}
-
-static GSubprocess *
-spawn (Order *order, GError **error)
-{
-  /* Standard input is /dev/null by default; standard error is for what it has to complain about.
-   * All else closes itself. GLib would close it as well, but between fork() and exec(), and then
-   * wait for the end of a process of whose exec() it could not read. */
-  g_autoptr (GSubprocessLauncher) launcher = g_subprocess_launcher_new (
-      G_SUBPROCESS_FLAGS_STDOUT_SILENCE | G_SUBPROCESS_FLAGS_INHERIT_FDS);
-  GSubprocess *process;
-
-  g_subprocess_launcher_take_fd (launcher, sonde_steal_fd (&order->fd), SONDE_PEER_FD);
-  process = g_subprocess_launcher_spawn (launcher, error, order->path,
-                                         "--fd=" G_STRINGIFY (SONDE_PEER_FD), order->own_uid, NULL);
-  g_subprocess_launcher_close (launcher);
   if (process == NULL)
-    g_prefix_error (error, "Cannot start a %s: ", order->name);
-  return process;
-}
-
-static gpointer
-run (gpointer data)
-{
-  g_autoptr (GTask) task = data;
-  GError *error = NULL;
-  GSubprocess *process = spawn (g_task_get_task_data (task), &error);
-
-  if (process != NULL)
-    g_task_return_pointer (task, process, g_object_unref);
+    return;
+  if (packet->type == SONDE_SPAWNER_STARTED)
+    process->pid = packet->pid;
   else
-    g_task_return_error (task, error);
-  return NULL;
+    {
+      g_hash_table_steal (self->by_id, &id);
+      end (process, dup_how (process, packet));
+    }
 }
 
-/* --- */
-
-/* Not in a pool, whose threads may all be busy, and which does not tell when it cannot have one. */
-static void
-start (SondePeerProcess *self, const char *path, int fd)
+static gboolean
+on_packets (int fd, GIOCondition condition, gpointer user_data)
 {
-  g_autoptr (GTask) task = g_task_new (NULL, NULL, on_started, self);
-  GError *error = NULL;
-  Order *order = g_new0 (Order, 1);
-  GThread *thread;
+  SondePeerProcesses *self = user_data;
 
-  order->name = sonde_peer_kind_row (self->kind)->name;
-  order->path = g_strdup (path);
-  if (self->uid != SONDE_WORKER_UID_NONE)
-    order->own_uid = g_strdup_printf ("--uid=%u", (guint) self->uid);
-  order->fd = fd;
-  g_task_set_task_data (task, order, order_free);
-  thread = g_thread_try_new ("spawn", run, g_object_ref (task), &error);
-  if (thread != NULL)
+  for (guint i = 0; i < PACKETS_PER_TURN; i++)
     {
-      g_thread_unref (thread);
-      return;
+      SondeSpawnerPacket packet;
+      gssize n = recv (fd, &packet, sizeof packet, MSG_DONTWAIT);
+
+      if (n == sizeof packet)
+        take_packet (self, &packet);
+      else if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return G_SOURCE_CONTINUE;
+      else
+        {
+          self->source = 0;
+          lose_spawner (self);
+          return G_SOURCE_REMOVE;
+        }
     }
-  g_prefix_error (&error, "Cannot start a %s: ", order->name);
-  sonde_clear_fd (&order->fd);
-  g_task_return_error (task, error);
-  g_object_unref (task);
+  return G_SOURCE_CONTINUE;
+}
+
+/* One that has gone shows on the other source. */
+static gboolean
+on_room (int fd, GIOCondition condition, gpointer user_data)
+{
+  SondePeerProcesses *self = user_data;
+
+  while (self->kills->len > 0)
+    {
+      const SondeSpawnerPacket packet
+          = { .type = SONDE_SPAWNER_KILL, .id = g_array_index (self->kills, guint64, 0) };
+
+      if (sonde_send_with_fds (self->fd, &packet, sizeof packet, NULL, 0) == -EAGAIN)
+        return G_SOURCE_CONTINUE;
+      g_array_remove_index (self->kills, 0);
+    }
+  self->kill_source = 0;
+  return G_SOURCE_REMOVE;
+}
+
+SondePeerProcesses *
+sonde_peer_processes_new (int fd, const SondeSpawnerProgram *programs, unsigned n_programs)
+{
+  SondePeerProcesses *self = g_new0 (SondePeerProcesses, 1);
+
+  self->fd = fd;
+  self->programs = programs;
+  self->n_programs = n_programs;
+  self->by_id = g_hash_table_new (g_int64_hash, g_int64_equal);
+  self->kills = g_array_new (FALSE, FALSE, sizeof (guint64));
+  self->source = g_unix_fd_add (fd, G_IO_IN | G_IO_HUP, on_packets, self);
+  return self;
+}
+
+void
+sonde_peer_processes_free (SondePeerProcesses *self)
+{
+  GHashTableIter iter;
+  gpointer process;
+
+  if (self == NULL)
+    return;
+  g_clear_handle_id (&self->source, g_source_remove);
+  g_clear_handle_id (&self->kill_source, g_source_remove);
+  sonde_clear_fd (&self->fd);
+  g_hash_table_iter_init (&iter, self->by_id);
+  while (g_hash_table_iter_next (&iter, NULL, &process))
+    process_free (process);
+  g_hash_table_unref (self->by_id);
+  g_array_unref (self->kills);
+  g_free (self);
 }
 
 SondePeerProcess *
-sonde_peer_process_new (SondePeerLauncher *launcher, SondePeerKind kind, int fd, GError **error)
+sonde_peer_process_new (
+    SondePeerProcesses *all, unsigned program, const char *name, int fd, GError **error)
 {
+  const SondeSpawnerPacket packet
+      = { .type = SONDE_SPAWNER_START, .program = program, .id = ++all->last_id };
+  sonde_autofd int end_of_it = fd;
   SondePeerProcess *self;
-  uid_t uid = SONDE_WORKER_UID_NONE;
+  int result = all->fd >= 0 ? sonde_send_with_fds (all->fd, &packet, sizeof packet, &end_of_it, 1)
+                            : -EPIPE;
 
-  if (sonde_peer_kind_row (kind)->has_own_uid
-      && !sonde_peer_launcher_take_uid (launcher, &uid, error))
+  g_assert (program < all->n_programs);
+  if (result < 0)
     {
-      close (fd);
+      sonde_error_set_errno (error, -result, "Cannot start a %s", name);
       return NULL;
     }
   self = g_new0 (SondePeerProcess, 1);
-  g_ref_count_init (&self->refs);
-  g_ref_count_inc (&self->refs);
-  self->kind = kind;
-  self->launcher = uid != SONDE_WORKER_UID_NONE ? sonde_peer_launcher_ref (launcher) : NULL;
-  self->uid = uid;
-  self->pidfd = -1;
-  start (self, sonde_peer_launcher_path (launcher, kind), fd);
+  self->id = packet.id;
+  self->all = all;
+  self->program = program;
+  self->name = name;
+  self->is_owned = TRUE;
+  g_hash_table_insert (all->by_id, &self->id, self);
   return self;
 }
 
@@ -212,24 +227,25 @@ sonde_peer_process_free (SondePeerProcess *self)
 {
   if (self == NULL)
     return;
-  self->ended = NULL;
-  process_unref (self);
+  self->is_owned = FALSE;
+  if (self->all == NULL)
+    process_free (self);
 }
 
 void
 sonde_peer_process_kill (SondePeerProcess *self)
 {
-  self->is_unwanted = TRUE;
-  /* By its pidfd: GSubprocess would do it on a thread of its own. */
-  if (self->process != NULL)
-    (void) syscall (SYS_pidfd_send_signal, self->pidfd, SIGKILL, NULL, 0);
+  SondePeerProcesses *all = self->all;
+
+  if (all == NULL)
+    return;
+  g_array_append_val (all->kills, self->id);
+  if (all->kill_source == 0 && on_room (all->fd, G_IO_OUT, all))
+    all->kill_source = g_unix_fd_add (all->fd, G_IO_OUT, on_room, all);
 }
 
 pid_t
 sonde_peer_process_pid (const SondePeerProcess *self)
 {
-  const char *identifier
-      = self->process != NULL ? g_subprocess_get_identifier (self->process) : NULL;
-
-  return identifier != NULL ? (pid_t) g_ascii_strtoll (identifier, NULL, 10) : 0;
+  return self->pid;
 }

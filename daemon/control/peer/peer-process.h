@@ -1,19 +1,30 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A broker or worker that we spawn: its start, and its end by itself or by force. */
+/* Starts, watches and kills brokers and workers through the spawner. */
 #pragma once
 
-#include "daemon/control/peer/peer-launcher.h"
+#include <gio/gio.h>
+
+#include "daemon/control/peer/spawner.h"
 
 /**
  * SECTION: peer-process
  *
- * A thread of its own forks and waits for the exec, which takes as long as the machine is busy; the
- * main loop does not. What is sent to the process meanwhile waits in its connection.
+ * What is sent to a process before it has begun waits in its connection; nobody waits for its
+ * start.
  */
-typedef struct SondePeerProcess SondePeerProcess;
 
-/* The only descriptor that it inherits but for standard error. */
-#define SONDE_PEER_FD 3
+/* Our end of the connection with the spawner. */
+typedef struct SondePeerProcesses SondePeerProcesses;
+
+/* @fd: (transfer full): of sonde_spawner_fork() */
+SondePeerProcesses *
+sonde_peer_processes_new (int fd, const SondeSpawnerProgram *programs, unsigned n_programs);
+/* Kills that were asked for are carried out; nobody is told of an end any more. Accepts NULL. */
+void sonde_peer_processes_free (SondePeerProcesses *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondePeerProcesses, sonde_peer_processes_free)
+
+/* One of them: its start, and its end by itself or by force. */
+typedef struct SondePeerProcess SondePeerProcess;
 
 /* Once: the process was reaped, or could not be started. @how is a sentence without a full stop.
  * Nothing but sonde_peer_process_free() may follow. */
@@ -21,13 +32,15 @@ typedef void (*SondePeerProcessEnded) (const char *how, gpointer user_data);
 
 /**
  * sonde_peer_process_new:
- * @launcher: outlived only by processes that have a uid of its own range
+ * @processes: outliving it
+ * @program: an index
+ * @name: of the program, in sentences; outliving it
  * @fd: (transfer full): its end of the connection
  *
- * Errors: those of sonde_peer_launcher_take_uid()
+ * Errors: SONDE_ERROR_FAILED: the spawner has gone, or is behind
  */
-SondePeerProcess *
-sonde_peer_process_new (SondePeerLauncher *launcher, SondePeerKind kind, int fd, GError **error);
+SondePeerProcess *sonde_peer_process_new (
+    SondePeerProcesses *processes, unsigned program, const char *name, int fd, GError **error);
 /* Returns: (nullable): how it has ended already: then @ended is not called */
 const char *
 sonde_peer_process_watch (SondePeerProcess *self, SondePeerProcessEnded ended, gpointer user_data);

@@ -48,14 +48,22 @@ connect_one (const SondePeerSpare *self, GError **error)
 static int
 make (const SondePeerSpare *self, SondePeerProcess **process, GError **error)
 {
+  const char *name = sonde_peer_kind_row (self->kind)->name;
+  SondePeerProcesses *processes;
   int fds[2];
 
   *process = NULL;
   if (self->socket_path != NULL)
     return connect_one (self, error);
+  processes = sonde_peer_launcher_processes (self->launcher);
+  if (processes == NULL)
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED, "Nothing starts a %s here", name);
+      return -1;
+    }
   if (!sonde_socketpair (SOCK_SEQPACKET, fds, error))
     return -1;
-  *process = sonde_peer_process_new (self->launcher, self->kind, fds[1], error);
+  *process = sonde_peer_process_new (processes, self->kind, name, fds[1], error);
   if (*process != NULL)
     return fds[0];
   close (fds[0]);

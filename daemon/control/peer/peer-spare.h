@@ -2,7 +2,7 @@
 /* Gives processes of a kind, with one kept ready. */
 #pragma once
 
-#include "daemon/control/peer/peer-process.h"
+#include "daemon/control/peer/peer-launcher.h"
 
 /**
  * SECTION: peer-spare
