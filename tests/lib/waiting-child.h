@@ -2,6 +2,7 @@
 /* A copy of the test that is made something else, and waits to be looked at. */
 #pragma once
 
+#include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
 #include <signal.h>
@@ -12,8 +13,14 @@
 static inline void
 waiting_child_end (pid_t pid)
 {
+  pid_t ended;
+
   g_assert_cmpint (kill (pid, SIGKILL), ==, 0);
-  g_assert_cmpint (waitpid (pid, NULL, 0), ==, pid);
+  /* A fuzzer's timer may interrupt it. */
+  do
+    ended = waitpid (pid, NULL, 0);
+  while (ended < 0 && errno == EINTR);
+  g_assert_cmpint (ended, ==, pid);
 }
 
 /* @prepare: runs in the child. Returns: its number, for waiting_child_end(); -1 if @prepare said
@@ -37,7 +44,8 @@ waiting_child_spawn (gboolean (*prepare) (gpointer user_data), gpointer user_dat
       _exit (0);
     }
   close (ready[1]);
-  g_assert_cmpint (read (ready[0], &answer, 1), ==, 1);
+  while (read (ready[0], &answer, 1) < 0)
+    g_assert_cmpint (errno, ==, EINTR);
   close (ready[0]);
   if (answer == 'y')
     return pid;

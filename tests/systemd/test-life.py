@@ -336,7 +336,7 @@ def test_absence(target):
 
 
 def main():
-    tap = Tap(14)
+    tap = Tap(15)
     build = sys.argv[1]
     alice = User('alice')
     target = alice.start('bash', '-c', 'while :; do :; done').pid
@@ -455,6 +455,27 @@ def main():
         wait_until(lambda: sessions()[other] == 'finished', 'the end')
         run('sondectl', 'verify', capture_file(other))
         wait_for_journal('worker-died', 'killed by signal 9')
+        forget_finished()
+
+    with tap.case('a broker that is killed ends its session, with all that was recorded'):
+        n_kills = 20 * ROUNDS
+        n_samples = []
+        for _ in range(n_kills):
+            wait_until(lambda: len(processes('sonde-broker')) == 1, 'the spare broker')
+            broker, = processes('sonde-broker')  # which takes the next session
+            session = start_session(pids=GLib.Variant('au', [target]))
+            path = capture_file(session)
+            wait_until(lambda: os.path.getsize(path) > 4096, 'frames')
+            time.sleep(random.uniform(0, 0.1))
+            os.kill(broker, signal.SIGKILL)
+            wait_until(lambda: sessions()[session] == 'failed', 'the end of the session')
+            run('sondectl', 'verify', path)
+            capture = Capture(path)
+            check(not capture.ledger_faults(), capture.ledger_faults())
+            n_samples.append(len(capture.samples))
+        tap.note(f'{n_kills} kills: {min(n_samples)} to {max(n_samples)} samples, in whole captures')
+        check(min(n_samples) > 0, n_samples)
+        wait_for_journal('broker-died', 'The broker was killed by signal 9')
         forget_finished()
 
     with tap.case('of a client that is killed nothing stays'):
