@@ -14,7 +14,7 @@
  */
 #define SONDE_INFERIOR_MAX_COUNTERS   1024
 #define SONDE_INFERIOR_MAX_NAMES      8192
-#define SONDE_INFERIORS_MAX_NAMES     32768 /* of all in a session: half of SONDE_ADDRESS_NAMES_MAX */
+#define SONDE_INFERIORS_MAX_NAMES     32768 /* of all in a session: half of SONDE_STREAM_STATE_MAX_NAMES */
 #define SONDE_INFERIOR_MAX_NAME       512   /* bytes with the NUL; the rest is cut */
 #define SONDE_INFERIOR_MAX_ADDRESSES  16384  /* that wait to be looked up */
 #define SONDE_INFERIORS_MAX_ADDRESSES 131072 /* of all in a session: about 8 MiB */

@@ -28,7 +28,6 @@ typedef struct
 struct SondeRecorder
 {
   SondeStreamState *state;
-  SondeAddressNames *names;
   SondeTally *tally;
   SondeRecorderSinkClosed closed;
   gpointer user_data;
@@ -70,7 +69,6 @@ push_span (const SondeSpan *span, gpointer user_data)
 
 SondeRecorder *
 sonde_recorder_new (SondeStreamState *state,
-                    SondeAddressNames *names,
                     SondeTally *tally,
                     SondeRecorderSinkClosed closed,
                     gpointer user_data)
@@ -78,7 +76,6 @@ sonde_recorder_new (SondeStreamState *state,
   SondeRecorder *self = g_new0 (SondeRecorder, 1);
 
   self->state = state;
-  self->names = names;
   self->tally = tally;
   self->closed = closed;
   self->user_data = user_data;
@@ -261,7 +258,7 @@ sonde_recorder_process (SondeRecorder *self, SondeProcess *process, gint64 time_
 
   sonde_process_set_flag (process, SONDE_PROCESS_FLAG_WRITTEN, true);
   sonde_stream_state_write_process (self->state, process, time_ns, self->writer);
-  sonde_process_resolve_modules (sonde_stream_state_processes (self->state), process);
+  sonde_process_resolve_modules (self->state->processes, process);
   mappings = sonde_process_mappings (process, &n_mappings);
   for (size_t i = 0; i < n_mappings; i++)
     write_map (self, process, &mappings[i], time_ns);
@@ -280,7 +277,7 @@ sonde_recorder_map (SondeRecorder *self,
 void
 sonde_recorder_settle_maps (SondeRecorder *self)
 {
-  SondeProcessTable *processes = sonde_stream_state_processes (self->state);
+  SondeProcessTable *processes = self->state->processes;
   gint64 now = now_ns ();
   guint n_left = 0;
 
@@ -327,18 +324,7 @@ sonde_recorder_exit (SondeRecorder *self, int32_t pid, int cpu, gint64 time_ns)
 uint64_t
 sonde_recorder_name (SondeRecorder *self, const char *name, gint64 time_ns)
 {
-  gboolean is_new;
-  uint64_t address = sonde_address_names_intern (self->names, name, &is_new);
-
-  if (is_new)
-    {
-      const char *kept = sonde_address_names_get (
-          self->names, sonde_address_names_count (self->names) - 1, &address);
-
-      sonde_stream_state_write_name (address, kept, time_ns, self->writer);
-    }
-
-  return address;
+  return sonde_stream_state_name (self->state, name, time_ns, self->writer);
 }
 
 gboolean
@@ -347,10 +333,7 @@ sonde_recorder_name_address (SondeRecorder *self,
                              const char *name,
                              gint64 time_ns)
 {
-  if (!sonde_address_names_add (self->names, address, name))
-    return FALSE;
-  sonde_stream_state_write_name (address, name, time_ns, self->writer);
-  return TRUE;
+  return sonde_stream_state_name_address (self->state, address, name, time_ns, self->writer);
 }
 
 /* @frame has been a valid one, so that it fits. */

@@ -374,10 +374,8 @@ handle_setup (SondeWorkerSession *self, const Packet *packet)
   self->setup = *setup;
   self->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
   self->processes = sonde_process_table_new (self->modules);
-  self->names = sonde_address_names_new ();
-  self->stream_state = sonde_stream_state_new (self->processes, self->names);
-  self->recorder
-      = sonde_recorder_new (self->stream_state, self->names, &self->tally, sink_closed, self);
+  self->stream_state = sonde_stream_state_new (self->processes);
+  self->recorder = sonde_recorder_new (self->stream_state, &self->tally, sink_closed, self);
   self->tracker = sonde_tracker_new (self->processes, self->modules, self->stream_state,
                                      self->recorder, hides_others, send_request, self);
   if (setup->flags & SONDE_SPEC_SYMBOLS)
@@ -687,7 +685,6 @@ sonde_worker_session_free (SondeWorkerSession *self)
   sonde_process_counters_free (self->process_counters);
   sonde_recorder_free (self->recorder);
   sonde_stream_state_free (self->stream_state);
-  sonde_address_names_free (self->names);
   sonde_sampled_addresses_free (self->addresses);
   sonde_unwinder_free (self->unwinder);
   sonde_process_table_free (self->processes);

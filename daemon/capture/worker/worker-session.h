@@ -57,7 +57,6 @@ typedef struct
   SondeRings *rings;
   SondeModuleStore *modules;
   SondeProcessTable *processes;
-  SondeAddressNames *names;
   SondeStreamState *stream_state;
   SondeRecorder *recorder;
   SondeTracker *tracker;
