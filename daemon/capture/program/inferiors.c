@@ -65,12 +65,6 @@ struct SondeInferiors
   gint64 logs_since_us;
 };
 
-static gint64
-now_ns (void)
-{
-  return g_get_monotonic_time () * 1000;
-}
-
 static void
 ring_free (gpointer data)
 {
@@ -86,7 +80,7 @@ static void
 settle_last (SondeInferior *inferior)
 {
   if (!inferior->is_settled)
-    sonde_inferior_settle (inferior, now_ns (), TRUE);
+    sonde_inferior_settle (inferior, sonde_stream_now_ns (), TRUE);
   inferior->is_settled = TRUE;
 }
 
@@ -111,7 +105,7 @@ ensure_inferior (SondeInferiors *self, pid_t pid, guint64 peer)
       g_ptr_array_remove_index (self->inferiors, i);
       break;
     }
-  inferior = sonde_inferior_new (&self->parts, pid, peer, now_ns ());
+  inferior = sonde_inferior_new (&self->parts, pid, peer, sonde_stream_now_ns ());
   g_ptr_array_add (self->inferiors, inferior);
 
   return inferior;
@@ -151,7 +145,7 @@ growth (guint64 claimed, guint64 possible, guint64 *known)
 static void
 count_ring (SondeInferiors *self, ProgramRing *ring, gboolean is_over)
 {
-  gint64 age_ns = now_ns () - ring->made_ns;
+  gint64 age_ns = sonde_stream_now_ns () - ring->made_ns;
   guint64 n_waiting = sonde_ring_reader_size (ring->reader) / SONDE_FRAME_MIN_SIZE;
   guint64 n_possible = (guint64) age_ns / MIN_LOSS_NS + n_waiting;
   SondeRingCounts counts;
@@ -265,7 +259,7 @@ end_rings (SondeInferiors *self, const SondeInferior *inferior, gint64 before_ns
       if (ring->inferior != inferior || ring->made_ns >= before_ns)
         continue;
       if (sonde_ring_reader_begin (ring->reader, SIZE_MAX) == 0)
-        take_frames (self, ring, now_ns ());
+        take_frames (self, ring, sonde_stream_now_ns ());
       close_ring (self, i - 1, TRUE);
     }
 }
@@ -282,7 +276,7 @@ is_over (const ProgramRing *ring)
 static gboolean
 run_turn (SondeInferiors *self)
 {
-  gint64 now = now_ns ();
+  gint64 now = sonde_stream_now_ns ();
   gboolean has_more = FALSE;
 
   /* Looks how far each is: the newest first, so that what one thread's ring defines before another
@@ -419,7 +413,7 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
     return -EDQUOT;
 
   made.inferior = inferior;
-  made.made_ns = now_ns ();
+  made.made_ns = sonde_stream_now_ns ();
   r = sonde_ring_memory_create (&options, &memory, &fd);
   if (r < 0)
     return r;
@@ -465,7 +459,7 @@ peer_gone (guint64 peer, gpointer user_data)
       SondeInferior *inferior = g_ptr_array_index (self->inferiors, i);
 
       if (inferior->peer == peer && inferior->gone_ns == 0)
-        inferior->gone_ns = now_ns ();
+        inferior->gone_ns = sonde_stream_now_ns ();
     }
   for (guint i = 0; i < self->rings->len; i++)
     {
@@ -594,7 +588,7 @@ sonde_inferiors_foresee_end (SondeInferiors *self, int32_t pid, gint64 time_ns)
       if (!has_ended (inferior, pid, time_ns))
         continue;
       end_rings (self, inferior, time_ns);
-      is_awaited = sonde_inferior_is_awaited (inferior, now_ns ()) || is_awaited;
+      is_awaited = sonde_inferior_is_awaited (inferior, sonde_stream_now_ns ()) || is_awaited;
     }
   return is_awaited;
 }
@@ -612,20 +606,20 @@ sonde_inferiors_process_ends (SondeInferiors *self, int32_t pid, gint64 time_ns)
         continue;
       if (inferior->n_rings > 0)
         {
-          sonde_inferior_settle (inferior, now_ns (), TRUE);
+          sonde_inferior_settle (inferior, sonde_stream_now_ns (), TRUE);
           sonde_inferior_renew (inferior, time_ns);
           continue;
         }
       settle_last (inferior);
       if (inferior->gone_ns == 0)
-        inferior->gone_ns = now_ns ();
+        inferior->gone_ns = sonde_stream_now_ns ();
     }
 }
 
 void
 sonde_inferiors_settle (SondeInferiors *self)
 {
-  gint64 now = now_ns ();
+  gint64 now = sonde_stream_now_ns ();
 
   for (guint i = self->inferiors->len; i > 0; i--)
     {

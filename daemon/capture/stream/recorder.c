@@ -42,12 +42,6 @@ struct SondeRecorder
   gint64 told_ns;
 };
 
-static gint64
-now_ns (void)
-{
-  return g_get_monotonic_time () * 1000;
-}
-
 static gboolean
 on_stuck_check (gpointer user_data)
 {
@@ -120,7 +114,7 @@ sonde_recorder_new (SondeStreamState *state,
   self->source.user_data = self;
   self->unread_maps = g_array_sized_new (FALSE, FALSE, sizeof (UnreadMap), MAX_UNREAD_MAPS);
   self->sinks = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_sink_free);
-  self->told_ns = now_ns ();
+  self->told_ns = sonde_stream_now_ns ();
   self->stuck_source = g_timeout_add_seconds (STUCK_CHECK_SECONDS, on_stuck_check, self);
 
   return self;
@@ -204,7 +198,8 @@ write_map (SondeRecorder *self,
            const SondeProcessMapping *mapping,
            gint64 time_ns)
 {
-  UnreadMap unread = { sonde_process_pid (process), mapping->start, now_ns () + UNREAD_WAIT_NS };
+  UnreadMap unread
+      = { sonde_process_pid (process), mapping->start, sonde_stream_now_ns () + UNREAD_WAIT_NS };
 
   sonde_stream_state_write_map (unread.pid, mapping, time_ns, self->source.writer);
   if (mapping->module == NULL && mapping->file.inode != 0
@@ -243,7 +238,7 @@ void
 sonde_recorder_settle_maps (SondeRecorder *self)
 {
   SondeProcessTable *processes = self->source.state->processes;
-  gint64 now = now_ns ();
+  gint64 now = sonde_stream_now_ns ();
   guint n_left = 0;
 
   for (guint i = 0; i < self->unread_maps->len; i++)
@@ -403,7 +398,7 @@ sonde_recorder_sample (SondeRecorder *self, const SondeStack *stack)
 static void
 write_log (SondeRecorder *self, uint16_t severity, const char *text)
 {
-  SondeFrameOrigin origin = { now_ns (), -1, -1 };
+  SondeFrameOrigin origin = { sonde_stream_now_ns (), -1, -1 };
 
   sonde_writer_add_log (sonde_span_writer_plain (self->source.writer), &origin, severity, "sonde",
                         text);
@@ -434,7 +429,7 @@ sonde_recorder_flush (SondeRecorder *self)
 static void
 warn_of_losses (SondeRecorder *self)
 {
-  gint64 now = now_ns ();
+  gint64 now = sonde_stream_now_ns ();
   g_autofree char *text
       = sonde_tally_describe_losses (self->source.tally, &self->told, self->told_ns, now);
 

@@ -18,7 +18,7 @@
 static SondeFrameOrigin
 origin_now (void)
 {
-  return (SondeFrameOrigin){ g_get_monotonic_time () * 1000, -1, -1 };
+  return (SondeFrameOrigin){ sonde_stream_now_ns (), -1, -1 };
 }
 
 /* What still waits will not be delivered. */

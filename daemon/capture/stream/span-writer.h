@@ -5,6 +5,13 @@
 #include "daemon/capture/stream/chunk.h"
 #include "protocol/writer.h"
 
+/* Now, by the clock of all frames: CLOCK_MONOTONIC. */
+static inline gint64
+sonde_stream_now_ns (void)
+{
+  return g_get_monotonic_time () * 1000;
+}
+
 /* @span is borrowed: take a reference to its chunk to keep it. */
 typedef void (*SondeSpanHandler) (const SondeSpan *span, gpointer user_data);
 

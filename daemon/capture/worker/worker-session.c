@@ -174,7 +174,7 @@ finish_sinks (GBytes *symbols, gpointer user_data)
 static void
 begin_drain (SondeWorkerSession *self)
 {
-  gint64 now_ns = g_get_monotonic_time () * 1000;
+  gint64 now_ns = sonde_stream_now_ns ();
 
   sonde_rings_enable (self->rings, FALSE);
   if (self->state == RUNNING)
@@ -195,8 +195,7 @@ on_drain (gpointer user_data)
   gint64 ready_us = 0;
 
   if (draining
-      && !sonde_inferiors_drain (self->inferiors,
-                                 g_get_monotonic_time () * 1000 >= self->urgent_ns))
+      && !sonde_inferiors_drain (self->inferiors, sonde_stream_now_ns () >= self->urgent_ns))
     result = SONDE_RINGS_BUDGET;
   if (draining && result == SONDE_RINGS_EMPTY)
     {
