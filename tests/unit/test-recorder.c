@@ -395,10 +395,12 @@ static void
 marks_a_stack_that_does_not_reach_the_end (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
-  SondeSamplerOptions options = { SONDE_UNWIND_DWARF, 16, sonde_unwinder_regs_mask (), FALSE };
+  const SondeMessageSetup setup = { .unwind = SONDE_UNWIND_DWARF,
+                                    .max_depth = 16,
+                                    .sample_regs_user = sonde_unwinder_regs_mask () };
   SondeUnwinder *unwinder = sonde_unwinder_new_libdwfl (fixture->base.processes);
   g_autoptr (SondeSampler) sampler
-      = sonde_sampler_new (&options, fixture->base.processes, unwinder, NULL, NULL,
+      = sonde_sampler_new (&setup, fixture->base.processes, unwinder, NULL, NULL,
                            fixture->base.recorder, &fixture->base.tally);
   uint64_t regs[64];
   uint64_t stack[16];
@@ -412,7 +414,7 @@ marks_a_stack_that_does_not_reach_the_end (Fixture *fixture, gconstpointer data)
                       .ip = 0x100010,
                       .abi = PERF_SAMPLE_REGS_ABI_64,
                       .regs = regs,
-                      .n_regs = (size_t) __builtin_popcountll (options.regs_user),
+                      .n_regs = (size_t) __builtin_popcountll (setup.sample_regs_user),
                       .stack = (const uint8_t *) stack,
                       .stack_size_bytes = sizeof stack,
                       .dump_size_bytes = sizeof stack } };
@@ -436,9 +438,9 @@ static void
 cuts_deep_chains_and_says_so (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
-  SondeSamplerOptions options = { SONDE_UNWIND_FRAME_POINTER, 4, 0, FALSE };
+  const SondeMessageSetup setup = { .unwind = SONDE_UNWIND_FRAME_POINTER, .max_depth = 4 };
   g_autoptr (SondeSampler) sampler
-      = sonde_sampler_new (&options, fixture->base.processes, NULL, NULL, NULL,
+      = sonde_sampler_new (&setup, fixture->base.processes, NULL, NULL, NULL,
                            fixture->base.recorder, &fixture->base.tally);
   uint64_t chain[] = {
     (uint64_t) PERF_CONTEXT_KERNEL, 0xffffffff81000000, (uint64_t) PERF_CONTEXT_USER, 1, 2, 3, 4, 5

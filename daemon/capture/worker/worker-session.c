@@ -493,14 +493,12 @@ static void
 start (SondeWorkerSession *self)
 {
   const SondeMessageSetup *setup = &self->setup;
-  SondeSamplerOptions options = { setup->unwind, setup->max_depth, setup->sample_regs_user,
-                                  (setup->flags & SONDE_SPEC_RAW) != 0 };
 
   g_assert (self->sampler == NULL);
   self->unwinder = setup->unwind == SONDE_UNWIND_LIBDWFL
                        ? sonde_unwinder_new_libdwfl (self->processes)
                        : sonde_unwinder_new_cfi (self->processes);
-  self->sampler = sonde_sampler_new (&options, self->processes, self->unwinder,
+  self->sampler = sonde_sampler_new (setup, self->processes, self->unwinder,
                                      g_steal_pointer (&self->kallsyms), self->addresses,
                                      self->recorder, &self->tally);
   self->inferiors = sonde_inferiors_new (
