@@ -338,12 +338,6 @@ sonde_tracker_process (SondeTracker *self, int32_t pid, gint64 time_ns)
 }
 
 gboolean
-sonde_tracker_is_complete (const SondeProcess *process)
-{
-  return sonde_process_flag (process, SONDE_PROCESS_FLAG_COMPLETE);
-}
-
-gboolean
 sonde_tracker_is_known (SondeTracker *self, SondeProcess *process, gint64 now)
 {
   int32_t pid = sonde_process_pid (process);

@@ -192,7 +192,7 @@ sonde_inferior_is_awaited (SondeInferior *self, gint64 now_ns)
   SondeProcess *process = sonde_tracker_process (self->parts->tracker, self->pid, now_ns);
 
   return process != NULL && g_hash_table_size (self->addresses) > 0
-         && !sonde_tracker_is_complete (process)
+         && !sonde_process_flag (process, SONDE_PROCESS_FLAG_COMPLETE)
          && !sonde_tracker_is_ready (self->parts->tracker, process, now_ns);
 }
 

@@ -41,12 +41,12 @@ take_sample (SondeWorkerSession *self, const SondePerfRecord *record, gboolean p
 {
   SondeProcess *process = sonde_tracker_process (self->tracker, record->pid, record->time_ns);
 
-  if (process != NULL && !sonde_tracker_is_complete (process))
+  if (process != NULL && !sonde_process_flag (process, SONDE_PROCESS_FLAG_COMPLETE))
     {
       if (!sonde_tracker_is_ready (self->tracker, process, sonde_stream_now_ns ())
           && may_wait (self, pressed))
         return SONDE_RINGS_WAIT;
-      self->n_incomplete += !sonde_tracker_is_complete (process);
+      self->n_incomplete += !sonde_process_flag (process, SONDE_PROCESS_FLAG_COMPLETE);
     }
 
   sonde_tally_sample_read (&self->tally);
