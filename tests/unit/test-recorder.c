@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What happened, as frames in a stream. */
+/* Frames in a stream, and what happened that made the recorder write them. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a session may not tell: not one of its bytes is in the stream. */
+/* Streams of sessions that may not tell all: not one byte of the rest is in them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
