@@ -143,7 +143,7 @@ finish (Fixture *fixture, GBytes *symbols)
   sonde_sink_finish (fixture->sink, symbols);
   read_to_the_end (fixture);
   g_assert_cmpint (fixture->closed, ==, 0);
-  g_assert_true (fixture->sink->phase == SONDE_SINK_CLOSED);
+  g_assert_true (fixture->sink->phase == SONDE_SINK_PHASE_CLOSED);
 
   return stream_summary_new (fixture->stream);
 }

@@ -76,7 +76,7 @@ reap_sinks (gpointer user_data)
     {
       const SondeSink *sink = g_ptr_array_index (self->sinks, i - 1);
 
-      if (sink->phase != SONDE_SINK_CLOSED)
+      if (sink->phase != SONDE_SINK_PHASE_CLOSED)
         continue;
       add_up (self->past, sink);
       g_ptr_array_remove_index (self->sinks, i - 1);
@@ -171,7 +171,11 @@ sonde_recorder_n_sinks (const SondeRecorder *self)
   guint n_open = 0;
 
   for (guint i = 0; i < self->sinks->len; i++)
-    n_open += ((const SondeSink *) g_ptr_array_index (self->sinks, i))->phase != SONDE_SINK_CLOSED;
+    {
+      const SondeSink *sink = g_ptr_array_index (self->sinks, i);
+
+      n_open += sink->phase != SONDE_SINK_PHASE_CLOSED;
+    }
 
   return n_open;
 }
@@ -185,7 +189,7 @@ sonde_recorder_list_sinks (const SondeRecorder *self, SondeMessageSinks *message
     {
       const SondeSink *sink = g_ptr_array_index (self->sinks, i);
 
-      if (sink->phase != SONDE_SINK_CLOSED)
+      if (sink->phase != SONDE_SINK_PHASE_CLOSED)
         message->sink_ids[message->n_sinks++] = sink->id;
     }
 }
@@ -325,7 +329,7 @@ sonde_recorder_has_room (const SondeRecorder *self)
 
       if (sonde_sink_has_room (sink))
         return TRUE;
-      has_reader = has_reader || sink->phase != SONDE_SINK_CLOSED;
+      has_reader = has_reader || sink->phase != SONDE_SINK_PHASE_CLOSED;
     }
   return !has_reader;
 }

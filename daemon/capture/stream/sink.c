@@ -56,12 +56,12 @@ release (SondeSink *self)
 static void
 close_sink (SondeSink *self, int reason)
 {
-  if (self->phase == SONDE_SINK_CLOSED)
+  if (self->phase == SONDE_SINK_PHASE_CLOSED)
     return;
 
   forfeit_queue (self, &self->live);
   forfeit_queue (self, &self->own);
-  self->phase = SONDE_SINK_CLOSED;
+  self->phase = SONDE_SINK_PHASE_CLOSED;
   if (self->fd >= 0)
     shutdown (self->fd, SHUT_WR);
   release (self);
@@ -114,11 +114,11 @@ sonde_sink_close_if_stuck (SondeSink *self, gint64 now_us)
 {
   gboolean is_full;
 
-  if (self->phase == SONDE_SINK_CLOSED || self->file != NULL)
+  if (self->phase == SONDE_SINK_PHASE_CLOSED || self->file != NULL)
     return;
 
   /* Behind a state that is not taken, the queue only fills when something happens. */
-  is_full = self->phase == SONDE_SINK_STATE || self->missed_frames > 0 || self->finishing
+  is_full = self->phase == SONDE_SINK_PHASE_STATE || self->missed_frames > 0 || self->finishing
             || self->live->n_chunks == self->live->max_chunks;
   if (is_full && now_us - self->last_taken_us > SONDE_SINK_STUCK_US)
     close_sink (self, ETIMEDOUT);
@@ -161,7 +161,7 @@ sonde_sink_new (int fd, const SondeMessageSink *options, const SondeSinkSource *
   self->own = sonde_span_queue_new (STATE_CHUNKS);
   self->target = self->own;
   self->writer = sonde_span_writer_new (source->pool, own_span, self);
-  self->phase = SONDE_SINK_STATE;
+  self->phase = SONDE_SINK_PHASE_STATE;
   self->counters[SONDE_LEDGER_STREAM_SAMPLES_BEFORE] = source->tally->values[SONDE_LEDGER_RECORDED];
   self->counters[SONDE_LEDGER_STREAM_EVENTS_BEFORE]
       = source->tally->values[SONDE_LEDGER_EVENTS_RECORDED];
@@ -235,9 +235,9 @@ static void
 queue_span (const SondeSpan *span, gpointer user_data)
 {
   SondeSink *self = user_data;
-  gboolean is_lost = self->lost_state || self->phase == SONDE_SINK_CUT;
+  gboolean is_lost = self->lost_state || self->phase == SONDE_SINK_PHASE_CUT;
 
-  if (self->phase == SONDE_SINK_LIVE && !is_lost
+  if (self->phase == SONDE_SINK_PHASE_LIVE && !is_lost
       && self->live->n_chunks + 1 < self->live->max_chunks)
     write_notice (self, self->live);
 
@@ -305,7 +305,7 @@ sonde_sink_push (SondeSink *self, const SondeSpan *span)
 {
   guint32 n_left_out = 0;
 
-  if (self->phase == SONDE_SINK_CLOSED || self->finishing)
+  if (self->phase == SONDE_SINK_PHASE_CLOSED || self->finishing)
     return;
 
   self->counters[SONDE_LEDGER_STREAM_RECORDED] += span->n_frames;
@@ -343,7 +343,7 @@ sonde_sink_push (SondeSink *self, const SondeSpan *span)
 void
 sonde_sink_push_counters (SondeSink *self)
 {
-  if (self->phase == SONDE_SINK_LIVE && !self->finishing
+  if (self->phase == SONDE_SINK_PHASE_LIVE && !self->finishing
       && self->live->n_chunks < self->live->max_chunks - self->live->n_chunks)
     write_counters (self, self->live);
 }
@@ -351,7 +351,7 @@ sonde_sink_push_counters (SondeSink *self)
 void
 sonde_sink_finish (SondeSink *self, GBytes *symbols)
 {
-  if (self->phase == SONDE_SINK_CLOSED || self->finishing)
+  if (self->phase == SONDE_SINK_PHASE_CLOSED || self->finishing)
     return;
 
   self->finishing = TRUE;
@@ -372,7 +372,7 @@ refill (SondeSink *self)
 
   switch (self->phase)
     {
-    case SONDE_SINK_STATE:
+    case SONDE_SINK_PHASE_STATE:
       if (self->cursor == NULL)
         {
           /* What was recorded before is told by the state, and would contradict it. */
@@ -388,16 +388,16 @@ refill (SondeSink *self)
         {
           g_clear_pointer (&self->cursor, sonde_state_cursor_free);
           write_notice (self, self->own);
-          self->phase = SONDE_SINK_LIVE;
+          self->phase = SONDE_SINK_PHASE_LIVE;
         }
       return TRUE;
-    case SONDE_SINK_LIVE:
+    case SONDE_SINK_PHASE_LIVE:
       if (self->finishing)
-        self->phase = SONDE_SINK_SYMBOLS;
+        self->phase = SONDE_SINK_PHASE_SYMBOLS;
       else if (self->lost_state)
-        self->phase = SONDE_SINK_STATE;
-      return self->phase != SONDE_SINK_LIVE;
-    case SONDE_SINK_SYMBOLS:
+        self->phase = SONDE_SINK_PHASE_STATE;
+      return self->phase != SONDE_SINK_PHASE_LIVE;
+    case SONDE_SINK_PHASE_SYMBOLS:
       write_notice (self, self->own);
       symbols = self->symbols != NULL ? g_bytes_get_data (self->symbols, &size_bytes) : NULL;
       if (size_bytes > 0)
@@ -416,14 +416,14 @@ refill (SondeSink *self)
       else
         {
           write_counters (self, self->own);
-          self->phase = SONDE_SINK_LAST;
+          self->phase = SONDE_SINK_PHASE_LAST;
         }
       return TRUE;
-    case SONDE_SINK_LAST:
+    case SONDE_SINK_PHASE_LAST:
       close_sink (self, 0);
       return FALSE;
-    case SONDE_SINK_CUT:
-    case SONDE_SINK_CLOSED:
+    case SONDE_SINK_PHASE_CUT:
+    case SONDE_SINK_PHASE_CLOSED:
     default:
       return FALSE;
     }
@@ -435,7 +435,7 @@ cut_file (SondeSink *self, int reason)
 {
   g_autofree char *text = NULL;
 
-  self->phase = SONDE_SINK_CUT;
+  self->phase = SONDE_SINK_PHASE_CUT;
   sonde_span_writer_publish (self->source->writer);
   forfeit_queue (self, &self->live);
   forfeit_queue (self, &self->own);
@@ -456,7 +456,7 @@ sonde_sink_pump (SondeSink *self)
 {
   guint sends = 0;
 
-  while (self->phase != SONDE_SINK_CLOSED && sends < SENDS_A_TURN)
+  while (self->phase != SONDE_SINK_PHASE_CLOSED && sends < SENDS_A_TURN)
     {
       SondeSpanQueue *queue = self->own;
       gssize sent;
@@ -464,7 +464,7 @@ sonde_sink_pump (SondeSink *self)
       if (queue->n_chunks == 0)
         {
           queue = self->live;
-          if (self->phase == SONDE_SINK_STATE || queue->n_chunks == 0)
+          if (self->phase == SONDE_SINK_PHASE_STATE || queue->n_chunks == 0)
             {
               if (!refill (self))
                 return;
@@ -489,7 +489,7 @@ sonde_sink_pump (SondeSink *self)
     }
 
   /* A file is always ready, but others get their turn. */
-  if (self->phase != SONDE_SINK_CLOSED && self->out_source == 0)
+  if (self->phase != SONDE_SINK_PHASE_CLOSED && self->out_source == 0)
     self->out_source = self->file != NULL ? g_idle_add (on_idle, self)
                                           : g_unix_fd_add (self->fd, G_IO_OUT, on_writable, self);
 }
@@ -497,6 +497,6 @@ sonde_sink_pump (SondeSink *self)
 gboolean
 sonde_sink_has_room (const SondeSink *self)
 {
-  return self->phase != SONDE_SINK_CLOSED && !self->lost_state
+  return self->phase != SONDE_SINK_PHASE_CLOSED && !self->lost_state
          && self->live->n_chunks < self->live->max_chunks - self->live->n_chunks;
 }

@@ -36,7 +36,7 @@ typedef struct
   SondeStreamState *state;
   /* Of what all streams get: published before a stream is told the state, which has it, too. */
   SondeSpanWriter *writer;
-  SondeTally *tally;
+  SondeTally *tally; /* the session's counts, for CTRSETs */
   /* @reason: 0 all delivered, or errno. Called once; the sink may not be freed in it. */
   void (*closed) (SondeSink *sink, int reason, gpointer user_data);
   gpointer user_data;
@@ -44,12 +44,12 @@ typedef struct
 
 typedef enum
 {
-  SONDE_SINK_STATE, /* the state is being sent; live spans queue behind it */
-  SONDE_SINK_LIVE,
-  SONDE_SINK_SYMBOLS,
-  SONDE_SINK_LAST, /* the closing CTRSET waits */
-  SONDE_SINK_CUT,  /* a file is full: what comes is lost */
-  SONDE_SINK_CLOSED,
+  SONDE_SINK_PHASE_STATE, /* the state is being sent; live spans queue behind it */
+  SONDE_SINK_PHASE_LIVE,
+  SONDE_SINK_PHASE_SYMBOLS,
+  SONDE_SINK_PHASE_LAST, /* the closing CTRSET waits */
+  SONDE_SINK_PHASE_CUT,  /* a file is full: what comes is lost */
+  SONDE_SINK_PHASE_CLOSED,
 } SondeSinkPhase;
 
 struct SondeSink
@@ -70,7 +70,7 @@ struct SondeSink
   SondeSpanQueue *own;    /* state and symbols: sent before what is live */
   SondeSpanQueue *target; /* which of them the writer fills */
   SondeSpanWriter *writer;
-  SondeStateCursor *cursor; /* in SONDE_SINK_STATE */
+  SondeStateCursor *cursor; /* in SONDE_SINK_PHASE_STATE */
   gboolean had_state;       /* the header was written */
   gboolean lost_state; /* since the cursor was made: what waits is sent, what comes is dropped */
 
