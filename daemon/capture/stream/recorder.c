@@ -9,8 +9,6 @@
 #include "daemon/base/limits.h"
 #include "daemon/capture/stream/tally.h"
 
-#define SEVERITY_WARNING    (1 << 4) /* G_LOG_LEVEL_WARNING */
-#define SEVERITY_INFO       (1 << 6) /* G_LOG_LEVEL_INFO */
 #define STUCK_CHECK_SECONDS 5
 #define MAX_UNREAD_MAPS     4096
 #define UNREAD_WAIT_NS      (G_GINT64_CONSTANT (10) * 1000000000)
@@ -399,25 +397,16 @@ sonde_recorder_sample (SondeRecorder *self, const SondeStack *stack)
   sonde_tally_add (self->source.tally, r == 0 ? SONDE_LEDGER_RECORDED : SONDE_LEDGER_LOST_QUEUE, 1);
 }
 
-static void
-write_log (SondeRecorder *self, uint16_t severity, const char *text)
-{
-  SondeFrameOrigin origin = { sonde_stream_now_ns (), -1, -1 };
-
-  sonde_writer_add_log (sonde_span_writer_plain (self->source.writer), &origin, severity, "sonde",
-                        text);
-}
-
 void
 sonde_recorder_warn (SondeRecorder *self, const char *text)
 {
-  write_log (self, SEVERITY_WARNING, text);
+  sonde_span_writer_add_log (self->source.writer, G_LOG_LEVEL_WARNING, text);
 }
 
 void
 sonde_recorder_tell (SondeRecorder *self, const char *text)
 {
-  write_log (self, SEVERITY_INFO, text);
+  sonde_span_writer_add_log (self->source.writer, G_LOG_LEVEL_INFO, text);
 }
 
 /* --- turns --- */

@@ -11,9 +11,8 @@
 #include "base/fd.h"
 #include "protocol/ledger.h"
 
-#define SENDS_A_TURN     16 /* of up to 512 KiB, or a file's 64 KiB; then others get their turn */
-#define STATE_CHUNKS     64 /* one piece of state is a few chunks at most */
-#define SEVERITY_WARNING (1 << 4) /* G_LOG_LEVEL_WARNING */
+#define SENDS_A_TURN 16 /* of up to 512 KiB, or a file's 64 KiB; then others get their turn */
+#define STATE_CHUNKS 64 /* one piece of state is a few chunks at most */
 
 static SondeFrameOrigin
 origin_now (void)
@@ -183,13 +182,10 @@ sonde_sink_free (SondeSink *self)
 }
 
 static void
-write_log (SondeSink *self, SondeSpanQueue *target, const char *text)
+write_warning (SondeSink *self, SondeSpanQueue *target, const char *text)
 {
-  SondeFrameOrigin origin = origin_now ();
-
   self->target = target;
-  sonde_writer_add_log (sonde_span_writer_plain (self->writer), &origin, SEVERITY_WARNING, "sonde",
-                        text);
+  sonde_span_writer_add_log (self->writer, G_LOG_LEVEL_WARNING, text);
   sonde_span_writer_publish (self->writer);
 }
 
@@ -207,7 +203,7 @@ write_notice (SondeSink *self, SondeSpanQueue *target)
       " of them samples, were dropped between %.3f s and %.3f s",
       self->missed_frames, self->missed_samples, (double) self->missed_since_us / G_USEC_PER_SEC,
       (double) g_get_monotonic_time () / G_USEC_PER_SEC);
-  write_log (self, target, text);
+  write_warning (self, target, text);
   self->missed_frames = self->missed_samples = 0;
 }
 
@@ -444,7 +440,7 @@ cut_file (SondeSink *self, int reason)
   sonde_file_output_use_reserve (self->file);
 
   text = g_strdup_printf ("This file ends before the session does: %s", g_strerror (reason));
-  write_log (self, self->own, text);
+  write_warning (self, self->own, text);
   write_counters (self, self->own);
   while (sonde_file_output_write (self->file, self->own) > 0)
     ;

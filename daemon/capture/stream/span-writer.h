@@ -42,6 +42,9 @@ guint sonde_span_writer_add_counter_set (SondeSpanWriter *self,
                                          const SondeCounterValue *values,
                                          size_t n_counters);
 
+/* Adds a LOG frame of the session's own, of now. */
+void sonde_span_writer_add_log (SondeSpanWriter *self, GLogLevelFlags severity, const char *text);
+
 /* Copies a whole frame that is valid. @is_state: as for sonde_span_writer_state() */
 int sonde_span_writer_add_frame (SondeSpanWriter *self, const SondeFrame *frame, gboolean is_state);
 
