@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Builds frames that hold one thing each, in the buffer that all frames of a writer share. */
-#include "protocol/writer-private.h"
+#include "protocol/writer.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -10,6 +9,9 @@
 
 #define NS_PER_S     INT64_C (1000000000)
 #define MAX_BUILD_ID 256 /* digits; a SHA-1 has 40, the note itself no limit */
+
+/* Entries that fit a frame whose fixed part is @fixed. */
+#define MAX_PER_FRAME(fixed, entry) ((SONDE_FRAME_MAX_SIZE - sizeof (fixed)) / sizeof (entry))
 
 SondeWriter *
 sonde_writer_new (void *buffer, size_t buffer_size_bytes, SondeWriterFull full, void *user_data)
@@ -97,13 +99,18 @@ reserve (SondeWriter *self, size_t size_bytes, void **place)
   return 0;
 }
 
-void *
-sonde_writer_begin_frame (SondeWriter *self,
-                          const SondeFrameOrigin *origin,
-                          SondeFrameType type,
-                          size_t fixed_bytes,
-                          size_t body_bytes,
-                          int *error)
+/* Makes room for a frame of @fixed_bytes, the size of the type's struct, and @body_bytes behind it,
+ * without padding. Its header is set; the rest of its fixed part and its last 8 bytes are zero, so
+ * that text copied behind the fixed part ends with a NUL and zero padding. The caller fills in the
+ * rest at once. NULL and *@error: -EMSGSIZE too large for a frame; -EINVAL the CPU does not fit;
+ * -EPIPE the callback failed; what the callback of a writer in place returned. */
+static void *
+begin_frame (SondeWriter *self,
+             const SondeFrameOrigin *origin,
+             SondeFrameType type,
+             size_t fixed_bytes,
+             size_t body_bytes,
+             int *error)
 {
   size_t size_bytes
       = (fixed_bytes + body_bytes + SONDE_FRAME_ALIGN - 1) & ~(size_t) (SONDE_FRAME_ALIGN - 1);
@@ -158,14 +165,16 @@ cut_length (const char *text, size_t len, size_t max_bytes)
   return ((uint8_t) text[cut] & 0xC0) == 0x80 ? max_bytes : cut;
 }
 
-void
-sonde_writer_set_text (char *array, size_t array_bytes, const char *text)
+/* Into a fixed array that is zero already; the NUL stays inside. */
+static void
+set_text (char *array, size_t array_bytes, const char *text)
 {
   memcpy (array, text, cut_length (text, strlen (text), array_bytes - 1));
 }
 
-size_t
-sonde_writer_tail_length (const char *text, size_t len, size_t fixed_bytes)
+/* Bytes of @text that fit a frame of this fixed size together with a NUL. */
+static size_t
+tail_length (const char *text, size_t len, size_t fixed_bytes)
 {
   return cut_length (text, len, SONDE_FRAME_MAX_SIZE - fixed_bytes - 1);
 }
@@ -202,9 +211,7 @@ sonde_writer_add_timestamp (SondeWriter *self, const SondeFrameOrigin *origin)
 {
   int r;
 
-  return sonde_writer_begin_frame (self, origin, SONDE_FRAME_TIMESTAMP, sizeof (SondeFrame), 0, &r)
-             ? 0
-             : r;
+  return begin_frame (self, origin, SONDE_FRAME_TIMESTAMP, sizeof (SondeFrame), 0, &r) ? 0 : r;
 }
 
 int
@@ -217,11 +224,11 @@ sonde_writer_add_sample (SondeWriter *self,
   SondeFrameSample *sample;
   int r;
 
-  if (n_addrs > SONDE_WRITER_MAX_PER_FRAME (*sample, *addrs))
+  if (n_addrs > MAX_PER_FRAME (*sample, *addrs))
     return -EMSGSIZE;
 
-  sample = sonde_writer_begin_frame (self, origin, SONDE_FRAME_SAMPLE, sizeof *sample,
-                                     n_addrs * sizeof *addrs, &r);
+  sample
+      = begin_frame (self, origin, SONDE_FRAME_SAMPLE, sizeof *sample, n_addrs * sizeof *addrs, &r);
   if (sample == NULL)
     return r;
 
@@ -255,9 +262,8 @@ sonde_writer_add_map (SondeWriter *self,
               || strspn (build_id, "0123456789abcdefABCDEF") != id_len)))
     return -EINVAL;
 
-  path_len = sonde_writer_tail_length (path, strlen (path), sizeof *map + id_bytes);
-  map = sonde_writer_begin_frame (self, origin, SONDE_FRAME_MAP, sizeof *map,
-                                  path_len + 1 + id_bytes, &r);
+  path_len = tail_length (path, strlen (path), sizeof *map + id_bytes);
+  map = begin_frame (self, origin, SONDE_FRAME_MAP, sizeof *map, path_len + 1 + id_bytes, &r);
   if (map == NULL)
     return r;
 
@@ -279,12 +285,11 @@ sonde_writer_add_map (SondeWriter *self,
 int
 sonde_writer_add_process (SondeWriter *self, const SondeFrameOrigin *origin, const char *cmdline)
 {
-  size_t len = sonde_writer_tail_length (cmdline, strlen (cmdline), sizeof (SondeFrameProcess));
+  size_t len = tail_length (cmdline, strlen (cmdline), sizeof (SondeFrameProcess));
   SondeFrameProcess *process;
   int r;
 
-  process
-      = sonde_writer_begin_frame (self, origin, SONDE_FRAME_PROCESS, sizeof *process, len + 1, &r);
+  process = begin_frame (self, origin, SONDE_FRAME_PROCESS, sizeof *process, len + 1, &r);
   if (process == NULL)
     return r;
 
@@ -298,7 +303,7 @@ sonde_writer_add_fork (SondeWriter *self, const SondeFrameOrigin *origin, int32_
   SondeFrameFork *fork;
   int r;
 
-  fork = sonde_writer_begin_frame (self, origin, SONDE_FRAME_FORK, sizeof *fork, 0, &r);
+  fork = begin_frame (self, origin, SONDE_FRAME_FORK, sizeof *fork, 0, &r);
   if (fork == NULL)
     return r;
 
@@ -311,9 +316,7 @@ sonde_writer_add_exit (SondeWriter *self, const SondeFrameOrigin *origin)
 {
   int r;
 
-  return sonde_writer_begin_frame (self, origin, SONDE_FRAME_EXIT, sizeof (SondeFrameExit), 0, &r)
-             ? 0
-             : r;
+  return begin_frame (self, origin, SONDE_FRAME_EXIT, sizeof (SondeFrameExit), 0, &r) ? 0 : r;
 }
 
 int
@@ -324,17 +327,17 @@ sonde_writer_add_mark (SondeWriter *self,
                        const char *name,
                        const char *message)
 {
-  size_t len = sonde_writer_tail_length (message, strlen (message), sizeof (SondeFrameMark));
+  size_t len = tail_length (message, strlen (message), sizeof (SondeFrameMark));
   SondeFrameMark *mark;
   int r;
 
-  mark = sonde_writer_begin_frame (self, origin, SONDE_FRAME_MARK, sizeof *mark, len + 1, &r);
+  mark = begin_frame (self, origin, SONDE_FRAME_MARK, sizeof *mark, len + 1, &r);
   if (mark == NULL)
     return r;
 
   mark->duration_ns = duration_ns;
-  sonde_writer_set_text (mark->group, sizeof mark->group, group);
-  sonde_writer_set_text (mark->name, sizeof mark->name, name);
+  set_text (mark->group, sizeof mark->group, group);
+  set_text (mark->name, sizeof mark->name, name);
   memcpy (mark->message, message, len);
 
   return 0;
@@ -347,16 +350,15 @@ sonde_writer_add_metadata (SondeWriter *self,
                            const char *text,
                            size_t text_len)
 {
-  size_t len = sonde_writer_tail_length (text, text_len, sizeof (SondeFrameMetadata));
+  size_t len = tail_length (text, text_len, sizeof (SondeFrameMetadata));
   SondeFrameMetadata *metadata;
   int r;
 
-  metadata = sonde_writer_begin_frame (self, origin, SONDE_FRAME_METADATA, sizeof *metadata,
-                                       len + 1, &r);
+  metadata = begin_frame (self, origin, SONDE_FRAME_METADATA, sizeof *metadata, len + 1, &r);
   if (metadata == NULL)
     return r;
 
-  sonde_writer_set_text (metadata->id, sizeof metadata->id, id);
+  set_text (metadata->id, sizeof metadata->id, id);
   memcpy (metadata->metadata, text, len);
 
   return 0;
@@ -369,16 +371,16 @@ sonde_writer_add_log (SondeWriter *self,
                       const char *domain,
                       const char *message)
 {
-  size_t len = sonde_writer_tail_length (message, strlen (message), sizeof (SondeFrameLog));
+  size_t len = tail_length (message, strlen (message), sizeof (SondeFrameLog));
   SondeFrameLog *log;
   int r;
 
-  log = sonde_writer_begin_frame (self, origin, SONDE_FRAME_LOG, sizeof *log, len + 1, &r);
+  log = begin_frame (self, origin, SONDE_FRAME_LOG, sizeof *log, len + 1, &r);
   if (log == NULL)
     return r;
 
   log->severity = severity;
-  sonde_writer_set_text (log->domain, sizeof log->domain, domain);
+  set_text (log->domain, sizeof log->domain, domain);
   memcpy (log->message, message, len);
 
   return 0;
@@ -398,14 +400,13 @@ sonde_writer_add_file_chunk (SondeWriter *self,
   if (size_bytes > SONDE_WRITER_MAX_CHUNK || strlen (path) >= sizeof chunk->path)
     return -EMSGSIZE;
 
-  chunk = sonde_writer_begin_frame (self, origin, SONDE_FRAME_FILE_CHUNK, sizeof *chunk, size_bytes,
-                                    &r);
+  chunk = begin_frame (self, origin, SONDE_FRAME_FILE_CHUNK, sizeof *chunk, size_bytes, &r);
   if (chunk == NULL)
     return r;
 
   chunk->is_last = is_last ? SONDE_FILE_CHUNK_LAST : 0;
   chunk->data_len = (uint16_t) size_bytes;
-  sonde_writer_set_text (chunk->path, sizeof chunk->path, path);
+  set_text (chunk->path, sizeof chunk->path, path);
   if (size_bytes > 0)
     memcpy (chunk->data, data, size_bytes);
 
@@ -426,11 +427,11 @@ sonde_writer_add_allocation (SondeWriter *self,
 
   if (size_bytes < 0)
     return -EINVAL;
-  if (n_addrs > SONDE_WRITER_MAX_PER_FRAME (*allocation, *addrs))
+  if (n_addrs > MAX_PER_FRAME (*allocation, *addrs))
     return -EMSGSIZE;
 
-  allocation = sonde_writer_begin_frame (self, origin, SONDE_FRAME_ALLOCATION, sizeof *allocation,
-                                         n_addrs * sizeof *addrs, &r);
+  allocation = begin_frame (self, origin, SONDE_FRAME_ALLOCATION, sizeof *allocation,
+                            n_addrs * sizeof *addrs, &r);
   if (allocation == NULL)
     return r;
 
@@ -460,8 +461,8 @@ sonde_writer_add_overlay (SondeWriter *self,
   if (src_len > UINT16_MAX || dst_len > UINT16_MAX)
     return -EMSGSIZE;
 
-  overlay = sonde_writer_begin_frame (self, origin, SONDE_FRAME_OVERLAY, sizeof *overlay,
-                                      src_len + 1 + dst_len + 1, &r);
+  overlay = begin_frame (self, origin, SONDE_FRAME_OVERLAY, sizeof *overlay,
+                         src_len + 1 + dst_len + 1, &r);
   if (overlay == NULL)
     return r;
 
@@ -491,6 +492,141 @@ sonde_writer_add_frame (SondeWriter *self, const SondeFrame *frame)
   memset (copy->padding1, 0, sizeof copy->padding1);
   copy->padding2 = 0;
   self->n_frames++;
+
+  return 0;
+}
+
+/* --- tables, which become several frames when they do not fit one --- */
+
+static size_t
+jit_name_length (const char *name)
+{
+  return tail_length (name, strlen (name), sizeof (SondeFrameJitmap) + sizeof (uint64_t));
+}
+
+int
+sonde_writer_add_jitmap (SondeWriter *self,
+                         const SondeFrameOrigin *origin,
+                         const SondeJitName *names,
+                         size_t n_names)
+{
+  for (size_t next = 0; next < n_names;)
+    {
+      size_t first = next;
+      size_t body = 0;
+      SondeFrameJitmap *jitmap;
+      uint8_t *at;
+      int r;
+
+      for (; next < n_names; next++)
+        {
+          size_t entry = sizeof names->address + jit_name_length (names[next].name) + 1;
+
+          if (entry > SONDE_FRAME_MAX_SIZE - sizeof *jitmap - body)
+            break;
+          body += entry;
+        }
+
+      jitmap = begin_frame (self, origin, SONDE_FRAME_JITMAP, sizeof *jitmap, body, &r);
+      if (jitmap == NULL)
+        return r;
+
+      jitmap->n_names = (uint32_t) (next - first);
+      at = jitmap->data;
+      for (size_t i = first; i < next; i++)
+        {
+          size_t len = jit_name_length (names[i].name);
+
+          memcpy (at, &names[i].address, sizeof names[i].address);
+          at += sizeof names[i].address;
+          memcpy (at, names[i].name, len);
+          at += len;
+          *at++ = '\0';
+        }
+    }
+
+  return 0;
+}
+
+int
+sonde_writer_add_counter_define (SondeWriter *self,
+                                 const SondeFrameOrigin *origin,
+                                 const SondeCounter *counters,
+                                 size_t n_counters)
+{
+  const size_t max = MAX_PER_FRAME (SondeFrameCounterDefine, SondeCounterDefinition);
+
+  for (size_t i = 0; i < n_counters; i++)
+    if (counters[i].id == 0 || counters[i].id > SONDE_COUNTER_MAX_ID
+        || counters[i].type > SONDE_COUNTER_DOUBLE)
+      return -EINVAL;
+
+  for (size_t i = 0; i < n_counters; i += max)
+    {
+      size_t n = n_counters - i < max ? n_counters - i : max;
+      size_t body = n * sizeof (SondeCounterDefinition);
+      SondeFrameCounterDefine *define;
+      int r;
+
+      define = begin_frame (self, origin, SONDE_FRAME_CTRDEF, sizeof *define, body, &r);
+      if (define == NULL)
+        return r;
+
+      memset ((uint8_t *) define + sizeof *define, 0, body);
+      define->n_counters = (uint16_t) n;
+      for (size_t j = 0; j < n; j++)
+        {
+          const SondeCounter *from = &counters[i + j];
+          SondeCounterDefinition *to = &define->counters[j];
+
+          set_text (to->category, sizeof to->category, from->category);
+          set_text (to->name, sizeof to->name, from->name);
+          set_text (to->description, sizeof to->description, from->description);
+          to->id_type = from->id << SONDE_COUNTER_ID_SHIFT
+                        | (uint32_t) from->type << SONDE_COUNTER_TYPE_SHIFT;
+          to->value = from->value;
+        }
+    }
+
+  return 0;
+}
+
+int
+sonde_writer_add_counter_set (SondeWriter *self,
+                              const SondeFrameOrigin *origin,
+                              const uint32_t *ids,
+                              const SondeCounterValue *values,
+                              size_t n_counters)
+{
+  const size_t max
+      = MAX_PER_FRAME (SondeFrameCounterSet, SondeCounterGroup) * SONDE_COUNTERS_PER_GROUP;
+
+  for (size_t i = 0; i < n_counters; i++)
+    if (ids[i] == 0 || ids[i] > SONDE_COUNTER_MAX_ID)
+      return -EINVAL;
+
+  for (size_t i = 0; i < n_counters; i += max)
+    {
+      size_t n = n_counters - i < max ? n_counters - i : max;
+      size_t n_groups = (n + SONDE_COUNTERS_PER_GROUP - 1) / SONDE_COUNTERS_PER_GROUP;
+      size_t body = n_groups * sizeof (SondeCounterGroup);
+      SondeFrameCounterSet *set;
+      int r;
+
+      set = begin_frame (self, origin, SONDE_FRAME_CTRSET, sizeof *set, body, &r);
+      if (set == NULL)
+        return r;
+
+      memset ((uint8_t *) set + sizeof *set, 0, body);
+      set->n_groups = (uint16_t) n_groups;
+      for (size_t j = 0; j < n; j++)
+        {
+          SondeCounterGroup *group = &set->groups[j / SONDE_COUNTERS_PER_GROUP];
+
+          group->ids[j % SONDE_COUNTERS_PER_GROUP] = ids[i + j];
+          group->values[j % SONDE_COUNTERS_PER_GROUP] = values[i + j];
+        }
+    }
 
   return 0;
 }

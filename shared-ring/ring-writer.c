@@ -13,7 +13,6 @@
 #include "shared-ring/known-socket.h"
 #include "shared-ring/ring-atomic.h"
 
-#define NS_PER_S  INT64_C (1000000000)
 #define NS_PER_US INT64_C (1000)
 
 /* Between two looks while waiting: at first about what a reader needs to empty a part of a ring;
@@ -44,15 +43,6 @@ struct SondeRingWriter
   SondeWriter frames;
   SondeRingMemory owned; /* all zero if somebody else keeps it */
 };
-
-static int64_t
-now_ns (void)
-{
-  struct timespec now;
-
-  clock_gettime (CLOCK_MONOTONIC, &now);
-  return (int64_t) now.tv_sec * NS_PER_S + now.tv_nsec;
-}
 
 /* How far the reader is, or false if it says what cannot be. */
 static bool
@@ -137,7 +127,7 @@ wait_for_room (SondeRingWriter *self, size_t size_bytes)
 {
   struct timespec step = { .tv_nsec = MIN_WAIT_STEP_NS };
   int saved_errno = errno;
-  int64_t start_ns = now_ns ();
+  int64_t start_ns = sonde_ring_now_ns ();
   int64_t waited_ns = 0;
   bool is_there = false;
 
@@ -149,7 +139,7 @@ wait_for_room (SondeRingWriter *self, size_t size_bytes)
         step.tv_nsec *= 2;
       self->is_broken = !load_head (self);
       is_there = has_room (self, size_bytes);
-      waited_ns = now_ns () - start_ns;
+      waited_ns = sonde_ring_now_ns () - start_ns;
     }
 
   sonde_ring_add (&self->losses->blocked_events, 1);
@@ -424,7 +414,7 @@ sonde_ring_writer_close (SondeRingWriter *self)
   if (!self->is_broken)
     {
       /* The room for it was kept. */
-      end.time_ns = now_ns ();
+      end.time_ns = sonde_ring_now_ns ();
       self->reserved_bytes = 0;
       memcpy (self->body + self->index, &end, sizeof end);
       release (self, sizeof end);

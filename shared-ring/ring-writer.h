@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "protocol/writer.h"
 #include "shared-ring/ring-layout.h"
@@ -23,6 +24,16 @@
  * In a child of fork() every call is refused: the ring stays its parent's.
  */
 typedef struct SondeRingWriter SondeRingWriter;
+
+/* Now, by the clock of all frames: CLOCK_MONOTONIC. */
+static inline int64_t
+sonde_ring_now_ns (void)
+{
+  struct timespec now;
+
+  clock_gettime (CLOCK_MONOTONIC, &now);
+  return (int64_t) now.tv_sec * 1000000000 + now.tv_nsec;
+}
 
 /**
  * sonde_ring_writer_open:

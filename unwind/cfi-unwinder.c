@@ -6,7 +6,6 @@
 #include "unwind/plain-frame.h"
 #include "unwind/rule-cache.h"
 #include "unwind/unwinder-private.h"
-#include "unwind/user-registers.h"
 
 /* A mapping with a module, and what is needed of both for each frame. */
 typedef struct

@@ -12,7 +12,6 @@
 #include "unwind/process-table.h"
 #include "unwind/stack-copy.h"
 #include "unwind/unwinder-private.h"
-#include "unwind/user-registers.h"
 
 enum
 {

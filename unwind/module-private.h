@@ -68,6 +68,3 @@ void sonde_module_store_set_idle (SondeModuleStore *self, SondeUnwindModule *mod
 void sonde_module_store_set_clock (SondeModuleStore *self, int64_t (*now_ns) (void));
 /* Changes whenever a module became ready. */
 uint64_t sonde_module_store_serial (const SondeModuleStore *self);
-
-/* The same whether or not the generation is known. */
-uint64_t sonde_file_id_hash (const SondeFileId *id);

@@ -93,6 +93,15 @@ sonde_module_store_serial (const SondeModuleStore *self)
   return self->serial;
 }
 
+/* The generation is left out, since it may be unknown on one side. */
+static uint64_t
+hash_id (const SondeFileId *id)
+{
+  uint64_t words[] = { id->inode, (uint64_t) id->dev_major << 32 | id->dev_minor };
+
+  return sonde_hash_bytes (words, sizeof words);
+}
+
 static bool
 entry_has_id (const void *item, const void *key)
 {
@@ -157,7 +166,7 @@ drop_entry (SondeModuleStore *self, Entry *entry)
 {
   set_module (entry, NULL);
   unlink_entry (self, entry);
-  sonde_item_table_remove (&self->entries, sonde_file_id_hash (&entry->id), entry);
+  sonde_item_table_remove (&self->entries, hash_id (&entry->id), entry);
   free (entry);
 }
 
@@ -284,7 +293,7 @@ sonde_module_store_free (SondeModuleStore *self)
 static Entry *
 find_entry (SondeModuleStore *self, const SondeFileId *id)
 {
-  Entry *entry = sonde_item_table_find (&self->entries, sonde_file_id_hash (id), entry_has_id, id);
+  Entry *entry = sonde_item_table_find (&self->entries, hash_id (id), entry_has_id, id);
 
   if (entry == NULL)
     return NULL;
@@ -308,7 +317,7 @@ ensure_entry (SondeModuleStore *self, const SondeFileId *id)
   if (entry == NULL)
     return NULL;
   entry->id = *id;
-  if (sonde_item_table_add (&self->entries, sonde_file_id_hash (id), entry) < 0)
+  if (sonde_item_table_add (&self->entries, hash_id (id), entry) < 0)
     {
       free (entry);
       return NULL;

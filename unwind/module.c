@@ -7,7 +7,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/hash.h"
 #include "unwind/module-private.h"
 
 #define MAX_ENTRY_BYTES 256  /* the dynamic linker's entry code has about 80 */
@@ -276,13 +275,4 @@ bool
 sonde_module_has_bare_entry (const SondeUnwindModule *self)
 {
   return sonde_module_is_entry (self, self->entry);
-}
-
-/* The generation is left out, since it may be unknown on one side. */
-uint64_t
-sonde_file_id_hash (const SondeFileId *id)
-{
-  uint64_t words[] = { id->inode, (uint64_t) id->dev_major << 32 | id->dev_minor };
-
-  return sonde_hash_bytes (words, sizeof words);
 }

@@ -2,7 +2,6 @@
 #include "unwind/unwinder.h"
 
 #include "unwind/unwinder-private.h"
-#include "unwind/user-registers.h"
 
 #if defined(__x86_64__)
 #include <asm/perf_regs.h>

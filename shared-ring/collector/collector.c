@@ -5,13 +5,11 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "shared-ring/collector/sonde-collector.h"
 #include "shared-ring/collector/thread-ring.h"
 #include "shared-ring/ring-atomic.h"
 
-#define NS_PER_S           INT64_C (1000000000)
 #define MAX_PRINTF_BYTES   1024
 #define DEFINITIONS_A_TIME 16
 #define MAX_ADDRS          8000
@@ -36,10 +34,7 @@ static void __attribute__ ((destructor)) close_last (void) { sonde_thread_ring_c
 int64_t
 sonde_collector_now (void)
 {
-  struct timespec now;
-
-  clock_gettime (CLOCK_MONOTONIC, &now);
-  return (int64_t) now.tv_sec * NS_PER_S + now.tv_nsec;
+  return sonde_ring_now_ns ();
 }
 
 /* Finds this thread's ring if an event is wanted. */

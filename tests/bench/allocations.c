@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Counts what this program asks of the heap. */
 #include "tests/bench/allocations.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How long an unrelated call waits while 400 callers of 13 users are in an authentication dialog
- * that nobody answers. To be run under private-bus, without a polkitd: this plays it. */
+/* Measures how long an unrelated call waits while 400 callers of 13 users are in an authentication
+ * dialog that nobody answers. To be run under private-bus, without a polkitd: this plays it. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Stacks on which two unwinders disagree, by where they part. */
 #include "tests/bench/differences.h"
 
 #include <stdio.h>

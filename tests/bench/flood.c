@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How long a user waits for an answer while another one asks for something else all the time: flood
- * [CALLS-A-SECOND], below tests/lib/private-bus. With 0 nobody else asks. */
+/* Measures how long a user waits for an answer while another one asks for something else all the
+ * time: flood [CALLS-A-SECOND], below tests/lib/private-bus. With 0 nobody else asks. */
 #include <gio/gio.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How long sondectl heap takes for 10 million events: heap-report [FILE], which keeps the capture.
- */
+/* Measures how long sondectl heap takes for 10 million events: heap-report [FILE], which keeps the
+ * capture. */
 #include <fcntl.h>
 #include <gio/gio.h>
 #include <glib/gstdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What it takes until a library's functions can be unwound: bench-module LIBRARY. */
+/* Measures what it takes until a library's functions can be unwound: bench-module LIBRARY. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

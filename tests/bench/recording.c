@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the kernel says of one command while it runs, kept in memory in the order of time. */
 #include "tests/bench/recording.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the kernel says of one command while it runs, kept in memory in the order of time. */
+/* Keeps in memory what the kernel says of one command while it runs, in the order of time. */
 #pragma once
 
 #include <glib.h>

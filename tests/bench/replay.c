@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A recording fed to one unwinder: its own module store, process table and clock. */
 #include "tests/bench/replay.h"
 
 #include <errno.h>

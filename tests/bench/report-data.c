@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The same samples as a capture and as a file of perf. */
 #include "tests/bench/report-data.h"
 
 #include <fcntl.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How many frames a second go through a ring, from one core to the other, and what a mark costs. */
+/* Measures how many frames a second go through a ring, from one core to the other, and what a mark
+ * costs. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How long a client waits for the first sample: start SONDED WORKER BUSY-PROGRAM */
+/* Measures how long a client waits for the first sample: start SONDED WORKER BUSY-PROGRAM */
 #include <gio/gunixfdlist.h>
 #include <stdio.h>
 #include <stdlib.h>

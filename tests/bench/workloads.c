@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The programs whose stacks are unwound. */
 #include "tests/bench/workloads.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where seeds go: one file each in tests/fuzz/corpus/TARGET."""
+"""Writes seeds: one file each in tests/fuzz/corpus/TARGET."""
 import os
 import sys
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What every fuzz target implements. */
+/* Declares what every fuzz target implements. */
 #pragma once
 
 #include <poll.h>

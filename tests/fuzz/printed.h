@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What sondectl prints of a capture that may come from anywhere. */
+/* Judges what sondectl prints of a capture that may come from anywhere. */
 #pragma once
 
 #include <json-glib/json-glib.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Connections, children and calls that the tests of the bus service share. */
 #include "tests/lib/bus-client.h"
 
 #include <dirent.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Every kind of thing that somebody may want to profile, and what proves that he may. */
 #include "tests/lib/bus-target.h"
 
 #include <fcntl.h>

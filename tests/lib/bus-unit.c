@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A unit that is running: systemd is played, its control group is real. */
 #include "tests/lib/bus-unit.h"
 
 #include <stdio.h>

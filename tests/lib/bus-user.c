@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A user with a connection and a process of his own, and what he asks of the service. */
 #include "tests/lib/bus-user.h"
 
 #include <signal.h>

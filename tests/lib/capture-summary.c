@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Counts the frames of a capture and does the sums of its ledger. */
 #include "tests/lib/capture-summary.h"
 
 #include <fcntl.h>

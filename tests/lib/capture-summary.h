@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a test wants to know of a capture. */
+/* Counts the frames of a capture and does the sums of its ledger. */
 #pragma once
 
 #include <glib.h>

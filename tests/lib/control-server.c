@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The profiler's side of a control socket, as a test needs it: makes rings and keeps what comes. */
 #include "tests/lib/control-server.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A polkitd whose dialogs stand open, played on a private bus that has none. */
 #include "tests/lib/fake-polkit.h"
 
 #include <pwd.h>

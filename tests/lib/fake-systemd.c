@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A systemd that knows one unit, played on the private bus. */
 #include "tests/lib/fake-systemd.h"
 
 #include "tests/lib/bus-client.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a program's ALLOCATION frames add up to. */
 #include "tests/lib/heap-summary.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a program's ALLOCATION frames add up to. */
+/* Adds up a program's ALLOCATION frames. */
 #pragma once
 
 #include <glib.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a test has made is gone when it ends, also when it fails or is interrupted: its folder, and who runs below it."""
+"""Removes what a test has made when it ends, also when it fails or is interrupted: its folder, and who runs below it."""
 
 import atexit
 import contextlib

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the real polkitd of a private bus answers to everybody but root. */
 #include "tests/lib/polkit-answer.h"
 
 #include <signal.h>

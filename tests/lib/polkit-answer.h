@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the real polkitd of a private bus answers to everybody but root. */
+/* Sets what the real polkitd of a private bus answers to everybody but root. */
 #pragma once
 
 #include <glib.h>

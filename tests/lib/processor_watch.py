@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whether workers could run in time to empty the kernel's rings: others on the machine may keep them from it."""
+"""Watches whether workers can run in time to empty the kernel's rings: others on the machine may keep them from it."""
 
 import contextlib
 import os

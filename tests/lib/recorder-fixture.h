@@ -8,7 +8,6 @@ typedef struct
 {
   SondeModuleStore *modules;
   SondeProcessTable *processes;
-  SondeAddressNames *names;
   SondeStreamState *state;
   SondeTally tally;
   SondeRecorder *recorder;
@@ -20,10 +19,9 @@ recorder_fixture_init (RecorderFixture *self, SondeRecorderSinkClosed closed, gp
 {
   self->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
   self->processes = sonde_process_table_new (self->modules);
-  self->names = sonde_address_names_new ();
-  self->state = sonde_stream_state_new (self->processes, self->names);
+  self->state = sonde_stream_state_new (self->processes);
   sonde_stream_state_describe (self->state, 0, 0, g_strdup ("[sonde]\n"));
-  self->recorder = sonde_recorder_new (self->state, self->names, &self->tally, closed, user_data);
+  self->recorder = sonde_recorder_new (self->state, &self->tally, closed, user_data);
 }
 
 /* What was built upon it must be gone. */
@@ -32,7 +30,6 @@ recorder_fixture_clear (RecorderFixture *self)
 {
   sonde_recorder_free (self->recorder);
   sonde_stream_state_free (self->state);
-  sonde_address_names_free (self->names);
   sonde_process_table_free (self->processes);
   sonde_module_store_free (self->modules);
 }

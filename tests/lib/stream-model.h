@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What each sample of a stream means to a reader that knows nothing else. */
+/* Tells what each sample of a stream means to a reader that knows nothing else. */
 #pragma once
 
 #include <glib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a stream of the worker holds, once it has ended. */
+/* Counts what a stream of the worker holds, once it has ended. */
 #pragma once
 
 #include <glib.h>

@@ -16,49 +16,15 @@
 
 typedef struct
 {
-  SondeChunkPool *pool;
   SondeTally tally;
-  SondeSpanWriter *writer; /* the session's */
+  SondeModuleStore *modules;
+  SondeProcessTable *processes;
+  SondeSinkSource source;
   SondeSink *sink;
   int reader;
   GByteArray *stream;
-  guint n_states; /* snapshots begun */
-  guint n_steps;  /* pieces left of the one that is being written */
-  int closed;     /* reason; -1: not yet */
+  int closed; /* reason; -1: not yet */
 } Fixture;
-
-/* --- a state of two pieces --- */
-
-static inline gpointer
-begin_state (gboolean first, gpointer user_data)
-{
-  Fixture *fixture = user_data;
-
-  g_assert_true (first == (fixture->n_states == 0));
-  fixture->n_states++;
-  fixture->n_steps = 2;
-
-  return fixture;
-}
-
-static inline gboolean
-write_state (gpointer cursor, SondeSpanWriter *out)
-{
-  Fixture *fixture = cursor;
-  SondeFrameOrigin origin = { 0, -1, -1 };
-
-  if (fixture->n_steps == 2 && fixture->n_states == 1)
-    sonde_writer_add_file_header (sonde_span_writer_state (out), 0, 0);
-  else
-    sonde_writer_add_metadata (sonde_span_writer_state (out), &origin, "sonde", "x=1", 3);
-
-  return --fixture->n_steps > 0;
-}
-
-static inline void
-end_state (gpointer cursor)
-{
-}
 
 static inline void
 sink_closed (SondeSink *sink, int reason, gpointer user_data)
@@ -77,23 +43,11 @@ push_span (const SondeSpan *span, gpointer user_data)
   sonde_sink_push (fixture->sink, span);
 }
 
-static inline void
-settle (gpointer user_data)
-{
-  Fixture *fixture = user_data;
-
-  sonde_span_writer_publish (fixture->writer);
-}
-
 static inline SondeSink *
 make_sink (Fixture *fixture, int fd, const SondeMessageSink *options)
 {
-  static const SondeSinkHandler handler
-      = { settle, begin_state, write_state, end_state, sink_closed };
-
-  fixture->n_states = 0;
   fixture->closed = -1;
-  return sonde_sink_new (fd, options, fixture->pool, &fixture->tally, &handler, fixture);
+  return sonde_sink_new (fd, options, &fixture->source);
 }
 
 /* As sonded makes it. */
@@ -117,8 +71,15 @@ set_up (Fixture *fixture, gconstpointer data)
   make_stream (fds);
   fixture->reader = fds[1];
   fixture->stream = g_byte_array_new ();
-  fixture->pool = sonde_chunk_pool_new ();
-  fixture->writer = sonde_span_writer_new (fixture->pool, push_span, fixture);
+  fixture->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
+  fixture->processes = sonde_process_table_new (fixture->modules);
+  fixture->source.pool = sonde_chunk_pool_new ();
+  fixture->source.state = sonde_stream_state_new (fixture->processes);
+  sonde_stream_state_describe (fixture->source.state, 0, 0, g_strdup ("x=1"));
+  fixture->source.writer = sonde_span_writer_new (fixture->source.pool, push_span, fixture);
+  fixture->source.tally = &fixture->tally;
+  fixture->source.closed = sink_closed;
+  fixture->source.user_data = fixture;
   fixture->sink = make_sink (fixture, fds[0], options);
 }
 
@@ -126,8 +87,11 @@ static inline void
 tear_down (Fixture *fixture, gconstpointer data)
 {
   sonde_sink_free (fixture->sink);
-  sonde_span_writer_free (fixture->writer);
-  sonde_chunk_pool_unref (fixture->pool);
+  sonde_span_writer_free (fixture->source.writer);
+  sonde_stream_state_free (fixture->source.state);
+  sonde_chunk_pool_unref (fixture->source.pool);
+  sonde_process_table_free (fixture->processes);
+  sonde_module_store_free (fixture->modules);
   g_byte_array_unref (fixture->stream);
   sonde_clear_fd (&fixture->reader);
 }
@@ -140,13 +104,13 @@ record_samples (Fixture *fixture, guint n_samples)
 
   for (guint i = 0; i < n_samples; i++)
     {
-      g_assert_cmpint (
-          sonde_span_writer_add_sample (fixture->writer, &origin, 10, addrs, G_N_ELEMENTS (addrs)),
-          ==, 0);
+      g_assert_cmpint (sonde_span_writer_add_sample (fixture->source.writer, &origin, 10, addrs,
+                                                     G_N_ELEMENTS (addrs)),
+                       ==, 0);
       sonde_tally_sample_read (&fixture->tally);
       sonde_tally_add (&fixture->tally, SONDE_LEDGER_RECORDED, 1);
     }
-  sonde_span_writer_publish (fixture->writer);
+  sonde_span_writer_publish (fixture->source.writer);
   sonde_sink_pump (fixture->sink);
 }
 
@@ -155,8 +119,8 @@ record_state (Fixture *fixture)
 {
   SondeFrameOrigin origin = { 1, 0, 10 };
 
-  sonde_writer_add_process (sonde_span_writer_state (fixture->writer), &origin, "program");
-  sonde_span_writer_publish (fixture->writer);
+  sonde_writer_add_process (sonde_span_writer_state (fixture->source.writer), &origin, "program");
+  sonde_span_writer_publish (fixture->source.writer);
   sonde_sink_pump (fixture->sink);
 }
 
@@ -179,7 +143,7 @@ finish (Fixture *fixture, GBytes *symbols)
   sonde_sink_finish (fixture->sink, symbols);
   read_to_the_end (fixture);
   g_assert_cmpint (fixture->closed, ==, 0);
-  g_assert_true (sonde_sink_is_closed (fixture->sink));
+  g_assert_true (fixture->sink->phase == SONDE_SINK_PHASE_CLOSED);
 
   return stream_summary_new (fixture->stream);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a broker cannot do any more once its system calls are restricted. */
+/* A broker whose system calls are restricted, and what it cannot do any more. */
 #include "daemon/broker/calls.h"
 
 #include <errno.h>

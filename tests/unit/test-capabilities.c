@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which capabilities are kept, and when they are in effect. */
+/* Capabilities that are kept, and when they are in effect. */
 #include "daemon/broker/capabilities.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What becomes of a stream in a file that cannot take all of it. With SMALL_DISKS: on disks that
+/* A stream in a file that cannot take all of it. With SMALL_DISKS: on disks that
  * are full, which takes root; else under limits of the size of a file. */
 #include "client/model/capture-sink.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What sondectl advises on each error. */
+/* The advice of sondectl on each error. */
 #include "client/service/service.h"
 
 #include <string.h>

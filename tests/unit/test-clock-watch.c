@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a capture says of clocks that jump. */
+/* Clocks that jump, and what a capture says of them. */
 #include "daemon/capture/worker/clock-watch.h"
 
 #define S G_GINT64_CONSTANT (1000000000)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What all commands of sondectl have in common, and what dump shows: test-commands.py BUILD SOURCE"""
+"""All commands of sondectl, in what they have in common, and what dump shows: test-commands.py BUILD SOURCE"""
 
 import importlib
 import os

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is seen of processors that were off. An event that is switched off stands still as those of
- * such a processor do. */
+/* Processors that were off, and what events show of them. An event that is switched off stands
+ * still as those of such a processor do. */
 #include "daemon/broker/event-set.h"
 
 #include <linux/perf_event.h>

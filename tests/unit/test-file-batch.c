@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What requests for files cost, of a process with very many mappings, where all of these have to be
- * read. */
+/* Requests for files of a process with very many mappings, and their cost where all of these have
+ * to be read. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>

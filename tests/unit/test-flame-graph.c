@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the pictures of a capture are made of. */
+/* The data that the pictures of a capture are made of. */
 #include "client/flame/flame-graph.h"
 
 #include "client/flame/flame-data.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a worker is told of the mounts of other namespaces. */
+/* Mounts of other namespaces, and what a worker is told of them. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What programs tell through rings, as a whole worker records it: the test plays the programs. */
+/* Rings of programs, which the test plays, as a whole worker records them. */
 #include <fcntl.h>
 
 #include "tests/unit/worker-fixture.h"

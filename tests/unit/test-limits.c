@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is cut off of a capture is counted, told, and part of the sums. */
+/* Captures beyond the limits of readers: what is cut off is counted, told, and part of the sums. */
 #include <json-glib/json-glib.h>
 
 #include "client/base/text.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Whether the messages are still those of their version: whoever meets a peer of the same number
- * takes its messages for what they are here. */
+/* The layout of the messages, held to the number of their version: whoever meets a peer of the same
+ * number takes its messages for what they are here. */
 #include "daemon/base/message.h"
 
 #include <glib.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where names come from when a program is stripped: test-names.py BUILD SOURCE"""
+"""Names of programs that are stripped, from where they come: test-names.py BUILD SOURCE"""
 
 import http.server
 import importlib

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where a command writes what it makes. */
+/* The outputs that a command can write to. */
 #include "client/base/output.h"
 
 #include <errno.h>

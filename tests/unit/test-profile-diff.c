@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What became slower from one profile to another. */
+/* Two profiles, and what became slower from one to the other. */
 #include "client/report/profile-diff.h"
 
 #include <string.h>

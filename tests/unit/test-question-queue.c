@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Whose question is put when. */
+/* A queue of questions, and whose is put when. */
 #include "daemon/control/bus/question-queue.h"
 
 enum

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What one uid may have: shares, rates, what is kept, how often it is written about. */
+/* Quotas of one uid: shares, rates, what is kept, how often it is written about. */
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/control/system/audit.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What happened, as frames in a stream. */
+/* Frames in a stream, and what happened that made the recorder write them. */
 #include <errno.h>
 #include <string.h>
 
@@ -206,7 +206,7 @@ bounds_the_names (Fixture *fixture, gconstpointer data)
   g_autoptr (StreamSummary) summary = NULL;
   uint64_t last = 0;
 
-  for (guint i = 0; i < SONDE_ADDRESS_NAMES_MAX + 10; i++)
+  for (guint i = 0; i < SONDE_STREAM_STATE_MAX_NAMES + 10; i++)
     {
       g_autofree char *name = g_strdup_printf ("function_%u", i);
 
@@ -217,8 +217,8 @@ bounds_the_names (Fixture *fixture, gconstpointer data)
           stream_receive (fixture->reader, fixture->stream);
         }
     }
-  g_assert_cmpuint (sonde_address_names_count (fixture->base.names), ==, SONDE_ADDRESS_NAMES_MAX);
-  g_assert_cmpuint (last, ==, SONDE_JIT_ADDRESS_BASE + SONDE_ADDRESS_NAMES_MAX - 1);
+  g_assert_cmpuint (fixture->base.state->names->len, ==, SONDE_STREAM_STATE_MAX_NAMES);
+  g_assert_cmpuint (last, ==, SONDE_JIT_ADDRESS_BASE + SONDE_STREAM_STATE_MAX_NAMES - 1);
   record_addrs (fixture, (uint64_t[]){ SONDE_CONTEXT_KERNEL, last }, 2);
   summary = finish (fixture);
   g_assert_cmpstr (summary->last_name, ==, "[too many names]");
@@ -227,25 +227,22 @@ bounds_the_names (Fixture *fixture, gconstpointer data)
 static void
 bounds_the_bytes_of_names (Fixture *fixture, gconstpointer data)
 {
-  g_autofree char *name = g_strnfill (SONDE_ADDRESS_NAMES_MAX_BYTES / 16, 'x');
-  gboolean is_new;
-  uint64_t last = 0;
+  g_autofree char *name = g_strnfill (SONDE_STREAM_STATE_MAX_NAME_BYTES / 16, 'x');
+  SondeRecorder *recorder = fixture->base.recorder;
+  const GArray *names = fixture->base.state->names;
 
   for (guint i = 0; i < 32; i++)
     {
       name[0] = (char) ('A' + i);
-      last = sonde_address_names_intern (fixture->base.names, name, &is_new);
+      sonde_recorder_name (recorder, name, 5000);
     }
-  g_assert_false (is_new);
-  g_assert_cmpuint (sonde_address_names_count (fixture->base.names), ==, 15 + 1);
-  g_assert_cmpstr (sonde_address_names_get (fixture->base.names, 15, &last), ==,
-                   "[too many names]");
+  g_assert_cmpuint (names->len, ==, 15 + 1);
+  g_assert_cmpstr (g_array_index (names, SondeJitName, 15).name, ==, "[too many names]");
   /* What is known stays known, and small ones find their place. */
   name[0] = 'A';
-  g_assert_cmpuint (sonde_address_names_intern (fixture->base.names, name, &is_new), ==,
-                    SONDE_JIT_ADDRESS_BASE);
-  sonde_address_names_intern (fixture->base.names, "small", &is_new);
-  g_assert_true (is_new);
+  g_assert_cmpuint (sonde_recorder_name (recorder, name, 5000), ==, SONDE_JIT_ADDRESS_BASE);
+  sonde_recorder_name (recorder, "small", 5000);
+  g_assert_cmpuint (names->len, ==, 15 + 2);
 }
 
 static void
@@ -333,8 +330,8 @@ tells_the_build_id_at_once_if_it_is_known (Fixture *fixture, gconstpointer data)
   sonde_clear_fd (&fixture->reader);
   sonde_recorder_free (fixture->base.recorder);
   g_byte_array_set_size (fixture->stream, 0);
-  fixture->base.recorder = sonde_recorder_new (fixture->base.state, fixture->base.names,
-                                               &fixture->base.tally, sink_closed, fixture);
+  fixture->base.recorder
+      = sonde_recorder_new (fixture->base.state, &fixture->base.tally, sink_closed, fixture);
   fixture->reader = add_sink (fixture);
   g_assert_cmpuint (count_told (fixture), ==, 1);
   summary = finish (fixture);
@@ -382,8 +379,8 @@ gives_a_late_reader_the_whole_state (Fixture *fixture, gconstpointer data)
   /* The first reader leaves, another one comes. */
   sonde_clear_fd (&fixture->reader);
   sonde_recorder_free (fixture->base.recorder);
-  fixture->base.recorder = sonde_recorder_new (fixture->base.state, fixture->base.names,
-                                               &fixture->base.tally, sink_closed, fixture);
+  fixture->base.recorder
+      = sonde_recorder_new (fixture->base.state, &fixture->base.tally, sink_closed, fixture);
   fixture->reader = add_sink (fixture);
   record_addrs (fixture, (uint64_t[]){ SONDE_CONTEXT_KERNEL, address }, 2);
   summary = finish (fixture);
@@ -398,10 +395,12 @@ static void
 marks_a_stack_that_does_not_reach_the_end (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
-  SondeSamplerOptions options = { SONDE_UNWIND_DWARF, 16, sonde_unwinder_regs_mask (), FALSE };
+  const SondeMessageSetup setup = { .unwind = SONDE_UNWIND_DWARF,
+                                    .max_depth = 16,
+                                    .sample_regs_user = sonde_unwinder_regs_mask () };
   SondeUnwinder *unwinder = sonde_unwinder_new_libdwfl (fixture->base.processes);
   g_autoptr (SondeSampler) sampler
-      = sonde_sampler_new (&options, fixture->base.processes, unwinder, NULL, NULL,
+      = sonde_sampler_new (&setup, fixture->base.processes, unwinder, NULL, NULL,
                            fixture->base.recorder, &fixture->base.tally);
   uint64_t regs[64];
   uint64_t stack[16];
@@ -415,7 +414,7 @@ marks_a_stack_that_does_not_reach_the_end (Fixture *fixture, gconstpointer data)
                       .ip = 0x100010,
                       .abi = PERF_SAMPLE_REGS_ABI_64,
                       .regs = regs,
-                      .n_regs = (size_t) __builtin_popcountll (options.regs_user),
+                      .n_regs = (size_t) __builtin_popcountll (setup.sample_regs_user),
                       .stack = (const uint8_t *) stack,
                       .stack_size_bytes = sizeof stack,
                       .dump_size_bytes = sizeof stack } };
@@ -439,9 +438,9 @@ static void
 cuts_deep_chains_and_says_so (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
-  SondeSamplerOptions options = { SONDE_UNWIND_FRAME_POINTER, 4, 0, FALSE };
+  const SondeMessageSetup setup = { .unwind = SONDE_UNWIND_FRAME_POINTER, .max_depth = 4 };
   g_autoptr (SondeSampler) sampler
-      = sonde_sampler_new (&options, fixture->base.processes, NULL, NULL, NULL,
+      = sonde_sampler_new (&setup, fixture->base.processes, NULL, NULL, NULL,
                            fixture->base.recorder, &fixture->base.tally);
   uint64_t chain[] = {
     (uint64_t) PERF_CONTEXT_KERNEL, 0xffffffff81000000, (uint64_t) PERF_CONTEXT_USER, 1, 2, 3, 4, 5

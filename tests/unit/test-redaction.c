@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a session may not tell: not one of its bytes is in the stream. */
+/* Streams of sessions that may not tell all: not one byte of the rest is in them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -22,6 +22,7 @@ typedef struct
   RecorderFixture base;
   SondeTracker *tracker;
   SondeUnwinder *unwinder;
+  SondeMessageSetup setup;
   SondeSampler *sampler;
   GArray *requests; /* SondeRequest, as sent */
   int reader;
@@ -71,8 +72,6 @@ static void
 set_up (Fixture *fixture, gconstpointer data)
 {
   const Scope *scope = data;
-  const SondeSamplerOptions options
-      = { .mode = SONDE_UNWIND_NONE, .max_depth = 8, .is_raw = scope->raw };
   const SondeMessageSink sink = { .sink_id = 1,
                                   .kind = SONDE_SINK_STREAM,
                                   .buffer_size_bytes = 1 << 20,
@@ -86,7 +85,10 @@ set_up (Fixture *fixture, gconstpointer data)
       = sonde_tracker_new (fixture->base.processes, fixture->base.modules, fixture->base.state,
                            fixture->base.recorder, scope->hides_others, send_request, fixture);
   fixture->unwinder = sonde_unwinder_new_cfi (fixture->base.processes);
-  fixture->sampler = sonde_sampler_new (&options, fixture->base.processes, fixture->unwinder,
+  fixture->setup.unwind = SONDE_UNWIND_NONE;
+  fixture->setup.max_depth = 8;
+  fixture->setup.flags = scope->raw ? SONDE_SPEC_RAW : 0;
+  fixture->sampler = sonde_sampler_new (&fixture->setup, fixture->base.processes, fixture->unwinder,
                                         scope->kernel ? make_kallsyms () : NULL, NULL,
                                         fixture->base.recorder, &fixture->base.tally);
   g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What sondectl report and diff print, to pipes and to terminals: test-report.py BUILD SOURCE"""
+"""The output of sondectl report and diff, to pipes and to terminals: test-report.py BUILD SOURCE"""
 
 import importlib
 import json

@@ -57,12 +57,11 @@ static const char *
 name_of (Fixture *fixture, const SondeProcessMapping *mapping, uint64_t address)
 {
   uint64_t made_up = sonde_reused_places_name (fixture->places, mapping, address, 1);
-  uint64_t found;
-  const char *name;
+  const GArray *names = fixture->base.state->names;
 
-  for (guint i = 0; (name = sonde_address_names_get (fixture->base.names, i, &found)) != NULL; i++)
-    if (found == made_up)
-      return name;
+  for (guint i = 0; i < names->len; i++)
+    if (g_array_index (names, SondeJitName, i).address == made_up)
+      return g_array_index (names, SondeJitName, i).name;
   return NULL;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a process cannot do any more once it is in the worker's sandbox. */
+/* A process in the worker's sandbox, and what it cannot do any more. */
 #include "daemon/capture/worker/sandbox.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What /proc says, and what a worker may have of it. */
+/* Texts of /proc, and what a worker may have of them. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What passes from one sonded to the next, and what is not believed of it. */
+/* Records of sessions from one sonded to the next, and what is not believed of them. */
 #include "daemon/control/request/session-record.h"
 
 #include <fcntl.h>

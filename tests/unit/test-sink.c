@@ -25,7 +25,7 @@ closes_when_its_reader_is_gone (Fixture *fixture, gconstpointer data)
 static void
 counts_what_waited_as_lost_when_its_reader_leaves (Fixture *fixture, gconstpointer data)
 {
-  const guint64 *counters = sonde_sink_counters (fixture->sink);
+  const guint64 *counters = fixture->sink->counters;
 
   record_samples (fixture, 3000);
   sonde_clear_fd (&fixture->reader);
@@ -52,7 +52,7 @@ sends_state_then_frames_then_the_ledger (Fixture *fixture, gconstpointer data)
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_METADATA], ==, 1);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_CTRSET], ==, 2);
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_LOST], ==, 0);
-  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_RESENT], ==, 3);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_RESENT], ==, 4);
 }
 
 static void
@@ -75,10 +75,10 @@ drops_whole_samples_when_full (Fixture *fixture, gconstpointer data)
 
   /* 544 bytes each: more than queue and socket take together. */
   record_samples (fixture, 4000);
-  g_assert_cmpuint (sonde_sink_counters (fixture->sink)[SONDE_LEDGER_STREAM_SAMPLES_LOST], >, 0);
+  g_assert_cmpuint (fixture->sink->counters[SONDE_LEDGER_STREAM_SAMPLES_LOST], >, 0);
   /* Nobody waits for it, and memory stays bounded. */
   record_samples (fixture, 20000);
-  g_assert_cmpuint (sonde_chunk_pool_n_allocated (fixture->pool), <=,
+  g_assert_cmpuint (sonde_chunk_pool_n_allocated (fixture->source.pool), <=,
                     BUFFER_SIZE / SONDE_CHUNK_SIZE + 4);
 
   summary = finish (fixture, NULL);
@@ -86,7 +86,7 @@ drops_whole_samples_when_full (Fixture *fixture, gconstpointer data)
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_LOG], >, 0);
   g_assert_nonnull (strstr (summary->log, "too slow"));
   /* Samples alone need no new state. */
-  g_assert_cmpuint (fixture->n_states, ==, 1);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_METADATA], ==, 1);
 }
 
 static void
@@ -100,12 +100,12 @@ sends_the_state_again_after_some_was_lost (Fixture *fixture, gconstpointer data)
   record_samples (fixture, 4000);
   record_samples (fixture, 4000);
   record_state (fixture);
-  n_before = sonde_sink_counters (fixture->sink)[SONDE_LEDGER_STREAM_SAMPLES];
+  n_before = fixture->sink->counters[SONDE_LEDGER_STREAM_SAMPLES];
   /* Stale: even a small span is not for it. */
   record_samples (fixture, 1);
-  g_assert_cmpuint (sonde_sink_counters (fixture->sink)[SONDE_LEDGER_STREAM_SAMPLES], ==, n_before);
+  g_assert_cmpuint (fixture->sink->counters[SONDE_LEDGER_STREAM_SAMPLES], ==, n_before);
 
-  while (fixture->n_states < 2)
+  while (fixture->sink->lost_state)
     {
       read_some (fixture);
       g_main_context_iteration (NULL, FALSE);
@@ -114,9 +114,9 @@ sends_the_state_again_after_some_was_lost (Fixture *fixture, gconstpointer data)
   record_samples (fixture, 3);
   summary = finish (fixture, NULL);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, n_before + 3);
-  /* One at the start and two pieces of the second state, all before the last samples. */
-  g_assert_cmpuint (summary->n_types[SONDE_FRAME_METADATA], ==, 3);
-  g_assert_cmpuint (summary->n_metadata_before_last_sample, ==, 3);
+  /* One of each state, both before the last samples. */
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_METADATA], ==, 2);
+  g_assert_cmpuint (summary->n_metadata_before_last_sample, ==, 2);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_PROCESS], ==, 0);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_LOG], >, 0);
 }
@@ -132,13 +132,13 @@ allocates_nothing_in_steady_state (Fixture *fixture, gconstpointer data)
       record_samples (fixture, 200);
       read_some (fixture);
     }
-  n_allocated = sonde_chunk_pool_n_allocated (fixture->pool);
+  n_allocated = sonde_chunk_pool_n_allocated (fixture->source.pool);
   for (guint i = 0; i < 200; i++)
     {
       record_samples (fixture, 200);
       read_some (fixture);
     }
-  g_assert_cmpuint (sonde_chunk_pool_n_allocated (fixture->pool), ==, n_allocated);
+  g_assert_cmpuint (sonde_chunk_pool_n_allocated (fixture->source.pool), ==, n_allocated);
   summary = finish (fixture, NULL);
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_LOST], ==, 0);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 220 * 200);
@@ -249,7 +249,7 @@ writes_a_file_to_its_end (Fixture *fixture, gconstpointer data)
 static void
 ends_a_full_file_with_a_word_and_the_ledger (Fixture *fixture, gconstpointer data)
 {
-  const guint64 *counters = sonde_sink_counters (fixture->sink);
+  const guint64 *counters = fixture->sink->counters;
   g_autoptr (StreamSummary) summary = NULL;
   guint n_recorded = 0;
 
@@ -269,7 +269,7 @@ ends_a_full_file_with_a_word_and_the_ledger (Fixture *fixture, gconstpointer dat
   g_assert_cmpuint (counters[SONDE_LEDGER_STREAM_SAMPLES]
                         + counters[SONDE_LEDGER_STREAM_SAMPLES_LOST],
                     ==, n_recorded);
-  g_assert_cmpuint (sonde_sink_bytes (fixture->sink), <=, GPOINTER_TO_SIZE (data));
+  g_assert_cmpuint (fixture->sink->n_bytes, <=, GPOINTER_TO_SIZE (data));
   record_samples (fixture, 50);
 }
 

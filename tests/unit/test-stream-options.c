@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a reader may ask of a stream. */
+/* Options that a reader may ask of a stream. */
 #include <string.h>
 
 #include "daemon/base/error.h"

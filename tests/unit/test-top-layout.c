@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a live view looks like on screens of any size. */
+/* The live view on screens of any size. */
 #include "client/top/top-layout.h"
 #include "tests/unit/top-fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a live view keeps, shows and does when keys are pressed. */
+/* A live view: what it keeps, shows, and does when keys are pressed. */
 #include <inttypes.h>
 
 #include "client/report/profile-text.h"

@@ -619,6 +619,35 @@ finishes_the_capture_when_control_goes (Fixture *fixture, gconstpointer data)
 }
 
 static void
+says_its_last_word_until_it_is_heard (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageFailed *failed;
+
+  fixture->worker.is_busy = TRUE;
+  send_setup (fixture, SONDE_MESSAGE_VERSION, PERF_SAMPLE_RAW);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_FAILED);
+  g_ptr_array_set_size (fixture->worker.received, 0);
+  send_simple (fixture, SONDE_MESSAGE_REPORT);
+  failed = worker_wait_for (&fixture->worker, SONDE_MESSAGE_FAILED);
+  g_assert_cmpint (failed->error, ==, EPROTO);
+  g_assert_nonnull (strstr (failed->text, "cannot read"));
+  g_assert_cmpint (fixture->worker.status, ==, -1);
+  send_simple (fixture, SONDE_MESSAGE_LEAVE);
+  worker_wait_end (&fixture->worker);
+}
+
+static void
+does_not_wait_for_a_front_that_is_gone (Fixture *fixture, gconstpointer data)
+{
+  fixture->worker.is_busy = TRUE;
+  send_setup (fixture, SONDE_MESSAGE_VERSION, PERF_SAMPLE_RAW);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_FAILED);
+  g_clear_pointer (&fixture->worker.control, sonde_channel_free);
+  worker_wait_end (&fixture->worker);
+  g_assert_cmpint (fixture->worker.status, !=, 0);
+}
+
+static void
 counts_a_malformed_sample_as_lost (Fixture *fixture, gconstpointer data)
 {
   const SondeMessageStatistics *statistics;
@@ -667,6 +696,8 @@ main (int argc, char **argv)
   ADD ("asks-again-for-a-process-that-was-stuck", asks_again_for_a_process_that_was_stuck);
   ADD ("hides-kernel-addresses", hides_kernel_addresses);
   ADD ("tells-all-when-told-to-report", tells_all_when_told_to_report);
+  ADD ("says-its-last-word-until-it-is-heard", says_its_last_word_until_it_is_heard);
+  ADD ("does-not-wait-for-a-front-that-is-gone", does_not_wait_for_a_front_that_is_gone);
   ADD ("finishes-the-capture-when-control-goes", finishes_the_capture_when_control_goes);
   return g_test_run ();
 }

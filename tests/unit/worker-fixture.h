@@ -28,6 +28,7 @@ typedef struct
 {
   SondeWorkerSession *session;
   SondeChannel *control; /* the front's end */
+  gboolean is_busy;      /* the front does not say that it has heard the last word */
   SondeChannel *broker;  /* the broker's end of the link; NULL without one */
   int status;            /* of the worker; -1: it runs */
   int reader;
@@ -47,7 +48,8 @@ worker_on_message (SondeChannel *channel,
   Worker *self = user_data;
 
   g_ptr_array_add (self->received, g_memdup2 (message, message->size));
-  if (message->type == SONDE_MESSAGE_FINISHED || message->type == SONDE_MESSAGE_FAILED)
+  if (!self->is_busy
+      && (message->type == SONDE_MESSAGE_FINISHED || message->type == SONDE_MESSAGE_FAILED))
     sonde_channel_send_simple (channel, SONDE_MESSAGE_LEAVE, NULL);
 }
 

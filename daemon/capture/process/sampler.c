@@ -18,7 +18,9 @@ typedef struct
 
 struct SondeSampler
 {
-  SondeSamplerOptions options;
+  const SondeMessageSetup *setup;
+  guint max_depth;
+  gboolean is_raw;
   SondeProcessTable *processes;
   SondeUnwinder *unwinder;
   SondeKallsyms *kallsyms; /* NULL: all kernel code is one leaf */
@@ -31,7 +33,7 @@ struct SondeSampler
 };
 
 SondeSampler *
-sonde_sampler_new (const SondeSamplerOptions *options,
+sonde_sampler_new (const SondeMessageSetup *setup,
                    SondeProcessTable *processes,
                    SondeUnwinder *unwinder,
                    SondeKallsyms *kallsyms,
@@ -41,8 +43,9 @@ sonde_sampler_new (const SondeSamplerOptions *options,
 {
   SondeSampler *self = g_new0 (SondeSampler, 1);
 
-  self->options = *options;
-  self->options.max_depth = CLAMP (options->max_depth, 1, SONDE_SAMPLER_MAX_DEPTH);
+  self->setup = setup;
+  self->max_depth = CLAMP (setup->max_depth, 1, SONDE_SAMPLER_MAX_DEPTH);
+  self->is_raw = (setup->flags & SONDE_SPEC_RAW) != 0;
   self->processes = processes;
   self->unwinder = unwinder;
   self->kallsyms = kallsyms;
@@ -117,7 +120,7 @@ user_stack (SondeSampler *self,
   const SondePerfRecordSample *sample = &record->sample;
   SondeUserState state = {
     .abi = sample->abi,
-    .regs_mask = self->options.regs_user,
+    .regs_mask = self->setup->sample_regs_user,
     .regs = sample->regs,
     .n_regs = sample->n_regs,
     .stack = sample->stack,
@@ -128,14 +131,14 @@ user_stack (SondeSampler *self,
   gboolean in_user = FALSE;
   size_t n_addrs = 0;
 
-  switch (self->options.mode)
+  switch ((SondeUnwindMode) self->setup->unwind)
     {
     case SONDE_UNWIND_DWARF:
     case SONDE_UNWIND_LIBDWFL:
       if (sample->abi != PERF_SAMPLE_REGS_ABI_NONE)
         {
-          end = sonde_unwinder_unwind (self->unwinder, process, &state, addrs,
-                                       self->options.max_depth, &n_addrs);
+          end = sonde_unwinder_unwind (self->unwinder, process, &state, addrs, self->max_depth,
+                                       &n_addrs);
           sonde_tally_add (self->tally, SONDE_STATISTIC_UNWIND_COMPLETE + end, 1);
         }
       break;
@@ -147,7 +150,7 @@ user_stack (SondeSampler *self,
 
           if (address >= (uint64_t) PERF_CONTEXT_MAX)
             in_user = address == (uint64_t) PERF_CONTEXT_USER;
-          else if (in_user && n_addrs == self->options.max_depth)
+          else if (in_user && n_addrs == self->max_depth)
             end = SONDE_UNWIND_END_DEPTH_LIMIT;
           else if (in_user)
             addrs[n_addrs++] = address;
@@ -248,7 +251,7 @@ tell_one (SondeSampler *self, uint64_t address, unsigned distance, gint64 time_n
   KernelSlot *slot = slot_of (self, address);
   const char *name;
 
-  if (!self->options.is_raw)
+  if (!self->is_raw)
     return replace_one (self, address - distance, time_ns);
   if (slot->address == address)
     return address;
@@ -265,7 +268,7 @@ static size_t
 kernel_stack (SondeSampler *self, const SondePerfRecord *record, uint64_t *addrs)
 {
   const SondePerfRecordSample *sample = &record->sample;
-  gboolean has_names = self->kallsyms != NULL || self->options.is_raw;
+  gboolean has_names = self->kallsyms != NULL || self->is_raw;
   gboolean in_kernel = FALSE;
   size_t n_addrs = 0;
 

@@ -13,17 +13,10 @@
 
 typedef struct SondeSampler SondeSampler;
 
-typedef struct
-{
-  SondeUnwindMode mode;
-  guint max_depth;
-  guint64 regs_user; /* mask of the registers in a sample */
-  gboolean is_raw;   /* addresses of the kernel stay what they are, and get their names */
-} SondeSamplerOptions;
-
-/* All borrowed, and outliving the sampler. @kallsyms: (transfer full) (nullable): without it all
- * kernel code is one leaf "[kernel]". @addresses: (nullable): not to be collected. */
-SondeSampler *sonde_sampler_new (const SondeSamplerOptions *options,
+/* All borrowed, and outliving the sampler. @setup: with SONDE_SPEC_RAW addresses of the kernel stay
+ * what they are, and get their names. @kallsyms: (transfer full) (nullable): without it all kernel
+ * code is one leaf "[kernel]". @addresses: (nullable): not to be collected. */
+SondeSampler *sonde_sampler_new (const SondeMessageSetup *setup,
                                  SondeProcessTable *processes,
                                  SondeUnwinder *unwinder,
                                  SondeKallsyms *kallsyms,

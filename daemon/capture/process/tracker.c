@@ -28,12 +28,6 @@ struct SondeTracker
   guint64 asked_start;
 };
 
-static gint64
-now_ns (void)
-{
-  return g_get_monotonic_time () * 1000;
-}
-
 SondeTracker *
 sonde_tracker_new (SondeProcessTable *processes,
                    SondeModuleStore *modules,
@@ -164,7 +158,7 @@ sonde_tracker_foresee_map (SondeTracker *self, const SondePerfRecord *record)
   SondeProcessMapping mapping = mapping_of (&record->map);
 
   if (record->map.executable && record->pid > 0 && mapping.file.inode != 0)
-    lacks_file (self, record->pid, 0, &mapping, now_ns ());
+    lacks_file (self, record->pid, 0, &mapping, sonde_stream_now_ns ());
 }
 
 /* The broker looks at the process whenever it is asked for a file. A file that is known already
@@ -215,7 +209,7 @@ add_map (SondeTracker *self, const SondePerfRecord *record)
     return;
   sonde_recorder_map (self->recorder, process, added, record->time_ns);
   /* Early, since a short-lived process takes the way to its files with it. */
-  lacks_module (self, process, added, now_ns ());
+  lacks_module (self, process, added, sonde_stream_now_ns ());
 }
 
 static void
@@ -237,7 +231,7 @@ rename_process (SondeTracker *self, const SondePerfRecord *record)
       /* An exec tells the name alone. Of those that the session saw being made that is enough: they
        * may be many, and short-lived. */
       if (!sonde_process_flag (process, SONDE_PROCESS_FLAG_FORKED))
-        sonde_requests_ask_process (self->requests, record->pid, now_ns ());
+        sonde_requests_ask_process (self->requests, record->pid, sonde_stream_now_ns ());
     }
   else if (is_shut (process))
     return;
@@ -341,12 +335,6 @@ SondeProcess *
 sonde_tracker_process (SondeTracker *self, int32_t pid, gint64 time_ns)
 {
   return pid > 0 ? sonde_process_table_ensure (self->processes, pid, time_ns) : NULL;
-}
-
-gboolean
-sonde_tracker_is_complete (const SondeProcess *process)
-{
-  return sonde_process_flag (process, SONDE_PROCESS_FLAG_COMPLETE);
 }
 
 gboolean
@@ -455,7 +443,7 @@ sonde_tracker_answer_process (SondeTracker *self,
                               int maps_fd,
                               int cmdline_fd)
 {
-  gint64 now = now_ns ();
+  gint64 now = sonde_stream_now_ns ();
   gboolean lacks_any;
   SondeProcess *process;
   SondeRequest request;
@@ -557,7 +545,7 @@ ask_another (SondeTracker *self, const SondeRequest *request)
 
   return search.found.pid != 0
          && sonde_requests_ask_file (self->requests, &search.found, request->n_tries + 1,
-                                     now_ns ());
+                                     sonde_stream_now_ns ());
 }
 
 void

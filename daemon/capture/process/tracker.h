@@ -52,10 +52,8 @@ SondeProcess *sonde_tracker_process (SondeTracker *self, int32_t pid, gint64 tim
  * them if nobody did. */
 gboolean sonde_tracker_is_known (SondeTracker *self, SondeProcess *process, gint64 now_ns);
 /* Whether everything needed to unwind @process is known, or is not worth waiting for any longer.
- * Asks for what is missing. */
+ * Asks for what is missing. If nothing is, it has SONDE_PROCESS_FLAG_COMPLETE. */
 gboolean sonde_tracker_is_ready (SondeTracker *self, SondeProcess *process, gint64 now_ns);
-/* Whether nothing is missing: cheap, asks for nothing. */
-gboolean sonde_tracker_is_complete (const SondeProcess *process);
 
 /* Answers of the broker. @maps_fd and @cmdline_fd may be -1 and stay the caller's; @fd is taken. */
 void sonde_tracker_answer_process (SondeTracker *self,

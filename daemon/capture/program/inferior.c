@@ -9,8 +9,6 @@
 /* What the kernel told of an exec before the first ring is read by then. */
 #define SETTLE_NS (300 * G_GINT64_CONSTANT (1000000))
 
-#define N_RECENT  4096 /* a power of two */
-
 typedef struct
 {
   guint32 id; /* in the session */
@@ -23,26 +21,15 @@ typedef struct
   guint hash;       /* of the name */
 } ProgramName;
 
-struct SondeInferior
-{
-  SondeInferiorParts *parts;
-  int32_t pid;
-  gint64 since_ns;       /* this program */
-  GHashTable *counters;  /* the program's id → Counter */
-  guint n_defined;       /* counters, those that were replaced by another of the same id, too */
-  GHashTable *names;     /* the program's address, in boxes → Name */
-  GHashTable *addresses; /* to be looked up, in boxes → whether it is a return address */
-  uint64_t recent[N_RECENT];
-};
-
 SondeInferior *
-sonde_inferior_new (SondeInferiorParts *parts, int32_t pid, gint64 now_ns)
+sonde_inferior_new (SondeInferiorParts *parts, int32_t pid, guint64 peer, gint64 now_ns)
 {
   SondeProcess *process = sonde_tracker_process (parts->tracker, pid, now_ns);
   SondeInferior *self = g_new0 (SondeInferior, 1);
 
   self->parts = parts;
   self->pid = pid;
+  self->peer = peer;
   self->since_ns = now_ns;
   self->counters = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   self->names = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, g_free);
@@ -65,12 +52,6 @@ sonde_inferior_free (SondeInferior *self)
   g_hash_table_unref (self->names);
   g_hash_table_unref (self->addresses);
   g_free (self);
-}
-
-int32_t
-sonde_inferior_pid (const SondeInferior *self)
-{
-  return self->pid;
 }
 
 /* --- counters --- */
@@ -160,8 +141,8 @@ sonde_inferior_name (SondeInferior *self, uint64_t address, gint64 time_ns)
 void
 sonde_inferior_note_address (SondeInferior *self, uint64_t address, gboolean is_return)
 {
-  uint64_t *recent
-      = &self->recent[(address * UINT64_C (0x9E3779B97F4A7C15)) >> 52 & (N_RECENT - 1)];
+  uint64_t *recent = &self->recent[(address * UINT64_C (0x9E3779B97F4A7C15)) >> 52
+                                   & (SONDE_INFERIOR_N_RECENT - 1)];
 
   if (*recent == address)
     return;
@@ -211,7 +192,7 @@ sonde_inferior_is_awaited (SondeInferior *self, gint64 now_ns)
   SondeProcess *process = sonde_tracker_process (self->parts->tracker, self->pid, now_ns);
 
   return process != NULL && g_hash_table_size (self->addresses) > 0
-         && !sonde_tracker_is_complete (process)
+         && !sonde_process_flag (process, SONDE_PROCESS_FLAG_COMPLETE)
          && !sonde_tracker_is_ready (self->parts->tracker, process, now_ns);
 }
 

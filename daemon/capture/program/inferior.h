@@ -10,16 +10,16 @@
  *
  * Programs number their counters and made-up addresses as they like, so that two of them use the
  * same ones, and a third uses ours. Here each gets one of the session's own. Nothing that a program
- * says makes this grow beyond the limits below. Main thread only.
+ * says makes this grow beyond the limits below. The struct is open to this folder alone. Main
+ * thread only.
  */
-#define SONDE_INFERIOR_MAX_COUNTERS   1024
-#define SONDE_INFERIOR_MAX_NAMES      8192
-#define SONDE_INFERIORS_MAX_NAMES     32768 /* of all in a session: half of SONDE_ADDRESS_NAMES_MAX */
-#define SONDE_INFERIOR_MAX_NAME       512   /* bytes with the NUL; the rest is cut */
+#define SONDE_INFERIOR_MAX_COUNTERS 1024
+#define SONDE_INFERIOR_MAX_NAMES    8192
+#define SONDE_INFERIORS_MAX_NAMES                                                                  \
+  32768 /* of all in a session: half of SONDE_STREAM_STATE_MAX_NAMES */
+#define SONDE_INFERIOR_MAX_NAME       512    /* bytes with the NUL; the rest is cut */
 #define SONDE_INFERIOR_MAX_ADDRESSES  16384  /* that wait to be looked up */
 #define SONDE_INFERIORS_MAX_ADDRESSES 131072 /* of all in a session: about 8 MiB */
-
-typedef struct SondeInferior SondeInferior;
 
 /* The parts of the session that inferiors use; all borrowed, and outliving them. */
 typedef struct
@@ -31,12 +31,30 @@ typedef struct
   guint n_addresses; /* of all that there are */
 } SondeInferiorParts;
 
-/* @pid: by the kernel */
-SondeInferior *sonde_inferior_new (SondeInferiorParts *parts, int32_t pid, gint64 now_ns);
+#define SONDE_INFERIOR_N_RECENT 4096 /* a power of two */
+
+typedef struct
+{
+  SondeInferiorParts *parts;
+  int32_t pid;
+  guint64 peer;
+  gint64 since_ns; /* this program */
+  gint64 gone_ns;  /* 0: its peer is there */
+  guint n_rings;
+  gboolean is_settled; /* for the last time */
+
+  GHashTable *counters;  /* the program's id → ProgramCounter */
+  guint n_defined;       /* counters, those that were replaced by another of the same id, too */
+  GHashTable *names;     /* the program's address, in boxes → ProgramName */
+  GHashTable *addresses; /* to be looked up, in boxes → whether it is a return address */
+  uint64_t recent[SONDE_INFERIOR_N_RECENT]; /* of the addresses */
+} SondeInferior;
+
+/* @pid: by the kernel; @peer: of the control server */
+SondeInferior *
+sonde_inferior_new (SondeInferiorParts *parts, int32_t pid, guint64 peer, gint64 now_ns);
 void sonde_inferior_free (SondeInferior *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeInferior, sonde_inferior_free)
-
-int32_t sonde_inferior_pid (const SondeInferior *self);
 
 /* A counter that the program defines; twice the same is one. */
 void sonde_inferior_define_counter (SondeInferior *self,

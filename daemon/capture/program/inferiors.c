@@ -28,20 +28,9 @@
 
 typedef struct
 {
-  SondeInferior *inferior;
-  guint64 peer;
-  gint64 since_ns;
-  guint n_rings;
-  gint64 gone_ns; /* 0: its peer is there */
-  gboolean is_settled;
-} KnownInferior;
-
-typedef struct
-{
   guint number; /* from 1 */
   SondeRingReader *reader;
-  KnownInferior *entry; /* which stays as long as it has one */
-  guint64 peer;
+  SondeInferior *inferior; /* which stays as long as it has one */
   const char *what;
   gint64 made_ns;
   gboolean is_dead;      /* gets nothing more */
@@ -53,13 +42,12 @@ struct SondeInferiors
 {
   guint32 memory; /* SondeMemoryMode */
   SondeInferiorParts parts;
-  SondeRecorder *recorder;
   SondeTally *tally;
   SondeFrameAdopter *adopter;
   SondeControlServer *server; /* NULL at the end */
   guint n_taken;              /* control sockets */
   guint n_open;
-  GPtrArray *entries; /* KnownInferior, the oldest first */
+  GPtrArray *inferiors; /* SondeInferior, the oldest first */
   SondeInferiorsChanged changed;
   gpointer user_data;
 
@@ -77,21 +65,6 @@ struct SondeInferiors
   gint64 logs_since_us;
 };
 
-static gint64
-now_ns (void)
-{
-  return g_get_monotonic_time () * 1000;
-}
-
-static void
-entry_free (gpointer data)
-{
-  KnownInferior *entry = data;
-
-  sonde_inferior_free (entry->inferior);
-  g_free (entry);
-}
-
 static void
 ring_free (gpointer data)
 {
@@ -104,41 +77,38 @@ ring_free (gpointer data)
 /* --- processes --- */
 
 static void
-settle_last (KnownInferior *entry)
+settle_last (SondeInferior *inferior)
 {
-  if (!entry->is_settled)
-    sonde_inferior_settle (entry->inferior, now_ns (), TRUE);
-  entry->is_settled = TRUE;
+  if (!inferior->is_settled)
+    sonde_inferior_settle (inferior, sonde_stream_now_ns (), TRUE);
+  inferior->is_settled = TRUE;
 }
 
 /* More than there is room for never have a ring at a time. */
-static KnownInferior *
-ensure_entry (SondeInferiors *self, pid_t pid, guint64 peer)
+static SondeInferior *
+ensure_inferior (SondeInferiors *self, pid_t pid, guint64 peer)
 {
-  KnownInferior *entry;
+  SondeInferior *inferior;
 
-  for (guint i = self->entries->len; i > 0; i--)
+  for (guint i = self->inferiors->len; i > 0; i--)
     {
-      entry = g_ptr_array_index (self->entries, i - 1);
-      if (entry->peer == peer && sonde_inferior_pid (entry->inferior) == pid && entry->gone_ns == 0)
-        return entry;
+      inferior = g_ptr_array_index (self->inferiors, i - 1);
+      if (inferior->peer == peer && inferior->pid == pid && inferior->gone_ns == 0)
+        return inferior;
     }
-  for (guint i = 0; i < self->entries->len && self->entries->len >= MAX_INFERIORS; i++)
+  for (guint i = 0; i < self->inferiors->len && self->inferiors->len >= MAX_INFERIORS; i++)
     {
-      entry = g_ptr_array_index (self->entries, i);
-      if (entry->n_rings > 0)
+      inferior = g_ptr_array_index (self->inferiors, i);
+      if (inferior->n_rings > 0)
         continue;
-      settle_last (entry);
-      g_ptr_array_remove_index (self->entries, i);
+      settle_last (inferior);
+      g_ptr_array_remove_index (self->inferiors, i);
       break;
     }
-  entry = g_new0 (KnownInferior, 1);
-  entry->since_ns = now_ns ();
-  entry->inferior = sonde_inferior_new (&self->parts, pid, entry->since_ns);
-  entry->peer = peer;
-  g_ptr_array_add (self->entries, entry);
+  inferior = sonde_inferior_new (&self->parts, pid, peer, sonde_stream_now_ns ());
+  g_ptr_array_add (self->inferiors, inferior);
 
-  return entry;
+  return inferior;
 }
 
 /* --- what rings lost --- */
@@ -175,7 +145,7 @@ growth (guint64 claimed, guint64 possible, guint64 *known)
 static void
 count_ring (SondeInferiors *self, ProgramRing *ring, gboolean is_over)
 {
-  gint64 age_ns = now_ns () - ring->made_ns;
+  gint64 age_ns = sonde_stream_now_ns () - ring->made_ns;
   guint64 n_waiting = sonde_ring_reader_size (ring->reader) / SONDE_FRAME_MIN_SIZE;
   guint64 n_possible = (guint64) age_ns / MIN_LOSS_NS + n_waiting;
   SondeRingCounts counts;
@@ -193,10 +163,10 @@ count_ring (SondeInferiors *self, ProgramRing *ring, gboolean is_over)
               "ring %u (%s) of process %d says that it lost %" G_GUINT64_FORMAT
               " events; in its %.3f s it cannot have lost more than %" G_GUINT64_FORMAT
               ", which are counted",
-              ring->number, ring->what, sonde_inferior_pid (ring->entry->inferior), lost,
-              (double) age_ns / 1e9, n_possible);
+              ring->number, ring->what, ring->inferior->pid, lost, (double) age_ns / 1e9,
+              n_possible);
 
-          sonde_recorder_warn (self->recorder, text);
+          sonde_recorder_warn (self->parts.recorder, text);
         }
     }
   sonde_tally_event (self->tally, SONDE_LEDGER_EVENTS_LOST_RING,
@@ -225,14 +195,14 @@ say_why (SondeInferiors *self, const ProgramRing *ring)
     {
       text = g_strdup_printf ("Ring %u (%s) of process %d was left open by a program that is gone; "
                               "it was read to its last whole frame",
-                              ring->number, ring->what, sonde_inferior_pid (ring->entry->inferior));
-      sonde_recorder_tell (self->recorder, text);
+                              ring->number, ring->what, ring->inferior->pid);
+      sonde_recorder_tell (self->parts.recorder, text);
       return;
     }
   text = g_strdup_printf ("Ring %u (%s) of process %d was closed: %s", ring->number, ring->what,
-                          sonde_inferior_pid (ring->entry->inferior),
+                          ring->inferior->pid,
                           sonde_ring_reader_explain (ring->reader, why, sizeof why));
-  sonde_recorder_warn (self->recorder, text);
+  sonde_recorder_warn (self->parts.recorder, text);
 }
 
 /* Closes the ring at @index of the array. @is_told: it was somebody's */
@@ -240,7 +210,7 @@ static void
 close_ring (SondeInferiors *self, guint index, gboolean is_told)
 {
   ProgramRing *ring = g_ptr_array_index (self->rings, index);
-  KnownInferior *entry = ring->entry;
+  SondeInferior *inferior = ring->inferior;
 
   if (is_told)
     {
@@ -253,7 +223,7 @@ close_ring (SondeInferiors *self, guint index, gboolean is_told)
   g_ptr_array_remove_index (self->rings, index);
   self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
   self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->memory_bytes;
-  entry->n_rings--;
+  inferior->n_rings--;
 }
 
 /* --- turns of rings --- */
@@ -270,7 +240,7 @@ take_frames (SondeInferiors *self, ProgramRing *ring, gint64 now)
       if (is_refused)
         sonde_frame_adopter_refuse (self->adopter, frame);
       else
-        sonde_frame_adopter_adopt (self->adopter, ring->entry->inferior, frame, now);
+        sonde_frame_adopter_adopt (self->adopter, ring->inferior, frame, now);
       if (self->wait_us > 0)
         sonde_ring_reader_release (ring->reader);
     }
@@ -280,16 +250,16 @@ take_frames (SondeInferiors *self, ProgramRing *ring, gint64 now)
 /* Its process is over, or executes another program: takes all that is left in rings made before
  * @before_ns at once, and closes them. */
 static void
-end_rings (SondeInferiors *self, const KnownInferior *entry, gint64 before_ns)
+end_rings (SondeInferiors *self, const SondeInferior *inferior, gint64 before_ns)
 {
   for (guint i = self->rings->len; i > 0; i--)
     {
       ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
 
-      if (ring->entry != entry || ring->made_ns >= before_ns)
+      if (ring->inferior != inferior || ring->made_ns >= before_ns)
         continue;
       if (sonde_ring_reader_begin (ring->reader, SIZE_MAX) == 0)
-        take_frames (self, ring, now_ns ());
+        take_frames (self, ring, sonde_stream_now_ns ());
       close_ring (self, i - 1, TRUE);
     }
 }
@@ -306,7 +276,7 @@ is_over (const ProgramRing *ring)
 static gboolean
 run_turn (SondeInferiors *self)
 {
-  gint64 now = now_ns ();
+  gint64 now = sonde_stream_now_ns ();
   gboolean has_more = FALSE;
 
   /* Looks how far each is: the newest first, so that what one thread's ring defines before another
@@ -357,14 +327,14 @@ on_turn (gpointer user_data)
   gboolean has_more;
   gint64 wait_us;
 
-  if (!sonde_recorder_has_room (self->recorder))
+  if (!sonde_recorder_has_room (self->parts.recorder))
     {
-      sonde_recorder_flush (self->recorder);
+      sonde_recorder_flush (self->parts.recorder);
       g_source_set_ready_time (self->turn, g_get_monotonic_time () + NO_ROOM_WAIT_US);
       return G_SOURCE_CONTINUE;
     }
   has_more = run_turn (self);
-  sonde_recorder_flush (self->recorder);
+  sonde_recorder_flush (self->parts.recorder);
 
   wait_us = sonde_ring_schedule_next (&self->schedule);
   if (self->rings->len == 0)
@@ -411,8 +381,8 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
           .size_bytes = wanted->size_bytes != 0 ? wanted->size_bytes : SONDE_RING_DEFAULT_BYTES,
           .wait_us = self->wait_us };
   SondeRingRights rights = { .pid = wanted->pid };
-  KnownInferior *entry;
-  ProgramRing made = { .peer = wanted->peer };
+  SondeInferior *inferior;
+  ProgramRing made = { 0 };
   SondeRingMemory memory;
   int fd;
   int r;
@@ -434,7 +404,7 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
   else
     return -EOPNOTSUPP;
 
-  entry = ensure_entry (self, wanted->pid, wanted->peer);
+  inferior = ensure_inferior (self, wanted->pid, wanted->peer);
   if (options.size_bytes < SONDE_RING_MIN_BYTES || options.size_bytes > SONDE_RING_MAX_BYTES
       || (options.size_bytes & (options.size_bytes - 1)) != 0)
     return -EINVAL;
@@ -442,8 +412,8 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
       || options.size_bytes > SONDE_LIMIT_RING_MEMORY_BYTES - self->memory_bytes)
     return -EDQUOT;
 
-  made.entry = entry;
-  made.made_ns = now_ns ();
+  made.inferior = inferior;
+  made.made_ns = sonde_stream_now_ns ();
   r = sonde_ring_memory_create (&options, &memory, &fd);
   if (r < 0)
     return r;
@@ -457,7 +427,7 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
   sonde_ring_reader_pause (made.reader, self->is_paused);
   made.number = *number = ++self->n_made;
   g_ptr_array_add (self->rings, g_memdup2 (&made, sizeof made));
-  entry->n_rings++;
+  inferior->n_rings++;
   self->memory_bytes += options.size_bytes;
   self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
   self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->memory_bytes;
@@ -484,18 +454,18 @@ peer_gone (guint64 peer, gpointer user_data)
 {
   SondeInferiors *self = user_data;
 
-  for (guint i = 0; i < self->entries->len; i++)
+  for (guint i = 0; i < self->inferiors->len; i++)
     {
-      KnownInferior *entry = g_ptr_array_index (self->entries, i);
+      SondeInferior *inferior = g_ptr_array_index (self->inferiors, i);
 
-      if (entry->peer == peer && entry->gone_ns == 0)
-        entry->gone_ns = now_ns ();
+      if (inferior->peer == peer && inferior->gone_ns == 0)
+        inferior->gone_ns = sonde_stream_now_ns ();
     }
   for (guint i = 0; i < self->rings->len; i++)
     {
       ProgramRing *ring = g_ptr_array_index (self->rings, i);
 
-      ring->is_dead = ring->is_dead || ring->peer == peer;
+      ring->is_dead = ring->is_dead || ring->inferior->peer == peer;
     }
   wake (self);
 }
@@ -514,7 +484,7 @@ control_refused (const char *text, gpointer user_data)
 {
   SondeInferiors *self = user_data;
 
-  sonde_recorder_warn (self->recorder, text);
+  sonde_recorder_warn (self->parts.recorder, text);
 }
 
 /* --- life --- */
@@ -533,13 +503,13 @@ sonde_inferiors_new (const SondeInferiorsParts *parts,
   SondeInferiors *self = g_new0 (SondeInferiors, 1);
 
   self->memory = setup->memory;
-  self->parts.recorder = self->recorder = parts->recorder;
+  self->parts.recorder = parts->recorder;
   self->tally = parts->tally;
   self->parts.tracker = parts->tracker;
   self->parts.sampler = parts->sampler;
   self->changed = changed;
   self->user_data = user_data;
-  self->entries = g_ptr_array_new_with_free_func (entry_free);
+  self->inferiors = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_inferior_free);
   self->adopter = sonde_frame_adopter_new (parts->recorder, parts->tally, setup->start_ns);
   self->rings = g_ptr_array_new_with_free_func (ring_free);
   self->wait_us = setup->memory_wait_us;
@@ -564,7 +534,7 @@ sonde_inferiors_free (SondeInferiors *self)
   g_source_unref (self->turn);
   g_ptr_array_unref (self->rings);
   sonde_frame_adopter_free (self->adopter);
-  g_ptr_array_unref (self->entries);
+  g_ptr_array_unref (self->inferiors);
   g_free (self);
 }
 
@@ -601,10 +571,9 @@ sonde_inferiors_pause (SondeInferiors *self, gboolean is_paused)
 
 /* Whether it is of a program that was over at that time. */
 static gboolean
-has_ended (const KnownInferior *entry, int32_t pid, gint64 time_ns)
+has_ended (const SondeInferior *inferior, int32_t pid, gint64 time_ns)
 {
-  return sonde_inferior_pid (entry->inferior) == pid && entry->since_ns < time_ns
-         && !entry->is_settled;
+  return inferior->pid == pid && inferior->since_ns < time_ns && !inferior->is_settled;
 }
 
 gboolean
@@ -612,14 +581,14 @@ sonde_inferiors_foresee_end (SondeInferiors *self, int32_t pid, gint64 time_ns)
 {
   gboolean is_awaited = FALSE;
 
-  for (guint i = 0; i < self->entries->len; i++)
+  for (guint i = 0; i < self->inferiors->len; i++)
     {
-      KnownInferior *entry = g_ptr_array_index (self->entries, i);
+      SondeInferior *inferior = g_ptr_array_index (self->inferiors, i);
 
-      if (!has_ended (entry, pid, time_ns))
+      if (!has_ended (inferior, pid, time_ns))
         continue;
-      end_rings (self, entry, time_ns);
-      is_awaited = sonde_inferior_is_awaited (entry->inferior, now_ns ()) || is_awaited;
+      end_rings (self, inferior, time_ns);
+      is_awaited = sonde_inferior_is_awaited (inferior, sonde_stream_now_ns ()) || is_awaited;
     }
   return is_awaited;
 }
@@ -629,41 +598,40 @@ sonde_inferiors_foresee_end (SondeInferiors *self, int32_t pid, gint64 time_ns)
 void
 sonde_inferiors_process_ends (SondeInferiors *self, int32_t pid, gint64 time_ns)
 {
-  for (guint i = 0; i < self->entries->len; i++)
+  for (guint i = 0; i < self->inferiors->len; i++)
     {
-      KnownInferior *entry = g_ptr_array_index (self->entries, i);
+      SondeInferior *inferior = g_ptr_array_index (self->inferiors, i);
 
-      if (!has_ended (entry, pid, time_ns))
+      if (!has_ended (inferior, pid, time_ns))
         continue;
-      if (entry->n_rings > 0)
+      if (inferior->n_rings > 0)
         {
-          sonde_inferior_settle (entry->inferior, now_ns (), TRUE);
-          sonde_inferior_renew (entry->inferior, time_ns);
-          entry->since_ns = time_ns;
+          sonde_inferior_settle (inferior, sonde_stream_now_ns (), TRUE);
+          sonde_inferior_renew (inferior, time_ns);
           continue;
         }
-      settle_last (entry);
-      if (entry->gone_ns == 0)
-        entry->gone_ns = now_ns ();
+      settle_last (inferior);
+      if (inferior->gone_ns == 0)
+        inferior->gone_ns = sonde_stream_now_ns ();
     }
 }
 
 void
 sonde_inferiors_settle (SondeInferiors *self)
 {
-  gint64 now = now_ns ();
+  gint64 now = sonde_stream_now_ns ();
 
-  for (guint i = self->entries->len; i > 0; i--)
+  for (guint i = self->inferiors->len; i > 0; i--)
     {
-      KnownInferior *entry = g_ptr_array_index (self->entries, i - 1);
-      gboolean is_gone = entry->gone_ns != 0 && now - entry->gone_ns > GONE_NS;
+      SondeInferior *inferior = g_ptr_array_index (self->inferiors, i - 1);
+      gboolean is_gone = inferior->gone_ns != 0 && now - inferior->gone_ns > GONE_NS;
 
       if (is_gone)
-        settle_last (entry);
-      else if (!entry->is_settled)
-        sonde_inferior_settle (entry->inferior, now, FALSE);
-      if (entry->is_settled && entry->n_rings == 0)
-        g_ptr_array_remove_index (self->entries, i - 1);
+        settle_last (inferior);
+      else if (!inferior->is_settled)
+        sonde_inferior_settle (inferior, now, FALSE);
+      if (inferior->is_settled && inferior->n_rings == 0)
+        g_ptr_array_remove_index (self->inferiors, i - 1);
     }
 }
 
@@ -678,7 +646,7 @@ sonde_inferiors_count (SondeInferiors *self)
           "%u more messages about rings of programs were left out", self->n_logs_left_out);
 
       self->n_logs_left_out = 0;
-      sonde_recorder_warn (self->recorder, text);
+      sonde_recorder_warn (self->parts.recorder, text);
     }
 }
 
@@ -691,13 +659,13 @@ sonde_inferiors_drain (SondeInferiors *self, gboolean is_urgent)
   g_source_set_ready_time (self->turn, -1);
   for (guint i = 0; i < self->rings->len; i++)
     sonde_ring_reader_pause (((ProgramRing *) g_ptr_array_index (self->rings, i))->reader, TRUE);
-  if (!is_urgent && !sonde_recorder_has_room (self->recorder))
+  if (!is_urgent && !sonde_recorder_has_room (self->parts.recorder))
     {
-      sonde_recorder_flush (self->recorder);
+      sonde_recorder_flush (self->parts.recorder);
       return FALSE;
     }
   is_empty = !run_turn (self);
-  sonde_recorder_flush (self->recorder);
+  sonde_recorder_flush (self->parts.recorder);
 
   return is_empty;
 }
@@ -714,6 +682,6 @@ sonde_inferiors_end (SondeInferiors *self)
       count_ring (self, ring, TRUE);
       close_ring (self, last, FALSE);
     }
-  for (guint i = 0; i < self->entries->len; i++)
-    settle_last (g_ptr_array_index (self->entries, i));
+  for (guint i = 0; i < self->inferiors->len; i++)
+    settle_last (g_ptr_array_index (self->inferiors, i));
 }

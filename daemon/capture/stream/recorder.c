@@ -9,8 +9,6 @@
 #include "daemon/base/limits.h"
 #include "daemon/capture/stream/tally.h"
 
-#define SEVERITY_WARNING    (1 << 4) /* G_LOG_LEVEL_WARNING */
-#define SEVERITY_INFO       (1 << 6) /* G_LOG_LEVEL_INFO */
 #define STUCK_CHECK_SECONDS 5
 #define MAX_UNREAD_MAPS     4096
 #define UNREAD_WAIT_NS      (G_GINT64_CONSTANT (10) * 1000000000)
@@ -27,14 +25,10 @@ typedef struct
 
 struct SondeRecorder
 {
-  SondeStreamState *state;
-  SondeAddressNames *names;
-  SondeTally *tally;
+  SondeSinkSource source; /* what is recorded, for us and the sinks */
   SondeRecorderSinkClosed closed;
   gpointer user_data;
 
-  SondeChunkPool *pool;
-  SondeSpanWriter *writer;
   GArray *unread_maps; /* UnreadMap, oldest first */
   GPtrArray *sinks;
   guint reap_source;
@@ -45,12 +39,6 @@ struct SondeRecorder
   SondeTally told; /* as of the last warning about losses */
   gint64 told_ns;
 };
-
-static gint64
-now_ns (void)
-{
-  return g_get_monotonic_time () * 1000;
-}
 
 static gboolean
 on_stuck_check (gpointer user_data)
@@ -68,25 +56,63 @@ push_span (const SondeSpan *span, gpointer user_data)
     sonde_sink_push (g_ptr_array_index (self->sinks, i), span);
 }
 
+static void
+add_up (guint64 values[SONDE_N_STATISTICS], const SondeSink *sink)
+{
+  for (guint i = SONDE_LEDGER_STREAM_RECORDED; i < SONDE_N_LEDGER; i++)
+    values[i] += sink->counters[i];
+  values[SONDE_STATISTIC_BYTES] += sink->n_bytes;
+}
+
+static gboolean
+reap_sinks (gpointer user_data)
+{
+  SondeRecorder *self = user_data;
+
+  self->reap_source = 0;
+  for (guint i = self->sinks->len; i > 0; i--)
+    {
+      const SondeSink *sink = g_ptr_array_index (self->sinks, i - 1);
+
+      if (sink->phase != SONDE_SINK_PHASE_CLOSED)
+        continue;
+      add_up (self->past, sink);
+      g_ptr_array_remove_index (self->sinks, i - 1);
+    }
+
+  return G_SOURCE_REMOVE;
+}
+
+/* Called from within the sink: it is freed later, from the main loop. */
+static void
+sink_closed (SondeSink *sink, int reason, gpointer user_data)
+{
+  SondeRecorder *self = user_data;
+
+  if (self->reap_source == 0)
+    self->reap_source = g_idle_add_full (G_PRIORITY_DEFAULT, reap_sinks, self, NULL);
+  self->closed (sink->id, reason, self->user_data);
+}
+
 SondeRecorder *
 sonde_recorder_new (SondeStreamState *state,
-                    SondeAddressNames *names,
                     SondeTally *tally,
                     SondeRecorderSinkClosed closed,
                     gpointer user_data)
 {
   SondeRecorder *self = g_new0 (SondeRecorder, 1);
 
-  self->state = state;
-  self->names = names;
-  self->tally = tally;
   self->closed = closed;
   self->user_data = user_data;
-  self->pool = sonde_chunk_pool_new ();
-  self->writer = sonde_span_writer_new (self->pool, push_span, self);
+  self->source.pool = sonde_chunk_pool_new ();
+  self->source.state = state;
+  self->source.writer = sonde_span_writer_new (self->source.pool, push_span, self);
+  self->source.tally = tally;
+  self->source.closed = sink_closed;
+  self->source.user_data = self;
   self->unread_maps = g_array_sized_new (FALSE, FALSE, sizeof (UnreadMap), MAX_UNREAD_MAPS);
   self->sinks = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_sink_free);
-  self->told_ns = now_ns ();
+  self->told_ns = sonde_stream_now_ns ();
   self->stuck_source = g_timeout_add_seconds (STUCK_CHECK_SECONDS, on_stuck_check, self);
 
   return self;
@@ -103,86 +129,14 @@ sonde_recorder_free (SondeRecorder *self)
   g_source_remove (self->stuck_source);
   g_ptr_array_unref (self->sinks);
   g_array_unref (self->unread_maps);
-  sonde_span_writer_free (self->writer);
-  sonde_chunk_pool_unref (self->pool);
+  sonde_span_writer_free (self->source.writer);
+  sonde_chunk_pool_unref (self->source.pool);
   g_free (self);
-}
-
-/* --- sinks --- */
-
-static void
-add_up (guint64 values[SONDE_N_STATISTICS], const SondeSink *sink)
-{
-  const guint64 *counters = sonde_sink_counters (sink);
-
-  for (guint i = SONDE_LEDGER_STREAM_RECORDED; i < SONDE_N_LEDGER; i++)
-    values[i] += counters[i];
-  values[SONDE_STATISTIC_BYTES] += sonde_sink_bytes (sink);
-}
-
-static gboolean
-reap_sinks (gpointer user_data)
-{
-  SondeRecorder *self = user_data;
-
-  self->reap_source = 0;
-  for (guint i = self->sinks->len; i > 0; i--)
-    {
-      const SondeSink *sink = g_ptr_array_index (self->sinks, i - 1);
-
-      if (!sonde_sink_is_closed (sink))
-        continue;
-      add_up (self->past, sink);
-      g_ptr_array_remove_index (self->sinks, i - 1);
-    }
-
-  return G_SOURCE_REMOVE;
-}
-
-static void
-settle (gpointer user_data)
-{
-  SondeRecorder *self = user_data;
-
-  sonde_span_writer_publish (self->writer);
-}
-
-static gpointer
-begin_state (gboolean first, gpointer user_data)
-{
-  SondeRecorder *self = user_data;
-
-  return sonde_state_cursor_new (self->state, first);
-}
-
-static gboolean
-write_state (gpointer cursor, SondeSpanWriter *out)
-{
-  return sonde_state_cursor_write (cursor, out);
-}
-
-static void
-end_state (gpointer cursor)
-{
-  sonde_state_cursor_free (cursor);
-}
-
-/* Called from within the sink: it is freed later, from the main loop. */
-static void
-sink_closed (SondeSink *sink, int reason, gpointer user_data)
-{
-  SondeRecorder *self = user_data;
-
-  if (self->reap_source == 0)
-    self->reap_source = g_idle_add_full (G_PRIORITY_DEFAULT, reap_sinks, self, NULL);
-  self->closed (sonde_sink_id (sink), reason, self->user_data);
 }
 
 int
 sonde_recorder_add_sink (SondeRecorder *self, int fd, const SondeMessageSink *options)
 {
-  static const SondeSinkHandler handler
-      = { settle, begin_state, write_state, end_state, sink_closed };
   sonde_autofd int owned = fd;
   SondeSink *sink;
 
@@ -193,7 +147,7 @@ sonde_recorder_add_sink (SondeRecorder *self, int fd, const SondeMessageSink *op
 
   /* What was recorded before it came is not its. */
   sonde_recorder_flush (self);
-  sink = sonde_sink_new (sonde_steal_fd (&owned), options, self->pool, self->tally, &handler, self);
+  sink = sonde_sink_new (sonde_steal_fd (&owned), options, &self->source);
   if (sink == NULL)
     return EBADF;
   g_ptr_array_add (self->sinks, sink);
@@ -215,7 +169,11 @@ sonde_recorder_n_sinks (const SondeRecorder *self)
   guint n_open = 0;
 
   for (guint i = 0; i < self->sinks->len; i++)
-    n_open += !sonde_sink_is_closed (g_ptr_array_index (self->sinks, i));
+    {
+      const SondeSink *sink = g_ptr_array_index (self->sinks, i);
+
+      n_open += sink->phase != SONDE_SINK_PHASE_CLOSED;
+    }
 
   return n_open;
 }
@@ -229,8 +187,8 @@ sonde_recorder_list_sinks (const SondeRecorder *self, SondeMessageSinks *message
     {
       const SondeSink *sink = g_ptr_array_index (self->sinks, i);
 
-      if (!sonde_sink_is_closed (sink))
-        message->sink_ids[message->n_sinks++] = sonde_sink_id (sink);
+      if (sink->phase != SONDE_SINK_PHASE_CLOSED)
+        message->sink_ids[message->n_sinks++] = sink->id;
     }
 }
 
@@ -242,9 +200,10 @@ write_map (SondeRecorder *self,
            const SondeProcessMapping *mapping,
            gint64 time_ns)
 {
-  UnreadMap unread = { sonde_process_pid (process), mapping->start, now_ns () + UNREAD_WAIT_NS };
+  UnreadMap unread
+      = { sonde_process_pid (process), mapping->start, sonde_stream_now_ns () + UNREAD_WAIT_NS };
 
-  sonde_stream_state_write_map (unread.pid, mapping, time_ns, self->writer);
+  sonde_stream_state_write_map (unread.pid, mapping, time_ns, self->source.writer);
   if (mapping->module == NULL && mapping->file.inode != 0
       && self->unread_maps->len < MAX_UNREAD_MAPS)
     g_array_append_val (self->unread_maps, unread);
@@ -260,8 +219,8 @@ sonde_recorder_process (SondeRecorder *self, SondeProcess *process, gint64 time_
     return;
 
   sonde_process_set_flag (process, SONDE_PROCESS_FLAG_WRITTEN, true);
-  sonde_stream_state_write_process (self->state, process, time_ns, self->writer);
-  sonde_process_resolve_modules (sonde_stream_state_processes (self->state), process);
+  sonde_stream_state_write_process (self->source.state, process, time_ns, self->source.writer);
+  sonde_process_resolve_modules (self->source.state->processes, process);
   mappings = sonde_process_mappings (process, &n_mappings);
   for (size_t i = 0; i < n_mappings; i++)
     write_map (self, process, &mappings[i], time_ns);
@@ -280,8 +239,8 @@ sonde_recorder_map (SondeRecorder *self,
 void
 sonde_recorder_settle_maps (SondeRecorder *self)
 {
-  SondeProcessTable *processes = sonde_stream_state_processes (self->state);
-  gint64 now = now_ns ();
+  SondeProcessTable *processes = self->source.state->processes;
+  gint64 now = sonde_stream_now_ns ();
   guint n_left = 0;
 
   for (guint i = 0; i < self->unread_maps->len; i++)
@@ -304,7 +263,7 @@ void
 sonde_recorder_rename (SondeRecorder *self, SondeProcess *process, gint64 time_ns)
 {
   if (sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN))
-    sonde_stream_state_write_process (self->state, process, time_ns, self->writer);
+    sonde_stream_state_write_process (self->source.state, process, time_ns, self->source.writer);
 }
 
 void
@@ -313,7 +272,7 @@ sonde_recorder_fork (
 {
   SondeFrameOrigin origin = { time_ns, cpu, parent_tid };
 
-  sonde_writer_add_fork (sonde_span_writer_state (self->writer), &origin, child_tid);
+  sonde_writer_add_fork (sonde_span_writer_state (self->source.writer), &origin, child_tid);
 }
 
 void
@@ -321,24 +280,13 @@ sonde_recorder_exit (SondeRecorder *self, int32_t pid, int cpu, gint64 time_ns)
 {
   SondeFrameOrigin origin = { time_ns, cpu, pid };
 
-  sonde_writer_add_exit (sonde_span_writer_plain (self->writer), &origin);
+  sonde_writer_add_exit (sonde_span_writer_plain (self->source.writer), &origin);
 }
 
 uint64_t
 sonde_recorder_name (SondeRecorder *self, const char *name, gint64 time_ns)
 {
-  gboolean is_new;
-  uint64_t address = sonde_address_names_intern (self->names, name, &is_new);
-
-  if (is_new)
-    {
-      const char *kept = sonde_address_names_get (
-          self->names, sonde_address_names_count (self->names) - 1, &address);
-
-      sonde_stream_state_write_name (address, kept, time_ns, self->writer);
-    }
-
-  return address;
+  return sonde_stream_state_name (self->source.state, name, time_ns, self->source.writer);
 }
 
 gboolean
@@ -347,25 +295,24 @@ sonde_recorder_name_address (SondeRecorder *self,
                              const char *name,
                              gint64 time_ns)
 {
-  if (!sonde_address_names_add (self->names, address, name))
-    return FALSE;
-  sonde_stream_state_write_name (address, name, time_ns, self->writer);
-  return TRUE;
+  return sonde_stream_state_name_address (self->source.state, address, name, time_ns,
+                                          self->source.writer);
 }
 
 /* @frame has been a valid one, so that it fits. */
 void
 sonde_recorder_event (SondeRecorder *self, const SondeFrame *frame)
 {
-  int r = sonde_span_writer_add_frame (self->writer, frame, FALSE);
+  int r = sonde_span_writer_add_frame (self->source.writer, frame, FALSE);
 
   if (frame->type == SONDE_FRAME_SAMPLE)
     {
-      sonde_tally_sample_read (self->tally);
-      sonde_tally_add (self->tally, r == 0 ? SONDE_LEDGER_RECORDED : SONDE_LEDGER_LOST_QUEUE, 1);
+      sonde_tally_sample_read (self->source.tally);
+      sonde_tally_add (self->source.tally, r == 0 ? SONDE_LEDGER_RECORDED : SONDE_LEDGER_LOST_QUEUE,
+                       1);
     }
   else
-    sonde_tally_event (self->tally,
+    sonde_tally_event (self->source.tally,
                        r == 0 ? SONDE_LEDGER_EVENTS_RECORDED : SONDE_LEDGER_EVENTS_REFUSED, 1);
 }
 
@@ -380,7 +327,7 @@ sonde_recorder_has_room (const SondeRecorder *self)
 
       if (sonde_sink_has_room (sink))
         return TRUE;
-      has_reader = has_reader || !sonde_sink_is_closed (sink);
+      has_reader = has_reader || sink->phase != SONDE_SINK_PHASE_CLOSED;
     }
   return !has_reader;
 }
@@ -404,9 +351,9 @@ sonde_recorder_document (SondeRecorder *self, const char *path, int fd, gsize ma
     g_byte_array_set_size (bytes, (guint) max_bytes);
 
   content = g_byte_array_free_to_bytes (bytes);
-  sonde_stream_state_add_document (self->state, path, content);
+  sonde_stream_state_add_document (self->source.state, path, content);
   if (self->sinks->len > 0)
-    sonde_stream_state_write_document (self->state, path, content, self->writer);
+    sonde_stream_state_write_document (self->source.state, path, content, self->source.writer);
   if (is_cut)
     {
       g_autofree char *text = g_strdup_printf (
@@ -420,8 +367,8 @@ gboolean
 sonde_recorder_define_counters (
     SondeRecorder *self, gint32 pid, SondeCounter *counters, guint n_counters, gint64 time_ns)
 {
-  return sonde_stream_state_add_counters (self->state, pid, counters, n_counters, time_ns,
-                                          self->writer);
+  return sonde_stream_state_add_counters (self->source.state, pid, counters, n_counters, time_ns,
+                                          self->source.writer);
 }
 
 void
@@ -436,38 +383,30 @@ sonde_recorder_set_counters (SondeRecorder *self,
 
   if (n_counters > 0)
     sonde_tally_event (
-        self->tally, SONDE_LEDGER_EVENTS_RECORDED,
-        sonde_span_writer_add_counter_set (self->writer, &origin, ids, values, n_counters));
+        self->source.tally, SONDE_LEDGER_EVENTS_RECORDED,
+        sonde_span_writer_add_counter_set (self->source.writer, &origin, ids, values, n_counters));
 }
 
 void
 sonde_recorder_sample (SondeRecorder *self, const SondeStack *stack)
 {
   SondeFrameOrigin origin = { stack->time_ns, stack->cpu, stack->pid };
-  int r = sonde_span_writer_add_sample (self->writer, &origin, stack->tid, stack->addrs,
+  int r = sonde_span_writer_add_sample (self->source.writer, &origin, stack->tid, stack->addrs,
                                         stack->n_addrs);
 
-  sonde_tally_add (self->tally, r == 0 ? SONDE_LEDGER_RECORDED : SONDE_LEDGER_LOST_QUEUE, 1);
-}
-
-static void
-write_log (SondeRecorder *self, uint16_t severity, const char *text)
-{
-  SondeFrameOrigin origin = { now_ns (), -1, -1 };
-
-  sonde_writer_add_log (sonde_span_writer_plain (self->writer), &origin, severity, "sonde", text);
+  sonde_tally_add (self->source.tally, r == 0 ? SONDE_LEDGER_RECORDED : SONDE_LEDGER_LOST_QUEUE, 1);
 }
 
 void
 sonde_recorder_warn (SondeRecorder *self, const char *text)
 {
-  write_log (self, SEVERITY_WARNING, text);
+  sonde_span_writer_add_log (self->source.writer, G_LOG_LEVEL_WARNING, text);
 }
 
 void
 sonde_recorder_tell (SondeRecorder *self, const char *text)
 {
-  write_log (self, SEVERITY_INFO, text);
+  sonde_span_writer_add_log (self->source.writer, G_LOG_LEVEL_INFO, text);
 }
 
 /* --- turns --- */
@@ -475,7 +414,7 @@ sonde_recorder_tell (SondeRecorder *self, const char *text)
 void
 sonde_recorder_flush (SondeRecorder *self)
 {
-  sonde_span_writer_publish (self->writer);
+  sonde_span_writer_publish (self->source.writer);
   for (guint i = 0; i < self->sinks->len; i++)
     sonde_sink_pump (g_ptr_array_index (self->sinks, i));
 }
@@ -483,13 +422,13 @@ sonde_recorder_flush (SondeRecorder *self)
 static void
 warn_of_losses (SondeRecorder *self)
 {
-  gint64 now = now_ns ();
+  gint64 now = sonde_stream_now_ns ();
   g_autofree char *text
-      = sonde_tally_describe_losses (self->tally, &self->told, self->told_ns, now);
+      = sonde_tally_describe_losses (self->source.tally, &self->told, self->told_ns, now);
 
   if (text != NULL)
     sonde_recorder_warn (self, text);
-  self->told = *self->tally;
+  self->told = *self->source.tally;
   self->told_ns = now;
 }
 
@@ -497,7 +436,7 @@ void
 sonde_recorder_report (SondeRecorder *self)
 {
   warn_of_losses (self);
-  sonde_span_writer_publish (self->writer);
+  sonde_span_writer_publish (self->source.writer);
   for (guint i = 0; i < self->sinks->len; i++)
     {
       SondeSink *sink = g_ptr_array_index (self->sinks, i);
@@ -514,7 +453,7 @@ sonde_recorder_finish (SondeRecorder *self, GBytes *symbols)
     return;
 
   warn_of_losses (self);
-  sonde_span_writer_publish (self->writer);
+  sonde_span_writer_publish (self->source.writer);
   self->finished = TRUE;
   for (guint i = 0; i < self->sinks->len; i++)
     sonde_sink_finish (g_ptr_array_index (self->sinks, i), symbols);
@@ -533,5 +472,5 @@ sonde_recorder_sum (const SondeRecorder *self, guint64 values[SONDE_N_STATISTICS
 guint64
 sonde_recorder_n_chunks (const SondeRecorder *self)
 {
-  return sonde_chunk_pool_n_allocated (self->pool);
+  return sonde_chunk_pool_n_allocated (self->source.pool);
 }

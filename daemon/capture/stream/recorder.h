@@ -4,7 +4,6 @@
 
 #include <gio/gio.h>
 
-#include "daemon/capture/stream/address-names.h"
 #include "daemon/capture/stream/sink.h"
 #include "daemon/capture/stream/stream-state.h"
 #include "unwind/unwinder.h"
@@ -23,7 +22,6 @@ typedef void (*SondeRecorderSinkClosed) (guint32 sink_id, int reason, gpointer u
 
 /* All borrowed, and outliving the recorder. */
 SondeRecorder *sonde_recorder_new (SondeStreamState *state,
-                                   SondeAddressNames *names,
                                    SondeTally *tally,
                                    SondeRecorderSinkClosed closed,
                                    gpointer user_data);

@@ -3,66 +3,21 @@
 
 #include <errno.h>
 #include <glib-unix.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "daemon/capture/stream/file-output.h"
-#include "daemon/capture/stream/frame-filter.h"
-#include "daemon/capture/stream/span-queue.h"
+#include "protocol/ledger.h"
 
-#define SENDS_A_TURN     16 /* of up to 512 KiB, or a file's 64 KiB; then others get their turn */
-#define STATE_CHUNKS     64 /* one piece of state is a few chunks at most */
-#define SEVERITY_WARNING (1 << 4) /* G_LOG_LEVEL_WARNING */
-
-typedef enum
-{
-  PHASE_STATE, /* the state is being sent; live spans queue behind it */
-  PHASE_LIVE,
-  PHASE_SYMBOLS,
-  PHASE_LAST, /* the closing CTRSET waits */
-  PHASE_CUT,  /* a file is full: what comes is lost */
-  PHASE_CLOSED,
-} Phase;
-
-struct SondeSink
-{
-  int fd;                /* of a socket */
-  SondeFileOutput *file; /* NULL: a socket */
-  guint32 id;
-  Phase phase;
-  const SondeTally *tally;
-  SondeSinkHandler handler;
-  gpointer user_data;
-
-  SondeFrameFilter *filter; /* NULL: everything */
-  SondeSpanQueue *live;
-  SondeSpanQueue *own;    /* state and symbols: sent before what is live */
-  SondeSpanQueue *target; /* which of them the writer fills */
-  SondeSpanWriter *writer;
-  gpointer cursor;     /* in PHASE_STATE */
-  gboolean had_state;  /* the header was written */
-  gboolean lost_state; /* since the cursor was made: what waits is sent, what comes is dropped */
-
-  gboolean finishing;
-  GBytes *symbols;
-  gsize symbols_sent;
-
-  guint64 counters[SONDE_N_LEDGER];
-  guint64 n_bytes;
-  guint64 missed_frames; /* since the last notice */
-  guint64 missed_samples;
-  gint64 missed_since_us;
-  gint64 last_taken_us;
-
-  guint hup_source;
-  guint out_source;
-};
+#define SENDS_A_TURN 16 /* of up to 512 KiB, or a file's 64 KiB; then others get their turn */
+#define STATE_CHUNKS 64 /* one piece of state is a few chunks at most */
 
 static SondeFrameOrigin
 origin_now (void)
 {
-  return (SondeFrameOrigin){ g_get_monotonic_time () * 1000, -1, -1 };
+  return (SondeFrameOrigin){ sonde_stream_now_ns (), -1, -1 };
 }
 
 /* What still waits will not be delivered. */
@@ -87,11 +42,10 @@ release (SondeSink *self)
 {
   g_clear_handle_id (&self->hup_source, g_source_remove);
   g_clear_handle_id (&self->out_source, g_source_remove);
-  if (self->cursor != NULL)
-    self->handler.end_state (g_steal_pointer (&self->cursor));
+  g_clear_pointer (&self->cursor, sonde_state_cursor_free);
   sonde_clear_fd (&self->fd);
   g_clear_pointer (&self->file, sonde_file_output_free);
-  g_clear_pointer (&self->filter, sonde_frame_filter_free);
+  g_clear_pointer (&self->passed, sonde_span_writer_free);
   g_clear_pointer (&self->live, sonde_span_queue_free);
   g_clear_pointer (&self->own, sonde_span_queue_free);
   g_clear_pointer (&self->writer, sonde_span_writer_free);
@@ -101,16 +55,16 @@ release (SondeSink *self)
 static void
 close_sink (SondeSink *self, int reason)
 {
-  if (self->phase == PHASE_CLOSED)
+  if (self->phase == SONDE_SINK_PHASE_CLOSED)
     return;
 
   forfeit_queue (self, &self->live);
   forfeit_queue (self, &self->own);
-  self->phase = PHASE_CLOSED;
+  self->phase = SONDE_SINK_PHASE_CLOSED;
   if (self->fd >= 0)
     shutdown (self->fd, SHUT_WR);
   release (self);
-  self->handler.closed (self, reason, self->user_data);
+  self->source->closed (self, reason, self->source->user_data);
 }
 
 /* Frames made for this stream alone. */
@@ -159,25 +113,29 @@ sonde_sink_close_if_stuck (SondeSink *self, gint64 now_us)
 {
   gboolean is_full;
 
-  if (self->phase == PHASE_CLOSED || self->file != NULL)
+  if (self->phase == SONDE_SINK_PHASE_CLOSED || self->file != NULL)
     return;
 
   /* Behind a state that is not taken, the queue only fills when something happens. */
-  is_full = self->phase == PHASE_STATE || self->missed_frames > 0 || self->finishing
+  is_full = self->phase == SONDE_SINK_PHASE_STATE || self->missed_frames > 0 || self->finishing
             || self->live->n_chunks == self->live->max_chunks;
   if (is_full && now_us - self->last_taken_us > SONDE_SINK_STUCK_US)
     close_sink (self, ETIMEDOUT);
 }
 
+static int
+compare_pids (const void *a, const void *b)
+{
+  gint32 x = *(const gint32 *) a;
+  gint32 y = *(const gint32 *) b;
+
+  return (x > y) - (x < y);
+}
+
 static void queue_span (const SondeSpan *span, gpointer user_data);
 
 SondeSink *
-sonde_sink_new (int fd,
-                const SondeMessageSink *options,
-                SondeChunkPool *pool,
-                const SondeTally *tally,
-                const SondeSinkHandler *handler,
-                gpointer user_data)
+sonde_sink_new (int fd, const SondeMessageSink *options, const SondeSinkSource *source)
 {
   gsize max_chunks = CLAMP (options->buffer_size_bytes / SONDE_CHUNK_SIZE, 2, 1024);
   gboolean is_file = options->kind == SONDE_SINK_FILE;
@@ -191,17 +149,21 @@ sonde_sink_new (int fd,
   self->fd = is_file ? -1 : fd;
   self->file = file;
   self->id = options->sink_id;
-  self->tally = tally;
-  self->handler = *handler;
-  self->user_data = user_data;
-  self->filter = sonde_frame_filter_new (options, pool, queue_span, self);
+  self->source = source;
+  self->frames = options->frames;
+  self->n_pids = options->n_pids;
+  memcpy (self->pids, options->pids, sizeof self->pids);
+  qsort (self->pids, self->n_pids, sizeof self->pids[0], compare_pids);
+  if (self->frames != SONDE_SINK_FRAMES_ALL || self->n_pids > 0)
+    self->passed = sonde_span_writer_new (source->pool, queue_span, self);
   self->live = sonde_span_queue_new ((guint) max_chunks);
   self->own = sonde_span_queue_new (STATE_CHUNKS);
   self->target = self->own;
-  self->writer = sonde_span_writer_new (pool, own_span, self);
-  self->phase = PHASE_STATE;
-  self->counters[SONDE_LEDGER_STREAM_SAMPLES_BEFORE] = tally->values[SONDE_LEDGER_RECORDED];
-  self->counters[SONDE_LEDGER_STREAM_EVENTS_BEFORE] = tally->values[SONDE_LEDGER_EVENTS_RECORDED];
+  self->writer = sonde_span_writer_new (source->pool, own_span, self);
+  self->phase = SONDE_SINK_PHASE_STATE;
+  self->counters[SONDE_LEDGER_STREAM_SAMPLES_BEFORE] = source->tally->values[SONDE_LEDGER_RECORDED];
+  self->counters[SONDE_LEDGER_STREAM_EVENTS_BEFORE]
+      = source->tally->values[SONDE_LEDGER_EVENTS_RECORDED];
   self->last_taken_us = g_get_monotonic_time ();
   if (!is_file)
     self->hup_source = g_unix_fd_add (fd, G_IO_HUP | G_IO_ERR, on_hup, self);
@@ -220,13 +182,10 @@ sonde_sink_free (SondeSink *self)
 }
 
 static void
-write_log (SondeSink *self, SondeSpanQueue *target, const char *text)
+write_warning (SondeSink *self, SondeSpanQueue *target, const char *text)
 {
-  SondeFrameOrigin origin = origin_now ();
-
   self->target = target;
-  sonde_writer_add_log (sonde_span_writer_plain (self->writer), &origin, SEVERITY_WARNING, "sonde",
-                        text);
+  sonde_span_writer_add_log (self->writer, G_LOG_LEVEL_WARNING, text);
   sonde_span_writer_publish (self->writer);
 }
 
@@ -244,7 +203,7 @@ write_notice (SondeSink *self, SondeSpanQueue *target)
       " of them samples, were dropped between %.3f s and %.3f s",
       self->missed_frames, self->missed_samples, (double) self->missed_since_us / G_USEC_PER_SEC,
       (double) g_get_monotonic_time () / G_USEC_PER_SEC);
-  write_log (self, target, text);
+  write_warning (self, target, text);
   self->missed_frames = self->missed_samples = 0;
 }
 
@@ -255,7 +214,7 @@ write_counters (SondeSink *self, SondeSpanQueue *target)
   guint64 values[SONDE_N_LEDGER];
 
   for (guint i = 0; i < SONDE_N_LEDGER; i++)
-    values[i] = self->tally->values[i];
+    values[i] = self->source->tally->values[i];
   for (guint i = SONDE_LEDGER_STREAM_RECORDED; i < SONDE_N_LEDGER; i++)
     values[i] = self->counters[i];
   /* The frame of counters counts itself. */
@@ -272,9 +231,10 @@ static void
 queue_span (const SondeSpan *span, gpointer user_data)
 {
   SondeSink *self = user_data;
-  gboolean is_lost = self->lost_state || self->phase == PHASE_CUT;
+  gboolean is_lost = self->lost_state || self->phase == SONDE_SINK_PHASE_CUT;
 
-  if (self->phase == PHASE_LIVE && !is_lost && self->live->n_chunks + 1 < self->live->max_chunks)
+  if (self->phase == SONDE_SINK_PHASE_LIVE && !is_lost
+      && self->live->n_chunks + 1 < self->live->max_chunks)
     write_notice (self, self->live);
 
   if (is_lost || !sonde_span_queue_push (self->live, span))
@@ -294,30 +254,92 @@ queue_span (const SondeSpan *span, gpointer user_data)
   self->counters[SONDE_LEDGER_STREAM_EVENTS] += span->n_events;
 }
 
+/* The bit of its kind among SONDE_SINK_FRAMES_*; 0: state. */
+static guint32
+kind_of (const SondeFrame *frame)
+{
+  switch (frame->type)
+    {
+    case SONDE_FRAME_SAMPLE:
+      return SONDE_SINK_FRAMES_SAMPLES;
+    case SONDE_FRAME_ALLOCATION:
+      return SONDE_SINK_FRAMES_ALLOCATIONS;
+    case SONDE_FRAME_MARK:
+      return SONDE_SINK_FRAMES_MARKS;
+    case SONDE_FRAME_CTRSET:
+      return SONDE_SINK_FRAMES_COUNTERS;
+    case SONDE_FRAME_LOG:
+      return SONDE_SINK_FRAMES_LOGS;
+    default:
+      return 0;
+    }
+}
+
+static gboolean
+passes (const SondeSink *self, const SondeFrame *frame)
+{
+  guint32 kind = kind_of (frame);
+  gint32 pid = frame->pid;
+
+  if (kind == 0)
+    return TRUE;
+  if ((self->frames & kind) == 0)
+    return FALSE;
+
+  return self->n_pids == 0 || pid == -1
+         || bsearch (&pid, self->pids, self->n_pids, sizeof pid, compare_pids) != NULL;
+}
+
+static const SondeFrame *
+frame_at (const SondeSpan *span, uint32_t offset)
+{
+  return (const void *) (span->chunk->bytes + offset);
+}
+
 void
 sonde_sink_push (SondeSink *self, const SondeSpan *span)
 {
-  SondeLeftOut left_out;
+  guint32 n_left_out = 0;
 
-  if (self->phase == PHASE_CLOSED || self->finishing)
+  if (self->phase == SONDE_SINK_PHASE_CLOSED || self->finishing)
     return;
 
   self->counters[SONDE_LEDGER_STREAM_RECORDED] += span->n_frames;
-  if (self->filter == NULL)
+  for (uint32_t at = span->start; self->passed != NULL && at < span->end;
+       at += frame_at (span, at)->len)
+    if (!passes (self, frame_at (span, at)))
+      {
+        n_left_out++;
+        self->counters[SONDE_LEDGER_STREAM_SAMPLES_FILTERED]
+            += frame_at (span, at)->type == SONDE_FRAME_SAMPLE;
+        self->counters[SONDE_LEDGER_STREAM_EVENTS_FILTERED]
+            += sonde_ledger_is_event (frame_at (span, at));
+      }
+  self->counters[SONDE_LEDGER_STREAM_FILTERED] += n_left_out;
+
+  if (n_left_out == 0)
     {
       queue_span (span, self);
       return;
     }
-  left_out = sonde_frame_filter_push (self->filter, span);
-  self->counters[SONDE_LEDGER_STREAM_FILTERED] += left_out.n_frames;
-  self->counters[SONDE_LEDGER_STREAM_SAMPLES_FILTERED] += left_out.n_samples;
-  self->counters[SONDE_LEDGER_STREAM_EVENTS_FILTERED] += left_out.n_events;
+  if (n_left_out == span->n_frames)
+    return;
+  for (uint32_t at = span->start; at < span->end; at += frame_at (span, at)->len)
+    {
+      const SondeFrame *frame = frame_at (span, at);
+
+      /* Nothing that follows needs an EXIT. */
+      if (passes (self, frame))
+        sonde_span_writer_add_frame (self->passed, frame,
+                                     kind_of (frame) == 0 && frame->type != SONDE_FRAME_EXIT);
+    }
+  sonde_span_writer_publish (self->passed);
 }
 
 void
 sonde_sink_push_counters (SondeSink *self)
 {
-  if (self->phase == PHASE_LIVE && !self->finishing
+  if (self->phase == SONDE_SINK_PHASE_LIVE && !self->finishing
       && self->live->n_chunks < self->live->max_chunks - self->live->n_chunks)
     write_counters (self, self->live);
 }
@@ -325,7 +347,7 @@ sonde_sink_push_counters (SondeSink *self)
 void
 sonde_sink_finish (SondeSink *self, GBytes *symbols)
 {
-  if (self->phase == PHASE_CLOSED || self->finishing)
+  if (self->phase == SONDE_SINK_PHASE_CLOSED || self->finishing)
     return;
 
   self->finishing = TRUE;
@@ -346,32 +368,32 @@ refill (SondeSink *self)
 
   switch (self->phase)
     {
-    case PHASE_STATE:
+    case SONDE_SINK_PHASE_STATE:
       if (self->cursor == NULL)
         {
           /* What was recorded before is told by the state, and would contradict it. */
-          self->handler.settle (self->user_data);
-          self->cursor = self->handler.begin_state (!self->had_state, self->user_data);
+          sonde_span_writer_publish (self->source->writer);
+          self->cursor = sonde_state_cursor_new (self->source->state, !self->had_state);
           self->had_state = TRUE;
           self->lost_state = FALSE;
         }
       self->target = self->own;
-      has_more = self->handler.write_state (self->cursor, self->writer);
+      has_more = sonde_state_cursor_write (self->cursor, self->writer);
       sonde_span_writer_publish (self->writer);
       if (!has_more)
         {
-          self->handler.end_state (g_steal_pointer (&self->cursor));
+          g_clear_pointer (&self->cursor, sonde_state_cursor_free);
           write_notice (self, self->own);
-          self->phase = PHASE_LIVE;
+          self->phase = SONDE_SINK_PHASE_LIVE;
         }
       return TRUE;
-    case PHASE_LIVE:
+    case SONDE_SINK_PHASE_LIVE:
       if (self->finishing)
-        self->phase = PHASE_SYMBOLS;
+        self->phase = SONDE_SINK_PHASE_SYMBOLS;
       else if (self->lost_state)
-        self->phase = PHASE_STATE;
-      return self->phase != PHASE_LIVE;
-    case PHASE_SYMBOLS:
+        self->phase = SONDE_SINK_PHASE_STATE;
+      return self->phase != SONDE_SINK_PHASE_LIVE;
+    case SONDE_SINK_PHASE_SYMBOLS:
       write_notice (self, self->own);
       symbols = self->symbols != NULL ? g_bytes_get_data (self->symbols, &size_bytes) : NULL;
       if (size_bytes > 0)
@@ -390,14 +412,14 @@ refill (SondeSink *self)
       else
         {
           write_counters (self, self->own);
-          self->phase = PHASE_LAST;
+          self->phase = SONDE_SINK_PHASE_LAST;
         }
       return TRUE;
-    case PHASE_LAST:
+    case SONDE_SINK_PHASE_LAST:
       close_sink (self, 0);
       return FALSE;
-    case PHASE_CUT:
-    case PHASE_CLOSED:
+    case SONDE_SINK_PHASE_CUT:
+    case SONDE_SINK_PHASE_CLOSED:
     default:
       return FALSE;
     }
@@ -409,8 +431,8 @@ cut_file (SondeSink *self, int reason)
 {
   g_autofree char *text = NULL;
 
-  self->phase = PHASE_CUT;
-  self->handler.settle (self->user_data);
+  self->phase = SONDE_SINK_PHASE_CUT;
+  sonde_span_writer_publish (self->source->writer);
   forfeit_queue (self, &self->live);
   forfeit_queue (self, &self->own);
   self->live = sonde_span_queue_new (1);
@@ -418,7 +440,7 @@ cut_file (SondeSink *self, int reason)
   sonde_file_output_use_reserve (self->file);
 
   text = g_strdup_printf ("This file ends before the session does: %s", g_strerror (reason));
-  write_log (self, self->own, text);
+  write_warning (self, self->own, text);
   write_counters (self, self->own);
   while (sonde_file_output_write (self->file, self->own) > 0)
     ;
@@ -430,7 +452,7 @@ sonde_sink_pump (SondeSink *self)
 {
   guint sends = 0;
 
-  while (self->phase != PHASE_CLOSED && sends < SENDS_A_TURN)
+  while (self->phase != SONDE_SINK_PHASE_CLOSED && sends < SENDS_A_TURN)
     {
       SondeSpanQueue *queue = self->own;
       gssize sent;
@@ -438,7 +460,7 @@ sonde_sink_pump (SondeSink *self)
       if (queue->n_chunks == 0)
         {
           queue = self->live;
-          if (self->phase == PHASE_STATE || queue->n_chunks == 0)
+          if (self->phase == SONDE_SINK_PHASE_STATE || queue->n_chunks == 0)
             {
               if (!refill (self))
                 return;
@@ -463,7 +485,7 @@ sonde_sink_pump (SondeSink *self)
     }
 
   /* A file is always ready, but others get their turn. */
-  if (self->phase != PHASE_CLOSED && self->out_source == 0)
+  if (self->phase != SONDE_SINK_PHASE_CLOSED && self->out_source == 0)
     self->out_source = self->file != NULL ? g_idle_add (on_idle, self)
                                           : g_unix_fd_add (self->fd, G_IO_OUT, on_writable, self);
 }
@@ -471,30 +493,6 @@ sonde_sink_pump (SondeSink *self)
 gboolean
 sonde_sink_has_room (const SondeSink *self)
 {
-  return self->phase != PHASE_CLOSED && !self->lost_state
+  return self->phase != SONDE_SINK_PHASE_CLOSED && !self->lost_state
          && self->live->n_chunks < self->live->max_chunks - self->live->n_chunks;
-}
-
-guint32
-sonde_sink_id (const SondeSink *self)
-{
-  return self->id;
-}
-
-gboolean
-sonde_sink_is_closed (const SondeSink *self)
-{
-  return self->phase == PHASE_CLOSED;
-}
-
-const guint64 *
-sonde_sink_counters (const SondeSink *self)
-{
-  return self->counters;
-}
-
-guint64
-sonde_sink_bytes (const SondeSink *self)
-{
-  return self->n_bytes;
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A bounded queue in front of one reader's socket, which may be slow, or file. */
+/* A filter and a bounded queue in front of one reader's socket, which may be slow, or file. */
 #pragma once
 
 #include <gio/gio.h>
 
+#include "daemon/base/message.h"
+#include "daemon/capture/stream/file-output.h"
+#include "daemon/capture/stream/span-queue.h"
+#include "daemon/capture/stream/stream-state.h"
 #include "daemon/capture/stream/tally.h"
-#include "daemon/capture/stream/span-writer.h"
 
 /**
  * SECTION: sink
@@ -14,44 +17,90 @@
  * → end of file. Spans that find the queue full are dropped and counted; if one of them held state,
  * all that follow are dropped too until the queue is empty, then the reader gets the state again, a
  * LOG frame that says what it missed, and live spans. A socket is never waited for. A file takes
- * all until it is full; then a LOG frame says so and the closing CTRSET ends it. Main thread only.
+ * all until it is full; then a LOG frame says so and the closing CTRSET ends it.
+ *
+ * State passes the filter always: processes, mappings, forks, exits, names, counter definitions and
+ * embedded files of all processes, as any frame may need them. Samples, allocations, marks,
+ * counters and logs pass if their kind was asked for and they are of one of the processes, or of
+ * none (pid -1). A span that passes whole is queued as it is; of others what passes is copied into
+ * chunks of the reader's own. The struct is open to this folder alone. Main thread only.
  */
 #define SONDE_SINK_STUCK_US (30 * G_USEC_PER_SEC) /* full and nothing taken: the sink is closed */
 
 typedef struct SondeSink SondeSink;
 
+/* What all sinks of a session are fed from; borrowed, and outliving them. */
 typedef struct
 {
-  /* All that was recorded is pushed when this returns, so that the tally and the streams agree. */
-  void (*settle) (gpointer user_data);
-  /* A cursor over the session's state of this moment; @first: of this stream, so with the file
-   * header. */
-  gpointer (*begin_state) (gboolean first, gpointer user_data);
-  /* Writes about 64 KiB of it; FALSE: that was the last piece. */
-  gboolean (*write_state) (gpointer cursor, SondeSpanWriter *out);
-  void (*end_state) (gpointer cursor);
+  SondeChunkPool *pool;
+  SondeStreamState *state;
+  /* Of what all streams get: published before a stream is told the state, which has it, too. */
+  SondeSpanWriter *writer;
+  SondeTally *tally; /* the session's counts, for CTRSETs */
   /* @reason: 0 all delivered, or errno. Called once; the sink may not be freed in it. */
   void (*closed) (SondeSink *sink, int reason, gpointer user_data);
-} SondeSinkHandler;
+  gpointer user_data;
+} SondeSinkSource;
+
+typedef enum
+{
+  SONDE_SINK_PHASE_STATE, /* the state is being sent; live spans queue behind it */
+  SONDE_SINK_PHASE_LIVE,
+  SONDE_SINK_PHASE_SYMBOLS,
+  SONDE_SINK_PHASE_LAST, /* the closing CTRSET waits */
+  SONDE_SINK_PHASE_CUT,  /* a file is full: what comes is lost */
+  SONDE_SINK_PHASE_CLOSED,
+} SondeSinkPhase;
+
+struct SondeSink
+{
+  guint32 id;
+  SondeSinkPhase phase;
+  const SondeSinkSource *source;
+  int fd;                /* of a socket */
+  SondeFileOutput *file; /* NULL: a socket */
+
+  /* The filter. */
+  guint32 frames; /* SONDE_SINK_FRAMES_* */
+  guint n_pids;
+  gint32 pids[SONDE_MESSAGE_SINK_MAX_PIDS]; /* sorted */
+  SondeSpanWriter *passed;                  /* NULL: everything passes */
+
+  SondeSpanQueue *live;
+  SondeSpanQueue *own;    /* state and symbols: sent before what is live */
+  SondeSpanQueue *target; /* which of them the writer fills */
+  SondeSpanWriter *writer;
+  SondeStateCursor *cursor; /* in SONDE_SINK_PHASE_STATE */
+  gboolean had_state;       /* the header was written */
+  gboolean lost_state; /* since the cursor was made: what waits is sent, what comes is dropped */
+
+  gboolean finishing;
+  GBytes *symbols;
+  gsize symbols_sent;
+
+  guint64 counters[SONDE_N_LEDGER]; /* the stream-* entries */
+  guint64 n_bytes;
+  guint64 missed_frames; /* since the last notice */
+  guint64 missed_samples;
+  gint64 missed_since_us;
+  gint64 last_taken_us;
+
+  guint hup_source;
+  guint out_source;
+};
 
 /**
  * sonde_sink_new:
  * @fd: (transfer full): an AF_UNIX stream socket or an empty regular file, as @options say
  * @options: copied; at least two chunks are queued whatever their buffer size is
- * @tally: the session's counters, for its CTRSETs; settled
  *
  * Returns: NULL if @fd is not such a file
  */
-SondeSink *sonde_sink_new (int fd,
-                           const SondeMessageSink *options,
-                           SondeChunkPool *pool,
-                           const SondeTally *tally,
-                           const SondeSinkHandler *handler,
-                           gpointer user_data);
+SondeSink *sonde_sink_new (int fd, const SondeMessageSink *options, const SondeSinkSource *source);
 void sonde_sink_free (SondeSink *self); /* accepts NULL; does not call closed() */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSink, sonde_sink_free)
 
-/* Queues @span, or counts it as lost. */
+/* Queues what passes of @span, or counts it as lost. */
 void sonde_sink_push (SondeSink *self, const SondeSpan *span);
 
 /* Queues a CTRSET with all counters, if there is room to spare. */
@@ -68,9 +117,3 @@ gboolean sonde_sink_has_room (const SondeSink *self);
 
 /* Closes a socket that is full and took nothing for SONDE_SINK_STUCK_US. @now_us: monotonic */
 void sonde_sink_close_if_stuck (SondeSink *self, gint64 now_us);
-
-guint32 sonde_sink_id (const SondeSink *self);
-gboolean sonde_sink_is_closed (const SondeSink *self);
-/* The stream-* entries of the ledger; other entries are zero. */
-const guint64 *sonde_sink_counters (const SondeSink *self);
-guint64 sonde_sink_bytes (const SondeSink *self);

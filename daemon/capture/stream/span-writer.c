@@ -135,6 +135,15 @@ sonde_span_writer_add_counter_set (SondeSpanWriter *self,
   return n_events;
 }
 
+void
+sonde_span_writer_add_log (SondeSpanWriter *self, GLogLevelFlags severity, const char *text)
+{
+  SondeFrameOrigin origin = { sonde_stream_now_ns (), -1, -1 };
+
+  sonde_writer_add_log (sonde_span_writer_plain (self), &origin, (uint16_t) severity, "sonde",
+                        text);
+}
+
 int
 sonde_span_writer_add_frame (SondeSpanWriter *self, const SondeFrame *frame, gboolean is_state)
 {

@@ -5,6 +5,13 @@
 #include "daemon/capture/stream/chunk.h"
 #include "protocol/writer.h"
 
+/* Now, by the clock of all frames: CLOCK_MONOTONIC. */
+static inline gint64
+sonde_stream_now_ns (void)
+{
+  return g_get_monotonic_time () * 1000;
+}
+
 /* @span is borrowed: take a reference to its chunk to keep it. */
 typedef void (*SondeSpanHandler) (const SondeSpan *span, gpointer user_data);
 
@@ -34,6 +41,9 @@ guint sonde_span_writer_add_counter_set (SondeSpanWriter *self,
                                          const uint32_t *ids,
                                          const SondeCounterValue *values,
                                          size_t n_counters);
+
+/* Adds a LOG frame of the session's own, of now. */
+void sonde_span_writer_add_log (SondeSpanWriter *self, GLogLevelFlags severity, const char *text);
 
 /* Copies a whole frame that is valid. @is_state: as for sonde_span_writer_state() */
 int sonde_span_writer_add_frame (SondeSpanWriter *self, const SondeFrame *frame, gboolean is_state);

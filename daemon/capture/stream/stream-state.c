@@ -10,6 +10,7 @@
 #define MAPS_A_PIECE     16   /* mappings, of at most SONDE_PROCESS_MAX_PATH each */
 #define NAMES_A_PIECE    256  /* made-up names */
 #define COUNTERS_A_FRAME 64
+#define TOO_MANY_NAMES   "[too many names]"
 
 typedef struct
 {
@@ -22,18 +23,6 @@ typedef struct
   gint32 pid;
   SondeCounterDefinition definition;
 } StreamCounter;
-
-struct SondeStreamState
-{
-  SondeProcessTable *processes;
-  SondeAddressNames *names;
-  GArray *counters; /* Counter; ids in order, from SONDE_N_LEDGER + 1 */
-  gint64 realtime_ns;
-  gint64 start_ns;
-  char *metadata;
-  GArray *documents;
-  GHashTable *cmdlines; /* pid → GRefString */
-};
 
 typedef enum
 {
@@ -77,17 +66,26 @@ document_clear (gpointer data)
   g_bytes_unref (document->content);
 }
 
+static void
+name_clear (gpointer data)
+{
+  g_free ((char *) ((SondeJitName *) data)->name);
+}
+
 SondeStreamState *
-sonde_stream_state_new (SondeProcessTable *processes, SondeAddressNames *names)
+sonde_stream_state_new (SondeProcessTable *processes)
 {
   SondeStreamState *self = g_new0 (SondeStreamState, 1);
 
   self->processes = processes;
-  self->names = names;
   self->counters = g_array_new (FALSE, FALSE, sizeof (StreamCounter));
   self->documents = g_array_new (FALSE, FALSE, sizeof (StreamDocument));
   g_array_set_clear_func (self->documents, document_clear);
   self->cmdlines = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) g_ref_string_release);
+  self->names = g_array_new (FALSE, FALSE, sizeof (SondeJitName));
+  g_array_set_clear_func (self->names, name_clear);
+  self->made_up = g_hash_table_new (g_str_hash, g_str_equal);
+  self->given = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
 
   return self;
 }
@@ -102,6 +100,9 @@ sonde_stream_state_free (SondeStreamState *self)
   g_array_unref (self->counters);
   g_array_unref (self->documents);
   g_hash_table_unref (self->cmdlines);
+  g_hash_table_unref (self->made_up);
+  g_hash_table_unref (self->given);
+  g_array_unref (self->names);
   g_free (self);
 }
 
@@ -123,12 +124,6 @@ sonde_stream_state_add_document (SondeStreamState *self, const char *path, GByte
   StreamDocument document = { g_strdup (path), g_bytes_ref (content) };
 
   g_array_append_val (self->documents, document);
-}
-
-SondeProcessTable *
-sonde_stream_state_processes (SondeStreamState *self)
-{
-  return self->processes;
 }
 
 /* Writes one CTRDEF frame: of the counter at @first and those behind it, up to @end, that are of
@@ -242,16 +237,69 @@ sonde_stream_state_write_map (int32_t pid,
                         build_id[0] != '\0' ? build_id : NULL);
 }
 
-void
-sonde_stream_state_write_name (uint64_t address,
-                               const char *name,
-                               gint64 time_ns,
-                               SondeSpanWriter *out)
+/* One place is left for the made-up name that says that there are too many. */
+static gboolean
+has_room_for_name (const SondeStreamState *self, const char *name)
+{
+  return self->names->len < SONDE_STREAM_STATE_MAX_NAMES - 1
+         && self->n_name_bytes + strlen (name) < SONDE_STREAM_STATE_MAX_NAME_BYTES;
+}
+
+/* Returns our copy of @name. */
+static const char *
+append_name (SondeStreamState *self,
+             uint64_t address,
+             const char *name,
+             gint64 time_ns,
+             SondeSpanWriter *out)
 {
   SondeFrameOrigin origin = { time_ns, -1, -1 };
-  SondeJitName entry = { address, name };
+  SondeJitName entry = { address, g_strdup (name) };
 
+  self->n_name_bytes += strlen (name) + 1;
+  g_array_append_val (self->names, entry);
   sonde_writer_add_jitmap (sonde_span_writer_state (out), &origin, &entry, 1);
+
+  return entry.name;
+}
+
+uint64_t
+sonde_stream_state_name (SondeStreamState *self,
+                         const char *name,
+                         gint64 time_ns,
+                         SondeSpanWriter *out)
+{
+  guint index = GPOINTER_TO_UINT (g_hash_table_lookup (self->made_up, name));
+  const char *kept;
+
+  if (index == 0 && !has_room_for_name (self, name))
+    {
+      name = TOO_MANY_NAMES;
+      index = GPOINTER_TO_UINT (g_hash_table_lookup (self->made_up, name));
+    }
+  if (index == 0)
+    {
+      kept = append_name (self, SONDE_JIT_ADDRESS_BASE + self->names->len, name, time_ns, out);
+      index = self->names->len;
+      g_hash_table_insert (self->made_up, (gpointer) kept, GUINT_TO_POINTER (index));
+    }
+
+  return SONDE_JIT_ADDRESS_BASE + index - 1;
+}
+
+gboolean
+sonde_stream_state_name_address (SondeStreamState *self,
+                                 uint64_t address,
+                                 const char *name,
+                                 gint64 time_ns,
+                                 SondeSpanWriter *out)
+{
+  if (!has_room_for_name (self, name)
+      || !g_hash_table_add (self->given, g_memdup2 (&address, sizeof address)))
+    return FALSE;
+  append_name (self, address, name, time_ns, out);
+
+  return TRUE;
 }
 
 static void
@@ -294,7 +342,7 @@ sonde_state_cursor_new (SondeStreamState *state, gboolean with_header)
   self->part = with_header ? PART_HEADER : PART_METADATA;
   self->n_documents = state->documents->len;
   self->n_counters = state->counters->len;
-  self->n_names = sonde_address_names_count (state->names);
+  self->n_names = state->names->len;
   self->processes = g_array_new (FALSE, FALSE, sizeof (Held));
   g_array_set_clear_func (self->processes, held_clear);
   sonde_process_table_foreach (state->processes, hold_process, self);
@@ -384,8 +432,7 @@ write_piece (SondeStateCursor *self, SondeSpanWriter *out)
   SondeStreamState *state = self->state;
   SondeFrameOrigin origin = { state->start_ns, -1, -1 };
   const StreamDocument *document;
-  SondeJitName names[NAMES_A_PIECE];
-  guint n_names = 0;
+  guint n_names;
 
   switch (self->part)
     {
@@ -418,14 +465,11 @@ write_piece (SondeStateCursor *self, SondeSpanWriter *out)
             = write_definitions (state, self->index, self->n_counters, state->start_ns, out);
       return self->index < self->n_counters;
     case PART_NAMES:
-      for (; n_names < NAMES_A_PIECE && self->index < self->n_names; self->index++)
-        {
-          SondeJitName *name = &names[n_names++];
-
-          name->name = sonde_address_names_get (state->names, self->index, &name->address);
-        }
+      n_names = MIN (self->n_names - self->index, NAMES_A_PIECE);
       if (n_names > 0)
-        sonde_writer_add_jitmap (sonde_span_writer_state (out), &origin, names, n_names);
+        sonde_writer_add_jitmap (sonde_span_writer_state (out), &origin,
+                                 &g_array_index (state->names, SondeJitName, self->index), n_names);
+      self->index += n_names;
       return n_names > 0;
     case PART_PROCESSES:
       return write_process (self, out);

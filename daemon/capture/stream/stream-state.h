@@ -2,7 +2,6 @@
 /* Keeps what a stream must hold before its first sample so that it decodes alone. */
 #pragma once
 
-#include "daemon/capture/stream/address-names.h"
 #include "daemon/capture/stream/span-writer.h"
 #include "unwind/process-table.h"
 
@@ -10,19 +9,35 @@
  * SECTION: stream-state
  *
  * The file header, METADATA, embedded documents, counter definitions, processes with their
- * mappings, and made-up names. Each sink gets all of it when it opens and, when it had to miss a
- * part, again: in pieces of about 64 KiB, as its socket takes them. A snapshot is of the moment
- * when its cursor was made, however long it takes to be written: a process that execs meanwhile is
- * told as it was, and what the session records from that moment on tells of the exec. Main thread
- * only.
+ * mappings, and the names of addresses that no file has. Each sink gets all of it when it opens
+ * and, when it had to miss a part, again: in pieces of about 64 KiB, as its socket takes them. A
+ * snapshot is of the moment when its cursor was made, however long it takes to be written: a
+ * process that execs meanwhile is told as it was, and what the session records from that moment on
+ * tells of the exec. The struct is open to this folder alone. Main thread only.
  */
 #define SONDE_STREAM_STATE_MAX_DOCUMENT (4u << 20) /* bytes of one embedded file */
 /* Counters of a session; each is 136 bytes here and 128 in every snapshot. */
 #define SONDE_STREAM_STATE_MAX_COUNTERS 4096
+/* Names of one session: bounds memory, and every reader's. Later ones share one address. */
+#define SONDE_STREAM_STATE_MAX_NAMES      65536
+#define SONDE_STREAM_STATE_MAX_NAME_BYTES (32u << 20)
 
-typedef struct SondeStreamState SondeStreamState;
+typedef struct
+{
+  SondeProcessTable *processes; /* borrowed */
+  GArray *counters;             /* StreamCounter; ids in order, from SONDE_N_LEDGER + 1 */
+  gint64 realtime_ns;
+  gint64 start_ns;
+  char *metadata;
+  GArray *documents;    /* StreamDocument */
+  GHashTable *cmdlines; /* pid → GRefString */
+  GArray *names;        /* SondeJitName, in the order in which they came */
+  gsize n_name_bytes;
+  GHashTable *made_up; /* name → index + 1, of made-up addresses */
+  GHashTable *given;   /* uint64_t address, in boxes: those outside of the made-up ones */
+} SondeStreamState;
 
-SondeStreamState *sonde_stream_state_new (SondeProcessTable *processes, SondeAddressNames *names);
+SondeStreamState *sonde_stream_state_new (SondeProcessTable *processes);
 void sonde_stream_state_free (SondeStreamState *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeStreamState, sonde_stream_state_free)
 
@@ -46,7 +61,6 @@ void sonde_stream_state_write_map (int32_t pid,
                                    const SondeProcessMapping *mapping,
                                    gint64 time_ns,
                                    SondeSpanWriter *out);
-SondeProcessTable *sonde_stream_state_processes (SondeStreamState *self);
 
 /**
  * sonde_stream_state_add_counters:
@@ -69,10 +83,19 @@ void sonde_stream_state_write_document (const SondeStreamState *self,
                                         const char *path,
                                         GBytes *content,
                                         SondeSpanWriter *out);
-void sonde_stream_state_write_name (uint64_t address,
-                                    const char *name,
-                                    gint64 time_ns,
-                                    SondeSpanWriter *out);
+
+/* The made-up address that stands for @name; @out gets its JITMAP frame if it is a new one. */
+uint64_t sonde_stream_state_name (SondeStreamState *self,
+                                  const char *name,
+                                  gint64 time_ns,
+                                  SondeSpanWriter *out);
+/* @name for an @address outside of the made-up ones, with its JITMAP frame. FALSE: it has one, or
+ * there are too many. */
+gboolean sonde_stream_state_name_address (SondeStreamState *self,
+                                          uint64_t address,
+                                          const char *name,
+                                          gint64 time_ns,
+                                          SondeSpanWriter *out);
 
 /* Where a snapshot stands. It shares the mappings of processes with the process table until they
  * change. Lives no longer than the state and the table. */

@@ -6,12 +6,6 @@
 /* After exit. Still later samples are another process's, as the process table sees it, too. */
 #define EXPIRY_NS (2 * G_GINT64_CONSTANT (1000000000))
 
-static gint64
-now_ns (void)
-{
-  return g_get_monotonic_time () * 1000;
-}
-
 gboolean
 sonde_dispatch_supports (const SondeMessageSetup *setup, const char **why)
 {
@@ -39,7 +33,7 @@ record_time (const struct perf_event_header *record, gpointer user_data)
 static gboolean
 may_wait (const SondeWorkerSession *self, gboolean pressed)
 {
-  return !pressed && now_ns () < self->wait_until_ns;
+  return !pressed && sonde_stream_now_ns () < self->wait_until_ns;
 }
 
 static SondeRingsAnswer
@@ -47,11 +41,12 @@ take_sample (SondeWorkerSession *self, const SondePerfRecord *record, gboolean p
 {
   SondeProcess *process = sonde_tracker_process (self->tracker, record->pid, record->time_ns);
 
-  if (process != NULL && !sonde_tracker_is_complete (process))
+  if (process != NULL && !sonde_process_flag (process, SONDE_PROCESS_FLAG_COMPLETE))
     {
-      if (!sonde_tracker_is_ready (self->tracker, process, now_ns ()) && may_wait (self, pressed))
+      if (!sonde_tracker_is_ready (self->tracker, process, sonde_stream_now_ns ())
+          && may_wait (self, pressed))
         return SONDE_RINGS_WAIT;
-      self->n_incomplete += !sonde_tracker_is_complete (process);
+      self->n_incomplete += !sonde_process_flag (process, SONDE_PROCESS_FLAG_COMPLETE);
     }
 
   sonde_tally_sample_read (&self->tally);
@@ -72,12 +67,12 @@ awaits_answer (SondeWorkerSession *self, const SondePerfRecord *record, gboolean
     return sonde_inferiors_foresee_end (self->inferiors, record->pid, record->time_ns);
   /* Where a path may not be told any more, the broker says so when it is asked for the file. */
   if (record->type == SONDE_PERF_RECORD_MAP)
-    return sonde_tracker_awaits_map (self->tracker, record, now_ns ());
+    return sonde_tracker_awaits_map (self->tracker, record, sonde_stream_now_ns ());
   /* A child begins with its parent's mappings, which nobody can tell any more once it execs. */
   if (record->type != SONDE_PERF_RECORD_FORK || record->pid == record->task.parent_pid)
     return FALSE;
   parent = sonde_tracker_process (self->tracker, record->task.parent_pid, record->time_ns);
-  return parent != NULL && !sonde_tracker_is_known (self->tracker, parent, now_ns ());
+  return parent != NULL && !sonde_tracker_is_known (self->tracker, parent, sonde_stream_now_ns ());
 }
 
 static SondeRingsAnswer
@@ -222,7 +217,7 @@ sonde_dispatch_run (SondeWorkerSession *self)
 
   sonde_rings_foresee (self->rings, SONDE_EVENT_SIDEBAND, RECORDS_A_TURN);
   is_reading = sonde_module_store_work (self->modules);
-  result = sonde_rings_run (self->rings, now_ns (), draining, RECORDS_A_TURN);
+  result = sonde_rings_run (self->rings, sonde_stream_now_ns (), draining, RECORDS_A_TURN);
 
   /* At the end nobody wants the files any more. */
   if (draining && result == SONDE_RINGS_EMPTY)
@@ -236,8 +231,8 @@ sonde_dispatch_count (SondeWorkerSession *self)
   gboolean is_shown = self->state == SONDE_WORKER_STATE_RUNNING;
 
   if (self->machine_counters != NULL)
-    sonde_machine_counters_read (self->machine_counters, is_shown, now_ns ());
-  sonde_process_counters_read (self->process_counters, is_shown, now_ns ());
+    sonde_machine_counters_read (self->machine_counters, is_shown, sonde_stream_now_ns ());
+  sonde_process_counters_read (self->process_counters, is_shown, sonde_stream_now_ns ());
 }
 
 /* The kernel's count of lost samples, of up to @budget events. */
@@ -264,7 +259,7 @@ sonde_dispatch_tick (SondeWorkerSession *self, gboolean reads_lost, gboolean rep
       return;
     }
   sonde_clock_watch_look (self->clocks);
-  sonde_process_table_expire (self->processes, now_ns () - EXPIRY_NS);
+  sonde_process_table_expire (self->processes, sonde_stream_now_ns () - EXPIRY_NS);
   sonde_tracker_retry (self->tracker);
   sonde_inferiors_count (self->inferiors);
   sonde_recorder_report (self->recorder);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -18,7 +19,9 @@
 #define TICKS_A_STATISTIC 3                                   /* about three a second */
 #define TICKS_A_REPORT    10                                  /* one a second */
 #define STOP_WAIT_NS      (300 * G_GINT64_CONSTANT (1000000)) /* for answers, in all */
-#define URGENT_NS         (G_GINT64_CONSTANT (1000000000))    /* for readers, of less than 2 s */
+#define LINGER_MS         10                                  /* between looks at what holds us */
+#define MAX_LINGERS       3000 /* 30 s: the front may be started anew meanwhile */
+#define URGENT_NS         (G_GINT64_CONSTANT (1000000000)) /* for readers, of less than 2 s */
 #define MAX_MOUNTINFO     (256u << 10) /* bytes; SONDE_LIMIT_FOREIGN_MOUNTS times */
 
 #define NEW               SONDE_WORKER_STATE_NEW
@@ -61,6 +64,18 @@ ask_counters (gint32 pid, gpointer user_data)
          && sonde_channel_send (self->link, &message, sizeof message, NULL, 0, NULL);
 }
 
+/* @message: the struct of @type, all but the header */
+static void
+tell (SondeWorkerSession *self, SondeMessageType type, gpointer message, gsize size_bytes)
+{
+  ((SondeMessageHeader *) message)->type = type;
+  if (type == SONDE_MESSAGE_FINISHED || type == SONDE_MESSAGE_FAILED)
+    memcpy (&self->last_word, message, size_bytes);
+  /* A failure comes back as the channel's end. */
+  if (self->front != NULL)
+    sonde_channel_send (self->front, message, size_bytes, NULL, 0, NULL);
+}
+
 /* @type: STATISTICS, DRAINED or FINISHED */
 static void
 send_statistics (SondeWorkerSession *self, SondeMessageType type)
@@ -68,7 +83,7 @@ send_statistics (SondeWorkerSession *self, SondeMessageType type)
   SondeMessageStatistics message = { 0 };
 
   sonde_dispatch_sum (self, message.values);
-  sonde_message_sender_send (self->sender, type, &message, sizeof message);
+  tell (self, type, &message, sizeof message);
 }
 
 static void
@@ -82,17 +97,26 @@ send_controls (gpointer user_data)
       message.n_taken = sonde_inferiors_n_taken (self->inferiors);
       message.n_open = sonde_inferiors_n_open (self->inferiors);
     }
-  sonde_message_sender_send (self->sender, SONDE_MESSAGE_CONTROLS, &message, sizeof message);
+  tell (self, SONDE_MESSAGE_CONTROLS, &message, sizeof message);
 }
 
 /* --- the end --- */
 
-static void
-on_parted (gpointer user_data)
+/* Parts once the front has heard the last word, if there is one, and what else was sent is on its
+ * way, or the front is gone. */
+static gboolean
+on_linger (gpointer user_data)
 {
   SondeWorkerSession *self = user_data;
+  gboolean is_held = self->front != NULL
+                     && (sonde_channel_queued (self->front) > 0
+                         || (self->last_word.header.type != 0 && !self->is_heard));
 
+  if (is_held && self->n_lingers++ < MAX_LINGERS)
+    return G_SOURCE_CONTINUE;
+  self->linger_source = 0;
   self->done (self->status, self->user_data);
+  return G_SOURCE_REMOVE;
 }
 
 /* Called from within the parts, so all that is left is done from the main loop. */
@@ -107,7 +131,7 @@ begin_end (SondeWorkerSession *self, int status)
   self->state = DONE;
   self->status = status;
   g_source_set_ready_time (self->drain, -1);
-  sonde_message_sender_part (self->sender);
+  self->linger_source = g_timeout_add (LINGER_MS, on_linger, self);
 }
 
 /* @text: printable ASCII */
@@ -117,7 +141,7 @@ fail (SondeWorkerSession *self, int error_number, const char *text)
   SondeMessageFailed message = { .error = error_number };
 
   g_strlcpy (message.text, text, sizeof message.text);
-  sonde_message_sender_send (self->sender, SONDE_MESSAGE_FAILED, &message, sizeof message);
+  tell (self, SONDE_MESSAGE_FAILED, &message, sizeof message);
   begin_end (self, EXIT_FAILURE);
 }
 
@@ -127,7 +151,7 @@ sink_closed (guint32 sink_id, int reason, gpointer user_data)
   SondeWorkerSession *self = user_data;
   SondeMessageSinkClosed message = { .sink_id = sink_id, .reason = reason };
 
-  sonde_message_sender_send (self->sender, SONDE_MESSAGE_SINK_CLOSED, &message, sizeof message);
+  tell (self, SONDE_MESSAGE_SINK_CLOSED, &message, sizeof message);
   if (self->state == FINISHING && self->symbolizer == NULL
       && sonde_recorder_n_sinks (self->recorder) == 0)
     begin_end (self, EXIT_SUCCESS);
@@ -150,7 +174,7 @@ finish_sinks (GBytes *symbols, gpointer user_data)
 static void
 begin_drain (SondeWorkerSession *self)
 {
-  gint64 now_ns = g_get_monotonic_time () * 1000;
+  gint64 now_ns = sonde_stream_now_ns ();
 
   sonde_rings_enable (self->rings, FALSE);
   if (self->state == RUNNING)
@@ -171,8 +195,7 @@ on_drain (gpointer user_data)
   gint64 ready_us = 0;
 
   if (draining
-      && !sonde_inferiors_drain (self->inferiors,
-                                 g_get_monotonic_time () * 1000 >= self->urgent_ns))
+      && !sonde_inferiors_drain (self->inferiors, sonde_stream_now_ns () >= self->urgent_ns))
     result = SONDE_RINGS_BUDGET;
   if (draining && result == SONDE_RINGS_EMPTY)
     {
@@ -374,10 +397,8 @@ handle_setup (SondeWorkerSession *self, const Packet *packet)
   self->setup = *setup;
   self->modules = sonde_module_store_new (SONDE_MODULE_STORE_MAX_BYTES);
   self->processes = sonde_process_table_new (self->modules);
-  self->names = sonde_address_names_new ();
-  self->stream_state = sonde_stream_state_new (self->processes, self->names);
-  self->recorder
-      = sonde_recorder_new (self->stream_state, self->names, &self->tally, sink_closed, self);
+  self->stream_state = sonde_stream_state_new (self->processes);
+  self->recorder = sonde_recorder_new (self->stream_state, &self->tally, sink_closed, self);
   self->tracker = sonde_tracker_new (self->processes, self->modules, self->stream_state,
                                      self->recorder, hides_others, send_request, self);
   if (setup->flags & SONDE_SPEC_SYMBOLS)
@@ -443,7 +464,7 @@ handle_rings (SondeWorkerSession *self, const Packet *packet)
       describe (self, answer.sample_ring_bytes, answer.sideband_ring_bytes);
       self->state = READY;
     }
-  sonde_message_sender_send (self->sender, SONDE_MESSAGE_RINGS_MAPPED, &answer, sizeof answer);
+  tell (self, SONDE_MESSAGE_RINGS_MAPPED, &answer, sizeof answer);
 }
 
 static void
@@ -472,14 +493,12 @@ static void
 start (SondeWorkerSession *self)
 {
   const SondeMessageSetup *setup = &self->setup;
-  SondeSamplerOptions options = { setup->unwind, setup->max_depth, setup->sample_regs_user,
-                                  (setup->flags & SONDE_SPEC_RAW) != 0 };
 
   g_assert (self->sampler == NULL);
   self->unwinder = setup->unwind == SONDE_UNWIND_LIBDWFL
                        ? sonde_unwinder_new_libdwfl (self->processes)
                        : sonde_unwinder_new_cfi (self->processes);
-  self->sampler = sonde_sampler_new (&options, self->processes, self->unwinder,
+  self->sampler = sonde_sampler_new (setup, self->processes, self->unwinder,
                                      g_steal_pointer (&self->kallsyms), self->addresses,
                                      self->recorder, &self->tally);
   self->inferiors = sonde_inferiors_new (
@@ -564,19 +583,24 @@ handle_report (SondeWorkerSession *self, const Packet *packet)
       SondeMessageSinks sinks = { 0 };
 
       sonde_recorder_list_sinks (self->recorder, &sinks);
-      sonde_message_sender_send (self->sender, SONDE_MESSAGE_SINKS, &sinks, sizeof sinks);
+      tell (self, SONDE_MESSAGE_SINKS, &sinks, sizeof sinks);
       send_controls (self);
       send_statistics (self, SONDE_MESSAGE_STATISTICS);
     }
   if (self->state == FINISHING)
     send_statistics (self, SONDE_MESSAGE_DRAINED);
-  sonde_message_sender_repeat (self->sender);
+  if (self->front != NULL && self->last_word.header.type != 0)
+    sonde_channel_send (self->front, &self->last_word,
+                        self->last_word.header.type == SONDE_MESSAGE_FINISHED
+                            ? sizeof self->last_word.finished
+                            : sizeof self->last_word.failed,
+                        NULL, 0, NULL);
 }
 
 static void
 handle_leave (SondeWorkerSession *self, const Packet *packet)
 {
-  sonde_message_sender_leave (self->sender);
+  self->is_heard = TRUE;
 }
 
 #define WHILE_ON   (READY | RUNNING | PAUSED)
@@ -638,7 +662,7 @@ on_closed (SondeChannel *channel, const GError *error, gpointer user_data)
 {
   SondeWorkerSession *self = user_data;
 
-  sonde_message_sender_close (self->sender);
+  g_clear_pointer (&self->front, sonde_channel_free);
   if (self->state & (RUNNING | PAUSED))
     begin_drain (self);
   /* The front does not want it any more, or never did: it was the spare one. */
@@ -661,8 +685,8 @@ sonde_worker_session_new (int front_fd, SondeWorkerSessionDone done, gpointer us
   g_source_set_static_name (self->drain, "drain");
   g_source_set_callback (self->drain, on_drain, self, NULL);
   g_source_attach (self->drain, g_main_context_get_thread_default ());
-  self->sender = sonde_message_sender_new (front_fd, &handler, on_parted, self);
-  sonde_message_sender_send (self->sender, SONDE_MESSAGE_HELLO, &hello, sizeof hello);
+  self->front = sonde_channel_new (front_fd, SONDE_WAY_FRONT_TO_WORKER, &handler, self);
+  tell (self, SONDE_MESSAGE_HELLO, &hello, sizeof hello);
 
   return self;
 }
@@ -674,6 +698,7 @@ sonde_worker_session_free (SondeWorkerSession *self)
     return;
 
   g_clear_handle_id (&self->tick_source, g_source_remove);
+  g_clear_handle_id (&self->linger_source, g_source_remove);
   g_source_destroy (self->drain);
   g_source_unref (self->drain);
   sonde_rings_free (self->rings);
@@ -687,12 +712,11 @@ sonde_worker_session_free (SondeWorkerSession *self)
   sonde_process_counters_free (self->process_counters);
   sonde_recorder_free (self->recorder);
   sonde_stream_state_free (self->stream_state);
-  sonde_address_names_free (self->names);
   sonde_sampled_addresses_free (self->addresses);
   sonde_unwinder_free (self->unwinder);
   sonde_process_table_free (self->processes);
   sonde_module_store_free (self->modules);
   sonde_channel_free (self->link);
-  sonde_message_sender_free (self->sender);
+  sonde_channel_free (self->front);
   g_free (self);
 }

@@ -4,7 +4,7 @@
 
 #include <gio/gio.h>
 
-#include "daemon/base/message.h"
+#include "daemon/base/channel.h"
 #include "daemon/capture/counters/machine-counters.h"
 #include "daemon/capture/counters/process-counters.h"
 #include "daemon/capture/names/symbolizer.h"
@@ -15,15 +15,15 @@
 #include "daemon/capture/program/inferiors.h"
 #include "daemon/capture/stream/recorder.h"
 #include "daemon/capture/worker/clock-watch.h"
-#include "daemon/capture/worker/message-sender.h"
 
 /**
  * SECTION: worker-session
  *
  * perf/rings → dispatch → tracker (processes) and sampler (stacks) → recorder → sinks. The order of
  * messages is in daemon/base/message.h; which of them a state takes is one table in
- * worker-session.c. The struct is open to this folder alone. Main thread only; runs on the
- * thread-default main context.
+ * worker-session.c. The last word, FINISHED or FAILED, is kept until it was heard: it can be told
+ * again to a sonded that has taken the place of the one which read it. The struct is open to this
+ * folder alone. Main thread only; runs on the thread-default main context.
  */
 typedef enum
 {
@@ -44,11 +44,20 @@ typedef void (*SondeWorkerSessionDone) (int status, gpointer user_data);
 typedef struct
 {
   SondeWorkerState state;
-  SondeMessageSender *sender; /* to the front */
-  SondeChannel *link;         /* to the broker; NULL before LINK, and once it is gone */
+  SondeChannel *front; /* NULL once it is gone */
+  SondeChannel *link;  /* to the broker; NULL before LINK, and once it is gone */
   SondeWorkerSessionDone done;
   gpointer user_data;
   int status;
+  union
+  {
+    SondeMessageHeader header; /* type 0: not said yet */
+    SondeMessageStatistics finished;
+    SondeMessageFailed failed;
+  } last_word;
+  gboolean is_heard; /* by the front, which does not listen any more */
+  guint linger_source;
+  guint n_lingers;
 
   /* from SETUP on */
   SondeMessageSetup setup;
@@ -57,7 +66,6 @@ typedef struct
   SondeRings *rings;
   SondeModuleStore *modules;
   SondeProcessTable *processes;
-  SondeAddressNames *names;
   SondeStreamState *stream_state;
   SondeRecorder *recorder;
   SondeTracker *tracker;

@@ -2,15 +2,13 @@
 #include "shared-ring/collector/memory/event-clock.h"
 
 #include <stdbool.h>
-#include <time.h>
 
 #include "shared-ring/ring-atomic.h"
+#include "shared-ring/ring-writer.h"
 
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
-
-#define NS_PER_S INT64_C (1000000000)
 
 /* The rate is measured over at least so long: then an error of some 10 ns at both ends makes it
  * wrong by less than what matters in a span. */
@@ -84,12 +82,10 @@ measure_rate (const Reading *now)
 int64_t
 sonde_event_clock_read (SondeEventClock *self, uint64_t counter)
 {
-  struct timespec time;
   uint64_t behind, rate;
   Reading now;
 
-  clock_gettime (CLOCK_MONOTONIC, &time);
-  now.time_ns = (int64_t) time.tv_sec * NS_PER_S + time.tv_nsec;
+  now.time_ns = sonde_ring_now_ns ();
   behind = sonde_event_clock_counter ();
   now.counter = counter + (behind - counter) / 2;
   self->span = 0;
