@@ -4,7 +4,7 @@
 
 #include <gio/gio.h>
 
-#include "client/model/sample-log.h"
+#include "client/model/samples.h"
 #include "client/names/symbol-resolver.h"
 
 #define SONDE_FLAME_PAGE_MAX_BYTES                                                                 \

@@ -2,7 +2,7 @@
 /* A flame graph as a still picture. */
 #pragma once
 
-#include "client/model/sample-log.h"
+#include "client/model/samples.h"
 #include "client/names/symbol-resolver.h"
 
 /**
