@@ -3,7 +3,6 @@
 
 #include "client/model/capture-file.h"
 #include "client/model/samples.h"
-#include "client/names/location-names.h"
 #include "client/base/text.h"
 
 #define NS_PER_S            G_GUINT64_CONSTANT (1000000000)
@@ -16,7 +15,7 @@ struct SondeExportSource
   gint64 start_ns;
   GError *fault;
   SondeCaptureModel *model; /* of the first reading */
-  SondeLocationNames names;
+  SondeSymbolResolver *resolver;
   guint64 n_allocated;
 
   SondeExportFuncs funcs; /* of the reading at hand */
@@ -80,8 +79,8 @@ sonde_export_source_new (const char *path, SondeProgress *progress, GError **err
   if (!read_into (self, self->model, error))
     return NULL;
   sonde_progress_begin (progress, "Looking up names", 0);
-  sonde_location_names_init (&self->names, self->model, NULL);
-  sonde_location_names_find_all (&self->names);
+  self->resolver = sonde_symbol_resolver_new (self->model, NULL);
+  sonde_symbol_resolver_find_all (self->resolver);
   return g_steal_pointer (&self);
 }
 
@@ -90,7 +89,7 @@ sonde_export_source_free (SondeExportSource *self)
 {
   if (self == NULL)
     return;
-  sonde_location_names_clear (&self->names);
+  sonde_symbol_resolver_free (self->resolver);
   sonde_capture_model_free (self->model);
   g_array_unref (self->stack);
   g_clear_error (&self->fault);
@@ -113,13 +112,13 @@ sonde_export_source_model (const SondeExportSource *self)
 guint32
 sonde_export_source_n_functions (const SondeExportSource *self)
 {
-  return sonde_symbol_resolver_n_functions (self->names.resolver);
+  return sonde_symbol_resolver_n_functions (self->resolver);
 }
 
 const SondeFunction *
 sonde_export_source_function (const SondeExportSource *self, guint32 function)
 {
-  return sonde_symbol_resolver_function (self->names.resolver, function);
+  return sonde_symbol_resolver_function (self->resolver, function);
 }
 
 SondeBudget *
@@ -180,10 +179,12 @@ name_stack (SondeExportSource *self, SondeExportStack *stack)
   g_array_set_size (self->stack, (guint) stack->n_frames);
   for (gsize i = 0; i < stack->n_frames; i++)
     {
+      guint32 n; /* 1: none is inlined */
+
       if (stack->locations[i] >= n_locations)
         return FALSE;
       g_array_index (self->stack, guint32, i)
-          = g_array_index (self->names.functions, guint32, stack->locations[i]);
+          = *sonde_symbol_resolver_get (self->resolver, stack->locations[i], &n);
     }
   stack->functions = (const guint32 *) (void *) self->stack->data;
   return stack->process < sonde_capture_model_n_processes (self->model);
@@ -294,7 +295,7 @@ sonde_export_source_dup_profile (SondeExportSource *self, SondeUnit unit, GError
   if (sonde_export_source_run (self, &funcs, &sums, error))
     {
       budget->left[SONDE_LIMIT_NODES] = n_nodes; /* the next one comes when this one is gone */
-      profile = sonde_profile_new (unit, self->names.resolver);
+      profile = sonde_profile_new (unit, self->resolver);
       for (guint i = 0; i < sums.samples.trees->len; i++)
         if (g_ptr_array_index (sums.samples.trees, i) != NULL)
           sonde_profile_add_process (profile, sonde_capture_model_process (self->model, i),

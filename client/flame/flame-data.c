@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/model/sample-log.h"
+#include "client/model/samples.h"
 #include "client/report/report-text.h"
 #include "client/base/text.h"
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "client/base/text.h"
-#include "client/names/location-names.h"
 
 #define N_LOGS 2
 
@@ -111,29 +110,29 @@ take_function (Builder *self,
   return number;
 }
 
-static void
-look_up_names (Builder *self, const SondeSampleLog *log, SondeLocationNames *names)
+/* (transfer full): of whose locations the functions are those of the graph. */
+static SondeSymbolResolver *
+look_up_names (Builder *self, const SondeSampleLog *log)
 {
   const SondeCaptureModel *model = log->model;
   g_autofree guint64 *weights = dup_location_weights (log);
+  SondeSymbolResolver *names = sonde_symbol_resolver_new (model, self->symbols);
 
-  sonde_location_names_init (names, model, self->symbols);
-  sonde_location_names_find_all (names);
+  sonde_symbol_resolver_find_all (names);
   for (guint process = 0; process < sonde_capture_model_n_processes (model); process++)
     if (sonde_samples_tree (&log->samples, process) != NULL)
-      sonde_location_names_make_room (names, sonde_samples_tree (&log->samples, process),
-                                      sonde_capture_model_budget (model));
+      sonde_symbol_resolver_make_room (names, sonde_samples_tree (&log->samples, process));
   for (guint32 i = 0; i < sonde_capture_model_n_locations (model); i++)
     {
       gboolean in_kernel = sonde_capture_model_location (model, i)->in_kernel;
       guint32 n;
-      guint32 *numbers = sonde_location_names_get (names, i, &n);
+      guint32 *numbers = sonde_symbol_resolver_get (names, i, &n);
 
       for (guint32 k = 0; k < n; k++)
-        numbers[k]
-            = take_function (self, sonde_symbol_resolver_function (names->resolver, numbers[k]),
-                             in_kernel, weights[i]);
+        numbers[k] = take_function (self, sonde_symbol_resolver_function (names, numbers[k]),
+                                    in_kernel, weights[i]);
     }
+  return names;
 }
 
 static guint32
@@ -153,9 +152,8 @@ merge_log (Builder *self, const SondeSampleLog *log)
 {
   const SondeCaptureModel *model = log->model;
   GPtrArray *places = g_ptr_array_new_with_free_func (g_free);
-  g_auto (SondeLocationNames) names = { 0 };
+  g_autoptr (SondeSymbolResolver) names = look_up_names (self, log);
 
-  look_up_names (self, log, &names);
   for (guint process = 0; process < sonde_capture_model_n_processes (model); process++)
     {
       const SondeCallTree *tree = sonde_samples_tree (&log->samples, process);
@@ -170,7 +168,7 @@ merge_log (Builder *self, const SondeSampleLog *log)
         {
           const SondeCallNode *node = sonde_call_tree_node (tree, i);
           guint32 n;
-          const guint32 *functions = sonde_location_names_get (&names, node->id, &n);
+          const guint32 *functions = sonde_symbol_resolver_get (names, node->id, &n);
 
           place[i] = place[node->parent];
           for (guint32 k = 0; k < n; k++)

@@ -2,7 +2,7 @@
 /* The frames of a flame graph: one tree of functions below the processes of one or two captures. */
 #pragma once
 
-#include "client/model/sample-log.h"
+#include "client/model/samples.h"
 #include "client/names/symbol-resolver.h"
 
 /* What a flame graph is drawn of. */

@@ -4,7 +4,7 @@
 #include <glib.h>
 #include <math.h>
 
-#include "client/names/location-names.h"
+#include "client/names/symbol-resolver.h"
 #include "protocol/frame.h"
 
 #define MAX_SUM              9.0e18 /* fits a guint64 with room for another */
@@ -52,7 +52,7 @@ struct SondeHeap
   GArray *ends;         /* guint32: node of paths where a stack ends, by its number */
   GArray *known;        /* guint32: number of a stack, by its number in the model */
   GArray *path;         /* guint32: of the allocation at hand */
-  SondeLocationNames names; /* after the end */
+  SondeSymbolResolver *resolver; /* after the end */
 };
 
 /* --- frames --- */
@@ -366,7 +366,7 @@ sonde_heap_free (SondeHeap *self)
   g_array_unref (self->ends);
   g_array_unref (self->known);
   g_array_unref (self->path);
-  sonde_location_names_clear (&self->names);
+  sonde_symbol_resolver_free (self->resolver);
   g_free (self->comm);
   g_free (self);
 }
@@ -410,8 +410,8 @@ sonde_heap_finish (SondeHeap *self, const SondeSymbolOptions *options)
   sonde_heap_tracker_finish (self->tracker);
   sonde_capture_model_settle (self->model);
 
-  sonde_location_names_init (&self->names, self->model, options);
-  sonde_location_names_find_all (&self->names);
+  self->resolver = sonde_symbol_resolver_new (self->model, options);
+  sonde_symbol_resolver_find_all (self->resolver);
 }
 
 const SondeCaptureModel *
@@ -497,7 +497,7 @@ trace_path (const SondeHeap *self, guint32 end, GArray *path)
       if (at->parent == 0)
         process = at->id;
       else
-        for (functions = sonde_location_names_get (&self->names, at->id, &n); n > 0; n--)
+        for (functions = sonde_symbol_resolver_get (self->resolver, at->id, &n); n > 0; n--)
           g_array_append_val (path, functions[n - 1]);
       node = at->parent;
     }
@@ -555,7 +555,7 @@ add_stack (const SondeHeap *self,
 SondeProfile *
 sonde_heap_dup_profile (const SondeHeap *self, SondeHeapMetric metric, SondeUnit unit)
 {
-  SondeProfile *profile = sonde_profile_new (unit, self->names.resolver);
+  SondeProfile *profile = sonde_profile_new (unit, self->resolver);
   guint n_processes = sonde_capture_model_n_processes (self->model);
   g_autofree Trees *trees = g_new0 (Trees, n_processes);
   g_autoptr (GArray) path = g_array_new (FALSE, FALSE, sizeof (guint32));
