@@ -3,8 +3,8 @@
 
 #include "client/base/text.h"
 
-static void
-append_text (GString *out, const char *text)
+void
+sonde_json_append_text (GString *out, const char *text)
 {
   g_string_append_c (out, '"');
   for (const char *at = text; *at != '\0'; at++)
@@ -26,7 +26,7 @@ begin_value (SondeJson *self, const char *member)
     g_string_append_c (self->out, ',');
   if (member != NULL)
     {
-      append_text (self->out, member);
+      sonde_json_append_text (self->out, member);
       g_string_append_c (self->out, ':');
     }
   self->has_value = TRUE;
@@ -82,7 +82,7 @@ void
 sonde_json_add_text (SondeJson *self, const char *member, const char *text)
 {
   begin_value (self, member);
-  append_text (self->out, text);
+  sonde_json_append_text (self->out, text);
 }
 
 void
