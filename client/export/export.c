@@ -2,7 +2,6 @@
 #include "client/export/export.h"
 
 #include "client/base/output.h"
-#include "client/base/text.h"
 
 #define FULL_BYTES 65536
 
@@ -112,20 +111,4 @@ sonde_export_output_close (SondeExportOutput *self, GError **error)
     return TRUE;
   g_propagate_error (error, g_steal_pointer (&self->error));
   return FALSE;
-}
-
-void
-sonde_export_append_json (GString *out, const char *text)
-{
-  g_autofree char *safe = sonde_text_escape (text, -1);
-
-  /* It is valid UTF-8 without control characters by now. */
-  g_string_append_c (out, '"');
-  for (const char *at = safe; *at != '\0'; at++)
-    {
-      if (*at == '"' || *at == '\\')
-        g_string_append_c (out, '\\');
-      g_string_append_c (out, *at);
-    }
-  g_string_append_c (out, '"');
 }
