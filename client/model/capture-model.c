@@ -11,7 +11,6 @@
 #include "client/model/ledger-counters.h"
 #include "client/model/mapping-tree.h"
 #include "client/model/stack-cache.h"
-#include "client/model/stack-memo.h"
 
 #define COMM_MAX         15 /* bytes, as TASK_COMM_LEN without the NUL */
 #define PROCESS_NAMELESS "?"
