@@ -3,8 +3,8 @@
 
 #include "client/base/text.h"
 
-void
-sonde_json_append_text (GString *out, const char *text)
+static void
+append_text (GString *out, const char *text)
 {
   g_string_append_c (out, '"');
   for (const char *at = text; *at != '\0'; at++)
@@ -26,7 +26,7 @@ begin_value (SondeJson *self, const char *member)
     g_string_append_c (self->out, ',');
   if (member != NULL)
     {
-      sonde_json_append_text (self->out, member);
+      append_text (self->out, member);
       g_string_append_c (self->out, ':');
     }
   self->has_value = TRUE;
@@ -82,13 +82,20 @@ void
 sonde_json_add_text (SondeJson *self, const char *member, const char *text)
 {
   begin_value (self, member);
-  sonde_json_append_text (self->out, text);
+  append_text (self->out, text);
 }
 
 void
 sonde_json_add_escaped (SondeJson *self, const char *member, const char *foreign)
 {
+  begin_value (self, member);
+  sonde_json_append_escaped (self->out, foreign);
+}
+
+void
+sonde_json_append_escaped (GString *out, const char *foreign)
+{
   g_autofree char *text = sonde_text_escape (foreign, -1);
 
-  sonde_json_add_text (self, member, text);
+  append_text (out, text);
 }

@@ -26,8 +26,8 @@ void sonde_json_add_number (SondeJson *self, const char *member, gint64 value);
 /* @text: valid UTF-8 */
 void sonde_json_add_text (SondeJson *self, const char *member, const char *text);
 
-/* The same without an object or array around it. */
-void sonde_json_append_text (GString *out, const char *text);
-
 /* @foreign: any bytes: as sonde_text_escape() shows them */
 void sonde_json_add_escaped (SondeJson *self, const char *member, const char *foreign);
+
+/* The string alone, with its quotes, for who writes the rest himself. */
+void sonde_json_append_escaped (GString *out, const char *foreign);

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "client/base/json.h"
 #include "client/export/export-slices.h"
-#include "client/base/text.h"
 
 #define MACHINE_PID    0   /* of counters that are of no process */
 #define MAX_NAME_BYTES 256 /* of a function, which stands at each change of a stack */
@@ -61,7 +61,7 @@ static void
 append_text (GString *out, const char *key, const char *text)
 {
   g_string_append_printf (out, ",\"%s\":", key);
-  sonde_export_append_json (out, text);
+  sonde_json_append_escaped (out, text);
 }
 
 /* --- what is told --- */
@@ -71,7 +71,7 @@ insert_json (ChromeTrace *self, const char *text)
 {
   g_autoptr (GString) json = g_string_new (NULL);
 
-  sonde_export_append_json (json, text);
+  sonde_json_append_escaped (json, text);
   return g_string_chunk_insert (self->chunk, json->str);
 }
 
@@ -154,7 +154,7 @@ append_mark (GString *out, const SondeModelMark *mark, guint64 id)
   if (mark->message[0] != '\0')
     {
       g_string_append (out, ",\"args\":{\"message\":");
-      sonde_export_append_json (out, mark->message);
+      sonde_json_append_escaped (out, mark->message);
       g_string_append_c (out, '}');
     }
 }
@@ -213,7 +213,7 @@ write_metadata (ChromeTrace *self, const char *name, gint32 pid, const char *key
   GString *out = begin_event (self, "M", pid, pid, 0);
 
   g_string_append_printf (out, ",\"name\":\"%s\",\"args\":{\"%s\":", name, key);
-  sonde_export_append_json (out, text);
+  sonde_json_append_escaped (out, text);
   g_string_append_c (out, '}');
   end_event (self);
 }

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "client/base/json.h"
 #include "client/base/text.h"
 #include "client/export/export-threads.h"
 #include "config.h"
@@ -359,9 +360,9 @@ static void
 mark_data (const Document *self, GString *out, gconstpointer table, guint row)
 {
   g_string_append (out, "{\"type\":\"Mark\",\"group\":");
-  sonde_export_append_json (out, mark_at (table, row)->group);
+  sonde_json_append_escaped (out, mark_at (table, row)->group);
   g_string_append (out, ",\"message\":");
-  sonde_export_append_json (out, mark_at (table, row)->message);
+  sonde_json_append_escaped (out, mark_at (table, row)->message);
   g_string_append_c (out, '}');
 }
 
@@ -380,13 +381,13 @@ write_strings (const Document *self, const Locals *locals, const Marks *marks)
       if (i > 0)
         g_string_append_c (out, ',');
       if (i < n_functions)
-        sonde_export_append_json (out, local_function (self, locals, i)->name);
+        sonde_json_append_escaped (out, local_function (self, locals, i)->name);
       else if (i < marks->first_string)
-        sonde_export_append_json (
+        sonde_json_append_escaped (
             out, g_ptr_array_index (self->modules,
                                     g_array_index (locals->libraries, guint, i - n_functions)));
       else
-        sonde_export_append_json (out, mark_at (marks, i - marks->first_string)->name);
+        sonde_json_append_escaped (out, mark_at (marks, i - marks->first_string)->name);
       sonde_export_output_pass (self->output);
     }
   g_string_append (out, "]}");
@@ -405,9 +406,9 @@ write_thread (const Document *self, const SondeExportThread *thread)
   guint n;
 
   g_string_append (out, "\n{\"processType\":\"default\",\"processName\":");
-  sonde_export_append_json (out, thread->comm);
+  sonde_json_append_escaped (out, thread->comm);
   g_string_append (out, ",\"name\":");
-  sonde_export_append_json (out, thread->comm);
+  sonde_json_append_escaped (out, thread->comm);
   g_string_append_printf (out,
                           ",\"pid\":\"%d\",\"tid\":%d,\"isMainThread\":%s,"
                           "\"processStartupTime\":0,\"processShutdownTime\":null,"
@@ -444,11 +445,11 @@ write_series (const Document *self,
   double before = 0;
 
   g_string_append (out, "\n{\"name\":");
-  sonde_export_append_json (out, counter->name);
+  sonde_json_append_escaped (out, counter->name);
   g_string_append (out, ",\"category\":");
-  sonde_export_append_json (out, counter->category);
+  sonde_json_append_escaped (out, counter->category);
   g_string_append (out, ",\"description\":");
-  sonde_export_append_json (out, counter->description);
+  sonde_json_append_escaped (out, counter->description);
   g_string_append_printf (out, ",\"pid\":\"%d\",\"mainThreadIndex\":%u,\"samples\":{\"time\":[",
                           ((SondeExportThread *) g_ptr_array_index (threads->threads, thread))->pid,
                           thread);
@@ -492,7 +493,7 @@ write_meta (const Document *self)
   g_string_append_printf (out, "\"startTime\":%s,\"product\":",
                           g_ascii_formatd (digits, sizeof digits, "%.3f",
                                            (double) g_ascii_strtoll (start, NULL, 10) / NS_PER_MS));
-  sonde_export_append_json (out, event);
+  sonde_json_append_escaped (out, event);
   g_string_append (
       out,
       ",\"processType\":0,\"stackwalk\":1,\"debug\":false,\"symbolicated\":true,"
@@ -534,7 +535,7 @@ write_libraries (Document *self)
       for (gsize k = 0; k < G_N_ELEMENTS (keys); k++)
         {
           g_string_append_printf (out, "\"%s\":", keys[k]);
-          sonde_export_append_json (out, g_ptr_array_index (self->modules, i));
+          sonde_json_append_escaped (out, g_ptr_array_index (self->modules, i));
           g_string_append_c (out, ',');
         }
       g_string_append (out, "\"arch\":\"\",\"breakpadId\":\"\",\"codeId\":null}");

@@ -3,6 +3,7 @@
  * Source: www.speedscope.app/file-format-schema.json */
 #include "client/export/export.h"
 
+#include "client/base/json.h"
 #include "config.h"
 
 typedef struct
@@ -50,7 +51,7 @@ write_process (SpeedscopeWriter *self,
 
   g_array_set_size (self->weights, 0);
   g_string_append_printf (out, "%s\n{\"type\":\"sampled\",\"name\":", is_first ? "" : ",");
-  sonde_export_append_json (out, name);
+  sonde_json_append_escaped (out, name);
   g_string_append_printf (
       out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" G_GUINT64_FORMAT ",\"samples\":[",
       unit == SONDE_UNIT_BYTES ? "bytes" : "none", sonde_call_tree_node (process->tree, 0)->total);
@@ -75,9 +76,9 @@ write_frames (const SpeedscopeWriter *self, const SondeExportSource *source)
           = sonde_export_source_function (source, (i + 1) % self->n_functions);
 
       g_string_append (out, i > 0 ? ",\n{\"name\":" : "\n{\"name\":");
-      sonde_export_append_json (out, function->name);
+      sonde_json_append_escaped (out, function->name);
       g_string_append (out, ",\"file\":");
-      sonde_export_append_json (out, function->module);
+      sonde_json_append_escaped (out, function->module);
       g_string_append_c (out, '}');
       sonde_export_output_pass (output);
     }

@@ -3,9 +3,6 @@
 
 #include <string.h>
 
-#include "client/base/json.h"
-#include "client/base/text.h"
-
 #define FULL_BYTES 65536
 
 SondeExportOutput *
@@ -100,14 +97,6 @@ sonde_export_output_close (SondeExportOutput *self, GError **error)
     return TRUE;
   g_propagate_error (error, g_steal_pointer (&self->error));
   return FALSE;
-}
-
-void
-sonde_export_append_json (GString *out, const char *text)
-{
-  g_autofree char *safe = sonde_text_escape (text, -1);
-
-  sonde_json_append_text (out, safe);
 }
 
 void

@@ -38,10 +38,6 @@ void sonde_export_output_bytes (SondeExportOutput *self, const void *bytes, gsiz
 
 gboolean sonde_export_output_close (SondeExportOutput *self, GError **error);
 
-/* @text as a JSON string with its quotes: of foreign origin, so first made harmless
- * (sonde_text_escape()). */
-void sonde_export_append_json (GString *out, const char *text);
-
 /* @text with @with in the place of each of @chars. */
 void sonde_export_append_replaced (GString *out, const char *text, const char *chars, char with);
 

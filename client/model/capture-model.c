@@ -6,12 +6,11 @@
 #include "client/base/id-map.h"
 #include "client/base/text-pool.h"
 #include "client/base/text.h"
-#include "client/model/frame-text.h"
+#include "client/model/frame-parts.h"
 #include "client/model/jit-names.h"
 #include "client/model/ledger-counters.h"
 #include "client/model/mapping-tree.h"
 #include "client/model/stack-cache.h"
-#include "client/model/stack-memo.h"
 
 #define COMM_MAX         15 /* bytes, as TASK_COMM_LEN without the NUL */
 #define PROCESS_NAMELESS "?"
@@ -568,39 +567,32 @@ add_metadata (SondeCaptureModel *self, const SondeFrameMetadata *frame)
     }
 }
 
-static gboolean
-is_same (const SondeModelCounter *counter, const SondeCounterDefinition *definition)
-{
-  gboolean is_double = sonde_counter_type (definition->id_type) == SONDE_COUNTER_DOUBLE;
-
-  return counter->is_double == is_double
-         && strncmp (counter->category, definition->category, sizeof definition->category) == 0
-         && strncmp (counter->name, definition->name, sizeof definition->name) == 0;
-}
-
 /* An id that comes again with another name is another counter from then on. */
 static void
 define_counters (SondeCaptureModel *self, const SondeFrameCounterDefine *frame)
 {
   for (guint i = 0; i < frame->n_counters; i++)
     {
-      SondeCounterDefinition definition;
-      SondeModelCounter *counter;
-      guint32 id, number;
+      const SondeCounterDefinition *definition = &frame->counters[i];
+      gboolean is_double = sonde_counter_type (definition->id_type) == SONDE_COUNTER_DOUBLE;
+      guint32 id = sonde_counter_id (definition->id_type);
+      SondeModelCounter *counter = NULL;
+      guint32 number;
 
-      memcpy (&definition, &frame->counters[i], sizeof definition);
-      id = sonde_counter_id (definition.id_type);
-      if (sonde_id_map_lookup (self->counter_numbers, id, &number)
-          && is_same (g_ptr_array_index (self->counters, number), &definition))
+      if (sonde_id_map_lookup (self->counter_numbers, id, &number))
+        counter = g_ptr_array_index (self->counters, number);
+      if (counter != NULL && counter->is_double == is_double
+          && g_str_equal (counter->category, definition->category)
+          && g_str_equal (counter->name, definition->name))
         continue;
       if (!sonde_budget_take (self->budget, SONDE_LIMIT_COUNTERS, 1))
         continue;
 
       counter = g_new0 (SondeModelCounter, 1);
-      counter->category = g_strndup (definition.category, sizeof definition.category);
-      counter->name = g_strndup (definition.name, sizeof definition.name);
-      counter->description = g_strndup (definition.description, sizeof definition.description);
-      counter->is_double = sonde_counter_type (definition.id_type) == SONDE_COUNTER_DOUBLE;
+      counter->category = g_strdup (definition->category);
+      counter->name = g_strdup (definition->name);
+      counter->description = g_strdup (definition->description);
+      counter->is_double = is_double;
       sonde_id_map_set (self->counter_numbers, id, self->counters->len);
       g_ptr_array_add (self->counters, counter);
     }
@@ -610,19 +602,16 @@ define_counters (SondeCaptureModel *self, const SondeFrameCounterDefine *frame)
 static void
 set_counters (const SondeCaptureModel *self, const SondeFrameCounterSet *frame)
 {
-  for (guint i = 0; i < frame->n_groups; i++)
-    for (guint slot = 0; slot < SONDE_COUNTERS_PER_GROUP; slot++)
-      {
-        guint32 id = frame->groups[i].ids[slot];
-        SondeModelValue value = { .pid = frame->frame.pid, .time_ns = frame->frame.time_ns };
-        guint32 number;
+  SondeFrameValue set = { 0 };
+  guint32 number;
 
-        if (id == 0 || !sonde_id_map_lookup (self->counter_numbers, id, &number))
-          continue;
-        value.counter = number;
-        memcpy (&value.value, &frame->groups[i].values[slot], sizeof value.value);
-        self->funcs.value (&value, self->user_data);
-      }
+  while (sonde_frame_next_value (frame, &set))
+    if (sonde_id_map_lookup (self->counter_numbers, set.id, &number))
+      self->funcs.value (&(SondeModelValue){ .counter = number,
+                                             .pid = frame->frame.pid,
+                                             .time_ns = frame->frame.time_ns,
+                                             .value = set.value },
+                         self->user_data);
 }
 
 void

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "client/model/jit-names.h"
 
-#include <string.h>
-
 #include "client/base/id-map.h"
+#include "client/model/frame-parts.h"
 
 typedef struct
 {
@@ -73,17 +72,10 @@ sonde_jit_names_copy (SondeJitNames *self, const SondeJitNames *source)
 void
 sonde_jit_names_add (SondeJitNames *self, const SondeFrameJitmap *frame)
 {
-  const guint8 *at = frame->data;
+  SondeFrameName name = { 0 };
 
-  for (guint32 i = 0; i < frame->n_names; i++)
-    {
-      const char *name = (const char *) at + sizeof (guint64);
-      guint64 address;
-
-      memcpy (&address, at, sizeof address);
-      add (self, address, name);
-      at += sizeof (guint64) + strlen (name) + 1;
-    }
+  while (sonde_frame_next_name (frame, &name))
+    add (self, name.address, name.name);
 }
 
 const char *

@@ -280,12 +280,6 @@ typedef struct
 } Rewrite;
 
 static void
-free_jit_map (gpointer data)
-{
-  sonde_jit_map_free (data);
-}
-
-static void
 names_clear (Names *self)
 {
   sonde_symbol_resolver_free (self->resolver);
@@ -336,7 +330,7 @@ read_names (Names *self, const char *path, const SondeArchiveOptions *options, G
   self->model = sonde_capture_model_new (&funcs, NULL);
   self->builder = symbols_builder_new ();
   self->dumps = g_hash_table_new_full (NULL, NULL, NULL, g_free);
-  self->jit_maps = g_hash_table_new_full (NULL, NULL, NULL, free_jit_map);
+  self->jit_maps = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) sonde_jit_map_free);
   sonde_capture_file_show (file, options->progress);
   while (sonde_capture_file_next (file, &frame, &broken))
     {

@@ -118,12 +118,6 @@ collect_functions (GArray *functions, Dwarf_Die *parent, guint depth)
   while (dwarf_siblingof (&child, &child) == 0);
 }
 
-static void
-free_ranges (gpointer data)
-{
-  g_array_unref (data);
-}
-
 SondeDebugLines *
 sonde_debug_lines_new (int fd)
 {
@@ -134,7 +128,8 @@ sonde_debug_lines_new (int fd)
 
   self->fd = fd;
   self->units = g_array_new (FALSE, FALSE, sizeof (Range));
-  self->functions = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, free_ranges);
+  self->functions
+      = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, (GDestroyNotify) g_array_unref);
   self->dwarf = dwarf_begin (fd, DWARF_C_READ);
   if (self->dwarf == NULL)
     return NULL;

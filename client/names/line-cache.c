@@ -14,12 +14,6 @@ struct SondeLineCache
   gboolean is_changed;
 };
 
-static void
-free_frames (gpointer data)
-{
-  g_array_unref (data);
-}
-
 static char *
 dup_known (const char *text)
 {
@@ -88,7 +82,8 @@ sonde_line_cache_new (const char *folder, const char *build_id, const char *stam
 {
   SondeLineCache *self = g_new0 (SondeLineCache, 1);
 
-  self->entries = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, free_frames);
+  self->entries
+      = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, (GDestroyNotify) g_array_unref);
   if (folder == NULL)
     return self;
   self->folder = g_strdup (folder);

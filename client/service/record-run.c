@@ -177,13 +177,10 @@ give_up (SondeRecordRun *self, const char *what, const GError *error)
 static void
 notice_embedded (const SondeRecordRun *self, const char *why, const GError *error)
 {
-  g_autoptr (GError) copy = g_error_copy (error);
-  g_autofree char *shown = NULL;
-  g_autofree char *text = NULL;
+  g_autofree char *shown = sonde_text_escape (error->message, -1);
+  g_autofree char *text
+      = g_strdup_printf ("Recording embedded, with your own rights: %s (%s)", why, shown);
 
-  g_dbus_error_strip_remote_error (copy);
-  shown = sonde_text_escape (copy->message, -1);
-  text = g_strdup_printf ("Recording embedded, with your own rights: %s (%s)", why, shown);
   self->handler->noticed (text, self->user_data);
 }
 

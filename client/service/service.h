@@ -37,8 +37,7 @@ char *sonde_service_dup_time (guint64 realtime_us);
  */
 const char *sonde_service_error_advice (const GError *error, gboolean is_embedded);
 
-/* The message without the error's D-Bus name, the service's options as those of sondectl, escaped.
- */
+/* The message with the service's options as those of sondectl, escaped. */
 char *sonde_service_error_dup_message (const GError *error);
 
 /* "sondectl: @what...", that message, and the advice on a line of its
