@@ -148,11 +148,9 @@ sonde_cmd_export (int argc, char **argv)
   if (!parse (&options, &argc, &argv))
     return 1;
   if (options.format->is_binary
-      && sonde_output_is_terminal (options.output != NULL ? options.output : "-"))
-    {
-      sonde_cli_complain ("%s is not for terminals: -o FILE", options.format->name);
-      return 1;
-    }
+      && sonde_output_refuse_terminal (options.output != NULL ? options.output : "-",
+                                       options.format->name))
+    return 1;
   /* one terminal is not for both */
   if (options.output != NULL || !isatty (STDOUT_FILENO))
     progress = sonde_progress_new ();
@@ -160,10 +158,7 @@ sonde_cmd_export (int argc, char **argv)
   is_good = source != NULL && export(source, &options, &error);
   g_clear_pointer (&progress, sonde_progress_free);
   if (!is_good)
-    {
-      sonde_cli_complain ("%s", error->message);
-      return 1;
-    }
+    return sonde_cli_fail (error);
   sonde_cli_tell_truncated (argv[1], sonde_capture_model_budget (source->model));
   if (source->fault == NULL)
     return 0;

@@ -167,15 +167,10 @@ sonde_cmd_list (int argc, char **argv)
   g_autoptr (GString) out = NULL;
   g_autoptr (GError) error = NULL;
 
-  if (!sonde_cli_parse (&argc, &argv, NULL,
-                        "Lists your own sessions of the system's service, or everybody's.",
-                        "Example:\n  sondectl list", entries, FALSE, NULL))
+  if (!sonde_cli_parse_nothing (argc, argv,
+                                "Lists your own sessions of the system's service, or everybody's.",
+                                "Example:\n  sondectl list", entries))
     return 1;
-  if (argc != 1)
-    {
-      sonde_cli_complain ("list takes no arguments; see sondectl list --help");
-      return 1;
-    }
   kind = options.captures ? &captures : &sessions;
   profiler
       = sonde_service_connect (options.all ? SONDE_CLIENT_ASK_TERMINAL : SONDE_CLIENT_ASK_NOBODY);
@@ -184,10 +179,7 @@ sonde_cmd_list (int argc, char **argv)
   rows = options.captures ? sonde_client_profiler_list_captures_sync (profiler, NULL, &error)
                           : list_sessions (profiler, options.all, &error);
   if (rows == NULL)
-    {
-      sonde_service_error_complain ("", error, FALSE);
-      return 1;
-    }
+    return sonde_service_fail (NULL, 0, error);
   out = options.json ? dup_json (kind, rows) : dup_text (kind, rows);
   return sonde_cli_print (out) ? 0 : 1;
 }

@@ -383,19 +383,11 @@ record (const SondeRecordOptions *options)
 
   if (status != 0)
     return status;
-  if (options->output != NULL && sonde_output_is_terminal (options->output))
-    {
-      sonde_cli_complain ("a capture is not for terminals: -o FILE");
-      return SONDE_EXIT_OUR_FAILURE;
-    }
+  if (options->output != NULL && sonde_output_refuse_terminal (options->output, "a capture"))
+    return SONDE_EXIT_OUR_FAILURE;
   /* before GDBus, which starts threads */
   self.run = sonde_record_run_new (options, &error);
-  if (self.run == NULL)
-    {
-      sonde_cli_complain ("%s", error->message);
-      return SONDE_EXIT_OUR_FAILURE;
-    }
-  if (!open_file (&self, &error))
+  if (self.run == NULL || !open_file (&self, &error))
     {
       sonde_cli_complain ("%s", error->message);
       return SONDE_EXIT_OUR_FAILURE;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "client/report/profile-text.h"
 
+#include "client/base/cli.h"
+#include "client/base/pager.h"
 #include "client/report/profile-sums.h"
 #include "client/base/text.h"
 
@@ -24,6 +26,27 @@ typedef struct
   guint64 total;
   guint n_lines;
 } TreePrinter;
+
+void
+sonde_profile_style_init (SondeProfileStyle *self)
+{
+  *self = (SondeProfileStyle){ .percent_limit = SONDE_PROFILE_PERCENT_LIMIT,
+                               .max_depth = SONDE_PROFILE_MAX_DEPTH,
+                               .utf8 = g_get_charset (NULL),
+                               .colours = sonde_pager_wants_colours () };
+}
+
+gboolean
+sonde_profile_style_check (const SondeProfileStyle *self)
+{
+  if (self->percent_limit < 0 || self->percent_limit > 100)
+    sonde_cli_complain ("--percent-limit goes from 0 to 100");
+  else if (self->max_depth < 1 || self->max_depth > 1024)
+    sonde_cli_complain ("--max-depth goes from 1 to 1024");
+  else
+    return TRUE;
+  return FALSE;
+}
 
 /* As wide with colours as without. */
 static void

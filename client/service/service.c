@@ -187,6 +187,17 @@ sonde_service_explain (SondeClientProfiler *profiler, guint64 session, GError *e
                       is_refusal ? " of yours" : "");
 }
 
+int
+sonde_service_fail (SondeClientProfiler *profiler, guint64 session, const GError *error)
+{
+  g_autoptr (GError) explained = g_error_copy (error);
+
+  if (session != 0)
+    explained = sonde_service_explain (profiler, session, g_steal_pointer (&explained));
+  sonde_service_error_complain ("", explained, FALSE);
+  return 1;
+}
+
 GVariant *
 sonde_service_dup_properties (SondeClientProfiler *profiler, guint64 session)
 {
@@ -194,11 +205,18 @@ sonde_service_dup_properties (SondeClientProfiler *profiler, guint64 session)
   GVariant *properties
       = sonde_client_profiler_dup_properties_sync (profiler, session, NULL, &error);
 
-  if (properties == NULL && session != 0)
-    error = sonde_service_explain (profiler, session, g_steal_pointer (&error));
   if (properties == NULL)
-    sonde_service_error_complain ("", error, FALSE);
+    sonde_service_fail (profiler, session, error);
   return properties;
+}
+
+guint64
+sonde_service_count (GVariant *statistics, const char *key)
+{
+  guint64 value = 0;
+
+  g_variant_lookup (statistics, key, "t", &value);
+  return value;
 }
 
 char *

@@ -166,13 +166,11 @@ changed (gpointer user_data)
 static GString *
 dup_block (Top *self)
 {
-  const SondeProfileStyle style = { .percent_limit = SONDE_PROFILE_PERCENT_LIMIT,
-                                    .max_depth = SONDE_PROFILE_MAX_DEPTH,
-                                    .utf8 = g_get_charset (NULL),
-                                    .colours = sonde_pager_wants_colours () };
+  SondeProfileStyle style;
   GString *out = g_string_new (self->n_blocks > 0 ? "\n" : NULL);
   const SondeProfile *profile;
 
+  sonde_profile_style_init (&style);
   sonde_top_view_take (self->view, sonde_top_history_snapshot (self->history, clock_ns (self),
                                                                FALSE, G_MAXINT64 / 2));
   profile = sonde_top_view_profile (self->view);
