@@ -39,7 +39,7 @@ read_report (const char *path, const char *comm)
       sonde_cli_complain ("%s", error->message);
       return NULL;
     }
-  if (sonde_profile_total (sonde_report_profile (report)) == 0)
+  if (sonde_profile_total (report->profile) == 0)
     {
       sonde_cli_complain ("%s has no samples to compare", shown);
       return NULL;
@@ -50,14 +50,13 @@ read_report (const char *path, const char *comm)
 static void
 append_title (GString *out, const char *label, const char *path, const SondeReport *report)
 {
-  const SondeProfile *profile = sonde_report_profile (report);
+  const SondeProfile *profile = report->profile;
   g_autofree char *name = sonde_text_escape (path, -1);
   g_autofree char *samples = sonde_text_plural (sonde_profile_total (profile), "sample", "samples");
-  g_autofree char *duration
-      = sonde_text_duration (sonde_capture_model_duration_ns (sonde_report_model (report)));
+  g_autofree char *duration = sonde_text_duration (sonde_capture_model_duration_ns (report->model));
 
   g_string_append_printf (out, "%-10s%s: %s in %s\n", label, name, samples, duration);
-  sonde_report_append_truncated (out, sonde_report_model (report));
+  sonde_report_append_truncated (out, report->model);
 }
 
 int
@@ -97,7 +96,7 @@ sonde_cmd_diff (int argc, char **argv)
   if (after == NULL)
     return 1;
 
-  diff = sonde_profile_diff_new (sonde_report_profile (before), sonde_report_profile (after));
+  diff = sonde_profile_diff_new (before->profile, after->profile);
   append_title (out, "Before", argv[1], before);
   append_title (out, "After", argv[2], after);
   sonde_profile_diff_append_functions (out, diff, &style);

@@ -250,10 +250,10 @@ read_heap (const char *path, const HeapCommand *command, gboolean *is_whole)
     sonde_cli_complain ("%s; showing what came before", error->message);
   *is_whole = *is_whole && error == NULL;
 
-  if (sonde_capture_model_n_allocations (sonde_heap_model (heap)) == 0)
+  if (sonde_capture_model_n_allocations (heap->model) == 0)
     sonde_cli_complain ("%s tells nothing of the heap: sondectl record --memory does", shown);
   else if (command->metric == SONDE_HEAP_TEMPORARY && command->heap.temporary_ns < 0
-           && sonde_heap_interval_bytes (heap) > 0)
+           && heap->interval_bytes > 0)
     sonde_cli_complain ("of a sampled capture only --temporary=DURATION can be told");
   else
     return g_steal_pointer (&heap);
@@ -376,7 +376,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Side, side_clear)
 static const SondeHeapAmount *
 amount_of (const Side *side)
 {
-  return &sonde_heap_totals (side->heap)->amounts[side->metric];
+  return &side->heap->tracker->totals.amounts[side->metric];
 }
 
 static void
@@ -424,7 +424,7 @@ side_of_moment (const SondeHeap *heap, guint index, gint64 moment_ns)
 static gboolean
 diff_moments (const SondeHeap *heap, const HeapCommand *command)
 {
-  gint64 duration_ns = sonde_heap_series_duration_ns (sonde_heap_series (heap));
+  gint64 duration_ns = heap->tracker->series->newest_ns;
   g_auto (Side) before = side_of_moment (heap, 0, command->moments_ns[0]);
   g_auto (Side) after = side_of_moment (heap, 1, command->moments_ns[1]);
   g_autofree char *duration = sonde_heap_dup_time (duration_ns);

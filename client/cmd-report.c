@@ -154,7 +154,7 @@ read_capture (SondeCaptureFile *file, SondeReport *report, const SondeSymbolOpti
 static SondeProfile *
 new_view (const SondeReport *report, const ReportOptions *options)
 {
-  const SondeProfile *profile = sonde_report_profile (report);
+  const SondeProfile *profile = report->profile;
 
   if (options->bottom_up)
     return sonde_profile_view_bottom_up (profile);
@@ -176,7 +176,7 @@ print_report (const SondeReport *report, const ReportOptions *options)
 {
   gboolean as_rows = options->flat || options->by != NULL;
   g_autoptr (SondeProfile) view = new_view (report, options);
-  const SondeProfile *shown = view != NULL ? view : sonde_report_profile (report);
+  const SondeProfile *shown = view != NULL ? view : report->profile;
   g_autoptr (GString) out = NULL;
 
   if (options->callers != NULL && view == NULL)
@@ -235,7 +235,7 @@ sonde_cmd_report (int argc, char **argv)
       g_autoptr (GString) misses = g_string_new (NULL);
 
       /* On standard error, so that the report stays the same. */
-      sonde_symbol_resolver_append_misses (sonde_report_resolver (report), misses);
+      sonde_symbol_resolver_append_misses (report->resolver, misses);
       g_printerr ("%s", misses->str);
     }
   return print_report (report, &options) && is_whole ? 0 : 1;

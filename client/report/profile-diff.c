@@ -2,7 +2,6 @@
 #include "client/report/profile-diff.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "client/report/profile-sums.h"
 #include "client/base/text.h"
@@ -282,11 +281,8 @@ sonde_profile_diff_free (SondeProfileDiff *self)
 static int
 compare_names (const SondeProfileDiff *self, guint32 a, guint32 b)
 {
-  const SondeFunction *left = g_ptr_array_index (self->set.functions, a);
-  const SondeFunction *right = g_ptr_array_index (self->set.functions, b);
-  int order = strcmp (left->name, right->name);
-
-  return order != 0 ? order : strcmp (left->module, right->module);
+  return sonde_function_compare (g_ptr_array_index (self->set.functions, a),
+                                 g_ptr_array_index (self->set.functions, b));
 }
 
 static int

@@ -3,31 +3,26 @@
 
 #include "client/base/json.h"
 #include "client/base/text.h"
-#include "client/model/samples.h"
-#include "client/names/symbol-resolver.h"
 #include "client/report/profile-json.h"
 #include "client/report/profile-view.h"
 
-struct SondeReport
+gboolean
+sonde_report_filter_matches (const SondeReportFilter *self, const SondeModelProcess *process)
 {
-  SondeReportFilter filter; /* its comm is ours */
-  SondeCaptureModel *model;
-  SondeSamples samples;          /* of locations */
-  SondeSymbolResolver *resolver; /* after the end */
-  SondeProfile *profile;         /* the same */
-};
+  return (self->pid < 0 || process->pid == self->pid)
+         && (self->comm == NULL || g_str_equal (process->comm, self->comm));
+}
 
 static void
 take_sample (const SondeModelSample *sample, gpointer user_data)
 {
   SondeReport *self = user_data;
   const SondeReportFilter *filter = &self->filter;
-  const SondeModelProcess *process = sonde_capture_model_process (self->model, sample->process);
 
-  if ((filter->pid < 0 || process->pid == filter->pid)
-      && (filter->tid < 0 || sample->tid == filter->tid)
-      && (filter->comm == NULL || g_str_equal (process->comm, filter->comm))
-      && sample->time_ns >= filter->from_ns && sample->time_ns < filter->to_ns)
+  if (sonde_report_filter_matches (filter,
+                                   sonde_capture_model_process (self->model, sample->process))
+      && (filter->tid < 0 || sample->tid == filter->tid) && sample->time_ns >= filter->from_ns
+      && sample->time_ns < filter->to_ns)
     sonde_samples_add (&self->samples, sample);
 }
 
@@ -86,12 +81,6 @@ sonde_report_finish (SondeReport *self, const SondeSymbolOptions *options)
   sonde_profile_sort (self->profile);
 }
 
-const SondeProfile *
-sonde_report_profile (const SondeReport *self)
-{
-  return self->profile;
-}
-
 SondeProfile *
 sonde_report_by_thread (const SondeReport *self)
 {
@@ -105,18 +94,6 @@ sonde_report_by_thread (const SondeReport *self)
                                 thread->tid, thread->n_samples);
     }
   return view;
-}
-
-const SondeSymbolResolver *
-sonde_report_resolver (const SondeReport *self)
-{
-  return self->resolver;
-}
-
-const SondeCaptureModel *
-sonde_report_model (const SondeReport *self)
-{
-  return self->model;
 }
 
 GString *

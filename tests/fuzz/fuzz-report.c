@@ -57,7 +57,7 @@ check_view (const SondeReport *report, SondeProfile *view)
 static void
 check_views (const SondeReport *report)
 {
-  const SondeProfile *profile = sonde_report_profile (report);
+  const SondeProfile *profile = report->profile;
   const SondeProfileStyle style = { 0, MAX_DEPTH, FALSE, FALSE };
   g_autoptr (GString) text = g_string_new (NULL);
   g_autoptr (SondeProfileDiff) diff = NULL;
@@ -86,8 +86,8 @@ check_report (SondeReport *report)
       g_autoptr (GString) text = g_string_new (NULL);
 
       sonde_report_append_header (text, report);
-      sonde_profile_append_tree (text, sonde_report_profile (report), &styles[i]);
-      sonde_profile_append_flat (text, sonde_report_profile (report), &styles[i]);
+      sonde_profile_append_tree (text, report->profile, &styles[i]);
+      sonde_profile_append_flat (text, report->profile, &styles[i]);
       fuzz_check_text (text);
     }
   check_views (report);

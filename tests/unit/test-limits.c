@@ -124,8 +124,8 @@ a_report_has_all_samples_whatever_is_cut_off (void)
       sonde_report_add_frame (report, &sample->frame);
     }
   sonde_report_finish (report, NULL);
-  profile = sonde_report_profile (report);
-  budget = sonde_capture_model_budget (sonde_report_model (report));
+  profile = report->profile;
+  budget = sonde_capture_model_budget (report->model);
   g_assert_cmpuint (sonde_profile_total (profile), ==, 1100);
   g_assert_cmpuint (budget->n_cut[SONDE_LIMIT_ADDRESSES], >, 0);
   g_assert_cmpstr (sonde_profile_function (profile, SONDE_CALL_TRUNCATED)->name, ==,

@@ -113,7 +113,7 @@ test_history_says_what_the_report_says (void)
   threads = sonde_report_by_thread (report);
   for (gboolean as_rows = FALSE; as_rows <= TRUE; as_rows++)
     {
-      g_autofree char *expected = dup_text (sonde_report_profile (report), as_rows);
+      g_autofree char *expected = dup_text (report->profile, as_rows);
       g_autofree char *text = dup_text (last->profile, as_rows);
       g_autofree char *text_of_all = dup_text (all->profile, as_rows);
       g_autofree char *expected_threads = dup_text (threads, as_rows);
