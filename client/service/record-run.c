@@ -275,13 +275,16 @@ control_opened (GObject *source, GAsyncResult *result, gpointer user_data)
 /* A command that we started does not outlive a recording that was ended on purpose; one whose
  * recording broke goes on. */
 static void
-recording_ended (SondeRecordRun *self, const char *reason, const GError *error)
+session_finished (SondeClientSession *session,
+                  const char *reason,
+                  const GError *error,
+                  gpointer user_data)
 {
+  SondeRecordRun *self = user_data;
+
   self->has_stopped = TRUE;
   if (error != NULL && !g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
-    {
-      tell_failure (self, "", error);
-    }
+    tell_failure (self, "", error);
   if (self->spawn != NULL && !sonde_spawn_is_running (self->spawn))
     sonde_spawn_kill (self->spawn, SIGKILL);
   else if (self->spawn != NULL && !self->has_failed)
@@ -295,15 +298,6 @@ recording_ended (SondeRecordRun *self, const char *reason, const GError *error)
 }
 
 static void
-session_finished (SondeClientSession *session,
-                  const char *reason,
-                  const GError *error,
-                  gpointer user_data)
-{
-  recording_ended (user_data, reason, error);
-}
-
-static void
 session_started (GObject *source, GAsyncResult *result, gpointer user_data)
 {
   SondeRecordRun *self = user_data;
@@ -313,7 +307,7 @@ session_started (GObject *source, GAsyncResult *result, gpointer user_data)
   if (self->session == NULL)
     {
       if (!fall_back (self, error))
-        recording_ended (self, NULL, error);
+        session_finished (NULL, NULL, error, self);
       return;
     }
   g_signal_connect (self->session, "finished", G_CALLBACK (session_finished), self);
