@@ -114,15 +114,15 @@ draw (const SondeSampleLog *log,
 {
   g_autofree char *title = dup_title (paths[0]);
   g_autofree char *other_title = other != NULL ? dup_title (paths[1]) : NULL;
-  SondeFlamePage page = { log, other, &options->symbols, title, other_title, start };
+  SondeFlameSource source = { log, other, &options->symbols, title, other_title, start };
   g_autoptr (SondeProgress) progress = sonde_progress_new ();
   g_autoptr (GError) error = NULL;
   GString *text;
 
   sonde_progress_begin (progress, "Drawing", 0);
   if (options->svg)
-    return sonde_flame_svg_new (log, other, &options->symbols, title);
-  text = sonde_flame_page_new (&page, SONDE_FLAME_PAGE_MAX_BYTES, &error);
+    return sonde_flame_svg_new (&source);
+  text = sonde_flame_page_new (&source, SONDE_FLAME_PAGE_MAX_BYTES, &error);
   g_clear_pointer (&progress, sonde_progress_free);
   if (text == NULL)
     sonde_cli_complain ("%s", error->message);

@@ -40,7 +40,7 @@ static void
 write_column (
     const Document *self, const char *name, Column column, gconstpointer table, guint n_rows)
 {
-  GString *out = sonde_export_output_text (self->output);
+  GString *out = self->output->text;
 
   g_string_append_printf (out, "\"%s\":[", name);
   for (guint i = 0; i < n_rows; i++)
@@ -57,7 +57,7 @@ write_column (
 static void
 write_constant (const Document *self, const char *name, const char *value, guint n_rows)
 {
-  GString *out = sonde_export_output_text (self->output);
+  GString *out = self->output->text;
 
   g_string_append_printf (out, "\"%s\":[", name);
   for (guint i = 0; i < n_rows; i++)
@@ -84,7 +84,7 @@ static void
 append_ms (const Document *self, GString *out, gint64 time_ns)
 {
   char digits[G_ASCII_DTOSTR_BUF_SIZE];
-  double ms = ((double) time_ns - (double) sonde_export_source_start_ns (self->source)) / NS_PER_MS;
+  double ms = ((double) time_ns - (double) self->source->start_ns) / NS_PER_MS;
 
   g_string_append (out, g_ascii_formatd (digits, sizeof digits, "%.6f", ms));
 }
@@ -371,7 +371,7 @@ mark_data (const Document *self, GString *out, gconstpointer table, guint row)
 static void
 write_strings (const Document *self, const Locals *locals, const Marks *marks)
 {
-  GString *out = sonde_export_output_text (self->output);
+  GString *out = self->output->text;
   guint n_functions = locals->functions->len;
   guint n = n_functions + locals->libraries->len + marks->marks->len;
 
@@ -402,7 +402,7 @@ write_thread (const Document *self, const SondeExportThread *thread)
   g_autoptr (GHashTable) resources = g_hash_table_new (NULL, NULL);
   Locals locals = { functions, index, thread_libraries, resources };
   Marks marks = { thread->marks, 0 };
-  GString *out = sonde_export_output_text (self->output);
+  GString *out = self->output->text;
   guint n;
 
   g_string_append (out, "\n{\"processType\":\"default\",\"processName\":");
@@ -432,22 +432,14 @@ write_thread (const Document *self, const SondeExportThread *thread)
 
 /* --- counters: what each value adds to the one before --- */
 
-static double
-number_of (const SondeModelCounter *counter, SondeCounterValue value)
-{
-  if (!counter->is_double)
-    return (double) value.v64;
-  return isfinite (value.vdbl) ? value.vdbl : 0;
-}
-
 static void
 write_series (const Document *self,
               const SondeExportThreads *threads,
               const SondeExportSeries *series)
 {
   const SondeModelCounter *counter
-      = sonde_capture_model_counter (sonde_export_source_model (self->source), series->counter);
-  GString *out = sonde_export_output_text (self->output);
+      = sonde_capture_model_counter (self->source->model, series->counter);
+  GString *out = self->output->text;
   guint thread = sonde_export_threads_find (threads, series->pid);
   char digits[G_ASCII_DTOSTR_BUF_SIZE];
   double before = 0;
@@ -470,8 +462,9 @@ write_series (const Document *self,
   g_string_append (out, "],\"count\":[");
   for (guint i = 0; i < series->values->len; i++)
     {
-      double number
-          = number_of (counter, g_array_index (series->values, SondeExportValue, i).value);
+      SondeCounterValue value = g_array_index (series->values, SondeExportValue, i).value;
+      double given = counter->is_double ? value.vdbl : (double) value.v64;
+      double number = isfinite (given) ? given : 0;
       double step = number - before;
 
       g_string_append_printf (out, "%s%s", i > 0 ? "," : "",
@@ -491,7 +484,7 @@ write_meta (const Document *self)
   g_autofree char *event = sonde_export_source_describe (self->source, "event", "samples");
   char digits[G_ASCII_DTOSTR_BUF_SIZE];
   double interval_ms = (double) sonde_export_source_interval_ns (self->source) / NS_PER_MS;
-  GString *out = sonde_export_output_text (self->output);
+  GString *out = self->output->text;
 
   g_string_append_printf (out,
                           "{\"meta\":{\"version\":24,\"preprocessedProfileVersion\":48,"
@@ -520,9 +513,9 @@ write_meta (const Document *self)
 static void
 write_libraries (Document *self)
 {
-  GString *out = sonde_export_output_text (self->output);
+  GString *out = self->output->text;
 
-  for (guint32 i = 0; i < sonde_export_source_n_functions (self->source); i++)
+  for (guint32 i = 0; i < self->source->n_functions; i++)
     {
       const char *module = sonde_export_source_function (self->source, i)->module;
 
@@ -553,7 +546,7 @@ write_libraries (Document *self)
 
 gboolean
 sonde_export_firefox (SondeExportSource *source,
-                      const SondeExportOptions *options,
+                      SondeUnit unit,
                       SondeExportOutput *output,
                       GError **error)
 {
@@ -561,7 +554,7 @@ sonde_export_firefox (SondeExportSource *source,
   g_autoptr (GHashTable) libraries = g_hash_table_new (sonde_text_hash, g_str_equal);
   g_autoptr (GPtrArray) modules = g_ptr_array_new ();
   Document document = { source, output, libraries, modules };
-  GString *out = sonde_export_output_text (output);
+  GString *out = output->text;
 
   if (threads == NULL)
     return FALSE;

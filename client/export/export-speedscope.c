@@ -4,7 +4,6 @@
 #include "client/export/export.h"
 
 #include "client/base/json.h"
-#include "client/export/export-stacks.h"
 #include "config.h"
 
 typedef struct
@@ -29,7 +28,7 @@ static void
 write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
 {
   SpeedscopeWriter *self = user_data;
-  GString *out = sonde_export_output_text (self->output);
+  GString *out = self->output->text;
 
   g_string_append (out, self->weights->len > 0 ? ",\n[" : "[");
   for (gsize i = 0; i < n_ids; i++)
@@ -48,7 +47,7 @@ write_process (SpeedscopeWriter *self,
   SondeExportOutput *output = self->output;
   g_autofree char *name = g_strdup_printf ("%s (%d)%s", process->process.comm, process->process.pid,
                                            unit == SONDE_UNIT_BYTES ? ", allocated" : "");
-  GString *out = sonde_export_output_text (output);
+  GString *out = output->text;
 
   g_array_set_size (self->weights, 0);
   g_string_append_printf (out, "%s\n{\"type\":\"sampled\",\"name\":", is_first ? "" : ",");
@@ -68,7 +67,7 @@ static void
 write_frames (const SpeedscopeWriter *self, const SondeExportSource *source)
 {
   SondeExportOutput *output = self->output;
-  GString *out = sonde_export_output_text (output);
+  GString *out = output->text;
   guint32 n_frames = self->n_functions - (self->is_truncated ? 0 : 1);
 
   for (guint32 i = 0; i < n_frames; i++)
@@ -87,13 +86,13 @@ write_frames (const SpeedscopeWriter *self, const SondeExportSource *source)
 
 gboolean
 sonde_export_speedscope (SondeExportSource *source,
-                         const SondeExportOptions *options,
+                         SondeUnit unit,
                          SondeExportOutput *output,
                          GError **error)
 {
   static const SondeUnit units[] = { SONDE_UNIT_SAMPLES, SONDE_UNIT_BYTES };
   g_autoptr (GArray) weights = g_array_new (FALSE, FALSE, sizeof (guint64));
-  SpeedscopeWriter receiver = { output, sonde_export_source_n_functions (source), FALSE, weights };
+  SpeedscopeWriter receiver = { output, source->n_functions, FALSE, weights };
   gboolean is_first = TRUE;
 
   sonde_export_output_printf (output,

@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "client/export/export.h"
 
-#include "client/base/output.h"
+#include <string.h>
 
 #define FULL_BYTES 65536
-
-struct SondeExportOutput
-{
-  SondeOutput *output;
-  GConverter *gzip; /* NULL: as it is */
-  GString *text;
-  GError *error; /* the first one */
-};
 
 SondeExportOutput *
 sonde_export_output_new (const char *path, gboolean is_compressed, GError **error)
@@ -39,12 +31,6 @@ sonde_export_output_free (SondeExportOutput *self)
   g_string_free (self->text, TRUE);
   g_clear_error (&self->error);
   g_free (self);
-}
-
-GString *
-sonde_export_output_text (SondeExportOutput *self)
-{
-  return self->text;
 }
 
 static void
@@ -111,4 +97,18 @@ sonde_export_output_close (SondeExportOutput *self, GError **error)
     return TRUE;
   g_propagate_error (error, g_steal_pointer (&self->error));
   return FALSE;
+}
+
+void
+sonde_export_append_replaced (GString *out, const char *text, const char *chars, char with)
+{
+  for (gsize n; *text != '\0'; text += n)
+    {
+      n = strcspn (text, chars);
+      g_string_append_len (out, text, (gssize) n);
+      if (text[n] == '\0')
+        return;
+      g_string_append_c (out, with);
+      n++;
+    }
 }

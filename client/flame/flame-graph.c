@@ -7,8 +7,7 @@
 
 #define N_LOGS 2
 
-/* A node of the tree of all. */
-typedef struct
+typedef struct SondeFlameDraft
 {
   guint64 self[N_LOGS];
   guint64 total[N_LOGS];
@@ -17,19 +16,6 @@ typedef struct
   guint32 next_sibling;
   guint32 place; /* in the graph: its own, or where it is summed up */
 } Draft;
-
-struct SondeFlameGraph
-{
-  GPtrArray *all; /* SondeFlameFunction, also of frames that are summed up */
-  guint32 light_function;
-  SondeCallTree *tree; /* of all of them, processes being the outermost */
-  Draft *drafts;       /* by node of that tree */
-  GPtrArray *places;   /* guint32[] or NULL, by process: node of the log's tree → of that tree */
-  guint64 threshold;
-
-  GPtrArray *functions; /* those of all that nodes have */
-  GArray *nodes;        /* SondeFlameNode */
-};
 
 typedef struct
 {
@@ -75,16 +61,6 @@ ensure_function (Builder *self, SondeFlameKind kind, const char *name, const cha
   return functions->len - 1;
 }
 
-/* Why a stack does not reach its outermost frame; docs/protocol.md has the names. */
-static gboolean
-is_incomplete (const char *name)
-{
-  static const char *const names[] = { "[stack truncated]", "[no unwind data]", "[unwind error]",
-                                       "[depth limit]",     SONDE_TRUNCATED,    NULL };
-
-  return g_strv_contains (names, name);
-}
-
 /* The samples of each location, callers included. */
 static guint64 *
 dup_location_weights (const SondeSampleLog *log)
@@ -109,6 +85,10 @@ take_function (Builder *self,
                gboolean in_kernel,
                guint64 weight_of_line)
 {
+  /* why a stack does not reach its outermost frame; docs/protocol.md has the names */
+  static const char *const incomplete[]
+      = { "[stack truncated]", "[no unwind data]", "[unwind error]",
+          "[depth limit]",     SONDE_TRUNCATED,    NULL };
   SondeFlameKind kind = SONDE_FLAME_USER;
   SondeFlameFunction *taken;
   guint64 *weight;
@@ -116,7 +96,7 @@ take_function (Builder *self,
 
   if (in_kernel)
     kind = SONDE_FLAME_KERNEL;
-  else if (is_incomplete (function->name))
+  else if (g_strv_contains (incomplete, function->name))
     kind = SONDE_FLAME_INCOMPLETE;
   number = ensure_function (self, kind, function->name, function->module);
   taken = g_ptr_array_index (self->graph->all, number);
@@ -403,6 +383,7 @@ sonde_flame_graph_new (const SondeSampleLog *log,
             parent->total[which] += draft->total[which];
         }
     }
+  memcpy (graph->total, graph->drafts[0].total, sizeof graph->total);
   sonde_flame_graph_limit (graph, max_nodes);
   return graph;
 }
@@ -421,22 +402,10 @@ sonde_flame_graph_free (SondeFlameGraph *self)
   g_free (self);
 }
 
-guint32
-sonde_flame_graph_n_functions (const SondeFlameGraph *self)
-{
-  return self->functions->len;
-}
-
 const SondeFlameFunction *
 sonde_flame_graph_function (const SondeFlameGraph *self, guint32 function)
 {
   return g_ptr_array_index (self->functions, function);
-}
-
-guint32
-sonde_flame_graph_n_nodes (const SondeFlameGraph *self)
-{
-  return self->nodes->len;
 }
 
 const SondeFlameNode *
@@ -445,22 +414,10 @@ sonde_flame_graph_node (const SondeFlameGraph *self, guint32 node)
   return &g_array_index (self->nodes, SondeFlameNode, node);
 }
 
-guint64
-sonde_flame_graph_total (const SondeFlameGraph *self, guint which)
-{
-  return self->drafts[0].total[which];
-}
-
 guint32
 sonde_flame_graph_locate (const SondeFlameGraph *self, guint process, guint32 node)
 {
   const guint32 *place = g_ptr_array_index (self->places, process);
 
   return self->drafts[place[node]].place;
-}
-
-guint64
-sonde_flame_graph_threshold (const SondeFlameGraph *self)
-{
-  return self->threshold;
 }

@@ -97,8 +97,8 @@ static gboolean look_for_names (gpointer user_data);
 static void
 take_snapshot (Top *self)
 {
-  SondeTopSnapshot *snapshot = sonde_top_history_snapshot (
-      self->history, clock_ns (self), sonde_top_view_is_all (self->view), NAMES_BUDGET_US);
+  SondeTopSnapshot *snapshot = sonde_top_history_snapshot (self->history, clock_ns (self),
+                                                           self->view->is_all, NAMES_BUDGET_US);
 
   if (snapshot->is_unnamed_yet && self->names_tick == 0)
     self->names_tick = g_timeout_add (NAMES_PAUSE_MS, look_for_names, self);
@@ -176,7 +176,7 @@ dup_block (Top *self)
   sonde_top_view_take (self->view, sonde_top_history_snapshot (self->history, clock_ns (self),
                                                                FALSE, G_MAXINT64 / 2));
   profile = sonde_top_view_profile (self->view);
-  sonde_top_layout_append_header (out, sonde_top_view_snapshot (self->view));
+  sonde_top_layout_append_header (out, self->view->snapshot);
   if (sonde_profile_total (profile) == 0)
     g_string_append (out, "\nNo samples.\n");
   else if (sonde_top_view_is_tree (self->view))
