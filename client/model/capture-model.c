@@ -7,7 +7,6 @@
 #include "client/base/text-pool.h"
 #include "client/base/text.h"
 #include "client/model/frame-parts.h"
-#include "client/model/jit-names.h"
 #include "client/model/ledger-counters.h"
 #include "client/model/mapping-tree.h"
 #include "client/model/stack-cache.h"
@@ -36,6 +35,12 @@ typedef struct
   guint32 generation; /* of the space when the mapping was looked up last */
 } Location;
 
+typedef struct
+{
+  guint64 address;  /* made up */
+  const char *name; /* of texts */
+} JitName;
+
 struct SondeCaptureModel
 {
   SondeModelFuncs funcs;
@@ -49,10 +54,11 @@ struct SondeCaptureModel
   GHashTable *spaces;          /* pid → Space */
   Space beyond;                /* of all pids that had no room */
   SondeMappingTree *maps;
-  GPtrArray *mappings; /* owns every SondeModelMapping */
-  GArray *locations;   /* Location; the first one stands for those that had no room */
-  SondeIdMap *shared;  /* address → location, for JIT names and the kernel */
-  SondeJitNames *jit_names;
+  GPtrArray *mappings;  /* owns every SondeModelMapping */
+  GArray *locations;    /* Location; the first one stands for those that had no room */
+  SondeIdMap *shared;   /* address → location, for JIT names and the kernel */
+  GArray *jit_names;    /* JitName */
+  SondeIdMap *jit_ids;  /* address → index of jit_names */
   GHashTable *metadata; /* id → text */
   gsize metadata_bytes;
   SondeStackMemo *memo; /* of processes that have none of their own, */
@@ -113,7 +119,8 @@ sonde_capture_model_new (const SondeModelFuncs *funcs, gpointer user_data)
   g_array_append_val (self->locations, truncated);
   self->memo = sonde_stack_memo_new ();
   self->shared = sonde_id_map_new ();
-  self->jit_names = sonde_jit_names_new (self->budget, self->texts);
+  self->jit_names = g_array_new (FALSE, FALSE, sizeof (JitName));
+  self->jit_ids = sonde_id_map_new ();
   self->metadata = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, g_free);
   self->files = sonde_embedded_files_new (self->budget);
   self->stack = g_array_new (FALSE, FALSE, sizeof (guint32));
@@ -137,7 +144,8 @@ sonde_capture_model_free (SondeCaptureModel *self)
   sonde_stack_memo_free (self->memo);
   g_array_unref (self->locations);
   sonde_id_map_free (self->shared);
-  sonde_jit_names_free (self->jit_names);
+  g_array_unref (self->jit_names);
+  sonde_id_map_free (self->jit_ids);
   g_hash_table_unref (self->metadata);
   g_array_unref (self->stack);
   sonde_stack_cache_free (self->stacks);
@@ -336,7 +344,7 @@ locate (guint64 address, gboolean in_kernel, gboolean is_caller, gpointer user_d
 {
   const Locator *self = user_data;
 
-  if (sonde_jit_names_cover (address) || in_kernel || self->space == &self->model->beyond)
+  if (sonde_is_jit_address (address) || in_kernel || self->space == &self->model->beyond)
     {
       guint32 number;
 
@@ -551,6 +559,27 @@ add_allocation (SondeCaptureModel *self, const SondeFrameAllocation *frame)
   self->funcs.allocation (&allocation, self->user_data);
 }
 
+/* A name replaces the older one of the same address. */
+static void
+add_jit_name (SondeCaptureModel *self, guint64 address, const char *name)
+{
+  const char *old = sonde_capture_model_jit_name (self, address);
+  JitName added = { .address = address };
+  guint32 index;
+
+  if ((old != NULL && g_str_equal (old, name))
+      || !sonde_budget_take (self->budget, SONDE_LIMIT_NAMES, 1))
+    return;
+  added.name = sonde_text_pool_add (self->texts, name, SONDE_MAX_PATH_BYTES);
+  if (sonde_id_map_lookup (self->jit_ids, address, &index))
+    {
+      g_array_index (self->jit_names, JitName, index) = added;
+      return;
+    }
+  sonde_id_map_set (self->jit_ids, address, self->jit_names->len);
+  g_array_append_val (self->jit_names, added);
+}
+
 static void
 add_metadata (SondeCaptureModel *self, const SondeFrameMetadata *frame)
 {
@@ -617,6 +646,8 @@ set_counters (const SondeCaptureModel *self, const SondeFrameCounterSet *frame)
 void
 sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
 {
+  SondeFrameName name = { 0 };
+
   switch (frame->type)
     {
     case SONDE_FRAME_SAMPLE:
@@ -645,7 +676,8 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
       tell_life (self, SONDE_MODEL_EXITED, frame, 0);
       break;
     case SONDE_FRAME_JITMAP:
-      sonde_jit_names_add (self->jit_names, (const SondeFrameJitmap *) frame);
+      while (sonde_frame_next_name ((const SondeFrameJitmap *) frame, &name))
+        add_jit_name (self, name.address, name.name);
       break;
     case SONDE_FRAME_CTRDEF:
       sonde_ledger_counters_define (&self->ledger, (const SondeFrameCounterDefine *) frame);
@@ -746,7 +778,11 @@ sonde_capture_model_counter (const SondeCaptureModel *self, guint counter)
 const char *
 sonde_capture_model_jit_name (const SondeCaptureModel *self, guint64 address)
 {
-  return sonde_jit_names_lookup (self->jit_names, address);
+  guint32 index;
+
+  if (!sonde_id_map_lookup (self->jit_ids, address, &index))
+    return NULL;
+  return g_array_index (self->jit_names, JitName, index).name;
 }
 
 const SondeEmbeddedFiles *
@@ -755,16 +791,10 @@ sonde_capture_model_files (const SondeCaptureModel *self)
   return self->files;
 }
 
-const char *
-sonde_capture_model_metadata (const SondeCaptureModel *self, const char *id)
-{
-  return g_hash_table_lookup (self->metadata, id);
-}
-
 GKeyFile *
 sonde_capture_model_dup_settings (const SondeCaptureModel *self)
 {
-  const char *text = sonde_capture_model_metadata (self, SONDE_CAPTURE_SETTINGS);
+  const char *text = g_hash_table_lookup (self->metadata, SONDE_CAPTURE_SETTINGS);
   g_autoptr (GKeyFile) settings = g_key_file_new ();
 
   if (text == NULL
@@ -901,7 +931,12 @@ sonde_capture_model_new_present (const SondeCaptureModel *before,
     g_hash_table_insert (self->metadata, g_strdup (id), g_strdup (text));
   self->metadata_bytes = before->metadata_bytes;
   sonde_embedded_files_copy_mountinfos (self->files, before->files);
-  sonde_jit_names_copy (self->jit_names, before->jit_names);
+  for (guint i = 0; i < before->jit_names->len; i++)
+    {
+      const JitName *name = &g_array_index (before->jit_names, JitName, i);
+
+      add_jit_name (self, name->address, name->name);
+    }
   sonde_ledger_counters_clear (&self->ledger);
   sonde_ledger_counters_copy (&self->ledger, &before->ledger);
   return self;

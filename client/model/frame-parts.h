@@ -7,6 +7,13 @@
 
 #include "protocol/frame.h"
 
+/* Whether @address is made up, for a name. */
+static inline gboolean
+sonde_is_jit_address (guint64 address)
+{
+  return address >= SONDE_JIT_ADDRESS_BASE && address < 0xF000000000000000u;
+}
+
 /* All frames were accepted by sonde_frame_check(), which bounds these walks. */
 
 /* One name of a JITMAP; zeros: before the first one. */

@@ -6,7 +6,6 @@
 #include "client/base/id-map.h"
 #include "client/base/text.h"
 #include "client/model/frame-parts.h"
-#include "client/model/jit-names.h"
 #include "client/model/ledger-counters.h"
 
 /* What a pid has shown so far. */
@@ -91,7 +90,7 @@ check_addresses (SondeLedgerCheck *self, const void *addrs, guint n_addrs)
       guint32 known;
 
       memcpy (&address, (const guint8 *) addrs + i * sizeof address, sizeof address);
-      if (!sonde_jit_names_cover (address)
+      if (!sonde_is_jit_address (address)
           || sonde_id_map_lookup (self->jit_names, address, &known))
         continue;
       if (self->n_jit_unnamed++ == 0)

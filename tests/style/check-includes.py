@@ -111,7 +111,7 @@ for room in ('counters', 'names', 'perf', 'process', 'program', 'stream', 'worke
 
 # Who speaks D-Bus with the service: all else of the client asks the library.
 SPEAKER = 'client/library'
-DBUS_CALL = re.compile(r'\b(g_bus_\w+|g_dbus_(?!error_)\w+|sonde_client_profiler_get_connection)\s*\(')
+DBUS_CALL = re.compile(r'\b(g_bus_\w+|g_dbus_\w+|sonde_client_profiler_get_connection)\s*\(')
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 
