@@ -228,20 +228,6 @@ write_functions (PprofWriter *self)
     }
 }
 
-static void
-write_texts (PprofWriter *self)
-{
-  for (guint i = 0; i < self->table->len; i++)
-    {
-      char *texts[] = { g_ptr_array_index (self->table, i) };
-      Sonde__Pprof__Profile piece = SONDE__PPROF__PROFILE__INIT;
-
-      piece.n_string_table = 1;
-      piece.string_table = texts;
-      write_piece (self, &piece);
-    }
-}
-
 gboolean
 sonde_export_pprof (SondeExportSource *source,
                     SondeUnit unit,
@@ -282,6 +268,13 @@ sonde_export_pprof (SondeExportSource *source,
       || !write_stacks (&profile, SONDE_UNIT_BYTES, error))
     return FALSE;
   write_functions (&profile);
-  write_texts (&profile);
+  for (guint i = 0; i < table->len; i++)
+    {
+      Sonde__Pprof__Profile piece = SONDE__PPROF__PROFILE__INIT;
+
+      piece.n_string_table = 1;
+      piece.string_table = (char **) &g_ptr_array_index (table, i);
+      write_piece (&profile, &piece);
+    }
   return TRUE;
 }

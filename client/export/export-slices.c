@@ -95,15 +95,6 @@ end_of (const SondeExportSlices *self, const SliceThread *thread)
                                                                               : end_ns;
 }
 
-static gboolean
-was_away (const SondeExportSlices *self, const SliceThread *thread, gint64 time_ns)
-{
-  gint64 gap_ns;
-
-  return __builtin_sub_overflow (time_ns, thread->last_ns, &gap_ns)
-         || gap_ns / MAX_INTERVALS > self->interval_ns;
-}
-
 /* NULL if there is no room. */
 static SliceThread *
 ensure_thread (SondeExportSlices *self, const SondeExportStack *sample)
@@ -132,12 +123,14 @@ sonde_export_slices_add (SondeExportSlices *self, const SondeExportStack *sample
 {
   SliceThread *thread = ensure_thread (self, sample);
   gint64 time_ns = sample->time_ns;
+  gint64 gap_ns;
   guint n_same = 0;
 
   if (thread == NULL)
     return;
   time_ns = MAX (time_ns, thread->last_ns);
-  if (was_away (self, thread, time_ns))
+  if (__builtin_sub_overflow (time_ns, thread->last_ns, &gap_ns)
+      || gap_ns / MAX_INTERVALS > self->interval_ns)
     end_slices (self, thread, 0, end_of (self, thread));
   while (n_same < thread->open->len && n_same < sample->n_frames
          && g_array_index (thread->open, guint32, n_same) == sample->functions[n_same])

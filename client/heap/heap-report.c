@@ -142,21 +142,6 @@ add_amount (SondeJson *json, const char *member, const SondeHeapAmount *amount)
 }
 
 static void
-add_totals (SondeJson *json, const SondeHeap *heap)
-{
-  const SondeHeapTotals *totals = &heap->tracker->totals;
-
-  add_amount (json, "allocated", &totals->amounts[SONDE_HEAP_ALLOCATED]);
-  add_amount (json, "freed", &totals->freed);
-  add_amount (json, "left", &totals->amounts[SONDE_HEAP_LEFT]);
-  add_amount (json, "peak", &totals->amounts[SONDE_HEAP_PEAK]);
-  add_number (json, "peak-ns", (guint64) sonde_heap_since_start (heap, totals->peak_ns));
-  add_amount (json, "temporary", &totals->amounts[SONDE_HEAP_TEMPORARY]);
-  add_amount (json, "cross-thread", &totals->amounts[SONDE_HEAP_CROSS_THREAD]);
-  add_amount (json, "inherited", &totals->inherited);
-}
-
-static void
 add_profile (SondeJson *json, const SondeProfile *profile, gboolean as_rows, double percent_limit)
 {
   sonde_json_add_text (json, "unit",
@@ -177,16 +162,22 @@ sonde_heap_dup_json (const SondeHeap *heap,
 {
   GString *out = g_string_new (NULL);
   SondeJson json = SONDE_JSON_INIT (out);
-  const SondeHeapTotals *totals;
+  const SondeHeapTotals *totals = &heap->tracker->totals;
 
   sonde_json_begin_object (&json, NULL);
   add_number (&json, "version", SONDE_HEAP_JSON_VERSION);
   add_number (&json, "events", sonde_capture_model_n_allocations (heap->model));
   add_number (&json, "interval-bytes", heap->interval_bytes);
   add_number (&json, "duration-ns", (guint64) heap->tracker->series->newest_ns);
-  add_totals (&json, heap);
+  add_amount (&json, "allocated", &totals->amounts[SONDE_HEAP_ALLOCATED]);
+  add_amount (&json, "freed", &totals->freed);
+  add_amount (&json, "left", &totals->amounts[SONDE_HEAP_LEFT]);
+  add_amount (&json, "peak", &totals->amounts[SONDE_HEAP_PEAK]);
+  add_number (&json, "peak-ns", (guint64) sonde_heap_since_start (heap, totals->peak_ns));
+  add_amount (&json, "temporary", &totals->amounts[SONDE_HEAP_TEMPORARY]);
+  add_amount (&json, "cross-thread", &totals->amounts[SONDE_HEAP_CROSS_THREAD]);
+  add_amount (&json, "inherited", &totals->inherited);
   /* What makes the sums inexact; all 0 where nothing does. */
-  totals = &heap->tracker->totals;
   sonde_json_begin_object (&json, "inexact");
   add_number (&json, "lost", sonde_heap_n_lost (heap));
   add_number (&json, "unknown-freed", totals->n_unknown_freed);
