@@ -46,36 +46,26 @@ sonde_cmd_archive (int argc, char **argv)
   SondeArchiveResult result;
   gboolean is_good;
   const char *output;
+  const char *path = sonde_cli_parse_file (
+      argc, argv,
+      "Embeds the names of functions into a capture, so that it needs neither\n"
+      "the programs nor their debug files any more.",
+      "Example:\n  sondectl archive slow.syscap", entries);
 
-  if (!sonde_cli_parse (&argc, &argv, "FILE",
-                        "Embeds the names of functions into a capture, so that it needs neither\n"
-                        "the programs nor their debug files any more.",
-                        "Example:\n  sondectl archive slow.syscap", entries, FALSE, NULL))
+  if (path == NULL
+      || (options.output != NULL && sonde_output_refuse_terminal (options.output, "a capture")))
     return 1;
-  if (argc != 2)
-    {
-      sonde_cli_complain ("archive needs one FILE; see sondectl archive --help");
-      return 1;
-    }
-  if (options.output != NULL && sonde_output_is_terminal (options.output))
-    {
-      sonde_cli_complain ("a capture is not for terminals: -o FILE");
-      return 1;
-    }
   if (options.debuginfod != NULL)
     g_setenv (DEBUGINFOD_URLS_ENV_VAR, options.debuginfod, TRUE);
-  output = options.output != NULL ? options.output : argv[1];
+  output = options.output != NULL ? options.output : path;
   progress = sonde_progress_new ();
   archive.debug_directory = options.debug_directory;
   archive.progress = progress;
-  is_good = sonde_archive_embed (argv[1], output, &archive, &result, &error);
+  is_good = sonde_archive_embed (path, output, &archive, &result, &error);
   g_clear_pointer (&progress, sonde_progress_free);
   if (!is_good)
-    {
-      sonde_cli_complain ("%s", error->message);
-      return 1;
-    }
-  sonde_cli_tell_truncated (argv[1], &result.budget);
+    return sonde_cli_fail (error);
+  sonde_cli_tell_truncated (path, &result.budget);
   shown = sonde_text_escape (output, -1);
   g_string_printf (out, "%s: %u functions with a name, %u of them new\n",
                    g_str_equal (output, "-") ? "standard output" : shown, result.n_names,

@@ -103,31 +103,19 @@ attach (const AttachOptions *options, guint64 session)
   sonde_autofd int capture = -1;
   gboolean is_whole;
 
-  if (request == NULL)
+  if (request == NULL || sonde_output_refuse_terminal (options->output, "a capture"))
     return 1;
-  if (sonde_output_is_terminal (options->output))
-    {
-      sonde_cli_complain ("a capture is not for terminals: -o FILE");
-      return 1;
-    }
   g_variant_ref_sink (request);
   profiler = sonde_service_connect (SONDE_CLIENT_ASK_TERMINAL);
   if (profiler == NULL)
     return 1;
   capture = sonde_client_profiler_attach_sync (profiler, session, request, NULL, &error);
   if (capture < 0)
-    {
-      error = sonde_service_explain (profiler, session, g_steal_pointer (&error));
-      sonde_service_error_complain ("", error, FALSE);
-      return 1;
-    }
+    return sonde_service_fail (profiler, session, error);
   /* Not before there is a capture: a file of that name stays what it is. */
   output = sonde_output_open (options->output, SONDE_OUTPUT_IN_PLACE, &error);
   if (output == NULL)
-    {
-      sonde_cli_complain ("%s", error->message);
-      return 1;
-    }
+    return sonde_cli_fail (error);
   signal (SIGPIPE, SIG_IGN);
   sink = sonde_capture_sink_new (sonde_output_fd (output));
   is_whole = copy (capture, sink, sonde_output_name (output));

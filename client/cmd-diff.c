@@ -10,43 +10,6 @@
 #include "client/report/report.h"
 #include "client/base/text.h"
 
-typedef struct
-{
-  double percent_limit;
-  int max_depth;
-  char *comm;
-  gboolean no_pager;
-} DiffOptions;
-
-static gboolean
-parse (int *argc, char ***argv, DiffOptions *options)
-{
-  const GOptionEntry entries[]
-      = { { "comm", 'c', 0, G_OPTION_ARG_STRING, &options->comm, "Only processes of this name",
-            "NAME" },
-          { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &options->percent_limit,
-            "Leave out what changed less (0.5)", "PERCENT" },
-          { "max-depth", 0, 0, G_OPTION_ARG_INT, &options->max_depth, "Show at most N frames (512)",
-            "N" },
-          { "no-pager", 0, 0, G_OPTION_ARG_NONE, &options->no_pager, "Do not start $PAGER", NULL },
-          G_OPTION_ENTRY_NULL };
-
-  if (!sonde_cli_parse (argc, argv, "BEFORE AFTER",
-                        "Shows what became slower from one capture to another, in shares of each.",
-                        "Example:\n  sondectl diff before.syscap after.syscap", entries, FALSE,
-                        NULL))
-    return FALSE;
-  if (*argc != 3)
-    sonde_cli_complain ("diff needs two captures; see sondectl diff --help");
-  else if (options->percent_limit < 0 || options->percent_limit > 100)
-    sonde_cli_complain ("--percent-limit goes from 0 to 100");
-  else if (options->max_depth < 1 || options->max_depth > 1024)
-    sonde_cli_complain ("--max-depth goes from 1 to 1024");
-  else
-    return TRUE;
-  return FALSE;
-}
-
 /* NULL, having complained, unless the whole capture could be read and has samples. */
 static SondeReport *
 read_report (const char *path, const char *comm)
@@ -76,7 +39,7 @@ read_report (const char *path, const char *comm)
       sonde_cli_complain ("%s", error->message);
       return NULL;
     }
-  if (sonde_profile_total (sonde_report_profile (report)) == 0)
+  if (sonde_profile_total (report->profile) == 0)
     {
       sonde_cli_complain ("%s has no samples to compare", shown);
       return NULL;
@@ -87,44 +50,56 @@ read_report (const char *path, const char *comm)
 static void
 append_title (GString *out, const char *label, const char *path, const SondeReport *report)
 {
-  const SondeProfile *profile = sonde_report_profile (report);
+  const SondeProfile *profile = report->profile;
   g_autofree char *name = sonde_text_escape (path, -1);
   g_autofree char *samples = sonde_text_plural (sonde_profile_total (profile), "sample", "samples");
-  g_autofree char *duration
-      = sonde_text_duration (sonde_capture_model_duration_ns (sonde_report_model (report)));
+  g_autofree char *duration = sonde_text_duration (sonde_capture_model_duration_ns (report->model));
 
   g_string_append_printf (out, "%-10s%s: %s in %s\n", label, name, samples, duration);
-  sonde_report_append_truncated (out, sonde_report_model (report));
+  sonde_report_append_truncated (out, report->model);
 }
 
 int
 sonde_cmd_diff (int argc, char **argv)
 {
-  DiffOptions options
-      = { .percent_limit = SONDE_PROFILE_PERCENT_LIMIT, .max_depth = SONDE_PROFILE_MAX_DEPTH };
-  SondeProfileStyle style = { .utf8 = g_get_charset (NULL) };
+  SondeProfileStyle style;
+  g_autofree char *comm = NULL;
+  gboolean no_pager = FALSE;
+  const GOptionEntry entries[]
+      = { { "comm", 'c', 0, G_OPTION_ARG_STRING, &comm, "Only processes of this name", "NAME" },
+          { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &style.percent_limit,
+            "Leave out what changed less (0.5)", "PERCENT" },
+          { "max-depth", 0, 0, G_OPTION_ARG_INT, &style.max_depth, "Show at most N frames (512)",
+            "N" },
+          { "no-pager", 0, 0, G_OPTION_ARG_NONE, &no_pager, "Do not start $PAGER", NULL },
+          G_OPTION_ENTRY_NULL };
   g_autoptr (SondeReport) before = NULL;
   g_autoptr (SondeReport) after = NULL;
   g_autoptr (SondeProfileDiff) diff = NULL;
   g_autoptr (GString) out = g_string_new (NULL);
-  g_autofree char *comm = NULL;
-  gboolean is_parsed = parse (&argc, &argv, &options);
 
-  comm = options.comm;
-  if (!is_parsed)
+  sonde_profile_style_init (&style);
+  if (!sonde_cli_parse (&argc, &argv, "BEFORE AFTER",
+                        "Shows what became slower from one capture to another, in shares of each.",
+                        "Example:\n  sondectl diff before.syscap after.syscap", entries, FALSE,
+                        NULL))
+    return 1;
+  if (argc != 3)
+    {
+      sonde_cli_complain ("diff needs two captures; see sondectl diff --help");
+      return 1;
+    }
+  if (!sonde_profile_style_check (&style))
     return 1;
   before = read_report (argv[1], comm);
   after = before != NULL ? read_report (argv[2], comm) : NULL;
   if (after == NULL)
     return 1;
 
-  style.percent_limit = options.percent_limit;
-  style.max_depth = (guint) options.max_depth;
-  style.colours = sonde_pager_wants_colours ();
-  diff = sonde_profile_diff_new (sonde_report_profile (before), sonde_report_profile (after));
+  diff = sonde_profile_diff_new (before->profile, after->profile);
   append_title (out, "Before", argv[1], before);
   append_title (out, "After", argv[2], after);
   sonde_profile_diff_append_functions (out, diff, &style);
   sonde_profile_diff_append_paths (out, diff, &style);
-  return (options.no_pager ? sonde_cli_print (out) : sonde_pager_print (out)) ? 0 : 1;
+  return (no_pager ? sonde_cli_print (out) : sonde_pager_print (out)) ? 0 : 1;
 }

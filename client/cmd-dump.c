@@ -54,27 +54,20 @@ sonde_cmd_dump (int argc, char **argv)
   g_autoptr (SondeCaptureFile) file = NULL;
   g_autoptr (GError) error = NULL;
   gboolean was_printed;
+  const char *path = sonde_cli_parse_file (
+      argc, argv,
+      "Prints each frame of a capture as a line of text. Times are nanoseconds of\n"
+      "the monotonic clock. FILE may be - (standard input).",
+      "Example:\n  sondectl dump --counts slow.syscap", entries);
 
-  if (!sonde_cli_parse (
-          &argc, &argv, "FILE",
-          "Prints each frame of a capture as a line of text. Times are nanoseconds of\n"
-          "the monotonic clock. FILE may be - (standard input).",
-          "Example:\n  sondectl dump --counts slow.syscap", entries, FALSE, NULL))
+  if (path == NULL)
     return 1;
-  if (argc != 2)
-    {
-      sonde_cli_complain ("dump needs one FILE; see sondectl dump --help");
-      return 1;
-    }
-  file = sonde_capture_file_open (argv[1], &error);
+  file = sonde_capture_file_open (path, &error);
   if (file == NULL)
-    {
-      sonde_cli_complain ("%s", error->message);
-      return 1;
-    }
+    return sonde_cli_fail (error);
 
   was_printed = counts ? dump_counts (file, &error) : dump_frames (file, &error);
   if (error != NULL)
-    sonde_cli_complain ("%s", error->message);
-  return was_printed && error == NULL ? 0 : 1;
+    return sonde_cli_fail (error);
+  return was_printed ? 0 : 1;
 }

@@ -25,18 +25,7 @@ get_property (const char *name, const GVariantType *type)
   return value;
 }
 
-static gboolean
-parse (int argc, char **argv, const char *summary, const char *description)
-{
-  const GOptionEntry entries[] = { G_OPTION_ENTRY_NULL };
-  g_autofree char *command = g_strdup (argv[0]);
-
-  if (!sonde_cli_parse (&argc, &argv, NULL, summary, description, entries, FALSE, NULL))
-    return FALSE;
-  if (argc != 1)
-    sonde_cli_complain ("%s takes no arguments; see sondectl %s --help", command, command);
-  return argc == 1;
-}
+static const GOptionEntry no_options[] = { G_OPTION_ENTRY_NULL };
 
 int
 sonde_cmd_events (int argc, char **argv)
@@ -45,10 +34,11 @@ sonde_cmd_events (int argc, char **argv)
   g_autoptr (GString) out = g_string_new (NULL);
   gsize n_events;
 
-  if (!parse (argc, argv,
-              "Shows what --event takes on this machine, by the service; tracepoints are for "
-              "those who may record the whole machine.",
-              "Example:\n  sondectl events"))
+  if (!sonde_cli_parse_nothing (
+          argc, argv,
+          "Shows what --event takes on this machine, by the service; tracepoints are for "
+          "those who may record the whole machine.",
+          "Example:\n  sondectl events", no_options))
     return 1;
   events = get_property ("Events", G_VARIANT_TYPE_STRING_ARRAY);
   if (events == NULL)
@@ -73,10 +63,11 @@ sonde_cmd_limits (int argc, char **argv)
   g_autoptr (GString) out = g_string_new (NULL);
   gsize n_limits;
 
-  if (!parse (argc, argv,
-              "Shows how much the service lets one user have, by the names that refusals use: "
-              "see LIMITS in org.sonde.Profiler1(5) for what each means, and its unit.",
-              "Example:\n  sondectl limits"))
+  if (!sonde_cli_parse_nothing (
+          argc, argv,
+          "Shows how much the service lets one user have, by the names that refusals use: "
+          "see LIMITS in org.sonde.Profiler1(5) for what each means, and its unit.",
+          "Example:\n  sondectl limits", no_options))
     return 1;
   limits = get_property ("Limits", G_VARIANT_TYPE_VARDICT);
   if (limits == NULL)

@@ -10,14 +10,16 @@
 #include "client/export/export.h"
 #include "client/base/text.h"
 
-static const struct
+typedef struct
 {
   const char *name;
-  SondeExportFunc write;
+  SondeExportFunc *write;
   gboolean is_compressed;
   gboolean is_binary;
   gboolean has_unit;
-} formats[] = {
+} Format;
+
+static const Format formats[] = {
   { "folded", sonde_export_folded, FALSE, FALSE, TRUE },
   { "speedscope", sonde_export_speedscope, FALSE, FALSE, FALSE },
   { "firefox", sonde_export_firefox, FALSE, FALSE, FALSE },
@@ -35,68 +37,85 @@ static const char *const units[] = { [SONDE_UNIT_SAMPLES] = "samples",
 
 typedef struct
 {
-  char *format;
+  char *format_name;
   char *output;
-  char *unit;
-  guint index; /* of formats */
-  SondeExportOptions options;
+  char *unit_name;
+  const Format *format;
+  SondeUnit unit;
 } ExportCommand;
 
 static void
 options_clear (ExportCommand *self)
 {
-  g_free (self->format);
+  g_free (self->format_name);
   g_free (self->output);
-  g_free (self->unit);
+  g_free (self->unit_name);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (ExportCommand, options_clear)
 
-static gboolean
-find_format (ExportCommand *options)
+/* "folded, speedscope, ..." */
+static char *
+dup_formats (void)
 {
   const char *names[G_N_ELEMENTS (formats) + 1] = { NULL };
-  int index;
 
   for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
     names[i] = formats[i].name;
-  if (options->format == NULL)
-    {
-      g_autofree char *all = g_strjoinv (", ", (char **) names);
-
-      sonde_cli_complain ("export needs a --format: %s", all);
-      return FALSE;
-    }
-  index = sonde_choice_find_or_complain ("--format", options->format, names);
-  options->index = (guint) MAX (index, 0);
-  return index >= 0;
+  return g_strjoinv (", ", (char **) names);
 }
 
 static gboolean
-find_unit (ExportCommand *options)
+parse (ExportCommand *options, int *argc, char ***argv)
 {
-  int index;
+  g_autofree char *all = dup_formats ();
+  g_auto (GStrv) names = g_strsplit (all, ", ", -1);
+  const GOptionEntry entries[]
+      = { { "format", 'f', 0, G_OPTION_ARG_STRING, &options->format_name, all, "FORMAT" },
+          { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output,
+            "Write to FILE, replacing it (-, standard output)", "FILE" },
+          { "unit", 0, 0, G_OPTION_ARG_STRING, &options->unit_name,
+            "Of folded and dot: samples, bytes or blocks allocated (samples)", "UNIT" },
+          G_OPTION_ENTRY_NULL };
+  int format;
+  int unit = SONDE_UNIT_SAMPLES;
 
-  if (options->unit == NULL)
-    return TRUE;
-  if (!formats[options->index].has_unit)
+  if (!sonde_cli_parse (argc, argv, "FILE", "Writes a capture in the format of another viewer.",
+                        "Example:\n  sondectl export --format=folded slow.syscap", entries, FALSE,
+                        NULL))
+    return FALSE;
+  if (*argc != 2)
     {
-      sonde_cli_complain ("%s has all units, --unit is for folded and dot", options->format);
+      sonde_cli_complain ("export needs one capture; see sondectl export --help");
       return FALSE;
     }
-  index = sonde_choice_find_or_complain ("--unit", options->unit, units);
-  options->options.unit = (SondeUnit) MAX (index, 0);
-  return index >= 0;
+  if (options->format_name == NULL)
+    {
+      sonde_cli_complain ("export needs a --format: %s", all);
+      return FALSE;
+    }
+  format = sonde_choice_find_or_complain ("--format", options->format_name,
+                                          (const char *const *) names);
+  if (format < 0)
+    return FALSE;
+  options->format = &formats[format];
+  if (options->unit_name != NULL && !options->format->has_unit)
+    {
+      sonde_cli_complain ("%s has all units, --unit is for folded and dot", options->format_name);
+      return FALSE;
+    }
+  if (options->unit_name != NULL)
+    unit = sonde_choice_find_or_complain ("--unit", options->unit_name, units);
+  options->unit = (SondeUnit) MAX (unit, 0);
+  return unit >= 0;
 }
 
 /* A file that would be empty is more often a mistake than what was wanted. */
 static gboolean
 check_content (const SondeExportSource *source, const ExportCommand *options, GError **error)
 {
-  SondeUnit unit = options->options.unit;
-
-  if (!formats[options->index].has_unit || sonde_export_source_count (source, unit) > 0)
+  if (!options->format->has_unit || sonde_export_source_count (source, options->unit) > 0)
     return TRUE;
-  if (unit != SONDE_UNIT_SAMPLES)
+  if (options->unit != SONDE_UNIT_SAMPLES)
     g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "the capture has no allocations");
   else
     g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "the capture has no samples%s",
@@ -112,8 +131,8 @@ static gboolean export(SondeExportSource *source, const ExportCommand *options, 
 
   if (!check_content (source, options, error))
     return FALSE;
-  output = sonde_export_output_new (options->output, formats[options->index].is_compressed, error);
-  return output != NULL && formats[options->index].write (source, &options->options, output, error)
+  output = sonde_export_output_new (options->output, options->format->is_compressed, error);
+  return output != NULL && options->format->write (source, options->unit, output, error)
          && sonde_export_output_close (output, error);
 }
 
@@ -125,32 +144,13 @@ sonde_cmd_export (int argc, char **argv)
   g_autoptr (SondeExportSource) source = NULL;
   g_autoptr (GError) error = NULL;
   gboolean is_good;
-  const GOptionEntry entries[]
-      = { { "format", 'f', 0, G_OPTION_ARG_STRING, &options.format,
-            "folded, speedscope, firefox, pprof, perfetto, chrome, perf-script, dot", "FORMAT" },
-          { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output,
-            "Write to FILE, replacing it (-, standard output)", "FILE" },
-          { "unit", 0, 0, G_OPTION_ARG_STRING, &options.unit,
-            "Of folded and dot: samples, bytes or blocks allocated (samples)", "UNIT" },
-          G_OPTION_ENTRY_NULL };
 
-  if (!sonde_cli_parse (&argc, &argv, "FILE", "Writes a capture in the format of another viewer.",
-                        "Example:\n  sondectl export --format=folded slow.syscap", entries, FALSE,
-                        NULL))
+  if (!parse (&options, &argc, &argv))
     return 1;
-  if (argc != 2)
-    {
-      sonde_cli_complain ("export needs one capture; see sondectl export --help");
-      return 1;
-    }
-  if (!find_format (&options) || !find_unit (&options))
+  if (options.format->is_binary
+      && sonde_output_refuse_terminal (options.output != NULL ? options.output : "-",
+                                       options.format->name))
     return 1;
-  if (formats[options.index].is_binary
-      && sonde_output_is_terminal (options.output != NULL ? options.output : "-"))
-    {
-      sonde_cli_complain ("%s is not for terminals: -o FILE", options.format);
-      return 1;
-    }
   /* one terminal is not for both */
   if (options.output != NULL || !isatty (STDOUT_FILENO))
     progress = sonde_progress_new ();
@@ -158,13 +158,10 @@ sonde_cmd_export (int argc, char **argv)
   is_good = source != NULL && export(source, &options, &error);
   g_clear_pointer (&progress, sonde_progress_free);
   if (!is_good)
-    {
-      sonde_cli_complain ("%s", error->message);
-      return 1;
-    }
-  sonde_cli_tell_truncated (argv[1], sonde_export_source_budget (source));
-  if (sonde_export_source_fault (source) == NULL)
+    return sonde_cli_fail (error);
+  sonde_cli_tell_truncated (argv[1], sonde_capture_model_budget (source->model));
+  if (source->fault == NULL)
     return 0;
-  sonde_cli_complain ("%s; exported what came before", sonde_export_source_fault (source)->message);
+  sonde_cli_complain ("%s; exported what came before", source->fault->message);
   return 1;
 }

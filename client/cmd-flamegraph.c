@@ -28,33 +28,6 @@ flame_options_clear (FlameOptions *self)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (FlameOptions, flame_options_clear)
 
-static gboolean
-parse (int *argc, char ***argv, FlameOptions *options)
-{
-  const GOptionEntry entries[] = {
-    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output,
-      "Where it goes (FILE's name with .html or .svg here); - is standard output", "FILE" },
-    { "diff", 0, 0, G_OPTION_ARG_FILENAME, &options->other,
-      "Colour what takes more or less than in this capture", "OTHER" },
-    { "svg", 0, 0, G_OPTION_ARG_NONE, &options->svg, "A still picture for documents", NULL },
-    { "inline", 'i', 0, G_OPTION_ARG_NONE, &options->symbols.inlines, "Show inlined functions, too",
-      NULL },
-    { "lines", 0, 0, G_OPTION_ARG_NONE, &options->symbols.lines, "Tell source lines", NULL },
-    G_OPTION_ENTRY_NULL,
-  };
-
-  if (!sonde_cli_parse (
-          argc, argv, "FILE",
-          "Draws a capture as a flame graph: one page for a browser, which needs no network.\n"
-          "FILE may be - (standard input).",
-          "Example:\n  sondectl flamegraph slow.syscap -o slow.html", entries, FALSE, NULL))
-    return FALSE;
-  if (*argc == 2)
-    return TRUE;
-  sonde_cli_complain ("flamegraph needs one FILE; see sondectl flamegraph --help");
-  return FALSE;
-}
-
 /* A break in the capture is told, and what came before it is drawn all the same. */
 static SondeSampleLog *
 read_log (const char *path, char **start, gboolean *is_whole)
@@ -114,15 +87,15 @@ draw (const SondeSampleLog *log,
 {
   g_autofree char *title = dup_title (paths[0]);
   g_autofree char *other_title = other != NULL ? dup_title (paths[1]) : NULL;
-  SondeFlamePage page = { log, other, &options->symbols, title, other_title, start };
+  SondeFlameSource source = { log, other, &options->symbols, title, other_title, start };
   g_autoptr (SondeProgress) progress = sonde_progress_new ();
   g_autoptr (GError) error = NULL;
   GString *text;
 
   sonde_progress_begin (progress, "Drawing", 0);
   if (options->svg)
-    return sonde_flame_svg_new (log, other, &options->symbols, title);
-  text = sonde_flame_page_new (&page, SONDE_FLAME_PAGE_MAX_BYTES, &error);
+    return sonde_flame_svg_new (&source);
+  text = sonde_flame_page_new (&source, SONDE_FLAME_PAGE_MAX_BYTES, &error);
   g_clear_pointer (&progress, sonde_progress_free);
   if (text == NULL)
     sonde_cli_complain ("%s", error->message);
@@ -133,6 +106,17 @@ int
 sonde_cmd_flamegraph (int argc, char **argv)
 {
   g_auto (FlameOptions) options = { 0 };
+  const GOptionEntry entries[] = {
+    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output,
+      "Where it goes (FILE's name with .html or .svg here); - is standard output", "FILE" },
+    { "diff", 0, 0, G_OPTION_ARG_FILENAME, &options.other,
+      "Colour what takes more or less than in this capture", "OTHER" },
+    { "svg", 0, 0, G_OPTION_ARG_NONE, &options.svg, "A still picture for documents", NULL },
+    { "inline", 'i', 0, G_OPTION_ARG_NONE, &options.symbols.inlines, "Show inlined functions, too",
+      NULL },
+    { "lines", 0, 0, G_OPTION_ARG_NONE, &options.symbols.lines, "Tell source lines", NULL },
+    G_OPTION_ENTRY_NULL,
+  };
   g_autofree char *cache_folder
       = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
   g_autofree char *start = NULL;
@@ -141,16 +125,21 @@ sonde_cmd_flamegraph (int argc, char **argv)
   g_autoptr (SondeSampleLog) other = NULL;
   gboolean is_whole = TRUE;
   g_autoptr (GError) error = NULL;
-  gboolean is_written;
-  GString *text;
+  g_autoptr (GString) text = NULL;
+  const char *path;
 
-  if (!parse (&argc, &argv, &options))
+  path = sonde_cli_parse_file (
+      argc, argv,
+      "Draws a capture as a flame graph: one page for a browser, which needs no network.\n"
+      "FILE may be - (standard input).",
+      "Example:\n  sondectl flamegraph slow.syscap -o slow.html", entries);
+  if (path == NULL)
     return 1;
   options.symbols.cache_folder = cache_folder;
   if (options.output == NULL)
-    options.output = dup_default_output (argv[1], options.svg);
+    options.output = dup_default_output (path, options.svg);
 
-  log = read_log (argv[1], &start, &is_whole);
+  log = read_log (path, &start, &is_whole);
   if (log == NULL)
     return 1;
   if (options.other != NULL)
@@ -159,23 +148,20 @@ sonde_cmd_flamegraph (int argc, char **argv)
       if (other == NULL)
         return 1;
     }
-  text = draw (log, other, start, (const char *const[]){ argv[1], options.other }, &options);
+  text = draw (log, other, start, (const char *const[]){ path, options.other }, &options);
   if (text == NULL)
     return 1;
-  sonde_cli_tell_truncated (argv[1], sonde_capture_model_budget (log->model));
+  sonde_cli_tell_truncated (path, sonde_capture_model_budget (log->model));
   if (other != NULL)
     sonde_cli_tell_truncated (options.other, sonde_capture_model_budget (other->model));
-  is_written = sonde_output_put (options.output, text, &error);
-  if (is_written)
+  if (!sonde_output_put (options.output, text, &error))
+    return sonde_cli_fail (error);
+  if (!g_str_equal (options.output, "-"))
     {
       g_autofree char *size = sonde_text_size (text->len);
       g_autofree char *shown = sonde_text_escape (options.output, -1);
 
-      if (!g_str_equal (options.output, "-"))
-        g_printerr ("Wrote %s (%s)\n", shown, size);
+      g_printerr ("Wrote %s (%s)\n", shown, size);
     }
-  else
-    sonde_cli_complain ("%s", error->message);
-  g_string_free (text, TRUE);
-  return is_written && is_whole ? 0 : 1;
+  return is_whole ? 0 : 1;
 }

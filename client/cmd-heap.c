@@ -37,8 +37,7 @@ typedef struct
   char *svg;
   gboolean json;
   gboolean no_pager;
-  double percent_limit;
-  int max_depth;
+  SondeProfileStyle style;
   const char *path;
   const char *other_path; /* of two captures that are compared the second, else NULL */
   gboolean diff;
@@ -145,9 +144,10 @@ parse_options (HeapCommand *self, int *argc, char ***argv)
     { "diff", 0, 0, G_OPTION_ARG_NONE, &self->diff, "What grew and shrank", NULL },
     { "pid", 'p', 0, G_OPTION_ARG_INT64, &self->heap.filter.pid, "Only this process", "PID" },
     { "comm", 'c', 0, G_OPTION_ARG_STRING, &self->comm, "Only processes of this name", "NAME" },
-    { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &self->percent_limit,
+    { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &self->style.percent_limit,
       "Sum up what is lighter (0.5)", "PERCENT" },
-    { "max-depth", 0, 0, G_OPTION_ARG_INT, &self->max_depth, "Show at most N frames (512)", "N" },
+    { "max-depth", 0, 0, G_OPTION_ARG_INT, &self->style.max_depth, "Show at most N frames (512)",
+      "N" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &self->json, "For programs", NULL },
     { "no-pager", 0, 0, G_OPTION_ARG_NONE, &self->no_pager, "Do not start $PAGER", NULL },
     G_OPTION_ENTRY_NULL
@@ -214,10 +214,8 @@ check (const HeapCommand *self)
                         views[self->metric].option);
   else if (self->diff && (self->graph || self->svg != NULL))
     sonde_cli_complain ("--diff has no graph");
-  else if (self->percent_limit < 0 || self->percent_limit > 100)
-    sonde_cli_complain ("--percent-limit goes from 0 to 100");
-  else if (self->max_depth < 1 || self->max_depth > 1024)
-    sonde_cli_complain ("--max-depth goes from 1 to 1024");
+  else if (!sonde_profile_style_check (&self->style))
+    return FALSE;
   else
     return TRUE;
   return FALSE;
@@ -252,10 +250,10 @@ read_heap (const char *path, const HeapCommand *command, gboolean *is_whole)
     sonde_cli_complain ("%s; showing what came before", error->message);
   *is_whole = *is_whole && error == NULL;
 
-  if (sonde_capture_model_n_allocations (sonde_heap_model (heap)) == 0)
+  if (sonde_capture_model_n_allocations (heap->model) == 0)
     sonde_cli_complain ("%s tells nothing of the heap: sondectl record --memory does", shown);
   else if (command->metric == SONDE_HEAP_TEMPORARY && command->heap.temporary_ns < 0
-           && sonde_heap_interval_bytes (heap) > 0)
+           && heap->interval_bytes > 0)
     sonde_cli_complain ("of a sampled capture only --temporary=DURATION can be told");
   else
     return g_steal_pointer (&heap);
@@ -277,12 +275,6 @@ new_view (SondeProfile *profile, const HeapCommand *command)
 static void
 append_profile (GString *out, const char *title, SondeProfile *profile, const HeapCommand *command)
 {
-  SondeProfileStyle style = {
-    .percent_limit = command->percent_limit,
-    .max_depth = (guint) command->max_depth,
-    .utf8 = g_get_charset (NULL),
-    .colours = sonde_pager_wants_colours (),
-  };
   g_autoptr (SondeProfile) view = new_view (profile, command);
   const SondeProfile *shown = view != NULL ? view : profile;
 
@@ -294,9 +286,9 @@ append_profile (GString *out, const char *title, SondeProfile *profile, const He
     {
       g_string_append_printf (out, "\n%s", title);
       if (command->flat)
-        sonde_profile_append_flat (out, shown, &style);
+        sonde_profile_append_flat (out, shown, &command->style);
       else
-        sonde_profile_append_tree (out, shown, &style);
+        sonde_profile_append_tree (out, shown, &command->style);
     }
 }
 
@@ -351,7 +343,7 @@ print_heap (const SondeHeap *heap, const HeapCommand *command)
       g_autoptr (SondeProfile) view = new_view (profile, command);
 
       out = sonde_heap_dup_json (heap, view != NULL ? view : profile, command->flat,
-                                 command->percent_limit, has_graph ? N_JSON_POINTS : 0);
+                                 command->style.percent_limit, has_graph ? N_JSON_POINTS : 0);
       return print (out, command);
     }
 
@@ -381,20 +373,18 @@ side_clear (Side *side)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Side, side_clear)
 
-static void
-append_side (GString *out, const char *label, const Side *side)
-{
-  const SondeHeapAmount *amount = &sonde_heap_totals (side->heap)->amounts[side->metric];
-
-  g_string_append_printf (out, "%-10s%s: ", label, side->name);
-  sonde_heap_append_amount (out, amount);
-  g_string_append_c (out, '\n');
-}
-
 static const SondeHeapAmount *
 amount_of (const Side *side)
 {
-  return &sonde_heap_totals (side->heap)->amounts[side->metric];
+  return &side->heap->tracker->totals.amounts[side->metric];
+}
+
+static void
+append_side (GString *out, const char *label, const Side *side)
+{
+  g_string_append_printf (out, "%-10s%s: ", label, side->name);
+  sonde_heap_append_amount (out, amount_of (side));
+  g_string_append_c (out, '\n');
 }
 
 static gboolean
@@ -410,7 +400,7 @@ print_diff (const Side *before, const Side *after, const HeapCommand *command)
 
   if (command->json)
     {
-      out = sonde_heap_dup_diff_json (&diff, command->flat, command->percent_limit);
+      out = sonde_heap_dup_diff_json (&diff, command->flat, command->style.percent_limit);
       return print (out, command);
     }
   out = g_string_new (NULL);
@@ -434,7 +424,7 @@ side_of_moment (const SondeHeap *heap, guint index, gint64 moment_ns)
 static gboolean
 diff_moments (const SondeHeap *heap, const HeapCommand *command)
 {
-  gint64 duration_ns = sonde_heap_series_duration_ns (sonde_heap_series (heap));
+  gint64 duration_ns = heap->tracker->series->newest_ns;
   g_auto (Side) before = side_of_moment (heap, 0, command->moments_ns[0]);
   g_auto (Side) after = side_of_moment (heap, 1, command->moments_ns[1]);
   g_autofree char *duration = sonde_heap_dup_time (duration_ns);
@@ -457,10 +447,8 @@ sonde_cmd_heap (int argc, char **argv)
   gboolean is_whole = TRUE;
   gboolean is_printed;
 
-  command = (HeapCommand){ .unit = SONDE_UNIT_BYTES,
-                           .percent_limit = SONDE_PROFILE_PERCENT_LIMIT,
-                           .max_depth = SONDE_PROFILE_MAX_DEPTH,
-                           .heap = SONDE_HEAP_OPTIONS_INIT };
+  command = (HeapCommand){ .unit = SONDE_UNIT_BYTES, .heap = SONDE_HEAP_OPTIONS_INIT };
+  sonde_profile_style_init (&command.style);
   if (!parse_options (&command, &argc, &argv) || !parse_files (&command, argc, argv)
       || !check (&command))
     return 1;

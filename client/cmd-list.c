@@ -2,9 +2,8 @@
 /* sondectl list: the sessions, or the stored captures, that the caller may see. */
 #include "client/commands.h"
 
-#include <json-glib/json-glib.h>
-
 #include "client/base/cli.h"
+#include "client/base/json.h"
 #include "client/base/text.h"
 #include "client/service/service.h"
 
@@ -24,23 +23,17 @@ typedef struct
   const char *member; /* of the JSON object */
   const char *heading;
   void (*append_row) (GString *out, gpointer row);
-  void (*build_row) (JsonBuilder *builder, gpointer row);
+  void (*add_row) (SondeJson *json, gpointer row);
 } ListKind;
 
 static void
-add_string (JsonBuilder *builder, const char *member, const char *bytes)
+add_owner (SondeJson *json, guint32 uid)
 {
-  g_autofree char *text = g_utf8_make_valid (bytes, -1);
+  g_autofree char *owner = sonde_service_dup_owner (uid);
+  g_autofree char *text = g_utf8_make_valid (owner, -1);
 
-  json_builder_set_member_name (builder, member);
-  json_builder_add_string_value (builder, text);
-}
-
-static void
-add_number (JsonBuilder *builder, const char *member, guint64 number)
-{
-  json_builder_set_member_name (builder, member);
-  json_builder_add_int_value (builder, (gint64) number);
+  sonde_json_add_number (json, "uid", uid);
+  sonde_json_add_text (json, "owner", text);
 }
 
 /* Description holds another user's label: escaped, as all that comes from elsewhere. */
@@ -65,21 +58,18 @@ append_session (GString *out, gpointer row)
 }
 
 static void
-build_session (JsonBuilder *builder, gpointer row)
+add_session (SondeJson *json, gpointer row)
 {
   const char *path, *state, *description;
   guint32 uid;
   guint64 start_us;
-  g_autofree char *owner = NULL;
 
   g_variant_get (row, "(&ou&st&s)", &path, &uid, &state, &start_us, &description);
-  owner = sonde_service_dup_owner (uid);
-  add_number (builder, "session", sonde_client_session_number (path));
-  add_number (builder, "uid", uid);
-  add_string (builder, "owner", owner);
-  add_string (builder, "state", state);
-  add_number (builder, "start-us", start_us);
-  add_string (builder, "description", description);
+  sonde_json_add_number (json, "session", (gint64) sonde_client_session_number (path));
+  add_owner (json, uid);
+  sonde_json_add_text (json, "state", state);
+  sonde_json_add_number (json, "start-us", (gint64) start_us);
+  sonde_json_add_text (json, "description", description);
 }
 
 static void
@@ -95,26 +85,22 @@ append_capture (GString *out, gpointer row)
 }
 
 static void
-build_capture (JsonBuilder *builder, gpointer row)
+add_capture (SondeJson *json, gpointer row)
 {
-  guint32 uid = sonde_client_stored_capture_get_owner_uid (row);
-  g_autofree char *owner = sonde_service_dup_owner (uid);
-
-  add_string (builder, "name", sonde_client_stored_capture_get_name (row));
-  add_string (builder, "label", sonde_client_stored_capture_get_label (row));
-  add_number (builder, "start-us", sonde_client_stored_capture_get_start_us (row));
-  add_number (builder, "bytes", sonde_client_stored_capture_get_n_bytes (row));
-  add_number (builder, "uid", uid);
-  add_string (builder, "owner", owner);
+  sonde_json_add_text (json, "name", sonde_client_stored_capture_get_name (row));
+  sonde_json_add_text (json, "label", sonde_client_stored_capture_get_label (row));
+  sonde_json_add_number (json, "start-us", (gint64) sonde_client_stored_capture_get_start_us (row));
+  sonde_json_add_number (json, "bytes", (gint64) sonde_client_stored_capture_get_n_bytes (row));
+  add_owner (json, sonde_client_stored_capture_get_owner_uid (row));
 }
 
 static const ListKind sessions
     = { "No sessions.\n", "sessions",
         "SESSION  OWNER        STATE     STARTED              DESCRIPTION\n", append_session,
-        build_session };
+        add_session };
 static const ListKind captures
     = { "No captures.\n", "captures", "OWNER        STARTED                    SIZE  CAPTURE\n",
-        append_capture, build_capture };
+        append_capture, add_capture };
 
 static GString *
 dup_text (const ListKind *kind, const GPtrArray *rows)
@@ -129,26 +115,21 @@ dup_text (const ListKind *kind, const GPtrArray *rows)
 static GString *
 dup_json (const ListKind *kind, const GPtrArray *rows)
 {
-  g_autoptr (JsonBuilder) builder = json_builder_new ();
-  g_autoptr (JsonNode) root = NULL;
-  g_autofree char *text = NULL;
   GString *out = g_string_new (NULL);
+  SondeJson json = SONDE_JSON_INIT (out);
 
-  json_builder_begin_object (builder);
-  add_number (builder, "version", SCHEMA_VERSION);
-  json_builder_set_member_name (builder, kind->member);
-  json_builder_begin_array (builder);
+  sonde_json_begin_object (&json, NULL);
+  sonde_json_add_number (&json, "version", SCHEMA_VERSION);
+  sonde_json_begin_array (&json, kind->member);
   for (guint i = 0; i < rows->len; i++)
     {
-      json_builder_begin_object (builder);
-      kind->build_row (builder, g_ptr_array_index (rows, i));
-      json_builder_end_object (builder);
+      sonde_json_begin_object (&json, NULL);
+      kind->add_row (&json, g_ptr_array_index (rows, i));
+      sonde_json_end_object (&json);
     }
-  json_builder_end_array (builder);
-  json_builder_end_object (builder);
-  root = json_builder_get_root (builder);
-  text = json_to_string (root, FALSE);
-  g_string_append_printf (out, "%s\n", text);
+  sonde_json_end_array (&json);
+  sonde_json_end_object (&json);
+  g_string_append_c (out, '\n');
   return out;
 }
 
@@ -186,15 +167,10 @@ sonde_cmd_list (int argc, char **argv)
   g_autoptr (GString) out = NULL;
   g_autoptr (GError) error = NULL;
 
-  if (!sonde_cli_parse (&argc, &argv, NULL,
-                        "Lists your own sessions of the system's service, or everybody's.",
-                        "Example:\n  sondectl list", entries, FALSE, NULL))
+  if (!sonde_cli_parse_nothing (argc, argv,
+                                "Lists your own sessions of the system's service, or everybody's.",
+                                "Example:\n  sondectl list", entries))
     return 1;
-  if (argc != 1)
-    {
-      sonde_cli_complain ("list takes no arguments; see sondectl list --help");
-      return 1;
-    }
   kind = options.captures ? &captures : &sessions;
   profiler
       = sonde_service_connect (options.all ? SONDE_CLIENT_ASK_TERMINAL : SONDE_CLIENT_ASK_NOBODY);
@@ -203,10 +179,7 @@ sonde_cmd_list (int argc, char **argv)
   rows = options.captures ? sonde_client_profiler_list_captures_sync (profiler, NULL, &error)
                           : list_sessions (profiler, options.all, &error);
   if (rows == NULL)
-    {
-      sonde_service_error_complain ("", error, FALSE);
-      return 1;
-    }
+    return sonde_service_fail (NULL, 0, error);
   out = options.json ? dup_json (kind, rows) : dup_text (kind, rows);
   return sonde_cli_print (out) ? 0 : 1;
 }

@@ -285,14 +285,6 @@ open_file (Record *self, GError **error)
   return self->output != NULL;
 }
 
-static guint64
-n_bytes (const Record *self)
-{
-  SondeClientSession *session = sonde_record_run_session (self->run);
-
-  return session != NULL ? sonde_client_session_get_n_bytes (session) : 0;
-}
-
 /* The worker knows the names in files; those of code that programs made are in files of theirs,
  * which are read with our rights. What has no room for its samples has none for names. */
 static void
@@ -314,12 +306,13 @@ embed_jit_names (const Record *self)
 static gboolean
 has_capture (const Record *self)
 {
+  SondeClientSession *session = sonde_record_run_session (self->run);
   struct stat st;
 
   if (!self->is_saving || sonde_record_run_exec_error (self->run) != 0)
     return FALSE;
   if (!sonde_output_is_file (self->output) || fstat (sonde_output_fd (self->output), &st) < 0)
-    return n_bytes (self) > 0;
+    return session != NULL && sonde_client_session_get_n_bytes (session) > 0;
   return (gsize) st.st_size >= sizeof (SondeFileHeader);
 }
 
@@ -383,19 +376,11 @@ record (const SondeRecordOptions *options)
 
   if (status != 0)
     return status;
-  if (options->output != NULL && sonde_output_is_terminal (options->output))
-    {
-      sonde_cli_complain ("a capture is not for terminals: -o FILE");
-      return SONDE_EXIT_OUR_FAILURE;
-    }
+  if (options->output != NULL && sonde_output_refuse_terminal (options->output, "a capture"))
+    return SONDE_EXIT_OUR_FAILURE;
   /* before GDBus, which starts threads */
   self.run = sonde_record_run_new (options, &error);
-  if (self.run == NULL)
-    {
-      sonde_cli_complain ("%s", error->message);
-      return SONDE_EXIT_OUR_FAILURE;
-    }
-  if (!open_file (&self, &error))
+  if (self.run == NULL || !open_file (&self, &error))
     {
       sonde_cli_complain ("%s", error->message);
       return SONDE_EXIT_OUR_FAILURE;

@@ -27,8 +27,7 @@ typedef struct
   gboolean verbose;
   gboolean json;
   gboolean no_pager;
-  double percent_limit;
-  int max_depth;
+  SondeProfileStyle style;
   gint64 pid;
   gint64 tid;
   char *comm;
@@ -50,8 +49,9 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (ReportOptions, report_options_clear)
 
 static const char *const groups[] = { "process", "thread", "module", "function", "line", NULL };
 
-static gboolean
-parse (int *argc, char ***argv, ReportOptions *options)
+/* FILE; NULL, having complained. */
+static const char *
+parse (int argc, char **argv, ReportOptions *options)
 {
   const GOptionEntry entries[] = {
     { "bottom-up", 'b', 0, G_OPTION_ARG_NONE, &options->bottom_up, "Functions, their callers below",
@@ -66,9 +66,9 @@ parse (int *argc, char ***argv, ReportOptions *options)
     { "comm", 'c', 0, G_OPTION_ARG_STRING, &options->comm, "Only processes of this name", "NAME" },
     { "from", 0, 0, G_OPTION_ARG_DOUBLE, &options->from_s, "Only samples from then on", "SECONDS" },
     { "to", 0, 0, G_OPTION_ARG_DOUBLE, &options->to_s, "Only samples before", "SECONDS" },
-    { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &options->percent_limit,
+    { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &options->style.percent_limit,
       "Sum up what is lighter (0.5)", "PERCENT" },
-    { "max-depth", 0, 0, G_OPTION_ARG_INT, &options->max_depth, "Show at most N frames (512)",
+    { "max-depth", 0, 0, G_OPTION_ARG_INT, &options->style.max_depth, "Show at most N frames (512)",
       "N" },
     { "inline", 'i', 0, G_OPTION_ARG_NONE, &options->symbols.inlines, "Show inlined functions, too",
       NULL },
@@ -82,32 +82,25 @@ parse (int *argc, char ***argv, ReportOptions *options)
     { "no-pager", 0, 0, G_OPTION_ARG_NONE, &options->no_pager, "Do not start $PAGER", NULL },
     G_OPTION_ENTRY_NULL
   };
+  const char *path = sonde_cli_parse_file (
+      argc, argv, "Shows the heaviest call tree of a capture. FILE may be - (standard input).",
+      "Example:\n  sondectl report --flat slow.syscap", entries);
   int n_views;
 
-  if (!sonde_cli_parse (
-          argc, argv, "FILE",
-          "Shows the heaviest call tree of a capture. FILE may be - (standard input).",
-          "Example:\n  sondectl report --flat slow.syscap", entries, FALSE, NULL))
-    return FALSE;
-  if (*argc != 2)
-    {
-      sonde_cli_complain ("report needs one FILE; see sondectl report --help");
-      return FALSE;
-    }
+  if (path == NULL)
+    return NULL;
   n_views = options->bottom_up + options->flat + (options->callers != NULL) + (options->by != NULL);
   if (n_views > 1)
     sonde_cli_complain ("only one of --bottom-up, --flat, --callers and --by at a time");
   else if (options->by != NULL && sonde_choice_find_or_complain ("--by", options->by, groups) < 0)
-    return FALSE;
-  else if (options->percent_limit < 0 || options->percent_limit > 100)
-    sonde_cli_complain ("--percent-limit goes from 0 to 100");
-  else if (options->max_depth < 1 || options->max_depth > 1024)
-    sonde_cli_complain ("--max-depth goes from 1 to 1024");
+    return NULL;
+  else if (!sonde_profile_style_check (&options->style))
+    return NULL;
   else if (!(options->from_s >= 0 && options->to_s > options->from_s))
     sonde_cli_complain ("--from and --to are seconds since the capture began, --from the smaller");
   else
-    return TRUE;
-  return FALSE;
+    return path;
+  return NULL;
 }
 
 /* Times that the clock cannot show are as good as the first and the last one. */
@@ -161,7 +154,7 @@ read_capture (SondeCaptureFile *file, SondeReport *report, const SondeSymbolOpti
 static SondeProfile *
 new_view (const SondeReport *report, const ReportOptions *options)
 {
-  const SondeProfile *profile = sonde_report_profile (report);
+  const SondeProfile *profile = report->profile;
 
   if (options->bottom_up)
     return sonde_profile_view_bottom_up (profile);
@@ -178,36 +171,12 @@ new_view (const SondeReport *report, const ReportOptions *options)
   return NULL;
 }
 
-static GString *
-dup_text (const SondeReport *report,
-          const SondeProfile *shown,
-          const ReportOptions *options,
-          gboolean as_rows)
-{
-  SondeProfileStyle style = {
-    .percent_limit = options->percent_limit,
-    .max_depth = (guint) options->max_depth,
-    .utf8 = g_get_charset (NULL),
-    .colours = sonde_pager_wants_colours (),
-  };
-  GString *out = g_string_new (NULL);
-
-  sonde_report_append_header (out, report);
-  if (sonde_profile_total (shown) == 0)
-    g_string_append (out, "\nNo samples.\n");
-  else if (as_rows)
-    sonde_profile_append_flat (out, shown, &style);
-  else
-    sonde_profile_append_tree (out, shown, &style);
-  return out;
-}
-
 static gboolean
 print_report (const SondeReport *report, const ReportOptions *options)
 {
   gboolean as_rows = options->flat || options->by != NULL;
   g_autoptr (SondeProfile) view = new_view (report, options);
-  const SondeProfile *shown = view != NULL ? view : sonde_report_profile (report);
+  const SondeProfile *shown = view != NULL ? view : report->profile;
   g_autoptr (GString) out = NULL;
 
   if (options->callers != NULL && view == NULL)
@@ -219,34 +188,39 @@ print_report (const SondeReport *report, const ReportOptions *options)
       return FALSE;
     }
   if (options->json)
-    out = sonde_report_dup_json (report, shown, as_rows, options->percent_limit);
+    {
+      out = sonde_report_dup_json (report, shown, as_rows, options->style.percent_limit);
+      return sonde_cli_print (out);
+    }
+  out = g_string_new (NULL);
+  sonde_report_append_header (out, report);
+  if (sonde_profile_total (shown) == 0)
+    g_string_append (out, "\nNo samples.\n");
+  else if (as_rows)
+    sonde_profile_append_flat (out, shown, &options->style);
   else
-    out = dup_text (report, shown, options, as_rows);
-  return options->json || options->no_pager ? sonde_cli_print (out) : sonde_pager_print (out);
+    sonde_profile_append_tree (out, shown, &options->style);
+  return options->no_pager ? sonde_cli_print (out) : sonde_pager_print (out);
 }
 
 int
 sonde_cmd_report (int argc, char **argv)
 {
-  g_auto (ReportOptions) options = { .percent_limit = SONDE_PROFILE_PERCENT_LIMIT,
-                                     .max_depth = SONDE_PROFILE_MAX_DEPTH,
-                                     .pid = -1,
-                                     .tid = -1,
-                                     .to_s = INFINITY };
+  g_auto (ReportOptions) options = { .pid = -1, .tid = -1, .to_s = INFINITY };
   g_autoptr (SondeCaptureFile) file = NULL;
   g_autoptr (SondeReport) report = NULL;
   g_autoptr (GError) error = NULL;
   g_autofree char *cache_folder = NULL;
   gboolean is_whole;
+  const char *path;
 
-  if (!parse (&argc, &argv, &options))
+  sonde_profile_style_init (&options.style);
+  path = parse (argc, argv, &options);
+  if (path == NULL)
     return 1;
-  file = sonde_capture_file_open (argv[1], &error);
+  file = sonde_capture_file_open (path, &error);
   if (file == NULL)
-    {
-      sonde_cli_complain ("%s", error->message);
-      return 1;
-    }
+    return sonde_cli_fail (error);
 
   if (options.debuginfod != NULL)
     g_setenv (DEBUGINFOD_URLS_ENV_VAR, options.debuginfod, TRUE);
@@ -261,7 +235,7 @@ sonde_cmd_report (int argc, char **argv)
       g_autoptr (GString) misses = g_string_new (NULL);
 
       /* On standard error, so that the report stays the same. */
-      sonde_symbol_resolver_append_misses (sonde_report_resolver (report), misses);
+      sonde_symbol_resolver_append_misses (report->resolver, misses);
       g_printerr ("%s", misses->str);
     }
   return print_report (report, &options) && is_whole ? 0 : 1;

@@ -5,25 +5,12 @@
 #include "client/base/cli.h"
 #include "client/service/service.h"
 
-/* The service knows them by name; the path that start and stop print is as good. */
-static gboolean
-remove_capture (SondeClientProfiler *profiler, const char *path)
-{
-  g_autofree char *name = g_path_get_basename (path);
-  g_autoptr (GError) error = NULL;
-
-  if (sonde_client_profiler_remove_capture_sync (profiler, name, NULL, &error))
-    return TRUE;
-  sonde_service_error_complain ("", error, FALSE);
-  return FALSE;
-}
-
 int
 sonde_cmd_rm (int argc, char **argv)
 {
   const GOptionEntry entries[] = { G_OPTION_ENTRY_NULL };
   g_autoptr (SondeClientProfiler) profiler = NULL;
-  gboolean is_good = TRUE;
+  int status = 0;
 
   if (!sonde_cli_parse (
           &argc, &argv, "CAPTURE...",
@@ -47,7 +34,14 @@ sonde_cmd_rm (int argc, char **argv)
   profiler = sonde_service_connect (SONDE_CLIENT_ASK_TERMINAL);
   if (profiler == NULL)
     return 1;
+  /* The service knows them by name; the path that start and stop print is as good. */
   for (int i = 1; i < argc; i++)
-    is_good = remove_capture (profiler, argv[i]) && is_good;
-  return is_good ? 0 : 1;
+    {
+      g_autofree char *name = g_path_get_basename (argv[i]);
+      g_autoptr (GError) error = NULL;
+
+      if (!sonde_client_profiler_remove_capture_sync (profiler, name, NULL, &error))
+        status = sonde_service_fail (NULL, 0, error);
+    }
+  return status;
 }

@@ -20,10 +20,7 @@ start (const SondeRecordOptions *options)
 
   request = sonde_record_options_build (options, &fds, &error);
   if (request == NULL)
-    {
-      sonde_cli_complain ("%s", error->message);
-      return 1;
-    }
+    return sonde_cli_fail (error);
   g_variant_ref_sink (request);
   profiler = sonde_service_connect (SONDE_CLIENT_ASK_TERMINAL);
   if (profiler == NULL)
@@ -51,8 +48,7 @@ start (const SondeRecordOptions *options)
       g_printerr ("Now: sondectl status %s, sondectl stop %s\n", number, number);
       return 0;
     }
-  sonde_service_error_complain ("", error, FALSE);
-  return 1;
+  return sonde_service_fail (NULL, 0, error);
 }
 
 int

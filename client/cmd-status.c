@@ -12,24 +12,15 @@ static const SondeLedger losses[]
     = { SONDE_LEDGER_LOST_KERNEL,      SONDE_LEDGER_LOST_RING,      SONDE_LEDGER_LOST_QUEUE,
         SONDE_LEDGER_EVENTS_LOST_RING, SONDE_LEDGER_EVENTS_REFUSED, SONDE_LEDGER_STREAM_LOST };
 
-static guint64
-get_count (GVariant *statistics, const char *key)
-{
-  guint64 value = 0;
-
-  g_variant_lookup (statistics, key, "t", &value);
-  return value;
-}
-
 static void
 append_recorded (GString *out, GVariant *statistics)
 {
-  guint64 n_events = get_count (statistics, "events-recorded");
+  guint64 n_events = sonde_service_count (statistics, "events-recorded");
   g_autofree char *samples
-      = sonde_text_plural (get_count (statistics, "recorded"), "sample", "samples");
+      = sonde_text_plural (sonde_service_count (statistics, "recorded"), "sample", "samples");
   g_autofree char *events = sonde_text_plural (n_events, "event", "events");
   g_autofree char *processes
-      = sonde_text_plural (get_count (statistics, "processes"), "process", "processes");
+      = sonde_text_plural (sonde_service_count (statistics, "processes"), "process", "processes");
   g_autofree char *line = g_strdup_printf ("%s%s%s of %s", samples, n_events > 0 ? " and " : "",
                                            n_events > 0 ? events : "", processes);
 
@@ -44,7 +35,7 @@ append_lost (GString *out, GVariant *statistics)
   for (guint i = 0; i < G_N_ELEMENTS (losses); i++)
     {
       const char *name = sonde_ledger_name (losses[i]);
-      guint64 n = get_count (statistics, name);
+      guint64 n = sonde_service_count (statistics, name);
 
       if (n > 0)
         g_string_append_printf (line, "%s%s %" G_GUINT64_FORMAT, line->len > 0 ? ", " : "", name,
@@ -57,7 +48,7 @@ append_lost (GString *out, GVariant *statistics)
 static char *
 dup_cost (GVariant *statistics, const char *cpu_key, const char *memory_key)
 {
-  g_autofree char *size = sonde_text_size (get_count (statistics, memory_key));
+  g_autofree char *size = sonde_text_size (sonde_service_count (statistics, memory_key));
   guint64 cpu_us;
 
   if (!g_variant_lookup (statistics, cpu_key, "t", &cpu_us))

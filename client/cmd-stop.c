@@ -26,26 +26,17 @@ parse_session (int argc, char **argv, const char *summary, const char *example)
 }
 
 static int
-complain (SondeClientProfiler *profiler, guint64 session, GError *error)
-{
-  g_autoptr (GError) explained = sonde_service_explain (profiler, session, error);
-
-  sonde_service_error_complain ("", explained, FALSE);
-  return 1;
-}
-
-static int
 switch_session (guint64 session, gboolean is_pause)
 {
   g_autoptr (SondeClientProfiler) profiler = sonde_service_connect (SONDE_CLIENT_ASK_TERMINAL);
   g_autoptr (GString) out = g_string_new (is_pause ? "Paused" : "Resumed");
-  GError *error = NULL;
+  g_autoptr (GError) error = NULL;
 
   if (profiler == NULL)
     return 1;
   if (!(is_pause ? sonde_client_profiler_pause_session_sync (profiler, session, NULL, &error)
                  : sonde_client_profiler_resume_session_sync (profiler, session, NULL, &error)))
-    return complain (profiler, session, error);
+    return sonde_service_fail (profiler, session, error);
   g_string_append_printf (out, " session %" G_GUINT64_FORMAT "\n", session);
   return sonde_cli_print (out) ? 0 : 1;
 }
@@ -94,15 +85,6 @@ wait_for_end (SondeClientProfiler *profiler, guint64 session, char **file)
     }
 }
 
-static guint64
-get_count (GVariant *statistics, const char *key)
-{
-  guint64 value = 0;
-
-  g_variant_lookup (statistics, key, "t", &value);
-  return value;
-}
-
 int
 sonde_cmd_stop (int argc, char **argv)
 {
@@ -114,7 +96,7 @@ sonde_cmd_stop (int argc, char **argv)
       = session != 0 ? sonde_service_connect (SONDE_CLIENT_ASK_TERMINAL) : NULL;
   g_autoptr (GVariant) statistics = NULL;
   g_autofree char *file = NULL;
-  GError *error = NULL;
+  g_autoptr (GError) error = NULL;
   guint64 n_lost;
   g_autofree char *samples = NULL;
   g_autofree char *lost = NULL;
@@ -124,11 +106,12 @@ sonde_cmd_stop (int argc, char **argv)
     return 1;
   statistics = sonde_client_profiler_stop_session_sync (profiler, session, NULL, &error);
   if (statistics == NULL)
-    return complain (profiler, session, error);
+    return sonde_service_fail (profiler, session, error);
   wait_for_end (profiler, session, &file);
-  n_lost = get_count (statistics, "lost-kernel") + get_count (statistics, "lost-ring")
-           + get_count (statistics, "lost-queue");
-  samples = sonde_text_plural (get_count (statistics, "recorded"), "sample", "samples");
+  n_lost = sonde_service_count (statistics, "lost-kernel")
+           + sonde_service_count (statistics, "lost-ring")
+           + sonde_service_count (statistics, "lost-queue");
+  samples = sonde_text_plural (sonde_service_count (statistics, "recorded"), "sample", "samples");
   lost = n_lost > 0 ? sonde_text_count (n_lost) : g_strdup ("none");
   out = g_string_new (NULL);
   g_string_append_printf (out, "Stopped session %" G_GUINT64_FORMAT ": %s, %s lost\n", session,

@@ -53,25 +53,19 @@ sonde_cmd_verify (int argc, char **argv)
   g_autoptr (SondeProgress) progress = NULL;
   g_autoptr (GError) error = NULL;
   const SondeFrame *frame;
+  const char *path = sonde_cli_parse_file (
+      argc, argv,
+      "Checks the structure of a capture and recomputes its loss ledger.\n"
+      "FILE may be - (standard input).",
+      "Exit status: 0 all holds; 1 broken or false; 2 whole, but cut short.\n"
+      "\nExample:\n  sondectl verify slow.syscap",
+      entries);
 
-  if (!sonde_cli_parse (&argc, &argv, "FILE",
-                        "Checks the structure of a capture and recomputes its loss ledger.\n"
-                        "FILE may be - (standard input).",
-                        "Exit status: 0 all holds; 1 broken or false; 2 whole, but cut short.\n"
-                        "\nExample:\n  sondectl verify slow.syscap",
-                        entries, FALSE, NULL))
+  if (path == NULL)
     return EXIT_FALSE;
-  if (argc != 2)
-    {
-      sonde_cli_complain ("verify needs one FILE; see sondectl verify --help");
-      return EXIT_FALSE;
-    }
-  file = sonde_capture_file_open (argv[1], &error);
+  file = sonde_capture_file_open (path, &error);
   if (file == NULL)
-    {
-      sonde_cli_complain ("%s", error->message);
-      return EXIT_FALSE;
-    }
+    return sonde_cli_fail (error);
 
   progress = sonde_progress_new ();
   sonde_capture_file_show (file, progress);

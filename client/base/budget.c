@@ -29,15 +29,6 @@ sonde_limit_dup_name (SondeLimit limit)
   return g_strdelimit (g_ascii_strdown (limits[limit].name, -1), "_", '-');
 }
 
-gboolean
-sonde_budget_is_cut (const SondeBudget *self)
-{
-  for (guint i = 0; i < SONDE_N_LIMITS; i++)
-    if (self->n_cut[i] > 0)
-      return TRUE;
-  return FALSE;
-}
-
 char *
 sonde_budget_describe (const SondeBudget *self)
 {

@@ -44,7 +44,5 @@ sonde_budget_has (const SondeBudget *self, SondeLimit limit)
 /* "function-text": as programs know it; (transfer full). */
 char *sonde_limit_dup_name (SondeLimit limit);
 
-gboolean sonde_budget_is_cut (const SondeBudget *self);
-
 /* "1,234 stacks, 1 mapping": what was cut off; NULL: nothing */
 char *sonde_budget_describe (const SondeBudget *self);

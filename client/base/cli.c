@@ -295,6 +295,44 @@ sonde_cli_parse (int *argc,
   return FALSE;
 }
 
+/* "report" */
+static const char *
+command_name (void)
+{
+  const char *last = strrchr (g_get_prgname (), ' ');
+
+  return last != NULL ? last + 1 : g_get_prgname ();
+}
+
+const char *
+sonde_cli_parse_file (int argc,
+                      char **argv,
+                      const char *summary,
+                      const char *description,
+                      const GOptionEntry *entries)
+{
+  if (!sonde_cli_parse (&argc, &argv, "FILE", summary, description, entries, FALSE, NULL))
+    return NULL;
+  if (argc == 2)
+    return argv[1];
+  sonde_cli_complain ("%s needs one FILE; see %s --help", command_name (), g_get_prgname ());
+  return NULL;
+}
+
+gboolean
+sonde_cli_parse_nothing (int argc,
+                         char **argv,
+                         const char *summary,
+                         const char *description,
+                         const GOptionEntry *entries)
+{
+  if (!sonde_cli_parse (&argc, &argv, NULL, summary, description, entries, FALSE, NULL))
+    return FALSE;
+  if (argc != 1)
+    sonde_cli_complain ("%s takes no arguments; see %s --help", command_name (), g_get_prgname ());
+  return argc == 1;
+}
+
 void
 sonde_cli_complain (const char *format, ...)
 {
@@ -305,6 +343,13 @@ sonde_cli_complain (const char *format, ...)
   message = g_strdup_vprintf (format, args);
   va_end (args);
   g_printerr ("sondectl: %s\n", message);
+}
+
+int
+sonde_cli_fail (const GError *error)
+{
+  sonde_cli_complain ("%s", error->message);
+  return 1;
 }
 
 void

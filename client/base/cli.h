@@ -23,8 +23,25 @@ gboolean sonde_cli_parse (int *argc,
                           gboolean is_strict,
                           gpointer user_data);
 
+/* The same of a command with one argument, FILE. Returns: it, or NULL, having complained */
+const char *sonde_cli_parse_file (int argc,
+                                  char **argv,
+                                  const char *summary,
+                                  const char *description,
+                                  const GOptionEntry *entries);
+
+/* The same of a command without arguments. */
+gboolean sonde_cli_parse_nothing (int argc,
+                                  char **argv,
+                                  const char *summary,
+                                  const char *description,
+                                  const GOptionEntry *entries);
+
 /* "sondectl: ..." and a newline on standard error. */
 void sonde_cli_complain (const char *format, ...) G_GNUC_PRINTF (1, 2);
+
+/* Complains of @error. Returns: 1, what a command that failed exits with */
+int sonde_cli_fail (const GError *error);
 
 /* Tells on standard error what the limits cut off of the capture @path, if anything. */
 void sonde_cli_tell_truncated (const char *path, const SondeBudget *budget);

@@ -88,7 +88,14 @@ sonde_json_add_text (SondeJson *self, const char *member, const char *text)
 void
 sonde_json_add_escaped (SondeJson *self, const char *member, const char *foreign)
 {
+  begin_value (self, member);
+  sonde_json_append_escaped (self->out, foreign);
+}
+
+void
+sonde_json_append_escaped (GString *out, const char *foreign)
+{
   g_autofree char *text = sonde_text_escape (foreign, -1);
 
-  sonde_json_add_text (self, member, text);
+  append_text (out, text);
 }

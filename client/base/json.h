@@ -28,3 +28,6 @@ void sonde_json_add_text (SondeJson *self, const char *member, const char *text)
 
 /* @foreign: any bytes: as sonde_text_escape() shows them */
 void sonde_json_add_escaped (SondeJson *self, const char *member, const char *foreign);
+
+/* The string alone, with its quotes, for who writes the rest himself. */
+void sonde_json_append_escaped (GString *out, const char *foreign);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "client/base/cli.h"
 #include "client/base/text.h"
 #include "client/base/write-all.h"
 
@@ -319,7 +320,10 @@ sonde_output_put (const char *path, const GString *text, GError **error)
 }
 
 gboolean
-sonde_output_is_terminal (const char *path)
+sonde_output_refuse_terminal (const char *path, const char *what)
 {
-  return g_str_equal (path, "-") && isatty (STDOUT_FILENO);
+  if (!g_str_equal (path, "-") || !isatty (STDOUT_FILENO))
+    return FALSE;
+  sonde_cli_complain ("%s is not for terminals: -o FILE", what);
+  return TRUE;
 }

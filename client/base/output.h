@@ -30,8 +30,8 @@ typedef enum
 /**
  * sonde_output_open:
  *
- * One of %SONDE_OUTPUT_WHOLE at a time. A file that is there keeps its content until something is written. Waits for
- * the reader of a FIFO.
+ * One of %SONDE_OUTPUT_WHOLE at a time. A file that is there keeps its content until something is
+ * written. Waits for the reader of a FIFO.
  *
  * Returns: (transfer full): NULL with @error
  */
@@ -64,5 +64,6 @@ const char *sonde_output_name (const SondeOutput *self);
 /* Opens, writes and closes. */
 gboolean sonde_output_put (const char *path, const GString *text, GError **error);
 
-/* Whether @path is "-" and that is a terminal, which is no place for bytes. */
-gboolean sonde_output_is_terminal (const char *path);
+/* Whether @path is "-" and that is a terminal, which is no place for bytes; then complains.
+ * @what: that would be written: "a capture" */
+gboolean sonde_output_refuse_terminal (const char *path, const char *what);

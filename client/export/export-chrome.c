@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "client/base/json.h"
 #include "client/export/export-slices.h"
-#include "client/base/text.h"
 
 #define MACHINE_PID    0   /* of counters that are of no process */
 #define MAX_NAME_BYTES 256 /* of a function, which stands at each change of a stack */
@@ -36,7 +36,7 @@ typedef struct
 static GString *
 begin_event (ChromeTrace *self, const char *phase, gint32 pid, gint32 tid, gint64 time_ns)
 {
-  GString *out = sonde_export_output_text (self->output);
+  GString *out = self->output->text;
   guint64 size;
 
   g_string_append_printf (out, "%s{\"ph\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":",
@@ -53,7 +53,7 @@ begin_event (ChromeTrace *self, const char *phase, gint32 pid, gint32 tid, gint6
 static void
 end_event (ChromeTrace *self)
 {
-  g_string_append_c (sonde_export_output_text (self->output), '}');
+  g_string_append_c (self->output->text, '}');
   sonde_export_output_pass (self->output);
 }
 
@@ -61,7 +61,7 @@ static void
 append_text (GString *out, const char *key, const char *text)
 {
   g_string_append_printf (out, ",\"%s\":", key);
-  sonde_export_append_json (out, text);
+  sonde_json_append_escaped (out, text);
 }
 
 /* --- what is told --- */
@@ -71,7 +71,7 @@ insert_json (ChromeTrace *self, const char *text)
 {
   g_autoptr (GString) json = g_string_new (NULL);
 
-  sonde_export_append_json (json, text);
+  sonde_json_append_escaped (json, text);
   return g_string_chunk_insert (self->chunk, json->str);
 }
 
@@ -95,28 +95,17 @@ ensure_function (ChromeTrace *self, guint32 number)
 /* Not one event with a duration: where one function follows another, the sum of its start and
  * duration is not the other's start, to the last bit of a reader's floating-point numbers. */
 static void
-write_slice (ChromeTrace *self, const char *phase, const SondeExportSlice *slice)
+write_slice (const SondeExportSlice *slice, gboolean is_end, gpointer user_data)
 {
+  ChromeTrace *self = user_data;
   const Named *named = ensure_function (self, slice->function);
-  GString *out = begin_event (self, phase, slice->pid, slice->tid, slice->time_ns);
+  GString *out = begin_event (self, is_end ? "E" : "B", slice->pid, slice->tid, slice->time_ns);
 
   g_string_append (out, ",\"name\":");
   g_string_append (out, named->name);
   g_string_append (out, ",\"cat\":");
   g_string_append (out, named->module[1] != '"' ? named->module : "\"code\"");
   end_event (self);
-}
-
-static void
-begin_slice (const SondeExportSlice *slice, gpointer user_data)
-{
-  write_slice (user_data, "B", slice);
-}
-
-static void
-end_slice (const SondeExportSlice *slice, gpointer user_data)
-{
-  write_slice (user_data, "E", slice);
 }
 
 /* The stack of an event. */
@@ -165,7 +154,7 @@ append_mark (GString *out, const SondeModelMark *mark, guint64 id)
   if (mark->message[0] != '\0')
     {
       g_string_append (out, ",\"args\":{\"message\":");
-      sonde_export_append_json (out, mark->message);
+      sonde_json_append_escaped (out, mark->message);
       g_string_append_c (out, '}');
     }
 }
@@ -181,7 +170,7 @@ write_mark (const SondeModelMark *mark, gpointer user_data)
   if (mark->duration_ns <= 0 || __builtin_add_overflow (mark->time_ns, mark->duration_ns, &end_ns))
     {
       append_mark (begin_event (self, "i", pid, pid, mark->time_ns), mark, 0);
-      g_string_append (sonde_export_output_text (self->output), ",\"s\":\"p\"");
+      g_string_append (self->output->text, ",\"s\":\"p\"");
       end_event (self);
       return;
     }
@@ -197,7 +186,7 @@ write_value (const SondeModelValue *value, gpointer user_data)
 {
   ChromeTrace *self = user_data;
   const SondeModelCounter *counter
-      = sonde_capture_model_counter (sonde_export_source_model (self->source), value->counter);
+      = sonde_capture_model_counter (self->source->model, value->counter);
   gint32 pid = MAX (value->pid, MACHINE_PID);
   g_autofree char *name = g_strdup_printf ("%s/%s", counter->category, counter->name);
   char digits[G_ASCII_DTOSTR_BUF_SIZE];
@@ -224,27 +213,27 @@ write_metadata (ChromeTrace *self, const char *name, gint32 pid, const char *key
   GString *out = begin_event (self, "M", pid, pid, 0);
 
   g_string_append_printf (out, ",\"name\":\"%s\",\"args\":{\"%s\":", name, key);
-  sonde_export_append_json (out, text);
+  sonde_json_append_escaped (out, text);
   g_string_append_c (out, '}');
   end_event (self);
 }
 
 gboolean
 sonde_export_chrome (SondeExportSource *source,
-                     const SondeExportOptions *options,
+                     SondeUnit unit,
                      SondeExportOutput *output,
                      GError **error)
 {
   static const SondeExportFuncs funcs = {
     .sample = write_sample, .allocation = write_allocation, .mark = write_mark, .value = write_value
   };
-  static const SondeExportSliceHandler slice_handler = { begin_slice, end_slice };
   ChromeTrace trace = { .source = source, .output = output };
-  g_autoptr (SondeCallTree) stacks = sonde_call_tree_new (sonde_export_source_budget (source));
-  g_autofree Named *functions = g_new0 (Named, sonde_export_source_n_functions (source));
+  g_autoptr (SondeCallTree) stacks
+      = sonde_call_tree_new (sonde_capture_model_budget (source->model));
+  g_autofree Named *functions = g_new0 (Named, source->n_functions);
   g_autoptr (SondeExportSlices) slices
       = sonde_export_slices_new (sonde_export_source_interval_ns (source),
-                                 sonde_export_source_budget (source), &slice_handler, &trace);
+                                 sonde_capture_model_budget (source->model), write_slice, &trace);
   gboolean is_read;
   const SondeCaptureModel *model;
   GString *out;
@@ -255,7 +244,7 @@ sonde_export_chrome (SondeExportSource *source,
   trace.slices = slices;
   sonde_export_output_printf (output, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
   /* The last name that a process goes by stays. */
-  model = sonde_export_source_model (trace.source);
+  model = trace.source->model;
   write_metadata (&trace, "process_name", MACHINE_PID, "name", "machine");
   for (guint i = 0; i < sonde_capture_model_n_processes (model); i++)
     {
@@ -273,7 +262,7 @@ sonde_export_chrome (SondeExportSource *source,
       return FALSE;
     }
   sonde_export_output_printf (output, "],\n\"stackFrames\":{");
-  out = sonde_export_output_text (trace.output);
+  out = trace.output->text;
   for (guint32 i = 1; i < sonde_call_tree_n_nodes (trace.stacks); i++)
     {
       const SondeCallNode *node = sonde_call_tree_node (trace.stacks, i);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
-#include "client/export/export-stacks.h"
 #include "client/base/text.h"
+#include "client/report/profile-sums.h"
 
 /* Per cent of all: what is lighter is left out, for a graph of everything is none to look at. */
 #define LIMIT_PERCENT 0.5
@@ -75,16 +75,14 @@ compare_keys (gconstpointer a, gconstpointer b)
 
 gboolean
 sonde_export_dot (SondeExportSource *source,
-                  const SondeExportOptions *options,
+                  SondeUnit unit,
                   SondeExportOutput *output,
                   GError **error)
 {
-  g_autoptr (SondeProfile) profile = sonde_export_source_dup_profile (source, options->unit, error);
+  g_autoptr (SondeProfile) profile = sonde_export_source_dup_profile (source, unit, error);
   g_autoptr (GHashTable) calls
       = g_hash_table_new_full (sonde_hash_number, g_int64_equal, g_free, g_free);
-  g_autofree guint64 *self_sums = NULL;
-  g_autofree guint64 *total_sums = NULL;
-  g_autofree guint32 *on_path = NULL;
+  g_auto (SondeProfileSums) sums = { 0 };
   Graph graph = { profile, calls, 0 };
   guint n_keys;
   g_autofree gint64 **keys = NULL;
@@ -92,29 +90,21 @@ sonde_export_dot (SondeExportSource *source,
 
   if (profile == NULL)
     return FALSE;
-  self_sums = g_new0 (guint64, sonde_profile_n_functions (profile));
-  total_sums = g_new0 (guint64, sonde_profile_n_functions (profile));
-  on_path = g_new0 (guint32, sonde_profile_n_functions (profile));
+  sonde_profile_sums_init (&sums, profile);
   for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
-    {
-      const SondeCallTree *tree = sonde_profile_process (profile, i)->tree;
-
-      sonde_call_tree_sum_flat (tree, self_sums, total_sums, on_path,
-                                sonde_profile_n_functions (profile));
-      sonde_export_foreach_stack (tree, add_calls, &graph);
-    }
+    sonde_export_foreach_stack (sonde_profile_process (profile, i)->tree, add_calls, &graph);
 
   sonde_export_output_printf (output, "digraph sonde {\n"
                                       "  node [shape=box, style=filled, fontname=\"sans\"];\n"
                                       "  edge [fontname=\"sans\"];\n");
-  out = sonde_export_output_text (output);
+  out = output->text;
   for (guint32 i = 0; i < sonde_profile_n_functions (profile); i++)
     {
       const SondeFunction *function = sonde_profile_function (profile, i);
-      double share = sonde_text_percent (total_sums[i], sonde_profile_total (profile));
-      double own = sonde_text_percent (self_sums[i], sonde_profile_total (profile));
+      double share = sonde_text_percent (sums.total[i], sonde_profile_total (profile));
+      double own = sonde_text_percent (sums.self[i], sonde_profile_total (profile));
 
-      if (!is_shown (profile, total_sums[i]))
+      if (!is_shown (profile, sums.total[i]))
         continue;
       g_string_append_printf (out, "  f%u [label=\"", i);
       append_label (out, function->name);
@@ -123,7 +113,7 @@ sonde_export_dot (SondeExportSource *source,
       /* From white to red with its own share. */
       g_string_append_printf (
           out, "\\n%.1f%% (self %.1f%%, %" G_GUINT64_FORMAT ")\", fillcolor=\"0.05 %.2f 1.0\"];\n",
-          share, own, self_sums[i], MIN (own / 30, 0.9));
+          share, own, sums.self[i], MIN (own / 30, 0.9));
       sonde_export_output_pass (output);
     }
   keys = (gint64 **) g_hash_table_get_keys_as_array (graph.calls, &n_keys);
@@ -135,8 +125,8 @@ sonde_export_dot (SondeExportSource *source,
       guint32 callee = (guint32) *keys[i];
       double share = sonde_text_percent (call->weight, sonde_profile_total (graph.profile));
 
-      if (is_shown (graph.profile, call->weight) && is_shown (graph.profile, total_sums[caller])
-          && is_shown (graph.profile, total_sums[callee]))
+      if (is_shown (graph.profile, call->weight) && is_shown (graph.profile, sums.total[caller])
+          && is_shown (graph.profile, sums.total[callee]))
         sonde_export_output_printf (output,
                                     "  f%u -> f%u [label=\"%.1f%%\", penwidth=%.1f, weight=%u];\n",
                                     caller, callee, share, 0.5 + share / 20, 1 + (guint) share);

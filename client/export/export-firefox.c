@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "client/base/json.h"
 #include "client/base/text.h"
 #include "client/export/export-threads.h"
 #include "config.h"
@@ -39,7 +40,7 @@ static void
 write_column (
     const Document *self, const char *name, Column column, gconstpointer table, guint n_rows)
 {
-  GString *out = sonde_export_output_text (self->output);
+  GString *out = self->output->text;
 
   g_string_append_printf (out, "\"%s\":[", name);
   for (guint i = 0; i < n_rows; i++)
@@ -56,7 +57,7 @@ write_column (
 static void
 write_constant (const Document *self, const char *name, const char *value, guint n_rows)
 {
-  GString *out = sonde_export_output_text (self->output);
+  GString *out = self->output->text;
 
   g_string_append_printf (out, "\"%s\":[", name);
   for (guint i = 0; i < n_rows; i++)
@@ -83,7 +84,7 @@ static void
 append_ms (const Document *self, GString *out, gint64 time_ns)
 {
   char digits[G_ASCII_DTOSTR_BUF_SIZE];
-  double ms = ((double) time_ns - (double) sonde_export_source_start_ns (self->source)) / NS_PER_MS;
+  double ms = ((double) time_ns - (double) self->source->start_ns) / NS_PER_MS;
 
   g_string_append (out, g_ascii_formatd (digits, sizeof digits, "%.6f", ms));
 }
@@ -359,9 +360,9 @@ static void
 mark_data (const Document *self, GString *out, gconstpointer table, guint row)
 {
   g_string_append (out, "{\"type\":\"Mark\",\"group\":");
-  sonde_export_append_json (out, mark_at (table, row)->group);
+  sonde_json_append_escaped (out, mark_at (table, row)->group);
   g_string_append (out, ",\"message\":");
-  sonde_export_append_json (out, mark_at (table, row)->message);
+  sonde_json_append_escaped (out, mark_at (table, row)->message);
   g_string_append_c (out, '}');
 }
 
@@ -370,7 +371,7 @@ mark_data (const Document *self, GString *out, gconstpointer table, guint row)
 static void
 write_strings (const Document *self, const Locals *locals, const Marks *marks)
 {
-  GString *out = sonde_export_output_text (self->output);
+  GString *out = self->output->text;
   guint n_functions = locals->functions->len;
   guint n = n_functions + locals->libraries->len + marks->marks->len;
 
@@ -380,13 +381,13 @@ write_strings (const Document *self, const Locals *locals, const Marks *marks)
       if (i > 0)
         g_string_append_c (out, ',');
       if (i < n_functions)
-        sonde_export_append_json (out, local_function (self, locals, i)->name);
+        sonde_json_append_escaped (out, local_function (self, locals, i)->name);
       else if (i < marks->first_string)
-        sonde_export_append_json (
+        sonde_json_append_escaped (
             out, g_ptr_array_index (self->modules,
                                     g_array_index (locals->libraries, guint, i - n_functions)));
       else
-        sonde_export_append_json (out, mark_at (marks, i - marks->first_string)->name);
+        sonde_json_append_escaped (out, mark_at (marks, i - marks->first_string)->name);
       sonde_export_output_pass (self->output);
     }
   g_string_append (out, "]}");
@@ -401,13 +402,13 @@ write_thread (const Document *self, const SondeExportThread *thread)
   g_autoptr (GHashTable) resources = g_hash_table_new (NULL, NULL);
   Locals locals = { functions, index, thread_libraries, resources };
   Marks marks = { thread->marks, 0 };
-  GString *out = sonde_export_output_text (self->output);
+  GString *out = self->output->text;
   guint n;
 
   g_string_append (out, "\n{\"processType\":\"default\",\"processName\":");
-  sonde_export_append_json (out, thread->comm);
+  sonde_json_append_escaped (out, thread->comm);
   g_string_append (out, ",\"name\":");
-  sonde_export_append_json (out, thread->comm);
+  sonde_json_append_escaped (out, thread->comm);
   g_string_append_printf (out,
                           ",\"pid\":\"%d\",\"tid\":%d,\"isMainThread\":%s,"
                           "\"processStartupTime\":0,\"processShutdownTime\":null,"
@@ -431,32 +432,24 @@ write_thread (const Document *self, const SondeExportThread *thread)
 
 /* --- counters: what each value adds to the one before --- */
 
-static double
-number_of (const SondeModelCounter *counter, SondeCounterValue value)
-{
-  if (!counter->is_double)
-    return (double) value.v64;
-  return isfinite (value.vdbl) ? value.vdbl : 0;
-}
-
 static void
 write_series (const Document *self,
               const SondeExportThreads *threads,
               const SondeExportSeries *series)
 {
   const SondeModelCounter *counter
-      = sonde_capture_model_counter (sonde_export_source_model (self->source), series->counter);
-  GString *out = sonde_export_output_text (self->output);
+      = sonde_capture_model_counter (self->source->model, series->counter);
+  GString *out = self->output->text;
   guint thread = sonde_export_threads_find (threads, series->pid);
   char digits[G_ASCII_DTOSTR_BUF_SIZE];
   double before = 0;
 
   g_string_append (out, "\n{\"name\":");
-  sonde_export_append_json (out, counter->name);
+  sonde_json_append_escaped (out, counter->name);
   g_string_append (out, ",\"category\":");
-  sonde_export_append_json (out, counter->category);
+  sonde_json_append_escaped (out, counter->category);
   g_string_append (out, ",\"description\":");
-  sonde_export_append_json (out, counter->description);
+  sonde_json_append_escaped (out, counter->description);
   g_string_append_printf (out, ",\"pid\":\"%d\",\"mainThreadIndex\":%u,\"samples\":{\"time\":[",
                           ((SondeExportThread *) g_ptr_array_index (threads->threads, thread))->pid,
                           thread);
@@ -469,8 +462,9 @@ write_series (const Document *self,
   g_string_append (out, "],\"count\":[");
   for (guint i = 0; i < series->values->len; i++)
     {
-      double number
-          = number_of (counter, g_array_index (series->values, SondeExportValue, i).value);
+      SondeCounterValue value = g_array_index (series->values, SondeExportValue, i).value;
+      double given = counter->is_double ? value.vdbl : (double) value.v64;
+      double number = isfinite (given) ? given : 0;
       double step = number - before;
 
       g_string_append_printf (out, "%s%s", i > 0 ? "," : "",
@@ -490,7 +484,7 @@ write_meta (const Document *self)
   g_autofree char *event = sonde_export_source_describe (self->source, "event", "samples");
   char digits[G_ASCII_DTOSTR_BUF_SIZE];
   double interval_ms = (double) sonde_export_source_interval_ns (self->source) / NS_PER_MS;
-  GString *out = sonde_export_output_text (self->output);
+  GString *out = self->output->text;
 
   g_string_append_printf (out,
                           "{\"meta\":{\"version\":24,\"preprocessedProfileVersion\":48,"
@@ -499,7 +493,7 @@ write_meta (const Document *self)
   g_string_append_printf (out, "\"startTime\":%s,\"product\":",
                           g_ascii_formatd (digits, sizeof digits, "%.3f",
                                            (double) g_ascii_strtoll (start, NULL, 10) / NS_PER_MS));
-  sonde_export_append_json (out, event);
+  sonde_json_append_escaped (out, event);
   g_string_append (
       out,
       ",\"processType\":0,\"stackwalk\":1,\"debug\":false,\"symbolicated\":true,"
@@ -519,9 +513,9 @@ write_meta (const Document *self)
 static void
 write_libraries (Document *self)
 {
-  GString *out = sonde_export_output_text (self->output);
+  GString *out = self->output->text;
 
-  for (guint32 i = 0; i < sonde_export_source_n_functions (self->source); i++)
+  for (guint32 i = 0; i < self->source->n_functions; i++)
     {
       const char *module = sonde_export_source_function (self->source, i)->module;
 
@@ -541,7 +535,7 @@ write_libraries (Document *self)
       for (gsize k = 0; k < G_N_ELEMENTS (keys); k++)
         {
           g_string_append_printf (out, "\"%s\":", keys[k]);
-          sonde_export_append_json (out, g_ptr_array_index (self->modules, i));
+          sonde_json_append_escaped (out, g_ptr_array_index (self->modules, i));
           g_string_append_c (out, ',');
         }
       g_string_append (out, "\"arch\":\"\",\"breakpadId\":\"\",\"codeId\":null}");
@@ -552,7 +546,7 @@ write_libraries (Document *self)
 
 gboolean
 sonde_export_firefox (SondeExportSource *source,
-                      const SondeExportOptions *options,
+                      SondeUnit unit,
                       SondeExportOutput *output,
                       GError **error)
 {
@@ -560,7 +554,7 @@ sonde_export_firefox (SondeExportSource *source,
   g_autoptr (GHashTable) libraries = g_hash_table_new (sonde_text_hash, g_str_equal);
   g_autoptr (GPtrArray) modules = g_ptr_array_new ();
   Document document = { source, output, libraries, modules };
-  GString *out = sonde_export_output_text (output);
+  GString *out = output->text;
 
   if (threads == NULL)
     return FALSE;

@@ -3,9 +3,6 @@
  * read them. Source: github.com/brendangregg/FlameGraph, "Fold stacks" */
 #include "client/export/export.h"
 
-#include <string.h>
-
-#include "client/export/export-stacks.h"
 #include "client/base/text.h"
 
 typedef struct
@@ -19,22 +16,14 @@ typedef struct
 static void
 append_name (GString *out, const char *name)
 {
-  for (gsize n; *name != '\0'; name += n)
-    {
-      n = strcspn (name, ";");
-      g_string_append_len (out, name, (gssize) n);
-      if (name[n] == '\0')
-        return;
-      g_string_append_c (out, ':');
-      n++;
-    }
+  sonde_export_append_replaced (out, name, ";", ':');
 }
 
 static void
 write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
 {
   const Lines *self = user_data;
-  GString *out = sonde_export_output_text (self->output);
+  GString *out = self->output->text;
   g_autofree char *comm = sonde_text_escape (self->process->comm, -1);
 
   append_name (out, comm);
@@ -50,11 +39,11 @@ write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data
 
 gboolean
 sonde_export_folded (SondeExportSource *source,
-                     const SondeExportOptions *options,
+                     SondeUnit unit,
                      SondeExportOutput *output,
                      GError **error)
 {
-  g_autoptr (SondeProfile) profile = sonde_export_source_dup_profile (source, options->unit, error);
+  g_autoptr (SondeProfile) profile = sonde_export_source_dup_profile (source, unit, error);
 
   if (profile == NULL)
     return FALSE;

@@ -3,8 +3,6 @@
  * Source: perf-script(1), of Linux 6.1 */
 #include "client/export/export.h"
 
-#include <string.h>
-
 #include "client/base/text.h"
 
 #define NS_PER_S  G_GINT64_CONSTANT (1000000000)
@@ -22,23 +20,15 @@ typedef struct
 static void
 append_word (GString *out, const char *text)
 {
-  for (gsize n; *text != '\0'; text += n)
-    {
-      n = strcspn (text, " ()");
-      g_string_append_len (out, text, (gssize) n);
-      if (text[n] == '\0')
-        return;
-      g_string_append_c (out, '_');
-      n++;
-    }
+  sonde_export_append_replaced (out, text, " ()", '_');
 }
 
 static void
 append_head (const Script *self, const SondeExportStack *stack, const char *event, guint64 period)
 {
-  GString *out = sonde_export_output_text (self->output);
+  GString *out = self->output->text;
   const SondeModelProcess *process
-      = sonde_capture_model_process (sonde_export_source_model (self->source), stack->process);
+      = sonde_capture_model_process (self->source->model, stack->process);
   g_autofree char *comm = sonde_text_escape (process->comm, -1);
   gint64 time_ns = MAX (stack->time_ns, 0);
 
@@ -51,14 +41,14 @@ append_head (const Script *self, const SondeExportStack *stack, const char *even
 static void
 append_stack (const Script *self, const SondeExportStack *stack)
 {
-  GString *out = sonde_export_output_text (self->output);
+  GString *out = self->output->text;
 
   for (gsize i = stack->n_frames; i > 0; i--)
     {
       const SondeFunction *function
           = sonde_export_source_function (self->source, stack->functions[i - 1]);
-      const SondeLocation *location = sonde_capture_model_location (
-          sonde_export_source_model (self->source), stack->locations[i - 1]);
+      const SondeLocation *location
+          = sonde_capture_model_location (self->source->model, stack->locations[i - 1]);
 
       g_string_append_printf (out, "\t%16" G_GINT64_MODIFIER "x ", location->address);
       g_string_append (out, function->name);
@@ -105,7 +95,7 @@ guess_period (const SondeExportSource *source, const char *event)
 
 gboolean
 sonde_export_perf_script (SondeExportSource *source,
-                          const SondeExportOptions *options,
+                          SondeUnit unit,
                           SondeExportOutput *output,
                           GError **error)
 {

@@ -305,7 +305,7 @@ write_value (const SondeModelValue *value, gpointer user_data)
 {
   PerfettoTrace *self = user_data;
   const SondeModelCounter *counter
-      = sonde_capture_model_counter (sonde_export_source_model (self->source), value->counter);
+      = sonde_capture_model_counter (self->source->model, value->counter);
   Sonde__Perfetto__TrackEvent event = SONDE__PERFETTO__TRACK_EVENT__INIT;
 
   if (counter->is_double && !isfinite (value->value.vdbl))
@@ -336,7 +336,7 @@ write_clocks (PerfettoTrace *self)
   realtime.clock_id = CLOCK_REALTIME_ID;
   realtime.timestamp = g_ascii_strtoull (start, NULL, 10);
   monotonic.clock_id = CLOCK_MONOTONIC_ID;
-  monotonic.timestamp = (guint64) MAX (sonde_export_source_start_ns (self->source), 0);
+  monotonic.timestamp = (guint64) MAX (self->source->start_ns, 0);
   snapshot.n_clocks = G_N_ELEMENTS (clocks);
   snapshot.clocks = clocks;
   snapshot.has_primary_trace_clock = packet.has_sequence_flags = TRUE;
@@ -348,7 +348,7 @@ write_clocks (PerfettoTrace *self)
 
 gboolean
 sonde_export_perfetto (SondeExportSource *source,
-                       const SondeExportOptions *options,
+                       SondeUnit unit,
                        SondeExportOutput *output,
                        GError **error)
 {
@@ -356,12 +356,12 @@ sonde_export_perfetto (SondeExportSource *source,
     .sample = write_sample, .allocation = write_allocation, .mark = write_mark, .value = write_value
   };
   g_autoptr (GByteArray) packed = g_byte_array_new ();
-  g_autoptr (SondeCallTree) stacks = sonde_call_tree_new (sonde_export_source_budget (source));
+  g_autoptr (SondeCallTree) stacks
+      = sonde_call_tree_new (sonde_capture_model_budget (source->model));
   g_autoptr (GHashTable) modules = g_hash_table_new (sonde_text_hash, g_str_equal);
   g_autoptr (GHashTable) counters
       = g_hash_table_new_full (sonde_hash_number, g_int64_equal, g_free, NULL);
-  g_autofree gboolean *is_function_told
-      = g_new0 (gboolean, sonde_export_source_n_functions (source));
+  g_autofree gboolean *is_function_told = g_new0 (gboolean, source->n_functions);
   PerfettoTrace trace = { .source = source,
                           .output = output,
                           .packed = packed,
@@ -373,7 +373,7 @@ sonde_export_perfetto (SondeExportSource *source,
 
   write_clocks (&trace);
   /* The last name that a process goes by stays. */
-  model = sonde_export_source_model (trace.source);
+  model = trace.source->model;
   for (guint i = 0; i < sonde_capture_model_n_processes (model); i++)
     {
       const SondeModelProcess *process = sonde_capture_model_process (model, i);

@@ -4,7 +4,6 @@
 #include "client/export/export.h"
 
 #include "client/base/text.h"
-#include "client/export/export-stacks.h"
 #include "pprof.pb-c.h"
 
 typedef enum
@@ -83,7 +82,7 @@ write_period (PprofWriter *self, const char *event)
   piece.period_type = &type;
   piece.period = (gint64) MAX (self->sample_ns, 1);
   piece.time_nanos = g_ascii_strtoll (start, NULL, 10);
-  piece.duration_nanos = sonde_capture_model_duration_ns (sonde_export_source_model (self->source));
+  piece.duration_nanos = sonde_capture_model_duration_ns (self->source->model);
   write_piece (self, &piece);
 }
 
@@ -100,8 +99,7 @@ set_value (const PprofWriter *self, gint64 *values, Value value, guint64 number)
 static guint64
 id_of (const PprofWriter *self, guint32 function)
 {
-  return function != SONDE_CALL_TRUNCATED ? function
-                                          : sonde_export_source_n_functions (self->source);
+  return function != SONDE_CALL_TRUNCATED ? function : self->source->n_functions;
 }
 
 static void
@@ -204,7 +202,7 @@ write_functions (PprofWriter *self)
 {
   g_autoptr (GHashTable) mappings = g_hash_table_new (sonde_text_hash, g_str_equal);
 
-  guint32 n = sonde_export_source_n_functions (self->source);
+  guint32 n = self->source->n_functions;
   guint32 n_told = self->is_truncated ? n : n - 1;
 
   for (guint32 id = 1; id <= n_told; id++)
@@ -230,23 +228,9 @@ write_functions (PprofWriter *self)
     }
 }
 
-static void
-write_texts (PprofWriter *self)
-{
-  for (guint i = 0; i < self->table->len; i++)
-    {
-      char *texts[] = { g_ptr_array_index (self->table, i) };
-      Sonde__Pprof__Profile piece = SONDE__PPROF__PROFILE__INIT;
-
-      piece.n_string_table = 1;
-      piece.string_table = texts;
-      write_piece (self, &piece);
-    }
-}
-
 gboolean
 sonde_export_pprof (SondeExportSource *source,
-                    const SondeExportOptions *options,
+                    SondeUnit unit,
                     SondeExportOutput *output,
                     GError **error)
 {
@@ -284,6 +268,13 @@ sonde_export_pprof (SondeExportSource *source,
       || !write_stacks (&profile, SONDE_UNIT_BYTES, error))
     return FALSE;
   write_functions (&profile);
-  write_texts (&profile);
+  for (guint i = 0; i < table->len; i++)
+    {
+      Sonde__Pprof__Profile piece = SONDE__PPROF__PROFILE__INIT;
+
+      piece.n_string_table = 1;
+      piece.string_table = (char **) &g_ptr_array_index (table, i);
+      write_piece (&profile, &piece);
+    }
   return TRUE;
 }

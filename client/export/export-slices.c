@@ -18,7 +18,7 @@ struct SondeExportSlices
 {
   gint64 interval_ns;
   SondeBudget *budget;
-  const SondeExportSliceHandler *handler;
+  SondeExportSliceFunc func;
   gpointer user_data;
   GPtrArray *threads;     /* SliceThread */
   SondeIdMap *thread_ids; /* pid << 32 | tid → index of threads */
@@ -36,14 +36,14 @@ thread_free (gpointer data)
 SondeExportSlices *
 sonde_export_slices_new (gint64 interval_ns,
                          SondeBudget *budget,
-                         const SondeExportSliceHandler *handler,
+                         SondeExportSliceFunc func,
                          gpointer user_data)
 {
   SondeExportSlices *self = g_new0 (SondeExportSlices, 1);
 
   self->interval_ns = interval_ns;
   self->budget = budget;
-  self->handler = handler;
+  self->func = func;
   self->user_data = user_data;
   self->threads = g_ptr_array_new_with_free_func (thread_free);
   self->thread_ids = sonde_id_map_new ();
@@ -80,7 +80,7 @@ end_slices (SondeExportSlices *self, SliceThread *thread, guint n_stay, gint64 t
     {
       SondeExportSlice slice = slice_at (thread, i - 1);
 
-      self->handler->end (&slice, self->user_data);
+      self->func (&slice, TRUE, self->user_data);
     }
   g_array_set_size (thread->open, n_stay);
 }
@@ -93,15 +93,6 @@ end_of (const SondeExportSlices *self, const SliceThread *thread)
 
   return __builtin_add_overflow (thread->last_ns, self->interval_ns, &end_ns) ? thread->last_ns
                                                                               : end_ns;
-}
-
-static gboolean
-was_away (const SondeExportSlices *self, const SliceThread *thread, gint64 time_ns)
-{
-  gint64 gap_ns;
-
-  return __builtin_sub_overflow (time_ns, thread->last_ns, &gap_ns)
-         || gap_ns / MAX_INTERVALS > self->interval_ns;
 }
 
 /* NULL if there is no room. */
@@ -132,12 +123,14 @@ sonde_export_slices_add (SondeExportSlices *self, const SondeExportStack *sample
 {
   SliceThread *thread = ensure_thread (self, sample);
   gint64 time_ns = sample->time_ns;
+  gint64 gap_ns;
   guint n_same = 0;
 
   if (thread == NULL)
     return;
   time_ns = MAX (time_ns, thread->last_ns);
-  if (was_away (self, thread, time_ns))
+  if (__builtin_sub_overflow (time_ns, thread->last_ns, &gap_ns)
+      || gap_ns / MAX_INTERVALS > self->interval_ns)
     end_slices (self, thread, 0, end_of (self, thread));
   while (n_same < thread->open->len && n_same < sample->n_frames
          && g_array_index (thread->open, guint32, n_same) == sample->functions[n_same])
@@ -149,7 +142,7 @@ sonde_export_slices_add (SondeExportSlices *self, const SondeExportStack *sample
     {
       SondeExportSlice slice = slice_at (thread, i);
 
-      self->handler->begin (&slice, self->user_data);
+      self->func (&slice, FALSE, self->user_data);
     }
   thread->last_ns = time_ns;
 }

@@ -24,17 +24,15 @@ typedef struct
 
 /* Beginnings and ends nest for each thread, and their times do not go back. An end is not told
  * before a sample, or the end of all, shows it. */
-typedef struct
-{
-  void (*begin) (const SondeExportSlice *slice, gpointer user_data);
-  void (*end) (const SondeExportSlice *slice, gpointer user_data);
-} SondeExportSliceHandler;
+typedef void (*SondeExportSliceFunc) (const SondeExportSlice *slice,
+                                      gboolean is_end,
+                                      gpointer user_data);
 
 /* @interval_ns: between samples of a thread that runs
  * @budget: (nullable): of which SONDE_LIMIT_THREADS is taken; what has no room is not told */
 SondeExportSlices *sonde_export_slices_new (gint64 interval_ns,
                                             SondeBudget *budget,
-                                            const SondeExportSliceHandler *handler,
+                                            SondeExportSliceFunc func,
                                             gpointer user_data);
 void sonde_export_slices_free (SondeExportSlices *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeExportSlices, sonde_export_slices_free)

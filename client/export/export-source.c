@@ -3,27 +3,10 @@
 
 #include "client/model/capture-file.h"
 #include "client/model/samples.h"
-#include "client/names/location-names.h"
 #include "client/base/text.h"
 
 #define NS_PER_S            G_GUINT64_CONSTANT (1000000000)
 #define DEFAULT_INTERVAL_NS 1000000
-
-struct SondeExportSource
-{
-  SondeProgress *progress; /* NULL: none */
-  char *path;
-  gint64 start_ns;
-  GError *fault;
-  SondeCaptureModel *model; /* of the first reading */
-  SondeLocationNames names;
-  guint64 n_allocated;
-
-  SondeExportFuncs funcs; /* of the reading at hand */
-  gpointer user_data;
-  const SondeCaptureModel *reading;
-  GArray *stack; /* guint32: functions */
-};
 
 /* --- the first reading --- */
 
@@ -80,8 +63,9 @@ sonde_export_source_new (const char *path, SondeProgress *progress, GError **err
   if (!read_into (self, self->model, error))
     return NULL;
   sonde_progress_begin (progress, "Looking up names", 0);
-  sonde_location_names_init (&self->names, self->model, NULL);
-  sonde_location_names_find_all (&self->names);
+  self->resolver = sonde_symbol_resolver_new (self->model, NULL);
+  sonde_symbol_resolver_find_all (self->resolver);
+  self->n_functions = sonde_symbol_resolver_n_functions (self->resolver);
   return g_steal_pointer (&self);
 }
 
@@ -90,7 +74,7 @@ sonde_export_source_free (SondeExportSource *self)
 {
   if (self == NULL)
     return;
-  sonde_location_names_clear (&self->names);
+  sonde_symbol_resolver_free (self->resolver);
   sonde_capture_model_free (self->model);
   g_array_unref (self->stack);
   g_clear_error (&self->fault);
@@ -98,45 +82,20 @@ sonde_export_source_free (SondeExportSource *self)
   g_free (self);
 }
 
-const GError *
-sonde_export_source_fault (const SondeExportSource *self)
-{
-  return self->fault;
-}
-
-const SondeCaptureModel *
-sonde_export_source_model (const SondeExportSource *self)
-{
-  return self->model;
-}
-
-guint32
-sonde_export_source_n_functions (const SondeExportSource *self)
-{
-  return sonde_symbol_resolver_n_functions (self->names.resolver);
-}
-
 const SondeFunction *
 sonde_export_source_function (const SondeExportSource *self, guint32 function)
 {
-  return sonde_symbol_resolver_function (self->names.resolver, function);
-}
-
-SondeBudget *
-sonde_export_source_budget (const SondeExportSource *self)
-{
-  return sonde_capture_model_budget (self->model);
+  return sonde_symbol_resolver_function (self->resolver, function);
 }
 
 char *
 sonde_export_source_describe (const SondeExportSource *self, const char *key, const char *fallback)
 {
-  const char *text = sonde_capture_model_metadata (self->model, "sonde");
-  g_autoptr (GKeyFile) description = g_key_file_new ();
-  char *value = NULL;
+  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (self->model);
+  char *value = settings != NULL
+                    ? g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, key, NULL)
+                    : NULL;
 
-  if (text != NULL && g_key_file_load_from_data (description, text, (gsize) -1, 0, NULL))
-    value = g_key_file_get_string (description, "sonde", key, NULL);
   return value != NULL ? value : g_strdup (fallback);
 }
 
@@ -154,12 +113,6 @@ sonde_export_source_interval_ns (const SondeExportSource *self)
   if (g_str_equal (event, "cpu-clock") && period_ns > 0 && period_ns < NS_PER_S)
     return (gint64) period_ns;
   return DEFAULT_INTERVAL_NS;
-}
-
-gint64
-sonde_export_source_start_ns (const SondeExportSource *self)
-{
-  return self->start_ns;
 }
 
 guint64
@@ -180,10 +133,12 @@ name_stack (SondeExportSource *self, SondeExportStack *stack)
   g_array_set_size (self->stack, (guint) stack->n_frames);
   for (gsize i = 0; i < stack->n_frames; i++)
     {
+      guint32 n; /* 1: none is inlined */
+
       if (stack->locations[i] >= n_locations)
         return FALSE;
       g_array_index (self->stack, guint32, i)
-          = g_array_index (self->names.functions, guint32, stack->locations[i]);
+          = *sonde_symbol_resolver_get (self->resolver, stack->locations[i], &n);
     }
   stack->functions = (const guint32 *) (void *) self->stack->data;
   return stack->process < sonde_capture_model_n_processes (self->model);
@@ -285,7 +240,7 @@ sonde_export_source_dup_profile (SondeExportSource *self, SondeUnit unit, GError
   gboolean is_time = unit == SONDE_UNIT_SAMPLES;
   const SondeExportFuncs funcs
       = { .sample = is_time ? add_stack : NULL, .allocation = is_time ? NULL : add_stack };
-  SondeBudget *budget = sonde_export_source_budget (self);
+  SondeBudget *budget = sonde_capture_model_budget (self->model);
   guint64 n_nodes = budget->left[SONDE_LIMIT_NODES];
   Sums sums = { .unit = unit };
   SondeProfile *profile = NULL;
@@ -294,7 +249,7 @@ sonde_export_source_dup_profile (SondeExportSource *self, SondeUnit unit, GError
   if (sonde_export_source_run (self, &funcs, &sums, error))
     {
       budget->left[SONDE_LIMIT_NODES] = n_nodes; /* the next one comes when this one is gone */
-      profile = sonde_profile_new (unit, self->names.resolver);
+      profile = sonde_profile_new (unit, self->resolver);
       for (guint i = 0; i < sums.samples.trees->len; i++)
         if (g_ptr_array_index (sums.samples.trees, i) != NULL)
           sonde_profile_add_process (profile, sonde_capture_model_process (self->model, i),
@@ -304,4 +259,38 @@ sonde_export_source_dup_profile (SondeExportSource *self, SondeUnit unit, GError
     }
   sonde_samples_clear (&sums.samples);
   return profile;
+}
+
+void
+sonde_export_foreach_stack (const SondeCallTree *tree,
+                            SondeExportStackFunc func,
+                            gpointer user_data)
+{
+  g_autoptr (GArray) ids = g_array_new (FALSE, FALSE, sizeof (guint32));
+  guint32 node = 0;
+
+  do
+    {
+      const SondeCallNode *at = sonde_call_tree_node (tree, node);
+
+      if (node != 0)
+        g_array_append_val (ids, at->id);
+      if (at->self > 0)
+        func ((const guint32 *) (void *) ids->data, ids->len, at->self, user_data);
+      if (at->first_child != 0)
+        {
+          node = at->first_child;
+          continue;
+        }
+      /* to the next one of those above that has one */
+      for (; node != 0; node = at->parent)
+        {
+          at = sonde_call_tree_node (tree, node);
+          g_array_set_size (ids, ids->len - 1);
+          if (at->next_sibling != 0)
+            break;
+        }
+      node = node != 0 ? at->next_sibling : 0;
+    }
+  while (node != 0);
 }

@@ -17,12 +17,11 @@
  * locations in the same order, so those of the second are named by the first. Memory grows with
  * processes and distinct addresses, not with samples. Function 0 is SONDE_TRUNCATED.
  */
-typedef struct SondeExportSource SondeExportSource;
 
 /* A sample, or something that was allocated. */
 typedef struct
 {
-  guint process; /* number of the process in sonde_export_source_model() */
+  guint process; /* number of the process in the model */
   gint32 pid;
   gint32 tid;
   gint64 time_ns;           /* CLOCK_MONOTONIC; a later event may have an earlier time */
@@ -42,6 +41,25 @@ typedef struct
   void (*value) (const SondeModelValue *value, gpointer user_data);
 } SondeExportFuncs;
 
+/* Open to be read. */
+typedef struct
+{
+  SondeProgress *progress; /* NULL: none */
+  char *path;
+  gint64 start_ns;          /* when the capture was begun: CLOCK_MONOTONIC */
+  GError *fault;            /* why the capture ends early, or NULL: what came before is there */
+  SondeCaptureModel *model; /* of the whole capture; who keeps things of the events takes of its
+                               budget */
+  SondeSymbolResolver *resolver;
+  guint32 n_functions;
+  guint64 n_allocated;
+
+  SondeExportFuncs funcs; /* of the reading at hand */
+  gpointer user_data;
+  const SondeCaptureModel *reading;
+  GArray *stack; /* guint32: functions */
+} SondeExportSource;
+
 /* Reads the whole capture @path once, which must be a file. NULL with @error if it is none.
  * @progress: (nullable) (transfer none): outlives all readings */
 SondeExportSource *
@@ -49,23 +67,13 @@ sonde_export_source_new (const char *path, SondeProgress *progress, GError **err
 void sonde_export_source_free (SondeExportSource *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeExportSource, sonde_export_source_free)
 
-/* Why the capture ends early, or NULL: what came before is there. */
-const GError *sonde_export_source_fault (const SondeExportSource *self);
-
-/* Of the whole capture. */
-const SondeCaptureModel *sonde_export_source_model (const SondeExportSource *self);
-guint32 sonde_export_source_n_functions (const SondeExportSource *self);
 const SondeFunction *sonde_export_source_function (const SondeExportSource *self, guint32 function);
-/* What is left of the limits, which who keeps things of the events takes of. */
-SondeBudget *sonde_export_source_budget (const SondeExportSource *self);
 /* The value @key of the group "sonde" of the capture's description, or @fallback; (transfer full)
  */
 char *
 sonde_export_source_describe (const SondeExportSource *self, const char *key, const char *fallback);
 /* Between samples of a thread that runs; a guess if their event does not count time. */
 gint64 sonde_export_source_interval_ns (const SondeExportSource *self);
-/* When the capture was begun: CLOCK_MONOTONIC. */
-gint64 sonde_export_source_start_ns (const SondeExportSource *self);
 /* Samples, or allocations with UNIT_BYTES and UNIT_BLOCKS. */
 guint64 sonde_export_source_count (const SondeExportSource *self, SondeUnit unit);
 
@@ -79,3 +87,15 @@ gboolean sonde_export_source_run (SondeExportSource *self,
  * longer than @self. NULL with @error */
 SondeProfile *
 sonde_export_source_dup_profile (SondeExportSource *self, SondeUnit unit, GError **error);
+
+/* @ids: outermost first, valid during the call; @weight: of the stacks that end there, above 0 */
+typedef void (*SondeExportStackFunc) (const guint32 *ids,
+                                      gsize n_ids,
+                                      guint64 weight,
+                                      gpointer user_data);
+
+/* The stacks of a call tree, one after the other; those that begin alike stand together. Deep trees
+ * need no deep recursion. */
+void sonde_export_foreach_stack (const SondeCallTree *tree,
+                                 SondeExportStackFunc func,
+                                 gpointer user_data);

@@ -3,7 +3,7 @@
  * Source: www.speedscope.app/file-format-schema.json */
 #include "client/export/export.h"
 
-#include "client/export/export-stacks.h"
+#include "client/base/json.h"
 #include "config.h"
 
 typedef struct
@@ -28,7 +28,7 @@ static void
 write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
 {
   SpeedscopeWriter *self = user_data;
-  GString *out = sonde_export_output_text (self->output);
+  GString *out = self->output->text;
 
   g_string_append (out, self->weights->len > 0 ? ",\n[" : "[");
   for (gsize i = 0; i < n_ids; i++)
@@ -47,11 +47,11 @@ write_process (SpeedscopeWriter *self,
   SondeExportOutput *output = self->output;
   g_autofree char *name = g_strdup_printf ("%s (%d)%s", process->process.comm, process->process.pid,
                                            unit == SONDE_UNIT_BYTES ? ", allocated" : "");
-  GString *out = sonde_export_output_text (output);
+  GString *out = output->text;
 
   g_array_set_size (self->weights, 0);
   g_string_append_printf (out, "%s\n{\"type\":\"sampled\",\"name\":", is_first ? "" : ",");
-  sonde_export_append_json (out, name);
+  sonde_json_append_escaped (out, name);
   g_string_append_printf (
       out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" G_GUINT64_FORMAT ",\"samples\":[",
       unit == SONDE_UNIT_BYTES ? "bytes" : "none", sonde_call_tree_node (process->tree, 0)->total);
@@ -67,7 +67,7 @@ static void
 write_frames (const SpeedscopeWriter *self, const SondeExportSource *source)
 {
   SondeExportOutput *output = self->output;
-  GString *out = sonde_export_output_text (output);
+  GString *out = output->text;
   guint32 n_frames = self->n_functions - (self->is_truncated ? 0 : 1);
 
   for (guint32 i = 0; i < n_frames; i++)
@@ -76,9 +76,9 @@ write_frames (const SpeedscopeWriter *self, const SondeExportSource *source)
           = sonde_export_source_function (source, (i + 1) % self->n_functions);
 
       g_string_append (out, i > 0 ? ",\n{\"name\":" : "\n{\"name\":");
-      sonde_export_append_json (out, function->name);
+      sonde_json_append_escaped (out, function->name);
       g_string_append (out, ",\"file\":");
-      sonde_export_append_json (out, function->module);
+      sonde_json_append_escaped (out, function->module);
       g_string_append_c (out, '}');
       sonde_export_output_pass (output);
     }
@@ -86,13 +86,13 @@ write_frames (const SpeedscopeWriter *self, const SondeExportSource *source)
 
 gboolean
 sonde_export_speedscope (SondeExportSource *source,
-                         const SondeExportOptions *options,
+                         SondeUnit unit,
                          SondeExportOutput *output,
                          GError **error)
 {
   static const SondeUnit units[] = { SONDE_UNIT_SAMPLES, SONDE_UNIT_BYTES };
   g_autoptr (GArray) weights = g_array_new (FALSE, FALSE, sizeof (guint64));
-  SpeedscopeWriter receiver = { output, sonde_export_source_n_functions (source), FALSE, weights };
+  SpeedscopeWriter receiver = { output, source->n_functions, FALSE, weights };
   gboolean is_first = TRUE;
 
   sonde_export_output_printf (output,

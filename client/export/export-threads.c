@@ -161,8 +161,8 @@ sonde_export_threads_new (SondeExportSource *source, GError **error)
     .sample = take_sample, .allocation = take_allocation, .mark = take_mark, .value = take_value
   };
   g_autoptr (SondeExportThreads) self = g_new0 (SondeExportThreads, 1);
-  Collector collector
-      = { self, sonde_export_source_budget (source), sonde_id_map_new (), sonde_id_map_new () };
+  Collector collector = { self, sonde_capture_model_budget (source->model), sonde_id_map_new (),
+                          sonde_id_map_new () };
   gboolean is_read;
 
   self->texts = sonde_text_pool_new (collector.budget);
@@ -185,9 +185,7 @@ sonde_export_threads_new (SondeExportSource *source, GError **error)
       else if (thread->process == G_MAXUINT)
         thread->comm = "?";
       else
-        thread->comm
-            = sonde_capture_model_process (sonde_export_source_model (source), thread->process)
-                  ->comm;
+        thread->comm = sonde_capture_model_process (source->model, thread->process)->comm;
     }
   g_ptr_array_sort (self->threads, compare_threads);
   for (guint i = 0; i < self->threads->len; i++)

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "client/export/export.h"
 
-#include "client/base/output.h"
-#include "client/base/text.h"
+#include <string.h>
 
 #define FULL_BYTES 65536
-
-struct SondeExportOutput
-{
-  SondeOutput *output;
-  GConverter *gzip; /* NULL: as it is */
-  GString *text;
-  GError *error; /* the first one */
-};
 
 SondeExportOutput *
 sonde_export_output_new (const char *path, gboolean is_compressed, GError **error)
@@ -40,12 +31,6 @@ sonde_export_output_free (SondeExportOutput *self)
   g_string_free (self->text, TRUE);
   g_clear_error (&self->error);
   g_free (self);
-}
-
-GString *
-sonde_export_output_text (SondeExportOutput *self)
-{
-  return self->text;
 }
 
 static void
@@ -115,17 +100,15 @@ sonde_export_output_close (SondeExportOutput *self, GError **error)
 }
 
 void
-sonde_export_append_json (GString *out, const char *text)
+sonde_export_append_replaced (GString *out, const char *text, const char *chars, char with)
 {
-  g_autofree char *safe = sonde_text_escape (text, -1);
-
-  /* It is valid UTF-8 without control characters by now. */
-  g_string_append_c (out, '"');
-  for (const char *at = safe; *at != '\0'; at++)
+  for (gsize n; *text != '\0'; text += n)
     {
-      if (*at == '"' || *at == '\\')
-        g_string_append_c (out, '\\');
-      g_string_append_c (out, *at);
+      n = strcspn (text, chars);
+      g_string_append_len (out, text, (gssize) n);
+      if (text[n] == '\0')
+        return;
+      g_string_append_c (out, with);
+      n++;
     }
-  g_string_append_c (out, '"');
 }

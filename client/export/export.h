@@ -4,6 +4,7 @@
 
 #include <gio/gio.h>
 
+#include "client/base/output.h"
 #include "client/export/export-source.h"
 #include "client/report/profile.h"
 
@@ -13,7 +14,14 @@
  * Exports are as long as their captures, so they are written as they are made, JSON too: json-glib
  * would hold the whole document in memory. A failure is remembered, and told at the end.
  */
-typedef struct SondeExportOutput SondeExportOutput;
+typedef struct
+{
+  SondeOutput *output;
+  GConverter *gzip; /* NULL: as it is */
+  GString *text;    /* to append to; what is there is on its way once sonde_export_output_pass() was
+                       called */
+  GError *error;    /* the first one */
+} SondeExportOutput;
 
 /* @path: NULL is standard output, too; a file is there when it is closed: see output.h */
 SondeExportOutput *
@@ -22,8 +30,6 @@ sonde_export_output_new (const char *path, gboolean is_compressed, GError **erro
 void sonde_export_output_free (SondeExportOutput *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeExportOutput, sonde_export_output_free)
 
-/* To append to; what is there is on its way once sonde_export_output_pass() was called. */
-GString *sonde_export_output_text (SondeExportOutput *self);
 /* About once a record: writes when there is enough. */
 void sonde_export_output_pass (SondeExportOutput *self);
 void sonde_export_output_printf (SondeExportOutput *self, const char *format, ...)
@@ -32,51 +38,21 @@ void sonde_export_output_bytes (SondeExportOutput *self, const void *bytes, gsiz
 
 gboolean sonde_export_output_close (SondeExportOutput *self, GError **error);
 
-/* @text as a JSON string with its quotes: of foreign origin, so first made harmless
- * (sonde_text_escape()). */
-void sonde_export_append_json (GString *out, const char *text);
+/* @text with @with in the place of each of @chars. */
+void sonde_export_append_replaced (GString *out, const char *text, const char *chars, char with);
 
-typedef struct
-{
-  SondeUnit unit; /* of formats that have one */
-} SondeExportOptions;
-
-/* Writes what @source holds. FALSE with @error if the capture has nothing that the format could
- * show. What cannot be written shows when @output is closed. */
-typedef gboolean (*SondeExportFunc) (SondeExportSource *source,
-                                     const SondeExportOptions *options,
-                                     SondeExportOutput *output,
-                                     GError **error);
-
-gboolean sonde_export_folded (SondeExportSource *source,
-                              const SondeExportOptions *options,
-                              SondeExportOutput *output,
-                              GError **error);
-gboolean sonde_export_dot (SondeExportSource *source,
-                           const SondeExportOptions *options,
-                           SondeExportOutput *output,
-                           GError **error);
-gboolean sonde_export_speedscope (SondeExportSource *source,
-                                  const SondeExportOptions *options,
+/* Writes what @source holds, in @unit if the format has one. FALSE with @error if the capture has
+ * nothing that the format could show. What cannot be written shows when @output is closed. */
+typedef gboolean SondeExportFunc (SondeExportSource *source,
+                                  SondeUnit unit,
                                   SondeExportOutput *output,
                                   GError **error);
-gboolean sonde_export_firefox (SondeExportSource *source,
-                               const SondeExportOptions *options,
-                               SondeExportOutput *output,
-                               GError **error);
-gboolean sonde_export_perfetto (SondeExportSource *source,
-                                const SondeExportOptions *options,
-                                SondeExportOutput *output,
-                                GError **error);
-gboolean sonde_export_pprof (SondeExportSource *source,
-                             const SondeExportOptions *options,
-                             SondeExportOutput *output,
-                             GError **error);
-gboolean sonde_export_perf_script (SondeExportSource *source,
-                                   const SondeExportOptions *options,
-                                   SondeExportOutput *output,
-                                   GError **error);
-gboolean sonde_export_chrome (SondeExportSource *source,
-                              const SondeExportOptions *options,
-                              SondeExportOutput *output,
-                              GError **error);
+
+SondeExportFunc sonde_export_folded;
+SondeExportFunc sonde_export_dot;
+SondeExportFunc sonde_export_speedscope;
+SondeExportFunc sonde_export_firefox;
+SondeExportFunc sonde_export_perfetto;
+SondeExportFunc sonde_export_pprof;
+SondeExportFunc sonde_export_perf_script;
+SondeExportFunc sonde_export_chrome;

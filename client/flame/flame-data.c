@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/model/sample-log.h"
+#include "client/model/samples.h"
 #include "client/report/report-text.h"
 #include "client/base/text.h"
 
@@ -16,10 +16,14 @@ G_STATIC_ASSERT (SONDE_FLAME_N_BUCKETS == 1 << BUCKET_BITS);
 
 typedef struct
 {
-  guint64 *keys; /* sorted */
-  guint n_keys;
+  const SondeSampleLog *log;
+  GByteArray *out;
+  gint64 first_ns; /* time of the first sample, */
+  gint64 last_ns;  /* and of the last one */
   guint64 bucket_ns;
-} Samples;
+  guint64 *keys; /* of the samples, sorted */
+  guint n_keys;
+} Packer;
 
 void
 sonde_flame_data_append_number (GByteArray *out, guint64 number)
@@ -83,29 +87,30 @@ compare_keys (const void *a, const void *b)
   return left < right ? -1 : left > right;
 }
 
-static void
-sort_samples (const SondeFlameSource *source, Samples *samples)
+/* Times are foreign: their difference fits only where it has no sign. */
+static guint64
+since_first (const Packer *self, gint64 time_ns)
 {
-  const GArray *places = source->log->samples.places;
-  gint64 first_ns = 0;
-  gint64 last_ns = 0;
+  return (guint64) time_ns - (guint64) self->first_ns;
+}
 
-  sonde_sample_log_range (source->log, &first_ns, &last_ns);
-  /* times are foreign: their difference fits only where it has no sign */
-  samples->bucket_ns = ((guint64) last_ns - (guint64) first_ns) / SONDE_FLAME_N_BUCKETS + 1;
-  samples->n_keys = places->len;
-  samples->keys = g_new (guint64, samples->n_keys);
-  for (guint i = 0; i < samples->n_keys; i++)
+static void
+sort_samples (Packer *self, const SondeFlameGraph *graph)
+{
+  const GArray *places = self->log->samples.places;
+
+  self->n_keys = places->len;
+  self->keys = g_new (guint64, self->n_keys);
+  for (guint i = 0; i < self->n_keys; i++)
     {
       const SondeSamplePlace *sample = &g_array_index (places, SondeSamplePlace, i);
-      guint process = sonde_samples_thread (&source->log->samples, sample->thread)->process;
-      guint64 node = sonde_flame_graph_locate (source->graph, process, sample->node);
-      guint64 bucket = ((guint64) sample->time_ns - (guint64) first_ns) / samples->bucket_ns;
+      guint process = sonde_samples_thread (&self->log->samples, sample->thread)->process;
+      guint64 node = sonde_flame_graph_locate (graph, process, sample->node);
 
-      samples->keys[i]
-          = (guint64) sample->thread << (BUCKET_BITS + NODE_BITS) | node << BUCKET_BITS | bucket;
+      self->keys[i] = (guint64) sample->thread << (BUCKET_BITS + NODE_BITS) | node << BUCKET_BITS
+                      | since_first (self, sample->time_ns) / self->bucket_ns;
     }
-  qsort (samples->keys, samples->n_keys, sizeof *samples->keys, compare_keys);
+  qsort (self->keys, self->n_keys, sizeof *self->keys, compare_keys);
 }
 
 static const SondeModelProcess *
@@ -129,8 +134,9 @@ find_heaviest (const SondeSampleLog *log)
 }
 
 static void
-append_head (GByteArray *out, const SondeFlameSource *source)
+append_head (const Packer *self, const SondeFlameSource *source, const SondeFlameGraph *graph)
 {
+  GByteArray *out = self->out;
   const SondeCaptureModel *model = source->log->model;
   g_autofree char *subject = sonde_report_describe_subject (model, find_heaviest (source->log));
   g_autofree char *event = sonde_report_describe_event (model);
@@ -140,17 +146,14 @@ append_head (GByteArray *out, const SondeFlameSource *source)
       = cut != NULL ? g_strdup_printf ("%s; truncated: %s", lost, cut) : g_strdup (lost);
   g_autofree char *start = sonde_text_escape (source->start, -1);
   const char *texts[] = { source->title, subject, event, start, losses, source->other_title };
-  gint64 first_ns = 0;
-  gint64 last_ns = 0;
 
   sonde_flame_data_append_number (out, SONDE_FLAME_FORMAT);
   for (gsize i = 0; i < G_N_ELEMENTS (texts); i++)
     sonde_flame_data_append_text (out, texts[i] != NULL ? texts[i] : "");
-  sonde_sample_log_range (source->log, &first_ns, &last_ns);
-  sonde_flame_data_append_number (out, (guint64) last_ns - (guint64) first_ns);
-  sonde_flame_data_append_number (out, sonde_flame_graph_total (source->graph, 0));
-  sonde_flame_data_append_number (out, sonde_flame_graph_total (source->graph, 1));
-  sonde_flame_data_append_number (out, sonde_flame_graph_threshold (source->graph));
+  sonde_flame_data_append_number (out, since_first (self, self->last_ns));
+  sonde_flame_data_append_number (out, graph->total[0]);
+  sonde_flame_data_append_number (out, graph->total[1]);
+  sonde_flame_data_append_number (out, graph->threshold);
 }
 
 /* All of the model's, so that the numbers of threads' processes are the model's, too. */
@@ -177,21 +180,22 @@ append_threads (GByteArray *out, const SondeSampleLog *log)
 }
 
 static void
-append_lanes (GByteArray *out, const SondeSampleLog *log, const Samples *samples)
+append_lanes (const Packer *self)
 {
+  GByteArray *out = self->out;
   g_autofree guint32 *counts = g_new (guint32, SONDE_FLAME_N_BUCKETS);
   guint at = 0;
 
-  sonde_flame_data_append_number (out, samples->bucket_ns);
+  sonde_flame_data_append_number (out, self->bucket_ns);
   sonde_flame_data_append_number (out, SONDE_FLAME_N_BUCKETS);
-  for (guint thread = 0; thread < log->samples.threads->len; thread++)
+  for (guint thread = 0; thread < self->log->samples.threads->len; thread++)
     {
       guint n_points = 0;
       guint previous; /* -1 */
 
       memset (counts, 0, SONDE_FLAME_N_BUCKETS * sizeof *counts);
-      for (; at < samples->n_keys && thread_of (samples->keys[at]) == thread; at++)
-        counts[bucket_of (samples->keys[at])]++;
+      for (; at < self->n_keys && thread_of (self->keys[at]) == thread; at++)
+        counts[bucket_of (self->keys[at])]++;
       previous = G_MAXUINT;
       for (guint bucket = 0; bucket < SONDE_FLAME_N_BUCKETS; bucket++)
         n_points += counts[bucket] > 0;
@@ -208,28 +212,28 @@ append_lanes (GByteArray *out, const SondeSampleLog *log, const Samples *samples
 
 /* The number of points, if 1 << @shift buckets are one. */
 static guint
-count_points (const Samples *samples, guint shift)
+count_points (const Packer *self, guint shift)
 {
   guint n_points = 0;
 
-  for (guint i = 0; i < samples->n_keys; i++)
-    n_points += i == 0 || samples->keys[i] >> shift != samples->keys[i - 1] >> shift;
+  for (guint i = 0; i < self->n_keys; i++)
+    n_points += i == 0 || self->keys[i] >> shift != self->keys[i - 1] >> shift;
   return n_points;
 }
 
 /* The index behind the keys that are the same as that at @at but for their last @shift bits. */
 static guint
-skip_equal (const Samples *samples, guint at, guint shift)
+skip_equal (const Packer *self, guint at, guint shift)
 {
-  guint64 key = samples->keys[at] >> shift;
+  guint64 key = self->keys[at] >> shift;
 
-  while (at < samples->n_keys && samples->keys[at] >> shift == key)
+  while (at < self->n_keys && self->keys[at] >> shift == key)
     at++;
   return at;
 }
 
 static void
-append_series (GByteArray *out, const Samples *samples, guint shift)
+append_series (const Packer *self, guint shift)
 {
   g_autoptr (GByteArray) threads = g_byte_array_new ();
   g_autoptr (GByteArray) nodes = g_byte_array_new ();
@@ -238,13 +242,13 @@ append_series (GByteArray *out, const Samples *samples, guint shift)
   gint64 node = 0;
   guint n_series = 0;
 
-  for (guint at = 0, end; at < samples->n_keys; at = end)
+  for (guint at = 0, end; at < self->n_keys; at = end)
     {
-      guint64 key = samples->keys[at];
+      guint64 key = self->keys[at];
       guint n_points = 0;
 
-      end = skip_equal (samples, at, BUCKET_BITS);
-      for (guint i = at; i < end; i = skip_equal (samples, i, shift))
+      end = skip_equal (self, at, BUCKET_BITS);
+      for (guint i = at; i < end; i = skip_equal (self, i, shift))
         n_points++;
       sonde_flame_data_append_number (threads, thread_of (key) - thread);
       sonde_flame_data_append_signed (nodes, (gint64) node_of (key) - node);
@@ -253,10 +257,10 @@ append_series (GByteArray *out, const Samples *samples, guint shift)
       node = (gint64) node_of (key);
       n_series++;
     }
-  sonde_flame_data_append_number (out, n_series);
-  g_byte_array_append (out, threads->data, threads->len);
-  g_byte_array_append (out, nodes->data, nodes->len);
-  g_byte_array_append (out, sizes->data, sizes->len);
+  sonde_flame_data_append_number (self->out, n_series);
+  g_byte_array_append (self->out, threads->data, threads->len);
+  g_byte_array_append (self->out, nodes->data, nodes->len);
+  g_byte_array_append (self->out, sizes->data, sizes->len);
 }
 
 #define SONDE_FLAME_MAX_MARKS         20000 /* the longest are shown: more are not told apart by eye */
@@ -269,14 +273,6 @@ typedef struct
   double low;
   double high;
 } Point;
-
-typedef struct
-{
-  const SondeSampleLog *log;
-  gint64 first_ns;
-  gint64 last_ns;
-  guint64 bucket_ns;
-} Track;
 
 static void
 append_escaped (GByteArray *out, const char *text)
@@ -298,7 +294,7 @@ append_double (GByteArray *out, double value)
 
 /* Adds @value to the points of its counter; most values come in the order of time. */
 static void
-add_value (const Track *self, GPtrArray *counters, const SondeModelValue *value)
+add_value (const Packer *self, GPtrArray *counters, const SondeModelValue *value)
 {
   const SondeCaptureModel *model = self->log->model;
   GArray *points = g_ptr_array_index (counters, value->counter);
@@ -309,7 +305,7 @@ add_value (const Track *self, GPtrArray *counters, const SondeModelValue *value)
 
   if (!isfinite (number) || value->time_ns < self->first_ns || value->time_ns > self->last_ns)
     return;
-  point.bucket = (guint) (((guint64) value->time_ns - (guint64) self->first_ns) / self->bucket_ns);
+  point.bucket = (guint) (since_first (self, value->time_ns) / self->bucket_ns);
   if (last == NULL || last->bucket < point.bucket)
     g_array_append_val (points, point);
   else if (last->bucket == point.bucket)
@@ -364,8 +360,9 @@ compare_starts (gconstpointer a, gconstpointer b)
 }
 
 static void
-append_marks (const Track *self, GByteArray *out)
+append_marks (const Packer *self)
 {
+  GByteArray *out = self->out;
   g_autoptr (GPtrArray) shown = g_ptr_array_new ();
   guint n_left_out;
 
@@ -398,26 +395,20 @@ append_marks (const Track *self, GByteArray *out)
       if (strlen (escaped) > SONDE_FLAME_MAX_MESSAGE_BYTES)
         strcpy (g_utf8_find_prev_char (escaped, escaped + SONDE_FLAME_MAX_MESSAGE_BYTES - 2), "…");
       sonde_flame_data_append_text (out, escaped);
-      sonde_flame_data_append_number (out, (guint64) mark->time_ns - (guint64) self->first_ns);
+      sonde_flame_data_append_number (out, since_first (self, mark->time_ns));
       sonde_flame_data_append_number (out, (guint64) MAX (mark->duration_ns, 0));
     }
 }
 
 /* The counters and marks. What lies before the first sample or after the last one is left out. */
 static void
-append_tracks (GByteArray *out, const SondeSampleLog *log)
+append_tracks (const Packer *self)
 {
-  Track self = { .log = log };
-  const SondeCaptureModel *model;
-  g_autoptr (GPtrArray) counters = NULL;
-  const GArray *values;
+  const SondeCaptureModel *model = self->log->model;
+  const GArray *values = self->log->values;
+  g_autoptr (GPtrArray) counters = g_ptr_array_new_with_free_func (points_free);
   guint n_shown = 0;
 
-  sonde_sample_log_range (log, &self.first_ns, &self.last_ns);
-  self.bucket_ns = ((guint64) self.last_ns - (guint64) self.first_ns) / SONDE_FLAME_N_BUCKETS + 1;
-  model = self.log->model;
-  counters = g_ptr_array_new_with_free_func (points_free);
-  values = self.log->values;
   for (guint i = 0; i < sonde_capture_model_n_counters (model); i++)
     g_ptr_array_add (counters, g_array_new (FALSE, FALSE, sizeof (Point)));
   for (guint i = 0; i < values->len; i++)
@@ -426,71 +417,72 @@ append_tracks (GByteArray *out, const SondeSampleLog *log)
 
       if (!g_str_equal (sonde_capture_model_counter (model, value->counter)->category,
                         SONDE_LEDGER_CATEGORY))
-        add_value (&self, counters, value);
+        add_value (self, counters, value);
     }
 
   for (guint i = 0; i < counters->len; i++)
     n_shown += ((const GArray *) g_ptr_array_index (counters, i))->len > 0;
-  sonde_flame_data_append_number (out, n_shown);
+  sonde_flame_data_append_number (self->out, n_shown);
   for (guint i = 0; i < counters->len; i++)
     if (((const GArray *) g_ptr_array_index (counters, i))->len > 0)
-      append_counter (out, sonde_capture_model_counter (model, i), g_ptr_array_index (counters, i));
-  append_marks (&self, out);
+      append_counter (self->out, sonde_capture_model_counter (model, i),
+                      g_ptr_array_index (counters, i));
+  append_marks (self);
 }
 
 GByteArray *
-sonde_flame_data_new (const SondeFlameSource *source, guint max_points)
+sonde_flame_data_new (const SondeFlameSource *source,
+                      const SondeFlameGraph *graph,
+                      guint max_points)
 {
   GByteArray *out = g_byte_array_new ();
-  Samples samples;
+  Packer self = { .log = source->log, .out = out };
+  g_autoptr (GByteArray) counts = g_byte_array_new ();
   guint shift = 0;
-  guint32 n_nodes;
   gint64 depth = 0;
-  g_autoptr (GByteArray) counts = NULL;
   guint64 previous = 0;
-  guint64 series;
+  guint64 series = G_MAXUINT64;
 
-  g_assert (sonde_flame_graph_n_nodes (source->graph) < 1u << NODE_BITS);
-  sort_samples (source, &samples);
-  append_head (out, source);
-  sonde_flame_data_append_number (out, sonde_flame_graph_n_functions (source->graph));
-  for (guint32 i = 0; i < sonde_flame_graph_n_functions (source->graph); i++)
+  g_assert (graph->nodes->len < 1u << NODE_BITS);
+  sonde_sample_log_range (source->log, &self.first_ns, &self.last_ns);
+  self.bucket_ns = since_first (&self, self.last_ns) / SONDE_FLAME_N_BUCKETS + 1;
+  sort_samples (&self, graph);
+  append_head (&self, source, graph);
+  sonde_flame_data_append_number (out, graph->functions->len);
+  for (guint32 i = 0; i < graph->functions->len; i++)
     {
-      const SondeFlameFunction *function = sonde_flame_graph_function (source->graph, i);
+      const SondeFlameFunction *function = sonde_flame_graph_function (graph, i);
 
       sonde_flame_data_append_number (out, function->kind);
       sonde_flame_data_append_text (out, function->name);
       sonde_flame_data_append_text (out, function->module);
       sonde_flame_data_append_text (out, function->source);
     }
-  n_nodes = sonde_flame_graph_n_nodes (source->graph);
-  sonde_flame_data_append_number (out, n_nodes);
-  for (guint32 i = 0; i < n_nodes; i++)
+  sonde_flame_data_append_number (out, graph->nodes->len);
+  for (guint32 i = 0; i < graph->nodes->len; i++)
     {
-      gint64 next = sonde_flame_graph_node (source->graph, i)->depth;
+      gint64 next = sonde_flame_graph_node (graph, i)->depth;
 
       sonde_flame_data_append_signed (out, next - depth);
       depth = next;
     }
-  for (guint32 i = 0; i < n_nodes; i++)
-    sonde_flame_data_append_number (out, sonde_flame_graph_node (source->graph, i)->function);
-  for (guint32 i = 0; (source->other_title != NULL) && i < n_nodes; i++)
-    sonde_flame_data_append_number (out, sonde_flame_graph_node (source->graph, i)->self[1]);
+  for (guint32 i = 0; i < graph->nodes->len; i++)
+    sonde_flame_data_append_number (out, sonde_flame_graph_node (graph, i)->function);
+  for (guint32 i = 0; source->other_title != NULL && i < graph->nodes->len; i++)
+    sonde_flame_data_append_number (out, sonde_flame_graph_node (graph, i)->self[1]);
   append_threads (out, source->log);
-  append_lanes (out, source->log, &samples);
-  while (shift < BUCKET_BITS && count_points (&samples, shift) > max_points)
+  append_lanes (&self);
+  while (shift < BUCKET_BITS && count_points (&self, shift) > max_points)
     shift++;
-  sonde_flame_data_append_number (out, samples.bucket_ns << shift);
+  sonde_flame_data_append_number (out, self.bucket_ns << shift);
   sonde_flame_data_append_number (out, SONDE_FLAME_N_BUCKETS >> shift);
-  append_series (out, &samples, shift);
-  counts = g_byte_array_new ();
-  series = G_MAXUINT64;
-  for (guint at = 0, end; at < samples.n_keys; at = end)
+  append_series (&self, shift);
+  for (guint at = 0, end; at < self.n_keys; at = end)
     {
-      guint64 key = samples.keys[at];
+      guint64 key = self.keys[at];
       guint64 bucket = bucket_of (key) >> shift;
 
-      end = skip_equal (&samples, at, shift);
+      end = skip_equal (&self, at, shift);
       if (key >> BUCKET_BITS != series)
         previous = G_MAXUINT64; /* -1 */
       series = key >> BUCKET_BITS;
@@ -499,7 +491,7 @@ sonde_flame_data_new (const SondeFlameSource *source, guint max_points)
       previous = bucket;
     }
   g_byte_array_append (out, counts->data, counts->len);
-  append_tracks (out, source->log);
-  g_free (samples.keys);
+  append_tracks (&self);
+  g_free (self.keys);
   return out;
 }

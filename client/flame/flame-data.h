@@ -34,21 +34,15 @@
  *
  * Source: client/flame/page/data.js reads it.
  */
-typedef struct
-{
-  const SondeSampleLog *log; /* with at least one sample */
-  const SondeFlameGraph *graph;
-  const char *title;       /* UTF-8 */
-  const char *other_title; /* NULL: the graph compares nothing */
-  const char *start;       /* ISO 8601, of foreign origin */
-} SondeFlameSource;
-
 #define SONDE_FLAME_FORMAT    1
 #define SONDE_FLAME_N_BUCKETS 2048
 
-/* @max_points: buckets are merged until the stacks need no more points than this, or are in one
+/* @graph: of @source
+ * @max_points: buckets are merged until the stacks need no more points than this, or are in one
  * bucket. */
-GByteArray *sonde_flame_data_new (const SondeFlameSource *source, guint max_points);
+GByteArray *sonde_flame_data_new (const SondeFlameSource *source,
+                                  const SondeFlameGraph *graph,
+                                  guint max_points);
 
 /* The packing of one number, and of one text. */
 void sonde_flame_data_append_number (GByteArray *out, guint64 number);

@@ -4,12 +4,10 @@
 #include <string.h>
 
 #include "client/base/text.h"
-#include "client/names/location-names.h"
 
 #define N_LOGS 2
 
-/* A node of the tree of all. */
-typedef struct
+typedef struct SondeFlameDraft
 {
   guint64 self[N_LOGS];
   guint64 total[N_LOGS];
@@ -18,19 +16,6 @@ typedef struct
   guint32 next_sibling;
   guint32 place; /* in the graph: its own, or where it is summed up */
 } Draft;
-
-struct SondeFlameGraph
-{
-  GPtrArray *all; /* SondeFlameFunction, also of frames that are summed up */
-  guint32 light_function;
-  SondeCallTree *tree; /* of all of them, processes being the outermost */
-  Draft *drafts;       /* by node of that tree */
-  GPtrArray *places;   /* guint32[] or NULL, by process: node of the log's tree → of that tree */
-  guint64 threshold;
-
-  GPtrArray *functions; /* those of all that nodes have */
-  GArray *nodes;        /* SondeFlameNode */
-};
 
 typedef struct
 {
@@ -76,16 +61,6 @@ ensure_function (Builder *self, SondeFlameKind kind, const char *name, const cha
   return functions->len - 1;
 }
 
-/* Why a stack does not reach its outermost frame; docs/protocol.md has the names. */
-static gboolean
-is_incomplete (const char *name)
-{
-  static const char *const names[] = { "[stack truncated]", "[no unwind data]", "[unwind error]",
-                                       "[depth limit]",     SONDE_TRUNCATED,    NULL };
-
-  return g_strv_contains (names, name);
-}
-
 /* The samples of each location, callers included. */
 static guint64 *
 dup_location_weights (const SondeSampleLog *log)
@@ -110,6 +85,10 @@ take_function (Builder *self,
                gboolean in_kernel,
                guint64 weight_of_line)
 {
+  /* why a stack does not reach its outermost frame; docs/protocol.md has the names */
+  static const char *const incomplete[]
+      = { "[stack truncated]", "[no unwind data]", "[unwind error]",
+          "[depth limit]",     SONDE_TRUNCATED,    NULL };
   SondeFlameKind kind = SONDE_FLAME_USER;
   SondeFlameFunction *taken;
   guint64 *weight;
@@ -117,7 +96,7 @@ take_function (Builder *self,
 
   if (in_kernel)
     kind = SONDE_FLAME_KERNEL;
-  else if (is_incomplete (function->name))
+  else if (g_strv_contains (incomplete, function->name))
     kind = SONDE_FLAME_INCOMPLETE;
   number = ensure_function (self, kind, function->name, function->module);
   taken = g_ptr_array_index (self->graph->all, number);
@@ -131,29 +110,29 @@ take_function (Builder *self,
   return number;
 }
 
-static void
-look_up_names (Builder *self, const SondeSampleLog *log, SondeLocationNames *names)
+/* (transfer full): of whose locations the functions are those of the graph. */
+static SondeSymbolResolver *
+look_up_names (Builder *self, const SondeSampleLog *log)
 {
   const SondeCaptureModel *model = log->model;
   g_autofree guint64 *weights = dup_location_weights (log);
+  SondeSymbolResolver *names = sonde_symbol_resolver_new (model, self->symbols);
 
-  sonde_location_names_init (names, model, self->symbols);
-  sonde_location_names_find_all (names);
+  sonde_symbol_resolver_find_all (names);
   for (guint process = 0; process < sonde_capture_model_n_processes (model); process++)
     if (sonde_samples_tree (&log->samples, process) != NULL)
-      sonde_location_names_make_room (names, sonde_samples_tree (&log->samples, process),
-                                      sonde_capture_model_budget (model));
+      sonde_symbol_resolver_make_room (names, sonde_samples_tree (&log->samples, process));
   for (guint32 i = 0; i < sonde_capture_model_n_locations (model); i++)
     {
       gboolean in_kernel = sonde_capture_model_location (model, i)->in_kernel;
       guint32 n;
-      guint32 *numbers = sonde_location_names_get (names, i, &n);
+      guint32 *numbers = sonde_symbol_resolver_get (names, i, &n);
 
       for (guint32 k = 0; k < n; k++)
-        numbers[k]
-            = take_function (self, sonde_symbol_resolver_function (names->resolver, numbers[k]),
-                             in_kernel, weights[i]);
+        numbers[k] = take_function (self, sonde_symbol_resolver_function (names, numbers[k]),
+                                    in_kernel, weights[i]);
     }
+  return names;
 }
 
 static guint32
@@ -173,9 +152,8 @@ merge_log (Builder *self, const SondeSampleLog *log)
 {
   const SondeCaptureModel *model = log->model;
   GPtrArray *places = g_ptr_array_new_with_free_func (g_free);
-  g_auto (SondeLocationNames) names = { 0 };
+  g_autoptr (SondeSymbolResolver) names = look_up_names (self, log);
 
-  look_up_names (self, log, &names);
   for (guint process = 0; process < sonde_capture_model_n_processes (model); process++)
     {
       const SondeCallTree *tree = sonde_samples_tree (&log->samples, process);
@@ -190,7 +168,7 @@ merge_log (Builder *self, const SondeSampleLog *log)
         {
           const SondeCallNode *node = sonde_call_tree_node (tree, i);
           guint32 n;
-          const guint32 *functions = sonde_location_names_get (&names, node->id, &n);
+          const guint32 *functions = sonde_symbol_resolver_get (names, node->id, &n);
 
           place[i] = place[node->parent];
           for (guint32 k = 0; k < n; k++)
@@ -405,6 +383,7 @@ sonde_flame_graph_new (const SondeSampleLog *log,
             parent->total[which] += draft->total[which];
         }
     }
+  memcpy (graph->total, graph->drafts[0].total, sizeof graph->total);
   sonde_flame_graph_limit (graph, max_nodes);
   return graph;
 }
@@ -423,22 +402,10 @@ sonde_flame_graph_free (SondeFlameGraph *self)
   g_free (self);
 }
 
-guint32
-sonde_flame_graph_n_functions (const SondeFlameGraph *self)
-{
-  return self->functions->len;
-}
-
 const SondeFlameFunction *
 sonde_flame_graph_function (const SondeFlameGraph *self, guint32 function)
 {
   return g_ptr_array_index (self->functions, function);
-}
-
-guint32
-sonde_flame_graph_n_nodes (const SondeFlameGraph *self)
-{
-  return self->nodes->len;
 }
 
 const SondeFlameNode *
@@ -447,22 +414,10 @@ sonde_flame_graph_node (const SondeFlameGraph *self, guint32 node)
   return &g_array_index (self->nodes, SondeFlameNode, node);
 }
 
-guint64
-sonde_flame_graph_total (const SondeFlameGraph *self, guint which)
-{
-  return self->drafts[0].total[which];
-}
-
 guint32
 sonde_flame_graph_locate (const SondeFlameGraph *self, guint process, guint32 node)
 {
   const guint32 *place = g_ptr_array_index (self->places, process);
 
   return self->drafts[place[node]].place;
-}
-
-guint64
-sonde_flame_graph_threshold (const SondeFlameGraph *self)
-{
-  return self->threshold;
 }

@@ -2,10 +2,19 @@
 /* The frames of a flame graph: one tree of functions below the processes of one or two captures. */
 #pragma once
 
-#include "client/model/sample-log.h"
+#include "client/model/samples.h"
 #include "client/names/symbol-resolver.h"
 
-typedef struct SondeFlameGraph SondeFlameGraph;
+/* What a flame graph is drawn of. */
+typedef struct
+{
+  const SondeSampleLog *log;         /* with at least one sample */
+  const SondeSampleLog *other;       /* to compare with; NULL: nothing */
+  const SondeSymbolOptions *symbols; /* how to look up the names; NULL: the default */
+  const char *title;                 /* UTF-8 */
+  const char *other_title;           /* NULL without @other */
+  const char *start;                 /* ISO 8601, of foreign origin */
+} SondeFlameSource;
 
 typedef enum
 {
@@ -33,6 +42,21 @@ typedef struct
   guint64 total[2]; /* self and all below */
 } SondeFlameNode;
 
+/* Open to be read, as far as it says what of. */
+typedef struct
+{
+  GPtrArray *functions; /* SondeFlameFunction: those that nodes have */
+  GArray *nodes;        /* SondeFlameNode: depth first, siblings heaviest first */
+  guint64 total[2];     /* samples in all */
+  guint64 threshold;    /* nodes lighter than this were summed up; 1: none */
+
+  GPtrArray *all; /* SondeFlameFunction, also of frames that are summed up */
+  guint32 light_function;
+  SondeCallTree *tree;            /* of all of them, processes being the outermost */
+  struct SondeFlameDraft *drafts; /* by node of that tree */
+  GPtrArray *places; /* guint32[] or NULL, by process: node of the log's tree → of that tree */
+} SondeFlameGraph;
+
 /**
  * sonde_flame_graph_new:
  * @other: (nullable): the capture to compare with; processes then go by their names alone
@@ -52,19 +76,10 @@ void sonde_flame_graph_limit (SondeFlameGraph *self, guint32 max_nodes);
 void sonde_flame_graph_free (SondeFlameGraph *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeFlameGraph, sonde_flame_graph_free)
 
-guint32 sonde_flame_graph_n_functions (const SondeFlameGraph *self);
 const SondeFlameFunction *sonde_flame_graph_function (const SondeFlameGraph *self,
                                                       guint32 function);
 
-/* Depth first, siblings heaviest first. */
-guint32 sonde_flame_graph_n_nodes (const SondeFlameGraph *self);
 const SondeFlameNode *sonde_flame_graph_node (const SondeFlameGraph *self, guint32 node);
-
-/* Samples in all: @which is 0 or 1. */
-guint64 sonde_flame_graph_total (const SondeFlameGraph *self, guint which);
 
 /* The node at which samples of @log that end at @node of the tree of @process count. */
 guint32 sonde_flame_graph_locate (const SondeFlameGraph *self, guint process, guint32 node);
-
-/* Nodes lighter than this were summed up; 1: none. */
-guint64 sonde_flame_graph_threshold (const SondeFlameGraph *self);

@@ -18,24 +18,15 @@ static const char *const scripts[]
     = { "data.js",   "model.js",    "colors.js", "tip.js", "graph.js",
         "tracks.js", "timeline.js", "table.js",  "main.js" };
 
-static GBytes *
-look_up (const char *name)
-{
-  g_autofree char *path = g_strconcat (RESOURCES, name, NULL);
-  GBytes *bytes = g_resource_lookup_data (sonde_flamegraph_get_resource (), path, 0, NULL);
-
-  g_assert (bytes != NULL);
-  return bytes;
-}
-
 static void
 append_resource (GString *out, const char *name)
 {
-  g_autoptr (GBytes) bytes = look_up (name);
-  gsize size;
-  const char *text = g_bytes_get_data (bytes, &size);
+  g_autofree char *path = g_strconcat (RESOURCES, name, NULL);
+  g_autoptr (GBytes) bytes
+      = g_resource_lookup_data (sonde_flamegraph_get_resource (), path, 0, NULL);
 
-  g_string_append_len (out, text, (gssize) size);
+  g_assert (bytes != NULL);
+  g_string_append_len (out, g_bytes_get_data (bytes, NULL), (gssize) g_bytes_get_size (bytes));
 }
 
 static GString *
@@ -105,15 +96,15 @@ compress_well (const GByteArray *data, gsize max_bytes, GError **error)
 
 /* Base64 of gzip of the data, of at most @max_bytes. */
 static char *
-make_data (const SondeFlamePage *page, gsize max_bytes, GError **error)
+make_data (const SondeFlameSource *source, gsize max_bytes, GError **error)
 {
   g_autoptr (SondeFlameGraph) graph
-      = sonde_flame_graph_new (page->log, page->other, page->symbols, MAX_NODES);
-  SondeFlameSource source = { page->log, graph, page->title, page->other_title, page->start };
+      = sonde_flame_graph_new (source->log, source->other, source->symbols, MAX_NODES);
 
   for (guint64 divisor = 1;; sonde_flame_graph_limit (graph, (guint32) (MAX_NODES / divisor)))
     {
-      g_autoptr (GByteArray) data = sonde_flame_data_new (&source, (guint) (MAX_POINTS / divisor));
+      g_autoptr (GByteArray) data
+          = sonde_flame_data_new (source, graph, (guint) (MAX_POINTS / divisor));
       g_autoptr (GBytes) bytes = compress_well (data, max_bytes, error);
 
       if (bytes == NULL)
@@ -143,12 +134,12 @@ substitute (GString *out, const char *mark, const char *value)
 }
 
 GString *
-sonde_flame_page_new (const SondeFlamePage *page, gsize max_bytes, GError **error)
+sonde_flame_page_new (const SondeFlameSource *source, gsize max_bytes, GError **error)
 {
   g_autoptr (GString) out = g_string_new (NULL);
   g_autoptr (GString) style = g_string_new (NULL);
   g_autoptr (GString) script = make_script ();
-  g_autofree char *title = g_markup_escape_text (page->title, -1);
+  g_autofree char *title = g_markup_escape_text (source->title, -1);
   g_autofree char *script_hash = dup_hash (script);
   g_autofree char *style_hash = NULL;
   g_autofree char *data = NULL;
@@ -159,7 +150,7 @@ sonde_flame_page_new (const SondeFlamePage *page, gsize max_bytes, GError **erro
   style_hash = dup_hash (style);
   n_bytes = out->len + style->len + script->len + strlen (title) + strlen (script_hash)
             + strlen (style_hash);
-  data = make_data (page, max_bytes - MIN (n_bytes, max_bytes), error);
+  data = make_data (source, max_bytes - MIN (n_bytes, max_bytes), error);
   if (data == NULL)
     return NULL;
 

@@ -4,21 +4,10 @@
 
 #include <gio/gio.h>
 
-#include "client/model/sample-log.h"
-#include "client/names/symbol-resolver.h"
+#include "client/flame/flame-graph.h"
 
 #define SONDE_FLAME_PAGE_MAX_BYTES                                                                 \
   5000000 /* what sondectl asks for: to be mailed, and read at once */
-
-typedef struct
-{
-  const SondeSampleLog *log;         /* with at least one sample */
-  const SondeSampleLog *other;       /* to compare with; NULL: nothing */
-  const SondeSymbolOptions *symbols; /* NULL: the default */
-  const char *title;                 /* UTF-8 */
-  const char *other_title;           /* NULL without @other */
-  const char *start;                 /* ISO 8601, of foreign origin */
-} SondeFlamePage;
 
 /**
  * sonde_flame_page_new:
@@ -29,4 +18,4 @@ typedef struct
  *
  * Returns: (transfer full): NULL with @error if not even then it fits
  */
-GString *sonde_flame_page_new (const SondeFlamePage *page, gsize max_bytes, GError **error);
+GString *sonde_flame_page_new (const SondeFlameSource *source, gsize max_bytes, GError **error);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "client/base/text.h"
-#include "client/flame/flame-graph.h"
 
 /* All in pixels. */
 #define WIDTH        1200.0
@@ -80,7 +79,7 @@ dup_hues (const SondeFlameGraph *graph)
   g_autoptr (GPtrArray) ranked = g_ptr_array_new_with_free_func (module_weight_free);
   GHashTable *hues = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
 
-  for (guint32 i = 0; i < sonde_flame_graph_n_nodes (graph); i++)
+  for (guint32 i = 0; i < graph->nodes->len; i++)
     {
       const SondeFlameNode *node = sonde_flame_graph_node (graph, i);
       const SondeFlameFunction *function = sonde_flame_graph_function (graph, node->function);
@@ -110,7 +109,7 @@ dup_hues (const SondeFlameGraph *graph)
 static double
 share (const Picture *self, const SondeFlameNode *node, guint which)
 {
-  guint64 whole = sonde_flame_graph_total (self->graph, which);
+  guint64 whole = self->graph->total[which];
 
   return whole > 0 ? (double) node->total[which] / (double) whole : 0;
 }
@@ -195,14 +194,14 @@ static void
 foreach_node (Picture *self,
               void (*func) (Picture *self, const SondeFlameNode *node, double x, double width))
 {
-  double per_sample = (WIDTH - 2 * MARGIN) / (double) sonde_flame_graph_total (self->graph, 0);
+  double per_sample = (WIDTH - 2 * MARGIN) / (double) self->graph->total[0];
   g_autoptr (GArray) left
       = g_array_new (FALSE, TRUE, sizeof (double)); /* by depth: where the next one begins */
   guint32 hidden_depth = G_MAXUINT32;
 
   g_array_set_size (left, 1);
   g_array_index (left, double, 0) = MARGIN;
-  for (guint32 i = 0; i < sonde_flame_graph_n_nodes (self->graph); i++)
+  for (guint32 i = 0; i < self->graph->nodes->len; i++)
     {
       const SondeFlameNode *node = sonde_flame_graph_node (self->graph, i);
       double width = (double) node->total[0] * per_sample;
@@ -266,21 +265,18 @@ append_legend (Picture *self)
 }
 
 GString *
-sonde_flame_svg_new (const SondeSampleLog *log,
-                     const SondeSampleLog *other,
-                     const SondeSymbolOptions *symbols,
-                     const char *title)
+sonde_flame_svg_new (const SondeFlameSource *source)
 {
-  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, other, symbols, MAX_NODES);
+  g_autoptr (SondeFlameGraph) graph
+      = sonde_flame_graph_new (source->log, source->other, source->symbols, MAX_NODES);
   g_autoptr (GHashTable) hues = dup_hues (graph);
-  Picture self
-      = { .out = g_string_new (NULL), .graph = graph, .hues = hues, .is_compared = other != NULL };
-  g_autofree char *escaped = NULL;
-  g_autofree char *samples = NULL;
+  Picture self = {
+    .out = g_string_new (NULL), .graph = graph, .hues = hues, .is_compared = source->other != NULL
+  };
+  g_autofree char *escaped = g_markup_escape_text (source->title, -1);
+  g_autofree char *samples = sonde_text_plural (graph->total[0], "sample", "samples");
 
   foreach_node (&self, make_room);
-  escaped = g_markup_escape_text (title, -1);
-  samples = sonde_text_plural (sonde_flame_graph_total (self.graph, 0), "sample", "samples");
   g_string_append_printf (
       self.out,
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"

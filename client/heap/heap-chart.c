@@ -113,15 +113,15 @@ append_times (GString *out, double duration_ns, guint n_columns, gboolean utf8)
 void
 sonde_heap_append_chart (GString *out, const SondeHeap *heap, guint n_columns, gboolean utf8)
 {
-  double duration_ns = (double) sonde_heap_series_duration_ns (sonde_heap_series (heap));
-  double peak = sonde_heap_totals (heap)->amounts[SONDE_HEAP_PEAK].bytes;
+  double duration_ns = (double) heap->tracker->series->newest_ns;
+  double peak = heap->tracker->totals.amounts[SONDE_HEAP_PEAK].bytes;
   guint n = CLAMP (n_columns, LABEL_COLUMNS + 1 + MIN_COLUMNS, MAX_COLUMNS) - LABEL_COLUMNS - 1;
   g_autofree double *maxima = g_new (double, n);
   double step;
   double top;
   g_autofree guint *eighths = NULL;
 
-  sonde_heap_series_sample (sonde_heap_series (heap), maxima, n);
+  sonde_heap_series_sample (heap->tracker->series, maxima, n);
   g_string_append (out, "\nLive bytes over time\n");
   step = chart_step (peak, N_ROWS / ROWS_A_TICK, 1024);
   top = step * (N_ROWS / ROWS_A_TICK);
@@ -213,7 +213,7 @@ append_area (const Plot *plot, const SondeHeapSeries *series)
 static void
 append_peak (const Plot *plot, const SondeHeap *heap)
 {
-  const SondeHeapTotals *totals = sonde_heap_totals (heap);
+  const SondeHeapTotals *totals = &heap->tracker->totals;
   gint64 time_ns = sonde_heap_since_start (heap, totals->peak_ns);
   double bytes = totals->amounts[SONDE_HEAP_PEAK].bytes;
   double x = x_of (plot, CLAMP ((double) time_ns, 0, plot->duration_ns));
@@ -232,10 +232,10 @@ append_peak (const Plot *plot, const SondeHeap *heap)
 void
 sonde_heap_append_svg (GString *out, const SondeHeap *heap, const char *title)
 {
-  const SondeHeapTotals *totals = sonde_heap_totals (heap);
-  const SondeHeapSeries *series = sonde_heap_series (heap);
+  const SondeHeapTotals *totals = &heap->tracker->totals;
+  const SondeHeapSeries *series = heap->tracker->series;
   double step = chart_step (totals->amounts[SONDE_HEAP_PEAK].bytes, SVG_ROWS, 1024);
-  Plot plot = { out, step * SVG_ROWS, (double) MAX (sonde_heap_series_duration_ns (series), 1) };
+  Plot plot = { out, step * SVG_ROWS, (double) MAX (series->newest_ns, 1) };
   g_autoptr (GString) left = g_string_new (NULL);
   g_autofree char *text = NULL;
   g_autofree char *markup = NULL;

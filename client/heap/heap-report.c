@@ -73,8 +73,8 @@ append_caveat (GString *out, guint64 n, const char *singular, const char *plural
 void
 sonde_heap_append_header (GString *out, const SondeHeap *heap, const SondeHeapOptions *options)
 {
-  const SondeCaptureModel *model = sonde_heap_model (heap);
-  const SondeHeapTotals *totals = sonde_heap_totals (heap);
+  const SondeCaptureModel *model = heap->model;
+  const SondeHeapTotals *totals = &heap->tracker->totals;
   g_autoptr (SondeProfile) profile
       = sonde_heap_dup_profile (heap, SONDE_HEAP_ALLOCATED, SONDE_UNIT_BYTES);
   g_autofree char *peak_time = sonde_heap_dup_time (sonde_heap_since_start (heap, totals->peak_ns));
@@ -88,9 +88,9 @@ sonde_heap_append_header (GString *out, const SondeHeap *heap, const SondeHeapOp
   g_autofree char *line = NULL;
 
   sonde_report_append_subject (out, model, profile);
-  interval_bytes = sonde_heap_interval_bytes (heap);
-  events = sonde_text_count (sonde_capture_model_n_allocations (sonde_heap_model (heap)));
-  time = sonde_heap_dup_time (sonde_heap_series_duration_ns (sonde_heap_series (heap)));
+  interval_bytes = heap->interval_bytes;
+  events = sonde_text_count (sonde_capture_model_n_allocations (heap->model));
+  time = sonde_heap_dup_time (heap->tracker->series->newest_ns);
   interval = sonde_text_size (interval_bytes);
   line = interval_bytes > 0 ? g_strdup_printf (
              "%s events in %s, sampled each %s: what follows are estimates", events, time, interval)
@@ -118,7 +118,7 @@ sonde_heap_append_header (GString *out, const SondeHeap *heap, const SondeHeapOp
   append_caveat (out, totals->n_frees_missing,
                  "address was allocated again without a free, which is taken for granted",
                  "addresses were allocated again without a free, which is taken for granted");
-  append_caveat (out, sonde_heap_n_late (heap), "event could not be put in order of time",
+  append_caveat (out, heap->order.n_late, "event could not be put in order of time",
                  "events could not be put in order of time");
   append_caveat (out, totals->n_forks_not_followed,
                  "forked child had too many blocks of its parent: their frees are unknown",
@@ -142,21 +142,6 @@ add_amount (SondeJson *json, const char *member, const SondeHeapAmount *amount)
 }
 
 static void
-add_totals (SondeJson *json, const SondeHeap *heap)
-{
-  const SondeHeapTotals *totals = sonde_heap_totals (heap);
-
-  add_amount (json, "allocated", &totals->amounts[SONDE_HEAP_ALLOCATED]);
-  add_amount (json, "freed", &totals->freed);
-  add_amount (json, "left", &totals->amounts[SONDE_HEAP_LEFT]);
-  add_amount (json, "peak", &totals->amounts[SONDE_HEAP_PEAK]);
-  add_number (json, "peak-ns", (guint64) sonde_heap_since_start (heap, totals->peak_ns));
-  add_amount (json, "temporary", &totals->amounts[SONDE_HEAP_TEMPORARY]);
-  add_amount (json, "cross-thread", &totals->amounts[SONDE_HEAP_CROSS_THREAD]);
-  add_amount (json, "inherited", &totals->inherited);
-}
-
-static void
 add_profile (SondeJson *json, const SondeProfile *profile, gboolean as_rows, double percent_limit)
 {
   sonde_json_add_text (json, "unit",
@@ -177,31 +162,36 @@ sonde_heap_dup_json (const SondeHeap *heap,
 {
   GString *out = g_string_new (NULL);
   SondeJson json = SONDE_JSON_INIT (out);
-  const SondeHeapTotals *totals;
+  const SondeHeapTotals *totals = &heap->tracker->totals;
 
   sonde_json_begin_object (&json, NULL);
   add_number (&json, "version", SONDE_HEAP_JSON_VERSION);
-  add_number (&json, "events", sonde_capture_model_n_allocations (sonde_heap_model (heap)));
-  add_number (&json, "interval-bytes", sonde_heap_interval_bytes (heap));
-  add_number (&json, "duration-ns",
-              (guint64) sonde_heap_series_duration_ns (sonde_heap_series (heap)));
-  add_totals (&json, heap);
+  add_number (&json, "events", sonde_capture_model_n_allocations (heap->model));
+  add_number (&json, "interval-bytes", heap->interval_bytes);
+  add_number (&json, "duration-ns", (guint64) heap->tracker->series->newest_ns);
+  add_amount (&json, "allocated", &totals->amounts[SONDE_HEAP_ALLOCATED]);
+  add_amount (&json, "freed", &totals->freed);
+  add_amount (&json, "left", &totals->amounts[SONDE_HEAP_LEFT]);
+  add_amount (&json, "peak", &totals->amounts[SONDE_HEAP_PEAK]);
+  add_number (&json, "peak-ns", (guint64) sonde_heap_since_start (heap, totals->peak_ns));
+  add_amount (&json, "temporary", &totals->amounts[SONDE_HEAP_TEMPORARY]);
+  add_amount (&json, "cross-thread", &totals->amounts[SONDE_HEAP_CROSS_THREAD]);
+  add_amount (&json, "inherited", &totals->inherited);
   /* What makes the sums inexact; all 0 where nothing does. */
-  totals = sonde_heap_totals (heap);
   sonde_json_begin_object (&json, "inexact");
   add_number (&json, "lost", sonde_heap_n_lost (heap));
   add_number (&json, "unknown-freed", totals->n_unknown_freed);
   add_number (&json, "frees-missing", totals->n_frees_missing);
-  add_number (&json, "late", sonde_heap_n_late (heap));
+  add_number (&json, "late", heap->order.n_late);
   add_number (&json, "forks-not-followed", totals->n_forks_not_followed);
   sonde_json_end_object (&json);
-  sonde_profile_json_add_truncated (&json, sonde_heap_model (heap));
+  sonde_profile_json_add_truncated (&json, heap->model);
   if (n_points > 0)
     {
       g_autofree double *maxima = g_new (double, n_points);
 
       /* The largest number of live bytes in each of equal parts of the time. */
-      sonde_heap_series_sample (sonde_heap_series (heap), maxima, n_points);
+      sonde_heap_series_sample (heap->tracker->series, maxima, n_points);
       sonde_json_begin_array (&json, "graph");
       for (guint i = 0; i < n_points; i++)
         sonde_json_add_number (&json, NULL, (gint64) sonde_heap_round (maxima[i]));

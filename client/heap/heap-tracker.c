@@ -5,7 +5,6 @@
 
 #include "base/hash.h"
 #include "base/table.h"
-#include "client/base/id-map.h"
 
 typedef struct
 {
@@ -93,16 +92,6 @@ live_map_put (LiveMap *self, const LiveBlock *block, LiveBlock *old)
   return TRUE;
 }
 
-struct SondeHeapSeries
-{
-  gint64 start_ns;
-  gint64 newest_ns;    /* since the start */
-  guint64 interval_ns; /* a power of two */
-  guint n_used;        /* intervals up to the newest */
-  double value;        /* now */
-  double maxima[SONDE_HEAP_SERIES_SIZE];
-};
-
 SondeHeapSeries *
 sonde_heap_series_new (gint64 start_ns)
 {
@@ -161,12 +150,6 @@ sonde_heap_series_add (SondeHeapSeries *self, gint64 time_ns, double value)
   self->maxima[index] = MAX (self->maxima[index], value);
 }
 
-gint64
-sonde_heap_series_duration_ns (const SondeHeapSeries *self)
-{
-  return self->newest_ns;
-}
-
 void
 sonde_heap_series_sample (const SondeHeapSeries *self, double *maxima, guint n)
 {
@@ -207,24 +190,6 @@ typedef struct
   guint32 peak; /* the peak that amounts[SONDE_HEAP_PEAK] is of */
   gboolean counts;
 } Stack;
-
-struct SondeHeapTracker
-{
-  SondeHeapTrackerOptions options;
-  double interval_bytes;  /* 0: every allocation is there */
-  GHashTable *heaps;      /* pid → Heap */
-  GArray *threads;        /* TrackedThread */
-  SondeIdMap *thread_ids; /* pid << 32 | tid → number of a thread */
-  SondeIdMap *pids;       /* tid → pid, of threads; and each pid → itself */
-  GArray *stacks;         /* Stack */
-  SondeHeapAmount live;
-  guint32 peak;           /* raised by each new peak */
-  guint n_moments;        /* that are past */
-  gsize n_inherited;      /* slots, of the heaps at hand */
-  gsize n_ever_inherited; /* and of those that ended */
-  SondeHeapTotals totals;
-  SondeHeapSeries *series;
-};
 
 #define STACK(self, i)  (&g_array_index ((self)->stacks, Stack, (i)))
 #define THREAD(self, i) (&g_array_index ((self)->threads, TrackedThread, (i)))
@@ -622,20 +587,8 @@ sonde_heap_tracker_finish (SondeHeapTracker *self)
     end_heap (self, GPOINTER_TO_INT (pids[i]), G_MININT64);
 }
 
-const SondeHeapTotals *
-sonde_heap_tracker_totals (const SondeHeapTracker *self)
-{
-  return &self->totals;
-}
-
 const SondeHeapAmount *
 sonde_heap_tracker_amount (const SondeHeapTracker *self, guint32 stack, SondeHeapMetric metric)
 {
   return &STACK (self, stack)->amounts[metric];
-}
-
-const SondeHeapSeries *
-sonde_heap_tracker_series (const SondeHeapTracker *self)
-{
-  return self->series;
 }

@@ -5,6 +5,7 @@
 #include <glib.h>
 
 #include "client/base/budget.h"
+#include "client/base/id-map.h"
 
 /**
  * SECTION: heap-series
@@ -13,9 +14,17 @@
  * not reach, pairs of them become one of twice the length. Between half of SONDE_HEAP_SERIES_SIZE
  * and all of it are in use at the end, unless there was less than that many ns.
  */
-typedef struct SondeHeapSeries SondeHeapSeries;
-
 #define SONDE_HEAP_SERIES_SIZE 4096u
+
+typedef struct
+{
+  gint64 start_ns;
+  gint64 newest_ns;    /* of the last change, since the start; 0 if there was none */
+  guint64 interval_ns; /* a power of two */
+  guint n_used;        /* intervals up to the newest */
+  double value;        /* now */
+  double maxima[SONDE_HEAP_SERIES_SIZE];
+} SondeHeapSeries;
 
 /* @start_ns: when the quantity was 0, and the time of the first interval */
 SondeHeapSeries *sonde_heap_series_new (gint64 start_ns);
@@ -24,9 +33,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeHeapSeries, sonde_heap_series_free)
 
 /* From @time_ns on it is @value. Times ascend; earlier ones count as the newest so far. */
 void sonde_heap_series_add (SondeHeapSeries *self, gint64 time_ns, double value);
-
-/* From the start to the last change; 0 if there was none. */
-gint64 sonde_heap_series_duration_ns (const SondeHeapSeries *self);
 
 /**
  * sonde_heap_series_sample:
@@ -45,8 +51,6 @@ void sonde_heap_series_sample (const SondeHeapSeries *self, double *maxima, guin
  * Events come in order of time. Memory grows with live blocks and distinct stacks. A block that has
  * no room is allocated, and not followed any further.
  */
-typedef struct SondeHeapTracker SondeHeapTracker;
-
 typedef struct
 {
   double bytes; /* whole numbers, unless the capture was sampled and these are estimates */
@@ -86,6 +90,26 @@ typedef struct
   gint64 moments_ns[SONDE_HEAP_N_MOMENTS]; /* CLOCK_MONOTONIC, ascending; G_MAXINT64: not wanted */
   SondeBudget *budget; /* NULL: no limits. Threads, stacks and live blocks are taken of it */
 } SondeHeapTrackerOptions;
+
+/* Open to be read. */
+typedef struct
+{
+  SondeHeapTotals totals;  /* after the end */
+  SondeHeapSeries *series; /* live bytes over time */
+
+  SondeHeapTrackerOptions options;
+  double interval_bytes;  /* 0: every allocation is there */
+  GHashTable *heaps;      /* pid → Heap */
+  GArray *threads;        /* TrackedThread */
+  SondeIdMap *thread_ids; /* pid << 32 | tid → number of a thread */
+  SondeIdMap *pids;       /* tid → pid, of threads; and each pid → itself */
+  GArray *stacks;         /* Stack */
+  SondeHeapAmount live;
+  guint32 peak;           /* raised by each new peak */
+  guint n_moments;        /* that are past */
+  gsize n_inherited;      /* slots, of the heaps at hand */
+  gsize n_ever_inherited; /* and of those that ended */
+} SondeHeapTracker;
 
 /* Memory that was allocated or freed, or a turn in a process's life. */
 typedef struct
@@ -130,9 +154,5 @@ void sonde_heap_tracker_take (SondeHeapTracker *self, const SondeHeapEvent *even
 /* Ends all heaps. What is below may be asked only afterwards. */
 void sonde_heap_tracker_finish (SondeHeapTracker *self);
 
-const SondeHeapTotals *sonde_heap_tracker_totals (const SondeHeapTracker *self);
 const SondeHeapAmount *
 sonde_heap_tracker_amount (const SondeHeapTracker *self, guint32 stack, SondeHeapMetric metric);
-
-/* Live bytes over time. */
-const SondeHeapSeries *sonde_heap_tracker_series (const SondeHeapTracker *self);

@@ -4,13 +4,12 @@
 #include <glib.h>
 #include <math.h>
 
-#include "client/names/location-names.h"
+#include "client/names/symbol-resolver.h"
 #include "protocol/frame.h"
 
 #define MAX_SUM              9.0e18 /* fits a guint64 with room for another */
 
-#define ORDER_WINDOW_BYTES   (64u << 20)
-#define ORDER_CAPACITY_BYTES (2 * ORDER_WINDOW_BYTES)
+#define ORDER_CAPACITY_BYTES (2 * SONDE_HEAP_WINDOW_BYTES)
 #define FORESEEN             8 /* frames: as long as memory takes to answer */
 
 /* Where a frame is. */
@@ -20,50 +19,13 @@ typedef struct
   guint32 offset; /* bytes into frames */
 } FramePlace;
 
-/* Each thread of a program writes into a ring of its own, and the rings are emptied one after the
- * other: in a capture a free may stand before the allocation in another thread, and both before
- * what the kernel told of their process. A frame is handed on when ORDER_WINDOW_BYTES of frames
- * have later times. That is what all rings of a session hold together, so frames are out of place
- * only in captures that others made or merged; then they are counted, and handed on late. Frames of
- * the same time stay as they came. */
-typedef struct
-{
-  GByteArray *frames; /* at most ORDER_CAPACITY_BYTES, and a frame */
-  GByteArray *spare;  /* empty */
-  GArray *entries;    /* FramePlace */
-  GArray *scratch;    /* as long as entries when they are sorted */
-  GArray *runs;       /* guint32: where each ascending run begins, and the end */
-  gint64 newest_ns;   /* of what was handed on */
-  guint64 n_late;
-} FrameOrder;
-
-struct SondeHeap
-{
-  SondeReportFilter filter;
-  char *comm;
-  gint64 start_ns;
-  guint64 interval_bytes;
-  SondeCaptureModel *model;
-  FrameOrder order;
-  SondeHeapTracker *tracker;
-
-  SondeCallTree *paths; /* below the root numbers of processes, below them locations; no weights */
-  GArray *numbers;      /* guint32: number of the stack that ends at a node of paths, + 1; or 0 */
-  GArray *ends;         /* guint32: node of paths where a stack ends, by its number */
-  GArray *known;        /* guint32: number of a stack, by its number in the model */
-  GArray *path;         /* guint32: of the allocation at hand */
-  SondeLocationNames names; /* after the end */
-};
-
 /* --- frames --- */
 
 static gboolean
 matches (const SondeHeap *self, guint process)
 {
-  const SondeModelProcess *candidate = sonde_capture_model_process (self->model, process);
-
-  return (self->filter.pid < 0 || candidate->pid == self->filter.pid)
-         && (self->comm == NULL || g_str_equal (candidate->comm, self->comm));
+  return sonde_report_filter_matches (&self->filter,
+                                      sonde_capture_model_process (self->model, process));
 }
 
 /* The node of paths where a stack of @process ends. */
@@ -172,7 +134,7 @@ take_life (const SondeModelLife *life, gpointer user_data)
 
 /* One pass of a natural merge sort: each two neighbours become one run. */
 static void
-merge_runs (FrameOrder *self)
+merge_runs (SondeHeapOrder *self)
 {
   const FramePlace *from = (const FramePlace *) (void *) self->entries->data;
   FramePlace *to;
@@ -207,7 +169,7 @@ merge_runs (FrameOrder *self)
 }
 
 static const SondeFrame *
-frame_at (const FrameOrder *self, const FramePlace *entry)
+frame_at (const SondeHeapOrder *self, const FramePlace *entry)
 {
   return (const SondeFrame *) (const void *) (self->frames->data + entry->offset);
 }
@@ -216,7 +178,7 @@ frame_at (const FrameOrder *self, const FramePlace *entry)
 static void
 hand_on (SondeHeap *heap, gsize keep_bytes)
 {
-  FrameOrder *self = &heap->order;
+  SondeHeapOrder *self = &heap->order;
   gsize left_bytes = self->frames->len;
   guint n = 0;
   const FramePlace *entries;
@@ -277,13 +239,13 @@ hand_on (SondeHeap *heap, gsize keep_bytes)
 static void
 add_in_order (SondeHeap *self, const SondeFrame *frame)
 {
-  FrameOrder *order = &self->order;
+  SondeHeapOrder *order = &self->order;
   FramePlace entry = { .time_ns = frame->time_ns, .offset = order->frames->len };
 
   g_byte_array_append (order->frames, (const guint8 *) frame, frame->len);
   g_array_append_val (order->entries, entry);
   if (order->frames->len >= ORDER_CAPACITY_BYTES)
-    hand_on (self, ORDER_WINDOW_BYTES);
+    hand_on (self, SONDE_HEAP_WINDOW_BYTES);
 }
 
 /* METADATA "sonde" comes before what it describes: the first one counts. */
@@ -330,7 +292,7 @@ sonde_heap_new (const SondeHeapOptions *options, gint64 start_ns)
   for (guint i = 0; i < SONDE_HEAP_N_MOMENTS; i++)
     tracker_options.moments_ns[i] = moment_on_clock (options->moments_ns[i], start_ns);
   self->filter = options->filter;
-  self->comm = g_strdup (options->filter.comm);
+  self->filter.comm = g_strdup (options->filter.comm);
   self->start_ns = start_ns;
   self->model = sonde_capture_model_new (&funcs, self);
   tracker_options.budget = sonde_capture_model_budget (self->model);
@@ -366,8 +328,8 @@ sonde_heap_free (SondeHeap *self)
   g_array_unref (self->ends);
   g_array_unref (self->known);
   g_array_unref (self->path);
-  sonde_location_names_clear (&self->names);
-  g_free (self->comm);
+  sonde_symbol_resolver_free (self->resolver);
+  g_free ((char *) self->filter.comm);
   g_free (self);
 }
 
@@ -410,26 +372,8 @@ sonde_heap_finish (SondeHeap *self, const SondeSymbolOptions *options)
   sonde_heap_tracker_finish (self->tracker);
   sonde_capture_model_settle (self->model);
 
-  sonde_location_names_init (&self->names, self->model, options);
-  sonde_location_names_find_all (&self->names);
-}
-
-const SondeCaptureModel *
-sonde_heap_model (const SondeHeap *self)
-{
-  return self->model;
-}
-
-const SondeHeapTotals *
-sonde_heap_totals (const SondeHeap *self)
-{
-  return sonde_heap_tracker_totals (self->tracker);
-}
-
-const SondeHeapSeries *
-sonde_heap_series (const SondeHeap *self)
-{
-  return sonde_heap_tracker_series (self->tracker);
+  self->resolver = sonde_symbol_resolver_new (self->model, options);
+  sonde_symbol_resolver_find_all (self->resolver);
 }
 
 gint64
@@ -441,18 +385,6 @@ sonde_heap_since_start (const SondeHeap *self, gint64 time_ns)
   if (__builtin_sub_overflow (time_ns, self->start_ns, &since_ns))
     return time_ns < 0 ? 0 : G_MAXINT64;
   return MAX (since_ns, 0);
-}
-
-guint64
-sonde_heap_interval_bytes (const SondeHeap *self)
-{
-  return self->interval_bytes;
-}
-
-guint64
-sonde_heap_n_late (const SondeHeap *self)
-{
-  return self->order.n_late;
 }
 
 guint64
@@ -497,7 +429,7 @@ trace_path (const SondeHeap *self, guint32 end, GArray *path)
       if (at->parent == 0)
         process = at->id;
       else
-        for (functions = sonde_location_names_get (&self->names, at->id, &n); n > 0; n--)
+        for (functions = sonde_symbol_resolver_get (self->resolver, at->id, &n); n > 0; n--)
           g_array_append_val (path, functions[n - 1]);
       node = at->parent;
     }
@@ -555,7 +487,7 @@ add_stack (const SondeHeap *self,
 SondeProfile *
 sonde_heap_dup_profile (const SondeHeap *self, SondeHeapMetric metric, SondeUnit unit)
 {
-  SondeProfile *profile = sonde_profile_new (unit, self->names.resolver);
+  SondeProfile *profile = sonde_profile_new (unit, self->resolver);
   guint n_processes = sonde_capture_model_n_processes (self->model);
   g_autofree Trees *trees = g_new0 (Trees, n_processes);
   g_autoptr (GArray) path = g_array_new (FALSE, FALSE, sizeof (guint32));

@@ -6,7 +6,42 @@
 #include "client/report/profile.h"
 #include "client/report/report.h"
 
-typedef struct SondeHeap SondeHeap;
+#define SONDE_HEAP_WINDOW_BYTES (64u << 20)
+
+/* Each thread of a program writes into a ring of its own, and the rings are emptied one after the
+ * other: in a capture a free may stand before the allocation in another thread, and both before
+ * what the kernel told of their process. A frame is handed on when %SONDE_HEAP_WINDOW_BYTES of
+ * frames have later times. That is what all rings of a session hold together, so frames are out of
+ * place only in captures that others made or merged; then they are counted, and handed on late.
+ * Frames of the same time stay as they came. */
+typedef struct
+{
+  GByteArray *frames; /* at most twice the window, and a frame */
+  GByteArray *spare;  /* empty */
+  GArray *entries;    /* FramePlace */
+  GArray *scratch;    /* as long as entries when they are sorted */
+  GArray *runs;       /* guint32: where each ascending run begins, and the end */
+  gint64 newest_ns;   /* of what was handed on */
+  guint64 n_late;     /* events that could not be put in order of time */
+} SondeHeapOrder;
+
+/* Open to be read. */
+typedef struct
+{
+  SondeReportFilter filter; /* its comm is ours */
+  gint64 start_ns;
+  guint64 interval_bytes; /* mean distance of sampled bytes; 0: the capture has all allocations */
+  SondeCaptureModel *model;
+  SondeHeapOrder order;
+  SondeHeapTracker *tracker;
+
+  SondeCallTree *paths; /* below the root numbers of processes, below them locations; no weights */
+  GArray *numbers;      /* guint32: number of the stack that ends at a node of paths, + 1; or 0 */
+  GArray *ends;         /* guint32: node of paths where a stack ends, by its number */
+  GArray *known;        /* guint32: number of a stack, by its number in the model */
+  GArray *path;         /* guint32: of the allocation at hand */
+  SondeSymbolResolver *resolver; /* after the end */
+} SondeHeap;
 
 typedef struct
 {
@@ -36,18 +71,8 @@ void sonde_heap_add_frame (SondeHeap *self, const SondeFrame *frame);
  * only afterwards. */
 void sonde_heap_finish (SondeHeap *self, const SondeSymbolOptions *options);
 
-const SondeCaptureModel *sonde_heap_model (const SondeHeap *self);
-const SondeHeapTotals *sonde_heap_totals (const SondeHeap *self);
-const SondeHeapSeries *sonde_heap_series (const SondeHeap *self);
-
 /* @time_ns: CLOCK_MONOTONIC */
 gint64 sonde_heap_since_start (const SondeHeap *self, gint64 time_ns);
-
-/* Mean distance of sampled bytes; 0: the capture has all allocations. */
-guint64 sonde_heap_interval_bytes (const SondeHeap *self);
-
-/* Events that could not be put in order of time. */
-guint64 sonde_heap_n_late (const SondeHeap *self);
 
 /* Events of programs that the ledger says are missing: allocations, frees, or others. */
 guint64 sonde_heap_n_lost (const SondeHeap *self);

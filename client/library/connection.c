@@ -182,6 +182,8 @@ on_started (GObject *source, GAsyncResult *answer, gpointer user_data)
 
   g_clear_pointer (&value, g_variant_unref);
   self->n_calls--;
+  if (error != NULL)
+    g_dbus_error_strip_remote_error (error);
   finish (self, error);
 }
 

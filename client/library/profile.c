@@ -118,7 +118,7 @@ sonde_client_profile_get_n_samples (SondeClientProfile *self)
 {
   g_return_val_if_fail (SONDE_CLIENT_IS_PROFILE (self), 0);
 
-  return sonde_capture_model_n_samples (sonde_report_model (self->report));
+  return sonde_capture_model_n_samples (self->report->model);
 }
 
 char *
@@ -126,14 +126,14 @@ sonde_client_profile_dup_truncated (SondeClientProfile *self)
 {
   g_return_val_if_fail (SONDE_CLIENT_IS_PROFILE (self), NULL);
 
-  return sonde_budget_describe (sonde_capture_model_budget (sonde_report_model (self->report)));
+  return sonde_budget_describe (sonde_capture_model_budget (self->report->model));
 }
 
 /* The function of a node that is no process. */
 static const SondeFunction *
 function_of (SondeClientCall *self)
 {
-  const SondeProfile *profile = sonde_report_profile (self->profile->report);
+  const SondeProfile *profile = self->profile->report->profile;
 
   return sonde_profile_function (profile,
                                  sonde_call_tree_node (self->process->tree, self->node)->id);
@@ -160,7 +160,7 @@ sonde_client_profile_get_processes (SondeClientProfile *self)
 
   g_return_val_if_fail (SONDE_CLIENT_IS_PROFILE (self) && self->is_finished, processes);
 
-  profile = sonde_report_profile (self->report);
+  profile = self->report->profile;
   for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
     g_ptr_array_add (processes, new_call (self, sonde_profile_process (profile, i), 0));
   return processes;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The way to a profiling service, as an object: its sessions, and the captures that it stores. */
-#include "base/fd.h"
+#include <unistd.h>
+
 #include "client/base/text.h"
 #include "client/library/session.h"
 
@@ -116,27 +117,24 @@ sonde_client_profiler_profile_process_async (SondeClientProfiler *self,
                                              GAsyncReadyCallback callback,
                                              gpointer user_data)
 {
-  GVariantDict dict;
+  g_auto (GVariantDict) dict = G_VARIANT_DICT_INIT (options);
   g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
-  g_autoptr (GVariant) chosen = NULL;
   g_autoptr (GError) error = NULL;
-  sonde_autofd int maps = -1;
+  GVariant *targets;
 
   g_return_if_fail (SONDE_CLIENT_IS_PROFILER (self));
   g_return_if_fail (options == NULL || g_variant_is_of_type (options, G_VARIANT_TYPE_VARDICT));
 
-  g_variant_dict_init (&dict, options);
-  g_variant_dict_insert_value (&dict, "targets",
-                               g_variant_new_parsed ("[(%u, %h)]", (guint32) pid, 0));
-  chosen = g_variant_ref_sink (g_variant_dict_end (&dict));
-  maps = sonde_process_proof_open (pid, &error);
-  if (maps < 0 || g_unix_fd_list_append (fds, maps, &error) < 0)
+  targets = sonde_process_prove (pid, fds, &error);
+  if (targets == NULL)
     {
       g_task_report_error (self, callback, user_data, sonde_client_profiler_profile_process_async,
                            g_steal_pointer (&error));
       return;
     }
-  sonde_client_profiler_profile_async (self, chosen, fds, cancellable, callback, user_data);
+  g_variant_dict_insert_value (&dict, "targets", targets);
+  sonde_client_profiler_profile_async (self, g_variant_dict_end (&dict), fds, cancellable, callback,
+                                       user_data);
 }
 
 SondeClientSession *

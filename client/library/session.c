@@ -502,16 +502,21 @@ await (GTask **place, GTask *task)
   return FALSE;
 }
 
-int
-sonde_process_proof_open (gint pid, GError **error)
+GVariant *
+sonde_process_prove (gint pid, GUnixFDList *fds, GError **error)
 {
   g_autofree char *path = g_strdup_printf ("/proc/%d/maps", pid);
-  int fd = open (path, O_RDONLY | O_CLOEXEC);
+  sonde_autofd int fd = open (path, O_RDONLY | O_CLOEXEC);
+  gint handle;
 
   if (fd < 0)
-    g_set_error (error, G_IO_ERROR, g_io_error_from_errno (errno), "Cannot read process %d: %s",
-                 pid, g_strerror (errno));
-  return fd;
+    {
+      g_set_error (error, G_IO_ERROR, g_io_error_from_errno (errno), "Cannot read process %d: %s",
+                   pid, g_strerror (errno));
+      return NULL;
+    }
+  handle = g_unix_fd_list_append (fds, fd, error);
+  return handle < 0 ? NULL : g_variant_new_parsed ("[(%u, %h)]", (guint32) pid, handle);
 }
 
 static void
@@ -533,25 +538,24 @@ sonde_client_session_add_process_async (SondeClientSession *self,
 {
   g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
   g_autoptr (GError) error = NULL;
-  sonde_autofd int maps = -1;
+  GVariant *targets;
 
   g_return_if_fail (SONDE_CLIENT_IS_SESSION (self));
 
   if (!await (&self->adding, g_task_new (self, cancellable, callback, user_data)))
     return;
   g_task_set_source_tag (self->adding, sonde_client_session_add_process_async);
-  maps = sonde_process_proof_open (pid, &error);
-  if (maps < 0 || g_unix_fd_list_append (fds, maps, &error) < 0)
+  targets = sonde_process_prove (pid, fds, &error);
+  if (targets == NULL)
     answer (&self->adding, error);
   else
-    call (
-        self,
-        &(SondeServiceCall){ .path = self->path,
-                             .method = "AddProcess",
-                             .arguments = g_variant_new_parsed ("([(%u, %h)],)", (guint32) pid, 0),
-                             .fds = fds,
-                             .type = "()" },
-        process_added);
+    call (self,
+          &(SondeServiceCall){ .path = self->path,
+                               .method = "AddProcess",
+                               .arguments = g_variant_new_tuple (&targets, 1),
+                               .fds = fds,
+                               .type = "()" },
+          process_added);
 }
 
 gboolean

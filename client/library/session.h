@@ -17,6 +17,6 @@ void sonde_client_session_new (GObject *profiler,
                                GUnixFDList *fds,
                                GTask *task);
 
-/* The proof that the caller may read a process: an open /proc/PID/maps, close-on-exec; or -1 with
- * @error. */
-int sonde_process_proof_open (gint pid, GError **error);
+/* The proof that the caller may read a process: an open /proc/PID/maps, which is appended to @fds.
+ * Returns: (transfer floating): a(uh), of that process; NULL with @error */
+GVariant *sonde_process_prove (gint pid, GUnixFDList *fds, GError **error);

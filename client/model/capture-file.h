@@ -37,8 +37,5 @@ const SondeFileHeader *sonde_capture_file_header (const SondeCaptureFile *self);
  */
 gboolean sonde_capture_file_next (SondeCaptureFile *self, const SondeFrame **frame, GError **error);
 
-/* Offset in bytes of the frame that was returned last. */
-guint64 sonde_capture_file_offset (const SondeCaptureFile *self);
-
 /* Whether @path is a regular file that begins like a capture. */
 gboolean sonde_capture_file_probe (const char *path);

@@ -6,12 +6,10 @@
 #include "client/base/id-map.h"
 #include "client/base/text-pool.h"
 #include "client/base/text.h"
-#include "client/model/frame-text.h"
-#include "client/model/jit-names.h"
+#include "client/model/frame-parts.h"
 #include "client/model/ledger-counters.h"
 #include "client/model/mapping-tree.h"
 #include "client/model/stack-cache.h"
-#include "client/model/stack-memo.h"
 
 #define COMM_MAX         15 /* bytes, as TASK_COMM_LEN without the NUL */
 #define PROCESS_NAMELESS "?"
@@ -37,6 +35,12 @@ typedef struct
   guint32 generation; /* of the space when the mapping was looked up last */
 } Location;
 
+typedef struct
+{
+  guint64 address;  /* made up */
+  const char *name; /* of texts */
+} JitName;
+
 struct SondeCaptureModel
 {
   SondeModelFuncs funcs;
@@ -50,10 +54,11 @@ struct SondeCaptureModel
   GHashTable *spaces;          /* pid → Space */
   Space beyond;                /* of all pids that had no room */
   SondeMappingTree *maps;
-  GPtrArray *mappings; /* owns every SondeModelMapping */
-  GArray *locations;   /* Location; the first one stands for those that had no room */
-  SondeIdMap *shared;  /* address → location, for JIT names and the kernel */
-  SondeJitNames *jit_names;
+  GPtrArray *mappings;  /* owns every SondeModelMapping */
+  GArray *locations;    /* Location; the first one stands for those that had no room */
+  SondeIdMap *shared;   /* address → location, for JIT names and the kernel */
+  GArray *jit_names;    /* JitName */
+  SondeIdMap *jit_ids;  /* address → index of jit_names */
   GHashTable *metadata; /* id → text */
   gsize metadata_bytes;
   SondeStackMemo *memo; /* of processes that have none of their own, */
@@ -114,7 +119,8 @@ sonde_capture_model_new (const SondeModelFuncs *funcs, gpointer user_data)
   g_array_append_val (self->locations, truncated);
   self->memo = sonde_stack_memo_new ();
   self->shared = sonde_id_map_new ();
-  self->jit_names = sonde_jit_names_new (self->budget, self->texts);
+  self->jit_names = g_array_new (FALSE, FALSE, sizeof (JitName));
+  self->jit_ids = sonde_id_map_new ();
   self->metadata = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, g_free);
   self->files = sonde_embedded_files_new (self->budget);
   self->stack = g_array_new (FALSE, FALSE, sizeof (guint32));
@@ -138,7 +144,8 @@ sonde_capture_model_free (SondeCaptureModel *self)
   sonde_stack_memo_free (self->memo);
   g_array_unref (self->locations);
   sonde_id_map_free (self->shared);
-  sonde_jit_names_free (self->jit_names);
+  g_array_unref (self->jit_names);
+  sonde_id_map_free (self->jit_ids);
   g_hash_table_unref (self->metadata);
   g_array_unref (self->stack);
   sonde_stack_cache_free (self->stacks);
@@ -337,7 +344,7 @@ locate (guint64 address, gboolean in_kernel, gboolean is_caller, gpointer user_d
 {
   const Locator *self = user_data;
 
-  if (sonde_jit_names_cover (address) || in_kernel || self->space == &self->model->beyond)
+  if (sonde_is_jit_address (address) || in_kernel || self->space == &self->model->beyond)
     {
       guint32 number;
 
@@ -552,6 +559,27 @@ add_allocation (SondeCaptureModel *self, const SondeFrameAllocation *frame)
   self->funcs.allocation (&allocation, self->user_data);
 }
 
+/* A name replaces the older one of the same address. */
+static void
+add_jit_name (SondeCaptureModel *self, guint64 address, const char *name)
+{
+  const char *old = sonde_capture_model_jit_name (self, address);
+  JitName added = { .address = address };
+  guint32 index;
+
+  if ((old != NULL && g_str_equal (old, name))
+      || !sonde_budget_take (self->budget, SONDE_LIMIT_NAMES, 1))
+    return;
+  added.name = sonde_text_pool_add (self->texts, name, SONDE_MAX_PATH_BYTES);
+  if (sonde_id_map_lookup (self->jit_ids, address, &index))
+    {
+      g_array_index (self->jit_names, JitName, index) = added;
+      return;
+    }
+  sonde_id_map_set (self->jit_ids, address, self->jit_names->len);
+  g_array_append_val (self->jit_names, added);
+}
+
 static void
 add_metadata (SondeCaptureModel *self, const SondeFrameMetadata *frame)
 {
@@ -568,39 +596,32 @@ add_metadata (SondeCaptureModel *self, const SondeFrameMetadata *frame)
     }
 }
 
-static gboolean
-is_same (const SondeModelCounter *counter, const SondeCounterDefinition *definition)
-{
-  gboolean is_double = sonde_counter_type (definition->id_type) == SONDE_COUNTER_DOUBLE;
-
-  return counter->is_double == is_double
-         && strncmp (counter->category, definition->category, sizeof definition->category) == 0
-         && strncmp (counter->name, definition->name, sizeof definition->name) == 0;
-}
-
 /* An id that comes again with another name is another counter from then on. */
 static void
 define_counters (SondeCaptureModel *self, const SondeFrameCounterDefine *frame)
 {
   for (guint i = 0; i < frame->n_counters; i++)
     {
-      SondeCounterDefinition definition;
-      SondeModelCounter *counter;
-      guint32 id, number;
+      const SondeCounterDefinition *definition = &frame->counters[i];
+      gboolean is_double = sonde_counter_type (definition->id_type) == SONDE_COUNTER_DOUBLE;
+      guint32 id = sonde_counter_id (definition->id_type);
+      SondeModelCounter *counter = NULL;
+      guint32 number;
 
-      memcpy (&definition, &frame->counters[i], sizeof definition);
-      id = sonde_counter_id (definition.id_type);
-      if (sonde_id_map_lookup (self->counter_numbers, id, &number)
-          && is_same (g_ptr_array_index (self->counters, number), &definition))
+      if (sonde_id_map_lookup (self->counter_numbers, id, &number))
+        counter = g_ptr_array_index (self->counters, number);
+      if (counter != NULL && counter->is_double == is_double
+          && g_str_equal (counter->category, definition->category)
+          && g_str_equal (counter->name, definition->name))
         continue;
       if (!sonde_budget_take (self->budget, SONDE_LIMIT_COUNTERS, 1))
         continue;
 
       counter = g_new0 (SondeModelCounter, 1);
-      counter->category = g_strndup (definition.category, sizeof definition.category);
-      counter->name = g_strndup (definition.name, sizeof definition.name);
-      counter->description = g_strndup (definition.description, sizeof definition.description);
-      counter->is_double = sonde_counter_type (definition.id_type) == SONDE_COUNTER_DOUBLE;
+      counter->category = g_strdup (definition->category);
+      counter->name = g_strdup (definition->name);
+      counter->description = g_strdup (definition->description);
+      counter->is_double = is_double;
       sonde_id_map_set (self->counter_numbers, id, self->counters->len);
       g_ptr_array_add (self->counters, counter);
     }
@@ -610,24 +631,23 @@ define_counters (SondeCaptureModel *self, const SondeFrameCounterDefine *frame)
 static void
 set_counters (const SondeCaptureModel *self, const SondeFrameCounterSet *frame)
 {
-  for (guint i = 0; i < frame->n_groups; i++)
-    for (guint slot = 0; slot < SONDE_COUNTERS_PER_GROUP; slot++)
-      {
-        guint32 id = frame->groups[i].ids[slot];
-        SondeModelValue value = { .pid = frame->frame.pid, .time_ns = frame->frame.time_ns };
-        guint32 number;
+  SondeFrameValue set = { 0 };
+  guint32 number;
 
-        if (id == 0 || !sonde_id_map_lookup (self->counter_numbers, id, &number))
-          continue;
-        value.counter = number;
-        memcpy (&value.value, &frame->groups[i].values[slot], sizeof value.value);
-        self->funcs.value (&value, self->user_data);
-      }
+  while (sonde_frame_next_value (frame, &set))
+    if (sonde_id_map_lookup (self->counter_numbers, set.id, &number))
+      self->funcs.value (&(SondeModelValue){ .counter = number,
+                                             .pid = frame->frame.pid,
+                                             .time_ns = frame->frame.time_ns,
+                                             .value = set.value },
+                         self->user_data);
 }
 
 void
 sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
 {
+  SondeFrameName name = { 0 };
+
   switch (frame->type)
     {
     case SONDE_FRAME_SAMPLE:
@@ -656,7 +676,8 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
       tell_life (self, SONDE_MODEL_EXITED, frame, 0);
       break;
     case SONDE_FRAME_JITMAP:
-      sonde_jit_names_add (self->jit_names, (const SondeFrameJitmap *) frame);
+      while (sonde_frame_next_name ((const SondeFrameJitmap *) frame, &name))
+        add_jit_name (self, name.address, name.name);
       break;
     case SONDE_FRAME_CTRDEF:
       sonde_ledger_counters_define (&self->ledger, (const SondeFrameCounterDefine *) frame);
@@ -757,7 +778,11 @@ sonde_capture_model_counter (const SondeCaptureModel *self, guint counter)
 const char *
 sonde_capture_model_jit_name (const SondeCaptureModel *self, guint64 address)
 {
-  return sonde_jit_names_lookup (self->jit_names, address);
+  guint32 index;
+
+  if (!sonde_id_map_lookup (self->jit_ids, address, &index))
+    return NULL;
+  return g_array_index (self->jit_names, JitName, index).name;
 }
 
 const SondeEmbeddedFiles *
@@ -766,16 +791,10 @@ sonde_capture_model_files (const SondeCaptureModel *self)
   return self->files;
 }
 
-const char *
-sonde_capture_model_metadata (const SondeCaptureModel *self, const char *id)
-{
-  return g_hash_table_lookup (self->metadata, id);
-}
-
 GKeyFile *
 sonde_capture_model_dup_settings (const SondeCaptureModel *self)
 {
-  const char *text = sonde_capture_model_metadata (self, SONDE_CAPTURE_SETTINGS);
+  const char *text = g_hash_table_lookup (self->metadata, SONDE_CAPTURE_SETTINGS);
   g_autoptr (GKeyFile) settings = g_key_file_new ();
 
   if (text == NULL
@@ -912,7 +931,12 @@ sonde_capture_model_new_present (const SondeCaptureModel *before,
     g_hash_table_insert (self->metadata, g_strdup (id), g_strdup (text));
   self->metadata_bytes = before->metadata_bytes;
   sonde_embedded_files_copy_mountinfos (self->files, before->files);
-  sonde_jit_names_copy (self->jit_names, before->jit_names);
+  for (guint i = 0; i < before->jit_names->len; i++)
+    {
+      const JitName *name = &g_array_index (before->jit_names, JitName, i);
+
+      add_jit_name (self, name->address, name->name);
+    }
   sonde_ledger_counters_clear (&self->ledger);
   sonde_ledger_counters_copy (&self->ledger, &before->ledger);
   return self;

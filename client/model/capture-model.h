@@ -183,10 +183,8 @@ const char *sonde_capture_model_jit_name (const SondeCaptureModel *self, guint64
 /* What else it carries. */
 const SondeEmbeddedFiles *sonde_capture_model_files (const SondeCaptureModel *self);
 
-/* The text of the last METADATA frame with @id, or NULL. */
-const char *sonde_capture_model_metadata (const SondeCaptureModel *self, const char *id);
-
-/* What the METADATA frame "sonde" says, whose keys are in docs/protocol.md; NULL if there is none.
+/* What the last METADATA frame "sonde" says, whose keys are in docs/protocol.md; NULL if there is
+ * none.
  */
 GKeyFile *sonde_capture_model_dup_settings (const SondeCaptureModel *self);
 

@@ -163,19 +163,13 @@ struct SondeEmbeddedFiles
 #define CPUINFO_PATH      "/proc/cpuinfo"
 #define CPUINFO_MAX_BYTES 4096 /* all there is about the first processor */
 
-static void
-free_bytes (gpointer data)
-{
-  g_byte_array_unref (data);
-}
-
 SondeEmbeddedFiles *
 sonde_embedded_files_new (SondeBudget *budget)
 {
   SondeEmbeddedFiles *self = g_new0 (SondeEmbeddedFiles, 1);
 
   self->budget = budget;
-  self->unfinished = g_hash_table_new_full (NULL, NULL, NULL, free_bytes);
+  self->unfinished = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) g_byte_array_unref);
   self->mountinfos = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   return self;
 }

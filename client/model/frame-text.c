@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/base/text.h"
+#include "client/model/frame-parts.h"
 #include "protocol/frame-check.h"
 
 #define HEX "0x%" G_GINT64_MODIFIER "x"
@@ -55,31 +56,16 @@ append_addresses (GString *out, const void *addrs, guint n_addrs)
     }
 }
 
-const char *
-sonde_frame_build_id (const SondeFrameMap *frame)
-{
-  gsize size = frame->frame.len - sizeof *frame;
-  gsize path_size = strlen (frame->path) + 1;
-
-  /* the last byte of the frame is NUL, as frame-check knows */
-  return path_size < size && frame->path[path_size] == '@' ? frame->path + path_size + 1 : NULL;
-}
-
 static void
 append_jitmap (GString *out, const SondeFrameJitmap *frame)
 {
-  const guint8 *at = frame->data;
+  SondeFrameName name = { 0 };
 
   g_string_append_printf (out, " n=%u", frame->n_names);
-  for (guint32 i = 0; i < frame->n_names; i++)
+  while (sonde_frame_next_name (frame, &name))
     {
-      guint64 address;
-
-      memcpy (&address, at, sizeof address);
-      at += sizeof address;
-      g_string_append_printf (out, " " HEX "=", address);
-      sonde_text_append_quoted (out, (const char *) at, -1);
-      at += strlen ((const char *) at) + 1;
+      g_string_append_printf (out, " " HEX "=", name.address);
+      sonde_text_append_quoted (out, name.name, -1);
     }
 }
 
@@ -100,23 +86,20 @@ append_counter_define (SondeFrameText *self, GString *out, const SondeFrameCount
   g_string_append_printf (out, " n=%u", frame->n_counters);
   for (guint i = 0; i < frame->n_counters; i++)
     {
-      SondeCounterDefinition counter;
-      gboolean is_double;
-      gpointer id;
+      const SondeCounterDefinition *counter = &frame->counters[i];
+      gboolean is_double = sonde_counter_type (counter->id_type) == SONDE_COUNTER_DOUBLE;
+      gpointer id = GUINT_TO_POINTER (sonde_counter_id (counter->id_type));
 
-      memcpy (&counter, &frame->counters[i], sizeof counter);
-      is_double = sonde_counter_type (counter.id_type) == SONDE_COUNTER_DOUBLE;
-      id = GUINT_TO_POINTER (sonde_counter_id (counter.id_type));
       if (self != NULL && is_double)
         g_hash_table_add (self->doubles, id);
       else if (self != NULL)
         g_hash_table_remove (self->doubles, id);
-      g_string_append_printf (out, " id=%u", sonde_counter_id (counter.id_type));
-      append_string (out, "category", counter.category, sizeof counter.category);
-      append_string (out, "name", counter.name, sizeof counter.name);
-      append_string (out, "description", counter.description, sizeof counter.description);
+      g_string_append_printf (out, " id=%u", sonde_counter_id (counter->id_type));
+      append_string (out, "category", counter->category, sizeof counter->category);
+      append_string (out, "name", counter->name, sizeof counter->name);
+      append_string (out, "description", counter->description, sizeof counter->description);
       g_string_append (out, " value=");
-      append_value (out, counter.value, is_double);
+      append_value (out, counter->value, is_double);
     }
 }
 
@@ -124,18 +107,16 @@ append_counter_define (SondeFrameText *self, GString *out, const SondeFrameCount
 static void
 append_counter_set (const SondeFrameText *self, GString *out, const SondeFrameCounterSet *frame)
 {
-  g_string_append_printf (out, " n=%u", frame->n_groups);
-  for (guint i = 0; i < frame->n_groups; i++)
-    for (guint slot = 0; slot < G_N_ELEMENTS (frame->groups[i].ids); slot++)
-      {
-        guint32 id = frame->groups[i].ids[slot];
+  SondeFrameValue set = { 0 };
 
-        if (id == 0)
-          continue;
-        g_string_append_printf (out, " %u=", id);
-        append_value (out, frame->groups[i].values[slot],
-                      self != NULL && g_hash_table_contains (self->doubles, GUINT_TO_POINTER (id)));
-      }
+  g_string_append_printf (out, " n=%u", frame->n_groups);
+  while (sonde_frame_next_value (frame, &set))
+    {
+      g_string_append_printf (out, " %u=", set.id);
+      append_value (out, set.value,
+                    self != NULL
+                        && g_hash_table_contains (self->doubles, GUINT_TO_POINTER (set.id)));
+    }
 }
 
 static void

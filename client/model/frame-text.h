@@ -21,6 +21,3 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeFrameText, sonde_frame_text_free)
  * counters are shown as integers
  * @frame: accepted by sonde_frame_check() */
 void sonde_frame_text_append (SondeFrameText *self, GString *out, const SondeFrame *frame);
-
-/* The build id that a MAP frame has behind its path, or NULL. */
-const char *sonde_frame_build_id (const SondeFrameMap *frame);

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "client/base/id-map.h"
-#include "client/model/jit-names.h"
-#include "client/model/ledger-counters.h"
 #include "client/base/text.h"
+#include "client/model/frame-parts.h"
+#include "client/model/ledger-counters.h"
 
 /* What a pid has shown so far. */
 enum
@@ -90,7 +90,7 @@ check_addresses (SondeLedgerCheck *self, const void *addrs, guint n_addrs)
       guint32 known;
 
       memcpy (&address, (const guint8 *) addrs + i * sizeof address, sizeof address);
-      if (!sonde_jit_names_cover (address)
+      if (!sonde_is_jit_address (address)
           || sonde_id_map_lookup (self->jit_names, address, &known))
         continue;
       if (self->n_jit_unnamed++ == 0)
@@ -108,25 +108,11 @@ has_user_address (const SondeFrameSample *sample)
   return FALSE;
 }
 
-static void
-add_jitmap (SondeLedgerCheck *self, const SondeFrameJitmap *frame)
-{
-  const guint8 *at = frame->data;
-
-  for (guint32 i = 0; i < frame->n_names; i++)
-    {
-      guint64 address;
-
-      memcpy (&address, at, sizeof address);
-      sonde_id_map_set (self->jit_names, address, 0);
-      at += sizeof address;
-      at += strlen ((const char *) at) + 1;
-    }
-}
-
 void
 sonde_ledger_check_add_frame (SondeLedgerCheck *self, const SondeFrame *frame)
 {
+  SondeFrameName name = { 0 };
+
   self->n_frames++;
   self->n_events += sonde_ledger_is_event (frame);
   self->last_set = 0;
@@ -155,7 +141,8 @@ sonde_ledger_check_add_frame (SondeLedgerCheck *self, const SondeFrame *frame)
                        ((const SondeFrameAllocation *) frame)->n_addrs);
       break;
     case SONDE_FRAME_JITMAP:
-      add_jitmap (self, (const SondeFrameJitmap *) frame);
+      while (sonde_frame_next_name ((const SondeFrameJitmap *) frame, &name))
+        sonde_id_map_set (self->jit_names, name.address, 0);
       break;
     case SONDE_FRAME_PROCESS:
       mark_seen (self, frame->pid, SEEN_PROCESS);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define ID_MASK 0xffffffu /* bits 0-23 of id_type */
+#include "client/model/frame-parts.h"
 
 void
 sonde_ledger_counters_init (SondeLedgerCounters *self)
@@ -24,47 +24,36 @@ sonde_ledger_counters_clear (SondeLedgerCounters *self)
   g_clear_pointer (&self->entries, sonde_id_map_free);
 }
 
-static void
-define (SondeLedgerCounters *self, const SondeCounterDefinition *counter)
-{
-  if (strncmp (counter->category, SONDE_LEDGER_CATEGORY, sizeof counter->category) != 0
-      || counter->id_type >> 24 != SONDE_COUNTER_INT64)
-    return;
-
-  for (guint32 entry = 0; entry < SONDE_N_LEDGER; entry++)
-    if (strncmp (counter->name, sonde_ledger_name (entry), sizeof counter->name) == 0)
-      {
-        sonde_id_map_set (self->entries, counter->id_type & ID_MASK, entry);
-        self->defined |= 1u << entry;
-      }
-}
-
 void
 sonde_ledger_counters_define (SondeLedgerCounters *self, const SondeFrameCounterDefine *frame)
 {
   for (guint i = 0; i < frame->n_counters; i++)
     {
-      SondeCounterDefinition counter;
+      const SondeCounterDefinition *counter = &frame->counters[i];
 
-      memcpy (&counter, &frame->counters[i], sizeof counter);
-      define (self, &counter);
+      if (!g_str_equal (counter->category, SONDE_LEDGER_CATEGORY)
+          || sonde_counter_type (counter->id_type) != SONDE_COUNTER_INT64)
+        continue;
+      for (guint32 entry = 0; entry < SONDE_N_LEDGER; entry++)
+        if (g_str_equal (counter->name, sonde_ledger_name (entry)))
+          {
+            sonde_id_map_set (self->entries, sonde_counter_id (counter->id_type), entry);
+            self->defined |= 1u << entry;
+          }
     }
 }
 
 guint
 sonde_ledger_counters_set (SondeLedgerCounters *self, const SondeFrameCounterSet *frame)
 {
+  SondeFrameValue set = { 0 };
   guint found = 0;
+  guint32 entry;
 
-  for (guint i = 0; i < frame->n_groups; i++)
-    for (guint slot = 0; slot < G_N_ELEMENTS (frame->groups[i].ids); slot++)
+  while (sonde_frame_next_value (frame, &set))
+    if (sonde_id_map_lookup (self->entries, set.id, &entry))
       {
-        guint32 id = frame->groups[i].ids[slot];
-        guint32 entry;
-
-        if (id == 0 || !sonde_id_map_lookup (self->entries, id, &entry))
-          continue;
-        self->values[entry] = frame->groups[i].values[slot].v64;
+        self->values[entry] = set.value.v64;
         found |= 1u << entry;
       }
   self->set |= found;
@@ -77,16 +66,17 @@ sonde_ledger_counters_adjust (const SondeLedgerCounters *self,
                               SondeLedger entry,
                               gint64 difference)
 {
-  for (guint i = 0; i < frame->n_groups; i++)
-    for (guint slot = 0; slot < G_N_ELEMENTS (frame->groups[i].ids); slot++)
-      {
-        guint32 id = frame->groups[i].ids[slot];
-        guint32 found;
+  SondeFrameValue set = { 0 };
+  guint32 found;
 
-        if (id == 0 || !sonde_id_map_lookup (self->entries, id, &found) || found != entry)
-          continue;
+  while (sonde_frame_next_value (frame, &set))
+    if (sonde_id_map_lookup (self->entries, set.id, &found) && found == entry)
+      {
+        guint slot = set.n_slots - 1;
+        SondeCounterGroup *group = &frame->groups[slot / SONDE_COUNTERS_PER_GROUP];
+
         /* any value may stand there: wrap */
-        frame->groups[i].values[slot].v64
-            = (gint64) ((guint64) frame->groups[i].values[slot].v64 + (guint64) difference);
+        group->values[slot % SONDE_COUNTERS_PER_GROUP].v64
+            = (gint64) ((guint64) set.value.v64 + (guint64) difference);
       }
 }

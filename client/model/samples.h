@@ -4,6 +4,7 @@
 #pragma once
 
 #include "client/base/id-map.h"
+#include "client/base/text-pool.h"
 #include "client/model/call-tree.h"
 #include "client/model/capture-model.h"
 
@@ -47,3 +48,23 @@ const SondeSampleThread *sonde_samples_thread (const SondeSamples *self, guint t
 
 /* Stacks and threads stay known; none of them has a sample. */
 void sonde_samples_reset (SondeSamples *self);
+
+/* A capture with the time and thread of each sample kept, for pictures along a time line. Open to
+ * be read. Unlike a report it grows with the samples: 16 bytes each, their stacks being
+ * shared. */
+typedef struct
+{
+  SondeCaptureModel *model;
+  SondeSamples samples; /* of locations, with places; */
+  GArray *marks;        /* SondeModelMark, and */
+  GArray *values;       /* SondeModelValue: each in the order of the capture, which need not be
+                           that of time */
+  SondeTextPool *texts; /* of marks */
+} SondeSampleLog;
+
+SondeSampleLog *sonde_sample_log_new (void);
+void sonde_sample_log_free (SondeSampleLog *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSampleLog, sonde_sample_log_free)
+
+/* Times of the first and of the last sample; FALSE if there is none. */
+gboolean sonde_sample_log_range (const SondeSampleLog *self, gint64 *first_ns, gint64 *last_ns);

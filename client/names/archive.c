@@ -33,34 +33,10 @@ typedef struct
 
 typedef struct
 {
-  GArray *added; /* Added */
+  GArray *added; /* Added; after symbols_builder_build() those that the file has */
   GByteArray *strings;
   GHashTable *offsets; /* text → its offset in the strings */
 } SymbolsBuilder;
-
-static SymbolsBuilder *
-symbols_builder_new (void)
-{
-  SymbolsBuilder *self = g_new0 (SymbolsBuilder, 1);
-
-  self->added = g_array_new (FALSE, FALSE, sizeof (Added));
-  self->strings = g_byte_array_new ();
-  self->offsets = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
-  g_byte_array_append (self->strings, (const guint8 *) "", 1); /* offset 0: none */
-  return self;
-}
-
-static void
-symbols_builder_free (SymbolsBuilder *self)
-{
-  if (self == NULL)
-    return;
-  g_array_unref (self->added);
-  g_byte_array_unref (self->strings);
-  g_hash_table_unref (self->offsets);
-  g_free (self);
-}
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SymbolsBuilder, symbols_builder_free)
 
 static guint32
 ensure_string (SymbolsBuilder *self, const char *text)
@@ -96,13 +72,6 @@ symbols_builder_add (
     .tag_offset = tag != NULL ? ensure_string (self, tag) : 0,
   };
   g_array_append_val (self->added, added);
-}
-
-/* Records; after symbols_builder_build() those that the file has. */
-static guint
-symbols_builder_size (const SymbolsBuilder *self)
-{
-  return self->added->len;
 }
 
 static int
@@ -186,14 +155,6 @@ find_owner (gint32 pid, gint32 *inner_pid)
 }
 
 /* Neither a link nor a file with two names can make us read somebody else's. */
-static gboolean
-is_trusted (int fd, uid_t owner)
-{
-  struct stat st;
-
-  return fstat (fd, &st) == 0 && S_ISREG (st.st_mode) && st.st_uid == owner && st.st_nlink == 1;
-}
-
 static int
 open_trusted (const char *root, const char *path, uid_t owner)
 {
@@ -203,11 +164,15 @@ open_trusted (const char *root, const char *path, uid_t owner)
     .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
   };
   sonde_autofd int fd = -1;
+  struct stat st;
 
   if (folder < 0)
     return -1;
   fd = (int) syscall (SYS_openat2, folder, path, &how, sizeof how);
-  return fd >= 0 && is_trusted (fd, owner) ? sonde_steal_fd (&fd) : -1;
+  if (fd < 0 || fstat (fd, &st) < 0 || !S_ISREG (st.st_mode) || st.st_uid != owner
+      || st.st_nlink != 1)
+    return -1;
+  return sonde_steal_fd (&fd);
 }
 
 /* As the process sees it, or saw it if there is no such process any more. One with another number
@@ -261,11 +226,10 @@ typedef struct
 {
   SondeCaptureModel *model;
   SondeSymbolResolver *resolver;
-  SymbolsBuilder *builder;
+  SymbolsBuilder builder;
   GHashTable *dumps;    /* pid → path of its jitdump */
   GHashTable *jit_maps; /* pid → SondeJitMap, or NULL */
   gboolean only_jit;
-  guint n_old;
 } Names;
 
 typedef struct
@@ -280,17 +244,13 @@ typedef struct
 } Rewrite;
 
 static void
-free_jit_map (gpointer data)
-{
-  sonde_jit_map_free (data);
-}
-
-static void
 names_clear (Names *self)
 {
   sonde_symbol_resolver_free (self->resolver);
   sonde_capture_model_free (self->model);
-  symbols_builder_free (self->builder);
+  g_clear_pointer (&self->builder.added, g_array_unref);
+  g_clear_pointer (&self->builder.strings, g_byte_array_unref);
+  g_clear_pointer (&self->builder.offsets, g_hash_table_unref);
   g_clear_pointer (&self->dumps, g_hash_table_unref);
   g_clear_pointer (&self->jit_maps, g_hash_table_unref);
 }
@@ -334,9 +294,12 @@ read_names (Names *self, const char *path, const SondeArchiveOptions *options, G
   if (file == NULL)
     return FALSE;
   self->model = sonde_capture_model_new (&funcs, NULL);
-  self->builder = symbols_builder_new ();
+  self->builder.added = g_array_new (FALSE, FALSE, sizeof (Added));
+  self->builder.strings = g_byte_array_new ();
+  self->builder.offsets = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
+  g_byte_array_append (self->builder.strings, (const guint8 *) "", 1); /* offset 0: none */
   self->dumps = g_hash_table_new_full (NULL, NULL, NULL, g_free);
-  self->jit_maps = g_hash_table_new_full (NULL, NULL, NULL, free_jit_map);
+  self->jit_maps = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) sonde_jit_map_free);
   sonde_capture_file_show (file, options->progress);
   while (sonde_capture_file_next (file, &frame, &broken))
     {
@@ -368,7 +331,7 @@ add_jit_name (Names *self, const SondeLocation *where)
     }
   if (map == NULL || !sonde_jit_map_lookup (map, where->address, &symbol))
     return FALSE;
-  symbols_builder_add (self->builder, where->pid, symbol.begin, symbol.end - 1, symbol.name,
+  symbols_builder_add (&self->builder, where->pid, symbol.begin, symbol.end - 1, symbol.name,
                        "[jit]");
   return TRUE;
 }
@@ -385,7 +348,7 @@ add_symbol (Names *self, guint32 location, const SondeLocation *where)
     return FALSE;
   tag = g_path_get_basename (where->mapping->path);
   demangled = sonde_demangle (name);
-  symbols_builder_add (self->builder, where->pid, range.begin, range.end - 1,
+  symbols_builder_add (&self->builder, where->pid, range.begin, range.end - 1,
                        demangled != NULL ? demangled : name, tag);
   free (demangled);
   return TRUE;
@@ -550,6 +513,7 @@ sonde_archive_embed (const char *path,
   g_auto (Names) names = { 0 };
   g_autoptr (GByteArray) symbols = NULL;
   const SondeEmbeddedSymbols *old;
+  guint n_old;
   gsize n;
 
   if (!check_input (path, error) || !read_names (&names, path, options, error))
@@ -567,10 +531,10 @@ sonde_archive_embed (const char *path,
       sonde_embedded_symbols_texts (old, record, &name, &tag);
       if (sonde_embedded_symbols_is_made_up (name, tag))
         continue;
-      symbols_builder_add (names.builder, (gint32) record->pid, record->begin, record->end, name,
+      symbols_builder_add (&names.builder, (gint32) record->pid, record->begin, record->end, name,
                            tag);
     }
-  names.n_old = symbols_builder_size (names.builder);
+  n_old = names.builder.added->len;
   for (guint32 i = 0; i < sonde_capture_model_n_locations (names.model); i++)
     {
       const SondeLocation *where = sonde_capture_model_location (names.model, i);
@@ -585,11 +549,11 @@ sonde_archive_embed (const char *path,
           || (!names.only_jit && add_symbol (&names, i, where)) || add_jit_name (&names, where))
         continue;
       if (is_embedded)
-        symbols_builder_add (names.builder, where->pid, where->address, where->address, name, tag);
+        symbols_builder_add (&names.builder, where->pid, where->address, where->address, name, tag);
     }
-  symbols = symbols_builder_build (names.builder);
-  result->n_names = symbols_builder_size (names.builder);
-  result->n_added = result->n_names - names.n_old;
+  symbols = symbols_builder_build (&names.builder);
+  result->n_names = names.builder.added->len;
+  result->n_added = result->n_names - n_old;
   result->budget = *sonde_capture_model_budget (names.model);
   return write_copy (path, output, symbols, error);
 }

@@ -10,7 +10,6 @@
 
 #include "base/elf-file.h"
 #include "base/fd.h"
-#include "client/names/line-cache.h"
 #include "symbols/debug-reference.h"
 
 /* --- the small symbol table that Fedora and others pack into stripped files --- */

@@ -21,7 +21,7 @@ typedef struct SondeModuleFile SondeModuleFile;
  * @fd: (transfer full): the file itself, or its debug file
  * @path: where it was found
  * @debug_files: (transfer none): kept by the caller as long as the result
- * @cache_folder: (nullable): where lines are kept, see line-cache.h
+ * @cache_folder: (nullable): where lines are kept, see debug-lines.h
  *
  * Returns: NULL if it is no ELF file of this machine's kind
  */

@@ -139,18 +139,6 @@ module_free (gpointer data)
   g_free (module);
 }
 
-static void
-file_free (gpointer data)
-{
-  sonde_module_file_free (data);
-}
-
-static void
-mounts_free (gpointer data)
-{
-  sonde_mount_paths_free (data);
-}
-
 SondeModuleList *
 sonde_module_list_new (const SondeCaptureModel *model,
                        const char *debug_directory,
@@ -163,8 +151,9 @@ sonde_module_list_new (const SondeCaptureModel *model,
   self->debug_files = sonde_debug_files_new (debug_directory);
   self->cache_folder = g_strdup (cache_folder);
   self->modules = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, module_free);
-  self->files = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, file_free);
-  self->mounts = g_hash_table_new_full (NULL, NULL, NULL, mounts_free);
+  self->files = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free,
+                                       (GDestroyNotify) sonde_module_file_free);
+  self->mounts = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) sonde_mount_paths_free);
   self->pids = sonde_embedded_files_dup_mountinfo_pids (sonde_capture_model_files (model));
   settings = sonde_capture_model_dup_settings (self->model);
   if (settings != NULL)

@@ -4,11 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/base/text-pool.h"
 #include "client/base/text.h"
-#include "client/model/call-tree.h"
 #include "client/names/debug-files.h"
 #include "client/names/module-list.h"
-#include "client/base/text-pool.h"
 #include "symbols/demangle.h"
 
 #define FUNCTION_BYTES 100 /* that a function costs without its texts */
@@ -24,9 +23,13 @@ struct SondeSymbolResolver
   GPtrArray *functions; /* Function */
   GStringChunk *names;
   SondeTextPool *texts; /* modules and sources */
-  guint32 *
-      symbol_numbers; /* by embedded symbol, G_MAXUINT32: not looked up yet; NULL: there are none */
+  guint32 *by_symbol;   /* of an embedded one, UNNAMED: not looked up yet; NULL: none was */
+  GArray *by_location;  /* guint32: functions, outermost first; by location if */
+  guint32 *starts;      /* is NULL, else from there on, of one more location than there are */
 };
+
+#define UNNAMED     G_MAXUINT32
+#define AT(self, i) (g_array_index ((self)->by_location, guint32, (i)))
 
 /* Its number stands beside it, so that one table finds both. */
 typedef struct
@@ -105,6 +108,7 @@ sonde_symbol_resolver_new (const SondeCaptureModel *model, const SondeSymbolOpti
   self->functions = g_ptr_array_new_with_free_func (g_free);
   self->names = g_string_chunk_new (4096);
   self->texts = sonde_text_pool_new (self->budget);
+  self->by_location = g_array_new (FALSE, FALSE, sizeof (guint32));
   add_function (self, SONDE_TRUNCATED, "", "");
   return self;
 }
@@ -119,7 +123,8 @@ sonde_symbol_resolver_free (SondeSymbolResolver *self)
   g_ptr_array_unref (self->functions);
   g_string_chunk_free (self->names);
   sonde_text_pool_free (self->texts);
-  g_free (self->symbol_numbers);
+  g_free (self->by_symbol);
+  sonde_symbol_resolver_forget_locations (self);
   g_free (self);
 }
 
@@ -277,53 +282,43 @@ find_lines (SondeSymbolResolver *self, Place *place)
   return frames;
 }
 
-guint32
-sonde_symbol_resolver_resolve (SondeSymbolResolver *self, guint32 location)
+/* The function that holds @location, which has a name. */
+static guint32
+find_function (SondeSymbolResolver *self, guint32 location)
 {
+  const SondeEmbeddedFiles *files = sonde_capture_model_files (self->model);
+  const SondeLocation *where = sonde_capture_model_location (self->model, location);
   g_auto (Place) place = { 0 };
-  const SondeLocation *where;
   const GArray *lines;
+  guint32 *number;
+  gsize n;
 
-  if (location == SONDE_LOCATION_TRUNCATED)
-    return SONDE_CALL_TRUNCATED;
-  where = sonde_capture_model_location (self->model, location);
   name_place (self, where, &place);
   lines = find_lines (self, &place);
-  if (place.symbol > 0 && lines == NULL && !where->in_kernel)
+  if (place.symbol == 0 || lines != NULL || where->in_kernel)
+    return ensure_function (self, place.name, place.module,
+                            lines != NULL ? &g_array_index (lines, SondeSourceFrame, 0) : NULL);
+  /* The function of a symbol that the capture carries: many places have the same, and a long name.
+   */
+  if (self->by_symbol == NULL)
     {
-      gsize n = sonde_embedded_symbols_size (
-          sonde_embedded_files_symbols (sonde_capture_model_files (self->model)));
-      guint32 *number;
-
-      /* The function of a symbol that the capture carries: many places have the same, and a long
-       * name. */
-      if (self->symbol_numbers == NULL)
-        {
-          self->symbol_numbers = g_new (guint32, n);
-          memset (self->symbol_numbers, 0xff, n * sizeof *self->symbol_numbers);
-        }
-      number = &self->symbol_numbers[place.symbol - 1];
-      if (*number == G_MAXUINT32)
-        *number = ensure_function (self, place.name, place.module, NULL);
-      return *number;
+      n = sonde_embedded_symbols_size (sonde_embedded_files_symbols (files));
+      self->by_symbol = g_new (guint32, n);
+      memset (self->by_symbol, 0xff, n * sizeof *self->by_symbol);
     }
-  return ensure_function (self, place.name, place.module,
-                          lines != NULL ? &g_array_index (lines, SondeSourceFrame, 0) : NULL);
+  number = &self->by_symbol[place.symbol - 1];
+  if (*number == UNNAMED)
+    *number = ensure_function (self, place.name, place.module, NULL);
+  return *number;
 }
 
-void
-sonde_symbol_resolver_resolve_all (SondeSymbolResolver *self, guint32 location, GArray *functions)
+/* Appends that function, and those inlined there, outermost first. */
+static void
+append_inlined (SondeSymbolResolver *self, guint32 location)
 {
   g_auto (Place) place = { 0 };
   const GArray *lines;
-  guint32 number;
 
-  if (!self->inlines || location == SONDE_LOCATION_TRUNCATED)
-    {
-      number = sonde_symbol_resolver_resolve (self, location);
-      g_array_append_val (functions, number);
-      return;
-    }
   name_place (self, sonde_capture_model_location (self->model, location), &place);
   lines = find_lines (self, &place);
   /* the outermost is the function that the symbol names */
@@ -333,10 +328,116 @@ sonde_symbol_resolver_resolve_all (SondeSymbolResolver *self, guint32 location, 
           = lines != NULL ? &g_array_index (lines, SondeSourceFrame, i - 1) : NULL;
       gboolean is_outermost = lines == NULL || i == lines->len;
       const char *name = is_outermost ? place.name : frame->function;
+      guint32 number
+          = ensure_function (self, name != NULL ? name : "[inlined]", place.module, frame);
 
-      number = ensure_function (self, name != NULL ? name : "[inlined]", place.module, frame);
-      g_array_append_val (functions, number);
+      g_array_append_val (self->by_location, number);
     }
+}
+
+void
+sonde_symbol_resolver_find_all (SondeSymbolResolver *self)
+{
+  guint32 n_locations = sonde_capture_model_n_locations (self->model);
+
+  if (self->inlines)
+    self->starts = g_new (guint32, n_locations + 1);
+  for (guint32 i = 0; i < n_locations; i++)
+    {
+      guint32 number = SONDE_CALL_TRUNCATED;
+
+      if (self->starts != NULL)
+        self->starts[i] = self->by_location->len;
+      if (self->inlines && i != SONDE_LOCATION_TRUNCATED)
+        {
+          append_inlined (self, i);
+          continue;
+        }
+      if (i != SONDE_LOCATION_TRUNCATED)
+        number = find_function (self, i);
+      g_array_append_val (self->by_location, number);
+    }
+  if (self->starts != NULL)
+    self->starts[n_locations] = self->by_location->len;
+}
+
+void
+sonde_symbol_resolver_find_some (SondeSymbolResolver *self,
+                                 const SondeCallTree *tree,
+                                 gint64 end_us)
+{
+  const guint32 unnamed = UNNAMED;
+
+  while (self->by_location->len < sonde_capture_model_n_locations (self->model))
+    g_array_append_val (self->by_location, unnamed);
+  AT (self, SONDE_LOCATION_TRUNCATED) = SONDE_CALL_TRUNCATED;
+  for (guint32 i = 1; i < sonde_call_tree_n_nodes (tree); i++)
+    {
+      guint32 location = sonde_call_tree_node (tree, i)->id;
+
+      if (AT (self, location) != UNNAMED)
+        continue;
+      if (g_get_monotonic_time () >= end_us)
+        return;
+      AT (self, location) = find_function (self, location);
+    }
+}
+
+guint32 *
+sonde_symbol_resolver_dup_functions (const SondeSymbolResolver *self, guint32 unnamed)
+{
+  guint n = self->by_location->len;
+  guint32 *functions = g_memdup2 (self->by_location->data, n * sizeof (guint32));
+
+  for (guint i = 0; i < n; i++)
+    if (functions[i] == UNNAMED)
+      functions[i] = unnamed;
+  return functions;
+}
+
+void
+sonde_symbol_resolver_forget_locations (SondeSymbolResolver *self)
+{
+  g_clear_pointer (&self->by_location, g_array_unref);
+  g_clear_pointer (&self->starts, g_free);
+}
+
+guint32 *
+sonde_symbol_resolver_get (const SondeSymbolResolver *self, guint32 location, guint32 *n)
+{
+  *n = self->starts != NULL ? self->starts[location + 1] - self->starts[location] : 1;
+  return &AT (self, self->starts != NULL ? self->starts[location] : location);
+}
+
+void
+sonde_symbol_resolver_make_room (SondeSymbolResolver *self, const SondeCallTree *tree)
+{
+  guint32 n_locations = sonde_capture_model_n_locations (self->model);
+  guint64 n_inlined = 0;
+
+  if (self->by_location->len == n_locations)
+    return;
+  for (guint32 i = 1; i < sonde_call_tree_n_nodes (tree); i++)
+    {
+      guint32 location = sonde_call_tree_node (tree, i)->id;
+
+      n_inlined += self->starts[location + 1] - self->starts[location] - 1;
+    }
+  if (sonde_budget_take (self->budget, SONDE_LIMIT_INLINED, n_inlined))
+    return;
+  for (guint32 i = 0; i < n_locations; i++)
+    AT (self, i) = AT (self, self->starts[i]);
+  g_array_set_size (self->by_location, n_locations);
+  g_clear_pointer (&self->starts, g_free);
+}
+
+SondeCallTree *
+sonde_symbol_resolver_expand (const SondeSymbolResolver *self, const SondeCallTree *tree)
+{
+  const guint32 *functions = (const guint32 *) (void *) self->by_location->data;
+
+  return self->starts != NULL ? sonde_call_tree_expand (tree, self->starts, functions)
+                              : sonde_call_tree_remap (tree, functions);
 }
 
 char *
@@ -357,18 +458,6 @@ sonde_symbol_resolver_find_range (SondeSymbolResolver *self,
   if (range->begin > where->address || range->end <= where->address)
     return NULL;
   return g_strdup (symbol.name);
-}
-
-guint32
-sonde_symbol_resolver_n_locations (const SondeSymbolResolver *self)
-{
-  return sonde_capture_model_n_locations (self->model);
-}
-
-gboolean
-sonde_symbol_resolver_has_inlines (const SondeSymbolResolver *self)
-{
-  return self->inlines;
 }
 
 guint32

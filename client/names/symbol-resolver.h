@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Gives each location of a capture a function. */
+/* Gives each location of a capture its functions: several where some are inlined. */
 #pragma once
 
+#include "client/model/call-tree.h"
 #include "client/model/capture-model.h"
 
 /**
@@ -47,18 +48,30 @@ SondeSymbolResolver *sonde_symbol_resolver_new (const SondeCaptureModel *model,
 void sonde_symbol_resolver_free (SondeSymbolResolver *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSymbolResolver, sonde_symbol_resolver_free)
 
-/* Of the model, by now. */
-guint32 sonde_symbol_resolver_n_locations (const SondeSymbolResolver *self);
+/* Looks up all locations that there are. Equal functions have equal numbers. */
+void sonde_symbol_resolver_find_all (SondeSymbolResolver *self);
 
-/* Whether inlined functions were asked for. */
-gboolean sonde_symbol_resolver_has_inlines (const SondeSymbolResolver *self);
+/* Looks up those of @tree, without what is inlined there, until @end_us of the monotonic clock. */
+void sonde_symbol_resolver_find_some (SondeSymbolResolver *self,
+                                      const SondeCallTree *tree,
+                                      gint64 end_us);
 
-/* The number of the function that holds @location; equal functions have equal numbers. */
-guint32 sonde_symbol_resolver_resolve (SondeSymbolResolver *self, guint32 location);
+/* (transfer full): by location, after that, its function; @unnamed: of those that have none yet */
+guint32 *sonde_symbol_resolver_dup_functions (const SondeSymbolResolver *self, guint32 unnamed);
 
-/* Appends (guint32) the number of that function, and of those inlined there, outermost first. */
-void
-sonde_symbol_resolver_resolve_all (SondeSymbolResolver *self, guint32 location, GArray *functions);
+/* The functions of @location, outermost first; @n: (out): how many */
+guint32 *sonde_symbol_resolver_get (const SondeSymbolResolver *self, guint32 location, guint32 *n);
+
+/* Takes the frames that inlined functions add to @tree, whose ids are locations, of the model's
+ * budget (SONDE_LIMIT_INLINED). Without room all locations lose what is inlined there. */
+void sonde_symbol_resolver_make_room (SondeSymbolResolver *self, const SondeCallTree *tree);
+
+/* @tree with functions in the place of locations; (transfer full). */
+SondeCallTree *sonde_symbol_resolver_expand (const SondeSymbolResolver *self,
+                                             const SondeCallTree *tree);
+
+/* Keeps functions, but not which location has which: no location may be asked for any more. */
+void sonde_symbol_resolver_forget_locations (SondeSymbolResolver *self);
 
 /**
  * sonde_symbol_resolver_find_range:

@@ -2,7 +2,6 @@
 #include "client/report/profile-diff.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "client/report/profile-sums.h"
 #include "client/base/text.h"
@@ -79,21 +78,6 @@ group_free (gpointer data)
   g_free (group);
 }
 
-static Group *
-ensure_group (GHashTable *groups, const char *comm)
-{
-  Group *group = g_hash_table_lookup (groups, comm);
-
-  if (group == NULL)
-    {
-      group = g_new0 (Group, 1);
-      group->before = sonde_call_tree_new (NULL);
-      group->both = sonde_call_tree_new (NULL);
-      g_hash_table_insert (groups, g_strdup (comm), group);
-    }
-  return group;
-}
-
 static void
 add_profile (GHashTable *groups,
              const SondeProfile *profile,
@@ -103,8 +87,15 @@ add_profile (GHashTable *groups,
   for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
     {
       const SondeProfileProcess *process = sonde_profile_process (profile, i);
-      Group *group = ensure_group (groups, process->process.comm);
+      Group *group = g_hash_table_lookup (groups, process->process.comm);
 
+      if (group == NULL)
+        {
+          group = g_new0 (Group, 1);
+          group->before = sonde_call_tree_new (NULL);
+          group->both = sonde_call_tree_new (NULL);
+          g_hash_table_insert (groups, g_strdup (process->process.comm), group);
+        }
       if (is_before)
         sonde_call_tree_add_tree (group->before, process->tree, numbers);
       sonde_call_tree_add_tree (group->both, process->tree, numbers);
@@ -282,11 +273,8 @@ sonde_profile_diff_free (SondeProfileDiff *self)
 static int
 compare_names (const SondeProfileDiff *self, guint32 a, guint32 b)
 {
-  const SondeFunction *left = g_ptr_array_index (self->set.functions, a);
-  const SondeFunction *right = g_ptr_array_index (self->set.functions, b);
-  int order = strcmp (left->name, right->name);
-
-  return order != 0 ? order : strcmp (left->module, right->module);
+  return sonde_function_compare (g_ptr_array_index (self->set.functions, a),
+                                 g_ptr_array_index (self->set.functions, b));
 }
 
 static int

@@ -4,14 +4,20 @@
 #include <string.h>
 
 int
-sonde_profile_compare_functions (gconstpointer a, gconstpointer b, gpointer user_data)
+sonde_function_compare (const SondeFunction *left, const SondeFunction *right)
 {
-  const SondeProfile *profile = user_data;
-  const SondeFunction *left = sonde_profile_function (profile, *(const guint32 *) a);
-  const SondeFunction *right = sonde_profile_function (profile, *(const guint32 *) b);
   int order = strcmp (left->name, right->name);
 
   return order != 0 ? order : strcmp (left->module, right->module);
+}
+
+int
+sonde_profile_compare_functions (gconstpointer a, gconstpointer b, gpointer user_data)
+{
+  const SondeProfile *profile = user_data;
+
+  return sonde_function_compare (sonde_profile_function (profile, *(const guint32 *) a),
+                                 sonde_profile_function (profile, *(const guint32 *) b));
 }
 
 static int

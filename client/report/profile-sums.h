@@ -19,6 +19,9 @@ void sonde_profile_sums_init (SondeProfileSums *self, const SondeProfile *profil
 void sonde_profile_sums_clear (SondeProfileSums *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SondeProfileSums, sonde_profile_sums_clear)
 
-/* GCompareDataFunc for numbers of functions (guint32) of the SondeProfile @user_data: by name, then
- * by module. */
+/* By name, then by module. */
+int sonde_function_compare (const SondeFunction *left, const SondeFunction *right);
+
+/* The same as GCompareDataFunc for numbers of functions (guint32) of the SondeProfile @user_data.
+ */
 int sonde_profile_compare_functions (gconstpointer a, gconstpointer b, gpointer user_data);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "client/report/profile-text.h"
 
+#include "client/base/cli.h"
+#include "client/base/pager.h"
 #include "client/report/profile-sums.h"
 #include "client/base/text.h"
 
-#define ASIDE_MIN_PERCENT 0.05 /* a line that would say 0.0% is left out */
-#define HOT_PERCENT       5.0  /* what is as heavy is red, */
-#define WARM_PERCENT      0.5  /* and from here on green */
-#define IN_LINE_FACTOR    10   /* a callee that much heavier than its siblings goes on in line */
+#define IN_LINE_FACTOR 10 /* a callee that much heavier than its siblings goes on in line */
 
 /* What a line tells of. */
 typedef struct
@@ -28,13 +27,34 @@ typedef struct
   guint n_lines;
 } TreePrinter;
 
+void
+sonde_profile_style_init (SondeProfileStyle *self)
+{
+  *self = (SondeProfileStyle){ .percent_limit = SONDE_PROFILE_PERCENT_LIMIT,
+                               .max_depth = SONDE_PROFILE_MAX_DEPTH,
+                               .utf8 = g_get_charset (NULL),
+                               .colours = sonde_pager_wants_colours () };
+}
+
+gboolean
+sonde_profile_style_check (const SondeProfileStyle *self)
+{
+  if (self->percent_limit < 0 || self->percent_limit > 100)
+    sonde_cli_complain ("--percent-limit goes from 0 to 100");
+  else if (self->max_depth < 1 || self->max_depth > 1024)
+    sonde_cli_complain ("--max-depth goes from 1 to 1024");
+  else
+    return TRUE;
+  return FALSE;
+}
+
 /* As wide with colours as without. */
 static void
 append_percent (GString *out, const SondeProfileStyle *style, double percent)
 {
-  const char *colour = percent >= HOT_PERCENT ? "\033[31m" : "\033[32m";
+  const char *colour = percent >= SONDE_PROFILE_HOT_PERCENT ? "\033[31m" : "\033[32m";
 
-  if (style->colours && percent >= WARM_PERCENT)
+  if (style->colours && percent >= SONDE_PROFILE_WARM_PERCENT)
     g_string_append_printf (out, "%s%6.1f%%\033[m", colour, percent);
   else
     g_string_append_printf (out, "%6.1f%%", percent);
@@ -162,7 +182,7 @@ append_rest (const TreePrinter *printer, const GArray *children, guint n_shown, 
   Weight rest = sum_rest (printer, children, n_shown);
   double percent = sonde_text_percent (rest.total, printer->total);
 
-  if (percent < ASIDE_MIN_PERCENT)
+  if (percent < SONDE_PROFILE_ASIDE_PERCENT)
     return;
   append_numbers (printer, &rest);
   g_string_append_printf (printer->out, "%s%s[%u more, %.1f%%]\n", printer->prefix->str, branch,
@@ -228,7 +248,7 @@ append_branches (TreePrinter *printer, const GArray *children, guint n_shown, gu
   gsize prefix_len = printer->prefix->len;
   gboolean has_rest
       = sonde_text_percent (sum_rest (printer, children, n_shown).total, printer->total)
-        >= ASIDE_MIN_PERCENT;
+        >= SONDE_PROFILE_ASIDE_PERCENT;
 
   for (guint i = 0; i < n_shown; i++)
     {

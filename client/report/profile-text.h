@@ -12,8 +12,17 @@ typedef struct
   gboolean colours;     /* of a terminal: heavy shares in red, others in green */
 } SondeProfileStyle;
 
-#define SONDE_PROFILE_PERCENT_LIMIT 0.5 /* what commands use unless told */
+#define SONDE_PROFILE_PERCENT_LIMIT 0.5 /* unless told */
 #define SONDE_PROFILE_MAX_DEPTH     512
+#define SONDE_PROFILE_HOT_PERCENT   5.0  /* what is as heavy is red, */
+#define SONDE_PROFILE_WARM_PERCENT  0.5  /* and from here on green */
+#define SONDE_PROFILE_ASIDE_PERCENT 0.05 /* a sum that would be shown as 0.0% is left out */
+
+/* How commands begin: the limits that they have unless told, and what standard output can show. */
+void sonde_profile_style_init (SondeProfileStyle *self);
+
+/* Whether the limits that were asked for are possible; complains if not. */
+gboolean sonde_profile_style_check (const SondeProfileStyle *self);
 
 void sonde_profile_append_tree (GString *out,
                                 const SondeProfile *profile,

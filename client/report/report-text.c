@@ -84,23 +84,22 @@ append_machine (GString *out, const SondeCaptureModel *model, GKeyFile *settings
     sonde_text_append_labelled (out, "CPU", shown_what);
 }
 
-/* Whether everything was recorded; else the heaviest process is what a reader knows it by. */
-static gboolean
-is_whole_machine (GKeyFile *settings)
+/* "system": everything was recorded; else the heaviest process is what a reader knows it by. */
+static char *
+dup_scope (const SondeCaptureModel *model)
 {
-  g_autofree char *scope
-      = settings != NULL ? g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "scope", NULL)
-                         : NULL;
+  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (model);
 
-  return g_strcmp0 (scope, "system") == 0;
+  return settings != NULL ? g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "scope", NULL)
+                          : NULL;
 }
 
 char *
 sonde_report_describe_subject (const SondeCaptureModel *model, const SondeModelProcess *heaviest)
 {
-  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (model);
+  g_autofree char *scope = dup_scope (model);
 
-  if (is_whole_machine (settings))
+  if (g_strcmp0 (scope, "system") == 0)
     return g_strdup ("whole machine");
   return sonde_text_escape (heaviest->cmdline, -1);
 }
@@ -110,13 +109,10 @@ sonde_report_append_subject (GString *out,
                              const SondeCaptureModel *model,
                              const SondeProfile *profile)
 {
-  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (model);
-  g_autofree char *scope
-      = settings != NULL ? g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, "scope", NULL)
-                         : NULL;
+  g_autofree char *scope = dup_scope (model);
   g_autofree char *cmdline = NULL;
 
-  if (is_whole_machine (settings))
+  if (g_strcmp0 (scope, "system") == 0)
     {
       sonde_text_append_labelled (out, "Scope", "whole machine");
       return;
@@ -188,11 +184,11 @@ sonde_report_append_truncated (GString *out, const SondeCaptureModel *model)
 void
 sonde_report_append_header (GString *out, const SondeReport *report)
 {
-  const SondeCaptureModel *model = sonde_report_model (report);
+  const SondeCaptureModel *model = report->model;
   g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (model);
   g_autofree char *duration = sonde_text_duration (sonde_capture_model_duration_ns (model));
   g_autofree char *samples = sonde_text_count (sonde_capture_model_n_samples (model));
-  const SondeProfile *profile = sonde_report_profile (report);
+  const SondeProfile *profile = report->profile;
   guint64 n_shown = sonde_profile_total (profile);
   g_autofree char *losses = NULL;
 

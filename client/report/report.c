@@ -3,31 +3,26 @@
 
 #include "client/base/json.h"
 #include "client/base/text.h"
-#include "client/model/samples.h"
-#include "client/names/location-names.h"
 #include "client/report/profile-json.h"
 #include "client/report/profile-view.h"
 
-struct SondeReport
+gboolean
+sonde_report_filter_matches (const SondeReportFilter *self, const SondeModelProcess *process)
 {
-  SondeReportFilter filter; /* its comm is ours */
-  SondeCaptureModel *model;
-  SondeSamples samples;     /* of locations */
-  SondeLocationNames names; /* after the end */
-  SondeProfile *profile;    /* the same */
-};
+  return (self->pid < 0 || process->pid == self->pid)
+         && (self->comm == NULL || g_str_equal (process->comm, self->comm));
+}
 
 static void
 take_sample (const SondeModelSample *sample, gpointer user_data)
 {
   SondeReport *self = user_data;
   const SondeReportFilter *filter = &self->filter;
-  const SondeModelProcess *process = sonde_capture_model_process (self->model, sample->process);
 
-  if ((filter->pid < 0 || process->pid == filter->pid)
-      && (filter->tid < 0 || sample->tid == filter->tid)
-      && (filter->comm == NULL || g_str_equal (process->comm, filter->comm))
-      && sample->time_ns >= filter->from_ns && sample->time_ns < filter->to_ns)
+  if (sonde_report_filter_matches (filter,
+                                   sonde_capture_model_process (self->model, sample->process))
+      && (filter->tid < 0 || sample->tid == filter->tid) && sample->time_ns >= filter->from_ns
+      && sample->time_ns < filter->to_ns)
     sonde_samples_add (&self->samples, sample);
 }
 
@@ -50,7 +45,7 @@ sonde_report_free (SondeReport *self)
     return;
   sonde_profile_free (self->profile);
   sonde_samples_clear (&self->samples);
-  sonde_location_names_clear (&self->names);
+  sonde_symbol_resolver_free (self->resolver);
   sonde_capture_model_free (self->model);
   g_free ((char *) self->filter.comm);
   g_free (self);
@@ -67,30 +62,23 @@ sonde_report_finish (SondeReport *self, const SondeSymbolOptions *options)
 {
   GPtrArray *trees = self->samples.trees;
 
-  sonde_location_names_init (&self->names, self->model, options);
-  sonde_location_names_find_all (&self->names);
+  self->resolver = sonde_symbol_resolver_new (self->model, options);
+  sonde_symbol_resolver_find_all (self->resolver);
   for (guint i = 0; i < trees->len; i++)
     if (g_ptr_array_index (trees, i) != NULL)
-      sonde_location_names_make_room (&self->names, g_ptr_array_index (trees, i),
-                                      sonde_capture_model_budget (self->model));
+      sonde_symbol_resolver_make_room (self->resolver, g_ptr_array_index (trees, i));
 
-  self->profile = sonde_profile_new (SONDE_UNIT_SAMPLES, self->names.resolver);
+  self->profile = sonde_profile_new (SONDE_UNIT_SAMPLES, self->resolver);
   for (guint i = 0; i < trees->len; i++)
     {
       g_autoptr (SondeCallTree) locations = g_steal_pointer (&g_ptr_array_index (trees, i));
 
       if (locations != NULL) /* as large as what it becomes: it goes at once */
         sonde_profile_add_process (self->profile, sonde_capture_model_process (self->model, i),
-                                   sonde_location_names_expand (&self->names, locations), NULL);
+                                   sonde_symbol_resolver_expand (self->resolver, locations), NULL);
     }
-  sonde_location_names_forget (&self->names);
+  sonde_symbol_resolver_forget_locations (self->resolver);
   sonde_profile_sort (self->profile);
-}
-
-const SondeProfile *
-sonde_report_profile (const SondeReport *self)
-{
-  return self->profile;
 }
 
 SondeProfile *
@@ -106,18 +94,6 @@ sonde_report_by_thread (const SondeReport *self)
                                 thread->tid, thread->n_samples);
     }
   return view;
-}
-
-const SondeSymbolResolver *
-sonde_report_resolver (const SondeReport *self)
-{
-  return self->names.resolver;
-}
-
-const SondeCaptureModel *
-sonde_report_model (const SondeReport *self)
-{
-  return self->model;
 }
 
 GString *

@@ -2,10 +2,8 @@
 /* A capture summed up: one call tree of functions for each process. */
 #pragma once
 
-#include "client/model/capture-model.h"
+#include "client/model/samples.h"
 #include "client/report/profile.h"
-
-typedef struct SondeReport SondeReport;
 
 /* Which samples count. */
 typedef struct
@@ -16,6 +14,20 @@ typedef struct
   gint64 from_ns;   /* CLOCK_MONOTONIC */
   gint64 to_ns;     /* the first moment that does not count any more */
 } SondeReportFilter;
+
+/* Whether the process is wanted. */
+gboolean sonde_report_filter_matches (const SondeReportFilter *self,
+                                      const SondeModelProcess *process);
+
+/* Open to be read. */
+typedef struct
+{
+  SondeReportFilter filter; /* its comm is ours */
+  SondeCaptureModel *model;
+  SondeSamples samples;          /* of locations */
+  SondeSymbolResolver *resolver; /* NULL before the end, as is what follows */
+  SondeProfile *profile;         /* processes with samples, heaviest first */
+} SondeReport;
 
 /* Takes every sample. */
 #define SONDE_REPORT_FILTER_INIT                                                                   \
@@ -34,14 +46,8 @@ void sonde_report_add_frame (SondeReport *self, const SondeFrame *frame);
  * @options: (nullable) */
 void sonde_report_finish (SondeReport *self, const SondeSymbolOptions *options);
 
-/* Processes with samples, heaviest first. */
-const SondeProfile *sonde_report_profile (const SondeReport *self);
-
 /* (transfer full): a profile whose functions are the threads. */
 SondeProfile *sonde_report_by_thread (const SondeReport *self);
-
-const SondeSymbolResolver *sonde_report_resolver (const SondeReport *self);
-const SondeCaptureModel *sonde_report_model (const SondeReport *self);
 
 #define SONDE_REPORT_JSON_VERSION 1 /* raised when a member changes its meaning or goes */
 

@@ -13,7 +13,7 @@
 struct SondeRecordRun
 {
   const SondeRecordOptions *options;
-  const SondeRecordRunHandler *handler;
+  const SondeRecordRunHandler *handler; /* NULL: nobody is told any more */
   gpointer user_data;
   GVariant *request; /* a{sv} */
   GUnixFDList *fds;  /* what its handles mean */
@@ -61,38 +61,15 @@ sonde_record_run_new (const SondeRecordOptions *options, GError **error)
   return g_steal_pointer (&self);
 }
 
-static void
-ignore_failure (const char *what, const GError *error, gpointer user_data)
-{
-}
-
-static void
-ignore_start (SondeClientSession *session, gpointer user_data)
-{
-}
-
-static void
-ignore_end (gpointer user_data)
-{
-}
-
-static void
-ignore_notice (const char *text, gpointer user_data)
-{
-}
-
 void
 sonde_record_run_free (SondeRecordRun *self)
 {
-  static const SondeRecordRunHandler nobody = {
-    .noticed = ignore_notice, .failed = ignore_failure, .started = ignore_start, .ended = ignore_end
-  };
-
   if (self == NULL)
     return;
   /* A session that is not over yet keeps itself, and its profiler, until it is told. Nobody else
    * is: who frees us may be gone himself. */
-  self->handler = &nobody;
+  self->handler = NULL;
+  g_clear_pointer (&self->spawn, sonde_spawn_free);
   if (self->session != NULL)
     g_signal_handlers_disconnect_by_data (self->session, self);
   if (self->profiler != NULL)
@@ -102,7 +79,6 @@ sonde_record_run_free (SondeRecordRun *self)
   g_clear_object (&self->session);
   g_clear_object (&self->profiler);
   g_clear_object (&self->cancellable);
-  sonde_spawn_free (self->spawn);
   g_clear_pointer (&self->request, g_variant_unref);
   g_clear_object (&self->fds);
   sonde_clear_fd (&self->control_fd);
@@ -177,13 +153,10 @@ give_up (SondeRecordRun *self, const char *what, const GError *error)
 static void
 notice_embedded (const SondeRecordRun *self, const char *why, const GError *error)
 {
-  g_autoptr (GError) copy = g_error_copy (error);
-  g_autofree char *shown = NULL;
-  g_autofree char *text = NULL;
+  g_autofree char *shown = sonde_text_escape (error->message, -1);
+  g_autofree char *text
+      = g_strdup_printf ("Recording embedded, with your own rights: %s (%s)", why, shown);
 
-  g_dbus_error_strip_remote_error (copy);
-  shown = sonde_text_escape (copy->message, -1);
-  text = g_strdup_printf ("Recording embedded, with your own rights: %s (%s)", why, shown);
   self->handler->noticed (text, self->user_data);
 }
 
@@ -243,10 +216,11 @@ process_added (GObject *source, GAsyncResult *result, gpointer user_data)
 {
   SondeRecordRun *self = user_data;
   g_autoptr (GError) error = NULL;
-
   gboolean is_added
       = sonde_client_session_add_process_finish (SONDE_CLIENT_SESSION (source), result, &error);
 
+  if (self->handler == NULL)
+    return;
   if (is_added && !self->has_stopped)
     begin (self);
   if (is_added && !self->was_told_to_end)
@@ -266,7 +240,7 @@ control_opened (GObject *source, GAsyncResult *result, gpointer user_data)
 
   self->control_fd
       = sonde_client_session_open_control_finish (SONDE_CLIENT_SESSION (source), result, &error);
-  if (self->has_stopped)
+  if (self->handler == NULL || self->has_stopped)
     return;
   if (error != NULL && self->options->memory != NULL)
     give_up (self, "Cannot record the command's heap: ", error);
@@ -278,13 +252,16 @@ control_opened (GObject *source, GAsyncResult *result, gpointer user_data)
 /* A command that we started does not outlive a recording that was ended on purpose; one whose
  * recording broke goes on. */
 static void
-recording_ended (SondeRecordRun *self, const char *reason, const GError *error)
+session_finished (SondeClientSession *session,
+                  const char *reason,
+                  const GError *error,
+                  gpointer user_data)
 {
+  SondeRecordRun *self = user_data;
+
   self->has_stopped = TRUE;
   if (error != NULL && !g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
-    {
-      tell_failure (self, "", error);
-    }
+    tell_failure (self, "", error);
   if (self->spawn != NULL && !sonde_spawn_is_running (self->spawn))
     sonde_spawn_kill (self->spawn, SIGKILL);
   else if (self->spawn != NULL && !self->has_failed)
@@ -298,25 +275,18 @@ recording_ended (SondeRecordRun *self, const char *reason, const GError *error)
 }
 
 static void
-session_finished (SondeClientSession *session,
-                  const char *reason,
-                  const GError *error,
-                  gpointer user_data)
-{
-  recording_ended (user_data, reason, error);
-}
-
-static void
 session_started (GObject *source, GAsyncResult *result, gpointer user_data)
 {
   SondeRecordRun *self = user_data;
   g_autoptr (GError) error = NULL;
 
   self->session = sonde_client_profiler_profile_finish (self->profiler, result, &error);
+  if (self->handler == NULL)
+    return;
   if (self->session == NULL)
     {
       if (!fall_back (self, error))
-        recording_ended (self, NULL, error);
+        session_finished (NULL, NULL, error, self);
       return;
     }
   g_signal_connect (self->session, "finished", G_CALLBACK (session_finished), self);

@@ -98,16 +98,14 @@ replace_keys (const GMatchInfo *match, GString *out, gpointer user_data)
 char *
 sonde_service_error_dup_message (const GError *error)
 {
-  g_autoptr (GError) copy = g_error_copy (error);
   g_autoptr (GRegex) keys = g_regex_new (
       "\\b(?:the )?[Oo]ptions? ([a-z-]+(?:(?:, | or | and )[a-z-]+)*)\\b", 0, 0, NULL);
   g_autofree char *words = NULL;
   g_autoptr (GString) message = NULL;
 
-  g_dbus_error_strip_remote_error (copy);
   if (error->domain == SONDE_CLIENT_ERROR)
-    words = g_regex_replace_eval (keys, copy->message, -1, 0, 0, replace_keys, NULL, NULL);
-  message = g_string_new (words != NULL ? words : copy->message);
+    words = g_regex_replace_eval (keys, error->message, -1, 0, 0, replace_keys, NULL, NULL);
+  message = g_string_new (words != NULL ? words : error->message);
   g_string_replace (message, "the property Events", "sondectl events", 0);
   return sonde_text_escape (message->str, -1);
 }
@@ -115,15 +113,12 @@ sonde_service_error_dup_message (const GError *error)
 const char *
 sonde_service_error_advice (const GError *error, gboolean is_embedded)
 {
-  g_autoptr (GError) copy = g_error_copy (error);
-
-  g_dbus_error_strip_remote_error (copy);
   if (error->domain == SONDE_CLIENT_ERROR)
     {
       for (guint i = 0; i < G_N_ELEMENTS (advices); i++)
         if (advices[i].code == (SondeClientError) error->code
             && (advices[i].is_embedded == is_embedded || !advices[i].is_embedded)
-            && (advices[i].start == NULL || g_str_has_prefix (copy->message, advices[i].start)))
+            && (advices[i].start == NULL || g_str_has_prefix (error->message, advices[i].start)))
           return advices[i].advice;
       return NULL;
     }
@@ -192,6 +187,17 @@ sonde_service_explain (SondeClientProfiler *profiler, guint64 session, GError *e
                       is_refusal ? " of yours" : "");
 }
 
+int
+sonde_service_fail (SondeClientProfiler *profiler, guint64 session, const GError *error)
+{
+  g_autoptr (GError) explained = g_error_copy (error);
+
+  if (session != 0)
+    explained = sonde_service_explain (profiler, session, g_steal_pointer (&explained));
+  sonde_service_error_complain ("", explained, FALSE);
+  return 1;
+}
+
 GVariant *
 sonde_service_dup_properties (SondeClientProfiler *profiler, guint64 session)
 {
@@ -199,11 +205,18 @@ sonde_service_dup_properties (SondeClientProfiler *profiler, guint64 session)
   GVariant *properties
       = sonde_client_profiler_dup_properties_sync (profiler, session, NULL, &error);
 
-  if (properties == NULL && session != 0)
-    error = sonde_service_explain (profiler, session, g_steal_pointer (&error));
   if (properties == NULL)
-    sonde_service_error_complain ("", error, FALSE);
+    sonde_service_fail (profiler, session, error);
   return properties;
+}
+
+guint64
+sonde_service_count (GVariant *statistics, const char *key)
+{
+  guint64 value = 0;
+
+  g_variant_lookup (statistics, key, "t", &value);
+  return value;
 }
 
 char *

@@ -22,6 +22,9 @@ GError *sonde_service_explain (SondeClientProfiler *profiler, guint64 session, G
 /* a{sv}: all properties of that session, or of the manager (0); NULL, having complained. Blocks. */
 GVariant *sonde_service_dup_properties (SondeClientProfiler *profiler, guint64 session);
 
+/* A number of Statistics (a{st}); 0: the service does not tell of it. */
+guint64 sonde_service_count (GVariant *statistics, const char *key);
+
 /* "daemon", or "2" if that user has no name */
 char *sonde_service_dup_owner (guint32 uid);
 
@@ -37,9 +40,17 @@ char *sonde_service_dup_time (guint64 realtime_us);
  */
 const char *sonde_service_error_advice (const GError *error, gboolean is_embedded);
 
-/* The message without the error's D-Bus name, the service's options as those of sondectl, escaped.
- */
+/* The message with the service's options as those of sondectl, escaped. */
 char *sonde_service_error_dup_message (const GError *error);
+
+/**
+ * sonde_service_fail:
+ * @session: as of sonde_service_explain(), which is asked first; 0, and NULL as profiler: none
+ * @error: (transfer none)
+ *
+ * Returns: 1, what a command that failed exits with, having complained. Blocks.
+ */
+int sonde_service_fail (SondeClientProfiler *profiler, guint64 session, const GError *error);
 
 /* "sondectl: @what...", that message, and the advice on a line of its
  * own. */

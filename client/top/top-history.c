@@ -5,7 +5,7 @@
 #include <signal.h>
 
 #include "client/model/samples.h"
-#include "client/names/location-names.h"
+#include "client/names/symbol-resolver.h"
 #include "client/report/profile-view.h"
 #include "client/report/report-text.h"
 
@@ -46,8 +46,8 @@ struct SondeTopWindow
 {
   gatomicrefcount n_refs;
   SondeCaptureModel *model;
-  SondeLocationNames names; /* zeros: nothing had to be named yet */
-  SondeSamples samples;     /* of locations: all since the last reset */
+  SondeSymbolResolver *resolver; /* NULL: nothing had to be named yet */
+  SondeSamples samples;          /* of locations: all since the last reset */
   gsize n_nodes;
   SondeSamplePlace *places; /* a ring: when they were read, for those of the capture */
   guint n_room;             /* a power of two */
@@ -124,7 +124,7 @@ window_unref (SondeTopWindow *self)
 {
   if (self == NULL || !g_atomic_ref_count_dec (&self->n_refs))
     return;
-  sonde_location_names_clear (&self->names);
+  sonde_symbol_resolver_free (self->resolver);
   sonde_samples_clear (&self->samples);
   sonde_capture_model_free (self->model);
   g_free (self->places);
@@ -202,25 +202,12 @@ weigh (SondeTopWindow *self, gint64 from_ns, gboolean is_all, guint64 *threads)
   return weights;
 }
 
-/* By location the number of a function; @placeholder where the name is still to be found. */
-static guint32 *
-dup_numbers (const SondeTopWindow *self, guint32 placeholder)
-{
-  const GArray *functions = self->names.functions;
-  guint32 *numbers = g_memdup2 (functions->data, functions->len * sizeof (guint32));
-
-  for (guint i = 0; i < functions->len; i++)
-    if (numbers[i] == SONDE_FUNCTION_UNNAMED)
-      numbers[i] = placeholder;
-  return numbers;
-}
-
 static SondeProfile *
 new_profile (SondeTopWindow *self, const GPtrArray *trees, gboolean *is_unnamed_yet)
 {
-  SondeProfile *profile = sonde_profile_new (SONDE_UNIT_SAMPLES, self->names.resolver);
+  SondeProfile *profile = sonde_profile_new (SONDE_UNIT_SAMPLES, self->resolver);
   guint32 placeholder = sonde_profile_name_function (profile, PLACEHOLDER, "");
-  g_autofree guint32 *numbers = dup_numbers (self, placeholder);
+  g_autofree guint32 *numbers = sonde_symbol_resolver_dup_functions (self->resolver, placeholder);
 
   for (guint i = 0; i < trees->len; i++)
     {
@@ -249,8 +236,8 @@ window_select (SondeTopWindow *self, Selection *selection)
   SondeProfile *profile;
 
   /* not before the capture has said when it began and what runs there */
-  if (self->names.resolver == NULL)
-    sonde_location_names_init (&self->names, self->model, NULL);
+  if (self->resolver == NULL)
+    self->resolver = sonde_symbol_resolver_new (self->model, NULL);
   trees = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_call_tree_free);
   for (guint i = 0; i < weights->len; i++)
     {
@@ -261,7 +248,7 @@ window_select (SondeTopWindow *self, Selection *selection)
         tree = sonde_call_tree_reweigh (sonde_samples_tree (&self->samples, i),
                                         (const guint64 *) (void *) by_node->data, by_node->len);
       if (tree != NULL)
-        sonde_location_names_find_some (&self->names, tree, end_us);
+        sonde_symbol_resolver_find_some (self->resolver, tree, end_us);
       g_ptr_array_add (trees, tree);
     }
   selection->covered_from_ns

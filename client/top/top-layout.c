@@ -2,6 +2,7 @@
 #include "client/top/top-layout.h"
 
 #include "client/base/text.h"
+#include "client/report/profile-text.h"
 
 enum
 {
@@ -22,9 +23,6 @@ enum
   MAX_INDENT_PART = 3,     /* of the name's columns: deeper rows are not indented any further */
   MAX_BUSY_PROCESSES = 16, /* of the line that says who is */
 };
-
-#define HOT_PERCENT  5.0 /* as in reports */
-#define WARM_PERCENT 0.5
 
 static const char *const mode_titles[] = {
   [SONDE_TOP_FLAT] = "Function",     [SONDE_TOP_TREE] = "Call tree",
@@ -109,7 +107,7 @@ describe_busy (const SondeTopSnapshot *snapshot)
       g_autofree char *comm = sonde_text_escape (process->process.comm, -1);
       double percent = to_percent (snapshot, sonde_call_tree_node (process->tree, 0)->total);
 
-      if (percent < WARM_PERCENT)
+      if (percent < SONDE_PROFILE_WARM_PERCENT)
         break;
       g_string_append_printf (out, "   %s (%d) %.0f%%", comm, process->process.pid, percent);
     }
@@ -132,19 +130,19 @@ sonde_top_layout_append_header (GString *out, const SondeTopSnapshot *snapshot)
 static void
 fill_header (SondeTopPage *page, const SondeTopView *view, guint64 n_seen, const char *end)
 {
-  const SondeTopSnapshot *snapshot = sonde_top_view_snapshot (view);
+  const SondeTopSnapshot *snapshot = view->snapshot;
   g_autofree char *span = describe_span (snapshot);
   g_autofree char *samples = describe_samples (snapshot);
   g_autofree char *busy = describe_busy (snapshot);
   g_autofree char *count
       = sonde_text_plural (n_seen - MIN (snapshot->n_seen, n_seen), "sample", "samples");
   g_autofree char *state = NULL;
-  guint n_columns = sonde_top_page_n_columns (page);
+  guint n_columns = page->n_columns;
   guint width;
 
   if (end != NULL)
     state = g_strdup_printf ("ENDED: %s", end);
-  else if (sonde_top_view_is_paused (view))
+  else if (view->is_paused)
     state = g_strdup_printf ("PAUSED, %s since", count);
   else
     state = g_strdup (span);
@@ -155,9 +153,8 @@ fill_header (SondeTopPage *page, const SondeTopView *view, guint64 n_seen, const
   width = sonde_top_text_width (state);
   sonde_top_page_pad (page, LINE_SUBJECT, SONDE_TOP_PLAIN,
                       n_columns > width ? n_columns - width : 0);
-  sonde_top_page_add (
-      page, LINE_SUBJECT,
-      end != NULL || sonde_top_view_is_paused (view) ? SONDE_TOP_ALERT : SONDE_TOP_TITLE, state);
+  sonde_top_page_add (page, LINE_SUBJECT,
+                      end != NULL || view->is_paused ? SONDE_TOP_ALERT : SONDE_TOP_TITLE, state);
 
   if (snapshot->event != NULL)
     sonde_top_page_add_format (page, LINE_FIGURES, SONDE_TOP_PLAIN, "%s   ", snapshot->event);
@@ -171,10 +168,10 @@ fill_header (SondeTopPage *page, const SondeTopView *view, guint64 n_seen, const
 static guint
 count_module_columns (const SondeTopPage *page, const SondeTopView *view)
 {
-  guint n_columns = sonde_top_page_n_columns (page);
-  SondeTopMode mode = sonde_top_view_mode (view);
+  guint n_columns = page->n_columns;
 
-  if (mode == SONDE_TOP_PROCESSES || mode == SONDE_TOP_THREADS || mode == SONDE_TOP_MODULES
+  if (view->mode == SONDE_TOP_PROCESSES || view->mode == SONDE_TOP_THREADS
+      || view->mode == SONDE_TOP_MODULES
       || n_columns < NUMBER_COLUMNS + MIN_NAME_COLUMNS + MODULE_COLUMNS)
     return 0;
   return MODULE_COLUMNS;
@@ -185,22 +182,22 @@ add_share (SondeTopPage *page, guint line, double percent, gboolean is_cursor)
 {
   SondeTopStyle style = SONDE_TOP_PLAIN;
 
-  if (percent >= HOT_PERCENT)
+  if (percent >= SONDE_PROFILE_HOT_PERCENT)
     style = SONDE_TOP_HOT;
-  else if (percent >= WARM_PERCENT)
+  else if (percent >= SONDE_PROFILE_WARM_PERCENT)
     style = SONDE_TOP_WARM;
   sonde_top_page_add_format (page, line, is_cursor ? SONDE_TOP_CURSOR : style, "%6.1f%% ", percent);
 }
 
 static void
-fill_row (SondeTopPage *page, guint line, const SondeTopView *view, guint number, gboolean is_utf8)
+fill_row (SondeTopPage *page, guint line, const SondeTopView *view, guint number)
 {
-  const SondeTopRow *row = sonde_top_rows_get (sonde_top_view_rows (view), number);
+  const SondeTopRow *row = sonde_top_rows_get (view->rows, number);
   guint64 total = sonde_profile_total (sonde_top_view_profile (view));
-  guint n_columns = sonde_top_page_n_columns (page);
+  guint n_columns = page->n_columns;
   guint n_module = count_module_columns (page, view);
   guint n_name = n_columns > NUMBER_COLUMNS + n_module ? n_columns - NUMBER_COLUMNS - n_module : 1;
-  gboolean is_cursor = number == sonde_top_view_cursor (view);
+  gboolean is_cursor = number == view->cursor;
   SondeTopStyle style = row->is_rest ? SONDE_TOP_FAINT : SONDE_TOP_PLAIN;
 
   if (!sonde_top_view_is_tree (view))
@@ -219,11 +216,11 @@ fill_row (SondeTopPage *page, guint line, const SondeTopView *view, guint number
       /* What stands before a name of a tree: room for what is above, and whether it can be opened.
        */
       if (row->is_rest)
-        sign = is_utf8 ? "╶ " : "- ";
+        sign = page->is_utf8 ? "╶ " : "- ";
       else if (row->is_expanded)
-        sign = is_utf8 ? "▾ " : "v ";
+        sign = page->is_utf8 ? "▾ " : "v ";
       else if (row->has_children)
-        sign = is_utf8 ? "▸ " : "> ";
+        sign = page->is_utf8 ? "▸ " : "> ";
       branch = g_strdup_printf ("%*s%s", (int) n_indent, "", sign);
       sonde_top_page_add (page, line, style, branch);
     }
@@ -240,71 +237,67 @@ fill_row (SondeTopPage *page, guint line, const SondeTopView *view, guint number
 static void
 fill_footer (SondeTopPage *page, const SondeTopView *view)
 {
-  guint line = sonde_top_page_n_lines (page) - 1;
-  const char *filter = sonde_top_view_filter (view);
-  guint64 matched = sonde_top_rows_matched (sonde_top_view_rows (view));
+  guint line = page->n_lines - 1;
+  const char *filter = view->filter->str;
 
-  if (sonde_top_view_is_typing (view) || filter[0] != '\0')
+  if (view->is_typing || filter[0] != '\0')
     {
       sonde_top_page_add_format (page, line, SONDE_TOP_TITLE, "/%s", filter);
-      if (sonde_top_view_is_typing (view))
-        sonde_top_page_set_caret (page, line, sonde_top_page_width (page, line));
+      if (view->is_typing)
+        sonde_top_page_set_caret (page, line, page->lines[line].width);
       sonde_top_page_add_format (
           page, line, SONDE_TOP_PLAIN, "   in %.1f%% of the samples; Esc shows all again",
-          sonde_text_percent (matched, sonde_profile_total (sonde_top_view_profile (view))));
+          sonde_text_percent (view->rows->matched,
+                              sonde_profile_total (sonde_top_view_profile (view))));
       return;
     }
   sonde_top_page_add (
       page, line, SONDE_TOP_BAR,
       " q quit ? help / filter p pause f flat t tree b callers PTM group s sort r reset");
-  sonde_top_page_pad (page, line, SONDE_TOP_BAR, sonde_top_page_n_columns (page));
+  sonde_top_page_pad (page, line, SONDE_TOP_BAR, page->n_columns);
 }
 
 void
 sonde_top_layout_fill (SondeTopPage *page, SondeTopView *view, guint64 n_seen, const char *end)
 {
   const SondeTopRows *rows;
-  guint n_lines;
   guint n_shown;
   guint first;
-  guint n_columns;
   guint n_module;
 
-  if (sonde_top_view_is_help (view))
+  if (view->is_help)
     {
       for (guint i = 0; i < G_N_ELEMENTS (help); i++)
         sonde_top_page_add (page, i, SONDE_TOP_PLAIN, help[i]);
       return;
     }
-  if (sonde_top_view_snapshot (view) == NULL)
+  if (view->snapshot == NULL)
     {
       sonde_top_page_add (page, LINE_SUBJECT, SONDE_TOP_TITLE, end != NULL ? end : "Starting …");
       return;
     }
   fill_header (page, view, n_seen, end);
-  n_columns = sonde_top_page_n_columns (page);
   n_module = count_module_columns (page, view);
   sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR,
-                      sonde_top_view_is_tree (view)       ? "  Total    Self  "
-                      : sonde_top_view_is_by_total (view) ? "   Self  >Total  "
-                                                          : "  >Self   Total  ");
-  sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR, mode_titles[sonde_top_view_mode (view)]);
+                      sonde_top_view_is_tree (view) ? "  Total    Self  "
+                      : view->by_total              ? "   Self  >Total  "
+                                                    : "  >Self   Total  ");
+  sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR, mode_titles[view->mode]);
   if (n_module > 0)
     {
-      sonde_top_page_pad (page, LINE_COLUMNS, SONDE_TOP_BAR, n_columns - n_module);
+      sonde_top_page_pad (page, LINE_COLUMNS, SONDE_TOP_BAR, page->n_columns - n_module);
       sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR, "Module");
     }
-  sonde_top_page_pad (page, LINE_COLUMNS, SONDE_TOP_BAR, n_columns);
-  rows = sonde_top_view_rows (view);
-  n_lines = sonde_top_page_n_lines (page);
-  n_shown = sonde_top_layout_rows (n_lines);
+  sonde_top_page_pad (page, LINE_COLUMNS, SONDE_TOP_BAR, page->n_columns);
+  rows = view->rows;
+  n_shown = sonde_top_layout_rows (page->n_lines);
   first = sonde_top_view_scroll (view, n_shown);
-  if (sonde_top_rows_size (rows) == 0)
+  if (rows->list->len == 0)
     sonde_top_page_add (page, LINE_ROWS, SONDE_TOP_FAINT,
-                        sonde_top_view_filter (view)[0] != '\0' ? "  Nothing has that in its name."
-                                                                : "  No samples: nothing runs.");
-  for (guint i = 0; i < n_shown && first + i < sonde_top_rows_size (rows); i++)
-    if (LINE_ROWS + i + 1 < n_lines)
-      fill_row (page, LINE_ROWS + i, view, first + i, sonde_top_page_is_utf8 (page));
+                        view->filter->str[0] != '\0' ? "  Nothing has that in its name."
+                                                     : "  No samples: nothing runs.");
+  for (guint i = 0; i < n_shown && first + i < rows->list->len; i++)
+    if (LINE_ROWS + i + 1 < page->n_lines)
+      fill_row (page, LINE_ROWS + i, view, first + i);
   fill_footer (page, view);
 }

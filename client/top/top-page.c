@@ -1,22 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "client/top/top-page.h"
 
-typedef struct
-{
-  GArray *spans; /* SondeTopSpan */
-  guint width;   /* columns */
-} PageLine;
-
-struct SondeTopPage
-{
-  guint n_lines;
-  guint n_columns;
-  gboolean is_utf8;
-  int caret_line;
-  int caret_column;
-  PageLine *lines;
-};
-
 static void
 span_clear (gpointer data)
 {
@@ -32,7 +16,7 @@ sonde_top_page_new (guint n_lines, guint n_columns, gboolean is_utf8)
   self->n_columns = n_columns;
   self->is_utf8 = is_utf8;
   self->caret_line = -1;
-  self->lines = g_new0 (PageLine, n_lines);
+  self->lines = g_new0 (SondeTopLine, n_lines);
   for (guint i = 0; i < n_lines; i++)
     {
       self->lines[i].spans = g_array_new (FALSE, FALSE, sizeof (SondeTopSpan));
@@ -50,24 +34,6 @@ sonde_top_page_free (SondeTopPage *self)
     g_array_unref (self->lines[i].spans);
   g_free (self->lines);
   g_free (self);
-}
-
-guint
-sonde_top_page_n_lines (const SondeTopPage *self)
-{
-  return self->n_lines;
-}
-
-guint
-sonde_top_page_n_columns (const SondeTopPage *self)
-{
-  return self->n_columns;
-}
-
-gboolean
-sonde_top_page_is_utf8 (const SondeTopPage *self)
-{
-  return self->is_utf8;
 }
 
 static guint
@@ -129,7 +95,7 @@ sonde_top_page_add_until (
     SondeTopPage *self, guint line, SondeTopStyle style, guint column, const char *text)
 {
   SondeTopSpan span = { .style = style };
-  PageLine *into;
+  SondeTopLine *into;
   guint width;
 
   column = MIN (column, self->n_columns);
@@ -163,26 +129,13 @@ sonde_top_page_add_format (
 void
 sonde_top_page_pad (SondeTopPage *self, guint line, SondeTopStyle style, guint column)
 {
-  guint width = sonde_top_page_width (self, line);
   g_autofree char *blanks = NULL;
 
   column = MIN (column, self->n_columns);
-  if (line >= self->n_lines || column <= width)
+  if (line >= self->n_lines || column <= self->lines[line].width)
     return;
-  blanks = g_strnfill (column - width, ' ');
+  blanks = g_strnfill (column - self->lines[line].width, ' ');
   sonde_top_page_add (self, line, style, blanks);
-}
-
-guint
-sonde_top_page_width (const SondeTopPage *self, guint line)
-{
-  return line < self->n_lines ? self->lines[line].width : 0;
-}
-
-const GArray *
-sonde_top_page_line (const SondeTopPage *self, guint line)
-{
-  return self->lines[line].spans;
 }
 
 void
@@ -190,16 +143,4 @@ sonde_top_page_set_caret (SondeTopPage *self, guint line, guint column)
 {
   self->caret_line = (int) MIN (line, self->n_lines - 1);
   self->caret_column = (int) MIN (column, self->n_columns - 1);
-}
-
-int
-sonde_top_page_caret_line (const SondeTopPage *self)
-{
-  return self->caret_line;
-}
-
-int
-sonde_top_page_caret_column (const SondeTopPage *self)
-{
-  return self->caret_column;
 }

@@ -23,17 +23,26 @@ typedef struct
   char *text; /* UTF-8 without characters that move the cursor */
 } SondeTopSpan;
 
-/* Lines of spans, none of them wider than the page. */
-typedef struct SondeTopPage SondeTopPage;
+typedef struct
+{
+  GArray *spans; /* SondeTopSpan, in order */
+  guint width;   /* columns that they take */
+} SondeTopLine;
 
-/* @is_utf8: else other characters than those of ASCII become "?" */
+/* Open to be read. No line is wider than the page. */
+typedef struct
+{
+  guint n_lines;
+  guint n_columns;
+  gboolean is_utf8; /* else other characters than those of ASCII become "?" */
+  int caret_line;   /* where text is typed the terminal's cursor stands; -1: none is to be seen */
+  int caret_column;
+  SondeTopLine *lines;
+} SondeTopPage;
+
 SondeTopPage *sonde_top_page_new (guint n_lines, guint n_columns, gboolean is_utf8);
 void sonde_top_page_free (SondeTopPage *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTopPage, sonde_top_page_free)
-
-guint sonde_top_page_n_lines (const SondeTopPage *self);
-guint sonde_top_page_n_columns (const SondeTopPage *self);
-gboolean sonde_top_page_is_utf8 (const SondeTopPage *self);
 
 /* Appends to the line @line, in what room it has left: cut off with "…" if that is not enough.
  * @text: what could disturb a terminal is left out */
@@ -51,16 +60,8 @@ void sonde_top_page_add_format (SondeTopPage *self,
 /* Blanks up to that column, unless the line is that long already. */
 void sonde_top_page_pad (SondeTopPage *self, guint line, SondeTopStyle style, guint column);
 
-/* Columns of the line that are used. */
-guint sonde_top_page_width (const SondeTopPage *self, guint line);
-
-/* SondeTopSpan, in order. */
-const GArray *sonde_top_page_line (const SondeTopPage *self, guint line);
-
-/* The cursor of the terminal, where text is typed; -1: none is to be seen. */
+/* Shows the terminal's cursor there. */
 void sonde_top_page_set_caret (SondeTopPage *self, guint line, guint column);
-int sonde_top_page_caret_line (const SondeTopPage *self);
-int sonde_top_page_caret_column (const SondeTopPage *self);
 
 /* Columns that @text takes on a terminal. */
 guint sonde_top_text_width (const char *text);

@@ -7,20 +7,8 @@
 #include "client/report/profile-sums.h"
 #include "client/report/profile-text.h"
 
-#define FIRST_KEY         0xcbf29ce484222325u /* FNV-1a */
-#define KEY_PRIME         0x100000001b3u
-
-#define ASIDE_MIN_PERCENT 0.05 /* as in reports: a row that would say 0.0% is left out */
-
-struct SondeTopRows
-{
-  const SondeProfile *profile;
-  SondeTopRowOptions options;
-  GArray *rows; /* SondeTopRow */
-  GStringChunk *texts;
-  gboolean *is_match; /* by function */
-  guint64 matched;
-};
+#define FIRST_KEY 0xcbf29ce484222325u /* FNV-1a */
+#define KEY_PRIME 0x100000001b3u
 
 /* One tree of the profile, as it is walked. */
 typedef struct
@@ -60,7 +48,7 @@ rows_new (const SondeProfile *profile, const SondeTopRowOptions *options)
 
   self->profile = profile;
   self->options = *options;
-  self->rows = g_array_new (FALSE, FALSE, sizeof (SondeTopRow));
+  self->list = g_array_new (FALSE, FALSE, sizeof (SondeTopRow));
   self->texts = g_string_chunk_new (256);
   self->is_match = g_new (gboolean, n_functions);
   for (guint32 i = 0; i < n_functions; i++)
@@ -78,28 +66,16 @@ sonde_top_rows_free (SondeTopRows *self)
 {
   if (self == NULL)
     return;
-  g_array_unref (self->rows);
+  g_array_unref (self->list);
   g_string_chunk_free (self->texts);
   g_free (self->is_match);
   g_free (self);
 }
 
-guint
-sonde_top_rows_size (const SondeTopRows *self)
-{
-  return self->rows->len;
-}
-
 const SondeTopRow *
 sonde_top_rows_get (const SondeTopRows *self, guint row)
 {
-  return &g_array_index (self->rows, SondeTopRow, row);
-}
-
-guint64
-sonde_top_rows_matched (const SondeTopRows *self)
-{
-  return self->matched;
+  return &g_array_index (self->list, SondeTopRow, row);
 }
 
 /* Children come after their parents: downwards for what is below, upwards for what is above. */
@@ -160,7 +136,7 @@ sonde_top_rows_new_list (const SondeProfile *profile, const SondeTopRowOptions *
                           .total = sums.total[number] };
 
       if (row.total > 0 && self->is_match[number])
-        g_array_append_val (self->rows, row);
+        g_array_append_val (self->list, row);
     }
   for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
     g_free (find_matches (self, sonde_profile_process (profile, i)->tree));
@@ -183,11 +159,11 @@ append_rest (Walk *walk, const GArray *children, guint first, guint64 parent_key
 
   for (guint i = first; i < children->len; i++)
     row.total += sonde_call_tree_node (walk->tree, g_array_index (children, guint32, i))->total;
-  if (sonde_text_percent (row.total, walk->total) < ASIDE_MIN_PERCENT)
+  if (sonde_text_percent (row.total, walk->total) < SONDE_PROFILE_ASIDE_PERCENT)
     return;
   row.is_rest = TRUE;
   row.name = g_string_chunk_insert (self->texts, text);
-  g_array_append_val (self->rows, row);
+  g_array_append_val (self->list, row);
 }
 
 /* Everything below @node, itself indented by @indent, that is to be seen; @is_wanted: because what
@@ -207,7 +183,7 @@ append_children (
                     sonde_call_tree_node (walk->tree, g_array_index (children, guint32, n_heavy))
                         ->total,
                     walk->total)
-                    >= walk->rows->options.percent_limit))
+                    >= SONDE_PROFILE_PERCENT_LIMIT))
     n_heavy++;
   /* what is the only one of weight goes on in the column of its caller, as in reports */
   if (depth > 0 && n_heavy > 1)
@@ -233,7 +209,7 @@ append_children (
       row.is_expanded
           = row.has_children && depth < SONDE_PROFILE_MAX_DEPTH
             && (is_expanded (self, row.key) || (is_filtered (self) && !is_match && !is_wanted));
-      g_array_append_val (self->rows, row);
+      g_array_append_val (self->list, row);
       if (row.is_expanded)
         append_children (walk, child, row.key, indent, depth + 1, is_wanted || is_match);
     }
@@ -259,25 +235,10 @@ append_process (SondeTopRows *self, const SondeProfileProcess *process)
     }
   row.name = g_string_chunk_insert (self->texts, name);
   row.total = sonde_call_tree_node (process->tree, 0)->total;
-  row.is_expanded
-      = is_filtered (self) || is_expanded (self, row.key) != self->options.are_processes_open;
-  g_array_append_val (self->rows, row);
+  row.is_expanded = is_filtered (self) || !is_expanded (self, row.key);
+  g_array_append_val (self->list, row);
   if (row.is_expanded)
     append_children (&walk, 0, row.key, 1, 0, !is_filtered (self));
-}
-
-/* One row for the processes from @first on. */
-static void
-append_other_processes (SondeTopRows *self, guint first)
-{
-  guint n = sonde_profile_n_processes (self->profile) - first;
-  g_autofree char *text = g_strdup_printf ("[%u more]", n);
-  SondeTopRow row = { .key = hash_text (FIRST_KEY, ""), .module = "", .is_rest = TRUE };
-
-  for (guint i = first; i < first + n; i++)
-    row.total += sonde_call_tree_node (sonde_profile_process (self->profile, i)->tree, 0)->total;
-  row.name = g_string_chunk_insert (self->texts, text);
-  g_array_append_val (self->rows, row);
 }
 
 SondeTopRows *
@@ -285,20 +246,29 @@ sonde_top_rows_new_tree (const SondeProfile *profile, const SondeTopRowOptions *
 {
   SondeTopRows *self = rows_new (profile, options);
   guint64 total = sonde_profile_total (profile);
+  guint n_processes = sonde_profile_n_processes (profile);
+  guint n = 0;
 
   /* the heaviest process comes first */
-  for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
+  for (; n < n_processes; n++)
     {
-      const SondeProfileProcess *process = sonde_profile_process (profile, i);
+      const SondeProfileProcess *process = sonde_profile_process (profile, n);
 
       if (!is_filtered (self)
           && sonde_text_percent (sonde_call_tree_node (process->tree, 0)->total, total)
-                 < options->percent_limit)
-        {
-          append_other_processes (self, i);
-          break;
-        }
+                 < SONDE_PROFILE_PERCENT_LIMIT)
+        break;
       append_process (self, process);
+    }
+  if (n < n_processes)
+    {
+      g_autofree char *text = g_strdup_printf ("[%u more]", n_processes - n);
+      SondeTopRow rest = { .key = hash_text (FIRST_KEY, ""), .module = "", .is_rest = TRUE };
+
+      for (; n < n_processes; n++)
+        rest.total += sonde_call_tree_node (sonde_profile_process (profile, n)->tree, 0)->total;
+      rest.name = g_string_chunk_insert (self->texts, text);
+      g_array_append_val (self->list, rest);
     }
   if (!is_filtered (self))
     self->matched = total;

@@ -22,26 +22,31 @@ typedef struct
 {
   gboolean by_total;          /* rows of lists, heaviest total first instead of self */
   const char *filter;         /* rows whose name or module contains it; "": all */
-  const GHashTable *expanded; /* set of keys (guint64 *) */
-  double percent_limit;       /* of trees: lighter ones are summed up, unless filtered */
-  gboolean
-      are_processes_open; /* the first level of trees is processes, expanded unless in the set */
+  const GHashTable *expanded; /* set of keys (guint64 *): what is open below the processes, and of
+                                 these what is closed */
 } SondeTopRowOptions;
 
-typedef struct SondeTopRows SondeTopRows;
+/* Open to be read. */
+typedef struct
+{
+  const SondeProfile *profile;
+  SondeTopRowOptions options;
+  GArray *list; /* SondeTopRow */
+  GStringChunk *texts;
+  gboolean *is_match; /* by function */
+  guint64 matched;    /* weight of the stacks with something in them that the filter wants; all
+                         without one */
+} SondeTopRows;
 
 /* Functions by weight. @profile: (transfer none): kept by the caller as long as the rows */
 SondeTopRows *sonde_top_rows_new_list (const SondeProfile *profile,
                                        const SondeTopRowOptions *options);
 
-/* Call trees. With one process of no pid, as views have it, functions are the first level. */
+/* Call trees; what is lighter than %SONDE_PROFILE_PERCENT_LIMIT is summed up, unless filtered. With
+ * one process of no pid, as views have it, functions are the first level. */
 SondeTopRows *sonde_top_rows_new_tree (const SondeProfile *profile,
                                        const SondeTopRowOptions *options);
 void sonde_top_rows_free (SondeTopRows *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTopRows, sonde_top_rows_free)
 
-guint sonde_top_rows_size (const SondeTopRows *self);
 const SondeTopRow *sonde_top_rows_get (const SondeTopRows *self, guint row);
-
-/* The weight of the stacks that have something in them which the filter wants; all without one. */
-guint64 sonde_top_rows_matched (const SondeTopRows *self);

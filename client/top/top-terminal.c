@@ -134,9 +134,9 @@ static void
 draw (SondeTopTerminal *self, const SondeTopPage *page)
 {
   erase ();
-  for (guint i = 0; i < sonde_top_page_n_lines (page); i++)
+  for (guint i = 0; i < page->n_lines; i++)
     {
-      const GArray *spans = sonde_top_page_line (page, i);
+      const GArray *spans = page->lines[i].spans;
 
       move ((int) i, 0);
       for (guint k = 0; k < spans->len; k++)
@@ -148,9 +148,9 @@ draw (SondeTopTerminal *self, const SondeTopPage *page)
         }
     }
   attrset (A_NORMAL);
-  if (sonde_top_page_caret_line (page) >= 0)
-    move (sonde_top_page_caret_line (page), sonde_top_page_caret_column (page));
-  curs_set (sonde_top_page_caret_line (page) >= 0);
+  if (page->caret_line >= 0)
+    move (page->caret_line, page->caret_column);
+  curs_set (page->caret_line >= 0);
   refresh ();
 }
 

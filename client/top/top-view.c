@@ -1,31 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "client/top/top-view.h"
 
-#include "client/report/profile-text.h"
 #include "client/report/profile-view.h"
 
 #define MAX_EXPANDED     4096u /* rows that can be open at a time */
 #define MAX_FILTER_CHARS 200   /* longer ones would not be seen any more */
 #define ONLY_CALLEE      0.9 /* from this part of a function on a callee is opened along with it */
 #define MAX_OPENED       64  /* rows that one key opens */
-
-struct SondeTopView
-{
-  SondeTopMode mode;
-  gboolean by_total;
-  gboolean is_paused;
-  gboolean is_all;
-  gboolean is_help;
-  gboolean is_typing;
-  GString *filter;
-  GHashTable *expanded; /* set of keys (guint64 *) */
-  guint cursor;
-  guint64 cursor_key;
-  guint scroll;
-  SondeTopSnapshot *snapshot;
-  SondeProfile *derived; /* of the snapshot's profile; NULL: it is shown as it is */
-  SondeTopRows *rows;
-};
 
 SondeTopView *
 sonde_top_view_new (SondeTopMode mode)
@@ -95,11 +76,8 @@ derive (SondeTopMode mode, const SondeProfile *profile)
 static void
 make_rows (SondeTopView *self)
 {
-  const SondeTopRowOptions options = { .by_total = self->by_total,
-                                       .filter = self->filter->str,
-                                       .expanded = self->expanded,
-                                       .percent_limit = SONDE_PROFILE_PERCENT_LIMIT,
-                                       .are_processes_open = TRUE };
+  const SondeTopRowOptions options
+      = { .by_total = self->by_total, .filter = self->filter->str, .expanded = self->expanded };
   guint n_rows;
 
   g_clear_pointer (&self->rows, sonde_top_rows_free);
@@ -109,7 +87,7 @@ make_rows (SondeTopView *self)
                    ? sonde_top_rows_new_tree (sonde_top_view_profile (self), &options)
                    : sonde_top_rows_new_list (sonde_top_view_profile (self), &options);
   /* The cursor stays with its row; if that is gone, with its place. */
-  n_rows = sonde_top_rows_size (self->rows);
+  n_rows = self->rows->list->len;
   if (n_rows == 0)
     {
       self->cursor = 0;
@@ -146,7 +124,7 @@ sonde_top_view_take (SondeTopView *self, SondeTopSnapshot *snapshot)
 static const SondeTopRow *
 current_row (const SondeTopView *self)
 {
-  if (self->rows == NULL || self->cursor >= sonde_top_rows_size (self->rows))
+  if (self->rows == NULL || self->cursor >= self->rows->list->len)
     return NULL;
   return sonde_top_rows_get (self->rows, self->cursor);
 }
@@ -154,7 +132,7 @@ current_row (const SondeTopView *self)
 static void
 move_cursor (SondeTopView *self, gint64 to)
 {
-  gint64 n_rows = self->rows != NULL ? sonde_top_rows_size (self->rows) : 0;
+  gint64 n_rows = self->rows != NULL ? self->rows->list->len : 0;
 
   self->cursor = (guint) CLAMP (to, 0, MAX (n_rows - 1, 0));
   /* at the top it stays there: whatever is heaviest is what is wanted */
@@ -184,13 +162,13 @@ expand (SondeTopView *self)
 
       toggle (self, row->key);
       make_rows (self);
-      if (at >= sonde_top_rows_size (self->rows) || sonde_top_rows_get (self->rows, at)->key != key)
+      if (at >= self->rows->list->len || sonde_top_rows_get (self->rows, at)->key != key)
         return;
       /* the heaviest one follows at once, or behind what sums up the others */
       do
         at++;
-      while (at < sonde_top_rows_size (self->rows) && sonde_top_rows_get (self->rows, at)->is_rest);
-      if (at >= sonde_top_rows_size (self->rows))
+      while (at < self->rows->list->len && sonde_top_rows_get (self->rows, at)->is_rest);
+      if (at >= self->rows->list->len)
         return;
       row = sonde_top_rows_get (self->rows, at);
       if ((double) row->total < ONLY_CALLEE * (double) total)
@@ -234,7 +212,7 @@ set_filter_changed (SondeTopView *self)
 static gboolean
 move (SondeTopView *self, guint key, guint page_rows)
 {
-  gint64 n_rows = self->rows != NULL ? sonde_top_rows_size (self->rows) : 0;
+  gint64 n_rows = self->rows != NULL ? self->rows->list->len : 0;
 
   switch (key)
     {
@@ -392,70 +370,10 @@ sonde_top_view_press (SondeTopView *self, guint key, guint page_rows)
   return choose (self, key) ? SONDE_TOP_SHOW : command (self, key);
 }
 
-const SondeTopSnapshot *
-sonde_top_view_snapshot (const SondeTopView *self)
-{
-  return self->snapshot;
-}
-
-const SondeTopRows *
-sonde_top_view_rows (const SondeTopView *self)
-{
-  return self->rows;
-}
-
-SondeTopMode
-sonde_top_view_mode (const SondeTopView *self)
-{
-  return self->mode;
-}
-
-gboolean
-sonde_top_view_is_by_total (const SondeTopView *self)
-{
-  return self->by_total;
-}
-
-gboolean
-sonde_top_view_is_paused (const SondeTopView *self)
-{
-  return self->is_paused;
-}
-
-gboolean
-sonde_top_view_is_help (const SondeTopView *self)
-{
-  return self->is_help;
-}
-
-gboolean
-sonde_top_view_is_all (const SondeTopView *self)
-{
-  return self->is_all;
-}
-
-gboolean
-sonde_top_view_is_typing (const SondeTopView *self)
-{
-  return self->is_typing;
-}
-
-const char *
-sonde_top_view_filter (const SondeTopView *self)
-{
-  return self->filter->str;
-}
-
-guint
-sonde_top_view_cursor (const SondeTopView *self)
-{
-  return self->cursor;
-}
-
 guint
 sonde_top_view_scroll (SondeTopView *self, guint page_rows)
 {
-  guint n_rows = self->rows != NULL ? sonde_top_rows_size (self->rows) : 0;
+  guint n_rows = self->rows != NULL ? self->rows->list->len : 0;
 
   if (self->cursor < self->scroll)
     self->scroll = self->cursor;

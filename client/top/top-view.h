@@ -40,7 +40,24 @@ typedef enum
   SONDE_TOP_QUIT,
 } SondeTopAction;
 
-typedef struct SondeTopView SondeTopView;
+/* Open to be read. */
+typedef struct
+{
+  SondeTopMode mode;
+  gboolean by_total;
+  gboolean is_paused;
+  gboolean is_all; /* all since the last reset is wanted, not the last seconds */
+  gboolean is_help;
+  gboolean is_typing;   /* keys are taken for the filter's text */
+  GString *filter;      /* as it was typed: may have any printable character in it */
+  GHashTable *expanded; /* set of keys (guint64 *) */
+  guint cursor;         /* its row, which stays with its function from snapshot to snapshot */
+  guint64 cursor_key;
+  guint scroll;
+  SondeTopSnapshot *snapshot; /* NULL before the first one, as are the rows */
+  SondeProfile *derived;      /* of the snapshot's profile; NULL: it is shown as it is */
+  SondeTopRows *rows;
+} SondeTopView;
 
 SondeTopView *sonde_top_view_new (SondeTopMode mode);
 void sonde_top_view_free (SondeTopView *self); /* accepts NULL */
@@ -52,30 +69,10 @@ void sonde_top_view_take (SondeTopView *self, SondeTopSnapshot *snapshot);
 /* @page_rows: how many rows can be seen at a time */
 SondeTopAction sonde_top_view_press (SondeTopView *self, guint key, guint page_rows);
 
-/* NULL before the first one. */
-const SondeTopSnapshot *sonde_top_view_snapshot (const SondeTopView *self);
-
 /* Of what is shown; NULL before the first snapshot. */
 const SondeProfile *sonde_top_view_profile (const SondeTopView *self);
-const SondeTopRows *sonde_top_view_rows (const SondeTopView *self);
 
-SondeTopMode sonde_top_view_mode (const SondeTopView *self);
 gboolean sonde_top_view_is_tree (const SondeTopView *self);
-gboolean sonde_top_view_is_by_total (const SondeTopView *self);
-gboolean sonde_top_view_is_paused (const SondeTopView *self);
-gboolean sonde_top_view_is_help (const SondeTopView *self);
-
-/* Whether the last seconds are not what is wanted, but all since the last reset. */
-gboolean sonde_top_view_is_all (const SondeTopView *self);
-
-/* Whether keys are taken for the filter's text. */
-gboolean sonde_top_view_is_typing (const SondeTopView *self);
-
-/* As it was typed: may have any printable character in it. */
-const char *sonde_top_view_filter (const SondeTopView *self);
-
-/* The row of the cursor, which stays with its function from one snapshot to the next. */
-guint sonde_top_view_cursor (const SondeTopView *self);
 
 /* The first row that is seen when @page_rows are: those around the cursor. */
 guint sonde_top_view_scroll (SondeTopView *self, guint page_rows);

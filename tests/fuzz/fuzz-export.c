@@ -11,7 +11,7 @@
 
 static const struct
 {
-  SondeExportFunc write;
+  SondeExportFunc *write;
   gboolean is_json;
 } formats[] = {
   { sonde_export_folded, FALSE }, { sonde_export_speedscope, TRUE },
@@ -37,7 +37,6 @@ check_json (int fd)
 static void
 export_capture (const char *path, unsigned which, SondeUnit unit)
 {
-  SondeExportOptions options = { unit };
   g_autoptr (SondeExportSource) source = sonde_export_source_new (path, NULL, NULL);
   g_autoptr (SondeExportOutput) output = NULL;
   int out = memfd_create ("output", MFD_CLOEXEC);
@@ -50,7 +49,7 @@ export_capture (const char *path, unsigned which, SondeUnit unit)
       /* Standard output is the one place that is no file of its own. */
       dup2 (out, STDOUT_FILENO);
       output = sonde_export_output_new (NULL, FALSE, NULL);
-      if (!formats[which].write (source, &options, output, NULL)
+      if (!formats[which].write (source, unit, output, NULL)
           || !sonde_export_output_close (output, NULL))
         abort ();
       dup2 (saved, STDOUT_FILENO);

@@ -38,7 +38,7 @@ check_metric (const SondeHeap *heap, SondeHeapMetric metric, SondeUnit unit)
   g_autoptr (SondeProfile) all = sonde_heap_dup_profile (heap, SONDE_HEAP_ALLOCATED, unit);
   g_autoptr (SondeProfile) grown = sonde_profile_dup_growth (profile, all);
   g_autoptr (SondeProfile) shrunk = sonde_profile_dup_growth (all, profile);
-  const SondeHeapAmount *amounts = sonde_heap_totals (heap)->amounts;
+  const SondeHeapAmount *amounts = heap->tracker->totals.amounts;
   SondeHeapDiff diff = { &amounts[metric], &amounts[SONDE_HEAP_ALLOCATED], grown, shrunk };
 
   check_profile (heap, sonde_profile_view_bottom_up (profile));

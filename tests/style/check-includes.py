@@ -22,7 +22,6 @@ LIBDW = ['elfutils/*.h', 'dwarf.h', 'libelf.h', 'gelf.h']
 PACKING = ['lzma.h', 'zlib.h']
 # The terminal.
 CURSES = ['curses.h']
-JSON = ['json-glib/*.h']
 DBUS = ['sonde-profiler1-generated.h']
 CONFIG = ['config.h']
 RESOURCES = ['flamegraph-resources.h']
@@ -78,13 +77,13 @@ LAYERS = {
     'client/model': CLIENT + CONFIG + ['protocol/*.h', 'symbols/*.h'],
     'client/names': CLIENT + CONFIG + LIBDW + PACKING
     + ['client/model/*.h', 'protocol/*.h', 'symbols/*.h'],
-    'client/report': CLIENT + JSON
+    'client/report': CLIENT
     + ['client/model/*.h', 'client/names/*.h', 'protocol/*.h'],
-    'client/heap': CLIENT + JSON
+    'client/heap': CLIENT
     + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
-    'client/flame': CLIENT + JSON + RESOURCES
+    'client/flame': CLIENT + RESOURCES
     + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
-    'client/export': CLIENT + CONFIG + JSON + MESSAGES + PACKING
+    'client/export': CLIENT + CONFIG + MESSAGES + PACKING
     + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
     'client/library': CLIENT + CONFIG
     + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
@@ -93,7 +92,7 @@ LAYERS = {
     'client/top': CLIENT + CURSES
     + [f'client/{layer}/*.h' for layer in ('model', 'names', 'report', 'service')]
     + ['client/library/sonde-client.h', 'protocol/*.h'],
-    'client': CLIENT + CONFIG + JSON + JSON
+    'client': CLIENT + CONFIG
     + [f'client/{layer}/*.h' for layer in ('model', 'names', 'report', 'heap', 'flame', 'export', 'service', 'top')]
     + ['client/library/sonde-client.h', 'protocol/*.h', 'elfutils/debuginfod.h'],
     # To be copied out of the checkout: nothing of ours.
@@ -112,7 +111,7 @@ for room in ('counters', 'names', 'perf', 'process', 'program', 'stream', 'worke
 
 # Who speaks D-Bus with the service: all else of the client asks the library.
 SPEAKER = 'client/library'
-DBUS_CALL = re.compile(r'\b(g_bus_\w+|g_dbus_(?!error_)\w+|sonde_client_profiler_get_connection)\s*\(')
+DBUS_CALL = re.compile(r'\b(g_bus_\w+|g_dbus_\w+|sonde_client_profiler_get_connection)\s*\(')
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 

@@ -29,7 +29,7 @@ make_tree (CaptureBuilder *capture, double percent_limit)
   SondeProfileStyle style = { .percent_limit = percent_limit, .max_depth = 512, .utf8 = TRUE };
   GString *out = g_string_new (NULL);
 
-  sonde_profile_append_tree (out, sonde_report_profile (report), &style);
+  sonde_profile_append_tree (out, report->profile, &style);
   return g_string_free (out, FALSE);
 }
 
@@ -262,7 +262,7 @@ embedded_symbols_name_what_was_sampled_before (void)
   ADD (sonde_writer_add_file_chunk (capture->writer, &origin, "__symbols__", file->data + 40,
                                     file->len - 40, true));
   report = make_report (capture, NULL);
-  sonde_profile_append_flat (flat, sonde_report_profile (report), &style);
+  sonde_profile_append_flat (flat, report->profile, &style);
   assert_has (flat->str, "100.0%  100.0%  foo()");
   assert_has (flat->str, "one.so\n");
 }
@@ -285,8 +285,8 @@ filters_choose_by_pid_and_by_name (void)
   name_filter.comm = "two";
   by_pid = make_report (capture, &pid_filter);
   by_name = make_report (capture, &name_filter);
-  g_assert_cmpuint (sonde_profile_total (sonde_report_profile (by_pid)), ==, 1);
-  g_assert_cmpuint (sonde_profile_total (sonde_report_profile (by_name)), ==, 2);
+  g_assert_cmpuint (sonde_profile_total (by_pid->profile), ==, 1);
+  g_assert_cmpuint (sonde_profile_total (by_name->profile), ==, 2);
 }
 
 static void
@@ -332,7 +332,7 @@ times_may_be_any (void)
       ADD (sonde_writer_add_sample (capture->writer, &origin, 5, NULL, 0));
     }
   report = make_report (capture, NULL);
-  g_assert_cmpint (sonde_capture_model_duration_ns (sonde_report_model (report)), ==, G_MAXINT64);
+  g_assert_cmpint (sonde_capture_model_duration_ns (report->model), ==, G_MAXINT64);
 }
 
 static void

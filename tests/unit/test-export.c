@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "client/export/export-slices.h"
-#include "client/export/export-stacks.h"
 #include "client/export/export.h"
 #include "perfetto.pb-c.h"
 #include "pprof.pb-c.h"
@@ -58,9 +57,8 @@ make_capture (void)
 }
 
 static char *
-export_as (CaptureBuilder *capture, SondeExportFunc func, SondeUnit unit, gsize *size_bytes)
+export_as (CaptureBuilder *capture, SondeExportFunc *func, SondeUnit unit, gsize *size_bytes)
 {
-  SondeExportOptions options = { unit };
   char *path = write_file (capture, -1);
   g_autofree char *out_path = g_strconcat (path, ".out", NULL);
   g_autoptr (GError) error = NULL;
@@ -69,8 +67,8 @@ export_as (CaptureBuilder *capture, SondeExportFunc func, SondeUnit unit, gsize 
   char *text = NULL;
 
   g_assert_no_error (error);
-  g_assert_null (sonde_export_source_fault (source));
-  g_assert_true (func (source, &options, output, &error));
+  g_assert_null (source->fault);
+  g_assert_true (func (source, unit, output, &error));
   g_assert_no_error (error);
   g_assert_true (sonde_export_output_close (output, &error));
   g_assert_no_error (error);
@@ -351,7 +349,7 @@ exports_what_comes_before_a_break (void)
   g_autoptr (SondeProfile) profile = NULL;
 
   g_assert_no_error (error);
-  g_assert_nonnull (sonde_export_source_fault (source));
+  g_assert_nonnull (source->fault);
   profile = sonde_export_source_dup_profile (source, SONDE_UNIT_SAMPLES, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (sonde_profile_total (profile), ==, 4);
@@ -380,20 +378,11 @@ leaves_a_file_as_it_was (void)
 /* --- slices --- */
 
 static void
-append_begin (const SondeExportSlice *slice, gpointer user_data)
+append_slice (const SondeExportSlice *slice, gboolean is_end, gpointer user_data)
 {
-  g_string_append_printf (user_data, "%d:%u@%u %d-\n", slice->tid, slice->function, slice->depth,
-                          (int) slice->time_ns);
+  g_string_append_printf (user_data, is_end ? "%d:%u@%u -%d\n" : "%d:%u@%u %d-\n", slice->tid,
+                          slice->function, slice->depth, (int) slice->time_ns);
 }
-
-static void
-append_end (const SondeExportSlice *slice, gpointer user_data)
-{
-  g_string_append_printf (user_data, "%d:%u@%u -%d\n", slice->tid, slice->function, slice->depth,
-                          (int) slice->time_ns);
-}
-
-static const SondeExportSliceHandler slice_handler = { append_begin, append_end };
 
 static void
 add_slices (SondeExportSlices *slices, gint32 tid, gint64 time_ns, guint32 outer, guint32 inner)
@@ -410,7 +399,7 @@ static void
 makes_slices_of_samples (void)
 {
   g_autoptr (GString) text = g_string_new (NULL);
-  g_autoptr (SondeExportSlices) slices = sonde_export_slices_new (10, NULL, &slice_handler, text);
+  g_autoptr (SondeExportSlices) slices = sonde_export_slices_new (10, NULL, append_slice, text);
 
   add_slices (slices, 1, 100, 1, 2);
   add_slices (slices, 2, 100, 1, 2);
@@ -436,7 +425,7 @@ survives_any_time (void)
   static const gint64 times[] = { G_MININT64, 0, G_MAXINT64, -1, G_MAXINT64, G_MININT64 };
   g_autoptr (GString) text = g_string_new (NULL);
   g_autoptr (SondeExportSlices) slices
-      = sonde_export_slices_new (1000000, NULL, &slice_handler, text);
+      = sonde_export_slices_new (1000000, NULL, append_slice, text);
 
   for (gsize i = 0; i < G_N_ELEMENTS (times); i++)
     add_slices (slices, 1, times[i], 1, (guint32) i);

@@ -49,7 +49,7 @@ describe (const SondeFlameGraph *graph)
 {
   GString *out = g_string_new (NULL);
 
-  for (guint32 i = 0; i < sonde_flame_graph_n_nodes (graph); i++)
+  for (guint32 i = 0; i < graph->nodes->len; i++)
     {
       const SondeFlameNode *node = sonde_flame_graph_node (graph, i);
 
@@ -71,8 +71,8 @@ frames_hang_below_their_processes_heaviest_first (void)
                    "0 two (6) 0/22\n1 main 0/21\n2 heavy 20/20\n2 light 1/1\n"
                    "1 [stack truncated] 0/1\n2 main 1/1\n"
                    "0 one (5) 0/2\n1 main 0/2\n2 light 2/2\n");
-  g_assert_cmpuint (sonde_flame_graph_total (graph, 0), ==, 24);
-  g_assert_cmpuint (sonde_flame_graph_threshold (graph), ==, 1);
+  g_assert_cmpuint (graph->total[0], ==, 24);
+  g_assert_cmpuint (graph->threshold, ==, 1);
 }
 
 static void
@@ -85,8 +85,8 @@ light_frames_are_summed_up_by_their_callers (void)
   g_assert_cmpstr (nodes, ==,
                    "0 [lighter frames] 2/2\n0 two (6) 0/22\n1 [lighter frames] 1/1\n"
                    "1 main 0/21\n2 [lighter frames] 1/1\n2 heavy 20/20\n");
-  g_assert_cmpuint (sonde_flame_graph_threshold (graph), ==, 4);
-  g_assert_cmpuint (sonde_flame_graph_n_functions (graph), ==, 4);
+  g_assert_cmpuint (graph->threshold, ==, 4);
+  g_assert_cmpuint (graph->functions->len, ==, 4);
 
   /* each sample counts where the graph shows it */
   for (guint i = 0; i < log->samples.places->len; i++)
@@ -110,7 +110,7 @@ compared_captures_meet_by_name (void)
   g_assert_cmpstr (sonde_flame_graph_function (graph, first->function)->name, ==, "one");
   g_assert_cmpuint (first->total[0], ==, 2);
   g_assert_cmpuint (first->total[1], ==, 60);
-  g_assert_cmpuint (sonde_flame_graph_total (graph, 1), ==, 82);
+  g_assert_cmpuint (graph->total[1], ==, 82);
 }
 
 static void
@@ -147,17 +147,17 @@ times_may_be_any (void)
     }
   log = make_log (capture);
   graph = sonde_flame_graph_new (log, NULL, NULL, 100);
-  data = sonde_flame_data_new (
-      &(SondeFlameSource){ .log = log, .graph = graph, .title = "", .start = "" }, 1);
+  data = sonde_flame_data_new (&(SondeFlameSource){ .log = log, .title = "", .start = "" }, graph,
+                               1);
   g_assert_cmpuint (data->len, >, 0);
 }
 
 static GString *
 make_page (const SondeSampleLog *log, gsize max_bytes, GError **error)
 {
-  SondeFlamePage page = { .log = log, .title = "</script><b>", .start = "<!--\033]0;bell\a" };
+  SondeFlameSource source = { .log = log, .title = "</script><b>", .start = "<!--\033]0;bell\a" };
 
-  return sonde_flame_page_new (&page, max_bytes, error);
+  return sonde_flame_page_new (&source, max_bytes, error);
 }
 
 static void
@@ -165,7 +165,7 @@ a_title_stays_text (void)
 {
   g_autoptr (SondeSampleLog) log = make_two_processes (2);
   GString *page = make_page (log, SONDE_FLAME_PAGE_MAX_BYTES, NULL);
-  GString *svg = sonde_flame_svg_new (log, NULL, NULL, "</script><b>");
+  GString *svg = sonde_flame_svg_new (&(SondeFlameSource){ .log = log, .title = "</script><b>" });
 
   g_assert_nonnull (strstr (page->str, "<title>&lt;/script&gt;&lt;b&gt; "));
   g_assert_null (strstr (page->str, "</script><b>"));

@@ -74,7 +74,7 @@ assert_metric (const SondeHeap *heap, SondeHeapMetric metric, guint64 bytes, gui
   g_autoptr (SondeProfile) profile = sonde_heap_dup_profile (heap, metric, SONDE_UNIT_BYTES);
   guint64 beside = 0;
 
-  assert_amount (&sonde_heap_totals (heap)->amounts[metric], bytes, blocks);
+  assert_amount (&heap->tracker->totals.amounts[metric], bytes, blocks);
   for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
     beside += sonde_call_tree_node (sonde_profile_process (profile, i)->beside, 0)->total;
   g_assert_cmpuint (sonde_profile_total (profile), ==, bytes);
@@ -107,7 +107,7 @@ sums_are_exact (void)
   heap = analyse (capture, NULL);
   assert_metric (heap, SONDE_HEAP_ALLOCATED, 350, 3);
   assert_metric (heap, SONDE_HEAP_LEFT, 250, 2);
-  assert_amount (&sonde_heap_totals (heap)->freed, 100, 1);
+  assert_amount (&heap->tracker->totals.freed, 100, 1);
   tree = describe (heap, SONDE_HEAP_ALLOCATED);
   assert_has (tree, " 100.0%               350 B           3  main\n"
                     "  57.1%   57.1%       200 B           1  |- two\n"
@@ -131,7 +131,7 @@ the_peak_is_what_was_live_then (void)
   release (capture, PID, PID, 8000, 0x40);
   heap = analyse (capture, NULL);
   assert_metric (heap, SONDE_HEAP_PEAK, 350, 2);
-  g_assert_cmpint (sonde_heap_totals (heap)->peak_ns, ==, 5000);
+  g_assert_cmpint (heap->tracker->totals.peak_ns, ==, 5000);
   assert_metric (heap, SONDE_HEAP_LEFT, 0, 0);
   tree = describe (heap, SONDE_HEAP_PEAK);
   assert_has (tree, "main\n 100.0%  100.0%       350 B           2  two\n");
@@ -211,8 +211,8 @@ a_free_may_stand_before_its_allocation (void)
   assert_metric (heap, SONDE_HEAP_LEFT, 0, 0);
   assert_metric (heap, SONDE_HEAP_PEAK, 100, 1);
   assert_metric (heap, SONDE_HEAP_CROSS_THREAD, 150, 2);
-  g_assert_cmpuint (sonde_heap_totals (heap)->n_unknown_freed, ==, 0);
-  g_assert_cmpuint (sonde_heap_totals (heap)->n_frees_missing, ==, 0);
+  g_assert_cmpuint (heap->tracker->totals.n_unknown_freed, ==, 0);
+  g_assert_cmpuint (heap->tracker->totals.n_frees_missing, ==, 0);
 }
 
 static void
@@ -263,8 +263,8 @@ frees_of_unknown_addresses_are_counted (void)
   release (capture, PID, PID, 4000, 0x10);
   release (capture, PID, PID, 5000, 0x10);
   heap = analyse (capture, NULL);
-  g_assert_cmpuint (sonde_heap_totals (heap)->n_unknown_freed, ==, 2);
-  assert_amount (&sonde_heap_totals (heap)->freed, 100, 1);
+  g_assert_cmpuint (heap->tracker->totals.n_unknown_freed, ==, 2);
+  assert_amount (&heap->tracker->totals.freed, 100, 1);
   sonde_heap_append_header (header, heap, &options);
   assert_has (header->str, "Inexact   2 blocks were freed that");
 }
@@ -281,7 +281,7 @@ an_address_that_is_allocated_twice_was_freed_between (void)
   assert_metric (heap, SONDE_HEAP_ALLOCATED, 150, 2);
   assert_metric (heap, SONDE_HEAP_LEFT, 50, 1);
   assert_metric (heap, SONDE_HEAP_PEAK, 100, 1);
-  g_assert_cmpuint (sonde_heap_totals (heap)->n_frees_missing, ==, 1);
+  g_assert_cmpuint (heap->tracker->totals.n_frees_missing, ==, 1);
 }
 
 static void
@@ -314,16 +314,16 @@ a_forked_child_has_blocks_of_its_parent (void)
   assert_metric (heap, SONDE_HEAP_ALLOCATED, 2500, 5);
   assert_metric (heap, SONDE_HEAP_LEFT, 2300, 4);
   assert_metric (heap, SONDE_HEAP_CROSS_THREAD, 0, 0);
-  assert_amount (&sonde_heap_totals (heap)->freed, 200, 1);
-  assert_amount (&sonde_heap_totals (heap)->inherited, 400, 1);
-  g_assert_cmpuint (sonde_heap_totals (heap)->n_inherited_freed, ==, 2);
-  g_assert_cmpuint (sonde_heap_totals (heap)->n_unknown_freed, ==, 1);
+  assert_amount (&heap->tracker->totals.freed, 200, 1);
+  assert_amount (&heap->tracker->totals.inherited, 400, 1);
+  g_assert_cmpuint (heap->tracker->totals.n_inherited_freed, ==, 2);
+  g_assert_cmpuint (heap->tracker->totals.n_unknown_freed, ==, 1);
 
   child.filter.pid = 6;
   of_child = analyse (capture, &child);
   assert_metric (of_child, SONDE_HEAP_LEFT, 1000, 1);
   assert_metric (of_child, SONDE_HEAP_PEAK, 1000, 1);
-  assert_amount (&sonde_heap_totals (of_child)->inherited, 400, 1);
+  assert_amount (&of_child->tracker->totals.inherited, 400, 1);
 }
 
 static void
@@ -338,7 +338,7 @@ a_new_thread_is_no_new_heap (void)
   heap = analyse (capture, NULL);
   assert_metric (heap, SONDE_HEAP_LEFT, 0, 0);
   assert_metric (heap, SONDE_HEAP_CROSS_THREAD, 100, 1);
-  g_assert_cmpfloat (sonde_heap_totals (heap)->inherited.blocks, <=, 0);
+  g_assert_cmpfloat (heap->tracker->totals.inherited.blocks, <=, 0);
 }
 
 static void
@@ -357,7 +357,7 @@ an_exec_begins_an_empty_heap (void)
   allocate (capture, PID, PID, 3000, 0x10, 200, 2);
   release (capture, PID, PID, 4000, 0x10);
   heap = analyse (capture, NULL);
-  g_assert_cmpuint (sonde_heap_totals (heap)->n_frees_missing, ==, 0);
+  g_assert_cmpuint (heap->tracker->totals.n_frees_missing, ==, 0);
   assert_metric (heap, SONDE_HEAP_PEAK, 200, 1);
   assert_metric (heap, SONDE_HEAP_LEFT, 100, 1);
   tree = describe (heap, SONDE_HEAP_ALLOCATED);
@@ -379,7 +379,7 @@ an_exit_ends_a_heap_and_its_pid_may_come_again (void)
   heap = analyse (capture, NULL);
   assert_metric (heap, SONDE_HEAP_LEFT, 100, 1);
   assert_metric (heap, SONDE_HEAP_PEAK, 100, 1);
-  g_assert_cmpuint (sonde_heap_totals (heap)->n_frees_missing, ==, 0);
+  g_assert_cmpuint (heap->tracker->totals.n_frees_missing, ==, 0);
 }
 
 static void
@@ -397,7 +397,7 @@ filters_choose_processes (void)
   heap = analyse (capture, &options);
   assert_metric (heap, SONDE_HEAP_ALLOCATED, 100, 1);
   assert_metric (heap, SONDE_HEAP_LEFT, 100, 1);
-  g_assert_cmpuint (sonde_heap_totals (heap)->n_unknown_freed, ==, 0);
+  g_assert_cmpuint (heap->tracker->totals.n_unknown_freed, ==, 0);
 }
 
 static void
@@ -414,11 +414,10 @@ samples_stand_for_more (void)
   allocate (capture, PID, PID, 4000, 0x30, 99999, 2); /* 1 block */
   release (capture, PID, PID, 5000, 0x10);
   heap = analyse (capture, NULL);
-  g_assert_cmpuint (sonde_heap_interval_bytes (heap), ==, 1000);
-  assert_amount (&sonde_heap_totals (heap)->amounts[SONDE_HEAP_ALLOCATED], 1582 + 1005 + 99999,
-                 103);
-  assert_amount (&sonde_heap_totals (heap)->freed, 1582, 2);
-  assert_amount (&sonde_heap_totals (heap)->amounts[SONDE_HEAP_LEFT], 1005 + 99999, 102);
+  g_assert_cmpuint (heap->interval_bytes, ==, 1000);
+  assert_amount (&heap->tracker->totals.amounts[SONDE_HEAP_ALLOCATED], 1582 + 1005 + 99999, 103);
+  assert_amount (&heap->tracker->totals.freed, 1582, 2);
+  assert_amount (&heap->tracker->totals.amounts[SONDE_HEAP_LEFT], 1005 + 99999, 102);
 }
 
 static void
@@ -458,7 +457,7 @@ values_of_any_size_are_safe (void)
   options.temporary_ns = 10;
   options.moments_ns[0] = G_MAXINT64 - 1;
   heap = analyse (capture, &options);
-  g_assert_cmpuint (sonde_heap_round (sonde_heap_totals (heap)->amounts[0].bytes), ==,
+  g_assert_cmpuint (sonde_heap_round (heap->tracker->totals.amounts[0].bytes), ==,
                     G_GUINT64_CONSTANT (9000000000000000000));
 }
 
@@ -493,8 +492,8 @@ threads_come_in_runs (void)
                  N_THREADS * RUN * N_RUNS);
   assert_metric (heap, SONDE_HEAP_LEFT, 0, 0);
   assert_metric (heap, SONDE_HEAP_PEAK, 30, 3);
-  g_assert_cmpuint (sonde_heap_n_late (heap), ==, 0);
-  g_assert_cmpuint (sonde_heap_totals (heap)->n_unknown_freed, ==, 0);
+  g_assert_cmpuint (heap->order.n_late, ==, 0);
+  g_assert_cmpuint (heap->tracker->totals.n_unknown_freed, ==, 0);
 }
 
 /* A worker tells of a process when it is sampled, which may be after it allocated. */

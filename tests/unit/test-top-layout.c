@@ -7,7 +7,7 @@
 static char *
 dup_line (const SondeTopPage *page, guint line)
 {
-  const GArray *spans = sonde_top_page_line (page, line);
+  const GArray *spans = page->lines[line].spans;
   GString *out = g_string_new (NULL);
 
   for (guint i = 0; i < spans->len; i++)
@@ -15,8 +15,8 @@ dup_line (const SondeTopPage *page, guint line)
   g_assert_true (g_utf8_validate (out->str, -1, NULL));
   for (const char *at = out->str; *at != '\0'; at = g_utf8_next_char (at))
     g_assert_false (g_unichar_iscntrl (g_utf8_get_char (at)));
-  g_assert_cmpuint (sonde_top_text_width (out->str), ==, sonde_top_page_width (page, line));
-  g_assert_cmpuint (sonde_top_page_width (page, line), <=, sonde_top_page_n_columns (page));
+  g_assert_cmpuint (sonde_top_text_width (out->str), ==, page->lines[line].width);
+  g_assert_cmpuint (page->lines[line].width, <=, page->n_columns);
   return g_string_free (out, FALSE);
 }
 

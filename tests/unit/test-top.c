@@ -12,10 +12,10 @@
 static char *
 dup_names (const SondeTopView *view)
 {
-  const SondeTopRows *rows = sonde_top_view_rows (view);
+  const SondeTopRows *rows = view->rows;
   GString *out = g_string_new (NULL);
 
-  for (guint i = 0; i < sonde_top_rows_size (rows); i++)
+  for (guint i = 0; i < rows->list->len; i++)
     g_string_append_printf (out, "%s%s", i > 0 ? "," : "", sonde_top_rows_get (rows, i)->name);
   return g_string_free (out, FALSE);
 }
@@ -113,7 +113,7 @@ test_history_says_what_the_report_says (void)
   threads = sonde_report_by_thread (report);
   for (gboolean as_rows = FALSE; as_rows <= TRUE; as_rows++)
     {
-      g_autofree char *expected = dup_text (sonde_report_profile (report), as_rows);
+      g_autofree char *expected = dup_text (report->profile, as_rows);
       g_autofree char *text = dup_text (last->profile, as_rows);
       g_autofree char *text_of_all = dup_text (all->profile, as_rows);
       g_autofree char *expected_threads = dup_text (threads, as_rows);
@@ -265,18 +265,18 @@ test_view_filters_by_name (void)
 
   assert_names (view, "hot,main,cold,évil\\x1b[2J\\n名,middle");
   press (view, "/O");
-  g_assert_true (sonde_top_view_is_typing (view));
+  g_assert_true (view->is_typing);
   assert_names (view, "hot,cold");
   press (view, "l");
   assert_names (view, "cold");
-  g_assert_cmpuint (sonde_top_rows_matched (sonde_top_view_rows (view)), ==, 1);
+  g_assert_cmpuint (view->rows->matched, ==, 1);
   sonde_top_view_press (view, SONDE_TOP_KEY_BACKSPACE, PAGE_ROWS);
   assert_names (view, "hot,cold");
-  g_assert_cmpuint (sonde_top_rows_matched (sonde_top_view_rows (view)), ==, 8);
+  g_assert_cmpuint (view->rows->matched, ==, 8);
 
   /* the filter stays when it is no longer typed */
   sonde_top_view_press (view, SONDE_TOP_KEY_ENTER, PAGE_ROWS);
-  g_assert_false (sonde_top_view_is_typing (view));
+  g_assert_false (view->is_typing);
   press (view, "b");
   assert_names (view, "hot,cold");
   sonde_top_view_press (view, SONDE_TOP_KEY_ESCAPE, PAGE_ROWS);
@@ -295,7 +295,7 @@ test_view_filters_a_tree (void)
   assert_names (view, "python3 (pid 10),main,middle,hot");
   press (view, "zzz");
   assert_names (view, "");
-  g_assert_cmpuint (sonde_top_rows_matched (sonde_top_view_rows (view)), ==, 0);
+  g_assert_cmpuint (view->rows->matched, ==, 0);
 }
 
 static void
@@ -309,17 +309,17 @@ test_view_expands_what_has_nearly_all (void)
   sonde_top_view_press (view, SONDE_TOP_KEY_RIGHT, PAGE_ROWS);
   assert_names (view, "python3 (pid 10),main,middle,cold,bad\\x1b[2J\\x9b (pid 20),"
                       "évil\\x1b[2J\\n名");
-  g_assert_cmpuint (sonde_top_rows_get (sonde_top_view_rows (view), 1)->total, ==, 9);
-  g_assert_cmpuint (sonde_top_rows_get (sonde_top_view_rows (view), 1)->self, ==, 1);
+  g_assert_cmpuint (sonde_top_rows_get (view->rows, 1)->total, ==, 9);
+  g_assert_cmpuint (sonde_top_rows_get (view->rows, 1)->self, ==, 1);
 
   /* a new moment leaves it open */
   sonde_top_view_take (view, sonde_top_history_snapshot (history, SECOND_NS, FALSE, FOREVER_US));
-  g_assert_true (sonde_top_rows_get (sonde_top_view_rows (view), 1)->is_expanded);
-  g_assert_cmpuint (sonde_top_view_cursor (view), ==, 1);
+  g_assert_true (sonde_top_rows_get (view->rows, 1)->is_expanded);
+  g_assert_cmpuint (view->cursor, ==, 1);
   sonde_top_view_press (view, SONDE_TOP_KEY_LEFT, PAGE_ROWS);
-  g_assert_false (sonde_top_rows_get (sonde_top_view_rows (view), 1)->is_expanded);
+  g_assert_false (sonde_top_rows_get (view->rows, 1)->is_expanded);
   sonde_top_view_press (view, SONDE_TOP_KEY_LEFT, PAGE_ROWS);
-  g_assert_cmpuint (sonde_top_view_cursor (view), ==, 0);
+  g_assert_cmpuint (view->cursor, ==, 0);
 }
 
 static void
@@ -380,17 +380,17 @@ test_view_keeps_the_cursor_with_its_function (void)
   Live later = { history, SECOND_NS };
 
   press (view, "jj");
-  g_assert_cmpstr (sonde_top_rows_get (sonde_top_view_rows (view), 2)->name, ==, "cold");
+  g_assert_cmpstr (sonde_top_rows_get (view->rows, 2)->name, ==, "cold");
   for (guint i = 0; i < 20; i++)
     add_sample (builder, 10, SONDE_JIT_ADDRESS_BASE + 3);
   capture_foreach (builder, add_live, &later);
   sonde_top_view_take (view,
                        sonde_top_history_snapshot (history, 2 * SECOND_NS, FALSE, FOREVER_US));
-  g_assert_cmpstr (sonde_top_rows_get (sonde_top_view_rows (view), 0)->name, ==, "cold");
-  g_assert_cmpuint (sonde_top_view_cursor (view), ==, 0);
+  g_assert_cmpstr (sonde_top_rows_get (view->rows, 0)->name, ==, "cold");
+  g_assert_cmpuint (view->cursor, ==, 0);
 
   sonde_top_view_press (view, SONDE_TOP_KEY_END, PAGE_ROWS);
-  g_assert_cmpuint (sonde_top_view_cursor (view), ==, 4);
+  g_assert_cmpuint (view->cursor, ==, 4);
   g_assert_cmpuint (sonde_top_view_scroll (view, 2), ==, 3);
   press (view, "g");
   g_assert_cmpuint (sonde_top_view_scroll (view, 2), ==, 0);
@@ -410,9 +410,9 @@ test_view_tells_what_its_owner_has_to_do (void)
   g_assert_cmpint (sonde_top_view_press (view, 'r', PAGE_ROWS), ==, SONDE_TOP_RESET);
   g_assert_cmpint (sonde_top_view_press (view, 'a', PAGE_ROWS), ==, SONDE_TOP_SNAPSHOT);
   g_assert_cmpint (sonde_top_view_press (view, '?', PAGE_ROWS), ==, SONDE_TOP_SHOW);
-  g_assert_true (sonde_top_view_is_help (view));
+  g_assert_true (view->is_help);
   g_assert_cmpint (sonde_top_view_press (view, 'r', PAGE_ROWS), ==, SONDE_TOP_SHOW);
-  g_assert_false (sonde_top_view_is_help (view));
+  g_assert_false (view->is_help);
 }
 
 int
