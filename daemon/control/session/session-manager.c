@@ -6,12 +6,118 @@
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/control/session/accounts.h"
-#include "daemon/control/system/kept-list.h"
 #include "daemon/base/quota.h"
 #include "daemon/control/peer/peer-leavers.h"
-#include "daemon/control/system/session-quota.h"
 #include "daemon/control/session/session-adoption.h"
-#include "daemon/control/system/uid-rate.h"
+
+/* --- those that are over, and still to be seen --- */
+
+typedef struct
+{
+  guint64 id;
+  uid_t uid;
+  gpointer item;
+  gint64 due_us;
+} Kept;
+
+struct SondeKeptList
+{
+  GArray *entries; /* Kept, oldest first */
+  GDestroyNotify free_item;
+};
+
+SondeKeptList *
+sonde_kept_list_new (GDestroyNotify free_item)
+{
+  SondeKeptList *self = g_new0 (SondeKeptList, 1);
+
+  self->entries = g_array_new (FALSE, FALSE, sizeof (Kept));
+  self->free_item = free_item;
+  return self;
+}
+
+void
+sonde_kept_list_set_free_func (SondeKeptList *self, GDestroyNotify free_item)
+{
+  self->free_item = free_item;
+}
+
+static const Kept *
+get_kept (const SondeKeptList *self, guint index)
+{
+  return &g_array_index (self->entries, Kept, index);
+}
+
+static void
+drop_kept (SondeKeptList *self, guint index)
+{
+  self->free_item (get_kept (self, index)->item);
+  g_array_remove_index (self->entries, index);
+}
+
+void
+sonde_kept_list_free (SondeKeptList *self)
+{
+  if (self == NULL)
+    return;
+  while (self->entries->len > 0)
+    drop_kept (self, 0);
+  g_array_unref (self->entries);
+  g_free (self);
+}
+
+/* The oldest one of @uid, or of everybody if nobody has too many. */
+static void
+make_room_for_kept (SondeKeptList *self, uid_t uid)
+{
+  guint n_of_uid = 0;
+  guint oldest = 0;
+
+  for (guint i = self->entries->len; i > 0; i--)
+    if (get_kept (self, i - 1)->uid == uid)
+      {
+        oldest = i - 1;
+        n_of_uid++;
+      }
+  if (n_of_uid >= SONDE_LIMIT_KEPT_PER_UID)
+    drop_kept (self, oldest);
+  else if (self->entries->len >= SONDE_LIMIT_KEPT)
+    drop_kept (self, 0);
+}
+
+void
+sonde_kept_list_add (SondeKeptList *self, guint64 id, uid_t uid, gpointer item, gint64 now_us)
+{
+  const Kept entry = { .id = id, .uid = uid, .item = item, .due_us = now_us + SONDE_LIMIT_KEPT_US };
+
+  make_room_for_kept (self, uid);
+  g_array_append_val (self->entries, entry);
+}
+
+gpointer
+sonde_kept_list_lookup (const SondeKeptList *self, guint64 id)
+{
+  for (guint i = 0; i < self->entries->len; i++)
+    if (get_kept (self, i)->id == id)
+      return get_kept (self, i)->item;
+  return NULL;
+}
+
+gpointer
+sonde_kept_list_get (const SondeKeptList *self, guint index)
+{
+  return index < self->entries->len ? get_kept (self, index)->item : NULL;
+}
+
+gint64
+sonde_kept_list_expire (SondeKeptList *self, gint64 now_us)
+{
+  while (self->entries->len > 0 && get_kept (self, 0)->due_us <= now_us)
+    drop_kept (self, 0);
+  return self->entries->len > 0 ? get_kept (self, 0)->due_us - now_us : -1;
+}
+
+/* --- all of them --- */
 
 /* What stays of a session when it is gone. */
 typedef struct
@@ -383,7 +489,10 @@ check_sessions (SondeSessionManager *self, uid_t uid, GError **error)
       n_own += owner_uid == uid;
       n_of_others += owner_uid != uid && owner_uid != 0;
     }
-  return sonde_session_quota_check (self->settings, uid, n_own, n_of_others, error);
+  return sonde_quota_check_sessions (
+      uid, n_own, n_of_others,
+      (guint) (uid == 0 ? self->settings->sessions_root : self->settings->sessions),
+      (guint) self->settings->sessions_machine, error);
 }
 
 static gboolean
