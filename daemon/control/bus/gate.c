@@ -1,12 +1,131 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "daemon/control/bus/gate.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "daemon/base/error.h"
-#include "daemon/control/request/action.h"
+#include "daemon/base/limits.h"
+#include "daemon/control/request/options.h"
 #include "daemon/base/proc-text.h"
-#include "daemon/control/bus/request-details.h"
+
+/* --- what polkit is told --- */
+
+/* Values of type a{ss}, floating. The key "what" stands in the messages of the policy file; the
+ * others are for rules: action.lookup ("scope").
+ *
+ * Whoever asks may read them through an authentication agent of his own, so they say nothing that
+ * he does not know: no name of a process, and no uid of one where /proc hides it. */
+static void
+add (GVariantBuilder *builder, const char *key, const char *value)
+{
+  g_variant_builder_add (builder, "{ss}", key, value);
+}
+
+static void
+add_number (GVariantBuilder *builder, const char *key, guint64 value)
+{
+  g_autofree char *text = g_strdup_printf ("%" G_GUINT64_FORMAT, value);
+
+  add (builder, key, text);
+}
+
+static void
+add_caller (GVariantBuilder *builder, const SondeCaller *caller)
+{
+  if (sonde_caller_pid (caller) > 0)
+    add_number (builder, "client-pid", (guint64) sonde_caller_pid (caller));
+}
+
+/* Source: proc(5), the mount option hidepid: "hidepid=0" and "hidepid=off" are not shown. */
+static gboolean
+hides_processes (void)
+{
+  g_autofree char *mounts
+      = sonde_proc_text_read (AT_FDCWD, "/proc/self/mounts", SONDE_LIMIT_PROC_TEXT_BYTES);
+
+  return mounts == NULL || strstr (mounts, "hidepid=") != NULL;
+}
+
+static void
+add_targets (GVariantBuilder *builder, const SondeOptions *options)
+{
+  g_autoptr (GString) pids = g_string_new (NULL);
+  g_autoptr (GString) uids = g_string_new (NULL);
+  gboolean shows_uids = !hides_processes ();
+
+  for (guint i = 0; i < options->targets->len; i++)
+    {
+      const SondeAskedTarget *target = g_ptr_array_index (options->targets, i);
+      int pid = (int) target->pid;
+      g_autofree char *directory = g_strdup_printf ("/proc/%d", pid);
+      struct stat st;
+
+      g_string_append_printf (pids, "%s%d", i > 0 ? " " : "", pid);
+      if (shows_uids && stat (directory, &st) == 0)
+        g_string_append_printf (uids, "%s%u", uids->len > 0 ? " " : "", st.st_uid);
+    }
+  if (pids->len > 0)
+    add (builder, "targets", pids->str);
+  if (uids->len > 0)
+    add (builder, "target-uids", uids->str);
+}
+
+/* what, scope, targets (pids), target-uids, client-pid, and the options that are for polkit, as far
+ * as they have a value */
+static GVariant *
+describe_start (const SondeOptions *options, const SondeCaller *caller)
+{
+  g_autofree char *what = sonde_options_describe_scope (options);
+  const SondeOptionRow *row;
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
+  add (&builder, "what", what);
+  add (&builder, "scope", sonde_scope_name (options->asked.scope));
+  add_targets (&builder, options);
+  for (gsize i = 0; (row = sonde_options_row (i)) != NULL; i++)
+    {
+      g_autofree char *text = NULL;
+
+      if ((row->flags & SONDE_OPTION_FOR_POLKIT) == 0)
+        continue;
+      text = sonde_option_dup_text (row, options);
+      if (text != NULL)
+        add (&builder, row->key, text);
+    }
+  add_caller (&builder, caller);
+  return g_variant_builder_end (&builder);
+}
+
+/* Of a stored one. */
+static GVariant *
+describe_capture (const char *name, const SondeCaller *caller)
+{
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
+  add (&builder, "what", "what another user has profiled");
+  add (&builder, "capture", name);
+  add_caller (&builder, caller);
+  return g_variant_builder_end (&builder);
+}
+
+/* Alike whether or not there is such a session. */
+static GVariant *
+describe_session (guint64 session_id, const SondeCaller *caller)
+{
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
+  add (&builder, "what", "what another user profiles");
+  add_number (&builder, "session", session_id);
+  add_caller (&builder, caller);
+  return g_variant_builder_end (&builder);
+}
+
+/* --- the gate --- */
 
 /* A call that waits for an answer. */
 typedef struct
@@ -123,7 +242,7 @@ pass_start (SondeCall *call, void (*run) (SondeCall *call))
   ask (call,
        sonde_action_to_start (call->options,
                               sonde_proc_number_read ("/proc/sys/kernel/perf_event_paranoid", 2)),
-       sonde_request_details_to_start (call->options, call->caller), on_start_answer, run);
+       describe_start (call->options, call->caller), on_start_answer, run);
 }
 
 /* "/org/sonde/Profiler1/session/N"; 0 if N is not the one spelling of a number. */
@@ -159,7 +278,7 @@ pass_session (SondeCall *call, SondeGate gate, void (*run) (SondeCall *call))
          session != NULL && gate == SONDE_GATE_USE
              ? sonde_action_to_use (sonde_session_options (session))
              : SONDE_ACTION_MANAGE_SESSIONS,
-         sonde_request_details_of_session (call->session_id, call->caller), on_session_answer, run);
+         describe_session (call->session_id, call->caller), on_session_answer, run);
 }
 
 static void
@@ -177,8 +296,8 @@ on_capture_answer (GObject *source, GAsyncResult *result, gpointer user_data)
 static void
 ask_for_capture (SondeCall *call, void (*run) (SondeCall *call))
 {
-  ask (call, SONDE_ACTION_MANAGE_SESSIONS,
-       sonde_request_details_of_capture (call->object, call->caller), on_capture_answer, run);
+  ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_capture (call->object, call->caller),
+       on_capture_answer, run);
 }
 
 static void
@@ -220,8 +339,7 @@ pass_capture (SondeCall *call, void (*run) (SondeCall *call))
 static void
 ask_for_list (SondeCall *call, void (*run) (SondeCall *call))
 {
-  ask (call, SONDE_ACTION_MANAGE_SESSIONS, sonde_request_details_of_session (0, call->caller),
-       on_list_answer, run);
+  ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_session (0, call->caller), on_list_answer, run);
 }
 
 static void

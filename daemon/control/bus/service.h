@@ -11,3 +11,6 @@ const SondeProperty *sonde_service_properties (gsize *n_properties);
 const SondeMethod *sonde_service_find_method (const char *interface, const char *name);
 /* @name: (nullable): NULL for the first of @interface; all of one interface have the same gate */
 const SondeProperty *sonde_service_find_property (const char *interface, const char *name);
+
+/* (transfer floating): a{sv}, the property Limits; values of type u or t */
+GVariant *sonde_service_limits (const SondeSettings *settings);

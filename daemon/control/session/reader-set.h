@@ -3,7 +3,7 @@
 #pragma once
 
 #include "daemon/control/request/session-record.h"
-#include "daemon/control/request/stream-options.h"
+#include "daemon/control/request/options.h"
 #include "daemon/control/peer/peer.h"
 
 /**

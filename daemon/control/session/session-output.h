@@ -5,7 +5,6 @@
 #include "daemon/control/session/capture-store.h"
 #include "daemon/control/request/options.h"
 #include "daemon/control/request/session-record.h"
-#include "daemon/control/request/stream-options.h"
 #include "daemon/control/peer/peer.h"
 
 /**
