@@ -24,7 +24,7 @@ struct SondeBusConnection
   GSource *source;
   const SondeBusConnectionHandler *handler;
   gpointer user_data;
-  GHashTable *pending; /* Pending, as a set */
+  GHashTable *pending; /* OwnCall, as a set */
   void (*flushed) (gpointer user_data);
   gpointer flushed_data;
   char *bus_id;
@@ -53,7 +53,7 @@ typedef struct
   sd_bus_slot *slot;
   GError *error; /* it could not be sent */
   guint idle;
-} Pending;
+} OwnCall;
 
 struct SondeSubscription
 {
@@ -396,7 +396,7 @@ connection_unref (SondeBusConnection *self)
 }
 
 static void
-pending_free (Pending *self)
+own_call_free (OwnCall *self)
 {
   g_clear_handle_id (&self->idle, g_source_remove);
   sd_bus_slot_unref (self->slot);
@@ -406,12 +406,12 @@ pending_free (Pending *self)
 }
 
 static void
-pending_end (Pending *self, GVariant *reply, const GError *error)
+own_call_end (OwnCall *self, GVariant *reply, const GError *error)
 {
   g_hash_table_remove (self->connection->pending, self);
   if (self->reply != NULL)
     self->reply (reply, error, self->user_data);
-  pending_free (self);
+  own_call_free (self);
 }
 
 /* What was asked gets no answer any more. */
@@ -428,7 +428,7 @@ close_connection (SondeBusConnection *self)
   while (self->bus != NULL
          && (g_hash_table_iter_init (&iter, self->pending),
              g_hash_table_iter_next (&iter, &pending, NULL)))
-    pending_end (pending, NULL, error);
+    own_call_end (pending, NULL, error);
   if (self->bus == NULL)
     return;
   if (self->flushed != NULL)
@@ -655,7 +655,7 @@ sonde_bus_connection_free (SondeBusConnection *self)
     return;
   g_hash_table_iter_init (&iter, self->pending);
   while (g_hash_table_iter_next (&iter, &pending, NULL))
-    pending_free (pending);
+    own_call_free (pending);
   g_hash_table_remove_all (self->pending);
   if (self->source != NULL)
     g_source_destroy (self->source);
@@ -709,7 +709,7 @@ sonde_bus_connection_flush (SondeBusConnection *self,
 static int
 on_reply (sd_bus_message *message, void *user_data, sd_bus_error *unused)
 {
-  Pending *self = user_data;
+  OwnCall *self = user_data;
   sonde_deferring gboolean before = sonde_closer_defer (FALSE);
   const sd_bus_error *failure = sd_bus_message_get_error (message);
   g_autoptr (GVariant) reply = NULL;
@@ -727,22 +727,22 @@ on_reply (sd_bus_message *message, void *user_data, sd_bus_error *unused)
                    g_variant_get_type_string (reply), self->type);
       g_clear_pointer (&reply, g_variant_unref);
     }
-  pending_end (self, reply, error);
+  own_call_end (self, reply, error);
   return 1;
 }
 
 static gboolean
 on_not_sent (gpointer user_data)
 {
-  Pending *self = user_data;
+  OwnCall *self = user_data;
 
   self->idle = 0;
-  pending_end (self, NULL, self->error);
+  own_call_end (self, NULL, self->error);
   return G_SOURCE_REMOVE;
 }
 
 static int
-send_call (SondeBusConnection *self, const SondeBusConnectionCall *call, Pending *pending)
+send_call (SondeBusConnection *self, const SondeBusConnectionCall *call, OwnCall *pending)
 {
   sd_bus_message *message = NULL;
   int r = sd_bus_message_new_method_call (self->bus, &message, call->destination, call->path,
@@ -772,14 +772,14 @@ sonde_bus_connection_call (SondeBusConnection *self,
                            SondeBusConnectionReply reply,
                            gpointer user_data)
 {
-  Pending *pending = NULL;
+  OwnCall *pending = NULL;
   int r;
 
   if (call->arguments != NULL)
     g_variant_ref_sink (call->arguments);
   if (reply != NULL)
     {
-      pending = g_new0 (Pending, 1);
+      pending = g_new0 (OwnCall, 1);
       pending->connection = self;
       pending->reply = reply;
       pending->user_data = user_data;
