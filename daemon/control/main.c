@@ -115,7 +115,7 @@ leave (Daemon *self, const char *reason, int status)
   self->status = status;
   sonde_outbox_tell (self->systemd, "STOPPING=1");
   if (self->bus != NULL)
-    sonde_bus_shut_down (self->bus, reason, on_sessions_gone, self);
+    sonde_session_manager_shut_down (self->bus->manager, reason, on_sessions_gone, self);
   else
     g_main_loop_quit (self->loop);
 }
@@ -127,7 +127,7 @@ leave_sessions (Daemon *self, int status)
   self->is_leaving = TRUE;
   self->status = status;
   sonde_outbox_tell (self->systemd, "STOPPING=1");
-  sonde_bus_leave (self->bus);
+  sonde_session_manager_leave (self->bus->manager);
   on_sessions_gone (self);
 }
 
@@ -158,7 +158,7 @@ on_start_queued (gboolean is_queued, gpointer user_data)
   if (is_queued)
     leave_sessions (self, EXIT_SUCCESS);
   else
-    sonde_bus_shut_down (self->bus, "stopped", on_sessions_gone, self);
+    sonde_session_manager_shut_down (self->bus->manager, "stopped", on_sessions_gone, self);
 }
 
 /* No call can come any more, but one that came before may have started a session: it is the next
@@ -170,7 +170,7 @@ on_calls_answered (gpointer user_data)
 
   if (sonde_bus_connection_n_calls (self->connection) > 0)
     return G_SOURCE_CONTINUE;
-  if (sonde_bus_has_sessions (self->bus))
+  if (sonde_session_manager_n_sessions (self->bus->manager) > 0)
     sonde_unit_ask_own (self->connection, SONDE_UNIT_START_AGAIN, on_start_queued, self);
   else
     on_sessions_gone (self);
@@ -204,7 +204,7 @@ on_idle_timer (gpointer user_data)
   guint64 n_calls = sonde_bus_connection_n_ever (self->connection);
 
   if (n_calls != self->n_calls_seen || sonde_bus_connection_n_calls (self->connection) > 0
-      || sonde_bus_has_sessions (self->bus))
+      || sonde_session_manager_n_sessions (self->bus->manager) > 0)
     {
       self->n_calls_seen = n_calls;
       return G_SOURCE_CONTINUE;
@@ -262,7 +262,7 @@ on_watchdog_timer (gpointer user_data)
 {
   const Daemon *self = user_data;
 
-  if (sonde_bus_has_progress (self->bus))
+  if (sonde_session_manager_has_progress (self->bus->manager))
     sonde_outbox_tell (self->systemd, "WATCHDOG=1");
   return G_SOURCE_CONTINUE;
 }

@@ -25,7 +25,7 @@ on_started (GObject *source, GAsyncResult *result, gpointer user_data)
   g_autofree char *path = NULL;
   int capture_fd = -1;
   guint64 id
-      = sonde_session_manager_start_finish (call->context->manager, result, &capture_fd, &error);
+      = sonde_session_manager_start_finish (call->bus->manager, result, &capture_fd, &error);
 
   if (id == 0)
     {
@@ -42,21 +42,21 @@ on_started (GObject *source, GAsyncResult *result, gpointer user_data)
 static void
 profile (SondeCall *call)
 {
-  sonde_session_manager_start_async (call->context->manager, call->caller,
+  sonde_session_manager_start_async (call->bus->manager, call->caller,
                                      g_steal_pointer (&call->options), FALSE, on_started, call);
 }
 
 static void
 start_session (SondeCall *call)
 {
-  sonde_session_manager_start_async (call->context->manager, call->caller,
+  sonde_session_manager_start_async (call->bus->manager, call->caller,
                                      g_steal_pointer (&call->options), TRUE, on_started, call);
 }
 
 static void
 list_sessions (SondeCall *call)
 {
-  g_autoptr (GPtrArray) sessions = sonde_session_manager_list (call->context->manager);
+  g_autoptr (GPtrArray) sessions = sonde_session_manager_list (call->bus->manager);
   GVariantBuilder builder;
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a(ousts)"));
@@ -78,7 +78,7 @@ list_sessions (SondeCall *call)
 static SondeCaptureStore *
 get_store (SondeCall *call)
 {
-  SondeCaptureStore *store = sonde_session_manager_store (call->context->manager);
+  SondeCaptureStore *store = sonde_session_manager_store (call->bus->manager);
 
   if (store == NULL)
     sonde_call_fail_with (
@@ -283,7 +283,7 @@ add_process (SondeCall *call)
   g_autoptr (GPtrArray) targets = sonde_options_parse_targets (value, call->fds, "targets", &error);
 
   if (targets != NULL
-      && sonde_session_manager_check_addition (call->context->manager,
+      && sonde_session_manager_check_addition (call->bus->manager,
                                                sonde_caller_uid (call->caller), &error))
     sonde_session_add_targets_async (call->session, g_steal_pointer (&targets), on_added, call);
   else
@@ -299,7 +299,7 @@ get_version (SondeCall *call)
 static GVariant *
 get_events (SondeCall *call)
 {
-  const SondeMessageSheet *sheet = sonde_peer_launcher_sheet (call->context->launcher);
+  const SondeMessageSheet *sheet = sonde_peer_launcher_sheet (call->bus->launcher);
   GVariantBuilder builder;
   const char *name;
 
@@ -338,7 +338,7 @@ get_features (SondeCall *call)
   g_variant_builder_add (&builder, "s", "pause");
   if (is_below_systemd ())
     g_variant_builder_add (&builder, "s", "unit");
-  if (sonde_session_manager_store (call->context->manager) != NULL)
+  if (sonde_session_manager_store (call->bus->manager) != NULL)
     g_variant_builder_add (&builder, "s", "start-session");
   return g_variant_builder_end (&builder);
 }
@@ -419,14 +419,14 @@ sonde_service_limits (const SondeSettings *settings)
 static GVariant *
 get_limits (SondeCall *call)
 {
-  return sonde_service_limits (call->context->settings);
+  return sonde_service_limits (call->bus->settings);
 }
 
 /* Anybody reads the same in /proc. */
 static GVariant *
 get_daemon_statistics (SondeCall *call)
 {
-  guint64 uptime_us = (guint64) (g_get_monotonic_time () - call->context->start_us);
+  guint64 uptime_us = (guint64) (g_get_monotonic_time () - call->bus->start_us);
   SondeProcCost cost = { 0 };
   GVariantBuilder builder;
 
