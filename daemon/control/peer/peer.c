@@ -237,6 +237,7 @@ sonde_peer_adopt (SondePeerLauncher *launcher,
   g_autofree char *how = g_strdup_printf ("The %s ended while the service was away",
                                           sonde_peer_kind_row (kind)->name);
 
+  self->unit_pid = pid; /* which the next sonded is told even if it has gone */
   open_channel (self, fd);
   if (!sonde_channel_has_peer (self->channel) || !find_unit (self, pid, NULL))
     end_process (self, how);
@@ -325,7 +326,9 @@ sonde_peer_pid (const SondePeer *self)
 gboolean
 sonde_peer_measure (const SondePeer *self, SondeProcCost *cost)
 {
-  pid_t pid = self->process != NULL ? sonde_peer_process_pid (self->process) : self->unit_pid;
+  pid_t pid = self->process != NULL ? sonde_peer_process_pid (self->process)
+              : self->unit != NULL  ? self->unit_pid
+                                    : 0;
 
   return pid > 0 && sonde_proc_cost_measure (pid, cost);
 }
