@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "daemon/base/closer.h"
 #include "daemon/base/error.h"
 #include "daemon/base/socket.h"
 
@@ -66,7 +67,7 @@ static void
 forget_spare (SondePeerSpare *self)
 {
   g_clear_handle_id (&self->watch, g_source_remove);
-  sonde_clear_fd (&self->fd);
+  sonde_closer_clear (&self->fd);
   g_clear_pointer (&self->process, sonde_peer_process_free);
 }
 

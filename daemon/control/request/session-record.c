@@ -24,7 +24,7 @@ typedef struct
 {
   guint32 magic;
   guint32 version;
-  guint32 protocol;   /* SONDE_MESSAGE_VERSION, which is its worker's */
+  guint32 protocol;   /* SONDE_MESSAGE_VERSION of its worker's sonded */
   guint32 size_bytes; /* of the dictionary */
 } Header;
 
@@ -74,6 +74,7 @@ sonde_session_record_new (void)
 {
   SondeSessionRecord *self = g_new0 (SondeSessionRecord, 1);
 
+  self->protocol = SONDE_MESSAGE_VERSION;
   self->sinks = g_array_new (FALSE, FALSE, sizeof (SondeRecordSink));
   g_array_set_clear_func (self->sinks, clear_sink);
   return self;
@@ -182,6 +183,7 @@ sonde_session_record_write (const SondeSessionRecord *self, GError **error)
   sonde_autofd int fd = memfd_create ("sonde-session", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   Header header = good_header;
 
+  header.protocol = self->protocol;
   header.size_bytes = (guint32) g_variant_get_size (dict);
   if (fd < 0)
     {

@@ -26,7 +26,7 @@ typedef struct
 
 typedef struct
 {
-  guint32 protocol; /* SONDE_MESSAGE_VERSION of the sonded that wrote it, ours or an older one;
+  guint32 protocol; /* SONDE_MESSAGE_VERSION of the sonded that started it, ours or an older one;
                        before 3 that was its own broker */
   guint64 id;
   char *bus_id; /* of the bus that all names are of */

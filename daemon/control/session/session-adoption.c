@@ -16,6 +16,7 @@ make_record (const SondeSession *self)
 {
   SondeSessionRecord *record = sonde_session_record_new ();
 
+  record->protocol = self->protocol;
   record->id = self->id;
   record->bus_id = g_strdup (sonde_caller_bus_id (self->owner));
   record->owner = g_strdup (sonde_caller_name (self->owner));
@@ -26,8 +27,6 @@ make_record (const SondeSession *self)
   record->start_time_us = self->start_time_us;
   record->live_since_us = self->live_since_us;
   record->state = sonde_session_state_row (self->state)->record;
-  if (self->is_broken && record->state == SONDE_STATE_FINISHED)
-    record->state = SONDE_STATE_FAILED;
   record->is_broken = self->is_broken;
   record->reason = g_strdup (self->reason);
   memcpy (record->statistics, self->statistics, sizeof record->statistics);
@@ -112,6 +111,7 @@ restore (SondeSessionRecord *record,
   memcpy (self->statistics, record->statistics, sizeof self->statistics);
   self->has_started = TRUE;
   self->is_adopted = TRUE;
+  self->protocol = record->protocol;
   self->is_broken = record->is_broken;
   sonde_session_output_restore (self->output, record);
   return self;
@@ -149,19 +149,25 @@ repeat_to_broker (SondeSession *self)
 static void
 take_up (SondeSession *self, const SondeSessionRecord *record)
 {
+  gboolean is_foreign = record->protocol != SONDE_MESSAGE_VERSION;
   g_autoptr (GError) error = NULL;
 
   /* Finished, but for its process: it may not have heard that it may leave. */
   sonde_session_enter (self,
                        record->state == SONDE_STATE_FINISHED ? SONDE_STATE_LEAVING : record->state);
+  /* It is told once that has ended. */
+  if (self->state == SONDE_STATE_FAILED)
+    {
+      sonde_peer_kill (self->worker);
+      return;
+    }
   if (sonde_session_is_in (self, SONDE_STATES_LIVE))
     sonde_session_start_duration (self);
-  self->is_foreign = record->protocol != SONDE_MESSAGE_VERSION;
-  if (self->is_foreign && sonde_session_is_in (self, SONDE_STATES_LIVE))
+  if (is_foreign && sonde_session_is_in (self, SONDE_STATES_LIVE))
     sonde_session_stop (self, "upgrade");
   else if (!repeat_wish (self, record->state, &error))
     sonde_session_fail (self, error);
-  if (!self->is_foreign)
+  if (!is_foreign)
     repeat_to_broker (self);
   if (!sonde_session_is_over (self)
       && !sonde_peer_send_simple (self->worker, SONDE_MESSAGE_REPORT, &error))
@@ -192,11 +198,10 @@ sonde_session_adopt (SondeLeftSession *left,
   if (self == NULL)
     return NULL;
   self->keeper = sonde_session_keeper_new_left (fd_store, left);
-  if (left->peer_fds[SONDE_PEER_CAPTURE] < 0 || record->state == SONDE_STATE_FAILED)
+  if (left->peer_fds[SONDE_PEER_CAPTURE] < 0)
     {
-      sonde_session_enter (self, record->state);
-      for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
-        sonde_session_keeper_forget_peer (self->keeper, kind);
+      sonde_session_enter (self, record->is_broken ? SONDE_STATE_FAILED : record->state);
+      sonde_session_keeper_forget_peer (self->keeper, SONDE_PEER_BROKER);
       return self;
     }
   self->launcher = sonde_peer_launcher_ref (launcher);

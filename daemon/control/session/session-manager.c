@@ -398,7 +398,7 @@ adopt_one (SondeSessionManager *self, SondeCallers *callers, SondeLeftSession *l
                  error->message);
       sonde_session_keeper_forget_left (self->fd_store, left);
     }
-  else if (sonde_session_is_over (session))
+  else if (!sonde_session_has_worker (session))
     keep (self, session);
   else
     insert (self, session);

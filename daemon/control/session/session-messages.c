@@ -74,7 +74,8 @@ go_live (SondeSession *self, GError **error)
   sonde_session_save (self);
   sonde_audit ("session-started", self->id, self->owner_uid,
                sonde_scope_name (self->options->asked.scope));
-  sonde_session_answer_start (self, sonde_steal_fd (&reader), NULL);
+  self->has_started = TRUE;
+  self->handler->started (self, sonde_steal_fd (&reader), NULL, self->user_data);
   return TRUE;
 }
 
@@ -283,7 +284,7 @@ on_worker_message (SondePeer *worker,
 
   if (sonde_session_is_in (self, SONDE_STATES_DEAF))
     return;
-  if (self->is_foreign && is_request (message->type))
+  if (self->protocol != SONDE_MESSAGE_VERSION && is_request (message->type))
     return;
   dispatch (self, message, &error);
   if (error != NULL)

@@ -27,21 +27,18 @@ struct SondeSession
   GError *lookup_error;
   char *group;          /* its answer */
   GError *no_file;      /* why it cannot be made; NULL: not known yet, or it can */
-  gboolean is_starting; /* `started` is owed */
-  gboolean has_started;
-  gboolean is_adopted; /* from a sonded before us */
-  gboolean is_foreign; /* its worker speaks an older version, and has no broker */
-  gboolean is_broken;  /* it lost its broker while it was live: it will have failed */
-  gboolean is_slowed;  /* its worker records nothing, whatever its state */
-  gboolean is_quiet;   /* free has begun: no callback any more */
+  gboolean has_started; /* somebody knows of it */
+  gboolean is_adopted;  /* from a sonded before us */
+  guint32 protocol;     /* SONDE_MESSAGE_VERSION of its worker; one of an older has no broker */
+  gboolean is_broken;   /* it lost its broker while it was live: it will have failed */
+  gboolean is_slowed;   /* its worker records nothing, whatever its state */
   char *reason;
   guint64 statistics[SONDE_N_STATISTICS];
   SondeProcCost worker_cost; /* when it said the last of these; 0: not known */
   SondeProcCost broker_cost;
 
   SondePeerLauncher *launcher;
-  SondeUnitShare share; /* of its budget */
-  gboolean has_share;
+  SondeUnitShare share; /* of its budget; none while the weight is 0 */
   SondePeer *worker;
   SondeBrokerLink *broker; /* NULL: it is not there yet, or not any more */
   guint end;               /* of one that failed without a worker */
@@ -71,8 +68,6 @@ void sonde_session_enter (SondeSession *self, SondeSessionState state);
 /* @states: SONDE_STATES_*, or SONDE_STATE_BIT() of some */
 gboolean sonde_session_is_in (const SondeSession *self, guint32 states);
 void sonde_session_start_duration (SondeSession *self);
-/* Answers the call that started it. @capture_fd: (transfer full): */
-void sonde_session_answer_start (SondeSession *self, int capture_fd, const GError *error);
 /* The broker has proven the targets. Errors: those of sonde_peer_start() */
 gboolean sonde_session_start_worker (SondeSession *self, GError **error);
 /* A sentence for the capture, in any script; what is beyond a note's length is cut off. */

@@ -16,14 +16,14 @@ gboolean
 sonde_session_step (SondeSession *self, SondeSessionStep step)
 {
   const char *name = sonde_session_state_row (self->state)->name;
+  gboolean is_known = !sonde_session_is_in (self, SONDE_STATES_STARTING);
   SondeSessionState next = sonde_session_state_next (self->state, step);
 
   if (next == SONDE_STATE_NONE)
     return FALSE;
   sonde_session_enter (self, next);
   /* Nobody knows of it before the answer to Profile. */
-  if (!self->is_quiet && !self->is_starting
-      && !g_str_equal (sonde_session_state_row (next)->name, name))
+  if (is_known && !g_str_equal (sonde_session_state_row (next)->name, name))
     self->handler->state_changed (self, self->user_data);
   return TRUE;
 }
@@ -134,20 +134,6 @@ sonde_session_answer_stops (SondeSession *self, const GError *error)
     }
 }
 
-void
-sonde_session_answer_start (SondeSession *self, int capture_fd, const GError *error)
-{
-  if (!self->is_starting)
-    {
-      if (capture_fd >= 0)
-        close (capture_fd);
-      return;
-    }
-  self->is_starting = FALSE;
-  self->has_started = error == NULL;
-  self->handler->started (self, capture_fd, error, self->user_data);
-}
-
 gboolean
 sonde_session_note (SondeSession *self, const char *text, GError **error)
 {
@@ -180,8 +166,6 @@ sonde_session_end (SondeSession *self)
   sonde_session_output_close (self->output);
   if (self->worker != NULL)
     sonde_audit ("session-ended", self->id, self->owner_uid, self->reason);
-  if (self->is_quiet)
-    return;
   if (self->has_started && sonde_session_is_lasting (self))
     sonde_session_save (self);
   self->handler->ended (self, self->has_started, self->user_data);
@@ -206,6 +190,8 @@ on_end (gpointer user_data)
 void
 sonde_session_fail (SondeSession *self, const GError *error)
 {
+  gboolean was_starting = sonde_session_is_in (self, SONDE_STATES_STARTING);
+
   if (!sonde_session_step (self, SONDE_STEP_FAIL))
     return;
   g_clear_handle_id (&self->duration, g_source_remove);
@@ -221,7 +207,8 @@ sonde_session_fail (SondeSession *self, const GError *error)
     sonde_peer_kill (self->worker);
   else
     self->end = g_idle_add (on_end, self);
-  sonde_session_answer_start (self, -1, error);
+  if (was_starting)
+    self->handler->started (self, -1, error, self->user_data);
   sonde_session_answer_stops (self, error);
 }
 
@@ -289,7 +276,7 @@ share_out (SondeSession *self)
   SondeUnitShare of_broker = self->share;
 
   of_broker.memory_bytes = 0;
-  if (!self->has_share)
+  if (self->share.cpu_weight == 0)
     return;
   if (self->worker != NULL)
     sonde_peer_set_share (self->worker, &self->share);
@@ -301,7 +288,6 @@ void
 sonde_session_set_share (SondeSession *self, const SondeUnitShare *share)
 {
   self->share = *share;
-  self->has_share = TRUE;
   share_out (self);
 }
 
@@ -497,6 +483,7 @@ sonde_session_new (guint64 id,
   self->handler = handler;
   self->user_data = user_data;
   self->state = SONDE_STATE_CALLING;
+  self->protocol = SONDE_MESSAGE_VERSION;
   self->output = sonde_session_output_new (store, self->owner_uid);
   self->stops = g_ptr_array_new_with_free_func (g_object_unref);
   if (fd_store != NULL)
@@ -520,7 +507,6 @@ sonde_session_free (SondeSession *self)
 {
   if (self == NULL)
     return;
-  self->is_quiet = TRUE;
   sonde_session_enter (self, SONDE_STATE_FAILED); /* which nothing changes any more */
   g_clear_handle_id (&self->duration, g_source_remove);
   g_clear_handle_id (&self->end, g_source_remove);
@@ -560,7 +546,6 @@ sonde_session_start (SondeSession *self, SondePeerLauncher *launcher)
   g_autoptr (GError) error = NULL;
 
   self->launcher = sonde_peer_launcher_ref (launcher);
-  self->is_starting = TRUE;
   sonde_session_enter (self, SONDE_STATE_CALLING);
   self->broker = sonde_broker_link_new (launcher, &sonde_session_broker_handler, self, &error);
   if (self->broker == NULL)

@@ -51,7 +51,7 @@ void sonde_session_leave (SondeSession *self);
 
 /* Starts a broker, which proves the targets, then a worker; `started` follows. */
 void sonde_session_start (SondeSession *self, SondePeerLauncher *launcher);
-/* Whether it came to that. */
+/* Whether it came to that; of an adopted one, whether its end is to be told. */
 gboolean sonde_session_has_worker (const SondeSession *self);
 
 /**
