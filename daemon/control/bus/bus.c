@@ -97,6 +97,14 @@ introspect (const char *path)
 /* --- calls --- */
 
 static GVariant *
+get (SondeCall *call, const SondeProperty *property)
+{
+  return property->fact == NULL
+             ? property->get (call)
+             : sonde_session_record_show (sonde_session_facts (call->session), property->fact);
+}
+
+static GVariant *
 get_all (SondeCall *call)
 {
   GVariantBuilder builder;
@@ -106,7 +114,7 @@ get_all (SondeCall *call)
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{sv}"));
   for (gsize i = 0; i < n_properties; i++)
     if (g_str_equal (properties[i].interface, call->property->interface))
-      g_variant_builder_add (&builder, "{sv}", properties[i].name, properties[i].get (call));
+      g_variant_builder_add (&builder, "{sv}", properties[i].name, get (call, &properties[i]));
   return g_variant_new ("(a{sv})", &builder);
 }
 
@@ -119,7 +127,7 @@ run (SondeCall *call)
   else if (g_str_equal (sd_bus_message_get_member (call->message), "GetAll"))
     sonde_call_return (call, get_all (call), NULL);
   else
-    sonde_call_return (call, g_variant_new ("(v)", call->property->get (call)), NULL);
+    sonde_call_return (call, g_variant_new ("(v)", get (call, call->property)), NULL);
 }
 
 static void
@@ -135,8 +143,7 @@ on_caller (GObject *source, GAsyncResult *result, gpointer user_data)
     sonde_gate_pass (call, run);
 }
 
-static void
-refuse (const SondeBus *bus, sd_bus_message *message, int code, const char *format, ...)
+static void refuse (const SondeBus *bus, sd_bus_message *message, int code, const char *format, ...)
     G_GNUC_PRINTF (4, 5);
 
 /* With the errors of D-Bus itself. */
@@ -279,8 +286,8 @@ emit (SondeBus *self,
       const char *name,
       GVariant *parameters)
 {
-  g_autofree char *path
-      = g_strdup_printf (SONDE_SESSION_PATH "/%" G_GUINT64_FORMAT, sonde_session_id (session));
+  g_autofree char *path = g_strdup_printf (SONDE_SESSION_PATH "/%" G_GUINT64_FORMAT,
+                                           sonde_session_facts (session)->id);
   g_autoptr (GVariant) owned = g_variant_ref_sink (parameters);
   g_autoptr (GPtrArray) listeners = sonde_session_listeners (session);
 
@@ -306,7 +313,7 @@ static void
 on_ended (SondeSession *session, gpointer user_data)
 {
   emit (user_data, session, SONDE_SESSION_INTERFACE, "Finished",
-        g_variant_new ("(s@a{st})", sonde_session_reason (session),
+        g_variant_new ("(s@a{st})", sonde_session_facts (session)->reason,
                        sonde_session_statistics (session)));
 }
 

@@ -75,6 +75,7 @@ typedef struct SondeProperty
   const char *name;
   SondeGate gate;
   GVariant *(*get) (SondeCall *call); /* (transfer floating) */
+  const char *fact; /* instead: what it shows of the session's sheet, by its key there */
 } SondeProperty;
 
 /* @message: a call of a member that has these arguments; they are read within

@@ -245,7 +245,7 @@ pass_session (SondeCall *call, SondeGate gate)
   session = sonde_session_manager_lookup (manager, call->session_id);
   /* Who had a session may know that it is over. */
   if (is_all_powerful (call)
-      || (session != NULL ? sonde_session_owner_uid (session) == uid
+      || (session != NULL ? sonde_session_facts (session)->owner_uid == uid
                           : sonde_session_manager_was_of (manager, call->session_id, uid)))
     enter_session (call);
   else

@@ -24,8 +24,7 @@ on_started (GObject *source, GAsyncResult *result, gpointer user_data)
   g_autoptr (GError) error = NULL;
   g_autofree char *path = NULL;
   int capture_fd = -1;
-  guint64 id
-      = sonde_session_manager_start_finish (call->bus->manager, result, &capture_fd, &error);
+  guint64 id = sonde_session_manager_start_finish (call->bus->manager, result, &capture_fd, &error);
 
   if (id == 0)
     {
@@ -63,13 +62,14 @@ list_sessions (SondeCall *call)
   for (guint i = 0; i < sessions->len; i++)
     {
       const SondeSession *session = g_ptr_array_index (sessions, i);
-      uid_t uid = sonde_session_owner_uid (session);
-      g_autofree char *path = session_path (sonde_session_id (session));
+      uid_t uid = sonde_session_facts (session)->owner_uid;
+      g_autofree char *path = session_path (sonde_session_facts (session)->id);
 
       if (call->sees_all || uid == sonde_caller_uid (call->caller))
-        g_variant_builder_add (
-            &builder, "(ousts)", path, (guint32) uid, sonde_session_state_name (session),
-            sonde_session_start_time_us (session), sonde_session_description (session));
+        g_variant_builder_add (&builder, "(ousts)", path, (guint32) uid,
+                               sonde_session_state_name (session),
+                               sonde_session_facts (session)->start_time_us,
+                               sonde_session_facts (session)->description);
     }
   sonde_call_return (call, g_variant_new ("(a(ousts))", &builder), NULL);
 }
@@ -283,8 +283,8 @@ add_process (SondeCall *call)
   g_autoptr (GPtrArray) targets = sonde_options_parse_targets (value, call->fds, "targets", &error);
 
   if (targets != NULL
-      && sonde_session_manager_check_addition (call->bus->manager,
-                                               sonde_caller_uid (call->caller), &error))
+      && sonde_session_manager_check_addition (call->bus->manager, sonde_caller_uid (call->caller),
+                                               &error))
     sonde_session_add_targets_async (call->session, g_steal_pointer (&targets), on_added, call);
   else
     sonde_call_fail (call, error);
@@ -445,30 +445,6 @@ get_state (SondeCall *call)
 }
 
 static GVariant *
-get_owner (SondeCall *call)
-{
-  return g_variant_new_uint32 (sonde_session_owner_uid (call->session));
-}
-
-static GVariant *
-get_start_time (SondeCall *call)
-{
-  return g_variant_new_uint64 (sonde_session_start_time_us (call->session));
-}
-
-static GVariant *
-get_description (SondeCall *call)
-{
-  return g_variant_new_string (sonde_session_description (call->session));
-}
-
-static GVariant *
-get_options (SondeCall *call)
-{
-  return sonde_session_options_view (call->session);
-}
-
-static GVariant *
 get_capture_file (SondeCall *call)
 {
   return g_variant_new_string (sonde_session_capture_file (call->session));
@@ -496,18 +472,18 @@ static const SondeMethod methods[] = {
 };
 
 static const SondeProperty properties[] = {
-  { SONDE_MANAGER_INTERFACE, "Version", SONDE_GATE_ANYONE, get_version },
-  { SONDE_MANAGER_INTERFACE, "Events", SONDE_GATE_ANYONE, get_events },
-  { SONDE_MANAGER_INTERFACE, "Features", SONDE_GATE_ANYONE, get_features },
-  { SONDE_MANAGER_INTERFACE, "Limits", SONDE_GATE_ANYONE, get_limits },
-  { SONDE_MANAGER_INTERFACE, "Statistics", SONDE_GATE_ANYONE, get_daemon_statistics },
-  { SONDE_SESSION_INTERFACE, "State", SONDE_GATE_USE, get_state },
-  { SONDE_SESSION_INTERFACE, "Owner", SONDE_GATE_USE, get_owner },
-  { SONDE_SESSION_INTERFACE, "StartTime", SONDE_GATE_USE, get_start_time },
-  { SONDE_SESSION_INTERFACE, "Description", SONDE_GATE_USE, get_description },
-  { SONDE_SESSION_INTERFACE, "Options", SONDE_GATE_USE, get_options },
-  { SONDE_SESSION_INTERFACE, "CaptureFile", SONDE_GATE_USE, get_capture_file },
-  { SONDE_SESSION_INTERFACE, "Statistics", SONDE_GATE_USE, get_statistics },
+  { SONDE_MANAGER_INTERFACE, "Version", SONDE_GATE_ANYONE, .get = get_version },
+  { SONDE_MANAGER_INTERFACE, "Events", SONDE_GATE_ANYONE, .get = get_events },
+  { SONDE_MANAGER_INTERFACE, "Features", SONDE_GATE_ANYONE, .get = get_features },
+  { SONDE_MANAGER_INTERFACE, "Limits", SONDE_GATE_ANYONE, .get = get_limits },
+  { SONDE_MANAGER_INTERFACE, "Statistics", SONDE_GATE_ANYONE, .get = get_daemon_statistics },
+  { SONDE_SESSION_INTERFACE, "State", SONDE_GATE_USE, .get = get_state },
+  { SONDE_SESSION_INTERFACE, "Owner", SONDE_GATE_USE, .fact = "owner-uid" },
+  { SONDE_SESSION_INTERFACE, "StartTime", SONDE_GATE_USE, .fact = "start-time" },
+  { SONDE_SESSION_INTERFACE, "Description", SONDE_GATE_USE, .fact = "description" },
+  { SONDE_SESSION_INTERFACE, "Options", SONDE_GATE_USE, .fact = "options" },
+  { SONDE_SESSION_INTERFACE, "CaptureFile", SONDE_GATE_USE, .get = get_capture_file },
+  { SONDE_SESSION_INTERFACE, "Statistics", SONDE_GATE_USE, .get = get_statistics },
 };
 
 const SondeMethod *

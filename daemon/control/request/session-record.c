@@ -129,6 +129,15 @@ value_to_variant (const SondeSessionRecord *self, gsize index)
     }
 }
 
+GVariant *
+sonde_session_record_show (const SondeSessionRecord *self, const char *key)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (values); i++)
+    if (g_str_equal (values[i].key, key))
+      return value_to_variant (self, i);
+  g_assert_not_reached ();
+}
+
 static GVariant *
 sinks_to_variant (const SondeSessionRecord *self)
 {

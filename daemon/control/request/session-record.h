@@ -11,10 +11,11 @@
 /**
  * SECTION: session-record
  *
- * A record lies in a sealed memfd in systemd's fd store while its session lives. It holds what a
- * client was told or the front alone knows; what broker and worker know they tell themselves when
- * asked. It is
- * read like something foreign: the sonded that wrote it may have been another version, or wrong.
+ * The sheet of a session's facts: what a client was told or the front alone knows; what broker and
+ * worker know they tell themselves when asked. The session has it in memory, and written down it
+ * lies in a sealed memfd in systemd's fd store while the session lives. Writing, reading and what
+ * the bus shows of it are walks over one table. It is read like something foreign: the sonded that
+ * wrote it may have been another version, or wrong.
  * Times are CLOCK_MONOTONIC, which a restart does not change.
  */
 
@@ -56,6 +57,9 @@ SondeSessionRecord *sonde_session_record_new (void);
 /* Accepts NULL. */
 void sonde_session_record_free (SondeSessionRecord *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSessionRecord, sonde_session_record_free)
+
+/* (transfer floating): one of its values, by its key in the record; a text is "" without one */
+GVariant *sonde_session_record_show (const SondeSessionRecord *self, const char *key);
 
 /* Returns: a sealed memfd, or -1 with @error */
 int sonde_session_record_write (const SondeSessionRecord *self, GError **error);

@@ -145,6 +145,7 @@ sonde_reader_set_record (const SondeReaderSet *self, SondeSessionRecord *record)
   gpointer reader;
 
   record->last_sink_id = self->last_id;
+  g_array_set_size (record->sinks, 0);
   g_hash_table_iter_init (&iter, self->readers);
   while (g_hash_table_iter_next (&iter, &key, &reader))
     {

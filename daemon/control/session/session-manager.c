@@ -256,8 +256,8 @@ static void
 keep (SondeSessionManager *self, SondeSession *session)
 {
   sonde_session_retire (session);
-  sonde_kept_list_add (self->kept, sonde_session_id (session), sonde_session_owner_uid (session),
-                       session, g_get_monotonic_time ());
+  sonde_kept_list_add (self->kept, sonde_session_facts (session)->id,
+                       sonde_session_facts (session)->owner_uid, session, g_get_monotonic_time ());
   if (self->kept_timer == 0)
     on_kept_due (self);
 }
@@ -318,12 +318,12 @@ on_started (SondeSession *session, int capture_fd, const GError *error, gpointer
     {
       /* Only what costs a process counts, not a refusal. */
       if (!sonde_session_has_worker (session))
-        sonde_uid_rate_forgive (self->starts, sonde_session_owner_uid (session));
+        sonde_uid_rate_forgive (self->starts, sonde_session_facts (session)->owner_uid);
       g_task_return_error (task, g_error_copy (error));
       return;
     }
   started = g_new0 (Started, 1);
-  started->id = sonde_session_id (session);
+  started->id = sonde_session_facts (session)->id;
   started->capture_fd = capture_fd;
   g_task_return_pointer (task, started, started_free);
 }
@@ -340,17 +340,17 @@ static void
 on_ended (SondeSession *session, gboolean has_started, gpointer user_data)
 {
   SondeSessionManager *self = user_data;
-  guint64 id = sonde_session_id (session);
+  guint64 id = sonde_session_facts (session)->id;
   g_autofree guint64 *key = NULL;
 
   g_hash_table_steal_extended (self->sessions, &id, (gpointer *) &key, NULL);
   sonde_accounts_remove (self->accounts, session);
   if (has_started)
     self->handler->ended (session, self->user_data);
-  if (has_started && sonde_session_is_lasting (session))
+  if (has_started && sonde_session_facts (session)->is_lasting)
     {
       keep (self, session);
-      tidy_captures (self, sonde_session_owner_uid (session));
+      tidy_captures (self, sonde_session_facts (session)->owner_uid);
     }
   else
     g_ptr_array_add (self->dead, session);
@@ -362,7 +362,7 @@ on_dismissed (SondeSession *session, SondePeer *broker, gpointer user_data)
 {
   SondeSessionManager *self = user_data;
 
-  sonde_peer_leavers_take (self->leavers, broker, sonde_session_owner_uid (session));
+  sonde_peer_leavers_take (self->leavers, broker, sonde_session_facts (session)->owner_uid);
 }
 
 static const SondeSessionHandler session_handler = { .started = on_started,
@@ -373,10 +373,10 @@ static const SondeSessionHandler session_handler = { .started = on_started,
 static void
 insert (SondeSessionManager *self, SondeSession *session)
 {
-  guint64 id = sonde_session_id (session);
+  guint64 id = sonde_session_facts (session)->id;
 
   self->memories[id % SONDE_LIMIT_REMEMBERED]
-      = (Memory){ .id = id, .owner_uid = sonde_session_owner_uid (session) };
+      = (Memory){ .id = id, .owner_uid = sonde_session_facts (session)->owner_uid };
   g_hash_table_insert (self->sessions, g_memdup2 (&id, sizeof id), session);
   sonde_accounts_add (self->accounts, session);
 }
@@ -484,7 +484,7 @@ check_sessions (SondeSessionManager *self, uid_t uid, GError **error)
   g_hash_table_iter_init (&iter, self->sessions);
   while (g_hash_table_iter_next (&iter, NULL, &session))
     {
-      uid_t owner_uid = sonde_session_owner_uid (session);
+      uid_t owner_uid = sonde_session_facts (session)->owner_uid;
 
       n_own += owner_uid == uid;
       n_of_others += owner_uid != uid && owner_uid != 0;
@@ -627,8 +627,8 @@ sonde_session_manager_was_of (const SondeSessionManager *self, guint64 id, uid_t
 static int
 compare_ids (gconstpointer a, gconstpointer b)
 {
-  guint64 id_a = sonde_session_id (*(SondeSession *const *) a);
-  guint64 id_b = sonde_session_id (*(SondeSession *const *) b);
+  guint64 id_a = sonde_session_facts (*(SondeSession *const *) a)->id;
+  guint64 id_b = sonde_session_facts (*(SondeSession *const *) b)->id;
 
   return (id_a > id_b) - (id_a < id_b);
 }
@@ -655,7 +655,7 @@ sonde_session_manager_has_others (SondeSessionManager *self, uid_t uid)
   g_autoptr (GPtrArray) sessions = sonde_session_manager_list (self);
 
   for (guint i = 0; i < sessions->len; i++)
-    if (sonde_session_owner_uid (g_ptr_array_index (sessions, i)) != uid)
+    if (sonde_session_facts (g_ptr_array_index (sessions, i))->owner_uid != uid)
       return TRUE;
   return FALSE;
 }
@@ -670,8 +670,8 @@ stop_sessions (SondeSessionManager *self, const char *owner, const char *reason)
   g_hash_table_iter_init (&iter, self->sessions);
   while (g_hash_table_iter_next (&iter, NULL, &session))
     if (owner == NULL
-        || (!sonde_session_is_lasting (session)
-            && g_str_equal (sonde_session_owner (session), owner)))
+        || (!sonde_session_facts (session)->is_lasting
+            && g_str_equal (sonde_session_facts (session)->owner, owner)))
       sonde_session_stop (session, reason);
 }
 

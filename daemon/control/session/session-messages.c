@@ -21,7 +21,7 @@ link_up (SondeSession *self, GError **error)
   if (!sonde_socketpair (SOCK_SEQPACKET, fds, error))
     return FALSE;
   if (sonde_peer_send (self->worker, &message, sizeof message, &fds[0], 1, error))
-    return sonde_broker_link_serve (self->broker, self->id, fds[1], error);
+    return sonde_broker_link_serve (self->broker, self->facts->id, fds[1], error);
   close (fds[1]);
   return FALSE;
 }
@@ -49,11 +49,11 @@ open_output (SondeSession *self, int *reader, GError **error)
 {
   SondeStreamOptions stream;
 
-  if (sonde_session_is_lasting (self))
+  if (self->facts->is_lasting)
     return sonde_session_output_open_file (self->output, self->worker, error);
   sonde_stream_options_init (&stream);
   stream.buffer_size_bytes = self->options->buffer_size_bytes;
-  *reader = sonde_session_output_open_stream (self->output, sonde_session_owner (self), &stream,
+  *reader = sonde_session_output_open_stream (self->output, self->facts->owner, &stream,
                                               self->worker, error);
   return *reader >= 0;
 }
@@ -67,12 +67,12 @@ go_live (SondeSession *self, GError **error)
       || !sonde_peer_send_simple (self->worker, SONDE_MESSAGE_START, error)
       || !sonde_broker_link_announce (self->broker, error))
     return FALSE;
-  self->live_since_us = g_get_monotonic_time ();
+  self->facts->live_since_us = g_get_monotonic_time ();
   sonde_session_step (self, SONDE_STEP_START);
   sonde_session_start_duration (self);
   sonde_session_save_peers (self);
   sonde_session_save (self);
-  sonde_audit ("session-started", self->id, self->owner_uid,
+  sonde_audit ("session-started", self->facts->id, self->facts->owner_uid,
                sonde_scope_name (self->options->asked.scope));
   self->has_started = TRUE;
   self->handler->started (self, sonde_steal_fd (&reader), NULL, self->user_data);
@@ -124,7 +124,7 @@ on_statistics (SondeSession *self, gconstpointer data, GError **error)
   const SondeMessageStatistics *message = data;
 
   /* An older worker counts less. */
-  memcpy (self->statistics, message->values,
+  memcpy (self->facts->statistics, message->values,
           message->header.size - G_STRUCT_OFFSET (SondeMessageStatistics, values));
   sonde_peer_measure (self->worker, &self->worker_cost);
   return TRUE;
@@ -284,7 +284,7 @@ on_worker_message (SondePeer *worker,
 
   if (sonde_session_is_in (self, SONDE_STATES_DEAF))
     return;
-  if (self->protocol != SONDE_MESSAGE_VERSION && is_request (message->type))
+  if (self->facts->protocol != SONDE_MESSAGE_VERSION && is_request (message->type))
     return;
   dispatch (self, message, &error);
   if (error != NULL)
@@ -296,11 +296,11 @@ on_worker_gone (SondePeer *worker, const char *how, gpointer user_data)
 {
   SondeSession *self = user_data;
 
-  if (self->is_broken && self->state == SONDE_STATE_LEAVING)
+  if (self->facts->is_broken && self->state == SONDE_STATE_LEAVING)
     sonde_session_step (self, SONDE_STEP_FAIL);
   else if (!sonde_session_step (self, SONDE_STEP_FINISH) && !sonde_session_is_over (self))
     {
-      sonde_audit ("worker-died", self->id, self->owner_uid, how);
+      sonde_audit ("worker-died", self->facts->id, self->facts->owner_uid, how);
       sonde_session_fail_reason (self, how);
     }
   sonde_session_end (self);
@@ -337,7 +337,7 @@ on_sheet (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErr
   sonde_peer_launcher_take_sheet (self->launcher, message);
   sonde_session_step (self, SONDE_STEP_CALL);
   self->options->targets = g_ptr_array_new ();
-  return sonde_broker_link_ask (self->broker, &self->options->asked, self->owner_uid,
+  return sonde_broker_link_ask (self->broker, &self->options->asked, self->facts->owner_uid,
                                 sonde_caller_pid (self->owner), targets, error);
 }
 
@@ -398,8 +398,8 @@ on_stuck (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErr
                                "is told (asked: process %d)",
                                message->uid, message->pid);
 
-  sonde_audit (message->is_over != 0 ? "targets-answer" : "targets-stuck", self->id,
-               self->owner_uid, text);
+  sonde_audit (message->is_over != 0 ? "targets-answer" : "targets-stuck", self->facts->id,
+               self->facts->owner_uid, text);
   /* A connection that breaks shows by itself. */
   if (sonde_session_is_in (self, WHILE_HEARD))
     sonde_session_note (self, text, NULL);

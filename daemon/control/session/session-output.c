@@ -124,7 +124,7 @@ sonde_session_output_reconcile (SondeSessionOutput *self, const guint32 *sink_id
 void
 sonde_session_output_record (const SondeSessionOutput *self, SondeSessionRecord *record)
 {
-  record->is_lasting = self->store != NULL;
+  g_free (record->capture_file);
   record->capture_file = g_strdup (self->path);
   record->capture_max_bytes = self->max_bytes;
   sonde_reader_set_record (self->readers, record);

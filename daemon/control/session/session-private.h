@@ -11,30 +11,21 @@
 
 struct SondeSession
 {
-  guint64 id;
-  SondeCaller *owner; /* held, so that its leaving is noticed */
-  uid_t owner_uid;
+  SondeSessionRecord *facts; /* its state, processes, file and sinks: as last written */
+  SondeCaller *owner;        /* held, so that its leaving is noticed */
   SondeOptions *options;
-  GVariant *options_view;
-  char *description;
-  guint64 start_time_us; /* since 1970 */
-  gint64 live_since_us;  /* monotonic: its events are on */
   const SondeSessionHandler *handler;
   gpointer user_data;
 
   SondeSessionState state;
   GCancellable *lookup; /* of the question to systemd where the unit is, while it is open */
   GError *lookup_error;
-  char *group;          /* its answer */
-  GError *no_file;      /* why it cannot be made; NULL: not known yet, or it can */
-  gboolean has_started; /* somebody knows of it */
-  gboolean is_adopted;  /* from a sonded before us */
-  guint32 protocol;     /* SONDE_MESSAGE_VERSION of its worker; one of an older has no broker */
-  gboolean is_broken;   /* it lost its broker while it was live: it will have failed */
-  gboolean is_slowed;   /* its worker records nothing, whatever its state */
-  char *reason;
-  guint64 statistics[SONDE_N_STATISTICS];
-  SondeProcCost worker_cost; /* when it said the last of these; 0: not known */
+  char *group;               /* its answer */
+  GError *no_file;           /* why it cannot be made; NULL: not known yet, or it can */
+  gboolean has_started;      /* somebody knows of it */
+  gboolean is_adopted;       /* from a sonded before us */
+  gboolean is_slowed;        /* its worker records nothing, whatever its state */
+  SondeProcCost worker_cost; /* when it said the last statistics; 0: not known */
   SondeProcCost broker_cost;
 
   SondePeerLauncher *launcher;
@@ -59,6 +50,13 @@ struct SondeSession
 extern const SondePeerHandler sonde_session_worker_handler;
 extern const SondePeerHandler sonde_session_broker_handler;
 
+/* @facts: (transfer full): of one that begins, or was left; @options: (transfer full) */
+SondeSession *sonde_session_new_with (SondeSessionRecord *facts,
+                                      SondeCaller *owner,
+                                      SondeOptions *options,
+                                      SondeCaptureStore *store,
+                                      const SondeSessionHandler *handler,
+                                      gpointer user_data);
 /* Once its unit is found and its output is ready. */
 void sonde_session_begin (SondeSession *self);
 /* FALSE: not possible in its state. */

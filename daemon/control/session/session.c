@@ -101,7 +101,8 @@ set_deadline (SondeSession *self, guint ms)
 void
 sonde_session_enter (SondeSession *self, SondeSessionState state)
 {
-  gboolean is_orphan = self->reason != NULL && g_str_equal (self->reason, "owner-left");
+  gboolean is_orphan
+      = self->facts->reason != NULL && g_str_equal (self->facts->reason, "owner-left");
 
   self->state = state;
   /* Those who would read the rest have less time if nobody is left. */
@@ -165,14 +166,14 @@ sonde_session_end (SondeSession *self)
   dismiss_broker (self);
   sonde_session_output_close (self->output);
   if (self->worker != NULL)
-    sonde_audit ("session-ended", self->id, self->owner_uid, self->reason);
-  if (self->has_started && sonde_session_is_lasting (self))
+    sonde_audit ("session-ended", self->facts->id, self->facts->owner_uid, self->facts->reason);
+  if (self->has_started && self->facts->is_lasting)
     sonde_session_save (self);
   self->handler->ended (self, self->has_started, self->user_data);
   if (self->keeper == NULL)
     return;
   /* Once it is told: better twice than never. */
-  if (!self->has_started || !sonde_session_is_lasting (self))
+  if (!self->has_started || !self->facts->is_lasting)
     sonde_session_keeper_forget_record (self->keeper);
   sonde_session_keeper_forget_peer (self->keeper, SONDE_PEER_CAPTURE);
 }
@@ -197,10 +198,11 @@ sonde_session_fail (SondeSession *self, const GError *error)
   g_clear_handle_id (&self->duration, g_source_remove);
   dismiss_broker (self);
   sonde_session_output_seal (self->output);
-  if (self->reason == NULL || !(self->is_broken || g_str_equal (self->reason, "owner-left")))
+  if (self->facts->reason == NULL
+      || !(self->facts->is_broken || g_str_equal (self->facts->reason, "owner-left")))
     {
-      g_free (self->reason);
-      self->reason = g_strdup (error->message);
+      g_free (self->facts->reason);
+      self->facts->reason = g_strdup (error->message);
     }
   /* There is no worker whose end would be waited for, and whoever has it fail may hold it still. */
   if (self->worker != NULL)
@@ -227,8 +229,8 @@ sonde_session_lose_broker (SondeSession *self, const char *how)
     sonde_session_fail_reason (self, how);
   else if (sonde_session_is_in (self, SONDE_STATES_LIVE))
     {
-      sonde_audit ("broker-died", self->id, self->owner_uid, how);
-      self->is_broken = TRUE;
+      sonde_audit ("broker-died", self->facts->id, self->facts->owner_uid, how);
+      self->facts->is_broken = TRUE;
       sonde_session_stop (self, how);
     }
   dismiss_broker (self);
@@ -316,7 +318,8 @@ sonde_session_set_slowed (SondeSession *self, gboolean is_slowed, const char *te
   if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
     return FALSE;
   self->is_slowed = is_slowed;
-  sonde_audit (is_slowed ? "session-slowed" : "session-resumed", self->id, self->owner_uid, text);
+  sonde_audit (is_slowed ? "session-slowed" : "session-resumed", self->facts->id,
+               self->facts->owner_uid, text);
   /* No sample between the two notes. */
   is_told = is_slowed ? switch_if_running (self, SONDE_MESSAGE_PAUSE)
                             && sonde_session_note (self, text, NULL)
@@ -450,7 +453,7 @@ on_duration (gpointer user_data)
 void
 sonde_session_start_duration (SondeSession *self)
 {
-  gint64 gone_us = g_get_monotonic_time () - self->live_since_us;
+  gint64 gone_us = g_get_monotonic_time () - self->facts->live_since_us;
   guint64 left_us = self->options->asked.duration_us
                     - MIN (self->options->asked.duration_us, (guint64) MAX (gone_us, 0));
   guint64 ms = self->options->asked.duration_us > 0 ? MAX ((left_us + 999) / 1000, 1) : 0;
@@ -463,6 +466,27 @@ sonde_session_start_duration (SondeSession *self)
 }
 
 SondeSession *
+sonde_session_new_with (SondeSessionRecord *facts,
+                        SondeCaller *owner,
+                        SondeOptions *options,
+                        SondeCaptureStore *store,
+                        const SondeSessionHandler *handler,
+                        gpointer user_data)
+{
+  SondeSession *self = g_new0 (SondeSession, 1);
+
+  self->facts = facts;
+  self->owner = sonde_caller_ref (owner);
+  self->options = options;
+  self->handler = handler;
+  self->user_data = user_data;
+  self->state = SONDE_STATE_CALLING;
+  self->output = sonde_session_output_new (store, facts->owner_uid);
+  self->stops = g_ptr_array_new_with_free_func (g_object_unref);
+  return self;
+}
+
+SondeSession *
 sonde_session_new (guint64 id,
                    SondeCaller *owner,
                    SondeOptions *options,
@@ -471,21 +495,20 @@ sonde_session_new (guint64 id,
                    const SondeSessionHandler *handler,
                    gpointer user_data)
 {
-  SondeSession *self = g_new0 (SondeSession, 1);
+  SondeSessionRecord *facts = sonde_session_record_new ();
+  SondeSession *self;
 
-  self->id = id;
-  self->owner = sonde_caller_ref (owner);
-  self->owner_uid = sonde_caller_uid (owner);
-  self->options = options;
-  self->options_view = g_variant_ref_sink (sonde_options_to_variant (options));
-  self->description = sonde_options_describe (options);
-  self->start_time_us = (guint64) g_get_real_time ();
-  self->handler = handler;
-  self->user_data = user_data;
-  self->state = SONDE_STATE_CALLING;
-  self->protocol = SONDE_MESSAGE_VERSION;
-  self->output = sonde_session_output_new (store, self->owner_uid);
-  self->stops = g_ptr_array_new_with_free_func (g_object_unref);
+  facts->protocol = SONDE_MESSAGE_VERSION;
+  facts->id = id;
+  facts->bus_id = g_strdup (sonde_caller_bus_id (owner));
+  facts->owner = g_strdup (sonde_caller_name (owner));
+  facts->owner_uid = sonde_caller_uid (owner);
+  facts->owner_pid = sonde_caller_pid (owner);
+  facts->options = g_variant_ref_sink (sonde_options_to_variant (options));
+  facts->description = sonde_options_describe (options);
+  facts->start_time_us = (guint64) g_get_real_time ();
+  facts->is_lasting = store != NULL;
+  self = sonde_session_new_with (facts, owner, options, store, handler, user_data);
   if (fd_store != NULL)
     self->keeper = sonde_session_keeper_new (fd_store, id);
   return self;
@@ -523,10 +546,8 @@ sonde_session_free (SondeSession *self)
   g_clear_pointer (&self->output, sonde_session_output_free);
   g_clear_pointer (&self->stops, g_ptr_array_unref);
   g_clear_pointer (&self->options, sonde_options_free);
-  g_clear_pointer (&self->options_view, g_variant_unref);
-  g_free (self->description);
   g_clear_pointer (&self->owner, sonde_caller_unref);
-  g_free (self->reason);
+  sonde_session_record_free (self->facts);
   g_clear_error (&self->no_file);
   g_free (self);
 }
@@ -583,9 +604,9 @@ sonde_session_start_worker (SondeSession *self, GError **error)
       self->lookup = g_cancellable_new ();
       sonde_unit_find_group_async (self->options->asked.unit, self->lookup, on_group_found, self);
     }
-  if (sonde_session_is_lasting (self))
-    sonde_session_output_create_file (self->output, self->options->label, self->id, on_file_created,
-                                      self);
+  if (self->facts->is_lasting)
+    sonde_session_output_create_file (self->output, self->options->label, self->facts->id,
+                                      on_file_created, self);
   return TRUE;
 }
 
@@ -609,7 +630,7 @@ sonde_session_stop (SondeSession *self, const char *reason)
     set_deadline (self, SONDE_LIMIT_DELIVERY_ORPHAN_MS);
   if (!sonde_session_step (self, SONDE_STEP_STOP))
     return;
-  self->reason = g_strdup (reason);
+  self->facts->reason = g_strdup (reason);
   sonde_session_save (self);
   g_clear_handle_id (&self->duration, g_source_remove);
   /* One that cannot be told has gone. */
@@ -659,28 +680,10 @@ sonde_session_retire (SondeSession *self)
   g_clear_pointer (&self->owner, sonde_caller_unref);
 }
 
-guint64
-sonde_session_id (const SondeSession *self)
+const SondeSessionRecord *
+sonde_session_facts (const SondeSession *self)
 {
-  return self->id;
-}
-
-const char *
-sonde_session_owner (const SondeSession *self)
-{
-  return sonde_caller_name (self->owner);
-}
-
-uid_t
-sonde_session_owner_uid (const SondeSession *self)
-{
-  return self->owner_uid;
-}
-
-gboolean
-sonde_session_is_lasting (const SondeSession *self)
-{
-  return sonde_session_output_has_file (self->output);
+  return self->facts;
 }
 
 gboolean
@@ -699,7 +702,7 @@ GPtrArray *
 sonde_session_listeners (const SondeSession *self)
 {
   GPtrArray *names = sonde_session_output_readers (self->output);
-  gpointer owner = (gpointer) sonde_session_owner (self);
+  gpointer owner = self->facts->owner;
 
   if (g_cancellable_is_cancelled (sonde_caller_left (self->owner)))
     return names;
@@ -714,34 +717,10 @@ sonde_session_options (const SondeSession *self)
   return self->options;
 }
 
-guint64
-sonde_session_start_time_us (const SondeSession *self)
-{
-  return self->start_time_us;
-}
-
-const char *
-sonde_session_description (const SondeSession *self)
-{
-  return self->description;
-}
-
-GVariant *
-sonde_session_options_view (const SondeSession *self)
-{
-  return self->options_view;
-}
-
 const char *
 sonde_session_state_name (const SondeSession *self)
 {
   return sonde_session_state_row (self->state)->name;
-}
-
-const char *
-sonde_session_reason (const SondeSession *self)
-{
-  return self->reason;
 }
 
 GVariant *
@@ -752,7 +731,7 @@ sonde_session_statistics (const SondeSession *self)
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{st}"));
   for (guint i = 0; i < SONDE_N_STATISTICS; i++)
     g_variant_builder_add (&builder, "{st}", sonde_statistic_name ((SondeStatistic) i),
-                           self->statistics[i]);
+                           self->facts->statistics[i]);
   if (self->worker_cost.memory_bytes > 0)
     {
       g_variant_builder_add (&builder, "{st}", "worker-cpu-us", self->worker_cost.cpu_us);

@@ -10,7 +10,7 @@
 #include "daemon/control/system/fd-store.h"
 #include "daemon/control/request/options.h"
 #include "daemon/control/peer/peer.h"
-#include "daemon/control/request/session-state.h"
+#include "daemon/control/request/session-record.h"
 
 typedef struct SondeSession SondeSession;
 
@@ -117,18 +117,11 @@ gboolean sonde_session_add_targets_finish (GAsyncResult *result, GError **error)
 /* After `ended`: lets go of all but what its properties say and the path of its file. */
 void sonde_session_retire (SondeSession *self);
 
-guint64 sonde_session_id (const SondeSession *self);
-/* Unique bus name; "" on a private connection. Not of a retired session. */
-const char *sonde_session_owner (const SondeSession *self);
-uid_t sonde_session_owner_uid (const SondeSession *self);
+/* The sheet that says the most of it; state, processes, file and sinks in there are those of the
+ * moment when it was last written down. */
+const SondeSessionRecord *sonde_session_facts (const SondeSession *self);
 /* Its targets are taken away once it runs. */
 const SondeOptions *sonde_session_options (const SondeSession *self);
-/* What the session's properties of these names say. Microseconds since 1970; one line; a{sv}. */
-guint64 sonde_session_start_time_us (const SondeSession *self);
-const char *sonde_session_description (const SondeSession *self);
-GVariant *sonde_session_options_view (const SondeSession *self);
-/* Of StartSession: it outlives its owner. */
-gboolean sonde_session_is_lasting (const SondeSession *self);
 /* Whether what its worker has said since the last call was heard, if it has said anything. */
 gboolean sonde_session_has_progress (SondeSession *self);
 /* Finished or failed. */
@@ -140,7 +133,5 @@ const char *sonde_session_capture_file (const SondeSession *self);
 GPtrArray *sonde_session_listeners (const SondeSession *self);
 /* The property State. */
 const char *sonde_session_state_name (const SondeSession *self);
-/* Why it ended; NULL while it lives. */
-const char *sonde_session_reason (const SondeSession *self);
 /* (transfer floating): a{st} */
 GVariant *sonde_session_statistics (const SondeSession *self);
