@@ -349,45 +349,43 @@ get_features (SondeCall *call)
 static const struct
 {
   const char *name;
-  guint64 value;
+  guint64 value;    /* 0: the setting of that name */
   gboolean is_wide; /* type t, else u */
-  gsize setting;    /* 1 + its offset in SondeSettings, instead of the value */
 } limits[] = {
-#define SETTING(member) 1 + G_STRUCT_OFFSET (SondeSettings, member)
-  { "sessions", 0, FALSE, SETTING (sessions) },
-  { "sessions-root", 0, FALSE, SETTING (sessions_root) },
-  { "sessions-machine", 0, FALSE, SETTING (sessions_machine) },
-  { "kept", SONDE_LIMIT_KEPT_US, TRUE, 0 },
-  { "kept-sessions", SONDE_LIMIT_KEPT_PER_UID, FALSE, 0 },
-  { "brokers", SONDE_LIMIT_STUCK_BROKERS, FALSE, 0 },
-  { "starts", SONDE_LIMIT_START_BURST, FALSE, 0 },
-  { "start-interval", SONDE_LIMIT_START_INTERVAL_US, TRUE, 0 },
-  { "additions", SONDE_LIMIT_ADD_BURST, FALSE, 0 },
-  { "addition-interval", SONDE_LIMIT_ADD_INTERVAL_US, TRUE, 0 },
-  { "calls", SONDE_LIMIT_CALLS, FALSE, 0 },
-  { "message-entries", SONDE_LIMIT_MESSAGE_ENTRIES, FALSE, 0 },
-  { "message-text", SONDE_LIMIT_MESSAGE_TEXT, FALSE, 0 },
-  { "closers", SONDE_LIMIT_CLOSERS, FALSE, 0 },
-  { "targets", SONDE_LIMIT_TARGETS, FALSE, 0 },
-  { "session-targets", SONDE_LIMIT_SESSION_TARGETS, FALSE, 0 },
-  { "unit-groups", SONDE_LIMIT_UNIT_GROUPS, FALSE, 0 },
-  { "events", SONDE_LIMIT_EVENTS, FALSE, 0 },
-  { "sinks", SONDE_LIMIT_SINKS, FALSE, 0 },
-  { "sink-pids", SONDE_MESSAGE_SINK_MAX_PIDS, FALSE, 0 },
-  { "controls", SONDE_LIMIT_CONTROLS, FALSE, 0 },
-  { "rings", SONDE_LIMIT_RINGS, FALSE, 0 },
-  { "ring-memory", SONDE_LIMIT_RING_MEMORY_BYTES, TRUE, 0 },
-  { "perf-rings", SONDE_LIMIT_RING_BYTES, TRUE, 0 },
-  { "uid-cpu-percent", 0, FALSE, SETTING (uid_cpu_percent) },
-  { "uid-memory-bytes", 0, TRUE, SETTING (uid_memory_bytes) },
-  { "capture-bytes", 0, TRUE, SETTING (capture_bytes) },
-  { "capture-uid-bytes", 0, TRUE, SETTING (capture_uid_bytes) },
-  { "capture-files", SONDE_LIMIT_CAPTURE_FILES, FALSE, 0 },
-  { "capture-free-percent", 0, FALSE, SETTING (capture_free_percent) },
-  { "capture-machine-bytes", 0, TRUE, SETTING (capture_machine_bytes) },
-  { "capture-machine-files", SONDE_LIMIT_CAPTURE_MACHINE_FILES, FALSE, 0 },
-  { "capture-days", 0, FALSE, SETTING (capture_days) },
-  { "descriptors", SONDE_LIMIT_SHARE_PERCENT, FALSE, 0 },
+  { "sessions", 0, FALSE },
+  { "sessions-root", 0, FALSE },
+  { "sessions-machine", 0, FALSE },
+  { "kept", SONDE_LIMIT_KEPT_US, TRUE },
+  { "kept-sessions", SONDE_LIMIT_KEPT_PER_UID, FALSE },
+  { "brokers", SONDE_LIMIT_STUCK_BROKERS, FALSE },
+  { "starts", SONDE_LIMIT_START_BURST, FALSE },
+  { "start-interval", SONDE_LIMIT_START_INTERVAL_US, TRUE },
+  { "additions", SONDE_LIMIT_ADD_BURST, FALSE },
+  { "addition-interval", SONDE_LIMIT_ADD_INTERVAL_US, TRUE },
+  { "calls", SONDE_LIMIT_CALLS, FALSE },
+  { "message-entries", SONDE_LIMIT_MESSAGE_ENTRIES, FALSE },
+  { "message-text", SONDE_LIMIT_MESSAGE_TEXT, FALSE },
+  { "closers", SONDE_LIMIT_CLOSERS, FALSE },
+  { "targets", SONDE_LIMIT_TARGETS, FALSE },
+  { "session-targets", SONDE_LIMIT_SESSION_TARGETS, FALSE },
+  { "unit-groups", SONDE_LIMIT_UNIT_GROUPS, FALSE },
+  { "events", SONDE_LIMIT_EVENTS, FALSE },
+  { "sinks", SONDE_LIMIT_SINKS, FALSE },
+  { "sink-pids", SONDE_MESSAGE_SINK_MAX_PIDS, FALSE },
+  { "controls", SONDE_LIMIT_CONTROLS, FALSE },
+  { "rings", SONDE_LIMIT_RINGS, FALSE },
+  { "ring-memory", SONDE_LIMIT_RING_MEMORY_BYTES, TRUE },
+  { "perf-rings", SONDE_LIMIT_RING_BYTES, TRUE },
+  { "uid-cpu-percent", 0, FALSE },
+  { "uid-memory-bytes", 0, TRUE },
+  { "capture-bytes", 0, TRUE },
+  { "capture-uid-bytes", 0, TRUE },
+  { "capture-files", SONDE_LIMIT_CAPTURE_FILES, FALSE },
+  { "capture-free-percent", 0, FALSE },
+  { "capture-machine-bytes", 0, TRUE },
+  { "capture-machine-files", SONDE_LIMIT_CAPTURE_MACHINE_FILES, FALSE },
+  { "capture-days", 0, FALSE },
+  { "descriptors", SONDE_LIMIT_SHARE_PERCENT, FALSE },
 };
 
 static void
@@ -407,8 +405,8 @@ sonde_service_limits (const SondeSettings *settings)
   g_variant_builder_init (&builder, G_VARIANT_TYPE_VARDICT);
   for (gsize i = 0; i < G_N_ELEMENTS (limits); i++)
     add_limit (&builder, limits[i].name,
-               limits[i].setting == 0 ? limits[i].value
-                                      : G_STRUCT_MEMBER (guint64, settings, limits[i].setting - 1),
+               limits[i].value != 0 ? limits[i].value
+                                    : sonde_settings_limit (settings, limits[i].name),
                limits[i].is_wide);
   for (gsize i = 0; (row = sonde_options_row (i)) != NULL; i++)
     if ((row->flags & SONDE_OPTION_LIMITED) != 0)

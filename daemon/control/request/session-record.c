@@ -95,12 +95,6 @@ sonde_session_record_free (SondeSessionRecord *self)
 
 /* --- writing --- */
 
-static void
-add (GVariantBuilder *dict, const char *key, GVariant *value)
-{
-  g_variant_builder_add (dict, "{sv}", key, value);
-}
-
 static GVariant *
 value_to_variant (const SondeSessionRecord *self, gsize index)
 {
@@ -139,30 +133,22 @@ sonde_session_record_show (const SondeSessionRecord *self, const char *key)
 }
 
 static GVariant *
-sinks_to_variant (const SondeSessionRecord *self)
+to_variant (const SondeSessionRecord *self)
 {
-  GVariantBuilder builder;
+  GVariantBuilder dict;
+  GVariantBuilder sinks;
 
-  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a" SINK_TYPE));
+  g_variant_builder_init (&dict, G_VARIANT_TYPE_VARDICT);
+  for (gsize i = 0; i < G_N_ELEMENTS (values); i++)
+    g_variant_builder_add (&dict, "{sv}", values[i].key, value_to_variant (self, i));
+  g_variant_builder_init (&sinks, G_VARIANT_TYPE ("a" SINK_TYPE));
   for (guint i = 0; i < self->sinks->len; i++)
     {
       const SondeRecordSink *sink = &g_array_index (self->sinks, SondeRecordSink, i);
 
-      g_variant_builder_add (&builder, SINK_TYPE, sink->id,
-                             sink->reader != NULL ? sink->reader : "");
+      g_variant_builder_add (&sinks, SINK_TYPE, sink->id, sink->reader != NULL ? sink->reader : "");
     }
-  return g_variant_builder_end (&builder);
-}
-
-static GVariant *
-to_variant (const SondeSessionRecord *self)
-{
-  GVariantBuilder dict;
-
-  g_variant_builder_init (&dict, G_VARIANT_TYPE_VARDICT);
-  for (gsize i = 0; i < G_N_ELEMENTS (values); i++)
-    add (&dict, values[i].key, value_to_variant (self, i));
-  add (&dict, "sinks", sinks_to_variant (self));
+  g_variant_builder_add (&dict, "{sv}", "sinks", g_variant_builder_end (&sinks));
   return g_variant_ref_sink (g_variant_builder_end (&dict));
 }
 
