@@ -154,7 +154,7 @@ is_busy (gpointer user_data)
 {
   const Daemon *self = user_data;
 
-  return sonde_bus_has_sessions (self->bus);
+  return sonde_bus_is_busy (self->bus);
 }
 
 static void

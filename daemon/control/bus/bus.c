@@ -363,9 +363,9 @@ sonde_bus_free (SondeBus *self)
 }
 
 gboolean
-sonde_bus_has_sessions (const SondeBus *self)
+sonde_bus_is_busy (const SondeBus *self)
 {
-  return sonde_session_manager_n_sessions (self->context.manager) > 0;
+  return sonde_session_manager_is_busy (self->context.manager);
 }
 
 gboolean

@@ -34,8 +34,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeBus, sonde_bus_free)
 /* Answers @message, now or later; FALSE: it is for none of our objects. */
 gboolean sonde_bus_call (SondeBus *self, sd_bus_message *message);
 
-/* Whether there are sessions that run or can be seen. */
-gboolean sonde_bus_has_sessions (const SondeBus *self);
+/* Whether something of sessions is left: sonde_session_manager_is_busy(). */
+gboolean sonde_bus_is_busy (const SondeBus *self);
 /* Whether what workers have said since the last call was heard. */
 gboolean sonde_bus_has_progress (const SondeBus *self);
 /* Leaves all sessions to the next sonded; only sonde_bus_free() may follow. */
