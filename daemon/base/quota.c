@@ -226,12 +226,3 @@ sonde_uid_rate_count (SondeUidRate *self, uid_t uid, gint64 now_us)
     }
   bucket->n_used++;
 }
-
-void
-sonde_uid_rate_forgive (SondeUidRate *self, uid_t uid)
-{
-  Bucket *bucket = g_hash_table_lookup (self->buckets, GUINT_TO_POINTER (uid));
-
-  if (bucket != NULL && bucket->n_used > 0)
-    bucket->n_used--;
-}

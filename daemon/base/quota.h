@@ -72,5 +72,3 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeUidRate, sonde_uid_rate_free)
 gboolean sonde_uid_rate_has_room (SondeUidRate *self, uid_t uid, gint64 now_us);
 /* @uid has done it. */
 void sonde_uid_rate_count (SondeUidRate *self, uid_t uid, gint64 now_us);
-/* It came to nothing after all. */
-void sonde_uid_rate_forgive (SondeUidRate *self, uid_t uid);

@@ -170,7 +170,7 @@ on_calls_answered (gpointer user_data)
 
   if (sonde_bus_connection_n_calls (self->connection) > 0)
     return G_SOURCE_CONTINUE;
-  if (sonde_session_manager_n_sessions (self->bus->manager) > 0)
+  if (sonde_session_manager_is_busy (self->bus->manager))
     sonde_unit_ask_own (self->connection, SONDE_UNIT_START_AGAIN, on_start_queued, self);
   else
     on_sessions_gone (self);
@@ -204,7 +204,7 @@ on_idle_timer (gpointer user_data)
   guint64 n_calls = sonde_bus_connection_n_ever (self->connection);
 
   if (n_calls != self->n_calls_seen || sonde_bus_connection_n_calls (self->connection) > 0
-      || sonde_session_manager_n_sessions (self->bus->manager) > 0)
+      || sonde_session_manager_is_busy (self->bus->manager))
     {
       self->n_calls_seen = n_calls;
       return G_SOURCE_CONTINUE;

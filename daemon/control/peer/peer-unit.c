@@ -29,6 +29,7 @@ struct SondePeerUnit
   char *path; /* of the unit's object: NULL until systemd has told it */
   SondeUnitShare share;
   int pidfd;
+  gboolean is_asking; /* for the path */
   guint exit_watch;
   SondeSubscription *changes; /* what systemd tells of the unit */
   guint deadline;             /* of its account of the end */
@@ -80,15 +81,22 @@ tell (SondePeerUnit *self, const char *how)
     ended (how, self->user_data);
 }
 
+static void
+tell_without_account (SondePeerUnit *self)
+{
+  g_autofree char *how
+      = g_strdup_printf ("The %s ended, and systemd does not tell why", self->name);
+
+  tell (self, how);
+}
+
 static gboolean
 on_deadline (gpointer user_data)
 {
   SondePeerUnit *self = user_data;
-  g_autofree char *how
-      = g_strdup_printf ("The %s ended, and systemd does not tell why", self->name);
 
   self->deadline = 0;
-  tell (self, how);
+  tell_without_account (self);
   return G_SOURCE_REMOVE;
 }
 
@@ -155,6 +163,8 @@ on_exited (int fd, GIOCondition condition, gpointer user_data)
   self->deadline = g_timeout_add (SONDE_LIMIT_PEER_EXIT_MS, on_deadline, self);
   if (self->path != NULL)
     ask_how (self);
+  else if (!self->is_asking)
+    tell_without_account (self);
   return G_SOURCE_REMOVE;
 }
 
@@ -211,6 +221,7 @@ on_unit (GVariant *reply, const GError *error, gpointer user_data)
 {
   SondePeerUnit *self = user_data;
 
+  self->is_asking = FALSE;
   if (reply != NULL)
     g_variant_get (reply, "(o)", &self->path);
   else
@@ -225,6 +236,9 @@ on_unit (GVariant *reply, const GError *error, gpointer user_data)
       else if (self->share.cpu_weight > 0)
         send_share (self);
     }
+  /* It has ended before systemd was asked, and nobody else knows how. */
+  if (self->path == NULL && self->has_exited)
+    tell_without_account (self);
   unit_unref (self);
 }
 
@@ -251,6 +265,7 @@ sonde_peer_unit_new (SondeBusConnection *bus,
   self->ended = ended;
   self->user_data = user_data;
   self->pidfd = pidfd;
+  self->is_asking = TRUE;
   self->exit_watch = g_unix_fd_add (pidfd, G_IO_IN, on_exited, self);
   call (self, SYSTEMD_PATH, MANAGER_INTERFACE, "GetUnitByPID", g_variant_new ("(u)", (guint32) pid),
         "(o)", on_unit);
@@ -269,6 +284,12 @@ sonde_peer_unit_free (SondePeerUnit *self)
     call (self, self->path, UNIT_INTERFACE, "Unref", NULL, NULL, NULL);
   g_clear_pointer (&self->changes, sonde_bus_connection_unsubscribe);
   unit_unref (self);
+}
+
+int
+sonde_peer_unit_pidfd (const SondePeerUnit *self)
+{
+  return self->pidfd;
 }
 
 void

@@ -323,6 +323,12 @@ sonde_peer_pid (const SondePeer *self)
   return self->unit_pid;
 }
 
+int
+sonde_peer_pidfd (const SondePeer *self)
+{
+  return self->unit != NULL ? sonde_peer_unit_pidfd (self->unit) : -1;
+}
+
 gboolean
 sonde_peer_measure (const SondePeer *self, SondeProcCost *cost)
 {

@@ -192,7 +192,7 @@ is_of_use (char **words, const SondeLeftSession *left)
   return FALSE;
 }
 
-/* All but the parts of the sessions in @by_id. */
+/* All parts of sessions but of those in @by_id. */
 static void
 sweep (SondeFdStore *store, GHashTable *by_id)
 {
@@ -204,7 +204,7 @@ sweep (SondeFdStore *store, GHashTable *by_id)
       guint64 id = g_ascii_strtoull (words[0], NULL, 10);
       const SondeLeftSession *left = g_hash_table_lookup (by_id, &id);
 
-      if (!is_of_use (words, left))
+      if (g_ascii_isdigit (name[0]) && !is_of_use (words, left))
         sonde_fd_store_remove (store, name);
     }
 }

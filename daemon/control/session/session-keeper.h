@@ -38,7 +38,8 @@ typedef struct
 /**
  * sonde_session_keeper_find_left:
  *
- * Removes from the store what belongs to no session, and what cannot be read.
+ * Removes from the store parts of what is no session any more, and what cannot be read. Other names
+ * are of leavers (peer-leavers.h).
  *
  * Returns: (transfer full) (element-type SondeLeftSession): their descriptors are theirs until
  * stolen

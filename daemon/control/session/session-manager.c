@@ -164,7 +164,7 @@ sonde_session_manager_new (SondePeerLauncher *launcher,
   SondeSessionManager *self = g_new0 (SondeSessionManager, 1);
 
   self->launcher = launcher;
-  self->leavers = sonde_peer_leavers_new ();
+  self->leavers = sonde_peer_leavers_new (launcher, fd_store);
   self->store = store;
   self->fd_store = fd_store;
   self->settings = settings;
@@ -316,9 +316,6 @@ on_started (SondeSession *session, int capture_fd, const GError *error, gpointer
     g_assert_not_reached ();
   if (error != NULL)
     {
-      /* Only what costs a process counts, not a refusal. */
-      if (!sonde_session_has_worker (session))
-        sonde_uid_rate_forgive (self->starts, sonde_session_facts (session)->owner_uid);
       g_task_return_error (task, g_error_copy (error));
       return;
     }
@@ -423,6 +420,7 @@ sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *callers)
 
   if (self->fd_store != NULL)
     {
+      sonde_peer_leavers_adopt (self->leavers);
       all = sonde_session_keeper_find_left (self->fd_store);
       for (guint i = 0; i < all->len; i++)
         adopt_one (self, callers, g_ptr_array_index (all, i));
@@ -454,10 +452,11 @@ sonde_session_manager_leave (SondeSessionManager *self)
   sonde_kept_list_set_free_func (self->kept, (GDestroyNotify) sonde_session_leave);
 }
 
-guint
-sonde_session_manager_n_sessions (const SondeSessionManager *self)
+gboolean
+sonde_session_manager_is_busy (const SondeSessionManager *self)
 {
-  return g_hash_table_size (self->sessions) + (sonde_kept_list_get (self->kept, 0) != NULL);
+  return g_hash_table_size (self->sessions) > 0 || sonde_kept_list_get (self->kept, 0) != NULL
+         || !sonde_peer_leavers_is_empty (self->leavers);
 }
 
 gboolean
@@ -508,12 +507,17 @@ check_rate (SondeSessionManager *self, uid_t uid, GError **error)
 static gboolean
 check_brokers (SondeSessionManager *self, uid_t uid, GError **error)
 {
-  /* Root's may be stuck by anybody's process. */
-  if (uid == 0 || sonde_peer_leavers_n_stuck (self->leavers, uid) < SONDE_LIMIT_STUCK_BROKERS)
+  guint n_stuck;
+  guint n = sonde_peer_leavers_count (self->leavers, uid, &n_stuck);
+
+  /* Root's may be stuck by anybody's process. Each session of others may have one predecessor that
+   * is about to go. */
+  if (uid == 0 || (n_stuck < SONDE_LIMIT_STUCK_BROKERS && n < self->settings->sessions))
     return TRUE;
   g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
-                       "Limit brokers: one of an earlier session waits for a file system that does "
-                       "not answer");
+                       n_stuck > 0 ? "Limit brokers: one of an earlier session waits for a file "
+                                     "system that does not answer"
+                                   : "Limit brokers: those of earlier sessions have not ended yet");
   return FALSE;
 }
 
@@ -532,8 +536,8 @@ check_start (SondeSessionManager *self, uid_t uid, gboolean is_lasting, GError *
           "This service has no place for capture files (see the property Features)");
       return FALSE;
     }
-  return check_sessions (self, uid, error) && check_brokers (self, uid, error)
-         && check_rate (self, uid, error)
+  return check_sessions (self, uid, error) && check_rate (self, uid, error)
+         && check_brokers (self, uid, error)
          && sonde_quota_check_fds (uid, SONDE_LIMIT_SESSION_FDS, error)
          && sonde_quota_check_flight (error);
 }
@@ -562,10 +566,12 @@ sonde_session_manager_start_async (SondeSessionManager *self,
     tidy_captures (self, owner_uid);
   session = sonde_session_new (++self->last_id, owner, options, is_lasting ? self->store : NULL,
                                self->fd_store, &session_handler, self);
-  sonde_uid_rate_count (self->starts, owner_uid, g_get_monotonic_time ());
   g_hash_table_insert (self->starting, session, g_steal_pointer (&task));
   insert (self, session);
   sonde_session_start (session, self->launcher);
+  /* Whatever becomes of it, unless it could not even have a broker. */
+  if (!sonde_session_is_over (session))
+    sonde_uid_rate_count (self->starts, owner_uid, g_get_monotonic_time ());
 }
 
 guint64

@@ -34,8 +34,8 @@ void sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *calle
 /* Leaves them to the next one: their workers go on, and nobody is told of an end. */
 void sonde_session_manager_leave (SondeSessionManager *self);
 
-/* Sessions that run or can be seen. */
-guint sonde_session_manager_n_sessions (const SondeSessionManager *self);
+/* Sessions run or can be seen, or brokers of others have not ended. */
+gboolean sonde_session_manager_is_busy (const SondeSessionManager *self);
 /* Whether what workers have said since the last call was heard. */
 gboolean sonde_session_manager_has_progress (SondeSessionManager *self);
 
