@@ -77,8 +77,22 @@ typedef struct
 const char *sonde_scope_name (SondeScope scope);
 /* "auto", "cycles", ..., NULL; not of tracepoints */
 extern const char *const sonde_event_choice_names[SONDE_N_EVENTS + 1];
+/* The words of the options by the values that stand for them; NULL behind the last. */
+extern const char *const sonde_unwind_names[];
+extern const char *const sonde_symbols_names[];
+extern const char *const sonde_memory_names[];
 /* "auto", "sched:sched_switch", ...: the option `event`. */
 const char *sonde_asked_event_name (const SondeAsked *self);
+
+/* Of one that another process sent. Returns: NULL, or what cannot be */
+const char *sonde_asked_check (const SondeAsked *self);
+/* What a capture's METADATA says of it. Of a checked one.
+ * @event: what was opened for it; @sees_kernel: whether that tells of time in the kernel */
+void sonde_asked_describe (const SondeAsked *self,
+                           const char *event,
+                           gboolean sees_kernel,
+                           GKeyFile *file,
+                           const char *group);
 
 /* The tracepoints that the option `event` takes, a closed list. Only the place and the stack of an
  * event are recorded, never its payload, which tells of other users' processes and files. So the

@@ -79,50 +79,6 @@ is_terminated (const char *text, size_t size_bytes)
   return memchr (text, '\0', size_bytes) != NULL;
 }
 
-static bool
-is_boolean (int32_t value)
-{
-  return value == 0 || value == 1;
-}
-
-/* What the front asks for and the worker is told. */
-static const char *
-check_asked (const SondeAsked *asked)
-{
-  const uint32_t known_counters = SONDE_COUNTERS_CPU | SONDE_COUNTERS_MEMORY
-                                  | SONDE_COUNTERS_NETWORK | SONDE_COUNTERS_DISK
-                                  | SONDE_COUNTERS_PROCESS;
-
-  if (asked->padding != 0)
-    return "impossible request";
-  if (asked->scope >= SONDE_N_SCOPES)
-    return "unknown scope";
-  if (asked->event > SONDE_EVENT_TRACEPOINT)
-    return "unknown event";
-  if (asked->event == SONDE_EVENT_TRACEPOINT && sonde_tracepoint_name (asked->tracepoint) == NULL)
-    return "unknown tracepoint";
-  if (!is_boolean (asked->kernel) || !is_boolean (asked->raw) || !is_boolean (asked->children)
-      || !is_boolean (asked->start_on_exec) || !is_boolean (asked->symbols))
-    return "neither yes nor no";
-  if (asked->unwind > SONDE_UNWIND_LIBDWFL)
-    return "unknown unwind mode";
-  if (asked->stack_size_bytes % 8 != 0 || asked->stack_size_bytes > 65528)
-    return "stack size out of range";
-  if (asked->max_depth == 0 || asked->max_depth > 4096)
-    return "depth out of range";
-  if (asked->memory > SONDE_MEMORY_SAMPLED)
-    return "unknown memory mode";
-  if (asked->memory != SONDE_MEMORY_OFF && asked->memory_interval_bytes == 0)
-    return "memory interval out of range";
-  if (asked->memory_wait_us > 1000000)
-    return "memory wait out of range";
-  if ((asked->counters & ~known_counters) != 0)
-    return "unknown counters";
-  if (!is_terminated (asked->unit, sizeof asked->unit))
-    return "a text without its end";
-  return NULL;
-}
-
 static const char *
 check_setup (const SondeMessageSetup *setup)
 {
@@ -136,7 +92,7 @@ check_setup (const SondeMessageSetup *setup)
   if (!is_terminated (setup->event, sizeof setup->event)
       || !is_terminated (setup->sonde_version, sizeof setup->sonde_version))
     return "a text without its end";
-  return check_asked (&setup->asked);
+  return sonde_asked_check (&setup->asked);
 }
 
 static const char *
@@ -295,7 +251,7 @@ check_ask (const SondeMessageAsk *ask)
     return "another version of the protocol";
   if (ask->owner_pid < 0 || ask->padding != 0)
     return "impossible owner";
-  return check_asked (&ask->asked);
+  return sonde_asked_check (&ask->asked);
 }
 
 static const char *

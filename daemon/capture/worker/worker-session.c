@@ -251,14 +251,7 @@ typedef struct
 static void
 describe (SondeWorkerSession *self, gsize sample_ring_bytes, gsize sideband_ring_bytes)
 {
-  static const char *const unwind_names[] = {
-    [SONDE_UNWIND_NONE] = "none",
-    [SONDE_UNWIND_FRAME_POINTER] = "frame-pointer",
-    [SONDE_UNWIND_DWARF] = "dwarf",
-    [SONDE_UNWIND_LIBDWFL] = "libdwfl",
-  };
   const SondeMessageSetup *setup = &self->setup;
-  const SondeAsked *asked = &setup->asked;
   g_autoptr (GKeyFile) file = g_key_file_new ();
   struct utsname machine;
   cpu_set_t cpus[8]; /* 8,192 of them, as many as Linux can have */
@@ -266,29 +259,8 @@ describe (SondeWorkerSession *self, gsize sample_ring_bytes, gsize sideband_ring
 
   g_key_file_set_string (file, METADATA, "version", setup->sonde_version);
   g_key_file_set_uint64 (file, METADATA, "session", setup->session_id);
-  g_key_file_set_string (file, METADATA, "scope", sonde_scope_name (asked->scope));
-  g_key_file_set_string (file, METADATA, "event", setup->event);
-  if (asked->frequency_hz != 0)
-    g_key_file_set_uint64 (file, METADATA, "frequency", asked->frequency_hz);
-  else
-    g_key_file_set_uint64 (file, METADATA, "period", asked->period);
-  g_key_file_set_boolean (file, METADATA, "kernel", asked->kernel);
-  g_key_file_set_boolean (file, METADATA, "raw", asked->raw);
-  g_key_file_set_string (file, METADATA, "kernel-time",
-                         setup->flags & SONDE_SPEC_KERNEL_TIME ? "yes" : "user time only");
-  g_key_file_set_boolean (file, METADATA, "children", asked->children);
-  g_key_file_set_string (file, METADATA, "unwind", unwind_names[asked->unwind]);
-  g_key_file_set_uint64 (file, METADATA, "stack-size", asked->stack_size_bytes);
-  g_key_file_set_uint64 (file, METADATA, "max-depth", asked->max_depth);
-  g_key_file_set_uint64 (file, METADATA, "duration", asked->duration_us);
-  g_key_file_set_string (file, METADATA, "symbols", asked->symbols ? "end" : "none");
-  if (asked->memory != SONDE_MEMORY_OFF)
-    g_key_file_set_string (file, METADATA, "memory",
-                           asked->memory == SONDE_MEMORY_ALL ? "all" : "sampled");
-  if (asked->memory == SONDE_MEMORY_SAMPLED)
-    g_key_file_set_uint64 (file, METADATA, "memory-interval", asked->memory_interval_bytes);
-  if (asked->memory != SONDE_MEMORY_OFF)
-    g_key_file_set_uint64 (file, METADATA, "memory-wait", asked->memory_wait_us);
+  sonde_asked_describe (&setup->asked, setup->event, (setup->flags & SONDE_SPEC_KERNEL_TIME) != 0,
+                        file, METADATA);
   if (uname (&machine) == 0)
     {
       g_key_file_set_string (file, METADATA, "host", machine.nodename);

@@ -7,10 +7,6 @@
 #include "daemon/base/limits.h"
 #include "daemon/control/system/unit.h"
 
-/* In the order of SondeUnwindMode. */
-static const char *const unwind_names[] = { "none", "frame-pointer", "dwarf", "libdwfl", NULL };
-static const char *const symbols_names[] = { "none", "end", NULL };
-static const char *const memory_names[] = { "off", "all", "sampled", NULL };
 /* In the order of the bits of SONDE_COUNTERS_*. */
 static const char *const counters_names[] = { "cpu", "memory", "network", "disk", "process", NULL };
 static const char *const format_names[] = { "syscap", NULL };
@@ -246,9 +242,6 @@ show_event (const SondeOptionRow *row, gconstpointer options)
 #define LIMITED    SONDE_OPTION_LIMITED
 #define FOR_POLKIT SONDE_OPTION_FOR_POLKIT
 
-G_STATIC_ASSERT (SONDE_UNWIND_NONE == 0 && SONDE_UNWIND_FRAME_POINTER == 1
-                 && SONDE_UNWIND_DWARF == 2 && SONDE_UNWIND_LIBDWFL == 3);
-
 static const SondeOptionRow rows[] = {
   /* In the order of SondeScope, and with its names. */
   { "targets", "a(uh)", .parse = parse_targets, .show = show_scope },
@@ -268,7 +261,7 @@ static const SondeOptionRow rows[] = {
   { "raw", "b", AT (asked.raw), .flags = FOR_POLKIT },
   { "start-on-exec", "b", AT (asked.start_on_exec), .normal = FALSE },
   { "children", "b", AT (asked.children), .normal = TRUE },
-  { "unwind", "s", AT (asked.unwind), .normal = SONDE_UNWIND_DWARF, .words = unwind_names },
+  { "unwind", "s", AT (asked.unwind), .normal = SONDE_UNWIND_DWARF, .words = sonde_unwind_names },
   { "stack-size", "u", AT (asked.stack_size_bytes), .normal = 16384,
     .min = SONDE_LIMIT_STACK_SIZE_MIN, .max = SONDE_LIMIT_STACK_SIZE_MAX, .multiple_of = 8,
     .flags = LIMITED },
@@ -276,8 +269,8 @@ static const SondeOptionRow rows[] = {
     .flags = LIMITED },
   { "duration", "t", AT (asked.duration_us), .max = SONDE_LIMIT_DURATION_US,
     .flags = FOR_POLKIT | LIMITED },
-  { "symbols", "s", AT (asked.symbols), .normal = TRUE, .words = symbols_names },
-  { "memory", "s", AT (asked.memory), .normal = SONDE_MEMORY_OFF, .words = memory_names },
+  { "symbols", "s", AT (asked.symbols), .normal = TRUE, .words = sonde_symbols_names },
+  { "memory", "s", AT (asked.memory), .normal = SONDE_MEMORY_OFF, .words = sonde_memory_names },
   { "memory-interval", "t", AT (asked.memory_interval_bytes), .normal = 512 * 1024, .min = 1,
     .max = SONDE_LIMIT_MEMORY_INTERVAL },
   { "memory-wait", "u", AT (asked.memory_wait_us), .max = SONDE_LIMIT_MEMORY_WAIT_US },
