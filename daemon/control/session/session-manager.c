@@ -18,11 +18,11 @@ typedef struct
   uid_t uid;
   gpointer item;
   gint64 due_us;
-} Kept;
+} KeptSession;
 
 struct SondeKeptList
 {
-  GArray *entries; /* Kept, oldest first */
+  GArray *entries; /* KeptSession, oldest first */
   GDestroyNotify free_item;
 };
 
@@ -31,7 +31,7 @@ sonde_kept_list_new (GDestroyNotify free_item)
 {
   SondeKeptList *self = g_new0 (SondeKeptList, 1);
 
-  self->entries = g_array_new (FALSE, FALSE, sizeof (Kept));
+  self->entries = g_array_new (FALSE, FALSE, sizeof (KeptSession));
   self->free_item = free_item;
   return self;
 }
@@ -42,10 +42,10 @@ sonde_kept_list_set_free_func (SondeKeptList *self, GDestroyNotify free_item)
   self->free_item = free_item;
 }
 
-static const Kept *
+static const KeptSession *
 get_kept (const SondeKeptList *self, guint index)
 {
-  return &g_array_index (self->entries, Kept, index);
+  return &g_array_index (self->entries, KeptSession, index);
 }
 
 static void
@@ -88,7 +88,8 @@ make_room_for_kept (SondeKeptList *self, uid_t uid)
 void
 sonde_kept_list_add (SondeKeptList *self, guint64 id, uid_t uid, gpointer item, gint64 now_us)
 {
-  const Kept entry = { .id = id, .uid = uid, .item = item, .due_us = now_us + SONDE_LIMIT_KEPT_US };
+  const KeptSession entry
+      = { .id = id, .uid = uid, .item = item, .due_us = now_us + SONDE_LIMIT_KEPT_US };
 
   make_room_for_kept (self, uid);
   g_array_append_val (self->entries, entry);
