@@ -11,7 +11,6 @@
 #include "daemon/control/request/options.h"
 #include "daemon/control/peer/peer.h"
 #include "daemon/control/request/session-record.h"
-#include "daemon/control/request/session-state.h"
 
 typedef struct SondeSession SondeSession;
 
