@@ -97,7 +97,7 @@ introspect (const char *path)
 /* --- calls --- */
 
 static GVariant *
-get (SondeCall *call, const SondeProperty *property)
+get (SondeCall *call, const SondeMember *property)
 {
   return property->fact == NULL
              ? property->get (call)
@@ -108,13 +108,13 @@ static GVariant *
 get_all (SondeCall *call)
 {
   GVariantBuilder builder;
-  gsize n_properties;
-  const SondeProperty *properties = sonde_service_properties (&n_properties);
+  gsize n_members;
+  const SondeMember *members = sonde_service_members (&n_members);
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{sv}"));
-  for (gsize i = 0; i < n_properties; i++)
-    if (g_str_equal (properties[i].interface, call->property->interface))
-      g_variant_builder_add (&builder, "{sv}", properties[i].name, get (call, &properties[i]));
+  for (gsize i = 0; i < n_members; i++)
+    if (members[i].handler == NULL && g_str_equal (members[i].interface, call->member->interface))
+      g_variant_builder_add (&builder, "{sv}", members[i].name, get (call, &members[i]));
   return g_variant_new ("(a{sv})", &builder);
 }
 
@@ -122,12 +122,12 @@ get_all (SondeCall *call)
 static void
 run (SondeCall *call)
 {
-  if (call->method != NULL)
-    call->method->handler (call);
+  if (call->member->handler != NULL)
+    call->member->handler (call);
   else if (g_str_equal (sd_bus_message_get_member (call->message), "GetAll"))
     sonde_call_return (call, get_all (call), NULL);
   else
-    sonde_call_return (call, g_variant_new ("(v)", get (call, call->property)), NULL);
+    sonde_call_return (call, g_variant_new ("(v)", get (call, call->member)), NULL);
 }
 
 static void
@@ -179,7 +179,7 @@ begin (SondeCall *call)
 }
 
 static void
-call_method (const SondeBus *bus, sd_bus_message *message, const SondeMethod *method)
+call_method (const SondeBus *bus, sd_bus_message *message, const SondeMember *method)
 {
   GDBusInterfaceInfo *info = find_interface (sd_bus_message_get_path (message));
   SondeCall *call;
@@ -193,7 +193,7 @@ call_method (const SondeBus *bus, sd_bus_message *message, const SondeMethod *me
   call = sonde_call_new (bus, message);
   if (call == NULL)
     return;
-  call->method = method;
+  call->member = method;
   begin (call);
 }
 
@@ -227,8 +227,8 @@ call_properties (const SondeBus *bus, sd_bus_message *message, const char *inter
   if (is_get)
     g_variant_get_child (call->arguments, 1, "&s", &name);
   if (g_str_equal (of_interface, interface))
-    call->property = sonde_service_find_property (of_interface, name);
-  if (call->property == NULL)
+    call->member = sonde_service_find_property (of_interface, name);
+  if (call->member == NULL)
     {
       g_autoptr (GError) error = g_error_new_literal (G_DBUS_ERROR, G_DBUS_ERROR_INVALID_ARGS,
                                                       "There is no such property");
@@ -246,7 +246,7 @@ sonde_bus_call (SondeBus *self, sd_bus_message *message)
   const char *interface = sd_bus_message_get_interface (message);
   const char *member = sd_bus_message_get_member (message);
   GDBusInterfaceInfo *info = find_interface (path);
-  const SondeMethod *method;
+  const SondeMember *method;
 
   if (interface == NULL || g_str_equal (interface, "org.freedesktop.DBus.Peer"))
     return FALSE;

@@ -35,12 +35,6 @@ call_free (SondeCall *self)
   g_free (self);
 }
 
-SondeGate
-sonde_call_gate (const SondeCall *self)
-{
-  return self->method != NULL ? self->method->gate : self->property->gate;
-}
-
 gboolean
 sonde_call_is_interactive (const SondeCall *self)
 {
@@ -81,8 +75,7 @@ static void
 record_refusal (SondeCall *self, const char *why_not)
 {
   g_autofree char *detail = g_strdup_printf (
-      "%s%s%s%s: %s", self->method == NULL ? "property " : "",
-      self->method != NULL ? self->method->name : self->property->name,
+      "%s%s%s%s: %s", self->member->handler == NULL ? "property " : "", self->member->name,
       self->object != NULL ? " of " : "", self->object != NULL ? self->object : "", why_not);
 
   sonde_refusals_record (self->bus->refusals, self->session_id, sonde_caller_uid (self->caller),

@@ -165,7 +165,7 @@ on_answer (GObject *source, GAsyncResult *result, gpointer user_data)
       is_allowed = FALSE;
       g_set_error_literal (&error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED, "The caller has left");
     }
-  switch (sonde_call_gate (call))
+  switch (call->member->gate)
     {
     case SONDE_GATE_LIST:
     case SONDE_GATE_LIST_CAPTURES:
@@ -327,7 +327,7 @@ pass_list (SondeCall *call, SondeGate gate)
 void
 sonde_gate_pass (SondeCall *call, void (*run) (SondeCall *call))
 {
-  SondeGate gate = sonde_call_gate (call);
+  SondeGate gate = call->member->gate;
 
   call->run = run;
   switch (gate)

@@ -454,22 +454,21 @@ get_statistics (SondeCall *call)
   return sonde_session_statistics (call->session);
 }
 
-static const SondeMethod methods[] = {
-  { SONDE_MANAGER_INTERFACE, "Profile", SONDE_GATE_START, profile },
-  { SONDE_MANAGER_INTERFACE, "StartSession", SONDE_GATE_START, start_session },
-  { SONDE_MANAGER_INTERFACE, "ListSessions", SONDE_GATE_LIST, list_sessions },
-  { SONDE_MANAGER_INTERFACE, "ListCaptures", SONDE_GATE_LIST_CAPTURES, list_captures },
-  { SONDE_MANAGER_INTERFACE, "OpenStoredCapture", SONDE_GATE_CAPTURE, open_stored_capture },
-  { SONDE_MANAGER_INTERFACE, "RemoveCapture", SONDE_GATE_CAPTURE, remove_capture },
-  { SONDE_SESSION_INTERFACE, "Stop", SONDE_GATE_MANAGE, stop },
-  { SONDE_SESSION_INTERFACE, "Pause", SONDE_GATE_MANAGE, pause_session },
-  { SONDE_SESSION_INTERFACE, "Resume", SONDE_GATE_MANAGE, resume_session },
-  { SONDE_SESSION_INTERFACE, "OpenCapture", SONDE_GATE_USE, open_capture },
-  { SONDE_SESSION_INTERFACE, "OpenControl", SONDE_GATE_USE, open_control },
-  { SONDE_SESSION_INTERFACE, "AddProcess", SONDE_GATE_USE, add_process },
-};
+static const SondeMember members[] = {
+  { SONDE_MANAGER_INTERFACE, "Profile", SONDE_GATE_START, .handler = profile },
+  { SONDE_MANAGER_INTERFACE, "StartSession", SONDE_GATE_START, .handler = start_session },
+  { SONDE_MANAGER_INTERFACE, "ListSessions", SONDE_GATE_LIST, .handler = list_sessions },
+  { SONDE_MANAGER_INTERFACE, "ListCaptures", SONDE_GATE_LIST_CAPTURES, .handler = list_captures },
+  { SONDE_MANAGER_INTERFACE, "OpenStoredCapture", SONDE_GATE_CAPTURE,
+    .handler = open_stored_capture },
+  { SONDE_MANAGER_INTERFACE, "RemoveCapture", SONDE_GATE_CAPTURE, .handler = remove_capture },
+  { SONDE_SESSION_INTERFACE, "Stop", SONDE_GATE_MANAGE, .handler = stop },
+  { SONDE_SESSION_INTERFACE, "Pause", SONDE_GATE_MANAGE, .handler = pause_session },
+  { SONDE_SESSION_INTERFACE, "Resume", SONDE_GATE_MANAGE, .handler = resume_session },
+  { SONDE_SESSION_INTERFACE, "OpenCapture", SONDE_GATE_USE, .handler = open_capture },
+  { SONDE_SESSION_INTERFACE, "OpenControl", SONDE_GATE_USE, .handler = open_control },
+  { SONDE_SESSION_INTERFACE, "AddProcess", SONDE_GATE_USE, .handler = add_process },
 
-static const SondeProperty properties[] = {
   { SONDE_MANAGER_INTERFACE, "Version", SONDE_GATE_ANYONE, .get = get_version },
   { SONDE_MANAGER_INTERFACE, "Events", SONDE_GATE_ANYONE, .get = get_events },
   { SONDE_MANAGER_INTERFACE, "Features", SONDE_GATE_ANYONE, .get = get_features },
@@ -484,35 +483,31 @@ static const SondeProperty properties[] = {
   { SONDE_SESSION_INTERFACE, "Statistics", SONDE_GATE_USE, .get = get_statistics },
 };
 
-const SondeMethod *
-sonde_service_methods (gsize *n_methods)
+const SondeMember *
+sonde_service_members (gsize *n_members)
 {
-  *n_methods = G_N_ELEMENTS (methods);
-  return methods;
+  *n_members = G_N_ELEMENTS (members);
+  return members;
 }
 
-const SondeProperty *
-sonde_service_properties (gsize *n_properties)
+static const SondeMember *
+find (const char *interface, const char *name, gboolean is_method)
 {
-  *n_properties = G_N_ELEMENTS (properties);
-  return properties;
+  for (gsize i = 0; i < G_N_ELEMENTS (members); i++)
+    if ((members[i].handler != NULL) == is_method && g_str_equal (members[i].interface, interface)
+        && (name == NULL || g_str_equal (members[i].name, name)))
+      return &members[i];
+  return NULL;
 }
 
-const SondeMethod *
+const SondeMember *
 sonde_service_find_method (const char *interface, const char *name)
 {
-  for (gsize i = 0; i < G_N_ELEMENTS (methods); i++)
-    if (g_str_equal (methods[i].interface, interface) && g_str_equal (methods[i].name, name))
-      return &methods[i];
-  return NULL;
+  return find (interface, name, TRUE);
 }
 
-const SondeProperty *
+const SondeMember *
 sonde_service_find_property (const char *interface, const char *name)
 {
-  for (gsize i = 0; i < G_N_ELEMENTS (properties); i++)
-    if (g_str_equal (properties[i].interface, interface)
-        && (name == NULL || g_str_equal (properties[i].name, name)))
-      return &properties[i];
-  return NULL;
+  return find (interface, name, FALSE);
 }
