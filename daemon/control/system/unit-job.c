@@ -4,13 +4,7 @@
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
-
-#define SYSTEMD_NAME       "org.freedesktop.systemd1"
-#define SYSTEMD_PATH       "/org/freedesktop/systemd1"
-#define MANAGER_INTERFACE  SYSTEMD_NAME ".Manager"
-#define UNIT_INTERFACE     SYSTEMD_NAME ".Unit"
-#define JOB_INTERFACE      SYSTEMD_NAME ".Job"
-#define PROPERTY_INTERFACE "org.freedesktop.DBus.Properties"
+#include "daemon/control/system/systemd.h"
 
 typedef enum
 {
@@ -44,15 +38,8 @@ call (Question *self,
       const char *type,
       SondeBusConnectionReply reply)
 {
-  const SondeBusConnectionCall call = { .destination = SYSTEMD_NAME,
-                                        .path = path,
-                                        .interface = interface,
-                                        .method = method,
-                                        .arguments = arguments,
-                                        .type = type,
-                                        .timeout_ms = SONDE_LIMIT_UNIT_JOB_MS };
-
-  sonde_bus_connection_call (self->bus, &call, reply, self);
+  sonde_systemd_call (self->bus, path, interface, method, arguments, type, SONDE_LIMIT_UNIT_JOB_MS,
+                      reply, self);
 }
 
 /* @type: of the property. NULL: it is not there, or of another type */
