@@ -33,8 +33,8 @@ make_record (const SondeSession *self)
   record->worker_pid = sonde_peer_pid (self->worker);
   if (self->broker != NULL)
     {
-      record->broker_pid = sonde_peer_pid (sonde_broker_link_peer (self->broker));
-      record->n_additions = sonde_broker_link_n_unanswered (self->broker);
+      record->broker_pid = sonde_peer_pid (self->broker);
+      record->n_additions = g_queue_get_length ((GQueue *) &self->additions);
     }
   sonde_session_output_record (self->output, record);
   return record;
@@ -54,9 +54,8 @@ sonde_session_save (SondeSession *self)
 void
 sonde_session_save_peers (SondeSession *self)
 {
-  const SondePeer *peers[SONDE_PEER_N_KINDS] = {
-    [SONDE_PEER_BROKER] = sonde_broker_link_peer (self->broker), [SONDE_PEER_CAPTURE] = self->worker
-  };
+  const SondePeer *peers[SONDE_PEER_N_KINDS]
+      = { [SONDE_PEER_BROKER] = self->broker, [SONDE_PEER_CAPTURE] = self->worker };
 
   if (self->keeper == NULL)
     return;
@@ -72,7 +71,7 @@ sonde_session_leave (SondeSession *self)
     return;
   g_clear_pointer (&self->keeper, sonde_session_keeper_free);
   g_clear_pointer (&self->worker, sonde_peer_leave);
-  g_clear_pointer (&self->broker, sonde_broker_link_leave);
+  sonde_peer_leave (sonde_session_steal_broker (self));
   sonde_session_free (self);
 }
 
@@ -136,10 +135,9 @@ static void
 repeat_to_broker (SondeSession *self)
 {
   g_autoptr (GError) error = NULL;
-  gboolean is_told = self->broker != NULL
-                     && (sonde_session_is_in (self, SONDE_STATES_LIVE)
-                             ? sonde_broker_link_report (self->broker, &error)
-                             : sonde_broker_link_close (self->broker, &error));
+  SondeMessageType wish
+      = sonde_session_is_in (self, SONDE_STATES_LIVE) ? SONDE_MESSAGE_REPORT : SONDE_MESSAGE_CLOSE;
+  gboolean is_told = self->broker != NULL && sonde_peer_send_simple (self->broker, wish, &error);
 
   if (!is_told)
     sonde_session_lose_broker (self, error != NULL ? error->message
@@ -209,9 +207,7 @@ sonde_session_adopt (SondeLeftSession *left,
                                    sonde_steal_fd (&left->peer_fds[SONDE_PEER_CAPTURE]),
                                    record->worker_pid, &sonde_session_worker_handler, self);
   if (left->peer_fds[SONDE_PEER_BROKER] >= 0)
-    self->broker = sonde_broker_link_adopt (
-        launcher, sonde_steal_fd (&left->peer_fds[SONDE_PEER_BROKER]), record->broker_pid,
-        record->n_additions, &sonde_session_broker_handler, self);
+    sonde_session_adopt_broker (self, sonde_steal_fd (&left->peer_fds[SONDE_PEER_BROKER]), record);
   take_up (self, record);
   sonde_audit ("session-adopted", self->id, self->owner_uid,
                sonde_scope_name (self->options->asked.scope));
