@@ -444,6 +444,18 @@ test_stuck_broker (void)
   g_assert_cmpint (bus_service_pid (user.bus), ==, sonded);
 }
 
+static gboolean
+has_no_session (gpointer bus)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) answer = bus_manager_call (bus, "ListSessions", NULL, NULL, &error);
+  g_autoptr (GVariant) list = NULL;
+
+  g_assert_no_error (error);
+  list = g_variant_get_child_value (answer, 0);
+  return g_variant_n_children (list) == 0;
+}
+
 /* Each counts from when its session is over: a user who is quick has no more of them. */
 static void
 test_stuck_brokers_at_once (void)
@@ -458,6 +470,7 @@ test_stuck_brokers_at_once (void)
   stuck_init_file (&stuck);
   for (guint i = 0; i < SONDE_LIMIT_SESSIONS; i++)
     leave_stuck_broker (&user, &stuck);
+  bus_wait (has_no_session, user.bus, "the end of the sessions");
   error = try_start (&user);
   bus_assert_error (error, "LimitExceeded");
   g_assert_nonnull (strstr (error->message, "Limit brokers:"));

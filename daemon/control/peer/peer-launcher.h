@@ -29,10 +29,10 @@ const SondePeerKindRow *sonde_peer_kind_row (SondePeerKind kind);
 /**
  * SECTION: peer-launcher
  *
- * Below systemd each connection to a kind's socket is a process of its own, and one of each kind is
- * kept ready. Elsewhere we spawn them; of brokers one is made at the start, since a broker's first
- * word is what this machine has, which everybody may ask for. Each broker that starts later says it
- * anew.
+ * Below systemd each connection to a kind's socket is an instance of a unit. To become one takes
+ * some ten milliseconds, so one connection of each kind is made beforehand. Elsewhere we spawn
+ * them; of brokers one is made at the start, since a broker's first word is what this machine has,
+ * which everybody may ask for. Each broker that starts later says it anew.
  *
  * A worker that root spawns gets a uid, and the gid of the same number, that no other process has:
  * locked memory is counted for each uid, and workers must not be able to signal each other. A
@@ -78,7 +78,8 @@ struct SondePeerProcess;
  * @process: (out): one that we have spawned; NULL: systemd's
  *
  * Returns: (transfer full): our end of the connection with one, on which it says its first word or
- *   which ends; -1 with @error: SONDE_ERROR_LIMIT_EXCEEDED, FAILED, ...
+ *   which ends; systemd's connections have SO_PASSCRED; -1 with @error: SONDE_ERROR_LIMIT_EXCEEDED,
+ * FAILED, ...
  */
 int sonde_peer_launcher_take (SondePeerLauncher *self,
                               SondePeerKind kind,

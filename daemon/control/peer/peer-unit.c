@@ -11,13 +11,7 @@
 #include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
-
-#define SYSTEMD_NAME       "org.freedesktop.systemd1"
-#define SYSTEMD_PATH       "/org/freedesktop/systemd1"
-#define MANAGER_INTERFACE  SYSTEMD_NAME ".Manager"
-#define UNIT_INTERFACE     SYSTEMD_NAME ".Unit"
-#define SERVICE_INTERFACE  SYSTEMD_NAME ".Service"
-#define PROPERTY_INTERFACE "org.freedesktop.DBus.Properties"
+#include "daemon/control/system/systemd.h"
 
 struct SondePeerUnit
 {
@@ -57,17 +51,10 @@ call (SondePeerUnit *self,
       const char *type,
       SondeBusConnectionReply reply)
 {
-  const SondeBusConnectionCall call = { .destination = SYSTEMD_NAME,
-                                        .path = path,
-                                        .interface = interface,
-                                        .method = method,
-                                        .arguments = arguments,
-                                        .type = type,
-                                        .timeout_ms = SONDE_LIMIT_UNIT_MS };
-
   if (reply != NULL)
     g_ref_count_inc (&self->refs);
-  sonde_bus_connection_call (self->bus, &call, reply, reply != NULL ? self : NULL);
+  sonde_systemd_call (self->bus, path, interface, method, arguments, type, SONDE_LIMIT_UNIT_MS,
+                      reply, reply != NULL ? self : NULL);
 }
 
 static void

@@ -19,8 +19,8 @@ sonde_session_save (SondeSession *self)
     return;
   facts->state = sonde_session_state_row (self->state)->record;
   facts->worker_pid = sonde_peer_pid (self->worker);
-  facts->broker_pid = has_broker ? sonde_peer_pid (sonde_broker_link_peer (self->broker)) : 0;
-  facts->n_additions = has_broker ? sonde_broker_link_n_unanswered (self->broker) : 0;
+  facts->broker_pid = has_broker ? sonde_peer_pid (self->broker) : 0;
+  facts->n_additions = has_broker ? g_queue_get_length (&self->additions) : 0;
   sonde_session_output_record (self->output, facts);
   sonde_session_keeper_keep_record (self->keeper, facts);
 }
@@ -28,9 +28,8 @@ sonde_session_save (SondeSession *self)
 void
 sonde_session_save_peers (SondeSession *self)
 {
-  const SondePeer *peers[SONDE_PEER_N_KINDS] = {
-    [SONDE_PEER_BROKER] = sonde_broker_link_peer (self->broker), [SONDE_PEER_CAPTURE] = self->worker
-  };
+  const SondePeer *peers[SONDE_PEER_N_KINDS]
+      = { [SONDE_PEER_BROKER] = self->broker, [SONDE_PEER_CAPTURE] = self->worker };
 
   if (self->keeper == NULL)
     return;
@@ -46,7 +45,7 @@ sonde_session_leave (SondeSession *self)
     return;
   g_clear_pointer (&self->keeper, sonde_session_keeper_free);
   g_clear_pointer (&self->worker, sonde_peer_leave);
-  g_clear_pointer (&self->broker, sonde_broker_link_leave);
+  sonde_peer_leave (sonde_session_steal_broker (self));
   sonde_session_free (self);
 }
 
@@ -100,10 +99,9 @@ static void
 repeat_to_broker (SondeSession *self)
 {
   g_autoptr (GError) error = NULL;
-  gboolean is_told = self->broker != NULL
-                     && (sonde_session_is_in (self, SONDE_STATES_LIVE)
-                             ? sonde_broker_link_report (self->broker, &error)
-                             : sonde_broker_link_close (self->broker, &error));
+  SondeMessageType wish
+      = sonde_session_is_in (self, SONDE_STATES_LIVE) ? SONDE_MESSAGE_REPORT : SONDE_MESSAGE_CLOSE;
+  gboolean is_told = self->broker != NULL && sonde_peer_send_simple (self->broker, wish, &error);
 
   if (!is_told)
     sonde_session_lose_broker (self, error != NULL ? error->message
@@ -174,9 +172,7 @@ sonde_session_adopt (SondeLeftSession *left,
                                    sonde_steal_fd (&left->peer_fds[SONDE_PEER_CAPTURE]),
                                    record->worker_pid, &sonde_session_worker_handler, self);
   if (left->peer_fds[SONDE_PEER_BROKER] >= 0)
-    self->broker = sonde_broker_link_adopt (
-        launcher, sonde_steal_fd (&left->peer_fds[SONDE_PEER_BROKER]), record->broker_pid,
-        record->n_additions, &sonde_session_broker_handler, self);
+    sonde_session_adopt_broker (self, sonde_steal_fd (&left->peer_fds[SONDE_PEER_BROKER]), record);
   take_up (self);
   sonde_audit ("session-adopted", self->facts->id, self->facts->owner_uid,
                sonde_scope_name (self->options->asked.scope));

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One profiling session from inside: shared by session.c, session-messages.c and
+/* One profiling session from inside: shared by session.c, session-broker.c, session-worker.c and
  * session-adoption.c alone. */
 #pragma once
 
 #include "daemon/control/peer/peer.h"
-#include "daemon/control/session/broker-link.h"
 #include "daemon/control/session/session-keeper.h"
 #include "daemon/control/session/session-output.h"
 #include "daemon/control/session/session.h"
@@ -31,8 +30,9 @@ struct SondeSession
   SondePeerLauncher *launcher;
   SondeUnitShare share; /* of its budget; none while the weight is 0 */
   SondePeer *worker;
-  SondeBrokerLink *broker; /* NULL: it is not there yet, or not any more */
-  guint end;               /* of one that failed without a worker */
+  SondePeer *broker; /* NULL: it is not there yet, or not any more */
+  GQueue additions;  /* calls of AddProcess that it has not answered, in their order */
+  guint end;         /* of one that failed without a worker */
   SondeSessionOutput *output;
   GPtrArray *stops;          /* GTask: unanswered Stop calls */
   guint32 n_controls;        /* control sockets that the worker was given */
@@ -57,6 +57,27 @@ SondeSession *sonde_session_new_with (SondeSessionRecord *facts,
                                       SondeCaptureStore *store,
                                       const SondeSessionHandler *handler,
                                       gpointer user_data);
+/* What a worker or a broker may say. */
+typedef struct
+{
+  SondeMessageType type;
+  guint32 taken_in; /* set of states */
+  /* Of @fds those that are taken are set to -1. */
+  gboolean (*take) (
+      SondeSession *self, gconstpointer message, int *fds, unsigned n_fds, GError **error);
+} SondeSessionWord;
+
+/* Has the word of @message taken. @speaker: "worker". FALSE with @error: it is none, or wrong */
+gboolean sonde_session_hear (SondeSession *self,
+                             const SondeSessionWord *words,
+                             gsize n_words,
+                             const char *speaker,
+                             const SondeMessageHeader *message,
+                             int *fds,
+                             unsigned n_fds,
+                             GError **error);
+#define SONDE_STATES_HEARD (SONDE_STATES_LIVE | SONDE_STATES_DRAINING)
+
 /* Once its unit is found and its output is ready. */
 void sonde_session_begin (SondeSession *self);
 /* FALSE: not possible in its state. */
@@ -75,6 +96,15 @@ void sonde_session_answer_stops (SondeSession *self, const GError *error);
 /* Keeps for the next sonded what the session is now; its connections. */
 void sonde_session_save (SondeSession *self);
 void sonde_session_save_peers (SondeSession *self);
+/* FALSE: with INVALID_STATE */
+gboolean sonde_session_refuse_state (const SondeSession *self, GError **error);
+gboolean sonde_session_start_broker (SondeSession *self, GError **error);
+/* @fd: (transfer full): its connection; what the sonded before us has asked, it answers first */
+void sonde_session_adopt_broker (SondeSession *self, int fd, const SondeSessionRecord *record);
+/* Nothing is added any more. Returns: (nullable) (transfer full): it goes on */
+SondePeer *sonde_session_steal_broker (SondeSession *self);
+/* It ends. */
+void sonde_session_dismiss_broker (SondeSession *self);
 /* Its broker is no use any more. Live, it is stopped, and will have failed with what it has. */
 void sonde_session_lose_broker (SondeSession *self, const char *how);
 /* Of a failed start or a dead worker; `ended` follows when the worker is reaped. */

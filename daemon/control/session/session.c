@@ -65,11 +65,29 @@ has_unread (const SondePeer *peer)
 static gboolean
 is_unread (SondeSession *self)
 {
-  gboolean has_word
-      = has_unread (self->worker)
-        || (self->broker != NULL && has_unread (sonde_broker_link_peer (self->broker)));
+  gboolean has_word = has_unread (self->worker) || has_unread (self->broker);
 
   return has_word && self->n_unread++ < SONDE_LIMIT_UNREAD_TIMES;
+}
+
+gboolean
+sonde_session_hear (SondeSession *self,
+                    const SondeSessionWord *words,
+                    gsize n_words,
+                    const char *speaker,
+                    const SondeMessageHeader *message,
+                    int *fds,
+                    unsigned n_fds,
+                    GError **error)
+{
+  if (sonde_session_is_in (self, SONDE_STATES_DEAF))
+    return TRUE;
+  for (gsize i = 0; i < n_words; i++)
+    if (words[i].type == message->type && sonde_session_is_in (self, words[i].taken_in))
+      return words[i].take (self, message, fds, n_fds, error);
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED, "The %s sent \"%s\" out of order", speaker,
+               sonde_message_type_to_string (message->type));
+  return FALSE;
 }
 
 static gboolean
@@ -145,25 +163,13 @@ sonde_session_note (SondeSession *self, const char *text, GError **error)
   return sonde_peer_send (self->worker, &message, sizeof message, NULL, 0, error);
 }
 
-/* What systemd keeps of its connection would keep it waiting. */
-static void
-dismiss_broker (SondeSession *self)
-{
-  SondeBrokerLink *broker = g_steal_pointer (&self->broker);
-
-  if (self->keeper != NULL)
-    sonde_session_keeper_forget_peer (self->keeper, SONDE_PEER_BROKER);
-  if (broker != NULL)
-    self->handler->dismissed (self, sonde_broker_link_dissolve (broker), self->user_data);
-}
-
 void
 sonde_session_end (SondeSession *self)
 {
   /* Of the process, which is gone; a session with a file stays much longer than that. */
   g_clear_handle_id (&self->deadline, g_source_remove);
   g_clear_handle_id (&self->end, g_source_remove);
-  dismiss_broker (self);
+  sonde_session_dismiss_broker (self);
   sonde_session_output_close (self->output);
   if (self->worker != NULL)
     sonde_audit ("session-ended", self->facts->id, self->facts->owner_uid, self->facts->reason);
@@ -196,7 +202,7 @@ sonde_session_fail (SondeSession *self, const GError *error)
   if (!sonde_session_step (self, SONDE_STEP_FAIL))
     return;
   g_clear_handle_id (&self->duration, g_source_remove);
-  dismiss_broker (self);
+  sonde_session_dismiss_broker (self);
   sonde_session_output_seal (self->output);
   if (self->facts->reason == NULL
       || !(self->facts->is_broken || g_str_equal (self->facts->reason, "owner-left")))
@@ -222,22 +228,8 @@ sonde_session_fail_reason (SondeSession *self, const char *reason)
   sonde_session_fail (self, error);
 }
 
-void
-sonde_session_lose_broker (SondeSession *self, const char *how)
-{
-  if (sonde_session_is_in (self, SONDE_STATES_STARTING))
-    sonde_session_fail_reason (self, how);
-  else if (sonde_session_is_in (self, SONDE_STATES_LIVE))
-    {
-      sonde_audit ("broker-died", self->facts->id, self->facts->owner_uid, how);
-      self->facts->is_broken = TRUE;
-      sonde_session_stop (self, how);
-    }
-  dismiss_broker (self);
-}
-
-static gboolean
-refuse_state (const SondeSession *self, GError **error)
+gboolean
+sonde_session_refuse_state (const SondeSession *self, GError **error)
 {
   g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_STATE, "The session is %s",
                sonde_session_state_row (self->state)->name);
@@ -251,7 +243,7 @@ switch_sampling (SondeSession *self,
                  GError **error)
 {
   if (!sonde_session_step (self, which))
-    return refuse_state (self, error);
+    return sonde_session_refuse_state (self, error);
   sonde_session_save (self);
   if (self->is_slowed || sonde_peer_send_simple (self->worker, message, error))
     return TRUE;
@@ -283,7 +275,7 @@ share_out (SondeSession *self)
   if (self->worker != NULL)
     sonde_peer_set_share (self->worker, &self->share);
   if (self->broker != NULL)
-    sonde_peer_set_share (sonde_broker_link_peer (self->broker), &of_broker);
+    sonde_peer_set_share (self->broker, &of_broker);
 }
 
 void
@@ -299,7 +291,7 @@ sonde_session_measure (SondeSession *self)
   if (self->worker != NULL)
     sonde_peer_measure (self->worker, &self->worker_cost);
   if (self->broker != NULL)
-    sonde_peer_measure (sonde_broker_link_peer (self->broker), &self->broker_cost);
+    sonde_peer_measure (self->broker, &self->broker_cost);
   return self->worker_cost.cpu_us + self->broker_cost.cpu_us;
 }
 
@@ -351,7 +343,7 @@ sonde_session_open_stream (SondeSession *self,
 
   if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
     {
-      refuse_state (self, error);
+      sonde_session_refuse_state (self, error);
       return -1;
     }
   fd = sonde_session_output_open_stream (self->output, reader, options, self->worker, error);
@@ -366,9 +358,10 @@ sonde_session_open_file (const SondeSession *self,
                          gpointer user_data,
                          GError **error)
 {
-  if (!sonde_session_is_over (self) || sonde_session_capture_file (self)[0] == '\0')
-    return refuse_state (self, error);
-  sonde_session_output_reopen (self->output, reply, user_data);
+  if (!sonde_session_is_over (self) || self->output->path == NULL)
+    return sonde_session_refuse_state (self, error);
+  sonde_capture_store_reopen (self->output->store, self->facts->owner_uid, self->output->path,
+                              reply, user_data);
   return TRUE;
 }
 
@@ -397,7 +390,7 @@ sonde_session_open_control (SondeSession *self, GError **error)
 
   if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
     {
-      refuse_state (self, error);
+      sonde_session_refuse_state (self, error);
       return -1;
     }
   if (self->n_controls - self->n_closed_controls >= SONDE_LIMIT_CONTROLS)
@@ -413,31 +406,6 @@ sonde_session_open_control (SondeSession *self, GError **error)
     return -1;
   self->n_controls++;
   return sonde_steal_fd (&fd);
-}
-
-void
-sonde_session_add_targets_async (SondeSession *self,
-                                 GPtrArray *targets,
-                                 GAsyncReadyCallback callback,
-                                 gpointer user_data)
-{
-  GError *error = NULL;
-
-  if (sonde_session_is_in (self, SONDE_STATES_LIVE))
-    {
-      sonde_broker_link_add_async (self->broker, targets, callback, user_data);
-      sonde_session_save (self);
-      return;
-    }
-  g_ptr_array_unref (targets);
-  refuse_state (self, &error);
-  g_task_report_error (NULL, callback, user_data, sonde_session_add_targets_async, error);
-}
-
-gboolean
-sonde_session_add_targets_finish (GAsyncResult *result, GError **error)
-{
-  return g_task_propagate_boolean (G_TASK (result), error);
 }
 
 static gboolean
@@ -536,7 +504,7 @@ sonde_session_free (SondeSession *self)
   forget (self);
   g_clear_pointer (&self->keeper, sonde_session_keeper_free);
   g_clear_pointer (&self->worker, sonde_peer_free);
-  g_clear_pointer (&self->broker, sonde_broker_link_free);
+  sonde_peer_free (sonde_session_steal_broker (self));
   if (self->lookup != NULL)
     g_cancellable_cancel (self->lookup);
   g_clear_object (&self->lookup);
@@ -568,8 +536,7 @@ sonde_session_start (SondeSession *self, SondePeerLauncher *launcher)
 
   self->launcher = sonde_peer_launcher_ref (launcher);
   sonde_session_enter (self, SONDE_STATE_CALLING);
-  self->broker = sonde_broker_link_new (launcher, &sonde_session_broker_handler, self, &error);
-  if (self->broker == NULL)
+  if (!sonde_session_start_broker (self, &error))
     sonde_session_fail (self, error);
   share_out (self);
 }
@@ -635,7 +602,7 @@ sonde_session_stop (SondeSession *self, const char *reason)
   g_clear_handle_id (&self->duration, g_source_remove);
   /* One that cannot be told has gone. */
   if (self->broker != NULL)
-    sonde_broker_link_close (self->broker, NULL);
+    sonde_peer_send_simple (self->broker, SONDE_MESSAGE_CLOSE, NULL);
   sonde_session_output_seal (self->output);
   if (!sonde_peer_send_simple (self->worker, SONDE_MESSAGE_STOP, &error))
     sonde_session_fail (self, error);
@@ -695,7 +662,7 @@ sonde_session_is_over (const SondeSession *self)
 const char *
 sonde_session_capture_file (const SondeSession *self)
 {
-  return sonde_session_output_path (self->output);
+  return self->output->path != NULL ? self->output->path : "";
 }
 
 GPtrArray *

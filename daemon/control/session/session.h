@@ -77,7 +77,8 @@ gboolean sonde_session_pause (SondeSession *self, GError **error);
 gboolean sonde_session_resume (SondeSession *self, GError **error);
 
 /* One more stream of a live session, for @reader (unique bus name). Returns: the reader's end, or
- * -1. Errors: SONDE_ERROR_INVALID_STATE, and those of sonde_reader_set_open() */
+ * -1. Errors: SONDE_ERROR_INVALID_STATE, and those of
+ * sonde_session_output_open_stream() */
 int sonde_session_open_stream (SondeSession *self,
                                const char *reader,
                                const SondeStreamOptions *options,
@@ -107,7 +108,8 @@ void sonde_session_end_over_budget (SondeSession *self, const char *reason);
 void sonde_session_abort (SondeSession *self, const char *reason);
 
 /* @targets: (transfer full) (element-type SondeAskedTarget): all of them come in, or none.
- * Errors: SONDE_ERROR_INVALID_STATE, and those of sonde_broker_link_add_async() */
+ * They have SONDE_LIMIT_PROOF_MS; an answer that comes later is nobody's.
+ * Errors: SONDE_ERROR_INVALID_STATE, LIMIT_EXCEEDED, FAILED; what the broker says */
 void sonde_session_add_targets_async (SondeSession *self,
                                       GPtrArray *targets,
                                       GAsyncReadyCallback callback,

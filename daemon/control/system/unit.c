@@ -6,17 +6,12 @@
 
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
+#include "daemon/control/system/systemd.h"
 
-#define SYSTEMD_NAME       "org.freedesktop.systemd1"
-#define SYSTEMD_PATH       "/org/freedesktop/systemd1"
-#define MANAGER_INTERFACE  SYSTEMD_NAME ".Manager"
-#define UNIT_INTERFACE     SYSTEMD_NAME ".Unit"
-#define JOB_INTERFACE      SYSTEMD_NAME ".Job"
-#define PROPERTY_INTERFACE "org.freedesktop.DBus.Properties"
-#define ERROR_NO_UNIT      SYSTEMD_NAME ".NoSuchUnit"
+#define ERROR_NO_UNIT SYSTEMD_NAME ".NoSuchUnit"
 
-#define MAX_NAME           255
-#define CHARACTERS         G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS ":_.\\@-"
+#define MAX_NAME      255
+#define CHARACTERS    G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS ":_.\\@-"
 
 /* Only these have processes of their own and a property ControlGroup that tells of them. */
 static const struct
@@ -24,7 +19,7 @@ static const struct
   const char *suffix;
   const char *interface;
 } kinds[] = {
-  { ".service", SYSTEMD_NAME ".Service" },
+  { ".service", SERVICE_INTERFACE },
   { ".scope", SYSTEMD_NAME ".Scope" },
   { ".slice", SYSTEMD_NAME ".Slice" },
 };
@@ -138,20 +133,17 @@ static void
 on_group_unit (GVariant *reply, const GError *error, gpointer user_data)
 {
   GroupQuestion *self = user_data;
-  SondeBusConnectionCall call = { .destination = SYSTEMD_NAME,
-                                  .interface = PROPERTY_INTERFACE,
-                                  .method = "Get",
-                                  .type = "(v)",
-                                  .timeout_ms = SONDE_LIMIT_UNIT_MS };
+  const char *path;
 
   if (reply == NULL)
     {
       fail_with (self, error);
       return;
     }
-  g_variant_get (reply, "(&o)", &call.path);
-  call.arguments = g_variant_new ("(ss)", find_interface (self->name), "ControlGroup");
-  sonde_bus_connection_call (self->bus, &call, on_group, self);
+  g_variant_get (reply, "(&o)", &path);
+  sonde_systemd_call (self->bus, path, PROPERTY_INTERFACE, "Get",
+                      g_variant_new ("(ss)", find_interface (self->name), "ControlGroup"), "(v)",
+                      SONDE_LIMIT_UNIT_MS, on_group, self);
 }
 
 static void
@@ -170,12 +162,6 @@ sonde_unit_find_group_async (const char *name,
                              gpointer user_data)
 {
   GroupQuestion *self = g_new0 (GroupQuestion, 1);
-  SondeBusConnectionCall call = { .destination = SYSTEMD_NAME,
-                                  .path = SYSTEMD_PATH,
-                                  .interface = MANAGER_INTERFACE,
-                                  .method = "GetUnit",
-                                  .type = "(o)",
-                                  .timeout_ms = SONDE_LIMIT_UNIT_MS };
   g_autoptr (GError) error = NULL;
 
   self->task = g_task_new (NULL, cancellable, callback, user_data);
@@ -189,8 +175,8 @@ sonde_unit_find_group_async (const char *name,
     }
   if (cancellable != NULL)
     self->cancelled = g_signal_connect (cancellable, "cancelled", G_CALLBACK (on_cancelled), self);
-  call.arguments = g_variant_new ("(s)", name);
-  sonde_bus_connection_call (self->bus, &call, on_group_unit, self);
+  sonde_systemd_call (self->bus, SYSTEMD_PATH, MANAGER_INTERFACE, "GetUnit",
+                      g_variant_new ("(s)", name), "(o)", SONDE_LIMIT_UNIT_MS, on_group_unit, self);
 }
 
 char *
@@ -226,15 +212,8 @@ call (JobQuestion *self,
       const char *type,
       SondeBusConnectionReply reply)
 {
-  const SondeBusConnectionCall call = { .destination = SYSTEMD_NAME,
-                                        .path = path,
-                                        .interface = interface,
-                                        .method = method,
-                                        .arguments = arguments,
-                                        .type = type,
-                                        .timeout_ms = SONDE_LIMIT_UNIT_JOB_MS };
-
-  sonde_bus_connection_call (self->bus, &call, reply, self);
+  sonde_systemd_call (self->bus, path, interface, method, arguments, type, SONDE_LIMIT_UNIT_JOB_MS,
+                      reply, self);
 }
 
 /* @type: of the property. NULL: it is not there, or of another type */
