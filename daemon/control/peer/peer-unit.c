@@ -190,19 +190,6 @@ send_share (SondePeerUnit *self)
         g_variant_new ("(ba(sv))", TRUE /* until it ends */, &properties), "()", on_share_set);
 }
 
-/* The unit goes with its process, unless it is held; and only who holds it hears of it. */
-static void
-hold (SondePeerUnit *self)
-{
-  g_autofree char *match = g_strdup_printf (
-      "type='signal',sender='" SYSTEMD_NAME "',path='%s',interface='" PROPERTY_INTERFACE "',"
-      "member='PropertiesChanged',arg0='" SERVICE_INTERFACE "'",
-      self->path);
-
-  call (self, self->path, UNIT_INTERFACE, "Ref", NULL, NULL, NULL);
-  self->changes = sonde_bus_connection_subscribe (self->bus, match, on_changed, self);
-}
-
 static void
 on_unit (GVariant *reply, const GError *error, gpointer user_data)
 {
@@ -217,7 +204,14 @@ on_unit (GVariant *reply, const GError *error, gpointer user_data)
     kill_now (self);
   if (self->path != NULL && self->ended != NULL)
     {
-      hold (self);
+      g_autofree char *match = g_strdup_printf (
+          "type='signal',sender='" SYSTEMD_NAME "',path='%s',interface='" PROPERTY_INTERFACE "',"
+          "member='PropertiesChanged',arg0='" SERVICE_INTERFACE "'",
+          self->path);
+
+      /* The unit goes with its process, unless it is held; and only who holds it hears of it. */
+      call (self, self->path, UNIT_INTERFACE, "Ref", NULL, NULL, NULL);
+      self->changes = sonde_bus_connection_subscribe (self->bus, match, on_changed, self);
       if (self->has_exited)
         ask_how (self);
       else if (self->share.cpu_weight > 0)

@@ -128,19 +128,6 @@ find_unit (SondePeer *self, pid_t pid, GError **error)
   return FALSE;
 }
 
-/* Who has connected tells the first message. */
-static gboolean
-identify (SondePeer *self, GError **error)
-{
-  pid_t pid = sonde_channel_peer_pid (self->channel);
-
-  if (pid > 0)
-    return find_unit (self, pid, error);
-  g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED, "The kernel does not tell who the %s is",
-               sonde_peer_kind_row (self->kind)->name);
-  return FALSE;
-}
-
 static void
 on_message (SondeChannel *channel,
             const SondeMessageHeader *message,
@@ -149,10 +136,17 @@ on_message (SondeChannel *channel,
             gpointer user_data)
 {
   SondePeer *self = user_data;
+  pid_t pid = sonde_channel_peer_pid (channel);
   g_autoptr (GError) error = NULL;
 
-  if (!self->has_ended && self->process == NULL && self->unit == NULL && !identify (self, &error))
+  /* Who has connected tells the first message. */
+  if (!self->has_ended && self->process == NULL && self->unit == NULL
+      && !(pid > 0 && find_unit (self, pid, &error)))
     {
+      if (error == NULL)
+        g_set_error (&error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                     "The kernel does not tell who the %s is",
+                     sonde_peer_kind_row (self->kind)->name);
       g_clear_pointer (&self->channel, sonde_channel_free);
       on_closed (NULL, error, self);
     }

@@ -80,9 +80,9 @@ restore (SondeSessionRecord *facts,
   return self;
 }
 
-/* Says again what the one before wanted of the worker, who may have heard it. */
-static gboolean
-repeat_wish (SondeSession *self, SondeSessionState state, GError **error)
+/* Says again what the one before wanted of both, who may have heard it. */
+static void
+take_up (SondeSession *self)
 {
   static const SondeMessageType wishes[SONDE_N_STATES] = {
     [SONDE_STATE_RUNNING] = SONDE_MESSAGE_RESUME,
@@ -90,30 +90,11 @@ repeat_wish (SondeSession *self, SondeSessionState state, GError **error)
     [SONDE_STATE_DRAINING] = SONDE_MESSAGE_STOP,
     [SONDE_STATE_FINISHED] = SONDE_MESSAGE_LEAVE,
   };
-
-  return sonde_peer_send_simple (self->worker, wishes[state], error);
-}
-
-/* The same to the broker. */
-static void
-repeat_to_broker (SondeSession *self)
-{
-  g_autoptr (GError) error = NULL;
-  SondeMessageType wish
-      = sonde_session_is_in (self, SONDE_STATES_LIVE) ? SONDE_MESSAGE_REPORT : SONDE_MESSAGE_CLOSE;
-  gboolean is_told = self->broker != NULL && sonde_peer_send_simple (self->broker, wish, &error);
-
-  if (!is_told)
-    sonde_session_lose_broker (self, error != NULL ? error->message
-                                                   : "The connection to the broker is not there");
-}
-
-static void
-take_up (SondeSession *self)
-{
   gboolean is_foreign = self->facts->protocol != SONDE_MESSAGE_VERSION;
   SondeSessionState state = self->facts->state;
+  SondeMessageType of_broker;
   g_autoptr (GError) error = NULL;
+  g_autoptr (GError) lost = NULL;
 
   /* Finished, but for its process: it may not have heard that it may leave. */
   sonde_session_enter (self, state == SONDE_STATE_FINISHED ? SONDE_STATE_LEAVING : state);
@@ -127,10 +108,14 @@ take_up (SondeSession *self)
     sonde_session_start_duration (self);
   if (is_foreign && sonde_session_is_in (self, SONDE_STATES_LIVE))
     sonde_session_stop (self, "upgrade");
-  else if (!repeat_wish (self, state, &error))
+  else if (!sonde_peer_send_simple (self->worker, wishes[state], &error))
     sonde_session_fail (self, error);
-  if (!is_foreign)
-    repeat_to_broker (self);
+  of_broker
+      = sonde_session_is_in (self, SONDE_STATES_LIVE) ? SONDE_MESSAGE_REPORT : SONDE_MESSAGE_CLOSE;
+  if (!is_foreign && self->broker == NULL)
+    sonde_session_lose_broker (self, "The connection to the broker is not there");
+  else if (!is_foreign && !sonde_peer_send_simple (self->broker, of_broker, &lost))
+    sonde_session_lose_broker (self, lost->message);
   if (!sonde_session_is_over (self)
       && !sonde_peer_send_simple (self->worker, SONDE_MESSAGE_REPORT, &error))
     sonde_session_fail (self, error);

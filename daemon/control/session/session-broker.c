@@ -167,7 +167,7 @@ void
 sonde_session_lose_broker (SondeSession *self, const char *how)
 {
   if (sonde_session_is_in (self, SONDE_STATES_STARTING))
-    sonde_session_fail_reason (self, how);
+    sonde_session_abort (self, how);
   else if (sonde_session_is_in (self, SONDE_STATES_LIVE))
     {
       sonde_audit ("broker-died", self->facts->id, self->facts->owner_uid, how);
@@ -179,38 +179,30 @@ sonde_session_lose_broker (SondeSession *self, const char *how)
 
 /* --- what it says --- */
 
-static gboolean
-send_open (SondeSession *self, GError **error)
-{
-  SondeMessageOpen message = { .header.type = SONDE_MESSAGE_OPEN };
-
-  if (self->group != NULL
-      && g_strlcpy (message.group, self->group, sizeof message.group) >= sizeof message.group)
-    {
-      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
-                           "The path of the unit's control group is too long");
-      return FALSE;
-    }
-  return sonde_peer_send (self->broker, &message, sizeof message, NULL, 0, error);
-}
-
 void
 sonde_session_begin (SondeSession *self)
 {
+  SondeMessageOpen message = { .header.type = SONDE_MESSAGE_OPEN };
   g_autoptr (GError) error = NULL;
 
   if (self->state != SONDE_STATE_PLACING || self->lookup != NULL)
     return;
-  if (self->lookup_error != NULL)
-    sonde_session_fail (self, self->lookup_error);
-  else if (self->no_file != NULL)
-    sonde_session_fail (self, self->no_file);
-  else if (self->output->store == NULL || self->output->path != NULL)
+  if (self->lookup_error != NULL || self->no_file != NULL)
     {
-      sonde_session_step (self, SONDE_STEP_OPEN);
-      if (!send_open (self, &error))
-        sonde_session_fail (self, error);
+      sonde_session_fail (self, self->lookup_error != NULL ? self->lookup_error : self->no_file);
+      return;
     }
+  if (self->output->store != NULL && self->output->path == NULL)
+    return;
+  sonde_session_step (self, SONDE_STEP_OPEN);
+  if (self->group != NULL
+      && g_strlcpy (message.group, self->group, sizeof message.group) >= sizeof message.group)
+    g_set_error_literal (&error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+                         "The path of the unit's control group is too long");
+  else
+    sonde_peer_send (self->broker, &message, sizeof message, NULL, 0, &error);
+  if (error != NULL)
+    sonde_session_fail (self, error);
 }
 
 static gboolean

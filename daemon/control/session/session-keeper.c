@@ -104,6 +104,14 @@ sonde_session_keeper_forget_peer (SondeSessionKeeper *self, SondePeerKind kind)
   self->has_peer[kind] = FALSE;
 }
 
+void
+sonde_session_keeper_forget (SondeSessionKeeper *self)
+{
+  sonde_session_keeper_forget_record (self);
+  for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
+    sonde_session_keeper_forget_peer (self, kind);
+}
+
 /* --- what was left --- */
 
 static void
@@ -261,10 +269,7 @@ sonde_session_keeper_forget_left (SondeFdStore *store, const SondeLeftSession *l
 {
   g_autoptr (SondeSessionKeeper) self = sonde_session_keeper_new_left (store, left);
 
-  sonde_session_keeper_forget_record (self);
   for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
-    {
-      self->has_peer[kind] = TRUE;
-      sonde_session_keeper_forget_peer (self, kind);
-    }
+    self->has_peer[kind] = TRUE;
+  sonde_session_keeper_forget (self);
 }

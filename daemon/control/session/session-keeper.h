@@ -26,6 +26,8 @@ void sonde_session_keeper_keep_peer (SondeSessionKeeper *self, SondePeerKind kin
 void sonde_session_keeper_keep_record (SondeSessionKeeper *self, const SondeSessionRecord *record);
 void sonde_session_keeper_forget_peer (SondeSessionKeeper *self, SondePeerKind kind);
 void sonde_session_keeper_forget_record (SondeSessionKeeper *self);
+/* All; the record first: without it the rest is nobody's. */
+void sonde_session_keeper_forget (SondeSessionKeeper *self);
 
 /* A session as it was left. */
 typedef struct

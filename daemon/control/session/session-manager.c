@@ -402,22 +402,12 @@ adopt_one (SondeSessionManager *self, SondeCallers *callers, SondeLeftSession *l
     insert (self, session);
 }
 
-/* Its owner left with the bus that knew him, or its targets exited while nobody looked. */
-static void
-end_deserted (SondeSessionManager *self)
-{
-  GHashTableIter iter;
-  gpointer session;
-
-  g_hash_table_iter_init (&iter, self->sessions);
-  while (g_hash_table_iter_next (&iter, NULL, &session))
-    sonde_session_stop_if_deserted (session);
-}
-
 void
 sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *callers)
 {
   g_autoptr (GPtrArray) all = NULL;
+  GHashTableIter iter;
+  gpointer session;
 
   if (self->fd_store != NULL)
     {
@@ -425,7 +415,10 @@ sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *callers)
       all = sonde_session_keeper_find_left (self->fd_store);
       for (guint i = 0; i < all->len; i++)
         adopt_one (self, callers, g_ptr_array_index (all, i));
-      end_deserted (self);
+      /* Its owner left with the bus that knew him, or its targets exited while nobody looked. */
+      g_hash_table_iter_init (&iter, self->sessions);
+      while (g_hash_table_iter_next (&iter, NULL, &session))
+        sonde_session_stop_if_deserted (session);
     }
   tidy_captures (self, 0);
 }
@@ -495,30 +488,28 @@ check_sessions (SondeSessionManager *self, uid_t uid, GError **error)
       (guint) self->settings->sessions_machine, error);
 }
 
-static gboolean
-check_rate (SondeSessionManager *self, uid_t uid, GError **error)
-{
-  if (uid == 0 || sonde_uid_rate_has_room (self->starts, uid, g_get_monotonic_time ()))
-    return TRUE;
-  g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
-               "Limit starts: at most %d at once, then one a second", SONDE_LIMIT_START_BURST);
-  return FALSE;
-}
-
+/* Root is exempt: its brokers may be stuck by anybody's process. */
 static gboolean
 check_brokers (SondeSessionManager *self, uid_t uid, GError **error)
 {
   guint n_stuck;
   guint n = sonde_peer_leavers_count (self->leavers, uid, &n_stuck);
 
-  /* Root's may be stuck by anybody's process. Each session of others may have one predecessor that
-   * is about to go. */
-  if (uid == 0 || (n_stuck < SONDE_LIMIT_STUCK_BROKERS && n < self->settings->sessions))
+  if (uid == 0)
     return TRUE;
-  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
-                       n_stuck > 0 ? "Limit brokers: one of an earlier session waits for a file "
-                                     "system that does not answer"
-                                   : "Limit brokers: those of earlier sessions have not ended yet");
+  if (!sonde_uid_rate_has_room (self->starts, uid, g_get_monotonic_time ()))
+    g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                 "Limit starts: at most %d at once, then one a second", SONDE_LIMIT_START_BURST);
+  else if (n_stuck >= SONDE_LIMIT_STUCK_BROKERS)
+    g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                         "Limit brokers: one of an earlier session waits for a file system that "
+                         "does not answer");
+  /* Each session may have one predecessor that is about to go. */
+  else if (n >= self->settings->sessions)
+    g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                         "Limit brokers: those of earlier sessions have not ended yet");
+  else
+    return TRUE;
   return FALSE;
 }
 
@@ -537,8 +528,7 @@ check_start (SondeSessionManager *self, uid_t uid, gboolean is_lasting, GError *
           "This service has no place for capture files (see the property Features)");
       return FALSE;
     }
-  return check_sessions (self, uid, error) && check_rate (self, uid, error)
-         && check_brokers (self, uid, error)
+  return check_sessions (self, uid, error) && check_brokers (self, uid, error)
          && sonde_quota_check_fds (uid, SONDE_LIMIT_SESSION_FDS, error)
          && sonde_quota_check_flight (error);
 }

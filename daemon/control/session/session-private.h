@@ -109,6 +109,5 @@ void sonde_session_dismiss_broker (SondeSession *self);
 void sonde_session_lose_broker (SondeSession *self, const char *how);
 /* Of a failed start or a dead worker; `ended` follows when the worker is reaped. */
 void sonde_session_fail (SondeSession *self, const GError *error);
-void sonde_session_fail_reason (SondeSession *self, const char *reason);
 /* The worker is reaped. */
 void sonde_session_end (SondeSession *self);

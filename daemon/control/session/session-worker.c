@@ -160,7 +160,7 @@ on_failed (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GEr
   g_autofree char *text
       = g_utf8_make_valid (message->text, (gssize) strnlen (message->text, sizeof message->text));
 
-  sonde_session_fail_reason (self, text[0] != '\0' ? text : "The worker failed");
+  sonde_session_abort (self, text[0] != '\0' ? text : "The worker failed");
   return TRUE;
 }
 
@@ -215,7 +215,7 @@ on_worker_gone (SondePeer *worker, const char *how, gpointer user_data)
   else if (!sonde_session_step (self, SONDE_STEP_FINISH) && !sonde_session_is_over (self))
     {
       sonde_audit ("worker-died", self->facts->id, self->facts->owner_uid, how);
-      sonde_session_fail_reason (self, how);
+      sonde_session_abort (self, how);
     }
   sonde_session_end (self);
 }

@@ -28,19 +28,6 @@ sonde_session_step (SondeSession *self, SondeSessionStep step)
   return TRUE;
 }
 
-/* Since the last deadline. What waits to be read is our silence, not the worker's. */
-static gboolean
-is_heard (SondeSession *self)
-{
-  const SondeChannel *channel = sonde_peer_channel (self->worker);
-  guint64 n_before = self->n_heard;
-
-  if (channel == NULL)
-    return FALSE;
-  self->n_heard = sonde_channel_n_received (channel);
-  return self->n_heard != n_before || sonde_channel_is_waiting (channel);
-}
-
 gboolean
 sonde_session_has_progress (SondeSession *self)
 {
@@ -51,23 +38,6 @@ sonde_session_has_progress (SondeSession *self)
     return TRUE;
   self->n_heard_watched = sonde_channel_n_received (channel);
   return self->n_heard_watched != n_before || !sonde_channel_is_waiting (channel);
-}
-
-static gboolean
-has_unread (const SondePeer *peer)
-{
-  const SondeChannel *channel = peer != NULL ? sonde_peer_channel (peer) : NULL;
-
-  return channel != NULL && sonde_channel_is_waiting (channel);
-}
-
-/* What was waited for may be there. One that never stops talking is late all the same. */
-static gboolean
-is_unread (SondeSession *self)
-{
-  gboolean has_word = has_unread (self->worker) || has_unread (self->broker);
-
-  return has_word && self->n_unread++ < SONDE_LIMIT_UNREAD_TIMES;
 }
 
 gboolean
@@ -91,19 +61,36 @@ sonde_session_hear (SondeSession *self,
 }
 
 static gboolean
+has_unread (const SondePeer *peer)
+{
+  const SondeChannel *channel = peer != NULL ? sonde_peer_channel (peer) : NULL;
+
+  return channel != NULL && sonde_channel_is_waiting (channel);
+}
+
+/* What waits to be read is our silence, not theirs, and may be what was waited for. One that never
+ * stops talking is late all the same. */
+static gboolean
 on_deadline (gpointer user_data)
 {
   SondeSession *self = user_data;
+  const SondeChannel *channel = self->worker != NULL ? sonde_peer_channel (self->worker) : NULL;
+  guint64 n_heard = channel != NULL ? sonde_channel_n_received (channel) : 0;
 
   self->deadline = 0;
-  if (sonde_session_is_in (self, SONDE_STATES_LIVE) && is_heard (self))
-    sonde_session_enter (self, self->state);
+  if (sonde_session_is_in (self, SONDE_STATES_LIVE)
+      && (n_heard > self->n_heard || has_unread (self->worker)))
+    {
+      self->n_heard = n_heard;
+      sonde_session_enter (self, self->state);
+    }
   else if (self->state == SONDE_STATE_LEAVING)
     sonde_peer_kill (self->worker);
-  else if (is_unread (self))
+  else if ((has_unread (self->worker) || has_unread (self->broker))
+           && self->n_unread++ < SONDE_LIMIT_UNREAD_TIMES)
     self->deadline = g_timeout_add (SONDE_LIMIT_UNREAD_MS, on_deadline, self);
   else
-    sonde_session_fail_reason (self, sonde_session_state_row (self->state)->overdue);
+    sonde_session_abort (self, sonde_session_state_row (self->state)->overdue);
   return G_SOURCE_REMOVE;
 }
 
@@ -221,7 +208,7 @@ sonde_session_fail (SondeSession *self, const GError *error)
 }
 
 void
-sonde_session_fail_reason (SondeSession *self, const char *reason)
+sonde_session_abort (SondeSession *self, const char *reason)
 {
   g_autoptr (GError) error = g_error_new_literal (SONDE_ERROR, SONDE_ERROR_FAILED, reason);
 
@@ -247,7 +234,7 @@ switch_sampling (SondeSession *self,
   sonde_session_save (self);
   if (self->is_slowed || sonde_peer_send_simple (self->worker, message, error))
     return TRUE;
-  sonde_session_fail_reason (self, "The worker cannot be told to pause or resume");
+  sonde_session_abort (self, "The worker cannot be told to pause or resume");
   return FALSE;
 }
 
@@ -318,7 +305,7 @@ sonde_session_set_slowed (SondeSession *self, gboolean is_slowed, const char *te
                       : sonde_session_note (self, text, NULL)
                             && switch_if_running (self, SONDE_MESSAGE_RESUME);
   if (!is_told)
-    sonde_session_fail_reason (self, "The worker cannot be told to pause or resume");
+    sonde_session_abort (self, "The worker cannot be told to pause or resume");
   return TRUE;
 }
 
@@ -365,28 +352,13 @@ sonde_session_open_file (const SondeSession *self,
   return TRUE;
 }
 
-/* The worker's end tells who sends; links that a program asks for are made by the worker. */
-static gboolean
-make_control (int fds[2], GError **error)
-{
-  const int on = 1;
-
-  if (!sonde_socketpair (SOCK_SEQPACKET, fds, error))
-    return FALSE;
-  if (setsockopt (fds[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0)
-    return TRUE;
-  sonde_error_set_errno (error, errno, "Cannot make a control socket");
-  close (fds[0]);
-  close (fds[1]);
-  return FALSE;
-}
-
 int
 sonde_session_open_control (SondeSession *self, GError **error)
 {
   SondeMessageHeader message = { .type = SONDE_MESSAGE_CONTROL };
   sonde_autofd int fd = -1;
   int fds[2];
+  const int on = 1;
 
   if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
     {
@@ -399,9 +371,16 @@ sonde_session_open_control (SondeSession *self, GError **error)
                    "Limit controls: at most %d control sockets of a session", SONDE_LIMIT_CONTROLS);
       return -1;
     }
-  if (!make_control (fds, error))
+  if (!sonde_socketpair (SOCK_SEQPACKET, fds, error))
     return -1;
   fd = fds[0];
+  /* The worker's end tells who sends; links that a program asks for are made by the worker. */
+  if (setsockopt (fds[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
+    {
+      sonde_error_set_errno (error, errno, "Cannot make a control socket");
+      close (fds[1]);
+      return -1;
+    }
   if (!sonde_peer_send (self->worker, &message, sizeof message, &fds[1], 1, error))
     return -1;
   self->n_controls++;
@@ -482,17 +461,6 @@ sonde_session_new (guint64 id,
   return self;
 }
 
-/* The record first: without it the rest is nobody's. */
-static void
-forget (SondeSession *self)
-{
-  if (self->keeper == NULL)
-    return;
-  sonde_session_keeper_forget_record (self->keeper);
-  for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
-    sonde_session_keeper_forget_peer (self->keeper, kind);
-}
-
 void
 sonde_session_free (SondeSession *self)
 {
@@ -501,7 +469,8 @@ sonde_session_free (SondeSession *self)
   sonde_session_enter (self, SONDE_STATE_FAILED); /* which nothing changes any more */
   g_clear_handle_id (&self->duration, g_source_remove);
   g_clear_handle_id (&self->end, g_source_remove);
-  forget (self);
+  if (self->keeper != NULL)
+    sonde_session_keeper_forget (self->keeper);
   g_clear_pointer (&self->keeper, sonde_session_keeper_free);
   g_clear_pointer (&self->worker, sonde_peer_free);
   sonde_peer_free (sonde_session_steal_broker (self));
@@ -630,12 +599,6 @@ GVariant *
 sonde_session_stop_finish (GAsyncResult *result, GError **error)
 {
   return g_task_propagate_pointer (G_TASK (result), error);
-}
-
-void
-sonde_session_abort (SondeSession *self, const char *reason)
-{
-  sonde_session_fail_reason (self, reason);
 }
 
 void
