@@ -207,7 +207,7 @@ adopt (Fixture *fixture, SondeSessionRecord *record, gboolean is_done)
 
   g_assert_no_error (error);
   g_assert_cmpuint (fixture->n_ended, ==, 0);
-  sonde_session_record_free (record);
+  g_assert_null (left.record);
   return session;
 }
 
