@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "daemon/base/asked.h"
 
+#include <string.h>
+
+#include "daemon/base/limits.h"
+
 static const char *const tracepoints[] = {
   "sched:sched_switch", /* a task leaves the CPU: its stack says what it waits for */
   "sched:sched_wakeup", /* the stack is the waker's */
@@ -75,9 +79,93 @@ const char *const sonde_event_choice_names[SONDE_N_EVENTS + 1] = {
   [SONDE_EVENT_NONE] = "none",
 };
 
+const char *const sonde_unwind_names[] = {
+  [SONDE_UNWIND_NONE] = "none",
+  [SONDE_UNWIND_FRAME_POINTER] = "frame-pointer",
+  [SONDE_UNWIND_DWARF] = "dwarf",
+  [SONDE_UNWIND_LIBDWFL] = "libdwfl",
+  NULL,
+};
+const char *const sonde_symbols_names[] = { [FALSE] = "none", [TRUE] = "end", NULL };
+const char *const sonde_memory_names[] = {
+  [SONDE_MEMORY_OFF] = "off", [SONDE_MEMORY_ALL] = "all", [SONDE_MEMORY_SAMPLED] = "sampled", NULL
+};
+
 const char *
 sonde_asked_event_name (const SondeAsked *self)
 {
   return self->event == SONDE_EVENT_TRACEPOINT ? sonde_tracepoint_name (self->tracepoint)
                                                : sonde_event_choice_names[self->event];
+}
+
+static gboolean
+is_boolean (gint32 value)
+{
+  return value == FALSE || value == TRUE;
+}
+
+const char *
+sonde_asked_check (const SondeAsked *self)
+{
+  const guint32 known_counters = SONDE_COUNTERS_CPU | SONDE_COUNTERS_MEMORY | SONDE_COUNTERS_NETWORK
+                                 | SONDE_COUNTERS_DISK | SONDE_COUNTERS_PROCESS;
+
+  if (self->padding != 0)
+    return "impossible request";
+  if (self->scope >= SONDE_N_SCOPES)
+    return "unknown scope";
+  if (self->event > SONDE_EVENT_TRACEPOINT)
+    return "unknown event";
+  if (self->event == SONDE_EVENT_TRACEPOINT && sonde_tracepoint_name (self->tracepoint) == NULL)
+    return "unknown tracepoint";
+  if (!is_boolean (self->kernel) || !is_boolean (self->raw) || !is_boolean (self->children)
+      || !is_boolean (self->start_on_exec) || !is_boolean (self->symbols))
+    return "neither yes nor no";
+  if (self->unwind > SONDE_UNWIND_LIBDWFL)
+    return "unknown unwind mode";
+  if (self->stack_size_bytes % 8 != 0 || self->stack_size_bytes > SONDE_LIMIT_STACK_SIZE_MAX)
+    return "stack size out of range";
+  if (self->max_depth == 0 || self->max_depth > SONDE_LIMIT_DEPTH)
+    return "depth out of range";
+  if (self->memory > SONDE_MEMORY_SAMPLED)
+    return "unknown memory mode";
+  if (self->memory != SONDE_MEMORY_OFF && self->memory_interval_bytes == 0)
+    return "memory interval out of range";
+  if (self->memory_wait_us > SONDE_LIMIT_MEMORY_WAIT_US)
+    return "memory wait out of range";
+  if ((self->counters & ~known_counters) != 0)
+    return "unknown counters";
+  if (memchr (self->unit, '\0', sizeof self->unit) == NULL)
+    return "a text without its end";
+  return NULL;
+}
+
+void
+sonde_asked_describe (const SondeAsked *self,
+                      const char *event,
+                      gboolean sees_kernel,
+                      GKeyFile *file,
+                      const char *group)
+{
+  g_key_file_set_string (file, group, "scope", sonde_scope_name (self->scope));
+  g_key_file_set_string (file, group, "event", event);
+  if (self->frequency_hz != 0)
+    g_key_file_set_uint64 (file, group, "frequency", self->frequency_hz);
+  else
+    g_key_file_set_uint64 (file, group, "period", self->period);
+  g_key_file_set_boolean (file, group, "kernel", self->kernel);
+  g_key_file_set_boolean (file, group, "raw", self->raw);
+  g_key_file_set_string (file, group, "kernel-time", sees_kernel ? "yes" : "user time only");
+  g_key_file_set_boolean (file, group, "children", self->children);
+  g_key_file_set_string (file, group, "unwind", sonde_unwind_names[self->unwind]);
+  g_key_file_set_uint64 (file, group, "stack-size", self->stack_size_bytes);
+  g_key_file_set_uint64 (file, group, "max-depth", self->max_depth);
+  g_key_file_set_uint64 (file, group, "duration", self->duration_us);
+  g_key_file_set_string (file, group, "symbols", sonde_symbols_names[self->symbols]);
+  if (self->memory != SONDE_MEMORY_OFF)
+    g_key_file_set_string (file, group, "memory", sonde_memory_names[self->memory]);
+  if (self->memory == SONDE_MEMORY_SAMPLED)
+    g_key_file_set_uint64 (file, group, "memory-interval", self->memory_interval_bytes);
+  if (self->memory != SONDE_MEMORY_OFF)
+    g_key_file_set_uint64 (file, group, "memory-wait", self->memory_wait_us);
 }

@@ -51,24 +51,24 @@ enum
  * sent as it is. Keys, units and ranges: dbus/org.sonde.Profiler1.xml. */
 typedef struct
 {
-  guint32 scope;  /* SondeScope */
-  guint32 event;  /* SondeEventChoice */
-  guint64 period; /* 0: by frequency */
+  guint32 scope;        /* SondeScope */
+  guint32 event;        /* SondeEventChoice */
+  guint64 period;       /* event counts (ns for cpu-clock); 0: by frequency */
   guint32 frequency_hz; /* 0: by period */
   guint32 tracepoint;   /* of sonde_tracepoint_name(), for SONDE_EVENT_TRACEPOINT */
-  gint32 kernel;        /* booleans, here and in the next four; implied by raw */
-  gint32 raw;
+  gint32 kernel; /* booleans, here and in the next four: kernel functions get names; raw implies */
+  gint32 raw;    /* kernel addresses as they are, nothing hidden */
   gint32 children;
   gint32 start_on_exec;
   gint32 symbols;
-  guint32 unwind; /* SondeUnwindMode */
-  guint32 stack_size_bytes;
-  guint32 max_depth;
-  guint64 duration_us; /* 0: until stopped */
-  guint64 memory_interval_bytes;
-  guint32 memory; /* SondeMemoryMode */
-  guint32 memory_wait_us;
-  guint32 counters; /* SONDE_COUNTERS_* */
+  guint32 unwind;                /* SondeUnwindMode */
+  guint32 stack_size_bytes;      /* asked for in each sample */
+  guint32 max_depth;             /* frames kept, leaf first */
+  guint64 duration_us;           /* 0: until stopped */
+  guint64 memory_interval_bytes; /* between heap samples, on average */
+  guint32 memory;                /* SondeMemoryMode */
+  guint32 memory_wait_us;        /* that a profiled program may wait for room in a ring */
+  guint32 counters;              /* SONDE_COUNTERS_* */
   guint32 padding;
   char unit[SONDE_UNIT_NAME_BYTES]; /* of the scope `unit`, else "" */
 } SondeAsked;
@@ -77,8 +77,22 @@ typedef struct
 const char *sonde_scope_name (SondeScope scope);
 /* "auto", "cycles", ..., NULL; not of tracepoints */
 extern const char *const sonde_event_choice_names[SONDE_N_EVENTS + 1];
+/* The words of the options by the values that stand for them; NULL behind the last. */
+extern const char *const sonde_unwind_names[];
+extern const char *const sonde_symbols_names[];
+extern const char *const sonde_memory_names[];
 /* "auto", "sched:sched_switch", ...: the option `event`. */
 const char *sonde_asked_event_name (const SondeAsked *self);
+
+/* Of one that another process sent. Returns: NULL, or what cannot be */
+const char *sonde_asked_check (const SondeAsked *self);
+/* What a capture's METADATA says of it. Of a checked one.
+ * @event: what was opened for it; @sees_kernel: whether that tells of time in the kernel */
+void sonde_asked_describe (const SondeAsked *self,
+                           const char *event,
+                           gboolean sees_kernel,
+                           GKeyFile *file,
+                           const char *group);
 
 /* The tracepoints that the option `event` takes, a closed list. Only the place and the stack of an
  * event are recorded, never its payload, which tells of other users' processes and files. So the

@@ -52,21 +52,13 @@ is_from_worker (const SondeChannel *self)
 }
 
 static void
-close_fds (const int *fds, unsigned n_fds)
+close_fds (const SondeChannel *self, const int *fds, unsigned n_fds)
 {
   for (unsigned i = 0; i < n_fds; i++)
-    if (fds[i] >= 0)
+    if (fds[i] >= 0 && self->handler->close_fd != NULL)
+      self->handler->close_fd (fds[i]);
+    else if (fds[i] >= 0)
       close (fds[i]);
-}
-
-static void
-close_sent (const SondeChannel *self, const int *fds, unsigned n_fds)
-{
-  if (self->handler->close_sent == NULL)
-    close_fds (fds, n_fds);
-  else
-    for (unsigned i = 0; i < n_fds; i++)
-      self->handler->close_sent (fds[i]);
 }
 
 static void
@@ -74,7 +66,7 @@ drop_pending (SondeChannel *self)
 {
   Pending *pending = g_queue_pop_head (&self->pending);
 
-  close_sent (self, pending->fds, pending->n_fds);
+  close_fds (self, pending->fds, pending->n_fds);
   g_free (pending->fds);
   g_free (pending->bytes);
   g_free (pending);
@@ -96,8 +88,7 @@ shut (SondeChannel *self)
   remove_source (&self->readable);
   remove_source (&self->retry);
   /* First: the end of what is queued may wait. */
-  if (self->fd >= 0)
-    close (self->fd);
+  close_fds (self, &self->fd, 1);
   self->fd = -1;
   while (!g_queue_is_empty (&self->pending))
     drop_pending (self);
@@ -151,7 +142,7 @@ take_control (SondeChannel *self, struct msghdr *header, int *fds, unsigned *n_f
       n = (control->cmsg_len - CMSG_LEN (0)) / sizeof (int);
       if (n > SONDE_MESSAGE_MAX_FDS - *n_fds)
         {
-          close_fds ((const int *) (void *) CMSG_DATA (control), n);
+          close_fds (self, (const int *) (void *) CMSG_DATA (control), n);
           return FALSE;
         }
       memcpy (fds + *n_fds, CMSG_DATA (control), n * sizeof (int));
@@ -184,7 +175,7 @@ deliver (SondeChannel *self,
 
       fail (self, error);
     }
-  close_fds (fds, n_fds);
+  close_fds (self, fds, n_fds);
 }
 
 /* Takes one message. Returns FALSE when there is none (or no channel) any more. */
@@ -237,7 +228,7 @@ receive_one (SondeChannel *self)
   /* The end of file, or a packet of no bytes: that may still bring descriptors. */
   if (got == 0)
     {
-      close_fds (fds, n_fds);
+      close_fds (self, fds, n_fds);
       fail (self, NULL);
       return FALSE;
     }
@@ -413,7 +404,7 @@ sonde_channel_send (SondeChannel *self,
       enqueue (self, message, size_bytes, fds, n_fds, result);
       return TRUE;
     }
-  close_sent (self, fds, n_fds);
+  close_fds (self, fds, n_fds);
   /* A peer that has just gone may have said something before, its last word perhaps: that is read
    * first, and then the end of file tells the owner. */
   if (result > 0 || (self->fd >= 0 && (result == -EPIPE || result == -ECONNRESET)))

@@ -20,8 +20,7 @@ typedef struct SondeChannel SondeChannel;
 
 typedef struct
 {
-  /* @fds are owned by the channel and closed after the call: take what is needed with
-   * sonde_channel_steal_fd() semantics, i.e. set fds[i] = -1. */
+  /* @fds are the channel's, which closes them after the call: set to -1 what is taken. */
   void (*message) (SondeChannel *channel,
                    const SondeMessageHeader *message,
                    int *fds,
@@ -31,8 +30,9 @@ typedef struct
   void (*closed) (SondeChannel *channel, const GError *error, gpointer user_data);
   /* Optional: all that was queued is sent. */
   void (*drained) (SondeChannel *channel, gpointer user_data);
-  /* How a descriptor that was given to be sent is closed; NULL: by close(). */
-  void (*close_sent) (int fd);
+  /* How a descriptor is closed that was given to be sent, or came and was not taken, and the
+   * connection itself, in which some may wait; NULL: by close(). */
+  void (*close_fd) (int fd);
 } SondeChannelHandler;
 
 /**

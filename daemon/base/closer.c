@@ -2,6 +2,8 @@
 #include "daemon/base/closer.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -62,13 +64,34 @@ close_all (gpointer unused)
   return NULL;
 }
 
+/* One end of a pair of sockets that we made: nobody else is named as the peer of it. A stranger's
+ * may be the last place of descriptors that wait in it, which go with it; on a stream of ours none
+ * is sent. */
 static gboolean
-is_local_socket (int fd)
+is_own_socket (int fd)
 {
-  int domain;
-  socklen_t size = sizeof domain;
+  struct pollfd input = { .fd = fd, .events = POLLIN };
+  struct ucred peer;
+  socklen_t peer_size = sizeof peer;
+  int type;
+  socklen_t type_size = sizeof type;
 
-  return getsockopt (fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
+  return getsockopt (fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) == 0 && peer.pid == getpid ()
+         && peer.uid == geteuid () && getsockopt (fd, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0
+         && (type == SOCK_STREAM || poll (&input, 1, 0) == 0);
+}
+
+/* A session has thousands of them. No file has that name: the path of one begins with "/". */
+static gboolean
+is_perf_event (int fd)
+{
+  static const char name[] = "anon_inode:[perf_event]";
+  char path[32];
+  char text[sizeof name];
+
+  g_snprintf (path, sizeof path, "/proc/self/fd/%d", fd);
+  return readlink (path, text, sizeof text) == sizeof name - 1
+         && memcmp (text, name, sizeof name - 1) == 0;
 }
 
 void
@@ -76,7 +99,7 @@ sonde_closer_take (int fd)
 {
   GThread *thread = NULL;
 
-  if (is_local_socket (fd))
+  if (is_own_socket (fd) || is_perf_event (fd))
     {
       syscall (SYS_close, fd);
       return;

@@ -218,6 +218,10 @@
 #define SONDE_LIMIT_DELIVERY_MS 120000
 /* ms: the same when nobody who asked is left. */
 #define SONDE_LIMIT_DELIVERY_ORPHAN_MS 5000
+/* Bytes on their way to a broker or a worker, before the kernel doubles them: two of the largest
+ * messages, and so some hundred descriptors. What it does not take for longer waits where it comes
+ * from. */
+#define SONDE_LIMIT_PEER_BUFFER 16384
 /* ms: between a worker's last word, the end of its connection and its exit; a broker's likewise. */
 #define SONDE_LIMIT_PEER_EXIT_MS 2000
 /* ms: between the kill of a broker and its end. One that takes longer waits for what the kernel asks

@@ -79,55 +79,20 @@ is_terminated (const char *text, size_t size_bytes)
   return memchr (text, '\0', size_bytes) != NULL;
 }
 
-/* What the front asks for and the worker is told. */
-static const char *
-check_stacks (uint32_t unwind, uint32_t stack_size_bytes, uint32_t max_depth)
-{
-  if (unwind > SONDE_UNWIND_LIBDWFL)
-    return "unknown unwind mode";
-  if (stack_size_bytes % 8 != 0 || stack_size_bytes > 65528)
-    return "stack size out of range";
-  if (max_depth == 0 || max_depth > 4096)
-    return "depth out of range";
-  return NULL;
-}
-
-/* The same. */
-static const char *
-check_memory (uint32_t memory, uint64_t interval_bytes, uint32_t wait_us)
-{
-  if (memory > SONDE_MEMORY_SAMPLED)
-    return "unknown memory mode";
-  if (memory != SONDE_MEMORY_OFF && interval_bytes == 0)
-    return "memory interval out of range";
-  if (wait_us > 1000000)
-    return "memory wait out of range";
-  return NULL;
-}
-
 static const char *
 check_setup (const SondeMessageSetup *setup)
 {
-  const char *fault;
-
-  const uint32_t known_flags = SONDE_SPEC_KERNEL_TIME | SONDE_SPEC_KERNEL_NAMES | SONDE_SPEC_SYMBOLS
-                               | SONDE_SPEC_CHILDREN | SONDE_SPEC_SYSTEM | SONDE_SPEC_USER_STACK
-                               | SONDE_SPEC_CALLCHAIN | SONDE_SPEC_RAW;
+  const uint32_t known_flags
+      = SONDE_SPEC_KERNEL_TIME | SONDE_SPEC_USER_STACK | SONDE_SPEC_CALLCHAIN;
 
   if (setup->version != SONDE_MESSAGE_VERSION)
     return "another version of the protocol";
-  if ((setup->flags & ~known_flags) != 0)
+  if ((setup->flags & ~known_flags) != 0 || setup->padding != 0)
     return "unknown flags";
-  fault = check_stacks (setup->unwind, setup->stack_size_bytes, setup->max_depth);
-  if (fault == NULL)
-    fault = check_memory (setup->memory, setup->memory_interval_bytes, setup->memory_wait_us);
-  if (fault != NULL)
-    return fault;
   if (!is_terminated (setup->event, sizeof setup->event)
-      || !is_terminated (setup->scope, sizeof setup->scope)
       || !is_terminated (setup->sonde_version, sizeof setup->sonde_version))
     return "a text without its end";
-  return NULL;
+  return sonde_asked_check (&setup->asked);
 }
 
 static const char *
@@ -279,44 +244,14 @@ check_failed (const SondeMessageFailed *failed)
   return check_sentence (failed->text, sizeof failed->text);
 }
 
-static bool
-is_boolean (int32_t value)
-{
-  return value == 0 || value == 1;
-}
-
 static const char *
 check_ask (const SondeMessageAsk *ask)
 {
-  const SondeAsked *asked = &ask->asked;
-  const char *fault;
-  const uint32_t known_counters = SONDE_COUNTERS_CPU | SONDE_COUNTERS_MEMORY
-                                  | SONDE_COUNTERS_NETWORK | SONDE_COUNTERS_DISK
-                                  | SONDE_COUNTERS_PROCESS;
-
   if (ask->version != SONDE_MESSAGE_VERSION)
     return "another version of the protocol";
-  if (ask->owner_pid < 0 || ask->padding != 0 || asked->padding != 0)
+  if (ask->owner_pid < 0 || ask->padding != 0)
     return "impossible owner";
-  if (asked->scope >= SONDE_N_SCOPES)
-    return "unknown scope";
-  if (asked->event > SONDE_EVENT_TRACEPOINT)
-    return "unknown event";
-  if (asked->event == SONDE_EVENT_TRACEPOINT && sonde_tracepoint_name (asked->tracepoint) == NULL)
-    return "unknown tracepoint";
-  if (!is_boolean (asked->kernel) || !is_boolean (asked->raw) || !is_boolean (asked->children)
-      || !is_boolean (asked->start_on_exec) || !is_boolean (asked->symbols))
-    return "neither yes nor no";
-  fault = check_stacks (asked->unwind, asked->stack_size_bytes, asked->max_depth);
-  if (fault == NULL)
-    fault = check_memory (asked->memory, asked->memory_interval_bytes, asked->memory_wait_us);
-  if (fault != NULL)
-    return fault;
-  if ((asked->counters & ~known_counters) != 0)
-    return "unknown counters";
-  if (!is_terminated (asked->unit, sizeof asked->unit))
-    return "a text without its end";
-  return NULL;
+  return sonde_asked_check (&ask->asked);
 }
 
 static const char *

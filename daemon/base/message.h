@@ -116,21 +116,15 @@ typedef struct
   uint32_t size; /* bytes of the whole message; must equal the packet's */
 } SondeMessageHeader;
 
+/* What the events that the kernel gave are like. */
 enum
 {
-  SONDE_SPEC_KERNEL_TIME
-  = 1 << 0, /* the events see kernel time (else the kernel refused: user only) */
-  SONDE_SPEC_KERNEL_NAMES
-  = 1 << 1,                    /* option `kernel`: name kernel functions; else one leaf [kernel] */
-  SONDE_SPEC_SYMBOLS = 1 << 2, /* option `symbols` = end */
-  SONDE_SPEC_CHILDREN = 1 << 3,
-  SONDE_SPEC_SYSTEM = 1 << 4,     /* whole machine: unknown pids are asked for when first seen */
-  SONDE_SPEC_USER_STACK = 1 << 5, /* samples carry registers and stack */
-  SONDE_SPEC_CALLCHAIN = 1 << 6,  /* samples carry the kernel's callchain */
-  SONDE_SPEC_RAW = 1 << 7,        /* option `raw`: kernel addresses as they are, nothing hidden */
+  SONDE_SPEC_KERNEL_TIME = 1 << 0, /* they see kernel time (else the kernel refused: user only) */
+  SONDE_SPEC_USER_STACK = 1 << 1,  /* samples carry registers and stack */
+  SONDE_SPEC_CALLCHAIN = 1 << 2,   /* samples carry the kernel's callchain */
 };
 
-/* The frozen request, as the worker needs it. */
+/* The frozen request, and what has become of it. */
 typedef struct
 {
   SondeMessageHeader header;
@@ -138,22 +132,14 @@ typedef struct
   uint32_t flags;   /* SONDE_SPEC_* */
   uint64_t session_id;
   uint32_t owner_uid;
-  uint32_t unwind;           /* SondeUnwindMode */
-  uint32_t stack_size_bytes; /* asked for in each sample */
-  uint32_t max_depth;        /* frames kept, leaf first */
-  uint64_t frequency_hz;     /* 0 when period is used */
-  uint64_t period;           /* event counts (ns for cpu-clock); 0 when frequency is used */
+  uint32_t padding;
+  SondeAsked asked;
   uint64_t sample_type;      /* perf_event_attr.sample_type of the sampling events */
   uint64_t sample_regs_user; /* register mask of the sampling events */
   uint64_t read_format;      /* of the sampling events; PERF_FORMAT_LOST absent on old kernels */
-  uint64_t duration_us;      /* 0 until stopped */
-  uint64_t memory_interval_bytes; /* between heap samples, on average */
-  uint32_t memory;                /* SondeMemoryMode */
-  uint32_t memory_wait_us;        /* that a profiled program may wait for room in a ring */
   int64_t start_realtime_ns;
   int64_t start_ns; /* CLOCK_MONOTONIC, before the events were on */
-  char event[64];   /* "cpu-clock" */
-  char scope[16];   /* "targets", "launch", "pids", "unit", "system" */
+  char event[64];   /* "cpu-clock": what "auto" has become */
   char sonde_version[16];
 } SondeMessageSetup;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Measures what one uid has of what all share. */
+/* Measures what one uid has of what all share, and how often it does something. */
 #pragma once
 
 #include <gio/gio.h>
@@ -45,3 +45,30 @@ gboolean sonde_quota_check_flight (GError **error);
 /* The same for memory that a session of @uid locks for its perf rings on @n_cpus processors.
  * Errors: SONDE_ERROR_LIMIT_EXCEEDED: perf-rings */
 gboolean sonde_quota_check_rings (uid_t uid, guint n_cpus, GError **error);
+
+/**
+ * sonde_quota_check_sessions:
+ * @n_own: sessions that @uid has
+ * @n_of_others: of all other uids but root
+ * @max: that @uid may have
+ * @max_of_machine: of all uids but root
+ *
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED: sessions, sessions-root, sessions-machine
+ */
+gboolean sonde_quota_check_sessions (
+    uid_t uid, guint n_own, guint n_of_others, guint max, guint max_of_machine, GError **error);
+
+/* A token bucket for each uid. Times are monotonic µs and given by the caller; a uid that has used
+ * nothing takes no memory. */
+typedef struct SondeUidRate SondeUidRate;
+
+/* @burst: at once; then one each @interval_us */
+SondeUidRate *sonde_uid_rate_new (guint burst, gint64 interval_us);
+/* Accepts NULL. */
+void sonde_uid_rate_free (SondeUidRate *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeUidRate, sonde_uid_rate_free)
+
+/* Whether @uid may do it once more; counts nothing. */
+gboolean sonde_uid_rate_has_room (SondeUidRate *self, uid_t uid, gint64 now_us);
+/* @uid has done it. */
+void sonde_uid_rate_count (SondeUidRate *self, uid_t uid, gint64 now_us);

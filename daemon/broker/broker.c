@@ -337,7 +337,7 @@ static const SondeChannelHandler worker_handler
     = { .message = on_worker_message,
         .closed = on_worker_closed,
         /* Files of whatever the processes have mapped. */
-        .close_sent = sonde_closer_take };
+        .close_fd = sonde_closer_take };
 
 /* --- prove and serve --- */
 

@@ -332,23 +332,13 @@ sonde_perf_plan_probe (SondePerfPlan *self, const SondeAsked *asked, int first_c
 }
 
 guint32
-sonde_perf_plan_flags (const SondePerfPlan *self, const SondeAsked *asked)
+sonde_perf_plan_flags (const SondePerfPlan *self)
 {
   guint64 sample_type = self->has_samples ? self->samples.sample_type : 0;
   guint32 flags = 0;
 
   if (!self->samples.exclude_kernel)
     flags |= SONDE_SPEC_KERNEL_TIME;
-  if (asked->kernel)
-    flags |= SONDE_SPEC_KERNEL_NAMES;
-  if (asked->raw)
-    flags |= SONDE_SPEC_RAW;
-  if (asked->symbols)
-    flags |= SONDE_SPEC_SYMBOLS;
-  if (asked->children)
-    flags |= SONDE_SPEC_CHILDREN;
-  if (asked->scope == SONDE_SCOPE_SYSTEM)
-    flags |= SONDE_SPEC_SYSTEM;
   if ((sample_type & PERF_SAMPLE_STACK_USER) != 0)
     flags |= SONDE_SPEC_USER_STACK;
   if ((sample_type & PERF_SAMPLE_CALLCHAIN) != 0)

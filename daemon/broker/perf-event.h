@@ -46,7 +46,7 @@ gboolean
 sonde_perf_plan_probe (SondePerfPlan *self, const SondeAsked *asked, int first_cpu, GError **error);
 
 /* SONDE_SPEC_*, as the plan stands now. */
-guint32 sonde_perf_plan_flags (const SondePerfPlan *self, const SondeAsked *asked);
+guint32 sonde_perf_plan_flags (const SondePerfPlan *self);
 
 /* Returns: a close-on-exec descriptor or a negative errno */
 int sonde_perf_event_open (const struct perf_event_attr *attr, pid_t tid, int cpu);

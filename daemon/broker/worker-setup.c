@@ -22,27 +22,18 @@ send_setup (SondeChannel *front,
   SondeMessageSetup message = {
     .header.type = SONDE_MESSAGE_SETUP,
     .version = SONDE_MESSAGE_VERSION,
-    .flags = sonde_perf_plan_flags (plan, asked),
+    .flags = sonde_perf_plan_flags (plan),
     .session_id = session_id,
     .owner_uid = owner_uid,
-    .unwind = asked->unwind,
-    .stack_size_bytes = asked->stack_size_bytes,
-    .max_depth = asked->max_depth,
-    .frequency_hz = asked->frequency_hz,
-    .period = asked->period,
+    .asked = *asked,
     .sample_type = attr->sample_type,
     .sample_regs_user = attr->sample_regs_user,
     .read_format = attr->read_format,
-    .duration_us = asked->duration_us,
-    .memory_interval_bytes = asked->memory_interval_bytes,
-    .memory = asked->memory,
-    .memory_wait_us = asked->memory_wait_us,
     .start_realtime_ns = g_get_real_time () * 1000,
     .start_ns = g_get_monotonic_time () * 1000,
   };
 
   g_strlcpy (message.event, plan->event_name, sizeof message.event);
-  g_strlcpy (message.scope, sonde_scope_name (asked->scope), sizeof message.scope);
   g_strlcpy (message.sonde_version, SONDE_VERSION, sizeof message.sonde_version);
   return sonde_channel_send (front, &message, sizeof message, NULL, 0, error);
 }

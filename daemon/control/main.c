@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -28,10 +29,8 @@
 #include "daemon/base/limits.h"
 #include "daemon/control/bus/bus.h"
 #include "daemon/control/system/audit.h"
-#include "daemon/control/system/idle.h"
 #include "daemon/control/system/outbox.h"
-#include "daemon/control/system/unit-job.h"
-#include "daemon/control/system/watchdog.h"
+#include "daemon/control/system/unit.h"
 
 #define ANSWER_WAIT_MS 5
 #define WANTED_NICE    -10     /* as far as we may */
@@ -53,8 +52,10 @@ typedef struct
   SondeBusConnection *connection; /* NULL: not yet */
   SondeFdStore *fd_store;         /* NULL: brokers and workers end with us */
   SondeBus *bus;
-  SondeIdle *idle;
-  SondeWatchdog *watchdog;
+  guint idle_timer;
+  guint idle_timeout_ms; /* of the timer */
+  guint64 n_calls_seen;  /* of all that ever came, when its round began */
+  guint watchdog_timer;
   gboolean has_name;
   guint connect_timer;
   gboolean is_leaving;
@@ -125,7 +126,7 @@ leave (Daemon *self, const char *reason, int status)
   self->status = status;
   sonde_outbox_tell (self->systemd, "STOPPING=1");
   if (self->bus != NULL)
-    sonde_bus_shut_down (self->bus, reason, on_sessions_gone, self);
+    sonde_session_manager_shut_down (self->bus->manager, reason, on_sessions_gone, self);
   else
     g_main_loop_quit (self->loop);
 }
@@ -137,7 +138,7 @@ leave_sessions (Daemon *self, int status)
   self->is_leaving = TRUE;
   self->status = status;
   sonde_outbox_tell (self->systemd, "STOPPING=1");
-  sonde_bus_leave (self->bus);
+  sonde_session_manager_leave (self->bus->manager);
   on_sessions_gone (self);
 }
 
@@ -160,14 +161,6 @@ on_job (gboolean is_restart, gpointer user_data)
     leave (self, "stopped", EXIT_SUCCESS);
 }
 
-static gboolean
-is_busy (gpointer user_data)
-{
-  const Daemon *self = user_data;
-
-  return sonde_bus_has_sessions (self->bus);
-}
-
 static void
 on_start_queued (gboolean is_queued, gpointer user_data)
 {
@@ -176,7 +169,7 @@ on_start_queued (gboolean is_queued, gpointer user_data)
   if (is_queued)
     leave_sessions (self, EXIT_SUCCESS);
   else
-    sonde_bus_shut_down (self->bus, "stopped", on_sessions_gone, self);
+    sonde_session_manager_shut_down (self->bus->manager, "stopped", on_sessions_gone, self);
 }
 
 /* No call can come any more, but one that came before may have started a session: it is the next
@@ -188,8 +181,8 @@ on_calls_answered (gpointer user_data)
 
   if (sonde_bus_connection_n_calls (self->connection) > 0)
     return G_SOURCE_CONTINUE;
-  if (is_busy (self))
-    sonde_unit_job_start_again (self->connection, on_start_queued, self);
+  if (sonde_session_manager_is_busy (self->bus->manager))
+    sonde_unit_ask_own (self->connection, SONDE_UNIT_START_AGAIN, on_start_queued, self);
   else
     on_sessions_gone (self);
   return G_SOURCE_REMOVE;
@@ -212,18 +205,42 @@ on_starts_forgotten (gboolean is_done, gpointer user_data)
   call_bus (user_data, "ReleaseName", g_variant_new ("(s)", SONDE_BUS_NAME), on_name_released);
 }
 
-/* systemd hears first that we stop, and so starts us again for calls that come from now on; the bus
- * gives us those that came before it hears that we give up the name. */
-static void
-on_idle (gpointer user_data)
+/* No call has come and none was open for a whole round, and there is no session. systemd hears
+ * first that we stop, and so starts us again for calls that come from now on; the bus gives us
+ * those that came before it hears that we give up the name. */
+static gboolean
+on_idle_timer (gpointer user_data)
 {
   Daemon *self = user_data;
+  guint64 n_calls = sonde_bus_connection_n_ever (self->connection);
 
+  if (n_calls != self->n_calls_seen || sonde_bus_connection_n_calls (self->connection) > 0
+      || sonde_session_manager_is_busy (self->bus->manager))
+    {
+      self->n_calls_seen = n_calls;
+      return G_SOURCE_CONTINUE;
+    }
+  self->idle_timer = 0;
   if (self->is_leaving)
-    return;
+    return G_SOURCE_REMOVE;
   self->is_leaving = TRUE;
   sonde_outbox_tell (self->systemd, "STOPPING=1");
-  sonde_unit_job_forget_starts (self->connection, on_starts_forgotten, self);
+  sonde_unit_ask_own (self->connection, SONDE_UNIT_FORGET_STARTS, on_starts_forgotten, self);
+  return G_SOURCE_REMOVE;
+}
+
+/* Who has no heirs stays for ever, and so does who may. */
+static void
+set_idle_timer (Daemon *self)
+{
+  guint timeout_ms = (guint) self->settings.idle_timeout_ms;
+
+  if (!has_heirs (self) || self->idle_timeout_ms == timeout_ms)
+    return;
+  self->idle_timeout_ms = timeout_ms;
+  g_clear_handle_id (&self->idle_timer, g_source_remove);
+  if (timeout_ms > 0)
+    self->idle_timer = g_timeout_add (timeout_ms, on_idle_timer, self);
 }
 
 /* What is wrong with the file changes nothing: sessions may run. */
@@ -243,30 +260,22 @@ on_reload (gpointer user_data)
 
   sonde_outbox_tell (self->systemd, "RELOADING=1");
   load_settings (self);
-  if (self->idle != NULL)
-    sonde_idle_set_timeout (self->idle, (guint) self->settings.idle_timeout_ms);
+  set_idle_timer (self);
   sonde_outbox_tell (self->systemd, "READY=1");
   return G_SOURCE_CONTINUE;
 }
 
+/* That the main loop turns is not enough: what workers have said must be heard as well. A service
+ * that does not is killed and started anew, and its sessions go on.
+ * Source: sd_watchdog_enabled(3) */
 static gboolean
-has_progress (gpointer user_data)
+on_watchdog_timer (gpointer user_data)
 {
   const Daemon *self = user_data;
 
-  return sonde_bus_has_progress (self->bus);
-}
-
-/* What only systemd gives: an end that it takes back, and somebody who looks. */
-static void
-begin_service (Daemon *self)
-{
-  static const SondeIdleHandler idle_handler = { .is_busy = is_busy, .idle = on_idle };
-
-  if (!has_heirs (self))
-    return;
-  self->idle = sonde_idle_new (self->connection, &idle_handler, self);
-  self->watchdog = sonde_watchdog_new (self->systemd, has_progress, self);
+  if (sonde_session_manager_has_progress (self->bus->manager))
+    sonde_outbox_tell (self->systemd, "WATCHDOG=1");
+  return G_SOURCE_CONTINUE;
 }
 
 static gboolean
@@ -277,7 +286,7 @@ on_terminate (gpointer user_data)
   if (!has_heirs (self))
     leave (self, "stopped", EXIT_SUCCESS);
   else if (!self->is_leaving)
-    sonde_unit_job_ask (self->connection, on_job, self);
+    sonde_unit_ask_own (self->connection, SONDE_UNIT_IS_RESTARTED, on_job, self);
   return G_SOURCE_CONTINUE;
 }
 
@@ -317,8 +326,7 @@ on_name_requested (GVariant *reply, const GError *error, gpointer user_data)
   self->has_name = TRUE;
   sonde_outbox_tell (self->systemd, "READY=1");
   /* Not before: the call that started us comes with the name. */
-  if (self->idle != NULL)
-    sonde_idle_set_timeout (self->idle, (guint) self->settings.idle_timeout_ms);
+  set_idle_timer (self);
 }
 
 /* A private sonded ends with its caller: nothing of it is to stay. */
@@ -342,11 +350,15 @@ on_ready (gpointer user_data)
 {
   Daemon *self = user_data;
   gboolean is_peer = self->peer_fd >= 0;
+  guint64 watchdog_us;
 
   g_clear_handle_id (&self->connect_timer, g_source_remove);
   self->bus = sonde_bus_new (self->connection, is_peer, sonde_peer_launcher_ref (self->launcher),
                              open_store (self), self->fd_store, &self->settings);
-  begin_service (self);
+  /* Three times in each WatchdogSec=. */
+  if (has_heirs (self) && sd_watchdog_enabled (FALSE, &watchdog_us) > 0)
+    self->watchdog_timer
+        = g_timeout_add ((guint) MAX (watchdog_us / 3000, 1), on_watchdog_timer, self);
   if (!is_peer)
     call_bus (self, "RequestName",
               g_variant_new ("(su)", SONDE_BUS_NAME, (guint32) G_BUS_NAME_OWNER_FLAGS_DO_NOT_QUEUE),
@@ -691,8 +703,8 @@ main (int argc, char **argv)
   else
     run (&self);
 
-  g_clear_pointer (&self.watchdog, sonde_watchdog_free);
-  g_clear_pointer (&self.idle, sonde_idle_free);
+  g_clear_handle_id (&self.watchdog_timer, g_source_remove);
+  g_clear_handle_id (&self.idle_timer, g_source_remove);
   g_clear_pointer (&self.bus, sonde_bus_free);
   g_clear_pointer (&self.fd_store, sonde_fd_store_free);
   g_clear_pointer (&self.launcher, sonde_peer_launcher_unref);

@@ -314,7 +314,7 @@ hostile_worker_main (void)
 
   send_good (SONDE_MESSAGE_HELLO);
   wait_for (&message, SONDE_MESSAGE_SETUP);
-  what = message.setup.frequency_hz;
+  what = message.setup.asked.frequency_hz;
   if (what == HOSTILE_ASK_EARLY)
     {
       ask_process (1, 1);

@@ -21,6 +21,8 @@ void limit_reach_sessions (const char *name);
 void limit_reach_sessions_of_root (const char *name);
 void limit_reach_sessions_of_all (const char *name);
 void limit_reach_starts (const char *name);
+/* The same by starts that are refused once a broker has looked at them. */
+void limit_reach_starts_by_refusals (void);
 void limit_reach_calls (const char *name);
 void limit_reach_additions (const char *name);
 void limit_reach_kept_sessions (const char *name);

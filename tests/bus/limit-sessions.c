@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The limits of sessions and calls, reached. */
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -151,6 +152,47 @@ limit_reach_starts (const char *name)
   n_intervals = (guint64) (g_get_monotonic_time () - begin_us) / limit_lookup ("start-interval");
   g_assert_cmpuint (n_intervals, >, 0);
   g_assert_cmpuint (starts.n_starts, <=, limit_lookup ("starts") + n_intervals);
+}
+
+/* Why a session of a process that is nobody's to profile is refused. */
+static GError *
+start_in_vain (GDBusConnection *bus)
+{
+  g_autoptr (GUnixFDList) proof = bus_open_proc (getpid (), "maps", O_RDONLY | O_CLOEXEC);
+  g_autofree char *session = NULL;
+  GError *error = NULL;
+  int capture;
+
+  g_assert_false (bus_profile (bus, g_variant_new_parsed ("{'targets': <[(uint32 1, @h 0)]>}"),
+                               proof, &session, &capture, &error));
+  return error;
+}
+
+void
+limit_reach_starts_by_refusals (void)
+{
+  g_autoptr (GDBusConnection) bus = bus_connect (bus_next_uid ());
+  gint64 begin_us = g_get_monotonic_time ();
+  guint64 n_refused = 0;
+
+  for (;;)
+    {
+      g_autoptr (GError) error = start_in_vain (bus);
+      g_autofree char *name = g_dbus_error_get_remote_error (error);
+
+      if (g_str_has_suffix (name, ".LimitExceeded"))
+        {
+          limit_assert_refusal (error, "starts");
+          break;
+        }
+      bus_assert_error (error, "NotAuthorized");
+      n_refused++;
+      g_assert_cmpuint (n_refused, <=,
+                        limit_lookup ("starts")
+                            + (guint64) (g_get_monotonic_time () - begin_us)
+                                  / limit_lookup ("start-interval"));
+    }
+  g_assert_cmpuint (n_refused, >=, limit_lookup ("starts"));
 }
 
 /* Calls that wait for polkit, and one more. */

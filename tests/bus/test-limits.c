@@ -150,5 +150,6 @@ main (int argc, char **argv)
 
       g_test_add_data_func (path, &rows[i], test_limit);
     }
+  g_test_add_func ("/limits/starts-by-refusals", limit_reach_starts_by_refusals);
   return g_test_run ();
 }

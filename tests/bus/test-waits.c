@@ -390,6 +390,37 @@ is_let_in (gpointer user)
   return error == NULL;
 }
 
+/* A session that is over, but for its broker. */
+static void
+leave_stuck_broker (const BusUser *user, Stuck *stuck)
+{
+  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+  g_autoptr (GArray) brokers = NULL;
+  g_autoptr (GVariant) answer = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autofree char *session = NULL;
+  int capture = -1;
+  int fd;
+
+  bus_profile (user->bus, g_variant_new_parsed ("{'launch': <true>}"), NULL, &session, &capture,
+               &error);
+  g_assert_no_error (error);
+  brokers = bus_list_brokers (bus_service_pid (user->bus));
+  g_assert_cmpuint (brokers->len, >, 0);
+  for (guint i = 0; i < brokers->len; i++)
+    stuck_tell (stuck, "stop FLUSH %d\n", g_array_index (brokers, pid_t, i));
+  fd = open_stuck (stuck);
+  g_unix_fd_list_append (fds, fd, NULL);
+  close (fd);
+  answer = bus_session_call (user->bus, session, "AddProcess",
+                             g_variant_new_parsed ("([(%u, %h)],)", (guint32) user->target, 0), fds,
+                             &error);
+  bus_assert_error (error, "NotAuthorized");
+  stuck_expect (stuck, "held FLUSH");
+  g_variant_unref (bus_stop (user->bus, session));
+  close (capture);
+}
+
 /* It outlives its session, and the kill: that costs its own user the next one, and nobody else
  * anything. */
 static void
@@ -398,42 +429,54 @@ test_stuck_broker (void)
   g_auto (BusUser) user = { 0 };
   g_auto (BusUser) other = { 0 };
   g_auto (Stuck) stuck = { 0 };
-  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
-  g_autoptr (GArray) brokers = NULL;
-  g_autoptr (GVariant) answer = NULL;
-  g_autoptr (GError) error = NULL;
-  g_autofree char *session = NULL;
   pid_t sonded;
-  int capture = -1;
-  int fd;
 
   bus_user_init (&user, BUS_CHILD_WAIT);
   bus_user_init (&other, BUS_CHILD_WAIT);
   stuck_init_file (&stuck);
-  bus_profile (user.bus, g_variant_new_parsed ("{'launch': <true>}"), NULL, &session, &capture,
-               &error);
-  g_assert_no_error (error);
+  leave_stuck_broker (&user, &stuck);
   sonded = bus_service_pid (user.bus);
-  brokers = bus_list_brokers (sonded);
-  g_assert_cmpuint (brokers->len, ==, 1);
-  stuck_tell (&stuck, "stop FLUSH %d\n", g_array_index (brokers, pid_t, 0));
-  fd = open_stuck (&stuck);
-  g_unix_fd_list_append (fds, fd, NULL);
-  close (fd);
-  answer = bus_session_call (user.bus, session, "AddProcess",
-                             g_variant_new_parsed ("([(%u, %h)],)", (guint32) user.target, 0), fds,
-                             &error);
-  bus_assert_error (error, "NotAuthorized");
-  stuck_expect (&stuck, "held FLUSH");
-  g_variant_unref (bus_stop (user.bus, session));
-  close (capture);
-
   bus_wait (is_shut_out, &user, "the limit of who has a broker that does not end");
   bus_assert_answers (user.bus);
   g_assert_true (is_let_in (&other));
   stuck_tell (&stuck, "go\n");
   bus_wait (is_let_in, &user, "the end of the broker");
   g_assert_cmpint (bus_service_pid (user.bus), ==, sonded);
+}
+
+static gboolean
+has_no_session (gpointer bus)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) answer = bus_manager_call (bus, "ListSessions", NULL, NULL, &error);
+  g_autoptr (GVariant) list = NULL;
+
+  g_assert_no_error (error);
+  list = g_variant_get_child_value (answer, 0);
+  return g_variant_n_children (list) == 0;
+}
+
+/* Each counts from when its session is over: a user who is quick has no more of them. */
+static void
+test_stuck_brokers_at_once (void)
+{
+  g_auto (BusUser) user = { 0 };
+  g_auto (BusUser) other = { 0 };
+  g_auto (Stuck) stuck = { 0 };
+  g_autoptr (GError) error = NULL;
+
+  bus_user_init (&user, BUS_CHILD_WAIT);
+  bus_user_init (&other, BUS_CHILD_WAIT);
+  stuck_init_file (&stuck);
+  for (guint i = 0; i < SONDE_LIMIT_SESSIONS; i++)
+    leave_stuck_broker (&user, &stuck);
+  bus_wait (has_no_session, user.bus, "the end of the sessions");
+  error = try_start (&user);
+  bus_assert_error (error, "LimitExceeded");
+  g_assert_nonnull (strstr (error->message, "Limit brokers:"));
+  g_assert_true (is_let_in (&other));
+  stuck_tell (&stuck, "go\n");
+  bus_wait (is_let_in, &user, "the end of the brokers");
 }
 
 /* --- the disk of the capture files --- */
@@ -616,6 +659,7 @@ main (int argc, char **argv)
   g_test_add_func ("/waits/foreign-descriptors", test_foreign_descriptors);
   g_test_add_func ("/waits/too-many-descriptors", test_too_many_descriptors);
   g_test_add_func ("/waits/broker-that-does-not-end", test_stuck_broker);
+  g_test_add_func ("/waits/brokers-that-do-not-end-count-at-once", test_stuck_brokers_at_once);
   g_test_add_func ("/waits/disk-of-captures", test_disk);
   g_test_add_func ("/waits/disk-of-captures-at-the-start", test_disk_at_the_start);
   return g_test_run ();

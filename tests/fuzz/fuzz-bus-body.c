@@ -14,7 +14,6 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/socket.h"
 #include "daemon/control/request/options.h"
-#include "daemon/control/request/stream-options.h"
 #include "daemon/control/system/bus-connection.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"

@@ -7,7 +7,6 @@
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/control/request/options.h"
-#include "daemon/control/request/stream-options.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 

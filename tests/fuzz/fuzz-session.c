@@ -256,8 +256,8 @@ on_ended (SondeSession *session, gboolean has_started, gpointer user_data)
   Story *story = user_data;
 
   if (++story->n_ended > 1 || !sonde_session_is_over (session)
-      || sonde_session_reason (session) == NULL
-      || !g_utf8_validate (sonde_session_reason (session), -1, NULL))
+      || sonde_session_facts (session)->reason == NULL
+      || !g_utf8_validate (sonde_session_facts (session)->reason, -1, NULL))
     abort ();
 }
 

@@ -14,7 +14,8 @@ frames = importlib.import_module('make-corpus')
 SETUP, DOCUMENT, RINGS, EVENTS, SINK, START, PROCESS, FILE, STOP, PAUSE, RESUME, REPORT, NOTE = range(1, 14)
 (HELLO, RINGS_MAPPED, PROCESS_REQUEST, FILE_REQUEST, STATISTICS, DRAINED, SINK_CLOSED, FINISHED,
  FAILED) = range(101, 110)
-KERNEL_TIME, KERNEL_NAMES, SYMBOLS, CHILDREN, SYSTEM, USER_STACK, CALLCHAIN, RAW_DATA = (1 << i for i in range(8))
+KERNEL_TIME, USER_STACK, CALLCHAIN = (1 << i for i in range(3))
+KERNEL_NAMES, SYMBOLS, CHILDREN, SYSTEM, RAW_DATA = (1 << i for i in range(16, 21))
 LEAVE, COUNTERS, CONTROL, LINK, SINKS, COUNTERS_REQUEST, CONTROLS = 14, 15, 16, 17, 110, 111, 112
 ASK, PROVE, SERVE, OPEN, ANNOUNCE, ADD, CLOSE = range(201, 208)
 SHEET, PROVED, OPENED, ADDED, BROKEN, TARGETS_ENDED, STUCK = range(211, 218)  # 301 and so on: packet.h
@@ -39,11 +40,20 @@ def file(data):
     return struct.pack('<H', len(data)) + data
 
 
-def setup(version=OURS, flags=SYMBOLS | CHILDREN, unwind=0, stack=16384, depth=64, frequency=1000, period=0,
-          sample_type=perf.ALL, regs=perf.REGS, event=b'cpu-clock', scope=b'targets', uid=1000, memory=0, interval=4096, wait_us=0):
-    return packet(SETUP, struct.pack('<IIQIIIIQQQQQQQIIqq64s16s16s', version, flags, 1, uid, unwind, stack, depth,
-                                     frequency, period, sample_type, regs, 0x14, 0, interval, memory, wait_us, 10**18, 4000, event,
-                                     scope, b'0'))
+def asked(scope=0, event=0, tracepoint=0, switches=(1, 0, 1, 0, 0), unwind=2, stack=16384, depth=256, memory=0, counters=31, padding=0,
+          unit=b'', period=0, frequency=1000, duration=0, interval=4096, wait_us=0):
+    """SondeAsked; switches: kernel, raw, children, start-on-exec, symbols"""
+    return struct.pack('<IIQIIiiiiiIIIQQIIII256s', scope, event, period, frequency, tracepoint, *switches, unwind, stack, depth,
+                       duration, interval, memory, wait_us, counters, padding, unit)
+
+
+def setup(version=OURS, flags=SYMBOLS | CHILDREN, unwind=0, depth=64, sample_type=perf.ALL, regs=perf.REGS, event=b'cpu-clock', uid=1000,
+          padding=0, **options):
+    """flags: those of the message, and above them what is asked for"""
+    switches = [int(flags & bit != 0) for bit in (KERNEL_NAMES, RAW_DATA, CHILDREN)] + [0, int(flags & SYMBOLS != 0)]
+    request = {'scope': 4 if flags & SYSTEM else 0, 'unwind': unwind, 'depth': depth, 'switches': switches, 'counters': 0} | options
+    return packet(SETUP, struct.pack('<IIQII', version, flags & ~(KERNEL_NAMES | RAW_DATA | CHILDREN | SYMBOLS | SYSTEM), 1, uid, padding)
+                  + asked(**request) + struct.pack('<QQQqq64s16s', sample_type, regs, 0x14, 10**18, 4000, event, b'0'))
 
 
 def event(kind=1, cpu=0, tid=-1, flags=0, number=77):
@@ -105,11 +115,8 @@ def link():
     return packet(LINK, n_fds=1)
 
 
-def ask(version=OURS, uid=1000, owner=10, padding=0, scope=0, event=0, tracepoint=0, switches=(1, 0, 1, 0, 0), unwind=2, stack=16384, depth=256, memory=0, counters=31,
-        asked_padding=0, unit=b'', period=0, frequency=1000, duration=0, interval=4096, wait_us=0):
-    return packet(ASK, struct.pack('<IIiIIIQIIiiiiiIIIQQIIII256s', version, uid, owner, padding, scope, event, period, frequency,
-                                   tracepoint, *switches, unwind, stack, depth, duration, interval, memory, wait_us, counters,
-                                   asked_padding, unit))
+def ask(version=OURS, uid=1000, owner=10, padding=0, asked_padding=0, **options):
+    return packet(ASK, struct.pack('<IIiI', version, uid, owner, padding) + asked(padding=asked_padding, **options))
 
 
 HAS_PROOF, HAS_MAPS, HAS_PIDFD = 1, 2, 4
@@ -176,7 +183,7 @@ def bad():
         'setup-version': (TO_WORKER, setup(version=2**31)), 'setup-flags': (TO_WORKER, setup(flags=256)), 'setup-unwind': (TO_WORKER, setup(unwind=4)),
         'setup-stack': (TO_WORKER, setup(stack=7)), 'setup-stack-size': (TO_WORKER, setup(stack=65536)), 'setup-depth-0': (TO_WORKER, setup(depth=0)),
         'setup-depth': (TO_WORKER, setup(depth=4097)), 'setup-event-open': (TO_WORKER, setup(event=b'x' * 64)),
-        'setup-scope-open': (TO_WORKER, setup(scope=b'x' * 16)), 'setup-memory': (TO_WORKER, setup(memory=3)),
+        'setup-scope': (TO_WORKER, setup(scope=5)), 'setup-memory': (TO_WORKER, setup(memory=3)),
         'setup-memory-interval': (TO_WORKER, setup(memory=2, interval=0)), 'setup-memory-wait': (TO_WORKER, setup(wait_us=1000001)),
         'control-fds': (TO_WORKER, packet(CONTROL)), 'controls-open': (FROM_WORKER, packet(CONTROLS, struct.pack('<II', 1, 2))),
         'events-0': (TO_WORKER, raw(struct.pack('<IIII', EVENTS, 16, 0, 0), 1)),

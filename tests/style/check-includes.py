@@ -188,7 +188,7 @@ BAD = {
     'the broker does not know workers': ('daemon/broker/proc-answer.c', '"daemon/control/peer/peer.h"'),
     'the broker does not know capture': ('daemon/broker/broker.c', '"daemon/capture/stream/sink.h"'),
     'capture does not know control': ('daemon/capture/stream/sink.c', '"daemon/control/request/options.h"'),
-    'what asks the system knows no session': ('daemon/control/system/session-quota.c', '"daemon/control/session/session.h"'),
+    'what asks the system knows no session': ('daemon/control/system/settings.c', '"daemon/control/session/session.h"'),
     'sessions do not know the bus': ('daemon/control/session/session.c', '"daemon/control/bus/bus.call.h"'),
     'a stream does not know who fills it': ('daemon/capture/stream/sink.c', '"daemon/capture/perf/perf-ring.h"'),
     'programs write their rings, not the worker': ('daemon/capture/program/inferior.c', '"shared-ring/ring-writer.h"'),

@@ -323,7 +323,7 @@ go_served (Front *self)
   serve (self);
   expect (self, SONDE_MESSAGE_SETUP);
   g_assert_cmpuint (self->got.setup.session_id, ==, 7);
-  g_assert_cmpstr (self->got.setup.scope, ==, "launch");
+  g_assert_cmpuint (self->got.setup.asked.scope, ==, SONDE_SCOPE_LAUNCH);
   expect (self, SONDE_MESSAGE_DOCUMENT);
   g_assert_cmpuint (self->got.document.kind, ==, SONDE_DOCUMENT_CPUINFO);
   do

@@ -125,6 +125,17 @@ refuses_a_directory_that_others_write (Fixture *fixture, gconstpointer data)
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_FAILED);
 }
 
+/* Who counts sessions anew, within a second. */
+static void
+gives_each_file_a_name (Fixture *fixture, gconstpointer data)
+{
+  for (guint i = 0; i < 3; i++)
+    {
+      fixture->last_id = 0;
+      add_file (fixture, UID + i % 2, 1);
+    }
+}
+
 static void
 refuses_a_user_too_many_bytes (Fixture *fixture, gconstpointer data)
 {
@@ -556,6 +567,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   ADD ("refuses-a-directory-that-others-write", refuses_a_directory_that_others_write);
+  ADD ("gives-each-file-a-name", gives_each_file_a_name);
   ADD ("refuses-a-user-too-many-bytes", refuses_a_user_too_many_bytes);
   ADD ("refuses-a-user-too-many-files", refuses_a_user_too_many_files);
   ADD ("counts-what-open-files-may-grow-to", counts_what_open_files_may_grow_to);

@@ -300,28 +300,70 @@ queues_in_order_while_the_socket_is_full (Fixture *self, gconstpointer data)
   g_assert_cmpuint (self->n_drained, >, 0);
 }
 
-static int last_closed;
+static guint n_closed_by_owner;
 
 static void
-close_and_tell (int fd)
+close_and_count (int fd)
 {
-  last_closed = fd;
-  close (fd);
+  n_closed_by_owner++;
+  g_assert_cmpint (close (fd), ==, 0);
+}
+
+/* The end of a broker's connection, which has another owner than the fixture's. */
+static void
+replace_channel (Fixture *self)
+{
+  static const SondeChannelHandler own_handler = {
+    .message = on_message, .closed = on_closed, .drained = on_drained, .close_fd = close_and_count
+  };
+
+  n_closed_by_owner = 0;
+  g_clear_pointer (&self->channel, sonde_channel_free);
+  sonde_clear_fd (&self->peer);
+  {
+    int fds[2];
+
+    g_assert_true (sonde_socketpair (SOCK_SEQPACKET | SOCK_NONBLOCK, fds, NULL));
+    self->channel = sonde_channel_new (fds[0], SONDE_WAY_BROKER_TO_FRONT, &own_handler, self);
+    self->peer = fds[1];
+  }
 }
 
 static void
 has_its_owner_close_what_was_sent (Fixture *self, gconstpointer data)
 {
-  static const SondeChannelHandler own_handler
-      = { .message = on_message, .closed = on_closed, .close_sent = close_and_tell };
   SondeMessageHeader message = { .type = SONDE_MESSAGE_CONTROL };
   int fd = open ("/dev/null", O_RDONLY | O_CLOEXEC);
-  SondeChannel *channel
-      = sonde_channel_new (dup (self->own), SONDE_WAY_WORKER_TO_FRONT, &own_handler, self);
 
-  g_assert_true (sonde_channel_send (channel, &message, sizeof message, &fd, 1, NULL));
-  g_assert_cmpint (last_closed, ==, fd);
-  sonde_channel_free (channel);
+  replace_channel (self);
+  g_assert_true (sonde_channel_send (self->channel, &message, sizeof message, &fd, 1, NULL));
+  g_assert_cmpuint (n_closed_by_owner, ==, 1);
+  g_assert_cmpint (fcntl (fd, F_GETFD), ==, -1);
+}
+
+/* Of a message that nobody took them from, of one that may have none, and of an empty packet. */
+static void
+has_its_owner_close_what_came (Fixture *self, gconstpointer data)
+{
+  SondeMessageProcess process = { .header = { SONDE_MESSAGE_PROCESS, sizeof process },
+                                  .pid = 1,
+                                  .fds = SONDE_PROCESS_FD_MAPS | SONDE_PROCESS_FD_CMDLINE };
+  SondeMessageHeader ended = { SONDE_MESSAGE_TARGETS_ENDED, sizeof ended };
+
+  replace_channel (self);
+  send_descriptors (self->peer, &process, sizeof process);
+  spin ();
+  g_assert_cmpuint (self->n_messages, ==, 1);
+  g_assert_cmpuint (n_closed_by_owner, ==, 2);
+  send_descriptors (self->peer, &ended, sizeof ended);
+  spin ();
+  g_assert_cmpuint (self->n_closed, ==, 1);
+  g_assert_cmpuint (n_closed_by_owner, ==, 2 + 2 + 1); /* the connection is one, too */
+  replace_channel (self);
+  send_descriptors (self->peer, NULL, 0);
+  spin ();
+  g_assert_cmpuint (self->n_closed, ==, 2);
+  g_assert_cmpuint (n_closed_by_owner, ==, 2 + 1);
 }
 
 static void
@@ -378,6 +420,7 @@ main (int argc, char **argv)
   ADD ("knows-who-sent-the-first-message", knows_who_sent_the_first_message);
   ADD ("queues-in-order-while-the-socket-is-full", queues_in_order_while_the_socket_is_full);
   ADD ("has-its-owner-close-what-was-sent", has_its_owner_close_what_was_sent);
+  ADD ("has-its-owner-close-what-came", has_its_owner_close_what_came);
   ADD ("refuses-more-than-its-queue-holds", refuses_more_than_its_queue_holds);
   ADD ("hears-what-a-dead-peer-has-said", hears_what_a_dead_peer_has_said);
   return g_test_run ();

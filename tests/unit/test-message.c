@@ -48,11 +48,10 @@ good_setup (void)
   SondeMessageSetup setup = {
     .header = { SONDE_MESSAGE_SETUP, sizeof setup },
     .version = SONDE_MESSAGE_VERSION,
-    .stack_size_bytes = 16384,
-    .max_depth = 256,
-    .unwind = SONDE_UNWIND_DWARF,
+    .asked.stack_size_bytes = 16384,
+    .asked.max_depth = 256,
+    .asked.unwind = SONDE_UNWIND_DWARF,
     .event = "cpu-clock",
-    .scope = "targets",
   };
 
   return setup;
@@ -159,13 +158,13 @@ refuses_setup_fields_out_of_range (void)
   setup.flags = 1u << 31;
   assert_refused (&setup, sizeof setup, 0, "unknown flags");
   setup = good_setup ();
-  setup.unwind = 4;
+  setup.asked.unwind = 4;
   assert_refused (&setup, sizeof setup, 0, "unknown unwind mode");
   setup = good_setup ();
-  setup.stack_size_bytes = 12;
+  setup.asked.stack_size_bytes = 12;
   assert_refused (&setup, sizeof setup, 0, "stack size out of range");
   setup = good_setup ();
-  setup.max_depth = 0;
+  setup.asked.max_depth = 0;
   assert_refused (&setup, sizeof setup, 0, "depth out of range");
   setup = good_setup ();
   memset (setup.event, 'x', sizeof setup.event);
@@ -362,7 +361,7 @@ refuses_to_be_asked_for_what_cannot_be (void)
   REFUSE (ask.version++, "another version of the protocol");
   REFUSE (ask.owner_pid = -1, "impossible owner");
   REFUSE (ask.padding = 1, "impossible owner");
-  REFUSE (ask.asked.padding = 1, "impossible owner");
+  REFUSE (ask.asked.padding = 1, "impossible request");
   REFUSE (ask.asked.scope = SONDE_N_SCOPES, "unknown scope");
   REFUSE (ask.asked.event = SONDE_EVENT_TRACEPOINT + 1, "unknown event");
   REFUSE ((ask.asked.event = SONDE_EVENT_TRACEPOINT, ask.asked.tracepoint = 1000),

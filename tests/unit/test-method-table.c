@@ -42,44 +42,50 @@ test_rows_for_xml (void)
 static void
 test_no_row_too_many (void)
 {
-  gsize n_methods;
-  gsize n_properties;
+  gsize n_methods = 0;
+  gsize n_members;
+  const SondeMember *members = sonde_service_members (&n_members);
   const GDBusInterfaceInfo *manager = sonde_dbus_manager_interface_info ();
   const GDBusInterfaceInfo *session = sonde_dbus_session_interface_info ();
 
-  sonde_service_methods (&n_methods);
-  sonde_service_properties (&n_properties);
+  for (gsize i = 0; i < n_members; i++)
+    n_methods += members[i].handler != NULL;
   g_assert_cmpuint (n_methods, ==, count_methods (manager) + count_methods (session));
-  g_assert_cmpuint (n_properties, ==, count_properties (manager) + count_properties (session));
+  g_assert_cmpuint (n_members - n_methods, ==,
+                    count_properties (manager) + count_properties (session));
 }
 
 /* GetAll passes one gate for all that it gives. */
 static void
 test_one_gate (void)
 {
-  gsize n_properties;
-  const SondeProperty *properties = sonde_service_properties (&n_properties);
+  gsize n_members;
+  const SondeMember *members = sonde_service_members (&n_members);
 
-  for (gsize i = 0; i < n_properties; i++)
-    g_assert_cmpint (properties[i].gate, ==,
-                     sonde_service_find_property (properties[i].interface, NULL)->gate);
+  for (gsize i = 0; i < n_members; i++)
+    if (members[i].handler == NULL)
+      g_assert_cmpint (members[i].gate, ==,
+                       sonde_service_find_property (members[i].interface, NULL)->gate);
 }
 
 /* No member of a session is open, and what a gate guards fits its arguments. */
 static void
 test_session_is_guarded (void)
 {
-  gsize n_methods;
-  const SondeMethod *methods = sonde_service_methods (&n_methods);
+  gsize n_members;
+  const SondeMember *members = sonde_service_members (&n_members);
 
-  for (gsize i = 0; i < n_methods; i++)
+  for (gsize i = 0; i < n_members; i++)
     {
       gboolean is_session_gate
-          = methods[i].gate == SONDE_GATE_USE || methods[i].gate == SONDE_GATE_MANAGE;
+          = members[i].gate == SONDE_GATE_USE || members[i].gate == SONDE_GATE_MANAGE;
 
       g_assert_cmpint (is_session_gate, ==,
-                       g_str_equal (methods[i].interface, SONDE_SESSION_INTERFACE));
-      g_assert_cmpint (methods[i].gate, !=, SONDE_GATE_ANYONE);
+                       g_str_equal (members[i].interface, SONDE_SESSION_INTERFACE));
+      if (members[i].handler != NULL)
+        g_assert_cmpint (members[i].gate, !=, SONDE_GATE_ANYONE);
+      else
+        g_assert_true ((members[i].get != NULL) != (members[i].fact != NULL));
     }
   g_assert_cmpint (sonde_service_find_property (SONDE_SESSION_INTERFACE, NULL)->gate, ==,
                    SONDE_GATE_USE);

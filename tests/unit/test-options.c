@@ -6,7 +6,6 @@
 
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
-#include "daemon/control/request/action.h"
 #include "daemon/control/request/options.h"
 
 static GUnixFDList *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Connections to the sockets of workers and brokers, at which the test listens in systemd's place.
  */
-#include "daemon/control/peer/peer-spare.h"
+#include "daemon/control/peer/peer-launcher.h"
 
 #include <glib/gstdio.h>
 #include <poll.h>
@@ -75,17 +75,27 @@ are_connected (int fd, int other_fd)
   return recv (fd, &byte, 1, MSG_DONTWAIT) == 1;
 }
 
+/* Of workers; nobody listens for brokers. */
+static SondePeerLauncher *
+launcher_new (const char *path)
+{
+  const char *paths[SONDE_PEER_N_KINDS]
+      = { [SONDE_PEER_BROKER] = "/nowhere/broker", [SONDE_PEER_CAPTURE] = path };
+
+  return sonde_peer_launcher_new (paths, NULL);
+}
+
 /* --- cases --- */
 
 static void
 refuses_where_nobody_listens (void)
 {
-  g_autoptr (SondePeerSpare) spares
-      = sonde_peer_spare_new (NULL, SONDE_PEER_CAPTURE, "/nowhere/capture");
-  SondePeerProcess *process;
+  g_autoptr (SondePeerLauncher) launcher = launcher_new ("/nowhere/capture");
+  struct SondePeerProcess *process;
   g_autoptr (GError) error = NULL;
 
-  g_assert_cmpint (sonde_peer_spare_take (spares, &process, &error), ==, -1);
+  g_assert_cmpint (sonde_peer_launcher_take (launcher, SONDE_PEER_CAPTURE, &process, &error), ==,
+                   -1);
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_FAILED);
   g_assert_nonnull (strstr (error->message, "/nowhere/capture"));
 }
@@ -94,24 +104,24 @@ static void
 has_one_ready (void)
 {
   Listener listener;
-  SondePeerSpare *spares;
-  SondePeerProcess *process;
+  SondePeerLauncher *launcher;
+  struct SondePeerProcess *process;
   sonde_autofd int spare = -1;
   sonde_autofd int second = -1;
   sonde_autofd int fd = -1;
   struct pollfd end;
 
   listener_init (&listener);
-  spares = sonde_peer_spare_new (NULL, SONDE_PEER_CAPTURE, listener.path);
+  launcher = launcher_new (listener.path);
   spare = listener_accept (&listener);
   g_assert_cmpint (spare, >=, 0);
 
-  fd = sonde_peer_spare_take (spares, &process, NULL);
+  fd = sonde_peer_launcher_take (launcher, SONDE_PEER_CAPTURE, &process, NULL);
   g_assert_true (are_connected (fd, spare));
   g_assert_cmpint (listener_accept (&listener), ==, -1);
 
   second = listener_wait (&listener);
-  sonde_peer_spare_free (spares);
+  sonde_peer_launcher_unref (launcher);
   end = (struct pollfd){ .fd = second };
   g_assert_cmpint (poll (&end, 1, 0), ==, 1);
   g_assert_true ((end.revents & POLLHUP) != 0);
@@ -122,20 +132,20 @@ static void
 names_the_worker_not_the_listener (void)
 {
   Listener listener;
-  SondePeerSpare *spares;
-  SondePeerProcess *process;
+  SondePeerLauncher *launcher;
+  struct SondePeerProcess *process;
   sonde_autofd int other = -1;
   sonde_autofd int fd = -1;
   int has_credentials = 0;
   socklen_t size_bytes = sizeof has_credentials;
 
   listener_init (&listener);
-  spares = sonde_peer_spare_new (NULL, SONDE_PEER_CAPTURE, listener.path);
+  launcher = launcher_new (listener.path);
   other = listener_accept (&listener);
-  fd = sonde_peer_spare_take (spares, &process, NULL);
+  fd = sonde_peer_launcher_take (launcher, SONDE_PEER_CAPTURE, &process, NULL);
   g_assert_no_errno (getsockopt (fd, SOL_SOCKET, SO_PASSCRED, &has_credentials, &size_bytes));
   g_assert_true (has_credentials);
-  sonde_peer_spare_free (spares);
+  sonde_peer_launcher_unref (launcher);
   listener_clear (&listener);
 }
 
@@ -143,25 +153,25 @@ static void
 replaces_a_dead_spare_when_one_is_wanted (void)
 {
   Listener listener;
-  SondePeerSpare *spares;
-  SondePeerProcess *process;
+  SondePeerLauncher *launcher;
+  struct SondePeerProcess *process;
   sonde_autofd int other = -1;
   sonde_autofd int fd = -1;
   int dead;
 
   listener_init (&listener);
-  spares = sonde_peer_spare_new (NULL, SONDE_PEER_CAPTURE, listener.path);
+  launcher = launcher_new (listener.path);
   dead = listener_accept (&listener);
   sonde_clear_fd (&dead);
   while (g_main_context_iteration (NULL, FALSE))
     ;
   g_assert_cmpint (listener_accept (&listener), ==, -1);
 
-  fd = sonde_peer_spare_take (spares, &process, NULL);
+  fd = sonde_peer_launcher_take (launcher, SONDE_PEER_CAPTURE, &process, NULL);
   other = listener_accept (&listener);
   g_assert_cmpint (other, >=, 0);
   g_assert_true (are_connected (fd, other));
-  sonde_peer_spare_free (spares);
+  sonde_peer_launcher_unref (launcher);
   listener_clear (&listener);
 }
 
@@ -182,7 +192,7 @@ hears_what_a_spare_broker_says (void)
                               .tracepoints = 9 };
   const char *paths[SONDE_PEER_N_KINDS] = { [SONDE_PEER_CAPTURE] = "/nowhere/capture" };
   SondePeerLauncher *launcher;
-  SondePeerProcess *process;
+  struct SondePeerProcess *process;
   Listener listener;
   sonde_autofd int other = -1;
   sonde_autofd int fd = -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A queue of questions, and whose is put when. */
-#include "daemon/control/bus/question-queue.h"
+#include "daemon/control/bus/authority.h"
 
 enum
 {

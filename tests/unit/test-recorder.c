@@ -395,8 +395,8 @@ static void
 marks_a_stack_that_does_not_reach_the_end (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
-  const SondeMessageSetup setup = { .unwind = SONDE_UNWIND_DWARF,
-                                    .max_depth = 16,
+  const SondeMessageSetup setup = { .asked.unwind = SONDE_UNWIND_DWARF,
+                                    .asked.max_depth = 16,
                                     .sample_regs_user = sonde_unwinder_regs_mask () };
   SondeUnwinder *unwinder = sonde_unwinder_new_libdwfl (fixture->base.processes);
   g_autoptr (SondeSampler) sampler
@@ -438,7 +438,8 @@ static void
 cuts_deep_chains_and_says_so (Fixture *fixture, gconstpointer data)
 {
   g_autoptr (StreamSummary) summary = NULL;
-  const SondeMessageSetup setup = { .unwind = SONDE_UNWIND_FRAME_POINTER, .max_depth = 4 };
+  const SondeMessageSetup setup
+      = { .asked.unwind = SONDE_UNWIND_FRAME_POINTER, .asked.max_depth = 4 };
   g_autoptr (SondeSampler) sampler
       = sonde_sampler_new (&setup, fixture->base.processes, NULL, NULL, NULL,
                            fixture->base.recorder, &fixture->base.tally);

@@ -85,9 +85,9 @@ set_up (Fixture *fixture, gconstpointer data)
       = sonde_tracker_new (fixture->base.processes, fixture->base.modules, fixture->base.state,
                            fixture->base.recorder, scope->hides_others, send_request, fixture);
   fixture->unwinder = sonde_unwinder_new_cfi (fixture->base.processes);
-  fixture->setup.unwind = SONDE_UNWIND_NONE;
-  fixture->setup.max_depth = 8;
-  fixture->setup.flags = scope->raw ? SONDE_SPEC_RAW : 0;
+  fixture->setup.asked.unwind = SONDE_UNWIND_NONE;
+  fixture->setup.asked.max_depth = 8;
+  fixture->setup.asked.raw = scope->raw;
   fixture->sampler = sonde_sampler_new (&fixture->setup, fixture->base.processes, fixture->unwinder,
                                         scope->kernel ? make_kallsyms () : NULL, NULL,
                                         fixture->base.recorder, &fixture->base.tally);

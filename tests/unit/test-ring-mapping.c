@@ -26,7 +26,7 @@ on_filled (gpointer user_data)
 static void
 set_up (Fixture *fixture, gconstpointer data)
 {
-  static const SondeMessageSetup setup = { .frequency_hz = 1 }; /* rings of the smallest size */
+  static const SondeMessageSetup setup = { .asked.frequency_hz = 1 }; /* rings of the smallest size */
   static const SondeRingsHandler handler = { .filled = on_filled };
 
   fixture->rings = sonde_rings_new (&setup, &handler, fixture);

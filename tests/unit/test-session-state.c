@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A session's life, by the steps that it takes. */
-#include "daemon/control/request/session-state.h"
+#include "daemon/control/request/session-record.h"
 
 static const char *
 name_of (SondeSessionState state)

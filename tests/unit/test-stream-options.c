@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "daemon/base/error.h"
-#include "daemon/control/request/stream-options.h"
+#include "daemon/control/request/options.h"
 
 static gboolean
 parse (const char *text, SondeStreamOptions *options, GError **error)

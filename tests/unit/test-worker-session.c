@@ -60,15 +60,15 @@ send_setup (Fixture *fixture, uint32_t version, uint64_t sample_type)
   SondeMessageSetup setup = {
     .header.type = SONDE_MESSAGE_SETUP,
     .version = version,
-    .flags = SONDE_SPEC_SYMBOLS | SONDE_SPEC_KERNEL_TIME,
+    .flags = SONDE_SPEC_KERNEL_TIME,
     .session_id = 1,
-    .unwind = SONDE_UNWIND_NONE,
-    .max_depth = 16,
-    .frequency_hz = 1000,
+    .asked.symbols = TRUE,
+    .asked.unwind = SONDE_UNWIND_NONE,
+    .asked.max_depth = 16,
+    .asked.frequency_hz = 1000,
     .sample_type = sample_type,
     .read_format = PERF_FORMAT_ID | PERF_FORMAT_LOST,
     .event = "cpu-clock",
-    .scope = "targets",
     .sonde_version = "0",
   };
 
@@ -91,7 +91,7 @@ send_events (Fixture *fixture, SondeMessageType type, int fd)
 static void
 send_ring (Fixture *fixture)
 {
-  SondeMessageSetup setup = { .frequency_hz = 1000 };
+  SondeMessageSetup setup = { .asked.frequency_hz = 1000 };
   const SondeMessageRingsMapped *mapped;
 
   fixture->ring_bytes = sonde_rings_wanted (&setup);

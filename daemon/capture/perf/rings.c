@@ -87,14 +87,15 @@ event_clear (gpointer data)
 size_t
 sonde_rings_wanted (const SondeMessageSetup *setup)
 {
-  guint64 frequency_hz = setup->frequency_hz != 0 ? setup->frequency_hz : ASSUMED_FREQUENCY_HZ;
-  guint64 stack_bytes = setup->flags & SONDE_SPEC_USER_STACK ? setup->stack_size_bytes : 0;
+  const SondeAsked *asked = &setup->asked;
+  guint64 frequency_hz = asked->frequency_hz != 0 ? asked->frequency_hz : ASSUMED_FREQUENCY_HZ;
+  guint64 stack_bytes = setup->flags & SONDE_SPEC_USER_STACK ? asked->stack_size_bytes : 0;
   guint64 wanted
       = MIN (frequency_hz, 1000000) * (stack_bytes + SAMPLE_OVERHEAD_BYTES) / RINGS_A_SECOND;
   size_t size_bytes = SONDE_RINGS_MIN_SAMPLE_BYTES;
 
   /* Nobody knows how often a tracepoint will be hit. */
-  if (setup->frequency_hz == 0 && setup->period < SONDE_LIMIT_PERIOD_MIN)
+  if (asked->frequency_hz == 0 && asked->period < SONDE_LIMIT_PERIOD_MIN)
     return SONDE_RINGS_MAX_SAMPLE_BYTES;
   while (size_bytes < wanted && size_bytes < SONDE_RINGS_MAX_SAMPLE_BYTES)
     size_bytes *= 2;

@@ -44,8 +44,8 @@ sonde_sampler_new (const SondeMessageSetup *setup,
   SondeSampler *self = g_new0 (SondeSampler, 1);
 
   self->setup = setup;
-  self->max_depth = CLAMP (setup->max_depth, 1, SONDE_SAMPLER_MAX_DEPTH);
-  self->is_raw = (setup->flags & SONDE_SPEC_RAW) != 0;
+  self->max_depth = CLAMP (setup->asked.max_depth, 1, SONDE_SAMPLER_MAX_DEPTH);
+  self->is_raw = setup->asked.raw;
   self->processes = processes;
   self->unwinder = unwinder;
   self->kallsyms = kallsyms;
@@ -131,7 +131,7 @@ user_stack (SondeSampler *self,
   gboolean in_user = FALSE;
   size_t n_addrs = 0;
 
-  switch ((SondeUnwindMode) self->setup->unwind)
+  switch ((SondeUnwindMode) self->setup->asked.unwind)
     {
     case SONDE_UNWIND_DWARF:
     case SONDE_UNWIND_LIBDWFL:

@@ -497,12 +497,12 @@ sonde_inferiors_new (const SondeInferiorsParts *parts,
   static const SondeControlServerHandler handler
       = { ring_wanted, ring_undelivered, wake, peer_gone, control_closed, control_refused };
   const SondeMessageSetup *setup = parts->setup;
-  const SondeControlTerms terms = { .memory_mode = setup->memory,
-                                    .max_depth = setup->max_depth,
-                                    .memory_interval_bytes = setup->memory_interval_bytes };
+  const SondeControlTerms terms = { .memory_mode = setup->asked.memory,
+                                    .max_depth = setup->asked.max_depth,
+                                    .memory_interval_bytes = setup->asked.memory_interval_bytes };
   SondeInferiors *self = g_new0 (SondeInferiors, 1);
 
-  self->memory = setup->memory;
+  self->memory = setup->asked.memory;
   self->parts.recorder = parts->recorder;
   self->tally = parts->tally;
   self->parts.tracker = parts->tracker;
@@ -512,7 +512,7 @@ sonde_inferiors_new (const SondeInferiorsParts *parts,
   self->inferiors = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_inferior_free);
   self->adopter = sonde_frame_adopter_new (parts->recorder, parts->tally, setup->start_ns);
   self->rings = g_ptr_array_new_with_free_func (ring_free);
-  self->wait_us = setup->memory_wait_us;
+  self->wait_us = setup->asked.memory_wait_us;
   sonde_ring_schedule_init (&self->schedule);
   self->turn = g_source_new (&turn_functions, sizeof (GSource));
   g_source_set_static_name (self->turn, "inferior rings");

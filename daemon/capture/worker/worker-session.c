@@ -274,15 +274,7 @@ typedef struct
 static void
 describe (SondeWorkerSession *self, gsize sample_ring_bytes, gsize sideband_ring_bytes)
 {
-  static const char *const unwind_names[] = {
-    [SONDE_UNWIND_NONE] = "none",
-    [SONDE_UNWIND_FRAME_POINTER] = "frame-pointer",
-    [SONDE_UNWIND_DWARF] = "dwarf",
-    [SONDE_UNWIND_LIBDWFL] = "libdwfl",
-  };
   const SondeMessageSetup *setup = &self->setup;
-  const char *unwind
-      = setup->unwind < G_N_ELEMENTS (unwind_names) ? unwind_names[setup->unwind] : "?";
   g_autoptr (GKeyFile) file = g_key_file_new ();
   struct utsname machine;
   cpu_set_t cpus[8]; /* 8,192 of them, as many as Linux can have */
@@ -290,30 +282,8 @@ describe (SondeWorkerSession *self, gsize sample_ring_bytes, gsize sideband_ring
 
   g_key_file_set_string (file, METADATA, "version", setup->sonde_version);
   g_key_file_set_uint64 (file, METADATA, "session", setup->session_id);
-  g_key_file_set_string (file, METADATA, "scope", setup->scope);
-  g_key_file_set_string (file, METADATA, "event", setup->event);
-  if (setup->frequency_hz != 0)
-    g_key_file_set_uint64 (file, METADATA, "frequency", setup->frequency_hz);
-  else
-    g_key_file_set_uint64 (file, METADATA, "period", setup->period);
-  g_key_file_set_boolean (file, METADATA, "kernel", (setup->flags & SONDE_SPEC_KERNEL_NAMES) != 0);
-  g_key_file_set_boolean (file, METADATA, "raw", (setup->flags & SONDE_SPEC_RAW) != 0);
-  g_key_file_set_string (file, METADATA, "kernel-time",
-                         setup->flags & SONDE_SPEC_KERNEL_TIME ? "yes" : "user time only");
-  g_key_file_set_boolean (file, METADATA, "children", (setup->flags & SONDE_SPEC_CHILDREN) != 0);
-  g_key_file_set_string (file, METADATA, "unwind", unwind);
-  g_key_file_set_uint64 (file, METADATA, "stack-size", setup->stack_size_bytes);
-  g_key_file_set_uint64 (file, METADATA, "max-depth", setup->max_depth);
-  g_key_file_set_uint64 (file, METADATA, "duration", setup->duration_us);
-  g_key_file_set_string (file, METADATA, "symbols",
-                         setup->flags & SONDE_SPEC_SYMBOLS ? "end" : "none");
-  if (setup->memory != SONDE_MEMORY_OFF)
-    g_key_file_set_string (file, METADATA, "memory",
-                           setup->memory == SONDE_MEMORY_ALL ? "all" : "sampled");
-  if (setup->memory == SONDE_MEMORY_SAMPLED)
-    g_key_file_set_uint64 (file, METADATA, "memory-interval", setup->memory_interval_bytes);
-  if (setup->memory != SONDE_MEMORY_OFF)
-    g_key_file_set_uint64 (file, METADATA, "memory-wait", setup->memory_wait_us);
+  sonde_asked_describe (&setup->asked, setup->event, (setup->flags & SONDE_SPEC_KERNEL_TIME) != 0,
+                        file, METADATA);
   if (uname (&machine) == 0)
     {
       g_key_file_set_string (file, METADATA, "host", machine.nodename);
@@ -386,7 +356,7 @@ handle_setup (SondeWorkerSession *self, const Packet *packet)
   /* The broker refuses no process that is seen to root, to a session of the whole machine and for
    * raw data. */
   gboolean hides_others
-      = setup->owner_uid != 0 && (setup->flags & (SONDE_SPEC_SYSTEM | SONDE_SPEC_RAW)) == 0;
+      = setup->owner_uid != 0 && setup->asked.scope != SONDE_SCOPE_SYSTEM && !setup->asked.raw;
   const char *why;
 
   if (!sonde_dispatch_supports (setup, &why))
@@ -401,7 +371,7 @@ handle_setup (SondeWorkerSession *self, const Packet *packet)
   self->recorder = sonde_recorder_new (self->stream_state, &self->tally, sink_closed, self);
   self->tracker = sonde_tracker_new (self->processes, self->modules, self->stream_state,
                                      self->recorder, hides_others, send_request, self);
-  if (setup->flags & SONDE_SPEC_SYMBOLS)
+  if (setup->asked.symbols)
     self->addresses = sonde_sampled_addresses_new (self->processes);
   self->process_counters = sonde_process_counters_new (self->recorder, ask_counters, self);
   sonde_dispatch_set_up (self);
@@ -421,7 +391,7 @@ handle_document (SondeWorkerSession *self, const Packet *packet)
   if (document->kind == SONDE_DOCUMENT_KALLSYMS)
     {
       /* Without it kernel code is one leaf. */
-      if ((self->setup.flags & SONDE_SPEC_KERNEL_NAMES) && self->kallsyms == NULL
+      if (self->setup.asked.kernel && self->kallsyms == NULL
           && sonde_kallsyms_new (packet->fds[0], &self->kallsyms) < 0)
         self->kallsyms = NULL;
       return;
@@ -495,7 +465,7 @@ start (SondeWorkerSession *self)
   const SondeMessageSetup *setup = &self->setup;
 
   g_assert (self->sampler == NULL);
-  self->unwinder = setup->unwind == SONDE_UNWIND_LIBDWFL
+  self->unwinder = setup->asked.unwind == SONDE_UNWIND_LIBDWFL
                        ? sonde_unwinder_new_libdwfl (self->processes)
                        : sonde_unwinder_new_cfi (self->processes);
   self->sampler = sonde_sampler_new (setup, self->processes, self->unwinder,

@@ -13,11 +13,6 @@
 #define PROPERTIES_INTERFACE     "org.freedesktop.DBus.Properties"
 #define INTROSPECTABLE_INTERFACE "org.freedesktop.DBus.Introspectable"
 
-struct SondeBus
-{
-  SondeContext context;
-};
-
 /* --- what there is --- */
 
 /* What every object answers beside its own interface. Source: D-Bus specification, "Standard
@@ -102,16 +97,24 @@ introspect (const char *path)
 /* --- calls --- */
 
 static GVariant *
+get (SondeCall *call, const SondeMember *property)
+{
+  return property->fact == NULL
+             ? property->get (call)
+             : sonde_session_record_show (sonde_session_facts (call->session), property->fact);
+}
+
+static GVariant *
 get_all (SondeCall *call)
 {
   GVariantBuilder builder;
-  gsize n_properties;
-  const SondeProperty *properties = sonde_service_properties (&n_properties);
+  gsize n_members;
+  const SondeMember *members = sonde_service_members (&n_members);
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{sv}"));
-  for (gsize i = 0; i < n_properties; i++)
-    if (g_str_equal (properties[i].interface, call->property->interface))
-      g_variant_builder_add (&builder, "{sv}", properties[i].name, properties[i].get (call));
+  for (gsize i = 0; i < n_members; i++)
+    if (members[i].handler == NULL && g_str_equal (members[i].interface, call->member->interface))
+      g_variant_builder_add (&builder, "{sv}", members[i].name, get (call, &members[i]));
   return g_variant_new ("(a{sv})", &builder);
 }
 
@@ -119,12 +122,12 @@ get_all (SondeCall *call)
 static void
 run (SondeCall *call)
 {
-  if (call->method != NULL)
-    call->method->handler (call);
+  if (call->member->handler != NULL)
+    call->member->handler (call);
   else if (g_str_equal (sd_bus_message_get_member (call->message), "GetAll"))
     sonde_call_return (call, get_all (call), NULL);
   else
-    sonde_call_return (call, g_variant_new ("(v)", call->property->get (call)), NULL);
+    sonde_call_return (call, g_variant_new ("(v)", get (call, call->member)), NULL);
 }
 
 static void
@@ -133,20 +136,19 @@ on_caller (GObject *source, GAsyncResult *result, gpointer user_data)
   SondeCall *call = user_data;
   g_autoptr (GError) error = NULL;
 
-  call->caller = sonde_callers_begin_finish (call->context->callers, result, &error);
+  call->caller = sonde_callers_begin_finish (call->bus->callers, result, &error);
   if (call->caller == NULL)
     sonde_call_fail (call, error);
   else
     sonde_gate_pass (call, run);
 }
 
-static void
-refuse (const SondeContext *context, sd_bus_message *message, int code, const char *format, ...)
+static void refuse (const SondeBus *bus, sd_bus_message *message, int code, const char *format, ...)
     G_GNUC_PRINTF (4, 5);
 
 /* With the errors of D-Bus itself. */
 static void
-refuse (const SondeContext *context, sd_bus_message *message, int code, const char *format, ...)
+refuse (const SondeBus *bus, sd_bus_message *message, int code, const char *format, ...)
 {
   g_autoptr (GError) error = NULL;
   va_list arguments;
@@ -154,7 +156,7 @@ refuse (const SondeContext *context, sd_bus_message *message, int code, const ch
   va_start (arguments, format);
   error = g_error_new_valist (G_DBUS_ERROR, code, format, arguments);
   va_end (arguments);
-  sonde_bus_connection_answer_error (context->connection, message, error);
+  sonde_bus_connection_answer_error (bus->connection, message, error);
 }
 
 /* "su", of the arguments that the XML says. */
@@ -172,32 +174,32 @@ has_signature (sd_bus_message *message, GDBusArgInfo **arguments)
 static void
 begin (SondeCall *call)
 {
-  sonde_callers_begin_async (call->context->callers, sd_bus_message_get_sender (call->message),
+  sonde_callers_begin_async (call->bus->callers, sd_bus_message_get_sender (call->message),
                              on_caller, call);
 }
 
 static void
-call_method (const SondeContext *context, sd_bus_message *message, const SondeMethod *method)
+call_method (const SondeBus *bus, sd_bus_message *message, const SondeMember *method)
 {
   GDBusInterfaceInfo *info = find_interface (sd_bus_message_get_path (message));
   SondeCall *call;
 
   if (!has_signature (message, g_dbus_interface_info_lookup_method (info, method->name)->in_args))
     {
-      refuse (context, message, G_DBUS_ERROR_INVALID_ARGS, "%s takes other arguments than \"%s\"",
+      refuse (bus, message, G_DBUS_ERROR_INVALID_ARGS, "%s takes other arguments than \"%s\"",
               method->name, sd_bus_message_get_signature (message, TRUE));
       return;
     }
-  call = sonde_call_new (context, message);
+  call = sonde_call_new (bus, message);
   if (call == NULL)
     return;
-  call->method = method;
+  call->member = method;
   begin (call);
 }
 
 /* Reads pass the gate as calls do. */
 static void
-call_properties (const SondeContext *context, sd_bus_message *message, const char *interface)
+call_properties (const SondeBus *bus, sd_bus_message *message, const char *interface)
 {
   const char *member = sd_bus_message_get_member (message);
   gboolean is_get = g_str_equal (member, "Get");
@@ -208,25 +210,25 @@ call_properties (const SondeContext *context, sd_bus_message *message, const cha
   if (!is_get && !g_str_equal (member, "GetAll"))
     {
       if (g_str_equal (member, "Set"))
-        refuse (context, message, G_DBUS_ERROR_INVALID_ARGS, "No property can be set");
+        refuse (bus, message, G_DBUS_ERROR_INVALID_ARGS, "No property can be set");
       else
-        refuse (context, message, G_DBUS_ERROR_UNKNOWN_METHOD, "There is no such method");
+        refuse (bus, message, G_DBUS_ERROR_UNKNOWN_METHOD, "There is no such method");
       return;
     }
   if (!g_str_equal (sd_bus_message_get_signature (message, TRUE), is_get ? "ss" : "s"))
     {
-      refuse (context, message, G_DBUS_ERROR_INVALID_ARGS, "%s takes other arguments", member);
+      refuse (bus, message, G_DBUS_ERROR_INVALID_ARGS, "%s takes other arguments", member);
       return;
     }
-  call = sonde_call_new (context, message);
+  call = sonde_call_new (bus, message);
   if (call == NULL)
     return;
   g_variant_get_child (call->arguments, 0, "&s", &of_interface);
   if (is_get)
     g_variant_get_child (call->arguments, 1, "&s", &name);
   if (g_str_equal (of_interface, interface))
-    call->property = sonde_service_find_property (of_interface, name);
-  if (call->property == NULL)
+    call->member = sonde_service_find_property (of_interface, name);
+  if (call->member == NULL)
     {
       g_autoptr (GError) error = g_error_new_literal (G_DBUS_ERROR, G_DBUS_ERROR_INVALID_ARGS,
                                                       "There is no such property");
@@ -244,7 +246,7 @@ sonde_bus_call (SondeBus *self, sd_bus_message *message)
   const char *interface = sd_bus_message_get_interface (message);
   const char *member = sd_bus_message_get_member (message);
   GDBusInterfaceInfo *info = find_interface (path);
-  const SondeMethod *method;
+  const SondeMember *method;
 
   if (interface == NULL || g_str_equal (interface, "org.freedesktop.DBus.Peer"))
     return FALSE;
@@ -256,23 +258,23 @@ sonde_bus_call (SondeBus *self, sd_bus_message *message)
       if (xml == NULL)
         return FALSE;
       answer = g_variant_ref_sink (g_variant_new ("(s)", xml));
-      sonde_bus_connection_answer (self->context.connection, message, answer, NULL);
+      sonde_bus_connection_answer (self->connection, message, answer, NULL);
       return TRUE;
     }
   if (info == NULL)
     return FALSE;
   if (g_str_equal (interface, PROPERTIES_INTERFACE))
     {
-      call_properties (&self->context, message, info->name);
+      call_properties (self, message, info->name);
       return TRUE;
     }
   method
       = g_str_equal (interface, info->name) ? sonde_service_find_method (interface, member) : NULL;
   if (method == NULL)
-    refuse (&self->context, message, G_DBUS_ERROR_UNKNOWN_METHOD, "There is no method %s of %s",
-            member, interface);
+    refuse (self, message, G_DBUS_ERROR_UNKNOWN_METHOD, "There is no method %s of %s", member,
+            interface);
   else
-    call_method (&self->context, message, method);
+    call_method (self, message, method);
   return TRUE;
 }
 
@@ -284,15 +286,15 @@ emit (SondeBus *self,
       const char *name,
       GVariant *parameters)
 {
-  g_autofree char *path
-      = g_strdup_printf (SONDE_SESSION_PATH "/%" G_GUINT64_FORMAT, sonde_session_id (session));
+  g_autofree char *path = g_strdup_printf (SONDE_SESSION_PATH "/%" G_GUINT64_FORMAT,
+                                           sonde_session_facts (session)->id);
   g_autoptr (GVariant) owned = g_variant_ref_sink (parameters);
   g_autoptr (GPtrArray) listeners = sonde_session_listeners (session);
 
   for (guint i = 0; i < listeners->len; i++)
-    sonde_bus_connection_emit (self->context.connection,
-                               self->context.is_peer ? NULL : g_ptr_array_index (listeners, i),
-                               path, interface, name, owned);
+    sonde_bus_connection_emit (self->connection,
+                               self->is_peer ? NULL : g_ptr_array_index (listeners, i), path,
+                               interface, name, owned);
 }
 
 static void
@@ -311,7 +313,7 @@ static void
 on_ended (SondeSession *session, gpointer user_data)
 {
   emit (user_data, session, SONDE_SESSION_INTERFACE, "Finished",
-        g_variant_new ("(s@a{st})", sonde_session_reason (session),
+        g_variant_new ("(s@a{st})", sonde_session_facts (session)->reason,
                        sonde_session_statistics (session)));
 }
 
@@ -320,7 +322,7 @@ on_caller_left (const char *name, gpointer user_data)
 {
   SondeBus *self = user_data;
 
-  sonde_session_manager_owner_left (self->context.manager, name);
+  sonde_session_manager_owner_left (self->manager, name);
 }
 
 SondeBus *
@@ -335,18 +337,16 @@ sonde_bus_new (SondeBusConnection *connection,
       = { .state_changed = on_state_changed, .ended = on_ended };
   SondeBus *self = g_new0 (SondeBus, 1);
 
-  self->context.connection = connection;
-  self->context.is_peer = is_peer;
-  self->context.start_us = g_get_monotonic_time ();
-  self->context.settings = settings;
-  self->context.launcher = launcher;
-  self->context.callers = sonde_callers_new (connection, is_peer, on_caller_left, self);
-  self->context.authority
-      = is_peer ? sonde_authority_new_peer () : sonde_authority_new_polkit (connection);
-  self->context.refusals = sonde_refusals_new ();
-  self->context.manager
-      = sonde_session_manager_new (launcher, store, fd_store, settings, &handler, self);
-  sonde_session_manager_adopt (self->context.manager, self->context.callers);
+  self->connection = connection;
+  self->is_peer = is_peer;
+  self->start_us = g_get_monotonic_time ();
+  self->settings = settings;
+  self->launcher = launcher;
+  self->callers = sonde_callers_new (connection, is_peer, on_caller_left, self);
+  self->authority = is_peer ? sonde_authority_new_peer () : sonde_authority_new_polkit (connection);
+  self->refusals = sonde_refusals_new ();
+  self->manager = sonde_session_manager_new (launcher, store, fd_store, settings, &handler, self);
+  sonde_session_manager_adopt (self->manager, self->callers);
   return self;
 }
 
@@ -355,36 +355,9 @@ sonde_bus_free (SondeBus *self)
 {
   if (self == NULL)
     return;
-  g_clear_pointer (&self->context.manager, sonde_session_manager_free);
-  g_clear_pointer (&self->context.authority, sonde_authority_free);
-  g_clear_pointer (&self->context.callers, sonde_callers_free);
-  g_clear_pointer (&self->context.refusals, sonde_refusals_free);
+  g_clear_pointer (&self->manager, sonde_session_manager_free);
+  g_clear_pointer (&self->authority, sonde_authority_free);
+  g_clear_pointer (&self->callers, sonde_callers_free);
+  g_clear_pointer (&self->refusals, sonde_refusals_free);
   g_free (self);
-}
-
-gboolean
-sonde_bus_has_sessions (const SondeBus *self)
-{
-  return sonde_session_manager_n_sessions (self->context.manager) > 0;
-}
-
-gboolean
-sonde_bus_has_progress (const SondeBus *self)
-{
-  return sonde_session_manager_has_progress (self->context.manager);
-}
-
-void
-sonde_bus_leave (SondeBus *self)
-{
-  sonde_session_manager_leave (self->context.manager);
-}
-
-void
-sonde_bus_shut_down (SondeBus *self,
-                     const char *reason,
-                     void (*done) (gpointer user_data),
-                     gpointer user_data)
-{
-  sonde_session_manager_shut_down (self->context.manager, reason, done, user_data);
 }

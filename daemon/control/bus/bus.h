@@ -14,7 +14,6 @@
  * gate and only then reaches its handler; what has no row cannot be called. All on the main loop,
  * nothing waits.
  */
-typedef struct SondeBus SondeBus;
 
 /* @connection: outliving it; @is_peer: a private connection instead of a bus
  * @launcher: (transfer full)
@@ -33,16 +32,3 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeBus, sonde_bus_free)
 
 /* Answers @message, now or later; FALSE: it is for none of our objects. */
 gboolean sonde_bus_call (SondeBus *self, sd_bus_message *message);
-
-/* Whether there are sessions that run or can be seen. */
-gboolean sonde_bus_has_sessions (const SondeBus *self);
-/* Whether what workers have said since the last call was heard. */
-gboolean sonde_bus_has_progress (const SondeBus *self);
-/* Leaves all sessions to the next sonded; only sonde_bus_free() may follow. */
-void sonde_bus_leave (SondeBus *self);
-
-/* Stops all sessions; @done when their workers are gone. */
-void sonde_bus_shut_down (SondeBus *self,
-                          const char *reason,
-                          void (*done) (gpointer user_data),
-                          gpointer user_data);

@@ -7,12 +7,12 @@
 #include "daemon/base/quota.h"
 
 SondeCall *
-sonde_call_new (const SondeContext *context, sd_bus_message *message)
+sonde_call_new (const SondeBus *bus, sd_bus_message *message)
 {
   SondeCall *self = g_new0 (SondeCall, 1);
   g_autoptr (GError) error = NULL;
 
-  self->context = context;
+  self->bus = bus;
   self->message = sd_bus_message_ref (message);
   self->arguments = sonde_bus_connection_read (message, SONDE_LIMIT_MESSAGE_ENTRIES,
                                                SONDE_LIMIT_MESSAGE_TEXT, &self->fds, &error);
@@ -35,12 +35,6 @@ call_free (SondeCall *self)
   g_free (self);
 }
 
-SondeGate
-sonde_call_gate (const SondeCall *self)
-{
-  return self->method != NULL ? self->method->gate : self->property->gate;
-}
-
 gboolean
 sonde_call_is_interactive (const SondeCall *self)
 {
@@ -58,7 +52,7 @@ sonde_call_return (SondeCall *self, GVariant *value, GUnixFDList *fds)
 {
   g_autoptr (GVariant) owned = value != NULL ? g_variant_ref_sink (value) : NULL;
 
-  sonde_bus_connection_answer (self->context->connection, self->message, owned, fds);
+  sonde_bus_connection_answer (self->bus->connection, self->message, owned, fds);
   call_free (self);
 }
 
@@ -81,11 +75,10 @@ static void
 record_refusal (SondeCall *self, const char *why_not)
 {
   g_autofree char *detail = g_strdup_printf (
-      "%s%s%s%s: %s", self->method == NULL ? "property " : "",
-      self->method != NULL ? self->method->name : self->property->name,
+      "%s%s%s%s: %s", self->member->handler == NULL ? "property " : "", self->member->name,
       self->object != NULL ? " of " : "", self->object != NULL ? self->object : "", why_not);
 
-  sonde_refusals_record (self->context->refusals, self->session_id, sonde_caller_uid (self->caller),
+  sonde_refusals_record (self->bus->refusals, self->session_id, sonde_caller_uid (self->caller),
                          detail);
 }
 
@@ -105,7 +98,7 @@ sonde_call_fail (SondeCall *self, const GError *error)
                          error->message);
   else
     shown = g_error_new_literal (SONDE_ERROR, SONDE_ERROR_FAILED, error->message);
-  sonde_bus_connection_answer_error (self->context->connection, self->message, shown);
+  sonde_bus_connection_answer_error (self->bus->connection, self->message, shown);
   call_free (self);
 }
 

@@ -38,48 +38,43 @@ typedef struct
   const SondePeerLauncher *launcher; /* which knows what this machine has */
   SondeSessionManager *manager;
   SondeRefusals *refusals;
-} SondeContext;
+} SondeBus;
 
-typedef struct
+typedef struct SondeCall SondeCall;
+
+struct SondeCall
 {
-  const SondeContext *context;
+  const SondeBus *bus;
   sd_bus_message *message;
-  GVariant *arguments;                  /* a tuple of the types that the XML says */
-  GUnixFDList *fds;                     /* (nullable): the descriptors among them */
-  const struct SondeMethod *method;     /* NULL: a property read */
-  const struct SondeProperty *property; /* of its interface; the first one for GetAll */
-  SondeCaller *caller;                  /* NULL before the bus has said who calls */
-  SondeOptions *options;                /* SONDE_GATE_START */
-  char *object;                         /* what it is about, for the journal; or NULL */
+  GVariant *arguments;              /* a tuple of the types that the XML says */
+  GUnixFDList *fds;                 /* (nullable): the descriptors among them */
+  const struct SondeMember *member; /* of GetAll the first property of its interface */
+  void (*run) (SondeCall *call);    /* once it is through its gate */
+  SondeCaller *caller;              /* NULL before the bus has said who calls */
+  SondeOptions *options;            /* SONDE_GATE_START */
+  char *object;                     /* what it is about, for the journal; or NULL */
   char *why_not;         /* for the journal: a reason that the caller is not told; or NULL */
   guint64 session_id;    /* SONDE_GATE_USE and SONDE_GATE_MANAGE */
   SondeSession *session; /* the same; valid until the handler returns */
   gboolean sees_all;     /* SONDE_GATE_LIST and SONDE_GATE_LIST_CAPTURES */
-} SondeCall;
+};
 
 /* A handler gives its call back with sonde_call_return() or sonde_call_fail(), now or later. */
-typedef struct SondeMethod
+typedef struct SondeMember
 {
   const char *interface;
   const char *name;
   SondeGate gate;
-  void (*handler) (SondeCall *call);
-} SondeMethod;
-
-typedef struct SondeProperty
-{
-  const char *interface;
-  const char *name;
-  SondeGate gate;
-  GVariant *(*get) (SondeCall *call); /* (transfer floating) */
-} SondeProperty;
+  void (*handler) (SondeCall *call);  /* of a method; NULL: a property */
+  GVariant *(*get) (SondeCall *call); /* (transfer floating): what a property shows, or */
+  const char *fact;                   /* of the session's sheet, by its key there */
+} SondeMember;
 
 /* @message: a call of a member that has these arguments; they are read within
  * SONDE_LIMIT_MESSAGE_ENTRIES and _MESSAGE_TEXT. What is wrong with them is answered.
  * Returns: NULL if it is answered */
-SondeCall *sonde_call_new (const SondeContext *context, sd_bus_message *message);
+SondeCall *sonde_call_new (const SondeBus *bus, sd_bus_message *message);
 
-SondeGate sonde_call_gate (const SondeCall *self);
 /* Whether the message allows a password dialog. */
 gboolean sonde_call_is_interactive (const SondeCall *self);
 /* (transfer full) */

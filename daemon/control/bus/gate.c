@@ -1,56 +1,146 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "daemon/control/bus/gate.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "daemon/base/error.h"
-#include "daemon/control/request/action.h"
+#include "daemon/base/limits.h"
+#include "daemon/control/request/options.h"
 #include "daemon/base/proc-text.h"
-#include "daemon/control/bus/request-details.h"
 
-/* A call that waits for an answer. */
-typedef struct
+/* --- what polkit is told --- */
+
+/* Values of type a{ss}, floating. The key "what" stands in the messages of the policy file; the
+ * others are for rules: action.lookup ("scope").
+ *
+ * Whoever asks may read them through an authentication agent of his own, so they say nothing that
+ * he does not know: no name of a process, and no uid of one where /proc hides it. */
+static void
+add (GVariantBuilder *builder, const char *key, const char *value)
 {
-  SondeCall *call;
-  void (*run) (SondeCall *call);
-} Passage;
-
-static Passage *
-passage_new (SondeCall *call, void (*run) (SondeCall *call))
-{
-  Passage *self = g_new0 (Passage, 1);
-
-  self->call = call;
-  self->run = run;
-  return self;
+  g_variant_builder_add (builder, "{ss}", key, value);
 }
 
-/* A yes for somebody who is not there any more is none: nobody would end what it starts. */
+static void
+add_number (GVariantBuilder *builder, const char *key, guint64 value)
+{
+  g_autofree char *text = g_strdup_printf ("%" G_GUINT64_FORMAT, value);
+
+  add (builder, key, text);
+}
+
+static void
+add_caller (GVariantBuilder *builder, const SondeCaller *caller)
+{
+  if (sonde_caller_pid (caller) > 0)
+    add_number (builder, "client-pid", (guint64) sonde_caller_pid (caller));
+}
+
+/* Source: proc(5), the mount option hidepid: "hidepid=0" and "hidepid=off" are not shown. */
 static gboolean
-is_allowed (SondeCall *call, GAsyncResult *result, GError **error)
+hides_processes (void)
 {
-  if (!sonde_authority_check_finish (call->context->authority, result, error))
-    return FALSE;
-  if (!g_cancellable_is_cancelled (sonde_caller_left (call->caller)))
-    return TRUE;
-  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED, "The caller has left");
-  return FALSE;
+  g_autofree char *mounts
+      = sonde_proc_text_read (AT_FDCWD, "/proc/self/mounts", SONDE_LIMIT_PROC_TEXT_BYTES);
+
+  return mounts == NULL || strstr (mounts, "hidepid=") != NULL;
 }
+
+static void
+add_targets (GVariantBuilder *builder, const SondeOptions *options)
+{
+  g_autoptr (GString) pids = g_string_new (NULL);
+  g_autoptr (GString) uids = g_string_new (NULL);
+  gboolean shows_uids = !hides_processes ();
+
+  for (guint i = 0; i < options->targets->len; i++)
+    {
+      const SondeAskedTarget *target = g_ptr_array_index (options->targets, i);
+      int pid = (int) target->pid;
+      g_autofree char *directory = g_strdup_printf ("/proc/%d", pid);
+      struct stat st;
+
+      g_string_append_printf (pids, "%s%d", i > 0 ? " " : "", pid);
+      if (shows_uids && stat (directory, &st) == 0)
+        g_string_append_printf (uids, "%s%u", uids->len > 0 ? " " : "", st.st_uid);
+    }
+  if (pids->len > 0)
+    add (builder, "targets", pids->str);
+  if (uids->len > 0)
+    add (builder, "target-uids", uids->str);
+}
+
+/* what, scope, targets (pids), target-uids, client-pid, and the options that are for polkit, as far
+ * as they have a value */
+static GVariant *
+describe_start (const SondeOptions *options, const SondeCaller *caller)
+{
+  g_autofree char *what = sonde_options_describe_scope (options);
+  const SondeOptionRow *row;
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
+  add (&builder, "what", what);
+  add (&builder, "scope", sonde_scope_name (options->asked.scope));
+  add_targets (&builder, options);
+  for (gsize i = 0; (row = sonde_options_row (i)) != NULL; i++)
+    {
+      g_autofree char *text = NULL;
+
+      if ((row->flags & SONDE_OPTION_FOR_POLKIT) == 0)
+        continue;
+      text = sonde_option_dup_text (row, options);
+      if (text != NULL)
+        add (&builder, row->key, text);
+    }
+  add_caller (&builder, caller);
+  return g_variant_builder_end (&builder);
+}
+
+/* Of a stored one. */
+static GVariant *
+describe_capture (const char *name, const SondeCaller *caller)
+{
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
+  add (&builder, "what", "what another user has profiled");
+  add (&builder, "capture", name);
+  add_caller (&builder, caller);
+  return g_variant_builder_end (&builder);
+}
+
+/* Alike whether or not there is such a session. */
+static GVariant *
+describe_session (guint64 session_id, const SondeCaller *caller)
+{
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
+  add (&builder, "what", "what another user profiles");
+  add_number (&builder, "session", session_id);
+  add_caller (&builder, caller);
+  return g_variant_builder_end (&builder);
+}
+
+/* --- the gate --- */
 
 static gboolean
 is_all_powerful (const SondeCall *call)
 {
-  return call->context->is_peer || sonde_caller_uid (call->caller) == 0;
+  return call->bus->is_peer || sonde_caller_uid (call->caller) == 0;
 }
 
 static void
-enter_session (SondeCall *call, void (*run) (SondeCall *call))
+enter_session (SondeCall *call)
 {
-  call->session = sonde_session_manager_lookup (call->context->manager, call->session_id);
+  call->session = sonde_session_manager_lookup (call->bus->manager, call->session_id);
   if (call->session == NULL)
     sonde_call_fail_with (call, SONDE_ERROR_NO_SUCH_SESSION, "There is no such session");
   else
-    run (call);
+    call->run (call);
 }
 
 /* Why it was refused would tell which action was asked for, and that whether there is what was
@@ -63,55 +153,59 @@ refuse (SondeCall *call, const GError *why_not, const char *message)
 }
 
 static void
-on_session_answer (GObject *source, GAsyncResult *result, gpointer user_data)
+on_answer (GObject *source, GAsyncResult *result, gpointer user_data)
 {
-  g_autofree Passage *passage = user_data;
+  SondeCall *call = user_data;
   g_autoptr (GError) error = NULL;
+  gboolean is_allowed = sonde_authority_check_finish (call->bus->authority, result, &error);
 
-  if (is_allowed (passage->call, result, &error))
-    enter_session (passage->call, passage->run);
-  else
-    refuse (passage->call, error, "There is no such session, or it is not for you");
+  /* A yes for somebody who is not there any more is none: nobody would end what it starts. */
+  if (is_allowed && g_cancellable_is_cancelled (sonde_caller_left (call->caller)))
+    {
+      is_allowed = FALSE;
+      g_set_error_literal (&error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED, "The caller has left");
+    }
+  switch (call->member->gate)
+    {
+    case SONDE_GATE_LIST:
+    case SONDE_GATE_LIST_CAPTURES:
+      call->sees_all = is_allowed;
+      call->run (call);
+      break;
+    case SONDE_GATE_USE:
+    case SONDE_GATE_MANAGE:
+      if (is_allowed)
+        enter_session (call);
+      else
+        refuse (call, error, "There is no such session, or it is not for you");
+      break;
+    case SONDE_GATE_CAPTURE:
+      if (is_allowed)
+        call->run (call);
+      else
+        refuse (call, error, "There is no such capture, or it is not for you");
+      break;
+    default:
+      if (is_allowed)
+        call->run (call);
+      else
+        sonde_call_fail (call, error);
+    }
 }
 
 static void
-on_start_answer (GObject *source, GAsyncResult *result, gpointer user_data)
+ask (SondeCall *call, SondeAction action, GVariant *details)
 {
-  g_autofree Passage *passage = user_data;
-  g_autoptr (GError) error = NULL;
-
-  if (is_allowed (passage->call, result, &error))
-    passage->run (passage->call);
-  else
-    sonde_call_fail (passage->call, error);
+  sonde_authority_check_async (call->bus->authority, call->caller, sonde_action_id (action),
+                               details, sonde_call_is_interactive (call), on_answer, call);
 }
 
 static void
-on_list_answer (GObject *source, GAsyncResult *result, gpointer user_data)
-{
-  g_autofree Passage *passage = user_data;
-
-  passage->call->sees_all = is_allowed (passage->call, result, NULL);
-  passage->run (passage->call);
-}
-
-static void
-ask (SondeCall *call,
-     SondeAction action,
-     GVariant *details,
-     GAsyncReadyCallback callback,
-     void (*run) (SondeCall *call))
-{
-  sonde_authority_check_async (call->context->authority, call->caller, sonde_action_id (action),
-                               details, sonde_call_is_interactive (call), callback,
-                               passage_new (call, run));
-}
-
-static void
-pass_start (SondeCall *call, void (*run) (SondeCall *call))
+pass_start (SondeCall *call)
 {
   g_autoptr (GVariant) dict = sonde_call_argument (call, 0);
   g_autoptr (GError) error = NULL;
+  gint64 paranoid;
 
   call->options = sonde_options_parse (dict, call->fds, &error);
   if (call->options == NULL)
@@ -120,10 +214,9 @@ pass_start (SondeCall *call, void (*run) (SondeCall *call))
       return;
     }
   call->object = sonde_options_describe_scope (call->options);
-  ask (call,
-       sonde_action_to_start (call->options,
-                              sonde_proc_number_read ("/proc/sys/kernel/perf_event_paranoid", 2)),
-       sonde_request_details_to_start (call->options, call->caller), on_start_answer, run);
+  paranoid = sonde_proc_number_read ("/proc/sys/kernel/perf_event_paranoid", 2);
+  ask (call, sonde_action_to_start (call->options, paranoid),
+       describe_start (call->options, call->caller));
 }
 
 /* "/org/sonde/Profiler1/session/N"; 0 if N is not the one spelling of a number. */
@@ -142,64 +235,46 @@ parse_session_path (const char *path)
 }
 
 static void
-pass_session (SondeCall *call, SondeGate gate, void (*run) (SondeCall *call))
+pass_session (SondeCall *call, SondeGate gate)
 {
+  SondeSessionManager *manager = call->bus->manager;
+  uid_t uid = sonde_caller_uid (call->caller);
   const SondeSession *session;
 
   call->session_id = parse_session_path (sd_bus_message_get_path (call->message));
-  session = sonde_session_manager_lookup (call->context->manager, call->session_id);
+  session = sonde_session_manager_lookup (manager, call->session_id);
   /* Who had a session may know that it is over. */
   if (is_all_powerful (call)
-      || (session != NULL ? sonde_session_owner_uid (session) == sonde_caller_uid (call->caller)
-                          : sonde_session_manager_was_of (call->context->manager, call->session_id,
-                                                          sonde_caller_uid (call->caller))))
-    enter_session (call, run);
+      || (session != NULL ? sonde_session_facts (session)->owner_uid == uid
+                          : sonde_session_manager_was_of (manager, call->session_id, uid)))
+    enter_session (call);
   else
     ask (call,
          session != NULL && gate == SONDE_GATE_USE
              ? sonde_action_to_use (sonde_session_options (session))
              : SONDE_ACTION_MANAGE_SESSIONS,
-         sonde_request_details_of_session (call->session_id, call->caller), on_session_answer, run);
-}
-
-static void
-on_capture_answer (GObject *source, GAsyncResult *result, gpointer user_data)
-{
-  g_autofree Passage *passage = user_data;
-  g_autoptr (GError) error = NULL;
-
-  if (is_allowed (passage->call, result, &error))
-    passage->run (passage->call);
-  else
-    refuse (passage->call, error, "There is no such capture, or it is not for you");
-}
-
-static void
-ask_for_capture (SondeCall *call, void (*run) (SondeCall *call))
-{
-  ask (call, SONDE_ACTION_MANAGE_SESSIONS,
-       sonde_request_details_of_capture (call->object, call->caller), on_capture_answer, run);
+         describe_session (call->session_id, call->caller));
 }
 
 static void
 on_capture_found (SondeStoreAnswer *answer, const GError *error, gpointer user_data)
 {
-  g_autofree Passage *passage = user_data;
+  SondeCall *call = user_data;
 
   if (error != NULL)
-    sonde_call_fail (passage->call, error);
+    sonde_call_fail (call, error);
   else if (answer->is_so)
-    passage->run (passage->call);
+    call->run (call);
   else
-    ask_for_capture (passage->call, passage->run);
+    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_capture (call->object, call->caller));
 }
 
 static void
-pass_capture (SondeCall *call, void (*run) (SondeCall *call))
+pass_capture (SondeCall *call)
 {
   g_autoptr (GVariant) argument = sonde_call_argument (call, 0);
   const char *name = g_variant_get_string (argument, NULL);
-  SondeCaptureStore *store = sonde_session_manager_store (call->context->manager);
+  SondeCaptureStore *store = sonde_session_manager_store (call->bus->manager);
 
   if (!sonde_capture_files_is_name (name))
     {
@@ -209,59 +284,52 @@ pass_capture (SondeCall *call, void (*run) (SondeCall *call))
     }
   call->object = g_strdup (name);
   if (is_all_powerful (call))
-    run (call);
+    call->run (call);
   else if (store == NULL)
-    ask_for_capture (call, run);
+    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_capture (name, call->caller));
   else
     sonde_capture_store_is_of (store, sonde_caller_uid (call->caller), name, on_capture_found,
-                               passage_new (call, run));
-}
-
-static void
-ask_for_list (SondeCall *call, void (*run) (SondeCall *call))
-{
-  ask (call, SONDE_ACTION_MANAGE_SESSIONS, sonde_request_details_of_session (0, call->caller),
-       on_list_answer, run);
+                               call);
 }
 
 static void
 on_others (SondeStoreAnswer *answer, const GError *error, gpointer user_data)
 {
-  g_autofree Passage *passage = user_data;
+  SondeCall *call = user_data;
 
   if (error != NULL)
-    sonde_call_fail (passage->call, error);
+    sonde_call_fail (call, error);
   else if (answer->is_so)
-    ask_for_list (passage->call, passage->run);
+    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_session (0, call->caller));
   else
-    passage->run (passage->call);
+    call->run (call);
 }
 
 /* Who allows no dialog wants an answer now, whatever polkit is busy with. */
 static void
-pass_list (SondeCall *call, void (*run) (SondeCall *call))
+pass_list (SondeCall *call, SondeGate gate)
 {
-  SondeSessionManager *manager = call->context->manager;
+  SondeSessionManager *manager = call->bus->manager;
   SondeCaptureStore *store = sonde_session_manager_store (manager);
   uid_t uid = sonde_caller_uid (call->caller);
 
   call->sees_all = is_all_powerful (call);
   if (call->sees_all || !sonde_call_is_interactive (call))
-    run (call);
-  else if (sonde_call_gate (call) == SONDE_GATE_LIST_CAPTURES && store != NULL)
-    sonde_capture_store_has_others (store, uid, on_others, passage_new (call, run));
-  else if (sonde_call_gate (call) == SONDE_GATE_LIST
-           && sonde_session_manager_has_others (manager, uid))
-    ask_for_list (call, run);
+    call->run (call);
+  else if (gate == SONDE_GATE_LIST_CAPTURES && store != NULL)
+    sonde_capture_store_has_others (store, uid, on_others, call);
+  else if (gate == SONDE_GATE_LIST && sonde_session_manager_has_others (manager, uid))
+    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_session (0, call->caller));
   else
-    run (call);
+    call->run (call);
 }
 
 void
 sonde_gate_pass (SondeCall *call, void (*run) (SondeCall *call))
 {
-  SondeGate gate = sonde_call_gate (call);
+  SondeGate gate = call->member->gate;
 
+  call->run = run;
   switch (gate)
     {
     case SONDE_GATE_ANYONE:
@@ -269,17 +337,17 @@ sonde_gate_pass (SondeCall *call, void (*run) (SondeCall *call))
       break;
     case SONDE_GATE_LIST:
     case SONDE_GATE_LIST_CAPTURES:
-      pass_list (call, run);
+      pass_list (call, gate);
       break;
     case SONDE_GATE_START:
-      pass_start (call, run);
+      pass_start (call);
       break;
     case SONDE_GATE_USE:
     case SONDE_GATE_MANAGE:
-      pass_session (call, gate, run);
+      pass_session (call, gate);
       break;
     case SONDE_GATE_CAPTURE:
-      pass_capture (call, run);
+      pass_capture (call);
       break;
     default:
       g_assert_not_reached ();

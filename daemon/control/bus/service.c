@@ -8,8 +8,7 @@
 #include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
-#include "daemon/control/bus/limit-table.h"
-#include "daemon/control/request/option-table.h"
+#include "daemon/control/request/options.h"
 #include "daemon/base/proc-text.h"
 
 static char *
@@ -25,8 +24,7 @@ on_started (GObject *source, GAsyncResult *result, gpointer user_data)
   g_autoptr (GError) error = NULL;
   g_autofree char *path = NULL;
   int capture_fd = -1;
-  guint64 id
-      = sonde_session_manager_start_finish (call->context->manager, result, &capture_fd, &error);
+  guint64 id = sonde_session_manager_start_finish (call->bus->manager, result, &capture_fd, &error);
 
   if (id == 0)
     {
@@ -43,34 +41,35 @@ on_started (GObject *source, GAsyncResult *result, gpointer user_data)
 static void
 profile (SondeCall *call)
 {
-  sonde_session_manager_start_async (call->context->manager, call->caller,
+  sonde_session_manager_start_async (call->bus->manager, call->caller,
                                      g_steal_pointer (&call->options), FALSE, on_started, call);
 }
 
 static void
 start_session (SondeCall *call)
 {
-  sonde_session_manager_start_async (call->context->manager, call->caller,
+  sonde_session_manager_start_async (call->bus->manager, call->caller,
                                      g_steal_pointer (&call->options), TRUE, on_started, call);
 }
 
 static void
 list_sessions (SondeCall *call)
 {
-  g_autoptr (GPtrArray) sessions = sonde_session_manager_list (call->context->manager);
+  g_autoptr (GPtrArray) sessions = sonde_session_manager_list (call->bus->manager);
   GVariantBuilder builder;
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a(ousts)"));
   for (guint i = 0; i < sessions->len; i++)
     {
       const SondeSession *session = g_ptr_array_index (sessions, i);
-      uid_t uid = sonde_session_owner_uid (session);
-      g_autofree char *path = session_path (sonde_session_id (session));
+      uid_t uid = sonde_session_facts (session)->owner_uid;
+      g_autofree char *path = session_path (sonde_session_facts (session)->id);
 
       if (call->sees_all || uid == sonde_caller_uid (call->caller))
-        g_variant_builder_add (
-            &builder, "(ousts)", path, (guint32) uid, sonde_session_state_name (session),
-            sonde_session_start_time_us (session), sonde_session_description (session));
+        g_variant_builder_add (&builder, "(ousts)", path, (guint32) uid,
+                               sonde_session_state_name (session),
+                               sonde_session_facts (session)->start_time_us,
+                               sonde_session_facts (session)->description);
     }
   sonde_call_return (call, g_variant_new ("(a(ousts))", &builder), NULL);
 }
@@ -79,7 +78,7 @@ list_sessions (SondeCall *call)
 static SondeCaptureStore *
 get_store (SondeCall *call)
 {
-  SondeCaptureStore *store = sonde_session_manager_store (call->context->manager);
+  SondeCaptureStore *store = sonde_session_manager_store (call->bus->manager);
 
   if (store == NULL)
     sonde_call_fail_with (
@@ -284,8 +283,8 @@ add_process (SondeCall *call)
   g_autoptr (GPtrArray) targets = sonde_options_parse_targets (value, call->fds, "targets", &error);
 
   if (targets != NULL
-      && sonde_session_manager_check_addition (call->context->manager,
-                                               sonde_caller_uid (call->caller), &error))
+      && sonde_session_manager_check_addition (call->bus->manager, sonde_caller_uid (call->caller),
+                                               &error))
     sonde_session_add_targets_async (call->session, g_steal_pointer (&targets), on_added, call);
   else
     sonde_call_fail (call, error);
@@ -300,7 +299,7 @@ get_version (SondeCall *call)
 static GVariant *
 get_events (SondeCall *call)
 {
-  const SondeMessageSheet *sheet = sonde_peer_launcher_sheet (call->context->launcher);
+  const SondeMessageSheet *sheet = sonde_peer_launcher_sheet (call->bus->launcher);
   GVariantBuilder builder;
   const char *name;
 
@@ -339,22 +338,93 @@ get_features (SondeCall *call)
   g_variant_builder_add (&builder, "s", "pause");
   if (is_below_systemd ())
     g_variant_builder_add (&builder, "s", "unit");
-  if (sonde_session_manager_store (call->context->manager) != NULL)
+  if (sonde_session_manager_store (call->bus->manager) != NULL)
     g_variant_builder_add (&builder, "s", "start-session");
+  return g_variant_builder_end (&builder);
+}
+
+/* The quotas of daemon/base/limits.h by the names that clients know, units in
+ * docs/org.sonde.Profiler1.5.rst. Each LimitExceeded says "Limit NAME: ...". The maxima of options
+ * are in their rows. */
+static const struct
+{
+  const char *name;
+  guint64 value;    /* 0: the setting of that name */
+  gboolean is_wide; /* type t, else u */
+} limits[] = {
+  { "sessions", 0, FALSE },
+  { "sessions-root", 0, FALSE },
+  { "sessions-machine", 0, FALSE },
+  { "kept", SONDE_LIMIT_KEPT_US, TRUE },
+  { "kept-sessions", SONDE_LIMIT_KEPT_PER_UID, FALSE },
+  { "brokers", SONDE_LIMIT_STUCK_BROKERS, FALSE },
+  { "starts", SONDE_LIMIT_START_BURST, FALSE },
+  { "start-interval", SONDE_LIMIT_START_INTERVAL_US, TRUE },
+  { "additions", SONDE_LIMIT_ADD_BURST, FALSE },
+  { "addition-interval", SONDE_LIMIT_ADD_INTERVAL_US, TRUE },
+  { "calls", SONDE_LIMIT_CALLS, FALSE },
+  { "message-entries", SONDE_LIMIT_MESSAGE_ENTRIES, FALSE },
+  { "message-text", SONDE_LIMIT_MESSAGE_TEXT, FALSE },
+  { "closers", SONDE_LIMIT_CLOSERS, FALSE },
+  { "targets", SONDE_LIMIT_TARGETS, FALSE },
+  { "session-targets", SONDE_LIMIT_SESSION_TARGETS, FALSE },
+  { "unit-groups", SONDE_LIMIT_UNIT_GROUPS, FALSE },
+  { "events", SONDE_LIMIT_EVENTS, FALSE },
+  { "sinks", SONDE_LIMIT_SINKS, FALSE },
+  { "sink-pids", SONDE_MESSAGE_SINK_MAX_PIDS, FALSE },
+  { "controls", SONDE_LIMIT_CONTROLS, FALSE },
+  { "rings", SONDE_LIMIT_RINGS, FALSE },
+  { "ring-memory", SONDE_LIMIT_RING_MEMORY_BYTES, TRUE },
+  { "perf-rings", SONDE_LIMIT_RING_BYTES, TRUE },
+  { "uid-cpu-percent", 0, FALSE },
+  { "uid-memory-bytes", 0, TRUE },
+  { "capture-bytes", 0, TRUE },
+  { "capture-uid-bytes", 0, TRUE },
+  { "capture-files", SONDE_LIMIT_CAPTURE_FILES, FALSE },
+  { "capture-free-percent", 0, FALSE },
+  { "capture-machine-bytes", 0, TRUE },
+  { "capture-machine-files", SONDE_LIMIT_CAPTURE_MACHINE_FILES, FALSE },
+  { "capture-days", 0, FALSE },
+  { "descriptors", SONDE_LIMIT_SHARE_PERCENT, FALSE },
+};
+
+static void
+add_limit (GVariantBuilder *builder, const char *name, guint64 value, gboolean is_wide)
+{
+  g_variant_builder_add (builder, "{sv}", name,
+                         is_wide ? g_variant_new_uint64 (value)
+                                 : g_variant_new_uint32 ((guint32) value));
+}
+
+GVariant *
+sonde_service_limits (const SondeSettings *settings)
+{
+  const SondeOptionRow *row;
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE_VARDICT);
+  for (gsize i = 0; i < G_N_ELEMENTS (limits); i++)
+    add_limit (&builder, limits[i].name,
+               limits[i].value != 0 ? limits[i].value
+                                    : sonde_settings_limit (settings, limits[i].name),
+               limits[i].is_wide);
+  for (gsize i = 0; (row = sonde_options_row (i)) != NULL; i++)
+    if ((row->flags & SONDE_OPTION_LIMITED) != 0)
+      add_limit (&builder, row->key, row->max, row->type[0] == 't');
   return g_variant_builder_end (&builder);
 }
 
 static GVariant *
 get_limits (SondeCall *call)
 {
-  return sonde_limit_table_to_variant (call->context->settings);
+  return sonde_service_limits (call->bus->settings);
 }
 
 /* Anybody reads the same in /proc. */
 static GVariant *
 get_daemon_statistics (SondeCall *call)
 {
-  guint64 uptime_us = (guint64) (g_get_monotonic_time () - call->context->start_us);
+  guint64 uptime_us = (guint64) (g_get_monotonic_time () - call->bus->start_us);
   SondeProcCost cost = { 0 };
   GVariantBuilder builder;
 
@@ -373,30 +443,6 @@ get_state (SondeCall *call)
 }
 
 static GVariant *
-get_owner (SondeCall *call)
-{
-  return g_variant_new_uint32 (sonde_session_owner_uid (call->session));
-}
-
-static GVariant *
-get_start_time (SondeCall *call)
-{
-  return g_variant_new_uint64 (sonde_session_start_time_us (call->session));
-}
-
-static GVariant *
-get_description (SondeCall *call)
-{
-  return g_variant_new_string (sonde_session_description (call->session));
-}
-
-static GVariant *
-get_options (SondeCall *call)
-{
-  return sonde_session_options_view (call->session);
-}
-
-static GVariant *
 get_capture_file (SondeCall *call)
 {
   return g_variant_new_string (sonde_session_capture_file (call->session));
@@ -408,65 +454,60 @@ get_statistics (SondeCall *call)
   return sonde_session_statistics (call->session);
 }
 
-static const SondeMethod methods[] = {
-  { SONDE_MANAGER_INTERFACE, "Profile", SONDE_GATE_START, profile },
-  { SONDE_MANAGER_INTERFACE, "StartSession", SONDE_GATE_START, start_session },
-  { SONDE_MANAGER_INTERFACE, "ListSessions", SONDE_GATE_LIST, list_sessions },
-  { SONDE_MANAGER_INTERFACE, "ListCaptures", SONDE_GATE_LIST_CAPTURES, list_captures },
-  { SONDE_MANAGER_INTERFACE, "OpenStoredCapture", SONDE_GATE_CAPTURE, open_stored_capture },
-  { SONDE_MANAGER_INTERFACE, "RemoveCapture", SONDE_GATE_CAPTURE, remove_capture },
-  { SONDE_SESSION_INTERFACE, "Stop", SONDE_GATE_MANAGE, stop },
-  { SONDE_SESSION_INTERFACE, "Pause", SONDE_GATE_MANAGE, pause_session },
-  { SONDE_SESSION_INTERFACE, "Resume", SONDE_GATE_MANAGE, resume_session },
-  { SONDE_SESSION_INTERFACE, "OpenCapture", SONDE_GATE_USE, open_capture },
-  { SONDE_SESSION_INTERFACE, "OpenControl", SONDE_GATE_USE, open_control },
-  { SONDE_SESSION_INTERFACE, "AddProcess", SONDE_GATE_USE, add_process },
+static const SondeMember members[] = {
+  { SONDE_MANAGER_INTERFACE, "Profile", SONDE_GATE_START, .handler = profile },
+  { SONDE_MANAGER_INTERFACE, "StartSession", SONDE_GATE_START, .handler = start_session },
+  { SONDE_MANAGER_INTERFACE, "ListSessions", SONDE_GATE_LIST, .handler = list_sessions },
+  { SONDE_MANAGER_INTERFACE, "ListCaptures", SONDE_GATE_LIST_CAPTURES, .handler = list_captures },
+  { SONDE_MANAGER_INTERFACE, "OpenStoredCapture", SONDE_GATE_CAPTURE,
+    .handler = open_stored_capture },
+  { SONDE_MANAGER_INTERFACE, "RemoveCapture", SONDE_GATE_CAPTURE, .handler = remove_capture },
+  { SONDE_SESSION_INTERFACE, "Stop", SONDE_GATE_MANAGE, .handler = stop },
+  { SONDE_SESSION_INTERFACE, "Pause", SONDE_GATE_MANAGE, .handler = pause_session },
+  { SONDE_SESSION_INTERFACE, "Resume", SONDE_GATE_MANAGE, .handler = resume_session },
+  { SONDE_SESSION_INTERFACE, "OpenCapture", SONDE_GATE_USE, .handler = open_capture },
+  { SONDE_SESSION_INTERFACE, "OpenControl", SONDE_GATE_USE, .handler = open_control },
+  { SONDE_SESSION_INTERFACE, "AddProcess", SONDE_GATE_USE, .handler = add_process },
+
+  { SONDE_MANAGER_INTERFACE, "Version", SONDE_GATE_ANYONE, .get = get_version },
+  { SONDE_MANAGER_INTERFACE, "Events", SONDE_GATE_ANYONE, .get = get_events },
+  { SONDE_MANAGER_INTERFACE, "Features", SONDE_GATE_ANYONE, .get = get_features },
+  { SONDE_MANAGER_INTERFACE, "Limits", SONDE_GATE_ANYONE, .get = get_limits },
+  { SONDE_MANAGER_INTERFACE, "Statistics", SONDE_GATE_ANYONE, .get = get_daemon_statistics },
+  { SONDE_SESSION_INTERFACE, "State", SONDE_GATE_USE, .get = get_state },
+  { SONDE_SESSION_INTERFACE, "Owner", SONDE_GATE_USE, .fact = "owner-uid" },
+  { SONDE_SESSION_INTERFACE, "StartTime", SONDE_GATE_USE, .fact = "start-time" },
+  { SONDE_SESSION_INTERFACE, "Description", SONDE_GATE_USE, .fact = "description" },
+  { SONDE_SESSION_INTERFACE, "Options", SONDE_GATE_USE, .fact = "options" },
+  { SONDE_SESSION_INTERFACE, "CaptureFile", SONDE_GATE_USE, .get = get_capture_file },
+  { SONDE_SESSION_INTERFACE, "Statistics", SONDE_GATE_USE, .get = get_statistics },
 };
 
-static const SondeProperty properties[] = {
-  { SONDE_MANAGER_INTERFACE, "Version", SONDE_GATE_ANYONE, get_version },
-  { SONDE_MANAGER_INTERFACE, "Events", SONDE_GATE_ANYONE, get_events },
-  { SONDE_MANAGER_INTERFACE, "Features", SONDE_GATE_ANYONE, get_features },
-  { SONDE_MANAGER_INTERFACE, "Limits", SONDE_GATE_ANYONE, get_limits },
-  { SONDE_MANAGER_INTERFACE, "Statistics", SONDE_GATE_ANYONE, get_daemon_statistics },
-  { SONDE_SESSION_INTERFACE, "State", SONDE_GATE_USE, get_state },
-  { SONDE_SESSION_INTERFACE, "Owner", SONDE_GATE_USE, get_owner },
-  { SONDE_SESSION_INTERFACE, "StartTime", SONDE_GATE_USE, get_start_time },
-  { SONDE_SESSION_INTERFACE, "Description", SONDE_GATE_USE, get_description },
-  { SONDE_SESSION_INTERFACE, "Options", SONDE_GATE_USE, get_options },
-  { SONDE_SESSION_INTERFACE, "CaptureFile", SONDE_GATE_USE, get_capture_file },
-  { SONDE_SESSION_INTERFACE, "Statistics", SONDE_GATE_USE, get_statistics },
-};
-
-const SondeMethod *
-sonde_service_methods (gsize *n_methods)
+const SondeMember *
+sonde_service_members (gsize *n_members)
 {
-  *n_methods = G_N_ELEMENTS (methods);
-  return methods;
+  *n_members = G_N_ELEMENTS (members);
+  return members;
 }
 
-const SondeProperty *
-sonde_service_properties (gsize *n_properties)
+static const SondeMember *
+find (const char *interface, const char *name, gboolean is_method)
 {
-  *n_properties = G_N_ELEMENTS (properties);
-  return properties;
+  for (gsize i = 0; i < G_N_ELEMENTS (members); i++)
+    if ((members[i].handler != NULL) == is_method && g_str_equal (members[i].interface, interface)
+        && (name == NULL || g_str_equal (members[i].name, name)))
+      return &members[i];
+  return NULL;
 }
 
-const SondeMethod *
+const SondeMember *
 sonde_service_find_method (const char *interface, const char *name)
 {
-  for (gsize i = 0; i < G_N_ELEMENTS (methods); i++)
-    if (g_str_equal (methods[i].interface, interface) && g_str_equal (methods[i].name, name))
-      return &methods[i];
-  return NULL;
+  return find (interface, name, TRUE);
 }
 
-const SondeProperty *
+const SondeMember *
 sonde_service_find_property (const char *interface, const char *name)
 {
-  for (gsize i = 0; i < G_N_ELEMENTS (properties); i++)
-    if (g_str_equal (properties[i].interface, interface)
-        && (name == NULL || g_str_equal (properties[i].name, name)))
-      return &properties[i];
-  return NULL;
+  return find (interface, name, FALSE);
 }

@@ -29,10 +29,10 @@ const SondePeerKindRow *sonde_peer_kind_row (SondePeerKind kind);
 /**
  * SECTION: peer-launcher
  *
- * Below systemd each connection to a kind's socket is a process of its own, and one of each kind is
- * kept ready. Elsewhere they are spawned; of brokers one is made at the start, since a broker's
- * first word is what this machine has, which everybody may ask for. Each broker that starts later
- * says it anew.
+ * Below systemd each connection to a kind's socket is an instance of a unit. To become one takes
+ * some ten milliseconds, so one connection of each kind is made beforehand. Elsewhere they are
+ * spawned; of brokers one is made at the start, since a broker's first word is what this machine
+ * has, which everybody may ask for. Each broker that starts later says it anew.
  */
 typedef struct SondePeerLauncher SondePeerLauncher;
 
@@ -51,8 +51,6 @@ SondePeerLauncher *sonde_peer_launcher_ref (SondePeerLauncher *self);
 void sonde_peer_launcher_unref (SondePeerLauncher *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondePeerLauncher, sonde_peer_launcher_unref)
 
-/* NULL: none of them is spawned. */
-SondePeerProcesses *sonde_peer_launcher_processes (const SondePeerLauncher *self);
 /* NULL, unless systemd starts them. */
 SondeBusConnection *sonde_peer_launcher_bus (const SondePeerLauncher *self);
 
@@ -61,7 +59,8 @@ SondeBusConnection *sonde_peer_launcher_bus (const SondePeerLauncher *self);
  * @process: (out): one that is spawned; NULL: systemd's
  *
  * Returns: (transfer full): our end of the connection with one, on which it says its first word or
- *   which ends; -1 with @error: SONDE_ERROR_LIMIT_EXCEEDED, FAILED, ...
+ *   which ends; systemd's connections have SO_PASSCRED; -1 with @error: SONDE_ERROR_LIMIT_EXCEEDED,
+ * FAILED, ...
  */
 int sonde_peer_launcher_take (SondePeerLauncher *self,
                               SondePeerKind kind,

@@ -11,13 +11,7 @@
 #include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
-
-#define SYSTEMD_NAME       "org.freedesktop.systemd1"
-#define SYSTEMD_PATH       "/org/freedesktop/systemd1"
-#define MANAGER_INTERFACE  SYSTEMD_NAME ".Manager"
-#define UNIT_INTERFACE     SYSTEMD_NAME ".Unit"
-#define SERVICE_INTERFACE  SYSTEMD_NAME ".Service"
-#define PROPERTY_INTERFACE "org.freedesktop.DBus.Properties"
+#include "daemon/control/system/systemd.h"
 
 struct SondePeerUnit
 {
@@ -29,6 +23,7 @@ struct SondePeerUnit
   char *path; /* of the unit's object: NULL until systemd has told it */
   SondeUnitShare share;
   int pidfd;
+  gboolean is_asking; /* for the path */
   guint exit_watch;
   SondeSubscription *changes; /* what systemd tells of the unit */
   guint deadline;             /* of its account of the end */
@@ -56,17 +51,10 @@ call (SondePeerUnit *self,
       const char *type,
       SondeBusConnectionReply reply)
 {
-  const SondeBusConnectionCall call = { .destination = SYSTEMD_NAME,
-                                        .path = path,
-                                        .interface = interface,
-                                        .method = method,
-                                        .arguments = arguments,
-                                        .type = type,
-                                        .timeout_ms = SONDE_LIMIT_UNIT_MS };
-
   if (reply != NULL)
     g_ref_count_inc (&self->refs);
-  sonde_bus_connection_call (self->bus, &call, reply, reply != NULL ? self : NULL);
+  sonde_systemd_call (self->bus, path, interface, method, arguments, type, SONDE_LIMIT_UNIT_MS,
+                      reply, reply != NULL ? self : NULL);
 }
 
 static void
@@ -80,15 +68,22 @@ tell (SondePeerUnit *self, const char *how)
     ended (how, self->user_data);
 }
 
+static void
+tell_without_account (SondePeerUnit *self)
+{
+  g_autofree char *how
+      = g_strdup_printf ("The %s ended, and systemd does not tell why", self->name);
+
+  tell (self, how);
+}
+
 static gboolean
 on_deadline (gpointer user_data)
 {
   SondePeerUnit *self = user_data;
-  g_autofree char *how
-      = g_strdup_printf ("The %s ended, and systemd does not tell why", self->name);
 
   self->deadline = 0;
-  tell (self, how);
+  tell_without_account (self);
   return G_SOURCE_REMOVE;
 }
 
@@ -155,6 +150,8 @@ on_exited (int fd, GIOCondition condition, gpointer user_data)
   self->deadline = g_timeout_add (SONDE_LIMIT_PEER_EXIT_MS, on_deadline, self);
   if (self->path != NULL)
     ask_how (self);
+  else if (!self->is_asking)
+    tell_without_account (self);
   return G_SOURCE_REMOVE;
 }
 
@@ -193,24 +190,12 @@ send_share (SondePeerUnit *self)
         g_variant_new ("(ba(sv))", TRUE /* until it ends */, &properties), "()", on_share_set);
 }
 
-/* The unit goes with its process, unless it is held; and only who holds it hears of it. */
-static void
-hold (SondePeerUnit *self)
-{
-  g_autofree char *match = g_strdup_printf (
-      "type='signal',sender='" SYSTEMD_NAME "',path='%s',interface='" PROPERTY_INTERFACE "',"
-      "member='PropertiesChanged',arg0='" SERVICE_INTERFACE "'",
-      self->path);
-
-  call (self, self->path, UNIT_INTERFACE, "Ref", NULL, NULL, NULL);
-  self->changes = sonde_bus_connection_subscribe (self->bus, match, on_changed, self);
-}
-
 static void
 on_unit (GVariant *reply, const GError *error, gpointer user_data)
 {
   SondePeerUnit *self = user_data;
 
+  self->is_asking = FALSE;
   if (reply != NULL)
     g_variant_get (reply, "(o)", &self->path);
   else
@@ -219,12 +204,22 @@ on_unit (GVariant *reply, const GError *error, gpointer user_data)
     kill_now (self);
   if (self->path != NULL && self->ended != NULL)
     {
-      hold (self);
+      g_autofree char *match = g_strdup_printf (
+          "type='signal',sender='" SYSTEMD_NAME "',path='%s',interface='" PROPERTY_INTERFACE "',"
+          "member='PropertiesChanged',arg0='" SERVICE_INTERFACE "'",
+          self->path);
+
+      /* The unit goes with its process, unless it is held; and only who holds it hears of it. */
+      call (self, self->path, UNIT_INTERFACE, "Ref", NULL, NULL, NULL);
+      self->changes = sonde_bus_connection_subscribe (self->bus, match, on_changed, self);
       if (self->has_exited)
         ask_how (self);
       else if (self->share.cpu_weight > 0)
         send_share (self);
     }
+  /* It has ended before systemd was asked, and nobody else knows how. */
+  if (self->path == NULL && self->has_exited)
+    tell_without_account (self);
   unit_unref (self);
 }
 
@@ -251,6 +246,7 @@ sonde_peer_unit_new (SondeBusConnection *bus,
   self->ended = ended;
   self->user_data = user_data;
   self->pidfd = pidfd;
+  self->is_asking = TRUE;
   self->exit_watch = g_unix_fd_add (pidfd, G_IO_IN, on_exited, self);
   call (self, SYSTEMD_PATH, MANAGER_INTERFACE, "GetUnitByPID", g_variant_new ("(u)", (guint32) pid),
         "(o)", on_unit);
@@ -269,6 +265,12 @@ sonde_peer_unit_free (SondePeerUnit *self)
     call (self, self->path, UNIT_INTERFACE, "Unref", NULL, NULL, NULL);
   g_clear_pointer (&self->changes, sonde_bus_connection_unsubscribe);
   unit_unref (self);
+}
+
+int
+sonde_peer_unit_pidfd (const SondePeerUnit *self)
+{
+  return self->pidfd;
 }
 
 void

@@ -39,6 +39,8 @@ SondePeerUnit *sonde_peer_unit_new (SondeBusConnection *bus,
 void sonde_peer_unit_free (SondePeerUnit *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondePeerUnit, sonde_peer_unit_free)
 
+int sonde_peer_unit_pidfd (const SondePeerUnit *self);
+
 /* What a unit may have: a session's part of what its owner's uid may. */
 typedef struct
 {

@@ -128,19 +128,6 @@ find_unit (SondePeer *self, pid_t pid, GError **error)
   return FALSE;
 }
 
-/* Who has connected tells the first message. */
-static gboolean
-identify (SondePeer *self, GError **error)
-{
-  pid_t pid = sonde_channel_peer_pid (self->channel);
-
-  if (pid > 0)
-    return find_unit (self, pid, error);
-  g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED, "The kernel does not tell who the %s is",
-               sonde_peer_kind_row (self->kind)->name);
-  return FALSE;
-}
-
 static void
 on_message (SondeChannel *channel,
             const SondeMessageHeader *message,
@@ -149,10 +136,17 @@ on_message (SondeChannel *channel,
             gpointer user_data)
 {
   SondePeer *self = user_data;
+  pid_t pid = sonde_channel_peer_pid (channel);
   g_autoptr (GError) error = NULL;
 
-  if (!self->has_ended && self->process == NULL && self->unit == NULL && !identify (self, &error))
+  /* Who has connected tells the first message. */
+  if (!self->has_ended && self->process == NULL && self->unit == NULL
+      && !(pid > 0 && find_unit (self, pid, &error)))
     {
+      if (error == NULL)
+        g_set_error (&error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                     "The kernel does not tell who the %s is",
+                     sonde_peer_kind_row (self->kind)->name);
       g_clear_pointer (&self->channel, sonde_channel_free);
       on_closed (NULL, error, self);
     }
@@ -169,15 +163,6 @@ on_drained (SondeChannel *channel, gpointer user_data)
     self->handler->caught_up (self, self->user_data);
 }
 
-/* What strangers prove their rights with is a broker's to look at. */
-static const SondeChannelHandler channel_handlers[SONDE_PEER_N_KINDS] = {
-  [SONDE_PEER_BROKER] = { .message = on_message,
-                          .closed = on_closed,
-                          .drained = on_drained,
-                          .close_sent = sonde_closer_take },
-  [SONDE_PEER_CAPTURE] = { .message = on_message, .closed = on_closed, .drained = on_drained },
-};
-
 static SondePeer *
 peer_new (SondePeerLauncher *launcher,
           SondePeerKind kind,
@@ -193,11 +178,21 @@ peer_new (SondePeerLauncher *launcher,
   return self;
 }
 
+/* Descriptors that it does not read stay with us: as their number on their way, and until its end
+ * is closed, by whom that may be. */
 static void
 open_channel (SondePeer *self, int fd)
 {
-  self->channel = sonde_channel_new (fd, sonde_peer_kind_row (self->kind)->says,
-                                     &channel_handlers[self->kind], self);
+  const int size_bytes = SONDE_LIMIT_PEER_BUFFER;
+
+  /* What a broker gives us, for its worker or for nobody, may be a stranger's. */
+  static const SondeChannelHandler channel_handler = {
+    .message = on_message, .closed = on_closed, .drained = on_drained, .close_fd = sonde_closer_take
+  };
+
+  (void) setsockopt (fd, SOL_SOCKET, SO_SNDBUF, &size_bytes, sizeof size_bytes);
+  self->channel
+      = sonde_channel_new (fd, sonde_peer_kind_row (self->kind)->says, &channel_handler, self);
 }
 
 SondePeer *
@@ -236,10 +231,20 @@ sonde_peer_adopt (SondePeerLauncher *launcher,
   g_autofree char *how = g_strdup_printf ("The %s ended while the service was away",
                                           sonde_peer_kind_row (kind)->name);
 
+  self->unit_pid = pid; /* which the next sonded is told even if it has gone */
   open_channel (self, fd);
   if (!sonde_channel_has_peer (self->channel) || !find_unit (self, pid, NULL))
     end_process (self, how);
   return self;
+}
+
+/* It hears of the end at once, whoever holds the connection besides us and whenever that is closed,
+ * and puts nothing into it any more. */
+static void
+hang_up (SondePeer *self)
+{
+  if (self->channel != NULL && sonde_channel_fd (self->channel) >= 0)
+    (void) shutdown (sonde_channel_fd (self->channel), SHUT_RDWR);
 }
 
 void
@@ -248,6 +253,7 @@ sonde_peer_free (SondePeer *self)
   if (self == NULL)
     return;
   sonde_peer_kill (self);
+  hang_up (self);
   sonde_peer_leave (self);
 }
 
@@ -273,8 +279,7 @@ on_kill_overdue (gpointer user_data)
   SondePeer *self = user_data;
 
   self->kill_timer = 0;
-  if (self->channel != NULL && sonde_channel_fd (self->channel) >= 0)
-    (void) shutdown (sonde_channel_fd (self->channel), SHUT_RDWR);
+  hang_up (self);
   return G_SOURCE_REMOVE;
 }
 
@@ -301,6 +306,7 @@ sonde_peer_dismiss (SondePeer *self, const SondePeerHandler *handler, gpointer u
   self->user_data = user_data;
   if (self->is_closed)
     return;
+  hang_up (self);
   g_clear_pointer (&self->channel, sonde_channel_free);
   on_closed (NULL, NULL, self);
 }
@@ -311,10 +317,18 @@ sonde_peer_pid (const SondePeer *self)
   return self->unit_pid;
 }
 
+int
+sonde_peer_pidfd (const SondePeer *self)
+{
+  return self->unit != NULL ? sonde_peer_unit_pidfd (self->unit) : -1;
+}
+
 gboolean
 sonde_peer_measure (const SondePeer *self, SondeProcCost *cost)
 {
-  pid_t pid = self->process != NULL ? sonde_peer_process_pid (self->process) : self->unit_pid;
+  pid_t pid = self->process != NULL ? sonde_peer_process_pid (self->process)
+              : self->unit != NULL  ? self->unit_pid
+                                    : 0;
 
   return pid > 0 && sonde_proc_cost_measure (pid, cost);
 }

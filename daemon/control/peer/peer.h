@@ -61,6 +61,8 @@ void sonde_peer_leave (SondePeer *self);
 
 /* Of one that systemd has started, once it has said a word; else 0. */
 pid_t sonde_peer_pid (const SondePeer *self);
+/* Of its process; -1: it is none of systemd's, or has said no word. It stays the peer's. */
+int sonde_peer_pidfd (const SondePeer *self);
 /* What it costs so far. FALSE, and @cost as it was, if it is not there. */
 gboolean sonde_peer_measure (const SondePeer *self, SondeProcCost *cost);
 /* What its unit may have, now or as soon as it is known; it has none if we spawned it. */

@@ -7,10 +7,6 @@
 #include "daemon/base/limits.h"
 #include "daemon/control/system/unit.h"
 
-/* In the order of SondeUnwindMode. */
-static const char *const unwind_names[] = { "none", "frame-pointer", "dwarf", "libdwfl", NULL };
-static const char *const symbols_names[] = { "none", "end", NULL };
-static const char *const memory_names[] = { "off", "all", "sampled", NULL };
 /* In the order of the bits of SONDE_COUNTERS_*. */
 static const char *const counters_names[] = { "cpu", "memory", "network", "disk", "process", NULL };
 static const char *const format_names[] = { "syscap", NULL };
@@ -246,9 +242,6 @@ show_event (const SondeOptionRow *row, gconstpointer options)
 #define LIMITED    SONDE_OPTION_LIMITED
 #define FOR_POLKIT SONDE_OPTION_FOR_POLKIT
 
-G_STATIC_ASSERT (SONDE_UNWIND_NONE == 0 && SONDE_UNWIND_FRAME_POINTER == 1
-                 && SONDE_UNWIND_DWARF == 2 && SONDE_UNWIND_LIBDWFL == 3);
-
 static const SondeOptionRow rows[] = {
   /* In the order of SondeScope, and with its names. */
   { "targets", "a(uh)", .parse = parse_targets, .show = show_scope },
@@ -268,7 +261,7 @@ static const SondeOptionRow rows[] = {
   { "raw", "b", AT (asked.raw), .flags = FOR_POLKIT },
   { "start-on-exec", "b", AT (asked.start_on_exec), .normal = FALSE },
   { "children", "b", AT (asked.children), .normal = TRUE },
-  { "unwind", "s", AT (asked.unwind), .normal = SONDE_UNWIND_DWARF, .words = unwind_names },
+  { "unwind", "s", AT (asked.unwind), .normal = SONDE_UNWIND_DWARF, .words = sonde_unwind_names },
   { "stack-size", "u", AT (asked.stack_size_bytes), .normal = 16384,
     .min = SONDE_LIMIT_STACK_SIZE_MIN, .max = SONDE_LIMIT_STACK_SIZE_MAX, .multiple_of = 8,
     .flags = LIMITED },
@@ -276,8 +269,8 @@ static const SondeOptionRow rows[] = {
     .flags = LIMITED },
   { "duration", "t", AT (asked.duration_us), .max = SONDE_LIMIT_DURATION_US,
     .flags = FOR_POLKIT | LIMITED },
-  { "symbols", "s", AT (asked.symbols), .normal = TRUE, .words = symbols_names },
-  { "memory", "s", AT (asked.memory), .normal = SONDE_MEMORY_OFF, .words = memory_names },
+  { "symbols", "s", AT (asked.symbols), .normal = TRUE, .words = sonde_symbols_names },
+  { "memory", "s", AT (asked.memory), .normal = SONDE_MEMORY_OFF, .words = sonde_memory_names },
   { "memory-interval", "t", AT (asked.memory_interval_bytes), .normal = 512 * 1024, .min = 1,
     .max = SONDE_LIMIT_MEMORY_INTERVAL },
   { "memory-wait", "u", AT (asked.memory_wait_us), .max = SONDE_LIMIT_MEMORY_WAIT_US },
@@ -450,4 +443,118 @@ sonde_options_describe (const SondeOptions *self)
                             self->asked.frequency_hz);
   return g_strdup_printf ("%s: %s, %s every %" G_GUINT64_FORMAT, self->label, scope, event,
                           self->asked.period);
+}
+
+/* --- actions of polkit --- */
+
+const char *
+sonde_action_id (SondeAction action)
+{
+  static const char *const ids[SONDE_N_ACTIONS] = {
+    [SONDE_ACTION_PROFILE_OWN] = "org.sonde.profiler1.profile-own",
+    [SONDE_ACTION_PROFILE_OWN_RESTRICTED] = "org.sonde.profiler1.profile-own-restricted",
+    [SONDE_ACTION_PROFILE_OWN_KERNEL] = "org.sonde.profiler1.profile-own-kernel",
+    [SONDE_ACTION_PROFILE_OTHERS] = "org.sonde.profiler1.profile-others",
+    [SONDE_ACTION_PROFILE_SYSTEM] = "org.sonde.profiler1.profile-system",
+    [SONDE_ACTION_RAW_DATA] = "org.sonde.profiler1.raw-data",
+    [SONDE_ACTION_MANAGE_SESSIONS] = "org.sonde.profiler1.manage-sessions",
+  };
+
+  g_assert (action < SONDE_N_ACTIONS);
+
+  return ids[action];
+}
+
+/* Strongest first: one question is asked for all that a request contains. */
+SondeAction
+sonde_action_to_use (const SondeOptions *options)
+{
+  if (options->asked.raw)
+    return SONDE_ACTION_RAW_DATA;
+  if (options->asked.scope == SONDE_SCOPE_SYSTEM || options->asked.event == SONDE_EVENT_TRACEPOINT)
+    return SONDE_ACTION_PROFILE_SYSTEM;
+  return SONDE_ACTION_PROFILE_OTHERS;
+}
+
+SondeAction
+sonde_action_to_start (const SondeOptions *options, gint64 paranoid)
+{
+  SondeAction for_others = sonde_action_to_use (options);
+  gboolean is_own
+      = options->asked.scope == SONDE_SCOPE_TARGETS || options->asked.scope == SONDE_SCOPE_LAUNCH;
+
+  if (!is_own || for_others != SONDE_ACTION_PROFILE_OTHERS)
+    return for_others;
+  if (options->asked.kernel)
+    return SONDE_ACTION_PROFILE_OWN_KERNEL;
+  /* Debian's 3, Ubuntu's 4, and whatever is stricter: perf is closed to users. */
+  return paranoid >= 3 ? SONDE_ACTION_PROFILE_OWN_RESTRICTED : SONDE_ACTION_PROFILE_OWN;
+}
+
+/* --- of one reader --- */
+
+/* In the order of the bits of SONDE_SINK_FRAMES_*. */
+static const char *const frames_names[]
+    = { "samples", "allocations", "marks", "counters", "logs", NULL };
+
+G_STATIC_ASSERT (SONDE_SINK_FRAMES_ALL == (1u << (G_N_ELEMENTS (frames_names) - 1)) - 1);
+
+static gboolean
+parse_stream_pids (const SondeOptionRow *row,
+                   GVariant *value,
+                   gpointer options,
+                   gpointer user_data,
+                   GError **error)
+{
+  SondeStreamOptions *self = options;
+  gsize n_pids = g_variant_n_children (value);
+
+  if (n_pids == 0)
+    return sonde_option_refuse (error, row->key, "names no process");
+  if (n_pids > SONDE_MESSAGE_SINK_MAX_PIDS)
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
+                   "Option %s: at most %d processes", row->key, SONDE_MESSAGE_SINK_MAX_PIDS);
+      return FALSE;
+    }
+  for (gsize i = 0; i < n_pids; i++)
+    {
+      guint32 pid;
+
+      g_variant_get_child (value, i, "u", &pid);
+      if (!sonde_option_check_pid (pid, row->key, error))
+        return FALSE;
+      self->pids[i] = (gint32) pid;
+    }
+  self->n_pids = (guint) n_pids;
+  return TRUE;
+}
+
+static const SondeOptionRow stream_rows[] = {
+  { "pids", "au", .parse = parse_stream_pids },
+  { "frames", "as", G_STRUCT_OFFSET (SondeStreamOptions, frames), .normal = SONDE_SINK_FRAMES_ALL,
+    .words = frames_names },
+  { "buffer-size", "u", G_STRUCT_OFFSET (SondeStreamOptions, buffer_size_bytes),
+    .normal = SONDE_LIMIT_SINK_BUFFER, .min = SONDE_LIMIT_SINK_BUFFER_MIN,
+    .max = SONDE_LIMIT_SINK_BUFFER_MAX },
+};
+
+void
+sonde_stream_options_init (SondeStreamOptions *self)
+{
+  *self = (SondeStreamOptions){ 0 };
+  sonde_option_table_init (stream_rows, G_N_ELEMENTS (stream_rows), self);
+}
+
+gboolean
+sonde_stream_options_parse (GVariant *dict, SondeStreamOptions *options, GError **error)
+{
+  SondeStreamOptions parsed;
+
+  sonde_stream_options_init (&parsed);
+  if (!sonde_option_table_parse (stream_rows, G_N_ELEMENTS (stream_rows), dict, &parsed, NULL,
+                                 error))
+    return FALSE;
+  *options = parsed;
+  return TRUE;
 }

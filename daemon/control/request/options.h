@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Parses once, and freezes, what a caller asked for. */
+/* Parses once, and freezes, what a caller asked for; knows which polkit action that needs. */
 #pragma once
 
 #include <gio/gio.h>
@@ -7,6 +7,7 @@
 
 #include "daemon/base/asked.h"
 #include "daemon/base/asked-target.h"
+#include "daemon/base/limits.h"
 #include "daemon/base/message.h"
 #include "daemon/control/request/option-table.h"
 
@@ -55,3 +56,46 @@ GVariant *sonde_options_to_variant (const SondeOptions *self);
 char *sonde_options_describe_scope (const SondeOptions *self);
 /* The same. (transfer full): one line, the property Description */
 char *sonde_options_describe (const SondeOptions *self);
+
+/* Declared with their defaults in dbus/org.sonde.profiler1.policy.in. */
+typedef enum
+{
+  SONDE_ACTION_PROFILE_OWN,
+  SONDE_ACTION_PROFILE_OWN_RESTRICTED,
+  SONDE_ACTION_PROFILE_OWN_KERNEL,
+  SONDE_ACTION_PROFILE_OTHERS,
+  SONDE_ACTION_PROFILE_SYSTEM,
+  SONDE_ACTION_RAW_DATA,
+  SONDE_ACTION_MANAGE_SESSIONS,
+  SONDE_N_ACTIONS,
+} SondeAction;
+
+/* "org.sonde.profiler1.profile-own", ... */
+const char *sonde_action_id (SondeAction action);
+
+/* What starting a session with @options needs. @paranoid: kernel.perf_event_paranoid */
+SondeAction sonde_action_to_start (const SondeOptions *options, gint64 paranoid);
+/* What somebody else's session needs: the processes in it are those of another uid. */
+SondeAction sonde_action_to_use (const SondeOptions *options);
+
+/* What one reader wants of a session's stream, the options of OpenCapture. Keys, units and ranges:
+ * dbus/org.sonde.Profiler1.xml. */
+typedef struct
+{
+  guint buffer_size_bytes; /* queued before frames are dropped for it */
+  guint frames;            /* SONDE_SINK_FRAMES_*: what it gets beside the state */
+  guint n_pids;            /* 0: of all processes */
+  gint32 pids[SONDE_MESSAGE_SINK_MAX_PIDS];
+} SondeStreamOptions;
+
+/* Everything, as without any key. */
+void sonde_stream_options_init (SondeStreamOptions *self);
+
+/**
+ * sonde_stream_options_parse:
+ * @dict: a value of type a{sv}
+ * @options: (out): written on success only
+ *
+ * Errors: SONDE_ERROR_INVALID_OPTION, whose message names the key
+ */
+gboolean sonde_stream_options_parse (GVariant *dict, SondeStreamOptions *options, GError **error);

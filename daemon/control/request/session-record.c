@@ -14,6 +14,82 @@
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 
+/* --- states --- */
+
+static const SondeSessionStateRow states[SONDE_N_STATES] = {
+  [SONDE_STATE_NONE] = { "none", SONDE_STATE_NONE, 0, NULL },
+  [SONDE_STATE_CALLING]
+  = { "starting", SONDE_STATE_NONE, SONDE_LIMIT_START_MS, "The broker did not start in time" },
+  [SONDE_STATE_PROVING]
+  = { "starting", SONDE_STATE_NONE, SONDE_LIMIT_PROOF_MS, "The targets were not proven in time" },
+  [SONDE_STATE_STARTING]
+  = { "starting", SONDE_STATE_NONE, SONDE_LIMIT_START_MS, "The worker did not say hello in time" },
+  [SONDE_STATE_MAPPING] = { "starting", SONDE_STATE_NONE, SONDE_LIMIT_START_MS,
+                            "The worker did not map its rings in time" },
+  [SONDE_STATE_PLACING] = { "starting", SONDE_STATE_NONE, SONDE_LIMIT_START_MS,
+                            "systemd did not tell in time where the unit is" },
+  [SONDE_STATE_OPENING]
+  = { "starting", SONDE_STATE_NONE, SONDE_LIMIT_START_MS, "The events were not opened in time" },
+  [SONDE_STATE_RUNNING]
+  = { "running", SONDE_STATE_RUNNING, SONDE_LIMIT_SILENCE_MS, "The worker gave no sign of life" },
+  [SONDE_STATE_PAUSED]
+  = { "paused", SONDE_STATE_PAUSED, SONDE_LIMIT_SILENCE_MS, "The worker gave no sign of life" },
+  [SONDE_STATE_DRAINING] = { "draining", SONDE_STATE_DRAINING, SONDE_LIMIT_DRAIN_MS,
+                             "The worker did not drain its rings in time" },
+  [SONDE_STATE_DELIVERING] = { "draining", SONDE_STATE_DRAINING, SONDE_LIMIT_DELIVERY_MS,
+                               "The readers did not take the rest of the capture in time" },
+  /* It is finished, which is not told before it is gone. Its process is killed if it stays. */
+  [SONDE_STATE_LEAVING] = { "draining", SONDE_STATE_FINISHED, SONDE_LIMIT_PEER_EXIT_MS, NULL },
+  [SONDE_STATE_FINISHED] = { "finished", SONDE_STATE_FINISHED, 0, NULL },
+  [SONDE_STATE_FAILED] = { "failed", SONDE_STATE_FAILED, 0, NULL },
+};
+
+static const SondeSessionState next_state[SONDE_N_STATES][SONDE_N_STEPS] = {
+  [SONDE_STATE_CALLING]
+  = { [SONDE_STEP_CALL] = SONDE_STATE_PROVING, [SONDE_STEP_FAIL] = SONDE_STATE_FAILED },
+  [SONDE_STATE_PROVING]
+  = { [SONDE_STEP_PROVE] = SONDE_STATE_STARTING, [SONDE_STEP_FAIL] = SONDE_STATE_FAILED },
+  [SONDE_STATE_STARTING]
+  = { [SONDE_STEP_GREET] = SONDE_STATE_MAPPING, [SONDE_STEP_FAIL] = SONDE_STATE_FAILED },
+  [SONDE_STATE_MAPPING]
+  = { [SONDE_STEP_MAP] = SONDE_STATE_PLACING, [SONDE_STEP_FAIL] = SONDE_STATE_FAILED },
+  [SONDE_STATE_PLACING]
+  = { [SONDE_STEP_OPEN] = SONDE_STATE_OPENING, [SONDE_STEP_FAIL] = SONDE_STATE_FAILED },
+  [SONDE_STATE_OPENING]
+  = { [SONDE_STEP_START] = SONDE_STATE_RUNNING, [SONDE_STEP_FAIL] = SONDE_STATE_FAILED },
+  [SONDE_STATE_RUNNING] = { [SONDE_STEP_PAUSE] = SONDE_STATE_PAUSED,
+                            [SONDE_STEP_STOP] = SONDE_STATE_DRAINING,
+                            [SONDE_STEP_FAIL] = SONDE_STATE_FAILED },
+  [SONDE_STATE_PAUSED] = { [SONDE_STEP_RESUME] = SONDE_STATE_RUNNING,
+                           [SONDE_STEP_STOP] = SONDE_STATE_DRAINING,
+                           [SONDE_STEP_FAIL] = SONDE_STATE_FAILED },
+  [SONDE_STATE_DRAINING] = { [SONDE_STEP_DELIVER] = SONDE_STATE_DELIVERING,
+                             [SONDE_STEP_LEAVE] = SONDE_STATE_LEAVING,
+                             [SONDE_STEP_FAIL] = SONDE_STATE_FAILED },
+  [SONDE_STATE_DELIVERING]
+  = { [SONDE_STEP_LEAVE] = SONDE_STATE_LEAVING, [SONDE_STEP_FAIL] = SONDE_STATE_FAILED },
+  [SONDE_STATE_LEAVING]
+  = { [SONDE_STEP_FINISH] = SONDE_STATE_FINISHED, [SONDE_STEP_FAIL] = SONDE_STATE_FAILED },
+};
+
+const SondeSessionStateRow *
+sonde_session_state_row (SondeSessionState state)
+{
+  g_assert (state < SONDE_N_STATES);
+
+  return &states[state];
+}
+
+SondeSessionState
+sonde_session_state_next (SondeSessionState state, SondeSessionStep step)
+{
+  g_assert (state < SONDE_N_STATES && step < SONDE_N_STEPS);
+
+  return next_state[state][step];
+}
+
+/* --- the sheet --- */
+
 #define SEALS     (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 #define SINK_TYPE "(us)"
@@ -24,7 +100,7 @@ typedef struct
 {
   guint32 magic;
   guint32 version;
-  guint32 protocol;   /* SONDE_MESSAGE_VERSION, which is its worker's */
+  guint32 protocol;   /* SONDE_MESSAGE_VERSION of its worker's sonded */
   guint32 size_bytes; /* of the dictionary */
 } Header;
 
@@ -74,6 +150,7 @@ sonde_session_record_new (void)
 {
   SondeSessionRecord *self = g_new0 (SondeSessionRecord, 1);
 
+  self->protocol = SONDE_MESSAGE_VERSION;
   self->sinks = g_array_new (FALSE, FALSE, sizeof (SondeRecordSink));
   g_array_set_clear_func (self->sinks, clear_sink);
   return self;
@@ -93,12 +170,6 @@ sonde_session_record_free (SondeSessionRecord *self)
 }
 
 /* --- writing --- */
-
-static void
-add (GVariantBuilder *dict, const char *key, GVariant *value)
-{
-  g_variant_builder_add (dict, "{sv}", key, value);
-}
 
 static GVariant *
 value_to_variant (const SondeSessionRecord *self, gsize index)
@@ -128,31 +199,32 @@ value_to_variant (const SondeSessionRecord *self, gsize index)
     }
 }
 
-static GVariant *
-sinks_to_variant (const SondeSessionRecord *self)
+GVariant *
+sonde_session_record_show (const SondeSessionRecord *self, const char *key)
 {
-  GVariantBuilder builder;
-
-  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a" SINK_TYPE));
-  for (guint i = 0; i < self->sinks->len; i++)
-    {
-      const SondeRecordSink *sink = &g_array_index (self->sinks, SondeRecordSink, i);
-
-      g_variant_builder_add (&builder, SINK_TYPE, sink->id,
-                             sink->reader != NULL ? sink->reader : "");
-    }
-  return g_variant_builder_end (&builder);
+  for (gsize i = 0; i < G_N_ELEMENTS (values); i++)
+    if (g_str_equal (values[i].key, key))
+      return value_to_variant (self, i);
+  g_assert_not_reached ();
 }
 
 static GVariant *
 to_variant (const SondeSessionRecord *self)
 {
   GVariantBuilder dict;
+  GVariantBuilder sinks;
 
   g_variant_builder_init (&dict, G_VARIANT_TYPE_VARDICT);
   for (gsize i = 0; i < G_N_ELEMENTS (values); i++)
-    add (&dict, values[i].key, value_to_variant (self, i));
-  add (&dict, "sinks", sinks_to_variant (self));
+    g_variant_builder_add (&dict, "{sv}", values[i].key, value_to_variant (self, i));
+  g_variant_builder_init (&sinks, G_VARIANT_TYPE ("a" SINK_TYPE));
+  for (guint i = 0; i < self->sinks->len; i++)
+    {
+      const SondeRecordSink *sink = &g_array_index (self->sinks, SondeRecordSink, i);
+
+      g_variant_builder_add (&sinks, SINK_TYPE, sink->id, sink->reader != NULL ? sink->reader : "");
+    }
+  g_variant_builder_add (&dict, "{sv}", "sinks", g_variant_builder_end (&sinks));
   return g_variant_ref_sink (g_variant_builder_end (&dict));
 }
 
@@ -182,6 +254,7 @@ sonde_session_record_write (const SondeSessionRecord *self, GError **error)
   sonde_autofd int fd = memfd_create ("sonde-session", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   Header header = good_header;
 
+  header.protocol = self->protocol;
   header.size_bytes = (guint32) g_variant_get_size (dict);
   if (fd < 0)
     {

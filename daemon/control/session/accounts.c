@@ -218,7 +218,7 @@ look (gpointer user_data)
 void
 sonde_accounts_add (SondeAccounts *self, SondeSession *session)
 {
-  uid_t uid = sonde_session_owner_uid (session);
+  uid_t uid = sonde_session_facts (session)->owner_uid;
   Account *account = g_hash_table_lookup (self->of_uid, GUINT_TO_POINTER (uid));
   /* What an adopted one took before is paid. */
   Member member = { .session = session, .cpu_us = sonde_session_measure (session) };
@@ -243,8 +243,8 @@ sonde_accounts_add (SondeAccounts *self, SondeSession *session)
 void
 sonde_accounts_remove (SondeAccounts *self, SondeSession *session)
 {
-  Account *account
-      = g_hash_table_lookup (self->of_uid, GUINT_TO_POINTER (sonde_session_owner_uid (session)));
+  Account *account = g_hash_table_lookup (
+      self->of_uid, GUINT_TO_POINTER (sonde_session_facts (session)->owner_uid));
 
   for (guint i = 0; account != NULL && i < account->members->len; i++)
     {

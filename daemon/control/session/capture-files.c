@@ -17,6 +17,8 @@
 #include "daemon/control/system/audit.h"
 
 #define SUFFIX ".syscap"
+/* Captures of one label and number in a second. */
+#define MAX_SAME_NAMES 16
 /* Less room than this is none: the state alone of a busy machine takes as much. */
 #define MIN_BYTES (G_GUINT64_CONSTANT (1) << 20)
 
@@ -545,6 +547,28 @@ create_file (SondeCaptureFiles *self, int owner_fd, const char *name, GError **e
   return sonde_steal_fd (&fd);
 }
 
+/* A sonded that knows nothing of the one before begins to count its sessions anew: one of the same
+ * label and number is some seconds younger. */
+static char *
+find_name (const SondeCaptureFiles *self, int owner_fd, const char *label, guint64 session_id)
+{
+  g_autoptr (GDateTime) now = g_date_time_new_now_utc ();
+  struct stat st;
+
+  for (guint i = 0;; i++)
+    {
+      g_autoptr (GDateTime) then = g_date_time_add_seconds (now, i);
+      g_autofree char *time = g_date_time_format (then, "%Y%m%dT%H%M%SZ");
+      g_autofree char *name
+          = g_strdup_printf ("%s-%s-%" G_GUINT64_FORMAT SUFFIX, label, time, session_id);
+
+      if (i == MAX_SAME_NAMES
+          || (fstatat (self->captures_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0
+              && fstatat (owner_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0))
+        return g_steal_pointer (&name);
+    }
+}
+
 int
 sonde_capture_files_create (SondeCaptureFiles *self,
                             const SondeSettings *settings,
@@ -555,10 +579,7 @@ sonde_capture_files_create (SondeCaptureFiles *self,
                             guint64 *max_bytes,
                             GError **error)
 {
-  g_autoptr (GDateTime) now = g_date_time_new_now_utc ();
-  g_autofree char *time = g_date_time_format (now, "%Y%m%dT%H%M%SZ");
-  g_autofree char *name
-      = g_strdup_printf ("%s-%s-%" G_GUINT64_FORMAT SUFFIX, label, time, session_id);
+  g_autofree char *name = NULL;
   g_autofree char *owner = g_strdup_printf ("%u", owner_uid);
   sonde_autofd int owner_fd = open_directory (self->owners_fd, owner, 0700, error);
   guint64 allowed_bytes;
@@ -566,6 +587,7 @@ sonde_capture_files_create (SondeCaptureFiles *self,
 
   if (owner_fd < 0 || !check_quotas (self, settings, owner_uid, &allowed_bytes, error))
     return -1;
+  name = find_name (self, owner_fd, label, session_id);
   fd = create_file (self, owner_fd, name, error);
   if (fd < 0)
     return -1;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "daemon/control/session/session-adoption.h"
 
-#include <string.h>
-
 #include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
@@ -11,53 +9,27 @@
 
 /* --- to the next one --- */
 
-static SondeSessionRecord *
-make_record (const SondeSession *self)
-{
-  SondeSessionRecord *record = sonde_session_record_new ();
-
-  record->id = self->id;
-  record->bus_id = g_strdup (sonde_caller_bus_id (self->owner));
-  record->owner = g_strdup (sonde_caller_name (self->owner));
-  record->owner_uid = self->owner_uid;
-  record->owner_pid = sonde_caller_pid (self->owner);
-  record->options = g_variant_ref (self->options_view);
-  record->description = g_strdup (self->description);
-  record->start_time_us = self->start_time_us;
-  record->live_since_us = self->live_since_us;
-  record->state = sonde_session_state_row (self->state)->record;
-  if (self->is_broken && record->state == SONDE_STATE_FINISHED)
-    record->state = SONDE_STATE_FAILED;
-  record->is_broken = self->is_broken;
-  record->reason = g_strdup (self->reason);
-  memcpy (record->statistics, self->statistics, sizeof record->statistics);
-  record->worker_pid = sonde_peer_pid (self->worker);
-  if (self->broker != NULL)
-    {
-      record->broker_pid = sonde_peer_pid (sonde_broker_link_peer (self->broker));
-      record->n_additions = sonde_broker_link_n_unanswered (self->broker);
-    }
-  sonde_session_output_record (self->output, record);
-  return record;
-}
-
 void
 sonde_session_save (SondeSession *self)
 {
-  g_autoptr (SondeSessionRecord) record = NULL;
+  SondeSessionRecord *facts = self->facts;
+  gboolean has_broker = self->broker != NULL;
 
   if (self->keeper == NULL)
     return;
-  record = make_record (self);
-  sonde_session_keeper_keep_record (self->keeper, record);
+  facts->state = sonde_session_state_row (self->state)->record;
+  facts->worker_pid = sonde_peer_pid (self->worker);
+  facts->broker_pid = has_broker ? sonde_peer_pid (self->broker) : 0;
+  facts->n_additions = has_broker ? g_queue_get_length (&self->additions) : 0;
+  sonde_session_output_record (self->output, facts);
+  sonde_session_keeper_keep_record (self->keeper, facts);
 }
 
 void
 sonde_session_save_peers (SondeSession *self)
 {
-  const SondePeer *peers[SONDE_PEER_N_KINDS] = {
-    [SONDE_PEER_BROKER] = sonde_broker_link_peer (self->broker), [SONDE_PEER_CAPTURE] = self->worker
-  };
+  const SondePeer *peers[SONDE_PEER_N_KINDS]
+      = { [SONDE_PEER_BROKER] = self->broker, [SONDE_PEER_CAPTURE] = self->worker };
 
   if (self->keeper == NULL)
     return;
@@ -73,15 +45,15 @@ sonde_session_leave (SondeSession *self)
     return;
   g_clear_pointer (&self->keeper, sonde_session_keeper_free);
   g_clear_pointer (&self->worker, sonde_peer_leave);
-  g_clear_pointer (&self->broker, sonde_broker_link_leave);
+  sonde_peer_leave (sonde_session_steal_broker (self));
   sonde_session_free (self);
 }
 
 /* --- from the one before --- */
 
-/* All that needs neither broker nor worker. */
+/* All that needs neither broker nor worker. @facts: (transfer full) on success */
 static SondeSession *
-restore (SondeSessionRecord *record,
+restore (SondeSessionRecord *facts,
          SondeCaller *owner,
          SondeCaptureStore *store,
          const SondeSessionHandler *handler,
@@ -91,35 +63,26 @@ restore (SondeSessionRecord *record,
   SondeOptions *options = NULL;
   SondeSession *self;
 
-  if (record->is_lasting && store == NULL)
+  if (facts->is_lasting && store == NULL)
     {
       g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
                            "There is no place for its capture file any more");
       return NULL;
     }
-  options = sonde_options_restore (record->options, error);
+  options = sonde_options_restore (facts->options, error);
   if (options == NULL)
     return NULL;
-  self = sonde_session_new (record->id, owner, options, record->is_lasting ? store : NULL, NULL,
-                            handler, user_data);
-  g_clear_pointer (&self->options_view, g_variant_unref);
-  self->options_view = g_variant_ref (record->options);
-  g_free (self->description);
-  self->description = g_strdup (record->description);
-  self->start_time_us = record->start_time_us;
-  self->live_since_us = record->live_since_us;
-  self->reason = g_strdup (record->reason);
-  memcpy (self->statistics, record->statistics, sizeof self->statistics);
+  self = sonde_session_new_with (facts, owner, options, facts->is_lasting ? store : NULL, handler,
+                                 user_data);
   self->has_started = TRUE;
   self->is_adopted = TRUE;
-  self->is_broken = record->is_broken;
-  sonde_session_output_restore (self->output, record);
+  sonde_session_output_restore (self->output, facts);
   return self;
 }
 
-/* Says again what the one before wanted of the worker, who may have heard it. */
-static gboolean
-repeat_wish (SondeSession *self, SondeSessionState state, GError **error)
+/* Says again what the one before wanted of both, who may have heard it. */
+static void
+take_up (SondeSession *self)
 {
   static const SondeMessageType wishes[SONDE_N_STATES] = {
     [SONDE_STATE_RUNNING] = SONDE_MESSAGE_RESUME,
@@ -127,42 +90,32 @@ repeat_wish (SondeSession *self, SondeSessionState state, GError **error)
     [SONDE_STATE_DRAINING] = SONDE_MESSAGE_STOP,
     [SONDE_STATE_FINISHED] = SONDE_MESSAGE_LEAVE,
   };
-
-  return sonde_peer_send_simple (self->worker, wishes[state], error);
-}
-
-/* The same to the broker. */
-static void
-repeat_to_broker (SondeSession *self)
-{
+  gboolean is_foreign = self->facts->protocol != SONDE_MESSAGE_VERSION;
+  SondeSessionState state = self->facts->state;
+  SondeMessageType of_broker;
   g_autoptr (GError) error = NULL;
-  gboolean is_told = self->broker != NULL
-                     && (sonde_session_is_in (self, SONDE_STATES_LIVE)
-                             ? sonde_broker_link_report (self->broker, &error)
-                             : sonde_broker_link_close (self->broker, &error));
-
-  if (!is_told)
-    sonde_session_lose_broker (self, error != NULL ? error->message
-                                                   : "The connection to the broker is not there");
-}
-
-static void
-take_up (SondeSession *self, const SondeSessionRecord *record)
-{
-  g_autoptr (GError) error = NULL;
+  g_autoptr (GError) lost = NULL;
 
   /* Finished, but for its process: it may not have heard that it may leave. */
-  sonde_session_enter (self,
-                       record->state == SONDE_STATE_FINISHED ? SONDE_STATE_LEAVING : record->state);
+  sonde_session_enter (self, state == SONDE_STATE_FINISHED ? SONDE_STATE_LEAVING : state);
+  /* It is told once that has ended. */
+  if (self->state == SONDE_STATE_FAILED)
+    {
+      sonde_peer_kill (self->worker);
+      return;
+    }
   if (sonde_session_is_in (self, SONDE_STATES_LIVE))
     sonde_session_start_duration (self);
-  self->is_foreign = record->protocol != SONDE_MESSAGE_VERSION;
-  if (self->is_foreign && sonde_session_is_in (self, SONDE_STATES_LIVE))
+  if (is_foreign && sonde_session_is_in (self, SONDE_STATES_LIVE))
     sonde_session_stop (self, "upgrade");
-  else if (!repeat_wish (self, record->state, &error))
+  else if (!sonde_peer_send_simple (self->worker, wishes[state], &error))
     sonde_session_fail (self, error);
-  if (!self->is_foreign)
-    repeat_to_broker (self);
+  of_broker
+      = sonde_session_is_in (self, SONDE_STATES_LIVE) ? SONDE_MESSAGE_REPORT : SONDE_MESSAGE_CLOSE;
+  if (!is_foreign && self->broker == NULL)
+    sonde_session_lose_broker (self, "The connection to the broker is not there");
+  else if (!is_foreign && !sonde_peer_send_simple (self->broker, of_broker, &lost))
+    sonde_session_lose_broker (self, lost->message);
   if (!sonde_session_is_over (self)
       && !sonde_peer_send_simple (self->worker, SONDE_MESSAGE_REPORT, &error))
     sonde_session_fail (self, error);
@@ -192,11 +145,11 @@ sonde_session_adopt (SondeLeftSession *left,
   if (self == NULL)
     return NULL;
   self->keeper = sonde_session_keeper_new_left (fd_store, left);
-  if (left->peer_fds[SONDE_PEER_CAPTURE] < 0 || record->state == SONDE_STATE_FAILED)
+  left->record = NULL; /* it is the session's now */
+  if (left->peer_fds[SONDE_PEER_CAPTURE] < 0)
     {
-      sonde_session_enter (self, record->state);
-      for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
-        sonde_session_keeper_forget_peer (self->keeper, kind);
+      sonde_session_enter (self, record->is_broken ? SONDE_STATE_FAILED : record->state);
+      sonde_session_keeper_forget_peer (self->keeper, SONDE_PEER_BROKER);
       return self;
     }
   self->launcher = sonde_peer_launcher_ref (launcher);
@@ -204,11 +157,9 @@ sonde_session_adopt (SondeLeftSession *left,
                                    sonde_steal_fd (&left->peer_fds[SONDE_PEER_CAPTURE]),
                                    record->worker_pid, &sonde_session_worker_handler, self);
   if (left->peer_fds[SONDE_PEER_BROKER] >= 0)
-    self->broker = sonde_broker_link_adopt (
-        launcher, sonde_steal_fd (&left->peer_fds[SONDE_PEER_BROKER]), record->broker_pid,
-        record->n_additions, &sonde_session_broker_handler, self);
-  take_up (self, record);
-  sonde_audit ("session-adopted", self->id, self->owner_uid,
+    sonde_session_adopt_broker (self, sonde_steal_fd (&left->peer_fds[SONDE_PEER_BROKER]), record);
+  take_up (self);
+  sonde_audit ("session-adopted", self->facts->id, self->facts->owner_uid,
                sonde_scope_name (self->options->asked.scope));
   return self;
 }
@@ -218,7 +169,6 @@ sonde_session_stop_if_deserted (SondeSession *self)
 {
   if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
     return;
-  if (!sonde_session_is_lasting (self)
-      && g_cancellable_is_cancelled (sonde_caller_left (self->owner)))
+  if (!self->facts->is_lasting && g_cancellable_is_cancelled (sonde_caller_left (self->owner)))
     sonde_session_stop (self, "owner-left");
 }

@@ -20,7 +20,8 @@
  * @owner: of the record's name, left or not
  *
  * Its worker has never stopped. Of a session that is over, and has no worker any more, only what
- * its properties say is left (see sonde_session_retire()). The handler is not called in here.
+ * its properties say is left (see sonde_session_retire()); one that has one ends again, since it
+ * may not have been told. The handler is not called in here.
  *
  * Errors: SONDE_ERROR_FAILED, and those of sonde_options_restore()
  */

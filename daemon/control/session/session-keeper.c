@@ -104,6 +104,14 @@ sonde_session_keeper_forget_peer (SondeSessionKeeper *self, SondePeerKind kind)
   self->has_peer[kind] = FALSE;
 }
 
+void
+sonde_session_keeper_forget (SondeSessionKeeper *self)
+{
+  sonde_session_keeper_forget_record (self);
+  for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
+    sonde_session_keeper_forget_peer (self, kind);
+}
+
 /* --- what was left --- */
 
 static void
@@ -192,7 +200,7 @@ is_of_use (char **words, const SondeLeftSession *left)
   return FALSE;
 }
 
-/* All but the parts of the sessions in @by_id. */
+/* All parts of sessions but of those in @by_id. */
 static void
 sweep (SondeFdStore *store, GHashTable *by_id)
 {
@@ -204,7 +212,7 @@ sweep (SondeFdStore *store, GHashTable *by_id)
       guint64 id = g_ascii_strtoull (words[0], NULL, 10);
       const SondeLeftSession *left = g_hash_table_lookup (by_id, &id);
 
-      if (!is_of_use (words, left))
+      if (g_ascii_isdigit (name[0]) && !is_of_use (words, left))
         sonde_fd_store_remove (store, name);
     }
 }
@@ -261,10 +269,7 @@ sonde_session_keeper_forget_left (SondeFdStore *store, const SondeLeftSession *l
 {
   g_autoptr (SondeSessionKeeper) self = sonde_session_keeper_new_left (store, left);
 
-  sonde_session_keeper_forget_record (self);
   for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
-    {
-      self->has_peer[kind] = TRUE;
-      sonde_session_keeper_forget_peer (self, kind);
-    }
+    self->has_peer[kind] = TRUE;
+  sonde_session_keeper_forget (self);
 }

@@ -26,6 +26,8 @@ void sonde_session_keeper_keep_peer (SondeSessionKeeper *self, SondePeerKind kin
 void sonde_session_keeper_keep_record (SondeSessionKeeper *self, const SondeSessionRecord *record);
 void sonde_session_keeper_forget_peer (SondeSessionKeeper *self, SondePeerKind kind);
 void sonde_session_keeper_forget_record (SondeSessionKeeper *self);
+/* All; the record first: without it the rest is nobody's. */
+void sonde_session_keeper_forget (SondeSessionKeeper *self);
 
 /* A session as it was left. */
 typedef struct
@@ -38,7 +40,8 @@ typedef struct
 /**
  * sonde_session_keeper_find_left:
  *
- * Removes from the store what belongs to no session, and what cannot be read.
+ * Removes from the store parts of what is no session any more, and what cannot be read. Other names
+ * are of leavers (peer-leavers.h).
  *
  * Returns: (transfer full) (element-type SondeLeftSession): their descriptors are theirs until
  * stolen

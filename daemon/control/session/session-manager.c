@@ -6,12 +6,119 @@
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/control/session/accounts.h"
-#include "daemon/control/system/kept-list.h"
 #include "daemon/base/quota.h"
 #include "daemon/control/peer/peer-leavers.h"
-#include "daemon/control/system/session-quota.h"
 #include "daemon/control/session/session-adoption.h"
-#include "daemon/control/system/uid-rate.h"
+
+/* --- those that are over, and still to be seen --- */
+
+typedef struct
+{
+  guint64 id;
+  uid_t uid;
+  gpointer item;
+  gint64 due_us;
+} KeptSession;
+
+struct SondeKeptList
+{
+  GArray *entries; /* KeptSession, oldest first */
+  GDestroyNotify free_item;
+};
+
+SondeKeptList *
+sonde_kept_list_new (GDestroyNotify free_item)
+{
+  SondeKeptList *self = g_new0 (SondeKeptList, 1);
+
+  self->entries = g_array_new (FALSE, FALSE, sizeof (KeptSession));
+  self->free_item = free_item;
+  return self;
+}
+
+void
+sonde_kept_list_set_free_func (SondeKeptList *self, GDestroyNotify free_item)
+{
+  self->free_item = free_item;
+}
+
+static const KeptSession *
+get_kept (const SondeKeptList *self, guint index)
+{
+  return &g_array_index (self->entries, KeptSession, index);
+}
+
+static void
+drop_kept (SondeKeptList *self, guint index)
+{
+  self->free_item (get_kept (self, index)->item);
+  g_array_remove_index (self->entries, index);
+}
+
+void
+sonde_kept_list_free (SondeKeptList *self)
+{
+  if (self == NULL)
+    return;
+  while (self->entries->len > 0)
+    drop_kept (self, 0);
+  g_array_unref (self->entries);
+  g_free (self);
+}
+
+/* The oldest one of @uid, or of everybody if nobody has too many. */
+static void
+make_room_for_kept (SondeKeptList *self, uid_t uid)
+{
+  guint n_of_uid = 0;
+  guint oldest = 0;
+
+  for (guint i = self->entries->len; i > 0; i--)
+    if (get_kept (self, i - 1)->uid == uid)
+      {
+        oldest = i - 1;
+        n_of_uid++;
+      }
+  if (n_of_uid >= SONDE_LIMIT_KEPT_PER_UID)
+    drop_kept (self, oldest);
+  else if (self->entries->len >= SONDE_LIMIT_KEPT)
+    drop_kept (self, 0);
+}
+
+void
+sonde_kept_list_add (SondeKeptList *self, guint64 id, uid_t uid, gpointer item, gint64 now_us)
+{
+  const KeptSession entry
+      = { .id = id, .uid = uid, .item = item, .due_us = now_us + SONDE_LIMIT_KEPT_US };
+
+  make_room_for_kept (self, uid);
+  g_array_append_val (self->entries, entry);
+}
+
+gpointer
+sonde_kept_list_lookup (const SondeKeptList *self, guint64 id)
+{
+  for (guint i = 0; i < self->entries->len; i++)
+    if (get_kept (self, i)->id == id)
+      return get_kept (self, i)->item;
+  return NULL;
+}
+
+gpointer
+sonde_kept_list_get (const SondeKeptList *self, guint index)
+{
+  return index < self->entries->len ? get_kept (self, index)->item : NULL;
+}
+
+gint64
+sonde_kept_list_expire (SondeKeptList *self, gint64 now_us)
+{
+  while (self->entries->len > 0 && get_kept (self, 0)->due_us <= now_us)
+    drop_kept (self, 0);
+  return self->entries->len > 0 ? get_kept (self, 0)->due_us - now_us : -1;
+}
+
+/* --- all of them --- */
 
 /* What stays of a session when it is gone. */
 typedef struct
@@ -58,7 +165,7 @@ sonde_session_manager_new (SondePeerLauncher *launcher,
   SondeSessionManager *self = g_new0 (SondeSessionManager, 1);
 
   self->launcher = launcher;
-  self->leavers = sonde_peer_leavers_new ();
+  self->leavers = sonde_peer_leavers_new (launcher, fd_store);
   self->store = store;
   self->fd_store = fd_store;
   self->settings = settings;
@@ -150,8 +257,8 @@ static void
 keep (SondeSessionManager *self, SondeSession *session)
 {
   sonde_session_retire (session);
-  sonde_kept_list_add (self->kept, sonde_session_id (session), sonde_session_owner_uid (session),
-                       session, g_get_monotonic_time ());
+  sonde_kept_list_add (self->kept, sonde_session_facts (session)->id,
+                       sonde_session_facts (session)->owner_uid, session, g_get_monotonic_time ());
   if (self->kept_timer == 0)
     on_kept_due (self);
 }
@@ -210,14 +317,11 @@ on_started (SondeSession *session, int capture_fd, const GError *error, gpointer
     g_assert_not_reached ();
   if (error != NULL)
     {
-      /* Only what costs a process counts, not a refusal. */
-      if (!sonde_session_has_worker (session))
-        sonde_uid_rate_forgive (self->starts, sonde_session_owner_uid (session));
       g_task_return_error (task, g_error_copy (error));
       return;
     }
   started = g_new0 (Started, 1);
-  started->id = sonde_session_id (session);
+  started->id = sonde_session_facts (session)->id;
   started->capture_fd = capture_fd;
   g_task_return_pointer (task, started, started_free);
 }
@@ -234,17 +338,17 @@ static void
 on_ended (SondeSession *session, gboolean has_started, gpointer user_data)
 {
   SondeSessionManager *self = user_data;
-  guint64 id = sonde_session_id (session);
+  guint64 id = sonde_session_facts (session)->id;
   g_autofree guint64 *key = NULL;
 
   g_hash_table_steal_extended (self->sessions, &id, (gpointer *) &key, NULL);
   sonde_accounts_remove (self->accounts, session);
   if (has_started)
     self->handler->ended (session, self->user_data);
-  if (has_started && sonde_session_is_lasting (session))
+  if (has_started && sonde_session_facts (session)->is_lasting)
     {
       keep (self, session);
-      tidy_captures (self, sonde_session_owner_uid (session));
+      tidy_captures (self, sonde_session_facts (session)->owner_uid);
     }
   else
     g_ptr_array_add (self->dead, session);
@@ -256,7 +360,7 @@ on_dismissed (SondeSession *session, SondePeer *broker, gpointer user_data)
 {
   SondeSessionManager *self = user_data;
 
-  sonde_peer_leavers_take (self->leavers, broker, sonde_session_owner_uid (session));
+  sonde_peer_leavers_take (self->leavers, broker, sonde_session_facts (session)->owner_uid);
 }
 
 static const SondeSessionHandler session_handler = { .started = on_started,
@@ -267,10 +371,10 @@ static const SondeSessionHandler session_handler = { .started = on_started,
 static void
 insert (SondeSessionManager *self, SondeSession *session)
 {
-  guint64 id = sonde_session_id (session);
+  guint64 id = sonde_session_facts (session)->id;
 
   self->memories[id % SONDE_LIMIT_REMEMBERED]
-      = (Memory){ .id = id, .owner_uid = sonde_session_owner_uid (session) };
+      = (Memory){ .id = id, .owner_uid = sonde_session_facts (session)->owner_uid };
   g_hash_table_insert (self->sessions, g_memdup2 (&id, sizeof id), session);
   sonde_accounts_add (self->accounts, session);
 }
@@ -292,35 +396,29 @@ adopt_one (SondeSessionManager *self, SondeCallers *callers, SondeLeftSession *l
                  error->message);
       sonde_session_keeper_forget_left (self->fd_store, left);
     }
-  else if (sonde_session_is_over (session))
+  else if (!sonde_session_has_worker (session))
     keep (self, session);
   else
     insert (self, session);
-}
-
-/* Its owner left with the bus that knew him, or its targets exited while nobody looked. */
-static void
-end_deserted (SondeSessionManager *self)
-{
-  GHashTableIter iter;
-  gpointer session;
-
-  g_hash_table_iter_init (&iter, self->sessions);
-  while (g_hash_table_iter_next (&iter, NULL, &session))
-    sonde_session_stop_if_deserted (session);
 }
 
 void
 sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *callers)
 {
   g_autoptr (GPtrArray) all = NULL;
+  GHashTableIter iter;
+  gpointer session;
 
   if (self->fd_store != NULL)
     {
+      sonde_peer_leavers_adopt (self->leavers);
       all = sonde_session_keeper_find_left (self->fd_store);
       for (guint i = 0; i < all->len; i++)
         adopt_one (self, callers, g_ptr_array_index (all, i));
-      end_deserted (self);
+      /* Its owner left with the bus that knew him, or its targets exited while nobody looked. */
+      g_hash_table_iter_init (&iter, self->sessions);
+      while (g_hash_table_iter_next (&iter, NULL, &session))
+        sonde_session_stop_if_deserted (session);
     }
   tidy_captures (self, 0);
 }
@@ -348,10 +446,11 @@ sonde_session_manager_leave (SondeSessionManager *self)
   sonde_kept_list_set_free_func (self->kept, (GDestroyNotify) sonde_session_leave);
 }
 
-guint
-sonde_session_manager_n_sessions (const SondeSessionManager *self)
+gboolean
+sonde_session_manager_is_busy (const SondeSessionManager *self)
 {
-  return g_hash_table_size (self->sessions) + (sonde_kept_list_get (self->kept, 0) != NULL);
+  return g_hash_table_size (self->sessions) > 0 || sonde_kept_list_get (self->kept, 0) != NULL
+         || !sonde_peer_leavers_is_empty (self->leavers);
 }
 
 gboolean
@@ -378,33 +477,39 @@ check_sessions (SondeSessionManager *self, uid_t uid, GError **error)
   g_hash_table_iter_init (&iter, self->sessions);
   while (g_hash_table_iter_next (&iter, NULL, &session))
     {
-      uid_t owner_uid = sonde_session_owner_uid (session);
+      uid_t owner_uid = sonde_session_facts (session)->owner_uid;
 
       n_own += owner_uid == uid;
       n_of_others += owner_uid != uid && owner_uid != 0;
     }
-  return sonde_session_quota_check (self->settings, uid, n_own, n_of_others, error);
+  return sonde_quota_check_sessions (
+      uid, n_own, n_of_others,
+      (guint) (uid == 0 ? self->settings->sessions_root : self->settings->sessions),
+      (guint) self->settings->sessions_machine, error);
 }
 
-static gboolean
-check_rate (SondeSessionManager *self, uid_t uid, GError **error)
-{
-  if (uid == 0 || sonde_uid_rate_has_room (self->starts, uid, g_get_monotonic_time ()))
-    return TRUE;
-  g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
-               "Limit starts: at most %d at once, then one a second", SONDE_LIMIT_START_BURST);
-  return FALSE;
-}
-
+/* Root is exempt: its brokers may be stuck by anybody's process. */
 static gboolean
 check_brokers (SondeSessionManager *self, uid_t uid, GError **error)
 {
-  /* Root's may be stuck by anybody's process. */
-  if (uid == 0 || sonde_peer_leavers_n_stuck (self->leavers, uid) < SONDE_LIMIT_STUCK_BROKERS)
+  guint n_stuck;
+  guint n = sonde_peer_leavers_count (self->leavers, uid, &n_stuck);
+
+  if (uid == 0)
     return TRUE;
-  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
-                       "Limit brokers: one of an earlier session waits for a file system that does "
-                       "not answer");
+  if (!sonde_uid_rate_has_room (self->starts, uid, g_get_monotonic_time ()))
+    g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                 "Limit starts: at most %d at once, then one a second", SONDE_LIMIT_START_BURST);
+  else if (n_stuck >= SONDE_LIMIT_STUCK_BROKERS)
+    g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                         "Limit brokers: one of an earlier session waits for a file system that "
+                         "does not answer");
+  /* Each session may have one predecessor that is about to go. */
+  else if (n >= self->settings->sessions)
+    g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                         "Limit brokers: those of earlier sessions have not ended yet");
+  else
+    return TRUE;
   return FALSE;
 }
 
@@ -424,7 +529,6 @@ check_start (SondeSessionManager *self, uid_t uid, gboolean is_lasting, GError *
       return FALSE;
     }
   return check_sessions (self, uid, error) && check_brokers (self, uid, error)
-         && check_rate (self, uid, error)
          && sonde_quota_check_fds (uid, SONDE_LIMIT_SESSION_FDS, error)
          && sonde_quota_check_flight (error);
 }
@@ -453,10 +557,12 @@ sonde_session_manager_start_async (SondeSessionManager *self,
     tidy_captures (self, owner_uid);
   session = sonde_session_new (++self->last_id, owner, options, is_lasting ? self->store : NULL,
                                self->fd_store, &session_handler, self);
-  sonde_uid_rate_count (self->starts, owner_uid, g_get_monotonic_time ());
   g_hash_table_insert (self->starting, session, g_steal_pointer (&task));
   insert (self, session);
   sonde_session_start (session, self->launcher);
+  /* Whatever becomes of it, unless it could not even have a broker. */
+  if (!sonde_session_is_over (session))
+    sonde_uid_rate_count (self->starts, owner_uid, g_get_monotonic_time ());
 }
 
 guint64
@@ -518,8 +624,8 @@ sonde_session_manager_was_of (const SondeSessionManager *self, guint64 id, uid_t
 static int
 compare_ids (gconstpointer a, gconstpointer b)
 {
-  guint64 id_a = sonde_session_id (*(SondeSession *const *) a);
-  guint64 id_b = sonde_session_id (*(SondeSession *const *) b);
+  guint64 id_a = sonde_session_facts (*(SondeSession *const *) a)->id;
+  guint64 id_b = sonde_session_facts (*(SondeSession *const *) b)->id;
 
   return (id_a > id_b) - (id_a < id_b);
 }
@@ -546,7 +652,7 @@ sonde_session_manager_has_others (SondeSessionManager *self, uid_t uid)
   g_autoptr (GPtrArray) sessions = sonde_session_manager_list (self);
 
   for (guint i = 0; i < sessions->len; i++)
-    if (sonde_session_owner_uid (g_ptr_array_index (sessions, i)) != uid)
+    if (sonde_session_facts (g_ptr_array_index (sessions, i))->owner_uid != uid)
       return TRUE;
   return FALSE;
 }
@@ -561,8 +667,8 @@ stop_sessions (SondeSessionManager *self, const char *owner, const char *reason)
   g_hash_table_iter_init (&iter, self->sessions);
   while (g_hash_table_iter_next (&iter, NULL, &session))
     if (owner == NULL
-        || (!sonde_session_is_lasting (session)
-            && g_str_equal (sonde_session_owner (session), owner)))
+        || (!sonde_session_facts (session)->is_lasting
+            && g_str_equal (sonde_session_facts (session)->owner, owner)))
       sonde_session_stop (session, reason);
 }
 

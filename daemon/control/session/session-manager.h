@@ -34,8 +34,8 @@ void sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *calle
 /* Leaves them to the next one: their workers go on, and nobody is told of an end. */
 void sonde_session_manager_leave (SondeSessionManager *self);
 
-/* Sessions that run or can be seen. */
-guint sonde_session_manager_n_sessions (const SondeSessionManager *self);
+/* Sessions run or can be seen, or brokers of others have not ended. */
+gboolean sonde_session_manager_is_busy (const SondeSessionManager *self);
 /* Whether what workers have said since the last call was heard. */
 gboolean sonde_session_manager_has_progress (SondeSessionManager *self);
 
@@ -84,3 +84,26 @@ void sonde_session_manager_shut_down (SondeSessionManager *self,
                                       const char *reason,
                                       void (*done) (gpointer user_data),
                                       gpointer user_data);
+
+/* Sessions that are over stay to be seen: each item for SONDE_LIMIT_KEPT_US, or until its uid has
+ * SONDE_LIMIT_KEPT_PER_UID or all uids together SONDE_LIMIT_KEPT newer ones. Times are monotonic
+ * and given by the caller, who asks for what is due when it is due. */
+typedef struct SondeKeptList SondeKeptList;
+
+SondeKeptList *sonde_kept_list_new (GDestroyNotify free_item);
+/* From now on. */
+void sonde_kept_list_set_free_func (SondeKeptList *self, GDestroyNotify free_item);
+/* Accepts NULL. */
+void sonde_kept_list_free (SondeKeptList *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeKeptList, sonde_kept_list_free)
+
+/* @item: (transfer full): the newest one */
+void sonde_kept_list_add (SondeKeptList *self, guint64 id, uid_t uid, gpointer item, gint64 now_us);
+
+/* NULL if there is none. */
+gpointer sonde_kept_list_lookup (const SondeKeptList *self, guint64 id);
+/* Oldest first; NULL behind the last one. */
+gpointer sonde_kept_list_get (const SondeKeptList *self, guint index);
+
+/* Drops what is due. Returns: µs until the next one is, -1 if the list is empty */
+gint64 sonde_kept_list_expire (SondeKeptList *self, gint64 now_us);

@@ -1,50 +1,38 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One profiling session from inside: shared by session.c, session-messages.c and
+/* One profiling session from inside: shared by session.c, session-broker.c, session-worker.c and
  * session-adoption.c alone. */
 #pragma once
 
 #include "daemon/control/peer/peer.h"
-#include "daemon/control/session/broker-link.h"
 #include "daemon/control/session/session-keeper.h"
 #include "daemon/control/session/session-output.h"
 #include "daemon/control/session/session.h"
 
 struct SondeSession
 {
-  guint64 id;
-  SondeCaller *owner; /* held, so that its leaving is noticed */
-  uid_t owner_uid;
+  SondeSessionRecord *facts; /* its state, processes, file and sinks: as last written */
+  SondeCaller *owner;        /* held, so that its leaving is noticed */
   SondeOptions *options;
-  GVariant *options_view;
-  char *description;
-  guint64 start_time_us; /* since 1970 */
-  gint64 live_since_us;  /* monotonic: its events are on */
   const SondeSessionHandler *handler;
   gpointer user_data;
 
   SondeSessionState state;
   GCancellable *lookup; /* of the question to systemd where the unit is, while it is open */
   GError *lookup_error;
-  char *group;          /* its answer */
-  GError *no_file;      /* why it cannot be made; NULL: not known yet, or it can */
-  gboolean is_starting; /* `started` is owed */
-  gboolean has_started;
-  gboolean is_adopted; /* from a sonded before us */
-  gboolean is_foreign; /* its worker speaks an older version, and has no broker */
-  gboolean is_broken;  /* it lost its broker while it was live: it will have failed */
-  gboolean is_slowed;  /* its worker records nothing, whatever its state */
-  gboolean is_quiet;   /* free has begun: no callback any more */
-  char *reason;
-  guint64 statistics[SONDE_N_STATISTICS];
-  SondeProcCost worker_cost; /* when it said the last of these; 0: not known */
+  char *group;               /* its answer */
+  GError *no_file;           /* why it cannot be made; NULL: not known yet, or it can */
+  gboolean has_started;      /* somebody knows of it */
+  gboolean is_adopted;       /* from a sonded before us */
+  gboolean is_slowed;        /* its worker records nothing, whatever its state */
+  SondeProcCost worker_cost; /* when it said the last statistics; 0: not known */
   SondeProcCost broker_cost;
 
   SondePeerLauncher *launcher;
-  SondeUnitShare share; /* of its budget */
-  gboolean has_share;
+  SondeUnitShare share; /* of its budget; none while the weight is 0 */
   SondePeer *worker;
-  SondeBrokerLink *broker; /* NULL: it is not there yet, or not any more */
-  guint end;               /* of one that failed without a worker */
+  SondePeer *broker; /* NULL: it is not there yet, or not any more */
+  GQueue additions;  /* calls of AddProcess that it has not answered, in their order */
+  guint end;         /* of one that failed without a worker */
   SondeSessionOutput *output;
   GPtrArray *stops;          /* GTask: unanswered Stop calls */
   guint32 n_controls;        /* control sockets that the worker was given */
@@ -62,6 +50,34 @@ struct SondeSession
 extern const SondePeerHandler sonde_session_worker_handler;
 extern const SondePeerHandler sonde_session_broker_handler;
 
+/* @facts: (transfer full): of one that begins, or was left; @options: (transfer full) */
+SondeSession *sonde_session_new_with (SondeSessionRecord *facts,
+                                      SondeCaller *owner,
+                                      SondeOptions *options,
+                                      SondeCaptureStore *store,
+                                      const SondeSessionHandler *handler,
+                                      gpointer user_data);
+/* What a worker or a broker may say. */
+typedef struct
+{
+  SondeMessageType type;
+  guint32 taken_in; /* set of states */
+  /* Of @fds those that are taken are set to -1. */
+  gboolean (*take) (
+      SondeSession *self, gconstpointer message, int *fds, unsigned n_fds, GError **error);
+} SondeSessionWord;
+
+/* Has the word of @message taken. @speaker: "worker". FALSE with @error: it is none, or wrong */
+gboolean sonde_session_hear (SondeSession *self,
+                             const SondeSessionWord *words,
+                             gsize n_words,
+                             const char *speaker,
+                             const SondeMessageHeader *message,
+                             int *fds,
+                             unsigned n_fds,
+                             GError **error);
+#define SONDE_STATES_HEARD (SONDE_STATES_LIVE | SONDE_STATES_DRAINING)
+
 /* Once its unit is found and its output is ready. */
 void sonde_session_begin (SondeSession *self);
 /* FALSE: not possible in its state. */
@@ -71,8 +87,6 @@ void sonde_session_enter (SondeSession *self, SondeSessionState state);
 /* @states: SONDE_STATES_*, or SONDE_STATE_BIT() of some */
 gboolean sonde_session_is_in (const SondeSession *self, guint32 states);
 void sonde_session_start_duration (SondeSession *self);
-/* Answers the call that started it. @capture_fd: (transfer full): */
-void sonde_session_answer_start (SondeSession *self, int capture_fd, const GError *error);
 /* The broker has proven the targets. Errors: those of sonde_peer_start() */
 gboolean sonde_session_start_worker (SondeSession *self, GError **error);
 /* A sentence for the capture, in any script; what is beyond a note's length is cut off. */
@@ -82,10 +96,18 @@ void sonde_session_answer_stops (SondeSession *self, const GError *error);
 /* Keeps for the next sonded what the session is now; its connections. */
 void sonde_session_save (SondeSession *self);
 void sonde_session_save_peers (SondeSession *self);
+/* FALSE: with INVALID_STATE */
+gboolean sonde_session_refuse_state (const SondeSession *self, GError **error);
+gboolean sonde_session_start_broker (SondeSession *self, GError **error);
+/* @fd: (transfer full): its connection; what the sonded before us has asked, it answers first */
+void sonde_session_adopt_broker (SondeSession *self, int fd, const SondeSessionRecord *record);
+/* Nothing is added any more. Returns: (nullable) (transfer full): it goes on */
+SondePeer *sonde_session_steal_broker (SondeSession *self);
+/* It ends. */
+void sonde_session_dismiss_broker (SondeSession *self);
 /* Its broker is no use any more. Live, it is stopped, and will have failed with what it has. */
 void sonde_session_lose_broker (SondeSession *self, const char *how);
 /* Of a failed start or a dead worker; `ended` follows when the worker is reaped. */
 void sonde_session_fail (SondeSession *self, const GError *error);
-void sonde_session_fail_reason (SondeSession *self, const char *reason);
 /* The worker is reaped. */
 void sonde_session_end (SondeSession *self);

@@ -16,29 +16,16 @@ gboolean
 sonde_session_step (SondeSession *self, SondeSessionStep step)
 {
   const char *name = sonde_session_state_row (self->state)->name;
+  gboolean is_known = !sonde_session_is_in (self, SONDE_STATES_STARTING);
   SondeSessionState next = sonde_session_state_next (self->state, step);
 
   if (next == SONDE_STATE_NONE)
     return FALSE;
   sonde_session_enter (self, next);
   /* Nobody knows of it before the answer to Profile. */
-  if (!self->is_quiet && !self->is_starting
-      && !g_str_equal (sonde_session_state_row (next)->name, name))
+  if (is_known && !g_str_equal (sonde_session_state_row (next)->name, name))
     self->handler->state_changed (self, self->user_data);
   return TRUE;
-}
-
-/* Since the last deadline. What waits to be read is our silence, not the worker's. */
-static gboolean
-is_heard (SondeSession *self)
-{
-  const SondeChannel *channel = sonde_peer_channel (self->worker);
-  guint64 n_before = self->n_heard;
-
-  if (channel == NULL)
-    return FALSE;
-  self->n_heard = sonde_channel_n_received (channel);
-  return self->n_heard != n_before || sonde_channel_is_waiting (channel);
 }
 
 gboolean
@@ -53,6 +40,26 @@ sonde_session_has_progress (SondeSession *self)
   return self->n_heard_watched != n_before || !sonde_channel_is_waiting (channel);
 }
 
+gboolean
+sonde_session_hear (SondeSession *self,
+                    const SondeSessionWord *words,
+                    gsize n_words,
+                    const char *speaker,
+                    const SondeMessageHeader *message,
+                    int *fds,
+                    unsigned n_fds,
+                    GError **error)
+{
+  if (sonde_session_is_in (self, SONDE_STATES_DEAF))
+    return TRUE;
+  for (gsize i = 0; i < n_words; i++)
+    if (words[i].type == message->type && sonde_session_is_in (self, words[i].taken_in))
+      return words[i].take (self, message, fds, n_fds, error);
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED, "The %s sent \"%s\" out of order", speaker,
+               sonde_message_type_to_string (message->type));
+  return FALSE;
+}
+
 static gboolean
 has_unread (const SondePeer *peer)
 {
@@ -61,31 +68,29 @@ has_unread (const SondePeer *peer)
   return channel != NULL && sonde_channel_is_waiting (channel);
 }
 
-/* What was waited for may be there. One that never stops talking is late all the same. */
-static gboolean
-is_unread (SondeSession *self)
-{
-  gboolean has_word
-      = has_unread (self->worker)
-        || (self->broker != NULL && has_unread (sonde_broker_link_peer (self->broker)));
-
-  return has_word && self->n_unread++ < SONDE_LIMIT_UNREAD_TIMES;
-}
-
+/* What waits to be read is our silence, not theirs, and may be what was waited for. One that never
+ * stops talking is late all the same. */
 static gboolean
 on_deadline (gpointer user_data)
 {
   SondeSession *self = user_data;
+  const SondeChannel *channel = self->worker != NULL ? sonde_peer_channel (self->worker) : NULL;
+  guint64 n_heard = channel != NULL ? sonde_channel_n_received (channel) : 0;
 
   self->deadline = 0;
-  if (sonde_session_is_in (self, SONDE_STATES_LIVE) && is_heard (self))
-    sonde_session_enter (self, self->state);
+  if (sonde_session_is_in (self, SONDE_STATES_LIVE)
+      && (n_heard > self->n_heard || has_unread (self->worker)))
+    {
+      self->n_heard = n_heard;
+      sonde_session_enter (self, self->state);
+    }
   else if (self->state == SONDE_STATE_LEAVING)
     sonde_peer_kill (self->worker);
-  else if (is_unread (self))
+  else if ((has_unread (self->worker) || has_unread (self->broker))
+           && self->n_unread++ < SONDE_LIMIT_UNREAD_TIMES)
     self->deadline = g_timeout_add (SONDE_LIMIT_UNREAD_MS, on_deadline, self);
   else
-    sonde_session_fail_reason (self, sonde_session_state_row (self->state)->overdue);
+    sonde_session_abort (self, sonde_session_state_row (self->state)->overdue);
   return G_SOURCE_REMOVE;
 }
 
@@ -101,7 +106,8 @@ set_deadline (SondeSession *self, guint ms)
 void
 sonde_session_enter (SondeSession *self, SondeSessionState state)
 {
-  gboolean is_orphan = self->reason != NULL && g_str_equal (self->reason, "owner-left");
+  gboolean is_orphan
+      = self->facts->reason != NULL && g_str_equal (self->facts->reason, "owner-left");
 
   self->state = state;
   /* Those who would read the rest have less time if nobody is left. */
@@ -134,20 +140,6 @@ sonde_session_answer_stops (SondeSession *self, const GError *error)
     }
 }
 
-void
-sonde_session_answer_start (SondeSession *self, int capture_fd, const GError *error)
-{
-  if (!self->is_starting)
-    {
-      if (capture_fd >= 0)
-        close (capture_fd);
-      return;
-    }
-  self->is_starting = FALSE;
-  self->has_started = error == NULL;
-  self->handler->started (self, capture_fd, error, self->user_data);
-}
-
 gboolean
 sonde_session_note (SondeSession *self, const char *text, GError **error)
 {
@@ -158,37 +150,23 @@ sonde_session_note (SondeSession *self, const char *text, GError **error)
   return sonde_peer_send (self->worker, &message, sizeof message, NULL, 0, error);
 }
 
-/* What systemd keeps of its connection would keep it waiting. */
-static void
-dismiss_broker (SondeSession *self)
-{
-  SondeBrokerLink *broker = g_steal_pointer (&self->broker);
-
-  if (self->keeper != NULL)
-    sonde_session_keeper_forget_peer (self->keeper, SONDE_PEER_BROKER);
-  if (broker != NULL)
-    self->handler->dismissed (self, sonde_broker_link_dissolve (broker), self->user_data);
-}
-
 void
 sonde_session_end (SondeSession *self)
 {
   /* Of the process, which is gone; a session with a file stays much longer than that. */
   g_clear_handle_id (&self->deadline, g_source_remove);
   g_clear_handle_id (&self->end, g_source_remove);
-  dismiss_broker (self);
+  sonde_session_dismiss_broker (self);
   sonde_session_output_close (self->output);
   if (self->worker != NULL)
-    sonde_audit ("session-ended", self->id, self->owner_uid, self->reason);
-  if (self->is_quiet)
-    return;
-  if (self->has_started && sonde_session_is_lasting (self))
+    sonde_audit ("session-ended", self->facts->id, self->facts->owner_uid, self->facts->reason);
+  if (self->has_started && self->facts->is_lasting)
     sonde_session_save (self);
   self->handler->ended (self, self->has_started, self->user_data);
   if (self->keeper == NULL)
     return;
   /* Once it is told: better twice than never. */
-  if (!self->has_started || !sonde_session_is_lasting (self))
+  if (!self->has_started || !self->facts->is_lasting)
     sonde_session_keeper_forget_record (self->keeper);
   sonde_session_keeper_forget_peer (self->keeper, SONDE_PEER_CAPTURE);
 }
@@ -206,49 +184,39 @@ on_end (gpointer user_data)
 void
 sonde_session_fail (SondeSession *self, const GError *error)
 {
+  gboolean was_starting = sonde_session_is_in (self, SONDE_STATES_STARTING);
+
   if (!sonde_session_step (self, SONDE_STEP_FAIL))
     return;
   g_clear_handle_id (&self->duration, g_source_remove);
-  dismiss_broker (self);
+  sonde_session_dismiss_broker (self);
   sonde_session_output_seal (self->output);
-  if (self->reason == NULL || !(self->is_broken || g_str_equal (self->reason, "owner-left")))
+  if (self->facts->reason == NULL
+      || !(self->facts->is_broken || g_str_equal (self->facts->reason, "owner-left")))
     {
-      g_free (self->reason);
-      self->reason = g_strdup (error->message);
+      g_free (self->facts->reason);
+      self->facts->reason = g_strdup (error->message);
     }
   /* There is no worker whose end would be waited for, and whoever has it fail may hold it still. */
   if (self->worker != NULL)
     sonde_peer_kill (self->worker);
   else
     self->end = g_idle_add (on_end, self);
-  sonde_session_answer_start (self, -1, error);
+  if (was_starting)
+    self->handler->started (self, -1, error, self->user_data);
   sonde_session_answer_stops (self, error);
 }
 
 void
-sonde_session_fail_reason (SondeSession *self, const char *reason)
+sonde_session_abort (SondeSession *self, const char *reason)
 {
   g_autoptr (GError) error = g_error_new_literal (SONDE_ERROR, SONDE_ERROR_FAILED, reason);
 
   sonde_session_fail (self, error);
 }
 
-void
-sonde_session_lose_broker (SondeSession *self, const char *how)
-{
-  if (sonde_session_is_in (self, SONDE_STATES_STARTING))
-    sonde_session_fail_reason (self, how);
-  else if (sonde_session_is_in (self, SONDE_STATES_LIVE))
-    {
-      sonde_audit ("broker-died", self->id, self->owner_uid, how);
-      self->is_broken = TRUE;
-      sonde_session_stop (self, how);
-    }
-  dismiss_broker (self);
-}
-
-static gboolean
-refuse_state (const SondeSession *self, GError **error)
+gboolean
+sonde_session_refuse_state (const SondeSession *self, GError **error)
 {
   g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_STATE, "The session is %s",
                sonde_session_state_row (self->state)->name);
@@ -262,11 +230,11 @@ switch_sampling (SondeSession *self,
                  GError **error)
 {
   if (!sonde_session_step (self, which))
-    return refuse_state (self, error);
+    return sonde_session_refuse_state (self, error);
   sonde_session_save (self);
   if (self->is_slowed || sonde_peer_send_simple (self->worker, message, error))
     return TRUE;
-  sonde_session_fail_reason (self, "The worker cannot be told to pause or resume");
+  sonde_session_abort (self, "The worker cannot be told to pause or resume");
   return FALSE;
 }
 
@@ -289,19 +257,18 @@ share_out (SondeSession *self)
   SondeUnitShare of_broker = self->share;
 
   of_broker.memory_bytes = 0;
-  if (!self->has_share)
+  if (self->share.cpu_weight == 0)
     return;
   if (self->worker != NULL)
     sonde_peer_set_share (self->worker, &self->share);
   if (self->broker != NULL)
-    sonde_peer_set_share (sonde_broker_link_peer (self->broker), &of_broker);
+    sonde_peer_set_share (self->broker, &of_broker);
 }
 
 void
 sonde_session_set_share (SondeSession *self, const SondeUnitShare *share)
 {
   self->share = *share;
-  self->has_share = TRUE;
   share_out (self);
 }
 
@@ -311,7 +278,7 @@ sonde_session_measure (SondeSession *self)
   if (self->worker != NULL)
     sonde_peer_measure (self->worker, &self->worker_cost);
   if (self->broker != NULL)
-    sonde_peer_measure (sonde_broker_link_peer (self->broker), &self->broker_cost);
+    sonde_peer_measure (self->broker, &self->broker_cost);
   return self->worker_cost.cpu_us + self->broker_cost.cpu_us;
 }
 
@@ -330,14 +297,15 @@ sonde_session_set_slowed (SondeSession *self, gboolean is_slowed, const char *te
   if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
     return FALSE;
   self->is_slowed = is_slowed;
-  sonde_audit (is_slowed ? "session-slowed" : "session-resumed", self->id, self->owner_uid, text);
+  sonde_audit (is_slowed ? "session-slowed" : "session-resumed", self->facts->id,
+               self->facts->owner_uid, text);
   /* No sample between the two notes. */
   is_told = is_slowed ? switch_if_running (self, SONDE_MESSAGE_PAUSE)
                             && sonde_session_note (self, text, NULL)
                       : sonde_session_note (self, text, NULL)
                             && switch_if_running (self, SONDE_MESSAGE_RESUME);
   if (!is_told)
-    sonde_session_fail_reason (self, "The worker cannot be told to pause or resume");
+    sonde_session_abort (self, "The worker cannot be told to pause or resume");
   return TRUE;
 }
 
@@ -362,7 +330,7 @@ sonde_session_open_stream (SondeSession *self,
 
   if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
     {
-      refuse_state (self, error);
+      sonde_session_refuse_state (self, error);
       return -1;
     }
   fd = sonde_session_output_open_stream (self->output, reader, options, self->worker, error);
@@ -377,26 +345,11 @@ sonde_session_open_file (const SondeSession *self,
                          gpointer user_data,
                          GError **error)
 {
-  if (!sonde_session_is_over (self) || sonde_session_capture_file (self)[0] == '\0')
-    return refuse_state (self, error);
-  sonde_session_output_reopen (self->output, reply, user_data);
+  if (!sonde_session_is_over (self) || self->output->path == NULL)
+    return sonde_session_refuse_state (self, error);
+  sonde_capture_store_reopen (self->output->store, self->facts->owner_uid, self->output->path,
+                              reply, user_data);
   return TRUE;
-}
-
-/* The worker's end tells who sends; links that a program asks for are made by the worker. */
-static gboolean
-make_control (int fds[2], GError **error)
-{
-  const int on = 1;
-
-  if (!sonde_socketpair (SOCK_SEQPACKET, fds, error))
-    return FALSE;
-  if (setsockopt (fds[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0)
-    return TRUE;
-  sonde_error_set_errno (error, errno, "Cannot make a control socket");
-  close (fds[0]);
-  close (fds[1]);
-  return FALSE;
 }
 
 int
@@ -405,10 +358,11 @@ sonde_session_open_control (SondeSession *self, GError **error)
   SondeMessageHeader message = { .type = SONDE_MESSAGE_CONTROL };
   sonde_autofd int fd = -1;
   int fds[2];
+  const int on = 1;
 
   if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
     {
-      refuse_state (self, error);
+      sonde_session_refuse_state (self, error);
       return -1;
     }
   if (self->n_controls - self->n_closed_controls >= SONDE_LIMIT_CONTROLS)
@@ -417,38 +371,20 @@ sonde_session_open_control (SondeSession *self, GError **error)
                    "Limit controls: at most %d control sockets of a session", SONDE_LIMIT_CONTROLS);
       return -1;
     }
-  if (!make_control (fds, error))
+  if (!sonde_socketpair (SOCK_SEQPACKET, fds, error))
     return -1;
   fd = fds[0];
+  /* The worker's end tells who sends; links that a program asks for are made by the worker. */
+  if (setsockopt (fds[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
+    {
+      sonde_error_set_errno (error, errno, "Cannot make a control socket");
+      close (fds[1]);
+      return -1;
+    }
   if (!sonde_peer_send (self->worker, &message, sizeof message, &fds[1], 1, error))
     return -1;
   self->n_controls++;
   return sonde_steal_fd (&fd);
-}
-
-void
-sonde_session_add_targets_async (SondeSession *self,
-                                 GPtrArray *targets,
-                                 GAsyncReadyCallback callback,
-                                 gpointer user_data)
-{
-  GError *error = NULL;
-
-  if (sonde_session_is_in (self, SONDE_STATES_LIVE))
-    {
-      sonde_broker_link_add_async (self->broker, targets, callback, user_data);
-      sonde_session_save (self);
-      return;
-    }
-  g_ptr_array_unref (targets);
-  refuse_state (self, &error);
-  g_task_report_error (NULL, callback, user_data, sonde_session_add_targets_async, error);
-}
-
-gboolean
-sonde_session_add_targets_finish (GAsyncResult *result, GError **error)
-{
-  return g_task_propagate_boolean (G_TASK (result), error);
 }
 
 static gboolean
@@ -464,7 +400,7 @@ on_duration (gpointer user_data)
 void
 sonde_session_start_duration (SondeSession *self)
 {
-  gint64 gone_us = g_get_monotonic_time () - self->live_since_us;
+  gint64 gone_us = g_get_monotonic_time () - self->facts->live_since_us;
   guint64 left_us = self->options->asked.duration_us
                     - MIN (self->options->asked.duration_us, (guint64) MAX (gone_us, 0));
   guint64 ms = self->options->asked.duration_us > 0 ? MAX ((left_us + 999) / 1000, 1) : 0;
@@ -477,6 +413,27 @@ sonde_session_start_duration (SondeSession *self)
 }
 
 SondeSession *
+sonde_session_new_with (SondeSessionRecord *facts,
+                        SondeCaller *owner,
+                        SondeOptions *options,
+                        SondeCaptureStore *store,
+                        const SondeSessionHandler *handler,
+                        gpointer user_data)
+{
+  SondeSession *self = g_new0 (SondeSession, 1);
+
+  self->facts = facts;
+  self->owner = sonde_caller_ref (owner);
+  self->options = options;
+  self->handler = handler;
+  self->user_data = user_data;
+  self->state = SONDE_STATE_CALLING;
+  self->output = sonde_session_output_new (store, facts->owner_uid);
+  self->stops = g_ptr_array_new_with_free_func (g_object_unref);
+  return self;
+}
+
+SondeSession *
 sonde_session_new (guint64 id,
                    SondeCaller *owner,
                    SondeOptions *options,
@@ -485,34 +442,23 @@ sonde_session_new (guint64 id,
                    const SondeSessionHandler *handler,
                    gpointer user_data)
 {
-  SondeSession *self = g_new0 (SondeSession, 1);
+  SondeSessionRecord *facts = sonde_session_record_new ();
+  SondeSession *self;
 
-  self->id = id;
-  self->owner = sonde_caller_ref (owner);
-  self->owner_uid = sonde_caller_uid (owner);
-  self->options = options;
-  self->options_view = g_variant_ref_sink (sonde_options_to_variant (options));
-  self->description = sonde_options_describe (options);
-  self->start_time_us = (guint64) g_get_real_time ();
-  self->handler = handler;
-  self->user_data = user_data;
-  self->state = SONDE_STATE_CALLING;
-  self->output = sonde_session_output_new (store, self->owner_uid);
-  self->stops = g_ptr_array_new_with_free_func (g_object_unref);
+  facts->protocol = SONDE_MESSAGE_VERSION;
+  facts->id = id;
+  facts->bus_id = g_strdup (sonde_caller_bus_id (owner));
+  facts->owner = g_strdup (sonde_caller_name (owner));
+  facts->owner_uid = sonde_caller_uid (owner);
+  facts->owner_pid = sonde_caller_pid (owner);
+  facts->options = g_variant_ref_sink (sonde_options_to_variant (options));
+  facts->description = sonde_options_describe (options);
+  facts->start_time_us = (guint64) g_get_real_time ();
+  facts->is_lasting = store != NULL;
+  self = sonde_session_new_with (facts, owner, options, store, handler, user_data);
   if (fd_store != NULL)
     self->keeper = sonde_session_keeper_new (fd_store, id);
   return self;
-}
-
-/* The record first: without it the rest is nobody's. */
-static void
-forget (SondeSession *self)
-{
-  if (self->keeper == NULL)
-    return;
-  sonde_session_keeper_forget_record (self->keeper);
-  for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
-    sonde_session_keeper_forget_peer (self->keeper, kind);
 }
 
 void
@@ -520,14 +466,14 @@ sonde_session_free (SondeSession *self)
 {
   if (self == NULL)
     return;
-  self->is_quiet = TRUE;
   sonde_session_enter (self, SONDE_STATE_FAILED); /* which nothing changes any more */
   g_clear_handle_id (&self->duration, g_source_remove);
   g_clear_handle_id (&self->end, g_source_remove);
-  forget (self);
+  if (self->keeper != NULL)
+    sonde_session_keeper_forget (self->keeper);
   g_clear_pointer (&self->keeper, sonde_session_keeper_free);
   g_clear_pointer (&self->worker, sonde_peer_free);
-  g_clear_pointer (&self->broker, sonde_broker_link_free);
+  sonde_peer_free (sonde_session_steal_broker (self));
   if (self->lookup != NULL)
     g_cancellable_cancel (self->lookup);
   g_clear_object (&self->lookup);
@@ -537,10 +483,8 @@ sonde_session_free (SondeSession *self)
   g_clear_pointer (&self->output, sonde_session_output_free);
   g_clear_pointer (&self->stops, g_ptr_array_unref);
   g_clear_pointer (&self->options, sonde_options_free);
-  g_clear_pointer (&self->options_view, g_variant_unref);
-  g_free (self->description);
   g_clear_pointer (&self->owner, sonde_caller_unref);
-  g_free (self->reason);
+  sonde_session_record_free (self->facts);
   g_clear_error (&self->no_file);
   g_free (self);
 }
@@ -560,10 +504,8 @@ sonde_session_start (SondeSession *self, SondePeerLauncher *launcher)
   g_autoptr (GError) error = NULL;
 
   self->launcher = sonde_peer_launcher_ref (launcher);
-  self->is_starting = TRUE;
   sonde_session_enter (self, SONDE_STATE_CALLING);
-  self->broker = sonde_broker_link_new (launcher, &sonde_session_broker_handler, self, &error);
-  if (self->broker == NULL)
+  if (!sonde_session_start_broker (self, &error))
     sonde_session_fail (self, error);
   share_out (self);
 }
@@ -598,9 +540,9 @@ sonde_session_start_worker (SondeSession *self, GError **error)
       self->lookup = g_cancellable_new ();
       sonde_unit_find_group_async (self->options->asked.unit, self->lookup, on_group_found, self);
     }
-  if (sonde_session_is_lasting (self))
-    sonde_session_output_create_file (self->output, self->options->label, self->id, on_file_created,
-                                      self);
+  if (self->facts->is_lasting)
+    sonde_session_output_create_file (self->output, self->options->label, self->facts->id,
+                                      on_file_created, self);
   return TRUE;
 }
 
@@ -624,12 +566,12 @@ sonde_session_stop (SondeSession *self, const char *reason)
     set_deadline (self, SONDE_LIMIT_DELIVERY_ORPHAN_MS);
   if (!sonde_session_step (self, SONDE_STEP_STOP))
     return;
-  self->reason = g_strdup (reason);
+  self->facts->reason = g_strdup (reason);
   sonde_session_save (self);
   g_clear_handle_id (&self->duration, g_source_remove);
   /* One that cannot be told has gone. */
   if (self->broker != NULL)
-    sonde_broker_link_close (self->broker, NULL);
+    sonde_peer_send_simple (self->broker, SONDE_MESSAGE_CLOSE, NULL);
   sonde_session_output_seal (self->output);
   if (!sonde_peer_send_simple (self->worker, SONDE_MESSAGE_STOP, &error))
     sonde_session_fail (self, error);
@@ -660,12 +602,6 @@ sonde_session_stop_finish (GAsyncResult *result, GError **error)
 }
 
 void
-sonde_session_abort (SondeSession *self, const char *reason)
-{
-  sonde_session_fail_reason (self, reason);
-}
-
-void
 sonde_session_retire (SondeSession *self)
 {
   g_assert (sonde_session_is_over (self));
@@ -674,28 +610,10 @@ sonde_session_retire (SondeSession *self)
   g_clear_pointer (&self->owner, sonde_caller_unref);
 }
 
-guint64
-sonde_session_id (const SondeSession *self)
+const SondeSessionRecord *
+sonde_session_facts (const SondeSession *self)
 {
-  return self->id;
-}
-
-const char *
-sonde_session_owner (const SondeSession *self)
-{
-  return sonde_caller_name (self->owner);
-}
-
-uid_t
-sonde_session_owner_uid (const SondeSession *self)
-{
-  return self->owner_uid;
-}
-
-gboolean
-sonde_session_is_lasting (const SondeSession *self)
-{
-  return sonde_session_output_has_file (self->output);
+  return self->facts;
 }
 
 gboolean
@@ -707,14 +625,14 @@ sonde_session_is_over (const SondeSession *self)
 const char *
 sonde_session_capture_file (const SondeSession *self)
 {
-  return sonde_session_output_path (self->output);
+  return self->output->path != NULL ? self->output->path : "";
 }
 
 GPtrArray *
 sonde_session_listeners (const SondeSession *self)
 {
   GPtrArray *names = sonde_session_output_readers (self->output);
-  gpointer owner = (gpointer) sonde_session_owner (self);
+  gpointer owner = self->facts->owner;
 
   if (g_cancellable_is_cancelled (sonde_caller_left (self->owner)))
     return names;
@@ -729,34 +647,10 @@ sonde_session_options (const SondeSession *self)
   return self->options;
 }
 
-guint64
-sonde_session_start_time_us (const SondeSession *self)
-{
-  return self->start_time_us;
-}
-
-const char *
-sonde_session_description (const SondeSession *self)
-{
-  return self->description;
-}
-
-GVariant *
-sonde_session_options_view (const SondeSession *self)
-{
-  return self->options_view;
-}
-
 const char *
 sonde_session_state_name (const SondeSession *self)
 {
   return sonde_session_state_row (self->state)->name;
-}
-
-const char *
-sonde_session_reason (const SondeSession *self)
-{
-  return self->reason;
 }
 
 GVariant *
@@ -767,7 +661,7 @@ sonde_session_statistics (const SondeSession *self)
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{st}"));
   for (guint i = 0; i < SONDE_N_STATISTICS; i++)
     g_variant_builder_add (&builder, "{st}", sonde_statistic_name ((SondeStatistic) i),
-                           self->statistics[i]);
+                           self->facts->statistics[i]);
   if (self->worker_cost.memory_bytes > 0)
     {
       g_variant_builder_add (&builder, "{st}", "worker-cpu-us", self->worker_cost.cpu_us);

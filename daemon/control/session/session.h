@@ -10,8 +10,7 @@
 #include "daemon/control/system/fd-store.h"
 #include "daemon/control/request/options.h"
 #include "daemon/control/peer/peer.h"
-#include "daemon/control/request/session-state.h"
-#include "daemon/control/request/stream-options.h"
+#include "daemon/control/request/session-record.h"
 
 typedef struct SondeSession SondeSession;
 
@@ -52,7 +51,7 @@ void sonde_session_leave (SondeSession *self);
 
 /* Starts a broker, which proves the targets, then a worker; `started` follows. */
 void sonde_session_start (SondeSession *self, SondePeerLauncher *launcher);
-/* Whether it came to that. */
+/* Whether it came to that; of an adopted one, whether its end is to be told. */
 gboolean sonde_session_has_worker (const SondeSession *self);
 
 /**
@@ -78,7 +77,8 @@ gboolean sonde_session_pause (SondeSession *self, GError **error);
 gboolean sonde_session_resume (SondeSession *self, GError **error);
 
 /* One more stream of a live session, for @reader (unique bus name). Returns: the reader's end, or
- * -1. Errors: SONDE_ERROR_INVALID_STATE, and those of sonde_reader_set_open() */
+ * -1. Errors: SONDE_ERROR_INVALID_STATE, and those of
+ * sonde_session_output_open_stream() */
 int sonde_session_open_stream (SondeSession *self,
                                const char *reader,
                                const SondeStreamOptions *options,
@@ -108,7 +108,8 @@ void sonde_session_end_over_budget (SondeSession *self, const char *reason);
 void sonde_session_abort (SondeSession *self, const char *reason);
 
 /* @targets: (transfer full) (element-type SondeAskedTarget): all of them come in, or none.
- * Errors: SONDE_ERROR_INVALID_STATE, and those of sonde_broker_link_add_async() */
+ * They have SONDE_LIMIT_PROOF_MS; an answer that comes later is nobody's.
+ * Errors: SONDE_ERROR_INVALID_STATE, LIMIT_EXCEEDED, FAILED; what the broker says */
 void sonde_session_add_targets_async (SondeSession *self,
                                       GPtrArray *targets,
                                       GAsyncReadyCallback callback,
@@ -118,18 +119,11 @@ gboolean sonde_session_add_targets_finish (GAsyncResult *result, GError **error)
 /* After `ended`: lets go of all but what its properties say and the path of its file. */
 void sonde_session_retire (SondeSession *self);
 
-guint64 sonde_session_id (const SondeSession *self);
-/* Unique bus name; "" on a private connection. Not of a retired session. */
-const char *sonde_session_owner (const SondeSession *self);
-uid_t sonde_session_owner_uid (const SondeSession *self);
+/* The sheet that says the most of it; state, processes, file and sinks in there are those of the
+ * moment when it was last written down. */
+const SondeSessionRecord *sonde_session_facts (const SondeSession *self);
 /* Its targets are taken away once it runs. */
 const SondeOptions *sonde_session_options (const SondeSession *self);
-/* What the session's properties of these names say. Microseconds since 1970; one line; a{sv}. */
-guint64 sonde_session_start_time_us (const SondeSession *self);
-const char *sonde_session_description (const SondeSession *self);
-GVariant *sonde_session_options_view (const SondeSession *self);
-/* Of StartSession: it outlives its owner. */
-gboolean sonde_session_is_lasting (const SondeSession *self);
 /* Whether what its worker has said since the last call was heard, if it has said anything. */
 gboolean sonde_session_has_progress (SondeSession *self);
 /* Finished or failed. */
@@ -141,7 +135,5 @@ const char *sonde_session_capture_file (const SondeSession *self);
 GPtrArray *sonde_session_listeners (const SondeSession *self);
 /* The property State. */
 const char *sonde_session_state_name (const SondeSession *self);
-/* Why it ended; NULL while it lives. */
-const char *sonde_session_reason (const SondeSession *self);
 /* (transfer floating): a{st} */
 GVariant *sonde_session_statistics (const SondeSession *self);

@@ -24,7 +24,7 @@ struct SondeBusConnection
   GSource *source;
   const SondeBusConnectionHandler *handler;
   gpointer user_data;
-  GHashTable *pending; /* Pending, as a set */
+  GHashTable *pending; /* OwnCall, as a set */
   void (*flushed) (gpointer user_data);
   gpointer flushed_data;
   char *bus_id;
@@ -53,7 +53,7 @@ typedef struct
   sd_bus_slot *slot;
   GError *error; /* it could not be sent */
   guint idle;
-} Pending;
+} OwnCall;
 
 struct SondeSubscription
 {
@@ -72,12 +72,13 @@ typedef struct
   GUnixFDList *fds;
 } Reader;
 
-static gboolean
-set_malformed (GError **error, int r)
+/* Always returns NULL. */
+static GVariant *
+fail_as_malformed (GError **error, int r)
 {
   g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED, "The message is malformed: %s",
                g_strerror (-r));
-  return FALSE;
+  return NULL;
 }
 
 static GVariant *read_value (Reader *self, GError **error);
@@ -90,10 +91,7 @@ read_text (Reader *self, char type, GError **error)
   gsize n_bytes;
 
   if (r <= 0)
-    {
-      set_malformed (error, r);
-      return NULL;
-    }
+    return fail_as_malformed (error, r);
   n_bytes = strlen (text);
   if (n_bytes > self->n_bytes_left)
     {
@@ -135,56 +133,50 @@ read_fd (Reader *self, GError **error)
   return handle >= 0 ? g_variant_new_handle (handle) : NULL;
 }
 
+/* Numbers: both have them as the machine does. */
+static GVariant *
+read_number (Reader *self, char type, GError **error)
+{
+  static const struct
+  {
+    char type;
+    guint n_bytes;
+  } numbers[] = { { SD_BUS_TYPE_BYTE, 1 },   { SD_BUS_TYPE_INT16, 2 },  { SD_BUS_TYPE_UINT16, 2 },
+                  { SD_BUS_TYPE_INT32, 4 },  { SD_BUS_TYPE_UINT32, 4 }, { SD_BUS_TYPE_INT64, 8 },
+                  { SD_BUS_TYPE_UINT64, 8 }, { SD_BUS_TYPE_DOUBLE, 8 } };
+  const char type_string[] = { type, '\0' };
+  guint64 value = 0;
+  int r = sd_bus_message_read_basic (self->message, type, &value);
+
+  for (gsize i = 0; r > 0 && i < G_N_ELEMENTS (numbers); i++)
+    if (numbers[i].type == type)
+      {
+        g_autoptr (GBytes) bytes = g_bytes_new (&value, numbers[i].n_bytes);
+
+        return g_variant_new_from_bytes (G_VARIANT_TYPE (type_string), bytes, TRUE);
+      }
+  return fail_as_malformed (error, r <= 0 ? r : -EBADMSG);
+}
+
 static GVariant *
 read_basic (Reader *self, char type, GError **error)
 {
-  union
-  {
-    guint8 y;
-    int b;
-    gint16 n;
-    guint16 q;
-    gint32 i;
-    guint32 u;
-    gint64 x;
-    guint64 t;
-    double d;
-  } value;
+  int boolean;
   int r;
 
-  if (strchr ("sog", type) != NULL)
-    return read_text (self, type, error);
-  if (type == SD_BUS_TYPE_UNIX_FD)
-    return read_fd (self, error);
-  r = sd_bus_message_read_basic (self->message, type, &value);
-  if (r <= 0)
-    {
-      set_malformed (error, r);
-      return NULL;
-    }
   switch (type)
     {
-    case SD_BUS_TYPE_BYTE:
-      return g_variant_new_byte (value.y);
+    case SD_BUS_TYPE_STRING:
+    case SD_BUS_TYPE_OBJECT_PATH:
+    case SD_BUS_TYPE_SIGNATURE:
+      return read_text (self, type, error);
+    case SD_BUS_TYPE_UNIX_FD:
+      return read_fd (self, error);
     case SD_BUS_TYPE_BOOLEAN:
-      return g_variant_new_boolean (value.b);
-    case SD_BUS_TYPE_INT16:
-      return g_variant_new_int16 (value.n);
-    case SD_BUS_TYPE_UINT16:
-      return g_variant_new_uint16 (value.q);
-    case SD_BUS_TYPE_INT32:
-      return g_variant_new_int32 (value.i);
-    case SD_BUS_TYPE_UINT32:
-      return g_variant_new_uint32 (value.u);
-    case SD_BUS_TYPE_INT64:
-      return g_variant_new_int64 (value.x);
-    case SD_BUS_TYPE_UINT64:
-      return g_variant_new_uint64 (value.t);
-    case SD_BUS_TYPE_DOUBLE:
-      return g_variant_new_double (value.d);
+      r = sd_bus_message_read_basic (self->message, type, &boolean);
+      return r > 0 ? g_variant_new_boolean (boolean) : fail_as_malformed (error, r);
     default:
-      set_malformed (error, -EBADMSG);
-      return NULL;
+      return read_number (self, type, error);
     }
 }
 
@@ -205,37 +197,30 @@ container_type (char type, const char *contents)
     }
 }
 
-static gboolean
-take_entry (Reader *self, GError **error)
-{
-  if (self->n_entries_left > 0)
-    {
-      self->n_entries_left--;
-      return TRUE;
-    }
-  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
-                       "Limit message-entries: the message has too many values");
-  return FALSE;
-}
-
 /* Adds what is left in the container that was entered. */
 static gboolean
 read_children (Reader *self, GVariantBuilder *builder, gboolean is_array, GError **error)
 {
-  for (;;)
-    {
-      GVariant *child;
-      int r = sd_bus_message_at_end (self->message, FALSE);
+  GVariant *child;
+  int r;
 
-      if (r != 0)
-        return r > 0 || set_malformed (error, r);
-      if (is_array && !take_entry (self, error))
-        return FALSE;
+  while ((r = sd_bus_message_at_end (self->message, FALSE)) == 0)
+    {
+      if (is_array && self->n_entries_left == 0)
+        {
+          g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                               "Limit message-entries: the message has too many values");
+          return FALSE;
+        }
+      self->n_entries_left -= is_array;
       child = read_value (self, error);
       if (child == NULL)
         return FALSE;
       g_variant_builder_add_value (builder, child);
     }
+  if (r < 0)
+    fail_as_malformed (error, r);
+  return r > 0;
 }
 
 static GVariant *
@@ -247,19 +232,11 @@ read_container (Reader *self, char type, const char *contents, GError **error)
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE (type_string));
   if (r <= 0)
-    {
-      set_malformed (error, r);
-      return NULL;
-    }
+    return fail_as_malformed (error, r);
   if (!read_children (self, &builder, type == SD_BUS_TYPE_ARRAY, error))
     return NULL;
   r = sd_bus_message_exit_container (self->message);
-  if (r < 0)
-    {
-      set_malformed (error, r);
-      return NULL;
-    }
-  return g_variant_builder_end (&builder);
+  return r >= 0 ? g_variant_builder_end (&builder) : fail_as_malformed (error, r);
 }
 
 /* The depth is bounded by sd-bus, as D-Bus has it: 64 containers. */
@@ -271,10 +248,7 @@ read_value (Reader *self, GError **error)
   int r = sd_bus_message_peek_type (self->message, &type, &contents);
 
   if (r <= 0)
-    {
-      set_malformed (error, r < 0 ? r : -EBADMSG);
-      return NULL;
-    }
+    return fail_as_malformed (error, r < 0 ? r : -EBADMSG);
   return contents != NULL ? read_container (self, type, contents, error)
                           : read_basic (self, type, error);
 }
@@ -345,20 +319,11 @@ append_container (sd_bus_message *message, GVariant *value, GUnixFDList *fds)
 }
 
 static int
-append_fd (sd_bus_message *message, gint32 handle, GUnixFDList *fds)
-{
-  int n_fds = 0;
-  const int *list = fds != NULL ? g_unix_fd_list_peek_fds (fds, &n_fds) : NULL;
-
-  g_assert (handle >= 0 && handle < n_fds);
-
-  return sd_bus_message_append_basic (message, SD_BUS_TYPE_UNIX_FD, &list[handle]);
-}
-
-static int
 append_value (sd_bus_message *message, GVariant *value, GUnixFDList *fds)
 {
   char type = g_variant_get_type_string (value)[0];
+  const int *list;
+  int n_fds = 0;
   int boolean;
 
   switch (g_variant_classify (value))
@@ -371,7 +336,9 @@ append_value (sd_bus_message *message, GVariant *value, GUnixFDList *fds)
       boolean = g_variant_get_boolean (value);
       return sd_bus_message_append_basic (message, type, &boolean);
     case G_VARIANT_CLASS_HANDLE:
-      return append_fd (message, g_variant_get_handle (value), fds);
+      list = fds != NULL ? g_unix_fd_list_peek_fds (fds, &n_fds) : NULL;
+      g_assert (g_variant_get_handle (value) >= 0 && g_variant_get_handle (value) < n_fds);
+      return sd_bus_message_append_basic (message, type, &list[g_variant_get_handle (value)]);
     case G_VARIANT_CLASS_VARIANT:
     case G_VARIANT_CLASS_ARRAY:
     case G_VARIANT_CLASS_TUPLE:
@@ -396,7 +363,7 @@ connection_unref (SondeBusConnection *self)
 }
 
 static void
-pending_free (Pending *self)
+own_call_free (OwnCall *self)
 {
   g_clear_handle_id (&self->idle, g_source_remove);
   sd_bus_slot_unref (self->slot);
@@ -406,12 +373,12 @@ pending_free (Pending *self)
 }
 
 static void
-pending_end (Pending *self, GVariant *reply, const GError *error)
+own_call_end (OwnCall *self, GVariant *reply, const GError *error)
 {
   g_hash_table_remove (self->connection->pending, self);
   if (self->reply != NULL)
     self->reply (reply, error, self->user_data);
-  pending_free (self);
+  own_call_free (self);
 }
 
 /* What was asked gets no answer any more. */
@@ -428,7 +395,7 @@ close_connection (SondeBusConnection *self)
   while (self->bus != NULL
          && (g_hash_table_iter_init (&iter, self->pending),
              g_hash_table_iter_next (&iter, &pending, NULL)))
-    pending_end (pending, NULL, error);
+    own_call_end (pending, NULL, error);
   if (self->bus == NULL)
     return;
   if (self->flushed != NULL)
@@ -468,14 +435,6 @@ prepare (GSource *source, int *timeout)
   return FALSE;
 }
 
-static gboolean
-check (GSource *source)
-{
-  const BusSource *self = (const BusSource *) source;
-
-  return g_source_query_unix_fd (source, self->fd_tag) != 0;
-}
-
 /* A message that nobody keeps is freed in there, with its descriptors. */
 static int
 process (sd_bus *bus)
@@ -483,6 +442,14 @@ process (sd_bus *bus)
   sonde_deferring gboolean before = sonde_closer_defer (TRUE);
 
   return sd_bus_process (bus, NULL);
+}
+
+static gboolean
+has_queued (const SondeBusConnection *self)
+{
+  guint64 n_queued = 0;
+
+  return sd_bus_get_n_queued_write (self->bus, &n_queued) >= 0 && n_queued > 0;
 }
 
 static gboolean
@@ -504,13 +471,8 @@ dispatch (GSource *source, GSourceFunc callback, gpointer user_data)
     }
   if (self->bus != NULL && r < 0)
     close_connection (self);
-  else if (self->bus != NULL && self->flushed != NULL)
-    {
-      guint64 n_queued = 0;
-
-      if (sd_bus_get_n_queued_write (self->bus, &n_queued) < 0 || n_queued == 0)
-        g_steal_pointer (&self->flushed) (self->flushed_data);
-    }
+  else if (self->bus != NULL && self->flushed != NULL && !has_queued (self))
+    g_steal_pointer (&self->flushed) (self->flushed_data);
   connection_unref (self);
   return G_SOURCE_CONTINUE;
 }
@@ -540,7 +502,7 @@ on_message (sd_bus_message *message, void *user_data, sd_bus_error *error)
 static gboolean
 attach (SondeBusConnection *self, GError **error)
 {
-  static GSourceFuncs functions = { .prepare = prepare, .check = check, .dispatch = dispatch };
+  static GSourceFuncs functions = { .prepare = prepare, .dispatch = dispatch };
   int r = sd_bus_add_filter (self->bus, NULL, on_message, self);
 
   if (r < 0)
@@ -655,7 +617,7 @@ sonde_bus_connection_free (SondeBusConnection *self)
     return;
   g_hash_table_iter_init (&iter, self->pending);
   while (g_hash_table_iter_next (&iter, &pending, NULL))
-    pending_free (pending);
+    own_call_free (pending);
   g_hash_table_remove_all (self->pending);
   if (self->source != NULL)
     g_source_destroy (self->source);
@@ -693,9 +655,7 @@ sonde_bus_connection_flush (SondeBusConnection *self,
                             void (*done) (gpointer user_data),
                             gpointer user_data)
 {
-  guint64 n_queued = 0;
-
-  if (self->is_closed || sd_bus_get_n_queued_write (self->bus, &n_queued) < 0 || n_queued == 0)
+  if (self->is_closed || !has_queued (self))
     {
       done (user_data);
       return;
@@ -709,7 +669,7 @@ sonde_bus_connection_flush (SondeBusConnection *self,
 static int
 on_reply (sd_bus_message *message, void *user_data, sd_bus_error *unused)
 {
-  Pending *self = user_data;
+  OwnCall *self = user_data;
   sonde_deferring gboolean before = sonde_closer_defer (FALSE);
   const sd_bus_error *failure = sd_bus_message_get_error (message);
   g_autoptr (GVariant) reply = NULL;
@@ -727,22 +687,22 @@ on_reply (sd_bus_message *message, void *user_data, sd_bus_error *unused)
                    g_variant_get_type_string (reply), self->type);
       g_clear_pointer (&reply, g_variant_unref);
     }
-  pending_end (self, reply, error);
+  own_call_end (self, reply, error);
   return 1;
 }
 
 static gboolean
 on_not_sent (gpointer user_data)
 {
-  Pending *self = user_data;
+  OwnCall *self = user_data;
 
   self->idle = 0;
-  pending_end (self, NULL, self->error);
+  own_call_end (self, NULL, self->error);
   return G_SOURCE_REMOVE;
 }
 
 static int
-send_call (SondeBusConnection *self, const SondeBusConnectionCall *call, Pending *pending)
+send_call (SondeBusConnection *self, const SondeBusConnectionCall *call, OwnCall *pending)
 {
   sd_bus_message *message = NULL;
   int r = sd_bus_message_new_method_call (self->bus, &message, call->destination, call->path,
@@ -772,14 +732,14 @@ sonde_bus_connection_call (SondeBusConnection *self,
                            SondeBusConnectionReply reply,
                            gpointer user_data)
 {
-  Pending *pending = NULL;
+  OwnCall *pending = NULL;
   int r;
 
   if (call->arguments != NULL)
     g_variant_ref_sink (call->arguments);
   if (reply != NULL)
     {
-      pending = g_new0 (Pending, 1);
+      pending = g_new0 (OwnCall, 1);
       pending->connection = self;
       pending->reply = reply;
       pending->user_data = user_data;

@@ -179,12 +179,6 @@ on_credentials (GVariant *reply, const GError *failure, gpointer user_data)
     answer_task (self, g_ptr_array_index (waiting, i), error);
 }
 
-static const char *
-bus_id (const SondeCallers *self)
-{
-  return sonde_bus_connection_bus_id (self->connection);
-}
-
 static SondeCaller *
 caller_alloc (SondeCallers *callers, const char *name)
 {
@@ -257,7 +251,7 @@ on_owner (GVariant *reply, const GError *error, gpointer user_data)
 SondeCaller *
 sonde_callers_adopt (SondeCallers *self, const char *name, const char *on_bus, uid_t uid, pid_t pid)
 {
-  gboolean is_same_bus = g_str_equal (on_bus, bus_id (self));
+  gboolean is_same_bus = g_str_equal (on_bus, sonde_bus_connection_bus_id (self->connection));
   SondeCaller *caller = is_same_bus ? g_hash_table_lookup (self->by_name, name) : NULL;
 
   if (caller != NULL)
@@ -324,7 +318,7 @@ sonde_caller_name (const SondeCaller *self)
 const char *
 sonde_caller_bus_id (const SondeCaller *self)
 {
-  return bus_id (self->callers);
+  return sonde_bus_connection_bus_id (self->callers->connection);
 }
 
 uid_t

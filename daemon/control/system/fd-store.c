@@ -33,21 +33,18 @@ SondeFdStore *
 sonde_fd_store_new (SondeOutbox *systemd)
 {
   SondeFdStore *self = g_new0 (SondeFdStore, 1);
+  g_auto (GStrv) names = NULL; /* malloc()ed: the same to GLib */
+  int n_fds = sd_listen_fds_with_names (TRUE, &names);
 
   self->systemd = systemd;
   self->left = g_array_new (FALSE, FALSE, sizeof (Left));
   g_array_set_clear_func (self->left, clear_left);
-  {
-    g_auto (GStrv) names = NULL; /* malloc()ed: the same to GLib */
-    int n_fds = sd_listen_fds_with_names (TRUE, &names);
+  for (int i = 0; i < n_fds; i++)
+    {
+      Left left = { .name = g_strdup (names[i]), .fd = SD_LISTEN_FDS_START + i };
 
-    for (int i = 0; i < n_fds; i++)
-      {
-        Left left = { .name = g_strdup (names[i]), .fd = SD_LISTEN_FDS_START + i };
-
-        g_array_append_val (self->left, left);
-      }
-  }
+      g_array_append_val (self->left, left);
+    }
   return self;
 }
 

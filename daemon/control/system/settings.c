@@ -53,6 +53,15 @@ sonde_settings_key (gsize index, const char **group, const char **key)
   return TRUE;
 }
 
+guint64
+sonde_settings_limit (const SondeSettings *self, const char *name)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (rows); i++)
+    if (g_str_equal (rows[i].group, "Limits") && g_str_equal (rows[i].key, name))
+      return G_STRUCT_MEMBER (guint64, self, rows[i].offset);
+  g_assert_not_reached ();
+}
+
 static gboolean
 take_value (
     SondeSettings *self, const char *group, const char *key, const char *text, GError **error)

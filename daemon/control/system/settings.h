@@ -31,5 +31,8 @@ void sonde_settings_init (SondeSettings *self);
  */
 gboolean sonde_settings_load (SondeSettings *self, const char *path, GError **error);
 
+/* What [Limits] @name is, which there must be. */
+guint64 sonde_settings_limit (const SondeSettings *self, const char *name);
+
 /* "Limits", "sessions", ... of @index; FALSE behind the last one. */
 gboolean sonde_settings_key (gsize index, const char **group, const char **key);

@@ -2,18 +2,16 @@
 #include "daemon/control/system/unit.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
-#include "daemon/control/system/bus-connection.h"
+#include "daemon/control/system/systemd.h"
 
-#define SYSTEMD_NAME      "org.freedesktop.systemd1"
-#define SYSTEMD_PATH      "/org/freedesktop/systemd1"
-#define SYSTEMD_INTERFACE "org.freedesktop.systemd1.Manager"
-#define ERROR_NO_UNIT     "org.freedesktop.systemd1.NoSuchUnit"
+#define ERROR_NO_UNIT SYSTEMD_NAME ".NoSuchUnit"
 
-#define MAX_NAME          255
-#define CHARACTERS        G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS ":_.\\@-"
+#define MAX_NAME      255
+#define CHARACTERS    G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS ":_.\\@-"
 
 /* Only these have processes of their own and a property ControlGroup that tells of them. */
 static const struct
@@ -21,9 +19,9 @@ static const struct
   const char *suffix;
   const char *interface;
 } kinds[] = {
-  { ".service", "org.freedesktop.systemd1.Service" },
-  { ".scope", "org.freedesktop.systemd1.Scope" },
-  { ".slice", "org.freedesktop.systemd1.Slice" },
+  { ".service", SERVICE_INTERFACE },
+  { ".scope", SYSTEMD_NAME ".Scope" },
+  { ".slice", SYSTEMD_NAME ".Slice" },
 };
 
 static const char *
@@ -50,6 +48,8 @@ sonde_unit_is_everything (const char *name)
   return g_str_equal (name, "-.slice");
 }
 
+/* --- where a unit is --- */
+
 /* A question, on a connection of its own: a private sonded has no other to the system bus. */
 typedef struct
 {
@@ -57,10 +57,10 @@ typedef struct
   char *name;
   SondeBusConnection *bus;
   gulong cancelled;
-} Question;
+} GroupQuestion;
 
 static void
-question_end (Question *self)
+group_question_end (GroupQuestion *self)
 {
   GCancellable *cancellable = g_task_get_cancellable (self->task);
 
@@ -74,16 +74,16 @@ question_end (Question *self)
 
 /* @text: (transfer full) */
 static void
-fail (Question *self, SondeError code, char *text)
+fail (GroupQuestion *self, SondeError code, char *text)
 {
   g_autofree char *owned = text;
 
   g_task_return_new_error (self->task, SONDE_ERROR, (int) code, "%s", owned);
-  question_end (self);
+  group_question_end (self);
 }
 
 static void
-fail_as_not_running (Question *self)
+fail_as_not_running (GroupQuestion *self)
 {
   fail (self, SONDE_ERROR_NO_SUCH_PROCESS, g_strdup_printf ("Unit %s is not running", self->name));
 }
@@ -91,7 +91,7 @@ fail_as_not_running (Question *self)
 /* What systemd says of a unit is one of two things: there is none, or something that is not the
  * caller's fault. */
 static void
-fail_with (Question *self, const GError *error)
+fail_with (GroupQuestion *self, const GError *error)
 {
   g_autofree char *remote = g_dbus_error_get_remote_error (error);
 
@@ -109,7 +109,7 @@ fail_with (Question *self, const GError *error)
 static void
 on_group (GVariant *reply, const GError *error, gpointer user_data)
 {
-  Question *self = user_data;
+  GroupQuestion *self = user_data;
   g_autoptr (GVariant) value = NULL;
 
   if (reply == NULL)
@@ -125,37 +125,34 @@ on_group (GVariant *reply, const GError *error, gpointer user_data)
   else
     {
       g_task_return_pointer (self->task, g_variant_dup_string (value, NULL), g_free);
-      question_end (self);
+      group_question_end (self);
     }
 }
 
 static void
-on_unit (GVariant *reply, const GError *error, gpointer user_data)
+on_group_unit (GVariant *reply, const GError *error, gpointer user_data)
 {
-  Question *self = user_data;
-  SondeBusConnectionCall call = { .destination = SYSTEMD_NAME,
-                                  .interface = "org.freedesktop.DBus.Properties",
-                                  .method = "Get",
-                                  .type = "(v)",
-                                  .timeout_ms = SONDE_LIMIT_UNIT_MS };
+  GroupQuestion *self = user_data;
+  const char *path;
 
   if (reply == NULL)
     {
       fail_with (self, error);
       return;
     }
-  g_variant_get (reply, "(&o)", &call.path);
-  call.arguments = g_variant_new ("(ss)", find_interface (self->name), "ControlGroup");
-  sonde_bus_connection_call (self->bus, &call, on_group, self);
+  g_variant_get (reply, "(&o)", &path);
+  sonde_systemd_call (self->bus, path, PROPERTY_INTERFACE, "Get",
+                      g_variant_new ("(ss)", find_interface (self->name), "ControlGroup"), "(v)",
+                      SONDE_LIMIT_UNIT_MS, on_group, self);
 }
 
 static void
 on_cancelled (GCancellable *cancellable, gpointer user_data)
 {
-  Question *self = user_data;
+  GroupQuestion *self = user_data;
 
   g_task_return_error_if_cancelled (self->task);
-  question_end (self);
+  group_question_end (self);
 }
 
 void
@@ -164,13 +161,7 @@ sonde_unit_find_group_async (const char *name,
                              GAsyncReadyCallback callback,
                              gpointer user_data)
 {
-  Question *self = g_new0 (Question, 1);
-  SondeBusConnectionCall call = { .destination = SYSTEMD_NAME,
-                                  .path = SYSTEMD_PATH,
-                                  .interface = SYSTEMD_INTERFACE,
-                                  .method = "GetUnit",
-                                  .type = "(o)",
-                                  .timeout_ms = SONDE_LIMIT_UNIT_MS };
+  GroupQuestion *self = g_new0 (GroupQuestion, 1);
   g_autoptr (GError) error = NULL;
 
   self->task = g_task_new (NULL, cancellable, callback, user_data);
@@ -184,12 +175,131 @@ sonde_unit_find_group_async (const char *name,
     }
   if (cancellable != NULL)
     self->cancelled = g_signal_connect (cancellable, "cancelled", G_CALLBACK (on_cancelled), self);
-  call.arguments = g_variant_new ("(s)", name);
-  sonde_bus_connection_call (self->bus, &call, on_unit, self);
+  sonde_systemd_call (self->bus, SYSTEMD_PATH, MANAGER_INTERFACE, "GetUnit",
+                      g_variant_new ("(s)", name), "(o)", SONDE_LIMIT_UNIT_MS, on_group_unit, self);
 }
 
 char *
 sonde_unit_find_group_finish (GAsyncResult *result, GError **error)
 {
   return g_task_propagate_pointer (G_TASK (result), error);
+}
+
+/* --- jobs of our own unit --- */
+
+/* On the connection that we have. */
+typedef struct
+{
+  SondeBusConnection *bus;
+  SondeUnitWish wish;
+  SondeUnitAnswer answer;
+  gpointer user_data;
+} JobQuestion;
+
+static void
+answer (JobQuestion *self, gboolean is_so)
+{
+  self->answer (is_so, self->user_data);
+  g_free (self);
+}
+
+static void
+call (JobQuestion *self,
+      const char *path,
+      const char *interface,
+      const char *method,
+      GVariant *arguments,
+      const char *type,
+      SondeBusConnectionReply reply)
+{
+  sonde_systemd_call (self->bus, path, interface, method, arguments, type, SONDE_LIMIT_UNIT_JOB_MS,
+                      reply, self);
+}
+
+/* @type: of the property. NULL: it is not there, or of another type */
+static GVariant *
+read_property (GVariant *reply, const char *type)
+{
+  g_autoptr (GVariant) value = NULL;
+
+  if (reply == NULL)
+    return NULL;
+  g_variant_get (reply, "(v)", &value);
+  return g_variant_is_of_type (value, G_VARIANT_TYPE (type)) ? g_steal_pointer (&value) : NULL;
+}
+
+static void
+on_job_type (GVariant *reply, const GError *error, gpointer user_data)
+{
+  g_autoptr (GVariant) type = read_property (reply, "s");
+
+  answer (user_data, type != NULL && g_str_equal (g_variant_get_string (type, NULL), "restart"));
+}
+
+static void
+on_job (GVariant *reply, const GError *error, gpointer user_data)
+{
+  JobQuestion *self = user_data;
+  g_autoptr (GVariant) job = read_property (reply, "(uo)");
+  guint32 number = 0;
+  const char *path;
+
+  if (job != NULL)
+    g_variant_get (job, "(u&o)", &number, &path);
+  if (number == 0)
+    answer (self, FALSE);
+  else
+    call (self, path, PROPERTY_INTERFACE, "Get", g_variant_new ("(ss)", JOB_INTERFACE, "JobType"),
+          "(v)", on_job_type);
+}
+
+static void
+on_done (GVariant *reply, const GError *error, gpointer user_data)
+{
+  answer (user_data, reply != NULL);
+}
+
+static void
+on_own_unit (GVariant *reply, const GError *error, gpointer user_data)
+{
+  JobQuestion *self = user_data;
+  const char *path;
+
+  if (reply == NULL)
+    {
+      answer (self, FALSE);
+      return;
+    }
+  g_variant_get (reply, "(&o)", &path);
+  switch (self->wish)
+    {
+    case SONDE_UNIT_IS_RESTARTED:
+      call (self, path, PROPERTY_INTERFACE, "Get", g_variant_new ("(ss)", UNIT_INTERFACE, "Job"),
+            "(v)", on_job);
+      break;
+    case SONDE_UNIT_START_AGAIN:
+      call (self, path, UNIT_INTERFACE, "Start", g_variant_new ("(s)", "replace"), "(o)", on_done);
+      break;
+    case SONDE_UNIT_FORGET_STARTS:
+      call (self, path, UNIT_INTERFACE, "ResetFailed", NULL, "()", on_done);
+      break;
+    default:
+      g_assert_not_reached ();
+    }
+}
+
+void
+sonde_unit_ask_own (SondeBusConnection *bus,
+                    SondeUnitWish wish,
+                    SondeUnitAnswer callback,
+                    gpointer user_data)
+{
+  JobQuestion *self = g_new0 (JobQuestion, 1);
+
+  self->bus = bus;
+  self->wish = wish;
+  self->answer = callback;
+  self->user_data = user_data;
+  call (self, SYSTEMD_PATH, MANAGER_INTERFACE, "GetUnitByPID",
+        g_variant_new ("(u)", (guint32) getpid ()), "(o)", on_own_unit);
 }

@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* systemd's units: their names, and which control group is theirs. */
+/* Asks systemd about units: which control group is theirs, and about jobs of our own. */
 #pragma once
 
-#include <gio/gio.h>
+#include "daemon/control/system/bus-connection.h"
+
+/**
+ * SECTION: unit
+ *
+ * SIGTERM is the same for `systemctl stop` and `systemctl restart`; the job that systemd carries
+ * out tells them apart. Wrong answers do no harm: what is left to a next sonded that does not come
+ * ends all the same, since systemd closes the fd store, and workers finish their captures at the
+ * end of their connection.
+ *
+ * Source: org.freedesktop.systemd1(5)
+ */
 
 /* A whole name of the characters [A-Za-z0-9:_.\@-], at most 255, that ends with ".service",
  * ".scope" or ".slice". Source: systemd.unit(5) */
@@ -28,3 +39,22 @@ void sonde_unit_find_group_async (const char *name,
                                   gpointer user_data);
 /* Returns: (transfer full): a path such as "/system.slice/cron.service" */
 char *sonde_unit_find_group_finish (GAsyncResult *result, GError **error);
+
+/* What systemd is asked about our own unit. */
+typedef enum
+{
+  SONDE_UNIT_IS_RESTARTED,  /* whether we are stopped to be started again at once */
+  SONDE_UNIT_START_AGAIN,   /* to start it again once it has stopped */
+  SONDE_UNIT_FORGET_STARTS, /* that our starts so far do not count towards StartLimitBurst=: who
+                               ends because nothing is to do is started as often as somebody calls
+                             */
+} SondeUnitWish;
+
+/* @is_so: it is, or will be done */
+typedef void (*SondeUnitAnswer) (gboolean is_so, gpointer user_data);
+
+/* Answers no after SONDE_LIMIT_UNIT_JOB_MS at the latest. */
+void sonde_unit_ask_own (SondeBusConnection *bus,
+                         SondeUnitWish wish,
+                         SondeUnitAnswer answer,
+                         gpointer user_data);

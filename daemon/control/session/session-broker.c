@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The messages of a session to its broker, and those of the broker. */
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "daemon/base/asked-target.h"
+#include "daemon/base/error.h"
+#include "daemon/base/limits.h"
+#include "daemon/control/session/session-private.h"
+#include "daemon/control/system/audit.h"
+
+/* PROVE or ADD. @targets: (transfer full) */
+static gboolean
+send_targets (SondeSession *self, SondeMessageType type, GPtrArray *targets, GError **error)
+{
+  union
+  {
+    SondeMessageTargets header;
+    char bytes[sizeof (SondeMessageTargets)
+               + SONDE_MESSAGE_MAX_TARGETS * sizeof (SondeMessageTarget)];
+  } message = { .header = { .header.type = type, .n_targets = targets->len } };
+  int fds[2 * SONDE_MESSAGE_MAX_TARGETS];
+  unsigned n_fds = 0;
+
+  g_assert (targets->len <= SONDE_MESSAGE_MAX_TARGETS);
+  for (guint i = 0; i < targets->len; i++)
+    {
+      SondeAskedTarget *target = g_ptr_array_index (targets, i);
+      SondeMessageTarget *entry = &message.header.targets[i];
+
+      *entry = (SondeMessageTarget){ .pid = target->pid };
+      if (target->has_proof)
+        entry->flags |= SONDE_TARGET_HAS_PROOF;
+      if (target->maps_fd >= 0)
+        {
+          entry->flags |= SONDE_TARGET_HAS_MAPS;
+          fds[n_fds++] = sonde_steal_fd (&target->maps_fd);
+        }
+      if (target->pidfd >= 0)
+        {
+          entry->flags |= SONDE_TARGET_HAS_PIDFD;
+          fds[n_fds++] = sonde_steal_fd (&target->pidfd);
+        }
+    }
+  g_ptr_array_unref (targets);
+  return sonde_peer_send (self->broker, &message,
+                          sizeof message.header
+                              + message.header.n_targets * sizeof message.header.targets[0],
+                          fds, n_fds, error);
+}
+
+/* --- processes that are added --- */
+
+/* A call of AddProcess that the broker has not answered. */
+typedef struct
+{
+  GTask *task; /* NULL: of the sonded before us, or told that there is no answer */
+  guint timer;
+} Addition;
+
+static void
+addition_free (gpointer data)
+{
+  Addition *addition = data;
+
+  g_clear_handle_id (&addition->timer, g_source_remove);
+  if (addition->task != NULL)
+    g_task_return_new_error (addition->task, SONDE_ERROR, SONDE_ERROR_INVALID_STATE,
+                             "The session takes no processes any more");
+  g_clear_object (&addition->task);
+  g_free (addition);
+}
+
+static gboolean
+on_overdue (gpointer user_data)
+{
+  Addition *addition = user_data;
+  g_autoptr (GTask) task = g_steal_pointer (&addition->task);
+
+  addition->timer = 0;
+  g_task_return_new_error (task, SONDE_ERROR, SONDE_ERROR_FAILED,
+                           "The processes were not proven in time");
+  return G_SOURCE_REMOVE;
+}
+
+void
+sonde_session_add_targets_async (SondeSession *self,
+                                 GPtrArray *targets,
+                                 GAsyncReadyCallback callback,
+                                 gpointer user_data)
+{
+  g_autoptr (GTask) task = g_task_new (NULL, NULL, callback, user_data);
+  GError *error = NULL;
+  Addition *addition;
+
+  g_task_set_source_tag (task, sonde_session_add_targets_async);
+  if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
+    sonde_session_refuse_state (self, &error);
+  /* Each answer that is still to come has its place in the order. */
+  else if (g_queue_get_length (&self->additions) >= SONDE_LIMIT_CALLS)
+    g_set_error (&error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                 "Limit calls: at most %d are not answered", SONDE_LIMIT_CALLS);
+  if (error != NULL)
+    g_ptr_array_unref (targets);
+  else
+    send_targets (self, SONDE_MESSAGE_ADD, targets, &error);
+  if (error != NULL)
+    {
+      g_task_return_error (task, error);
+      return;
+    }
+  addition = g_new0 (Addition, 1);
+  addition->task = g_steal_pointer (&task);
+  addition->timer = g_timeout_add (SONDE_LIMIT_PROOF_MS, on_overdue, addition);
+  g_queue_push_tail (&self->additions, addition);
+  sonde_session_save (self);
+}
+
+gboolean
+sonde_session_add_targets_finish (GAsyncResult *result, GError **error)
+{
+  return g_task_propagate_boolean (G_TASK (result), error);
+}
+
+/* --- its start and its end --- */
+
+gboolean
+sonde_session_start_broker (SondeSession *self, GError **error)
+{
+  self->broker = sonde_peer_start (self->launcher, SONDE_PEER_BROKER, &sonde_session_broker_handler,
+                                   self, error);
+  return self->broker != NULL;
+}
+
+void
+sonde_session_adopt_broker (SondeSession *self, int fd, const SondeSessionRecord *record)
+{
+  for (guint i = 0; i < record->n_additions; i++)
+    g_queue_push_tail (&self->additions, g_new0 (Addition, 1));
+  self->broker = sonde_peer_adopt (self->launcher, SONDE_PEER_BROKER, fd, record->broker_pid,
+                                   &sonde_session_broker_handler, self);
+}
+
+SondePeer *
+sonde_session_steal_broker (SondeSession *self)
+{
+  SondePeer *broker = g_steal_pointer (&self->broker);
+
+  g_queue_clear_full (&self->additions, addition_free);
+  return broker;
+}
+
+/* What systemd keeps of its connection would keep it waiting. */
+void
+sonde_session_dismiss_broker (SondeSession *self)
+{
+  SondePeer *broker = sonde_session_steal_broker (self);
+
+  if (self->keeper != NULL)
+    sonde_session_keeper_forget_peer (self->keeper, SONDE_PEER_BROKER);
+  if (broker != NULL)
+    self->handler->dismissed (self, broker, self->user_data);
+}
+
+void
+sonde_session_lose_broker (SondeSession *self, const char *how)
+{
+  if (sonde_session_is_in (self, SONDE_STATES_STARTING))
+    sonde_session_abort (self, how);
+  else if (sonde_session_is_in (self, SONDE_STATES_LIVE))
+    {
+      sonde_audit ("broker-died", self->facts->id, self->facts->owner_uid, how);
+      self->facts->is_broken = TRUE;
+      sonde_session_stop (self, how);
+    }
+  sonde_session_dismiss_broker (self);
+}
+
+/* --- what it says --- */
+
+void
+sonde_session_begin (SondeSession *self)
+{
+  SondeMessageOpen message = { .header.type = SONDE_MESSAGE_OPEN };
+  g_autoptr (GError) error = NULL;
+
+  if (self->state != SONDE_STATE_PLACING || self->lookup != NULL)
+    return;
+  if (self->lookup_error != NULL || self->no_file != NULL)
+    {
+      sonde_session_fail (self, self->lookup_error != NULL ? self->lookup_error : self->no_file);
+      return;
+    }
+  if (self->output->store != NULL && self->output->path == NULL)
+    return;
+  sonde_session_step (self, SONDE_STEP_OPEN);
+  if (self->group != NULL
+      && g_strlcpy (message.group, self->group, sizeof message.group) >= sizeof message.group)
+    g_set_error_literal (&error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+                         "The path of the unit's control group is too long");
+  else
+    sonde_peer_send (self->broker, &message, sizeof message, NULL, 0, &error);
+  if (error != NULL)
+    sonde_session_fail (self, error);
+}
+
+static gboolean
+is_good (const SondeMessageResult *result, GError **error)
+{
+  g_autofree char *text = NULL;
+
+  if (result->error == SONDE_MESSAGE_NO_ERROR)
+    return TRUE;
+  text = g_utf8_make_valid (result->text, (gssize) strnlen (result->text, sizeof result->text));
+  g_set_error_literal (error, SONDE_ERROR, (gint) result->error, text);
+  return FALSE;
+}
+
+static gboolean
+on_sheet (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
+{
+  const SondeMessageSheet *message = data;
+  GPtrArray *targets = self->options->targets;
+  SondeMessageAsk ask = { .header.type = SONDE_MESSAGE_ASK,
+                          .version = SONDE_MESSAGE_VERSION,
+                          .owner_uid = self->facts->owner_uid,
+                          .owner_pid = sonde_caller_pid (self->owner),
+                          .asked = self->options->asked };
+
+  if (message->version != SONDE_MESSAGE_VERSION)
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                   "The broker speaks version %u of our protocol, not %d: sonded has to be "
+                   "restarted after an upgrade",
+                   message->version, SONDE_MESSAGE_VERSION);
+      return FALSE;
+    }
+  sonde_peer_launcher_take_sheet (self->launcher, message);
+  sonde_session_step (self, SONDE_STEP_CALL);
+  self->options->targets = g_ptr_array_new ();
+  if (sonde_peer_send (self->broker, &ask, sizeof ask, NULL, 0, error))
+    return send_targets (self, SONDE_MESSAGE_PROVE, targets, error);
+  g_ptr_array_unref (targets);
+  return FALSE;
+}
+
+static gboolean
+on_proved (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
+{
+  return is_good (data, error) && sonde_session_start_worker (self, error);
+}
+
+/* Every session begins with a file, or with a stream to its owner. */
+static gboolean
+on_opened (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
+{
+  sonde_autofd int reader = -1;
+  SondeStreamOptions stream;
+
+  if (!is_good (data, error))
+    return FALSE;
+  sonde_stream_options_init (&stream);
+  stream.buffer_size_bytes = self->options->buffer_size_bytes;
+  if (self->facts->is_lasting)
+    {
+      if (!sonde_session_output_open_file (self->output, self->worker, error))
+        return FALSE;
+    }
+  else
+    {
+      reader = sonde_session_output_open_stream (self->output, self->facts->owner, &stream,
+                                                 self->worker, error);
+      if (reader < 0)
+        return FALSE;
+    }
+  if (!sonde_peer_send_simple (self->worker, SONDE_MESSAGE_START, error)
+      || !sonde_peer_send_simple (self->broker, SONDE_MESSAGE_ANNOUNCE, error))
+    return FALSE;
+  self->facts->live_since_us = g_get_monotonic_time ();
+  sonde_session_step (self, SONDE_STEP_START);
+  sonde_session_start_duration (self);
+  sonde_session_save_peers (self);
+  sonde_session_save (self);
+  sonde_audit ("session-started", self->facts->id, self->facts->owner_uid,
+               sonde_scope_name (self->options->asked.scope));
+  self->has_started = TRUE;
+  self->handler->started (self, sonde_steal_fd (&reader), NULL, self->user_data);
+  return TRUE;
+}
+
+static gboolean
+on_added (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
+{
+  Addition *addition = g_queue_pop_head (&self->additions);
+  g_autoptr (GTask) task = NULL;
+  GError *refusal = NULL;
+
+  if (addition == NULL)
+    {
+      /* The sonded before us may have asked, and died before it wrote that down. */
+      if (!self->is_adopted)
+        g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                             "The broker answered what it was not asked");
+      return self->is_adopted;
+    }
+  task = g_steal_pointer (&addition->task);
+  addition_free (addition);
+  if (task != NULL && is_good (data, &refusal))
+    g_task_return_boolean (task, TRUE);
+  else if (task != NULL)
+    g_task_return_error (task, refusal);
+  sonde_session_save (self);
+  return TRUE;
+}
+
+static gboolean
+on_broken (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
+{
+  g_autoptr (GError) why = NULL;
+
+  if (is_good (data, &why))
+    return TRUE;
+  sonde_session_fail (self, why);
+  return TRUE;
+}
+
+static gboolean
+on_targets_ended (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
+{
+  if (sonde_session_is_in (self, SONDE_STATES_LIVE))
+    sonde_session_stop (self, "targets-exited");
+  return TRUE;
+}
+
+/* The session goes on without answers about that user. */
+static gboolean
+on_stuck (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
+{
+  const SondeMessageStuck *message = data;
+  g_autofree char *text
+      = message->is_over != 0
+            ? g_strdup_printf ("Processes of uid %u answer again", message->uid)
+            : g_strdup_printf ("Processes of uid %u do not answer: of them and their files nothing "
+                               "is told (asked: process %d)",
+                               message->uid, message->pid);
+
+  sonde_audit (message->is_over != 0 ? "targets-answer" : "targets-stuck", self->facts->id,
+               self->facts->owner_uid, text);
+  /* A connection that breaks shows by itself. */
+  if (sonde_session_is_in (self, SONDE_STATES_HEARD))
+    sonde_session_note (self, text, NULL);
+  return TRUE;
+}
+
+/* What the worker is to hear. It hears of no more events once it drains. While it is behind, the
+ * rest waits with the broker: events on their way are descriptors of ours. */
+static gboolean
+hand_on (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
+{
+  const SondeMessageHeader *message = data;
+  gboolean is_of_events
+      = message->type == SONDE_MESSAGE_EVENTS || message->type == SONDE_MESSAGE_RINGS;
+  g_autofree gpointer copy = NULL;
+  g_autoptr (GError) failure = NULL;
+  gboolean is_sent;
+
+  if (is_of_events && sonde_session_is_in (self, SONDE_STATES_DRAINING))
+    return TRUE;
+  copy = g_memdup2 (message, message->size);
+  is_sent = sonde_peer_send (self->worker, copy, message->size, fds, n_fds, &failure);
+  for (unsigned i = 0; i < n_fds; i++)
+    fds[i] = -1;
+  if (sonde_peer_is_behind (self->worker))
+    sonde_peer_hold (self->broker, TRUE);
+  /* One that delivers may leave at any moment: what it said last is still to be read. */
+  if (!is_sent && self->state != SONDE_STATE_DELIVERING)
+    sonde_session_fail (self, failure);
+  return TRUE;
+}
+
+#define WHILE_MAPPING SONDE_STATE_BIT (SONDE_STATE_MAPPING)
+#define WHILE_OPENING SONDE_STATE_BIT (SONDE_STATE_OPENING)
+#define WHILE_SERVED  (WHILE_MAPPING | SONDE_STATE_BIT (SONDE_STATE_PLACING) | WHILE_OPENING)
+
+/* What has crossed our CLOSE is still taken. */
+static const SondeSessionWord words[] = {
+  { SONDE_MESSAGE_SHEET, SONDE_STATE_BIT (SONDE_STATE_CALLING), on_sheet },
+  { SONDE_MESSAGE_PROVED, SONDE_STATE_BIT (SONDE_STATE_PROVING), on_proved },
+  { SONDE_MESSAGE_SETUP, WHILE_MAPPING, hand_on },
+  { SONDE_MESSAGE_DOCUMENT, WHILE_MAPPING | SONDE_STATES_HEARD, hand_on },
+  { SONDE_MESSAGE_COUNTERS, WHILE_MAPPING | SONDE_STATES_HEARD, hand_on },
+  { SONDE_MESSAGE_RINGS, WHILE_MAPPING | SONDE_STATES_HEARD, hand_on },
+  { SONDE_MESSAGE_EVENTS, WHILE_OPENING | SONDE_STATES_HEARD, hand_on },
+  { SONDE_MESSAGE_OPENED, WHILE_OPENING, on_opened },
+  { SONDE_MESSAGE_PROCESS, SONDE_STATES_HEARD, hand_on },
+  { SONDE_MESSAGE_NOTE, SONDE_STATES_HEARD, hand_on },
+  { SONDE_MESSAGE_ADDED, SONDE_STATES_HEARD, on_added },
+  { SONDE_MESSAGE_TARGETS_ENDED, SONDE_STATES_HEARD, on_targets_ended },
+  { SONDE_MESSAGE_STUCK, WHILE_SERVED | SONDE_STATES_HEARD, on_stuck },
+  { SONDE_MESSAGE_BROKEN, ~0u, on_broken },
+};
+
+/* A refusal fails a session that is starting, with its reason; one that runs loses a broker that
+ * says what it may not. */
+static void
+on_broker_message (SondePeer *broker,
+                   const SondeMessageHeader *message,
+                   int *fds,
+                   unsigned n_fds,
+                   gpointer user_data)
+{
+  SondeSession *self = user_data;
+  g_autoptr (GError) error = NULL;
+
+  if (sonde_session_hear (self, words, G_N_ELEMENTS (words), "broker", message, fds, n_fds, &error))
+    return;
+  if (sonde_session_is_in (self, SONDE_STATES_STARTING))
+    sonde_session_fail (self, error);
+  else
+    sonde_session_lose_broker (self, error->message);
+}
+
+static void
+on_broker_gone (SondePeer *broker, const char *how, gpointer user_data)
+{
+  SondeSession *self = user_data;
+  g_autofree char *reason = g_strdup (how); /* the broker's, which goes */
+
+  sonde_peer_free (sonde_session_steal_broker (self));
+  sonde_session_lose_broker (self, reason);
+}
+
+const SondePeerHandler sonde_session_broker_handler
+    = { .message = on_broker_message, .gone = on_broker_gone };

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the thread that asks closes itself, and what others do. */
+#include "daemon/base/closer.h"
+
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "daemon/base/socket.h"
+
+static guint
+count_threads (void)
+{
+  g_autoptr (GDir) threads = g_dir_open ("/proc/self/task", 0, NULL);
+  guint n = 0;
+
+  while (g_dir_read_name (threads) != NULL)
+    n++;
+  return n;
+}
+
+/* One that was there to close something goes after some seconds, and would take the next. */
+static void
+wait_for_rest (void)
+{
+  while (count_threads () > 1)
+    g_usleep (10000);
+}
+
+/* Whether the call did it. A thread that does is there before it returns. */
+static gboolean
+closes_itself (int fd)
+{
+  gboolean is_closed;
+
+  wait_for_rest ();
+  sonde_closer_take (fd);
+  is_closed = fcntl (fd, F_GETFD) < 0;
+  return is_closed && count_threads () == 1;
+}
+
+static gboolean
+has_hung_up (int fd)
+{
+  struct pollfd end = { .fd = fd };
+
+  return poll (&end, 1, 0) > 0 && (end.revents & POLLHUP) != 0;
+}
+
+static void
+closes_own_sockets_at_once (void)
+{
+  static const int types[] = { SOCK_STREAM, SOCK_SEQPACKET };
+
+  for (guint i = 0; i < G_N_ELEMENTS (types); i++)
+    {
+      sonde_autofd int other = -1;
+      int fds[2];
+
+      g_assert_true (sonde_socketpair (types[i], fds, NULL));
+      other = fds[1];
+      if (types[i] == SOCK_STREAM)
+        g_assert_cmpint (write (other, "frame", 5), ==, 5);
+      g_assert_true (closes_itself (fds[0]));
+      g_assert_true (has_hung_up (other));
+    }
+}
+
+static void
+closes_perf_events_at_once (void)
+{
+  struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE,
+                                  .size = sizeof attr,
+                                  .config = PERF_COUNT_SW_DUMMY,
+                                  .exclude_kernel = 1 };
+  int fd = (int) syscall (SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+  if (fd < 0)
+    g_test_skip ("This kernel gives us no perf event");
+  else
+    g_assert_true (closes_itself (fd));
+}
+
+static void
+has_files_closed (void)
+{
+  g_assert_false (closes_itself (open ("/dev/null", O_RDONLY | O_CLOEXEC)));
+}
+
+/* What is on its way goes with the socket, and may be a stranger's. */
+static void
+has_sockets_closed_in_which_something_waits (void)
+{
+  sonde_autofd int file = open ("/dev/null", O_RDONLY | O_CLOEXEC);
+  sonde_autofd int other = -1;
+  int fds[2];
+
+  g_assert_true (sonde_socketpair (SOCK_SEQPACKET, fds, NULL));
+  other = fds[1];
+  g_assert_cmpint (sonde_send_with_fds (other, "", 1, &file, 1), ==, 0);
+  g_assert_false (closes_itself (fds[0]));
+}
+
+static void
+has_sockets_of_strangers_closed (void)
+{
+  sonde_autofd int receiver = -1;
+  union
+  {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE (sizeof (int))];
+  } control;
+  char byte;
+  struct iovec part = { .iov_base = &byte, .iov_len = 1 };
+  struct msghdr message = {
+    .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+  };
+  int fds[2];
+  pid_t child;
+
+  g_assert_true (sonde_socketpair (SOCK_SEQPACKET, fds, NULL));
+  wait_for_rest ();
+  child = fork ();
+  if (child == 0)
+    {
+      int theirs[2];
+
+      if (socketpair (AF_UNIX, SOCK_STREAM, 0, theirs) == 0)
+        sonde_send_with_fds (fds[1], "", 1, theirs, 1);
+      _exit (0);
+    }
+  close (fds[1]);
+  receiver = fds[0];
+  g_assert_cmpint (waitpid (child, NULL, 0), ==, child);
+  g_assert_cmpint (recvmsg (receiver, &message, MSG_CMSG_CLOEXEC), ==, 1);
+  g_assert_cmpint (control.header.cmsg_type, ==, SCM_RIGHTS);
+  g_assert_false (closes_itself (*(int *) (void *) CMSG_DATA (&control.header)));
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/closer/closes-own-sockets-at-once", closes_own_sockets_at_once);
+  g_test_add_func ("/closer/closes-perf-events-at-once", closes_perf_events_at_once);
+  g_test_add_func ("/closer/has-files-closed", has_files_closed);
+  g_test_add_func ("/closer/has-sockets-closed-in-which-something-waits",
+                   has_sockets_closed_in_which_something_waits);
+  g_test_add_func ("/closer/has-sockets-of-strangers-closed", has_sockets_of_strangers_closed);
+  return g_test_run ();
+}
