@@ -22,6 +22,12 @@
 
 #define MAX_GENERATIONS 32 /* between a process and the one that was named */
 
+/* What looking for one file holds: a table, which may be growing, and lists of mounts. */
+#define FILE_BYTES                                                                                 \
+  (SONDE_LIMIT_MAPS_PIECE_BYTES + SONDE_LIMIT_TABLE_PATH_BYTES                                     \
+   + 3 * SONDE_LIMIT_TABLE_MAPPINGS * sizeof (SondeProcMap) / 2 + 3 * SONDE_LIMIT_PROC_TEXT_BYTES)
+_Static_assert(SONDE_LIMIT_LANES *FILE_BYTES <= SONDE_LIMIT_LANE_BYTES, "all lanes have room");
+
 struct SondeProcBroker
 {
   gatomicrefcount refs;
