@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -273,6 +274,34 @@ sonde_proc_text_read (int dir_fd, const char *path, gsize max_bytes)
     }
   g_byte_array_append (bytes, (const guint8 *) "", 1);
   return (char *) g_byte_array_free (g_steal_pointer (&bytes), FALSE);
+}
+
+int
+sonde_proc_open_below (int root_fd, const char *path, int flags)
+{
+  g_auto (GStrv) names = NULL;
+  sonde_autofd int below_fd = -1;
+  int at_fd = root_fd;
+
+  if (path[0] != '/' || path[1] == '\0')
+    return -EXDEV;
+  if (strlen (path) >= PATH_MAX)
+    return -ENAMETOOLONG;
+  names = g_strsplit (path + 1, "/", -1);
+  for (guint i = 0; names[i] != NULL; i++)
+    {
+      int fd;
+
+      if (names[i][0] == '\0' || g_str_equal (names[i], ".") || g_str_equal (names[i], ".."))
+        return -EXDEV;
+      fd = openat (at_fd, names[i],
+                   (names[i + 1] != NULL ? O_PATH | O_DIRECTORY : flags) | O_NOFOLLOW | O_CLOEXEC);
+      if (fd < 0)
+        return -errno;
+      sonde_clear_fd (&below_fd);
+      at_fd = below_fd = fd;
+    }
+  return sonde_steal_fd (&below_fd);
 }
 
 gint64

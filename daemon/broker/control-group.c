@@ -49,31 +49,18 @@ open_root (gsize index)
   return fs.f_type == hierarchies[index].magic ? sonde_steal_fd (&fd) : -ENOTDIR;
 }
 
-/* openat2() does all of this at once, but RestrictSUIDSGID= in our unit denies it.
- * Returns: a descriptor or a negative errno */
+/* Returns: a descriptor or a negative errno */
 static int
 open_group (int root_fd, const char *path)
 {
-  g_auto (GStrv) names = g_strsplit (path + 1, "/", -1);
-  sonde_autofd int fd = openat (root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int result = sonde_proc_open_below (root_fd, path, O_RDONLY | O_DIRECTORY);
+  sonde_autofd int fd = result;
   struct stat root;
   struct stat st;
 
-  if (fd < 0 || fstat (fd, &root) < 0)
-    return -errno;
-  for (guint i = 0; names[i] != NULL; i++)
-    {
-      int next;
-
-      if (names[i][0] == '\0' || g_str_equal (names[i], ".") || g_str_equal (names[i], ".."))
-        return -EXDEV;
-      next = openat (fd, names[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-      if (next < 0)
-        return -errno;
-      sonde_clear_fd (&fd);
-      fd = next;
-    }
-  if (fstat (fd, &st) < 0)
+  if (result < 0)
+    return result;
+  if (fstat (root_fd, &root) < 0 || fstat (fd, &st) < 0)
     return -errno;
   return st.st_dev == root.st_dev ? sonde_steal_fd (&fd) : -EXDEV;
 }

@@ -4,10 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
@@ -509,18 +507,15 @@ find_mapping (const SondeProcBroker *self,
              : -ENOENT;
 }
 
-/* By name, for those whom the kernel keeps from map_files: that needs CAP_CHECKPOINT_RESTORE. The
- * walk stays below the process's own root. */
+/* By name, for those whom the kernel keeps from map_files: that needs CAP_CHECKPOINT_RESTORE. What
+ * the kernel calls a mapping has no links in it; the walk stays below the process's own root. */
 static int
 open_by_path (const Process *process, const SondeProcMap *map)
 {
-  struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
-                          .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
   char name[PATH_MAX];
   const char *path = map->path;
   sonde_autofd int root_fd = -1;
   SondeProcMap same;
-  long fd;
 
   if (path[0] == '\0'
       && sonde_proc_maps_query (process->maps_fd, map->start, name, sizeof name, &same) > 0)
@@ -530,8 +525,7 @@ open_by_path (const Process *process, const SondeProcMap *map)
   root_fd = openat (process->fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (root_fd < 0)
     return -errno;
-  fd = syscall (SYS_openat2, root_fd, path, &how, sizeof how);
-  return fd < 0 ? -errno : (int) fd;
+  return sonde_proc_open_below (root_fd, path, O_PATH);
 }
 
 /* Returns: an O_PATH descriptor or a negative errno */

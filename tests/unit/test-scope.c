@@ -14,6 +14,7 @@
 
 #include <glib/gstdio.h>
 
+#include "base/fd.h"
 #include "daemon/base/proc-maps.h"
 #include "daemon/broker/proc-broker.h"
 #include "daemon/base/proc-text.h"
@@ -137,6 +138,41 @@ assert_cpus (const char *text, guint n_cpus, int last)
   g_assert_nonnull (cpus);
   g_assert_cmpuint (cpus->len, ==, n_cpus);
   g_assert_cmpint (g_array_index (cpus, int, n_cpus - 1), ==, last);
+}
+
+/* By which files of a process are found by their names. */
+static void
+test_below (void)
+{
+  g_autofree char *top = g_dir_make_tmp (NULL, NULL);
+  g_autofree char *folder = g_build_filename (top, "folder", NULL);
+  g_autofree char *file = g_build_filename (folder, "file", NULL);
+  g_autofree char *link = g_build_filename (top, "link", NULL);
+  g_autofree char *long_path = g_strnfill (PATH_MAX, 'n');
+  sonde_autofd int top_fd = open (top, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  sonde_autofd int fd = -1;
+  char text[8] = { 0 };
+
+  long_path[0] = '/';
+  g_assert_cmpint (mkdir (folder, 0700), ==, 0);
+  g_assert_true (g_file_set_contents (file, "found", -1, NULL));
+  g_assert_cmpint (symlink ("folder", link), ==, 0);
+  g_assert_cmpint (sonde_proc_open_below (top_fd, "folder", O_PATH), ==, -EXDEV);
+  g_assert_cmpint (sonde_proc_open_below (top_fd, "/", O_PATH), ==, -EXDEV);
+  g_assert_cmpint (sonde_proc_open_below (top_fd, "/folder//file", O_PATH), ==, -EXDEV);
+  g_assert_cmpint (sonde_proc_open_below (top_fd, "/folder/./file", O_PATH), ==, -EXDEV);
+  g_assert_cmpint (sonde_proc_open_below (top_fd, "/folder/../folder", O_PATH), ==, -EXDEV);
+  g_assert_cmpint (sonde_proc_open_below (top_fd, "/link/file", O_PATH), ==, -ENOTDIR);
+  g_assert_cmpint (sonde_proc_open_below (top_fd, "/folder/none", O_PATH), ==, -ENOENT);
+  g_assert_cmpint (sonde_proc_open_below (top_fd, "/link", O_RDONLY), ==, -ELOOP);
+  g_assert_cmpint (sonde_proc_open_below (top_fd, long_path, O_PATH), ==, -ENAMETOOLONG);
+  fd = sonde_proc_open_below (top_fd, "/folder/file", O_RDONLY);
+  g_assert_cmpint (read (fd, text, sizeof text), ==, 5);
+  g_assert_cmpstr (text, ==, "found");
+  g_unlink (file);
+  g_unlink (link);
+  g_rmdir (folder);
+  g_rmdir (top);
 }
 
 static void
@@ -740,6 +776,7 @@ main (int argc, char **argv)
   g_test_add_func ("/scope/mounts/knows-the-same-file-system-in-another-list",
                    test_same_file_system);
   g_test_add_func ("/scope/mounts/trusts-local-file-systems", test_mounts);
+  g_test_add_func ("/scope/below/takes-no-link-and-no-way-up", test_below);
   g_test_add_func ("/scope/cpus/parses-lists-within-bounds", test_cpus);
   g_test_add_func ("/scope/file/refuses-what-is-not-mapped-there", test_file_refusals);
   g_test_add_func ("/scope/file/refuses-what-is-mapped-and-not-run", test_data);
