@@ -217,11 +217,11 @@ on_answered (const SondeQuestion *question, SondeAnswer *answer, gpointer user_d
   if (question->kind != SONDE_QUESTION_TARGET)
     {
       if (self->worker != NULL
-          && !sonde_answer_send (g_steal_pointer (&taken), self->worker, &error))
+          && !sonde_answer_send (g_steal_pointer (&taken), self->broker, self->worker, &error))
         refuse (self, SONDE_MESSAGE_BROKEN, error);
       return;
     }
-  sonde_answer_send (g_steal_pointer (&taken), self->front, &error);
+  sonde_answer_send (g_steal_pointer (&taken), self->broker, self->front, &error);
   check_said (self, error);
   if (addition != NULL)
     {

@@ -17,8 +17,12 @@ typedef struct SondeAnswer SondeAnswer;
 void sonde_answer_free (SondeAnswer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeAnswer, sonde_answer_free)
 
-/* @self: (transfer full). Errors: those of sonde_channel_send() */
-gboolean sonde_answer_send (SondeAnswer *self, SondeChannel *channel, GError **error);
+/* @self: (transfer full): without what @broker says was told of already. Errors: those of
+ * sonde_channel_send() */
+gboolean sonde_answer_send (SondeAnswer *self,
+                            SondeProcBroker *broker,
+                            SondeChannel *channel,
+                            GError **error);
 
 /* @text: in any script; what is beyond a note's length is cut off */
 void sonde_note_init (SondeMessageNote *note, const char *text);

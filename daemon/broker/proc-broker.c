@@ -42,7 +42,7 @@ struct SondeProcBroker
   GHashTable *named;  /* pid → start ticks, in boxes; they and those children */
   GHashTable *mounts; /* what describe_mount() said of those that were told */
   gboolean is_full;   /* of them; that was said */
-  gboolean has_own;   /* the mounts that a target sees were told, or are about to be */
+  gboolean has_own;   /* the mounts that a target sees were told */
   GArray *gids;       /* gid_t: of proven targets */
   guint64 permitted;  /* capabilities of proven targets */
 };
@@ -386,39 +386,48 @@ describe_mount (const Process *process, int file_fd)
                           (guint64) file.stx_mnt_id);
 }
 
-/* Whoever may tell of it is the only one. Returns: 0, or a negative errno as the header says */
-static int
-claim_mount (SondeProcBroker *self, const char *mount)
+int
+sonde_proc_broker_tell (SondeProcBroker *self, const char *mount)
+{
+  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  gboolean was_told = mount == NULL ? self->has_own : g_hash_table_contains (self->mounts, mount);
+
+  if (mount == NULL)
+    self->has_own = TRUE;
+  else if (!was_told && g_hash_table_size (self->mounts) < SONDE_LIMIT_FOREIGN_MOUNTS)
+    g_hash_table_add (self->mounts, g_strdup (mount));
+  else if (!was_told)
+    {
+      was_told = self->is_full;
+      self->is_full = TRUE;
+      return was_told ? -EEXIST : -ENOSPC;
+    }
+  return was_told ? -EEXIST : 0;
+}
+
+static gboolean
+was_told (SondeProcBroker *self, const char *mount)
 {
   G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
 
-  if (self->is_full || g_hash_table_contains (self->mounts, mount))
-    return -EEXIST;
-  self->is_full = g_hash_table_size (self->mounts) >= SONDE_LIMIT_FOREIGN_MOUNTS;
-  if (self->is_full)
-    return -ENOSPC;
-  g_hash_table_add (self->mounts, g_strdup (mount));
-  return 0;
+  return mount == NULL ? self->has_own
+                       : self->is_full || g_hash_table_contains (self->mounts, mount);
 }
 
-/* Returns: a descriptor, or a negative errno as the header says */
-static int
-open_mountinfo (SondeProcBroker *self, const Process *process, int file_fd)
+/* @file_fd: as for describe_mount() */
+static void
+open_mountinfo (SondeProcBroker *self,
+                const Process *process,
+                int file_fd,
+                SondeForeignMount *mount)
 {
-  g_autofree char *mount = describe_mount (process, file_fd);
-  int result = mount == NULL ? -ENOENT : claim_mount (self, mount);
-  int fd;
+  g_autofree char *name = describe_mount (process, file_fd);
 
-  if (result < 0)
-    return result;
-  fd = openat (process->fd, "mountinfo", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd >= 0)
-    return fd;
-  result = -errno;
-  g_mutex_lock (&self->lock);
-  g_hash_table_remove (self->mounts, mount);
-  g_mutex_unlock (&self->lock);
-  return result;
+  if (name == NULL || was_told (self, name))
+    return;
+  mount->fd = openat (process->fd, "mountinfo", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (mount->fd >= 0)
+    mount->name = g_steal_pointer (&name);
 }
 
 unsigned
@@ -427,7 +436,7 @@ sonde_proc_broker_open_process (SondeProcBroker *self,
                                 pid_t pid,
                                 SondeMessageProcess *reply,
                                 int fds[2],
-                                int *mountinfo_fd)
+                                SondeForeignMount *mount)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   Process process = { .fd = -1, .maps_fd = -1 };
@@ -435,7 +444,7 @@ sonde_proc_broker_open_process (SondeProcBroker *self,
   int maps_fd;
   int result = open_process (self, pid, &process);
 
-  *mountinfo_fd = -ENOENT;
+  *mount = SONDE_FOREIGN_MOUNT_NONE;
   *reply = (SondeMessageProcess){ .request_id = request_id, .pid = pid, .status = -result };
   if (result < 0)
     return 0;
@@ -450,7 +459,7 @@ sonde_proc_broker_open_process (SondeProcBroker *self,
     {
       add_fd (maps_fd, SONDE_PROCESS_FD_MAPS, reply, fds, &n_fds);
       add_fd (open_cmdline (self, &process), SONDE_PROCESS_FD_CMDLINE, reply, fds, &n_fds);
-      *mountinfo_fd = open_mountinfo (self, &process, -1);
+      open_mountinfo (self, &process, -1, mount);
     }
   sonde_clear_fd (&process.fd);
   return n_fds;
@@ -656,7 +665,7 @@ int
 sonde_proc_broker_open_file (SondeProcBroker *self,
                              const SondeMessageFileRequest *request,
                              SondeProcBatch *batch,
-                             int *mountinfo_fd)
+                             SondeForeignMount *mount)
 {
   g_autoptr (SondeProcBatch) alone = NULL;
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
@@ -667,7 +676,7 @@ sonde_proc_broker_open_file (SondeProcBroker *self,
   SondeProcMap map;
   int result = open_process (self, request->pid, &process);
 
-  *mountinfo_fd = -ENOENT;
+  *mount = SONDE_FOREIGN_MOUNT_NONE;
   if (result < 0)
     return result;
   process_fd = process.fd;
@@ -688,7 +697,7 @@ sonde_proc_broker_open_file (SondeProcBroker *self,
     result = -ESRCH;
   if (result < 0)
     return result;
-  *mountinfo_fd = open_mountinfo (self, &process, fd);
+  open_mountinfo (self, &process, fd, mount);
   return sonde_steal_fd (&fd);
 }
 
@@ -716,17 +725,6 @@ sonde_proc_broker_open_stat (SondeProcBroker *self, pid_t pid, guint64 start_tic
   return self->is_unlimited || is_image_alive (maps_fd) ? sonde_steal_fd (&fd) : -ESRCH;
 }
 
-/* Whether @has_own was something else. */
-static gboolean
-set_has_own (SondeProcBroker *self, gboolean has_own)
-{
-  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
-  gboolean is_new = self->has_own != has_own;
-
-  self->has_own = has_own;
-  return is_new;
-}
-
 int
 sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid)
 {
@@ -735,7 +733,7 @@ sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid)
   sonde_autofd int process_fd = -1;
   int result;
 
-  if (!set_has_own (self, TRUE))
+  if (was_told (self, NULL))
     return -EEXIST;
   result = open_process (self, pid, &process);
   process_fd = process.fd;
@@ -744,8 +742,6 @@ sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid)
       result = openat (process_fd, "mounts", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
       result = result < 0 ? -errno : result;
     }
-  if (result < 0)
-    set_has_own (self, FALSE);
   return result;
 }
 

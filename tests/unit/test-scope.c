@@ -253,14 +253,14 @@ assert_file_so (uid_t owner,
                 int expected)
 {
   g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (owner, scope, FALSE);
-  int mountinfo_fd;
+  SondeForeignMount mount;
   int fd;
 
   if (!asks)
     sonde_proc_broker_set_queries (broker, FALSE);
   allow_self (broker);
-  fd = sonde_proc_broker_open_file (broker, request, NULL, &mountinfo_fd);
-  g_assert_cmpint (mountinfo_fd, ==, -ENOENT); /* of what is ours */
+  fd = sonde_proc_broker_open_file (broker, request, NULL, &mount);
+  g_assert_null (mount.name); /* of what is ours */
   if (expected < 0)
     g_assert_cmpint (fd, ==, expected);
   else
@@ -368,9 +368,9 @@ open_mapped (gconstpointer bytes, gsize n_bytes, int protection)
   allow_self (ours);
   for (guint i = 0; i < G_N_ELEMENTS (brokers); i++)
     {
-      int mountinfo_fd;
+      SondeForeignMount mount;
 
-      results[i] = sonde_proc_broker_open_file (brokers[i], &request, NULL, &mountinfo_fd);
+      results[i] = sonde_proc_broker_open_file (brokers[i], &request, NULL, &mount);
       if (results[i] >= 0)
         {
           close (results[i]);
@@ -455,7 +455,7 @@ test_replaced (void)
   g_auto (Mapped) mapped = { 0 };
   SondeMessageFileRequest request;
   struct stat st;
-  int mountinfo_fd;
+  SondeForeignMount mount;
   int fd;
 
   mapped_init (&mapped, &program_header, sizeof program_header, PROT_READ | PROT_EXEC);
@@ -464,7 +464,7 @@ test_replaced (void)
   g_assert_true (g_file_set_contents (mapped.path, secret, sizeof secret, NULL));
   g_assert_cmpint (stat (mapped.path, &st), ==, 0);
   g_assert_cmpuint (st.st_ino, !=, mapped.st.st_ino);
-  fd = sonde_proc_broker_open_file (broker, &request, NULL, &mountinfo_fd);
+  fd = sonde_proc_broker_open_file (broker, &request, NULL, &mount);
   /* By its name, for those whom the kernel keeps from the mapping's own link, there is none. */
   if (fd == -ESTALE || fd == -ENOENT)
     return;
@@ -496,11 +496,11 @@ test_memfd (void)
   {
     g_autoptr (SondeProcBroker) broker
         = sonde_proc_broker_new (getuid (), SONDE_SCOPE_LAUNCH, FALSE);
-    int mountinfo_fd;
+    SondeForeignMount mount;
     int result;
 
     allow_self (broker);
-    result = sonde_proc_broker_open_file (broker, &request, NULL, &mountinfo_fd);
+    result = sonde_proc_broker_open_file (broker, &request, NULL, &mount);
     /* By its name, for those whom the kernel keeps from the mapping's own link, there is none. */
     g_assert_true (result == -EACCES || (getuid () != 0 && result == -ENOENT));
   }
@@ -524,10 +524,10 @@ static int
 open_process (SondeProcBroker *broker, pid_t pid, SondeMessageProcess *reply)
 {
   int fds[2];
-  int mountinfo_fd;
-  unsigned n_fds = sonde_proc_broker_open_process (broker, 9, pid, reply, fds, &mountinfo_fd);
+  SondeForeignMount mount;
+  unsigned n_fds = sonde_proc_broker_open_process (broker, 9, pid, reply, fds, &mount);
 
-  g_assert_cmpint (mountinfo_fd, ==, -ENOENT);
+  g_assert_null (mount.name);
   for (unsigned i = 0; i < n_fds; i++)
     close (fds[i]);
   g_assert_cmpuint (reply->request_id, ==, 9);
@@ -733,20 +733,20 @@ test_pids_of_root (void)
   g_autoptr (SondeProcBroker) everything = sonde_proc_broker_new (0, SONDE_SCOPE_LAUNCH, FALSE);
   SondeMessageFileRequest request = own_request ();
   SondeMessageProcess reply;
-  int mountinfo_fd;
+  SondeForeignMount mount;
   int fd;
 
   wait_for_a_tick ();
   broker = new_of_root ();
   request.pid = before; /* a copy of us */
-  g_assert_cmpint (sonde_proc_broker_open_file (broker, &request, NULL, &mountinfo_fd), ==, -EPERM);
+  g_assert_cmpint (sonde_proc_broker_open_file (broker, &request, NULL, &mount), ==, -EPERM);
   g_assert_cmpint (open_process (broker, getppid (), &reply), ==, 0);
   g_assert_cmpint (reply.status, ==, EPERM);
-  fd = sonde_proc_broker_open_file (everything, &request, NULL, &mountinfo_fd);
+  fd = sonde_proc_broker_open_file (everything, &request, NULL, &mount);
   g_assert_cmpint (fd, >=, 0);
   close (fd);
   request.pid = getpid ();
-  fd = sonde_proc_broker_open_file (broker, &request, NULL, &mountinfo_fd);
+  fd = sonde_proc_broker_open_file (broker, &request, NULL, &mount);
   g_assert_cmpint (fd, >=, 0);
   close (fd);
   kill (before, SIGKILL);
