@@ -116,7 +116,7 @@ result_free (gpointer data)
 {
   Result *result = data;
 
-  g_free (result->question);
+  sonde_question_free (result->question);
   sonde_answer_free (result->answer);
   g_free (result);
 }
@@ -197,9 +197,12 @@ static void
 look_into (Lane *lane, SondeProcBatch *batch)
 {
   SondeLanes *self = lane->lanes;
-  const SondeQuestion question = *(const SondeQuestion *) g_queue_peek_head (&lane->current);
+  SondeQuestion *asked = g_queue_peek_head (&lane->current);
+  const SondeQuestion question = *asked;
   g_autoptr (SondeAnswer) answer = NULL;
 
+  /* This thread's, which may be given up with it. */
+  asked->opening = NULL;
   lane->since_us = g_get_monotonic_time ();
   g_mutex_unlock (&self->lock);
   answer = self->handler->look (&question, self->broker, batch);
@@ -245,8 +248,8 @@ run (gpointer data)
         }
     }
   g_mutex_unlock (&self->lock);
-  g_queue_clear_full (&lane->waiting, g_free);
-  g_queue_clear_full (&lane->current, g_free);
+  g_queue_clear_full (&lane->waiting, (GDestroyNotify) sonde_question_free);
+  g_queue_clear_full (&lane->current, (GDestroyNotify) sonde_question_free);
   g_cond_clear (&lane->is_asked);
   g_free (lane);
   unref (self);
@@ -332,7 +335,7 @@ on_look (gpointer user_data)
   while ((question = g_queue_pop_head (&refused)) != NULL)
     {
       refuse (self, question, ETIMEDOUT);
-      g_free (question);
+      sonde_question_free (question);
     }
   return is_any_busy;
 }
@@ -388,25 +391,31 @@ find_or_start (SondeLanes *self, uid_t uid)
 void
 sonde_lanes_ask (SondeLanes *self, const SondeQuestion *question)
 {
+  SondeQuestion *copy = g_memdup2 (question, sizeof *question);
   int status = 0;
   Lane *lane;
 
   g_mutex_lock (&self->lock);
   lane = find_or_start (self, sonde_subuid_fold (self->subuids, question->uid));
-  if (lane == NULL || g_queue_get_length (&lane->waiting) >= SONDE_LIMIT_LANE_QUESTIONS)
+  /* Of what is opened so many are asked about at once. */
+  if (lane == NULL
+      || (question->kind != SONDE_QUESTION_OPEN
+          && g_queue_get_length (&lane->waiting) >= SONDE_LIMIT_LANE_QUESTIONS))
     status = EAGAIN;
   else if (lane->is_stuck)
     status = ETIMEDOUT;
   else
     {
-      g_queue_push_tail (&lane->waiting, g_memdup2 (question, sizeof *question));
+      g_queue_push_tail (&lane->waiting, copy);
       g_cond_signal (&lane->is_asked);
       if (self->look == 0)
         self->look = g_timeout_add (SONDE_LIMIT_LANE_LOOK_MS, on_look, self);
     }
   g_mutex_unlock (&self->lock);
-  if (status != 0)
-    refuse (self, question, status);
+  if (status == 0)
+    return;
+  refuse (self, copy, status);
+  sonde_question_free (copy);
 }
 
 SondeLanes *

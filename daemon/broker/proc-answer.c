@@ -23,7 +23,17 @@ struct SondeAnswer
 {
   guint n_parts;
   Part parts[MAX_PARTS];
+  SondeOpening *opening;
 };
+
+void
+sonde_question_free (SondeQuestion *self)
+{
+  if (self == NULL)
+    return;
+  sonde_opening_free (self->opening);
+  g_free (self);
+}
 
 void
 sonde_answer_free (SondeAnswer *self)
@@ -37,7 +47,14 @@ sonde_answer_free (SondeAnswer *self)
       g_free (self->parts[i].bytes);
       g_free (self->parts[i].mount);
     }
+  sonde_opening_free (self->opening);
   g_free (self);
+}
+
+SondeOpening *
+sonde_answer_steal_opening (SondeAnswer *self)
+{
+  return g_steal_pointer (&self->opening);
 }
 
 /* @message: copied; @fds: (transfer full) */
@@ -196,6 +213,10 @@ sonde_question_answer (const SondeQuestion *self, SondeProcBroker *broker, Sonde
         add_counters (answer, self, self->wants_process ? open_stat (self, broker) : -1);
       if (self->wants_process)
         add_process (answer, self, broker);
+      break;
+    case SONDE_QUESTION_OPEN:
+      answer->opening = self->opening;
+      sonde_opening_run (answer->opening);
       break;
     default:
       g_assert_not_reached ();

@@ -7,8 +7,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <glib-unix.h>
+
 #include "base/fd.h"
 #include "daemon/base/error.h"
+#include "daemon/base/limits.h"
 #include "daemon/broker/capabilities.h"
 #include "daemon/base/closer.h"
 #include "daemon/base/proc-text.h"
@@ -281,4 +284,150 @@ sonde_target_reopen (SondeTarget *self, const SondeTracer *owner)
     return true;
   sonde_clear_fd (&self->process_fd);
   return false;
+}
+
+SondeTarget *
+sonde_target_copy (const SondeTarget *self)
+{
+  sonde_autofd int pidfd = self->pidfd >= 0 ? fcntl (self->pidfd, F_DUPFD_CLOEXEC, 3) : -1;
+  SondeTarget *copy;
+
+  if (pidfd < 0)
+    return NULL;
+  copy = g_new0 (SondeTarget, 1);
+  *copy = *self;
+  copy->pidfd = sonde_steal_fd (&pidfd);
+  copy->maps_fd = copy->process_fd = -1;
+  return copy;
+}
+
+/* --- those of a session --- */
+
+struct SondeTargetSet
+{
+  GPtrArray *targets; /* SondeTarget */
+  GArray *watches;    /* guint: the source on each target's pidfd, 0 when it has exited */
+  guint n_alive;
+  void (*all_exited) (gpointer user_data);
+  gpointer user_data;
+};
+
+SondeTargetSet *
+sonde_target_set_new (void (*all_exited) (gpointer user_data), gpointer user_data)
+{
+  SondeTargetSet *self = g_new0 (SondeTargetSet, 1);
+
+  self->targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
+  self->watches = g_array_new (FALSE, FALSE, sizeof (guint));
+  self->all_exited = all_exited;
+  self->user_data = user_data;
+  return self;
+}
+
+void
+sonde_target_set_unwatch (SondeTargetSet *self)
+{
+  for (guint i = 0; i < self->watches->len; i++)
+    g_clear_handle_id (&g_array_index (self->watches, guint, i), g_source_remove);
+}
+
+void
+sonde_target_set_free (SondeTargetSet *self)
+{
+  if (self == NULL)
+    return;
+  sonde_target_set_unwatch (self);
+  g_array_unref (self->watches);
+  g_ptr_array_unref (self->targets);
+  g_free (self);
+}
+
+/* Looks at the first @n_targets. */
+static gboolean
+contains (GPtrArray *targets, guint n_targets, pid_t pid)
+{
+  for (guint i = 0; i < n_targets; i++)
+    if (sonde_target_pid (g_ptr_array_index (targets, i)) == pid)
+      return TRUE;
+  return FALSE;
+}
+
+gboolean
+sonde_target_set_check_room (const SondeTargetSet *self, guint n_more, GError **error)
+{
+  if (self->targets->len + n_more <= SONDE_LIMIT_SESSION_TARGETS)
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+               "Limit session-targets: at most %d processes in a session",
+               SONDE_LIMIT_SESSION_TARGETS);
+  return FALSE;
+}
+
+gboolean
+sonde_target_set_check_new (const SondeTargetSet *self,
+                            GPtrArray *targets,
+                            guint index,
+                            GError **error)
+{
+  pid_t pid = sonde_target_pid (g_ptr_array_index (targets, index));
+
+  if (!contains (self->targets, self->targets->len, pid) && !contains (targets, index, pid))
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
+               "Option targets: process %d is given twice", (int) pid);
+  return FALSE;
+}
+
+GPtrArray *
+sonde_target_set_copy (const SondeTargetSet *self)
+{
+  GPtrArray *copies = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
+
+  for (guint i = 0; i < self->targets->len; i++)
+    {
+      SondeTarget *copy = sonde_target_copy (g_ptr_array_index (self->targets, i));
+
+      if (copy != NULL)
+        g_ptr_array_add (copies, copy);
+    }
+  return copies;
+}
+
+static gboolean
+on_exited (int fd, GIOCondition condition, gpointer user_data)
+{
+  SondeTargetSet *self = user_data;
+
+  for (guint i = 0; i < self->targets->len; i++)
+    if (sonde_target_pidfd (g_ptr_array_index (self->targets, i)) == fd)
+      g_array_index (self->watches, guint, i) = 0;
+  if (--self->n_alive == 0)
+    self->all_exited (self->user_data);
+  return G_SOURCE_REMOVE;
+}
+
+void
+sonde_target_set_take (SondeTargetSet *self, SondeTarget *target)
+{
+  int pidfd = sonde_target_pidfd (target);
+  guint watch = pidfd >= 0 ? g_unix_fd_add (pidfd, G_IO_IN, on_exited, self) : 0;
+
+  g_ptr_array_add (self->targets, target);
+  g_array_append_val (self->watches, watch);
+  self->n_alive += pidfd >= 0;
+}
+
+const SondeTarget *
+sonde_target_set_find (const SondeTargetSet *self, pid_t pid)
+{
+  for (guint i = self->targets->len; i > 0; i--)
+    if (sonde_target_pid (g_ptr_array_index (self->targets, i - 1)) == pid)
+      return g_ptr_array_index (self->targets, i - 1);
+  return NULL;
+}
+
+gboolean
+sonde_target_set_is_over (const SondeTargetSet *self)
+{
+  return self->targets->len > 0 && self->n_alive == 0;
 }

@@ -60,3 +60,40 @@ bool sonde_target_confirm (SondeTarget *self, const SondeTracer *owner, GError *
 /* Before more events are opened of a target that was confirmed: whether it is alive, and still one
  * that @owner may look into. Then sonde_target_confirm() is to follow again. */
 bool sonde_target_reopen (SondeTarget *self, const SondeTracer *owner);
+
+/* Another of a target that was confirmed, for sonde_target_reopen() in another thread; NULL if it
+ * is known to be gone. */
+SondeTarget *sonde_target_copy (const SondeTarget *self);
+
+/* The targets of one session, and the moment when the last of them exits. Main loop only. */
+typedef struct SondeTargetSet SondeTargetSet;
+
+/* @all_exited: each time that no target is left */
+SondeTargetSet *sonde_target_set_new (void (*all_exited) (gpointer user_data), gpointer user_data);
+/* Accepts NULL. */
+void sonde_target_set_free (SondeTargetSet *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTargetSet, sonde_target_set_free)
+
+/* Whether @n_more have room. Errors: SONDE_ERROR_LIMIT_EXCEEDED */
+gboolean sonde_target_set_check_room (const SondeTargetSet *self, guint n_more, GError **error);
+/* Whether the one at @index is not among those before it, nor in the set. Errors:
+ * SONDE_ERROR_INVALID_OPTION */
+gboolean sonde_target_set_check_new (const SondeTargetSet *self,
+                                     GPtrArray *targets,
+                                     guint index,
+                                     GError **error);
+
+/* @target: (transfer full): watched from now on, unless it is known to have exited */
+void sonde_target_set_take (SondeTargetSet *self, SondeTarget *target);
+
+/* (nullable): the one of this number that was taken last */
+const SondeTarget *sonde_target_set_find (const SondeTargetSet *self, pid_t pid);
+
+/* Whether there were targets, and none is left. */
+gboolean sonde_target_set_is_over (const SondeTargetSet *self);
+/* Those that are not known to be gone. Returns: (transfer full) (element-type SondeTarget): copies
+ */
+GPtrArray *sonde_target_set_copy (const SondeTargetSet *self);
+
+/* Exits are of no interest any more. */
+void sonde_target_set_unwatch (SondeTargetSet *self);

@@ -225,7 +225,7 @@ hear (Story *story)
     continue;
 }
 
-/* Each question is answered, whatever its lane does. */
+/* Each question is answered, and what is added, whatever its lane does. */
 static void
 run (Story *story, gint64 end_us)
 {
@@ -237,7 +237,9 @@ run (Story *story, gint64 end_us)
       gboolean is_awaited;
 
       hear (story);
-      is_awaited = story->is_open && story->worker >= 0 && story->n_unanswered > 0;
+      is_awaited = story->is_open
+                   && ((story->worker >= 0 && story->n_unanswered > 0)
+                       || (story->front >= 0 && story->n_unadded > 0));
       if (is_awaited && g_get_monotonic_time () > late_us)
         abort ();
       if (!is_busy && !is_awaited && g_get_monotonic_time () >= end_us)
