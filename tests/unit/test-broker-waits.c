@@ -27,8 +27,9 @@ static struct
   GMutex lock;
   GCond is_changed;
   pid_t held; /* whose events are not opened; 0: nobody's */
+  int off;    /* processor without events; -1: none */
   gboolean is_waiting;
-} kernel;
+} kernel = { .off = -1 };
 
 long __wrap_syscall (long number, long a, long b, long c, long d, long e);
 long __real_syscall (long number, ...);
@@ -38,6 +39,8 @@ int __real_ioctl (int fd, unsigned long request, ...);
 long
 __wrap_syscall (long number, long a, long b, long c, long d, long e)
 {
+  int fd;
+
   if (number != SYS_perf_event_open)
     return __real_syscall (number, a, b, c, d, e);
   g_mutex_lock (&kernel.lock);
@@ -47,8 +50,10 @@ __wrap_syscall (long number, long a, long b, long c, long d, long e)
       g_cond_broadcast (&kernel.is_changed);
       g_cond_wait (&kernel.is_changed, &kernel.lock);
     }
+  errno = ENODEV;
+  fd = kernel.off >= 0 && kernel.off == (int) c ? -1 : memfd_create ("event", MFD_CLOEXEC);
   g_mutex_unlock (&kernel.lock);
-  return memfd_create ("event", MFD_CLOEXEC);
+  return fd;
 }
 
 int
@@ -59,6 +64,14 @@ __wrap_ioctl (int fd, unsigned long request, void *argument)
   if (request == PERF_EVENT_IOC_ID)
     *(uint64_t *) argument = (uint64_t) fd;
   return 0;
+}
+
+static void
+switch_off (int cpu)
+{
+  g_mutex_lock (&kernel.lock);
+  kernel.off = cpu;
+  g_mutex_unlock (&kernel.lock);
 }
 
 static void
@@ -213,6 +226,7 @@ set_up (Story *self, gconstpointer data)
   SondeMessageOpen open_message = { .header.type = SONDE_MESSAGE_OPEN };
   int ends[2];
 
+  switch_off (GPOINTER_TO_INT (data) - 1);
   self->target = waiting_child_spawn (wait_always, NULL);
   self->others[0] = waiting_child_spawn (be_a_stranger, NULL);
   self->others[1] = waiting_child_spawn (wait_always, NULL);
@@ -343,6 +357,33 @@ the_end_waits_for_none (Story *self, gconstpointer data)
   g_assert_cmpuint (self->n_events, ==, 0);
 }
 
+static void
+a_processor_that_comes_keeps_no_other_waiting (Story *self, gconstpointer data)
+{
+  SondeMessageRingsMapped mapped = { .header.type = SONDE_MESSAGE_RINGS_MAPPED };
+  int cpu = GPOINTER_TO_INT (data) - 1;
+
+  say_target (self, SONDE_MESSAGE_ADD, self->others[0]);
+  expect (self, self->front, SONDE_MESSAGE_ADDED);
+  g_assert_cmpuint (self->got.result.error, ==, SONDE_MESSAGE_NO_ERROR);
+  self->n_events = 0;
+  hold (self->others[0]);
+  switch_off (-1);
+  expect (self, self->front, SONDE_MESSAGE_RINGS);
+  g_assert_cmpint (self->got.events.events[0].cpu, ==, cpu);
+  say (self->front, &mapped, sizeof mapped, NULL, 0);
+  while (g_main_context_iteration (NULL, FALSE))
+    continue;
+  wait_until_held ();
+  assert_is_answered (self);
+  expect (self, self->front, SONDE_MESSAGE_STUCK);
+  expect (self, self->front, SONDE_MESSAGE_EVENTS);
+  g_assert_cmpuint (self->n_events, ==, 2); /* of the other target */
+  g_assert_cmpint (self->got.events.events[0].tid, ==, self->target);
+  g_assert_cmpint (self->got.events.events[0].cpu, ==, cpu);
+  expect (self, self->front, SONDE_MESSAGE_NOTE);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -357,5 +398,10 @@ main (int argc, char **argv)
        those_that_are_added_are_answered_in_their_order);
   ADD ("the-end-waits-for-none", the_end_waits_for_none);
 #undef ADD
+  if (sysconf (_SC_NPROCESSORS_ONLN) > 1
+      && sysconf (_SC_NPROCESSORS_ONLN) == sysconf (_SC_NPROCESSORS_CONF))
+    g_test_add ("/broker-waits/a-processor-that-comes-keeps-no-other-waiting", Story,
+                GINT_TO_POINTER (sysconf (_SC_NPROCESSORS_ONLN)), set_up,
+                a_processor_that_comes_keeps_no_other_waiting, tear_down);
   return g_test_run ();
 }
