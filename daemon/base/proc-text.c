@@ -321,15 +321,16 @@ bool
 sonde_proc_cost_measure (pid_t pid, SondeProcCost *cost)
 {
   g_autofree char *path = g_strdup_printf ("/proc/%d/statm", (int) pid);
-  g_autofree char *text = sonde_proc_text_read (AT_FDCWD, path, 256);
+  g_autofree char *text = NULL;
   guint64 n_pages;
   struct timespec used;
   clockid_t clock;
 
-  if (text == NULL || sscanf (text, "%*u %" G_GUINT64_FORMAT, &n_pages) != 1
-      || clock_getcpuclockid (pid, &clock) != 0 || clock_gettime (clock, &used) < 0)
+  if (clock_getcpuclockid (pid, &clock) != 0 || clock_gettime (clock, &used) < 0)
     return false;
   cost->cpu_us = (guint64) used.tv_sec * G_USEC_PER_SEC + (guint64) used.tv_nsec / 1000;
-  cost->memory_bytes = n_pages * (guint64) sysconf (_SC_PAGESIZE);
+  text = sonde_proc_text_read (AT_FDCWD, path, 256);
+  if (text != NULL && sscanf (text, "%*u %" G_GUINT64_FORMAT, &n_pages) == 1)
+    cost->memory_bytes = n_pages * (guint64) sysconf (_SC_PAGESIZE);
   return true;
 }

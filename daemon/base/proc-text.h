@@ -80,5 +80,7 @@ typedef struct
   guint64 memory_bytes; /* resident, what it shares included */
 } SondeProcCost;
 
-/* FALSE, and @cost as it was, if @pid is gone. Source: clock_getcpuclockid(3), proc_pid_statm(5) */
+/* FALSE, and @cost as it was, if @pid is gone. Its memory stays as it was where /proc hides @pid
+ * from us (hidepid), whose CPU time everybody may read. Source: clock_getcpuclockid(3),
+ * proc_pid_statm(5) */
 bool sonde_proc_cost_measure (pid_t pid, SondeProcCost *cost);

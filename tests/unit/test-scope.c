@@ -3,9 +3,11 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -173,6 +175,37 @@ test_below (void)
   g_unlink (link);
   g_rmdir (folder);
   g_rmdir (top);
+}
+
+/* As sonded sees its brokers and workers, which have other uids. */
+static gboolean
+measures_what_is_hidden (gpointer user_data)
+{
+  SondeProcCost cost = { .memory_bytes = 7 };
+
+  if (unshare (CLONE_NEWNS) < 0 || mount (NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0
+      || mount ("proc", "/proc", "proc", 0, "hidepid=2") < 0 || setgid (NOBODY) < 0
+      || setuid (NOBODY) < 0)
+    return FALSE;
+  g_assert_true (sonde_proc_cost_measure (getppid (), &cost));
+  g_assert_cmpuint (cost.cpu_us, >, 0);
+  g_assert_cmpuint (cost.memory_bytes, ==, 7);
+  g_assert_false (sonde_proc_cost_measure (0x7ffffff0, &cost));
+  return TRUE;
+}
+
+static void
+test_hidden_cost (void)
+{
+  pid_t pid = waiting_child_spawn (measures_what_is_hidden, NULL);
+  SondeProcCost cost = { 0 };
+
+  g_assert_true (sonde_proc_cost_measure (getpid (), &cost));
+  g_assert_cmpuint (cost.memory_bytes, >, 0);
+  if (pid < 0)
+    g_test_skip ("no /proc can be mounted here");
+  else
+    waiting_child_end (pid);
 }
 
 static void
@@ -777,6 +810,7 @@ main (int argc, char **argv)
                    test_same_file_system);
   g_test_add_func ("/scope/mounts/trusts-local-file-systems", test_mounts);
   g_test_add_func ("/scope/below/takes-no-link-and-no-way-up", test_below);
+  g_test_add_func ("/scope/cost/tells-the-time-of-what-is-hidden", test_hidden_cost);
   g_test_add_func ("/scope/cpus/parses-lists-within-bounds", test_cpus);
   g_test_add_func ("/scope/file/refuses-what-is-not-mapped-there", test_file_refusals);
   g_test_add_func ("/scope/file/refuses-what-is-mapped-and-not-run", test_data);
