@@ -5,7 +5,6 @@
 
 #include "daemon/broker/broker.h"
 #include "daemon/broker/cpu-follower.h"
-#include "daemon/broker/group-watch.h"
 #include "daemon/broker/lanes.h"
 
 typedef enum

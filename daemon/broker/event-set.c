@@ -14,7 +14,6 @@
 #include "daemon/base/proc-text.h"
 #include "daemon/base/quota.h"
 #include "daemon/broker/cpu-follower.h"
-#include "daemon/broker/cpu-pulse.h"
 
 typedef struct
 {
@@ -22,12 +21,21 @@ typedef struct
   SondeMessageEvent entry;
 } OpenEvent;
 
+/* A clock among the events of a processor: like all of them it stands still for good once the
+ * processor was off, however shortly. */
+typedef struct
+{
+  int fd;             /* -1: none, where events of whole processors are refused */
+  gint64 since_ns;    /* CLOCK_MONOTONIC: when it was opened */
+  guint64 enabled_ns; /* as last read */
+} Pulse;
+
 struct SondeEventSet
 {
   SondePerfPlan plan;
   GArray *cpus;   /* int: those with rings, which stay when their CPU goes off */
   GArray *rings;  /* OpenEvent: for each CPU samples (if there are any), then side-band */
-  GArray *pulses; /* SondeCpuPulse: for each CPU; where no event of whole CPUs is wanted, none */
+  GArray *pulses; /* Pulse: for each CPU; where no event of whole CPUs is wanted, none */
   gboolean has_pulses;
   int unmapped_cpu;    /* whose rings the worker has not mapped yet; -1: none */
   guint n_handed_over; /* events */
@@ -105,7 +113,7 @@ open_ring (SondeEventSet *self, SondeEventKind kind, int cpu, gboolean *is_off, 
 static void
 clear_pulse (gpointer pulse)
 {
-  sonde_cpu_pulse_close (pulse);
+  sonde_clear_fd (&((Pulse *) pulse)->fd);
 }
 
 /* -1: it has no rings */
@@ -122,13 +130,15 @@ void
 sonde_event_set_revive (SondeEventSet *self, int cpu)
 {
   int index = index_of_cpu (self, cpu);
-  SondeCpuPulse *pulse;
+  Pulse *pulse;
+  int fd;
 
   if (!self->has_pulses || index < 0)
     return;
-  pulse = &g_array_index (self->pulses, SondeCpuPulse, index);
-  sonde_cpu_pulse_close (pulse);
-  *pulse = sonde_cpu_pulse_open (&self->plan.pulse, cpu);
+  pulse = &g_array_index (self->pulses, Pulse, index);
+  clear_pulse (pulse);
+  fd = sonde_perf_event_open (&self->plan.pulse, -1, cpu);
+  *pulse = (Pulse){ .fd = fd < 0 ? -1 : fd, .since_ns = g_get_monotonic_time () * 1000 };
 }
 
 /* One that has just gone off may come later. */
@@ -137,6 +147,7 @@ open_rings_on (SondeEventSet *self, int cpu, GError **error)
 {
   guint n_before = self->rings->len;
   gboolean is_off = FALSE;
+  Pulse none = { .fd = -1 };
 
   if ((self->plan.has_samples && !open_ring (self, SONDE_EVENT_SAMPLES, cpu, &is_off, error))
       || (!is_off && !open_ring (self, SONDE_EVENT_SIDEBAND, cpu, &is_off, error)))
@@ -149,7 +160,7 @@ open_rings_on (SondeEventSet *self, int cpu, GError **error)
   else
     {
       g_array_append_val (self->cpus, cpu);
-      g_array_append_val (self->pulses, SONDE_CPU_PULSE_NONE);
+      g_array_append_val (self->pulses, none);
       sonde_event_set_revive (self, cpu);
     }
   return TRUE;
@@ -171,7 +182,7 @@ alloc (const SondeAsked *asked)
 
   self->rings = events_new ();
   self->cpus = g_array_new (FALSE, FALSE, sizeof (int));
-  self->pulses = g_array_new (FALSE, FALSE, sizeof (SondeCpuPulse));
+  self->pulses = g_array_new (FALSE, FALSE, sizeof (Pulse));
   g_array_set_clear_func (self->pulses, clear_pulse);
   self->has_pulses = asked->scope == SONDE_SCOPE_SYSTEM || asked->scope == SONDE_SCOPE_UNIT;
   self->unmapped_cpu = -1;
@@ -319,22 +330,35 @@ sonde_event_set_take_cpu (SondeEventSet *self, int cpu, gboolean is_mapped)
   g_array_remove_range (self->rings, (guint) index * n_kinds (&self->plan), n_kinds (&self->plan));
 }
 
+/* FALSE: it has none, or it cannot be read. */
+static gboolean
+read_pulse (Pulse *self)
+{
+  guint64 values[2]; /* count, time enabled */
+
+  if (self->fd < 0 || read (self->fd, values, sizeof values) != sizeof values)
+    return FALSE;
+  self->enabled_ns = values[1];
+  return TRUE;
+}
+
 gboolean
 sonde_event_set_is_counting (SondeEventSet *self, int cpu)
 {
   int index = index_of_cpu (self, cpu);
+  Pulse *pulse = index >= 0 ? &g_array_index (self->pulses, Pulse, index) : NULL;
+  guint64 before_ns = pulse != NULL ? pulse->enabled_ns : 0;
 
-  return index < 0
-         || sonde_cpu_pulse_is_beating (&g_array_index (self->pulses, SondeCpuPulse, index));
+  return pulse == NULL || !read_pulse (pulse) || pulse->enabled_ns > before_ns;
 }
 
 gint64
 sonde_event_set_counted_until_ns (SondeEventSet *self, int cpu)
 {
   int index = index_of_cpu (self, cpu);
+  Pulse *pulse = index >= 0 ? &g_array_index (self->pulses, Pulse, index) : NULL;
 
-  return index < 0 ? 0
-                   : sonde_cpu_pulse_until_ns (&g_array_index (self->pulses, SondeCpuPulse, index));
+  return pulse != NULL && read_pulse (pulse) ? pulse->since_ns + (gint64) pulse->enabled_ns : 0;
 }
 
 /* --- a draft --- */
