@@ -184,6 +184,14 @@ sonde_proc_maps_read (int fd, size_t max_bytes, char **text)
   return (int64_t) used;
 }
 
+bool
+sonde_proc_maps_are_alive (int fd)
+{
+  char byte;
+
+  return pread (fd, &byte, 1, 0) == 1;
+}
+
 int
 sonde_proc_maps_query (int fd, uint64_t address, char *name, size_t name_bytes, SondeProcMap *map)
 {

@@ -45,6 +45,10 @@ int sonde_proc_maps_next (const char **text, size_t *size_bytes, SondeProcMap *m
  */
 int64_t sonde_proc_maps_read (int fd, size_t max_bytes, char **text);
 
+/* Whether the image that @fd was opened of still is there: of one that is gone there are no bytes.
+ * @fd: known to be a /proc/PID/maps */
+bool sonde_proc_maps_are_alive (int fd);
+
 /**
  * sonde_proc_maps_query:
  * @fd: an open /proc/PID/maps

@@ -27,7 +27,7 @@ open_targets (SondeBroker *self, SondeEventDraft *draft, GError **error)
 
   for (guint i = 0; i < self->proven->len; i++)
     {
-      gint pid = sonde_target_pid (g_ptr_array_index (self->proven, i));
+      gint pid = ((const SondeTarget *) g_ptr_array_index (self->proven, i))->pid;
 
       g_array_append_val (pids, pid);
     }
@@ -37,8 +37,7 @@ open_targets (SondeBroker *self, SondeEventDraft *draft, GError **error)
     {
       const SondeTarget *target = g_ptr_array_index (self->proven, i);
 
-      if (!sonde_event_draft_open_process (draft, sonde_target_pid (target),
-                                           sonde_target_process_fd (target), FALSE, error))
+      if (!sonde_event_draft_open_process (draft, target->pid, target->process_fd, FALSE, error))
         return FALSE;
     }
   for (guint i = 0; i < self->proven->len; i++)
@@ -135,22 +134,16 @@ is_counting (int cpu, gpointer user_data)
   return sonde_event_set_is_counting (self->events, cpu);
 }
 
-/* Until when it was seen, as exactly as is known. */
-static gint64
-find_end (SondeBroker *self, int cpu, gint64 from_ns)
-{
-  gint64 counted_until_ns = sonde_event_set_counted_until_ns (self->events, cpu);
-
-  return from_ns != 0 && counted_until_ns != 0 ? MIN (from_ns, counted_until_ns) : from_ns;
-}
-
 /* Its rings are there. */
 static void
 take_back (SondeBroker *self, int cpu, gint64 from_ns)
 {
+  gint64 counted_until_ns = sonde_event_set_counted_until_ns (self->events, cpu);
   g_autoptr (GError) error = NULL;
 
-  from_ns = find_end (self, cpu, from_ns);
+  /* Until when it was seen, as exactly as is known. */
+  if (from_ns != 0 && counted_until_ns != 0)
+    from_ns = MIN (from_ns, counted_until_ns);
   sonde_event_set_revive (self->events, cpu);
   if (has_whole_cpus (self))
     open_cpu (self, cpu, &error);
@@ -201,8 +194,8 @@ sonde_broker_take_targets (SondeBroker *self, GPtrArray *targets, gpointer opera
       SondeTarget *target = g_ptr_array_steal_index (targets, 0);
       SondeQuestion question
           = { .kind = SONDE_QUESTION_TARGET,
-              .pid = sonde_target_pid (target),
-              .start_ticks = sonde_target_start_ticks (target),
+              .pid = target->pid,
+              .start_ticks = target->start_ticks,
               .wants_mounts = self->asked.scope != SONDE_SCOPE_PIDS,
               .wants_counters = (self->asked.counters & SONDE_COUNTERS_PROCESS) != 0,
               .wants_process = !self->asked.start_on_exec,
@@ -301,7 +294,7 @@ ask_targets (SondeBroker *self, Operation *operation, GPtrArray *targets)
       ask_lane (self, operation,
                 sonde_opening_new_target (target, operation->is_addition, &self->owner,
                                           sonde_event_set_draft (self->events, operation->cpu)),
-                sonde_target_pid (target));
+                target->pid);
     }
 }
 

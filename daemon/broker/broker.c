@@ -207,7 +207,7 @@ on_counters_request (SondeBroker *self, const SondeMessageHeader *data)
 
   if (target == NULL || (self->asked.counters & SONDE_COUNTERS_PROCESS) == 0)
     return;
-  question.start_ticks = sonde_target_start_ticks (target);
+  question.start_ticks = target->start_ticks;
   sonde_broker_look_into (self, &question);
 }
 

@@ -67,26 +67,19 @@ open_group (int root_fd, const char *path)
   return st.st_dev == root.st_dev ? sonde_steal_fd (&fd) : -EXDEV;
 }
 
-static gboolean
-check_path (const char *path, GError **error)
-{
-  gsize size_bytes = strlen (path);
-
-  if (path[0] == '/' && size_bytes > 1 && size_bytes < PATH_MAX && path[size_bytes - 1] != '/')
-    return TRUE;
-  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
-                       "Option unit: systemd names an impossible control group");
-  return FALSE;
-}
-
 SondeControlGroup *
 sonde_control_group_open (const char *path, GError **error)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  gsize size_bytes = strlen (path);
   int result = -ENOTDIR;
 
-  if (!check_path (path, error))
-    return NULL;
+  if (path[0] != '/' || size_bytes <= 1 || size_bytes >= PATH_MAX || path[size_bytes - 1] == '/')
+    {
+      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                           "Option unit: systemd names an impossible control group");
+      return NULL;
+    }
   for (gsize i = 0; i < G_N_ELEMENTS (hierarchies); i++)
     {
       sonde_autofd int root_fd = open_root (i);
@@ -125,12 +118,6 @@ sonde_control_group_free (SondeControlGroup *self)
   sonde_clear_fd (&self->fd);
   g_free (self->path);
   g_free (self);
-}
-
-const char *
-sonde_control_group_path (const SondeControlGroup *self)
-{
-  return self->path;
 }
 
 int

@@ -24,8 +24,6 @@ SondeControlGroup *sonde_control_group_open (const char *path, GError **error);
 void sonde_control_group_free (SondeControlGroup *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeControlGroup, sonde_control_group_free)
 
-/* As it was opened. */
-const char *sonde_control_group_path (const SondeControlGroup *self);
 /* A descriptor of its directory for PERF_FLAG_PID_CGROUP, ours; -1 if its hierarchy is of version
  * 1, whose groups have no perf events. */
 int sonde_control_group_fd (const SondeControlGroup *self);

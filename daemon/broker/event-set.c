@@ -166,19 +166,13 @@ open_rings_on (SondeEventSet *self, int cpu, GError **error)
   return TRUE;
 }
 
-/* Each ring's event is sent to the worker in a duplicate; later as many events of whole CPUs are on
- * their way. */
-static gboolean
-check_fds (uid_t owner_uid, guint n_rings, GError **error)
+SondeEventSet *
+sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error)
 {
-  return sonde_quota_check_fds (owner_uid, 3 * (guint64) n_rings, error);
-}
-
-/* Without any event yet, and with the best plan. */
-static SondeEventSet *
-alloc (const SondeAsked *asked)
-{
-  SondeEventSet *self = g_new0 (SondeEventSet, 1);
+  g_autoptr (SondeEventSet) self = g_new0 (SondeEventSet, 1);
+  g_autofree char *online
+      = sonde_proc_text_read (AT_FDCWD, SONDE_CPUS_ONLINE_PATH, SONDE_LIMIT_PROC_TEXT_BYTES);
+  g_autoptr (GArray) cpus = online != NULL ? sonde_cpu_list_parse (online) : NULL;
 
   self->rings = events_new ();
   self->cpus = g_array_new (FALSE, FALSE, sizeof (int));
@@ -188,25 +182,16 @@ alloc (const SondeAsked *asked)
   self->unmapped_cpu = -1;
   self->start_on_exec = asked->start_on_exec;
   sonde_perf_plan_init (&self->plan, asked);
-  return self;
-}
-
-SondeEventSet *
-sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error)
-{
-  g_autoptr (SondeEventSet) self = alloc (asked);
-  g_autofree char *online
-      = sonde_proc_text_read (AT_FDCWD, SONDE_CPUS_ONLINE_PATH, SONDE_LIMIT_PROC_TEXT_BYTES);
-  g_autoptr (GArray) cpus = online != NULL ? sonde_cpu_list_parse (online) : NULL;
-
   if (cpus == NULL)
     {
       g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
                            "Cannot read which processors are online in /sys/devices/system/cpu");
       return NULL;
     }
+  /* Each ring's event is sent to the worker in a duplicate; later as many events of whole CPUs are
+   * on their way. */
   if (!sonde_quota_check_rings (owner_uid, cpus->len, error)
-      || !check_fds (owner_uid, cpus->len * n_kinds (&self->plan), error)
+      || !sonde_quota_check_fds (owner_uid, 3 * (guint64) cpus->len * n_kinds (&self->plan), error)
       || !sonde_perf_plan_probe (&self->plan, asked, g_array_index (cpus, int, 0), error))
     return NULL;
   for (guint i = 0; i < cpus->len; i++)
@@ -594,12 +579,6 @@ sonde_event_draft_open_process (
 }
 
 /* --- what becomes of it --- */
-
-guint
-sonde_event_set_n_handed_over (const SondeEventSet *self)
-{
-  return self->n_handed_over;
-}
 
 /* What is told by its rings alone goes on. */
 static void

@@ -98,7 +98,6 @@ void sonde_event_draft_cut (SondeEventDraft *self, guint n_events);
 /* @more: (transfer full): behind those of @self */
 void sonde_event_draft_take (SondeEventDraft *self, SondeEventDraft *more);
 
-guint sonde_event_set_n_handed_over (const SondeEventSet *self);
 /* @draft: (transfer full): those on CPUs that have lost their rings meanwhile are closed.
  * Errors: SONDE_ERROR_LIMIT_EXCEEDED, FAILED */
 gboolean sonde_event_set_hand_over (SondeEventSet *self,

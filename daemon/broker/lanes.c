@@ -103,14 +103,6 @@ sonde_subuid_fold (const GArray *ranges, uid_t uid)
   return uid;
 }
 
-static GArray *
-read_subuids (void)
-{
-  g_autofree char *text = sonde_proc_text_read (AT_FDCWD, SUBUID_PATH, SONDE_LIMIT_SUBUID_BYTES);
-
-  return sonde_subuid_parse (text != NULL ? text : "");
-}
-
 static void
 result_free (gpointer data)
 {
@@ -289,17 +281,6 @@ refuse (SondeLanes *self, const SondeQuestion *question, int status)
   self->handler->answered (question, sonde_question_refuse (question, status), self->user_data);
 }
 
-/* @questions: all of those that it has */
-static void
-take_all (Lane *lane, GQueue *questions)
-{
-  gpointer question;
-
-  while ((question = g_queue_pop_head (&lane->current)) != NULL
-         || (question = g_queue_pop_head (&lane->waiting)) != NULL)
-    g_queue_push_tail (questions, question);
-}
-
 static gboolean
 on_look (gpointer user_data)
 {
@@ -321,7 +302,9 @@ on_look (gpointer user_data)
       lane->is_stuck = TRUE;
       lane->stuck = *(const SondeQuestion *) g_queue_peek_head (&lane->current);
       g_array_append_val (stuck, lane->stuck);
-      take_all (lane, &refused);
+      while ((question = g_queue_pop_head (&lane->current)) != NULL
+             || (question = g_queue_pop_head (&lane->waiting)) != NULL)
+        g_queue_push_tail (&refused, question);
     }
   if (!is_any_busy)
     self->look = 0;
@@ -422,13 +405,14 @@ SondeLanes *
 sonde_lanes_new (SondeProcBroker *broker, const SondeLanesHandler *handler, gpointer user_data)
 {
   SondeLanes *self = g_new0 (SondeLanes, 1);
+  g_autofree char *subuids = sonde_proc_text_read (AT_FDCWD, SUBUID_PATH, SONDE_LIMIT_SUBUID_BYTES);
 
   g_atomic_ref_count_init (&self->refs);
   self->context = g_main_context_ref_thread_default ();
   self->broker = sonde_proc_broker_ref (broker);
   self->handler = handler;
   self->user_data = user_data;
-  self->subuids = read_subuids ();
+  self->subuids = sonde_subuid_parse (subuids != NULL ? subuids : "");
   self->lanes = g_ptr_array_new ();
   g_queue_init (&self->results);
   g_mutex_init (&self->lock);

@@ -108,14 +108,6 @@ init_ring (struct perf_event_attr *attr, guint32 watermark_bytes)
 }
 
 static void
-init_pulse (struct perf_event_attr *attr)
-{
-  init_dummy (attr);
-  attr->disabled = 0;
-  attr->read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
-}
-
-static void
 set_inherit (struct perf_event_attr *attr, const SondeAsked *asked)
 {
   if (asked->scope == SONDE_SCOPE_SYSTEM)
@@ -219,7 +211,9 @@ sonde_perf_plan_init (SondePerfPlan *self, const SondeAsked *asked)
   *self = (SondePerfPlan){ .event_name = sonde_event_choice_names[SONDE_EVENT_NONE] };
   init_ring (&self->samples_ring, SAMPLES_WATERMARK);
   init_ring (&self->sideband_ring, SIDEBAND_WATERMARK);
-  init_pulse (&self->pulse);
+  init_dummy (&self->pulse);
+  self->pulse.disabled = 0;
+  self->pulse.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
   init_sideband (self, asked);
   self->has_samples = asked->event != SONDE_EVENT_NONE;
   /* The worker is told how records end, those of the side band, too. */
@@ -280,37 +274,25 @@ check_rate (const SondePerfPlan *self, GError **error)
   return FALSE;
 }
 
-static void
-drop_lost_count (SondePerfPlan *self)
-{
-  self->samples.read_format &= ~(guint64) PERF_FORMAT_LOST;
-  self->sideband.read_format &= ~(guint64) PERF_FORMAT_LOST;
-}
-
-/* A callchain that was wanted for its kernel part alone has nothing to say any more. */
-static void
-drop_kernel_time (SondePerfPlan *self)
-{
-  self->samples.exclude_kernel = 1;
-  self->samples.exclude_callchain_kernel = 1;
-  if (self->samples.exclude_callchain_user)
-    self->samples.sample_type &= ~(guint64) PERF_SAMPLE_CALLCHAIN;
-}
-
 /* Gives up one thing that may be why the kernel refused. */
 static gboolean
 weaken (SondePerfPlan *self, const SondeAsked *asked, int error_number)
 {
   if (error_number == EINVAL && (self->samples.read_format & PERF_FORMAT_LOST) != 0)
     {
-      drop_lost_count (self);
+      self->samples.read_format &= ~(guint64) PERF_FORMAT_LOST;
+      self->sideband.read_format &= ~(guint64) PERF_FORMAT_LOST;
       return TRUE;
     }
   /* A tracepoint is in the kernel: without its time nothing is left. */
   if ((error_number == EACCES || error_number == EPERM) && !self->samples.exclude_kernel
       && self->tracepoint_id == 0)
     {
-      drop_kernel_time (self);
+      self->samples.exclude_kernel = 1;
+      self->samples.exclude_callchain_kernel = 1;
+      /* A callchain that was wanted for its kernel part alone has nothing to say any more. */
+      if (self->samples.exclude_callchain_user)
+        self->samples.sample_type &= ~(guint64) PERF_SAMPLE_CALLCHAIN;
       return TRUE;
     }
   if (self->may_fall_back && error_number != EACCES && error_number != EPERM)
@@ -398,16 +380,6 @@ sonde_perf_plan_flags (const SondePerfPlan *self, const SondeAsked *asked)
   return flags;
 }
 
-static gboolean
-is_hardware_event_here (SondeEventChoice event)
-{
-  SondeAsked asked = { .scope = SONDE_SCOPE_LAUNCH, .event = event, .period = 1000000 };
-  SondePerfPlan plan;
-
-  sonde_perf_plan_init (&plan, &asked);
-  return sonde_perf_plan_probe (&plan, &asked, -1, NULL);
-}
-
 void
 sonde_perf_event_look (guint64 *events, guint64 *tracepoints)
 {
@@ -417,9 +389,12 @@ sonde_perf_event_look (guint64 *events, guint64 *tracepoints)
   *tracepoints = 0;
   for (SondeEventChoice event = 0; event < SONDE_N_EVENTS; event++)
     {
-      gboolean is_hardware = event == SONDE_EVENT_CYCLES || event == SONDE_EVENT_INSTRUCTIONS;
+      SondeAsked asked = { .scope = SONDE_SCOPE_LAUNCH, .event = event, .period = 1000000 };
+      SondePerfPlan plan;
 
-      if (!is_hardware || is_hardware_event_here (event))
+      sonde_perf_plan_init (&plan, &asked);
+      if ((event != SONDE_EVENT_CYCLES && event != SONDE_EVENT_INSTRUCTIONS)
+          || sonde_perf_plan_probe (&plan, &asked, -1, NULL))
         *events |= G_GUINT64_CONSTANT (1) << event;
     }
   for (guint i = 0; (tracepoint = sonde_tracepoint_name (i)) != NULL; i++)

@@ -76,15 +76,6 @@ now_ticks (void)
   return (guint64) now.tv_sec * hz + (guint64) now.tv_nsec * hz / G_GUINT64_CONSTANT (1000000000);
 }
 
-static gboolean
-can_query (void)
-{
-  sonde_autofd int fd = open ("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  SondeProcMap map;
-
-  return fd >= 0 && sonde_proc_maps_query (fd, 0, NULL, 0, &map) != -EOPNOTSUPP;
-}
-
 static void
 drop_table (SondeProcBatch *self)
 {
@@ -115,6 +106,8 @@ SondeProcBroker *
 sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw)
 {
   SondeProcBroker *self = g_new0 (SondeProcBroker, 1);
+  sonde_autofd int own_fd = open ("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  SondeProcMap map;
 
   g_atomic_ref_count_init (&self->refs);
   g_mutex_init (&self->lock);
@@ -128,7 +121,8 @@ sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw)
   self->named = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   self->mounts = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->gids = g_array_new (FALSE, FALSE, sizeof (gid_t));
-  self->has_queries = can_query ();
+  self->has_queries
+      = own_fd >= 0 && sonde_proc_maps_query (own_fd, 0, NULL, 0, &map) != -EOPNOTSUPP;
   return self;
 }
 
@@ -192,15 +186,13 @@ has_name (SondeProcBroker *self, pid_t pid, guint64 start_ticks)
 void
 sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target)
 {
-  const SondeCredentials *credentials = sonde_target_credentials (target);
-
   if (self->allows_named)
-    name_process (self, sonde_target_pid (target), sonde_target_start_ticks (target));
-  if (credentials == NULL)
+    name_process (self, target->pid, target->start_ticks);
+  if (!target->has_proof)
     return;
   g_mutex_lock (&self->lock);
-  g_array_append_val (self->gids, credentials->gids[1]);
-  self->permitted |= credentials->permitted;
+  g_array_append_val (self->gids, target->credentials.gids[1]);
+  self->permitted |= target->credentials.permitted;
   g_mutex_unlock (&self->lock);
 }
 
@@ -317,15 +309,6 @@ open_process (SondeProcBroker *self, pid_t pid, Process *process)
   return 0;
 }
 
-/* A descriptor of an image that is gone gives no bytes. */
-static gboolean
-is_image_alive (int maps_fd)
-{
-  char byte;
-
-  return pread (maps_fd, &byte, 1, 0) == 1;
-}
-
 /* The process may have executed a setuid program since open_process() judged it. So its owner is
  * looked at again, and the image that is open was still there then.
  * Returns: a descriptor or a negative errno */
@@ -340,7 +323,7 @@ open_maps (SondeProcBroker *self, Process *process)
   process->uid = st.st_uid;
   if (!is_allowed (self, process))
     return -EPERM;
-  if (!self->is_unlimited && !is_image_alive (fd))
+  if (!self->is_unlimited && !sonde_proc_maps_are_alive (fd))
     return -ESRCH;
   return sonde_steal_fd (&fd);
 }
@@ -352,15 +335,6 @@ add_fd (int fd, guint32 bit, SondeMessageProcess *reply, int fds[2], unsigned *n
     return;
   reply->fds |= bit;
   fds[(*n_fds)++] = fd;
-}
-
-/* Command lines hold secrets. */
-static int
-open_cmdline (const SondeProcBroker *self, const Process *process)
-{
-  if (!self->allows_cmdlines && process->uid != self->owner_uid)
-    return -1;
-  return openat (process->fd, "cmdline", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 }
 
 /* The namespace and the mount, since a container is mounted together bit by bit. Asks no file
@@ -458,7 +432,10 @@ sonde_proc_broker_open_process (SondeProcBroker *self,
   else
     {
       add_fd (maps_fd, SONDE_PROCESS_FD_MAPS, reply, fds, &n_fds);
-      add_fd (open_cmdline (self, &process), SONDE_PROCESS_FD_CMDLINE, reply, fds, &n_fds);
+      /* Command lines hold secrets. */
+      if (self->allows_cmdlines || process.uid == self->owner_uid)
+        add_fd (openat (process.fd, "cmdline", O_RDONLY | O_CLOEXEC | O_NOFOLLOW),
+                SONDE_PROCESS_FD_CMDLINE, reply, fds, &n_fds);
       open_mountinfo (self, &process, -1, mount);
     }
   sonde_clear_fd (&process.fd);
@@ -693,7 +670,7 @@ sonde_proc_broker_open_file (SondeProcBroker *self,
     result = fd = open_checked (self, &process, &map);
   /* The file was found in the image whose mappings were read, not in a later one. */
   if (result >= 0 && !self->is_unlimited
-      && !is_image_alive (batch->table != NULL ? batch->table_fd : maps_fd))
+      && !sonde_proc_maps_are_alive (batch->table != NULL ? batch->table_fd : maps_fd))
     result = -ESRCH;
   if (result < 0)
     return result;
@@ -722,7 +699,7 @@ sonde_proc_broker_open_stat (SondeProcBroker *self, pid_t pid, guint64 start_tic
   fd = openat (process_fd, "stat", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0)
     return errno == ENOENT ? -ESRCH : -errno;
-  return self->is_unlimited || is_image_alive (maps_fd) ? sonde_steal_fd (&fd) : -ESRCH;
+  return self->is_unlimited || sonde_proc_maps_are_alive (maps_fd) ? sonde_steal_fd (&fd) : -ESRCH;
 }
 
 int

@@ -68,7 +68,7 @@ static gboolean
 check_room (const SondeOpening *self, GError **error)
 {
   g_autoptr (GArray) pids = g_array_new (FALSE, FALSE, sizeof (gint));
-  gint pid = sonde_target_pid (self->target);
+  gint pid = self->target->pid;
 
   g_array_append_val (pids, pid);
   return sonde_event_draft_check_room (self->draft, self->owner.uid, pids, error);
@@ -92,8 +92,8 @@ sonde_opening_run (SondeOpening *self)
   /* Nothing more of one that is gone, or that its owner may not look into any more. */
   else if (!sonde_target_reopen (self->target, &self->owner))
     return;
-  if (sonde_event_draft_open_process (self->draft, sonde_target_pid (self->target),
-                                      sonde_target_process_fd (self->target), TRUE, &self->error)
+  if (sonde_event_draft_open_process (self->draft, self->target->pid, self->target->process_fd,
+                                      TRUE, &self->error)
       && !sonde_target_confirm (self->target, &self->owner, self->is_new ? &self->error : NULL))
     sonde_event_draft_cut (self->draft, 0);
 }

@@ -14,18 +14,8 @@
 #include "daemon/base/limits.h"
 #include "daemon/broker/capabilities.h"
 #include "daemon/base/closer.h"
+#include "daemon/base/proc-maps.h"
 #include "daemon/base/proc-text.h"
-
-struct SondeTarget
-{
-  pid_t pid;
-  bool has_proof;
-  int maps_fd;    /* until confirmed */
-  int process_fd; /* until confirmed */
-  int pidfd;
-  guint64 start_ticks;
-  SondeCredentials credentials;
-};
 
 SondeTarget *
 sonde_target_new (SondeAskedTarget *asked)
@@ -52,36 +42,6 @@ sonde_target_free (SondeTarget *self)
   g_free (self);
 }
 
-pid_t
-sonde_target_pid (const SondeTarget *self)
-{
-  return self->pid;
-}
-
-int
-sonde_target_pidfd (const SondeTarget *self)
-{
-  return self->pidfd;
-}
-
-guint64
-sonde_target_start_ticks (const SondeTarget *self)
-{
-  return self->start_ticks;
-}
-
-int
-sonde_target_process_fd (const SondeTarget *self)
-{
-  return self->process_fd;
-}
-
-const SondeCredentials *
-sonde_target_credentials (const SondeTarget *self)
-{
-  return self->has_proof ? &self->credentials : NULL;
-}
-
 static bool
 refuse (const SondeTarget *self, GError **error)
 {
@@ -105,22 +65,6 @@ identify (int dir_fd, const char *path, int flags, struct statx *identity)
                 identity)
              == 0
          && (identity->stx_mask & STATX_INO) != 0;
-}
-
-static bool
-is_same_file (const struct statx *a, const struct statx *b)
-{
-  return a->stx_dev_major == b->stx_dev_major && a->stx_dev_minor == b->stx_dev_minor
-         && a->stx_ino == b->stx_ino;
-}
-
-/* A descriptor of an image that is gone gives no bytes. Only for a file known to be of procfs. */
-static bool
-has_bytes (int maps_fd)
-{
-  char byte;
-
-  return pread (maps_fd, &byte, 1, 0) == 1;
 }
 
 /* "/5", whatever is behind it */
@@ -170,25 +114,19 @@ is_of_other_procfs (const SondeTarget *self)
              || theirs.stx_dev_minor != ours.stx_dev_minor);
 }
 
-/* Who opened the descriptor is not known: it may be a gift of somebody with more rights. */
-static bool
-is_owned (SondeTarget *self, const SondeTracer *owner)
-{
-  if (!sonde_credentials_read (self->process_fd, &self->credentials))
-    return false;
-  return owner->uid == 0 || sonde_tracer_may_read (owner, &self->credentials)
-         || sonde_credentials_in_namespace_of (self->process_fd, owner->uid);
-}
-
 /* The file belongs to the process's uid while it is dumpable, else to root; the directory does not
- * tell. */
+ * tell. Who opened the proof is not known: it may be a gift of somebody with more rights. */
 static bool
 is_visible (SondeTarget *self, const SondeTracer *owner)
 {
   struct statx maps;
 
-  return identify (self->process_fd, "maps", AT_SYMLINK_NOFOLLOW, &maps)
-         && (owner->uid == 0 || maps.stx_uid == owner->uid) && is_owned (self, owner);
+  if (!identify (self->process_fd, "maps", AT_SYMLINK_NOFOLLOW, &maps)
+      || (owner->uid != 0 && maps.stx_uid != owner->uid)
+      || !sonde_credentials_read (self->process_fd, &self->credentials))
+    return false;
+  return owner->uid == 0 || sonde_tracer_may_read (owner, &self->credentials)
+         || sonde_credentials_in_namespace_of (self->process_fd, owner->uid);
 }
 
 static bool
@@ -199,7 +137,9 @@ check_proof (SondeTarget *self, const SondeTracer *owner)
 
   return identify (self->maps_fd, "", AT_EMPTY_PATH, &theirs)
          && identify (self->process_fd, "maps", AT_SYMLINK_NOFOLLOW, &ours)
-         && is_same_file (&theirs, &ours) && is_visible (self, owner) && has_bytes (self->maps_fd);
+         && theirs.stx_dev_major == ours.stx_dev_major && theirs.stx_dev_minor == ours.stx_dev_minor
+         && theirs.stx_ino == ours.stx_ino && is_visible (self, owner)
+         && sonde_proc_maps_are_alive (self->maps_fd);
 }
 
 static bool
@@ -208,17 +148,6 @@ is_alive (const SondeTarget *self)
   struct pollfd poll_fd = { .fd = self->pidfd, .events = POLLIN };
 
   return poll (&poll_fd, 1, 0) == 0;
-}
-
-static bool
-refuse_procfs (GError **error)
-{
-  g_set_error_literal (
-      error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
-      "Option targets: the descriptor is of another /proc than the service's, that "
-      "of a container for instance; only processes seen in the machine's own can be "
-      "profiled");
-  return false;
 }
 
 bool
@@ -230,7 +159,14 @@ sonde_target_prove (SondeTarget *self, const SondeTracer *owner, GError **error)
   SondeProcStat stat;
 
   if (self->has_proof && is_of_other_procfs (self))
-    return refuse_procfs (error);
+    {
+      g_set_error_literal (
+          error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+          "Option targets: the descriptor is of another /proc than the service's, that "
+          "of a container for instance; only processes seen in the machine's own can be "
+          "profiled");
+      return false;
+    }
   sonde_clear_fd (&self->process_fd);
   if (self->pidfd < 0)
     return refuse (self, error);
@@ -347,7 +283,7 @@ static gboolean
 contains (GPtrArray *targets, guint n_targets, pid_t pid)
 {
   for (guint i = 0; i < n_targets; i++)
-    if (sonde_target_pid (g_ptr_array_index (targets, i)) == pid)
+    if (((const SondeTarget *) g_ptr_array_index (targets, i))->pid == pid)
       return TRUE;
   return FALSE;
 }
@@ -369,7 +305,7 @@ sonde_target_set_check_new (const SondeTargetSet *self,
                             guint index,
                             GError **error)
 {
-  pid_t pid = sonde_target_pid (g_ptr_array_index (targets, index));
+  pid_t pid = ((const SondeTarget *) g_ptr_array_index (targets, index))->pid;
 
   if (!contains (self->targets, self->targets->len, pid) && !contains (targets, index, pid))
     return TRUE;
@@ -399,7 +335,7 @@ on_exited (int fd, GIOCondition condition, gpointer user_data)
   SondeTargetSet *self = user_data;
 
   for (guint i = 0; i < self->targets->len; i++)
-    if (sonde_target_pidfd (g_ptr_array_index (self->targets, i)) == fd)
+    if (((const SondeTarget *) g_ptr_array_index (self->targets, i))->pidfd == fd)
       g_array_index (self->watches, guint, i) = 0;
   if (--self->n_alive == 0)
     self->all_exited (self->user_data);
@@ -409,7 +345,7 @@ on_exited (int fd, GIOCondition condition, gpointer user_data)
 void
 sonde_target_set_take (SondeTargetSet *self, SondeTarget *target)
 {
-  int pidfd = sonde_target_pidfd (target);
+  int pidfd = target->pidfd;
   guint watch = pidfd >= 0 ? g_unix_fd_add (pidfd, G_IO_IN, on_exited, self) : 0;
 
   g_ptr_array_add (self->targets, target);
@@ -421,7 +357,7 @@ const SondeTarget *
 sonde_target_set_find (const SondeTargetSet *self, pid_t pid)
 {
   for (guint i = self->targets->len; i > 0; i--)
-    if (sonde_target_pid (g_ptr_array_index (self->targets, i - 1)) == pid)
+    if (((const SondeTarget *) g_ptr_array_index (self->targets, i - 1))->pid == pid)
       return g_ptr_array_index (self->targets, i - 1);
   return NULL;
 }

@@ -25,24 +25,23 @@
  * same, so that it does not tell whether a foreign process exists. One thing is told apart, by the
  * caller's descriptor alone: that it is of another procfs than ours.
  */
-typedef struct SondeTarget SondeTarget;
+typedef struct
+{
+  pid_t pid;
+  bool has_proof;
+  int maps_fd;    /* that proof, until it is confirmed */
+  int process_fd; /* its directory in /proc: -1 before it is proven or reopened, and once confirmed
+                   */
+  int pidfd;      /* -1 if there was no such process, or is none any more */
+  guint64 start_ticks;          /* /proc/PID/stat field 22 */
+  SondeCredentials credentials; /* with a proof: what the kernel let the caller look into */
+} SondeTarget;
 
 /* @asked: (transfer full) */
 SondeTarget *sonde_target_new (SondeAskedTarget *asked);
 /* Accepts NULL. */
 void sonde_target_free (SondeTarget *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTarget, sonde_target_free)
-
-pid_t sonde_target_pid (const SondeTarget *self);
-/* -1 if there was no such process, or is none any more; readable when the process has exited. */
-int sonde_target_pidfd (const SondeTarget *self);
-/* /proc/PID/stat field 22. */
-guint64 sonde_target_start_ticks (const SondeTarget *self);
-/* Its directory in /proc; -1 before sonde_target_prove() and sonde_target_reopen(), and after
- * sonde_target_confirm(). */
-int sonde_target_process_fd (const SondeTarget *self);
-/* What the kernel let the caller look into, once proven; NULL for a target without a proof. */
-const SondeCredentials *sonde_target_credentials (const SondeTarget *self);
 
 /**
  * sonde_target_prove:

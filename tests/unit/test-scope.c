@@ -619,10 +619,9 @@ test_undumpable (void)
 static int
 open_stat (SondeProcBroker *broker, const SondeTarget *target)
 {
-  int fd = sonde_proc_broker_open_stat (broker, sonde_target_pid (target),
-                                        sonde_target_start_ticks (target));
+  int fd = sonde_proc_broker_open_stat (broker, target->pid, target->start_ticks);
   char text[64] = { 0 };
-  g_autofree char *expected = g_strdup_printf ("%d (", (int) sonde_target_pid (target));
+  g_autofree char *expected = g_strdup_printf ("%d (", (int) target->pid);
 
   if (fd < 0)
     return fd;
