@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the parts of a broker share: broker.c has its order and its connections, broker-events.c the
- * events. */
+/* The state of a broker, which its parts share: broker.c has the order and the connections,
+ * broker-events.c the events. */
 #pragma once
 
 #include "daemon/broker/broker.h"

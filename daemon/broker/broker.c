@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "daemon/broker/broker-private.h"
+#include "daemon/broker/broker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +14,7 @@
 #include "daemon/base/closer.h"
 #include "daemon/base/error.h"
 #include "daemon/base/proc-text.h"
+#include "daemon/broker/broker-private.h"
 #include "daemon/broker/capabilities.h"
 
 /* --- what is said --- */

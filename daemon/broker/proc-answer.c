@@ -17,12 +17,12 @@ typedef struct
   int fds[MAX_FDS]; /* -1: taken */
   gboolean is_once; /* whether it is sent, sonde_proc_broker_tell() says */
   char *mount;      /* of which; NULL: those that the first target sees */
-} Part;
+} AnswerPart;
 
 struct SondeAnswer
 {
   guint n_parts;
-  Part parts[MAX_PARTS];
+  AnswerPart parts[MAX_PARTS];
   SondeOpening *opening;
 };
 
@@ -58,10 +58,10 @@ sonde_answer_steal_opening (SondeAnswer *self)
 }
 
 /* @message: copied; @fds: (transfer full) */
-static Part *
+static AnswerPart *
 add (SondeAnswer *self, gconstpointer message, gsize size_bytes, const int *fds, unsigned n_fds)
 {
-  Part *added = &self->parts[self->n_parts++];
+  AnswerPart *added = &self->parts[self->n_parts++];
 
   g_assert (self->n_parts <= MAX_PARTS && n_fds <= MAX_FDS);
   added->bytes = g_memdup2 (message, size_bytes);
@@ -83,7 +83,7 @@ sonde_answer_send (SondeAnswer *self,
 
   for (guint i = 0; i < taken->n_parts; i++)
     {
-      Part *part = &taken->parts[i];
+      AnswerPart *part = &taken->parts[i];
       int result = part->is_once ? sonde_proc_broker_tell (broker, part->mount) : 0;
       unsigned n_fds = part->n_fds;
 
@@ -123,7 +123,7 @@ add_mountinfo (SondeAnswer *self, const SondeForeignMount *mount, pid_t pid)
 {
   SondeMessageDocument message
       = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = SONDE_DOCUMENT_MOUNTINFO, .pid = pid };
-  Part *added;
+  AnswerPart *added;
 
   if (mount->name == NULL)
     return;
