@@ -153,6 +153,8 @@
 
 /* Bytes of a /proc/PID/maps that are looked at: 65,530 mappings (vm.max_map_count) of 256 bytes. */
 #define SONDE_LIMIT_MAPS_BYTES (16 * 1024 * 1024)
+/* Bytes of it that a lane holds at a time: many lines, each of which names a path of PATH_MAX. */
+#define SONDE_LIMIT_MAPS_PIECE_BYTES (64 * 1024)
 /* What is kept of it while requests of one process are answered: executable mappings of files, of
  * which a worker looks at 4,096, and bytes of their paths. */
 #define SONDE_LIMIT_TABLE_MAPPINGS   16384
@@ -163,8 +165,13 @@
 #define SONDE_LIMIT_LANE_QUESTIONS 1024
 #define SONDE_LIMIT_LANE_BATCH     64
 #define SONDE_LIMIT_LANE_PART      4
+/* Members of a unit whose events are opened at a time, where the kernel does not watch the group. */
+#define SONDE_LIMIT_MEMBERS_AT_ONCE 512
 /* Lanes of one session: each is a thread. */
 #define SONDE_LIMIT_LANES 32
+/* Bytes of texts and tables that all lanes hold at a time, so that none has to wait for the room of
+ * one that is stuck: below the MemoryMax= of a broker, which is 256 MiB. */
+#define SONDE_LIMIT_LANE_BYTES (192 * 1024 * 1024)
 /* ms: within which the kernel answers a question about a process, or its uid's lane is stuck;
  * between two looks at that. */
 #define SONDE_LIMIT_LANE_MS      2000

@@ -184,6 +184,14 @@ sonde_proc_maps_read (int fd, size_t max_bytes, char **text)
   return (int64_t) used;
 }
 
+bool
+sonde_proc_maps_are_alive (int fd)
+{
+  char byte;
+
+  return pread (fd, &byte, 1, 0) == 1;
+}
+
 int
 sonde_proc_maps_query (int fd, uint64_t address, char *name, size_t name_bytes, SondeProcMap *map)
 {
@@ -266,30 +274,101 @@ add_map (SondeProcMapTable *self, const SondeProcMap *line)
   return 0;
 }
 
+/* A text that is read piece by piece, so that of a long one little is held at a time. */
+typedef struct
+{
+  int fd;
+  size_t offset;    /* bytes that were read */
+  size_t max_bytes; /* of them */
+  size_t first;     /* in buffer: the first byte that was not taken */
+  size_t end;
+  bool is_at_end;  /* nothing more is read */
+  bool is_in_line; /* one that is longer than the buffer, and was taken */
+  char buffer[SONDE_LIMIT_MAPS_PIECE_BYTES];
+} Pieces;
+
+/* Returns: 0, or a negative errno */
+static int
+read_piece (Pieces *self)
+{
+  size_t room;
+  ssize_t got;
+
+  memmove (self->buffer, self->buffer + self->first, self->end - self->first);
+  self->end -= self->first;
+  self->first = 0;
+  room = sizeof self->buffer - self->end;
+  if (room > self->max_bytes - self->offset)
+    room = self->max_bytes - self->offset;
+  do
+    got = pread (self->fd, self->buffer + self->end, room, (off_t) self->offset);
+  while (got < 0 && errno == EINTR);
+  self->is_at_end = got <= 0;
+  if (got < 0)
+    return -errno;
+  self->offset += (size_t) got;
+  self->end += (size_t) got;
+  /* A text cut by the bound ends with half a line. */
+  if (room == 0)
+    self->end = 0;
+  return 0;
+}
+
+/* As sonde_proc_maps_next(), or what read_piece() says. Of a line that is longer than a piece there
+ * is no path. */
+static int
+next_line (Pieces *self, SondeProcMap *map)
+{
+  for (;;)
+    {
+      const char *line = self->buffer + self->first;
+      size_t n_bytes = self->end - self->first;
+      const char *newline = memchr (line, '\n', n_bytes);
+      bool is_whole = newline != NULL || (self->is_at_end && n_bytes > 0);
+      bool is_too_long = !is_whole && n_bytes == sizeof self->buffer;
+      bool was_taken = self->is_in_line;
+      int result;
+
+      if (is_whole || is_too_long)
+        {
+          self->first = newline != NULL ? self->first + (size_t) (newline + 1 - line) : self->end;
+          self->is_in_line = is_too_long;
+          if (was_taken)
+            continue;
+          result = sonde_proc_maps_next (&line, &n_bytes, map);
+          if (is_too_long)
+            map->path_len = 0;
+          return result;
+        }
+      if (self->is_at_end)
+        return 0;
+      result = read_piece (self);
+      if (result < 0)
+        return result;
+    }
+}
+
 int
 sonde_proc_map_table_read (int fd, size_t max_bytes, SondeProcMapTable **table)
 {
-  SondeProcMapTable *self = NULL;
-  char *text = NULL;
-  int64_t size_bytes = sonde_proc_maps_read (fd, max_bytes, &text);
-  const char *at = text;
-  size_t left = size_bytes > 0 ? (size_t) size_bytes : 0;
+  Pieces *pieces = calloc (1, sizeof *pieces);
+  SondeProcMapTable *self = calloc (1, sizeof *self);
   uint64_t end = 0;
   SondeProcMap map;
-  int result = 0;
+  int result = -ENOMEM;
   int r;
 
-  if (size_bytes < 0)
-    return (int) size_bytes;
-  self = calloc (1, sizeof *self);
-  if (self == NULL || (self->paths = malloc (SONDE_LIMIT_TABLE_PATH_BYTES)) == NULL)
-    {
-      result = -ENOMEM;
-      goto out;
-    }
+  if (pieces == NULL || self == NULL
+      || (self->paths = malloc (SONDE_LIMIT_TABLE_PATH_BYTES)) == NULL)
+    goto out;
+  pieces->fd = fd;
+  pieces->max_bytes = max_bytes;
+  result = 0;
   while (result == 0 && self->n_maps < SONDE_LIMIT_TABLE_MAPPINGS
-         && (r = sonde_proc_maps_next (&at, &left, &map)) != 0)
+         && (r = next_line (pieces, &map)) != 0)
     {
+      if (r < 0 && r != -EBADMSG)
+        result = r;
       /* What was mapped anew while the text was read may be told of twice. */
       if (r < 0 || !map.executable || map.inode == 0 || map.start < end)
         continue;
@@ -297,7 +376,7 @@ sonde_proc_map_table_read (int fd, size_t max_bytes, SondeProcMapTable **table)
       result = add_map (self, &map);
     }
 out:
-  free (text);
+  free (pieces);
   if (result == 0)
     *table = self;
   else

@@ -45,6 +45,10 @@ int sonde_proc_maps_next (const char **text, size_t *size_bytes, SondeProcMap *m
  */
 int64_t sonde_proc_maps_read (int fd, size_t max_bytes, char **text);
 
+/* Whether the image that @fd was opened of still is there: of one that is gone there are no bytes.
+ * @fd: known to be a /proc/PID/maps */
+bool sonde_proc_maps_are_alive (int fd);
+
 /**
  * sonde_proc_maps_query:
  * @fd: an open /proc/PID/maps
@@ -65,7 +69,8 @@ sonde_proc_maps_query (int fd, uint64_t address, char *name, size_t name_bytes, 
  * first SONDE_LIMIT_TABLE_MAPPINGS of them. */
 typedef struct SondeProcMapTable SondeProcMapTable;
 
-/* As sonde_proc_maps_read(); @table: (out) (transfer full): on success */
+/* As sonde_proc_maps_read(), but holds SONDE_LIMIT_MAPS_PIECE_BYTES of the text at a time. @table:
+ * (out) (transfer full): on success */
 int sonde_proc_map_table_read (int fd, size_t max_bytes, SondeProcMapTable **table);
 void sonde_proc_map_table_free (SondeProcMapTable *self);
 size_t sonde_proc_map_table_size (const SondeProcMapTable *self);

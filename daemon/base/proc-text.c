@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -275,6 +276,34 @@ sonde_proc_text_read (int dir_fd, const char *path, gsize max_bytes)
   return (char *) g_byte_array_free (g_steal_pointer (&bytes), FALSE);
 }
 
+int
+sonde_proc_open_below (int root_fd, const char *path, int flags)
+{
+  g_auto (GStrv) names = NULL;
+  sonde_autofd int below_fd = -1;
+  int at_fd = root_fd;
+
+  if (path[0] != '/' || path[1] == '\0')
+    return -EXDEV;
+  if (strlen (path) >= PATH_MAX)
+    return -ENAMETOOLONG;
+  names = g_strsplit (path + 1, "/", -1);
+  for (guint i = 0; names[i] != NULL; i++)
+    {
+      int fd;
+
+      if (names[i][0] == '\0' || g_str_equal (names[i], ".") || g_str_equal (names[i], ".."))
+        return -EXDEV;
+      fd = openat (at_fd, names[i],
+                   (names[i + 1] != NULL ? O_PATH | O_DIRECTORY : flags) | O_NOFOLLOW | O_CLOEXEC);
+      if (fd < 0)
+        return -errno;
+      sonde_clear_fd (&below_fd);
+      at_fd = below_fd = fd;
+    }
+  return sonde_steal_fd (&below_fd);
+}
+
 gint64
 sonde_proc_number_read (const char *path, gint64 fallback)
 {
@@ -292,15 +321,16 @@ bool
 sonde_proc_cost_measure (pid_t pid, SondeProcCost *cost)
 {
   g_autofree char *path = g_strdup_printf ("/proc/%d/statm", (int) pid);
-  g_autofree char *text = sonde_proc_text_read (AT_FDCWD, path, 256);
+  g_autofree char *text = NULL;
   guint64 n_pages;
   struct timespec used;
   clockid_t clock;
 
-  if (text == NULL || sscanf (text, "%*u %" G_GUINT64_FORMAT, &n_pages) != 1
-      || clock_getcpuclockid (pid, &clock) != 0 || clock_gettime (clock, &used) < 0)
+  if (clock_getcpuclockid (pid, &clock) != 0 || clock_gettime (clock, &used) < 0)
     return false;
   cost->cpu_us = (guint64) used.tv_sec * G_USEC_PER_SEC + (guint64) used.tv_nsec / 1000;
-  cost->memory_bytes = n_pages * (guint64) sysconf (_SC_PAGESIZE);
+  text = sonde_proc_text_read (AT_FDCWD, path, 256);
+  if (text != NULL && sscanf (text, "%*u %" G_GUINT64_FORMAT, &n_pages) == 1)
+    cost->memory_bytes = n_pages * (guint64) sysconf (_SC_PAGESIZE);
   return true;
 }

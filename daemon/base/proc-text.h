@@ -54,6 +54,18 @@ GArray *sonde_cpu_list_parse (const char *text);
  */
 char *sonde_proc_text_read (int dir_fd, const char *path, gsize max_bytes);
 
+/**
+ * sonde_proc_open_below:
+ * @path: "/a/b", shorter than PATH_MAX
+ * @flags: of the last name, O_CLOEXEC and O_NOFOLLOW aside
+ *
+ * What openat2() does by RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, whose flags no filter of system
+ * calls can see: name by name, through no link and never up.
+ *
+ * Returns: a descriptor or a negative errno; -EXDEV for a name that is none
+ */
+int sonde_proc_open_below (int root_fd, const char *path, int flags);
+
 /* A number in a file such as /proc/sys/kernel/perf_event_paranoid, or @fallback. */
 gint64 sonde_proc_number_read (const char *path, gint64 fallback);
 
@@ -68,5 +80,7 @@ typedef struct
   guint64 memory_bytes; /* resident, what it shares included */
 } SondeProcCost;
 
-/* FALSE, and @cost as it was, if @pid is gone. Source: clock_getcpuclockid(3), proc_pid_statm(5) */
+/* FALSE, and @cost as it was, if @pid is gone. Its memory stays as it was where /proc hides @pid
+ * from us (hidepid), whose CPU time everybody may read. Source: clock_getcpuclockid(3),
+ * proc_pid_statm(5) */
 bool sonde_proc_cost_measure (pid_t pid, SondeProcCost *cost);

@@ -99,26 +99,22 @@ sonde_quota_check_flight (GError **error)
   return FALSE;
 }
 
-/* Bytes, or 0 if the kernel does not say. Source: proc_meminfo(5). */
-static guint64
-read_available_memory (void)
-{
-  g_autofree char *text
-      = sonde_proc_text_read (AT_FDCWD, "/proc/meminfo", SONDE_LIMIT_PROC_TEXT_BYTES);
-  const char *line = text != NULL ? strstr (text, "MemAvailable:") : NULL;
-  guint64 kib = 0;
-
-  if (line == NULL || sscanf (line, "MemAvailable: %" G_GUINT64_FORMAT " kB", &kib) != 1)
-    return 0;
-  return kib * 1024;
-}
-
 gboolean
 sonde_quota_check_rings (uid_t uid, guint n_cpus, GError **error)
 {
   guint64 wanted = (guint64) n_cpus * SONDE_LIMIT_RING_BYTES;
+  g_autofree char *text = NULL;
+  const char *line;
+  guint64 kib = 0; /* if the kernel does not say */
 
-  if (uid == 0 || wanted <= sonde_quota_share (read_available_memory (), 0))
+  if (uid == 0)
+    return TRUE;
+  /* Source: proc_meminfo(5) */
+  text = sonde_proc_text_read (AT_FDCWD, "/proc/meminfo", SONDE_LIMIT_PROC_TEXT_BYTES);
+  line = text != NULL ? strstr (text, "MemAvailable:") : NULL;
+  if (line != NULL && sscanf (line, "MemAvailable: %" G_GUINT64_FORMAT " kB", &kib) != 1)
+    kib = 0;
+  if (wanted <= sonde_quota_share (kib * 1024, 0))
     return TRUE;
   g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
                "Limit perf-rings: the rings of a session are more than half of the memory that is "

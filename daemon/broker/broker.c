@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
 #include "daemon/broker/broker.h"
 
 #include <errno.h>
@@ -12,73 +14,8 @@
 #include "daemon/base/closer.h"
 #include "daemon/base/error.h"
 #include "daemon/base/proc-text.h"
-#include "daemon/broker/cpu-follower.h"
-#include "daemon/broker/group-watch.h"
-#include "daemon/broker/lanes.h"
-#include "daemon/broker/target-set.h"
-#include "daemon/broker/unit-events.h"
-#include "daemon/broker/worker-setup.h"
-
-typedef enum
-{
-  STATE_SPARE = 1 << 0,  /* waits for ASK */
-  STATE_ASKED = 1 << 1,  /* for PROVE */
-  STATE_PROVED = 1 << 2, /* for SERVE */
-  STATE_SERVED = 1 << 3, /* for OPEN */
-  STATE_OPEN = 1 << 4,   /* for ANNOUNCE */
-  STATE_RUNNING = 1 << 5,
-  STATE_CLOSED = 1 << 6,
-  STATE_OVER = 1 << 7, /* was refused, or is broken: waits for the end of the connection */
-} State;
-
-#define STATES_ALL   0xffu
-#define STATES_HEARD (STATE_OPEN | STATE_RUNNING | STATE_CLOSED) /* of the worker */
-
-struct SondeBroker
-{
-  State state;
-  SondeChannel *front;
-  SondeChannel *worker; /* NULL: none yet, or it is gone */
-  SondeBrokerDone done;
-  gpointer user_data;
-  guint end; /* source that tells it is done */
-  int status;
-
-  SondeAsked asked;
-  SondeTracer owner;
-  SondeEventSet *events; /* NULL before it is prepared and once it is closed */
-  SondeProcBroker *broker;
-  SondeLanes *lanes; /* in which that is asked */
-  SondeTargetSet *targets;
-  GPtrArray *proven;  /* SondeTarget: until they are announced */
-  GQueue additions;   /* Addition: unanswered ones, in their order */
-  guint n_untold;     /* targets that are, together */
-  gboolean has_ended; /* none of them is left, which is told behind that */
-
-  SondeCpuFollower *cpus; /* while it runs */
-  int awaited_cpu;        /* whose rings the worker was asked to map; -1: none */
-  gint64 awaited_from_ns; /* since when it had been off; 0: never was on */
-
-  SondeControlGroup *group; /* of the scope `unit`, once it is open: the proc-broker's */
-  SondeGroupWatch *watch;   /* of it, while it runs */
-  char *note;               /* for the capture */
-};
-
-/* Of an ADD. */
-typedef struct
-{
-  guint n_left; /* targets that are still to be told of */
-  GError *why;  /* none came in */
-} Addition;
-
-static void
-addition_free (gpointer data)
-{
-  Addition *addition = data;
-
-  g_clear_error (&addition->why);
-  g_free (addition);
-}
+#include "daemon/broker/broker-private.h"
+#include "daemon/broker/capabilities.h"
 
 /* --- what is said --- */
 
@@ -122,8 +59,8 @@ say (SondeBroker *self, gpointer message, gsize size_bytes, const int *fds, unsi
   check_said (self, error);
 }
 
-static void
-say_note (SondeBroker *self, const char *text)
+void
+sonde_broker_say_note (SondeBroker *self, const char *text)
 {
   SondeMessageNote message;
 
@@ -132,8 +69,8 @@ say_note (SondeBroker *self, const char *text)
 }
 
 /* @why: (nullable): none: it is done */
-static void
-say_result (SondeBroker *self, SondeMessageType type, const GError *why)
+void
+sonde_broker_say_result (SondeBroker *self, SondeMessageType type, const GError *why)
 {
   SondeMessageResult message = { .header.type = type, .error = SONDE_MESSAGE_NO_ERROR };
 
@@ -181,53 +118,40 @@ close_events (SondeBroker *self)
 }
 
 /* @type: PROVED, OPENED or BROKEN */
-static void
-refuse (SondeBroker *self, SondeMessageType type, const GError *why)
+void
+sonde_broker_refuse (SondeBroker *self, SondeMessageType type, const GError *why)
 {
   close_events (self);
   g_clear_pointer (&self->worker, sonde_channel_free);
   self->state = STATE_OVER;
-  say_result (self, type, why);
+  sonde_broker_say_result (self, type, why);
 }
 
 /* Of new targets the front hears, of all else the worker, which has left perhaps. */
-/* A refusal waits for what was asked before it. */
-static void
-answer_additions (SondeBroker *self)
-{
-  Addition *addition;
-
-  while ((addition = g_queue_peek_head (&self->additions)) != NULL && addition->n_left == 0)
-    {
-      say_result (self, SONDE_MESSAGE_ADDED, addition->why);
-      addition_free (g_queue_pop_head (&self->additions));
-    }
-}
-
 static void
 on_answered (const SondeQuestion *question, SondeAnswer *answer, gpointer user_data)
 {
   SondeBroker *self = user_data;
   g_autoptr (SondeAnswer) taken = answer;
   g_autoptr (GError) error = NULL;
-  Addition *addition = question->data;
 
   if (self->state == STATE_OVER)
     return;
+  if (question->kind == SONDE_QUESTION_OPEN)
+    {
+      sonde_broker_take_opening (self, question, sonde_answer_steal_opening (taken));
+      return;
+    }
   if (question->kind != SONDE_QUESTION_TARGET)
     {
       if (self->worker != NULL
-          && !sonde_answer_send (g_steal_pointer (&taken), self->worker, &error))
-        refuse (self, SONDE_MESSAGE_BROKEN, error);
+          && !sonde_answer_send (g_steal_pointer (&taken), self->broker, self->worker, &error))
+        sonde_broker_refuse (self, SONDE_MESSAGE_BROKEN, error);
       return;
     }
-  sonde_answer_send (g_steal_pointer (&taken), self->front, &error);
+  sonde_answer_send (g_steal_pointer (&taken), self->broker, self->front, &error);
   check_said (self, error);
-  if (addition != NULL)
-    {
-      addition->n_left--;
-      answer_additions (self);
-    }
+  sonde_broker_take_told (self, question);
   self->n_untold--;
   say_targets_ended (self);
 }
@@ -243,8 +167,8 @@ on_stuck (uid_t uid, pid_t pid, gboolean is_over, gpointer user_data)
 }
 
 /* @question: without its uid */
-static void
-look_into (SondeBroker *self, SondeQuestion *question)
+void
+sonde_broker_look_into (SondeBroker *self, SondeQuestion *question)
 {
   int result = sonde_proc_owner (question->pid, &question->uid);
 
@@ -263,7 +187,7 @@ on_process_request (SondeBroker *self, const SondeMessageHeader *data)
   SondeQuestion question
       = { .kind = SONDE_QUESTION_PROCESS, .pid = request->pid, .request_id = request->request_id };
 
-  look_into (self, &question);
+  sonde_broker_look_into (self, &question);
 }
 
 static void
@@ -272,7 +196,7 @@ on_file_request (SondeBroker *self, const SondeMessageHeader *data)
   const SondeMessageFileRequest *request = (const void *) data;
   SondeQuestion question = { .kind = SONDE_QUESTION_FILE, .pid = request->pid, .file = *request };
 
-  look_into (self, &question);
+  sonde_broker_look_into (self, &question);
 }
 
 static void
@@ -284,8 +208,8 @@ on_counters_request (SondeBroker *self, const SondeMessageHeader *data)
 
   if (target == NULL || (self->asked.counters & SONDE_COUNTERS_PROCESS) == 0)
     return;
-  question.start_ticks = sonde_target_start_ticks (target);
-  look_into (self, &question);
+  question.start_ticks = target->start_ticks;
+  sonde_broker_look_into (self, &question);
 }
 
 static const struct
@@ -316,7 +240,7 @@ on_worker_message (SondeChannel *channel,
       }
   g_set_error (&error, SONDE_ERROR, SONDE_ERROR_FAILED, "The worker sent \"%s\" out of order",
                sonde_message_type_to_string (message->type));
-  refuse (self, SONDE_MESSAGE_BROKEN, error);
+  sonde_broker_refuse (self, SONDE_MESSAGE_BROKEN, error);
 }
 
 /* One that has left is the front's to talk about. */
@@ -330,7 +254,7 @@ on_worker_closed (SondeChannel *channel, const GError *error, gpointer user_data
   if (error == NULL)
     return;
   g_set_error (&why, SONDE_ERROR, SONDE_ERROR_FAILED, "The worker's requests: %s", error->message);
-  refuse (self, SONDE_MESSAGE_BROKEN, why);
+  sonde_broker_refuse (self, SONDE_MESSAGE_BROKEN, why);
 }
 
 static const SondeChannelHandler worker_handler
@@ -416,15 +340,6 @@ check_asked (const SondeBroker *self, const SondeMessageTargets *message, GError
 }
 
 static gboolean
-prove (SondeBroker *self, GError **error)
-{
-  if (!sonde_target_set_prove (self->targets, self->proven, &self->owner, error))
-    return FALSE;
-  self->events = sonde_event_set_new (&self->asked, self->owner.uid, error);
-  return self->events != NULL;
-}
-
-static gboolean
 on_prove (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **error)
 {
   const SondeMessageTargets *message = (const void *) data;
@@ -435,14 +350,109 @@ on_prove (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **
     return FALSE;
   g_ptr_array_unref (self->proven);
   self->proven = g_steal_pointer (&targets);
-  if (!prove (self, &why))
+  if (!sonde_broker_prove (self, &why))
     {
-      refuse (self, SONDE_MESSAGE_PROVED, why);
+      sonde_broker_refuse (self, SONDE_MESSAGE_PROVED, why);
       return TRUE;
     }
   self->state = STATE_PROVED;
-  say_result (self, SONDE_MESSAGE_PROVED, NULL);
+  sonde_broker_say_result (self, SONDE_MESSAGE_PROVED, NULL);
   return TRUE;
+}
+
+static gboolean
+send_setup (SondeBroker *self, guint64 session_id, GError **error)
+{
+  const SondePerfPlan *plan = sonde_event_set_plan (self->events);
+  /* Without samples its rings hold what tells of processes, in the same shape. */
+  const struct perf_event_attr *attr = plan->has_samples ? &plan->samples : &plan->sideband;
+  SondeMessageSetup message = {
+    .header.type = SONDE_MESSAGE_SETUP,
+    .version = SONDE_MESSAGE_VERSION,
+    .flags = sonde_perf_plan_flags (plan),
+    .session_id = session_id,
+    .owner_uid = self->owner.uid,
+    .asked = self->asked,
+    .sample_type = attr->sample_type,
+    .sample_regs_user = attr->sample_regs_user,
+    .read_format = attr->read_format,
+    .start_realtime_ns = g_get_real_time () * 1000,
+    .start_ns = g_get_monotonic_time () * 1000,
+  };
+
+  g_strlcpy (message.event, plan->event_name, sizeof message.event);
+  g_strlcpy (message.sonde_version, SONDE_VERSION, sizeof message.sonde_version);
+  return sonde_channel_send (self->front, &message, sizeof message, NULL, 0, error);
+}
+
+/* A text that cannot be had is not worth a session: captures without it are complete enough. */
+static gboolean
+send_document (SondeChannel *front, SondeDocumentKind kind, const char *path, GError **error)
+{
+  SondeMessageDocument message = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = kind };
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_KERNEL_NAMES);
+  int fd = open (path, O_RDONLY | O_CLOEXEC);
+
+  return fd < 0 || sonde_channel_send (front, &message, sizeof message, &fd, 1, error);
+}
+
+/* What /proc shows to everybody. Interfaces are those of the machine: ours may have none. Where the
+ * first process is hidden from us, without a right to more, it is what we have. */
+static const struct
+{
+  guint counters; /* SONDE_COUNTERS_* */
+  SondeCounterKind kind;
+  const char *path;
+  const char *other_path;
+} texts[] = {
+  { SONDE_COUNTERS_CPU, SONDE_COUNTER_KIND_CPU, "/proc/stat", NULL },
+  { SONDE_COUNTERS_MEMORY, SONDE_COUNTER_KIND_MEMORY, "/proc/meminfo", NULL },
+  { SONDE_COUNTERS_NETWORK, SONDE_COUNTER_KIND_NETWORK, "/proc/1/net/dev", "/proc/self/net/dev" },
+  { SONDE_COUNTERS_DISK, SONDE_COUNTER_KIND_DISK, "/proc/diskstats", NULL },
+};
+
+static gboolean
+send_counters (SondeChannel *front, guint counters, GError **error)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (texts); i++)
+    {
+      SondeMessageCounters message
+          = { .header.type = SONDE_MESSAGE_COUNTERS, .kind = texts[i].kind };
+      int fd;
+
+      if ((counters & texts[i].counters) == 0)
+        continue;
+      fd = open (texts[i].path, O_RDONLY | O_CLOEXEC);
+      if (fd < 0 && texts[i].other_path != NULL)
+        fd = open (texts[i].other_path, O_RDONLY | O_CLOEXEC);
+      if (fd < 0)
+        {
+          g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+                       "Option counters: cannot open %s: %s", texts[i].path, g_strerror (errno));
+          return FALSE;
+        }
+      if (!sonde_channel_send (front, &message, sizeof message, &fd, 1, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* SETUP, then the DOCUMENTs and what COUNTERS need, and the rings. */
+static gboolean
+set_up_worker (SondeBroker *self, guint64 session_id, GError **error)
+{
+  const SondeAsked *asked = &self->asked;
+  /* Else those that the first target sees. */
+  gboolean has_mounts = asked->scope != SONDE_SCOPE_TARGETS && asked->scope != SONDE_SCOPE_LAUNCH;
+
+  return send_setup (self, session_id, error)
+         && send_document (self->front, SONDE_DOCUMENT_CPUINFO, "/proc/cpuinfo", error)
+         && send_counters (self->front, asked->counters, error)
+         && (!has_mounts
+             || send_document (self->front, SONDE_DOCUMENT_MOUNTS, "/proc/mounts", error))
+         && (!asked->kernel
+             || send_document (self->front, SONDE_DOCUMENT_KALLSYMS, "/proc/kallsyms", error))
+         && sonde_event_set_send_rings (self->events, self->front, error);
 }
 
 static gboolean
@@ -463,247 +473,12 @@ on_serve (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **
   self->worker = sonde_channel_new (sonde_steal_fd (&fds[0]), SONDE_WAY_WORKER_TO_BROKER,
                                     &worker_handler, self);
   self->state = STATE_SERVED;
-  if (!sonde_worker_setup_send (self->front, message->session_id, self->owner.uid, &self->asked,
-                                sonde_event_set_plan (self->events), &why)
-      || !sonde_event_set_send_rings (self->events, self->front, &why))
-    refuse (self, SONDE_MESSAGE_BROKEN, why);
+  if (!set_up_worker (self, message->session_id, &why))
+    sonde_broker_refuse (self, SONDE_MESSAGE_BROKEN, why);
   return TRUE;
 }
 
-/* --- open --- */
-
-static gboolean
-check_room (const SondeBroker *self, GPtrArray *targets, GError **error)
-{
-  g_autoptr (GArray) pids = g_array_new (FALSE, FALSE, sizeof (gint));
-
-  for (guint i = 0; i < targets->len; i++)
-    {
-      gint pid = sonde_target_pid (g_ptr_array_index (targets, i));
-
-      g_array_append_val (pids, pid);
-    }
-  return sonde_event_set_check_room (self->events, self->owner.uid, pids, error);
-}
-
-/* Opened disabled, confirmed, enabled: in this order (see target.h). */
-static gboolean
-open_targets (SondeBroker *self, GPtrArray *targets, GError **error)
-{
-  gboolean is_late = sonde_event_set_n_handed_over (self->events) > 0;
-
-  if (!check_room (self, targets, error))
-    return FALSE;
-  for (guint i = 0; i < targets->len; i++)
-    {
-      const SondeTarget *target = g_ptr_array_index (targets, i);
-
-      if (!sonde_event_set_open_process (self->events, sonde_target_pid (target),
-                                         sonde_target_process_fd (target), is_late, error))
-        return FALSE;
-    }
-  for (guint i = 0; i < targets->len; i++)
-    if (!sonde_target_confirm (g_ptr_array_index (targets, i), &self->owner, error))
-      return FALSE;
-  return sonde_event_set_hand_over (self->events, self->front, error);
-}
-
-/* A unit that starts again gets another group: what the session sees is over then. */
-static gboolean
-open_unit (SondeBroker *self, const char *group, GError **error)
-{
-  self->group = sonde_control_group_open (group, error);
-  if (self->group == NULL)
-    return FALSE;
-  sonde_proc_broker_allow_group (self->broker, self->group);
-  return sonde_unit_events_open (self->events, self->group, self->asked.unit, self->owner.uid,
-                                 &self->note, error)
-         && sonde_event_set_hand_over (self->events, self->front, error);
-}
-
-static gboolean
-open_scope (SondeBroker *self, const char *group, GError **error)
-{
-  switch ((SondeScope) self->asked.scope)
-    {
-    case SONDE_SCOPE_SYSTEM:
-      return sonde_event_set_open_system (self->events, error)
-             && sonde_event_set_hand_over (self->events, self->front, error);
-    case SONDE_SCOPE_UNIT:
-      return open_unit (self, group, error);
-    case SONDE_SCOPE_TARGETS:
-    case SONDE_SCOPE_LAUNCH:
-    case SONDE_SCOPE_PIDS:
-    case SONDE_N_SCOPES:
-    default:
-      return open_targets (self, self->proven, error);
-    }
-}
-
-/* --- processors that come --- */
-
-/* Events of tasks outlive the absence of their CPU, those of a whole CPU do not. */
-static gboolean
-has_whole_cpus (const SondeBroker *self)
-{
-  return self->asked.scope == SONDE_SCOPE_SYSTEM
-         || (self->asked.scope == SONDE_SCOPE_UNIT && self->note == NULL);
-}
-
-/* Of the processes that were named; those that they have made are told of in the note. */
-static gboolean
-open_members_on_cpu (SondeBroker *self, GError **error)
-{
-  g_autofree char *note = NULL;
-
-  if (self->asked.scope == SONDE_SCOPE_UNIT)
-    return sonde_unit_events_open (self->events, self->group, self->asked.unit, self->owner.uid,
-                                   &note, error);
-  return sonde_target_set_open (self->targets, self->events, &self->owner, error);
-}
-
-static gboolean
-open_on_cpu (SondeBroker *self, int cpu, GError **error)
-{
-  gboolean is_open;
-
-  sonde_event_set_revive (self->events, cpu);
-  sonde_event_set_narrow (self->events, cpu);
-  if (self->asked.scope == SONDE_SCOPE_SYSTEM)
-    is_open = sonde_event_set_open_system (self->events, error);
-  else if (has_whole_cpus (self))
-    is_open
-        = sonde_event_set_open_group (self->events, sonde_control_group_fd (self->group), error);
-  else
-    is_open = open_members_on_cpu (self, error);
-  sonde_event_set_narrow (self->events, -1);
-  if (is_open)
-    return sonde_event_set_hand_over (self->events, self->front, error);
-  sonde_event_set_discard_from (self->events, 0);
-  return FALSE;
-}
-
-static char *
-describe_gap (const SondeBroker *self, int cpu, gint64 from_ns)
-{
-  double until_s = (double) g_get_monotonic_time () / 1e6;
-
-  if (from_ns != 0)
-    return g_strdup_printf ("Processor %d was off between %.3f s and %.3f s", cpu,
-                            (double) from_ns / 1e9, until_s);
-  return g_strdup_printf ("Processor %d came at %.3f s%s", cpu, until_s,
-                          has_whole_cpus (self)
-                              ? ""
-                              : "; of processes that others of the session had made before it "
-                                "shows nothing");
-}
-
-/* @error: (nullable): why its events could not be opened. */
-static void
-tell_of_cpu (SondeBroker *self, int cpu, gint64 from_ns, const GError *error)
-{
-  g_autofree char *text = error == NULL
-                              ? describe_gap (self, cpu, from_ns)
-                              : g_strdup_printf ("Processor %d cannot be recorded (any more): %s",
-                                                 cpu, error->message);
-
-  say_note (self, text);
-}
-
-static gboolean
-is_counting (int cpu, gpointer user_data)
-{
-  SondeBroker *self = user_data;
-
-  return sonde_event_set_is_counting (self->events, cpu);
-}
-
-/* Until when it was seen, as exactly as is known. */
-static gint64
-find_end (SondeBroker *self, int cpu, gint64 from_ns)
-{
-  gint64 counted_until_ns = sonde_event_set_counted_until_ns (self->events, cpu);
-
-  return from_ns != 0 && counted_until_ns != 0 ? MIN (from_ns, counted_until_ns) : from_ns;
-}
-
-/* Its rings are there. */
-static void
-take_back (SondeBroker *self, int cpu, gint64 from_ns)
-{
-  g_autoptr (GError) error = NULL;
-
-  from_ns = find_end (self, cpu, from_ns);
-  if (has_whole_cpus (self))
-    open_on_cpu (self, cpu, &error);
-  else
-    sonde_event_set_revive (self->events, cpu);
-  tell_of_cpu (self, cpu, from_ns, error);
-}
-
-static gboolean
-on_cpu_came (int cpu, gint64 from_ns, gpointer user_data)
-{
-  SondeBroker *self = user_data;
-  g_autoptr (GError) error = NULL;
-
-  if (sonde_event_set_has_cpu (self->events, cpu))
-    {
-      take_back (self, cpu, from_ns);
-      return TRUE;
-    }
-  /* One after the other. */
-  if (self->awaited_cpu >= 0)
-    return FALSE;
-  if (sonde_event_set_add_cpu (self->events, cpu, self->front, &error)
-      && sonde_event_set_has_cpu (self->events, cpu))
-    {
-      self->awaited_cpu = cpu;
-      self->awaited_from_ns = from_ns;
-      return TRUE;
-    }
-  sonde_event_set_take_cpu (self->events, cpu, FALSE);
-  if (error != NULL)
-    tell_of_cpu (self, cpu, from_ns, error);
-  return error != NULL;
-}
-
-static gboolean
-on_rings_mapped (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **error)
-{
-  const SondeMessageRingsMapped *message = (const void *) data;
-  g_autoptr (GError) why = NULL;
-  int cpu = self->awaited_cpu;
-
-  if (self->events == NULL)
-    return TRUE; /* what they were for is closed */
-  if (cpu < 0)
-    {
-      g_set_error_literal (&why, SONDE_ERROR, SONDE_ERROR_FAILED,
-                           "The worker mapped rings that it was not given");
-      refuse (self, SONDE_MESSAGE_BROKEN, why);
-      return TRUE;
-    }
-  self->awaited_cpu = -1;
-  sonde_event_set_take_cpu (self->events, cpu, message->status == 0);
-  if (message->status != 0)
-    sonde_error_set_errno (&why, message->status, "the worker cannot map its ring");
-  else
-    open_on_cpu (self, cpu, &why);
-  tell_of_cpu (self, cpu, self->awaited_from_ns, why);
-  return TRUE;
-}
-
-static void
-follow_cpus (SondeBroker *self)
-{
-  static const SondeCpuFollowerHandler handler = { is_counting, on_cpu_came };
-
-  self->cpus = sonde_cpu_follower_new (SONDE_CPUS_ONLINE_PATH, sonde_event_set_cpus (self->events),
-                                       &handler, self);
-}
-
-/* --- announce and add --- */
+/* --- announce --- */
 
 static gboolean
 on_open (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **error)
@@ -711,41 +486,17 @@ on_open (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **e
   const SondeMessageOpen *message = (const void *) data;
   g_autoptr (GError) why = NULL;
 
-  if (!open_scope (self, message->group, &why))
+  if (!sonde_broker_open (self, message->group, &why))
     {
-      refuse (self, SONDE_MESSAGE_OPENED, why);
+      sonde_broker_refuse (self, SONDE_MESSAGE_OPENED, why);
       return TRUE;
     }
   /* The worker may ask for them before we are told that it was started. */
   for (guint i = 0; i < self->proven->len; i++)
     sonde_proc_broker_allow (self->broker, g_ptr_array_index (self->proven, i));
   self->state = STATE_OPEN;
-  say_result (self, SONDE_MESSAGE_OPENED, NULL);
+  sonde_broker_say_result (self, SONDE_MESSAGE_OPENED, NULL);
   return TRUE;
-}
-
-/* The worker hears of targets once their events are on; with `start-on-exec` their records alone
- * will tell of what they execute. A session of one's own processes sees the mounts that they see.
- * @targets is empty afterwards. @addition: (nullable): whose they are */
-static void
-take_targets (SondeBroker *self, GPtrArray *targets, Addition *addition)
-{
-  while (targets->len > 0)
-    {
-      SondeTarget *target = g_ptr_array_steal_index (targets, 0);
-      SondeQuestion question
-          = { .kind = SONDE_QUESTION_TARGET,
-              .pid = sonde_target_pid (target),
-              .start_ticks = sonde_target_start_ticks (target),
-              .wants_mounts = self->asked.scope != SONDE_SCOPE_PIDS,
-              .wants_counters = (self->asked.counters & SONDE_COUNTERS_PROCESS) != 0,
-              .wants_process = !self->asked.start_on_exec,
-              .data = addition };
-
-      sonde_target_set_take (self->targets, target);
-      self->n_untold++;
-      look_into (self, &question);
-    }
 }
 
 static gboolean
@@ -753,35 +504,11 @@ on_announce (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError
 {
   self->state = STATE_RUNNING;
   if (self->note != NULL)
-    say_note (self, self->note);
-  take_targets (self, self->proven, NULL);
-  follow_cpus (self);
+    sonde_broker_say_note (self, self->note);
+  sonde_broker_take_targets (self, self->proven, NULL);
+  sonde_broker_follow_cpus (self);
   if (self->group != NULL)
     self->watch = sonde_group_watch_new (self->group, on_all_ended, self);
-  return TRUE;
-}
-
-static gboolean
-add (SondeBroker *self, GPtrArray *targets, GError **error)
-{
-  gboolean takes_targets
-      = self->asked.scope == SONDE_SCOPE_TARGETS || self->asked.scope == SONDE_SCOPE_LAUNCH;
-
-  if (!takes_targets || self->events == NULL)
-    {
-      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_INVALID_STATE,
-                           "Only a running session with targets or launch takes processes");
-      return FALSE;
-    }
-  if (!sonde_target_set_prove (self->targets, targets, &self->owner, error))
-    return FALSE;
-  if (!open_targets (self, targets, error))
-    {
-      sonde_event_set_discard_from (self->events, 0);
-      return FALSE;
-    }
-  for (guint i = 0; i < targets->len; i++)
-    sonde_proc_broker_allow (self->broker, g_ptr_array_index (targets, i));
   return TRUE;
 }
 
@@ -790,18 +517,19 @@ on_add (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **er
 {
   const SondeMessageTargets *message = (const void *) data;
   g_autoptr (GPtrArray) targets = take_asked (message, fds);
-  Addition *addition;
 
   if (!check_asked (self, message, error))
     return FALSE;
-  addition = g_new0 (Addition, 1);
-  g_queue_push_tail (&self->additions, addition);
-  if (add (self, targets, &addition->why))
-    {
-      addition->n_left = targets->len;
-      take_targets (self, targets, addition);
-    }
-  answer_additions (self);
+  sonde_broker_add (self, g_steal_pointer (&targets));
+  return TRUE;
+}
+
+static gboolean
+on_rings_mapped (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **error)
+{
+  const SondeMessageRingsMapped *message = (const void *) data;
+
+  sonde_broker_take_rings (self, message->status);
   return TRUE;
 }
 
@@ -868,7 +596,7 @@ on_front_message (SondeChannel *channel,
     g_set_error (&error, SONDE_ERROR, SONDE_ERROR_FAILED, "The front sent \"%s\" out of order",
                  sonde_message_type_to_string (message->type));
   g_warning ("%s", error->message);
-  refuse (self, SONDE_MESSAGE_BROKEN, error);
+  sonde_broker_refuse (self, SONDE_MESSAGE_BROKEN, error);
   end (self, EXIT_FAILURE);
 }
 
@@ -896,7 +624,7 @@ sonde_broker_new (int fd, SondeBrokerDone done, gpointer user_data)
   self->user_data = user_data;
   self->targets = sonde_target_set_new (on_all_ended, self);
   self->proven = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
-  g_queue_init (&self->additions);
+  g_queue_init (&self->operations);
   self->awaited_cpu = -1;
   self->front = sonde_channel_new (fd, SONDE_WAY_FRONT_TO_BROKER, &handler, self);
   sonde_perf_event_look (&sheet.events, &sheet.tracepoints);
@@ -914,7 +642,7 @@ sonde_broker_free (SondeBroker *self)
   g_clear_pointer (&self->front, sonde_channel_free);
   g_clear_pointer (&self->worker, sonde_channel_free);
   g_clear_pointer (&self->lanes, sonde_lanes_free);
-  g_queue_clear_full (&self->additions, addition_free);
+  sonde_broker_clear_operations (self);
   g_clear_pointer (&self->targets, sonde_target_set_free);
   g_clear_pointer (&self->proven, g_ptr_array_unref);
   g_clear_pointer (&self->broker, sonde_proc_broker_unref);

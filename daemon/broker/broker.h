@@ -14,6 +14,12 @@
  * Nothing is enabled before every target was confirmed (see target.h). What was refused once is
  * over: the next try is another broker's.
  *
+ * No process and no file system can keep a session that runs waiting. Until then this thread may
+ * wait for the targets, which nobody else does. From `open` on it asks the kernel for nothing that
+ * they can delay: whose a directory in /proc is, who is in a control group, which processors are
+ * on, and for events of whole processors or groups; it polls pidfds. Events of processes, and what
+ * /proc tells of them, are the lanes' (lanes.h), and what strangers sent the closer closes.
+ *
  * Neither side is trusted. Who sends what has no place in this order hears BROKEN; of the front,
  * which decides how long a broker lives, nothing more is heard after that. Main loop only.
  */

@@ -25,7 +25,6 @@ static const SondeSystemCall calls[] = {
 
   /* what the kernel tells of processes, control groups, processors and tracepoints, and the
    * programs that are mapped: looked for, and opened to be read (openat is below) */
-  { SCMP_SYS (openat2), "a program by its name, below the root of its process" },
   { SCMP_SYS (read), "texts of /proc and /sys; clocks of processors; GLib's eventfd" },
   { SCMP_SYS (pread64), "whether a proof is alive; headers of programs" },
   { SCMP_SYS (readlink), "what a proof was opened as" },

@@ -11,6 +11,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <glib-unix.h>
+
 #include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
@@ -49,55 +51,35 @@ open_root (gsize index)
   return fs.f_type == hierarchies[index].magic ? sonde_steal_fd (&fd) : -ENOTDIR;
 }
 
-/* openat2() does all of this at once, but RestrictSUIDSGID= in our unit denies it.
- * Returns: a descriptor or a negative errno */
+/* Returns: a descriptor or a negative errno */
 static int
 open_group (int root_fd, const char *path)
 {
-  g_auto (GStrv) names = g_strsplit (path + 1, "/", -1);
-  sonde_autofd int fd = openat (root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int result = sonde_proc_open_below (root_fd, path, O_RDONLY | O_DIRECTORY);
+  sonde_autofd int fd = result;
   struct stat root;
   struct stat st;
 
-  if (fd < 0 || fstat (fd, &root) < 0)
-    return -errno;
-  for (guint i = 0; names[i] != NULL; i++)
-    {
-      int next;
-
-      if (names[i][0] == '\0' || g_str_equal (names[i], ".") || g_str_equal (names[i], ".."))
-        return -EXDEV;
-      next = openat (fd, names[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-      if (next < 0)
-        return -errno;
-      sonde_clear_fd (&fd);
-      fd = next;
-    }
-  if (fstat (fd, &st) < 0)
+  if (result < 0)
+    return result;
+  if (fstat (root_fd, &root) < 0 || fstat (fd, &st) < 0)
     return -errno;
   return st.st_dev == root.st_dev ? sonde_steal_fd (&fd) : -EXDEV;
-}
-
-static gboolean
-check_path (const char *path, GError **error)
-{
-  gsize size_bytes = strlen (path);
-
-  if (path[0] == '/' && size_bytes > 1 && size_bytes < PATH_MAX && path[size_bytes - 1] != '/')
-    return TRUE;
-  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
-                       "Option unit: systemd names an impossible control group");
-  return FALSE;
 }
 
 SondeControlGroup *
 sonde_control_group_open (const char *path, GError **error)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  gsize size_bytes = strlen (path);
   int result = -ENOTDIR;
 
-  if (!check_path (path, error))
-    return NULL;
+  if (path[0] != '/' || size_bytes <= 1 || size_bytes >= PATH_MAX || path[size_bytes - 1] == '/')
+    {
+      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                           "Option unit: systemd names an impossible control group");
+      return NULL;
+    }
   for (gsize i = 0; i < G_N_ELEMENTS (hierarchies); i++)
     {
       sonde_autofd int root_fd = open_root (i);
@@ -136,12 +118,6 @@ sonde_control_group_free (SondeControlGroup *self)
   sonde_clear_fd (&self->fd);
   g_free (self->path);
   g_free (self);
-}
-
-const char *
-sonde_control_group_path (const SondeControlGroup *self)
-{
-  return self->path;
 }
 
 int
@@ -256,14 +232,74 @@ sonde_control_group_is_empty (const SondeControlGroup *self)
   return pids != NULL && pids->len == 0;
 }
 
-int
-sonde_control_group_open_events (const SondeControlGroup *self)
-{
-  return self->is_unified ? openat (self->fd, "cgroup.events", O_RDONLY | O_CLOEXEC) : -1;
-}
-
 gboolean
 sonde_control_group_contains (const SondeControlGroup *self, const char *text)
 {
   return sonde_cgroup_is_below (text, self->key, self->path);
+}
+
+/* --- its end --- */
+
+struct SondeGroupWatch
+{
+  const SondeControlGroup *group;
+  int events_fd; /* -1: the hierarchy is of version 1, where one must look again and again */
+  guint source;
+  void (*emptied) (gpointer user_data);
+  gpointer user_data;
+};
+
+static gboolean
+look (gpointer user_data)
+{
+  SondeGroupWatch *self = user_data;
+
+  if (!sonde_control_group_is_empty (self->group))
+    return G_SOURCE_CONTINUE;
+  self->source = 0;
+  self->emptied (self->user_data);
+  return G_SOURCE_REMOVE;
+}
+
+static gboolean
+on_changed (int fd, GIOCondition condition, gpointer user_data)
+{
+  SondeGroupWatch *self = user_data;
+  char text[256];
+
+  /* A read, of however little, arms the kernel's poll again; of a group that is gone it fails. */
+  if (pread (fd, text, sizeof text, 0) >= 0)
+    return look (self);
+  self->source = 0;
+  self->emptied (self->user_data);
+  return G_SOURCE_REMOVE;
+}
+
+SondeGroupWatch *
+sonde_group_watch_new (const SondeControlGroup *group,
+                       void (*emptied) (gpointer user_data),
+                       gpointer user_data)
+{
+  SondeGroupWatch *self = g_new0 (SondeGroupWatch, 1);
+
+  self->group = group;
+  self->emptied = emptied;
+  self->user_data = user_data;
+  self->events_fd
+      = group->is_unified ? openat (group->fd, "cgroup.events", O_RDONLY | O_CLOEXEC) : -1;
+  /* An open file that was never read polls as changed: so what happened before is not missed.
+   * Source: cgroups(7), cgroup.events */
+  self->source = self->events_fd >= 0 ? g_unix_fd_add (self->events_fd, G_IO_PRI, on_changed, self)
+                                      : g_timeout_add (SONDE_LIMIT_GROUP_LOOK_MS, look, self);
+  return self;
+}
+
+void
+sonde_group_watch_free (SondeGroupWatch *self)
+{
+  if (self == NULL)
+    return;
+  g_clear_handle_id (&self->source, g_source_remove);
+  sonde_clear_fd (&self->events_fd);
+  g_free (self);
 }

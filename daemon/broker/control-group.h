@@ -24,8 +24,6 @@ SondeControlGroup *sonde_control_group_open (const char *path, GError **error);
 void sonde_control_group_free (SondeControlGroup *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeControlGroup, sonde_control_group_free)
 
-/* As it was opened. */
-const char *sonde_control_group_path (const SondeControlGroup *self);
 /* A descriptor of its directory for PERF_FLAG_PID_CGROUP, ours; -1 if its hierarchy is of version
  * 1, whose groups have no perf events. */
 int sonde_control_group_fd (const SondeControlGroup *self);
@@ -43,9 +41,16 @@ GArray *sonde_control_group_list (const SondeControlGroup *self, GError **error)
 
 /* Whether nobody is in it or below it, or it is gone. */
 gboolean sonde_control_group_is_empty (const SondeControlGroup *self);
-/* A descriptor (transfer full) that polls as POLLPRI when the answer to that changes, and once
- * before it was read; -1 if its hierarchy is of version 1. Source: cgroups(7), cgroup.events */
-int sonde_control_group_open_events (const SondeControlGroup *self);
-
 /* @text: of /proc/PID/cgroup: whether that process is in it or below it */
 gboolean sonde_control_group_contains (const SondeControlGroup *self, const char *text);
+
+/* Tells when the last process has left a group. */
+typedef struct SondeGroupWatch SondeGroupWatch;
+
+/* @group: outlives it; somebody is in it; @emptied: once, from the main loop: it may free this */
+SondeGroupWatch *sonde_group_watch_new (const SondeControlGroup *group,
+                                        void (*emptied) (gpointer user_data),
+                                        gpointer user_data);
+/* Accepts NULL. */
+void sonde_group_watch_free (SondeGroupWatch *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeGroupWatch, sonde_group_watch_free)

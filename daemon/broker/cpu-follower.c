@@ -92,15 +92,6 @@ find_or_add (SondeCpuFollower *self, int number)
   return &g_array_index (self->cpus, Cpu, self->cpus->len - 1);
 }
 
-static void
-look_at (SondeCpuFollower *self, Cpu *cpu, gint64 now)
-{
-  cpu->is_on = (cpu->is_on && self->handler->is_counting (cpu->number, self->user_data))
-               || self->handler->came (cpu->number, cpu->seen_ns, self->user_data);
-  if (cpu->is_on)
-    cpu->seen_ns = now;
-}
-
 void
 sonde_cpu_follower_look (SondeCpuFollower *self)
 {
@@ -114,5 +105,12 @@ sonde_cpu_follower_look (SondeCpuFollower *self)
     if (!contains (online, g_array_index (self->cpus, Cpu, i).number))
       g_array_index (self->cpus, Cpu, i).is_on = FALSE;
   for (guint i = 0; i < online->len; i++)
-    look_at (self, find_or_add (self, g_array_index (online, int, i)), now);
+    {
+      Cpu *cpu = find_or_add (self, g_array_index (online, int, i));
+
+      cpu->is_on = (cpu->is_on && self->handler->is_counting (cpu->number, self->user_data))
+                   || self->handler->came (cpu->number, cpu->seen_ns, self->user_data);
+      if (cpu->is_on)
+        cpu->seen_ns = now;
+    }
 }

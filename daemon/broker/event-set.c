@@ -14,7 +14,6 @@
 #include "daemon/base/proc-text.h"
 #include "daemon/base/quota.h"
 #include "daemon/broker/cpu-follower.h"
-#include "daemon/broker/cpu-pulse.h"
 
 typedef struct
 {
@@ -22,17 +21,34 @@ typedef struct
   SondeMessageEvent entry;
 } OpenEvent;
 
+/* A clock among the events of a processor: like all of them it stands still for good once the
+ * processor was off, however shortly. */
+typedef struct
+{
+  int fd;             /* -1: none, where events of whole processors are refused */
+  gint64 since_ns;    /* CLOCK_MONOTONIC: when it was opened */
+  guint64 enabled_ns; /* as last read */
+} Pulse;
+
 struct SondeEventSet
 {
   SondePerfPlan plan;
   GArray *cpus;   /* int: those with rings, which stay when their CPU goes off */
   GArray *rings;  /* OpenEvent: for each CPU samples (if there are any), then side-band */
-  GArray *pulses; /* SondeCpuPulse: for each CPU; where no event of whole CPUs is wanted, none */
+  GArray *pulses; /* Pulse: for each CPU; where no event of whole CPUs is wanted, none */
   gboolean has_pulses;
   int unmapped_cpu;    /* whose rings the worker has not mapped yet; -1: none */
-  int only_cpu;        /* whose events are opened; -1: of all */
-  GArray *fresh;       /* OpenEvent: opened, disabled, not handed over */
   guint n_handed_over; /* events */
+  gboolean start_on_exec;
+};
+
+struct SondeEventDraft
+{
+  SondePerfPlan plan;
+  GArray *cpus;   /* int: on which events are opened */
+  guint n_cpus;   /* on which they will be */
+  guint n_before; /* events of the set */
+  GArray *events; /* OpenEvent: disabled */
   gboolean start_on_exec;
 };
 
@@ -52,20 +68,15 @@ events_new (void)
 }
 
 static guint
-n_kinds (const SondeEventSet *self)
+n_kinds (const SondePerfPlan *plan)
 {
-  return self->plan.has_samples ? 2 : 1;
+  return plan->has_samples ? 2 : 1;
 }
 
 static gboolean
-add_event (
-    GArray *events, int fd, SondeEventKind kind, pid_t tid, int cpu, guint32 flags, GError **error)
+identify (OpenEvent *event, GError **error)
 {
-  OpenEvent event = { .fd = fd, .entry = { .cpu = cpu, .tid = tid, .kind = kind, .flags = flags } };
-
-  g_array_append_val (events, event);
-  if (ioctl (fd, PERF_EVENT_IOC_ID, &g_array_index (events, OpenEvent, events->len - 1).entry.id)
-      < 0)
+  if (ioctl (event->fd, PERF_EVENT_IOC_ID, &event->entry.id) < 0)
     return sonde_error_set_errno (error, errno, "Cannot identify a perf event");
   return TRUE;
 }
@@ -78,12 +89,12 @@ open_ring (SondeEventSet *self, SondeEventKind kind, int cpu, gboolean *is_off, 
 {
   const struct perf_event_attr *attr
       = kind == SONDE_EVENT_SAMPLES ? &self->plan.samples_ring : &self->plan.sideband_ring;
-  pid_t tid = -1;
-  int fd = sonde_perf_event_open (attr, tid, cpu);
+  OpenEvent ring = { .entry = { .cpu = cpu, .tid = -1, .kind = kind } };
+  int fd = sonde_perf_event_open (attr, -1, cpu);
 
   if (fd == -EACCES || fd == -EPERM)
     {
-      tid = getpid ();
+      ring.entry.tid = getpid ();
       fd = sonde_perf_event_open (attr, 0, cpu);
     }
   *is_off = fd == -ENODEV;
@@ -94,13 +105,15 @@ open_ring (SondeEventSet *self, SondeEventKind kind, int cpu, gboolean *is_off, 
       sonde_perf_event_set_error (error, -fd, "dummy");
       return FALSE;
     }
-  return add_event (self->rings, fd, kind, tid, cpu, 0, error);
+  ring.fd = fd;
+  g_array_append_val (self->rings, ring);
+  return identify (&g_array_index (self->rings, OpenEvent, self->rings->len - 1), error);
 }
 
 static void
 clear_pulse (gpointer pulse)
 {
-  sonde_cpu_pulse_close (pulse);
+  sonde_clear_fd (&((Pulse *) pulse)->fd);
 }
 
 /* -1: it has no rings */
@@ -117,13 +130,15 @@ void
 sonde_event_set_revive (SondeEventSet *self, int cpu)
 {
   int index = index_of_cpu (self, cpu);
-  SondeCpuPulse *pulse;
+  Pulse *pulse;
+  int fd;
 
   if (!self->has_pulses || index < 0)
     return;
-  pulse = &g_array_index (self->pulses, SondeCpuPulse, index);
-  sonde_cpu_pulse_close (pulse);
-  *pulse = sonde_cpu_pulse_open (&self->plan.pulse, cpu);
+  pulse = &g_array_index (self->pulses, Pulse, index);
+  clear_pulse (pulse);
+  fd = sonde_perf_event_open (&self->plan.pulse, -1, cpu);
+  *pulse = (Pulse){ .fd = fd < 0 ? -1 : fd, .since_ns = g_get_monotonic_time () * 1000 };
 }
 
 /* One that has just gone off may come later. */
@@ -132,6 +147,7 @@ open_rings_on (SondeEventSet *self, int cpu, GError **error)
 {
   guint n_before = self->rings->len;
   gboolean is_off = FALSE;
+  Pulse none = { .fd = -1 };
 
   if ((self->plan.has_samples && !open_ring (self, SONDE_EVENT_SAMPLES, cpu, &is_off, error))
       || (!is_off && !open_ring (self, SONDE_EVENT_SIDEBAND, cpu, &is_off, error)))
@@ -144,55 +160,38 @@ open_rings_on (SondeEventSet *self, int cpu, GError **error)
   else
     {
       g_array_append_val (self->cpus, cpu);
-      g_array_append_val (self->pulses, SONDE_CPU_PULSE_NONE);
+      g_array_append_val (self->pulses, none);
       sonde_event_set_revive (self, cpu);
     }
   return TRUE;
 }
 
-/* Each ring's event is sent to the worker in a duplicate; later as many events of whole CPUs are on
- * their way. */
-static gboolean
-check_fds (uid_t owner_uid, guint n_rings, GError **error)
-{
-  return sonde_quota_check_fds (owner_uid, 3 * (guint64) n_rings, error);
-}
-
-/* Without any event yet, and with the best plan. */
-static SondeEventSet *
-alloc (const SondeAsked *asked)
-{
-  SondeEventSet *self = g_new0 (SondeEventSet, 1);
-
-  self->rings = events_new ();
-  self->fresh = events_new ();
-  self->cpus = g_array_new (FALSE, FALSE, sizeof (int));
-  self->pulses = g_array_new (FALSE, FALSE, sizeof (SondeCpuPulse));
-  g_array_set_clear_func (self->pulses, clear_pulse);
-  self->has_pulses = asked->scope == SONDE_SCOPE_SYSTEM || asked->scope == SONDE_SCOPE_UNIT;
-  self->only_cpu = -1;
-  self->unmapped_cpu = -1;
-  self->start_on_exec = asked->start_on_exec;
-  sonde_perf_plan_init (&self->plan, asked);
-  return self;
-}
-
 SondeEventSet *
 sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error)
 {
-  g_autoptr (SondeEventSet) self = alloc (asked);
+  g_autoptr (SondeEventSet) self = g_new0 (SondeEventSet, 1);
   g_autofree char *online
       = sonde_proc_text_read (AT_FDCWD, SONDE_CPUS_ONLINE_PATH, SONDE_LIMIT_PROC_TEXT_BYTES);
   g_autoptr (GArray) cpus = online != NULL ? sonde_cpu_list_parse (online) : NULL;
 
+  self->rings = events_new ();
+  self->cpus = g_array_new (FALSE, FALSE, sizeof (int));
+  self->pulses = g_array_new (FALSE, FALSE, sizeof (Pulse));
+  g_array_set_clear_func (self->pulses, clear_pulse);
+  self->has_pulses = asked->scope == SONDE_SCOPE_SYSTEM || asked->scope == SONDE_SCOPE_UNIT;
+  self->unmapped_cpu = -1;
+  self->start_on_exec = asked->start_on_exec;
+  sonde_perf_plan_init (&self->plan, asked);
   if (cpus == NULL)
     {
       g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
                            "Cannot read which processors are online in /sys/devices/system/cpu");
       return NULL;
     }
+  /* Each ring's event is sent to the worker in a duplicate; later as many events of whole CPUs are
+   * on their way. */
   if (!sonde_quota_check_rings (owner_uid, cpus->len, error)
-      || !check_fds (owner_uid, cpus->len * n_kinds (self), error)
+      || !sonde_quota_check_fds (owner_uid, 3 * (guint64) cpus->len * n_kinds (&self->plan), error)
       || !sonde_perf_plan_probe (&self->plan, asked, g_array_index (cpus, int, 0), error))
     return NULL;
   for (guint i = 0; i < cpus->len; i++)
@@ -209,7 +208,6 @@ sonde_event_set_free (SondeEventSet *self)
   g_clear_pointer (&self->cpus, g_array_unref);
   g_clear_pointer (&self->pulses, g_array_unref);
   g_clear_pointer (&self->rings, g_array_unref);
-  g_clear_pointer (&self->fresh, g_array_unref);
   g_free (self);
 }
 
@@ -314,43 +312,104 @@ sonde_event_set_take_cpu (SondeEventSet *self, int cpu, gboolean is_mapped)
     return;
   g_array_remove_index (self->cpus, (guint) index);
   g_array_remove_index (self->pulses, (guint) index);
-  g_array_remove_range (self->rings, (guint) index * n_kinds (self), n_kinds (self));
+  g_array_remove_range (self->rings, (guint) index * n_kinds (&self->plan), n_kinds (&self->plan));
+}
+
+/* FALSE: it has none, or it cannot be read. */
+static gboolean
+read_pulse (Pulse *self)
+{
+  guint64 values[2]; /* count, time enabled */
+
+  if (self->fd < 0 || read (self->fd, values, sizeof values) != sizeof values)
+    return FALSE;
+  self->enabled_ns = values[1];
+  return TRUE;
 }
 
 gboolean
 sonde_event_set_is_counting (SondeEventSet *self, int cpu)
 {
   int index = index_of_cpu (self, cpu);
+  Pulse *pulse = index >= 0 ? &g_array_index (self->pulses, Pulse, index) : NULL;
+  guint64 before_ns = pulse != NULL ? pulse->enabled_ns : 0;
 
-  return index < 0
-         || sonde_cpu_pulse_is_beating (&g_array_index (self->pulses, SondeCpuPulse, index));
+  return pulse == NULL || !read_pulse (pulse) || pulse->enabled_ns > before_ns;
 }
 
 gint64
 sonde_event_set_counted_until_ns (SondeEventSet *self, int cpu)
 {
   int index = index_of_cpu (self, cpu);
+  Pulse *pulse = index >= 0 ? &g_array_index (self->pulses, Pulse, index) : NULL;
 
-  return index < 0 ? 0
-                   : sonde_cpu_pulse_until_ns (&g_array_index (self->pulses, SondeCpuPulse, index));
+  return pulse != NULL && read_pulse (pulse) ? pulse->since_ns + (gint64) pulse->enabled_ns : 0;
+}
+
+/* --- a draft --- */
+
+SondeEventDraft *
+sonde_event_set_draft (const SondeEventSet *self, int cpu)
+{
+  SondeEventDraft *draft = g_new0 (SondeEventDraft, 1);
+
+  draft->plan = self->plan;
+  draft->cpus = g_array_new (FALSE, FALSE, sizeof (int));
+  for (guint i = 0; i < self->cpus->len; i++)
+    {
+      int with_rings = g_array_index (self->cpus, int, i);
+
+      if (with_rings != self->unmapped_cpu && (cpu < 0 || with_rings == cpu))
+        g_array_append_val (draft->cpus, with_rings);
+    }
+  draft->n_cpus = self->cpus->len;
+  draft->n_before = self->n_handed_over;
+  draft->events = events_new ();
+  draft->start_on_exec = self->start_on_exec;
+  return draft;
 }
 
 void
-sonde_event_set_narrow (SondeEventSet *self, int cpu)
+sonde_event_draft_free (SondeEventDraft *self)
 {
-  self->only_cpu = cpu;
+  if (self == NULL)
+    return;
+  g_array_unref (self->cpus);
+  g_array_unref (self->events);
+  g_free (self);
+}
+
+guint
+sonde_event_draft_size (const SondeEventDraft *self)
+{
+  return self->events->len;
+}
+
+void
+sonde_event_draft_cut (SondeEventDraft *self, guint n_events)
+{
+  g_array_set_size (self->events, n_events);
+}
+
+void
+sonde_event_draft_take (SondeEventDraft *self, SondeEventDraft *more)
+{
+  g_array_append_vals (self->events, more->events->data, more->events->len);
+  for (guint i = 0; i < more->events->len; i++)
+    g_array_index (more->events, OpenEvent, i).fd = -1;
+  sonde_event_draft_free (more);
 }
 
 static gboolean
-check_room (const SondeEventSet *self, guint n_tasks, GError **error)
+check_room (const SondeEventDraft *self, guint n_tasks, GError **error)
 {
-  guint64 wanted = (guint64) n_tasks * self->cpus->len * n_kinds (self);
+  guint64 wanted = (guint64) n_tasks * self->n_cpus * n_kinds (&self->plan);
 
-  if (wanted + self->fresh->len + self->n_handed_over <= SONDE_LIMIT_EVENTS)
+  if (wanted + self->events->len + self->n_before <= SONDE_LIMIT_EVENTS)
     return TRUE;
   g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
                "Limit events: %u threads on %u processors need more than %d perf events", n_tasks,
-               self->cpus->len, SONDE_LIMIT_EVENTS);
+               self->n_cpus, SONDE_LIMIT_EVENTS);
   return FALSE;
 }
 
@@ -363,65 +422,52 @@ typedef struct
   gboolean is_gone; /* (out): the thread has exited meanwhile */
 } Subject;
 
-static int
-open_on (const struct perf_event_attr *attr, const Subject *subject, int cpu)
-{
-  return subject->group_fd >= 0 ? sonde_perf_event_open_group (attr, subject->group_fd, cpu)
-                                : sonde_perf_event_open (attr, subject->tid, cpu);
-}
-
 static gboolean
-open_event (
-    SondeEventSet *self, SondeEventKind kind, Subject *subject, guint cpu_index, GError **error)
+open_event (SondeEventDraft *self, SondeEventKind kind, Subject *subject, int cpu, GError **error)
 {
   gboolean is_sampling = kind == SONDE_EVENT_SAMPLES;
-  int cpu = g_array_index (self->cpus, int, cpu_index);
-  guint ring_index = cpu_index * n_kinds (self) + (is_sampling ? 0 : n_kinds (self) - 1);
-  int ring_fd = g_array_index (self->rings, OpenEvent, ring_index).fd;
+  const struct perf_event_attr *attr = is_sampling ? &self->plan.samples : &self->plan.sideband;
   guint32 flags = subject->flags | (is_sampling && self->start_on_exec ? SONDE_EVENT_ON_EXEC : 0);
-  int fd = open_on (is_sampling ? &self->plan.samples : &self->plan.sideband, subject, cpu);
+  OpenEvent event = { .entry = { .cpu = cpu, .tid = subject->tid, .kind = kind, .flags = flags } };
 
-  if (fd == -ESRCH)
+  event.fd = subject->group_fd >= 0 ? sonde_perf_event_open_group (attr, subject->group_fd, cpu)
+                                    : sonde_perf_event_open (attr, subject->tid, cpu);
+  if (event.fd == -ESRCH)
     {
       subject->is_gone = TRUE;
       return TRUE;
     }
   /* The CPU is off: what it will need is opened when it comes back. */
-  if (fd == -ENODEV)
+  if (event.fd == -ENODEV)
     return TRUE;
-  if (fd < 0)
+  if (event.fd < 0)
     {
-      sonde_perf_event_set_error (error, -fd, is_sampling ? self->plan.event_name : "dummy");
+      sonde_perf_event_set_error (error, -event.fd, is_sampling ? self->plan.event_name : "dummy");
       return FALSE;
     }
-  if (!add_event (self->fresh, fd, kind, subject->tid, cpu, flags, error))
-    return FALSE;
-  if (ioctl (fd, PERF_EVENT_IOC_SET_OUTPUT, ring_fd) < 0)
-    return sonde_error_set_errno (error, errno, "Cannot redirect a perf event to its ring");
+  g_array_append_val (self->events, event);
   return TRUE;
 }
 
 static gboolean
-open_subject (SondeEventSet *self, Subject *subject, GError **error)
+open_subject (SondeEventDraft *self, Subject *subject, GError **error)
 {
   for (guint i = 0; i < self->cpus->len && !subject->is_gone; i++)
     {
       int cpu = g_array_index (self->cpus, int, i);
 
-      if (cpu == self->unmapped_cpu || (self->only_cpu >= 0 && cpu != self->only_cpu))
-        continue;
       /* Side-band first: a mapping is known before a sample in it. */
-      if (!open_event (self, SONDE_EVENT_SIDEBAND, subject, i, error))
+      if (!open_event (self, SONDE_EVENT_SIDEBAND, subject, cpu, error))
         return FALSE;
       if (self->plan.has_samples && !subject->is_gone
-          && !open_event (self, SONDE_EVENT_SAMPLES, subject, i, error))
+          && !open_event (self, SONDE_EVENT_SAMPLES, subject, cpu, error))
         return FALSE;
     }
   return TRUE;
 }
 
 gboolean
-sonde_event_set_open_system (SondeEventSet *self, GError **error)
+sonde_event_draft_open_system (SondeEventDraft *self, GError **error)
 {
   Subject subject = { .tid = -1, .group_fd = -1 };
 
@@ -429,7 +475,7 @@ sonde_event_set_open_system (SondeEventSet *self, GError **error)
 }
 
 gboolean
-sonde_event_set_open_group (SondeEventSet *self, int group_fd, GError **error)
+sonde_event_draft_open_group (SondeEventDraft *self, int group_fd, GError **error)
 {
   Subject subject = { .tid = -1, .group_fd = group_fd };
 
@@ -460,10 +506,10 @@ find_new_tasks (int tasks_fd, GHashTable *known)
 }
 
 gboolean
-sonde_event_set_check_room (const SondeEventSet *self,
-                            uid_t owner_uid,
-                            GArray *pids,
-                            GError **error)
+sonde_event_draft_check_room (const SondeEventDraft *self,
+                              uid_t owner_uid,
+                              GArray *pids,
+                              GError **error)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   g_autoptr (GHashTable) nothing_known = g_hash_table_new (NULL, NULL);
@@ -479,30 +525,30 @@ sonde_event_set_check_room (const SondeEventSet *self,
       n_tasks += tids->len;
     }
   return check_room (self, n_tasks, error)
-         && sonde_quota_check_fds (owner_uid, (guint64) n_tasks * self->cpus->len * n_kinds (self),
-                                   error);
+         && sonde_quota_check_fds (owner_uid,
+                                   (guint64) n_tasks * self->n_cpus * n_kinds (&self->plan), error);
 }
 
 /* The number may have gone to a task of another process since it was found; then what was opened is
  * closed again. */
 static gboolean
-open_task (SondeEventSet *self, int tasks_fd, pid_t tid, guint32 flags, GError **error)
+open_task (SondeEventDraft *self, int tasks_fd, pid_t tid, guint32 flags, GError **error)
 {
   Subject subject = { .tid = tid, .group_fd = -1, .flags = flags };
-  guint n_before = self->fresh->len;
+  guint n_before = self->events->len;
   char name[16];
 
   if (!open_subject (self, &subject, error))
     return FALSE;
   g_snprintf (name, sizeof name, "%d", (int) tid);
   if (faccessat (tasks_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-    g_array_set_size (self->fresh, n_before);
+    g_array_set_size (self->events, n_before);
   return TRUE;
 }
 
 gboolean
-sonde_event_set_open_process (
-    SondeEventSet *self, pid_t pid, int process_fd, gboolean is_late, GError **error)
+sonde_event_draft_open_process (
+    SondeEventDraft *self, pid_t pid, int process_fd, gboolean is_late, GError **error)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   sonde_autofd int tasks_fd = openat (process_fd, "task", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -532,56 +578,77 @@ sonde_event_set_open_process (
   return FALSE;
 }
 
-guint
-sonde_event_set_n_fresh (const SondeEventSet *self)
-{
-  return self->fresh->len;
-}
+/* --- what becomes of it --- */
 
-guint
-sonde_event_set_n_handed_over (const SondeEventSet *self)
+/* What is told by its rings alone goes on. */
+static void
+drop_without_rings (const SondeEventSet *self, GArray *events)
 {
-  return self->n_handed_over;
-}
+  guint n_left = 0;
 
-void
-sonde_event_set_discard_from (SondeEventSet *self, guint n_fresh)
-{
-  g_array_set_size (self->fresh, n_fresh);
+  for (guint i = 0; i < events->len; i++)
+    {
+      OpenEvent *event = &g_array_index (events, OpenEvent, i);
+
+      if (!sonde_event_set_has_cpu (self, event->entry.cpu))
+        sonde_clear_fd (&event->fd);
+      else if (n_left++ < i)
+        {
+          g_array_index (events, OpenEvent, n_left - 1) = *event;
+          event->fd = -1;
+        }
+    }
+  g_array_set_size (events, n_left);
 }
 
 static gboolean
-enable_fresh (SondeEventSet *self, GError **error)
+enable (SondeEventSet *self, OpenEvent *event, GError **error)
 {
-  for (guint i = 0; i < self->fresh->len; i++)
-    {
-      const OpenEvent *event = &g_array_index (self->fresh, OpenEvent, i);
+  guint ring = (guint) index_of_cpu (self, event->entry.cpu) * n_kinds (&self->plan)
+               + (event->entry.kind == SONDE_EVENT_SAMPLES ? 0 : n_kinds (&self->plan) - 1);
 
-      if ((event->entry.flags & SONDE_EVENT_ON_EXEC) == 0
-          && ioctl (event->fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
-        return sonde_error_set_errno (error, errno, "Cannot enable a perf event");
-    }
+  if (!identify (event, error))
+    return FALSE;
+  if (ioctl (event->fd, PERF_EVENT_IOC_SET_OUTPUT, g_array_index (self->rings, OpenEvent, ring).fd)
+      < 0)
+    return sonde_error_set_errno (error, errno, "Cannot redirect a perf event to its ring");
+  if ((event->entry.flags & SONDE_EVENT_ON_EXEC) == 0
+      && ioctl (event->fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
+    return sonde_error_set_errno (error, errno, "Cannot enable a perf event");
   return TRUE;
 }
 
 gboolean
-sonde_event_set_hand_over (SondeEventSet *self, SondeChannel *front, GError **error)
+sonde_event_set_hand_over (SondeEventSet *self,
+                           SondeEventDraft *draft,
+                           SondeChannel *front,
+                           GError **error)
 {
-  if (!enable_fresh (self, error))
-    return FALSE;
+  g_autoptr (SondeEventDraft) taken = draft;
+  GArray *events = taken->events;
 
-  for (guint first = 0; first < self->fresh->len; first += SONDE_MESSAGE_MAX_FDS)
+  if (events->len + self->n_handed_over > SONDE_LIMIT_EVENTS)
     {
-      guint n_events = MIN (self->fresh->len - first, SONDE_MESSAGE_MAX_FDS);
-      OpenEvent *events = &g_array_index (self->fresh, OpenEvent, first);
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                   "Limit events: at most %d perf events in a session", SONDE_LIMIT_EVENTS);
+      return FALSE;
+    }
+  drop_without_rings (self, events);
+  for (guint i = 0; i < events->len; i++)
+    if (!enable (self, &g_array_index (events, OpenEvent, i), error))
+      return FALSE;
+
+  for (guint first = 0; first < events->len; first += SONDE_MESSAGE_MAX_FDS)
+    {
+      guint n_events = MIN (events->len - first, SONDE_MESSAGE_MAX_FDS);
+      OpenEvent *batch = &g_array_index (events, OpenEvent, first);
       int fds[SONDE_MESSAGE_MAX_FDS];
 
       for (guint i = 0; i < n_events; i++)
-        fds[i] = sonde_steal_fd (&events[i].fd);
-      if (!send_batch (front, SONDE_MESSAGE_EVENTS, events, fds, n_events, 0, error))
+        fds[i] = sonde_steal_fd (&batch[i].fd);
+      if (!send_batch (front, SONDE_MESSAGE_EVENTS, batch, fds, n_events, 0, error))
         return FALSE;
     }
-  self->n_handed_over += self->fresh->len;
-  g_array_set_size (self->fresh, 0);
+  self->n_handed_over += events->len;
   return TRUE;
 }

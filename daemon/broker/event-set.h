@@ -11,10 +11,15 @@
  * Each online CPU has a ring for samples and one for side-band records, owned by dummy events that
  * live as long as the session, whether their CPU goes off or not. Everything else is redirected to
  * them with PERF_EVENT_IOC_SET_OUTPUT, which the kernel allows once the worker has mapped them.
- * Events are opened disabled and stay ours until sonde_event_set_hand_over(), which enables them
- * (with `start-on-exec` the side-band ones alone), sends them to the worker and keeps no copy.
+ * Events are opened disabled, into a draft, and stay ours until sonde_event_set_hand_over(), which
+ * enables them (with `start-on-exec` the side-band ones alone), sends them to the worker and keeps
+ * no copy.
+ *
+ * To open an event of a task waits for one that executes a program, so a draft is apart from its
+ * set: it may be filled by another thread, which may never come back.
  */
 typedef struct SondeEventSet SondeEventSet;
+typedef struct SondeEventDraft SondeEventDraft;
 
 /* Makes and probes the plan, and opens the rings' events.
  * Errors: those of sonde_perf_plan_probe() and sonde_quota_check_rings() */
@@ -46,45 +51,56 @@ gboolean sonde_event_set_is_counting (SondeEventSet *self, int cpu);
 gint64 sonde_event_set_counted_until_ns (SondeEventSet *self, int cpu);
 /* Before new events are opened on a CPU that was off. */
 void sonde_event_set_revive (SondeEventSet *self, int cpu);
-/* From now on events are opened on that CPU alone; -1: on all */
-void sonde_event_set_narrow (SondeEventSet *self, int cpu);
+/* @cpu: whose events are to be opened alone; -1: of all whose rings are mapped */
+SondeEventDraft *sonde_event_set_draft (const SondeEventSet *self, int cpu);
+/* Accepts NULL. */
+void sonde_event_draft_free (SondeEventDraft *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeEventDraft, sonde_event_draft_free)
 
 /**
- * sonde_event_set_check_room:
+ * sonde_event_draft_check_room:
  * @pids: (element-type gint): processes to be opened together
  *
  * Whether the events of all their threads are within the limits; opens none.
  *
  * Errors: SONDE_ERROR_LIMIT_EXCEEDED: events, descriptors
  */
-gboolean sonde_event_set_check_room (const SondeEventSet *self,
-                                     uid_t owner_uid,
-                                     GArray *pids,
-                                     GError **error);
+gboolean sonde_event_draft_check_room (const SondeEventDraft *self,
+                                       uid_t owner_uid,
+                                       GArray *pids,
+                                       GError **error);
 
 /* Every CPU as a whole. */
-gboolean sonde_event_set_open_system (SondeEventSet *self, GError **error);
+gboolean sonde_event_draft_open_system (SondeEventDraft *self, GError **error);
 /* The tasks of a control group on every CPU. @group_fd: its directory, of version 2 */
-gboolean sonde_event_set_open_group (SondeEventSet *self, int group_fd, GError **error);
+gboolean sonde_event_draft_open_group (SondeEventDraft *self, int group_fd, GError **error);
 
 /**
- * sonde_event_set_open_process:
+ * sonde_event_draft_open_process:
  * @process_fd: its directory in /proc
- * @is_late: whether its threads may have inherited events of this set already
+ * @is_late: whether its threads may have inherited events of this session already
  *
  * All threads that it has, until a pass over them finds no new one. A thread that one of the others
  * made meanwhile has inherited its events and now has its own, too: those are marked
- * SONDE_EVENT_LATE, and the worker takes what two of them tell once.
+ * SONDE_EVENT_LATE, and the worker takes what two of them tell once. Waits for a thread that
+ * executes a program.
  *
  * Errors: SONDE_ERROR_LIMIT_EXCEEDED, FAILED and those of sonde_perf_event_set_error(). A process
  * that is gone is none.
  */
-gboolean sonde_event_set_open_process (
-    SondeEventSet *self, pid_t pid, int process_fd, gboolean is_late, GError **error);
+gboolean sonde_event_draft_open_process (
+    SondeEventDraft *self, pid_t pid, int process_fd, gboolean is_late, GError **error);
 
-/* How many events were opened and not handed over. */
-guint sonde_event_set_n_fresh (const SondeEventSet *self);
-/* Closes those but the first @n_fresh. */
-void sonde_event_set_discard_from (SondeEventSet *self, guint n_fresh);
-guint sonde_event_set_n_handed_over (const SondeEventSet *self);
-gboolean sonde_event_set_hand_over (SondeEventSet *self, SondeChannel *front, GError **error);
+/* How many events are open. */
+guint sonde_event_draft_size (const SondeEventDraft *self);
+/* Closes those but the first @n_events. */
+void sonde_event_draft_cut (SondeEventDraft *self, guint n_events);
+/* @more: (transfer full): behind those of @self */
+void sonde_event_draft_take (SondeEventDraft *self, SondeEventDraft *more);
+
+/* @draft: (transfer full): those on CPUs that have lost their rings meanwhile are closed.
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED, FAILED */
+gboolean sonde_event_set_hand_over (SondeEventSet *self,
+                                    SondeEventDraft *draft,
+                                    SondeChannel *front,
+                                    GError **error);

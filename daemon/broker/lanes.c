@@ -103,20 +103,12 @@ sonde_subuid_fold (const GArray *ranges, uid_t uid)
   return uid;
 }
 
-static GArray *
-read_subuids (void)
-{
-  g_autofree char *text = sonde_proc_text_read (AT_FDCWD, SUBUID_PATH, SONDE_LIMIT_SUBUID_BYTES);
-
-  return sonde_subuid_parse (text != NULL ? text : "");
-}
-
 static void
 result_free (gpointer data)
 {
   Result *result = data;
 
-  g_free (result->question);
+  sonde_question_free (result->question);
   sonde_answer_free (result->answer);
   g_free (result);
 }
@@ -197,9 +189,12 @@ static void
 look_into (Lane *lane, SondeProcBatch *batch)
 {
   SondeLanes *self = lane->lanes;
-  const SondeQuestion question = *(const SondeQuestion *) g_queue_peek_head (&lane->current);
+  SondeQuestion *asked = g_queue_peek_head (&lane->current);
+  const SondeQuestion question = *asked;
   g_autoptr (SondeAnswer) answer = NULL;
 
+  /* This thread's, which may be given up with it. */
+  asked->opening = NULL;
   lane->since_us = g_get_monotonic_time ();
   g_mutex_unlock (&self->lock);
   answer = self->handler->look (&question, self->broker, batch);
@@ -245,8 +240,8 @@ run (gpointer data)
         }
     }
   g_mutex_unlock (&self->lock);
-  g_queue_clear_full (&lane->waiting, g_free);
-  g_queue_clear_full (&lane->current, g_free);
+  g_queue_clear_full (&lane->waiting, (GDestroyNotify) sonde_question_free);
+  g_queue_clear_full (&lane->current, (GDestroyNotify) sonde_question_free);
   g_cond_clear (&lane->is_asked);
   g_free (lane);
   unref (self);
@@ -286,17 +281,6 @@ refuse (SondeLanes *self, const SondeQuestion *question, int status)
   self->handler->answered (question, sonde_question_refuse (question, status), self->user_data);
 }
 
-/* @questions: all of those that it has */
-static void
-take_all (Lane *lane, GQueue *questions)
-{
-  gpointer question;
-
-  while ((question = g_queue_pop_head (&lane->current)) != NULL
-         || (question = g_queue_pop_head (&lane->waiting)) != NULL)
-    g_queue_push_tail (questions, question);
-}
-
 static gboolean
 on_look (gpointer user_data)
 {
@@ -318,7 +302,9 @@ on_look (gpointer user_data)
       lane->is_stuck = TRUE;
       lane->stuck = *(const SondeQuestion *) g_queue_peek_head (&lane->current);
       g_array_append_val (stuck, lane->stuck);
-      take_all (lane, &refused);
+      while ((question = g_queue_pop_head (&lane->current)) != NULL
+             || (question = g_queue_pop_head (&lane->waiting)) != NULL)
+        g_queue_push_tail (&refused, question);
     }
   if (!is_any_busy)
     self->look = 0;
@@ -332,7 +318,7 @@ on_look (gpointer user_data)
   while ((question = g_queue_pop_head (&refused)) != NULL)
     {
       refuse (self, question, ETIMEDOUT);
-      g_free (question);
+      sonde_question_free (question);
     }
   return is_any_busy;
 }
@@ -388,38 +374,45 @@ find_or_start (SondeLanes *self, uid_t uid)
 void
 sonde_lanes_ask (SondeLanes *self, const SondeQuestion *question)
 {
+  SondeQuestion *copy = g_memdup2 (question, sizeof *question);
   int status = 0;
   Lane *lane;
 
   g_mutex_lock (&self->lock);
   lane = find_or_start (self, sonde_subuid_fold (self->subuids, question->uid));
-  if (lane == NULL || g_queue_get_length (&lane->waiting) >= SONDE_LIMIT_LANE_QUESTIONS)
+  /* Of what is opened so many are asked about at once. */
+  if (lane == NULL
+      || (question->kind != SONDE_QUESTION_OPEN
+          && g_queue_get_length (&lane->waiting) >= SONDE_LIMIT_LANE_QUESTIONS))
     status = EAGAIN;
   else if (lane->is_stuck)
     status = ETIMEDOUT;
   else
     {
-      g_queue_push_tail (&lane->waiting, g_memdup2 (question, sizeof *question));
+      g_queue_push_tail (&lane->waiting, copy);
       g_cond_signal (&lane->is_asked);
       if (self->look == 0)
         self->look = g_timeout_add (SONDE_LIMIT_LANE_LOOK_MS, on_look, self);
     }
   g_mutex_unlock (&self->lock);
-  if (status != 0)
-    refuse (self, question, status);
+  if (status == 0)
+    return;
+  refuse (self, copy, status);
+  sonde_question_free (copy);
 }
 
 SondeLanes *
 sonde_lanes_new (SondeProcBroker *broker, const SondeLanesHandler *handler, gpointer user_data)
 {
   SondeLanes *self = g_new0 (SondeLanes, 1);
+  g_autofree char *subuids = sonde_proc_text_read (AT_FDCWD, SUBUID_PATH, SONDE_LIMIT_SUBUID_BYTES);
 
   g_atomic_ref_count_init (&self->refs);
   self->context = g_main_context_ref_thread_default ();
   self->broker = sonde_proc_broker_ref (broker);
   self->handler = handler;
   self->user_data = user_data;
-  self->subuids = read_subuids ();
+  self->subuids = sonde_subuid_parse (subuids != NULL ? subuids : "");
   self->lanes = g_ptr_array_new ();
   g_queue_init (&self->results);
   g_mutex_init (&self->lock);

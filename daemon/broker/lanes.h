@@ -22,6 +22,9 @@
  * wait are answered by one reading, and then the lane rests some times as long: a process with very
  * many mappings costs its own uid time, and the machine little.
  *
+ * A lane that opens events holds them, switched off, until they are told of, and closes what nobody
+ * waits for any more.
+ *
  * Main loop only, but for what SondeLanesHandler says.
  */
 typedef struct SondeLanes SondeLanes;
@@ -46,7 +49,7 @@ sonde_lanes_new (SondeProcBroker *broker, const SondeLanesHandler *handler, gpoi
 void sonde_lanes_free (SondeLanes *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeLanes, sonde_lanes_free)
 
-/* @question: copied */
+/* @question: copied, and its opening is taken */
 void sonde_lanes_ask (SondeLanes *self, const SondeQuestion *question);
 
 typedef struct

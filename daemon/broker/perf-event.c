@@ -2,14 +2,18 @@
 #include "daemon/broker/perf-event.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <string.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/broker/capabilities.h"
 #include "daemon/base/proc-text.h"
-#include "daemon/broker/tracepoint.h"
 
 #define PARANOID_PATH "/proc/sys/kernel/perf_event_paranoid"
 #define MAX_RATE_PATH "/proc/sys/kernel/perf_event_max_sample_rate"
@@ -31,6 +35,44 @@
 
 #define ID_SAMPLE_TYPE                                                                             \
   (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU)
+
+/* The second is where it was before Linux 4.1, and where some still mount it alone. */
+static const char *const mount_points[] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };
+
+/* Without tracefs its mount point is an empty directory that somebody may have put files into. */
+static int
+open_tracefs (const char *path)
+{
+  sonde_autofd int fd = open (path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  struct statfs fs;
+
+  if (fd < 0 || fstatfs (fd, &fs) < 0)
+    return -errno;
+  return fs.f_type == TRACEFS_MAGIC ? sonde_steal_fd (&fd) : -ENOENT;
+}
+
+gint64
+sonde_tracepoint_id (const char *name)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_TRACEPOINTS);
+  g_autofree char *path = g_strdup_printf ("events/%s/id", name);
+  int result = -ENOENT;
+
+  g_strdelimit (path, ":", '/');
+  for (guint i = 0; i < G_N_ELEMENTS (mount_points); i++)
+    {
+      sonde_autofd int fd = open_tracefs (mount_points[i]);
+      g_autofree char *text = fd >= 0 ? sonde_proc_text_read (fd, path, 64) : NULL;
+      guint64 id;
+
+      if (text != NULL
+          && g_ascii_string_to_unsigned (g_strchomp (text), 10, 1, G_MAXUINT, &id, NULL))
+        return (gint64) id;
+      if (fd < 0)
+        result = fd;
+    }
+  return result;
+}
 
 static void
 init_common (struct perf_event_attr *attr)
@@ -63,14 +105,6 @@ init_ring (struct perf_event_attr *attr, guint32 watermark_bytes)
   init_dummy (attr);
   attr->watermark = 1;
   attr->wakeup_watermark = watermark_bytes;
-}
-
-static void
-init_pulse (struct perf_event_attr *attr)
-{
-  init_dummy (attr);
-  attr->disabled = 0;
-  attr->read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
 }
 
 static void
@@ -177,7 +211,9 @@ sonde_perf_plan_init (SondePerfPlan *self, const SondeAsked *asked)
   *self = (SondePerfPlan){ .event_name = sonde_event_choice_names[SONDE_EVENT_NONE] };
   init_ring (&self->samples_ring, SAMPLES_WATERMARK);
   init_ring (&self->sideband_ring, SIDEBAND_WATERMARK);
-  init_pulse (&self->pulse);
+  init_dummy (&self->pulse);
+  self->pulse.disabled = 0;
+  self->pulse.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
   init_sideband (self, asked);
   self->has_samples = asked->event != SONDE_EVENT_NONE;
   /* The worker is told how records end, those of the side band, too. */
@@ -238,37 +274,25 @@ check_rate (const SondePerfPlan *self, GError **error)
   return FALSE;
 }
 
-static void
-drop_lost_count (SondePerfPlan *self)
-{
-  self->samples.read_format &= ~(guint64) PERF_FORMAT_LOST;
-  self->sideband.read_format &= ~(guint64) PERF_FORMAT_LOST;
-}
-
-/* A callchain that was wanted for its kernel part alone has nothing to say any more. */
-static void
-drop_kernel_time (SondePerfPlan *self)
-{
-  self->samples.exclude_kernel = 1;
-  self->samples.exclude_callchain_kernel = 1;
-  if (self->samples.exclude_callchain_user)
-    self->samples.sample_type &= ~(guint64) PERF_SAMPLE_CALLCHAIN;
-}
-
 /* Gives up one thing that may be why the kernel refused. */
 static gboolean
 weaken (SondePerfPlan *self, const SondeAsked *asked, int error_number)
 {
   if (error_number == EINVAL && (self->samples.read_format & PERF_FORMAT_LOST) != 0)
     {
-      drop_lost_count (self);
+      self->samples.read_format &= ~(guint64) PERF_FORMAT_LOST;
+      self->sideband.read_format &= ~(guint64) PERF_FORMAT_LOST;
       return TRUE;
     }
   /* A tracepoint is in the kernel: without its time nothing is left. */
   if ((error_number == EACCES || error_number == EPERM) && !self->samples.exclude_kernel
       && self->tracepoint_id == 0)
     {
-      drop_kernel_time (self);
+      self->samples.exclude_kernel = 1;
+      self->samples.exclude_callchain_kernel = 1;
+      /* A callchain that was wanted for its kernel part alone has nothing to say any more. */
+      if (self->samples.exclude_callchain_user)
+        self->samples.sample_type &= ~(guint64) PERF_SAMPLE_CALLCHAIN;
       return TRUE;
     }
   if (self->may_fall_back && error_number != EACCES && error_number != EPERM)
@@ -346,16 +370,6 @@ sonde_perf_plan_flags (const SondePerfPlan *self)
   return flags;
 }
 
-static gboolean
-is_hardware_event_here (SondeEventChoice event)
-{
-  SondeAsked asked = { .scope = SONDE_SCOPE_LAUNCH, .event = event, .period = 1000000 };
-  SondePerfPlan plan;
-
-  sonde_perf_plan_init (&plan, &asked);
-  return sonde_perf_plan_probe (&plan, &asked, -1, NULL);
-}
-
 void
 sonde_perf_event_look (guint64 *events, guint64 *tracepoints)
 {
@@ -365,9 +379,12 @@ sonde_perf_event_look (guint64 *events, guint64 *tracepoints)
   *tracepoints = 0;
   for (SondeEventChoice event = 0; event < SONDE_N_EVENTS; event++)
     {
-      gboolean is_hardware = event == SONDE_EVENT_CYCLES || event == SONDE_EVENT_INSTRUCTIONS;
+      SondeAsked asked = { .scope = SONDE_SCOPE_LAUNCH, .event = event, .period = 1000000 };
+      SondePerfPlan plan;
 
-      if (!is_hardware || is_hardware_event_here (event))
+      sonde_perf_plan_init (&plan, &asked);
+      if ((event != SONDE_EVENT_CYCLES && event != SONDE_EVENT_INSTRUCTIONS)
+          || sonde_perf_plan_probe (&plan, &asked, -1, NULL))
         *events |= G_GUINT64_CONSTANT (1) << event;
     }
   for (guint i = 0; (tracepoint = sonde_tracepoint_name (i)) != NULL; i++)

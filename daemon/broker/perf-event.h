@@ -60,3 +60,8 @@ void sonde_perf_event_set_error (GError **error, int error_number, const char *e
 
 /* What the option `event` takes on this machine, in the bits of SondeMessageSheet. */
 void sonde_perf_event_look (guint64 *events, guint64 *tracepoints);
+
+/* The kernel's number of @name, which is one of sonde_tracepoint_name(); a negative errno if this
+ * machine lacks it or tracefs is not mounted where it belongs.
+ * Source: tracefs, Documentation/trace/events.rst */
+gint64 sonde_tracepoint_id (const char *name);

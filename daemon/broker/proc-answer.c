@@ -6,8 +6,8 @@
 #include "daemon/base/closer.h"
 #include "daemon/base/limits.h"
 
-#define MAX_MESSAGES 4 /* DOCUMENT, COUNTERS, PROCESS, and DOCUMENT or NOTE */
-#define MAX_FDS      2 /* of one message */
+#define MAX_PARTS 4 /* DOCUMENT, COUNTERS, PROCESS, and another DOCUMENT */
+#define MAX_FDS   2 /* of one part */
 
 typedef struct
 {
@@ -15,55 +15,90 @@ typedef struct
   gsize size_bytes;
   unsigned n_fds;
   int fds[MAX_FDS]; /* -1: taken */
-} Message;
+  gboolean is_once; /* whether it is sent, sonde_proc_broker_tell() says */
+  char *mount;      /* of which; NULL: those that the first target sees */
+} AnswerPart;
 
 struct SondeAnswer
 {
-  guint n_messages;
-  Message messages[MAX_MESSAGES];
+  guint n_parts;
+  AnswerPart parts[MAX_PARTS];
+  SondeOpening *opening;
 };
+
+void
+sonde_question_free (SondeQuestion *self)
+{
+  if (self == NULL)
+    return;
+  sonde_opening_free (self->opening);
+  g_free (self);
+}
 
 void
 sonde_answer_free (SondeAnswer *self)
 {
   if (self == NULL)
     return;
-  for (guint i = 0; i < self->n_messages; i++)
+  for (guint i = 0; i < self->n_parts; i++)
     {
-      for (unsigned j = 0; j < self->messages[i].n_fds; j++)
-        sonde_closer_clear (&self->messages[i].fds[j]);
-      g_free (self->messages[i].bytes);
+      for (unsigned j = 0; j < self->parts[i].n_fds; j++)
+        sonde_closer_clear (&self->parts[i].fds[j]);
+      g_free (self->parts[i].bytes);
+      g_free (self->parts[i].mount);
     }
+  sonde_opening_free (self->opening);
   g_free (self);
 }
 
+SondeOpening *
+sonde_answer_steal_opening (SondeAnswer *self)
+{
+  return g_steal_pointer (&self->opening);
+}
+
 /* @message: copied; @fds: (transfer full) */
-static void
+static AnswerPart *
 add (SondeAnswer *self, gconstpointer message, gsize size_bytes, const int *fds, unsigned n_fds)
 {
-  Message *added = &self->messages[self->n_messages++];
+  AnswerPart *added = &self->parts[self->n_parts++];
 
-  g_assert (self->n_messages <= MAX_MESSAGES && n_fds <= MAX_FDS);
+  g_assert (self->n_parts <= MAX_PARTS && n_fds <= MAX_FDS);
   added->bytes = g_memdup2 (message, size_bytes);
   added->size_bytes = size_bytes;
   added->n_fds = n_fds;
   for (unsigned i = 0; i < n_fds; i++)
     added->fds[i] = fds[i];
+  return added;
 }
 
 gboolean
-sonde_answer_send (SondeAnswer *self, SondeChannel *channel, GError **error)
+sonde_answer_send (SondeAnswer *self,
+                   SondeProcBroker *broker,
+                   SondeChannel *channel,
+                   GError **error)
 {
   g_autoptr (SondeAnswer) taken = self;
+  SondeMessageNote note;
 
-  for (guint i = 0; i < taken->n_messages; i++)
+  for (guint i = 0; i < taken->n_parts; i++)
     {
-      Message *message = &taken->messages[i];
-      unsigned n_fds = message->n_fds;
+      AnswerPart *part = &taken->parts[i];
+      int result = part->is_once ? sonde_proc_broker_tell (broker, part->mount) : 0;
+      unsigned n_fds = part->n_fds;
 
-      message->n_fds = 0;
-      if (!sonde_channel_send (channel, message->bytes, message->size_bytes, message->fds, n_fds,
-                               error))
+      if (result == -ENOSPC)
+        {
+          sonde_note_init (&note,
+                           "Programs are on more mounts of containers than a capture tells of: "
+                           "names of their functions may be missing");
+          if (!sonde_channel_send (channel, &note, sizeof note, NULL, 0, error))
+            return FALSE;
+        }
+      if (result < 0)
+        continue;
+      part->n_fds = 0;
+      if (!sonde_channel_send (channel, part->bytes, part->size_bytes, part->fds, n_fds, error))
         return FALSE;
     }
   return TRUE;
@@ -82,34 +117,33 @@ sonde_note_init (SondeMessageNote *note, const char *text)
   g_strlcpy (note->text, ascii, sizeof note->text);
 }
 
-/* @fd: (transfer full): what the broker gave: not always a descriptor */
+/* @mount: (transfer full) */
 static void
-add_mountinfo (SondeAnswer *self, int fd, pid_t pid)
+add_mountinfo (SondeAnswer *self, const SondeForeignMount *mount, pid_t pid)
 {
   SondeMessageDocument message
       = { .header.type = SONDE_MESSAGE_DOCUMENT, .kind = SONDE_DOCUMENT_MOUNTINFO, .pid = pid };
-  SondeMessageNote note;
+  AnswerPart *added;
 
-  sonde_note_init (&note, "Programs are on more mounts of containers than a capture tells of: "
-                          "names of their functions may be missing");
-  if (fd == -ENOSPC)
-    add (self, &note, sizeof note, NULL, 0);
-  else if (fd >= 0)
-    add (self, &message, sizeof message, &fd, 1);
+  if (mount->name == NULL)
+    return;
+  added = add (self, &message, sizeof message, &mount->fd, 1);
+  added->is_once = TRUE;
+  added->mount = mount->name;
 }
 
 static void
 add_process (SondeAnswer *self, const SondeQuestion *question, SondeProcBroker *broker)
 {
   SondeMessageProcess message;
-  int mountinfo_fd;
+  SondeForeignMount mount;
   int fds[2];
   unsigned n_fds = sonde_proc_broker_open_process (broker, question->request_id, question->pid,
-                                                   &message, fds, &mountinfo_fd);
+                                                   &message, fds, &mount);
 
   message.header.type = SONDE_MESSAGE_PROCESS;
   add (self, &message, sizeof message, fds, n_fds);
-  add_mountinfo (self, mountinfo_fd, question->pid);
+  add_mountinfo (self, &mount, question->pid);
 }
 
 static void
@@ -120,11 +154,11 @@ add_file (SondeAnswer *self,
 {
   SondeMessageFile message
       = { .header.type = SONDE_MESSAGE_FILE, .request_id = question->file.request_id };
-  int mountinfo_fd;
-  int fd = sonde_proc_broker_open_file (broker, &question->file, batch, &mountinfo_fd);
+  SondeForeignMount mount;
+  int fd = sonde_proc_broker_open_file (broker, &question->file, batch, &mount);
 
   message.status = fd < 0 ? -fd : 0;
-  add_mountinfo (self, mountinfo_fd, question->pid);
+  add_mountinfo (self, &mount, question->pid);
   add (self, &message, sizeof message, &fd, fd < 0 ? 0 : 1);
 }
 
@@ -136,7 +170,7 @@ add_mounts (SondeAnswer *self, const SondeQuestion *question, SondeProcBroker *b
   int fd = sonde_proc_broker_open_mounts (broker, question->pid);
 
   if (fd >= 0)
-    add (self, &message, sizeof message, &fd, 1);
+    add (self, &message, sizeof message, &fd, 1)->is_once = TRUE;
 }
 
 /* @fd: (transfer full): -1: it is to be counted, but there is nothing to read */
@@ -179,6 +213,10 @@ sonde_question_answer (const SondeQuestion *self, SondeProcBroker *broker, Sonde
         add_counters (answer, self, self->wants_process ? open_stat (self, broker) : -1);
       if (self->wants_process)
         add_process (answer, self, broker);
+      break;
+    case SONDE_QUESTION_OPEN:
+      answer->opening = self->opening;
+      sonde_opening_run (answer->opening);
       break;
     default:
       g_assert_not_reached ();

@@ -4,6 +4,7 @@
 
 #include "daemon/base/channel.h"
 #include "daemon/broker/proc-broker.h"
+#include "daemon/broker/process-events.h"
 
 /**
  * SondeAnswer:
@@ -17,8 +18,15 @@ typedef struct SondeAnswer SondeAnswer;
 void sonde_answer_free (SondeAnswer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeAnswer, sonde_answer_free)
 
-/* @self: (transfer full). Errors: those of sonde_channel_send() */
-gboolean sonde_answer_send (SondeAnswer *self, SondeChannel *channel, GError **error);
+/* What came of an opening: (transfer full) (nullable): NULL: it was not looked into */
+SondeOpening *sonde_answer_steal_opening (SondeAnswer *self);
+
+/* @self: (transfer full): without what @broker says was told of already. Errors: those of
+ * sonde_channel_send() */
+gboolean sonde_answer_send (SondeAnswer *self,
+                            SondeProcBroker *broker,
+                            SondeChannel *channel,
+                            GError **error);
 
 /* @text: in any script; what is beyond a note's length is cut off */
 void sonde_note_init (SondeMessageNote *note, const char *text);
@@ -29,6 +37,7 @@ typedef enum
   SONDE_QUESTION_FILE,     /* FILE */
   SONDE_QUESTION_COUNTERS, /* COUNTERS */
   SONDE_QUESTION_TARGET,   /* all that is told of a new one, as far as it is wanted */
+  SONDE_QUESTION_OPEN,     /* nothing: the events of a process */
 } SondeQuestionKind;
 
 /* What is to be looked into of one process: a request of the worker's, or a new target. */
@@ -43,11 +52,16 @@ typedef struct
   gboolean wants_mounts;        /* of TARGET, here and below: DOCUMENT, of the first one */
   gboolean wants_counters;      /* COUNTERS */
   gboolean wants_process;       /* PROCESS; and the descriptor of COUNTERS */
+  SondeOpening *opening;        /* of OPEN */
   gpointer data;                /* whoever asks knows what it is */
 } SondeQuestion;
 
+/* One that was copied, with its opening. Accepts NULL. */
+void sonde_question_free (SondeQuestion *self);
+
 /**
  * sonde_question_answer:
+ * @self: of which self->opening is taken
  * @batch: as for sonde_proc_broker_open_file()
  *
  * Takes as long as the kernel likes. With a process in a container come the mounts that it sees,

@@ -4,10 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +19,12 @@
 #include "daemon/base/proc-text.h"
 
 #define MAX_GENERATIONS 32 /* between a process and the one that was named */
+
+/* What looking for one file holds: a table, which may be growing, and lists of mounts. */
+#define FILE_BYTES                                                                                 \
+  (SONDE_LIMIT_MAPS_PIECE_BYTES + SONDE_LIMIT_TABLE_PATH_BYTES                                     \
+   + 3 * SONDE_LIMIT_TABLE_MAPPINGS * sizeof (SondeProcMap) / 2 + 3 * SONDE_LIMIT_PROC_TEXT_BYTES)
+_Static_assert(SONDE_LIMIT_LANES *FILE_BYTES <= SONDE_LIMIT_LANE_BYTES, "all lanes have room");
 
 struct SondeProcBroker
 {
@@ -38,7 +42,7 @@ struct SondeProcBroker
   GHashTable *named;  /* pid → start ticks, in boxes; they and those children */
   GHashTable *mounts; /* what describe_mount() said of those that were told */
   gboolean is_full;   /* of them; that was said */
-  gboolean has_own;   /* the mounts that a target sees were told, or are about to be */
+  gboolean has_own;   /* the mounts that a target sees were told */
   GArray *gids;       /* gid_t: of proven targets */
   guint64 permitted;  /* capabilities of proven targets */
 };
@@ -72,15 +76,6 @@ now_ticks (void)
   return (guint64) now.tv_sec * hz + (guint64) now.tv_nsec * hz / G_GUINT64_CONSTANT (1000000000);
 }
 
-static gboolean
-can_query (void)
-{
-  sonde_autofd int fd = open ("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  SondeProcMap map;
-
-  return fd >= 0 && sonde_proc_maps_query (fd, 0, NULL, 0, &map) != -EOPNOTSUPP;
-}
-
 static void
 drop_table (SondeProcBatch *self)
 {
@@ -111,6 +106,8 @@ SondeProcBroker *
 sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw)
 {
   SondeProcBroker *self = g_new0 (SondeProcBroker, 1);
+  sonde_autofd int own_fd = open ("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  SondeProcMap map;
 
   g_atomic_ref_count_init (&self->refs);
   g_mutex_init (&self->lock);
@@ -124,7 +121,8 @@ sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw)
   self->named = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   self->mounts = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->gids = g_array_new (FALSE, FALSE, sizeof (gid_t));
-  self->has_queries = can_query ();
+  self->has_queries
+      = own_fd >= 0 && sonde_proc_maps_query (own_fd, 0, NULL, 0, &map) != -EOPNOTSUPP;
   return self;
 }
 
@@ -188,15 +186,13 @@ has_name (SondeProcBroker *self, pid_t pid, guint64 start_ticks)
 void
 sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target)
 {
-  const SondeCredentials *credentials = sonde_target_credentials (target);
-
   if (self->allows_named)
-    name_process (self, sonde_target_pid (target), sonde_target_start_ticks (target));
-  if (credentials == NULL)
+    name_process (self, target->pid, target->start_ticks);
+  if (!target->has_proof)
     return;
   g_mutex_lock (&self->lock);
-  g_array_append_val (self->gids, credentials->gids[1]);
-  self->permitted |= credentials->permitted;
+  g_array_append_val (self->gids, target->credentials.gids[1]);
+  self->permitted |= target->credentials.permitted;
   g_mutex_unlock (&self->lock);
 }
 
@@ -313,15 +309,6 @@ open_process (SondeProcBroker *self, pid_t pid, Process *process)
   return 0;
 }
 
-/* A descriptor of an image that is gone gives no bytes. */
-static gboolean
-is_image_alive (int maps_fd)
-{
-  char byte;
-
-  return pread (maps_fd, &byte, 1, 0) == 1;
-}
-
 /* The process may have executed a setuid program since open_process() judged it. So its owner is
  * looked at again, and the image that is open was still there then.
  * Returns: a descriptor or a negative errno */
@@ -336,7 +323,7 @@ open_maps (SondeProcBroker *self, Process *process)
   process->uid = st.st_uid;
   if (!is_allowed (self, process))
     return -EPERM;
-  if (!self->is_unlimited && !is_image_alive (fd))
+  if (!self->is_unlimited && !sonde_proc_maps_are_alive (fd))
     return -ESRCH;
   return sonde_steal_fd (&fd);
 }
@@ -348,15 +335,6 @@ add_fd (int fd, guint32 bit, SondeMessageProcess *reply, int fds[2], unsigned *n
     return;
   reply->fds |= bit;
   fds[(*n_fds)++] = fd;
-}
-
-/* Command lines hold secrets. */
-static int
-open_cmdline (const SondeProcBroker *self, const Process *process)
-{
-  if (!self->allows_cmdlines && process->uid != self->owner_uid)
-    return -1;
-  return openat (process->fd, "cmdline", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 }
 
 /* The namespace and the mount, since a container is mounted together bit by bit. Asks no file
@@ -382,39 +360,48 @@ describe_mount (const Process *process, int file_fd)
                           (guint64) file.stx_mnt_id);
 }
 
-/* Whoever may tell of it is the only one. Returns: 0, or a negative errno as the header says */
-static int
-claim_mount (SondeProcBroker *self, const char *mount)
+int
+sonde_proc_broker_tell (SondeProcBroker *self, const char *mount)
+{
+  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  gboolean was_told = mount == NULL ? self->has_own : g_hash_table_contains (self->mounts, mount);
+
+  if (mount == NULL)
+    self->has_own = TRUE;
+  else if (!was_told && g_hash_table_size (self->mounts) < SONDE_LIMIT_FOREIGN_MOUNTS)
+    g_hash_table_add (self->mounts, g_strdup (mount));
+  else if (!was_told)
+    {
+      was_told = self->is_full;
+      self->is_full = TRUE;
+      return was_told ? -EEXIST : -ENOSPC;
+    }
+  return was_told ? -EEXIST : 0;
+}
+
+static gboolean
+was_told (SondeProcBroker *self, const char *mount)
 {
   G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
 
-  if (self->is_full || g_hash_table_contains (self->mounts, mount))
-    return -EEXIST;
-  self->is_full = g_hash_table_size (self->mounts) >= SONDE_LIMIT_FOREIGN_MOUNTS;
-  if (self->is_full)
-    return -ENOSPC;
-  g_hash_table_add (self->mounts, g_strdup (mount));
-  return 0;
+  return mount == NULL ? self->has_own
+                       : self->is_full || g_hash_table_contains (self->mounts, mount);
 }
 
-/* Returns: a descriptor, or a negative errno as the header says */
-static int
-open_mountinfo (SondeProcBroker *self, const Process *process, int file_fd)
+/* @file_fd: as for describe_mount() */
+static void
+open_mountinfo (SondeProcBroker *self,
+                const Process *process,
+                int file_fd,
+                SondeForeignMount *mount)
 {
-  g_autofree char *mount = describe_mount (process, file_fd);
-  int result = mount == NULL ? -ENOENT : claim_mount (self, mount);
-  int fd;
+  g_autofree char *name = describe_mount (process, file_fd);
 
-  if (result < 0)
-    return result;
-  fd = openat (process->fd, "mountinfo", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd >= 0)
-    return fd;
-  result = -errno;
-  g_mutex_lock (&self->lock);
-  g_hash_table_remove (self->mounts, mount);
-  g_mutex_unlock (&self->lock);
-  return result;
+  if (name == NULL || was_told (self, name))
+    return;
+  mount->fd = openat (process->fd, "mountinfo", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (mount->fd >= 0)
+    mount->name = g_steal_pointer (&name);
 }
 
 unsigned
@@ -423,7 +410,7 @@ sonde_proc_broker_open_process (SondeProcBroker *self,
                                 pid_t pid,
                                 SondeMessageProcess *reply,
                                 int fds[2],
-                                int *mountinfo_fd)
+                                SondeForeignMount *mount)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   Process process = { .fd = -1, .maps_fd = -1 };
@@ -431,7 +418,7 @@ sonde_proc_broker_open_process (SondeProcBroker *self,
   int maps_fd;
   int result = open_process (self, pid, &process);
 
-  *mountinfo_fd = -ENOENT;
+  *mount = SONDE_FOREIGN_MOUNT_NONE;
   *reply = (SondeMessageProcess){ .request_id = request_id, .pid = pid, .status = -result };
   if (result < 0)
     return 0;
@@ -445,8 +432,11 @@ sonde_proc_broker_open_process (SondeProcBroker *self,
   else
     {
       add_fd (maps_fd, SONDE_PROCESS_FD_MAPS, reply, fds, &n_fds);
-      add_fd (open_cmdline (self, &process), SONDE_PROCESS_FD_CMDLINE, reply, fds, &n_fds);
-      *mountinfo_fd = open_mountinfo (self, &process, -1);
+      /* Command lines hold secrets. */
+      if (self->allows_cmdlines || process.uid == self->owner_uid)
+        add_fd (openat (process.fd, "cmdline", O_RDONLY | O_CLOEXEC | O_NOFOLLOW),
+                SONDE_PROCESS_FD_CMDLINE, reply, fds, &n_fds);
+      open_mountinfo (self, &process, -1, mount);
     }
   sonde_clear_fd (&process.fd);
   return n_fds;
@@ -503,18 +493,15 @@ find_mapping (const SondeProcBroker *self,
              : -ENOENT;
 }
 
-/* By name, for those whom the kernel keeps from map_files: that needs CAP_CHECKPOINT_RESTORE. The
- * walk stays below the process's own root. */
+/* By name, for those whom the kernel keeps from map_files: that needs CAP_CHECKPOINT_RESTORE. What
+ * the kernel calls a mapping has no links in it; the walk stays below the process's own root. */
 static int
 open_by_path (const Process *process, const SondeProcMap *map)
 {
-  struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
-                          .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
   char name[PATH_MAX];
   const char *path = map->path;
   sonde_autofd int root_fd = -1;
   SondeProcMap same;
-  long fd;
 
   if (path[0] == '\0'
       && sonde_proc_maps_query (process->maps_fd, map->start, name, sizeof name, &same) > 0)
@@ -524,8 +511,7 @@ open_by_path (const Process *process, const SondeProcMap *map)
   root_fd = openat (process->fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (root_fd < 0)
     return -errno;
-  fd = syscall (SYS_openat2, root_fd, path, &how, sizeof how);
-  return fd < 0 ? -errno : (int) fd;
+  return sonde_proc_open_below (root_fd, path, O_PATH);
 }
 
 /* Returns: an O_PATH descriptor or a negative errno */
@@ -656,7 +642,7 @@ int
 sonde_proc_broker_open_file (SondeProcBroker *self,
                              const SondeMessageFileRequest *request,
                              SondeProcBatch *batch,
-                             int *mountinfo_fd)
+                             SondeForeignMount *mount)
 {
   g_autoptr (SondeProcBatch) alone = NULL;
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
@@ -667,7 +653,7 @@ sonde_proc_broker_open_file (SondeProcBroker *self,
   SondeProcMap map;
   int result = open_process (self, request->pid, &process);
 
-  *mountinfo_fd = -ENOENT;
+  *mount = SONDE_FOREIGN_MOUNT_NONE;
   if (result < 0)
     return result;
   process_fd = process.fd;
@@ -684,11 +670,11 @@ sonde_proc_broker_open_file (SondeProcBroker *self,
     result = fd = open_checked (self, &process, &map);
   /* The file was found in the image whose mappings were read, not in a later one. */
   if (result >= 0 && !self->is_unlimited
-      && !is_image_alive (batch->table != NULL ? batch->table_fd : maps_fd))
+      && !sonde_proc_maps_are_alive (batch->table != NULL ? batch->table_fd : maps_fd))
     result = -ESRCH;
   if (result < 0)
     return result;
-  *mountinfo_fd = open_mountinfo (self, &process, fd);
+  open_mountinfo (self, &process, fd, mount);
   return sonde_steal_fd (&fd);
 }
 
@@ -713,18 +699,7 @@ sonde_proc_broker_open_stat (SondeProcBroker *self, pid_t pid, guint64 start_tic
   fd = openat (process_fd, "stat", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0)
     return errno == ENOENT ? -ESRCH : -errno;
-  return self->is_unlimited || is_image_alive (maps_fd) ? sonde_steal_fd (&fd) : -ESRCH;
-}
-
-/* Whether @has_own was something else. */
-static gboolean
-set_has_own (SondeProcBroker *self, gboolean has_own)
-{
-  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
-  gboolean is_new = self->has_own != has_own;
-
-  self->has_own = has_own;
-  return is_new;
+  return self->is_unlimited || sonde_proc_maps_are_alive (maps_fd) ? sonde_steal_fd (&fd) : -ESRCH;
 }
 
 int
@@ -735,7 +710,7 @@ sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid)
   sonde_autofd int process_fd = -1;
   int result;
 
-  if (!set_has_own (self, TRUE))
+  if (was_told (self, NULL))
     return -EEXIST;
   result = open_process (self, pid, &process);
   process_fd = process.fd;
@@ -744,8 +719,6 @@ sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid)
       result = openat (process_fd, "mounts", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
       result = result < 0 ? -errno : result;
     }
-  if (result < 0)
-    set_has_own (self, FALSE);
   return result;
 }
 

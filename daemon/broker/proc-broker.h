@@ -51,14 +51,32 @@ void sonde_proc_broker_allow_group (SondeProcBroker *self, SondeControlGroup *gr
 /* A target of this session, proven. */
 void sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target);
 
+/* A mount of another namespace than ours, with all others of that. */
+typedef struct
+{
+  char *name; /* by which it is known; NULL: there is nothing to tell, or it was told of */
+  int fd;     /* of the mountinfo that has it, or -1 */
+} SondeForeignMount;
+
+#define SONDE_FOREIGN_MOUNT_NONE ((SondeForeignMount){ .fd = -1 })
+
+/**
+ * sonde_proc_broker_tell:
+ * @mount: that a session is about to be told of; NULL: those that its first target sees
+ *
+ * To be called when that is sent, and not before: what was found may be dropped, and then it is for
+ * the next one to tell. Of whichever thread sends.
+ *
+ * Returns: 0; -EEXIST it was told of; -ENOSPC, once: so were SONDE_LIMIT_FOREIGN_MOUNTS others, and
+ *   no more will be
+ */
+int sonde_proc_broker_tell (SondeProcBroker *self, const char *mount);
+
 /**
  * sonde_proc_broker_open_process:
  * @reply: (out): all but the header
  * @fds: (out): as reply->fds says, to be closed by the caller
- * @mountinfo_fd: (out): the mounts of the process, to be closed by the caller; or a negative errno:
- *   -ENOENT it sees what sonded sees, or nothing of it is told; -EEXIST the mount of its root was
- *   told of, with all others of its namespace; -ENOSPC, once: so were SONDE_LIMIT_FOREIGN_MOUNTS
- *   others, and no more will be
+ * @mount: (out): of the root of the process, for sonde_proc_broker_tell(); the caller's
  *
  * Returns: the number of descriptors in @fds; failures are reply->status
  */
@@ -67,7 +85,7 @@ unsigned sonde_proc_broker_open_process (SondeProcBroker *self,
                                          pid_t pid,
                                          SondeMessageProcess *reply,
                                          int fds[2],
-                                         int *mountinfo_fd);
+                                         SondeForeignMount *mount);
 
 /* Requests that came before the first of them is looked into: what is read for one of a process is
  * kept for the next one. Of one thread. */
@@ -80,7 +98,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeProcBatch, sonde_proc_batch_free)
 /**
  * sonde_proc_broker_open_file:
  * @batch: (nullable): that it belongs to
- * @mountinfo_fd: (out): the same, of the mount that the file is on
+ * @mount: (out): the same, that the file is on
  *
  * Returns: an O_RDONLY descriptor of a regular file, or a negative errno: -EPERM if the process is
  *   not for this session (any more), -ENOENT if it can run no such file there, -EACCES if the file
@@ -89,7 +107,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeProcBatch, sonde_proc_batch_free)
 int sonde_proc_broker_open_file (SondeProcBroker *self,
                                  const SondeMessageFileRequest *request,
                                  SondeProcBatch *batch,
-                                 int *mountinfo_fd);
+                                 SondeForeignMount *mount);
 
 /* Whether the kernel can be asked for one mapping (since Linux 6.11). Else each request for a file
  * reads all mappings of its process, but for those of a batch. */
@@ -101,8 +119,8 @@ void sonde_proc_broker_set_queries (SondeProcBroker *self, gboolean has_queries)
  * the worker asks again then. Returns: as sonde_proc_broker_open_file() */
 int sonde_proc_broker_open_stat (SondeProcBroker *self, pid_t pid, guint64 start_ticks);
 
-/* The mounts as that target sees them, of the first one alone. Returns: a descriptor or a negative
- * errno: -EEXIST if it was not the first */
+/* The mounts as that target sees them, for sonde_proc_broker_tell(). Returns: a descriptor or a
+ * negative errno: -EEXIST if those of another were told of */
 int sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid);
 
 /* Whose a process is now, without asking anybody who could wait. @uid: (out): written on success.

@@ -7,22 +7,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <glib-unix.h>
+
 #include "base/fd.h"
 #include "daemon/base/error.h"
+#include "daemon/base/limits.h"
 #include "daemon/broker/capabilities.h"
 #include "daemon/base/closer.h"
+#include "daemon/base/proc-maps.h"
 #include "daemon/base/proc-text.h"
-
-struct SondeTarget
-{
-  pid_t pid;
-  bool has_proof;
-  int maps_fd;    /* until confirmed */
-  int process_fd; /* until confirmed */
-  int pidfd;
-  guint64 start_ticks;
-  SondeCredentials credentials;
-};
 
 SondeTarget *
 sonde_target_new (SondeAskedTarget *asked)
@@ -49,36 +42,6 @@ sonde_target_free (SondeTarget *self)
   g_free (self);
 }
 
-pid_t
-sonde_target_pid (const SondeTarget *self)
-{
-  return self->pid;
-}
-
-int
-sonde_target_pidfd (const SondeTarget *self)
-{
-  return self->pidfd;
-}
-
-guint64
-sonde_target_start_ticks (const SondeTarget *self)
-{
-  return self->start_ticks;
-}
-
-int
-sonde_target_process_fd (const SondeTarget *self)
-{
-  return self->process_fd;
-}
-
-const SondeCredentials *
-sonde_target_credentials (const SondeTarget *self)
-{
-  return self->has_proof ? &self->credentials : NULL;
-}
-
 static bool
 refuse (const SondeTarget *self, GError **error)
 {
@@ -102,22 +65,6 @@ identify (int dir_fd, const char *path, int flags, struct statx *identity)
                 identity)
              == 0
          && (identity->stx_mask & STATX_INO) != 0;
-}
-
-static bool
-is_same_file (const struct statx *a, const struct statx *b)
-{
-  return a->stx_dev_major == b->stx_dev_major && a->stx_dev_minor == b->stx_dev_minor
-         && a->stx_ino == b->stx_ino;
-}
-
-/* A descriptor of an image that is gone gives no bytes. Only for a file known to be of procfs. */
-static bool
-has_bytes (int maps_fd)
-{
-  char byte;
-
-  return pread (maps_fd, &byte, 1, 0) == 1;
 }
 
 /* "/5", whatever is behind it */
@@ -167,25 +114,19 @@ is_of_other_procfs (const SondeTarget *self)
              || theirs.stx_dev_minor != ours.stx_dev_minor);
 }
 
-/* Who opened the descriptor is not known: it may be a gift of somebody with more rights. */
-static bool
-is_owned (SondeTarget *self, const SondeTracer *owner)
-{
-  if (!sonde_credentials_read (self->process_fd, &self->credentials))
-    return false;
-  return owner->uid == 0 || sonde_tracer_may_read (owner, &self->credentials)
-         || sonde_credentials_in_namespace_of (self->process_fd, owner->uid);
-}
-
 /* The file belongs to the process's uid while it is dumpable, else to root; the directory does not
- * tell. */
+ * tell. Who opened the proof is not known: it may be a gift of somebody with more rights. */
 static bool
 is_visible (SondeTarget *self, const SondeTracer *owner)
 {
   struct statx maps;
 
-  return identify (self->process_fd, "maps", AT_SYMLINK_NOFOLLOW, &maps)
-         && (owner->uid == 0 || maps.stx_uid == owner->uid) && is_owned (self, owner);
+  if (!identify (self->process_fd, "maps", AT_SYMLINK_NOFOLLOW, &maps)
+      || (owner->uid != 0 && maps.stx_uid != owner->uid)
+      || !sonde_credentials_read (self->process_fd, &self->credentials))
+    return false;
+  return owner->uid == 0 || sonde_tracer_may_read (owner, &self->credentials)
+         || sonde_credentials_in_namespace_of (self->process_fd, owner->uid);
 }
 
 static bool
@@ -196,7 +137,9 @@ check_proof (SondeTarget *self, const SondeTracer *owner)
 
   return identify (self->maps_fd, "", AT_EMPTY_PATH, &theirs)
          && identify (self->process_fd, "maps", AT_SYMLINK_NOFOLLOW, &ours)
-         && is_same_file (&theirs, &ours) && is_visible (self, owner) && has_bytes (self->maps_fd);
+         && theirs.stx_dev_major == ours.stx_dev_major && theirs.stx_dev_minor == ours.stx_dev_minor
+         && theirs.stx_ino == ours.stx_ino && is_visible (self, owner)
+         && sonde_proc_maps_are_alive (self->maps_fd);
 }
 
 static bool
@@ -205,17 +148,6 @@ is_alive (const SondeTarget *self)
   struct pollfd poll_fd = { .fd = self->pidfd, .events = POLLIN };
 
   return poll (&poll_fd, 1, 0) == 0;
-}
-
-static bool
-refuse_procfs (GError **error)
-{
-  g_set_error_literal (
-      error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
-      "Option targets: the descriptor is of another /proc than the service's, that "
-      "of a container for instance; only processes seen in the machine's own can be "
-      "profiled");
-  return false;
 }
 
 bool
@@ -227,7 +159,14 @@ sonde_target_prove (SondeTarget *self, const SondeTracer *owner, GError **error)
   SondeProcStat stat;
 
   if (self->has_proof && is_of_other_procfs (self))
-    return refuse_procfs (error);
+    {
+      g_set_error_literal (
+          error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+          "Option targets: the descriptor is of another /proc than the service's, that "
+          "of a container for instance; only processes seen in the machine's own can be "
+          "profiled");
+      return false;
+    }
   sonde_clear_fd (&self->process_fd);
   if (self->pidfd < 0)
     return refuse (self, error);
@@ -281,4 +220,150 @@ sonde_target_reopen (SondeTarget *self, const SondeTracer *owner)
     return true;
   sonde_clear_fd (&self->process_fd);
   return false;
+}
+
+SondeTarget *
+sonde_target_copy (const SondeTarget *self)
+{
+  sonde_autofd int pidfd = self->pidfd >= 0 ? fcntl (self->pidfd, F_DUPFD_CLOEXEC, 3) : -1;
+  SondeTarget *copy;
+
+  if (pidfd < 0)
+    return NULL;
+  copy = g_new0 (SondeTarget, 1);
+  *copy = *self;
+  copy->pidfd = sonde_steal_fd (&pidfd);
+  copy->maps_fd = copy->process_fd = -1;
+  return copy;
+}
+
+/* --- those of a session --- */
+
+struct SondeTargetSet
+{
+  GPtrArray *targets; /* SondeTarget */
+  GArray *watches;    /* guint: the source on each target's pidfd, 0 when it has exited */
+  guint n_alive;
+  void (*all_exited) (gpointer user_data);
+  gpointer user_data;
+};
+
+SondeTargetSet *
+sonde_target_set_new (void (*all_exited) (gpointer user_data), gpointer user_data)
+{
+  SondeTargetSet *self = g_new0 (SondeTargetSet, 1);
+
+  self->targets = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
+  self->watches = g_array_new (FALSE, FALSE, sizeof (guint));
+  self->all_exited = all_exited;
+  self->user_data = user_data;
+  return self;
+}
+
+void
+sonde_target_set_unwatch (SondeTargetSet *self)
+{
+  for (guint i = 0; i < self->watches->len; i++)
+    g_clear_handle_id (&g_array_index (self->watches, guint, i), g_source_remove);
+}
+
+void
+sonde_target_set_free (SondeTargetSet *self)
+{
+  if (self == NULL)
+    return;
+  sonde_target_set_unwatch (self);
+  g_array_unref (self->watches);
+  g_ptr_array_unref (self->targets);
+  g_free (self);
+}
+
+/* Looks at the first @n_targets. */
+static gboolean
+contains (GPtrArray *targets, guint n_targets, pid_t pid)
+{
+  for (guint i = 0; i < n_targets; i++)
+    if (((const SondeTarget *) g_ptr_array_index (targets, i))->pid == pid)
+      return TRUE;
+  return FALSE;
+}
+
+gboolean
+sonde_target_set_check_room (const SondeTargetSet *self, guint n_more, GError **error)
+{
+  if (self->targets->len + n_more <= SONDE_LIMIT_SESSION_TARGETS)
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+               "Limit session-targets: at most %d processes in a session",
+               SONDE_LIMIT_SESSION_TARGETS);
+  return FALSE;
+}
+
+gboolean
+sonde_target_set_check_new (const SondeTargetSet *self,
+                            GPtrArray *targets,
+                            guint index,
+                            GError **error)
+{
+  pid_t pid = ((const SondeTarget *) g_ptr_array_index (targets, index))->pid;
+
+  if (!contains (self->targets, self->targets->len, pid) && !contains (targets, index, pid))
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
+               "Option targets: process %d is given twice", (int) pid);
+  return FALSE;
+}
+
+GPtrArray *
+sonde_target_set_copy (const SondeTargetSet *self)
+{
+  GPtrArray *copies = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
+
+  for (guint i = 0; i < self->targets->len; i++)
+    {
+      SondeTarget *copy = sonde_target_copy (g_ptr_array_index (self->targets, i));
+
+      if (copy != NULL)
+        g_ptr_array_add (copies, copy);
+    }
+  return copies;
+}
+
+static gboolean
+on_exited (int fd, GIOCondition condition, gpointer user_data)
+{
+  SondeTargetSet *self = user_data;
+
+  for (guint i = 0; i < self->targets->len; i++)
+    if (((const SondeTarget *) g_ptr_array_index (self->targets, i))->pidfd == fd)
+      g_array_index (self->watches, guint, i) = 0;
+  if (--self->n_alive == 0)
+    self->all_exited (self->user_data);
+  return G_SOURCE_REMOVE;
+}
+
+void
+sonde_target_set_take (SondeTargetSet *self, SondeTarget *target)
+{
+  int pidfd = target->pidfd;
+  guint watch = pidfd >= 0 ? g_unix_fd_add (pidfd, G_IO_IN, on_exited, self) : 0;
+
+  g_ptr_array_add (self->targets, target);
+  g_array_append_val (self->watches, watch);
+  self->n_alive += pidfd >= 0;
+}
+
+const SondeTarget *
+sonde_target_set_find (const SondeTargetSet *self, pid_t pid)
+{
+  for (guint i = self->targets->len; i > 0; i--)
+    if (((const SondeTarget *) g_ptr_array_index (self->targets, i - 1))->pid == pid)
+      return g_ptr_array_index (self->targets, i - 1);
+  return NULL;
+}
+
+gboolean
+sonde_target_set_is_over (const SondeTargetSet *self)
+{
+  return self->targets->len > 0 && self->n_alive == 0;
 }

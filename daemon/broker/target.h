@@ -25,24 +25,23 @@
  * same, so that it does not tell whether a foreign process exists. One thing is told apart, by the
  * caller's descriptor alone: that it is of another procfs than ours.
  */
-typedef struct SondeTarget SondeTarget;
+typedef struct
+{
+  pid_t pid;
+  bool has_proof;
+  int maps_fd;    /* that proof, until it is confirmed */
+  int process_fd; /* its directory in /proc: -1 before it is proven or reopened, and once confirmed
+                   */
+  int pidfd;      /* -1 if there was no such process, or is none any more */
+  guint64 start_ticks;          /* /proc/PID/stat field 22 */
+  SondeCredentials credentials; /* with a proof: what the kernel let the caller look into */
+} SondeTarget;
 
 /* @asked: (transfer full) */
 SondeTarget *sonde_target_new (SondeAskedTarget *asked);
 /* Accepts NULL. */
 void sonde_target_free (SondeTarget *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTarget, sonde_target_free)
-
-pid_t sonde_target_pid (const SondeTarget *self);
-/* -1 if there was no such process, or is none any more; readable when the process has exited. */
-int sonde_target_pidfd (const SondeTarget *self);
-/* /proc/PID/stat field 22. */
-guint64 sonde_target_start_ticks (const SondeTarget *self);
-/* Its directory in /proc; -1 before sonde_target_prove() and sonde_target_reopen(), and after
- * sonde_target_confirm(). */
-int sonde_target_process_fd (const SondeTarget *self);
-/* What the kernel let the caller look into, once proven; NULL for a target without a proof. */
-const SondeCredentials *sonde_target_credentials (const SondeTarget *self);
 
 /**
  * sonde_target_prove:
@@ -60,3 +59,40 @@ bool sonde_target_confirm (SondeTarget *self, const SondeTracer *owner, GError *
 /* Before more events are opened of a target that was confirmed: whether it is alive, and still one
  * that @owner may look into. Then sonde_target_confirm() is to follow again. */
 bool sonde_target_reopen (SondeTarget *self, const SondeTracer *owner);
+
+/* Another of a target that was confirmed, for sonde_target_reopen() in another thread; NULL if it
+ * is known to be gone. */
+SondeTarget *sonde_target_copy (const SondeTarget *self);
+
+/* The targets of one session, and the moment when the last of them exits. Main loop only. */
+typedef struct SondeTargetSet SondeTargetSet;
+
+/* @all_exited: each time that no target is left */
+SondeTargetSet *sonde_target_set_new (void (*all_exited) (gpointer user_data), gpointer user_data);
+/* Accepts NULL. */
+void sonde_target_set_free (SondeTargetSet *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTargetSet, sonde_target_set_free)
+
+/* Whether @n_more have room. Errors: SONDE_ERROR_LIMIT_EXCEEDED */
+gboolean sonde_target_set_check_room (const SondeTargetSet *self, guint n_more, GError **error);
+/* Whether the one at @index is not among those before it, nor in the set. Errors:
+ * SONDE_ERROR_INVALID_OPTION */
+gboolean sonde_target_set_check_new (const SondeTargetSet *self,
+                                     GPtrArray *targets,
+                                     guint index,
+                                     GError **error);
+
+/* @target: (transfer full): watched from now on, unless it is known to have exited */
+void sonde_target_set_take (SondeTargetSet *self, SondeTarget *target);
+
+/* (nullable): the one of this number that was taken last */
+const SondeTarget *sonde_target_set_find (const SondeTargetSet *self, pid_t pid);
+
+/* Whether there were targets, and none is left. */
+gboolean sonde_target_set_is_over (const SondeTargetSet *self);
+/* Those that are not known to be gone. Returns: (transfer full) (element-type SondeTarget): copies
+ */
+GPtrArray *sonde_target_set_copy (const SondeTargetSet *self);
+
+/* Exits are of no interest any more. */
+void sonde_target_set_unwatch (SondeTargetSet *self);

@@ -35,8 +35,10 @@ fuzz_count_fds (void)
 static inline void
 fuzz_await_fds (unsigned n_open)
 {
-  for (unsigned i = 0; i < 100000 && fuzz_count_fds () != n_open; i++)
-    usleep (100);
-  if (fuzz_count_fds () != n_open)
-    abort ();
+  for (unsigned i = 0; fuzz_count_fds () != n_open; i++)
+    {
+      if (i == 100000)
+        abort ();
+      usleep (100);
+    }
 }

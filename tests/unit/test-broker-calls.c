@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,15 @@ make_file (void)
   close (open ("/tmp/sonde-test-broker-calls", O_RDONLY | O_CREAT | O_CLOEXEC, 0600));
 }
 
+/* Whether to write is out of a filter's sight. */
+static void
+open_with_flags_behind_a_pointer (void)
+{
+  struct open_how how = { .flags = O_RDONLY | O_CLOEXEC };
+
+  syscall (SYS_openat2, AT_FDCWD, "/dev/null", &how, sizeof how);
+}
+
 static void
 make_code (void)
 {
@@ -150,6 +160,7 @@ refuses_what_is_not_its_work (void)
     { "socket", make_socket },
     { "openat", open_to_write },
     { "openat", make_file },
+    { "openat2", open_with_flags_behind_a_pointer },
     { "mmap", make_code },
     { "ptrace", trace },
     { "kill", signal_another },

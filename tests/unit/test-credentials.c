@@ -121,8 +121,8 @@ ask (SondeProcBroker *broker, pid_t pid)
 {
   SondeMessageProcess reply;
   int fds[2];
-  int mountinfo_fd;
-  unsigned n_fds = sonde_proc_broker_open_process (broker, 1, pid, &reply, fds, &mountinfo_fd);
+  SondeForeignMount mount;
+  unsigned n_fds = sonde_proc_broker_open_process (broker, 1, pid, &reply, fds, &mount);
 
   for (unsigned i = 0; i < n_fds; i++)
     close (fds[i]);

@@ -110,8 +110,8 @@ new_broker (gboolean asks)
 static int
 ask (SondeProcBroker *broker, SondeProcBatch *batch, const SondeMessageFileRequest *request)
 {
-  int mountinfo_fd;
-  int fd = sonde_proc_broker_open_file (broker, request, batch, &mountinfo_fd);
+  SondeForeignMount mount;
+  int fd = sonde_proc_broker_open_file (broker, request, batch, &mount);
 
   if (fd < 0)
     return fd;

@@ -23,6 +23,7 @@ static struct
 typedef struct
 {
   SondeLanes *lanes;
+  SondeProcBroker *broker;
   GString *told; /* "pid:status " of each answer, in their order; "stuck:uid ", "over:uid " */
   guint n_answers;
 } Fixture;
@@ -84,7 +85,7 @@ on_answered (const SondeQuestion *question, SondeAnswer *answer, gpointer user_d
 
   g_assert_true (sonde_socketpair (SOCK_SEQPACKET, ends, NULL));
   channel = sonde_channel_new (ends[0], SONDE_WAY_WORKER_TO_BROKER, &nothing, NULL);
-  g_assert_true (sonde_answer_send (answer, channel, NULL));
+  g_assert_true (sonde_answer_send (answer, self->broker, channel, NULL));
   g_assert_cmpint (read (ends[1], &packet, sizeof packet), >, 0);
   close (ends[1]);
   is_process = packet.header.type == SONDE_MESSAGE_PROCESS;
@@ -108,11 +109,10 @@ static const SondeLanesHandler handler = { look, on_answered, on_stuck };
 static void
 set_up (Fixture *self, gconstpointer data)
 {
-  g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (getuid (), SONDE_SCOPE_SYSTEM, FALSE);
-
-  sonde_proc_broker_set_queries (broker, data == NULL);
+  self->broker = sonde_proc_broker_new (getuid (), SONDE_SCOPE_SYSTEM, FALSE);
+  sonde_proc_broker_set_queries (self->broker, data == NULL);
   self->told = g_string_new (NULL);
-  self->lanes = sonde_lanes_new (broker, &handler, self);
+  self->lanes = sonde_lanes_new (self->broker, &handler, self);
   kernel.n_looks = 0;
 }
 
@@ -133,6 +133,7 @@ tear_down (Fixture *self, gconstpointer data)
 {
   sonde_lanes_free (self->lanes);
   hold (FALSE);
+  sonde_proc_broker_unref (self->broker);
   g_string_free (self->told, TRUE);
 }
 

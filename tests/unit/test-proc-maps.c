@@ -225,6 +225,79 @@ keeps_no_more_than_its_bounds (void)
   sonde_proc_map_table_free (table);
 }
 
+/* Resident at most, in bytes. */
+static guint64
+peak_bytes (void)
+{
+  g_autofree char *text = NULL;
+  const char *line;
+
+  g_assert_true (g_file_get_contents ("/proc/self/status", &text, NULL, NULL));
+  line = strstr (text, "\nVmHWM:");
+  g_assert_nonnull (line);
+  return g_ascii_strtoull (line + strlen ("\nVmHWM:"), NULL, 10) * 1024;
+}
+
+/* As many lanes may read as there are uids. */
+static void
+holds_a_piece_of_a_long_text (void)
+{
+  sonde_autofd int fd = memfd_create ("maps", MFD_CLOEXEC);
+  g_autoptr (GString) lines = g_string_new (NULL);
+  SondeProcMapTable *table = NULL;
+  guint64 before_bytes;
+  SondeProcMap map;
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < 100; i++)
+    g_string_append (lines, "1000-2000 rw-p 0 08:01 7 /bin/a\n");
+  for (; n_bytes + lines->len < SONDE_LIMIT_MAPS_BYTES - 100; n_bytes += lines->len)
+    g_assert_cmpint (write (fd, lines->str, lines->len), ==, (gssize) lines->len);
+  g_string_assign (lines, "3000-4000 r-xp 0 08:01 8 /bin/b\n");
+  g_assert_cmpint (write (fd, lines->str, lines->len), ==, (gssize) lines->len);
+  before_bytes = peak_bytes ();
+  g_assert_cmpint (sonde_proc_map_table_read (fd, SONDE_LIMIT_MAPS_BYTES, &table), ==, 0);
+  g_assert_cmpuint (peak_bytes () - before_bytes, <, SONDE_LIMIT_MAPS_BYTES / 4);
+  g_assert_cmpuint (sonde_proc_map_table_size (table), ==, 1);
+  g_assert_true (sonde_proc_map_table_find (table, 0x3000, &map));
+  g_assert_cmpstr (map.path, ==, "/bin/b");
+  sonde_proc_map_table_free (table);
+}
+
+static void
+takes_a_line_of_many_pieces (void)
+{
+  g_autofree char *name = g_strnfill (3 * SONDE_LIMIT_MAPS_PIECE_BYTES, 'n');
+  g_autofree char *text = g_strdup_printf ("1000-2000 r-xp 0 08:01 7 /%s\n"
+                                           "3000-4000 r-xp 0 08:01 8 /bin/b\n"
+                                           "5000-6000 r-xp 0 08:01 9 /%s",
+                                           name, name);
+  SondeProcMapTable *table = table_of (text, strlen (text));
+  SondeProcMap map;
+
+  g_assert_cmpuint (sonde_proc_map_table_size (table), ==, 3);
+  g_assert_true (sonde_proc_map_table_find (table, 0x1000, &map));
+  g_assert_cmpstr (map.path, ==, "");
+  g_assert_true (sonde_proc_map_table_find (table, 0x3000, &map));
+  g_assert_cmpstr (map.path, ==, "/bin/b");
+  g_assert_true (sonde_proc_map_table_find (table, 0x5000, &map));
+  g_assert_cmpuint (map.inode, ==, 9);
+  sonde_proc_map_table_free (table);
+}
+
+static void
+takes_no_half_line_at_its_bound (void)
+{
+  static const char text[] = "1000-2000 r-xp 0 08:01 7 /a\n3000-4000 r-xp 0 08:01 88 /b\n";
+  sonde_autofd int fd = memfd_create ("maps", MFD_CLOEXEC);
+  SondeProcMapTable *table = NULL;
+
+  g_assert_cmpint (write (fd, text, strlen (text)), ==, (gssize) strlen (text));
+  g_assert_cmpint (sonde_proc_map_table_read (fd, strlen (text) - 5, &table), ==, 0);
+  g_assert_cmpuint (sonde_proc_map_table_size (table), ==, 1);
+  sonde_proc_map_table_free (table);
+}
+
 /* A kernel that cannot be asked says the same as a file that is no maps. */
 static void
 knows_what_cannot_be_asked (void)
@@ -343,6 +416,9 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/proc-maps/holds-a-piece-of-a-long-text", holds_a_piece_of_a_long_text);
+  g_test_add_func ("/proc-maps/takes-a-line-of-many-pieces", takes_a_line_of_many_pieces);
+  g_test_add_func ("/proc-maps/takes-no-half-line-at-its-bound", takes_no_half_line_at_its_bound);
   g_test_add_func ("/proc-maps/reads-a-file-mapping", reads_a_file_mapping);
   g_test_add_func ("/proc-maps/reads-a-mapping-without-a-path", reads_a_mapping_without_a_path);
   g_test_add_func ("/proc-maps/refuses-lines-of-another-form", refuses_lines_of_another_form);

@@ -3,9 +3,12 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -14,6 +17,7 @@
 
 #include <glib/gstdio.h>
 
+#include "base/fd.h"
 #include "daemon/base/proc-maps.h"
 #include "daemon/broker/proc-broker.h"
 #include "daemon/base/proc-text.h"
@@ -139,6 +143,72 @@ assert_cpus (const char *text, guint n_cpus, int last)
   g_assert_cmpint (g_array_index (cpus, int, n_cpus - 1), ==, last);
 }
 
+/* By which files of a process are found by their names. */
+static void
+test_below (void)
+{
+  g_autofree char *top = g_dir_make_tmp (NULL, NULL);
+  g_autofree char *folder = g_build_filename (top, "folder", NULL);
+  g_autofree char *file = g_build_filename (folder, "file", NULL);
+  g_autofree char *link = g_build_filename (top, "link", NULL);
+  g_autofree char *long_path = g_strnfill (PATH_MAX, 'n');
+  sonde_autofd int top_fd = open (top, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  sonde_autofd int fd = -1;
+  char text[8] = { 0 };
+
+  long_path[0] = '/';
+  g_assert_cmpint (mkdir (folder, 0700), ==, 0);
+  g_assert_true (g_file_set_contents (file, "found", -1, NULL));
+  g_assert_cmpint (symlink ("folder", link), ==, 0);
+  g_assert_cmpint (sonde_proc_open_below (top_fd, "folder", O_PATH), ==, -EXDEV);
+  g_assert_cmpint (sonde_proc_open_below (top_fd, "/", O_PATH), ==, -EXDEV);
+  g_assert_cmpint (sonde_proc_open_below (top_fd, "/folder//file", O_PATH), ==, -EXDEV);
+  g_assert_cmpint (sonde_proc_open_below (top_fd, "/folder/./file", O_PATH), ==, -EXDEV);
+  g_assert_cmpint (sonde_proc_open_below (top_fd, "/folder/../folder", O_PATH), ==, -EXDEV);
+  g_assert_cmpint (sonde_proc_open_below (top_fd, "/link/file", O_PATH), ==, -ENOTDIR);
+  g_assert_cmpint (sonde_proc_open_below (top_fd, "/folder/none", O_PATH), ==, -ENOENT);
+  g_assert_cmpint (sonde_proc_open_below (top_fd, "/link", O_RDONLY), ==, -ELOOP);
+  g_assert_cmpint (sonde_proc_open_below (top_fd, long_path, O_PATH), ==, -ENAMETOOLONG);
+  fd = sonde_proc_open_below (top_fd, "/folder/file", O_RDONLY);
+  g_assert_cmpint (read (fd, text, sizeof text), ==, 5);
+  g_assert_cmpstr (text, ==, "found");
+  g_unlink (file);
+  g_unlink (link);
+  g_rmdir (folder);
+  g_rmdir (top);
+}
+
+/* As sonded sees its brokers and workers, which have other uids. */
+static gboolean
+measures_what_is_hidden (gpointer user_data)
+{
+  SondeProcCost cost = { .memory_bytes = 7 };
+
+  if (unshare (CLONE_NEWNS) < 0 || mount (NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0
+      || mount ("proc", "/proc", "proc", 0, "hidepid=2") < 0 || setgroups (0, NULL) < 0
+      || setgid (NOBODY) < 0 || setuid (NOBODY) < 0)
+    return FALSE;
+  g_assert_true (sonde_proc_cost_measure (getppid (), &cost));
+  g_assert_cmpuint (cost.cpu_us, >, 0);
+  g_assert_cmpuint (cost.memory_bytes, ==, 7);
+  g_assert_false (sonde_proc_cost_measure (0x7ffffff0, &cost));
+  return TRUE;
+}
+
+static void
+test_hidden_cost (void)
+{
+  pid_t pid = waiting_child_spawn (measures_what_is_hidden, NULL);
+  SondeProcCost cost = { 0 };
+
+  g_assert_true (sonde_proc_cost_measure (getpid (), &cost));
+  g_assert_cmpuint (cost.memory_bytes, >, 0);
+  if (pid < 0)
+    g_test_skip ("no /proc can be mounted here");
+  else
+    waiting_child_end (pid);
+}
+
 static void
 test_cpus (void)
 {
@@ -217,14 +287,14 @@ assert_file_so (uid_t owner,
                 int expected)
 {
   g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (owner, scope, FALSE);
-  int mountinfo_fd;
+  SondeForeignMount mount;
   int fd;
 
   if (!asks)
     sonde_proc_broker_set_queries (broker, FALSE);
   allow_self (broker);
-  fd = sonde_proc_broker_open_file (broker, request, NULL, &mountinfo_fd);
-  g_assert_cmpint (mountinfo_fd, ==, -ENOENT); /* of what is ours */
+  fd = sonde_proc_broker_open_file (broker, request, NULL, &mount);
+  g_assert_null (mount.name); /* of what is ours */
   if (expected < 0)
     g_assert_cmpint (fd, ==, expected);
   else
@@ -332,9 +402,9 @@ open_mapped (gconstpointer bytes, gsize n_bytes, int protection)
   allow_self (ours);
   for (guint i = 0; i < G_N_ELEMENTS (brokers); i++)
     {
-      int mountinfo_fd;
+      SondeForeignMount mount;
 
-      results[i] = sonde_proc_broker_open_file (brokers[i], &request, NULL, &mountinfo_fd);
+      results[i] = sonde_proc_broker_open_file (brokers[i], &request, NULL, &mount);
       if (results[i] >= 0)
         {
           close (results[i]);
@@ -419,7 +489,7 @@ test_replaced (void)
   g_auto (Mapped) mapped = { 0 };
   SondeMessageFileRequest request;
   struct stat st;
-  int mountinfo_fd;
+  SondeForeignMount mount;
   int fd;
 
   mapped_init (&mapped, &program_header, sizeof program_header, PROT_READ | PROT_EXEC);
@@ -428,7 +498,7 @@ test_replaced (void)
   g_assert_true (g_file_set_contents (mapped.path, secret, sizeof secret, NULL));
   g_assert_cmpint (stat (mapped.path, &st), ==, 0);
   g_assert_cmpuint (st.st_ino, !=, mapped.st.st_ino);
-  fd = sonde_proc_broker_open_file (broker, &request, NULL, &mountinfo_fd);
+  fd = sonde_proc_broker_open_file (broker, &request, NULL, &mount);
   /* By its name, for those whom the kernel keeps from the mapping's own link, there is none. */
   if (fd == -ESTALE || fd == -ENOENT)
     return;
@@ -460,11 +530,11 @@ test_memfd (void)
   {
     g_autoptr (SondeProcBroker) broker
         = sonde_proc_broker_new (getuid (), SONDE_SCOPE_LAUNCH, FALSE);
-    int mountinfo_fd;
+    SondeForeignMount mount;
     int result;
 
     allow_self (broker);
-    result = sonde_proc_broker_open_file (broker, &request, NULL, &mountinfo_fd);
+    result = sonde_proc_broker_open_file (broker, &request, NULL, &mount);
     /* By its name, for those whom the kernel keeps from the mapping's own link, there is none. */
     g_assert_true (result == -EACCES || (getuid () != 0 && result == -ENOENT));
   }
@@ -488,10 +558,10 @@ static int
 open_process (SondeProcBroker *broker, pid_t pid, SondeMessageProcess *reply)
 {
   int fds[2];
-  int mountinfo_fd;
-  unsigned n_fds = sonde_proc_broker_open_process (broker, 9, pid, reply, fds, &mountinfo_fd);
+  SondeForeignMount mount;
+  unsigned n_fds = sonde_proc_broker_open_process (broker, 9, pid, reply, fds, &mount);
 
-  g_assert_cmpint (mountinfo_fd, ==, -ENOENT);
+  g_assert_null (mount.name);
   for (unsigned i = 0; i < n_fds; i++)
     close (fds[i]);
   g_assert_cmpuint (reply->request_id, ==, 9);
@@ -549,10 +619,9 @@ test_undumpable (void)
 static int
 open_stat (SondeProcBroker *broker, const SondeTarget *target)
 {
-  int fd = sonde_proc_broker_open_stat (broker, sonde_target_pid (target),
-                                        sonde_target_start_ticks (target));
+  int fd = sonde_proc_broker_open_stat (broker, target->pid, target->start_ticks);
   char text[64] = { 0 };
-  g_autofree char *expected = g_strdup_printf ("%d (", (int) sonde_target_pid (target));
+  g_autofree char *expected = g_strdup_printf ("%d (", (int) target->pid);
 
   if (fd < 0)
     return fd;
@@ -697,20 +766,20 @@ test_pids_of_root (void)
   g_autoptr (SondeProcBroker) everything = sonde_proc_broker_new (0, SONDE_SCOPE_LAUNCH, FALSE);
   SondeMessageFileRequest request = own_request ();
   SondeMessageProcess reply;
-  int mountinfo_fd;
+  SondeForeignMount mount;
   int fd;
 
   wait_for_a_tick ();
   broker = new_of_root ();
   request.pid = before; /* a copy of us */
-  g_assert_cmpint (sonde_proc_broker_open_file (broker, &request, NULL, &mountinfo_fd), ==, -EPERM);
+  g_assert_cmpint (sonde_proc_broker_open_file (broker, &request, NULL, &mount), ==, -EPERM);
   g_assert_cmpint (open_process (broker, getppid (), &reply), ==, 0);
   g_assert_cmpint (reply.status, ==, EPERM);
-  fd = sonde_proc_broker_open_file (everything, &request, NULL, &mountinfo_fd);
+  fd = sonde_proc_broker_open_file (everything, &request, NULL, &mount);
   g_assert_cmpint (fd, >=, 0);
   close (fd);
   request.pid = getpid ();
-  fd = sonde_proc_broker_open_file (broker, &request, NULL, &mountinfo_fd);
+  fd = sonde_proc_broker_open_file (broker, &request, NULL, &mount);
   g_assert_cmpint (fd, >=, 0);
   close (fd);
   kill (before, SIGKILL);
@@ -740,6 +809,8 @@ main (int argc, char **argv)
   g_test_add_func ("/scope/mounts/knows-the-same-file-system-in-another-list",
                    test_same_file_system);
   g_test_add_func ("/scope/mounts/trusts-local-file-systems", test_mounts);
+  g_test_add_func ("/scope/below/takes-no-link-and-no-way-up", test_below);
+  g_test_add_func ("/scope/cost/tells-the-time-of-what-is-hidden", test_hidden_cost);
   g_test_add_func ("/scope/cpus/parses-lists-within-bounds", test_cpus);
   g_test_add_func ("/scope/file/refuses-what-is-not-mapped-there", test_file_refusals);
   g_test_add_func ("/scope/file/refuses-what-is-mapped-and-not-run", test_data);

@@ -128,15 +128,15 @@ test_held_process (void)
   Child child = child_new ();
   g_autoptr (SondeTarget) target = sonde_target_new (sonde_asked_target_new_unproven (child.pid));
   g_autoptr (GError) error = NULL;
-  int pidfd = sonde_target_pidfd (target);
+  int pidfd = target->pidfd;
 
   g_assert_cmpint (pidfd, >=, 0);
   g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = 0 }, &error));
-  g_assert_cmpint (sonde_target_pidfd (target), ==, pidfd);
+  g_assert_cmpint (target->pidfd, ==, pidfd);
   child_end (&child);
   g_assert_false (sonde_target_prove (target, &(SondeTracer){ .uid = 0 }, &error));
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_NO_SUCH_PROCESS);
-  g_assert_cmpint (sonde_target_pidfd (target), ==, pidfd);
+  g_assert_cmpint (target->pidfd, ==, pidfd);
 }
 
 static void
@@ -229,8 +229,8 @@ test_proof (void)
   g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = getuid () }, &error));
   g_assert_true (sonde_target_confirm (target, &(SondeTracer){ .uid = getuid () }, &error));
   g_assert_no_error (error);
-  g_assert_cmpint (sonde_target_pidfd (target), >=, 0);
-  g_assert_cmpuint (sonde_target_start_ticks (target), !=, 0);
+  g_assert_cmpint (target->pidfd, >=, 0);
+  g_assert_cmpuint (target->start_ticks, !=, 0);
   child_end (&child);
 }
 
@@ -244,15 +244,15 @@ test_reopen (void)
 
   g_assert_true (sonde_target_prove (target, &owner, NULL));
   g_assert_true (sonde_target_confirm (target, &owner, NULL));
-  g_assert_cmpint (sonde_target_process_fd (target), ==, -1);
+  g_assert_cmpint (target->process_fd, ==, -1);
   if (getuid () == 0)
     g_assert_false (sonde_target_reopen (target, &(SondeTracer){ .uid = 12345 }));
   g_assert_true (sonde_target_reopen (target, &owner));
-  g_assert_cmpint (sonde_target_process_fd (target), >=, 0);
+  g_assert_cmpint (target->process_fd, >=, 0);
   g_assert_true (sonde_target_confirm (target, &owner, NULL));
   child_end (&child);
   g_assert_false (sonde_target_reopen (target, &owner));
-  g_assert_cmpint (sonde_target_process_fd (target), ==, -1);
+  g_assert_cmpint (target->process_fd, ==, -1);
 }
 
 int

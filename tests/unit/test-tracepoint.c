@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "daemon/broker/perf-event.h"
-#include "daemon/broker/tracepoint.h"
 
 static void
 test_list (void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "daemon/broker/unit-events.h"
+#include "daemon/broker/process-events.h"
 
 #include <fcntl.h>
 
@@ -8,10 +8,42 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/proc-text.h"
 
+SondeOpening *
+sonde_opening_new_target (SondeTarget *target,
+                          gboolean is_new,
+                          const SondeTracer *owner,
+                          SondeEventDraft *draft)
+{
+  SondeOpening *self = g_new0 (SondeOpening, 1);
+
+  *self = (SondeOpening){ .owner = *owner, .target = target, .is_new = is_new, .draft = draft };
+  return self;
+}
+
+SondeOpening *
+sonde_opening_new_member (pid_t pid, const SondeControlGroup *group, SondeEventDraft *draft)
+{
+  SondeOpening *self = g_new0 (SondeOpening, 1);
+
+  *self = (SondeOpening){ .pid = pid, .group = group, .draft = draft };
+  return self;
+}
+
+void
+sonde_opening_free (SondeOpening *self)
+{
+  if (self == NULL)
+    return;
+  sonde_target_free (self->target);
+  sonde_event_draft_free (self->draft);
+  g_clear_error (&self->error);
+  g_free (self);
+}
+
 /* The number may have gone to a process outside of the unit since it was listed: its events, still
  * off, are closed again. */
 static gboolean
-open_member (SondeEventSet *events,
+open_member (SondeEventDraft *draft,
              const SondeControlGroup *group,
              pid_t pid,
              gboolean is_late,
@@ -19,18 +51,54 @@ open_member (SondeEventSet *events,
 {
   g_autofree char *directory = g_strdup_printf ("/proc/%d", (int) pid);
   sonde_autofd int process_fd = open (directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  guint n_before = sonde_event_set_n_fresh (events);
+  guint n_before = sonde_event_draft_size (draft);
   g_autofree char *text = NULL;
 
   if (process_fd < 0)
     return TRUE;
-  if (!sonde_event_set_open_process (events, pid, process_fd, is_late, error))
+  if (!sonde_event_draft_open_process (draft, pid, process_fd, is_late, error))
     return FALSE;
   text = sonde_proc_text_read (process_fd, "cgroup", SONDE_LIMIT_PROC_TEXT_BYTES);
   if (text == NULL || !sonde_control_group_contains (group, text))
-    sonde_event_set_discard_from (events, n_before);
+    sonde_event_draft_cut (draft, n_before);
   return TRUE;
 }
+
+static gboolean
+check_room (const SondeOpening *self, GError **error)
+{
+  g_autoptr (GArray) pids = g_array_new (FALSE, FALSE, sizeof (gint));
+  gint pid = self->target->pid;
+
+  g_array_append_val (pids, pid);
+  return sonde_event_draft_check_room (self->draft, self->owner.uid, pids, error);
+}
+
+/* Some may have been inherited. */
+void
+sonde_opening_run (SondeOpening *self)
+{
+  if (self->target == NULL)
+    {
+      open_member (self->draft, self->group, self->pid, TRUE, &self->error);
+      return;
+    }
+  if (self->is_new)
+    {
+      if (!sonde_target_prove (self->target, &self->owner, &self->error)
+          || !check_room (self, &self->error))
+        return;
+    }
+  /* Nothing more of one that is gone, or that its owner may not look into any more. */
+  else if (!sonde_target_reopen (self->target, &self->owner))
+    return;
+  if (sonde_event_draft_open_process (self->draft, self->target->pid, self->target->process_fd,
+                                      TRUE, &self->error)
+      && !sonde_target_confirm (self->target, &self->owner, self->is_new ? &self->error : NULL))
+    sonde_event_draft_cut (self->draft, 0);
+}
+
+/* --- a unit --- */
 
 static gboolean
 refuse_empty (const char *unit, GError **error)
@@ -41,7 +109,7 @@ refuse_empty (const char *unit, GError **error)
 
 /* Whoever forks during a pass is found in the next one. */
 static gboolean
-open_members (SondeEventSet *events,
+open_members (SondeEventDraft *draft,
               const SondeControlGroup *group,
               const char *unit,
               uid_t owner_uid,
@@ -55,7 +123,7 @@ open_members (SondeEventSet *events,
       guint n_new = 0;
 
       if (pids == NULL
-          || (pass == 0 && !sonde_event_set_check_room (events, owner_uid, pids, error)))
+          || (pass == 0 && !sonde_event_draft_check_room (draft, owner_uid, pids, error)))
         return FALSE;
       for (guint i = 0; i < pids->len; i++)
         {
@@ -64,10 +132,10 @@ open_members (SondeEventSet *events,
           if (!g_hash_table_add (known, GINT_TO_POINTER (pid)))
             continue;
           n_new++;
-          if (!open_member (events, group, pid, pass > 0, error))
+          if (!open_member (draft, group, pid, pass > 0, error))
             return FALSE;
         }
-      if (n_new == 0 && sonde_event_set_n_fresh (events) > 0)
+      if (n_new == 0 && sonde_event_draft_size (draft) > 0)
         return TRUE;
       if (n_new == 0)
         return refuse_empty (unit, error);
@@ -78,7 +146,7 @@ open_members (SondeEventSet *events,
 }
 
 gboolean
-sonde_unit_events_open (SondeEventSet *events,
+sonde_unit_events_open (SondeEventDraft *draft,
                         const SondeControlGroup *group,
                         const char *unit,
                         uid_t owner_uid,
@@ -91,10 +159,10 @@ sonde_unit_events_open (SondeEventSet *events,
   *note = NULL;
   if (sonde_control_group_is_empty (group))
     return refuse_empty (unit, error);
-  if (group_fd >= 0 && sonde_event_set_open_group (events, group_fd, &why))
+  if (group_fd >= 0 && sonde_event_draft_open_group (draft, group_fd, &why))
     return TRUE;
-  sonde_event_set_discard_from (events, 0);
-  if (!open_members (events, group, unit, owner_uid, error))
+  sonde_event_draft_cut (draft, 0);
+  if (!open_members (draft, group, unit, owner_uid, error))
     return FALSE;
   *note = g_strdup_printf (
       "The unit's processes are watched one by one, with those that they make; "
