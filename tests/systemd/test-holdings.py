@@ -121,6 +121,8 @@ def read_opened(path):
 
 def named_files(line):
     """In a line of strace -y, by their whole names."""
+    # What a link says is not looked for.
+    line = re.sub(r'(readlink\("[^"]*",|readlink resumed>,?) ?"[^"]*"', r'\1', line)
     for folder, name in re.findall(r'<(/[^>]*)>, "([^"]+)"', line) or re.findall(r'()"(/[^"]*)"', line):
         yield os.path.normpath(os.path.join(folder, name))
 

@@ -626,6 +626,8 @@ sonde_bus_connection_free (SondeBusConnection *self)
     {
       sonde_deferring gboolean before = sonde_closer_defer (TRUE);
 
+      /* Strangers' descriptors may wait in it, and so it is closed when somebody can. */
+      (void) shutdown (sd_bus_get_fd (self->bus), SHUT_RDWR);
       sd_bus_close (self->bus);
       g_clear_pointer (&self->bus, sd_bus_unref);
     }
