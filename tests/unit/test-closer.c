@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the thread that asks closes itself, and what others do. */
+/* Threads that close what strangers sent, and what is closed at once instead. */
 #include "daemon/base/closer.h"
 
 #include <fcntl.h>
