@@ -26,7 +26,7 @@ typedef struct
   uint64_t id;
   pid_t pid; /* 0: there is none */
   uid_t uid; /* UID_NONE: ours */
-} Process;
+} Child;
 
 /* Of the forked process. It has what it was forked with and allocates nothing: others may have had
  * a lock of the heap. */
@@ -36,7 +36,7 @@ typedef struct
   const SondeSpawnerProgram *programs;
   unsigned n_programs;
   sigset_t own_ignored; /* what its programs do not inherit */
-  Process processes[SONDE_SPAWNER_N_PROCESSES];
+  Child processes[SONDE_SPAWNER_N_PROCESSES];
 } Spawner;
 
 /* It waits: the other end reads as soon as it can, and has nobody else to hear it from. */
@@ -88,7 +88,7 @@ find_uid (const Spawner *self)
 
 /* --- processes --- */
 
-static Process *
+static Child *
 find (Spawner *self, uint64_t id)
 {
   for (unsigned i = 0; i < SONDE_SPAWNER_N_PROCESSES; i++)
@@ -134,8 +134,8 @@ static void
 start (Spawner *self, const SondeSpawnerPacket *asked, int fd)
 {
   SondeSpawnerPacket answer = { .type = SONDE_SPAWNER_STARTED, .id = asked->id };
-  Process *process = self->processes;
-  const Process *end = process + SONDE_SPAWNER_N_PROCESSES;
+  Child *process = self->processes;
+  const Child *end = process + SONDE_SPAWNER_N_PROCESSES;
   const SondeSpawnerProgram *program;
   uid_t uid = UID_NONE;
 
@@ -154,7 +154,7 @@ start (Spawner *self, const SondeSpawnerPacket *asked, int fd)
     }
   answer.error = spawn (self, program, fd, uid, &answer.pid);
   if (answer.error == 0)
-    *process = (Process){ .id = asked->id, .pid = answer.pid, .uid = uid };
+    *process = (Child){ .id = asked->id, .pid = answer.pid, .uid = uid };
 out:
   if (answer.error != 0)
     answer.type = SONDE_SPAWNER_ENDED;
@@ -172,7 +172,7 @@ read_packet (Spawner *self)
     .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control
   };
   const struct cmsghdr *header;
-  const Process *process;
+  const Child *process;
   ssize_t n = recvmsg (self->fd, &message, MSG_CMSG_CLOEXEC);
   int fd = -1;
 
