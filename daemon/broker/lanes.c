@@ -199,10 +199,16 @@ look_into (Lane *lane, SondeProcBatch *batch)
   g_mutex_unlock (&self->lock);
   answer = self->handler->look (&question, self->broker, batch);
   g_mutex_lock (&self->lock);
-  lane->since_us = 0;
-  /* Then nobody waits for it any more. */
   if (!lane->is_stuck && !lane->is_ending)
     tell (lane, g_queue_pop_head (&lane->current), g_steal_pointer (&answer));
+  else
+    {
+      /* Nobody waits for it any more, and it may hold thousands of events. */
+      g_mutex_unlock (&self->lock);
+      g_clear_pointer (&answer, sonde_answer_free);
+      g_mutex_lock (&self->lock);
+    }
+  lane->since_us = 0;
   if (lane->is_stuck && !lane->is_ending)
     tell (lane, NULL, NULL);
   lane->is_stuck = FALSE;
