@@ -54,9 +54,9 @@
 /* Method calls of one uid that are not answered yet; polkit can keep one open for minutes. */
 #define SONDE_LIMIT_CALLS 32
 
-/* Values in arrays and dictionaries of one call, together, and bytes of its texts: what a call holds
- * until it is answered. The largest that is of use has 16 targets or 64 pids and a dozen options; a
- * cgroup's path may have 4,095 bytes. */
+/* Values in arrays and dictionaries of one call, together, and bytes of its texts: what a call
+ * holds until it is answered. The largest that is of use has 16 targets or 64 pids and a dozen
+ * options; a cgroup's path may have 4,095 bytes. */
 #define SONDE_LIMIT_MESSAGE_ENTRIES 256
 #define SONDE_LIMIT_MESSAGE_TEXT    16384
 
@@ -159,13 +159,14 @@
  * which a worker looks at 4,096, and bytes of their paths. */
 #define SONDE_LIMIT_TABLE_MAPPINGS   16384
 #define SONDE_LIMIT_TABLE_PATH_BYTES (1024 * 1024)
-/* Questions about processes of one uid that wait for its lane, as many as a worker has open; those
- * for files of one process that are answered by one reading of its mappings; the part of the time
- * that such readings take, one in so many. */
+/* Questions of a worker about processes of one uid that wait for its lane, as many as it has open;
+ * those for files of one process that are answered by one reading of its mappings; the part of the
+ * time that such readings take, one in so many. */
 #define SONDE_LIMIT_LANE_QUESTIONS 1024
 #define SONDE_LIMIT_LANE_BATCH     64
 #define SONDE_LIMIT_LANE_PART      4
-/* Members of a unit whose events are opened at a time, where the kernel does not watch the group. */
+/* Members of a unit whose events are opened at a time, where the kernel does not watch the group.
+ */
 #define SONDE_LIMIT_MEMBERS_AT_ONCE 512
 /* Lanes of one session: each is a thread. */
 #define SONDE_LIMIT_LANES 32
@@ -231,8 +232,8 @@
 #define SONDE_LIMIT_PEER_BUFFER 16384
 /* ms: between a worker's last word, the end of its connection and its exit; a broker's likewise. */
 #define SONDE_LIMIT_PEER_EXIT_MS 2000
-/* ms: between the kill of a broker and its end. One that takes longer waits for what the kernel asks
- * of somebody's file system; with so many of these a uid gets no new session. */
+/* ms: between the kill of a broker and its end. One that takes longer waits for what the kernel
+ * asks of somebody's file system; with so many of these a uid gets no new session. */
 #define SONDE_LIMIT_PEER_KILL_MS  2000
 #define SONDE_LIMIT_STUCK_BROKERS 1
 /* ms: sonded itself, from SIGTERM until sessions that still deliver are killed. */

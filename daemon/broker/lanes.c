@@ -377,6 +377,23 @@ find_or_start (SondeLanes *self, uid_t uid)
   return lane;
 }
 
+/* Of targets and of what is opened, only so many are asked about. */
+static gboolean
+is_of_worker (const SondeQuestion *question)
+{
+  return question->kind != SONDE_QUESTION_OPEN && question->kind != SONDE_QUESTION_TARGET;
+}
+
+static guint
+count_of_worker (const Lane *lane)
+{
+  guint n = 0;
+
+  for (const GList *at = lane->waiting.head; at != NULL; at = at->next)
+    n += (guint) is_of_worker (at->data);
+  return n;
+}
+
 void
 sonde_lanes_ask (SondeLanes *self, const SondeQuestion *question)
 {
@@ -386,10 +403,8 @@ sonde_lanes_ask (SondeLanes *self, const SondeQuestion *question)
 
   g_mutex_lock (&self->lock);
   lane = find_or_start (self, sonde_subuid_fold (self->subuids, question->uid));
-  /* Of what is opened so many are asked about at once. */
   if (lane == NULL
-      || (question->kind != SONDE_QUESTION_OPEN
-          && g_queue_get_length (&lane->waiting) >= SONDE_LIMIT_LANE_QUESTIONS))
+      || (is_of_worker (question) && count_of_worker (lane) >= SONDE_LIMIT_LANE_QUESTIONS))
     status = EAGAIN;
   else if (lane->is_stuck)
     status = ETIMEDOUT;

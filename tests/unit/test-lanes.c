@@ -156,6 +156,15 @@ ask_file (Fixture *self, uid_t uid, pid_t pid)
 }
 
 static void
+ask_target (Fixture *self, uid_t uid, pid_t pid)
+{
+  const SondeQuestion question
+      = { .kind = SONDE_QUESTION_TARGET, .uid = uid, .pid = pid, .wants_process = TRUE };
+
+  sonde_lanes_ask (self->lanes, &question);
+}
+
+static void
 iterate_until (Fixture *self, guint n_answers)
 {
   while (self->n_answers < n_answers)
@@ -266,8 +275,25 @@ what_waits_is_bounded (Fixture *self, gconstpointer data)
   g_assert_cmpuint (self->n_answers, ==, 0);
   ask_file (self, 1, 12);
   g_assert_cmpstr (self->told->str, ==, "12:11 ");
+  ask_target (self, 1, 13);
+  g_assert_cmpuint (self->n_answers, ==, 1);
   hold (FALSE);
-  iterate_until (self, SONDE_LIMIT_LANE_QUESTIONS + 2);
+  iterate_until (self, SONDE_LIMIT_LANE_QUESTIONS + 3);
+}
+
+static void
+targets_take_no_room_of_a_worker (Fixture *self, gconstpointer data)
+{
+  hold (TRUE);
+  ask (self, 1, HELD);
+  wait_until_asked ();
+  for (guint i = 0; i < 8; i++)
+    ask_target (self, 1, 13);
+  for (guint i = 0; i < SONDE_LIMIT_LANE_QUESTIONS; i++)
+    ask_file (self, 1, 11);
+  g_assert_cmpuint (self->n_answers, ==, 0);
+  hold (FALSE);
+  iterate_until (self, SONDE_LIMIT_LANE_QUESTIONS + 9);
 }
 
 /* The kernel cannot be asked for one mapping. */
@@ -323,6 +349,7 @@ main (int argc, char **argv)
   g_test_add ("/lanes/" name, Fixture, data, set_up, function, tear_down)
   ADD ("they-are-bounded", they_are_bounded, NULL);
   ADD ("what-waits-is-bounded", what_waits_is_bounded, NULL);
+  ADD ("targets-take-no-room-of-a-worker", targets_take_no_room_of_a_worker, NULL);
   ADD ("one-that-hangs-delays-no-other", one_that_hangs_delays_no_other, NULL);
   ADD ("one-that-is-stuck-is-refused-until-it-returns",
        one_that_is_stuck_is_refused_until_it_returns, NULL);
