@@ -2,7 +2,6 @@
 #include "daemon/base/closer.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -64,13 +63,12 @@ close_all (gpointer unused)
   return NULL;
 }
 
-/* One end of a pair of sockets that we made: nobody else is named as the peer of it. A stranger's
- * may be the last place of descriptors that wait in it, which go with it; on a stream of ours none
- * is sent. */
+/* One end of a pair of sockets that we made: nobody else is named as the peer of it. A socket may
+ * be the last place of descriptors that wait in it, which go with it; on a stream of ours none is
+ * sent. On other sockets one may come until the very end, whatever a look would say before. */
 static gboolean
-is_own_socket (int fd)
+is_own_stream (int fd)
 {
-  struct pollfd input = { .fd = fd, .events = POLLIN };
   struct ucred peer;
   socklen_t peer_size = sizeof peer;
   int type;
@@ -78,7 +76,7 @@ is_own_socket (int fd)
 
   return getsockopt (fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) == 0 && peer.pid == getpid ()
          && peer.uid == geteuid () && getsockopt (fd, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0
-         && (type == SOCK_STREAM || poll (&input, 1, 0) == 0);
+         && type == SOCK_STREAM;
 }
 
 /* A session has thousands of them. No file has that name: the path of one begins with "/". */
@@ -99,7 +97,7 @@ sonde_closer_take (int fd)
 {
   GThread *thread = NULL;
 
-  if (is_own_socket (fd) || is_perf_event (fd))
+  if (is_own_stream (fd) || is_perf_event (fd))
     {
       syscall (SYS_close, fd);
       return;

@@ -26,7 +26,7 @@
  */
 
 /* @fd: (transfer full): closed at once if it is one of ours of which nobody can delay that, a perf
- * event or an end of a pair of sockets in which nothing waits; else soon, by a thread */
+ * event or an end of a stream; else soon, by a thread */
 void sonde_closer_take (int fd);
 /* The same of all of @fds, which may be NULL and is so afterwards. */
 void sonde_closer_take_list (GUnixFDList **fds);
