@@ -266,7 +266,9 @@ answer_operations (SondeBroker *self)
     }
 }
 
-/* In the lane of its uid; a process that is gone, in that of the session's owner. */
+/* In the lane of its uid; a process that is gone, in that of the session's owner. Where that one
+ * adds processes, all in his own, which all that he may add are of: no answer depends on whether a
+ * stranger's process exists. */
 static void
 ask_lane (SondeBroker *self, Operation *operation, SondeOpening *opening, pid_t pid)
 {
@@ -278,7 +280,8 @@ ask_lane (SondeBroker *self, Operation *operation, SondeOpening *opening, pid_t 
 
   g_ptr_array_add (operation->openings, NULL);
   operation->n_left++;
-  if (sonde_proc_owner (pid, &question.uid) < 0)
+  if ((operation->is_addition && self->owner.uid != 0)
+      || sonde_proc_owner (pid, &question.uid) < 0)
     question.uid = self->owner.uid;
   sonde_lanes_ask (self->lanes, &question);
 }
