@@ -165,9 +165,9 @@
 #define SONDE_LIMIT_LANE_QUESTIONS 1024
 #define SONDE_LIMIT_LANE_BATCH     64
 #define SONDE_LIMIT_LANE_PART      4
-/* Members of a unit whose events are opened at a time, where the kernel does not watch the group.
- */
-#define SONDE_LIMIT_MEMBERS_AT_ONCE 512
+/* Members of a unit whose events are opened at a time, where the kernel does not watch the group:
+ * only together with those of the session are they within SONDE_LIMIT_EVENTS, and not before. */
+#define SONDE_LIMIT_MEMBERS_AT_ONCE 32
 /* Lanes of one session: each is a thread. */
 #define SONDE_LIMIT_LANES 32
 /* Bytes of texts and tables that all lanes hold at a time, so that none has to wait for the room of
