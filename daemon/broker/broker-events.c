@@ -213,6 +213,7 @@ sonde_broker_take_targets (SondeBroker *self, GPtrArray *targets, gpointer opera
 typedef struct
 {
   gboolean is_addition;
+  gint64 since_us;     /* monotonic: when it came */
   int cpu;             /* whose events they are; -1: of all */
   gint64 from_ns;      /* since when that had been off */
   guint n_passes;      /* over the members of a unit */
@@ -232,6 +233,7 @@ operation_new (gboolean is_addition, int cpu, gint64 from_ns)
   Operation *self = g_new0 (Operation, 1);
 
   self->is_addition = is_addition;
+  self->since_us = g_get_monotonic_time ();
   self->cpu = cpu;
   self->from_ns = from_ns;
   self->members = g_hash_table_new (NULL, NULL);
@@ -264,6 +266,16 @@ answer_operations (SondeBroker *self)
         sonde_broker_say_result (self, SONDE_MESSAGE_ADDED, operation->why);
       operation_free (g_queue_pop_head (&self->operations));
     }
+  sonde_broker_say_targets_ended (self);
+}
+
+gboolean
+sonde_broker_is_adding (const SondeBroker *self)
+{
+  for (const GList *at = self->operations.head; at != NULL; at = at->next)
+    if (((const Operation *) at->data)->is_addition)
+      return TRUE;
+  return FALSE;
 }
 
 /* In the lane of its uid; a process that is gone, in that of the session's owner. Where that one
@@ -280,8 +292,7 @@ ask_lane (SondeBroker *self, Operation *operation, SondeOpening *opening, pid_t 
 
   g_ptr_array_add (operation->openings, NULL);
   operation->n_left++;
-  if ((operation->is_addition && self->owner.uid != 0)
-      || sonde_proc_owner (pid, &question.uid) < 0)
+  if ((operation->is_addition && self->owner.uid != 0) || sonde_proc_owner (pid, &question.uid) < 0)
     question.uid = self->owner.uid;
   sonde_lanes_ask (self->lanes, &question);
 }
@@ -321,7 +332,7 @@ ask_members (SondeBroker *self, Operation *operation)
                                           sonde_event_set_draft (self->events, operation->cpu)),
                 pid);
     }
-  if (n_asked > 0 && ++operation->n_passes > SONDE_LIMIT_TASK_PASSES)
+  if (n_asked > 0 && ++operation->n_passes > SONDE_LIMIT_EVENTS / SONDE_LIMIT_MEMBERS_AT_ONCE)
     g_set_error (&operation->why, SONDE_ERROR, SONDE_ERROR_FAILED,
                  "Unit %s makes processes faster than they can be found", self->asked.unit);
 }
@@ -349,6 +360,20 @@ begin (SondeBroker *self, Operation *operation)
       copies = sonde_target_set_copy (self->targets);
       ask_targets (self, operation, copies);
     }
+}
+
+/* Others may have been added since they were asked about, and the front may have told the caller
+ * that they were not. */
+static gboolean
+check_addition (const SondeBroker *self, const Operation *operation, GError **error)
+{
+  gint64 age_us = g_get_monotonic_time () - operation->since_us;
+
+  if (age_us < SONDE_LIMIT_PROOF_MS * G_GINT64_CONSTANT (1000))
+    return sonde_target_set_check_room (self->targets, operation->openings->len, error);
+  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                       "The processes were not proven in time");
+  return FALSE;
 }
 
 /* What came of its openings: their events are on. @operation->targets: those that are new */
@@ -383,7 +408,8 @@ take_openings (SondeBroker *self, Operation *operation, GError **error)
         }
       sonde_event_draft_take (draft, g_steal_pointer (&opening->draft));
     }
-  return sonde_event_set_hand_over (self->events, g_steal_pointer (&draft), self->front, error);
+  return (!operation->is_addition || check_addition (self, operation, error))
+         && sonde_event_set_hand_over (self->events, g_steal_pointer (&draft), self->front, error);
 }
 
 /* All of its lanes have answered, or were given up. */
@@ -411,26 +437,26 @@ end_lanes (SondeBroker *self, Operation *operation)
   operation->n_left--;
 }
 
-/* One after the other, since each has to know the events of all before it. */
+/* What is added is begun at once, and handed over in its order. A processor has to know all targets
+ * before it. */
 static void
 advance (SondeBroker *self)
 {
+  gboolean are_all_open = TRUE; /* those before */
+
   for (GList *at = self->operations.head; at != NULL && self->state != STATE_OVER; at = at->next)
     {
       Operation *operation = at->data;
 
-      if (operation->is_open)
-        continue;
-      if (!operation->is_begun)
+      if (!operation->is_begun && (are_all_open || operation->is_addition))
         {
           operation->n_left = 1; /* this one */
           begin (self, operation);
           operation->n_left--;
         }
-      while (!operation->is_open && operation->n_left == 0)
+      while (are_all_open && !operation->is_open && operation->n_left == 0)
         end_lanes (self, operation);
-      if (!operation->is_open)
-        return;
+      are_all_open = are_all_open && operation->is_open;
     }
   answer_operations (self);
 }

@@ -59,6 +59,8 @@ void sonde_broker_say_note (SondeBroker *self, const char *text);
 void sonde_broker_say_result (SondeBroker *self, SondeMessageType type, const GError *why);
 /* @type: PROVED, OPENED or BROKEN: it is over */
 void sonde_broker_refuse (SondeBroker *self, SondeMessageType type, const GError *why);
+/* If that is so, and all was said that comes before it. */
+void sonde_broker_say_targets_ended (SondeBroker *self);
 /* @question: without its uid. It may be answered from inside. */
 void sonde_broker_look_into (SondeBroker *self, SondeQuestion *question);
 
@@ -90,6 +92,8 @@ void sonde_broker_take_rings (SondeBroker *self, int status);
 void sonde_broker_take_targets (SondeBroker *self, GPtrArray *targets, gpointer operation);
 /* @targets: (transfer full): not proven yet. ADDED follows, perhaps from inside. */
 void sonde_broker_add (SondeBroker *self, GPtrArray *targets);
+/* Whether an ADD is not answered yet. */
+gboolean sonde_broker_is_adding (const SondeBroker *self);
 /* The answer to a question of ours: @opening: (transfer full) (nullable) */
 void
 sonde_broker_take_opening (SondeBroker *self, const SondeQuestion *question, SondeOpening *opening);

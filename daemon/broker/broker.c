@@ -87,14 +87,17 @@ sonde_broker_say_result (SondeBroker *self, SondeMessageType type, const GError 
   say (self, &message, sizeof message, NULL, 0);
 }
 
-static void
-say_targets_ended (SondeBroker *self)
+/* What is being added may be one more. */
+void
+sonde_broker_say_targets_ended (SondeBroker *self)
 {
   SondeMessageHeader message = { .type = SONDE_MESSAGE_TARGETS_ENDED };
 
-  if (!self->has_ended || self->n_untold > 0)
+  if (!self->has_ended || self->n_untold > 0 || sonde_broker_is_adding (self))
     return;
   self->has_ended = FALSE;
+  if (self->group == NULL && !sonde_target_set_is_over (self->targets))
+    return;
   say (self, &message, sizeof message, NULL, 0);
 }
 
@@ -104,7 +107,7 @@ on_all_ended (gpointer user_data)
   SondeBroker *self = user_data;
 
   self->has_ended = TRUE;
-  say_targets_ended (self);
+  sonde_broker_say_targets_ended (self);
 }
 
 /* Events off our hands, nothing more is watched. */
@@ -153,7 +156,7 @@ on_answered (const SondeQuestion *question, SondeAnswer *answer, gpointer user_d
   check_said (self, error);
   sonde_broker_take_told (self, question);
   self->n_untold--;
-  say_targets_ended (self);
+  sonde_broker_say_targets_ended (self);
 }
 
 static void

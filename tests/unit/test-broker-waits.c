@@ -114,6 +114,7 @@ typedef struct
   pid_t target;
   pid_t others[2]; /* of a stranger's, and ours */
   guint n_events;  /* that the front was given */
+  guint n_ends;    /* of all targets, of which it was told */
   Packet got;
 } Story;
 
@@ -145,6 +146,7 @@ receive (Story *self, int fd)
     close (((const int *) (const void *) CMSG_DATA (rights))[i]);
   if (self->got.header.type == SONDE_MESSAGE_EVENTS)
     self->n_events += self->got.events.n_events;
+  self->n_ends += self->got.header.type == SONDE_MESSAGE_TARGETS_ENDED;
   return TRUE;
 }
 
@@ -257,8 +259,10 @@ tear_down (Story *self, gconstpointer data)
   hold (0);
   close (self->front);
   close (self->worker);
-  waiting_child_end (self->target);
-  waiting_child_end (self->others[0]);
+  if (self->target != 0)
+    waiting_child_end (self->target);
+  if (self->others[0] != 0)
+    waiting_child_end (self->others[0]);
   waiting_child_end (self->others[1]);
 }
 
@@ -341,6 +345,43 @@ those_that_are_added_are_answered_in_their_order (Story *self, gconstpointer dat
 }
 
 static void
+end_the_target (Story *self)
+{
+  waiting_child_end (self->target);
+  self->target = 0;
+  while (g_main_context_iteration (NULL, FALSE))
+    continue;
+}
+
+static void
+those_that_are_added_are_targets_before_the_end_is_told (Story *self, gconstpointer data)
+{
+  begin_to_add_a_stranger (self);
+  end_the_target (self);
+  hold (0);
+  expect (self, self->front, SONDE_MESSAGE_ADDED);
+  g_assert_cmpuint (self->got.result.error, ==, SONDE_MESSAGE_NO_ERROR);
+  say_simple (self, SONDE_MESSAGE_REPORT);
+  while (g_main_context_iteration (NULL, FALSE) || receive (self, self->front))
+    continue;
+  g_assert_cmpuint (self->n_ends, ==, 0);
+  waiting_child_end (self->others[0]);
+  self->others[0] = 0;
+  expect (self, self->front, SONDE_MESSAGE_TARGETS_ENDED);
+}
+
+static void
+the_end_is_told_behind_what_was_not_added (Story *self, gconstpointer data)
+{
+  begin_to_add_a_stranger (self);
+  end_the_target (self);
+  expect (self, self->front, SONDE_MESSAGE_ADDED);
+  g_assert_cmpuint (self->got.result.error, ==, SONDE_ERROR_FAILED);
+  g_assert_cmpuint (self->n_ends, ==, 0);
+  expect (self, self->front, SONDE_MESSAGE_TARGETS_ENDED);
+}
+
+static void
 the_end_waits_for_none (Story *self, gconstpointer data)
 {
   begin_to_add_a_stranger (self);
@@ -397,6 +438,9 @@ main (int argc, char **argv)
   ADD ("those-that-are-added-are-answered-in-their-order",
        those_that_are_added_are_answered_in_their_order);
   ADD ("the-end-waits-for-none", the_end_waits_for_none);
+  ADD ("those-that-are-added-are-targets-before-the-end-is-told",
+       those_that_are_added_are_targets_before_the_end_is_told);
+  ADD ("the-end-is-told-behind-what-was-not-added", the_end_is_told_behind_what_was_not_added);
 #undef ADD
   if (sysconf (_SC_NPROCESSORS_ONLN) > 1
       && sysconf (_SC_NPROCESSORS_ONLN) == sysconf (_SC_NPROCESSORS_CONF))
