@@ -168,6 +168,8 @@
 /* Members of a unit whose events are opened at a time, where the kernel does not watch the group:
  * only together with those of the session are they within SONDE_LIMIT_EVENTS, and not before. */
 #define SONDE_LIMIT_MEMBERS_AT_ONCE 32
+/* ms: between two looks at whether events can be opened that could not be. */
+#define SONDE_LIMIT_GAP_LOOK_MS 1000
 /* Lanes of one session: each is a thread. */
 #define SONDE_LIMIT_LANES 32
 /* Bytes of texts and tables that all lanes hold at a time, so that none has to wait for the room of

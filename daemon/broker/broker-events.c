@@ -3,8 +3,11 @@
  * that are added. */
 #include "daemon/broker/broker-private.h"
 
+#include <fcntl.h>
+
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
+#include "daemon/base/proc-text.h"
 
 gboolean
 sonde_broker_prove (SondeBroker *self, GError **error)
@@ -46,6 +49,45 @@ open_targets (SondeBroker *self, SondeEventDraft *draft, GError **error)
   return TRUE;
 }
 
+/* Events of tasks outlive the absence of their CPU, those of a whole CPU do not. */
+static gboolean
+has_whole_cpus (const SondeBroker *self)
+{
+  return self->asked.scope == SONDE_SCOPE_SYSTEM
+         || (self->asked.scope == SONDE_SCOPE_UNIT && self->note == NULL);
+}
+
+static gboolean on_again (gpointer user_data);
+
+static void
+add_gap (SondeBroker *self, const SondeGap *gap)
+{
+  g_array_append_vals (self->gaps, gap, 1);
+  if (self->again == 0)
+    self->again = g_timeout_add (SONDE_LIMIT_GAP_LOOK_MS, on_again, self);
+}
+
+static void
+add_gaps (SondeBroker *self, const GArray *cpus, pid_t pid)
+{
+  for (guint i = 0; i < cpus->len; i++)
+    add_gap (self, &(SondeGap){ g_array_index (cpus, int, i), pid });
+}
+
+/* Of a unit's members it is not known which of them; the worker takes what two events of one tell
+ * once. */
+static void
+add_gaps_of_all (SondeBroker *self, const GArray *cpus)
+{
+  g_autoptr (GArray) pids
+      = cpus->len > 0 && self->group != NULL ? sonde_control_group_list (self->group, NULL) : NULL;
+
+  for (guint i = 0; pids != NULL && i < pids->len; i++)
+    add_gaps (self, cpus, g_array_index (pids, pid_t, i));
+  for (guint i = 0; i < self->proven->len; i++)
+    add_gaps (self, cpus, ((const SondeTarget *) g_ptr_array_index (self->proven, i))->pid);
+}
+
 gboolean
 sonde_broker_open (SondeBroker *self, const char *group, GError **error)
 {
@@ -73,19 +115,13 @@ sonde_broker_open (SondeBroker *self, const char *group, GError **error)
     default:
       is_open = open_targets (self, draft, error);
     }
+  if (is_open && !has_whole_cpus (self))
+    add_gaps_of_all (self, sonde_event_draft_off_cpus (draft));
   return is_open
          && sonde_event_set_hand_over (self->events, g_steal_pointer (&draft), self->front, error);
 }
 
 /* --- processors that come --- */
-
-/* Events of tasks outlive the absence of their CPU, those of a whole CPU do not. */
-static gboolean
-has_whole_cpus (const SondeBroker *self)
-{
-  return self->asked.scope == SONDE_SCOPE_SYSTEM
-         || (self->asked.scope == SONDE_SCOPE_UNIT && self->note == NULL);
-}
 
 /* Those of the whole of it, which wait for no process. */
 static gboolean
@@ -100,7 +136,7 @@ open_cpu (SondeBroker *self, int cpu, GError **error)
 }
 
 static char *
-describe_gap (const SondeBroker *self, int cpu, gint64 from_ns)
+describe_absence (const SondeBroker *self, int cpu, gint64 from_ns)
 {
   double until_s = (double) g_get_monotonic_time () / 1e6;
 
@@ -114,16 +150,19 @@ describe_gap (const SondeBroker *self, int cpu, gint64 from_ns)
                                 "shows nothing");
 }
 
-/* @error: (nullable): why its events could not be opened. */
+/* @n_missing: processes of the session that it does not show yet; @error: (nullable): why its
+ * events could not be opened. */
 static void
-tell_of_cpu (SondeBroker *self, int cpu, gint64 from_ns, const GError *error)
+tell_of_cpu (SondeBroker *self, int cpu, gint64 from_ns, guint n_missing, const GError *error)
 {
   g_autofree char *text = error == NULL
-                              ? describe_gap (self, cpu, from_ns)
+                              ? describe_absence (self, cpu, from_ns)
                               : g_strdup_printf ("Processor %d cannot be recorded (any more): %s",
                                                  cpu, error->message);
+  g_autofree char *with_missing = g_strdup_printf (
+      "%s; processes that are missing there until the kernel answers: %u", text, n_missing);
 
-  sonde_broker_say_note (self, text);
+  sonde_broker_say_note (self, n_missing > 0 && error == NULL ? with_missing : text);
 }
 
 static gboolean
@@ -147,7 +186,7 @@ take_back (SondeBroker *self, int cpu, gint64 from_ns)
   sonde_event_set_revive (self->events, cpu);
   if (has_whole_cpus (self))
     open_cpu (self, cpu, &error);
-  tell_of_cpu (self, cpu, from_ns, error);
+  tell_of_cpu (self, cpu, from_ns, 0, error);
 }
 
 static gboolean
@@ -173,7 +212,7 @@ on_cpu_came (int cpu, gint64 from_ns, gpointer user_data)
     }
   sonde_event_set_take_cpu (self->events, cpu, FALSE);
   if (error != NULL)
-    tell_of_cpu (self, cpu, from_ns, error);
+    tell_of_cpu (self, cpu, from_ns, 0, error);
   return error != NULL;
 }
 
@@ -218,6 +257,10 @@ typedef struct
   gint64 from_ns;      /* since when that had been off */
   guint n_passes;      /* over the members of a unit */
   GHashTable *members; /* pids of those that were asked about */
+  GArray *pids;        /* pid_t: those alone, which have gaps there; NULL: all */
+  GArray *asked;       /* pid_t: of each of the openings */
+  guint n_opened;      /* processes */
+  guint n_missing;     /* processes that are gaps now */
   GPtrArray *targets;  /* SondeTarget: to be added; NULL: of a processor */
   GPtrArray
       *openings; /* SondeOpening, in their order; NULL: its lane has it, or never gave it back */
@@ -237,6 +280,7 @@ operation_new (gboolean is_addition, int cpu, gint64 from_ns)
   self->cpu = cpu;
   self->from_ns = from_ns;
   self->members = g_hash_table_new (NULL, NULL);
+  self->asked = g_array_new (FALSE, FALSE, sizeof (pid_t));
   self->openings = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_opening_free);
   return self;
 }
@@ -248,6 +292,8 @@ operation_free (gpointer data)
 
   g_hash_table_unref (self->members);
   g_ptr_array_unref (self->openings);
+  g_array_unref (self->asked);
+  g_clear_pointer (&self->pids, g_array_unref);
   g_clear_pointer (&self->targets, g_ptr_array_unref);
   g_clear_error (&self->why);
   g_free (self);
@@ -291,6 +337,7 @@ ask_lane (SondeBroker *self, Operation *operation, SondeOpening *opening, pid_t 
                              .data = operation };
 
   g_ptr_array_add (operation->openings, NULL);
+  g_array_append_val (operation->asked, pid);
   operation->n_left++;
   if ((operation->is_addition && self->owner.uid != 0) || sonde_proc_owner (pid, &question.uid) < 0)
     question.uid = self->owner.uid;
@@ -316,10 +363,13 @@ ask_targets (SondeBroker *self, Operation *operation, GPtrArray *targets)
 static void
 ask_members (SondeBroker *self, Operation *operation)
 {
-  g_autoptr (GArray) pids = sonde_control_group_list (self->group, &operation->why);
+  g_autoptr (GArray) pids = operation->pids != NULL
+                                ? g_array_ref (operation->pids)
+                                : sonde_control_group_list (self->group, &operation->why);
   guint n_asked = 0;
 
   g_ptr_array_set_size (operation->openings, 0);
+  g_array_set_size (operation->asked, 0);
   for (guint i = 0; pids != NULL && i < pids->len && n_asked < SONDE_LIMIT_MEMBERS_AT_ONCE; i++)
     {
       pid_t pid = g_array_index (pids, pid_t, i);
@@ -335,6 +385,23 @@ ask_members (SondeBroker *self, Operation *operation)
   if (n_asked > 0 && ++operation->n_passes > SONDE_LIMIT_EVENTS / SONDE_LIMIT_MEMBERS_AT_ONCE)
     g_set_error (&operation->why, SONDE_ERROR, SONDE_ERROR_FAILED,
                  "Unit %s makes processes faster than they can be found", self->asked.unit);
+}
+
+static GPtrArray *
+copy_targets (const SondeBroker *self, const GArray *pids)
+{
+  GPtrArray *copies = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
+
+  for (guint i = 0; i < pids->len; i++)
+    {
+      const SondeTarget *target
+          = sonde_target_set_find (self->targets, g_array_index (pids, pid_t, i));
+      SondeTarget *copy = target != NULL ? sonde_target_copy (target) : NULL;
+
+      if (copy != NULL)
+        g_ptr_array_add (copies, copy);
+    }
+  return copies;
 }
 
 static void
@@ -357,7 +424,8 @@ begin (SondeBroker *self, Operation *operation)
     ask_members (self, operation);
   else if (self->events != NULL)
     {
-      copies = sonde_target_set_copy (self->targets);
+      copies = operation->pids != NULL ? copy_targets (self, operation->pids)
+                                       : sonde_target_set_copy (self->targets);
       ask_targets (self, operation, copies);
     }
 }
@@ -376,17 +444,42 @@ check_addition (const SondeBroker *self, const Operation *operation, GError **er
   return FALSE;
 }
 
+/* What they did not open. Returns: (transfer full) (element-type SondeGap) */
+static GArray *
+find_gaps (Operation *operation)
+{
+  GArray *gaps = g_array_new (FALSE, FALSE, sizeof (SondeGap));
+
+  for (guint i = 0; i < operation->openings->len; i++)
+    {
+      const SondeOpening *opening = g_ptr_array_index (operation->openings, i);
+      SondeGap gap = { operation->cpu, g_array_index (operation->asked, pid_t, i) };
+      const GArray *off = opening != NULL ? sonde_event_draft_off_cpus (opening->draft) : NULL;
+
+      if (opening == NULL)
+        g_array_append_val (gaps, gap);
+      for (guint j = 0; off != NULL && j < off->len; j++)
+        {
+          gap.cpu = g_array_index (off, int, j);
+          g_array_append_val (gaps, gap);
+        }
+      operation->n_opened += opening != NULL && sonde_event_draft_size (opening->draft) > 0;
+    }
+  return gaps;
+}
+
 /* What came of its openings: their events are on. @operation->targets: those that are new */
 static gboolean
 take_openings (SondeBroker *self, Operation *operation, GError **error)
 {
   g_autoptr (SondeEventDraft) draft = sonde_event_set_draft (self->events, operation->cpu);
+  g_autoptr (GArray) gaps = find_gaps (operation);
 
   for (guint i = 0; i < operation->openings->len; i++)
     {
       SondeOpening *opening = g_ptr_array_index (operation->openings, i);
 
-      /* Of a process that the session has already its lane tells that it is stuck. */
+      /* The session has the process already: it is a gap. */
       if (opening == NULL && !operation->is_addition)
         continue;
       if (opening == NULL)
@@ -408,8 +501,28 @@ take_openings (SondeBroker *self, Operation *operation, GError **error)
         }
       sonde_event_draft_take (draft, g_steal_pointer (&opening->draft));
     }
-  return (!operation->is_addition || check_addition (self, operation, error))
-         && sonde_event_set_hand_over (self->events, g_steal_pointer (&draft), self->front, error);
+  if ((operation->is_addition && !check_addition (self, operation, error))
+      || !sonde_event_set_hand_over (self->events, g_steal_pointer (&draft), self->front, error))
+    return FALSE;
+  for (guint i = 0; i < gaps->len; i++)
+    add_gap (self, &g_array_index (gaps, SondeGap, i));
+  operation->n_missing += gaps->len;
+  return TRUE;
+}
+
+static void
+tell_of_gaps (SondeBroker *self, const Operation *operation)
+{
+  g_autofree char *text = NULL;
+
+  if (operation->why != NULL)
+    text = g_strdup_printf ("Processor %d does not show processes, %u: %s", operation->cpu,
+                            operation->pids->len, operation->why->message);
+  else if (operation->n_opened > 0)
+    text = g_strdup_printf ("Processor %d shows more processes from %.3f s on: %u", operation->cpu,
+                            (double) g_get_monotonic_time () / 1e6, operation->n_opened);
+  if (text != NULL)
+    sonde_broker_say_note (self, text);
 }
 
 /* All of its lanes have answered, or were given up. */
@@ -425,8 +538,10 @@ end_lanes (SondeBroker *self, Operation *operation)
   if (self->events != NULL && operation->why == NULL && self->group != NULL)
     ask_members (self, operation);
   operation->is_open = operation->n_left == 1 || operation->why != NULL;
-  if (operation->is_open && !operation->is_addition && self->events != NULL)
-    tell_of_cpu (self, operation->cpu, operation->from_ns, operation->why);
+  if (operation->is_open && operation->pids != NULL && self->events != NULL)
+    tell_of_gaps (self, operation);
+  else if (operation->is_open && !operation->is_addition && self->events != NULL)
+    tell_of_cpu (self, operation->cpu, operation->from_ns, operation->n_missing, operation->why);
   if (operation->is_open && operation->is_addition && operation->why == NULL)
     {
       for (guint i = 0; i < operation->targets->len; i++)
@@ -459,6 +574,54 @@ advance (SondeBroker *self)
       are_all_open = are_all_open && operation->is_open;
     }
   answer_operations (self);
+}
+
+/* @gaps: those of @cpu are moved to it. Returns: NULL if there are none */
+static Operation *
+operation_new_again (GArray *gaps, int cpu)
+{
+  Operation *operation = NULL;
+
+  for (guint i = gaps->len; i > 0; i--)
+    {
+      SondeGap gap = g_array_index (gaps, SondeGap, i - 1);
+
+      if (gap.cpu != cpu)
+        continue;
+      if (operation == NULL)
+        {
+          operation = operation_new (FALSE, cpu, 0);
+          operation->pids = g_array_new (FALSE, FALSE, sizeof (pid_t));
+        }
+      g_array_append_val (operation->pids, gap.pid);
+      g_array_remove_index_fast (gaps, i - 1);
+    }
+  return operation;
+}
+
+/* A lane that is still stuck refuses at once. */
+static gboolean
+on_again (gpointer user_data)
+{
+  SondeBroker *self = user_data;
+  g_autofree char *text
+      = sonde_proc_text_read (AT_FDCWD, SONDE_CPUS_ONLINE_PATH, SONDE_LIMIT_PROC_TEXT_BYTES);
+  g_autoptr (GArray) online = text != NULL ? sonde_cpu_list_parse (text) : NULL;
+
+  if (self->state != STATE_RUNNING || !g_queue_is_empty (&self->operations) || online == NULL)
+    return G_SOURCE_CONTINUE;
+  for (guint i = 0; i < online->len; i++)
+    {
+      Operation *operation = operation_new_again (self->gaps, g_array_index (online, int, i));
+
+      if (operation != NULL)
+        g_queue_push_tail (&self->operations, operation);
+    }
+  advance (self);
+  if (self->gaps->len > 0 || self->again == 0)
+    return G_SOURCE_CONTINUE;
+  self->again = 0;
+  return G_SOURCE_REMOVE;
 }
 
 void
@@ -527,5 +690,5 @@ sonde_broker_take_rings (SondeBroker *self, int status)
     }
   if (status == 0)
     open_cpu (self, cpu, &why);
-  tell_of_cpu (self, cpu, self->awaited_from_ns, why);
+  tell_of_cpu (self, cpu, self->awaited_from_ns, 0, why);
 }

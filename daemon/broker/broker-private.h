@@ -22,6 +22,14 @@ typedef enum
 #define STATES_ALL   0xffu
 #define STATES_HEARD (STATE_OPEN | STATE_RUNNING | STATE_CLOSED) /* of the worker */
 
+/* A process of the session without its events on a processor: that was off, or the kernel did not
+ * answer. */
+typedef struct
+{
+  int cpu;
+  pid_t pid;
+} SondeGap;
+
 struct SondeBroker
 {
   State state;
@@ -46,6 +54,8 @@ struct SondeBroker
   SondeCpuFollower *cpus; /* while it runs */
   int awaited_cpu;        /* whose rings the worker was asked to map; -1: none */
   gint64 awaited_from_ns; /* since when it had been off; 0: never was on */
+  GArray *gaps;           /* SondeGap: whose events are still to be opened */
+  guint again;            /* source, while there are any */
 
   SondeControlGroup *group; /* of the scope `unit`, once it is open: the proc-broker's */
   SondeGroupWatch *watch;   /* of it, while it runs */

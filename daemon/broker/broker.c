@@ -116,6 +116,8 @@ close_events (SondeBroker *self)
 {
   sonde_target_set_unwatch (self->targets);
   g_clear_pointer (&self->cpus, sonde_cpu_follower_free);
+  g_clear_handle_id (&self->again, g_source_remove);
+  g_array_set_size (self->gaps, 0);
   g_clear_pointer (&self->watch, sonde_group_watch_free);
   g_clear_pointer (&self->events, sonde_event_set_free);
 }
@@ -629,6 +631,7 @@ sonde_broker_new (int fd, SondeBrokerDone done, gpointer user_data)
   self->proven = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_target_free);
   g_queue_init (&self->operations);
   self->awaited_cpu = -1;
+  self->gaps = g_array_new (FALSE, FALSE, sizeof (SondeGap));
   self->front = sonde_channel_new (fd, SONDE_WAY_FRONT_TO_BROKER, &handler, self);
   sonde_perf_event_look (&sheet.events, &sheet.tracepoints);
   say (self, &sheet, sizeof sheet, NULL, 0);
@@ -649,6 +652,7 @@ sonde_broker_free (SondeBroker *self)
   g_clear_pointer (&self->targets, sonde_target_set_free);
   g_clear_pointer (&self->proven, g_ptr_array_unref);
   g_clear_pointer (&self->broker, sonde_proc_broker_unref);
+  g_array_unref (self->gaps);
   g_free (self->note);
   g_free (self);
 }

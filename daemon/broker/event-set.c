@@ -49,6 +49,7 @@ struct SondeEventDraft
   guint n_cpus;   /* on which they will be */
   guint n_before; /* events of the set */
   GArray *events; /* OpenEvent: disabled */
+  GArray *off;    /* int: CPUs on which some could not be opened */
   gboolean start_on_exec;
 };
 
@@ -365,6 +366,7 @@ sonde_event_set_draft (const SondeEventSet *self, int cpu)
   draft->n_cpus = self->cpus->len;
   draft->n_before = self->n_handed_over;
   draft->events = events_new ();
+  draft->off = g_array_new (FALSE, FALSE, sizeof (int));
   draft->start_on_exec = self->start_on_exec;
   return draft;
 }
@@ -376,7 +378,14 @@ sonde_event_draft_free (SondeEventDraft *self)
     return;
   g_array_unref (self->cpus);
   g_array_unref (self->events);
+  g_array_unref (self->off);
   g_free (self);
+}
+
+const GArray *
+sonde_event_draft_off_cpus (const SondeEventDraft *self)
+{
+  return self->off;
 }
 
 guint
@@ -422,6 +431,16 @@ typedef struct
   gboolean is_gone; /* (out): the thread has exited meanwhile */
 } Subject;
 
+/* What it will need is opened when it comes back. */
+static void
+note_off (SondeEventDraft *self, int cpu)
+{
+  for (guint i = 0; i < self->off->len; i++)
+    if (g_array_index (self->off, int, i) == cpu)
+      return;
+  g_array_append_val (self->off, cpu);
+}
+
 static gboolean
 open_event (SondeEventDraft *self, SondeEventKind kind, Subject *subject, int cpu, GError **error)
 {
@@ -437,9 +456,11 @@ open_event (SondeEventDraft *self, SondeEventKind kind, Subject *subject, int cp
       subject->is_gone = TRUE;
       return TRUE;
     }
-  /* The CPU is off: what it will need is opened when it comes back. */
   if (event.fd == -ENODEV)
-    return TRUE;
+    {
+      note_off (self, cpu);
+      return TRUE;
+    }
   if (event.fd < 0)
     {
       sonde_perf_event_set_error (error, -event.fd, is_sampling ? self->plan.event_name : "dummy");

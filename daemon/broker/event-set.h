@@ -91,6 +91,9 @@ gboolean sonde_event_draft_open_group (SondeEventDraft *self, int group_fd, GErr
 gboolean sonde_event_draft_open_process (
     SondeEventDraft *self, pid_t pid, int process_fd, gboolean is_late, GError **error);
 
+/* (element-type gint): CPUs with rings that were off when events were to be opened on them: they
+ * have none of those, also once they are back. */
+const GArray *sonde_event_draft_off_cpus (const SondeEventDraft *self);
 /* How many events are open. */
 guint sonde_event_draft_size (const SondeEventDraft *self);
 /* Closes those but the first @n_events. */

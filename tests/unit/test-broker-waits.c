@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -102,6 +103,7 @@ typedef union
   SondeMessageProcess process;
   SondeMessageStuck stuck;
   SondeMessageEvents events;
+  SondeMessageNote note;
   char bytes[SONDE_MESSAGE_MAX_SIZE];
 } Packet;
 
@@ -423,6 +425,36 @@ a_processor_that_comes_keeps_no_other_waiting (Story *self, gconstpointer data)
   g_assert_cmpint (self->got.events.events[0].tid, ==, self->target);
   g_assert_cmpint (self->got.events.events[0].cpu, ==, cpu);
   expect (self, self->front, SONDE_MESSAGE_NOTE);
+  g_assert_nonnull (strstr (self->got.note.text, "until the kernel answers: 1"));
+
+  /* Its events are on once it is not stuck any more. */
+  self->n_events = 0;
+  hold (0);
+  expect (self, self->front, SONDE_MESSAGE_EVENTS);
+  g_assert_cmpuint (self->n_events, ==, 2);
+  g_assert_cmpint (self->got.events.events[0].tid, ==, self->others[0]);
+  g_assert_cmpint (self->got.events.events[0].cpu, ==, cpu);
+  expect (self, self->front, SONDE_MESSAGE_NOTE);
+}
+
+static void
+a_processor_that_was_off_shows_what_was_added (Story *self, gconstpointer data)
+{
+  int cpu = (int) sysconf (_SC_NPROCESSORS_ONLN) - 1;
+  guint n_cpus = (guint) cpu + 1;
+
+  switch_off (cpu);
+  say_target (self, SONDE_MESSAGE_ADD, self->others[1]);
+  expect (self, self->front, SONDE_MESSAGE_ADDED);
+  g_assert_cmpuint (self->got.result.error, ==, SONDE_MESSAGE_NO_ERROR);
+  g_assert_cmpuint (self->n_events, ==, 2 * (n_cpus - 1));
+  self->n_events = 0;
+  switch_off (-1);
+  expect (self, self->front, SONDE_MESSAGE_EVENTS);
+  g_assert_cmpuint (self->n_events, ==, 2);
+  g_assert_cmpint (self->got.events.events[0].tid, ==, self->others[1]);
+  g_assert_cmpint (self->got.events.events[0].cpu, ==, cpu);
+  expect (self, self->front, SONDE_MESSAGE_NOTE);
 }
 
 int
@@ -444,8 +476,12 @@ main (int argc, char **argv)
 #undef ADD
   if (sysconf (_SC_NPROCESSORS_ONLN) > 1
       && sysconf (_SC_NPROCESSORS_ONLN) == sysconf (_SC_NPROCESSORS_CONF))
-    g_test_add ("/broker-waits/a-processor-that-comes-keeps-no-other-waiting", Story,
-                GINT_TO_POINTER (sysconf (_SC_NPROCESSORS_ONLN)), set_up,
-                a_processor_that_comes_keeps_no_other_waiting, tear_down);
+    {
+      g_test_add ("/broker-waits/a-processor-that-comes-keeps-no-other-waiting", Story,
+                  GINT_TO_POINTER (sysconf (_SC_NPROCESSORS_ONLN)), set_up,
+                  a_processor_that_comes_keeps_no_other_waiting, tear_down);
+      g_test_add ("/broker-waits/a-processor-that-was-off-shows-what-was-added", Story, NULL,
+                  set_up, a_processor_that_was_off_shows_what_was_added, tear_down);
+    }
   return g_test_run ();
 }
