@@ -7,6 +7,7 @@
 #include <linux/perf_event.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,8 +19,9 @@
 #include "daemon/base/socket.h"
 #include "tests/lib/waiting-child.h"
 
-#define STRANGER 65534
-#define WAIT_US  (20 * G_USEC_PER_SEC) /* a hang ends */
+#define STRANGER    65534
+#define OF_STRANGER (-1)
+#define WAIT_US     (20 * G_USEC_PER_SEC) /* a hang ends */
 
 /* --- the kernel --- */
 
@@ -194,14 +196,15 @@ say_target (Story *self, SondeMessageType type, pid_t pid)
     char bytes[sizeof (SondeMessageTargets) + sizeof (SondeMessageTarget)];
   } message = { .targets = { .header.type = type, .n_targets = 1 } };
   g_autofree char *path = g_strdup_printf ("/proc/%d/maps", (int) pid);
-  sonde_autofd int maps_fd = open (path, O_RDONLY | O_CLOEXEC);
   sonde_autofd int pidfd = (int) __real_syscall (SYS_pidfd_open, pid, 0);
+  sonde_autofd int maps_fd = open (pidfd < 0 ? "/proc/self/maps" : path, O_RDONLY | O_CLOEXEC);
   const int fds[] = { maps_fd, pidfd };
 
-  message.targets.targets[0] = (SondeMessageTarget){
-    .pid = pid, .flags = SONDE_TARGET_HAS_PROOF | SONDE_TARGET_HAS_MAPS | SONDE_TARGET_HAS_PIDFD
-  };
-  say (self->front, &message, sizeof message, fds, 2);
+  message.targets.targets[0]
+      = (SondeMessageTarget){ .pid = pid,
+                              .flags = SONDE_TARGET_HAS_PROOF | SONDE_TARGET_HAS_MAPS
+                                       | (pidfd < 0 ? 0 : SONDE_TARGET_HAS_PIDFD) };
+  say (self->front, &message, sizeof message, fds, pidfd < 0 ? 1 : 2);
 }
 
 static gboolean
@@ -214,12 +217,14 @@ static gboolean
 be_a_stranger (gpointer unused)
 {
   return setresgid (STRANGER, STRANGER, STRANGER) == 0
-         && setresuid (STRANGER, STRANGER, STRANGER) == 0;
+         && setresuid (STRANGER, STRANGER, STRANGER) == 0 && prctl (PR_SET_DUMPABLE, 1) == 0;
 }
 
+/* @data: a processor that is off and 1 more, or OF_STRANGER: whose session it is */
 static void
 set_up (Story *self, gconstpointer data)
 {
+  gboolean is_of_stranger = GPOINTER_TO_INT (data) == OF_STRANGER;
   SondeMessageAsk ask = { .header.type = SONDE_MESSAGE_ASK,
                           .version = SONDE_MESSAGE_VERSION,
                           .asked = { .scope = SONDE_SCOPE_LAUNCH,
@@ -230,8 +235,10 @@ set_up (Story *self, gconstpointer data)
   SondeMessageOpen open_message = { .header.type = SONDE_MESSAGE_OPEN };
   int ends[2];
 
-  switch_off (GPOINTER_TO_INT (data) - 1);
-  self->target = waiting_child_spawn (wait_always, NULL);
+  switch_off (is_of_stranger ? -1 : GPOINTER_TO_INT (data) - 1);
+  self->target = waiting_child_spawn (is_of_stranger ? be_a_stranger : wait_always, NULL);
+  ask.owner_uid = is_of_stranger ? STRANGER : 0;
+  ask.owner_pid = is_of_stranger ? self->target : 0;
   self->others[0] = waiting_child_spawn (be_a_stranger, NULL);
   self->others[1] = waiting_child_spawn (wait_always, NULL);
   g_assert_true (sonde_socketpair (SOCK_SEQPACKET | SOCK_NONBLOCK, ends, NULL));
@@ -400,6 +407,25 @@ the_end_waits_for_none (Story *self, gconstpointer data)
   g_assert_cmpuint (self->n_events, ==, 0);
 }
 
+/* Of a process that is root's, and one that is none. */
+static void
+a_stuck_owner_learns_nothing (Story *self, gconstpointer data)
+{
+  const pid_t pids[] = { self->others[1], waiting_child_spawn (wait_always, NULL) };
+
+  begin_to_add_a_stranger (self);
+  expect (self, self->front, SONDE_MESSAGE_ADDED);
+  waiting_child_end (pids[1]);
+  for (guint i = 0; i < G_N_ELEMENTS (pids); i++)
+    {
+      say_target (self, SONDE_MESSAGE_ADD, pids[i]);
+      expect (self, self->front, SONDE_MESSAGE_ADDED);
+      g_assert_cmpuint (self->got.result.error, ==, SONDE_ERROR_FAILED);
+      g_assert_cmpstr (self->got.result.text, ==,
+                       "The kernel does not answer about processes of this user");
+    }
+}
+
 static void
 a_processor_that_comes_keeps_no_other_waiting (Story *self, gconstpointer data)
 {
@@ -474,6 +500,8 @@ main (int argc, char **argv)
        those_that_are_added_are_targets_before_the_end_is_told);
   ADD ("the-end-is-told-behind-what-was-not-added", the_end_is_told_behind_what_was_not_added);
 #undef ADD
+  g_test_add ("/broker-waits/a-stuck-owner-learns-nothing", Story, GINT_TO_POINTER (OF_STRANGER),
+              set_up, a_stuck_owner_learns_nothing, tear_down);
   if (sysconf (_SC_NPROCESSORS_ONLN) > 1
       && sysconf (_SC_NPROCESSORS_ONLN) == sysconf (_SC_NPROCESSORS_CONF))
     {
