@@ -299,18 +299,27 @@ operation_free (gpointer data)
   g_free (self);
 }
 
-/* A refusal waits for what was asked before it. */
+/* An answer waits for those to what was added before. */
 static void
 answer_operations (SondeBroker *self)
 {
-  Operation *operation;
+  GList *next;
 
-  while ((operation = g_queue_peek_head (&self->operations)) != NULL && operation->is_open
-         && operation->n_left == 0)
+  for (GList *at = self->operations.head; at != NULL; at = next)
     {
+      Operation *operation = at->data;
+
+      next = at->next;
+      if (!operation->is_open || operation->n_left > 0)
+        {
+          if (operation->is_addition)
+            break;
+          continue;
+        }
       if (operation->is_addition)
         sonde_broker_say_result (self, SONDE_MESSAGE_ADDED, operation->why);
-      operation_free (g_queue_pop_head (&self->operations));
+      g_queue_delete_link (&self->operations, at);
+      operation_free (operation);
     }
   sonde_broker_say_targets_ended (self);
 }
@@ -552,12 +561,12 @@ end_lanes (SondeBroker *self, Operation *operation)
   operation->n_left--;
 }
 
-/* What is added is begun at once, and handed over in its order. A processor has to know all targets
- * before it. */
+/* What is added is begun at once, and handed over in its order. A processor has to know all that
+ * was added before it, and keeps none behind it waiting: those have their events there already. */
 static void
 advance (SondeBroker *self)
 {
-  gboolean are_all_open = TRUE; /* those before */
+  gboolean are_all_open = TRUE; /* that were added before */
 
   for (GList *at = self->operations.head; at != NULL && self->state != STATE_OVER; at = at->next)
     {
@@ -571,7 +580,7 @@ advance (SondeBroker *self)
         }
       while (are_all_open && !operation->is_open && operation->n_left == 0)
         end_lanes (self, operation);
-      are_all_open = are_all_open && operation->is_open;
+      are_all_open = are_all_open && (operation->is_open || !operation->is_addition);
     }
   answer_operations (self);
 }

@@ -444,6 +444,10 @@ a_processor_that_comes_keeps_no_other_waiting (Story *self, gconstpointer data)
   while (g_main_context_iteration (NULL, FALSE))
     continue;
   wait_until_held ();
+  say_target (self, SONDE_MESSAGE_ADD, self->others[1]);
+  expect (self, self->front, SONDE_MESSAGE_ADDED);
+  g_assert_cmpuint (self->got.result.error, ==, SONDE_MESSAGE_NO_ERROR);
+  self->n_events = 0;
   assert_is_answered (self);
   expect (self, self->front, SONDE_MESSAGE_STUCK);
   expect (self, self->front, SONDE_MESSAGE_EVENTS);
