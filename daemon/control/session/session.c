@@ -566,6 +566,7 @@ sonde_session_stop (SondeSession *self, const char *reason)
     set_deadline (self, SONDE_LIMIT_DELIVERY_ORPHAN_MS);
   if (!sonde_session_step (self, SONDE_STEP_STOP))
     return;
+  g_free (self->facts->reason); /* of a record, which may have one in any state */
   self->facts->reason = g_strdup (reason);
   sonde_session_save (self);
   g_clear_handle_id (&self->duration, g_source_remove);
