@@ -17,6 +17,8 @@
 
 #define DEADLINE_S 300
 #define NOBODY     65534
+/* Nobody kills it if the spawner has gone. */
+#define UNTIL_CONNECTION_ENDS "exec cat <&3"
 
 typedef struct
 {
@@ -349,11 +351,11 @@ main (int argc, char **argv)
   ADD ("one-that-cannot-be-started-tells-why", "exit 7", one_that_cannot_be_started_tells_why);
   ADD ("its-start-keeps-nobody-waiting", "exit 7", its_start_keeps_nobody_waiting);
   ADD ("one-that-has-ended-unwatched-says-how", "exit 7", one_that_has_ended_unwatched_says_how);
-  ADD ("one-that-is-killed-before-it-has-begun-is-killed-then", "exec sleep 1000",
+  ADD ("one-that-is-killed-before-it-has-begun-is-killed-then", UNTIL_CONNECTION_ENDS,
        one_that_is_killed_before_it_has_begun_is_killed_then);
   ADD ("one-that-is-forgotten-before-it-has-begun-runs-untold", "exit 7",
        one_that_is_forgotten_before_it_has_begun_runs_untold);
-  ADD ("all-ends-are-told-when-the-spawner-has-gone", "exec sleep 1000",
+  ADD ("all-ends-are-told-when-the-spawner-has-gone", UNTIL_CONNECTION_ENDS,
        all_ends_are_told_when_the_spawner_has_gone);
   ADD ("those-of-root-get-a-uid-of-their-own", "printf %s \"$2\" >&3",
        those_of_root_get_a_uid_of_their_own);
