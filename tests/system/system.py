@@ -128,18 +128,24 @@ def wait_until(condition, what):
     return value
 
 
-def find_descendant(pid, name):
-    """The pid of the process called name below pid, or None."""
+def find_descendants(pid, name):
+    """The pids of the processes called name below pid."""
     parents = {}
     for entry in filter(str.isdigit, os.listdir('/proc')):
         with contextlib.suppress(OSError):
             with open(f'/proc/{entry}/stat', encoding='utf-8', errors='replace') as stat:
                 comm, rest = stat.read().split('(', 1)[1].rsplit(')', 1)
             parents[int(entry)] = int(rest.split()[1]), comm
+    found = []
     for candidate, (parent, comm) in parents.items():
         if comm == name[:15]:
             while parent in parents and parent != pid:
                 parent = parents[parent][0]
             if parent == pid:
-                return candidate
-    return None
+                found.append(candidate)
+    return found
+
+
+def find_descendant(pid, name):
+    """The pid of the process called name below pid, or None."""
+    return next(iter(find_descendants(pid, name)), None)
