@@ -215,7 +215,7 @@ test_own_turn (void)
       while (polkit.n_asked < MIN (n + N_OPEN_OF_UID - 1, N_CALLS - 1))
         g_main_context_iteration (NULL, TRUE);
       g_assert_cmpuint (polkit.open->len, ==, MIN (n_left, N_OPEN_OF_UID));
-      fake_polkit_refuse_one (&polkit);
+      fake_polkit_answer_one (&polkit, FALSE);
       while (user.n_refused < n)
         g_main_context_iteration (NULL, TRUE);
       g_assert_nonnull (strstr (user.refusal, "not allowed"));
@@ -310,6 +310,53 @@ test_silence (void)
   bus_wait (has_grant_again, &user, "an answer to the next question");
 }
 
+static void
+on_refused (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  GError **error = user_data;
+  g_autoptr (GVariant) answer
+      = g_dbus_connection_call_finish (G_DBUS_CONNECTION (source), result, error);
+
+  g_assert_null (answer);
+}
+
+/* A manager of sessions may not read the one that begins while he is asked. */
+static void
+test_session_to_come (void)
+{
+  g_auto (FakePolkit) polkit = { 0 };
+  g_auto (Asker) owner = { 0 };
+  g_auto (Asker) manager = { 0 };
+  g_autoptr (GDBusConnection) root = bus_connect (0);
+  g_autofree char *begun = NULL;
+  g_autofree char *next = NULL;
+  g_autofree char *all = NULL;
+  g_autoptr (GError) error = NULL;
+
+  fake_polkit_init (&polkit);
+  polkit.allows_quiet = TRUE;
+  asker_init (&owner);
+  asker_init (&manager);
+  ask (&owner, 1, FALSE);
+  bus_wait (has_all_answers, &owner, "a session");
+  begun = bus_list_all_paths (root);
+  next = g_strdup_printf ("/org/sonde/Profiler1/session/%" G_GUINT64_FORMAT,
+                          g_ascii_strtoull (strrchr (begun, '/') + 1, NULL, 10) + 1);
+  g_dbus_connection_call (manager.bus, "org.sonde.Profiler1", next, "org.sonde.Profiler1.Session",
+                          "OpenCapture", g_variant_new_parsed ("(@a{sv} {},)"), NULL,
+                          G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION, BUS_CALL_MS, NULL,
+                          on_refused, &error);
+  bus_wait (has_one_open, &polkit, "a dialog");
+  ask (&owner, 1, FALSE);
+  bus_wait (has_all_answers, &owner, "the next session");
+  all = bus_list_all_paths (root);
+  g_assert_nonnull (strstr (all, next));
+  fake_polkit_answer_one (&polkit, TRUE);
+  while (error == NULL)
+    g_main_context_iteration (NULL, TRUE);
+  bus_assert_error (error, "NoSuchSession");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -318,6 +365,7 @@ main (int argc, char **argv)
   g_test_add_func ("/questions/of-one-user-are-open-a-few-at-a-time", test_own_turn);
   g_test_add_func ("/questions/end-with-their-caller", test_leaving);
   g_test_add_func ("/questions/of-people-in-dialogs-keep-nobody-waiting", test_full_house);
+  g_test_add_func ("/questions/let-nobody-into-what-begins-meanwhile", test_session_to_come);
   if (bus_is_long ()) /* all of SONDE_LIMIT_POLKIT_MS */
     g_test_add_func ("/questions/that-nobody-answers-are-a-no", test_silence);
   return g_test_run ();

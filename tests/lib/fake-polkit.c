@@ -147,8 +147,8 @@ fake_polkit_count_of (const FakePolkit *self, const char *subject)
 }
 
 void
-fake_polkit_refuse_one (FakePolkit *self)
+fake_polkit_answer_one (FakePolkit *self, gboolean is_allowed)
 {
-  answer (((FakePolkitQuestion *) g_ptr_array_index (self->open, 0))->invocation, FALSE);
+  answer (((FakePolkitQuestion *) g_ptr_array_index (self->open, 0))->invocation, is_allowed);
   g_ptr_array_remove_index (self->open, 0);
 }

@@ -30,5 +30,5 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (FakePolkit, fake_polkit_clear)
 
 /* How many are open of the connections of @subject. */
 guint fake_polkit_count_of (const FakePolkit *self, const char *subject);
-/* Says no to the oldest one. */
-void fake_polkit_refuse_one (FakePolkit *self);
+/* Says yes or no to the oldest one. */
+void fake_polkit_answer_one (FakePolkit *self, gboolean is_allowed);

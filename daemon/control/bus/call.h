@@ -55,6 +55,7 @@ struct SondeCall
   char *object;                     /* what it is about, for the journal; or NULL */
   char *why_not;         /* for the journal: a reason that the caller is not told; or NULL */
   guint64 session_id;    /* SONDE_GATE_USE and SONDE_GATE_MANAGE */
+  gboolean is_of_none;   /* there was no such session when it came */
   SondeSession *session; /* the same; valid until the handler returns */
   gboolean sees_all;     /* SONDE_GATE_LIST and SONDE_GATE_LIST_CAPTURES */
 };

@@ -136,7 +136,8 @@ is_all_powerful (const SondeCall *call)
 static void
 enter_session (SondeCall *call)
 {
-  call->session = sonde_session_manager_lookup (call->bus->manager, call->session_id);
+  if (!call->is_of_none)
+    call->session = sonde_session_manager_lookup (call->bus->manager, call->session_id);
   if (call->session == NULL)
     sonde_call_fail_with (call, SONDE_ERROR_NO_SUCH_SESSION, "There is no such session");
   else
@@ -247,13 +248,17 @@ pass_session (SondeCall *call, SondeGate gate)
   if (is_all_powerful (call)
       || (session != NULL ? sonde_session_facts (session)->owner_uid == uid
                           : sonde_session_manager_was_of (manager, call->session_id, uid)))
-    enter_session (call);
-  else
-    ask (call,
-         session != NULL && gate == SONDE_GATE_USE
-             ? sonde_action_to_use (sonde_session_options (session))
-             : SONDE_ACTION_MANAGE_SESSIONS,
-         describe_session (call->session_id, call->caller));
+    {
+      enter_session (call);
+      return;
+    }
+  /* A yes may come when there is one of that number, for which more would have been asked. */
+  call->is_of_none = session == NULL;
+  ask (call,
+       session != NULL && gate == SONDE_GATE_USE
+           ? sonde_action_to_use (sonde_session_options (session))
+           : SONDE_ACTION_MANAGE_SESSIONS,
+       describe_session (call->session_id, call->caller));
 }
 
 static void
