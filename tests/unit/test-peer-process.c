@@ -5,10 +5,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +27,7 @@ typedef struct
   char *path; /* of a script */
   int lease;  /* -1: none */
   int connection;
+  int spawner; /* our end of its connection; the processes' */
   SondeSpawnerProgram program;
   SondePeerProcesses *processes;
   SondePeerProcess *process;
@@ -43,12 +46,10 @@ on_ended (const char *how, gpointer user_data)
 static void
 fork_spawner (Fixture *fixture)
 {
-  int fd;
-
   fixture->program = (SondeSpawnerProgram){ .path = fixture->path, .has_own_uid = TRUE };
-  fd = sonde_spawner_fork (&fixture->program, 1);
-  g_assert_cmpint (fd, >=, 0);
-  fixture->processes = sonde_peer_processes_new (fd, &fixture->program, 1);
+  fixture->spawner = sonde_spawner_fork (&fixture->program, 1);
+  g_assert_cmpint (fixture->spawner, >=, 0);
+  fixture->processes = sonde_peer_processes_new (fixture->spawner, &fixture->program, 1);
 }
 
 static void
@@ -245,6 +246,87 @@ all_ends_are_told_when_the_spawner_has_gone (Fixture *fixture, gconstpointer scr
   close (fds[0]);
 }
 
+/* --- a sonded that has gone --- */
+
+static pid_t
+wait_for_pid (const Fixture *fixture)
+{
+  while (sonde_peer_process_pid (fixture->process) == 0)
+    g_main_context_iteration (NULL, TRUE);
+  return sonde_peer_process_pid (fixture->process);
+}
+
+static void
+wait_for (int fd, short event)
+{
+  struct pollfd poll_fd = { .fd = fd, .events = event };
+
+  g_assert_cmpint (poll (&poll_fd, 1, DEADLINE_S * 1000), ==, 1);
+  g_assert_cmpint (poll_fd.revents & event, !=, 0);
+}
+
+/* What it was told last goes unread, which the kernel says before what it had asked for. */
+static void
+last_wishes_of_one_that_has_gone_are_done (Fixture *fixture, gconstpointer script)
+{
+  pid_t spawner = first_child (getpid ());
+  sonde_autofd int connection = -1;
+  SondePeerProcess *first;
+  int status;
+
+  start (fixture);
+  wait_for_pid (fixture);
+  first = g_steal_pointer (&fixture->process);
+  connection = sonde_steal_fd (&fixture->connection);
+  start (fixture);
+  wait_for_pid (fixture);
+  g_assert_cmpint (kill (sonde_peer_process_pid (first), SIGKILL), ==, 0);
+  wait_for (fixture->spawner, POLLIN);
+  g_assert_cmpint (kill (spawner, SIGSTOP), ==, 0);
+  g_assert_cmpint (waitpid (spawner, &status, WUNTRACED), ==, spawner);
+  sonde_peer_process_kill (fixture->process);
+  sonde_peer_process_free (first);
+  g_clear_pointer (&fixture->process, sonde_peer_process_free);
+  g_clear_pointer (&fixture->processes, sonde_peer_processes_free);
+  g_assert_cmpint (kill (spawner, SIGCONT), ==, 0);
+  wait_for (fixture->connection, POLLHUP);
+}
+
+/* Its end of the connection could have one of their numbers, which a spawner keeps. */
+static void
+spawner_goes_with_one_without_standard_streams (Fixture *fixture, gconstpointer script)
+{
+  for (int closed = STDIN_FILENO; closed <= STDERR_FILENO; closed++)
+    {
+      int to_us[2];
+      int status;
+      int pidfd;
+      pid_t spawner;
+      pid_t pid;
+
+      g_assert_cmpint (pipe (to_us), ==, 0);
+      pid = fork ();
+      g_assert_cmpint (pid, >=, 0);
+      if (pid == 0)
+        {
+          close (closed);
+          if (sonde_spawner_fork (&fixture->program, 1) < 0)
+            _exit (1);
+          spawner = first_child (getpid ());
+          _exit (write (to_us[1], &spawner, sizeof spawner) != sizeof spawner);
+        }
+      close (to_us[1]);
+      g_assert_cmpint (read (to_us[0], &spawner, sizeof spawner), ==, sizeof spawner);
+      g_assert_cmpint (waitpid (pid, &status, 0), ==, pid);
+      g_assert_cmpint (status, ==, 0);
+      close (to_us[0]);
+      pidfd = (int) syscall (SYS_pidfd_open, spawner, 0);
+      if (pidfd >= 0)
+        wait_for (pidfd, POLLIN);
+      sonde_clear_fd (&pidfd);
+    }
+}
+
 /* --- uids --- */
 
 static gboolean
@@ -357,6 +439,10 @@ main (int argc, char **argv)
        one_that_is_forgotten_before_it_has_begun_runs_untold);
   ADD ("all-ends-are-told-when-the-spawner-has-gone", UNTIL_CONNECTION_ENDS,
        all_ends_are_told_when_the_spawner_has_gone);
+  ADD ("last-wishes-of-one-that-has-gone-are-done", UNTIL_CONNECTION_ENDS,
+       last_wishes_of_one_that_has_gone_are_done);
+  ADD ("spawner-goes-with-one-without-standard-streams", "exit 7",
+       spawner_goes_with_one_without_standard_streams);
   ADD ("those-of-root-get-a-uid-of-their-own", "printf %s \"$2\" >&3",
        those_of_root_get_a_uid_of_their_own);
   ADD ("those-of-others-have-the-callers", "printf %s \"${2:-none}\" >&3",

@@ -11,6 +11,7 @@
 #include "daemon/base/socket.h"
 
 #define PACKETS_PER_TURN 64
+#define RETRY_MS         10 /* the kernel had no memory for a packet */
 
 struct SondePeerProcesses
 {
@@ -125,6 +126,8 @@ on_packets (int fd, GIOCondition condition, gpointer user_data)
         take_packet (self, &packet);
       else if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return G_SOURCE_CONTINUE;
+      else if (n < 0 && errno == ECONNRESET)
+        continue; /* it has gone with unread wishes; its last words come behind */
       else
         {
           self->source = 0;
@@ -135,23 +138,41 @@ on_packets (int fd, GIOCondition condition, gpointer user_data)
   return G_SOURCE_CONTINUE;
 }
 
-/* One that has gone shows on the other source. */
+static void send_kills (SondePeerProcesses *self);
+
 static gboolean
 on_room (int fd, GIOCondition condition, gpointer user_data)
 {
   SondePeerProcesses *self = user_data;
 
-  while (self->kills->len > 0)
+  self->kill_source = 0;
+  send_kills (self);
+  return G_SOURCE_REMOVE;
+}
+
+static gboolean
+on_memory (gpointer user_data)
+{
+  return on_room (-1, 0, user_data);
+}
+
+/* A spawner that has gone shows on the other source. */
+static void
+send_kills (SondePeerProcesses *self)
+{
+  while (self->kills->len > 0 && self->kill_source == 0)
     {
       const SondeSpawnerPacket packet
           = { .type = SONDE_SPAWNER_KILL, .id = g_array_index (self->kills, guint64, 0) };
+      int result = sonde_send_with_fds (self->fd, &packet, sizeof packet, NULL, 0);
 
-      if (sonde_send_with_fds (self->fd, &packet, sizeof packet, NULL, 0) == -EAGAIN)
-        return G_SOURCE_CONTINUE;
-      g_array_remove_index (self->kills, 0);
+      if (result == -EAGAIN)
+        self->kill_source = g_unix_fd_add (self->fd, G_IO_OUT, on_room, self);
+      else if (result == -ENOBUFS || result == -ENOMEM)
+        self->kill_source = g_timeout_add (RETRY_MS, on_memory, self);
+      else
+        g_array_remove_index (self->kills, 0);
     }
-  self->kill_source = 0;
-  return G_SOURCE_REMOVE;
 }
 
 SondePeerProcesses *
@@ -240,8 +261,7 @@ sonde_peer_process_kill (SondePeerProcess *self)
   if (all == NULL)
     return;
   g_array_append_val (all->kills, self->id);
-  if (all->kill_source == 0 && on_room (all->fd, G_IO_OUT, all))
-    all->kill_source = g_unix_fd_add (all->fd, G_IO_OUT, on_room, all);
+  send_kills (all);
 }
 
 pid_t

@@ -28,8 +28,8 @@ typedef struct
   uid_t uid; /* UID_NONE: ours */
 } Child;
 
-/* Of the forked process. It has what it was forked with and allocates nothing: others may have had
- * a lock of the heap. */
+/* Of the forked process. It has what it was forked with, before there was a thread that could have
+ * had a lock of the heap. */
 typedef struct
 {
   int fd;
@@ -39,12 +39,18 @@ typedef struct
   Child processes[SONDE_SPAWNER_N_PROCESSES];
 } Spawner;
 
-/* It waits: the other end reads as soon as it can, and has nobody else to hear it from. */
+/* It waits: the other end reads as soon as it can, and has nobody else to hear it from. A word that
+ * is lost for want of memory would be waited for, so that the connection ends with it. */
 static void
 tell (const Spawner *self, const SondeSpawnerPacket *packet)
 {
-  if (send (self->fd, packet, sizeof *packet, MSG_NOSIGNAL) < 0)
-    return; /* it is gone, which the next poll() tells */
+  ssize_t sent;
+
+  do
+    sent = send (self->fd, packet, sizeof *packet, MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  if (sent < 0)
+    (void) shutdown (self->fd, SHUT_WR);
 }
 
 /* --- uids --- */
@@ -169,15 +175,20 @@ read_packet (Spawner *self)
   SondeSpawnerPacket asked;
   struct iovec part = { &asked, sizeof asked };
   struct msghdr message = {
-    .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control
+    .msg_iov = &part,
+    .msg_iovlen = 1,
+    .msg_control = control,
+    .msg_controllen = CMSG_LEN (sizeof (int)), /* its space would have room for a second one */
   };
   const struct cmsghdr *header;
   const Child *process;
   ssize_t n = recvmsg (self->fd, &message, MSG_CMSG_CLOEXEC);
   int fd = -1;
 
+  /* Of an end that has gone without reading all that it was told the kernel tells first, and once.
+   */
   if (n < 0)
-    return errno == EINTR;
+    return errno == EINTR || errno == ECONNRESET;
   if (n == 0)
     return 0;
   header = CMSG_FIRSTHDR (&message);
@@ -268,6 +279,7 @@ sonde_spawner_fork (const SondeSpawnerProgram *programs, unsigned n_programs)
     {
       Spawner spawner = { .programs = programs, .n_programs = n_programs };
 
+      close (fds[0]); /* it could be standard input, which stays */
       begin (&spawner, fds[1]);
       _exit (0);
     }
