@@ -103,6 +103,8 @@ refuses_values_that_cannot_be (void)
   REFUSE (record->broker_pid = -1, "impossible broker");
   REFUSE (record->n_additions = SONDE_LIMIT_CALLS + 1, "impossible broker");
   REFUSE (record->is_lasting = TRUE, "capture file");
+  REFUSE (record->id = G_MAXUINT64, "impossible number or time");
+  REFUSE (record->live_since_us = G_MININT64, "impossible number or time");
   REFUSE (record->last_sink_id = 0, "impossible sinks");
   REFUSE (g_array_index (record->sinks, SondeRecordSink, 0).id = 0, "impossible sinks");
 }

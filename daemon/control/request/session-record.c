@@ -416,6 +416,9 @@ check (const SondeSessionRecord *self, GError **error)
     return refuse (error, "no worker");
   if (self->broker_pid < 0 || self->n_additions > SONDE_LIMIT_CALLS)
     return refuse (error, "an impossible broker");
+  /* The next session has the next number, and a duration is counted from there. */
+  if (self->id > G_MAXINT64 || self->live_since_us < 0)
+    return refuse (error, "an impossible number or time");
   if (self->is_lasting != (self->capture_file != NULL))
     return refuse (error, "its capture file is not what it lasts for");
   return TRUE;
