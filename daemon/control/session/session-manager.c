@@ -263,6 +263,18 @@ keep (SondeSessionManager *self, SondeSession *session)
     on_kept_due (self);
 }
 
+/* Says so once. */
+static void
+finish (SondeSessionManager *self)
+{
+  void (*done) (gpointer user_data) = self->done;
+
+  g_clear_handle_id (&self->shutdown_timer, g_source_remove);
+  self->done = NULL;
+  if (done != NULL)
+    done (self->done_data);
+}
+
 static gboolean
 on_reap (gpointer user_data)
 {
@@ -271,10 +283,7 @@ on_reap (gpointer user_data)
   g_clear_pointer (&self->reaper, g_source_unref);
   g_ptr_array_set_size (self->dead, 0);
   if (self->is_shutting_down && g_hash_table_size (self->sessions) == 0)
-    {
-      g_clear_handle_id (&self->shutdown_timer, g_source_remove);
-      self->done (self->done_data);
-    }
+    finish (self);
   return G_SOURCE_REMOVE;
 }
 
@@ -678,6 +687,17 @@ sonde_session_manager_owner_left (SondeSessionManager *self, const char *owner)
   stop_sessions (self, owner, "owner-left");
 }
 
+/* How their processes ended nobody could tell. */
+static gboolean
+on_shutdown_overdue (gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+
+  self->shutdown_timer = 0;
+  finish (self);
+  return G_SOURCE_REMOVE;
+}
+
 static gboolean
 on_shutdown_timeout (gpointer user_data)
 {
@@ -689,6 +709,7 @@ on_shutdown_timeout (gpointer user_data)
   g_hash_table_iter_init (&iter, self->sessions);
   while (g_hash_table_iter_next (&iter, NULL, &session))
     sonde_session_abort (session, "sonded goes down");
+  self->shutdown_timer = g_timeout_add (SONDE_LIMIT_PEER_EXIT_MS, on_shutdown_overdue, self);
   return G_SOURCE_REMOVE;
 }
 
