@@ -9,6 +9,7 @@
 #include <glib/gstdio.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/securebits.h>
 #include <locale.h>
 #include <malloc.h>
 #include <poll.h>
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -449,7 +451,8 @@ raise_file_limit (void)
     }
 }
 
-/* As systemd does, where that starts us: what is in it first. Nobody but root could write there. */
+/* As systemd does, where that starts us: what is in it first. Where somebody else could write, a
+ * name could become another file's meanwhile. */
 static gboolean
 give_tree (const char *path, const struct passwd *service, guint depth, GError **error)
 {
@@ -459,6 +462,13 @@ give_tree (const char *path, const struct passwd *service, guint depth, GError *
     return sonde_error_set_errno (error, errno, "Cannot look at %s", path);
   if (st.st_uid == service->pw_uid)
     return TRUE;
+  if (st.st_uid != 0 || (S_ISDIR (st.st_mode) && (st.st_mode & 022) != 0))
+    {
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                   "%s is not root's alone, and so is not given to the user %s", path,
+                   service->pw_name);
+      return FALSE;
+    }
   if (S_ISDIR (st.st_mode) && depth > 0)
     {
       g_autoptr (GDir) folder = g_dir_open (path, 0, error);
@@ -503,15 +513,18 @@ prepare_state_directory (Daemon *self, const struct passwd *service)
 }
 
 /* The spawner alone keeps what brokers need. A unit has taken away all of it, and a
- * private sonded is its caller. */
+ * private sonded is its caller. Without a user of its own sonded stays root, who would get all
+ * capabilities back by executing anything. */
 static gboolean
-give_up_rights (Daemon *self, const struct passwd *service, GError **error)
+give_up_rights (const struct passwd *service, GError **error)
 {
   struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
   struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
 
-  if (service != NULL)
-    prepare_state_directory (self, service);
+  if (prctl (PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0
+      || (service == NULL && geteuid () == 0
+          && prctl (PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED, 0, 0, 0) < 0))
+    return sonde_error_set_errno (error, errno, "Cannot give up new privileges");
   if (service != NULL
       && (setgroups (0, NULL) < 0
           || setresgid (service->pw_gid, service->pw_gid, service->pw_gid) < 0
@@ -629,6 +642,8 @@ fork_spawner (Daemon *self, GError **error)
 static gboolean
 prepare (Daemon *self, GError **error)
 {
+  gboolean is_root = self->peer_fd < 0 && geteuid () == 0;
+  const struct passwd *service = is_root ? getpwnam (SERVICE_USER) : NULL;
   SondePeerProcesses *processes = NULL;
   int fd;
 
@@ -636,6 +651,11 @@ prepare (Daemon *self, GError **error)
   raise_file_limit ();
   if (self->peer_fd >= 0)
     come_first ();
+  if (service != NULL)
+    prepare_state_directory (self, service);
+  else if (is_root)
+    complain (self, "There is no user %s to become: it stays root, without capabilities",
+              SERVICE_USER);
   if (self->sockets[SONDE_PEER_CAPTURE] == NULL)
     {
       fd = fork_spawner (self, error);
@@ -643,8 +663,7 @@ prepare (Daemon *self, GError **error)
         return FALSE;
       processes = sonde_peer_processes_new (fd, self->programs, SONDE_PEER_N_KINDS);
     }
-  if (self->peer_fd < 0
-      && !give_up_rights (self, geteuid () == 0 ? getpwnam (SERVICE_USER) : NULL, error))
+  if (self->peer_fd < 0 && !give_up_rights (service, error))
     {
       sonde_peer_processes_free (processes);
       return FALSE;
@@ -678,6 +697,18 @@ run (Daemon *self)
   g_main_loop_run (self->loop);
 }
 
+/* Else a socket of ours could become one of them, which those inherit whom we start. */
+static void
+fill_standard_streams (void)
+{
+  int fd;
+
+  do
+    fd = open ("/dev/null", O_RDWR);
+  while (fd >= 0 && fd <= STDERR_FILENO);
+  sonde_clear_fd (&fd);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -685,6 +716,7 @@ main (int argc, char **argv)
   gboolean show_version = FALSE;
   g_autoptr (GError) error = NULL;
 
+  fill_standard_streams ();
   setlocale (LC_ALL, "");
   self.systemd = sonde_outbox_new (g_getenv ("NOTIFY_SOCKET"));
   if (g_log_writer_is_journald (fileno (stderr)))
