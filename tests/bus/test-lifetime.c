@@ -501,6 +501,40 @@ test_rest (void)
   g_assert_cmpuint (least_ns, <, 20000000);
 }
 
+static gboolean
+has_gone (gpointer user_data)
+{
+  return bus_parent (*(const pid_t *) user_data) < 0;
+}
+
+/* How brokers and workers end is not told to sonded any more. */
+static void
+test_hanging_spawner (void)
+{
+  uid_t uid = bus_next_uid ();
+  g_autoptr (GDBusConnection) bus = bus_connect (uid);
+  pid_t target = bus_spawn (uid, BUS_CHILD_SPIN);
+  g_autoptr (GArray) workers = NULL;
+  g_autofree char *session = NULL;
+  pid_t spawner;
+  pid_t pid;
+  int capture = -1;
+
+  bus_profile_pid (bus, target, NULL, &session, &capture);
+  pid = bus_service_pid (bus);
+  workers = bus_list_workers (pid);
+  g_assert_cmpuint (workers->len, >, 0);
+  spawner = bus_parent (g_array_index (workers, pid_t, 0));
+  g_assert_cmpint (bus_parent (spawner), ==, pid);
+  g_assert_cmpint (kill (spawner, SIGSTOP), ==, 0);
+  g_assert_cmpint (kill (pid, SIGTERM), ==, 0);
+  bus_wait (has_gone, &pid, "the end of sonded");
+  g_assert_cmpint (kill (spawner, SIGCONT), ==, 0);
+  bus_wait (has_gone, &spawner, "the end of its spawner");
+  close (capture);
+  bus_end (target, SIGKILL);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -521,6 +555,7 @@ main (int argc, char **argv)
   ADD ("workers-have-uids-of-their-own", test_worker_uids);
   ADD ("flood-of-calls-disturbs-nobody", test_flood);
   ADD ("nobody-asking-costs-nothing", test_rest);
+  ADD ("spawner-that-hangs-keeps-nobody", test_hanging_spawner);
 #undef ADD
   return g_test_run ();
 }
