@@ -12,7 +12,9 @@
 #define FLAGS_OF_MAPPINGS (SONDE_PROCESS_FLAG_COMPLETE | SONDE_PROCESS_FLAG_SETTLED)
 #define MAX_CMDLINE       4096 /* bytes read of /proc/PID/cmdline */
 #define MAX_COMM          15   /* bytes, as TASK_COMM_LEN without the NUL */
-#define MAX_FILE_TRIES    4    /* processes asked about one file, as they may exit meanwhile */
+#define MAX_REQUESTS      1024 /* unanswered at a time; what is needed then is asked for again */
+#define REQUEST_WAIT_NS   250000000 /* samples wait this long for an answer */
+#define MAX_FILE_TRIES    4         /* processes asked about one file, as they may exit meanwhile */
 
 struct SondeTracker
 {
@@ -20,13 +22,38 @@ struct SondeTracker
   SondeModuleStore *modules;
   SondeStreamState *state;
   SondeRecorder *recorder;
-  SondeRequests *requests;
-  gboolean has_failed; /* a file could not be had */
-  GHashTable *stuck;   /* pids of processes that could not be looked at in time */
+  SondeRequestSend send;
+  gpointer user_data;
+  guint64 last_request;
+  GHashTable *requests;         /* SondeRequest by id, owned: unanswered */
+  GHashTable *process_requests; /* of them, those for processes by pid */
+  GHashTable *file_requests;    /* and those for files by file */
+  gboolean has_failed;          /* a file could not be had */
+  GHashTable *stuck;            /* pids of processes that could not be looked at in time */
   gboolean hides_others;
   gint64 asked_ns; /* the MAP record that waits, or waited last: its time and place */
   guint64 asked_start;
 };
+
+/* The generation of an inode is not part of a request, so not of its key. */
+static guint
+hash_file (gconstpointer data)
+{
+  const SondeRequest *request = data;
+
+  return (guint) (request->file.inode * 31 + request->file.dev_major * 257
+                  + request->file.dev_minor);
+}
+
+static gboolean
+same_file (gconstpointer first, gconstpointer second)
+{
+  const SondeRequest *a = first;
+  const SondeRequest *b = second;
+
+  return a->file.inode == b->file.inode && a->file.dev_major == b->file.dev_major
+         && a->file.dev_minor == b->file.dev_minor;
+}
 
 SondeTracker *
 sonde_tracker_new (SondeProcessTable *processes,
@@ -44,7 +71,11 @@ sonde_tracker_new (SondeProcessTable *processes,
   self->state = state;
   self->recorder = recorder;
   self->hides_others = hides_others;
-  self->requests = sonde_requests_new (send, user_data);
+  self->send = send;
+  self->user_data = user_data;
+  self->requests = g_hash_table_new_full (g_int64_hash, g_int64_equal, NULL, g_free);
+  self->process_requests = g_hash_table_new (NULL, NULL);
+  self->file_requests = g_hash_table_new (hash_file, same_file);
   self->stuck = g_hash_table_new (NULL, NULL);
 
   return self;
@@ -56,9 +87,120 @@ sonde_tracker_free (SondeTracker *self)
   if (self == NULL)
     return;
 
-  sonde_requests_free (self->requests);
+  g_hash_table_unref (self->process_requests);
+  g_hash_table_unref (self->file_requests);
+  g_hash_table_unref (self->requests);
   g_hash_table_unref (self->stuck);
   g_free (self);
+}
+
+/* --- requests that the broker has not answered yet --- */
+
+static SondeRequest *
+add_request (SondeTracker *self, int32_t pid, gint64 now_ns)
+{
+  SondeRequest *request;
+
+  if (g_hash_table_size (self->requests) >= MAX_REQUESTS)
+    return NULL;
+
+  request = g_new0 (SondeRequest, 1);
+  request->id = ++self->last_request;
+  request->pid = pid;
+  request->sent_ns = now_ns;
+  g_hash_table_insert (self->requests, &request->id, request);
+
+  return request;
+}
+
+/* Removes the request that was answered; FALSE: there is none of this kind. */
+static gboolean
+remove_request (SondeTracker *self, guint64 id, gboolean is_file, SondeRequest *request)
+{
+  SondeRequest *found = g_hash_table_lookup (self->requests, &id);
+
+  if (found == NULL || found->is_file != is_file)
+    return FALSE;
+  *request = *found;
+  if (is_file)
+    g_hash_table_remove (self->file_requests, found);
+  else
+    g_hash_table_remove (self->process_requests, GINT_TO_POINTER (found->pid));
+  g_hash_table_remove (self->requests, &id);
+
+  return TRUE;
+}
+
+/* What cannot be sent is not waited for. */
+static gboolean
+send_request (SondeTracker *self, const SondeRequest *request)
+{
+  SondeRequest removed;
+
+  if (self->send (request, self->user_data))
+    return TRUE;
+  remove_request (self, request->id, request->is_file, &removed);
+  return FALSE;
+}
+
+/* FALSE: too many wait, or the peer is gone. Asking for what is asked for already does nothing. */
+static gboolean
+ask_process (SondeTracker *self, int32_t pid, gint64 now_ns)
+{
+  SondeRequest *request;
+
+  if (g_hash_table_contains (self->process_requests, GINT_TO_POINTER (pid)))
+    return TRUE;
+  request = add_request (self, pid, now_ns);
+  if (request == NULL)
+    return FALSE;
+
+  g_hash_table_insert (self->process_requests, GINT_TO_POINTER (pid), request);
+  return send_request (self, request);
+}
+
+/* @file: pid, start_ticks, start, offset and the file's identity */
+static gboolean
+ask_file (SondeTracker *self, const SondeMessageFileRequest *file, guint n_tries, gint64 now_ns)
+{
+  SondeRequest *request;
+
+  if (g_hash_table_contains (self->file_requests, &(SondeRequest){ .file = *file }))
+    return TRUE;
+  request = add_request (self, file->pid, now_ns);
+  if (request == NULL)
+    return FALSE;
+
+  request->is_file = TRUE;
+  request->n_tries = n_tries;
+  request->file = *file;
+  request->file.request_id = request->id;
+  g_hash_table_add (self->file_requests, request);
+
+  return send_request (self, request);
+}
+
+/* Whether an answer can still be waited for. */
+static gboolean
+is_young (const SondeRequest *request, gint64 now_ns)
+{
+  return request != NULL && now_ns - request->sent_ns < REQUEST_WAIT_NS;
+}
+
+static gboolean
+waits_for_process (const SondeTracker *self, int32_t pid, gint64 now_ns)
+{
+  return is_young (g_hash_table_lookup (self->process_requests, GINT_TO_POINTER (pid)), now_ns);
+}
+
+static gboolean
+waits_for_file (const SondeTracker *self, const SondeFileId *file, gint64 now_ns)
+{
+  SondeRequest key
+      = { .file
+          = { .inode = file->inode, .dev_major = file->dev_major, .dev_minor = file->dev_minor } };
+
+  return is_young (g_hash_table_lookup (self->file_requests, &key), now_ns);
 }
 
 /* --- files --- */
@@ -94,7 +236,7 @@ lacks_file (SondeTracker *self,
   request.inode = mapping->file.inode;
   request.dev_major = mapping->file.dev_major;
   request.dev_minor = mapping->file.dev_minor;
-  if (sonde_requests_ask_file (self->requests, &request, 1, now))
+  if (ask_file (self, &request, 1, now))
     sonde_module_store_set_asked (self->modules, &mapping->file);
 
   return TRUE;
@@ -132,7 +274,7 @@ ask_for_files (SondeTracker *self, SondeProcess *process, gint64 now, gboolean *
       *lacks_any = TRUE;
       /* A file that is here already is waited for as long as it takes to read, which is bounded. */
       n_waiting += sonde_module_store_lookup (self->modules, file, &module) == SONDE_MODULE_READING
-                   || sonde_requests_wait_for_file (self->requests, file, now);
+                   || waits_for_file (self, file, now);
     }
 
   return n_waiting;
@@ -179,7 +321,7 @@ sonde_tracker_awaits_map (SondeTracker *self, const SondePerfRecord *record, gin
     lacks_file (self, record->pid, 0, &mapping, now);
 
   return sonde_module_store_lookup (self->modules, &mapping.file, &module) == SONDE_MODULE_ASKED
-         && sonde_requests_wait_for_file (self->requests, &mapping.file, now);
+         && waits_for_file (self, &mapping.file, now);
 }
 
 static gboolean
@@ -231,7 +373,7 @@ rename_process (SondeTracker *self, const SondePerfRecord *record)
       /* An exec tells the name alone. Of those that the session saw being made that is enough: they
        * may be many, and short-lived. */
       if (!sonde_process_flag (process, SONDE_PROCESS_FLAG_FORKED))
-        sonde_requests_ask_process (self->requests, record->pid, sonde_stream_now_ns ());
+        ask_process (self, record->pid, sonde_stream_now_ns ());
     }
   else if (is_shut (process))
     return;
@@ -342,11 +484,10 @@ sonde_tracker_is_known (SondeTracker *self, SondeProcess *process, gint64 now)
 {
   int32_t pid = sonde_process_pid (process);
 
-  if (sonde_process_state (process) == SONDE_PROCESS_UNKNOWN
-      && sonde_requests_ask_process (self->requests, pid, now))
+  if (sonde_process_state (process) == SONDE_PROCESS_UNKNOWN && ask_process (self, pid, now))
     sonde_process_set_state (process, SONDE_PROCESS_ASKED);
   return sonde_process_state (process) != SONDE_PROCESS_ASKED
-         || !sonde_requests_wait_for_process (self->requests, pid, now);
+         || !waits_for_process (self, pid, now);
 }
 
 gboolean
@@ -451,7 +592,7 @@ sonde_tracker_answer_process (SondeTracker *self,
   if (answer->pid <= 0)
     return;
   if (answer->request_id != 0
-      && (!sonde_requests_remove (self->requests, answer->request_id, FALSE, &request)
+      && (!remove_request (self, answer->request_id, FALSE, &request)
           || request.pid != answer->pid))
     return;
 
@@ -544,8 +685,7 @@ ask_another (SondeTracker *self, const SondeRequest *request)
   sonde_process_table_foreach (self->processes, find_other_owner, &search);
 
   return search.found.pid != 0
-         && sonde_requests_ask_file (self->requests, &search.found, request->n_tries + 1,
-                                     sonde_stream_now_ns ());
+         && ask_file (self, &search.found, request->n_tries + 1, sonde_stream_now_ns ());
 }
 
 void
@@ -556,7 +696,7 @@ sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, i
   SondeFileId id = { 0 };
   int status = answer->status;
 
-  if (!sonde_requests_remove (self->requests, answer->request_id, TRUE, &request))
+  if (!remove_request (self, answer->request_id, TRUE, &request))
     return;
 
   id.inode = request.file.inode;
@@ -589,5 +729,7 @@ sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, i
 void
 sonde_tracker_give_up (SondeTracker *self)
 {
-  sonde_requests_give_up (self->requests);
+  g_hash_table_remove_all (self->process_requests);
+  g_hash_table_remove_all (self->file_requests);
+  g_hash_table_remove_all (self->requests);
 }

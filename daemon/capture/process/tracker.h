@@ -4,13 +4,27 @@
 
 #include <gio/gio.h>
 
+#include "daemon/base/message.h"
 #include "daemon/capture/perf/perf-decoder.h"
 #include "daemon/capture/stream/recorder.h"
-#include "daemon/capture/process/requests.h"
 #include "unwind/process-table.h"
 
 /* Text of one /proc/PID/maps that is looked at. */
 #define SONDE_TRACKER_MAX_MAPS (4u << 20)
+
+/* What the broker is asked. */
+typedef struct
+{
+  guint64 id;
+  gint64 sent_ns; /* CLOCK_MONOTONIC */
+  int32_t pid;
+  guint n_tries;
+  gboolean is_file;
+  SondeMessageFileRequest file; /* if so */
+} SondeRequest;
+
+/* Sends a request; FALSE: the peer is gone. */
+typedef gboolean (*SondeRequestSend) (const SondeRequest *request, gpointer user_data);
 
 typedef struct SondeTracker SondeTracker;
 
