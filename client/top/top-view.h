@@ -3,7 +3,6 @@
 #pragma once
 
 #include "client/top/top-history.h"
-#include "client/top/top-rows.h"
 
 typedef enum
 {
@@ -40,17 +39,42 @@ typedef enum
   SONDE_TOP_QUIT,
 } SondeTopAction;
 
+/* A function, or what is expanded of a call tree. */
+typedef struct
+{
+  guint64 key;      /* the same function, or path, has the same one at any moment */
+  const char *name; /* safe to print, as long as the rows and the profile */
+  const char *module;
+  guint64 self;
+  guint64 total;
+  guint indent; /* steps, not columns */
+  gboolean has_children;
+  gboolean is_expanded;
+  gboolean is_rest; /* sums up what is too light to be shown */
+} SondeTopRow;
+
+/* The lines of the view, open to be read. */
+typedef struct
+{
+  GArray *list;        /* SondeTopRow */
+  GStringChunk *texts; /* of rows */
+  gboolean *is_match;  /* by function: the filter wants it */
+  guint64 matched;     /* weight of the stacks with something in them that the filter wants; all
+                          without one */
+} SondeTopRows;
+
 /* Open to be read. */
 typedef struct
 {
   SondeTopMode mode;
-  gboolean by_total;
+  gboolean by_total; /* lists have the heaviest total first instead of self */
   gboolean is_paused;
   gboolean is_all; /* all since the last reset is wanted, not the last seconds */
   gboolean is_help;
   gboolean is_typing;   /* keys are taken for the filter's text */
-  GString *filter;      /* as it was typed: may have any printable character in it */
-  GHashTable *expanded; /* set of keys (guint64 *) */
+  GString *filter;      /* rows whose name or module contains it, as it was typed */
+  GHashTable *expanded; /* set of keys (guint64 *): what is open below the processes, and of these
+                           what is closed */
   guint cursor;         /* its row, which stays with its function from snapshot to snapshot */
   guint64 cursor_key;
   guint scroll;
@@ -76,3 +100,5 @@ gboolean sonde_top_view_is_tree (const SondeTopView *self);
 
 /* The first row that is seen when @page_rows are: those around the cursor. */
 guint sonde_top_view_scroll (SondeTopView *self, guint page_rows);
+
+const SondeTopRow *sonde_top_rows_get (const SondeTopRows *self, guint row);
