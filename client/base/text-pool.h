@@ -9,6 +9,7 @@ typedef struct SondeTextPool SondeTextPool;
 /* @budget: of which SONDE_LIMIT_TEXT is taken; kept by the caller as long as the pool */
 SondeTextPool *sonde_text_pool_new (SondeBudget *budget);
 void sonde_text_pool_free (SondeTextPool *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTextPool, sonde_text_pool_free)
 
 /* As much of @text as @max_bytes hold, valid as long as the pool; SONDE_TRUNCATED if there is no
  * room left. */

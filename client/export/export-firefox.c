@@ -7,22 +7,285 @@
 #include <math.h>
 #include <string.h>
 
+#include "client/base/id-map.h"
 #include "client/base/json.h"
+#include "client/base/text-pool.h"
 #include "client/base/text.h"
-#include "client/export/export-threads.h"
 #include "config.h"
 
 #define CATEGORY_USER   1
 #define CATEGORY_KERNEL 2
 #define NS_PER_MS       1e6
 
+/* Of a sample, or of an allocation. */
+typedef struct
+{
+  gint64 time_ns;
+  gint64 size_bytes; /* allocated; 0 of a sample */
+  guint32 stack;     /* node of the thread's stacks; 0: none */
+} FirefoxMoment;
+
+typedef struct
+{
+  gint64 time_ns;
+  gint64 duration_ns; /* 0: an instant */
+  const char *group;  /* this and what follows may be invalid UTF-8 */
+  const char *name;
+  const char *message;
+} FirefoxMark;
+
+typedef struct
+{
+  gint32 pid;
+  gint32 tid;
+  guint process;    /* number of its process when it was seen last, G_MAXUINT if there is none */
+  const char *comm; /* of that process; may be invalid UTF-8 */
+  SondeCallTree *stacks; /* ids are numbers of functions */
+  GArray *samples;       /* FirefoxMoment, by time */
+  GArray *allocations;   /* FirefoxMoment, by time */
+  GArray *marks;         /* FirefoxMark; of the process, in its first thread */
+} FirefoxThread;
+
+typedef struct
+{
+  gint64 time_ns;
+  SondeCounterValue value;
+} FirefoxValue;
+
+typedef struct
+{
+  guint counter;  /* number of the counter */
+  gint32 pid;     /* -1: the machine */
+  GArray *values; /* FirefoxValue, by time */
+} FirefoxSeries;
+
+/* The format wants all of a thread in one place: 24 bytes for each sample are held. Threads that
+ * have no room are one, whose pid and tid are -1. */
 typedef struct
 {
   SondeExportSource *source;
   SondeExportOutput *output;
-  GHashTable *libraries; /* module → index + 1 */
-  GPtrArray *modules;    /* in order; the functions' own */
+  SondeBudget *budget;
+  GPtrArray *threads;    /* FirefoxThread; those of a process stand together, its first one first */
+  GPtrArray *series;     /* FirefoxSeries */
+  SondeTextPool *texts;  /* of marks */
+  SondeIdMap *by_thread; /* pid << 32 | tid → index; while they are read */
+  SondeIdMap *by_counter; /* pid << 32 | counter → index; as well */
+  GHashTable *libraries;  /* module → index + 1 */
+  GPtrArray *modules;     /* in order; the functions' own */
 } Document;
+
+/* --- what is told of threads --- */
+
+static void
+thread_free (gpointer data)
+{
+  FirefoxThread *self = data;
+
+  sonde_call_tree_free (self->stacks);
+  g_array_unref (self->samples);
+  g_array_unref (self->allocations);
+  g_array_unref (self->marks);
+  g_free (self);
+}
+
+static void
+series_free (gpointer data)
+{
+  FirefoxSeries *self = data;
+
+  g_array_unref (self->values);
+  g_free (self);
+}
+
+static guint64
+key_of (gint32 pid, guint32 number)
+{
+  return (guint64) (guint32) pid << 32 | number;
+}
+
+static FirefoxThread *
+ensure_thread (Document *self, gint32 pid, gint32 tid)
+{
+  FirefoxThread *thread;
+  guint32 index;
+
+  if (sonde_id_map_lookup (self->by_thread, key_of (pid, (guint32) tid), &index))
+    return g_ptr_array_index (self->threads, index);
+  if (tid != SONDE_TID_TRUNCATED && !sonde_budget_take (self->budget, SONDE_LIMIT_THREADS, 1))
+    return ensure_thread (self, -1, SONDE_TID_TRUNCATED);
+  thread = g_new0 (FirefoxThread, 1);
+  thread->pid = pid;
+  thread->tid = tid;
+  thread->process = G_MAXUINT;
+  thread->stacks = sonde_call_tree_new (self->budget);
+  thread->samples = g_array_new (FALSE, FALSE, sizeof (FirefoxMoment));
+  thread->allocations = g_array_new (FALSE, FALSE, sizeof (FirefoxMoment));
+  thread->marks = g_array_new (FALSE, FALSE, sizeof (FirefoxMark));
+  sonde_id_map_set (self->by_thread, key_of (pid, (guint32) tid), self->threads->len);
+  g_ptr_array_add (self->threads, thread);
+  return thread;
+}
+
+static void
+add_moment (Document *self, const SondeExportStack *stack, gboolean is_sample)
+{
+  FirefoxThread *thread = ensure_thread (self, stack->pid, stack->tid);
+  FirefoxMoment moment = { stack->time_ns, stack->size_bytes, 0 };
+
+  thread->process = stack->process;
+  moment.stack = sonde_call_tree_add (thread->stacks, stack->functions, stack->n_frames, 1);
+  if (sonde_budget_take (self->budget, SONDE_LIMIT_SAMPLES, 1))
+    g_array_append_val (is_sample ? thread->samples : thread->allocations, moment);
+}
+
+static void
+take_sample (const SondeExportStack *sample, gpointer user_data)
+{
+  add_moment (user_data, sample, TRUE);
+}
+
+static void
+take_allocation (const SondeExportStack *allocation, gpointer user_data)
+{
+  add_moment (user_data, allocation, FALSE);
+}
+
+static void
+take_mark (const SondeModelMark *mark, gpointer user_data)
+{
+  Document *self = user_data;
+  gint32 pid = MAX (mark->pid, 0);
+  FirefoxMark copy = { .time_ns = mark->time_ns, .duration_ns = MAX (mark->duration_ns, 0) };
+
+  if (!sonde_budget_take (self->budget, SONDE_LIMIT_MARKS, 1))
+    return;
+  copy.group = sonde_text_pool_add (self->texts, mark->group, G_MAXUINT16);
+  copy.name = sonde_text_pool_add (self->texts, mark->name, G_MAXUINT16);
+  copy.message = sonde_text_pool_add (self->texts, mark->message, G_MAXUINT16);
+  g_array_append_val (ensure_thread (self, pid, pid)->marks, copy);
+}
+
+static void
+take_value (const SondeModelValue *value, gpointer user_data)
+{
+  Document *self = user_data;
+  guint64 key = key_of (value->pid, value->counter);
+  FirefoxValue copy = { value->time_ns, value->value };
+  FirefoxSeries *series;
+  guint32 index;
+
+  if (!sonde_budget_take (self->budget, SONDE_LIMIT_VALUES, 1))
+    return;
+  if (!sonde_id_map_lookup (self->by_counter, key, &index))
+    {
+      if (!sonde_budget_take (self->budget, SONDE_LIMIT_COUNTERS, 1))
+        return;
+      series = g_new0 (FirefoxSeries, 1);
+      series->counter = value->counter;
+      series->pid = value->pid;
+      series->values = g_array_new (FALSE, FALSE, sizeof (FirefoxValue));
+      index = self->series->len;
+      sonde_id_map_set (self->by_counter, key, index);
+      g_ptr_array_add (self->series, series);
+    }
+  series = g_ptr_array_index (self->series, index);
+  g_array_append_val (series->values, copy);
+}
+
+/* --- order --- */
+
+/* All three begin with their time. */
+static int
+compare_times (gconstpointer a, gconstpointer b)
+{
+  gint64 x = *(const gint64 *) a;
+  gint64 y = *(const gint64 *) b;
+
+  return (x > y) - (x < y);
+}
+
+/* The first thread of a process has its number. */
+static int
+compare_threads (gconstpointer a, gconstpointer b)
+{
+  const FirefoxThread *x = *(const FirefoxThread *const *) a;
+  const FirefoxThread *y = *(const FirefoxThread *const *) b;
+
+  if (x->pid != y->pid)
+    return x->pid < y->pid ? -1 : 1;
+  if ((x->tid == x->pid) != (y->tid == y->pid))
+    return x->tid == x->pid ? -1 : 1;
+  return (x->tid > y->tid) - (x->tid < y->tid);
+}
+
+/* Walks what the capture tells of each thread, in the order of time. */
+static gboolean
+read_threads (Document *self, GError **error)
+{
+  static const SondeExportFuncs funcs = {
+    .sample = take_sample, .allocation = take_allocation, .mark = take_mark, .value = take_value
+  };
+  gboolean is_read;
+
+  self->by_thread = sonde_id_map_new ();
+  self->by_counter = sonde_id_map_new ();
+  is_read = sonde_export_source_run (self->source, &funcs, self, error);
+  /* Counters want a thread to stand at. */
+  if (self->series->len > 0 && self->threads->len == 0)
+    ensure_thread (self, 0, 0);
+  sonde_id_map_free (self->by_thread);
+  sonde_id_map_free (self->by_counter);
+  if (!is_read)
+    return FALSE;
+  for (guint i = 0; i < self->threads->len; i++)
+    {
+      FirefoxThread *thread = g_ptr_array_index (self->threads, i);
+
+      if (thread->tid == SONDE_TID_TRUNCATED)
+        thread->comm = SONDE_TRUNCATED;
+      else if (thread->process == G_MAXUINT)
+        thread->comm = "?";
+      else
+        thread->comm = sonde_capture_model_process (self->source->model, thread->process)->comm;
+    }
+  g_ptr_array_sort (self->threads, compare_threads);
+  for (guint i = 0; i < self->threads->len; i++)
+    {
+      const FirefoxThread *thread = g_ptr_array_index (self->threads, i);
+
+      g_array_sort (thread->samples, compare_times);
+      g_array_sort (thread->allocations, compare_times);
+      g_array_sort (thread->marks, compare_times);
+    }
+  for (guint i = 0; i < self->series->len; i++)
+    g_array_sort (((FirefoxSeries *) g_ptr_array_index (self->series, i))->values, compare_times);
+  return TRUE;
+}
+
+/* Index of the first thread of @pid, or of any; 0 if there is none of it. */
+static guint
+find_thread (const Document *self, gint32 pid)
+{
+  guint low = 0;
+  guint high = self->threads->len;
+
+  while (low < high)
+    {
+      guint middle = low + (high - low) / 2;
+
+      if (((FirefoxThread *) g_ptr_array_index (self->threads, middle))->pid < pid)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  if (low < self->threads->len
+      && ((FirefoxThread *) g_ptr_array_index (self->threads, low))->pid == pid)
+    return low;
+  return 0;
+}
+
+/* --- tables --- */
 
 /* The functions of one thread: each is one frame, too. */
 typedef struct
@@ -94,13 +357,13 @@ append_ms (const Document *self, GString *out, gint64 time_ns)
 static void
 moment_time (const Document *self, GString *out, gconstpointer table, guint row)
 {
-  append_ms (self, out, g_array_index ((GArray *) table, SondeExportMoment, row).time_ns);
+  append_ms (self, out, g_array_index ((GArray *) table, FirefoxMoment, row).time_ns);
 }
 
 static void
 moment_stack (const Document *self, GString *out, gconstpointer table, guint row)
 {
-  guint32 stack = g_array_index ((GArray *) table, SondeExportMoment, row).stack;
+  guint32 stack = g_array_index ((GArray *) table, FirefoxMoment, row).stack;
 
   if (stack == 0)
     g_string_append (out, "null");
@@ -112,11 +375,11 @@ static void
 moment_bytes (const Document *self, GString *out, gconstpointer table, guint row)
 {
   g_string_append_printf (out, "%" G_GINT64_FORMAT,
-                          g_array_index ((GArray *) table, SondeExportMoment, row).size_bytes);
+                          g_array_index ((GArray *) table, FirefoxMoment, row).size_bytes);
 }
 
 static void
-write_moments (const Document *self, const SondeExportThread *thread)
+write_moments (const Document *self, const FirefoxThread *thread)
 {
   begin_table (self, "samples");
   write_column (self, "time", moment_time, thread->samples, thread->samples->len);
@@ -249,7 +512,7 @@ resource_name (const Document *self, GString *out, gconstpointer table, guint ro
 }
 
 static void
-write_stacks (const Document *self, const SondeExportThread *thread, Locals *locals)
+write_stacks (const Document *self, const FirefoxThread *thread, Locals *locals)
 {
   Stacks stacks = { thread->stacks, locals };
   guint n_stacks = sonde_call_tree_n_nodes (thread->stacks) - 1;
@@ -312,10 +575,10 @@ typedef struct
   guint first_string; /* of their names */
 } Marks;
 
-static const SondeExportMark *
+static const FirefoxMark *
 mark_at (gconstpointer table, guint row)
 {
-  return &g_array_index (((const Marks *) table)->marks, SondeExportMark, row);
+  return &g_array_index (((const Marks *) table)->marks, FirefoxMark, row);
 }
 
 static void
@@ -333,7 +596,7 @@ mark_start (const Document *self, GString *out, gconstpointer table, guint row)
 static void
 mark_end (const Document *self, GString *out, gconstpointer table, guint row)
 {
-  const SondeExportMark *mark = mark_at (table, row);
+  const FirefoxMark *mark = mark_at (table, row);
   gint64 end_ns;
 
   if (mark->duration_ns == 0 || __builtin_add_overflow (mark->time_ns, mark->duration_ns, &end_ns))
@@ -346,7 +609,7 @@ mark_end (const Document *self, GString *out, gconstpointer table, guint row)
 static void
 mark_phase (const Document *self, GString *out, gconstpointer table, guint row)
 {
-  const SondeExportMark *mark = mark_at (table, row);
+  const FirefoxMark *mark = mark_at (table, row);
   gint64 end_ns;
 
   g_string_append_c (out,
@@ -394,7 +657,7 @@ write_strings (const Document *self, const Locals *locals, const Marks *marks)
 }
 
 static void
-write_thread (const Document *self, const SondeExportThread *thread)
+write_thread (const Document *self, const FirefoxThread *thread)
 {
   g_autoptr (GArray) functions = g_array_new (FALSE, FALSE, sizeof (guint32));
   g_autoptr (GHashTable) index = g_hash_table_new (NULL, NULL);
@@ -433,14 +696,12 @@ write_thread (const Document *self, const SondeExportThread *thread)
 /* --- counters: what each value adds to the one before --- */
 
 static void
-write_series (const Document *self,
-              const SondeExportThreads *threads,
-              const SondeExportSeries *series)
+write_series (const Document *self, const FirefoxSeries *series)
 {
   const SondeModelCounter *counter
       = sonde_capture_model_counter (self->source->model, series->counter);
   GString *out = self->output->text;
-  guint thread = sonde_export_threads_find (threads, series->pid);
+  guint thread = find_thread (self, series->pid);
   char digits[G_ASCII_DTOSTR_BUF_SIZE];
   double before = 0;
 
@@ -451,18 +712,18 @@ write_series (const Document *self,
   g_string_append (out, ",\"description\":");
   sonde_json_append_escaped (out, counter->description);
   g_string_append_printf (out, ",\"pid\":\"%d\",\"mainThreadIndex\":%u,\"samples\":{\"time\":[",
-                          ((SondeExportThread *) g_ptr_array_index (threads->threads, thread))->pid,
+                          ((FirefoxThread *) g_ptr_array_index (self->threads, thread))->pid,
                           thread);
   for (guint i = 0; i < series->values->len; i++)
     {
       g_string_append (out, i > 0 ? "," : "");
-      append_ms (self, out, g_array_index (series->values, SondeExportValue, i).time_ns);
+      append_ms (self, out, g_array_index (series->values, FirefoxValue, i).time_ns);
       sonde_export_output_pass (self->output);
     }
   g_string_append (out, "],\"count\":[");
   for (guint i = 0; i < series->values->len; i++)
     {
-      SondeCounterValue value = g_array_index (series->values, SondeExportValue, i).value;
+      SondeCounterValue value = g_array_index (series->values, FirefoxValue, i).value;
       double given = counter->is_double ? value.vdbl : (double) value.v64;
       double number = isfinite (given) ? given : 0;
       double step = number - before;
@@ -550,27 +811,37 @@ sonde_export_firefox (SondeExportSource *source,
                       SondeExportOutput *output,
                       GError **error)
 {
-  g_autoptr (SondeExportThreads) threads = sonde_export_threads_new (source, error);
+  SondeBudget *budget = sonde_capture_model_budget (source->model);
+  g_autoptr (GPtrArray) threads = g_ptr_array_new_with_free_func (thread_free);
+  g_autoptr (GPtrArray) series = g_ptr_array_new_with_free_func (series_free);
+  g_autoptr (SondeTextPool) texts = sonde_text_pool_new (budget);
   g_autoptr (GHashTable) libraries = g_hash_table_new (sonde_text_hash, g_str_equal);
   g_autoptr (GPtrArray) modules = g_ptr_array_new ();
-  Document document = { source, output, libraries, modules };
+  Document document = { .source = source,
+                        .output = output,
+                        .budget = budget,
+                        .threads = threads,
+                        .series = series,
+                        .texts = texts,
+                        .libraries = libraries,
+                        .modules = modules };
   GString *out = output->text;
 
-  if (threads == NULL)
+  if (!read_threads (&document, error))
     return FALSE;
   write_meta (&document);
   write_libraries (&document);
   g_string_append (out, "\n\"threads\":[");
-  for (guint i = 0; i < threads->threads->len; i++)
+  for (guint i = 0; i < threads->len; i++)
     {
       g_string_append (out, i > 0 ? "," : "");
-      write_thread (&document, g_ptr_array_index (threads->threads, i));
+      write_thread (&document, g_ptr_array_index (threads, i));
     }
   g_string_append (out, "],\n\"counters\":[");
-  for (guint i = 0; i < threads->series->len; i++)
+  for (guint i = 0; i < series->len; i++)
     {
       g_string_append (out, i > 0 ? "," : "");
-      write_series (&document, threads, g_ptr_array_index (threads->series, i));
+      write_series (&document, g_ptr_array_index (series, i));
     }
   g_string_append (out, "]}\n");
   return TRUE;
