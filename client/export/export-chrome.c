@@ -8,11 +8,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "client/base/id-map.h"
 #include "client/base/json.h"
-#include "client/export/export-slices.h"
 
 #define MACHINE_PID    0   /* of counters that are of no process */
 #define MAX_NAME_BYTES 256 /* of a function, which stands at each change of a stack */
+#define MAX_INTERVALS  3   /* without a sample: it was not running */
 
 /* A function, as JSON. */
 typedef struct
@@ -21,17 +22,40 @@ typedef struct
   const char *module;
 } Named;
 
+/* A function lasts from the first sample that has it at a depth, below the same callers, to the
+ * first one that has not. A thread that was not sampled for several intervals was not running: then
+ * its functions end one interval after the last sample. */
+typedef struct
+{
+  gint32 pid;
+  gint32 tid;
+  gint64 last_ns;
+  gint64 told_ns; /* no time that is told is earlier */
+  GArray *open;   /* guint32: functions, outermost first */
+} SliceThread;
+
 typedef struct
 {
   SondeExportSource *source;
   SondeExportOutput *output;
-  SondeExportSlices *slices;
-  SondeCallTree *stacks; /* its nodes are the "stackFrames" */
-  Named *functions;      /* by function */
-  GStringChunk *chunk;   /* where their texts are */
+  gint64 interval_ns;     /* between samples of a thread that runs */
+  GPtrArray *threads;     /* SliceThread: memory grows with them and their depth */
+  SondeIdMap *thread_ids; /* pid << 32 | tid → index of threads */
+  SondeCallTree *stacks;  /* its nodes are the "stackFrames" */
+  Named *functions;       /* by function */
+  GStringChunk *chunk;    /* where their texts are */
   gboolean has_any;
   guint64 n_marks;
 } ChromeTrace;
+
+static void
+thread_free (gpointer data)
+{
+  SliceThread *thread = data;
+
+  g_array_unref (thread->open);
+  g_free (thread);
+}
 
 static GString *
 begin_event (ChromeTrace *self, const char *phase, gint32 pid, gint32 tid, gint64 time_ns)
@@ -93,19 +117,88 @@ ensure_function (ChromeTrace *self, guint32 number)
 }
 
 /* Not one event with a duration: where one function follows another, the sum of its start and
- * duration is not the other's start, to the last bit of a reader's floating-point numbers. */
+ * duration is not the other's start, to the last bit of a reader's floating-point numbers.
+ * @phase: "B": the thread's function at a depth begins; "E": it ends */
 static void
-write_slice (const SondeExportSlice *slice, gboolean is_end, gpointer user_data)
+write_slice (ChromeTrace *self, const SliceThread *thread, guint depth, const char *phase)
 {
-  ChromeTrace *self = user_data;
-  const Named *named = ensure_function (self, slice->function);
-  GString *out = begin_event (self, is_end ? "E" : "B", slice->pid, slice->tid, slice->time_ns);
+  const Named *named = ensure_function (self, g_array_index (thread->open, guint32, depth));
+  GString *out = begin_event (self, phase, thread->pid, thread->tid, thread->told_ns);
 
   g_string_append (out, ",\"name\":");
   g_string_append (out, named->name);
   g_string_append (out, ",\"cat\":");
   g_string_append (out, named->module[1] != '"' ? named->module : "\"code\"");
   end_event (self);
+}
+
+/* Ends all but the outermost @n_stay. */
+static void
+end_slices (ChromeTrace *self, SliceThread *thread, guint n_stay, gint64 time_ns)
+{
+  thread->told_ns = MAX (thread->told_ns, time_ns);
+  for (guint i = thread->open->len; i > n_stay; i--)
+    write_slice (self, thread, i - 1, "E");
+  g_array_set_size (thread->open, n_stay);
+}
+
+/* Where the thread stopped after its last sample; times are foreign. */
+static gint64
+end_of (const ChromeTrace *self, const SliceThread *thread)
+{
+  gint64 end_ns;
+
+  return __builtin_add_overflow (thread->last_ns, self->interval_ns, &end_ns) ? thread->last_ns
+                                                                              : end_ns;
+}
+
+/* NULL if there is no room: what it does is not told. */
+static SliceThread *
+ensure_thread (ChromeTrace *self, const SondeExportStack *sample)
+{
+  guint64 key = (guint64) (guint32) sample->pid << 32 | (guint32) sample->tid;
+  SliceThread *thread;
+  guint32 index;
+
+  if (sonde_id_map_lookup (self->thread_ids, key, &index))
+    return g_ptr_array_index (self->threads, index);
+  if (!sonde_budget_take (sonde_capture_model_budget (self->source->model), SONDE_LIMIT_THREADS, 1))
+    return NULL;
+  thread = g_new0 (SliceThread, 1);
+  thread->pid = sample->pid;
+  thread->tid = sample->tid;
+  thread->last_ns = sample->time_ns;
+  thread->told_ns = sample->time_ns;
+  thread->open = g_array_new (FALSE, FALSE, sizeof (guint32));
+  sonde_id_map_set (self->thread_ids, key, self->threads->len);
+  g_ptr_array_add (self->threads, thread);
+  return thread;
+}
+
+/* One that is a little late counts as of the time of the one before. */
+static void
+add_slices (ChromeTrace *self, const SondeExportStack *sample)
+{
+  SliceThread *thread = ensure_thread (self, sample);
+  gint64 time_ns = sample->time_ns;
+  gint64 gap_ns;
+  guint n_same = 0;
+
+  if (thread == NULL)
+    return;
+  time_ns = MAX (time_ns, thread->last_ns);
+  if (__builtin_sub_overflow (time_ns, thread->last_ns, &gap_ns)
+      || gap_ns / MAX_INTERVALS > self->interval_ns)
+    end_slices (self, thread, 0, end_of (self, thread));
+  while (n_same < thread->open->len && n_same < sample->n_frames
+         && g_array_index (thread->open, guint32, n_same) == sample->functions[n_same])
+    n_same++;
+  end_slices (self, thread, n_same, time_ns);
+  for (gsize i = n_same; i < sample->n_frames; i++)
+    g_array_append_val (thread->open, sample->functions[i]);
+  for (guint i = n_same; i < thread->open->len; i++)
+    write_slice (self, thread, i, "B");
+  thread->last_ns = time_ns;
 }
 
 /* The stack of an event. */
@@ -127,7 +220,7 @@ write_sample (const SondeExportStack *sample, gpointer user_data)
   g_string_append (out, ",\"name\":\"sample\",\"cat\":\"samples\"");
   append_stack (self, out, sample);
   end_event (self);
-  sonde_export_slices_add (self->slices, sample);
+  add_slices (self, sample);
 }
 
 static void
@@ -231,9 +324,8 @@ sonde_export_chrome (SondeExportSource *source,
   g_autoptr (SondeCallTree) stacks
       = sonde_call_tree_new (sonde_capture_model_budget (source->model));
   g_autofree Named *functions = g_new0 (Named, source->n_functions);
-  g_autoptr (SondeExportSlices) slices
-      = sonde_export_slices_new (sonde_export_source_interval_ns (source),
-                                 sonde_capture_model_budget (source->model), write_slice, &trace);
+  g_autoptr (GPtrArray) threads = g_ptr_array_new_with_free_func (thread_free);
+  g_autoptr (SondeIdMap) thread_ids = sonde_id_map_new ();
   gboolean is_read;
   const SondeCaptureModel *model;
   GString *out;
@@ -241,7 +333,9 @@ sonde_export_chrome (SondeExportSource *source,
   trace.stacks = stacks;
   trace.functions = functions;
   trace.chunk = g_string_chunk_new (4096);
-  trace.slices = slices;
+  trace.interval_ns = sonde_export_source_interval_ns (source);
+  trace.threads = threads;
+  trace.thread_ids = thread_ids;
   sonde_export_output_printf (output, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
   /* The last name that a process goes by stays. */
   model = trace.source->model;
@@ -254,12 +348,16 @@ sonde_export_chrome (SondeExportSource *source,
       write_metadata (&trace, "process_labels", process->pid, "labels", process->cmdline);
     }
   is_read = sonde_export_source_run (source, &funcs, &trace, error);
-  if (is_read)
-    sonde_export_slices_end (slices);
   if (!is_read)
     {
       g_string_chunk_free (trace.chunk);
       return FALSE;
+    }
+  for (guint i = 0; i < threads->len; i++)
+    {
+      SliceThread *thread = g_ptr_array_index (threads, i);
+
+      end_slices (&trace, thread, 0, end_of (&trace, thread));
     }
   sonde_export_output_printf (output, "],\n\"stackFrames\":{");
   out = trace.output->text;

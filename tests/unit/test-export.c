@@ -3,7 +3,6 @@
 #include <json-glib/json-glib.h>
 #include <string.h>
 
-#include "client/export/export-slices.h"
 #include "client/export/export.h"
 #include "perfetto.pb-c.h"
 #include "pprof.pb-c.h"
@@ -199,6 +198,88 @@ tells_chrome_of_everything (void)
       json_object_get_int_member (json_object_get_object_member (frames, "2"), "parent"), ==, 1);
 }
 
+/* What Chrome is told of slices: "TID:NAME START-", "TID:NAME -END", in microseconds. */
+static char *
+dup_slices (CaptureBuilder *capture)
+{
+  gsize size_bytes;
+  g_autofree char *text = export_as (capture, sonde_export_chrome, SONDE_UNIT_SAMPLES, &size_bytes);
+  g_autoptr (JsonNode) node = parse_json (text, size_bytes);
+  JsonArray *events = json_object_get_array_member (json_node_get_object (node), "traceEvents");
+  g_autoptr (GString) slices = g_string_new (NULL);
+
+  for (guint i = 0; i < json_array_get_length (events); i++)
+    {
+      JsonObject *event = json_array_get_object_element (events, i);
+      const char *phase = json_object_get_string_member (event, "ph");
+
+      if (g_str_equal (phase, "B") || g_str_equal (phase, "E"))
+        g_string_append_printf (slices, *phase == 'E' ? "%d:%s -%.0f\n" : "%d:%s %.0f-\n",
+                                (int) json_object_get_int_member (event, "tid"),
+                                json_object_get_string_member (event, "name"),
+                                json_object_get_double_member (event, "ts"));
+    }
+  return g_strdup (slices->str);
+}
+
+static void
+add_stack (CaptureBuilder *self, gint32 tid, gint64 time_ns, guint outer, guint inner)
+{
+  SondeFrameOrigin origin = at (10, time_ns);
+  const uint64_t addrs[] = { SONDE_CONTEXT_USER, JIT (inner), JIT (outer) };
+
+  ADD (sonde_writer_add_sample (self->writer, &origin, tid, addrs, G_N_ELEMENTS (addrs)));
+}
+
+static CaptureBuilder *
+make_stacks (void)
+{
+  CaptureBuilder *self = capture_builder_new ();
+
+  define_ledger (self);
+  add_process (self, 10, "a");
+  add_jit_name (self, JIT (1), "main");
+  add_jit_name (self, JIT (2), "f");
+  add_jit_name (self, JIT (3), "g");
+  return self;
+}
+
+static void
+makes_slices_of_samples (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_stacks ();
+  g_autofree char *slices = NULL;
+
+  add_stack (capture, 1, 10 * STEP_NS, 1, 2);
+  add_stack (capture, 2, 10 * STEP_NS, 1, 2);
+  add_stack (capture, 1, 11 * STEP_NS, 1, 3);
+  add_stack (capture, 1, 10 * STEP_NS + STEP_NS / 2, 1, 2); /* a little late */
+  add_stack (capture, 1, 50 * STEP_NS, 1, 2);               /* it was away */
+  slices = dup_slices (capture);
+  g_assert_cmpstr (slices, ==,
+                   "1:main 10000-\n1:f 10000-\n"
+                   "2:main 10000-\n2:f 10000-\n"
+                   "1:f -11000\n1:g 11000-\n"
+                   "1:g -11000\n1:f 11000-\n"
+                   "1:f -12000\n1:main -12000\n"
+                   "1:main 50000-\n1:f 50000-\n"
+                   "1:f -51000\n1:main -51000\n"
+                   "2:f -11000\n2:main -11000\n");
+}
+
+static void
+survives_any_time (void)
+{
+  static const gint64 times[] = { G_MININT64, 0, G_MAXINT64, -1, G_MAXINT64, G_MININT64 };
+  g_autoptr (CaptureBuilder) capture = make_stacks ();
+  g_autofree char *slices = NULL;
+
+  for (guint i = 0; i < G_N_ELEMENTS (times); i++)
+    add_stack (capture, 1, times[i], 1, 2 + i % 2);
+  slices = dup_slices (capture);
+  g_assert_true (g_str_has_prefix (slices, "1:main -9223372036854776-\n"));
+}
+
 static void
 draws_calls (void)
 {
@@ -375,63 +456,6 @@ leaves_a_file_as_it_was (void)
   remove_file (path);
 }
 
-/* --- slices --- */
-
-static void
-append_slice (const SondeExportSlice *slice, gboolean is_end, gpointer user_data)
-{
-  g_string_append_printf (user_data, is_end ? "%d:%u@%u -%d\n" : "%d:%u@%u %d-\n", slice->tid,
-                          slice->function, slice->depth, (int) slice->time_ns);
-}
-
-static void
-add_slices (SondeExportSlices *slices, gint32 tid, gint64 time_ns, guint32 outer, guint32 inner)
-{
-  const guint32 functions[] = { outer, inner };
-
-  sonde_export_slices_add (
-      slices,
-      &(SondeExportStack){
-          .pid = 1, .tid = tid, .time_ns = time_ns, .functions = functions, .n_frames = 2 });
-}
-
-static void
-makes_slices_of_samples (void)
-{
-  g_autoptr (GString) text = g_string_new (NULL);
-  g_autoptr (SondeExportSlices) slices = sonde_export_slices_new (10, NULL, append_slice, text);
-
-  add_slices (slices, 1, 100, 1, 2);
-  add_slices (slices, 2, 100, 1, 2);
-  add_slices (slices, 1, 110, 1, 3);
-  add_slices (slices, 1, 105, 1, 2); /* a little late */
-  add_slices (slices, 1, 500, 1, 2); /* it was away */
-  g_assert_cmpstr (text->str, ==,
-                   "1:1@0 100-\n1:2@1 100-\n"
-                   "2:1@0 100-\n2:2@1 100-\n"
-                   "1:2@1 -110\n1:3@1 110-\n"
-                   "1:3@1 -110\n1:2@1 110-\n"
-                   "1:2@1 -120\n1:1@0 -120\n"
-                   "1:1@0 500-\n1:2@1 500-\n");
-  g_string_truncate (text, 0);
-  sonde_export_slices_end (slices);
-  g_assert_nonnull (strstr (text->str, "1:2@1 -510\n1:1@0 -510\n"));
-  g_assert_nonnull (strstr (text->str, "2:2@1 -110\n2:1@0 -110\n"));
-}
-
-static void
-survives_any_time (void)
-{
-  static const gint64 times[] = { G_MININT64, 0, G_MAXINT64, -1, G_MAXINT64, G_MININT64 };
-  g_autoptr (GString) text = g_string_new (NULL);
-  g_autoptr (SondeExportSlices) slices
-      = sonde_export_slices_new (1000000, NULL, append_slice, text);
-
-  for (gsize i = 0; i < G_N_ELEMENTS (times); i++)
-    add_slices (slices, 1, times[i], 1, (guint32) i);
-  sonde_export_slices_end (slices);
-}
-
 /* --- stacks --- */
 
 static void
@@ -472,8 +496,8 @@ main (int argc, char **argv)
   g_test_add_func ("/export/source/has-what-comes-before-a-break",
                    exports_what_comes_before_a_break);
   g_test_add_func ("/export/output/leaves-a-file-as-it-was", leaves_a_file_as_it_was);
-  g_test_add_func ("/export/slices/survive-any-time", survives_any_time);
-  g_test_add_func ("/export/slices/are-made-of-samples", makes_slices_of_samples);
+  g_test_add_func ("/export/chrome/slices-survive-any-time", survives_any_time);
+  g_test_add_func ("/export/chrome/slices-are-made-of-samples", makes_slices_of_samples);
   g_test_add_func ("/export/stacks/are-all-walked", walks_every_stack);
   g_test_add_func ("/export/folded/folds-stacks", folds_stacks);
   g_test_add_func ("/export/dot/draws-calls", draws_calls);
