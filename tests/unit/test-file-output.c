@@ -13,7 +13,7 @@
 
 #include "base/fd.h"
 #include "daemon/base/socket.h"
-#include "daemon/capture/stream/span-writer.h"
+#include "daemon/capture/stream/span.h"
 
 #define FRAME_BYTES 544 /* of a sample with 64 addresses */
 

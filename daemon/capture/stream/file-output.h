@@ -2,7 +2,7 @@
 /* Writes a capture file that ends at a whole frame, whatever ends it. */
 #pragma once
 
-#include "daemon/capture/stream/span-queue.h"
+#include "daemon/capture/stream/span.h"
 
 /**
  * SECTION: file-output

@@ -6,7 +6,7 @@
 
 #include "daemon/base/message.h"
 #include "daemon/capture/stream/file-output.h"
-#include "daemon/capture/stream/span-queue.h"
+#include "daemon/capture/stream/span.h"
 #include "daemon/capture/stream/stream-state.h"
 #include "daemon/capture/stream/tally.h"
 

@@ -2,7 +2,7 @@
 /* Keeps what a stream must hold before its first sample so that it decodes alone. */
 #pragma once
 
-#include "daemon/capture/stream/span-writer.h"
+#include "daemon/capture/stream/span.h"
 #include "unwind/process-table.h"
 
 /**
