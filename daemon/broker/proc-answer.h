@@ -3,8 +3,8 @@
 #pragma once
 
 #include "daemon/base/channel.h"
+#include "daemon/broker/event-set.h"
 #include "daemon/broker/proc-broker.h"
-#include "daemon/broker/process-events.h"
 
 /**
  * SondeAnswer:
