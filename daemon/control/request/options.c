@@ -1,11 +1,338 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "daemon/control/request/options.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/control/system/unit.h"
+
+#define MAX_ROWS  64 /* of a table */
+#define MAX_SHOWN 64 /* bytes of a word of the caller's in a message */
+
+/* --- a walk over a table --- */
+
+gboolean
+sonde_option_refuse (GError **error, const char *key, const char *why)
+{
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION, "Option %s: %s", key, why);
+  return FALSE;
+}
+
+/* Letters to change, add or leave out until @a is @b; both have at most MAX_SHOWN bytes. */
+static guint
+measure_distance (const char *a, const char *b)
+{
+  guint row[MAX_SHOWN + 1];
+  gsize length = strlen (b);
+
+  for (gsize j = 0; j <= length; j++)
+    row[j] = (guint) j;
+  for (gsize i = 1; a[i - 1] != '\0'; i++)
+    {
+      guint diagonal = row[0];
+
+      row[0] = (guint) i;
+      for (gsize j = 1; j <= length; j++)
+        {
+          guint replaced = diagonal + (a[i - 1] != b[j - 1]);
+
+          diagonal = row[j];
+          row[j] = MIN (replaced, MIN (row[j], row[j - 1]) + 1);
+        }
+    }
+  return row[length];
+}
+
+/* Keeps in @nearest what @given is more likely meant to be. */
+static void
+compare_word (const char *given, const char *word, guint *distance, const char **nearest)
+{
+  guint of_word = strlen (word) <= MAX_SHOWN ? measure_distance (given, word) : G_MAXUINT;
+
+  if (of_word >= *distance)
+    return;
+  *distance = of_word;
+  *nearest = word;
+}
+
+/* One letter in three may be wrong, and two of all: @distance before anything was compared. */
+static guint
+max_distance (const char *given)
+{
+  return (guint) MIN (strlen (given) / 3, 2) + 1;
+}
+
+/* (transfer full): of a caller's word as much as goes into a message */
+static char *
+cut_word (const char *given)
+{
+  const char *end = given;
+
+  while (*end != '\0' && g_utf8_next_char (end) - given <= MAX_SHOWN)
+    end = g_utf8_next_char (end);
+  return g_strndup (given, (gsize) (end - given));
+}
+
+/* @index: (out): of @given in @words, written on success only */
+static gboolean
+find_word (const char *const *words, const char *given, guint *index)
+{
+  for (guint i = 0; words[i] != NULL; i++)
+    if (g_str_equal (given, words[i]))
+      {
+        *index = i;
+        return TRUE;
+      }
+  return FALSE;
+}
+
+/* Refuses @given, which is none of the row's words, by "Option KEY: not one of …", and names the
+ * one that it is likely meant to be. @more: (nullable): further words by their index, NULL behind
+ * the last, which are too many to be listed: of the option `event` */
+static gboolean
+refuse_word (GError **error,
+             const SondeOptionRow *row,
+             const char *given,
+             const char *(*more) (guint index))
+{
+  g_autofree char *shown = cut_word (given);
+  g_autofree char *list = g_strjoinv (", ", (char **) row->words);
+  const char *nearest = NULL;
+  guint distance = max_distance (shown);
+
+  for (guint i = 0; row->words[i] != NULL; i++)
+    compare_word (shown, row->words[i], &distance, &nearest);
+  for (guint i = 0; more != NULL && more (i) != NULL; i++)
+    compare_word (shown, more (i), &distance, &nearest);
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION, "Option %s: not one of %s%s%s%s%s",
+               row->key, list, more != NULL ? " and the others of the property Events" : "",
+               nearest != NULL ? "; did you mean " : "", nearest != NULL ? nearest : "",
+               nearest != NULL ? "?" : "");
+  return FALSE;
+}
+
+static gboolean
+check_pid (guint32 pid, const char *key, GError **error)
+{
+  if (pid != 0 && pid <= INT_MAX)
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
+               "Option %s: %u is not a process number (1 to %d)", key, pid, INT_MAX);
+  return FALSE;
+}
+
+static gboolean
+check_type (GVariant *value, const SondeOptionRow *row, GError **error)
+{
+  if (g_variant_is_of_type (value, G_VARIANT_TYPE (row->type)))
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION, "Option %s: has type %s, must be %s",
+               row->key, g_variant_get_type_string (value), row->type);
+  return FALSE;
+}
+
+static const SondeOptionRow *
+find_row (const SondeOptionRow *rows, guint n_rows, const char *key, GError **error)
+{
+  g_autofree char *shown = NULL;
+  const char *nearest = NULL;
+  guint distance;
+
+  for (guint i = 0; i < n_rows; i++)
+    if (g_str_equal (key, rows[i].key))
+      return &rows[i];
+  shown = cut_word (key);
+  distance = max_distance (shown);
+  for (guint i = 0; i < n_rows; i++)
+    compare_word (shown, rows[i].key, &distance, &nearest);
+  if (nearest == NULL)
+    sonde_option_refuse (error, shown, "not known");
+  else
+    g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
+                 "Option %s: not known; did you mean %s?", shown, nearest);
+  return NULL;
+}
+
+static gboolean
+check_number (const SondeOptionRow *row, guint64 given, GError **error)
+{
+  gboolean is_multiple = row->multiple_of == 0 || given % row->multiple_of == 0;
+  g_autofree char *multiple
+      = is_multiple ? g_strdup ("") : g_strdup_printf ("a multiple of %u ", row->multiple_of);
+
+  if (is_multiple && given >= row->min && given <= row->max)
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
+               "Option %s: must be %sfrom %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT, row->key,
+               multiple, row->min, row->max);
+  return FALSE;
+}
+
+static gboolean
+parse_word (const SondeOptionRow *row, GVariant *value, guint *index, GError **error)
+{
+  const char *given = g_variant_get_string (value, NULL);
+
+  return find_word (row->words, given, index) || refuse_word (error, row, given, NULL);
+}
+
+static gboolean
+parse_words (const SondeOptionRow *row, GVariant *value, guint *bits, GError **error)
+{
+  gsize n_words = g_variant_n_children (value);
+  guint found = 0;
+
+  for (gsize i = 0; i < n_words; i++)
+    {
+      g_autoptr (GVariant) word = g_variant_get_child_value (value, i);
+      guint index;
+
+      if (!parse_word (row, word, &index, error))
+        return FALSE;
+      found |= 1u << index;
+    }
+  *bits = found;
+  return TRUE;
+}
+
+static gboolean
+parse_value (const SondeOptionRow *row, GVariant *value, gpointer options, GError **error)
+{
+  gpointer member = G_STRUCT_MEMBER_P (options, row->offset);
+
+  switch (row->type[0])
+    {
+    case 'b':
+      *(gboolean *) member = g_variant_get_boolean (value);
+      return TRUE;
+    case 'u':
+      if (!check_number (row, g_variant_get_uint32 (value), error))
+        return FALSE;
+      *(guint *) member = g_variant_get_uint32 (value);
+      return TRUE;
+    case 't':
+      if (!check_number (row, g_variant_get_uint64 (value), error))
+        return FALSE;
+      *(guint64 *) member = g_variant_get_uint64 (value);
+      return TRUE;
+    case 's':
+      return parse_word (row, value, member, error);
+    default:
+      return parse_words (row, value, member, error);
+    }
+}
+
+/* What holds without any key. */
+static void
+init_options (const SondeOptionRow *rows, guint n_rows, gpointer options)
+{
+  for (const SondeOptionRow *row = rows; row < rows + n_rows; row++)
+    if (row->normal != 0 && row->type[0] == 't')
+      G_STRUCT_MEMBER (guint64, options, row->offset) = row->normal;
+    else if (row->normal != 0)
+      G_STRUCT_MEMBER (guint, options, row->offset) = (guint) row->normal;
+}
+
+/* @dict: a value of type a{sv}. A key that has no row, comes twice or has another type is refused.
+ */
+static gboolean
+parse_options (const SondeOptionRow *rows,
+               guint n_rows,
+               GVariant *dict,
+               gpointer options,
+               gpointer user_data,
+               GError **error)
+{
+  gsize n_entries = g_variant_n_children (dict);
+  guint64 seen = 0; /* one bit for each row: a dictionary on the wire may hold a key twice */
+
+  g_assert (n_rows <= MAX_ROWS);
+  for (gsize i = 0; i < n_entries; i++)
+    {
+      g_autoptr (GVariant) entry = g_variant_get_child_value (dict, i);
+      g_autoptr (GVariant) value = NULL;
+      const SondeOptionRow *row;
+      const char *key;
+      guint64 bit;
+
+      g_variant_get (entry, "{&sv}", &key, &value);
+      row = find_row (rows, n_rows, key, error);
+      if (row == NULL)
+        return FALSE;
+      bit = G_GUINT64_CONSTANT (1) << (row - rows);
+      if ((seen & bit) != 0)
+        return sonde_option_refuse (error, row->key, "given twice");
+      seen |= bit;
+      if (!check_type (value, row, error))
+        return FALSE;
+      if (row->parse != NULL ? !row->parse (row, value, options, user_data, error)
+                             : !parse_value (row, value, options, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static GVariant *
+show_words (const SondeOptionRow *row, guint bits)
+{
+  GVariantBuilder words;
+
+  g_variant_builder_init (&words, G_VARIANT_TYPE_STRING_ARRAY);
+  for (guint i = 0; row->words[i] != NULL; i++)
+    if ((bits & (1u << i)) != 0)
+      g_variant_builder_add (&words, "s", row->words[i]);
+  return g_variant_builder_end (&words);
+}
+
+/* (transfer floating): the value as parsing takes it, NULL for none. */
+static GVariant *
+show_option (const SondeOptionRow *row, gconstpointer options)
+{
+  gconstpointer member = (const char *) options + row->offset;
+  guint64 number;
+  const char *text;
+
+  if (row->show != NULL)
+    return row->show (row, options);
+  switch (row->type[0])
+    {
+    case 'b':
+      return g_variant_new_boolean (*(const gboolean *) member);
+    case 'u':
+      number = *(const guint *) member;
+      return number >= row->min ? g_variant_new_uint32 ((guint32) number) : NULL;
+    case 't':
+      number = *(const guint64 *) member;
+      return number >= row->min ? g_variant_new_uint64 (number) : NULL;
+    case 's':
+      text = row->words != NULL ? row->words[*(const guint *) member]
+                                : *(const char *const *) member;
+      return text != NULL ? g_variant_new_string (text) : NULL;
+    default:
+      return show_words (row, *(const guint *) member);
+    }
+}
+
+char *
+sonde_option_dup_text (const SondeOptionRow *row, gconstpointer options)
+{
+  GVariant *shown = show_option (row, options);
+  g_autoptr (GVariant) value = shown != NULL ? g_variant_ref_sink (shown) : NULL;
+  g_autofree const char **words = NULL;
+
+  if (value == NULL)
+    return NULL;
+  if (g_variant_is_of_type (value, G_VARIANT_TYPE_STRING))
+    return g_variant_dup_string (value, NULL);
+  if (!g_variant_is_of_type (value, G_VARIANT_TYPE_STRING_ARRAY))
+    return g_variant_print (value, FALSE);
+  words = g_variant_get_strv (value, NULL);
+  return words[0] != NULL ? g_strjoinv (" ", (char **) words) : NULL;
+}
+
+/* --- the options of a session --- */
 
 /* In the order of the bits of SONDE_COUNTERS_*. */
 static const char *const counters_names[] = { "cpu", "memory", "network", "disk", "process", NULL };
@@ -68,7 +395,7 @@ sonde_options_parse_targets (GVariant *value, GUnixFDList *fds, const char *key,
       int fd;
 
       g_variant_get_child (value, i, "(uh)", &pid, &handle);
-      if (!sonde_option_check_pid (pid, key, error))
+      if (!check_pid (pid, key, error))
         return NULL;
       if (handle < 0 || (gsize) handle >= n_fds || (used & (1u << handle)) != 0)
         {
@@ -121,7 +448,7 @@ parse_pids (const SondeOptionRow *row,
       guint32 pid;
 
       g_variant_get_child (value, i, "u", &pid);
-      if (!sonde_option_check_pid (pid, row->key, error))
+      if (!check_pid (pid, row->key, error))
         return FALSE;
       g_ptr_array_add (self->targets, sonde_asked_target_new_unproven ((pid_t) pid));
     }
@@ -171,14 +498,14 @@ parse_event (const SondeOptionRow *row,
   const char *name = g_variant_get_string (value, NULL);
   guint index;
 
-  if (sonde_option_find_word (row->words, name, &index))
+  if (find_word (row->words, name, &index))
     {
       self->asked.event = (SondeEventChoice) index;
       return TRUE;
     }
   self->asked.event = SONDE_EVENT_TRACEPOINT;
   return sonde_tracepoint_find (name, &self->asked.tracepoint)
-         || sonde_option_refuse_word (error, row, name, sonde_tracepoint_name);
+         || refuse_word (error, row, name, sonde_tracepoint_name);
 }
 
 /* Part of a file name, but never one that stands for a folder: more is put behind it. */
@@ -344,9 +671,9 @@ parse (GVariant *dict, GUnixFDList *fds, SondeScope scope, GError **error)
 {
   g_autoptr (SondeOptions) self = g_new0 (SondeOptions, 1);
 
-  sonde_option_table_init (rows, G_N_ELEMENTS (rows), self);
+  init_options (rows, G_N_ELEMENTS (rows), self);
   self->asked.scope = scope;
-  if (!sonde_option_table_parse (rows, G_N_ELEMENTS (rows), dict, self, fds, error)
+  if (!parse_options (rows, G_N_ELEMENTS (rows), dict, self, fds, error)
       || !finish (self, fds, error))
     return NULL;
   return g_steal_pointer (&self);
@@ -366,7 +693,7 @@ sonde_options_to_variant (const SondeOptions *self)
   g_variant_builder_init (&builder, G_VARIANT_TYPE_VARDICT);
   for (gsize i = 0; i < G_N_ELEMENTS (rows); i++)
     {
-      GVariant *value = sonde_option_show (&rows[i], self);
+      GVariant *value = show_option (&rows[i], self);
 
       if (value != NULL)
         g_variant_builder_add (&builder, "{sv}", rows[i].key, value);
@@ -522,7 +849,7 @@ parse_stream_pids (const SondeOptionRow *row,
       guint32 pid;
 
       g_variant_get_child (value, i, "u", &pid);
-      if (!sonde_option_check_pid (pid, row->key, error))
+      if (!check_pid (pid, row->key, error))
         return FALSE;
       self->pids[i] = (gint32) pid;
     }
@@ -543,7 +870,7 @@ void
 sonde_stream_options_init (SondeStreamOptions *self)
 {
   *self = (SondeStreamOptions){ 0 };
-  sonde_option_table_init (stream_rows, G_N_ELEMENTS (stream_rows), self);
+  init_options (stream_rows, G_N_ELEMENTS (stream_rows), self);
 }
 
 gboolean
@@ -552,8 +879,7 @@ sonde_stream_options_parse (GVariant *dict, SondeStreamOptions *options, GError 
   SondeStreamOptions parsed;
 
   sonde_stream_options_init (&parsed);
-  if (!sonde_option_table_parse (stream_rows, G_N_ELEMENTS (stream_rows), dict, &parsed, NULL,
-                                 error))
+  if (!parse_options (stream_rows, G_N_ELEMENTS (stream_rows), dict, &parsed, NULL, error))
     return FALSE;
   *options = parsed;
   return TRUE;

@@ -9,7 +9,49 @@
 #include "daemon/base/asked-target.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/message.h"
-#include "daemon/control/request/option-table.h"
+
+/**
+ * SECTION: options
+ *
+ * A table has one row for each key; all that is to know of an option stands there. Of the row's
+ * type follows what its member in the struct of all options is:
+ *
+ * b gboolean; u guint; t guint64; s with words: guint or an enum, the index of the word; s without:
+ * char *, NULL for none; as: guint, a bit for each word. Others have functions of their own.
+ */
+enum
+{
+  SONDE_OPTION_FOR_POLKIT = 1 << 0, /* rules are told it */
+  SONDE_OPTION_LIMITED = 1 << 1,    /* its maximum is in the property Limits */
+};
+
+typedef struct SondeOptionRow SondeOptionRow;
+
+struct SondeOptionRow
+{
+  const char *key;
+  const char *type; /* D-Bus signature of the value */
+  gsize offset;     /* of the member */
+  guint64 normal;   /* without the key */
+  guint64 min;      /* of a number; what is below stands for none, and is not shown */
+  guint64 max;
+  guint multiple_of;        /* 0: any number */
+  const char *const *words; /* NULL-terminated; of s and as */
+  guint flags;
+  /* NULL: by the type. @value is of the row's type; @user_data: the message's descriptors */
+  gboolean (*parse) (const SondeOptionRow *row,
+                     GVariant *value,
+                     gpointer options,
+                     gpointer user_data,
+                     GError **error);
+  /* NULL: by the type. Returns: (transfer floating): NULL for no value */
+  GVariant *(*show) (const SondeOptionRow *row, gconstpointer options);
+};
+
+/* (transfer full): "true", "1000", "cpu disk"; NULL for none. */
+char *sonde_option_dup_text (const SondeOptionRow *row, gconstpointer options);
+/* Sets the error "Option @key: @why". Always returns FALSE. */
+gboolean sonde_option_refuse (GError **error, const char *key, const char *why);
 
 /* Read only once made. Keys, units and ranges: dbus/org.sonde.Profiler1.xml. */
 typedef struct
