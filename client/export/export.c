@@ -3,7 +3,302 @@
 
 #include <string.h>
 
-#define FULL_BYTES 65536
+#include "client/base/text.h"
+#include "client/model/capture-file.h"
+#include "client/model/samples.h"
+
+#define FULL_BYTES          65536
+#define NS_PER_S            G_GUINT64_CONSTANT (1000000000)
+#define DEFAULT_INTERVAL_NS 1000000
+
+/* --- the first reading --- */
+
+/* Asked for, so that stacks are located. */
+static void
+ignore_sample (const SondeModelSample *sample, gpointer user_data)
+{
+}
+
+static void
+count_allocation (const SondeModelAllocation *allocation, gpointer user_data)
+{
+  SondeExportSource *self = user_data;
+
+  self->n_allocated += allocation->size_bytes > 0;
+}
+
+/* FALSE if it cannot be opened; a capture that breaks off is read up to there. */
+static gboolean
+read_into (SondeExportSource *self, SondeCaptureModel *model, GError **error)
+{
+  g_autoptr (SondeCaptureFile) file = sonde_capture_file_open (self->path, error);
+  g_autoptr (GError) fault = NULL;
+  const SondeFrame *frame;
+
+  if (file == NULL)
+    return FALSE;
+  self->start_ns = sonde_capture_file_header (file)->time_ns;
+  sonde_capture_file_show (file, self->progress);
+  while (sonde_capture_file_next (file, &frame, &fault))
+    sonde_capture_model_add_frame (model, frame);
+  if (self->fault == NULL)
+    self->fault = g_steal_pointer (&fault);
+  return TRUE;
+}
+
+SondeExportSource *
+sonde_export_source_new (const char *path, SondeProgress *progress, GError **error)
+{
+  static const SondeModelFuncs funcs = { .sample = ignore_sample, .allocation = count_allocation };
+  g_autoptr (SondeExportSource) self = NULL;
+
+  if (!g_file_test (path, G_FILE_TEST_IS_REGULAR) && g_file_test (path, G_FILE_TEST_EXISTS))
+    {
+      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_REGULAR_FILE,
+                           "an export reads its capture twice: save it to a file first");
+      return NULL;
+    }
+  self = g_new0 (SondeExportSource, 1);
+  self->path = g_strdup (path);
+  self->progress = progress;
+  self->stack = g_array_new (FALSE, FALSE, sizeof (guint32));
+  self->model = sonde_capture_model_new (&funcs, self);
+  if (!read_into (self, self->model, error))
+    return NULL;
+  sonde_progress_begin (progress, "Looking up names", 0);
+  self->resolver = sonde_symbol_resolver_new (self->model, NULL);
+  sonde_symbol_resolver_find_all (self->resolver);
+  self->n_functions = sonde_symbol_resolver_n_functions (self->resolver);
+  return g_steal_pointer (&self);
+}
+
+void
+sonde_export_source_free (SondeExportSource *self)
+{
+  if (self == NULL)
+    return;
+  sonde_symbol_resolver_free (self->resolver);
+  sonde_capture_model_free (self->model);
+  g_array_unref (self->stack);
+  g_clear_error (&self->fault);
+  g_free (self->path);
+  g_free (self);
+}
+
+const SondeFunction *
+sonde_export_source_function (const SondeExportSource *self, guint32 function)
+{
+  return sonde_symbol_resolver_function (self->resolver, function);
+}
+
+char *
+sonde_export_source_describe (const SondeExportSource *self, const char *key, const char *fallback)
+{
+  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (self->model);
+  char *value = settings != NULL
+                    ? g_key_file_get_string (settings, SONDE_CAPTURE_SETTINGS, key, NULL)
+                    : NULL;
+
+  return value != NULL ? value : g_strdup (fallback);
+}
+
+gint64
+sonde_export_source_interval_ns (const SondeExportSource *self)
+{
+  g_autofree char *event = sonde_export_source_describe (self, "event", "");
+  g_autofree char *frequency = sonde_export_source_describe (self, "frequency", "0");
+  g_autofree char *period = sonde_export_source_describe (self, "period", "0");
+  guint64 rate_hz = g_ascii_strtoull (frequency, NULL, 10);
+  guint64 period_ns = g_ascii_strtoull (period, NULL, 10);
+
+  if (rate_hz > 0)
+    return (gint64) MAX (NS_PER_S / rate_hz, 1);
+  if (g_str_equal (event, "cpu-clock") && period_ns > 0 && period_ns < NS_PER_S)
+    return (gint64) period_ns;
+  return DEFAULT_INTERVAL_NS;
+}
+
+guint64
+sonde_export_source_count (const SondeExportSource *self, SondeUnit unit)
+{
+  return unit == SONDE_UNIT_SAMPLES ? sonde_capture_model_n_samples (self->model)
+                                    : self->n_allocated;
+}
+
+/* --- readings of events --- */
+
+/* A file that grew since has more locations than were named; they are left out with their stack. */
+static gboolean
+name_stack (SondeExportSource *self, SondeExportStack *stack)
+{
+  guint32 n_locations = sonde_capture_model_n_locations (self->model);
+
+  g_array_set_size (self->stack, (guint) stack->n_frames);
+  for (gsize i = 0; i < stack->n_frames; i++)
+    {
+      guint32 n; /* 1: none is inlined */
+
+      if (stack->locations[i] >= n_locations)
+        return FALSE;
+      g_array_index (self->stack, guint32, i)
+          = *sonde_symbol_resolver_get (self->resolver, stack->locations[i], &n);
+    }
+  stack->functions = (const guint32 *) (void *) self->stack->data;
+  return stack->process < sonde_capture_model_n_processes (self->model);
+}
+
+static void
+take_sample (const SondeModelSample *sample, gpointer user_data)
+{
+  SondeExportSource *self = user_data;
+  SondeExportStack stack = {
+    .process = sample->process,
+    .pid = sonde_capture_model_process (self->reading, sample->process)->pid,
+    .tid = sample->tid,
+    .time_ns = sample->time_ns,
+    .locations = sample->locations,
+    .n_frames = sample->n_locations,
+  };
+
+  if (self->funcs.sample != NULL && name_stack (self, &stack))
+    self->funcs.sample (&stack, self->user_data);
+}
+
+static void
+take_allocation (const SondeModelAllocation *allocation, gpointer user_data)
+{
+  SondeExportSource *self = user_data;
+  SondeExportStack stack = {
+    .process = allocation->process,
+    .pid = allocation->pid,
+    .tid = allocation->tid,
+    .time_ns = allocation->time_ns,
+    .locations = allocation->locations,
+    .n_frames = allocation->n_locations,
+    .size_bytes = allocation->size_bytes,
+  };
+
+  if (self->funcs.allocation != NULL && allocation->size_bytes > 0 && name_stack (self, &stack))
+    self->funcs.allocation (&stack, self->user_data);
+}
+
+static void
+take_mark (const SondeModelMark *mark, gpointer user_data)
+{
+  SondeExportSource *self = user_data;
+
+  if (self->funcs.mark != NULL)
+    self->funcs.mark (mark, self->user_data);
+}
+
+static void
+take_value (const SondeModelValue *value, gpointer user_data)
+{
+  SondeExportSource *self = user_data;
+
+  if (self->funcs.value != NULL && value->counter < sonde_capture_model_n_counters (self->model)
+      && !g_str_equal (sonde_capture_model_counter (self->model, value->counter)->category,
+                       SONDE_LEDGER_CATEGORY))
+    self->funcs.value (value, self->user_data);
+}
+
+gboolean
+sonde_export_source_run (SondeExportSource *self,
+                         const SondeExportFuncs *funcs,
+                         gpointer user_data,
+                         GError **error)
+{
+  static const SondeModelFuncs model_funcs = {
+    .sample = take_sample, .allocation = take_allocation, .mark = take_mark, .value = take_value
+  };
+  g_autoptr (SondeCaptureModel) model = sonde_capture_model_new (&model_funcs, self);
+
+  self->funcs = *funcs;
+  self->user_data = user_data;
+  self->reading = model;
+  return read_into (self, model, error);
+}
+
+/* --- call trees --- */
+
+typedef struct
+{
+  SondeSamples samples; /* of functions */
+  SondeUnit unit;
+} Sums;
+
+static void
+add_stack (const SondeExportStack *stack, gpointer user_data)
+{
+  Sums *self = user_data;
+
+  sonde_call_tree_add (sonde_samples_ensure_tree (&self->samples, stack->process), stack->functions,
+                       stack->n_frames,
+                       self->unit == SONDE_UNIT_BYTES ? (guint64) stack->size_bytes : 1);
+}
+
+SondeProfile *
+sonde_export_source_dup_profile (SondeExportSource *self, SondeUnit unit, GError **error)
+{
+  gboolean is_time = unit == SONDE_UNIT_SAMPLES;
+  const SondeExportFuncs funcs
+      = { .sample = is_time ? add_stack : NULL, .allocation = is_time ? NULL : add_stack };
+  SondeBudget *budget = sonde_capture_model_budget (self->model);
+  guint64 n_nodes = budget->left[SONDE_LIMIT_NODES];
+  Sums sums = { .unit = unit };
+  SondeProfile *profile = NULL;
+
+  sonde_samples_init (&sums.samples, budget, FALSE);
+  if (sonde_export_source_run (self, &funcs, &sums, error))
+    {
+      budget->left[SONDE_LIMIT_NODES] = n_nodes; /* the next one comes when this one is gone */
+      profile = sonde_profile_new (unit, self->resolver);
+      for (guint i = 0; i < sums.samples.trees->len; i++)
+        if (g_ptr_array_index (sums.samples.trees, i) != NULL)
+          sonde_profile_add_process (profile, sonde_capture_model_process (self->model, i),
+                                     g_steal_pointer (&g_ptr_array_index (sums.samples.trees, i)),
+                                     NULL);
+      sonde_profile_sort (profile);
+    }
+  sonde_samples_clear (&sums.samples);
+  return profile;
+}
+
+void
+sonde_export_foreach_stack (const SondeCallTree *tree,
+                            SondeExportStackFunc func,
+                            gpointer user_data)
+{
+  g_autoptr (GArray) ids = g_array_new (FALSE, FALSE, sizeof (guint32));
+  guint32 node = 0;
+
+  do
+    {
+      const SondeCallNode *at = sonde_call_tree_node (tree, node);
+
+      if (node != 0)
+        g_array_append_val (ids, at->id);
+      if (at->self > 0)
+        func ((const guint32 *) (void *) ids->data, ids->len, at->self, user_data);
+      if (at->first_child != 0)
+        {
+          node = at->first_child;
+          continue;
+        }
+      /* to the next one of those above that has one */
+      for (; node != 0; node = at->parent)
+        {
+          at = sonde_call_tree_node (tree, node);
+          g_array_set_size (ids, ids->len - 1);
+          if (at->next_sibling != 0)
+            break;
+        }
+      node = node != 0 ? at->next_sibling : 0;
+    }
+  while (node != 0);
+}
+
+/* --- what is written --- */
 
 SondeExportOutput *
 sonde_export_output_new (const char *path, gboolean is_compressed, GError **error)

@@ -5,15 +5,106 @@
 #include <gio/gio.h>
 
 #include "client/base/output.h"
-#include "client/export/export-source.h"
+#include "client/base/progress.h"
+#include "client/model/capture-model.h"
+#include "client/names/symbol-resolver.h"
 #include "client/report/profile.h"
 
 /**
  * SECTION: export
  *
+ * A capture has most names at its end, so it is read twice: the first time for what there is, the
+ * second time for the events, which are handed on as they come. Both times the model numbers
+ * locations in the same order, so those of the second are named by the first. Memory grows with
+ * processes and distinct addresses, not with samples. Function 0 is SONDE_TRUNCATED.
+ *
  * Exports are as long as their captures, so they are written as they are made, JSON too: json-glib
  * would hold the whole document in memory. A failure is remembered, and told at the end.
  */
+
+/* A sample, or something that was allocated. */
+typedef struct
+{
+  guint process; /* number of the process in the model */
+  gint32 pid;
+  gint32 tid;
+  gint64 time_ns;           /* CLOCK_MONOTONIC; a later event may have an earlier time */
+  const guint32 *functions; /* numbers of sonde_export_source_function(), outermost first */
+  const guint32 *locations; /* of the same frames */
+  gsize n_frames;
+  gint64 size_bytes; /* allocated; 0 of a sample */
+} SondeExportStack;
+
+/* What is told as it comes; NULL: not wanted. The arguments are valid during the call. Of the
+ * ledger's counters nothing is told: they are about the stream. */
+typedef struct
+{
+  void (*sample) (const SondeExportStack *sample, gpointer user_data);
+  void (*allocation) (const SondeExportStack *allocation, gpointer user_data);
+  void (*mark) (const SondeModelMark *mark, gpointer user_data);
+  void (*value) (const SondeModelValue *value, gpointer user_data);
+} SondeExportFuncs;
+
+/* Open to be read. */
+typedef struct
+{
+  SondeProgress *progress; /* NULL: none */
+  char *path;
+  gint64 start_ns;          /* when the capture was begun: CLOCK_MONOTONIC */
+  GError *fault;            /* why the capture ends early, or NULL: what came before is there */
+  SondeCaptureModel *model; /* of the whole capture; who keeps things of the events takes of its
+                               budget */
+  SondeSymbolResolver *resolver;
+  guint32 n_functions;
+  guint64 n_allocated;
+
+  SondeExportFuncs funcs; /* of the reading at hand */
+  gpointer user_data;
+  const SondeCaptureModel *reading;
+  GArray *stack; /* guint32: functions */
+} SondeExportSource;
+
+/* Reads the whole capture @path once, which must be a file. NULL with @error if it is none.
+ * @progress: (nullable) (transfer none): outlives all readings */
+SondeExportSource *
+sonde_export_source_new (const char *path, SondeProgress *progress, GError **error);
+void sonde_export_source_free (SondeExportSource *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeExportSource, sonde_export_source_free)
+
+const SondeFunction *sonde_export_source_function (const SondeExportSource *self, guint32 function);
+/* The value @key of the group "sonde" of the capture's description, or @fallback; (transfer full)
+ */
+char *
+sonde_export_source_describe (const SondeExportSource *self, const char *key, const char *fallback);
+/* Between samples of a thread that runs; a guess if their event does not count time. */
+gint64 sonde_export_source_interval_ns (const SondeExportSource *self);
+/* Samples, or allocations with UNIT_BYTES and UNIT_BLOCKS. */
+guint64 sonde_export_source_count (const SondeExportSource *self, SondeUnit unit);
+
+/* Reads it again and tells what comes. */
+gboolean sonde_export_source_run (SondeExportSource *self,
+                                  const SondeExportFuncs *funcs,
+                                  gpointer user_data,
+                                  GError **error);
+
+/* (transfer full): call trees of what was sampled or allocated, from one more reading; it lives no
+ * longer than @self. NULL with @error */
+SondeProfile *
+sonde_export_source_dup_profile (SondeExportSource *self, SondeUnit unit, GError **error);
+
+/* @ids: outermost first, valid during the call; @weight: of the stacks that end there, above 0 */
+typedef void (*SondeExportStackFunc) (const guint32 *ids,
+                                      gsize n_ids,
+                                      guint64 weight,
+                                      gpointer user_data);
+
+/* The stacks of a call tree, one after the other; those that begin alike stand together. Deep trees
+ * need no deep recursion. */
+void sonde_export_foreach_stack (const SondeCallTree *tree,
+                                 SondeExportStackFunc func,
+                                 gpointer user_data);
+
+/* Where it goes. */
 typedef struct
 {
   SondeOutput *output;
