@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Files that end at a whole frame: at their limit, and where the disk takes no more. */
-#include "daemon/capture/stream/file-output.h"
+#include "daemon/capture/stream/sink.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,6 @@
 
 #include "base/fd.h"
 #include "daemon/base/socket.h"
-#include "daemon/capture/stream/span.h"
 
 #define FRAME_BYTES 544 /* of a sample with 64 addresses */
 
