@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Sessions that a sonded has left, whose workers have ended meanwhile. */
-#include "daemon/control/session/session-adoption.h"
+#include "daemon/control/session/session.h"
 
 #include <gio/gunixsocketaddress.h>
 #include <string.h>

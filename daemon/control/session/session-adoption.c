@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "daemon/control/session/session-adoption.h"
-
+/* A session that passes from one sonded to the next. */
 #include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"

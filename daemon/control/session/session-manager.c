@@ -8,7 +8,6 @@
 #include "daemon/control/session/accounts.h"
 #include "daemon/base/quota.h"
 #include "daemon/control/peer/peer-leavers.h"
-#include "daemon/control/session/session-adoption.h"
 
 /* --- those that are over, and still to be seen --- */
 

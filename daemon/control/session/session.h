@@ -7,6 +7,7 @@
 
 #include "daemon/control/system/caller.h"
 #include "daemon/control/session/capture-store.h"
+#include "daemon/control/session/session-keeper.h"
 #include "daemon/control/system/fd-store.h"
 #include "daemon/control/request/options.h"
 #include "daemon/control/peer/peer.h"
@@ -41,6 +42,30 @@ SondeSession *sonde_session_new (guint64 id,
                                  SondeFdStore *fd_store,
                                  const SondeSessionHandler *handler,
                                  gpointer user_data);
+/**
+ * sonde_session_adopt:
+ * @left: its descriptors and its record are taken
+ * @owner: of the record's name, left or not
+ *
+ * What a client is told is written down before it is told, and what it wants (to pause, to stop)
+ * before the worker is. Whoever takes over says the latter again, and lets the worker tell the
+ * rest: it is harmless to hear something twice, and nothing depends on a message that was read and
+ * not acted upon.
+ *
+ * Its worker has never stopped. Of a session that is over, and has no worker any more, only what
+ * its properties say is left (see sonde_session_retire()); one that has one ends again, since it
+ * may not have been told. The handler is not called in here.
+ *
+ * Errors: SONDE_ERROR_FAILED, and those of sonde_options_restore()
+ */
+SondeSession *sonde_session_adopt (SondeLeftSession *left,
+                                   SondeFdStore *fd_store,
+                                   SondeCaller *owner,
+                                   SondeCaptureStore *store,
+                                   SondePeerLauncher *launcher,
+                                   const SondeSessionHandler *handler,
+                                   gpointer user_data,
+                                   GError **error);
 /* Kills what is left. Accepts NULL. */
 void sonde_session_free (SondeSession *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSession, sonde_session_free)
