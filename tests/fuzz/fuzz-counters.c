@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "daemon/capture/counters/counter-text.h"
+#include "daemon/capture/counters/counters.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 

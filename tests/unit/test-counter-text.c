@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The texts of /proc that counters are made of, and what is none of them. */
-#include "daemon/capture/counters/counter-text.h"
+#include "daemon/capture/counters/counters.h"
 
 #include <string.h>
 

@@ -7,8 +7,7 @@
 
 #include "base/fd.h"
 #include "daemon/base/socket.h"
-#include "daemon/capture/counters/machine-counters.h"
-#include "daemon/capture/counters/process-counters.h"
+#include "daemon/capture/counters/counters.h"
 #include "tests/lib/recorder-fixture.h"
 #include "tests/lib/stream-summary.h"
 
@@ -30,8 +29,7 @@ typedef struct
 typedef struct
 {
   RecorderFixture base;
-  SondeMachineCounters *machine;
-  SondeProcessCounters *counted;
+  SondeCounters *counters;
   gint64 now_ns;
   gint32 asked[MAX_PIDS];
   guint n_asked;
@@ -57,16 +55,14 @@ static void
 set_up (Fixture *fixture, gconstpointer data)
 {
   recorder_fixture_init (&fixture->base, sink_closed, fixture);
-  fixture->machine = sonde_machine_counters_new (fixture->base.recorder);
-  fixture->counted = sonde_process_counters_new (fixture->base.recorder, ask, fixture);
+  fixture->counters = sonde_counters_new (fixture->base.recorder, ask, fixture);
   fixture->now_ns = TICK_NS;
 }
 
 static void
 tear_down (Fixture *fixture, gconstpointer data)
 {
-  sonde_machine_counters_free (fixture->machine);
-  sonde_process_counters_free (fixture->counted);
+  sonde_counters_free (fixture->counters);
   recorder_fixture_clear (&fixture->base);
 }
 
@@ -108,15 +104,14 @@ add_machine_text (Fixture *fixture, SondeCounterKind kind, const char *text)
 {
   int fd = make_text (text);
 
-  sonde_machine_counters_add (fixture->machine, kind, fd);
+  sonde_counters_add (fixture->counters, kind, 0, fd);
   return fd;
 }
 
 static void
 read_all (Fixture *fixture, gboolean is_shown)
 {
-  sonde_machine_counters_read (fixture->machine, is_shown, fixture->now_ns);
-  sonde_process_counters_read (fixture->counted, is_shown, fixture->now_ns);
+  sonde_counters_read (fixture->counters, is_shown, fixture->now_ns);
   fixture->now_ns += TICK_NS;
 }
 
@@ -370,14 +365,14 @@ says_when_there_are_too_many (Fixture *fixture, gconstpointer data)
   g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
   g_assert_cmpint (sonde_recorder_add_sink (fixture->base.recorder, fds[0], &with_logs), ==, 0);
   logs = fds[1];
-  for (guint i = 0; i <= SONDE_MACHINE_COUNTERS_MAX_INTERFACES; i++)
+  for (guint i = 0; i <= SONDE_COUNTERS_MAX_INTERFACES; i++)
     g_string_append_printf (text, "veth%u: 1 2 3 4 5 6 7 8 9\n", i);
   add_machine_text (fixture, SONDE_COUNTER_KIND_NETWORK, text->str);
   read_all (fixture, TRUE);
   read_all (fixture, TRUE);
   heard = hear_all (fixture, reader);
   g_assert_cmpuint (g_hash_table_size (heard), ==,
-                    SONDE_N_LEDGER + 2 * SONDE_MACHINE_COUNTERS_MAX_INTERFACES);
+                    SONDE_N_LEDGER + 2 * SONDE_COUNTERS_MAX_INTERFACES);
   assert_i64 (heard, "Network/RX Bytes (veth255)", 2, 0);
 
   while (!stream_receive (logs, stream))
@@ -398,9 +393,8 @@ tells_late_readers_what_counters_are (Fixture *fixture, gconstpointer data)
 
   g_assert_cmpint (early, >=, 0);
   add_machine_text (fixture, SONDE_COUNTER_KIND_NETWORK, "eth0: 100 2 3 4 5 6 7 8 200\n");
-  sonde_process_counters_add (
-      fixture->counted, PID,
-      make_text ("77 (a) R 1 2 3 4 -1 5 6 7 8 9 1 1 0 0 20 0 3 0 42 9 25 1\n"));
+  sonde_counters_add (fixture->counters, SONDE_COUNTER_KIND_PROCESS, PID,
+                      make_text ("77 (a) R 1 2 3 4 -1 5 6 7 8 9 1 1 0 0 20 0 3 0 42 9 25 1\n"));
   read_all (fixture, TRUE);
   late = add_sink (fixture, 2);
   read_all (fixture, TRUE);
@@ -439,7 +433,7 @@ add_process (Fixture *fixture, gint32 pid, const char *text, int *kept)
   int fd = make_text (text);
 
   *kept = fcntl (fd, F_DUPFD_CLOEXEC, 0);
-  sonde_process_counters_add (fixture->counted, pid, fd);
+  sonde_counters_add (fixture->counters, SONDE_COUNTER_KIND_PROCESS, pid, fd);
 }
 
 static void
@@ -472,33 +466,33 @@ asks_again_after_an_exec (Fixture *fixture, gconstpointer data)
   g_autoptr (GHashTable) heard = NULL;
 
   /* Before its first program nothing is read. */
-  sonde_process_counters_add (fixture->counted, PID, -1);
+  sonde_counters_add (fixture->counters, SONDE_COUNTER_KIND_PROCESS, PID, -1);
   read_all (fixture, TRUE);
-  sonde_process_counters_exec (fixture->counted, PID + 1);
+  sonde_counters_exec (fixture->counters, PID + 1);
   g_assert_cmpuint (fixture->n_asked, ==, 0);
-  sonde_process_counters_exec (fixture->counted, PID);
+  sonde_counters_exec (fixture->counters, PID);
   g_assert_cmpuint (fixture->n_asked, ==, 1);
   g_assert_cmpint (fixture->asked[0], ==, PID);
-  sonde_process_counters_add (fixture->counted, PID, make_text (line));
+  sonde_counters_add (fixture->counters, SONDE_COUNTER_KIND_PROCESS, PID, make_text (line));
   read_all (fixture, TRUE);
 
   /* An exec while the answer is on its way: the answer may be of the program before. */
-  sonde_process_counters_exec (fixture->counted, PID);
-  sonde_process_counters_exec (fixture->counted, PID);
+  sonde_counters_exec (fixture->counters, PID);
+  sonde_counters_exec (fixture->counters, PID);
   g_assert_cmpuint (fixture->n_asked, ==, 2);
   read_all (fixture, TRUE);
-  sonde_process_counters_add (fixture->counted, PID, make_text (line));
+  sonde_counters_add (fixture->counters, SONDE_COUNTER_KIND_PROCESS, PID, make_text (line));
   g_assert_cmpuint (fixture->n_asked, ==, 3);
   read_all (fixture, TRUE);
-  sonde_process_counters_add (fixture->counted, PID, make_text (line));
+  sonde_counters_add (fixture->counters, SONDE_COUNTER_KIND_PROCESS, PID, make_text (line));
   read_all (fixture, TRUE);
 
   /* It is not for the session any more. */
-  sonde_process_counters_lost_records (fixture->counted);
+  sonde_counters_lost_records (fixture->counters);
   g_assert_cmpuint (fixture->n_asked, ==, 4);
-  sonde_process_counters_add (fixture->counted, PID, -1);
+  sonde_counters_add (fixture->counters, SONDE_COUNTER_KIND_PROCESS, PID, -1);
   read_all (fixture, TRUE);
-  sonde_process_counters_lost_records (fixture->counted);
+  sonde_counters_lost_records (fixture->counters);
   g_assert_cmpuint (fixture->n_asked, ==, 4);
   heard = hear_all (fixture, reader);
   assert_i64 (heard, "Process/Threads (77 a)", 2, 3);
@@ -510,13 +504,11 @@ knows_another_process_of_the_same_number (Fixture *fixture, gconstpointer data)
   int reader = add_sink (fixture, 1);
   g_autoptr (GHashTable) heard = NULL;
 
-  sonde_process_counters_add (
-      fixture->counted, PID,
-      make_text ("77 (a) R 1 2 3 4 -1 5 6 7 8 9 9 9 0 0 20 0 3 0 42 9 25 1\n"));
+  sonde_counters_add (fixture->counters, SONDE_COUNTER_KIND_PROCESS, PID,
+                      make_text ("77 (a) R 1 2 3 4 -1 5 6 7 8 9 9 9 0 0 20 0 3 0 42 9 25 1\n"));
   read_all (fixture, TRUE);
-  sonde_process_counters_add (
-      fixture->counted, PID,
-      make_text ("77 (b) R 1 2 3 4 -1 5 6 7 8 9 50 9 0 0 20 0 5 0 43 9 25 1\n"));
+  sonde_counters_add (fixture->counters, SONDE_COUNTER_KIND_PROCESS, PID,
+                      make_text ("77 (b) R 1 2 3 4 -1 5 6 7 8 9 50 9 0 0 20 0 5 0 43 9 25 1\n"));
   read_all (fixture, TRUE);
   heard = hear_all (fixture, reader);
   assert_i64 (heard, "Process/Threads (77 a)", 1, 3);
@@ -530,13 +522,13 @@ counts_a_bounded_number_of_processes (Fixture *fixture, gconstpointer data)
   int reader = add_sink (fixture, 1);
   g_autoptr (GHashTable) heard = NULL;
 
-  for (gint32 pid = 1; pid <= SONDE_PROCESS_COUNTERS_MAX + 1; pid++)
-    sonde_process_counters_add (
-        fixture->counted, pid,
-        make_text ("1 (a) R 1 2 3 4 -1 5 6 7 8 9 9 9 0 0 20 0 3 0 42 9 25 1\n"));
+  for (gint32 pid = 1; pid <= SONDE_COUNTERS_MAX_PROCESSES + 1; pid++)
+    sonde_counters_add (fixture->counters, SONDE_COUNTER_KIND_PROCESS, pid,
+                        make_text ("1 (a) R 1 2 3 4 -1 5 6 7 8 9 9 9 0 0 20 0 3 0 42 9 25 1\n"));
   read_all (fixture, TRUE);
   heard = hear_all (fixture, reader);
-  g_assert_cmpuint (g_hash_table_size (heard), ==, SONDE_N_LEDGER + 3 * SONDE_PROCESS_COUNTERS_MAX);
+  g_assert_cmpuint (g_hash_table_size (heard), ==,
+                    SONDE_N_LEDGER + 3 * SONDE_COUNTERS_MAX_PROCESSES);
 }
 
 #define ADD(path, function)                                                                        \

@@ -90,7 +90,7 @@ take_sideband (SondeWorkerSession *self, const SondePerfRecord *record, gboolean
   if (is_exec)
     {
       sonde_rings_exec_seen (self->rings);
-      sonde_process_counters_exec (self->process_counters, record->pid);
+      sonde_counters_exec (self->counters, record->pid);
     }
   sonde_tracker_follow (self->tracker, record);
 
@@ -101,7 +101,7 @@ static void
 lost_sideband (SondeWorkerSession *self)
 {
   sonde_tracker_lost_records (self->tracker);
-  sonde_process_counters_lost_records (self->process_counters);
+  sonde_counters_lost_records (self->counters);
 }
 
 static SondeRingsAnswer
@@ -230,9 +230,7 @@ sonde_dispatch_count (SondeWorkerSession *self)
 {
   gboolean is_shown = self->state == SONDE_WORKER_STATE_RUNNING;
 
-  if (self->machine_counters != NULL)
-    sonde_machine_counters_read (self->machine_counters, is_shown, sonde_stream_now_ns ());
-  sonde_process_counters_read (self->process_counters, is_shown, sonde_stream_now_ns ());
+  sonde_counters_read (self->counters, is_shown, sonde_stream_now_ns ());
 }
 
 /* The kernel's count of lost samples, of up to @budget events. */

@@ -373,7 +373,7 @@ handle_setup (SondeWorkerSession *self, const Packet *packet)
                                      self->recorder, hides_others, send_request, self);
   if (setup->asked.symbols)
     self->addresses = sonde_sampled_addresses_new (self->processes);
-  self->process_counters = sonde_process_counters_new (self->recorder, ask_counters, self);
+  self->counters = sonde_counters_new (self->recorder, ask_counters, self);
   sonde_dispatch_set_up (self);
   describe (self, 0, 0);
   self->tick_source = g_timeout_add (TICK_MS, on_tick, self);
@@ -411,14 +411,7 @@ handle_counters (SondeWorkerSession *self, const Packet *packet)
   const SondeMessageCounters *counters = packet->message;
   int fd = packet->n_fds > 0 ? sonde_steal_fd (&packet->fds[0]) : -1;
 
-  if (counters->kind == SONDE_COUNTER_KIND_PROCESS)
-    sonde_process_counters_add (self->process_counters, counters->pid, fd);
-  else
-    {
-      if (self->machine_counters == NULL)
-        self->machine_counters = sonde_machine_counters_new (self->recorder);
-      sonde_machine_counters_add (self->machine_counters, counters->kind, fd);
-    }
+  sonde_counters_add (self->counters, counters->kind, counters->pid, fd);
 }
 
 /* First those of all processors, later those of one that has come. */
@@ -678,8 +671,7 @@ sonde_worker_session_free (SondeWorkerSession *self)
   sonde_sampler_free (self->sampler);
   sonde_kallsyms_free (self->kallsyms);
   sonde_tracker_free (self->tracker);
-  sonde_machine_counters_free (self->machine_counters);
-  sonde_process_counters_free (self->process_counters);
+  sonde_counters_free (self->counters);
   sonde_recorder_free (self->recorder);
   sonde_stream_state_free (self->stream_state);
   sonde_sampled_addresses_free (self->addresses);

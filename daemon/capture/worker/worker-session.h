@@ -5,8 +5,7 @@
 #include <gio/gio.h>
 
 #include "daemon/base/channel.h"
-#include "daemon/capture/counters/machine-counters.h"
-#include "daemon/capture/counters/process-counters.h"
+#include "daemon/capture/counters/counters.h"
 #include "daemon/capture/names/symbolizer.h"
 #include "daemon/capture/perf/perf-decoder.h"
 #include "daemon/capture/perf/rings.h"
@@ -71,8 +70,7 @@ typedef struct
   SondeTracker *tracker;
   SondeKallsyms *kallsyms;          /* until the start; NULL: not asked for, or not to be had */
   SondeSampledAddresses *addresses; /* NULL: they are not to be named */
-  SondeMachineCounters *machine_counters; /* NULL: not asked for */
-  SondeProcessCounters *process_counters;
+  SondeCounters *counters;
 
   /* from START on */
   SondeUnwinder *unwinder;
