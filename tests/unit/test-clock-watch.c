@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Clocks that jump, and what a capture says of them. */
-#include "daemon/capture/worker/clock-watch.h"
+#include "tests/unit/worker-fixture.h"
 
 #define S G_GINT64_CONSTANT (1000000000)
 
@@ -61,21 +61,22 @@ does_not_take_sleep_for_a_jump (void)
 }
 
 static void
-on_text (const char *text, gpointer user_data)
-{
-  g_error ("%s", text);
-}
-
-static void
 is_silent_while_nothing_happens (void)
 {
-  g_autoptr (SondeClockWatch) watch = sonde_clock_watch_new (on_text, NULL);
+  g_autoptr (StreamSummary) summary = NULL;
+  Worker worker = { 0 };
 
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
   for (guint i = 0; i < 100; i++)
     {
-      sonde_clock_watch_look (watch);
-      g_main_context_iteration (NULL, FALSE);
+      sonde_worker_session_look_at_clocks (worker.session);
+      worker_run (&worker);
     }
+  sonde_channel_send_simple (worker.control, SONDE_MESSAGE_STOP, NULL);
+  worker_wait_end (&worker);
+  summary = stream_summary_new (worker.stream);
+  g_assert_null (summary->log);
+  worker_clear (&worker);
 }
 
 int

@@ -256,7 +256,7 @@ sonde_dispatch_tick (SondeWorkerSession *self, gboolean reads_lost, gboolean rep
       sonde_recorder_flush (self->recorder);
       return;
     }
-  sonde_clock_watch_look (self->clocks);
+  sonde_worker_session_look_at_clocks (self);
   sonde_process_table_expire (self->processes, sonde_stream_now_ns () - EXPIRY_NS);
   sonde_tracker_retry (self->tracker);
   sonde_inferiors_count (self->inferiors);

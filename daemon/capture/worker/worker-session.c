@@ -2,10 +2,13 @@
 #include "daemon/capture/worker/worker-session.h"
 
 #include <errno.h>
+#include <glib-unix.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -22,6 +25,9 @@
 #define LINGER_MS         10                                  /* between looks at what holds us */
 #define MAX_LINGERS       3000 /* 30 s: the front may be started anew meanwhile */
 #define URGENT_NS         (G_GINT64_CONSTANT (1000000000)) /* for readers, of less than 2 s */
+#define SLEEP_NS          10000000 /* less is not worth a word: two clocks are not read at one moment */
+#define STEP_NS           100000 /* the same */
+#define FAR_S             G_MAXUINT32
 #define MAX_MOUNTINFO     (256u << 10) /* bytes; SONDE_LIMIT_FOREIGN_MOUNTS times */
 
 #define NEW               SONDE_WORKER_STATE_NEW
@@ -251,13 +257,99 @@ dispatch_drain (GSource *source, GSourceFunc callback, gpointer user_data)
 
 static GSourceFuncs drain_functions = { .dispatch = dispatch_drain };
 
-static void
-on_clock (const char *text, gpointer user_data)
-{
-  SondeWorkerSession *self = user_data;
+/* --- clocks --- */
 
-  if (self->state & (RUNNING | PAUSED))
-    sonde_recorder_warn (self->recorder, text);
+static gint64
+read_clock (clockid_t id)
+{
+  struct timespec now;
+
+  clock_gettime (id, &now);
+  return now.tv_sec * G_GINT64_CONSTANT (1000000000) + now.tv_nsec;
+}
+
+static SondeClocks
+read_clocks (void)
+{
+  return (SondeClocks){ read_clock (CLOCK_MONOTONIC), read_clock (CLOCK_BOOTTIME),
+                        read_clock (CLOCK_REALTIME) };
+}
+
+static double
+seconds (gint64 ns)
+{
+  return (double) ns / 1e9;
+}
+
+char *
+sonde_clocks_describe (const SondeClocks *before, const SondeClocks *now, gboolean was_set)
+{
+  gint64 slept_ns
+      = (now->boottime_ns - now->monotonic_ns) - (before->boottime_ns - before->monotonic_ns);
+  gint64 step_ns
+      = (now->realtime_ns - now->boottime_ns) - (before->realtime_ns - before->boottime_ns);
+
+  if (was_set && ABS (step_ns) < STEP_NS)
+    return NULL;
+  if (was_set)
+    return g_strdup_printf (
+        "The wall clock was set: it was %.6f s ahead of the clock of this capture, and is %.6f s",
+        seconds (before->realtime_ns - before->boottime_ns)
+            + seconds (now->boottime_ns - now->monotonic_ns),
+        seconds (now->realtime_ns - now->monotonic_ns));
+  if (slept_ns >= SLEEP_NS)
+    return g_strdup_printf (
+        "The machine slept for %.3f s between %.3f s and %.3f s, which the clock "
+        "of this capture does not count",
+        seconds (slept_ns), seconds (before->monotonic_ns), seconds (now->monotonic_ns));
+  return NULL;
+}
+
+static void
+compare_clocks (SondeWorkerSession *self, gboolean was_set)
+{
+  const SondeClocks now = read_clocks ();
+  g_autofree char *slept = sonde_clocks_describe (&self->clocks, &now, FALSE);
+  g_autofree char *set = was_set ? sonde_clocks_describe (&self->clocks, &now, TRUE) : NULL;
+
+  self->clocks = now;
+  if ((self->state & (RUNNING | PAUSED)) == 0)
+    return;
+  if (slept != NULL)
+    sonde_recorder_warn (self->recorder, slept);
+  if (set != NULL)
+    sonde_recorder_warn (self->recorder, set);
+}
+
+static gboolean
+on_clock_set (int fd, GIOCondition condition, gpointer user_data)
+{
+  uint64_t n_expired;
+
+  if (read (fd, &n_expired, sizeof n_expired) < 0 && errno == ECANCELED)
+    compare_clocks (user_data, TRUE);
+  return G_SOURCE_CONTINUE;
+}
+
+/* By a timer that never ends, but is cancelled when the wall clock is set; where there is none,
+ * sleep alone is told. */
+static void
+watch_clocks (SondeWorkerSession *self)
+{
+  struct itimerspec far = { .it_value.tv_sec = FAR_S };
+
+  self->clocks = read_clocks ();
+  self->clock_fd = timerfd_create (CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+  if (self->clock_fd >= 0
+      && timerfd_settime (self->clock_fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &far, NULL)
+             == 0)
+    self->clock_source = g_unix_fd_add (self->clock_fd, G_IO_IN, on_clock_set, self);
+}
+
+void
+sonde_worker_session_look_at_clocks (SondeWorkerSession *self)
+{
+  compare_clocks (self, FALSE);
 }
 
 /* --- from front and broker: one function a message --- */
@@ -473,7 +565,7 @@ static void
 handle_start (SondeWorkerSession *self, const Packet *packet)
 {
   start (self);
-  self->clocks = sonde_clock_watch_new (on_clock, self);
+  watch_clocks (self);
   self->state = RUNNING;
   if (self->link == NULL)
     warn_of_silence (self);
@@ -644,6 +736,7 @@ sonde_worker_session_new (int front_fd, SondeWorkerSessionDone done, gpointer us
   self->done = done;
   self->user_data = user_data;
   self->wait_until_ns = G_MAXINT64;
+  self->clock_fd = -1;
   self->drain = g_source_new (&drain_functions, sizeof (GSource));
   g_source_set_static_name (self->drain, "drain");
   g_source_set_callback (self->drain, on_drain, self, NULL);
@@ -665,7 +758,8 @@ sonde_worker_session_free (SondeWorkerSession *self)
   g_source_destroy (self->drain);
   g_source_unref (self->drain);
   sonde_rings_free (self->rings);
-  sonde_clock_watch_free (self->clocks);
+  g_clear_handle_id (&self->clock_source, g_source_remove);
+  sonde_clear_fd (&self->clock_fd);
   sonde_symbolizer_free (self->symbolizer);
   sonde_inferiors_free (self->inferiors);
   sonde_sampler_free (self->sampler);

@@ -13,7 +13,6 @@
 #include "daemon/capture/process/tracker.h"
 #include "daemon/capture/program/inferiors.h"
 #include "daemon/capture/stream/recorder.h"
-#include "daemon/capture/worker/clock-watch.h"
 
 /**
  * SECTION: worker-session
@@ -36,6 +35,14 @@ typedef enum
   SONDE_WORKER_STATE_FINISHING = 1 << 7, /* symbols, and what sinks have not taken yet */
   SONDE_WORKER_STATE_DONE = 1 << 8,
 } SondeWorkerState;
+
+/* ns, read as close to each other as can be */
+typedef struct
+{
+  gint64 monotonic_ns;
+  gint64 boottime_ns; /* the same, and goes on while the machine sleeps */
+  gint64 realtime_ns;
+} SondeClocks;
 
 /* @status: exit status of the worker. Called once, from the main loop; the session may be freed. */
 typedef void (*SondeWorkerSessionDone) (int status, gpointer user_data);
@@ -76,7 +83,9 @@ typedef struct
   SondeUnwinder *unwinder;
   SondeSampler *sampler;
   SondeInferiors *inferiors;
-  SondeClockWatch *clocks;
+  SondeClocks clocks; /* as they were compared last */
+  int clock_fd;       /* tells that the wall clock was set; -1: cannot be had */
+  guint clock_source;
   SondeSymbolizer *symbolizer; /* while addresses are being named */
 
   guint64 n_lost_records; /* samples, as LOST records tell, where events do not */
@@ -97,3 +106,11 @@ SondeWorkerSession *
 sonde_worker_session_new (int front_fd, SondeWorkerSessionDone done, gpointer user_data);
 void sonde_worker_session_free (SondeWorkerSession *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeWorkerSession, sonde_worker_session_free)
+
+/* All times of a capture are CLOCK_MONOTONIC, which neither a wall clock that is set touches nor
+ * sleep; but who compares them with times of elsewhere has to know. The wall clock is compared with
+ * CLOCK_BOOTTIME whenever the kernel says that it was set, so that sleep is not taken for a jump.
+ * Whether the machine has slept is to be asked about once a second. */
+void sonde_worker_session_look_at_clocks (SondeWorkerSession *self);
+/* What differs, as a sentence, or NULL. @was_set: the kernel says so of the wall clock */
+char *sonde_clocks_describe (const SondeClocks *before, const SondeClocks *now, gboolean was_set);
