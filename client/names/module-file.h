@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The symbols of one mapped file, from wherever they are to be had. */
+/* The symbols and lines of one mapped file, from wherever they are to be had. */
 #pragma once
 
 #include "client/model/capture-model.h"
 #include "client/names/debug-files.h"
-#include "client/names/debug-lines.h"
 #include "symbols/symbol-table.h"
 
 /**
@@ -16,12 +15,20 @@
  */
 typedef struct SondeModuleFile SondeModuleFile;
 
+/* One function that an address is in. */
+typedef struct
+{
+  char *function; /* as stored, may be mangled; NULL: unknown */
+  char *file;     /* base name of the source; NULL: unknown */
+  guint line;     /* 0: unknown; of a caller: of the call */
+} SondeSourceFrame;
+
 /**
  * sonde_module_file_new:
  * @fd: (transfer full): the file itself, or its debug file
  * @path: where it was found
  * @debug_files: (transfer none): kept by the caller as long as the result
- * @cache_folder: (nullable): where lines are kept, see debug-lines.h
+ * @cache_folder: (nullable): where lines are kept, a file for each build id
  *
  * Returns: NULL if it is no ELF file of this machine's kind
  */
@@ -41,7 +48,8 @@ gboolean sonde_module_file_vaddr (const SondeModuleFile *self,
 /* @symbol: (out): valid as long as the file */
 gboolean sonde_module_file_lookup (SondeModuleFile *self, guint64 vaddr, SondeSymbol *symbol);
 
-/* (transfer none): as sonde_debug_lines_lookup(), or NULL if there is no debug information. */
+/* (transfer none): SondeSourceFrame, the innermost first; the last one is the function itself,
+ * those before were inlined. Empty if nothing is known, NULL if there is no debug information. */
 const GArray *sonde_module_file_lines (SondeModuleFile *self, guint64 vaddr);
 
 /* Why an address has no name: "stripped, and no debug file in ...". */

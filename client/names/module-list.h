@@ -16,7 +16,7 @@ typedef struct
 typedef struct SondeModuleList SondeModuleList;
 
 /* @model: (transfer none): kept by the caller as long as the list
- * @debug_directory, @cache_folder: as in debug-files.h and debug-lines.h */
+ * @debug_directory, @cache_folder: as in debug-files.h and module-file.h */
 SondeModuleList *sonde_module_list_new (const SondeCaptureModel *model,
                                         const char *debug_directory,
                                         const char *cache_folder);

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-#include "client/names/debug-lines.h"
+#include "client/names/module-file.h"
 
 static void
 print_frames (const GArray *frames)
@@ -20,18 +20,23 @@ print_frames (const GArray *frames)
 int
 main (int argc, char **argv)
 {
-  g_autoptr (SondeDebugLines) lines
-      = argc == 2 ? sonde_debug_lines_new (open (argv[1], O_RDONLY | O_CLOEXEC)) : NULL;
+  g_autoptr (SondeDebugFiles) debug_files = sonde_debug_files_new (SONDE_DEBUG_DIRECTORY);
+  g_autoptr (SondeModuleFile) file
+      = argc == 2 ? sonde_module_file_new (open (argv[1], O_RDONLY | O_CLOEXEC), argv[1],
+                                           debug_files, NULL)
+                  : NULL;
   char text[64];
 
-  if (lines == NULL)
+  if (file == NULL)
     return 1;
   while (fgets (text, sizeof text, stdin) != NULL)
     {
       guint64 address = g_ascii_strtoull (text, NULL, 16);
-      g_autoptr (GArray) frames = sonde_debug_lines_lookup (lines, address);
+      const GArray *frames = sonde_module_file_lines (file, address);
 
       printf ("0x%016" G_GINT64_MODIFIER "x\n", address);
+      if (frames == NULL)
+        return 1;
       print_frames (frames);
     }
   return 0;
