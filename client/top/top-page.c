@@ -1,6 +1,58 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "client/top/top-page.h"
 
+#include "client/base/text.h"
+#include "client/report/profile-text.h"
+
+enum
+{
+  LINE_SUBJECT,
+  LINE_FIGURES,
+  LINE_CPU,
+  LINE_COLUMNS,
+  LINE_ROWS,
+  N_FIXED_LINES = LINE_ROWS + 1, /* and one at the bottom */
+};
+
+enum
+{
+  NUMBER_COLUMNS = 17,     /* of the two shares and the gap behind them */
+  MODULE_COLUMNS = 22,     /* at most */
+  MIN_NAME_COLUMNS = 40,   /* without them modules are left out */
+  INDENT_COLUMNS = 2,      /* a step */
+  MAX_INDENT_PART = 3,     /* of the name's columns: deeper rows are not indented any further */
+  MAX_BUSY_PROCESSES = 16, /* of the line that says who is */
+};
+
+static const char *const mode_titles[] = {
+  [SONDE_TOP_FLAT] = "Function",     [SONDE_TOP_TREE] = "Call tree",
+  [SONDE_TOP_BOTTOM_UP] = "Callers", [SONDE_TOP_PROCESSES] = "Process",
+  [SONDE_TOP_THREADS] = "Thread",    [SONDE_TOP_MODULES] = "Module",
+};
+
+static const char *const help[] = {
+  "Shares are of the samples that are shown:",
+  "Self is a function's own, Total has what it called with it.",
+  "",
+  "  Up Down PgUp PgDn Home End   move (also j k g G)",
+  "  Right Enter Space            open a row of a tree, Left closes it",
+  "  c                            close all rows",
+  "",
+  "  f   functions                P   processes",
+  "  t   call tree                T   threads",
+  "  b   functions and callers    M   modules",
+  "  s   sort by Self or Total",
+  "",
+  "  /   show only what has a text in its name or module; Esc ends that",
+  "  p   pause: the picture stays, samples are still read",
+  "  a   all samples since the last reset, or the last seconds",
+  "  r   reset: forget the samples so far",
+  "",
+  "  ?   this help                q   quit",
+};
+
+/* --- text on a page --- */
+
 static void
 span_clear (gpointer data)
 {
@@ -90,9 +142,9 @@ fit (const SondeTopPage *self, const char *text, guint room, guint *width)
   return out;
 }
 
-void
-sonde_top_page_add_until (
-    SondeTopPage *self, guint line, SondeTopStyle style, guint column, const char *text)
+/* The same, in the room before @column. */
+static void
+add_until (SondeTopPage *self, guint line, SondeTopStyle style, guint column, const char *text)
 {
   SondeTopSpan span = { .style = style };
   SondeTopLine *into;
@@ -110,12 +162,11 @@ sonde_top_page_add_until (
 void
 sonde_top_page_add (SondeTopPage *self, guint line, SondeTopStyle style, const char *text)
 {
-  sonde_top_page_add_until (self, line, style, self->n_columns, text);
+  add_until (self, line, style, self->n_columns, text);
 }
 
-void
-sonde_top_page_add_format (
-    SondeTopPage *self, guint line, SondeTopStyle style, const char *format, ...)
+static void G_GNUC_PRINTF (4, 5)
+    add_format (SondeTopPage *self, guint line, SondeTopStyle style, const char *format, ...)
 {
   g_autofree char *text = NULL;
   va_list args;
@@ -126,8 +177,9 @@ sonde_top_page_add_format (
   sonde_top_page_add (self, line, style, text);
 }
 
-void
-sonde_top_page_pad (SondeTopPage *self, guint line, SondeTopStyle style, guint column)
+/* Blanks up to that column, unless the line is that long already. */
+static void
+pad (SondeTopPage *self, guint line, SondeTopStyle style, guint column)
 {
   g_autofree char *blanks = NULL;
 
@@ -138,9 +190,255 @@ sonde_top_page_pad (SondeTopPage *self, guint line, SondeTopStyle style, guint c
   sonde_top_page_add (self, line, style, blanks);
 }
 
-void
-sonde_top_page_set_caret (SondeTopPage *self, guint line, guint column)
+/* --- the view on it --- */
+
+guint
+sonde_top_page_n_rows (guint n_lines)
 {
-  self->caret_line = (int) MIN (line, self->n_lines - 1);
-  self->caret_column = (int) MIN (column, self->n_columns - 1);
+  return n_lines > N_FIXED_LINES ? n_lines - N_FIXED_LINES : 1;
+}
+
+static char *
+describe_span (const SondeTopSnapshot *snapshot)
+{
+  double seconds = (double) snapshot->covered_ns / 1e9;
+
+  return g_strdup_printf (snapshot->is_all ? "all of %.0f s" : "last %.0f s", seconds);
+}
+
+/* "4,711 samples, 987/s" */
+static char *
+describe_samples (const SondeTopSnapshot *snapshot)
+{
+  g_autofree char *samples
+      = sonde_text_plural (sonde_profile_total (snapshot->profile), "sample", "samples");
+  double seconds = (double) snapshot->covered_ns / 1e9;
+  double per_second = seconds > 0 ? (double) sonde_profile_total (snapshot->profile) / seconds : 0;
+  g_autofree char *rate = sonde_text_count ((guint64) (per_second + 0.5));
+
+  return g_strdup_printf ("%s, %s/s", samples, rate);
+}
+
+/* @weight as part of a CPU, or of the samples where that cannot be said. */
+static double
+to_percent (const SondeTopSnapshot *snapshot, guint64 weight)
+{
+  double expected = (double) snapshot->frequency_hz * (double) snapshot->covered_ns / 1e9;
+
+  if (snapshot->frequency_hz == 0)
+    return sonde_text_percent (weight, sonde_profile_total (snapshot->profile));
+  return expected > 0 ? 100.0 * (double) weight / expected : 0;
+}
+
+/* "CPU 198%  python3 (4711) 101%  node (4712) 97%" */
+static char *
+describe_busy (const SondeTopSnapshot *snapshot)
+{
+  const SondeProfile *profile = snapshot->profile;
+  GString *out = g_string_new (NULL);
+
+  if (snapshot->frequency_hz > 0)
+    g_string_append_printf (out, "CPU %.0f%%",
+                            to_percent (snapshot, sonde_profile_total (profile)));
+  else
+    g_string_append (out, "Shares");
+  for (guint i = 0; i < MIN (sonde_profile_n_processes (profile), MAX_BUSY_PROCESSES); i++)
+    {
+      const SondeProfileProcess *process = sonde_profile_process (profile, i);
+      g_autofree char *comm = sonde_text_escape (process->process.comm, -1);
+      double percent = to_percent (snapshot, sonde_call_tree_node (process->tree, 0)->total);
+
+      if (percent < SONDE_PROFILE_WARM_PERCENT)
+        break;
+      g_string_append_printf (out, "   %s (%d) %.0f%%", comm, process->process.pid, percent);
+    }
+  return g_string_free (out, FALSE);
+}
+
+void
+sonde_top_page_append_header (GString *out, const SondeTopSnapshot *snapshot)
+{
+  g_autofree char *span = describe_span (snapshot);
+  g_autofree char *samples = describe_samples (snapshot);
+  g_autofree char *busy = describe_busy (snapshot);
+
+  g_string_append_printf (out, "%s, %s%s%s\n%s, lost: %s\n%s\n", snapshot->subject,
+                          snapshot->event != NULL ? snapshot->event : "",
+                          snapshot->event != NULL ? ", " : "", span, samples, snapshot->losses,
+                          busy);
+}
+
+static void
+fill_header (SondeTopPage *page, const SondeTopView *view, guint64 n_seen, const char *end)
+{
+  const SondeTopSnapshot *snapshot = view->snapshot;
+  g_autofree char *span = describe_span (snapshot);
+  g_autofree char *samples = describe_samples (snapshot);
+  g_autofree char *busy = describe_busy (snapshot);
+  g_autofree char *count
+      = sonde_text_plural (n_seen - MIN (snapshot->n_seen, n_seen), "sample", "samples");
+  g_autofree char *state = NULL;
+  guint n_columns = page->n_columns;
+  guint width;
+
+  if (end != NULL)
+    state = g_strdup_printf ("ENDED: %s", end);
+  else if (view->is_paused)
+    state = g_strdup_printf ("PAUSED, %s since", count);
+  else
+    state = g_strdup (span);
+  add_until (page, LINE_SUBJECT, SONDE_TOP_TITLE,
+             n_columns - MIN (sonde_top_text_width (state) + 1, n_columns), snapshot->subject);
+  /* Right-aligned, so that it is there even if the left part is long. */
+  width = sonde_top_text_width (state);
+  pad (page, LINE_SUBJECT, SONDE_TOP_PLAIN, n_columns > width ? n_columns - width : 0);
+  sonde_top_page_add (page, LINE_SUBJECT,
+                      end != NULL || view->is_paused ? SONDE_TOP_ALERT : SONDE_TOP_TITLE, state);
+
+  if (snapshot->event != NULL)
+    add_format (page, LINE_FIGURES, SONDE_TOP_PLAIN, "%s   ", snapshot->event);
+  add_format (page, LINE_FIGURES, SONDE_TOP_PLAIN, "%s   lost: ", samples);
+  sonde_top_page_add (page, LINE_FIGURES,
+                      g_ascii_isdigit (snapshot->losses[0]) ? SONDE_TOP_ALERT : SONDE_TOP_PLAIN,
+                      snapshot->losses);
+  sonde_top_page_add (page, LINE_CPU, SONDE_TOP_PLAIN, busy);
+}
+
+static guint
+count_module_columns (const SondeTopPage *page, const SondeTopView *view)
+{
+  guint n_columns = page->n_columns;
+
+  if (view->mode == SONDE_TOP_PROCESSES || view->mode == SONDE_TOP_THREADS
+      || view->mode == SONDE_TOP_MODULES
+      || n_columns < NUMBER_COLUMNS + MIN_NAME_COLUMNS + MODULE_COLUMNS)
+    return 0;
+  return MODULE_COLUMNS;
+}
+
+static void
+add_share (SondeTopPage *page, guint line, double percent, gboolean is_cursor)
+{
+  SondeTopStyle style = SONDE_TOP_PLAIN;
+
+  if (percent >= SONDE_PROFILE_HOT_PERCENT)
+    style = SONDE_TOP_HOT;
+  else if (percent >= SONDE_PROFILE_WARM_PERCENT)
+    style = SONDE_TOP_WARM;
+  add_format (page, line, is_cursor ? SONDE_TOP_CURSOR : style, "%6.1f%% ", percent);
+}
+
+static void
+fill_row (SondeTopPage *page, guint line, const SondeTopView *view, guint number)
+{
+  const SondeTopRow *row = sonde_top_rows_get (view->rows, number);
+  guint64 total = sonde_profile_total (sonde_top_view_profile (view));
+  guint n_columns = page->n_columns;
+  guint n_module = count_module_columns (page, view);
+  guint n_name = n_columns > NUMBER_COLUMNS + n_module ? n_columns - NUMBER_COLUMNS - n_module : 1;
+  gboolean is_cursor = number == view->cursor;
+  SondeTopStyle style = row->is_rest ? SONDE_TOP_FAINT : SONDE_TOP_PLAIN;
+
+  if (!sonde_top_view_is_tree (view))
+    add_share (page, line, sonde_text_percent (row->self, total), is_cursor);
+  add_share (page, line, sonde_text_percent (row->total, total), is_cursor);
+  if (sonde_top_view_is_tree (view) && row->self > 0)
+    add_share (page, line, sonde_text_percent (row->self, total), is_cursor);
+  style = is_cursor ? SONDE_TOP_CURSOR : style;
+  pad (page, line, style, NUMBER_COLUMNS);
+  if (sonde_top_view_is_tree (view))
+    {
+      g_autofree char *branch = NULL;
+      guint n_indent = MIN (row->indent * INDENT_COLUMNS, n_name / MAX_INDENT_PART);
+      const char *sign = "  ";
+
+      /* What stands before a name of a tree: room for what is above, and whether it can be opened.
+       */
+      if (row->is_rest)
+        sign = page->is_utf8 ? "╶ " : "- ";
+      else if (row->is_expanded)
+        sign = page->is_utf8 ? "▾ " : "v ";
+      else if (row->has_children)
+        sign = page->is_utf8 ? "▸ " : "> ";
+      branch = g_strdup_printf ("%*s%s", (int) n_indent, "", sign);
+      sonde_top_page_add (page, line, style, branch);
+    }
+  add_until (page, line, style, n_columns - n_module - (n_module > 0), row->name);
+  if (n_module > 0)
+    {
+      pad (page, line, style, n_columns - n_module);
+      sonde_top_page_add (page, line, is_cursor ? style : SONDE_TOP_FAINT, row->module);
+    }
+  pad (page, line, style, n_columns);
+}
+
+/* The filter while it is typed or holds, else the keys. */
+static void
+fill_footer (SondeTopPage *page, const SondeTopView *view)
+{
+  guint line = page->n_lines - 1;
+  const char *filter = view->filter->str;
+
+  if (view->is_typing || filter[0] != '\0')
+    {
+      add_format (page, line, SONDE_TOP_TITLE, "/%s", filter);
+      if (view->is_typing)
+        {
+          page->caret_line = (int) line;
+          page->caret_column = (int) MIN (page->lines[line].width, page->n_columns - 1);
+        }
+      add_format (page, line, SONDE_TOP_PLAIN, "   in %.1f%% of the samples; Esc shows all again",
+                  sonde_text_percent (view->rows->matched,
+                                      sonde_profile_total (sonde_top_view_profile (view))));
+      return;
+    }
+  sonde_top_page_add (
+      page, line, SONDE_TOP_BAR,
+      " q quit ? help / filter p pause f flat t tree b callers PTM group s sort r reset");
+  pad (page, line, SONDE_TOP_BAR, page->n_columns);
+}
+
+void
+sonde_top_page_fill (SondeTopPage *page, SondeTopView *view, guint64 n_seen, const char *end)
+{
+  const SondeTopRows *rows;
+  guint n_shown;
+  guint first;
+  guint n_module;
+
+  if (view->is_help)
+    {
+      for (guint i = 0; i < G_N_ELEMENTS (help); i++)
+        sonde_top_page_add (page, i, SONDE_TOP_PLAIN, help[i]);
+      return;
+    }
+  if (view->snapshot == NULL)
+    {
+      sonde_top_page_add (page, LINE_SUBJECT, SONDE_TOP_TITLE, end != NULL ? end : "Starting …");
+      return;
+    }
+  fill_header (page, view, n_seen, end);
+  n_module = count_module_columns (page, view);
+  sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR,
+                      sonde_top_view_is_tree (view) ? "  Total    Self  "
+                      : view->by_total              ? "   Self  >Total  "
+                                                    : "  >Self   Total  ");
+  sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR, mode_titles[view->mode]);
+  if (n_module > 0)
+    {
+      pad (page, LINE_COLUMNS, SONDE_TOP_BAR, page->n_columns - n_module);
+      sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR, "Module");
+    }
+  pad (page, LINE_COLUMNS, SONDE_TOP_BAR, page->n_columns);
+  rows = view->rows;
+  n_shown = sonde_top_page_n_rows (page->n_lines);
+  first = sonde_top_view_scroll (view, n_shown);
+  if (rows->list->len == 0)
+    sonde_top_page_add (page, LINE_ROWS, SONDE_TOP_FAINT,
+                        view->filter->str[0] != '\0' ? "  Nothing has that in its name."
+                                                     : "  No samples: nothing runs.");
+  for (guint i = 0; i < n_shown && first + i < rows->list->len; i++)
+    if (LINE_ROWS + i + 1 < page->n_lines)
+      fill_row (page, LINE_ROWS + i, view, first + i);
+  fill_footer (page, view);
 }

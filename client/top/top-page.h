@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A screen full of text, before it goes to a terminal. */
+/* Lays out a live view on a screen of some size, before it goes to a terminal. */
 #pragma once
 
-#include <glib.h>
+#include "client/top/top-view.h"
 
 typedef enum
 {
@@ -48,20 +48,18 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTopPage, sonde_top_page_free)
  * @text: what could disturb a terminal is left out */
 void sonde_top_page_add (SondeTopPage *self, guint line, SondeTopStyle style, const char *text);
 
-/* The same, in the room before @column. */
-void sonde_top_page_add_until (
-    SondeTopPage *self, guint line, SondeTopStyle style, guint column, const char *text);
-void sonde_top_page_add_format (SondeTopPage *self,
-                                guint line,
-                                SondeTopStyle style,
-                                const char *format,
-                                ...) G_GNUC_PRINTF (4, 5);
-
-/* Blanks up to that column, unless the line is that long already. */
-void sonde_top_page_pad (SondeTopPage *self, guint line, SondeTopStyle style, guint column);
-
-/* Shows the terminal's cursor there. */
-void sonde_top_page_set_caret (SondeTopPage *self, guint line, guint column);
-
 /* Columns that @text takes on a terminal. */
 guint sonde_top_text_width (const char *text);
+
+/* How many rows of the view a page of @n_lines has room for; at least 1. */
+guint sonde_top_page_n_rows (guint n_lines);
+
+/**
+ * sonde_top_page_fill:
+ * @n_seen: samples up to now, those of a paused view included
+ * @end: (nullable): how the session ended, if it has; safe to print
+ */
+void sonde_top_page_fill (SondeTopPage *page, SondeTopView *view, guint64 n_seen, const char *end);
+
+/* The two lines above the table as text. */
+void sonde_top_page_append_header (GString *out, const SondeTopSnapshot *snapshot);

@@ -14,7 +14,7 @@
 #include "client/report/profile-text.h"
 #include "client/service/record-run.h"
 #include "client/service/service.h"
-#include "client/top/top-layout.h"
+#include "client/top/top-page.h"
 #include "client/top/top-terminal.h"
 
 #define READ_BYTES         (256 * 1024)
@@ -146,7 +146,7 @@ show (Top *self)
     return;
   page = sonde_top_page_new (sonde_top_terminal_n_lines (self->terminal),
                              sonde_top_terminal_n_columns (self->terminal), g_get_charset (NULL));
-  sonde_top_layout_fill (page, self->view, sonde_top_history_n_seen (self->history), self->end);
+  sonde_top_page_fill (page, self->view, sonde_top_history_n_seen (self->history), self->end);
   sonde_top_terminal_show (self->terminal, page);
 }
 
@@ -158,7 +158,7 @@ pressed (guint key, gpointer user_data)
   if (self->terminal == NULL)
     return;
   switch (sonde_top_view_press (
-      self->view, key, sonde_top_layout_rows (sonde_top_terminal_n_lines (self->terminal))))
+      self->view, key, sonde_top_page_n_rows (sonde_top_terminal_n_lines (self->terminal))))
     {
     case SONDE_TOP_QUIT:
       leave (self);
@@ -195,7 +195,7 @@ dup_block (Top *self)
   sonde_top_view_take (self->view, sonde_top_history_snapshot (self->history, clock_ns (self),
                                                                FALSE, G_MAXINT64 / 2));
   profile = sonde_top_view_profile (self->view);
-  sonde_top_layout_append_header (out, self->view->snapshot);
+  sonde_top_page_append_header (out, self->view->snapshot);
   if (sonde_profile_total (profile) == 0)
     g_string_append (out, "\nNo samples.\n");
   else if (sonde_top_view_is_tree (self->view))

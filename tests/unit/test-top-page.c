@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The live view on screens of any size. */
-#include "client/top/top-layout.h"
+#include "client/top/top-page.h"
 #include "tests/unit/top-fixture.h"
 
 /* The text of a line, and that it moves no cursor and is as wide as it says. */
@@ -64,7 +64,7 @@ test_layout_fits_a_screen_of_any_size (void)
           g_autoptr (SondeTopPage) page = sonde_top_page_new (n_lines, n_columns, TRUE);
 
           press (view, n_columns % 2 == 0 ? "/o" : "G");
-          sonde_top_layout_fill (page, view, 10, n_lines % 3 == 0 ? "gone" : NULL);
+          sonde_top_page_fill (page, view, 10, n_lines % 3 == 0 ? "gone" : NULL);
           for (guint i = 0; i < n_lines; i++)
             g_free (dup_line (page, i));
         }
@@ -77,7 +77,7 @@ dup_screen (SondeTopView *view, guint64 n_seen, const char *end)
   g_autoptr (SondeTopPage) page = sonde_top_page_new (24, 80, TRUE);
   GString *out = g_string_new (NULL);
 
-  sonde_top_layout_fill (page, view, n_seen, end);
+  sonde_top_page_fill (page, view, n_seen, end);
   for (guint i = 0; i < 24; i++)
     {
       g_autofree char *line = dup_line (page, i);
