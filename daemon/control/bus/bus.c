@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "daemon/base/error.h"
-#include "daemon/control/bus/gate.h"
 #include "daemon/control/bus/service.h"
 #include "sonde-profiler1-generated.h"
 
@@ -140,7 +139,7 @@ on_caller (GObject *source, GAsyncResult *result, gpointer user_data)
   if (call->caller == NULL)
     sonde_call_fail (call, error);
   else
-    sonde_gate_pass (call, run);
+    sonde_call_pass (call, run);
 }
 
 static void refuse (const SondeBus *bus, sd_bus_message *message, int code, const char *format, ...)

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "daemon/control/bus/call.h"
 
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "daemon/base/closer.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
-#include "daemon/base/closer.h"
+#include "daemon/base/proc-text.h"
 #include "daemon/base/quota.h"
+#include "daemon/control/request/options.h"
+
+/* --- from the message to the answer --- */
 
 SondeCall *
 sonde_call_new (const SondeBus *bus, sd_bus_message *message)
@@ -33,12 +41,6 @@ call_free (SondeCall *self)
   g_free (self->object);
   g_free (self->why_not);
   g_free (self);
-}
-
-gboolean
-sonde_call_is_interactive (const SondeCall *self)
-{
-  return sd_bus_message_get_allow_interactive_authorization (self->message) > 0;
 }
 
 GVariant *
@@ -108,4 +110,360 @@ sonde_call_fail_with (SondeCall *self, gint code, const char *message)
   g_autoptr (GError) error = g_error_new_literal (SONDE_ERROR, code, message);
 
   sonde_call_fail (self, error);
+}
+
+/* --- what polkit is told --- */
+
+/* Values of type a{ss}, floating. The key "what" stands in the messages of the policy file; the
+ * others are for rules: action.lookup ("scope").
+ *
+ * Whoever asks may read them through an authentication agent of his own, so they say nothing that
+ * he does not know: no name of a process, and no uid of one where /proc hides it. */
+static void
+add (GVariantBuilder *builder, const char *key, const char *value)
+{
+  g_variant_builder_add (builder, "{ss}", key, value);
+}
+
+static void
+add_number (GVariantBuilder *builder, const char *key, guint64 value)
+{
+  g_autofree char *text = g_strdup_printf ("%" G_GUINT64_FORMAT, value);
+
+  add (builder, key, text);
+}
+
+static void
+add_caller (GVariantBuilder *builder, const SondeCaller *caller)
+{
+  if (sonde_caller_pid (caller) > 0)
+    add_number (builder, "client-pid", (guint64) sonde_caller_pid (caller));
+}
+
+/* Source: proc(5), the mount option hidepid: "hidepid=0" and "hidepid=off" are not shown. */
+static gboolean
+hides_processes (void)
+{
+  g_autofree char *mounts
+      = sonde_proc_text_read (AT_FDCWD, "/proc/self/mounts", SONDE_LIMIT_PROC_TEXT_BYTES);
+
+  return mounts == NULL || strstr (mounts, "hidepid=") != NULL;
+}
+
+static void
+add_targets (GVariantBuilder *builder, const SondeOptions *options)
+{
+  g_autoptr (GString) pids = g_string_new (NULL);
+  g_autoptr (GString) uids = g_string_new (NULL);
+  gboolean shows_uids = !hides_processes ();
+
+  for (guint i = 0; i < options->targets->len; i++)
+    {
+      const SondeAskedTarget *target = g_ptr_array_index (options->targets, i);
+      int pid = (int) target->pid;
+      g_autofree char *directory = g_strdup_printf ("/proc/%d", pid);
+      struct stat st;
+
+      g_string_append_printf (pids, "%s%d", i > 0 ? " " : "", pid);
+      if (shows_uids && stat (directory, &st) == 0)
+        g_string_append_printf (uids, "%s%u", uids->len > 0 ? " " : "", st.st_uid);
+    }
+  if (pids->len > 0)
+    add (builder, "targets", pids->str);
+  if (uids->len > 0)
+    add (builder, "target-uids", uids->str);
+}
+
+/* what, scope, targets (pids), target-uids, client-pid, and the options that are for polkit, as far
+ * as they have a value */
+static GVariant *
+describe_start (const SondeOptions *options, const SondeCaller *caller)
+{
+  g_autofree char *what = sonde_options_describe_scope (options);
+  const SondeOptionRow *row;
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
+  add (&builder, "what", what);
+  add (&builder, "scope", sonde_scope_name (options->asked.scope));
+  add_targets (&builder, options);
+  for (gsize i = 0; (row = sonde_options_row (i)) != NULL; i++)
+    {
+      g_autofree char *text = NULL;
+
+      if ((row->flags & SONDE_OPTION_FOR_POLKIT) == 0)
+        continue;
+      text = sonde_option_dup_text (row, options);
+      if (text != NULL)
+        add (&builder, row->key, text);
+    }
+  add_caller (&builder, caller);
+  return g_variant_builder_end (&builder);
+}
+
+/* Of a stored one. */
+static GVariant *
+describe_capture (const char *name, const SondeCaller *caller)
+{
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
+  add (&builder, "what", "what another user has profiled");
+  add (&builder, "capture", name);
+  add_caller (&builder, caller);
+  return g_variant_builder_end (&builder);
+}
+
+/* Alike whether or not there is such a session. */
+static GVariant *
+describe_session (guint64 session_id, const SondeCaller *caller)
+{
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
+  add (&builder, "what", "what another user profiles");
+  add_number (&builder, "session", session_id);
+  add_caller (&builder, caller);
+  return g_variant_builder_end (&builder);
+}
+
+/* --- the gate --- */
+
+/* Whether the message allows a password dialog. */
+static gboolean
+is_interactive (const SondeCall *call)
+{
+  return sd_bus_message_get_allow_interactive_authorization (call->message) > 0;
+}
+
+static gboolean
+is_all_powerful (const SondeCall *call)
+{
+  return call->bus->is_peer || sonde_caller_uid (call->caller) == 0;
+}
+
+static void
+enter_session (SondeCall *call)
+{
+  if (!call->is_of_none)
+    call->session = sonde_session_manager_lookup (call->bus->manager, call->session_id);
+  if (call->session == NULL)
+    sonde_call_fail_with (call, SONDE_ERROR_NO_SUCH_SESSION, "There is no such session");
+  else
+    call->run (call);
+}
+
+/* Why it was refused would tell which action was asked for, and that whether there is what was
+ * named: so the journal is told alone. */
+static void
+refuse (SondeCall *call, const GError *why_not, const char *message)
+{
+  call->why_not = g_strdup (why_not->message);
+  sonde_call_fail_with (call, SONDE_ERROR_NOT_AUTHORIZED, message);
+}
+
+static void
+on_answer (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  SondeCall *call = user_data;
+  g_autoptr (GError) error = NULL;
+  gboolean is_allowed = sonde_authority_check_finish (call->bus->authority, result, &error);
+
+  /* A yes for somebody who is not there any more is none: nobody would end what it starts. */
+  if (is_allowed && g_cancellable_is_cancelled (sonde_caller_left (call->caller)))
+    {
+      is_allowed = FALSE;
+      g_set_error_literal (&error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED, "The caller has left");
+    }
+  switch (call->member->gate)
+    {
+    case SONDE_GATE_LIST:
+    case SONDE_GATE_LIST_CAPTURES:
+      call->sees_all = is_allowed;
+      call->run (call);
+      break;
+    case SONDE_GATE_USE:
+    case SONDE_GATE_MANAGE:
+      if (is_allowed)
+        enter_session (call);
+      else
+        refuse (call, error, "There is no such session, or it is not for you");
+      break;
+    case SONDE_GATE_CAPTURE:
+      if (is_allowed)
+        call->run (call);
+      else
+        refuse (call, error, "There is no such capture, or it is not for you");
+      break;
+    default:
+      if (is_allowed)
+        call->run (call);
+      else
+        sonde_call_fail (call, error);
+    }
+}
+
+static void
+ask (SondeCall *call, SondeAction action, GVariant *details)
+{
+  sonde_authority_check_async (call->bus->authority, call->caller, sonde_action_id (action),
+                               details, is_interactive (call), on_answer, call);
+}
+
+static void
+pass_start (SondeCall *call)
+{
+  g_autoptr (GVariant) dict = sonde_call_argument (call, 0);
+  g_autoptr (GError) error = NULL;
+  gint64 paranoid;
+
+  call->options = sonde_options_parse (dict, call->fds, &error);
+  if (call->options == NULL)
+    {
+      sonde_call_fail (call, error);
+      return;
+    }
+  call->object = sonde_options_describe_scope (call->options);
+  paranoid = sonde_proc_number_read ("/proc/sys/kernel/perf_event_paranoid", 2);
+  ask (call, sonde_action_to_start (call->options, paranoid),
+       describe_start (call->options, call->caller));
+}
+
+/* "/org/sonde/Profiler1/session/N"; 0 if N is not the one spelling of a number. */
+static guint64
+parse_session_path (const char *path)
+{
+  const char *number;
+  guint64 id;
+
+  if (!g_str_has_prefix (path, SONDE_SESSION_PATH "/"))
+    return 0;
+  number = path + strlen (SONDE_SESSION_PATH "/");
+  if (number[0] == '0' || !g_ascii_string_to_unsigned (number, 10, 1, G_MAXUINT64, &id, NULL))
+    return 0;
+  return id;
+}
+
+static void
+pass_session (SondeCall *call, SondeGate gate)
+{
+  SondeSessionManager *manager = call->bus->manager;
+  uid_t uid = sonde_caller_uid (call->caller);
+  const SondeSession *session;
+
+  call->session_id = parse_session_path (sd_bus_message_get_path (call->message));
+  session = sonde_session_manager_lookup (manager, call->session_id);
+  /* Who had a session may know that it is over. */
+  if (is_all_powerful (call)
+      || (session != NULL ? sonde_session_facts (session)->owner_uid == uid
+                          : sonde_session_manager_was_of (manager, call->session_id, uid)))
+    {
+      enter_session (call);
+      return;
+    }
+  /* A yes may come when there is one of that number, for which more would have been asked. */
+  call->is_of_none = session == NULL;
+  ask (call,
+       session != NULL && gate == SONDE_GATE_USE
+           ? sonde_action_to_use (sonde_session_options (session))
+           : SONDE_ACTION_MANAGE_SESSIONS,
+       describe_session (call->session_id, call->caller));
+}
+
+static void
+on_capture_found (SondeStoreAnswer *answer, const GError *error, gpointer user_data)
+{
+  SondeCall *call = user_data;
+
+  if (error != NULL)
+    sonde_call_fail (call, error);
+  else if (answer->is_so)
+    call->run (call);
+  else
+    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_capture (call->object, call->caller));
+}
+
+static void
+pass_capture (SondeCall *call)
+{
+  g_autoptr (GVariant) argument = sonde_call_argument (call, 0);
+  const char *name = g_variant_get_string (argument, NULL);
+  SondeCaptureStore *store = sonde_session_manager_store (call->bus->manager);
+
+  if (!sonde_capture_files_is_name (name))
+    {
+      sonde_call_fail_with (call, SONDE_ERROR_INVALID_OPTION,
+                            "Argument name: not a name such as ListCaptures gives");
+      return;
+    }
+  call->object = g_strdup (name);
+  if (is_all_powerful (call))
+    call->run (call);
+  else if (store == NULL)
+    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_capture (name, call->caller));
+  else
+    sonde_capture_store_is_of (store, sonde_caller_uid (call->caller), name, on_capture_found,
+                               call);
+}
+
+static void
+on_others (SondeStoreAnswer *answer, const GError *error, gpointer user_data)
+{
+  SondeCall *call = user_data;
+
+  if (error != NULL)
+    sonde_call_fail (call, error);
+  else if (answer->is_so)
+    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_session (0, call->caller));
+  else
+    call->run (call);
+}
+
+/* Who allows no dialog wants an answer now, whatever polkit is busy with. */
+static void
+pass_list (SondeCall *call, SondeGate gate)
+{
+  SondeSessionManager *manager = call->bus->manager;
+  SondeCaptureStore *store = sonde_session_manager_store (manager);
+  uid_t uid = sonde_caller_uid (call->caller);
+
+  call->sees_all = is_all_powerful (call);
+  if (call->sees_all || !is_interactive (call))
+    call->run (call);
+  else if (gate == SONDE_GATE_LIST_CAPTURES && store != NULL)
+    sonde_capture_store_has_others (store, uid, on_others, call);
+  else if (gate == SONDE_GATE_LIST && sonde_session_manager_has_others (manager, uid))
+    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_session (0, call->caller));
+  else
+    call->run (call);
+}
+
+void
+sonde_call_pass (SondeCall *call, void (*run) (SondeCall *call))
+{
+  SondeGate gate = call->member->gate;
+
+  call->run = run;
+  switch (gate)
+    {
+    case SONDE_GATE_ANYONE:
+      run (call);
+      break;
+    case SONDE_GATE_LIST:
+    case SONDE_GATE_LIST_CAPTURES:
+      pass_list (call, gate);
+      break;
+    case SONDE_GATE_START:
+      pass_start (call);
+      break;
+    case SONDE_GATE_USE:
+    case SONDE_GATE_MANAGE:
+      pass_session (call, gate);
+      break;
+    case SONDE_GATE_CAPTURE:
+      pass_capture (call);
+      break;
+    default:
+      g_assert_not_reached ();
+    }
 }

@@ -76,8 +76,21 @@ typedef struct SondeMember
  * Returns: NULL if it is answered */
 SondeCall *sonde_call_new (const SondeBus *bus, sd_bus_message *message);
 
-/* Whether the message allows a password dialog. */
-gboolean sonde_call_is_interactive (const SondeCall *self);
+/**
+ * sonde_call_pass:
+ * @call: (transfer full): whose caller is known
+ * @run: gets @call once it is through
+ *
+ * The single gate between a caller and a handler.
+ *
+ * Asks at most one question about the call, as its row says, and fails the call if the answer is
+ * not yes. The request is frozen before the question. A session is looked up again after it: it may
+ * have ended meanwhile.
+ *
+ * Who may not use a session gets the same error whether or not there is one of that number.
+ */
+void sonde_call_pass (SondeCall *call, void (*run) (SondeCall *call));
+
 /* (transfer full) */
 GVariant *sonde_call_argument (const SondeCall *self, gsize index);
 
