@@ -4,7 +4,7 @@
 
 #include "client/model/capture-file.h"
 #include "client/base/cli.h"
-#include "client/model/ledger-check.h"
+#include "client/model/ledger.h"
 #include "client/base/text.h"
 
 enum

@@ -7,7 +7,7 @@
 #include "client/base/text-pool.h"
 #include "client/base/text.h"
 #include "client/model/frame-parts.h"
-#include "client/model/ledger-counters.h"
+#include "client/model/ledger.h"
 #include "client/model/mapping-tree.h"
 #include "client/model/stack-cache.h"
 

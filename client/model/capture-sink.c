@@ -8,7 +8,7 @@
 
 #include "base/fd.h"
 #include "client/base/write-all.h"
-#include "client/model/ledger-counters.h"
+#include "client/model/ledger.h"
 #include "protocol/frame-check.h"
 #include "protocol/writer.h"
 

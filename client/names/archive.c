@@ -17,7 +17,7 @@
 #include "client/model/capture-file.h"
 #include "client/model/capture-model.h"
 #include "client/model/embedded-files.h"
-#include "client/model/ledger-counters.h"
+#include "client/model/ledger.h"
 #include "client/names/symbol-resolver.h"
 #include "protocol/writer.h"
 #include "symbols/demangle.h"

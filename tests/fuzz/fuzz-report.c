@@ -8,7 +8,7 @@
 #include "client/flame/flame-data.h"
 #include "client/flame/flame-svg.h"
 #include "client/model/frame-text.h"
-#include "client/model/ledger-check.h"
+#include "client/model/ledger.h"
 #include "client/report/profile-text.h"
 #include "client/report/profile-diff.h"
 #include "client/report/profile-view.h"

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "client/model/capture-file.h"
-#include "client/model/ledger-check.h"
+#include "client/model/ledger.h"
 #include "tests/unit/capture-builder.h"
 
 #define STEP_BYTES 4096u

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "client/commands.h"
-#include "client/model/ledger-check.h"
+#include "client/model/ledger.h"
 #include "tests/unit/capture-builder.h"
 
 /* Frames: CTRDEF, PROCESS, MAP, JITMAP, 3 SAMPLE, closing CTRSET. */
