@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "unwind/cfi-builder.h"
-
+/* Reads the unwind data of a module, and makes its table. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "unwind/cfi-encoding.h"
-#include "unwind/module.h"
+#include "unwind/module-private.h"
 
 enum
 {

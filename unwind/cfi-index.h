@@ -8,7 +8,7 @@
  * SECTION: cfi-index
  *
  * The bytes are those of the file, a .debug_frame rewritten to the .eh_frame format; the table is
- * ours, see cfi-builder.h. Addresses are those in the file.
+ * ours, see module-private.h. Addresses are those in the file.
  */
 
 typedef struct
@@ -34,7 +34,7 @@ typedef struct
 void sonde_cfi_index_clear (SondeCfiIndex *self);
 
 /* Gives the kernel back what of a @block of *@size_bytes lies behind the first @keep_bytes, with
- * *@work at most (see cfi-builder.h): free() gives all back at once, which takes long if it is
+ * *@work at most (see module-private.h): free() gives all back at once, which takes long if it is
  * much. What is given back must not be read again. True when so little is left that free() may have
  * it. */
 bool sonde_cfi_discard (void *block, size_t keep_bytes, size_t *size_bytes, uint32_t *work);

@@ -1,11 +1,26 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The struct of a module, between module.c, which fills it, and module-store.c, which keeps it. */
+/* A module from inside: module.c fills it, cfi-builder.c makes its table, and module-store.c keeps
+ * it. */
 #pragma once
 
 #include <sys/types.h>
 
-#include "unwind/cfi-builder.h"
+#include "base/elf-file.h"
+#include "unwind/cfi-index.h"
 #include "unwind/module.h"
+
+/**
+ * SondeCfiBuilder:
+ *
+ * Reads the unwind data and makes the table, a slice of bounded work at a time.
+ *
+ * The file's own .eh_frame_hdr is trusted for nothing: its table is taken over if it is sorted and
+ * points into .eh_frame, else the table is built from the FDEs and sorted. A .debug_frame is
+ * rewritten to the .eh_frame format, which differs in the CIE id and pointer only.
+ *
+ * Work is counted in units of about 50 ns: an FDE looked at, a few rows or some bytes moved.
+ */
+typedef struct SondeCfiBuilder SondeCfiBuilder;
 
 /* What tells opened files apart whatever names and ids lead to them. */
 typedef struct
@@ -53,10 +68,20 @@ sonde_module_new (int fd, const uint8_t *memory, uint64_t size_bytes, SondeUnwin
 int sonde_module_new_vdso (SondeUnwindModule **module);
 void sonde_module_free (SondeUnwindModule *self);
 
-/* Reads the unwind data, with @work units of work (cfi-builder.h) at most, and takes from *@work
- * what it did. Returns 1 if there is more to do, 0 when the module is complete. Errors: -ENOMEM, or
- * what pread() said. */
+/* Reads the unwind data, with @work units of work at most, and takes from *@work what it did.
+ * Returns 1 if there is more to do, 0 when the module is complete. Errors: -ENOMEM, or what pread()
+ * said. */
 int sonde_module_read (SondeUnwindModule *self, uint32_t *work);
+
+/* @file must stay open, its other members need not stay; @low: the module's lowest address.
+ * Errors: -ENODATA without CFI, -EFBIG over SONDE_MODULE_MAX_BYTES, -EBADMSG, -ENOMEM. */
+int sonde_cfi_builder_new (const SondeElfFile *file, uint64_t low, SondeCfiBuilder **builder);
+void sonde_cfi_builder_free (SondeCfiBuilder *self); /* accepts NULL */
+
+/* Does @work units of work at most and takes from *@work what it did. Returns 1 if there is more
+ * to do, 0 when @index (transfer full) is filled. Errors: -EFBIG, -EBADMSG if nothing can be used,
+ * -ENOMEM, or what pread() said. */
+int sonde_cfi_builder_run (SondeCfiBuilder *self, uint32_t *work, SondeCfiIndex *index);
 
 /* The module takes more memory than was accounted for. */
 void sonde_module_store_grow (SondeModuleStore *self, SondeUnwindModule *module, size_t n_bytes);

@@ -64,7 +64,7 @@ void sonde_module_store_set_asked (SondeModuleStore *self, const SondeFileId *id
  * what fstat() and pread() said. A file without usable unwind data is a module all the same. */
 int sonde_module_store_load (SondeModuleStore *self, const SondeFileId *id, int fd);
 
-/* How much is done at a time: half a millisecond of CPU or less. In units of cfi-builder.h. */
+/* How much is done at a time: half a millisecond of CPU or less. In units of about 50 ns. */
 #define SONDE_MODULE_STORE_SLICE 6144
 
 /* The same, but reads at most a slice of the files that wait to be read. Returns 0 when the module
