@@ -228,7 +228,7 @@ close_ring (SondeInferiors *self, guint index, gboolean is_told)
 
 /* --- turns of rings --- */
 
-/* Takes frames until the turn's budget is used up. One that may wait for room gets it at once. */
+/* Takes frames until the turn's budget is used up. One that waits for room gets it at once. */
 static void
 take_frames (SondeInferiors *self, ProgramRing *ring, gint64 now)
 {
@@ -241,8 +241,7 @@ take_frames (SondeInferiors *self, ProgramRing *ring, gint64 now)
         sonde_frame_adopter_refuse (self->adopter, frame);
       else
         sonde_frame_adopter_adopt (self->adopter, ring->inferior, frame, now);
-      if (self->wait_us > 0)
-        sonde_ring_reader_release (ring->reader);
+      sonde_ring_reader_release_piece (ring->reader);
     }
   sonde_ring_reader_release (ring->reader);
 }
