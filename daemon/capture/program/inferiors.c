@@ -34,6 +34,7 @@ typedef struct
   const char *what;
   gint64 made_ns;
   gboolean is_dead;      /* gets nothing more */
+  guint n_last_turns;    /* since its program was over */
   gboolean has_lied;     /* about its losses, and that was said */
   SondeRingCounts known; /* what was counted so far */
 } ProgramRing;
@@ -52,6 +53,7 @@ struct SondeInferiors
   gpointer user_data;
 
   GPtrArray *rings; /* ProgramRing, the oldest first */
+  guint first;      /* of the next turn, an index of that */
   guint n_made;
   gsize memory_bytes;
   guint32 wait_us;
@@ -246,21 +248,45 @@ take_frames (SondeInferiors *self, ProgramRing *ring, gint64 now)
   sonde_ring_reader_release (ring->reader);
 }
 
+/* Whether readers can take a budget more. */
+static gboolean
+has_room (SondeInferiors *self)
+{
+  if (sonde_recorder_has_room (self->parts.recorder))
+    return TRUE;
+  sonde_recorder_flush (self->parts.recorder);
+  return sonde_recorder_has_room (self->parts.recorder);
+}
+
 /* Its process is over, or executes another program: takes all that is left in rings made before
- * @before_ns at once, and closes them. */
-static void
-end_rings (SondeInferiors *self, const SondeInferior *inferior, gint64 before_ns)
+ * @before_ns, and closes them. @is_urgent: whether readers can take it or not. Returns FALSE if
+ * they cannot: the rest stays for another time. Who goes on writing into such a ring, as nobody
+ * honest could, makes that no longer than what fits into it. */
+static gboolean
+end_rings (SondeInferiors *self,
+           const SondeInferior *inferior,
+           gint64 before_ns,
+           gboolean is_urgent)
 {
   for (guint i = self->rings->len; i > 0; i--)
     {
       ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
+      guint max_turns = (guint) (sonde_ring_reader_size (ring->reader) / BUDGET_BYTES) + 1;
 
       if (ring->inferior != inferior || ring->made_ns >= before_ns)
         continue;
-      if (sonde_ring_reader_begin (ring->reader, SIZE_MAX) == 0)
-        take_frames (self, ring, sonde_stream_now_ns ());
+      while (ring->n_last_turns < max_turns
+             && sonde_ring_reader_begin (ring->reader, BUDGET_BYTES) == 0
+             && sonde_ring_reader_fill (ring->reader) > 0)
+        {
+          if (!has_room (self) && !is_urgent)
+            return FALSE;
+          take_frames (self, ring, sonde_stream_now_ns ());
+          ring->n_last_turns++;
+        }
       close_ring (self, i - 1, TRUE);
     }
+  return TRUE;
 }
 
 /* Returns whether it has nothing more to give, ever. */
@@ -271,12 +297,14 @@ is_over (const ProgramRing *ring)
          || (ring->is_dead && sonde_ring_reader_fill (ring->reader) == 0);
 }
 
-/* Returns whether one has more than it may give now. */
+/* Returns whether one has more than it may give now. @is_urgent: whether readers can take it or
+ * not */
 static gboolean
-run_turn (SondeInferiors *self)
+run_turn (SondeInferiors *self, gboolean is_urgent)
 {
   gint64 now = sonde_stream_now_ns ();
   gboolean has_more = FALSE;
+  guint n = 0;
 
   /* Looks how far each is: the newest first, so that what one thread's ring defines before another
    * thread's uses it is seen before, too. */
@@ -291,8 +319,12 @@ run_turn (SondeInferiors *self)
                                    sonde_ring_reader_size (ring->reader),
                                    sonde_ring_reader_has_doorbell (ring->reader));
     }
-  for (guint i = 0; i < self->rings->len; i++)
-    take_frames (self, g_ptr_array_index (self->rings, i), now);
+  while (n < self->rings->len && (is_urgent || has_room (self)))
+    take_frames (self, g_ptr_array_index (self->rings, (self->first + n++) % self->rings->len),
+                 now);
+  /* The next turn begins where this one ends for want of room. */
+  has_more = has_more || n < self->rings->len;
+  self->first = n < self->rings->len ? (self->first + n) % self->rings->len : 0;
   for (guint i = self->rings->len; i > 0; i--)
     if (is_over (g_ptr_array_index (self->rings, i - 1)))
       close_ring (self, i - 1, TRUE);
@@ -332,7 +364,7 @@ on_turn (gpointer user_data)
       g_source_set_ready_time (self->turn, g_get_monotonic_time () + NO_ROOM_WAIT_US);
       return G_SOURCE_CONTINUE;
     }
-  has_more = run_turn (self);
+  has_more = run_turn (self, FALSE);
   sonde_recorder_flush (self->parts.recorder);
 
   wait_us = sonde_ring_schedule_next (&self->schedule);
@@ -576,6 +608,21 @@ has_ended (const SondeInferior *inferior, int32_t pid, gint64 time_ns)
 }
 
 gboolean
+sonde_inferiors_take_rest (SondeInferiors *self, int32_t pid, gint64 time_ns, gboolean is_urgent)
+{
+  gboolean is_taken = TRUE;
+
+  for (guint i = 0; i < self->inferiors->len; i++)
+    {
+      const SondeInferior *inferior = g_ptr_array_index (self->inferiors, i);
+
+      if (has_ended (inferior, pid, time_ns))
+        is_taken = end_rings (self, inferior, time_ns, is_urgent) && is_taken;
+    }
+  return is_taken;
+}
+
+gboolean
 sonde_inferiors_foresee_end (SondeInferiors *self, int32_t pid, gint64 time_ns)
 {
   gboolean is_awaited = FALSE;
@@ -584,10 +631,8 @@ sonde_inferiors_foresee_end (SondeInferiors *self, int32_t pid, gint64 time_ns)
     {
       SondeInferior *inferior = g_ptr_array_index (self->inferiors, i);
 
-      if (!has_ended (inferior, pid, time_ns))
-        continue;
-      end_rings (self, inferior, time_ns);
-      is_awaited = sonde_inferior_is_awaited (inferior, sonde_stream_now_ns ()) || is_awaited;
+      if (has_ended (inferior, pid, time_ns))
+        is_awaited = sonde_inferior_is_awaited (inferior, sonde_stream_now_ns ()) || is_awaited;
     }
   return is_awaited;
 }
@@ -654,16 +699,17 @@ sonde_inferiors_drain (SondeInferiors *self, gboolean is_urgent)
 {
   gboolean is_empty = TRUE;
 
-  g_clear_pointer (&self->server, sonde_control_server_free);
   g_source_set_ready_time (self->turn, -1);
+  /* Before its link is closed: who waits for room shall not count that as a loss. */
   for (guint i = 0; i < self->rings->len; i++)
     sonde_ring_reader_pause (((ProgramRing *) g_ptr_array_index (self->rings, i))->reader, TRUE);
+  g_clear_pointer (&self->server, sonde_control_server_free);
   if (!is_urgent && !sonde_recorder_has_room (self->parts.recorder))
     {
       sonde_recorder_flush (self->parts.recorder);
       return FALSE;
     }
-  is_empty = !run_turn (self);
+  is_empty = !run_turn (self, is_urgent);
   sonde_recorder_flush (self->parts.recorder);
 
   return is_empty;
