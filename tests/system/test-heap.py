@@ -40,6 +40,14 @@ def test_wait(system):
     check(counts['ALLOCATION'] == ledger['recorded'], f"{counts['ALLOCATION']} frames")
 
 
+def test_default(system):
+    """It waits, for a fair part of its time; what was asked for is what is recorded."""
+    for name, options, wanted in (('default', (), 100000), ('never', ('--memory-wait=0',), 0)):
+        _, ledger = record(system, f'{name}.syscap', '--memory', *options, *load()[:2], '1000', '18', '1')
+        check(ledger['lost'] + ledger['recorded'] == ledger['produced'], ledger)
+        check(rf'\nmemory-wait={wanted}\n' in system.sondectl('dump', system.path(f'{name}.syscap')), f'{name}: the METADATA')
+
+
 def test_drop(system):
     counts, ledger = record(system, 'drop.syscap', '--memory', '--memory-wait=0', *load())
     system.note(ledger)
@@ -102,10 +110,12 @@ def test_end(system):
 
 
 def main():
-    system = System(6)
+    system = System(7)
     os.environ['SONDE_MEMORY_LIBRARY'] = system.program('shared-ring/collector/memory/libsonde-memory.so')
     with system.case('with the wait no event is lost'):
         system.measure(test_wait)
+    with system.case('by default it waits'):
+        system.measure(test_default)
     with system.case('without it what is lost is counted by the program'):
         system.measure(test_drop)
     with system.case('what a program leaves in its rings is taken, however it ends'):
