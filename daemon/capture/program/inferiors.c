@@ -37,11 +37,16 @@ typedef struct
   guint n_last_turns;    /* since its program was over */
   gboolean has_lied;     /* about its losses, and that was said */
   SondeRingCounts known; /* what was counted so far */
+  gint64 counted_ns;     /* when */
+  guint64 n_lost;        /* in a row of counts, which is not told of yet */
+  gint64 lost_since_ns;  /* the count before that row */
+  gint64 lost_until_ns;  /* the last one of it */
 } ProgramRing;
 
 struct SondeInferiors
 {
   guint32 memory; /* SondeMemoryMode */
+  gint64 start_ns;
   SondeInferiorParts parts;
   SondeTally *tally;
   SondeFrameAdopter *adopter;
@@ -142,16 +147,35 @@ growth (guint64 claimed, guint64 possible, guint64 *known)
   return grown;
 }
 
+/* Where in the capture something is missing, as exactly as it is counted. */
+static void
+tell_losses (SondeInferiors *self, ProgramRing *ring)
+{
+  g_autofree char *text = NULL;
+
+  if (ring->n_lost > 0 && may_log (self))
+    {
+      text = g_strdup_printf ("Ring %u (%s) of process %d lost %" G_GUINT64_FORMAT
+                              " events between %.3f s and %.3f s of the session",
+                              ring->number, ring->what, ring->inferior->pid, ring->n_lost,
+                              (double) (ring->lost_since_ns - self->start_ns) / 1e9,
+                              (double) (ring->lost_until_ns - self->start_ns) / 1e9);
+      sonde_recorder_warn (self->parts.recorder, text);
+    }
+  ring->n_lost = 0;
+}
+
 /* @is_over: what was put in and not taken is lost, too. The account is in memory that the program
  * writes: what there was no time for in a ring that one thread writes is not believed. */
 static void
 count_ring (SondeInferiors *self, ProgramRing *ring, gboolean is_over)
 {
-  gint64 age_ns = sonde_stream_now_ns () - ring->made_ns;
+  gint64 now = sonde_stream_now_ns ();
+  gint64 age_ns = now - ring->made_ns;
   guint64 n_waiting = sonde_ring_reader_size (ring->reader) / SONDE_FRAME_MIN_SIZE;
   guint64 n_possible = (guint64) age_ns / MIN_LOSS_NS + n_waiting;
   SondeRingCounts counts;
-  guint64 lost;
+  guint64 lost, grown;
 
   sonde_ring_reader_count (ring->reader, &counts);
   lost = is_over ? counts.produced - counts.frames : counts.claimed.lost_events;
@@ -171,8 +195,18 @@ count_ring (SondeInferiors *self, ProgramRing *ring, gboolean is_over)
           sonde_recorder_warn (self->parts.recorder, text);
         }
     }
-  sonde_tally_event (self->tally, SONDE_LEDGER_EVENTS_LOST_RING,
-                     growth (lost, n_possible, &ring->known.claimed.lost_events));
+  grown = growth (lost, n_possible, &ring->known.claimed.lost_events);
+  sonde_tally_event (self->tally, SONDE_LEDGER_EVENTS_LOST_RING, grown);
+  if (grown > 0)
+    {
+      if (ring->n_lost == 0)
+        ring->lost_since_ns = ring->counted_ns;
+      ring->lost_until_ns = now;
+    }
+  ring->n_lost += grown;
+  if (grown == 0 || is_over)
+    tell_losses (self, ring);
+  ring->counted_ns = now;
   sonde_tally_add (
       self->tally, SONDE_STATISTIC_EVENTS_WAITED,
       growth (counts.claimed.blocked_events, n_possible, &ring->known.claimed.blocked_events));
@@ -444,7 +478,7 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
     return -EDQUOT;
 
   made.inferior = inferior;
-  made.made_ns = sonde_stream_now_ns ();
+  made.made_ns = made.counted_ns = sonde_stream_now_ns ();
   r = sonde_ring_memory_create (&options, &memory, &fd);
   if (r < 0)
     return r;
@@ -534,6 +568,7 @@ sonde_inferiors_new (const SondeInferiorsParts *parts,
   SondeInferiors *self = g_new0 (SondeInferiors, 1);
 
   self->memory = setup->asked.memory;
+  self->start_ns = setup->start_ns;
   self->parts.recorder = parts->recorder;
   self->tally = parts->tally;
   self->parts.tracker = parts->tracker;
