@@ -57,7 +57,8 @@ static const struct
   { "unwind-loop", "end in a loop", NULL },
 };
 
-#define CUT_MIN_PERCENT 1.0
+#define CUT_MIN_PERCENT  1.0
+#define WAIT_MIN_PERCENT 5
 
 static guint64
 count_lost (SondeClientSession *session)
@@ -104,6 +105,20 @@ find_advice (const SondeRecordOptions *options, guint index)
   return losses[index].advice;
 }
 
+/* What the recording did to the command, if that is felt. */
+static void
+append_wait (GString *out, SondeClientSession *session)
+{
+  gint64 waited_us = (gint64) sonde_client_session_get_statistic (session, "events-waited-us");
+  g_autofree char *waited = sonde_text_duration (waited_us * 1000);
+
+  if (waited_us > sonde_client_session_get_elapsed_ns (session) / 1000 * WAIT_MIN_PERCENT / 100)
+    g_string_append_printf (out,
+                            "Programs waited %s in all for room in their rings; with "
+                            "--memory-wait=0 they lose events instead.\n",
+                            waited);
+}
+
 /* Several lines: how much is in the file, what was lost and which setting helps, what to type next.
  * What is told of is what the file holds: sondectl dump --counts finds the same.
  * @file: (nullable): its path, if it can be read; @name: as messages show it */
@@ -143,6 +158,7 @@ dup_end (SondeClientSession *session,
         g_string_append_printf (out, "Lost: %s %s%s%s.\n", count, losses[i].what,
                                 advice != NULL ? "; " : "", advice != NULL ? advice : "");
     }
+  append_wait (out, session);
   append_cuts (out, session);
   if (n_stuck > 0)
     g_string_append_printf (out,

@@ -128,6 +128,8 @@ def test_losses(cases):
         text = cases.record(FAKE_STREAM=stream, FAKE_STATISTICS=json.dumps({'recorded': 100, key: 50}))
         check(wanted in text, f'{key}: {text}')
         check('Now: sondectl report x.syscap\n' in text, text)
+    text = cases.record(FAKE_STREAM=stream, FAKE_STATISTICS=json.dumps({'recorded': 1, 'events-waited-us': 300 * 10**6}))
+    check('Programs waited 5 min 00 s in all for room in their rings; with --memory-wait=0 they lose' in text, text)
     text = cases.record('--memory-wait=0', FAKE_STREAM=stream, FAKE_STATISTICS=json.dumps({'recorded': 1, 'events-lost-ring': 50}))
     check('as these claim; without --memory-wait=0 the command waits for it.' in text, text)
     programs = [f'--sonded={cases.service.build}/daemon/control/sonded', f'--worker={cases.service.build}/daemon/capture/sonde-capture']
