@@ -34,7 +34,7 @@ static const struct
     "this should not happen: please report it with the capture" },
   { "lost-queue", "samples came faster than they could be unwound", "lower -F or --stack-size" },
   { "events-lost-ring", "events of programs found no room in their rings, as these claim",
-    "--memory-wait lets the command wait for it" },
+    "--memory-wait=1000000 lets the command wait as often as it takes" },
   { "events-refused", "events of programs were impossible, or came while it was paused", NULL },
   { "stream-lost", "frames were dropped because the capture was not written fast enough",
     "write to a faster disk with -o" },
@@ -57,7 +57,8 @@ static const struct
   { "unwind-loop", "end in a loop", NULL },
 };
 
-#define CUT_MIN_PERCENT 1.0
+#define CUT_MIN_PERCENT  1.0
+#define WAIT_MIN_PERCENT 5
 
 static guint64
 count_lost (SondeClientSession *session)
@@ -90,13 +91,44 @@ append_cuts (GString *out, SondeClientSession *session)
     }
 }
 
+/* What helps against losses[@index], or NULL. A command that was not to wait for us has no need of
+ * a faster disk. */
+static const char *
+find_advice (const SondeRecordOptions *options, guint index)
+{
+  gboolean is_of_programs
+      = g_str_equal (losses[index].key, "events-lost-ring")
+        || (g_str_equal (losses[index].key, "stream-lost") && options->memory != NULL);
+
+  if (is_of_programs && options->has_memory_wait && options->memory_wait_us == 0)
+    return "without --memory-wait=0 the command waits for it";
+  return losses[index].advice;
+}
+
+/* What the recording did to the command, if that is felt. */
+static void
+append_wait (GString *out, SondeClientSession *session)
+{
+  gint64 waited_us = (gint64) sonde_client_session_get_statistic (session, "events-waited-us");
+  g_autofree char *waited = sonde_text_duration (waited_us * 1000);
+
+  if (waited_us > sonde_client_session_get_elapsed_ns (session) / 1000 * WAIT_MIN_PERCENT / 100)
+    g_string_append_printf (out,
+                            "Programs waited %s in all for room in their rings; with "
+                            "--memory-wait=0 they lose events instead.\n",
+                            waited);
+}
+
 /* Several lines: how much is in the file, what was lost and which setting helps, what to type next.
  * What is told of is what the file holds: sondectl dump --counts finds the same.
- * @file: (nullable): its path, if it can be read; @name: as messages show it
- * @memory: mode of --memory; NULL: off */
+ * @file: (nullable): its path, if it can be read; @name: as messages show it */
 static char *
-dup_end (SondeClientSession *session, const char *file, const char *name, const char *memory)
+dup_end (SondeClientSession *session,
+         const char *file,
+         const char *name,
+         const SondeRecordOptions *options)
 {
+  const char *memory = options->memory;
   guint64 n_samples = sonde_client_session_get_statistic (session, "file-samples");
   guint64 n_events = sonde_client_session_get_statistic (session, "file-events");
   g_autofree char *samples = sonde_text_plural (n_samples, "sample", "samples");
@@ -120,12 +152,13 @@ dup_end (SondeClientSession *session, const char *file, const char *name, const 
     {
       guint64 n = sonde_client_session_get_statistic (session, losses[i].key);
       g_autofree char *count = sonde_text_count (n);
+      const char *advice = find_advice (options, i);
 
       if (n > 0)
         g_string_append_printf (out, "Lost: %s %s%s%s.\n", count, losses[i].what,
-                                losses[i].advice != NULL ? "; " : "",
-                                losses[i].advice != NULL ? losses[i].advice : "");
+                                advice != NULL ? "; " : "", advice != NULL ? advice : "");
     }
+  append_wait (out, session);
   append_cuts (out, session);
   if (n_stuck > 0)
     g_string_append_printf (out,
@@ -406,7 +439,7 @@ record (const SondeRecordOptions *options)
   embed_jit_names (&self);
   text = dup_end (sonde_record_run_session (self.run),
                   sonde_output_is_file (self.output) ? self.file : NULL,
-                  sonde_output_name (self.output), self.options->memory);
+                  sonde_output_name (self.output), self.options);
   g_printerr ("%s", text);
   return sonde_record_run_exit_status (self.run);
 }

@@ -24,6 +24,12 @@
  *   never wrap, so that the ring can be full, a position that moves backwards is seen, and
  *   @wake_at can name a moment. The two indexes stay 0.
  *
+ * A writer that may wait for room (@wait_us) and finds none says so in @is_waiting while it does: a
+ * hint for the reader, who gives room back at once then, and otherwise in pieces of
+ * SONDE_RING_RELEASE_BYTES. A wait of SONDE_RING_FAIR_WAIT_US or less is an offer to be fair: then a
+ * writer waits for a fifth of its time at most, and drops what comes beyond that. Who may wait
+ * longer waits as often as it takes.
+ *
  * Every word has one owner, who alone writes it, but for @magic to @wait_us, which are the maker's
  * and do not change. The words of one owner that change together share 128 bytes, two cache lines,
  * because processors fetch them in pairs. Neither side believes the other: the reader keeps the
@@ -48,6 +54,9 @@
 #define SONDE_RING_DEFAULT_BYTES (256 * 1024)
 
 #define SONDE_RING_OWNER_BYTES   128
+
+#define SONDE_RING_RELEASE_BYTES 4096
+#define SONDE_RING_FAIR_WAIT_US  100000
 
 typedef enum
 {
@@ -75,9 +84,10 @@ typedef struct
   uint16_t version;      /* SONDE_RING_VERSION */
   uint16_t padding;
   uint32_t features; /* none yet; a writer ignores what it does not know */
-  uint32_t wait_us;  /* how long the writer may wait for room; 0: it drops */
+  uint32_t wait_us;  /* how long the writer may wait for room, each time; 0: it drops */
 
-  /* Reader's: bytes taken since the ring was made. Written after each frame or each turn. */
+  /* Reader's: bytes taken since the ring was made. Written a piece at a time, and at each turn's
+   * end. */
   _Alignas(SONDE_RING_OWNER_BYTES) uint64_t head;
 
   /* Reader's: wishes. The commit that makes @tail reach or pass @wake_at rings the doorbell; 1 at
@@ -92,6 +102,8 @@ typedef struct
 
   /* Writer's: rarely written. */
   _Alignas(SONDE_RING_OWNER_BYTES) SondeRingLosses losses;
+  uint32_t is_waiting; /* not 0: for room, now */
+  uint32_t padding3;
 } SondeRingHeader;
 
 #define SONDE_RING_ASSERT_OFFSET(field, at)                                                        \
@@ -112,6 +124,7 @@ SONDE_RING_ASSERT_OFFSET (is_paused, 264);
 SONDE_RING_ASSERT_OFFSET (tail, 384);
 SONDE_RING_ASSERT_OFFSET (sequence, 392);
 SONDE_RING_ASSERT_OFFSET (losses, 512);
+SONDE_RING_ASSERT_OFFSET (is_waiting, 552);
 _Static_assert(sizeof (SondeRingLosses) == 40, "SondeRingLosses has a wrong size");
 _Static_assert(sizeof (SondeRingHeader) == 640, "SondeRingHeader has a wrong size");
 _Static_assert(sizeof (SondeFrame) == SONDE_RING_END_BYTES, "an end frame is a header alone");

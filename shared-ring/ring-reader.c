@@ -16,6 +16,7 @@ struct SondeRingReader
   SondeFrameFault frame_fault;
   uint8_t fault_type;    /* of the frame that closed the ring */
   uint64_t head;         /* bytes taken since the ring was made */
+  uint64_t released;     /* of those, given back to the writer */
   uint64_t tail;         /* as last loaded and checked */
   uint64_t turn_end;     /* where this turn's budget is used up */
   uint64_t wake_at;      /* as last told to the writer */
@@ -217,6 +218,17 @@ sonde_ring_reader_release (SondeRingReader *self)
     sonde_ring_store_release (&header->head, self->head);
   else
     sonde_ring_store_release (&header->head_index, (uint32_t) body_index (self, self->head));
+  self->released = self->head;
+}
+
+/* One that claims to wait all the time costs a store a frame, and nobody else anything. */
+void
+sonde_ring_reader_release_piece (SondeRingReader *self)
+{
+  if (self->head - self->released >= SONDE_RING_RELEASE_BYTES
+      || (self->memory.kind == SONDE_RING_NATIVE
+          && sonde_ring_load_relaxed (&self->memory.header->is_waiting) != 0))
+    sonde_ring_reader_release (self);
 }
 
 size_t

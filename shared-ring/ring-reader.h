@@ -101,9 +101,13 @@ int sonde_ring_reader_begin (SondeRingReader *self, size_t budget_bytes);
  */
 int sonde_ring_reader_next (SondeRingReader *self, const SondeFrame **frame);
 
-/* Gives the room of all frames taken so far back to the writer: once a turn, or after each frame
- * where the writer waits for room. */
+/* Gives the room of all frames taken so far back to the writer: at the end of a turn. */
 void sonde_ring_reader_release (SondeRingReader *self);
+
+/* The same, to be called after each frame where the writer may wait for room: when it says that it
+ * does, or when a piece of SONDE_RING_RELEASE_BYTES is there. Each release takes the line with the
+ * reader's position from the writer. */
+void sonde_ring_reader_release_piece (SondeRingReader *self);
 
 /* Bytes that wait, as seen at the beginning of the turn. */
 size_t sonde_ring_reader_fill (const SondeRingReader *self);

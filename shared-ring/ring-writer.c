@@ -2,11 +2,15 @@
 #include "shared-ring/ring-writer.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "shared-ring/control-message.h"
 #include "shared-ring/fork-guard.h"
@@ -19,6 +23,11 @@
  * then longer, as each look costs as much as many events. */
 #define MIN_WAIT_STEP_NS (50 * NS_PER_US)
 #define MAX_WAIT_STEP_NS (400 * NS_PER_US)
+
+/* Where waiting is to be fair: the part of a thread's time that it may take, and what may be saved
+ * up of that, a second's. */
+#define FAIR_PART 5
+#define BUCKET_NS (INT64_C (1000000000) / FAIR_PART)
 
 struct SondeRingWriter
 {
@@ -33,9 +42,13 @@ struct SondeRingWriter
   uint32_t is_busy;        /* a reservation is being made or open */
   uint32_t generation;     /* of the process that opened it */
   bool is_native;
-  bool is_broken;      /* takes no more */
-  bool has_waited;     /* in vain, and there was no room since */
-  int64_t wait_ns;     /* 0: drop at once */
+  bool is_broken;    /* takes no more */
+  bool has_waited;   /* in vain, and there was no room since */
+  int64_t wait_ns;   /* 0: drop at once */
+  int64_t bucket_ns; /* that may be waited in a row; below 0: too much was */
+  int64_t bucket_at_ns;
+  sigset_t usual;      /* signals that are blocked in the ordinary */
+  pid_t pid;           /* that opened it */
   uint64_t n_frames;   /* committed */
   SondeRingLosses own; /* of a ring that has no place for them */
   SondeRingLosses *losses;
@@ -121,39 +134,109 @@ has_room (const SondeRingWriter *self, size_t size_bytes)
   return self->usable_bytes - (self->tail - self->head) >= size_bytes;
 }
 
-/* Whether there is room before the session's patience ends. */
+/* Signals that are blocked while the thread does what it usually does. */
+static void
+learn_signals (SondeRingWriter *self)
+{
+  pthread_sigmask (SIG_SETMASK, NULL, &self->usual);
+}
+
+/* Whether the thread may sleep here. Between vfork() and exec its parent would, too. In a signal
+ * handler who was interrupted would: there a signal is blocked that has a handler, and was not when
+ * there was room. */
 static bool
+may_sleep (const SondeRingWriter *self)
+{
+  struct sigaction action;
+  sigset_t blocked;
+
+  if (getpid () != self->pid)
+    return false;
+
+  pthread_sigmask (SIG_SETMASK, NULL, &blocked);
+  for (int number = 1; number < NSIG; number++)
+    if (sigismember (&blocked, number) > 0 && sigismember (&self->usual, number) == 0
+        && sigaction (number, NULL, &action) == 0 && action.sa_handler != SIG_DFL
+        && action.sa_handler != SIG_IGN)
+      return false;
+
+  return true;
+}
+
+/* How long may be waited now. What is waited in excess of the bucket is owed to it. */
+static int64_t
+patience_ns (SondeRingWriter *self, int64_t now_ns)
+{
+  if (self->wait_ns > SONDE_RING_FAIR_WAIT_US * NS_PER_US)
+    return self->wait_ns;
+
+  self->bucket_ns += (now_ns - self->bucket_at_ns) / FAIR_PART;
+  self->bucket_at_ns = now_ns;
+  if (self->bucket_ns > BUCKET_NS)
+    self->bucket_ns = BUCKET_NS;
+
+  return self->bucket_ns < self->wait_ns ? self->bucket_ns : self->wait_ns;
+}
+
+/* Sleeps for @step, or until the profiler is gone: nobody but that ends it. */
+static void
+sleep_a_step (SondeRingWriter *self, const struct timespec *step)
+{
+  struct pollfd link = { .fd = sonde_known_socket_check (&self->link) ? self->link.fd : -1 };
+
+  if (ppoll (&link, 1, step, NULL) > 0 && (link.revents & POLLHUP) != 0
+      && sonde_known_socket_check (&self->link))
+    self->is_broken = true;
+}
+
+/* Waits until there is room, the session's patience ends (-ENOBUFS), or it is in vain. */
+static int
 wait_for_room (SondeRingWriter *self, size_t size_bytes)
 {
   struct timespec step = { .tv_nsec = MIN_WAIT_STEP_NS };
-  int saved_errno = errno;
   int64_t start_ns = sonde_ring_now_ns ();
+  int64_t longest_ns = patience_ns (self, start_ns);
   int64_t waited_ns = 0;
-  bool is_there = false;
+  int r = -ENOBUFS;
 
+  if (longest_ns <= 0)
+    return r;
+
+  sonde_ring_store_relaxed (&self->header->is_waiting, 1);
   ring_doorbell (self);
-  while (!self->is_broken && !is_there && waited_ns < self->wait_ns)
+  while (r == -ENOBUFS && waited_ns < longest_ns)
     {
-      nanosleep (&step, NULL);
+      if (!self->is_broken)
+        sleep_a_step (self, &step);
       if (step.tv_nsec < MAX_WAIT_STEP_NS)
         step.tv_nsec *= 2;
-      self->is_broken = !load_head (self);
-      is_there = has_room (self, size_bytes);
+      if (sonde_ring_load_relaxed (&self->header->is_paused) != 0)
+        r = -EAGAIN;
+      else if (self->is_broken || !load_head (self))
+        r = -EPIPE;
+      else if (has_room (self, size_bytes))
+        r = 0;
       waited_ns = sonde_ring_now_ns () - start_ns;
     }
+  sonde_ring_store_relaxed (&self->header->is_waiting, 0);
 
   sonde_ring_add (&self->losses->blocked_events, 1);
   sonde_ring_add (&self->losses->blocked_bytes, size_bytes);
   sonde_ring_add (&self->losses->blocked_ns, (uint64_t) waited_ns);
-  self->has_waited = !is_there;
-  errno = saved_errno;
+  self->bucket_ns -= waited_ns;
+  self->is_broken = r == -EPIPE;
+  self->has_waited = r == -ENOBUFS;
 
-  return is_there && !self->is_broken;
+  return r;
 }
 
 static int
 make_room (SondeRingWriter *self, size_t size_bytes)
 {
+  int saved_errno = errno;
+  int state;
+  int r = -ENOBUFS;
+
   if (has_room (self, size_bytes))
     return 0;
 
@@ -163,13 +246,21 @@ make_room (SondeRingWriter *self, size_t size_bytes)
   if (has_room (self, size_bytes))
     {
       self->has_waited = false;
+      if (self->wait_ns > 0)
+        learn_signals (self);
       return 0;
     }
 
-  if (self->wait_ns > 0 && !self->has_waited && wait_for_room (self, size_bytes))
-    return 0;
+  /* Who allocates memory does not expect to be cancelled there. */
+  if (self->wait_ns > 0 && !self->has_waited && may_sleep (self)
+      && pthread_setcancelstate (PTHREAD_CANCEL_DISABLE, &state) == 0)
+    {
+      r = wait_for_room (self, size_bytes);
+      pthread_setcancelstate (state, NULL);
+    }
+  errno = saved_errno;
 
-  return self->is_broken ? -EPIPE : -ENOBUFS;
+  return r;
 }
 
 static int
@@ -222,7 +313,7 @@ sonde_ring_writer_reserve (SondeRingWriter *self, size_t size_bytes, void **plac
     {
       sonde_ring_signal_fence ();
       sonde_ring_store_relaxed (&self->is_busy, 0);
-      return lose (self, size_bytes, r);
+      return r == -EAGAIN ? r : lose (self, size_bytes, r);
     }
 
   self->reserved_bytes = (uint32_t) size_bytes;
@@ -333,13 +424,18 @@ init (SondeRingWriter *self, const SondeRingMemory *memory, int link_fd)
   self->header = memory->header;
   self->body = memory->body;
   self->size_bytes = (uint32_t) memory->size_bytes;
-  self->wait_ns = memory->wait_us * NS_PER_US;
   self->is_native = memory->kind == SONDE_RING_NATIVE;
+  self->wait_ns = self->is_native ? memory->wait_us * NS_PER_US : 0;
+  self->bucket_ns = BUCKET_NS;
+  self->bucket_at_ns = sonde_ring_now_ns ();
+  self->pid = getpid ();
   self->losses = self->is_native ? &self->header->losses : &self->own;
   /* A full ring would look empty where positions are indexes. */
   if (!self->is_native)
     kept_bytes += SONDE_FRAME_ALIGN;
   self->usable_bytes = self->size_bytes - kept_bytes;
+  /* As if it were full: so the first reservation looks around. */
+  self->head = self->tail - self->usable_bytes;
   self->generation = sonde_fork_guard_generation ();
   sonde_writer_init_in_place (&self->frames, place_frame, self);
 

@@ -69,9 +69,12 @@ void sonde_ring_writer_close (SondeRingWriter *self);
  * @place: (out): that many bytes, 8-aligned, with what the ring held there before
  *
  * Makes room for one frame. If the ring is full the event is dropped and counted; if the session
- * allows a wait, the reader is woken and up to that many µs are waited for it first. After a wait
- * in vain there is none until the reader has made room: a profiler that hangs does not stop the
- * program more than once.
+ * allows a wait, the reader is woken and up to that many µs are waited for it first: at most
+ * SONDE_RING_FAIR_WAIT_US, and a fifth of the time, if the session wants that to be fair
+ * (ring-layout.h). After a wait in vain there is none until the reader has made room: a profiler
+ * that hangs does not stop the program more than once. The wait ends when the session is paused or
+ * the profiler is gone, is no point of cancellation, and is left out between vfork() and exec and,
+ * as far as can be told by the signals that are blocked, in signal handlers.
  *
  * Returns: 0; the reservation must then be committed or discarded
  * Errors: -ENOBUFS there is no room: counted as lost; -EBUSY a reservation is open: counted as

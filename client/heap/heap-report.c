@@ -110,8 +110,8 @@ sonde_heap_append_header (GString *out, const SondeHeap *heap, const SondeHeapOp
     append_row (out, "Inherited", &totals->inherited,
                 ": of parents, not freed by forked children; not counted above");
   append_caveat (out, sonde_heap_n_lost (heap),
-                 "event was lost (record --memory-wait): the sums lack it",
-                 "events were lost (record --memory-wait): the sums lack them");
+                 "event was lost (record --memory-wait=1000000): the sums lack it",
+                 "events were lost (record --memory-wait=1000000): the sums lack them");
   append_caveat (out, totals->n_unknown_freed,
                  "block was freed that was allocated before the capture began, or unseen",
                  "blocks were freed that were allocated before the capture began, or unseen");

@@ -70,6 +70,24 @@ set_memory (const char *name, const char *value, gpointer data, GError **error)
   return TRUE;
 }
 
+/* As GLib reads numbers, but 0 is one, too. */
+static gboolean
+set_memory_wait (const char *name, const char *value, gpointer data, GError **error)
+{
+  SondeRecordOptions *self = data;
+  gint64 number;
+
+  if (!g_ascii_string_to_signed (value, 10, G_MININT, G_MAXINT, &number, NULL))
+    {
+      g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+                   "Option %s needs a number, not \"%s\"", name, value);
+      return FALSE;
+    }
+  self->has_memory_wait = TRUE;
+  self->memory_wait_us = (int) number;
+  return TRUE;
+}
+
 enum
 {
   RECORD = 1 << 0,
@@ -132,8 +150,9 @@ static const struct
     "s" },
   { "memory-interval", 0, 0, G_OPTION_ARG_INT64, NULL, "Bytes between heap samples (524288)",
     "BYTES", RECORD, OTHER, "memory-interval", "t" },
-  { "memory-wait", 0, 0, G_OPTION_ARG_INT, NULL, "It may wait so long instead of losing some (0)",
-    "US", RECORD, OTHER, "memory-wait", "u" },
+  { "memory-wait", 0, 0, G_OPTION_ARG_CALLBACK, set_memory_wait,
+    "It may wait so long instead of losing some (100000)", "US", RECORD, AT (memory_wait_us),
+    "memory-wait", "u" },
   { "period", 0, 0, G_OPTION_ARG_INT64, NULL, "Or: events per sample", "N", RECORD | START,
     AT (period), "period", "t" },
   { "raw", 0, 0, G_OPTION_ARG_NONE, NULL, "Kernel addresses, and nothing hidden", NULL,
@@ -353,8 +372,9 @@ new_value (const SondeRecordOptions *self, gsize index)
     {
     case 'u':
       number = *(const int *) member;
-      return number == 0 ? NULL
-                         : g_variant_new_uint32 (number > 0 ? (guint32) number : G_MAXUINT32 - 7);
+      if (number == 0 && (member != &self->memory_wait_us || !self->has_memory_wait))
+        return NULL;
+      return g_variant_new_uint32 (number >= 0 ? (guint32) number : G_MAXUINT32 - 7);
     case 't':
     case 'd':
       number

@@ -36,7 +36,9 @@ typedef struct
   gint64 period;    /* 0: by frequency */
   double seconds;
   gboolean no_symbols;
-  char *memory;                                       /* "all", "sampled"; NULL: off */
+  char *memory;             /* "all", "sampled"; NULL: off */
+  gboolean has_memory_wait; /* else the service's default */
+  int memory_wait_us;
   char **counters;                                    /* NULL: none */
   SondeRecordValue others[SONDE_RECORD_MAX_SWITCHES]; /* what only the service reads */
 } SondeRecordOptions;

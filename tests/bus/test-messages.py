@@ -37,7 +37,7 @@ LOSSES = {
     'lost-kernel': "the kernel's ring; lower -F or --stack-size, or raise the limit on locked memory (ulimit -l).",
     'lost-ring': 'out of the ring; this should not happen: please report it with the capture.',
     'lost-queue': 'could be unwound; lower -F or --stack-size.',
-    'events-lost-ring': 'in their rings, as these claim; --memory-wait lets the command wait for it.',
+    'events-lost-ring': 'in their rings, as these claim; --memory-wait=1000000 lets the command wait as often as it takes.',
     'stream-lost': 'not written fast enough; write to a faster disk with -o.',
     'unwind-truncated-dump': 'at the copied stack; raise --stack-size.',
     'unwind-depth-limit': 'at the depth limit; raise --max-depth.',
@@ -63,9 +63,10 @@ class Cases:
         text = self.run(*arguments, **options)
         check(wanted in text, f'{arguments}: "{wanted}" is not in: {text}')
 
-    def record(self, **environment):
+    def record(self, *options, **environment):
         """Through a service that does as it is told."""
-        return self.run('record', '--embedded', f'--sonded={self.fake}', '-p', str(os.getpid()), '-o', 'x.syscap', **environment)
+        return self.run('record', '--embedded', f'--sonded={self.fake}', '-p', str(os.getpid()), '-o', 'x.syscap', *options,
+                        **environment)
 
     def write(self, name, data):
         path = os.path.join(self.folder, name)
@@ -127,6 +128,10 @@ def test_losses(cases):
         text = cases.record(FAKE_STREAM=stream, FAKE_STATISTICS=json.dumps({'recorded': 100, key: 50}))
         check(wanted in text, f'{key}: {text}')
         check('Now: sondectl report x.syscap\n' in text, text)
+    text = cases.record(FAKE_STREAM=stream, FAKE_STATISTICS=json.dumps({'recorded': 1, 'events-waited-us': 300 * 10**6}))
+    check('Programs waited 5 min 00 s in all for room in their rings; with --memory-wait=0 they lose' in text, text)
+    text = cases.record('--memory-wait=0', FAKE_STREAM=stream, FAKE_STATISTICS=json.dumps({'recorded': 1, 'events-lost-ring': 50}))
+    check('as these claim; without --memory-wait=0 the command waits for it.' in text, text)
     programs = [f'--sonded={cases.service.build}/daemon/control/sonded', f'--worker={cases.service.build}/daemon/capture/sonde-capture']
     cases.expect('Now: sondectl heap y.syscap', 'record', '-e', *programs, '--memory', '--event', 'none', '-o', 'y.syscap', '--', 'ls',
                  SONDE_BROKER=os.path.join(cases.service.build, 'daemon/broker/sonde-broker'),
@@ -166,7 +171,7 @@ def test_reports(cases):
     path = cases.write('cut.syscap', seeds.capture(parts, len(ends)))
     text = cases.run('report', path, status=0)
     check('(record --stack-size)' in text and '(record --max-depth)' in text, text)
-    for n_lost, wanted in ((1, 'event was lost (record --memory-wait)'), (2, 'events were lost (record --memory-wait)')):
+    for n_lost, wanted in ((1, 'event was lost (record --memory-wait=1000000)'), (2, 'events were lost (record --memory-wait=1000000)')):
         allocation = seeds.frames.frame(14, struct.pack('<QqiHHQ', 0x10, 9, 42, 1, 0, 0x401010), pid=42, time=2000)
         path = cases.write('lost.syscap', seeds.capture([seeds.process(42, b'x'), allocation], 0, events_lost_ring=n_lost))
         cases.expect(wanted, 'heap', path)

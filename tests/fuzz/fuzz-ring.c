@@ -79,6 +79,7 @@ take_turn (SondeRingReader *reader, size_t budget_bytes)
         abort ();
       check_frame (frame);
       taken_bytes += frame->len;
+      sonde_ring_reader_release_piece (reader);
       r = 0;
     }
   if (taken_bytes > 0 && taken_bytes > fill_bytes)
@@ -141,6 +142,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     {
       header->tail = take (&turns, 8);
       header->tail_index = (uint32_t) header->tail;
+      header->is_waiting = header->tail % 16 != 0;
       take_turn (reader, (size_t) take (&turns, 4));
     }
   check_end (reader);

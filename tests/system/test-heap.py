@@ -40,8 +40,16 @@ def test_wait(system):
     check(counts['ALLOCATION'] == ledger['recorded'], f"{counts['ALLOCATION']} frames")
 
 
+def test_default(system):
+    """It waits, for a fair part of its time; what was asked for is what is recorded."""
+    for name, options, wanted in (('default', (), 100000), ('never', ('--memory-wait=0',), 0)):
+        _, ledger = record(system, f'{name}.syscap', '--memory', *options, *load()[:2], '1000', '18', '1')
+        check(ledger['lost'] + ledger['recorded'] == ledger['produced'], ledger)
+        check(rf'\nmemory-wait={wanted}\n' in system.sondectl('dump', system.path(f'{name}.syscap')), f'{name}: the METADATA')
+
+
 def test_drop(system):
-    counts, ledger = record(system, 'drop.syscap', '--memory', *load())
+    counts, ledger = record(system, 'drop.syscap', '--memory', '--memory-wait=0', *load())
     system.note(ledger)
     check(ledger['lost'] + ledger['recorded'] == ledger['produced'], ledger)
     check(0 <= ledger['produced'] - N_EVENTS <= MAX_OTHER_EVENTS, f'the program made {N_EVENTS}: {ledger}')
@@ -88,13 +96,30 @@ def test_children(system):
     check(names.count('sqlite3') == 2 and 'heap-load' in names and 'bash' in names and '?' not in names, text[:2000])
 
 
+def test_end(system):
+    """20 rings that are nearly full are read to their last frame, however their program ends."""
+    n_threads, n_pairs = 20, 20_000
+    program = system.program('tests/system/leave')
+    for way in 'exit', 'exec', 'kill':
+        # The command is the shell: one that is killed would end the recording with its signal.
+        counts, ledger = record(system, f'{way}.syscap', '--memory', WAIT, '--', 'sh', '-c',
+                                f'{program} {way} {n_threads} {n_pairs}; :')
+        system.note(f'{way}: {ledger}')
+        check(ledger['lost'] == 0 and ledger['recorded'] >= 2 * n_threads * n_pairs, f'{way}: {ledger}')
+        check(counts['ALLOCATION'] == ledger['recorded'], f"{way}: {counts['ALLOCATION']} frames")
+
+
 def main():
-    system = System(5)
+    system = System(7)
     os.environ['SONDE_MEMORY_LIBRARY'] = system.program('shared-ring/collector/memory/libsonde-memory.so')
     with system.case('with the wait no event is lost'):
         system.measure(test_wait)
+    with system.case('by default it waits'):
+        system.measure(test_default)
     with system.case('without it what is lost is counted by the program'):
         system.measure(test_drop)
+    with system.case('what a program leaves in its rings is taken, however it ends'):
+        system.measure(test_end)
     with system.case('samples are as many as they should be'):
         system.measure(test_sampled)
     with system.case('sondectl heap agrees with valgrind'):

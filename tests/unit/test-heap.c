@@ -552,7 +552,7 @@ losses_are_told (void)
   heap = analyse (capture, NULL);
   g_assert_cmpuint (sonde_heap_n_lost (heap), ==, 7);
   sonde_heap_append_header (header, heap, &options);
-  assert_has (header->str, "Inexact   7 events were lost (record --memory-wait)");
+  assert_has (header->str, "Inexact   7 events were lost (record --memory-wait=1000000)");
 }
 
 int

@@ -149,6 +149,7 @@ check_geometry (void)
   g_assert_cmpint (program_mark (&program, "before"), ==, 0);
   memset (program.memory.header, 0xFF, offsetof (SondeRingHeader, head));
   program.memory.header->head = G_MAXUINT64;
+  program.memory.header->is_waiting = G_MAXUINT32;
   g_assert_cmpint (program_mark (&program, "after"), ==, 0);
   worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 2);
   program_close (&program, FALSE);
@@ -173,6 +174,7 @@ scribble (gpointer data)
     {
       random = random * 1664525 + 1013904223;
       memory->body[random % memory->size_bytes] = (guint8) (random >> 24);
+      memory->header->is_waiting = random;
     }
   return NULL;
 }

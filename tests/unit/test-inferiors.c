@@ -245,6 +245,7 @@ check_losses (void)
   Program program;
   g_autoptr (StreamSummary) summary = NULL;
   guint64 n_written = 0, n_lost = 0;
+  g_autofree char *where = NULL;
 
   worker_init (&worker, SONDE_MEMORY_OFF, 0);
   program = program_open (&worker);
@@ -258,6 +259,9 @@ check_losses (void)
       n_lost += r != 0;
     }
   g_assert_cmpuint (n_lost, >, 5000);
+  where = g_strdup_printf ("Ring 1 (application) of process %d lost %" G_GUINT64_FORMAT
+                           " events between ",
+                           getpid (), n_lost);
   program_close (&program, FALSE);
   worker_wait_count (&worker, SONDE_LEDGER_EVENTS_LOST_RING, n_lost);
   summary = worker_finish (&worker);
@@ -265,6 +269,7 @@ check_losses (void)
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_RECORDED], ==, (gint64) n_written);
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, (gint64) n_written);
   g_assert_true (worker_was_said (&worker, "events in rings of programs"));
+  g_assert_true (worker_was_said (&worker, where));
   g_assert_false (worker_was_said (&worker, SONDE_LEDGER_CLAIM));
   g_assert_true (worker_was_said (&worker, "left open by a program that is gone"));
   worker_clear (&worker);

@@ -7,6 +7,7 @@
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/control/request/options.h"
+#include "shared-ring/ring-layout.h"
 
 static GUnixFDList *
 make_fds (guint n_fds)
@@ -336,6 +337,20 @@ test_counters (void)
   g_assert_cmpuint (launch->asked.counters, ==, SONDE_COUNTERS_PROCESS);
 }
 
+/* For a while, and fairly, unless it is said that a program shall not, or for longer. */
+static void
+test_waiting (void)
+{
+  g_autoptr (SondeOptions) normal = parse ("{'launch': <true>}", 0, NULL);
+  g_autoptr (SondeOptions) never = parse ("{'launch': <true>, 'memory-wait': <uint32 0>}", 0, NULL);
+  g_autoptr (SondeOptions) longest
+      = parse ("{'launch': <true>, 'memory-wait': <uint32 1000000>}", 0, NULL);
+
+  g_assert_cmpuint (normal->asked.memory_wait_us, ==, SONDE_RING_FAIR_WAIT_US);
+  g_assert_cmpuint (never->asked.memory_wait_us, ==, 0);
+  g_assert_cmpuint (longest->asked.memory_wait_us, >, SONDE_RING_FAIR_WAIT_US);
+}
+
 static void
 test_label (void)
 {
@@ -455,6 +470,7 @@ main (int argc, char **argv)
   g_test_add_func ("/options/refuses-what-is-no-process-number", test_pids);
   g_test_add_func ("/options/refuses-descriptors-that-do-not-match", test_descriptors);
   g_test_add_func ("/options/takes-counters-in-any-order", test_counters);
+  g_test_add_func ("/options/lets-programs-wait-unless-told-not-to", test_waiting);
   g_test_add_func ("/options/refuses-labels-that-are-no-part-of-a-file-name", test_label);
   g_test_add_func ("/options/come-back-from-the-property", test_restore);
   g_test_add_func ("/options/takes-every-key", test_all_keys);

@@ -370,6 +370,39 @@ releases_a_turn_in_one_go (void)
     g_assert_cmpint (ring_fixture_write (ring, 4096, 0), ==, 0);
 }
 
+/* Each 4 KiB; each frame while the writer says that it waits, be that true or not. */
+static void
+releases_in_pieces (void)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    {
+      g_autoptr (RingFixture) ring = ring_fixture_new (kinds[i], 0, RING_OWN_MAPPING);
+      SondeRingHeader *header = ring_fixture_header (ring);
+      gboolean is_native = kinds[i] == SONDE_RING_NATIVE;
+      const SondeFrame *frame;
+
+      for (guint n = 0; n < 200; n++)
+        g_assert_cmpint (ring_fixture_write (ring, 72, 0), ==, 0);
+      g_assert_cmpint (sonde_ring_reader_begin (ring->reader, SIZE_MAX), ==, 0);
+      for (guint n = 1; n <= 100; n++)
+        {
+          g_assert_cmpint (sonde_ring_reader_next (ring->reader, &frame), ==, 1);
+          sonde_ring_reader_release_piece (ring->reader);
+          g_assert_cmpuint (is_native ? header->head : header->head_index, ==, n / 57 * 57 * 72);
+        }
+      header->is_waiting = UINT32_MAX;
+      for (guint n = 101; n <= 113; n++)
+        {
+          g_assert_cmpint (sonde_ring_reader_next (ring->reader, &frame), ==, 1);
+          sonde_ring_reader_release_piece (ring->reader);
+          g_assert_cmpuint (is_native ? header->head : header->head_index, ==,
+                            is_native ? n * 72 : 57 * 72);
+        }
+      sonde_ring_reader_release (ring->reader);
+      g_assert_cmpuint (is_native ? header->head : header->head_index, ==, 113 * 72);
+    }
+}
+
 static void
 ends_at_the_end_frame (void)
 {
@@ -542,6 +575,7 @@ main (int argc, char *argv[])
   TEST ("takes-in-a-turn-what-was-there-at-its-beginning",
         takes_in_a_turn_what_was_there_at_its_beginning);
   TEST ("releases-a-turn-in-one-go", releases_a_turn_in_one_go);
+  TEST ("releases-in-pieces", releases_in_pieces);
   TEST ("ends-at-the-end-frame", ends_at_the_end_frame);
   TEST ("drains-a-writer-that-died", drains_a_writer_that_died);
   TEST ("survives-a-thread-that-scribbles", survives_a_thread_that_scribbles);

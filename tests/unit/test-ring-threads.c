@@ -57,10 +57,18 @@ assert_whole (const SondeFrame *frame, gint64 *last)
   *last = frame->time_ns;
 }
 
+/* When the writer gets room back, beside the end of each turn. */
+typedef enum
+{
+  RELEASE_TURNS,
+  RELEASE_PIECES, /* as a worker does it */
+  RELEASE_FRAMES,
+} Release;
+
 /* As a worker does it: a turn with a budget, then a sleep that the schedule and the ring agree on.
  */
 static void
-read_all (RingFixture *ring, gboolean each)
+read_all (RingFixture *ring, Release release)
 {
   SondeRingSchedule schedule;
   gint64 last = -1;
@@ -82,8 +90,10 @@ read_all (RingFixture *ring, gboolean each)
         {
           assert_whole (frame, &last);
           r = 0;
-          if (each)
+          if (release == RELEASE_FRAMES)
             sonde_ring_reader_release (ring->reader);
+          else if (release == RELEASE_PIECES)
+            sonde_ring_reader_release_piece (ring->reader);
         }
       sonde_ring_reader_release (ring->reader);
       wait_us = sonde_ring_schedule_next (&schedule);
@@ -96,13 +106,13 @@ read_all (RingFixture *ring, gboolean each)
 }
 
 static void
-check_all (SondeRingKind kind, guint32 wait_us, gboolean each)
+check_all (SondeRingKind kind, guint32 wait_us, Release release)
 {
   g_autoptr (RingFixture) ring = ring_fixture_new (kind, wait_us, RING_SAME_MAPPING);
   GThread *thread = g_thread_new ("writer", write_all, ring);
   SondeRingCounts counts;
 
-  read_all (ring, each);
+  read_all (ring, release);
   g_thread_join (thread);
   sonde_ring_reader_count (ring->reader, &counts);
   g_test_message ("%" G_GUINT64_FORMAT " of %u taken, %" G_GUINT64_FORMAT " lost", counts.frames,
@@ -117,20 +127,22 @@ check_all (SondeRingKind kind, guint32 wait_us, gboolean each)
 static void
 arrive_or_are_counted (void)
 {
-  check_all (SONDE_RING_NATIVE, 0, FALSE);
-  check_all (SONDE_RING_NATIVE, 0, TRUE);
+  check_all (SONDE_RING_NATIVE, 0, RELEASE_TURNS);
+  check_all (SONDE_RING_NATIVE, 0, RELEASE_PIECES);
+  check_all (SONDE_RING_NATIVE, 0, RELEASE_FRAMES);
 }
 
 static void
 all_arrive_where_the_writer_may_wait (void)
 {
-  check_all (SONDE_RING_NATIVE, 60 * 1000000, FALSE);
+  check_all (SONDE_RING_NATIVE, 60 * 1000000, RELEASE_TURNS);
+  check_all (SONDE_RING_NATIVE, 60 * 1000000, RELEASE_PIECES);
 }
 
 static void
 arrive_from_a_sysprof_writer (void)
 {
-  check_all (SONDE_RING_SYSPROF, 0, FALSE);
+  check_all (SONDE_RING_SYSPROF, 0, RELEASE_PIECES);
 }
 
 int

@@ -6,8 +6,10 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "shared-ring/fork-guard.h"
+#include "shared-ring/ring-atomic.h"
 #include "tests/lib/ring-fixture.h"
 
 #define SIZE SONDE_RING_MIN_BYTES
@@ -403,15 +405,34 @@ does_not_block_on_a_reader_that_never_looks (void)
   g_assert_cmpuint (ring_fixture_n_bells (ring), >, 1);
 }
 
+/* Fills it without asking for more than there is. */
+static void
+fill_up (RingFixture *ring)
+{
+  g_assert_cmpint (ring_fixture_write (ring, 65528, 1), ==, 0);
+  g_assert_cmpint (ring_fixture_write (ring, 65512, 2), ==, 0);
+  ring_fixture_n_bells (ring);
+}
+
+static guint64
+n_blocked (RingFixture *ring)
+{
+  SondeRingLosses losses;
+
+  sonde_ring_writer_count (ring->writer, NULL, &losses);
+  return losses.blocked_events;
+}
+
 static gpointer
 take_later (gpointer data)
 {
   RingFixture *ring = data;
   char byte;
 
-  /* The writer rings before it waits. */
+  /* The writer says so and rings before it waits. */
   while (recv (ring->link[0], &byte, 1, 0) < 0 && errno == EINTR)
     ;
+  g_assert_cmpuint (sonde_ring_load_relaxed (&ring_fixture_header (ring)->is_waiting), ==, 1);
   ring_fixture_take (ring);
 
   return NULL;
@@ -425,9 +446,7 @@ waits_for_room (void)
   SondeRingLosses losses;
   GThread *thread;
 
-  g_assert_cmpint (ring_fixture_write (ring, 65528, 1), ==, 0);
-  g_assert_cmpint (ring_fixture_write (ring, 65512, 2), ==, 0);
-  ring_fixture_n_bells (ring);
+  fill_up (ring);
   thread = g_thread_new ("take", take_later, ring);
   errno = 12345;
   g_assert_cmpint (ring_fixture_write (ring, 4096, 3), ==, 0);
@@ -439,6 +458,7 @@ waits_for_room (void)
   g_assert_cmpuint (losses.blocked_events, ==, 1);
   g_assert_cmpuint (losses.blocked_bytes, ==, 4096);
   g_assert_cmpuint (losses.blocked_ns, >, 0);
+  g_assert_cmpuint (ring_fixture_header (ring)->is_waiting, ==, 0);
   g_assert_cmpuint (ring_fixture_take (ring)->severity, ==, 2);
   g_assert_cmpuint (ring_fixture_take (ring)->severity, ==, 3);
 }
@@ -464,6 +484,180 @@ waits_in_vain_only_once (void)
     ;
   sonde_ring_writer_count (ring->writer, NULL, &losses);
   g_assert_cmpuint (losses.blocked_events, ==, 2);
+}
+
+/* Writes until there is no room, and takes a frame then: a wait in vain is none if there is room
+ * again. Returns what was counted by then. */
+static SondeRingLosses
+run_full (RingFixture *ring)
+{
+  SondeRingLosses losses;
+
+  while (ring_fixture_write (ring, 4096, 1) == 0)
+    ;
+  sonde_ring_writer_count (ring->writer, NULL, &losses);
+  ring_fixture_take (ring);
+
+  return losses;
+}
+
+/* Whenever a wait begins, no more was waited before than a second's share and a fifth of the time.
+ */
+static void
+waits_for_a_fifth_of_the_time (void)
+{
+  const gint64 opened_ns = sonde_ring_now_ns ();
+  g_autoptr (RingFixture) ring
+      = ring_fixture_new (SONDE_RING_NATIVE, SONDE_RING_FAIR_WAIT_US, RING_OWN_MAPPING);
+  SondeRingLosses before = { 0 }, after = { 0 };
+
+  while (sonde_ring_now_ns () - opened_ns < 600000000 || after.blocked_events < 10)
+    {
+      gint64 age_ns;
+
+      after = run_full (ring);
+      age_ns = sonde_ring_now_ns () - opened_ns - (gint64) (after.blocked_ns - before.blocked_ns);
+      if (after.blocked_events > before.blocked_events)
+        g_assert_cmpint ((gint64) before.blocked_ns, <=, 200000000 + age_ns / 5);
+      before = after;
+    }
+  g_assert_cmpuint (after.blocked_ns, >=, 200000000);
+  g_assert_cmpuint (after.lost_events, >, after.blocked_events);
+  g_test_message ("%.3f s waited in %.3f s", (double) after.blocked_ns / 1e9,
+                  (double) (sonde_ring_now_ns () - opened_ns) / 1e9);
+}
+
+static void
+waits_as_often_as_it_takes_if_it_may_for_long (void)
+{
+  g_autoptr (RingFixture) ring
+      = ring_fixture_new (SONDE_RING_NATIVE, SONDE_RING_FAIR_WAIT_US + 20000, RING_OWN_MAPPING);
+  SondeRingLosses losses;
+
+  for (guint i = 0; i < 4; i++)
+    losses = run_full (ring);
+  g_assert_cmpuint (losses.blocked_events, ==, 4);
+  g_assert_cmpuint (losses.blocked_ns, >=, 4 * UINT64_C (120000000));
+}
+
+static void
+waits_in_no_signal_handler (void)
+{
+  g_autoptr (RingFixture) ring = ring_fixture_new (SONDE_RING_NATIVE, 2000, RING_OWN_MAPPING);
+  const struct sigaction action = { .sa_handler = write_in_handler };
+  sigset_t first, second;
+
+  sigemptyset (&first);
+  sigaddset (&first, SIGUSR1);
+  sigemptyset (&second);
+  sigaddset (&second, SIGUSR2);
+  handler_ring = ring;
+  g_assert_cmpint (sigaction (SIGUSR1, &action, NULL), ==, 0);
+  fill_up (ring);
+  raise (SIGUSR1);
+  g_assert_cmpint (handler_result, ==, -ENOBUFS);
+  g_assert_cmpuint (n_blocked (ring), ==, 0);
+
+  /* Who blocks a signal without a handler is in none. */
+  pthread_sigmask (SIG_BLOCK, &second, NULL);
+  g_assert_cmpint (ring_fixture_write (ring, 4096, 3), ==, -ENOBUFS);
+  g_assert_cmpuint (n_blocked (ring), ==, 1);
+  /* Nor is who blocked it when there was room. */
+  pthread_sigmask (SIG_BLOCK, &first, NULL);
+  ring_fixture_take (ring);
+  g_assert_cmpint (ring_fixture_write (ring, 65528, 1), ==, 0);
+  g_assert_cmpint (ring_fixture_write (ring, 4096, 3), ==, -ENOBUFS);
+  g_assert_cmpuint (n_blocked (ring), ==, 2);
+
+  pthread_sigmask (SIG_UNBLOCK, &first, NULL);
+  pthread_sigmask (SIG_UNBLOCK, &second, NULL);
+  signal (SIGUSR1, SIG_DFL);
+}
+
+/* Which has the memory of its parent, who stands still. Where vfork() is fork() the ring is another
+ * process's. */
+static void
+waits_in_no_child_of_vfork (void)
+{
+  g_autoptr (RingFixture) ring
+      = ring_fixture_new (SONDE_RING_NATIVE, 60 * 1000000, RING_OWN_MAPPING);
+  int status;
+  pid_t child;
+
+  fill_up (ring);
+  child = vfork ();
+  if (child == 0)
+    {
+      int r = ring_fixture_write (ring, 4096, 3);
+
+      _exit (r == -ENOBUFS || r == -ECHILD ? 0 : 1);
+    }
+  g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+  g_assert_cmpint (status, ==, 0);
+  g_assert_cmpuint (n_blocked (ring), ==, 0);
+}
+
+static gpointer
+pause_later (gpointer data)
+{
+  RingFixture *ring = data;
+  char byte;
+
+  while (recv (ring->link[0], &byte, 1, 0) < 0 && errno == EINTR)
+    ;
+  sonde_ring_reader_pause (ring->reader, true);
+
+  return NULL;
+}
+
+/* It is no loss either. */
+static void
+waits_no_more_once_it_is_paused (void)
+{
+  g_autoptr (RingFixture) ring
+      = ring_fixture_new (SONDE_RING_NATIVE, 60 * 1000000, RING_OWN_MAPPING);
+  SondeRingLosses losses;
+  GThread *thread;
+
+  fill_up (ring);
+  thread = g_thread_new ("pause", pause_later, ring);
+  g_assert_cmpint (ring_fixture_write (ring, 4096, 3), ==, -EAGAIN);
+  g_thread_join (thread);
+  sonde_ring_writer_count (ring->writer, NULL, &losses);
+  g_assert_cmpuint (losses.lost_events, ==, 0);
+  g_assert_cmpuint (losses.blocked_events, ==, 1);
+  sonde_ring_reader_pause (ring->reader, false);
+  ring_fixture_take (ring);
+  g_assert_cmpint (ring_fixture_write (ring, 4096, 3), ==, 0);
+}
+
+static gpointer
+go_later (gpointer data)
+{
+  RingFixture *ring = data;
+  char byte;
+
+  while (recv (ring->link[0], &byte, 1, 0) < 0 && errno == EINTR)
+    ;
+  shutdown (ring->link[0], SHUT_RDWR);
+
+  return NULL;
+}
+
+static void
+waits_no_more_once_the_profiler_is_gone (void)
+{
+  g_autoptr (RingFixture) ring
+      = ring_fixture_new (SONDE_RING_NATIVE, 60 * 1000000, RING_OWN_MAPPING);
+  GThread *thread;
+
+  fill_up (ring);
+  thread = g_thread_new ("go", go_later, ring);
+  errno = 12345;
+  g_assert_cmpint (ring_fixture_write (ring, 4096, 3), ==, -EPIPE);
+  g_assert_cmpint (errno, ==, 12345);
+  g_assert_cmpint (ring_fixture_write (ring, 4096, 3), ==, -EPIPE);
+  g_thread_join (thread);
 }
 
 /* For the end there is always room. */
@@ -522,6 +716,13 @@ main (int argc, char *argv[])
   TEST ("stops-when-the-profiler-is-gone", stops_when_the_profiler_is_gone);
   TEST ("waits-for-room", waits_for_room);
   TEST ("waits-in-vain-only-once", waits_in_vain_only_once);
+  TEST ("waits-for-a-fifth-of-the-time", waits_for_a_fifth_of_the_time);
+  TEST ("waits-as-often-as-it-takes-if-it-may-for-long",
+        waits_as_often_as_it_takes_if_it_may_for_long);
+  TEST ("waits-in-no-signal-handler", waits_in_no_signal_handler);
+  TEST ("waits-in-no-child-of-vfork", waits_in_no_child_of_vfork);
+  TEST ("waits-no-more-once-it-is-paused", waits_no_more_once_it_is_paused);
+  TEST ("waits-no-more-once-the-profiler-is-gone", waits_no_more_once_the_profiler_is_gone);
   TEST ("ends-a-full-ring", ends_a_full_ring);
 
   return g_test_run ();

@@ -34,13 +34,19 @@ typedef struct
   const char *what;
   gint64 made_ns;
   gboolean is_dead;      /* gets nothing more */
+  guint n_last_turns;    /* since its program was over */
   gboolean has_lied;     /* about its losses, and that was said */
   SondeRingCounts known; /* what was counted so far */
+  gint64 counted_ns;     /* when */
+  guint64 n_lost;        /* in a row of counts, which is not told of yet */
+  gint64 lost_since_ns;  /* the count before that row */
+  gint64 lost_until_ns;  /* the last one of it */
 } ProgramRing;
 
 struct SondeInferiors
 {
   guint32 memory; /* SondeMemoryMode */
+  gint64 start_ns;
   SondeInferiorParts parts;
   SondeTally *tally;
   SondeFrameAdopter *adopter;
@@ -52,6 +58,7 @@ struct SondeInferiors
   gpointer user_data;
 
   GPtrArray *rings; /* ProgramRing, the oldest first */
+  guint first;      /* of the next turn, an index of that */
   guint n_made;
   gsize memory_bytes;
   guint32 wait_us;
@@ -140,16 +147,35 @@ growth (guint64 claimed, guint64 possible, guint64 *known)
   return grown;
 }
 
+/* Where in the capture something is missing, as exactly as it is counted. */
+static void
+tell_losses (SondeInferiors *self, ProgramRing *ring)
+{
+  g_autofree char *text = NULL;
+
+  if (ring->n_lost > 0 && may_log (self))
+    {
+      text = g_strdup_printf ("Ring %u (%s) of process %d lost %" G_GUINT64_FORMAT
+                              " events between %.3f s and %.3f s of the session",
+                              ring->number, ring->what, ring->inferior->pid, ring->n_lost,
+                              (double) (ring->lost_since_ns - self->start_ns) / 1e9,
+                              (double) (ring->lost_until_ns - self->start_ns) / 1e9);
+      sonde_recorder_warn (self->parts.recorder, text);
+    }
+  ring->n_lost = 0;
+}
+
 /* @is_over: what was put in and not taken is lost, too. The account is in memory that the program
  * writes: what there was no time for in a ring that one thread writes is not believed. */
 static void
 count_ring (SondeInferiors *self, ProgramRing *ring, gboolean is_over)
 {
-  gint64 age_ns = sonde_stream_now_ns () - ring->made_ns;
+  gint64 now = sonde_stream_now_ns ();
+  gint64 age_ns = now - ring->made_ns;
   guint64 n_waiting = sonde_ring_reader_size (ring->reader) / SONDE_FRAME_MIN_SIZE;
   guint64 n_possible = (guint64) age_ns / MIN_LOSS_NS + n_waiting;
   SondeRingCounts counts;
-  guint64 lost;
+  guint64 lost, grown;
 
   sonde_ring_reader_count (ring->reader, &counts);
   lost = is_over ? counts.produced - counts.frames : counts.claimed.lost_events;
@@ -169,8 +195,18 @@ count_ring (SondeInferiors *self, ProgramRing *ring, gboolean is_over)
           sonde_recorder_warn (self->parts.recorder, text);
         }
     }
-  sonde_tally_event (self->tally, SONDE_LEDGER_EVENTS_LOST_RING,
-                     growth (lost, n_possible, &ring->known.claimed.lost_events));
+  grown = growth (lost, n_possible, &ring->known.claimed.lost_events);
+  sonde_tally_event (self->tally, SONDE_LEDGER_EVENTS_LOST_RING, grown);
+  if (grown > 0)
+    {
+      if (ring->n_lost == 0)
+        ring->lost_since_ns = ring->counted_ns;
+      ring->lost_until_ns = now;
+    }
+  ring->n_lost += grown;
+  if (grown == 0 || is_over)
+    tell_losses (self, ring);
+  ring->counted_ns = now;
   sonde_tally_add (
       self->tally, SONDE_STATISTIC_EVENTS_WAITED,
       growth (counts.claimed.blocked_events, n_possible, &ring->known.claimed.blocked_events));
@@ -228,7 +264,7 @@ close_ring (SondeInferiors *self, guint index, gboolean is_told)
 
 /* --- turns of rings --- */
 
-/* Takes frames until the turn's budget is used up. One that may wait for room gets it at once. */
+/* Takes frames until the turn's budget is used up. One that waits for room gets it at once. */
 static void
 take_frames (SondeInferiors *self, ProgramRing *ring, gint64 now)
 {
@@ -241,27 +277,50 @@ take_frames (SondeInferiors *self, ProgramRing *ring, gint64 now)
         sonde_frame_adopter_refuse (self->adopter, frame);
       else
         sonde_frame_adopter_adopt (self->adopter, ring->inferior, frame, now);
-      if (self->wait_us > 0)
-        sonde_ring_reader_release (ring->reader);
+      sonde_ring_reader_release_piece (ring->reader);
     }
   sonde_ring_reader_release (ring->reader);
 }
 
+/* Whether readers can take a budget more. */
+static gboolean
+has_room (SondeInferiors *self)
+{
+  if (sonde_recorder_has_room (self->parts.recorder))
+    return TRUE;
+  sonde_recorder_flush (self->parts.recorder);
+  return sonde_recorder_has_room (self->parts.recorder);
+}
+
 /* Its process is over, or executes another program: takes all that is left in rings made before
- * @before_ns at once, and closes them. */
-static void
-end_rings (SondeInferiors *self, const SondeInferior *inferior, gint64 before_ns)
+ * @before_ns, and closes them. @is_urgent: whether readers can take it or not. Returns FALSE if
+ * they cannot: the rest stays for another time. Who goes on writing into such a ring, as nobody
+ * honest could, makes that no longer than what fits into it. */
+static gboolean
+end_rings (SondeInferiors *self,
+           const SondeInferior *inferior,
+           gint64 before_ns,
+           gboolean is_urgent)
 {
   for (guint i = self->rings->len; i > 0; i--)
     {
       ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
+      guint max_turns = (guint) (sonde_ring_reader_size (ring->reader) / BUDGET_BYTES) + 1;
 
       if (ring->inferior != inferior || ring->made_ns >= before_ns)
         continue;
-      if (sonde_ring_reader_begin (ring->reader, SIZE_MAX) == 0)
-        take_frames (self, ring, sonde_stream_now_ns ());
+      while (ring->n_last_turns < max_turns
+             && sonde_ring_reader_begin (ring->reader, BUDGET_BYTES) == 0
+             && sonde_ring_reader_fill (ring->reader) > 0)
+        {
+          if (!has_room (self) && !is_urgent)
+            return FALSE;
+          take_frames (self, ring, sonde_stream_now_ns ());
+          ring->n_last_turns++;
+        }
       close_ring (self, i - 1, TRUE);
     }
+  return TRUE;
 }
 
 /* Returns whether it has nothing more to give, ever. */
@@ -272,12 +331,14 @@ is_over (const ProgramRing *ring)
          || (ring->is_dead && sonde_ring_reader_fill (ring->reader) == 0);
 }
 
-/* Returns whether one has more than it may give now. */
+/* Returns whether one has more than it may give now. @is_urgent: whether readers can take it or
+ * not */
 static gboolean
-run_turn (SondeInferiors *self)
+run_turn (SondeInferiors *self, gboolean is_urgent)
 {
   gint64 now = sonde_stream_now_ns ();
   gboolean has_more = FALSE;
+  guint n = 0;
 
   /* Looks how far each is: the newest first, so that what one thread's ring defines before another
    * thread's uses it is seen before, too. */
@@ -292,8 +353,12 @@ run_turn (SondeInferiors *self)
                                    sonde_ring_reader_size (ring->reader),
                                    sonde_ring_reader_has_doorbell (ring->reader));
     }
-  for (guint i = 0; i < self->rings->len; i++)
-    take_frames (self, g_ptr_array_index (self->rings, i), now);
+  while (n < self->rings->len && (is_urgent || has_room (self)))
+    take_frames (self, g_ptr_array_index (self->rings, (self->first + n++) % self->rings->len),
+                 now);
+  /* The next turn begins where this one ends for want of room. */
+  has_more = has_more || n < self->rings->len;
+  self->first = n < self->rings->len ? (self->first + n) % self->rings->len : 0;
   for (guint i = self->rings->len; i > 0; i--)
     if (is_over (g_ptr_array_index (self->rings, i - 1)))
       close_ring (self, i - 1, TRUE);
@@ -333,7 +398,7 @@ on_turn (gpointer user_data)
       g_source_set_ready_time (self->turn, g_get_monotonic_time () + NO_ROOM_WAIT_US);
       return G_SOURCE_CONTINUE;
     }
-  has_more = run_turn (self);
+  has_more = run_turn (self, FALSE);
   sonde_recorder_flush (self->parts.recorder);
 
   wait_us = sonde_ring_schedule_next (&self->schedule);
@@ -413,7 +478,7 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
     return -EDQUOT;
 
   made.inferior = inferior;
-  made.made_ns = sonde_stream_now_ns ();
+  made.made_ns = made.counted_ns = sonde_stream_now_ns ();
   r = sonde_ring_memory_create (&options, &memory, &fd);
   if (r < 0)
     return r;
@@ -503,6 +568,7 @@ sonde_inferiors_new (const SondeInferiorsParts *parts,
   SondeInferiors *self = g_new0 (SondeInferiors, 1);
 
   self->memory = setup->asked.memory;
+  self->start_ns = setup->start_ns;
   self->parts.recorder = parts->recorder;
   self->tally = parts->tally;
   self->parts.tracker = parts->tracker;
@@ -577,6 +643,21 @@ has_ended (const SondeInferior *inferior, int32_t pid, gint64 time_ns)
 }
 
 gboolean
+sonde_inferiors_take_rest (SondeInferiors *self, int32_t pid, gint64 time_ns, gboolean is_urgent)
+{
+  gboolean is_taken = TRUE;
+
+  for (guint i = 0; i < self->inferiors->len; i++)
+    {
+      const SondeInferior *inferior = g_ptr_array_index (self->inferiors, i);
+
+      if (has_ended (inferior, pid, time_ns))
+        is_taken = end_rings (self, inferior, time_ns, is_urgent) && is_taken;
+    }
+  return is_taken;
+}
+
+gboolean
 sonde_inferiors_foresee_end (SondeInferiors *self, int32_t pid, gint64 time_ns)
 {
   gboolean is_awaited = FALSE;
@@ -585,10 +666,8 @@ sonde_inferiors_foresee_end (SondeInferiors *self, int32_t pid, gint64 time_ns)
     {
       SondeInferior *inferior = g_ptr_array_index (self->inferiors, i);
 
-      if (!has_ended (inferior, pid, time_ns))
-        continue;
-      end_rings (self, inferior, time_ns);
-      is_awaited = sonde_inferior_is_awaited (inferior, sonde_stream_now_ns ()) || is_awaited;
+      if (has_ended (inferior, pid, time_ns))
+        is_awaited = sonde_inferior_is_awaited (inferior, sonde_stream_now_ns ()) || is_awaited;
     }
   return is_awaited;
 }
@@ -655,16 +734,17 @@ sonde_inferiors_drain (SondeInferiors *self, gboolean is_urgent)
 {
   gboolean is_empty = TRUE;
 
-  g_clear_pointer (&self->server, sonde_control_server_free);
   g_source_set_ready_time (self->turn, -1);
+  /* Before its link is closed: who waits for room shall not count that as a loss. */
   for (guint i = 0; i < self->rings->len; i++)
     sonde_ring_reader_pause (((ProgramRing *) g_ptr_array_index (self->rings, i))->reader, TRUE);
+  g_clear_pointer (&self->server, sonde_control_server_free);
   if (!is_urgent && !sonde_recorder_has_room (self->parts.recorder))
     {
       sonde_recorder_flush (self->parts.recorder);
       return FALSE;
     }
-  is_empty = !run_turn (self);
+  is_empty = !run_turn (self, is_urgent);
   sonde_recorder_flush (self->parts.recorder);
 
   return is_empty;

@@ -50,8 +50,11 @@ guint sonde_inferiors_n_open (const SondeInferiors *self);
 void sonde_inferiors_pause (SondeInferiors *self, gboolean is_paused);
 
 /* The kernel's records say that a process ended, or executed another program, at @time_ns: takes
- * what it left in its rings. Returns whether the record should wait until more is known of the
- * process. */
+ * what it left in its rings. Returns FALSE if readers cannot take it now: the record should wait.
+ * @is_urgent: it cannot */
+gboolean
+sonde_inferiors_take_rest (SondeInferiors *self, int32_t pid, gint64 time_ns, gboolean is_urgent);
+/* Behind that. Returns whether the record should wait until more is known of the process. */
 gboolean sonde_inferiors_foresee_end (SondeInferiors *self, int32_t pid, gint64 time_ns);
 /* Behind that, before its mappings are forgotten. */
 void sonde_inferiors_process_ends (SondeInferiors *self, int32_t pid, gint64 time_ns);

@@ -81,6 +81,10 @@ take_sideband (SondeWorkerSession *self, const SondePerfRecord *record, gboolean
   gboolean is_exec = record->type == SONDE_PERF_RECORD_COMM && record->comm.exec;
   gboolean is_exit = record->type == SONDE_PERF_RECORD_EXIT && record->pid == record->tid;
 
+  if ((is_exec || is_exit)
+      && !sonde_inferiors_take_rest (self->inferiors, record->pid, record->time_ns,
+                                     pressed || sonde_stream_now_ns () >= self->urgent_ns))
+    return SONDE_RINGS_WAIT;
   if (awaits_answer (self, record, is_exec || is_exit) && may_wait (self, pressed))
     return SONDE_RINGS_WAIT;
   if (is_exec || is_exit)

@@ -735,7 +735,7 @@ sonde_worker_session_new (int front_fd, SondeWorkerSessionDone done, gpointer us
   self->state = NEW;
   self->done = done;
   self->user_data = user_data;
-  self->wait_until_ns = G_MAXINT64;
+  self->wait_until_ns = self->urgent_ns = G_MAXINT64;
   self->clock_fd = -1;
   self->drain = g_source_new (&drain_functions, sizeof (GSource));
   g_source_set_static_name (self->drain, "drain");
