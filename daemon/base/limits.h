@@ -102,10 +102,12 @@
 
 /* Control sockets of a session that are open: one for each program that a client starts. */
 #define SONDE_LIMIT_CONTROLS 16
-/* Rings of profiled programs in a session, and bytes of all of them: what a program with a ring for
- * each of its threads needs. */
-#define SONDE_LIMIT_RINGS             256
-#define SONDE_LIMIT_RING_MEMORY_BYTES (64 * 1024 * 1024)
+/* Rings of profiled programs in a session, and bytes of all of them: what a program of 400 threads
+ * needs. A ring gets what it wishes for, or a part of what is left: so the first ones are large, and
+ * there is room for many. */
+#define SONDE_LIMIT_RINGS             512
+#define SONDE_LIMIT_RING_MEMORY_BYTES (128 * 1024 * 1024)
+#define SONDE_LIMIT_RING_PARTS        96
 
 /* Bytes of a worker's private memory. As MemoryMax= in systemd/sonde-worker@.service. */
 #define SONDE_LIMIT_WORKER_BYTES (512 * 1024 * 1024)

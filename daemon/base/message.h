@@ -352,6 +352,7 @@ typedef enum
   SONDE_STATISTIC_EVENTS_WAITED_US,  /* that they waited, together, by the programs' account */
   SONDE_STATISTIC_TARGET_STUCK,      /* questions about a process or its files that the kernel did
                                         not answer */
+  SONDE_STATISTIC_RINGS_REFUSED,     /* rings that threads of programs asked for and did not get */
   SONDE_N_STATISTICS,
 } SondeStatistic;
 

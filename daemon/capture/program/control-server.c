@@ -207,7 +207,7 @@ answer_sysprof (Peer *peer, const Message *message)
 
 /* An answer without a descriptor says that there can be no more links. */
 static gboolean
-answer_link_request (Peer *peer)
+answer_link_request (Peer *peer, const Message *message)
 {
   static const SondeControlHeader answer
       = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_LINK };
@@ -225,6 +225,8 @@ answer_link_request (Peer *peer)
       else
         sonde_clear_fd (&theirs);
     }
+  if (theirs < 0)
+    peer->server->handler.link_refused (message->pid, peer->server->user_data);
   /* A link that was not delivered hangs up. */
   return send_answer (peer, &answer, sizeof answer, theirs)
          || refuse_peer (peer, "A control socket of programs was closed: they take no answers");
@@ -278,7 +280,7 @@ take_message (Peer *peer, const Message *message)
                   == 0)
     return answer_sysprof (peer, message);
   else if (is_message (message, SONDE_CONTROL_LINK, sizeof (SondeControlHeader)))
-    return answer_link_request (peer);
+    return answer_link_request (peer, message);
 
   return TRUE;
 }

@@ -42,6 +42,7 @@ typedef struct
   gint64 gone_ns;  /* 0: its peer is there */
   guint n_rings;
   gboolean is_settled; /* for the last time */
+  gboolean lacks_ring; /* a thread of it */
 
   GHashTable *counters;  /* the program's id → ProgramCounter */
   guint n_defined;       /* counters, those that were replaced by another of the same id, too */

@@ -372,6 +372,43 @@ static GSourceFuncs turn_functions = { .dispatch = dispatch_turn };
 
 /* --- requests --- */
 
+/* Nobody else can tell: what a thread does that has no ring leaves no trace. */
+static void
+count_refusal (SondeInferiors *self, SondeInferior *inferior, int error)
+{
+  g_autofree char *text = NULL;
+
+  sonde_tally_add (self->tally, SONDE_STATISTIC_RINGS_REFUSED, 1);
+  if (inferior == NULL || inferior->lacks_ring || !may_log (self))
+    return;
+  inferior->lacks_ring = TRUE;
+  text = g_strdup_printf (
+      SONDE_LEDGER_MISSING
+      "a thread of process %d got no ring (%s), and others may not until rings end: "
+      "what they do is not recorded",
+      inferior->pid,
+      error == -EDQUOT ? "the session has no more ring memory" : g_strerror (-error));
+  sonde_recorder_warn (self->parts.recorder, text);
+}
+
+static void
+link_refused (pid_t pid, gpointer user_data)
+{
+  count_refusal (user_data, pid > 0 ? ensure_inferior (user_data, pid, 0) : NULL, -EDQUOT);
+}
+
+/* A large one while there is much room, so that many find some. */
+static guint32
+fit_ring (const SondeInferiors *self, guint32 wished_bytes)
+{
+  gsize part_bytes
+      = (SONDE_LIMIT_RING_MEMORY_BYTES - self->memory_bytes) / SONDE_LIMIT_RING_PARTS;
+
+  while (wished_bytes > SONDE_RING_MIN_BYTES && wished_bytes > part_bytes)
+    wished_bytes /= 2;
+  return wished_bytes;
+}
+
 static int
 ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
 {
@@ -389,7 +426,10 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
 
   /* A process of another pid namespace has no number here. */
   if (wanted->pid <= 0)
-    return -EPERM;
+    {
+      count_refusal (self, NULL, -EPERM);
+      return -EPERM;
+    }
   /* What the producer may send beside allocations. */
   if (wanted->producer == SONDE_PRODUCER_APPLICATION)
     {
@@ -408,20 +448,28 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
   if (options.size_bytes < SONDE_RING_MIN_BYTES || options.size_bytes > SONDE_RING_MAX_BYTES
       || (options.size_bytes & (options.size_bytes - 1)) != 0)
     return -EINVAL;
+  options.size_bytes = fit_ring (self, options.size_bytes);
   if (self->rings->len >= SONDE_LIMIT_RINGS
       || options.size_bytes > SONDE_LIMIT_RING_MEMORY_BYTES - self->memory_bytes)
-    return -EDQUOT;
+    {
+      count_refusal (self, inferior, -EDQUOT);
+      return -EDQUOT;
+    }
 
   made.inferior = inferior;
   made.made_ns = sonde_stream_now_ns ();
   r = sonde_ring_memory_create (&options, &memory, &fd);
   if (r < 0)
-    return r;
+    {
+      count_refusal (self, inferior, r);
+      return r;
+    }
   r = sonde_ring_reader_new (&memory, &rights, &made.reader);
   if (r < 0)
     {
       sonde_ring_memory_unmap (&memory);
       close (fd);
+      count_refusal (self, inferior, r);
       return r;
     }
   sonde_ring_reader_pause (made.reader, self->is_paused);
@@ -495,7 +543,7 @@ sonde_inferiors_new (const SondeInferiorsParts *parts,
                      gpointer user_data)
 {
   static const SondeControlServerHandler handler
-      = { ring_wanted, ring_undelivered, wake, peer_gone, control_closed, control_refused };
+      = { ring_wanted, link_refused, ring_undelivered, wake, peer_gone, control_closed, control_refused };
   const SondeMessageSetup *setup = parts->setup;
   const SondeControlTerms terms = { .memory_mode = setup->asked.memory,
                                     .max_depth = setup->asked.max_depth,
