@@ -31,7 +31,7 @@ struct SondeLedgerCheck
   gint32 first_stateless; /* pid */
   guint64 n_claims;
   char *first_claim;
-  guint64 n_missing; /* programs with threads whose events nobody counts */
+  guint64 n_missing; /* messages of threads whose events nobody counts */
   char *first_missing;
 };
 
@@ -93,8 +93,7 @@ check_addresses (SondeLedgerCheck *self, const void *addrs, guint n_addrs)
       guint32 known;
 
       memcpy (&address, (const guint8 *) addrs + i * sizeof address, sizeof address);
-      if (!sonde_is_jit_address (address)
-          || sonde_id_map_lookup (self->jit_names, address, &known))
+      if (!sonde_is_jit_address (address) || sonde_id_map_lookup (self->jit_names, address, &known))
         continue;
       if (self->n_jit_unnamed++ == 0)
         self->first_unnamed = address;
@@ -345,8 +344,10 @@ sonde_ledger_check_dup_findings (const SondeLedgerCheck *self)
                  g_strdup ("PROCESS and MAP frames precede each pid's samples"));
   if (self->n_missing > 0)
     add_finding (findings, SONDE_VERDICT_FAILED, "threads",
-                 g_strdup_printf ("%" G_GUINT64_FORMAT " programs are not whole, first: %s",
-                                  self->n_missing, self->first_missing));
+                 g_strdup_printf ("%" G_GUINT64_FORMAT
+                                  " %s of events that nobody counted, first: %s",
+                                  self->n_missing, self->n_missing == 1 ? "message" : "messages",
+                                  self->first_missing));
   if (self->n_claims > 0)
     add_finding (
         findings, SONDE_VERDICT_WARNING, "claims",

@@ -50,7 +50,7 @@
  *
  * Source: docs/protocol.md, "Between the three programs"
  */
-#define SONDE_MESSAGE_VERSION  3 /* 1: Sonde 0.1.0 */
+#define SONDE_MESSAGE_VERSION  4 /* 1: Sonde 0.1.0 */
 #define SONDE_MESSAGE_MAX_FDS  SONDE_SEND_MAX_FDS
 #define SONDE_MESSAGE_MAX_SIZE 8192 /* bytes */
 #define SONDE_MESSAGE_MAX_RINGS                                                                    \

@@ -239,6 +239,7 @@ answer_ring_request (Peer *peer, const Message *message)
   SondeRingWanted wanted = { .kind = SONDE_RING_NATIVE,
                              .producer = message->ring.producer,
                              .size_bytes = message->ring.size_bytes,
+                             .is_shared = message->ring.tid == 0,
                              .peer = peer->id,
                              .pid = message->pid };
   SondeControlRingAnswer answer = { .header = message->header, .number = message->ring.number };

@@ -12,7 +12,7 @@
 #include "shared-ring/ring-schedule.h"
 
 /* Processes at a time: of those that have no ring any more the oldest goes. */
-#define MAX_INFERIORS 1024
+#define MAX_INFERIORS SONDE_LIMIT_RINGS
 
 /* Between the end of a process's socket and the kernel's record of its end, if there is one. */
 #define GONE_NS         (2 * G_GINT64_CONSTANT (1000000000))
@@ -23,16 +23,23 @@
 /* A writer counts a loss with two additions to shared memory, which no processor does faster. */
 #define MIN_LOSS_NS 4
 
-/* LOG frames of rings that programs can cause in a second. */
-#define LOGS_A_SECOND 16
+/* LOG frames of rings that programs can cause in a second, and those in a session that tell whose
+ * threads have none. */
+#define LOGS_A_SECOND    16
+#define MAX_MISSING_LOGS 256
+
+/* Between a thread's first request that is refused and its second one, for a ring to share. */
+#define LACKING_NS G_GINT64_CONSTANT (1000000000)
 
 typedef struct
 {
   guint number; /* from 1 */
   SondeRingReader *reader;
   SondeInferior *inferior; /* which stays as long as it has one */
+  SondeProducer producer;
   const char *what;
   gint64 made_ns;
+  gboolean is_shared;    /* by the threads of its process */
   gboolean is_dead;      /* gets nothing more */
   gboolean has_lied;     /* about its losses, and that was said */
   SondeRingCounts known; /* what was counted so far */
@@ -63,6 +70,9 @@ struct SondeInferiors
   guint n_logs; /* in this second */
   guint n_logs_left_out;
   gint64 logs_since_us;
+  guint n_missing_logs;
+  guint n_missing_left_out; /* which would have told of so many threads */
+  guint n_threads_left_out;
 };
 
 static void
@@ -84,6 +94,47 @@ settle_last (SondeInferior *inferior)
   inferior->is_settled = TRUE;
 }
 
+static void
+tell_missing (SondeInferiors *self, guint n_threads, const char *text)
+{
+  sonde_tally_add (self->tally, SONDE_STATISTIC_RINGS_REFUSED, n_threads);
+  if (self->n_missing_logs++ < MAX_MISSING_LOGS)
+    {
+      sonde_recorder_warn (self->parts.recorder, text);
+      return;
+    }
+  self->n_missing_left_out++;
+  self->n_threads_left_out += n_threads;
+}
+
+/* Nobody else can tell: what a thread does that has no ring leaves no trace. */
+static void
+tell_lacking (SondeInferiors *self, SondeInferior *inferior)
+{
+  g_autofree char *text = NULL;
+
+  if (inferior->n_lacking == 0)
+    return;
+  text = g_strdup_printf (
+      SONDE_LEDGER_MISSING "%u %s of process %d got no ring (%s): what %s did is not recorded",
+      inferior->n_lacking, inferior->n_lacking == 1 ? "thread" : "threads", inferior->pid,
+      inferior->lack_error == -EDQUOT ? "the session has no more ring memory"
+                                      : g_strerror (-inferior->lack_error),
+      inferior->n_lacking == 1 ? "it" : "they");
+  tell_missing (self, inferior->n_lacking, text);
+  inferior->n_lacking = 0;
+}
+
+static void
+forget_inferior (SondeInferiors *self, guint index)
+{
+  SondeInferior *inferior = g_ptr_array_index (self->inferiors, index);
+
+  tell_lacking (self, inferior);
+  settle_last (inferior);
+  g_ptr_array_remove_index (self->inferiors, index);
+}
+
 /* More than there is room for never have a ring at a time. */
 static SondeInferior *
 ensure_inferior (SondeInferiors *self, pid_t pid, guint64 peer)
@@ -101,8 +152,7 @@ ensure_inferior (SondeInferiors *self, pid_t pid, guint64 peer)
       inferior = g_ptr_array_index (self->inferiors, i);
       if (inferior->n_rings > 0)
         continue;
-      settle_last (inferior);
-      g_ptr_array_remove_index (self->inferiors, i);
+      forget_inferior (self, i);
       break;
     }
   inferior = sonde_inferior_new (&self->parts, pid, peer, sonde_stream_now_ns ());
@@ -212,6 +262,8 @@ close_ring (SondeInferiors *self, guint index, gboolean is_told)
   ProgramRing *ring = g_ptr_array_index (self->rings, index);
   SondeInferior *inferior = ring->inferior;
 
+  inferior->n_rings--;
+  inferior->n_shared -= ring->is_shared ? 1 : 0;
   if (is_told)
     {
       count_ring (self, ring, TRUE);
@@ -223,7 +275,6 @@ close_ring (SondeInferiors *self, guint index, gboolean is_told)
   g_ptr_array_remove_index (self->rings, index);
   self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
   self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->memory_bytes;
-  inferior->n_rings--;
 }
 
 /* --- turns of rings --- */
@@ -372,41 +423,65 @@ static GSourceFuncs turn_functions = { .dispatch = dispatch_turn };
 
 /* --- requests --- */
 
-/* Nobody else can tell: what a thread does that has no ring leaves no trace. */
-static void
-count_refusal (SondeInferiors *self, SondeInferior *inferior, int error)
+/* A thread that shares what others got lacks nothing, and may ask for that in a moment. */
+static int
+refuse (const SondeRingWanted *wanted, SondeInferior *inferior, int error)
 {
-  g_autofree char *text = NULL;
-
-  sonde_tally_add (self->tally, SONDE_STATISTIC_RINGS_REFUSED, 1);
-  if (inferior == NULL || inferior->lacks_ring || !may_log (self))
-    return;
-  inferior->lacks_ring = TRUE;
-  text = g_strdup_printf (
-      SONDE_LEDGER_MISSING
-      "a thread of process %d got no ring (%s), and others may not until rings end: "
-      "what they do is not recorded",
-      inferior->pid,
-      error == -EDQUOT ? "the session has no more ring memory" : g_strerror (-error));
-  sonde_recorder_warn (self->parts.recorder, text);
+  if (wanted->kind == SONDE_RING_NATIVE
+      && (inferior->n_shared > 0 || (wanted->is_shared && inferior->n_lacking > 0)))
+    return error;
+  if (inferior->n_lacking++ == 0)
+    inferior->lacks_ns = sonde_stream_now_ns ();
+  inferior->lack_error = error;
+  return error;
 }
 
 static void
 link_refused (pid_t pid, gpointer user_data)
 {
-  count_refusal (user_data, pid > 0 ? ensure_inferior (user_data, pid, 0) : NULL, -EDQUOT);
+  g_autofree char *text
+      = g_strdup_printf (SONDE_LEDGER_MISSING "process %d got no link (the session has too many): "
+                                              "what it did is not recorded",
+                         (int) pid);
+
+  tell_missing (user_data, 1, text);
 }
 
 /* A large one while there is much room, so that many find some. */
 static guint32
 fit_ring (const SondeInferiors *self, guint32 wished_bytes)
 {
-  gsize part_bytes
-      = (SONDE_LIMIT_RING_MEMORY_BYTES - self->memory_bytes) / SONDE_LIMIT_RING_PARTS;
+  gsize part_bytes = (SONDE_LIMIT_RING_MEMORY_BYTES - self->memory_bytes) / SONDE_LIMIT_RING_PARTS;
 
+  if (self->memory_bytes + wished_bytes <= SONDE_LIMIT_RING_AMPLE_BYTES)
+    return wished_bytes;
   while (wished_bytes > SONDE_RING_MIN_BYTES && wished_bytes > part_bytes)
     wished_bytes /= 2;
   return wished_bytes;
+}
+
+/* Whether there is room for one more: what a process cannot do without goes before what others
+ * would like to have. By its pid, as it may have any number of links. */
+static gboolean
+has_room (const SondeInferiors *self, const SondeRingWanted *wanted, gsize size_bytes)
+{
+  gboolean is_alone = wanted->is_shared || wanted->kind == SONDE_RING_SYSPROF;
+  guint percent = is_alone ? 100 : SONDE_LIMIT_OWN_RINGS_PERCENT;
+  guint n_alike = 0;
+
+  for (guint i = 0; i < self->rings->len && is_alone; i++)
+    {
+      const ProgramRing *ring = g_ptr_array_index (self->rings, i);
+
+      n_alike += !ring->is_dead && ring->inferior->pid == wanted->pid
+                 && ring->producer == wanted->producer && ring->is_shared == wanted->is_shared;
+    }
+  if (n_alike > 0)
+    percent = wanted->is_shared ? SONDE_LIMIT_MORE_RINGS_PERCENT : SONDE_LIMIT_OWN_RINGS_PERCENT;
+  return (!wanted->is_shared || n_alike < SONDE_LIMIT_SHARED_RINGS)
+         && self->rings->len < (guint) SONDE_LIMIT_RINGS * percent / 100
+         && self->memory_bytes + size_bytes
+                <= (gsize) SONDE_LIMIT_RING_MEMORY_BYTES * percent / 100;
 }
 
 static int
@@ -427,7 +502,10 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
   /* A process of another pid namespace has no number here. */
   if (wanted->pid <= 0)
     {
-      count_refusal (self, NULL, -EPERM);
+      if (!wanted->is_shared)
+        tell_missing (self, 1,
+                      SONDE_LEDGER_MISSING "a thread of a process without a number here, in "
+                                           "another pid namespace, got no ring");
       return -EPERM;
     }
   /* What the producer may send beside allocations. */
@@ -449,33 +527,32 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
       || (options.size_bytes & (options.size_bytes - 1)) != 0)
     return -EINVAL;
   options.size_bytes = fit_ring (self, options.size_bytes);
-  if (self->rings->len >= SONDE_LIMIT_RINGS
-      || options.size_bytes > SONDE_LIMIT_RING_MEMORY_BYTES - self->memory_bytes)
-    {
-      count_refusal (self, inferior, -EDQUOT);
-      return -EDQUOT;
-    }
+  if (!has_room (self, wanted, options.size_bytes))
+    return refuse (wanted, inferior, -EDQUOT);
 
   made.inferior = inferior;
+  made.producer = wanted->producer;
+  made.is_shared = wanted->is_shared;
   made.made_ns = sonde_stream_now_ns ();
   r = sonde_ring_memory_create (&options, &memory, &fd);
   if (r < 0)
-    {
-      count_refusal (self, inferior, r);
-      return r;
-    }
+    return refuse (wanted, inferior, r);
   r = sonde_ring_reader_new (&memory, &rights, &made.reader);
   if (r < 0)
     {
       sonde_ring_memory_unmap (&memory);
       close (fd);
-      count_refusal (self, inferior, r);
-      return r;
+      return refuse (wanted, inferior, r);
     }
   sonde_ring_reader_pause (made.reader, self->is_paused);
   made.number = *number = ++self->n_made;
   g_ptr_array_add (self->rings, g_memdup2 (&made, sizeof made));
   inferior->n_rings++;
+  if (made.is_shared)
+    {
+      inferior->n_shared++;
+      inferior->n_lacking = 0;
+    }
   self->memory_bytes += options.size_bytes;
   self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
   self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->memory_bytes;
@@ -543,7 +620,8 @@ sonde_inferiors_new (const SondeInferiorsParts *parts,
                      gpointer user_data)
 {
   static const SondeControlServerHandler handler
-      = { ring_wanted, link_refused, ring_undelivered, wake, peer_gone, control_closed, control_refused };
+      = { ring_wanted, link_refused,   ring_undelivered, wake,
+          peer_gone,   control_closed, control_refused };
   const SondeMessageSetup *setup = parts->setup;
   const SondeControlTerms terms = { .memory_mode = setup->asked.memory,
                                     .max_depth = setup->asked.max_depth,
@@ -679,15 +757,24 @@ sonde_inferiors_settle (SondeInferiors *self)
       else if (!inferior->is_settled)
         sonde_inferior_settle (inferior, now, FALSE);
       if (inferior->is_settled && inferior->n_rings == 0)
-        g_ptr_array_remove_index (self->inferiors, i - 1);
+        forget_inferior (self, i - 1);
     }
 }
 
 void
 sonde_inferiors_count (SondeInferiors *self)
 {
+  gint64 now = sonde_stream_now_ns ();
+
   for (guint i = 0; i < self->rings->len; i++)
     count_ring (self, g_ptr_array_index (self->rings, i), FALSE);
+  for (guint i = 0; i < self->inferiors->len; i++)
+    {
+      SondeInferior *inferior = g_ptr_array_index (self->inferiors, i);
+
+      if (now - inferior->lacks_ns > LACKING_NS)
+        tell_lacking (self, inferior);
+    }
   if (self->n_logs_left_out > 0 && g_get_monotonic_time () - self->logs_since_us > G_USEC_PER_SEC)
     {
       g_autofree char *text = g_strdup_printf (
@@ -731,5 +818,17 @@ sonde_inferiors_end (SondeInferiors *self)
       close_ring (self, last, FALSE);
     }
   for (guint i = 0; i < self->inferiors->len; i++)
-    settle_last (g_ptr_array_index (self->inferiors, i));
+    {
+      tell_lacking (self, g_ptr_array_index (self->inferiors, i));
+      settle_last (g_ptr_array_index (self->inferiors, i));
+    }
+  if (self->n_missing_left_out > 0)
+    {
+      g_autofree char *text = g_strdup_printf (
+          SONDE_LEDGER_MISSING "%u threads got no ring that %u more messages would have told of",
+          self->n_threads_left_out, self->n_missing_left_out);
+
+      self->n_missing_left_out = 0;
+      sonde_recorder_warn (self->parts.recorder, text);
+    }
 }
