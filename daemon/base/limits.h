@@ -113,8 +113,8 @@
 /* Per cent of both that rings of a single thread may take, and rings that the threads of a process
  * share beside another: the rest is for those that a process cannot do without. How many of the
  * latter a process has, for events of one kind. */
-#define SONDE_LIMIT_OWN_RINGS_PERCENT  50
-#define SONDE_LIMIT_MORE_RINGS_PERCENT 62
+#define SONDE_LIMIT_OWN_RINGS_PERCENT  25
+#define SONDE_LIMIT_MORE_RINGS_PERCENT 40
 #define SONDE_LIMIT_SHARED_RINGS       8
 
 /* Bytes of a worker's private memory. As MemoryMax= in systemd/sonde-worker@.service. */

@@ -218,7 +218,7 @@ get_native_ring (const SondeRingWish *wish, SondeRingGrant *grant)
   SondeControlRingRequest request
       = { .header = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_RING },
           .producer = wish->producer,
-          .tid = gettid (),
+          .tid = wish->is_common ? 0 : gettid (),
           .size_bytes = (uint32_t) wish->size_bytes,
           .number = ++state.n_requests };
   int r = sonde_known_socket_check (&state.link) ? 0 : open_link ();

@@ -326,7 +326,7 @@ ask_for_ring (int link, gint32 tid, guint32 size_bytes)
   return answer.error;
 }
 
-/* Rings of profiled programs, by number and by memory: one program may have half of them for its
+/* Rings of profiled programs, by number and by memory: a quarter of them is for single
  * threads. Who asks for more is told so, or in the old way gets an end of file. */
 void
 limit_reach_rings (const char *name)
@@ -353,7 +353,7 @@ limit_reach_rings (const char *name)
 
   while (ask_for_ring (link, 1, small) == 0)
     n++;
-  g_assert_cmpuint (n, ==, n_rings / 2);
+  g_assert_cmpuint (n, ==, n_rings / 4);
   g_assert_cmpint (ask_for_ring (link, 1, small), ==, -EDQUOT);
   g_assert_cmpint (
       send (control, SONDE_CONTROL_SYSPROF_REQUEST, SONDE_CONTROL_SYSPROF_REQUEST_BYTES, 0), ==,
@@ -367,12 +367,12 @@ limit_reach_rings (const char *name)
   g_assert_cmpint (send (control, &request, sizeof request, 0), ==, sizeof request);
   receive_answer (control, &answer, sizeof answer, &link);
   /* Those of the closed link go at the worker's next turn. Then as many as are ample, and smaller
-   * ones, which take no more than half. */
+   * ones, which take no more than a quarter. */
   for (n = 0; n < ring_memory / 8 / large;)
     n += ask_for_ring (link, 1, large) == 0;
   while (ask_for_ring (link, 1, large) == 0)
     n++;
-  g_assert_cmpuint (n, <, n_rings / 2);
+  g_assert_cmpuint (n, <, n_rings / 4);
   g_assert_cmpint (ask_for_ring (link, 0, large), ==, 0);
   close (control);
   close (link);

@@ -15,10 +15,14 @@
 #define MAX_INFERIORS SONDE_LIMIT_RINGS
 
 /* Between the end of a process's socket and the kernel's record of its end, if there is one. */
-#define GONE_NS         (2 * G_GINT64_CONSTANT (1000000000))
+#define GONE_NS (2 * G_GINT64_CONSTANT (1000000000))
 
-#define BUDGET_BYTES    (32 * 1024) /* of each ring in a turn */
-#define NO_ROOM_WAIT_US 1000        /* readers are asked again */
+/* Of each ring in a turn: so many bytes, or a part of a larger one. Rings of any size that are full
+ * are read through in as many turns, so that what they held at a time comes at about a time. */
+#define BUDGET_BYTES    (32 * 1024)
+#define BUDGET_PART     8
+
+#define NO_ROOM_WAIT_US 1000 /* readers are asked again */
 
 /* A writer counts a loss with two additions to shared memory, which no processor does faster. */
 #define MIN_LOSS_NS 4
@@ -323,6 +327,12 @@ is_over (const ProgramRing *ring)
          || (ring->is_dead && sonde_ring_reader_fill (ring->reader) == 0);
 }
 
+static gsize
+budget_of (const ProgramRing *ring)
+{
+  return MAX (BUDGET_BYTES, sonde_ring_reader_size (ring->reader) / BUDGET_PART);
+}
+
 /* Returns whether one has more than it may give now. */
 static gboolean
 run_turn (SondeInferiors *self)
@@ -336,9 +346,9 @@ run_turn (SondeInferiors *self)
     {
       const ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
 
-      if (sonde_ring_reader_begin (ring->reader, BUDGET_BYTES) < 0)
+      if (sonde_ring_reader_begin (ring->reader, budget_of (ring)) < 0)
         continue;
-      has_more = has_more || sonde_ring_reader_fill (ring->reader) > BUDGET_BYTES;
+      has_more = has_more || sonde_ring_reader_fill (ring->reader) > budget_of (ring);
       sonde_ring_schedule_observe (&self->schedule, sonde_ring_reader_fill (ring->reader),
                                    sonde_ring_reader_size (ring->reader),
                                    sonde_ring_reader_has_doorbell (ring->reader));
@@ -463,7 +473,7 @@ fit_ring (const SondeInferiors *self, guint32 wished_bytes)
 /* Whether there is room for one more: what a process cannot do without goes before what others
  * would like to have. By its pid, as it may have any number of links. */
 static gboolean
-has_room (const SondeInferiors *self, const SondeRingWanted *wanted, gsize size_bytes)
+may_have_ring (const SondeInferiors *self, const SondeRingWanted *wanted, gsize size_bytes)
 {
   gboolean is_alone = wanted->is_shared || wanted->kind == SONDE_RING_SYSPROF;
   guint percent = is_alone ? 100 : SONDE_LIMIT_OWN_RINGS_PERCENT;
@@ -527,7 +537,7 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
       || (options.size_bytes & (options.size_bytes - 1)) != 0)
     return -EINVAL;
   options.size_bytes = fit_ring (self, options.size_bytes);
-  if (!has_room (self, wanted, options.size_bytes))
+  if (!may_have_ring (self, wanted, options.size_bytes))
     return refuse (wanted, inferior, -EDQUOT);
 
   made.inferior = inferior;
