@@ -32,10 +32,11 @@
  * of this link gets more frames.
  *
  * Whose ring it is says the kernel (SO_PASSCRED, SCM_CREDENTIALS of the request), not the message.
- * Both sides send with MSG_DONTWAIT | MSG_NOSIGNAL and never wait for room; a program waits
- * SONDE_CONTROL_TIMEOUT_MS for an answer. Numbers have the machine's byte order, unused bytes
- * are zero. A message that is shorter or longer than its type says, or of a version above
- * SONDE_CONTROL_VERSION, ends the link; on the control socket it is ignored.
+ * Both sides send with MSG_DONTWAIT | MSG_NOSIGNAL. The profiler never waits for room; a program
+ * waits SONDE_CONTROL_TIMEOUT_MS for room for its request and for an answer together. Numbers have
+ * the machine's byte order, unused bytes are zero. A message that is shorter or longer than its
+ * type says, or of a version above SONDE_CONTROL_VERSION, ends the link; on the control socket it
+ * is ignored.
  *
  * Source: docs/protocol.md, "Control socket"
  */
