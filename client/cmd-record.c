@@ -36,6 +36,7 @@ static const struct
   { "events-lost-ring", "events of programs found no room in their rings, as these claim",
     "--memory-wait=1000000 lets the command wait as often as it takes" },
   { "events-refused", "events of programs were impossible, or came while it was paused", NULL },
+  { "rings-refused", "threads of programs got no ring, and all their events are missing", NULL },
   { "stream-lost", "frames were dropped because the capture was not written fast enough",
     "write to a faster disk with -o" },
   { "file-lost", "frames found no room in the file", "make room, or write elsewhere with -o" },
@@ -70,6 +71,7 @@ count_lost (SondeClientSession *session)
          + sonde_client_session_get_statistic (session, "file-samples-lost")
          + sonde_client_session_get_statistic (session, "events-lost-ring")
          + sonde_client_session_get_statistic (session, "events-refused")
+         + sonde_client_session_get_statistic (session, "rings-refused")
          + sonde_client_session_get_statistic (session, "stream-events-lost")
          + sonde_client_session_get_statistic (session, "file-events-lost");
 }

@@ -47,6 +47,8 @@
 /* How a LOG frame of the session begins that tells of a loss which a program claims, and which is
  * more than is possible; the ledger has what is. */
 #define SONDE_LEDGER_CLAIM "Claim: "
+/* The same of one that tells of events which nobody counts: their thread had no ring. */
+#define SONDE_LEDGER_MISSING "Missing: "
 
 typedef enum
 {

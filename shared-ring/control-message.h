@@ -24,17 +24,19 @@
  * The control socket is SOCK_SEQPACKET, so that each request is a message of its own and rubbish
  * spoils nothing but itself; libsysprof-capture works with it as with SOCK_STREAM.
  *
- * On its link a process asks for a ring for each of its threads (SondeControlRingRequest; one
- * SondeControlRingAnswer each, in order, with the memfd in SCM_RIGHTS when @error is 0), and rings
- * the doorbell (SONDE_CONTROL_BELL, no answer): a ring is filled as far as its reader wanted. One
- * doorbell is for all rings of the process, and says no more than "look". When the last copy of the
- * program's end is closed, the profiler sees the hang-up: no ring of this link gets more frames.
+ * On its link a process asks for a ring for each of its threads, or for all
+ * (SondeControlRingRequest; one SondeControlRingAnswer each, in order, with the memfd in SCM_RIGHTS
+ * when @error is 0), and rings the doorbell (SONDE_CONTROL_BELL, no answer): a ring is filled as
+ * far as its reader wanted. One doorbell is for all rings of the process, and says no more than
+ * "look". When the last copy of the program's end is closed, the profiler sees the hang-up: no ring
+ * of this link gets more frames.
  *
  * Whose ring it is says the kernel (SO_PASSCRED, SCM_CREDENTIALS of the request), not the message.
- * Both sides send with MSG_DONTWAIT | MSG_NOSIGNAL and never wait for room; a program waits
- * SONDE_CONTROL_TIMEOUT_MS for an answer. Numbers have the machine's byte order, unused bytes
- * are zero. A message that is shorter or longer than its type says, or of a version above
- * SONDE_CONTROL_VERSION, ends the link; on the control socket it is ignored.
+ * Both sides send with MSG_DONTWAIT | MSG_NOSIGNAL. The profiler never waits for room; a program
+ * waits SONDE_CONTROL_TIMEOUT_MS for room for its request and for an answer together. Numbers have
+ * the machine's byte order, unused bytes are zero. A message that is shorter or longer than its
+ * type says, or of a version above SONDE_CONTROL_VERSION, ends the link; on the control socket it
+ * is ignored.
  *
  * Source: docs/protocol.md, "Control socket"
  */
@@ -75,7 +77,8 @@ typedef struct
 {
   SondeControlHeader header;
   uint32_t producer;   /* SondeProducer */
-  int32_t tid;         /* as the program sees it; for people, not believed */
+  int32_t tid;         /* as the program sees it; for people, not believed. 0: for those of the
+                          process's threads that get none of their own */
   uint32_t size_bytes; /* of the ring's body, see ring-layout.h; 0: as the profiler likes */
   uint32_t number;     /* the answer repeats it */
 } SondeControlRingRequest;

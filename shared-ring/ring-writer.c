@@ -230,6 +230,24 @@ wait_for_room (SondeRingWriter *self, size_t size_bytes)
   return r;
 }
 
+int
+sonde_ring_writer_check_room (SondeRingWriter *self, size_t size_bytes)
+{
+  if (has_room (self, size_bytes))
+    return 0;
+
+  self->is_broken = !load_head (self);
+  if (self->is_broken)
+    return -EPIPE;
+  return has_room (self, size_bytes) ? 0 : -ENOBUFS;
+}
+
+int64_t
+sonde_ring_writer_patience_ns (const SondeRingWriter *self)
+{
+  return self->wait_ns;
+}
+
 static int
 make_room (SondeRingWriter *self, size_t size_bytes)
 {

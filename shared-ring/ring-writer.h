@@ -96,6 +96,18 @@ void sonde_ring_writer_commit (SondeRingWriter *self);
 /* Gives the open reservation up; not a loss. Without one it does nothing. */
 void sonde_ring_writer_discard (SondeRingWriter *self);
 
+/**
+ * sonde_ring_writer_check_room:
+ *
+ * Whether there is room for a frame of that size now. Nothing is waited for or counted.
+ *
+ * Errors: -ENOBUFS there is none; -EPIPE as of sonde_ring_writer_reserve()
+ */
+int sonde_ring_writer_check_room (SondeRingWriter *self, size_t size_bytes);
+
+/* How long the session lets an event wait for room, in ns. */
+int64_t sonde_ring_writer_patience_ns (const SondeRingWriter *self);
+
 /* Counts an event as lost that was wanted and could not be made: of @size_bytes, as it would have
  * been asked for. */
 void sonde_ring_writer_lose (SondeRingWriter *self, size_t size_bytes);

@@ -11,8 +11,9 @@
 /* Each thread of a program writes into a ring of its own, and the rings are emptied one after the
  * other: in a capture a free may stand before the allocation in another thread, and both before
  * what the kernel told of their process. A frame is handed on when %SONDE_HEAP_WINDOW_BYTES of
- * frames have later times. That is what all rings of a session hold together, so frames are out of
- * place only in captures that others made or merged; then they are counted, and handed on late.
+ * frames have later times. That is what all rings of single threads in a session hold together; so
+ * frames are out of place only in captures that others made or merged, and where hundreds of
+ * processes have their rings full at a time; then they are counted, and handed on late.
  * Frames of the same time stay as they came. */
 typedef struct
 {

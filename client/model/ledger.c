@@ -109,6 +109,8 @@ struct SondeLedgerCheck
   gint32 first_stateless; /* pid */
   guint64 n_claims;
   char *first_claim;
+  guint64 n_missing; /* messages of threads whose events nobody counts */
+  char *first_missing;
 };
 
 const char *
@@ -140,6 +142,7 @@ sonde_ledger_check_free (SondeLedgerCheck *self)
   sonde_id_map_free (self->jit_names);
   sonde_id_map_free (self->pids);
   g_free (self->first_claim);
+  g_free (self->first_missing);
   g_free (self);
 }
 
@@ -243,13 +246,13 @@ sonde_ledger_check_add_frame (SondeLedgerCheck *self, const SondeFrame *frame)
         const SondeFrameLog *log = (const SondeFrameLog *) frame;
 
         /* Programs have log lines, too, with their pid. */
-        if (log->frame.pid <= 0 && strncmp (log->domain, "sonde", sizeof log->domain) == 0
-            && g_str_has_prefix (log->message, SONDE_LEDGER_CLAIM))
-          {
-            if (self->n_claims++ == 0)
-              self->first_claim
-                  = sonde_text_escape (log->message + strlen (SONDE_LEDGER_CLAIM), -1);
-          }
+        if (log->frame.pid > 0 || strncmp (log->domain, "sonde", sizeof log->domain) != 0)
+          break;
+        if (g_str_has_prefix (log->message, SONDE_LEDGER_CLAIM) && self->n_claims++ == 0)
+          self->first_claim = sonde_text_escape (log->message + strlen (SONDE_LEDGER_CLAIM), -1);
+        if (g_str_has_prefix (log->message, SONDE_LEDGER_MISSING) && self->n_missing++ == 0)
+          self->first_missing
+              = sonde_text_escape (log->message + strlen (SONDE_LEDGER_MISSING), -1);
       }
       break;
     default: /* nothing to be held against it */
@@ -417,6 +420,12 @@ sonde_ledger_check_dup_findings (const SondeLedgerCheck *self)
   else
     add_finding (findings, SONDE_VERDICT_PASSED, "state",
                  g_strdup ("PROCESS and MAP frames precede each pid's samples"));
+  if (self->n_missing > 0)
+    add_finding (findings, SONDE_VERDICT_FAILED, "threads",
+                 g_strdup_printf ("%" G_GUINT64_FORMAT
+                                  " %s of events that nobody counted, first: %s",
+                                  self->n_missing, self->n_missing == 1 ? "message" : "messages",
+                                  self->first_missing));
   if (self->n_claims > 0)
     add_finding (
         findings, SONDE_VERDICT_WARNING, "claims",

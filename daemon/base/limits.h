@@ -102,10 +102,20 @@
 
 /* Control sockets of a session that are open: one for each program that a client starts. */
 #define SONDE_LIMIT_CONTROLS 16
-/* Rings of profiled programs in a session, and bytes of all of them: what a program with a ring for
- * each of its threads needs. */
-#define SONDE_LIMIT_RINGS             256
-#define SONDE_LIMIT_RING_MEMORY_BYTES (64 * 1024 * 1024)
+/* Rings of profiled programs in a session, and bytes of all of them: what 1,000 programs at a time
+ * need. */
+#define SONDE_LIMIT_RINGS             2048
+#define SONDE_LIMIT_RING_MEMORY_BYTES (256 * 1024 * 1024)
+/* Bytes that are taken before a ring does not get what it wishes for any more, but one of so many
+ * parts of what is left: the first ones are large, and there is room for many. */
+#define SONDE_LIMIT_RING_AMPLE_BYTES (SONDE_LIMIT_RING_MEMORY_BYTES / 8)
+#define SONDE_LIMIT_RING_PARTS       384
+/* Per cent of both that rings of a single thread may take, and rings that the threads of a process
+ * share beside another: the rest is for those that a process cannot do without. How many of the
+ * latter a process has, for events of one kind. */
+#define SONDE_LIMIT_OWN_RINGS_PERCENT  25
+#define SONDE_LIMIT_MORE_RINGS_PERCENT 40
+#define SONDE_LIMIT_SHARED_RINGS       8
 
 /* Bytes of a worker's private memory. As MemoryMax= in systemd/sonde-worker@.service. */
 #define SONDE_LIMIT_WORKER_BYTES (512 * 1024 * 1024)

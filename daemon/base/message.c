@@ -460,6 +460,7 @@ sonde_statistic_name (SondeStatistic statistic)
     "events-waited",
     "events-waited-us",
     "target-stuck",
+    "rings-refused",
   };
 
   if ((unsigned) statistic < SONDE_N_LEDGER)

@@ -50,7 +50,7 @@
  *
  * Source: docs/protocol.md, "Between the three programs"
  */
-#define SONDE_MESSAGE_VERSION  3 /* 1: Sonde 0.1.0 */
+#define SONDE_MESSAGE_VERSION  4 /* 1: Sonde 0.1.0 */
 #define SONDE_MESSAGE_MAX_FDS  SONDE_SEND_MAX_FDS
 #define SONDE_MESSAGE_MAX_SIZE 8192 /* bytes */
 #define SONDE_MESSAGE_MAX_RINGS                                                                    \
@@ -352,6 +352,7 @@ typedef enum
   SONDE_STATISTIC_EVENTS_WAITED_US,  /* that they waited, together, by the programs' account */
   SONDE_STATISTIC_TARGET_STUCK,      /* questions about a process or its files that the kernel did
                                         not answer */
+  SONDE_STATISTIC_RINGS_REFUSED,     /* rings that threads of programs asked for and did not get */
   SONDE_N_STATISTICS,
 } SondeStatistic;
 

@@ -14,7 +14,7 @@
 #define DEFINITIONS_A_TIME 16
 #define MAX_ADDRS          8000
 
-static const SondeRingWish wish = { SONDE_PRODUCER_APPLICATION, 0 };
+static const SondeRingWish wish = { SONDE_PRODUCER_APPLICATION, 0, false };
 
 /* The counters of the process. Those below n are never changed again. */
 static struct
@@ -43,8 +43,7 @@ find_ring (SondeThreadRing **ring)
 {
   *ring = sonde_thread_ring_get (&wish);
 
-  return (*ring)->writer != NULL ? sonde_ring_writer_check_wanted ((*ring)->writer)
-                                 : (*ring)->error;
+  return sonde_thread_ring_check_wanted (*ring);
 }
 
 static SondeFrameOrigin
@@ -57,10 +56,7 @@ origin_at (const SondeThreadRing *ring, int64_t time_ns)
 static int
 finish (SondeThreadRing *ring, int result)
 {
-  if (result == 0)
-    sonde_ring_writer_commit (ring->writer);
-
-  return result;
+  return result == 0 ? sonde_thread_ring_commit (ring) : result;
 }
 
 bool
@@ -93,9 +89,8 @@ sonde_collector_mark (
     return -EINVAL;
 
   origin = origin_at (ring, start_ns);
-  return finish (ring,
-                 sonde_writer_add_mark (sonde_ring_writer_frames (ring->writer), &origin,
-                                        duration_ns, group, name, message != NULL ? message : ""));
+  return finish (ring, sonde_writer_add_mark (sonde_thread_ring_frames (ring), &origin, duration_ns,
+                                              group, name, message != NULL ? message : ""));
 }
 
 int
@@ -139,7 +134,7 @@ sonde_collector_log (unsigned severity, const char *domain, const char *message)
 
   origin = origin_at (ring, sonde_collector_now ());
   return finish (ring,
-                 sonde_writer_add_log (sonde_ring_writer_frames (ring->writer), &origin,
+                 sonde_writer_add_log (sonde_thread_ring_frames (ring), &origin,
                                        (uint16_t) severity, domain != NULL ? domain : "", message));
 }
 
@@ -199,12 +194,14 @@ sonde_collector_define_counter (SondeCollectorType type,
   return id;
 }
 
-/* A frame with the definitions that this ring does not have yet, as many as fit. */
+/* A frame with the definitions that this ring does not have yet, as many as fit. Of a ring in
+ * common two threads may send the same ones, which does no harm. */
 static int
 send_definitions (SondeThreadRing *ring, const SondeFrameOrigin *origin, uint32_t n_defined)
 {
   SondeCounter counters[DEFINITIONS_A_TIME];
-  uint32_t first = ring->n_definitions;
+  /* Pairs with the release below: who sees the number writes behind the definitions. */
+  uint32_t first = sonde_ring_load_acquire (ring->n_definitions);
   uint32_t n = 0;
   int r;
 
@@ -219,10 +216,10 @@ send_definitions (SondeThreadRing *ring, const SondeFrameOrigin *origin, uint32_
                                     .type = (uint8_t) from->id_type };
     }
 
-  r = finish (ring, sonde_writer_add_counter_define (sonde_ring_writer_frames (ring->writer),
-                                                     origin, counters, n));
+  r = finish (
+      ring, sonde_writer_add_counter_define (sonde_thread_ring_frames (ring), origin, counters, n));
   if (r == 0)
-    ring->n_definitions = first + n;
+    sonde_ring_store_release (ring->n_definitions, first + n);
 
   return r;
 }
@@ -244,7 +241,7 @@ check_counters (SondeThreadRing *ring,
     if (ids[i] < 1 || (uint32_t) ids[i] > n_defined)
       return -EINVAL;
 
-  while (r == 0 && ring->n_definitions < n_defined)
+  while (r == 0 && sonde_ring_load_acquire (ring->n_definitions) < n_defined)
     r = send_definitions (ring, origin, n_defined);
 
   return r;
@@ -273,8 +270,8 @@ sonde_collector_set_counters (const int *ids, const SondeCollectorValue *values,
       wire_values[i].v64 = values[i].v64;
     }
 
-  return finish (ring, sonde_writer_add_counter_set (sonde_ring_writer_frames (ring->writer),
-                                                     &origin, wire_ids, wire_values, n_counters));
+  return finish (ring, sonde_writer_add_counter_set (sonde_thread_ring_frames (ring), &origin,
+                                                     wire_ids, wire_values, n_counters));
 }
 
 int
@@ -310,8 +307,8 @@ sonde_collector_allocation (uint64_t address,
 
   origin = origin_at (ring, sonde_collector_now ());
   return finish (ring,
-                 sonde_writer_add_allocation (sonde_ring_writer_frames (ring->writer), &origin,
-                                              ring->tid, address, size_bytes, addrs, n_addrs));
+                 sonde_writer_add_allocation (sonde_thread_ring_frames (ring), &origin, ring->tid,
+                                              address, size_bytes, addrs, n_addrs));
 }
 
 int
@@ -327,8 +324,8 @@ sonde_collector_sample (const uint64_t *addrs, size_t n_addrs)
     return -EMSGSIZE;
 
   origin = origin_at (ring, sonde_collector_now ());
-  return finish (ring, sonde_writer_add_sample (sonde_ring_writer_frames (ring->writer), &origin,
-                                                ring->tid, addrs, n_addrs));
+  return finish (ring, sonde_writer_add_sample (sonde_thread_ring_frames (ring), &origin, ring->tid,
+                                                addrs, n_addrs));
 }
 
 int
@@ -347,8 +344,8 @@ sonde_collector_name_address (const char *name, uint64_t *address)
   origin = origin_at (ring, sonde_collector_now ());
   jit_name.address
       = SONDE_JIT_ADDRESS_BASE + __atomic_add_fetch (&n_named_addresses, 1, __ATOMIC_RELAXED);
-  r = finish (ring, sonde_writer_add_jitmap (sonde_ring_writer_frames (ring->writer), &origin,
-                                             &jit_name, 1));
+  r = finish (ring,
+              sonde_writer_add_jitmap (sonde_thread_ring_frames (ring), &origin, &jit_name, 1));
   if (r == 0)
     *address = jit_name.address;
 
@@ -361,9 +358,11 @@ sonde_collector_count (uint64_t *n_events, uint64_t *n_lost)
   SondeRingLosses losses = { .lost_events = 0 };
   SondeThreadRing *ring;
 
-  *n_events = 0;
   find_ring (&ring);
-  if (ring->writer != NULL)
-    sonde_ring_writer_count (ring->writer, n_events, &losses);
+  *n_events = ring->common.n_frames;
+  *n_lost = ring->common.n_lost;
+  if (ring->writer == NULL)
+    return;
+  sonde_ring_writer_count (ring->writer, n_events, &losses);
   *n_lost = losses.lost_events;
 }

@@ -110,15 +110,15 @@ now_ms (void)
   return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Waits until something is there to receive. */
+/* Waits until something is there to receive, or there is room to send. */
 static int
-wait_for_answer (int fd, int64_t deadline_ms)
+wait_for (int fd, short events, int64_t deadline_ms)
 {
   for (;;)
     {
-      struct pollfd answer = { .fd = fd, .events = POLLIN };
+      struct pollfd awaited = { .fd = fd, .events = events };
       int64_t left_ms = deadline_ms - now_ms ();
-      int n = left_ms > 0 ? poll (&answer, 1, (int) left_ms) : 0;
+      int n = left_ms > 0 ? poll (&awaited, 1, (int) left_ms) : 0;
 
       if (n > 0)
         return 0;
@@ -157,21 +157,36 @@ receive (int fd, void *bytes, size_t size_bytes, int *received_fd)
   return n;
 }
 
+/* A socket that many share is full at times. */
+static int
+send_request (int fd, const void *request, size_t request_bytes, int64_t deadline_ms)
+{
+  int r = 0;
+
+  while (r == 0 && send (fd, request, request_bytes, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+    {
+      if (errno != EAGAIN && errno != EINTR)
+        return -errno;
+      r = wait_for (fd, POLLOUT, deadline_ms);
+    }
+  return r;
+}
+
 /* Sends a request and takes one answer of this size. */
 static int
 ask (int fd, const void *request, size_t request_bytes, void *answer, size_t answer_bytes, int *got)
 {
   int64_t deadline_ms = now_ms () + SONDE_CONTROL_TIMEOUT_MS;
   ssize_t n = -EAGAIN;
-  int r;
+  int r = request_bytes > 0 ? send_request (fd, request, request_bytes, deadline_ms) : 0;
 
-  if (request_bytes > 0 && send (fd, request, request_bytes, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-    return -errno;
+  if (r < 0)
+    return r;
 
   /* Of a socket that others share, one of them may take what poll() saw. */
   while (n == -EAGAIN || n == -EINTR)
     {
-      r = wait_for_answer (fd, deadline_ms);
+      r = wait_for (fd, POLLIN, deadline_ms);
       if (r < 0)
         return r;
       n = receive (fd, answer, answer_bytes, got);
@@ -218,7 +233,7 @@ get_native_ring (const SondeRingWish *wish, SondeRingGrant *grant)
   SondeControlRingRequest request
       = { .header = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_RING },
           .producer = wish->producer,
-          .tid = gettid (),
+          .tid = wish->is_common ? 0 : gettid (),
           .size_bytes = (uint32_t) wish->size_bytes,
           .number = ++state.n_requests };
   int r = sonde_known_socket_check (&state.link) ? 0 : open_link ();

@@ -20,6 +20,7 @@ typedef struct
 {
   SondeProducer producer;
   size_t size_bytes; /* 0: as the profiler likes */
+  bool is_common;    /* for all threads of the process, not for the calling one */
 } SondeRingWish;
 
 typedef struct

@@ -66,11 +66,12 @@ sonde_thread_ring_close (void)
   SondeThreadRing *self = &own;
   SondeRingWriter *writer = self->writer;
 
-  if (writer != NULL && self->on_close != NULL)
+  if (self->error == 0 && self->on_close != NULL)
     self->on_close ();
   self->error = -ENODEV;
   self->writer = NULL;
   sonde_ring_signal_fence ();
+  sonde_common_ring_leave (&self->common);
   sonde_ring_writer_close (writer);
   close_left ();
 }
@@ -87,6 +88,13 @@ end_thread (void *data)
     return;
 
   close_left ();
+  /* What it has in common with others stays theirs. */
+  if (self->on_end != NULL && self->writer == NULL && self->error == 0)
+    {
+      self->on_end ();
+      sonde_common_ring_dwindle (&self->common);
+      return;
+    }
   if (self->on_end != NULL && self->writer != NULL)
     for (i = 0; i < MAX_LEFT && !take (&left[i], NULL); i++)
       ;
@@ -131,11 +139,28 @@ open_writer (SondeThreadRing *self, const SondeRingWish *wish)
       return r;
     }
 
-  self->n_definitions = 0;
+  self->n_own_definitions = 0;
+  self->n_definitions = &self->n_own_definitions;
   self->n_rounds = 0;
   self->answer = grant.answer;
   sonde_ring_signal_fence ();
   self->writer = writer;
+  return 0;
+}
+
+/* The profiler has no more for single threads, or its memory could not be mapped. */
+static int
+join_others (SondeThreadRing *self, SondeProducer producer)
+{
+  int r = -pthread_setspecific (key, self);
+
+  if (r == 0)
+    r = sonde_common_ring_join (&self->common, producer, &self->answer);
+  if (r < 0)
+    return r;
+
+  self->n_definitions = self->common.n_definitions;
+  self->n_rounds = 0;
   return 0;
 }
 
@@ -156,14 +181,16 @@ ask_for_ring (SondeThreadRing *self, const SondeRingWish *wish)
   if (r == 0 && sonde_fork_guard_generation () == 0)
     r = -ECHILD;
   sonde_ring_writer_close (of_parent);
+  sonde_common_ring_leave (&self->common);
   close_left ();
   self->pid = getpid ();
   self->tid = gettid ();
   if (r == 0)
     r = open_writer (self, wish);
-
   if (r == -EBUSY)
     return;
+  if (r < 0 && r != -ECHILD && r != -EOPNOTSUPP && sonde_control_link_is_there ())
+    r = join_others (self, wish->producer);
   self->error = r < 0 ? -ENODEV : 0;
   self->generation = sonde_fork_guard_generation ();
 }

@@ -306,13 +306,14 @@ receive_answer (int fd, gpointer bytes, gsize size_bytes, int *received)
     memcpy (received, CMSG_DATA (header), sizeof *received);
 }
 
-/* Returns the error of the answer. */
+/* Returns the error of the answer. @tid: 0: of all threads */
 static int
-ask_for_ring (int link, guint32 size_bytes)
+ask_for_ring (int link, gint32 tid, guint32 size_bytes)
 {
   SondeControlRingRequest request
       = { .header = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_RING },
           .producer = SONDE_PRODUCER_APPLICATION,
+          .tid = tid,
           .size_bytes = size_bytes };
   SondeControlRingAnswer answer;
   int ring;
@@ -325,8 +326,8 @@ ask_for_ring (int link, guint32 size_bytes)
   return answer.error;
 }
 
-/* Rings of profiled programs, by number and by memory: who asks for more is told so, or in the old
- * way gets an end of file. */
+/* Rings of profiled programs, by number and by memory: a quarter of them is for single
+ * threads. Who asks for more is told so, or in the old way gets an end of file. */
 void
 limit_reach_rings (const char *name)
 {
@@ -338,6 +339,7 @@ limit_reach_rings (const char *name)
   guint64 n_rings = limit_lookup (name);
   guint64 ring_memory = limit_lookup ("ring-memory");
   const guint32 large = 16 * 1024 * 1024;
+  const guint32 small = 128 * 1024;
   SondeControlHeader answer;
   int capture, control, link;
   guint n = 0;
@@ -349,10 +351,10 @@ limit_reach_rings (const char *name)
   g_assert_cmpint (send (control, &request, sizeof request, 0), ==, sizeof request);
   receive_answer (control, &answer, sizeof answer, &link);
 
-  while (ask_for_ring (link, 0) == 0)
+  while (ask_for_ring (link, 1, small) == 0)
     n++;
-  g_assert_cmpuint (n, ==, n_rings);
-  g_assert_cmpint (ask_for_ring (link, 0), ==, -EDQUOT);
+  g_assert_cmpuint (n, ==, n_rings / 4);
+  g_assert_cmpint (ask_for_ring (link, 1, small), ==, -EDQUOT);
   g_assert_cmpint (
       send (control, SONDE_CONTROL_SYSPROF_REQUEST, SONDE_CONTROL_SYSPROF_REQUEST_BYTES, 0), ==,
       SONDE_CONTROL_SYSPROF_REQUEST_BYTES);
@@ -364,10 +366,14 @@ limit_reach_rings (const char *name)
   g_assert_no_error (error);
   g_assert_cmpint (send (control, &request, sizeof request, 0), ==, sizeof request);
   receive_answer (control, &answer, sizeof answer, &link);
-  /* Those of the closed link go at the worker's next turn. */
-  for (n = 0; n < ring_memory / large;)
-    n += ask_for_ring (link, large) == 0;
-  g_assert_cmpint (ask_for_ring (link, large), ==, -EDQUOT);
+  /* Those of the closed link go at the worker's next turn. Then as many as are ample, and smaller
+   * ones, which take no more than a quarter. */
+  for (n = 0; n < ring_memory / 8 / large;)
+    n += ask_for_ring (link, 1, large) == 0;
+  while (ask_for_ring (link, 1, large) == 0)
+    n++;
+  g_assert_cmpuint (n, <, n_rings / 4);
+  g_assert_cmpint (ask_for_ring (link, 0, large), ==, 0);
   close (control);
   close (link);
   close (capture);

@@ -38,6 +38,7 @@ LOSSES = {
     'lost-ring': 'out of the ring; this should not happen: please report it with the capture.',
     'lost-queue': 'could be unwound; lower -F or --stack-size.',
     'events-lost-ring': 'in their rings, as these claim; --memory-wait=1000000 lets the command wait as often as it takes.',
+    'rings-refused': 'threads of programs got no ring, and all their events are missing.',
     'stream-lost': 'not written fast enough; write to a faster disk with -o.',
     'unwind-truncated-dump': 'at the copied stack; raise --stack-size.',
     'unwind-depth-limit': 'at the depth limit; raise --max-depth.',

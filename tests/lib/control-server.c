@@ -164,6 +164,7 @@ answer_link (ControlServer *self, int link, gconstpointer bytes, gssize n, gint3
 {
   const SondeControlRingRequest *request = bytes;
   const guint n_max = self->options.n_max_rings;
+  const guint n_max_own = self->options.n_max_own;
   SondeControlRingAnswer answer
       = { .max_depth = self->options.max_depth != 0 ? self->options.max_depth : 64,
           .memory_mode = self->options.memory_mode,
@@ -176,7 +177,9 @@ answer_link (ControlServer *self, int link, gconstpointer bytes, gssize n, gint3
     {
       answer.header = request->header;
       answer.number = request->number;
-      if (n_max > 0 && self->rings->len >= n_max)
+      self->n_own += request->tid != 0;
+      if ((n_max > 0 && self->rings->len >= n_max)
+          || (n_max_own > 0 && request->tid != 0 && self->n_own > n_max_own))
         {
           answer.error = -EDQUOT;
           self->n_refused++;

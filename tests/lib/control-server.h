@@ -12,7 +12,7 @@ typedef struct
   SondeRingReader *reader;
   GPtrArray *frames; /* of SondeFrame, copies */
   gint32 pid;        /* by the kernel */
-  gint32 tid;        /* by the program; 0 of libsysprof-capture */
+  gint32 tid;        /* by the program; 0 of libsysprof-capture, and if threads share it */
   guint32 producer;  /* 0 of libsysprof-capture */
 } ControlRing;
 
@@ -21,6 +21,7 @@ typedef struct
   int socket_type;   /* of the control socket */
   guint32 wait_us;   /* of native rings */
   guint n_max_rings; /* further requests are refused; 0: none are */
+  guint n_max_own;   /* the same of requests for rings of single threads */
   gboolean is_mute;  /* requests get no answer */
   gboolean is_paused;
   guint32 ring_bytes; /* of native rings; 0: as the program likes */
@@ -44,6 +45,7 @@ typedef struct
   GPtrArray *rings; /* of ControlRing */
   guint n_bells;
   guint n_refused;
+  guint n_own;     /* requests for rings of single threads */
   guint n_ignored; /* messages that made no sense */
 } ControlServer;
 

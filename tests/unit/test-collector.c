@@ -18,6 +18,11 @@
 #define N_THREADS 3
 #define N_EVENTS  100000
 
+/* MAX_RINGS of common-ring.c; more threads than that */
+#define N_COMMON_RINGS  8
+#define N_SHARING       100
+#define N_SHARED_EVENTS 1000
+
 static const ControlServerOptions defaults = { .socket_type = SOCK_SEQPACKET };
 
 /* What a client tells the test. */
@@ -141,7 +146,8 @@ goes_without_a_ring_that_is_refused (void)
   g_autoptr (ControlServer) server = control_server_new (&one);
 
   g_assert_cmpint (control_server_run (server, exceed_the_quota, "SONDE_CONTROL_FD"), ==, 0);
-  g_assert_cmpuint (server->n_refused, ==, 100);
+  /* Each for a ring of its own, and for one in common. */
+  g_assert_cmpuint (server->n_refused, ==, 200);
   g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==, 2);
 }
 
@@ -308,6 +314,189 @@ loses_nothing_where_it_may_wait (void)
   g_assert_cmpint (control_server_run (server, make_many_in_threads, "SONDE_CONTROL_FD"), ==, 0);
   g_assert_cmpuint (told->n_lost, ==, 0);
   g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==, told->n_produced);
+}
+
+/* A thread's events, whose numbers and names are defined before them. */
+static gpointer
+make_in_order (gpointer data)
+{
+  const int id = GPOINTER_TO_INT (data);
+  uint64_t address = 0, n_events, n_lost;
+  int own_id;
+
+  for (guint i = 0; i < N_SHARED_EVENTS; i++)
+    {
+      g_assert_cmpint (mark (), ==, 0);
+      g_assert_cmpint (sonde_collector_set_int64 (id, i), ==, 0);
+    }
+  own_id = sonde_collector_define_counter (SONDE_COLLECTOR_INT64, "c", "own", "d");
+  g_assert_cmpint (sonde_collector_set_int64 (own_id, 1), ==, 0);
+  g_assert_cmpint (sonde_collector_name_address ("function", &address), ==, 0);
+  g_assert_cmpint (sonde_collector_sample (&address, 1), ==, 0);
+  sonde_collector_count (&n_events, &n_lost);
+  g_assert_cmpuint (n_events, >=, 2 * N_SHARED_EVENTS + 3);
+  __atomic_fetch_add (&told->n_produced, n_events, __ATOMIC_RELAXED);
+  __atomic_fetch_add (&told->n_lost, n_lost, __ATOMIC_RELAXED);
+  return NULL;
+}
+
+static int
+make_in_sharing_threads (void)
+{
+  GThread *threads[N_SHARING];
+  int id = sonde_collector_define_counter (SONDE_COLLECTOR_INT64, "c", "n", "d");
+
+  g_assert_cmpint (sonde_collector_prepare_thread (), ==, 0);
+  for (guint i = 0; i < N_SHARING; i++)
+    threads[i] = g_thread_new ("sharing", make_in_order, GINT_TO_POINTER (id));
+  for (guint i = 0; i < N_SHARING; i++)
+    g_thread_join (threads[i]);
+  return 0;
+}
+
+/* What is set, or stands for a name, was defined before in the same ring. */
+static void
+assert_order (const ControlRing *ring)
+{
+  guint32 n_defined = 0;
+  g_autoptr (GHashTable) named = g_hash_table_new (g_int64_hash, g_int64_equal);
+
+  for (guint i = 0; i < ring->frames->len; i++)
+    {
+      const SondeFrame *frame = ring->frames->pdata[i];
+
+      if (frame->type == SONDE_FRAME_CTRDEF)
+        {
+          const SondeFrameCounterDefine *define = ring->frames->pdata[i];
+          const guint last = define->n_counters - 1u;
+
+          n_defined = MAX (n_defined, sonde_counter_id (define->counters[last].id_type));
+        }
+      else if (frame->type == SONDE_FRAME_CTRSET)
+        g_assert_cmpuint (((const SondeFrameCounterSet *) ring->frames->pdata[i])->groups[0].ids[0],
+                          <=, n_defined);
+      else if (frame->type == SONDE_FRAME_JITMAP)
+        g_hash_table_add (named, ((SondeFrameJitmap *) ring->frames->pdata[i])->data);
+      else if (frame->type == SONDE_FRAME_SAMPLE)
+        g_assert_true (g_hash_table_contains (
+            named, ((const SondeFrameSample *) ring->frames->pdata[i])->addrs));
+    }
+}
+
+static void
+shares_rings_where_not_each_has_its_own (void)
+{
+  const ControlServerOptions one
+      = { .socket_type = SOCK_SEQPACKET, .n_max_own = 1, .wait_us = 60 * 1000000 };
+  g_autoptr (ControlServer) server = control_server_new (&one);
+  SondeRingCounts counts;
+
+  memset (told, 0, sizeof *told);
+  g_assert_cmpint (control_server_run (server, make_in_sharing_threads, "SONDE_CONTROL_FD"), ==, 0);
+  g_assert_cmpuint (server->rings->len, ==, 1 + N_COMMON_RINGS);
+  g_assert_cmpuint (told->n_lost, ==, 0);
+  control_server_account (server, &counts);
+  g_assert_cmpuint (counts.frames, ==, told->n_produced);
+  g_assert_cmpuint (counts.claimed.lost_events, ==, 0);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==,
+                    N_SHARING * N_SHARED_EVENTS);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_CTRSET), ==,
+                    N_SHARING * (N_SHARED_EVENTS + 1));
+  for (guint i = 0; i < server->rings->len; i++)
+    assert_order (server->rings->pdata[i]);
+}
+
+/* Where nothing may wait, all that had no room is counted. */
+static int
+make_many_in_sharing_threads (void)
+{
+  g_assert_cmpint (sonde_collector_prepare_thread (), ==, 0);
+  return make_many_in_threads ();
+}
+
+static void
+counts_what_sharing_threads_lose (void)
+{
+  const ControlServerOptions one
+      = { .socket_type = SOCK_SEQPACKET, .n_max_own = 1, .n_max_rings = 2, .ring_bytes = 131072 };
+  g_autoptr (ControlServer) server = control_server_new (&one);
+  SondeRingCounts counts;
+
+  memset (told, 0, sizeof *told);
+  g_assert_cmpint (control_server_run (server, make_many_in_sharing_threads, "SONDE_CONTROL_FD"),
+                   ==, 0);
+  g_assert_cmpuint (server->rings->len, ==, 2);
+  control_server_account (server, &counts);
+  g_assert_cmpuint (counts.frames + counts.claimed.lost_events, ==, told->n_produced);
+  g_assert_cmpuint (counts.claimed.lost_events, ==, told->n_lost);
+}
+
+static gpointer
+fork_while_others_write (gpointer data)
+{
+  int status;
+  pid_t child;
+
+  g_assert_cmpint (mark (), ==, 0);
+  for (guint i = 0; i < 20; i++)
+    {
+      child = fork ();
+      if (child == 0)
+        {
+          for (guint k = 0; k < 10; k++)
+            g_assert_cmpint (mark (), ==, 0);
+          _exit (0);
+        }
+      g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+      g_assert_cmpint (status, ==, 0);
+    }
+  g_atomic_int_set ((int *) data, TRUE);
+  return NULL;
+}
+
+static gpointer
+write_until (gpointer data)
+{
+  while (!g_atomic_int_get ((int *) data))
+    g_assert_cmpint (mark (), ==, 0);
+  return NULL;
+}
+
+static int
+fork_in_a_sharing_thread (void)
+{
+  GThread *threads[N_THREADS];
+  int is_over = FALSE;
+
+  for (guint i = 0; i < N_THREADS; i++)
+    threads[i] = g_thread_new ("writing", write_until, &is_over);
+  g_thread_join (g_thread_new ("forking", fork_while_others_write, &is_over));
+  for (guint i = 0; i < N_THREADS; i++)
+    g_thread_join (threads[i]);
+  return 0;
+}
+
+/* The words of its parent's rings are in any state there. */
+static void
+gives_a_child_of_a_sharing_thread_rings_of_its_own (void)
+{
+  const ControlServerOptions one
+      = { .socket_type = SOCK_SEQPACKET, .n_max_own = 1, .wait_us = 60 * 1000000 };
+  g_autoptr (ControlServer) server = control_server_new (&one);
+  guint n_of_children = 0;
+  gint32 parent;
+
+  g_assert_cmpint (control_server_run (server, fork_in_a_sharing_thread, "SONDE_CONTROL_FD"), ==,
+                   0);
+  parent = ((const ControlRing *) server->rings->pdata[0])->pid;
+  for (guint i = 0; i < server->rings->len; i++)
+    {
+      const ControlRing *ring = server->rings->pdata[i];
+
+      if (ring->pid != parent)
+        n_of_children += ring->frames->len;
+    }
+  g_assert_cmpuint (n_of_children, ==, 20 * 10);
 }
 
 static int
@@ -478,7 +667,11 @@ main (int argc, char *argv[])
   TEST ("delivers-to-a-sysprof-profiler", delivers_to_a_sysprof_profiler);
   TEST ("counts-what-threads-lose", counts_what_threads_lose);
   TEST ("loses-nothing-where-it-may-wait", loses_nothing_where_it_may_wait);
+  TEST ("shares-rings-where-not-each-has-its-own", shares_rings_where_not_each_has_its_own);
+  TEST ("counts-what-sharing-threads-lose", counts_what_sharing_threads_lose);
   TEST ("gives-a-child-a-ring-of-its-own", gives_a_child_a_ring_of_its_own);
+  TEST ("gives-a-child-of-a-sharing-thread-rings-of-its-own",
+        gives_a_child_of_a_sharing_thread_rings_of_its_own);
 #ifndef IS_EMULATED
   TEST ("gives-no-ring-to-a-child-that-no-handler-saw",
         gives_no_ring_to_a_child_that_no_handler_saw);

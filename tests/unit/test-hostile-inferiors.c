@@ -217,11 +217,13 @@ resident_bytes (void)
   return g_ascii_strtoull (strchr (text, ' '), NULL, 10) * (gsize) sysconf (_SC_PAGESIZE);
 }
 
-/* As many as there may be, then a refusal each: nothing grows. */
+/* As many as one may have, then a refusal each, which is counted: nothing grows. */
 static void
 check_requests (void)
 {
   const guint n_requests = 100000;
+  const gsize own_bytes
+      = (gsize) SONDE_LIMIT_RING_MEMORY_BYTES * SONDE_LIMIT_OWN_RINGS_PERCENT / 100;
   Worker worker = { 0 };
   SondeControlRingAnswer answer;
   g_autoptr (StreamSummary) summary = NULL;
@@ -245,13 +247,84 @@ check_requests (void)
       if (i == n_requests / 10)
         before_bytes = resident_bytes ();
     }
-  g_assert_cmpuint (n_granted, ==, SONDE_LIMIT_RINGS);
+  g_assert_cmpuint (n_granted, ==, own_bytes / SONDE_RING_DEFAULT_BYTES);
   g_assert_cmpuint (resident_bytes (), <, before_bytes + (4u << 20));
-  worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RING_BYTES, SONDE_LIMIT_RING_MEMORY_BYTES);
+  worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RING_BYTES,
+                     n_granted * SONDE_RING_DEFAULT_BYTES);
+  worker_wait_count (&worker, SONDE_STATISTIC_RINGS_REFUSED, n_requests - n_granted);
   close (link);
   worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, 0);
   g_assert_cmpuint (worker_count (&worker, SONDE_STATISTIC_SHARED_RING_BYTES), ==, 0);
   summary = worker_finish (&worker);
+  worker_clear (&worker);
+}
+
+/* One that shares takes no more than its part, by how many links ever; there is room for others. */
+static void
+check_shared_requests (void)
+{
+  Worker worker = { 0 };
+  SondeControlRingAnswer answer;
+  g_autoptr (StreamSummary) summary = NULL;
+  int links[2];
+  int ring;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  for (guint i = 0; i < G_N_ELEMENTS (links); i++)
+    links[i] = program_open_link (&worker);
+  for (guint i = 0; i < 3 * SONDE_LIMIT_SHARED_RINGS; i++)
+    {
+      ring = program_ask_shared_ring (&worker, links[i % G_N_ELEMENTS (links)], &answer);
+      g_assert_cmpint (answer.error, ==, i < SONDE_LIMIT_SHARED_RINGS ? 0 : -EDQUOT);
+      if (ring >= 0)
+        close (ring);
+    }
+  worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, SONDE_LIMIT_SHARED_RINGS);
+  for (guint i = 0; i < G_N_ELEMENTS (links); i++)
+    close (links[i]);
+  worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, 0);
+  summary = worker_finish (&worker);
+  g_assert_false (worker_was_said (&worker, SONDE_LEDGER_MISSING));
+  worker_clear (&worker);
+}
+
+/* Each has a link of its own, and more refusals than there are messages. */
+static void
+check_refusals (void)
+{
+  const guint n_programs = 300;
+  Worker worker = { 0 };
+  SondeControlRingAnswer answer;
+  g_autoptr (StreamSummary) summary = NULL;
+  g_autoptr (GPtrArray) logs = NULL;
+  g_autoptr (GArray) links = g_array_new (FALSE, FALSE, sizeof (int));
+  guint n_refused = 0, n_told = 0;
+  int link, ring;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  link = program_open_link (&worker);
+  while ((ring = program_ask_ring (&worker, link, SONDE_PRODUCER_APPLICATION, 0, &answer)) >= 0)
+    close (ring);
+  for (n_refused = 1; n_refused < n_programs; n_refused++)
+    {
+      int another = program_open_link (&worker);
+
+      g_assert_cmpint (program_ask_ring (&worker, another, SONDE_PRODUCER_APPLICATION, 0, &answer),
+                       <, 0);
+      g_array_append_val (links, another);
+    }
+  worker_wait_count (&worker, SONDE_STATISTIC_RINGS_REFUSED, n_refused);
+  for (guint i = 0; i < links->len; i++)
+    close (g_array_index (links, int, i));
+  close (link);
+  summary = worker_finish (&worker);
+
+  logs = worker_find_frames (&worker, SONDE_FRAME_LOG);
+  for (guint i = 0; i < logs->len; i++)
+    n_told += g_str_has_prefix (((const SondeFrameLog *) g_ptr_array_index (logs, i))->message,
+                                SONDE_LEDGER_MISSING);
+  g_assert_cmpuint (n_told, ==, 256 + 1);
+  g_assert_true (worker_was_said (&worker, "44 threads got no ring that 44 more messages"));
   worker_clear (&worker);
 }
 
@@ -426,6 +499,8 @@ main (int argc, char *argv[])
   TEST ("a-ring-keeps-its-geometry", check_geometry);
   TEST ("frames-that-change-while-they-are-read-do-no-harm", check_scribbling);
   TEST ("a-hundred-thousand-requests-cost-nothing", check_requests);
+  TEST ("who-shares-takes-no-more-than-a-part", check_shared_requests);
+  TEST ("who-gets-no-ring-is-told-and-counted", check_refusals);
   g_test_add_data_func ("/hostile-inferiors/who-takes-no-answers-is-not-served", NULL, check_deaf);
   g_test_add_data_func ("/hostile-inferiors/who-takes-no-answers-in-the-old-way-is-not-served",
                         "sysprof", check_deaf);

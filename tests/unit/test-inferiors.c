@@ -202,6 +202,36 @@ check_times (void)
   worker_clear (&worker);
 }
 
+/* More than a socket holds answers for: each gets its link. */
+static void
+check_crowd (void)
+{
+  static const SondeControlHeader request
+      = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_LINK };
+  const guint n_programs = 400;
+  Worker worker = { 0 };
+  SondeControlHeader answer;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  for (guint i = 0; i < n_programs; i++)
+    while (send (worker.socket, &request, sizeof request, MSG_DONTWAIT) < 0)
+      {
+        g_assert_cmpint (errno, ==, EAGAIN);
+        worker_run (&worker);
+      }
+  for (guint i = 0; i < n_programs; i++)
+    {
+      int link = program_receive (&worker, worker.socket, &answer, sizeof answer);
+
+      g_assert_cmpint (link, >=, 0);
+      close (link);
+    }
+  summary = worker_finish (&worker);
+  g_assert_false (worker_was_said (&worker, "A control socket of programs was closed"));
+  worker_clear (&worker);
+}
+
 /* A reader that comes late gets the counters and names that are in use. */
 static void
 check_late_reader (void)
@@ -483,6 +513,7 @@ main (int argc, char *argv[])
   g_test_add_data_func ("/inferiors/a-program-delivers", NULL, check_delivery);
   g_test_add_data_func ("/inferiors/a-program-delivers-in-the-old-way", "sysprof", check_delivery);
   TEST ("two-programs-with-the-same-numbers-are-told-apart", check_numbers_of_two_programs);
+  TEST ("a-crowd-that-asks-at-once-gets-its-links", check_crowd);
   TEST ("a-late-reader-gets-what-is-defined", check_late_reader);
   TEST ("lost-and-delivered-are-what-was-produced", check_losses);
   TEST ("a-pause-stops-programs", check_pause);

@@ -232,6 +232,34 @@ warns_of_losses_that_a_program_claims (void)
     }
 }
 
+/* Their losses are in no sum, so sums that are right do not make up for them. */
+static void
+refuses_threads_whose_events_are_missing (void)
+{
+  static const struct
+  {
+    gint32 pid;
+    const char *domain;
+    const char *text;
+    SondeVerdict verdict;
+  } cases[] = {
+    { -1, "sonde", SONDE_LEDGER_MISSING "2 threads of process 5", SONDE_VERDICT_FAILED },
+    { -1, "sonde", "Missing 2 threads", SONDE_VERDICT_PASSED },
+    { -1, "other", SONDE_LEDGER_MISSING "2 threads of process 5", SONDE_VERDICT_PASSED },
+    { 5, "sonde", SONDE_LEDGER_MISSING "2 threads of process 5", SONDE_VERDICT_PASSED },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (CaptureBuilder) capture = make_capture (good);
+      SondeFrameOrigin origin = at (cases[i].pid, 1000);
+
+      ADD (sonde_writer_add_log (capture->writer, &origin, G_LOG_LEVEL_WARNING, cases[i].domain,
+                                 cases[i].text));
+      g_assert_cmpint (judge (capture, "threads"), ==, cases[i].verdict);
+    }
+}
+
 static void
 needs_no_mapping_for_the_kernel_alone (void)
 {
@@ -272,6 +300,8 @@ main (int argc, char **argv)
                    says_that_a_capture_without_a_ledger_is_open);
   g_test_add_func ("/verify/warns-of-samples-before-the-state-of-their-process",
                    warns_of_samples_before_the_state_of_their_process);
+  g_test_add_func ("/verify/refuses-threads-whose-events-are-missing",
+                   refuses_threads_whose_events_are_missing);
   g_test_add_func ("/verify/warns-of-losses-that-a-program-claims",
                    warns_of_losses_that_a_program_claims);
   g_test_add_func ("/verify/needs-no-mapping-for-the-kernel-alone",

@@ -314,16 +314,17 @@ program_open_link (Worker *self)
 
 /* Returns: the ring or -1; @answer: (out): */
 static inline int
-program_ask_ring (Worker *self,
-                  int link,
-                  SondeProducer producer,
-                  guint32 size_bytes,
-                  SondeControlRingAnswer *answer)
+program_ask_ring_of (Worker *self,
+                     int link,
+                     SondeProducer producer,
+                     gint32 tid,
+                     guint32 size_bytes,
+                     SondeControlRingAnswer *answer)
 {
   SondeControlRingRequest request
       = { .header = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_RING },
           .producer = producer,
-          .tid = 7,
+          .tid = tid,
           .size_bytes = size_bytes,
           .number = 42 };
   int ring;
@@ -333,6 +334,23 @@ program_ask_ring (Worker *self,
   g_assert_cmpuint (answer->number, ==, 42);
   g_assert_cmpint (answer->error == 0, ==, ring >= 0);
   return ring;
+}
+
+static inline int
+program_ask_ring (Worker *self,
+                  int link,
+                  SondeProducer producer,
+                  guint32 size_bytes,
+                  SondeControlRingAnswer *answer)
+{
+  return program_ask_ring_of (self, link, producer, 7, size_bytes, answer);
+}
+
+/* One for all threads of the program. */
+static inline int
+program_ask_shared_ring (Worker *self, int link, SondeControlRingAnswer *answer)
+{
+  return program_ask_ring_of (self, link, SONDE_PRODUCER_APPLICATION, 0, 0, answer);
 }
 
 /* A ring of an application, to be closed with program_close(). */

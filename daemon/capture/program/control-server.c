@@ -11,8 +11,9 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/socket.h"
 
-#define MESSAGES_A_TURN 16  /* of a peer; then others get their turn */
-#define MAX_MESSAGE     256 /* bytes; a longer one is none of ours */
+#define MESSAGES_A_TURN 16                /* of a peer; then others get their turn */
+#define MAX_MESSAGE     256               /* bytes; a longer one is none of ours */
+#define MAX_OWED        SONDE_LIMIT_RINGS /* links that programs of a control socket wait for */
 
 typedef struct
 {
@@ -21,7 +22,9 @@ typedef struct
   int fd;
   gboolean is_link;
   gboolean is_refused; /* gets no answer any more */
+  guint n_owed;        /* links that were asked for while there was no room for answers */
   guint source;
+  guint room_source; /* while some are owed */
 } Peer;
 
 struct SondeControlServer
@@ -52,6 +55,7 @@ peer_free (gpointer data)
   Peer *peer = data;
 
   g_clear_handle_id (&peer->source, g_source_remove);
+  g_clear_handle_id (&peer->room_source, g_source_remove);
   sonde_clear_fd (&peer->fd);
   g_free (peer);
 }
@@ -118,11 +122,17 @@ receive (const Peer *peer, Message *message)
     message->size_bytes = sizeof message->bytes;
 }
 
-/* @fd: -1: none */
+/* @fd: -1: none. Returns: 0 or a negative errno */
+static int
+send_with_fd (const Peer *peer, gconstpointer bytes, gsize size_bytes, int fd)
+{
+  return sonde_send_with_fds (peer->fd, bytes, size_bytes, &fd, fd >= 0 ? 1 : 0);
+}
+
 static gboolean
 send_answer (const Peer *peer, gconstpointer bytes, gsize size_bytes, int fd)
 {
-  return sonde_send_with_fds (peer->fd, bytes, size_bytes, &fd, fd >= 0 ? 1 : 0) == 0;
+  return send_with_fd (peer, bytes, size_bytes, fd) == 0;
 }
 
 static gboolean
@@ -133,6 +143,8 @@ is_message (const Message *message, guint32 type, gsize size_bytes)
 }
 
 /* --- peers --- */
+
+#define DEAF "A control socket of programs was closed: they take no answers"
 
 static gboolean on_readable (gint fd, GIOCondition condition, gpointer user_data);
 
@@ -202,12 +214,13 @@ answer_sysprof (Peer *peer, const Message *message)
   if (send_answer (peer, "", 1, fd))
     return TRUE;
   self->handler.undelivered (number, self->user_data);
-  return refuse_peer (peer, "A control socket of programs was closed: they take no answers");
+  return refuse_peer (peer, DEAF);
 }
 
-/* An answer without a descriptor says that there can be no more links. */
-static gboolean
-answer_link_request (Peer *peer)
+/* An answer without a descriptor says that there can be no more links. @pid: who asked last; 0: not
+ * known. Returns: 0; -EAGAIN there is no room for it now; or another negative errno */
+static int
+send_link (Peer *peer, pid_t pid)
 {
   static const SondeControlHeader answer
       = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_LINK };
@@ -215,6 +228,7 @@ answer_link_request (Peer *peer)
   sonde_autofd int ours = -1;
   sonde_autofd int theirs = -1;
   int fds[2];
+  int r;
 
   if (peer->server->n_links < SONDE_LIMIT_RINGS && sonde_socketpair (SOCK_SEQPACKET, fds, NULL))
     {
@@ -226,8 +240,47 @@ answer_link_request (Peer *peer)
         sonde_clear_fd (&theirs);
     }
   /* A link that was not delivered hangs up. */
-  return send_answer (peer, &answer, sizeof answer, theirs)
-         || refuse_peer (peer, "A control socket of programs was closed: they take no answers");
+  r = send_with_fd (peer, &answer, sizeof answer, theirs);
+  if (r == 0 && theirs < 0)
+    peer->server->handler.link_refused (pid, peer->server->user_data);
+  return r;
+}
+
+static gboolean
+on_room (gint fd, GIOCondition condition, gpointer user_data)
+{
+  Peer *peer = user_data;
+  int r = 0;
+
+  for (guint i = 0; i < MESSAGES_A_TURN && peer->n_owed > 0 && r == 0; i++)
+    {
+      r = send_link (peer, 0);
+      peer->n_owed -= r == 0;
+    }
+  if (peer->n_owed > 0 && (r == 0 || r == -EAGAIN))
+    return G_SOURCE_CONTINUE;
+  if (r < 0)
+    refuse_peer (peer, DEAF);
+  peer->room_source = 0;
+  return G_SOURCE_REMOVE;
+}
+
+/* Whoever waits on a control socket may get any link, so it is enough to know how many are owed. */
+static gboolean
+answer_link_request (Peer *peer, const Message *message)
+{
+  int r = peer->n_owed == 0 ? send_link (peer, message->pid) : -EAGAIN;
+
+  if (r == 0)
+    return TRUE;
+  if (r != -EAGAIN || ++peer->n_owed > MAX_OWED)
+    {
+      g_clear_handle_id (&peer->room_source, g_source_remove);
+      return refuse_peer (peer, DEAF);
+    }
+  if (peer->room_source == 0)
+    peer->room_source = g_unix_fd_add (peer->fd, G_IO_OUT, on_room, peer);
+  return TRUE;
 }
 
 static gboolean
@@ -237,6 +290,7 @@ answer_ring_request (Peer *peer, const Message *message)
   SondeRingWanted wanted = { .kind = SONDE_RING_NATIVE,
                              .producer = message->ring.producer,
                              .size_bytes = message->ring.size_bytes,
+                             .is_shared = message->ring.tid == 0,
                              .peer = peer->id,
                              .pid = message->pid };
   SondeControlRingAnswer answer = { .header = message->header, .number = message->ring.number };
@@ -278,7 +332,7 @@ take_message (Peer *peer, const Message *message)
                   == 0)
     return answer_sysprof (peer, message);
   else if (is_message (message, SONDE_CONTROL_LINK, sizeof (SondeControlHeader)))
-    return answer_link_request (peer);
+    return answer_link_request (peer, message);
 
   return TRUE;
 }

@@ -23,6 +23,7 @@ typedef struct
   SondeRingKind kind;
   SondeProducer producer;
   guint32 size_bytes; /* 0: as the profiler likes */
+  gboolean is_shared; /* by the threads of the process */
   guint64 peer;       /* unique in the session */
   pid_t pid;          /* by the kernel */
 } SondeRingWanted;
@@ -31,6 +32,8 @@ typedef struct
 {
   /* Returns: a descriptor, to be closed, and *@number of the ring; or a negative errno */
   int (*wanted) (const SondeRingWanted *wanted, guint *number, gpointer user_data);
+  /* @pid: of a process that gets no link, and so no ring; 0: the kernel does not say */
+  void (*link_refused) (pid_t pid, gpointer user_data);
   /* The ring could not be delivered. */
   void (*undelivered) (guint number, gpointer user_data);
   /* A program's doorbell. */

@@ -41,6 +41,10 @@ typedef struct
   gint64 since_ns; /* this program */
   gint64 gone_ns;  /* 0: its peer is there */
   guint n_rings;
+  guint n_shared;      /* of these, by its threads */
+  guint n_lacking;     /* threads that got no ring and share none, which was not told yet */
+  int lack_error;      /* why the last of them got none */
+  gint64 lacks_ns;     /* since when the first of them has none */
   gboolean is_settled; /* for the last time */
 
   GHashTable *counters;  /* the program's id → ProgramCounter */

@@ -12,27 +12,38 @@
 #include "shared-ring/ring-schedule.h"
 
 /* Processes at a time: of those that have no ring any more the oldest goes. */
-#define MAX_INFERIORS 1024
+#define MAX_INFERIORS SONDE_LIMIT_RINGS
 
 /* Between the end of a process's socket and the kernel's record of its end, if there is one. */
-#define GONE_NS         (2 * G_GINT64_CONSTANT (1000000000))
+#define GONE_NS (2 * G_GINT64_CONSTANT (1000000000))
 
-#define BUDGET_BYTES    (32 * 1024) /* of each ring in a turn */
-#define NO_ROOM_WAIT_US 1000        /* readers are asked again */
+/* Of each ring in a turn: so many bytes, or a part of a larger one. Rings of any size that are full
+ * are read through in as many turns, so that what they held at a time comes at about a time. */
+#define BUDGET_BYTES    (32 * 1024)
+#define BUDGET_PART     8
+
+#define NO_ROOM_WAIT_US 1000 /* readers are asked again */
 
 /* A writer counts a loss with two additions to shared memory, which no processor does faster. */
 #define MIN_LOSS_NS 4
 
-/* LOG frames of rings that programs can cause in a second. */
-#define LOGS_A_SECOND 16
+/* LOG frames of rings that programs can cause in a second, and those in a session that tell whose
+ * threads have none. */
+#define LOGS_A_SECOND    16
+#define MAX_MISSING_LOGS 256
+
+/* Between a thread's first request that is refused and its second one, for a ring to share. */
+#define LACKING_NS G_GINT64_CONSTANT (1000000000)
 
 typedef struct
 {
   guint number; /* from 1 */
   SondeRingReader *reader;
   SondeInferior *inferior; /* which stays as long as it has one */
+  SondeProducer producer;
   const char *what;
   gint64 made_ns;
+  gboolean is_shared;    /* by the threads of its process */
   gboolean is_dead;      /* gets nothing more */
   guint n_last_turns;    /* since its program was over */
   gboolean has_lied;     /* about its losses, and that was said */
@@ -70,6 +81,9 @@ struct SondeInferiors
   guint n_logs; /* in this second */
   guint n_logs_left_out;
   gint64 logs_since_us;
+  guint n_missing_logs;
+  guint n_missing_left_out; /* which would have told of so many threads */
+  guint n_threads_left_out;
 };
 
 static void
@@ -91,6 +105,47 @@ settle_last (SondeInferior *inferior)
   inferior->is_settled = TRUE;
 }
 
+static void
+tell_missing (SondeInferiors *self, guint n_threads, const char *text)
+{
+  sonde_tally_add (self->tally, SONDE_STATISTIC_RINGS_REFUSED, n_threads);
+  if (self->n_missing_logs++ < MAX_MISSING_LOGS)
+    {
+      sonde_recorder_warn (self->parts.recorder, text);
+      return;
+    }
+  self->n_missing_left_out++;
+  self->n_threads_left_out += n_threads;
+}
+
+/* Nobody else can tell: what a thread does that has no ring leaves no trace. */
+static void
+tell_lacking (SondeInferiors *self, SondeInferior *inferior)
+{
+  g_autofree char *text = NULL;
+
+  if (inferior->n_lacking == 0)
+    return;
+  text = g_strdup_printf (
+      SONDE_LEDGER_MISSING "%u %s of process %d got no ring (%s): what %s did is not recorded",
+      inferior->n_lacking, inferior->n_lacking == 1 ? "thread" : "threads", inferior->pid,
+      inferior->lack_error == -EDQUOT ? "the session has no more ring memory"
+                                      : g_strerror (-inferior->lack_error),
+      inferior->n_lacking == 1 ? "it" : "they");
+  tell_missing (self, inferior->n_lacking, text);
+  inferior->n_lacking = 0;
+}
+
+static void
+forget_inferior (SondeInferiors *self, guint index)
+{
+  SondeInferior *inferior = g_ptr_array_index (self->inferiors, index);
+
+  tell_lacking (self, inferior);
+  settle_last (inferior);
+  g_ptr_array_remove_index (self->inferiors, index);
+}
+
 /* More than there is room for never have a ring at a time. */
 static SondeInferior *
 ensure_inferior (SondeInferiors *self, pid_t pid, guint64 peer)
@@ -108,8 +163,7 @@ ensure_inferior (SondeInferiors *self, pid_t pid, guint64 peer)
       inferior = g_ptr_array_index (self->inferiors, i);
       if (inferior->n_rings > 0)
         continue;
-      settle_last (inferior);
-      g_ptr_array_remove_index (self->inferiors, i);
+      forget_inferior (self, i);
       break;
     }
   inferior = sonde_inferior_new (&self->parts, pid, peer, sonde_stream_now_ns ());
@@ -248,6 +302,8 @@ close_ring (SondeInferiors *self, guint index, gboolean is_told)
   ProgramRing *ring = g_ptr_array_index (self->rings, index);
   SondeInferior *inferior = ring->inferior;
 
+  inferior->n_rings--;
+  inferior->n_shared -= ring->is_shared ? 1 : 0;
   if (is_told)
     {
       count_ring (self, ring, TRUE);
@@ -259,7 +315,6 @@ close_ring (SondeInferiors *self, guint index, gboolean is_told)
   g_ptr_array_remove_index (self->rings, index);
   self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
   self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->memory_bytes;
-  inferior->n_rings--;
 }
 
 /* --- turns of rings --- */
@@ -331,6 +386,12 @@ is_over (const ProgramRing *ring)
          || (ring->is_dead && sonde_ring_reader_fill (ring->reader) == 0);
 }
 
+static gsize
+budget_of (const ProgramRing *ring)
+{
+  return MAX (BUDGET_BYTES, sonde_ring_reader_size (ring->reader) / BUDGET_PART);
+}
+
 /* Returns whether one has more than it may give now. @is_urgent: whether readers can take it or
  * not */
 static gboolean
@@ -346,9 +407,9 @@ run_turn (SondeInferiors *self, gboolean is_urgent)
     {
       const ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
 
-      if (sonde_ring_reader_begin (ring->reader, BUDGET_BYTES) < 0)
+      if (sonde_ring_reader_begin (ring->reader, budget_of (ring)) < 0)
         continue;
-      has_more = has_more || sonde_ring_reader_fill (ring->reader) > BUDGET_BYTES;
+      has_more = has_more || sonde_ring_reader_fill (ring->reader) > budget_of (ring);
       sonde_ring_schedule_observe (&self->schedule, sonde_ring_reader_fill (ring->reader),
                                    sonde_ring_reader_size (ring->reader),
                                    sonde_ring_reader_has_doorbell (ring->reader));
@@ -437,6 +498,67 @@ static GSourceFuncs turn_functions = { .dispatch = dispatch_turn };
 
 /* --- requests --- */
 
+/* A thread that shares what others got lacks nothing, and may ask for that in a moment. */
+static int
+refuse (const SondeRingWanted *wanted, SondeInferior *inferior, int error)
+{
+  if (wanted->kind == SONDE_RING_NATIVE
+      && (inferior->n_shared > 0 || (wanted->is_shared && inferior->n_lacking > 0)))
+    return error;
+  if (inferior->n_lacking++ == 0)
+    inferior->lacks_ns = sonde_stream_now_ns ();
+  inferior->lack_error = error;
+  return error;
+}
+
+static void
+link_refused (pid_t pid, gpointer user_data)
+{
+  g_autofree char *text
+      = g_strdup_printf (SONDE_LEDGER_MISSING "process %d got no link (the session has too many): "
+                                              "what it did is not recorded",
+                         (int) pid);
+
+  tell_missing (user_data, 1, text);
+}
+
+/* A large one while there is much room, so that many find some. */
+static guint32
+fit_ring (const SondeInferiors *self, guint32 wished_bytes)
+{
+  gsize part_bytes = (SONDE_LIMIT_RING_MEMORY_BYTES - self->memory_bytes) / SONDE_LIMIT_RING_PARTS;
+
+  if (self->memory_bytes + wished_bytes <= SONDE_LIMIT_RING_AMPLE_BYTES)
+    return wished_bytes;
+  while (wished_bytes > SONDE_RING_MIN_BYTES && wished_bytes > part_bytes)
+    wished_bytes /= 2;
+  return wished_bytes;
+}
+
+/* Whether there is room for one more: what a process cannot do without goes before what others
+ * would like to have. By its pid, as it may have any number of links. */
+static gboolean
+may_have_ring (const SondeInferiors *self, const SondeRingWanted *wanted, gsize size_bytes)
+{
+  gboolean is_alone = wanted->is_shared || wanted->kind == SONDE_RING_SYSPROF;
+  guint percent = is_alone ? 100 : SONDE_LIMIT_OWN_RINGS_PERCENT;
+  guint n_alike = 0;
+
+  for (guint i = 0; i < self->rings->len && is_alone; i++)
+    {
+      const ProgramRing *ring = g_ptr_array_index (self->rings, i);
+
+      n_alike += !ring->is_dead && ring->inferior->pid == wanted->pid
+                 && ring->producer == wanted->producer && ring->is_shared == wanted->is_shared;
+    }
+  if (n_alike > 0)
+    percent = wanted->is_shared ? SONDE_LIMIT_MORE_RINGS_PERCENT : SONDE_LIMIT_OWN_RINGS_PERCENT;
+  return (!wanted->is_shared || n_alike < SONDE_LIMIT_SHARED_RINGS)
+         && self->rings->len < (guint) SONDE_LIMIT_RINGS * percent / 100
+         && self->memory_bytes + size_bytes
+                <= (gsize) SONDE_LIMIT_RING_MEMORY_BYTES * percent / 100;
+}
+
 static int
 ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
 {
@@ -454,7 +576,13 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
 
   /* A process of another pid namespace has no number here. */
   if (wanted->pid <= 0)
-    return -EPERM;
+    {
+      if (!wanted->is_shared)
+        tell_missing (self, 1,
+                      SONDE_LEDGER_MISSING "a thread of a process without a number here, in "
+                                           "another pid namespace, got no ring");
+      return -EPERM;
+    }
   /* What the producer may send beside allocations. */
   if (wanted->producer == SONDE_PRODUCER_APPLICATION)
     {
@@ -473,26 +601,33 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
   if (options.size_bytes < SONDE_RING_MIN_BYTES || options.size_bytes > SONDE_RING_MAX_BYTES
       || (options.size_bytes & (options.size_bytes - 1)) != 0)
     return -EINVAL;
-  if (self->rings->len >= SONDE_LIMIT_RINGS
-      || options.size_bytes > SONDE_LIMIT_RING_MEMORY_BYTES - self->memory_bytes)
-    return -EDQUOT;
+  options.size_bytes = fit_ring (self, options.size_bytes);
+  if (!may_have_ring (self, wanted, options.size_bytes))
+    return refuse (wanted, inferior, -EDQUOT);
 
   made.inferior = inferior;
+  made.producer = wanted->producer;
+  made.is_shared = wanted->is_shared;
   made.made_ns = made.counted_ns = sonde_stream_now_ns ();
   r = sonde_ring_memory_create (&options, &memory, &fd);
   if (r < 0)
-    return r;
+    return refuse (wanted, inferior, r);
   r = sonde_ring_reader_new (&memory, &rights, &made.reader);
   if (r < 0)
     {
       sonde_ring_memory_unmap (&memory);
       close (fd);
-      return r;
+      return refuse (wanted, inferior, r);
     }
   sonde_ring_reader_pause (made.reader, self->is_paused);
   made.number = *number = ++self->n_made;
   g_ptr_array_add (self->rings, g_memdup2 (&made, sizeof made));
   inferior->n_rings++;
+  if (made.is_shared)
+    {
+      inferior->n_shared++;
+      inferior->n_lacking = 0;
+    }
   self->memory_bytes += options.size_bytes;
   self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
   self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->memory_bytes;
@@ -560,7 +695,8 @@ sonde_inferiors_new (const SondeInferiorsParts *parts,
                      gpointer user_data)
 {
   static const SondeControlServerHandler handler
-      = { ring_wanted, ring_undelivered, wake, peer_gone, control_closed, control_refused };
+      = { ring_wanted, link_refused,   ring_undelivered, wake,
+          peer_gone,   control_closed, control_refused };
   const SondeMessageSetup *setup = parts->setup;
   const SondeControlTerms terms = { .memory_mode = setup->asked.memory,
                                     .max_depth = setup->asked.max_depth,
@@ -710,15 +846,24 @@ sonde_inferiors_settle (SondeInferiors *self)
       else if (!inferior->is_settled)
         sonde_inferior_settle (inferior, now, FALSE);
       if (inferior->is_settled && inferior->n_rings == 0)
-        g_ptr_array_remove_index (self->inferiors, i - 1);
+        forget_inferior (self, i - 1);
     }
 }
 
 void
 sonde_inferiors_count (SondeInferiors *self)
 {
+  gint64 now = sonde_stream_now_ns ();
+
   for (guint i = 0; i < self->rings->len; i++)
     count_ring (self, g_ptr_array_index (self->rings, i), FALSE);
+  for (guint i = 0; i < self->inferiors->len; i++)
+    {
+      SondeInferior *inferior = g_ptr_array_index (self->inferiors, i);
+
+      if (now - inferior->lacks_ns > LACKING_NS)
+        tell_lacking (self, inferior);
+    }
   if (self->n_logs_left_out > 0 && g_get_monotonic_time () - self->logs_since_us > G_USEC_PER_SEC)
     {
       g_autofree char *text = g_strdup_printf (
@@ -763,5 +908,17 @@ sonde_inferiors_end (SondeInferiors *self)
       close_ring (self, last, FALSE);
     }
   for (guint i = 0; i < self->inferiors->len; i++)
-    settle_last (g_ptr_array_index (self->inferiors, i));
+    {
+      tell_lacking (self, g_ptr_array_index (self->inferiors, i));
+      settle_last (g_ptr_array_index (self->inferiors, i));
+    }
+  if (self->n_missing_left_out > 0)
+    {
+      g_autofree char *text = g_strdup_printf (
+          SONDE_LEDGER_MISSING "%u threads got no ring that %u more messages would have told of",
+          self->n_threads_left_out, self->n_missing_left_out);
+
+      self->n_missing_left_out = 0;
+      sonde_recorder_warn (self->parts.recorder, text);
+    }
 }

@@ -14,13 +14,15 @@
 /* A large ring wakes its reader, and is waited for, a quarter as often, which is felt; but a
  * session's memory is limited, and programs may have many threads. */
 #define N_LARGE_RINGS 8
-static const SondeRingWish large_wish = { SONDE_PRODUCER_MEMORY, 4 * SONDE_RING_DEFAULT_BYTES };
-static const SondeRingWish wish = { SONDE_PRODUCER_MEMORY, 0 };
+static const SondeRingWish large_wish
+    = { SONDE_PRODUCER_MEMORY, 4 * SONDE_RING_DEFAULT_BYTES, false };
+static const SondeRingWish wish = { SONDE_PRODUCER_MEMORY, 0, false };
 
 /* What the thread needs, beside what its hooks look at. */
 typedef struct
 {
-  SondeRingWriter *writer; /* NULL: none, or not asked for */
+  SondeRingWriter *writer; /* NULL: none of its own, or not asked for */
+  SondeCommonRing *common; /* NULL: none, or none is needed */
   SondeSelfUnwinder *unwinder;
   uint64_t random;
   uint64_t interval_bytes;
@@ -45,7 +47,7 @@ typedef enum
 } Listener;
 
 static uint32_t listener;
-static uint32_t n_rings; /* that were made, by ancestors too */
+static uint32_t n_large_rings; /* that were asked for, by ancestors too */
 
 /* Once, by the first block of the process; nobody waits for it. Locks of libc are taken, which a
  * signal handler must not come upon. */
@@ -96,6 +98,7 @@ static void
 forget_ring (void)
 {
   own.writer = NULL;
+  own.common = NULL;
   sonde_heap_thread.pause_word = NULL;
   forget_unwinder ();
 }
@@ -127,17 +130,21 @@ enter_ring (SondeThreadRing *ring)
   sonde_ring_signal_fence ();
   if (answer->memory_mode == SONDE_MEMORY_ALL || answer->memory_mode == SONDE_MEMORY_SAMPLED)
     {
+      own.common = ring->writer == NULL ? &ring->common : NULL;
       own.writer = ring->writer;
       sonde_heap_thread.generation = ring->generation;
-      sonde_heap_thread.pause_word = sonde_ring_writer_pause_word (ring->writer);
+      sonde_heap_thread.pause_word = ring->writer != NULL
+                                         ? sonde_ring_writer_pause_word (ring->writer)
+                                         : ring->common.pause_word;
     }
 }
 
-/* The thread's ring if it had none so far. */
-static SondeRingWriter *
+/* Finds a ring for the thread that had none so far. */
+static bool
 open_ring (void)
 {
   SondeThreadRing *ring;
+  bool is_large;
 
   /* Pairs with the release in look_for_listener(). */
   if (__builtin_expect (sonde_ring_load_acquire (&listener) != LISTENER_PRESENT, false)
@@ -145,21 +152,20 @@ open_ring (void)
     {
       if (sonde_ring_load_relaxed (&listener) == LISTENER_ABSENT)
         sonde_heap_thread.bytes_left = UINT64_MAX;
-      return NULL;
+      return false;
     }
 
   own.writer = NULL;
+  own.common = NULL;
   sonde_heap_thread.pause_word = NULL;
   own.is_inside = true;
-  ring = sonde_thread_ring_get (sonde_ring_load_relaxed (&n_rings) < N_LARGE_RINGS ? &large_wish
-                                                                                   : &wish);
-  if (ring->writer != NULL)
-    {
-      sonde_ring_add (&n_rings, 1);
-      enter_ring (ring);
-    }
+  is_large = sonde_ring_load_relaxed (&n_large_rings) < N_LARGE_RINGS
+             && __atomic_fetch_add (&n_large_rings, 1, __ATOMIC_RELAXED) < N_LARGE_RINGS;
+  ring = sonde_thread_ring_get (is_large ? &large_wish : &wish);
+  if (ring->error == 0 && ring->generation == sonde_fork_guard_generation ())
+    enter_ring (ring);
   own.is_inside = false;
-  return own.writer;
+  return own.writer != NULL || own.common != NULL;
 }
 
 bool
@@ -168,17 +174,42 @@ sonde_heap_recorder_is_inside (void)
   return own.is_inside;
 }
 
+static inline int
+reserve_in_ring (size_t size_bytes, void **place)
+{
+  if (__builtin_expect (own.writer != NULL, true))
+    return sonde_ring_writer_reserve (own.writer, size_bytes, place);
+  return own.common != NULL ? sonde_common_ring_reserve (own.common, size_bytes, place) : -ECHILD;
+}
+
 /* Room in the thread's ring, which is made if there is none; or what went wrong. */
 static inline int
 reserve (size_t size_bytes, void **place)
 {
-  int r = -ECHILD;
+  int r = reserve_in_ring (size_bytes, place);
 
-  if (__builtin_expect (own.writer != NULL, true))
-    r = sonde_ring_writer_reserve (own.writer, size_bytes, place);
   if (__builtin_expect (r != -ECHILD, true))
     return r;
-  return open_ring () != NULL ? sonde_ring_writer_reserve (own.writer, size_bytes, place) : -ENODEV;
+  return open_ring () ? reserve_in_ring (size_bytes, place) : -ENODEV;
+}
+
+static inline void
+commit (void)
+{
+  if (__builtin_expect (own.writer != NULL, true))
+    sonde_ring_writer_commit (own.writer);
+  else if (own.common != NULL)
+    sonde_common_ring_commit (own.common);
+}
+
+/* Whether an event may be made; -ECHILD: the thread has no ring, or only that of its parent. Before
+ * more is done: a paused session shall cost next to nothing. */
+static inline int
+check_wanted (void)
+{
+  if (__builtin_expect (own.writer != NULL, true))
+    return sonde_ring_writer_check_wanted (own.writer);
+  return own.common != NULL ? sonde_common_ring_check_wanted (own.common) : -ECHILD;
 }
 
 /* Returns: whether the event was wanted, even if it is lost. */
@@ -202,7 +233,7 @@ record_free (const void *block)
     .address = (uintptr_t) block,
     .tid = own.tid,
   };
-  sonde_ring_writer_commit (own.writer);
+  commit ();
   return true;
 }
 
@@ -234,27 +265,21 @@ record_allocation (const void *block, size_t size_bytes, const SondeCallSite *ca
     .tid = own.tid,
     .n_addrs = (uint16_t) n_addrs,
   };
-  sonde_ring_writer_commit (own.writer);
+  commit ();
 }
 
 /* Without a place for its address its end could not be told. */
 static void
 record_sample (const void *block, size_t size_bytes, const SondeCallSite *caller)
 {
-  if (own.writer == NULL || sonde_ring_writer_check_wanted (own.writer) < 0)
+  if (check_wanted () < 0)
     return;
   if (sonde_address_set_add (&sonde_heap_process.sampled, (uintptr_t) block))
     record_allocation (block, size_bytes, caller);
-  else
+  else if (own.writer != NULL)
     sonde_ring_writer_lose (own.writer, sizeof (SondeFrameAllocation));
-}
-
-/* Whether an event may be made; -ECHILD: the thread has no ring, or only that of its parent. Before
- * more is done: a paused session shall cost next to nothing. */
-static inline int
-check_wanted (void)
-{
-  return own.writer != NULL ? sonde_ring_writer_check_wanted (own.writer) : -ECHILD;
+  else
+    sonde_common_ring_lose (own.common, sizeof (SondeFrameAllocation));
 }
 
 void
@@ -265,7 +290,7 @@ sonde_heap_recorder_reach (const void *block, size_t size_bytes, const SondeCall
   /* A thread that had no ring counts the bytes of this block as any other's. */
   if (__builtin_expect (r == -ECHILD, false))
     {
-      if (open_ring () == NULL)
+      if (!open_ring ())
         return;
       if (size_bytes < sonde_heap_thread.bytes_left)
         {

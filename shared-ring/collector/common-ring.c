@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "shared-ring/collector/common-ring.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shared-ring/fork-guard.h"
+#include "shared-ring/ring-atomic.h"
+#include "shared-ring/ring-writer.h"
+
+/* SONDE_LIMIT_SHARED_RINGS of the daemon: it gives no more. */
+#define MAX_RINGS    8
+#define WANTED_BYTES (4 * SONDE_RING_DEFAULT_BYTES)
+
+/* Between two looks at rings that are all taken: a copy takes less, unless its thread is kept off
+ * its processor; then the others' sleep is what lets it go on. */
+#define MIN_STEP_NS  50000
+#define MAX_STEP_NS  3200000
+#define PATIENCE_NS  INT64_C (10000000)
+#define MAKING_STEPS 5000 /* of MIN_STEP_NS */
+
+/* Of a ring, in the word that also has the generation of the process that it is of. */
+typedef enum
+{
+  STATE_NONE = 0,
+  STATE_MAKING,
+  STATE_FREE,
+  STATE_TAKEN,
+} CommonState;
+
+#define STATE_BITS 2
+
+typedef struct
+{
+  _Alignas(SONDE_RING_OWNER_BYTES) uint64_t word; /* generation << STATE_BITS | CommonState */
+  SondeRingWriter *writer;                        /* who has taken the ring may write */
+  SondeControlRingAnswer answer;
+  uint32_t n_definitions;
+} Slot;
+
+static Slot slots[MAX_RINGS];
+static uint32_t n_joined;
+
+static uint64_t
+make_word (uint32_t generation, CommonState state)
+{
+  return (uint64_t) generation << STATE_BITS | (uint64_t) state;
+}
+
+static bool
+exchange (Slot *slot, uint64_t before, uint64_t after)
+{
+  /* Pairs with the releases of set_state(): what the one before did to the ring is seen. */
+  return __atomic_compare_exchange_n (&slot->word, &before, after, false, __ATOMIC_ACQUIRE,
+                                      __ATOMIC_RELAXED);
+}
+
+static void
+set_state (Slot *slot, uint32_t generation, CommonState state)
+{
+  /* Pairs with the acquires of exchange() and is_made(). */
+  sonde_ring_store_release (&slot->word, make_word (generation, state));
+}
+
+static bool
+is_made (const Slot *slot, uint32_t generation)
+{
+  uint64_t word = sonde_ring_load_acquire (&slot->word);
+
+  return word == make_word (generation, STATE_FREE) || word == make_word (generation, STATE_TAKEN);
+}
+
+static bool
+take (Slot *slot, uint32_t generation)
+{
+  uint64_t free_word = make_word (generation, STATE_FREE);
+
+  return sonde_ring_load_relaxed (&slot->word) == free_word
+         && exchange (slot, free_word, make_word (generation, STATE_TAKEN));
+}
+
+/* --- joining --- */
+
+static int
+open_slot (Slot *slot, SondeProducer producer)
+{
+  const SondeRingWish wish = { producer, WANTED_BYTES, true };
+  SondeRingWriter *of_parent = slot->writer;
+  SondeRingGrant grant;
+  int r;
+
+  slot->writer = NULL;
+  slot->n_definitions = 0;
+  sonde_ring_writer_close (of_parent);
+  r = sonde_control_link_get_ring (&wish, &grant);
+  if (r < 0)
+    return r;
+  r = sonde_ring_writer_open (grant.ring_fd, grant.link_fd, &slot->writer);
+  close (grant.ring_fd);
+  slot->answer = grant.answer;
+
+  return r;
+}
+
+/* Makes a further ring. @index: (out): of its slot */
+static int
+add_ring (uint32_t generation, SondeProducer producer, uint32_t *index)
+{
+  for (uint32_t i = 0; i < MAX_RINGS; i++)
+    {
+      Slot *slot = &slots[i];
+      uint64_t word = sonde_ring_load_relaxed (&slot->word);
+      int r;
+
+      if ((word >> STATE_BITS == generation && word != make_word (generation, STATE_NONE))
+          || !exchange (slot, word, make_word (generation, STATE_MAKING)))
+        continue;
+      r = open_slot (slot, producer);
+      set_state (slot, generation, r < 0 ? STATE_NONE : STATE_FREE);
+      *index = i;
+      return r;
+    }
+  return -EDQUOT;
+}
+
+/* One that another thread made, or is just making. */
+static bool
+find_ring (uint32_t generation, uint32_t *index)
+{
+  const struct timespec step = { .tv_nsec = MIN_STEP_NS };
+  uint32_t first = __atomic_fetch_add (&n_joined, 1, __ATOMIC_RELAXED);
+  bool is_coming = true;
+
+  for (unsigned n = 0; n < MAKING_STEPS && is_coming; n++)
+    {
+      is_coming = false;
+      for (uint32_t i = 0; i < MAX_RINGS; i++)
+        {
+          *index = (first + i) % MAX_RINGS;
+          if (is_made (&slots[*index], generation))
+            return true;
+          is_coming = is_coming
+                      || sonde_ring_load_relaxed (&slots[*index].word)
+                             == make_word (generation, STATE_MAKING);
+        }
+      if (is_coming)
+        nanosleep (&step, NULL);
+    }
+  return false;
+}
+
+static int
+place_frame (void *user_data, size_t size_bytes, void **place)
+{
+  return sonde_common_ring_reserve (user_data, size_bytes, place);
+}
+
+int
+sonde_common_ring_join (SondeCommonRing *self,
+                        SondeProducer producer,
+                        SondeControlRingAnswer *answer)
+{
+  uint32_t generation = sonde_fork_guard_generation ();
+  SondeCommonRing made = { .generation = generation,
+                           .is_pinned = producer != SONDE_PRODUCER_MEMORY,
+                           .mapped_bytes = SONDE_FRAME_MAX_SIZE };
+  int r = add_ring (generation, producer, &made.home);
+
+  if (r < 0 && !find_ring (generation, &made.home))
+    return r;
+  made.stage
+      = mmap (NULL, made.mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (made.stage == MAP_FAILED)
+    return -ENOMEM;
+
+  made.stage_bytes = made.mapped_bytes;
+  made.pause_word = sonde_ring_writer_pause_word (slots[made.home].writer);
+  made.n_definitions = &slots[made.home].n_definitions;
+  *answer = slots[made.home].answer;
+  *self = made;
+  sonde_writer_init_in_place (&self->frames, place_frame, self);
+  return 0;
+}
+
+static void
+unmap_stage (SondeCommonRing *self)
+{
+  void *stage = self->stage;
+  size_t mapped_bytes = self->mapped_bytes;
+
+  self->stage = self->last;
+  self->stage_bytes = sizeof self->last;
+  self->mapped_bytes = 0;
+  sonde_ring_signal_fence ();
+  if (mapped_bytes > 0)
+    munmap (stage, mapped_bytes);
+}
+
+void
+sonde_common_ring_dwindle (SondeCommonRing *self)
+{
+  if (self->generation != 0)
+    unmap_stage (self);
+}
+
+void
+sonde_common_ring_leave (SondeCommonRing *self)
+{
+  self->generation = 0;
+  sonde_ring_signal_fence ();
+  unmap_stage (self);
+  memset (self, 0, sizeof *self);
+}
+
+/* --- events --- */
+
+int
+sonde_common_ring_check_wanted (const SondeCommonRing *self)
+{
+  if (self->generation == 0 || self->generation != sonde_fork_guard_generation ())
+    return -ECHILD;
+  if (self->is_broken)
+    return -EPIPE;
+  if (self->pause_word != NULL && sonde_ring_load_relaxed (self->pause_word) != 0)
+    return -EAGAIN;
+
+  return 0;
+}
+
+void
+sonde_common_ring_lose (SondeCommonRing *self, size_t size_bytes)
+{
+  if (self->generation == 0 || self->generation != sonde_fork_guard_generation ())
+    return;
+  self->n_lost++;
+  sonde_ring_writer_lose (slots[self->home].writer, size_bytes);
+}
+
+int
+sonde_common_ring_reserve (SondeCommonRing *self, size_t size_bytes, void **place)
+{
+  int r = sonde_common_ring_check_wanted (self);
+
+  if (r < 0)
+    return r;
+  if (size_bytes < SONDE_FRAME_MIN_SIZE || size_bytes > SONDE_FRAME_MAX_SIZE
+      || size_bytes % SONDE_FRAME_ALIGN != 0)
+    return -EMSGSIZE;
+  if (sonde_ring_load_relaxed (&self->is_busy) != 0 || size_bytes > self->stage_bytes)
+    {
+      sonde_common_ring_lose (self, size_bytes);
+      return -EBUSY;
+    }
+
+  /* From here on a signal handler of this thread finds it busy. */
+  sonde_ring_store_relaxed (&self->is_busy, 1);
+  sonde_ring_signal_fence ();
+  self->reserved_bytes = (uint32_t) size_bytes;
+  *place = self->stage;
+  return 0;
+}
+
+/* Into a ring that this thread has taken. @may_wait: it waits, or counts the loss, as any writer */
+static int
+copy_event (SondeRingWriter *writer, const SondeCommonRing *self, size_t size_bytes, bool may_wait)
+{
+  void *place;
+  int r = may_wait ? 0 : sonde_ring_writer_check_room (writer, size_bytes);
+
+  if (r == 0)
+    r = sonde_ring_writer_reserve (writer, size_bytes, &place);
+  if (r < 0)
+    return r;
+
+  memcpy (place, self->stage, size_bytes);
+  sonde_ring_writer_commit (writer);
+  return 0;
+}
+
+/* Returns: -EBUSY all are taken */
+static int
+try_each (SondeCommonRing *self, size_t size_bytes)
+{
+  Slot *home = &slots[self->home];
+  unsigned n = self->is_pinned ? 1 : MAX_RINGS;
+  int result = -EBUSY;
+
+  for (unsigned i = 0; i < n; i++)
+    {
+      Slot *slot = &slots[(self->home + i) % MAX_RINGS];
+      int r;
+
+      if (!take (slot, self->generation))
+        continue;
+      r = copy_event (slot->writer, self, size_bytes, false);
+      set_state (slot, self->generation, STATE_FREE);
+      if (r != -ENOBUFS && r != -EPIPE)
+        return r;
+      result = r == -ENOBUFS || result == -EBUSY ? r : result;
+    }
+  /* One that waits for room keeps those away that would wait for the same. */
+  if (result == -ENOBUFS && take (home, self->generation))
+    {
+      result = copy_event (home->writer, self, size_bytes, true);
+      set_state (home, self->generation, STATE_FREE);
+      return result == -ENOBUFS ? -ENOSPC : result;
+    }
+  return result == -ENOBUFS ? -EBUSY : result;
+}
+
+static int
+publish (SondeCommonRing *self, size_t size_bytes)
+{
+  int r = try_each (self, size_bytes);
+  struct timespec step = { .tv_nsec = MIN_STEP_NS };
+  int64_t now_ns, patience_ns, deadline_ns;
+  int saved_errno = errno;
+
+  if (__builtin_expect (r != -EBUSY, true))
+    return r;
+
+  patience_ns = sonde_ring_writer_patience_ns (slots[self->home].writer);
+  now_ns = sonde_ring_now_ns ();
+  deadline_ns = now_ns + (patience_ns > PATIENCE_NS ? patience_ns : PATIENCE_NS);
+  while (r == -EBUSY && now_ns < deadline_ns)
+    {
+      nanosleep (&step, NULL);
+      if (step.tv_nsec < MAX_STEP_NS)
+        step.tv_nsec *= 2;
+      r = try_each (self, size_bytes);
+      now_ns = sonde_ring_now_ns ();
+    }
+  errno = saved_errno;
+  if (r == -EBUSY)
+    sonde_ring_writer_lose (slots[self->home].writer, size_bytes);
+  return r == -EBUSY ? -ENOSPC : r;
+}
+
+int
+sonde_common_ring_commit (SondeCommonRing *self)
+{
+  const SondeFrame *frame = self->stage;
+  int r = -EMSGSIZE;
+
+  if (self->generation != sonde_fork_guard_generation () || self->reserved_bytes == 0)
+    return -ECHILD;
+
+  if (frame->len < SONDE_FRAME_MIN_SIZE || frame->len > self->reserved_bytes
+      || frame->len % SONDE_FRAME_ALIGN != 0)
+    sonde_ring_writer_lose (slots[self->home].writer, self->reserved_bytes);
+  else
+    r = publish (self, frame->len);
+  self->n_frames += r == 0;
+  self->n_lost += r == -ENOSPC || r == -EMSGSIZE;
+  self->is_broken = r == -EPIPE;
+
+  self->reserved_bytes = 0;
+  sonde_ring_signal_fence ();
+  sonde_ring_store_relaxed (&self->is_busy, 0);
+  return r == -ENOSPC ? -ENOBUFS : r;
+}
