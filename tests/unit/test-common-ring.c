@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Threads that share rings, with a profiler of the test's own: nothing is mixed up or missing, and
+ * who never gives a ring back keeps others from no more than that. */
+#include "shared-ring/collector/common-ring.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "shared-ring/fork-guard.h"
+#include "shared-ring/ring-reader.h"
+
+#define MAX_RINGS 8 /* as there */
+#define N_THREADS 32
+#define N_EVENTS  4000
+
+/* As of the control link: rings with their readers. */
+static struct
+{
+  pthread_mutex_t lock; /* whose order ThreadSanitizer knows */
+  guint n_max;
+  guint32 wait_us;
+  SondeRingReader *readers[MAX_RINGS];
+  guint n_readers;
+  guint64 seen[N_THREADS]; /* events */
+  gboolean is_over;
+  int link[2]; /* our end, the program's end */
+} profiler = { .lock = PTHREAD_MUTEX_INITIALIZER, .link = { -1, -1 } };
+
+int
+sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant)
+{
+  const SondeRingOptions options = { SONDE_RING_NATIVE, SONDE_RING_MIN_BYTES, profiler.wait_us };
+  const SondeRingRights rights = { SONDE_RING_COLLECTOR_TYPES, getpid () };
+  SondeRingMemory memory;
+  int r = -EDQUOT;
+
+  g_assert_true (wish->is_common);
+  pthread_mutex_lock (&profiler.lock);
+  if (profiler.n_readers < profiler.n_max)
+    {
+      *grant = (SondeRingGrant){ .link_fd = profiler.link[1], .answer.max_depth = 17 };
+      g_assert_cmpint (sonde_ring_memory_create (&options, &memory, &grant->ring_fd), ==, 0);
+      g_assert_cmpint (
+          sonde_ring_reader_new (&memory, &rights, &profiler.readers[profiler.n_readers]), ==, 0);
+      profiler.n_readers++;
+      r = 0;
+    }
+  pthread_mutex_unlock (&profiler.lock);
+  return r;
+}
+
+static void
+begin (guint n_max, guint32 wait_us)
+{
+  g_assert_cmpint (sonde_fork_guard_init (), ==, 0);
+  profiler.n_max = n_max;
+  profiler.wait_us = wait_us;
+}
+
+/* Of different lengths, full of what only this event has. */
+static void
+fill_event (gpointer place, guint thread, guint n)
+{
+  SondeFrameAllocation *frame = place;
+  const guint n_addrs = n % 61;
+  uint64_t *addrs = (gpointer) (frame + 1);
+
+  *frame = (SondeFrameAllocation){ .frame = { .len = (guint16) (sizeof *frame + n_addrs * 8),
+                                              .time_ns = n,
+                                              .type = SONDE_FRAME_ALLOCATION },
+                                   .tid = (gint32) thread,
+                                   .n_addrs = (guint16) n_addrs };
+  for (guint i = 0; i < n_addrs; i++)
+    addrs[i] = thread * 1000000 + n;
+}
+
+static int
+make_event (SondeCommonRing *self, guint thread, guint n)
+{
+  gpointer place;
+  int r = sonde_common_ring_reserve (self, sizeof (SondeFrameAllocation) + 61 * 8, &place);
+
+  g_assert_cmpint (r, ==, 0);
+  fill_event (place, thread, n);
+  return sonde_common_ring_commit (self);
+}
+
+static void
+see_event (const SondeFrame *frame)
+{
+  const SondeFrameAllocation *event = (gconstpointer) frame;
+  union
+  {
+    SondeFrameAllocation event;
+    guint8 bytes[sizeof (SondeFrameAllocation) + 61 * 8];
+  } expected;
+
+  g_assert_cmpuint (event->tid, <, N_THREADS);
+  fill_event (&expected, (guint) event->tid, (guint) frame->time_ns);
+  expected.event.frame.pid = frame->pid;
+  g_assert_cmpmem (frame, frame->len, &expected, expected.event.frame.len);
+  profiler.seen[event->tid]++;
+}
+
+static void
+read_all (void)
+{
+  const SondeFrame *frame;
+
+  pthread_mutex_lock (&profiler.lock);
+  for (guint i = 0; i < profiler.n_readers; i++)
+    {
+      g_assert_cmpint (sonde_ring_reader_begin (profiler.readers[i], SIZE_MAX), ==, 0);
+      while (sonde_ring_reader_next (profiler.readers[i], &frame) == 1)
+        see_event (frame);
+      sonde_ring_reader_release (profiler.readers[i]);
+    }
+  pthread_mutex_unlock (&profiler.lock);
+}
+
+static gpointer
+make_events (gpointer data)
+{
+  SondeControlRingAnswer answer;
+  SondeCommonRing self = { 0 };
+  guint thread = GPOINTER_TO_UINT (data);
+
+  g_assert_cmpint (
+      sonde_common_ring_join (
+          &self, thread % 2 == 0 ? SONDE_PRODUCER_MEMORY : SONDE_PRODUCER_APPLICATION, &answer),
+      ==, 0);
+  g_assert_cmpuint (answer.max_depth, ==, 17);
+  for (guint i = 0; i < N_EVENTS; i++)
+    g_assert_cmpint (make_event (&self, thread, i), ==, 0);
+  g_assert_cmpuint (self.n_frames, ==, N_EVENTS);
+  g_assert_cmpuint (self.n_lost, ==, 0);
+  sonde_common_ring_leave (&self);
+  return NULL;
+}
+
+static gpointer
+read_until_over (gpointer data)
+{
+  while (!g_atomic_int_get (&profiler.is_over))
+    {
+      read_all ();
+      g_usleep (100);
+    }
+  return NULL;
+}
+
+static void
+take_all (guint n_rings)
+{
+  GThread *threads[N_THREADS];
+  GThread *reader;
+
+  begin (n_rings, 60 * 1000000);
+  reader = g_thread_new ("reader", read_until_over, NULL);
+  for (guint i = 0; i < N_THREADS; i++)
+    threads[i] = g_thread_new ("writer", make_events, GUINT_TO_POINTER (i));
+  for (guint i = 0; i < N_THREADS; i++)
+    g_thread_join (threads[i]);
+  g_atomic_int_set (&profiler.is_over, TRUE);
+  g_thread_join (reader);
+  read_all ();
+  g_assert_cmpuint (profiler.n_readers, ==, n_rings);
+  for (guint i = 0; i < N_THREADS; i++)
+    g_assert_cmpuint (profiler.seen[i], ==, N_EVENTS);
+}
+
+static void
+takes_all_through_one (void)
+{
+  take_all (1);
+}
+
+static void
+takes_all_through_three (void)
+{
+  take_all (3);
+}
+
+static void
+takes_all_through_as_many_as_there_may_be (void)
+{
+  take_all (MAX_RINGS);
+}
+
+static void
+refuses_who_finds_none (void)
+{
+  SondeControlRingAnswer answer;
+  SondeCommonRing self = { 0 };
+  gpointer place;
+
+  begin (0, 0);
+  g_assert_cmpint (sonde_common_ring_join (&self, SONDE_PRODUCER_MEMORY, &answer), ==, -EDQUOT);
+  g_assert_cmpint (sonde_common_ring_check_wanted (&self), ==, -ECHILD);
+  g_assert_cmpint (sonde_common_ring_reserve (&self, 48, &place), ==, -ECHILD);
+}
+
+static sigjmp_buf way_out;
+
+static void
+leave (int number)
+{
+  siglongjmp (way_out, 1);
+}
+
+/* The doorbell rings for the first event, and for the one that waits for room. */
+static gpointer
+interrupt_wait (gpointer data)
+{
+  char bell[64];
+
+  for (guint i = 0; i < 2; i++)
+    g_assert_cmpint (recv (profiler.link[0], bell, sizeof bell, 0), >, 0);
+  g_assert_cmpint (pthread_kill (*(pthread_t *) data, SIGUSR1), ==, 0);
+  return NULL;
+}
+
+/* By one who waits for room in it, and never comes back from a signal handler. */
+static void
+goes_round_a_ring_that_stays_taken (void)
+{
+  const struct sigaction action = { .sa_handler = leave };
+  static SondeCommonRing gone, roaming, pinned;
+  SondeControlRingAnswer answer;
+  SondeRingCounts counts;
+  pthread_t self = pthread_self ();
+  volatile guint n = 0;
+  GThread *other;
+
+  begin (2, 2 * 1000000);
+  g_assert_cmpint (sigaction (SIGUSR1, &action, NULL), ==, 0);
+  g_assert_cmpint (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, profiler.link), ==, 0);
+  g_assert_cmpint (sonde_common_ring_join (&gone, SONDE_PRODUCER_APPLICATION, &answer), ==, 0);
+  g_assert_cmpint (sonde_common_ring_join (&roaming, SONDE_PRODUCER_MEMORY, &answer), ==, 0);
+  other = g_thread_new ("interrupt", interrupt_wait, &self);
+  if (sigsetjmp (way_out, 1) == 0)
+    while (make_event (&gone, 0, 0) == 0)
+      n++;
+  g_thread_join (other);
+  read_all ();
+  g_assert_cmpuint (profiler.seen[0], ==, n);
+  g_assert_cmpuint (gone.n_lost, ==, 0);
+  roaming.home = gone.home;
+  g_assert_cmpint (make_event (&roaming, 1, 1), ==, 0);
+  g_assert_cmpint (sonde_common_ring_join (&pinned, SONDE_PRODUCER_APPLICATION, &answer), ==, 0);
+  pinned.home = gone.home;
+  g_assert_cmpint (make_event (&pinned, 2, 2), ==, -ENOBUFS);
+  g_assert_cmpuint (pinned.n_lost, ==, 1);
+  read_all ();
+  g_assert_cmpuint (profiler.seen[1], ==, 1);
+  g_assert_cmpuint (profiler.seen[2], ==, 0);
+  sonde_ring_reader_count (profiler.readers[0], &counts);
+  g_assert_cmpuint (counts.claimed.lost_events, ==, 1);
+}
+
+/* Full rings, an event in an event, impossible lengths, the last events of a thread. */
+static void
+counts_what_it_loses (void)
+{
+  SondeControlRingAnswer answer;
+  SondeCommonRing self = { 0 };
+  SondeRingCounts counts;
+  gpointer place, other;
+  guint n = 0;
+
+  begin (1, 0);
+  g_assert_cmpint (sonde_common_ring_join (&self, SONDE_PRODUCER_MEMORY, &answer), ==, 0);
+  g_assert_cmpint (sonde_common_ring_reserve (&self, 47, &place), ==, -EMSGSIZE);
+  g_assert_cmpint (sonde_common_ring_reserve (&self, SONDE_FRAME_MAX_SIZE + 8, &place), ==,
+                   -EMSGSIZE);
+  g_assert_cmpint (sonde_common_ring_commit (&self), ==, -ECHILD);
+  while (make_event (&self, 0, n) == 0)
+    n++;
+  g_assert_cmpuint (self.n_frames, ==, n);
+  read_all ();
+  g_assert_cmpint (sonde_common_ring_reserve (&self, 48, &place), ==, 0);
+  g_assert_cmpint (sonde_common_ring_reserve (&self, 48, &other), ==, -EBUSY);
+  ((SondeFrame *) place)->len = 56;
+  g_assert_cmpint (sonde_common_ring_commit (&self), ==, -EMSGSIZE);
+  sonde_common_ring_dwindle (&self);
+  g_assert_cmpint (sonde_common_ring_reserve (&self, 56, &place), ==, -EBUSY);
+  g_assert_cmpint (sonde_common_ring_reserve (&self, 48, &place), ==, 0);
+  fill_event (place, 0, 0);
+  g_assert_cmpint (sonde_common_ring_commit (&self), ==, 0);
+  sonde_common_ring_lose (&self, 48);
+  read_all ();
+  g_assert_cmpuint (self.n_lost, ==, 5);
+  g_assert_cmpuint (profiler.seen[0], ==, n + 1);
+  sonde_ring_reader_count (profiler.readers[0], &counts);
+  g_assert_cmpuint (counts.claimed.lost_events, ==, 5);
+  sonde_common_ring_leave (&self);
+}
+
+static void
+gives_a_child_rings_of_its_own (void)
+{
+  SondeControlRingAnswer answer;
+  SondeCommonRing self = { 0 };
+  gpointer place;
+  int status;
+  pid_t child;
+
+  begin (1, 0);
+  g_assert_cmpint (sonde_common_ring_join (&self, SONDE_PRODUCER_MEMORY, &answer), ==, 0);
+  child = fork ();
+  if (child == 0)
+    {
+      profiler.n_readers = 0;
+      g_assert_cmpint (sonde_common_ring_check_wanted (&self), ==, -ECHILD);
+      g_assert_cmpint (sonde_common_ring_reserve (&self, 48, &place), ==, -ECHILD);
+      sonde_common_ring_lose (&self, 48);
+      sonde_common_ring_leave (&self);
+      g_assert_cmpint (sonde_common_ring_join (&self, SONDE_PRODUCER_MEMORY, &answer), ==, 0);
+      g_assert_cmpint (make_event (&self, 3, 4), ==, 0);
+      read_all ();
+      _exit (profiler.seen[3] == 1 ? 0 : 1);
+    }
+  g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+  g_assert_cmpint (status, ==, 0);
+  sonde_common_ring_leave (&self);
+}
+
+/* A process keeps its common rings, so each case is one of its own. */
+static void
+run_alone (gconstpointer data)
+{
+  void (*const *test) (void) = data;
+  int status;
+  pid_t child = fork ();
+
+  if (child == 0)
+    {
+      (*test) ();
+      _exit (0);
+    }
+  g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+  g_assert_cmpint (status, ==, 0);
+}
+
+int
+main (int argc, char **argv)
+{
+  static const struct
+  {
+    const char *name;
+    void (*test) (void);
+  } cases[] = {
+    { "/common-ring/refuses-who-finds-none", refuses_who_finds_none },
+    { "/common-ring/counts-what-it-loses", counts_what_it_loses },
+    { "/common-ring/goes-round-a-ring-that-stays-taken", goes_round_a_ring_that_stays_taken },
+    { "/common-ring/gives-a-child-rings-of-its-own", gives_a_child_rings_of_its_own },
+    { "/common-ring/takes-all-through-one", takes_all_through_one },
+    { "/common-ring/takes-all-through-three", takes_all_through_three },
+    { "/common-ring/takes-all-through-as-many-as-there-may-be",
+      takes_all_through_as_many_as_there_may_be },
+  };
+
+  g_test_init (&argc, &argv, NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    g_test_add_data_func (cases[i].name, &cases[i].test, run_alone);
+  return g_test_run ();
+}
