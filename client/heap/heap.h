@@ -8,8 +8,8 @@
 
 #define SONDE_HEAP_WINDOW_BYTES (64u << 20)
 
-/* Each thread of a program writes into a ring of its own, and the rings are emptied one after the
- * other: in a capture a free may stand before the allocation in another thread, and both before
+/* Threads of a program write into rings of their own, or a few, and the rings are emptied one after
+ * the other: in a capture a free may stand before the allocation in another thread, and both before
  * what the kernel told of their process. A frame is handed on when %SONDE_HEAP_WINDOW_BYTES of
  * frames have later times. That is what all rings of single threads in a session hold together; so
  * frames are out of place only in captures that others made or merged, and where hundreds of

@@ -12,7 +12,8 @@
  *
  * An application linked with libsonde-collector puts events of its own next to the samples of its
  * profile. They go through memory that the application shares with the profiler, one ring for each
- * thread: no locks, and no system call for an event.
+ * thread: no locks, and no system call for an event. Where there are more threads than rings some
+ * share one, at which they take turns.
  *
  *     int64_t start_ns = sonde_collector_now ();
  *     draw ();
@@ -39,7 +40,7 @@
  * Times are nanoseconds of CLOCK_MONOTONIC. Text is UTF-8; what does not fit is cut.
  *
  * Errors, of all functions that return int:
- *   -ENODEV nobody listens, or the profiler refused this thread a ring;
+ *   -ENODEV nobody listens, or the profiler had no ring for this thread, nor one to share;
  *   -EAGAIN the session is paused;
  *   -ENOBUFS the ring is full: the event is lost, which the profile will say;
  *   -EBUSY see above;

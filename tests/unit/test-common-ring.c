@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Threads that share rings, with a profiler of the test's own: nothing is mixed up or missing, and
  * who never gives a ring back keeps others from no more than that. */
+#include "shared-ring/collector/common-ring.h"
+
+#include <errno.h>
 #include <glib.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
-/* Whoever stops in the middle of a copy is played by what takes its ring. */
-#include "shared-ring/collector/common-ring.c"
+#include "shared-ring/fork-guard.h"
 #include "shared-ring/ring-reader.h"
 
+#define MAX_RINGS 8 /* as there */
 #define N_THREADS 32
 #define N_EVENTS  4000
 
@@ -22,7 +29,8 @@ static struct
   guint n_readers;
   guint64 seen[N_THREADS]; /* events */
   gboolean is_over;
-} profiler = { .lock = PTHREAD_MUTEX_INITIALIZER };
+  int link[2]; /* our end, the program's end */
+} profiler = { .lock = PTHREAD_MUTEX_INITIALIZER, .link = { -1, -1 } };
 
 int
 sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant)
@@ -36,7 +44,7 @@ sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant)
   pthread_mutex_lock (&profiler.lock);
   if (profiler.n_readers < profiler.n_max)
     {
-      *grant = (SondeRingGrant){ .link_fd = -1, .answer.max_depth = 17 };
+      *grant = (SondeRingGrant){ .link_fd = profiler.link[1], .answer.max_depth = 17 };
       g_assert_cmpint (sonde_ring_memory_create (&options, &memory, &grant->ring_fd), ==, 0);
       g_assert_cmpint (
           sonde_ring_reader_new (&memory, &rights, &profiler.readers[profiler.n_readers]), ==, 0);
@@ -53,22 +61,6 @@ begin (guint n_max, guint32 wait_us)
   g_assert_cmpint (sonde_fork_guard_init (), ==, 0);
   profiler.n_max = n_max;
   profiler.wait_us = wait_us;
-}
-
-/* As if no process had ever had one. */
-static void
-end (void)
-{
-  for (guint i = 0; i < MAX_RINGS; i++)
-    {
-      sonde_ring_writer_close (slots[i].writer);
-      slots[i].writer = NULL;
-      slots[i].word = 0;
-      sonde_ring_reader_free (profiler.readers[i]);
-      profiler.readers[i] = NULL;
-    }
-  profiler.n_readers = 0;
-  memset (profiler.seen, 0, sizeof profiler.seen);
 }
 
 /* Of different lengths, full of what only this event has. */
@@ -164,29 +156,41 @@ read_until_over (gpointer data)
 }
 
 static void
-takes_all_of_many_threads (void)
+take_all (guint n_rings)
 {
-  static const guint counts[] = { 1, 3, MAX_RINGS };
   GThread *threads[N_THREADS];
   GThread *reader;
 
-  for (guint n = 0; n < G_N_ELEMENTS (counts); n++)
-    {
-      begin (counts[n], 60 * 1000000);
-      profiler.is_over = FALSE;
-      reader = g_thread_new ("reader", read_until_over, NULL);
-      for (guint i = 0; i < N_THREADS; i++)
-        threads[i] = g_thread_new ("writer", make_events, GUINT_TO_POINTER (i));
-      for (guint i = 0; i < N_THREADS; i++)
-        g_thread_join (threads[i]);
-      g_atomic_int_set (&profiler.is_over, TRUE);
-      g_thread_join (reader);
-      read_all ();
-      g_assert_cmpuint (profiler.n_readers, ==, counts[n]);
-      for (guint i = 0; i < N_THREADS; i++)
-        g_assert_cmpuint (profiler.seen[i], ==, N_EVENTS);
-      end ();
-    }
+  begin (n_rings, 60 * 1000000);
+  reader = g_thread_new ("reader", read_until_over, NULL);
+  for (guint i = 0; i < N_THREADS; i++)
+    threads[i] = g_thread_new ("writer", make_events, GUINT_TO_POINTER (i));
+  for (guint i = 0; i < N_THREADS; i++)
+    g_thread_join (threads[i]);
+  g_atomic_int_set (&profiler.is_over, TRUE);
+  g_thread_join (reader);
+  read_all ();
+  g_assert_cmpuint (profiler.n_readers, ==, n_rings);
+  for (guint i = 0; i < N_THREADS; i++)
+    g_assert_cmpuint (profiler.seen[i], ==, N_EVENTS);
+}
+
+static void
+takes_all_through_one (void)
+{
+  take_all (1);
+}
+
+static void
+takes_all_through_three (void)
+{
+  take_all (3);
+}
+
+static void
+takes_all_through_as_many_as_there_may_be (void)
+{
+  take_all (MAX_RINGS);
 }
 
 static void
@@ -200,44 +204,64 @@ refuses_who_finds_none (void)
   g_assert_cmpint (sonde_common_ring_join (&self, SONDE_PRODUCER_MEMORY, &answer), ==, -EDQUOT);
   g_assert_cmpint (sonde_common_ring_check_wanted (&self), ==, -ECHILD);
   g_assert_cmpint (sonde_common_ring_reserve (&self, 48, &place), ==, -ECHILD);
-  end ();
 }
 
-/* By a thread that never goes on. */
+static sigjmp_buf way_out;
+
+static void
+leave (int number)
+{
+  siglongjmp (way_out, 1);
+}
+
+/* The doorbell rings for the first event, and for the one that waits for room. */
+static gpointer
+interrupt_wait (gpointer data)
+{
+  char bell[64];
+
+  for (guint i = 0; i < 2; i++)
+    g_assert_cmpint (recv (profiler.link[0], bell, sizeof bell, 0), >, 0);
+  g_assert_cmpint (pthread_kill (*(pthread_t *) data, SIGUSR1), ==, 0);
+  return NULL;
+}
+
+/* By one who waits for room in it, and never comes back from a signal handler. */
 static void
 goes_round_a_ring_that_stays_taken (void)
 {
+  const struct sigaction action = { .sa_handler = leave };
+  static SondeCommonRing gone, roaming, pinned;
   SondeControlRingAnswer answer;
-  SondeCommonRing roaming = { 0 }, pinned = { 0 };
-  guint32 generation;
   SondeRingCounts counts;
+  pthread_t self = pthread_self ();
+  volatile guint n = 0;
+  GThread *other;
 
-  begin (2, 0);
-  generation = sonde_fork_guard_generation ();
+  begin (2, 2 * 1000000);
+  g_assert_cmpint (sigaction (SIGUSR1, &action, NULL), ==, 0);
+  g_assert_cmpint (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, profiler.link), ==, 0);
+  g_assert_cmpint (sonde_common_ring_join (&gone, SONDE_PRODUCER_APPLICATION, &answer), ==, 0);
   g_assert_cmpint (sonde_common_ring_join (&roaming, SONDE_PRODUCER_MEMORY, &answer), ==, 0);
-  g_assert_cmpint (sonde_common_ring_join (&pinned, SONDE_PRODUCER_APPLICATION, &answer), ==, 0);
-  g_assert_true (take (&slots[roaming.home], generation));
-  g_assert_false (take (&slots[roaming.home], generation));
-  g_assert_cmpint (make_event (&roaming, 0, 1), ==, 0);
-  g_assert_cmpint (make_event (&pinned, 1, 1), ==, 0);
-
-  g_assert_true (take (&slots[pinned.home], generation));
-  g_assert_cmpint (make_event (&pinned, 1, 2), ==, -ENOBUFS);
-  g_assert_cmpint (make_event (&roaming, 0, 2), ==, -ENOBUFS);
-  g_assert_cmpuint (roaming.n_lost + pinned.n_lost, ==, 2);
-  set_state (&slots[pinned.home], generation, STATE_FREE);
-  g_assert_cmpint (make_event (&pinned, 1, 3), ==, 0);
+  other = g_thread_new ("interrupt", interrupt_wait, &self);
+  if (sigsetjmp (way_out, 1) == 0)
+    while (make_event (&gone, 0, 0) == 0)
+      n++;
+  g_thread_join (other);
   read_all ();
-  g_assert_cmpuint (profiler.seen[0], ==, 1);
-  g_assert_cmpuint (profiler.seen[1], ==, 2);
-  for (guint i = 0; i < 2; i++)
-    {
-      sonde_ring_reader_count (profiler.readers[i], &counts);
-      g_assert_cmpuint (counts.claimed.lost_events, ==, 1);
-    }
-  sonde_common_ring_leave (&roaming);
-  sonde_common_ring_leave (&pinned);
-  end ();
+  g_assert_cmpuint (profiler.seen[0], ==, n);
+  g_assert_cmpuint (gone.n_lost, ==, 0);
+  roaming.home = gone.home;
+  g_assert_cmpint (make_event (&roaming, 1, 1), ==, 0);
+  g_assert_cmpint (sonde_common_ring_join (&pinned, SONDE_PRODUCER_APPLICATION, &answer), ==, 0);
+  pinned.home = gone.home;
+  g_assert_cmpint (make_event (&pinned, 2, 2), ==, -ENOBUFS);
+  g_assert_cmpuint (pinned.n_lost, ==, 1);
+  read_all ();
+  g_assert_cmpuint (profiler.seen[1], ==, 1);
+  g_assert_cmpuint (profiler.seen[2], ==, 0);
+  sonde_ring_reader_count (profiler.readers[0], &counts);
+  g_assert_cmpuint (counts.claimed.lost_events, ==, 1);
 }
 
 /* Full rings, an event in an event, impossible lengths, the last events of a thread. */
@@ -276,10 +300,8 @@ counts_what_it_loses (void)
   sonde_ring_reader_count (profiler.readers[0], &counts);
   g_assert_cmpuint (counts.claimed.lost_events, ==, 5);
   sonde_common_ring_leave (&self);
-  end ();
 }
 
-/* Where its parent's words say that all are taken. */
 static void
 gives_a_child_rings_of_its_own (void)
 {
@@ -291,7 +313,6 @@ gives_a_child_rings_of_its_own (void)
 
   begin (1, 0);
   g_assert_cmpint (sonde_common_ring_join (&self, SONDE_PRODUCER_MEMORY, &answer), ==, 0);
-  g_assert_true (take (&slots[self.home], sonde_fork_guard_generation ()));
   child = fork ();
   if (child == 0)
     {
@@ -308,18 +329,45 @@ gives_a_child_rings_of_its_own (void)
   g_assert_cmpint (waitpid (child, &status, 0), ==, child);
   g_assert_cmpint (status, ==, 0);
   sonde_common_ring_leave (&self);
-  end ();
+}
+
+/* A process keeps its common rings, so each case is one of its own. */
+static void
+run_alone (gconstpointer data)
+{
+  void (*const *test) (void) = data;
+  int status;
+  pid_t child = fork ();
+
+  if (child == 0)
+    {
+      (*test) ();
+      _exit (0);
+    }
+  g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+  g_assert_cmpint (status, ==, 0);
 }
 
 int
 main (int argc, char **argv)
 {
+  static const struct
+  {
+    const char *name;
+    void (*test) (void);
+  } cases[] = {
+    { "/common-ring/refuses-who-finds-none", refuses_who_finds_none },
+    { "/common-ring/counts-what-it-loses", counts_what_it_loses },
+    { "/common-ring/goes-round-a-ring-that-stays-taken", goes_round_a_ring_that_stays_taken },
+    { "/common-ring/gives-a-child-rings-of-its-own", gives_a_child_rings_of_its_own },
+    { "/common-ring/takes-all-through-one", takes_all_through_one },
+    { "/common-ring/takes-all-through-three", takes_all_through_three },
+    { "/common-ring/takes-all-through-as-many-as-there-may-be",
+      takes_all_through_as_many_as_there_may_be },
+  };
+
   g_test_init (&argc, &argv, NULL);
-  g_test_add_func ("/common-ring/refuses-who-finds-none", refuses_who_finds_none);
-  g_test_add_func ("/common-ring/counts-what-it-loses", counts_what_it_loses);
-  g_test_add_func ("/common-ring/goes-round-a-ring-that-stays-taken",
-                   goes_round_a_ring_that_stays_taken);
-  g_test_add_func ("/common-ring/gives-a-child-rings-of-its-own", gives_a_child_rings_of_its_own);
-  g_test_add_func ("/common-ring/takes-all-of-many-threads", takes_all_of_many_threads);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    g_test_add_data_func (cases[i].name, &cases[i].test, run_alone);
   return g_test_run ();
 }
