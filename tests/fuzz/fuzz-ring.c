@@ -108,7 +108,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   static const SondeRingRights rights = { SONDE_RING_COLLECTOR_TYPES, PID };
   Input input = { data, size };
-  SondeRingOptions options = { SONDE_RING_NATIVE, RING_BYTES, 0 };
+  SondeRingOptions options = { SONDE_RING_NATIVE, RING_BYTES, 0, 0 };
   SondeRingMemory memory;
   SondeRingHeader *header;
   SondeRingReader *reader;
