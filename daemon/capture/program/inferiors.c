@@ -146,7 +146,7 @@ static void
 count_ring (SondeInferiors *self, ProgramRing *ring, gboolean is_over)
 {
   gint64 age_ns = sonde_stream_now_ns () - ring->made_ns;
-  guint64 n_waiting = sonde_ring_reader_size (ring->reader) / SONDE_FRAME_MIN_SIZE;
+  guint64 n_waiting = sonde_ring_reader_size (ring->reader) / SONDE_HEAP_MIN_BYTES;
   guint64 n_possible = (guint64) age_ns / MIN_LOSS_NS + n_waiting;
   SondeRingCounts counts;
   guint64 lost;
@@ -287,13 +287,17 @@ run_turn (SondeInferiors *self)
 
       if (sonde_ring_reader_begin (ring->reader, BUDGET_BYTES) < 0)
         continue;
-      has_more = has_more || sonde_ring_reader_fill (ring->reader) > BUDGET_BYTES;
       sonde_ring_schedule_observe (&self->schedule, sonde_ring_reader_fill (ring->reader),
                                    sonde_ring_reader_size (ring->reader),
                                    sonde_ring_reader_has_doorbell (ring->reader));
     }
   for (guint i = 0; i < self->rings->len; i++)
-    take_frames (self, g_ptr_array_index (self->rings, i), now);
+    {
+      ProgramRing *ring = g_ptr_array_index (self->rings, i);
+
+      take_frames (self, ring, now);
+      has_more = has_more || sonde_ring_reader_has_more (ring->reader);
+    }
   for (guint i = self->rings->len; i > 0; i--)
     if (is_over (g_ptr_array_index (self->rings, i - 1)))
       close_ring (self, i - 1, TRUE);
@@ -379,7 +383,8 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
   SondeRingOptions options
       = { .kind = wanted->kind,
           .size_bytes = wanted->size_bytes != 0 ? wanted->size_bytes : SONDE_RING_DEFAULT_BYTES,
-          .wait_us = self->wait_us };
+          .wait_us = self->wait_us,
+          .features = wanted->producer == SONDE_PRODUCER_MEMORY ? SONDE_RING_COMPACT_HEAP : 0 };
   SondeRingRights rights = { .pid = wanted->pid };
   SondeInferior *inferior;
   ProgramRing made = { 0 };

@@ -181,10 +181,25 @@ reserve (size_t size_bytes, void **place)
   return open_ring () != NULL ? sonde_ring_writer_reserve (own.writer, size_bytes, place) : -ENODEV;
 }
 
+static_assert (SONDE_HEAP_FREE_ROOM <= sizeof (SondeFrameAllocation)
+                   && SONDE_HEAP_BLOCK_ROOM (0) <= sizeof (SondeFrameAllocation)
+                   && SONDE_HEAP_MAX_DEPTH >= SONDE_SELF_UNWINDER_MAX_ADDRS,
+               "what is short has room where a frame has");
+
+/* What the open reservation is to be filled with: records, or NULL: a frame. */
+static inline SondeCompactWriter *
+find_compact (const void *block)
+{
+  return sonde_compact_writer_takes ((uintptr_t) block) ? sonde_ring_writer_compact (own.writer)
+                                                        : NULL;
+}
+
 /* Returns: whether the event was wanted, even if it is lost. */
 static bool
 record_free (const void *block)
 {
+  SondeCompactEvent event = { .address = (uintptr_t) block, .tid = own.tid };
+  SondeCompactWriter *compact;
   SondeFrameAllocation *frame;
   void *place;
   int r = reserve (sizeof *frame, &place);
@@ -192,6 +207,14 @@ record_free (const void *block)
   if (r < 0)
     return r != -EAGAIN && r != -ENODEV;
 
+  compact = find_compact (block);
+  if (compact != NULL)
+    {
+      event.time_ns = sonde_event_clock_now (&own.clock);
+      sonde_ring_writer_commit_records (own.writer,
+                                        sonde_compact_writer_free (compact, place, &event));
+      return true;
+    }
   frame = place;
   *frame = (SondeFrameAllocation){
     .frame = { .len = sizeof *frame,
@@ -211,18 +234,34 @@ static void
 record_allocation (const void *block, size_t size_bytes, const SondeCallSite *caller)
 {
   const size_t max_addrs = own.max_depth;
+  SondeCompactEvent event = { .address = (uintptr_t) block,
+                              .size_bytes = size_bytes > 0 ? size_bytes : 1,
+                              .tid = own.tid };
+  SondeCompactWriter *compact;
   SondeFrameAllocation *frame;
-  uint64_t *addrs; /* of the frame, in its place */
+  uint64_t *addrs; /* in their place */
   size_t n_addrs = 0;
+  size_t n_bytes;
   void *place;
 
   if (reserve (sizeof *frame + max_addrs * sizeof *addrs, &place) < 0)
     return;
 
   frame = place;
-  addrs = (void *) (frame + 1);
+  compact = event.size_bytes <= INT64_MAX ? find_compact (block) : NULL;
+  addrs
+      = compact != NULL ? (void *) ((char *) place + SONDE_COMPACT_ADDRS_AT) : (void *) (frame + 1);
   if (max_addrs > 0)
     n_addrs = sonde_self_unwinder_walk (own.unwinder, caller, addrs, max_addrs);
+  if (compact != NULL)
+    {
+      event.time_ns = sonde_event_clock_now (&own.clock);
+      own.is_inside = true; /* as its table grows it may map memory */
+      n_bytes = sonde_compact_writer_block (compact, place, &event, n_addrs);
+      own.is_inside = false;
+      sonde_ring_writer_commit_records (own.writer, n_bytes);
+      return;
+    }
   *frame = (SondeFrameAllocation){
     .frame = { .len = (uint16_t) (sizeof *frame + n_addrs * sizeof *addrs),
                .cpu = -1,
