@@ -78,8 +78,8 @@ typedef struct
 #define SONDE_HEAP_MAX_DEPTH 1024
 
 /* The stacks that a ring may have at a time: words, one for each address and one for each stack. A
- * reader keeps that much memory for it, twice that of the ring's body, and somewhat more for where
- * they begin. */
+ * reader keeps that much memory for it, twice that of the ring's body, and an eighth of it for
+ * where they begin. */
 #define SONDE_HEAP_MAX_STACK_WORDS(ring_bytes) ((ring_bytes) / 4)
 #define SONDE_HEAP_MAX_STACKS(ring_bytes)      ((ring_bytes) / 32)
 
