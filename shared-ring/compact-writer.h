@@ -16,10 +16,9 @@
  * sonde_ring_writer_commit_records(), and at no other time. So there is no lock, and a signal
  * handler that comes between the two finds the ring busy.
  *
- * Stacks are told apart by 64 bits of hash, in a table that grows: 8 KiB at first, then four times
- * as much whenever it is 60 % full, by mmap() and never malloc(). Where there is no memory for it
- * each event brings its stack along. Of 100,000 stacks two have the same hash once in four
- * thousand million programs. errno is left alone.
+ * Stacks are told apart by a hash of 64 bits, in a table that grows: 8 KiB at first, then four
+ * times as much whenever it is 60 % full, by mmap() and never malloc(). Where there is no memory
+ * for it each event brings its stack along. errno is left alone.
  */
 typedef struct
 {
@@ -59,6 +58,7 @@ typedef struct
   uint64_t address;    /* one that sonde_compact_writer_takes() */
   uint64_t size_bytes; /* 1 to INT64_MAX; of a free it means nothing */
   int64_t time_ns;     /* one before that of the ring's last event becomes that */
+  uint64_t stack_hash; /* tells its stack from all others; without one it means nothing */
   int32_t tid;
 } SondeCompactEvent;
 

@@ -71,10 +71,26 @@ read_records (Pair *self, gsize size_bytes)
   g_assert_cmpint (sonde_frame_check (&self->frame, self->frame.len), ==, SONDE_FRAME_OK);
 }
 
+/* Its low bits, too, say something: a table looks at them first. */
+static guint64
+hash_stack (const guint64 *addrs, gsize depth)
+{
+  guint64 hash = depth;
+
+  for (gsize i = 0; i < depth; i++)
+    {
+      hash = (hash ^ addrs[i]) * G_GUINT64_CONSTANT (0x9E3779B97F4A7C15);
+      hash ^= hash >> 32;
+    }
+  return hash;
+}
+
 /* Writes an event, reads it, and compares. @addrs: NULL: a free. Returns: its bytes */
 static gsize
-pass (Pair *self, const SondeCompactEvent *event, const guint64 *addrs, gsize depth)
+pass (Pair *self, const SondeCompactEvent *wanted, const guint64 *addrs, gsize depth)
 {
+  SondeCompactEvent hashed = *wanted;
+  const SondeCompactEvent *event = &hashed;
   SondeFrameAllocation *got = &self->allocation;
   gint64 before_ns = self->reader.now_ns;
   gsize size_bytes;
@@ -84,6 +100,7 @@ pass (Pair *self, const SondeCompactEvent *event, const guint64 *addrs, gsize de
   else
     {
       memcpy ((guint8 *) self->place + SONDE_COMPACT_ADDRS_AT, addrs, depth * sizeof *addrs);
+      hashed.stack_hash = hash_stack (addrs, depth);
       size_bytes = sonde_compact_writer_block (&self->writer, self->place, event, depth);
     }
   g_assert_cmpuint (size_bytes, <=,
@@ -116,7 +133,7 @@ tells_events_in_16_and_24_bytes (void)
 {
   g_autoptr (Pair) pair = pair_new ();
   static const guint64 addrs[] = { 0x401136, 0x401180, 0x7f0012345678, 0 };
-  SondeCompactEvent event = { BLOCK, 100, NOW_NS, TID };
+  SondeCompactEvent event = { BLOCK, 100, NOW_NS, 0, TID };
 
   g_assert_cmpuint (pass (pair, &event, addrs, 4), ==, 16 + 8 + 32 + 24);
   for (guint i = 0; i < 3; i++)
@@ -139,7 +156,7 @@ static void
 tells_clock_and_thread_when_they_change (void)
 {
   g_autoptr (Pair) pair = pair_new ();
-  SondeCompactEvent event = { BLOCK, 0, NOW_NS, TID };
+  SondeCompactEvent event = { BLOCK, 0, NOW_NS, 0, TID };
 
   g_assert_cmpuint (pass (pair, &event, NULL, 0), ==, 32);
   event.time_ns += UINT32_MAX;
@@ -173,7 +190,7 @@ static void
 begins_anew_when_there_are_too_many_stacks (void)
 {
   g_autoptr (Pair) pair = pair_new ();
-  SondeCompactEvent event = { BLOCK, 24, NOW_NS, TID };
+  SondeCompactEvent event = { BLOCK, 24, NOW_NS, 0, TID };
   guint64 addrs[64];
   guint32 most = 0;
   guint n_eras = 0;
@@ -200,7 +217,7 @@ static void
 has_as_many_short_stacks_as_there_are_numbers (void)
 {
   g_autoptr (Pair) pair = pair_new ();
-  SondeCompactEvent event = { BLOCK, 24, NOW_NS, TID };
+  SondeCompactEvent event = { BLOCK, 24, NOW_NS, 0, TID };
 
   for (guint64 i = 1; i <= MAX_STACKS; i++)
     pass (pair, &event, &i, 1);
@@ -216,7 +233,7 @@ static void
 takes_the_deepest_stack (void)
 {
   g_autoptr (Pair) pair = pair_new ();
-  SondeCompactEvent event = { BLOCK, 24, NOW_NS, TID };
+  SondeCompactEvent event = { BLOCK, 24, NOW_NS, 0, TID };
   guint64 addrs[SONDE_HEAP_MAX_DEPTH];
 
   for (guint i = 0; i < G_N_ELEMENTS (addrs); i++)
@@ -237,7 +254,7 @@ static void
 does_without_memory (void)
 {
   g_autoptr (Pair) pair = pair_new ();
-  SondeCompactEvent event = { BLOCK, 24, NOW_NS, TID };
+  SondeCompactEvent event = { BLOCK, 24, NOW_NS, 0, TID };
   struct rlimit before, none;
   guint64 addrs[64];
   gsize depth = make_stack (5, addrs);
@@ -262,7 +279,7 @@ static void
 begins_anew_when_its_table_cannot_grow (void)
 {
   g_autoptr (Pair) pair = pair_new ();
-  SondeCompactEvent event = { BLOCK, 24, NOW_NS, TID };
+  SondeCompactEvent event = { BLOCK, 24, NOW_NS, 0, TID };
   struct rlimit before, none;
 
   g_assert_cmpint (getrlimit (RLIMIT_DATA, &before), ==, 0);
@@ -285,7 +302,7 @@ static void
 survives_the_last_era (void)
 {
   g_autoptr (Pair) pair = pair_new ();
-  SondeCompactEvent event = { BLOCK, 24, NOW_NS, TID };
+  SondeCompactEvent event = { BLOCK, 24, NOW_NS, 0, TID };
 
   pass (pair, &event, (guint64[]){ 1 }, 1);
   pair->writer.era = UINT32_MAX;

@@ -535,7 +535,7 @@ new_compact (RingFixtureWriter writer)
 static int
 write_block (RingFixture *self, guint64 number, gsize depth)
 {
-  const SondeCompactEvent event = { number * 16, 24, (gint64) number, 4243 };
+  const SondeCompactEvent event = { number * 16, 24, (gint64) number, depth, 4243 };
   guint64 *addrs;
   gpointer place;
   int r = sonde_ring_writer_reserve (self->writer, SONDE_HEAP_BLOCK_ROOM (depth), &place);

@@ -74,7 +74,11 @@ static void
 write_event (SondeRingWriter *writer, guint n, gint32 tid)
 {
   const SondeCompactEvent event
-      = { .address = (n + 1) * 16, .size_bytes = n + 1, .time_ns = n, .tid = tid };
+      = { .address = (n + 1) * 16,
+          .size_bytes = n + 1,
+          .time_ns = n,
+          .stack_hash = (n % N_STACKS + 1) * G_GUINT64_CONSTANT (0x9E3779B97F4A7C15),
+          .tid = tid };
   gsize depth = event_depth (n);
   guint64 *addrs;
   gpointer place;

@@ -547,7 +547,7 @@ keeps_a_child_out_of_its_records (void)
 {
   g_autoptr (RingFixture) ring = new_compact ();
   SondeCompactWriter *compact = sonde_ring_writer_compact (ring->writer);
-  SondeCompactEvent event = { 16, 24, 1000, 4243 };
+  SondeCompactEvent event = { 16, 24, 1000, 4711, 4243 };
   const SondeFrame *frame;
   gpointer place;
   int status;

@@ -190,8 +190,9 @@ static_assert (SONDE_HEAP_FREE_ROOM <= sizeof (SondeFrameAllocation)
 static inline SondeCompactWriter *
 find_compact (const void *block)
 {
-  return sonde_compact_writer_takes ((uintptr_t) block) ? sonde_ring_writer_compact (own.writer)
-                                                        : NULL;
+  return own.writer != NULL && sonde_compact_writer_takes ((uintptr_t) block)
+             ? sonde_ring_writer_compact (own.writer)
+             : NULL;
 }
 
 /* Returns: whether the event was wanted, even if it is lost. */
@@ -255,6 +256,8 @@ record_allocation (const void *block, size_t size_bytes, const SondeCallSite *ca
     n_addrs = sonde_self_unwinder_walk (own.unwinder, caller, addrs, max_addrs);
   if (compact != NULL)
     {
+      if (n_addrs > 0)
+        event.stack_hash = sonde_self_unwinder_hash (own.unwinder, addrs, n_addrs);
       event.time_ns = sonde_event_clock_now (&own.clock);
       own.is_inside = true; /* as its table grows it may map memory */
       n_bytes = sonde_compact_writer_block (compact, place, &event, n_addrs);
