@@ -206,6 +206,83 @@ check_scribbling (void)
   worker_clear (&worker);
 }
 
+/* Records as no writer of ours makes them: only their ring ends, and says why. */
+static void
+check_records (void)
+{
+  static const struct
+  {
+    guint64 words[3];
+    const char *reason;
+  } cases[] = {
+    { { 0x5000 | SONDE_HEAP_BLOCK, G_GUINT64_CONSTANT (9) << 32, 8 }, "its stack is not defined" },
+    { { 0x5000 | SONDE_HEAP_BLOCK, 0, 0 }, "no block can have its size" },
+    { { G_GUINT64_CONSTANT (1) << 63 | SONDE_HEAP_BLOCK, 0, 8 }, "no block can be at its address" },
+    { { 0x5000 | 7, 0, 0 }, "there is no such record" },
+    { { 8 | SONDE_HEAP_CLOCK, 7, 0 }, "its time is before the last one" },
+    { { G_GUINT64_CONSTANT (7) << 32 | 1 << 16 | SONDE_HEAP_STACK, 1, 0 },
+      "its number is not the next one" },
+    { { G_GUINT64_CONSTANT (2) << 32 | 9 << 16 | SONDE_HEAP_STACK, 1, 0 }, "past the end" },
+  };
+  static const uint64_t addrs[] = { 0x1000 };
+  Worker worker = { 0 };
+  Program good;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_ALL, 0);
+  good = program_open_memory (&worker);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      Program bad = program_open_memory (&worker);
+      SondeRingHeader *header = bad.memory.header;
+
+      program_allocate_short (&bad, 16, addrs, 1);
+      memcpy (bad.memory.body + header->tail, cases[i].words, sizeof cases[i].words);
+      __atomic_store_n (&header->tail, header->tail + sizeof cases[i].words, __ATOMIC_RELEASE);
+      worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, 1);
+      program_allocate_short (&good, 16, addrs, 1);
+      worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 2 * (i + 1));
+      program_close (&bad, FALSE);
+    }
+  program_close (&good, TRUE);
+  summary = worker_finish (&worker);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    g_assert_true (worker_was_said (&worker, cases[i].reason));
+  g_assert_false (worker_was_said (&worker, "Ring 1"));
+  worker_clear (&worker);
+}
+
+/* A ring whose every word changes while it is read. */
+static void
+check_scribbled_records (void)
+{
+  static const uint64_t addrs[] = { 0x1000, 0x2000, 0x3000 };
+  Worker worker = { 0 };
+  g_autoptr (StreamSummary) summary = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_ALL, 0);
+  for (guint round = 0; round < 20; round++)
+    {
+      Program program = program_open_memory (&worker);
+      Scribbler scribbler = { .program = &program };
+      GThread *thread = g_thread_new ("scribbler", scribble, &scribbler);
+
+      for (guint i = 0; i < 2000; i++)
+        {
+          if (sonde_ring_writer_check_wanted (program.writer) == 0)
+            program_allocate_short (&program, (i + 1) * 16, addrs, i % 4);
+          if (i % 100 == 0)
+            worker_run (&worker);
+        }
+      g_atomic_int_set (&scribbler.is_over, TRUE);
+      g_thread_join (thread);
+      program_close (&program, FALSE);
+    }
+  worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, 0);
+  summary = worker_finish (&worker);
+  worker_clear (&worker);
+}
+
 static gsize
 resident_bytes (void)
 {
@@ -423,6 +500,8 @@ main (int argc, char *argv[])
     }
   TEST ("a-ring-keeps-its-geometry", check_geometry);
   TEST ("frames-that-change-while-they-are-read-do-no-harm", check_scribbling);
+  TEST ("impossible-records-end-their-ring-alone", check_records);
+  TEST ("records-that-change-while-they-are-read-do-no-harm", check_scribbled_records);
   TEST ("a-hundred-thousand-requests-cost-nothing", check_requests);
   g_test_add_data_func ("/hostile-inferiors/who-takes-no-answers-is-not-served", NULL, check_deaf);
   g_test_add_data_func ("/hostile-inferiors/who-takes-no-answers-in-the-old-way-is-not-served",
