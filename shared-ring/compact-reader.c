@@ -63,18 +63,17 @@ sonde_compact_reader_init (SondeCompactReader *self, size_t ring_bytes)
 {
   SondeCompactReader made = { .max_stacks = (uint32_t) SONDE_HEAP_MAX_STACKS (ring_bytes),
                               .max_words = (uint32_t) SONDE_HEAP_MAX_STACK_WORDS (ring_bytes),
+                              .mapped_bytes = SONDE_HEAP_READER_BYTES (ring_bytes),
                               .now_ns = -1 };
-  size_t words_bytes = made.max_words * sizeof *made.words;
   uint8_t *memory;
 
-  made.mapped_bytes = words_bytes + made.max_stacks * sizeof *made.begins;
   memory
       = mmap (NULL, made.mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     return -ENOMEM;
 
   made.words = (uint64_t *) (void *) memory;
-  made.begins = (uint32_t *) (void *) (memory + words_bytes);
+  made.begins = (uint32_t *) (void *) (made.words + made.max_words);
   *self = made;
   return 0;
 }

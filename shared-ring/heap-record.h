@@ -83,6 +83,11 @@ typedef struct
 #define SONDE_HEAP_MAX_STACK_WORDS(ring_bytes) ((ring_bytes) / 4)
 #define SONDE_HEAP_MAX_STACKS(ring_bytes)      ((ring_bytes) / 32)
 
+/* That memory. */
+#define SONDE_HEAP_READER_BYTES(ring_bytes)                                                        \
+  (SONDE_HEAP_MAX_STACK_WORDS (ring_bytes) * sizeof (uint64_t)                                     \
+   + SONDE_HEAP_MAX_STACKS (ring_bytes) * sizeof (uint32_t))
+
 /* The shortest event of a ring. */
 #define SONDE_HEAP_MIN_BYTES 16
 

@@ -103,8 +103,7 @@
 /* Control sockets of a session that are open: one for each program that a client starts. */
 #define SONDE_LIMIT_CONTROLS 16
 /* Rings of profiled programs in a session, and bytes of all of them: what a program with a ring for
- * each of its threads needs. What the worker keeps of stacks that rings define is private memory of
- * its own, at most 2 1/8 times as much. */
+ * each of its threads needs. */
 #define SONDE_LIMIT_RINGS             256
 #define SONDE_LIMIT_RING_MEMORY_BYTES (64 * 1024 * 1024)
 

@@ -6,6 +6,7 @@
 
 #include "daemon/base/limits.h"
 #include "daemon/capture/program/inferior.h"
+#include "daemon/capture/program/inferiors.h"
 #include "tests/unit/worker-fixture.h"
 
 /* Frames as a program writes them, without sonde_writer_*() that would refuse them. */
@@ -249,6 +250,55 @@ check_records (void)
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     g_assert_true (worker_was_said (&worker, cases[i].reason));
   g_assert_false (worker_was_said (&worker, "Ring 1"));
+  worker_clear (&worker);
+}
+
+/* Who asks for the largest rings does not get more memory for what he defines than there is; and
+ * what one gives back another has. */
+static void
+check_stack_memory (void)
+{
+  Worker worker = { 0 };
+  SondeControlRingAnswer answer;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_ALL, 0);
+  for (guint round = 0; round < 2; round++)
+    {
+      int link = program_open_link (&worker);
+      guint n_compact = 0, n_plain = 0;
+      gsize stack_bytes = 0;
+      int ring;
+
+      while ((ring = program_ask_ring (&worker, link, SONDE_PRODUCER_MEMORY, SONDE_RING_MAX_BYTES,
+                                       &answer))
+             >= 0)
+        {
+          SondeRingMemory memory;
+          gsize bytes;
+
+          g_assert_cmpint (sonde_ring_memory_map (ring, &memory), ==, 0);
+          bytes = SONDE_HEAP_READER_BYTES (memory.size_bytes);
+          if (memory.features != 0)
+            {
+              stack_bytes += bytes;
+              n_compact++;
+            }
+          else
+            {
+              g_assert_cmpuint (stack_bytes + bytes, >, SONDE_INFERIORS_STACK_BYTES);
+              n_plain++;
+            }
+          sonde_ring_memory_unmap (&memory);
+          close (ring);
+        }
+      g_assert_cmpuint (stack_bytes, <=, SONDE_INFERIORS_STACK_BYTES);
+      g_assert_cmpuint (n_compact, >, 0);
+      g_assert_cmpuint (n_plain, >, 0);
+      close (link);
+      worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, 0);
+    }
+  summary = worker_finish (&worker);
   worker_clear (&worker);
 }
 
@@ -501,6 +551,7 @@ main (int argc, char *argv[])
   TEST ("a-ring-keeps-its-geometry", check_geometry);
   TEST ("frames-that-change-while-they-are-read-do-no-harm", check_scribbling);
   TEST ("impossible-records-end-their-ring-alone", check_records);
+  TEST ("stacks-have-a-bound-in-all", check_stack_memory);
   TEST ("records-that-change-while-they-are-read-do-no-harm", check_scribbled_records);
   TEST ("a-hundred-thousand-requests-cost-nothing", check_requests);
   g_test_add_data_func ("/hostile-inferiors/who-takes-no-answers-is-not-served", NULL, check_deaf);

@@ -33,6 +33,7 @@ typedef struct
   SondeInferior *inferior; /* which stays as long as it has one */
   const char *what;
   gint64 made_ns;
+  gsize stack_bytes;     /* for stacks that it defines; 0: it has none */
   gboolean is_dead;      /* gets nothing more */
   gboolean has_lied;     /* about its losses, and that was said */
   SondeRingCounts known; /* what was counted so far */
@@ -54,6 +55,7 @@ struct SondeInferiors
   GPtrArray *rings; /* ProgramRing, the oldest first */
   guint n_made;
   gsize memory_bytes;
+  gsize stack_bytes; /* of all rings */
   guint32 wait_us;
   gboolean is_paused;
   SondeRingSchedule schedule;
@@ -220,6 +222,7 @@ close_ring (SondeInferiors *self, guint index, gboolean is_told)
   /* Its program, if there is one, makes no more. */
   sonde_ring_reader_pause (ring->reader, TRUE);
   self->memory_bytes -= sonde_ring_reader_size (ring->reader);
+  self->stack_bytes -= ring->stack_bytes;
   g_ptr_array_remove_index (self->rings, index);
   self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
   self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->memory_bytes;
@@ -383,8 +386,7 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
   SondeRingOptions options
       = { .kind = wanted->kind,
           .size_bytes = wanted->size_bytes != 0 ? wanted->size_bytes : SONDE_RING_DEFAULT_BYTES,
-          .wait_us = self->wait_us,
-          .features = wanted->producer == SONDE_PRODUCER_MEMORY ? SONDE_RING_COMPACT_HEAP : 0 };
+          .wait_us = self->wait_us };
   SondeRingRights rights = { .pid = wanted->pid };
   SondeInferior *inferior;
   ProgramRing made = { 0 };
@@ -417,6 +419,13 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
       || options.size_bytes > SONDE_LIMIT_RING_MEMORY_BYTES - self->memory_bytes)
     return -EDQUOT;
 
+  if (wanted->producer == SONDE_PRODUCER_MEMORY
+      && SONDE_HEAP_READER_BYTES (options.size_bytes)
+             <= SONDE_INFERIORS_STACK_BYTES - self->stack_bytes)
+    {
+      options.features = SONDE_RING_COMPACT_HEAP;
+      made.stack_bytes = SONDE_HEAP_READER_BYTES (options.size_bytes);
+    }
   made.inferior = inferior;
   made.made_ns = sonde_stream_now_ns ();
   r = sonde_ring_memory_create (&options, &memory, &fd);
@@ -434,6 +443,7 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
   g_ptr_array_add (self->rings, g_memdup2 (&made, sizeof made));
   inferior->n_rings++;
   self->memory_bytes += options.size_bytes;
+  self->stack_bytes += made.stack_bytes;
   self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
   self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->memory_bytes;
   wake (self);
