@@ -13,7 +13,8 @@
  * A ring is a memfd: one page of header, then the body. It carries capture frames from one thread
  * of a profiled program (the writer) to a profiler (the reader). Frames carry their own length, so
  * there is no other framing; each lies at a multiple of 8. Each side maps the body twice in a row:
- * a frame that wraps is contiguous for both.
+ * a frame that wraps is contiguous for both. Between the frames there may be records, which are
+ * told apart by their first bits (heap-record.h), if the ring's @features say so.
  *
  * Two kinds of writers share this memory:
  *
@@ -26,8 +27,8 @@
  *
  * A writer that may wait for room (@wait_us) and finds none says so in @is_waiting while it does: a
  * hint for the reader, who gives room back at once then, and otherwise in pieces of
- * SONDE_RING_RELEASE_BYTES. A wait of SONDE_RING_FAIR_WAIT_US or less is an offer to be fair: then a
- * writer waits for a fifth of its time at most, and drops what comes beyond that. Who may wait
+ * SONDE_RING_RELEASE_BYTES. A wait of SONDE_RING_FAIR_WAIT_US or less is an offer to be fair: then
+ * a writer waits for a fifth of its time at most, and drops what comes beyond that. Who may wait
  * longer waits as often as it takes.
  *
  * Every word has one owner, who alone writes it, but for @magic to @wait_us, which are the maker's
@@ -42,6 +43,10 @@
 
 #define SONDE_RING_MAGIC   0x676E5253u /* "SRng" in memory of a little-endian machine */
 #define SONDE_RING_VERSION 1
+
+/* Bits of @features, of native rings: what the reader understands. A writer that does not know a
+ * bit, or does not want to, does without. */
+#define SONDE_RING_COMPACT_HEAP 1u /* heap events may be records: heap-record.h */
 
 /* Frame types of rings only. Source: SYSPROF_CAPTURE_FRAME_* of libsysprof-capture */
 #define SONDE_RING_END       255
@@ -83,7 +88,7 @@ typedef struct
   uint32_t magic;        /* SONDE_RING_MAGIC in a native ring, else zero */
   uint16_t version;      /* SONDE_RING_VERSION */
   uint16_t padding;
-  uint32_t features; /* none yet; a writer ignores what it does not know */
+  uint32_t features; /* SONDE_RING_COMPACT_HEAP */
   uint32_t wait_us;  /* how long the writer may wait for room, each time; 0: it drops */
 
   /* Reader's: bytes taken since the ring was made. Written a piece at a time, and at each turn's

@@ -19,6 +19,13 @@
 /* Any multiple of a page that our own rings or those of a Sysprof profiler may have. */
 #define MAX_FOREIGN_BYTES (64 * 1024 * 1024)
 
+/* Where a frame's length does not come first, byte for byte, no record is told from it. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define KNOWN_FEATURES SONDE_RING_COMPACT_HEAP
+#else
+#define KNOWN_FEATURES 0u
+#endif
+
 /* Twice the body in a row, so that a frame that wraps is contiguous. */
 static int
 map_twice (int fd, SondeRingMemory *memory)
@@ -61,6 +68,7 @@ write_header (const SondeRingMemory *memory)
   header->magic = SONDE_RING_MAGIC;
   header->version = SONDE_RING_VERSION;
   header->wait_us = memory->wait_us;
+  header->features = memory->features;
   header->wake_at = 1;
 }
 
@@ -80,6 +88,8 @@ sonde_ring_memory_create (const SondeRingOptions *options, SondeRingMemory *memo
       || (made.size_bytes & (made.size_bytes - 1)) != 0 || made.size_bytes % made.header_bytes != 0)
     return -EINVAL;
 
+  if (made.kind == SONDE_RING_NATIVE)
+    made.features = options->features & KNOWN_FEATURES;
   file = memfd_create ("sonde-ring", flags | MFD_NOEXEC_SEAL);
   if (file < 0 && errno == EINVAL)
     file = memfd_create ("sonde-ring", flags);
@@ -129,6 +139,7 @@ check_header (int fd, size_t file_bytes, SondeRingMemory *memory)
     return -EBADMSG;
 
   memory->wait_us = header.wait_us;
+  memory->features = header.features & KNOWN_FEATURES;
   return 0;
 }
 

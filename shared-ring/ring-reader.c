@@ -14,14 +14,16 @@ struct SondeRingReader
   SondeRingRights rights;
   SondeRingState state;
   SondeFrameFault frame_fault;
+  SondeHeapFault record_fault;
   uint8_t fault_type;    /* of the frame that closed the ring */
   uint64_t head;         /* bytes taken since the ring was made */
   uint64_t released;     /* of those, given back to the writer */
   uint64_t tail;         /* as last loaded and checked */
-  uint64_t turn_end;     /* where this turn's budget is used up */
+  size_t budget_bytes;   /* that are left of this turn's */
   uint64_t wake_at;      /* as last told to the writer */
   uint64_t bad_position; /* of the writer, as loaded */
   SondeRingCounts counts;
+  SondeCompactReader compact; /* all zero if there are no records */
   union
   {
     SondeFrame frame;
@@ -44,6 +46,13 @@ sonde_ring_reader_new (SondeRingMemory *memory,
   made->memory = *memory;
   made->rights = *rights;
   made->wake_at = 1; /* as the ring was made */
+  if ((memory->features & SONDE_RING_COMPACT_HEAP) != 0
+      && (rights->types & SONDE_RING_TYPE (SONDE_FRAME_ALLOCATION)) != 0
+      && sonde_compact_reader_init (&made->compact, memory->size_bytes) < 0)
+    {
+      free (made);
+      return -ENOMEM;
+    }
   memset (memory, 0, sizeof *memory);
 
   *self = made;
@@ -56,6 +65,7 @@ sonde_ring_reader_free (SondeRingReader *self)
   if (self == NULL)
     return;
 
+  sonde_compact_reader_clear (&self->compact);
   sonde_ring_memory_unmap (&self->memory);
   free (self);
 }
@@ -130,10 +140,7 @@ sonde_ring_reader_begin (SondeRingReader *self, size_t budget_bytes)
   if (r < 0)
     return r;
 
-  self->turn_end = self->tail;
-  if (budget_bytes < self->tail - self->head)
-    self->turn_end = self->head + budget_bytes;
-
+  self->budget_bytes = budget_bytes;
   return 0;
 }
 
@@ -173,20 +180,50 @@ refuse_frame (SondeRingReader *self, SondeRingState state, SondeFrameFault fault
   return close_ring (self, state);
 }
 
-/* At most once for each 8 bytes of the ring in a turn: each frame has at least 24. */
-int
-sonde_ring_reader_next (SondeRingReader *self, const SondeFrame **frame)
+/* Takes room and budget for what was read. */
+static void
+advance (SondeRingReader *self, size_t taken_bytes, size_t given_bytes)
 {
-  SondeFrame *copy = &self->copy.frame;
-  SondeFrameFault fault;
-  int r = end_error (self);
+  size_t used_bytes = taken_bytes > given_bytes ? taken_bytes : given_bytes;
 
-  if (r < 0)
-    return r;
-  if (self->head >= self->turn_end)
+  self->head += taken_bytes;
+  self->counts.bytes += taken_bytes;
+  self->budget_bytes -= used_bytes < self->budget_bytes ? used_bytes : self->budget_bytes;
+}
+
+/* Takes the record that is there, if it is one. Returns: 1 it is an event, and its frame the copy
+ */
+static int
+take_record (SondeRingReader *self, bool *is_record)
+{
+  const uint64_t *from = (const void *) (self->memory.body + body_index (self, self->head));
+  size_t waiting_bytes = (size_t) (self->tail - self->head);
+  size_t taken_bytes = 0;
+
+  *is_record
+      = self->compact.words != NULL && (sonde_ring_load_relaxed (from) & SONDE_HEAP_KIND_MASK) != 0;
+  if (!*is_record)
     return 0;
 
-  fault = copy_frame (self);
+  self->record_fault = sonde_compact_reader_take (&self->compact, (const uint8_t *) from,
+                                                  waiting_bytes, &taken_bytes, &self->copy.frame);
+  if (self->record_fault != SONDE_HEAP_OK)
+    return close_ring (self, SONDE_RING_FAULT_RECORD);
+
+  advance (self, taken_bytes, self->copy.frame.len);
+  if (self->copy.frame.len == 0)
+    return 0;
+  self->counts.frames++;
+  self->copy.frame.pid = self->rights.pid;
+  return 1;
+}
+
+static int
+take_frame (SondeRingReader *self)
+{
+  SondeFrame *copy = &self->copy.frame;
+  SondeFrameFault fault = copy_frame (self);
+
   if (fault != SONDE_FRAME_OK)
     return refuse_frame (self, SONDE_RING_FAULT_FRAME, fault);
   if (copy->type == SONDE_RING_END)
@@ -197,14 +234,31 @@ sonde_ring_reader_next (SondeRingReader *self, const SondeFrame **frame)
   if ((self->rights.types & SONDE_RING_TYPE (copy->type)) == 0)
     return refuse_frame (self, SONDE_RING_FAULT_REFUSED, fault);
 
-  self->head += copy->len;
+  advance (self, copy->len, copy->len);
   self->counts.frames++;
-  self->counts.bytes += copy->len;
   self->counts.foreign_pids += copy->pid != self->rights.pid;
   copy->pid = self->rights.pid;
-
-  *frame = copy;
   return 1;
+}
+
+/* At most once for each 8 bytes of the ring in a turn: frames and records have at least 16. */
+int
+sonde_ring_reader_next (SondeRingReader *self, const SondeFrame **frame)
+{
+  bool is_record = true;
+  int r = end_error (self);
+
+  while (r == 0 && is_record)
+    {
+      if (self->head == self->tail || self->budget_bytes == 0)
+        return 0;
+      r = take_record (self, &is_record);
+    }
+  if (r == 0)
+    r = take_frame (self);
+  if (r == 1)
+    *frame = &self->copy.frame;
+  return r;
 }
 
 void
@@ -229,6 +283,12 @@ sonde_ring_reader_release_piece (SondeRingReader *self)
       || (self->memory.kind == SONDE_RING_NATIVE
           && sonde_ring_load_relaxed (&self->memory.header->is_waiting) != 0))
     sonde_ring_reader_release (self);
+}
+
+bool
+sonde_ring_reader_has_more (const SondeRingReader *self)
+{
+  return self->state == SONDE_RING_IS_OPEN && self->head < self->tail;
 }
 
 size_t
@@ -287,6 +347,12 @@ sonde_ring_reader_frame_fault (const SondeRingReader *self)
   return self->frame_fault;
 }
 
+SondeHeapFault
+sonde_ring_reader_record_fault (const SondeRingReader *self)
+{
+  return self->record_fault;
+}
+
 const char *
 sonde_ring_reader_explain (const SondeRingReader *self, char *text, size_t text_bytes)
 {
@@ -298,6 +364,7 @@ sonde_ring_reader_explain (const SondeRingReader *self, char *text, size_t text_
     [SONDE_RING_FAULT_BACKWARDS] = "the writer's position moved backwards",
     [SONDE_RING_FAULT_FRAME] = "malformed",
     [SONDE_RING_FAULT_REFUSED] = "this producer may not send it",
+    [SONDE_RING_FAULT_RECORD] = "impossible",
   };
   const char *why = texts[self->state];
 
@@ -309,6 +376,11 @@ sonde_ring_reader_explain (const SondeRingReader *self, char *text, size_t text_
               (unsigned long long) self->counts.frames,
               sonde_frame_type_to_string (self->fault_type), self->fault_type,
               (unsigned long long) self->head, why);
+  else if (self->state == SONDE_RING_FAULT_RECORD)
+    snprintf (text, text_bytes, "event %llu (%s in short), byte %llu of the ring: %s",
+              (unsigned long long) self->counts.frames,
+              sonde_heap_kind_to_string (self->compact.last_kind), (unsigned long long) self->head,
+              sonde_heap_fault_to_string (self->record_fault));
   else if (self->state >= SONDE_RING_FAULT_RANGE)
     snprintf (text, text_bytes, "%s: %llu, after %llu", why,
               (unsigned long long) self->bad_position, (unsigned long long) self->tail);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "protocol/frame-check.h"
+#include "shared-ring/compact-reader.h"
 #include "shared-ring/ring-layout.h"
 #include "shared-ring/ring-memory.h"
 
@@ -22,6 +23,9 @@
  *     while (r == 0 && (r = sonde_ring_reader_next (reader, &frame)) == 1)
  *       r = take (frame);
  *     sonde_ring_reader_release (reader);
+ *
+ * Where the ring allows it, heap events may also come in short (heap-record.h). They are given out
+ * as the ALLOCATION frames that they stand for: who takes frames does not see the difference.
  *
  * A writer that died, in whatever state, is drained in the same way: what it committed are whole
  * frames, and what it had not is not seen.
@@ -53,13 +57,14 @@ typedef enum
   SONDE_RING_FAULT_BACKWARDS, /* it is behind what it was */
   SONDE_RING_FAULT_FRAME,     /* a frame is malformed: sonde_ring_reader_frame_fault() */
   SONDE_RING_FAULT_REFUSED,   /* a frame of a type that this writer may not send */
+  SONDE_RING_FAULT_RECORD,    /* a record is impossible: sonde_ring_reader_record_fault() */
   SONDE_N_RING_STATES,
 } SondeRingState;
 
 typedef struct
 {
-  uint64_t frames;       /* taken, by our own count */
-  uint64_t bytes;        /* of those */
+  uint64_t frames;       /* taken, by our own count; an event in short is one */
+  uint64_t bytes;        /* of those, as they lay in the ring, with what they needed beside them */
   uint64_t foreign_pids; /* of those, how many claimed another pid */
   uint64_t produced;     /* committed or lost, by the writer's own account; not below @frames */
   SondeRingLosses
@@ -70,6 +75,8 @@ typedef struct
  * sonde_ring_reader_new:
  * @memory: (transfer full): of sonde_ring_memory_create(); all zero afterwards
  * @self: (out): to be freed with sonde_ring_reader_free()
+ *
+ * A ring whose heap events may be records costs what compact-reader.h says beside its own memory.
  *
  * Errors: -ENOMEM (@memory is then still the caller's)
  */
@@ -82,7 +89,8 @@ void sonde_ring_reader_free (SondeRingReader *self);
 
 /**
  * sonde_ring_reader_begin:
- * @budget_bytes: of frames to be taken in this turn; the frame that passes it is the last one
+ * @budget_bytes: of frames to be taken in this turn, as they are given out; the frame that passes
+ *   it is the last one
  *
  * Begins a turn: looks how far the writer is. What it writes later is of the next turn.
  *
@@ -109,6 +117,8 @@ void sonde_ring_reader_release (SondeRingReader *self);
  * reader's position from the writer. */
 void sonde_ring_reader_release_piece (SondeRingReader *self);
 
+/* Whether the turn's budget ended it before all was taken that was seen at its beginning. */
+bool sonde_ring_reader_has_more (const SondeRingReader *self);
 /* Bytes that wait, as seen at the beginning of the turn. */
 size_t sonde_ring_reader_fill (const SondeRingReader *self);
 /* Bytes of the ring's body. */
@@ -135,6 +145,8 @@ void sonde_ring_reader_pause (SondeRingReader *self, bool is_paused);
 SondeRingState sonde_ring_reader_state (const SondeRingReader *self);
 /* The fault behind SONDE_RING_FAULT_FRAME, else SONDE_FRAME_OK. */
 SondeFrameFault sonde_ring_reader_frame_fault (const SondeRingReader *self);
+/* The fault behind SONDE_RING_FAULT_RECORD, else SONDE_HEAP_OK. */
+SondeHeapFault sonde_ring_reader_record_fault (const SondeRingReader *self);
 
 /**
  * sonde_ring_reader_explain:

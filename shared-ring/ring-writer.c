@@ -54,6 +54,8 @@ struct SondeRingWriter
   SondeRingLosses *losses;
   SondeKnownSocket link; /* to ring the doorbell on */
   SondeWriter frames;
+  bool is_compact; /* heap events may be records */
+  SondeCompactWriter compact;
   SondeRingMemory owned; /* all zero if somebody else keeps it */
 };
 
@@ -391,6 +393,29 @@ sonde_ring_writer_commit (SondeRingWriter *self)
   release (self, frame.len);
 }
 
+SondeCompactWriter *
+sonde_ring_writer_compact (SondeRingWriter *self)
+{
+  return self->is_compact ? &self->compact : NULL;
+}
+
+void
+sonde_ring_writer_commit_records (SondeRingWriter *self, size_t size_bytes)
+{
+  if (self->generation != sonde_fork_guard_generation () || self->reserved_bytes == 0)
+    return;
+
+  if (size_bytes == 0 || size_bytes > self->reserved_bytes || size_bytes % SONDE_FRAME_ALIGN != 0)
+    {
+      lose (self, self->reserved_bytes, 0);
+      size_bytes = 0;
+    }
+  else
+    self->n_frames++;
+
+  release (self, (uint32_t) size_bytes);
+}
+
 void
 sonde_ring_writer_discard (SondeRingWriter *self)
 {
@@ -447,6 +472,8 @@ init (SondeRingWriter *self, const SondeRingMemory *memory, int link_fd)
   self->bucket_ns = BUCKET_NS;
   self->bucket_at_ns = sonde_ring_now_ns ();
   self->pid = getpid ();
+  self->is_compact = (memory->features & SONDE_RING_COMPACT_HEAP) != 0;
+  sonde_compact_writer_init (&self->compact, memory->size_bytes);
   self->losses = self->is_native ? &self->header->losses : &self->own;
   /* A full ring would look empty where positions are indexes. */
   if (!self->is_native)
@@ -518,6 +545,7 @@ sonde_ring_writer_close (SondeRingWriter *self)
   if (self == NULL)
     return;
 
+  sonde_compact_writer_clear (&self->compact);
   if (self->generation != sonde_fork_guard_generation ())
     {
       /* The child has the struct, but not the mapping: what is there now is somebody else's. */

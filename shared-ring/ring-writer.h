@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "protocol/writer.h"
+#include "shared-ring/compact-writer.h"
 #include "shared-ring/ring-layout.h"
 #include "shared-ring/ring-memory.h"
 
@@ -92,6 +93,13 @@ int sonde_ring_writer_reserve (SondeRingWriter *self, size_t size_bytes, void **
  * counted as lost. Without an open reservation it does nothing.
  */
 void sonde_ring_writer_commit (SondeRingWriter *self);
+
+/* What a heap event is written by in short, in the open reservation, or NULL: then it is a frame.
+ */
+SondeCompactWriter *sonde_ring_writer_compact (SondeRingWriter *self);
+
+/* As sonde_ring_writer_commit(), of records of one event, which are @size_bytes long. */
+void sonde_ring_writer_commit_records (SondeRingWriter *self, size_t size_bytes);
 
 /* Gives the open reservation up; not a loss. Without one it does nothing. */
 void sonde_ring_writer_discard (SondeRingWriter *self);

@@ -96,6 +96,7 @@ stack_holds (ThreadStack *self, uint64_t sp)
 
 typedef struct
 {
+  uint64_t sum; /* of this frame and its callers: sum_of() */
   uint64_t pc;
   uint64_t sp;
   uint64_t fp;
@@ -111,6 +112,7 @@ typedef struct
   size_t n_frames;                     /* kept */
   size_t candidate;                    /* frames that the walk may still come to */
   bool is_cut;                         /* the first one has a caller that is not kept */
+  bool is_last;                        /* all of them end the stack that was told last */
   KnownFrame frames[MAX_KNOWN_FRAMES]; /* outermost first */
 } KnownStack;
 
@@ -171,6 +173,29 @@ read_word (uint64_t place)
   return *(const volatile uint64_t *) (uintptr_t) place;
 }
 
+/* Odd numbers of no pattern: the first ones of splitmix64. */
+#define N_FACTORS 32u
+static const uint64_t factors[N_FACTORS]
+    = { UINT64_C (0xE220A8397B1DCDAF), UINT64_C (0x6E789E6AA1B965F5), UINT64_C (0x06C45D188009454F),
+        UINT64_C (0xF88BB8A8724C81ED), UINT64_C (0x1B39896A51A8749B), UINT64_C (0x53CB9F0C747EA2EB),
+        UINT64_C (0x2C829ABE1F4532E1), UINT64_C (0xC584133AC916AB3D), UINT64_C (0x3EE5789041C98AC3),
+        UINT64_C (0xF3B8488C368CB0A7), UINT64_C (0x657EECDD3CB13D09), UINT64_C (0xC2D326E0055BDEF7),
+        UINT64_C (0x8621A03FE0BBDB7B), UINT64_C (0x8E1F7555983AA92F), UINT64_C (0xB54E0F1600CC4D19),
+        UINT64_C (0x84BB3F97971D80AB), UINT64_C (0x7D29825C75521255), UINT64_C (0xC3CF17102B7F7F87),
+        UINT64_C (0x3466E9A083914F65), UINT64_C (0xD81A8D2B5A4485AD), UINT64_C (0xDB01602B100B9ED7),
+        UINT64_C (0xA9038A921825F10D), UINT64_C (0xEDF5F1D90DCA2F6B), UINT64_C (0x54496AD67BD2634D),
+        UINT64_C (0xDD7C01D4F5407269), UINT64_C (0x935E82F1DB4C4F7B), UINT64_C (0x69B82EBC92233301),
+        UINT64_C (0x40D29EB57DE1D511), UINT64_C (0xA2F09DABB45C6317), UINT64_C (0xEE521D7A0F4D3873),
+        UINT64_C (0xF16952EE72F3454F), UINT64_C (0x377D35DEA8E40225) };
+
+/* A stack's hash is a sum in which each place, counted from the outermost one, has a factor of its
+ * own. So it is there for all the frames that stay as they were, and no step waits for another. */
+static inline uint64_t
+sum_of (uint64_t pc, size_t place)
+{
+  return pc * factors[place % N_FACTORS] * (factors[place / N_FACTORS % N_FACTORS] + 2);
+}
+
 /* Whether the stack goes on from @index as it did; then the callers' pcs are stored. */
 static bool
 follow_from (KnownStack *self, size_t index, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
@@ -222,6 +247,7 @@ keep_stack (KnownStack *self, const KnownFrame *walked, size_t n_walked)
         frame->fp_place = 0;
       else if (frame->fp_place == 0)
         frame->needs_fp = true;
+      frame->sum = sum_of (frame->pc, n) + (n > 0 ? frame[-1].sum : 0);
       n++;
     }
   self->n_frames = n;
@@ -717,5 +743,23 @@ sonde_self_unwinder_walk (SondeSelfUnwinder *self,
   n_addrs = walk (&walking, addrs, max_addrs);
   if (walking.is_own)
     keep_stack (&self->known, self->walked, walking.n_walked);
+  /* One that is longer than what was told of it ends elsewhere. */
+  self->known.is_last = walking.is_own && n_addrs < max_addrs && !self->known.is_cut;
   return n_addrs;
+}
+
+uint64_t
+sonde_self_unwinder_hash (const SondeSelfUnwinder *self, const uint64_t *addrs, size_t n_addrs)
+{
+  const KnownStack *known = &self->known;
+  size_t n = known->is_last && known->n_frames <= n_addrs ? known->n_frames : 0;
+  uint64_t hash = n_addrs + (n > 0 ? known->frames[n - 1].sum : 0);
+
+  for (; n < n_addrs; n++)
+    hash += sum_of (addrs[n_addrs - 1 - n], n);
+
+  /* The finalizer of splitmix64. */
+  hash = (hash ^ hash >> 30) * UINT64_C (0xBF58476D1CE4E5B9);
+  hash = (hash ^ hash >> 27) * UINT64_C (0x94D049BB133111EB);
+  return hash ^ hash >> 31;
 }

@@ -136,7 +136,7 @@ read_all (SondeRingReader *reader)
 static void
 measure (Cost *cost)
 {
-  static const SondeRingOptions options = { SONDE_RING_NATIVE, 1024 * 1024, WAIT_US };
+  static const SondeRingOptions options = { SONDE_RING_NATIVE, 1024 * 1024, WAIT_US, 0 };
   static const SondeRingRights rights = { SONDE_RING_COLLECTOR_TYPES, 1 };
   Writer writer = { .cost = cost };
   SondeRingMemory memory;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Lets foreign bytes be a ring's body and its writer's positions, and checks what the reader gives.
  */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,9 +15,10 @@
 #define PID         4242
 
 /*
- * An input: kind (its low bit) and number of turns, a byte each; where its frames lie, 4 bytes; for
- * each turn the writer's position, 8 bytes, and the reader's budget, 4 bytes; the rest are the
- * frames. Everywhere else in the body are allocations of 64 bytes, so that the reader gets there.
+ * An input: kind (its low bit; its second one: heap events may be records) and number of turns, a
+ * byte each; where its frames lie, 4 bytes; for each turn the writer's position, 8 bytes, and the
+ * reader's budget, 4 bytes; the rest are the frames. Everywhere else in the body are allocations of
+ * 64 bytes, so that the reader gets there.
  */
 typedef struct
 {
@@ -61,9 +63,10 @@ check_frame (const SondeFrame *frame)
     abort ();
 }
 
-/* One turn: takes no more than waited, and by a frame more than the budget. */
+/* One turn: takes no more than waited, but for records, which grow, and by a frame more than the
+ * budget. */
 static void
-take_turn (SondeRingReader *reader, size_t budget_bytes)
+take_turn (SondeRingReader *reader, size_t budget_bytes, bool is_compact)
 {
   const SondeFrame *frame;
   size_t taken_bytes = 0;
@@ -82,25 +85,31 @@ take_turn (SondeRingReader *reader, size_t budget_bytes)
       sonde_ring_reader_release_piece (reader);
       r = 0;
     }
-  if (taken_bytes > 0 && taken_bytes > fill_bytes)
+  if (!is_compact && taken_bytes > 0 && taken_bytes > fill_bytes)
+    abort ();
+  if (sonde_ring_reader_has_more (reader) && taken_bytes == 0 && budget_bytes > RING_BYTES)
     abort ();
   sonde_ring_reader_release (reader);
   sonde_ring_reader_sleep (reader, 1);
 }
 
 static void
-check_end (SondeRingReader *reader)
+check_end (SondeRingReader *reader, bool is_compact)
 {
+  const size_t least_bytes = is_compact ? SONDE_HEAP_MIN_BYTES : SONDE_FRAME_MIN_SIZE;
   SondeRingCounts counts;
   char text[256];
 
   sonde_ring_reader_count (reader, &counts);
-  if (counts.produced < counts.frames || counts.bytes < counts.frames * SONDE_FRAME_MIN_SIZE)
+  if (counts.produced < counts.frames || counts.bytes < counts.frames * least_bytes)
     abort ();
   if (sonde_ring_reader_explain (reader, text, sizeof text)[0] == '\0')
     abort ();
   if ((sonde_ring_reader_frame_fault (reader) != SONDE_FRAME_OK)
       != (sonde_ring_reader_state (reader) == SONDE_RING_FAULT_FRAME))
+    abort ();
+  if ((sonde_ring_reader_record_fault (reader) != SONDE_HEAP_OK)
+      != (sonde_ring_reader_state (reader) == SONDE_RING_FAULT_RECORD))
     abort ();
 }
 
@@ -109,17 +118,23 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   static const SondeRingRights rights = { SONDE_RING_COLLECTOR_TYPES, PID };
   Input input = { data, size };
-  SondeRingOptions options = { SONDE_RING_NATIVE, RING_BYTES, 0 };
+  SondeRingOptions options = { SONDE_RING_NATIVE, RING_BYTES, 0, 0 };
   SondeRingMemory memory;
   SondeRingHeader *header;
   SondeRingReader *reader;
   Input turns;
   size_t n_turns, at;
+  bool is_compact;
   uint8_t *body;
+  uint8_t kind;
   int fd;
 
-  if ((take (&input, 1) & 1) != 0)
+  kind = (uint8_t) take (&input, 1);
+  if ((kind & 1) != 0)
     options.kind = SONDE_RING_SYSPROF;
+  if ((kind & 2) != 0)
+    options.features = SONDE_RING_COMPACT_HEAP;
+  is_compact = kind % 4 == 2;
   n_turns = take (&input, 1) % (MAX_TURNS + 1);
   at = take (&input, 4) % RING_BYTES / SONDE_FRAME_ALIGN * SONDE_FRAME_ALIGN;
   turns = input;
@@ -143,9 +158,9 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
       header->tail = take (&turns, 8);
       header->tail_index = (uint32_t) header->tail;
       header->is_waiting = header->tail % 16 != 0;
-      take_turn (reader, (size_t) take (&turns, 4));
+      take_turn (reader, (size_t) take (&turns, 4), is_compact);
     }
-  check_end (reader);
+  check_end (reader, is_compact);
   sonde_ring_reader_free (reader);
 
   return 0;

@@ -7,7 +7,7 @@ import sys
 
 SIZE = 128 * 1024
 ALL = 0xFFFFFFFF
-NATIVE, SYSPROF = 0, 1
+NATIVE, SYSPROF, COMPACT, COMPACT_SYSPROF = 0, 1, 2, 3
 
 
 def frame(kind, body=b'', length=None, pid=4242):
@@ -34,6 +34,22 @@ def jitmap():
 def counters():
     define = struct.pack('<H6x32s32s52sIq', 1, b'c', b'n', b'd', 1, 7)
     return frame(8, define) + frame(9, struct.pack('<H6x8I8q', 1, *[1] * 8, *[9] * 8))
+
+
+def clock(time, tid=43, zero=0):
+    return struct.pack('<QiI', time << 3 | 4, tid, zero)
+
+
+def stack(number, addrs, depth=None, kind=3):
+    return struct.pack('<HHI', kind, len(addrs) if depth is None else depth, number) + struct.pack(f'<{len(addrs)}Q', *addrs)
+
+
+def block(address, number=0, size=8, dt=5):
+    return struct.pack('<QIIQ', address | 2, dt, number, size)
+
+
+def free(address, dt=5, zero=0):
+    return struct.pack('<QII', address | 1, dt, zero)
 
 
 END = frame(255)
@@ -72,10 +88,54 @@ def seeds():
     yield 'far', seed(NATIVE, [(2**64 - 8, ALL)], GOOD)
 
 
+def records():
+    here, stacks = 0x555000001230, stack(1, (0x401000, 0x402000)) + stack(2, (0x401000,))
+    good = clock(1000) + stacks + block(here, 2) + log() + block(here + 16, 1) + free(here) + clock(2000, 44) + free(here + 16)
+    cases = {
+        'whole': good,
+        'anew': good + stack(1, (0x403000,)) + block(here, 1),
+        'forgotten': good + stack(1, (0x403000,)) + block(here, 2),
+        'end': good + END,
+        'no-clock': block(here),
+        'clock-back': good + clock(1999),
+        'clock-zero': clock(1, zero=1),
+        'time-over': clock(2**61 - 1) + block(here, dt=2**32 - 1),
+        'free-zero': clock(1) + free(here, zero=1),
+        'address-0': clock(1) + free(0),
+        'address-end': clock(1) + block(1 << 56),
+        'address-last': clock(1) + block(2**64 - 8),
+        'size-0': clock(1) + block(here, size=0),
+        'size-2-63': clock(1) + block(here, size=1 << 63),
+        'undefined': clock(1) + block(here, 1),
+        'undefined-far': good + block(here, 2**32 - 1),
+        'number-0': stack(0, (1,)),
+        'number-gap': stacks + stack(4, (1,)),
+        'number-twice': stacks + stack(2, (1,)),
+        'depth-0': stack(1, ()),
+        'depth-much': stack(1, (1,) * 1025),
+        'depth-most': clock(1) + stack(1, (1,) * 1024) + block(here, 1),
+        'depth-past-end': stack(1, (1, 2), 3),
+        'stack-kind': stack(1, (1,), kind=11),
+        'short-clock': clock(1)[:8],
+        'short-block': clock(1) + block(here)[:16],
+        'short-free': clock(1) + free(here)[:8],
+    }
+    for kind in (5, 6, 7):
+        cases[f'kind-{kind}'] = clock(1) + struct.pack('<3Q', here | kind, 0, 0)
+    for name, content in cases.items():
+        yield f'record-{name}', seed(COMPACT, [(len(content), ALL)], content)
+    yield 'record-not-offered', seed(NATIVE, [(len(good), ALL)], good)
+    yield 'record-sysprof', seed(COMPACT_SYSPROF, [(len(good), ALL)], good)
+    yield 'record-budget', seed(COMPACT, [(len(good), 1), (len(good), 60), (len(good), 0), (len(good), ALL)], good)
+    yield 'record-wrap', seed(COMPACT, [(SIZE - 64, ALL), (SIZE - 64 + len(good), ALL)], good, SIZE - 64)
+    many = b''.join(stack(i + 1, (i,)) for i in range(4097))
+    yield 'record-many', seed(COMPACT, [(len(many), ALL)], many)
+
+
 def main():
     folder = os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), 'corpus', 'ring')
     os.makedirs(folder, exist_ok=True)
-    for name, data in seeds():
+    for name, data in (*seeds(), *records()):
         with open(os.path.join(folder, name), 'wb') as file:
             file.write(data)
 

@@ -107,12 +107,14 @@ add_ring (ControlServer *self,
           gint32 pid,
           const SondeControlRingRequest *request)
 {
-  SondeRingOptions options = { kind, SONDE_RING_DEFAULT_BYTES, self->options.wait_us };
+  SondeRingOptions options = { kind, SONDE_RING_DEFAULT_BYTES, self->options.wait_us, 0 };
   SondeRingRights rights = { SONDE_RING_COLLECTOR_TYPES, pid };
   ControlRing *ring = g_new0 (ControlRing, 1);
   SondeRingMemory memory;
   int fd;
 
+  if (!self->options.wants_frames)
+    options.features = SONDE_RING_COMPACT_HEAP;
   if (self->options.ring_bytes != 0)
     options.size_bytes = self->options.ring_bytes;
   else if (request != NULL && request->size_bytes != 0)

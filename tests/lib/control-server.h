@@ -24,7 +24,8 @@ typedef struct
   guint n_max_own;   /* the same of requests for rings of single threads */
   gboolean is_mute;  /* requests get no answer */
   gboolean is_paused;
-  guint32 ring_bytes; /* of native rings; 0: as the program likes */
+  gboolean wants_frames; /* of heap events, and no records */
+  guint32 ring_bytes;    /* of native rings; 0: as the program likes */
   guint32 memory_mode;
   guint32 max_depth; /* 0: 64 */
   guint64 memory_interval_bytes;

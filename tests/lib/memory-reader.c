@@ -14,7 +14,7 @@
 
 static char **command;
 static char *library;
-static gboolean is_paused, is_mute, counts_only;
+static gboolean is_paused, is_mute, counts_only, wants_frames;
 static int interval_bytes, wait_us, max_depth, ring_bytes;
 
 static const GOptionEntry entries[] = {
@@ -26,6 +26,7 @@ static const GOptionEntry entries[] = {
   { "ring", 'r', 0, G_OPTION_ARG_INT, &ring_bytes, "size of rings", "BYTES" },
   { "paused", 'p', 0, G_OPTION_ARG_NONE, &is_paused, "want no events", NULL },
   { "mute", 'm', 0, G_OPTION_ARG_NONE, &is_mute, "do not answer", NULL },
+  { "frames", 'f', 0, G_OPTION_ARG_NONE, &wants_frames, "let no event come in short", NULL },
   { "counts", 'c', 0, G_OPTION_ARG_NONE, &counts_only, "do not look at the events", NULL },
   { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &command, NULL, NULL },
   { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
@@ -56,16 +57,16 @@ print (const ControlServer *server, HeapEvents *events)
   control_server_account (server, &counts);
   heap_events_sum (events, 0, &sum);
   fprintf (stderr,
-           "heap rings=%u links=%u frames=%" G_GUINT64_FORMAT " lost=%" G_GUINT64_FORMAT
-           " blocked=%" G_GUINT64_FORMAT " blocked_ns=%" G_GUINT64_FORMAT
+           "heap rings=%u links=%u frames=%" G_GUINT64_FORMAT " bytes=%" G_GUINT64_FORMAT
+           " lost=%" G_GUINT64_FORMAT " blocked=%" G_GUINT64_FORMAT " blocked_ns=%" G_GUINT64_FORMAT
            " allocations=%" G_GUINT64_FORMAT " frees=%" G_GUINT64_FORMAT
            " allocated_bytes=%" G_GUINT64_FORMAT " peak_bytes=%" G_GUINT64_FORMAT
            " live=%" G_GUINT64_FORMAT " live_bytes=%" G_GUINT64_FORMAT " unknown=%" G_GUINT64_FORMAT
            " twice=%" G_GUINT64_FORMAT " addrs=%" G_GUINT64_FORMAT "\n",
-           server->rings->len, server->n_links, counts.frames, counts.claimed.lost_events,
-           counts.claimed.blocked_events, counts.claimed.blocked_ns, sum.n_allocations, sum.n_frees,
-           sum.allocated_bytes, sum.peak_bytes, sum.n_live, sum.live_bytes, sum.n_unknown,
-           sum.n_twice, sum.n_addrs);
+           server->rings->len, server->n_links, counts.frames, counts.bytes,
+           counts.claimed.lost_events, counts.claimed.blocked_events, counts.claimed.blocked_ns,
+           sum.n_allocations, sum.n_frees, sum.allocated_bytes, sum.peak_bytes, sum.n_live,
+           sum.live_bytes, sum.n_unknown, sum.n_twice, sum.n_addrs);
 }
 
 int
@@ -88,6 +89,7 @@ main (int argc, char **argv)
   options.wait_us = (guint32) wait_us;
   options.is_paused = is_paused;
   options.is_mute = is_mute;
+  options.wants_frames = wants_frames;
   options.ring_bytes = (guint32) ring_bytes;
   options.max_depth = (guint32) max_depth;
   options.memory_mode = interval_bytes > 0 ? SONDE_MEMORY_SAMPLED : SONDE_MEMORY_ALL;

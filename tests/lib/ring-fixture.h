@@ -30,14 +30,13 @@ typedef struct
 } RingFixture;
 
 static inline RingFixture *
-ring_fixture_new (SondeRingKind kind, guint32 wait_us, RingFixtureWriter writer)
+ring_fixture_new_with (const SondeRingOptions *options, RingFixtureWriter writer)
 {
   RingFixture *self = g_new0 (RingFixture, 1);
-  SondeRingOptions options = { kind, SONDE_RING_MIN_BYTES, wait_us };
   SondeRingRights rights = { SONDE_RING_COLLECTOR_TYPES, RING_PID };
   SondeRingMemory memory;
 
-  g_assert_cmpint (sonde_ring_memory_create (&options, &memory, &self->ring_fd), ==, 0);
+  g_assert_cmpint (sonde_ring_memory_create (options, &memory, &self->ring_fd), ==, 0);
   self->file_bytes = memory.header_bytes + memory.size_bytes;
   g_assert_cmpint (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, self->link), ==, 0);
   if (writer == RING_OWN_MAPPING)
@@ -49,6 +48,14 @@ ring_fixture_new (SondeRingKind kind, guint32 wait_us, RingFixtureWriter writer)
   g_assert_true (self->file != MAP_FAILED);
 
   return self;
+}
+
+static inline RingFixture *
+ring_fixture_new (SondeRingKind kind, guint32 wait_us, RingFixtureWriter writer)
+{
+  const SondeRingOptions options = { kind, SONDE_RING_MIN_BYTES, wait_us, 0 };
+
+  return ring_fixture_new_with (&options, writer);
 }
 
 static inline void

@@ -35,7 +35,7 @@ static struct
 int
 sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant)
 {
-  const SondeRingOptions options = { SONDE_RING_NATIVE, SONDE_RING_MIN_BYTES, profiler.wait_us };
+  const SondeRingOptions options = { SONDE_RING_NATIVE, SONDE_RING_MIN_BYTES, profiler.wait_us, 0 };
   const SondeRingRights rights = { SONDE_RING_COLLECTOR_TYPES, getpid () };
   SondeRingMemory memory;
   int r = -EDQUOT;

@@ -6,6 +6,7 @@
 
 #include "daemon/base/limits.h"
 #include "daemon/capture/program/inferior.h"
+#include "daemon/capture/program/inferiors.h"
 #include "tests/unit/worker-fixture.h"
 
 /* Frames as a program writes them, without sonde_writer_*() that would refuse them. */
@@ -196,6 +197,133 @@ check_scribbling (void)
       for (guint i = 0; i < 2000; i++)
         {
           program_mark (&program, "name");
+          if (i % 100 == 0)
+            worker_run (&worker);
+        }
+      g_atomic_int_set (&scribbler.is_over, TRUE);
+      g_thread_join (thread);
+      program_close (&program, FALSE);
+    }
+  worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, 0);
+  summary = worker_finish (&worker);
+  worker_clear (&worker);
+}
+
+/* Records as no writer of ours makes them: only their ring ends, and says why. */
+static void
+check_records (void)
+{
+  static const struct
+  {
+    guint64 words[3];
+    const char *reason;
+  } cases[] = {
+    { { 0x5000 | SONDE_HEAP_BLOCK, G_GUINT64_CONSTANT (9) << 32, 8 }, "its stack is not defined" },
+    { { 0x5000 | SONDE_HEAP_BLOCK, 0, 0 }, "no block can have its size" },
+    { { G_GUINT64_CONSTANT (1) << 63 | SONDE_HEAP_BLOCK, 0, 8 }, "no block can be at its address" },
+    { { 0x5000 | 7, 0, 0 }, "there is no such record" },
+    { { 8 | SONDE_HEAP_CLOCK, 7, 0 }, "its time is before the last one" },
+    { { G_GUINT64_CONSTANT (7) << 32 | 1 << 16 | SONDE_HEAP_STACK, 1, 0 },
+      "its number is not the next one" },
+    { { G_GUINT64_CONSTANT (2) << 32 | 9 << 16 | SONDE_HEAP_STACK, 1, 0 }, "past the end" },
+  };
+  static const uint64_t addrs[] = { 0x1000 };
+  Worker worker = { 0 };
+  Program good;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_ALL, 0);
+  good = program_open_memory (&worker);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      Program bad = program_open_memory (&worker);
+      SondeRingHeader *header = bad.memory.header;
+
+      program_allocate_short (&bad, 16, addrs, 1);
+      memcpy (bad.memory.body + header->tail, cases[i].words, sizeof cases[i].words);
+      __atomic_store_n (&header->tail, header->tail + sizeof cases[i].words, __ATOMIC_RELEASE);
+      worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, 1);
+      program_allocate_short (&good, 16, addrs, 1);
+      worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 2 * (i + 1));
+      program_close (&bad, FALSE);
+    }
+  program_close (&good, TRUE);
+  summary = worker_finish (&worker);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    g_assert_true (worker_was_said (&worker, cases[i].reason));
+  g_assert_false (worker_was_said (&worker, "Ring 1"));
+  worker_clear (&worker);
+}
+
+/* Who asks for the largest rings does not get more memory for what he defines than there is; and
+ * what one gives back another has. */
+static void
+check_stack_memory (void)
+{
+  Worker worker = { 0 };
+  SondeControlRingAnswer answer;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_ALL, 0);
+  for (guint round = 0; round < 2; round++)
+    {
+      int link = program_open_link (&worker);
+      guint n_compact = 0, n_plain = 0;
+      gsize stack_bytes = 0;
+      int ring;
+
+      while ((ring = program_ask_ring (&worker, link, SONDE_PRODUCER_MEMORY, SONDE_RING_MAX_BYTES,
+                                       &answer))
+             >= 0)
+        {
+          SondeRingMemory memory;
+          gsize bytes;
+
+          g_assert_cmpint (sonde_ring_memory_map (ring, &memory), ==, 0);
+          bytes = SONDE_HEAP_READER_BYTES (memory.size_bytes);
+          if (memory.features != 0)
+            {
+              stack_bytes += bytes;
+              n_compact++;
+            }
+          else
+            {
+              g_assert_cmpuint (stack_bytes + bytes, >, SONDE_INFERIORS_STACK_BYTES);
+              n_plain++;
+            }
+          sonde_ring_memory_unmap (&memory);
+          close (ring);
+        }
+      g_assert_cmpuint (stack_bytes, <=, SONDE_INFERIORS_STACK_BYTES);
+      g_assert_cmpuint (n_compact, >, 0);
+      g_assert_cmpuint (n_plain, >, 0);
+      worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, n_compact + n_plain);
+      close (link);
+      worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, 0);
+    }
+  summary = worker_finish (&worker);
+  worker_clear (&worker);
+}
+
+/* A ring whose every word changes while it is read. */
+static void
+check_scribbled_records (void)
+{
+  static const uint64_t addrs[] = { 0x1000, 0x2000, 0x3000 };
+  Worker worker = { 0 };
+  g_autoptr (StreamSummary) summary = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_ALL, 0);
+  for (guint round = 0; round < 20; round++)
+    {
+      Program program = program_open_memory (&worker);
+      Scribbler scribbler = { .program = &program };
+      GThread *thread = g_thread_new ("scribbler", scribble, &scribbler);
+
+      for (guint i = 0; i < 2000; i++)
+        {
+          if (sonde_ring_writer_check_wanted (program.writer) == 0)
+            program_allocate_short (&program, (i + 1) * 16, addrs, i % 4);
           if (i % 100 == 0)
             worker_run (&worker);
         }
@@ -498,6 +626,9 @@ main (int argc, char *argv[])
     }
   TEST ("a-ring-keeps-its-geometry", check_geometry);
   TEST ("frames-that-change-while-they-are-read-do-no-harm", check_scribbling);
+  TEST ("impossible-records-end-their-ring-alone", check_records);
+  TEST ("stacks-have-a-bound-in-all", check_stack_memory);
+  TEST ("records-that-change-while-they-are-read-do-no-harm", check_scribbled_records);
   TEST ("a-hundred-thousand-requests-cost-nothing", check_requests);
   TEST ("who-shares-takes-no-more-than-a-part", check_shared_requests);
   TEST ("who-gets-no-ring-is-told-and-counted", check_refusals);

@@ -337,6 +337,50 @@ check_pause (void)
 }
 
 /* What is in the rings when the session ends is in the capture. */
+/* Events in short are in the capture as if they had come as frames, and are treated alike. */
+static void
+check_short_events (void)
+{
+  static const uint64_t first[] = { 0x1000, 0x2000, SONDE_CONTEXT_KERNEL, 0x3000 };
+  static const uint64_t other[] = { 0x4000 };
+  Worker worker = { 0 };
+  Program program, application;
+  g_autoptr (StreamSummary) summary = NULL;
+  g_autoptr (GPtrArray) found = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_ALL, 0);
+  program = program_open_memory (&worker);
+  application = program_open (&worker);
+  /* Who has no heap to tell of has no records. */
+  g_assert_null (sonde_ring_writer_compact (application.writer));
+  for (guint i = 1; i <= 1000; i++)
+    {
+      program_allocate_short (&program, i * 16, i % 2 == 0 ? first : other, i % 2 == 0 ? 4 : 1);
+      if (i % 100 == 0)
+        g_assert_cmpint (program_mark (&program, "between"), ==, 0);
+    }
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 1010);
+  program_close (&program, TRUE);
+  program_close (&application, TRUE);
+  summary = worker_finish (&worker);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, 1010);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_LOST_RING], ==, 0);
+  found = worker_find_frames (&worker, SONDE_FRAME_ALLOCATION);
+  g_assert_cmpuint (found->len, ==, 1000);
+  for (guint i = 1; i <= 1000; i++)
+    {
+      const SondeFrameAllocation *got = g_ptr_array_index (found, i - 1);
+
+      g_assert_cmpint (got->frame.pid, ==, getpid ());
+      g_assert_cmpint (got->tid, ==, 7);
+      g_assert_cmpuint (got->address, ==, i * 16);
+      g_assert_cmpint (got->size_bytes, ==, 24);
+      g_assert_cmpuint (got->n_addrs, ==, i % 2 == 0 ? 3 : 1);
+      g_assert_cmpuint (got->addrs[got->n_addrs - 1], ==, i % 2 == 0 ? 0x3000 : 0x4000);
+    }
+  worker_clear (&worker);
+}
+
 static void
 check_stop (void)
 {
@@ -519,6 +563,7 @@ main (int argc, char *argv[])
   TEST ("a-pause-stops-programs", check_pause);
   TEST ("a-program-has-its-name-before-its-first-event", check_name);
   TEST ("nothing-is-told-of-a-program-of-somebody-else", check_foreigner);
+  TEST ("events-in-short-are-what-frames-are", check_short_events);
   TEST ("a-stop-takes-what-is-in-the-rings", check_stop);
 
   return g_test_run ();

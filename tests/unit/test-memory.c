@@ -462,6 +462,45 @@ waits_for_room_if_the_session_says_so (void)
   g_assert_cmpuint (sum.peak_bytes, ==, 64);
 }
 
+/* What a profiler learns does not depend on whether its rings take records; and these are small. */
+static void
+says_the_same_in_short (void)
+{
+  static const char *const names[] = { "events", "threads", "children", "stacks", "all" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      HeapSummary sums[2];
+      SondeRingCounts counts[2];
+
+      for (guint k = 0; k < 2; k++)
+        {
+          ControlServerOptions options = all;
+          g_autoptr (ControlServer) server = NULL;
+
+          options.wants_frames = k == 0;
+          set_arguments (names[i], i == 0 ? "20000" : NULL);
+          server = run (&options);
+          control_server_account (server, &counts[k]);
+          sum_up (server, &sums[k]);
+          g_assert_cmpuint (counts[k].claimed.lost_events, ==, 0);
+        }
+      g_test_message ("%s: %.1f bytes an event, %.1f in short", names[i],
+                      (double) counts[0].bytes / (double) counts[0].frames,
+                      (double) counts[1].bytes / (double) counts[1].frames);
+      g_assert_cmpuint (sums[1].n_allocations, ==, sums[0].n_allocations);
+      g_assert_cmpuint (sums[1].n_frees, ==, sums[0].n_frees);
+      g_assert_cmpuint (sums[1].allocated_bytes, ==, sums[0].allocated_bytes);
+      g_assert_cmpuint (sums[1].n_live, ==, sums[0].n_live);
+      g_assert_cmpuint (sums[1].live_bytes, ==, sums[0].live_bytes);
+      g_assert_cmpuint (sums[1].n_unknown, ==, sums[0].n_unknown);
+      g_assert_cmpuint (sums[1].n_twice, ==, 0);
+      g_assert_cmpuint (sums[1].n_addrs, ==, sums[0].n_addrs);
+      if (i == 0)
+        g_assert_cmpuint (counts[1].bytes, <=, 21 * counts[1].frames);
+    }
+}
+
 /* Blocks of 64 bytes, one of 4096 bytes: 5 standard deviations are one failure in a million. */
 static void
 samples_each_byte_alike (void)
@@ -539,6 +578,7 @@ main (int argc, char **argv)
   g_test_add_func ("/memory/counts-what-it-drops", counts_what_it_drops);
   g_test_add_func ("/memory/waits-for-room-if-the-session-says-so",
                    waits_for_room_if_the_session_says_so);
+  g_test_add_func ("/memory/says-the-same-in-short", says_the_same_in_short);
   g_test_add_func ("/memory/samples-each-byte-alike", samples_each_byte_alike);
   g_test_add_func ("/memory/samples-in-threads-and-children", samples_in_threads_and_children);
 

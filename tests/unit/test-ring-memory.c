@@ -13,13 +13,13 @@ static void
 refuses_sizes_and_kinds_out_of_range (void)
 {
   static const SondeRingOptions bad[] = {
-    { SONDE_RING_NATIVE, 0, 0 },
-    { SONDE_RING_NATIVE, SONDE_RING_MIN_BYTES / 2, 0 },
-    { SONDE_RING_NATIVE, SONDE_RING_MIN_BYTES + 4096, 0 },
-    { SONDE_RING_NATIVE, SONDE_RING_MAX_BYTES * 2, 0 },
-    { SONDE_RING_NATIVE, SIZE_MAX, 0 },
-    { 0, SONDE_RING_MIN_BYTES, 0 },
-    { 3, SONDE_RING_MIN_BYTES, 0 },
+    { SONDE_RING_NATIVE, 0, 0, 0 },
+    { SONDE_RING_NATIVE, SONDE_RING_MIN_BYTES / 2, 0, 0 },
+    { SONDE_RING_NATIVE, SONDE_RING_MIN_BYTES + 4096, 0, 0 },
+    { SONDE_RING_NATIVE, SONDE_RING_MAX_BYTES * 2, 0, 0 },
+    { SONDE_RING_NATIVE, SIZE_MAX, 0, 0 },
+    { 0, SONDE_RING_MIN_BYTES, 0, 0 },
+    { 3, SONDE_RING_MIN_BYTES, 0, 0 },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
@@ -35,7 +35,7 @@ refuses_sizes_and_kinds_out_of_range (void)
 static int
 make (SondeRingKind kind, SondeRingMemory *memory)
 {
-  SondeRingOptions options = { kind, SONDE_RING_DEFAULT_BYTES, 77 };
+  SondeRingOptions options = { kind, SONDE_RING_DEFAULT_BYTES, 77, UINT32_MAX };
   int fd = -1;
 
   g_assert_cmpint (sonde_ring_memory_create (&options, memory, &fd), ==, 0);

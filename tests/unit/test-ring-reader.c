@@ -554,6 +554,178 @@ survives_a_thread_that_scribbles (void)
   g_assert_cmpuint (n_taken, >=, 5000);
 }
 
+/* --- events in short --- */
+
+static RingFixture *
+new_compact (RingFixtureWriter writer)
+{
+  const SondeRingOptions options = { SONDE_RING_NATIVE, SIZE, 0, SONDE_RING_COMPACT_HEAP };
+
+  return ring_fixture_new_with (&options, writer);
+}
+
+/* A block of this many addresses. */
+static int
+write_block (RingFixture *self, guint64 number, gsize depth)
+{
+  const SondeCompactEvent event = { number * 16, 24, (gint64) number, depth, 4243 };
+  guint64 *addrs;
+  gpointer place;
+  int r = sonde_ring_writer_reserve (self->writer, SONDE_HEAP_BLOCK_ROOM (depth), &place);
+
+  if (r < 0)
+    return r;
+  addrs = (gpointer) ((guint8 *) place + SONDE_COMPACT_ADDRS_AT);
+  for (gsize i = 0; i < depth; i++)
+    addrs[i] = 0x401000 + i;
+  sonde_ring_writer_commit_records (
+      self->writer,
+      sonde_compact_writer_block (sonde_ring_writer_compact (self->writer), place, &event, depth));
+  return 0;
+}
+
+static const guint64 good_records[]
+    = { 1000 << 3 | SONDE_HEAP_CLOCK, 4243, 0x5000 | SONDE_HEAP_FREE, 1 };
+
+/* The records go into the ring as they stand. */
+static void
+put_records (RingFixture *self, const guint64 *words, gsize size_bytes)
+{
+  memcpy (ring_fixture_body (self), good_records, sizeof good_records);
+  memcpy (ring_fixture_body (self) + sizeof good_records, words, size_bytes);
+  publish (self, SONDE_RING_NATIVE, sizeof good_records + size_bytes);
+}
+
+static void
+closes_a_ring_for_an_impossible_record (void)
+{
+  static const struct
+  {
+    guint64 words[3];
+    gsize size_bytes;
+    SondeHeapFault fault;
+    const char *sentence;
+  } cases[] = {
+    { { 0x5000 | SONDE_HEAP_BLOCK, G_GUINT64_CONSTANT (1) << 32, 8 },
+      24,
+      SONDE_HEAP_FAULT_UNDEFINED,
+      "event 1 (block in short), byte 32 of the ring: its stack is not defined" },
+    { { 0x5000 | 6, 0, 0 },
+      24,
+      SONDE_HEAP_FAULT_KIND,
+      "event 1 (? in short), byte 32 of the ring: there is no such record" },
+    { { 999 << 3 | SONDE_HEAP_CLOCK, 4243 },
+      16,
+      SONDE_HEAP_FAULT_TIME,
+      "event 1 (clock in short), byte 32 of the ring: its time is before the last one, or out of "
+      "range" },
+    { { G_GUINT64_CONSTANT (1) << 32 | 1000 << 16 | SONDE_HEAP_STACK, 1, 2 },
+      24,
+      SONDE_HEAP_FAULT_SHORT,
+      "event 1 (stack in short), byte 32 of the ring: it reaches past the end" },
+    { { 0x5000 | SONDE_HEAP_FREE },
+      8,
+      SONDE_HEAP_FAULT_SHORT,
+      "event 1 (free in short), byte 32 of the ring: it reaches past the end" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (RingFixture) ring = new_compact (RING_NO_WRITER);
+      guint n;
+
+      put_records (ring, cases[i].words, cases[i].size_bytes);
+      g_assert_cmpint (drain (ring, &n), ==, -EBADMSG);
+      g_assert_cmpuint (n, ==, 1);
+      assert_closed (ring, SONDE_RING_FAULT_RECORD, cases[i].sentence);
+      g_assert_cmpint (sonde_ring_reader_record_fault (ring->reader), ==, cases[i].fault);
+      g_assert_cmpint (sonde_ring_reader_frame_fault (ring->reader), ==, SONDE_FRAME_OK);
+    }
+}
+
+/* Where none were offered, and where heap events are not this producer's. */
+static void
+refuses_records_that_are_not_allowed (void)
+{
+  const SondeRingRights rights = { SONDE_RING_TYPE (SONDE_FRAME_LOG), RING_PID };
+  g_autoptr (RingFixture) ring = ring_fixture_new (SONDE_RING_NATIVE, 0, RING_NO_WRITER);
+  g_autoptr (RingFixture) other = new_compact (RING_NO_WRITER);
+  SondeRingMemory memory;
+  guint n;
+
+  put_records (ring, good_records, sizeof good_records);
+  g_assert_cmpint (drain (ring, &n), ==, -EBADMSG);
+  g_assert_cmpint (sonde_ring_reader_state (ring->reader), ==, SONDE_RING_FAULT_FRAME);
+
+  sonde_ring_reader_free (other->reader);
+  g_assert_cmpint (sonde_ring_memory_map (other->ring_fd, &memory), ==, 0);
+  g_assert_cmpuint (memory.features, ==, SONDE_RING_COMPACT_HEAP);
+  g_assert_cmpint (sonde_ring_reader_new (&memory, &rights, &other->reader), ==, 0);
+  put_records (other, good_records, sizeof good_records);
+  g_assert_cmpint (drain (other, &n), ==, -EBADMSG);
+  g_assert_cmpint (sonde_ring_reader_state (other->reader), ==, SONDE_RING_FAULT_FRAME);
+}
+
+/* Between frames, and through all of the ring's wraps. */
+static void
+gives_records_out_as_frames (void)
+{
+  g_autoptr (RingFixture) ring = new_compact (RING_OWN_MAPPING);
+  const SondeFrame *frame;
+  SondeRingCounts counts;
+  const guint n_turns = 3 * SIZE / 64;
+
+  for (guint i = 1; i <= n_turns; i++)
+    {
+      const SondeFrameAllocation *got;
+
+      g_assert_cmpint (write_block (ring, i, i % 9), ==, 0);
+      g_assert_cmpint (ring_fixture_write (ring, 72, 7), ==, 0);
+      g_assert_cmpint (sonde_ring_reader_begin (ring->reader, SIZE_MAX), ==, 0);
+      g_assert_cmpint (sonde_ring_reader_next (ring->reader, &frame), ==, 1);
+      got = (const SondeFrameAllocation *) frame;
+      g_assert_cmpuint (frame->type, ==, SONDE_FRAME_ALLOCATION);
+      g_assert_cmpint (frame->pid, ==, RING_PID);
+      g_assert_cmpint (sonde_frame_check (frame, frame->len), ==, SONDE_FRAME_OK);
+      g_assert_cmpuint (got->address, ==, i * 16);
+      g_assert_cmpint (got->tid, ==, 4243);
+      g_assert_cmpint (frame->time_ns, ==, i);
+      g_assert_cmpuint (got->n_addrs, ==, i % 9);
+      for (guint k = 0; k < got->n_addrs; k++)
+        g_assert_cmpuint (got->addrs[k], ==, 0x401000 + k);
+      g_assert_cmpuint (ring_fixture_take (ring)->severity, ==, 7);
+    }
+  sonde_ring_reader_count (ring->reader, &counts);
+  g_assert_cmpuint (counts.frames, ==, 2 * n_turns);
+  g_assert_cmpuint (counts.produced, ==, 2 * n_turns);
+  g_assert_cmpuint (counts.foreign_pids, ==, 0);
+  /* A clock, and eight stacks of 1 to 8 addresses, once each. */
+  g_assert_cmpuint (counts.bytes, ==, n_turns * (24 + 72) + 16 + 8 * 8 + 36 * 8);
+}
+
+/* By what is given out, which may be much more than what lies there. */
+static void
+keeps_to_its_budget_with_records (void)
+{
+  g_autoptr (RingFixture) ring = new_compact (RING_OWN_MAPPING);
+  const SondeFrame *frame;
+
+  for (guint i = 1; i <= 20; i++)
+    g_assert_cmpint (write_block (ring, i, 100), ==, 0);
+  g_assert_cmpint (sonde_ring_reader_begin (ring->reader, 16 + 808 + 2 * 848), ==, 0);
+  /* The first one comes with its clock and its stack. */
+  g_assert_cmpint (sonde_ring_reader_next (ring->reader, &frame), ==, 1);
+  g_assert_cmpuint (frame->len, ==, 848);
+  g_assert_cmpint (sonde_ring_reader_next (ring->reader, &frame), ==, 1);
+  g_assert_cmpint (sonde_ring_reader_next (ring->reader, &frame), ==, 0);
+  g_assert_true (sonde_ring_reader_has_more (ring->reader));
+  g_assert_cmpint (sonde_ring_reader_begin (ring->reader, 17 * 848 + 1), ==, 0);
+  for (guint i = 0; i < 18; i++)
+    g_assert_cmpint (sonde_ring_reader_next (ring->reader, &frame), ==, 1);
+  g_assert_cmpint (sonde_ring_reader_next (ring->reader, &frame), ==, 0);
+  g_assert_false (sonde_ring_reader_has_more (ring->reader));
+}
+
 int
 main (int argc, char *argv[])
 {
@@ -579,6 +751,10 @@ main (int argc, char *argv[])
   TEST ("ends-at-the-end-frame", ends_at_the_end_frame);
   TEST ("drains-a-writer-that-died", drains_a_writer_that_died);
   TEST ("survives-a-thread-that-scribbles", survives_a_thread_that_scribbles);
+  TEST ("closes-a-ring-for-an-impossible-record", closes_a_ring_for_an_impossible_record);
+  TEST ("refuses-records-that-are-not-allowed", refuses_records_that_are_not_allowed);
+  TEST ("gives-records-out-as-frames", gives_records_out_as_frames);
+  TEST ("keeps-to-its-budget-with-records", keeps_to_its_budget_with_records);
 
   return g_test_run ();
 }

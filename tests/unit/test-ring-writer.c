@@ -687,6 +687,98 @@ ends_a_full_ring (void)
     }
 }
 
+/* --- events in short --- */
+
+static RingFixture *
+new_compact (void)
+{
+  const SondeRingOptions options
+      = { SONDE_RING_NATIVE, SONDE_RING_MIN_BYTES, 0, SONDE_RING_COMPACT_HEAP };
+
+  return ring_fixture_new_with (&options, RING_OWN_MAPPING);
+}
+
+static void
+writes_records_where_the_reader_takes_them (void)
+{
+  SondeRingOptions options = { SONDE_RING_SYSPROF, SONDE_RING_MIN_BYTES, 0, UINT32_MAX };
+  g_autoptr (RingFixture) sysprof = ring_fixture_new_with (&options, RING_OWN_MAPPING);
+  g_autoptr (RingFixture) native = ring_fixture_new (SONDE_RING_NATIVE, 0, RING_OWN_MAPPING);
+  g_autoptr (RingFixture) compact = new_compact ();
+
+  g_assert_null (sonde_ring_writer_compact (sysprof->writer));
+  g_assert_null (sonde_ring_writer_compact (native->writer));
+  g_assert_nonnull (sonde_ring_writer_compact (compact->writer));
+  g_assert_cmpuint (ring_fixture_header (native)->features, ==, 0);
+  g_assert_cmpuint (ring_fixture_header (compact)->features, ==, SONDE_RING_COMPACT_HEAP);
+}
+
+static void
+drops_records_of_an_impossible_length (void)
+{
+  static const gsize lengths[] = { 0, 12, 56, SIZE_MAX - 7 };
+  g_autoptr (RingFixture) ring = new_compact ();
+  SondeRingLosses losses;
+  guint64 n_frames;
+  gpointer place;
+
+  sonde_ring_writer_commit_records (ring->writer, 16);
+  for (guint i = 0; i < G_N_ELEMENTS (lengths); i++)
+    {
+      g_assert_cmpint (sonde_ring_writer_reserve (ring->writer, 48, &place), ==, 0);
+      sonde_ring_writer_commit_records (ring->writer, lengths[i]);
+    }
+  sonde_ring_writer_count (ring->writer, &n_frames, &losses);
+  g_assert_cmpuint (n_frames, ==, 0);
+  g_assert_cmpuint (losses.lost_events, ==, G_N_ELEMENTS (lengths));
+  g_assert_cmpuint (ring_fixture_header (ring)->tail, ==, 0);
+}
+
+/* A child of fork() has a copy of its parent's table, which is its own to free, and writes nothing.
+ */
+static void
+keeps_a_child_out_of_its_records (void)
+{
+  g_autoptr (RingFixture) ring = new_compact ();
+  SondeCompactWriter *compact = sonde_ring_writer_compact (ring->writer);
+  SondeCompactEvent event = { 16, 24, 1000, 4711, 4243 };
+  const SondeFrame *frame;
+  gpointer place;
+  int status;
+  pid_t child;
+
+  for (guint i = 0; i < 2; i++)
+    {
+      gsize n;
+
+      g_assert_cmpint (sonde_ring_writer_reserve (ring->writer, 64, &place), ==, 0);
+      memset ((guint8 *) place + SONDE_COMPACT_ADDRS_AT, 1, 16);
+      if (i == 0)
+        {
+          child = fork ();
+          if (child == 0)
+            {
+              sonde_ring_writer_commit_records (ring->writer, 24);
+              sonde_ring_writer_close (ring->writer);
+              _exit (0);
+            }
+          g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+          g_assert_cmpint (status, ==, 0);
+        }
+      n = sonde_compact_writer_block (compact, place, &event, 2);
+      g_assert_cmpuint (n, ==, i == 0 ? 64 : 24);
+      sonde_ring_writer_commit_records (ring->writer, n);
+    }
+  g_assert_cmpuint (ring_fixture_header (ring)->tail, ==, 64 + 24);
+  g_assert_cmpuint (ring_fixture_header (ring)->sequence, ==, 2);
+  g_assert_cmpint (sonde_ring_reader_begin (ring->reader, SIZE_MAX), ==, 0);
+  for (guint i = 0; i < 2; i++)
+    {
+      g_assert_cmpint (sonde_ring_reader_next (ring->reader, &frame), ==, 1);
+      g_assert_cmpuint (((const SondeFrameAllocation *) frame)->n_addrs, ==, 2);
+    }
+}
+
 int
 main (int argc, char *argv[])
 {
@@ -724,6 +816,9 @@ main (int argc, char *argv[])
   TEST ("waits-no-more-once-it-is-paused", waits_no_more_once_it_is_paused);
   TEST ("waits-no-more-once-the-profiler-is-gone", waits_no_more_once_the_profiler_is_gone);
   TEST ("ends-a-full-ring", ends_a_full_ring);
+  TEST ("writes-records-where-the-reader-takes-them", writes_records_where_the_reader_takes_them);
+  TEST ("drops-records-of-an-impossible-length", drops_records_of_an_impossible_length);
+  TEST ("keeps-a-child-out-of-its-records", keeps_a_child_out_of_its_records);
 
   return g_test_run ();
 }

@@ -15,6 +15,7 @@
 #define N_STACKS  3000
 
 static SondeSelfUnwinder *unwinder;
+static SondeSelfUnwinder *forgetful; /* has never walked */
 static guint n_checked;
 static guint n_max_addrs = MAX_ADDRS;
 
@@ -48,6 +49,9 @@ static void __attribute__ ((noinline)) check_here (void)
   g_assert_cmpuint (n, ==, MIN (reference.n - 1, n_max_addrs));
   for (gsize i = 0; i < n; i++)
     g_assert_cmphex (addrs[i], ==, reference.addrs[i + 1]);
+  /* What is remembered of the sum is what all of it adds up to. */
+  g_assert_cmphex (sonde_self_unwinder_hash (unwinder, addrs, n), ==,
+                   sonde_self_unwinder_hash (forgetful, addrs, n));
   n_checked++;
 }
 
@@ -168,6 +172,36 @@ walk_in_thread (gpointer data)
   return NULL;
 }
 
+/* Places of a stack do not stand for each other, as deep as a stack may be. */
+static void
+tells_stacks_apart_by_their_hash (void)
+{
+  g_autoptr (GHashTable) hashes = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
+  guint64 addrs[SONDE_SELF_UNWINDER_MAX_ADDRS];
+  guint64 hash;
+  guint n = 0;
+
+  for (guint i = 0; i < G_N_ELEMENTS (addrs); i++)
+    addrs[i] = 0x401000;
+  /* One frame that is different, by a little or by much, and each depth. */
+  for (guint i = 0; i < G_N_ELEMENTS (addrs); i++)
+    {
+      static const guint64 differences[] = { 1, 16, 0x200000, 0x7f0000000000, -UINT64_C (16) };
+
+      for (guint k = 0; k < G_N_ELEMENTS (differences); k++, n++)
+        {
+          addrs[i] += differences[k];
+          hash = sonde_self_unwinder_hash (forgetful, addrs, G_N_ELEMENTS (addrs));
+          g_hash_table_add (hashes, g_memdup2 (&hash, sizeof hash));
+          addrs[i] -= differences[k];
+        }
+      hash = sonde_self_unwinder_hash (forgetful, addrs, i + 1);
+      g_hash_table_add (hashes, g_memdup2 (&hash, sizeof hash));
+      n++;
+    }
+  g_assert_cmpuint (g_hash_table_size (hashes), ==, n);
+}
+
 static void
 walks_stacks_of_threads (void)
 {
@@ -179,14 +213,19 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   unwinder = sonde_self_unwinder_new ();
+  forgetful = sonde_self_unwinder_new ();
   g_assert_nonnull (unwinder);
+  g_assert_nonnull (forgetful);
   g_test_add_func ("/self-unwinder/walks-random-stacks", walks_random_stacks);
   g_test_add_func ("/self-unwinder/cuts-deep-stacks", cuts_deep_stacks);
   g_test_add_func ("/self-unwinder/walks-through-libraries", walks_through_libraries);
   g_test_add_func ("/self-unwinder/walks-realigned-stacks", walks_realigned_stacks);
   g_test_add_func ("/self-unwinder/walks-stacks-of-threads", walks_stacks_of_threads);
+  g_test_add_func ("/self-unwinder/tells-stacks-apart-by-their-hash",
+                   tells_stacks_apart_by_their_hash);
   g_test_add_func ("/self-unwinder/forgets-modules", forgets_modules);
   argc = g_test_run ();
   sonde_self_unwinder_free (unwinder);
+  sonde_self_unwinder_free (forgetful);
   return argc;
 }

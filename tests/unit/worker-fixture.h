@@ -382,6 +382,17 @@ program_open (Worker *self)
   return program;
 }
 
+/* One of a heap collector, for a worker that wants heap events. */
+static inline Program
+program_open_memory (Worker *self)
+{
+  Program program = { .link = program_open_link (self) };
+  SondeControlRingAnswer answer;
+
+  program_map (&program, program_ask_ring (self, program.link, SONDE_PRODUCER_MEMORY, 0, &answer));
+  return program;
+}
+
 static inline Program
 program_open_sysprof (Worker *self)
 {
@@ -434,6 +445,24 @@ program_mark (Program *program, const char *name)
 
   return program_commit (program, sonde_writer_add_mark (sonde_ring_writer_frames (program->writer),
                                                          &origin, 1, "group", name, "message"));
+}
+
+/* A block of 24 bytes, in short; stacks differ in their first address. */
+static inline void
+program_allocate_short (Program *program, uint64_t address, const uint64_t *addrs, gsize n_addrs)
+{
+  const SondeCompactEvent event
+      = { address, 24, g_get_monotonic_time () * 1000, n_addrs > 0 ? addrs[0] : 0, 7 };
+  SondeCompactWriter *compact = sonde_ring_writer_compact (program->writer);
+  gpointer place;
+
+  g_assert_nonnull (compact);
+  g_assert_cmpint (
+      sonde_ring_writer_reserve (program->writer, SONDE_HEAP_BLOCK_ROOM (n_addrs), &place), ==, 0);
+  if (n_addrs > 0)
+    memcpy ((guint8 *) place + SONDE_COMPACT_ADDRS_AT, addrs, n_addrs * sizeof *addrs);
+  sonde_ring_writer_commit_records (program->writer,
+                                    sonde_compact_writer_block (compact, place, &event, n_addrs));
 }
 
 /* The frames of one type in the stream, copies. */

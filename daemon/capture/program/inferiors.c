@@ -44,8 +44,9 @@ typedef struct
   const char *what;
   gint64 made_ns;
   gboolean is_shared;    /* by the threads of its process */
+  gsize stack_bytes;     /* for stacks that it defines; 0: it has none */
   gboolean is_dead;      /* gets nothing more */
-  guint n_last_turns;    /* since its program was over */
+  gsize last_bytes;      /* taken of it since its program was over */
   gboolean has_lied;     /* about its losses, and that was said */
   SondeRingCounts known; /* what was counted so far */
   gint64 counted_ns;     /* when */
@@ -72,6 +73,7 @@ struct SondeInferiors
   guint first;      /* of the next turn, an index of that */
   guint n_made;
   gsize memory_bytes;
+  gsize stack_bytes; /* of all rings */
   guint32 wait_us;
   gboolean is_paused;
   SondeRingSchedule schedule;
@@ -226,7 +228,7 @@ count_ring (SondeInferiors *self, ProgramRing *ring, gboolean is_over)
 {
   gint64 now = sonde_stream_now_ns ();
   gint64 age_ns = now - ring->made_ns;
-  guint64 n_waiting = sonde_ring_reader_size (ring->reader) / SONDE_FRAME_MIN_SIZE;
+  guint64 n_waiting = sonde_ring_reader_size (ring->reader) / SONDE_HEAP_MIN_BYTES;
   guint64 n_possible = (guint64) age_ns / MIN_LOSS_NS + n_waiting;
   SondeRingCounts counts;
   guint64 lost, grown;
@@ -312,6 +314,7 @@ close_ring (SondeInferiors *self, guint index, gboolean is_told)
   /* Its program, if there is one, makes no more. */
   sonde_ring_reader_pause (ring->reader, TRUE);
   self->memory_bytes -= sonde_ring_reader_size (ring->reader);
+  self->stack_bytes -= ring->stack_bytes;
   g_ptr_array_remove_index (self->rings, index);
   self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
   self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->memory_bytes;
@@ -360,18 +363,18 @@ end_rings (SondeInferiors *self,
   for (guint i = self->rings->len; i > 0; i--)
     {
       ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
-      guint max_turns = (guint) (sonde_ring_reader_size (ring->reader) / BUDGET_BYTES) + 1;
+      gsize fill_bytes;
 
       if (ring->inferior != inferior || ring->made_ns >= before_ns)
         continue;
-      while (ring->n_last_turns < max_turns
+      while (ring->last_bytes < sonde_ring_reader_size (ring->reader)
              && sonde_ring_reader_begin (ring->reader, BUDGET_BYTES) == 0
-             && sonde_ring_reader_fill (ring->reader) > 0)
+             && (fill_bytes = sonde_ring_reader_fill (ring->reader)) > 0)
         {
           if (!has_room (self) && !is_urgent)
             return FALSE;
           take_frames (self, ring, sonde_stream_now_ns ());
-          ring->n_last_turns++;
+          ring->last_bytes += fill_bytes - sonde_ring_reader_fill (ring->reader);
         }
       close_ring (self, i - 1, TRUE);
     }
@@ -409,14 +412,17 @@ run_turn (SondeInferiors *self, gboolean is_urgent)
 
       if (sonde_ring_reader_begin (ring->reader, budget_of (ring)) < 0)
         continue;
-      has_more = has_more || sonde_ring_reader_fill (ring->reader) > budget_of (ring);
       sonde_ring_schedule_observe (&self->schedule, sonde_ring_reader_fill (ring->reader),
                                    sonde_ring_reader_size (ring->reader),
                                    sonde_ring_reader_has_doorbell (ring->reader));
     }
   while (n < self->rings->len && (is_urgent || has_room (self)))
-    take_frames (self, g_ptr_array_index (self->rings, (self->first + n++) % self->rings->len),
-                 now);
+    {
+      ProgramRing *ring = g_ptr_array_index (self->rings, (self->first + n++) % self->rings->len);
+
+      take_frames (self, ring, now);
+      has_more = has_more || sonde_ring_reader_has_more (ring->reader);
+    }
   /* The next turn begins where this one ends for want of room. */
   has_more = has_more || n < self->rings->len;
   self->first = n < self->rings->len ? (self->first + n) % self->rings->len : 0;
@@ -605,6 +611,13 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
   if (!may_have_ring (self, wanted, options.size_bytes))
     return refuse (wanted, inferior, -EDQUOT);
 
+  if (wanted->producer == SONDE_PRODUCER_MEMORY
+      && SONDE_HEAP_READER_BYTES (options.size_bytes)
+             <= SONDE_INFERIORS_STACK_BYTES - self->stack_bytes)
+    {
+      options.features = SONDE_RING_COMPACT_HEAP;
+      made.stack_bytes = SONDE_HEAP_READER_BYTES (options.size_bytes);
+    }
   made.inferior = inferior;
   made.producer = wanted->producer;
   made.is_shared = wanted->is_shared;
@@ -629,6 +642,7 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
       inferior->n_lacking = 0;
     }
   self->memory_bytes += options.size_bytes;
+  self->stack_bytes += made.stack_bytes;
   self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
   self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->memory_bytes;
   wake (self);

@@ -22,6 +22,10 @@
  */
 typedef struct SondeInferiors SondeInferiors;
 
+/* What stacks of programs may take in the worker (shared-ring/heap-record.h): a quarter of
+ * SONDE_LIMIT_WORKER_BYTES. Rings that come when it is given away have frames alone. */
+#define SONDE_INFERIORS_STACK_BYTES (128u * 1024 * 1024)
+
 /* All borrowed, and outliving it. */
 typedef struct
 {

@@ -212,10 +212,26 @@ check_wanted (void)
   return own.common != NULL ? sonde_common_ring_check_wanted (own.common) : -ECHILD;
 }
 
+static_assert (SONDE_HEAP_FREE_ROOM <= sizeof (SondeFrameAllocation)
+                   && SONDE_HEAP_BLOCK_ROOM (0) <= sizeof (SondeFrameAllocation)
+                   && SONDE_HEAP_MAX_DEPTH >= SONDE_SELF_UNWINDER_MAX_ADDRS,
+               "what is short has room where a frame has");
+
+/* What the open reservation is to be filled with: records, or NULL: a frame. */
+static inline SondeCompactWriter *
+find_compact (const void *block)
+{
+  return own.writer != NULL && sonde_compact_writer_takes ((uintptr_t) block)
+             ? sonde_ring_writer_compact (own.writer)
+             : NULL;
+}
+
 /* Returns: whether the event was wanted, even if it is lost. */
 static bool
 record_free (const void *block)
 {
+  SondeCompactEvent event = { .address = (uintptr_t) block, .tid = own.tid };
+  SondeCompactWriter *compact;
   SondeFrameAllocation *frame;
   void *place;
   int r = reserve (sizeof *frame, &place);
@@ -223,6 +239,14 @@ record_free (const void *block)
   if (r < 0)
     return r != -EAGAIN && r != -ENODEV;
 
+  compact = find_compact (block);
+  if (compact != NULL)
+    {
+      event.time_ns = sonde_event_clock_now (&own.clock);
+      sonde_ring_writer_commit_records (own.writer,
+                                        sonde_compact_writer_free (compact, place, &event));
+      return true;
+    }
   frame = place;
   *frame = (SondeFrameAllocation){
     .frame = { .len = sizeof *frame,
@@ -242,18 +266,36 @@ static void
 record_allocation (const void *block, size_t size_bytes, const SondeCallSite *caller)
 {
   const size_t max_addrs = own.max_depth;
+  SondeCompactEvent event = { .address = (uintptr_t) block,
+                              .size_bytes = size_bytes > 0 ? size_bytes : 1,
+                              .tid = own.tid };
+  SondeCompactWriter *compact;
   SondeFrameAllocation *frame;
-  uint64_t *addrs; /* of the frame, in its place */
+  uint64_t *addrs; /* in their place */
   size_t n_addrs = 0;
+  size_t n_bytes;
   void *place;
 
   if (reserve (sizeof *frame + max_addrs * sizeof *addrs, &place) < 0)
     return;
 
   frame = place;
-  addrs = (void *) (frame + 1);
+  compact = event.size_bytes <= INT64_MAX ? find_compact (block) : NULL;
+  addrs
+      = compact != NULL ? (void *) ((char *) place + SONDE_COMPACT_ADDRS_AT) : (void *) (frame + 1);
   if (max_addrs > 0)
     n_addrs = sonde_self_unwinder_walk (own.unwinder, caller, addrs, max_addrs);
+  if (compact != NULL)
+    {
+      if (n_addrs > 0)
+        event.stack_hash = sonde_self_unwinder_hash (own.unwinder, addrs, n_addrs);
+      event.time_ns = sonde_event_clock_now (&own.clock);
+      own.is_inside = true; /* as its table grows it may map memory */
+      n_bytes = sonde_compact_writer_block (compact, place, &event, n_addrs);
+      own.is_inside = false;
+      sonde_ring_writer_commit_records (own.writer, n_bytes);
+      return;
+    }
   *frame = (SondeFrameAllocation){
     .frame = { .len = (uint16_t) (sizeof *frame + n_addrs * sizeof *addrs),
                .cpu = -1,

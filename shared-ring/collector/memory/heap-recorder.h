@@ -18,7 +18,8 @@
  * To be told of each block behind its allocation, and before it is given back: at no time has
  * another thread the same address. In the mode `all` each becomes an ALLOCATION frame; in the mode
  * `sampled` each byte is as likely to be sampled as any other, a block with a sampled byte gets one
- * frame, and so does its end. docs/protocol.md, "Heap events", says what the frames mean.
+ * frame, and so does its end. In a ring that takes them records stand for most frames
+ * (shared-ring/heap-record.h). docs/protocol.md, "Heap events", says what the frames mean.
  *
  * Any thread, and signal handlers; nothing here waits for a lock, allocates by malloc() or changes
  * errno. Who is in the middle of an event when a signal handler makes another one loses that one,
