@@ -15,7 +15,7 @@
 #include "daemon/base/error.h"
 #include "daemon/base/proc-text.h"
 #include "daemon/broker/broker-private.h"
-#include "daemon/broker/capabilities.h"
+#include "daemon/broker/rights.h"
 
 /* --- what is said --- */
 

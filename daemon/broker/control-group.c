@@ -16,7 +16,7 @@
 #include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
-#include "daemon/broker/capabilities.h"
+#include "daemon/broker/rights.h"
 #include "daemon/base/proc-text.h"
 
 /* In the order of preference; the key is what stands before the path in /proc/PID/cgroup. */

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
-#include "daemon/broker/capabilities.h"
+#include "daemon/broker/rights.h"
 #include "daemon/base/proc-text.h"
 
 #define MAX_STATUS (64 * 1024) /* bytes; thousands of supplementary groups fit */

@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
-#include "daemon/broker/capabilities.h"
+#include "daemon/broker/rights.h"
 #include "daemon/base/proc-text.h"
 #include "daemon/base/quota.h"
 #include "daemon/broker/cpu-follower.h"

@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 #include "daemon/base/program.h"
-#include "daemon/broker/capabilities.h"
+#include "daemon/broker/rights.h"
 #include "daemon/broker/broker.h"
-#include "daemon/broker/calls.h"
 
 typedef struct
 {

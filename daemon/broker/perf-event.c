@@ -12,7 +12,7 @@
 
 #include "base/fd.h"
 #include "daemon/base/error.h"
-#include "daemon/broker/capabilities.h"
+#include "daemon/broker/rights.h"
 #include "daemon/base/proc-text.h"
 
 #define PARANOID_PATH "/proc/sys/kernel/perf_event_paranoid"

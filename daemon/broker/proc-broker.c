@@ -14,7 +14,7 @@
 #include "base/fd.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/proc-maps.h"
-#include "daemon/broker/capabilities.h"
+#include "daemon/broker/rights.h"
 #include "daemon/broker/credentials.h"
 #include "daemon/base/proc-text.h"
 

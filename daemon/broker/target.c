@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
-#include "daemon/broker/capabilities.h"
+#include "daemon/broker/rights.h"
 #include "daemon/base/closer.h"
 #include "daemon/base/proc-maps.h"
 #include "daemon/base/proc-text.h"

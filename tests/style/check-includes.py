@@ -193,7 +193,7 @@ BAD = {
     'a stream does not know who fills it': ('daemon/capture/stream/sink.c', '"daemon/capture/perf/perf-ring.h"'),
     'programs write their rings, not the worker': ('daemon/capture/program/inferior.c', '"shared-ring/ring-writer.h"'),
     'capture does not know D-Bus': ('daemon/capture/stream/sink.c', '"sonde-profiler1-generated.h"'),
-    'capture has no rights': ('daemon/capture/worker/main.c', '"daemon/broker/capabilities.h"'),
+    'capture has no rights': ('daemon/capture/worker/main.c', '"daemon/broker/rights.h"'),
     'capture does not know libcap': ('daemon/capture/worker/main.c', '<sys/capability.h>'),
     'names do not know reports': ('client/names/archive.c', '"client/report/profile.h"'),
     'the model does not know names': ('client/model/capture-model.c', '"client/names/archive.h"'),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A broker whose system calls are restricted, and what it cannot do any more. */
-#include "daemon/broker/calls.h"
+#include "daemon/broker/rights.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Capabilities that are kept, and when they are in effect. */
-#include "daemon/broker/capabilities.h"
+#include "daemon/broker/rights.h"
 
 #include <errno.h>
 #include <stdlib.h>

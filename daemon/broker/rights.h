@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The capabilities of a broker: which it keeps, and when it uses them. */
+/* The rights of a broker: which capabilities it keeps, and when it uses them; its system calls. */
 #pragma once
 
 #include <gio/gio.h>
 #include <sys/capability.h>
 
 /**
- * SECTION: capabilities
+ * SECTION: rights
  *
  * Between calls that need them no capability is effective: a mistake anywhere else is that of an
  * ordinary process. They are raised for one scope of C, on the thread that runs it:
@@ -41,3 +41,16 @@ cap_t sonde_capabilities_raise (SondePurpose purpose);
 void sonde_capabilities_lower (cap_t *before);
 
 #define sonde_raised __attribute__ ((cleanup (sonde_capabilities_lower), unused))
+
+/**
+ * sonde_broker_calls_enforce:
+ * @front_fd: the connection with the front
+ *
+ * No new privileges, and from here on the calls of the table in rights.c alone: nothing is
+ * executed, nothing is opened to be written to, no socket is made. Of another call the front hears
+ * which it was, as BROKEN, and standard error, and the program ends (see daemon/base/call-list.h).
+ * Before there are threads.
+ *
+ * Source: seccomp(2), prctl(2)
+ */
+gboolean sonde_broker_calls_enforce (int front_fd, GError **error);
