@@ -24,6 +24,11 @@
 #define MIN_WAIT_STEP_NS (50 * NS_PER_US)
 #define MAX_WAIT_STEP_NS (400 * NS_PER_US)
 
+/* A wait that is longer than this is one of many at a time, whose looks keep the reader from its
+ * processor. */
+#define LONG_WAIT_NS     (5000 * NS_PER_US)
+#define MAX_LONG_STEP_NS (3200 * NS_PER_US)
+
 /* Where waiting is to be fair: the part of a thread's time that it may take, and what may be saved
  * up of that, a second's. */
 #define FAIR_PART 5
@@ -210,7 +215,7 @@ wait_for_room (SondeRingWriter *self, size_t size_bytes)
     {
       if (!self->is_broken)
         sleep_a_step (self, &step);
-      if (step.tv_nsec < MAX_WAIT_STEP_NS)
+      if (step.tv_nsec < (waited_ns < LONG_WAIT_NS ? MAX_WAIT_STEP_NS : MAX_LONG_STEP_NS))
         step.tv_nsec *= 2;
       if (sonde_ring_load_relaxed (&self->header->is_paused) != 0)
         r = -EAGAIN;
@@ -241,7 +246,10 @@ sonde_ring_writer_check_room (SondeRingWriter *self, size_t size_bytes)
   self->is_broken = !load_head (self);
   if (self->is_broken)
     return -EPIPE;
-  return has_room (self, size_bytes) ? 0 : -ENOBUFS;
+  if (!has_room (self, size_bytes))
+    return -ENOBUFS;
+  self->has_waited = false;
+  return 0;
 }
 
 int64_t

@@ -2,6 +2,7 @@
 #include "shared-ring/collector/common-ring.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -166,6 +167,7 @@ sonde_common_ring_join (SondeCommonRing *self,
 {
   uint32_t generation = sonde_fork_guard_generation ();
   SondeCommonRing made = { .generation = generation,
+                           .pid = getpid (),
                            .is_pinned = producer != SONDE_PRODUCER_MEMORY,
                            .mapped_bytes = SONDE_FRAME_MAX_SIZE };
   int r = add_ring (generation, producer, &made.home);
@@ -312,20 +314,19 @@ try_each (SondeCommonRing *self, size_t size_bytes)
   return result == -ENOBUFS ? -EBUSY : result;
 }
 
+/* Until others are through with their copies, or with their waits for room. */
 static int
-publish (SondeCommonRing *self, size_t size_bytes)
+try_again (SondeCommonRing *self, size_t size_bytes)
 {
-  int r = try_each (self, size_bytes);
   struct timespec step = { .tv_nsec = MIN_STEP_NS };
-  int64_t now_ns, patience_ns, deadline_ns;
-  int saved_errno = errno;
+  int64_t patience_ns = sonde_ring_writer_patience_ns (slots[self->home].writer);
+  int64_t now_ns = sonde_ring_now_ns ();
+  int64_t deadline_ns = now_ns + PATIENCE_NS;
+  int r = -EBUSY;
 
-  if (__builtin_expect (r != -EBUSY, true))
-    return r;
-
-  patience_ns = sonde_ring_writer_patience_ns (slots[self->home].writer);
-  now_ns = sonde_ring_now_ns ();
-  deadline_ns = now_ns + (patience_ns > PATIENCE_NS ? patience_ns : PATIENCE_NS);
+  /* Between vfork() and exec the parent waits, too. */
+  if (patience_ns > PATIENCE_NS && getpid () == self->pid)
+    deadline_ns = now_ns + patience_ns;
   while (r == -EBUSY && now_ns < deadline_ns)
     {
       nanosleep (&step, NULL);
@@ -334,10 +335,27 @@ publish (SondeCommonRing *self, size_t size_bytes)
       r = try_each (self, size_bytes);
       now_ns = sonde_ring_now_ns ();
     }
-  errno = saved_errno;
   if (r == -EBUSY)
     sonde_ring_writer_lose (slots[self->home].writer, size_bytes);
   return r == -EBUSY ? -ENOSPC : r;
+}
+
+static int
+publish (SondeCommonRing *self, size_t size_bytes)
+{
+  int r = try_each (self, size_bytes);
+  int saved_errno = errno;
+  int state;
+
+  if (__builtin_expect (r != -EBUSY, true))
+    return r;
+
+  /* Who allocates memory does not expect to be cancelled there. */
+  pthread_setcancelstate (PTHREAD_CANCEL_DISABLE, &state);
+  r = try_again (self, size_bytes);
+  pthread_setcancelstate (state, NULL);
+  errno = saved_errno;
+  return r;
 }
 
 int

@@ -30,6 +30,7 @@
 typedef struct
 {
   uint32_t generation; /* of the process that joined */
+  int32_t pid;         /* of that process; of a child of vfork() another */
   uint32_t home;       /* the ring that is tried first */
   uint32_t is_busy;    /* an event is being made */
   uint32_t is_broken;  /* the profiler is gone */
