@@ -345,14 +345,20 @@ check_short_events (void)
   static const uint64_t other[] = { 0x4000 };
   Worker worker = { 0 };
   Program program, application;
+  Program shared = { .link = -1 };
+  SondeControlRingAnswer answer;
   g_autoptr (StreamSummary) summary = NULL;
   g_autoptr (GPtrArray) found = NULL;
 
   worker_init (&worker, SONDE_MEMORY_ALL, 0);
   program = program_open_memory (&worker);
   application = program_open (&worker);
-  /* Who has no heap to tell of has no records. */
+  /* Who has no heap to tell of has no records, nor have threads that share a ring. */
   g_assert_null (sonde_ring_writer_compact (application.writer));
+  program_map (&shared,
+               program_ask_ring_of (&worker, program.link, SONDE_PRODUCER_MEMORY, 0, 0, &answer));
+  g_assert_null (sonde_ring_writer_compact (shared.writer));
+  program_close (&shared, TRUE);
   for (guint i = 1; i <= 1000; i++)
     {
       program_allocate_short (&program, i * 16, i % 2 == 0 ? first : other, i % 2 == 0 ? 4 : 1);

@@ -611,7 +611,8 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
   if (!may_have_ring (self, wanted, options.size_bytes))
     return refuse (wanted, inferior, -EDQUOT);
 
-  if (wanted->producer == SONDE_PRODUCER_MEMORY
+  /* Threads that share a ring copy whole frames. */
+  if (wanted->producer == SONDE_PRODUCER_MEMORY && !wanted->is_shared
       && SONDE_HEAP_READER_BYTES (options.size_bytes)
              <= SONDE_INFERIORS_STACK_BYTES - self->stack_bytes)
     {
