@@ -188,10 +188,22 @@ sonde_ring_writer_check_wanted (const SondeRingWriter *self)
     return -ECHILD;
   if (self->is_broken)
     return -EPIPE;
-  if (self->is_native && sonde_ring_load_relaxed (&self->header->is_paused) != 0)
-    return -EAGAIN;
+  if (self->is_native)
+    {
+      uint32_t pause = sonde_ring_load_relaxed (&self->header->is_paused);
+
+      if (pause != SONDE_RING_RUNS)
+        return pause == SONDE_RING_IS_LEFT ? -ECHILD : -EAGAIN;
+    }
 
   return 0;
+}
+
+bool
+sonde_ring_writer_is_left (const SondeRingWriter *self)
+{
+  return self->is_native && self->generation == sonde_fork_guard_generation ()
+         && sonde_ring_load_relaxed (&self->header->is_paused) == SONDE_RING_IS_LEFT;
 }
 
 const uint32_t *

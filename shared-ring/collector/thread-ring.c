@@ -144,7 +144,7 @@ open_writer (SondeThreadRing *self, const SondeRingWish *wish)
 static void
 ask_for_ring (SondeThreadRing *self, const SondeRingWish *wish)
 {
-  SondeRingWriter *of_parent = self->writer;
+  SondeRingWriter *before = self->writer; /* our parent's, or one that was left */
   int r;
 
   self->error = -EBUSY;
@@ -155,7 +155,7 @@ ask_for_ring (SondeThreadRing *self, const SondeRingWish *wish)
   r = once_result;
   if (r == 0 && sonde_fork_guard_generation () == 0)
     r = -ECHILD;
-  sonde_ring_writer_close (of_parent);
+  sonde_ring_writer_close (before);
   close_left ();
   self->pid = getpid ();
   self->tid = gettid ();
@@ -190,7 +190,8 @@ sonde_thread_ring_get (const SondeRingWish *wish)
 {
   SondeThreadRing *self = &own;
 
-  if (self->generation != 0 && self->generation == sonde_fork_guard_generation ())
+  if (self->generation != 0 && self->generation == sonde_fork_guard_generation ()
+      && (self->writer == NULL || !sonde_ring_writer_is_left (self->writer)))
     return self;
 
   if (!sonde_control_link_is_there ())

@@ -29,8 +29,8 @@ typedef struct
  * sonde_thread_ring_get:
  * @wish: what the ring is to be if there is none yet
  *
- * Asks for the ring if this thread has not, or if it is a child of fork(); otherwise it takes a few
- * ns. When the thread ends, behind all other destructors of its keys, the ring gets its end frame,
+ * Asks for the ring if this thread has not, if it is a child of fork(), or if the profiler has left
+ * its ring, as the program has closed the link; otherwise it takes a few ns. When the thread ends, behind all other destructors of its keys, the ring gets its end frame,
  * and no event is taken after that; with @on_end it stays open until another thread of the process
  * sees that this one is gone. What a process's end leaves open is drained as it is. errno is left
  * alone.

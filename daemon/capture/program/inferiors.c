@@ -20,6 +20,9 @@
 #define BUDGET_BYTES    (32 * 1024) /* of each ring in a turn */
 #define NO_ROOM_WAIT_US 1000        /* readers are asked again */
 
+/* A program that closed its link, and still runs, has ended the event that it was making. */
+#define LEAVE_US 2000
+
 /* A writer counts a loss with two additions to shared memory, which no processor does faster. */
 #define MIN_LOSS_NS 4
 
@@ -33,7 +36,7 @@ typedef struct
   SondeInferior *inferior; /* which stays as long as it has one */
   const char *what;
   gint64 made_ns;
-  gboolean is_dead;      /* gets nothing more */
+  gint64 dead_us;        /* gets nothing more since then; 0: it may */
   gboolean has_lied;     /* about its losses, and that was said */
   SondeRingCounts known; /* what was counted so far */
 } ProgramRing;
@@ -193,8 +196,8 @@ say_why (SondeInferiors *self, const ProgramRing *ring)
     return;
   if (state == SONDE_RING_IS_OPEN)
     {
-      text = g_strdup_printf ("Ring %u (%s) of process %d was left open by a program that is gone; "
-                              "it was read to its last whole frame",
+      text = g_strdup_printf ("Ring %u (%s) of process %d was left open by a program that is gone, "
+                              "or has closed its socket; it was read to its last whole frame",
                               ring->number, ring->what, ring->inferior->pid);
       sonde_recorder_tell (self->parts.recorder, text);
       return;
@@ -217,8 +220,9 @@ close_ring (SondeInferiors *self, guint index, gboolean is_told)
       count_ring (self, ring, TRUE);
       say_why (self, ring);
     }
-  /* Its program, if there is one, makes no more. */
-  sonde_ring_reader_pause (ring->reader, TRUE);
+  /* Its program, if there is one, makes no more; or it was told to get another. */
+  if (ring->dead_us == 0)
+    sonde_ring_reader_pause (ring->reader, TRUE);
   self->memory_bytes -= sonde_ring_reader_size (ring->reader);
   g_ptr_array_remove_index (self->rings, index);
   self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
@@ -269,7 +273,8 @@ static gboolean
 is_over (const ProgramRing *ring)
 {
   return sonde_ring_reader_state (ring->reader) != SONDE_RING_IS_OPEN
-         || (ring->is_dead && sonde_ring_reader_fill (ring->reader) == 0);
+         || (ring->dead_us != 0 && sonde_ring_reader_fill (ring->reader) == 0
+             && g_get_monotonic_time () - ring->dead_us >= LEAVE_US);
 }
 
 /* Returns whether one has more than it may give now. */
@@ -300,6 +305,15 @@ run_turn (SondeInferiors *self)
   self->last_turn_us = now / 1000;
 
   return has_more;
+}
+
+static gboolean
+has_dead (const SondeInferiors *self)
+{
+  for (guint i = 0; i < self->rings->len; i++)
+    if (((const ProgramRing *) g_ptr_array_index (self->rings, i))->dead_us != 0)
+      return TRUE;
+  return FALSE;
 }
 
 /* Asks each to wake us. Returns whether all will. */
@@ -341,6 +355,8 @@ on_turn (gpointer user_data)
     g_source_set_ready_time (self->turn, -1);
   else if (has_more || !ask_to_be_woken (self))
     g_source_set_ready_time (self->turn, 0);
+  else if (has_dead (self) && (wait_us == SONDE_RING_SLEEP || wait_us > LEAVE_US))
+    g_source_set_ready_time (self->turn, g_get_monotonic_time () + LEAVE_US);
   else if (wait_us == SONDE_RING_SLEEP)
     g_source_set_ready_time (self->turn, -1);
   else
@@ -465,7 +481,10 @@ peer_gone (guint64 peer, gpointer user_data)
     {
       ProgramRing *ring = g_ptr_array_index (self->rings, i);
 
-      ring->is_dead = ring->is_dead || ring->inferior->peer == peer;
+      if (ring->inferior->peer != peer || ring->dead_us != 0)
+        continue;
+      sonde_ring_reader_leave (ring->reader);
+      ring->dead_us = g_get_monotonic_time ();
     }
   wake (self);
 }
@@ -563,8 +582,12 @@ sonde_inferiors_pause (SondeInferiors *self, gboolean is_paused)
 {
   self->is_paused = is_paused;
   for (guint i = 0; i < self->rings->len; i++)
-    sonde_ring_reader_pause (((ProgramRing *) g_ptr_array_index (self->rings, i))->reader,
-                             is_paused);
+    {
+      const ProgramRing *ring = g_ptr_array_index (self->rings, i);
+
+      if (ring->dead_us == 0)
+        sonde_ring_reader_pause (ring->reader, is_paused);
+    }
 }
 
 /* --- turns --- */
