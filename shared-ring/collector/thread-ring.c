@@ -75,6 +75,13 @@ sonde_thread_ring_close (void)
   close_left ();
 }
 
+void
+sonde_thread_ring_give_up (void)
+{
+  sonde_thread_ring_close ();
+  own.is_opening = 1;
+}
+
 /* Destructors of other keys may run later, and make events: they have as many rounds. */
 static void
 end_thread (void *data)

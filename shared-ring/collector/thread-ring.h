@@ -46,3 +46,6 @@ SondeThreadRing *sonde_thread_ring_get (const SondeRingWish *wish);
 
 /* Ends the calling thread's ring, for a process that ends. */
 void sonde_thread_ring_close (void);
+
+/* Ends the calling thread's ring, if it has one, and makes none for it any more. */
+void sonde_thread_ring_give_up (void);
