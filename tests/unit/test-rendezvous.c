@@ -29,6 +29,7 @@ typedef struct
   struct sockaddr_un address;
   socklen_t address_bytes;
   guint n_met;
+  guint n_turned_away;
   SondeGuest *last;
 } Place;
 
@@ -43,6 +44,14 @@ on_met (SondeGuest *guest, gpointer user_data)
 }
 
 static void
+on_turned_away (uid_t uid, gpointer user_data)
+{
+  ((Place *) user_data)->n_turned_away++;
+}
+
+static const SondeRendezvousHandler handler = { on_met, on_turned_away };
+
+static void
 open_place (Place *place)
 {
   g_autoptr (GError) error = NULL;
@@ -52,7 +61,7 @@ open_place (Place *place)
   *place = (Place){ .address_bytes = sizeof place->address };
   g_assert_cmpint (getsockname (fd, (struct sockaddr *) &place->address, &place->address_bytes), ==,
                    0);
-  place->rendezvous = sonde_rendezvous_new (fd, on_met, place, &error);
+  place->rendezvous = sonde_rendezvous_new (fd, &handler, place, &error);
   g_assert_no_error (error);
 }
 
@@ -349,7 +358,9 @@ leaves_places_to_others (void)
       g_assert_true (hear_nonce (fds[i], &join));
     }
   fd = make_guest (&place);
+  g_assert_cmpuint (place.n_turned_away, ==, 0);
   g_assert_false (hear_nonce (fd, &join));
+  g_assert_cmpuint (place.n_turned_away, ==, 1);
   close (fd);
   close (fds[0]);
   run_loop ();
@@ -439,7 +450,7 @@ refuses_a_descriptor_that_nobody_can_come_to (void)
   int fds[2];
 
   g_assert_cmpint (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), ==, 0);
-  g_assert_null (sonde_rendezvous_new (fds[0], on_met, NULL, &error));
+  g_assert_null (sonde_rendezvous_new (fds[0], &handler, NULL, &error));
   g_assert_nonnull (error);
   close (fds[1]);
 }

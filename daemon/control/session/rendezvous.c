@@ -39,7 +39,7 @@ struct SondeRendezvous
 {
   int fd;
   char *address; /* "@NAME" of an abstract one, else a path */
-  SondeRendezvousMet met;
+  const SondeRendezvousHandler *handler;
   gpointer user_data;
   guint source;
   guint rest;         /* until connections are taken again */
@@ -166,7 +166,7 @@ on_readable (gint fd, GIOCondition condition, gpointer user_data)
       SondeGuest *guest = g_steal_pointer (&visit->guest);
 
       memcpy (guest->key, join.key, sizeof guest->key);
-      self->met (guest, self->user_data);
+      self->handler->met (guest, self->user_data);
     }
   g_hash_table_remove (self->visits, visit);
   return G_SOURCE_REMOVE;
@@ -209,8 +209,14 @@ take_connection (SondeRendezvous *self, int fd)
   g_autoptr (SondeGuest) guest = guest_new (fd);
   Visit *visit;
 
-  if (guest == NULL || !has_place (self, guest->uid)
-      || getrandom (nonce.nonce, sizeof nonce.nonce, GRND_NONBLOCK) != sizeof nonce.nonce
+  if (guest == NULL)
+    return;
+  if (!has_place (self, guest->uid))
+    {
+      self->handler->turned_away (guest->uid, self->user_data);
+      return;
+    }
+  if (getrandom (nonce.nonce, sizeof nonce.nonce, GRND_NONBLOCK) != sizeof nonce.nonce
       || !say (guest, &nonce, sizeof nonce))
     return;
   visit = g_new0 (Visit, 1);
@@ -323,7 +329,10 @@ name_address (int fd)
 }
 
 SondeRendezvous *
-sonde_rendezvous_new (int fd, SondeRendezvousMet met, gpointer user_data, GError **error)
+sonde_rendezvous_new (int fd,
+                      const SondeRendezvousHandler *handler,
+                      gpointer user_data,
+                      GError **error)
 {
   g_autofree char *address = name_address (fd);
   SondeRendezvous *self;
@@ -338,7 +347,7 @@ sonde_rendezvous_new (int fd, SondeRendezvousMet met, gpointer user_data, GError
   self = g_new0 (SondeRendezvous, 1);
   self->fd = fd;
   self->address = g_steal_pointer (&address);
-  self->met = met;
+  self->handler = handler;
   self->user_data = user_data;
   self->visits = g_hash_table_new_full (NULL, NULL, visit_free, NULL);
   self->rate = sonde_uid_rate_new (SONDE_LIMIT_GUEST_BURST, SONDE_LIMIT_GUEST_INTERVAL_US);

@@ -40,8 +40,13 @@ gboolean sonde_guest_is_alive (const SondeGuest *self);
 /* Answers his JOIN. @error: 0 or a negative errno. FALSE: he does not take it */
 gboolean sonde_guest_answer (const SondeGuest *self, int error);
 
-/* @guest: (transfer full): who has shown who he is */
-typedef void (*SondeRendezvousMet) (SondeGuest *guest, gpointer user_data);
+typedef struct
+{
+  /* @guest: (transfer full): who has shown who he is */
+  void (*met) (SondeGuest *guest, gpointer user_data);
+  /* A connection of @uid was not taken: there are too many of his. He may try again. */
+  void (*turned_away) (uid_t uid, gpointer user_data);
+} SondeRendezvousHandler;
 
 /**
  * sonde_rendezvous_listen:
@@ -54,9 +59,12 @@ typedef void (*SondeRendezvousMet) (SondeGuest *guest, gpointer user_data);
  */
 int sonde_rendezvous_listen (GError **error);
 
-/* @fd: (transfer full): listens; SOCK_SEQPACKET. NULL with @error: it is something else */
-SondeRendezvous *
-sonde_rendezvous_new (int fd, SondeRendezvousMet met, gpointer user_data, GError **error);
+/* @fd: (transfer full): listens; SOCK_SEQPACKET; @handler: outliving it. NULL with @error: it is
+ * something else */
+SondeRendezvous *sonde_rendezvous_new (int fd,
+                                       const SondeRendezvousHandler *handler,
+                                       gpointer user_data,
+                                       GError **error);
 /* Accepts NULL. */
 void sonde_rendezvous_free (SondeRendezvous *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeRendezvous, sonde_rendezvous_free)

@@ -141,23 +141,34 @@ join_free (gpointer data)
   g_free (join);
 }
 
-/* @error: an errno. Told less and less often: whoever knows the key may come at any rate. */
+/* Told less and less often, as whoever comes may come at any rate. */
 static void
-refuse_guest (SondeSession *self, const SondeGuest *guest, int error)
+tell_count (SondeSession *self, guint64 n, const char *what, const char *why)
 {
   g_autofree char *text = NULL;
 
-  sonde_guest_answer (guest, -error);
-  if (error == ESRCH)
-    return; /* it is gone, and so is the session or the program */
-  self->n_refused++;
-  if ((self->n_refused & (self->n_refused - 1)) != 0
-      || !sonde_session_is_in (self, SONDE_STATES_LIVE))
+  if ((n & (n - 1)) != 0 || !sonde_session_is_in (self, SONDE_STATES_LIVE))
     return;
-  text = g_strdup_printf (
-      "Programs that asked to be recorded and are not: %" G_GUINT64_FORMAT " (%s)", self->n_refused,
-      error == EPERM ? "they are not of this session" : g_strerror (error));
+  text = g_strdup_printf ("%s: %" G_GUINT64_FORMAT " (%s)", what, n, why);
   sonde_session_note (self, text, NULL);
+}
+
+void
+sonde_session_turn_away (SondeSession *self)
+{
+  tell_count (self, ++self->n_turned_away,
+              "Connections of programs that were not taken, and may not be recorded",
+              "this user's come too often");
+}
+
+/* @error: an errno */
+static void
+refuse_guest (SondeSession *self, const SondeGuest *guest, int error)
+{
+  sonde_guest_answer (guest, -error);
+  if (error != ESRCH) /* else it is gone, the session or the program */
+    tell_count (self, ++self->n_refused, "Programs that asked to be recorded and are not",
+                error == EPERM ? "they are not of this session" : g_strerror (error));
 }
 
 void

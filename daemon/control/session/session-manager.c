@@ -233,10 +233,26 @@ on_met (SondeGuest *guest, gpointer user_data)
     sonde_guest_answer (taken, -ESRCH);
 }
 
+/* Nobody knows whose programs these were: of that user they are. */
+static void
+on_turned_away (uid_t uid, gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+  GHashTableIter iter;
+  gpointer session;
+
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    if (sonde_session_facts (session)->owner_uid == uid)
+      sonde_session_turn_away (session);
+}
+
 gboolean
 sonde_session_manager_listen (SondeSessionManager *self, int fd, GError **error)
 {
-  self->rendezvous = sonde_rendezvous_new (fd, on_met, self, error);
+  static const SondeRendezvousHandler handler = { .met = on_met, .turned_away = on_turned_away };
+
+  self->rendezvous = sonde_rendezvous_new (fd, &handler, self, error);
   return self->rendezvous != NULL;
 }
 

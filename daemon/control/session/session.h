@@ -125,6 +125,9 @@ void sonde_session_set_rendezvous (SondeSession *self, char *description);
 /* @guest: (transfer full): who knows its key. If its broker says that he may be one of its programs
  * he is the worker's; else he is told that he is not, and the capture says so. */
 void sonde_session_meet (SondeSession *self, SondeGuest *guest);
+/* A connection of its owner's was not taken, and may have been one of its programs: told, less and
+ * less often. */
+void sonde_session_turn_away (SondeSession *self);
 
 /* What the units of its broker and its worker may have. Nothing waits for it. */
 void sonde_session_set_share (SondeSession *self, const SondeUnitShare *share);
