@@ -52,9 +52,11 @@
 
 typedef enum
 {
-  SONDE_CONTROL_LINK = 1, /* request and answer, on the control socket */
-  SONDE_CONTROL_RING = 2, /* request and answer, on a link */
-  SONDE_CONTROL_BELL = 3, /* program to profiler, on a link; a header alone */
+  SONDE_CONTROL_LINK = 1,  /* request and answer, on the control socket */
+  SONDE_CONTROL_RING = 2,  /* request and answer, on a link */
+  SONDE_CONTROL_BELL = 3,  /* program to profiler, on a link; a header alone */
+  SONDE_CONTROL_NONCE = 4, /* profiler to program, at the rendezvous */
+  SONDE_CONTROL_JOIN = 5,  /* its answer, and the profiler's to that */
 } SondeControlType;
 
 /* What a ring is for, so that the session can refuse what it did not ask for, and say who lost how
@@ -101,6 +103,36 @@ typedef struct
   uint64_t memory_interval_bytes; /* between heap samples, on average */
 } SondeControlRingAnswer;
 
+/* --- the rendezvous --- */
+
+#define SONDE_CONTROL_NONCE_BYTES 16
+#define SONDE_CONTROL_KEY_BYTES   16
+
+typedef struct
+{
+  SondeControlHeader header;
+  uint8_t nonce[SONDE_CONTROL_NONCE_BYTES]; /* of this connection */
+} SondeControlNonce;
+
+typedef struct
+{
+  SondeControlHeader header;
+  uint8_t nonce[SONDE_CONTROL_NONCE_BYTES]; /* as it came: whoever sends this is there now */
+  uint8_t key[SONDE_CONTROL_KEY_BYTES];     /* of the session, as the environment has it */
+} SondeControlJoin;
+
+/* Behind an error of 0 the connection is the program's link. */
+typedef struct
+{
+  SondeControlHeader header;
+  int32_t error;    /* 0, or a negative errno: -ESRCH there is no such session, -EPERM it is not for
+                       this process, -EAGAIN too many ask */
+  uint32_t padding; /* 0 */
+} SondeControlJoinAnswer;
+
+_Static_assert(sizeof (SondeControlNonce) == 24, "SondeControlNonce has a wrong size");
+_Static_assert(sizeof (SondeControlJoin) == 40, "SondeControlJoin has a wrong size");
+_Static_assert(sizeof (SondeControlJoinAnswer) == 16, "SondeControlJoinAnswer has a wrong size");
 _Static_assert(sizeof (SondeControlHeader) == 8, "SondeControlHeader has a wrong size");
 _Static_assert(sizeof (SondeControlRingRequest) == 24, "SondeControlRingRequest has a wrong size");
 _Static_assert(sizeof (SondeControlRingAnswer) == 32, "SondeControlRingAnswer has a wrong size");

@@ -63,6 +63,14 @@
 #define SONDE_RING_RELEASE_BYTES 4096
 #define SONDE_RING_FAIR_WAIT_US  100000
 
+/* What a reader wishes. Writers that know the first two alone take any other for a pause. */
+typedef enum
+{
+  SONDE_RING_RUNS = 0,
+  SONDE_RING_IS_PAUSED = 1,
+  SONDE_RING_IS_LEFT = 2, /* nobody has its link any more: who still writes gets another ring */
+} SondeRingPause;
+
 typedef enum
 {
   SONDE_RING_SYSPROF = 1,
@@ -98,7 +106,7 @@ typedef struct
   /* Reader's: wishes. The commit that makes @tail reach or pass @wake_at rings the doorbell; 1 at
    * first, so that the first frame does. */
   _Alignas(SONDE_RING_OWNER_BYTES) uint64_t wake_at;
-  uint32_t is_paused; /* not 0: the session wants no events; they are no losses */
+  uint32_t is_paused; /* SondeRingPause; not 0: the session wants no events; they are no losses */
   uint32_t padding2;
 
   /* Writer's: bytes written since the ring was made, and frames. */

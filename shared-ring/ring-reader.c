@@ -332,7 +332,15 @@ void
 sonde_ring_reader_pause (SondeRingReader *self, bool is_paused)
 {
   if (self->memory.kind == SONDE_RING_NATIVE)
-    sonde_ring_store_relaxed (&self->memory.header->is_paused, is_paused ? 1u : 0u);
+    sonde_ring_store_relaxed (&self->memory.header->is_paused,
+                              is_paused ? SONDE_RING_IS_PAUSED : SONDE_RING_RUNS);
+}
+
+void
+sonde_ring_reader_leave (SondeRingReader *self)
+{
+  if (sonde_ring_reader_has_doorbell (self))
+    sonde_ring_store_relaxed (&self->memory.header->is_paused, SONDE_RING_IS_LEFT);
 }
 
 SondeRingState

@@ -141,6 +141,9 @@ bool sonde_ring_reader_sleep (SondeRingReader *self, size_t fill_bytes);
 /* Tells a native writer to make no events, or to make them again. Nothing for SONDE_RING_SYSPROF.
  */
 void sonde_ring_reader_pause (SondeRingReader *self, bool is_paused);
+/* Tells a native writer, if there still is one, that this ring takes no more events and that it may
+ * have another. Nothing for SONDE_RING_SYSPROF. */
+void sonde_ring_reader_leave (SondeRingReader *self);
 
 SondeRingState sonde_ring_reader_state (const SondeRingReader *self);
 /* The fault behind SONDE_RING_FAULT_FRAME, else SONDE_FRAME_OK. */

@@ -204,6 +204,7 @@ wait_for_room (SondeRingWriter *self, size_t size_bytes)
   int64_t start_ns = sonde_ring_now_ns ();
   int64_t longest_ns = patience_ns (self, start_ns);
   int64_t waited_ns = 0;
+  uint32_t pause;
   int r = -ENOBUFS;
 
   if (longest_ns <= 0)
@@ -217,8 +218,9 @@ wait_for_room (SondeRingWriter *self, size_t size_bytes)
         sleep_a_step (self, &step);
       if (step.tv_nsec < (waited_ns < LONG_WAIT_NS ? MAX_WAIT_STEP_NS : MAX_LONG_STEP_NS))
         step.tv_nsec *= 2;
-      if (sonde_ring_load_relaxed (&self->header->is_paused) != 0)
-        r = -EAGAIN;
+      pause = sonde_ring_load_relaxed (&self->header->is_paused);
+      if (pause != SONDE_RING_RUNS)
+        r = pause == SONDE_RING_IS_LEFT ? -ECHILD : -EAGAIN;
       else if (self->is_broken || !load_head (self))
         r = -EPIPE;
       else if (has_room (self, size_bytes))
@@ -307,10 +309,22 @@ sonde_ring_writer_check_wanted (const SondeRingWriter *self)
     return -ECHILD;
   if (self->is_broken)
     return -EPIPE;
-  if (self->is_native && sonde_ring_load_relaxed (&self->header->is_paused) != 0)
-    return -EAGAIN;
+  if (self->is_native)
+    {
+      uint32_t pause = sonde_ring_load_relaxed (&self->header->is_paused);
+
+      if (pause != SONDE_RING_RUNS)
+        return pause == SONDE_RING_IS_LEFT ? -ECHILD : -EAGAIN;
+    }
 
   return 0;
+}
+
+bool
+sonde_ring_writer_is_left (const SondeRingWriter *self)
+{
+  return self->is_native && self->generation == sonde_fork_guard_generation ()
+         && sonde_ring_load_relaxed (&self->header->is_paused) == SONDE_RING_IS_LEFT;
 }
 
 const uint32_t *
@@ -341,7 +355,7 @@ sonde_ring_writer_reserve (SondeRingWriter *self, size_t size_bytes, void **plac
     {
       sonde_ring_signal_fence ();
       sonde_ring_store_relaxed (&self->is_busy, 0);
-      return r == -EAGAIN ? r : lose (self, size_bytes, r);
+      return r == -EAGAIN || r == -ECHILD ? r : lose (self, size_bytes, r);
     }
 
   self->reserved_bytes = (uint32_t) size_bytes;

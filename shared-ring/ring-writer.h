@@ -2,6 +2,7 @@
 /* Puts frames into a ring, inside a profiled program. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
@@ -80,7 +81,8 @@ void sonde_ring_writer_close (SondeRingWriter *self);
  * Returns: 0; the reservation must then be committed or discarded
  * Errors: -ENOBUFS there is no room: counted as lost; -EBUSY a reservation is open: counted as
  * lost; -EAGAIN the session is paused: not a loss; -EMSGSIZE not such a size, or more than this
- * ring can hold; -ECHILD this is a child of the process that opened it; -EPIPE the profiler is gone
+ * ring can hold; -ECHILD this is a child of the process that opened it, or the profiler has left
+ * this ring: another one is to be had; -EPIPE the profiler is gone
  * or its position is impossible, and this ring takes no more
  */
 int sonde_ring_writer_reserve (SondeRingWriter *self, size_t size_bytes, void **place);
@@ -139,6 +141,10 @@ SondeWriter *sonde_ring_writer_frames (SondeRingWriter *self);
  * Errors: -EAGAIN, -ECHILD, -EPIPE as of sonde_ring_writer_reserve()
  */
 int sonde_ring_writer_check_wanted (const SondeRingWriter *self);
+
+/* Whether the profiler takes nothing of this ring any more, since the program has closed the link
+ * that it came by, and would give another. */
+bool sonde_ring_writer_is_left (const SondeRingWriter *self);
 
 /* The word that is not 0 while the session is paused, or NULL if this ring has none: to be looked
  * at in place, in the process that opened the ring, until it is closed. */

@@ -14,5 +14,5 @@ systemctl daemon-reload
 busctl --quiet call org.freedesktop.DBus /org/freedesktop/DBus org.freedesktop.DBus ReloadConfig ||
   echo "after-install: the system bus reads its policies when it is next started" >&2
 # With them sonded, whose sessions go on; 0.1.0 has none of them.
-systemctl --quiet try-restart sonde-broker.socket sonde-worker.socket sonded.service || : # units of another prefix
+systemctl --quiet try-restart sonde-broker.socket sonde-collect.socket sonde-worker.socket sonded.service || : # units of another prefix
 systemctl --quiet stop sonde-capture.socket 2>/dev/null || : # of 0.1.0: its workers go on to their end

@@ -47,6 +47,9 @@ struct _SondeClientSession
   guint capture_source;
   guint grace_source;
 
+  int control_fd;   /* of OpenControl, until it is handed out */
+  char *rendezvous; /* NULL: not known, or there is none */
+
   guint n_asks; /* of Profile */
   guint n_stops;
   gboolean stop_wanted;
@@ -84,6 +87,8 @@ sonde_client_session_finalize (GObject *object)
   g_clear_object (&self->profiler);
   g_clear_error (&self->error);
   g_free (self->buffer);
+  sonde_clear_fd (&self->control_fd);
+  g_free (self->rendezvous);
   g_free (self->reason);
   g_free (self->path);
   G_OBJECT_CLASS (sonde_client_session_parent_class)->finalize (object);
@@ -114,6 +119,7 @@ static void
 sonde_client_session_init (SondeClientSession *self)
 {
   self->capture_fd = -1;
+  self->control_fd = -1;
   self->buffer = g_malloc (READ_BYTES);
   self->calls = g_cancellable_new ();
   self->stream = sonde_capture_stream_new (tell_frame, self);
@@ -568,6 +574,28 @@ sonde_client_session_add_process_finish (SondeClientSession *self,
   return g_task_propagate_boolean (G_TASK (result), error);
 }
 
+/* An older service has none. */
+static void
+rendezvous_read (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  g_autoptr (SondeClientSession) self = user_data;
+  g_autoptr (GVariant) answered = sonde_connection_call_finish (source, result, NULL, NULL);
+  g_autoptr (GTask) task = g_steal_pointer (&self->opening);
+  g_autoptr (GVariant) value = NULL;
+
+  if (task == NULL) /* it was over before */
+    return;
+  if (answered != NULL)
+    g_variant_get (answered, "(v)", &value);
+  if (value != NULL && g_variant_is_of_type (value, G_VARIANT_TYPE_STRING)
+      && g_variant_get_string (value, NULL)[0] != '\0')
+    {
+      g_free (self->rendezvous);
+      self->rendezvous = g_variant_dup_string (value, NULL);
+    }
+  g_task_return_int (task, sonde_steal_fd (&self->control_fd));
+}
+
 static void
 control_opened (GObject *source, GAsyncResult *result, gpointer user_data)
 {
@@ -576,20 +604,39 @@ control_opened (GObject *source, GAsyncResult *result, gpointer user_data)
   g_autoptr (GVariant) handle = NULL;
   g_autoptr (GError) error = NULL;
   g_autoptr (GVariant) answered = sonde_connection_call_finish (source, result, &fds, &error);
-  g_autoptr (GTask) task = g_steal_pointer (&self->opening);
-  int fd = -1;
+  g_autoptr (GTask) task = NULL;
 
-  if (task == NULL) /* it was over before */
+  if (self->opening == NULL) /* it was over before */
     return;
+  sonde_clear_fd (&self->control_fd);
   if (answered != NULL)
     {
       handle = g_variant_get_child_value (answered, 0);
-      fd = sonde_connection_take_handle (fds, handle, &error);
+      self->control_fd = sonde_connection_take_handle (fds, handle, &error);
     }
-  if (fd >= 0)
-    g_task_return_int (task, fd);
-  else
-    g_task_return_error (task, g_steal_pointer (&error));
+  if (self->control_fd >= 0)
+    {
+      call (self,
+            &(SondeServiceCall){ .path = self->path,
+                                 .interface = "org.freedesktop.DBus.Properties",
+                                 .method = "Get",
+                                 .arguments
+                                 = g_variant_new ("(ss)", SONDE_SESSION_INTERFACE, "Rendezvous"),
+                                 .type = "(v)",
+                                 .is_quiet = TRUE },
+            rendezvous_read);
+      return;
+    }
+  task = g_steal_pointer (&self->opening);
+  g_task_return_error (task, g_steal_pointer (&error));
+}
+
+const char *
+sonde_client_session_get_rendezvous (SondeClientSession *self)
+{
+  g_return_val_if_fail (SONDE_CLIENT_IS_SESSION (self), NULL);
+
+  return self->rendezvous;
 }
 
 void

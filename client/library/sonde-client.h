@@ -223,7 +223,9 @@ gboolean sonde_client_session_add_process_finish (SondeClientSession *self,
  * sonde_client_session_open_control_async:
  *
  * Asks for a control socket, by which a program that is to be profiled delivers events of its own:
- * hand it to the program as the descriptor that its variable SONDE_CONTROL_FD names. One at a time.
+ * hand it to the program as the descriptor that its variable SONDE_CONTROL_FD names, and its inode
+ * number (fstat()) as SONDE_CONTROL_INODE, by which the program knows that it still is that socket.
+ * One at a time.
  *
  * Errors: as of sonde_client_session_add_process_async()
  */
@@ -240,6 +242,18 @@ void sonde_client_session_open_control_async (SondeClientSession *self,
 int sonde_client_session_open_control_finish (SondeClientSession *self,
                                               GAsyncResult *result,
                                               GError **error);
+
+/**
+ * sonde_client_session_get_rendezvous:
+ *
+ * Where the service lets programs come that did not inherit the control socket, since their parent
+ * or they themselves have closed it: to be the variable SONDE_RENDEZVOUS of the program that gets
+ * the socket. Who knows it may have a process recorded that this session may see.
+ *
+ * Returns: (transfer none) (nullable): known once a control socket was opened; %NULL if the service
+ *   has no such place
+ */
+const char *sonde_client_session_get_rendezvous (SondeClientSession *self);
 
 /**
  * sonde_client_session_refresh_async:

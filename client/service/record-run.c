@@ -429,7 +429,8 @@ process_added (GObject *source, GAsyncResult *result, gpointer user_data)
   if (is_added && !self->has_stopped)
     begin (self);
   if (is_added && !self->was_told_to_end)
-    sonde_spawn_release (self->spawn, self->control_fd);
+    sonde_spawn_release (self->spawn, self->control_fd,
+                         sonde_client_session_get_rendezvous (self->session));
   /* The last copy that is closed is the command's. */
   sonde_clear_fd (&self->control_fd);
   if (!is_added && !self->has_stopped && !fall_back (self, error))

@@ -7,14 +7,17 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/fd.h"
 
+#define MAX_RENDEZVOUS 256 /* bytes, with the NUL */
+
 struct SondeSpawn
 {
   GPid pid;      /* 0 once reaped */
-  int gate_fd;   /* a socket: one byte opens, end of file means we are gone */
+  int gate_fd;   /* a socket: a word opens, end of file means we are gone */
   int status_fd; /* errno of a failed exec, or end of file */
   gboolean is_released;
   guint child_source;
@@ -23,17 +26,16 @@ struct SondeSpawn
   gpointer user_data;
 };
 
-/* Waits for the byte. @control_fd: (out): came with it; -1: none. It is not close-on-exec. */
+/* Waits for the word. @control_fd: (out): came with it; -1: none. It is not close-on-exec. */
 static gboolean
-pass_gate (int gate_fd, int *control_fd)
+pass_gate (int gate_fd, char rendezvous[MAX_RENDEZVOUS], int *control_fd)
 {
   union
   {
     struct cmsghdr header;
     char space[CMSG_SPACE (sizeof (int))];
   } control;
-  char byte;
-  struct iovec iov = { &byte, 1 };
+  struct iovec iov = { rendezvous, MAX_RENDEZVOUS };
   struct msghdr message = {
     .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
   };
@@ -45,10 +47,35 @@ pass_gate (int gate_fd, int *control_fd)
   while (n < 0 && errno == EINTR);
   header = CMSG_FIRSTHDR (&message);
   *control_fd = -1;
-  if (n == 1 && header != NULL && header->cmsg_type == SCM_RIGHTS)
+  if (n >= 1 && header != NULL && header->cmsg_type == SCM_RIGHTS)
     memcpy (control_fd, CMSG_DATA (header), sizeof *control_fd);
 
-  return n == 1;
+  return n >= 1 && rendezvous[n - 1] == '\0';
+}
+
+/* How a profiled program finds its session. The inode tells it whether the number is still that of
+ * the socket, and not of another that it was given. */
+static void
+set_control (int control_fd, const char *rendezvous)
+{
+  g_autofree char *number = g_strdup_printf ("%d", control_fd);
+  struct stat st;
+
+  if (control_fd >= 0)
+    {
+      g_setenv ("SONDE_CONTROL_FD", number, TRUE);
+      g_setenv ("SYSPROF_CONTROL_FD", number, TRUE);
+    }
+  if (control_fd >= 0 && fstat (control_fd, &st) == 0)
+    {
+      g_autofree char *inode = g_strdup_printf ("%" G_GUINT64_FORMAT, (guint64) st.st_ino);
+
+      g_setenv ("SONDE_CONTROL_INODE", inode, TRUE);
+    }
+  if (rendezvous[0] != '\0')
+    g_setenv ("SONDE_RENDEZVOUS", rendezvous, TRUE);
+  else if (control_fd >= 0)
+    g_unsetenv ("SONDE_RENDEZVOUS"); /* of a recording around ours */
 }
 
 /* The child's half. We had one thread, so it may do what we may. */
@@ -59,21 +86,16 @@ wait_and_exec (char **argv, const char *preload, gboolean spares_stdout, int gat
   int control_fd;
   int saved_errno;
   const char *others;
+  char rendezvous[MAX_RENDEZVOUS];
 
   signal (SIGXFSZ, SIG_DFL); /* as it was before main() */
   if (spares_stdout)
     dup2 (STDERR_FILENO, STDOUT_FILENO);
-  if (!pass_gate (gate_fd, &control_fd))
+  if (!pass_gate (gate_fd, rendezvous, &control_fd))
     _exit (125);
   /* The environment of a profiled program. */
   others = g_getenv ("LD_PRELOAD");
-  if (control_fd >= 0)
-    {
-      g_autofree char *number = g_strdup_printf ("%d", control_fd);
-
-      g_setenv ("SONDE_CONTROL_FD", number, TRUE);
-      g_setenv ("SYSPROF_CONTROL_FD", number, TRUE);
-    }
+  set_control (control_fd, rendezvous);
   if (preload != NULL)
     {
       g_autofree char *all = others != NULL && others[0] != '\0'
@@ -198,15 +220,15 @@ sonde_spawn_pid (const SondeSpawn *self)
 }
 
 void
-sonde_spawn_release (SondeSpawn *self, int control_fd)
+sonde_spawn_release (SondeSpawn *self, int control_fd, const char *rendezvous)
 {
   union
   {
     struct cmsghdr header;
     char space[CMSG_SPACE (sizeof (int))];
   } control = { .space = { 0 } };
-  char byte = 0;
-  struct iovec iov = { &byte, 1 };
+  const char *word = rendezvous != NULL && strlen (rendezvous) < MAX_RENDEZVOUS ? rendezvous : "";
+  struct iovec iov = { (char *) word, strlen (word) + 1 };
   struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
   gssize n;
 

@@ -41,8 +41,8 @@ void sonde_spawn_watch (SondeSpawn *self, const SondeSpawnHandler *handler, gpoi
 GPid sonde_spawn_pid (const SondeSpawn *self);
 
 /* Lets the command run. @control_fd: (transfer none): its end of a control socket, which its
- * environment tells it; -1: none */
-void sonde_spawn_release (SondeSpawn *self, int control_fd);
+ * environment tells it; -1: none. @rendezvous: (nullable): for its descendants without that */
+void sonde_spawn_release (SondeSpawn *self, int control_fd, const char *rendezvous);
 
 /* Whether the command was released and has not exited. */
 gboolean sonde_spawn_is_running (const SondeSpawn *self);

@@ -139,6 +139,17 @@ sonde_closer_clear (int *fd)
     sonde_closer_take (sonde_steal_fd (fd));
 }
 
+guint
+sonde_closer_n_waiting (void)
+{
+  guint n;
+
+  g_mutex_lock (&closer.lock);
+  n = closer.fds != NULL ? closer.fds->len : 0;
+  g_mutex_unlock (&closer.lock);
+  return n;
+}
+
 gboolean
 sonde_closer_defer (gboolean is_deferred)
 {

@@ -30,6 +30,8 @@
 void sonde_closer_take (int fd);
 /* The same of all of @fds, which may be NULL and is so afterwards. */
 void sonde_closer_take_list (GUnixFDList **fds);
+/* How many wait for a thread, for who could bring more than these can close. */
+guint sonde_closer_n_waiting (void);
 /* @fd: set to -1; for sonde_deferred_fd */
 void sonde_closer_clear (int *fd);
 #define sonde_deferred_fd __attribute__ ((cleanup (sonde_closer_clear)))

@@ -117,6 +117,23 @@
 #define SONDE_LIMIT_MORE_RINGS_PERCENT 40
 #define SONDE_LIMIT_SHARED_RINGS       8
 
+/* Programs at the rendezvous that have not shown who they are, of all and, by shares, of one uid;
+ * ms that they have for it. Each is two descriptors. */
+#define SONDE_LIMIT_GUESTS   256
+#define SONDE_LIMIT_GUEST_MS 2000
+/* Programs that come there of one uid: a burst, then one per interval (µs): as fast as a machine
+ * makes processes. Each costs a few system calls, and a question to a broker. */
+#define SONDE_LIMIT_GUEST_BURST       2048
+#define SONDE_LIMIT_GUEST_INTERVAL_US 1000
+/* Connections that are taken at once, before others have their turn; that wait to be closed until
+ * no more are taken, so that descriptors of messages have the threads that close, too; ms without
+ * any then, and when there are no descriptors. */
+#define SONDE_LIMIT_GUESTS_A_TURN  64
+#define SONDE_LIMIT_GUESTS_LEAVING 128
+#define SONDE_LIMIT_GUEST_REST_MS  20
+/* Programs of a session that its broker is being asked about. */
+#define SONDE_LIMIT_JOINS 256
+
 /* Bytes of a worker's private memory. As MemoryMax= in systemd/sonde-worker@.service. */
 #define SONDE_LIMIT_WORKER_BYTES (512 * 1024 * 1024)
 /* Per cent of one processor that the sessions of a uid but root's may take together: a worker has

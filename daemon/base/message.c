@@ -37,6 +37,7 @@ static const SondeMessageShape shapes[] = {
   [SONDE_MESSAGE_LEAVE] = { "leave", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
   [SONDE_MESSAGE_CONTROL] = { "control", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
   [SONDE_MESSAGE_LINK] = { "link", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
+  [SONDE_MESSAGE_PROGRAM] = { "program", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
   [SONDE_MESSAGE_HELLO] = { "hello", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageHello), 0, 0, 0 },
   [SONDE_MESSAGE_RINGS_MAPPED] = { "rings-mapped", SONDE_WAY_WORKER_TO_FRONT | SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageRingsMapped), 0, 0, 0 },
   [SONDE_MESSAGE_PROCESS_REQUEST] = { "process-request", ASKED, sizeof (SondeMessageProcessRequest), 0, 0, 0 },
@@ -56,6 +57,7 @@ static const SondeMessageShape shapes[] = {
   [SONDE_MESSAGE_ANNOUNCE] = { "announce", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageHeader), 0, 0, 0 },
   [SONDE_MESSAGE_ADD] = { "add", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageTargets), sizeof (SondeMessageTarget), 0, 2 * SONDE_MESSAGE_MAX_TARGETS },
   [SONDE_MESSAGE_CLOSE] = { "close", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_JOIN] = { "join", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageJoin), 0, 0, 0 },
   [SONDE_MESSAGE_SHEET] = { "sheet", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageSheet), 0, 0, 0 },
   [SONDE_MESSAGE_PROVED] = { "proved", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageResult), 0, 0, 0 },
   [SONDE_MESSAGE_OPENED] = { "opened", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageResult), 0, 0, 0 },
@@ -63,6 +65,7 @@ static const SondeMessageShape shapes[] = {
   [SONDE_MESSAGE_BROKEN] = { "broken", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageResult), 0, 0, 0 },
   [SONDE_MESSAGE_TARGETS_ENDED] = { "targets-ended", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageHeader), 0, 0, 0 },
   [SONDE_MESSAGE_STUCK] = { "stuck", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageStuck), 0, 0, 0 },
+  [SONDE_MESSAGE_JOINED] = { "joined", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageJoined), 0, 0, 0 },
 };
 
 const SondeMessageShape *
@@ -310,6 +313,20 @@ check_stuck (const SondeMessageStuck *stuck)
   return stuck->pid > 0 && stuck->is_over <= 1 && stuck->padding == 0 ? NULL : "impossible process";
 }
 
+static const char *
+check_join (const SondeMessageJoin *join)
+{
+  return join->request_id > 0 && join->pid > 0 && join->padding == 0 ? NULL : "impossible request";
+}
+
+static const char *
+check_joined (const SondeMessageJoined *joined)
+{
+  return joined->request_id > 0 && joined->status >= 0 && joined->padding == 0
+             ? NULL
+             : "impossible answer";
+}
+
 /* What is particular to one type; size and way hold already. */
 static const char *
 check_content (const SondeMessageHeader *header, unsigned n_fds)
@@ -357,6 +374,10 @@ check_content (const SondeMessageHeader *header, unsigned n_fds)
       return check_result (message);
     case SONDE_MESSAGE_STUCK:
       return check_stuck (message);
+    case SONDE_MESSAGE_JOIN:
+      return check_join (message);
+    case SONDE_MESSAGE_JOINED:
+      return check_joined (message);
     case SONDE_MESSAGE_STATISTICS:
     case SONDE_MESSAGE_DRAINED:
     case SONDE_MESSAGE_FINISHED:
@@ -380,6 +401,7 @@ check_content (const SondeMessageHeader *header, unsigned n_fds)
     case SONDE_MESSAGE_LEAVE:
     case SONDE_MESSAGE_CONTROL:
     case SONDE_MESSAGE_LINK:
+    case SONDE_MESSAGE_PROGRAM:
     case SONDE_MESSAGE_SERVE:
     case SONDE_MESSAGE_ANNOUNCE:
     case SONDE_MESSAGE_CLOSE:

@@ -23,15 +23,16 @@
  * Front and broker: broker → SHEET; front → ASK, PROVE; broker → PROVED; front → SERVE; broker →
  * what the worker hears before it maps rings; front → OPEN; broker → EVENTS*, OPENED; front →
  * ANNOUNCE; broker → NOTE*, PROCESS*; then in any order front → ADD, answered by ADDED,
- * RINGS_MAPPED, and broker → EVENTS, RINGS, NOTE, STUCK, TARGETS_ENDED; front → CLOSE: nothing is
+ * RINGS_MAPPED, JOIN, answered by JOINED, and broker → EVENTS, RINGS, NOTE, STUCK, TARGETS_ENDED;
+ * front → CLOSE: nothing is
  * added any more. A broker exits at the end of its connection with the front. What it says to the
  * worker over the front, the front hands on as it is.
  *
  * Front and worker: worker → HELLO; front → LINK, SETUP, DOCUMENT*, COUNTERS*, RINGS; worker →
  * RINGS_MAPPED; front → EVENTS*, SINK, START, NOTE*, PROCESS*; then in any order worker →
  * STATISTICS, SINK_CLOSED and front → EVENTS, SINK, PAUSE, RESUME, REPORT, NOTE, DOCUMENT (of
- * mounts), RINGS (of a processor that has come), answered by RINGS_MAPPED, and CONTROL, answered by
- * CONTROLS when its last copy at the other end is closed; front → STOP; worker → DRAINED, then
+ * mounts), RINGS (of a processor that has come), answered by RINGS_MAPPED, PROGRAM, and CONTROL,
+ * answered by CONTROLS when its last copy at the other end is closed; front → STOP; worker → DRAINED, then
  * (when all sinks have taken everything or are closed) FINISHED. End of file from the front after
  * START means the same as STOP. Worker → FAILED at any time. After its last word, FINISHED or
  * FAILED, a worker exits when the front has sent LEAVE or is gone.
@@ -79,6 +80,7 @@ typedef enum
   SONDE_MESSAGE_COUNTERS = 15, /* SondeMessageCounters, 0 or 1 fd: a /proc text to read often */
   SONDE_MESSAGE_CONTROL = 16,  /* header only, 1 fd: our end of a control socket for programs */
   SONDE_MESSAGE_LINK = 17,     /* header only, 1 fd: its end of the connection with the broker */
+  SONDE_MESSAGE_PROGRAM = 18,  /* header only, 1 fd: the link of a program that came by itself */
   /* from the worker, never with fds */
   SONDE_MESSAGE_HELLO = 101,           /* SondeMessageHello */
   SONDE_MESSAGE_RINGS_MAPPED = 102,    /* SondeMessageRingsMapped */
@@ -100,6 +102,7 @@ typedef enum
   SONDE_MESSAGE_ANNOUNCE = 205, /* header only: the worker has heard START */
   SONDE_MESSAGE_ADD = 206,      /* SondeMessageTargets, their fds; answered by ADDED */
   SONDE_MESSAGE_CLOSE = 207,    /* header only */
+  SONDE_MESSAGE_JOIN = 208,     /* SondeMessageJoin, no fd; answered by JOINED */
   /* from the broker, without fds but for what is the worker's to hear */
   SONDE_MESSAGE_SHEET = 301,         /* SondeMessageSheet: the first one, unasked */
   SONDE_MESSAGE_PROVED = 302,        /* SondeMessageResult */
@@ -108,6 +111,7 @@ typedef enum
   SONDE_MESSAGE_BROKEN = 305,        /* SondeMessageResult: the session cannot go on */
   SONDE_MESSAGE_TARGETS_ENDED = 306, /* header only: each time that no target is left */
   SONDE_MESSAGE_STUCK = 307,         /* SondeMessageStuck */
+  SONDE_MESSAGE_JOINED = 308,        /* SondeMessageJoined */
 } SondeMessageType;
 
 typedef struct
@@ -434,6 +438,24 @@ typedef struct
   SondeMessageHeader header;
   uint64_t session_id;
 } SondeMessageServe;
+
+/* Whether that process may be one of the session's programs. The front has its pidfd, and looks
+ * behind the answer whether the number was the same process's all the time. */
+typedef struct
+{
+  SondeMessageHeader header;
+  uint64_t request_id; /* from 1 */
+  int32_t pid;
+  uint32_t padding;
+} SondeMessageJoin;
+
+typedef struct
+{
+  SondeMessageHeader header;
+  uint64_t request_id;
+  int32_t status; /* 0 or an errno: EPERM it may not; ESRCH it is gone; ETIMEDOUT, EAGAIN */
+  uint32_t padding;
+} SondeMessageJoined;
 
 typedef struct
 {

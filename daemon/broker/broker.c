@@ -132,7 +132,7 @@ sonde_broker_refuse (SondeBroker *self, SondeMessageType type, const GError *why
   sonde_broker_say_result (self, type, why);
 }
 
-/* Of new targets the front hears, of all else the worker, which has left perhaps. */
+/* Of new targets and programs the front hears, of all else the worker, which has left perhaps. */
 static void
 on_answered (const SondeQuestion *question, SondeAnswer *answer, gpointer user_data)
 {
@@ -147,7 +147,7 @@ on_answered (const SondeQuestion *question, SondeAnswer *answer, gpointer user_d
       sonde_broker_take_opening (self, question, sonde_answer_steal_opening (taken));
       return;
     }
-  if (question->kind != SONDE_QUESTION_TARGET)
+  if (question->kind != SONDE_QUESTION_TARGET && question->kind != SONDE_QUESTION_JOIN)
     {
       if (self->worker != NULL
           && !sonde_answer_send (g_steal_pointer (&taken), self->broker, self->worker, &error))
@@ -156,6 +156,8 @@ on_answered (const SondeQuestion *question, SondeAnswer *answer, gpointer user_d
     }
   sonde_answer_send (g_steal_pointer (&taken), self->broker, self->front, &error);
   check_said (self, error);
+  if (question->kind == SONDE_QUESTION_JOIN)
+    return;
   sonde_broker_take_told (self, question);
   self->n_untold--;
   sonde_broker_say_targets_ended (self);
@@ -539,6 +541,17 @@ on_rings_mapped (SondeBroker *self, const SondeMessageHeader *data, int *fds, GE
 }
 
 static gboolean
+on_join (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **error)
+{
+  const SondeMessageJoin *message = (const void *) data;
+  SondeQuestion question
+      = { .kind = SONDE_QUESTION_JOIN, .pid = message->pid, .request_id = message->request_id };
+
+  sonde_broker_look_into (self, &question);
+  return TRUE;
+}
+
+static gboolean
 on_close (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **error)
 {
   close_events (self);
@@ -572,6 +585,7 @@ static const struct
   { SONDE_MESSAGE_OPEN, STATE_SERVED, on_open },
   { SONDE_MESSAGE_ANNOUNCE, STATE_OPEN, on_announce },
   { SONDE_MESSAGE_ADD, STATE_RUNNING, on_add },
+  { SONDE_MESSAGE_JOIN, STATE_RUNNING, on_join },
   /* The worker's answer may cross what closes us. */
   { SONDE_MESSAGE_RINGS_MAPPED, STATE_RUNNING | STATE_CLOSED, on_rings_mapped },
   { SONDE_MESSAGE_REPORT, STATES_ALL, on_report },

@@ -184,6 +184,16 @@ add_counters (SondeAnswer *self, const SondeQuestion *question, int fd)
   add (self, &message, sizeof message, &fd, fd < 0 ? 0 : 1);
 }
 
+static void
+add_joined (SondeAnswer *self, const SondeQuestion *question, int status)
+{
+  SondeMessageJoined message = { .header.type = SONDE_MESSAGE_JOINED,
+                                 .request_id = question->request_id,
+                                 .status = status };
+
+  add (self, &message, sizeof message, NULL, 0);
+}
+
 static int
 open_stat (const SondeQuestion *question, SondeProcBroker *broker)
 {
@@ -218,6 +228,9 @@ sonde_question_answer (const SondeQuestion *self, SondeProcBroker *broker, Sonde
       answer->opening = self->opening;
       sonde_opening_run (answer->opening);
       break;
+    case SONDE_QUESTION_JOIN:
+      add_joined (answer, self, -sonde_proc_broker_check (broker, self->pid));
+      break;
     default:
       g_assert_not_reached ();
     }
@@ -242,5 +255,7 @@ sonde_question_refuse (const SondeQuestion *self, int status)
     add (answer, &process, sizeof process, NULL, 0);
   if (self->kind == SONDE_QUESTION_FILE)
     add (answer, &file, sizeof file, NULL, 0);
+  if (self->kind == SONDE_QUESTION_JOIN)
+    add_joined (answer, self, status);
   return answer;
 }

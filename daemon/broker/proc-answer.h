@@ -38,6 +38,7 @@ typedef enum
   SONDE_QUESTION_COUNTERS, /* COUNTERS */
   SONDE_QUESTION_TARGET,   /* all that is told of a new one, as far as it is wanted */
   SONDE_QUESTION_OPEN,     /* nothing: the events of a process */
+  SONDE_QUESTION_JOIN,     /* JOINED, which is the front's to hear */
 } SondeQuestionKind;
 
 /* What is to be looked into of one process: a request of the worker's, or a new target. */
@@ -46,7 +47,7 @@ typedef struct
   SondeQuestionKind kind;
   pid_t pid;
   uid_t uid;                    /* whose it is: sonde_proc_owner() */
-  guint64 request_id;           /* of PROCESS */
+  guint64 request_id;           /* of PROCESS and JOIN */
   guint64 start_ticks;          /* of COUNTERS and TARGET: the handle of the process, with pid */
   SondeMessageFileRequest file; /* of FILE */
   gboolean wants_mounts;        /* of TARGET, here and below: DOCUMENT, of the first one */

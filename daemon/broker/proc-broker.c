@@ -309,6 +309,17 @@ open_process (SondeProcBroker *self, pid_t pid, Process *process)
   return 0;
 }
 
+int
+sonde_proc_broker_check (SondeProcBroker *self, pid_t pid)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  Process process = { .fd = -1, .maps_fd = -1 };
+  int result = open_process (self, pid, &process);
+
+  sonde_clear_fd (&process.fd);
+  return result;
+}
+
 /* The process may have executed a setuid program since open_process() judged it. So its owner is
  * looked at again, and the image that is open was still there then.
  * Returns: a descriptor or a negative errno */

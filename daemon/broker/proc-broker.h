@@ -51,6 +51,10 @@ void sonde_proc_broker_allow_group (SondeProcBroker *self, SondeControlGroup *gr
 /* A target of this session, proven. */
 void sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target);
 
+/* Whether the worker may be told of that process, which nothing is opened of. Returns: 0; or a
+ * negative errno: -EPERM, -ESRCH */
+int sonde_proc_broker_check (SondeProcBroker *self, pid_t pid);
+
 /* A mount of another namespace than ours, with all others of that. */
 typedef struct
 {

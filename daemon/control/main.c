@@ -46,7 +46,8 @@ typedef struct
   char *sockets[SONDE_PEER_N_KINDS];                /* NULL: they are spawned, */
   SondeSpawnerProgram programs[SONDE_PEER_N_KINDS]; /* as these */
   char *state_directory;
-  int peer_fd; /* -1: the system bus */
+  int peer_fd;       /* -1: the system bus */
+  int rendezvous_fd; /* where programs come; -1: nowhere, or it was taken */
   SondeSettings settings;
   SondeOutbox *systemd; /* NULL: it is not there */
   SondeOutbox *journal; /* NULL: records go to stderr */
@@ -346,6 +347,18 @@ open_store (const Daemon *self)
   return store;
 }
 
+/* Who inherits a control socket needs no such place. */
+static void
+listen_to_programs (Daemon *self)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (self->rendezvous_fd >= 0
+      && !sonde_session_manager_listen (self->bus->manager, sonde_steal_fd (&self->rendezvous_fd),
+                                        &error))
+    g_message ("%s", error->message);
+}
+
 /* Objects first: whoever sees the name finds them. */
 static void
 on_ready (gpointer user_data)
@@ -357,6 +370,7 @@ on_ready (gpointer user_data)
   g_clear_handle_id (&self->connect_timer, g_source_remove);
   self->bus = sonde_bus_new (self->connection, is_peer, sonde_peer_launcher_ref (self->launcher),
                              open_store (self), self->fd_store, &self->settings);
+  listen_to_programs (self);
   /* Three times in each WatchdogSec=. */
   if (has_heirs (self) && sd_watchdog_enabled (FALSE, &watchdog_us) > 0)
     self->watchdog_timer
@@ -644,6 +658,7 @@ prepare (Daemon *self, GError **error)
 {
   gboolean is_root = self->peer_fd < 0 && geteuid () == 0;
   const struct passwd *service = is_root ? getpwnam (SERVICE_USER) : NULL;
+  g_autoptr (GError) no_rendezvous = NULL;
   SondePeerProcesses *processes = NULL;
   int fd;
 
@@ -662,6 +677,9 @@ prepare (Daemon *self, GError **error)
       if (fd < 0)
         return FALSE;
       processes = sonde_peer_processes_new (fd, self->programs, SONDE_PEER_N_KINDS);
+      self->rendezvous_fd = sonde_rendezvous_listen (&no_rendezvous);
+      if (self->rendezvous_fd < 0)
+        g_message ("%s", no_rendezvous->message);
     }
   if (self->peer_fd < 0 && !give_up_rights (service, error))
     {
@@ -670,6 +688,18 @@ prepare (Daemon *self, GError **error)
     }
   self->launcher = sonde_peer_launcher_new ((const char *const *) self->sockets, processes);
   return TRUE;
+}
+
+/* systemd listens there for us, by the name in sonde-collect.socket. */
+static int
+take_rendezvous (SondeFdStore *store)
+{
+  const char *name;
+
+  for (guint i = 0; (name = sonde_fd_store_left_name (store, i)) != NULL; i++)
+    if (g_str_equal (name, "collect"))
+      return sonde_fd_store_take_left (store, i);
+  return -1;
 }
 
 static void
@@ -690,7 +720,10 @@ run (Daemon *self)
     self->settings.uid_cpu_percent = 0; /* what the caller may take is the caller's */
   watch_signals (self);
   if (self->sockets[SONDE_PEER_CAPTURE] != NULL)
-    self->fd_store = sonde_fd_store_new (self->systemd);
+    {
+      self->fd_store = sonde_fd_store_new (self->systemd);
+      self->rendezvous_fd = take_rendezvous (self->fd_store);
+    }
   self->loop = g_main_loop_new (NULL, FALSE);
   self->connect_timer = g_timeout_add (SONDE_LIMIT_CONNECT_MS, on_connect_overdue, self);
   sonde_peer_launcher_await_sheet (self->launcher, on_sheet, self);
@@ -712,7 +745,7 @@ fill_standard_streams (void)
 int
 main (int argc, char **argv)
 {
-  Daemon self = { .peer_fd = -1, .status = EXIT_SUCCESS };
+  Daemon self = { .peer_fd = -1, .rendezvous_fd = -1, .status = EXIT_SUCCESS };
   gboolean show_version = FALSE;
   g_autoptr (GError) error = NULL;
 
@@ -742,6 +775,7 @@ main (int argc, char **argv)
   g_clear_pointer (&self.launcher, sonde_peer_launcher_unref);
   g_clear_pointer (&self.connection, sonde_bus_connection_free);
   g_clear_pointer (&self.loop, g_main_loop_unref);
+  sonde_clear_fd (&self.rendezvous_fd);
   for (SondePeerKind kind = 0; kind < SONDE_PEER_N_KINDS; kind++)
     {
       g_free (self.paths[kind]);

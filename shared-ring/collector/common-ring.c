@@ -15,6 +15,7 @@
 
 /* SONDE_LIMIT_SHARED_RINGS of the daemon: it gives no more. */
 #define MAX_RINGS    8
+#define MAX_LEFT     64 /* after which a process that closes its link again and again has no more */
 #define WANTED_BYTES (4 * SONDE_RING_DEFAULT_BYTES)
 
 /* Between two looks at rings that are all taken: a copy takes less, unless its thread is kept off
@@ -45,6 +46,7 @@ typedef struct
 
 static Slot slots[MAX_RINGS];
 static uint32_t n_joined;
+static uint32_t n_left; /* writers that stay */
 
 static uint64_t
 make_word (uint32_t generation, CommonState state)
@@ -86,25 +88,55 @@ take (Slot *slot, uint32_t generation)
 
 /* --- joining --- */
 
+/* @is_left: others still look at the writer that was there, which stays for them. */
 static int
-open_slot (Slot *slot, SondeProducer producer)
+open_slot (Slot *slot, SondeProducer producer, bool is_left)
 {
   const SondeRingWish wish = { producer, WANTED_BYTES, true };
   SondeRingWriter *of_parent = slot->writer;
+  SondeRingWriter *writer;
   SondeRingGrant grant;
   int r;
 
-  slot->writer = NULL;
-  slot->n_definitions = 0;
-  sonde_ring_writer_close (of_parent);
+  if (!is_left)
+    {
+      slot->writer = NULL;
+      sonde_ring_writer_close (of_parent);
+    }
   r = sonde_control_link_get_ring (&wish, &grant);
   if (r < 0)
     return r;
-  r = sonde_ring_writer_open (grant.ring_fd, grant.link_fd, &slot->writer);
+  r = sonde_ring_writer_open (grant.ring_fd, grant.link_fd, &writer);
   close (grant.ring_fd);
-  slot->answer = grant.answer;
+  if (r < 0)
+    return r;
 
-  return r;
+  slot->n_definitions = 0;
+  slot->answer = grant.answer;
+  sonde_ring_store_release (&slot->writer, writer);
+  return 0;
+}
+
+/* Takes a place where there is no ring, or one that the profiler has left. */
+static bool
+take_place (Slot *slot, uint32_t generation, bool *is_left)
+{
+  uint64_t word = sonde_ring_load_relaxed (&slot->word);
+
+  *is_left = word == make_word (generation, STATE_FREE);
+  if (!*is_left)
+    return (word >> STATE_BITS != generation || word == make_word (generation, STATE_NONE))
+           && exchange (slot, word, make_word (generation, STATE_MAKING));
+  if (!take (slot, generation))
+    return false;
+  if (!sonde_ring_writer_is_left (slot->writer)
+      || __atomic_fetch_add (&n_left, 1, __ATOMIC_RELAXED) >= MAX_LEFT)
+    {
+      set_state (slot, generation, STATE_FREE);
+      return false;
+    }
+  set_state (slot, generation, STATE_MAKING);
+  return true;
 }
 
 /* Makes a further ring. @index: (out): of its slot */
@@ -114,14 +146,13 @@ add_ring (uint32_t generation, SondeProducer producer, uint32_t *index)
   for (uint32_t i = 0; i < MAX_RINGS; i++)
     {
       Slot *slot = &slots[i];
-      uint64_t word = sonde_ring_load_relaxed (&slot->word);
+      bool is_left;
       int r;
 
-      if ((word >> STATE_BITS == generation && word != make_word (generation, STATE_NONE))
-          || !exchange (slot, word, make_word (generation, STATE_MAKING)))
+      if (!take_place (slot, generation, &is_left))
         continue;
-      r = open_slot (slot, producer);
-      set_state (slot, generation, r < 0 ? STATE_NONE : STATE_FREE);
+      r = open_slot (slot, producer, is_left);
+      set_state (slot, generation, r < 0 && !is_left ? STATE_NONE : STATE_FREE);
       *index = i;
       return r;
     }
@@ -142,7 +173,8 @@ find_ring (uint32_t generation, uint32_t *index)
       for (uint32_t i = 0; i < MAX_RINGS; i++)
         {
           *index = (first + i) % MAX_RINGS;
-          if (is_made (&slots[*index], generation))
+          if (is_made (&slots[*index], generation)
+              && !sonde_ring_writer_is_left (sonde_ring_load_relaxed (&slots[*index].writer)))
             return true;
           is_coming = is_coming
                       || sonde_ring_load_relaxed (&slots[*index].word)
@@ -223,14 +255,25 @@ sonde_common_ring_leave (SondeCommonRing *self)
 int
 sonde_common_ring_check_wanted (const SondeCommonRing *self)
 {
+  uint32_t pause;
+
   if (self->generation == 0 || self->generation != sonde_fork_guard_generation ())
     return -ECHILD;
   if (self->is_broken)
     return -EPIPE;
-  if (self->pause_word != NULL && sonde_ring_load_relaxed (self->pause_word) != 0)
-    return -EAGAIN;
+  pause = self->pause_word != NULL ? sonde_ring_load_relaxed (self->pause_word) : SONDE_RING_RUNS;
+  if (pause != SONDE_RING_RUNS)
+    return pause == SONDE_RING_IS_LEFT ? -ECHILD : -EAGAIN;
 
   return 0;
+}
+
+bool
+sonde_common_ring_is_left (const SondeCommonRing *self)
+{
+  return self->generation != 0 && self->generation == sonde_fork_guard_generation ()
+         && self->pause_word != NULL
+         && sonde_ring_load_relaxed (self->pause_word) == SONDE_RING_IS_LEFT;
 }
 
 void
@@ -372,6 +415,9 @@ sonde_common_ring_commit (SondeCommonRing *self)
     sonde_ring_writer_lose (slots[self->home].writer, self->reserved_bytes);
   else
     r = publish (self, frame->len);
+  /* The profiler has left the ring meanwhile. */
+  if (r == -ECHILD)
+    sonde_ring_writer_lose (slots[self->home].writer, frame->len);
   self->n_frames += r == 0;
   self->n_lost += r == -ENOSPC || r == -EMSGSIZE;
   self->is_broken = r == -EPIPE;

@@ -2,6 +2,7 @@
 /* Takes turns with other threads of the process at a few rings, for who gets none of his own. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -68,6 +69,9 @@ void sonde_common_ring_dwindle (SondeCommonRing *self);
 
 /* Leaves @self all zero. Accepts one that is. */
 void sonde_common_ring_leave (SondeCommonRing *self);
+
+/* Whether the profiler has left its home, as the program has closed the link: to be joined anew. */
+bool sonde_common_ring_is_left (const SondeCommonRing *self);
 
 /* As their namesakes of a ring that is the thread's own (ring-writer.h); what is reserved is the
  * thread's, so that there is always room. */

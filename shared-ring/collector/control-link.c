@@ -2,12 +2,16 @@
 #include "shared-ring/collector/control-link.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,13 +21,26 @@
 /* Answers to requests that timed out may stand before ours. */
 #define MAX_STALE_ANSWERS 16
 
+/* A profiler that has no place at the moment is asked again, at first soon and then more rarely,
+ * for a second in all. */
+#define FIRST_PAUSE_MS 4
+#define LAST_PAUSE_MS  512
+
+/* Programs count on low numbers: a daemon opens what is to be its standard output. */
+#define LOWEST_FD    3
+#define PREFERRED_FD 200
+
 /* The links of the process, as its environment is; under the lock, but for is_there. */
 static struct
 {
   pthread_mutex_t lock;
   SondeKnownSocket control; /* shared with our ancestors and descendants */
   SondeKnownSocket link;    /* ours alone */
+  struct sockaddr_un rendezvous;
+  socklen_t rendezvous_bytes;           /* 0: there is none */
+  uint8_t key[SONDE_CONTROL_KEY_BYTES]; /* of the session, at the rendezvous */
   uint32_t is_there;
+  uint32_t is_confined; /* makes no sockets any more */
   uint32_t n_requests;
   bool is_sysprof; /* only the protocol of libsysprof-capture */
 } state = { .lock = PTHREAD_MUTEX_INITIALIZER, .control = { .fd = -1 }, .link = { .fd = -1 } };
@@ -59,6 +76,18 @@ unlock_in_child (void)
   errno = saved_errno;
 }
 
+/* Whether that is the socket which the environment means, and not another that has its number by
+ * now: who says no more than the number is believed. */
+static bool
+is_as_inherited (int fd)
+{
+  const char *text = secure_getenv ("SONDE_CONTROL_INODE");
+  struct stat status;
+
+  return text == NULL
+         || (fstat (fd, &status) == 0 && strtoull (text, NULL, 10) == (uint64_t) status.st_ino);
+}
+
 /* Whether @variable names a Unix socket. Set-user-ID programs trust no environment. */
 static bool
 find_control (const char *variable)
@@ -78,7 +107,75 @@ find_control (const char *variable)
     return false;
 
   return getsockopt ((int) fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX
-         && sonde_known_socket_init (&state.control, (int) fd) == 0;
+         && is_as_inherited ((int) fd) && sonde_known_socket_init (&state.control, (int) fd) == 0;
+}
+
+static bool
+read_key (const char *digits)
+{
+  static const char all[] = "0123456789abcdef";
+
+  if (strlen (digits) != (size_t) 2 * SONDE_CONTROL_KEY_BYTES)
+    return false;
+  for (size_t i = 0; i < SONDE_CONTROL_KEY_BYTES; i++)
+    {
+      const char *high = strchr (all, digits[2 * i]);
+      const char *low = strchr (all, digits[2 * i + 1]);
+
+      if (high == NULL || low == NULL)
+        return false;
+      state.key[i] = (uint8_t) ((high - all) << 4 | (low - all));
+    }
+  return true;
+}
+
+/* Whether SONDE_RENDEZVOUS names a place, "PATH:KEY" or "@NAME:KEY" of an abstract one. */
+static bool
+find_rendezvous (void)
+{
+  const char *text = secure_getenv ("SONDE_RENDEZVOUS");
+  const char *key = text != NULL ? strrchr (text, ':') : NULL;
+  size_t size = key != NULL ? (size_t) (key - text) : 0;
+
+  if (size < 2 || size >= sizeof state.rendezvous.sun_path || (text[0] != '/' && text[0] != '@')
+      || !read_key (key + 1))
+    return false;
+  state.rendezvous.sun_family = AF_UNIX;
+  memcpy (state.rendezvous.sun_path, text, size);
+  state.rendezvous_bytes = (socklen_t) (offsetof (struct sockaddr_un, sun_path) + size);
+  if (text[0] == '@')
+    state.rendezvous.sun_path[0] = '\0';
+  else
+    state.rendezvous_bytes++; /* the NUL */
+  return true;
+}
+
+/* A filter that was there before us may kill who makes a socket. Source: proc_pid_status(5) */
+static void __attribute__ ((constructor)) look_for_filter (void)
+{
+  int saved_errno = errno;
+  char text[4096];
+  const char *line;
+  ssize_t n;
+  int fd;
+
+  if (secure_getenv ("SONDE_RENDEZVOUS") == NULL)
+    return;
+  fd = open ("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  n = fd >= 0 ? read (fd, text, sizeof text - 1) : -1;
+  text[n > 0 ? n : 0] = '\0';
+  line = strstr (text, "\nSeccomp:");
+  if (line == NULL || strtol (line + strlen ("\nSeccomp:"), NULL, 10) != 0)
+    sonde_control_link_confine ();
+  if (fd >= 0)
+    close (fd);
+  errno = saved_errno;
+}
+
+void
+sonde_control_link_confine (void)
+{
+  sonde_ring_store_relaxed (&state.is_confined, 1);
 }
 
 static void
@@ -89,6 +186,8 @@ init_once (void)
 
   if (!is_found)
     state.is_sysprof = is_found = find_control ("SYSPROF_CONTROL_FD");
+  if (!state.is_sysprof)
+    is_found = find_rendezvous () || is_found;
   if (is_found && pthread_atfork (lock_for_fork, unlock_in_parent, unlock_in_child) == 0)
     sonde_ring_store_release (&state.is_there, 1);
   errno = saved_errno;
@@ -183,8 +282,9 @@ ask (int fd, const void *request, size_t request_bytes, void *answer, size_t ans
   if (r < 0)
     return r;
 
-  /* Of a socket that others share, one of them may take what poll() saw. */
-  while (n == -EAGAIN || n == -EINTR)
+  /* Of a socket that others share, one of them may take what poll() saw. Who closes the other end
+   * without having read all of ours is told once, before what he has sent. */
+  while (n == -EAGAIN || n == -EINTR || n == -ECONNRESET)
     {
       r = wait_for (fd, POLLIN, deadline_ms);
       if (r < 0)
@@ -201,6 +301,95 @@ ask (int fd, const void *request, size_t request_bytes, void *answer, size_t ans
   return n < 0 ? (int) n : -EBADMSG;
 }
 
+/* --- the rendezvous --- */
+
+static int
+make_socket (void)
+{
+  int low = socket (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  int fd;
+
+  if (low < 0)
+    return -errno;
+  fd = fcntl (low, F_DUPFD_CLOEXEC, PREFERRED_FD);
+  if (fd < 0)
+    fd = fcntl (low, F_DUPFD_CLOEXEC, LOWEST_FD);
+  if (fd < 0)
+    fd = -errno;
+  close (low);
+  return fd;
+}
+
+/* Whether root listens there, or our own user: the address is free for all when its session is
+ * over, and what a program does is told to nobody else. */
+static bool
+is_trusted (int fd)
+{
+  struct ucred listener;
+  socklen_t size = sizeof listener;
+
+  return getsockopt (fd, SOL_SOCKET, SO_PEERCRED, &listener, &size) == 0
+         && (listener.uid == 0 || listener.uid == geteuid ());
+}
+
+/* Returns: 0; -EAGAIN it has no place for us now, or has gone and may come back; -ECONNREFUSED,
+ * -ENOENT nobody listens; or another negative errno */
+static int
+join (int fd)
+{
+  SondeControlJoin request
+      = { .header = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_JOIN } };
+  SondeControlJoinAnswer answer;
+  SondeControlNonce nonce;
+  int got = -1;
+  int r;
+
+  if (connect (fd, (const struct sockaddr *) &state.rendezvous, state.rendezvous_bytes) < 0)
+    return -errno;
+  if (!is_trusted (fd))
+    return -EPERM;
+  r = ask (fd, NULL, 0, &nonce, sizeof nonce, &got);
+  if (r == 0 && nonce.header.type == SONDE_CONTROL_NONCE)
+    {
+      memcpy (request.nonce, nonce.nonce, sizeof request.nonce);
+      memcpy (request.key, state.key, sizeof request.key);
+      if (got >= 0)
+        close (got);
+      r = ask (fd, &request, sizeof request, &answer, sizeof answer, &got);
+    }
+  else if (r == 0)
+    r = -EBADMSG;
+  if (got >= 0)
+    close (got);
+  if (r == 0)
+    r = answer.header.type != SONDE_CONTROL_JOIN || answer.error > 0 ? -EBADMSG : answer.error;
+  return r == -EPIPE || r == -ECONNRESET ? -EAGAIN : r;
+}
+
+/* Each try is another connection, since one that was taken for a stranger's is over. */
+static int
+open_link_there (void)
+{
+  int r = -EAGAIN;
+
+  if (state.rendezvous_bytes == 0 || sonde_ring_load_relaxed (&state.is_confined) != 0)
+    return -EBADF;
+  for (long pause_ms = FIRST_PAUSE_MS; r == -EAGAIN && pause_ms <= LAST_PAUSE_MS; pause_ms *= 2)
+    {
+      struct timespec pause = { .tv_nsec = pause_ms * 1000000 };
+      int fd = make_socket ();
+
+      r = fd < 0 ? fd : join (fd);
+      if (r == 0)
+        r = sonde_known_socket_init (&state.link, fd);
+      if (r < 0 && fd >= 0)
+        close (fd);
+      if (r == -EAGAIN)
+        nanosleep (&pause, NULL);
+    }
+  return r;
+}
+
 static int
 open_link (void)
 {
@@ -211,7 +400,7 @@ open_link (void)
   int r;
 
   if (!sonde_known_socket_check (&state.control))
-    return -EBADF;
+    return open_link_there ();
   r = ask (state.control.fd, &request, sizeof request, &answer, sizeof answer, &fd);
   if (r < 0)
     return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Finds the control socket of the program, and gets rings over it. */
+/* Finds the control socket of the program, or where to ask for one, and gets rings over it. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,8 +11,10 @@
 /**
  * SECTION: control-link
  *
- * One per process, made when the first ring is wanted, and again by a child of fork(). All calls
- * may come from any thread, but not from signal handlers; errno is left alone.
+ * One per process, made when the first ring is wanted, and again by a child of fork() or when the
+ * program has closed it: over the control socket that it inherited, or, where somebody has closed
+ * that, too, at the rendezvous that the environment names. All calls may come from any thread, but
+ * not from signal handlers; errno is left alone.
  */
 
 /* What a ring is asked for. */
@@ -33,10 +35,14 @@ typedef struct
 /**
  * sonde_control_link_is_there:
  *
- * Returns: whether the environment names a control socket, which is looked up once; and whether it
- *   has answered so far
+ * Returns: whether the environment names a control socket or a rendezvous, which is looked up once;
+ *   and whether it has answered so far
  */
 bool sonde_control_link_is_there (void);
+
+/* The program has closed itself by seccomp, or is about to: no socket is made any more, as that
+ * might end it. What it has, it keeps. Also before main(); any thread. */
+void sonde_control_link_confine (void);
 
 /**
  * sonde_control_link_get_ring:

@@ -76,6 +76,13 @@ sonde_thread_ring_close (void)
   close_left ();
 }
 
+void
+sonde_thread_ring_give_up (void)
+{
+  sonde_thread_ring_close ();
+  own.is_opening = 1;
+}
+
 /* Destructors of other keys may run later, and make events: they have as many rounds. */
 static void
 end_thread (void *data)
@@ -169,7 +176,7 @@ join_others (SondeThreadRing *self, SondeProducer producer)
 static void
 ask_for_ring (SondeThreadRing *self, const SondeRingWish *wish)
 {
-  SondeRingWriter *of_parent = self->writer;
+  SondeRingWriter *before = self->writer; /* our parent's, or one that was left */
   int r;
 
   self->error = -EBUSY;
@@ -180,7 +187,7 @@ ask_for_ring (SondeThreadRing *self, const SondeRingWish *wish)
   r = once_result;
   if (r == 0 && sonde_fork_guard_generation () == 0)
     r = -ECHILD;
-  sonde_ring_writer_close (of_parent);
+  sonde_ring_writer_close (before);
   sonde_common_ring_leave (&self->common);
   close_left ();
   self->pid = getpid ();
@@ -217,7 +224,9 @@ sonde_thread_ring_get (const SondeRingWish *wish)
 {
   SondeThreadRing *self = &own;
 
-  if (self->generation != 0 && self->generation == sonde_fork_guard_generation ())
+  if (self->generation != 0 && self->generation == sonde_fork_guard_generation ()
+      && !(self->writer != NULL ? sonde_ring_writer_is_left (self->writer)
+                                : sonde_common_ring_is_left (&self->common)))
     return self;
 
   if (!sonde_control_link_is_there ())

@@ -32,11 +32,12 @@ typedef struct
  * sonde_thread_ring_get:
  * @wish: what the ring is to be if there is none yet
  *
- * Asks for the ring if this thread has not, or if it is a child of fork(); otherwise it takes a few
- * ns. Who is refused one shares those of common-ring.h. When the thread ends, behind all other
- * destructors of its keys, the ring gets its end frame, and no event is taken after that; with
- * @on_end it stays open until another thread of the process sees that this one is gone. What a
- * process's end leaves open is drained as it is. errno is left alone.
+ * Asks for the ring if this thread has not, if it is a child of fork(), or if the profiler has left
+ * its ring, as the program has closed the link; otherwise it takes a few ns. Who is refused one
+ * shares those of common-ring.h. When the thread ends, behind all other destructors of its keys,
+ * the ring gets its end frame, and no event is taken after that; with @on_end it stays open until
+ * another thread of the process sees that this one is gone. What a process's end leaves open is
+ * drained as it is. errno is left alone.
  *
  * Signal handlers may call it on a thread that has its ring; none run on a thread that is just
  * getting it. What is called meanwhile gets @error -EBUSY, and so do handlers of pthread_atfork()
@@ -49,6 +50,9 @@ SondeThreadRing *sonde_thread_ring_get (const SondeRingWish *wish);
 
 /* Ends the calling thread's ring, for a process that ends. */
 void sonde_thread_ring_close (void);
+
+/* Ends the calling thread's ring, if it has one, and makes none for it any more. */
+void sonde_thread_ring_give_up (void);
 
 /* What follows is as of ring-writer.h, or of common-ring.h. */
 static inline int

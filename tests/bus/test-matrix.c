@@ -34,6 +34,7 @@ static const Row rows[] = {
   { MATRIX_SESSION, "StartTime", matrix_check_session_property, NULL },
   { MATRIX_SESSION, "Description", matrix_check_session_property, NULL },
   { MATRIX_SESSION, "Options", matrix_check_session_property, NULL },
+  { MATRIX_SESSION, "Rendezvous", matrix_check_session_property, NULL },
   { MATRIX_SESSION, "CaptureFile", matrix_check_session_property, NULL },
   { MATRIX_SESSION, "Statistics", matrix_check_session_property, NULL },
   { MATRIX_SESSION, "AddProcess", matrix_check_add_process, NULL },

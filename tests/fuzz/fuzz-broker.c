@@ -54,6 +54,7 @@ typedef struct
   guint n_heard;       /* messages to the front */
   guint n_unproved;    /* PROVE that was not answered */
   guint n_unadded;
+  guint n_unjoined;
   guint n_unanswered; /* requests of the worker */
 } Story;
 
@@ -125,6 +126,9 @@ check_secrets (const SondeMessageHeader *message)
   if (message->type == SONDE_MESSAGE_PROCESS
       && ((const SondeMessageProcess *) (const void *) message)->status == 0)
     abort ();
+  if (message->type == SONDE_MESSAGE_JOINED
+      && ((const SondeMessageJoined *) (const void *) message)->status == 0)
+    abort ();
   if (message->type == SONDE_MESSAGE_FILE
       && ((const SondeMessageFile *) (const void *) message)->status == 0)
     abort ();
@@ -149,6 +153,10 @@ check_order (Story *story, const SondeMessageHeader *message)
       break;
     case SONDE_MESSAGE_ADDED:
       if (story->n_unadded-- == 0)
+        abort ();
+      break;
+    case SONDE_MESSAGE_JOINED:
+      if (story->n_unjoined-- == 0)
         abort ();
       break;
     case SONDE_MESSAGE_BROKEN:
@@ -239,7 +247,7 @@ run (Story *story, gint64 end_us)
       hear (story);
       is_awaited = story->is_open
                    && ((story->worker >= 0 && story->n_unanswered > 0)
-                       || (story->front >= 0 && story->n_unadded > 0));
+                       || (story->front >= 0 && story->n_unadded + story->n_unjoined > 0));
       if (is_awaited && g_get_monotonic_time () > late_us)
         abort ();
       if (!is_busy && !is_awaited && g_get_monotonic_time () >= end_us)
@@ -343,6 +351,7 @@ complete (Story *story, Packet *packet, int *fds)
   SondeMessageFileRequest *file = (void *) packet->bytes;
   SondeMessageProcessRequest *process = (void *) packet->bytes;
   SondeMessageCountersRequest *counters = (void *) packet->bytes;
+  SondeMessageJoin *join = (void *) packet->bytes;
   int ends[2];
 
   switch (packet->header.type)
@@ -356,6 +365,9 @@ complete (Story *story, Packet *packet, int *fds)
       return name_targets (story, packet, fds);
     case SONDE_MESSAGE_PROCESS_REQUEST:
       process->pid = pid_of (story, process->pid);
+      return 0;
+    case SONDE_MESSAGE_JOIN:
+      join->pid = pid_of (story, join->pid);
       return 0;
     case SONDE_MESSAGE_COUNTERS_REQUEST:
       counters->pid = pid_of (story, counters->pid);
@@ -396,6 +408,7 @@ say (Story *story, Packet *packet)
     {
       story->n_unproved += type == SONDE_MESSAGE_PROVE;
       story->n_unadded += type == SONDE_MESSAGE_ADD;
+      story->n_unjoined += type == SONDE_MESSAGE_JOIN;
       story->n_unanswered
           += packet->is_of_link
              && (type == SONDE_MESSAGE_PROCESS_REQUEST || type == SONDE_MESSAGE_FILE_REQUEST);

@@ -3,6 +3,8 @@
  * Their processes and the caller are fakes. */
 #include <fcntl.h>
 #include <gio/gio.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -228,6 +230,7 @@ enum
   STEP_CONTROL,
   STEP_SLOW,
   STEP_FAST,
+  STEP_MEET,
   N_STEPS,
 };
 
@@ -340,6 +343,24 @@ open_control (Story *story)
   sonde_clear_fd (&fd);
 }
 
+/* We ourselves, or one who has gone already. */
+static void
+meet (Story *story)
+{
+  SondeGuest *guest = g_new0 (SondeGuest, 1);
+  int fds[2];
+
+  if (!sonde_socketpair (SOCK_SEQPACKET, fds, NULL))
+    abort ();
+  guest->fd = fds[0];
+  guest->pid = getpid ();
+  guest->pidfd = (int) syscall (SYS_pidfd_open, guest->pid, 0);
+  if (guest->pidfd < 0)
+    abort ();
+  close (fds[1]);
+  sonde_session_meet (story->session, guest);
+}
+
 /* One who was never proven, and one of whom nothing is known. */
 static GPtrArray *
 dup_targets (void)
@@ -399,6 +420,9 @@ take_step (Story *story, unsigned step)
       break;
     case STEP_CONTROL:
       open_control (story);
+      break;
+    case STEP_MEET:
+      meet (story);
       break;
     case STEP_SLOW:
     case STEP_FAST:

@@ -141,6 +141,7 @@ kind_of (uint32_t type, unsigned kind)
     case SONDE_MESSAGE_RINGS:
       return FD_RING;
     case SONDE_MESSAGE_CONTROL:
+    case SONDE_MESSAGE_PROGRAM:
       return FD_CONTROL;
     case SONDE_MESSAGE_LINK:
       return FD_LINK;

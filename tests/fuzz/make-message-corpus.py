@@ -16,9 +16,9 @@ SETUP, DOCUMENT, RINGS, EVENTS, SINK, START, PROCESS, FILE, STOP, PAUSE, RESUME,
  FAILED) = range(101, 110)
 KERNEL_TIME, USER_STACK, CALLCHAIN = (1 << i for i in range(3))
 KERNEL_NAMES, SYMBOLS, CHILDREN, SYSTEM, RAW_DATA = (1 << i for i in range(16, 21))
-LEAVE, COUNTERS, CONTROL, LINK, SINKS, COUNTERS_REQUEST, CONTROLS = 14, 15, 16, 17, 110, 111, 112
-ASK, PROVE, SERVE, OPEN, ANNOUNCE, ADD, CLOSE = range(201, 208)
-SHEET, PROVED, OPENED, ADDED, BROKEN, TARGETS_ENDED, STUCK = range(211, 218)  # 301 and so on: packet.h
+LEAVE, COUNTERS, CONTROL, LINK, PROGRAM, SINKS, COUNTERS_REQUEST, CONTROLS = 14, 15, 16, 17, 18, 110, 111, 112
+ASK, PROVE, SERVE, OPEN, ANNOUNCE, ADD, CLOSE, JOIN = range(201, 209)
+SHEET, PROVED, OPENED, ADDED, BROKEN, TARGETS_ENDED, STUCK, JOINED = range(211, 219)  # 301 and so on: packet.h
 TO_WORKER, FROM_WORKER, TO_BROKER, FROM_BROKER, ANSWER, REQUEST = range(6)  # SondeMessageWay
 MAPS, CMDLINE = 1, 2
 RAW, LINKED = 0x80, 0x40
@@ -140,6 +140,14 @@ def sheet(version=OURS, padding=0):
     return packet(SHEET, struct.pack('<IIQQ', version, padding, 31, 2**34 - 1))
 
 
+def join(number=1, pid=10, padding=0, n_fds=0):
+    return packet(JOIN, struct.pack('<QiI', number, pid, padding), n_fds)
+
+
+def joined(number=1, status=0, padding=0):
+    return packet(JOINED, struct.pack('<QiI', number, status, padding))
+
+
 def good():
     """name → (way, packet)"""
     return {
@@ -166,6 +174,8 @@ def good():
         'proved': (FROM_BROKER, result(PROVED)), 'not-proved': (FROM_BROKER, result(PROVED, 1, b'No')), 'opened': (FROM_BROKER, result(OPENED)),
         'not-opened': (FROM_BROKER, result(OPENED, 7, 'weil es\u2026'.encode())), 'added': (FROM_BROKER, result(ADDED)), 'broken': (FROM_BROKER, result(BROKEN, 7, b'It broke')),
         'targets-ended': (FROM_BROKER, packet(TARGETS_ENDED)), 'stuck': (FROM_BROKER, stuck()), 'stuck-no-more': (FROM_BROKER, stuck(is_over=1)),
+        'program': (TO_WORKER, packet(PROGRAM, n_fds=1)), 'join': (TO_BROKER, join()), 'joined': (FROM_BROKER, joined()),
+        'not-joined': (FROM_BROKER, joined(1, 1)),
     }
 
 
@@ -175,7 +185,7 @@ def bad():
         'short': (TO_WORKER, raw(b'abcd')), 'empty': (TO_WORKER, raw(b'')), 'empty-with-fds': (FROM_WORKER, raw(b'', 3)),
         'long': (TO_WORKER, raw(struct.pack('<II', START, 8200) + bytes(8192))),
         'size-of-header': (TO_WORKER, raw(struct.pack('<II', START, 16))), 'type-0': (TO_WORKER, raw(struct.pack('<II', 0, 8))),
-        'type-18': (TO_WORKER, raw(struct.pack('<II', 18, 8))), 'type-200': (TO_WORKER, raw(struct.pack('<II', 200, 8))),
+        'type-19': (TO_WORKER, raw(struct.pack('<II', 19, 8))), 'type-200': (TO_WORKER, raw(struct.pack('<II', 200, 8))),
         'direction': (FROM_WORKER, packet(START)), 'other-direction': (TO_WORKER, hello()),
         'size-of-type': (TO_WORKER, raw(struct.pack('<IIII', START, 16, 0, 0))),
         'size-of-events': (TO_WORKER, raw(struct.pack('<III', EVENTS, 12, 1), 1)),
@@ -225,7 +235,10 @@ def bad():
         'result-no-error': (FROM_BROKER, result(BROKEN, text=b'x')), 'stuck-pid': (FROM_BROKER, stuck(pid=0)), 'stuck-over': (FROM_BROKER, stuck(is_over=2)),
         'stuck-padding': (FROM_BROKER, stuck(padding=1)), 'file-of-front': (TO_WORKER, answer_file(1, status=2)), 'setup-of-link': (ANSWER, setup()),
         'request-to-front': (FROM_WORKER, request_process()), 'stop-of-broker': (FROM_BROKER, packet(STOP)), 'ask-of-worker': (REQUEST, ask()),
-        'failed-open': (FROM_WORKER, failed(text=b'x' * 200)),
+        'failed-open': (FROM_WORKER, failed(text=b'x' * 200)), 'program-fds': (TO_WORKER, packet(PROGRAM)),
+        'join-id': (TO_BROKER, join(0)), 'join-pid': (TO_BROKER, join(pid=0)), 'join-padding': (TO_BROKER, join(padding=1)),
+        'join-fds': (TO_BROKER, join(n_fds=1)), 'joined-id': (FROM_BROKER, joined(0)), 'joined-status': (FROM_BROKER, joined(1, -1)),
+        'joined-padding': (FROM_BROKER, joined(padding=1)), 'join-of-worker': (FROM_WORKER, join()), 'joined-of-link': (ANSWER, joined()),
     }
 
 
@@ -334,6 +347,8 @@ def workers():
     ring = linked + [say(SAY_LINK, ring_request()), wait()]
     bell = say(SAY_LINK, BELL)
     seeds['programs'] = programs(*ring, put(told()), bell, wait(7), packet(PAUSE), packet(RESUME), say(SAY_LEAVE, b''))
+    seeds['programs-come'] = programs(packet(PROGRAM, n_fds=1), say(SAY_CONTROL, struct.pack('<HHI', 0x534E, 1, 5) + bytes(32)),
+                                      say(SAY_CONTROL, ring_request()), wait(), put(told()), say(SAY_CONTROL, BELL), wait(7))
     seeds['programs-sysprof'] = programs(say(SAY_CONTROL, b'CreatRing\0'), wait(), put(told()), wait(7))
     seeds['programs-memory'] = programs(*linked, say(SAY_LINK, ring_request(2, 131072)), wait(), put(told()), bell, memory=2)
     seeds['programs-no-memory'] = programs(*linked, say(SAY_LINK, ring_request(2)), say(SAY_LINK, ring_request(3)), wait())
@@ -367,7 +382,7 @@ def workers():
 
 
 (STEP_STOP, STEP_STOP_ASYNC, STEP_PAUSE, STEP_RESUME, STEP_ABORT, STEP_OPEN, STEP_DEAF, STEP_LEAVES, STEP_GONE, STEP_BROKER_DEAF,
- STEP_BROKER_GONE, STEP_ADD, STEP_CONTROL, STEP_SLOW, STEP_FAST) = range(1, 16)
+ STEP_BROKER_GONE, STEP_ADD, STEP_CONTROL, STEP_SLOW, STEP_FAST, STEP_MEET) = range(1, 17)
 
 
 def step(number):
@@ -399,6 +414,10 @@ def sessions():
         'targets-ended': live + ended + packet(DRAINED) + ended + packet(FINISHED),
         'added': live + step(STEP_ADD) * 3 + by_broker(result(ADDED)) + by_broker(result(ADDED, 1, b'No')) + ended,
         'added-unasked': live + by_broker(result(ADDED)),
+        'met': live + step(STEP_MEET) * 3 + by_broker(joined(2)) + by_broker(joined(1, 1)) + drained + by_broker(joined(3)) + step(STEP_MEET),
+        'met-too-early': served + step(STEP_MEET) + mapped, 'joined-unasked': live + by_broker(joined()),
+        'joined-twice': live + step(STEP_MEET) + by_broker(joined()) * 2, 'met-many': live + step(STEP_MEET) * 30 + step(STEP_BROKER_GONE),
+        'met-without-broker': live + step(STEP_BROKER_DEAF) + step(STEP_MEET) + step(STEP_DEAF) + step(STEP_MEET),
         'added-to-none': step(STEP_ADD) + live + drained + step(STEP_ADD),
         'processor-came': live + rings + mapped + by_broker(events(EVENTS, [event(cpu=1)], files=[])) + drained + rings + packet(FINISHED),
         'sheet-version': by_broker(sheet(version=2**31)), 'sheet-twice': by_broker(sheet()) * 2, 'refused': by_broker(sheet()) +
@@ -482,6 +501,13 @@ def brokers():
     seeds['add-many'] = live(ask(), own) + targets(ADD, [(10, everything)] * 15) * 8
     seeds['add-to-pids'] = live(ask(scope=2), targets(PROVE, [(10, HAS_PIDFD)])) + targets(ADD, [(10, HAS_PIDFD)])
     seeds['add-to-system'] = live(ask(scope=4), targets(PROVE, ())) + targets(ADD, ())
+    joins = b''.join(join(i + 1, pid) for i, pid in enumerate((10, CHILD_PID, 1, 99)))
+    seeds['join'] = live(ask(), own) + joins + wait(7) + asks
+    seeds['join-of-another'] = live(ask(uid=77), own) + joins
+    seeds['join-pids'] = live(ask(scope=2), targets(PROVE, [(CHILD_PID, HAS_PIDFD)])) + joins
+    seeds['join-system'] = live(ask(scope=4), targets(PROVE, ())) + joins
+    seeds['join-early'] = ask() + own + serve + joins
+    seeds['join-late'] = live(ask(), own) + packet(CLOSE) + joins
     seeds['ended'] = live(ask(), targets(PROVE, [(CHILD_PID, everything)])) + packet(STEP_CHILD_ENDS) + wait(7) + packet(REPORT)
     seeds['gone-before'] = ask() + own + serve + packet(STEP_CHILD_ENDS) + start
     seeds['worker-leaves'] = live(ask(), own) + packet(STEP_WORKER_LEAVES) + targets(ADD, [(10, everything)]) + packet(REPORT) + packet(CLOSE)

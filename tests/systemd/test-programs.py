@@ -20,7 +20,7 @@ def record(user, name, script, do_meanwhile=None):
 
 
 def main():
-    tap = Tap(3)
+    tap = Tap(4)
     alice, bob = User('alice'), User('bob')
     collect = f"{os.path.join(sys.argv[1], 'tests/system/collect')} 0 {EVENTS}"
     told, go_on = (os.path.join(alice.home, name) for name in ('told', 'go-on'))
@@ -39,6 +39,15 @@ def main():
                 run('systemctl', 'restart', 'sonded')
             open(go_on, 'w', encoding='utf-8').close()
         capture = record(alice, 'two.syscap', f'{collect}; touch {told}; while [ ! -e {go_on} ]; do sleep 0.1; done; {collect}',
+                         restart)
+        check(capture.ledger['events-recorded'] == 6 * EVENTS, f'{capture.ledger}')
+
+    with tap.case('programs without a socket come to the service, and to the next one'):
+        for path in (told, go_on):
+            if os.path.exists(path):
+                os.unlink(path)
+        child = f'python3 -c \'import subprocess; subprocess.run("{collect}".split(), check=True)\''
+        capture = record(alice, 'four.syscap', f'{child}; touch {told}; while [ ! -e {go_on} ]; do sleep 0.1; done; {child}',
                          restart)
         check(capture.ledger['events-recorded'] == 6 * EVENTS, f'{capture.ledger}')
 

@@ -8,7 +8,9 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <stddef.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -651,6 +653,223 @@ writes_to_no_file_of_the_program (void)
   g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), >, 0);
 }
 
+/* --- the rendezvous --- */
+
+#define KEY "000102030405060708090a0b0c0d0e0f"
+
+/* What a profiler does there: of each connection in turn, in letters. */
+static struct
+{
+  int listener;
+  const char *script; /* a: accepts; r: refuses; e: ends it; w: sends what is no nonce; then a */
+  guint n_met;
+  int held; /* of the programs' end, until one has come; -1: none */
+} place = { .held = -1 };
+
+static void
+say_at_once (int fd, gconstpointer bytes, gsize size_bytes)
+{
+  g_assert_cmpint (send (fd, bytes, size_bytes, MSG_NOSIGNAL), ==, size_bytes);
+}
+
+/* Returns: whether it is the program's link now */
+static gboolean
+meet (int fd, char how)
+{
+  SondeControlNonce nonce = { .header = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION,
+                                          how == 'w' ? 77 : SONDE_CONTROL_NONCE },
+                              .nonce = { 5, 6, 7 } };
+  SondeControlJoinAnswer answer
+      = { .header = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_JOIN },
+          .error = how == 'r' ? -EPERM : 0 };
+  SondeControlJoin join;
+
+  if (how == 'e')
+    return FALSE;
+  say_at_once (fd, &nonce, sizeof nonce);
+  if (how == 'w')
+    return FALSE;
+  g_assert_cmpint (recv (fd, &join, sizeof join, 0), ==, sizeof join);
+  g_assert_cmpuint (join.header.type, ==, SONDE_CONTROL_JOIN);
+  g_assert_cmpmem (join.nonce, sizeof join.nonce, nonce.nonce, sizeof nonce.nonce);
+  g_assert_cmpuint (join.key[15], ==, 15);
+  say_at_once (fd, &answer, sizeof answer);
+  return how != 'r';
+}
+
+static void
+meet_programs (gpointer data)
+{
+  ControlServer *server = data;
+  const int on = 1;
+  int fd;
+
+  while ((fd = accept4 (place.listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+    {
+      char how = place.n_met < strlen (place.script) ? place.script[place.n_met] : 'a';
+
+      place.n_met++;
+      g_assert_cmpint (setsockopt (fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on), ==, 0);
+      if (meet (fd, how))
+        g_array_append_val (server->links, fd);
+      else
+        close (fd);
+      if (place.held >= 0)
+        close (place.held);
+      place.held = -1;
+    }
+  for (guint i = 0; told->n_lost > 0 && i < server->rings->len; i++)
+    sonde_ring_reader_leave (((ControlRing *) server->rings->pdata[i])->reader);
+  told->n_lost = 0;
+}
+
+static ControlServer *
+open_rendezvous (const char *script)
+{
+  ControlServerOptions options = defaults;
+  struct sockaddr_un address = { .sun_family = AF_UNIX };
+  g_autofree char *name = g_strdup_printf ("sonde/test-%d", (int) getpid ());
+  g_autofree char *variable = g_strdup_printf ("@%s:" KEY, name);
+
+  options.turn = meet_programs;
+  place.listener = socket (AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  place.script = script;
+  place.n_met = 0;
+  told->n_lost = 0;
+  memcpy (address.sun_path + 1, name, strlen (name));
+  g_assert_cmpint (bind (place.listener, (struct sockaddr *) &address,
+                         (socklen_t) (offsetof (struct sockaddr_un, sun_path) + 1 + strlen (name))),
+                   ==, 0);
+  g_assert_cmpint (listen (place.listener, 8), ==, 0);
+  g_setenv ("SONDE_RENDEZVOUS", variable, TRUE);
+  return control_server_new (&options);
+}
+
+static void
+close_rendezvous (void)
+{
+  g_unsetenv ("SONDE_RENDEZVOUS");
+  close (place.listener);
+}
+
+static int
+mark_once (void)
+{
+  g_assert_cmpint (mark (), ==, 0);
+  return 0;
+}
+
+static void
+comes_to_the_rendezvous (void)
+{
+  static const char *const scripts[] = { "a", "e", "eee" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (scripts); i++)
+    {
+      g_autoptr (ControlServer) server = open_rendezvous (scripts[i]);
+
+      g_assert_cmpint (control_server_run (server, mark_once, "UNRELATED"), ==, 0);
+      g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==, 1);
+      close_rendezvous ();
+    }
+}
+
+static int
+mark_for_nobody (void)
+{
+  g_assert_cmpint (mark (), ==, -ENODEV);
+  g_assert_cmpint (mark (), ==, -ENODEV);
+  g_thread_join (g_thread_new ("late", find_no_ring, NULL));
+  return 0;
+}
+
+static void
+asks_once_who_refuses_it (void)
+{
+  static const char *const scripts[] = { "r", "w" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (scripts); i++)
+    {
+      g_autoptr (ControlServer) server = open_rendezvous (scripts[i]);
+
+      g_assert_cmpint (control_server_run (server, mark_for_nobody, "UNRELATED"), ==, 0);
+      g_assert_cmpuint (place.n_met, ==, 1);
+      close_rendezvous ();
+    }
+}
+
+static void
+finds_no_rendezvous_in_rubbish (void)
+{
+  static const char *const values[] = { "",
+                                        ":",
+                                        "@:" KEY,
+                                        "@sonde/nobody:" KEY,
+                                        "/nonexistent:" KEY,
+                                        "x:" KEY,
+                                        "@x:0",
+                                        "@x:" KEY "0",
+                                        "@x:0001020304050607_8090a0b0c0d0e0f" };
+  g_autofree char *longest = g_strdup_printf ("/%0200d:" KEY, 0);
+
+  for (guint i = 0; i <= G_N_ELEMENTS (values); i++)
+    {
+      g_autoptr (ControlServer) server = control_server_new (&defaults);
+
+      g_setenv ("SONDE_RENDEZVOUS", i < G_N_ELEMENTS (values) ? values[i] : longest, TRUE);
+      g_assert_cmpint (control_server_run (server, mark_for_nobody, "UNRELATED"), ==, 0);
+    }
+  g_unsetenv ("SONDE_RENDEZVOUS");
+}
+
+/* Its parent's inode: another socket has that number here. */
+static int
+mark_with_another_socket (void)
+{
+  g_setenv ("SONDE_CONTROL_INODE", "1", TRUE);
+  return mark_once ();
+}
+
+static void
+asks_no_socket_but_its_own (void)
+{
+  g_autoptr (ControlServer) server = open_rendezvous ("a");
+
+  g_assert_cmpint (control_server_run (server, mark_with_another_socket, "SONDE_CONTROL_FD"), ==,
+                   0);
+  g_assert_cmpuint (server->n_links, ==, 0);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==, 1);
+  close_rendezvous ();
+}
+
+/* The profiler leaves the ring, as it has seen the link go. */
+static int
+lose_the_link (void)
+{
+  g_assert_cmpint (mark (), ==, 0);
+  for (int fd = 3; fd < 1024; fd++)
+    close (fd);
+  g_assert_cmpint (mark (), ==, 0);
+  told->n_lost = 1;
+  while (*(volatile guint64 *) &told->n_lost > 0)
+    g_usleep (1000);
+  g_assert_cmpint (mark (), ==, 0);
+  return 0;
+}
+
+static void
+gets_another_ring_for_one_that_was_left (void)
+{
+  g_autoptr (ControlServer) server = open_rendezvous ("a");
+
+  /* So that the server goes on when the program has closed all. */
+  place.held = fcntl (server->client, F_DUPFD_CLOEXEC, 0);
+  g_assert_cmpint (control_server_run (server, lose_the_link, "SONDE_CONTROL_FD"), ==, 0);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==, 3);
+  g_assert_cmpuint (server->rings->len, ==, 2);
+  close_rendezvous ();
+}
+
 int
 main (int argc, char *argv[])
 {
@@ -679,6 +898,11 @@ main (int argc, char *argv[])
   TEST ("makes-nothing-while-paused", makes_nothing_while_paused);
   TEST ("works-in-signal-handlers", works_in_signal_handlers);
   TEST ("writes-to-no-file-of-the-program", writes_to_no_file_of_the_program);
+  TEST ("finds-no-rendezvous-in-rubbish", finds_no_rendezvous_in_rubbish);
+  TEST ("asks-once-who-refuses-it", asks_once_who_refuses_it);
+  TEST ("asks-no-socket-but-its-own", asks_no_socket_but_its_own);
+  TEST ("comes-to-the-rendezvous", comes_to_the_rendezvous);
+  TEST ("gets-another-ring-for-one-that-was-left", gets_another_ring_for_one_that_was_left);
 
   return g_test_run ();
 }

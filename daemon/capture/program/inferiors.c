@@ -24,6 +24,9 @@
 
 #define NO_ROOM_WAIT_US 1000 /* readers are asked again */
 
+/* A program that closed its link, and still runs, has ended the event that it was making. */
+#define LEAVE_US 2000
+
 /* A writer counts a loss with two additions to shared memory, which no processor does faster. */
 #define MIN_LOSS_NS 4
 
@@ -45,7 +48,7 @@ typedef struct
   gint64 made_ns;
   gboolean is_shared;    /* by the threads of its process */
   gsize stack_bytes;     /* for stacks that it defines; 0: it has none */
-  gboolean is_dead;      /* gets nothing more */
+  gint64 dead_us;        /* gets nothing more since then; 0: it may */
   gsize last_bytes;      /* taken of it since its program was over */
   gboolean has_lied;     /* about its losses, and that was said */
   SondeRingCounts known; /* what was counted so far */
@@ -285,8 +288,8 @@ say_why (SondeInferiors *self, const ProgramRing *ring)
     return;
   if (state == SONDE_RING_IS_OPEN)
     {
-      text = g_strdup_printf ("Ring %u (%s) of process %d was left open by a program that is gone; "
-                              "it was read to its last whole frame",
+      text = g_strdup_printf ("Ring %u (%s) of process %d was left open by a program that is gone, "
+                              "or has closed its socket; it was read to its last whole frame",
                               ring->number, ring->what, ring->inferior->pid);
       sonde_recorder_tell (self->parts.recorder, text);
       return;
@@ -311,8 +314,9 @@ close_ring (SondeInferiors *self, guint index, gboolean is_told)
       count_ring (self, ring, TRUE);
       say_why (self, ring);
     }
-  /* Its program, if there is one, makes no more. */
-  sonde_ring_reader_pause (ring->reader, TRUE);
+  /* Its program, if there is one, makes no more; or it was told to get another. */
+  if (ring->dead_us == 0)
+    sonde_ring_reader_pause (ring->reader, TRUE);
   self->memory_bytes -= sonde_ring_reader_size (ring->reader);
   self->stack_bytes -= ring->stack_bytes;
   g_ptr_array_remove_index (self->rings, index);
@@ -386,7 +390,8 @@ static gboolean
 is_over (const ProgramRing *ring)
 {
   return sonde_ring_reader_state (ring->reader) != SONDE_RING_IS_OPEN
-         || (ring->is_dead && sonde_ring_reader_fill (ring->reader) == 0);
+         || (ring->dead_us != 0 && sonde_ring_reader_fill (ring->reader) == 0
+             && g_get_monotonic_time () - ring->dead_us >= LEAVE_US);
 }
 
 static gsize
@@ -434,6 +439,15 @@ run_turn (SondeInferiors *self, gboolean is_urgent)
   return has_more;
 }
 
+static gboolean
+has_dead (const SondeInferiors *self)
+{
+  for (guint i = 0; i < self->rings->len; i++)
+    if (((const ProgramRing *) g_ptr_array_index (self->rings, i))->dead_us != 0)
+      return TRUE;
+  return FALSE;
+}
+
 /* Asks each to wake us. Returns whether all will. */
 static gboolean
 ask_to_be_woken (SondeInferiors *self)
@@ -473,6 +487,8 @@ on_turn (gpointer user_data)
     g_source_set_ready_time (self->turn, -1);
   else if (has_more || !ask_to_be_woken (self))
     g_source_set_ready_time (self->turn, 0);
+  else if (has_dead (self) && (wait_us == SONDE_RING_SLEEP || wait_us > LEAVE_US))
+    g_source_set_ready_time (self->turn, g_get_monotonic_time () + LEAVE_US);
   else if (wait_us == SONDE_RING_SLEEP)
     g_source_set_ready_time (self->turn, -1);
   else
@@ -554,7 +570,7 @@ may_have_ring (const SondeInferiors *self, const SondeRingWanted *wanted, gsize 
     {
       const ProgramRing *ring = g_ptr_array_index (self->rings, i);
 
-      n_alike += !ring->is_dead && ring->inferior->pid == wanted->pid
+      n_alike += ring->dead_us == 0 && ring->inferior->pid == wanted->pid
                  && ring->producer == wanted->producer && ring->is_shared == wanted->is_shared;
     }
   if (n_alike > 0)
@@ -680,7 +696,10 @@ peer_gone (guint64 peer, gpointer user_data)
     {
       ProgramRing *ring = g_ptr_array_index (self->rings, i);
 
-      ring->is_dead = ring->is_dead || ring->inferior->peer == peer;
+      if (ring->inferior->peer != peer || ring->dead_us != 0)
+        continue;
+      sonde_ring_reader_leave (ring->reader);
+      ring->dead_us = g_get_monotonic_time ();
     }
   wake (self);
 }
@@ -763,6 +782,12 @@ sonde_inferiors_add_control (SondeInferiors *self, int fd)
   sonde_control_server_add (self->server, fd, FALSE);
 }
 
+void
+sonde_inferiors_add_program (SondeInferiors *self, int fd)
+{
+  sonde_control_server_add (self->server, fd, TRUE);
+}
+
 guint
 sonde_inferiors_n_taken (const SondeInferiors *self)
 {
@@ -780,8 +805,12 @@ sonde_inferiors_pause (SondeInferiors *self, gboolean is_paused)
 {
   self->is_paused = is_paused;
   for (guint i = 0; i < self->rings->len; i++)
-    sonde_ring_reader_pause (((ProgramRing *) g_ptr_array_index (self->rings, i))->reader,
-                             is_paused);
+    {
+      const ProgramRing *ring = g_ptr_array_index (self->rings, i);
+
+      if (ring->dead_us == 0)
+        sonde_ring_reader_pause (ring->reader, is_paused);
+    }
 }
 
 /* --- turns --- */

@@ -47,6 +47,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeInferiors, sonde_inferiors_free)
 
 /* @fd: (transfer full): our end of a control socket */
 void sonde_inferiors_add_control (SondeInferiors *self, int fd);
+/* @fd: (transfer full): the link of a program that came to the rendezvous */
+void sonde_inferiors_add_program (SondeInferiors *self, int fd);
 /* Control sockets: how many there ever were, and how many are open. */
 guint sonde_inferiors_n_taken (const SondeInferiors *self);
 guint sonde_inferiors_n_open (const SondeInferiors *self);

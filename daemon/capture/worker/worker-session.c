@@ -611,6 +611,12 @@ handle_control (SondeWorkerSession *self, const Packet *packet)
 }
 
 static void
+handle_program (SondeWorkerSession *self, const Packet *packet)
+{
+  sonde_inferiors_add_program (self->inferiors, sonde_steal_fd (&packet->fds[0]));
+}
+
+static void
 handle_pause (SondeWorkerSession *self, const Packet *packet)
 {
   gboolean is_paused = ((const SondeMessageHeader *) packet->message)->type == SONDE_MESSAGE_PAUSE;
@@ -683,6 +689,7 @@ static const struct
   [SONDE_MESSAGE_REPORT] = { handle_report, FROM_SETUP | DONE, 0 },
   [SONDE_MESSAGE_NOTE] = { handle_note, WHILE_ON | DRAINING, FINISHING },
   [SONDE_MESSAGE_CONTROL] = { handle_control, RUNNING | PAUSED, DRAINING | FINISHING },
+  [SONDE_MESSAGE_PROGRAM] = { handle_program, RUNNING | PAUSED, DRAINING | FINISHING },
   [SONDE_MESSAGE_COUNTERS] = { handle_counters, SET_UP | WHILE_ON, DRAINING | FINISHING },
   [SONDE_MESSAGE_LEAVE] = { handle_leave, DONE, 0 },
 };

@@ -479,6 +479,7 @@ static const SondeMember members[] = {
   { SONDE_SESSION_INTERFACE, "StartTime", SONDE_GATE_USE, .fact = "start-time" },
   { SONDE_SESSION_INTERFACE, "Description", SONDE_GATE_USE, .fact = "description" },
   { SONDE_SESSION_INTERFACE, "Options", SONDE_GATE_USE, .fact = "options" },
+  { SONDE_SESSION_INTERFACE, "Rendezvous", SONDE_GATE_USE, .fact = "rendezvous" },
   { SONDE_SESSION_INTERFACE, "CaptureFile", SONDE_GATE_USE, .get = get_capture_file },
   { SONDE_SESSION_INTERFACE, "Statistics", SONDE_GATE_USE, .get = get_statistics },
 };

@@ -133,6 +133,7 @@ static const struct
   { "broker-pid", "i", AT (broker_pid), 2 },
   { "n-additions", "u", AT (n_additions), 2 },
   { "is-broken", "b", AT (is_broken), 2 },
+  { "rendezvous", "s", AT (rendezvous), 2 },
   { "is-lasting", "b", AT (is_lasting), 1 },
   { "capture-file", "s", AT (capture_file), 1 },
   { "capture-max-bytes", "t", AT (capture_max_bytes), 1 },

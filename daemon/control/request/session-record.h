@@ -119,6 +119,7 @@ typedef struct
   gint32 broker_pid;   /* the same */
   guint32 n_additions; /* which the broker has not answered */
   gboolean is_broken;  /* it is stopped because it lost its broker */
+  char *rendezvous;    /* what its programs are told of it; NULL: nowhere */
   gboolean is_lasting;
   char *capture_file; /* NULL: none */
   guint64 capture_max_bytes;

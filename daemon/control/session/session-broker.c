@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The messages of a session to its broker, and those of the broker. */
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -123,6 +124,123 @@ sonde_session_add_targets_finish (GAsyncResult *result, GError **error)
   return g_task_propagate_boolean (G_TASK (result), error);
 }
 
+/* --- programs that come by themselves --- */
+
+typedef struct
+{
+  guint64 request_id;
+  SondeGuest *guest;
+} Join;
+
+static void
+join_free (gpointer data)
+{
+  Join *join = data;
+
+  sonde_guest_free (join->guest);
+  g_free (join);
+}
+
+/* Told less and less often, as whoever comes may come at any rate. */
+static void
+tell_count (SondeSession *self, guint64 n, const char *what, const char *why)
+{
+  g_autofree char *text = NULL;
+
+  if ((n & (n - 1)) != 0 || !sonde_session_is_in (self, SONDE_STATES_LIVE))
+    return;
+  text = g_strdup_printf ("%s: %" G_GUINT64_FORMAT " (%s)", what, n, why);
+  sonde_session_note (self, text, NULL);
+}
+
+void
+sonde_session_turn_away (SondeSession *self)
+{
+  tell_count (self, ++self->n_turned_away,
+              "Connections of programs that were not taken, and may not be recorded",
+              "this user's come too often");
+}
+
+/* @error: an errno */
+static void
+refuse_guest (SondeSession *self, const SondeGuest *guest, int error)
+{
+  sonde_guest_answer (guest, -error);
+  if (error != ESRCH) /* else it is gone, the session or the program */
+    tell_count (self, ++self->n_refused, "Programs that asked to be recorded and are not",
+                error == EPERM ? "they are not of this session" : g_strerror (error));
+}
+
+void
+sonde_session_meet (SondeSession *self, SondeGuest *guest)
+{
+  SondeMessageJoin message = { .header.type = SONDE_MESSAGE_JOIN, .pid = guest->pid };
+  g_autoptr (SondeGuest) taken = guest;
+  int refusal = 0;
+  Join *join;
+
+  if (!sonde_session_is_in (self, SONDE_STATES_LIVE) || self->broker == NULL)
+    refusal = ESRCH;
+  else if (g_queue_get_length (&self->joins) >= SONDE_LIMIT_JOINS)
+    refusal = EAGAIN;
+  message.request_id = ++self->n_joins;
+  /* One that cannot be told has gone, which shows. */
+  if (refusal == 0 && !sonde_peer_send (self->broker, &message, sizeof message, NULL, 0, NULL))
+    refusal = ESRCH;
+  if (refusal != 0)
+    {
+      refuse_guest (self, taken, refusal);
+      return;
+    }
+  join = g_new0 (Join, 1);
+  join->request_id = message.request_id;
+  join->guest = g_steal_pointer (&taken);
+  g_queue_push_tail (&self->joins, join);
+}
+
+/* The number was that guest's when the broker looked at its process, if he is still alive. */
+static void
+let_in (SondeSession *self, SondeGuest *guest)
+{
+  SondeMessageHeader message = { .type = SONDE_MESSAGE_PROGRAM };
+  int fd;
+
+  if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
+    refuse_guest (self, guest, ESRCH);
+  else if (sonde_guest_is_alive (guest) && sonde_guest_answer (guest, 0))
+    {
+      fd = sonde_steal_fd (&guest->fd);
+      sonde_peer_send (self->worker, &message, sizeof message, &fd, 1, NULL);
+    }
+}
+
+static gboolean
+on_joined (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
+{
+  const SondeMessageJoined *message = data;
+  GList *at = self->joins.head;
+  Join *join;
+
+  while (at != NULL && ((const Join *) at->data)->request_id != message->request_id)
+    at = at->next;
+  if (at == NULL)
+    {
+      /* The sonded before us may have asked; its guest has gone with it. */
+      if (!self->is_adopted)
+        g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                             "The broker answered what it was not asked");
+      return self->is_adopted;
+    }
+  join = at->data;
+  g_queue_delete_link (&self->joins, at);
+  if (message->status == 0)
+    let_in (self, join->guest);
+  else
+    refuse_guest (self, join->guest, message->status);
+  join_free (join);
+  return TRUE;
+}
+
 /* --- its start and its end --- */
 
 gboolean
@@ -148,6 +266,7 @@ sonde_session_steal_broker (SondeSession *self)
   SondePeer *broker = g_steal_pointer (&self->broker);
 
   g_queue_clear_full (&self->additions, addition_free);
+  g_queue_clear_full (&self->joins, join_free);
   return broker;
 }
 
@@ -396,6 +515,7 @@ static const SondeSessionWord words[] = {
   { SONDE_MESSAGE_PROCESS, SONDE_STATES_HEARD, hand_on },
   { SONDE_MESSAGE_NOTE, SONDE_STATES_HEARD, hand_on },
   { SONDE_MESSAGE_ADDED, SONDE_STATES_HEARD, on_added },
+  { SONDE_MESSAGE_JOINED, SONDE_STATES_HEARD, on_joined },
   { SONDE_MESSAGE_TARGETS_ENDED, SONDE_STATES_HEARD, on_targets_ended },
   { SONDE_MESSAGE_STUCK, WHILE_SERVED | SONDE_STATES_HEARD, on_stuck },
   { SONDE_MESSAGE_BROKEN, ~0u, on_broken },

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "daemon/control/session/session-manager.h"
 
+#include <errno.h>
 #include <unistd.h>
 
 #include "daemon/base/error.h"
@@ -143,6 +144,7 @@ struct SondeSessionManager
   GHashTable *starting; /* SondeSession → GTask */
   SondeUidRate *starts;
   SondeUidRate *additions;
+  SondeRendezvous *rendezvous; /* NULL: programs have what they inherit alone */
   guint64 last_id;
   Memory memories[SONDE_LIMIT_REMEMBERED]; /* by number, the newest in the place of older ones */
   GSource *reaper;                         /* frees the dead outside their own callbacks */
@@ -187,6 +189,7 @@ sonde_session_manager_free (SondeSessionManager *self)
   if (self == NULL)
     return;
   g_clear_handle_id (&self->shutdown_timer, g_source_remove);
+  g_clear_pointer (&self->rendezvous, sonde_rendezvous_free);
   if (self->reaper != NULL)
     g_source_destroy (self->reaper);
   g_clear_pointer (&self->reaper, g_source_unref);
@@ -203,6 +206,54 @@ sonde_session_manager_free (SondeSessionManager *self)
   sonde_peer_leavers_free (self->leavers);
   sonde_peer_launcher_unref (self->launcher);
   g_free (self);
+}
+
+static SondeSession *
+find_by_key (SondeSessionManager *self, const SondeGuest *guest)
+{
+  GHashTableIter iter;
+  gpointer session;
+
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    if (sonde_rendezvous_has_key (sonde_session_facts (session)->rendezvous, guest->key))
+      return session;
+  return NULL;
+}
+
+static void
+on_met (SondeGuest *guest, gpointer user_data)
+{
+  g_autoptr (SondeGuest) taken = guest;
+  SondeSession *session = find_by_key (user_data, guest);
+
+  if (session != NULL)
+    sonde_session_meet (session, g_steal_pointer (&taken));
+  else
+    sonde_guest_answer (taken, -ESRCH);
+}
+
+/* Nobody knows whose programs these were: of that user they are. */
+static void
+on_turned_away (uid_t uid, gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+  GHashTableIter iter;
+  gpointer session;
+
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    if (sonde_session_facts (session)->owner_uid == uid)
+      sonde_session_turn_away (session);
+}
+
+gboolean
+sonde_session_manager_listen (SondeSessionManager *self, int fd, GError **error)
+{
+  static const SondeRendezvousHandler handler = { .met = on_met, .turned_away = on_turned_away };
+
+  self->rendezvous = sonde_rendezvous_new (fd, &handler, self, error);
+  return self->rendezvous != NULL;
 }
 
 static gboolean
@@ -441,6 +492,7 @@ sonde_session_manager_leave (SondeSessionManager *self)
 
   /* Sessions let go of their files here, and go on. */
   g_clear_handle_id (&self->tidy_timer, g_source_remove);
+  g_clear_pointer (&self->rendezvous, sonde_rendezvous_free);
   for (GList *item = starting; item != NULL; item = item->next)
     sonde_session_abort (item->data, "The service is being restarted");
   g_hash_table_iter_init (&iter, self->sessions);
@@ -565,6 +617,12 @@ sonde_session_manager_start_async (SondeSessionManager *self,
     tidy_captures (self, owner_uid);
   session = sonde_session_new (++self->last_id, owner, options, is_lasting ? self->store : NULL,
                                self->fd_store, &session_handler, self);
+  if (self->rendezvous != NULL)
+    {
+      g_autofree char *key = sonde_rendezvous_make_key ();
+
+      sonde_session_set_rendezvous (session, sonde_rendezvous_describe (self->rendezvous, key));
+    }
   g_hash_table_insert (self->starting, session, g_steal_pointer (&task));
   insert (self, session);
   sonde_session_start (session, self->launcher);

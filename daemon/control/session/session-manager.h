@@ -29,6 +29,10 @@ SondeSessionManager *sonde_session_manager_new (SondePeerLauncher *launcher,
 void sonde_session_manager_free (SondeSessionManager *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSessionManager, sonde_session_manager_free)
 
+/* @fd: (transfer full): where programs of sessions that begin from now on, and of those that were
+ * taken over, find them: see rendezvous.h. Errors: those of sonde_rendezvous_new() */
+gboolean sonde_session_manager_listen (SondeSessionManager *self, int fd, GError **error);
+
 /* Takes over the sessions that a sonded before us has left in the fd store. Before any other. */
 void sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *callers);
 /* Leaves them to the next one: their workers go on, and nobody is told of an end. */

@@ -30,9 +30,13 @@ struct SondeSession
   SondePeerLauncher *launcher;
   SondeUnitShare share; /* of its budget; none while the weight is 0 */
   SondePeer *worker;
-  SondePeer *broker; /* NULL: it is not there yet, or not any more */
-  GQueue additions;  /* calls of AddProcess that it has not answered, in their order */
-  guint end;         /* of one that failed without a worker */
+  SondePeer *broker;     /* NULL: it is not there yet, or not any more */
+  GQueue additions;      /* calls of AddProcess that it has not answered, in their order */
+  GQueue joins;          /* programs that it has not answered about */
+  guint64 n_joins;       /* that it was asked about */
+  guint64 n_refused;     /* programs that were told no */
+  guint64 n_turned_away; /* connections that were not taken */
+  guint end;             /* of one that failed without a worker */
   SondeSessionOutput *output;
   GPtrArray *stops;          /* GTask: unanswered Stop calls */
   guint32 n_controls;        /* control sockets that the worker was given */

@@ -387,6 +387,13 @@ sonde_session_open_control (SondeSession *self, GError **error)
   return sonde_steal_fd (&fd);
 }
 
+void
+sonde_session_set_rendezvous (SondeSession *self, char *description)
+{
+  g_free (self->facts->rendezvous);
+  self->facts->rendezvous = description;
+}
+
 static gboolean
 on_duration (gpointer user_data)
 {

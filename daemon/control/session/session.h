@@ -5,6 +5,7 @@
 #include <gio/gio.h>
 #include <sys/types.h>
 
+#include "daemon/control/session/rendezvous.h"
 #include "daemon/control/system/caller.h"
 #include "daemon/control/session/capture-store.h"
 #include "daemon/control/session/session-keeper.h"
@@ -118,6 +119,15 @@ gboolean sonde_session_open_file (const SondeSession *self,
 /* One more control socket for programs. Returns: the programs' end, or -1.
  * Errors: SONDE_ERROR_INVALID_STATE, LIMIT_EXCEEDED, FAILED */
 int sonde_session_open_control (SondeSession *self, GError **error);
+
+/* @description: (transfer full) (nullable): of where its programs find it */
+void sonde_session_set_rendezvous (SondeSession *self, char *description);
+/* @guest: (transfer full): who knows its key. If its broker says that he may be one of its programs
+ * he is the worker's; else he is told that he is not, and the capture says so. */
+void sonde_session_meet (SondeSession *self, SondeGuest *guest);
+/* A connection of its owner's was not taken, and may have been one of its programs: told, less and
+ * less often. */
+void sonde_session_turn_away (SondeSession *self);
 
 /* What the units of its broker and its worker may have. Nothing waits for it. */
 void sonde_session_set_share (SondeSession *self, const SondeUnitShare *share);

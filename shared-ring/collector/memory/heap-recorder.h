@@ -10,6 +10,7 @@
 #include "shared-ring/control-message.h"
 #include "shared-ring/fork-guard.h"
 #include "shared-ring/ring-atomic.h"
+#include "shared-ring/ring-layout.h"
 #include "unwind/self-unwinder.h"
 
 /**
@@ -61,7 +62,7 @@ sonde_heap_recorder_is_paused (void)
   const uint32_t *word = sonde_heap_thread.pause_word;
 
   return word != NULL && sonde_heap_thread.generation == sonde_fork_guard_generation ()
-         && sonde_ring_load_relaxed (word) != 0;
+         && sonde_ring_load_relaxed (word) == SONDE_RING_IS_PAUSED;
 }
 
 /**
