@@ -34,6 +34,10 @@
 #define FAIR_PART 5
 #define BUCKET_NS (INT64_C (1000000000) / FAIR_PART)
 
+/* Until a sleeper runs again where a processor is free. If none is, it would not have run either
+ * had it not slept: that is no part of its wait. */
+#define MAX_WAKE_NS (100 * NS_PER_US)
+
 struct SondeRingWriter
 {
   SondeRingHeader *header;
@@ -47,13 +51,9 @@ struct SondeRingWriter
   uint32_t is_busy;        /* a reservation is being made or open */
   uint32_t generation;     /* of the process that opened it */
   bool is_native;
-  bool is_broken;    /* takes no more */
-  bool has_waited;   /* in vain, and there was no room since */
-  int64_t wait_ns;   /* 0: drop at once */
-  int64_t bucket_ns; /* that may be waited in a row; below 0: too much was */
-  int64_t bucket_at_ns;
-  sigset_t usual;      /* signals that are blocked in the ordinary */
-  pid_t pid;           /* that opened it */
+  bool is_broken;      /* takes no more */
+  bool has_waited;     /* in vain, and there was no room since */
+  int64_t wait_ns;     /* 0: drop at once */
   uint64_t n_frames;   /* committed */
   SondeRingLosses own; /* of a ring that has no place for them */
   SondeRingLosses *losses;
@@ -62,6 +62,12 @@ struct SondeRingWriter
   bool is_compact; /* heap events may be records */
   SondeCompactWriter compact;
   SondeRingMemory owned; /* all zero if somebody else keeps it */
+
+  /* Looked at when there is no room. */
+  int64_t bucket_ns; /* that may be waited in a row; below 0: too much was */
+  int64_t bucket_at_ns;
+  sigset_t usual; /* signals that are blocked in the ordinary */
+  pid_t pid;      /* that opened it */
 };
 
 /* How far the reader is, or false if it says what cannot be. */
@@ -170,19 +176,19 @@ may_sleep (const SondeRingWriter *self)
   return true;
 }
 
-/* How long may be waited now. What is waited in excess of the bucket is owed to it. */
+/* How long the thread may sleep now. What it slept in excess is owed to the bucket. */
 static int64_t
-patience_ns (SondeRingWriter *self, int64_t now_ns)
+share_ns (SondeRingWriter *self, int64_t now_ns)
 {
   if (self->wait_ns > SONDE_RING_FAIR_WAIT_US * NS_PER_US)
-    return self->wait_ns;
+    return INT64_MAX;
 
   self->bucket_ns += (now_ns - self->bucket_at_ns) / FAIR_PART;
   self->bucket_at_ns = now_ns;
   if (self->bucket_ns > BUCKET_NS)
     self->bucket_ns = BUCKET_NS;
 
-  return self->bucket_ns < self->wait_ns ? self->bucket_ns : self->wait_ns;
+  return self->bucket_ns;
 }
 
 /* Sleeps for @step, or until the profiler is gone: nobody but that ends it. */
@@ -196,24 +202,24 @@ sleep_a_step (SondeRingWriter *self, const struct timespec *step)
     self->is_broken = true;
 }
 
-/* Waits until there is room, the session's patience ends (-ENOBUFS), or it is in vain. */
+/* Waits until there is room, the session's patience ends (-ENOBUFS), or it is in vain. @most_ns:
+ * that may be slept */
 static int
-wait_for_room (SondeRingWriter *self, size_t size_bytes)
+wait_for_room (SondeRingWriter *self, size_t size_bytes, int64_t most_ns)
 {
   struct timespec step = { .tv_nsec = MIN_WAIT_STEP_NS };
   int64_t start_ns = sonde_ring_now_ns ();
-  int64_t longest_ns = patience_ns (self, start_ns);
-  int64_t waited_ns = 0;
+  int64_t waited_ns = 0, slept_ns = 0;
   uint32_t pause;
   int r = -ENOBUFS;
 
-  if (longest_ns <= 0)
-    return r;
-
   sonde_ring_store_relaxed (&self->header->is_waiting, 1);
   ring_doorbell (self);
-  while (r == -ENOBUFS && waited_ns < longest_ns)
+  while (r == -ENOBUFS && waited_ns < self->wait_ns && slept_ns < most_ns)
     {
+      int64_t before_ns = waited_ns;
+      int64_t longest_ns = step.tv_nsec + MAX_WAKE_NS;
+
       if (!self->is_broken)
         sleep_a_step (self, &step);
       if (step.tv_nsec < (waited_ns < LONG_WAIT_NS ? MAX_WAIT_STEP_NS : MAX_LONG_STEP_NS))
@@ -226,13 +232,14 @@ wait_for_room (SondeRingWriter *self, size_t size_bytes)
       else if (has_room (self, size_bytes))
         r = 0;
       waited_ns = sonde_ring_now_ns () - start_ns;
+      slept_ns += waited_ns - before_ns < longest_ns ? waited_ns - before_ns : longest_ns;
     }
   sonde_ring_store_relaxed (&self->header->is_waiting, 0);
 
   sonde_ring_add (&self->losses->blocked_events, 1);
   sonde_ring_add (&self->losses->blocked_bytes, size_bytes);
   sonde_ring_add (&self->losses->blocked_ns, (uint64_t) waited_ns);
-  self->bucket_ns -= waited_ns;
+  self->bucket_ns -= slept_ns;
   self->is_broken = r == -EPIPE;
   self->has_waited = r == -ENOBUFS;
 
@@ -260,15 +267,14 @@ sonde_ring_writer_patience_ns (const SondeRingWriter *self)
   return self->wait_ns;
 }
 
+/* Where there seems to be no room. */
 static int
-make_room (SondeRingWriter *self, size_t size_bytes)
+find_room (SondeRingWriter *self, size_t size_bytes)
 {
   int saved_errno = errno;
+  int64_t most_ns;
   int state;
   int r = -ENOBUFS;
-
-  if (has_room (self, size_bytes))
-    return 0;
 
   self->is_broken = !load_head (self);
   if (self->is_broken)
@@ -281,11 +287,15 @@ make_room (SondeRingWriter *self, size_t size_bytes)
       return 0;
     }
 
+  if (self->wait_ns == 0 || self->has_waited)
+    return -ENOBUFS;
+
+  most_ns = share_ns (self, sonde_ring_now_ns ());
   /* Who allocates memory does not expect to be cancelled there. */
-  if (self->wait_ns > 0 && !self->has_waited && may_sleep (self)
+  if (most_ns > 0 && may_sleep (self)
       && pthread_setcancelstate (PTHREAD_CANCEL_DISABLE, &state) == 0)
     {
-      r = wait_for_room (self, size_bytes);
+      r = wait_for_room (self, size_bytes, most_ns);
       pthread_setcancelstate (state, NULL);
     }
   errno = saved_errno;
@@ -350,7 +360,7 @@ sonde_ring_writer_reserve (SondeRingWriter *self, size_t size_bytes, void **plac
   sonde_ring_store_relaxed (&self->is_busy, 1);
   sonde_ring_signal_fence ();
 
-  r = make_room (self, size_bytes);
+  r = has_room (self, size_bytes) ? 0 : find_room (self, size_bytes);
   if (r < 0)
     {
       sonde_ring_signal_fence ();
