@@ -67,6 +67,7 @@ struct SondeRingWriter
   int64_t bucket_ns; /* that may be waited in a row; below 0: too much was */
   int64_t bucket_at_ns;
   sigset_t usual; /* signals that are blocked in the ordinary */
+  bool is_shared; /* by threads, of which each has its own such signals */
   pid_t pid;      /* that opened it */
 };
 
@@ -151,7 +152,8 @@ has_room (const SondeRingWriter *self, size_t size_bytes)
 static void
 learn_signals (SondeRingWriter *self)
 {
-  pthread_sigmask (SIG_SETMASK, NULL, &self->usual);
+  if (!self->is_shared)
+    pthread_sigmask (SIG_SETMASK, NULL, &self->usual);
 }
 
 /* Whether the thread may sleep here. Between vfork() and exec its parent would, too. In a signal
@@ -259,6 +261,13 @@ sonde_ring_writer_check_room (SondeRingWriter *self, size_t size_bytes)
     return -ENOBUFS;
   self->has_waited = false;
   return 0;
+}
+
+void
+sonde_ring_writer_share (SondeRingWriter *self)
+{
+  self->is_shared = true;
+  sigfillset (&self->usual);
 }
 
 int64_t

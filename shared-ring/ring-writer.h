@@ -115,6 +115,10 @@ void sonde_ring_writer_discard (SondeRingWriter *self);
  */
 int sonde_ring_writer_check_room (SondeRingWriter *self, size_t size_bytes);
 
+/* Threads take turns at it: which signals one of them blocks says nothing of another, so any of
+ * them waits for room, in signal handlers, too. */
+void sonde_ring_writer_share (SondeRingWriter *self);
+
 /* How long the session lets an event wait for room, in ns. */
 int64_t sonde_ring_writer_patience_ns (const SondeRingWriter *self);
 

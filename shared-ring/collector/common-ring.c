@@ -111,6 +111,7 @@ open_slot (Slot *slot, SondeProducer producer, bool is_left)
   if (r < 0)
     return r;
 
+  sonde_ring_writer_share (writer);
   slot->n_definitions = 0;
   slot->answer = grant.answer;
   sonde_ring_store_release (&slot->writer, writer);

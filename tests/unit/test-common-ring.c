@@ -124,13 +124,19 @@ read_all (void)
   pthread_mutex_unlock (&profiler.lock);
 }
 
+/* Those of an odd number block a signal that has a handler, as threads of many programs do. */
 static gpointer
 make_events (gpointer data)
 {
+  sigset_t blocked;
   SondeControlRingAnswer answer;
   SondeCommonRing self = { 0 };
   guint thread = GPOINTER_TO_UINT (data);
 
+  sigemptyset (&blocked);
+  sigaddset (&blocked, SIGUSR2);
+  if (thread % 2 == 1)
+    pthread_sigmask (SIG_BLOCK, &blocked, NULL);
   g_assert_cmpint (
       sonde_common_ring_join (
           &self, thread % 2 == 0 ? SONDE_PRODUCER_MEMORY : SONDE_PRODUCER_APPLICATION, &answer),
@@ -156,12 +162,19 @@ read_until_over (gpointer data)
 }
 
 static void
+ignore (int number)
+{
+}
+
+static void
 take_all (guint n_rings)
 {
+  const struct sigaction action = { .sa_handler = ignore };
   GThread *threads[N_THREADS];
   GThread *reader;
 
   begin (n_rings, 60 * 1000000);
+  g_assert_cmpint (sigaction (SIGUSR2, &action, NULL), ==, 0);
   reader = g_thread_new ("reader", read_until_over, NULL);
   for (guint i = 0; i < N_THREADS; i++)
     threads[i] = g_thread_new ("writer", make_events, GUINT_TO_POINTER (i));
