@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -23,8 +24,12 @@
 
 /* A profiler that has no place at the moment is asked again, at first soon and then more rarely,
  * for a second in all. */
+#define JOIN_MS        1000
 #define FIRST_PAUSE_MS 4
 #define LAST_PAUSE_MS  512
+
+/* Of everybody whom a user namespace has no number for. */
+#define OVERFLOW_UID 65534
 
 /* Programs count on low numbers: a daemon opens what is to be its standard output. */
 #define LOWEST_FD    3
@@ -273,9 +278,14 @@ send_request (int fd, const void *request, size_t request_bytes, int64_t deadlin
 
 /* Sends a request and takes one answer of this size. */
 static int
-ask (int fd, const void *request, size_t request_bytes, void *answer, size_t answer_bytes, int *got)
+ask (int fd,
+     const void *request,
+     size_t request_bytes,
+     void *answer,
+     size_t answer_bytes,
+     int64_t deadline_ms,
+     int *got)
 {
-  int64_t deadline_ms = now_ms () + SONDE_CONTROL_TIMEOUT_MS;
   ssize_t n = -EAGAIN;
   int r = request_bytes > 0 ? send_request (fd, request, request_bytes, deadline_ms) : 0;
 
@@ -329,14 +339,15 @@ is_trusted (int fd)
   socklen_t size = sizeof listener;
 
   return getsockopt (fd, SOL_SOCKET, SO_PEERCRED, &listener, &size) == 0
-         && (listener.uid == 0 || listener.uid == geteuid ());
+         && (listener.uid == 0 || (listener.uid == geteuid () && listener.uid != OVERFLOW_UID));
 }
 
 /* Returns: 0; -EAGAIN it has no place for us now, or has gone and may come back; -ECONNREFUSED,
  * -ENOENT nobody listens; or another negative errno */
 static int
-join (int fd)
+join (int fd, int64_t until_ms)
 {
+  const struct timespec step = { .tv_nsec = FIRST_PAUSE_MS * 1000000 };
   SondeControlJoin request
       = { .header = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_JOIN } };
   SondeControlJoinAnswer answer;
@@ -344,18 +355,24 @@ join (int fd)
   int got = -1;
   int r;
 
-  if (connect (fd, (const struct sockaddr *) &state.rendezvous, state.rendezvous_bytes) < 0)
-    return -errno;
+  /* Others may have filled the queue, which costs the profiler nothing. */
+  while (connect (fd, (const struct sockaddr *) &state.rendezvous, state.rendezvous_bytes) < 0)
+    {
+      if (errno != EAGAIN || now_ms () >= until_ms)
+        return -errno;
+      nanosleep (&step, NULL);
+    }
   if (!is_trusted (fd))
     return -EPERM;
-  r = ask (fd, NULL, 0, &nonce, sizeof nonce, &got);
+  r = ask (fd, NULL, 0, &nonce, sizeof nonce, until_ms, &got);
   if (r == 0 && nonce.header.type == SONDE_CONTROL_NONCE)
     {
       memcpy (request.nonce, nonce.nonce, sizeof request.nonce);
       memcpy (request.key, state.key, sizeof request.key);
       if (got >= 0)
         close (got);
-      r = ask (fd, &request, sizeof request, &answer, sizeof answer, &got);
+      r = ask (fd, &request, sizeof request, &answer, sizeof answer,
+               now_ms () + SONDE_CONTROL_TIMEOUT_MS, &got);
     }
   else if (r == 0)
     r = -EBADMSG;
@@ -366,20 +383,24 @@ join (int fd)
   return r == -EPIPE || r == -ECONNRESET ? -EAGAIN : r;
 }
 
-/* Each try is another connection, since one that was taken for a stranger's is over. */
+/* Each try is another connection, since one that was taken for a stranger's is over. The kernel is
+ * asked for a filter, too: who sets one need not call what we see, nor in our copy of the state. */
 static int
 open_link_there (void)
 {
+  int64_t until_ms = now_ms () + JOIN_MS;
   int r = -EAGAIN;
 
-  if (state.rendezvous_bytes == 0 || sonde_ring_load_relaxed (&state.is_confined) != 0)
+  if (state.rendezvous_bytes == 0 || sonde_ring_load_relaxed (&state.is_confined) != 0
+      || prctl (PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
     return -EBADF;
-  for (long pause_ms = FIRST_PAUSE_MS; r == -EAGAIN && pause_ms <= LAST_PAUSE_MS; pause_ms *= 2)
+  for (long pause_ms = FIRST_PAUSE_MS;
+       r == -EAGAIN && pause_ms <= LAST_PAUSE_MS && now_ms () < until_ms; pause_ms *= 2)
     {
       struct timespec pause = { .tv_nsec = pause_ms * 1000000 };
       int fd = make_socket ();
 
-      r = fd < 0 ? fd : join (fd);
+      r = fd < 0 ? fd : join (fd, until_ms);
       if (r == 0)
         r = sonde_known_socket_init (&state.link, fd);
       if (r < 0 && fd >= 0)
@@ -401,7 +422,8 @@ open_link (void)
 
   if (!sonde_known_socket_check (&state.control))
     return open_link_there ();
-  r = ask (state.control.fd, &request, sizeof request, &answer, sizeof answer, &fd);
+  r = ask (state.control.fd, &request, sizeof request, &answer, sizeof answer,
+           now_ms () + SONDE_CONTROL_TIMEOUT_MS, &fd);
   if (r < 0)
     return r;
 
@@ -428,12 +450,14 @@ get_native_ring (const SondeRingWish *wish, SondeRingGrant *grant)
   int r = sonde_known_socket_check (&state.link) ? 0 : open_link ();
 
   if (r == 0)
-    r = ask (state.link.fd, &request, sizeof request, answer, sizeof *answer, &grant->ring_fd);
+    r = ask (state.link.fd, &request, sizeof request, answer, sizeof *answer,
+             now_ms () + SONDE_CONTROL_TIMEOUT_MS, &grant->ring_fd);
   for (unsigned n = 0; r == 0 && answer->number != request.number && n < MAX_STALE_ANSWERS; n++)
     {
       if (grant->ring_fd >= 0)
         close (grant->ring_fd);
-      r = ask (state.link.fd, NULL, 0, answer, sizeof *answer, &grant->ring_fd);
+      r = ask (state.link.fd, NULL, 0, answer, sizeof *answer, now_ms () + SONDE_CONTROL_TIMEOUT_MS,
+               &grant->ring_fd);
     }
   if (r < 0)
     return r;
@@ -470,7 +494,7 @@ sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant)
   else
     {
       r = ask (state.control.fd, SONDE_CONTROL_SYSPROF_REQUEST, SONDE_CONTROL_SYSPROF_REQUEST_BYTES,
-               &answer, sizeof answer, &got.ring_fd);
+               &answer, sizeof answer, now_ms () + SONDE_CONTROL_TIMEOUT_MS, &got.ring_fd);
       if (r == 0 && got.ring_fd < 0)
         r = -EBADMSG;
     }

@@ -75,6 +75,10 @@ def test_filters(system, wanderer):
     check(10002 not in sizes, 'a filtered program has made a socket')
     sizes, _ = wander(system, wanderer, 'filtered')
     check(30001 not in sizes, 'a filtered program has made a socket')
+    sizes, _ = wander(system, wanderer, 'unseen')
+    check(10002 not in sizes, 'a filtered program has made a socket')
+    sizes, _ = wander(system, wanderer, 'asking')
+    check_sizes(sizes, 10001, 10002)
     sizes, _ = wander(system, wanderer, 'strict')
     check_sizes(sizes, 10001, 10002)
 

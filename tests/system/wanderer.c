@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A program that loses the control socket which it inherited, in one of the ways of real ones:
  * wanderer WAY. Each part of its work is blocks of another size. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -133,7 +134,7 @@ reuse_numbers (void)
 
 /* Whoever makes a socket is killed. */
 static int
-close_sockets (void)
+close_sockets (long (*call) (long, ...))
 {
   struct sock_filter filter[] = {
     BPF_STMT (BPF_LD | BPF_W | BPF_ABS, offsetof (struct seccomp_data, nr)),
@@ -146,7 +147,7 @@ close_sockets (void)
 
   if (prctl (PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
     return -1;
-  return (int) syscall (SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+  return (int) call (SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
 }
 
 static int
@@ -159,8 +160,52 @@ be_filtered (void)
   if (child == 0)
     {
       close_all ();
-      if (close_sockets () < 0)
+      if (close_sockets (syscall) < 0)
         _exit (1);
+      work (10002);
+      _exit (0);
+    }
+  return await (child);
+}
+
+/* By libc's own function, which nobody who is preloaded sees. */
+static int
+be_filtered_unseen (void)
+{
+  void *libc = dlopen ("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  void *found = libc != NULL ? dlsym (libc, "syscall") : NULL;
+  long (*call) (long, ...);
+  pid_t child;
+
+  if (found == NULL)
+    return 1;
+  memcpy (&call, &found, sizeof found);
+  child = fork ();
+  if (child == 0)
+    {
+      close_all ();
+      if (close_sockets (call) < 0)
+        _exit (1);
+      work (10002);
+      _exit (0);
+    }
+  return await (child);
+}
+
+/* What libseccomp asks to find out what there is. */
+static int
+ask_for_filters (void)
+{
+  pid_t child;
+
+  if (syscall (SYS_seccomp, SECCOMP_SET_MODE_STRICT, 1, NULL) == 0
+      || syscall (SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, NULL) == 0)
+    return 1;
+  work (10001);
+  child = fork ();
+  if (child == 0)
+    {
+      close_all ();
       work (10002);
       _exit (0);
     }
@@ -175,7 +220,7 @@ be_filtered_from_the_start (void)
   if (child == 0)
     {
       close_all ();
-      if (close_sockets () < 0)
+      if (close_sockets (syscall) < 0)
         _exit (1);
       become ("plain");
     }
@@ -209,9 +254,10 @@ main (int argc, char *argv[])
     const char *name;
     int (*go) (void);
   } ways[] = {
-    { "plain", work_plainly }, { "exec", close_and_exec },
-    { "daemon", be_a_daemon }, { "reused", reuse_numbers },
-    { "filter", be_filtered }, { "filtered", be_filtered_from_the_start },
+    { "plain", work_plainly },        { "exec", close_and_exec },
+    { "daemon", be_a_daemon },        { "reused", reuse_numbers },
+    { "filter", be_filtered },        { "filtered", be_filtered_from_the_start },
+    { "unseen", be_filtered_unseen }, { "asking", ask_for_filters },
     { "strict", be_strict },
   };
 

@@ -25,8 +25,7 @@ static struct
 } real;
 
 /* Before main(): whoever calls them later may be in a signal handler. */
-static void __attribute__ ((constructor))
-find_real (void)
+static void __attribute__ ((constructor)) find_real (void)
 {
   void *found[] = { dlsym (RTLD_NEXT, "prctl"), dlsym (RTLD_NEXT, "syscall") };
 
@@ -48,7 +47,8 @@ note (int is_strict)
   errno = saved_errno;
 }
 
-/* Source: prctl(2), PR_SET_SECCOMP */
+/* Calls that only ask what there is, as libseccomp's, have a null pointer for the filter, or flags
+ * in strict mode. Source: prctl(2), PR_SET_SECCOMP */
 HOOK int
 prctl (int option, ...)
 {
@@ -59,7 +59,7 @@ prctl (int option, ...)
   for (unsigned i = 0; i < 4; i++)
     arguments[i] = va_arg (rest, unsigned long);
   va_end (rest);
-  if (option == PR_SET_SECCOMP)
+  if (option == PR_SET_SECCOMP && (arguments[0] == SECCOMP_MODE_STRICT || arguments[1] != 0))
     note (arguments[0] == SECCOMP_MODE_STRICT);
   if (__builtin_expect (real.prctl == NULL, 0))
     find_real ();
@@ -78,11 +78,13 @@ syscall (long number, ...)
   for (unsigned i = 0; i < N_ARGUMENTS; i++)
     arguments[i] = va_arg (rest, long);
   va_end (rest);
-  if (number == SYS_seccomp
-      && (arguments[0] == SECCOMP_SET_MODE_STRICT || arguments[0] == SECCOMP_SET_MODE_FILTER))
-    note (arguments[0] == SECCOMP_SET_MODE_STRICT);
+  if (number == SYS_seccomp && arguments[0] == SECCOMP_SET_MODE_STRICT && arguments[1] == 0
+      && arguments[2] == 0)
+    note (1);
+  else if (number == SYS_seccomp && arguments[0] == SECCOMP_SET_MODE_FILTER && arguments[2] != 0)
+    note (0);
   if (__builtin_expect (real.syscall == NULL, 0))
     find_real ();
-  return real.syscall (number, arguments[0], arguments[1], arguments[2], arguments[3],
-                       arguments[4], arguments[5]);
+  return real.syscall (number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
+                       arguments[5]);
 }
