@@ -31,6 +31,7 @@ typedef struct
   SondeRendezvous *rendezvous;
   SondeGuest *guest;
   guint8 nonce[SONDE_CONTROL_NONCE_BYTES];
+  gint64 since_us;
   guint source;
   guint deadline;
 } Visit;
@@ -52,8 +53,14 @@ struct SondeRendezvous
 void
 sonde_guest_free (SondeGuest *self)
 {
+  char byte;
+
   if (self == NULL)
     return;
+  /* Where nothing came nothing can wait: no thread is needed that closes it. */
+  if (self->fd >= 0 && shutdown (self->fd, SHUT_RDWR) == 0
+      && recv (self->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+    sonde_clear_fd (&self->fd);
   sonde_closer_clear (&self->fd);
   sonde_clear_fd (&self->pidfd);
   g_free (self);
@@ -182,7 +189,9 @@ on_deadline (gpointer user_data)
   return G_SOURCE_REMOVE;
 }
 
-/* Who may not come in is not told why: the connection ends. */
+/* Who may not come in is not told why: the connection ends. A user may have as many uids as there
+ * are places, so that the first one of another uid takes the place of who has kept his for longest:
+ * who wants to come in answers at once. */
 static gboolean
 has_place (SondeRendezvous *self, uid_t uid)
 {
@@ -190,13 +199,20 @@ has_place (SondeRendezvous *self, uid_t uid)
   guint n_own = 0;
   GHashTableIter iter;
   gpointer visit;
+  Visit *oldest = NULL;
 
   if (!sonde_uid_rate_has_room (self->rate, uid, now_us))
     return FALSE;
   sonde_uid_rate_count (self->rate, uid, now_us);
   g_hash_table_iter_init (&iter, self->visits);
   while (g_hash_table_iter_next (&iter, &visit, NULL))
-    n_own += ((const Visit *) visit)->guest->uid == uid;
+    {
+      n_own += ((const Visit *) visit)->guest->uid == uid;
+      if (oldest == NULL || ((const Visit *) visit)->since_us < oldest->since_us)
+        oldest = visit;
+    }
+  if (n_own == 0 && g_hash_table_size (self->visits) >= SONDE_LIMIT_GUESTS - 1)
+    return g_hash_table_remove (self->visits, oldest);
   return n_own < sonde_quota_share (SONDE_LIMIT_GUESTS, g_hash_table_size (self->visits) - n_own);
 }
 
@@ -221,6 +237,7 @@ take_connection (SondeRendezvous *self, int fd)
     return;
   visit = g_new0 (Visit, 1);
   visit->rendezvous = self;
+  visit->since_us = g_get_monotonic_time ();
   visit->guest = g_steal_pointer (&guest);
   memcpy (visit->nonce, nonce.nonce, sizeof visit->nonce);
   visit->source = g_unix_fd_add (fd, G_IO_IN | G_IO_HUP | G_IO_ERR, on_readable, visit);

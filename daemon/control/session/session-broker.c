@@ -207,6 +207,8 @@ let_in (SondeSession *self, SondeGuest *guest)
 
   if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
     refuse_guest (self, guest, ESRCH);
+  else if (sonde_peer_is_behind (self->worker))
+    refuse_guest (self, guest, EAGAIN);
   else if (sonde_guest_is_alive (guest) && sonde_guest_answer (guest, 0))
     {
       fd = sonde_steal_fd (&guest->fd);
@@ -256,6 +258,8 @@ sonde_session_adopt_broker (SondeSession *self, int fd, const SondeSessionRecord
 {
   for (guint i = 0; i < record->n_additions; i++)
     g_queue_push_tail (&self->additions, g_new0 (Addition, 1));
+  /* The broker may still answer what the sonded before asked, by lower numbers. */
+  self->n_joins = (guint64) g_get_monotonic_time ();
   self->broker = sonde_peer_adopt (self->launcher, SONDE_PEER_BROKER, fd, record->broker_pid,
                                    &sonde_session_broker_handler, self);
 }
