@@ -36,6 +36,7 @@ struct SondeControlServer
   GHashTable *peers; /* Peer, of themselves */
   guint64 last_id;
   guint n_links;
+  guint n_turned_away; /* programs that came when there were too many */
 };
 
 typedef struct
@@ -157,8 +158,15 @@ sonde_control_server_add (SondeControlServer *self, int fd, gboolean is_link)
   if (is_link && self->n_links >= SONDE_LIMIT_RINGS)
     {
       close (fd);
-      self->handler.refused ("A program is not recorded: too many of them have rings",
-                             self->user_data);
+      self->n_turned_away++;
+      /* Told at each power of two: there may be a thousand a second. */
+      if ((self->n_turned_away & (self->n_turned_away - 1)) == 0)
+        {
+          g_autofree char *text = g_strdup_printf (
+              "Programs that are not recorded, since too many have rings: %u", self->n_turned_away);
+
+          self->handler.refused (text, self->user_data);
+        }
       return;
     }
   peer = g_new0 (Peer, 1);
@@ -333,8 +341,7 @@ take_message (Peer *peer, const Message *message)
   else if (peer->is_link
            && is_message (message, SONDE_CONTROL_RING, sizeof (SondeControlRingRequest)))
     return answer_ring_request (peer, message);
-  else if (peer->is_link
-           && is_message (message, SONDE_CONTROL_JOIN, sizeof (SondeControlJoin)))
+  else if (peer->is_link && is_message (message, SONDE_CONTROL_JOIN, sizeof (SondeControlJoin)))
     return TRUE; /* the front has read and answered it, and left it there */
   else if (peer->is_link)
     return end_peer (peer, FALSE);
