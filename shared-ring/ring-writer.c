@@ -133,12 +133,16 @@ ring_doorbell (SondeRingWriter *self)
   static const SondeControlHeader bell
       = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_BELL };
   int saved_errno = errno;
+  int state;
 
-  /* The number may stand for something else by now: the program may have closed the socket. */
+  /* No point of cancellation, as send() is one; the number may stand for something else by now: the
+   * program may have closed the socket. */
+  pthread_setcancelstate (PTHREAD_CANCEL_DISABLE, &state);
   if (sonde_known_socket_check (&self->link)
       && send (self->link.fd, &bell, sizeof bell, MSG_DONTWAIT | MSG_NOSIGNAL) < 0
       && (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN))
     self->is_broken = true;
+  pthread_setcancelstate (state, NULL);
   errno = saved_errno;
 }
 
@@ -251,6 +255,8 @@ wait_for_room (SondeRingWriter *self, size_t size_bytes, int64_t most_ns)
 int
 sonde_ring_writer_check_room (SondeRingWriter *self, size_t size_bytes)
 {
+  if (self->is_broken)
+    return -EPIPE;
   if (has_room (self, size_bytes))
     return 0;
 
@@ -332,8 +338,11 @@ sonde_ring_writer_check_wanted (const SondeRingWriter *self)
     {
       uint32_t pause = sonde_ring_load_relaxed (&self->header->is_paused);
 
+      /* One that is left must not be closed by a signal handler below who writes to it. */
+      if (pause == SONDE_RING_IS_LEFT)
+        return sonde_ring_load_relaxed (&self->is_busy) != 0 ? 0 : -ECHILD;
       if (pause != SONDE_RING_RUNS)
-        return pause == SONDE_RING_IS_LEFT ? -ECHILD : -EAGAIN;
+        return -EAGAIN;
     }
 
   return 0;
@@ -343,6 +352,7 @@ bool
 sonde_ring_writer_is_left (const SondeRingWriter *self)
 {
   return self->is_native && self->generation == sonde_fork_guard_generation ()
+         && sonde_ring_load_relaxed (&self->is_busy) == 0
          && sonde_ring_load_relaxed (&self->header->is_paused) == SONDE_RING_IS_LEFT;
 }
 

@@ -39,7 +39,7 @@ typedef enum
 typedef struct
 {
   _Alignas(SONDE_RING_OWNER_BYTES) uint64_t word; /* generation << STATE_BITS | CommonState */
-  SondeRingWriter *writer;                        /* who has taken the ring may write */
+  void *writer; /* SondeRingWriter: who has taken the ring may write */
   SondeControlRingAnswer answer;
   uint32_t n_definitions;
 } Slot;
@@ -47,6 +47,13 @@ typedef struct
 static Slot slots[MAX_RINGS];
 static uint32_t n_joined;
 static uint32_t n_left; /* writers that stay */
+
+/* Of a ring that is there; it stays, also when the profiler has left it and there is another. */
+static SondeRingWriter *
+writer_of (const Slot *slot)
+{
+  return sonde_ring_load_acquire (&slot->writer);
+}
 
 static uint64_t
 make_word (uint32_t generation, CommonState state)
@@ -93,14 +100,14 @@ static int
 open_slot (Slot *slot, SondeProducer producer, bool is_left)
 {
   const SondeRingWish wish = { producer, WANTED_BYTES, true };
-  SondeRingWriter *of_parent = slot->writer;
+  SondeRingWriter *of_parent = writer_of (slot);
   SondeRingWriter *writer;
   SondeRingGrant grant;
   int r;
 
   if (!is_left)
     {
-      slot->writer = NULL;
+      sonde_ring_store_relaxed (&slot->writer, (void *) NULL);
       sonde_ring_writer_close (of_parent);
     }
   r = sonde_control_link_get_ring (&wish, &grant);
@@ -114,7 +121,7 @@ open_slot (Slot *slot, SondeProducer producer, bool is_left)
   sonde_ring_writer_share (writer);
   slot->n_definitions = 0;
   slot->answer = grant.answer;
-  sonde_ring_store_release (&slot->writer, writer);
+  sonde_ring_store_release (&slot->writer, (void *) writer);
   return 0;
 }
 
@@ -130,7 +137,7 @@ take_place (Slot *slot, uint32_t generation, bool *is_left)
            && exchange (slot, word, make_word (generation, STATE_MAKING));
   if (!take (slot, generation))
     return false;
-  if (!sonde_ring_writer_is_left (slot->writer)
+  if (!sonde_ring_writer_is_left (writer_of (slot))
       || __atomic_fetch_add (&n_left, 1, __ATOMIC_RELAXED) >= MAX_LEFT)
     {
       set_state (slot, generation, STATE_FREE);
@@ -175,7 +182,7 @@ find_ring (uint32_t generation, uint32_t *index)
         {
           *index = (first + i) % MAX_RINGS;
           if (is_made (&slots[*index], generation)
-              && !sonde_ring_writer_is_left (sonde_ring_load_relaxed (&slots[*index].writer)))
+              && !sonde_ring_writer_is_left (writer_of (&slots[*index])))
             return true;
           is_coming = is_coming
                       || sonde_ring_load_relaxed (&slots[*index].word)
@@ -213,7 +220,7 @@ sonde_common_ring_join (SondeCommonRing *self,
     return -ENOMEM;
 
   made.stage_bytes = made.mapped_bytes;
-  made.pause_word = sonde_ring_writer_pause_word (slots[made.home].writer);
+  made.pause_word = sonde_ring_writer_pause_word (writer_of (&slots[made.home]));
   made.n_definitions = &slots[made.home].n_definitions;
   *answer = slots[made.home].answer;
   *self = made;
@@ -263,17 +270,17 @@ sonde_common_ring_check_wanted (const SondeCommonRing *self)
   if (self->is_broken)
     return -EPIPE;
   pause = self->pause_word != NULL ? sonde_ring_load_relaxed (self->pause_word) : SONDE_RING_RUNS;
-  if (pause != SONDE_RING_RUNS)
-    return pause == SONDE_RING_IS_LEFT ? -ECHILD : -EAGAIN;
-
-  return 0;
+  /* What a signal handler finds busy it must not leave: its thread is in it. */
+  if (pause == SONDE_RING_IS_LEFT)
+    return sonde_ring_load_relaxed (&self->is_busy) != 0 ? 0 : -ECHILD;
+  return pause != SONDE_RING_RUNS ? -EAGAIN : 0;
 }
 
 bool
 sonde_common_ring_is_left (const SondeCommonRing *self)
 {
   return self->generation != 0 && self->generation == sonde_fork_guard_generation ()
-         && self->pause_word != NULL
+         && self->pause_word != NULL && sonde_ring_load_relaxed (&self->is_busy) == 0
          && sonde_ring_load_relaxed (self->pause_word) == SONDE_RING_IS_LEFT;
 }
 
@@ -283,7 +290,7 @@ sonde_common_ring_lose (SondeCommonRing *self, size_t size_bytes)
   if (self->generation == 0 || self->generation != sonde_fork_guard_generation ())
     return;
   self->n_lost++;
-  sonde_ring_writer_lose (slots[self->home].writer, size_bytes);
+  sonde_ring_writer_lose (writer_of (&slots[self->home]), size_bytes);
 }
 
 int
@@ -342,8 +349,11 @@ try_each (SondeCommonRing *self, size_t size_bytes)
 
       if (!take (slot, self->generation))
         continue;
-      r = copy_event (slot->writer, self, size_bytes, false);
+      r = copy_event (writer_of (slot), self, size_bytes, false);
       set_state (slot, self->generation, STATE_FREE);
+      /* That a neighbour is left or broken says nothing of the first one. */
+      if (i > 0 && (r == -ECHILD || r == -EPIPE))
+        continue;
       if (r != -ENOBUFS && r != -EPIPE)
         return r;
       result = r == -ENOBUFS || result == -EBUSY ? r : result;
@@ -351,7 +361,7 @@ try_each (SondeCommonRing *self, size_t size_bytes)
   /* One that waits for room keeps those away that would wait for the same. */
   if (result == -ENOBUFS && take (home, self->generation))
     {
-      result = copy_event (home->writer, self, size_bytes, true);
+      result = copy_event (writer_of (home), self, size_bytes, true);
       set_state (home, self->generation, STATE_FREE);
       return result == -ENOBUFS ? -ENOSPC : result;
     }
@@ -363,7 +373,7 @@ static int
 try_again (SondeCommonRing *self, size_t size_bytes)
 {
   struct timespec step = { .tv_nsec = MIN_STEP_NS };
-  int64_t patience_ns = sonde_ring_writer_patience_ns (slots[self->home].writer);
+  int64_t patience_ns = sonde_ring_writer_patience_ns (writer_of (&slots[self->home]));
   int64_t now_ns = sonde_ring_now_ns ();
   int64_t deadline_ns = now_ns + PATIENCE_NS;
   int r = -EBUSY;
@@ -380,7 +390,7 @@ try_again (SondeCommonRing *self, size_t size_bytes)
       now_ns = sonde_ring_now_ns ();
     }
   if (r == -EBUSY)
-    sonde_ring_writer_lose (slots[self->home].writer, size_bytes);
+    sonde_ring_writer_lose (writer_of (&slots[self->home]), size_bytes);
   return r == -EBUSY ? -ENOSPC : r;
 }
 
@@ -392,11 +402,20 @@ publish (SondeCommonRing *self, size_t size_bytes)
   int state;
 
   if (__builtin_expect (r != -EBUSY, true))
-    return r;
+    {
+      self->has_waited = self->has_waited && r != 0;
+      return r;
+    }
+  if (self->has_waited)
+    {
+      sonde_ring_writer_lose (writer_of (&slots[self->home]), size_bytes);
+      return -ENOSPC;
+    }
 
   /* Who allocates memory does not expect to be cancelled there. */
   pthread_setcancelstate (PTHREAD_CANCEL_DISABLE, &state);
   r = try_again (self, size_bytes);
+  self->has_waited = r == -ENOSPC;
   pthread_setcancelstate (state, NULL);
   errno = saved_errno;
   return r;
@@ -413,12 +432,12 @@ sonde_common_ring_commit (SondeCommonRing *self)
 
   if (frame->len < SONDE_FRAME_MIN_SIZE || frame->len > self->reserved_bytes
       || frame->len % SONDE_FRAME_ALIGN != 0)
-    sonde_ring_writer_lose (slots[self->home].writer, self->reserved_bytes);
+    sonde_ring_writer_lose (writer_of (&slots[self->home]), self->reserved_bytes);
   else
     r = publish (self, frame->len);
   /* The profiler has left the ring meanwhile. */
   if (r == -ECHILD)
-    sonde_ring_writer_lose (slots[self->home].writer, frame->len);
+    sonde_ring_writer_lose (writer_of (&slots[self->home]), frame->len);
   self->n_frames += r == 0;
   self->n_lost += r == -ENOSPC || r == -EMSGSIZE;
   self->is_broken = r == -EPIPE;

@@ -35,6 +35,7 @@ typedef struct
   uint32_t home;       /* the ring that is tried first */
   uint32_t is_busy;    /* an event is being made */
   uint32_t is_broken;  /* the profiler is gone */
+  uint32_t has_waited; /* in vain, and no event has found a place since */
   uint32_t is_pinned;  /* to its first ring, so that its events stay in their order */
   uint32_t reserved_bytes;
   void *stage; /* where an event is made */

@@ -25,6 +25,7 @@
 /* A profiler that has no place at the moment is asked again, at first soon and then more rarely,
  * for a second in all. */
 #define JOIN_MS        1000
+#define MAX_RETRIES    3 /* where the link was closed meanwhile */
 #define FIRST_PAUSE_MS 4
 #define LAST_PAUSE_MS  512
 
@@ -437,8 +438,21 @@ open_link (void)
   return r;
 }
 
+/* A descriptor that finds no place in this process is lost, and the profiler does not know. */
 static int
-get_native_ring (const SondeRingWish *wish, SondeRingGrant *grant)
+check_place (int fd)
+{
+  int copy = fd >= 0 ? fcntl (fd, F_DUPFD_CLOEXEC, 0) : -1;
+
+  if (copy < 0)
+    return fd >= 0 && (errno == EMFILE || errno == ENFILE) ? -errno : 0;
+  close (copy);
+  return 0;
+}
+
+/* @is_asked: (out): over a link, which may have been closed since */
+static int
+get_native_ring (const SondeRingWish *wish, SondeRingGrant *grant, bool *is_asked)
 {
   SondeControlRingAnswer *answer = &grant->answer;
   SondeControlRingRequest request
@@ -447,8 +461,13 @@ get_native_ring (const SondeRingWish *wish, SondeRingGrant *grant)
           .tid = wish->is_common ? 0 : gettid (),
           .size_bytes = (uint32_t) wish->size_bytes,
           .number = ++state.n_requests };
-  int r = sonde_known_socket_check (&state.link) ? 0 : open_link ();
+  int r = check_place (state.control.fd);
 
+  if (r == 0 && !sonde_known_socket_check (&state.link))
+    r = open_link ();
+  if (r == 0)
+    r = check_place (state.link.fd);
+  *is_asked = r == 0;
   if (r == 0)
     r = ask (state.link.fd, &request, sizeof request, answer, sizeof *answer,
              now_ms () + SONDE_CONTROL_TIMEOUT_MS, &grant->ring_fd);
@@ -476,6 +495,7 @@ sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant)
 {
   SondeRingGrant got = { .ring_fd = -1, .link_fd = -1 };
   int saved_errno = errno;
+  bool is_asked;
   char answer;
   int r;
 
@@ -488,7 +508,12 @@ sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant)
   if (sonde_ring_load_relaxed (&state.is_there) == 0)
     r = -ENODEV;
   else if (!state.is_sysprof)
-    r = get_native_ring (wish, &got);
+    /* The program may close the link while it is asked on. */
+    for (unsigned n = 0;
+         (r = get_native_ring (wish, &got, &is_asked)) < 0 && is_asked && r != -ETIMEDOUT
+         && got.answer.error == 0 && n < MAX_RETRIES && !sonde_known_socket_check (&state.link);
+         n++)
+      got = (SondeRingGrant){ .ring_fd = -1, .link_fd = -1 };
   else if (!sonde_known_socket_check (&state.control))
     r = -EBADF;
   else
@@ -499,7 +524,7 @@ sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant)
         r = -EBADMSG;
     }
   /* Who does not answer once would cost each thread the same wait. */
-  if (r < 0 && got.answer.error == 0)
+  if (r < 0 && got.answer.error == 0 && r != -EMFILE && r != -ENFILE)
     sonde_ring_store_release (&state.is_there, 0);
   pthread_mutex_unlock (&state.lock);
 

@@ -27,6 +27,9 @@ typedef struct
 static LeftRing left[MAX_LEFT];
 #define BUSY ((SondeRingWriter *) left)
 
+/* Events of threads that found no descriptor to ask by: the next ring has them for its losses. */
+static uint32_t n_missed;
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static int once_result;
@@ -98,6 +101,7 @@ end_thread (void *data)
   /* What it has in common with others stays theirs. */
   if (self->on_end != NULL && self->writer == NULL && self->error == 0)
     {
+      self->has_ended = true;
       self->on_end ();
       sonde_common_ring_dwindle (&self->common);
       return;
@@ -111,6 +115,7 @@ end_thread (void *data)
       return;
     }
   left[i].tid = self->tid;
+  self->has_ended = true;
   /* Pairs with the acquire in take(). */
   sonde_ring_store_release (&left[i].writer, self->writer);
   self->on_end ();
@@ -129,13 +134,17 @@ open_writer (SondeThreadRing *self, const SondeRingWish *wish)
 {
   SondeRingWriter *writer;
   SondeRingGrant grant;
-  int r = sonde_control_link_get_ring (wish, &grant);
+  int r = -EBADF;
 
-  if (r < 0)
-    return r;
-
-  r = sonde_ring_writer_open (grant.ring_fd, grant.link_fd, &writer);
-  close (grant.ring_fd);
+  /* Another thread may be closing all descriptors, ours among them. */
+  for (unsigned n = 0; r == -EBADF && n < 2; n++)
+    {
+      r = sonde_control_link_get_ring (wish, &grant);
+      if (r < 0)
+        return r;
+      r = sonde_ring_writer_open (grant.ring_fd, grant.link_fd, &writer);
+      close (grant.ring_fd);
+    }
   if (r < 0)
     return r;
 
@@ -146,6 +155,8 @@ open_writer (SondeThreadRing *self, const SondeRingWish *wish)
       return r;
     }
 
+  for (uint32_t n = __atomic_exchange_n (&n_missed, 0, __ATOMIC_RELAXED); n > 0; n--)
+    sonde_ring_writer_lose (writer, 0);
   self->n_own_definitions = 0;
   self->n_definitions = &self->n_own_definitions;
   self->n_rounds = 0;
@@ -180,6 +191,7 @@ ask_for_ring (SondeThreadRing *self, const SondeRingWish *wish)
   int r;
 
   self->error = -EBUSY;
+  self->has_ended = false;
   self->writer = NULL;
   sonde_ring_signal_fence ();
 
@@ -196,6 +208,12 @@ ask_for_ring (SondeThreadRing *self, const SondeRingWish *wish)
     r = open_writer (self, wish);
   if (r == -EBUSY)
     return;
+  /* The program has no descriptor left now, and may have one for the next event. */
+  if (r == -EMFILE || r == -ENFILE)
+    {
+      __atomic_fetch_add (&n_missed, 1, __ATOMIC_RELAXED);
+      return;
+    }
   if (r < 0 && r != -ECHILD && r != -EOPNOTSUPP && sonde_control_link_is_there ())
     r = join_others (self, wish->producer);
   self->error = r < 0 ? -ENODEV : 0;
@@ -208,11 +226,15 @@ open_ring (SondeThreadRing *self, const SondeRingWish *wish)
 {
   int saved_errno = errno;
   sigset_t all, before;
+  int state;
 
   self->is_opening = 1;
   sigfillset (&all);
   pthread_sigmask (SIG_SETMASK, &all, &before);
+  /* Who allocates memory does not expect to be cancelled there. */
+  pthread_setcancelstate (PTHREAD_CANCEL_DISABLE, &state);
   ask_for_ring (self, wish);
+  pthread_setcancelstate (state, NULL);
   pthread_sigmask (SIG_SETMASK, &before, NULL);
   sonde_ring_signal_fence ();
   self->is_opening = 0;
@@ -229,7 +251,9 @@ sonde_thread_ring_get (const SondeRingWish *wish)
                                 : sonde_common_ring_is_left (&self->common)))
     return self;
 
-  if (!sonde_control_link_is_there ())
+  /* What it has others close once it is gone. */
+  if (!sonde_control_link_is_there ()
+      || (self->has_ended && self->generation == sonde_fork_guard_generation ()))
     self->error = -ENODEV;
   else if (self->is_opening == 0)
     open_ring (self, wish);

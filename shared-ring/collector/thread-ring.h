@@ -22,6 +22,7 @@ typedef struct
   uint32_t *n_definitions;       /* counters that were defined in its ring: see collector.c */
   uint32_t n_own_definitions;    /* if it is its own */
   uint32_t n_rounds;             /* of destructors that its end has waited for */
+  bool has_ended;                /* its destructors are done: it gets no other ring */
   SondeControlRingAnswer answer; /* what the profiler said with the ring */
   void (*on_end) (void);   /* NULL; or the user's, who has events until the thread is gone: the
                               destructors are done */

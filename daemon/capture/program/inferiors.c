@@ -25,7 +25,7 @@
 #define NO_ROOM_WAIT_US 1000 /* readers are asked again */
 
 /* A program that closed its link, and still runs, has ended the event that it was making. */
-#define LEAVE_US 2000
+#define LEAVE_US 50000
 
 /* A writer counts a loss with two additions to shared memory, which no processor does faster. */
 #define MIN_LOSS_NS 4
@@ -127,18 +127,19 @@ tell_missing (SondeInferiors *self, guint n_threads, const char *text)
 static void
 tell_lacking (SondeInferiors *self, SondeInferior *inferior)
 {
+  guint n = inferior->n_lacking + inferior->n_without;
   g_autofree char *text = NULL;
 
-  if (inferior->n_lacking == 0)
+  if (n == 0)
     return;
-  text = g_strdup_printf (
-      SONDE_LEDGER_MISSING "%u %s of process %d got no ring (%s): what %s did is not recorded",
-      inferior->n_lacking, inferior->n_lacking == 1 ? "thread" : "threads", inferior->pid,
-      inferior->lack_error == -EDQUOT ? "the session has no more ring memory"
-                                      : g_strerror (-inferior->lack_error),
-      inferior->n_lacking == 1 ? "it" : "they");
-  tell_missing (self, inferior->n_lacking, text);
-  inferior->n_lacking = 0;
+  text = g_strdup_printf (SONDE_LEDGER_MISSING
+                          "%u %s of process %d got no ring (%s): what %s did is not recorded",
+                          n, n == 1 ? "thread" : "threads", inferior->pid,
+                          inferior->lack_error == -EDQUOT ? "the session has no more ring memory"
+                                                          : g_strerror (-inferior->lack_error),
+                          n == 1 ? "it" : "they");
+  tell_missing (self, n, text);
+  inferior->n_lacking = inferior->n_without = 0;
 }
 
 static void
@@ -377,6 +378,10 @@ end_rings (SondeInferiors *self,
         {
           if (!has_room (self) && !is_urgent)
             return FALSE;
+          /* What nobody can take would be lost further on, with what others have: close_ring()
+           * counts it. */
+          if (!has_room (self) && sonde_ring_reader_has_doorbell (ring->reader))
+            break;
           take_frames (self, ring, sonde_stream_now_ns ());
           ring->last_bytes += fill_bytes - sonde_ring_reader_fill (ring->reader);
         }
@@ -524,10 +529,16 @@ static GSourceFuncs turn_functions = { .dispatch = dispatch_turn };
 static int
 refuse (const SondeRingWanted *wanted, SondeInferior *inferior, int error)
 {
-  if (wanted->kind == SONDE_RING_NATIVE
-      && (inferior->n_shared > 0 || (wanted->is_shared && inferior->n_lacking > 0)))
+  if (wanted->kind == SONDE_RING_NATIVE && inferior->n_shared > 0)
     return error;
-  if (inferior->n_lacking++ == 0)
+  /* It does not ask again, also if another thread of its process gets one later. */
+  if (wanted->kind == SONDE_RING_NATIVE && wanted->is_shared && inferior->n_lacking > 0)
+    {
+      inferior->n_lacking--;
+      inferior->n_without++;
+      return error;
+    }
+  if (inferior->n_lacking++ + inferior->n_without == 0)
     inferior->lacks_ns = sonde_stream_now_ns ();
   inferior->lack_error = error;
   return error;
