@@ -122,6 +122,26 @@ def as_user(uid, function):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+def test_unruly(system):
+    unruly = os.path.abspath(system.program('tests/system/unruly'))
+    sizes, _ = wander(system, unruly, 'ending')
+    check(sizes.get(10001) == 5 * 4 * N_EVENTS and sizes.get(10002) == 5 * N_EVENTS, f'{sizes}')
+    sizes, _ = wander(system, unruly, 'cancelled')
+    check(sizes.get(10001) == 4 * N_EVENTS and sizes.get(10002) == N_EVENTS, f'{sizes}')
+    sizes, _ = wander(system, unruly, 'closing')
+    check(sizes.get(10001) == 400 * N_EVENTS, f'{sizes}')
+
+
+def test_full(system):
+    """What a thread makes that cannot get a ring is counted."""
+    name = 'full.syscap'
+    process = system.start_recording(name, '--event=none', '--memory', WAIT, '--',
+                                     os.path.abspath(system.program('tests/system/unruly')), 'full')
+    capture, _ = system.finish_recording(process, name)
+    check_sizes(count_sizes(system, name), 10002, 10003)
+    check(capture.ledger['events-lost-ring'] >= N_EVENTS // 2, f'{capture.ledger}')
+
+
 def flood(address):
     """Until it is killed."""
     os.setresuid(STRANGER, STRANGER, STRANGER)
@@ -163,7 +183,7 @@ def test_strangers(system, wanderer):
 
 
 def main():
-    system = System(7)
+    system = System(9)
     os.environ['SONDE_MEMORY_LIBRARY'] = system.program('shared-ring/collector/memory/libsonde-memory.so')
     wanderer = os.path.abspath(system.program('tests/system/wanderer'))
     with system.case('a child of Python, which closes descriptors, is recorded'):
@@ -180,6 +200,10 @@ def main():
         check_sizes(sizes, 30001)
     with system.case('who is closed by seccomp lives, and makes no socket'):
         test_filters(system, wanderer)
+    with system.case('threads that end, are cancelled or lose the link anywhere lose nothing'):
+        test_unruly(system)
+    with system.case('what is missed for want of descriptors is counted'):
+        test_full(system)
     with system.case('strangers are refused, and cost others nothing'):
         test_strangers(system, wanderer)
     system.finish()
