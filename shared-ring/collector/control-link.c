@@ -393,7 +393,7 @@ open_link_there (void)
   int r = -EAGAIN;
 
   if (state.rendezvous_bytes == 0 || sonde_ring_load_relaxed (&state.is_confined) != 0
-      || prctl (PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
+      || prctl (PR_GET_SECCOMP, 0, 0, 0, 0) > 0)
     return -EBADF;
   for (long pause_ms = FIRST_PAUSE_MS;
        r == -EAGAIN && pause_ms <= LAST_PAUSE_MS && now_ms () < until_ms; pause_ms *= 2)
