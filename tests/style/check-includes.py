@@ -68,6 +68,7 @@ LAYERS = {
         'perf': ('', []),
         'stream': ('', ['unwind/*.h']),
         'counters': ('stream', []),
+        'heap': ('', []),
         'names': ('stream', ['symbols/*.h', 'unwind/*.h']),
         'process': ('names perf stream', ['symbols/*.h', 'unwind/*.h']),
         'program': ('process stream', ['shared-ring/*.h']),
@@ -106,7 +107,7 @@ REFUSED = {
 }
 # What the front and the broker share is for those who have rights.
 RIGHTS = [f'daemon/base/{name}.h' for name in ('asked', 'closer', 'proc-text', 'quota')]
-for room in ('counters', 'names', 'perf', 'process', 'program', 'stream', 'worker'):
+for room in ('counters', 'heap', 'names', 'perf', 'process', 'program', 'stream', 'worker'):
     REFUSED.setdefault(f'daemon/capture/{room}', []).extend(RIGHTS)
 
 # Who speaks D-Bus with the service: all else of the client asks the library.
