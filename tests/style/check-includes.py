@@ -68,14 +68,14 @@ LAYERS = {
         'perf': ('', []),
         'stream': ('', ['unwind/*.h']),
         'counters': ('stream', []),
-        'heap': ('', []),
+        'heap': ('', ['zstd.h']),
         'names': ('stream', ['symbols/*.h', 'unwind/*.h']),
         'process': ('names perf stream', ['symbols/*.h', 'unwind/*.h']),
         'program': ('process stream', ['shared-ring/*.h']),
         'worker': ('counters names perf process program stream', ['seccomp.h']),
     }),
     'client/base': GLIB + CONFIG + BASE,
-    'client/model': CLIENT + CONFIG + ['protocol/*.h', 'symbols/*.h'],
+    'client/model': CLIENT + CONFIG + ['protocol/*.h', 'symbols/*.h', 'zstd.h'],
     'client/names': CLIENT + CONFIG + LIBDW + PACKING
     + ['client/model/*.h', 'protocol/*.h', 'symbols/*.h'],
     'client/report': CLIENT
