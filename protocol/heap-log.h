@@ -41,7 +41,7 @@ typedef enum
   SONDE_HEAP_COLUMN_SIZES,   /* of each: its node, or 0; its bytes */
   SONDE_HEAP_COLUMN_THREADS, /* of each: its process, its id */
   SONDE_HEAP_COLUMN_EVENTS,  /* see SondeHeapLogKind */
-  SONDE_HEAP_COLUMN_TIMES,   /* of each step: how many events are before it; ticks */
+  SONDE_HEAP_COLUMN_TIMES,   /* of each step: how many events are before it; ticks, zigzag */
   SONDE_HEAP_N_COLUMNS,
 } SondeHeapColumn;
 
@@ -61,16 +61,21 @@ typedef struct
 /* The low two bits of a number in the column of events; above them is what it is of. */
 typedef enum
 {
-  SONDE_HEAP_LOG_BLOCK = 0,  /* the number of a size, which may be the first that is not used yet */
-  SONDE_HEAP_LOG_FREE = 1,   /* of the block that was numbered so many blocks ago, from 1 */
-  SONDE_HEAP_LOG_OTHER = 2,  /* the address of a block that the log does not know, freed */
-  SONDE_HEAP_LOG_SWITCH = 3, /* see SONDE_HEAP_LOG_REPLACE */
+  SONDE_HEAP_LOG_BLOCK = 0, /* the number of a size */
+  SONDE_HEAP_LOG_FREE = 1,  /* of the block that was numbered so many blocks ago, from 1 */
+  SONDE_HEAP_LOG_NEAR = 2,  /* zigzag: a free of the block of so many numbers more than that of the
+                               last one of this kind; of the first in a segment, than @n_before */
+  SONDE_HEAP_LOG_OTHER = 3, /* see SondeHeapLogOther */
 } SondeHeapLogKind;
 
-/* The lowest bit of what SWITCH is of. Clear: from here on events are of the thread of that number.
- * Set: the next block lies where the block lay that was numbered so many blocks ago, and takes its
- * number: nobody told that that one was freed. */
-#define SONDE_HEAP_LOG_REPLACE   1u
+/* The low two bits of what OTHER is of; above them is what that is of. The last kind is none. */
+typedef enum
+{
+  SONDE_HEAP_LOG_THREAD = 0,  /* from here on events are of the thread of that number */
+  SONDE_HEAP_LOG_REPLACE = 1, /* the next block lies where the block lay that was numbered so many
+                                 blocks ago, and takes its number: nobody told that it was freed */
+  SONDE_HEAP_LOG_UNKNOWN = 2, /* a free, of an address that has no block here */
+} SondeHeapLogOther;
 
 #define SONDE_HEAP_LOG_KIND_BITS 2u
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <zstd.h>
 
+#define KIND_MASK   ((1u << SONDE_HEAP_LOG_KIND_BITS) - 1)
 #define MAX_DEPTH   1024
 #define MAX_TICK_NS 1000000000u
 #define MAX_BLOCKS  (UINT64_C (1) << 56) /* whose addresses are apart from a program's */
@@ -128,6 +129,13 @@ get (Column *column, guint64 *number)
   return FALSE;
 }
 
+/* Zigzag: the lowest bit is the sign. */
+static guint64
+unfold (guint64 number)
+{
+  return (number >> 1) ^ -(number & 1);
+}
+
 static gboolean
 is_over (const Column *column)
 {
@@ -146,7 +154,7 @@ read_pcs (SondeHeapLogReader *self, Column *column)
     {
       if (!get (column, &number) || self->pcs->len >= SONDE_HEAP_LOG_MAX_NODES)
         return FALSE;
-      last += (number >> 1) ^ -(number & 1);
+      last += unfold (number);
       g_array_append_val (self->pcs, last);
     }
   return TRUE;
@@ -198,10 +206,10 @@ read_threads (SondeHeapLogReader *self, Column *column)
     {
       LogThread thread;
 
-      if (!get (column, &pid) || !get (column, &tid) || pid > G_MAXINT32 || tid > G_MAXINT32
+      if (!get (column, &pid) || !get (column, &tid) || pid > G_MAXINT32 || tid > G_MAXUINT32
           || self->threads->len >= SONDE_HEAP_LOG_MAX_THREADS)
         return FALSE;
-      thread = (LogThread){ (gint32) pid, (gint32) tid };
+      thread = (LogThread){ (gint32) pid, (gint32) (guint32) tid };
       g_array_append_val (self->threads, thread);
     }
   return TRUE;
@@ -282,11 +290,11 @@ read_step (Clock *clock)
 static gboolean
 advance (Clock *clock)
 {
-  guint64 step_ns;
+  gint64 step_ns;
 
   while (clock->is_there && clock->n_before == 0)
     {
-      if (__builtin_mul_overflow (clock->ticks, clock->tick_ns, &step_ns)
+      if (__builtin_mul_overflow ((gint64) unfold (clock->ticks), (gint64) clock->tick_ns, &step_ns)
           || __builtin_add_overflow (clock->time_ns, step_ns, &clock->time_ns)
           || !read_step (clock))
         return FALSE;
@@ -301,6 +309,7 @@ read_events (SondeHeapLogReader *self, Column *column, Clock *clock)
 {
   const guint64 n_promised = self->counts.n_told + self->label.n_events;
   const LogThread *thread = NULL;
+  guint64 last = self->n_blocks;
   guint64 replaced = 0;
   guint64 number;
 
@@ -308,23 +317,27 @@ read_events (SondeHeapLogReader *self, Column *column, Clock *clock)
     return "its times are wrong";
   while (!is_over (column))
     {
-      guint64 operand;
+      guint64 operand, kind, other;
 
       if (!get (column, &number))
         return "a number is wrong";
+      kind = number & KIND_MASK;
       operand = number >> SONDE_HEAP_LOG_KIND_BITS;
-      if ((number & 3) == SONDE_HEAP_LOG_SWITCH && (operand & SONDE_HEAP_LOG_REPLACE) == 0)
+      other = operand & KIND_MASK;
+      if (kind == SONDE_HEAP_LOG_OTHER)
+        operand >>= SONDE_HEAP_LOG_KIND_BITS;
+      if (kind == SONDE_HEAP_LOG_OTHER && other == SONDE_HEAP_LOG_THREAD)
         {
-          if (operand >> 1 >= self->threads->len)
+          if (operand >= self->threads->len)
             return "a thread is not defined";
-          thread = &g_array_index (self->threads, LogThread, operand >> 1);
+          thread = &g_array_index (self->threads, LogThread, operand);
           continue;
         }
-      if ((number & 3) == SONDE_HEAP_LOG_SWITCH)
+      if (kind == SONDE_HEAP_LOG_OTHER && other == SONDE_HEAP_LOG_REPLACE)
         {
-          if (operand >> 1 == 0 || operand >> 1 > self->n_blocks)
+          if (operand == 0 || operand > self->n_blocks)
             return "a block is not there";
-          replaced = operand >> 1;
+          replaced = operand;
           continue;
         }
       if (thread == NULL)
@@ -334,9 +347,20 @@ read_events (SondeHeapLogReader *self, Column *column, Clock *clock)
       if (!advance (clock))
         return "its times are wrong";
       self->event.frame.frame.time_ns = clock->time_ns;
-      if ((number & 3) == SONDE_HEAP_LOG_OTHER)
-        tell (self, thread, operand, 0);
-      else if ((number & 3) == SONDE_HEAP_LOG_FREE)
+      if (kind == SONDE_HEAP_LOG_OTHER)
+        {
+          if (other != SONDE_HEAP_LOG_UNKNOWN)
+            return "there is no such event";
+          tell (self, thread, operand, 0);
+        }
+      else if (kind == SONDE_HEAP_LOG_NEAR)
+        {
+          last += unfold (operand);
+          if (last == 0 || last > self->n_blocks)
+            return "a block is not there";
+          tell (self, thread, SONDE_HEAP_LOG_ADDRESS (last), 0);
+        }
+      else if (kind == SONDE_HEAP_LOG_FREE)
         {
           if (operand == 0 || operand > self->n_blocks)
             return "a block is not there";

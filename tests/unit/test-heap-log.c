@@ -71,7 +71,7 @@ set_up (Fixture *self)
 {
   memset (self, 0, sizeof *self);
   self->tree = sonde_stack_tree_new (SONDE_HEAP_LOG_MAX_NODES);
-  self->threads = g_array_new (FALSE, FALSE, sizeof (SondeHeapThread));
+  self->threads = g_array_new (FALSE, FALSE, sizeof (SondeHeapLogThread));
   self->log = sonde_heap_log_new (self->tree, self->threads, TICK_NS, take_segment, self);
   self->segments = g_ptr_array_new_with_free_func ((GDestroyNotify) g_byte_array_unref);
   self->wanted = g_array_new (FALSE, TRUE, sizeof (Event));
@@ -79,7 +79,7 @@ set_up (Fixture *self)
   self->reader = sonde_heap_log_reader_new (take_event, self);
   for (gint32 i = 0; i < 5; i++)
     {
-      SondeHeapThread thread = { 100 + i / 2, 100 + i };
+      SondeHeapLogThread thread = { 100 + i / 2, 100 + i };
 
       g_array_append_val (self->threads, thread);
     }
@@ -132,7 +132,7 @@ feed (Fixture *self, guint from)
 static void
 want (Fixture *self, guint32 thread, gint64 time_ns, guint64 address, gint64 size_bytes)
 {
-  const SondeHeapThread *at = &g_array_index (self->threads, SondeHeapThread, thread);
+  const SondeHeapLogThread *at = &g_array_index (self->threads, SondeHeapLogThread, thread);
   Event event = {
     .time_ns = time_ns, .address = address, .size_bytes = size_bytes, .pid = at->pid, .tid = at->tid
   };
@@ -241,9 +241,10 @@ test_reads_what_was_written (void)
 static void
 test_rounds_times_down (void)
 {
-  static const gint64 told[] = { 5, 5 + TICK_NS - 1, 5 + TICK_NS, 6, 5 + 9 * TICK_NS };
+  static const gint64 told[]
+      = { 5, 5 + TICK_NS - 1, 5 + TICK_NS, 6, 5 + 9 * TICK_NS, 4, 5 - TICK_NS };
   static const gint64 wanted[]
-      = { 5, 5, 5 + TICK_NS, 5 + TICK_NS /* goes not back */, 5 + 9 * TICK_NS };
+      = { 5, 5, 5 + TICK_NS, 5, 5 + 9 * TICK_NS, 5 - TICK_NS, 5 - TICK_NS };
   Fixture self;
 
   set_up (&self);
@@ -465,22 +466,27 @@ test_refuses_what_cannot_be (void)
   g_assert_cmpstr (fault_of (NULL, longer_size, "", "", 0), ==, "a definition is wrong");
   g_assert_cmpstr (fault_of (NULL, long_thread, "", "", 0), ==, "a definition is wrong");
   g_assert_cmpstr (fault_of (NULL, endless_pc, "", "", 0), ==, "a definition is wrong");
-  /* 3: thread 0; 5: a free of the block before; 4: a block of size 1; 2: an address */
-  g_assert_null (fault_of (NULL, NULL, "\x03\x06\x0a", "\x01\x07", 2));
-  g_assert_cmpstr (fault_of (NULL, NULL, "\x06", "", 1), ==, "an event has no thread");
-  g_assert_cmpstr (fault_of (NULL, NULL, "\x0b", "", 0), ==, "a thread is not defined");
+  /* 3: thread 0; 5: a free of the block before; 4: a block of size 1; 1b: of address 1 */
+  g_assert_null (fault_of (NULL, NULL, "\x03\x1b\x2b", "\x01\x07", 2));
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x1b", "", 1), ==, "an event has no thread");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x13", "", 0), ==, "a thread is not defined");
   g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x05", "", 1), ==, "a block is not there");
   g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x01", "", 1), ==, "a block is not there");
-  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x0f", "", 1), ==, "a block is not there");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x02", "", 1), ==, "a block is not there");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x0a", "", 1), ==, "a block is not there");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x06", "", 1), ==, "a block is not there");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x17", "", 1), ==, "a block is not there");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x07", "", 1), ==, "a block is not there");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x0f", "", 1), ==, "there is no such event");
   g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x04", "", 1), ==, "a size is not defined");
-  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x06\x06", "", 1), ==,
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x1b\x1b", "", 1), ==,
                    "it has more events than it says");
-  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x06\x06", "", 3), ==,
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x1b\x1b", "", 3), ==,
                    "it has fewer events than it says");
   g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x86", "", 1), ==, "a number is wrong");
-  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x06", "\x01", 1), ==, "its times are wrong");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x1b", "\x01", 1), ==, "its times are wrong");
   g_assert_cmpstr (
-      fault_of (NULL, NULL, "\x03\x06\x06\x06", "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 3),
+      fault_of (NULL, NULL, "\x03\x1b\x1b\x1b", "\x01\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", 3),
       ==, "its times are wrong");
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Sums by stack, and their peak against one that copies everything. */
 #include "daemon/capture/heap/heap-sums.h"
 
 #define N_ROWS 12

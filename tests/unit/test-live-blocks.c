@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Live blocks by page against a plain table, and their bound. */
 #include "daemon/capture/heap/live-blocks.h"
 
 #define MIB (UINT64_C (1) << 20)

@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 4
-#define DIGEST  "51855936a674763fb11874f8ac1bc3d835011a8e9c92868d0f5f58521c635c79"
+#define DIGEST  "dbdf9fa67d72345cb78b459eb7bd86b2e760dbbcc573a0fa3d7423df336ae351"
 
 typedef struct
 {
@@ -228,7 +228,7 @@ static const struct
         FIELD (SondeAsked, memory),
         FIELD (SondeAsked, memory_wait_us),
         FIELD (SondeAsked, counters),
-        FIELD (SondeAsked, padding),
+        FIELD (SondeAsked, memory_detail),
         FIELD (SondeAsked, unit),
     } },
   { "SondeMessageAsk",

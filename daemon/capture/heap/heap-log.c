@@ -11,6 +11,10 @@
 #define MAX_NUMBER     10 /* bytes that a number may take */
 #define PACKING_EFFORT 3
 
+/* Blocks that are freed soon are so at the same age again and again; others in the order, or
+ * against the order, of their numbers. */
+#define SHORT_AGE 31
+
 typedef struct
 {
   uint8_t *bytes;
@@ -51,7 +55,8 @@ struct SondeHeapLog
   guint n_timed; /* of these, before the last step */
   gint64 ticks;  /* since the segment's first event */
   uint64_t n_blocks;
-  guint32 thread; /* of the last event, + 1 */
+  uint64_t last_freed; /* by its number, of those that are not told by age */
+  guint32 thread;      /* of the last event, + 1 */
 };
 
 static uint64_t
@@ -136,6 +141,21 @@ put (SondeHeapLog *self, SondeHeapColumn which, uint64_t number)
   column->bytes[column->n++] = (uint8_t) number;
 }
 
+/* Zigzag: the lowest bit is the sign. */
+static uint64_t
+fold (gint64 number)
+{
+  return number < 0 ? ~((uint64_t) number << 1) : (uint64_t) number << 1;
+}
+
+static void
+put_other (SondeHeapLog *self, SondeHeapLogOther which, uint64_t operand)
+{
+  put (self, SONDE_HEAP_COLUMN_EVENTS,
+       (operand << SONDE_HEAP_LOG_KIND_BITS | which) << SONDE_HEAP_LOG_KIND_BITS
+           | SONDE_HEAP_LOG_OTHER);
+}
+
 static guint32 *
 number_at (GArray *numbers, guint32 index)
 {
@@ -152,11 +172,8 @@ tell_pc (SondeHeapLog *self, guint32 index)
   if (*number == 0)
     {
       uint64_t pc = g_array_index (self->tree->pcs, uint64_t, index);
-      uint64_t difference = pc - self->last_pc;
 
-      /* zigzag: the lowest bit is the sign */
-      put (self, SONDE_HEAP_COLUMN_PCS,
-           difference >> 63 != 0 ? ~(difference << 1) : difference << 1);
+      put (self, SONDE_HEAP_COLUMN_PCS, fold ((gint64) (pc - self->last_pc)));
       self->last_pc = pc;
       *number = ++self->n_pcs;
     }
@@ -218,15 +235,23 @@ switch_thread (SondeHeapLog *self, guint32 thread)
 
   if (*number == 0)
     {
-      const SondeHeapThread *at = &g_array_index (self->threads, SondeHeapThread, thread);
+      const SondeHeapLogThread *at = &g_array_index (self->threads, SondeHeapLogThread, thread);
 
       put (self, SONDE_HEAP_COLUMN_THREADS, (uint32_t) at->pid);
       put (self, SONDE_HEAP_COLUMN_THREADS, (uint32_t) at->tid);
       *number = ++self->n_threads;
     }
-  put (self, SONDE_HEAP_COLUMN_EVENTS,
-       (uint64_t) (*number - 1) << 1 << SONDE_HEAP_LOG_KIND_BITS | SONDE_HEAP_LOG_SWITCH);
+  put_other (self, SONDE_HEAP_LOG_THREAD, *number - 1);
   self->thread = thread + 1;
+}
+
+void
+sonde_heap_log_forget_thread (SondeHeapLog *self, guint32 thread)
+{
+  if (thread < self->thread_numbers->len)
+    *number_at (self->thread_numbers, thread) = 0;
+  if (self->thread == thread + 1)
+    self->thread = 0;
 }
 
 /* --- segments --- */
@@ -325,13 +350,16 @@ begin_event (SondeHeapLog *self, guint32 thread, gint64 time_ns)
   if (self->n_events == 0)
     {
       self->segment.time_ns = time_ns;
-      self->segment.n_before = self->n_blocks;
+      self->segment.n_before = self->last_freed = self->n_blocks;
     }
-  ticks = (time_ns - self->segment.time_ns) / self->segment.tick_ns;
-  if (ticks > self->ticks)
+  /* both are between the start of the session and now */
+  ticks = time_ns - self->segment.time_ns;
+  ticks = (ticks >= 0 ? ticks : ticks - (gint64) self->segment.tick_ns + 1)
+          / (gint64) self->segment.tick_ns;
+  if (ticks != self->ticks)
     {
       put (self, SONDE_HEAP_COLUMN_TIMES, self->n_events - self->n_timed);
-      put (self, SONDE_HEAP_COLUMN_TIMES, (uint64_t) (ticks - self->ticks));
+      put (self, SONDE_HEAP_COLUMN_TIMES, fold (ticks - self->ticks));
       self->n_timed = self->n_events;
       self->ticks = ticks;
     }
@@ -360,9 +388,7 @@ sonde_heap_log_add_block (SondeHeapLog *self,
   begin_event (self, thread, time_ns);
   size = tell_size (self, node, size_bytes);
   if (replaced != 0)
-    put (self, SONDE_HEAP_COLUMN_EVENTS,
-         (age_of (self, replaced) << 1 | SONDE_HEAP_LOG_REPLACE) << SONDE_HEAP_LOG_KIND_BITS
-             | SONDE_HEAP_LOG_SWITCH);
+    put_other (self, SONDE_HEAP_LOG_REPLACE, age_of (self, replaced));
   put (self, SONDE_HEAP_COLUMN_EVENTS, size << SONDE_HEAP_LOG_KIND_BITS | SONDE_HEAP_LOG_BLOCK);
   return replaced != 0 ? replaced : ++self->n_blocks;
 }
@@ -370,14 +396,23 @@ sonde_heap_log_add_block (SondeHeapLog *self,
 void
 sonde_heap_log_add_free (SondeHeapLog *self, guint32 thread, gint64 time_ns, uint64_t number)
 {
+  uint64_t age = age_of (self, number);
+
   begin_event (self, thread, time_ns);
-  put (self, SONDE_HEAP_COLUMN_EVENTS,
-       age_of (self, number) << SONDE_HEAP_LOG_KIND_BITS | SONDE_HEAP_LOG_FREE);
+  if (age <= SHORT_AGE)
+    put (self, SONDE_HEAP_COLUMN_EVENTS, age << SONDE_HEAP_LOG_KIND_BITS | SONDE_HEAP_LOG_FREE);
+  else
+    {
+      put (self, SONDE_HEAP_COLUMN_EVENTS,
+           fold ((gint64) (number - self->last_freed)) << SONDE_HEAP_LOG_KIND_BITS
+               | SONDE_HEAP_LOG_NEAR);
+      self->last_freed = number;
+    }
 }
 
 void
 sonde_heap_log_add_other (SondeHeapLog *self, guint32 thread, gint64 time_ns, uint64_t address)
 {
   begin_event (self, thread, time_ns);
-  put (self, SONDE_HEAP_COLUMN_EVENTS, address << SONDE_HEAP_LOG_KIND_BITS | SONDE_HEAP_LOG_OTHER);
+  put_other (self, SONDE_HEAP_LOG_UNKNOWN, address);
 }

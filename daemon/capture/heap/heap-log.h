@@ -18,7 +18,7 @@ typedef struct
 {
   int32_t pid;
   int32_t tid;
-} SondeHeapThread;
+} SondeHeapLogThread;
 
 /* A segment, with its label. */
 typedef void (*SondeHeapLogFunc) (const uint8_t *bytes,
@@ -26,7 +26,7 @@ typedef void (*SondeHeapLogFunc) (const uint8_t *bytes,
                                   guint n_events,
                                   gpointer user_data);
 
-/* @tree, @threads: (element-type SondeHeapThread): what events refer to; borrowed, and outliving
+/* @tree, @threads: (element-type SondeHeapLogThread): what events refer to; borrowed, and outliving
  * the log. @tick_ns: what times are rounded down to, from a segment's first */
 SondeHeapLog *sonde_heap_log_new (const SondeStackTree *tree,
                                   const GArray *threads,
@@ -49,6 +49,9 @@ void sonde_heap_log_add_free (SondeHeapLog *self, guint32 thread, gint64 time_ns
 /* Of a block that has no number. */
 void
 sonde_heap_log_add_other (SondeHeapLog *self, guint32 thread, gint64 time_ns, uint64_t address);
+
+/* That number is another thread's from now on. */
+void sonde_heap_log_forget_thread (SondeHeapLog *self, guint32 thread);
 
 /* When the segment that is being written began, or G_MAXINT64: none is. */
 gint64 sonde_heap_log_since_ns (const SondeHeapLog *self);

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 /* Behind the made-up addresses: the kernel's, and context markers. */
 #define NAMES_END UINT64_C (0xF000000000000000)
 
@@ -74,6 +76,50 @@ adopt_stack (SondeFrameAdopter *self, SondeInferior *inferior, gsize at, guint n
     }
 
   return n_left;
+}
+
+/* Of the inferior's @n_addrs as they came. */
+static uint64_t
+hash_stack (const SondeInferior *inferior, const uint64_t *addrs, guint n_addrs)
+{
+  uint64_t lanes[2] = { inferior->stack_seed, n_addrs };
+
+  for (guint i = 0; i < n_addrs; i++)
+    {
+      uint64_t *lane = &lanes[i % 2];
+
+      *lane = (*lane ^ addrs[i]) * UINT64_C (0x9E3779B97F4A7C15);
+      *lane ^= *lane >> 29;
+    }
+  return sonde_hash (lanes[0], lanes[1]);
+}
+
+/* Names and addresses of a stack are looked at when it is met first. */
+static void
+adopt_heap_event (SondeFrameAdopter *self, SondeInferior *inferior)
+{
+  const SondeFrameAllocation *allocation = (const SondeFrameAllocation *) &self->copy.frame;
+  const uint64_t *addrs = (const uint64_t *) (void *) (self->copy.bytes + sizeof *allocation);
+  SondeHeapBook *book = inferior->parts->book;
+  SondeHeapBookEvent event = { .time_ns = allocation->frame.time_ns,
+                               .address = allocation->address,
+                               .size_bytes = (uint64_t) MAX (allocation->size_bytes, 0),
+                               .tid = allocation->tid };
+
+  if (inferior->heap == NULL)
+    inferior->heap = sonde_heap_book_add_process (book, inferior->pid);
+  if (event.size_bytes > 0 && allocation->n_addrs > 0)
+    {
+      uint64_t hash = hash_stack (inferior, addrs, allocation->n_addrs);
+
+      if (!sonde_heap_book_find_stack (book, hash, &event.node))
+        {
+          guint n_addrs = adopt_stack (self, inferior, sizeof *allocation, allocation->n_addrs);
+
+          event.node = sonde_heap_book_add_stack (book, hash, addrs, n_addrs);
+        }
+    }
+  sonde_heap_book_add (book, inferior->heap, &event);
 }
 
 static gboolean
@@ -148,6 +194,11 @@ sonde_frame_adopter_adopt (SondeFrameAdopter *self,
       is_good = adopt_sample (self, inferior);
       break;
     case SONDE_FRAME_ALLOCATION:
+      if (inferior->parts->book != NULL)
+        {
+          adopt_heap_event (self, inferior);
+          return;
+        }
       allocation->n_addrs
           = (uint16_t) adopt_stack (self, inferior, sizeof *allocation, allocation->n_addrs);
       allocation->frame.len
