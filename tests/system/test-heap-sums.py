@@ -80,13 +80,13 @@ def run_heaptrack(system, command, variables):
     return int(counts[0][1]) - 1, int(counts[1][1])
 
 
-def record_heap(system, name, command, variables, *options):
+def record_heap(system, name, command, variables, detail='events'):
     """What sondectl heap says in JSON."""
     library = system.program('shared-ring/collector/memory/libsonde-memory.so')
     settings = [f'{key}={value}' for key, value in environment_of(system, variables).items()]
-    system.record(name, '--memory', f'--memory-wait={WAIT_US}', '--', *command,
+    system.record(name, '--memory', f'--memory-detail={detail}', f'--memory-wait={WAIT_US}', '--', *command,
                   prefix=('env', '-i', f'SONDE_MEMORY_LIBRARY={library}', *settings))
-    return json.loads(system.sondectl('heap', '--json', *options, system.path(name)))
+    return json.loads(system.sondectl('heap', '--json', system.path(name)))
 
 
 def pair(amount):
@@ -99,18 +99,20 @@ def check_near(what, sums, expected, tolerance):
 
 def compare_program(system, name):
     command, variables, tolerance = PROGRAMS[name]
-    heap = record_heap(system, f'{name}.syscap', command, variables)
+    heaps = {detail: record_heap(system, f'{name}.syscap', command, variables, detail) for detail in ('log', 'events')}
+    heap = heaps['events']
     allocated, n_freed, left = run_memcheck(system, command, variables)
     peak = run_massif(system, command, variables)
     n_allocated, n_temporary = run_heaptrack(system, command, variables)
     print(f"# {name}: allocated {pair(heap['allocated'])}, valgrind {allocated}, heaptrack {n_allocated}; left {pair(heap['left'])}, "
           f"valgrind {left}; peak {heap['peak']['bytes']}, massif {peak}; temporary {heap['temporary']['blocks']}, heaptrack {n_temporary}")
-    check(not any(heap['inexact'].values()), f"not exact: {heap['inexact']}")
-    check_near('allocated', pair(heap['allocated']), allocated, tolerance)
-    check_near('freed', [heap['freed']['blocks']], [n_freed], tolerance)
-    check_near('left', pair(heap['left']), left, tolerance)
-    check_near('peak', [heap['peak']['bytes']], [peak], tolerance)
-    check_near('allocations of heaptrack', [heap['allocated']['blocks']], [n_allocated], tolerance)
+    for detail, heap in heaps.items():
+        check(not any(heap['inexact'].values()), f"{detail} is not exact: {heap['inexact']}")
+        check_near(f'{detail}: allocated', pair(heap['allocated']), allocated, tolerance)
+        check_near(f'{detail}: freed', [heap['freed']['blocks']], [n_freed], tolerance)
+        check_near(f'{detail}: left', pair(heap['left']), left, tolerance)
+        check_near(f'{detail}: peak', [heap['peak']['bytes']], [peak], tolerance)
+        check_near(f'{detail}: allocations of heaptrack', [heap['allocated']['blocks']], [n_allocated], tolerance)
 
 
 def test_views(system):
