@@ -78,30 +78,43 @@ adopt_stack (SondeFrameAdopter *self, SondeInferior *inferior, gsize at, guint n
   return n_left;
 }
 
-/* Of the inferior's @n_addrs as they came. */
+static uint64_t
+stir (uint64_t lane, uint64_t address)
+{
+  lane = (lane ^ address) * UINT64_C (0x9E3779B97F4A7C15);
+  return lane ^ lane >> 29;
+}
+
+/* Of the inferior's @n_addrs as they came. Four lanes, since each step waits for the one before. */
 static uint64_t
 hash_stack (const SondeInferior *inferior, const uint64_t *addrs, guint n_addrs)
 {
-  uint64_t lanes[2] = { inferior->stack_seed, n_addrs };
+  uint64_t a = inferior->stack_seed, b = n_addrs, c = 0, d = 0;
+  guint i = 0;
 
-  for (guint i = 0; i < n_addrs; i++)
+  for (; n_addrs - i >= 4; i += 4)
     {
-      uint64_t *lane = &lanes[i % 2];
-
-      *lane = (*lane ^ addrs[i]) * UINT64_C (0x9E3779B97F4A7C15);
-      *lane ^= *lane >> 29;
+      a = stir (a, addrs[i]);
+      b = stir (b, addrs[i + 1]);
+      c = stir (c, addrs[i + 2]);
+      d = stir (d, addrs[i + 3]);
     }
-  return sonde_hash (lanes[0], lanes[1]);
+  for (; i < n_addrs; i++)
+    a = stir (a, addrs[i]);
+  return sonde_hash (sonde_hash (a, c), sonde_hash (b, d));
 }
 
 /* Names and addresses of a stack are looked at when it is met first. */
 static void
-adopt_heap_event (SondeFrameAdopter *self, SondeInferior *inferior)
+adopt_heap_event (SondeFrameAdopter *self,
+                  SondeInferior *inferior,
+                  const SondeFrameAllocation *allocation,
+                  gint64 time_ns)
 {
-  const SondeFrameAllocation *allocation = (const SondeFrameAllocation *) &self->copy.frame;
-  const uint64_t *addrs = (const uint64_t *) (void *) (self->copy.bytes + sizeof *allocation);
+  const gsize at = sizeof *allocation;
+  const uint64_t *addrs = (const uint64_t *) (const void *) ((const uint8_t *) allocation + at);
   SondeHeapBook *book = inferior->parts->book;
-  SondeHeapBookEvent event = { .time_ns = allocation->frame.time_ns,
+  SondeHeapBookEvent event = { .time_ns = time_ns,
                                .address = allocation->address,
                                .size_bytes = (uint64_t) MAX (allocation->size_bytes, 0),
                                .tid = allocation->tid };
@@ -114,8 +127,12 @@ adopt_heap_event (SondeFrameAdopter *self, SondeInferior *inferior)
 
       if (!sonde_heap_book_find_stack (book, hash, &event.node))
         {
-          guint n_addrs = adopt_stack (self, inferior, sizeof *allocation, allocation->n_addrs);
+          guint n_addrs;
 
+          memcpy (self->copy.bytes, allocation, allocation->frame.len);
+          self->copy.frame.time_ns = time_ns;
+          n_addrs = adopt_stack (self, inferior, at, allocation->n_addrs);
+          addrs = (const uint64_t *) (const void *) (self->copy.bytes + at);
           event.node = sonde_heap_book_add_stack (book, hash, addrs, n_addrs);
         }
     }
@@ -161,6 +178,12 @@ sonde_frame_adopter_adopt (SondeFrameAdopter *self,
   uint64_t address;
   gint64 begin_ns, end_ns;
 
+  if (frame->type == SONDE_FRAME_ALLOCATION && inferior->parts->book != NULL)
+    {
+      adopt_heap_event (self, inferior, (const SondeFrameAllocation *) frame,
+                        CLAMP (frame->time_ns, self->start_ns, now_ns));
+      return;
+    }
   memcpy (self->copy.bytes, frame, frame->len);
   /* A mark ends where it said, or now. */
   begin_ns = CLAMP (own->time_ns, self->start_ns, now_ns);
@@ -194,11 +217,6 @@ sonde_frame_adopter_adopt (SondeFrameAdopter *self,
       is_good = adopt_sample (self, inferior);
       break;
     case SONDE_FRAME_ALLOCATION:
-      if (inferior->parts->book != NULL)
-        {
-          adopt_heap_event (self, inferior);
-          return;
-        }
       allocation->n_addrs
           = (uint16_t) adopt_stack (self, inferior, sizeof *allocation, allocation->n_addrs);
       allocation->frame.len
