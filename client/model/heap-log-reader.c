@@ -54,12 +54,12 @@ struct SondeHeapLogReader
   GArray *threads;
   guint64 n_blocks;
 
+  gsize stack; /* the size whose stack the event has, + 1 */
   union
   {
     SondeFrameAllocation frame;
     guint64 words[(sizeof (SondeFrameAllocation) + MAX_DEPTH * sizeof (guint64)) / 8];
   } event;
-  gsize stack; /* the size whose stack the event has, + 1 */
 };
 
 SondeHeapLogReader *

@@ -298,8 +298,8 @@ def told():
         frames.frame(2, struct.pack('<HHi2Q', 2, 0, 7, 0x400010, address + 1))))
 
 
-def programs(*steps, memory=0):
-    return b''.join([link(), setup(memory=memory), sink(), packet(START), packet(CONTROL, n_fds=1), *steps, wait(7), packet(STOP), wait(7)])
+def programs(*steps, memory=0, detail=0):
+    return b''.join([link(), setup(memory=memory, detail=detail), sink(), packet(START), packet(CONTROL, n_fds=1), *steps, wait(7), packet(STOP), wait(7)])
 
 
 def session(begin, sample_records, side_records, middle, modules):
@@ -351,6 +351,8 @@ def workers():
                                       say(SAY_CONTROL, ring_request()), wait(), put(told()), say(SAY_CONTROL, BELL), wait(7))
     seeds['programs-sysprof'] = programs(say(SAY_CONTROL, b'CreatRing\0'), wait(), put(told()), wait(7))
     seeds['programs-memory'] = programs(*linked, say(SAY_LINK, ring_request(2, 131072)), wait(), put(told()), bell, memory=2)
+    seeds['programs-log'] = programs(*linked, say(SAY_LINK, ring_request(2, 131072)), wait(), put(told()), bell, wait(7), sink(2), put(told()),
+                                     bell, packet(PAUSE), packet(RESUME), say(SAY_LEAVE, b''), memory=1, detail=1)
     seeds['programs-no-memory'] = programs(*linked, say(SAY_LINK, ring_request(2)), say(SAY_LINK, ring_request(3)), wait())
     seeds['programs-size'] = programs(*linked, say(SAY_LINK, ring_request(1, 5)), wait())
     seeds['programs-rubbish'] = programs(say(SAY_CONTROL, b'rubbish'), *linked, say(SAY_LINK, b''), say(SAY_LINK, b'rubbish'), wait())
