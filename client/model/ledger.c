@@ -413,11 +413,13 @@ check_ledger (const SondeLedgerCheck *self, GPtrArray *findings)
   check_count (self, "events", SONDE_LEDGER_STREAM_EVENTS, self->n_events, findings);
 }
 
-/* What its labels promise was counted; this is whether it is there. */
+/* What its labels promise was counted; this is whether it is there. What builds on a part that this
+ * stream lost, as its ledger says, cannot be read either. */
 static void
 check_heap_log (const SondeLedgerCheck *self, GPtrArray *findings)
 {
   const SondeHeapLogCounts *counts = sonde_heap_log_reader_counts (self->heap_log);
+  gboolean has_lost = self->counters.values[SONDE_LEDGER_STREAM_EVENTS_LOST] > 0;
 
   if (counts->n_events == 0)
     return;
@@ -427,7 +429,7 @@ check_heap_log (const SondeLedgerCheck *self, GPtrArray *findings)
                                   " segments, each readable",
                                   counts->n_told, counts->n_segments));
   else
-    add_finding (findings, SONDE_VERDICT_FAILED, "heap log",
+    add_finding (findings, has_lost ? SONDE_VERDICT_WARNING : SONDE_VERDICT_FAILED, "heap log",
                  g_strdup_printf ("%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
                                   " events cannot be read, first of a segment: %s",
                                   counts->n_events - counts->n_told, counts->n_events,
