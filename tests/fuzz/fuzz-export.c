@@ -14,10 +14,11 @@ static const struct
   SondeExportFunc *write;
   gboolean is_json;
 } formats[] = {
-  { sonde_export_folded, FALSE }, { sonde_export_speedscope, TRUE },
-  { sonde_export_chrome, TRUE },  { sonde_export_perf_script, FALSE },
-  { sonde_export_dot, FALSE },    { sonde_export_pprof, FALSE },
-  { sonde_export_firefox, TRUE }, { sonde_export_perfetto, FALSE },
+  { sonde_export_folded, FALSE },    { sonde_export_speedscope, TRUE },
+  { sonde_export_chrome, TRUE },     { sonde_export_perf_script, FALSE },
+  { sonde_export_dot, FALSE },       { sonde_export_pprof, FALSE },
+  { sonde_export_firefox, TRUE },    { sonde_export_perfetto, FALSE },
+  { sonde_export_heaptrack, FALSE },
 };
 
 static void
@@ -37,7 +38,9 @@ check_json (int fd)
 static void
 export_capture (const char *path, unsigned which, SondeUnit unit)
 {
-  g_autoptr (SondeExportSource) source = sonde_export_source_new (path, NULL, NULL);
+  g_autoptr (SondeExportSource) source = formats[which].write == sonde_export_heaptrack
+                                             ? sonde_export_source_new_heap (path, NULL, NULL)
+                                             : sonde_export_source_new (path, NULL, NULL);
   g_autoptr (SondeExportOutput) output = NULL;
   int out = memfd_create ("output", MFD_CLOEXEC);
   int saved = dup (STDOUT_FILENO);
