@@ -42,6 +42,7 @@ typedef struct
   char *format_name;
   char *output;
   char *unit_name;
+  gint64 pid; /* -1: all */
   const Format *format;
   SondeUnit unit;
 } ExportCommand;
@@ -77,6 +78,8 @@ parse (ExportCommand *options, int *argc, char ***argv)
             "Write to FILE, replacing it (-, standard output)", "FILE" },
           { "unit", 0, 0, G_OPTION_ARG_STRING, &options->unit_name,
             "Of folded and dot: samples, bytes or blocks allocated (samples)", "UNIT" },
+          { "pid", 'p', 0, G_OPTION_ARG_INT64, &options->pid, "Of heaptrack: only this process",
+            "PID" },
           G_OPTION_ENTRY_NULL };
   int format;
   int unit = SONDE_UNIT_SAMPLES;
@@ -103,6 +106,11 @@ parse (ExportCommand *options, int *argc, char ***argv)
   if (options->unit_name != NULL && !options->format->has_unit)
     {
       sonde_cli_complain ("%s has all units, --unit is for folded and dot", options->format_name);
+      return FALSE;
+    }
+  if (options->pid != -1 && !options->format->is_heap)
+    {
+      sonde_cli_complain ("%s has all processes, --pid is for heaptrack", options->format_name);
       return FALSE;
     }
   if (options->unit_name != NULL)
@@ -156,7 +164,7 @@ static gboolean export(SondeExportSource *source, const ExportCommand *options, 
 int
 sonde_cmd_export (int argc, char **argv)
 {
-  g_auto (ExportCommand) options = { 0 };
+  g_auto (ExportCommand) options = { .pid = -1 };
   g_autoptr (SondeProgress) progress = NULL;
   g_autoptr (SondeExportSource) source = NULL;
   g_autoptr (GError) error = NULL;
@@ -171,8 +179,9 @@ sonde_cmd_export (int argc, char **argv)
   /* one terminal is not for both */
   if (options.output != NULL || !isatty (STDOUT_FILENO))
     progress = sonde_progress_new ();
-  source = options.format->is_heap ? sonde_export_source_new_heap (argv[1], progress, &error)
-                                   : sonde_export_source_new (argv[1], progress, &error);
+  source = options.format->is_heap
+               ? sonde_export_source_new_heap (argv[1], options.pid, progress, &error)
+               : sonde_export_source_new (argv[1], progress, &error);
   is_good = source != NULL && export(source, &options, &error);
   g_clear_pointer (&progress, sonde_progress_free);
   if (!is_good)

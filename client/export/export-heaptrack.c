@@ -228,33 +228,53 @@ write_block (SondeHeapBlockTurn turn,
     }
 }
 
-/* Of several processes the one that allocated first. */
+/* The node of paths that is the process of the first stack that counts, and whether others have
+ * another one; 0: there is none. A node stands behind the one above it. */
+static guint32
+find_process (HeaptrackWriter *self)
+{
+  const SondeHeap *heap = self->source->heap;
+  guint32 n_nodes = sonde_call_tree_n_nodes (heap->paths);
+  g_autofree guint32 *processes = g_new0 (guint32, n_nodes);
+  guint32 found = 0;
+
+  for (guint32 node = 1; node < n_nodes; node++)
+    {
+      guint32 parent = sonde_call_tree_node (heap->paths, node)->parent;
+
+      processes[node] = parent == 0 ? node : processes[parent];
+    }
+  for (guint32 i = 0; i < heap->ends->len; i++)
+    if (sonde_heap_tracker_amount (heap->tracker, i, SONDE_HEAP_ALLOCATED)->blocks > 0)
+      {
+        guint32 process = processes[g_array_index (heap->ends, guint32, i)];
+
+        self->names_processes |= found != 0 && process != found;
+        found = found != 0 ? found : process;
+      }
+  return found;
+}
+
 static void
 write_head (HeaptrackWriter *self)
 {
   const SondeHeap *heap = self->source->heap;
   const SondeModelProcess *process;
   g_autofree char *cmdline = NULL;
-  guint32 node;
+  guint32 node = find_process (self);
 
   sonde_export_output_printf (self->output, "v 10400 3\n");
-  if (heap->ends->len == 0)
+  if (node == 0)
     return;
-  node = sonde_call_tree_node (heap->paths, 0)->first_child;
-  self->names_processes = sonde_call_tree_node (heap->paths, node)->next_sibling != 0;
-  for (node = g_array_index (heap->ends, guint32, 0);
-       sonde_call_tree_node (heap->paths, node)->parent != 0;)
-    node = sonde_call_tree_node (heap->paths, node)->parent;
   process = sonde_capture_model_process (self->source->model,
                                          sonde_call_tree_node (heap->paths, node)->id);
   cmdline = sonde_text_escape (*process->cmdline != '\0' ? process->cmdline : process->comm, -1);
   sonde_export_output_printf (self->output, "X %s\n", cmdline);
   if (heap->interval_bytes > 0)
-    sonde_export_output_printf (
-        self->output,
-        "# sampled: a block is as large as all that it stands for, one in %" G_GUINT64_FORMAT
-        " bytes\n",
-        heap->interval_bytes);
+    sonde_export_output_printf (self->output,
+                                "# sampled: a block has the bytes of all that it stands for, once "
+                                "in %" G_GUINT64_FORMAT "\n",
+                                heap->interval_bytes);
 }
 
 gboolean

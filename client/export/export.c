@@ -238,10 +238,12 @@ sonde_export_source_run (SondeExportSource *self,
 /* NULL if it cannot be opened; as read_into(), but no more than @max_frames. */
 static SondeHeap *
 read_heap (SondeExportSource *self,
-           const SondeHeapOptions *options,
+           SondeHeapBlockFunc block,
+           gpointer user_data,
            guint64 max_frames,
            GError **error)
 {
+  SondeHeapOptions options = SONDE_HEAP_OPTIONS_INIT;
   g_autoptr (SondeCaptureFile) file = sonde_capture_file_open (self->path, error);
   g_autoptr (GError) fault = NULL;
   const SondeFrame *frame;
@@ -250,7 +252,10 @@ read_heap (SondeExportSource *self,
   if (file == NULL)
     return NULL;
   self->start_ns = sonde_capture_file_header (file)->time_ns;
-  heap = sonde_heap_new (options, self->start_ns);
+  options.filter.pid = self->pid;
+  options.block = block;
+  options.user_data = user_data;
+  heap = sonde_heap_new (&options, self->start_ns);
   sonde_capture_file_show (file, self->progress);
   for (self->n_frames = 0;
        self->n_frames < max_frames && sonde_capture_file_next (file, &frame, &fault);
@@ -262,9 +267,8 @@ read_heap (SondeExportSource *self,
 }
 
 SondeExportSource *
-sonde_export_source_new_heap (const char *path, SondeProgress *progress, GError **error)
+sonde_export_source_new_heap (const char *path, gint64 pid, SondeProgress *progress, GError **error)
 {
-  const SondeHeapOptions options = SONDE_HEAP_OPTIONS_INIT;
   g_autofree char *cache_folder
       = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
   const SondeSymbolOptions symbols
@@ -273,7 +277,8 @@ sonde_export_source_new_heap (const char *path, SondeProgress *progress, GError 
 
   if (self == NULL)
     return NULL;
-  self->heap = read_heap (self, &options, G_MAXUINT64, error);
+  self->pid = pid;
+  self->heap = read_heap (self, NULL, NULL, G_MAXUINT64, error);
   if (self->heap == NULL)
     return NULL;
   sonde_progress_begin (progress, "Looking up names", 0);
@@ -293,12 +298,8 @@ sonde_export_source_run_heap (SondeExportSource *self,
                               gpointer user_data,
                               GError **error)
 {
-  SondeHeapOptions options = SONDE_HEAP_OPTIONS_INIT;
-  g_autoptr (SondeHeap) heap = NULL;
+  g_autoptr (SondeHeap) heap = read_heap (self, block, user_data, self->n_frames, error);
 
-  options.block = block;
-  options.user_data = user_data;
-  heap = read_heap (self, &options, self->n_frames, error);
   if (heap == NULL)
     return FALSE;
   sonde_heap_settle (heap);

@@ -52,6 +52,7 @@ typedef struct
   SondeProgress *progress; /* NULL: none */
   char *path;
   gint64 start_ns;          /* when the capture was begun: CLOCK_MONOTONIC */
+  gint64 pid;               /* of a heap: -1: all */
   GError *fault;            /* why the capture ends early, or NULL: what came before is there */
   SondeHeap *heap;          /* whose model and resolver these are; NULL: they are our own */
   SondeCaptureModel *model; /* of the whole capture; who keeps things of the events takes of its
@@ -71,10 +72,12 @@ typedef struct
  * @progress: (nullable) (transfer none): outlives all readings */
 SondeExportSource *
 sonde_export_source_new (const char *path, SondeProgress *progress, GError **error);
-/* The same, for what shows a heap over time: read in order of time, with inlined functions and
- * lines. */
-SondeExportSource *
-sonde_export_source_new_heap (const char *path, SondeProgress *progress, GError **error);
+/* The same, for what shows the heap of the process @pid, or of all if that is -1, over time: read
+ * in order of time, with inlined functions and lines. */
+SondeExportSource *sonde_export_source_new_heap (const char *path,
+                                                 gint64 pid,
+                                                 SondeProgress *progress,
+                                                 GError **error);
 void sonde_export_source_free (SondeExportSource *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeExportSource, sonde_export_source_free)
 

@@ -133,6 +133,7 @@ def test_choices(folder):
             ('export', '-f', 'heaptrack', path, 'the capture has no allocations'),
             ('export', '-f', 'heaptrack', '-o', os.path.join(folder, 'x.zst'), path, '.gz'),
             ('export', '-f', 'heaptrack', '--unit', 'bytes', path, 'for folded and dot'),
+            ('export', '-f', 'folded', '-p', '1', path, 'for heaptrack'),
             ('heap', '--by', 'byte', path, 'did you mean bytes?'), ('top', '--by', 'threads', 'did you mean thread?'),
             ('record', '--memory=sample', '--', 'true', 'did you mean sampled?'),
             ('record', '--memory', 'sampled', '--', 'true', '--memory=sampled'), ('help', 'repot', 'did you mean report?')):

@@ -56,14 +56,15 @@ make_capture (void)
 }
 
 static char *
-export_as (CaptureBuilder *capture, SondeExportFunc *func, SondeUnit unit, gsize *size_bytes)
+export_process_as (
+    CaptureBuilder *capture, SondeExportFunc *func, SondeUnit unit, gint64 pid, gsize *size_bytes)
 {
   char *path = write_file (capture, -1);
   g_autofree char *out_path = g_strconcat (path, ".out", NULL);
   g_autoptr (GError) error = NULL;
-  g_autoptr (SondeExportSource) source = func == sonde_export_heaptrack
-                                             ? sonde_export_source_new_heap (path, NULL, &error)
-                                             : sonde_export_source_new (path, NULL, &error);
+  g_autoptr (SondeExportSource) source
+      = func == sonde_export_heaptrack ? sonde_export_source_new_heap (path, pid, NULL, &error)
+                                       : sonde_export_source_new (path, NULL, &error);
   g_autoptr (SondeExportOutput) output = sonde_export_output_new (out_path, FALSE, &error);
   char *text = NULL;
 
@@ -77,6 +78,12 @@ export_as (CaptureBuilder *capture, SondeExportFunc *func, SondeUnit unit, gsize
   g_unlink (out_path);
   remove_file (path);
   return text;
+}
+
+static char *
+export_as (CaptureBuilder *capture, SondeExportFunc *func, SondeUnit unit, gsize *size_bytes)
+{
+  return export_process_as (capture, func, unit, -1, size_bytes);
 }
 
 static void
@@ -542,6 +549,7 @@ tells_heaptrack_of_each_process (void)
 {
   g_autoptr (CaptureBuilder) capture = begin_heap ();
   g_autofree char *text = NULL;
+  g_autofree char *other = NULL;
 
   add_process (capture, 20, "other");
   allocate (capture, 10, 11, 0, 0x5000, 32);
@@ -556,6 +564,12 @@ tells_heaptrack_of_each_process (void)
                    "a 0 3\na 20 3\nc a\n+ 1\n"
                    "s 8 other-20\ni 0 0 4 0 0\nt 4 0\nt 2 4\nt 3 5\n"
                    "a 20 6\n+ 2\n- 2\n+ 2\nc c\n");
+  other = export_process_as (capture, sonde_export_heaptrack, SONDE_UNIT_SAMPLES, 20, NULL);
+  g_assert_cmpstr (other, ==,
+                   "v 10400 3\nX other\n"
+                   "s 4 main\ni e000000000000001 0 1 0 0\nt 1 0\n"
+                   "s 15 a_function_of_its_own\ni e000000000000002 0 2 0 0\nt 2 1\n"
+                   "a 0 2\na 20 2\nc b\n+ 1\n- 1\n+ 1\nc c\n");
 }
 
 /* The table of stacks and sizes begins anew; what is told again counts the same. */
