@@ -590,6 +590,49 @@ tells_heaptrack_again_what_it_forgot (void)
   g_assert_true (g_str_has_suffix (again + 1, "\na 40001 2\n+ 40001\na 1 2\n- 40002\n"));
 }
 
+/* A block of 32 bytes, sampled once in 4,096, stands for 128.5 of them. */
+static void
+tells_heaptrack_what_samples_stand_for (void)
+{
+  const char *settings = "[sonde]\nmemory=sampled\nmemory-interval=4096\n";
+  g_autoptr (CaptureBuilder) capture = begin_heap ();
+  SondeFrameOrigin origin = at (-1, 1000);
+  g_autofree char *text = NULL;
+
+  ADD (sonde_writer_add_metadata (capture->writer, &origin, SONDE_CAPTURE_SETTINGS, settings,
+                                  strlen (settings)));
+  allocate (capture, 10, 11, 0, 0x5000, 32);
+  text = export_as (capture, sonde_export_heaptrack, SONDE_UNIT_SAMPLES, NULL);
+  g_assert_nonnull (strstr (text, "once in 4096\n"));
+  g_assert_true (g_str_has_suffix (text, "a 0 2\na 1010 2\nc a\n+ 1\n"));
+}
+
+/* Stacks are numbered in order of time, which what came since would change. */
+static void
+tells_heaptrack_of_no_more_than_was_named (void)
+{
+  g_autoptr (CaptureBuilder) capture = begin_heap ();
+  g_autoptr (GError) error = NULL;
+  g_autoptr (SondeExportSource) source = NULL;
+  g_autoptr (SondeExportOutput) output = NULL;
+  const GByteArray *bytes;
+  char *path;
+
+  allocate (capture, 10, 11, 5, 0x5000, 32);
+  path = write_file (capture, -1);
+  source = sonde_export_source_new_heap (path, -1, NULL, &error);
+  g_assert_no_error (error);
+  add_process (capture, 20, "other");
+  allocate (capture, 20, 20, 1, 0x7000, 64);
+  bytes = capture_bytes (capture);
+  g_file_set_contents (path, (const char *) bytes->data, bytes->len, &error);
+  g_assert_no_error (error);
+  output = sonde_export_output_new ("/dev/null", FALSE, &error);
+  g_assert_true (sonde_export_heaptrack (source, SONDE_UNIT_SAMPLES, output, &error));
+  g_assert_true (g_str_has_suffix (output->text->str, "a 0 2\na 20 2\nc f\n+ 1\n"));
+  remove_file (path);
+}
+
 static void
 tells_heaptrack_nothing_of_no_heap (void)
 {
@@ -623,6 +666,10 @@ main (int argc, char **argv)
   g_test_add_func ("/export/heaptrack/is-told-nothing-of-no-heap",
                    tells_heaptrack_nothing_of_no_heap);
   g_test_add_func ("/export/heaptrack/gets-a-log-of-blocks", logs_blocks_for_heaptrack);
+  g_test_add_func ("/export/heaptrack/is-told-what-samples-stand-for",
+                   tells_heaptrack_what_samples_stand_for);
+  g_test_add_func ("/export/heaptrack/is-told-of-no-more-than-was-named",
+                   tells_heaptrack_of_no_more_than_was_named);
   g_test_add_func ("/export/heaptrack/is-told-of-each-process", tells_heaptrack_of_each_process);
   g_test_add_func ("/export/heaptrack/is-told-again-what-was-forgotten",
                    tells_heaptrack_again_what_it_forgot);
