@@ -59,6 +59,6 @@ complete -c sondectl -n '__sondectl_is record; and string match -q -- "--memory=
 complete -c sondectl -x -n '__sondectl_value report -- --by' -a 'process thread module function line'
 complete -c sondectl -x -n '__sondectl_value top -- --by' -a 'function process thread module'
 complete -c sondectl -x -n '__sondectl_value heap -- --by' -a 'bytes count'
-complete -c sondectl -x -n '__sondectl_value export -- -f --format' -a 'folded speedscope firefox pprof perfetto chrome perf-script dot'
-complete -c sondectl -x -n '__sondectl_value record top start report heap attach -- -p --pid' -a '(__fish_complete_pids)'
+complete -c sondectl -x -n '__sondectl_value export -- -f --format' -a 'folded speedscope firefox pprof perfetto chrome perf-script dot heaptrack'
+complete -c sondectl -x -n '__sondectl_value record top start report heap export attach -- -p --pid' -a '(__fish_complete_pids)'
 complete -c sondectl -n '__sondectl_is record top' -a '(__fish_complete_subcommand --fcs-skip=2)'
