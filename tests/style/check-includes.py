@@ -97,7 +97,7 @@ LAYERS = {
     + [f'client/{layer}/*.h' for layer in ('model', 'names', 'report', 'heap', 'flame', 'export', 'service', 'systemd', 'top')]
     + ['client/library/sonde-client.h', 'protocol/*.h', 'elfutils/debuginfod.h'],
     # To be copied out of the checkout: nothing of ours.
-    'docs/examples': GLIB,
+    'docs/examples': GLIB + ['sonde-collector.h'],
     'tests': ['*'],
 }
 
