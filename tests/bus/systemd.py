@@ -67,7 +67,6 @@ class Manager:
         self.bus = bus or Gio.bus_get_sync(Gio.BusType.SYSTEM)
 
     def start(self):
-        os.makedirs(self.folder, exist_ok=True)
         self.bus.register_object(MANAGER_PATH, NODE.interfaces[0], self.call,
                                  lambda *_: GLib.Variant('as', self.environment), None)
         threading.Thread(target=GLib.MainLoop().run, daemon=True).start()

@@ -49,6 +49,7 @@ class Test:
         self.environment = {**os.environ, 'SONDE_MEMORY_LIBRARY': self.library, 'HOME': self.home, 'LC_ALL': 'C.UTF-8'}
         self.environment.pop('LD_PRELOAD', None)
         self.manager = systemd.Manager({'plain.service': {'ExecStart': EXEC}})
+        os.makedirs(FOLDER)  # which says that systemd runs the machine
         self.manager.start()
 
     def run(self, *arguments, **environment):
@@ -249,6 +250,7 @@ def test_user(test):
     connection = Gio.DBusConnection.new_for_address_sync(
         bus.get_bus_address(), Gio.DBusConnectionFlags.AUTHENTICATION_CLIENT | Gio.DBusConnectionFlags.MESSAGE_BUS_CONNECTION)
     manager = systemd.Manager({'plain.service': {'ExecStart': EXEC}}, folder, connection)
+    os.makedirs(folder)
     manager.start()
     user = {'XDG_RUNTIME_DIR': runtime, 'DBUS_SESSION_BUS_ADDRESS': bus.get_bus_address()}
     result = test.good('arm', '--user', 'plain.service', **user)
