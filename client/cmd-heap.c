@@ -2,6 +2,7 @@
 /* sondectl heap: who allocated, held and leaked memory in a capture. */
 #include "client/commands.h"
 
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 
 #define DEFAULT_COLUMNS 80u
 #define N_JSON_POINTS   1000u
+#define MAX_NOTES       64u
 
 /* A moment of --diff that is no time. */
 #define MOMENT_PEAK (-1)
@@ -228,6 +230,29 @@ check (const HeapCommand *self)
   return FALSE;
 }
 
+/* What libsonde-memory.so says of blocks that it does not see; once, of however many processes. */
+static void
+add_note (GPtrArray *notes, const SondeFrame *frame)
+{
+  const SondeFrameLog *log = (const SondeFrameLog *) frame;
+
+  if (frame->type == SONDE_FRAME_LOG && notes->len < MAX_NOTES
+      && strncmp (log->domain, "sonde-memory", sizeof log->domain) == 0
+      && !g_ptr_array_find_with_equal_func (notes, log->message, g_str_equal, NULL))
+    g_ptr_array_add (notes, g_strdup (log->message));
+}
+
+static void
+tell_notes (const GPtrArray *notes)
+{
+  for (guint i = 0; i < notes->len; i++)
+    {
+      g_autofree char *shown = sonde_text_escape (g_ptr_array_index (notes, i), -1);
+
+      sonde_cli_complain ("%s", shown);
+    }
+}
+
 /* What comes before a break in the capture is shown all the same. NULL, having complained, if there
  * is nothing to show. @is_whole: (inout): FALSE from the first break on */
 static SondeHeap *
@@ -237,6 +262,7 @@ read_heap (const char *path, const HeapCommand *command, gboolean *is_whole)
   g_autoptr (SondeCaptureFile) file = sonde_capture_file_open (path, &error);
   g_autoptr (SondeHeap) heap = NULL;
   g_autoptr (SondeProgress) progress = NULL;
+  g_autoptr (GPtrArray) notes = g_ptr_array_new_with_free_func (g_free);
   g_autofree char *shown = sonde_text_escape (path, -1);
   const SondeFrame *frame;
 
@@ -249,13 +275,17 @@ read_heap (const char *path, const HeapCommand *command, gboolean *is_whole)
   progress = sonde_progress_new ();
   sonde_capture_file_show (file, progress);
   while (sonde_capture_file_next (file, &frame, &error))
-    sonde_heap_add_frame (heap, frame);
+    {
+      add_note (notes, frame);
+      sonde_heap_add_frame (heap, frame);
+    }
   sonde_progress_begin (progress, "Looking up names", 0);
   sonde_heap_finish (heap, &command->symbols);
   g_clear_pointer (&progress, sonde_progress_free);
   if (error != NULL)
     sonde_cli_complain ("%s; showing what came before", error->message);
   *is_whole = *is_whole && error == NULL;
+  tell_notes (notes);
 
   if (sonde_capture_model_n_allocations (heap->model) == 0)
     sonde_cli_complain ("%s tells nothing of the heap: sondectl record --memory does", shown);
