@@ -133,7 +133,7 @@ def read_own_stacks(path, cost):
     and functions of libc have several names."""
     stacks = collections.Counter()
     for stack, number in heaptrack.read_stacks(path, cost).items():
-        own = tuple(frame for frame in stack if frame.endswith('(blocks.c)'))
+        own = tuple(frame for frame in stack if frame.endswith('(same-blocks.c)'))
         if own and not any('pthread_create' in frame for frame in stack):
             stacks[own] += number
     return stacks
@@ -141,7 +141,7 @@ def read_own_stacks(path, cost):
 
 def check_heaptrack(system):
     """It reads the sums that sondectl heap tells, and has recorded the same itself: what it takes for temporary, too."""
-    program = system.program('tests/system/blocks')
+    program = system.program('tests/system/same-blocks')
     for arguments, n_disputed in (((), 0), (('--disputed',), 10)):
         name = f'blocks{len(arguments)}'
         system.record(f'{name}.syscap', '--event=none', '--memory', '--memory-wait=1000000', '--', program, *arguments)
@@ -160,7 +160,7 @@ def check_heaptrack(system):
 
 def check_heaptrack_of_two(system):
     """Of several processes at a time: all blocks, or those of one."""
-    program = system.program('tests/system/blocks')
+    program = system.program('tests/system/same-blocks')
     system.record('two.syscap', '--event=none', '--memory', '--memory-wait=1000000', '--', 'sh', '-c', f'{program}; {program}; exit 0')
     heap = json.loads(system.sondectl('heap', '--json', system.path('two.syscap')))
     system.sondectl('export', '-f', 'heaptrack', '-o', system.path('two'), system.path('two.syscap'))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Allocates and frees the same each time: blocks [--disputed]. With --disputed some blocks are
+/* Allocates and frees the same each time: same-blocks [--disputed]. With --disputed some blocks are
  * temporary for us, and not for heaptrack. Threads live one after the other. */
 #include <pthread.h>
 #include <stdlib.h>
