@@ -416,17 +416,42 @@ sonde_record_options_build (const SondeRecordOptions *self, GUnixFDList **fds, G
   return g_variant_builder_end (&request);
 }
 
+#define LIB_TOKEN "$LIB" /* Source: ld.so(8), "Dynamic string tokens" */
+
+char *
+sonde_record_options_dup_library (const char *path, gboolean is_32_bit)
+{
+  g_auto (GStrv) dirs = g_strsplit (is_32_bit ? SONDE_LIBDIRS_I386 : SONDE_LIBDIR, ":", -1);
+  g_auto (GStrv) parts = g_strsplit (path, LIB_TOKEN, -1);
+
+  if (g_strv_length (parts) < 2)
+    return g_strdup (path);
+  for (guint i = 0; dirs[i] != NULL; i++)
+    {
+      g_autofree char *found = g_strjoinv (dirs[i], parts);
+
+      if (g_file_test (found, G_FILE_TEST_IS_REGULAR))
+        return g_steal_pointer (&found);
+    }
+  return NULL;
+}
+
+/* Where there is one for 32-bit programs, the path leads programs of both kinds to theirs. */
 char *
 sonde_record_options_dup_preload (const SondeRecordOptions *self)
 {
+  static const char any[] = SONDE_PRELOADDIR_ANY "/libsonde-memory.so";
   const char *library = g_getenv ("SONDE_MEMORY_LIBRARY");
+  g_autofree char *narrow = sonde_record_options_dup_library (any, TRUE);
+  g_autofree char *wide = sonde_record_options_dup_library (any, FALSE);
 
   if (self->memory == NULL)
     return NULL;
-  return library != NULL
-             ? g_strdup (library)
-             : sonde_sibling_dup_path ("shared-ring/collector/memory/libsonde-memory.so",
-                                       SONDE_PRELOADDIR "/libsonde-memory.so");
+  if (library != NULL)
+    return g_strdup (library);
+  return sonde_sibling_dup_path (
+      "shared-ring/collector/memory/libsonde-memory.so",
+      narrow != NULL && wide != NULL ? any : SONDE_PRELOADDIR "/libsonde-memory.so");
 }
 
 char *

@@ -164,17 +164,32 @@ refuse (GError **error, const char *path, const char *why)
 }
 
 static gboolean
-check_program (
-    const char *path, int fd, const Program *program, const Program *library, GError **error)
+is_alike (const Program *program, const Program *library)
+{
+  return program->elf_class == library->elf_class && program->byte_order == library->byte_order
+         && program->machine == library->machine;
+}
+
+/* @narrow: the library for 32-bit programs; of class 0: there is none */
+static gboolean
+check_program (const char *path,
+               int fd,
+               const Program *program,
+               const Program *library,
+               const Program *narrow,
+               GError **error)
 {
   g_autofree char *loader = g_path_get_basename (program->loader);
 
   if (gains_rights (fd))
     return refuse (error, path,
                    "it gains rights when it is executed, and then loads no library of others");
-  if (program->elf_class != library->elf_class || program->byte_order != library->byte_order
-      || program->machine != library->machine)
-    return refuse (error, path, "it is of another architecture than libsonde-memory.so");
+  if (!is_alike (program, library) && !is_alike (program, narrow))
+    return refuse (error, path,
+                   program->elf_class == ELFCLASS32 && program->machine == EM_386
+                           && library->machine == EM_X86_64
+                       ? "it is a 32-bit program, and libsonde-memory.so for those is not there"
+                       : "it is of another architecture than libsonde-memory.so");
   if (program->loader[0] == '\0')
     return refuse (error, path, "it is statically linked, and loads no library");
   if (g_str_has_prefix (loader, "ld-musl"))
@@ -219,9 +234,13 @@ static gboolean
 check_preload (const char *library_path, const char *command, GError **error)
 {
   g_autofree char *path = g_find_program_in_path (command);
+  g_autofree char *wide_path = sonde_record_options_dup_library (library_path, FALSE);
+  g_autofree char *narrow_path = sonde_record_options_dup_library (library_path, TRUE);
+  Program narrow = { 0 };
   Program library, program;
 
-  if (!read_library (library_path, &library, error))
+  if (!read_library (wide_path != NULL ? wide_path : library_path, &library, error)
+      || (narrow_path != NULL && !read_library (narrow_path, &narrow, error)))
     return FALSE;
   for (guint i = 0; i <= MAX_INTERPRETERS && path != NULL; i++)
     {
@@ -230,7 +249,7 @@ check_preload (const char *library_path, const char *command, GError **error)
       ProgramKind kind = fd >= 0 ? read_program (fd, &program, interpreter) : KIND_OTHER;
 
       if (kind != KIND_SCRIPT)
-        return kind == KIND_OTHER || check_program (path, fd, &program, &library, error);
+        return kind == KIND_OTHER || check_program (path, fd, &program, &library, &narrow, error);
       g_free (path);
       path = g_strdup (interpreter);
     }
