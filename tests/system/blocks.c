@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Allocates 1,000 blocks of 1 to 1,000 bytes, ten calls deep, and frees all but those of 777 bytes.
- */
+/* Allocates 1,000 blocks of 1 to 1,000 bytes, ten calls deep, and frees all but those of 777 bytes:
+ * blocks [TIMES] */
 #include <stdlib.h>
 
 #define N_BLOCKS 1000
@@ -33,9 +33,10 @@ go_deeper (int depth, size_t size)
 }
 
 int
-main (void)
+main (int argc, char **argv)
 {
-  for (size_t size = 1; size <= N_BLOCKS; size++)
-    go_deeper (DEPTH, size);
+  for (int n = argc > 1 ? atoi (argv[1]) : 1; n > 0; n--)
+    for (size_t size = 1; size <= N_BLOCKS; size++)
+      go_deeper (DEPTH, size);
   return 0;
 }
