@@ -367,14 +367,17 @@ sonde_heap_recorder_reach (const void *block, size_t size_bytes, const SondeCall
 bool
 sonde_heap_recorder_freeing (const void *block)
 {
-  if (block == NULL || sonde_heap_thread.bytes_left >= SONDE_HEAP_NEVER
-      || (sonde_ring_load_relaxed (&sonde_heap_process.mode) == SONDE_MEMORY_SAMPLED
-          && !sonde_address_set_remove (&sonde_heap_process.sampled, (uintptr_t) block)))
+  if (block == NULL || sonde_heap_thread.bytes_left >= SONDE_HEAP_NEVER)
     return false;
-  if (__builtin_expect (is_for_probes (), false))
+  if (sonde_ring_load_relaxed (&sonde_heap_process.mode) == SONDE_MEMORY_SAMPLED)
     {
-      sonde_memory_probes_free (block);
-      return false;
+      if (!sonde_address_set_remove (&sonde_heap_process.sampled, (uintptr_t) block))
+        return false;
+      if (is_for_probes ())
+        {
+          sonde_memory_probes_free (block);
+          return false;
+        }
     }
   return check_wanted () != -EAGAIN && record_free (block);
 }
