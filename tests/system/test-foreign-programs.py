@@ -73,6 +73,15 @@ def test_both(system):
     check(re.search(r' blocks \(pid', text) and re.search(r' blocks-32-bit \(pid', text), text)
 
 
+def test_threads(system):
+    """More than there are rings of their own, which then share some."""
+    n_threads, n_pairs = 100, 1000
+    output, verify = record(system, 'threads.syscap', system.program('tests/system/leave-32-bit'), 'exit', str(n_threads), str(n_pairs))
+    check(verify.returncode == 0 and 'none lost' in output, f'{output}{verify.stdout}')
+    n_events = system.dump_counts('threads.syscap')['ALLOCATION']
+    check(n_events >= 2 * n_threads * n_pairs, f'{n_events} events')
+
+
 def check_told(system, name, output, verify, word, said):
     check(verify.returncode != 0 and word in verify.stdout, f'verify: {verify.stdout}')
     check(re.search(rf'^Lost: 1 .*{said}', output, re.M) and 'none lost' not in output, output)
@@ -103,7 +112,7 @@ def test_environment(system):
 
 
 def main():
-    system = System(5)
+    system = System(6)
     os.environ['SONDE_MEMORY_LIBRARY'] = system.program(WIDE)
     with system.case('a static child is told of'):
         test_static(system)
@@ -112,6 +121,7 @@ def main():
     obstacle = find_obstacle(system)
     for name, test in (('a 32-bit program has exact sums and its functions', test_narrow),
                        ('one environment serves programs of both kinds', test_both),
+                       ('of 100 threads of a 32-bit program nothing is lost', test_threads),
                        ('a 32-bit child without a library for it is told of', test_without_library)):
         if obstacle:
             system.skip(name, obstacle)
