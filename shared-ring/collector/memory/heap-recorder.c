@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "shared-ring/collector/memory/event-clock.h"
+#include "shared-ring/collector/memory/memory-probes.h"
 #include "shared-ring/collector/memory/other-allocators.h"
 #include "shared-ring/collector/memory/sample-distance.h"
 #include "shared-ring/collector/thread-ring.h"
@@ -50,6 +51,13 @@ typedef enum
 static uint32_t listener;
 static uint32_t n_large_rings; /* that were asked for, by ancestors too */
 
+/* Whether sampled blocks are for who traces our probes. */
+static inline bool
+is_for_probes (void)
+{
+  return sonde_ring_load_relaxed (&listener) == LISTENER_ABSENT && sonde_memory_probes_are_on ();
+}
+
 /* Once, by the first block of the process; nobody waits for it. Locks of libc are taken, which a
  * signal handler must not come upon. */
 static bool
@@ -76,6 +84,8 @@ look_for_listener (void)
           = (uintptr_t) linker.dlfo_map_end - sonde_heap_process.linker_begin;
     }
   pthread_sigmask (SIG_SETMASK, &before, NULL);
+  if (!is_there && sonde_memory_probes_begin ())
+    sonde_ring_store_relaxed (&sonde_heap_process.mode, SONDE_MEMORY_SAMPLED);
   sonde_ring_store_release (&listener, is_there ? LISTENER_PRESENT : LISTENER_ABSENT);
   return is_there;
 }
@@ -149,7 +159,7 @@ open_ring (void)
       && !look_for_listener ())
     {
       if (sonde_ring_load_relaxed (&listener) == LISTENER_ABSENT)
-        sonde_heap_thread.bytes_left = UINT64_MAX;
+        sonde_heap_thread.bytes_left = is_for_probes () ? 0 : UINT64_MAX;
       return false;
     }
 
@@ -373,6 +383,11 @@ sonde_heap_recorder_reach (const void *block, size_t size_bytes, const SondeCall
   /* A thread that had no ring counts the bytes of this block as any other's. */
   if (__builtin_expect (r == -ECHILD, false))
     {
+      if (is_for_probes ())
+        {
+          sonde_memory_probes_reach (block, size_bytes, &sonde_heap_thread.bytes_left);
+          return;
+        }
       if (!open_ring ())
         return;
       if (size_bytes < sonde_heap_thread.bytes_left)
@@ -393,10 +408,18 @@ sonde_heap_recorder_reach (const void *block, size_t size_bytes, const SondeCall
 bool
 sonde_heap_recorder_freeing (const void *block)
 {
-  if (block == NULL || sonde_heap_thread.bytes_left >= SONDE_HEAP_NEVER
-      || (sonde_ring_load_relaxed (&sonde_heap_process.mode) == SONDE_MEMORY_SAMPLED
-          && !sonde_address_set_remove (&sonde_heap_process.sampled, (uintptr_t) block)))
+  if (block == NULL || sonde_heap_thread.bytes_left >= SONDE_HEAP_NEVER)
     return false;
+  if (sonde_ring_load_relaxed (&sonde_heap_process.mode) == SONDE_MEMORY_SAMPLED)
+    {
+      if (!sonde_address_set_remove (&sonde_heap_process.sampled, (uintptr_t) block))
+        return false;
+      if (is_for_probes ())
+        {
+          sonde_memory_probes_free (block);
+          return false;
+        }
+    }
   return check_wanted () != -EAGAIN && record_free (block);
 }
 
