@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 4
-#define DIGEST  "51855936a674763fb11874f8ac1bc3d835011a8e9c92868d0f5f58521c635c79"
+#define DIGEST  "d194d99d16b91f393dc8d1990a0792802b3f2319d1735dddb97a487e96a116bc"
 
 typedef struct
 {
@@ -298,7 +298,7 @@ static const struct
         FIELD (SondeMessageJoin, header),
         FIELD (SondeMessageJoin, request_id),
         FIELD (SondeMessageJoin, pid),
-        FIELD (SondeMessageJoin, padding),
+        FIELD (SondeMessageJoin, is_called),
     } },
   { "SondeMessageJoined",
     sizeof (SondeMessageJoined),
