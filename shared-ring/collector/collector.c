@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shared-ring/collector/beacon-watch.h"
 #include "shared-ring/collector/sonde-collector.h"
 #include "shared-ring/collector/thread-ring.h"
+#include "shared-ring/fork-guard.h"
 #include "shared-ring/ring-atomic.h"
 
 #define MAX_PRINTF_BYTES   1024
@@ -28,6 +30,9 @@ static pthread_once_t definitions_once = PTHREAD_ONCE_INIT;
 
 static uint64_t n_named_addresses;
 
+/* Generation of the process whose beacon is watched; 0: of none. */
+static uint32_t watched;
+
 /* A main thread that returns from main() runs no destructors of keys. */
 static void __attribute__ ((destructor)) close_last (void) { sonde_thread_ring_close (); }
 
@@ -37,11 +42,26 @@ sonde_collector_now (void)
   return sonde_ring_now_ns ();
 }
 
+/* Who makes events may sleep between two of them for long. A program that closed itself makes no
+ * thread either. */
+static void
+watch_beacon (void)
+{
+  uint32_t generation = sonde_fork_guard_generation ();
+  uint32_t before = __atomic_exchange_n (&watched, generation, __ATOMIC_RELAXED);
+
+  if (before != generation && sonde_control_link_may_come ())
+    sonde_beacon_watch_start ();
+}
+
 /* Finds this thread's ring if an event is wanted. */
 static int
 find_ring (SondeThreadRing **ring)
 {
   *ring = sonde_thread_ring_get (&wish);
+  if (__builtin_expect (sonde_ring_load_relaxed (&watched) != sonde_fork_guard_generation (),
+                        false))
+    watch_beacon ();
 
   return sonde_thread_ring_check_wanted (*ring);
 }
