@@ -264,8 +264,8 @@ sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
 {
   g_autoptr (GArray) entries = new_entries (self, RECORD);
 
-  if (!sonde_cli_parse (argc, argv, "-p PID | -u UNIT | -a | [--] COMMAND...",
-                        "Records where programs spend their time.", DESCRIPTION,
+  /* Its switches fill a screen, so that there is no line to say what it is for. */
+  if (!sonde_cli_parse (argc, argv, "-p PID | -u UNIT | -a | [--] COMMAND...", "", DESCRIPTION,
                         (const GOptionEntry *) (void *) entries->data, TRUE, self))
     return FALSE;
   sonde_record_options_take_command (self, *argc, *argv);
