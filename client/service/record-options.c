@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "client/base/choice.h"
 #include "client/base/cli.h"
-#include "client/base/sibling.h"
+#include "client/service/preload.h"
 
 #define MAX_SECONDS (366.0 * 86400)
 #define DESCRIPTION "Example: sondectl record -d 5 -- python3 program.py"
@@ -420,14 +420,7 @@ sonde_record_options_build (const SondeRecordOptions *self, GUnixFDList **fds, G
 char *
 sonde_record_options_dup_preload (const SondeRecordOptions *self)
 {
-  const char *library = g_getenv ("SONDE_MEMORY_LIBRARY");
-
-  if (self->memory == NULL || self->command == NULL)
-    return NULL;
-  return library != NULL
-             ? g_strdup (library)
-             : sonde_sibling_dup_path ("shared-ring/collector/memory/libsonde-memory.so",
-                                       SONDE_PRELOADDIR "/libsonde-memory.so");
+  return self->memory != NULL && self->command != NULL ? sonde_preload_dup_path (NULL) : NULL;
 }
 
 char *

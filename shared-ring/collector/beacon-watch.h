@@ -4,11 +4,11 @@
 
 /**
  * sonde_beacon_watch_start:
+ * @changed: called there once, and behind each change
  *
  * Once in a process, and again in a child of fork(); there has to be a beacon. The thread takes no
  * signals, is no point of cancellation, holds no lock while it sleeps, and wakes when the
- * profiler has changed the page: then it looks whether the process is called, or its session over.
- * Without it the process's next event would. Any thread, but not in signal handlers; errno is left
+ * profiler has changed the page. Any thread, but not in signal handlers; errno is left
  * alone.
  */
-void sonde_beacon_watch_start (void);
+void sonde_beacon_watch_start (void (*changed) (void));

@@ -244,6 +244,12 @@ open_ring (SondeThreadRing *self, const SondeRingWish *wish)
   errno = saved_errno;
 }
 
+bool
+sonde_thread_ring_is_held (void)
+{
+  return own.writer != NULL || own.common.generation != 0;
+}
+
 /* Whether what the thread was told still holds. */
 static bool
 is_current (const SondeThreadRing *self)
@@ -269,8 +275,7 @@ sonde_thread_ring_get (const SondeRingWish *wish)
   /* What it has others close once it is gone. */
   if (self->has_ended && self->generation == sonde_fork_guard_generation ())
     self->error = -ENODEV;
-  else if (self->writer == NULL && self->common.generation == 0
-           && !sonde_control_link_is_there (wish->producer))
+  else if (!sonde_thread_ring_is_held () && !sonde_control_link_is_there (wish->producer))
     {
       self->error = -ENODEV;
       self->beacon = beacon;

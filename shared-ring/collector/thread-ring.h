@@ -51,6 +51,9 @@ typedef struct
  */
 SondeThreadRing *sonde_thread_ring_get (const SondeRingWish *wish);
 
+/* Whether the calling thread has one, of its own or in common, of whatever session. */
+bool sonde_thread_ring_is_held (void);
+
 /* Ends the calling thread's ring, for a process that ends. */
 void sonde_thread_ring_close (void);
 

@@ -130,6 +130,10 @@ def test_choices(folder):
     for command, *arguments, wanted in (
             ('report', '--by', 'modle', path, 'did you mean module?'), ('report', '--flt', path, 'did you mean --flat?'),
             ('export', '-f', 'speedscop', path, 'did you mean speedscope?'), ('export', path, '--format: folded, speedscope'),
+            ('export', '-f', 'heaptrack', path, 'the capture has no allocations'),
+            ('export', '-f', 'heaptrack', '-o', os.path.join(folder, 'x.zst'), path, '.gz'),
+            ('export', '-f', 'heaptrack', '--unit', 'bytes', path, 'for folded and dot'),
+            ('export', '-f', 'folded', '-p', '1', path, 'for heaptrack'),
             ('heap', '--by', 'byte', path, 'did you mean bytes?'), ('top', '--by', 'threads', 'did you mean thread?'),
             ('record', '--memory=sample', '--', 'true', 'did you mean sampled?'),
             ('record', '--memory', 'sampled', '--', 'true', '--memory=sampled'), ('help', 'repot', 'did you mean report?')):
@@ -153,6 +157,7 @@ def test_optional(folder):
     path = write(folder, seeds.capture([]))
     check('tells nothing of the heap' in check_refused('heap', '--temporary', path), 'the capture was taken for a duration')
     check('takes a duration' in check_refused('heap', '--temporary=soon', path), 'a value behind a = counts')
+    check('exclude each other' in check_refused('heap', '--lines', '--no-lines', path), 'lines or none')
 
 
 def test_locale(folder):
