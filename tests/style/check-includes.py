@@ -61,7 +61,7 @@ LAYERS = {
         'system': ('', ['systemd/*.h']),
         'request': ('system', []),
         'peer': ('system', []),
-        'session': ('peer request system', []),
+        'session': ('peer request system', ['shared-ring/beacon-layout.h']),
         'bus': ('peer request session system', DBUS),
     }),
     **rooms('daemon/capture', CAPTURE, {

