@@ -353,7 +353,8 @@ sonde_ring_writer_is_left (const SondeRingWriter *self)
 {
   return self->is_native && self->generation == sonde_fork_guard_generation ()
          && sonde_ring_load_relaxed (&self->is_busy) == 0
-         && sonde_ring_load_relaxed (&self->header->is_paused) == SONDE_RING_IS_LEFT;
+         && (self->is_broken
+             || sonde_ring_load_relaxed (&self->header->is_paused) == SONDE_RING_IS_LEFT);
 }
 
 const uint32_t *

@@ -147,7 +147,7 @@ SondeWriter *sonde_ring_writer_frames (SondeRingWriter *self);
 int sonde_ring_writer_check_wanted (const SondeRingWriter *self);
 
 /* Whether the profiler takes nothing of this ring any more, since the program has closed the link
- * that it came by, and would give another. */
+ * that it came by, and would give another; or since it has gone itself. */
 bool sonde_ring_writer_is_left (const SondeRingWriter *self);
 
 /* The word that is not 0 while the session is paused, or NULL if this ring has none: to be looked

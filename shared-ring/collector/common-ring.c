@@ -281,7 +281,7 @@ sonde_common_ring_is_left (const SondeCommonRing *self)
 {
   return self->generation != 0 && self->generation == sonde_fork_guard_generation ()
          && self->pause_word != NULL && sonde_ring_load_relaxed (&self->is_busy) == 0
-         && sonde_ring_load_relaxed (self->pause_word) == SONDE_RING_IS_LEFT;
+         && (self->is_broken || sonde_ring_load_relaxed (self->pause_word) == SONDE_RING_IS_LEFT);
 }
 
 void

@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 4
-#define DIGEST  "dbdf9fa67d72345cb78b459eb7bd86b2e760dbbcc573a0fa3d7423df336ae351"
+#define DIGEST  "3ad82194e1238485e311d57e63d4907fe0866b70a4a7862e12fbf5291c409534"
 
 typedef struct
 {
@@ -298,7 +298,7 @@ static const struct
         FIELD (SondeMessageJoin, header),
         FIELD (SondeMessageJoin, request_id),
         FIELD (SondeMessageJoin, pid),
-        FIELD (SondeMessageJoin, padding),
+        FIELD (SondeMessageJoin, is_called),
     } },
   { "SondeMessageJoined",
     sizeof (SondeMessageJoined),
@@ -405,6 +405,9 @@ static const struct
   VALUE (SONDE_STATISTIC_EVENTS_WAITED_US),
   VALUE (SONDE_STATISTIC_TARGET_STUCK),
   VALUE (SONDE_STATISTIC_RINGS_REFUSED),
+  VALUE (SONDE_STATISTIC_PROGRAMS_32_BIT),
+  VALUE (SONDE_STATISTIC_PROGRAMS_STATIC),
+  VALUE (SONDE_STATISTIC_PROGRAMS_WITHOUT_LIBRARY),
   VALUE (SONDE_N_STATISTICS),
 };
 
