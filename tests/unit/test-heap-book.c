@@ -193,6 +193,41 @@ test_ends_heaps (void)
   tear_down (&self);
 }
 
+/* Of a program that lost its link and came again. */
+static void
+test_knows_blocks_of_an_older_link (void)
+{
+  SondeHeapBookProcess *first, *second, *third;
+  Fixture self;
+
+  set_up (&self);
+  first = sonde_heap_book_add_process (self.book, 10);
+  tell (&self, first, 10, 1000, 0x1000, 64);
+  tell (&self, first, 10, 1000, 0x2000, 64);
+  tell (&self, first, 10, 1000, 0x3000, 64);
+  sonde_heap_book_leave_process (self.book, first);
+  second = sonde_heap_book_add_process (self.book, 10);
+  tell (&self, second, 10, 2000, 0x1000, 0);
+  third = sonde_heap_book_add_process (self.book, 10);
+  tell (&self, third, 10, 3000, 0x2000, 32);
+  read_all (&self);
+  assert_seen (&self, 3, 10, 2000, SONDE_HEAP_LOG_ADDRESS (1), 0);
+  assert_seen (&self, 4, 10, 3000, SONDE_HEAP_LOG_ADDRESS (2), 32);
+  /* its end is known, and that of what it executed is not */
+  sonde_heap_book_end_left (self.book, 10);
+  sonde_heap_book_end_process (self.book, second);
+  tell (&self, third, 10, 4000, 0x3000, 0);
+  tell (&self, third, 10, 4000, 0x2000, 0);
+  read_all (&self);
+  assert_seen (&self, 5, 10, 4000, 0x3000, 0);
+  assert_seen (&self, 6, 10, 4000, SONDE_HEAP_LOG_ADDRESS (2), 0);
+  sonde_heap_book_end_process (self.book, third);
+  /* more than it keeps */
+  for (gint32 pid = 1; pid < 2 * SONDE_HEAP_BOOK_MAX_LEFT; pid++)
+    sonde_heap_book_leave_process (self.book, sonde_heap_book_add_process (self.book, pid));
+  tear_down (&self);
+}
+
 static void
 test_knows_blocks_of_parents (void)
 {
@@ -354,6 +389,7 @@ main (int argc, char **argv)
   g_test_add_func ("/heap-book/waits-for-earlier-events", test_waits_for_earlier_events);
   g_test_add_func ("/heap-book/keeps-the-number-of-a-place", test_keeps_the_number_of_a_place);
   g_test_add_func ("/heap-book/ends-heaps", test_ends_heaps);
+  g_test_add_func ("/heap-book/knows-blocks-of-an-older-link", test_knows_blocks_of_an_older_link);
   g_test_add_func ("/heap-book/knows-blocks-of-parents", test_knows_blocks_of_parents);
   g_test_add_func ("/heap-book/knows-stacks-by-hash", test_knows_stacks_by_hash);
   g_test_add_func ("/heap-book/numbers-threads-anew", test_numbers_threads_anew);

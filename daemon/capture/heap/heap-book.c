@@ -13,6 +13,8 @@ struct SondeHeapBookProcess
 {
   int32_t pid;
   uint32_t serial;
+  gboolean is_used;
+  SondeHeapBookProcess *older; /* of the same pid, whose end is not known yet */
   SondeLiveBlocks blocks;
 };
 
@@ -44,6 +46,7 @@ struct SondeHeapBook
   guint32 last_thread;
 
   GHashTable *processes; /* pid → the newest */
+  guint n_left;          /* that are not used */
   GHashTable *parents;   /* pid → pid */
   uint32_t n_processes;
   SondeLiveBudget budget;
@@ -82,8 +85,9 @@ find (const SondeTable *table, uint64_t key)
 }
 
 static void
-process_free (SondeHeapBookProcess *process)
+process_free (SondeHeapBook *self, SondeHeapBookProcess *process)
 {
+  self->n_left -= !process->is_used;
   sonde_live_blocks_clear (&process->blocks);
   g_free (process);
 }
@@ -119,7 +123,11 @@ sonde_heap_book_free (SondeHeapBook *self)
     return;
   g_hash_table_iter_init (&iter, self->processes);
   while (g_hash_table_iter_next (&iter, NULL, &process))
-    process_free (process);
+    for (SondeHeapBookProcess *at = process, *older; at != NULL; at = older)
+      {
+        older = at->older;
+        process_free (self, at);
+      }
   g_hash_table_unref (self->processes);
   g_hash_table_unref (self->parents);
   sonde_heap_log_free (self->log);
@@ -219,6 +227,21 @@ forget_threads (SondeHeapBook *self, const SondeHeapBookProcess *process)
 
 /* --- what became of blocks --- */
 
+/* A program that lost its link and got another is two processes here, until it is over. Takes the
+ * block away. */
+static uint64_t
+take_block (SondeHeapBookProcess *process, uint64_t address)
+{
+  uint64_t number = 0;
+
+  for (guint i = 0; i < MAX_ANCESTORS && process != NULL && number == 0; i++)
+    {
+      number = sonde_live_blocks_take (&process->blocks, address);
+      process = process->older;
+    }
+  return number;
+}
+
 /* The number of the block that a forked child has from its parent, or 0. What the parent has done
  * since the fork is not known apart from what it did before. */
 static uint64_t
@@ -233,8 +256,11 @@ find_inherited (SondeHeapBook *self, int32_t pid, uint64_t address)
 
       if (parent == NULL)
         break;
-      if (process != NULL)
-        number = sonde_live_blocks_find (&process->blocks, address);
+      for (guint j = 0; j < MAX_ANCESTORS && process != NULL && number == 0; j++)
+        {
+          number = sonde_live_blocks_find (&process->blocks, address);
+          process = process->older;
+        }
       pid = GPOINTER_TO_INT (parent);
     }
   return number;
@@ -244,7 +270,7 @@ static void
 apply (SondeHeapBook *self, const Waiting *event)
 {
   SondeHeapBookProcess *process = event->process;
-  uint64_t known = sonde_live_blocks_take (&process->blocks, event->address);
+  uint64_t known = take_block (process, event->address);
   uint64_t number;
 
   if (event->size_bytes > 0)
@@ -371,6 +397,8 @@ sonde_heap_book_add_process (SondeHeapBook *self, int32_t pid)
 
   process->pid = pid;
   process->serial = ++self->n_processes;
+  process->is_used = TRUE;
+  process->older = g_hash_table_lookup (self->processes, GINT_TO_POINTER (pid));
   sonde_live_blocks_init (&process->blocks, &self->budget);
   g_hash_table_replace (self->processes, GINT_TO_POINTER (pid), process);
   return process;
@@ -380,6 +408,7 @@ void
 sonde_heap_book_end_process (SondeHeapBook *self, SondeHeapBookProcess *process)
 {
   gpointer key = GINT_TO_POINTER (process->pid);
+  SondeHeapBookProcess *newer;
   guint n_left = 0;
 
   sort (self);
@@ -396,12 +425,44 @@ sonde_heap_book_end_process (SondeHeapBook *self, SondeHeapBookProcess *process)
   /* In the capture before what tells of the end, and of what comes then. */
   sonde_heap_log_flush (self->log);
   forget_threads (self, process);
-  if (g_hash_table_lookup (self->processes, key) == process)
+  newer = g_hash_table_lookup (self->processes, key);
+  if (newer == process && process->older == NULL)
     {
       g_hash_table_remove (self->processes, key);
       g_hash_table_remove (self->parents, key);
     }
-  process_free (process);
+  else if (newer == process)
+    g_hash_table_replace (self->processes, key, process->older);
+  else
+    {
+      while (newer->older != process)
+        newer = newer->older;
+      newer->older = process->older;
+    }
+  process_free (self, process);
+}
+
+void
+sonde_heap_book_leave_process (SondeHeapBook *self, SondeHeapBookProcess *process)
+{
+  process->is_used = FALSE;
+  if (++self->n_left > SONDE_HEAP_BOOK_MAX_LEFT)
+    sonde_heap_book_end_process (self, process);
+}
+
+void
+sonde_heap_book_end_left (SondeHeapBook *self, int32_t pid)
+{
+  SondeHeapBookProcess *at = g_hash_table_lookup (self->processes, GINT_TO_POINTER (pid));
+
+  while (at != NULL)
+    {
+      SondeHeapBookProcess *older = at->older;
+
+      if (!at->is_used)
+        sonde_heap_book_end_process (self, at);
+      at = older;
+    }
 }
 
 void

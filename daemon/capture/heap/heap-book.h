@@ -22,6 +22,7 @@
 #define SONDE_HEAP_BOOK_MAX_WAITING (1u << 19) /* events, of 40 bytes */
 #define SONDE_HEAP_BOOK_MAX_STACKS  (1u << 19) /* that are known by their hash */
 #define SONDE_HEAP_BOOK_MAX_THREADS (1u << 18) /* of others their process's first is told */
+#define SONDE_HEAP_BOOK_MAX_LEFT    4096       /* programs whose end is not known */
 
 typedef struct SondeHeapBook SondeHeapBook;
 
@@ -42,10 +43,16 @@ SondeHeapBook *sonde_heap_book_new (guint tick_ns, SondeHeapLogFunc func, gpoint
 void sonde_heap_book_free (SondeHeapBook *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeHeapBook, sonde_heap_book_free)
 
-/* Valid until it is ended. */
+/* Valid until it is ended or left. There may be several of one pid: a program that got another link
+ * may free what it allocated before. */
 SondeHeapBookProcess *sonde_heap_book_add_process (SondeHeapBook *self, int32_t pid);
 /* Nothing more comes of it: what waits of it is told. */
 void sonde_heap_book_end_process (SondeHeapBook *self, SondeHeapBookProcess *process);
+/* Nothing more comes of it, but its program may still run: another one of its pid knows its blocks.
+ */
+void sonde_heap_book_leave_process (SondeHeapBook *self, SondeHeapBookProcess *process);
+/* Programs of @pid that were left are over, too. */
+void sonde_heap_book_end_left (SondeHeapBook *self, int32_t pid);
 /* @child begins with the blocks of @parent. */
 void sonde_heap_book_fork (SondeHeapBook *self, int32_t parent, int32_t child);
 

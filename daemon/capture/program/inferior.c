@@ -57,7 +57,8 @@ sonde_inferior_free (SondeInferior *self)
   if (self == NULL)
     return;
 
-  sonde_inferior_end_heap (self);
+  if (self->heap != NULL)
+    sonde_heap_book_leave_process (self->parts->book, self->heap);
   self->parts->n_addresses -= g_hash_table_size (self->addresses);
   g_hash_table_unref (self->counters);
   g_hash_table_unref (self->names);

@@ -152,7 +152,6 @@ forget_inferior (SondeInferiors *self, guint index)
 
   tell_lacking (self, inferior);
   settle_last (inferior);
-  sonde_inferior_end_heap (inferior);
   g_ptr_array_remove_index (self->inferiors, index);
 }
 
@@ -896,6 +895,8 @@ sonde_inferiors_foresee_end (SondeInferiors *self, int32_t pid, gint64 time_ns)
 void
 sonde_inferiors_process_ends (SondeInferiors *self, int32_t pid, gint64 time_ns)
 {
+  if (self->parts.book != NULL)
+    sonde_heap_book_end_left (self->parts.book, pid);
   for (guint i = 0; i < self->inferiors->len; i++)
     {
       SondeInferior *inferior = g_ptr_array_index (self->inferiors, i);
