@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "client/base/choice.h"
 #include "client/base/cli.h"
-#include "client/base/sibling.h"
+#include "client/service/preload.h"
 
 #define MAX_SECONDS (366.0 * 86400)
 #define DESCRIPTION "Example: sondectl record -d 5 -- python3 program.py"
@@ -416,42 +416,10 @@ sonde_record_options_build (const SondeRecordOptions *self, GUnixFDList **fds, G
   return g_variant_builder_end (&request);
 }
 
-#define LIB_TOKEN "$LIB" /* Source: ld.so(8), "Dynamic string tokens" */
-
-char *
-sonde_record_options_dup_library (const char *path, gboolean is_32_bit)
-{
-  g_auto (GStrv) dirs = g_strsplit (is_32_bit ? SONDE_LIBDIRS_I386 : SONDE_LIBDIR, ":", -1);
-  g_auto (GStrv) parts = g_strsplit (path, LIB_TOKEN, -1);
-
-  if (g_strv_length (parts) < 2)
-    return g_strdup (path);
-  for (guint i = 0; dirs[i] != NULL; i++)
-    {
-      g_autofree char *found = g_strjoinv (dirs[i], parts);
-
-      if (g_file_test (found, G_FILE_TEST_IS_REGULAR))
-        return g_steal_pointer (&found);
-    }
-  return NULL;
-}
-
-/* Where there is one for 32-bit programs, the path leads programs of both kinds to theirs. */
 char *
 sonde_record_options_dup_preload (const SondeRecordOptions *self)
 {
-  static const char any[] = SONDE_PRELOADDIR_ANY "/libsonde-memory.so";
-  const char *library = g_getenv ("SONDE_MEMORY_LIBRARY");
-  g_autofree char *narrow = sonde_record_options_dup_library (any, TRUE);
-  g_autofree char *wide = sonde_record_options_dup_library (any, FALSE);
-
-  if (self->memory == NULL)
-    return NULL;
-  if (library != NULL)
-    return g_strdup (library);
-  return sonde_sibling_dup_path (
-      "shared-ring/collector/memory/libsonde-memory.so",
-      narrow != NULL && wide != NULL ? any : SONDE_PRELOADDIR "/libsonde-memory.so");
+  return self->memory != NULL ? sonde_preload_dup_path (NULL) : NULL;
 }
 
 char *

@@ -73,11 +73,6 @@ void sonde_record_options_clear (SondeRecordOptions *self);
 GVariant *
 sonde_record_options_build (const SondeRecordOptions *self, GUnixFDList **fds, GError **error);
 
-/* Where a library for LD_PRELOAD is whose @path may have $LIB in it, which the dynamic linker of
- * the program takes for its folder of libraries. NULL: it is not installed for such programs. @path
- * without it is for all of them. */
-char *sonde_record_options_dup_library (const char *path, gboolean is_32_bit);
-
 /* (transfer full): the library that tells of the command's allocations: what SONDE_MEMORY_LIBRARY
  * says, else our own; NULL if they are not asked for. */
 char *sonde_record_options_dup_preload (const SondeRecordOptions *self);

@@ -28,6 +28,16 @@ static pthread_once_t definitions_once = PTHREAD_ONCE_INIT;
 
 static uint64_t n_named_addresses;
 
+/* Whether anybody may listen to the process, from when it was first asked. */
+enum
+{
+  NOT_LOOKED,
+  WANTED,
+  UNWANTED,
+};
+
+static uint32_t listening;
+
 /* A main thread that returns from main() runs no destructors of keys. */
 static void __attribute__ ((destructor)) close_last (void) { sonde_thread_ring_close (); }
 
@@ -37,10 +47,30 @@ sonde_collector_now (void)
   return sonde_ring_now_ns ();
 }
 
+/* Once: a link that fails later leaves threads their rings. */
+static bool
+look_for_listener (void)
+{
+  bool is_there = sonde_control_link_is_there ();
+
+  sonde_ring_store_relaxed (&listening, (uint32_t) (is_there ? WANTED : UNWANTED));
+  return is_there;
+}
+
+bool
+sonde_collector_is_wanted (void)
+{
+  uint32_t seen = sonde_ring_load_relaxed (&listening);
+
+  return seen == WANTED || (seen == NOT_LOOKED && look_for_listener ());
+}
+
 /* Finds this thread's ring if an event is wanted. */
 static int
 find_ring (SondeThreadRing **ring)
 {
+  if (!sonde_collector_is_wanted ())
+    return -ENODEV;
   *ring = sonde_thread_ring_get (&wish);
 
   return sonde_thread_ring_check_wanted (*ring);
@@ -358,7 +388,7 @@ sonde_collector_count (uint64_t *n_events, uint64_t *n_lost)
   SondeRingLosses losses = { .lost_events = 0 };
   SondeThreadRing *ring;
 
-  find_ring (&ring);
+  ring = sonde_thread_ring_get (&wish);
   *n_events = ring->common.n_frames;
   *n_lost = ring->common.n_lost;
   if (ring->writer == NULL)

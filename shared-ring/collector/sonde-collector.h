@@ -19,7 +19,8 @@
  *     draw ();
  *     sonde_collector_mark (start_ns, sonde_collector_now () - start_ns, "ui", "draw", NULL);
  *
- * Nobody listening: every function returns -ENODEV within a few ns. A profiler listens if it
+ * Nobody listening: every function returns -ENODEV within a few ns, and
+ * sonde_collector_is_wanted() says so before anything is done for an event. A profiler listens if it
  * started the program (`sondectl record`; any profiler that speaks the protocol of GNOME's
  * profiler, too): the environment says so, and is read once. Set-user-ID programs never have a
  * listener.
@@ -55,6 +56,10 @@ extern "C"
 #endif
 
 #define SONDE_COLLECTOR_API __attribute__ ((visibility ("default")))
+
+  /* Whether somebody listens to this process, for the price of a load: while not, every function
+   * returns -ENODEV for the same price. Signal handlers, once it was asked elsewhere. */
+  SONDE_COLLECTOR_API bool sonde_collector_is_wanted (void);
 
   /* Whether events of this thread are wanted: to be asked before work is done for one. Signal
    * handlers. */

@@ -124,7 +124,7 @@ def test_preload(folder):
         check(name in complaint and word in complaint, complaint)
     # One path for programs of both kinds, to a library for each that is there.
     config = open(os.path.join(sys.argv[1], 'config.h'), encoding='ascii').read()
-    wide, narrow = (re.search(rf'define SONDE_{name} "([^":]*)', config)[1] for name in ('LIBDIR', 'LIBDIRS_I386'))
+    wide, narrow = (re.search(rf'define SONDE_{name} "([^":]*)', config)[1] for name in ('LIB', 'LIBDIRS_I386'))
     for directory, data, word in ((wide, elf(loader='/lib64/ld-linux-x86-64.so.2'), 'a 32-bit program'),
                                   (narrow, elf(machine=3, elf_class=1), 'statically linked')):
         if directory:
@@ -141,6 +141,10 @@ def test_choices(folder):
     for command, *arguments, wanted in (
             ('report', '--by', 'modle', path, 'did you mean module?'), ('report', '--flt', path, 'did you mean --flat?'),
             ('export', '-f', 'speedscop', path, 'did you mean speedscope?'), ('export', path, '--format: folded, speedscope'),
+            ('export', '-f', 'heaptrack', path, 'the capture has no allocations'),
+            ('export', '-f', 'heaptrack', '-o', os.path.join(folder, 'x.zst'), path, '.gz'),
+            ('export', '-f', 'heaptrack', '--unit', 'bytes', path, 'for folded and dot'),
+            ('export', '-f', 'folded', '-p', '1', path, 'for heaptrack'),
             ('heap', '--by', 'byte', path, 'did you mean bytes?'), ('top', '--by', 'threads', 'did you mean thread?'),
             ('record', '--memory=sample', '--', 'true', 'did you mean sampled?'),
             ('record', '--memory', 'sampled', '--', 'true', '--memory=sampled'), ('help', 'repot', 'did you mean report?')):
@@ -164,6 +168,7 @@ def test_optional(folder):
     path = write(folder, seeds.capture([]))
     check('tells nothing of the heap' in check_refused('heap', '--temporary', path), 'the capture was taken for a duration')
     check('takes a duration' in check_refused('heap', '--temporary=soon', path), 'a value behind a = counts')
+    check('exclude each other' in check_refused('heap', '--lines', '--no-lines', path), 'lines or none')
 
 
 def test_locale(folder):

@@ -9,6 +9,7 @@
 
 #include "shared-ring/collector/memory/event-clock.h"
 #include "shared-ring/collector/memory/memory-probes.h"
+#include "shared-ring/collector/memory/other-allocators.h"
 #include "shared-ring/collector/memory/sample-distance.h"
 #include "shared-ring/collector/thread-ring.h"
 
@@ -89,9 +90,6 @@ look_for_listener (void)
   return is_there;
 }
 
-/* A program may fork before its first block. */
-static void __attribute__ ((constructor)) begin (void) { look_for_listener (); }
-
 /* What libc gives back when the thread is about to be gone has no stack to speak of. */
 static void
 forget_unwinder (void)
@@ -165,6 +163,8 @@ open_ring (void)
       return false;
     }
 
+  if (own.is_inside)
+    return false;
   own.writer = NULL;
   own.common = NULL;
   sonde_heap_thread.pause_word = NULL;
@@ -174,8 +174,49 @@ open_ring (void)
   ring = sonde_thread_ring_get (is_large ? &large_wish : &wish);
   if (ring->error == 0 && ring->generation == sonde_fork_guard_generation ())
     enter_ring (ring);
+  if (own.writer != NULL || own.common != NULL)
+    sonde_other_allocators_tell (ring);
   own.is_inside = false;
   return own.writer != NULL || own.common != NULL;
+}
+
+void
+sonde_heap_recorder_tell_others (void)
+{
+  if (!own.is_inside && (own.writer != NULL || own.common != NULL))
+    sonde_other_allocators_tell (sonde_thread_ring_get (&wish));
+}
+
+/* The linker allocates, and that is none of the program's. A library's constructor may have made
+ * the first event already. */
+static bool
+look_for_others (void)
+{
+  SondeRingWriter *writer = own.writer;
+  SondeCommonRing *common = own.common;
+  bool are_first;
+
+  own.is_inside = true;
+  own.writer = NULL;
+  own.common = NULL;
+  sonde_ring_signal_fence ();
+  are_first = sonde_other_allocators_look ();
+  sonde_ring_signal_fence ();
+  own.writer = writer;
+  own.common = common;
+  own.is_inside = false;
+  return are_first;
+}
+
+/* A program may fork before its first block, and never call us. */
+static void __attribute__ ((constructor)) begin (void)
+{
+  bool are_first = look_for_others ();
+
+  look_for_listener ();
+  if (are_first && sonde_ring_load_relaxed (&listener) == LISTENER_PRESENT)
+    open_ring ();
+  sonde_heap_recorder_tell_others ();
 }
 
 bool

@@ -130,3 +130,6 @@ void sonde_heap_recorder_kept (const void *block, size_t size_bytes, const Sonde
 
 /* Whether this thread is getting its ring: what it maps now is not the program's. */
 bool sonde_heap_recorder_is_inside (void);
+
+/* Says what sonde_other_allocators_tell() does, if this thread has a ring. */
+void sonde_heap_recorder_tell_others (void);
