@@ -137,7 +137,7 @@ take_place (Slot *slot, uint32_t generation, bool *is_left)
            && exchange (slot, word, make_word (generation, STATE_MAKING));
   if (!take (slot, generation))
     return false;
-  if (!sonde_ring_writer_is_left (writer_of (slot))
+  if (!sonde_ring_writer_is_over (writer_of (slot))
       || __atomic_fetch_add (&n_left, 1, __ATOMIC_RELAXED) >= MAX_LEFT)
     {
       set_state (slot, generation, STATE_FREE);

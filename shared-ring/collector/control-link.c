@@ -68,6 +68,7 @@ static struct
 } state = { .lock = PTHREAD_MUTEX_INITIALIZER, .control = { .fd = -1 }, .link = { .fd = -1 } };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t around_once = PTHREAD_ONCE_INIT;
 
 /* Other handlers of fork() in the thread that forks may want a ring while it has the lock. */
 static _Thread_local bool is_forking;
@@ -190,18 +191,33 @@ sonde_control_link_confine (void)
 }
 
 static void
+look_around_once (void)
+{
+  int saved_errno = errno;
+
+  sonde_beacon_open ();
+  if (sonde_beacon_is_there () || secure_getenv ("SONDE_RENDEZVOUS") != NULL)
+    look_for_filter ();
+  errno = saved_errno;
+}
+
+/* Before the program could set a filter, or change its root. */
+static void __attribute__ ((constructor)) begin (void)
+{
+  pthread_once (&around_once, look_around_once);
+}
+
+static void
 init_once (void)
 {
   int saved_errno = errno;
   bool is_found = find_control ("SONDE_CONTROL_FD");
 
-  sonde_beacon_open ();
+  begin ();
   if (!is_found)
     state.is_sysprof = is_found = find_control ("SYSPROF_CONTROL_FD");
   if (!state.is_sysprof)
     is_found = find_rendezvous () || is_found;
-  if (state.place.address_bytes > 0 || sonde_beacon_is_there ())
-    look_for_filter ();
   if (is_found || sonde_beacon_is_there ())
     {
       if (sonde_fork_guard_init () < 0
@@ -212,10 +228,6 @@ init_once (void)
     }
   errno = saved_errno;
 }
-
-/* The page is mapped, and a filter looked for, before the program could set one, or change its
- * root. */
-static void __attribute__ ((constructor)) begin (void) { pthread_once (&once, init_once); }
 
 static bool
 is_called (SondeProducer producer)

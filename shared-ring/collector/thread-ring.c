@@ -191,6 +191,11 @@ ask_for_ring (SondeThreadRing *self, const SondeRingWish *wish)
   SondeRingWriter *before = self->writer; /* our parent's, or one that was left */
   int r;
 
+  /* Who has it in mind shall not write to what is unmapped. */
+  if (before != NULL && self->error == 0 && self->on_close != NULL
+      && self->generation == sonde_fork_guard_generation ())
+    self->on_close ();
+
   self->error = -EBUSY;
   self->generation = 0; /* until there is an answer */
   self->beacon = sonde_beacon_generation ();
@@ -258,7 +263,7 @@ is_current (const SondeThreadRing *self)
     return false;
   if (self->error < 0)
     return self->beacon == sonde_beacon_generation ();
-  return !(self->writer != NULL ? sonde_ring_writer_is_left (self->writer)
+  return !(self->writer != NULL ? sonde_ring_writer_is_over (self->writer)
                                 : sonde_common_ring_is_left (&self->common));
 }
 
