@@ -41,7 +41,7 @@ typedef struct
   _Alignas(SONDE_RING_OWNER_BYTES) uint64_t word; /* generation << STATE_BITS | CommonState */
   void *writer; /* SondeRingWriter: who has taken the ring may write */
   SondeControlRingAnswer answer;
-  uint32_t n_definitions;
+  uint64_t n_definitions; /* in the lower half; the upper one is another for each ring */
 } Slot;
 
 static Slot slots[MAX_RINGS];
@@ -103,23 +103,27 @@ open_slot (Slot *slot, SondeProducer producer, bool is_left)
   SondeRingWriter *of_parent = writer_of (slot);
   SondeRingWriter *writer;
   SondeRingGrant grant;
-  int r;
+  int r = -EBADF;
 
   if (!is_left)
     {
       sonde_ring_store_relaxed (&slot->writer, (void *) NULL);
       sonde_ring_writer_close (of_parent);
     }
-  r = sonde_control_link_get_ring (&wish, &grant);
-  if (r < 0)
-    return r;
-  r = sonde_ring_writer_open (grant.ring_fd, grant.link_fd, &writer);
-  close (grant.ring_fd);
+  /* Another thread may be closing all descriptors, ours among them. */
+  for (unsigned n = 0; r == -EBADF && n < 2; n++)
+    {
+      r = sonde_control_link_get_ring (&wish, &grant);
+      if (r < 0)
+        return r;
+      r = sonde_ring_writer_open (grant.ring_fd, grant.link_fd, &writer);
+      close (grant.ring_fd);
+    }
   if (r < 0)
     return r;
 
   sonde_ring_writer_share (writer);
-  slot->n_definitions = 0;
+  sonde_ring_store_release (&slot->n_definitions, ((slot->n_definitions >> 32) + 1) << 32);
   slot->answer = grant.answer;
   sonde_ring_store_release (&slot->writer, (void *) writer);
   return 0;
@@ -220,7 +224,8 @@ sonde_common_ring_join (SondeCommonRing *self,
     return -ENOMEM;
 
   made.stage_bytes = made.mapped_bytes;
-  made.pause_word = sonde_ring_writer_pause_word (writer_of (&slots[made.home]));
+  made.writer = writer_of (&slots[made.home]);
+  made.pause_word = sonde_ring_writer_pause_word (made.writer);
   made.n_definitions = &slots[made.home].n_definitions;
   *answer = slots[made.home].answer;
   *self = made;
@@ -317,6 +322,13 @@ sonde_common_ring_reserve (SondeCommonRing *self, size_t size_bytes, void **plac
   return 0;
 }
 
+/* Whether an event means in one ring what it does in the next. */
+static bool
+is_of_any_ring (const SondeFrame *frame)
+{
+  return frame->type != SONDE_FRAME_CTRDEF && frame->type != SONDE_FRAME_CTRSET;
+}
+
 /* Into a ring that this thread has taken. @may_wait: it waits, or counts the loss, as any writer */
 static int
 copy_event (SondeRingWriter *writer, const SondeCommonRing *self, size_t size_bytes, bool may_wait)
@@ -324,6 +336,8 @@ copy_event (SondeRingWriter *writer, const SondeCommonRing *self, size_t size_by
   void *place;
   int r = may_wait ? 0 : sonde_ring_writer_check_room (writer, size_bytes);
 
+  if (writer != self->writer && !is_of_any_ring (self->stage))
+    return -ECHILD;
   if (r == 0)
     r = sonde_ring_writer_reserve (writer, size_bytes, &place);
   if (r < 0)
@@ -436,7 +450,7 @@ sonde_common_ring_commit (SondeCommonRing *self)
   else
     r = publish (self, frame->len);
   /* The profiler has left the ring meanwhile. */
-  if (r == -ECHILD)
+  if (r == -ECHILD && is_of_any_ring (frame))
     sonde_ring_writer_lose (writer_of (&slots[self->home]), frame->len);
   self->n_frames += r == 0;
   self->n_lost += r == -ENOSPC || r == -EMSGSIZE;

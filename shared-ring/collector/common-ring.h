@@ -41,8 +41,9 @@ typedef struct
   void *stage; /* where an event is made */
   size_t stage_bytes;
   size_t mapped_bytes; /* 0: the stage is @last */
+  const void *writer;  /* of the first ring when it joined */
   const uint32_t *pause_word;
-  uint32_t *n_definitions; /* counters that were defined in the first ring: see collector.c */
+  uint64_t *n_definitions; /* counters that were defined in the first ring: see collector.c */
   uint64_t n_frames;
   uint64_t n_lost;
   SondeWriter frames;
@@ -84,6 +85,7 @@ void sonde_common_ring_lose (SondeCommonRing *self, size_t size_bytes);
  * sonde_common_ring_commit:
  *
  * Errors: -ENOBUFS there was no room in a ring: counted as lost; -EPIPE as of
- *   sonde_ring_writer_reserve()
+ *   sonde_ring_writer_reserve(); -ECHILD the profiler has left the ring meanwhile, and what a
+ *   counter is in that one means nothing in the next: not counted, to be made again
  */
 int sonde_common_ring_commit (SondeCommonRing *self);

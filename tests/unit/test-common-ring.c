@@ -315,6 +315,51 @@ counts_what_it_loses (void)
   sonde_common_ring_leave (&self);
 }
 
+/* Two threads are in the middle of an event when the profiler leaves their ring, and a third one
+ * gets another in its place, where the counters of the first one are not defined. */
+static void
+moves_to_the_next_ring_what_means_the_same_there (void)
+{
+  SondeCommonRing counting = { 0 }, marking = { 0 }, next = { 0 };
+  SondeControlRingAnswer answer;
+  SondeRingCounts counts;
+  gpointer set, mark;
+  uint64_t before;
+
+  begin (1, 0);
+  g_assert_cmpint (sonde_common_ring_join (&counting, SONDE_PRODUCER_APPLICATION, &answer), ==, 0);
+  g_assert_cmpint (sonde_common_ring_join (&marking, SONDE_PRODUCER_APPLICATION, &answer), ==, 0);
+  before = *counting.n_definitions;
+  g_assert_cmpint (sonde_common_ring_reserve (&counting, 48, &set), ==, 0);
+  *(SondeFrame *) set = (SondeFrame){ .len = 48, .type = SONDE_FRAME_CTRSET };
+  g_assert_cmpint (sonde_common_ring_reserve (&marking, 48, &mark), ==, 0);
+  fill_event (mark, 5, 0);
+
+  sonde_ring_reader_leave (profiler.readers[0]);
+  profiler.n_max = 2;
+  g_assert_cmpint (sonde_common_ring_join (&next, SONDE_PRODUCER_APPLICATION, &answer), ==, 0);
+  g_assert_cmpuint (profiler.n_readers, ==, 2);
+  g_assert_cmpuint (next.home, ==, counting.home);
+  g_assert_cmpuint (*counting.n_definitions, !=, before);
+  g_assert_cmpuint ((uint32_t) *next.n_definitions, ==, 0);
+
+  g_assert_cmpint (sonde_common_ring_commit (&counting), ==, -ECHILD);
+  g_assert_cmpint (sonde_common_ring_reserve (&counting, 48, &set), ==, -ECHILD);
+  g_assert_cmpint (sonde_common_ring_commit (&marking), ==, 0);
+  g_assert_cmpint (sonde_common_ring_reserve (&next, 48, &mark), ==, 0);
+  fill_event (mark, 6, 0);
+  g_assert_cmpint (sonde_common_ring_commit (&next), ==, 0);
+  read_all ();
+  g_assert_cmpuint (profiler.seen[5], ==, 1);
+  g_assert_cmpuint (profiler.seen[6], ==, 1);
+  for (guint i = 0; i < 2; i++)
+    {
+      sonde_ring_reader_count (profiler.readers[i], &counts);
+      g_assert_cmpuint (counts.claimed.lost_events, ==, 0);
+      g_assert_cmpuint (counts.frames, ==, i == 0 ? 0 : 2);
+    }
+}
+
 static void
 gives_a_child_rings_of_its_own (void)
 {
@@ -372,6 +417,8 @@ main (int argc, char **argv)
     { "/common-ring/refuses-who-finds-none", refuses_who_finds_none },
     { "/common-ring/counts-what-it-loses", counts_what_it_loses },
     { "/common-ring/goes-round-a-ring-that-stays-taken", goes_round_a_ring_that_stays_taken },
+    { "/common-ring/moves-to-the-next-ring-what-means-the-same-there",
+      moves_to_the_next_ring_what_means_the_same_there },
     { "/common-ring/gives-a-child-rings-of-its-own", gives_a_child_rings_of_its_own },
     { "/common-ring/takes-all-through-one", takes_all_through_one },
     { "/common-ring/takes-all-through-three", takes_all_through_three },
