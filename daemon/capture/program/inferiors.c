@@ -406,7 +406,8 @@ budget_of (const ProgramRing *ring)
 }
 
 /* Returns whether one has more than it may give now. @is_urgent: whether readers can take it or
- * not */
+ * not; what these cannot stays in rings whose writers count, as sonde_inferiors_end() does then:
+ * events in short become many times as long, and would push out what others have */
 static gboolean
 run_turn (SondeInferiors *self, gboolean is_urgent)
 {
@@ -430,6 +431,8 @@ run_turn (SondeInferiors *self, gboolean is_urgent)
     {
       ProgramRing *ring = g_ptr_array_index (self->rings, (self->first + n++) % self->rings->len);
 
+      if (is_urgent && sonde_ring_reader_has_doorbell (ring->reader) && !has_room (self))
+        continue;
       take_frames (self, ring, now);
       has_more = has_more || sonde_ring_reader_has_more (ring->reader);
     }
