@@ -25,6 +25,7 @@ struct SondeRingReader
   size_t budget_bytes;   /* that are left of this turn's */
   uint64_t wake_at;      /* as last told to the writer */
   uint64_t bad_position; /* of the writer, as loaded */
+  uint32_t continued_in; /* by its end frame */
   SondeRingCounts counts;
   SondeCompactReader compact; /* all zero if there are no records */
   uint64_t batch_at;          /* the position of its first byte: not above @head */
@@ -273,6 +274,12 @@ take_frame (SondeRingReader *self, const SondeFrame **taken)
   if (frame->type == SONDE_RING_END)
     {
       self->head += SONDE_RING_END_BYTES;
+      self->bad_position = self->tail;
+      if (self->memory.kind != SONDE_RING_NATIVE)
+        return close_ring (self, SONDE_RING_HAS_ENDED);
+      if (self->head != self->tail)
+        return close_ring (self, SONDE_RING_FAULT_END);
+      self->continued_in = frame->padding2;
       return close_ring (self, SONDE_RING_HAS_ENDED);
     }
   if ((self->rights.types & SONDE_RING_TYPE (frame->type)) == 0)
@@ -398,6 +405,12 @@ sonde_ring_reader_state (const SondeRingReader *self)
   return self->state;
 }
 
+uint32_t
+sonde_ring_reader_continued_in (const SondeRingReader *self)
+{
+  return self->continued_in;
+}
+
 SondeFrameFault
 sonde_ring_reader_frame_fault (const SondeRingReader *self)
 {
@@ -422,6 +435,7 @@ sonde_ring_reader_explain (const SondeRingReader *self, char *text, size_t text_
     [SONDE_RING_FAULT_FRAME] = "malformed",
     [SONDE_RING_FAULT_REFUSED] = "this producer may not send it",
     [SONDE_RING_FAULT_RECORD] = "impossible",
+    [SONDE_RING_FAULT_END] = "the writer went on behind its end frame",
   };
   const char *why = texts[self->state];
 
@@ -440,7 +454,8 @@ sonde_ring_reader_explain (const SondeRingReader *self, char *text, size_t text_
               sonde_heap_fault_to_string (self->record_fault));
   else if (self->state >= SONDE_RING_FAULT_RANGE)
     snprintf (text, text_bytes, "%s: %llu, after %llu", why,
-              (unsigned long long) self->bad_position, (unsigned long long) self->tail);
+              (unsigned long long) self->bad_position,
+              (unsigned long long) (self->state == SONDE_RING_FAULT_END ? self->head : self->tail));
   else
     snprintf (text, text_bytes, "%s", why);
 

@@ -123,6 +123,7 @@ open_slot (Slot *slot, SondeProducer producer, bool is_left)
     return r;
 
   sonde_ring_writer_share (writer);
+  sonde_ring_writer_let_grow (writer, grant.answer.number, sonde_control_link_grow_ring);
   sonde_ring_store_release (&slot->n_definitions, ((slot->n_definitions >> 32) + 1) << 32);
   slot->answer = grant.answer;
   sonde_ring_store_release (&slot->writer, (void *) writer);

@@ -72,7 +72,6 @@ sonde_thread_ring_close (void)
   if (self->error == 0 && self->on_close != NULL)
     self->on_close ();
   self->error = -ENODEV;
-  self->pause_word = NULL;
   self->writer = NULL;
   sonde_ring_signal_fence ();
   sonde_common_ring_leave (&self->common);
@@ -156,13 +155,13 @@ open_writer (SondeThreadRing *self, const SondeRingWish *wish)
       return r;
     }
 
+  sonde_ring_writer_let_grow (writer, grant.answer.number, sonde_control_link_grow_ring);
   for (uint32_t n = __atomic_exchange_n (&n_missed, 0, __ATOMIC_RELAXED); n > 0; n--)
     sonde_ring_writer_lose (writer, 0);
   self->n_own_definitions = 0;
   self->n_definitions = &self->n_own_definitions;
   self->n_rounds = 0;
   self->answer = grant.answer;
-  self->pause_word = sonde_ring_writer_pause_word (writer);
   sonde_ring_signal_fence ();
   self->writer = writer;
   return 0;
@@ -180,7 +179,6 @@ join_others (SondeThreadRing *self, SondeProducer producer)
     return r;
 
   self->n_definitions = self->common.n_definitions;
-  self->pause_word = self->common.pause_word;
   self->n_rounds = 0;
   return 0;
 }
@@ -195,7 +193,6 @@ ask_for_ring (SondeThreadRing *self, const SondeRingWish *wish)
 
   self->error = -EBUSY;
   self->has_ended = false;
-  self->pause_word = NULL;
   self->writer = NULL;
   sonde_ring_signal_fence ();
 
@@ -245,18 +242,17 @@ open_ring (SondeThreadRing *self, const SondeRingWish *wish)
   errno = saved_errno;
 }
 
-/* Where the thread has no ring of this process, or one that has been left. */
+/* Where the thread has no ring of its own that takes events now. */
 static void __attribute__ ((noinline)) find_ring (SondeThreadRing *self, const SondeRingWish *wish)
 {
-  bool is_of_process = self->generation != 0 && self->generation == sonde_fork_guard_generation ();
-
-  if (is_of_process
+  if (self->generation != 0 && self->generation == sonde_fork_guard_generation ()
       && !(self->writer != NULL ? sonde_ring_writer_is_left (self->writer)
                                 : sonde_common_ring_is_left (&self->common)))
     return;
 
   /* What it has others close once it is gone. */
-  if (!sonde_control_link_is_there () || (self->has_ended && is_of_process))
+  if (!sonde_control_link_is_there ()
+      || (self->has_ended && self->generation == sonde_fork_guard_generation ()))
     self->error = -ENODEV;
   else if (self->is_opening == 0)
     open_ring (self, wish);
@@ -269,11 +265,8 @@ sonde_thread_ring_get (const SondeRingWish *wish)
 
   /* Looked up once: the compiler takes that call for cheaper than to keep its result. */
   __asm__("" : "+r"(self));
-  if (__builtin_expect (
-          self->generation == 0 || self->generation != sonde_fork_guard_generation ()
-              || (self->pause_word != NULL
-                  && sonde_ring_load_relaxed (self->pause_word) == SONDE_RING_IS_LEFT),
-          false))
+  if (__builtin_expect (self->writer == NULL || sonde_ring_writer_check_wanted (self->writer) < 0,
+                        false))
     find_ring (self, wish);
   return self;
 }

@@ -12,11 +12,10 @@
 /* The calling thread's own; nobody else may touch it. */
 typedef struct
 {
-  SondeRingWriter *writer;    /* NULL: none of its own */
-  SondeCommonRing common;     /* all zero if there is one, or nothing at all */
-  int error;                  /* why there is neither; else 0 */
-  uint32_t generation;        /* of the process that asked for it; 0: not asked yet */
-  const uint32_t *pause_word; /* of its ring, or of the one that it shares; or NULL */
+  SondeRingWriter *writer; /* NULL: none of its own */
+  SondeCommonRing common;  /* all zero if there is one, or nothing at all */
+  int error;               /* why there is neither; else 0 */
+  uint32_t generation;     /* of the process that asked for it; 0: not asked yet */
   uint32_t is_opening;
   int32_t pid;
   int32_t tid;

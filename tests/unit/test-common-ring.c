@@ -16,6 +16,7 @@
 #include "shared-ring/ring-reader.h"
 
 #define MAX_RINGS 8 /* as there */
+#define MAX_GROWN (4 * MAX_RINGS)
 #define N_THREADS 32
 #define N_EVENTS  4000
 
@@ -25,34 +26,63 @@ static struct
   pthread_mutex_t lock; /* whose order ThreadSanitizer knows */
   guint n_max;
   guint32 wait_us;
-  SondeRingReader *readers[MAX_RINGS];
+  SondeRingReader *readers[MAX_GROWN];
+  guint continues[MAX_GROWN]; /* which of them, from 1; 0: none */
   guint n_readers;
+  guint n_grown; /* of these, those that continue one */
+  gboolean may_grow;
   guint64 seen[N_THREADS]; /* events */
   gboolean is_over;
   int link[2]; /* our end, the program's end */
 } profiler = { .lock = PTHREAD_MUTEX_INITIALIZER, .link = { -1, -1 } };
 
+static int
+make_ring (gsize size_bytes, guint continues)
+{
+  const SondeRingOptions options = { SONDE_RING_NATIVE, size_bytes, profiler.wait_us,
+                                     profiler.may_grow ? SONDE_RING_MAY_GROW : 0 };
+  const SondeRingRights rights = { SONDE_RING_COLLECTOR_TYPES, getpid () };
+  SondeRingMemory memory;
+  int ring_fd;
+
+  g_assert_cmpuint (profiler.n_readers, <, MAX_GROWN);
+  g_assert_cmpint (sonde_ring_memory_create (&options, &memory, &ring_fd), ==, 0);
+  g_assert_cmpint (sonde_ring_reader_new (&memory, &rights, &profiler.readers[profiler.n_readers]),
+                   ==, 0);
+  profiler.continues[profiler.n_readers++] = continues;
+  return ring_fd;
+}
+
 int
 sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant)
 {
-  const SondeRingOptions options = { SONDE_RING_NATIVE, SONDE_RING_MIN_BYTES, profiler.wait_us, 0 };
-  const SondeRingRights rights = { SONDE_RING_COLLECTOR_TYPES, getpid () };
-  SondeRingMemory memory;
   int r = -EDQUOT;
 
   g_assert_true (wish->is_common);
   pthread_mutex_lock (&profiler.lock);
-  if (profiler.n_readers < profiler.n_max)
+  if (profiler.n_readers - profiler.n_grown < profiler.n_max)
     {
       *grant = (SondeRingGrant){ .link_fd = profiler.link[1], .answer.max_depth = 17 };
-      g_assert_cmpint (sonde_ring_memory_create (&options, &memory, &grant->ring_fd), ==, 0);
-      g_assert_cmpint (
-          sonde_ring_reader_new (&memory, &rights, &profiler.readers[profiler.n_readers]), ==, 0);
-      profiler.n_readers++;
+      grant->ring_fd = make_ring (SONDE_RING_MIN_BYTES, 0);
+      grant->answer.number = profiler.n_readers;
       r = 0;
     }
   pthread_mutex_unlock (&profiler.lock);
   return r;
+}
+
+int
+sonde_control_link_grow_ring (uint32_t number,
+                              size_t size_bytes,
+                              int *ring_fd,
+                              uint32_t *new_number)
+{
+  pthread_mutex_lock (&profiler.lock);
+  *ring_fd = make_ring (MIN (size_bytes, SONDE_RING_MAX_BYTES), number);
+  *new_number = profiler.n_readers;
+  profiler.n_grown++;
+  pthread_mutex_unlock (&profiler.lock);
+  return 0;
 }
 
 static void
@@ -116,10 +146,17 @@ read_all (void)
   pthread_mutex_lock (&profiler.lock);
   for (guint i = 0; i < profiler.n_readers; i++)
     {
+      guint before = profiler.continues[i];
+
+      if (sonde_ring_reader_state (profiler.readers[i]) == SONDE_RING_HAS_ENDED
+          || (before != 0
+              && sonde_ring_reader_state (profiler.readers[before - 1]) == SONDE_RING_IS_OPEN))
+        continue;
       g_assert_cmpint (sonde_ring_reader_begin (profiler.readers[i], SIZE_MAX), ==, 0);
       while (sonde_ring_reader_next (profiler.readers[i], &frame) == 1)
         see_event (frame);
       sonde_ring_reader_release (profiler.readers[i]);
+      g_assert_cmpint (sonde_ring_reader_state (profiler.readers[i]), <=, SONDE_RING_HAS_ENDED);
     }
   pthread_mutex_unlock (&profiler.lock);
 }
@@ -183,7 +220,7 @@ take_all (guint n_rings)
   g_atomic_int_set (&profiler.is_over, TRUE);
   g_thread_join (reader);
   read_all ();
-  g_assert_cmpuint (profiler.n_readers, ==, n_rings);
+  g_assert_cmpuint (profiler.n_readers - profiler.n_grown, ==, n_rings);
   for (guint i = 0; i < N_THREADS; i++)
     g_assert_cmpuint (profiler.seen[i], ==, N_EVENTS);
 }
@@ -204,6 +241,15 @@ static void
 takes_all_through_as_many_as_there_may_be (void)
 {
   take_all (MAX_RINGS);
+}
+
+/* Each thread goes on in the larger ring, whoever got it. */
+static void
+takes_all_through_rings_that_grow (void)
+{
+  profiler.may_grow = TRUE;
+  take_all (2);
+  g_assert_cmpuint (profiler.n_grown, >, 0);
 }
 
 static void
@@ -424,6 +470,7 @@ main (int argc, char **argv)
     { "/common-ring/takes-all-through-three", takes_all_through_three },
     { "/common-ring/takes-all-through-as-many-as-there-may-be",
       takes_all_through_as_many_as_there_may_be },
+    { "/common-ring/takes-all-through-rings-that-grow", takes_all_through_rings_that_grow },
   };
 
   g_test_init (&argc, &argv, NULL);
