@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "shared-ring/collector/common-ring.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -318,6 +319,7 @@ sonde_common_ring_reserve (SondeCommonRing *self, size_t size_bytes, void **plac
   /* From here on a signal handler of this thread finds it busy. */
   sonde_ring_store_relaxed (&self->is_busy, 1);
   sonde_ring_signal_fence ();
+  self->stack_hash = 0;
   self->reserved_bytes = (uint32_t) size_bytes;
   *place = self->stage;
   return 0;
@@ -330,10 +332,47 @@ is_of_any_ring (const SondeFrame *frame)
   return frame->type != SONDE_FRAME_CTRDEF && frame->type != SONDE_FRAME_CTRSET;
 }
 
+static_assert (SONDE_HEAP_FREE_ROOM <= sizeof (SondeFrameAllocation)
+                   && SONDE_HEAP_BLOCK_ROOM (0) <= sizeof (SondeFrameAllocation),
+               "what is short has room where a frame has");
+
+/* Says the event in short, in the open reservation. Returns: how many bytes that takes; 0: it has
+ * to be the frame */
+static size_t
+shorten_event (SondeRingWriter *writer, SondeCommonRing *self, void *place)
+{
+  const SondeFrameAllocation *frame = self->stage;
+  SondeCompactWriter *compact = sonde_ring_writer_compact (writer);
+  SondeCompactEvent event;
+  size_t n_bytes;
+
+  if (compact == NULL || frame->frame.type != SONDE_FRAME_ALLOCATION
+      || !sonde_compact_writer_takes (frame->address) || frame->size_bytes < 0
+      || frame->n_addrs > SONDE_HEAP_MAX_DEPTH || (frame->n_addrs > 0 && self->stack_hash == 0))
+    return 0;
+  event = (SondeCompactEvent){ .address = frame->address,
+                               .size_bytes = (uint64_t) frame->size_bytes,
+                               .time_ns = frame->frame.time_ns,
+                               .stack_hash = self->stack_hash,
+                               .tid = frame->tid };
+  if (event.size_bytes == 0)
+    return sonde_compact_writer_free (compact, place, &event);
+
+  memcpy ((uint8_t *) place + SONDE_COMPACT_ADDRS_AT, frame->addrs,
+          frame->n_addrs * sizeof *frame->addrs);
+  self->is_defining = 1;
+  sonde_ring_signal_fence ();
+  n_bytes = sonde_compact_writer_block (compact, place, &event, frame->n_addrs);
+  sonde_ring_signal_fence ();
+  self->is_defining = 0;
+  return n_bytes;
+}
+
 /* Into a ring that this thread has taken. @may_wait: it waits, or counts the loss, as any writer */
 static int
-copy_event (SondeRingWriter *writer, const SondeCommonRing *self, size_t size_bytes, bool may_wait)
+copy_event (SondeRingWriter *writer, SondeCommonRing *self, size_t size_bytes, bool may_wait)
 {
+  size_t short_bytes;
   void *place;
   int r = may_wait ? 0 : sonde_ring_writer_check_room (writer, size_bytes);
 
@@ -344,6 +383,12 @@ copy_event (SondeRingWriter *writer, const SondeCommonRing *self, size_t size_by
   if (r < 0)
     return r;
 
+  short_bytes = shorten_event (writer, self, place);
+  if (short_bytes > 0)
+    {
+      sonde_ring_writer_commit_records (writer, short_bytes);
+      return 0;
+    }
   memcpy (place, self->stage, size_bytes);
   sonde_ring_writer_commit (writer);
   return 0;

@@ -20,6 +20,9 @@
  * middle of a copy, or never comes back from a signal handler there, so takes one ring with it, and
  * not the others.
  *
+ * Where the ring allows it what is copied is said in short (heap-record.h): which stacks it has,
+ * and whose event was the last, is known to who has taken it.
+ *
  * A child of fork() has a copy of these words, in any state: they name the process that they are
  * of, and mean nothing in another one.
  *
@@ -40,8 +43,10 @@ typedef struct
   uint32_t reserved_bytes;
   void *stage; /* where an event is made */
   size_t stage_bytes;
-  size_t mapped_bytes; /* 0: the stage is @last */
-  const void *writer;  /* of the first ring when it joined */
+  size_t mapped_bytes;  /* 0: the stage is @last */
+  uint64_t stack_hash;  /* of the allocation that is being made: it may be said in short; 0: not */
+  uint32_t is_defining; /* a stack, for which memory may be mapped */
+  const void *writer;   /* of the first ring when it joined */
   const uint32_t *pause_word;
   uint64_t *n_definitions; /* counters that were defined in the first ring: see collector.c */
   uint64_t n_frames;

@@ -30,7 +30,7 @@ static struct
   guint continues[MAX_GROWN]; /* which of them, from 1; 0: none */
   guint n_readers;
   guint n_grown; /* of these, those that continue one */
-  gboolean may_grow;
+  guint32 features;
   guint64 seen[N_THREADS]; /* events */
   gboolean is_over;
   int link[2]; /* our end, the program's end */
@@ -39,8 +39,8 @@ static struct
 static int
 make_ring (gsize size_bytes, guint continues)
 {
-  const SondeRingOptions options = { SONDE_RING_NATIVE, size_bytes, profiler.wait_us,
-                                     profiler.may_grow ? SONDE_RING_MAY_GROW : 0 };
+  const SondeRingOptions options
+      = { SONDE_RING_NATIVE, size_bytes, profiler.wait_us, profiler.features };
   const SondeRingRights rights = { SONDE_RING_COLLECTOR_TYPES, getpid () };
   SondeRingMemory memory;
   int ring_fd;
@@ -110,6 +110,24 @@ fill_event (gpointer place, guint thread, guint n)
     addrs[i] = thread * 1000000 + n;
 }
 
+/* What threads have in common are stacks, of which there are 17. */
+static void
+fill_short_event (gpointer place, guint thread, guint n)
+{
+  SondeFrameAllocation *frame = place;
+  const guint n_addrs = n % 4 == 0 ? 0 : n % 17;
+
+  *frame = (SondeFrameAllocation){ .frame = { .len = (guint16) (sizeof *frame + n_addrs * 8),
+                                              .time_ns = n,
+                                              .type = SONDE_FRAME_ALLOCATION },
+                                   .address = (n + 1) * 8,
+                                   .size_bytes = n % 4 == 0 ? 0 : thread + 1,
+                                   .tid = (gint32) thread,
+                                   .n_addrs = (guint16) n_addrs };
+  for (guint i = 0; i < n_addrs; i++)
+    frame->addrs[i] = 0x1000 + n_addrs * 100 + i;
+}
+
 static int
 make_event (SondeCommonRing *self, guint thread, guint n)
 {
@@ -117,8 +135,36 @@ make_event (SondeCommonRing *self, guint thread, guint n)
   int r = sonde_common_ring_reserve (self, sizeof (SondeFrameAllocation) + 61 * 8, &place);
 
   g_assert_cmpint (r, ==, 0);
-  fill_event (place, thread, n);
+  if ((profiler.features & SONDE_RING_COMPACT_HEAP) != 0)
+    {
+      fill_short_event (place, thread, n);
+      self->stack_hash = ((SondeFrameAllocation *) place)->n_addrs;
+    }
+  else
+    fill_event (place, thread, n);
   return sonde_common_ring_commit (self);
+}
+
+/* A time may be that of another thread's event before it. */
+static void
+see_short_event (const SondeFrame *frame)
+{
+  const SondeFrameAllocation *event = (gconstpointer) frame;
+  const guint n = (guint) (event->address / 8 - 1);
+  union
+  {
+    SondeFrameAllocation event;
+    guint8 bytes[sizeof (SondeFrameAllocation) + 61 * 8];
+  } expected;
+
+  g_assert_cmpuint (event->tid, <, N_THREADS);
+  fill_short_event (&expected, (guint) event->tid, n);
+  g_assert_cmpint (frame->time_ns, >=, n);
+  g_assert_cmpuint (frame->len, ==, expected.event.frame.len);
+  g_assert_cmpint (event->size_bytes, ==, expected.event.size_bytes);
+  g_assert_cmpmem (event->addrs, event->n_addrs * 8, expected.event.addrs,
+                   expected.event.n_addrs * 8);
+  profiler.seen[event->tid]++;
 }
 
 static void
@@ -154,7 +200,10 @@ read_all (void)
         continue;
       g_assert_cmpint (sonde_ring_reader_begin (profiler.readers[i], SIZE_MAX), ==, 0);
       while (sonde_ring_reader_next (profiler.readers[i], &frame) == 1)
-        see_event (frame);
+        if ((profiler.features & SONDE_RING_COMPACT_HEAP) != 0)
+          see_short_event (frame);
+        else
+          see_event (frame);
       sonde_ring_reader_release (profiler.readers[i]);
       g_assert_cmpint (sonde_ring_reader_state (profiler.readers[i]), <=, SONDE_RING_HAS_ENDED);
     }
@@ -247,9 +296,28 @@ takes_all_through_as_many_as_there_may_be (void)
 static void
 takes_all_through_rings_that_grow (void)
 {
-  profiler.may_grow = TRUE;
+  profiler.features = SONDE_RING_MAY_GROW;
   take_all (2);
   g_assert_cmpuint (profiler.n_grown, >, 0);
+}
+
+/* What is short is that in rings that are shared, too: with a clock for each it takes 40 bytes. */
+static void
+takes_all_in_short (void)
+{
+  guint64 n_bytes = 0, n_events = 0;
+  SondeRingCounts counts;
+
+  profiler.features = SONDE_RING_COMPACT_HEAP | SONDE_RING_MAY_GROW;
+  take_all (3);
+  for (guint i = 0; i < profiler.n_readers; i++)
+    {
+      sonde_ring_reader_count (profiler.readers[i], &counts);
+      n_bytes += counts.bytes;
+      n_events += counts.frames;
+    }
+  g_assert_cmpuint (n_events, ==, N_THREADS * N_EVENTS);
+  g_assert_cmpuint (n_bytes, <, n_events * (sizeof (SondeHeapClock) + sizeof (SondeHeapBlock)));
 }
 
 static void
@@ -471,6 +539,7 @@ main (int argc, char **argv)
     { "/common-ring/takes-all-through-as-many-as-there-may-be",
       takes_all_through_as_many_as_there_may_be },
     { "/common-ring/takes-all-through-rings-that-grow", takes_all_through_rings_that_grow },
+    { "/common-ring/takes-all-in-short", takes_all_in_short },
   };
 
   g_test_init (&argc, &argv, NULL);

@@ -823,8 +823,7 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
   if (!may_have_ring (self, wanted, options.size_bytes))
     return refuse (wanted, inferior, -EDQUOT);
 
-  /* Threads that share a ring copy whole frames. */
-  if (wanted->producer == SONDE_PRODUCER_MEMORY && !wanted->is_shared
+  if (wanted->producer == SONDE_PRODUCER_MEMORY && wanted->kind == SONDE_RING_NATIVE
       && has_stack_memory (self, options.size_bytes))
     options.features |= SONDE_RING_COMPACT_HEAP;
   made.inferior = inferior;

@@ -171,7 +171,7 @@ open_ring (void)
 bool
 sonde_heap_recorder_is_inside (void)
 {
-  return own.is_inside;
+  return own.is_inside || (own.common != NULL && own.common->is_defining != 0);
 }
 
 static inline int
@@ -307,6 +307,8 @@ record_allocation (const void *block, size_t size_bytes, const SondeCallSite *ca
     .tid = own.tid,
     .n_addrs = (uint16_t) n_addrs,
   };
+  if (own.common != NULL && n_addrs > 0)
+    own.common->stack_hash = sonde_self_unwinder_hash (own.unwinder, addrs, n_addrs);
   commit ();
 }
 
