@@ -115,6 +115,34 @@ void sonde_ring_writer_discard (SondeRingWriter *self);
  */
 int sonde_ring_writer_check_room (SondeRingWriter *self, size_t size_bytes);
 
+/**
+ * SondeRingGrow:
+ * @number: of a ring, as the profiler knows it
+ * @ring_fd: (out): a larger one, to be closed
+ * @new_number: (out): of that
+ *
+ * Asks the profiler; called with all signals blocked and no cancellation.
+ *
+ * Returns: 0 or a negative errno
+ */
+typedef int (*SondeRingGrow) (uint32_t number,
+                              size_t size_bytes,
+                              int *ring_fd,
+                              uint32_t *new_number);
+
+/**
+ * sonde_ring_writer_let_grow:
+ *
+ * From now on a ring whose waits took more than 10 ms of a second, or that was full eight times in
+ * it, is exchanged for a larger one, in which the writer goes on: it stays the same, and so does
+ * its pause word. Of a ring whose maker does not offer that, nothing. Not of
+ * sonde_ring_writer_new().
+ */
+void sonde_ring_writer_let_grow (SondeRingWriter *self, uint32_t number, SondeRingGrow grow);
+
+/* Bytes of its ring's body. */
+size_t sonde_ring_writer_size (const SondeRingWriter *self);
+
 /* Threads take turns at it: which signals one of them blocks says nothing of another, so any of
  * them waits for room, in signal handlers, too. */
 void sonde_ring_writer_share (SondeRingWriter *self);
@@ -147,8 +175,11 @@ SondeWriter *sonde_ring_writer_frames (SondeRingWriter *self);
 int sonde_ring_writer_check_wanted (const SondeRingWriter *self);
 
 /* Whether the profiler takes nothing of this ring any more, since the program has closed the link
- * that it came by, and would give another; or since it has gone itself. */
+ * that it came by, and would give another. Threads that share it may ask, too. */
 bool sonde_ring_writer_is_left (const SondeRingWriter *self);
+
+/* Or since it has gone itself: to be closed. */
+bool sonde_ring_writer_is_over (const SondeRingWriter *self);
 
 /* The word that is not 0 while the session is paused, or NULL if this ring has none: to be looked
  * at in place, in the process that opened the ring, until it is closed. */

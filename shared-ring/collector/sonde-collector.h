@@ -58,8 +58,8 @@ extern "C"
 
 #define SONDE_COLLECTOR_API __attribute__ ((visibility ("default")))
 
-  /* Whether somebody listens to this process, for the price of some loads: while not, every function
-   * returns -ENODEV for the same price. Signal handlers, once it was asked elsewhere. */
+  /* Whether somebody listens to this process, for the price of some loads: while not, every
+   * function returns -ENODEV for the same price. Signal handlers, once it was asked elsewhere. */
   SONDE_COLLECTOR_API bool sonde_collector_is_wanted (void);
 
   /* Whether events of this thread are wanted: to be asked before work is done for one. Signal

@@ -156,6 +156,7 @@ open_writer (SondeThreadRing *self, const SondeRingWish *wish)
       return r;
     }
 
+  sonde_ring_writer_let_grow (writer, grant.answer.number, sonde_control_link_grow_ring);
   for (uint32_t n = __atomic_exchange_n (&n_missed, 0, __ATOMIC_RELAXED); n > 0; n--)
     sonde_ring_writer_lose (writer, 0);
   self->n_own_definitions = 0;
@@ -190,6 +191,11 @@ ask_for_ring (SondeThreadRing *self, const SondeRingWish *wish)
 {
   SondeRingWriter *before = self->writer; /* our parent's, or one that was left */
   int r;
+
+  /* Who has it in mind shall not write to what is unmapped. */
+  if (before != NULL && self->error == 0 && self->on_close != NULL
+      && self->generation == sonde_fork_guard_generation ())
+    self->on_close ();
 
   self->error = -EBUSY;
   self->generation = 0; /* until there is an answer */
@@ -258,18 +264,17 @@ is_current (const SondeThreadRing *self)
     return false;
   if (self->error < 0)
     return self->beacon == sonde_beacon_generation ();
-  return !(self->writer != NULL ? sonde_ring_writer_is_left (self->writer)
+  return !(self->writer != NULL ? sonde_ring_writer_is_over (self->writer)
                                 : sonde_common_ring_is_left (&self->common));
 }
 
-SondeThreadRing *
-sonde_thread_ring_get (const SondeRingWish *wish)
+/* Where the thread has no ring of its own that takes events now. */
+static void __attribute__ ((noinline)) find_ring (SondeThreadRing *self, const SondeRingWish *wish)
 {
-  SondeThreadRing *self = &own;
   uint32_t beacon;
 
   if (is_current (self))
-    return self;
+    return;
 
   beacon = sonde_beacon_generation ();
   /* What it has others close once it is gone. */
@@ -283,6 +288,18 @@ sonde_thread_ring_get (const SondeRingWish *wish)
     }
   else if (self->is_opening == 0)
     open_ring (self, wish);
+}
 
+SondeThreadRing *
+sonde_thread_ring_get (const SondeRingWish *wish)
+{
+  SondeThreadRing *self = &own;
+
+  /* Looked up once: the compiler takes that call for cheaper than to keep its result. */
+  __asm__("" : "+r"(self));
+  if (__builtin_expect (self->writer != NULL ? sonde_ring_writer_check_wanted (self->writer) < 0
+                                             : !is_current (self),
+                        false))
+    find_ring (self, wish);
   return self;
 }

@@ -11,6 +11,7 @@
 #include "shared-ring/collector/memory/event-clock.h"
 #include "shared-ring/collector/memory/memory-probes.h"
 #include "shared-ring/collector/memory/other-allocators.h"
+#include "shared-ring/collector/memory/real-allocator.h"
 #include "shared-ring/collector/memory/sample-distance.h"
 #include "shared-ring/collector/thread-ring.h"
 
@@ -150,8 +151,10 @@ enter_ring (SondeThreadRing *ring)
     }
 }
 
-/* Until the beacon's word is another one than @beacon. What a session has left goes; should its
- * blocks have been sampled they are still known, and forgotten as they are freed. */
+/* Until the beacon's word is another one than @beacon. Blocks pass from here on, which needs the
+ * real functions: before the first block of the process they may not be known. What a session has
+ * left goes; should its blocks have been sampled they are still known, and forgotten as they are
+ * freed. */
 static void
 become_idle (uint32_t beacon)
 {
@@ -159,6 +162,8 @@ become_idle (uint32_t beacon)
 
   if (own.unwinder != NULL)
     forget_unwinder ();
+  if (!sonde_real_allocator_is_ready ())
+    return;
   if (!is_there)
     sonde_ring_store_relaxed (&n_large_rings, 0);
   if (sonde_control_link_may_come ())
@@ -213,8 +218,14 @@ open_ring (void)
 void
 sonde_heap_recorder_tell_others (void)
 {
-  if (!own.is_inside && (own.writer != NULL || own.common != NULL))
-    sonde_other_allocators_tell (sonde_thread_ring_get (&wish));
+  SondeThreadRing *ring;
+
+  if (own.is_inside || (own.writer == NULL && own.common == NULL))
+    return;
+  ring = sonde_thread_ring_get (&wish);
+  /* It may have lost its ring by that, or have another one; then the next event sees to it. */
+  if (ring->error == 0 && ring->writer == own.writer && own.common == NULL)
+    sonde_other_allocators_tell (ring);
 }
 
 /* The linker allocates, and that is none of the program's. A library's constructor may have made
@@ -252,7 +263,7 @@ static void __attribute__ ((constructor)) begin (void)
 bool
 sonde_heap_recorder_is_inside (void)
 {
-  return own.is_inside;
+  return own.is_inside || (own.common != NULL && own.common->is_defining != 0);
 }
 
 /* Whether that is the result of a thread that has no ring, or not of this process, or whose
@@ -263,7 +274,7 @@ lacks_ring (int result)
   return result == -ECHILD
          || (result == -EPIPE
              && (own.writer != NULL
-                     ? sonde_ring_writer_is_left (own.writer)
+                     ? sonde_ring_writer_is_over (own.writer)
                      : own.common != NULL && sonde_common_ring_is_left (own.common)));
 }
 
@@ -400,6 +411,8 @@ record_allocation (const void *block, size_t size_bytes, const SondeCallSite *ca
     .tid = own.tid,
     .n_addrs = (uint16_t) n_addrs,
   };
+  if (own.common != NULL && n_addrs > 0)
+    own.common->stack_hash = sonde_self_unwinder_hash (own.unwinder, addrs, n_addrs);
   commit ();
 }
 
