@@ -5,27 +5,53 @@
 #include "client/model/capture-file.h"
 #include "client/base/cli.h"
 #include "client/model/frame-text.h"
+#include "client/model/heap-log-reader.h"
 
 #define FLUSH_BYTES 65536 /* text gathered before it is written */
+
+typedef struct
+{
+  SondeFrameText *text;
+  GString *out;
+  gboolean is_printed; /* all so far */
+} Dump;
+
+static void
+add_line (Dump *self, const SondeFrame *frame)
+{
+  sonde_frame_text_append (self->text, self->out, frame);
+  if (self->out->len < FLUSH_BYTES)
+    return;
+  self->is_printed = self->is_printed && sonde_cli_print (self->out);
+  g_string_truncate (self->out, 0);
+}
+
+/* Of the log of heap events: behind the chunk that completes its segment. */
+static void
+add_event (const SondeFrame *frame, gpointer user_data)
+{
+  Dump *self = user_data;
+
+  g_string_append (self->out, "  ");
+  add_line (self, frame);
+}
 
 static gboolean
 dump_frames (SondeCaptureFile *file, GError **error)
 {
   g_autoptr (GString) out = g_string_sized_new (FLUSH_BYTES * 2);
   g_autoptr (SondeFrameText) text = sonde_frame_text_new ();
+  Dump dump = { text, out, TRUE };
+  g_autoptr (SondeHeapLogReader) log = sonde_heap_log_reader_new (add_event, &dump);
   const SondeFrame *frame;
 
   sonde_frame_text_append_header (out, sonde_capture_file_header (file));
-  while (sonde_capture_file_next (file, &frame, error))
+  while (dump.is_printed && sonde_capture_file_next (file, &frame, error))
     {
-      sonde_frame_text_append (text, out, frame);
-      if (out->len < FLUSH_BYTES)
-        continue;
-      if (!sonde_cli_print (out))
-        return FALSE;
-      g_string_truncate (out, 0);
+      add_line (&dump, frame);
+      sonde_heap_log_reader_add (log, frame);
     }
-  return sonde_cli_print (out);
+  return dump.is_printed && sonde_cli_print (out);
 }
 
 static gboolean
@@ -57,7 +83,8 @@ sonde_cmd_dump (int argc, char **argv)
   const char *path = sonde_cli_parse_file (
       argc, argv,
       "Prints each frame of a capture as a line of text. Times are nanoseconds of\n"
-      "the monotonic clock. FILE may be - (standard input).",
+      "the monotonic clock. Events of a heap log are below it. FILE may be - (standard\n"
+      "input).",
       "Example:\n  sondectl dump --counts slow.syscap", entries);
 
   if (path == NULL)

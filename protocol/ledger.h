@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "protocol/frame.h"
+#include "protocol/heap-log.h"
 
 /**
  * SECTION: ledger
@@ -18,7 +19,8 @@
  *
  * where produced is what the kernel says it made (records in the rings plus PERF_FORMAT_LOST), and
  * samples that profiled programs made themselves. For the session, in events of profiled programs,
- * which are the frames that sonde_ledger_is_event() knows:
+ * which sonde_ledger_n_events() knows in frames: most are a frame each, and a chunk of the log of
+ * heap events begins with how many are in it.
  *
  *     events-produced = events-recorded + events-lost-ring + events-refused
  *
@@ -94,6 +96,13 @@ sonde_ledger_is_event (const SondeFrame *frame)
     default:
       return false;
     }
+}
+
+/* How many events it stands for. */
+static inline uint32_t
+sonde_ledger_n_events (const SondeFrame *frame)
+{
+  return sonde_ledger_is_event (frame) ? 1 : sonde_heap_log_n_events (frame);
 }
 
 /* "produced", "lost-kernel", ...: also the Statistics keys. */

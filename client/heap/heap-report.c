@@ -112,6 +112,9 @@ sonde_heap_append_header (GString *out, const SondeHeap *heap, const SondeHeapOp
   append_caveat (out, sonde_heap_n_lost (heap),
                  "event was lost (record --memory-wait=1000000): the sums lack it",
                  "events were lost (record --memory-wait=1000000): the sums lack them");
+  append_caveat (out, sonde_heap_n_unreadable (heap),
+                 "event of the log could not be read: the sums lack it",
+                 "events of the log could not be read: the sums lack them");
   append_caveat (out, totals->n_unknown_freed,
                  "block was freed that was allocated before the capture began, or unseen",
                  "blocks were freed that were allocated before the capture began, or unseen");
@@ -184,6 +187,7 @@ sonde_heap_dup_json (const SondeHeap *heap,
   add_number (&json, "frees-missing", totals->n_frees_missing);
   add_number (&json, "late", heap->order.n_late);
   add_number (&json, "forks-not-followed", totals->n_forks_not_followed);
+  add_number (&json, "unreadable", sonde_heap_n_unreadable (heap));
   sonde_json_end_object (&json);
   sonde_profile_json_add_truncated (&json, heap->model);
   if (n_points > 0)

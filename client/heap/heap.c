@@ -270,6 +270,12 @@ read_interval (SondeHeap *self)
 
 /* --- the whole --- */
 
+static void
+take_logged (const SondeFrame *frame, gpointer user_data)
+{
+  sonde_heap_add_frame (user_data, frame);
+}
+
 /* Moments that are not wanted, and those of foreign captures: any. */
 static gint64
 moment_on_clock (gint64 since_start_ns, gint64 start_ns)
@@ -297,6 +303,7 @@ sonde_heap_new (const SondeHeapOptions *options, gint64 start_ns)
   self->filter.comm = g_strdup (options->filter.comm);
   self->start_ns = start_ns;
   self->model = sonde_capture_model_new (&funcs, self);
+  self->log = sonde_heap_log_reader_new (take_logged, self);
   tracker_options.budget = sonde_capture_model_budget (self->model);
   self->tracker = sonde_heap_tracker_new (&tracker_options);
   self->order.frames = g_byte_array_new ();
@@ -323,6 +330,7 @@ sonde_heap_free (SondeHeap *self)
   g_array_unref (self->order.entries);
   g_clear_pointer (&self->order.scratch, g_array_unref);
   g_array_unref (self->order.runs);
+  sonde_heap_log_reader_free (self->log);
   sonde_heap_tracker_free (self->tracker);
   sonde_capture_model_free (self->model);
   sonde_call_tree_free (self->paths);
@@ -356,6 +364,15 @@ sonde_heap_add_frame (SondeHeap *self, const SondeFrame *frame)
       sonde_capture_model_add_frame (self->model, frame);
       if (g_str_equal (((const SondeFrameMetadata *) frame)->id, SONDE_CAPTURE_SETTINGS))
         read_interval (self);
+      break;
+    case SONDE_FRAME_FILE_CHUNK:
+      /* its events have their turn as frames have */
+      if (sonde_heap_log_is_chunk (frame))
+        {
+          sonde_heap_log_reader_add (self->log, frame);
+          break;
+        }
+      sonde_capture_model_add_frame (self->model, frame);
       break;
     default:
       sonde_capture_model_add_frame (self->model, frame);
@@ -410,6 +427,14 @@ sonde_heap_n_lost (const SondeHeap *self)
       lost += n;
     }
   return lost;
+}
+
+guint64
+sonde_heap_n_unreadable (const SondeHeap *self)
+{
+  const SondeHeapLogCounts *counts = sonde_heap_log_reader_counts (self->log);
+
+  return counts->n_events - counts->n_told;
 }
 
 /* --- profiles --- */

@@ -34,6 +34,7 @@ typedef struct
   guint64 interval_bytes; /* mean distance of sampled bytes; 0: the capture has all allocations */
   SondeCaptureModel *model;
   SondeHeapOrder order;
+  SondeHeapLogReader *log;
   SondeHeapTracker *tracker;
 
   SondeCallTree *paths; /* below the root numbers of processes, below them locations; no weights */
@@ -77,6 +78,9 @@ void sonde_heap_settle (SondeHeap *self);
 /* The same, and looks up the names, as @options (nullable) ask. What is below may be asked only
  * afterwards. */
 void sonde_heap_finish (SondeHeap *self, const SondeSymbolOptions *options);
+
+/* Events of the log that could not be read. */
+guint64 sonde_heap_n_unreadable (const SondeHeap *self);
 
 /* @time_ns: CLOCK_MONOTONIC */
 gint64 sonde_heap_since_start (const SondeHeap *self, gint64 time_ns);

@@ -65,6 +65,7 @@ struct SondeCaptureModel
   const Space *memo_of; /* and of which one */
   guint n_memos;
   SondeEmbeddedFiles *files;
+  SondeHeapLogReader *heap_log;
   SondeLedgerCounters ledger;
   GPtrArray *counters;         /* SondeModelCounter */
   SondeIdMap *counter_numbers; /* id in the capture → number in counters */
@@ -97,6 +98,12 @@ counter_free (gpointer data)
   g_free (counter);
 }
 
+static void
+take_logged (const SondeFrame *frame, gpointer user_data)
+{
+  sonde_capture_model_add_frame (user_data, frame);
+}
+
 SondeCaptureModel *
 sonde_capture_model_new (const SondeModelFuncs *funcs, gpointer user_data)
 {
@@ -123,6 +130,7 @@ sonde_capture_model_new (const SondeModelFuncs *funcs, gpointer user_data)
   self->jit_ids = sonde_id_map_new ();
   self->metadata = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, g_free);
   self->files = sonde_embedded_files_new (self->budget);
+  self->heap_log = sonde_heap_log_reader_new (take_logged, self);
   self->stack = g_array_new (FALSE, FALSE, sizeof (guint32));
   self->stacks = sonde_stack_cache_new ();
   sonde_ledger_counters_init (&self->ledger);
@@ -150,6 +158,7 @@ sonde_capture_model_free (SondeCaptureModel *self)
   g_array_unref (self->stack);
   sonde_stack_cache_free (self->stacks);
   sonde_embedded_files_free (self->files);
+  sonde_heap_log_reader_free (self->heap_log);
   sonde_ledger_counters_clear (&self->ledger);
   g_ptr_array_unref (self->counters);
   sonde_id_map_free (self->counter_numbers);
@@ -706,6 +715,7 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
       add_metadata (self, (const SondeFrameMetadata *) frame);
       break;
     case SONDE_FRAME_FILE_CHUNK:
+      sonde_heap_log_reader_add (self->heap_log, frame);
       sonde_embedded_files_add (self->files, (const SondeFrameFileChunk *) frame);
       break;
     default: /* says nothing that is modelled */
@@ -816,6 +826,12 @@ guint64
 sonde_capture_model_n_samples (const SondeCaptureModel *self)
 {
   return self->n_samples;
+}
+
+const SondeHeapLogCounts *
+sonde_capture_model_heap_log (const SondeCaptureModel *self)
+{
+  return sonde_heap_log_reader_counts (self->heap_log);
 }
 
 guint64

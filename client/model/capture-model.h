@@ -7,6 +7,7 @@
 
 #include "client/base/budget.h"
 #include "client/model/embedded-files.h"
+#include "client/model/heap-log-reader.h"
 #include "protocol/frame.h"
 #include "protocol/ledger.h"
 
@@ -196,7 +197,10 @@ sonde_capture_model_ledger (const SondeCaptureModel *self, SondeLedger entry, gu
 
 guint64 sonde_capture_model_n_samples (const SondeCaptureModel *self);
 
-/* Frames that tell of memory that was allocated or freed. */
+/* What its log of heap events had, whose events are told as ALLOCATION frames are. */
+const SondeHeapLogCounts *sonde_capture_model_heap_log (const SondeCaptureModel *self);
+
+/* Frames that tell of memory that was allocated or freed, and events of that log. */
 guint64 sonde_capture_model_n_allocations (const SondeCaptureModel *self);
 
 /* From the first sample to the last, in ns; G_MAXINT64 if that is longer. */

@@ -82,7 +82,7 @@ count (SondeCaptureCounts *counts, const guint8 *bytes, gsize size_bytes)
         break;
       counts->n_frames++;
       counts->n_samples += frame->type == SONDE_FRAME_SAMPLE;
-      counts->n_events += sonde_ledger_is_event (frame);
+      counts->n_events += sonde_ledger_n_events (frame);
       at += frame->len;
     }
   counts->n_bytes += at;

@@ -24,7 +24,7 @@ typedef struct
   guint64 n_bytes;
   guint64 n_frames;
   guint64 n_samples;
-  guint64 n_events; /* as of sonde_ledger_is_event() */
+  guint64 n_events; /* as of sonde_ledger_n_events() */
 } SondeCaptureCounts;
 
 /**

@@ -5,6 +5,7 @@
 
 #include "client/base/text.h"
 #include "client/model/frame-parts.h"
+#include "client/model/heap-log-reader.h"
 
 /* --- its counters --- */
 
@@ -100,6 +101,7 @@ struct SondeLedgerCheck
   guint64 n_frames;
   guint64 n_samples;
   guint64 n_events;
+  SondeHeapLogReader *heap_log;
   guint last_set; /* entries in the newest frame: SONDE_LEDGER_ALL if it is a closing CTRSET */
   SondeIdMap *jit_names;
   guint64 n_jit_unnamed;
@@ -122,6 +124,8 @@ sonde_verdict_to_string (SondeVerdict verdict)
   return texts[verdict];
 }
 
+static void check_logged (const SondeFrame *frame, gpointer user_data);
+
 SondeLedgerCheck *
 sonde_ledger_check_new (void)
 {
@@ -130,6 +134,7 @@ sonde_ledger_check_new (void)
   sonde_ledger_counters_init (&self->counters);
   self->jit_names = sonde_id_map_new ();
   self->pids = sonde_id_map_new ();
+  self->heap_log = sonde_heap_log_reader_new (check_logged, self);
   return self;
 }
 
@@ -141,6 +146,7 @@ sonde_ledger_check_free (SondeLedgerCheck *self)
   sonde_ledger_counters_clear (&self->counters);
   sonde_id_map_free (self->jit_names);
   sonde_id_map_free (self->pids);
+  sonde_heap_log_reader_free (self->heap_log);
   g_free (self->first_claim);
   g_free (self->first_missing);
   g_free (self);
@@ -178,6 +184,14 @@ check_addresses (SondeLedgerCheck *self, const void *addrs, guint n_addrs)
     }
 }
 
+static void
+check_logged (const SondeFrame *frame, gpointer user_data)
+{
+  const SondeFrameAllocation *allocation = (const SondeFrameAllocation *) frame;
+
+  check_addresses (user_data, allocation->addrs, allocation->n_addrs);
+}
+
 /* Kernel threads and samples of the kernel alone need no mapping. */
 static gboolean
 has_user_address (const SondeFrameSample *sample)
@@ -194,7 +208,7 @@ sonde_ledger_check_add_frame (SondeLedgerCheck *self, const SondeFrame *frame)
   SondeFrameName name = { 0 };
 
   self->n_frames++;
-  self->n_events += sonde_ledger_is_event (frame);
+  self->n_events += sonde_ledger_n_events (frame);
   self->last_set = 0;
 
   switch (frame->type)
@@ -219,6 +233,9 @@ sonde_ledger_check_add_frame (SondeLedgerCheck *self, const SondeFrame *frame)
     case SONDE_FRAME_ALLOCATION:
       check_addresses (self, ((const SondeFrameAllocation *) frame)->addrs,
                        ((const SondeFrameAllocation *) frame)->n_addrs);
+      break;
+    case SONDE_FRAME_FILE_CHUNK:
+      sonde_heap_log_reader_add (self->heap_log, frame);
       break;
     case SONDE_FRAME_JITMAP:
       while (sonde_frame_next_name ((const SondeFrameJitmap *) frame, &name))
@@ -396,12 +413,36 @@ check_ledger (const SondeLedgerCheck *self, GPtrArray *findings)
   check_count (self, "events", SONDE_LEDGER_STREAM_EVENTS, self->n_events, findings);
 }
 
+/* What its labels promise was counted; this is whether it is there. What builds on a part that this
+ * stream lost, as its ledger says, cannot be read either. */
+static void
+check_heap_log (const SondeLedgerCheck *self, GPtrArray *findings)
+{
+  const SondeHeapLogCounts *counts = sonde_heap_log_reader_counts (self->heap_log);
+  gboolean has_lost = self->counters.values[SONDE_LEDGER_STREAM_EVENTS_LOST] > 0;
+
+  if (counts->n_events == 0)
+    return;
+  if (counts->n_told == counts->n_events)
+    add_finding (findings, SONDE_VERDICT_PASSED, "heap log",
+                 g_strdup_printf ("%" G_GUINT64_FORMAT " events in %" G_GUINT64_FORMAT
+                                  " segments, each readable",
+                                  counts->n_told, counts->n_segments));
+  else
+    add_finding (findings, has_lost ? SONDE_VERDICT_WARNING : SONDE_VERDICT_FAILED, "heap log",
+                 g_strdup_printf ("%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
+                                  " events cannot be read, first of a segment: %s",
+                                  counts->n_events - counts->n_told, counts->n_events,
+                                  counts->fault != NULL ? counts->fault : "its end is missing"));
+}
+
 GPtrArray *
 sonde_ledger_check_dup_findings (const SondeLedgerCheck *self)
 {
   GPtrArray *findings = g_ptr_array_new_with_free_func (finding_free);
 
   check_ledger (self, findings);
+  check_heap_log (self, findings);
   if (self->n_jit_unnamed > 0)
     add_finding (findings, SONDE_VERDICT_FAILED, "names",
                  g_strdup_printf ("%" G_GUINT64_FORMAT

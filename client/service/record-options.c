@@ -153,6 +153,8 @@ static const struct
   { "memory-wait", 0, 0, G_OPTION_ARG_CALLBACK, set_memory_wait,
     "It may wait so long instead of losing some (100000)", "US", RECORD | START,
     AT (memory_wait_us), "memory-wait", "u" },
+  { "memory-detail", 0, 0, G_OPTION_ARG_STRING, NULL, "events, or log: a small file (events)",
+    "DETAIL", RECORD | START, OTHER, "memory-detail", "s" },
   { "collectors", 0, 0, G_OPTION_ARG_NONE, NULL, "Marks and counters of running programs, too",
     NULL, RECORD | START, OTHER, "collectors", "true" },
   { "period", 0, 0, G_OPTION_ARG_INT64, NULL, "Or: events per sample", "N", RECORD | START,

@@ -91,6 +91,9 @@ const char *const sonde_memory_names[] = {
   [SONDE_MEMORY_OFF] = "off", [SONDE_MEMORY_ALL] = "all", [SONDE_MEMORY_SAMPLED] = "sampled", NULL
 };
 
+const char *const sonde_memory_detail_names[]
+    = { [SONDE_MEMORY_DETAIL_EVENTS] = "events", [SONDE_MEMORY_DETAIL_LOG] = "log", NULL };
+
 const char *
 sonde_asked_event_name (const SondeAsked *self)
 {
@@ -110,8 +113,6 @@ sonde_asked_check (const SondeAsked *self)
   const guint32 known_counters = SONDE_COUNTERS_CPU | SONDE_COUNTERS_MEMORY | SONDE_COUNTERS_NETWORK
                                  | SONDE_COUNTERS_DISK | SONDE_COUNTERS_PROCESS;
 
-  if (self->padding != 0)
-    return "impossible request";
   if (self->scope >= SONDE_N_SCOPES)
     return "unknown scope";
   if (self->event > SONDE_EVENT_TRACEPOINT)
@@ -129,6 +130,8 @@ sonde_asked_check (const SondeAsked *self)
     return "depth out of range";
   if (self->memory > SONDE_MEMORY_SAMPLED)
     return "unknown memory mode";
+  if (self->memory_detail >= SONDE_N_MEMORY_DETAILS)
+    return "unknown memory detail";
   if (self->memory != SONDE_MEMORY_OFF && self->memory_interval_bytes == 0)
     return "memory interval out of range";
   if (self->memory_wait_us > SONDE_LIMIT_MEMORY_WAIT_US)
@@ -167,5 +170,9 @@ sonde_asked_describe (const SondeAsked *self,
   if (self->memory == SONDE_MEMORY_SAMPLED)
     g_key_file_set_uint64 (file, group, "memory-interval", self->memory_interval_bytes);
   if (self->memory != SONDE_MEMORY_OFF)
-    g_key_file_set_uint64 (file, group, "memory-wait", self->memory_wait_us);
+    {
+      g_key_file_set_uint64 (file, group, "memory-wait", self->memory_wait_us);
+      g_key_file_set_string (file, group, "memory-detail",
+                             sonde_memory_detail_names[self->memory_detail]);
+    }
 }

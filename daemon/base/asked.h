@@ -35,6 +35,14 @@ typedef enum
   SONDE_UNWIND_LIBDWFL = 3,
 } SondeUnwindMode;
 
+/* What becomes of heap events. */
+typedef enum
+{
+  SONDE_MEMORY_DETAIL_EVENTS, /* an ALLOCATION frame each */
+  SONDE_MEMORY_DETAIL_LOG,    /* protocol/heap-log.h */
+  SONDE_N_MEMORY_DETAILS,
+} SondeMemoryDetail;
+
 /* Bits of SondeAsked.counters, in the order of the words. */
 enum
 {
@@ -69,7 +77,8 @@ typedef struct
   guint32 memory;                /* SondeMemoryMode */
   guint32 memory_wait_us;        /* that a profiled program may wait for room in a ring */
   guint32 counters;              /* SONDE_COUNTERS_* */
-  guint32 padding;
+  /* SondeMemoryDetail */
+  guint32 memory_detail;
   char unit[SONDE_UNIT_NAME_BYTES]; /* of the scope `unit`, else "" */
 } SondeAsked;
 
@@ -81,6 +90,7 @@ extern const char *const sonde_event_choice_names[SONDE_N_EVENTS + 1];
 extern const char *const sonde_unwind_names[];
 extern const char *const sonde_symbols_names[];
 extern const char *const sonde_memory_names[];
+extern const char *const sonde_memory_detail_names[];
 /* "auto", "sched:sched_switch", ...: the option `event`. */
 const char *sonde_asked_event_name (const SondeAsked *self);
 

@@ -33,6 +33,67 @@ def vdso(address, time):
     return frames.frame(3, struct.pack('<4Q', address, address + 0x1000, 0, 0) + b'[vdso]\0', pid=42, time=time)
 
 
+def leb(*values):
+    out = bytearray()
+    for value in values:
+        while value > 127:
+            out.append(value & 127 | 128)
+            value >>= 7
+        out.append(value)
+    return bytes(out)
+
+
+def fold(value):
+    return value * 2 if value >= 0 else -2 * value - 1
+
+
+def stored(data):
+    """A zstd frame that has the data as they are."""
+    return struct.pack('<IBI', 0xFD2FB528, 0xA0, len(data)) + struct.pack('<I', 1 | len(data) << 3)[:3] + data
+
+
+def segment(events, n_events, times=(), sequence=0, epoch=0, n_before=0, tick=1000, version=1, lie=0, stolen=0, label=None,
+            pcs=(0x401010, 0x1000), nodes=(0, 0, 1, 1), sizes=(2, 100, 1, 50, 0, 7), threads=(42, 42, 42, 43)):
+    """Of the log, in FILE_CHUNK frames; @lie is added to the bytes of the last column, @stolen are missing at the end."""
+    columns = [leb(*[fold(pc) for pc in pcs]), leb(*nodes), leb(*sizes), leb(*threads), leb(*events),
+               leb(*[fold(value) if i % 2 else value for i, value in enumerate(times)])]
+    lengths = [len(column) for column in columns]
+    lengths[-1] += lie
+    plain = struct.pack('<IIIIqQ6I', version, epoch, sequence, tick, 2000, n_before, *lengths) + b''.join(columns)
+    data = stored(plain[:len(plain) - stolen])
+    if label is None:
+        label = struct.pack('<IIII', 0x184D2A53, 8, n_events, len(data))
+    return [frames.chunk(len(piece), piece, 0, b'sonde/heap.v1.zst') for piece in (label + data[:100], data[100:]) if piece]
+
+
+def logs():
+    """Kinds of numbers: 0 block, 1 free by age, 2 free by distance, 3 thread, 7 replaced, 11 unknown."""
+    thread, other, block, free_newest = 3, 19, 0, 5
+    usual = [thread, block, 4, free_newest, other, 2 << 2, fold(-1) << 2 | 2, (0x30 << 2 | 2) << 2 | 3]
+    return {
+        'usual': segment(usual, 6, (2, 5, 1, -3)),
+        'epochs': segment(usual, 6) + segment([thread, 0, 1 << 2 | 1], 2, epoch=1, n_before=3),
+        'goes-on': segment(usual, 6) + segment([thread, 0, 12], 2, sequence=1, n_before=3, pcs=(5,), nodes=(3, 2), sizes=(4, 9), threads=()),
+        'missing': segment(usual, 6) + segment([thread, 0], 1, sequence=2),
+        'replaced': segment([thread, 0, (1 << 2 | 1) << 2 | 3, 4, free_newest], 3),
+        'version': segment(usual, 6, version=2), 'tick': segment(usual, 6, tick=2**31), 'blocks': segment(usual, 6, n_before=2**57),
+        'longer': segment(usual, 6, lie=1), 'shorter': segment(usual, 6, (1, 1), lie=-1), 'cut': segment(usual, 6, stolen=9),
+        'fewer': segment(usual, 9), 'more': segment(usual, 2), 'no-thread': segment([0], 1), 'which-thread': segment([99 << 4 | 3, 0], 1),
+        'which-size': segment([thread, 99 << 2], 1), 'which-block': segment([thread, 0, 9 << 2 | 1], 2), 'age-zero': segment([thread, 0, 1], 2),
+        'which-near': segment([thread, 0, 9 << 2 | 2], 2), 'which-replaced': segment([thread, (9 << 2 | 1) << 2 | 3, 0], 1),
+        'which-kind': segment([thread, 15], 1), 'times': segment(usual, 6, (1, 2**62, 1, 2**62, 1, 2**62)), 'half-time': segment(usual, 6, (1,)),
+        'which-pc': segment(usual, 6, nodes=(0, 9)), 'which-caller': segment(usual, 6, nodes=(9, 0)), 'which-node': segment(usual, 6, sizes=(9, 1)),
+        'size-zero': segment(usual, 6, sizes=(1, 0)), 'size-largest': segment(usual, 6, sizes=(1, MAX, 1, MAX, 1, MAX)),
+        'size-larger': segment(usual, 6, sizes=(1, 2**63)), 'pid': segment(usual, 6, threads=(2**31, 1)), 'long': segment([thread, 2**70], 1),
+        'deep': segment([thread, 0], 1, nodes=[part for i in range(1500) for part in (i, 0)], sizes=(1500, 9)),
+        'packed': segment(usual, 6, label=struct.pack('<IIII', 0x184D2A53, 8, 6, 5)),
+        'unpackable': segment(usual, 6, label=struct.pack('<IIII', 0x184D2A53, 8, 6, 100)),
+        'label': segment(usual, 6, label=struct.pack('<IIII', 0x184D2A53, 9, 6, 100)),
+        'promise': segment(usual, 6, label=struct.pack('<IIII', 0x184D2A53, 8, 2**20, 100)),
+        'unfinished': segment(usual, 6)[:1], 'unbegun': segment(usual, 6)[1:],
+    }
+
+
 def captures():
     setting = [report.process(42, b'x --fast'), report.mapping(42, 0x400000, 0x403000, b'/bin/x'),
                report.jit([(report.JIT + 1, b'one'), (report.JIT + 2, b'[depth limit]')])]
@@ -67,6 +128,8 @@ def captures():
         text = b'[sonde]\nmemory=sampled\nmemory-interval=' + interval + b'\n'
         seeds[f'interval-{name}'] = report.capture([report.metadata(b'sonde', text), *setting, *usual])
     seeds['lost'] = report.capture(setting + usual, 0, stream_lost=9, stream_events_lost=9, events_lost_ring=2**63 - 1)
+    seeds |= {f'log-{name}': report.capture(setting + parts) for name, parts in logs().items()}
+    seeds['log-forked'] = report.capture(setting + [fork(44, 2500)] + segment([3, 0, 19, 5], 2, threads=(42, 42, 44, 44)))
     seeds['broken'] = seeds['usual'][:-30]
     return seeds | {'empty': b'', 'header': frames.header()}
 

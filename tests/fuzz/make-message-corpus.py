@@ -40,11 +40,11 @@ def file(data):
     return struct.pack('<H', len(data)) + data
 
 
-def asked(scope=0, event=0, tracepoint=0, switches=(1, 0, 1, 0, 0), unwind=2, stack=16384, depth=256, memory=0, counters=31, padding=0,
+def asked(scope=0, event=0, tracepoint=0, switches=(1, 0, 1, 0, 0), unwind=2, stack=16384, depth=256, memory=0, counters=31, detail=0,
           unit=b'', period=0, frequency=1000, duration=0, interval=4096, wait_us=0):
     """SondeAsked; switches: kernel, raw, children, start-on-exec, symbols"""
     return struct.pack('<IIQIIiiiiiIIIQQIIII256s', scope, event, period, frequency, tracepoint, *switches, unwind, stack, depth,
-                       duration, interval, memory, wait_us, counters, padding, unit)
+                       duration, interval, memory, wait_us, counters, detail, unit)
 
 
 def setup(version=OURS, flags=SYMBOLS | CHILDREN, unwind=0, depth=64, sample_type=perf.ALL, regs=perf.REGS, event=b'cpu-clock', uid=1000,
@@ -115,8 +115,8 @@ def link():
     return packet(LINK, n_fds=1)
 
 
-def ask(version=OURS, uid=1000, owner=10, padding=0, asked_padding=0, **options):
-    return packet(ASK, struct.pack('<IIiI', version, uid, owner, padding) + asked(padding=asked_padding, **options))
+def ask(version=OURS, uid=1000, owner=10, padding=0, **options):
+    return packet(ASK, struct.pack('<IIiI', version, uid, owner, padding) + asked(**options))
 
 
 HAS_PROOF, HAS_MAPS, HAS_PIDFD = 1, 2, 4
@@ -221,7 +221,7 @@ def bad():
         'counters-request-pid': (REQUEST, request_counters(0)), 'counters-request-padding': (REQUEST, request_counters(padding=1)),
         'failed-error': (FROM_WORKER, failed(-1)), 'failed-padding': (FROM_WORKER, failed(padding=1)), 'failed-text': (FROM_WORKER, failed(text=b'\xff')),
         'link-fds': (TO_WORKER, packet(LINK)), 'ask-version': (TO_BROKER, ask(version=2**31)), 'ask-owner': (TO_BROKER, ask(owner=-1)),
-        'ask-padding': (TO_BROKER, ask(padding=1)), 'ask-asked-padding': (TO_BROKER, ask(asked_padding=1)), 'ask-scope': (TO_BROKER, ask(scope=5)),
+        'ask-padding': (TO_BROKER, ask(padding=1)), 'ask-memory-detail': (TO_BROKER, ask(detail=2)), 'ask-scope': (TO_BROKER, ask(scope=5)),
         'ask-event': (TO_BROKER, ask(event=6)), 'ask-tracepoint': (TO_BROKER, ask(event=5, tracepoint=99)), 'ask-unwind': (TO_BROKER, ask(unwind=4)), 'ask-stack': (TO_BROKER, ask(stack=65536)),
         'ask-depth': (TO_BROKER, ask(depth=0)), 'ask-interval': (TO_BROKER, ask(memory=1, interval=0)), 'ask-wait': (TO_BROKER, ask(wait_us=1000001)),
         'ask-memory': (TO_BROKER, ask(memory=3)), 'ask-counters': (TO_BROKER, ask(counters=32)), 'ask-unit-open': (TO_BROKER, ask(unit=b'x' * 256)),
@@ -298,8 +298,8 @@ def told():
         frames.frame(2, struct.pack('<HHi2Q', 2, 0, 7, 0x400010, address + 1))))
 
 
-def programs(*steps, memory=0):
-    return b''.join([link(), setup(memory=memory), sink(), packet(START), packet(CONTROL, n_fds=1), *steps, wait(7), packet(STOP), wait(7)])
+def programs(*steps, memory=0, detail=0):
+    return b''.join([link(), setup(memory=memory, detail=detail), sink(), packet(START), packet(CONTROL, n_fds=1), *steps, wait(7), packet(STOP), wait(7)])
 
 
 def session(begin, sample_records, side_records, middle, modules):
@@ -351,6 +351,8 @@ def workers():
                                       say(SAY_CONTROL, ring_request()), wait(), put(told()), say(SAY_CONTROL, BELL), wait(7))
     seeds['programs-sysprof'] = programs(say(SAY_CONTROL, b'CreatRing\0'), wait(), put(told()), wait(7))
     seeds['programs-memory'] = programs(*linked, say(SAY_LINK, ring_request(2, 131072)), wait(), put(told()), bell, memory=2)
+    seeds['programs-log'] = programs(*linked, say(SAY_LINK, ring_request(2, 131072)), wait(), put(told()), bell, wait(7), sink(2), put(told()),
+                                     bell, packet(PAUSE), packet(RESUME), say(SAY_LEAVE, b''), memory=1, detail=1)
     seeds['programs-no-memory'] = programs(*linked, say(SAY_LINK, ring_request(2)), say(SAY_LINK, ring_request(3)), wait())
     seeds['programs-size'] = programs(*linked, say(SAY_LINK, ring_request(1, 5)), wait())
     seeds['programs-rubbish'] = programs(say(SAY_CONTROL, b'rubbish'), *linked, say(SAY_LINK, b''), say(SAY_LINK, b'rubbish'), wait())

@@ -154,7 +154,7 @@ GOOD_OPTIONS = {
     'words': ("{'launch': <true>, 'event': <'cpu-clock'>, 'unwind': <'libdwfl'>, 'symbols': <'none'>, 'memory': <'off'>, "
               "'counters': <@as []>, 'format': <'syscap'>, 'label': <'a.b-c_D9'>}", 0),
     'numbers': ("{'launch': <true>, 'frequency': <uint32 99>, 'stack-size': <uint32 1024>, 'max-depth': <uint32 5>, "
-                "'duration': <uint64 7>, 'memory-interval': <uint64 1>, 'memory-wait': <uint32 5>, 'buffer-size': <uint32 65536>}", 0),
+                "'duration': <uint64 7>, 'memory-interval': <uint64 1>, 'memory-wait': <uint32 5>, 'memory-detail': <'log'>, 'buffer-size': <uint32 65536>}", 0),
     'flags': ("{'launch': <true>, 'kernel': <true>, 'raw': <true>, 'children': <false>, 'start-on-exec': <true>}", 0),
     'tracepoint': ("{'system': <true>, 'event': <'sched:sched_switch'>}", 0),
     'tracepoint-period': ("{'system': <true>, 'event': <'sched:sched_switch'>, 'period': <uint64 5>}", 0),

@@ -99,7 +99,7 @@ stream_read_frame (StreamSummary *self, const SondeFrame *frame)
 {
   self->n_frames++;
   self->n_types[frame->type]++;
-  self->n_events += sonde_ledger_is_event (frame);
+  self->n_events += sonde_ledger_n_events (frame);
   self->last_type = frame->type;
   if (frame->type == SONDE_FRAME_JITMAP)
     stream_read_jitmap (self, frame);

@@ -68,13 +68,14 @@ LAYERS = {
         'perf': ('', []),
         'stream': ('', ['unwind/*.h']),
         'counters': ('stream', []),
+        'heap': ('', ['zstd.h']),
         'names': ('stream', ['symbols/*.h', 'unwind/*.h']),
         'process': ('names perf stream', ['symbols/*.h', 'unwind/*.h']),
-        'program': ('process stream', ['shared-ring/*.h']),
-        'worker': ('counters names perf process program stream', ['seccomp.h']),
+        'program': ('heap process stream', ['shared-ring/*.h']),
+        'worker': ('counters heap names perf process program stream', ['seccomp.h']),
     }),
     'client/base': GLIB + CONFIG + BASE,
-    'client/model': CLIENT + CONFIG + ['protocol/*.h', 'symbols/*.h'],
+    'client/model': CLIENT + CONFIG + ['protocol/*.h', 'symbols/*.h', 'zstd.h'],
     'client/names': CLIENT + CONFIG + LIBDW + PACKING
     + ['client/model/*.h', 'protocol/*.h', 'symbols/*.h'],
     'client/report': CLIENT
@@ -107,7 +108,7 @@ REFUSED = {
 }
 # What the front and the broker share is for those who have rights.
 RIGHTS = [f'daemon/base/{name}.h' for name in ('asked', 'closer', 'proc-text', 'quota')]
-for room in ('counters', 'names', 'perf', 'process', 'program', 'stream', 'worker'):
+for room in ('counters', 'heap', 'names', 'perf', 'process', 'program', 'stream', 'worker'):
     REFUSED.setdefault(f'daemon/capture/{room}', []).extend(RIGHTS)
 
 # Who speaks D-Bus, with the service and with systemd: all else of the client asks these.

@@ -83,13 +83,13 @@ def run_heaptrack(system, command, variables):
     return sums
 
 
-def record_heap(system, name, command, variables, *options):
+def record_heap(system, name, command, variables, detail='events'):
     """What sondectl heap says in JSON."""
     library = system.program('shared-ring/collector/memory/libsonde-memory.so')
     settings = [f'{key}={value}' for key, value in environment_of(system, variables).items()]
-    system.record(name, '--memory', f'--memory-wait={WAIT_US}', '--', *command,
+    system.record(name, '--memory', f'--memory-detail={detail}', f'--memory-wait={WAIT_US}', '--', *command,
                   prefix=('env', '-i', f'SONDE_MEMORY_LIBRARY={library}', *settings))
-    return json.loads(system.sondectl('heap', '--json', *options, system.path(name)))
+    return json.loads(system.sondectl('heap', '--json', system.path(name)))
 
 
 def read_export(system, name, heap):
@@ -112,20 +112,23 @@ def check_near(what, sums, expected, tolerance):
 
 def compare_program(system, name):
     command, variables, tolerance = PROGRAMS[name]
-    heap = record_heap(system, f'{name}.syscap', command, variables)
+    names = {'events': name, 'log': f'{name}-log'}
+    heaps = {detail: record_heap(system, f'{names[detail]}.syscap', command, variables, detail) for detail in names}
     allocated, n_freed, left = run_memcheck(system, command, variables)
     peak = run_massif(system, command, variables)
     recorded = run_heaptrack(system, command, variables)
-    exported = read_export(system, name, heap)
+    exported = {detail: read_export(system, names[detail], heap) for detail, heap in heaps.items()}
+    heap = heaps['events']
     print(f"# {name}: allocated {pair(heap['allocated'])}, valgrind {allocated}; left {pair(heap['left'])}, "
           f"valgrind {left}; peak {heap['peak']['bytes']}, massif {peak}; temporary {heap['temporary']['blocks']}; "
-          f"heaptrack {recorded}, of an export {exported}")
-    check(not any(heap['inexact'].values()), f"not exact: {heap['inexact']}")
-    check_near('allocated', pair(heap['allocated']), allocated, tolerance)
-    check_near('freed', [heap['freed']['blocks']], [n_freed], tolerance)
-    check_near('left', pair(heap['left']), left, tolerance)
-    check_near('peak', [heap['peak']['bytes']], [peak], tolerance)
-    check_near('heaptrack', exported.values(), recorded.values(), tolerance)
+          f"heaptrack {recorded}, of an export {exported['events']}")
+    for detail, heap in heaps.items():
+        check(not any(heap['inexact'].values()), f"{detail} is not exact: {heap['inexact']}")
+        check_near(f'{detail}: allocated', pair(heap['allocated']), allocated, tolerance)
+        check_near(f'{detail}: freed', [heap['freed']['blocks']], [n_freed], tolerance)
+        check_near(f'{detail}: left', pair(heap['left']), left, tolerance)
+        check_near(f'{detail}: peak', [heap['peak']['bytes']], [peak], tolerance)
+        check_near(f'{detail}: heaptrack', exported[detail].values(), recorded.values(), tolerance)
 
 
 def test_views(system):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The heap of real programs, through sonded and its worker into captures: test-heap.py BUILD HEAP_LOAD"""
 
+import json
 import os
 import re
 import subprocess
@@ -79,6 +80,45 @@ def test_agreement(system):
     check(live == at_exit, f'{live} left, but {at_exit} for valgrind')
 
 
+def sums_of(system, name):
+    """What a capture's heap was, by stack, but for times and numbers of processes."""
+    heaps = {}
+    for view in None, '--peak', '--leaks', '--temporary', '--cross-thread':
+        heap = json.loads(system.sondectl('heap', '--json', '--flat', '-l', '0', *([view] if view else []), system.path(name)))
+        heaps[view] = [heap[key] for key in ('events', 'allocated', 'freed', 'left', 'peak', 'temporary', 'cross-thread', 'inherited',
+                                             'inexact', 'total')]
+        heaps[view] += sorted((row['name'], row['module'], row['self'], row['total'], row['beside']) for row in heap['rows'])
+    return heaps
+
+
+def test_log(system):
+    """One program, with frames and with the log: nothing but the size of the file differs."""
+    seen = {}
+    for detail in 'events', 'log':
+        name = f'detail-{detail}.syscap'
+        counts, ledger = record(system, name, '--memory', f'--memory-detail={detail}', WAIT, '--', 'sqlite3', ':memory:', SQL)
+        check(ledger['lost'] == 0, f'{detail}: {ledger}')
+        check(rf'\nmemory-detail={detail}\n' in system.sondectl('dump', system.path(name)), f'{detail}: the METADATA')
+        check(('ALLOCATION' in counts) == (detail == 'events'), f'{detail}: {counts}')
+        size_bytes = os.path.getsize(system.path(name))
+        seen[detail] = ledger, sums_of(system, name), size_bytes
+        system.note(f'{detail}: {ledger}, {size_bytes} bytes')
+    check(seen['log'][:2] == seen['events'][:2], f"{seen['log'][:2]}, not {seen['events'][:2]}"[:4000])
+    check(seen['log'][2] * 10 < seen['events'][2], 'the log is large')
+
+
+def test_log_of_children(system):
+    """Forks, execs and threads: what each did is under the name that it had then, and verify agrees."""
+    load_program = os.path.abspath(sys.argv[2])
+    command = f"sqlite3 :memory: 'select 1' & sqlite3 :memory: 'select 2'; wait; exec {load_program} 1000 18 4"
+    _, ledger = record(system, 'log-children.syscap', '--memory', '--memory-detail=log', WAIT, '--', 'bash', '-c', command)
+    check(ledger['lost'] == 0 and ledger['recorded'] > 8000, ledger)
+    text = system.sondectl('heap', '--percent-limit=0', system.path('log-children.syscap'))
+    names = sorted(re.findall(r'%  +[^%]*  (\S+) \(pid \d+\)$', text, re.M))
+    system.note(f'{ledger}, heaps of {names}')
+    check(names.count('sqlite3') == 2 and 'heap-load' in names and 'bash' in names and '?' not in names, text[:2000])
+
+
 def test_children(system):
     """A shell, two of its children, and the program that takes its place."""
     load_program = os.path.abspath(sys.argv[2])
@@ -110,7 +150,7 @@ def test_end(system):
 
 
 def main():
-    system = System(7)
+    system = System(9)
     os.environ['SONDE_MEMORY_LIBRARY'] = system.program('shared-ring/collector/memory/libsonde-memory.so')
     with system.case('with the wait no event is lost'):
         system.measure(test_wait)
@@ -124,6 +164,10 @@ def main():
         system.measure(test_sampled)
     with system.case('sondectl heap agrees with valgrind'):
         system.measure(test_agreement)
+    with system.case('a log says what frames say'):
+        system.measure(test_log)
+    with system.case('a log has children under their names'):
+        system.measure(test_log_of_children)
     with system.case('children have heaps of their own'):
         system.measure(test_children)
     system.finish()

@@ -85,7 +85,7 @@ read_back (const char *path, gboolean has_ledger)
       counts.n_bytes += frame->len;
       counts.n_frames++;
       counts.n_samples += frame->type == SONDE_FRAME_SAMPLE;
-      counts.n_events += sonde_ledger_is_event (frame);
+      counts.n_events += sonde_ledger_n_events (frame);
     }
   g_assert_no_error (error);
   findings = sonde_ledger_check_dup_findings (check);

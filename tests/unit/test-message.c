@@ -361,7 +361,7 @@ refuses_to_be_asked_for_what_cannot_be (void)
   REFUSE (ask.version++, "another version of the protocol");
   REFUSE (ask.owner_pid = -1, "impossible owner");
   REFUSE (ask.padding = 1, "impossible owner");
-  REFUSE (ask.asked.padding = 1, "impossible request");
+  REFUSE (ask.asked.memory_detail = SONDE_N_MEMORY_DETAILS, "unknown memory detail");
   REFUSE (ask.asked.scope = SONDE_N_SCOPES, "unknown scope");
   REFUSE (ask.asked.event = SONDE_EVENT_TRACEPOINT + 1, "unknown event");
   REFUSE ((ask.asked.event = SONDE_EVENT_TRACEPOINT, ask.asked.tracepoint = 1000),

@@ -281,6 +281,31 @@ accepts_a_ledger_that_adds_up (void)
   g_assert_cmpint (run_verify (capture, -1), ==, 0);
 }
 
+/* A segment of which only the label came. */
+static void
+refuses_a_heap_log_that_cannot_be_read (void)
+{
+  const SondeHeapLabel label = { SONDE_HEAP_LABEL_MAGIC, 8, 5, 100 };
+  const SondeFrameOrigin origin = { 2000, -1, -1 };
+  gint64 values[SONDE_N_LEDGER];
+
+  memcpy (values, good, sizeof values);
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (CaptureBuilder) capture = make_open_capture ();
+
+      values[SONDE_LEDGER_STREAM_EVENTS_LOST] = i;
+      g_assert_cmpint (sonde_writer_add_file_chunk (capture->writer, &origin, SONDE_HEAP_LOG_PATH,
+                                                    &label, sizeof label, false),
+                       ==, 0);
+      set_ledger (capture, values, SONDE_N_LEDGER);
+      g_assert_cmpint (judge (capture, "heap log"), ==,
+                       i == 0 ? SONDE_VERDICT_FAILED : SONDE_VERDICT_WARNING);
+      /* five events are in the stream, by the label */
+      g_assert_cmpint (judge (capture, "events"), ==, SONDE_VERDICT_FAILED);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -306,6 +331,8 @@ main (int argc, char **argv)
                    warns_of_losses_that_a_program_claims);
   g_test_add_func ("/verify/needs-no-mapping-for-the-kernel-alone",
                    needs_no_mapping_for_the_kernel_alone);
+  g_test_add_func ("/verify/refuses-a-heap-log-that-cannot-be-read",
+                   refuses_a_heap_log_that_cannot_be_read);
   g_test_add_func ("/verify/accepts-a-ledger-that-adds-up", accepts_a_ledger_that_adds_up);
   return g_test_run ();
 }

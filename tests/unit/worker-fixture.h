@@ -34,8 +34,9 @@ typedef struct
   int reader;
   GByteArray *stream;
   gboolean stream_ended;
-  GPtrArray *received; /* copies of messages, to the front and to the broker */
-  int socket;          /* the programs' end of the control socket; -1 once it is closed */
+  GPtrArray *received;   /* copies of messages, to the front and to the broker */
+  int socket;            /* the programs' end of the control socket; -1 once it is closed */
+  guint32 memory_detail; /* SondeMemoryDetail, of what is begun next */
 } Worker;
 
 static inline void
@@ -232,6 +233,7 @@ worker_init_for (Worker *self, guint32 owner_uid, SondeMemoryMode memory, guint3
     .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU,
     .start_ns = g_get_monotonic_time () * 1000,
     .asked.memory = memory,
+    .asked.memory_detail = self->memory_detail,
     .asked.memory_interval_bytes = 4096,
     .asked.memory_wait_us = wait_us,
     .owner_uid = owner_uid,

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 /* Behind the made-up addresses: the kernel's, and context markers. */
 #define NAMES_END UINT64_C (0xF000000000000000)
 
@@ -76,6 +78,67 @@ adopt_stack (SondeFrameAdopter *self, SondeInferior *inferior, gsize at, guint n
   return n_left;
 }
 
+static uint64_t
+stir (uint64_t lane, uint64_t address)
+{
+  lane = (lane ^ address) * UINT64_C (0x9E3779B97F4A7C15);
+  return lane ^ lane >> 29;
+}
+
+/* Of the inferior's @n_addrs as they came. Four lanes, since each step waits for the one before. */
+static uint64_t
+hash_stack (const SondeInferior *inferior, const uint64_t *addrs, guint n_addrs)
+{
+  uint64_t a = inferior->stack_seed, b = n_addrs, c = 0, d = 0;
+  guint i = 0;
+
+  for (; n_addrs - i >= 4; i += 4)
+    {
+      a = stir (a, addrs[i]);
+      b = stir (b, addrs[i + 1]);
+      c = stir (c, addrs[i + 2]);
+      d = stir (d, addrs[i + 3]);
+    }
+  for (; i < n_addrs; i++)
+    a = stir (a, addrs[i]);
+  return sonde_hash (sonde_hash (a, c), sonde_hash (b, d));
+}
+
+/* Names and addresses of a stack are looked at when it is met first. */
+static void
+adopt_heap_event (SondeFrameAdopter *self,
+                  SondeInferior *inferior,
+                  const SondeFrameAllocation *allocation,
+                  gint64 time_ns)
+{
+  const gsize at = sizeof *allocation;
+  const uint64_t *addrs = (const uint64_t *) (const void *) ((const uint8_t *) allocation + at);
+  SondeHeapBook *book = inferior->parts->book;
+  SondeHeapBookEvent event = { .time_ns = time_ns,
+                               .address = allocation->address,
+                               .size_bytes = (uint64_t) MAX (allocation->size_bytes, 0),
+                               .tid = allocation->tid };
+
+  if (inferior->heap == NULL)
+    inferior->heap = sonde_heap_book_add_process (book, inferior->pid);
+  if (event.size_bytes > 0 && allocation->n_addrs > 0)
+    {
+      uint64_t hash = hash_stack (inferior, addrs, allocation->n_addrs);
+
+      if (!sonde_heap_book_find_stack (book, hash, &event.node))
+        {
+          guint n_addrs;
+
+          memcpy (self->copy.bytes, allocation, allocation->frame.len);
+          self->copy.frame.time_ns = time_ns;
+          n_addrs = adopt_stack (self, inferior, at, allocation->n_addrs);
+          addrs = (const uint64_t *) (const void *) (self->copy.bytes + at);
+          event.node = sonde_heap_book_add_stack (book, hash, addrs, n_addrs);
+        }
+    }
+  sonde_heap_book_add (book, inferior->heap, &event);
+}
+
 static gboolean
 adopt_sample (SondeFrameAdopter *self, SondeInferior *inferior)
 {
@@ -115,6 +178,12 @@ sonde_frame_adopter_adopt (SondeFrameAdopter *self,
   uint64_t address;
   gint64 begin_ns, end_ns;
 
+  if (frame->type == SONDE_FRAME_ALLOCATION && inferior->parts->book != NULL)
+    {
+      adopt_heap_event (self, inferior, (const SondeFrameAllocation *) frame,
+                        CLAMP (frame->time_ns, self->start_ns, now_ns));
+      return;
+    }
   memcpy (self->copy.bytes, frame, frame->len);
   /* A mark ends where it said, or now. */
   begin_ns = CLAMP (own->time_ns, self->start_ns, now_ns);

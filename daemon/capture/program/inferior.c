@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/hash.h"
+
 /* Made-up addresses of programs, apart from our own, which begin at SONDE_JIT_ADDRESS_BASE. */
 #define NAMES_BASE (SONDE_JIT_ADDRESS_BASE + (UINT64_C (1) << 32))
 
@@ -31,6 +33,7 @@ sonde_inferior_new (SondeInferiorParts *parts, int32_t pid, guint64 peer, gint64
   self->pid = pid;
   self->peer = peer;
   self->since_ns = now_ns;
+  self->stack_seed = sonde_hash (sonde_hash_seed (), ++parts->n_stack_seeds);
   self->counters = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   self->names = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, g_free);
   self->addresses = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
@@ -42,11 +45,20 @@ sonde_inferior_new (SondeInferiorParts *parts, int32_t pid, guint64 peer, gint64
 }
 
 void
+sonde_inferior_end_heap (SondeInferior *self)
+{
+  if (self->heap != NULL)
+    sonde_heap_book_end_process (self->parts->book, g_steal_pointer (&self->heap));
+}
+
+void
 sonde_inferior_free (SondeInferior *self)
 {
   if (self == NULL)
     return;
 
+  if (self->heap != NULL)
+    sonde_heap_book_leave_process (self->parts->book, self->heap);
   self->parts->n_addresses -= g_hash_table_size (self->addresses);
   g_hash_table_unref (self->counters);
   g_hash_table_unref (self->names);
@@ -123,6 +135,7 @@ sonde_inferior_add_name (SondeInferior *self, uint64_t address, const char *name
     return;
 
   parts->n_names++;
+  self->stack_seed = sonde_hash (sonde_hash_seed (), ++parts->n_stack_seeds);
   g_hash_table_replace (self->names, g_memdup2 (&address, sizeof address),
                         g_memdup2 (&new, sizeof new));
 }
@@ -200,6 +213,7 @@ void
 sonde_inferior_renew (SondeInferior *self, gint64 now_ns)
 {
   self->since_ns = now_ns;
+  self->stack_seed = sonde_hash (sonde_hash_seed (), ++self->parts->n_stack_seeds);
   self->parts->n_addresses -= g_hash_table_size (self->addresses);
   g_hash_table_remove_all (self->addresses);
   memset (self->recent, 0, sizeof self->recent);

@@ -2,6 +2,7 @@
 /* Maps the ids, names and addresses of a profiled process to those of the session. */
 #pragma once
 
+#include "daemon/capture/heap/heap-book.h"
 #include "daemon/capture/process/sampler.h"
 #include "daemon/capture/process/tracker.h"
 
@@ -27,8 +28,10 @@ typedef struct
   SondeRecorder *recorder;
   SondeTracker *tracker;
   SondeSampler *sampler;
-  guint n_names;     /* of all inferiors that there were */
-  guint n_addresses; /* of all that there are */
+  guint n_names;       /* of all inferiors that there were */
+  guint n_addresses;   /* of all that there are */
+  SondeHeapBook *book; /* NULL: each heap event is a frame */
+  uint64_t n_stack_seeds;
 } SondeInferiorParts;
 
 #define SONDE_INFERIOR_N_RECENT 4096 /* a power of two */
@@ -47,6 +50,9 @@ typedef struct
   int lack_error;      /* why the last of them got none */
   gint64 lacks_ns;     /* since when the first of them has none */
   gboolean is_settled; /* for the last time */
+
+  SondeHeapBookProcess *heap; /* of the book; NULL: nothing was told of it yet */
+  uint64_t stack_seed;        /* of hashes of its stacks: another one where they mean others */
 
   GHashTable *counters;  /* the program's id → ProgramCounter */
   guint n_defined;       /* counters, those that were replaced by another of the same id, too */
@@ -82,5 +88,7 @@ void sonde_inferior_note_address (SondeInferior *self, uint64_t address, gboolea
 void sonde_inferior_settle (SondeInferior *self, gint64 now_ns, gboolean is_over);
 /* Whether it is worth waiting, before its mappings go, until more is known of it. */
 gboolean sonde_inferior_is_awaited (SondeInferior *self, gint64 now_ns);
+/* Its blocks are over, and what was told of them is in the capture. */
+void sonde_inferior_end_heap (SondeInferior *self);
 /* The process has executed another program. */
 void sonde_inferior_renew (SondeInferior *self, gint64 now_ns);

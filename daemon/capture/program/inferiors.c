@@ -7,6 +7,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/capture/program/control-server.h"
 #include "daemon/capture/program/frame-adopter.h"
+#include "daemon/capture/program/heap-writer.h"
 #include "shared-ring/ring-memory.h"
 #include "shared-ring/ring-reader.h"
 #include "shared-ring/ring-schedule.h"
@@ -52,6 +53,7 @@ struct ProgramRing
   gboolean is_shared;    /* by the threads of its process */
   gsize stack_bytes;     /* for stacks that it defines; 0: it has none */
   gint64 dead_us;        /* gets nothing more since then; 0: it may */
+  gint64 taken_ns;       /* up to which time of its own all was taken */
   gsize last_bytes;      /* taken of it since its program was over */
   gboolean has_lied;     /* about its losses, and that was said */
   SondeRingCounts known; /* what was counted so far */
@@ -91,6 +93,7 @@ struct SondeInferiors
   guint n_logs; /* in this second */
   guint n_logs_left_out;
   gint64 logs_since_us;
+  SondeHeapWriter *heap_writer; /* NULL: each heap event is a frame */
   guint n_missing_logs;
   guint n_missing_left_out; /* which would have told of so many threads */
   guint n_threads_left_out;
@@ -356,6 +359,7 @@ take_frames (SondeInferiors *self, ProgramRing *ring, gint64 now)
 
   while (sonde_ring_reader_next (ring->reader, &frame) == 1)
     {
+      ring->taken_ns = MIN (frame->time_ns, now);
       if (is_refused)
         sonde_frame_adopter_refuse (self->adopter, frame);
       else
@@ -429,6 +433,21 @@ budget_of (const ProgramRing *ring)
   return MAX (BUDGET_BYTES, sonde_ring_reader_size (ring->reader) / BUDGET_PART);
 }
 
+/* Up to when there is nothing in rings any more that was not taken: @now_ns, before they were
+ * looked at, but for those that have more. */
+static gint64
+taken_until (const SondeInferiors *self, gint64 now_ns)
+{
+  for (guint i = 0; i < self->rings->len; i++)
+    {
+      const ProgramRing *ring = g_ptr_array_index (self->rings, i);
+
+      if (sonde_ring_reader_fill (ring->reader) > 0)
+        now_ns = MIN (now_ns, ring->taken_ns);
+    }
+  return now_ns;
+}
+
 /* Returns whether one has more than it may give now. @is_urgent: whether readers can take it or
  * not; what these cannot stays in rings whose writers count, as sonde_inferiors_end() does then:
  * events in short become many times as long, and would push out what others have */
@@ -464,6 +483,8 @@ run_turn (SondeInferiors *self, gboolean is_urgent)
   /* The next turn begins where this one ends for want of room. */
   has_more = has_more || n < self->rings->len;
   self->first = n < self->rings->len ? (self->first + n) % self->rings->len : 0;
+  if (self->heap_writer != NULL)
+    sonde_heap_writer_turn (self->heap_writer, taken_until (self, now), now);
   for (guint i = self->rings->len; i > 0; i--)
     {
       const ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
@@ -916,6 +937,11 @@ sonde_inferiors_new (const SondeInferiorsParts *parts,
   self->adopter = sonde_frame_adopter_new (parts->recorder, parts->tally, setup->start_ns);
   self->rings = g_ptr_array_new_with_free_func (ring_free);
   self->wait_us = setup->asked.memory_wait_us;
+  if (setup->asked.memory_detail == SONDE_MEMORY_DETAIL_LOG)
+    {
+      self->heap_writer = sonde_heap_writer_new (parts->recorder);
+      self->parts.book = sonde_heap_writer_book (self->heap_writer);
+    }
   sonde_ring_schedule_init (&self->schedule);
   self->turn = g_source_new (&turn_functions, sizeof (GSource));
   g_source_set_static_name (self->turn, "inferior rings");
@@ -938,6 +964,7 @@ sonde_inferiors_free (SondeInferiors *self)
   g_ptr_array_unref (self->rings);
   sonde_frame_adopter_free (self->adopter);
   g_ptr_array_unref (self->inferiors);
+  sonde_heap_writer_free (self->heap_writer);
   g_free (self);
 }
 
@@ -1024,12 +1051,15 @@ sonde_inferiors_foresee_end (SondeInferiors *self, int32_t pid, gint64 time_ns)
 void
 sonde_inferiors_process_ends (SondeInferiors *self, int32_t pid, gint64 time_ns)
 {
+  if (self->parts.book != NULL)
+    sonde_heap_book_end_left (self->parts.book, pid);
   for (guint i = 0; i < self->inferiors->len; i++)
     {
       SondeInferior *inferior = g_ptr_array_index (self->inferiors, i);
 
       if (!has_ended (inferior, pid, time_ns))
         continue;
+      sonde_inferior_end_heap (inferior);
       if (inferior->n_rings > 0)
         {
           sonde_inferior_settle (inferior, sonde_stream_now_ns (), TRUE);
@@ -1040,6 +1070,20 @@ sonde_inferiors_process_ends (SondeInferiors *self, int32_t pid, gint64 time_ns)
       if (inferior->gone_ns == 0)
         inferior->gone_ns = sonde_stream_now_ns ();
     }
+}
+
+void
+sonde_inferiors_forked (SondeInferiors *self, int32_t parent, int32_t child)
+{
+  if (self->parts.book != NULL)
+    sonde_heap_book_fork (self->parts.book, parent, child);
+}
+
+void
+sonde_inferiors_reader_comes (SondeInferiors *self)
+{
+  if (self->parts.book != NULL)
+    sonde_heap_book_restart (self->parts.book);
 }
 
 void
@@ -1068,6 +1112,9 @@ sonde_inferiors_count (SondeInferiors *self)
 
   for (guint i = 0; i < self->rings->len; i++)
     count_ring (self, g_ptr_array_index (self->rings, i), FALSE);
+  /* What came while rings were read waits: a turn looks at all of them. */
+  if (self->heap_writer != NULL && sonde_heap_writer_count (self->heap_writer, now))
+    wake (self);
   for (guint i = 0; i < self->inferiors->len; i++)
     {
       SondeInferior *inferior = g_ptr_array_index (self->inferiors, i);
@@ -1145,6 +1192,8 @@ sonde_inferiors_end (SondeInferiors *self)
       tell_lacking (self, g_ptr_array_index (self->inferiors, i));
       settle_last (g_ptr_array_index (self->inferiors, i));
     }
+  if (self->heap_writer != NULL)
+    sonde_heap_writer_end (self->heap_writer);
   if (self->n_missing_left_out > 0)
     {
       g_autofree char *text = g_strdup_printf (

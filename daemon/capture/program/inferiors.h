@@ -65,6 +65,11 @@ gboolean sonde_inferiors_foresee_end (SondeInferiors *self, int32_t pid, gint64 
 /* Behind that, before its mappings are forgotten. */
 void sonde_inferiors_process_ends (SondeInferiors *self, int32_t pid, gint64 time_ns);
 
+/* A process has forked another, by the kernel's records. */
+void sonde_inferiors_forked (SondeInferiors *self, int32_t parent, int32_t child);
+/* Before a reader is added: what it gets of the log of heap events it can read. */
+void sonde_inferiors_reader_comes (SondeInferiors *self);
+
 /* About every 100 ms: processes are told of, addresses looked up. */
 void sonde_inferiors_settle (SondeInferiors *self);
 /* About once a second: what programs say that they lost. */

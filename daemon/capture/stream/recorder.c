@@ -316,6 +316,50 @@ sonde_recorder_event (SondeRecorder *self, const SondeFrame *frame)
                        r == 0 ? SONDE_LEDGER_EVENTS_RECORDED : SONDE_LEDGER_EVENTS_REFUSED, 1);
 }
 
+void
+sonde_recorder_heap_segment (SondeRecorder *self,
+                             const guint8 *bytes,
+                             gsize size_bytes,
+                             guint n_events)
+{
+  const guint32 magic = GUINT32_TO_LE (SONDE_HEAP_LABEL_MAGIC);
+  const gint64 now = sonde_stream_now_ns ();
+
+  for (gsize at = 0, piece; at < size_bytes; at += piece)
+    {
+      union
+      {
+        SondeFrameFileChunk chunk;
+        guint64 words[(sizeof (SondeFrameFileChunk) + SONDE_WRITER_MAX_CHUNK) / 8 + 1];
+      } made = { .words = { 0 } };
+
+      piece = MIN (size_bytes - at, SONDE_WRITER_MAX_CHUNK);
+      /* What goes on does not look as if it began. */
+      if (size_bytes - at - piece >= sizeof magic
+          && memcmp (bytes + at + piece, &magic, sizeof magic) == 0)
+        piece--;
+      made.chunk.frame.len = (uint16_t) ((sizeof made.chunk + piece + 7) / 8 * 8);
+      made.chunk.frame.cpu = -1;
+      made.chunk.frame.pid = -1;
+      made.chunk.frame.time_ns = now;
+      made.chunk.frame.type = SONDE_FRAME_FILE_CHUNK;
+      made.chunk.data_len = (uint16_t) piece;
+      g_strlcpy (made.chunk.path, SONDE_HEAP_LOG_PATH, sizeof made.chunk.path);
+      memcpy (made.chunk.data, bytes + at, piece);
+      sonde_span_writer_add_frame (self->source.writer, &made.chunk.frame, FALSE);
+    }
+  sonde_tally_event (self->source.tally, SONDE_LEDGER_EVENTS_RECORDED, n_events);
+}
+
+guint64
+sonde_recorder_n_events_missed (const SondeRecorder *self)
+{
+  guint64 values[SONDE_N_STATISTICS] = { 0 };
+
+  sonde_recorder_sum (self, values);
+  return values[SONDE_LEDGER_STREAM_EVENTS_LOST];
+}
+
 gboolean
 sonde_recorder_has_room (const SondeRecorder *self)
 {

@@ -76,6 +76,15 @@ void sonde_recorder_sample (SondeRecorder *self, const SondeStack *stack);
  * ids, names and process are the session's already. Counts it as recorded. */
 void sonde_recorder_event (SondeRecorder *self, const SondeFrame *frame);
 
+/* A segment of the log of heap events (protocol/heap-log.h), of so many. Counts these as recorded.
+ */
+void sonde_recorder_heap_segment (SondeRecorder *self,
+                                  const guint8 *bytes,
+                                  gsize size_bytes,
+                                  guint n_events);
+/* Events that readers did not get, each for itself. */
+guint64 sonde_recorder_n_events_missed (const SondeRecorder *self);
+
 /* Whether a reader could take a good deal more at once, or there is none to be thought of. */
 gboolean sonde_recorder_has_room (const SondeRecorder *self);
 

@@ -105,7 +105,7 @@ whole_part (const SondeFileOutput *self, const SondeSpan *span, guint64 size_byt
       part.end += length;
       part.n_frames += !is_header;
       part.n_samples += !is_header && frame->type == SONDE_FRAME_SAMPLE;
-      part.n_events += !is_header && sonde_ledger_is_event (frame);
+      part.n_events += is_header ? 0 : sonde_ledger_n_events (frame);
     }
 
   return part;
@@ -419,6 +419,8 @@ kind_of (const SondeFrame *frame)
       return SONDE_SINK_FRAMES_COUNTERS;
     case SONDE_FRAME_LOG:
       return SONDE_SINK_FRAMES_LOGS;
+    case SONDE_FRAME_FILE_CHUNK:
+      return sonde_heap_log_is_chunk (frame) ? SONDE_SINK_FRAMES_ALLOCATIONS : 0;
     default:
       return 0;
     }
@@ -462,7 +464,7 @@ sonde_sink_push (SondeSink *self, const SondeSpan *span)
         self->counters[SONDE_LEDGER_STREAM_SAMPLES_FILTERED]
             += frame_at (span, at)->type == SONDE_FRAME_SAMPLE;
         self->counters[SONDE_LEDGER_STREAM_EVENTS_FILTERED]
-            += sonde_ledger_is_event (frame_at (span, at));
+            += sonde_ledger_n_events (frame_at (span, at));
       }
   self->counters[SONDE_LEDGER_STREAM_FILTERED] += n_left_out;
 

@@ -248,7 +248,7 @@ sonde_span_writer_add_frame (SondeSpanWriter *self, const SondeFrame *frame, gbo
   if (r == 0)
     {
       self->n_samples += frame->type == SONDE_FRAME_SAMPLE;
-      self->n_events += sonde_ledger_is_event (frame);
+      self->n_events += sonde_ledger_n_events (frame);
     }
 
   return r;

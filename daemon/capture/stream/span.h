@@ -36,7 +36,7 @@ typedef struct
   uint32_t end;   /* bytes, first one behind */
   uint32_t n_frames;
   uint32_t n_samples;
-  uint32_t n_events;  /* of programs: sonde_ledger_is_event() */
+  uint32_t n_events;  /* of programs: sonde_ledger_n_events() */
   gboolean has_state; /* a frame in it tells what later frames need to decode */
 } SondeSpan;
 

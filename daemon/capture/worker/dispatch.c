@@ -89,6 +89,8 @@ take_sideband (SondeWorkerSession *self, const SondePerfRecord *record, gboolean
     return SONDE_RINGS_WAIT;
   if (is_exec || is_exit)
     sonde_inferiors_process_ends (self->inferiors, record->pid, record->time_ns);
+  if (record->type == SONDE_PERF_RECORD_FORK)
+    sonde_inferiors_forked (self->inferiors, record->task.parent_pid, record->pid);
   if (record->type == SONDE_PERF_RECORD_EXIT)
     sonde_rings_forget_task (self->rings, record->tid);
   if (is_exec)

@@ -538,8 +538,11 @@ static void
 handle_sink (SondeWorkerSession *self, const Packet *packet)
 {
   const SondeMessageSink *sink = packet->message;
-  int status = sonde_recorder_add_sink (self->recorder, sonde_steal_fd (&packet->fds[0]), sink);
+  int status;
 
+  if (self->inferiors != NULL)
+    sonde_inferiors_reader_comes (self->inferiors);
+  status = sonde_recorder_add_sink (self->recorder, sonde_steal_fd (&packet->fds[0]), sink);
   if (status != 0)
     sink_closed (sink->sink_id, status, self);
 }

@@ -602,6 +602,8 @@ static const SondeOptionRow rows[] = {
     .max = SONDE_LIMIT_MEMORY_INTERVAL },
   { "memory-wait", "u", AT (asked.memory_wait_us), .normal = 100000,
     .max = SONDE_LIMIT_MEMORY_WAIT_US },
+  { "memory-detail", "s", AT (asked.memory_detail), .normal = SONDE_MEMORY_DETAIL_EVENTS,
+    .words = sonde_memory_detail_names },
   { "collectors", "b", AT (collectors), .normal = FALSE },
   { "counters", "as", AT (asked.counters), .words = counters_names, .flags = FOR_POLKIT },
   { "format", "s", AT (format), .words = format_names },

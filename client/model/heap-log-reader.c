@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "client/model/heap-log-reader.h"
+
+#include <string.h>
+#include <zstd.h>
+
+#define KIND_MASK   ((1u << SONDE_HEAP_LOG_KIND_BITS) - 1)
+#define MAX_DEPTH   1024
+#define MAX_TICK_NS 1000000000u
+#define MAX_BLOCKS  (UINT64_C (1) << 56) /* whose addresses are apart from a program's */
+
+typedef struct
+{
+  guint32 caller; /* 0: nobody */
+  guint32 pc;
+} LogNode;
+
+typedef struct
+{
+  guint64 size_bytes;
+  guint32 node;
+} LogSize;
+
+typedef struct
+{
+  gint32 pid;
+  gint32 tid;
+} LogThread;
+
+/* What is left of a column. */
+typedef struct
+{
+  const guint8 *at;
+  const guint8 *end;
+} Column;
+
+struct SondeHeapLogReader
+{
+  SondeHeapLogReaderFunc func;
+  gpointer user_data;
+  SondeHeapLogCounts counts;
+
+  SondeHeapLabel label; /* of the segment that comes */
+  GByteArray *packed;   /* of it, so far */
+  gboolean is_open;     /* more of it is to come */
+  guint8 *plain;        /* room for the largest; NULL: none came yet */
+
+  gboolean is_synced; /* all of the epoch was read */
+  guint32 epoch;
+  guint32 next; /* segment of it */
+  GArray *pcs;  /* guint64 */
+  GArray *nodes;
+  GArray *sizes;
+  GArray *threads;
+  guint64 n_blocks;
+
+  gsize stack; /* the size whose stack the event has, + 1 */
+  union
+  {
+    SondeFrameAllocation frame;
+    guint64 words[(sizeof (SondeFrameAllocation) + MAX_DEPTH * sizeof (guint64)) / 8];
+  } event;
+};
+
+SondeHeapLogReader *
+sonde_heap_log_reader_new (SondeHeapLogReaderFunc func, gpointer user_data)
+{
+  SondeHeapLogReader *self = g_new0 (SondeHeapLogReader, 1);
+
+  self->func = func;
+  self->user_data = user_data;
+  self->packed = g_byte_array_new ();
+  self->pcs = g_array_new (FALSE, FALSE, sizeof (guint64));
+  self->nodes = g_array_new (FALSE, FALSE, sizeof (LogNode));
+  self->sizes = g_array_new (FALSE, FALSE, sizeof (LogSize));
+  self->threads = g_array_new (FALSE, FALSE, sizeof (LogThread));
+  return self;
+}
+
+void
+sonde_heap_log_reader_free (SondeHeapLogReader *self)
+{
+  if (self == NULL)
+    return;
+  g_byte_array_unref (self->packed);
+  g_free (self->plain);
+  g_array_unref (self->pcs);
+  g_array_unref (self->nodes);
+  g_array_unref (self->sizes);
+  g_array_unref (self->threads);
+  g_free (self);
+}
+
+const SondeHeapLogCounts *
+sonde_heap_log_reader_counts (const SondeHeapLogReader *self)
+{
+  return &self->counts;
+}
+
+/* The rest of the segment, and what builds on it. */
+static void
+give_up (SondeHeapLogReader *self, guint64 n_left, const char *fault)
+{
+  self->counts.n_unreadable += n_left;
+  if (self->counts.fault == NULL)
+    self->counts.fault = fault;
+  self->is_synced = FALSE;
+}
+
+/* FALSE: there is none, it does not end in the column, or it does not fit 64 bits. */
+static gboolean
+get (Column *column, guint64 *number)
+{
+  guint64 value = 0;
+
+  for (guint shift = 0; shift < 64 && column->at < column->end; shift += 7)
+    {
+      guint8 byte = *column->at++;
+
+      if (shift == 63 && byte > 1)
+        return FALSE;
+      value |= (guint64) (byte & 0x7F) << shift;
+      if ((byte & 0x80) == 0)
+        {
+          *number = value;
+          return TRUE;
+        }
+    }
+  return FALSE;
+}
+
+/* Zigzag: the lowest bit is the sign. */
+static guint64
+unfold (guint64 number)
+{
+  return (number >> 1) ^ -(number & 1);
+}
+
+static gboolean
+is_over (const Column *column)
+{
+  return column->at == column->end;
+}
+
+/* --- definitions --- */
+
+static gboolean
+read_pcs (SondeHeapLogReader *self, Column *column)
+{
+  guint64 last = 0;
+  guint64 number;
+
+  while (!is_over (column))
+    {
+      if (!get (column, &number) || self->pcs->len >= SONDE_HEAP_LOG_MAX_NODES)
+        return FALSE;
+      last += unfold (number);
+      g_array_append_val (self->pcs, last);
+    }
+  return TRUE;
+}
+
+static gboolean
+read_nodes (SondeHeapLogReader *self, Column *column)
+{
+  guint64 caller, pc;
+
+  while (!is_over (column))
+    {
+      LogNode node;
+
+      if (!get (column, &caller) || !get (column, &pc) || caller > self->nodes->len
+          || pc >= self->pcs->len || self->nodes->len >= SONDE_HEAP_LOG_MAX_NODES)
+        return FALSE;
+      node = (LogNode){ (guint32) caller, (guint32) pc };
+      g_array_append_val (self->nodes, node);
+    }
+  return TRUE;
+}
+
+static gboolean
+read_sizes (SondeHeapLogReader *self, Column *column)
+{
+  guint64 node, size_bytes;
+
+  while (!is_over (column))
+    {
+      LogSize size;
+
+      if (!get (column, &node) || !get (column, &size_bytes) || node > self->nodes->len
+          || size_bytes == 0 || size_bytes > G_MAXINT64
+          || self->sizes->len >= SONDE_HEAP_LOG_MAX_SIZES)
+        return FALSE;
+      size = (LogSize){ size_bytes, (guint32) node };
+      g_array_append_val (self->sizes, size);
+    }
+  return TRUE;
+}
+
+static gboolean
+read_threads (SondeHeapLogReader *self, Column *column)
+{
+  guint64 pid, tid;
+
+  while (!is_over (column))
+    {
+      LogThread thread;
+
+      if (!get (column, &pid) || !get (column, &tid) || pid > G_MAXINT32 || tid > G_MAXUINT32
+          || self->threads->len >= SONDE_HEAP_LOG_MAX_THREADS)
+        return FALSE;
+      thread = (LogThread){ (gint32) pid, (gint32) (guint32) tid };
+      g_array_append_val (self->threads, thread);
+    }
+  return TRUE;
+}
+
+/* --- events --- */
+
+/* Has the event the size's stack, leaf first. */
+static void
+walk (SondeHeapLogReader *self, gsize number)
+{
+  SondeFrameAllocation *frame = &self->event.frame;
+  guint64 *addrs = self->event.words + sizeof *frame / sizeof (guint64);
+  guint32 node = g_array_index (self->sizes, LogSize, number).node;
+  guint n = 0;
+
+  if (self->stack == number + 1)
+    return;
+  for (; node != 0 && n < MAX_DEPTH; n++)
+    {
+      const LogNode *at = &g_array_index (self->nodes, LogNode, node - 1);
+
+      addrs[n] = g_array_index (self->pcs, guint64, at->pc);
+      node = at->caller;
+    }
+  frame->n_addrs = (guint16) n;
+  self->stack = number + 1;
+}
+
+/* @size: its number + 1; 0: it is a free */
+static void
+tell (SondeHeapLogReader *self, const LogThread *thread, guint64 address, gsize size)
+{
+  SondeFrameAllocation *frame = &self->event.frame;
+  SondeFrameAllocation freed;
+
+  self->counts.n_told++;
+  if (self->func == NULL)
+    return;
+  frame->frame.pid = thread->pid;
+  frame->tid = thread->tid;
+  frame->address = address;
+  if (size == 0)
+    {
+      freed = *frame;
+      freed.frame.len = sizeof freed;
+      freed.size_bytes = 0;
+      freed.n_addrs = 0;
+      self->func (&freed.frame, self->user_data);
+      return;
+    }
+  walk (self, size - 1);
+  frame->size_bytes = (gint64) g_array_index (self->sizes, LogSize, size - 1).size_bytes;
+  frame->frame.len = (guint16) (sizeof *frame + frame->n_addrs * sizeof (guint64));
+  self->func (&frame->frame, self->user_data);
+}
+
+/* When the next step of time is. */
+typedef struct
+{
+  Column column;
+  gint64 time_ns; /* now */
+  guint64 tick_ns;
+  guint64 n_before; /* events, before it */
+  guint64 ticks;
+  gboolean is_there;
+} Clock;
+
+static gboolean
+read_step (Clock *clock)
+{
+  clock->is_there = !is_over (&clock->column);
+  return !clock->is_there
+         || (get (&clock->column, &clock->n_before) && get (&clock->column, &clock->ticks));
+}
+
+/* Before each event. */
+static gboolean
+advance (Clock *clock)
+{
+  gint64 step_ns;
+
+  while (clock->is_there && clock->n_before == 0)
+    {
+      if (__builtin_mul_overflow ((gint64) unfold (clock->ticks), (gint64) clock->tick_ns, &step_ns)
+          || __builtin_add_overflow (clock->time_ns, step_ns, &clock->time_ns)
+          || !read_step (clock))
+        return FALSE;
+    }
+  clock->n_before -= clock->is_there;
+  return TRUE;
+}
+
+/* Returns: NULL, or what is wrong */
+static const char *
+read_events (SondeHeapLogReader *self, Column *column, Clock *clock)
+{
+  const guint64 n_promised = self->counts.n_told + self->label.n_events;
+  const LogThread *thread = NULL;
+  guint64 last = self->n_blocks;
+  guint64 replaced = 0;
+  guint64 number;
+
+  if (!read_step (clock))
+    return "its times are wrong";
+  while (!is_over (column))
+    {
+      guint64 operand, kind, other;
+
+      if (!get (column, &number))
+        return "a number is wrong";
+      kind = number & KIND_MASK;
+      operand = number >> SONDE_HEAP_LOG_KIND_BITS;
+      other = operand & KIND_MASK;
+      if (kind == SONDE_HEAP_LOG_OTHER)
+        operand >>= SONDE_HEAP_LOG_KIND_BITS;
+      if (kind == SONDE_HEAP_LOG_OTHER && other == SONDE_HEAP_LOG_THREAD)
+        {
+          if (operand >= self->threads->len)
+            return "a thread is not defined";
+          thread = &g_array_index (self->threads, LogThread, operand);
+          continue;
+        }
+      if (kind == SONDE_HEAP_LOG_OTHER && other == SONDE_HEAP_LOG_REPLACE)
+        {
+          if (operand == 0 || operand > self->n_blocks)
+            return "a block is not there";
+          replaced = operand;
+          continue;
+        }
+      if (thread == NULL)
+        return "an event has no thread";
+      if (self->counts.n_told == n_promised)
+        return "it has more events than it says";
+      if (!advance (clock))
+        return "its times are wrong";
+      self->event.frame.frame.time_ns = clock->time_ns;
+      if (kind == SONDE_HEAP_LOG_OTHER)
+        {
+          if (other != SONDE_HEAP_LOG_UNKNOWN)
+            return "there is no such event";
+          tell (self, thread, operand, 0);
+        }
+      else if (kind == SONDE_HEAP_LOG_NEAR)
+        {
+          last += unfold (operand);
+          if (last == 0 || last > self->n_blocks)
+            return "a block is not there";
+          tell (self, thread, SONDE_HEAP_LOG_ADDRESS (last), 0);
+        }
+      else if (kind == SONDE_HEAP_LOG_FREE)
+        {
+          if (operand == 0 || operand > self->n_blocks)
+            return "a block is not there";
+          tell (self, thread, SONDE_HEAP_LOG_ADDRESS (self->n_blocks - operand + 1), 0);
+        }
+      else
+        {
+          if (operand >= self->sizes->len)
+            return "a size is not defined";
+          if (replaced == 0 && self->n_blocks == MAX_BLOCKS)
+            return "it has too many blocks";
+          number = replaced != 0 ? self->n_blocks - replaced + 1 : ++self->n_blocks;
+          replaced = 0;
+          tell (self, thread, SONDE_HEAP_LOG_ADDRESS (number), (gsize) operand + 1);
+        }
+    }
+  return self->counts.n_told == n_promised ? NULL : "it has fewer events than it says";
+}
+
+/* --- segments --- */
+
+/* Returns: NULL, or what is wrong */
+static const char *
+read_segment (SondeHeapLogReader *self, const guint8 *bytes, gsize size_bytes)
+{
+  Column columns[SONDE_HEAP_N_COLUMNS];
+  SondeHeapSegment header;
+  const guint8 *at = bytes + sizeof header;
+  gsize left = size_bytes - sizeof header;
+  Clock clock = { 0 };
+
+  if (size_bytes < sizeof header)
+    return "it is too short";
+  memcpy (&header, bytes, sizeof header);
+  if (GUINT32_FROM_LE (header.version) != SONDE_HEAP_LOG_VERSION)
+    return "it has another version";
+  clock.tick_ns = GUINT32_FROM_LE (header.tick_ns);
+  if (clock.tick_ns > MAX_TICK_NS || GUINT64_FROM_LE (header.n_before) > MAX_BLOCKS)
+    return "its header is wrong";
+  for (guint i = 0; i < SONDE_HEAP_N_COLUMNS; i++)
+    {
+      guint32 column_bytes = GUINT32_FROM_LE (header.column_bytes[i]);
+
+      if (column_bytes > left)
+        return "a column reaches past its end";
+      columns[i] = (Column){ at, at + column_bytes };
+      at += column_bytes;
+      left -= column_bytes;
+    }
+  if (left > 0)
+    return "something is behind its columns";
+
+  if (header.sequence == 0)
+    {
+      g_array_set_size (self->pcs, 0);
+      g_array_set_size (self->nodes, 0);
+      g_array_set_size (self->sizes, 0);
+      g_array_set_size (self->threads, 0);
+      self->epoch = GUINT32_FROM_LE (header.epoch);
+      self->next = 0;
+      self->is_synced = TRUE;
+    }
+  if (!self->is_synced || GUINT32_FROM_LE (header.epoch) != self->epoch
+      || GUINT32_FROM_LE (header.sequence) != self->next)
+    return "one before it is missing";
+  self->next++;
+  self->stack = 0;
+  if (!read_pcs (self, &columns[SONDE_HEAP_COLUMN_PCS])
+      || !read_nodes (self, &columns[SONDE_HEAP_COLUMN_NODES])
+      || !read_sizes (self, &columns[SONDE_HEAP_COLUMN_SIZES])
+      || !read_threads (self, &columns[SONDE_HEAP_COLUMN_THREADS]))
+    return "a definition is wrong";
+
+  self->n_blocks = GUINT64_FROM_LE (header.n_before);
+  memset (&self->event.frame, 0, sizeof self->event.frame);
+  self->event.frame.frame.type = SONDE_FRAME_ALLOCATION;
+  self->event.frame.frame.cpu = -1;
+  clock.time_ns = GINT64_FROM_LE (header.time_ns);
+  clock.column = columns[SONDE_HEAP_COLUMN_TIMES];
+  return read_events (self, &columns[SONDE_HEAP_COLUMN_EVENTS], &clock);
+}
+
+static void
+unpack (SondeHeapLogReader *self)
+{
+  const guint64 n_before = self->counts.n_told;
+  unsigned long long plain_bytes = ZSTD_getFrameContentSize (self->packed->data, self->packed->len);
+  const char *fault = "it cannot be unpacked";
+
+  /* An error is more than the largest. */
+  if (plain_bytes <= SONDE_HEAP_LOG_MAX_BYTES)
+    {
+      if (self->plain == NULL)
+        self->plain = g_malloc (SONDE_HEAP_LOG_MAX_BYTES);
+      if (ZSTD_decompress (self->plain, plain_bytes, self->packed->data, self->packed->len)
+          == plain_bytes)
+        fault = read_segment (self, self->plain, plain_bytes);
+    }
+  self->counts.n_segments++;
+  if (fault != NULL)
+    give_up (self, self->label.n_events - (self->counts.n_told - n_before), fault);
+  g_byte_array_set_size (self->packed, 0);
+  self->is_open = FALSE;
+}
+
+/* FALSE: none begins there. */
+static gboolean
+begin_segment (SondeHeapLogReader *self, const guint8 *bytes, gsize size_bytes)
+{
+  SondeHeapLabel label;
+
+  if (size_bytes < sizeof label)
+    return FALSE;
+  memcpy (&label, bytes, sizeof label);
+  label.n_events = GUINT32_FROM_LE (label.n_events);
+  label.packed_bytes = GUINT32_FROM_LE (label.packed_bytes);
+  if (GUINT32_FROM_LE (label.magic) != SONDE_HEAP_LABEL_MAGIC
+      || GUINT32_FROM_LE (label.size_bytes) != sizeof label - 8
+      || label.n_events > SONDE_HEAP_LOG_MAX_EVENTS
+      || label.packed_bytes > SONDE_HEAP_LOG_MAX_PACKED)
+    return FALSE;
+  if (self->is_open)
+    give_up (self, self->label.n_events, "a part of it is missing");
+  g_byte_array_set_size (self->packed, 0);
+  self->counts.n_events += label.n_events;
+  self->label = label;
+  self->is_open = TRUE;
+  return TRUE;
+}
+
+void
+sonde_heap_log_reader_add (SondeHeapLogReader *self, const SondeFrame *frame)
+{
+  const SondeFrameFileChunk *chunk = (const SondeFrameFileChunk *) frame;
+  const guint8 *bytes = chunk->data;
+  gsize size_bytes;
+
+  if (!sonde_heap_log_is_chunk (frame))
+    return;
+  size_bytes = chunk->data_len;
+  if (begin_segment (self, bytes, size_bytes))
+    {
+      bytes += sizeof self->label;
+      size_bytes -= sizeof self->label;
+    }
+  if (!self->is_open)
+    {
+      /* what it goes on with is missing, which was counted if its beginning came */
+      self->is_synced = FALSE;
+      return;
+    }
+  if (size_bytes > self->label.packed_bytes - self->packed->len)
+    {
+      give_up (self, self->label.n_events, "it is longer than it says");
+      self->is_open = FALSE;
+      return;
+    }
+  g_byte_array_append (self->packed, bytes, (guint) size_bytes);
+  if (self->packed->len == self->label.packed_bytes)
+    unpack (self);
+}

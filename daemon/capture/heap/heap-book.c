@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "daemon/capture/heap/heap-book.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "daemon/capture/heap/live-blocks.h"
+
+#define MAX_ANCESTORS 16    /* in which a freed block is looked for */
+#define MAX_PARENTS   65536 /* children whose parent is known */
+
+struct SondeHeapBookProcess
+{
+  int32_t pid;
+  uint32_t serial;
+  gboolean is_used;
+  SondeHeapBookProcess *older; /* of the same pid, whose end is not known yet */
+  SondeLiveBlocks blocks;
+};
+
+typedef struct
+{
+  gint64 time_ns;
+  uint64_t address;
+  uint64_t size_bytes;
+  guint32 thread;
+  guint32 node;
+  SondeHeapBookProcess *process;
+} Waiting;
+
+typedef struct
+{
+  uint64_t key;    /* a hash; or of a thread: serial << 32 | tid */
+  uint64_t number; /* + 1 */
+} NumberSlot;
+
+struct SondeHeapBook
+{
+  SondeStackTree *tree;
+  SondeTable stacks;  /* hash → node */
+  GArray *threads;    /* SondeHeapLogThread */
+  GArray *owners;     /* of these: uint32_t, serial of the process */
+  GArray *unused;     /* guint32: numbers of threads that are over */
+  SondeTable numbers; /* of threads */
+  uint64_t last_key;  /* of the thread told last */
+  guint32 last_thread;
+
+  GHashTable *processes; /* pid → the newest */
+  guint n_left;          /* that are not used */
+  GHashTable *parents;   /* pid → pid */
+  uint32_t n_processes;
+  SondeLiveBudget budget;
+  guint64 n_not_followed;
+
+  GArray *waiting; /* Waiting */
+  GArray *scratch;
+  GArray *runs; /* guint32, where ascending runs begin, and the end */
+  SondeHeapLog *log;
+};
+
+static uint64_t
+hash_key (const void *slot, uint64_t seed)
+{
+  return sonde_hash (seed, ((const NumberSlot *) slot)->key);
+}
+
+static bool
+has_key (const void *slot, uint64_t hash, const void *key)
+{
+  return ((const NumberSlot *) slot)->key == *(const uint64_t *) key;
+}
+
+static const SondeTableKind number_slots = { .slot_bytes = sizeof (NumberSlot),
+                                             .used_at = offsetof (NumberSlot, number),
+                                             .n_first_slots = 256,
+                                             .max_eighths = 6,
+                                             .allocate = g_malloc0_n,
+                                             .hash = hash_key,
+                                             .has_key = has_key };
+
+static NumberSlot *
+find (const SondeTable *table, uint64_t key)
+{
+  return sonde_table_find (&number_slots, table, sonde_hash (table->seed, key), &key);
+}
+
+static void
+process_free (SondeHeapBook *self, SondeHeapBookProcess *process)
+{
+  self->n_left -= !process->is_used;
+  sonde_live_blocks_clear (&process->blocks);
+  g_free (process);
+}
+
+SondeHeapBook *
+sonde_heap_book_new (guint tick_ns, SondeHeapLogFunc func, gpointer user_data)
+{
+  SondeHeapBook *self = g_new0 (SondeHeapBook, 1);
+
+  self->tree = sonde_stack_tree_new (SONDE_HEAP_LOG_MAX_NODES);
+  self->stacks.seed = self->numbers.seed = sonde_hash_seed ();
+  self->threads = g_array_new (FALSE, FALSE, sizeof (SondeHeapLogThread));
+  self->owners = g_array_new (FALSE, FALSE, sizeof (uint32_t));
+  self->unused = g_array_new (FALSE, FALSE, sizeof (guint32));
+  self->processes = g_hash_table_new (NULL, NULL);
+  self->parents = g_hash_table_new (NULL, NULL);
+  self->budget.max_bytes = SONDE_HEAP_BOOK_LIVE_BYTES;
+  self->waiting = g_array_new (FALSE, FALSE, sizeof (Waiting));
+  self->scratch = g_array_new (FALSE, FALSE, sizeof (Waiting));
+  self->runs = g_array_new (FALSE, FALSE, sizeof (guint32));
+  self->log = sonde_heap_log_new (self->tree, self->threads, tick_ns, func, user_data);
+  return self;
+}
+
+/* Processes are ended before, but for what a test leaves. */
+void
+sonde_heap_book_free (SondeHeapBook *self)
+{
+  GHashTableIter iter;
+  gpointer process;
+
+  if (self == NULL)
+    return;
+  g_hash_table_iter_init (&iter, self->processes);
+  while (g_hash_table_iter_next (&iter, NULL, &process))
+    for (SondeHeapBookProcess *at = process, *older; at != NULL; at = older)
+      {
+        older = at->older;
+        process_free (self, at);
+      }
+  g_hash_table_unref (self->processes);
+  g_hash_table_unref (self->parents);
+  sonde_heap_log_free (self->log);
+  sonde_stack_tree_free (self->tree);
+  sonde_table_clear (&self->stacks);
+  sonde_table_clear (&self->numbers);
+  g_array_unref (self->threads);
+  g_array_unref (self->owners);
+  g_array_unref (self->unused);
+  g_array_unref (self->waiting);
+  g_array_unref (self->scratch);
+  g_array_unref (self->runs);
+  g_free (self);
+}
+
+/* --- stacks and threads --- */
+
+gboolean
+sonde_heap_book_find_stack (SondeHeapBook *self, uint64_t hash, uint32_t *node)
+{
+  const NumberSlot *known = find (&self->stacks, hash);
+
+  if (known == NULL)
+    return FALSE;
+  *node = (uint32_t) (known->number - 1);
+  return TRUE;
+}
+
+uint32_t
+sonde_heap_book_add_stack (SondeHeapBook *self, uint64_t hash, const uint64_t *addrs, guint n_addrs)
+{
+  uint32_t node = sonde_stack_tree_add (self->tree, addrs, n_addrs);
+  NumberSlot slot = { .key = hash, .number = (uint64_t) node + 1 };
+
+  if (self->stacks.n_used >= SONDE_HEAP_BOOK_MAX_STACKS)
+    sonde_table_clear (&self->stacks);
+  if (find (&self->stacks, hash) == NULL)
+    sonde_table_add (&number_slots, &self->stacks, &slot);
+  return node;
+}
+
+static guint32
+ensure_thread (SondeHeapBook *self, const SondeHeapBookProcess *process, int32_t tid)
+{
+  NumberSlot slot = { .key = (uint64_t) process->serial << 32 | (uint32_t) tid };
+  SondeHeapLogThread thread = { process->pid, tid };
+  const NumberSlot *known;
+  guint32 number;
+
+  if (slot.key == self->last_key)
+    return self->last_thread;
+  known = find (&self->numbers, slot.key);
+  if (known != NULL)
+    number = (guint32) (known->number - 1);
+  else if (self->numbers.n_used >= SONDE_HEAP_BOOK_MAX_THREADS && tid != process->pid)
+    return ensure_thread (self, process, process->pid);
+  else
+    {
+      if (self->unused->len > 0)
+        {
+          number = g_array_index (self->unused, guint32, self->unused->len - 1);
+          g_array_set_size (self->unused, self->unused->len - 1);
+          g_array_index (self->threads, SondeHeapLogThread, number) = thread;
+          g_array_index (self->owners, uint32_t, number) = process->serial;
+          sonde_heap_log_forget_thread (self->log, number);
+        }
+      else
+        {
+          number = self->threads->len;
+          g_array_append_val (self->threads, thread);
+          g_array_append_val (self->owners, process->serial);
+        }
+      slot.number = (uint64_t) number + 1;
+      sonde_table_add (&number_slots, &self->numbers, &slot);
+    }
+  self->last_key = slot.key;
+  self->last_thread = number;
+  return number;
+}
+
+/* Their numbers may be another's. */
+static void
+forget_threads (SondeHeapBook *self, const SondeHeapBookProcess *process)
+{
+  for (guint32 i = 0; i < self->threads->len; i++)
+    if (g_array_index (self->owners, uint32_t, i) == process->serial)
+      {
+        uint64_t key = (uint64_t) process->serial << 32
+                       | (uint32_t) g_array_index (self->threads, SondeHeapLogThread, i).tid;
+
+        sonde_table_remove (&number_slots, &self->numbers, find (&self->numbers, key));
+        g_array_index (self->owners, uint32_t, i) = 0;
+        g_array_append_val (self->unused, i);
+      }
+  self->last_key = 0;
+}
+
+/* --- what became of blocks --- */
+
+/* A program that lost its link and got another is two processes here, until it is over. Takes the
+ * block away. */
+static uint64_t
+take_block (SondeHeapBookProcess *process, uint64_t address)
+{
+  uint64_t number = 0;
+
+  for (guint i = 0; i < MAX_ANCESTORS && process != NULL && number == 0; i++)
+    {
+      number = sonde_live_blocks_take (&process->blocks, address);
+      process = process->older;
+    }
+  return number;
+}
+
+/* The number of the block that a forked child has from its parent, or 0. What the parent has done
+ * since the fork is not known apart from what it did before. */
+static uint64_t
+find_inherited (SondeHeapBook *self, int32_t pid, uint64_t address)
+{
+  uint64_t number = 0;
+
+  for (guint i = 0; i < MAX_ANCESTORS && number == 0; i++)
+    {
+      gpointer parent = g_hash_table_lookup (self->parents, GINT_TO_POINTER (pid));
+      SondeHeapBookProcess *process = g_hash_table_lookup (self->processes, parent);
+
+      if (parent == NULL)
+        break;
+      for (guint j = 0; j < MAX_ANCESTORS && process != NULL && number == 0; j++)
+        {
+          number = sonde_live_blocks_find (&process->blocks, address);
+          process = process->older;
+        }
+      pid = GPOINTER_TO_INT (parent);
+    }
+  return number;
+}
+
+static void
+apply (SondeHeapBook *self, const Waiting *event)
+{
+  SondeHeapBookProcess *process = event->process;
+  uint64_t known = take_block (process, event->address);
+  uint64_t number;
+
+  if (event->size_bytes > 0)
+    {
+      number = sonde_heap_log_add_block (self->log, event->thread, event->time_ns, event->node,
+                                         event->size_bytes, known);
+      self->n_not_followed
+          += !sonde_live_blocks_put (&process->blocks, event->address, event->size_bytes, number);
+      return;
+    }
+  number = known != 0 ? known : find_inherited (self, process->pid, event->address);
+  if (number != 0)
+    sonde_heap_log_add_free (self->log, event->thread, event->time_ns, number);
+  else
+    sonde_heap_log_add_other (self->log, event->thread, event->time_ns, event->address);
+}
+
+/* --- their order --- */
+
+/* One pass of a natural merge sort: each two neighbours become one run. */
+static void
+merge_runs (SondeHeapBook *self)
+{
+  const Waiting *from = (const Waiting *) (void *) self->waiting->data;
+  guint32 *runs = (guint32 *) (void *) self->runs->data;
+  guint n_runs = self->runs->len - 1;
+  guint n_merged = 0;
+  GArray *swapped;
+  Waiting *to;
+
+  g_array_set_size (self->scratch, self->waiting->len);
+  to = (Waiting *) (void *) self->scratch->data;
+  for (guint i = 0; i < n_runs; i += 2)
+    {
+      guint32 left = runs[i];
+      guint32 middle = runs[i + 1];
+      guint32 right = middle;
+      guint32 end = runs[MIN (i + 2, n_runs)];
+
+      /* The second run's events stay behind equal ones of the first. */
+      for (guint32 at = runs[i]; at < end; at++)
+        if (left < middle && (right >= end || from[left].time_ns <= from[right].time_ns))
+          to[at] = from[left++];
+        else
+          to[at] = from[right++];
+      runs[n_merged++] = runs[i];
+    }
+  runs[n_merged] = self->waiting->len;
+  g_array_set_size (self->runs, n_merged + 1);
+
+  swapped = self->waiting;
+  self->waiting = self->scratch;
+  self->scratch = swapped;
+}
+
+/* Rings that were emptied are ascending runs. */
+static void
+sort (SondeHeapBook *self)
+{
+  const Waiting *events = (const Waiting *) (void *) self->waiting->data;
+  guint32 start = 0;
+
+  g_array_set_size (self->runs, 0);
+  g_array_append_val (self->runs, start);
+  for (guint32 i = 1; i < self->waiting->len; i++)
+    if (events[i].time_ns < events[i - 1].time_ns)
+      g_array_append_val (self->runs, i);
+  g_array_append_val (self->runs, self->waiting->len);
+  while (self->runs->len > 2)
+    merge_runs (self);
+}
+
+void
+sonde_heap_book_add (SondeHeapBook *self,
+                     SondeHeapBookProcess *process,
+                     const SondeHeapBookEvent *event)
+{
+  Waiting waiting = { event->time_ns,    event->address,
+                      event->size_bytes, ensure_thread (self, process, event->tid),
+                      event->node,       process };
+
+  g_array_append_val (self->waiting, waiting);
+  /* More than all rings may have at a time: some reader holds the others up. */
+  if (self->waiting->len >= SONDE_HEAP_BOOK_MAX_WAITING)
+    {
+      sort (self);
+      sonde_heap_book_turn (self,
+                            g_array_index (self->waiting, Waiting, self->waiting->len / 2).time_ns);
+    }
+}
+
+void
+sonde_heap_book_turn (SondeHeapBook *self, gint64 before_ns)
+{
+  guint n = 0;
+
+  if (self->waiting->len == 0)
+    return;
+  sort (self);
+  for (; n < self->waiting->len; n++)
+    {
+      const Waiting *event = &g_array_index (self->waiting, Waiting, n);
+
+      if (event->time_ns > before_ns)
+        break;
+      apply (self, event);
+    }
+  if (n > 0)
+    g_array_remove_range (self->waiting, 0, n);
+}
+
+gboolean
+sonde_heap_book_has_waiting (const SondeHeapBook *self)
+{
+  return self->waiting->len > 0;
+}
+
+/* --- processes --- */
+
+SondeHeapBookProcess *
+sonde_heap_book_add_process (SondeHeapBook *self, int32_t pid)
+{
+  SondeHeapBookProcess *process = g_new0 (SondeHeapBookProcess, 1);
+
+  process->pid = pid;
+  process->serial = ++self->n_processes;
+  process->is_used = TRUE;
+  process->older = g_hash_table_lookup (self->processes, GINT_TO_POINTER (pid));
+  sonde_live_blocks_init (&process->blocks, &self->budget);
+  g_hash_table_replace (self->processes, GINT_TO_POINTER (pid), process);
+  return process;
+}
+
+void
+sonde_heap_book_end_process (SondeHeapBook *self, SondeHeapBookProcess *process)
+{
+  gpointer key = GINT_TO_POINTER (process->pid);
+  SondeHeapBookProcess *newer;
+  guint n_left = 0;
+
+  sort (self);
+  for (guint i = 0; i < self->waiting->len; i++)
+    {
+      const Waiting *event = &g_array_index (self->waiting, Waiting, i);
+
+      if (event->process == process)
+        apply (self, event);
+      else
+        g_array_index (self->waiting, Waiting, n_left++) = *event;
+    }
+  g_array_set_size (self->waiting, n_left);
+  /* In the capture before what tells of the end, and of what comes then. */
+  sonde_heap_log_flush (self->log);
+  forget_threads (self, process);
+  newer = g_hash_table_lookup (self->processes, key);
+  if (newer == process && process->older == NULL)
+    {
+      g_hash_table_remove (self->processes, key);
+      g_hash_table_remove (self->parents, key);
+    }
+  else if (newer == process)
+    g_hash_table_replace (self->processes, key, process->older);
+  else
+    {
+      while (newer->older != process)
+        newer = newer->older;
+      newer->older = process->older;
+    }
+  process_free (self, process);
+}
+
+void
+sonde_heap_book_leave_process (SondeHeapBook *self, SondeHeapBookProcess *process)
+{
+  process->is_used = FALSE;
+  if (++self->n_left > SONDE_HEAP_BOOK_MAX_LEFT)
+    sonde_heap_book_end_process (self, process);
+}
+
+void
+sonde_heap_book_end_left (SondeHeapBook *self, int32_t pid)
+{
+  SondeHeapBookProcess *at = g_hash_table_lookup (self->processes, GINT_TO_POINTER (pid));
+
+  while (at != NULL)
+    {
+      SondeHeapBookProcess *older = at->older;
+
+      if (!at->is_used)
+        sonde_heap_book_end_process (self, at);
+      at = older;
+    }
+}
+
+void
+sonde_heap_book_fork (SondeHeapBook *self, int32_t parent, int32_t child)
+{
+  gpointer key = GINT_TO_POINTER (parent);
+
+  if (parent == child
+      || (!g_hash_table_contains (self->processes, key)
+          && !g_hash_table_contains (self->parents, key)))
+    return;
+  if (g_hash_table_size (self->parents) >= MAX_PARENTS)
+    g_hash_table_remove_all (self->parents);
+  g_hash_table_replace (self->parents, GINT_TO_POINTER (child), key);
+}
+
+/* --- segments --- */
+
+void
+sonde_heap_book_flush (SondeHeapBook *self, gint64 before_ns)
+{
+  if (sonde_heap_log_since_ns (self->log) < before_ns)
+    sonde_heap_log_flush (self->log);
+}
+
+void
+sonde_heap_book_restart (SondeHeapBook *self)
+{
+  sonde_heap_log_restart (self->log);
+}
+
+SondeHeapBookLosses
+sonde_heap_book_losses (const SondeHeapBook *self)
+{
+  return (SondeHeapBookLosses){ self->tree->n_cut, self->n_not_followed };
+}

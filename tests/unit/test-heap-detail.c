@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The log of heap events, as a whole worker writes it for readers that come at any time. */
+#include "client/model/heap-log-reader.h"
+
+#include "tests/unit/worker-fixture.h"
+
+typedef struct
+{
+  GPtrArray *events; /* copies of ALLOCATION frames */
+  SondeHeapLogCounts counts;
+} Log;
+
+static void
+take_event (const SondeFrame *frame, gpointer user_data)
+{
+  g_ptr_array_add (user_data, g_memdup2 (frame, frame->len));
+}
+
+static void
+read_log (Log *self, const Worker *worker)
+{
+  g_autoptr (GPtrArray) chunks = worker_find_frames (worker, SONDE_FRAME_FILE_CHUNK);
+  g_autoptr (GPtrArray) frames = worker_find_frames (worker, SONDE_FRAME_ALLOCATION);
+  g_autoptr (SondeHeapLogReader) reader = NULL;
+
+  g_assert_cmpuint (frames->len, ==, 0);
+  self->events = g_ptr_array_new_with_free_func (g_free);
+  reader = sonde_heap_log_reader_new (take_event, self->events);
+  for (guint i = 0; i < chunks->len; i++)
+    sonde_heap_log_reader_add (reader, g_ptr_array_index (chunks, i));
+  self->counts = *sonde_heap_log_reader_counts (reader);
+  g_assert_null (self->counts.fault);
+  g_assert_cmpuint (self->counts.n_told, ==, self->counts.n_events);
+}
+
+static const SondeFrameAllocation *
+event_at (const Log *self, guint i)
+{
+  g_assert_cmpuint (i, <, self->events->len);
+  return g_ptr_array_index (self->events, i);
+}
+
+static void
+check_events (void)
+{
+  static const uint64_t addrs[] = { 0x1000, SONDE_JIT_ADDRESS_BASE + 5, (uint64_t) -128, 0x2000 };
+  Worker worker = { .memory_detail = SONDE_MEMORY_DETAIL_LOG };
+  g_autoptr (StreamSummary) summary = NULL;
+  Program program;
+  uint64_t name;
+  Log log;
+
+  worker_init (&worker, SONDE_MEMORY_ALL, 0);
+  program = program_open_memory (&worker);
+  program_name_address (&program, addrs[1], "made_up");
+  program_allocate_short (&program, 0x6000, addrs, 2);
+  program_allocate (&program, addrs, 4);
+  program_mark (&program, "a mark is a frame as ever");
+  program_allocate (&program, addrs, 4);
+  program_allocate_short (&program, 0x7000, NULL, 0);
+  program_close (&program, TRUE);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 5);
+  summary = worker_finish (&worker);
+  read_log (&log, &worker);
+
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_PRODUCED], ==, 5);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, 5);
+  g_assert_cmpuint (summary->n_events, ==, 5);
+  g_assert_cmpuint (log.events->len, ==, 4);
+  for (guint i = 0; i < 4; i++)
+    {
+      g_assert_cmpint (event_at (&log, i)->frame.pid, ==, getpid ());
+      g_assert_cmpint (event_at (&log, i)->tid, ==, 7);
+    }
+  g_assert_cmpint (event_at (&log, 0)->size_bytes, ==, 24);
+  g_assert_cmpint (event_at (&log, 1)->size_bytes, ==, 64);
+  /* no address of the kernel, and the session's own for what has a name */
+  g_assert_cmpuint (event_at (&log, 1)->n_addrs, ==, 3);
+  memcpy (&name, event_at (&log, 1)->addrs + 1, sizeof name);
+  g_assert_cmpstr (g_hash_table_lookup (summary->names, &name), ==, "made_up");
+  /* where the one before it lay */
+  g_assert_cmphex (event_at (&log, 2)->address, ==, event_at (&log, 1)->address);
+  g_assert_cmpuint (event_at (&log, 3)->n_addrs, ==, 0);
+  g_ptr_array_unref (log.events);
+  worker_clear (&worker);
+}
+
+static void
+check_late_reader (void)
+{
+  static const uint64_t addrs[] = { 0x1000, 0x2000 };
+  Worker worker = { .memory_detail = SONDE_MEMORY_DETAIL_LOG };
+  g_autoptr (StreamSummary) summary = NULL;
+  Program program;
+  Log log;
+
+  worker_init (&worker, SONDE_MEMORY_ALL, 0);
+  program = program_open_memory (&worker);
+  program_allocate (&program, addrs, 2);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 1);
+  close (worker.reader);
+  worker.reader = worker_open_stream (&worker, 2);
+  g_byte_array_set_size (worker.stream, 0);
+  worker_run (&worker);
+
+  program_allocate (&program, addrs, 2);
+  program_allocate_short (&program, 0x7000, addrs, 2);
+  program_close (&program, TRUE);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 3);
+  summary = worker_finish (&worker);
+  read_log (&log, &worker);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, 2);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS_BEFORE], ==, 1);
+  g_assert_cmpuint (log.events->len, ==, 2);
+  for (guint i = 0; i < 2; i++)
+    g_assert_cmpuint (event_at (&log, i)->n_addrs, ==, 2);
+  g_assert_cmphex (event_at (&log, 0)->address, ==, SONDE_HEAP_LOG_ADDRESS (1));
+  g_assert_cmphex (event_at (&log, 1)->address, ==, SONDE_HEAP_LOG_ADDRESS (2));
+  g_ptr_array_unref (log.events);
+  worker_clear (&worker);
+}
+
+int
+main (int argc, char *argv[])
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/heap-detail/the-log-has-what-frames-have", check_events);
+  g_test_add_func ("/heap-detail/a-late-reader-can-read-it", check_late_reader);
+  return g_test_run ();
+}

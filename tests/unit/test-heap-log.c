@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The log of heap events, from who writes it to who reads it, and what else it may be. */
+#include "client/model/heap-log-reader.h"
+#include "daemon/capture/heap/heap-log.h"
+
+#include <string.h>
+#include <zstd.h>
+
+#define TICK_NS   1000
+#define MAX_PIECE 5000 /* bytes of a FILE_CHUNK frame */
+#define N_STACKS  40
+#define MAX_DEPTH 12
+#define START_NS  INT64_C (1000000000)
+
+/* An event as it is told, and as it is to be read. */
+typedef struct
+{
+  gint64 time_ns;
+  guint64 address;
+  gint64 size_bytes;
+  gint32 pid;
+  gint32 tid;
+  guint n_addrs;
+  guint64 addrs[MAX_DEPTH];
+} Event;
+
+typedef struct
+{
+  SondeStackTree *tree;
+  GArray *threads;
+  SondeHeapLog *log;
+  GPtrArray *segments; /* GByteArray, with labels */
+  GArray *wanted;      /* Event */
+  GArray *seen;        /* Event */
+  SondeHeapLogReader *reader;
+} Fixture;
+
+static void
+take_segment (const uint8_t *bytes, gsize size_bytes, guint n_events, gpointer user_data)
+{
+  Fixture *self = user_data;
+  GByteArray *segment = g_byte_array_new ();
+  SondeHeapLabel label;
+
+  g_byte_array_append (segment, bytes, (guint) size_bytes);
+  memcpy (&label, bytes, sizeof label);
+  g_assert_cmpuint (label.n_events, ==, n_events);
+  g_ptr_array_add (self->segments, segment);
+}
+
+static void
+take_event (const SondeFrame *frame, gpointer user_data)
+{
+  Fixture *self = user_data;
+  const SondeFrameAllocation *allocation = (const SondeFrameAllocation *) frame;
+  Event event = { .time_ns = frame->time_ns,
+                  .address = allocation->address,
+                  .size_bytes = allocation->size_bytes,
+                  .pid = frame->pid,
+                  .tid = allocation->tid,
+                  .n_addrs = allocation->n_addrs };
+
+  g_assert_cmpuint (frame->type, ==, SONDE_FRAME_ALLOCATION);
+  g_assert_cmpuint (frame->len, ==, sizeof *allocation + allocation->n_addrs * 8);
+  memcpy (event.addrs, allocation->addrs, MIN (event.n_addrs, MAX_DEPTH) * 8);
+  g_array_append_val (self->seen, event);
+}
+
+static void
+set_up (Fixture *self)
+{
+  memset (self, 0, sizeof *self);
+  self->tree = sonde_stack_tree_new (SONDE_HEAP_LOG_MAX_NODES);
+  self->threads = g_array_new (FALSE, FALSE, sizeof (SondeHeapLogThread));
+  self->log = sonde_heap_log_new (self->tree, self->threads, TICK_NS, take_segment, self);
+  self->segments = g_ptr_array_new_with_free_func ((GDestroyNotify) g_byte_array_unref);
+  self->wanted = g_array_new (FALSE, TRUE, sizeof (Event));
+  self->seen = g_array_new (FALSE, TRUE, sizeof (Event));
+  self->reader = sonde_heap_log_reader_new (take_event, self);
+  for (gint32 i = 0; i < 5; i++)
+    {
+      SondeHeapLogThread thread = { 100 + i / 2, 100 + i };
+
+      g_array_append_val (self->threads, thread);
+    }
+}
+
+static void
+tear_down (Fixture *self)
+{
+  sonde_heap_log_free (self->log);
+  sonde_stack_tree_free (self->tree);
+  g_array_unref (self->threads);
+  g_ptr_array_unref (self->segments);
+  g_array_unref (self->wanted);
+  g_array_unref (self->seen);
+  sonde_heap_log_reader_free (self->reader);
+}
+
+static void
+feed_bytes (SondeHeapLogReader *reader, const guint8 *bytes, gsize size_bytes)
+{
+  g_autofree guint64 *words = g_malloc0 (sizeof (SondeFrameFileChunk) + MAX_PIECE + 8);
+  SondeFrameFileChunk *chunk = (SondeFrameFileChunk *) (void *) words;
+
+  do
+    {
+      gsize piece = MIN (size_bytes, MAX_PIECE);
+
+      chunk->frame.type = SONDE_FRAME_FILE_CHUNK;
+      g_strlcpy (chunk->path, SONDE_HEAP_LOG_PATH, sizeof chunk->path);
+      chunk->data_len = (uint16_t) piece;
+      memcpy (chunk->data, bytes, piece);
+      sonde_heap_log_reader_add (reader, &chunk->frame);
+      bytes += piece;
+      size_bytes -= piece;
+    }
+  while (size_bytes > 0);
+}
+
+static void
+feed (Fixture *self, guint from)
+{
+  for (guint i = from; i < self->segments->len; i++)
+    {
+      const GByteArray *segment = g_ptr_array_index (self->segments, i);
+
+      feed_bytes (self->reader, segment->data, segment->len);
+    }
+}
+
+static void
+want (Fixture *self, guint32 thread, gint64 time_ns, guint64 address, gint64 size_bytes)
+{
+  const SondeHeapLogThread *at = &g_array_index (self->threads, SondeHeapLogThread, thread);
+  Event event = {
+    .time_ns = time_ns, .address = address, .size_bytes = size_bytes, .pid = at->pid, .tid = at->tid
+  };
+
+  g_array_append_val (self->wanted, event);
+}
+
+/* Random events, of which frees are of any block that lives, and flushes and epochs between them.
+ */
+static void
+write_events (Fixture *self, guint n)
+{
+  g_autoptr (GArray) live = g_array_new (FALSE, FALSE, sizeof (guint64));
+  guint64 stacks[N_STACKS][MAX_DEPTH];
+  gint64 time_ns = START_NS;
+
+  for (guint i = 0; i < N_STACKS; i++)
+    for (guint j = 0; j < MAX_DEPTH; j++)
+      stacks[i][j] = j > 5 ? 0x400000 + j : 0x7f0000000000 + (guint64) (i / 3 * 16 + j) * 64;
+  for (guint i = 0; i < n; i++)
+    {
+      guint32 thread = (guint32) g_test_rand_int_range (0, 8) % self->threads->len;
+      guint what = (guint) g_test_rand_int_range (0, 100);
+      guint64 number;
+
+      time_ns += g_test_rand_int_range (0, 3) * TICK_NS;
+      if (what < 45 && live->len > 0)
+        {
+          guint at = (guint) g_test_rand_int_range (0, (gint32) live->len);
+
+          number = g_array_index (live, guint64, at);
+          g_array_remove_index_fast (live, at);
+          sonde_heap_log_add_free (self->log, thread, time_ns, number);
+          want (self, thread, time_ns, SONDE_HEAP_LOG_ADDRESS (number), 0);
+        }
+      else if (what < 47)
+        {
+          sonde_heap_log_add_other (self->log, thread, time_ns, 0x1000 + i * 8);
+          want (self, thread, time_ns, 0x1000 + i * 8, 0);
+        }
+      else
+        {
+          guint stack = (guint) g_test_rand_int_range (0, N_STACKS);
+          guint depth = stack % (MAX_DEPTH + 1);
+          uint32_t node
+              = sonde_stack_tree_add (self->tree, stacks[stack] + MAX_DEPTH - depth, depth);
+          guint64 size_bytes = (guint64) g_test_rand_int_range (1, 10) << (stack % 50);
+          guint64 replaced
+              = what == 99 && live->len > 0 ? g_array_index (live, guint64, live->len - 1) : 0;
+          Event *event;
+
+          number
+              = sonde_heap_log_add_block (self->log, thread, time_ns, node, size_bytes, replaced);
+          if (replaced == 0)
+            g_array_append_val (live, number);
+          else
+            g_assert_cmpuint (number, ==, replaced);
+          want (self, thread, time_ns, SONDE_HEAP_LOG_ADDRESS (number), (gint64) size_bytes);
+          event = &g_array_index (self->wanted, Event, self->wanted->len - 1);
+          event->n_addrs = depth;
+          memcpy (event->addrs, stacks[stack] + MAX_DEPTH - depth, depth * 8);
+        }
+      if (what == 98 && i % 7 == 0)
+        sonde_heap_log_flush (self->log);
+      if (what == 97 && i % 31 == 0)
+        sonde_heap_log_restart (self->log);
+    }
+  sonde_heap_log_flush (self->log);
+}
+
+static void
+assert_event (const Event *seen, const Event *wanted)
+{
+  g_assert_cmpint (seen->time_ns, ==, wanted->time_ns);
+  g_assert_cmphex (seen->address, ==, wanted->address);
+  g_assert_cmpint (seen->size_bytes, ==, wanted->size_bytes);
+  g_assert_cmpint (seen->pid, ==, wanted->pid);
+  g_assert_cmpint (seen->tid, ==, wanted->tid);
+  g_assert_cmpmem (seen->addrs, seen->n_addrs * 8, wanted->addrs, wanted->n_addrs * 8);
+}
+
+/* --- what is right --- */
+
+static void
+test_reads_what_was_written (void)
+{
+  const SondeHeapLogCounts *counts;
+  Fixture self;
+
+  set_up (&self);
+  write_events (&self, 50000);
+  g_assert_cmpuint (self.segments->len, >, 20);
+  feed (&self, 0);
+  counts = sonde_heap_log_reader_counts (self.reader);
+  g_assert_null (counts->fault);
+  g_assert_cmpuint (counts->n_events, ==, 50000);
+  g_assert_cmpuint (counts->n_told, ==, 50000);
+  g_assert_cmpuint (counts->n_unreadable, ==, 0);
+  g_assert_cmpuint (counts->n_segments, ==, self.segments->len);
+  g_assert_cmpuint (self.seen->len, ==, self.wanted->len);
+  for (guint i = 0; i < self.seen->len; i++)
+    assert_event (&g_array_index (self.seen, Event, i), &g_array_index (self.wanted, Event, i));
+  tear_down (&self);
+}
+
+static void
+test_rounds_times_down (void)
+{
+  static const gint64 told[]
+      = { 5, 5 + TICK_NS - 1, 5 + TICK_NS, 6, 5 + 9 * TICK_NS, 4, 5 - TICK_NS };
+  static const gint64 wanted[]
+      = { 5, 5, 5 + TICK_NS, 5, 5 + 9 * TICK_NS, 5 - TICK_NS, 5 - TICK_NS };
+  Fixture self;
+
+  set_up (&self);
+  for (guint i = 0; i < G_N_ELEMENTS (told); i++)
+    sonde_heap_log_add_block (self.log, 0, told[i], 0, 1, 0);
+  sonde_heap_log_flush (self.log);
+  feed (&self, 0);
+  for (guint i = 0; i < G_N_ELEMENTS (told); i++)
+    g_assert_cmpint (g_array_index (self.seen, Event, i).time_ns, ==, wanted[i]);
+  tear_down (&self);
+}
+
+/* A segment ends before it is more than a reader takes. */
+static void
+test_writes_segments_that_may_be_read (void)
+{
+  Fixture self;
+
+  set_up (&self);
+  for (guint i = 0; i < SONDE_HEAP_LOG_MAX_EVENTS + 10; i++)
+    sonde_heap_log_add_other (self.log, 0, 0, i);
+  for (guint i = 0; i < 60000; i++)
+    {
+      guint64 addrs[MAX_DEPTH];
+
+      for (guint j = 0; j < MAX_DEPTH; j++)
+        addrs[j] = (guint64) g_test_rand_int () << 32 | (guint32) g_test_rand_int ();
+      sonde_heap_log_add_block (self.log, 0, 0, sonde_stack_tree_add (self.tree, addrs, MAX_DEPTH),
+                                i + 1, 0);
+    }
+  sonde_heap_log_flush (self.log);
+  feed (&self, 0);
+  g_assert_null (sonde_heap_log_reader_counts (self.reader)->fault);
+  g_assert_cmpuint (self.seen->len, ==, SONDE_HEAP_LOG_MAX_EVENTS + 10 + 60000);
+  tear_down (&self);
+}
+
+static void
+test_cuts_stacks_without_room (void)
+{
+  const uint64_t addrs[] = { 1, 2, 3, 4 };
+  uint64_t deep[SONDE_STACK_TREE_MAX_DEPTH + 5] = { 0 };
+  g_autoptr (SondeStackTree) tree = sonde_stack_tree_new (4);
+  g_autoptr (SondeStackTree) large = sonde_stack_tree_new (100000);
+  uint32_t node = sonde_stack_tree_add (tree, addrs + 1, 3);
+
+  g_assert_cmpuint (tree->n_cut, ==, 0);
+  g_assert_cmpuint (sonde_stack_tree_add (tree, addrs, 4), ==, node);
+  g_assert_cmpuint (sonde_stack_tree_add (tree, addrs, 2), ==, 0);
+  g_assert_cmpuint (tree->n_cut, ==, 2);
+  g_assert_cmpuint (tree->nodes->len, ==, 4);
+  sonde_stack_tree_add (large, deep, G_N_ELEMENTS (deep));
+  g_assert_cmpuint (large->nodes->len, ==, 1 + SONDE_STACK_TREE_MAX_DEPTH);
+  g_assert_cmpuint (large->n_cut, ==, 1);
+}
+
+/* --- what is missing --- */
+
+static void
+test_reads_on_with_the_next_epoch (void)
+{
+  const SondeHeapLogCounts *counts;
+  Fixture self;
+
+  set_up (&self);
+  for (guint epoch = 0; epoch < 3; epoch++)
+    {
+      for (guint i = 0; i < 3; i++)
+        {
+          sonde_heap_log_add_block (self.log, 0, 0, 0, 1 + i, 0);
+          sonde_heap_log_flush (self.log);
+        }
+      sonde_heap_log_restart (self.log);
+    }
+  g_assert_cmpuint (self.segments->len, ==, 9);
+  g_ptr_array_remove_index (self.segments, 1);
+  feed (&self, 0);
+  counts = sonde_heap_log_reader_counts (self.reader);
+  g_assert_cmpuint (counts->n_events, ==, 8);
+  g_assert_cmpuint (counts->n_told, ==, 7);
+  g_assert_cmpuint (counts->n_unreadable, ==, 1);
+  g_assert_cmpstr (counts->fault, ==, "one before it is missing");
+  /* numbers of blocks go on */
+  g_assert_cmphex (g_array_index (self.seen, Event, 6).address, ==, SONDE_HEAP_LOG_ADDRESS (9));
+  tear_down (&self);
+}
+
+/* Each byte may be the last. */
+static void
+test_survives_any_end (void)
+{
+  const GByteArray *segment;
+  Fixture self;
+
+  set_up (&self);
+  write_events (&self, 300);
+  segment = g_ptr_array_index (self.segments, 0);
+  for (guint n = 0; n < segment->len; n++)
+    {
+      g_autoptr (SondeHeapLogReader) reader = sonde_heap_log_reader_new (take_event, &self);
+      const SondeHeapLogCounts *counts = sonde_heap_log_reader_counts (reader);
+      const GByteArray *next = g_ptr_array_index (self.segments, self.segments->len > 1 ? 1 : 0);
+
+      feed_bytes (reader, segment->data, n);
+      g_assert_cmpuint (counts->n_told, ==, 0);
+      /* and another behind it */
+      feed_bytes (reader, next->data, next->len);
+      g_assert_cmpuint (counts->n_told + counts->n_unreadable, ==, counts->n_events);
+    }
+  tear_down (&self);
+}
+
+/* --- what lies --- */
+
+/* A segment of @n columns, by hand, packed. */
+static GByteArray *
+make_segment (const SondeHeapSegment *header,
+              const char *const columns[SONDE_HEAP_N_COLUMNS],
+              const gsize sizes[SONDE_HEAP_N_COLUMNS],
+              guint n_events)
+{
+  g_autoptr (GByteArray) plain = g_byte_array_new ();
+  GByteArray *segment = g_byte_array_new ();
+  SondeHeapLabel label = { SONDE_HEAP_LABEL_MAGIC, 8, n_events, 0 };
+
+  g_byte_array_append (plain, (const guint8 *) header, sizeof *header);
+  for (guint i = 0; i < SONDE_HEAP_N_COLUMNS; i++)
+    g_byte_array_append (plain, (const guint8 *) columns[i], (guint) sizes[i]);
+  g_byte_array_set_size (segment, (guint) (sizeof label + ZSTD_compressBound (plain->len)));
+  label.packed_bytes = (guint32) ZSTD_compress (
+      segment->data + sizeof label, segment->len - sizeof label, plain->data, plain->len, 1);
+  memcpy (segment->data, &label, sizeof label);
+  g_byte_array_set_size (segment, (guint) sizeof label + label.packed_bytes);
+  return segment;
+}
+
+/* One pc, node, size and thread each; then @events and @times. */
+static const char *
+fault_of (const SondeHeapSegment *mended,
+          const char *const *definitions,
+          const char *events,
+          const char *times,
+          guint n_events)
+{
+  static const char *const plain[] = { "\x02", "_\x00", "\x01\x10", "\x05\x06" };
+  static const gsize lengths[] = { 1, 2, 2, 2 };
+  SondeHeapSegment header = { .version = 1, .tick_ns = 10, .time_ns = 5 };
+  const char *columns[SONDE_HEAP_N_COLUMNS];
+  gsize sizes[SONDE_HEAP_N_COLUMNS];
+  g_autoptr (SondeHeapLogReader) reader = sonde_heap_log_reader_new (NULL, NULL);
+  const SondeHeapLogCounts *counts = sonde_heap_log_reader_counts (reader);
+  g_autoptr (GByteArray) segment = NULL;
+
+  if (mended != NULL)
+    header = *mended;
+  for (guint i = 0; i < 4; i++)
+    {
+      columns[i] = definitions != NULL && definitions[i] != NULL ? definitions[i] : plain[i];
+      sizes[i]
+          = definitions != NULL && definitions[i] != NULL ? strlen (definitions[i]) : lengths[i];
+    }
+  columns[1] = definitions != NULL && definitions[1] != NULL ? definitions[1] : "\x00\x00";
+  columns[SONDE_HEAP_COLUMN_EVENTS] = events;
+  sizes[SONDE_HEAP_COLUMN_EVENTS] = events[0] == '\0' ? 0 : strlen (events);
+  columns[SONDE_HEAP_COLUMN_TIMES] = times;
+  sizes[SONDE_HEAP_COLUMN_TIMES] = strlen (times);
+  for (guint i = 0; i < SONDE_HEAP_N_COLUMNS; i++)
+    header.column_bytes[i] += (uint32_t) sizes[i];
+  segment = make_segment (&header, columns, sizes, n_events);
+  feed_bytes (reader, segment->data, segment->len);
+  g_assert_cmpuint (counts->n_events, ==, n_events);
+  g_assert_cmpuint (counts->n_told + counts->n_unreadable, ==, n_events);
+  return counts->fault;
+}
+
+/* Numbers of events as text, so that none is 0: thread 0 is "\x83\x00" in two bytes, which ends a
+ * C string. A thread of a longer number in its place: "\x83\x80\x00" does, too; so threads and
+ * sizes are counted from 1 here. */
+static void
+test_refuses_what_cannot_be (void)
+{
+  const SondeHeapSegment header = { .version = 1, .tick_ns = 10 };
+  SondeHeapSegment bad;
+  static const char *const no_pc[] = { NULL, "\x01\x7f", NULL, NULL };
+  static const char *const no_caller[] = { NULL, "\x09\x01", NULL, NULL };
+  static const char *const half_node[] = { NULL, "\x01", NULL, NULL };
+  static const char *const no_node[] = { NULL, NULL, "\x09\x01", NULL };
+  static const char *const long_size[]
+      = { NULL, NULL, "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", NULL };
+  static const char *const longer_size[]
+      = { NULL, NULL, "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", NULL };
+  static const char *const long_thread[] = { NULL, NULL, NULL, "\xff\xff\xff\xff\x7f\x01" };
+  static const char *const endless_pc[]
+      = { "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", NULL, NULL, NULL };
+
+  bad = header;
+  bad.version = 2;
+  g_assert_cmpstr (fault_of (&bad, NULL, "", "", 0), ==, "it has another version");
+  bad = header;
+  bad.tick_ns = 1000000001;
+  g_assert_cmpstr (fault_of (&bad, NULL, "", "", 0), ==, "its header is wrong");
+  bad = header;
+  bad.n_before = (UINT64_C (1) << 56) + 1;
+  g_assert_cmpstr (fault_of (&bad, NULL, "", "", 0), ==, "its header is wrong");
+  bad = header;
+  bad.sequence = 1;
+  g_assert_cmpstr (fault_of (&bad, NULL, "", "", 0), ==, "one before it is missing");
+  bad = header;
+  bad.column_bytes[0] = 1000;
+  g_assert_cmpstr (fault_of (&bad, NULL, "", "", 0), ==, "a column reaches past its end");
+  bad = header;
+  bad.column_bytes[0] = UINT32_MAX;
+  g_assert_cmpstr (fault_of (&bad, NULL, "", "", 0), ==, "something is behind its columns");
+  g_assert_cmpstr (fault_of (NULL, no_pc, "", "", 0), ==, "a definition is wrong");
+  g_assert_cmpstr (fault_of (NULL, no_caller, "", "", 0), ==, "a definition is wrong");
+  g_assert_cmpstr (fault_of (NULL, half_node, "", "", 0), ==, "a definition is wrong");
+  g_assert_cmpstr (fault_of (NULL, no_node, "", "", 0), ==, "a definition is wrong");
+  g_assert_cmpstr (fault_of (NULL, long_size, "", "", 0), ==, "a definition is wrong");
+  g_assert_cmpstr (fault_of (NULL, longer_size, "", "", 0), ==, "a definition is wrong");
+  g_assert_cmpstr (fault_of (NULL, long_thread, "", "", 0), ==, "a definition is wrong");
+  g_assert_cmpstr (fault_of (NULL, endless_pc, "", "", 0), ==, "a definition is wrong");
+  /* 3: thread 0; 5: a free of the block before; 4: a block of size 1; 1b: of address 1 */
+  g_assert_null (fault_of (NULL, NULL, "\x03\x1b\x2b", "\x01\x07", 2));
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x1b", "", 1), ==, "an event has no thread");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x13", "", 0), ==, "a thread is not defined");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x05", "", 1), ==, "a block is not there");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x01", "", 1), ==, "a block is not there");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x02", "", 1), ==, "a block is not there");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x0a", "", 1), ==, "a block is not there");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x06", "", 1), ==, "a block is not there");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x17", "", 1), ==, "a block is not there");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x07", "", 1), ==, "a block is not there");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x0f", "", 1), ==, "there is no such event");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x04", "", 1), ==, "a size is not defined");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x1b\x1b", "", 1), ==,
+                   "it has more events than it says");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x1b\x1b", "", 3), ==,
+                   "it has fewer events than it says");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x86", "", 1), ==, "a number is wrong");
+  g_assert_cmpstr (fault_of (NULL, NULL, "\x03\x1b", "\x01", 1), ==, "its times are wrong");
+  g_assert_cmpstr (
+      fault_of (NULL, NULL, "\x03\x1b\x1b\x1b", "\x01\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", 3),
+      ==, "its times are wrong");
+}
+
+static void
+test_refuses_what_is_larger_than_it_says (void)
+{
+  g_autoptr (SondeHeapLogReader) reader = sonde_heap_log_reader_new (NULL, NULL);
+  const SondeHeapLogCounts *counts = sonde_heap_log_reader_counts (reader);
+  const gsize bomb_bytes = 64u << 20;
+  g_autofree guint8 *zeros = g_malloc0 (bomb_bytes);
+  g_autofree guint8 *packed = g_malloc (ZSTD_compressBound (bomb_bytes) + 16);
+  SondeHeapLabel label = { SONDE_HEAP_LABEL_MAGIC, 8, 7, 0 };
+  gsize packed_bytes
+      = ZSTD_compress (packed + 16, ZSTD_compressBound (bomb_bytes), zeros, bomb_bytes, 1);
+
+  label.packed_bytes = (guint32) packed_bytes;
+  memcpy (packed, &label, sizeof label);
+  feed_bytes (reader, packed, packed_bytes + 16);
+  g_assert_cmpstr (counts->fault, ==, "it cannot be unpacked");
+  g_assert_cmpuint (counts->n_unreadable, ==, 7);
+  /* longer than the label says */
+  label.packed_bytes = 3;
+  memcpy (packed, &label, sizeof label);
+  feed_bytes (reader, packed, packed_bytes + 16);
+  g_assert_cmpuint (counts->n_unreadable, ==, 14);
+  /* a label that is too much is none */
+  label.packed_bytes = UINT32_MAX;
+  memcpy (packed, &label, sizeof label);
+  feed_bytes (reader, packed, 1000);
+  label.packed_bytes = 3;
+  label.n_events = SONDE_HEAP_LOG_MAX_EVENTS + 1;
+  memcpy (packed, &label, sizeof label);
+  feed_bytes (reader, packed, 1000);
+  g_assert_cmpuint (counts->n_events, ==, 14);
+}
+
+/* Bytes of what is packed, and of what is not. */
+static void
+test_survives_any_flip (void)
+{
+  Fixture self;
+
+  set_up (&self);
+  write_events (&self, 400);
+  for (guint round = 0; round < 20000; round++)
+    {
+      g_autoptr (SondeHeapLogReader) reader = sonde_heap_log_reader_new (take_event, &self);
+      const SondeHeapLogCounts *counts = sonde_heap_log_reader_counts (reader);
+      const GByteArray *segment = g_ptr_array_index (self.segments, 0);
+      guint8 plain[65536];
+      g_autoptr (GByteArray) packed = g_byte_array_new ();
+      SondeHeapLabel label;
+      gsize n = ZSTD_decompress (plain, sizeof plain, segment->data + 16, segment->len - 16);
+
+      g_assert_false (ZSTD_isError (n));
+      memcpy (&label, segment->data, sizeof label);
+      for (gint i = g_test_rand_int_range (0, 4); i >= 0; i--)
+        plain[g_test_rand_int_range (0, (gint32) n)] = (guint8) g_test_rand_int ();
+      g_byte_array_set_size (packed, (guint) ZSTD_compressBound (n) + 16);
+      label.packed_bytes
+          = (guint32) ZSTD_compress (packed->data + 16, packed->len - 16, plain, n, 1);
+      memcpy (packed->data, &label, sizeof label);
+      if (round % 4 == 0)
+        packed->data[g_test_rand_int_range (0, (gint32) label.packed_bytes + 16)] ^= 0x10;
+      g_array_set_size (self.seen, 0);
+      feed_bytes (reader, packed->data, label.packed_bytes + 16);
+      g_assert_cmpuint (counts->n_told + counts->n_unreadable, <=, counts->n_events);
+    }
+  tear_down (&self);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/heap-log/refuses-what-cannot-be", test_refuses_what_cannot_be);
+  g_test_add_func ("/heap-log/refuses-what-is-larger-than-it-says",
+                   test_refuses_what_is_larger_than_it_says);
+  g_test_add_func ("/heap-log/survives-any-end", test_survives_any_end);
+  g_test_add_func ("/heap-log/survives-any-flip", test_survives_any_flip);
+  g_test_add_func ("/heap-log/reads-on-with-the-next-epoch", test_reads_on_with_the_next_epoch);
+  g_test_add_func ("/heap-log/reads-what-was-written", test_reads_what_was_written);
+  g_test_add_func ("/heap-log/rounds-times-down", test_rounds_times_down);
+  g_test_add_func ("/heap-log/writes-segments-that-may-be-read",
+                   test_writes_segments_that_may_be_read);
+  g_test_add_func ("/heap-log/cuts-stacks-without-room", test_cuts_stacks_without_room);
+  return g_test_run ();
+}
