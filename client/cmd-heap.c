@@ -2,6 +2,7 @@
 /* sondectl heap: who allocated, held and leaked memory in a capture. */
 #include "client/commands.h"
 
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 
 #define DEFAULT_COLUMNS 80u
 #define N_JSON_POINTS   1000u
+#define MAX_NOTES       64u
 
 /* A moment of --diff that is no time. */
 #define MOMENT_PEAK (-1)
@@ -43,7 +45,10 @@ typedef struct
   gboolean diff;
   gint64 moments_ns[SONDE_HEAP_N_MOMENTS]; /* of a diff of one capture; as above, or since start */
   SondeHeapOptions heap;
+  gboolean lines;
+  gboolean no_lines;
   SondeSymbolOptions symbols;
+  char *cache_folder;
   char *comm;
 } HeapCommand;
 
@@ -52,6 +57,7 @@ heap_command_clear (HeapCommand *self)
 {
   g_clear_pointer (&self->callers, g_free);
   g_clear_pointer (&self->svg, g_free);
+  g_clear_pointer (&self->cache_folder, g_free);
   g_clear_pointer (&self->comm, g_free);
 }
 
@@ -138,7 +144,8 @@ parse_options (HeapCommand *self, int *argc, char ***argv)
     { "flat", 'f', 0, G_OPTION_ARG_NONE, &self->flat, "Functions by their own share", NULL },
     { "inline", 'i', 0, G_OPTION_ARG_NONE, &self->symbols.inlines, "Show inlined functions, too",
       NULL },
-    { "lines", 0, 0, G_OPTION_ARG_NONE, &self->symbols.lines, "Show source lines", NULL },
+    { "lines", 0, 0, G_OPTION_ARG_NONE, &self->lines, "Source lines in --diff A B, too", NULL },
+    { "no-lines", 0, 0, G_OPTION_ARG_NONE, &self->no_lines, "No source lines", NULL },
     { "graph", 'g', 0, G_OPTION_ARG_NONE, &self->graph, "The heap over time", NULL },
     { "svg", 0, 0, G_OPTION_ARG_FILENAME, &self->svg, "Draw it into FILE", "FILE" },
     { "diff", 0, 0, G_OPTION_ARG_NONE, &self->diff, "What grew and shrank", NULL },
@@ -214,11 +221,36 @@ check (const HeapCommand *self)
                         views[self->metric].option);
   else if (self->diff && (self->graph || self->svg != NULL))
     sonde_cli_complain ("--diff has no graph");
+  else if (self->lines && self->no_lines)
+    sonde_cli_complain ("--lines and --no-lines exclude each other");
   else if (!sonde_profile_style_check (&self->style))
     return FALSE;
   else
     return TRUE;
   return FALSE;
+}
+
+/* What libsonde-memory.so says of blocks that it does not see; once, of however many processes. */
+static void
+add_note (GPtrArray *notes, const SondeFrame *frame)
+{
+  const SondeFrameLog *log = (const SondeFrameLog *) frame;
+
+  if (frame->type == SONDE_FRAME_LOG && notes->len < MAX_NOTES
+      && strncmp (log->domain, "sonde-memory", sizeof log->domain) == 0
+      && !g_ptr_array_find_with_equal_func (notes, log->message, g_str_equal, NULL))
+    g_ptr_array_add (notes, g_strdup (log->message));
+}
+
+static void
+tell_notes (const GPtrArray *notes)
+{
+  for (guint i = 0; i < notes->len; i++)
+    {
+      g_autofree char *shown = sonde_text_escape (g_ptr_array_index (notes, i), -1);
+
+      sonde_cli_complain ("%s", shown);
+    }
 }
 
 /* What comes before a break in the capture is shown all the same. NULL, having complained, if there
@@ -230,6 +262,7 @@ read_heap (const char *path, const HeapCommand *command, gboolean *is_whole)
   g_autoptr (SondeCaptureFile) file = sonde_capture_file_open (path, &error);
   g_autoptr (SondeHeap) heap = NULL;
   g_autoptr (SondeProgress) progress = NULL;
+  g_autoptr (GPtrArray) notes = g_ptr_array_new_with_free_func (g_free);
   g_autofree char *shown = sonde_text_escape (path, -1);
   const SondeFrame *frame;
 
@@ -242,13 +275,17 @@ read_heap (const char *path, const HeapCommand *command, gboolean *is_whole)
   progress = sonde_progress_new ();
   sonde_capture_file_show (file, progress);
   while (sonde_capture_file_next (file, &frame, &error))
-    sonde_heap_add_frame (heap, frame);
+    {
+      add_note (notes, frame);
+      sonde_heap_add_frame (heap, frame);
+    }
   sonde_progress_begin (progress, "Looking up names", 0);
   sonde_heap_finish (heap, &command->symbols);
   g_clear_pointer (&progress, sonde_progress_free);
   if (error != NULL)
     sonde_cli_complain ("%s; showing what came before", error->message);
   *is_whole = *is_whole && error == NULL;
+  tell_notes (notes);
 
   if (sonde_capture_model_n_allocations (heap->model) == 0)
     sonde_cli_complain ("%s tells nothing of the heap: sondectl record --memory does", shown);
@@ -453,6 +490,10 @@ sonde_cmd_heap (int argc, char **argv)
       || !check (&command))
     return 1;
   command.heap.filter.comm = command.comm;
+  /* Who compares two captures has changed the program: its functions have other lines now. */
+  command.symbols.lines = command.lines || (command.other_path == NULL && !command.no_lines);
+  command.cache_folder = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
+  command.symbols.cache_folder = command.cache_folder;
   heap = read_heap (command.path, &command, &is_whole);
   if (heap == NULL)
     return 1;

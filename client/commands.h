@@ -16,6 +16,8 @@ int sonde_cmd_dump (int argc, char **argv);
 int sonde_cmd_verify (int argc, char **argv);
 int sonde_cmd_archive (int argc, char **argv);
 int sonde_cmd_top (int argc, char **argv);
+int sonde_cmd_arm (int argc, char **argv);
+int sonde_cmd_disarm (int argc, char **argv);
 int sonde_cmd_start (int argc, char **argv);
 int sonde_cmd_list (int argc, char **argv);
 int sonde_cmd_status (int argc, char **argv);

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "client/service/record-run.h"
 
-#include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "client/base/text.h"
+#include "client/service/preload.h"
 #include "client/service/spawn.h"
 
 struct SondeRecordRun
@@ -39,206 +36,6 @@ struct SondeRecordRun
   int exec_error;     /* errno, 0 if the command ran */
 };
 
-/* --- whether the loader will put a library into the command: it only warns when it cannot --- */
-
-enum
-{
-  MAX_INTERPRETERS = 4, /* of scripts, as the kernel follows them */
-  MAX_SEGMENTS = 64,
-  MAX_PATH_BYTES = 256, /* of an interpreter */
-};
-
-/* What of an ELF file decides. */
-typedef struct
-{
-  guint8 elf_class;
-  guint8 byte_order;
-  guint16 machine;
-  char loader[MAX_PATH_BYTES]; /* PT_INTERP; "": none */
-} Program;
-
-typedef enum
-{
-  KIND_OTHER, /* exec() knows better */
-  KIND_ELF,
-  KIND_SCRIPT,
-} ProgramKind;
-
-static gboolean
-read_at (int fd, gpointer bytes, gsize size_bytes, guint64 offset)
-{
-  return offset <= G_MAXINT64
-         && pread (fd, bytes, size_bytes, (off_t) offset) == (gssize) size_bytes;
-}
-
-static void
-read_loader (int fd, guint64 offset, guint64 size_bytes, Program *program)
-{
-  if (!read_at (fd, program->loader, MIN (size_bytes, sizeof program->loader - 1), offset))
-    program->loader[0] = '\0';
-}
-
-/* Of files in our own byte order: those in another one are refused by it alone. */
-static void
-read_segments (int fd, Program *program)
-{
-  union
-  {
-    Elf64_Ehdr wide;
-    Elf32_Ehdr narrow;
-  } header;
-  gboolean is_wide = program->elf_class == ELFCLASS64;
-  guint n_segments;
-
-  if (!read_at (fd, &header, is_wide ? sizeof header.wide : sizeof header.narrow, 0))
-    return;
-  n_segments = MIN (is_wide ? header.wide.e_phnum : header.narrow.e_phnum, MAX_SEGMENTS);
-  for (guint i = 0; i < n_segments && program->loader[0] == '\0'; i++)
-    {
-      union
-      {
-        Elf64_Phdr wide;
-        Elf32_Phdr narrow;
-      } segment;
-
-      if (is_wide
-          && read_at (fd, &segment.wide, sizeof segment.wide,
-                      header.wide.e_phoff + i * sizeof segment.wide)
-          && segment.wide.p_type == PT_INTERP)
-        read_loader (fd, segment.wide.p_offset, segment.wide.p_filesz, program);
-      else if (!is_wide
-               && read_at (fd, &segment.narrow, sizeof segment.narrow,
-                           header.narrow.e_phoff + i * sizeof segment.narrow)
-               && segment.narrow.p_type == PT_INTERP)
-        read_loader (fd, segment.narrow.p_offset, segment.narrow.p_filesz, program);
-    }
-}
-
-/* @interpreter: (out): of a script */
-static ProgramKind
-read_program (int fd, Program *program, char interpreter[MAX_PATH_BYTES])
-{
-  char start[MAX_PATH_BYTES] = "";
-  gssize n = pread (fd, start, sizeof start - 1, 0);
-  guint16 machine;
-
-  memset (program, 0, sizeof *program);
-  if (n > 2 && start[0] == '#' && start[1] == '!')
-    {
-      const char *path = start + 2 + strspn (start + 2, " \t");
-
-      g_strlcpy (interpreter, path, MIN (strcspn (path, " \t\n") + 1, MAX_PATH_BYTES));
-      return KIND_SCRIPT;
-    }
-  if (n < (gssize) sizeof (Elf32_Ehdr) || memcmp (start, ELFMAG, SELFMAG) != 0)
-    return KIND_OTHER;
-  memcpy (&machine, start + G_STRUCT_OFFSET (Elf32_Ehdr, e_machine), sizeof machine);
-  program->elf_class = (guint8) start[EI_CLASS];
-  program->byte_order = (guint8) start[EI_DATA];
-  program->machine = machine;
-  read_segments (fd, program);
-  return KIND_ELF;
-}
-
-/* Whether an exec() changes ids or capabilities, so that the loader trusts no variable. */
-static gboolean
-gains_rights (int fd)
-{
-  struct stat st;
-
-  if (fstat (fd, &st) < 0)
-    return FALSE;
-  return ((st.st_mode & S_ISUID) != 0 && st.st_uid != getuid ())
-         || ((st.st_mode & S_ISGID) != 0 && (st.st_mode & S_IXGRP) != 0 && st.st_gid != getgid ())
-         || (getuid () != 0 && fgetxattr (fd, "security.capability", NULL, 0) > 0);
-}
-
-static gboolean
-refuse (GError **error, const char *path, const char *why)
-{
-  g_autofree char *shown = sonde_text_escape (path, -1);
-
-  g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED, "Cannot record the heap of %s: %s",
-               shown, why);
-  return FALSE;
-}
-
-static gboolean
-check_program (
-    const char *path, int fd, const Program *program, const Program *library, GError **error)
-{
-  g_autofree char *loader = g_path_get_basename (program->loader);
-
-  if (gains_rights (fd))
-    return refuse (error, path,
-                   "it gains rights when it is executed, and then loads no library of others");
-  if (program->elf_class != library->elf_class || program->byte_order != library->byte_order
-      || program->machine != library->machine)
-    return refuse (error, path, "it is of another architecture than libsonde-memory.so");
-  if (program->loader[0] == '\0')
-    return refuse (error, path, "it is statically linked, and loads no library");
-  if (g_str_has_prefix (loader, "ld-musl"))
-    return refuse (error, path, "its C library is musl, and libsonde-memory.so needs glibc");
-  return TRUE;
-}
-
-static gboolean
-read_library (const char *path, Program *library, GError **error)
-{
-  sonde_autofd int fd = open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  char interpreter[MAX_PATH_BYTES];
-  g_autofree char *shown = sonde_text_escape (path, -1);
-
-  if (fd < 0)
-    {
-      int saved_errno = errno;
-
-      g_set_error (error, G_IO_ERROR, g_io_error_from_errno (saved_errno),
-                   "Cannot preload %s, which records the heap: %s", shown,
-                   g_strerror (saved_errno));
-      return FALSE;
-    }
-  if (read_program (fd, library, interpreter) == KIND_ELF)
-    return TRUE;
-  g_set_error (error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA, "Cannot preload %s: it is no library",
-               shown);
-  return FALSE;
-}
-
-/*
- * @library_path: for the command's LD_PRELOAD
- * @command: found through PATH; a script is what its interpreter is
- *
- * A command that is not there, or is no program, is left to exec() to tell.
- *
- * Returns: FALSE with @error if the library would not be loaded: it is not there or none, or the
- *   command is static, of another architecture or C library, or gains rights when it is executed
- * Source: ld.so(8), LD_PRELOAD and "Secure-execution mode"; elf(5)
- */
-static gboolean
-check_preload (const char *library_path, const char *command, GError **error)
-{
-  g_autofree char *path = g_find_program_in_path (command);
-  Program library, program;
-
-  if (!read_library (library_path, &library, error))
-    return FALSE;
-  for (guint i = 0; i <= MAX_INTERPRETERS && path != NULL; i++)
-    {
-      sonde_autofd int fd = open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-      char interpreter[MAX_PATH_BYTES] = "";
-      ProgramKind kind = fd >= 0 ? read_program (fd, &program, interpreter) : KIND_OTHER;
-
-      if (kind != KIND_SCRIPT)
-        return kind == KIND_OTHER || check_program (path, fd, &program, &library, error);
-      g_free (path);
-      path = g_strdup (interpreter);
-    }
-  return TRUE;
-}
-
-/* --- the recording --- */
-
 SondeRecordRun *
 sonde_record_run_new (const SondeRecordOptions *options, GError **error)
 {
@@ -252,7 +49,7 @@ sonde_record_run_new (const SondeRecordOptions *options, GError **error)
     {
       g_autofree char *preload = sonde_record_options_dup_preload (options);
 
-      if (preload != NULL && !check_preload (preload, options->command[0], error))
+      if (preload != NULL && !sonde_preload_check (preload, options->command[0], NULL, error))
         return NULL;
       self->spawn = sonde_spawn_new (options->command, preload,
                                      g_strcmp0 (options->output, "-") == 0, error);

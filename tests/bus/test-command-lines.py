@@ -41,6 +41,7 @@ STAND_INS = {
     'flamegraph.pl': 'grep -c ";"',
     'stackcollapse-perf.pl': 'grep -c cpu-clock',
     'pprof': 'gzip -t "$2"',
+    'heaptrack_gui': 'grep -c "^+ " "$1"',
 }
 # What lines say of a machine that is not this one, and times that are too long for a test.
 WORDS = (
@@ -56,6 +57,7 @@ WORDS = (
 NEEDS = (
     (r'^sondectl (list --captures|rm )', lambda test: test.stored()),
     (r'^sondectl resume ', lambda test: test.pause()),
+    (r'^sondectl arm ', lambda test: os.makedirs('/run/systemd/system', exist_ok=True)),
 )
 # How a line is run that does not just end well: until ^C, until its session ends, or elsewhere; then the reason is said,
 # and what it names must be there. And which exit statuses are right.

@@ -28,6 +28,7 @@ static const Row rows[] = {
   { MATRIX_MANAGER, "Events", matrix_check_public_property, NULL },
   { MATRIX_MANAGER, "Features", matrix_check_public_property, NULL },
   { MATRIX_MANAGER, "Limits", matrix_check_public_property, NULL },
+  { MATRIX_MANAGER, "Preloads", matrix_check_public_property, NULL },
   { MATRIX_MANAGER, "Statistics", matrix_check_public_property, NULL },
   { MATRIX_SESSION, "State", matrix_check_session_property, NULL },
   { MATRIX_SESSION, "Owner", matrix_check_session_property, NULL },

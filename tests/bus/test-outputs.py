@@ -44,6 +44,8 @@ TO_STANDARD_OUTPUT = {
     'pause': ([RUNNING], b'Paused session'),
     'resume': ([PAUSED], b'Resumed session'),
     'stop': ([RUNNING], b'Stopped session'),
+    'arm': (['--user'], b'sessions are armed'),
+    'disarm': ([], b'\n'),
     'events': ([], b'cpu-clock'),
     'limits': ([], b'sessions'),
     'help': ([], b'Usage: sondectl'),
@@ -55,6 +57,8 @@ class Outputs:
     def __init__(self, service):
         self.service = service
         self.folder = service.make_folder(0)
+        self.environment = {**os.environ, 'HOME': service.make_folder(0), 'XDG_RUNTIME_DIR': '/none',
+                            'DBUS_SESSION_BUS_ADDRESS': 'unix:path=/none'}
         self.program = os.path.join(service.build, 'client/sondectl')
         subprocess.run([self.program, 'record', '--embedded', '--memory', '-o', 'x.syscap', '--', *LOOP], cwd=self.folder,
                        stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE_S, check=True)
@@ -83,7 +87,7 @@ class Outputs:
         words = [self.start_session(word is PAUSED) if word in (RUNNING, PAUSED) else output if word is OUT else self.session if word is SESSION else word
                  for word in words]
         result = subprocess.run([*prefix, self.program, command, *words], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=stdout,
-                                stderr=subprocess.PIPE, timeout=DEADLINE_S, check=False)
+                                stderr=subprocess.PIPE, timeout=DEADLINE_S, check=False, env=self.environment)
         return result.returncode, result.stdout, result.stderr.decode()
 
     def check_content(self, content, expected, where):

@@ -47,6 +47,7 @@ find_nobody (void)
   int id = sonde_collector_define_counter (SONDE_COLLECTOR_INT64, "c", "n", "d");
 
   g_assert_cmpint (id, ==, 1);
+  g_assert_false (sonde_collector_is_wanted ());
   g_assert_false (sonde_collector_is_active ());
   g_assert_cmpint (sonde_collector_prepare_thread (), ==, -ENODEV);
   errno = 12345;
@@ -164,6 +165,7 @@ make_each (void)
   ids[0] = sonde_collector_define_counter (SONDE_COLLECTOR_INT64, "category", "first", "text");
   ids[1] = sonde_collector_define_counter (SONDE_COLLECTOR_DOUBLE, "category", "second", "text");
   errno = 12345;
+  g_assert_true (sonde_collector_is_wanted ());
   g_assert_true (sonde_collector_is_active ());
   g_assert_cmpint (mark (), ==, 0);
   g_assert_cmpint (sonde_collector_mark_printf (1, 2, "g", "n", "%d of %s", 3, "x"), ==, 0);

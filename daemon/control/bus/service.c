@@ -420,6 +420,16 @@ get_limits (SondeCall *call)
   return sonde_service_limits (call->bus->settings);
 }
 
+static GVariant *
+get_preloads (SondeCall *call)
+{
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
+  g_variant_builder_add (&builder, "{ss}", "memory", SONDE_PRELOADS "/libsonde-memory.so");
+  return g_variant_builder_end (&builder);
+}
+
 /* Anybody reads the same in /proc. */
 static GVariant *
 get_daemon_statistics (SondeCall *call)
@@ -473,6 +483,7 @@ static const SondeMember members[] = {
   { SONDE_MANAGER_INTERFACE, "Events", SONDE_GATE_ANYONE, .get = get_events },
   { SONDE_MANAGER_INTERFACE, "Features", SONDE_GATE_ANYONE, .get = get_features },
   { SONDE_MANAGER_INTERFACE, "Limits", SONDE_GATE_ANYONE, .get = get_limits },
+  { SONDE_MANAGER_INTERFACE, "Preloads", SONDE_GATE_ANYONE, .get = get_preloads },
   { SONDE_MANAGER_INTERFACE, "Statistics", SONDE_GATE_ANYONE, .get = get_daemon_statistics },
   { SONDE_SESSION_INTERFACE, "State", SONDE_GATE_USE, .get = get_state },
   { SONDE_SESSION_INTERFACE, "Owner", SONDE_GATE_USE, .fact = "owner-uid" },
