@@ -31,12 +31,12 @@
 #define FIRST_PAUSE_MS 4
 #define LAST_PAUSE_MS  512
 
-/* For a larger ring: a program can do without. */
-#define GROW_MS 1000
-
 /* Who was called comes by himself, in the middle of what he does: he waits less, and the profiler
  * calls again. */
 #define CALLED_MS 1000
+
+/* For a larger ring: a program can do without. */
+#define GROW_MS 1000
 
 /* Of everybody whom a user namespace has no number for. */
 #define OVERFLOW_UID 65534
@@ -596,6 +596,7 @@ give_up (void)
     sonde_ring_store_release (&state.is_there, 0);
   else
     sonde_ring_store_relaxed (&state.has_come, 0);
+  state.is_slow = false;
   sonde_known_socket_close (&state.link);
 }
 
@@ -659,6 +660,34 @@ sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant)
   return r;
 }
 
+/* Source: poll(2): POLLHUP comes unasked */
+static bool
+is_link_over (void)
+{
+  struct pollfd link = { .fd = state.link.fd };
+
+  return !sonde_known_socket_check (&state.link)
+         || (poll (&link, 1, 0) > 0 && (link.revents & POLLHUP) != 0);
+}
+
+void
+sonde_control_link_follow (SondeProducer producer)
+{
+  pthread_once (&once, init_once);
+  if (!sonde_beacon_is_there () || is_forking || sonde_ring_load_relaxed (&state.is_confined) != 0)
+    return;
+
+  pthread_mutex_lock (&state.lock);
+  if (sonde_ring_load_relaxed (&state.is_there) == 0)
+    {
+      if (sonde_ring_load_relaxed (&state.has_come) != 0 && is_link_over ())
+        give_up ();
+      if (sonde_ring_load_relaxed (&state.has_come) == 0 && is_called (producer))
+        open_link_to_caller (producer);
+    }
+  pthread_mutex_unlock (&state.lock);
+}
+
 /* Answers to requests before this one are passed over, as who asked is gone. */
 static int
 ask_for_larger (uint32_t number, size_t size_bytes, SondeRingGrant *grant)
@@ -703,7 +732,10 @@ sonde_control_link_grow_ring (uint32_t number,
 
   if (is_forking || pthread_mutex_trylock (&state.lock) != 0)
     return -EBUSY;
-  if (!state.is_sysprof && !state.is_slow && sonde_ring_load_relaxed (&state.is_confined) == 0
+  if ((sonde_ring_load_relaxed (&state.is_there) != 0
+           ? !state.is_sysprof
+           : sonde_ring_load_relaxed (&state.has_come) != 0)
+      && !state.is_slow && sonde_ring_load_relaxed (&state.is_confined) == 0
       && sonde_known_socket_check (&state.link))
     r = ask_for_larger (number, size_bytes, &got);
   state.is_slow = state.is_slow || r == -ETIMEDOUT;
@@ -716,32 +748,4 @@ sonde_control_link_grow_ring (uint32_t number,
     }
   errno = saved_errno;
   return r;
-}
-
-/* Source: poll(2): POLLHUP comes unasked */
-static bool
-is_link_over (void)
-{
-  struct pollfd link = { .fd = state.link.fd };
-
-  return !sonde_known_socket_check (&state.link)
-         || (poll (&link, 1, 0) > 0 && (link.revents & POLLHUP) != 0);
-}
-
-void
-sonde_control_link_follow (SondeProducer producer)
-{
-  pthread_once (&once, init_once);
-  if (!sonde_beacon_is_there () || is_forking || sonde_ring_load_relaxed (&state.is_confined) != 0)
-    return;
-
-  pthread_mutex_lock (&state.lock);
-  if (sonde_ring_load_relaxed (&state.is_there) == 0)
-    {
-      if (sonde_ring_load_relaxed (&state.has_come) != 0 && is_link_over ())
-        give_up ();
-      if (sonde_ring_load_relaxed (&state.has_come) == 0 && is_called (producer))
-        open_link_to_caller (producer);
-    }
-  pthread_mutex_unlock (&state.lock);
 }

@@ -297,7 +297,8 @@ sonde_thread_ring_get (const SondeRingWish *wish)
 
   /* Looked up once: the compiler takes that call for cheaper than to keep its result. */
   __asm__("" : "+r"(self));
-  if (__builtin_expect (self->writer == NULL || sonde_ring_writer_check_wanted (self->writer) < 0,
+  if (__builtin_expect (self->writer != NULL ? sonde_ring_writer_check_wanted (self->writer) < 0
+                                             : !is_current (self),
                         false))
     find_ring (self, wish);
   return self;
