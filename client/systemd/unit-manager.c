@@ -199,8 +199,8 @@ gboolean
 sonde_unit_manager_restart (SondeUnitManager *self, const char *unit, GError **error)
 {
   g_autoptr (GHashTable) results = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
-  g_autoptr (GVariant) subscribed
-      = call (self, PATH, MANAGER_INTERFACE, "Subscribe", NULL, "()", NULL);
+  GVariant *subscribed
+      = call (self, PATH, MANAGER_INTERFACE, "Subscribe", NULL, "()", NULL); /* else it says less */
   guint watch = g_dbus_connection_signal_subscribe (
       self->bus, NAME, MANAGER_INTERFACE, "JobRemoved", PATH, NULL, G_DBUS_SIGNAL_FLAGS_NONE,
       on_job_removed, results, NULL);
@@ -220,5 +220,6 @@ sonde_unit_manager_restart (SondeUnitManager *self, const char *unit, GError **e
                      self->whose, unit, result != NULL ? result : "it is gone");
     }
   g_dbus_connection_signal_unsubscribe (self->bus, watch);
+  g_clear_pointer (&subscribed, g_variant_unref);
   return g_strcmp0 (result, "done") == 0;
 }
