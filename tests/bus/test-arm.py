@@ -148,7 +148,12 @@ def test_restart(test):
     result = test.run('disarm', '--restart', 'plain.service')
     check(result.returncode == 1 and 'could not restart plain.service: failed' in result.stderr, result.stderr)
     check(not find_files(), f'{find_files()}')
+    test.manager.job_result = None
+    result = test.run('arm', '--restart', 'plain.service')
+    check(result.returncode == 1 and 'could not restart plain.service: it left meanwhile' in result.stderr, result.stderr)
+    test.manager.own()
     test.manager.job_result = 'done'
+    test.good('disarm', 'plain.service')
 
 
 def test_rooms(test):
