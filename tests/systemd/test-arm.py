@@ -105,16 +105,43 @@ def test_users(alice):
     check(result.returncode == 1 and 'Permission denied' in result.stderr and not drop_ins('plain.service'), result.stderr)
 
 
+def test_user(alice):
+    """Her own systemd: a unit of it, and all that it starts."""
+    uid = run('id', '-u', alice.name).strip()
+    run('systemctl', 'start', f'user@{uid}.service')
+    alice.options['env']['XDG_RUNTIME_DIR'] = f'/run/user/{uid}'
+    folder = f'{alice.home}/.config/systemd/user'
+    alice.run('mkdir', '-p', folder)
+    with open(f'{folder}/mine.service', 'w', encoding='utf-8') as file:
+        file.write('[Service]\nExecStart=/usr/bin/sleep 1000\n')
+    alice.run('systemctl', '--user', 'daemon-reload')
+
+    def is_loaded():
+        alice.run('systemctl', '--user', 'restart', 'mine.service')
+        return LIBRARY in loaded(int(alice.run('systemctl', '--user', 'show', '--value', '--property=MainPID', 'mine.service')))
+
+    check(not is_loaded(), 'the test is wrong')
+    for arguments in (['mine.service'], []):
+        alice.run('sondectl', 'arm', '--user', *arguments)
+        check(is_loaded(), f'{arguments}: it is not armed')
+        alice.run('sondectl', 'disarm', '--user', *arguments)
+        check(not is_loaded(), f'{arguments}: it is still armed')
+    check(not os.path.exists(f'{alice.home}/.config/environment.d'), 'a folder is left')
+
+
 def main():
+    alice = User('alice')
     cases = (('a unit is armed from its next start on, and disarmed', test_unit),
              ('the LD_PRELOAD that is there is kept', test_kept),
              ('a unit with a root of its own finds the library and the socket', test_root))
-    tap = Tap(len(cases) + 1)
+    tap = Tap(len(cases) + 2)
     for name, case in cases:
         with tap.case(name):
             case()
     with tap.case('other users arm nothing'):
-        test_users(User('alice'))
+        test_users(alice)
+    with tap.case('a user arms a unit, and all that her systemd starts'):
+        test_user(alice)
     tap.finish()
 
 
